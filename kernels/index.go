@@ -75,7 +75,7 @@ func packCodes(q *queue, m *memory, set, decoded tensor.Matrix) codes {
 			squares[i] = float32(sum)
 		}
 		if q.options.TF32 {
-			rounded = uploaded(q, m, fragments(rows))
+			rounded = uploaded(q, m, fragments(rows, searchTile, roundTF32))
 		}
 		return uploaded(q, m, values), rounded, uploaded(q, m, squares)
 	}
@@ -84,17 +84,17 @@ func packCodes(q *queue, m *memory, set, decoded tensor.Matrix) codes {
 	return c
 }
 
-// fragments are rows as search.cu's tensor cores read them: rounded, in tiles of 32 rows, slices
-// of 16 columns and 4 tiles of 8 rows, of which each lane has 4 columns of a row; zeros to a whole
-// step of the search.
-func fragments(rows tensor.Matrix) []float32 {
+// fragments are rows, which are a product's columns, as tensor cores read them from memory:
+// in tiles of 32 rows, slices of 16 columns and 4 tiles of 8 rows, of which each lane has 4
+// columns of a row; zeros to a multiple of so many rows.
+func fragments(rows tensor.Matrix, multiple int, value func(float32) float32) []float32 {
 	slices := ceil(rows.Cols, 16)
-	to := make([]float32, ceil(rows.Rows, searchTile)*searchTile*16*slices)
+	to := make([]float32, ceil(rows.Rows, multiple)*multiple*16*slices)
 	for i := range rows.Rows {
 		// Four rows side by side are of one lane's sums: FragmentSide::column of include/tile.cuh.
 		tile, group := i/16%2*2+i%4/2, i%16/4*2+i%2
 		for k, v := range rows.Row(i) {
-			to[((i/32*slices+k/16)*4+tile)*128+(4*group+k%16/4)*4+k%4] = roundTF32(v)
+			to[((i/32*slices+k/16)*4+tile)*128+(4*group+k%16/4)*4+k%4] = value(v)
 		}
 	}
 	return to

@@ -157,6 +157,7 @@ struct GramOf<COLUMNS, true> {
 template <int COLUMNS, bool TF32>
 __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
     constexpr int LD = rows_ld<COLUMNS>(), tile = 64;
+    constexpr Order order = TF32 ? Order::EIGHTS : Order::FLOAT32;
     const gpc_net& net = *job.net;
     const int n = net.in, width = net.width > tile ? net.width : tile;
     const long long row = blockIdx.x;
@@ -178,16 +179,16 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
         const gpc_layer& l = net.layer[0];
         active = active_units(mask + l.mask, l.out, list, rank);
         __syncthreads();
-        for (int e = threadIdx.x; e < rows_padded<TF32>(active) * COLUMNS; e += rowsThreads) {
+        for (int e = threadIdx.x; e < rows_padded<order>(active) * COLUMNS; e += rowsThreads) {
             const int a = e / COLUMNS, j = e % COLUMNS;
-            t[rows_at<COLUMNS, TF32>(a, j)] = a < active && first + j < n ? operand<TF32>(l.weight[(long long)list[a] * l.ldw + first + j]) : 0.0f;
+            t[rows_at<COLUMNS, order>(a, j)] = a < active && first + j < n ? operand<TF32>(l.weight[(long long)list[a] * l.ldw + first + j]) : 0.0f;
         }
     }
     for (int layer = 1; layer + 1 < net.layers; layer++) {
         const gpc_layer& l = net.layer[layer];
         const int nextActive = active_units(mask + l.mask, l.out, nextList, rank);
-        for (int e = nextActive * COLUMNS + threadIdx.x; e < rows_padded<TF32>(nextActive) * COLUMNS; e += rowsThreads)
-            next[rows_at<COLUMNS, TF32>(e / COLUMNS, e % COLUMNS)] = 0.0f;
+        for (int e = nextActive * COLUMNS + threadIdx.x; e < rows_padded<order>(nextActive) * COLUMNS; e += rowsThreads)
+            next[rows_at<COLUMNS, order>(e / COLUMNS, e % COLUMNS)] = 0.0f;
         __syncthreads();
         // Of 256 units a product makes the active ones, side by side.
         int before = 0;
@@ -196,7 +197,7 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
             for (int word = unit0 / 32; word < min(unit0 / 32 + 8, l.words); word++) columns += __popc(mask[l.mask + word]);
             const PackedWeights weights(TF32 ? l.roundedTransposed : l.transposed, l.ldt, unit0, list, rank + unit0, before);
             rows_product<COLUMNS, 256, TF32>(t, active, weights, columns, stage, [&](int unit, int column, int step, const float* v, int count) {
-                if (unit < columns) rows_put<COLUMNS, TF32>(next, before + unit, column, step, v, count);
+                if (unit < columns) rows_put<COLUMNS, order>(next, before + unit, column, step, v, count);
             });
             before += columns;
         }

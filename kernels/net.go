@@ -114,7 +114,7 @@ func (n *net) VJP(z, ybar, zbar tensor.Matrix) error {
 	}
 	return n.run(z, ybar, zbar, true, 0, func(c netCall) {
 		job := vjpJob{net: n.packed.at, mask: c.mask, zbar: c.out, ybar: c.bar, ldzbar: int32(n.packed.in), ldybar: int32(c.ldbar)}
-		c.backward(c.rows, max(n.packed.width, eights(n.packed.out)), &job)
+		c.backward(c.rows, max(n.packed.width, sixteens(n.packed.out)), &job)
 	})
 }
 

@@ -17,8 +17,8 @@ import (
 const maxLayers = 16
 
 type deviceLayer struct {
-	weight, transposed, rounded, roundedTransposed, bias driver.Pointer
-	in, out, ldw, ldt, mask, maskSize                    int32
+	weight, transposed, roundedTransposed, fragments, roundedFragments, backward, bias driver.Pointer
+	in, out, ldw, ldt, mask, maskSize                                                  int32
 }
 
 type deviceNet struct {
@@ -53,14 +53,14 @@ type jacobianJob struct {
 // quads is n rounded up to whole quads of floats, 16 bytes.
 func quads(n int) int { return (n + 3) / 4 * 4 }
 
-// eights is n rounded up to what tensor cores take of a product's depth at a time.
-func eights(n int) int { return (n + 7) / 8 * 8 }
+// sixteens is n rounded up to what tensor cores take of a product's depth at a time.
+func sixteens(n int) int { return (n + 15) / 16 * 16 }
 
 // packedNet is a network on the device.
 type packedNet struct {
 	at        driver.Pointer // of the deviceNet
 	in, out   int
-	width     int // widest input or hidden layer, rounded up to a multiple of 8
+	width     int // widest input or hidden layer, rounded up to a multiple of 16
 	maskWords int
 	layers    int
 }
@@ -96,7 +96,7 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 		if in > MaxWidth || out > MaxWidth {
 			return n, fmt.Errorf("layer %d is %d × %d, the CUDA backend takes widths up to %d", i, out, in, MaxWidth)
 		}
-		n.width = max(n.width, eights(in))
+		n.width = max(n.width, sixteens(in))
 		d.layer[i] = values.layer(&l, q.options.TF32)
 		d.layer[i].mask, d.layer[i].maskSize = int32(n.maskWords), int32(ceil(out, 32))
 		if i < n.layers-1 {
@@ -113,7 +113,9 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 		l := &d.layer[i]
 		l.weight, l.transposed, l.bias = l.weight+at, l.transposed+at, l.bias+at
 		if q.options.TF32 {
-			l.rounded, l.roundedTransposed = l.rounded+at, l.roundedTransposed+at
+			for _, p := range []*driver.Pointer{&l.roundedTransposed, &l.fragments, &l.roundedFragments, &l.backward} {
+				*p += at
+			}
 		}
 	}
 	fill(q, at, values)
@@ -130,37 +132,44 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 // packing are the numbers of a network, one after another; a pointer is an offset into them.
 type packing []float32
 
-// layer lays a layer out: its weights by rows and by columns, rounded besides where tensor
-// cores read them, and its bias.
+// layer lays a layer out: its weights by rows and by columns, for tensor cores as they read
+// them besides, and its bias.
 func (p *packing) layer(l *model.Layer, tensorCores bool) deviceLayer {
 	in, out := l.W.Cols, l.W.Rows
-	d := deviceLayer{in: int32(in), out: int32(out), ldw: int32(quads(in)), ldt: int32(quads(out))}
-	d.weight, d.transposed = p.matrix(l.W, func(v float32) float32 { return v })
-	if tensorCores {
-		d.rounded, d.roundedTransposed = p.matrix(l.W, roundTF32)
+	turned := tensor.New(in, out)
+	for i := range out {
+		for j, v := range l.W.Row(i) {
+			turned.Row(j)[i] = v
+		}
 	}
-	var bias []float32
-	d.bias, bias = p.take(out)
-	copy(bias, l.B)
+	same := func(v float32) float32 { return v }
+	d := deviceLayer{in: int32(in), out: int32(out), ldw: int32(quads(in)), ldt: int32(quads(out))}
+	d.weight, d.transposed = p.rows(l.W, same), p.rows(turned, same)
+	if tensorCores {
+		d.roundedTransposed = p.rows(turned, roundTF32)
+		d.fragments, d.roundedFragments = p.copy(fragments(l.W, 32, same)), p.copy(fragments(l.W, 32, roundTF32))
+		d.backward = p.copy(fragments(turned, 32, roundTF32))
+	}
+	d.bias = p.copy(l.B)
 	return d
 }
 
-// matrix lays the values of a matrix out by rows and by columns.
-func (p *packing) matrix(m tensor.Matrix, value func(float32) float32) (byRows, byColumns driver.Pointer) {
-	ldw, ldt := quads(m.Cols), quads(m.Rows)
-	byRows, rows := p.take(m.Rows * ldw)
+// rows lays the values of a matrix out by rows, each a whole number of quads.
+func (p *packing) rows(m tensor.Matrix, value func(float32) float32) driver.Pointer {
+	ld := quads(m.Cols)
+	at, rows := p.take(m.Rows * ld)
 	for i := range m.Rows {
 		for j, v := range m.Row(i) {
-			rows[i*ldw+j] = value(v)
+			rows[i*ld+j] = value(v)
 		}
 	}
-	byColumns, columns := p.take(m.Cols * ldt)
-	for i := range m.Rows {
-		for j, v := range m.Row(i) {
-			columns[j*ldt+i] = value(v)
-		}
-	}
-	return byRows, byColumns
+	return at
+}
+
+func (p *packing) copy(values []float32) driver.Pointer {
+	at, room := p.take(len(values))
+	copy(room, values)
+	return at
 }
 
 // take is room for count values, which begins on 256 bytes, until the next is taken.
@@ -241,36 +250,53 @@ func (b *Backend) jacobianShape(n packedNet) (columns, shared int) {
 	return 8, need(8)
 }
 
-// forward launches mlp_forward on one or two jobs. A pass that leaves masks is in
-// float32 under every option: rounding to 11 bits would put units on the other side
-// of their kinks, and so change the Jacobian by much more than its own rounding.
+// precision is how a pass multiplies where tensor cores are asked for.
+type precision int
+
+const (
+	single  precision = iota // in float32
+	rounded                  // once, of rounded operands
+	split                    // three times, of what rounding leaves too
+)
+
+// forward launches mlp_forward on one or two jobs. A pass that leaves masks makes three
+// products of each: one, rounded to 11 bits, would put units on the other side of their
+// kinks, and so change the Jacobian by much more than its own rounding.
 func (q *queue) forward(rows, width int, jobs ...*forwardJob) {
-	rounds := true
+	how := rounded
 	for _, j := range jobs {
-		rounds = rounds && j.mask == 0
+		if j.mask != 0 {
+			how = split
+		}
 	}
 	first, last := jobs[0], jobs[len(jobs)-1]
-	q.pass("gpc_mlp_forward", rows, q.tileFor(rows), width, rounds, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
+	q.pass("gpc_mlp_forward", rows, q.tileFor(rows), width, how, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
 }
 
 // bent launches mlp_forward on one job with offsets; one row is taken as few are.
 func (q *queue) bent(rows, width int, job *forwardJob, bend *bendJob) {
-	q.pass("gpc_mlp_bent", rows, max(8, q.tileFor(rows)), width, true, []driver.Pointer{job.net}, driver.Struct(job), driver.Struct(bend))
+	q.pass("gpc_mlp_bent", rows, max(8, q.tileFor(rows)), width, rounded, []driver.Pointer{job.net}, driver.Struct(job), driver.Struct(bend))
 }
 
 // backward launches mlp_vjp on one or two jobs.
 func (q *queue) backward(rows, width int, jobs ...*vjpJob) {
 	first, last := jobs[0], jobs[len(jobs)-1]
-	q.pass("gpc_mlp_vjp", rows, q.tileFor(rows), width, true, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
+	q.pass("gpc_mlp_vjp", rows, q.tileFor(rows), width, rounded, []driver.Pointer{first.net, last.net}[:len(jobs)], driver.Struct(first), driver.Struct(last))
 }
 
 // pass launches a kernel that takes rows through the layers of each net; on tensor cores
-// where they are asked for and rounds allows it.
-func (q *queue) pass(kernel string, rows, tile, width int, rounds bool, nets []driver.Pointer, first, second driver.Argument) {
+// where they are asked for.
+func (q *queue) pass(kernel string, rows, tile, width int, how precision, nets []driver.Pointer, first, second driver.Argument) {
 	perBlock, shared := q.forwardShape(tile, width)
-	tensor := rounds && q.onTensorCores(perBlock)
-	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, tensor, nets...) })
-	q.launch(variant(kernel, perBlock, tensor), driver.Dim{X: ceil(rows, perBlock), Y: len(nets)}, 256, shared, driver.Int32(rows), first, second)
+	if !q.onTensorCores(perBlock) {
+		how = single
+	}
+	q.needs(func(tr *trace) work { return tr.pass(rows, perBlock, how, nets...) })
+	name := variant(kernel, perBlock, how != single)
+	if how == split {
+		name += "x3"
+	}
+	q.launch(name, driver.Dim{X: ceil(rows, perBlock), Y: len(nets)}, 256, shared, driver.Int32(rows), first, second)
 }
 
 // onTensorCores reports whether products of so many rows or columns a block are in TF32;

@@ -158,7 +158,7 @@ func (f *flow) backward(q *queue, rows int, in inputs, b *stepBuffers) {
 		net: f.netS.at, mask: in.masks, zbar: b.zbarS.at, ybar: b.y.at, x: in.x, mean: f.meanS, scale: f.scaleS,
 		ldzbar: int32(f.latent), ldybar: int32(f.states), ldx: int32(in.ldx), factor: -2 / f.params.Epsilon,
 	}
-	width := func(n packedNet) int { return max(n.width, eights(n.out)) }
+	width := func(n packedNet) int { return max(n.width, sixteens(n.out)) }
 	if !f.hasProblem {
 		q.backward(rows, width(f.netS), &s)
 		return

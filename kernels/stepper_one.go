@@ -87,7 +87,7 @@ func (q *queue) oneForward(middle *middleJob, width int, jobs ...*forwardJob) {
 	_, shared := q.forwardShape(1, width)
 	first, last := jobs[0], jobs[len(jobs)-1]
 	q.needs(func(tr *trace) work {
-		return tr.pass(1, 1, false, []driver.Pointer{first.net, last.net}[:len(jobs)]...).and(shortChain)
+		return tr.pass(1, 1, single, []driver.Pointer{first.net, last.net}[:len(jobs)]...).and(shortChain)
 	})
 	q.launch("gpc_one_forward", driver.Dim{X: 1, Y: len(jobs)}, 256, shared, driver.Struct(middle), driver.Struct(first), driver.Struct(last))
 }
@@ -95,6 +95,6 @@ func (q *queue) oneForward(middle *middleJob, width int, jobs ...*forwardJob) {
 // oneDecode launches gpc_one_decode.
 func (q *queue) oneDecode(end *endJob, width int, job *forwardJob) {
 	_, shared := q.forwardShape(1, width)
-	q.needs(func(tr *trace) work { return tr.pass(1, 1, false, job.net).and(shortChain) })
+	q.needs(func(tr *trace) work { return tr.pass(1, 1, single, job.net).and(shortChain) })
 	q.launch("gpc_one_decode", driver.Dim{X: 1}, 256, shared, driver.Struct(end), driver.Struct(job))
 }

@@ -185,3 +185,69 @@ func TestOperandsOfTensorCoresRoundTiesAway(t *testing.T) {
 		}
 	}
 }
+
+// TestThreeProductsKeepTheMasks has hidden units that miss their kinks by 2⁻¹⁷ of what is
+// added up in them: on tensor cores as in float64, where operands rounded once would put
+// some on the other side.
+func TestThreeProductsKeepTheMasks(t *testing.T) {
+	_, b := metered(t, Options{TF32: true})
+	rng := rand.New(rand.NewPCG(21, 22))
+	draw := func() float32 { return float32(rng.NormFloat64()) }
+	for _, size := range [][3]int{{5, 40, 3}, {16, 64, 16}, {33, 100, 20}, {130, 256, 60}} {
+		in, hidden, out := size[0], size[1], size[2]
+		net := &model.MLP{Layers: []model.Layer{linear(in, hidden, draw).Layers[0], linear(hidden, out, draw).Layers[0]}}
+		first, second := &net.Layers[0], &net.Layers[1]
+		given, ybar := make([]float32, in), make([]float32, out)
+		for _, v := range [][]float32{given, ybar} {
+			for i := range v {
+				v[i] = draw()
+			}
+		}
+		on, flipped := make([]bool, hidden), 0
+		for u := range hidden {
+			sum, once, size := 0.0, 0.0, 0.0
+			for k, w := range first.W.Row(u) {
+				sum += float64(w) * float64(given[k])
+				once += toTF32(w) * toTF32(given[k])
+				size += math.Abs(float64(w) * float64(given[k]))
+			}
+			if on[u] = rng.IntN(2) == 0; on[u] {
+				size = -size
+			}
+			first.B[u] = float32(-sum - size/(1<<17))
+			if once+float64(first.B[u]) > 0 != on[u] {
+				flipped++
+			}
+		}
+		if flipped < hidden/10 {
+			t.Errorf("%v: rounding once moves %d of %d units to the other side: these are no near kinks", size, flipped, hidden)
+		}
+		rows := productRows(b)
+		x, bar, zbar := tensor.New(rows, in), tensor.New(rows, out), tensor.New(rows, in)
+		for i := range rows {
+			copy(x.Row(i), given)
+			copy(bar.Row(i), ybar)
+		}
+		must.OK(t, must.Get(b.NewNet(net))(t).VJP(x, bar, zbar))
+		for k := range in {
+			want, size := 0.0, 0.0
+			for u := range hidden {
+				below, sizeBelow := 0.0, 0.0
+				for o := range out {
+					below += float64(second.W.Row(o)[u]) * float64(ybar[o])
+					sizeBelow += math.Abs(float64(second.W.Row(o)[u]) * float64(ybar[o]))
+				}
+				w := float64(first.W.Row(u)[k])
+				if on[u] {
+					want += w * below
+				}
+				size += math.Abs(w) * sizeBelow
+			}
+			for _, i := range []int{0, rows - 1} {
+				if off := math.Abs(float64(zbar.Row(i)[k]) - want); !(off <= 4*operandRounding*size/math.Sqrt(float64(hidden))) {
+					t.Fatalf("%v, row %d, backward %d: %g, want %g: off by %g", size, i, k, zbar.Row(i)[k], want, off)
+				}
+			}
+		}
+	}
+}

@@ -190,13 +190,18 @@ func (w work) and(cycles float64) work {
 }
 
 // pass is a forward or backward pass of networks over rows.
-func (tr *trace) pass(rows, perBlock int, tensor bool, nets ...driver.Pointer) (sum work) {
+func (tr *trace) pass(rows, perBlock int, how precision, nets ...driver.Pointer) (sum work) {
+	products := 1.0
+	if how == split {
+		products = 3
+	}
 	for _, n := range nets {
 		weights := 0.0
 		for _, l := range tr.sizes[n] {
 			weights += float64(l[0] * l[1])
 		}
-		w := product(rows, perBlock, weights, weights, tensor)
+		w := product(rows, perBlock, weights*products, weights, how != single)
+		w.requests /= products
 		sum.fma, sum.requests, sum.bytes, sum.tensor = sum.fma+w.fma, sum.requests+w.requests, sum.bytes+w.bytes, w.tensor
 	}
 	return sum

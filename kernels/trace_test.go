@@ -74,7 +74,7 @@ func TestEveryLaunchIsTraced(t *testing.T) {
 func TestLimitsOfALaunch(t *testing.T) {
 	d := driver.Device{Major: 9, Multiprocessors: 132, ClockKHz: 1_980_000}
 	tr := &trace{sizes: map[driver.Pointer][][2]int{1: {{256, 32}, {256, 256}, {60, 256}}}}
-	l := tr.pass(4096, 32, false, 1).limits(d, 128)
+	l := tr.pass(4096, 32, single, 1).limits(d, 128)
 	fma := 4096.0 * (32*256 + 256*256 + 256*60)
 	for _, v := range []struct {
 		what      string
@@ -91,7 +91,7 @@ func TestLimitsOfALaunch(t *testing.T) {
 	if us, by := l.Largest(); by != "multiply-adds" || us != l.FMA {
 		t.Errorf("the launch is bound by %s, %g µs", by, us)
 	}
-	if l := tr.pass(4096, 32, true, 1).limits(d, 128); !(l.FMA < fma/(128*128)/1980/7) {
+	if l := tr.pass(4096, 32, rounded, 1).limits(d, 128); !(l.FMA < fma/(128*128)/1980/7) {
 		t.Errorf("on tensor cores %+v", l)
 	}
 	if l := (work{cycles: 30000, resident: 21}).limits(d, 4096); math.Abs(l.Latency-2*30000/1980.0) > 1e-9 {

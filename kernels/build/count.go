@@ -39,7 +39,7 @@ const (
 // dynamicShared is the dynamic shared memory of a launch at OPF size (n_z 32, width 256,
 // k 3 eigenpairs, 32 neighbours): what kernels/pack.go, eig.go and index.go ask for.
 var dynamicShared = map[string]int{
-	"gpc_mlp_forward_32": 107520, "gpc_mlp_forward_32_tf32": 107520, "gpc_mlp_bent_32": 107520, "gpc_mlp_bent_32_tf32": 107520,
+	"gpc_mlp_forward_32": 107520, "gpc_mlp_forward_32_tf32": 107520, "gpc_mlp_forward_32_tf32x3": 107520, "gpc_mlp_bent_32": 107520, "gpc_mlp_bent_32_tf32": 107520,
 	"gpc_mlp_vjp_32": 107520, "gpc_mlp_vjp_32_tf32": 107520,
 	"gpc_mlp_forward_1": 6176, "gpc_mlp_vjp_1": 6176, "gpc_one_forward": 6176, "gpc_one_decode": 6176, "gpc_one_jacobian_16": 17920, "gpc_one_jacobian_32": 17920,
 	"gpc_mlp_forward_8": 50176, "gpc_mlp_bent_8": 50176, "gpc_mlp_vjp_8": 50176,

@@ -3,8 +3,9 @@
 //
 // A layer is kept twice, row-major [out][ldw] and transposed [in][ldt], each row
 // padded with zeros to a multiple of 4 floats and beginning on 16 bytes, so that
-// either pass reads weights along their contiguous side; for tensor cores both again,
-// rounded when they are uploaded.
+// either pass reads weights along their contiguous side; for tensor cores, besides, in the
+// order of their fragments, [⌈columns/32⌉][⌈depth/16⌉][4 tiles of 8 columns][lane][4 of
+// the depth] with zeros beyond, and transposed for the Jacobian, which chooses among them.
 #pragma once
 #include "banks.cuh"
 #include "gpc.cuh"
@@ -14,8 +15,10 @@
 struct gpc_layer {
     const float* weight;     // [out][ldw]
     const float* transposed; // [in][ldt]
-    const float* rounded;    // weight and transposed as tensor cores read them, nullptr
-    const float* roundedTransposed; // where they are not used
+    const float* roundedTransposed; // as tensor cores read them; nullptr, as what follows, where they are not used
+    const float* fragments;  // of a forward pass, as they are
+    const float* roundedFragments;
+    const float* backward;   // of a backward pass, rounded
     const float* bias;       // [out]
     int in, out, ldw, ldt;
     int mask;  // first word of this hidden layer in a row of masks; −1: the last layer of a
@@ -31,7 +34,7 @@ struct gpc_net {
     gpc_layer layer[gpc_max_layers];
     int layers, in, out;
     int mask_words; // words of one row of masks
-    int width;      // widest input or hidden layer, rounded up to a multiple of 8
+    int width;      // widest input or hidden layer, rounded up to a multiple of 16
     int pad;
 };
 
@@ -48,28 +51,44 @@ constexpr int rowsStage = 2 * 16 * (256 + 8);
 template <int ROWS>
 __device__ constexpr int rows_ld() { return ROWS < 16 ? ROWS : ROWS + 4; }
 
+// Order is how activations lie in a buffer, and whether they are rounded.
+enum class Order {
+    FLOAT32, // [k][rows_ld]
+    EIGHTS,  // rounded, in blocks of 8 k as tensor cores' fragments of A lie, each k in its place
+    SLICES,  // rounded, in slices of 16 k whose order is that of fragments of weights from memory
+    SPLIT,   // as SLICES, not rounded: every product is three
+};
+
+__device__ constexpr bool on_tensor_cores(Order order) { return order != Order::FLOAT32; }
+
 // rows_padded is a number of activations that a product reads, of which those beyond
-// the layer are 0: tensor cores take 8 at a time.
-template <bool TF32>
-__device__ constexpr int rows_padded(int k) { return TF32 ? (k + 7) & ~7 : k; }
+// the layer are 0: tensor cores take 8 at a time, or 16.
+template <Order ORDER>
+__device__ constexpr int rows_padded(int k) { return ORDER == Order::FLOAT32 ? k : (ORDER == Order::EIGHTS ? (k + 7) & ~7 : (k + 15) & ~15); }
 
 // rows_at is where activation k of a row lies in a buffer. For tensor cores it is the
 // order of their fragments of A, 16 rows × 8 k, so that a lane reads its four numbers
 // as 16 bytes and a warp 512 bytes in a row.
-template <int ROWS, bool TF32>
+template <int ROWS, Order ORDER>
 __device__ constexpr int rows_at(int k, int row) {
-    return TF32 ? ((k / 8) * (ROWS / 16) + row / 16) * 128 + (row % 8 * 4 + k % 4) * 4 + row % 16 / 8 + k % 8 / 4 * 2 : k * rows_ld<ROWS>() + row;
+    if (ORDER == Order::FLOAT32) return k * rows_ld<ROWS>() + row;
+    if (ORDER == Order::EIGHTS) return ((k / 8) * (ROWS / 16) + row / 16) * 128 + (row % 8 * 4 + k % 4) * 4 + row % 16 / 8 + k % 8 / 4 * 2;
+    return ((k / 16 * 2 + k % 4 / 2) * (ROWS / 16) + row / 16) * 128 + (row % 8 * 4 + k % 16 / 4) * 4 + row % 16 / 8 + k % 2 * 2;
 }
 
+// activation is a number as a buffer has it.
+template <Order ORDER>
+__device__ inline float activation(float v) { return operand<ORDER == Order::EIGHTS || ORDER == Order::SLICES>(v); }
+
 // rows_put writes a run of one activation, as a product gives it.
-template <int ROWS, bool TF32>
+template <int ROWS, Order ORDER>
 __device__ inline void rows_put(float* act, int k, int row, int step, const float* v, int count) {
-    if (!TF32 && count % 4 == 0 && step == 1) {
+    if (ORDER == Order::FLOAT32 && count % 4 == 0 && step == 1) {
 #pragma unroll
-        for (int i = 0; i < count; i += 4) *reinterpret_cast<float4*>(act + rows_at<ROWS, TF32>(k, row + i)) = make_float4(v[i], v[i + 1], v[i + 2], v[i + 3]);
+        for (int i = 0; i < count; i += 4) *reinterpret_cast<float4*>(act + rows_at<ROWS, ORDER>(k, row + i)) = make_float4(v[i], v[i + 1], v[i + 2], v[i + 3]);
     } else {
 #pragma unroll
-        for (int i = 0; i < count; i++) act[rows_at<ROWS, TF32>(k, row + i * step)] = operand<TF32>(v[i]);
+        for (int i = 0; i < count; i++) act[rows_at<ROWS, ORDER>(k, row + i * step)] = activation<ORDER>(v[i]);
     }
 }
 
@@ -226,13 +245,13 @@ struct RowsSums : RowsShape<ROWS, CT, RowsLanes<ROWS, CT>::across, 4096 / CT, CT
     }
 };
 
-// RowsSumsTF32 are those of the tensor cores: a warp holds all rows of 32 columns (of
-// 16, where there are no more), in blocks of 16×8. Its operands are rounded before:
+// RowsSumsTF32 are those of tensor cores of weights that are chosen, as a Jacobian's: a
+// warp holds all rows of 32 columns, in blocks of 16×8. Its operands are rounded before:
 // activations by rows_put, weights by the launcher.
 template <int ROWS, int CT>
-struct RowsSumsTF32 : RowsShape<ROWS, CT, (CT < 32 ? 1 : CT / 32), (CT < 256 ? 2048 / CT : 16), CT + 8> {
-    using Shape = RowsShape<ROWS, CT, (CT < 32 ? 1 : CT / 32), (CT < 256 ? 2048 / CT : 16), CT + 8>;
-    static constexpr int WM = ROWS / 16, WN = CT < 32 ? CT / 8 : 4;
+struct RowsSumsTF32 : RowsShape<ROWS, CT, CT / 32, (CT < 256 ? 2048 / CT : 16), CT + 8> {
+    using Shape = RowsShape<ROWS, CT, CT / 32, (CT < 256 ? 2048 / CT : 16), CT + 8>;
+    static constexpr int WM = ROWS / 16, WN = 4;
     static_assert(WM >= 1 && Shape::each % 8 == 0, "a tensor-core tile is 16×8, a product of it 8 deep");
     float sum[WM][WN][4];
     int member, lane, column, group;
@@ -491,6 +510,124 @@ __device__ inline void rows_product(const float* act, int K, const W& weights, i
         }
         sums.finish(stage, f);
     }
+}
+
+// FragmentSums are the sums of tensor cores whose weights come from memory in the order of
+// their fragments: a warp has all rows of 32 columns, and its part of the depth where
+// there are fewer columns than warps.
+template <int ROWS, int CT>
+struct FragmentSums : RowsShape<ROWS, CT, CT / 32, 8 * rowsWarps * 32 / CT, CT> {
+    using Shape = RowsShape<ROWS, CT, CT / 32, 8 * rowsWarps * 32 / CT, CT>;
+    using Side = FragmentSide<false, true, 128, 128>;
+    static constexpr int WM = ROWS / 16;
+    float sum[WM][4][4];
+    int column, group;
+
+    __device__ FragmentSums() {
+        const int warp = threadIdx.x / 32;
+        column = warp % Shape::across * 32, group = warp / Shape::across;
+#pragma unroll
+        for (int i = 0; i < WM; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) sum[i][j][e] = 0.0f;
+    }
+
+    // halves are what tensor cores see of a number, and what they leave, of which they see
+    // the first bits again: 22 to 24 of a float32's 24. What is not finite leaves nothing.
+    __device__ static void halves(float v, unsigned int& high, unsigned int& low) {
+        high = __float_as_uint(v) & 0xffffe000u;
+        low = fabsf(v) < gpc_inf() ? __float_as_uint(v - __uint_as_float(high)) : 0u;
+    }
+
+    // add takes the warp's part of a depth of so many slices; weights are those of its columns.
+    template <bool SPLIT>
+    __device__ void add(const float* act, const float* weights, int slices) {
+        const int lane = threadIdx.x % 32;
+        const int begin = slices * group / Shape::groups, end = slices * (group + 1) / Shape::groups;
+        const float* from = weights + begin * 512 + lane * 4;
+        act += begin * (2 * WM * 128) + lane * 4;
+        float4 next[4];
+        auto fetch = [&] {
+#pragma unroll
+            for (int j = 0; j < 4; j++) next[j] = __ldg(reinterpret_cast<const float4*>(from + j * 128));
+            from += 512;
+        };
+        if (begin < end) fetch();
+        for (int slice = begin; slice < end; slice++) {
+            unsigned int b[4][2][2], low[4][2][2];
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const float v[4] = {next[j].x, next[j].y, next[j].z, next[j].w};
+#pragma unroll
+                for (int k = 0; k < 4; k++)
+                    if constexpr (SPLIT)
+                        halves(v[k], b[j][k / 2][k % 2], low[j][k / 2][k % 2]);
+                    else
+                        b[j][k / 2][k % 2] = __float_as_uint(v[k]);
+            }
+            if (slice + 1 < end) fetch();
+#pragma unroll
+            for (int p = 0; p < 2; p++)
+#pragma unroll
+                for (int i = 0; i < WM; i++) {
+                    const float4 q = *reinterpret_cast<const float4*>(act + (p * WM + i) * 128);
+                    unsigned int a[4] = {__float_as_uint(q.x), __float_as_uint(q.y), __float_as_uint(q.z), __float_as_uint(q.w)};
+                    if constexpr (SPLIT) {
+                        unsigned int rest[4];
+                        const float v[4] = {q.x, q.y, q.z, q.w};
+#pragma unroll
+                        for (int e = 0; e < 4; e++) halves(v[e], a[e], rest[e]);
+#pragma unroll
+                        for (int j = 0; j < 4; j++) gpc_mma_tf32(sum[i][j], rest, b[j][p]);
+#pragma unroll
+                        for (int j = 0; j < 4; j++) gpc_mma_tf32(sum[i][j], a, low[j][p]);
+                    }
+#pragma unroll
+                    for (int j = 0; j < 4; j++) gpc_mma_tf32(sum[i][j], a, b[j][p]);
+                }
+            act += 2 * WM * 128;
+        }
+    }
+
+    template <class F>
+    __device__ void finish(float* stage, F&& f) const {
+        const int group8 = threadIdx.x % 32 / 4, member = threadIdx.x % 4;
+#pragma unroll
+        for (int i = 0; i < WM; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const int c = column + Side::column(j, 2 * member);
+                if constexpr (Shape::groups == 1) {
+#pragma unroll
+                    for (int e = 0; e < 2; e++) {
+                        float v[2] = {sum[i][j][e], sum[i][j][2 + e]};
+                        f(c + e, 16 * i + group8, 8, v, 2);
+                    }
+                } else {
+#pragma unroll
+                    for (int e = 0; e < 4; e += 2)
+                        *reinterpret_cast<float2*>(stage + Shape::partial(group, 16 * i + group8 + 4 * e, c)) = make_float2(sum[i][j][e], sum[i][j][e + 1]);
+                }
+            }
+        if constexpr (Shape::groups > 1) {
+            static_assert(Shape::passes == 1, "32 rows");
+            __syncthreads();
+            Shape::gather(stage, 0, f);
+            __syncthreads();
+        }
+    }
+};
+
+// fragment_product is rows_product on tensor cores with weights in fragments, from the
+// first of columns column0 to column0 + CT on. Nothing is staged but the sums of parts.
+template <int ROWS, int CT, bool SPLIT, class F>
+__device__ inline void fragment_product(const float* act, int K, const float* weights, int column0, int columns, float* stage, F&& f) {
+    FragmentSums<ROWS, CT> sums;
+    const int slices = (K + 15) / 16;
+    if (columns > sums.column) sums.template add<SPLIT>(act, weights + (long long)(column0 + sums.column) / 32 * slices * 512, slices);
+    sums.finish(stage, f);
 }
 
 // active_units lists the units whose slope is 1, ascending, and gives each its
