@@ -29,7 +29,7 @@ type Options struct {
 	// TF32 lets products run on tensor cores, with inputs rounded to 11 significant
 	// bits: those of training, of decoding, backward passes and metrics for more than a
 	// few rows, and of the search for nearest codes before its exact re-check. Forward
-	// passes whose derivatives are taken stay in float32.
+	// passes whose derivatives are taken make three such products of each.
 	TF32 bool
 }
 

@@ -193,8 +193,8 @@ func TestThreeProductsKeepTheMasks(t *testing.T) {
 	_, b := metered(t, Options{TF32: true})
 	rng := rand.New(rand.NewPCG(21, 22))
 	draw := func() float32 { return float32(rng.NormFloat64()) }
-	for _, size := range [][3]int{{5, 40, 3}, {16, 64, 16}, {33, 100, 20}, {130, 256, 60}} {
-		in, hidden, out := size[0], size[1], size[2]
+	for _, shape := range [][3]int{{5, 40, 3}, {16, 64, 16}, {33, 100, 20}, {130, 256, 60}} {
+		in, hidden, out := shape[0], shape[1], shape[2]
 		net := &model.MLP{Layers: []model.Layer{linear(in, hidden, draw).Layers[0], linear(hidden, out, draw).Layers[0]}}
 		first, second := &net.Layers[0], &net.Layers[1]
 		given, ybar := make([]float32, in), make([]float32, out)
@@ -220,7 +220,7 @@ func TestThreeProductsKeepTheMasks(t *testing.T) {
 			}
 		}
 		if flipped < hidden/10 {
-			t.Errorf("%v: rounding once moves %d of %d units to the other side: these are no near kinks", size, flipped, hidden)
+			t.Errorf("%v: rounding once moves %d of %d units to the other side: these are no near kinks", shape, flipped, hidden)
 		}
 		rows := productRows(b)
 		x, bar, zbar := tensor.New(rows, in), tensor.New(rows, out), tensor.New(rows, in)
@@ -245,7 +245,7 @@ func TestThreeProductsKeepTheMasks(t *testing.T) {
 			}
 			for _, i := range []int{0, rows - 1} {
 				if off := math.Abs(float64(zbar.Row(i)[k]) - want); !(off <= 4*operandRounding*size/math.Sqrt(float64(hidden))) {
-					t.Fatalf("%v, row %d, backward %d: %g, want %g: off by %g", size, i, k, zbar.Row(i)[k], want, off)
+					t.Fatalf("%v, row %d, backward %d: %g, want %g: off by %g", shape, i, k, zbar.Row(i)[k], want, off)
 				}
 			}
 		}
