@@ -159,6 +159,12 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 		out.Model, out.Best+1, out.Test.Method, verdict, out.Target.Mean, out.Target.Max, out.Ended, out.Seconds); err != nil {
 		return err
 	}
+	if float64(out.Test.Min) < -out.Target.Mean {
+		if _, err := fmt.Fprintf(w, "references: some cost more than what the map does, by up to %s %%: they are no optima; none of these counts as less than nothing, and the mean is %s %%\n",
+			number(-out.Test.Min), number(out.Test.Floored)); err != nil {
+			return err
+		}
+	}
 	if out.Test.Late > 0 {
 		if _, err := fmt.Fprintf(w, "late: %s %% of the test's decisions took longer than the time between two; --guard-deadline bounds what a rescue takes\n", number(out.Test.Late)); err != nil {
 			return err

@@ -113,7 +113,10 @@ type Score struct {
 	// limits either: a target does not ask for them.
 	NoWay int               `json:"no_way"`
 	Mean  closedloop.Number `json:"mean_pct"`
-	// Capped is the mean with no episode counted as more than the largest regret that was asked
+	// Floored is the mean with no episode counted as less than nothing, which is what the target
+	// is held to: where the reference was no optimum, its loss is not the map's gain.
+	Floored closedloop.Number `json:"floored_pct"`
+	// Capped is that with no episode counted as more than the largest regret that was asked
 	// for: what decisions between rounds and maps look at.
 	Capped closedloop.Number `json:"capped_pct"`
 	Median closedloop.Number `json:"median_pct"`
@@ -144,8 +147,11 @@ const (
 )
 
 func (s *Score) meets(o *Options) bool {
-	return s.Unsafe == s.NoWay && float64(s.Mean) <= o.Target && float64(s.Max) <= o.Tail && !s.leans()
+	return s.Unsafe == s.NoWay && s.mean() <= o.Target && float64(s.Max) <= o.Tail && !s.leans()
 }
+
+// mean is what the target is held to; reports of an earlier program have no floored one.
+func (s *Score) mean() float64 { return float64(max(s.Mean, s.Floored)) }
 
 // leans says that much of what was driven was the guard's.
 func (s *Score) leans() bool { return s.Rescued > mostRescued || s.Replaced > mostReplaced }
@@ -442,7 +448,7 @@ func advice(out *Report, o *Options) string {
 		return "episodes from starts of the data itself are not safe: limits that a projected action cannot keep, or starts without a solution; domaintest names them (go test -v)"
 	case out.Test.rate() > 0:
 		return "some held-out starts end unsafe: a margin that looks further ahead, or a larger budget"
-	case float64(out.Test.Mean) > o.Target && best.Training.skewed() && out.Test.skewed():
+	case out.Test.mean() > o.Target && best.Training.skewed() && out.Test.skewed():
 		return "a few starts cost nearly all of the mean, of the data's too: samples that keep off the limits (Room of the solver), or fewer of these starts (Scenario)"
 	case float64(best.HeldOut.Capped) > 2*float64(best.Training.Capped):
 		return "held-out starts cost more than those of the data: more scenarios, so a larger budget"

@@ -322,6 +322,8 @@ func TestTargetsAskForWhatThereIsAWayTo(t *testing.T) {
 		{Score{Episodes: 100, Mean: 0.4, Max: 9, Unsafe: 2, NoWay: 2}, true},
 		{Score{Episodes: 100, Mean: 0.4, Max: 9, Unsafe: 2, NoWay: 1}, false},
 		{Score{Episodes: 100, Mean: 0.4, Max: 11}, false},
+		{Score{Episodes: 100, Mean: -0.5, Floored: 0.4, Max: 9, Min: -97}, true},
+		{Score{Episodes: 100, Mean: -0.5, Floored: 0.6, Max: 9, Min: -97}, false},
 		{Score{Episodes: 100, Mean: 0.6, Max: 9}, false},
 		{Score{Episodes: 100, Mean: 0.4, Max: 9, Rescued: 1.1}, false},
 		{Score{Episodes: 100, Mean: 0.4, Max: 9, Rescued: 0.9, Replaced: 4.9}, true},

@@ -140,7 +140,7 @@ type loops struct {
 // drive runs loops to their end and sums up.
 func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	out := Score{Method: l.method}
-	capped, known := 0.0, 0
+	floored, capped, known := 0.0, 0.0, 0
 	period, tardy := l.of.Spec().StepSeconds, 0
 	got, err := l.of.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, gpc.EngineOptions{}, closedloop.Options{
 		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()),
@@ -149,7 +149,8 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 				out.NoWay++
 			}
 			if pct, ok := e.Regret(); ok {
-				capped, known = capped+min(pct, r.journal.Cap), known+1
+				pct = max(pct, 0)
+				floored, capped, known = floored+pct, capped+min(pct, r.journal.Cap), known+1
 			}
 			tardy += late(e, period)
 			if l.visit != nil {
@@ -165,7 +166,7 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	}
 	out.Episodes, out.Unsafe, out.Unsolved = got.Episodes, len(got.Unsafe), got.OracleFailures
 	out.Mean, out.Median, out.P90, out.Max, out.Min = got.Regret.Mean, got.Regret.Median, got.Regret.P90, got.Regret.Max, got.RegretMin
-	out.Capped = closedloop.Number(capped / float64(known))
+	out.Floored, out.Capped = closedloop.Number(floored/float64(known)), closedloop.Number(capped/float64(known))
 	out.P50, out.P99, out.Prepare = got.Latency.P50, got.Latency.P99, got.Prepare
 	out.Replaced = closedloop.Number(100 * float64(got.Fallback) / float64(got.Decisions))
 	out.Late = closedloop.Number(100 * float64(tardy) / float64(got.Decisions))
