@@ -18,17 +18,8 @@
 //
 // Bound: FMA; a gathered weight row of 1 KiB feeds 256·32 FMA, 16 FLOP/byte.
 #include "gpc.cuh"
+#include "jacobian.cuh"
 #include "net.cuh"
-
-struct gpc_jacobian {
-    const gpc_net* net;
-    const unsigned int* mask; // [rows, mask_words]
-    float* jac;               // [rows, out·n] or nullptr
-    float* metric;            // [rows, n·n] or nullptr
-    float lambda;
-    int ldjac, ldmetric;
-    int pad;
-};
 
 namespace gpc {
 
@@ -67,65 +58,6 @@ struct Gram {
     }
 };
 
-// GramTF32 is Gram on tensor cores: a warp has tiles of 16×8 entries side by side, or
-// none, and all rows of J, so that nothing is added between warps. The rows of a product's
-// depth may stand in any order; taken two apart, the fragments' reads meet no bank twice.
-template <int COLUMNS>
-struct GramTF32 {
-    static constexpr int down = COLUMNS / 16, across = COLUMNS / 8, LD = rows_ld<COLUMNS>();
-    static constexpr int own = down * across < rowsWarps ? 1 : down * across / rowsWarps; // tiles of a warp
-    static_assert(across % own == 0, "a warp's tiles are side by side");
-    float sum[own][4];
-
-    // The lanes' reads of one fragment.
-    __device__ static constexpr Words fragment() {
-        Words w = {};
-        for (int l = 0; l < GPC_WARP; l++) w.at[l] = l % 4 * 2 * LD + l / 4;
-        return w;
-    }
-    static_assert(requests(fragment(), 1, true) == 1, "fragments of J lie in different banks");
-
-    __device__ void clear() {
-#pragma unroll
-        for (int t = 0; t < own; t++) sum[t][0] = sum[t][1] = sum[t][2] = sum[t][3] = 0.0f;
-    }
-
-    // first is the warp's first tile, down·across where it has none.
-    __device__ static int first() { return min(int(threadIdx.x / 32) * own, down * across); }
-
-    // add takes rows of J, [count][LD], rounded. What is read in other calls may be
-    // written behind the next barrier.
-    __device__ void add(const float* j, int count, float*) {
-        if (first() == down * across) return;
-        const int lane = threadIdx.x % 32;
-        const float* a = j + first() / across * 16 + lane / 4;
-        const float* b = j + first() % across * 8 + lane / 4;
-        for (int k = 0; k < count; k += 8) {
-            const int row = k + 2 * (lane % 4);
-            const bool one = row < count, two = row + 1 < count;
-            auto at = [&](const float* p, int later, int column) { return (later ? two : one) ? __float_as_uint(p[(row + later) * LD + column]) : 0u; };
-            const unsigned int left[4] = {at(a, 0, 0), at(a, 0, 8), at(a, 1, 0), at(a, 1, 8)};
-#pragma unroll
-            for (int t = 0; t < own; t++) {
-                const unsigned int right[2] = {at(b, 0, 8 * t), at(b, 1, 8 * t)};
-                gpc_mma_tf32(sum[t], left, right);
-            }
-        }
-    }
-
-    __device__ void write(float* g, int n, float lambda, float poison) const {
-        if (first() == down * across) return;
-        const int lane = threadIdx.x % 32;
-#pragma unroll
-        for (int t = 0; t < own; t++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const int a = first() / across * 16 + lane / 4 + e / 2 * 8, b = first() % across * 8 + 8 * t + 2 * (lane % 4) + e % 2;
-                if (a < n && b < n) g[a * n + b] = sum[t][e] + (a == b ? lambda : 0.0f) + poison;
-            }
-    }
-};
-
 // Of 8 columns a thread has one entry.
 template <>
 struct Gram<8> {
@@ -145,19 +77,9 @@ struct Gram<8> {
     }
 };
 
-template <int COLUMNS, bool TF32>
-struct GramOf {
-    using type = Gram<COLUMNS>;
-};
 template <int COLUMNS>
-struct GramOf<COLUMNS, true> {
-    using type = GramTF32<COLUMNS>;
-};
-
-template <int COLUMNS, bool TF32>
 __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
     constexpr int LD = rows_ld<COLUMNS>(), tile = 64;
-    constexpr Order order = TF32 ? Order::EIGHTS : Order::FLOAT32;
     const gpc_net& net = *job.net;
     const int n = net.in, width = net.width > tile ? net.width : tile;
     const long long row = blockIdx.x;
@@ -170,34 +92,32 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
     unsigned short* nextList = list + width;
     unsigned short* rank = nextList + width;
     const float poison = mask[0] ? gpc_nan() : 0.0f;
-    typename GramOf<COLUMNS, TF32>::type gram;
+    Gram<COLUMNS> gram;
     gram.clear();
 
-    // T has a row for each active unit, and zeros to a multiple of 8 for tensor cores.
+    // T has a row for each active unit.
     int active = 0;
     if (net.layers > 1) {
         const gpc_layer& l = net.layer[0];
         active = active_units(mask + l.mask, l.out, list, rank);
         __syncthreads();
-        for (int e = threadIdx.x; e < rows_padded<order>(active) * COLUMNS; e += rowsThreads) {
+        for (int e = threadIdx.x; e < active * COLUMNS; e += rowsThreads) {
             const int a = e / COLUMNS, j = e % COLUMNS;
-            t[rows_at<COLUMNS, order>(a, j)] = a < active && first + j < n ? operand<TF32>(l.weight[(long long)list[a] * l.ldw + first + j]) : 0.0f;
+            t[a * LD + j] = first + j < n ? l.weight[(long long)list[a] * l.ldw + first + j] : 0.0f;
         }
     }
     for (int layer = 1; layer + 1 < net.layers; layer++) {
         const gpc_layer& l = net.layer[layer];
         const int nextActive = active_units(mask + l.mask, l.out, nextList, rank);
-        for (int e = nextActive * COLUMNS + threadIdx.x; e < rows_padded<order>(nextActive) * COLUMNS; e += rowsThreads)
-            next[rows_at<COLUMNS, order>(e / COLUMNS, e % COLUMNS)] = 0.0f;
         __syncthreads();
         // Of 256 units a product makes the active ones, side by side.
         int before = 0;
         for (int unit0 = 0; unit0 < l.out; unit0 += 256) {
             int columns = 0;
             for (int word = unit0 / 32; word < min(unit0 / 32 + 8, l.words); word++) columns += __popc(mask[l.mask + word]);
-            const PackedWeights weights(TF32 ? l.roundedTransposed : l.transposed, l.ldt, unit0, list, rank + unit0, before);
-            rows_product<COLUMNS, 256, TF32>(t, active, weights, columns, stage, [&](int unit, int column, int step, const float* v, int count) {
-                if (unit < columns) rows_put<COLUMNS, order>(next, before + unit, column, step, v, count);
+            const PackedWeights weights(l.transposed, l.ldt, unit0, list, rank + unit0, before);
+            rows_product<COLUMNS, 256>(t, active, weights, columns, stage, [&](int unit, int column, int step, const float* v, int count) {
+                if (unit < columns) rows_put<COLUMNS, Order::FLOAT32>(next, before + unit, column, step, v, count);
             });
             before += columns;
         }
@@ -216,8 +136,8 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
     for (int out0 = 0; out0 < last.out; out0 += tile) {
         const int outs = min(tile, last.out - out0);
         // Without a hidden layer J is the weight itself: a product over nothing.
-        const ChosenWeights weights(TF32 ? last.roundedTransposed : last.transposed, last.ldt, out0, list);
-        rows_product<COLUMNS, tile, TF32>(t, hidden ? active : 0, weights, outs, stage, [&](int out, int from, int step, const float* v, int count) {
+        const ChosenWeights weights(last.transposed, last.ldt, out0, list);
+        rows_product<COLUMNS, tile>(t, hidden ? active : 0, weights, outs, stage, [&](int out, int from, int step, const float* v, int count) {
             if (out >= outs) return;
             float* to = next + out * LD + from;
             const float* direct = hidden ? nullptr : last.weight + (long long)(out0 + out) * last.ldw + first + from;
@@ -227,7 +147,7 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
                 const bool inside = first + from + held < n;
                 const float j = hidden ? v[i] : (inside ? direct[held] : 0.0f);
                 if (jac && inside) jac[(out0 + out) * n + from + held] = j + poison;
-                if (job.metric) to[held] = operand<TF32>(j);
+                if (job.metric) to[held] = j;
             }
         });
         if (job.metric) {
@@ -242,42 +162,24 @@ __device__ inline void jacobian(const gpc_jacobian& job, float* shared) {
 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_jacobian_8(gpc_jacobian job) {
     GPC_SHARED(float, shared);
-    gpc::jacobian<8, false>(job, shared);
+    gpc::jacobian<8>(job, shared);
 }
 GPC_KERNEL(gpc_jacobian_8)
 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_jacobian_16(gpc_jacobian job) {
     GPC_SHARED(float, shared);
-    gpc::jacobian<16, false>(job, shared);
+    gpc::jacobian<16>(job, shared);
 }
 GPC_KERNEL(gpc_jacobian_16)
 
 extern "C" __global__ void __launch_bounds__(256, 2) gpc_jacobian_32(gpc_jacobian job) {
     GPC_SHARED(float, shared);
-    gpc::jacobian<32, false>(job, shared);
+    gpc::jacobian<32>(job, shared);
 }
 GPC_KERNEL(gpc_jacobian_32)
 
 extern "C" __global__ void __launch_bounds__(256, 1) gpc_jacobian_64(gpc_jacobian job) {
     GPC_SHARED(float, shared);
-    gpc::jacobian<64, false>(job, shared);
+    gpc::jacobian<64>(job, shared);
 }
 GPC_KERNEL(gpc_jacobian_64)
-
-extern "C" __global__ void __launch_bounds__(256, 2) gpc_jacobian_16_tf32(gpc_jacobian job) {
-    GPC_SHARED(float, shared);
-    gpc::jacobian<16, true>(job, shared);
-}
-GPC_KERNEL(gpc_jacobian_16_tf32)
-
-extern "C" __global__ void __launch_bounds__(256, 2) gpc_jacobian_32_tf32(gpc_jacobian job) {
-    GPC_SHARED(float, shared);
-    gpc::jacobian<32, true>(job, shared);
-}
-GPC_KERNEL(gpc_jacobian_32_tf32)
-
-extern "C" __global__ void __launch_bounds__(256, 1) gpc_jacobian_64_tf32(gpc_jacobian job) {
-    GPC_SHARED(float, shared);
-    gpc::jacobian<64, true>(job, shared);
-}
-GPC_KERNEL(gpc_jacobian_64_tf32)

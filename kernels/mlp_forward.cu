@@ -72,7 +72,7 @@ __device__ inline void layer_product(const gpc_layer& l, const float* act, int c
     if constexpr (on_tensor_cores(ORDER))
         fragment_product<ROWS, CT, ORDER == Order::SPLIT>(act, l.in, ORDER == Order::SPLIT ? l.fragments : l.roundedFragments, column0, columns, stage, f);
     else
-        rows_product<ROWS, CT, false>(act, l.in, Weights(l.transposed, l.ldt, column0), columns, stage, f);
+        rows_product<ROWS, CT>(act, l.in, Weights(l.transposed, l.ldt, column0), columns, stage, f);
 }
 
 // hidden_layer makes the next activations from the present ones.

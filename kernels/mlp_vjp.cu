@@ -44,7 +44,7 @@ __device__ inline void backward_layer(const gpc_layer& l, const gpc_layer* below
         if constexpr (on_tensor_cores(ORDER))
             fragment_product<ROWS, CT, false>(bar, l.out, l.backward, column0, columns, stage, put);
         else
-            rows_product<ROWS, CT, false>(bar, l.out, Weights(l.weight, l.ldw, column0), columns, stage, put);
+            rows_product<ROWS, CT>(bar, l.out, Weights(l.weight, l.ldw, column0), columns, stage, put);
     }
 }
 

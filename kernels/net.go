@@ -153,8 +153,7 @@ func (n *net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
 
 // fused reports whether the metric is made without the Jacobian in memory.
 func (b *Backend) fused(n packedNet) bool {
-	columns, _ := b.jacobianShape(n)
-	return n.in <= columns
+	return n.in <= b.jacobianShape(n).columns
 }
 
 // jacobian queues the Jacobians of rows whose masks are known.
@@ -171,7 +170,7 @@ func (q *queue) metric(n packedNet, rows int, mask driver.Pointer, lambda float3
 	}
 	q.jacobian(n, rows, mask, jac)
 	q.needs(func(*trace) work {
-		return product(rows, 1, float64(n.out)*float64(n.in*n.in), float64(n.out*n.in), false).of32(false)
+		return product(rows, 1, float64(n.out)*float64(n.in*n.in), float64(n.out*n.in), false).of32()
 	})
 	q.launch("gpc_metric", driver.Dim{X: rows}, 256, 0,
 		driver.Address(jac), driver.Int64(n.in*n.out), driver.Int32(n.out), driver.Int32(n.in), driver.Float32(lambda), driver.Address(g), driver.Int64(n.in*n.in))
@@ -180,8 +179,8 @@ func (q *queue) metric(n packedNet, rows int, mask driver.Pointer, lambda float3
 // oneColumns is the number of columns by whose kernels the metric of one row is shared out
 // among multiprocessors, 0 where one makes it.
 func (b *Backend) oneColumns(n packedNet) int {
-	if columns, _ := b.jacobianShape(n); (columns == 16 || columns == 32) && n.in <= columns && n.layers > 1 && !b.options.TF32 {
-		return columns
+	if s := b.jacobianShape(n); (s.columns == 16 || s.columns == 32) && n.in <= s.columns && n.layers > 1 && !b.options.TF32 {
+		return s.columns
 	}
 	return 0
 }
@@ -202,8 +201,7 @@ func (q *queue) oneMetric(n packedNet, mask driver.Pointer, lambda float32, jac,
 }
 
 func (q *queue) jacobianJob(n packedNet, rows int, job jacobianJob) {
-	columns, shared := q.jacobianShape(n)
-	tensor := q.onTensorCores(columns)
-	q.needs(func(tr *trace) work { return tr.jacobian(rows, n.at, tensor, job.metric != 0) })
-	q.launch(variant("gpc_jacobian", columns, tensor), driver.Dim{X: rows, Y: ceil(n.in, columns)}, 256, shared, driver.Struct(&job))
+	s := q.jacobianShape(n)
+	q.needs(func(tr *trace) work { return tr.jacobian(rows, n.at, s.tensor, job.metric != 0) })
+	q.launch(variant("gpc_jacobian", s.columns, s.tensor), driver.Dim{X: rows, Y: ceil(n.in, s.columns)}, s.threads, s.shared, driver.Struct(&job))
 }

@@ -17,8 +17,8 @@ import (
 const maxLayers = 16
 
 type deviceLayer struct {
-	weight, transposed, roundedTransposed, fragments, roundedFragments, backward, bias driver.Pointer
-	in, out, ldw, ldt, mask, maskSize                                                  int32
+	weight, transposed, chosen, fragments, roundedFragments, backward, bias driver.Pointer
+	in, out, ldw, ldt, mask, maskSize                                       int32
 }
 
 type deviceNet struct {
@@ -97,7 +97,7 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 			return n, fmt.Errorf("layer %d is %d × %d, the CUDA backend takes widths up to %d", i, out, in, MaxWidth)
 		}
 		n.width = max(n.width, sixteens(in))
-		d.layer[i] = values.layer(&l, q.options.TF32)
+		d.layer[i] = values.layer(&l, q.options.TF32, i == 0)
 		d.layer[i].mask, d.layer[i].maskSize = int32(n.maskWords), int32(ceil(out, 32))
 		if i < n.layers-1 {
 			n.maskWords += ceil(out, 32)
@@ -113,7 +113,7 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 		l := &d.layer[i]
 		l.weight, l.transposed, l.bias = l.weight+at, l.transposed+at, l.bias+at
 		if q.options.TF32 {
-			for _, p := range []*driver.Pointer{&l.roundedTransposed, &l.fragments, &l.roundedFragments, &l.backward} {
+			for _, p := range []*driver.Pointer{&l.chosen, &l.fragments, &l.roundedFragments, &l.backward} {
 				*p += at
 			}
 		}
@@ -132,9 +132,9 @@ func pack(q *queue, m *memory, chain ...*model.MLP) (packedNet, error) {
 // packing are the numbers of a network, one after another; a pointer is an offset into them.
 type packing []float32
 
-// layer lays a layer out: its weights by rows and by columns, for tensor cores as they read
-// them besides, and its bias.
-func (p *packing) layer(l *model.Layer, tensorCores bool) deviceLayer {
+// layer lays a layer out, the first of a network or not: its weights by rows and by columns,
+// for tensor cores as they read them besides, and its bias.
+func (p *packing) layer(l *model.Layer, tensorCores, first bool) deviceLayer {
 	in, out := l.W.Cols, l.W.Rows
 	turned := tensor.New(in, out)
 	for i := range out {
@@ -146,12 +146,30 @@ func (p *packing) layer(l *model.Layer, tensorCores bool) deviceLayer {
 	d := deviceLayer{in: int32(in), out: int32(out), ldw: int32(quads(in)), ldt: int32(quads(out))}
 	d.weight, d.transposed = p.rows(l.W, same), p.rows(turned, same)
 	if tensorCores {
-		d.roundedTransposed = p.rows(turned, roundTF32)
+		choose := turned
+		if first {
+			choose = l.W
+		}
+		d.chosen = p.copy(chosen(choose))
 		d.fragments, d.roundedFragments = p.copy(fragments(l.W, 32, same)), p.copy(fragments(l.W, 32, roundTF32))
 		d.backward = p.copy(fragments(turned, 32, roundTF32))
 	}
 	d.bias = p.copy(l.B)
 	return d
+}
+
+// chosen rounds a matrix and lays its rows out, 32 columns at a time, each in the order of
+// column32 of jacobian_tf32.cu.
+func chosen(m tensor.Matrix) []float32 {
+	step := ceil(m.Cols, 32) * 32
+	to := make([]float32, m.Rows*step)
+	for i := range m.Rows {
+		for j, v := range m.Row(i) {
+			part, group := j%32/8, j%4*2+j%8/4
+			to[i*step+j/32*32+4*group+part] = roundTF32(v)
+		}
+	}
+	return to
 }
 
 // rows lays the values of a matrix out by rows, each a whole number of quads.
@@ -189,7 +207,7 @@ func roundTF32(v float32) float32 {
 }
 
 // stageBytes is rowsStage of include/net.cuh.
-const stageBytes = 4 * 2 * 16 * (256 + 8)
+const stageBytes = 4 * 2 * 16 * 256
 
 // rowStep is rows_ld of include/net.cuh.
 func rowStep(rows int) int {
@@ -234,20 +252,40 @@ func (b *Backend) forwardShape(tile, width int) (perBlock, shared int) {
 func (q *queue) tileFor(rows int) int { return cmp.Or(q.tile, q.tileOf(rows)) }
 func (q *queue) one(rows int) bool    { return q.tileFor(rows) == 1 }
 
-// jacobianShape is the number of columns of J that a block holds at once, and its
-// shared memory.
-func (b *Backend) jacobianShape(n packedNet) (columns, shared int) {
-	width := max(n.width, 64)
-	need := func(c int) int { return stageBytes + 4*2*width*rowStep(c) + 6*width }
-	for _, c := range []int{8, 16, 32, 64} {
-		if n.in <= c && need(c) <= b.device.SharedPerBlock {
-			return c, need(c)
+// jacobianShape is how a Jacobian is made: the columns of J that a block has, its threads,
+// whether on tensor cores, and its shared memory.
+type jacobianShape struct {
+	columns, threads int
+	tensor           bool
+	shared           int
+}
+
+// jacobianShape chooses by a network's sizes. Tensor cores take metrics of more than 8
+// columns and, since J stays with 32 of them on the chip, of at most 32.
+func (b *Backend) jacobianShape(n packedNet) jacobianShape {
+	if b.options.TF32 && n.in > 8 && n.layers > 1 {
+		s := jacobianShape{columns: 32, threads: 32 * ceil(n.width, 64), tensor: true}
+		if n.in <= 16 {
+			s.columns = 16
+		}
+		s.shared = 4 * ((max(n.width, 32)+1)*(s.columns+8) + n.width)
+		if s.shared <= b.device.SharedPerBlock {
+			return s
 		}
 	}
-	if need(32) <= b.device.SharedPerBlock {
-		return 32, need(32)
+	width := max(n.width, 64)
+	shape := func(c int) jacobianShape {
+		return jacobianShape{columns: c, threads: 256, shared: stageBytes + 4*2*width*rowStep(c) + 6*width}
 	}
-	return 8, need(8)
+	for _, c := range []int{8, 16, 32, 64} {
+		if s := shape(c); n.in <= c && s.shared <= b.device.SharedPerBlock {
+			return s
+		}
+	}
+	if s := shape(32); s.shared <= b.device.SharedPerBlock {
+		return s
+	}
+	return shape(8)
 }
 
 // precision is how a pass multiplies where tensor cores are asked for.

@@ -53,7 +53,7 @@ var stepKernels = []string{
 	"gpc_one_jacobian_16", "gpc_one_jacobian_32", "gpc_one_metric_16", "gpc_one_metric_32",
 	"gpc_jacobian_8", "gpc_jacobian_16", "gpc_jacobian_32", "gpc_jacobian_64", "gpc_metric",
 	"gpc_eig", "gpc_eig_32", "gpc_step_middle", "gpc_step_end",
-	"gpc_mlp_forward_32_tf32", "gpc_mlp_forward_32_tf32x3", "gpc_mlp_vjp_32_tf32", "gpc_jacobian_16_tf32", "gpc_jacobian_32_tf32", "gpc_jacobian_64_tf32",
+	"gpc_mlp_forward_32_tf32", "gpc_mlp_forward_32_tf32x3", "gpc_mlp_vjp_32_tf32", "gpc_jacobian_16_tf32", "gpc_jacobian_32_tf32",
 }
 
 // NewStepper implements backend.Backend: latents up to MaxLatent, layers up to

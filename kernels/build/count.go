@@ -39,11 +39,11 @@ const (
 // dynamicShared is the dynamic shared memory of a launch at OPF size (n_z 32, width 256,
 // k 3 eigenpairs, 32 neighbours): what kernels/pack.go, eig.go and index.go ask for.
 var dynamicShared = map[string]int{
-	"gpc_mlp_forward_32": 107520, "gpc_mlp_forward_32_tf32": 107520, "gpc_mlp_forward_32_tf32x3": 107520, "gpc_mlp_bent_32": 107520, "gpc_mlp_bent_32_tf32": 107520,
-	"gpc_mlp_vjp_32": 107520, "gpc_mlp_vjp_32_tf32": 107520,
+	"gpc_mlp_forward_32": 106496, "gpc_mlp_forward_32_tf32": 106496, "gpc_mlp_forward_32_tf32x3": 106496, "gpc_mlp_bent_32": 106496, "gpc_mlp_bent_32_tf32": 106496,
+	"gpc_mlp_vjp_32": 106496, "gpc_mlp_vjp_32_tf32": 106496,
 	"gpc_mlp_forward_1": 6176, "gpc_mlp_vjp_1": 6176, "gpc_one_forward": 6176, "gpc_one_decode": 6176, "gpc_one_jacobian_16": 17920, "gpc_one_jacobian_32": 17920,
-	"gpc_mlp_forward_8": 50176, "gpc_mlp_bent_8": 50176, "gpc_mlp_vjp_8": 50176,
-	"gpc_jacobian_8": 51712, "gpc_jacobian_16": 76288, "gpc_jacobian_16_tf32": 76288, "gpc_jacobian_32": 109056, "gpc_jacobian_32_tf32": 109056, "gpc_jacobian_64": 174592, "gpc_jacobian_64_tf32": 174592,
+	"gpc_mlp_forward_8": 49152, "gpc_mlp_bent_8": 49152, "gpc_mlp_vjp_8": 49152,
+	"gpc_jacobian_8": 50688, "gpc_jacobian_16": 75264, "gpc_jacobian_16_tf32": 25696, "gpc_jacobian_32": 108032, "gpc_jacobian_32_tf32": 42144, "gpc_jacobian_64": 173568,
 	"gpc_eig_32": 6272, "gpc_eig": 10752, "gpc_search_fp32": 52224, "gpc_search_tf32": 26624,
 }
 

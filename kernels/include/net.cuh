@@ -5,7 +5,8 @@
 // padded with zeros to a multiple of 4 floats and beginning on 16 bytes, so that
 // either pass reads weights along their contiguous side; for tensor cores, besides, in the
 // order of their fragments, [⌈columns/32⌉][⌈depth/16⌉][4 tiles of 8 columns][lane][4 of
-// the depth] with zeros beyond, and transposed for the Jacobian, which chooses among them.
+// the depth] with zeros beyond, and for the Jacobian, which chooses among the rows, each
+// row in that order by itself.
 #pragma once
 #include "banks.cuh"
 #include "gpc.cuh"
@@ -15,7 +16,8 @@
 struct gpc_layer {
     const float* weight;     // [out][ldw]
     const float* transposed; // [in][ldt]
-    const float* roundedTransposed; // as tensor cores read them; nullptr, as what follows, where they are not used
+    const float* chosen;     // of a Jacobian, rounded: [in][⌈out/32⌉·32], of the first layer [out][⌈in/32⌉·32], in the
+                             // order of column32; nullptr, as what follows, where tensor cores are not used
     const float* fragments;  // of a forward pass, as they are
     const float* roundedFragments;
     const float* backward;   // of a backward pass, rounded
@@ -43,9 +45,8 @@ namespace gpc {
 constexpr int rowsThreads = 256; // threads of every kernel made of rows_product
 constexpr int rowsWarps = rowsThreads / 32;
 // Two stages of weights in transit: 16 k of 256 columns, and for fewer columns as many
-// k more. Rows of tensor cores' stages are 8 floats longer, so that the fragments of
-// four neighbouring k lie in different banks.
-constexpr int rowsStage = 2 * 16 * (256 + 8);
+// k more.
+constexpr int rowsStage = 2 * 16 * 256;
 
 // rows_ld is the distance between the k of an activation buffer [k][rows_ld].
 template <int ROWS>
@@ -54,17 +55,16 @@ __device__ constexpr int rows_ld() { return ROWS < 16 ? ROWS : ROWS + 4; }
 // Order is how activations lie in a buffer, and whether they are rounded.
 enum class Order {
     FLOAT32, // [k][rows_ld]
-    EIGHTS,  // rounded, in blocks of 8 k as tensor cores' fragments of A lie, each k in its place
-    SLICES,  // rounded, in slices of 16 k whose order is that of fragments of weights from memory
+    SLICES,  // rounded, in slices of 16 k, in the order of tensor cores' fragments of weights
     SPLIT,   // as SLICES, not rounded: every product is three
 };
 
 __device__ constexpr bool on_tensor_cores(Order order) { return order != Order::FLOAT32; }
 
 // rows_padded is a number of activations that a product reads, of which those beyond
-// the layer are 0: tensor cores take 8 at a time, or 16.
+// the layer are 0: tensor cores take 16 at a time.
 template <Order ORDER>
-__device__ constexpr int rows_padded(int k) { return ORDER == Order::FLOAT32 ? k : (ORDER == Order::EIGHTS ? (k + 7) & ~7 : (k + 15) & ~15); }
+__device__ constexpr int rows_padded(int k) { return ORDER == Order::FLOAT32 ? k : (k + 15) & ~15; }
 
 // rows_at is where activation k of a row lies in a buffer. For tensor cores it is the
 // order of their fragments of A, 16 rows × 8 k, so that a lane reads its four numbers
@@ -72,13 +72,12 @@ __device__ constexpr int rows_padded(int k) { return ORDER == Order::FLOAT32 ? k
 template <int ROWS, Order ORDER>
 __device__ constexpr int rows_at(int k, int row) {
     if (ORDER == Order::FLOAT32) return k * rows_ld<ROWS>() + row;
-    if (ORDER == Order::EIGHTS) return ((k / 8) * (ROWS / 16) + row / 16) * 128 + (row % 8 * 4 + k % 4) * 4 + row % 16 / 8 + k % 8 / 4 * 2;
     return ((k / 16 * 2 + k % 4 / 2) * (ROWS / 16) + row / 16) * 128 + (row % 8 * 4 + k % 16 / 4) * 4 + row % 16 / 8 + k % 2 * 2;
 }
 
 // activation is a number as a buffer has it.
 template <Order ORDER>
-__device__ inline float activation(float v) { return operand<ORDER == Order::EIGHTS || ORDER == Order::SLICES>(v); }
+__device__ inline float activation(float v) { return operand<ORDER == Order::SLICES>(v); }
 
 // rows_put writes a run of one activation, as a product gives it.
 template <int ROWS, Order ORDER>
@@ -245,111 +244,6 @@ struct RowsSums : RowsShape<ROWS, CT, RowsLanes<ROWS, CT>::across, 4096 / CT, CT
     }
 };
 
-// RowsSumsTF32 are those of tensor cores of weights that are chosen, as a Jacobian's: a
-// warp holds all rows of 32 columns, in blocks of 16×8. Its operands are rounded before:
-// activations by rows_put, weights by the launcher.
-template <int ROWS, int CT>
-struct RowsSumsTF32 : RowsShape<ROWS, CT, CT / 32, (CT < 256 ? 2048 / CT : 16), CT + 8> {
-    using Shape = RowsShape<ROWS, CT, CT / 32, (CT < 256 ? 2048 / CT : 16), CT + 8>;
-    static constexpr int WM = ROWS / 16, WN = 4;
-    static_assert(WM >= 1 && Shape::each % 8 == 0, "a tensor-core tile is 16×8, a product of it 8 deep");
-    float sum[WM][WN][4];
-    int member, lane, column, group;
-    bool busy;
-
-    // The lanes' reads of weights, 4 k × 8 columns.
-    __device__ static constexpr Words weights() {
-        Words w = {};
-        for (int l = 0; l < GPC_WARP; l++) w.at[l] = l % 4 * Shape::LDW + l / 4;
-        return w;
-    }
-    static_assert(requests(weights(), 1, true) == 1, "fragments of weights lie in different banks");
-
-    __device__ explicit RowsSumsTF32(int columns) {
-        const int warp = threadIdx.x / 32;
-        lane = threadIdx.x % 32, member = lane % 4, column = warp % Shape::across * 8 * WN, group = warp / Shape::across;
-        busy = columns > column;
-#pragma unroll
-        for (int i = 0; i < WM; i++)
-#pragma unroll
-            for (int j = 0; j < WN; j++)
-#pragma unroll
-                for (int e = 0; e < 4; e++) sum[i][j][e] = 0.0f;
-    }
-
-    __device__ static int at(int k) { return k * ROWS; }
-
-    __device__ void one(const float* x, const float* w) {
-        unsigned int b[WN][2];
-#pragma unroll
-        for (int j = 0; j < WN; j++) {
-            const float* at = w + member * Shape::LDW + column + 8 * j + lane / 4;
-            b[j][0] = __float_as_uint(at[0]), b[j][1] = __float_as_uint(at[4 * Shape::LDW]);
-        }
-#pragma unroll
-        for (int i = 0; i < WM; i++) {
-            const float4 q = *reinterpret_cast<const float4*>(x + i * 128 + lane * 4);
-            const unsigned int a[4] = {__float_as_uint(q.x), __float_as_uint(q.y), __float_as_uint(q.z), __float_as_uint(q.w)};
-#pragma unroll
-            for (int j = 0; j < WN; j++) gpc_mma_tf32(sum[i][j], a, b[j]);
-        }
-    }
-
-    // add takes the group's part of `count` k; beyond them stage and activations hold
-    // zeros to a multiple of 8.
-    __device__ void add(const float* x, const float* w, int count) {
-        x += at(group * Shape::each), w += group * Shape::each * Shape::LDW, count -= group * Shape::each;
-        if (!busy) return;
-        if (count >= Shape::each) {
-#pragma unroll
-            for (int k = 0; k < Shape::each; k += 8) one(x + at(k), w + k * Shape::LDW);
-        } else {
-#pragma unroll 1
-            for (int k = 0; k < count; k += 8) one(x + at(k), w + k * Shape::LDW);
-        }
-    }
-
-    template <class F>
-    __device__ void finish(float* stage, F&& f) const {
-        if constexpr (Shape::groups == 1) {
-#pragma unroll
-            for (int i = 0; i < WM; i++)
-#pragma unroll
-                for (int j = 0; j < WN; j++)
-#pragma unroll
-                    for (int e = 0; e < 2; e++) {
-                        float v[2] = {sum[i][j][e], sum[i][j][2 + e]};
-                        f(column + 8 * j + 2 * member + e, 16 * i + lane / 4, 8, v, 2);
-                    }
-        } else {
-            constexpr int tiles = Shape::passRows / 16;
-#pragma unroll
-            for (int pass = 0; pass < Shape::passes; pass++) {
-#pragma unroll
-                for (int i = 0; i < tiles; i++)
-#pragma unroll
-                    for (int j = 0; j < WN; j++)
-#pragma unroll
-                        for (int e = 0; e < 4; e += 2)
-                            *reinterpret_cast<float2*>(stage + Shape::partial(group, 16 * i + lane / 4 + 4 * e, column + 8 * j + 2 * member)) =
-                                make_float2(sum[pass * tiles + i][j][e], sum[pass * tiles + i][j][e + 1]);
-                __syncthreads();
-                Shape::gather(stage, pass, f);
-                __syncthreads();
-            }
-        }
-    }
-};
-
-template <int ROWS, int CT, bool TF32>
-struct RowsSumsOf {
-    using type = RowsSums<ROWS, CT>;
-};
-template <int ROWS, int CT>
-struct RowsSumsOf<ROWS, CT, true> {
-    using type = RowsSumsTF32<ROWS, CT>;
-};
-
 // Weights are the columns of a product, from column 0 of `at`, rows of ld floats.
 // Chosen ones take row list[k] for k. Packed ones leave out columns, too: column j
 // becomes rank[j] − before, and is left out where rank[j] is 0xffff.
@@ -451,15 +345,13 @@ __device__ inline void few_rows_product(const float* act, int K, const W& weight
 // through it, the next ones already in registers. All threads of the block call it;
 // act must be ready (a barrier before), and is free when the products are made.
 //
-// A block of 32 rows reads a weight once for 32 FMA: 16 FLOP/byte of L2 traffic. On
-// tensor cores a warp reads 16 floats a lane for 8 products of 16×8×8, 1 KFLOP a
-// request of shared memory.
-template <int ROWS, int CT, bool TF32, class W, class F>
+// A block of 32 rows reads a weight once for 32 FMA: 16 FLOP/byte of L2 traffic.
+template <int ROWS, int CT, class W, class F>
 __device__ inline void rows_product(const float* act, int K, const W& weights, int columns, float* stage, F&& f) {
     if constexpr (ROWS == 8) {
         few_rows_product<CT>(act, K, weights, stage, f);
     } else {
-        using Sums = typename RowsSumsOf<ROWS, CT, TF32>::type;
+        using Sums = RowsSums<ROWS, CT>;
         constexpr int across = CT / 4, step = rowsThreads / across, rounds = Sums::depth / step, size = Sums::depth * Sums::LDW;
         static_assert(rounds >= 1 && rounds * step == Sums::depth, "every thread has its quads");
         Sums sums(columns);
