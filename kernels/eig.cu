@@ -9,18 +9,17 @@
 // is taken. Vectors have unit length and their largest-magnitude entry, the first
 // on a tie, positive. A non-finite entry gives NaN values and zero vectors.
 //
-// Grid matrices, block 32. Up to n = 32 (gpc_eig_32) a lane holds a row of the matrix
-// in registers while it is reduced; what lanes need of each other passes through
-// shared memory as one vector of 32, read 16 bytes at a time. Larger ones (gpc_eig)
-// lie there whole. Shared memory per matrix, floats: reflections 32·32, or the matrix
-// n·(n|1) and T 2·64; vectors n·k, eigenvalues and scales 2·32 or 2·64, factorisations
-// 4·n·min(k, 8) (eigShared of the launcher computes the same): 6.1 KiB at n = 32,
-// k = 3, so that with 64 registers a thread 32 matrices share a multiprocessor, all of
-// 4096 those of an H200 at once.
+// Grid ⌈matrices/W⌉, block 32 W, a warp a matrix: W = 4 where there are many, since
+// inverse iteration has work for k lanes of a matrix and the first warp makes that of
+// all four; what comes out does not depend on W. Up to n = 32 (gpc_eig_32) a lane holds
+// a row of the matrix in registers while it is reduced; what lanes need of each other
+// passes through shared memory as one vector of 32, read 16 bytes at a time. Larger ones
+// (gpc_eig, W = 1) lie there whole. Shared memory per matrix: Place, of which eigShared of
+// the launcher computes the same: 6.2 KiB at n = 32, k = 3, so that with 64 registers a
+// thread 32 matrices share a multiprocessor, all of 4096 those of an H200 at once.
 //
-// Bound: latency of a warp's dependent steps, about 4/3 n³ FLOP for the reduction, n
-// multiply-adds for each of about 9 rounds of multisection; the matrices of a batch
-// hide each other's latency.
+// Bound: instructions of a batch, some 14 000 a matrix, half of them for the reduction
+// (4/3 n³ FLOP); the latency of a warp's dependent steps where there are few.
 #include "gpc.cuh"
 #include "warp.cuh"
 
@@ -51,7 +50,7 @@ __device__ inline int sturm(const float* d, const float* e2, int n, float x) {
         float next = __fmaf_rn(diagonal - x, p, -square * before);
         const float least = -1e-9f * p;
         if (fabsf(next) < fabsf(least)) next = least;
-        below += (next < 0.0f) != (p < 0.0f);
+        below += (__float_as_uint(next) ^ __float_as_uint(p)) >> 31;
         before = p, p = next;
     };
     int i = 0;
@@ -146,7 +145,7 @@ __device__ inline void solve(const Factors& f, unsigned long long swapped, int n
 // unit_after makes column j of the n×k vectors, whose entries are at most about 1,
 // orthogonal to columns `first` to j − 1, twice, and of length 1.
 __device__ inline void unit_after(float* v, int n, int k, int first, int j) {
-    const int lane = threadIdx.x;
+    const int lane = threadIdx.x % 32;
     for (int round = 0; round < 2; round++)
         for (int i = first; i < j; i += 2) {
             const int other = min(i + 1, j - 1); // of the last, alone, the second is nothing
@@ -188,7 +187,7 @@ __device__ inline bool scaled(bool broken, float largest, float& unit) {
 // reduce_in_registers reduces a matrix of n ≤ 32, lane r with its row r. false: an
 // entry is not finite.
 __device__ inline bool reduce_in_registers(const float* __restrict__ in, int n, const Reduced& to, float* vector, float& unit) {
-    const int lane = threadIdx.x;
+    const int lane = threadIdx.x % 32;
     float a[32];
     float largest = 0.0f;
     bool broken = false;
@@ -206,62 +205,74 @@ __device__ inline bool reduce_in_registers(const float* __restrict__ in, int n, 
 #pragma unroll
     for (int s = 0; s < 32; s++) a[s] = 0.5f * (a[s] * shrink + to.reflect[lane * 32 + (s ^ lane)] * shrink);
     __syncwarp();
-    auto publish = [&](float* row) {
+    // A column c whose quad is that many fours: of no use to it are the quads before, which
+    // is known when this is compiled.
 #pragma unroll
-        for (int s = 0; s < 32; s += 4) *reinterpret_cast<float4*>(row + s) = make_float4(a[s], a[s + 1], a[s + 2], a[s + 3]);
-    };
-    for (int c = 0; c + 2 < n; c++) {
-        float* column = to.reflect + c * 32;
-        if (lane == c) publish(column);
-        __syncwarp();
-        const float x = column[lane], head = column[c + 1], diagonal = column[c];
-        // Of what is below the head: xᵀx, and A x of the lane's row, which is all of A v
-        // but a scale and the entry at the head. Quads before that are nothing to it.
-        float square[4] = {0.0f, 0.0f, 0.0f, 0.0f}, part[4] = {0.0f, 0.0f, 0.0f, 0.0f}, at = 0.0f;
+    for (int quad = 0; quad < 32; quad += 4)
+        for (int c = quad; c < min(quad + 4, n - 2); c++) {
+            float* column = to.reflect + c * 32;
+            // The lane's entry at the head, c + 1.
+            float at = quad + 4 < 32 ? a[(quad + 4) % 32] : 0.0f;
 #pragma unroll
-        for (int s = 0; s < 32; s += 4) {
-            if (s + 3 <= c) continue;
-            const float4 q = *reinterpret_cast<const float4*>(column + s);
-            float y[4] = {q.x, q.y, q.z, q.w};
-            if (s <= c + 1) {
+            for (int i = 1; i < 4; i++) at = c + 1 == quad + i ? a[quad + i] : at;
+            if (lane == c) {
+                float diagonal = a[quad];
 #pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    if (s + i == c + 1) at = a[s + i];
-                    if (s + i <= c + 1) y[i] = 0.0f;
+                for (int i = 1; i < 4; i++) diagonal = c == quad + i ? a[quad + i] : diagonal;
+                to.d[c] = diagonal, vector[0] = at;
+                // What is below the head.
+#pragma unroll
+                for (int s = quad; s < 32; s += 4) {
+                    float y[4];
+#pragma unroll
+                    for (int i = 0; i < 4; i++) y[i] = s + i < quad + 5 && s + i <= c + 1 ? 0.0f : a[s + i];
+                    *reinterpret_cast<float4*>(column + s) = make_float4(y[0], y[1], y[2], y[3]);
                 }
             }
+            __syncwarp();
+            const float x = column[lane], head = vector[0];
+            // Of what is below the head: xᵀx, and A x of the lane's row, which is all of A v
+            // but a scale and the entry at the head.
+            float square[4] = {0.0f, 0.0f, 0.0f, 0.0f}, part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
-            for (int i = 0; i < 4; i++) square[i] = __fmaf_rn(y[i], y[i], square[i]), part[i] = __fmaf_rn(a[s + i], y[i], part[i]);
-        }
-        const float below = (square[0] + square[1]) + (square[2] + square[3]);
-        __syncwarp();
-        // Beside the largest entry, 1 to 2, what is below is nothing.
-        if (below < 1e-30f) {
-            if (lane == 0) to.tau[c] = 0.0f, to.e[c] = head, to.d[c] = diagonal;
-            continue;
-        }
-        // v = (x − alpha e)/(x0 − alpha), so that v_0 = 1 and tau = (alpha − x0)/alpha.
-        const float length = sqrtf(__fmaf_rn(head, head, below)), alpha = head > 0.0f ? -length : length;
-        const float scale = 1.0f / (head - alpha), t = (alpha - head) / alpha;
-        const float v = lane <= c || lane >= n ? 0.0f : (lane == c + 1 ? 1.0f : x * scale);
-        column[lane] = v;
-        if (lane == 0) to.tau[c] = t, to.e[c] = alpha, to.d[c] = diagonal;
-        // p = tau A v, then w = p − (tau/2)(pᵀv) v.
-        const float p = lane > c ? t * __fmaf_rn(scale, (part[0] + part[1]) + (part[2] + part[3]), at) : 0.0f;
-        const float w = __fmaf_rn(-0.5f * t * warp_sum(p * v), v, p);
-        vector[lane] = w;
-        __syncwarp();
+            for (int s = quad; s < 32; s += 4) {
+                const float4 q = *reinterpret_cast<const float4*>(column + s);
+                const float y[4] = {q.x, q.y, q.z, q.w};
 #pragma unroll
-        for (int s = 0; s < 32; s += 4) {
-            if (s + 3 <= c) continue;
-            const float4 q = *reinterpret_cast<const float4*>(column + s), r = *reinterpret_cast<const float4*>(vector + s);
-            a[s] = __fmaf_rn(-v, r.x, __fmaf_rn(-w, q.x, a[s])), a[s + 1] = __fmaf_rn(-v, r.y, __fmaf_rn(-w, q.y, a[s + 1]));
-            a[s + 2] = __fmaf_rn(-v, r.z, __fmaf_rn(-w, q.z, a[s + 2])), a[s + 3] = __fmaf_rn(-v, r.w, __fmaf_rn(-w, q.w, a[s + 3]));
+                for (int i = 0; i < 4; i++) square[i] = __fmaf_rn(y[i], y[i], square[i]), part[i] = __fmaf_rn(a[s + i], y[i], part[i]);
+            }
+            const float below = (square[0] + square[1]) + (square[2] + square[3]);
+            __syncwarp();
+            // Beside the largest entry, 1 to 2, what is below is nothing.
+            if (below < 1e-30f) {
+                column[lane] = 0.0f;
+                if (lane == 0) to.tau[c] = 0.0f, to.e[c] = head;
+                continue;
+            }
+            // v = (x − alpha e)/(x0 − alpha), so that v_0 = 1, with alpha of x0's other sign
+            // and of length r⁻¹, and tau = (alpha − x0)/alpha = 1 + |x0| r.
+            const float both = __fmaf_rn(head, head, below), guess = rsqrtf(both), r = guess * __fmaf_rn(-0.5f * both * guess, guess, 1.5f);
+            const float t = __fmaf_rn(fabsf(head), r, 1.0f), scale = copysignf(__fdividef(r, t), head);
+            const float v = lane <= c || lane >= n ? 0.0f : (lane == c + 1 ? 1.0f : x * scale);
+            column[lane] = v;
+            if (lane == 0) to.tau[c] = t, to.e[c] = -copysignf(both * r, head);
+            // p = tau A v, then w = p − (tau/2)(pᵀv) v.
+            const float p = lane > c ? t * __fmaf_rn(scale, (part[0] + part[1]) + (part[2] + part[3]), at) : 0.0f;
+            const float w = __fmaf_rn(-0.5f * t * warp_sum(p * v), v, p);
+            vector[lane] = w;
+            __syncwarp();
+#pragma unroll
+            for (int s = quad; s < 32; s += 4) {
+                const float4 q = *reinterpret_cast<const float4*>(column + s), z = *reinterpret_cast<const float4*>(vector + s);
+                a[s] = __fmaf_rn(-v, z.x, __fmaf_rn(-w, q.x, a[s])), a[s + 1] = __fmaf_rn(-v, z.y, __fmaf_rn(-w, q.y, a[s + 1]));
+                a[s + 2] = __fmaf_rn(-v, z.z, __fmaf_rn(-w, q.z, a[s + 2])), a[s + 3] = __fmaf_rn(-v, z.w, __fmaf_rn(-w, q.w, a[s + 3]));
+            }
+            __syncwarp();
         }
-        __syncwarp();
-    }
     // What is left: the last two rows.
-    if (lane < n && lane + 2 >= n) publish(vector + (n - 1 - lane) * 32);
+    if (lane < n && lane + 2 >= n)
+#pragma unroll
+        for (int s = 0; s < 32; s += 4) *reinterpret_cast<float4*>(vector + (n - 1 - lane) * 32 + s) = make_float4(a[s], a[s + 1], a[s + 2], a[s + 3]);
     __syncwarp();
     if (lane == 0) {
         if (n > 1) to.d[n - 2] = vector[32 + n - 2], to.e[n - 2] = vector[n - 2];
@@ -273,7 +284,7 @@ __device__ inline bool reduce_in_registers(const float* __restrict__ in, int n, 
 
 // reduce_in_shared is the same for larger matrices.
 __device__ inline bool reduce_in_shared(const float* __restrict__ in, int n, const Reduced& to, float* work, float& unit) {
-    const int lane = threadIdx.x, ld = to.down;
+    const int lane = threadIdx.x % 32, ld = to.down;
     float *a = to.reflect, *d = to.d, *e = to.e, *tau = to.tau;
     float largest = 0.0f;
     bool broken = false;
@@ -342,37 +353,19 @@ __device__ inline bool reduce_in_shared(const float* __restrict__ in, int n, con
     return true;
 }
 
-template <bool SMALL>
-__device__ inline void eig(const float* __restrict__ g, long long ldg, int n, int k, float* __restrict__ values, long long ldvalues, float* __restrict__ vectors, long long ldvectors, float* shared) {
-    constexpr int most = SMALL ? 32 : 64;
-    const int lane = threadIdx.x, group = min(k, eigGroup);
-    Reduced t;
-    t.reflect = shared;
-    t.down = SMALL ? 1 : n | 1, t.along = SMALL ? 32 : 1;
-    float* v = shared + (SMALL ? 32 * 32 : n * (n | 1));
-    float* lambda = v + n * k;
-    // On 16 bytes, for a vector that is read so.
-    float* work = shared + ((SMALL ? 32 * 32 : n * (n | 1)) + n * k + most + 3) / 4 * 4;
-    t.tau = work + max(4 * n * group, 64);
-    // No reflection takes the last two columns of 32.
-    t.d = SMALL ? shared + 30 * 32 : t.tau + most, t.e = t.d + most;
-    float *d = t.d, *e = t.e, *tau = t.tau;
-    const float* in = g + blockIdx.x * ldg;
-    float* outValues = values + blockIdx.x * ldvalues;
-    float* outVectors = vectors + blockIdx.x * ldvectors;
-    float unit;
-    if (!(SMALL ? reduce_in_registers(in, n, t, work, unit) : reduce_in_shared(in, n, t, work, unit))) {
-        for (int j = lane; j < k; j += 32) outValues[j] = gpc_nan();
-        for (int i = lane; i < n * k; i += 32) outVectors[i] = 0.0f;
-        return;
-    }
-
+// eigenvalues finds the k largest of T, and which of them are closer to the one before than
+// a thousandth of the norm.
+template <int MOST>
+__device__ inline void eigenvalues(const Reduced& t, int n, int k, float* lambda, float* work, unsigned int* close) {
+    const int lane = threadIdx.x % 32;
+    const float *d = t.d, *e = t.e;
     // Gershgorin's interval of T.
     float low = d[0], high = d[0];
-    for (int i = 0; i < n; i++) {
+    for (int i = lane; i < n; i += 32) {
         const float radius = (i > 0 ? fabsf(e[i - 1]) : 0.0f) + (i + 1 < n ? fabsf(e[i]) : 0.0f);
         low = fminf(low, d[i] - radius), high = fmaxf(high, d[i] + radius);
     }
+    low = -warp_max(-low), high = warp_max(high);
     const float norm = fmaxf(fabsf(low), fabsf(high));
     low -= 1e-6f * norm + 1e-30f, high += 1e-6f * norm + 1e-30f;
 
@@ -381,9 +374,7 @@ __device__ inline void eig(const float* __restrict__ g, long long ldg, int n, in
     __syncwarp();
 
     // Multisection: groups of lanes share one eigenvalue each.
-    int members = 32;
-    while (members > 1 && members * k > 32) members /= 2;
-    const int together = 32 / members;
+    const int members = max(1, 32 / k), together = 32 / members;
     for (int j0 = 0; j0 < k; j0 += together) {
         const int j = j0 + lane / members, member = lane % members;
         const int wanted = n - 1 - (j < k ? j : k - 1); // eigenvalues below it
@@ -405,33 +396,111 @@ __device__ inline void eig(const float* __restrict__ g, long long ldg, int n, in
     if (lane == 0)
         for (int j = 1; j < k; j++) lambda[j] = fminf(lambda[j], lambda[j - 1]);
     __syncwarp();
+#pragma unroll
+    for (int w = 0; w < MOST / 32; w++) {
+        const int j = lane + 32 * w;
+        const unsigned int bits = __ballot_sync(GPC_FULL_MASK, j > 0 && j < k && lambda[max(j, 1) - 1] - lambda[min(j, k - 1)] < 1e-3f * norm);
+        if (lane == 0) close[w] = bits;
+    }
+    if (lane == 0 && MOST == 32) close[1] = 0;
+}
 
-    // Inverse iteration, from deterministic pseudo-random vectors.
-    const Factors f{work, work + n * group, work + 2 * n * group, work + 3 * n * group, group};
-    for (int i = lane; i < n * k; i += 32) {
+// start gives inverse iteration its deterministic pseudo-random vectors.
+__device__ inline void start(float* v, int n, int k) {
+    for (int i = threadIdx.x % 32; i < n * k; i += 32) {
         unsigned int h = (unsigned int)(i + 1) * 2654435761u;
         h ^= h >> 15, h *= 2246822519u, h ^= h >> 13;
         v[i] = 0.5f + float(h & 0xffffu) / 65536.0f * ((h & 0x10000u) ? -1.0f : 1.0f);
     }
-    __syncwarp();
-    // Vectors of eigenvalues closer than a thousandth of the norm are made orthogonal as
-    // they are iterated; those of others come out so.
-    auto close = [&](int j) { return __ballot_sync(GPC_FULL_MASK, j > 0 && j < k && lambda[max(j, 1) - 1] - lambda[min(j, k - 1)] < 1e-3f * norm); };
-    const unsigned long long near = close(lane) | (unsigned long long)close(lane + 32) << 32; // bit j: to eigenvalue j − 1
-    for (int j0 = 0; j0 < k; j0 += eigGroup) {
-        const int j = j0 + lane;
-        const bool works = lane < eigGroup && j < k;
-        const unsigned long long swapped = works ? factor(f, d, e, n, lambda[j], lane) : 0;
-        for (int round = 0; round < eigRounds; round++) {
-            if (works) solve(f, swapped, n, v + j, k, lane, round > 0);
-            __syncwarp();
-            for (int i = j0; i < min(j0 + eigGroup, k); i++) {
-                int first = i;
-                while (near >> first & 1) first--;
-                if (first < i || (i + 1 < k && near >> (i + 1) & 1)) unit_after(v, n, k, first, i);
+}
+
+// anew is v, which the compiler takes for another.
+__device__ inline int anew(int v) {
+#ifdef __CUDA_ARCH__
+    asm volatile("" : "+r"(v));
+#endif
+    return v;
+}
+
+// Place is where a matrix has its numbers in shared memory, from its first float on.
+template <bool SMALL>
+struct Place {
+    static constexpr int most = SMALL ? 32 : 64;
+    Reduced t;
+    float *v, *lambda, *work;
+    unsigned int* close; // bit j: eigenvalue j is close to j − 1; and whether there is one to find
+    int floats;
+
+    // What depends on n and k comes last where the matrix is in registers.
+    __device__ Place(float* at, int n, int k) {
+        t.reflect = at, t.down = SMALL ? 1 : n | 1, t.along = SMALL ? 32 : 1;
+        t.tau = at + (SMALL ? 32 * 32 : (n * (n | 1) + 3) / 4 * 4);
+        // No reflection takes the last two columns of 32.
+        t.d = SMALL ? at + 30 * 32 : t.tau + most, t.e = t.d + most;
+        lambda = SMALL ? t.tau + most : t.e + most;
+        close = reinterpret_cast<unsigned int*>(lambda + most);
+        work = lambda + most + 4; // on 16 bytes, for vectors that are read so
+        v = work + max(4 * n * min(k, eigGroup), 64);
+        floats = (int(v - at) + (n + 1) * k + 3) / 4 * 4; // an entry more, which solve reads
+    }
+};
+
+template <bool SMALL>
+__device__ inline void eig(const float* __restrict__ g, long long ldg, int rows, int n, int k, float* __restrict__ values, long long ldvalues, float* __restrict__ vectors, long long ldvectors, float* shared) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, group = min(k, eigGroup);
+    const int floats = Place<SMALL>(shared, n, k).floats;
+    float unit = 1.0f;
+    bool fine = false;
+    {
+        const Place<SMALL> at(shared + warp * floats, n, k);
+        const long long row = (long long)blockIdx.x * warps + warp;
+        if (row < rows) fine = SMALL ? reduce_in_registers(g + row * ldg, n, at.t, at.work, unit) : reduce_in_shared(g + row * ldg, n, at.t, at.work, unit);
+    }
+    // Made again, so that nothing of it stays in registers while these hold the matrix.
+    const Place<SMALL> own(shared + anew(warp) * floats, n, k);
+    const Reduced& t = own.t;
+    float *v = own.v, *lambda = own.lambda, *tau = t.tau;
+    const long long row = (long long)blockIdx.x * warps + anew(warp);
+    float* outValues = values + row * ldvalues;
+    float* outVectors = vectors + row * ldvectors;
+    if (fine) {
+        eigenvalues<own.most>(t, n, k, lambda, own.work, own.close);
+        start(v, n, k);
+    } else if (row < rows) {
+        for (int j = lane; j < k; j += 32) outValues[j] = gpc_nan();
+        for (int i = lane; i < n * k; i += 32) outVectors[i] = 0.0f;
+    }
+    if (lane == 0) own.close[2] = fine;
+    __syncthreads();
+    // Inverse iteration: eight lanes of the first warp for each of four matrices.
+    if (warp == 0) {
+        const int mine = lane / eigGroup, member = lane % eigGroup;
+        const Place<SMALL> at(shared + min(mine, warps - 1) * floats, n, k);
+        const Factors f{at.work, at.work + n * group, at.work + 2 * n * group, at.work + 3 * n * group, group};
+        for (int j0 = 0; j0 < k; j0 += eigGroup) {
+            const int j = j0 + member;
+            const bool works = mine < warps && at.close[2] && j < k;
+            const unsigned long long swapped = works ? factor(f, at.t.d, at.t.e, n, at.lambda[j], member) : 0;
+            for (int round = 0; round < eigRounds; round++) {
+                if (works) solve(f, swapped, n, at.v + j, k, member, round > 0);
+                __syncwarp();
+                // Vectors of eigenvalues closer than a thousandth of the norm are made orthogonal as
+                // they are iterated; those of others come out so.
+                for (int m = 0; m < warps; m++) {
+                    const Place<SMALL> of(shared + m * floats, n, k);
+                    const unsigned long long near = of.close[2] ? of.close[0] | (unsigned long long)of.close[1] << 32 : 0;
+                    if (near == 0) continue;
+                    for (int i = j0; i < min(j0 + eigGroup, k); i++) {
+                        int first = i;
+                        while (near >> first & 1) first--;
+                        if (first < i || (i + 1 < k && near >> (i + 1) & 1)) unit_after(of.v, n, k, first, i);
+                    }
+                }
             }
         }
     }
+    __syncthreads();
+    if (!fine) return;
 
     // The reflections in reverse: x −= tau v (vᵀx), groups of lanes share a vector. Of 32
     // rows eight lanes hold it in registers; a reflection without a tau takes nothing.
@@ -457,6 +526,9 @@ __device__ inline void eig(const float* __restrict__ g, long long ldg, int n, in
         }
         __syncwarp();
     } else {
+        int members = 32;
+        while (members > 1 && members * k > 32) members /= 2;
+        const int together = 32 / members;
         for (int j0 = 0; j0 < k; j0 += together) {
             const int j = j0 + lane / members, member = lane % members;
             for (int c = n - 3; c >= 0; c--) {
@@ -489,14 +561,14 @@ __device__ inline void eig(const float* __restrict__ g, long long ldg, int n, in
 
 } // namespace gpc
 
-extern "C" __global__ void __launch_bounds__(32, 32) gpc_eig_32(const float* __restrict__ g, long long ldg, int n, int k, float* __restrict__ values, long long ldvalues, float* __restrict__ vectors, long long ldvectors) {
+extern "C" __global__ void __launch_bounds__(128, 8) gpc_eig_32(const float* __restrict__ g, long long ldg, int rows, int n, int k, float* __restrict__ values, long long ldvalues, float* __restrict__ vectors, long long ldvectors) {
     GPC_SHARED(float, shared);
-    gpc::eig<true>(g, ldg, n, k, values, ldvalues, vectors, ldvectors, shared);
+    gpc::eig<true>(g, ldg, rows, n, k, values, ldvalues, vectors, ldvectors, shared);
 }
 GPC_KERNEL(gpc_eig_32)
 
-extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict__ g, long long ldg, int n, int k, float* __restrict__ values, long long ldvalues, float* __restrict__ vectors, long long ldvectors) {
+extern "C" __global__ void __launch_bounds__(32) gpc_eig(const float* __restrict__ g, long long ldg, int rows, int n, int k, float* __restrict__ values, long long ldvalues, float* __restrict__ vectors, long long ldvectors) {
     GPC_SHARED(float, shared);
-    gpc::eig<false>(g, ldg, n, k, values, ldvalues, vectors, ldvectors, shared);
+    gpc::eig<false>(g, ldg, rows, n, k, values, ldvalues, vectors, ldvectors, shared);
 }
 GPC_KERNEL(gpc_eig)

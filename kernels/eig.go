@@ -41,16 +41,25 @@ func (b *Backend) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matr
 // eigSmall is the largest matrix that gpc_eig_32 holds in registers.
 const eigSmall = 32
 
-// eigShared is the shared memory of gpc_eig_32 and gpc_eig: reflections or the matrix,
-// vectors, eigenvalues, the factorisations of up to 8 shifts on 16 bytes, the scales of
-// the reflections, and the tridiagonal form, which takes the last reflections' places
-// where there are 32.
+// eigShared is the shared memory of a matrix in gpc_eig_32 and gpc_eig: reflections or the
+// matrix, the scales of the reflections, the tridiagonal form, which takes the last reflections'
+// places where there are 32, eigenvalues and which are close, the factorisations of up to 8
+// shifts, and vectors with an entry more.
 func eigShared(n, k int) int {
-	matrix, most, form := n*(n|1), MaxLatent, 2*MaxLatent
+	matrix, most, form := quads(n*(n|1)), MaxLatent, 2*MaxLatent
 	if n <= eigSmall {
 		matrix, most, form = eigSmall*eigSmall, eigSmall, 0
 	}
-	return 4 * (quads(matrix+n*k+most) + max(4*n*min(k, 8), 64) + most + form)
+	return 4 * quads(matrix+2*most+form+4+max(4*n*min(k, 8), 64)+(n+1)*k)
+}
+
+// eigWarps is how many matrices of a batch are a block, which iterates their vectors
+// together; of few each has a multiprocessor.
+func (b *Backend) eigWarps(rows, n, k int) int {
+	if n > eigSmall || rows < 4*b.device.Multiprocessors || 4*eigShared(n, k) > b.device.SharedPerBlock {
+		return 1
+	}
+	return 4
 }
 
 // eig queues the k largest eigenpairs of matrices ld apart.
@@ -59,9 +68,11 @@ func (q *queue) eig(rows, n, k int, g driver.Pointer, ld int, values, vectors dr
 	if n <= eigSmall {
 		entry = "gpc_eig_32"
 	}
+	warps := q.eigWarps(rows, n, k)
+	shared := warps * eigShared(n, k)
 	q.needs(func(*trace) work {
-		return work{cycles: eigChain(n, k), resident: max(1, min(32, q.device.SharedPerBlock/eigShared(n, k)))}
+		return work{cycles: eigChain(n, k), resident: max(1, min(32/warps, q.device.SharedPerBlock/shared))}
 	})
-	q.launch(entry, driver.Dim{X: rows}, 32, eigShared(n, k),
-		driver.Address(g), driver.Int64(ld), driver.Int32(n), driver.Int32(k), driver.Address(values), driver.Int64(k), driver.Address(vectors), driver.Int64(n*k))
+	q.launch(entry, driver.Dim{X: ceil(rows, warps)}, 32*warps, shared,
+		driver.Address(g), driver.Int64(ld), driver.Int32(rows), driver.Int32(n), driver.Int32(k), driver.Address(values), driver.Int64(k), driver.Address(vectors), driver.Int64(n*k))
 }

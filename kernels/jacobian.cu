@@ -9,10 +9,10 @@
 // costs about half of the dense 2 Σ in·out·n FLOP (5.3 MFLOP a row for
 // 32 → 256 → 256 → 60, half of it with half of the units active).
 //
-// Grid (rows, ⌈n/C⌉), block 256: one block one row of the batch and C = 8, 32 or
+// Grid (rows, ⌈n/C⌉), block 256: one block one row of the batch and C = 8, 16, 32 or
 // 64 columns of J (n ≤ C where the metric is wanted). Shared memory: two buffers of
-// T [width][C + 4], 33 KiB of weights in transit and the lists; 107 KiB at C = 32,
-// width 256, and 127 registers: two blocks to a multiprocessor; one at C = 64 (167
+// T [width][C + 4], 32 KiB of weights in transit and the lists; 106 KiB at C = 32,
+// width 256, and 128 registers: two blocks to a multiprocessor; one at C = 64 (231
 // registers). No spills. The last tiles of J lie in the buffer that T_{L−2} has
 // left.
 //

@@ -17,8 +17,8 @@
 // the same rows run as jobs of one launch. On tensor cores weights come from memory in
 // the order of fragments, and a pass that leaves masks makes three products of each.
 // Activations never leave shared memory: two buffers [width][R + 4] (R = 8:
-// [width][8], R = 1: [width]) and 33 KiB through which the weights stream (R = 1: 4 KiB
-// of partial sums); 105 KiB at R = 32, width 256, so that two blocks share a
+// [width][8], R = 1: [width]) and 32 KiB through which the weights stream (R = 1: 4 KiB
+// of partial sums); 104 KiB at R = 32, width 256, so that two blocks share a
 // multiprocessor (at most 128 registers a thread for that).
 //
 // Bound: 2 Σ in·out FLOP a row (0.18 MFLOP for 32 → 256 → 256 → 60) by the FMA

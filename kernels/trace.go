@@ -252,6 +252,6 @@ const (
 	rolloutChain = 6000
 )
 
-// eigChain is the chain of one matrix: some 34 000 cycles at n = 32, which grow with the
+// eigChain is the chain of one matrix: some 31 000 cycles at n = 32, which grow with the
 // steps of the reduction and of the Sturm counts.
-func eigChain(n, k int) float64 { return 34000 * float64(n) / 32 * (1 + float64(k)) / 4 }
+func eigChain(n, k int) float64 { return 31000 * float64(n) / 32 * (1 + float64(k)) / 4 }
