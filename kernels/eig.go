@@ -71,7 +71,9 @@ func (q *queue) eig(rows, n, k int, g driver.Pointer, ld int, values, vectors dr
 	warps := q.eigWarps(rows, n, k)
 	shared := warps * eigShared(n, k)
 	q.needs(func(*trace) work {
-		return work{cycles: eigChain(n, k), resident: max(1, min(32/warps, q.device.SharedPerBlock/shared))}
+		resident := max(1, min(32/warps, q.device.SharedPerBlock/shared))
+		together := min(ceil(rows, max(q.device.Multiprocessors, 1)), resident*warps) // matrices of a multiprocessor
+		return work{cycles: eigCycles(n, k, together), resident: resident}
 	})
 	q.launch(entry, driver.Dim{X: ceil(rows, warps)}, 32*warps, shared,
 		driver.Address(g), driver.Int64(ld), driver.Int32(rows), driver.Int32(n), driver.Int32(k), driver.Address(values), driver.Int64(k), driver.Address(vectors), driver.Int64(n*k))

@@ -252,6 +252,9 @@ const (
 	rolloutChain = 6000
 )
 
-// eigChain is the chain of one matrix: some 31 000 cycles at n = 32, which grow with the
-// steps of the reduction and of the Sturm counts.
-func eigChain(n, k int) float64 { return 31000 * float64(n) / 32 * (1 + float64(k)) / 4 }
+// eigCycles is the chain of one matrix, some 31 000 cycles at n = 32, or what issuing the
+// instructions of those that a multiprocessor has together takes, some 14 000 each; they grow
+// with the steps of the reduction and of the Sturm counts.
+func eigCycles(n, k, together int) float64 {
+	return math.Max(31000, 14000*float64(together)/4) * float64(n) / 32 * (1 + float64(k)) / 4
+}
