@@ -260,8 +260,9 @@ type CertifyOptions struct {
 
 // Certify estimates the paper's constants of a map on held-out scenarios, says which
 // of its conditions hold, and compares the bounds with what the method does in closed
+// loop. No method is AlgorithmTwo, where the case has it: the paper's conditions are of that
 // loop. In a case whose map is not about its own problem the constants are those of
-// the map's problem under the navigator, the closed loop is the case's own method.
+// the map's problem, the closed loop is that of the case's own method.
 func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptions) (*batchnav.Certified, error) {
 	if opt.Scenarios < 1 || opt.Episodes < 0 || opt.Steps < 1 || !(opt.Radius > 0) {
 		return nil, badInputf("certify: %d scenarios, %d episodes, %d recovery steps of radius %v: want at least 1, 0, 1 and a radius above 0", opt.Scenarios, opt.Episodes, opt.Steps, opt.Radius)
@@ -272,11 +273,14 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 	if opt.Progress == nil {
 		opt.Progress = func(string, int, int) {}
 	}
+	if s.Method == "" {
+		s.Method = c.certified()
+	}
 	m, err := c.method(s.Method)
 	if err != nil {
 		return nil, err
 	}
-	certify := batchnav.CertifyOptions{Seed: opt.Seed}
+	certify := batchnav.CertifyOptions{Seed: opt.Seed, Options: batchnav.Options{Navigation: m.Navigation, NoRollout: m.NoRollout}}
 	if m.New == nil {
 		if certify.Options, err = c.navigation(m.Name); err != nil {
 			return nil, err
@@ -322,10 +326,25 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 	if err != nil {
 		return nil, err
 	}
+	certificate := batchnav.Judge(c.Name(), *constants, measured)
+	certificate.Method = m.Name
 	return &batchnav.Certified{
-		Certificate: batchnav.Judge(c.Name(), *constants, measured), Recovery: recovery, Commit: version.Build(), Device: e.Device(),
+		Certificate: certificate, Recovery: recovery, Commit: version.Build(), Device: e.Device(),
 		ProblemSHA256: durable.Sum(domain.FingerprintOf(problem)), ModelSHA256: of, Backend: e.About().Backend, ISA: set,
 	}, nil
+}
+
+// AlgorithmTwo is the paper's online algorithm as a method of a case whose default searches.
+const AlgorithmTwo = "navigator"
+
+// certified is the method that a certificate is about if none is named.
+func (c *Case) certified() string {
+	for _, m := range c.Methods() {
+		if m.Name == AlgorithmTwo {
+			return m.Name
+		}
+	}
+	return DefaultMethod
 }
 
 // heldOut solves scenarios of a stream that no dataset uses.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -219,6 +220,35 @@ func TestMeasureLoopComparesWithTheOptimum(t *testing.T) {
 	if v := Judge("cart", *k, m).Verdict("action error, closed loop"); v != DoesNot {
 		t.Errorf("an error of 2 δ_dec: %q", v)
 	}
+}
+
+// A decision that breaks a margin by more than its tolerance is counted, and the certificate
+// says that the loop does not keep its margins.
+func TestMeasureLoopCountsMarginsBroken(t *testing.T) {
+	cart := testdomain.NewCart(20)
+	nav := must.Get(NewNavigator(ref.New(), testdomain.Map(cart, 14, true), cart, Options{Direct: true}))(t)
+	k := estimate(t, cart, testdomain.Map(cart, 14, true))
+	for _, push := range []float64{0, 1e3} {
+		m, err := MeasureLoop(context.Background(), cart.Spec(), pushed{nav.Controller(), push}, oneScene{cart}, 1, 1, domain.Preference{Adaptive: true}, nil)
+		must.OK(t, err)
+		c := Judge("cart", *k, m)
+		kept := c.Verdict("margins kept")
+		if broken := push > 0; broken != (m.Violations > 0) || broken != (kept == DoesNot) || broken != strings.Contains(c.Summary(), fmt.Sprintf("margins kept (%d of 20 decisions", m.Violations)) {
+			t.Errorf("pushed by %g: %d violations, margins kept: %q; %s", push, m.Violations, kept, c.Summary())
+		}
+	}
+}
+
+// pushed is a controller with a constant added to its first action.
+type pushed struct {
+	domain.Controller
+	by float64
+}
+
+func (p pushed) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	ok, err := p.Controller.Decide(s, c, pref, u)
+	u[0] += p.by
+	return ok, err
 }
 
 // A certificate counts what does not hold as it is, and says which bounds the closed loop

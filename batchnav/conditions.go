@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -33,7 +34,9 @@ type Condition struct {
 // follow from them, what was measured in closed loop, and every condition with
 // its verdict.
 type Certificate struct {
-	Case      string    `json:"case"`
+	Case string `json:"case"`
+	// Method is the controller whose closed loop was measured; absent from older records.
+	Method    string    `json:"method,omitempty"`
 	Constants Constants `json:"constants"`
 	// Contraction is e^{−μ_PL Δt/ε}, the factor of Φ in one step by eq.
 	// snap-contraction before ε absorbs μ_PL.
@@ -109,6 +112,7 @@ const (
 	actionRowSpace   = "action error, row space"
 	actionClosedLoop = "action error, closed loop"
 	boundedStep      = "bounded step"
+	marginsKept      = "margins kept"
 )
 
 // estimateRounding is allowed where both sides are estimates of one quantity.
@@ -118,8 +122,11 @@ const estimateRounding = 1e-3
 func (c *Certificate) compare(m *Measured, steady, action func(float64) float64, uniform float64) {
 	k := &c.Constants
 	phi, err, step := math.NaN(), math.NaN(), math.NaN()
+	excess, tolerance, kept := math.NaN(), 0.0, ""
 	if m != nil {
 		phi, err, step = float64(m.ResidualMax), float64(m.ActionErrorMax), float64(m.DisplacementMax)
+		excess, tolerance = -float64(m.MarginMin), m.MarginTolerance
+		kept = fmt.Sprintf("%d of %d decisions of the loop break a margin", m.Violations, m.Decisions)
 	}
 	onMap := fmt.Sprintf("the theory takes Φ = 0 on M*; the map's own mean there is τ_geom = %.3g", k.TauGeom)
 	c.require(driftSteady, "eq. iclr-drift-bound", "max Φ ≤ (F_Δ + σ_0²δ_loc²)/(1 − e^{−μ_PLΔt/ε})", phi, steady(float64(k.Sigma0)), onMap)
@@ -130,6 +137,7 @@ func (c *Certificate) compare(m *Measured, steady, action func(float64) float64,
 	c.require(actionClosedLoop, "eq. closed-loop-bound", "max ‖u − u*‖ ≤ K_Du(δ_loc + ½κ_max V_max²Δt²) + δ_dec", err, uniform, "")
 	retraction := "flow and retraction together; retraction is not bounded by V_max Δt"
 	c.require(boundedStep, "eq. rk2-cap", "max ‖z_{t+1} − z_t‖ ≤ (1 + γ_L) V_max Δt + δ_loc", step, (1+k.LieGain)*k.VMax*k.Dt+float64(k.DeltaLoc), retraction)
+	c.require(marginsKept, "prop:feasibility", "−min margin ≤ its tolerance, with projection and fallback", excess, tolerance, kept)
 }
 
 // require appends the condition left ≤ right with its verdict. A bound that is
@@ -168,7 +176,7 @@ func (c *Certificate) Verdicts() map[Verdict]int {
 func (c *Certificate) Broken() (broken []Condition) {
 	for _, d := range c.Conditions {
 		switch d.Name {
-		case driftSteady, driftRowSpace, actionEndToEnd, actionRowSpace, actionClosedLoop, boundedStep:
+		case driftSteady, driftRowSpace, actionEndToEnd, actionRowSpace, actionClosedLoop, boundedStep, marginsKept:
 			if d.Verdict == DoesNot {
 				broken = append(broken, d)
 			}
@@ -188,7 +196,16 @@ func (c *Certificate) Summary() string {
 		} else {
 			text += ", "
 		}
-		text += fmt.Sprintf("%s (%.3g > %.3g)", d.Name, float64(d.Left), float64(d.Right))
+		text += d.Beyond()
+	}
+	return text
+}
+
+// Beyond says of a condition that does not hold by how much.
+func (d *Condition) Beyond() string {
+	text := fmt.Sprintf("%s (%.3g > %.3g)", d.Name, float64(d.Left), float64(d.Right))
+	if d.Name == marginsKept {
+		text = fmt.Sprintf("%s (%s, by up to %.3g)", d.Name, d.Note, float64(d.Left))
 	}
 	return text
 }
@@ -207,7 +224,7 @@ func (c *Certificate) Verdict(name string) Verdict {
 func (c *Certificate) WriteTable(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	k := &c.Constants
-	fmt.Fprintf(w, "certificate of %s, %d held-out samples\n\n", c.Case, k.Samples)
+	fmt.Fprintf(w, "certificate of %s, %d held-out samples, closed loop of %s\n\n", c.Case, k.Samples, cmp.Or(c.Method, "an unnamed method"))
 	for _, r := range []struct {
 		name string
 		v    Number

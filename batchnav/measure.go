@@ -21,14 +21,18 @@ type Measured struct {
 	ResidualMax     Number `json:"residual_max"` // Φ at the localized latent
 	DisplacementMax Number `json:"displacement_max"`
 	MarginMin       Number `json:"margin_min"`
-	Fallbacks       int    `json:"fallbacks"`
+	// MarginTolerance is how far below zero a margin may be (domain.Spec); Violations are the
+	// decisions with a margin below that.
+	MarginTolerance float64 `json:"margin_tolerance"`
+	Violations      int     `json:"violations"`
+	Fallbacks       int     `json:"fallbacks"`
 }
 
 // MeasureLoop runs a controller in closed loop on episodes of a plant of the problem
 // of spec and, where optimal is given, compares each executed action with the optimal
 // one in the loop's own state.
 func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller, plant domain.Plant, seed uint64, episodes int, pref domain.Preference, optimal domain.Optimal) (*Measured, error) {
-	m := &Measured{MarginMin: Number(math.Inf(1))}
+	m := &Measured{MarginMin: Number(math.Inf(1)), MarginTolerance: spec.MarginTolerance}
 	s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	u, best := make([]float64, spec.ActionSize()), make([]float64, spec.ActionSize())
 	monitored, _ := ctrl.(domain.Monitored)
@@ -72,6 +76,9 @@ func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller,
 				return nil, fmt.Errorf("certify: episode %d: %w", e, err)
 			}
 			m.MarginMin = Number(math.Min(float64(m.MarginMin), out.Margin))
+			if !spec.Keeps(out.Margin) {
+				m.Violations++
+			}
 			m.Decisions++
 		}
 		m.Episodes++

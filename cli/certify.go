@@ -26,6 +26,7 @@ that does not hold is a result, not a failure: the exit code is 0.`,
 			if err != nil {
 				return err
 			}
+			setup.Method = method
 			e, err := a.open()
 			if err != nil {
 				return err
@@ -50,7 +51,7 @@ that does not hold is a result, not a failure: the exit code is 0.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
-	f.StringVar(&method, "method", "gpc", "variant of the navigator, or the case's own method")
+	f.StringVar(&method, "method", "", "method whose closed loop is compared with the bounds (default: Algorithm 2)")
 	f.IntVar(&opt.Scenarios, "scenarios", 20, "held-out scenarios to solve")
 	f.IntVar(&opt.Episodes, "episodes", 20, "closed-loop episodes to compare the bounds with; 0: none")
 	f.IntVar(&opt.Steps, "recovery-steps", 200, "latent steps followed after a perturbation")

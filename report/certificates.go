@@ -48,7 +48,7 @@ func (d devices) conditions() string {
 		n := c.Certificate.Verdicts()
 		var broken []string
 		for _, v := range c.Certificate.Broken() {
-			broken = append(broken, fmt.Sprintf("%s (%.3g > %.3g)", v.Name, float64(v.Left), float64(v.Right)))
+			broken = append(broken, v.Beyond())
 		}
 		s.rows = append(s.rows, []string{
 			c.Certificate.Case, fmt.Sprint(len(c.Certificate.Conditions)), fmt.Sprint(n[batchnav.Holds]), fmt.Sprint(n[batchnav.DoesNot]),
