@@ -25,6 +25,14 @@ func methods(y *System) []domain.Method {
 			New: func(domain.Means) (domain.Controller, error) {
 				return newExactController(y, nil)
 			}},
+		{Name: "mo-opf-tightened", About: "mo-opf within limits tightened as those of a map's samples are, where there is such a dispatch", Group: domain.GroupBaseline, Brief: true,
+			New: func(domain.Means) (domain.Controller, error) {
+				m, err := newExactController(y, nil)
+				if err == nil {
+					m.tighten = datasetTightening
+				}
+				return m, err
+			}},
 		{Name: "mpc", About: fmt.Sprintf("%d steps of the AC-OPF, coupled by the ramps, linearised again and again; the loads held, the plan before shifted; projected", recedingSteps), Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) {
 				return newRecedingDispatch(y, recedingSteps, recedingIterations), nil
@@ -35,9 +43,9 @@ func methods(y *System) []domain.Method {
 			}},
 		{Name: "hold", About: "the last dispatch, projected", Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) { return &holdController{system: y}, nil }},
-		{Name: "merit", About: "the merit order (what the decoder corrects), projected", Group: domain.GroupBaseline,
+		{Name: "merit", About: "the merit order (what the decoder corrects), projected", Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) { return meritController{y}, nil }},
-		{Name: "nearest", About: "the dispatch of the nearest training sample, projected; adaptive priority only", Group: domain.GroupBaseline,
+		{Name: "nearest", About: "the dispatch of the nearest training sample, projected; adaptive priority only", Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) {
 				once.Do(func() { library, failed = newSampleLibrary(y) })
 				return nearestController{library}, failed
@@ -73,6 +81,8 @@ var (
 type exactController struct {
 	system  *System
 	weights *[objectives]float64 // of the raw objectives; nil: what the episode is scored by
+	// tighten keeps the dispatch inside the limits; a step that has none is solved without it.
+	tighten acopf.Tightening
 	results []acopf.Result
 	step    int
 	warm    bool
@@ -104,8 +114,15 @@ func (m *exactController) Decide(s, c []float64, pref domain.Preference, u []flo
 		y.Weigh(pref, problem.Objective.Weights[:])
 	}
 	var err error
+	problem.Tighten = m.tighten
 	if m.warm, err = y.solveOne(context.Background(), problem, now); err != nil {
 		return false, err
+	}
+	if !m.warm && m.tighten != (acopf.Tightening{}) {
+		problem.Tighten = acopf.Tightening{}
+		if m.warm, err = y.solveOne(context.Background(), problem, now); err != nil {
+			return false, err
+		}
 	}
 	if !m.warm {
 		y.Fallback(s, c, u)

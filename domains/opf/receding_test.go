@@ -4,9 +4,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/opf/acopf"
 	"github.com/gpc-engine/gpc/internal/must"
 )
 
@@ -213,5 +215,47 @@ func TestRunopfMinimisesCostAlone(t *testing.T) {
 	}
 	if apart < 1e-6 {
 		t.Errorf("the two differ by %v of J_total at most: the loads ask for nothing but cost", apart)
+	}
+}
+
+// `mo-opf-tightened` keeps the distance from the network's limits that a map's samples keep
+// where there is such a dispatch; where there is none it is the optimum without it.
+func TestTightenedDispatchStaysInside(t *testing.T) {
+	c := Thirty()
+	y := c.Problem.(*System)
+	spec := c.Problem.Spec()
+	pref := domain.Preference{Adaptive: true}
+	s, cx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+	J, margins := make([]float64, objectives), make([]float64, y.layout.margins)
+	ep := must.Get(c.Plant.Episode(992, 0, domain.EpisodeOptions{Regime: "envelope:0.995:0.995", Preference: pref}))(t)
+	ep.Observe(s, cx)
+	// nearest is by how much the most loaded branch stays below its limit.
+	nearest := func(controller domain.Controller) float64 {
+		must.OK(t, controller.Reset(nil))
+		if !must.Get(controller.Decide(s, cx, pref, u))(t) {
+			t.Fatal("no dispatch")
+		}
+		y.Score(s, cx, u, J, margins)
+		low := math.Inf(1)
+		for i, v := range spec.Margins {
+			if strings.HasPrefix(v.Name, "S") {
+				low = math.Min(low, margins[i])
+			}
+		}
+		return low
+	}
+	of := func(method string) domain.Controller {
+		m, _ := c.Method(method)
+		return must.Get(m.New(domain.Means{}))(t)
+	}
+	plain, inside := nearest(of("mo-opf")), nearest(of("mo-opf-tightened"))
+	const rounding = 1e-5 // of the solver's limits
+	if inside < datasetTightening.S-rounding || plain > datasetTightening.S/2 {
+		t.Errorf("branches are %v pu below their limits, without tightening %v; want at least %v", inside, plain, datasetTightening.S)
+	}
+	impossible := must.Get(newExactController(y, nil))(t)
+	impossible.tighten = acopf.Tightening{S: 1}
+	if got := nearest(impossible); got != plain {
+		t.Errorf("where nothing stays inside, branches are %v pu below their limits, without tightening %v", got, plain)
 	}
 }
