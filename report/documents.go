@@ -23,6 +23,7 @@ var documents = []document{
 	{"README.md", "search", devices.searchSummary},
 	{"README.md", "candidates at equal time", devices.timeSummary},
 	{"README.md", "conditions", devices.conditionSummary},
+	{"README.md", "gallery at a glance", devices.galleryGlance},
 	{"docs/navigation.md", "quality of the search", devices.quality},
 	{"docs/navigation.md", "search on other plants", devices.shifted},
 	{"docs/navigation.md", "parts of the search", devices.searchParts},

@@ -371,19 +371,29 @@ func (d devices) timeSummary() string {
 // paperCandidates is what the paper's planner of Case 2 has at a decision.
 const paperCandidates = 384
 
-// conditionSummary counts for each map the conditions that hold, and the bounds that its closed
-// loop breaks.
+// conditionSummary counts for each map the conditions that hold, names the maps whose decoded
+// actions leave the limits, and says where the certified loop breaks a margin.
 func (d devices) conditionSummary() string {
-	var parts []string
+	var counts, negative, broken []string
 	for _, c := range d.certified() {
-		text := fmt.Sprintf("`%s` %d of %d", c.Certificate.Case, c.Certificate.Verdicts()[batchnav.Holds], len(c.Certificate.Conditions))
-		if n := len(c.Certificate.Broken()); n > 0 {
-			text += fmt.Sprintf(" (bounds broken in closed loop: %d)", n)
+		name, k := "`"+c.Certificate.Case+"`", c.Certificate
+		counts = append(counts, fmt.Sprintf("%s %d of %d", name, k.Verdicts()[batchnav.Holds], len(k.Conditions)))
+		if k.Constants.GammaMin < 0 {
+			negative = append(negative, name)
 		}
-		parts = append(parts, text)
+		if m := k.Measured; m != nil && m.Violations > 0 {
+			broken = append(broken, fmt.Sprintf("%d of %d decisions of %s", m.Violations, m.Decisions, name))
+		}
 	}
-	if len(parts) == 0 {
+	if len(counts) == 0 {
 		return ""
 	}
-	return "Conditions that hold: " + strings.Join(parts, ", ") + ".\n"
+	text := "Conditions that hold: " + strings.Join(counts, ", ") + "."
+	if len(negative) > 0 {
+		text += " The decoded action's least margin is negative on " + strings.Join(negative, ", ") + ": there the projection keeps the limits."
+	}
+	if len(broken) > 0 {
+		text += " The loop of Algorithm 2 breaks a margin in " + strings.Join(broken, ", and in ") + "."
+	}
+	return text + "\n"
 }

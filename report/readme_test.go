@@ -12,7 +12,6 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/testdomain"
@@ -170,52 +169,41 @@ func ranging(format string, values []float64) string {
 	return fmt.Sprintf(format+" to "+format, slices.Min(values), slices.Max(values))
 }
 
-// What README's text says of the gallery's maps is what their compilations and the solvers beside
-// them were recorded with.
-func TestREADMEsMapsAreThoseOfTheGallery(t *testing.T) {
+// README's table of the gallery has all of its systems, each with its map and the warm solver in
+// one run without noise.
+func TestREADMEsGalleryIsWhole(t *testing.T) {
 	all := devices(recorded(t))
-	names := []string{"cartpole", "quadrotor", "chain9", "chain21"}
-	var times, means, tails, anew, solver []float64
-	starts := 0
-	for _, name := range names {
-		var test *compile.Score
-		for _, r := range all {
-			for i := range r.Compilations {
-				if c := &r.Compilations[i]; c.Case == name && test == nil {
-					test = &c.Test
-				}
-			}
-		}
-		if test == nil || test.Method != "direct" || test.Unsafe != 0 || starts != 0 && test.Episodes != starts {
-			t.Fatalf("%s: the map's test is %+v", name, test)
-		}
-		starts = test.Episodes
-		times, means, tails = append(times, float64(test.P50)), append(means, float64(test.Mean)), append(tails, float64(test.P90))
+	text := all.galleryGlance()
+	rows := regexp.MustCompile(`(?m)^\| `+"`"+`(\S+)`+"`"+` \| `+"`"+`\S+`+"`"+` \| \d+/\d+ \|.*\| \d+/\d+ \|.*\d \|$`).FindAllStringSubmatch(text, -1)
+	if len(rows) != 8 || len(all.systems()) != 8 {
+		t.Errorf("%d rows of %d systems:\n%s", len(rows), len(all.systems()), text)
 	}
-	for _, s := range systemsOf(all.horizonPeers()) {
-		if !slices.Contains(names, s.name) {
-			continue
-		}
-		own := s.ratio(ownSolver, "direct p50")
-		if own == nil {
-			t.Fatalf("%s: the map is not timed beside solvers", s.name)
-		}
-		anew = append(anew, own.OursUS)
-		for _, r := range s.ratios {
-			if r.Op == warm {
-				solver = append(solver, r.OursUS/1e3)
-			}
+	for _, name := range all.systems() {
+		if p := all.pairing(name); p == nil || p.Noise != 0 || p.Bias != 0 || len(p.Shift) != 0 {
+			t.Errorf("%s: the pairing is %+v", name, p)
 		}
 	}
-	page := unwrapped(t, "README.md")
-	for _, text := range []string{
-		fmt.Sprintf("decide in %s µs where the loop goes as predicted and in [%s](docs/gallery.md#times-beside-other-solvers) where it does not, %s %% above the optimum in the mean (p90 %s %%), none of %d unseen starts unsafe;",
-			ranging("%.1f", times), ranging("%.0f", anew), ranging("%.2g", means), ranging("%.2g", tails), starts),
-		fmt.Sprintf("takes %s ms", ranging("%.2g", solver)),
+}
+
+// A system without a record has dashes, and the difference of two methods that are not the
+// first is shown where both have as many episodes.
+func TestGalleryAtAGlance(t *testing.T) {
+	pairs := []closedloop.Paired{
+		{Method: "direct", RegretPct: 2, RegretCI95: 1, Compared: 3},
+		{Method: "gpc-refine-64-ahead", DifferencePct: -1, DifferenceCI95: 0.5, Compared: 3},
+		{Method: "nmpc", DifferencePct: -1.5, DifferenceCI95: 0.25, Compared: 3},
+		{Method: "online", DifferencePct: 7, Compared: 2},
+	}
+	p := &closedloop.Pairing{Case: "kite", Pairs: pairs}
+	for _, c := range []struct{ other, method, want string }{
+		{"direct", "nmpc", "-1.500 ± 0.250 (3)"}, {"gpc-refine-64-ahead", "nmpc", "-0.500 (3)"}, {"online", "nmpc", "–"},
 	} {
-		if !strings.Contains(page, text) {
-			t.Errorf("README does not say %q", text)
+		if got := lessThan(p, contender(p, c.other), contender(p, c.method)); got != c.want {
+			t.Errorf("%s less %s: %q, want %q", c.method, c.other, got, c.want)
 		}
+	}
+	if contender(p, "hold") != nil || (devices{New("", known())}).pairing("kite") != nil {
+		t.Error("a method or pairing that is not there was found")
 	}
 }
 
@@ -241,6 +229,11 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 			}
 			says(fmt.Sprintf("about %.0f %% more", must.Get(without.Less(find("gpc", evals)))(t).Mean))
 		}
+	}
+	if merit := find("merit", devices(all).likePaperOf("opf30")); merit == nil {
+		t.Error("merit is not recorded")
+	} else {
+		says(fmt.Sprintf("the merit order behind the same projection, costs %.2f %% on `opf30`", float64(merit.GapPct)))
 	}
 
 	says("do more than 64 roll-outs in less than a quarter of their time")
@@ -288,4 +281,14 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 		t.Fatal("hvac is not recorded")
 	}
 	says(fmt.Sprintf("a search of 64 roll-outs then leaves [%s µs]", ranging("%.0f", ahead)))
+}
+
+// likePaperOf are a case's evaluations in scenes like the paper's, on its first device.
+func (d devices) likePaperOf(name string) []closedloop.Result {
+	for _, r := range d.runs((*Records).named) {
+		if r.name == name {
+			return r.likePaper(name)
+		}
+	}
+	return nil
 }
