@@ -5,6 +5,13 @@
 //
 // The program prints the lines of go test -bench, or a JSON array of objects with a name. What
 // it prints on standard error goes on to this one's. Nothing is kept of a program that fails.
+//
+// With --amend it adds to the record of an evaluation the fields that a later program has, and
+// keeps its times:
+//
+//	go run ./bench/record --amend bench/results/NAME/FILE.json gpc eval opf30 --method mpc … --json
+//
+// Nothing is added where anything that the record says but times and load differs in one bit.
 package main
 
 import (
@@ -23,6 +30,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
@@ -31,18 +39,54 @@ import (
 
 func main() {
 	out := flag.String("out", "", "`file` for the record")
+	amended := flag.String("amend", "", "`record` of an evaluation that the program runs again")
 	most := flag.Float64("max-load", 0, "refuse above this load of the machine; 0: none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := errors.New("want --out FILE PROGRAM ARGUMENTS…")
-	if *out != "" && flag.NArg() > 0 {
+	err := errors.New("want --out FILE or --amend RECORD, then PROGRAM ARGUMENTS…")
+	switch {
+	case flag.NArg() == 0 || (*out == "") == (*amended == ""):
+	case *amended != "":
+		err = amend(ctx, *amended, flag.Args(), os.Stderr)
+	default:
 		err = run(ctx, *out, machine.Limit{Load: *most}, flag.Args(), os.Stderr)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "record:", err)
 		os.Exit(1)
 	}
+}
+
+// amend adds the fields that a record lacks from what a program prints; a record that lacks none
+// stays as it is.
+func amend(ctx context.Context, path string, arguments []string, log io.Writer) error {
+	record, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var printed bytes.Buffer
+	if err := command(ctx, arguments, &printed, log).Run(); err != nil {
+		return fmt.Errorf("%s: %w", arguments[0], err)
+	}
+	text, err := closedloop.Amend(record, printed.Bytes())
+	if errors.Is(err, closedloop.ErrNothingToAdd) {
+		fmt.Fprintf(log, "%s: %v\n", path, err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return durable.WriteFile(path, text, 0o644)
+}
+
+// command is a program to run until it or ctx ends.
+func command(ctx context.Context, arguments []string, out, log io.Writer) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Second
+	cmd.Stdout, cmd.Stderr = out, log
+	return cmd
 }
 
 // run keeps what a program prints in a file.
@@ -52,21 +96,17 @@ func run(ctx context.Context, out string, limit machine.Limit, arguments []strin
 		return err
 	}
 	var printed bytes.Buffer
-	cmd := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = time.Second
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(&printed, log), log
-	start := time.Now()
+	cmd, begun := command(ctx, arguments, io.MultiWriter(&printed, log), log), time.Now()
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", arguments[0], err)
 	}
-	record := report.Benchmarked{Device: gpc.Host(), Commit: version.Build(), Command: command(arguments)}
+	record := report.Benchmarked{Device: gpc.Host(), Commit: version.Build(), Command: words(arguments)}
 	if record.Load, err = watch.End(); err != nil {
 		return err
 	}
 	if l := record.Load; l != nil {
 		own := (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
-		l.Others = max(0, l.Others-own/time.Since(start).Seconds())
+		l.Others = max(0, l.Others-own/time.Since(begun).Seconds())
 	}
 	if record.Benchmarks, err = report.ParseBenchmarks(printed.String()); err != nil {
 		return err
@@ -78,9 +118,9 @@ func run(ctx context.Context, out string, limit machine.Limit, arguments []strin
 	return durable.WriteFile(out, append(text, '\n'), 0o644)
 }
 
-// command is a command line as a shell takes it, but for the linker's flags and folders of
+// words are a command line as a shell takes it, but for the linker's flags and folders of
 // virtual environments, which are of this machine.
-func command(arguments []string) string {
+func words(arguments []string) string {
 	var words []string
 	for i, a := range arguments {
 		switch {
