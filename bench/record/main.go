@@ -9,9 +9,10 @@
 // With --amend it adds to the record of an evaluation the fields that a later program has, and
 // keeps its times:
 //
-//	go run ./bench/record --amend bench/results/NAME/FILE.json gpc eval opf30 --method mpc … --json
+//	go run ./bench/record --amend bench/results/NAME/FILE.json gpc --model FILE
 //
-// Nothing is added where anything that the record says but times and load differs in one bit.
+// runs gpc eval with what the record says of case, method, episodes, seed and scenes, and the given
+// options behind that. Nothing is added where anything but times and load differs in one bit.
 package main
 
 import (
@@ -25,6 +26,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -39,7 +41,7 @@ import (
 
 func main() {
 	out := flag.String("out", "", "`file` for the record")
-	amended := flag.String("amend", "", "`record` of an evaluation that the program runs again")
+	amended := flag.String("amend", "", "`record` of an evaluation that PROGRAM runs again and adds fields to")
 	most := flag.Float64("max-load", 0, "refuse above this load of the machine; 0: none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -58,13 +60,38 @@ func main() {
 	}
 }
 
-// amend adds the fields that a record lacks from what a program prints; a record that lacks none
-// stays as it is.
-func amend(ctx context.Context, path string, arguments []string, log io.Writer) error {
+// repeated are the arguments of the evaluation that a record is of. One of a plant or of scenes of
+// its own cannot be told from the record.
+func repeated(r *closedloop.Result) ([]string, error) {
+	if r.Case == "" || r.Method == "" || r.Episodes == 0 || r.Bias != 0 || len(r.Shift) > 0 || r.ScenesSHA256 != "" {
+		return nil, errors.New("not a record of an evaluation of drawn scenes on the case's own plant")
+	}
+	arguments := []string{"eval", r.Case, "--method", r.Method, "--episodes", fmt.Sprint(r.Episodes), "--seed", fmt.Sprint(r.Seed), "--json"}
+	if r.Regime != "" {
+		arguments = append(arguments, "--regime", r.Regime)
+	}
+	if r.Noise != 0 {
+		arguments = append(arguments, "--noise", fmt.Sprint(r.Noise))
+	}
+	return arguments, nil
+}
+
+// amend adds the fields that a record lacks from what a program prints that repeats it; a record
+// that lacks none stays as it is.
+func amend(ctx context.Context, path string, program []string, log io.Writer) error {
 	record, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
+	var was closedloop.Result
+	if err := json.Unmarshal(record, &was); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	arguments, err := repeated(&was)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	arguments = slices.Concat(program[:1], arguments, program[1:])
 	var printed bytes.Buffer
 	if err := command(ctx, arguments, &printed, log).Run(); err != nil {
 		return fmt.Errorf("%s: %w", arguments[0], err)

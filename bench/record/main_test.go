@@ -92,4 +92,12 @@ func TestARecordIsAmended(t *testing.T) {
 	if err := amend(t.Context(), file, []string{self}, t.Output()); err == nil {
 		t.Error("a program that fails amends")
 	}
+	r.Regime, r.Noise = "paper", 0.002
+	if got, want := strings.Join(must.Get(repeated(&r))(t), " "), "eval cart --method direct --episodes 1 --seed 7 --json --regime paper --noise 0.002"; got != want {
+		t.Errorf("repeated by %q, want %q", got, want)
+	}
+	r.Shift = map[string]float64{"load": 0.9}
+	if got, err := repeated(&r); err == nil {
+		t.Errorf("another plant is repeated by %q", got)
+	}
 }
