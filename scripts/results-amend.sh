@@ -33,11 +33,14 @@ for name in ${RECORDS-$(rows)}; do
   echo "$name" >&2
   bin/record --amend "$out/$name.json" bin/gpc --threads "${THREADS:-1}" "${model[@]}" || failed+=("$name")
 done
-# One trace each: the figures are of the first episode of a trace.
+# Their whole traces are of megabytes: what the figures show of them is kept.
+work=${WORK:-build/rollouts}
+mkdir -p "$work"
 for episode in ${EPISODES-1 2 16}; do
-  trace=$out/multiagent-moving-gpc-episode-$episode.jsonl
+  trace=$work/multiagent-moving-gpc-$episode.jsonl
   rm -f "$trace"
-  bin/gpc eval multiagent-moving --method gpc --episodes $((episode + 1)) --shard "$episode/$((episode + 1))" --seed 13 --trace "$trace" >/dev/null
+  bin/gpc eval multiagent-moving --method gpc --episodes $((episode + 1)) --shard "$episode/$((episode + 1))" --seed 13 --threads 1 --trace "$trace" >/dev/null
   bin/gpc verify "$trace" >&2
+  bin/record --rollout "$trace" --out "$out/multiagent-moving-gpc-rollout-$episode.json"
 done
 [ ${#failed[@]} = 0 ] || { echo "not amended, to be recorded anew: ${failed[*]}" >&2; exit 1; }

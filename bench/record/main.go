@@ -12,7 +12,8 @@
 //	go run ./bench/record --amend bench/results/NAME/FILE.json gpc --model FILE
 //
 // runs gpc eval with what the record says of case, method, episodes, seed and scenes, and the given
-// options behind that. Nothing is added where anything but times and load differs in one bit.
+// options behind that. Nothing is added where anything but times and load differs in one bit. With
+// --rollout it keeps what the figures of the first episode of a trace show.
 package main
 
 import (
@@ -36,18 +37,24 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/report"
 )
 
 func main() {
 	out := flag.String("out", "", "`file` for the record")
+	rollout := flag.String("rollout", "", "`trace` whose first episode is kept in --out as the numbers of its figures")
 	amended := flag.String("amend", "", "`record` of an evaluation that PROGRAM runs again and adds fields to")
 	most := flag.Float64("max-load", 0, "refuse above this load of the machine; 0: none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := errors.New("want --out FILE or --amend RECORD, then PROGRAM ARGUMENTS…")
+	err := errors.New("want --out FILE or --amend RECORD, then PROGRAM ARGUMENTS…, or --rollout TRACE --out FILE")
 	switch {
+	case *rollout != "":
+		if flag.NArg() == 0 && *out != "" && *amended == "" {
+			err = keepRollout(ctx, *rollout, *out)
+		}
 	case flag.NArg() == 0 || (*out == "") == (*amended == ""):
 	case *amended != "":
 		err = amend(ctx, *amended, flag.Args(), os.Stderr)
@@ -105,6 +112,28 @@ func amend(ctx context.Context, path string, program []string, log io.Writer) er
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return durable.WriteFile(path, text, 0o644)
+}
+
+// keepRollout writes what the figures of a trace's first episode show.
+func keepRollout(ctx context.Context, trace, out string) error {
+	cases := map[string]report.Case{}
+	catalogue := paper.Cases()
+	for _, c := range catalogue.All() {
+		cases[c.Name()] = report.Case{Methods: c.Methods(), Definition: *c.Definition()}
+	}
+	r := report.New("", cases)
+	if err := r.AddTrace(ctx, trace); err != nil {
+		return err
+	}
+	o, err := r.NewRollout(&r.Traces[0])
+	if err != nil {
+		return fmt.Errorf("%s: %w", trace, err)
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(out, append(text, '\n'), 0o644)
 }
 
 // command is a program to run until it or ctx ends.
