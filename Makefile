@@ -311,6 +311,11 @@ torture:
 
 .PHONY: results
 
+## records-amend: add to the records of the paper's methods in RESULTS what this program says besides of the same runs, and record the roll-outs of Case 2; times stay, so that it needs no quiet machine, and what does not repeat bit for bit is refused (RECORDS="opf30-paper-mpc …")
+.PHONY: records-amend
+records-amend: build bin/record
+	scripts/results-amend.sh $(RESULTS)
+
 ## results: record the runs behind the report in RESULTS, a folder of bench/results named for the device, then draw them all; refused on a busy machine (MAX_LOAD=3; ANY_LOAD=1 records all the same)
 RESULTS ?= bench/results/local
 results: build

@@ -61,6 +61,10 @@ func (v *verifier) checks() []Check {
 	if v.header.Trace == bareVersion {
 		context = unchecked(fmt.Sprintf("the trace is of version %d, which has none", bareVersion))
 	}
+	violations := confirmed(bySimulation)
+	if t := v.tally["end.violations"]; t != nil && t.compared == 0 {
+		violations = unchecked("the trace is of an older program, which wrote none")
+	}
 	named := func(field string, c Check) Check {
 		c.Field = field
 		if t := v.tally[field]; t != nil {
@@ -122,6 +126,7 @@ func (v *verifier) checks() []Check {
 		named("end.completed", confirmed(bySimulation)),
 		named("end.failure", decided),
 		named("end.margins", confirmed(bySimulation)),
+		named("end.violations", violations),
 		named("end.reached", confirmed(bySimulation)),
 		named("end.at_end", confirmed(bySimulation)),
 		named("end.failed", confirmed(bySimulation)),

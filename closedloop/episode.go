@@ -116,7 +116,7 @@ func wait(ctx context.Context, until time.Time) error {
 // endOf is what the plant says of an episode after its last step; completed is whether
 // every step was taken.
 func endOf(ep domain.Episode, sum *score, completed bool) End {
-	end := End{Cost: Number(sum.cost), Completed: completed, CollisionFree: sum.collisionFree, Margins: sum.lowest, Failed: sum.failed}
+	end := End{Cost: Number(sum.cost), Completed: completed, CollisionFree: sum.collisionFree, Margins: sum.lowest, Violations: sum.violations, Failed: sum.failed}
 	end.Safe = completed && sum.safe()
 	if judged, ok := ep.(domain.Judged); ok {
 		reached := judged.Succeeded()
@@ -194,6 +194,9 @@ type score struct {
 	kept, collisionFree bool   // there is a step, and none violated a margin, or one against collision
 	failed              bool   // a state was lost
 	lowest              Vector // the smallest named margins so far
+	limits              []int  // of each named margin, the kind of limit that it is of
+	violations          []int  // decisions that broke one, by kind
+	broken              []bool // which this decision breaks
 	cause               string // the first of what makes the episode unsafe
 }
 
@@ -203,6 +206,8 @@ func (s *score) safe() bool { return s.kept && !s.failed }
 func (s *score) add(spec *domain.Spec, out *domain.Outcome) {
 	if s.lowest == nil {
 		s.kept, s.collisionFree, s.lowest = true, true, append(Vector{}, out.Named...)
+		kinds, of := spec.Limits()
+		s.limits, s.violations, s.broken = of, make([]int, len(kinds)), make([]bool, len(kinds))
 	}
 	s.cost += out.Cost
 	bad := !spec.Keeps(out.Margin)
@@ -220,7 +225,14 @@ func (s *score) add(spec *domain.Spec, out *domain.Outcome) {
 	for i, m := range out.Named {
 		s.lowest[i] = math.Min(s.lowest[i], m)
 		s.collisionFree = s.collisionFree && !(collides(spec.Margins[i]) && !spec.Keeps(m))
+		s.broken[s.limits[i]] = s.broken[s.limits[i]] || !spec.Keeps(m)
 	}
+	for k, broken := range s.broken {
+		if broken {
+			s.violations[k]++
+		}
+	}
+	clear(s.broken)
 }
 
 // collides reports whether a margin is a distance to another body.

@@ -104,6 +104,7 @@ func TestNoForgeryIsConfirmed(t *testing.T) {
 		"reached":             {nil, `"completed":true`, `"completed":true,"reached":true`, "end.reached", shallow},
 		"at end":              {nil, `"completed":true`, `"completed":true,"at_end":true`, "end.at_end", shallow},
 		"margins of the end":  {nil, `,"margins":[0`, `,"margins":[1`, "end.margins[0]", shallow},
+		"violations":          {nil, `,"violations":[0`, `,"violations":[1`, "end.violations", shallow},
 		"no margins at all":   {nil, `,"margins":[0`, `,"starts":[0`, "end.margins", shallow},
 		"residual":            {nil, `"residual":`, `"residual":1`, "residual", deep},
 		"fallback":            {nil, `"fallback":0`, `"fallback":64`, "fallback", deep},

@@ -46,6 +46,11 @@ type Result struct {
 	// MarginsMean are the means over episodes of the smallest value of each named
 	// margin; absent where a trace does not hold them.
 	MarginsMean map[string]Number `json:"margins_mean,omitempty"`
+	// Limits say how often and how far each kind of limit was broken, in the order of
+	// Spec.Limits; nil for a record of an older program, and for episodes of its traces.
+	Limits []LimitStatistics `json:"limits,omitempty"`
+	// AboveOracle is Above; absent for a method or a case without.
+	AboveOracle *AboveOracle `json:"above_oracle,omitempty"`
 	// Reached and AtEnd are the fractions of episodes that met their goal at some
 	// step, and after the last; absent for a case without goals.
 	Reached *Number `json:"reached,omitempty"`
@@ -89,6 +94,9 @@ type Result struct {
 	CI95         RateIntervals `json:"ci95"`
 	Outcomes     *Outcomes     `json:"outcomes,omitempty"`
 	Series       *Series       `json:"series,omitempty"`
+	// Amended says which fields a later run added (see Amend): of all others Commit, Device and
+	// Load are those of the first.
+	Amended []Amendment `json:"amended,omitempty"`
 }
 
 // Source is by content what the figures of a record come from besides its seed: of an older

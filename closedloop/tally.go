@@ -25,6 +25,7 @@ type tally struct {
 	shared, oracleFailures, excluded         int
 	lowest                                   []float64 // sums of the named margins' minima
 	named                                    int       // episodes that have them
+	limits                                   limits
 	goals, reached, atEnd                    int
 	unsafe                                   []UnsafeEpisode
 	guard                                    GuardCounts
@@ -35,7 +36,7 @@ type tally struct {
 }
 
 func newTally(spec *domain.Spec) *tally {
-	return &tally{spec: spec, lowest: make([]float64, len(spec.Margins)), series: newSeries(spec)}
+	return &tally{spec: spec, lowest: make([]float64, len(spec.Margins)), limits: newLimits(spec), series: newSeries(spec)}
 }
 
 // add counts one complete episode.
@@ -76,6 +77,7 @@ func (a *tally) add(e *EpisodeRecord) {
 			a.lowest[i] += m
 		}
 	}
+	a.limits.add(e)
 	a.multistart(e.End.Starts)
 	low := math.Inf(1)
 	for i := range e.Lines {
@@ -202,6 +204,8 @@ func (a *tally) result(h *Header) *Result {
 			r.MarginsMean[m.Name] = Number(a.lowest[i] / float64(a.named))
 		}
 	}
+	r.Limits = a.limits.statistics(a.episodes, a.decisions)
+	r.AboveOracle = r.Above()
 	if slices.ContainsFunc(a.spec.Margins, collides) {
 		r.CollisionFree = ratio(a.collisionFree, a.episodes)
 		interval := ClopperPearson(a.collisionFree, a.episodes)

@@ -210,6 +210,9 @@ type End struct {
 	// Margins are the smallest values of the named margins over the episode, in the
 	// header's order.
 	Margins Vector `json:"margins,omitempty"`
+	// Violations are the decisions that broke a limit, for each kind in the order of
+	// Spec.Limits; absent from traces of older programs.
+	Violations []int `json:"violations,omitempty"`
 	// Reached is whether a Judged episode succeeded, AtEnd whether an Arrived one
 	// was where it should be after the last step; null for others.
 	Reached *bool `json:"reached,omitempty"`

@@ -378,6 +378,7 @@ func (v *verifier) end(e *EpisodeRecord, want *End) {
 	end := &Line{Line: e.EndLine, Episode: e.Episode, T: -1}
 	v.number(end, "end.cost", -1, float64(e.End.Cost), float64(want.Cost))
 	v.vector(end, "end.margins", e.End.Margins, want.Margins)
+	v.violations(end, e.End.Violations, want.Violations)
 	v.optional(end, "end.reached", e.End.Reached, want.Reached)
 	v.optional(end, "end.at_end", e.End.AtEnd, want.AtEnd)
 	v.flag(end, "end.failed", e.End.Failed, want.Failed)
@@ -397,6 +398,19 @@ func (v *verifier) end(e *EpisodeRecord, want *End) {
 	default:
 		v.count("end.oracle_cost")
 		v.differs(end.Line, end.Episode, -1, "end.oracle_cost", fmt.Sprint(trace), fmt.Sprint(cost))
+	}
+}
+
+// violations compares the counts of decisions that broke a limit; a trace of an older program has
+// none.
+func (v *verifier) violations(l *Line, trace, replay []int) {
+	const field = "end.violations"
+	if trace == nil {
+		v.at(field).skipped += len(replay)
+		return
+	}
+	if v.at(field).compared += len(replay); !slices.Equal(trace, replay) {
+		v.differs(l.Line, l.Episode, -1, field, fmt.Sprint(trace), fmt.Sprint(replay))
 	}
 }
 

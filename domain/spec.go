@@ -1,9 +1,11 @@
 package domain
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -21,7 +23,13 @@ type Variable struct {
 	Tolerance float64
 	// Kind says what a margin is about.
 	Kind MarginKind
+	// Limit is the kind of limit that a margin is of, such as "voltage" for every bus's; "" is
+	// its Name. Margins of one kind of limit have one Unit.
+	Limit string
 }
+
+// LimitName is the kind of limit that a margin is of.
+func (v Variable) LimitName() string { return cmp.Or(v.Limit, v.Name) }
 
 // MarginKind tells margins apart where a table counts them by what they are about.
 type MarginKind uint8
@@ -90,6 +98,21 @@ func (s *Spec) ObservationSize() int {
 
 // OracleSize is the input width of E_o: state, priority σ, objectives J.
 func (s *Spec) OracleSize() int { return s.MeasuredSize() + 2*s.ObjectiveSize() }
+
+// Limits lists the kinds of limits of the margins, each once, in the order in which they first
+// stand, and of says for every margin which one it is of.
+func (s *Spec) Limits() (limits []Variable, of []int) {
+	of = make([]int, len(s.Margins))
+	for i, m := range s.Margins {
+		k := slices.IndexFunc(limits, func(l Variable) bool { return l.Name == m.LimitName() })
+		if k < 0 {
+			k = len(limits)
+			limits = append(limits, Variable{Name: m.LimitName(), Unit: m.Unit, Kind: m.Kind})
+		}
+		of[i] = k
+	}
+	return limits, of
+}
 
 // Keeps reports whether a smallest margin counts as kept; a NaN does not.
 func (s *Spec) Keeps(margin float64) bool { return margin >= -s.MarginTolerance }

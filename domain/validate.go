@@ -44,6 +44,12 @@ func (s *Spec) Validate() error {
 			}
 		}
 	}
+	limits, of := s.Limits()
+	for i, x := range s.Margins {
+		if l := limits[of[i]]; x.Unit != l.Unit || x.Kind != l.Kind {
+			fail("Margins[%d] (%s) is in %q, and a margin before it of the same limit, %q, in %q or of another Kind", i, x.Name, x.Unit, l.Name, l.Unit)
+		}
+	}
 	if s.Plan < 1 || s.Steps < 1 {
 		fail("Plan is %d and Steps %d, want at least 1 of each", s.Plan, s.Steps)
 	}

@@ -45,6 +45,10 @@ func TestSpecNamesTheField(t *testing.T) {
 		{"Spec.Action[0] and Action[1]", func(s *domain.Spec) { s.Action = named }},
 		{"Spec.Objectives[0] and Objectives[1]", func(s *domain.Spec) { s.Objectives = named }},
 		{"Spec.Margins[0] and Margins[1]", func(s *domain.Spec) { s.Margins = named }},
+		{"Spec.Margins[1] (v)", func(s *domain.Spec) { s.Margins = []domain.Variable{{Name: "u"}, {Name: "v", Limit: "u", Unit: "m"}} }},
+		{"Spec.Margins[1] (v)", func(s *domain.Spec) {
+			s.Margins = []domain.Variable{{Name: "u", Limit: "w"}, {Name: "v", Limit: "w", Kind: domain.Collision}}
+		}},
 		{"Spec.Action[0] (u)", func(s *domain.Spec) { s.Action = []domain.Variable{{Name: "u", Lo: 1, Hi: -1}} }},
 		{"Spec.Action[0] (u)", func(s *domain.Spec) { s.Action = []domain.Variable{{Name: "u", Lo: 1, Hi: 1}} }},
 		{"Spec.Measured[0] (q)", func(s *domain.Spec) { s.Measured = []domain.Variable{{Name: "q", Lo: nan, Hi: 1}} }},

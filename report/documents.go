@@ -64,6 +64,8 @@ var documents = []document{
 	{"docs/scaling.md", "extrapolated", devices.extrapolated},
 	{"docs/scaling.md", "two makes", devices.makes},
 	{paperPage, "figures of the paper", devices.paperRows},
+	{paperPage, "limits broken", devices.limitsBroken},
+	{paperPage, "roll-outs", devices.rolledOut},
 	{paperPage, "differences", devices.differences},
 	{paperPage, "ablations", devices.ablations},
 }

@@ -69,7 +69,7 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) sect
 			[]string{e.Method + r.seeds(&e), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, spread("%.4f", &e.Regret), []string{regretGiven(p)}, r.less(&e),
 			[]string{
 				safeOf(&e), safeInterval(&e),
-				number("%.1f", 100*(1-float64(e.Safe))), given(100 - p.Safe), e.MarginMin.Text("%.1e"),
+				number("%.1f", 100*(1-float64(e.Safe))), given(p.Fail), e.MarginMin.Text("%.1e"),
 				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), given(p.Milliseconds), e.Displacement.Text("%.1e"),
 			}))
 	}
@@ -78,7 +78,7 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) sect
 		if math.IsNaN(p.Regret) { // the paper's figures are of other scenes
 			continue
 		}
-		s.lack([]string{m, notRecorded}, map[string]string{"regret % (paper)": regretGiven(p), "fail % (paper)": given(100 - p.Safe), "ms (paper)": given(p.Milliseconds)})
+		s.lack([]string{m, notRecorded}, map[string]string{"regret % (paper)": regretGiven(p), "fail % (paper)": given(p.Fail), "ms (paper)": given(p.Milliseconds)})
 	}
 	return s
 }
@@ -87,7 +87,7 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) sect
 func (r *Records) regretNote(name string) string {
 	for _, p := range r.cases[name].Paper {
 		if !math.IsNaN(p.Regret) {
-			return " (paper): tab. analytical, 100 trajectories, ± its own, times on its own hardware; its MPC horizon is not stated."
+			return " (paper): tab. analytical, 100 trajectories, ± its standard error (s.e.m.), times on its own hardware; its MPC horizon is not stated."
 		}
 	}
 	return ""
@@ -175,13 +175,13 @@ func (d devices) baselines() string {
 			}
 			p := r.paper(r.name, e.Method)
 			s.rows = append(s.rows, slices.Concat(
-				[]string{r.name, r.titled(&e), safeOf(&e), safeInterval(&e), given(p.Safe), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)},
+				[]string{r.name, r.titled(&e), safeOf(&e), safeInterval(&e), given(p.SafeEpisodes()), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)},
 				spread("%.4f", &e.Regret), []string{regretGiven(p), milliseconds("%.3f", &e.Latency), given(p.Milliseconds)}))
 		}
 		if evals := r.of(r.name); len(evals) > 0 && strings.HasPrefix(r.name, "integrator-") {
 			for _, m := range r.unrecorded(r.name, evals) {
 				p := r.paper(r.name, m)
-				s.lack([]string{r.name, "`" + m + "`", notRecorded}, map[string]string{"safe % (paper)": given(p.Safe), "regret % (paper)": regretGiven(p), "ms (paper)": given(p.Milliseconds)})
+				s.lack([]string{r.name, "`" + m + "`", notRecorded}, map[string]string{"safe % (paper)": given(p.SafeEpisodes()), "regret % (paper)": regretGiven(p), "ms (paper)": given(p.Milliseconds)})
 			}
 		}
 	}

@@ -28,6 +28,7 @@ func (r *Records) caseFigures(name string) []*Figure {
 		figures = append(figures, priorityFigure(*t))
 		figures = append(figures, r.traceFigures(t)...)
 	}
+	figures = append(figures, r.rolloutFigures(name)...)
 	figures = append(figures, r.seriesFigures(name)...)
 	return slices.DeleteFunc(figures, func(f *Figure) bool { return f == nil })
 }

@@ -40,6 +40,7 @@ var kinds = []kind{
 		func(r *Records) []section { return each(r.Scalings, scalingSection) }},
 	{"peers", "Speed", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers, nil) },
 		func(r *Records) []section { return each(r.Peers, peersSection) }},
+	{"record --rollout", "", []string{"rollout", "shapes"}, func(r *Records, text []byte) error { return decode(text, &r.Rollouts, (*Rollout).check) }, elsewhere}, // at its case
 	{"torture", "", []string{"attacks"}, func(r *Records, text []byte) error { return decode(text, &r.Tortures, (*Torture).check) },
 		elsewhere}, // docs/reliability.md
 	{"bench serve", "", []string{"canary_differing"}, func(r *Records, text []byte) error { return decode(text, &r.Serves, nil) }, elsewhere},                  // docs/serve.md

@@ -258,7 +258,7 @@ func inPaper(p domain.PaperRow) string {
 			parts = append(parts, before+text+after)
 		}
 	}
-	add("safe ", given(p.Safe), " %")
+	add("safe ", given(p.SafeEpisodes()), " %")
 	add("feasible ", given(p.Feasible), " %")
 	add("", regretGiven(p), " %")
 	add("", given(p.Gap), " %")

@@ -58,6 +58,10 @@ func TestREADMEHasEveryRowOfThePaper(t *testing.T) {
 		}
 		part := ofCase(t, text, r.name)
 		for method, p := range r.cases[r.name].Paper {
+			// The exact method costs nothing above itself: its row of zeros stands in docs/paper.md.
+			if m := r.method(r.name, method); m.Group == domain.GroupExact && !m.Brief {
+				continue
+			}
 			rows++
 			row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(method) + "`[^|]* \\|.*\\| " + regexp.QuoteMeta(inPaper(p)) + " \\|$")
 			named := fmt.Sprintf("`%s` (%s)", method, inPaper(p))

@@ -38,6 +38,7 @@ type Records struct {
 	Benchmarked  []Benchmarked
 	Pandapower   []BesidePandapower
 	Traces       []Trace
+	Rollouts     []Rollout
 
 	cases     map[string]Case
 	trainings map[learned]trainings

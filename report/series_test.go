@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -79,7 +80,7 @@ func TestWhatIsNotRecordedIsListed(t *testing.T) {
 	all := New("here", known())
 	all.Evaluations = []closedloop.Result{own}
 	rows := devices{all}.paperRows()
-	for _, want := range []string{"| opf30 | `mpc` | not recorded | gap, % | – | 0.28 |", "| opf30 | `gpc` | 2 | gap, % |", "| opf30 | `runopf` | not recorded | mean J_total | – | 360.03 |"} {
+	for _, want := range []string{"| opf30 | `mpc` | – | – | not recorded / 360.99 | not recorded / 100 | not recorded / 0.28 |", "| opf30 | `gpc` | 2 | 2 |", "| opf30 | `runopf` | – | – | not recorded / 360.03 |"} {
 		if !strings.Contains(rows, want) {
 			t.Errorf("the table beside the paper lacks %s:\n%s", want, rows)
 		}
@@ -126,14 +127,39 @@ func TestDifferencesAreOfAFactorOfTwo(t *testing.T) {
 		}
 	}
 	r := drawnRun("opf30", "gpc", paperRegime, 1, 1)
-	r.GapPct, r.Latency.P50, r.Feasible, r.CostMean = 0.31, 11_900, 1, 361*300
+	r.GapPct, r.Latency.P50, r.Feasible, r.CostMean, r.Outcomes = 0.31, 11_900, 1, 361*300, nil
 	all := New("here", known())
 	if all.Evaluations = []closedloop.Result{r}; strings.Contains(devices{all}.differences(), "gpc") {
 		t.Errorf("as the paper's, and a difference: %s", devices{all}.differences())
 	}
 	all.Evaluations[0].Latency.P50 = 1190
-	if got := (devices{all}).differences(); !strings.Contains(got, "| opf30 | `gpc` | decision, ms | 1.19 | 12.3 | 0.0967 | [opf30 gpc time](#opf30-gpc-time) |") {
+	if got := (devices{all}).differences(); !strings.Contains(got, "| opf30 | `gpc` | decision, ms | 1.19 | 12.3 | 0.097 | [Times of a decision](#times-of-a-decision) |") {
 		t.Errorf("a tenth of the paper's time is no difference: %s", got)
+	}
+}
+
+// What an older record does not say is not taken for none, but where no decision broke any limit; of
+// a policy that is never safe the excess over all episodes stands for that over safe ones.
+func TestOlderRecordsDoNotSayWhatTheyHaveNot(t *testing.T) {
+	p := known()["integrator-convex"].Paper["online"]
+	e := closedloop.Result{Case: "integrator-convex", Method: "online", Episodes: 2, Decisions: 40, Violations: 3}
+	if b := figureBeside("obstacle", &e, p); b.text() != notRecorded || differ(b.ours, b.paper) {
+		t.Errorf("violations of a kind that is not recorded: %s", b.text())
+	}
+	e.Limits = []closedloop.LimitStatistics{{Limit: "obstacle", DecisionRate: 0.075}, {Limit: "slew"}}
+	if b := figureBeside("obstacle", &e, p); b.text() != "7.5" || b.given() != "0" || !differ(b.ours, b.paper) {
+		t.Errorf("%s / %s", b.text(), b.given())
+	}
+	if e.Limits, e.Violations = nil, 0; figureBeside("slew", &e, p).text() != "0" {
+		t.Error("without a violation there is one of slew")
+	}
+	e.Failures, e.RegretPct = 0, closedloop.Number(math.NaN())
+	e.Outcomes = &closedloop.Outcomes{Episode: []int{0, 1}, Safe: []bool{false, false}, Cost: closedloop.Vector{8, 10}, Oracle: closedloop.Vector{10, 10}}
+	if b := figureBeside("regret", &e, p); math.Abs(b.ours+10) > 1e-9 || !strings.HasSuffix(b.text(), "(all)") || b.given() != "7.9 ± 0.35" {
+		t.Errorf("%s / %s", b.text(), b.given())
+	}
+	if b := figureBeside("regret", nil, p); b.text() != notRecorded {
+		t.Errorf("a method without a record has %s", b.text())
 	}
 }
 
@@ -149,6 +175,9 @@ func TestDifferencesAreExplained(t *testing.T) {
 		_, after, found := strings.Cut(text, "\n### "+l[1]+"\n")
 		if words, _, _ := strings.Cut(after, "\n#"); !found || len(strings.TrimSpace(words)) < 80 {
 			t.Errorf("%s has no paragraph headed %q", paperPage, l[1])
+		}
+		if want := "[" + l[1] + "](#" + anchor(l[1]) + ")"; l[0] != want {
+			t.Errorf("the link is %s, want %s", l[0], want)
 		}
 	}
 }

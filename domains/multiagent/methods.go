@@ -99,26 +99,42 @@ func methods(y *world.System) []domain.Method {
 	return all
 }
 
-// paper is a row of tab:iclr-main-results: safe and collision-free episodes and the gap, %, and
-// the mean scene margin, m.
-func paper(safe, collision, gap, margin float64) domain.PaperRow {
+// paper is a row of tab:iclr-main-results: joint success, collision-free and safe episodes, %, the
+// mean scene margin, m, the gap, %, and what stands for the time of a decision.
+func paper(joint, collision, safe, margin, gap float64, time string) domain.PaperRow {
 	r := domain.NoPaperRow()
-	r.Safe, r.Collision, r.Gap, r.Margin = safe, collision, gap, margin
+	r.Joint, r.Collision, r.Safe, r.Margin, r.Gap, r.Time = joint, collision, safe, margin, gap, time
+	return r
+}
+
+// apart adds the row of tab:multiagent-navigation-margins: ego and others to obstacles, and among
+// robots, m.
+func apart(r domain.PaperRow, ego, agent, pair float64) domain.PaperRow {
+	r.EgoMargin, r.AgentMargin, r.PairMargin = ego, agent, pair
+	return r
+}
+
+// failing adds what tab:multiagent-navigation says of the reference.
+func failing(r domain.PaperRow, fail float64) domain.PaperRow {
+	r.Fail = fail
 	return r
 }
 
 // none is what a row does not give.
 var none = math.NaN()
 
-// The paper's rows, of 100 episodes, with the references of tab:multiagent-navigation. It left
-// one unreachable moving scene out.
+// The paper's rows, of 100 episodes. It left one unreachable moving scene out.
 var (
 	paperStatic = map[string]domain.PaperRow{
-		"gpc": paper(100, 100, 0.28, 0.301), "reference": paper(60, none, 0, none),
-		"ppo": paper(0, 5, none, -0.558), "ppo-lagrangian": paper(0, 5, none, -0.540), "cpo": paper(0, 13, none, -0.467), "ppo-shielded": paper(0, 8, none, -0.429),
+		"gpc":       apart(paper(100, 100, 100, 0.301, 0.28, ""), 0.900, 0.503, 2.477),
+		"reference": failing(paper(none, none, 60, none, 0, "solver"), 40),
+		"ppo":       paper(0, 5, 0, -0.558, none, "policy"), "ppo-lagrangian": paper(0, 5, 0, -0.540, none, "policy"),
+		"cpo": paper(0, 13, 0, -0.467, none, "policy"), "ppo-shielded": paper(0, 8, 0, -0.429, none, "policy"),
 	}
 	paperMoving = map[string]domain.PaperRow{
-		"gpc": paper(99, 100, -3.43, 0.203), "reference": paper(35, 42, 0, none),
-		"ppo": paper(0, 0, none, -0.663), "ppo-lagrangian": paper(0, 0, none, -0.672), "cpo": paper(0, 0, none, -0.637), "ppo-shielded": paper(0, 0, none, -0.567),
+		"gpc":       apart(paper(99, 100, 99, 0.203, -3.43, ""), 0.528, 0.253, 1.065),
+		"reference": failing(paper(83, 42, 35, none, 0, "solver"), 65),
+		"ppo":       paper(0, 0, 0, -0.663, none, "policy"), "ppo-lagrangian": paper(0, 0, 0, -0.672, none, "policy"),
+		"cpo": paper(0, 0, 0, -0.637, none, "policy"), "ppo-shielded": paper(0, 0, 0, -0.567, none, "policy"),
 	}
 )

@@ -1,6 +1,7 @@
 package opf
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -205,13 +206,23 @@ func (y *System) newSpec(name, description string) domain.Spec {
 	}
 	add(&s.Action, "Pg", "pu", n.GenBus, power)
 	add(&s.Action, "Vg", "pu", n.GenBus, voltage)
+	limit := func(name string) {
+		for i := range s.Margins {
+			s.Margins[i].Limit = cmp.Or(s.Margins[i].Limit, name)
+		}
+	}
 	add(&s.Margins, "Pg", "pu", n.GenBus, nil)
+	limit("active power")
 	add(&s.Margins, "Qg", "pu", n.GenBus, nil)
+	limit("reactive power")
 	add(&s.Margins, "V", "pu", buses, nil)
+	limit("voltage")
 	for _, k := range l.rated {
 		s.Margins = append(s.Margins, domain.Variable{Name: fmt.Sprintf("S%d-%d", n.BusID[n.From[k]], n.BusID[n.To[k]]), Unit: "pu"})
 	}
+	limit("line flow")
 	add(&s.Margins, "ramp", "pu", n.GenBus, nil)
+	limit("ramp")
 	for _, list := range [][]domain.Variable{s.Context, s.Action, s.Margins} {
 		number(list)
 	}

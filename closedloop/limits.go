@@ -1,0 +1,123 @@
+package closedloop
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// LimitStatistics say how often a kind of limit was broken, and how near to it or how far beyond
+// it episodes came.
+type LimitStatistics struct {
+	Limit string `json:"limit"` // Variable.LimitName of its margins
+	Unit  string `json:"unit"`
+	// Decisions that broke it and Episodes that have one, with their shares of all.
+	Decisions    int    `json:"decisions"`
+	DecisionRate Number `json:"decision_rate"`
+	Episodes     int    `json:"episodes"`
+	EpisodeRate  Number `json:"episode_rate"`
+	// Mean is of the episodes' smallest margins of the kind, SEM its standard error.
+	Mean Number `json:"margin_mean"`
+	SEM  Number `json:"margin_sem"`
+	// Least is the smallest margin of the kind over all episodes, below zero the worst violation;
+	// Margin is its name, Episode where it was.
+	Least   Number `json:"least"`
+	Margin  string `json:"margin"`
+	Episode int    `json:"episode"`
+}
+
+// limits counts what LimitStatistics say.
+type limits struct {
+	spec  *domain.Spec
+	kinds []domain.Variable
+	of    []int // the kind of each margin
+	all   []LimitStatistics
+	lows  [][]float64 // of each kind, by episode
+	// unknown: an episode that was added does not say which limits its decisions broke.
+	unknown bool
+}
+
+func newLimits(spec *domain.Spec) limits {
+	l := limits{spec: spec}
+	l.kinds, l.of = spec.Limits()
+	l.lows = make([][]float64, len(l.kinds))
+	for _, k := range l.kinds {
+		l.all = append(l.all, LimitStatistics{Limit: k.Name, Unit: k.Unit, Least: Number(math.Inf(1))})
+	}
+	return l
+}
+
+// add counts an episode; one without a decision broke nothing.
+func (l *limits) add(e *EpisodeRecord) {
+	if len(e.Lines) == 0 || len(l.kinds) == 0 {
+		return
+	}
+	if len(e.End.Violations) != len(l.kinds) || len(e.End.Margins) != len(l.of) {
+		l.unknown = true
+		return
+	}
+	for k, n := range e.End.Violations {
+		if l.all[k].Decisions += n; n > 0 {
+			l.all[k].Episodes++
+		}
+	}
+	first := len(l.lows[0])
+	for i, m := range e.End.Margins {
+		k := l.of[i]
+		if len(l.lows[k]) == first {
+			l.lows[k] = append(l.lows[k], m)
+		}
+		l.lows[k][first] = math.Min(l.lows[k][first], m)
+		if s := &l.all[k]; m < float64(s.Least) {
+			s.Least, s.Margin, s.Episode = Number(m), l.spec.Margins[i].Name, e.Episode
+		}
+	}
+}
+
+// statistics are those of all episodes; nil where one of them does not say.
+func (l *limits) statistics(episodes, decisions int) []LimitStatistics {
+	if l.unknown || len(l.all) == 0 {
+		return nil
+	}
+	for k := range l.all {
+		s := &l.all[k]
+		mean, sem := meanAndError(l.lows[k])
+		s.Mean, s.SEM = Number(mean), Number(sem)
+		s.DecisionRate, s.EpisodeRate = ratio(s.Decisions, decisions), ratio(s.Episodes, episodes)
+	}
+	return l.all
+}
+
+// AboveOracle says what all N episodes with an oracle cost above it, safe or not: a policy that
+// breaks limits may cost less than every one that keeps them.
+type AboveOracle struct {
+	// Pct is 100 (Σ cost − Σ oracle)/Σ oracle, Step (Σ cost − Σ oracle) over the decisions in the
+	// unit of the cost, the paper's Δ̄. SEM are standard errors over episodes.
+	Pct     Number `json:"pct"`
+	PctSEM  Number `json:"pct_sem"`
+	Step    Number `json:"step"`
+	StepSEM Number `json:"step_sem"`
+	N       int    `json:"n"`
+}
+
+// Above is AboveOracle by the record's Outcomes: nil without them, without an episode that has an
+// oracle, and where an episode was not completed, whose cost is of fewer decisions.
+func (r *Result) Above() *AboveOracle {
+	if r.Outcomes == nil || r.Outcomes.validate() != nil || r.Failures > 0 || r.Episodes == 0 {
+		return nil
+	}
+	var costs, oracles, differences []float64
+	for _, o := range r.Outcomes.list() {
+		if finite(o.cost) && finite(o.oracle) && o.oracle > 0 {
+			costs, oracles = append(costs, o.cost), append(oracles, o.oracle)
+			differences = append(differences, o.cost-o.oracle)
+		}
+	}
+	if len(costs) == 0 {
+		return nil
+	}
+	gap, gapSEM := ratioAndError(costs, oracles)
+	step, stepSEM := meanAndError(differences)
+	steps := float64(r.Decisions) / float64(r.Episodes)
+	return &AboveOracle{Number(100 * (gap - 1)), Number(100 * gapSEM), Number(step / steps), Number(stepSEM / steps), len(costs)}
+}
