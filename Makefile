@@ -277,6 +277,7 @@ FUZZTIME ?= 15s
 FUZZ = $(GO) test -run '^$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x
 fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./model
+	$(FUZZ) -fuzz '^FuzzRead$$' ./program
 	$(FUZZ) -fuzz '^FuzzDecode$$' ./policy
 	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train

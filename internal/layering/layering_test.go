@@ -21,6 +21,7 @@ const module = "github.com/gpc-engine/gpc/"
 var allowed = map[string][]string{
 	"tensor":                                 {},
 	"domain":                                 {"internal/names", "tensor"},
+	"program":                                {"internal/object"},
 	"domain/gorgoniagrad":                    {"domain"},
 	"domain/dual":                            {"tensor"},
 	"domain/equations":                       {"tensor", "domain/dual", "domain", "offline/shooting", "closedloop"},
