@@ -62,8 +62,8 @@ func (b *Builder) put(n node) Value {
 	return v
 }
 
-// constant is the number of a value that is one.
-func (b *Builder) constant(v Value) (float64, bool) {
+// Constant is the number of a value that is one.
+func (b *Builder) Constant(v Value) (float64, bool) {
 	if n := b.at(v); n != nil && n.op == Const {
 		return n.value, true
 	}
@@ -100,7 +100,7 @@ func (b *Builder) Apply(o Op, operands ...Value) Value {
 			panic(fmt.Sprintf("program: operand %d of %s is no value of this function", i+1, o))
 		}
 		x[i] = v
-		c[i], isConst[i] = b.constant(v)
+		c[i], isConst[i] = b.Constant(v)
 		all = all && isConst[i]
 	}
 	if all {
@@ -187,7 +187,7 @@ func (b *Builder) simpler(o Op, x [3]Value, c [3]float64, isConst [3]bool) (Valu
 		}
 		if n := b.at(x[0]); n != nil && (n.op == Mul || n.op == Div) {
 			for i := range 2 {
-				if v, ok := b.constant(n.arg[i]); ok {
+				if v, ok := b.Constant(n.arg[i]); ok {
 					arg := n.arg
 					arg[i] = b.Const(-v)
 					return b.Apply(n.op, arg[0], arg[1]), true

@@ -47,7 +47,7 @@ func (f *Function) jacobian(by []int, reverse bool) *Sparse {
 	var values []Value
 	for i, row := range rows {
 		for _, e := range row {
-			if c, ok := b.constant(e.value); ok && c == 0 {
+			if c, ok := b.Constant(e.value); ok && c == 0 {
 				continue
 			}
 			s.Rows, s.Cols, values = append(s.Rows, i), append(s.Cols, e.col), append(values, e.value)
@@ -77,7 +77,7 @@ func (f *Function) Hessian(by []int) *Sparse {
 	var values []Value
 	for i, row := range rows {
 		for _, e := range row {
-			if c, ok := b.constant(e.value); e.col > by[i] || ok && c == 0 {
+			if c, ok := b.Constant(e.value); e.col > by[i] || ok && c == 0 {
 				continue
 			}
 			s.Rows, s.Cols, values = append(s.Rows, by[i]), append(s.Cols, e.col), append(values, e.value)
@@ -144,7 +144,7 @@ func (b *Builder) times(x, y Value) Value {
 		return absent
 	}
 	for _, v := range [2]Value{x, y} {
-		if c, ok := b.constant(v); ok && c == 0 {
+		if c, ok := b.Constant(v); ok && c == 0 {
 			return absent
 		}
 	}
@@ -191,7 +191,7 @@ func (b *Builder) partials(v Value, n node) (by [2]Value) {
 	unlessZero := func(x, slope Value) Value { return b.Apply(Select, b.Apply(Equal, x, b.Const(0)), b.Const(0), slope) }
 	inverse := func(x Value) Value { return b.Apply(Div, one(), x) }
 	x, y := n.arg[0], n.arg[1]
-	varies := func(operand Value) bool { _, fixed := b.constant(operand); return !fixed }
+	varies := func(operand Value) bool { _, fixed := b.Constant(operand); return !fixed }
 	switch n.op {
 	case Add:
 		by = [2]Value{one(), one()}

@@ -6,12 +6,17 @@
 package chain
 
 import (
+	"embed"
+
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
 )
+
+//go:embed *.go
+var source embed.FS
 
 const (
 	steps   = 40
@@ -118,6 +123,7 @@ func System(free int) equations.System {
 		Name: fmt.Sprintf("chain%d", 6*free+3), Description: "a chain of masses brought to rest beside a wall",
 		Objectives: []domain.Variable{{Name: "unrest", Unit: "1"}, {Name: "effort", Unit: "m²/s²"}},
 		Steps:      steps, StepSeconds: dt, EscapeSteps: 2 + free, Real: functions[float64](free), Dual: functions[complex128](free), ODE: &masses,
+		Source: equations.From(source, "System", free),
 	}
 	for _, prefix := range []string{"", "v"} {
 		for i := range free + 1 - len(prefix) {
