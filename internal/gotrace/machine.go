@@ -29,9 +29,8 @@ type machine struct {
 	frames  []*frame
 	steps   int
 	// Within an arm of a branch, what was written is undone and merged at its end.
-	forks int
-	undo  []written
-	// unsure is what the innermost package's initialisation could not run.
+	forks        int
+	undo         []written
 	initialising int
 }
 
