@@ -160,6 +160,9 @@ func (p *Problem) read() (*program.Program, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the source's %w", err)
 		}
+		if f == nil && g.name == stepFunction && (p.system.ODE != nil || p.system.Stiff != nil) {
+			out.Functions = append(out.Functions, p.remembersNothing(g))
+		}
 		if f == nil {
 			continue
 		}
@@ -170,6 +173,18 @@ func (p *Problem) read() (*program.Program, error) {
 		out.Functions = append(out.Functions, traced)
 	}
 	return out, nil
+}
+
+// remembersNothing is the step of a context that but its clock does not change.
+func (p *Problem) remembersNothing(g signature) *program.Function {
+	var in []program.Argument
+	for _, a := range g.parameters[:4] {
+		in = append(in, program.Argument{Name: a.name, Size: a.size, Of: a.of})
+	}
+	b := program.NewBuilder(g.name, in...)
+	c := b.In(1)
+	c[p.clock] = b.Apply(program.Add, c[p.clock], b.Const(p.tick()))
+	return b.Function([]program.Argument{{Name: "cNext", Size: len(c), Of: "context"}}, c)
 }
 
 func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, error) {
@@ -303,7 +318,7 @@ func (p *Problem) holdAt(read *program.Program, at, initial, s, c, u []float64) 
 		there    bool
 		in, want []float64
 	}{
-		{odeFunction, y.ODE != nil || y.Stiff != nil, slices.Concat(s, c, u), ds}, {stepFunction, y.Real.Step != nil, stepped, step},
+		{odeFunction, y.ODE != nil || y.Stiff != nil, slices.Concat(s, c, u), ds}, {stepFunction, true, stepped, step},
 		{objectivesFunction, true, whole, j}, {marginsFunction, y.Real.Margins != nil, whole, m},
 		{escapeFunction, y.Real.Escape != nil, slices.Concat(s, c), escape}, {initialFunction, true, at, initial},
 		{urgencyFunction, y.Urgency != nil, slices.Concat(s, c), delta}, {failedFunction, y.Failed != nil, slices.Concat(s, c), []float64{failed}},

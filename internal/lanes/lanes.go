@@ -59,20 +59,20 @@ const (
 	opBackward         // y L x: y −= Lᵀ·x
 	opLower            // y P z: y ← [I; M I]⁻¹ y, z = diag(D, S)⁻¹ y
 	opUpper            // x P: x ← [I; M I]⁻ᵀ x
-	opNeg                     // d a: d = −a
-	opAbs                     // d a: d = |a|
-	opLess                    // d a b: d = 1 if a < b, else 0
-	opAtMost                  // d a b: d = 1 if a ≤ b, else 0
-	opEqual                   // d a b: d = 1 if a = b, else 0
-	opChoose                  // d a b c: d = b if a ≠ 0 or NaN, else c
-	opMaximum                 // d a b: d = the larger, NaN if one is, −0 being below 0
-	opMinimum                 // d a b: d = the smaller likewise
-	opAnd                     // d a b: the bits of both
-	opOr                      // d a b: the bits of either
-	opShiftUp                 // d a: the bits of a, 52 places up: those of an exponent from those of an integer
-	opShiftDown               // d a: the bits of a, 52 places down
-	opRow                     // d a x n: d += a·x for n cells d and x each, rounded once
-	opRowSet                  // d a x n: d = a·x for n cells likewise
+	opNeg              // d a: d = −a
+	opAbs              // d a: d = |a|
+	opLess             // d a b: d = 1 if a < b, else 0
+	opAtMost           // d a b: d = 1 if a ≤ b, else 0
+	opEqual            // d a b: d = 1 if a = b, else 0
+	opChoose           // d a b c: d = b if a ≠ 0 or NaN, else c
+	opMaximum          // d a b: d = the larger, NaN if one is, −0 being below 0
+	opMinimum          // d a b: d = the smaller likewise
+	opAnd              // d a b: the bits of both
+	opOr               // d a b: the bits of either
+	opShiftUp          // d a: the bits of a, 52 places up: those of an exponent from those of an integer
+	opShiftDown        // d a: the bits of a, 52 places down
+	opRow              // d a x n: d += a·x for n cells d and x each, rounded once
+	opRowSet           // d a x n: d = a·x for n cells likewise
 	opCount
 )
 

@@ -25,6 +25,7 @@ var allowed = map[string][]string{
 	"domain/gorgoniagrad":                    {"domain"},
 	"domain/dual":                            {"tensor"},
 	"internal/lanes":                         {"internal/isa"},
+	"internal/stages":                        {"internal/isa", "internal/lanes", "internal/lanes/programs", "program"},
 	"internal/lanes/programs":                {"internal/lanes", "program"},
 	"internal/gotrace":                       {"program"},
 	"internal/gotrace/bundle":                {"internal/gotrace"},
