@@ -236,18 +236,30 @@ func (b *Builder) ShiftUp(x Col) Col { return b.fresh(opShiftUp, x) }
 // ShiftDown returns the bits of x, 52 places down.
 func (b *Builder) ShiftDown(x Col) Col { return b.fresh(opShiftDown, x) }
 
-// Row adds a·x to the row d, both of n consecutive cells of the layout. The cell a is none of d.
-func (b *Builder) Row(d, a, x Ref, n int) { b.row(opRow, d, a, x, n) }
+// Row adds a·x to the row d, both of n consecutive cells of the layout. Neither a nor x has a cell of d. Those of one row behind one
+// another cost less.
+func (b *Builder) Row(d, a, x Ref, n int) {
+	if (d|x)&temporaryBit != 0 {
+		panic("lanes: a row of temporary cells")
+	}
+	if n == 0 {
+		return
+	}
+	last := len(b.runs) - 1
+	if last < 0 || b.runs[last].op != opRow || b.runs[last].head != d || b.runs[last].row != n {
+		b.runs = append(b.runs, run{op: opRow, head: d, row: n})
+		last++
+	}
+	b.runs[last].args = append(b.runs[last].args, a, x)
+}
 
 // RowSet writes d = a·x likewise; x may be d.
-func (b *Builder) RowSet(d, a, x Ref, n int) { b.row(opRowSet, d, a, x, n) }
-
-func (b *Builder) row(o op, d, a, x Ref, n int) {
+func (b *Builder) RowSet(d, a, x Ref, n int) {
 	if (d|x)&temporaryBit != 0 {
 		panic("lanes: a row of temporary cells")
 	}
 	if n > 0 {
-		b.emit(o, 1, Col{d}, Col{a}, Col{x}, Col{Ref(n)})
+		b.emit(opRowSet, 1, Col{d}, Col{a}, Col{x}, Col{Ref(n)})
 	}
 }
 

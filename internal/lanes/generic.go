@@ -19,6 +19,11 @@ func interpret(code []uint32, cells []float64, width int) {
 			head = cells[code[0]:][:width]
 			code = code[1:]
 		}
+		long := 0
+		if o == opRow {
+			head, long = cells[code[0]:], int(code[1])
+			code = code[2:]
+		}
 		args := code[:n*k]
 		code = code[n*k:]
 		switch o {
@@ -42,7 +47,11 @@ func interpret(code []uint32, cells []float64, width int) {
 			for ; len(args) >= 2; args = args[2:] {
 				reduce(o, head, cells[args[0]:][:width], cells[args[1]:][:width])
 			}
-		case opRow, opRowSet:
+		case opRow:
+			for ; len(args) >= 2; args = args[2:] {
+				row(o, head, cells[args[0]:][:width], cells[args[1]:], long)
+			}
+		case opRowSet:
 			for ; len(args) >= 4; args = args[4:] {
 				row(o, cells[args[0]:], cells[args[1]:][:width], cells[args[2]:], int(args[3]))
 			}

@@ -71,7 +71,7 @@ const (
 	opOr               // d a b: the bits of either
 	opShiftUp          // d a: the bits of a, 52 places up: those of an exponent from those of an integer
 	opShiftDown        // d a: the bits of a, 52 places down
-	opRow              // d a x n: d += a·x for n cells d and x each, rounded once
+	opRow              // a x: d += a·x for n cells d and x each, rounded once
 	opRowSet           // d a x n: d = a·x for n cells likewise
 	opCount
 )
@@ -81,22 +81,22 @@ var operands = [opCount]int{
 	opSelect: 4, opCopy: 2, opAbsMax: 1, opAbsSum: 1, opDot: 2, opMaxNegProduct: 2, opPivot: 3, opScale: 3,
 	opSymmetric: 3, opProduct: 3, opForward: 3, opBackward: 3, opLower: 3, opUpper: 2,
 	opNeg: 2, opAbs: 2, opLess: 3, opAtMost: 3, opEqual: 3, opChoose: 4, opMaximum: 3, opMinimum: 3,
-	opAnd: 3, opOr: 3, opShiftUp: 2, opShiftDown: 2, opRow: 4, opRowSet: 4,
+	opAnd: 3, opOr: 3, opShiftUp: 2, opShiftDown: 2, opRow: 2, opRowSet: 4,
 }
 
 // reduces tells the operations that gather all repetitions of a run in one
 // cell d, which stands before the repetitions' operands.
 var reduces = [opCount]bool{opAbsMax: true, opAbsSum: true, opDot: true, opMaxNegProduct: true}
 
-// counts is the operand that is a number of cells and no cell, of the operations on rows.
+// counts is the operand of opRowSet that is a number of cells and no cell. All repetitions of a run of opRow are of one row d, of
+// as many cells as the run's: it stays in registers for as long.
 const counts = 3
-
-func onRows(o op) bool { return o == opRow || o == opRowSet }
 
 // run is one operation with the operands of all its repetitions.
 type run struct {
 	op   op
-	head Ref // d of an operation that reduces, else 0
+	head Ref // d of an operation that reduces or of opRow, else 0
+	row  int // cells of opRow's row
 	args []Ref
 }
 
@@ -130,11 +130,13 @@ func (p *Program) Flops() int {
 	}
 	n := 0
 	for _, r := range p.runs {
-		if onRows(r.op) {
+		switch r.op {
+		case opRow:
+			n += 2 * r.row * len(r.args) / operands[r.op]
+		case opRowSet:
 			for i := counts; i < len(r.args); i += operands[r.op] {
-				n += 2 * int(r.args[i])
+				n += int(r.args[i])
 			}
-			continue
 		}
 		n += each[r.op] * len(r.args) / operands[r.op]
 	}
@@ -147,11 +149,14 @@ func (p *Program) code(width int) []uint32 {
 	var out []uint32
 	for _, r := range p.runs {
 		out = append(out, uint32(r.op), uint32(len(r.args)/operands[r.op]))
-		if reduces[r.op] {
+		if reduces[r.op] || r.op == opRow {
 			out = append(out, uint32(r.head)*uint32(width))
 		}
+		if r.op == opRow {
+			out = append(out, uint32(r.row))
+		}
 		for i, a := range r.args {
-			if onRows(r.op) && i%operands[r.op] == counts {
+			if r.op == opRowSet && i%operands[r.op] == counts {
 				out = append(out, uint32(a))
 				continue
 			}

@@ -34,7 +34,9 @@ func randomProgram(rng *rand.Rand, cells int) *Program {
 			return [4]int{4, 16, 4}
 		case opUpper:
 			return [4]int{4, 16}
-		case opRow, opRowSet:
+		case opRow:
+			return [4]int{1, 15}
+		case opRowSet:
 			return [4]int{9, 1, 9}
 		}
 		return [4]int{1, 1, 1, 1}
@@ -45,11 +47,14 @@ func randomProgram(rng *rand.Rand, cells int) *Program {
 		if reduces[o] {
 			r.head = Ref(numbers + rng.IntN(cells-numbers))
 		}
+		if o == opRow {
+			r.head, r.row = Ref(numbers+rng.IntN(cells-numbers-15)), 1+rng.IntN(15)
+		}
 		for range 1 + rng.IntN(5) {
 			var taken [][2]int
 			for i := range operands[o] {
 				n := sizes(o)[i]
-				if onRows(o) && i == counts {
+				if o == opRowSet && i == counts {
 					r.args = append(r.args, Ref(1+rng.IntN(9)))
 					continue
 				}
@@ -59,6 +64,9 @@ func randomProgram(rng *rand.Rand, cells int) *Program {
 						at = rng.IntN(numbers)
 					}
 					free := !reduces[o] || Ref(at) != r.head
+					if o == opRow {
+						free = at+n <= int(r.head) || int(r.head)+r.row <= at
+					}
 					for _, t := range taken {
 						free = free && (n == 1 && t[1] == 1 || at+n <= t[0] || t[0]+t[1] <= at)
 					}

@@ -8033,49 +8033,111 @@ search1406:
 	JMP rowset
 
 row:
-	MOVL    (SI), R8
-	MOVL    4(SI), R9
-	MOVL    8(SI), R10
-	MOVL    12(SI), R11
-	ADDQ    $0x10, SI
-	VMOVUPD (DI)(R9*8), Y4
-	SUBL    $0x04, R11
-	JLT     rowrest
+	MOVL (SI), R8
+	MOVL 4(SI), R11
+	ADDQ $0x08, SI
+	XORL DX, DX
 
-rowfour:
-	VMOVUPD     (DI)(R8*8), Y0
-	VFMADD231PD (DI)(R10*8), Y4, Y0
+row8:
+	CMPL    R11, $0x08
+	JLT     row8end
+	VMOVUPD (DI)(R8*8), Y0
+	VMOVUPD 32(DI)(R8*8), Y1
+	VMOVUPD 64(DI)(R8*8), Y2
+	VMOVUPD 96(DI)(R8*8), Y3
+	VMOVUPD 128(DI)(R8*8), Y4
+	VMOVUPD 160(DI)(R8*8), Y5
+	VMOVUPD 192(DI)(R8*8), Y6
+	VMOVUPD 224(DI)(R8*8), Y7
+	MOVQ    SI, R12
+	MOVL    CX, R13
+
+row8term:
+	MOVL        (R12), R9
+	MOVL        4(R12), R10
+	ADDQ        DX, R10
+	VMOVUPD     (DI)(R9*8), Y8
+	VFMADD231PD (DI)(R10*8), Y8, Y0
+	VFMADD231PD 32(DI)(R10*8), Y8, Y1
+	VFMADD231PD 64(DI)(R10*8), Y8, Y2
+	VFMADD231PD 96(DI)(R10*8), Y8, Y3
+	VFMADD231PD 128(DI)(R10*8), Y8, Y4
+	VFMADD231PD 160(DI)(R10*8), Y8, Y5
+	VFMADD231PD 192(DI)(R10*8), Y8, Y6
+	VFMADD231PD 224(DI)(R10*8), Y8, Y7
+	ADDQ        $0x08, R12
+	DECL        R13
+	JNE         row8term
 	VMOVUPD     Y0, (DI)(R8*8)
-	VMOVUPD     32(DI)(R8*8), Y1
-	VFMADD231PD 32(DI)(R10*8), Y4, Y1
 	VMOVUPD     Y1, 32(DI)(R8*8)
-	VMOVUPD     64(DI)(R8*8), Y2
-	VFMADD231PD 64(DI)(R10*8), Y4, Y2
 	VMOVUPD     Y2, 64(DI)(R8*8)
-	VMOVUPD     96(DI)(R8*8), Y3
-	VFMADD231PD 96(DI)(R10*8), Y4, Y3
+	VMOVUPD     Y3, 96(DI)(R8*8)
+	VMOVUPD     Y4, 128(DI)(R8*8)
+	VMOVUPD     Y5, 160(DI)(R8*8)
+	VMOVUPD     Y6, 192(DI)(R8*8)
+	VMOVUPD     Y7, 224(DI)(R8*8)
+	ADDQ        $0x20, R8
+	ADDQ        $0x20, DX
+	SUBL        $0x08, R11
+	JMP         row8
+
+row8end:
+row4:
+	CMPL    R11, $0x04
+	JLT     row4end
+	VMOVUPD (DI)(R8*8), Y0
+	VMOVUPD 32(DI)(R8*8), Y1
+	VMOVUPD 64(DI)(R8*8), Y2
+	VMOVUPD 96(DI)(R8*8), Y3
+	MOVQ    SI, R12
+	MOVL    CX, R13
+
+row4term:
+	MOVL        (R12), R9
+	MOVL        4(R12), R10
+	ADDQ        DX, R10
+	VMOVUPD     (DI)(R9*8), Y8
+	VFMADD231PD (DI)(R10*8), Y8, Y0
+	VFMADD231PD 32(DI)(R10*8), Y8, Y1
+	VFMADD231PD 64(DI)(R10*8), Y8, Y2
+	VFMADD231PD 96(DI)(R10*8), Y8, Y3
+	ADDQ        $0x08, R12
+	DECL        R13
+	JNE         row4term
+	VMOVUPD     Y0, (DI)(R8*8)
+	VMOVUPD     Y1, 32(DI)(R8*8)
+	VMOVUPD     Y2, 64(DI)(R8*8)
 	VMOVUPD     Y3, 96(DI)(R8*8)
 	ADDQ        $0x10, R8
-	ADDQ        $0x10, R10
+	ADDQ        $0x10, DX
 	SUBL        $0x04, R11
-	JGE         rowfour
+	JMP         row4
 
-rowrest:
-	ADDL $0x04, R11
-	JEQ  rowdone
+row4end:
+row1:
+	CMPL    R11, $0x01
+	JLT     row1end
+	VMOVUPD (DI)(R8*8), Y0
+	MOVQ    SI, R12
+	MOVL    CX, R13
 
-rowone:
-	VMOVUPD     (DI)(R8*8), Y0
-	VFMADD231PD (DI)(R10*8), Y4, Y0
+row1term:
+	MOVL        (R12), R9
+	MOVL        4(R12), R10
+	ADDQ        DX, R10
+	VMOVUPD     (DI)(R9*8), Y8
+	VFMADD231PD (DI)(R10*8), Y8, Y0
+	ADDQ        $0x08, R12
+	DECL        R13
+	JNE         row1term
 	VMOVUPD     Y0, (DI)(R8*8)
 	ADDQ        $0x04, R8
-	ADDQ        $0x04, R10
-	DECL        R11
-	JNE         rowone
+	ADDQ        $0x04, DX
+	SUBL        $0x01, R11
+	JMP         row1
 
-rowdone:
-	DECL CX
-	JNE  row
+row1end:
+	LEAQ (SI)(CX*8), SI
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI

@@ -8033,49 +8033,111 @@ search1406:
 	JMP rowset
 
 row:
-	MOVL    (SI), R8
-	MOVL    4(SI), R9
-	MOVL    8(SI), R10
-	MOVL    12(SI), R11
-	ADDQ    $0x10, SI
-	VMOVUPD (DI)(R9*8), X4
-	SUBL    $0x04, R11
-	JLT     rowrest
+	MOVL (SI), R8
+	MOVL 4(SI), R11
+	ADDQ $0x08, SI
+	XORL DX, DX
 
-rowfour:
-	VMOVUPD     (DI)(R8*8), X0
-	VFMADD231PD (DI)(R10*8), X4, X0
+row8:
+	CMPL    R11, $0x08
+	JLT     row8end
+	VMOVUPD (DI)(R8*8), X0
+	VMOVUPD 16(DI)(R8*8), X1
+	VMOVUPD 32(DI)(R8*8), X2
+	VMOVUPD 48(DI)(R8*8), X3
+	VMOVUPD 64(DI)(R8*8), X4
+	VMOVUPD 80(DI)(R8*8), X5
+	VMOVUPD 96(DI)(R8*8), X6
+	VMOVUPD 112(DI)(R8*8), X7
+	MOVQ    SI, R12
+	MOVL    CX, R13
+
+row8term:
+	MOVL        (R12), R9
+	MOVL        4(R12), R10
+	ADDQ        DX, R10
+	VMOVUPD     (DI)(R9*8), X8
+	VFMADD231PD (DI)(R10*8), X8, X0
+	VFMADD231PD 16(DI)(R10*8), X8, X1
+	VFMADD231PD 32(DI)(R10*8), X8, X2
+	VFMADD231PD 48(DI)(R10*8), X8, X3
+	VFMADD231PD 64(DI)(R10*8), X8, X4
+	VFMADD231PD 80(DI)(R10*8), X8, X5
+	VFMADD231PD 96(DI)(R10*8), X8, X6
+	VFMADD231PD 112(DI)(R10*8), X8, X7
+	ADDQ        $0x08, R12
+	DECL        R13
+	JNE         row8term
 	VMOVUPD     X0, (DI)(R8*8)
-	VMOVUPD     16(DI)(R8*8), X1
-	VFMADD231PD 16(DI)(R10*8), X4, X1
 	VMOVUPD     X1, 16(DI)(R8*8)
-	VMOVUPD     32(DI)(R8*8), X2
-	VFMADD231PD 32(DI)(R10*8), X4, X2
 	VMOVUPD     X2, 32(DI)(R8*8)
-	VMOVUPD     48(DI)(R8*8), X3
-	VFMADD231PD 48(DI)(R10*8), X4, X3
+	VMOVUPD     X3, 48(DI)(R8*8)
+	VMOVUPD     X4, 64(DI)(R8*8)
+	VMOVUPD     X5, 80(DI)(R8*8)
+	VMOVUPD     X6, 96(DI)(R8*8)
+	VMOVUPD     X7, 112(DI)(R8*8)
+	ADDQ        $0x10, R8
+	ADDQ        $0x10, DX
+	SUBL        $0x08, R11
+	JMP         row8
+
+row8end:
+row4:
+	CMPL    R11, $0x04
+	JLT     row4end
+	VMOVUPD (DI)(R8*8), X0
+	VMOVUPD 16(DI)(R8*8), X1
+	VMOVUPD 32(DI)(R8*8), X2
+	VMOVUPD 48(DI)(R8*8), X3
+	MOVQ    SI, R12
+	MOVL    CX, R13
+
+row4term:
+	MOVL        (R12), R9
+	MOVL        4(R12), R10
+	ADDQ        DX, R10
+	VMOVUPD     (DI)(R9*8), X8
+	VFMADD231PD (DI)(R10*8), X8, X0
+	VFMADD231PD 16(DI)(R10*8), X8, X1
+	VFMADD231PD 32(DI)(R10*8), X8, X2
+	VFMADD231PD 48(DI)(R10*8), X8, X3
+	ADDQ        $0x08, R12
+	DECL        R13
+	JNE         row4term
+	VMOVUPD     X0, (DI)(R8*8)
+	VMOVUPD     X1, 16(DI)(R8*8)
+	VMOVUPD     X2, 32(DI)(R8*8)
 	VMOVUPD     X3, 48(DI)(R8*8)
 	ADDQ        $0x08, R8
-	ADDQ        $0x08, R10
+	ADDQ        $0x08, DX
 	SUBL        $0x04, R11
-	JGE         rowfour
+	JMP         row4
 
-rowrest:
-	ADDL $0x04, R11
-	JEQ  rowdone
+row4end:
+row1:
+	CMPL    R11, $0x01
+	JLT     row1end
+	VMOVUPD (DI)(R8*8), X0
+	MOVQ    SI, R12
+	MOVL    CX, R13
 
-rowone:
-	VMOVUPD     (DI)(R8*8), X0
-	VFMADD231PD (DI)(R10*8), X4, X0
+row1term:
+	MOVL        (R12), R9
+	MOVL        4(R12), R10
+	ADDQ        DX, R10
+	VMOVUPD     (DI)(R9*8), X8
+	VFMADD231PD (DI)(R10*8), X8, X0
+	ADDQ        $0x08, R12
+	DECL        R13
+	JNE         row1term
 	VMOVUPD     X0, (DI)(R8*8)
 	ADDQ        $0x02, R8
-	ADDQ        $0x02, R10
-	DECL        R11
-	JNE         rowone
+	ADDQ        $0x02, DX
+	SUBL        $0x01, R11
+	JMP         row1
 
-rowdone:
-	DECL CX
-	JNE  row
+row1end:
+	LEAQ (SI)(CX*8), SI
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI

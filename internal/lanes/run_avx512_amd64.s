@@ -8075,49 +8075,111 @@ search1406:
 	JMP rowset
 
 row:
-	MOVL    (SI), R8
-	MOVL    4(SI), R9
-	MOVL    8(SI), R10
-	MOVL    12(SI), R11
-	ADDQ    $0x10, SI
-	VMOVUPD (DI)(R9*8), Z4
-	SUBL    $0x04, R11
-	JLT     rowrest
+	MOVL (SI), R8
+	MOVL 4(SI), R11
+	ADDQ $0x08, SI
+	XORL DX, DX
 
-rowfour:
-	VMOVUPD     (DI)(R8*8), Z0
-	VFMADD231PD (DI)(R10*8), Z4, Z0
+row8:
+	CMPL    R11, $0x08
+	JLT     row8end
+	VMOVUPD (DI)(R8*8), Z0
+	VMOVUPD 64(DI)(R8*8), Z1
+	VMOVUPD 128(DI)(R8*8), Z2
+	VMOVUPD 192(DI)(R8*8), Z3
+	VMOVUPD 256(DI)(R8*8), Z4
+	VMOVUPD 320(DI)(R8*8), Z5
+	VMOVUPD 384(DI)(R8*8), Z6
+	VMOVUPD 448(DI)(R8*8), Z7
+	MOVQ    SI, R12
+	MOVL    CX, R13
+
+row8term:
+	MOVL        (R12), R9
+	MOVL        4(R12), R10
+	ADDQ        DX, R10
+	VMOVUPD     (DI)(R9*8), Z8
+	VFMADD231PD (DI)(R10*8), Z8, Z0
+	VFMADD231PD 64(DI)(R10*8), Z8, Z1
+	VFMADD231PD 128(DI)(R10*8), Z8, Z2
+	VFMADD231PD 192(DI)(R10*8), Z8, Z3
+	VFMADD231PD 256(DI)(R10*8), Z8, Z4
+	VFMADD231PD 320(DI)(R10*8), Z8, Z5
+	VFMADD231PD 384(DI)(R10*8), Z8, Z6
+	VFMADD231PD 448(DI)(R10*8), Z8, Z7
+	ADDQ        $0x08, R12
+	DECL        R13
+	JNE         row8term
 	VMOVUPD     Z0, (DI)(R8*8)
-	VMOVUPD     64(DI)(R8*8), Z1
-	VFMADD231PD 64(DI)(R10*8), Z4, Z1
 	VMOVUPD     Z1, 64(DI)(R8*8)
-	VMOVUPD     128(DI)(R8*8), Z2
-	VFMADD231PD 128(DI)(R10*8), Z4, Z2
 	VMOVUPD     Z2, 128(DI)(R8*8)
-	VMOVUPD     192(DI)(R8*8), Z3
-	VFMADD231PD 192(DI)(R10*8), Z4, Z3
+	VMOVUPD     Z3, 192(DI)(R8*8)
+	VMOVUPD     Z4, 256(DI)(R8*8)
+	VMOVUPD     Z5, 320(DI)(R8*8)
+	VMOVUPD     Z6, 384(DI)(R8*8)
+	VMOVUPD     Z7, 448(DI)(R8*8)
+	ADDQ        $0x40, R8
+	ADDQ        $0x40, DX
+	SUBL        $0x08, R11
+	JMP         row8
+
+row8end:
+row4:
+	CMPL    R11, $0x04
+	JLT     row4end
+	VMOVUPD (DI)(R8*8), Z0
+	VMOVUPD 64(DI)(R8*8), Z1
+	VMOVUPD 128(DI)(R8*8), Z2
+	VMOVUPD 192(DI)(R8*8), Z3
+	MOVQ    SI, R12
+	MOVL    CX, R13
+
+row4term:
+	MOVL        (R12), R9
+	MOVL        4(R12), R10
+	ADDQ        DX, R10
+	VMOVUPD     (DI)(R9*8), Z8
+	VFMADD231PD (DI)(R10*8), Z8, Z0
+	VFMADD231PD 64(DI)(R10*8), Z8, Z1
+	VFMADD231PD 128(DI)(R10*8), Z8, Z2
+	VFMADD231PD 192(DI)(R10*8), Z8, Z3
+	ADDQ        $0x08, R12
+	DECL        R13
+	JNE         row4term
+	VMOVUPD     Z0, (DI)(R8*8)
+	VMOVUPD     Z1, 64(DI)(R8*8)
+	VMOVUPD     Z2, 128(DI)(R8*8)
 	VMOVUPD     Z3, 192(DI)(R8*8)
 	ADDQ        $0x20, R8
-	ADDQ        $0x20, R10
+	ADDQ        $0x20, DX
 	SUBL        $0x04, R11
-	JGE         rowfour
+	JMP         row4
 
-rowrest:
-	ADDL $0x04, R11
-	JEQ  rowdone
+row4end:
+row1:
+	CMPL    R11, $0x01
+	JLT     row1end
+	VMOVUPD (DI)(R8*8), Z0
+	MOVQ    SI, R12
+	MOVL    CX, R13
 
-rowone:
-	VMOVUPD     (DI)(R8*8), Z0
-	VFMADD231PD (DI)(R10*8), Z4, Z0
+row1term:
+	MOVL        (R12), R9
+	MOVL        4(R12), R10
+	ADDQ        DX, R10
+	VMOVUPD     (DI)(R9*8), Z8
+	VFMADD231PD (DI)(R10*8), Z8, Z0
+	ADDQ        $0x08, R12
+	DECL        R13
+	JNE         row1term
 	VMOVUPD     Z0, (DI)(R8*8)
 	ADDQ        $0x08, R8
-	ADDQ        $0x08, R10
-	DECL        R11
-	JNE         rowone
+	ADDQ        $0x08, DX
+	SUBL        $0x01, R11
+	JMP         row1
 
-rowdone:
-	DECL CX
-	JNE  row
+row1end:
+	LEAQ (SI)(CX*8), SI
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI

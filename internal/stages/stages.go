@@ -163,13 +163,15 @@ func (x *maker) function(f *program.Function, in lanes.Col) function {
 type entry struct {
 	row, col int
 	at       lanes.Ref
+	one      bool // it is the constant 1
 }
 
 // entries are those of a derivative whose matrix begins at the output's cell from.
 func entries(s *program.Sparse, out lanes.Col, from int) []entry {
 	list := make([]entry, len(s.Rows))
 	for i := range list {
-		list[i] = entry{s.Rows[i], s.Cols[i], out[from+i]}
+		op, _, c := s.Operation(s.Result(from + i))
+		list[i] = entry{s.Rows[i], s.Cols[i], out[from+i], op == program.Const && c == 1}
 	}
 	return list
 }
@@ -191,86 +193,94 @@ func (x *maker) span(from lanes.Ref, n int) lanes.Col {
 	return c
 }
 
-// product writes rows = matrix · directions of its inputs.
-func (x *maker) product(b *lanes.Builder, rows []lanes.Ref, matrix []entry, inputs []direction) {
-	begun := make([]bool, len(rows))
-	for _, e := range matrix { // rows first: they need no zeros
-		d := inputs[e.col]
-		if d.none || d.unit {
+// product writes matrix · directions of its inputs into rows, the matrix row after row, and returns the rows: where one is
+// that of an input, it is that.
+func (x *maker) product(b *lanes.Builder, rows []lanes.Ref, matrix []entry, inputs []direction) []lanes.Ref {
+	out := slices.Clone(rows)
+	for i, row := range rows {
+		var moved []entry
+		units := 0
+		for _, e := range matrix {
+			d := inputs[e.col]
+			if e.row != i || d.none {
+				continue
+			}
+			if d.unit {
+				units++
+			}
+			moved = append(moved, e)
+		}
+		if len(moved) == 1 && units == 0 && moved[0].one {
+			out[i] = inputs[moved[0].col].row
 			continue
 		}
-		if begun[e.row] {
-			b.Row(rows[e.row], e.at, d.row, x.sizes.N)
-		} else {
-			b.RowSet(rows[e.row], e.at, d.row, x.sizes.N)
+		if units == len(moved) {
+			x.zero(b, row)
 		}
-		begun[e.row] = true
-	}
-	for i, ok := range begun {
-		if !ok {
-			x.zero(b, rows[i])
+		begun := false
+		for _, e := range moved {
+			if d := inputs[e.col]; !d.unit && !begun {
+				b.RowSet(row, e.at, d.row, x.sizes.N)
+				begun = true
+			} else if !d.unit {
+				b.Row(row, e.at, d.row, x.sizes.N)
+			}
+		}
+		for _, e := range moved {
+			if d := inputs[e.col]; d.unit {
+				at := lanes.Col{row + lanes.Ref(d.k)}
+				b.SetAdd(at, at, lanes.Col{e.at})
+			}
 		}
 	}
-	for _, e := range matrix {
-		if d := inputs[e.col]; d.unit && !d.none {
-			at := lanes.Col{rows[e.row] + lanes.Ref(d.k)}
-			b.SetAdd(at, at, lanes.Col{e.at})
+	return out
+}
+
+// productInto is product without exceptions.
+func (x *maker) productInto(b *lanes.Builder, rows []lanes.Ref, matrix []entry, inputs []direction) {
+	for i, r := range x.product(b, rows, matrix, inputs) {
+		if r != rows[i] {
+			b.RowSet(rows[i], x.constants.Of(1), r, x.sizes.N)
 		}
 	}
 }
 
-// curve adds the lower triangle of directionsᵀ · matrix · directions to the Hessian, the matrix being a lower triangle.
+// curve adds the lower triangle of directionsᵀ · matrix · directions to the Hessian, the matrix being a lower triangle. rows are for
+// products of the matrix with directions.
 func (x *maker) curve(b *lanes.Builder, matrix []entry, inputs []direction, rows []lanes.Ref) {
-	n := x.sizes.N
-	half := map[int]lanes.Ref{} // matrix · directions, by its row
-	add := func(row, col int, at lanes.Ref) {
-		p, begun := half[row]
-		if !begun {
-			p = rows[len(half)]
-			half[row] = p
-		}
-		switch d := inputs[col]; {
-		case d.unit:
-			if !begun {
-				x.zero(b, p)
-			}
-			cell := lanes.Col{p + lanes.Ref(d.k)}
-			b.SetAdd(cell, cell, lanes.Col{at})
-		case begun:
-			b.Row(p, at, d.row, n)
-		default:
-			b.RowSet(p, at, d.row, n)
-		}
-	}
-	// Rows come before units, so that they need no zeros.
 	var order []int
-	for _, unit := range [2]bool{false, true} {
-		for _, e := range matrix {
-			if inputs[e.row].none || inputs[e.col].none {
-				continue
-			}
-			for _, pair := range [2][2]int{{e.row, e.col}, {e.col, e.row}} {
-				if inputs[pair[1]].unit == unit {
-					if _, ok := half[pair[0]]; !ok {
-						order = append(order, pair[0])
-					}
-					add(pair[0], pair[1], e.at)
-				}
-				if e.row == e.col {
-					break
-				}
-			}
+	of := map[int][]entry{} // of each row of the whole matrix
+	put := func(row, col int, at lanes.Ref) {
+		if of[row] == nil {
+			order = append(order, row)
 		}
+		of[row] = append(of[row], entry{row: len(order) - 1, col: col, at: at})
 	}
-	one := x.constants.Of(1)
-	for _, row := range order {
-		d, p := inputs[row], half[row]
-		if d.unit {
-			b.Row(x.hessian[d.k], one, p, d.k+1)
+	for _, e := range matrix {
+		if inputs[e.row].none || inputs[e.col].none {
 			continue
 		}
-		for q := range n {
-			b.Row(x.hessian[q], d.row+lanes.Ref(q), p, q+1)
+		put(e.row, e.col, e.at)
+		if e.row != e.col {
+			put(e.col, e.row, e.at)
+		}
+	}
+	var whole []entry
+	for k, row := range order {
+		for _, e := range of[row] {
+			whole = append(whole, entry{row: k, col: e.col, at: e.at})
+		}
+	}
+	half := x.product(b, rows[:len(order)], whole, inputs)
+	one := x.constants.Of(1)
+	for q := range x.sizes.N { // a row of the Hessian stays in registers
+		for k, row := range order {
+			switch d := inputs[row]; {
+			case !d.unit:
+				b.Row(x.hessian[q], d.row+lanes.Ref(q), half[k], q+1)
+			case d.k == q:
+				b.Row(x.hessian[q], one, half[k], q+1)
+			}
 		}
 	}
 }
@@ -307,7 +317,7 @@ func (x *maker) write(y System, ode, step, objectives, margins *program.Function
 			copyCells(b, x.after, first.out[n.J+n.M:n.J+n.M+n.C])
 			rows = append(rows, x.afterBy...)
 		}
-		x.product(b, rows, entries(jacobian, first.out, later.Results()), inputs)
+		x.productInto(b, rows, entries(jacobian, first.out, later.Results()), inputs)
 	}))
 
 	weights := x.layout.New(later.Results())
@@ -377,7 +387,7 @@ func (x *maker) step(step *program.Function, adjoint lanes.Col, tangents []lanes
 	x.linear = append(x.linear, first.program, x.glue(func(b *lanes.Builder) {
 		copyCells(b, x.next, first.out[:n.S])
 		copyCells(b, x.after, first.out[n.S:n.S+n.C])
-		x.product(b, slices.Concat(x.nextBy, x.afterBy), entries(jacobian, first.out, step.Results()), inputs)
+		x.productInto(b, slices.Concat(x.nextBy, x.afterBy), entries(jacobian, first.out, step.Results()), inputs)
 	}))
 	weights := x.layout.New(n.S + n.C)
 	hessian := step.Hessian(by)
@@ -441,7 +451,7 @@ func (x *maker) integrate(y System, ode *program.Function, adjoint lanes.Col, ta
 		x.linear = append(x.linear, first.program, x.glue(func(b *lanes.Builder) {
 			slope := first.out[:n.S]
 			begin := st - st%order // the stage at the substep's beginning
-			x.product(b, slopeBy, matrix, along[st])
+			slopeBy := x.product(b, slopeBy, matrix, along[st])
 			for i := range n.S {
 				d := along[begin][i]
 				// The sum of the slopes begins as the state at the beginning, and ends as the one after the substep.

@@ -132,15 +132,8 @@ var operations = []operation{
 		VPSRLQ(U8(52), v.file[0], v.file[0])
 		VMOVUPD(v.file[0], v.cell(0, 0))
 	}},
-	{"row", 4, rows("row", func(v vectors, a reg.VecPhysical, x, d Mem, r reg.VecPhysical) {
-		VMOVUPD(d, r)
-		VFMADD231PD(x, a, r)
-		VMOVUPD(r, d)
-	})},
-	{"rowset", 4, rows("rowset", func(v vectors, a reg.VecPhysical, x, d Mem, r reg.VecPhysical) {
-		VMULPD(x, a, r)
-		VMOVUPD(r, d)
-	})},
+	{"row", 2, nil}, // by row
+	{"rowset", 4, rowset},
 }
 
 // compare is d = 1 where the predicate holds for a and b, else 0.
@@ -181,34 +174,74 @@ func extreme(of, join func(b, a, d reg.VecPhysical)) func(v vectors) {
 	}
 }
 
-// rows runs over the cells of two rows, four at a time and then one. R11, the fourth operand, counts.
-func rows(name string, body func(v vectors, a reg.VecPhysical, x, d Mem, r reg.VecPhysical)) func(v vectors) {
-	return func(v vectors) {
-		const unrolled = 4
-		a := v.file[unrolled]
-		VMOVUPD(v.cell(1, 0), a)
-		step := func(n int) {
-			for k := range n {
-				body(v, a, v.cell(2, k), v.cell(0, k), v.file[k])
-			}
-			ADDQ(Imm(uint64(n*v.bytes/8)), arg[0])
-			ADDQ(Imm(uint64(n*v.bytes/8)), arg[2])
+// rowset runs over the cells of two rows, four at a time and then one. R11, the fourth operand, counts.
+func rowset(v vectors) {
+	const unrolled = 4
+	a := v.file[unrolled]
+	VMOVUPD(v.cell(1, 0), a)
+	step := func(n int) {
+		for k := range n {
+			VMULPD(v.cell(2, k), a, v.file[k])
+			VMOVUPD(v.file[k], v.cell(0, k))
 		}
-		SUBL(Imm(unrolled), arg32[3])
-		JLT(LabelRef(name + "rest"))
-		Label(name + "four")
-		step(unrolled)
-		SUBL(Imm(unrolled), arg32[3])
-		JGE(LabelRef(name + "four"))
-		Label(name + "rest")
-		ADDL(Imm(unrolled), arg32[3])
-		JEQ(LabelRef(name + "done"))
-		Label(name + "one")
-		step(1)
-		DECL(arg32[3])
-		JNE(LabelRef(name + "one"))
-		Label(name + "done")
+		ADDQ(Imm(uint64(n*v.bytes/8)), arg[0])
+		ADDQ(Imm(uint64(n*v.bytes/8)), arg[2])
 	}
+	SUBL(Imm(unrolled), arg32[3])
+	JLT(LabelRef("rowsetrest"))
+	Label("rowsetfour")
+	step(unrolled)
+	SUBL(Imm(unrolled), arg32[3])
+	JGE(LabelRef("rowsetfour"))
+	Label("rowsetrest")
+	ADDL(Imm(unrolled), arg32[3])
+	JEQ(LabelRef("rowsetdone"))
+	Label("rowsetone")
+	step(1)
+	DECL(arg32[3])
+	JNE(LabelRef("rowsetone"))
+	Label("rowsetdone")
+}
+
+// row keeps a part of d in registers for all repetitions of the run: eight cells, then four, then single ones. R8 is d, RDX
+// how far in it the part is, R11 counts the cells that are left, R12 and R13 the repetitions.
+func row(v vectors) {
+	d, far, left := arg[0], reg.RDX, arg32[3]
+	MOVL(Mem{Base: code}, arg32[0])
+	MOVL(Mem{Base: code, Disp: 4}, left)
+	ADDQ(Imm(8), code)
+	XORL(reg.EDX, reg.EDX)
+	for _, n := range [3]int{8, 4, 1} {
+		name, end := fmt.Sprintf("row%d", n), fmt.Sprintf("row%dend", n)
+		Label(name)
+		CMPL(left, Imm(uint64(n)))
+		JLT(LabelRef(end))
+		for k := range n {
+			VMOVUPD(v.cell(0, k), v.file[k])
+		}
+		MOVQ(code, reg.R12)
+		MOVL(reg.ECX, reg.R13L)
+		Label(name + "term")
+		MOVL(Mem{Base: reg.R12}, arg32[1])
+		MOVL(Mem{Base: reg.R12, Disp: 4}, arg32[2])
+		ADDQ(far, arg[2])
+		VMOVUPD(v.cell(1, 0), v.file[8])
+		for k := range n {
+			VFMADD231PD(v.cell(2, k), v.file[8], v.file[k])
+		}
+		ADDQ(Imm(8), reg.R12)
+		DECL(reg.R13L)
+		JNE(LabelRef(name + "term"))
+		for k := range n {
+			VMOVUPD(v.file[k], v.cell(0, k))
+		}
+		ADDQ(Imm(uint64(n*v.bytes/8)), d)
+		ADDQ(Imm(uint64(n*v.bytes/8)), far)
+		SUBL(Imm(uint64(n)), left)
+		JMP(LabelRef(name))
+		Label(end)
+	}
+	LEAQ(Mem{Base: code, Index: reg.RCX, Scale: 8}, code)
 }
 
 // reduces are the operations that gather a run in one cell.
@@ -263,6 +296,11 @@ func interpreter(v vectors) {
 	RET()
 	for i, o := range operations {
 		Label(label(i + 1))
+		if o.name == "row" {
+			row(v)
+			next()
+			continue
+		}
 		loop := label(i + 1)
 		if reduces[o.name] {
 			loop += "loop"
