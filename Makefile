@@ -52,6 +52,11 @@ record-export: bin/record build
 	$(RECORD) --out $(RESULTS)/export-rounded.json $(GO) test ./export -run '^$$' -bench '^BenchmarkRounded$$' -benchtime 1x -cpu 1
 	$(RECORD) --out $(RESULTS)/export-direct.json $(GO) test ./export -run '^$$' -bench '^BenchmarkDirect$$' -benchtime 20x -cpu 1
 
+## record-stages: what one decision's derivatives cost by dual numbers and by lanes, into RESULTS/stages.json; on a quiet machine
+.PHONY: record-stages
+record-stages: bin/record
+	$(RECORD) --out $(RESULTS)/stages.json $(GO) test ./internal/stages -run '^$$' -bench '^BenchmarkStage$$' -benchtime 300x -cpu 1
+
 ## record-calls: what a decision costs from Python beside Go, the table of docs/python.md, into RESULTS/python.json (after test-python); on a quiet machine
 record-calls: bin/record
 	$(RECORD) --out $(RESULTS)/python.json build/test-python/bin/python python/bench/latency.py

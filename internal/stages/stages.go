@@ -2,8 +2,8 @@
 // it costs and the margins that it keeps, the first derivatives of all of them, and the second ones of a weighted sum.
 //
 // The central type is Code, made of a system's program. Only its functions are programs; the chain rule through the integrator is
-// written in operations on rows, a row being the derivatives of one number along all directions. That is shorter than the program of a
-// whole step, and so is its time (docs/shooting.md).
+// written in operations on rows, a row being the derivatives of one number along all directions: the program of a whole
+// step would be several times as long.
 package stages
 
 import (
@@ -61,6 +61,7 @@ type direction struct {
 type maker struct {
 	*Code
 	builders      []*lanes.Builder // of the programs, which get their cells once all that outlives one has its own
+	nothing       lanes.Ref        // a row that nothing writes: zeros
 	state, action []direction      // of s, then of u
 	context       []direction
 }
@@ -96,7 +97,7 @@ func New(y System, by []int) (*Code, error) {
 	k.j, k.m, k.jBy, k.mBy = k.layout.New(n.J), k.layout.New(n.M), k.rows(n.J), k.rows(n.M)
 	k.w, k.z, k.lambda = k.layout.New(n.J), k.layout.New(n.M), k.layout.New(n.S+n.C)
 	k.hessian = k.rows(n.N)
-	x := &maker{Code: k}
+	x := &maker{Code: k, nothing: k.rows(1)[0]}
 	for a := range n.S + n.C + n.U {
 		d := direction{none: true}
 		if q, ok := slices.BinarySearch(by, a); ok {
@@ -142,8 +143,8 @@ type function struct {
 	program int
 }
 
-// function gives f cells; those of the inputs that are nil are its own.
-func (x *maker) function(f *program.Function, in lanes.Col) function {
+// function gives the outputs of f cells. The first values of them are exact, the others derivatives.
+func (x *maker) function(f *program.Function, in lanes.Col, values int) function {
 	g := function{in: in, out: x.layout.New(f.Results())}
 	code := programs.New(x.constants)
 	inputs := make([]programs.Value, len(in))
@@ -152,7 +153,7 @@ func (x *maker) function(f *program.Function, in lanes.Col) function {
 	}
 	results := code.Function(f, inputs)
 	g.program = x.glue(func(b *lanes.Builder) {
-		for i, at := range code.Emit(b, results) {
+		for i, at := range code.Emit(b, results[:values], results[values:]) {
 			b.Copy(g.out[i:i+1], lanes.Col{at})
 		}
 	})
@@ -176,21 +177,11 @@ func entries(s *program.Sparse, out lanes.Col, from int) []entry {
 	return list
 }
 
-// row of zeros.
+// zero makes rows of zeros.
 func (x *maker) zero(b *lanes.Builder, rows ...lanes.Ref) {
-	zero := lanes.Col{x.constants.Of(0)}
 	for _, r := range rows {
-		b.Copy(x.span(r, x.sizes.N), zero)
+		b.RowSet(r, x.constants.Of(1), x.nothing, x.sizes.N)
 	}
-}
-
-// span is n cells from one on.
-func (x *maker) span(from lanes.Ref, n int) lanes.Col {
-	c := make(lanes.Col, n)
-	for i := range c {
-		c[i] = from + lanes.Ref(i)
-	}
-	return c
 }
 
 // product writes matrix · directions of its inputs into rows, the matrix row after row, and returns the rows: where one is
@@ -307,7 +298,7 @@ func (x *maker) write(y System, ode, step, objectives, margins *program.Function
 	}
 	by := moving(inputs)
 	jacobian := later.Jacobian(by)
-	first := x.function(jacobian.Function, in)
+	first := x.function(jacobian.Function, in, later.Results())
 	remembers := ode != nil // step is of what changes of the context alone
 	x.linear = append(x.linear, first.program, x.glue(func(b *lanes.Builder) {
 		copyCells(b, x.j, first.out[:n.J])
@@ -322,7 +313,7 @@ func (x *maker) write(y System, ode, step, objectives, margins *program.Function
 
 	weights := x.layout.New(later.Results())
 	hessian := later.Hessian(by)
-	second := x.function(hessian.Function, append(slices.Clone(in), weights...))
+	second := x.function(hessian.Function, append(slices.Clone(in), weights...), 0)
 	x.curvature = append(x.curvature, x.glue(func(b *lanes.Builder) {
 		copyCells(b, weights[:n.J], x.w)
 		for i := range n.M {
@@ -383,7 +374,7 @@ func (x *maker) step(step *program.Function, adjoint lanes.Col, tangents []lanes
 	inputs := slices.Concat(x.state, x.context, x.action)
 	by := moving(inputs)
 	jacobian := step.Jacobian(by)
-	first := x.function(jacobian.Function, in)
+	first := x.function(jacobian.Function, in, step.Results())
 	x.linear = append(x.linear, first.program, x.glue(func(b *lanes.Builder) {
 		copyCells(b, x.next, first.out[:n.S])
 		copyCells(b, x.after, first.out[n.S:n.S+n.C])
@@ -391,7 +382,7 @@ func (x *maker) step(step *program.Function, adjoint lanes.Col, tangents []lanes
 	}))
 	weights := x.layout.New(n.S + n.C)
 	hessian := step.Hessian(by)
-	second := x.function(hessian.Function, append(slices.Clone(in), weights...))
+	second := x.function(hessian.Function, append(slices.Clone(in), weights...), 0)
 	return []int{x.glue(func(b *lanes.Builder) {
 		copyCells(b, weights[:n.S], adjoint)
 		copyCells(b, weights[n.S:], x.lambda[n.S:])
@@ -420,11 +411,11 @@ func (x *maker) integrate(y System, ode *program.Function, adjoint lanes.Col, ta
 	slices.Sort(by)
 	by = slices.Compact(by)
 	jacobian := ode.Jacobian(by)
-	first := x.function(jacobian.Function, in)
+	first := x.function(jacobian.Function, in, n.S)
 	matrix := entries(jacobian, first.out, n.S)
 	weights := x.layout.New(n.S)
 	hessian := ode.Hessian(by)
-	second := x.function(hessian.Function, append(slices.Clone(in), weights...))
+	second := x.function(hessian.Function, append(slices.Clone(in), weights...), 0)
 	curved := entries(hessian, second.out, len(by))
 
 	stages := order * y.Substeps

@@ -282,8 +282,51 @@ func (c *Code) order(results []Value) []Value {
 	return order
 }
 
-// Emit writes the operations that the results need, and returns their cells. Those that are not of the layout are lost with the program.
-func (c *Code) Emit(b *lanes.Builder, results []Value) lanes.Col {
+// fused joins a product with the sum that alone uses it, where no exact result needs either.
+func (c *Code) fused(exact, rest []Value) []operation {
+	uses, kept := make([]int, len(c.ops)), make([]bool, len(c.ops))
+	for i, list := range [2][]Value{exact, rest} {
+		for _, v := range list {
+			uses[v]++
+			kept[v] = kept[v] || i == 0
+		}
+	}
+	for v := len(c.ops) - 1; v >= 0; v-- {
+		if uses[v] == 0 {
+			continue
+		}
+		for _, w := range c.ops[v].operands() {
+			uses[w]++
+			kept[w] = kept[w] || kept[v]
+		}
+	}
+	ops := append([]operation{}, c.ops...)
+	for v, o := range c.ops {
+		if kept[v] || o.kind != add && o.kind != sub {
+			continue
+		}
+		product := func(w Value) bool { return c.ops[w].kind == mul && uses[w] == 1 && !kept[w] }
+		switch {
+		case product(o.b):
+			p := c.ops[o.b]
+			ops[v] = operation{kind: map[kind]kind{add: fma, sub: fnma}[o.kind], a: p.a, b: p.b, c: o.a}
+		case o.kind == add && product(o.a):
+			p := c.ops[o.a]
+			ops[v] = operation{kind: fma, a: p.a, b: p.b, c: o.b}
+		}
+	}
+	return ops
+}
+
+// Emit writes the operations that the results need, and returns the results' cells, exact ones first. Those that are not of the
+// layout are lost with the program. Exact results have the bits of their operations; on the way to the rest products may be fused with
+// sums, on every instruction set alike.
+func (c *Code) Emit(b *lanes.Builder, exact, rest []Value) lanes.Col {
+	fused := &Code{constants: c.constants, ops: c.fused(exact, rest)}
+	return fused.emit(b, append(append([]Value{}, exact...), rest...))
+}
+
+func (c *Code) emit(b *lanes.Builder, results []Value) lanes.Col {
 	at := make([]lanes.Ref, len(c.ops))
 	for v, o := range c.ops {
 		if o.kind <= constant {

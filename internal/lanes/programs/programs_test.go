@@ -31,7 +31,7 @@ func laid(t testing.TB, f *program.Function, level isa.Level, width int) *runner
 	}
 	outputs := code.Function(f, inputs)
 	b := lanes.NewBuilder(&layout)
-	for i, at := range code.Emit(b, outputs) {
+	for i, at := range code.Emit(b, outputs, nil) {
 		b.Copy(r.out[i:i+1], lanes.Col{at})
 	}
 	compiled, err := lanes.Compile(level, width, b.Program())
