@@ -16,12 +16,16 @@ import (
 	"github.com/gpc-engine/gpc/program"
 )
 
-// System is what a decision is made of: the functions ode, step, objectives and margins of a program, as domain/equations names
+// System is what a decision is made of: the functions ode, step, objectives, margins and escape of a program, as domain/equations names
 // them. Where there is ode, the step is Substeps classical Runge–Kutta steps of order 4 over Span together.
 type System struct {
 	Program  *program.Program
 	Span     float64
 	Substeps int
+	// The margins are those of the decision, then of so many steps of the escape after it, whose action is clipped to the box;
+	// entries of Lo and Hi that are infinite do not bound.
+	EscapeSteps int
+	Lo, Hi      []float64
 }
 
 // Code is a system ready to run.
@@ -30,20 +34,36 @@ type Code struct {
 	layout    lanes.Layout
 	constants *programs.Constants
 
-	s, c, u      lanes.Col
-	next, after  lanes.Col // the state and, where step writes it, the context after
-	nextBy       []lanes.Ref
-	afterBy      []lanes.Ref
-	j, m         lanes.Col
-	jBy, mBy     []lanes.Ref
-	w, z, lambda lanes.Col
-	hessian      []lanes.Ref // rows of the lower triangle
+	blocks    []*block // the decision's step, then the escape's
+	j         lanes.Col
+	jBy       []lanes.Ref
+	w, lambda lanes.Col
+	hessian   []lanes.Ref // rows of the lower triangle
 
-	programs          []*lanes.Program
-	linear, curvature []int // indices of programs in the order in which they run
+	programs []*lanes.Program
+	// indices of programs in the order in which they run
+	linear, curvature []int
 }
 
-// Sizes are the numbers of states, of the context, of actions, objectives and margins, and of directions.
+// block is a step with the margins that it has to keep.
+type block struct {
+	s, c, u      lanes.Col
+	in           []direction // of s, c and u
+	next, after  lanes.Col
+	nextBy       []lanes.Ref
+	afterBy      []lanes.Ref
+	m, z         lanes.Col
+	mBy          []lanes.Ref
+	toNext       lanes.Col // adjoint of next
+	toAfter      lanes.Col // adjoint of after
+	toIn         lanes.Col // adjoint of s, c and u, of the escape's steps alone
+	values       []lanes.Col
+	along        [][]direction // of the integrator's stages: s, c and u
+	contextMoves []bool        // by after
+}
+
+// Sizes are the numbers of states, of the context, of actions, objectives and margins, those of the escape's steps among them, and of
+// directions.
 type Sizes struct{ S, C, U, J, M, N int }
 
 // Sizes are those of the system.
@@ -60,59 +80,59 @@ type direction struct {
 // maker is what a Code is made with.
 type maker struct {
 	*Code
-	builders      []*lanes.Builder // of the programs, which get their cells once all that outlives one has its own
-	nothing       lanes.Ref        // a row that nothing writes: zeros
-	state, action []direction      // of s, then of u
-	context       []direction
+	builders []*lanes.Builder // of the programs, which get their cells once all that outlives one has its own
+	nothing  lanes.Ref        // a row that nothing writes: zeros
+	half     []lanes.Ref      // rows for curve
 }
 
-// New makes the code for directions by, entries of (s, c, u) in ascending order.
+// New makes the code for directions by, entries of (s, c, u).
 func New(y System, by []int) (*Code, error) {
-	k := &Code{}
+	f, err := functionsOf(y)
+	if err != nil {
+		return nil, err
+	}
+	k := &Code{sizes: f.sizes}
+	k.sizes.N = len(by)
 	k.constants = programs.NewConstants(&k.layout)
-	objectives := y.Program.Function("objectives")
-	if objectives == nil {
-		return nil, fmt.Errorf("stages: program %q has no function objectives", y.Program.Name)
-	}
-	size := func(name string) int {
-		from, to, _ := objectives.Find(name)
-		return to - from
-	}
-	k.sizes = Sizes{S: size("s"), C: size("c"), U: size("u"), J: objectives.Results(), N: len(by)}
-	margins := y.Program.Function("margins")
-	if margins != nil {
-		k.sizes.M = margins.Results()
-	}
-	ode, step := y.Program.Function("ode"), y.Program.Function("step")
-	if step == nil {
-		return nil, fmt.Errorf("stages: program %q has no function step", y.Program.Name)
-	}
-	if ode != nil && (y.Substeps < 1 || !(y.Span > 0)) {
-		return nil, fmt.Errorf("stages: program %q has an ode over %v in %d substeps, want a span above 0 and at least 1", y.Program.Name, y.Span, y.Substeps)
-	}
 	n := k.sizes
-	k.s, k.c, k.u = k.layout.New(n.S), k.layout.New(n.C), k.layout.New(n.U)
-	k.next, k.after = k.layout.New(n.S), k.layout.New(n.C)
-	k.nextBy, k.afterBy = k.rows(n.S), k.rows(n.C)
-	k.j, k.m, k.jBy, k.mBy = k.layout.New(n.J), k.layout.New(n.M), k.rows(n.J), k.rows(n.M)
-	k.w, k.z, k.lambda = k.layout.New(n.J), k.layout.New(n.M), k.layout.New(n.S+n.C)
-	k.hessian = k.rows(n.N)
-	x := &maker{Code: k, nothing: k.rows(1)[0]}
-	for a := range n.S + n.C + n.U {
-		d := direction{none: true}
-		if q, ok := slices.BinarySearch(by, a); ok {
-			d = direction{unit: true, k: q}
-		}
-		switch {
-		case a < n.S:
-			x.state = append(x.state, d)
-		case a < n.S+n.C:
-			x.context = append(x.context, d)
-		default:
-			x.action = append(x.action, d)
+	for a, b := range by {
+		if b < 0 || b >= n.S+n.C+n.U || slices.Contains(by[:a], b) {
+			return nil, fmt.Errorf("stages: directions %v, want entries of %d, none twice", by, n.S+n.C+n.U)
 		}
 	}
-	x.write(y, ode, step, objectives, margins)
+	x := &maker{Code: k, nothing: k.rows(1)[0]}
+	x.half = x.rows(n.S + n.C + n.U + n.S)
+	k.j, k.jBy = k.layout.New(n.J), k.rows(n.J)
+	k.w, k.lambda = k.layout.New(n.J), k.layout.New(n.S+n.C)
+	k.hessian = k.rows(n.N)
+	each := n.M / (1 + y.EscapeSteps)
+	for t := range 1 + y.EscapeSteps {
+		b := &block{u: k.layout.New(n.U), m: k.layout.New(each), z: k.layout.New(each), mBy: k.rows(each)}
+		b.next, b.nextBy, b.after, b.afterBy = k.layout.New(n.S), k.rows(n.S), k.layout.New(n.C), k.rows(n.C)
+		b.toNext, b.toAfter, b.toIn = k.layout.New(n.S), k.layout.New(n.C), k.layout.New(n.S+n.C+n.U)
+		if t == 0 {
+			b.s, b.c = k.layout.New(n.S), k.layout.New(n.C)
+			for a := range n.S + n.C + n.U {
+				q := slices.Index(by, a)
+				b.in = append(b.in, direction{unit: q >= 0, k: q, none: q < 0})
+			}
+		} else {
+			before := k.blocks[t-1]
+			b.s, b.c = before.next, before.after
+			for _, r := range before.nextBy {
+				b.in = append(b.in, direction{row: r})
+			}
+			for i, r := range before.afterBy {
+				b.in = append(b.in, direction{row: r, none: !before.contextMoves[i]})
+			}
+			for _, r := range k.rows(n.U) {
+				b.in = append(b.in, direction{row: r})
+			}
+		}
+		b.contextMoves = f.moves(b.in)
+		k.blocks = append(k.blocks, b)
+	}
+	x.write(y, f)
 	for _, b := range x.builders {
 		k.programs = append(k.programs, b.Program())
 	}
@@ -236,9 +256,8 @@ func (x *maker) productInto(b *lanes.Builder, rows []lanes.Ref, matrix []entry, 
 	}
 }
 
-// curve adds the lower triangle of directionsᵀ · matrix · directions to the Hessian, the matrix being a lower triangle. rows are for
-// products of the matrix with directions.
-func (x *maker) curve(b *lanes.Builder, matrix []entry, inputs []direction, rows []lanes.Ref) {
+// curve adds the lower triangle of directionsᵀ · matrix · directions to the Hessian, the matrix being a lower triangle.
+func (x *maker) curve(b *lanes.Builder, matrix []entry, inputs []direction) {
 	var order []int
 	of := map[int][]entry{} // of each row of the whole matrix
 	put := func(row, col int, at lanes.Ref) {
@@ -262,7 +281,7 @@ func (x *maker) curve(b *lanes.Builder, matrix []entry, inputs []direction, rows
 			whole = append(whole, entry{row: k, col: e.col, at: e.at})
 		}
 	}
-	half := x.product(b, rows[:len(order)], whole, inputs)
+	half := x.product(b, x.half[:len(order)], whole, inputs)
 	one := x.constants.Of(1)
 	for q := range x.sizes.N { // a row of the Hessian stays in registers
 		for k, row := range order {
@@ -273,260 +292,6 @@ func (x *maker) curve(b *lanes.Builder, matrix []entry, inputs []direction, rows
 				b.Row(x.hessian[q], one, half[k], q+1)
 			}
 		}
-	}
-}
-
-// write writes all programs.
-func (x *maker) write(y System, ode, step, objectives, margins *program.Function) {
-	n := x.sizes
-	lambda := lanes.Col(x.lambda[:n.S:n.S])
-	adjoint := x.layout.New(n.S) // of the state after
-	tangents := x.rows(n.S + n.C + n.U + n.S)
-	var backward []int
-	if ode != nil {
-		backward = x.integrate(y, ode, adjoint, tangents)
-	} else {
-		backward = x.step(step, adjoint, tangents)
-	}
-
-	// What follows the step is one function of it and of the inputs.
-	later := x.later(step, objectives, margins, ode == nil)
-	in := slices.Concat(x.s, x.c, x.u, x.next)
-	inputs := slices.Concat(x.state, x.context, x.action)
-	for _, r := range x.nextBy {
-		inputs = append(inputs, direction{row: r})
-	}
-	by := moving(inputs)
-	jacobian := later.Jacobian(by)
-	first := x.function(jacobian.Function, in, later.Results())
-	remembers := ode != nil // step is of what changes of the context alone
-	x.linear = append(x.linear, first.program, x.glue(func(b *lanes.Builder) {
-		copyCells(b, x.j, first.out[:n.J])
-		copyCells(b, x.m, first.out[n.J:n.J+n.M])
-		rows := slices.Concat(x.jBy, x.mBy)
-		if remembers {
-			copyCells(b, x.after, first.out[n.J+n.M:n.J+n.M+n.C])
-			rows = append(rows, x.afterBy...)
-		}
-		x.productInto(b, rows, entries(jacobian, first.out, later.Results()), inputs)
-	}))
-
-	weights := x.layout.New(later.Results())
-	hessian := later.Hessian(by)
-	second := x.function(hessian.Function, append(slices.Clone(in), weights...), 0)
-	x.curvature = append(x.curvature, x.glue(func(b *lanes.Builder) {
-		copyCells(b, weights[:n.J], x.w)
-		for i := range n.M {
-			b.SetSub(weights[n.J+i:n.J+i+1], lanes.Col{x.constants.Of(0)}, x.z[i:i+1])
-		}
-		if remembers {
-			copyCells(b, weights[n.J+n.M:], x.lambda[n.S:])
-		}
-		x.zero(b, x.hessian...)
-	}), second.program, x.glue(func(b *lanes.Builder) {
-		x.curve(b, entries(hessian, second.out, len(by)), inputs, tangents)
-		copyCells(b, adjoint, lambda)
-		for i, a := range by {
-			if r := a - (len(inputs) - n.S); r >= 0 {
-				b.SetAdd(adjoint[r:r+1], adjoint[r:r+1], second.out[i:i+1])
-			}
-		}
-	}))
-	x.curvature = append(x.curvature, backward...)
-}
-
-func copyCells(b *lanes.Builder, to, from lanes.Col) {
-	if len(to) > 0 {
-		b.Copy(to, from)
-	}
-}
-
-// moving lists the inputs that have directions.
-func moving(inputs []direction) []int {
-	by := []int{}
-	for i, d := range inputs {
-		if !d.none {
-			by = append(by, i)
-		}
-	}
-	return by
-}
-
-// later is the objectives, the margins and, where a step of its own writes it after an integrator, the context.
-func (x *maker) later(step, objectives, margins *program.Function, discrete bool) *program.Function {
-	n := x.sizes
-	b := program.NewBuilder("later", program.Argument{Name: "s", Size: n.S}, program.Argument{Name: "c", Size: n.C}, program.Argument{Name: "u", Size: n.U}, program.Argument{Name: "sNext", Size: n.S})
-	all := slices.Concat(b.In(0), b.In(1), b.In(2), b.In(3))
-	results := b.Inline(objectives, all)
-	if margins != nil {
-		results = append(results, b.Inline(margins, all)...)
-	}
-	if !discrete {
-		results = append(results, b.Inline(step, all)...)
-	}
-	return b.Function([]program.Argument{{Name: "results", Size: len(results)}}, results)
-}
-
-// step writes a step that a function takes; what it returns goes backward.
-func (x *maker) step(step *program.Function, adjoint lanes.Col, tangents []lanes.Ref) (backward []int) {
-	n := x.sizes
-	in := slices.Concat(x.s, x.c, x.u)
-	inputs := slices.Concat(x.state, x.context, x.action)
-	by := moving(inputs)
-	jacobian := step.Jacobian(by)
-	first := x.function(jacobian.Function, in, step.Results())
-	x.linear = append(x.linear, first.program, x.glue(func(b *lanes.Builder) {
-		copyCells(b, x.next, first.out[:n.S])
-		copyCells(b, x.after, first.out[n.S:n.S+n.C])
-		x.productInto(b, slices.Concat(x.nextBy, x.afterBy), entries(jacobian, first.out, step.Results()), inputs)
-	}))
-	weights := x.layout.New(n.S + n.C)
-	hessian := step.Hessian(by)
-	second := x.function(hessian.Function, append(slices.Clone(in), weights...), 0)
-	return []int{x.glue(func(b *lanes.Builder) {
-		copyCells(b, weights[:n.S], adjoint)
-		copyCells(b, weights[n.S:], x.lambda[n.S:])
-	}), second.program, x.glue(func(b *lanes.Builder) {
-		x.curve(b, entries(hessian, second.out, len(by)), inputs, tangents)
-	})}
-}
-
-// integrate writes the Runge–Kutta steps: forward the stages with their directions, which are kept; backward the adjoints of the
-// stages, each with the second derivatives of the ode there.
-func (x *maker) integrate(y System, ode *program.Function, adjoint lanes.Col, tangents []lanes.Ref) (backward []int) {
-	n := x.sizes
-	const order = 4
-	length := y.Span / float64(y.Substeps)
-	number := func(v float64) lanes.Ref { return x.constants.Of(v) }
-	one := number(1)
-	in := slices.Concat(x.layout.New(n.S), x.c, x.u)
-	// Directions of all inputs, those of the stage's state to be filled in.
-	base := slices.Concat(x.state, x.context, x.action)
-	by := moving(base)
-	for i := range n.S { // after the first stage every state has a row
-		if base[i].none {
-			by = append(by, i)
-		}
-	}
-	slices.Sort(by)
-	by = slices.Compact(by)
-	jacobian := ode.Jacobian(by)
-	first := x.function(jacobian.Function, in, n.S)
-	matrix := entries(jacobian, first.out, n.S)
-	weights := x.layout.New(n.S)
-	hessian := ode.Hessian(by)
-	second := x.function(hessian.Function, append(slices.Clone(in), weights...), 0)
-	curved := entries(hessian, second.out, len(by))
-
-	stages := order * y.Substeps
-	values, along := make([]lanes.Col, stages), make([][]direction, stages)
-	for st := range stages {
-		values[st] = x.layout.New(n.S)
-		along[st] = slices.Clone(base)
-		if st > 0 {
-			for i, r := range x.rows(n.S) {
-				along[st][i] = direction{row: r}
-			}
-		}
-	}
-	sum, sumBy, slopeBy := x.layout.New(n.S), x.rows(n.S), x.rows(n.S)
-	x.linear = append(x.linear, x.glue(func(b *lanes.Builder) {
-		b.Copy(values[0], x.s)
-		b.Copy(in[:n.S], x.s)
-	}))
-	for st := range stages {
-		ahead, share := ahead(st%order, length), length/6
-		if q := st % order; q == 1 || q == 2 {
-			share = length / 3
-		}
-		x.linear = append(x.linear, first.program, x.glue(func(b *lanes.Builder) {
-			slope := first.out[:n.S]
-			begin := st - st%order // the stage at the substep's beginning
-			slopeBy := x.product(b, slopeBy, matrix, along[st])
-			for i := range n.S {
-				d := along[begin][i]
-				// The sum of the slopes begins as the state at the beginning, and ends as the one after the substep.
-				if st%order == 0 {
-					b.Copy(sum[i:i+1], values[begin][i:i+1])
-					x.directed(b, sumBy[i], d)
-				}
-				b.SetFMA(sum[i:i+1], slope[i:i+1], lanes.Col{number(share)}, sum[i:i+1])
-				b.Row(sumBy[i], number(share), slopeBy[i], n.N)
-				to, toBy := x.next[i:i+1], x.nextBy[i]
-				if st+1 < stages {
-					to, toBy = values[st+1][i:i+1], along[st+1][i].row
-				}
-				switch {
-				case st%order < order-1:
-					b.SetFMA(to, slope[i:i+1], lanes.Col{number(ahead)}, values[begin][i:i+1])
-					if d.unit || d.none {
-						b.RowSet(toBy, number(ahead), slopeBy[i], n.N)
-						if d.unit {
-							at := lanes.Col{toBy + lanes.Ref(d.k)}
-							b.SetAdd(at, at, lanes.Col{one})
-						}
-					} else {
-						b.RowSet(toBy, one, d.row, n.N)
-						b.Row(toBy, number(ahead), slopeBy[i], n.N)
-					}
-				default:
-					b.Copy(to, sum[i:i+1])
-					b.RowSet(toBy, one, sumBy[i], n.N)
-				}
-			}
-			if st+1 < stages {
-				b.Copy(in[:n.S], values[st+1])
-			}
-		}))
-	}
-
-	end, back := x.layout.New(n.S), x.layout.New(n.S)
-	for st := stages - 1; st >= 0; st-- {
-		q := st % order
-		share := length / 6
-		if q == 1 || q == 2 {
-			share = length / 3
-		}
-		backward = append(backward, x.glue(func(b *lanes.Builder) {
-			b.Copy(in[:n.S], values[st])
-			if q == order-1 {
-				b.Copy(end, adjoint)
-			}
-			b.SetMul(weights, end, lanes.Col{number(share)})
-			if q < order-1 {
-				b.SetFMA(weights, back, lanes.Col{number(ahead(q, length))}, weights)
-			}
-		}), second.program, x.glue(func(b *lanes.Builder) {
-			x.curve(b, curved, along[st], tangents)
-			for i, a := range by {
-				if a < n.S {
-					b.Copy(back[a:a+1], second.out[i:i+1])
-					b.SetAdd(adjoint[a:a+1], adjoint[a:a+1], second.out[i:i+1])
-				}
-			}
-		}))
-	}
-	return backward
-}
-
-// ahead is how far the stage after stage q of the classical method goes along q's slope.
-func ahead(q int, length float64) float64 {
-	if q == 2 {
-		return length
-	}
-	return length / 2
-}
-
-// directed writes a direction as a row.
-func (x *maker) directed(b *lanes.Builder, row lanes.Ref, d direction) {
-	switch {
-	case d.none:
-		x.zero(b, row)
-	case d.unit:
-		x.zero(b, row)
-		b.Copy(lanes.Col{row + lanes.Ref(d.k)}, lanes.Col{x.constants.Of(1)})
-	default:
-		b.RowSet(row, x.constants.Of(1), d.row, x.sizes.N)
 	}
 }
 
@@ -550,8 +315,9 @@ func (k *Code) NewMachine(compiled *lanes.Compiled) *Machine {
 
 // Set writes a point into a lane.
 func (m *Machine) Set(lane int, s, c, u []float64) {
+	at := m.code.blocks[0]
 	for i, part := range [3][]float64{s, c, u} {
-		if col := [3]lanes.Col{m.code.s, m.code.c, m.code.u}[i]; len(col) > 0 {
+		if col := [3]lanes.Col{at.s, at.c, at.u}[i]; len(col) > 0 {
 			m.machine.Scatter(col[0], lane, part)
 		}
 	}
@@ -566,10 +332,15 @@ func (m *Machine) Linearise() {
 
 // Values are those of a lane after Linearise: sNext, cNext, objectives and margins. Slices that are nil are passed over.
 func (m *Machine) Values(lane int, sNext, cNext, j, margins []float64) {
-	k := m.code
-	for i, out := range [4][]float64{sNext, cNext, j, margins} {
-		if col := [4]lanes.Col{k.next, k.after, k.j, k.m}[i]; len(out) > 0 {
+	first := m.code.blocks[0]
+	for i, out := range [3][]float64{sNext, cNext, j} {
+		if col := [3]lanes.Col{first.next, first.after, m.code.j}[i]; len(out) > 0 {
 			m.machine.Gather(out, col[0], lane)
+		}
+	}
+	if len(margins) > 0 {
+		for t, b := range m.code.blocks {
+			m.machine.Gather(margins[t*len(b.m):(t+1)*len(b.m)], b.m[0], lane)
 		}
 	}
 }
@@ -577,20 +348,28 @@ func (m *Machine) Values(lane int, sNext, cNext, j, margins []float64) {
 // Slopes are the first derivatives of a lane after Linearise: of sNext and cNext, of the objectives and of the margins, each
 // [entries][directions].
 func (m *Machine) Slopes(lane int, next, j, margins []float64) {
-	k, n := m.code, m.code.sizes.N
-	for i, out := range [3][]float64{next, j, margins} {
-		for r, row := range [3][]lanes.Ref{append(slices.Clip(k.nextBy), k.afterBy...), k.jBy, k.mBy}[i] {
-			m.machine.Gather(out[r*n:(r+1)*n], row, lane)
+	n, first := m.code.sizes.N, m.code.blocks[0]
+	gather := func(out []float64, rows []lanes.Ref) []float64 {
+		for _, row := range rows {
+			m.machine.Gather(out[:n], row, lane)
+			out = out[n:]
 		}
+		return out
+	}
+	gather(gather(next, first.nextBy), first.afterBy)
+	gather(j, m.code.jBy)
+	for _, b := range m.code.blocks {
+		margins = gather(margins, b.mBy)
 	}
 }
 
 // Weigh sets the weights of a lane for Curvature: of objectives, of (sNext, cNext), and of margins, which are subtracted.
 func (m *Machine) Weigh(lane int, w, lambda, z []float64) {
-	k := m.code
-	for i, part := range [3][]float64{w, lambda, z} {
-		if col := [3]lanes.Col{k.w, k.lambda, k.z}[i]; len(col) > 0 {
-			m.machine.Scatter(col[0], lane, part)
+	m.machine.Scatter(m.code.w[0], lane, w)
+	m.machine.Scatter(m.code.lambda[0], lane, lambda)
+	for t, b := range m.code.blocks {
+		if len(b.z) > 0 {
+			m.machine.Scatter(b.z[0], lane, z[t*len(b.z):(t+1)*len(b.z)])
 		}
 	}
 }

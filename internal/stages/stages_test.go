@@ -13,22 +13,35 @@ import (
 	"github.com/gpc-engine/gpc/program"
 )
 
-// plain are the gallery's systems without an implicit integrator, and without their escapes.
-func plain(t testing.TB) (list []equations.System) {
+// systems are the gallery's without an implicit integrator, those with an escape without it as well.
+func systems(t testing.TB) (list []equations.System) {
+	escapes := 0
 	for _, y := range gallery.Systems() {
 		if y.Stiff != nil {
 			continue
 		}
+		if y.EscapeSteps > 0 {
+			list = append(list, y)
+			escapes++
+		}
 		y.Real.Escape, y.Dual.Escape, y.EscapeSteps, y.Solver.Room = nil, nil, 0, nil
 		list = append(list, y)
 	}
-	if len(list) < 5 {
-		t.Fatalf("%d systems", len(list))
+	if len(list)-escapes < 5 || escapes < 3 {
+		t.Fatalf("%d systems, %d with an escape", len(list)-escapes, escapes)
 	}
 	return list
 }
 
-// read is a system's program. The source has the escape, which is not compared here.
+// label tells a system with its escape from the one without.
+func label(y equations.System) string {
+	if y.EscapeSteps > 0 {
+		return y.Name + "-with-escape"
+	}
+	return y.Name
+}
+
+// read is a system's program, with the escape where it has one.
 func read(t testing.TB, name string) *program.Program {
 	t.Helper()
 	for _, y := range gallery.Systems() {
@@ -47,7 +60,10 @@ func read(t testing.TB, name string) *program.Program {
 // coded is the code of a system by all of s and u.
 func coded(t testing.TB, y equations.System) (*Code, []int) {
 	t.Helper()
-	of := System{Program: read(t, y.Name)}
+	of := System{Program: read(t, y.Name), EscapeSteps: y.EscapeSteps}
+	for _, a := range y.Action {
+		of.Lo, of.Hi = append(of.Lo, a.Lo), append(of.Hi, a.Hi)
+	}
 	if y.ODE != nil {
 		of.Span, of.Substeps = y.ODE.Span, y.ODE.Substeps
 	}
@@ -134,8 +150,8 @@ func machine(t testing.TB, code *Code, level isa.Level, width int) *Machine {
 
 // Values and first derivatives are those of dual numbers through the integrator; second ones those that differences of them give.
 func TestDerivativesAreThoseOfTheEquations(t *testing.T) {
-	for _, y := range plain(t) {
-		t.Run(y.Name, func(t *testing.T) {
+	for _, y := range systems(t) {
+		t.Run(label(y), func(t *testing.T) {
 			p, err := equations.New(y)
 			if err != nil {
 				t.Fatal(err)
@@ -235,7 +251,7 @@ func differentiated(p *equations.Problem, at place, by []int, k Sizes, out *deri
 
 // Every instruction set has the same bits in every lane.
 func TestInstructionSetsAgreeBitwise(t *testing.T) {
-	for _, y := range plain(t) {
+	for _, y := range systems(t) {
 		code, _ := coded(t, y)
 		at := places(y, code.Sizes(), 8)
 		single := machine(t, code, isa.Generic, 1)
@@ -275,8 +291,8 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 // BenchmarkStage is the time of one decision's derivatives a point, first and second: by the equations as they are, and by lanes of
 // every instruction set. All take turns, so that their ratios are of one run; each time is the least of the rounds.
 func BenchmarkStage(b *testing.B) {
-	for _, y := range plain(b) {
-		b.Run(y.Name, func(b *testing.B) {
+	for _, y := range systems(b) {
+		b.Run(label(y), func(b *testing.B) {
 			p, err := equations.New(y)
 			if err != nil {
 				b.Fatal(err)
