@@ -367,48 +367,46 @@ func readArgument(at string, raw json.RawMessage) (a Argument, err error) {
 	return a, d.end(at + ".")
 }
 
-// readNode reads an operation such as ["add",3,4], ["const",9.81] or ["const","-0"].
+// readNode reads an operation such as ["add",3,4], ["const",9.81] or ["const","-0"]. No string in it has a comma that is not wrong.
 func readNode(at string, raw json.RawMessage) (n node, err error) {
-	count := 0
-	err = each(at, raw, 4, func(i int, raw json.RawMessage) error {
-		count++
-		switch {
-		case i == 0:
-			var name string
-			if raw[0] != '"' || json.Unmarshal(raw, &name) != nil {
-				return fmt.Errorf("%s[0] is %.64s, want the name of an operation", at, raw)
-			}
-			op, ok := named[name]
-			if !ok {
-				return fmt.Errorf("%s: there is no operation %.64q", at, name)
-			}
-			n.op = op
-		case n.op == Const && i == 1:
-			n.value, err = readNumber(raw)
-			if err != nil {
-				return fmt.Errorf("%s: %w", at, err)
-			}
-		case i <= n.op.Arity():
-			v, err := integer(raw, math.MaxInt32)
-			if err != nil {
-				return fmt.Errorf("%s (%s): operand %d %w", at, n.op, i, err)
-			}
-			n.arg[i-1] = Value(v)
-		}
-		return nil
-	})
-	if err != nil {
-		return n, err
+	if raw[0] != '[' {
+		return n, fmt.Errorf("%s is %.64s, want a list", at, raw)
 	}
-	if count == 0 {
+	inside := bytes.TrimSpace(raw[1 : len(raw)-1])
+	if len(inside) == 0 {
 		return n, fmt.Errorf("%s is empty, want an operation", at)
 	}
-	want := n.op.Arity()
-	if n.op == Const {
-		want = 1
+	first, rest, more := bytes.Cut(inside, []byte(","))
+	name, ok := "", false
+	if first = bytes.TrimSpace(first); len(first) > 1 && first[0] == '"' && first[len(first)-1] == '"' {
+		name = string(first[1 : len(first)-1])
+		n.op, ok = named[name]
 	}
-	if count-1 != want {
-		return n, fmt.Errorf("%s (%s) has %d operands, want %d", at, n.op, count-1, want)
+	if !ok {
+		return n, fmt.Errorf("%s: there is no operation %.64s", at, first)
+	}
+	want := max(n.op.Arity(), 1) // that of a constant is its number
+	for i := range want {
+		if !more {
+			return n, fmt.Errorf("%s (%s) has %d operands, want %d", at, n.op, i, want)
+		}
+		var operand []byte
+		operand, rest, more = bytes.Cut(rest, []byte(","))
+		operand = bytes.TrimSpace(operand)
+		if n.op == Const {
+			if n.value, err = readNumber(operand); err != nil {
+				return n, fmt.Errorf("%s: %w", at, err)
+			}
+			continue
+		}
+		v, err := integer(operand, math.MaxInt32)
+		if err != nil {
+			return n, fmt.Errorf("%s (%s): operand %d %w", at, n.op, i+1, err)
+		}
+		n.arg[i] = Value(v)
+	}
+	if more {
+		return n, fmt.Errorf("%s (%s) has %d operands, want %d", at, n.op, want+1+bytes.Count(rest, []byte(",")), want)
 	}
 	return n, nil
 }

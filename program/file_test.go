@@ -123,7 +123,7 @@ func TestHostileFilesAreRefused(t *testing.T) {
 		{`["sin",0]`, `["sin",99999999999]`, "functions[0].code[1] (sin): operand 1 is 99999999999"},
 		{`["sin",0]`, `["sin"]`, "functions[0].code[1] (sin) has 0 operands, want 1"},
 		{`["sin",0]`, `["sin",0,0]`, "functions[0].code[1] (sin) has 2 operands, want 1"},
-		{`["sin",0]`, `["select",0,0,0,0]`, "functions[0].code[1] has more than 4 entries"},
+		{`["sin",0]`, `["select",0,0,0,0]`, "functions[0].code[1] (select) has 4 operands, want 3"},
 		{`["sin",0]`, `[]`, "functions[0].code[1] is empty"},
 		{`["sin",0]`, `"sin"`, `functions[0].code[1] is "sin", want a list`},
 		{`9.81`, `1e999`, "functions[0].code[0]: constant 1e999"},

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"go/types"
 	"math"
+	"slices"
 
 	"golang.org/x/tools/go/ssa"
 
@@ -16,7 +17,8 @@ import (
 const (
 	maxSteps = 200e6
 	maxDepth = 500
-	maxForks = 200 // branches on numbers, each within an arm of the one before
+	maxForks = 200     // branches on numbers, each within an arm of the one before
+	maxTrace = 1 << 20 // operations of a function
 )
 
 // machine runs functions.
@@ -97,6 +99,10 @@ func (x *machine) run(f func()) (err error) {
 			panic(p)
 		}
 		x.frames = x.frames[:0]
+		for _, w := range slices.Backward(x.undo) { // of an arm that was not finished
+			*w.at = w.old
+		}
+		x.undo, x.forks, x.initialising = nil, 0, 0
 	}()
 	f()
 	return nil

@@ -195,6 +195,9 @@ func (x *machine) apply(o program.Op, a ...value) value {
 		operands[i] = x.number(v)
 	}
 	v := x.to.Apply(o, operands...)
+	if v > maxTrace {
+		x.fail("more than %d operations of a function", maxTrace)
+	}
 	if c, ok := x.to.Constant(v); ok {
 		return c
 	}

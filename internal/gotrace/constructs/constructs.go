@@ -323,8 +323,14 @@ func Refused() []Case {
 				y[i] = x[i] // REFUSED 6
 			}
 		}},
+		{"more than 1048576 operations of a function", func(x, y []float64) {
+			for i := range 2000000 {
+				x[0] = x[0]*x[1] + float64(i) // REFUSED 7
+			}
+			y[0] = x[0]
+		}},
 		{"rounded to float32", func(x, y []float64) {
-			y[0] = float64(float32(x[0])) // REFUSED 7
+			y[0] = float64(float32(x[0])) // REFUSED 8
 		}},
 	}
 }
