@@ -28,7 +28,7 @@ var allowed = map[string][]string{
 	"internal/stages":                        {"internal/isa", "internal/lanes", "internal/lanes/programs", "program"},
 	"internal/lanes/programs":                {"internal/lanes", "program"},
 	"internal/gotrace":                       {"program"},
-	"internal/gotrace/bundle":                {"internal/gotrace"},
+	"internal/gotrace/bundle":                {"internal/durable", "internal/gotrace"},
 	"internal/gotrace/constructs":            {"domain/dual"},
 	"domain/equations":                       {"internal/gotrace", "program", "tensor", "domain/dual", "domain", "offline/shooting", "closedloop"},
 	"internal/durable":                       {},

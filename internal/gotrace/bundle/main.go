@@ -15,9 +15,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 
 	"golang.org/x/tools/go/gcexportdata"
 
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/gotrace"
 )
 
@@ -44,11 +46,21 @@ func write(name string) error {
 	if err != nil {
 		return err
 	}
+	// What is not exported may change without a new file.
+	want, err := gotrace.API(exports)
+	if err != nil {
+		return err
+	}
+	if own, err := gotrace.Bundled(); err == nil {
+		if got, err := gotrace.API(own); err == nil && slices.Equal(got, want) {
+			return nil
+		}
+	}
 	var b bytes.Buffer
 	if err := gotrace.Pack(&b, exports); err != nil {
 		return err
 	}
-	return os.WriteFile(name, b.Bytes(), 0o644)
+	return durable.WriteFile(name, b.Bytes(), 0o644)
 }
 
 // collect makes export data without positions of what the compiler leaves.
