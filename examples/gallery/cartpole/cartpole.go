@@ -6,7 +6,6 @@ package cartpole
 
 import (
 	"embed"
-
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"

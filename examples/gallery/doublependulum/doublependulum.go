@@ -7,7 +7,6 @@ package doublependulum
 
 import (
 	"embed"
-
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"

@@ -7,7 +7,6 @@ package hvac
 
 import (
 	"embed"
-
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"

@@ -5,7 +5,6 @@ package quadrotor
 
 import (
 	"embed"
-
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
