@@ -377,10 +377,9 @@ func readNode(at string, raw json.RawMessage) (n node, err error) {
 		return n, fmt.Errorf("%s is empty, want an operation", at)
 	}
 	first, rest, more := bytes.Cut(inside, []byte(","))
-	name, ok := "", false
+	ok := false
 	if first = bytes.TrimSpace(first); len(first) > 1 && first[0] == '"' && first[len(first)-1] == '"' {
-		name = string(first[1 : len(first)-1])
-		n.op, ok = named[name]
+		n.op, ok = named[string(first[1:len(first)-1])]
 	}
 	if !ok {
 		return n, fmt.Errorf("%s: there is no operation %.64s", at, first)
