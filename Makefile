@@ -52,6 +52,11 @@ record-export: bin/record build
 	$(RECORD) --out $(RESULTS)/export-rounded.json $(GO) test ./export -run '^$$' -bench '^BenchmarkRounded$$' -benchtime 1x -cpu 1
 	$(RECORD) --out $(RESULTS)/export-direct.json $(GO) test ./export -run '^$$' -bench '^BenchmarkDirect$$' -benchtime 20x -cpu 1
 
+## record-stages: what one decision's derivatives cost by dual numbers and by lanes, into RESULTS/stages.json; on a quiet machine
+.PHONY: record-stages
+record-stages: bin/record
+	$(RECORD) --out $(RESULTS)/stages.json $(GO) test ./internal/stages -run '^$$' -bench '^BenchmarkStage$$' -benchtime 300x -cpu 1
+
 ## record-calls: what a decision costs from Python beside Go, the table of docs/python.md, into RESULTS/python.json (after test-python); on a quiet machine
 record-calls: bin/record
 	$(RECORD) --out $(RESULTS)/python.json build/test-python/bin/python python/bench/latency.py
@@ -268,7 +273,7 @@ deviations:
 	$(GO) run ./bench/deviations
 
 ## check-generated: fail when a generated file differs from what its generator writes
-GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' '*/dots/stubs_amd64.go' docs/numerics.md
+GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' '*/dots/stubs_amd64.go' internal/gotrace/types.bundle docs/numerics.md
 check-generated: generate
 	@git diff --exit-code --stat -- $(GENERATED) || { echo 'generated files differ from the committed ones: run make generate and commit'; exit 1; }
 
@@ -277,6 +282,7 @@ FUZZTIME ?= 15s
 FUZZ = $(GO) test -run '^$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x
 fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./model
+	$(FUZZ) -fuzz '^FuzzRead$$' ./program
 	$(FUZZ) -fuzz '^FuzzDecode$$' ./policy
 	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train

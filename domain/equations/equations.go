@@ -61,6 +61,9 @@ type System struct {
 
 	// Optional from here on.
 
+	// Source is the Go text of the functions, for Program.
+	Source *Source
+
 	// ODE is the state's differential equation: sNext is what dual.RK4 makes of it. Stiff is that of
 	// stiff equations: sNext is what dual.Radau makes of it. At most one of them is there. Step may call the
 	// integrators itself, but the solver then takes longer, with Radau many times.

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/internal/isa"

@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/internal/isa"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 )
 

@@ -3,7 +3,7 @@ package acopf
 import (
 	"math"
 
-	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 )
 

@@ -5,12 +5,16 @@
 package cartpole
 
 import (
+	"embed"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
 )
+
+//go:embed *.go
+var source embed.FS
 
 const (
 	steps   = 40
@@ -77,6 +81,7 @@ func System() equations.System {
 		Initial: func(p, s, c []float64) { copy(s, p[:4]); c[0] = p[4] },
 		Steps:   steps, StepSeconds: dt,
 		Real: functions[float64](), Dual: functions[complex128](),
+		Source:  equations.From(source, "System"),
 		Failed:  func(s, _ []float64) bool { return math.Abs(s[2]) > math.Pi/2 },
 		Picture: picture,
 		Urgency: func(s, _, delta []float64) {

@@ -39,6 +39,6 @@ func Track() equations.System {
 		}
 		return shapes
 	}
-	y.Real, y.Dual = trackFunctions[float64](), trackFunctions[complex128]()
+	y.Real, y.Dual, y.Source = trackFunctions[float64](), trackFunctions[complex128](), equations.From(source, "Track")
 	return y
 }

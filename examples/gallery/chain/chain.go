@@ -6,12 +6,17 @@
 package chain
 
 import (
+	"embed"
 	"fmt"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
 )
+
+//go:embed *.go
+var source embed.FS
 
 const (
 	steps   = 40
@@ -30,10 +35,7 @@ const (
 // by that of the moved end.
 func accelerate[T dual.Scalar](p, a []T) {
 	for i := range a {
-		a[i] = 0
-		if i%3 == 2 {
-			a[i] = -gravity
-		}
+		a[i] = [3]T{2: -gravity}[i%3]
 	}
 	for i := 0; i < len(p); i += 3 {
 		d := [3]T{p[i], p[i+1], p[i+2]}
@@ -117,7 +119,7 @@ func System(free int) equations.System {
 	y := equations.System{
 		Name: fmt.Sprintf("chain%d", 6*free+3), Description: "a chain of masses brought to rest beside a wall",
 		Objectives: []domain.Variable{{Name: "unrest", Unit: "1"}, {Name: "effort", Unit: "m²/s²"}},
-		Steps:      steps, StepSeconds: dt, EscapeSteps: 2 + free, Real: functions[float64](free), Dual: functions[complex128](free), ODE: &masses,
+		Steps:      steps, StepSeconds: dt, EscapeSteps: 2 + free, Real: functions[float64](free), Dual: functions[complex128](free), ODE: &masses, Source: equations.From(source, "System", free),
 	}
 	for _, prefix := range []string{"", "v"} {
 		for i := range free + 1 - len(prefix) {
@@ -139,11 +141,9 @@ func System(free int) equations.System {
 	still := append(side(domain.Goal, start, free+1), domain.Line(domain.Obstacle, [2]float64{-0.2, wall}, [2]float64{1.5, wall}))
 	y.Picture = func(s, _ []float64) []domain.Shape { return append(side(domain.Body, s, free+1), still...) }
 	y.Initial = func(p, s, _ []float64) {
-		from := make([]float64, len(s))
 		copy(s, start)
 		for range drive {
-			copy(from, s)
-			dual.Integrate(&masses, from, nil, p, s)
+			dual.Integrate(&masses, slices.Clone(s), nil, p, s)
 		}
 	}
 	return y

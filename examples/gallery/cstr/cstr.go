@@ -6,11 +6,16 @@
 package cstr
 
 import (
+	"embed"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
+
+//go:embed *.go
+var source embed.FS
 
 const (
 	steps    = 50
@@ -89,7 +94,8 @@ func System() equations.System {
 		},
 		Steps: steps, StepSeconds: dt * hour,
 		Real: functions[float64](), Dual: functions[complex128](), Stiff: &reactor,
-		Rest: []float64{20, -2000},
+		Source: equations.From(source, "System"),
+		Rest:   []float64{20, -2000},
 		// The context remembers the last action, which in the later steps of a solution all but tells
 		// the next: a map of mostly such samples drifts (docs/gallery.md).
 		Solver: shooting.Options{Follow: 1},

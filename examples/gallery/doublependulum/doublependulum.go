@@ -6,6 +6,7 @@
 package doublependulum
 
 import (
+	"embed"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -13,6 +14,9 @@ import (
 	"github.com/gpc-engine/gpc/domain/equations"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
+
+//go:embed *.go
+var source embed.FS
 
 const (
 	steps   = 100
@@ -134,6 +138,7 @@ func System() equations.System {
 		},
 		Steps: steps, StepSeconds: dt,
 		Picture: picture, Real: functions[float64](), Dual: functions[complex128](), ODE: &pendulum,
+		Source: equations.From(source, "System"),
 		Solver: shooting.Options{Starts: 4, Iterations: 400, Library: 24},
 	}
 }

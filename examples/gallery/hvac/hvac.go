@@ -6,6 +6,7 @@
 package hvac
 
 import (
+	"embed"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -13,6 +14,9 @@ import (
 	"github.com/gpc-engine/gpc/domain/equations"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
+
+//go:embed *.go
+var source embed.FS
 
 const (
 	steps  = 96
@@ -112,6 +116,7 @@ func System() equations.System {
 		},
 		Steps: steps, StepSeconds: dt * hour,
 		Real: functions[float64](), Dual: functions[complex128](), Stiff: &zone,
+		Source: equations.From(source, "System"),
 		Solver: shooting.Options{Starts: 4, Library: 24}, // a priority that varies makes several basins
 	}
 }

@@ -4,6 +4,7 @@
 package quadrotor
 
 import (
+	"embed"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -11,6 +12,9 @@ import (
 	"github.com/gpc-engine/gpc/domain/equations"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
+
+//go:embed *.go
+var source embed.FS
 
 const (
 	steps    = 50
@@ -108,6 +112,7 @@ func System() equations.System {
 		Initial: func(p, s, c []float64) { copy(s, p[:5]); s[5] = 0; copy(c, p[5:]) },
 		Steps:   steps, StepSeconds: dt,
 		Picture: picture, Real: functions[float64](), Dual: functions[complex128](), ODE: &flight,
-		Rest: []float64{hover, hover}, EscapeSteps: 6, Solver: shooting.Options{Iterations: 400},
+		Source: equations.From(source, "System"),
+		Rest:   []float64{hover, hover}, EscapeSteps: 6, Solver: shooting.Options{Iterations: 400},
 	}
 }

@@ -3,7 +3,7 @@ package laneflow
 import (
 	"slices"
 
-	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
 )

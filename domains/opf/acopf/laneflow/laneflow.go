@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
 	"github.com/gpc-engine/gpc/internal/isa"

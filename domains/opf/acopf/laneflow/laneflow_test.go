@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"

@@ -1,4 +1,4 @@
-module github.com/gpc-engine/gpc/domains/opf/acopf/_asm
+module github.com/gpc-engine/gpc/internal/lanes/_asm
 
 go 1.26
 

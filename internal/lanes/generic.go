@@ -19,14 +19,19 @@ func interpret(code []uint32, cells []float64, width int) {
 			head = cells[code[0]:][:width]
 			code = code[1:]
 		}
+		long := 0
+		if o == opRow {
+			head, long = cells[code[0]:], int(code[1])
+			code = code[2:]
+		}
 		args := code[:n*k]
 		code = code[n*k:]
 		switch o {
-		case opAdd, opSub, opMul, opDiv, opMax, opMin:
+		case opAdd, opSub, opMul, opDiv, opMax, opMin, opLess, opAtMost, opEqual, opMaximum, opMinimum, opAnd, opOr:
 			for ; len(args) >= 3; args = args[3:] {
 				binary(o, cells[args[0]:][:width], cells[args[1]:][:width], cells[args[2]:][:width])
 			}
-		case opFMA, opFNMA, opSelect:
+		case opFMA, opFNMA, opSelect, opChoose:
 			for ; len(args) >= 4; args = args[4:] {
 				ternary(o, cells[args[0]:][:width], cells[args[1]:][:width], cells[args[2]:][:width], cells[args[3]:][:width])
 			}
@@ -34,13 +39,21 @@ func interpret(code []uint32, cells []float64, width int) {
 			for ; len(args) >= 1; args = args[1:] {
 				unary(o, head, cells[args[0]:][:width])
 			}
-		case opSqrt, opFloor, opCopy:
+		case opSqrt, opFloor, opCopy, opNeg, opAbs, opShiftUp, opShiftDown:
 			for ; len(args) >= 2; args = args[2:] {
 				unary(o, cells[args[0]:][:width], cells[args[1]:][:width])
 			}
 		case opDot, opMaxNegProduct:
 			for ; len(args) >= 2; args = args[2:] {
 				reduce(o, head, cells[args[0]:][:width], cells[args[1]:][:width])
+			}
+		case opRow:
+			for ; len(args) >= 2; args = args[2:] {
+				row(o, head, cells[args[0]:][:width], cells[args[1]:], long)
+			}
+		case opRowSet:
+			for ; len(args) >= 4; args = args[4:] {
+				row(o, cells[args[0]:], cells[args[1]:][:width], cells[args[2]:], int(args[3]))
 			}
 		case opLower:
 			for ; len(args) >= 3; args = args[3:] {
@@ -92,6 +105,57 @@ func binary(o op, d, a, b []float64) {
 				d[l] = b[l]
 			}
 		}
+	case opLess:
+		for l := range d {
+			d[l] = truth(a[l] < b[l])
+		}
+	case opAtMost:
+		for l := range d {
+			d[l] = truth(a[l] <= b[l])
+		}
+	case opEqual:
+		for l := range d {
+			d[l] = truth(a[l] == b[l])
+		}
+	case opMaximum:
+		for l := range d {
+			d[l] = max(a[l], b[l])
+		}
+	case opMinimum:
+		for l := range d {
+			d[l] = min(a[l], b[l])
+		}
+	case opAnd:
+		for l := range d {
+			d[l] = math.Float64frombits(math.Float64bits(a[l]) & math.Float64bits(b[l]))
+		}
+	case opOr:
+		for l := range d {
+			d[l] = math.Float64frombits(math.Float64bits(a[l]) | math.Float64bits(b[l]))
+		}
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// row is d += a·x, or d = a·x, for n cells as wide as a.
+func row(o op, d, a, x []float64, n int) {
+	for at := 0; n > 0; n-- {
+		if o == opRow {
+			for l, v := range a {
+				d[at+l] = math.FMA(v, x[at+l], d[at+l])
+			}
+		} else {
+			for l, v := range a {
+				d[at+l] = float64(v * x[at+l])
+			}
+		}
+		at += len(a)
 	}
 }
 
@@ -121,6 +185,14 @@ func ternary(o op, d, a, b, c []float64) {
 				d[l] = c[l]
 			}
 		}
+	case opChoose:
+		for l := range d {
+			if a[l] != 0 {
+				d[l] = b[l]
+			} else {
+				d[l] = c[l]
+			}
+		}
 	}
 }
 
@@ -136,6 +208,22 @@ func unary(o op, d, a []float64) {
 		}
 	case opCopy:
 		copy(d, a)
+	case opNeg:
+		for l := range d {
+			d[l] = -a[l]
+		}
+	case opAbs:
+		for l := range d {
+			d[l] = math.Abs(a[l])
+		}
+	case opShiftUp:
+		for l := range d {
+			d[l] = math.Float64frombits(math.Float64bits(a[l]) << 52)
+		}
+	case opShiftDown:
+		for l := range d {
+			d[l] = math.Float64frombits(math.Float64bits(a[l]) >> 52)
+		}
 	case opAbsMax:
 		for l := range d {
 			d[l] = larger(d[l], math.Abs(a[l]))

@@ -93,6 +93,155 @@ var operations = []operation{
 	{"backward", 3, func(v vectors) { apply(v, func(r, k int) int { return 4*k + r }) }},
 	{"lower", 3, lower},
 	{"upper", 2, upper},
+	{"neg", 2, func(v vectors) {
+		VXORPD(v.cell(1, 0), v.sign(), v.file[0])
+		VMOVUPD(v.file[0], v.cell(0, 0))
+	}},
+	{"abs", 2, func(v vectors) {
+		VMOVUPD(v.sign(), v.file[0])
+		VANDNPD(v.cell(1, 0), v.file[0], v.file[0])
+		VMOVUPD(v.file[0], v.cell(0, 0))
+	}},
+	{"less", 3, compare(lessThan)},
+	{"atmost", 3, compare(atMost)},
+	{"equal", 3, compare(equalTo)},
+	{"choose", 4, func(v vectors) {
+		a, d := v.file[0], v.file[1]
+		VMOVUPD(v.cell(1, 0), a)
+		VMOVUPD(v.cell(3, 0), d)
+		if v.wide() {
+			VCMPPD(U8(notEqual), v.zero(), a, reg.K1)
+			VMOVUPD(v.cell(2, 0), reg.K1, d)
+		} else {
+			VCMPPD(U8(notEqual), v.zero(), a, a)
+			VBLENDVPD(a, v.cell(2, 0), d, d)
+		}
+		VMOVUPD(d, v.cell(0, 0))
+	}},
+	{"maximum", 3, extreme(func(b, a, d reg.VecPhysical) { VMAXPD(b, a, d) }, func(b, a, d reg.VecPhysical) { VANDPD(b, a, d) })},
+	{"minimum", 3, extreme(func(b, a, d reg.VecPhysical) { VMINPD(b, a, d) }, func(b, a, d reg.VecPhysical) { VORPD(b, a, d) })},
+	{"and", 3, binary(func(b Op, a, d reg.VecPhysical) { VANDPD(b, a, d) })},
+	{"or", 3, binary(func(b Op, a, d reg.VecPhysical) { VORPD(b, a, d) })},
+	{"shiftup", 2, func(v vectors) {
+		VMOVUPD(v.cell(1, 0), v.file[0])
+		VPSLLQ(U8(52), v.file[0], v.file[0])
+		VMOVUPD(v.file[0], v.cell(0, 0))
+	}},
+	{"shiftdown", 2, func(v vectors) {
+		VMOVUPD(v.cell(1, 0), v.file[0])
+		VPSRLQ(U8(52), v.file[0], v.file[0])
+		VMOVUPD(v.file[0], v.cell(0, 0))
+	}},
+	{"row", 2, nil}, // by row
+	{"rowset", 4, rowset},
+}
+
+// compare is d = 1 where the predicate holds for a and b, else 0.
+func compare(predicate uint8) func(v vectors) {
+	return func(v vectors) {
+		a := v.file[0]
+		VMOVUPD(v.cell(1, 0), a)
+		if v.wide() {
+			VCMPPD(U8(predicate), v.cell(2, 0), a, reg.K1)
+			VMOVUPD_Z(v.one(), reg.K1, a)
+		} else {
+			VCMPPD(U8(predicate), v.cell(2, 0), a, a)
+			VANDPD(v.one(), a, a)
+		}
+		VMOVUPD(a, v.cell(0, 0))
+	}
+}
+
+// extreme is a maximum or minimum: in either order the processor's differ in zeros and NaN alone. join makes one zero of
+// two, and the sum is a NaN where one of them is.
+func extreme(of, join func(b, a, d reg.VecPhysical)) func(v vectors) {
+	return func(v vectors) {
+		a, b, d, other := v.file[0], v.file[1], v.file[2], v.file[3]
+		VMOVUPD(v.cell(1, 0), a)
+		VMOVUPD(v.cell(2, 0), b)
+		of(b, a, d)
+		of(a, b, other)
+		join(other, d, d)
+		VADDPD(b, a, other)
+		if v.wide() {
+			VCMPPD(U8(unordered), b, a, reg.K1)
+			VMOVUPD(other, reg.K1, d)
+		} else {
+			VCMPPD(U8(unordered), b, a, a)
+			VBLENDVPD(a, other, d, d)
+		}
+		VMOVUPD(d, v.cell(0, 0))
+	}
+}
+
+// rowset runs over the cells of two rows, four at a time and then one. R11, the fourth operand, counts.
+func rowset(v vectors) {
+	const unrolled = 4
+	a := v.file[unrolled]
+	VMOVUPD(v.cell(1, 0), a)
+	step := func(n int) {
+		for k := range n {
+			VMULPD(v.cell(2, k), a, v.file[k])
+			VMOVUPD(v.file[k], v.cell(0, k))
+		}
+		ADDQ(Imm(uint64(n*v.bytes/8)), arg[0])
+		ADDQ(Imm(uint64(n*v.bytes/8)), arg[2])
+	}
+	SUBL(Imm(unrolled), arg32[3])
+	JLT(LabelRef("rowsetrest"))
+	Label("rowsetfour")
+	step(unrolled)
+	SUBL(Imm(unrolled), arg32[3])
+	JGE(LabelRef("rowsetfour"))
+	Label("rowsetrest")
+	ADDL(Imm(unrolled), arg32[3])
+	JEQ(LabelRef("rowsetdone"))
+	Label("rowsetone")
+	step(1)
+	DECL(arg32[3])
+	JNE(LabelRef("rowsetone"))
+	Label("rowsetdone")
+}
+
+// row keeps a part of d in registers for all repetitions of the run: eight cells, then four, then single ones. R8 is d, RDX
+// how far in it the part is, R11 counts the cells that are left, R12 and R13 the repetitions.
+func row(v vectors) {
+	d, far, left := arg[0], reg.RDX, arg32[3]
+	MOVL(Mem{Base: code}, arg32[0])
+	MOVL(Mem{Base: code, Disp: 4}, left)
+	ADDQ(Imm(8), code)
+	XORL(reg.EDX, reg.EDX)
+	for _, n := range [3]int{8, 4, 1} {
+		name, end := fmt.Sprintf("row%d", n), fmt.Sprintf("row%dend", n)
+		Label(name)
+		CMPL(left, Imm(uint64(n)))
+		JLT(LabelRef(end))
+		for k := range n {
+			VMOVUPD(v.cell(0, k), v.file[k])
+		}
+		MOVQ(code, reg.R12)
+		MOVL(reg.ECX, reg.R13L)
+		Label(name + "term")
+		MOVL(Mem{Base: reg.R12}, arg32[1])
+		MOVL(Mem{Base: reg.R12, Disp: 4}, arg32[2])
+		ADDQ(far, arg[2])
+		VMOVUPD(v.cell(1, 0), v.file[8])
+		for k := range n {
+			VFMADD231PD(v.cell(2, k), v.file[8], v.file[k])
+		}
+		ADDQ(Imm(8), reg.R12)
+		DECL(reg.R13L)
+		JNE(LabelRef(name + "term"))
+		for k := range n {
+			VMOVUPD(v.file[k], v.cell(0, k))
+		}
+		ADDQ(Imm(uint64(n*v.bytes/8)), d)
+		ADDQ(Imm(uint64(n*v.bytes/8)), far)
+		SUBL(Imm(uint64(n)), left)
+		JMP(LabelRef(name))
+		Label(end)
+	}
+	LEAQ(Mem{Base: code, Index: reg.RCX, Scale: 8}, code)
 }
 
 // reduces are the operations that gather a run in one cell.
@@ -147,6 +296,11 @@ func interpreter(v vectors) {
 	RET()
 	for i, o := range operations {
 		Label(label(i + 1))
+		if o.name == "row" {
+			row(v)
+			next()
+			continue
+		}
 		loop := label(i + 1)
 		if reduces[o.name] {
 			loop += "loop"

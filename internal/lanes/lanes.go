@@ -9,8 +9,9 @@
 // operations round as IEEE 754 says, in an order fixed by the program, so that
 // the instruction sets agree bitwise.
 //
-// Besides arithmetic on cells there are operations on 4×4 blocks of cells: what
-// a block LDLᵀ factorisation and its solves are made of.
+// Besides arithmetic on cells there are operations on 4×4 blocks of cells, what
+// a block LDLᵀ factorisation and its solves are made of, and on rows of cells,
+// what the chain rule along many directions is made of.
 package lanes
 
 import (
@@ -58,6 +59,20 @@ const (
 	opBackward         // y L x: y −= Lᵀ·x
 	opLower            // y P z: y ← [I; M I]⁻¹ y, z = diag(D, S)⁻¹ y
 	opUpper            // x P: x ← [I; M I]⁻ᵀ x
+	opNeg              // d a: d = −a
+	opAbs              // d a: d = |a|
+	opLess             // d a b: d = 1 if a < b, else 0
+	opAtMost           // d a b: d = 1 if a ≤ b, else 0
+	opEqual            // d a b: d = 1 if a = b, else 0
+	opChoose           // d a b c: d = b if a ≠ 0 or NaN, else c
+	opMaximum          // d a b: d = the larger, NaN if one is, −0 being below 0
+	opMinimum          // d a b: d = the smaller likewise
+	opAnd              // d a b: the bits of both
+	opOr               // d a b: the bits of either
+	opShiftUp          // d a: the bits of a, 52 places up: those of an exponent from those of an integer
+	opShiftDown        // d a: the bits of a, 52 places down
+	opRow              // a x: d += a·x for n cells d and x each, rounded once
+	opRowSet           // d a x n: d = a·x for n cells likewise
 	opCount
 )
 
@@ -65,16 +80,23 @@ var operands = [opCount]int{
 	opAdd: 3, opSub: 3, opMul: 3, opFMA: 4, opFNMA: 4, opDiv: 3, opMax: 3, opMin: 3, opSqrt: 2, opFloor: 2,
 	opSelect: 4, opCopy: 2, opAbsMax: 1, opAbsSum: 1, opDot: 2, opMaxNegProduct: 2, opPivot: 3, opScale: 3,
 	opSymmetric: 3, opProduct: 3, opForward: 3, opBackward: 3, opLower: 3, opUpper: 2,
+	opNeg: 2, opAbs: 2, opLess: 3, opAtMost: 3, opEqual: 3, opChoose: 4, opMaximum: 3, opMinimum: 3,
+	opAnd: 3, opOr: 3, opShiftUp: 2, opShiftDown: 2, opRow: 2, opRowSet: 4,
 }
 
 // reduces tells the operations that gather all repetitions of a run in one
 // cell d, which stands before the repetitions' operands.
 var reduces = [opCount]bool{opAbsMax: true, opAbsSum: true, opDot: true, opMaxNegProduct: true}
 
+// counts is the operand of opRowSet that is a number of cells and no cell. All repetitions of a run of opRow are of one row d, of
+// as many cells as the run's: it stays in registers for as long.
+const counts = 3
+
 // run is one operation with the operands of all its repetitions.
 type run struct {
 	op   op
-	head Ref // d of an operation that reduces, else 0
+	head Ref // d of an operation that reduces or of opRow, else 0
+	row  int // cells of opRow's row
 	args []Ref
 }
 
@@ -103,10 +125,19 @@ func (p *Program) Flops() int {
 	each := [opCount]int{
 		opAdd: 1, opSub: 1, opMul: 1, opFMA: 2, opFNMA: 2, opDiv: 1, opMax: 1, opMin: 1, opSqrt: 1, opFloor: 1,
 		opAbsMax: 1, opAbsSum: 1, opDot: 2, opMaxNegProduct: 2, opPivot: 40, opScale: 56, opSymmetric: 80,
-		opProduct: 128, opForward: 32, opBackward: 32, opLower: 20, opUpper: 8,
+		opProduct: 128, opForward: 32, opBackward: 32, opLower: 20, opUpper: 8, opMaximum: 1, opMinimum: 1,
+		opLess: 1, opAtMost: 1, opEqual: 1,
 	}
 	n := 0
 	for _, r := range p.runs {
+		switch r.op {
+		case opRow:
+			n += 2 * r.row * len(r.args) / operands[r.op]
+		case opRowSet:
+			for i := counts; i < len(r.args); i += operands[r.op] {
+				n += int(r.args[i])
+			}
+		}
 		n += each[r.op] * len(r.args) / operands[r.op]
 	}
 	return n
@@ -118,10 +149,17 @@ func (p *Program) code(width int) []uint32 {
 	var out []uint32
 	for _, r := range p.runs {
 		out = append(out, uint32(r.op), uint32(len(r.args)/operands[r.op]))
-		if reduces[r.op] {
+		if reduces[r.op] || r.op == opRow {
 			out = append(out, uint32(r.head)*uint32(width))
 		}
-		for _, a := range r.args {
+		if r.op == opRow {
+			out = append(out, uint32(r.row))
+		}
+		for i, a := range r.args {
+			if r.op == opRowSet && i%operands[r.op] == counts {
+				out = append(out, uint32(a))
+				continue
+			}
 			out = append(out, uint32(a)*uint32(width))
 		}
 	}

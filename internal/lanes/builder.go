@@ -200,6 +200,69 @@ func (b *Builder) Floor(x Col) Col { return b.fresh(opFloor, x) }
 // Select returns y where x < 0 and z elsewhere.
 func (b *Builder) Select(x, y, z Col) Col { return b.fresh(opSelect, x, y, z) }
 
+// Neg returns −x.
+func (b *Builder) Neg(x Col) Col { return b.fresh(opNeg, x) }
+
+// Abs returns |x|.
+func (b *Builder) Abs(x Col) Col { return b.fresh(opAbs, x) }
+
+// Less returns 1 where x < y, and 0 elsewhere.
+func (b *Builder) Less(x, y Col) Col { return b.fresh(opLess, x, y) }
+
+// AtMost returns 1 where x ≤ y, and 0 elsewhere.
+func (b *Builder) AtMost(x, y Col) Col { return b.fresh(opAtMost, x, y) }
+
+// Equal returns 1 where x = y, and 0 elsewhere.
+func (b *Builder) Equal(x, y Col) Col { return b.fresh(opEqual, x, y) }
+
+// Choose returns y where x is not 0, as a NaN is not, and z elsewhere.
+func (b *Builder) Choose(x, y, z Col) Col { return b.fresh(opChoose, x, y, z) }
+
+// Maximum returns the larger of x and y, NaN where one is; −0 is below 0.
+func (b *Builder) Maximum(x, y Col) Col { return b.fresh(opMaximum, x, y) }
+
+// Minimum returns the smaller likewise.
+func (b *Builder) Minimum(x, y Col) Col { return b.fresh(opMinimum, x, y) }
+
+// And returns the bits that x and y share.
+func (b *Builder) And(x, y Col) Col { return b.fresh(opAnd, x, y) }
+
+// Or returns the bits that x or y has.
+func (b *Builder) Or(x, y Col) Col { return b.fresh(opOr, x, y) }
+
+// ShiftUp returns the bits of x, 52 places up.
+func (b *Builder) ShiftUp(x Col) Col { return b.fresh(opShiftUp, x) }
+
+// ShiftDown returns the bits of x, 52 places down.
+func (b *Builder) ShiftDown(x Col) Col { return b.fresh(opShiftDown, x) }
+
+// Row adds a·x to the row d, both of n consecutive cells of the layout. Neither a nor x has a cell of d. Those of one row behind one
+// another cost less.
+func (b *Builder) Row(d, a, x Ref, n int) {
+	if (d|x)&temporaryBit != 0 {
+		panic("lanes: a row of temporary cells")
+	}
+	if n == 0 {
+		return
+	}
+	last := len(b.runs) - 1
+	if last < 0 || b.runs[last].op != opRow || b.runs[last].head != d || b.runs[last].row != n {
+		b.runs = append(b.runs, run{op: opRow, head: d, row: n})
+		last++
+	}
+	b.runs[last].args = append(b.runs[last].args, a, x)
+}
+
+// RowSet writes d = a·x likewise; x may be d.
+func (b *Builder) RowSet(d, a, x Ref, n int) {
+	if (d|x)&temporaryBit != 0 {
+		panic("lanes: a row of temporary cells")
+	}
+	if n > 0 {
+		b.emit(opRowSet, 1, Col{d}, Col{a}, Col{x}, Col{Ref(n)})
+	}
+}
+
 // SetAdd writes d = x + y; the other Set methods likewise.
 func (b *Builder) SetAdd(d, x, y Col) { b.emit(opAdd, len(d), d, x, y) }
 

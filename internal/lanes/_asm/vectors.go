@@ -58,7 +58,11 @@ func (v vectors) constants() {
 }
 
 const (
-	lessThan  = 0x11 // ordered, quiet
+	equalTo   = 0x00 // ordered, quiet, as the next two
+	lessThan  = 0x11
+	atMost    = 0x12
+	notEqual  = 0x04 // or unordered
+	unordered = 0x03
 	roundDown = 0x09
 )
 

@@ -1,11 +1,11 @@
 // Command asm writes the interpreters of lane programs. It is a module of its own
 // so that the generator's dependencies stay out of the project's.
 //
-//	go run . -isa avx512 -out ../internal/lanes/run_avx512_amd64.s
+//	go run . -isa avx512 -out ../run_avx512_amd64.s
 //
-// What each operation computes is written in internal/lanes/lanes.go and
+// What each operation computes is written in lanes.go and
 // generic.go; operations are numbered as there. Regenerate with
-// `go generate ./...` in domains/opf/acopf.
+// `go generate` in internal/lanes.
 package main
 
 import (

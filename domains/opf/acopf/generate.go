@@ -1,6 +1,0 @@
-package acopf
-
-//go:generate -command asm go run -C _asm .
-//go:generate asm -isa avx512 -out ../internal/lanes/run_avx512_amd64.s
-//go:generate asm -isa avx2 -out ../internal/lanes/run_avx2_amd64.s
-//go:generate asm -isa avx2half -out ../internal/lanes/run_avx2half_amd64.s

@@ -1,0 +1,667 @@
+package gotrace
+
+import (
+	"errors"
+	"fmt"
+	"go/token"
+	"go/types"
+	"math"
+	"slices"
+
+	"golang.org/x/tools/go/ssa"
+
+	"github.com/gpc-engine/gpc/program"
+)
+
+// Bounds of what is run: beyond them a loop or recursion is taken for one that does not end.
+const (
+	maxSteps = 200e6
+	maxDepth = 500
+	maxForks = 200     // branches on numbers, each within an arm of the one before
+	maxTrace = 1 << 20 // operations of a function
+)
+
+// machine runs functions.
+type machine struct {
+	p       *Package
+	to      *program.Builder // nil: numbers do not depend on inputs yet
+	globals map[*ssa.Global]*value
+	begun   map[*ssa.Package]bool
+	codes   map[*ssa.Function]*code
+	frames  []*frame
+	steps   int
+	// Within an arm of a branch, what was written is undone and merged at its end.
+	forks        int
+	undo         []written
+	initialising int
+}
+
+type written struct {
+	at  *value
+	old value
+}
+
+// code is a function with its values numbered.
+type code struct {
+	slots  int
+	params []int
+	free   []int
+	blocks []block
+	joins  []int // of each block: where the ways from it meet again, -1 at the function's end
+}
+
+type block struct {
+	phis  []step
+	steps []step
+	preds []*ssa.BasicBlock
+}
+
+// step is an instruction with where its operands and result are.
+type step struct {
+	in   ssa.Instruction
+	args []operand
+	into int // -1: no result
+}
+
+// operand is a slot, or a value of the program text.
+type operand struct {
+	slot int // -1: of
+	of   ssa.Value
+	lit  value
+}
+
+type frame struct {
+	fn     *ssa.Function
+	code   *code
+	slots  []value
+	at     ssa.Instruction
+	defers []func()
+}
+
+func newMachine(p *Package) *machine {
+	return &machine{p: p, globals: map[*ssa.Global]*value{}, begun: map[*ssa.Package]bool{}, codes: map[*ssa.Function]*code{}}
+}
+
+// run calls f, and turns what cannot be followed into an error.
+func (x *machine) run(f func()) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *Error:
+			err = p
+		case error: // of this package's own: a case that it forgot
+			var e *Error
+			if inner := x.run(func() { x.fail("this is not followed (%v)", p) }); !errors.As(inner, &e) {
+				panic(p)
+			}
+			err = e
+		default:
+			panic(p)
+		}
+		x.frames = x.frames[:0]
+		for _, w := range slices.Backward(x.undo) { // of an arm that was not finished
+			*w.at = w.old
+		}
+		x.undo, x.forks, x.initialising = nil, 0, 0
+	}()
+	f()
+	return nil
+}
+
+// fail ends the run with an error at the instruction that runs.
+func (x *machine) fail(format string, a ...any) { x.failAt(token.Position{}, format, a...) }
+
+// failAt is fail at a place, if it is one.
+func (x *machine) failAt(at token.Position, format string, a ...any) {
+	e := &Error{Pos: at, Msg: fmt.Sprintf(format, a...)}
+	for i := len(x.frames) - 1; i >= 0; i-- {
+		f := x.frames[i]
+		e.In = append(e.In, f.fn.Name())
+		if !e.Pos.IsValid() && f.at != nil {
+			e.Pos = x.position(f.at)
+		}
+	}
+	if len(e.In) > 4 {
+		e.In = e.In[:4]
+	}
+	panic(e)
+}
+
+// position is that of an instruction, or of what is nearest before it.
+func (x *machine) position(in ssa.Instruction) token.Position {
+	files := x.p.prog.Fset
+	if branch, ok := in.(*ssa.If); ok && branch.Cond.Pos().IsValid() {
+		return files.Position(branch.Cond.Pos())
+	}
+	if in.Pos().IsValid() {
+		return files.Position(in.Pos())
+	}
+	best := token.NoPos
+	for _, other := range in.Block().Instrs {
+		if other.Pos().IsValid() {
+			best = other.Pos()
+		}
+		for _, o := range other.Operands(nil) {
+			if *o != nil && (*o).Pos().IsValid() && !best.IsValid() {
+				best = (*o).Pos()
+			}
+		}
+		if other == in {
+			break
+		}
+	}
+	return files.Position(best)
+}
+
+// place is where the innermost function is.
+func (x *machine) place() token.Position {
+	for i := len(x.frames) - 1; i >= 0; i-- {
+		if f := x.frames[i]; f.at != nil {
+			if p := x.position(f.at); p.IsValid() {
+				return p
+			}
+		}
+	}
+	return token.Position{}
+}
+
+// compiled numbers the values of a function.
+func (x *machine) compiled(fn *ssa.Function) *code {
+	if c := x.codes[fn]; c != nil {
+		return c
+	}
+	c := &code{joins: joins(fn)}
+	slot := map[ssa.Value]int{}
+	number := func(v ssa.Value) int {
+		slot[v] = c.slots
+		c.slots++
+		return c.slots - 1
+	}
+	for _, p := range fn.Params {
+		c.params = append(c.params, number(p))
+	}
+	for _, p := range fn.FreeVars {
+		c.free = append(c.free, number(p))
+	}
+	for _, b := range fn.Blocks {
+		for _, in := range b.Instrs {
+			if v, ok := in.(ssa.Value); ok {
+				number(v)
+			}
+		}
+	}
+	for _, b := range fn.Blocks {
+		var out block
+		out.preds = b.Preds
+		for _, in := range b.Instrs {
+			s := step{in: in, into: -1}
+			if v, ok := in.(ssa.Value); ok {
+				s.into = slot[v]
+			}
+			for _, o := range in.Operands(nil) {
+				arg := operand{slot: -1}
+				switch v := (*o).(type) {
+				case nil:
+				case *ssa.Const:
+					arg.lit = literal(v)
+				case *ssa.Function:
+					arg.lit = &closure{fn: v}
+				case *ssa.Builtin:
+					arg.lit = v
+				case *ssa.Global:
+					arg.of = v
+				default:
+					arg.slot = slot[v]
+				}
+				s.args = append(s.args, arg)
+			}
+			if _, ok := in.(*ssa.Phi); ok {
+				out.phis = append(out.phis, s)
+			} else {
+				out.steps = append(out.steps, s)
+			}
+		}
+		c.blocks = append(c.blocks, out)
+	}
+	x.codes[fn] = c
+	return c
+}
+
+// joins are the immediate postdominators of a function's blocks, -1 for its end.
+func joins(fn *ssa.Function) []int {
+	n := len(fn.Blocks)
+	after := make([][]bool, n) // the postdominators of each
+	for i, b := range fn.Blocks {
+		after[i] = make([]bool, n)
+		for j := range n {
+			after[i][j] = len(b.Succs) > 0 || i == j
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		for i := n - 1; i >= 0; i-- {
+			if len(fn.Blocks[i].Succs) == 0 {
+				continue
+			}
+			for j := range n {
+				all := true
+				for _, s := range fn.Blocks[i].Succs {
+					all = all && after[s.Index][j]
+				}
+				if v := all || i == j; v != after[i][j] {
+					after[i][j], changed = v, true
+				}
+			}
+		}
+	}
+	count := make([]int, n)
+	for i := range n {
+		for _, v := range after[i] {
+			if v {
+				count[i]++
+			}
+		}
+	}
+	out := make([]int, n)
+	for i := range n {
+		out[i] = -1
+		for j := range n { // the nearest is the one with the most of its own
+			if i != j && after[i][j] && (out[i] < 0 || count[j] > count[out[i]]) {
+				out[i] = j
+			}
+		}
+	}
+	return out
+}
+
+// operand's value.
+func (x *machine) arg(f *frame, o *operand) value {
+	switch {
+	case o.slot >= 0:
+		return f.slots[o.slot]
+	case o.of != nil:
+		return x.global(o.of.(*ssa.Global))
+	}
+	return o.lit
+}
+
+// global is a variable of a package, which is initialised before its first use.
+func (x *machine) global(g *ssa.Global) *value {
+	if at, ok := x.globals[g]; ok {
+		return at
+	}
+	if !x.begun[g.Pkg] {
+		x.begun[g.Pkg] = true
+		begin := g.Pkg.Func("init")
+		sourced := begin != nil && begin.Blocks != nil
+		for _, m := range g.Pkg.Members {
+			if h, ok := m.(*ssa.Global); ok {
+				at := new(value)
+				if *at = zero(h.Type().(*types.Pointer).Elem()); !sourced {
+					*at = unknown{why: "the variable " + h.RelString(nil) + ", of a package whose source is not here,"}
+				}
+				x.globals[h] = at
+			}
+		}
+		if sourced {
+			forks, undo := x.forks, x.undo
+			x.forks, x.undo = 0, nil
+			x.initialising++
+			x.call(&closure{fn: begin}, nil)
+			x.initialising--
+			x.forks, x.undo = forks, undo
+		}
+	}
+	at, ok := x.globals[g]
+	if !ok {
+		at = new(value)
+		*at = zero(g.Type().(*types.Pointer).Elem())
+		x.globals[g] = at
+	}
+	return at
+}
+
+func (x *machine) store(at *value, v value) {
+	if x.forks > 0 {
+		x.undo = append(x.undo, written{at, *at})
+	}
+	*at = v
+}
+
+// assign stores entry by entry, so that pointers into *at stay good.
+func (x *machine) assign(at *value, v value) {
+	each := func(to, from []value) {
+		for i := range from {
+			x.assign(&to[i], from[i])
+		}
+	}
+	switch v := v.(type) {
+	case fields:
+		if w, ok := (*at).(fields); ok {
+			each(w, v)
+			return
+		}
+	case array:
+		if w, ok := (*at).(array); ok {
+			each(w, v)
+			return
+		}
+	}
+	x.store(at, copied(v))
+}
+
+// call runs a function.
+func (x *machine) call(c *closure, args []value) value {
+	if c == nil || c.fn == nil {
+		x.fail("call of a nil function")
+	}
+	if v, ok := x.operation(c.fn, args); ok {
+		return v
+	}
+	fn := c.fn
+	if fn.Blocks == nil {
+		return x.without(fn, args)
+	}
+	if len(x.frames) > maxDepth {
+		x.fail("more than %d calls within one another: a recursion whose end depends on a number?", maxDepth)
+	}
+	code := x.compiled(fn)
+	f := &frame{fn: fn, code: code, slots: make([]value, code.slots)}
+	for i, s := range code.params {
+		f.slots[s] = args[i]
+	}
+	for i, s := range code.free {
+		f.slots[s] = c.free[i]
+	}
+	x.frames = append(x.frames, f)
+	_, result, _ := x.blocks(f, 0, nil, nil, -1)
+	x.frames = x.frames[:len(x.frames)-1]
+	return result
+}
+
+// blocks runs from block b, come to from prev, or with the phis given, to the beginning of block stop, whose
+// phis it returns, or to the function's end.
+func (x *machine) blocks(f *frame, b int, prev *ssa.BasicBlock, phis []value, stop int) (at []value, result value, ended bool) {
+	for {
+		code := &f.code.blocks[b]
+		if phis == nil {
+			phis = x.phis(f, code, prev)
+			if b == stop && prev != nil {
+				return phis, nil, false
+			}
+		}
+		for i, s := range code.phis {
+			f.slots[s.into] = phis[i]
+		}
+		phis = nil
+		next := -1
+	steps:
+		for i := range code.steps {
+			s := &code.steps[i]
+			f.at = s.in
+			if x.steps++; x.steps > maxSteps {
+				x.fail("more than %g steps: a loop whose end depends on a number?", float64(maxSteps))
+			}
+			switch in := s.in.(type) {
+			case *ssa.Jump:
+				next = in.Block().Succs[0].Index
+				break steps
+			case *ssa.Return:
+				switch len(s.args) {
+				case 0:
+					return nil, nil, true
+				case 1:
+					return nil, copied(x.arg(f, &s.args[0])), true
+				}
+				all := make(tuple, len(s.args))
+				for k := range s.args {
+					all[k] = copied(x.arg(f, &s.args[k]))
+				}
+				return nil, all, true
+			case *ssa.If:
+				succs := in.Block().Succs
+				switch c := x.arg(f, &s.args[0]).(type) {
+				case bool:
+					next = succs[1].Index
+					if c {
+						next = succs[0].Index
+					}
+				case unknown:
+					x.fail("a branch on %s", c.why)
+				case truth:
+					join := f.code.joins[b]
+					merged, result := x.fork(f, c, in, join)
+					if join < 0 {
+						return nil, result, true
+					}
+					if join == stop {
+						return merged, nil, false
+					}
+					phis, next = merged, join
+				default:
+					x.fail("a branch on %s", kind(c))
+				}
+				break steps
+			case *ssa.Panic:
+				if x.forks > 0 {
+					x.fail("a panic that a branch on a number may lead to")
+				}
+				x.fail("a panic")
+			default:
+				x.instruction(f, s)
+			}
+		}
+		prev = f.fn.Blocks[b]
+		b = next
+	}
+}
+
+// phis are the values that a block begins with, come to from prev.
+func (x *machine) phis(f *frame, b *block, prev *ssa.BasicBlock) []value {
+	values := make([]value, len(b.phis))
+	if len(values) == 0 {
+		return values
+	}
+	for k, p := range b.preds {
+		if p == prev {
+			for i := range b.phis {
+				values[i] = x.arg(f, &b.phis[i].args[k])
+			}
+			return values
+		}
+	}
+	x.fail("a block without the one before it")
+	return nil
+}
+
+// fork runs both arms of a branch to where they meet, and selects what they leave.
+func (x *machine) fork(f *frame, c truth, in *ssa.If, join int) (phis []value, result value) {
+	if x.forks >= maxForks {
+		x.fail("%d branches on numbers within one another: a loop whose end depends on a number?", maxForks)
+	}
+	type arm struct {
+		phis   []value
+		result value
+		wrote  map[*value]value
+	}
+	var arms [2]arm
+	var order []*value
+	before := map[*value]value{}
+	slots, defers := f.slots, f.defers
+	for i := range arms {
+		f.slots = append([]value{}, slots...)
+		f.defers = append([]func(){}, defers...)
+		mark := len(x.undo)
+		x.forks++
+		at, result, ended := x.blocks(f, in.Block().Succs[i].Index, in.Block(), nil, join)
+		x.forks--
+		if join >= 0 && ended {
+			x.fail("a function that ends in one arm of a branch on a number and goes on in the other")
+		}
+		a := arm{at, result, map[*value]value{}}
+		for _, w := range x.undo[mark:] {
+			a.wrote[w.at] = *w.at
+		}
+		for k := len(x.undo) - 1; k >= mark; k-- {
+			*x.undo[k].at = x.undo[k].old
+		}
+		for _, w := range x.undo[mark:] {
+			if _, ok := before[w.at]; !ok {
+				before[w.at] = *w.at
+				order = append(order, w.at)
+			}
+		}
+		x.undo = x.undo[:mark]
+		arms[i] = a
+	}
+	f.slots, f.defers, f.at = slots, defers, in
+	for _, at := range order {
+		v := [2]value{before[at], before[at]}
+		for i := range arms {
+			if w, ok := arms[i].wrote[at]; ok {
+				v[i] = w
+			}
+		}
+		x.store(at, x.merge(c, v[0], v[1]))
+	}
+	if join < 0 {
+		return nil, x.merge(c, arms[0].result, arms[1].result)
+	}
+	phis = make([]value, len(arms[0].phis))
+	for i := range phis {
+		phis[i] = x.merge(c, arms[0].phis[i], arms[1].phis[i])
+	}
+	return phis, nil
+}
+
+const dualPath = "github.com/gpc-engine/gpc/domain/dual"
+
+// operations are functions of package math, and of package dual.
+var operations = map[string]program.Op{
+	"Sin": program.Sin, "Cos": program.Cos, "Tan": program.Tan, "Asin": program.Asin, "Acos": program.Acos, "Atan": program.Atan,
+	"Sinh": program.Sinh, "Cosh": program.Cosh, "Tanh": program.Tanh, "Exp": program.Exp, "Log": program.Log, "Sqrt": program.Sqrt,
+	"Abs": program.Abs, "Floor": program.Floor, "Pow": program.Pow, "Atan2": program.Atan2, "Hypot": program.Hypot, "Max": program.Max, "Min": program.Min,
+}
+
+// operation is the call of a function that is an operation.
+func (x *machine) operation(fn *ssa.Function, a []value) (value, bool) {
+	if origin := fn.Origin(); origin != nil {
+		fn = origin
+	}
+	if fn.Object() == nil || fn.Object().Pkg() == nil || fn.Signature.Recv() != nil || fn.Parent() != nil {
+		return nil, false
+	}
+	of := fn.Object().Pkg().Path()
+	if of != "math" && of != dualPath {
+		return nil, false
+	}
+	for _, v := range a {
+		if u, ok := v.(unknown); ok {
+			return u, true
+		}
+	}
+	if o, ok := operations[fn.Name()]; ok {
+		return x.apply(o, a...), true
+	}
+	switch fn.Name() {
+	case "Sincos":
+		return tuple{x.apply(program.Sin, a[0]), x.apply(program.Cos, a[0])}, true
+	case "Inf":
+		return math.Inf(int(a[0].(int64))), true
+	case "NaN":
+		return math.NaN(), true
+	case "Ceil":
+		return x.apply(program.Neg, x.apply(program.Floor, x.apply(program.Neg, a[0]))), true
+	case "IsNaN":
+		return x.not(x.compare(program.Equal, a[0], a[0])), true
+	}
+	if of == "math" {
+		return nil, false
+	}
+	switch fn.Name() {
+	case "Div":
+		return x.apply(program.Div, a...), true
+	case "Const", "Value":
+		if _, ok := a[0].(symbol); ok {
+			return x.apply(program.Detach, a[0]), true
+		}
+		return a[0], true
+	case "Less":
+		return x.compare(program.Less, a[0], a[1]), true
+	}
+	return nil, false
+}
+
+// without calls a function whose source is not here: one that is known by name, or its results, and what it may write, are
+// unknown.
+func (x *machine) without(fn *ssa.Function, args []value) value {
+	if v, ok := x.native(fn, args); ok {
+		return v
+	}
+	if fn.Name() == "init" {
+		return nil
+	}
+	why := "the result of " + fn.String() + ", whose source is not here,"
+	name := fn.Name()
+	if origin := fn.Origin(); origin != nil {
+		name = origin.Name()
+	}
+	if reason, ok := x.p.missing[name]; ok {
+		why = "the result of " + name + ", which is not followed (" + reason + "),"
+	}
+	return x.lost(fn, args, why)
+}
+
+// lost is what is left of a call that cannot be run.
+func (x *machine) lost(fn *ssa.Function, args []value, why string) value {
+	for _, v := range args {
+		x.spoil(v, why)
+	}
+	switch n := fn.Signature.Results().Len(); n {
+	case 0:
+		return nil
+	case 1:
+		return unknown{why, x.place()}
+	default:
+		all := make(tuple, n)
+		for i := range all {
+			all[i] = unknown{why, x.place()}
+		}
+		return all
+	}
+}
+
+// spoil makes unknown what a function could write through a value.
+func (x *machine) spoil(v value, why string) {
+	switch v := v.(type) {
+	case *value:
+		if v == nil {
+			return
+		}
+		if _, ok := (*v).(unknown); !ok {
+			old := *v
+			x.store(v, unknown{why, x.place()})
+			x.spoil(old, why)
+		}
+	case []value:
+		for i := range v {
+			x.spoil(&v[i], why)
+		}
+	case fields:
+		for i := range v {
+			x.spoil(v[i], why)
+		}
+	case array:
+		for i := range v {
+			x.spoil(v[i], why)
+		}
+	case boxed:
+		x.spoil(v.v, why)
+	case *closure:
+		if v != nil {
+			for _, f := range v.free {
+				x.spoil(f, why)
+			}
+		}
+	}
+}

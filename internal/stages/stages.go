@@ -1,0 +1,390 @@
+// Package stages evaluates one decision of a system with its derivatives at several points at once, in the lanes of vectors: the step, what
+// it costs and the margins that it keeps, the first derivatives of all of them, and the second ones of a weighted sum.
+//
+// The central type is Code, made of a system's program. Only its functions are programs; the chain rule through the integrator is
+// written in operations on rows, a row being the derivatives of one number along all directions: the program of a whole
+// step would be several times as long.
+package stages
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/lanes/programs"
+	"github.com/gpc-engine/gpc/program"
+)
+
+// System is what a decision is made of: the functions ode, step, objectives, margins and escape of a program, as domain/equations names
+// them. Where there is ode, the step is Substeps classical Runge–Kutta steps of order 4 over Span together.
+type System struct {
+	Program  *program.Program
+	Span     float64
+	Substeps int
+	// The margins are those of the decision, then of so many steps of the escape after it, whose action is clipped to the box;
+	// entries of Lo and Hi that are infinite do not bound.
+	EscapeSteps int
+	Lo, Hi      []float64
+}
+
+// Code is a system ready to run.
+type Code struct {
+	sizes     Sizes
+	layout    lanes.Layout
+	constants *programs.Constants
+
+	blocks    []*block // the decision's step, then the escape's
+	j         lanes.Col
+	jBy       []lanes.Ref
+	w, lambda lanes.Col
+	hessian   []lanes.Ref // rows of the lower triangle
+
+	programs []*lanes.Program
+	// indices of programs in the order in which they run
+	linear, curvature []int
+}
+
+// block is a step with the margins that it has to keep.
+type block struct {
+	s, c, u      lanes.Col
+	in           []direction // of s, c and u
+	next, after  lanes.Col
+	nextBy       []lanes.Ref
+	afterBy      []lanes.Ref
+	m, z         lanes.Col
+	mBy          []lanes.Ref
+	toNext       lanes.Col // adjoint of next
+	toAfter      lanes.Col // adjoint of after
+	toIn         lanes.Col // adjoint of s, c and u, of the escape's steps alone
+	values       []lanes.Col
+	along        [][]direction // of the integrator's stages: s, c and u
+	contextMoves []bool        // by after
+}
+
+// Sizes are the numbers of states, of the context, of actions, objectives and margins, those of the escape's steps among them, and of
+// directions.
+type Sizes struct{ S, C, U, J, M, N int }
+
+// Sizes are those of the system.
+func (k *Code) Sizes() Sizes { return k.sizes }
+
+// direction is how an input moves along the directions: as one of them, or as a row of derivatives.
+type direction struct {
+	unit bool
+	k    int       // the direction it is
+	row  lanes.Ref // else
+	none bool      // it does not move
+}
+
+// maker is what a Code is made with.
+type maker struct {
+	*Code
+	builders []*lanes.Builder // of the programs, which get their cells once all that outlives one has its own
+	nothing  lanes.Ref        // a row that nothing writes: zeros
+	half     []lanes.Ref      // rows for curve
+}
+
+// New makes the code for directions by, entries of (s, c, u).
+func New(y System, by []int) (*Code, error) {
+	f, err := functionsOf(y)
+	if err != nil {
+		return nil, err
+	}
+	k := &Code{sizes: f.sizes}
+	k.sizes.N = len(by)
+	k.constants = programs.NewConstants(&k.layout)
+	n := k.sizes
+	for a, b := range by {
+		if b < 0 || b >= n.S+n.C+n.U || slices.Contains(by[:a], b) {
+			return nil, fmt.Errorf("stages: directions %v, want entries of %d, none twice", by, n.S+n.C+n.U)
+		}
+	}
+	x := &maker{Code: k, nothing: k.rows(1)[0]}
+	x.half = x.rows(n.S + n.C + n.U + n.S)
+	k.j, k.jBy = k.layout.New(n.J), k.rows(n.J)
+	k.w, k.lambda = k.layout.New(n.J), k.layout.New(n.S+n.C)
+	k.hessian = k.rows(n.N)
+	each := n.M / (1 + y.EscapeSteps)
+	for t := range 1 + y.EscapeSteps {
+		b := &block{u: k.layout.New(n.U), m: k.layout.New(each), z: k.layout.New(each), mBy: k.rows(each)}
+		b.next, b.nextBy, b.after, b.afterBy = k.layout.New(n.S), k.rows(n.S), k.layout.New(n.C), k.rows(n.C)
+		b.toNext, b.toAfter, b.toIn = k.layout.New(n.S), k.layout.New(n.C), k.layout.New(n.S+n.C+n.U)
+		if t == 0 {
+			b.s, b.c = k.layout.New(n.S), k.layout.New(n.C)
+			for a := range n.S + n.C + n.U {
+				q := slices.Index(by, a)
+				b.in = append(b.in, direction{unit: q >= 0, k: q, none: q < 0})
+			}
+		} else {
+			before := k.blocks[t-1]
+			b.s, b.c = before.next, before.after
+			for _, r := range before.nextBy {
+				b.in = append(b.in, direction{row: r})
+			}
+			for i, r := range before.afterBy {
+				b.in = append(b.in, direction{row: r, none: !before.contextMoves[i]})
+			}
+			for _, r := range k.rows(n.U) {
+				b.in = append(b.in, direction{row: r})
+			}
+		}
+		b.contextMoves = f.moves(b.in)
+		k.blocks = append(k.blocks, b)
+	}
+	x.write(y, f)
+	for _, b := range x.builders {
+		k.programs = append(k.programs, b.Program())
+	}
+	return k, nil
+}
+
+func (k *Code) rows(n int) []lanes.Ref {
+	rows := make([]lanes.Ref, n)
+	for i := range rows {
+		if k.sizes.N > 0 {
+			rows[i] = k.layout.New(k.sizes.N)[0]
+		}
+	}
+	return rows
+}
+
+// glue writes a program of its own, and returns its index.
+func (x *maker) glue(write func(b *lanes.Builder)) int {
+	b := lanes.NewBuilder(&x.layout)
+	write(b)
+	x.builders = append(x.builders, b)
+	return len(x.builders) - 1
+}
+
+// function is a program's function whose inputs and outputs have cells.
+type function struct {
+	in, out lanes.Col
+	program int
+}
+
+// function gives the outputs of f cells. The first values of them are exact, the others derivatives.
+func (x *maker) function(f *program.Function, in lanes.Col, values int) function {
+	g := function{in: in, out: x.layout.New(f.Results())}
+	code := programs.New(x.constants)
+	inputs := make([]programs.Value, len(in))
+	for i, at := range in {
+		inputs[i] = code.Cell(at)
+	}
+	results := code.Function(f, inputs)
+	g.program = x.glue(func(b *lanes.Builder) {
+		for i, at := range code.Emit(b, results[:values], results[values:]) {
+			b.Copy(g.out[i:i+1], lanes.Col{at})
+		}
+	})
+	return g
+}
+
+// entry is a derivative by an input: a matrix's entry that is not zero.
+type entry struct {
+	row, col int
+	at       lanes.Ref
+	one      bool // it is the constant 1
+}
+
+// entries are those of a derivative whose matrix begins at the output's cell from.
+func entries(s *program.Sparse, out lanes.Col, from int) []entry {
+	list := make([]entry, len(s.Rows))
+	for i := range list {
+		op, _, c := s.Operation(s.Result(from + i))
+		list[i] = entry{s.Rows[i], s.Cols[i], out[from+i], op == program.Const && c == 1}
+	}
+	return list
+}
+
+// zero makes rows of zeros.
+func (x *maker) zero(b *lanes.Builder, rows ...lanes.Ref) {
+	for _, r := range rows {
+		b.RowSet(r, x.constants.Of(1), x.nothing, x.sizes.N)
+	}
+}
+
+// product writes matrix · directions of its inputs into rows, the matrix row after row, and returns the rows: where one is
+// that of an input, it is that.
+func (x *maker) product(b *lanes.Builder, rows []lanes.Ref, matrix []entry, inputs []direction) []lanes.Ref {
+	out := slices.Clone(rows)
+	for i, row := range rows {
+		var moved []entry
+		units := 0
+		for _, e := range matrix {
+			d := inputs[e.col]
+			if e.row != i || d.none {
+				continue
+			}
+			if d.unit {
+				units++
+			}
+			moved = append(moved, e)
+		}
+		if len(moved) == 1 && units == 0 && moved[0].one {
+			out[i] = inputs[moved[0].col].row
+			continue
+		}
+		if units == len(moved) {
+			x.zero(b, row)
+		}
+		begun := false
+		for _, e := range moved {
+			if d := inputs[e.col]; !d.unit && !begun {
+				b.RowSet(row, e.at, d.row, x.sizes.N)
+				begun = true
+			} else if !d.unit {
+				b.Row(row, e.at, d.row, x.sizes.N)
+			}
+		}
+		for _, e := range moved {
+			if d := inputs[e.col]; d.unit {
+				at := lanes.Col{row + lanes.Ref(d.k)}
+				b.SetAdd(at, at, lanes.Col{e.at})
+			}
+		}
+	}
+	return out
+}
+
+// productInto is product without exceptions.
+func (x *maker) productInto(b *lanes.Builder, rows []lanes.Ref, matrix []entry, inputs []direction) {
+	for i, r := range x.product(b, rows, matrix, inputs) {
+		if r != rows[i] {
+			b.RowSet(rows[i], x.constants.Of(1), r, x.sizes.N)
+		}
+	}
+}
+
+// curve adds the lower triangle of directionsᵀ · matrix · directions to the Hessian, the matrix being a lower triangle.
+func (x *maker) curve(b *lanes.Builder, matrix []entry, inputs []direction) {
+	var order []int
+	of := map[int][]entry{} // of each row of the whole matrix
+	put := func(row, col int, at lanes.Ref) {
+		if of[row] == nil {
+			order = append(order, row)
+		}
+		of[row] = append(of[row], entry{row: len(order) - 1, col: col, at: at})
+	}
+	for _, e := range matrix {
+		if inputs[e.row].none || inputs[e.col].none {
+			continue
+		}
+		put(e.row, e.col, e.at)
+		if e.row != e.col {
+			put(e.col, e.row, e.at)
+		}
+	}
+	var whole []entry
+	for k, row := range order {
+		for _, e := range of[row] {
+			whole = append(whole, entry{row: k, col: e.col, at: e.at})
+		}
+	}
+	half := x.product(b, x.half[:len(order)], whole, inputs)
+	one := x.constants.Of(1)
+	for q := range x.sizes.N { // a row of the Hessian stays in registers
+		for k, row := range order {
+			switch d := inputs[row]; {
+			case !d.unit:
+				b.Row(x.hessian[q], d.row+lanes.Ref(q), half[k], q+1)
+			case d.k == q:
+				b.Row(x.hessian[q], one, half[k], q+1)
+			}
+		}
+	}
+}
+
+// Machine evaluates as many points as it has lanes. It is for one goroutine at a time.
+type Machine struct {
+	code    *Code
+	machine *lanes.Machine
+}
+
+// Compile readies the code for an instruction set and number of lanes (see lanes.Widths).
+func (k *Code) Compile(level isa.Level, width int) (*lanes.Compiled, error) {
+	return lanes.Compile(level, width, k.programs...)
+}
+
+// NewMachine is one of that code.
+func (k *Code) NewMachine(compiled *lanes.Compiled) *Machine {
+	m := lanes.NewMachine(compiled)
+	k.constants.Fill(m)
+	return &Machine{k, m}
+}
+
+// Set writes a point into a lane.
+func (m *Machine) Set(lane int, s, c, u []float64) {
+	at := m.code.blocks[0]
+	for i, part := range [3][]float64{s, c, u} {
+		if col := [3]lanes.Col{at.s, at.c, at.u}[i]; len(col) > 0 {
+			m.machine.Scatter(col[0], lane, part)
+		}
+	}
+}
+
+// Linearise evaluates the points of all lanes with their first derivatives.
+func (m *Machine) Linearise() {
+	for _, p := range m.code.linear {
+		m.machine.Run(p)
+	}
+}
+
+// Values are those of a lane after Linearise: sNext, cNext, objectives and margins. Slices that are nil are passed over.
+func (m *Machine) Values(lane int, sNext, cNext, j, margins []float64) {
+	first := m.code.blocks[0]
+	for i, out := range [3][]float64{sNext, cNext, j} {
+		if col := [3]lanes.Col{first.next, first.after, m.code.j}[i]; len(out) > 0 {
+			m.machine.Gather(out, col[0], lane)
+		}
+	}
+	if len(margins) > 0 {
+		for t, b := range m.code.blocks {
+			m.machine.Gather(margins[t*len(b.m):(t+1)*len(b.m)], b.m[0], lane)
+		}
+	}
+}
+
+// Slopes are the first derivatives of a lane after Linearise: of sNext and cNext, of the objectives and of the margins, each
+// [entries][directions].
+func (m *Machine) Slopes(lane int, next, j, margins []float64) {
+	n, first := m.code.sizes.N, m.code.blocks[0]
+	gather := func(out []float64, rows []lanes.Ref) []float64 {
+		for _, row := range rows {
+			m.machine.Gather(out[:n], row, lane)
+			out = out[n:]
+		}
+		return out
+	}
+	gather(gather(next, first.nextBy), first.afterBy)
+	gather(j, m.code.jBy)
+	for _, b := range m.code.blocks {
+		margins = gather(margins, b.mBy)
+	}
+}
+
+// Weigh sets the weights of a lane for Curvature: of objectives, of (sNext, cNext), and of margins, which are subtracted.
+func (m *Machine) Weigh(lane int, w, lambda, z []float64) {
+	m.machine.Scatter(m.code.w[0], lane, w)
+	m.machine.Scatter(m.code.lambda[0], lane, lambda)
+	for t, b := range m.code.blocks {
+		if len(b.z) > 0 {
+			m.machine.Scatter(b.z[0], lane, z[t*len(b.z):(t+1)*len(b.z)])
+		}
+	}
+}
+
+// Curvature evaluates the second derivatives of wᵀj + λᵀ(sNext, cNext) − zᵀm, at the points of Linearise.
+func (m *Machine) Curvature() {
+	for _, p := range m.code.curvature {
+		m.machine.Run(p)
+	}
+}
+
+// Hessian writes the lower triangle of a lane's second derivatives into h, [directions][directions].
+func (m *Machine) Hessian(lane int, h []float64) {
+	n := m.code.sizes.N
+	for r, row := range m.code.hessian {
+		m.machine.Gather(h[r*n:r*n+r+1], row, lane)
+	}
+}

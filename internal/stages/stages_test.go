@@ -1,0 +1,358 @@
+package stages
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/examples/gallery"
+	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/program"
+)
+
+// systems are the gallery's without an implicit integrator, those with an escape without it as well.
+func systems(t testing.TB) (list []equations.System) {
+	escapes := 0
+	for _, y := range gallery.Systems() {
+		if y.Stiff != nil {
+			continue
+		}
+		if y.EscapeSteps > 0 {
+			list = append(list, y)
+			escapes++
+		}
+		y.Real.Escape, y.Dual.Escape, y.EscapeSteps, y.Solver.Room = nil, nil, 0, nil
+		list = append(list, y)
+	}
+	if len(list)-escapes < 5 || escapes < 3 {
+		t.Fatalf("%d systems, %d with an escape", len(list)-escapes, escapes)
+	}
+	return list
+}
+
+// label tells a system with its escape from the one without.
+func label(y equations.System) string {
+	if y.EscapeSteps > 0 {
+		return y.Name + "-with-escape"
+	}
+	return y.Name
+}
+
+// read is a system's program, with the escape where it has one.
+func read(t testing.TB, name string) *program.Program {
+	t.Helper()
+	for _, y := range gallery.Systems() {
+		if y.Name == name {
+			p, err := y.Program()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+	}
+	t.Fatalf("no system %s", name)
+	return nil
+}
+
+// coded is the code of a system by all of s and u.
+func coded(t testing.TB, y equations.System) (*Code, []int) {
+	t.Helper()
+	of := System{Program: read(t, y.Name), EscapeSteps: y.EscapeSteps}
+	for _, a := range y.Action {
+		of.Lo, of.Hi = append(of.Lo, a.Lo), append(of.Hi, a.Hi)
+	}
+	if y.ODE != nil {
+		of.Span, of.Substeps = y.ODE.Span, y.ODE.Substeps
+	}
+	var by []int
+	for a := range len(y.State) + len(y.Context) + 1 + len(y.Action) {
+		if a < len(y.State) || a > len(y.State)+len(y.Context) {
+			by = append(by, a)
+		}
+	}
+	code, err := New(of, by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code, by
+}
+
+// place is a random decision with weights.
+type place struct{ s, c, u, w, lambda, z []float64 }
+
+func places(y equations.System, k Sizes, n int) (list []place) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	some := func(n int) []float64 {
+		v := make([]float64, n)
+		for i := range v {
+			v[i] = rng.NormFloat64()
+		}
+		return v
+	}
+	for range n {
+		p := place{s: make([]float64, k.S), c: make([]float64, k.C), u: make([]float64, k.U), w: some(k.J), lambda: some(k.S + k.C), z: some(k.M)}
+		at := make([]float64, len(y.Scenario))
+		for i, v := range y.Scenario {
+			at[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
+		}
+		y.Initial(at, p.s, p.c)
+		for i := range p.s {
+			p.s[i] += 0.1 * rng.NormFloat64()
+		}
+		for i, v := range y.Action {
+			p.u[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// derivatives are those of one place.
+type derivatives struct{ sNext, cNext, jValue, mValue, next, j, margins, h []float64 }
+
+func newDerivatives(k Sizes) derivatives {
+	row := func(n int) []float64 { return make([]float64, n) }
+	return derivatives{row(k.S), row(k.C), row(k.J), row(k.M), row((k.S + k.C) * k.N), row(k.J * k.N), row(k.M * k.N), row(k.N * k.N)}
+}
+
+func (m *Machine) all(at []place) (out []derivatives) {
+	for l, p := range at {
+		m.Set(l, p.s, p.c, p.u)
+		m.Weigh(l, p.w, p.lambda, p.z)
+	}
+	m.Linearise()
+	m.Curvature()
+	for l := range at {
+		d := newDerivatives(m.code.sizes)
+		m.Values(l, d.sNext, d.cNext, d.jValue, d.mValue)
+		m.Slopes(l, d.next, d.j, d.margins)
+		m.Hessian(l, d.h)
+		out = append(out, d)
+	}
+	return out
+}
+
+func (d *derivatives) parts() map[string][]float64 {
+	return map[string][]float64{"sNext": d.sNext, "cNext": d.cNext, "j": d.jValue, "m": d.mValue, "slopes of next": d.next, "slopes of j": d.j, "slopes of m": d.margins, "h": d.h}
+}
+
+func machine(t testing.TB, code *Code, level isa.Level, width int) *Machine {
+	t.Helper()
+	compiled, err := code.Compile(level, width)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code.NewMachine(compiled)
+}
+
+// Values and first derivatives are those of dual numbers through the integrator; second ones those that differences of them give.
+func TestDerivativesAreThoseOfTheEquations(t *testing.T) {
+	for _, y := range systems(t) {
+		t.Run(label(y), func(t *testing.T) {
+			p, err := equations.New(y)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, by := coded(t, y)
+			k := code.Sizes()
+			size := make([]float64, k.S+k.C+k.U)
+			for i := range size {
+				size[i] = 1
+			}
+			m := machine(t, code, isa.Generic, 1)
+			for _, at := range places(y, k, 10) {
+				got, want := m.all([]place{at})[0], newDerivatives(k)
+				p.Step(at.s, at.c, at.u, want.sNext, want.cNext)
+				p.Score(at.s, at.c, at.u, want.jValue, want.mValue)
+				if y.ODE != nil {
+					p.Linearise(at.s, at.c, at.u, by, size, want.next, want.j, want.margins)
+					p.Curvature(at.s, at.c, at.u, by, size, at.w, at.lambda, at.z, false, want.h)
+				} else {
+					differentiated(p, at, by, k, &want)
+				}
+				for part, v := range got.parts() {
+					tolerance := 1e-11
+					if part == "h" {
+						tolerance = 3e-6 // differences of exact first derivatives
+					}
+					largest := 1.0
+					for _, w := range want.parts()[part] {
+						largest = math.Max(largest, math.Abs(w))
+					}
+					for i, w := range want.parts()[part] {
+						if part == "h" && i%k.N > i/k.N {
+							continue
+						}
+						if !(math.Abs(v[i]-w) <= tolerance*largest) {
+							t.Fatalf("%s[%d] is %v, want %v, the largest being %v", part, i, v[i], w, largest)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// differentiated is by dual numbers, and by differences of them.
+func differentiated(p *equations.Problem, at place, by []int, k Sizes, out *derivatives) {
+	slopes := func(x []float64, next, j, m []float64) {
+		for q, b := range by {
+			z := make([]complex128, len(x))
+			for i, v := range x {
+				z[i] = complex(v, 0)
+			}
+			z[b] += 1e-30i
+			s, c, u := z[:k.S], z[k.S:k.S+k.C], z[k.S+k.C:]
+			after, jz, mz := make([]complex128, k.S+k.C), make([]complex128, k.J), make([]complex128, k.M)
+			p.StepDual(s, c, u, after[:k.S], after[k.S:])
+			p.ObjectivesDual(s, u, c, jz)
+			p.MarginsDual(s, c, u, mz)
+			for _, part := range []struct {
+				from []complex128
+				to   []float64
+			}{{after, next}, {jz, j}, {mz, m}} {
+				for r, v := range part.from {
+					part.to[r*k.N+q] = imag(v) * 1e30
+				}
+			}
+		}
+	}
+	x := append(append(append([]float64{}, at.s...), at.c...), at.u...)
+	slopes(x, out.next, out.j, out.margins)
+	for q, b := range by {
+		var sides [2]derivatives
+		const h = 1e-6
+		for i, sign := range [2]float64{1, -1} {
+			sides[i] = newDerivatives(k)
+			moved := append([]float64{}, x...)
+			moved[b] += sign * h
+			slopes(moved, sides[i].next, sides[i].j, sides[i].margins)
+		}
+		for r := range k.N {
+			sum := func(d derivatives) (v float64) {
+				for i, w := range at.lambda {
+					v += w * d.next[i*k.N+r]
+				}
+				for i, w := range at.w {
+					v += w * d.j[i*k.N+r]
+				}
+				for i, w := range at.z {
+					v -= w * d.margins[i*k.N+r]
+				}
+				return v
+			}
+			out.h[r*k.N+q] = (sum(sides[0]) - sum(sides[1])) / (2 * h)
+		}
+	}
+}
+
+// Every instruction set has the same bits in every lane.
+func TestInstructionSetsAgreeBitwise(t *testing.T) {
+	for _, y := range systems(t) {
+		code, _ := coded(t, y)
+		at := places(y, code.Sizes(), 8)
+		single := machine(t, code, isa.Generic, 1)
+		var want []derivatives
+		for _, p := range at {
+			want = append(want, single.all([]place{p})[0])
+		}
+		for _, level := range isa.Available() {
+			for _, width := range lanes.Widths(level) {
+				m := machine(t, code, level, width)
+				for from := 0; from < len(at); from += width {
+					for l, got := range m.all(at[from : from+width]) {
+						for part, v := range got.parts() {
+							for i, w := range want[from+l].parts()[part] {
+								if math.Float64bits(v[i]) != math.Float64bits(w) {
+									t.Fatalf("%s, %v, %d lanes: %s[%d] is %v, want %v", y.Name, level, width, part, i, v[i], w)
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestNewSaysWhatIsWrong(t *testing.T) {
+	empty := &program.Program{Name: "p"}
+	if _, err := New(System{Program: empty}, nil); err == nil {
+		t.Error("a program without functions was taken")
+	}
+	if _, err := New(System{Program: read(t, "quadrotor")}, nil); err == nil {
+		t.Error("an ode without a span was taken")
+	}
+}
+
+// BenchmarkStage is the time of one decision's derivatives a point, first and second: by the equations as they are, and by lanes of
+// every instruction set. All take turns, so that their ratios are of one run; each time is the least of the rounds.
+func BenchmarkStage(b *testing.B) {
+	for _, y := range systems(b) {
+		b.Run(label(y), func(b *testing.B) {
+			p, err := equations.New(y)
+			if err != nil {
+				b.Fatal(err)
+			}
+			code, by := coded(b, y)
+			k := code.Sizes()
+			at := places(y, k, 64)
+			type way struct {
+				name  string
+				run   func()
+				least time.Duration
+			}
+			var ways []way
+			if y.ODE != nil {
+				size := make([]float64, k.S+k.C+k.U)
+				for i := range size {
+					size[i] = 1
+				}
+				d := newDerivatives(k)
+				ways = append(ways, way{name: "equations", run: func() {
+					for _, at := range at {
+						p.Linearise(at.s, at.c, at.u, by, size, d.next, d.j, d.margins)
+						p.Curvature(at.s, at.c, at.u, by, size, at.w, at.lambda, at.z, false, d.h)
+					}
+				}})
+			}
+			for _, level := range isa.Available() {
+				width := lanes.Widths(level)[0]
+				m := machine(b, code, level, width)
+				ways = append(ways, way{name: level.String(), run: func() {
+					for from := 0; from < len(at); from += width {
+						for l, p := range at[from : from+width] {
+							m.Set(l, p.s, p.c, p.u)
+							m.Weigh(l, p.w, p.lambda, p.z)
+						}
+						m.Linearise()
+						m.Curvature()
+					}
+				}})
+			}
+			for i := range ways {
+				ways[i].run()
+			}
+			b.ResetTimer()
+			for range b.N {
+				for i := range ways {
+					w := &ways[i]
+					start := time.Now()
+					w.run()
+					if d := time.Since(start); w.least == 0 || d < w.least {
+						w.least = d
+					}
+				}
+			}
+			for _, w := range ways {
+				b.ReportMetric(float64(w.least.Nanoseconds())/float64(len(at)), w.name+"-ns/point")
+				if ways[0].name == "equations" && w.name != "equations" {
+					b.ReportMetric(float64(ways[0].least)/float64(w.least), "equations/"+w.name)
+				}
+			}
+		})
+	}
+}
