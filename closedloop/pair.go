@@ -55,7 +55,7 @@ type Pairing struct {
 func (p *Pairing) Untimed() {
 	p.Load = nil
 	for i := range p.Pairs {
-		p.Pairs[i].Latency, p.Pairs[i].Prepare = quantiles(nil), nil
+		p.Pairs[i].Latency, p.Pairs[i].LatencyMean, p.Pairs[i].Prepare = quantiles(nil), Number(math.NaN()), nil
 	}
 }
 
@@ -103,6 +103,8 @@ type Paired struct {
 	MarginCI95 Number    `json:"margin_ci95"`
 	MarginMin  Number    `json:"margin_min"`
 	Latency    Quantiles `json:"latency_us"`
+	// LatencyMean is of all decisions, µs: what a method takes of a processor.
+	LatencyMean Number `json:"latency_mean_us"`
 	// Prepare is as in Result.
 	Prepare *Quantiles   `json:"prepare_us,omitempty"`
 	Guard   *GuardCounts `json:"guard,omitempty"`
@@ -133,7 +135,11 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			own.Scenes = opt.Scenes.first(m.Episodes)
 		}
 		regret, cost := map[int]float64{}, map[int]float64{}
+		taken := 0.0
 		own.Visit = func(e *EpisodeRecord) {
+			for i := range e.Lines {
+				taken += float64(e.Lines[i].Latency)
+			}
 			if e.End.Safe {
 				cost[e.Episode] = float64(e.End.Cost)
 			}
@@ -155,7 +161,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		row := Paired{
 			Method: m.Method, Candidates: m.Candidates, Constants: m.Constants, ModelSHA256: r.ModelSHA256, Backend: r.Backend, Episodes: r.Episodes, Safe: len(cost), Failed: r.Failed, SafeCI95: r.CI95.Safe, Regret: r.Regret,
 			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency, Prepare: r.Prepare, Guard: r.Guard,
-			MarginMean: r.MarginMean, MarginCI95: halfWidth(float64(r.MarginSEM), r.Episodes), MarginMin: r.MarginMin,
+			MarginMean: r.MarginMean, MarginCI95: halfWidth(float64(r.MarginSEM), r.Episodes), MarginMin: r.MarginMin, LatencyMean: Number(taken / float64(r.Decisions)),
 		}
 		var dearer []float64
 		for _, i := range slices.Sorted(maps.Keys(cost)) {
