@@ -22,7 +22,7 @@ const (
 
 	// Constants of the lifted target, see lift.
 	liftGain  = 0.02 // c, m/s² per unit of multiplier force
-	liftReach = 0.12 // L, m/s²: the target is never farther out than this
+	LiftReach = 0.12 // L, m/s²: the target is never farther out than this
 )
 
 // Solver makes the Pareto samples of Case 1: every tail of a scenario's optimal
@@ -301,6 +301,6 @@ func (y *System) appendTrajectory(samples []domain.Sample, first domain.Sample, 
 func (y *System) lift(u []float64, previous [2]float64, input, slew float64) []float64 {
 	d1, d2 := u[0]-previous[0], u[1]-previous[1]
 	f1, f2 := 2*input*u[0]+2*slew*d1, 2*input*u[1]+2*slew*d2
-	scale := liftGain / (1 + liftGain*math.Hypot(f1, f2)/liftReach)
+	scale := liftGain / (1 + liftGain*math.Hypot(f1, f2)/LiftReach)
 	return []float64{d1 + scale*f1, d2 + scale*f2}
 }
