@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/report"
 )
 
 func (a *App) joinCommand() *cobra.Command {
@@ -36,31 +37,26 @@ func (a *App) joinCommand() *cobra.Command {
 	return cmd
 }
 
-// compared is the record of `gpc eval compare`: methods on the same episodes.
-type compared struct {
-	Comparisons []closedloop.Comparison `json:"comparisons"`
-}
-
 func (a *App) compareCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare TRACE TRACE...",
 		Short: "Cost of several methods beside the first's, on the episodes in which all of them are safe",
 		Args:  atLeast(2, "eval compare needs at least two traces of the same episodes"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rows, err := closedloop.Compare(cmd.Context(), args)
+			compared, err := closedloop.Compare(cmd.Context(), args)
 			if err != nil {
 				return gpc.BadInput(err)
 			}
-			result := compared{Comparisons: rows}
+			result := report.Compared{Comparisons: compared}
 			return a.Print(result, func(w io.Writer) error {
-				table := [][]string{{"case", "method", "episodes", "safe", "compared", "mean cost", "difference %", "± s.e.m.", "median", "p90", "mean margin", "p50 ms", "p99 ms"}}
-				for _, r := range result.Comparisons {
-					table = append(table, []string{
+				rows := [][]string{{"case", "method", "episodes", "safe", "compared", "mean cost", "difference %", "± s.e.m.", "median", "p90", "mean margin", "p50 ms", "p99 ms"}}
+				for _, r := range compared {
+					rows = append(rows, []string{
 						r.Case, r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprint(r.Compared), r.CostMean.Text("%.3f"),
 						r.DifferencePct.Text("%.3f"), r.DifferenceSEM.Text("%.3f"), r.Difference.Median.Text("%.3f"), r.Difference.P90.Text("%.3f"), r.MarginMean.Text("%.3f"), (r.Latency.P50 / 1e3).Text("%.2f"), (r.Latency.P99 / 1e3).Text("%.2f"),
 					})
 				}
-				return Table(w, table)
+				return Table(w, rows)
 			})
 		},
 	}

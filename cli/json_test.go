@@ -18,6 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/jsonkeys"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/offline"
+	"github.com/gpc-engine/gpc/report"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -25,7 +26,7 @@ import (
 var printed = map[string]any{
 	"new": begun{}, "cases": listed{}, "methods": methods{}, "doctor": doctor{},
 	"dataset": offline.Counters{}, "dataset merge": merged{}, "train": trained{}, "compile": compile.Report{}, "refine": batchnav.Refinement{},
-	"eval": closedloop.Result{}, "eval join": closedloop.Result{}, "eval pair": closedloop.Pairing{}, "eval compare": compared{},
+	"eval": closedloop.Result{}, "eval join": closedloop.Result{}, "eval pair": closedloop.Pairing{}, "eval compare": report.Compared{},
 	"verify": closedloop.Verification{}, "certify": batchnav.Certified{}, "steer": closedloop.Steering{}, "export": export.Result{},
 	"scene": written{}, "mcap": gpc.Recorded{},
 	"serve": serve.Answer{}, "plant": closedloop.Result{}, "view": viewed{}, "bench": bench.Record{}, "bench compare": bench.Comparison{}, "bench deadline": bench.Deadlines{}, "bench scaling": bench.Scaling{}, "report": drawn{}, "demo": demonstration{},

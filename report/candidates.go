@@ -121,3 +121,25 @@ func (d devices) mapWorth() string {
 	s.note = recordedBy(shown)
 	return tables(s)
 }
+
+// Compared is the record of `gpc eval compare`: methods on the same episodes.
+type Compared struct {
+	Comparisons []closedloop.Comparison `json:"comparisons"`
+}
+
+// comparisonSection is the table of one.
+func comparisonSection(c Compared) section {
+	if len(c.Comparisons) == 0 {
+		return section{}
+	}
+	first := c.Comparisons[0]
+	s := section{
+		title: first.Case + ": on the same episodes",
+		note:  fmt.Sprintf("Seed %d, commit %s. Cost: mean over the %d episodes in which every run is safe of the difference to %s, ± its standard error.", first.Seed, first.Commit, first.Compared, first.Method),
+		rows:  [][]string{{"method", "safe", "cost %", "margin", "p50 / p99 ms"}},
+	}
+	for _, m := range c.Comparisons {
+		s.rows = append(s.rows, []string{m.Method, fmt.Sprintf("%d/%d", m.Safe, m.Episodes), estimate("%.2f", m.DifferencePct, m.DifferenceSEM), m.MarginMean.Text("%.3f"), milliseconds("%.2f", &m.Latency)})
+	}
+	return s
+}

@@ -29,6 +29,7 @@ type Records struct {
 	Steerings    []closedloop.Steering
 	Peers        []peerrecord.Record
 	Conformances []Conformance
+	Comparisons  []Compared
 	Pairings     []closedloop.Pairing
 	Compilations []compile.Report
 	Tortures     []Torture
