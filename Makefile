@@ -387,11 +387,14 @@ curves: build
 results-multiagent: build
 	scripts/results-multiagent.sh $(RESULTS)
 
-## candidates-multiagent: cost of Case 2 at equal candidates with latents and without, recorded in RESULTS, CASE=multiagent-static EPISODES=60 (MODEL=file)
-CASE ?= multiagent-static
-EPISODES ?= 60
+## candidates-multiagent: what the map is worth in Case 2 at equal candidates and at equal time, recorded in RESULTS; about an hour (UNTIMED=1: without times)
 candidates-multiagent: build
-	RESULTS=$(RESULTS) scripts/candidates-multiagent.sh $(CASE) $(EPISODES)
+	scripts/candidates-multiagent.sh $(RESULTS)
+
+.PHONY: constants
+## constants: the paper's constants in place of ours, and Case 1 without its projection, recorded in RESULTS without times; trains six maps in build/constants, about an hour
+constants: build
+	scripts/constants.sh $(RESULTS)
 
 .PHONY: nvcc check-kernels
 ## nvcc: the CUDA C++ compiler that `make kernels` uses, from its PyPI wheel, into build/nvcc (Linux, amd64)

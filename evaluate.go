@@ -6,7 +6,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -14,6 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/offline"
 )
@@ -145,6 +149,65 @@ type Contender struct {
 	Method   string
 	Episodes int    // 0: all
 	File     string // of its map or weights; "": the pairing's
+	// Candidates per decision; 0: the method's own number.
+	Candidates int
+	// Constants of the online step in place of its own, by the names of Constants.
+	Constants map[string]float64
+}
+
+// constants are the numbers of domain.Navigation that a pairing can replace, by their names.
+var constants = []struct {
+	name  string
+	whole bool // a whole number
+	set   func(n *domain.Navigation, v float64)
+}{
+	{"latent-step", false, func(n *domain.Navigation, v float64) { n.LatentStep = v }},
+	{"v-max", false, func(n *domain.Navigation, v float64) { n.VMax = v }},
+	{"epsilon", false, func(n *domain.Navigation, v float64) { n.Epsilon = v }},
+	{"metric-lambda", false, func(n *domain.Navigation, v float64) { n.MetricLambda = v }},
+	{"top-k", true, func(n *domain.Navigation, v float64) { n.TopK = int(v) }},
+	{"lie-gain", false, func(n *domain.Navigation, v float64) { n.LieGain = v }},
+	{"lie-scale", false, func(n *domain.Navigation, v float64) { n.LieScale = v }},
+	{"retraction", false, func(n *domain.Navigation, v float64) { n.RetractionMix = v }},
+	{"smoothing", false, func(n *domain.Navigation, v float64) { n.Smoothing = v }},
+	{"priority-filter", false, func(n *domain.Navigation, v float64) { n.PriorityFilter = v }},
+	{"neighbours", true, func(n *domain.Navigation, v float64) { n.Neighbours = int(v) }},
+}
+
+// Constants are the names of the online step's constants that a Contender can replace.
+func Constants() (all []string) {
+	for _, c := range constants {
+		all = append(all, c.name)
+	}
+	return all
+}
+
+// with is a setup whose method navigates with some constants replaced.
+func (c *Case) with(s Setup, replaced map[string]float64) (Setup, error) {
+	m, err := c.method(s.Method)
+	if err != nil || len(replaced) == 0 {
+		return s, err
+	}
+	if !mapped(m) {
+		return s, badInputf("method %s decides without a map: it has no online step with constants", m.Name)
+	}
+	nav := c.MapSpec().Navigation
+	if m.Navigation != nil {
+		nav = *m.Navigation
+	}
+	for _, name := range slices.Sorted(maps.Keys(replaced)) {
+		i := slices.Index(Constants(), name)
+		if i < 0 {
+			return s, badInputf("no constant %q%s (there are %s)", name, names.Meant(name, Constants()), strings.Join(Constants(), ", "))
+		}
+		v := replaced[name]
+		if constants[i].whole && v != math.Trunc(v) {
+			return s, badInputf("constant %s is %v, want a whole number", name, v)
+		}
+		constants[i].set(&nav, v)
+	}
+	s.Navigation = &nav
+	return s, nil
 }
 
 // Pair runs methods on the same episodes, one after another, each beside the first; see
@@ -167,6 +230,15 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 		if err != nil {
 			return nil, err
 		}
+		if m.Candidates != 0 {
+			if own, err := c.method(s.Method); err != nil || own.Candidates == 0 {
+				return nil, badInputf("method %s has no number of candidates to replace by %d", s.Method, m.Candidates)
+			}
+			s.Candidates = m.Candidates
+		}
+		if s, err = c.with(s, m.Constants); err != nil {
+			return nil, err
+		}
 		if s.Model != nil && m.File == "" {
 			record.Samples = s.Model.Provenance.Samples
 		}
@@ -179,7 +251,7 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, closedloop.Contender{Method: s.Method, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: of, New: make})
+		all = append(all, closedloop.Contender{Method: s.Method, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: of, Candidates: m.Candidates, Constants: m.Constants, New: make})
 	}
 	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err

@@ -28,6 +28,8 @@ type Setup struct {
 	Weights []byte
 	// Candidates per decision; 0: the method's own number, if it has one.
 	Candidates int
+	// Navigation are constants of the online step; nil: the method's own.
+	Navigation *domain.Navigation
 }
 
 // Methods are all ways to decide in the case, in the order of its tables: the
@@ -150,7 +152,7 @@ func (c *Case) Controller(e *Engine, s Setup) (domain.Controller, error) {
 		if s, err = c.withModel(e, s); err != nil {
 			return nil, err
 		}
-		opt := batchnav.Options{Navigation: m.Navigation, NoRollout: m.NoRollout}
+		opt := batchnav.Options{Navigation: cmp.Or(s.Navigation, m.Navigation), NoRollout: m.NoRollout}
 		if means.Proposer, err = batchnav.NewProposer(e.backend, s.Model, c.def.MapProblem(), opt, max(proposals, s.Candidates)); err != nil {
 			return nil, BadInput(err)
 		}
@@ -233,6 +235,7 @@ func (c *Case) navigated(e *Engine, s Setup) (batchnav.Options, Setup, error) {
 	if m.Candidates > 0 && s.Candidates != 0 {
 		opt.Search.Candidates = s.Candidates
 	}
+	opt.Navigation = cmp.Or(s.Navigation, opt.Navigation)
 	s, err = c.withModel(e, s)
 	return opt, s, err
 }

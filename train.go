@@ -89,6 +89,15 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 			}
 		}
 	}
+	if opt.Inward != 0 {
+		tight, ok := c.def.Solver.(domain.InwardSolver)
+		if !ok || opt.Distil {
+			return nil, badInputf("dataset: --inward is of what a solver of case %s can keep off its limits, and nothing here can", c.Name())
+		}
+		if _, err := tight.Inward(opt.Inward); err != nil {
+			return nil, badInputf("dataset: --inward: %v", err)
+		}
+	}
 	if opt.Regime != "" && !opt.Distil {
 		return nil, badInputf("dataset: --regime %s is of the episodes of --distil", opt.Regime)
 	}

@@ -20,6 +20,7 @@ func (a *App) datasetCommand() *cobra.Command {
 	var adaptive bool
 	var out, design, how, shard, policy, distil, regime string
 	var ranges []string
+	var inward float64
 	cmd := &cobra.Command{
 		Use:   "dataset CASE --out DIR [--scenarios N] [--weights W]",
 		Short: "Solve Pareto samples of a case into a parquet dataset; resumable",
@@ -52,7 +53,7 @@ as well, that method's own decisions are the samples and there is no solver.`,
 			opt.OutDir, opt.Adaptive, opt.Scalarization, opt.Chunk = out, adaptive, domain.Scalarization(how), chunk
 			opt.Seed, opt.Threads, opt.Command = a.seed, a.threads, a.commandLine()
 			opt.PolicyFile, opt.Teacher, opt.Engine = policy, distil, a.engine()
-			opt.Regime = regime
+			opt.Regime, opt.Inward = regime, inward
 			if opt.Ranges, err = parseRanges(ranges); err != nil {
 				return err
 			}
@@ -84,6 +85,7 @@ as well, that method's own decisions are the samples and there is no solver.`,
 	f.StringVar(&distil, "distil", "", "method, such as gpc-refine-64, that drives --policy's map in closed loop: its decisions are the samples, nothing is solved")
 	f.StringVar(&regime, "regime", "", "of the episodes of --distil (default: the case's)")
 	f.StringArrayVar(&ranges, "range", nil, "AXIS=LO:HI: draw this axis of the scenarios from LO to HI; repeatable, AXIS may be a pattern such as 'P*'")
+	f.Float64Var(&inward, "inward", 0, "slack by which every optimum keeps every margin, with targets that lie beyond no limit (default: the case's own targets)")
 	f.IntVar(&chunk, "chunk", 0, "scenarios per part; 0 is 64")
 	requeueFlag(cmd, "")
 	cmd.AddCommand(a.mergeCommand())

@@ -3,23 +3,28 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 func (a *App) pairCommand() *cobra.Command {
 	var opt closedloop.Options
-	var texts []string
+	var texts, constants []string
+	var untimed bool
 	var modelFile string
 	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
-		Use:   "pair CASE --methods NAME[:EPISODES][=FILE],…",
+		Use:   "pair CASE --methods NAME[@CANDIDATES][:EPISODES][=FILE],…",
 		Short: "Several methods on the same episodes, each beside the first, with 95 % intervals",
 		Args:  ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -29,6 +34,9 @@ func (a *App) pairCommand() *cobra.Command {
 			}
 			methods, err := contenders(texts)
 			if err != nil {
+				return err
+			}
+			if methods, err = withConstants(methods, constants); err != nil {
 				return err
 			}
 			if c, err = scenes(c); err != nil {
@@ -45,11 +53,16 @@ func (a *App) pairCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if untimed {
+				result.Untimed()
+			}
 			return a.Print(result, func(w io.Writer) error { return renderPairing(w, result) })
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&texts, "methods", nil, "methods to compare with the first; NAME:EPISODES runs the first of the episodes alone, NAME=FILE with a map or weights of its own")
+	f.StringSliceVar(&texts, "methods", nil, "methods to compare with the first; NAME@CANDIDATES decides with so many, NAME:EPISODES runs the first of the episodes alone, NAME=FILE with a map or weights of its own")
+	f.StringArrayVar(&constants, "constant", nil, "NAME=VALUE: the first method again, with this constant of the online step in place of its own; repeatable, a row each: "+strings.Join(gpc.Constants(), ", "))
+	f.BoolVar(&untimed, "untimed", false, "leave times and load out of the record, of a machine that does other work")
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	scenes = a.sceneFlags(cmd, &opt)
@@ -57,7 +70,7 @@ func (a *App) pairCommand() *cobra.Command {
 	return cmd
 }
 
-// contenders reads the methods of --methods, each NAME[:EPISODES][=FILE].
+// contenders reads the methods of --methods, each NAME[@CANDIDATES][:EPISODES][=FILE].
 func contenders(texts []string) ([]gpc.Contender, error) {
 	if len(texts) == 0 {
 		return nil, BadInputf("--methods is required: what to compare, the first with the others")
@@ -74,22 +87,56 @@ func contenders(texts []string) ([]gpc.Contender, error) {
 				return nil, BadInputf("--methods %s: want NAME or NAME:EPISODES, with =FILE behind it or not", text)
 			}
 		}
+		if name, number, other := strings.Cut(m.Method, "@"); other {
+			var err error
+			if m.Candidates, err = strconv.Atoi(number); err != nil || m.Candidates < 1 || m.Candidates > batchnav.MaxCandidates {
+				return nil, BadInputf("--methods %s: %q candidates, want 1 to %d", text, number, batchnav.MaxCandidates)
+			}
+			m.Method = name
+		}
 		if m.Method == "" {
-			return nil, BadInputf("--methods names a method of no name: want NAME[:EPISODES][=FILE],…")
+			return nil, BadInputf("--methods names a method of no name: want NAME[@CANDIDATES][:EPISODES][=FILE],…")
 		}
 		all = append(all, m)
 	}
 	return all, nil
 }
 
+// withConstants adds the first method once for each constant of --constant, NAME=VALUE.
+func withConstants(methods []gpc.Contender, texts []string) ([]gpc.Contender, error) {
+	for _, text := range texts {
+		name, number, both := strings.Cut(text, "=")
+		v, err := strconv.ParseFloat(number, 64)
+		if !both || err != nil || !tensor.Finite([]float64{v}) {
+			return nil, BadInputf("--constant %q: want NAME=VALUE, such as epsilon=0.05", text)
+		}
+		again := methods[0]
+		again.Constants = map[string]float64{name: v}
+		methods = append(methods, again)
+	}
+	return methods, nil
+}
+
+// contenderText is a row's method with what it has in place of its own.
+func contenderText(m *closedloop.Paired) string {
+	text := m.Method
+	if m.Candidates != 0 {
+		text += fmt.Sprintf("@%d", m.Candidates)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Constants)) {
+		text += fmt.Sprintf(" %s=%g", name, m.Constants[name])
+	}
+	return text
+}
+
 // renderPairing writes a row for each method, and what guards did.
 func renderPairing(w io.Writer, result *closedloop.Pairing) error {
-	rows := [][]string{{"method", "episodes", "safe", "95 % interval", "failed", "regret %", "± 95 %", "median", "p90", "max", "less the first's", "± 95 %", "n", "p50 µs", "p99 µs"}}
+	rows := [][]string{{"method", "episodes", "safe", "95 % interval", "failed", "regret %", "± 95 %", "median", "p90", "max", "less the first's", "± 95 %", "n", "cost above the first's, %", "[95 %]", "n", "p50 µs", "p99 µs"}}
 	for _, r := range result.Pairs {
 		rows = append(rows, []string{
-			r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprintf("[%.4f, %.4f]", r.SafeCI95[0], r.SafeCI95[1]),
+			contenderText(&r), fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprintf("[%.4f, %.4f]", r.SafeCI95[0], r.SafeCI95[1]),
 			fmt.Sprint(r.Failed), r.RegretPct.Text("%.5f"), r.RegretCI95.Text("%.5f"), r.Regret.Median.Text("%.4f"), r.Regret.P90.Text("%.4f"), r.RegretWorst.Text("%.4f"), r.DifferencePct.Text("%.5f"), r.DifferenceCI95.Text("%.5f"),
-			fmt.Sprint(r.Compared), r.Latency.P50.Text("%.1f"), r.Latency.P99.Text("%.1f"),
+			fmt.Sprint(r.Compared), r.Cost.Mean.Text("%.5f"), "[" + r.Cost.MeanCI95[0].Text("%.5f") + ", " + r.Cost.MeanCI95[1].Text("%.5f") + "]", fmt.Sprint(r.Cost.N), r.Latency.P50.Text("%.1f"), r.Latency.P99.Text("%.1f"),
 		})
 	}
 	if err := Table(w, rows); err != nil {

@@ -106,7 +106,7 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 	if code != 0 {
 		t.Fatal(log)
 	}
-	for _, name := range []string{"gpc", "gpc-384", "gpc-no-latent", "gpc-no-latent-384", "gpc-no-lookahead", "gpc-all-latent", "gpc-no-semantic", "gpc-no-lie", "gpc-no-rollout", "navigator-no-retraction", "gpc-latent-search", "gpc-latent-search-384", "gpc-plan-energy-384", "navigator", "navigator-plan-energy", "raw", "reference", "reference-4096"} {
+	for _, name := range []string{"gpc", "gpc-384", "gpc-no-latent-primitives", "gpc-no-latent-descents", "gpc-no-lookahead", "gpc-all-latent", "gpc-no-semantic", "gpc-no-lie", "gpc-no-rollout", "navigator-no-retraction", "gpc-latent-search", "gpc-latent-search-384", "gpc-plan-energy-384", "navigator", "navigator-plan-energy", "raw", "reference", "reference-4096"} {
 		if !strings.Contains(out, `"`+name+`"`) {
 			t.Errorf("gpc cases does not list %s: %s", name, out)
 		}

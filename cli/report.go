@@ -79,7 +79,11 @@ func (a *App) reportCommand() *cobra.Command {
 func (a *App) reported() map[string]report.Case {
 	cases := map[string]report.Case{}
 	for _, c := range a.All() {
-		cases[c.Name()] = report.Case{Methods: c.Methods(), Paper: c.Definition().Paper, Definition: *c.Definition()}
+		of := report.Case{Methods: c.Methods(), Paper: c.Definition().Paper, Definition: *c.Definition()}
+		if m, err := c.Model(""); err == nil { // a case without a bundled map has no number
+			of.Samples = m.Provenance.Samples
+		}
+		cases[c.Name()] = of
 	}
 	return cases
 }

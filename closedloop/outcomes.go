@@ -102,3 +102,47 @@ func (r *Result) Less(other *Result) (RegretStatistics, error) {
 	}
 	return regretStatistics(difference), nil
 }
+
+// On is the result over those of its episodes that keep holds for: gap, regret and the distribution
+// of the regret, with their numbers; all else is of all episodes. A result without Outcomes stays as
+// it is.
+func (r *Result) On(keep func(episode int) bool) Result {
+	out := *r
+	if r.Outcomes == nil || r.Outcomes.validate() != nil {
+		return out
+	}
+	var regret, costs, oracles []float64
+	for _, e := range r.Outcomes.list() {
+		if !keep(e.episode) || !e.compared() {
+			continue
+		}
+		regret = append(regret, 100*(e.cost-e.oracle)/e.oracle)
+		costs, oracles = append(costs, e.cost), append(oracles, e.oracle)
+	}
+	gap, gapSEM := ratioAndError(costs, oracles)
+	mean, sem := meanAndError(regret)
+	out.GapPct, out.GapSEM = Number(100*(gap-1)), Number(100*gapSEM)
+	out.RegretPct, out.RegretSEM, out.RegretN, out.RegretMin = Number(mean), Number(sem), len(regret), Number(math.NaN())
+	if len(regret) > 0 {
+		out.RegretMin = Number(slices.Min(regret))
+	}
+	out.Regret = regretStatistics(regret)
+	return out
+}
+
+// compared tells whether an episode counts in a regret, as of EpisodeRecord.Regret.
+func (e *outcome) compared() bool { return e.safe && e.oracle > 0 && !math.IsInf(e.oracle, 0) }
+
+// Compared are the episodes that count in its regret: safe, with an optimum. nil without Outcomes.
+func (r *Result) Compared() map[int]bool {
+	if r.Outcomes == nil || r.Outcomes.validate() != nil {
+		return nil
+	}
+	of := map[int]bool{}
+	for _, e := range r.Outcomes.list() {
+		if e.compared() {
+			of[e.episode] = true
+		}
+	}
+	return of
+}

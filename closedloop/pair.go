@@ -3,6 +3,7 @@ package closedloop
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -21,7 +22,10 @@ type Contender struct {
 	Backend  string // of an engine, "" without one
 	// ModelSHA256 is of its map or weights, "" without.
 	ModelSHA256 string
-	New         func() (domain.Controller, error)
+	// Candidates and Constants are recorded as they are.
+	Candidates int
+	Constants  map[string]float64
+	New        func() (domain.Controller, error)
 }
 
 // Pairing is the record of `gpc eval pair`: methods on the same episodes, one after
@@ -44,7 +48,15 @@ type Pairing struct {
 	// Map is the one that methods with a map decide by.
 	Map   PairedMap `json:"map"`
 	Pairs []Paired  `json:"pairs"`
-	Load  *Load     `json:"load,omitempty"` // the machine's during all of it
+	Load  *Load     `json:"load,omitempty"` // the machine's during all of it; nil in a record without times
+}
+
+// Untimed leaves the times out of the record: those of a machine that did other work say nothing.
+func (p *Pairing) Untimed() {
+	p.Load = nil
+	for i := range p.Pairs {
+		p.Pairs[i].Latency, p.Pairs[i].LatencyMean, p.Pairs[i].Prepare = quantiles(nil), Number(math.NaN()), nil
+	}
 }
 
 // PairedMap is a map with how much it was trained on.
@@ -58,20 +70,24 @@ type PairedMap struct {
 // half the width of the 95 % interval of a mean by Student's t; null for fewer than two
 // episodes.
 type Paired struct {
-	Method      string   `json:"method"`
-	ModelSHA256 string   `json:"model_sha256,omitempty"` // as in Source
-	Backend     string   `json:"backend,omitempty"`
-	Episodes    int      `json:"episodes"`
-	Safe        int      `json:"safe"`
-	Failed      int      `json:"failed"` // through a lost state
-	SafeCI95    Interval `json:"safe_ci95"`
-	Decisions   int      `json:"decisions"`
-	Violations  int      `json:"violations"`
-	Fallback    int      `json:"fallback"`
-	RegretPct   Number   `json:"regret_pct"`
-	RegretCI95  Number   `json:"regret_ci95_pct"`
-	RegretWorst Number   `json:"regret_worst_pct"`
-	RegretN     int      `json:"regret_n"`
+	Method string `json:"method"`
+	// Candidates per decision in place of the method's own number; 0: that.
+	Candidates int `json:"candidates,omitempty"`
+	// Constants of the online step in place of the method's own, by name.
+	Constants   map[string]float64 `json:"constants,omitempty"`
+	ModelSHA256 string             `json:"model_sha256,omitempty"` // as in Source
+	Backend     string             `json:"backend,omitempty"`
+	Episodes    int                `json:"episodes"`
+	Safe        int                `json:"safe"`
+	Failed      int                `json:"failed"` // through a lost state
+	SafeCI95    Interval           `json:"safe_ci95"`
+	Decisions   int                `json:"decisions"`
+	Violations  int                `json:"violations"`
+	Fallback    int                `json:"fallback"`
+	RegretPct   Number             `json:"regret_pct"`
+	RegretCI95  Number             `json:"regret_ci95_pct"`
+	RegretWorst Number             `json:"regret_worst_pct"`
+	RegretN     int                `json:"regret_n"`
 	// Regret is the distribution of the same, with intervals that need no normal one.
 	Regret         RegretStatistics `json:"regret"`
 	DifferencePct  Number           `json:"difference_pct"`
@@ -79,7 +95,16 @@ type Paired struct {
 	// Difference is the distribution of the differences.
 	Difference RegretStatistics `json:"difference"`
 	Compared   int              `json:"compared"`
-	Latency    Quantiles        `json:"latency_us"`
+	// Cost is by how much its episodes cost more than the first method's, in %: of those in which
+	// both are safe, whether they have an optimum or not.
+	Cost RegretStatistics `json:"cost"`
+	// MarginMean is of the episodes' smallest margins, MarginMin the smallest of all.
+	MarginMean Number    `json:"margin_mean"`
+	MarginCI95 Number    `json:"margin_ci95"`
+	MarginMin  Number    `json:"margin_min"`
+	Latency    Quantiles `json:"latency_us"`
+	// LatencyMean is of all decisions, µs: what a method takes of a processor.
+	LatencyMean Number `json:"latency_mean_us"`
 	// Prepare is as in Result.
 	Prepare *Quantiles   `json:"prepare_us,omitempty"`
 	Guard   *GuardCounts `json:"guard,omitempty"`
@@ -97,7 +122,8 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		return nil, err
 	}
 	opt.Limit, opt.optima = LoadLimit{}, new(optima)
-	var first map[int]float64 // regret by episode, where it has one
+	var first map[int]float64  // regret by episode, where it has one
+	var firsts map[int]float64 // cost by episode, where it is safe
 	for _, m := range methods {
 		if m.Episodes < 0 || m.Episodes > opt.Episodes {
 			return nil, fmt.Errorf("closedloop: %d episodes of method %q among %d", m.Episodes, m.Method, opt.Episodes)
@@ -108,10 +134,14 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			own.Episodes = m.Episodes
 			own.Scenes = opt.Scenes.first(m.Episodes)
 		}
-		regret, safe := map[int]float64{}, 0
+		regret, cost := map[int]float64{}, map[int]float64{}
+		taken := 0.0
 		own.Visit = func(e *EpisodeRecord) {
+			for i := range e.Lines {
+				taken += float64(e.Lines[i].Latency)
+			}
 			if e.End.Safe {
-				safe++
+				cost[e.Episode] = float64(e.End.Cost)
 			}
 			if r, ok := e.Regret(); ok {
 				regret[e.Episode] = r
@@ -126,12 +156,20 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			p.ScenesSHA256, p.Beyond = opt.Scenes.SHA256, r.Beyond
 		}
 		if first == nil {
-			first = regret
+			first, firsts = regret, cost
 		}
 		row := Paired{
-			Method: m.Method, ModelSHA256: r.ModelSHA256, Backend: r.Backend, Episodes: r.Episodes, Safe: safe, Failed: r.Failed, SafeCI95: r.CI95.Safe, Regret: r.Regret,
+			Method: m.Method, Candidates: m.Candidates, Constants: m.Constants, ModelSHA256: r.ModelSHA256, Backend: r.Backend, Episodes: r.Episodes, Safe: len(cost), Failed: r.Failed, SafeCI95: r.CI95.Safe, Regret: r.Regret,
 			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency, Prepare: r.Prepare, Guard: r.Guard,
+			MarginMean: r.MarginMean, MarginCI95: halfWidth(float64(r.MarginSEM), r.Episodes), MarginMin: r.MarginMin, LatencyMean: Number(taken / float64(r.Decisions)),
 		}
+		var dearer []float64
+		for _, i := range slices.Sorted(maps.Keys(cost)) {
+			if w, both := firsts[i]; both && w > 0 {
+				dearer = append(dearer, 100*(cost[i]-w)/w)
+			}
+		}
+		row.Cost = regretStatistics(dearer)
 		var all, difference []float64
 		for i := range own.Episodes {
 			v, ok := regret[i]
@@ -161,9 +199,14 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 // t; NaN where undefined.
 func MeanAndInterval(v []float64) (mean, half Number) {
 	m, sem := meanAndError(v)
-	if len(v) < 2 {
-		return Number(m), Number(math.NaN())
+	return Number(m), halfWidth(sem, len(v))
+}
+
+// halfWidth is half of a mean's 95 % interval from its standard error over n values; NaN for
+// fewer than two.
+func halfWidth(sem float64, n int) Number {
+	if n < 2 {
+		return Number(math.NaN())
 	}
-	t := distuv.StudentsT{Sigma: 1, Nu: float64(len(v) - 1)}
-	return Number(m), Number(t.Quantile((1+confidence)/2) * sem)
+	return Number(distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile((1+confidence)/2) * sem)
 }

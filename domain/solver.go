@@ -115,6 +115,14 @@ type VisitedSolver interface {
 	SolveVisited(scenario int, p []float64, pref Preference, policy Controller) ([]Sample, error)
 }
 
+// InwardSolver is implemented by a Solver that can also keep off the limits: the optima of Inward
+// keep every margin by slack at least, in the margin's own unit, and its targets are those optima,
+// lifted beyond no limit. What it is made from stays as it is. A slack that leaves nothing is an
+// error.
+type InwardSolver interface {
+	Inward(slack float64) (Solver, error)
+}
+
 // Receding is implemented by a Solver that also solves the next decisions from any state
 // of a closed loop: what a receding-horizon controller, an oracle or a rescue needs of it.
 // It needs no Prepare.

@@ -50,6 +50,8 @@ type Provenance struct {
 	// Distilled: all samples are that controller's decisions, in episodes of Regime.
 	Distilled bool   `json:"distilled,omitempty"`
 	Regime    string `json:"regime,omitempty"`
+	// Inward is by how much every optimum keeps every margin; 0: its targets are the solver's own.
+	Inward float64 `json:"inward,omitempty"`
 }
 
 // Policy says which controller leads to the states of a dataset; zero: none.
@@ -151,7 +153,7 @@ func (h *Header) differs(o *Header) string {
 		{"program", a.Program, b.Program}, {"isa", a.ISA, b.ISA}, {"seed", a.Seed, b.Seed},
 		{"scenarios", a.Scenarios, b.Scenarios}, {"adaptive", a.Adaptive, b.Adaptive}, {"weights", a.Weights, b.Weights},
 		{"scalarization", a.Scalarization, b.Scalarization}, {"chunk", a.Chunk, b.Chunk},
-		{"points_sha256", a.PointsSHA256, b.PointsSHA256}, {"policy", a.Policy, b.Policy}, {"distilled", a.Distilled, b.Distilled}, {"regime", a.Regime, b.Regime},
+		{"points_sha256", a.PointsSHA256, b.PointsSHA256}, {"policy", a.Policy, b.Policy}, {"distilled", a.Distilled, b.Distilled}, {"regime", a.Regime, b.Regime}, {"inward", a.Inward, b.Inward},
 	} {
 		if f.got != f.want {
 			return fmt.Sprintf("field %s is %v, want %v", f.name, f.got, f.want)

@@ -153,6 +153,8 @@ func newGenerator(c *domain.Case, opt *Options, h *Header, progress func(Progres
 	}
 	if opt.Distil {
 		g.teacher, err = newTeacher(c, opt)
+	} else if opt.Inward != 0 {
+		g.solver, err = inward(c.Solver, opt.Inward, false)
 	}
 	return g, err
 }

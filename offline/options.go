@@ -29,8 +29,11 @@ type Options struct {
 	// Scalarization applies to fixed preferences, "" is domain.WeightedSum; the
 	// adaptive priority is always a weighted sum.
 	Scalarization domain.Scalarization
-	Seed          uint64
-	Shard         Shard // zero: the whole
+	// Inward, if positive, is the slack by which every optimum keeps every margin
+	// (domain.InwardSolver); 0: the solver's own targets.
+	Inward float64
+	Seed   uint64
+	Shard  Shard // zero: the whole
 	// OutDir is the dataset folder. Chunks that an earlier run of the same
 	// provenance finished there are kept.
 	OutDir string
@@ -77,7 +80,7 @@ func (o Options) header(c domain.Case) (Header, error) {
 			Case: spec.Name, ProblemSHA256: durable.Sum(domain.FingerprintOf(c.MapProblem())),
 			Program: o.Program, ISA: level, Seed: o.Seed, Scenarios: o.Scenarios, Adaptive: o.Adaptive,
 			Weights: o.Weights, Scalarization: o.Scalarization, Chunk: o.Chunk, Policy: o.Visiting,
-			Distilled: o.Distil, Regime: o.Regime,
+			Distilled: o.Distil, Regime: o.Regime, Inward: o.Inward,
 		},
 	}
 	p := &h.Provenance
@@ -115,6 +118,11 @@ func (o Options) header(c domain.Case) (Header, error) {
 	if len(o.Ranges) > 0 && (o.Distil || o.Points != nil) {
 		return h, errors.New("offline: ranges are of scenarios that are drawn, and these are given")
 	}
+	if o.Inward != 0 {
+		if _, err := inward(c.Solver, o.Inward, o.Distil); err != nil {
+			return h, err
+		}
+	}
 	if o.Regime != "" && !o.Distil {
 		return h, fmt.Errorf("offline: regime %q is of episodes, and no policy is distilled", o.Regime)
 	}
@@ -128,6 +136,19 @@ func (o Options) header(c domain.Case) (Header, error) {
 		return h, fmt.Errorf("offline: %w", err)
 	}
 	return h, nil
+}
+
+// inward is the solver that keeps off the limits.
+func inward(s domain.Solver, slack float64, distil bool) (domain.Solver, error) {
+	tight, ok := s.(domain.InwardSolver)
+	if !ok || distil {
+		return nil, errors.New("offline: inward targets are of a solver that can keep off the limits, and this has none")
+	}
+	s, err := tight.Inward(slack)
+	if err != nil {
+		return nil, fmt.Errorf("offline: inward targets: %w", err)
+	}
+	return s, nil
 }
 
 // sumOfPoints is the SHA-256 of scenarios of so many parameters each.

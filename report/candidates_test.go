@@ -2,45 +2,71 @@ package report
 
 import (
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/closedloop"
 )
 
-// A comparison of numbers of candidates says what each run with the map is worth
-// without it, and is drawn.
-func TestWhatTheMapContributes(t *testing.T) {
-	out, page := reported(t, `{"comparisons":[
-		{"case":"arena","method":"gpc-no-latent","seed":9,"commit":"c","episodes":5,"safe":5,"compared":4,"difference_pct":0,"difference_sem_pct":0,"margin_mean":0.3},
-		{"case":"arena","method":"gpc-no-latent-1024","difference_pct":1,"difference_sem_pct":0.5,"margin_mean":0.25,"episodes":5,"safe":4},
-		{"case":"arena","method":"gpc-256","difference_pct":0.5,"difference_sem_pct":0.25,"margin_mean":0.2,"episodes":5,"safe":5,"latency_us":{"p50":2000,"p99":9000}},
-		{"case":"arena","method":"gpc-latent-search-256","difference_pct":2,"difference_sem_pct":0.25,"margin_mean":0.2,"episodes":5,"safe":5,"latency_us":{"p50":2000,"p99":9000}},
-		{"case":"arena","method":"gpc","difference_pct":-0.5,"difference_sem_pct":0.25,"margin_mean":0.3,"episodes":5,"safe":5,"latency_us":{"p50":2000,"p99":9000}}]}`)
-	for _, want := range []string{
-		"| 256 | – | – | – | 0.50 ± 0.25 | 5/5 | 0.200 | 2048 | 8.0 | 2.00 / 9.00 |",
-		"| 256 (gpc-latent-search) | – | – | – | 2.00 ± 0.25 | 5/5 | 0.200 | <1024 | <4.0 | 2.00 / 9.00 |",
-		"| 4096 | 0.00 ± 0.00 | 5/5 | 0.300 | -0.50 ± 0.25 | 5/5 | 0.300 | >4096 | >1.0 | 2.00 / 9.00 |",
-	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the report lacks %s", want)
-		}
+// worthOf is a pairing by candidates: the map, the primitives in its place with as many candidates,
+// and the descents with as many as take its time.
+func worthOf(times bool) closedloop.Pairing {
+	cost := func(mean closedloop.Number) closedloop.RegretStatistics {
+		return closedloop.RegretStatistics{N: 90, Mean: mean, MeanCI95: closedloop.OpenInterval{mean - 0.25, mean + 0.25}, Median: mean / 2}
 	}
-	if _, err := os.Stat(filepath.Join(out, "figures", "arena-candidates.svg")); err != nil {
-		t.Error(err)
+	took := func(p50 closedloop.Number) (closedloop.Quantiles, closedloop.Number) {
+		if !times {
+			nan := closedloop.Number(math.NaN())
+			return closedloop.Quantiles{P50: nan, P95: nan, P99: nan}, nan
+		}
+		return closedloop.Quantiles{P50: p50, P95: 2 * p50, P99: 3 * p50}, p50 * 1.5
+	}
+	p := closedloop.Pairing{Case: "multiagent-static", Seed: 9, Commit: "c", Device: "machine", Pairs: []closedloop.Paired{
+		{Method: "gpc", Episodes: 100, Safe: 99, MarginMean: 0.3, MarginCI95: 0.02},
+		{Method: "gpc-no-latent-primitives", Episodes: 100, Safe: 98, Cost: cost(0.5), MarginMean: 0.25},
+		{Method: "gpc-no-latent-descents", Candidates: 8192, Episodes: 100, Safe: 97, Cost: cost(-0.5), MarginMean: 0.35},
+	}}
+	for i, p50 := range []closedloop.Number{4000, 2000, 4400} {
+		p.Pairs[i].Latency, p.Pairs[i].LatencyMean = took(p50)
+	}
+	return p
+}
+
+// The table of a pairing by candidates says in what each row is like the map's, what it costs beside
+// it, and how long it takes; without times it says that there are none. No other table has it.
+func TestWhatTheMapIsWorth(t *testing.T) {
+	for _, times := range []bool{true, false} {
+		r := New("machine", known())
+		r.Pairings = []closedloop.Pairing{worthOf(times)}
+		d := devices{r}
+		want := []string{
+			"| `multiagent-static` | 4096 | `gpc-no-latent-primitives` | candidates | 4096 | +0.50 [+0.25, +0.75] | +0.25 | 90 | -0.050 | 0.50 |",
+			"| `multiagent-static` | 4096 | `gpc-no-latent-descents` | time | 8192 | -0.50 [-0.75, -0.25] | -0.25 | 90 | +0.050 | 1.10 |",
+		}
+		table := "| `gpc-no-latent-descents` | 8192 | time | 97/100 | -0.50 [-0.75, -0.25] | -0.25 | 90 |"
+		if !times {
+			want = []string{"| +0.050 | – |", "Recorded without times."}
+		}
+		for _, text := range want {
+			if got := d.mapWorth(); !strings.Contains(got, text) {
+				t.Errorf("times %v: no %q in\n%s", times, text, got)
+			}
+		}
+		if got := d.candidates("multiagent-static"); !strings.Contains(got, table) {
+			t.Errorf("times %v: no %q in\n%s", times, table, got)
+		}
+		if got := d.quality() + d.projections() + d.replacedConstants(); strings.Contains(got, "no-latent") {
+			t.Errorf("another table has it:\n%s", got)
+		}
 	}
 }
 
-func TestWorth(t *testing.T) {
-	without := []budgeted{{closedloop.Comparison{DifferencePct: 4}, 100, ""}, {closedloop.Comparison{DifferencePct: 2}, 400, ""}}
-	for _, c := range []struct {
-		cost, n float64
-		bound   string
-	}{{5, 100, "<"}, {4, 100, "<"}, {3, 200, ""}, {2, 400, ""}, {1, 400, ">"}} {
-		if n, bound := worth(c.cost, without); math.Abs(n-c.n) > 1e-9 || bound != c.bound {
-			t.Errorf("a cost of %v is worth %s%v, want %s%v", c.cost, bound, n, c.bound, c.n)
-		}
+// A record of eval compare is shown as it is.
+func TestAComparisonOfTraces(t *testing.T) {
+	_, page := reported(t, `{"comparisons":[
+		{"case":"arena","method":"gpc","seed":9,"commit":"c","episodes":5,"safe":5,"compared":4,"difference_pct":0,"difference_sem_pct":0,"margin_mean":0.3,"latency_us":{"p50":2000,"p99":9000}},
+		{"case":"arena","method":"raw","difference_pct":1,"difference_sem_pct":0.5,"margin_mean":0.25,"episodes":5,"safe":4,"latency_us":{"p50":500,"p99":1000}}]}`)
+	if want := "| raw | 4/5 | 1.00 ± 0.50 | 0.250 | 0.50 / 1.00 |"; !strings.Contains(page, want) {
+		t.Errorf("the report lacks %s", want)
 	}
 }

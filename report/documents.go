@@ -21,7 +21,7 @@ var documents = []document{
 	{"README.md", "results", devices.summary},
 	{"README.md", "other loads", devices.elsewhere},
 	{"README.md", "search", devices.searchSummary},
-	{"README.md", "candidates at equal time", devices.timeSummary},
+	{"README.md", "what the map is worth among robots", devices.mapWorth},
 	{"README.md", "conditions", devices.conditionSummary},
 	{"README.md", "gallery at a glance", devices.galleryGlance},
 	{"docs/navigation.md", "quality of the search", devices.quality},
@@ -35,7 +35,6 @@ var documents = []document{
 	{"docs/multiagent.md", "multiagent-moving on unseen scenes", func(d devices) string { return d.goals("multiagent-moving") }},
 	{"docs/multiagent.md", "multiagent-static by candidates", func(d devices) string { return d.candidates("multiagent-static") }},
 	{"docs/multiagent.md", "multiagent-moving by candidates", func(d devices) string { return d.candidates("multiagent-moving") }},
-	{"docs/multiagent.md", "candidates at equal time", devices.equalTime},
 	{"docs/shooting.md", "beside other solvers", devices.solvers},
 	{"docs/compile.md", "rounds of the cart-pole", func(d devices) string { return d.rounds("cartpole") }},
 	{"docs/gallery.md", "what maps reach", devices.compiled},
@@ -68,6 +67,9 @@ var documents = []document{
 	{paperPage, "roll-outs", devices.rolledOut},
 	{paperPage, "differences", devices.differences},
 	{paperPage, "ablations", devices.ablations},
+	{paperPage, "projection", devices.projections},
+	{paperPage, "constants", devices.constants},
+	{paperPage, "paper's values", devices.replacedConstants},
 }
 
 // marks are the lines around a document's part.

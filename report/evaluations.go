@@ -195,7 +195,11 @@ func (d devices) goals(name string) string {
 		if r.name != name {
 			continue
 		}
-		for _, e := range r.of(name) {
+		same, scenes := sameScenes(r.of(name))
+		if scenes > 0 {
+			s.note = fmt.Sprintf("Gaps are over the n of the %d episodes that all methods ran in which the method and the reference are safe; all else is over all of a method's episodes.", scenes)
+		}
+		for _, e := range same {
 			p := r.paper(r.name, e.Method)
 			s.rows = append(s.rows, slices.Concat(
 				[]string{r.titled(&e), safeOf(&e), safeInterval(&e), given(p.Safe), number("%.1f %%", 100*float64(e.CollisionFree)), given(p.Collision), within("%.2f", e.GapPct, e.GapSEM, e.RegretN), given(p.Gap), fmt.Sprint(e.RegretN)},

@@ -25,8 +25,8 @@ func (k *kind) is(raw map[string]json.RawMessage) bool {
 // kinds are the sorts of records in the order of the report.
 var kinds = []kind{
 	{"eval", "Closed loops", []string{"method", "episodes"}, (*Records).addEvaluation, (*Records).evaluationSections},
-	{"compare", "What the map contributes", []string{"comparisons"}, func(r *Records, text []byte) error { return decode(text, &r.Comparisons, nil) },
-		func(r *Records) []section { return each(r.Comparisons, r.comparisonSection) }},
+	{"compare", "Methods on the same episodes", []string{"comparisons"}, func(r *Records, text []byte) error { return decode(text, &r.Comparisons, nil) },
+		func(r *Records) []section { return each(r.Comparisons, comparisonSection) }},
 	{"eval pair", "Candidates, time, data and disturbances", []string{"pairs"}, func(r *Records, text []byte) error { return decode(text, &r.Pairings, nil) }, (*Records).curveSections},
 	{"steer", "Steering", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings, checkSteering) }, (*Records).steeringSections},
 	{"certify", "Certificates", []string{"certificate"}, func(r *Records, text []byte) error { return decode(text, &r.Certificates, checkCertified) },

@@ -37,7 +37,7 @@ func shiftText(shift map[string]float64) string {
 // by shift, noise and bias.
 func (r *Records) paired(name string, wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
 	for _, p := range r.Pairings {
-		if p.Case == name && p.ScenesSHA256 == "" && wanted(&p) {
+		if p.Case == name && p.ScenesSHA256 == "" && !byCandidates(&p) && !byConstants(&p) && !retrained(&p) && wanted(&p) {
 			out = append(out, p)
 		}
 	}

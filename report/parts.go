@@ -30,6 +30,9 @@ func (d devices) eachLoads(visit func(r run, regime string, evals []closedloop.R
 // ablated are the parts of Algorithm 2 that the paper names, by what their ablations end in.
 var ablated = []string{"-no-semantic", "-no-rollout", "-no-lie", "-no-retraction"}
 
+// unprojected is what an ablation without the projection ends in.
+const unprojected = "-no-projection"
+
 // ablations are the methods without one of those parts, on the episodes of the whole one.
 func (d devices) ablations() string {
 	s := section{rows: [][]string{{"case", "loads", "without", "safe", "cost less the whole's, % [95 %]", "median", "n"}}}

@@ -58,7 +58,11 @@ func recordedBy(pairings []closedloop.Pairing) string {
 		seeds, commits, on = append(seeds, fmt.Sprint(p.Seed)), append(commits, p.Commit), append(on, p.Device)
 		all = append(all, p.Load)
 	}
-	return fmt.Sprintf("Seed %s, commit %s, %s. %s", distinct(seeds), distinct(commits), distinct(on), loads(all))
+	of := fmt.Sprintf("Seed %s, commit %s", distinct(seeds), distinct(commits))
+	if untimed(pairings) {
+		return of + ". Recorded without times."
+	}
+	return fmt.Sprintf("%s, %s. %s", of, distinct(on), loads(all))
 }
 
 // distinct are the different ones of some words, in order.

@@ -129,13 +129,52 @@ func find(method string, evals []closedloop.Result) *closedloop.Result {
 	return nil
 }
 
+// together are two runs over the episodes that count in the regret of both; other is nil, or either
+// has no episodes one by one: as they are.
+func together(own, other *closedloop.Result) (_, _ *closedloop.Result) {
+	if other == nil {
+		return own, nil
+	}
+	a, b := own.Compared(), other.Compared()
+	if a == nil || b == nil {
+		return own, other
+	}
+	both := func(episode int) bool { return a[episode] && b[episode] }
+	one, two := own.On(both), other.On(both)
+	return &one, &two
+}
+
+// sameScenes are runs whose gaps are over the episodes that all of them ran: a gap to a reference
+// that is no optimum changes with the scenes. Runs without episodes one by one stay as they are.
+func sameScenes(evals []closedloop.Result) (same []closedloop.Result, episodes int) {
+	run := map[int]int{}
+	for i := range evals {
+		if evals[i].Outcomes == nil {
+			return evals, 0
+		}
+		for _, episode := range evals[i].Outcomes.Episode {
+			run[episode]++
+		}
+	}
+	all := func(episode int) bool { return run[episode] == len(evals) }
+	for episode := range run {
+		if all(episode) {
+			episodes++
+		}
+	}
+	for i := range evals {
+		same = append(same, evals[i].On(all))
+	}
+	return same, episodes
+}
+
 // glance has a row for every case, of the kind of scenes in which the highlighted method costs
 // most, beside the best that needs no map.
 func (d devices) glance() section {
 	s := section{
 		title: "Every case at a glance",
 		note: fmt.Sprintf("Of each case the kind of scenes in which `%s` costs most, beside the best method that needs no map. Limits kept: safe episodes or dispatches within every limit, of all; behind the name for the best. "+
-			"Cost: above the optimum of the same episode or dispatch (among robots: above the paper's optimiser), mean ± 95 %% (median; p90) over n episodes. Decision: p50 / p99 on one core.", highlighted),
+			"Cost: above the optimum of the same episode or dispatch (among robots: above the paper's optimiser), mean ± 95 %% (median; p90) over the n episodes in which both methods of a row, and the optimiser, are safe. Decision: p50 / p99 on one core.", highlighted),
 		rows: [][]string{{"case", "limits kept", "cost, %", "decision, ms", "best without a map", "cost, %", "decision, ms"}},
 	}
 	for _, r := range d.runs((*Records).named) {
@@ -156,6 +195,7 @@ func (d devices) glance() section {
 		if own == nil {
 			continue
 		}
+		own, other = together(own, other)
 		problem, brief := "`"+r.name+"`", "%.3f"
 		if own.Reached != nil {
 			brief = decimals(own)
@@ -211,6 +251,11 @@ func (d devices) summary() string {
 func (r run) summarize(b *bytes.Buffer, shown []closedloop.Result) {
 	first := &shown[0]
 	goals := first.Reached != nil
+	scenes := 0
+	if goals {
+		shown, scenes = sameScenes(shown)
+		first = &shown[0]
+	}
 	head := []string{"method", "safe episodes, 95 %"}
 	switch {
 	case goals:
@@ -242,6 +287,9 @@ func (r run) summarize(b *bytes.Buffer, shown []closedloop.Result) {
 		about += ", loads `" + first.Regime + "`"
 	}
 	fmt.Fprintf(b, "**`%s`**%s. Seed %d, %s.", r.name, about, first.Seed, first.Device)
+	if scenes > 0 {
+		fmt.Fprintf(b, " Costs are over the %d episodes that all methods ran.", scenes)
+	}
 	if measured && !spreads {
 		b.WriteString(" These records hold no medians.")
 	}
@@ -333,43 +381,6 @@ func pairedCell(pairs []closedloop.Paired, n int, is func(m *closedloop.Paired) 
 	}
 	return "–"
 }
-
-// timeSummary has, for each case of a comparison of numbers of candidates, the planner with the
-// map at the paper's number and at all of them, each beside what needs no map and is no slower.
-func (d devices) timeSummary() string {
-	s := section{rows: [][]string{{"case", "candidates", "map", "cost above all candidates without it, % ± 95 %", "median", "p90", "n", "smallest margin, m", "decision p50 / p99, ms"}}}
-	var better []string // without the map
-	for _, r := range d.runs((*Records).comparedCases) {
-		c := r.comparison()
-		without, with := r.budgets(&c)
-		add := func(b *budgeted, mapped string) {
-			s.rows = append(s.rows, slices.Concat([]string{"`" + r.name + "`", fmt.Sprint(b.candidates), mapped, within("%.2f", b.DifferencePct, b.DifferenceSEM, b.Compared)}, spread("%.2f", &b.Difference),
-				[]string{fmt.Sprint(b.Compared), b.MarginMean.Text("%.3f"), milliseconds("%.2f", &b.Latency)}))
-		}
-		for i := range with {
-			if run := &with[i]; run.way == defaultMethod && run.candidates == paperCandidates {
-				add(run, "with")
-				if other := noSlower(run, without); other != nil {
-					add(other, "without")
-					if dominated(run, other) {
-						better = append(better, "`"+r.name+"`")
-					}
-				}
-			}
-		}
-		add(&with[len(with)-1], "with")
-		add(&without[len(without)-1], "without")
-	}
-	s.rows = filled(s.rows)
-	text := tables(s)
-	if text != "" && len(better) > 0 {
-		text += fmt.Sprintf("\nFaster at the median, cheaper and with more room without the map than with %d candidates and it: %s.\n", paperCandidates, strings.Join(better, ", "))
-	}
-	return text
-}
-
-// paperCandidates is what the paper's planner of Case 2 has at a decision.
-const paperCandidates = 384
 
 // conditionSummary counts for each map the conditions that hold, names the maps whose decoded
 // actions leave the limits, and says where the certified loop breaks a margin.

@@ -49,6 +49,8 @@ type Records struct {
 type Case struct {
 	Methods []domain.Method
 	Paper   map[string]domain.PaperRow
+	// Samples that the bundled map was last trained on; 0 without one.
+	Samples int
 	// Definition replays and draws its traces; without it they are shown as time lines of
 	// values without names.
 	Definition domain.Case

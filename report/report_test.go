@@ -22,7 +22,11 @@ func known() map[string]Case {
 	catalogue := paper.Cases()
 	cases := map[string]Case{}
 	for _, c := range catalogue.All() {
-		cases[c.Name()] = Case{Methods: c.Methods(), Paper: c.Definition().Paper, Definition: *c.Definition()}
+		of := Case{Methods: c.Methods(), Paper: c.Definition().Paper, Definition: *c.Definition()}
+		if m, err := c.Model(""); err == nil {
+			of.Samples = m.Provenance.Samples
+		}
+		cases[c.Name()] = of
 	}
 	cases["arena"] = Case{Methods: []domain.Method{
 		{Name: "gpc", Needs: domain.NeedsMap, Candidates: 4096}, {Name: "gpc-256", Needs: domain.NeedsMap, Candidates: 256},

@@ -77,8 +77,13 @@ var axes = trainingRange()
 // improves. Equal arguments give equal libraries on any number of threads.
 // progress, if not nil, is called from one goroutine at a time.
 func BuildLibrary(ctx context.Context, y *System, fixed bool, size int, seed uint64, progress func(done, total int)) (*Library, error) {
+	return buildLibrary(ctx, y, fixed, DatasetClearance, size, seed, progress)
+}
+
+// buildLibrary is BuildLibrary of plans that keep a clearance.
+func buildLibrary(ctx context.Context, y *System, fixed bool, clearance float64, size int, seed uint64, progress func(done, total int)) (*Library, error) {
 	l := &Library{system: y, fixed: fixed}
-	b := libraryBuild{Library: l, problems: make([]horizonProblem, size), entries: make([]libraryEntry, size), report: func(int) {}}
+	b := libraryBuild{Library: l, clearance: clearance, problems: make([]horizonProblem, size), entries: make([]libraryEntry, size), report: func(int) {}}
 	if total := size * (1 + exchangeRounds); progress != nil {
 		b.report = func(done int) { progress(done, total) }
 	}
@@ -105,9 +110,10 @@ func BuildLibrary(ctx context.Context, y *System, fixed bool, size int, seed uin
 // is known.
 type libraryBuild struct {
 	*Library
-	problems []horizonProblem
-	entries  []libraryEntry
-	report   func(done int)
+	clearance float64
+	problems  []horizonProblem
+	entries   []libraryEntry
+	report    func(done int)
 }
 
 // draw makes the problems.
@@ -125,7 +131,7 @@ func (b *libraryBuild) draw(rng *rand.Rand) {
 		}
 		scene := b.system.scene(v[:])
 		b.system.sceneProblem(&b.problems[i], &scene, pref)
-		b.problems[i].clearance = DatasetClearance
+		b.problems[i].clearance = b.clearance
 	}
 }
 

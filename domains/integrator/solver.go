@@ -1,6 +1,7 @@
 package integrator
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -21,28 +22,63 @@ const (
 
 	// Constants of the lifted target, see lift.
 	liftGain  = 0.02 // c, m/s² per unit of multiplier force
-	liftReach = 0.12 // L, m/s²: the target is never farther out than this
+	LiftReach = 0.12 // L, m/s²: the target is never farther out than this
 )
 
 // Solver makes the Pareto samples of Case 1: every tail of a scenario's optimal
 // trajectory, and tails from perturbed states along it. It is safe for
 // concurrent use once Prepare has returned.
 type Solver struct {
-	system *System
-	size   int
-	lib    [2]*Library // adaptive, fixed
-	seed   uint64      // of lib
+	system    *System
+	size      int
+	clearance float64     // ψ that its optima keep
+	inward    *System     // of Inward: the case's own, whose margins a sample states; nil: system is it
+	lib       [2]*Library // adaptive, fixed
+	seed      uint64      // of lib
 }
 
 var (
 	_ domain.Solver        = (*Solver)(nil)
 	_ domain.VisitedSolver = (*Solver)(nil)
 	_ domain.Optimizer     = (*Solver)(nil)
+	_ domain.InwardSolver  = (*Solver)(nil)
 )
 
 // NewSolver returns a solver whose libraries will hold size scenarios each.
 func NewSolver(y *System, size int) *Solver {
-	return &Solver{system: y, size: size}
+	return &Solver{system: y, size: size, clearance: DatasetClearance}
+}
+
+// Inward implements domain.InwardSolver: the same problem with u_max and r_max less the slack and
+// ψ ≥ 1 + slack, in each margin's own unit.
+func (v *Solver) Inward(slack float64) (domain.Solver, error) {
+	y := cmp.Or(v.inward, v.system)
+	p := y.Params
+	p.UMax, p.RMax = p.UMax-slack, p.RMax-slack
+	if !(slack > 0 && p.UMax > 0 && p.RMax > 0) {
+		return nil, fmt.Errorf("a slack of %v in every margin, want it above 0 and below the bounds %v and %v", slack, y.Params.UMax, y.Params.RMax)
+	}
+	tight, err := NewSystem(y.spec.Name, p)
+	if err != nil {
+		return nil, err
+	}
+	return &Solver{system: tight, size: v.size, clearance: 1 + slack, inward: y}, nil
+}
+
+// appendTrajectory is System's for what is solved here. Inward, the target is the optimum itself
+// and the margins are the case's.
+func (v *Solver) appendTrajectory(samples []domain.Sample, first domain.Sample, h *horizonProblem, rate float64, sol *solution) []domain.Sample {
+	from := len(samples)
+	samples = v.system.appendTrajectory(samples, first, h, rate, sol)
+	if v.inward == nil {
+		return samples
+	}
+	for i := range samples[from:] {
+		row := &samples[from+i]
+		row.Target[0], row.Target[1] = row.U[0]-row.C[contextPrevious], row.U[1]-row.C[contextPrevious+1]
+		v.inward.Margins(row.S, row.C, row.U, row.Margins)
+	}
+	return samples
 }
 
 // Parameters are the axes of a scenario: initial position and velocity,
@@ -61,7 +97,7 @@ func (v *Solver) Prepare(ctx context.Context, seed uint64, progress func(done, t
 		if progress != nil {
 			report = func(done, total int) { progress(kind*total+done, len(v.lib)*total) }
 		}
-		l, err := BuildLibrary(ctx, v.system, kind == 1, v.size, seed, report)
+		l, err := buildLibrary(ctx, v.system, kind == 1, v.clearance, v.size, seed, report)
 		if err != nil {
 			return err
 		}
@@ -111,7 +147,7 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	id := trajectoryBase(scenario, pref, how)
 	samples := make([]domain.Sample, 0, Horizon*(1+perturbedTails))
 	first := domain.Sample{Scenario: scenario, Trajectory: id, Preference: pref}
-	samples = v.system.appendTrajectory(samples, first, &h, p[5], &sol)
+	samples = v.appendTrajectory(samples, first, &h, p[5], &sol)
 	var near [tailNeighbours]int
 	l.nearest(&h, near[:])
 	rng := rand.New(rand.NewPCG(seed, uint64(id)))
@@ -122,7 +158,7 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 		for range perturbAttempts {
 			rest = v.perturb(rng, &h, &sol)
 			if v.resolve(w, l, near[:], &rest, &sol, &again) {
-				samples = v.system.appendTrajectory(samples, first, &rest, p[5], &again)
+				samples = v.appendTrajectory(samples, first, &rest, p[5], &again)
 				break
 			}
 		}
@@ -136,7 +172,7 @@ func (v *Solver) problem(p []float64, pref domain.Preference) (*Library, horizon
 	scene := v.system.scene(p)
 	var h horizonProblem
 	v.system.sceneProblem(&h, &scene, pref)
-	h.clearance = DatasetClearance
+	h.clearance = v.clearance
 	return v.lib[libraryOf(pref.Adaptive)], h
 }
 
@@ -182,7 +218,7 @@ func (v *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 		}
 		own, ownAt = again, k
 		first := domain.Sample{Scenario: scenario, Trajectory: id + int64(k), Preference: pref, Perturbed: true}
-		rows := y.appendTrajectory(nil, first, &h, p[5], &again)
+		rows := v.appendTrajectory(nil, first, &h, p[5], &again)
 		samples = append(samples, rows[:min(visitedRows, len(rows))]...)
 	}
 	return samples, nil
@@ -265,6 +301,6 @@ func (y *System) appendTrajectory(samples []domain.Sample, first domain.Sample, 
 func (y *System) lift(u []float64, previous [2]float64, input, slew float64) []float64 {
 	d1, d2 := u[0]-previous[0], u[1]-previous[1]
 	f1, f2 := 2*input*u[0]+2*slew*d1, 2*input*u[1]+2*slew*d2
-	scale := liftGain / (1 + liftGain*math.Hypot(f1, f2)/liftReach)
+	scale := liftGain / (1 + liftGain*math.Hypot(f1, f2)/LiftReach)
 	return []float64{d1 + scale*f1, d2 + scale*f2}
 }

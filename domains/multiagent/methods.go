@@ -14,8 +14,8 @@ import (
 // smallBudget is the paper's for the reference, candidates per decision.
 const smallBudget = 384
 
-// budgets are the candidates per decision at which the planner is compared with
-// and without a map, beside the largest, which needs no number in its name.
+// budgets are the candidates per decision of methods with a map that have a name of their own,
+// beside the largest, which needs no number in its name.
 var budgets = []int{96, 192, smallBudget, 768, 1536}
 
 // methods are the case's own. Those without a map search among primitives,
@@ -34,11 +34,10 @@ func methods(y *world.System) []domain.Method {
 	viewed := view.New(y).Spec().Navigation
 	along, still, loose := plan.PlanEnergy(viewed), viewed, viewed
 	still.LieGain, loose.RetractionMix = 0, 0
-	blind := func(n int) plan.Options {
-		o := plan.Default(moving)
-		o.Candidates = n
-		return o
-	}
+	// Without the map the latents' share goes to the primitives, to which it falls by itself, or to
+	// the descents; nothing else changes.
+	primitives := func(n int) plan.Options { return plan.Blind(moving, n, false) }
+	descents := func(n int) plan.Options { return plan.Blind(moving, n, true) }
 	ablation := func(name, about string, set func(*plan.Options)) {
 		add(domain.Method{Name: name, About: about, Group: domain.GroupAblation, Needs: domain.NeedsMap, Brief: name == "raw"}, plan.Budget,
 			func(n int) plan.Options {
@@ -58,8 +57,10 @@ func methods(y *world.System) []domain.Method {
 		add(domain.Method{Name: "gpc-latent-search" + suffix, About: about + ", most latents by a cross-entropy search", Group: domain.GroupAblation, Needs: domain.NeedsMap, Candidates: n}, n,
 			func(n int) plan.Options { return plan.Searching(moving, n) })
 		add(domain.Method{Name: "gpc-plan-energy" + suffix, About: about + ", a share of them latents that step down the cost of their whole plans", Group: domain.GroupAblation, Needs: domain.NeedsMap, Navigation: &along, Candidates: n}, n, guided)
-		add(domain.Method{Name: "gpc-no-latent" + suffix, About: about + ", without the map", Group: domain.GroupAblation, Brief: brief, Candidates: n}, n, blind)
 	}
+	about := fmt.Sprintf("look-ahead and commitment, %d candidates, without the map: the latents' share goes to the ", plan.Budget)
+	add(domain.Method{Name: "gpc-no-latent-primitives", About: about + "primitives", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, primitives)
+	add(domain.Method{Name: "gpc-no-latent-descents", About: about + "descents", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, descents)
 	ablation("gpc-all-latent", "all candidates are latents: no primitives, perturbations or descent", func(o *plan.Options) {
 		o.Latent, o.Descent, o.Noise = 1, 0, 0
 	})

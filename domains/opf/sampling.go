@@ -35,10 +35,10 @@ const (
 	smallDisturbance = 0.1   // share of the above in half of the samples
 )
 
-// datasetTightening is what samples stay away from the limits of the network, pu
+// DatasetTightening is what samples stay away from the limits of the network, pu
 // (measured: with it the decoder's errors stay inside in nearly every step). Box
 // and ramp limits need none, since the projection's clip keeps them exactly.
-var datasetTightening = acopf.Tightening{VLoad: 0.002, Q: 0.004, S: 0.0025}
+var DatasetTightening = acopf.Tightening{VLoad: 0.002, Q: 0.004, S: 0.0025}
 
 // Solver makes the Pareto samples of a System. It is safe for concurrent use.
 type Solver struct {
@@ -137,7 +137,7 @@ func (v *Solver) possible(p []float64) error {
 	}
 	h := y.newTrainingChain(rand.New(rand.NewPCG(0, 0)), p, domain.Preference{}, 0, 0, 1)
 	results := make([]acopf.Result, 1)
-	if err := y.solve(context.Background(), []acopf.Problem{y.problem(h.pd, h.qd, nil, nil, totalWeights, datasetTightening, nil)}, results); err != nil {
+	if err := y.solve(context.Background(), []acopf.Problem{y.problem(h.pd, h.qd, nil, nil, totalWeights, DatasetTightening, nil)}, results); err != nil {
 		return err
 	}
 	return outcomeOf(&results[0])
@@ -247,7 +247,7 @@ func (y *System) solveChains(chains []*trainingChain) error {
 	err := y.advance(chains, func(k int, h *trainingChain) (acopf.Problem, bool) {
 		loads[k] = [2][]float64{slices.Clone(h.pd), slices.Clone(h.qd)}
 		h.move(-1)
-		return y.problem(h.pd, h.qd, h.factors, nil, y.priorWeights(h), datasetTightening, nil), true
+		return y.problem(h.pd, h.qd, h.factors, nil, y.priorWeights(h), DatasetTightening, nil), true
 	})
 	if err != nil {
 		return err
@@ -272,7 +272,7 @@ func (y *System) solveChains(chains []*trainingChain) error {
 				return acopf.Problem{}, false
 			}
 			w.state(h.s)
-			return y.problem(h.pd, h.qd, h.factors, h.pg, y.weightsAt(h.s, h.c, h.pref), datasetTightening, h.last), true
+			return y.problem(h.pd, h.qd, h.factors, h.pg, y.weightsAt(h.s, h.c, h.pref), DatasetTightening, h.last), true
 		})
 		if err != nil {
 			return err

@@ -83,6 +83,17 @@ func Guided(moving bool, candidates int) Options {
 	return o
 }
 
+// Blind returns Guided's options for a planner without a map: the latents' share goes to the
+// primitives, or to the descents. The other shares stay.
+func Blind(moving bool, candidates int, descents bool) Options {
+	o := Guided(moving, candidates)
+	if descents {
+		o.Descent += o.Latent
+	}
+	o.Latent = 0
+	return o
+}
+
 // Searching returns Guided's options with three quarters of the latents left to the
 // cross-entropy method over them.
 func Searching(moving bool, candidates int) Options {
