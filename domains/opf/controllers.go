@@ -29,7 +29,7 @@ func methods(y *System) []domain.Method {
 			New: func(domain.Means) (domain.Controller, error) {
 				m, err := newExactController(y, nil)
 				if err == nil {
-					m.tighten = datasetTightening
+					m.tighten = DatasetTightening
 				}
 				return m, err
 			}},

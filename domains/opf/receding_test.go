@@ -250,8 +250,8 @@ func TestTightenedDispatchStaysInside(t *testing.T) {
 	}
 	plain, inside := nearest(of("mo-opf")), nearest(of("mo-opf-tightened"))
 	const rounding = 1e-5 // of the solver's limits
-	if inside < datasetTightening.S-rounding || plain > datasetTightening.S/2 {
-		t.Errorf("branches are %v pu below their limits, without tightening %v; want at least %v", inside, plain, datasetTightening.S)
+	if inside < DatasetTightening.S-rounding || plain > DatasetTightening.S/2 {
+		t.Errorf("branches are %v pu below their limits, without tightening %v; want at least %v", inside, plain, DatasetTightening.S)
 	}
 	impossible := must.Get(newExactController(y, nil))(t)
 	impossible.tighten = acopf.Tightening{S: 1}
