@@ -226,6 +226,11 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 				return err
 			}
 		}
+		if method != "gpc" && method != "direct" { // what is left is of the map
+			if err := os.Remove(trace); err != nil {
+				return err
+			}
+		}
 	}
 	if d.json {
 		return nil
@@ -280,6 +285,9 @@ func (d *demo) fromNothing(e *gpc.Engine, c *gpc.Case, scenarios, epochs int) er
 	d.result.Trained, err = d.train(d.cmd, c, e, opt, file, "")
 	d.Stderr = stderr
 	if err != nil {
+		return err
+	}
+	if err := os.Remove(opt.Checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing goes on from it
 		return err
 	}
 	t := d.result.Trained

@@ -144,6 +144,9 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 // The processes of the manifests, with the variables of an indexed Job and treated by the
 // Job's own policy: pods are deleted while they work, and replaced.
 func TestKubernetesProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a process thirty times")
+	}
 	dataset, merge := readManifest(t, "dataset.yaml"), readManifest(t, "merge.yaml")
 	program, dir, rng := built(t), t.TempDir(), rand.New(rand.NewPCG(992, 0))
 	small := []string{"--scenarios=320", "--weights=1", "--chunk=10"}

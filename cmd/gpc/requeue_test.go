@@ -113,6 +113,9 @@ func parts(t *testing.T, dir string) map[string]string {
 // Dataset, training and evaluation, each of several tasks that are killed, signalled and
 // started again, end as one machine ends that nobody disturbs.
 func TestWhatIsRequeuedEndsAsIfUndisturbed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a process fifty times")
+	}
 	program, rng := built(t), rand.New(rand.NewPCG(991, 0))
 	one, many := t.TempDir(), t.TempDir()
 	for _, dir := range []string{one, many} {
