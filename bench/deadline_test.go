@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,10 +15,16 @@ import (
 	"github.com/gpc-engine/gpc/internal/testdomain"
 )
 
-// busy computes for so long.
-func busy(d time.Duration) {
-	for until := machine.Now() + d; machine.Now() < until; {
+// simulated makes a loop run by a clock that only it moves, and that wakes it late by late. What the
+// clock shows is *at.
+func simulated(l *loop, late time.Duration) (at *time.Duration) {
+	at = new(time.Duration)
+	l.now = func() time.Duration { return *at }
+	l.sleepUntil = func(t time.Duration) error {
+		*at = max(*at, t+late)
+		return nil
 	}
+	return at
 }
 
 func nothing(int) error { return nil }
@@ -29,27 +34,20 @@ func nothing(int) error { return nil }
 func TestOverrunsAreCounted(t *testing.T) {
 	const period, releases = 4 * time.Millisecond, 30
 	l := newLoop(releases, period, period)
+	at := simulated(l, 0)
 	must.OK(t, l.run(t.Context(), nothing, func(n int) error {
 		if n == 5 {
-			busy(period * 7 / 2)
+			*at += period * 7 / 2
 		}
 		return nil
 	}, func(n int) bool { return n != 7 }))
 	d := l.result()
-	if d.Decisions+d.Skipped != releases || d.Skipped < 2 || d.Late < 1 || d.Missed != d.Late+d.Skipped || d.LongestMiss < 3 || d.Differing != 1 {
+	// The one behind it is begun half a period late, and is in time.
+	if d.Decisions != releases-2 || d.Skipped != 2 || d.Late != 1 || d.Missed != 3 || d.LongestMiss != 3 || d.Differing != 1 {
 		t.Errorf("%+v", d)
 	}
-	if d.Response.Max < 3.5e3*period.Seconds()*1e3 || d.Compute.Max < 3.5e3*period.Seconds()*1e3 {
+	if want := 14e3; d.Response.Max != want || d.Compute.Max != want || d.Jitter.Max != want/7 {
 		t.Errorf("the overrun of %v has a response of %v µs", period*7/2, d.Response.Max)
-	}
-	response, jitter := d.Times()
-	for i := range response {
-		if jitter[i] < 0 || response[i] < jitter[i] {
-			t.Errorf("decision %d: jitter %v µs, response %v µs", i, jitter[i], response[i])
-		}
-	}
-	if d.Switches != nil && (d.Switches.Voluntary < 1 || !(d.CPU.Max >= 0)) {
-		t.Errorf("%d decisions with %+v and %+v of CPU time", d.Decisions, d.Switches, d.CPU)
 	}
 }
 
@@ -57,16 +55,33 @@ func TestOverrunsAreCounted(t *testing.T) {
 func TestReleasesDoNotDrift(t *testing.T) {
 	const period, releases = 4 * time.Millisecond, 40
 	l := newLoop(releases, period, period)
-	start := machine.Now()
-	must.OK(t, l.run(t.Context(), nothing, func(int) error { busy(period / 4); return nil }, func(int) bool { return true }))
-	took := machine.Now() - start
-	if took < (releases-1)*period {
-		t.Errorf("%d periods of %v took %v", releases, period, took)
+	at := simulated(l, period/8)
+	must.OK(t, l.run(t.Context(), nothing, func(int) error { *at += period / 4; return nil }, func(int) bool { return true }))
+	if want := releases*period + period*3/8; *at != want {
+		t.Errorf("%d periods of %v took %v, want %v", releases, period, *at, want)
 	}
 	// A period that begins behind each decision would be a quarter of one later every time.
-	_, jitter := l.result().Times()
-	if least := slices.Min(jitter[len(jitter)/2:]); least > float64(period/8)/microsecond {
-		t.Errorf("half of the releases are %v µs late or more", least)
+	response, jitter := l.result().Times()
+	for i := range jitter {
+		if jitter[i] != 500 || response[i] != 1500 {
+			t.Errorf("decision %d: jitter %v µs, response %v µs", i, jitter[i], response[i])
+		}
+	}
+}
+
+// On the machine's clock no release is early, and the thread gives the CPU up for the next.
+func TestALoopSleeps(t *testing.T) {
+	l := newLoop(30, time.Millisecond, time.Millisecond)
+	must.OK(t, l.run(t.Context(), nothing, func(int) error { return nil }, func(int) bool { return true }))
+	d := l.result()
+	response, jitter := d.Times()
+	for i := range response {
+		if jitter[i] < 0 || response[i] < jitter[i] {
+			t.Errorf("decision %d: jitter %v µs, response %v µs", i, jitter[i], response[i])
+		}
+	}
+	if d.Decisions+d.Skipped != 30 || d.Switches != nil && !(d.CPU.Max >= 0) {
+		t.Errorf("%d decisions, %d skipped, with %+v and %+v of CPU time", d.Decisions, d.Skipped, d.Switches, d.CPU)
 	}
 }
 
@@ -106,6 +121,7 @@ func TestHistogramOfALoop(t *testing.T) {
 func TestCollectorsCycles(t *testing.T) {
 	var keep [][]byte
 	l := newLoop(20, time.Millisecond, time.Millisecond)
+	simulated(l, 0)
 	must.OK(t, l.run(t.Context(), nothing, func(int) error {
 		keep = append(keep[:0], make([]byte, 8<<20))
 		return nil

@@ -116,13 +116,15 @@ type loop struct {
 	missedNow, longest             int
 	causes                         LateCauses
 	known                          bool // whether the system says what a thread uses
+	now                            func() time.Duration
+	sleepUntil                     func(time.Duration) error
 	used                           machine.Usage
 	collector                      Collector
 }
 
 func newLoop(releases int, period, deadline time.Duration) *loop {
 	room := func() []float64 { return make([]float64, 0, releases) }
-	return &loop{releases: releases, period: period, deadline: deadline, response: room(), jitter: room(), compute: room(), cpu: room()}
+	return &loop{releases: releases, period: period, deadline: deadline, response: room(), jitter: room(), compute: room(), cpu: room(), now: machine.Now, sleepUntil: machine.SleepUntil}
 }
 
 const microsecond = float64(time.Microsecond)
@@ -137,7 +139,7 @@ func (l *loop) run(ctx context.Context, prepare, decide func(n int) error, same 
 	begun, known := machine.ThreadUsage()
 	l.known = known
 	cycles := before.cycles
-	start := machine.Now() + l.period
+	start := l.now() + l.period
 	for at, n := 0, 0; at < l.releases; n++ {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -146,16 +148,16 @@ func (l *loop) run(ctx context.Context, prepare, decide func(n int) error, same 
 			return err
 		}
 		release := start + time.Duration(at)*l.period
-		if err := machine.SleepUntil(release); err != nil {
+		if err := l.sleepUntil(release); err != nil {
 			return fmt.Errorf("sleeping: %w", err)
 		}
-		awake := machine.Now()
+		awake := l.now()
 		from, _ := machine.ThreadUsage()
-		began := machine.Now()
+		began := l.now()
 		if err := decide(n); err != nil {
 			return fmt.Errorf("decision %d: %w", n, err)
 		}
-		done := machine.Now()
+		done := l.now()
 		to, _ := machine.ThreadUsage()
 		used := to.Since(from)
 		l.response = append(l.response, float64(done-release)/microsecond)
@@ -169,7 +171,7 @@ func (l *loop) run(ctx context.Context, prepare, decide func(n int) error, same 
 		l.judge(done-release, awake-release, used, now > cycles)
 		cycles = now
 		// The last release that has passed is the next to be decided on.
-		next := max(at+1, int((machine.Now()-start)/l.period))
+		next := max(at+1, int((l.now()-start)/l.period))
 		next = min(next, l.releases)
 		for range next - at - 1 {
 			l.skipped++

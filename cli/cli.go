@@ -47,10 +47,13 @@ type App struct {
 	// Operations are the program's own benchmarks.
 	Operations []bench.Operation
 	// Axes are the program's own that `bench scaling` measures costs along.
-	Axes   []bench.Axis
-	Stdout io.Writer // nil: os.Stdout
-	Stderr io.Writer // nil: os.Stderr
-	Stdin  io.Reader // nil: os.Stdin
+	Axes []bench.Axis
+	// Patience is how long a command may take to come to its end after a signal; 0: DefaultPatience.
+	// What it is in by then is left: every file is replaced whole or grows by whole records.
+	Patience time.Duration
+	Stdout   io.Writer // nil: os.Stdout
+	Stderr   io.Writer // nil: os.Stderr
+	Stdin    io.Reader // nil: os.Stdin
 
 	args    []string       // of the command line that runs
 	signals chan os.Signal // that end a command; nil: none are heard
@@ -64,9 +67,8 @@ type App struct {
 	threads int
 }
 
-// patience is how long a command may take to come to its end after a signal. What it is in
-// by then is left: every file is replaced whole or grows by whole records.
-const patience = 1500 * time.Millisecond
+// DefaultPatience is that of an App which says nothing else: with it a command ends within two seconds.
+const DefaultPatience = 1500 * time.Millisecond
 
 // Main runs the program with the process's arguments and signals, and returns
 // the exit code. Ctrl-C and SIGTERM end a command within two seconds, a second one at once;
@@ -95,7 +97,7 @@ func Main(app *App) int {
 	select {
 	case code := <-ended:
 		return code
-	case <-time.After(patience):
+	case <-time.After(cmp.Or(app.Patience, DefaultPatience)):
 		app.notice(interrupted)
 		return app.unfinished(1)
 	}

@@ -63,7 +63,7 @@ func (a *App) demoCommand() *cobra.Command {
 	f.StringVar(&out, "out", "", "folder for traces and pictures")
 	f.StringToStringVar(&files, "model", nil, "CASE=FILE: model of a case in place of the bundled one")
 	f.IntVar(&candidates, "candidates", 4096, "candidates of one refinement")
-	f.IntVar(&episodes, "episodes", 20, "closed-loop episodes of each case; one of those with many robots")
+	f.IntVar(&episodes, "episodes", 20, "closed-loop episodes of each case at most; two of long ones, one of those with many robots")
 	f.IntVar(&scenarios, "scenarios", 120, "scenarios of the map trained from nothing")
 	f.IntVar(&epochs, "epochs", 30, "its manifold epochs")
 	return cmd
@@ -118,7 +118,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 		}
 	}
 	for _, m := range with {
-		methods, episodes := []string{"gpc", "direct"}, d.episodes
+		methods, episodes := []string{"gpc", "direct"}, min(d.episodes, max(2, mostDecisions/m.steps()))
 		if m.Definition().Learned != nil {
 			methods, episodes = methods[:1], 1 // whole scenes of many robots
 		} else {
@@ -153,6 +153,13 @@ type mapped struct {
 	*gpc.Case
 	setup gpc.Setup
 }
+
+// mostDecisions is about how many a method makes in the demonstration, in two episodes at least: a
+// day of dispatches has as many as twelve runs of an integrator.
+const mostDecisions = 600
+
+// steps are the decisions of an episode.
+func (m mapped) steps() int { return max(1, m.Spec().Steps) }
 
 // refine makes one real decision of a case by refining many candidates.
 func (d *demo) refine(e *gpc.Engine, m mapped, candidates int) error {
@@ -219,6 +226,11 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 				return err
 			}
 		}
+		if method != "gpc" && method != "direct" { // what is left is of the map
+			if err := os.Remove(trace); err != nil {
+				return err
+			}
+		}
 	}
 	if d.json {
 		return nil
@@ -273,6 +285,9 @@ func (d *demo) fromNothing(e *gpc.Engine, c *gpc.Case, scenarios, epochs int) er
 	d.result.Trained, err = d.train(d.cmd, c, e, opt, file, "")
 	d.Stderr = stderr
 	if err != nil {
+		return err
+	}
+	if err := os.Remove(opt.Checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing goes on from it
 		return err
 	}
 	t := d.result.Trained

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -21,8 +20,8 @@ func requeueFlag(cmd *cobra.Command, also string) {
 func (a *App) heedRequeue(cmd *cobra.Command) {
 	f := cmd.Flags().Lookup("requeue")
 	a.requeue.Store(f != nil && f.Value.String() == "true")
-	if a.requeue.Load() && a.signals != nil {
-		signal.Notify(a.signals, syscall.SIGUSR1)
+	if a.requeue.Load() && a.signals != nil && len(launchers) > 0 { // Notify of no signal is of every one
+		signal.Notify(a.signals, launchers...)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/serve"
@@ -42,13 +41,7 @@ func paged(t *testing.T, app *App, args ...string) (url string, end func() int) 
 	go io.Copy(io.Discard, from)
 	return v.URL, func() int {
 		stop()
-		select {
-		case c := <-code:
-			return c
-		case <-time.After(10 * time.Second):
-			t.Fatal("the command does not end with its context")
-			return -1
-		}
+		return <-code
 	}
 }
 
@@ -83,11 +76,7 @@ func TestPagesOfTheCommandLine(t *testing.T) {
 	if d := fetched[view.Description](t, url+"view/case"); d.Case != "cart" || d.Kind != "live" || !d.Steers || d.DeadlineUs != 1e6 {
 		t.Errorf("the page is of %+v", d)
 	}
-	for wait := time.Now().Add(10 * time.Second); fetched[view.State](t, url+"view/state").K == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(wait) {
-			t.Fatal("the plant stands still")
-		}
-	}
+	must.Until(t, "the plant goes on", func() bool { return fetched[view.State](t, url+"view/state").K > 0 })
 	if a := fetched[serve.Answer](t, url+"health"); a.Health == nil || a.Health.Case != "cart" || a.Health.Decisions == 0 {
 		t.Errorf("beside the page the server says %+v", a)
 	}

@@ -184,7 +184,14 @@ func TestRunStopsAtItsTarget(t *testing.T) {
 func TestBudgetEndsSolving(t *testing.T) {
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
 	opt.Scenarios, opt.Rounds, opt.Budget = 4000, 0, 2*time.Second
-	got := must.Get(Run(context.Background(), sled(t), opt))(t)
+	// On a clock of its own: a solve takes 50 ms.
+	var elapsed time.Duration
+	opt.Progress = func(p Progress) {
+		if p.Stage == "solve" {
+			elapsed = max(elapsed, time.Duration(p.Done)*50*time.Millisecond)
+		}
+	}
+	got := must.Get(compile(context.Background(), sled(t), opt, func() time.Time { return time.Unix(0, 0).Add(elapsed) }))(t)
 	first := got.Rounds[0]
 	if first.Wanted != 4000 || first.Scenarios == 0 || first.Scenarios >= 4000 || first.Training.Episodes != 8 {
 		t.Errorf("first round %+v", first)
@@ -247,7 +254,8 @@ func TestNextRound(t *testing.T) {
 		{"a target that more starts miss", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.1, Max: 20} }}, 1000, Data, 100, 10, ""},
 		{"a mean that more starts miss", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.7, Max: 20} }}, 1000, Data, 300, 10, ""},
 	} {
-		r := &run{c: c, opt: Options{Target: 0.5, Tail: 10, Budget: time.Duration(x.budget * 1e9)}, now: time.Now, began: time.Now(), journal: journal{Cap: 10}}
+		began := time.Unix(0, 0) // and no time passes
+		r := &run{c: c, opt: Options{Target: 0.5, Tail: 10, Budget: time.Duration(x.budget * 1e9)}, now: func() time.Time { return began }, began: began, journal: journal{Cap: 10}}
 		for _, change := range x.rounds {
 			round := base()
 			change(&round)

@@ -189,7 +189,7 @@ func TestFewerAreHeldOutWhereLoopsAreSlow(t *testing.T) {
 		starts, ended int
 		want          int
 	}{{0.001, 200, 0, 200}, {0.4, 200, 0, 136}, {30, 200, 0, 50}, {30, 0, 0, 70}, {30, 200, 1, 200}} {
-		r := &run{c: sled(t), opt: Options{Starts: 70, Threads: 2, Budget: 600 * time.Second}, now: time.Now, dir: t.TempDir()}
+		r := &run{c: sled(t), opt: Options{Starts: 70, Threads: 2, Budget: 600 * time.Second}, now: func() time.Time { return time.Time{} }, dir: t.TempDir()}
 		r.plant = r.c.Definition().Plant.(*closedloop.Simulation)
 		if v.starts > 0 {
 			r.opt.Starts = v.starts

@@ -35,7 +35,7 @@ func planned(c *gpc.Case, target float64, rounds ...Round) *run {
 			x.Focused = 30
 		}
 	}
-	now := time.Now()
+	now := time.Unix(0, 0)
 	return &run{c: c, opt: Options{Target: target, Tail: 20 * target, Budget: time.Hour}, now: func() time.Time { return now }, began: now, journal: journal{Cap: 20 * target, Rounds: rounds}}
 }
 

@@ -89,6 +89,11 @@ func (r *Records) Write(ctx context.Context, dir string) ([]string, error) {
 	files := []string{filepath.Join(dir, "report.md"), filepath.Join(dir, "report.html")}
 	p := sheet{title: "gpc: recorded results, " + r.Device}
 	p.begin()
+	l, err := r.lead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.lead(l)
 	chapters := r.chapters()
 	p.contents(chapters)
 	for _, c := range chapters {
@@ -152,12 +157,20 @@ h2{margin-top:2.5em;padding-top:.5em;border-top:2px solid var(--line)}h3{margin-
 table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
 th,td{padding:.3em .7em;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 td.words{white-space:normal;min-width:14em;text-align:left}
+th{white-space:normal;vertical-align:bottom}
+.table{background:linear-gradient(90deg,var(--paper) 30%,transparent) 0 0/2.5rem 100% local no-repeat,linear-gradient(-90deg,var(--paper) 30%,transparent) 100% 0/2.5rem 100% local no-repeat,linear-gradient(-90deg,var(--line),transparent) 100% 0/1.2rem 100% no-repeat}
 th{position:sticky;top:0;background:var(--head);z-index:1}
 th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:var(--paper)}th:first-child{background:var(--head);z-index:2}
 .figures{display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start}
 figure{margin:0;flex:0 1 auto;max-width:100%;width:min-content;min-width:min(100%,22rem)}
 figure svg,figure img{display:block;max-width:100%;height:auto;background:#fff;border:1px solid var(--line);border-radius:4px}
 figcaption{font-size:.85rem;color:var(--soft);margin-top:.4em}
+.lead{display:flex;flex-wrap:wrap;gap:1.2em;align-items:center;margin:1.2em 0}
+.lead figure{flex:1 1 28rem;min-width:min(100%,22rem)}.lead figure img{max-height:62vh;margin:0 auto}
+.tiles{flex:1 1 24rem;display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:.8em;margin:0;max-width:none}
+.tiles div{border:1px solid var(--line);border-radius:4px;padding:.7em .9em;background:var(--head)}
+.tiles dt{margin:0;font-weight:400;font-size:.85rem;color:var(--soft)}.tiles b{display:block;font-size:1.7rem;line-height:1.3;font-variant-numeric:tabular-nums}.tiles small{color:var(--soft)}
+summary{cursor:pointer;font-weight:600}
 dt{font-weight:600;margin-top:.6em}dd{margin:0}nav ul{padding-left:1.2em;margin:.2em 0}
 @media(max-width:40rem){body{padding:.8rem;font-size:15px}td,th{padding:.3em .5em}td.words{min-width:10em}}
 @media print{.table{overflow:visible;max-height:none}}`
@@ -171,7 +184,7 @@ func (p *sheet) begin() {
 // contents are those of the HTML; Markdown is shown with its own.
 func (p *sheet) contents(chapters []chapter) {
 	w, n := &p.html, 0
-	fmt.Fprint(w, "<nav aria-label=\"Contents\"><h2>Contents</h2>\n<ul>\n")
+	fmt.Fprint(w, "<nav aria-label=\"Contents\"><details><summary>Contents</summary>\n<ul>\n")
 	for i, c := range chapters {
 		fmt.Fprintf(w, "<li><a href=\"#chapter-%d\">%s</a><ul>", i+1, html.EscapeString(c.title))
 		for _, s := range c.sections {
@@ -180,7 +193,7 @@ func (p *sheet) contents(chapters []chapter) {
 		}
 		fmt.Fprint(w, "</ul></li>\n")
 	}
-	fmt.Fprint(w, "<li><a href=\"#glossary\">Glossary</a></li>\n</ul></nav>\n")
+	fmt.Fprint(w, "<li><a href=\"#glossary\">Glossary</a></li>\n</ul></details></nav>\n")
 }
 
 func (p *sheet) chapter(title string) {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -21,26 +20,53 @@ import (
 const (
 	panics = 0.4375
 	slow   = 0.3125
-	late   = 400 * time.Millisecond
 )
 
-// fragile is a cart whose projection panics or takes its time in two states.
-type fragile struct{ *testdomain.Cart }
+// fragile is a cart whose projection panics in one state, and in another is held at a gate.
+type fragile struct {
+	*testdomain.Cart
+	held *gate
+}
 
 func (f fragile) Project(s, c, u []float64) bool {
 	switch s[0] {
 	case panics:
 		panic("no way out")
 	case slow:
-		time.Sleep(late)
+		f.held.pass()
 	}
 	return f.Cart.Project(s, c, u)
 }
 
-// cart is a case of fragile carts with its map.
-func cart(t testing.TB) (*gpc.Case, gpc.Setup) {
+// gate holds decisions until a test lets them go: what is answered meanwhile is answered before
+// they are made, however fast or slow the machine is.
+type gate struct {
+	arrived chan struct{} // has one of each decision that came to the gate
+	opened  chan struct{}
+	open    func()
+}
+
+func newGate() *gate {
+	g := &gate{arrived: make(chan struct{}, 1024), opened: make(chan struct{})}
+	g.open = sync.OnceFunc(func() { close(g.opened) })
+	return g
+}
+
+// pass waits until the gate is open. Nothing is held where there is none.
+func (g *gate) pass() {
+	if g != nil {
+		g.arrived <- struct{}{}
+		<-g.opened
+	}
+}
+
+// cart is a case of fragile carts with its map, held at the gate where one is given.
+func cart(t testing.TB, held ...*gate) (*gpc.Case, gpc.Setup) {
 	t.Helper()
-	p := fragile{testdomain.NewCart(8)}
+	p := fragile{Cart: testdomain.NewCart(8)}
+	for _, g := range held {
+		p.held = g
+	}
 	solver := must.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
 	c := must.Get(gpc.NewCase(domain.Case{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start), Guard: domain.Guard{Off: true}}))(t)
 	return c, gpc.Setup{Method: "gpc", Model: testdomain.Map(p.Cart, 9, true)}
@@ -53,15 +79,18 @@ func engine(t testing.TB) *gpc.Engine {
 	return e
 }
 
-// server is one of fragile carts.
-func server(t testing.TB, opt serve.Options) *serve.Server {
+// server is one of fragile carts. Its gate is open when it is closed.
+func server(t testing.TB, opt serve.Options, held ...*gate) *serve.Server {
 	t.Helper()
-	c, setup := cart(t)
+	c, setup := cart(t, held...)
 	if opt.Setup.Method == "" {
 		opt.Setup = setup
 	}
 	s := must.Get(serve.New(c, engine(t), opt))(t)
 	t.Cleanup(s.Close)
+	for _, g := range held {
+		t.Cleanup(g.open)
+	}
 	return s
 }
 

@@ -22,7 +22,7 @@ func TestClients(t *testing.T) {
 	client := must.Get(serve.Dial(h.URL+"/", serve.ClientOptions{}))(t)
 	defer client.Close()
 	ctx := t.Context()
-	gap := serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}, Preference: &domain.Preference{W: []float64{1, 0}}, Deadline: time.Now().Add(time.Minute), Observed: time.UnixMilli(1000)}
+	gap := serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}, Preference: &domain.Preference{W: []float64{1, 0}}, Deadline: time.Now().Add(24 * time.Hour), Observed: time.UnixMilli(1000)}
 	if d := must.Get(client.Decide(ctx, "a", gap))(t); d.Sigma[0] != 1 || d.Late || d.Batch != 1 {
 		t.Errorf("%+v", d)
 	}
@@ -63,7 +63,7 @@ func TestLoopsOverHTTPAreThoseOfControllers(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range 3 {
 		ep := must.Get(c.Definition().Plant.Episode(991, i, domain.EpisodeOptions{Preference: adaptive}))(t)
-		alone, served := must.Get(c.Controller(engine(t), setup))(t), client.Controller(t.Context(), fmt.Sprint(i), time.Minute)
+		alone, served := must.Get(c.Controller(engine(t), setup))(t), client.Controller(t.Context(), fmt.Sprint(i), time.Hour)
 		wait.Go(func() {
 			x, cx := make([]float64, c.Spec().MeasuredSize()), make([]float64, c.Spec().ContextSize())
 			u, v := make([]float64, c.Spec().ActionSize()), make([]float64, c.Spec().ActionSize())

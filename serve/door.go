@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// drained is how long clients may take for answers that were given up to them at the end.
+// drained is how long clients may take at the end for what they have not asked in full. Answers that
+// are this server's to make are waited for: they are given up when the drain is over.
 const drained = 250 * time.Millisecond
 
 // active are the connections whose request is not answered yet.
@@ -62,7 +63,7 @@ func (s *Server) HTTP(ctx context.Context, h http.Handler, on []net.Listener, dr
 		l.Close()
 	}
 	// Not Shutdown: it waits for connections that never asked, too.
-	for end := time.Now().Add(drain + drained); !asking.none() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(drain + drained); s.answering.Load() > 0 || !asking.none() && time.Now().Before(end); time.Sleep(time.Millisecond) {
 	}
 	server.Close()
 	return err

@@ -18,37 +18,37 @@ import (
 )
 
 // A server that drains answers what it was asked, by the fallback where it takes too long, and
-// refuses the rest; then nothing of it is left.
+// refuses the rest; then nothing of it is left. It does not wait for what it gave up.
 func TestDraining(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	c, setup := cart(t)
+	held := newGate()
+	defer held.open()
+	c, setup := cart(t, held)
 	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
 	s := must.Get(serve.New(c, e, serve.Options{Setup: setup}))(t)
-	on, stop := running(t, s, serve.ListenOptions{Address: "127.0.0.1:0"}, serve.HTTPOptions{}, late/4)
+	on, stop := running(t, s, serve.ListenOptions{Address: "127.0.0.1:0"}, serve.HTTPOptions{}, 100*time.Millisecond)
 	url := "http://" + on[0].Addr().String()
 	client := must.Get(serve.Dial(url, serve.ClientOptions{}))(t)
 	defer client.Close()
 	defer http.DefaultClient.CloseIdleConnections()
 	must.Get(client.Health(t.Context()))(t)
 	events := stream(t, url+"/v1/stream?session=a")
-	answers := make(chan *serve.Decision, 1)
+	type answer struct {
+		d   *serve.Decision
+		err error
+	}
+	answers := make(chan answer, 1)
 	go func() {
 		d, err := client.Decide(t.Context(), "a", serve.Request{S: []float64{slow, 0.1}, C: []float64{0}})
-		if err != nil {
-			t.Error(err)
-		}
-		answers <- d
+		answers <- answer{d, err}
 	}()
 	idle := must.Get(net.Dial("tcp", on[0].Addr().String()))(t) // half open
 	defer idle.Close()
-	time.Sleep(late / 8)
-	start := time.Now()
+	<-held.arrived
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
-	for !s.Draining() {
-		time.Sleep(time.Millisecond)
-	}
+	must.Until(t, "it drains", s.Draining)
 	if _, err := s.Decide(t.Context(), "b", serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}}); !errors.Is(err, serve.ErrClosed) {
 		t.Errorf("asked while it drains: %v", err)
 	}
@@ -56,22 +56,21 @@ func TestDraining(t *testing.T) {
 	if _, err := client.Decide(t.Context(), "b", serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}}); err == nil || errors.As(err, &status) && status.Status != 503 {
 		t.Errorf("asked over HTTP while it drains: %v", err)
 	}
-	if d := <-answers; !d.Late || d.U[0] != -1 {
-		t.Errorf("what it was asked is answered %+v", d)
+	if a := <-answers; a.err != nil || !a.d.Late || a.d.U[0] != -1 {
+		t.Errorf("what it was asked is answered %+v, %v", a.d, a.err)
 	}
 	must.OK(t, <-ended)
-	if took := time.Since(start); took > late/4+time.Second {
-		t.Errorf("it drained for %v", took)
-	}
 	for kind, _ := events.next(); kind != ""; kind, _ = events.next() {
 	}
+	held.open()
 	s.Close()
 }
 
-// A server that nobody waits for ends at once, whatever connections are open.
+// A server that nobody waits for ends at once, whatever connections are open, not when the time is
+// over that it would have had.
 func TestAnIdleServerDrainsAtOnce(t *testing.T) {
 	s := server(t, serve.Options{})
-	on, stop := running(t, s, serve.ListenOptions{Address: "127.0.0.1:0"}, serve.HTTPOptions{}, 20*time.Second)
+	on, stop := running(t, s, serve.ListenOptions{Address: "127.0.0.1:0"}, serve.HTTPOptions{}, 24*time.Hour)
 	for _, says := range []string{"", "POST /v1/decide HTTP/1.1\r\nHost: loc", "GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
 		c := must.Get(net.Dial("tcp", on[0].Addr().String()))(t)
 		defer c.Close()
@@ -80,11 +79,7 @@ func TestAnIdleServerDrainsAtOnce(t *testing.T) {
 			must.Get(http.ReadResponse(bufio.NewReader(c), nil))(t)
 		}
 	}
-	start := time.Now()
 	must.OK(t, stop())
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("it took %v", took)
-	}
 	if c, err := net.Dial("tcp", on[0].Addr().String()); err == nil {
 		c.Close()
 		t.Error("it still listens")

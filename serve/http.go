@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -199,8 +200,12 @@ func (h *handler) write(w http.ResponseWriter, status int, text []byte) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.Patience))
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
 	w.Write(text) // whoever asked may be gone
+	if h.s.Draining() {
+		http.NewResponseController(w).Flush() // the connection is closed when nobody is answering any more
+	}
 }
 
 // ask answers an operation. What would be refused is so before its body is read, by a text that is
@@ -228,6 +233,8 @@ func (h *handler) ask(o op) http.HandlerFunc {
 			h.fail(w, about(), err)
 			return
 		}
+		h.s.answering.Add(1)
+		defer h.s.answering.Add(-1)
 		a, err := h.s.ask(r.Context(), j, began)
 		switch {
 		case err == nil:

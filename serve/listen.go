@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gpc-engine/gpc"
@@ -103,17 +102,14 @@ func listenUnix(path string) (net.Listener, error) {
 			c.Close()
 			return nil, gpc.BadInput(fmt.Errorf("serve: another process listens at the socket %s", path))
 		}
-		if !errors.Is(err, syscall.ECONNREFUSED) {
+		if !left(err) {
 			return nil, gpc.BadInput(fmt.Errorf("serve: the socket %s is there, and whether anybody listens is not known: %w", path, err))
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("serve: the socket %s that a process has left: %w", path, err)
 		}
 	}
-	// The mode has to be right when the socket appears, not a moment later.
-	umask := syscall.Umask(0o177)
-	l, err := net.Listen("unix", path)
-	syscall.Umask(umask)
+	l, err := private(path)
 	if err != nil {
 		return nil, fmt.Errorf("serve: %w", err)
 	}

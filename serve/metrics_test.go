@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -24,15 +23,18 @@ func metrics(t testing.TB, s *serve.Server) string {
 
 // Prometheus reads the metrics, and they count what was answered.
 func TestMetrics(t *testing.T) {
-	s, h := web(t, serve.Options{Sessions: 2}, serve.HTTPOptions{})
+	held := newGate()
+	s, h := web(t, serve.Options{Sessions: 2}, serve.HTTPOptions{}, held)
 	for _, line := range []string{
 		`{"op":"decide","session":"a","s":[0.1,0.1],"c":[0],"observed_ms":2}`, `{"op":"decide","session":"a","s":[0.2,0.1],"c":[0],"observed_ms":1}`,
 		`{"op":"decide","session":"b","s":[null,0.1],"c":[0]}`, fmt.Sprintf(`{"op":"decide","session":"b","s":[%v,0.1],"c":[0],"deadline_ms":200}`, slow),
 		`{"op":"decide","session":"c","s":[0.1,0.1],"c":[0]}`, `{"op":"decide","s":[0.1],"c":[0]}`, `{"op":"refine","s":[0.1,0.1],"c":[0],"candidates":16}`,
 	} {
-		said(t, s, serve.LineOptions{}, line)
+		if said(t, s, serve.LineOptions{}, line)[0]["late"] == true {
+			held.open()
+		}
 	}
-	time.Sleep(late) // the decision that was late is made
+	batches := 2 + float64(len(held.arrived)) // the one that was late had one too, where it had begun
 	status, _, head := asked(t, "GET", h.URL+"/metrics", "")
 	kind := head.Get("Content-Type")
 	if status != 200 || !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
@@ -81,7 +83,7 @@ func TestMetrics(t *testing.T) {
 		{1, "gpc_decisions_total", []string{"kind", "late"}}, {1, "gpc_refinements_total", []string{"kind", "own"}}, {0, "gpc_refinements_total", []string{"kind", "late"}},
 		{1, "gpc_fallbacks_total", []string{"reason", "observation"}}, {3, "gpc_fallbacks_total", []string{"reason", "conservative"}}, {1, "gpc_late_total", nil},
 		{1, "gpc_refused_total", []string{"reason", "full"}}, {1, "gpc_refused_total", []string{"reason", "input"}}, {0, "gpc_refused_total", []string{"reason", "busy"}},
-		{4, "gpc_decision_latency_seconds", nil}, {1, "gpc_refinement_latency_seconds", nil}, {3, "gpc_batch_sessions", nil}, {0, "gpc_watchers", nil}, {0, "gpc_panics_total", nil},
+		{4, "gpc_decision_latency_seconds", nil}, {1, "gpc_refinement_latency_seconds", nil}, {batches, "gpc_batch_sessions", nil}, {0, "gpc_watchers", nil}, {0, "gpc_panics_total", nil},
 	} {
 		if got := value(want.name, want.labels...); got != want.value {
 			t.Errorf("%s%q is %v, want %v", want.name, want.labels, got, want.value)
@@ -91,7 +93,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("the smallest margin is %v", margin)
 	}
 	latency := families["gpc_decision_latency_seconds"].GetMetric()[0].GetHistogram()
-	if sum := latency.GetSampleSum(); !(sum > 0 && sum < 60) {
+	if sum := latency.GetSampleSum(); !(sum > 0) || math.IsInf(sum, 0) {
 		t.Errorf("the latencies sum to %v", sum)
 	}
 	last := uint64(0)

@@ -17,6 +17,10 @@ func (s *Server) refineOne(j *job) {
 	if j.finished() {
 		return
 	}
+	if !j.until.IsZero() && !time.Now().Before(j.request.Deadline) { // it came too late, or waited too long
+		s.expire(j)
+		return
+	}
 	opt := j.refine
 	if !j.until.IsZero() && s.of.Definition().Learned == nil { // a method's own search is not stopped: its late answer is dropped
 		left := max(1, time.Until(j.until))

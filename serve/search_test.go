@@ -18,7 +18,7 @@ func TestASearchOfItsOwnRefinesByADeadline(t *testing.T) {
 	s := must.Get(serve.New(c, engine(t), serve.Options{Setup: must.Get(c.Setup("gpc", ""))(t)}))(t)
 	t.Cleanup(s.Close)
 	o := must.Get(c.Observe(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
-	r := serve.Request{S: o.S, C: o.C, Deadline: time.Now().Add(time.Hour)}
+	r := serve.Request{S: o.S, C: o.C, Deadline: time.Now().Add(24 * time.Hour)}
 	if a, err := s.Refine(t.Context(), "", r, batchnav.RefineOptions{Candidates: 96}); err != nil || a.Late || a.LookAhead < 8 || len(a.U) != a.LookAhead*c.Spec().ActionSize() {
 		t.Errorf("%+v, %v", a, err)
 	}

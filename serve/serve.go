@@ -102,6 +102,7 @@ type Server struct {
 	sessions   map[string]*session // the dispatcher's alone
 	open       atomic.Int64        // sessions
 	waiting    atomic.Int64        // requests that Options.Waiting counts
+	answering  atomic.Int64        // requests over HTTP from when they are asked until their answers are written
 	pace       pace
 	drain      sync.Once
 	draining   chan struct{} // closed when nothing more is taken but from Lines

@@ -93,31 +93,24 @@ func TestAPanicEndsItsSessionAlone(t *testing.T) {
 // By its deadline a decision is answered, with the fallback where there is nothing else,
 // also one that has not begun.
 func TestADeadlineIsKept(t *testing.T) {
-	s := server(t, serve.Options{})
+	held := newGate()
+	s := server(t, serve.Options{}, held)
 	slowly := `{"op":"decide","session":"a","s":[0.3125,0.1],"c":[0],"deadline_ms":10}`
 	behind := `{"op":"decide","session":"a","s":[0.25,0.1],"c":[0],"deadline_ms":10}`
 	free := `{"op":"decide","session":"a","s":[0.25,0.1],"c":[0]}`
-	start := time.Now()
-	answers := said(t, s, serve.LineOptions{}, slowly, behind)
-	took := time.Since(start)
-	for i, a := range answers {
+	for i, a := range said(t, s, serve.LineOptions{}, slowly, behind) {
 		if a["late"] != true || fmt.Sprint(a["u"]) != "[-1]" || a["fallback"] != float64(domain.FallbackConservative) || a["batch"] != 0.0 {
 			t.Errorf("late answer %d: %v", i, a)
 		}
-		if us := a["latency_us"].(float64); us > 10e3 {
-			t.Logf("answer %d took %v µs on this machine", i, us)
-		}
 	}
-	if took > late {
-		t.Errorf("two answers with a deadline of 10 ms took %v", took)
-	}
+	held.open()
 	if a := said(t, s, serve.LineOptions{}, free)[0]; a["late"] != false || a["error"] != nil {
 		t.Errorf("after them: %v", a)
 	}
 	if h := s.Health(); h.Late != 2 || h.Decisions != 1 {
 		t.Errorf("health %+v", h)
 	}
-	of := server(t, serve.Options{Deadline: 10 * time.Millisecond})
+	of := server(t, serve.Options{Deadline: 10 * time.Millisecond}, newGate())
 	if a := said(t, of, serve.LineOptions{}, strings.Replace(slowly, `,"deadline_ms":10`, "", 1))[0]; a["late"] != true {
 		t.Errorf("with the server's own deadline: %v", a)
 	}
@@ -171,13 +164,13 @@ func TestSessionsHaveARoom(t *testing.T) {
 // sessions have nothing of it.
 func TestAStaleObservationHasTheFallback(t *testing.T) {
 	var told logged
-	s, plain := server(t, serve.Options{MaxAge: 10 * time.Second, Log: told.logger()}), server(t, serve.Options{})
+	s, plain := server(t, serve.Options{MaxAge: time.Hour, Log: told.logger()}), server(t, serve.Options{})
 	now := float64(time.Now().UnixMilli())
 	at := func(session string, ms float64) string {
 		return fmt.Sprintf(`{"op":"decide","session":%q,"s":[0.3,0.2],"c":[0],"observed_ms":%.3f}`, session, ms)
 	}
 	for _, ended := range []string{"clear", "reset"} {
-		for why, wrong := range map[string]float64{"age": now - 20e3, "order": now, "ahead": now + 60e3} {
+		for why, wrong := range map[string]float64{"age": now - 2*3600e3, "order": now, "ahead": now + 24*3600e3} {
 			session := ended + why
 			answers := said(t, s, serve.LineOptions{}, at(session, now), at(session, wrong), at(session, now+1), at("other"+session, now), fmt.Sprintf(`{"op":%q,"session":%q}`, ended, session), at(session, now+2), at(session, now+2))
 			if why == "ahead" {

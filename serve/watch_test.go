@@ -53,7 +53,8 @@ func (r *reader) next() (kind string, data map[string]any) {
 
 // A stream has the decisions of its session, late and stale ones among them, and none of another's.
 func TestAStreamHasItsSessionsDecisions(t *testing.T) {
-	s, h := web(t, serve.Options{}, serve.HTTPOptions{})
+	held := newGate()
+	s, h := web(t, serve.Options{}, serve.HTTPOptions{}, held)
 	events := stream(t, h.URL+"/v1/stream?session=a%20b")
 	var want []*serve.Decision
 	for i := range 5 {
@@ -65,7 +66,9 @@ func TestAStreamHasItsSessionsDecisions(t *testing.T) {
 		if i == 2 {
 			r.Deadline = time.Now().Add(10 * time.Millisecond)
 		}
-		want = append(want, must.Get(s.Decide(t.Context(), "a b", r))(t))
+		if want = append(want, must.Get(s.Decide(t.Context(), "a b", r))(t)); i == 2 {
+			held.open()
+		}
 	}
 	for i, d := range want {
 		kind, e := events.next()
@@ -90,17 +93,12 @@ func TestASlowReaderIsDropped(t *testing.T) {
 	s := server(t, serve.Options{})
 	w := must.Get(s.Watch("a"))(t)
 	other := must.Get(s.Watch("a"))(t)
-	seen, n := make(chan int), 0
-	go func() {
-		for range other.Events {
-			n++
-		}
-		seen <- n
-	}()
 	const decisions = 400
+	seen := 0
 	for range decisions {
 		must.Get(s.Decide(t.Context(), "a", serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}}))(t)
-		time.Sleep(10 * time.Microsecond)
+		<-other.Events
+		seen++
 	}
 	got := 0
 	for range w.Events {
@@ -112,8 +110,11 @@ func TestASlowReaderIsDropped(t *testing.T) {
 	w.Close()
 	other.Close()
 	other.Close()
-	if all := <-seen; all != decisions {
-		t.Errorf("the other has %d of %d", all, decisions)
+	for range other.Events {
+		seen++
+	}
+	if seen != decisions {
+		t.Errorf("the other has %d of %d", seen, decisions)
 	}
 	var all []*serve.Watch
 	for range serve.MaxWatchers {
@@ -136,12 +137,13 @@ func TestAClientThatDoesNotReadIsClosed(t *testing.T) {
 	defer c.Close()
 	must.OK(t, c.(*net.TCPConn).SetReadBuffer(1<<12))
 	must.Get(io.WriteString(c, "GET /v1/stream?session=a HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(metrics(t, s), "\ngpc_connections 0\n"); {
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil { // from its first byte on it takes nothing more
+		t.Fatal(err)
+	}
+	must.Until(t, "the connection is closed", func() bool {
 		for range 100 {
 			must.Get(s.Decide(t.Context(), "a", serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}}))(t)
 		}
-		if time.Now().After(end) {
-			t.Fatal("the connection is still open")
-		}
-	}
+		return strings.Contains(metrics(t, s), "\ngpc_connections 0\n")
+	})
 }

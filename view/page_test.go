@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/serve"
@@ -82,7 +81,7 @@ type event struct{ name, data string }
 // stream reads the server's events one by one.
 func (p *page) stream() (next func(name string) string) {
 	p.t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, stop := context.WithCancel(context.Background())
 	p.t.Cleanup(stop)
 	r := must.Get(http.NewRequestWithContext(ctx, "GET", p.at.URL+"/view/events", nil))(p.t)
 	resp := must.Get(http.DefaultClient.Do(r))(p.t)

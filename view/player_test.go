@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -48,9 +47,10 @@ func TestAPanicIsTold(t *testing.T) {
 	at := httptest.NewServer(h)
 	p := &page{t, at, h}
 	var s view.State
-	for wait := time.Now().Add(10 * time.Second); time.Now().Before(wait) && s.Fault == ""; time.Sleep(time.Millisecond) {
+	must.Until(t, "the loop has stopped", func() bool {
 		s = get[view.State](p, "state")
-	}
+		return s.Fault != ""
+	})
 	if s.Playing || s.K != 2 || !strings.Contains(s.Fault, "no way on") {
 		t.Errorf("it stands at %+v", s)
 	}
@@ -95,14 +95,9 @@ func TestPagesComeAndGo(t *testing.T) {
 	leave()
 	ctx, leave = context.WithCancel(t.Context())
 	defer leave()
-	for wait := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	must.Until(t, "somebody is let in after all have left", func() bool {
 		resp := watch()
-		defer resp.Body.Close()
-		if resp.StatusCode == http.StatusOK {
-			return
-		}
-		if time.Now().After(wait) {
-			t.Fatal("nobody is let in after all have left")
-		}
-	}
+		t.Cleanup(func() { resp.Body.Close() })
+		return resp.StatusCode == http.StatusOK
+	})
 }

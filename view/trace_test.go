@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -70,15 +69,13 @@ func TestATraceIsShown(t *testing.T) {
 	// It plays to its end and stands there; then it plays from the beginning.
 	p.post("rate", `{"hz":1000}`)
 	p.post("pause", `{"paused":false}`)
-	last := 0
-	for wait := time.Now().Add(20 * time.Second); time.Now().Before(wait); time.Sleep(5 * time.Millisecond) {
-		if s := get[view.State](p, "state"); !s.Playing {
-			last = s.K
-			break
-		}
-	}
-	if s := get[view.State](p, "state"); last != s.Last || s.Fault != "" {
-		t.Errorf("it has stopped at %d of %+v", last, s)
+	var stopped view.State
+	must.Until(t, "it has played to the end", func() bool {
+		stopped = get[view.State](p, "state")
+		return !stopped.Playing
+	})
+	if stopped.K != stopped.Last || stopped.Fault != "" {
+		t.Errorf("it has stopped at %+v", stopped)
 	}
 	if s := p.post("step", `{"by":1}`); s.K != s.Last {
 		t.Errorf("a step behind the end leads to %+v", s)

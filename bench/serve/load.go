@@ -32,7 +32,7 @@ const (
 	canarySteps = 50 // observations that the canary goes through again and again
 	largeBody   = 2 << 20
 	troubleGap  = 20 * time.Millisecond // between one trouble and the next
-	patience    = 10 * time.Second      // for an answer, far beyond every deadline
+	patience    = 10 * time.Second      // for an answer unless options say otherwise, far beyond every deadline
 	idleGap     = time.Millisecond      // of a server that is idle, between an answer and the next request
 	dueAtMost   = 1 << 16               // requests that wait for a connection
 	// headPatience is how long the server waits for a head.
@@ -128,7 +128,8 @@ func (l *load) end() error {
 // wire is a connection that asks one request after another.
 type wire struct {
 	net.Conn
-	from *bufio.Reader
+	from     *bufio.Reader
+	patience time.Duration // for an answer
 }
 
 func (l *load) dial() (*wire, error) {
@@ -136,7 +137,7 @@ func (l *load) dial() (*wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wire{c, bufio.NewReaderSize(c, 1<<14)}, nil
+	return &wire{c, bufio.NewReaderSize(c, 1<<14), l.o.patience}, nil
 }
 
 // request is one as it goes over the wire.
@@ -152,7 +153,7 @@ func (l *load) decide(session string, i int) []byte {
 // ask sends a request and reads the status and the body of its answer. The body is valid until the
 // next.
 func (w *wire) ask(request []byte) (status int, body []byte, err error) {
-	w.SetDeadline(time.Now().Add(patience))
+	w.SetDeadline(time.Now().Add(w.patience))
 	if _, err := w.Write(request); err != nil {
 		return 0, nil, err
 	}
@@ -471,7 +472,7 @@ func (l *load) trouble(ctx context.Context, counts *[5]atomic.Int64) error {
 		switch kind {
 		case large:
 			// The server answers before it has read all and closes: the answer may be lost behind that.
-			w.SetDeadline(time.Now().Add(patience))
+			w.SetDeadline(time.Now().Add(w.patience))
 			go w.Write(request("/v1/decide", body))
 			if status, err := w.from.ReadString('\n'); err == nil && !strings.Contains(status, " 413 ") && !strings.Contains(status, " 429 ") {
 				counts[wrong].Add(1)

@@ -10,6 +10,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -50,6 +51,7 @@ type options struct {
 	waiting           string // --waiting of the server
 	halfOpen          int    // connections that say nothing
 	shared            bool   // server and generator run on the same CPUs
+	patience          time.Duration
 }
 
 func main() {
@@ -98,6 +100,7 @@ func run(ctx context.Context, o options, log io.Writer) (r *report.Served, err e
 	if o.lasts <= 0 || o.measure <= 0 || o.deadline <= 0 || o.connections < 1 || o.halfOpen < 0 {
 		return nil, errors.New("want times and numbers above 0")
 	}
+	o.patience = cmp.Or(o.patience, patience)
 	say := func(format string, args ...any) { fmt.Fprintf(log, format+"\n", args...) }
 	watch, err := machine.Begin(machine.Limit{})
 	if err != nil {

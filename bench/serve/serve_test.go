@@ -25,19 +25,22 @@ func TestMain(m *testing.M) {
 // A short load: every request is answered, what is wrong is answered as such, and another session
 // decides as on the idle server. Times and memory need a quiet machine and longer.
 func TestAShortLoad(t *testing.T) {
-	lasts := 5 * time.Second
 	if testing.Short() {
-		lasts = 2 * time.Second
+		t.Skip("it loads the machine for seconds")
 	}
-	r := must.Get(run(t.Context(), options{name: "integrator-convex", method: "gpc", lasts: lasts, measure: lasts / 4, deadline: 2 * time.Second, connections: 32, waiting: "measured", halfOpen: 100}, t.Output()))(t)
+	// As long as it takes for some of everything.
+	var r *report.Served
+	for lasts := 2 * time.Second; r == nil || r.Canary == 0 || r.Idle.N == 0 || r.Trouble.Large == 0 || r.Trouble.Malformed == 0 || r.Trouble.Disconnected == 0; lasts *= 2 {
+		r = must.Get(run(t.Context(), options{name: "integrator-convex", method: "gpc", lasts: lasts, measure: lasts / 4, deadline: time.Minute, connections: 32, waiting: "measured", halfOpen: 100, patience: time.Hour}, t.Output()))(t)
+	}
 	l := r.Load
 	if l.Lost != 0 || l.Wrong != 0 || l.Sent == 0 || l.Accepted == 0 || l.Accepted+l.Refused != l.Sent {
 		t.Errorf("load %+v", l)
 	}
-	if r.Canary == 0 || r.CanaryDiffering != 0 {
+	if r.CanaryDiffering != 0 {
 		t.Errorf("of %d decisions of another session %d differ", r.Canary, r.CanaryDiffering)
 	}
-	if x := r.Trouble; x.Wrong != 0 || x.Large == 0 || x.Malformed == 0 || x.Disconnected == 0 {
+	if x := r.Trouble; x.Wrong != 0 {
 		t.Errorf("trouble %+v", x)
 	}
 	if r.Capacity <= 0 || r.Idle.N == 0 || r.Idle.P99 < r.Idle.P50 || l.Answers.N != l.Accepted || r.Memory.End <= 0 || r.Memory.Most < r.Memory.End {

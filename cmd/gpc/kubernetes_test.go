@@ -93,7 +93,7 @@ func (m *manifest) action(code int) string {
 // pod is the process of an index, -1 for a Job without: variables are expanded in its
 // arguments as the kubelet does, /data is dir.
 func (m *manifest) pod(program, dir string, index int, more ...string) *job {
-	j := &job{program: program, dir: dir}
+	j := &job{program: program, dir: dir, out: fmt.Sprintf("shard-%d", index)}
 	expand := strings.NewReplacer("/data", dir)
 	if index >= 0 {
 		j.variables = []string{fmt.Sprintf("JOB_COMPLETION_INDEX=%d", index)}
@@ -145,41 +145,41 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 // Job's own policy: pods are deleted while they work, and replaced.
 func TestKubernetesProcesses(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts processes")
+		t.Skip("it starts a process thirty times")
 	}
 	dataset, merge := readManifest(t, "dataset.yaml"), readManifest(t, "merge.yaml")
 	program, dir, rng := built(t), t.TempDir(), rand.New(rand.NewPCG(992, 0))
 	small := []string{"--scenarios=320", "--weights=1", "--chunk=10"}
-	ignored := 0
+	if action := dataset.action(75); action != "Ignore" {
+		t.Errorf("a pod that is interrupted ends with exit code 75: %s", action)
+	}
 	for i := range dataset.Spec.Completions {
-		counted := 0
-		for done := false; !done; {
-			cmd, log := dataset.pod(program, dir, i, small...).start(t)
+		dataset.pod(program, dir, i, small...).interrupt(t, syscall.SIGTERM)
+		done, counted := false, 0
+		for try := 0; !done && try < disturbed; try++ {
+			p := dataset.pod(program, dir, i, small...).start(t)
 			// Deleted, evicted, drained; now and then out of memory.
-			time.Sleep(time.Duration(rng.Int64N(int64(300 * time.Millisecond))))
-			_ = cmd.Process.Signal([]syscall.Signal{syscall.SIGTERM, syscall.SIGTERM, syscall.SIGKILL}[rng.IntN(3)])
-			_ = cmd.Wait()
-			code := cmd.ProcessState.ExitCode()
+			time.Sleep(time.Duration(rng.Int64N(int64(300 * time.Millisecond)))) // somewhere in its work, or behind it
+			_ = p.Process.Signal([]syscall.Signal{syscall.SIGTERM, syscall.SIGTERM, syscall.SIGKILL}[rng.IntN(3)])
+			code := p.code()
 			if code == -1 {
-				code = 128 + int(cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
+				code = 128 + int(p.ProcessState.Sys().(syscall.WaitStatus).Signal())
 			}
 			switch action := dataset.action(code); {
 			case code == 0:
 				done = true
 			case action == "Ignore":
-				ignored++
 			case action == "Count" && counted < dataset.Spec.BackoffLimitPerIndex:
 				counted++
-			case action == "Count": // the index would have failed: leave it in peace
-				dataset.pod(program, dir, i, small...).end(t)
-				done = true
+			case action == "Count": // the index would have failed
+				try = disturbed
 			default:
-				t.Fatalf("index %d: exit code %d: %s: %s", i, code, action, log)
+				t.Fatalf("index %d: exit code %d: %s: %s", i, code, action, &p.log)
 			}
 		}
-	}
-	if ignored == 0 {
-		t.Errorf("no pod ended with exit code 75")
+		if !done { // it is left in peace
+			dataset.pod(program, dir, i, small...).end(t)
+		}
 	}
 	merge.pod(program, dir, -1).end(t)
 	whole := &job{program: program, dir: dir, args: append([]string{"dataset", "opf30", "--seed=1", "--out=whole"}, small...)}
@@ -188,9 +188,8 @@ func TestKubernetesProcesses(t *testing.T) {
 		t.Errorf("the %d merged parts are not those of one machine", len(got))
 	}
 	// An index that the Job does not have is a mistake of the manifest.
-	cmd, log := dataset.pod(program, dir, dataset.Spec.Completions, small...).start(t)
-	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); dataset.action(code) != "FailJob" || !strings.Contains(log.String(), "JOB_COMPLETION_INDEX is 8") {
-		t.Errorf("index %d: exit code %d: %s", dataset.Spec.Completions, code, log)
+	p := dataset.pod(program, dir, dataset.Spec.Completions, small...).start(t)
+	if code := p.code(); dataset.action(code) != "FailJob" || !strings.Contains(p.log.String(), "JOB_COMPLETION_INDEX is 8") {
+		t.Errorf("index %d: exit code %d: %s", dataset.Spec.Completions, code, &p.log)
 	}
 }

@@ -12,11 +12,13 @@ import (
 	"github.com/gpc-engine/gpc/paper"
 )
 
-func main() {
-	os.Exit(cli.Main(&cli.App{
+func main() { os.Exit(cli.Main(app())) }
+
+func app() *cli.App {
+	return &cli.App{
 		Catalogue:  paper.Cases(),
 		Commands:   []func(*cli.App) *cobra.Command{command.PowerFlow, command.OptimalFlow},
 		Operations: command.Operations(),
 		Axes:       command.Axes(),
-	}))
+	}
 }

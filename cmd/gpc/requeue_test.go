@@ -20,39 +20,52 @@ import (
 	"github.com/gpc-engine/gpc/internal/must"
 )
 
-// built is the program.
-func built(t *testing.T) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "gpc")
-	if out, err := exec.Command("go", "build", "-o", file, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return file
-}
-
 // job is a command line as a launcher starts it, again and again.
 type job struct {
-	program, dir string
-	args         []string
-	variables    []string
+	program, dir, out string // out begins the names of what it writes
+	args              []string
+	variables         []string
 }
 
-// start begins it; ended gives its exit code, −1 where a signal has ended it.
-func (j *job) start(t *testing.T) (cmd *exec.Cmd, log *bytes.Buffer) {
+// start begins it.
+func (j *job) start(t *testing.T) *process {
 	t.Helper()
-	log = &bytes.Buffer{}
-	cmd = exec.Command(j.program, j.args...)
-	cmd.Dir, cmd.Stderr, cmd.Env = j.dir, log, append(os.Environ(), j.variables...)
-	must.OK(t, cmd.Start())
-	return cmd, log
+	cmd := exec.Command(j.program, j.args...)
+	cmd.Dir, cmd.Env = j.dir, append(append(os.Environ(), patience+"=1h"), j.variables...) // its exit code is its own
+	return begin(t, cmd)
 }
 
 // end runs it undisturbed.
 func (j *job) end(t *testing.T) {
 	t.Helper()
-	cmd, log := j.start(t)
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("gpc %v: %v: %s", j.args, err, log)
+	if p := j.start(t); p.code() != 0 {
+		t.Fatalf("gpc %v: exit code %d: %s", j.args, p.code(), &p.log)
+	}
+}
+
+// interrupt starts it and signals it at its beginning, which ends it with exit code 75. Where it was
+// done before it heard anything, what it has written is removed and it begins anew.
+func (j *job) interrupt(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	for {
+		p := j.start(t)
+		code := 0
+		if s == syscall.SIGUSR1 { // which says nothing to a program that has not read its flags
+			code = p.insist(s)
+		} else {
+			_ = p.Process.Signal(s) // it may have ended
+			code = p.code()
+		}
+		switch code {
+		case 75:
+			return
+		case 0:
+			for _, path := range must.Get(filepath.Glob(filepath.Join(j.dir, j.out+"*")))(t) {
+				must.OK(t, os.RemoveAll(path))
+			}
+		default:
+			t.Fatalf("gpc %v after %v: exit code %d: %s", j.args, s, code, &p.log)
+		}
 	}
 }
 
@@ -64,32 +77,27 @@ var disturbances = [][]syscall.Signal{
 // disturbed is how often a job is disturbed before it is left in peace.
 const disturbed = 6
 
-// disturb starts it until it is done, and signals it a random time after each start, disturbed
-// times. It gives how often it ended by which exit code.
-func (j *job) disturb(t *testing.T, rng *rand.Rand, most time.Duration) map[int]int {
+// disturb interrupts it at its beginning, then starts it until it is done and signals it a random time
+// after each start, disturbed times.
+func (j *job) disturb(t *testing.T, rng *rand.Rand, most time.Duration) {
 	t.Helper()
-	codes := map[int]int{}
+	j.interrupt(t, []syscall.Signal{syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGINT}[rng.IntN(3)])
 	for try := range disturbed {
-		cmd, log := j.start(t)
-		time.Sleep(time.Duration(rng.Int64N(int64(most))))
+		p := j.start(t)
+		time.Sleep(time.Duration(rng.Int64N(int64(most)))) // somewhere in its work, or behind it
 		how := disturbances[try%len(disturbances)]
 		for _, s := range how {
-			_ = cmd.Process.Signal(s) // it may have ended
+			_ = p.Process.Signal(s) // it may have ended
 		}
-		_ = cmd.Wait()
-		code := cmd.ProcessState.ExitCode()
-		codes[code]++
-		switch code {
+		switch code := p.code(); code {
 		case 0:
-			return codes
-		case 75:
-		case -1: // killed, or before it has taken signals over
+			return
+		case 75, -1: // -1: killed
 		default:
-			t.Fatalf("gpc %v after %v: exit code %d: %s", j.args, how, code, log)
+			t.Fatalf("gpc %v after %v: exit code %d: %s", j.args, how, code, &p.log)
 		}
 	}
 	j.end(t)
-	return codes
 }
 
 // parts are the samples of a dataset, file by file.
@@ -106,7 +114,7 @@ func parts(t *testing.T, dir string) map[string]string {
 // started again, end as one machine ends that nobody disturbs.
 func TestWhatIsRequeuedEndsAsIfUndisturbed(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts processes for half a minute")
+		t.Skip("it starts a process fifty times")
 	}
 	program, rng := built(t), rand.New(rand.NewPCG(991, 0))
 	one, many := t.TempDir(), t.TempDir()
@@ -121,23 +129,17 @@ func TestWhatIsRequeuedEndsAsIfUndisturbed(t *testing.T) {
 		train   = "train opf30 --data data/merged --seed 991 --epochs 60 --rollout-epochs 6 --hidden 32 --latent 4 --batch 64 --threads 1 --out map --requeue"
 		eval    = "eval opf30 --method mo-opf --regime paper --episodes 12 --seed 991"
 	)
-	seen := map[int]int{}
-	count := func(codes map[int]int) {
-		for code, n := range codes {
-			seen[code] += n
-		}
-	}
 	slurm := func(i int) []string {
 		return []string{fmt.Sprintf("SLURM_ARRAY_TASK_ID=%d", 2*i+1), "SLURM_ARRAY_TASK_MIN=1", fmt.Sprintf("SLURM_ARRAY_TASK_MAX=%d", 2*tasks-1), "SLURM_ARRAY_TASK_STEP=2", fmt.Sprintf("SLURM_ARRAY_TASK_COUNT=%d", tasks)}
 	}
-	merge := &job{program: program, dir: many, args: words("dataset merge --requeue --out data/merged")}
+	merge := &job{program: program, dir: many, out: "data/merged", args: words("dataset merge --requeue --out data/merged")}
 	for i := range tasks {
 		to := fmt.Sprintf("data/shard-%d", i)
 		merge.args = append(merge.args, to)
-		j := &job{program, many, words(dataset, "--shard", "env", "--requeue", "--out", to), slurm(i)}
-		count(j.disturb(t, rng, 700*time.Millisecond))
+		j := &job{program, many, to, words(dataset, "--shard", "env", "--requeue", "--out", to), slurm(i)}
+		j.disturb(t, rng, 700*time.Millisecond)
 	}
-	count(merge.disturb(t, rng, 100*time.Millisecond))
+	merge.disturb(t, rng, 100*time.Millisecond)
 	(&job{program: program, dir: one, args: words(dataset, "--out", "data/merged")}).end(t)
 	merged := parts(t, filepath.Join(many, "data/merged"))
 	if len(merged) != 30 || !maps.Equal(merged, parts(t, filepath.Join(one, "data/merged"))) {
@@ -148,7 +150,7 @@ func TestWhatIsRequeuedEndsAsIfUndisturbed(t *testing.T) {
 		t.Error("a second merge changes the dataset")
 	}
 
-	count((&job{program: program, dir: many, args: words(train)}).disturb(t, rng, 1500*time.Millisecond))
+	(&job{program: program, dir: many, out: "map", args: words(train)}).disturb(t, rng, 1500*time.Millisecond)
 	(&job{program: program, dir: one, args: words(train)}).end(t)
 	if a, b := must.Get(os.ReadFile(filepath.Join(many, "map")))(t), must.Get(os.ReadFile(filepath.Join(one, "map")))(t); !bytes.Equal(a, b) {
 		t.Error("the map of the disturbed training is not that of the other")
@@ -157,8 +159,8 @@ func TestWhatIsRequeuedEndsAsIfUndisturbed(t *testing.T) {
 	join := words("eval join opf30 --json --requeue")
 	for i := range tasks {
 		to := fmt.Sprintf("eval/shard-%d.jsonl", i)
-		j := &job{program, many, words(eval, "--shard", "env", "--requeue", "--trace", to), slurm(i)}
-		count(j.disturb(t, rng, 700*time.Millisecond))
+		j := &job{program, many, to, words(eval, "--shard", "env", "--requeue", "--trace", to), slurm(i)}
+		j.disturb(t, rng, 700*time.Millisecond)
 		join = slices.Insert(join, 3, to)
 	}
 	(&job{program: program, dir: one, args: words(eval, "--trace", "eval/whole.jsonl")}).end(t)
@@ -175,62 +177,54 @@ func TestWhatIsRequeuedEndsAsIfUndisturbed(t *testing.T) {
 	if a, b := timeless(many, join...), timeless(one, words("eval join opf30 --json eval/whole.jsonl")...); a != b {
 		t.Errorf("joined %s\none machine's %s", a, b)
 	}
-	if seen[75] < 4 {
-		t.Errorf("the tasks ended by exit codes %v: too few were interrupted", seen)
-	}
-	t.Logf("exit codes and how often: %v", seen)
 }
 
-// With --requeue the first signal ends a command with exit code 75 and others at once behind it
-// do nothing. Without, an interrupt ends with exit code 1 and SIGUSR1 does nothing, as in every Go
-// program, also where a launcher has set its variables.
+// With --requeue a signal ends a command with exit code 75 and others behind it do nothing. Without,
+// an interrupt ends with exit code 1 and SIGUSR1 does nothing, as in every Go program, also where a
+// launcher has set its variables.
 func TestSignalsWithAndWithoutRequeue(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts processes")
-	}
 	program, dir := built(t), t.TempDir()
 	for i, c := range []struct {
-		flag    string
-		signals []syscall.Signal // without --requeue the first to end it is the last
-		code    int
+		flag   string
+		before syscall.Signal // does nothing, 0: none
+		ends   []os.Signal
+		code   int
 	}{
-		{"--adaptive", []syscall.Signal{syscall.SIGTERM}, 1}, {"--adaptive", []syscall.Signal{syscall.SIGUSR1, syscall.SIGINT}, 1},
-		{"--requeue=false", []syscall.Signal{syscall.SIGUSR1, syscall.SIGTERM}, 1}, {"--requeue", []syscall.Signal{syscall.SIGUSR1}, 75},
-		{"--requeue", []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGTERM}, 75},
+		{"--adaptive", 0, []os.Signal{syscall.SIGTERM}, 1}, {"--adaptive", syscall.SIGUSR1, []os.Signal{syscall.SIGINT}, 1},
+		{"--requeue=false", syscall.SIGUSR1, []os.Signal{syscall.SIGTERM}, 1}, {"--requeue", 0, []os.Signal{syscall.SIGUSR1}, 75},
+		{"--requeue", 0, []os.Signal{syscall.SIGTERM, syscall.SIGINT}, 75},
 	} {
 		out := fmt.Sprintf("d%d", i)
-		j := &job{program, dir, []string{"dataset", "opf30", "--scenarios", "10000", "--chunk", "10000", "--out", out, c.flag}, []string{"SLURM_ARRAY_TASK_ID=1", "SLURM_ARRAY_TASK_COUNT=7"}}
-		cmd, log := j.start(t)
-		for start := time.Now(); ; time.Sleep(20 * time.Millisecond) { // the header is there, it solves
-			if _, err := os.Stat(filepath.Join(dir, out, "dataset.json")); err == nil {
-				break
-			}
-			if time.Since(start) > 30*time.Second {
-				t.Fatalf("%v does not begin: %s", j.args, log)
-			}
-		}
-		ended := make(chan struct{})
-		go func() {
-			_ = cmd.Wait() // its exit code says it
-			close(ended)
-		}()
-		for k, s := range c.signals {
-			must.OK(t, cmd.Process.Signal(s))
-			switch {
-			case k == len(c.signals)-1:
-			case c.code == 75:
-				time.Sleep(20 * time.Millisecond)
+		j := &job{program, dir, out, []string{"dataset", "opf30", "--scenarios", "100000", "--weights", "1", "--chunk", "2", "--out", out, c.flag}, []string{"SLURM_ARRAY_TASK_ID=1", "SLURM_ARRAY_TASK_COUNT=7"}}
+		p := j.start(t)
+		solved := func() int { return len(must.Get(filepath.Glob(filepath.Join(dir, out, "part-*.parquet")))(t)) }
+		ended := func() bool {
+			select {
+			case <-p.ended:
+				return true
 			default:
-				select {
-				case <-ended:
-					t.Fatalf("%s: %v has ended it: %s", c.flag, s, log)
-				case <-time.After(2500 * time.Millisecond):
-				}
+				return false
 			}
 		}
-		<-ended
-		if got := cmd.ProcessState.ExitCode(); got != c.code {
-			t.Errorf("%s, %v: exit code %d, want %d: %s", c.flag, c.signals, got, c.code, log)
+		must.Until(t, "it solves", func() bool { return solved() > 0 || ended() })
+		if c.before != 0 {
+			_ = p.Process.Signal(c.before) // if that has ended it the next says so
+			from := solved()
+			must.Until(t, "it goes on", func() bool { return solved() > from+1 || ended() })
+		}
+		if ended() {
+			t.Errorf("%s, %v: it has ended with exit code %d: %s", c.flag, c.before, p.code(), &p.log)
+			continue
+		}
+		got := 0
+		if c.code == 75 {
+			got = p.insist(c.ends...)
+		} else {
+			must.OK(t, p.Process.Signal(c.ends[0]))
+			got = p.code()
+		}
+		if got != c.code {
+			t.Errorf("%s, %v: exit code %d, want %d: %s", c.flag, c.ends, got, c.code, &p.log)
 		}
 	}
 }

@@ -28,6 +28,7 @@ func served(t *testing.T, file string, args ...string) (*exec.Cmd, *serve.Client
 	t.Helper()
 	cmd := exec.Command(file, append([]string{"serve"}, append(args, "--listen", "127.0.0.1:0", "--log", "json")...)...)
 	out := must.Get(cmd.StderrPipe())(t)
+	cmd.Env = append(os.Environ(), patience+"=1h")
 	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
@@ -151,14 +152,10 @@ func TestAKilledServersSessionsResume(t *testing.T) {
 	if out, err := exec.Command(file, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "being written") {
 		t.Errorf("another server on the same file: %v, %s", err, out)
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if text, _ := os.ReadFile(state); bytes.Contains(text, []byte(`"stale": "order"`)) {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the sessions are not saved")
-		}
-	}
+	must.Until(t, "the sessions are saved", func() bool {
+		text, _ := os.ReadFile(state)
+		return bytes.Contains(text, []byte(`"stale": "order"`))
+	})
 	must.OK(t, cmd.Process.Signal(syscall.SIGKILL))
 	cmd.Wait()
 

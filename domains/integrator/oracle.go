@@ -16,14 +16,12 @@ const oracleSeed = 0x6f72_6163_6c65 // "oracle"
 
 // Oracle finds the optimum of a horizon problem from t = 0: an interior-point
 // solve from the plans of the nearest library scenarios and from the cold
-// cold starts, best of all. Its libraries are built on first use. It is safe
-// for concurrent use.
+// cold starts, best of all. Its libraries are built on first use, once for all
+// systems of the same parameters. It is safe for concurrent use.
 type Oracle struct {
 	system *System
 	size   int
 	seed   uint64
-	mu     [2]sync.Mutex
-	lib    [2]*Library // adaptive, fixed; nil before they are asked for
 }
 
 func newOracle(y *System) *Oracle { return newOracleOf(y, oracleLibrarySize, oracleSeed) }
@@ -35,13 +33,56 @@ func newOracleOf(y *System, size int, seed uint64) *Oracle {
 // library returns the library for the kind of preference, building it first
 // where needed.
 func (o *Oracle) library(ctx context.Context, adaptive bool) (_ *Library, err error) {
-	kind := libraryOf(adaptive)
-	o.mu[kind].Lock()
-	defer o.mu[kind].Unlock()
-	if o.lib[kind] == nil {
-		o.lib[kind], err = BuildLibrary(ctx, o.system, !adaptive, o.size, o.seed, nil)
+	b := builtOf(libraryKey{o.system.Params, !adaptive, o.size, o.seed})
+	b.Lock()
+	defer b.Unlock()
+	if b.library == nil {
+		b.library, err = BuildLibrary(ctx, o.system, !adaptive, o.size, o.seed, nil)
 	}
-	return o.lib[kind], err
+	return b.library, err
+}
+
+// libraryKey is what an oracle's library depends on.
+type libraryKey struct {
+	Params
+	fixed bool
+	size  int
+	seed  uint64
+}
+
+// built is a library, nil until somebody who holds the lock has built it.
+type built struct {
+	sync.Mutex
+	library *Library
+}
+
+// mostBuilt libraries are kept, the first to come being the first to go: the parameters of a trace that
+// is verified may be any.
+const mostBuilt = 8
+
+var libraries struct {
+	sync.Mutex
+	of    map[libraryKey]*built
+	order []libraryKey
+}
+
+func builtOf(key libraryKey) *built {
+	l := &libraries
+	l.Lock()
+	defer l.Unlock()
+	if b := l.of[key]; b != nil {
+		return b
+	}
+	if l.of == nil {
+		l.of = map[libraryKey]*built{}
+	}
+	if len(l.order) == mostBuilt {
+		delete(l.of, l.order[0])
+		l.order = l.order[1:]
+	}
+	b := &built{}
+	l.of[key], l.order = b, append(l.order, key)
+	return b
 }
 
 // best returns the best certified optimum of a problem at t = 0.

@@ -18,7 +18,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 )
 
 // Refusal is the error of what would lose or mix something if it were done: a file in
@@ -94,23 +93,10 @@ func create(path string, perm fs.FileMode, write func(io.Writer) error) (err err
 	if err := Room(); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), target); err != nil {
+	if err := rename(f.Name(), target); err != nil {
 		return err
 	}
 	return syncFolder(dir)
-}
-
-// syncFolder makes a rename in a folder last; not every file system can.
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	return nil
 }
 
 // temporary makes the file that is to become target, locked while it is open.
@@ -140,7 +126,7 @@ func Sweep(dir string) error {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		f, err := open(path, os.O_RDWR, 0)
 		if err != nil {
 			continue // gone, or another user's
 		}

@@ -220,11 +220,12 @@ func TestOneWriter(t *testing.T) {
 		if got := names(t, dir); len(got) != 0 {
 			t.Fatalf("a released lock leaves %v", got)
 		}
+		begun := time.Now().Truncate(time.Second)
 		kill := other(t, "lock", path)
 		_, err = Acquire(path)
 		refused(t, err, lock)
 		kill()
-		if o := ownerOf(lock); !o.ended() || o.Host != self().Host || time.Since(o.Start) > time.Minute {
+		if o := ownerOf(lock); !o.ended() || o.Host != self().Host || o.Start.Before(begun) || o.Start.After(time.Now()) {
 			t.Errorf("the killed owner is %+v", o)
 		}
 		must.OK(t, must.Get(Acquire(path))(t).Release())
@@ -237,19 +238,23 @@ func TestOneWriter(t *testing.T) {
 // However many come and go, one at a time has the lock.
 func TestALockExcludes(t *testing.T) {
 	dir := t.TempDir()
-	var inside, held atomic.Int64
+	var inside atomic.Int64
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
-			for range 200 {
+			for held := 0; held < 25; {
 				l, err := Acquire(dir)
-				if err != nil {
+				if errors.Is(err, ErrBusy) {
 					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
 				}
 				if inside.Add(1) != 1 {
 					t.Error("two have the lock")
 				}
-				held.Add(1)
+				held++
 				inside.Add(-1)
 				if err := l.Release(); err != nil {
 					t.Error(err)
@@ -258,9 +263,6 @@ func TestALockExcludes(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if held.Load() < 8 {
-		t.Errorf("the lock was had %d times", held.Load())
-	}
 }
 
 func TestOwnersThatHaveEnded(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 )
 
@@ -39,9 +38,7 @@ func self() Owner {
 
 // ended reports whether an owner is known to be no more: a process of this host that
 // does not exist.
-func (o Owner) ended() bool {
-	return o.PID <= 0 || o.Host == self().Host && errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH)
-}
+func (o Owner) ended() bool { return o.PID <= 0 || o.Host == self().Host && gone(o.PID) }
 
 // Lock is held on a file or folder that one process alone writes.
 type Lock struct {
@@ -112,25 +109,11 @@ func ownerOf(path string) (o Owner) {
 
 var errHeld = errors.New("held by another process")
 
-// flock locks an open file for as long as it is open; errHeld where another has it.
-func flock(f *os.File) error {
-	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return errHeld
-	}
-	return err
-}
-
-// withoutLocks says whether an error of flock is that the file system has none.
-func withoutLocks(err error) bool {
-	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK)
-}
-
 // hold creates or opens the file at path and locks it, errHeld where another has. A file
 // that its owner removed in between is made anew.
 func hold(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|flag, perm)
+		f, err := open(path, os.O_RDWR|os.O_CREATE|flag, perm)
 		if err != nil {
 			return nil, err
 		}

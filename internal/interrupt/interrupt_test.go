@@ -27,9 +27,8 @@ func TestReaderEndsWithItsContext(t *testing.T) {
 	for name, r := range map[string]io.Reader{"silent": silent, "endless": endless{}} {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		defer cancel()
-		start := time.Now()
-		if _, err := io.Copy(io.Discard, Reader(ctx, r)); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 5*time.Second {
-			t.Errorf("%s: %v after %v", name, err, time.Since(start))
+		if _, err := io.Copy(io.Discard, Reader(ctx, r)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

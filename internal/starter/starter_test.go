@@ -19,6 +19,9 @@ func checkout(t *testing.T) string { return must.Get(filepath.Abs("../.."))(t) }
 // TestModule: what is written is a module of its own that, before it is edited, vets,
 // passes its test, and compiles a map that keeps its limits.
 func TestModule(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds a module and compiles a map")
+	}
 	dir := filepath.Join(t.TempDir(), "new", "crane-2")
 	must.Get(Write(dir, Module{Name: "crane-2", Version: "v0.1.0", Source: checkout(t)}))(t)
 	// Its sums are among those of what it requires.

@@ -1,8 +1,8 @@
 package web_test
 
 import (
-	"bufio"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -27,37 +27,77 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// A stream has its events as they are sent, beyond the time that the server gives a request, and
-// ends with a client that takes nothing.
+// A stream has its events as they are sent: the next is sent when the one before has come.
 func TestStream(t *testing.T) {
-	ended := make(chan struct{})
-	h := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer close(ended)
-		s := must.Get(web.NewStream(w, 100*time.Millisecond))(t)
-		if !s.Alive() || !s.Send(web.Event("a", 0, []byte("{}"))) {
-			t.Error("nobody takes it")
-		}
-		time.Sleep(60 * time.Millisecond)
-		for s.Send(web.Event("b", 7, make([]byte, 1<<16))) {
+	came := make(chan struct{})
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := must.Get(web.NewStream(w, time.Hour))(t)
+		for _, text := range [][]byte{[]byte(":\n\n"), web.Event("a", 0, []byte("{}")), web.Event("b", 7, []byte("1"))} {
+			if !s.Send(text) {
+				t.Error("nobody takes it")
+			}
+			<-came
 		}
 	}))
-	h.Config.ReadTimeout, h.Config.WriteTimeout = 30*time.Millisecond, 30*time.Millisecond
-	h.Start()
 	defer h.Close()
 	a := must.Get(http.Get(h.URL))(t)
 	defer a.Body.Close()
 	if a.Header.Get("Content-Type") != "text/event-stream" || a.Header.Get("Cache-Control") != "no-store" || !a.Close {
 		t.Errorf("head %v", a.Header)
 	}
-	want := ":\n\nevent: a\ndata: {}\n\nevent: b\nid: 7\ndata: "
-	got := make([]byte, len(want))
-	if _, err := io.ReadFull(bufio.NewReaderSize(a.Body, 16), got); err != nil || string(got) != want {
-		t.Errorf("%q, %v", got, err)
+	for _, want := range []string{":\n\n", "event: a\ndata: {}\n\n", "event: b\nid: 7\ndata: 1\n\n"} {
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(a.Body, got); err != nil || string(got) != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+		came <- struct{}{}
 	}
-	select {
-	case <-ended:
-	case <-time.After(10 * time.Second):
-		t.Error("a client that takes nothing is waited for")
+}
+
+// A stream ends with a client that takes nothing.
+func TestAClientThatTakesNothingEndsItsStream(t *testing.T) {
+	ended := make(chan struct{})
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		s := must.Get(web.NewStream(w, 100*time.Millisecond))(t)
+		for s.Send(web.Event("b", 7, make([]byte, 1<<16))) {
+		}
+	}))
+	defer h.Close()
+	c := must.Get(net.Dial("tcp", h.Listener.Addr().String()))(t)
+	defer c.Close()
+	must.Get(io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
+	<-ended
+}
+
+// timed is a writer with deadlines, which it keeps.
+type timed struct {
+	*httptest.ResponseRecorder
+	read, write []time.Time
+}
+
+func (w *timed) SetReadDeadline(t time.Time) error {
+	w.read = append(w.read, t)
+	return nil
+}
+
+func (w *timed) SetWriteDeadline(t time.Time) error {
+	w.write = append(w.write, t)
+	return nil
+}
+
+// What a server allows for a request is no limit of a stream: each event has its own.
+func TestAStreamHasDeadlinesOfItsOwn(t *testing.T) {
+	w := &timed{ResponseRecorder: httptest.NewRecorder()}
+	s := must.Get(web.NewStream(w, time.Hour))(t)
+	if len(w.read) != 1 || !w.read[0].IsZero() {
+		t.Errorf("the request is read until %v", w.read)
+	}
+	for i := range 2 {
+		least := time.Now().Add(time.Hour)
+		if !s.Alive() || len(w.write) != i+1 || w.write[i].Before(least) || w.write[i].After(time.Now().Add(time.Hour)) {
+			t.Errorf("event %d: the client may take it until %v", i, w.write)
+		}
 	}
 }
 

@@ -428,3 +428,6 @@ func writeImage(path, name string) error {
 func filesWhole(dir string, e images.Entry) bool {
 	return !slices.ContainsFunc(images.Targets, func(t images.Target) bool { return e.CheckFile(dir, t) != nil })
 }
+
+// wheel is the compiler's package on PyPI.
+const wheel = "nvidia-cuda-nvrtc-cu12==12.2.140"

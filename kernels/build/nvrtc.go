@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -19,9 +21,6 @@ type nvrtc struct {
 	logSize, log, ptxSize, ptx, cubinSize, cubin  uintptr
 	errorString                                   uintptr
 }
-
-// wheel is the compiler's package on PyPI.
-const wheel = "nvidia-cuda-nvrtc-cu12==12.2.140"
 
 // openCompiler opens the library of the compiler's wheel, unpacked in build/nvcc of
 // the module or of the engine, and checks its version.

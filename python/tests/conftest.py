@@ -13,6 +13,9 @@ import gpc
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+HANGS = 3600  # seconds after which a process has hung, on a machine of any speed
+
+
 @pytest.fixture(scope="session")
 def opf():
     """opf30 on one thread."""
@@ -35,7 +38,7 @@ def command():
         pytest.fail("GPC is to name the gpc program that results are compared with (make test-python does)")
 
     def run(*args, stdin=""):
-        p = subprocess.run([program, *args], input=stdin, capture_output=True, text=True, timeout=300)
+        p = subprocess.run([program, *args], input=stdin, capture_output=True, text=True, timeout=HANGS)
         return p.returncode, p.stdout, p.stderr
 
     return run
@@ -48,7 +51,7 @@ def script(tmp_path):
     def run(code, **environment):
         file = tmp_path / "script.py"
         file.write_text(code)
-        p = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=120, env={**os.environ, **environment})
+        p = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=HANGS, env={**os.environ, **environment})
         assert p.returncode == 0, p.stdout + p.stderr
         return p.stdout
 

