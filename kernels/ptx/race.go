@@ -1,0 +1,274 @@
+package ptx
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+	"unsafe"
+)
+
+// Two accesses of one word by different threads, of which one writes, are a race unless
+// something orders them: a barrier of the block, or one of the warp (bar.warp.sync) between
+// lanes of one warp; between blocks of a launch nothing does. Shuffles and votes bring lanes
+// together but order no memory, and lanes that execute one instruction together are not
+// ordered by that either, as the PTX ISA document has it. Atomics race with other accesses
+// alone. Threads that write what is there already, as several do who write the same value,
+// are let off.
+//
+// Of each word of four bytes the last writer is kept, and the readers since: their lanes
+// while they are of one warp, and whether there were several warps or blocks. What is found
+// is a race; accesses of parts of a word by several threads can hide one another.
+
+// cell is what is known of a word.
+type cell struct {
+	stamp          uint32 // of the block or launch that it is about
+	wEpoch, rEpoch uint32 // barriers of the block passed; 0: no access
+	wTime, rTime   uint32 // synchronisations of the warp
+	wBlock, rBlock uint32
+	rLanes         uint32
+	wLine, rLine   int32
+	wThread        uint16
+	rWarp          uint8
+	wBytes, rBytes uint8
+	written        uint8 // bytes of the word that have been, of shared memory
+	flags          uint8
+}
+
+const (
+	manyWarps uint8 = 1 << iota
+	manyBlocks
+	wAtomic
+	rAtomic
+)
+
+// shadow is the cells of an allocation, made by pages as they are touched.
+type shadow struct {
+	pages []page
+}
+
+const pageWords = 1024
+
+type page struct {
+	mutex sync.Mutex
+	cells []cell
+}
+
+// ordered tells whether an access of a lane of this warp at a time comes before what another
+// lane does now.
+func (w *warp) ordered(lane int, time uint32, now int) bool {
+	return time < w.together || w.known != nil && w.known[now][lane] >= time
+}
+
+// synchronise is a barrier of lanes of a warp.
+func (w *warp) synchronise(mask uint32) {
+	if mask == w.live {
+		w.time++
+		w.together = w.time
+		return
+	}
+	if w.known == nil {
+		w.known = new([32][32]uint32)
+	}
+	var joint [32]uint32
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m)
+		for j := range joint {
+			joint[j] = max(joint[j], w.known[i][j])
+		}
+		joint[i] = w.time
+	}
+	for m := mask; m != 0; m &= m - 1 {
+		w.known[bits.TrailingZeros32(m)] = joint
+	}
+	w.time++
+}
+
+// observe follows an access of memory for what Options ask.
+func (w *warp) observe(a *access, space byte, mask uint32) {
+	if w.checks&checkCount != 0 {
+		w.transactions(a, space, mask)
+	}
+	switch {
+	case space == 's' && w.checks&checkShared != 0:
+		for m := mask; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros32(m)
+			x := w.addr[i]
+			w.words(a, i, x, func(word uint64, bytes uint8) {
+				c := &w.block.cells[word]
+				if c.stamp != w.block.stamp {
+					*c = cell{stamp: w.block.stamp}
+				}
+				if !a.store && bytes&^c.written != 0 {
+					w.find(FindUnwritten, 1<<i, fmt.Sprintf("a read of shared memory at offset %d that no thread has written", x))
+				}
+				w.touch(c, a, i, bytes, word<<2, space)
+				if a.store {
+					c.written |= bytes
+				}
+			})
+		}
+	case space == 'g' && w.checks&checkGlobal != 0:
+		for m := mask; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros32(m)
+			s, off := w.run.machine.Memory.find(w.addr[i])
+			if w.addr[i] >= moduleBase {
+				continue
+			}
+			cells := w.run.shadowOf(s)
+			w.words(a, i, off, func(word uint64, bytes uint8) {
+				if a.store {
+					s.written[word] |= bytes
+				} else if bytes&^s.written[word] != 0 {
+					w.find(FindUnwritten, 1<<i, fmt.Sprintf("a read of global memory at offset %d of an allocation of %d bytes that nothing has written", off, len(s.data)))
+				}
+				p := &cells.pages[word/pageWords]
+				p.mutex.Lock()
+				defer p.mutex.Unlock()
+				if p.cells == nil {
+					p.cells = make([]cell, pageWords)
+				}
+				c := &p.cells[word%pageWords]
+				if c.stamp != w.run.stamp {
+					*c = cell{stamp: w.run.stamp}
+				}
+				w.touch(c, a, i, bytes, word<<2, space)
+			})
+		}
+	}
+}
+
+// shadowOf gives the cells of an allocation.
+func (r *run) shadowOf(s *segment) *shadow {
+	r.shadows.Lock()
+	defer r.shadows.Unlock()
+	if s.shadow == nil {
+		s.shadow = &shadow{make([]page, (len(s.data)/4+pageWords)/pageWords)}
+	}
+	return s.shadow
+}
+
+// words calls f with each word that a lane touches and the bytes of it.
+func (w *warp) words(a *access, lane int, at uint64, f func(word uint64, bytes uint8)) {
+	n := a.bytes()
+	if n < 4 {
+		f(at>>2, uint8(1<<n-1)<<(at&3))
+		return
+	}
+	for k := 0; k < n; k += 4 {
+		f((at+uint64(k))>>2, 15)
+	}
+}
+
+// touch holds an access against those before it.
+func (w *warp) touch(c *cell, a *access, lane int, bytes uint8, at uint64, space byte) {
+	thread := uint16(32*w.index + lane)
+	block, epoch := uint32(w.block.linear), w.block.epoch
+	line := w.kernel.code[w.pc].line
+	if c.wEpoch != 0 && c.wBytes&bytes != 0 && !(a.atomic && c.flags&wAtomic != 0) {
+		race := false
+		switch {
+		case c.wBlock != block:
+			race = true
+		case c.wThread == thread || c.wEpoch != epoch:
+		case c.wThread>>5 == thread>>5:
+			race = !w.ordered(int(c.wThread&31), c.wTime, lane)
+		default:
+			race = true
+		}
+		if race && (!a.store || !w.same(a, lane, at, space)) {
+			w.race(a, lane, at, space, "written", c.wLine, c.wBlock, int(c.wThread))
+		}
+	}
+	if a.store && c.rEpoch != 0 && c.rBytes&bytes != 0 && !(a.atomic && c.flags&rAtomic != 0) {
+		race, by := false, int(c.rWarp)*32+bits.TrailingZeros32(c.rLanes)
+		switch {
+		case c.flags&manyBlocks != 0 || c.rBlock != block:
+			race = true
+		case c.rEpoch != epoch:
+		case c.flags&manyWarps != 0 || c.rWarp != uint8(w.index):
+			race = true
+		default:
+			for m := c.rLanes &^ (1 << lane); m != 0 && !race; m &= m - 1 {
+				l := bits.TrailingZeros32(m)
+				by = int(c.rWarp)*32 + l
+				race = !w.ordered(l, c.rTime, lane)
+			}
+		}
+		if race && !w.same(a, lane, at, space) {
+			w.race(a, lane, at, space, "read", c.rLine, c.rBlock, by)
+		}
+	}
+	if a.store {
+		c.wEpoch, c.wTime, c.wBlock, c.wThread, c.wLine, c.wBytes = epoch, w.time, block, thread, line, bytes
+		c.flags &^= wAtomic
+		if a.atomic {
+			c.flags |= wAtomic
+		}
+		if !a.atomic {
+			return
+		}
+	}
+	// A reader that follows readers of the same warp and time joins them.
+	switch {
+	case c.rEpoch == 0:
+		c.flags &^= manyWarps | manyBlocks | rAtomic
+		c.rLanes = 0
+		if a.atomic {
+			c.flags |= rAtomic
+		}
+	case c.rBlock != block:
+		c.flags |= manyBlocks
+	case c.rEpoch != epoch:
+		c.flags &^= manyWarps
+		c.rLanes = 0
+	case c.rWarp != uint8(w.index):
+		c.flags |= manyWarps
+	case c.rTime != w.time:
+		c.rLanes = 0
+	}
+	if !a.atomic {
+		c.flags &^= rAtomic
+	}
+	c.rEpoch, c.rTime, c.rBlock, c.rWarp, c.rLine, c.rBytes = epoch, w.time, block, uint8(w.index), line, bytes
+	c.rLanes |= 1 << lane
+}
+
+// same tells whether a store writes what the word holds: nobody could see it.
+func (w *warp) same(a *access, lane int, at uint64, space byte) bool {
+	in := &w.kernel.code[w.pc]
+	if a.atomic || in.value == nil {
+		return false
+	}
+	base := w.addr[lane]
+	if space == 'g' {
+		base = base&(1<<slotBits-1) - first
+	}
+	k := int(at) - int(base) // of the word in the access; below 0 for a part of a word
+	for e := range a.count {
+		at := e * a.size
+		if at+a.size <= k || k >= 0 && at >= k+4 {
+			continue
+		}
+		v := in.value(w, e, lane)
+		p := unsafe.Add(w.at[lane], at)
+		for b := range a.size {
+			if *(*byte)(unsafe.Add(p, b)) != byte(v>>(8*b)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w *warp) race(a *access, lane int, at uint64, space byte, did string, line int32, block uint32, thread int) {
+	what := "reads"
+	if a.store {
+		what = "writes"
+	}
+	where := ""
+	if space == 'g' && block != uint32(w.block.linear) {
+		where = fmt.Sprintf(" of block %d", block)
+	}
+	w.find(FindRace, 1<<lane, fmt.Sprintf("%s the word at offset %d of %s memory, %s at line %d by thread %d%s with nothing between that orders them",
+		what, at, spaceNames[space], did, line, thread, where))
+}
