@@ -25,26 +25,25 @@ const (
 
 // instr is an instruction as a warp executes it.
 type instr struct {
-	kind   uint8
-	not    bool // of the guard
-	class  Class
-	access *access // of memory, nil: none
-	guard  int32   // slot of a predicate, −1: none
-	dst    int32
-	target int32
-	line   int32
-	f32    func(w *warp, d *v32)
-	f64    func(w *warp, d *v64)
-	fp     func(w *warp) uint32
-	fx     func(w *warp, mask uint32)
-	need   func(w *warp) uint32
-	pred   func(w *warp) uint32 // of a barrier with a reduction
-	reduce byte                 // 'o' or, 'a' and, 'p' popc; 0 none
-	reads  []int32              // of registers that may be unwritten: their index, which is that of warp.written
-	writes []int32
-	op     string
-	source source
-	value  func(w *warp, element, lane int) uint64 // of a store
+	kind    uint8
+	not     bool // of the guard
+	class   Class
+	access  *access // of memory, nil: none
+	guard   int32   // slot of a predicate, −1: none
+	dst     int32
+	target  int32
+	line    int32
+	f32     func(w *warp, d *v32)
+	f64     func(w *warp, d *v64)
+	fp      func(w *warp) uint32
+	fx      func(w *warp, mask uint32)
+	need    func(w *warp) uint32
+	pred    func(w *warp) uint32 // of a barrier with a reduction
+	reduce  byte                 // 'o' or, 'a' and, 'p' popc; 0 none
+	suspect *suspect             // of registers that may hold what was never written
+	op      string
+	source  source
+	value   func(w *warp, element, lane int) uint64 // of a store
 }
 
 // Class is a kind of instruction as counts tell them.
@@ -88,7 +87,7 @@ type Kernel struct {
 	args      int // bytes
 	const32   []uint32
 	const64   []uint64
-	checked   []string // registers that may be read before they are written
+	checked   []string // registers that may hold what was never written
 	dynamicAt int      // where dynamic shared memory begins
 }
 
@@ -145,8 +144,8 @@ func (m *Module) Kernel(name string) (k *Kernel, err error) {
 	slots, counts, first := assign(l.code, l.regs)
 	k.Registers = counts
 	b := &builder{kernel: k, regs: l.regs, slot: slots, base: counts, index32: map[uint32]int{}, index64: map[uint64]int{}, check: map[int32]int32{}}
-	for i, r := range first {
-		b.check[r] = int32(i)
+	for _, r := range tainted(l.code, first, len(l.regs)) {
+		b.check[r] = int32(len(k.checked))
 		k.checked = append(k.checked, l.regs[r].name)
 	}
 	k.code = make([]instr, 0, len(l.code)+1)
@@ -310,16 +309,7 @@ func (b *builder) build(in *inst) instr {
 	if in.guard >= 0 {
 		out.guard = b.slot[in.guard]
 	}
-	in.uses(func(r int32) {
-		if i, ok := b.check[r]; ok {
-			out.reads = append(out.reads, i)
-		}
-	})
-	in.defines(func(r int32) {
-		if i, ok := b.check[r]; ok {
-			out.writes = append(out.writes, i)
-		}
-	})
+	out.suspect = b.suspects(in)
 	switch in.parts[0] {
 	case "bra":
 		out.kind, out.class, out.target = doBranch, ClassControl, int32(in.target)

@@ -584,13 +584,8 @@ func (w *warp) execute() {
 		t := &count[w.pc]
 		t.warps++
 		t.lanes += uint64(bits.OnesCount32(mask))
-		if in.reads != nil {
-			w.unwritten(in, mask)
-		}
-		if in.writes != nil {
-			for _, i := range in.writes {
-				w.written[i] |= mask
-			}
+		if in.suspect != nil {
+			w.follow(in, mask)
 		}
 		switch in.kind {
 		case do32:
@@ -700,15 +695,6 @@ func (w *warp) lowest() {
 			w.park(false)
 			w.choose()
 			return
-		}
-	}
-}
-
-// unwritten reports registers that lanes read before they wrote them.
-func (w *warp) unwritten(in *instr, mask uint32) {
-	for _, i := range in.reads {
-		if m := mask &^ w.written[i]; m != 0 {
-			w.find(FindRegister, m, fmt.Sprintf("%s reads register %s, which the lane has not written", in.op, w.kernel.checked[i]))
 		}
 	}
 }
