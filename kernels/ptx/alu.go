@@ -11,17 +11,7 @@ func doubles(v *v64) *[32]float64 { return (*[32]float64)(unsafe.Pointer(v)) }
 func signed(v *v32) *[32]int32    { return (*[32]int32)(unsafe.Pointer(v)) }
 func signed64(v *v64) *[32]int64  { return (*[32]int64)(unsafe.Pointer(v)) }
 
-// fma is a·b + c rounded once.
-func fma(a, b, c float32) float32 {
-	p := float64(a) * float64(b) // exact
-	s := p + float64(c)
-	if u := math.Float64bits(s); u&0x1fffffff == 0x10000000 || u<<1 < 897<<53 {
-		return fmaSlow(p, float64(c), s)
-	}
-	return float32(s)
-}
-
-// fmaSlow rounds p + c where the rounding of s to float32 might be a second one that
+// fmaSlow rounds p + c, of which s is the sum in float64, where the rounding of s to float32 might be a second one that
 // matters: at what looks like a tie, and below the normal range. The sum is rounded to
 // odd, which a rounding to fewer digits cannot tell from the exact one.
 func fmaSlow(p, c, s float64) float32 {
@@ -903,7 +893,13 @@ func (b *builder) float32(out *instr) {
 		f = func(w *warp, d *v32) {
 			p, q, r, o := floats(&w.r32[x]), floats(&w.r32[y]), floats(&w.r32[z]), floats(d)
 			for i := range o {
-				o[i] = fma(p[i], q[i], r[i])
+				m, c := float64(p[i])*float64(q[i]), float64(r[i])
+				s := m + c
+				if u := math.Float64bits(s); u&0x1fffffff != 0x10000000 && (u<<1 >= 897<<53 || u<<1 == 0) {
+					o[i] = float32(s)
+					continue
+				}
+				o[i] = fmaSlow(m, c, s)
 			}
 		}
 	case op == "add":

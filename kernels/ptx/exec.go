@@ -83,7 +83,8 @@ type run struct {
 }
 
 // Launch runs a kernel with its arguments as they lie in parameter memory (Kernel.Params).
-// A fault is a *Fault; findings that are not tolerated are a *FoundError.
+// A fault is a *Fault, joined with a *FoundError where something was found before it;
+// findings that are not tolerated are a *FoundError.
 func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 	blocks, threads := 1, 1
 	for i := range 3 {
@@ -143,6 +144,9 @@ func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 			var fault *Fault
 			if errors.As(e, &fault) {
 				m.keep(fault.Finding)
+				if len(r.found) > 0 {
+					return errors.Join(fault, &FoundError{r.found})
+				}
 				return fault
 			}
 		}
