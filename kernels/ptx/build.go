@@ -41,6 +41,8 @@ type instr struct {
 	pred    func(w *warp) uint32 // of a barrier with a reduction
 	reduce  byte                 // 'o' or, 'a' and, 'p' popc; 0 none
 	suspect *suspect             // of registers that may hold what was never written
+	tracked *suspect             // and of what may have been read of memory that was not
+	moves   func(w *warp, s *suspect, mask uint32)
 	op      string
 	source  source
 	value   func(w *warp, element, lane int) uint64 // of a store
@@ -88,6 +90,7 @@ type Kernel struct {
 	const32   []uint32
 	const64   []uint64
 	checked   []string // registers that may hold what was never written
+	tracked   []string // and those that memory may bring such
 	dynamicAt int      // where dynamic shared memory begins
 }
 
@@ -143,10 +146,14 @@ func (m *Module) Kernel(name string) (k *Kernel, err error) {
 	k.Shared, k.Local, k.dynamicAt = l.shared, alignTo(l.local, 16), alignTo(l.shared, 16)
 	slots, counts, first := assign(l.code, l.regs)
 	k.Registers = counts
-	b := &builder{kernel: k, regs: l.regs, slot: slots, base: counts, index32: map[uint32]int{}, index64: map[uint64]int{}, check: map[int32]int32{}}
-	for _, r := range tainted(l.code, first, len(l.regs)) {
+	b := &builder{kernel: k, regs: l.regs, slot: slots, base: counts, index32: map[uint32]int{}, index64: map[uint64]int{}, check: map[int32]int32{}, track: map[int32]int32{}}
+	for _, r := range tainted(l.code, first, len(l.regs), false) {
 		b.check[r] = int32(len(k.checked))
 		k.checked = append(k.checked, l.regs[r].name)
+	}
+	for _, r := range tainted(l.code, first, len(l.regs), true) {
+		b.track[r] = int32(len(k.tracked))
+		k.tracked = append(k.tracked, l.regs[r].name)
 	}
 	k.code = make([]instr, 0, len(l.code)+1)
 	for i := range l.code {
@@ -172,7 +179,8 @@ type builder struct {
 	const64 []uint64
 	index32 map[uint32]int
 	index64 map[uint64]int
-	check   map[int32]int32
+	check   map[int32]int32 // index among Kernel.checked
+	track   map[int32]int32
 	in      *inst
 }
 
@@ -309,7 +317,7 @@ func (b *builder) build(in *inst) instr {
 	if in.guard >= 0 {
 		out.guard = b.slot[in.guard]
 	}
-	out.suspect = b.suspects(in)
+	out.suspect, out.tracked = b.suspects(in, b.check), b.suspects(in, b.track)
 	switch in.parts[0] {
 	case "bra":
 		out.kind, out.class, out.target = doBranch, ClassControl, int32(in.target)

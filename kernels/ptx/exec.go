@@ -196,8 +196,17 @@ type warp struct {
 	live      uint32 // lanes that have not ended
 	exists    uint32 // lanes that the block has
 	carry     uint32
-	written   []uint32
 	checks    uint8
+
+	// Of registers by their index among Kernel.checked or tracked: the lanes that hold
+	// something defined, and the line, or below zero the register, that the rest comes of.
+	written      []uint32
+	origin       []int32
+	good         [4]uint32 // of the elements of an access
+	from         int32
+	shuffled     uint32 // lanes whose value of a shuffle is defined
+	sources      [32]uint8
+	localWritten []uint8
 
 	worker  *worker
 	run     *run
@@ -277,7 +286,8 @@ func newWorker(r *run, warps int) *worker {
 			}
 			v.local = newBytes(32 * k.Local)
 			v.special = make([]v32, len(specials))
-			v.written = make([]uint32, len(k.checked))
+			v.written, v.origin = make([]uint32, max(len(k.checked), len(k.tracked))), make([]int32, max(len(k.checked), len(k.tracked)))
+			v.localWritten = make([]uint8, 32*((k.Local+3)/4))
 		}
 		v.worker, v.run, v.block, v.index, v.checks = w, r, w.block, i, checks
 		v.last, v.lastSlot = nil, ^uint64(0)
@@ -459,6 +469,9 @@ func (w *warp) begin() {
 	w.time, w.together, w.known = 1, 1, nil
 	w.random = mix(w.run.machine.options.Seed ^ uint64(b.linear)<<8 ^ uint64(w.index))
 	clear(w.written)
+	clear(w.origin)
+	clear(w.localWritten)
+	w.shuffled, w.good = all, [4]uint32{all, all, all, all}
 	for i := range w.local {
 		w.local[i] = 0xff
 	}
@@ -588,8 +601,12 @@ func (w *warp) execute() {
 		t := &count[w.pc]
 		t.warps++
 		t.lanes += uint64(bits.OnesCount32(mask))
-		if in.suspect != nil {
-			w.follow(in, mask)
+		s := in.suspect
+		if w.checks&checkShared != 0 {
+			s = in.tracked
+		}
+		if s != nil {
+			w.follow(in, s, mask)
 		}
 		switch in.kind {
 		case do32:
@@ -620,6 +637,9 @@ func (w *warp) execute() {
 		case doAny:
 			if mask != 0 {
 				in.fx(w, mask)
+				if s != nil && in.access != nil {
+					w.loaded(in, s, mask)
+				}
 			}
 		case doBranch:
 			if mask == w.active {
@@ -662,6 +682,9 @@ func (w *warp) execute() {
 			}
 			if mask != 0 {
 				in.fx(w, mask)
+				if s != nil && w.shuffled != all {
+					w.spread(s, mask)
+				}
 			}
 			if w.run.machine.options.Order == Lanes {
 				w.pc++

@@ -155,10 +155,10 @@ func TestSeededFaults(t *testing.T) {
 		{"an accumulator of the wrong row", "product", "[%rd9+256], {%f7", "[%rd9+256], {%f8", "", "", ""},
 		{"a product by a part of a warp", "product", "\tmov.u32 %r1, %tid.x;", "\tmov.u32 %r1, %tid.x;\n\t.reg .pred %q;\n\tsetp.gt.u32 %q, %r1, 29;\n\t@%q ret;", FaultDivergence, "mma.sync", ""},
 		{"a missing barrier", "tile", "\tbar.sync 0;\n", "\n", FindRace, "ld.shared", "tile.cu:16"},
-		{"an off-by-one in a tile's bound", "tile", "setp.lt.s32 %p2, %r10, 32", "setp.le.s32 %p2, %r10, 32", FindUnwritten, "ld.shared", "tile.cu:16"},
+		{"an off-by-one in a tile's bound", "tile", "setp.lt.s32 %p2, %r10, 32", "setp.le.s32 %p2, %r10, 32", FindUnwritten, "st.global", "tile.cu:16"},
 		{"a row too many filled", "tile", "setp.lt.s32 %p1, %r10, 32", "setp.le.s32 %p1, %r10, 32", FaultBounds, "st.shared", "tile.cu:11"},
 		{"a tile that is a row short", "tile", "tile[4224]", "tile[4092]", FaultBounds, "st.shared", "tile.cu:11"},
-		{"an uninitialised shared word", "tile", "\tst.shared.f32 [%r14], %f1;", "\t.reg .pred %q;\n\tsetp.ne.s32 %q, %r13, 400;\n\t@%q st.shared.f32 [%r14], %f1;", FindUnwritten, "ld.shared", "tile.cu:16"},
+		{"an uninitialised shared word", "tile", "\tst.shared.f32 [%r14], %f1;", "\t.reg .pred %q;\n\tsetp.ne.s32 %q, %r13, 400;\n\t@%q st.shared.f32 [%r14], %f1;", FindUnwritten, "st.global", "tile.cu:16"},
 		{"an address that is not of a word", "tile", "\tshl.b32 %r15, %r15, 2;", "\tmul.lo.s32 %r15, %r15, 3;", FaultMisaligned, "ld.shared", "tile.cu:16"},
 		{"blocks that write the same place", "tile", "add.s32 %r17, %r7, %r10", "add.s32 %r17, 0, %r10", FindRace, "st.global", "tile.cu:16"},
 		{"a read behind the matrix", "tile", "add.s32 %r12, %r12, %r3", "add.s32 %r12, %r12, %r2", FaultBounds, "ld.global", "tile.cu:11"},
@@ -171,10 +171,10 @@ func TestSeededFaults(t *testing.T) {
 		{"a shuffle of another kind", "reduce", "shfl.sync.bfly.b32 %r7|%p3, %r6, 16", "shfl.sync.up.b32 %r7|%p3, %r6, 16", "", "", ""},
 		{"a shuffle that some lanes miss", "reduce", "\tmov.b32 %r6, %f1;\n", "\t@%p1 bra $DONE2;\n\tmov.b32 %r6, %f1;\n", FaultDivergence, "shfl.sync", "reduce.cu:11"},
 		{"a shuffle that names too few lanes", "reduce", "%r6, 16, 31, -1", "%r6, 16, 31, 65535", FaultDivergence, "shfl.sync", "reduce.cu:11"},
-		{"a sum that begins nowhere", "reduce", "\tmov.f32 %f1, 0f00000000;\n", "\n", FindRegister, "shfl.sync", "reduce.cu:11"},
+		{"a sum that begins nowhere", "reduce", "\tmov.f32 %f1, 0f00000000;\n", "\n", FindUnwritten, "st.global", "reduce.cu:19"},
 		{"one number too many", "reduce", "setp.lt.s32 %p2, %r5, %r1", "setp.le.s32 %p2, %r5, %r1", FaultBounds, "ld.global", "reduce.cu:9"},
 		{"the wrong pointer", "reduce", "cvta.to.global.u64 %rd3, %rd1", "cvta.to.global.u64 %rd3, %rd2", FaultBounds, "ld.global", "reduce.cu:9"},
-		{"a sum that goes on from a result that is not there", "reduce", "mov.f32 %f1, 0f00000000;", "ld.global.f32 %f1, [%rd4];", FindUnwritten, "ld.global", ""},
+		{"a sum that goes on from a result that is not there", "reduce", "mov.f32 %f1, 0f00000000;", "ld.global.f32 %f1, [%rd4];", FindUnwritten, "st.global", "reduce.cu:19"},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			with := f.with

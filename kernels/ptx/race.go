@@ -89,51 +89,89 @@ func (w *warp) observe(a *access, space byte, mask uint32) {
 		w.transactions(a, space, mask)
 	}
 	switch {
+	case space == 'l' && w.checks&checkShared != 0:
+		w.observeLocal(a, mask)
 	case space == 's' && w.checks&checkShared != 0:
-		for m := mask; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m)
-			x := w.addr[i]
-			w.words(a, i, x, func(word uint64, bytes uint8) {
-				c := &w.block.cells[word]
-				if c.stamp != w.block.stamp {
-					*c = cell{stamp: w.block.stamp}
-				}
-				if !a.store && bytes&^c.written != 0 {
-					w.find(FindUnwritten, 1<<i, fmt.Sprintf("a read of shared memory at offset %d that no thread has written", x))
-				}
-				w.touch(c, a, i, bytes, word<<2, space)
-				if a.store {
-					c.written |= bytes
-				}
-			})
-		}
+		w.observeShared(a, mask)
 	case space == 'g' && w.checks&checkGlobal != 0:
-		for m := mask; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m)
-			s, off := w.run.machine.Memory.find(w.addr[i])
-			if w.addr[i] >= moduleBase {
-				continue
+		w.observeGlobal(a, mask)
+	}
+}
+
+// part is the bytes that an access of n bytes at an address touches of a word.
+func part(at uint64, n int) uint8 {
+	if n >= 4 {
+		return 15
+	}
+	return uint8(1<<n-1) << (at & 3)
+}
+
+func (w *warp) observeShared(a *access, mask uint32) {
+	n := a.bytes()
+	stamp := w.block.stamp
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		x := w.addr[i]
+		bytes := part(x, n)
+		for word := x >> 2; word<<2 < x+uint64(n); word++ {
+			c := &w.block.cells[word]
+			if c.stamp != stamp {
+				*c = cell{stamp: stamp}
 			}
-			cells := w.run.shadowOf(s)
-			w.words(a, i, off, func(word uint64, bytes uint8) {
-				if a.store {
-					s.written[word] |= bytes
-				} else if bytes&^s.written[word] != 0 {
-					w.find(FindUnwritten, 1<<i, fmt.Sprintf("a read of global memory at offset %d of an allocation of %d bytes that nothing has written", off, len(s.data)))
+			w.mark(a, i, x, word, bytes, &c.written)
+			w.touch(c, a, i, bytes, word<<2, 's')
+		}
+	}
+}
+
+func (w *warp) observeGlobal(a *access, mask uint32) {
+	if a.store {
+		w.reportStored(mask)
+	}
+	n := a.bytes()
+	stamp := w.run.stamp
+	var s *segment
+	var cells *shadow
+	var held *page
+	slot := ^uint64(0)
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		x := w.addr[i]
+		if x >= moduleBase {
+			continue
+		}
+		if x>>slotBits != slot {
+			slot = x >> slotBits
+			s, _ = w.run.machine.Memory.find(x)
+			cells = w.run.shadowOf(s)
+		}
+		off := x&(1<<slotBits-1) - first
+		bytes := part(off, n)
+		for word := off >> 2; word<<2 < off+uint64(n); word++ {
+			if a.store {
+				s.written[word] |= bytes
+			} else if bytes&^s.written[word] != 0 {
+				w.good[element(a, off, word)] &^= 1 << i
+			}
+			if p := &cells.pages[word/pageWords]; p != held {
+				if held != nil {
+					held.mutex.Unlock()
 				}
-				p := &cells.pages[word/pageWords]
+				held = p
 				p.mutex.Lock()
-				defer p.mutex.Unlock()
 				if p.cells == nil {
 					p.cells = make([]cell, pageWords)
 				}
-				c := &p.cells[word%pageWords]
-				if c.stamp != w.run.stamp {
-					*c = cell{stamp: w.run.stamp}
-				}
-				w.touch(c, a, i, bytes, word<<2, space)
-			})
+			}
+			c := &held.cells[word%pageWords]
+			if c.stamp != stamp {
+				*c = cell{stamp: stamp}
+			}
+			w.touch(c, a, i, bytes, word<<2, 'g')
 		}
+	}
+	if held != nil {
+		held.mutex.Unlock()
 	}
 }
 
@@ -147,22 +185,14 @@ func (r *run) shadowOf(s *segment) *shadow {
 	return s.shadow
 }
 
-// words calls f with each word that a lane touches and the bytes of it.
-func (w *warp) words(a *access, lane int, at uint64, f func(word uint64, bytes uint8)) {
-	n := a.bytes()
-	if n < 4 {
-		f(at>>2, uint8(1<<n-1)<<(at&3))
-		return
-	}
-	for k := 0; k < n; k += 4 {
-		f((at+uint64(k))>>2, 15)
-	}
-}
-
 // touch holds an access against those before it.
 func (w *warp) touch(c *cell, a *access, lane int, bytes uint8, at uint64, space byte) {
 	thread := uint16(32*w.index + lane)
 	block, epoch := uint32(w.block.linear), w.block.epoch
+	if !a.store && c.wEpoch == 0 && c.rEpoch == epoch && c.rTime == w.time && c.rWarp == uint8(w.index) && c.rBlock == block && c.flags == 0 {
+		c.rLanes |= 1 << lane // as nearly all reads of what nobody writes
+		return
+	}
 	line := w.kernel.code[w.pc].line
 	if c.wEpoch != 0 && c.wBytes&bytes != 0 && !(a.atomic && c.flags&wAtomic != 0) {
 		race := false

@@ -1,7 +1,6 @@
 package ptx
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
 )
@@ -12,10 +11,6 @@ import (
 //
 // A register that may be read before it is written has a slot of its own: those are live
 // where the kernel begins. All others are written on every way to where they are read.
-// A compiler moves an operation before the choice that drops its result, so that reading
-// such a register is no fault by itself. What is computed from it is followed, a bit for
-// each lane, to where it would have an effect: an address, a stored value, a branch, a
-// shuffle or another instruction of several lanes.
 
 type bitset []uint64
 
@@ -179,123 +174,4 @@ func assign(code []inst, regs []vreg) (slot []int32, counts [3]int, first []int3
 		busy[f] = append(busy[f], held{end[r], slot[r]})
 	}
 	return slot, counts, first
-}
-
-// tainted lists the registers that may hold something computed from a register that was
-// never written, those of first among them.
-func tainted(code []inst, first []int32, registers int) []int32 {
-	in := make(bitset, (registers+63)/64)
-	list := append([]int32(nil), first...)
-	for _, r := range first {
-		in.set(r)
-	}
-	for changed := len(first) > 0; changed; {
-		changed = false
-		for i := range code {
-			if code[i].parts[0] == "ld" || code[i].parts[0] == "atom" {
-				continue
-			}
-			reads := false
-			code[i].uses(func(r int32) { reads = reads || in.has(r) })
-			if !reads {
-				continue
-			}
-			code[i].defines(func(r int32) {
-				if !in.has(r) {
-					in.set(r)
-					list = append(list, r)
-					changed = true
-				}
-			})
-		}
-	}
-	return list
-}
-
-// suspect is what an instruction does with registers of tainted, by their index in
-// Kernel.checked and warp.written.
-type suspect struct {
-	reads, writes []int32
-	guard         int32 // −1: not suspect
-	effect        bool  // what it reads has one
-	yes, no       int32 // of selp: what is chosen from, −1: not suspect
-	by            func(w *warp) uint32
-}
-
-func (b *builder) suspects(in *inst) *suspect {
-	s := &suspect{guard: -1, yes: -1, no: -1}
-	if in.guard >= 0 {
-		if i, ok := b.check[in.guard]; ok {
-			s.guard = i
-		}
-	}
-	list := func(into *[]int32, o *operand) {
-		o.visit(func(r int32) {
-			if i, ok := b.check[r]; ok {
-				*into = append(*into, i)
-			}
-		})
-	}
-	from := in.results()
-	for i := range in.args {
-		switch {
-		case i < from:
-			list(&s.writes, &in.args[i])
-		case in.parts[0] == "selp" && i < 3 && in.args[i].kind == 'r':
-			if j, ok := b.check[in.args[i].reg]; ok && i == 1 {
-				s.yes = j
-			} else if ok {
-				s.no = j
-			}
-		default:
-			list(&s.reads, &in.args[i])
-		}
-	}
-	if s.yes >= 0 || s.no >= 0 {
-		s.by = b.sp(in.args[3])
-	}
-	switch in.parts[0] {
-	case "ld", "ldu", "st", "atom", "red", "shfl", "vote", "mma", "bar", "match", "redux":
-		s.effect = true
-	}
-	if s.reads == nil && s.writes == nil && s.guard < 0 && s.yes < 0 && s.no < 0 {
-		return nil
-	}
-	return s
-}
-
-// follow passes on which lanes of registers hold something written, and reports others
-// where they have an effect.
-func (w *warp) follow(in *instr, mask uint32) {
-	s := in.suspect
-	if s.guard >= 0 {
-		w.defined(in, s.guard, w.active)
-	}
-	good := all
-	for _, r := range s.reads {
-		if s.effect {
-			w.defined(in, r, mask)
-		} else {
-			good &= w.written[r]
-		}
-	}
-	if s.by != nil {
-		p, yes, no := s.by(w), all, all
-		if s.yes >= 0 {
-			yes = w.written[s.yes]
-		}
-		if s.no >= 0 {
-			no = w.written[s.no]
-		}
-		good &= p&yes | ^p&no
-	}
-	for _, d := range s.writes {
-		w.written[d] = w.written[d]&^mask | good&mask
-	}
-}
-
-func (w *warp) defined(in *instr, r int32, mask uint32) {
-	if m := mask &^ w.written[r]; m != 0 {
-		w.find(FindRegister, m, fmt.Sprintf("%s depends on register %s, which the lane has not written or computed from such a one", in.op, w.kernel.checked[r]))
-	}
 }

@@ -213,7 +213,7 @@ func (b *builder) shuffle(out *instr) {
 		p = b.slot[in.args[0].pair]
 	}
 	x, y, z := b.s32(in.args[1], u), b.s32(in.args[2], u), b.s32(in.args[3], u)
-	out.need = b.members(in.args[4])
+	out.need, out.moves = b.members(in.args[4]), movesShuffle
 	mode := in.parts[2]
 	out.fx = func(w *warp, mask uint32) {
 		v := w.r32[x]
@@ -247,6 +247,7 @@ func (b *builder) shuffle(out *instr) {
 			if mask>>(j&31)&1 == 0 {
 				w.find(FindShuffle, 1<<i, fmt.Sprintf("lane %d reads lane %d, which does not take part", i, j))
 			}
+			w.sources[i] = uint8(j & 31)
 			w.r32[d][i] = v[j&31]
 		}
 		if p >= 0 {
@@ -277,6 +278,7 @@ func (b *builder) mma(out *instr) {
 		return s
 	}
 	d, x, y, z := slots(b.in.args[0], 4), slots(b.in.args[1], 4), slots(b.in.args[2], 2), slots(b.in.args[3], 4)
+	out.moves = movesProduct
 	out.need = func(w *warp) uint32 {
 		if w.live != all {
 			w.fail(FaultDivergence, w.active, fmt.Sprintf("a product of a whole warp of which only lanes %08x are there", w.live))
