@@ -174,6 +174,7 @@ type block struct {
 	linear int
 	shared []byte
 	cells  []cell // of the words of shared memory
+	parts  parts
 	stamp  uint32
 	epoch  uint32 // barriers passed, from 1
 }

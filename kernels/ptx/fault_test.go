@@ -309,3 +309,36 @@ func ExampleFinding() {
 	fmt.Println(Finding{Kind: FindRace, Kernel: "k", File: "a.ptx", Line: 7, Source: "a.cu:3", Op: "ld.shared.f32", Thread: 33, What: "reads a word that thread 1 wrote", Times: 2})
 	// Output: race: a.ptx:7 (a.cu:3): kernel k, block [0 0 0], thread 33: ld.shared.f32: reads a word that thread 1 wrote, and 1 times more
 }
+
+// Threads that write neighbouring bytes of a word do not race; two that write one byte do.
+func TestBytesOfAWord(t *testing.T) {
+	const source = `.version 8.2
+.target sm_80
+.address_size 64
+.visible .entry bytes(.param .u64 bytes_param_0)
+{
+	.reg .b32 %r<8>;
+	.reg .b16 %rs<4>;
+	.shared .align 4 .b8 of[64];
+	mov.u32 %r1, %tid.x;
+	mov.u32 %r2, of;
+	SHIFT
+	add.s32 %r4, %r2, %r3;
+	mov.u16 %rs1, 1;
+	cvt.u16.u32 %rs1, %r1;
+	st.shared.u8 [%r4], %rs1;
+	ld.shared.u8 %rs2, [%r4];
+	add.s16 %rs2, %rs2, %rs1;
+	st.shared.u8 [%r4], %rs2;
+	ret;
+}`
+	for shift, race := range map[string]bool{"mov.u32 %r3, %r1;": false, "shr.u32 %r3, %r1, 1;": true} {
+		m := must.Get(Parse("bytes.ptx", []byte(strings.Replace(source, "SHIFT", shift, 1))))(t)
+		machine := NewMachine(everything)
+		err := machine.Launch(must.Get(m.Kernel("bytes"))(t), Launch{Block: [3]int{64, 1, 1}}, make([]byte, 8))
+		var found *FoundError
+		if got := errors.As(err, &found) && found.Findings[0].Kind == FindRace; got != race {
+			t.Errorf("%s: %v, want a race: %v", shift, err, race)
+		}
+	}
+}

@@ -16,8 +16,9 @@ import (
 // are let off.
 //
 // Of each word of four bytes the last writer is kept, and the readers since: their lanes
-// while they are of one warp, and whether there were several warps or blocks. What is found
-// is a race; accesses of parts of a word by several threads can hide one another.
+// while they are of one warp, and whether there were several warps or blocks. A word that is
+// accessed by parts is followed byte by byte. What is found is a race; one between a third
+// access and two before it may hide behind another.
 
 // cell is what is known of a word.
 type cell struct {
@@ -39,7 +40,32 @@ const (
 	manyBlocks
 	wAtomic
 	rAtomic
+	byParts // the bytes have cells of their own
 )
+
+// parts are the cells of the bytes of words.
+type parts map[uint64]*[4]cell
+
+// visit holds an access of a word, or of bytes of it, against those before it.
+func (w *warp) visit(c *cell, p *parts, a *access, lane int, bytes uint8, word uint64, space byte) {
+	if bytes == 15 && c.flags&byParts == 0 {
+		w.touch(c, a, lane, bytes, word<<2, space)
+		return
+	}
+	if c.flags&byParts == 0 {
+		if *p == nil {
+			*p = parts{}
+		}
+		(*p)[word] = &[4]cell{*c, *c, *c, *c}
+		c.flags |= byParts
+	}
+	of := (*p)[word]
+	for b := range of {
+		if bytes>>b&1 != 0 {
+			w.touch(&of[b], a, lane, 1<<b, word<<2, space)
+		}
+	}
+}
 
 // shadow is the cells of an allocation, made by pages as they are touched.
 type shadow struct {
@@ -51,6 +77,7 @@ const pageWords = 1024
 type page struct {
 	mutex sync.Mutex
 	cells []cell
+	parts parts
 }
 
 // ordered tells whether an access of a lane of this warp at a time comes before what another
@@ -119,7 +146,7 @@ func (w *warp) observeShared(a *access, mask uint32) {
 				*c = cell{stamp: stamp}
 			}
 			w.mark(a, i, x, word, bytes, &c.written)
-			w.touch(c, a, i, bytes, word<<2, 's')
+			w.visit(c, &w.block.parts, a, i, bytes, word, 's')
 		}
 	}
 }
@@ -167,7 +194,7 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 			if c.stamp != stamp {
 				*c = cell{stamp: stamp}
 			}
-			w.touch(c, a, i, bytes, word<<2, 'g')
+			w.visit(c, &held.parts, a, i, bytes, word, 'g')
 		}
 	}
 	if held != nil {

@@ -24,6 +24,8 @@ import (
 // Device is a driver over the interpreter.
 type Device struct {
 	*driver.Software
+	// Edit changes the text of an image before it is read, to put faults into it; nil: none.
+	Edit     func(text []byte) []byte
 	mutex    sync.Mutex
 	options  ptx.Options
 	machines []*ptx.Machine
@@ -123,10 +125,13 @@ func (d *Device) executor(int) (driver.Executor, error) {
 	defer d.mutex.Unlock()
 	m := ptx.NewMachine(d.options)
 	d.machines = append(d.machines, m)
-	return &executor{m}, nil
+	return &executor{d, m}, nil
 }
 
-type executor struct{ machine *ptx.Machine }
+type executor struct {
+	device  *Device
+	machine *ptx.Machine
+}
 
 // parsed are the texts read so far, by their hash: contexts load the same again and again.
 var parsed struct {
@@ -138,6 +143,9 @@ func (e *executor) Load(image []byte) (driver.Program, error) {
 	image, _, _ = bytes.Cut(image, []byte{0})
 	if bytes.HasPrefix(image, []byte("\x7fELF")) {
 		return nil, errors.New("a cubin: machine code is not executed, only PTX")
+	}
+	if e.device.Edit != nil {
+		image = e.device.Edit(image)
 	}
 	hash := sha256.Sum256(image)
 	parsed.Lock()
