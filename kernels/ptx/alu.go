@@ -61,464 +61,330 @@ func flush(v float32) float32 {
 	return v
 }
 
-func min32(a, b float32) float32 {
-	switch {
-	case a != a:
+// least and most are min and max of floating-point numbers: a NaN gives way, −0 is below 0.
+func least[T float32 | float64](a, b T) T {
+	if a != a || b < a || a == b && math.Signbit(float64(b)) {
 		return b
-	case b != b || a < b || a == b && math.Signbit(float64(a)):
-		return a
 	}
-	return b
+	return a
 }
 
-func max32(a, b float32) float32 {
-	switch {
-	case a != a:
+func most[T float32 | float64](a, b T) T {
+	if a != a || b > a || a == b && !math.Signbit(float64(b)) {
 		return b
-	case b != b || a > b || a == b && !math.Signbit(float64(a)):
-		return a
 	}
-	return b
-}
-
-func min64(a, b float64) float64 {
-	switch {
-	case a != a:
-		return b
-	case b != b || a < b || a == b && math.Signbit(a):
-		return a
-	}
-	return b
-}
-
-func max64(a, b float64) float64 {
-	switch {
-	case a != a:
-		return b
-	case b != b || a > b || a == b && !math.Signbit(a):
-		return a
-	}
-	return b
+	return a
 }
 
 func clamp01(v float64) float64 {
-	switch {
-	case v > 1:
-		return 1
-	case v > 0:
-		return v
+	if v > 0 { // a NaN becomes 0
+		return min(v, 1)
 	}
-	return 0 // a NaN too
+	return 0
 }
 
-// one, two and three apply a function lane by lane: of what is rare.
-func one32(a int, f func(x uint32) uint32) func(*warp, *v32) {
-	return func(w *warp, d *v32) {
-		p := &w.r32[a]
-		for i := range d {
-			d[i] = f(p[i])
+// An operation fills the 32 lanes of o from those of up to three operands.
+type operation[T any] func(o, p, q, r *[32]T)
+
+// each applies a function lane by lane: of what is rare. The common ones below are loops of
+// their own.
+func each[T any](f func(a, b, c T) T) operation[T] {
+	return func(o, p, q, r *[32]T) {
+		for i := range o {
+			o[i] = f(p[i], q[i], r[i])
 		}
 	}
 }
 
-func two32(a, b int, f func(x, y uint32) uint32) func(*warp, *v32) {
-	return func(w *warp, d *v32) {
-		p, q := &w.r32[a], &w.r32[b]
-		for i := range d {
-			d[i] = f(p[i], q[i])
-		}
+type integer interface {
+	int32 | uint32 | int64 | uint64
+}
+
+func plus[T integer | float32 | float64](o, p, q, _ *[32]T) {
+	for i := range o {
+		o[i] = p[i] + q[i]
 	}
 }
 
-func three32(a, b, c int, f func(x, y, z uint32) uint32) func(*warp, *v32) {
-	return func(w *warp, d *v32) {
-		p, q, r := &w.r32[a], &w.r32[b], &w.r32[c]
-		for i := range d {
-			d[i] = f(p[i], q[i], r[i])
-		}
+func minus[T integer | float32 | float64](o, p, q, _ *[32]T) {
+	for i := range o {
+		o[i] = p[i] - q[i]
 	}
 }
 
-func one64(a int, f func(x uint64) uint64) func(*warp, *v64) {
-	return func(w *warp, d *v64) {
-		p := &w.r64[a]
-		for i := range d {
-			d[i] = f(p[i])
-		}
+func times[T float32 | float64](o, p, q, _ *[32]T) {
+	for i := range o {
+		o[i] = p[i] * q[i]
 	}
 }
 
-func two64(a, b int, f func(x, y uint64) uint64) func(*warp, *v64) {
-	return func(w *warp, d *v64) {
-		p, q := &w.r64[a], &w.r64[b]
-		for i := range d {
-			d[i] = f(p[i], q[i])
-		}
+func timesPlus[T integer](o, p, q, r *[32]T) {
+	for i := range o {
+		o[i] = p[i]*q[i] + r[i]
 	}
 }
 
-func oneFloat(a int, f func(x float32) float32) func(*warp, *v32) {
-	return one32(a, func(x uint32) uint32 { return math.Float32bits(f(math.Float32frombits(x))) })
+func both[T integer](o, p, q, _ *[32]T) {
+	for i := range o {
+		o[i] = p[i] & q[i]
+	}
 }
 
-func twoFloat(a, b int, f func(x, y float32) float32) func(*warp, *v32) {
-	return two32(a, b, func(x, y uint32) uint32 { return math.Float32bits(f(math.Float32frombits(x), math.Float32frombits(y))) })
+func either[T integer](o, p, q, _ *[32]T) {
+	for i := range o {
+		o[i] = p[i] | q[i]
+	}
 }
 
-func oneDouble(a int, f func(x float64) float64) func(*warp, *v64) {
-	return one64(a, func(x uint64) uint64 { return math.Float64bits(f(math.Float64frombits(x))) })
-}
-
-func twoDouble(a, b int, f func(x, y float64) float64) func(*warp, *v64) {
-	return two64(a, b, func(x, y uint64) uint64 { return math.Float64bits(f(math.Float64frombits(x), math.Float64frombits(y))) })
-}
-
-// arithmetic compiles what computes one register from others of one type.
-func (b *builder) arithmetic(out *instr) {
-	op := b.in.parts[0]
-	t := b.last()
-	out.class = ClassInteger
-	switch {
-	case t.kind == 'p':
-		b.logic(out)
-		return
-	case t.kind == 'f' && t.size == 4:
-		out.class = ClassFloat32
-	case t.kind == 'f' && t.size == 8:
-		out.class = ClassFloat64
-	case t.kind == 'f':
-		b.unknown()
-	}
-	if t.kind != 'f' && (b.has("cc") || op == "addc" || op == "subc" || op == "madc") {
-		b.carry(out, t)
-		return
-	}
-	if t.kind == 'f' && t.size == 4 {
-		b.float32(out)
-		return
-	}
-	if t.kind == 'f' {
-		b.float64(out)
-		return
-	}
-	if op == "mul" || op == "mad" || op == "mul24" || op == "mad24" {
-		b.product(out, t)
-		return
-	}
+// integers are the operations on integers whose operands all have the result's type.
+func integers[T integer](op string) operation[T] {
 	switch op {
-	case "popc", "clz", "bfind", "bfe", "bfi", "brev", "prmt", "sad", "lop3", "shf", "div", "rem":
-		b.special(out, t)
-		return
-	}
-	b.only()
-	if t.size == 8 {
-		b.integer64(out, t)
-		return
-	}
-	b.integer32(out, t)
-}
-
-func (b *builder) integer32(out *instr, t typ) {
-	op, args := b.in.parts[0], b.in.args
-	out.kind, out.dst = do32, b.dst(args[0], 1)
-	x := b.s32(args[1], t)
-	y := x
-	switch op {
-	case "not", "neg", "abs", "cnot":
-		b.arity(2)
-	case "shl", "shr":
-		b.arity(3)
-		y = b.s32(args[2], typ{'u', 4})
-	default:
-		b.arity(3)
-		y = b.s32(args[2], t)
-	}
-	f := two(op, x, y, t)
-	if f == nil {
-		b.unknown()
-	}
-	if t.size < 4 { // kept with zeros above
-		keep := uint32(1)<<(8*t.size) - 1
-		g := f
-		f = func(w *warp, d *v32) {
-			g(w, d)
-			for i := range d {
-				d[i] &= keep
-			}
-		}
-	}
-	out.f32 = f
-}
-
-// two gives the common operations on 32 bits; those on 16 keep the low ones.
-func two(op string, x, y int, t typ) func(w *warp, d *v32) {
-	narrow := func(v uint32) int32 { return int32(v) }
-	if t.size == 2 {
-		narrow = func(v uint32) int32 { return int32(int16(v)) }
-	}
-	switch op + string(t.kind) {
-	case "adds", "addu":
-		return func(w *warp, d *v32) {
-			p, q := &w.r32[x], &w.r32[y]
-			for i := range d {
-				d[i] = p[i] + q[i]
-			}
-		}
-	case "subs", "subu":
-		return func(w *warp, d *v32) {
-			p, q := &w.r32[x], &w.r32[y]
-			for i := range d {
-				d[i] = p[i] - q[i]
-			}
-		}
-	case "andb":
-		return func(w *warp, d *v32) {
-			p, q := &w.r32[x], &w.r32[y]
-			for i := range d {
-				d[i] = p[i] & q[i]
-			}
-		}
-	case "orb":
-		return func(w *warp, d *v32) {
-			p, q := &w.r32[x], &w.r32[y]
-			for i := range d {
-				d[i] = p[i] | q[i]
-			}
-		}
-	case "xorb":
-		return func(w *warp, d *v32) {
-			p, q := &w.r32[x], &w.r32[y]
-			for i := range d {
-				d[i] = p[i] ^ q[i]
-			}
-		}
-	case "shlb":
-		return func(w *warp, d *v32) {
-			p, q := &w.r32[x], &w.r32[y]
-			for i := range d {
-				d[i] = p[i] << q[i]
-			}
-		}
-	case "shru", "shrb":
-		return func(w *warp, d *v32) {
-			p, q := &w.r32[x], &w.r32[y]
-			for i := range d {
-				d[i] = p[i] >> q[i]
-			}
-		}
-	case "shrs":
-		return two32(x, y, func(a, n uint32) uint32 { return uint32(narrow(a) >> n) })
-	case "notb":
-		return func(w *warp, d *v32) {
-			p := &w.r32[x]
-			for i := range d {
-				d[i] = ^p[i]
-			}
-		}
-	case "negs":
-		return one32(x, func(a uint32) uint32 { return -a })
-	case "abss":
-		return one32(x, func(a uint32) uint32 {
-			if narrow(a) < 0 {
-				return -a
-			}
-			return a
-		})
-	case "cnotb":
-		return one32(x, func(a uint32) uint32 {
-			if a == 0 {
-				return 1
-			}
-			return 0
-		})
-	case "mins":
-		return two32(x, y, func(a, b uint32) uint32 { return uint32(min(narrow(a), narrow(b))) })
-	case "maxs":
-		return two32(x, y, func(a, b uint32) uint32 { return uint32(max(narrow(a), narrow(b))) })
-	case "minu":
-		return two32(x, y, func(a, b uint32) uint32 { return min(a, b) })
-	case "maxu":
-		return two32(x, y, func(a, b uint32) uint32 { return max(a, b) })
+	case "add":
+		return plus[T]
+	case "sub":
+		return minus[T]
+	case "and":
+		return both[T]
+	case "or":
+		return either[T]
+	case "xor":
+		return each(func(a, b, _ T) T { return a ^ b })
+	case "not":
+		return each(func(a, _, _ T) T { return ^a })
+	case "neg":
+		return each(func(a, _, _ T) T { return -a })
+	case "abs":
+		return each(func(a, _, _ T) T { return max(a, -a) })
+	case "min":
+		return each(func(a, b, _ T) T { return min(a, b) })
+	case "max":
+		return each(func(a, b, _ T) T { return max(a, b) })
+	case "mul", "mad":
+		return timesPlus[T]
 	}
 	return nil
 }
 
-func (b *builder) integer64(out *instr, t typ) {
-	op, args := b.in.parts[0], b.in.args
-	out.kind, out.dst = do64, b.dst(args[0], 2)
-	x := b.s64(args[1], t)
-	if op == "shl" || op == "shr" {
-		b.arity(3)
-		n := b.s32(args[2], typ{'u', 4})
+// floating are those on floating-point numbers, rounded to nearest.
+func floating[T float32 | float64](op string) operation[T] {
+	switch op {
+	case "add":
+		return plus[T]
+	case "sub":
+		return minus[T]
+	case "mul":
+		return times[T]
+	case "neg":
+		return each(func(a, _, _ T) T { return -a })
+	case "abs":
+		return each(func(a, _, _ T) T { return T(math.Abs(float64(a))) })
+	case "min":
+		return each(func(a, b, _ T) T { return least(a, b) })
+	case "max":
+		return each(func(a, b, _ T) T { return most(a, b) })
+	case "div":
+		return each(func(a, b, _ T) T { return a / b })
+	case "rcp":
+		return each(func(a, _, _ T) T { return 1 / a })
+	case "sqrt":
+		return each(func(a, _, _ T) T { return T(math.Sqrt(float64(a))) })
+	}
+	return nil
+}
+
+func fma32(o, p, q, r *[32]float32) {
+	for i := range o {
+		m, c := float64(p[i])*float64(q[i]), float64(r[i]) // the product is exact
+		s := m + c
+		if u := math.Float64bits(s); u&0x1fffffff != 0x10000000 && (u<<1 >= 897<<53 || u<<1 == 0) {
+			o[i] = float32(s)
+			continue
+		}
+		o[i] = fmaSlow(m, c, s)
+	}
+}
+
+func fma64(o, p, q, r *[32]float64) {
+	for i := range o {
+		o[i] = math.FMA(p[i], q[i], r[i])
+	}
+}
+
+// bind32 and bind64 tie an operation to the slots of its operands.
+func bind32[T any](f operation[T], s [3]int) func(w *warp, d *v32) {
+	return func(w *warp, d *v32) {
+		f((*[32]T)(unsafe.Pointer(d)), (*[32]T)(unsafe.Pointer(&w.r32[s[0]])), (*[32]T)(unsafe.Pointer(&w.r32[s[1]])), (*[32]T)(unsafe.Pointer(&w.r32[s[2]])))
+	}
+}
+
+func bind64[T any](f operation[T], s [3]int) func(w *warp, d *v64) {
+	return func(w *warp, d *v64) {
+		f((*[32]T)(unsafe.Pointer(d)), (*[32]T)(unsafe.Pointer(&w.r64[s[0]])), (*[32]T)(unsafe.Pointer(&w.r64[s[1]])), (*[32]T)(unsafe.Pointer(&w.r64[s[2]])))
+	}
+}
+
+// operandCounts are those of operations that do not have one source.
+var operandCounts = map[string]int{"add": 2, "sub": 2, "and": 2, "or": 2, "xor": 2, "min": 2, "max": 2, "div": 2, "rem": 2, "mul": 2, "mad": 3, "fma": 3}
+
+// sources gives the slots of an operation's operands; those that it lacks stand for the
+// first, or, of an addend, for zero.
+func (b *builder) sources(t typ) (s [3]int) {
+	n := max(1, operandCounts[b.in.parts[0]])
+	b.arity(n + 1)
+	slot := b.s32
+	if t.size == 8 {
+		slot = b.s64
+	}
+	for k := range s {
 		switch {
-		case op == "shl":
-			out.f64 = func(w *warp, d *v64) {
-				p, q := &w.r64[x], &w.r32[n]
-				for i := range d {
-					d[i] = p[i] << q[i]
-				}
-			}
-		case t.kind == 's':
-			out.f64 = func(w *warp, d *v64) {
-				p, q := &w.r64[x], &w.r32[n]
-				for i := range d {
-					d[i] = uint64(int64(p[i]) >> q[i])
-				}
-			}
+		case k < n:
+			s[k] = slot(b.in.args[k+1], t)
+		case k == 2 && t.kind != 'f':
+			s[k] = slot(operand{kind: 'i'}, t)
 		default:
-			out.f64 = func(w *warp, d *v64) {
-				p, q := &w.r64[x], &w.r32[n]
-				for i := range d {
+			s[k] = s[0]
+		}
+	}
+	return s
+}
+
+// arithmetic compiles what computes one register from others of one type.
+func (b *builder) arithmetic(out *instr) {
+	op, t := b.in.parts[0], b.last()
+	out.class = ClassInteger
+	switch {
+	case t.kind == 'p':
+		b.logic(out)
+	case t.kind == 'f' && t.size == 4:
+		b.float32(out)
+	case t.kind == 'f' && t.size == 8:
+		b.float64(out)
+	case t.kind == 'f' || t.size == 1:
+		b.unknown()
+	case b.has("cc") || op == "addc" || op == "subc" || op == "madc":
+		b.carry(out, t)
+	case op == "shl" || op == "shr":
+		b.shift(out, t)
+	case b.has("wide") || b.has("hi"):
+		b.product(out, t)
+	case op == "div" || op == "rem":
+		b.division(out, t)
+	case op == "popc" || op == "clz" || op == "bfind" || op == "bfi" || op == "brev" || op == "prmt":
+		b.fields(out, t)
+	default:
+		b.integer(out, t)
+	}
+}
+
+func (b *builder) integer(out *instr, t typ) {
+	op := b.in.parts[0]
+	b.only("lo")
+	if t.size == 8 {
+		out.kind, out.dst = do64, b.dst(b.in.args[0], 2)
+		if t.kind == 's' {
+			if f := integers[int64](op); f != nil {
+				out.f64 = bind64(f, b.sources(t))
+			}
+		} else if f := integers[uint64](op); f != nil {
+			out.f64 = bind64(f, b.sources(t))
+		}
+	} else {
+		out.kind, out.dst = do32, b.dst(b.in.args[0], 1)
+		if t.kind == 's' && t.size == 4 {
+			if f := integers[int32](op); f != nil {
+				out.f32 = bind32(f, b.sources(t))
+			}
+		} else if f := integers[uint32](op); f != nil && (t.kind != 's' || op != "min" && op != "max" && op != "abs") {
+			out.f32 = bind32(f, b.sources(t))
+			if t.size == 2 { // kept with zeros above
+				g := out.f32
+				out.f32 = func(w *warp, d *v32) {
+					g(w, d)
+					for i := range d {
+						d[i] &= 0xffff
+					}
+				}
+			}
+		}
+	}
+	if out.f32 == nil && out.f64 == nil {
+		b.unknown()
+	}
+}
+
+// shift compiles shl and shr, whose second operand has 32 bits; Go's shifts by the width and
+// more give what the document says.
+func (b *builder) shift(out *instr, t typ) {
+	b.only()
+	b.arity(3)
+	n := b.s32(b.in.args[2], typ{'u', 4})
+	left := b.in.parts[0] == "shl"
+	if t.size == 8 {
+		x := b.s64(b.in.args[1], t)
+		out.kind, out.dst = do64, b.dst(b.in.args[0], 2)
+		out.f64 = func(w *warp, d *v64) {
+			p, q := &w.r64[x], &w.r32[n]
+			for i := range d {
+				switch {
+				case left:
+					d[i] = p[i] << q[i]
+				case t.kind == 's':
+					d[i] = uint64(int64(p[i]) >> q[i])
+				default:
 					d[i] = p[i] >> q[i]
 				}
 			}
 		}
 		return
 	}
-	if op == "not" || op == "neg" || op == "abs" {
-		b.arity(2)
-		out.f64 = one64(x, map[string]func(uint64) uint64{
-			"not": func(a uint64) uint64 { return ^a },
-			"neg": func(a uint64) uint64 { return -a },
-			"abs": func(a uint64) uint64 { return uint64(max(int64(a), -int64(a))) },
-		}[op])
-		return
-	}
-	b.arity(3)
-	y := b.s64(args[2], t)
-	switch op + string(t.kind) {
-	case "adds", "addu":
-		out.f64 = func(w *warp, d *v64) {
-			p, q := &w.r64[x], &w.r64[y]
-			for i := range d {
-				d[i] = p[i] + q[i]
-			}
-		}
-	case "subs", "subu":
-		out.f64 = func(w *warp, d *v64) {
-			p, q := &w.r64[x], &w.r64[y]
-			for i := range d {
-				d[i] = p[i] - q[i]
-			}
-		}
-	case "andb":
-		out.f64 = two64(x, y, func(a, b uint64) uint64 { return a & b })
-	case "orb":
-		out.f64 = two64(x, y, func(a, b uint64) uint64 { return a | b })
-	case "xorb":
-		out.f64 = two64(x, y, func(a, b uint64) uint64 { return a ^ b })
-	case "mins":
-		out.f64 = two64(x, y, func(a, b uint64) uint64 { return uint64(min(int64(a), int64(b))) })
-	case "maxs":
-		out.f64 = two64(x, y, func(a, b uint64) uint64 { return uint64(max(int64(a), int64(b))) })
-	case "minu":
-		out.f64 = two64(x, y, func(a, b uint64) uint64 { return min(a, b) })
-	case "maxu":
-		out.f64 = two64(x, y, func(a, b uint64) uint64 { return max(a, b) })
-	default:
+	if t.size != 4 {
 		b.unknown()
 	}
+	f := each(func(a, n, _ uint32) uint32 { return a >> n })
+	if left {
+		f = each(func(a, n, _ uint32) uint32 { return a << n })
+	} else if t.kind == 's' {
+		f = each(func(a, n, _ uint32) uint32 { return uint32(int32(a) >> n) })
+	}
+	x := b.s32(b.in.args[1], t)
+	out.kind, out.dst, out.f32 = do32, b.dst(b.in.args[0], 1), bind32(f, [3]int{x, n, x})
 }
 
-// product compiles integer mul and mad.
+// product compiles products of more bits than their factors, or the upper half of one.
 func (b *builder) product(out *instr, t typ) {
-	b.only("lo", "hi", "wide")
-	args := b.in.args
-	add := b.in.parts[0] == "mad"
-	if add {
-		b.arity(4)
-	} else {
-		b.arity(3)
+	b.only("hi", "wide")
+	args, add := b.in.args, b.in.parts[0] == "mad"
+	if t.size != 4 || !add && b.in.parts[0] != "mul" {
+		b.unknown()
 	}
-	switch {
-	case b.has("wide") && t.size == 4:
-		out.kind, out.dst = do64, b.dst(args[0], 2)
-		x, y, z := b.s32(args[1], t), b.s32(args[2], t), -1
-		if add {
-			z = b.s64(args[3], typ{t.kind, 8})
-		}
-		out.f64 = func(w *warp, d *v64) {
-			p, q := &w.r32[x], &w.r32[y]
-			if t.kind == 's' {
-				for i := range d {
-					d[i] = uint64(int64(int32(p[i])) * int64(int32(q[i])))
-				}
-			} else {
-				for i := range d {
-					d[i] = uint64(p[i]) * uint64(q[i])
-				}
-			}
-			if z >= 0 {
-				r := &w.r64[z]
-				for i := range d {
-					d[i] += r[i]
-				}
-			}
-		}
-		if add { // the addend may share the result's register
-			g := out.f64
-			out.f64 = func(w *warp, d *v64) {
-				var t v64
-				g(w, &t)
-				*d = t
-			}
-		}
-	case b.has("wide") && t.size == 2:
-		out.kind, out.dst = do32, b.dst(args[0], 1)
-		x, y, z := b.s32(args[1], t), b.s32(args[2], t), b.s32(operand{kind: 'i'}, typ{'u', 4})
-		if add {
-			z = b.s32(args[3], typ{t.kind, 4})
-		}
-		out.f32 = three32(x, y, z, func(a, b, c uint32) uint32 {
-			if t.kind == 's' {
-				return uint32(int32(int16(a))*int32(int16(b))) + c
-			}
-			return a&0xffff*(b&0xffff) + c
-		})
-	case t.size == 8:
-		out.kind, out.dst = do64, b.dst(args[0], 2)
-		x, y, z := b.s64(args[1], t), b.s64(args[2], t), b.s64(operand{kind: 'i'}, t)
-		if add {
-			z = b.s64(args[3], t)
-		}
-		high := b.has("hi")
-		out.f64 = func(w *warp, d *v64) {
-			p, q, r := &w.r64[x], &w.r64[y], &w.r64[z]
-			for i := range d {
-				if high {
-					hi, _ := bits.Mul64(p[i], q[i])
-					if t.kind == 's' {
-						hi -= uint64(int64(p[i])>>63)&q[i] + uint64(int64(q[i])>>63)&p[i]
-					}
-					d[i] = hi + r[i]
-				} else {
-					d[i] = p[i]*q[i] + r[i]
-				}
-			}
-		}
-	default:
-		out.kind, out.dst = do32, b.dst(args[0], 1)
-		x, y, z := b.s32(args[1], t), b.s32(args[2], t), b.s32(operand{kind: 'i'}, t)
-		if add {
+	b.arity(map[bool]int{false: 3, true: 4}[add])
+	x, y, z := b.s32(args[1], t), b.s32(args[2], t), 0
+	if b.has("hi") {
+		if z = b.s32(operand{kind: 'i'}, t); add {
 			z = b.s32(args[3], t)
 		}
-		switch {
-		case t.size == 2:
-			if b.has("hi") {
-				b.unknown()
+		out.kind, out.dst = do32, b.dst(args[0], 1)
+		f := each(func(a, b, c uint32) uint32 { return uint32(uint64(a)*uint64(b)>>32) + c })
+		if t.kind == 's' {
+			f = each(func(a, b, c uint32) uint32 { return uint32(int64(int32(a))*int64(int32(b))>>32) + c })
+		}
+		out.f32 = bind32(f, [3]int{x, y, z})
+		return
+	}
+	if z = b.s64(operand{kind: 'i'}, typ{'u', 8}); add {
+		z = b.s64(args[3], typ{t.kind, 8})
+	}
+	out.kind, out.dst = do64, b.dst(args[0], 2)
+	out.f64 = func(w *warp, d *v64) {
+		p, q, r := &w.r32[x], &w.r32[y], &w.r64[z]
+		if t.kind == 's' {
+			for i := range d {
+				d[i] = uint64(int64(int32(p[i]))*int64(int32(q[i]))) + r[i]
 			}
-			out.f32 = three32(x, y, z, func(a, b, c uint32) uint32 { return (a*b + c) & 0xffff })
-		case b.has("hi") && t.kind == 's':
-			out.f32 = three32(x, y, z, func(a, b, c uint32) uint32 { return uint32(int64(int32(a))*int64(int32(b))>>32) + c })
-		case b.has("hi"):
-			out.f32 = three32(x, y, z, func(a, b, c uint32) uint32 { return uint32(uint64(a)*uint64(b)>>32) + c })
-		default:
-			out.f32 = func(w *warp, d *v32) {
-				p, q, r := &w.r32[x], &w.r32[y], &w.r32[z]
-				for i := range d {
-					d[i] = p[i]*q[i] + r[i]
-				}
-			}
+			return
+		}
+		for i := range d {
+			d[i] = uint64(p[i])*uint64(q[i]) + r[i]
 		}
 	}
 }
@@ -576,187 +442,88 @@ func (b *builder) carry(out *instr, t typ) {
 	}
 }
 
-// special compiles bit fields and integer division.
-func (b *builder) special(out *instr, t typ) {
-	op, args := b.in.parts[0], b.in.args
-	u32 := typ{'u', 4}
-	switch op {
-	case "div", "rem":
-		b.only()
-		b.arity(3)
-		b.division(out, t)
-		return
-	case "popc", "clz", "bfind":
-		b.only("shiftamt")
-		b.arity(2)
-		out.kind, out.dst = do32, b.dst(args[0], 1)
-		shift := b.has("shiftamt")
-		of := func(v uint64, size int) uint32 {
-			n := bits.Len64(v)
-			switch {
-			case op == "popc":
-				return uint32(bits.OnesCount64(v))
-			case op == "clz":
-				return uint32(8*size - n)
-			case n == 0:
-				return ^uint32(0)
-			case shift:
-				return uint32(8*size - n)
-			}
-			return uint32(n - 1)
-		}
-		if t.size == 8 {
-			x := b.s64(args[1], t)
-			out.f32 = func(w *warp, d *v32) {
-				p := &w.r64[x]
-				for i := range d {
-					v := p[i]
-					if op == "bfind" && t.kind == 's' && int64(v) < 0 {
-						v = ^v
-					}
-					d[i] = of(v, 8)
-				}
-			}
-			return
-		}
-		out.f32 = one32(b.s32(args[1], t), func(v uint32) uint32 {
-			if op == "bfind" && t.kind == 's' && int32(v) < 0 {
-				v = ^v
-			}
-			return of(uint64(v), 4)
-		})
-		return
-	case "bfe":
-		b.arity(4)
-		n, m := b.s32(args[2], u32), b.s32(args[3], u32)
-		if t.size == 8 {
-			x := b.s64(args[1], t)
-			out.kind, out.dst = do64, b.dst(args[0], 2)
-			out.f64 = func(w *warp, d *v64) {
-				p, q, r := w.r64[x], &w.r32[n], &w.r32[m]
-				for i := range d {
-					d[i] = extract(p[i], q[i]&255, r[i]&255, t)
-				}
-			}
-			return
-		}
-		out.kind, out.dst = do32, b.dst(args[0], 1)
-		out.f32 = three32(b.s32(args[1], t), n, m, func(v, at, n uint32) uint32 { return uint32(extract(uint64(v), at&255, n&255, t)) })
-		return
-	case "bfi":
+// fields compiles operations on bit fields.
+func (b *builder) fields(out *instr, t typ) {
+	op, args, u32 := b.in.parts[0], b.in.args, typ{'u', 4}
+	b.only("shiftamt")
+	read := func(w *warp, i int) uint64 { return 0 }
+	if t.size == 8 {
+		x := b.s64(args[1], t)
+		read = func(w *warp, i int) uint64 { return w.r64[x][i] }
+	} else {
+		x := b.s32(args[1], t)
+		read = func(w *warp, i int) uint64 { return uint64(w.r32[x][i]) }
+	}
+	if op == "bfi" {
 		b.arity(5)
 		n, m := b.s32(args[3], u32), b.s32(args[4], u32)
 		insert := func(a, v uint64, at, n uint32) uint64 {
-			mask := (uint64(1)<<n - 1) << at
-			return v&^mask | a<<at&mask
+			mask := (uint64(1)<<(n&255) - 1) << (at & 255)
+			return v&^mask | a<<(at&255)&mask
 		}
 		if t.size == 8 {
-			x, y := b.s64(args[1], t), b.s64(args[2], t)
+			y := b.s64(args[2], t)
 			out.kind, out.dst = do64, b.dst(args[0], 2)
 			out.f64 = func(w *warp, d *v64) {
 				for i := range d {
-					d[i] = insert(w.r64[x][i], w.r64[y][i], w.r32[n][i]&255, w.r32[m][i]&255)
+					d[i] = insert(read(w, i), w.r64[y][i], w.r32[n][i], w.r32[m][i])
 				}
 			}
 			return
 		}
-		x, y := b.s32(args[1], t), b.s32(args[2], t)
+		y := b.s32(args[2], t)
 		out.kind, out.dst = do32, b.dst(args[0], 1)
 		out.f32 = func(w *warp, d *v32) {
 			for i := range d {
-				d[i] = uint32(insert(uint64(w.r32[x][i]), uint64(w.r32[y][i]), w.r32[n][i]&255, w.r32[m][i]&255))
+				d[i] = uint32(insert(read(w, i), uint64(w.r32[y][i]), w.r32[n][i], w.r32[m][i]))
 			}
 		}
-		return
-	case "brev":
-		b.arity(2)
-		if t.size == 8 {
-			out.kind, out.dst, out.f64 = do64, b.dst(args[0], 2), one64(b.s64(args[1], t), bits.Reverse64)
-			return
-		}
-		out.kind, out.dst, out.f32 = do32, b.dst(args[0], 1), one32(b.s32(args[1], t), bits.Reverse32)
-		return
-	case "prmt":
-		b.arity(4)
-		b.only()
-		out.kind, out.dst = do32, b.dst(args[0], 1)
-		out.f32 = three32(b.s32(args[1], t), b.s32(args[2], t), b.s32(args[3], t), func(x, y, sel uint32) uint32 {
-			v, r := uint64(y)<<32|uint64(x), uint32(0)
-			for k := range 4 {
-				s := sel >> (4 * k)
-				c := uint32(v >> (8 * (s & 7)) & 255)
-				if s&8 != 0 {
-					c = uint32(int8(c)>>7) & 255
-				}
-				r |= c << (8 * k)
-			}
-			return r
-		})
-		return
-	case "lop3":
-		b.arity(5)
-		out.kind, out.dst = do32, b.dst(args[0], 1)
-		table := uint32(args[4].imm)
-		out.f32 = three32(b.s32(args[1], t), b.s32(args[2], t), b.s32(args[3], t), func(x, y, z uint32) uint32 {
-			var r uint32
-			for k := range uint32(8) {
-				if table>>k&1 == 0 {
-					continue
-				}
-				m := ^uint32(0)
-				for j, v := range [3]uint32{z, y, x} {
-					if k>>j&1 != 0 {
-						m &= v
-					} else {
-						m &= ^v
-					}
-				}
-				r |= m
-			}
-			return r
-		})
-		return
-	case "shf":
-		b.arity(4)
-		b.only("l", "r", "clamp", "wrap")
-		left, wrap := b.has("l"), b.has("wrap")
-		out.kind, out.dst = do32, b.dst(args[0], 1)
-		out.f32 = three32(b.s32(args[1], t), b.s32(args[2], t), b.s32(args[3], u32), func(lo, hi, n uint32) uint32 {
-			if wrap {
-				n &= 31
-			}
-			n = min(n, 32)
-			v := uint64(hi)<<32 | uint64(lo)
-			if left {
-				return uint32(v << n >> 32)
-			}
-			return uint32(v >> n)
-		})
 		return
 	}
-	b.unknown()
+	out.kind, out.dst = do32, b.dst(args[0], 1)
+	if op == "prmt" {
+		b.arity(4)
+		out.f32 = bind32(each(permuted), [3]int{b.s32(args[1], t), b.s32(args[2], t), b.s32(args[3], t)})
+		return
+	}
+	b.arity(2)
+	if op == "brev" && t.size == 8 {
+		b.unknown()
+	}
+	shift := b.has("shiftamt")
+	out.f32 = func(w *warp, d *v32) {
+		for i := range d {
+			v := read(w, i)
+			if op == "bfind" && t.kind == 's' && v>>(8*t.size-1) != 0 {
+				v = ^v & (^uint64(0) >> (64 - 8*t.size))
+			}
+			n := uint32(bits.Len64(v))
+			switch {
+			case op == "popc":
+				d[i] = uint32(bits.OnesCount64(v))
+			case op == "brev":
+				d[i] = bits.Reverse32(uint32(v))
+			case op == "clz" || shift && n > 0:
+				d[i] = uint32(8*t.size) - n
+			default: // the highest bit, all ones where there is none
+				d[i] = n - 1
+			}
+		}
+	}
 }
 
-func extract(v uint64, at, n uint32, t typ) uint64 {
-	width := uint32(8 * t.size)
-	if t.kind == 's' && n > 0 {
-		sign := v >> min(at+n-1, width-1) & 1
-		r := uint64(0)
-		if at < width {
-			r = v >> at
-			if n < 64 {
-				r &= uint64(1)<<n - 1
-			}
+// permuted is prmt: four bytes chosen from eight, or their signs.
+func permuted(x, y, choice uint32) (r uint32) {
+	v := uint64(y)<<32 | uint64(x)
+	for k := range 4 {
+		s := choice >> (4 * k)
+		c := uint32(v >> (8 * (s & 7)) & 255)
+		if s&8 != 0 {
+			c = uint32(int8(c)>>7) & 255
 		}
-		if have := min(n, width-min(at, width)); sign != 0 && have < 64 {
-			r |= ^uint64(0) << have
-		}
-		return r
+		r |= c << (8 * k)
 	}
-	if at >= width || n == 0 {
-		return 0
-	}
-	return v >> at & (uint64(1)<<n - 1)
+	return r
 }
 
 // division reports a divisor of zero, of which the result is not defined.
@@ -845,10 +612,14 @@ func (b *builder) logic(out *instr) {
 }
 
 func (b *builder) float32(out *instr) {
-	op, args, t := b.in.parts[0], b.in.args, typ{'f', 4}
+	op, t := b.in.parts[0], typ{'f', 4}
 	b.only("rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full")
-	out.kind, out.dst = do32, b.dst(args[0], 1)
-	way, ftz, sat, directed := 0, b.has("ftz"), b.has("sat"), true
+	out.kind, out.class, out.dst = do32, ClassFloat32, b.dst(b.in.args[0], 1)
+	if op == "div" || op == "rcp" || op == "sqrt" || operandCounts[op] == 0 && op != "neg" && op != "abs" {
+		out.class = ClassSpecial
+	}
+	s := b.sources(t)
+	way, directed := 0, true
 	switch {
 	case b.has("rm"):
 		way = -1
@@ -857,111 +628,35 @@ func (b *builder) float32(out *instr) {
 	case !b.has("rz"):
 		directed = false
 	}
-	if directed && op != "fma" && op != "add" && op != "sub" && op != "mul" {
-		b.unknown()
-	}
-	x := b.s32(args[1], t)
-	operands := map[string]int{"fma": 4, "mad": 4, "add": 3, "sub": 3, "mul": 3, "div": 3, "min": 3, "max": 3, "copysign": 3}[op]
-	if operands == 0 {
-		operands = 2
-	}
-	b.arity(operands)
-	y, z := x, x
-	if operands > 2 {
-		y = b.s32(args[2], t)
-	}
-	if operands > 3 {
-		z = b.s32(args[3], t)
-	}
 	var f func(w *warp, d *v32)
 	switch {
+	case directed && op == "fma":
+		f = bind32(each(func(p, q, r float32) float32 { return fmaToward(p, q, r, way) }), s)
 	case directed:
-		one, zero := float32(1), float32(0)
-		f = three32(x, y, z, func(a, b, c uint32) uint32 {
-			p, q, r := math.Float32frombits(a), math.Float32frombits(b), math.Float32frombits(c)
-			switch op {
-			case "add":
-				q, r = one, q
-			case "sub":
-				q, r = one, -q
-			case "mul":
-				r = zero
-			}
-			return math.Float32bits(fmaToward(p, q, r, way))
-		})
-	case op == "fma" || op == "mad":
-		f = func(w *warp, d *v32) {
-			p, q, r, o := floats(&w.r32[x]), floats(&w.r32[y]), floats(&w.r32[z]), floats(d)
-			for i := range o {
-				m, c := float64(p[i])*float64(q[i]), float64(r[i])
-				s := m + c
-				if u := math.Float64bits(s); u&0x1fffffff != 0x10000000 && (u<<1 >= 897<<53 || u<<1 == 0) {
-					o[i] = float32(s)
-					continue
-				}
-				o[i] = fmaSlow(m, c, s)
-			}
-		}
-	case op == "add":
-		f = func(w *warp, d *v32) {
-			p, q, o := floats(&w.r32[x]), floats(&w.r32[y]), floats(d)
-			for i := range o {
-				o[i] = p[i] + q[i]
-			}
-		}
-	case op == "sub":
-		f = func(w *warp, d *v32) {
-			p, q, o := floats(&w.r32[x]), floats(&w.r32[y]), floats(d)
-			for i := range o {
-				o[i] = p[i] - q[i]
-			}
-		}
-	case op == "mul":
-		f = func(w *warp, d *v32) {
-			p, q, o := floats(&w.r32[x]), floats(&w.r32[y]), floats(d)
-			for i := range o {
-				o[i] = p[i] * q[i]
-			}
-		}
-	case op == "neg":
-		f = one32(x, func(a uint32) uint32 { return a ^ 0x80000000 })
-	case op == "abs":
-		f = one32(x, func(a uint32) uint32 { return a &^ 0x80000000 })
-	case op == "copysign":
-		f = two32(x, y, func(a, b uint32) uint32 { return b&^0x80000000 | a&0x80000000 })
-	case op == "min":
-		f = twoFloat(x, y, min32)
-	case op == "max":
-		f = twoFloat(x, y, max32)
-	case op == "div" && !b.has("approx") && !b.has("full"):
-		out.class = ClassSpecial
-		f = twoFloat(x, y, func(a, b float32) float32 { return a / b })
-	case op == "rcp" && !b.has("approx"):
-		out.class = ClassSpecial
-		f = oneFloat(x, func(a float32) float32 { return 1 / a })
-	case op == "sqrt" && !b.has("approx"):
-		out.class = ClassSpecial
-		f = oneFloat(x, func(a float32) float32 { return float32(math.Sqrt(float64(a))) })
+	case op == "fma":
+		f = bind32(fma32, s)
+	case b.has("approx") || b.has("full"):
+		f = b.approx32(op, s[0], s[1])
 	default:
-		out.class = ClassSpecial
-		f = b.approx32(op, x, y)
-		if f == nil {
-			b.unknown()
+		if g := floating[float32](op); g != nil {
+			f = bind32(g, s)
 		}
 	}
-	if ftz {
-		f = flushed(f, x, y, z)
+	if f == nil {
+		b.unknown()
 	}
-	if sat {
-		g := f
-		f = func(w *warp, d *v32) {
-			g(w, d)
+	if b.has("ftz") {
+		f = flushed(f, s[:]...)
+	}
+	out.f32 = f
+	if b.has("sat") {
+		out.f32 = func(w *warp, d *v32) {
+			f(w, d)
 			for i, v := range floats(d) {
 				floats(d)[i] = float32(clamp01(float64(v)))
 			}
 		}
 	}
-	out.f32 = f
 }
 
 // flushed takes subnormal operands and results for zeros of their sign.
@@ -987,77 +682,21 @@ func flushed(f func(w *warp, d *v32), slots ...int) func(w *warp, d *v32) {
 }
 
 func (b *builder) float64(out *instr) {
-	op, args, t := b.in.parts[0], b.in.args, typ{'f', 8}
+	op := b.in.parts[0]
 	b.only("rn", "ftz", "approx")
-	out.kind, out.dst = do64, b.dst(args[0], 2)
-	x := b.s64(args[1], t)
-	operands := map[string]int{"fma": 4, "mad": 4, "add": 3, "sub": 3, "mul": 3, "div": 3, "min": 3, "max": 3, "copysign": 3}[op]
-	if operands == 0 {
-		operands = 2
-	}
-	b.arity(operands)
-	y, z := x, x
-	if operands > 2 {
-		y = b.s64(args[2], t)
-	}
-	if operands > 3 {
-		z = b.s64(args[3], t)
-	}
-	switch op {
-	case "fma", "mad":
-		out.f64 = func(w *warp, d *v64) {
-			p, q, r, o := doubles(&w.r64[x]), doubles(&w.r64[y]), doubles(&w.r64[z]), doubles(d)
-			for i := range o {
-				o[i] = math.FMA(p[i], q[i], r[i])
-			}
-		}
-	case "add":
-		out.f64 = func(w *warp, d *v64) {
-			p, q, o := doubles(&w.r64[x]), doubles(&w.r64[y]), doubles(d)
-			for i := range o {
-				o[i] = p[i] + q[i]
-			}
-		}
-	case "sub":
-		out.f64 = func(w *warp, d *v64) {
-			p, q, o := doubles(&w.r64[x]), doubles(&w.r64[y]), doubles(d)
-			for i := range o {
-				o[i] = p[i] - q[i]
-			}
-		}
-	case "mul":
-		out.f64 = func(w *warp, d *v64) {
-			p, q, o := doubles(&w.r64[x]), doubles(&w.r64[y]), doubles(d)
-			for i := range o {
-				o[i] = p[i] * q[i]
-			}
-		}
-	case "neg":
-		out.f64 = one64(x, func(a uint64) uint64 { return a ^ 1<<63 })
-	case "abs":
-		out.f64 = one64(x, func(a uint64) uint64 { return a &^ (1 << 63) })
-	case "copysign":
-		out.f64 = two64(x, y, func(a, b uint64) uint64 { return b&^(1<<63) | a&(1<<63) })
-	case "min":
-		out.f64 = twoDouble(x, y, min64)
-	case "max":
-		out.f64 = twoDouble(x, y, max64)
-	case "div":
+	out.kind, out.class, out.dst = do64, ClassFloat64, b.dst(b.in.args[0], 2)
+	if op == "div" || op == "rcp" || op == "sqrt" || op == "rsqrt" {
 		out.class = ClassSpecial
-		out.f64 = twoDouble(x, y, func(a, b float64) float64 { return a / b })
-	case "sqrt":
-		out.class = ClassSpecial
-		out.f64 = oneDouble(x, math.Sqrt)
-	case "rcp", "rsqrt":
-		out.class = ClassSpecial
-		switch {
-		case b.has("approx"):
-			out.f64 = b.approx64(op, x)
-		case op == "rcp":
-			out.f64 = oneDouble(x, func(a float64) float64 { return 1 / a })
-		default:
-			b.unknown()
-		}
+	}
+	s := b.sources(typ{'f', 8})
+	g := floating[float64](op)
+	switch {
+	case op == "fma":
+		out.f64 = bind64(fma64, s)
+	case b.has("approx") && (op == "rcp" || op == "rsqrt"):
+		out.f64 = b.approx64(op, s[0])
+	case g != nil && !b.has("approx"):
+		out.f64 = bind64(g, s)
 	default:
 		b.unknown()
 	}

@@ -334,11 +334,11 @@ func (b *builder) build(in *inst) instr {
 		b.convert(&out)
 	case "cvta":
 		b.address(&out)
-	case "setp", "set":
+	case "setp":
 		b.compare(&out)
-	case "selp", "slct":
+	case "selp":
 		b.selected(&out)
-	case "shfl", "vote", "mma", "bar", "barrier", "activemask", "membar", "fence", "match", "redux", "elect":
+	case "shfl", "vote", "mma", "bar", "barrier", "membar", "fence":
 		b.together(&out)
 	default:
 		b.arithmetic(&out)

@@ -3,6 +3,7 @@ package ptx
 import (
 	"math"
 	"math/bits"
+	"strings"
 )
 
 // move compiles mov: registers, numbers, special registers, addresses, and packing.
@@ -221,15 +222,15 @@ func (b *builder) convert(out *instr) {
 			b.unknown()
 		}
 	}
+	sat, ftz := b.has("sat"), b.has("ftz")
 	tf32 := parts[len(parts)-2] == "tf32"
 	if tf32 {
 		to, ok = typ{'f', 4}, way == "rna" && from == typ{'f', 4}
 	}
-	if !ok || from.kind == 'f' && from.size == 2 || to.kind == 'f' && to.size == 2 || way == "rz" || way == "rna" && !tf32 {
+	if !ok || sat && from.kind != 'f' || from.kind == 'f' && from.size == 2 || to.kind == 'f' && to.size == 2 || way == "rz" || way == "rna" && !tf32 {
 		b.unknown()
 	}
 	out.class = ClassConvert
-	sat, ftz := b.has("sat"), b.has("ftz")
 	round := integral(way)
 	var value func(v uint64) uint64
 	switch {
@@ -294,11 +295,7 @@ func (b *builder) convert(out *instr) {
 		}
 	default:
 		value = func(v uint64) uint64 {
-			v = extend(v, from)
-			if sat {
-				v = saturated(v, from, to)
-			}
-			return v
+			return extend(v, from)
 		}
 	}
 	// A result narrower than its register is extended to it by its type's sign.
@@ -336,7 +333,7 @@ func (b *builder) convert(out *instr) {
 				}
 			}
 		case wide:
-			out.f64 = one64(x, func(v uint64) uint64 { return extend(value(v), to) })
+			out.f64 = bind64(each(func(v, _, _ uint64) uint64 { return extend(value(v), to) }), [3]int{x, x, x})
 		default:
 			out.f64 = func(w *warp, d *v64) {
 				p := &w.r32[x]
@@ -365,115 +362,48 @@ func (b *builder) convert(out *instr) {
 			}
 		}
 	default:
-		out.f32 = one32(x, func(v uint32) uint32 { return uint32(extend(value(uint64(v)), to)) & keep })
+		out.f32 = bind32(each(func(v, _, _ uint32) uint32 { return uint32(extend(value(uint64(v)), to)) & keep }), [3]int{x, x, x})
 	}
 }
 
-func saturated(v uint64, from, to typ) uint64 {
-	top := int64(1)<<(8*to.size-1) - 1
-	if to.kind == 's' {
-		if from.kind == 'u' {
-			return min(v, uint64(top))
-		}
-		return uint64(min(max(int64(v), -top-1), top))
-	}
-	if from.kind == 's' && int64(v) < 0 {
-		return 0
-	}
-	return min(v, ^uint64(0)>>(64-8*to.size))
-}
-
-// compared gives the bits of the lanes of which a comparison holds.
+// compared gives the bits of the lanes of which a comparison holds. Of numbers of which one
+// is a NaN the unordered ones hold, whose names end with u, and nan.
 func compared[T int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64](op string) func(p, q *[32]T) uint32 {
+	parts, known := map[string]string{
+		"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "num": "<=>",
+		"equ": "=?", "neu": "<>?", "ltu": "<?", "leu": "<=?", "gtu": ">?", "geu": ">=?", "nan": "?",
+	}[op]
+	if !known {
+		return nil
+	}
+	below, equal, above, neither := strings.Contains(parts, "<"), strings.Contains(parts, "="), strings.Contains(parts, ">"), strings.Contains(parts, "?")
 	bit := func(b bool) uint32 {
 		if b {
 			return 1
 		}
 		return 0
 	}
-	switch op {
-	case "eq":
-		return func(p, q *[32]T) (m uint32) {
-			for i := range p {
-				m |= bit(p[i] == q[i]) << i
-			}
-			return m
+	return func(p, q *[32]T) (m uint32) {
+		var l, e, g uint32
+		for i := range p {
+			l |= bit(p[i] < q[i]) << i
+			e |= bit(p[i] == q[i]) << i
+			g |= bit(p[i] > q[i]) << i
 		}
-	case "ne":
-		return func(p, q *[32]T) (m uint32) {
-			for i := range p {
-				m |= bit(p[i] != q[i]) << i
-			}
-			return m
+		if below {
+			m |= l
 		}
-	case "lt":
-		return func(p, q *[32]T) (m uint32) {
-			for i := range p {
-				m |= bit(p[i] < q[i]) << i
-			}
-			return m
+		if equal {
+			m |= e
 		}
-	case "le":
-		return func(p, q *[32]T) (m uint32) {
-			for i := range p {
-				m |= bit(p[i] <= q[i]) << i
-			}
-			return m
+		if above {
+			m |= g
 		}
-	case "gt":
-		return func(p, q *[32]T) (m uint32) {
-			for i := range p {
-				m |= bit(p[i] > q[i]) << i
-			}
-			return m
+		if neither {
+			m |= ^(l | e | g)
 		}
-	case "ge":
-		return func(p, q *[32]T) (m uint32) {
-			for i := range p {
-				m |= bit(p[i] >= q[i]) << i
-			}
-			return m
-		}
-	case "num":
-		return func(p, q *[32]T) (m uint32) {
-			for i := range p {
-				m |= bit(p[i] == p[i] && q[i] == q[i]) << i
-			}
-			return m
-		}
+		return m
 	}
-	return nil
-}
-
-// floatCompared takes the comparisons of numbers that may be NaN apart: an unordered one
-// is the opposite of its contrary.
-func floatCompared[T float32 | float64](op string) func(p, q *[32]T) uint32 {
-	not := func(f func(p, q *[32]T) uint32) func(p, q *[32]T) uint32 {
-		return func(p, q *[32]T) uint32 { return ^f(p, q) }
-	}
-	switch op {
-	case "eq", "lt", "le", "gt", "ge", "num":
-		return compared[T](op)
-	case "neu":
-		return compared[T]("ne")
-	case "ltu":
-		return not(compared[T]("ge"))
-	case "leu":
-		return not(compared[T]("gt"))
-	case "gtu":
-		return not(compared[T]("le"))
-	case "geu":
-		return not(compared[T]("lt"))
-	case "nan":
-		return not(compared[T]("num"))
-	case "ne", "equ":
-		differ, number := compared[T]("ne"), compared[T]("num")
-		if op == "ne" {
-			return func(p, q *[32]T) uint32 { return differ(p, q) & number(p, q) }
-		}
-		return func(p, q *[32]T) uint32 { return ^(differ(p, q) & number(p, q)) }
-	}
-	return nil
 }
 
 func sixteen[T int16 | uint16](f func(p, q *[32]T) uint32, x, y int) func(w *warp) uint32 {
@@ -489,15 +419,10 @@ func sixteen[T int16 | uint16](f func(p, q *[32]T) uint32, x, y int) func(w *war
 	}
 }
 
-// compare compiles setp and set.
+// compare compiles setp.
 func (b *builder) compare(out *instr) {
 	args, parts := b.in.args, b.in.parts
 	t := b.last()
-	set := parts[0] == "set"
-	to := typ{}
-	if set {
-		to, _ = typeOf(parts[len(parts)-2])
-	}
 	if len(args) < 3 || len(args) > 4 || len(parts) < 3 {
 		b.unknown()
 	}
@@ -523,7 +448,7 @@ func (b *builder) compare(out *instr) {
 				f = func(w *warp) uint32 { return g(signed64(&w.r64[x]), signed64(&w.r64[y])) }
 			}
 		case 'f':
-			if g := floatCompared[float64](op); g != nil {
+			if g := compared[float64](op); g != nil {
 				f = func(w *warp) uint32 { return g(doubles(&w.r64[x]), doubles(&w.r64[y])) }
 			}
 		}
@@ -544,7 +469,7 @@ func (b *builder) compare(out *instr) {
 				f = func(w *warp) uint32 { return g(signed(&w.r32[x]), signed(&w.r32[y])) }
 			}
 		case kind == 'f':
-			if g := floatCompared[float32](op); g != nil {
+			if g := compared[float32](op); g != nil {
 				f = func(w *warp) uint32 { return g(floats(&w.r32[x]), floats(&w.r32[y])) }
 				if b.has("ftz") {
 					f = func(w *warp) uint32 {
@@ -577,20 +502,6 @@ func (b *builder) compare(out *instr) {
 		}
 	}
 	out.class = ClassCompare
-	if set {
-		yes := ^uint32(0)
-		if to.kind == 'f' {
-			yes = math.Float32bits(1)
-		}
-		out.kind, out.dst = do32, b.dst(args[0], 1)
-		out.f32 = func(w *warp, d *v32) {
-			m := join(f(w), with(w))
-			for i := range d {
-				d[i] = -(m >> i & 1) & yes
-			}
-		}
-		return
-	}
 	d := b.dst(args[0], 0)
 	if pair := args[0].pair; pair >= 0 {
 		e := b.slot[pair]
@@ -609,31 +520,13 @@ func (b *builder) compare(out *instr) {
 	}
 }
 
-// selected compiles selp and slct.
+// selected compiles selp.
 func (b *builder) selected(out *instr) {
 	b.arity(4)
 	args := b.in.args
 	out.class = ClassMove
-	var p func(w *warp) uint32
-	t := b.last()
-	if b.in.parts[0] == "slct" {
-		by := t
-		t, _ = typeOf(b.in.parts[len(b.in.parts)-2])
-		x := b.s32(args[3], by)
-		p = func(w *warp) uint32 {
-			var m uint32
-			for i, v := range w.r32[x] {
-				f := math.Float32frombits(v)
-				if by.kind == 'f' && f >= 0 || by.kind != 'f' && int32(v) >= 0 {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
-	} else {
-		b.only()
-		p = b.sp(args[3])
-	}
+	t, p := b.last(), b.sp(args[3])
+	b.only()
 	if t.size == 8 {
 		x, y := b.s64(args[1], t), b.s64(args[2], t)
 		out.kind, out.dst = do64, b.dst(args[0], 2)

@@ -35,7 +35,7 @@ func (b *builder) together(out *instr) {
 		b.shuffle(out)
 	case "vote":
 		b.arity(3)
-		b.only("sync", "all", "any", "uni", "ballot")
+		b.only("sync", "all", "any", "ballot")
 		if !b.has("sync") {
 			b.unknown()
 		}
@@ -51,94 +51,15 @@ func (b *builder) together(out *instr) {
 			}
 			return
 		}
-		d := b.dst(args[0], 0)
-		out.fx = func(w *warp, mask uint32) {
-			v := p(w) & mask
-			var yes bool
-			switch {
-			case b2(in, "all"):
-				yes = v == mask
-			case b2(in, "any"):
-				yes = v != 0
-			default:
-				yes = v == mask || v == 0
-			}
-			w.pred[d] &^= mask
-			if yes {
-				w.pred[d] |= mask
-			}
-		}
-	case "match":
-		b.only("sync", "any", "all")
-		t := b.last()
-		if b.has("all") || !b.has("sync") {
+		d, every := b.dst(args[0], 0), b.has("all")
+		if !every && !b.has("any") {
 			b.unknown()
 		}
-		b.arity(3)
-		out.need = b.members(args[2])
-		d := b.dst(args[0], 1)
-		read := func(w *warp, i int) uint64 { return 0 }
-		if t.size == 8 {
-			x := b.s64(args[1], t)
-			read = func(w *warp, i int) uint64 { return w.r64[x][i] }
-		} else {
-			x := b.s32(args[1], t)
-			read = func(w *warp, i int) uint64 { return uint64(w.r32[x][i]) }
-		}
 		out.fx = func(w *warp, mask uint32) {
-			var r v32
-			for i := range r {
-				for m := mask; m != 0; m &= m - 1 {
-					if j := bits.TrailingZeros32(m); read(w, i) == read(w, j) {
-						r[i] |= 1 << j
-					}
-				}
-			}
-			for m := mask; m != 0; m &= m - 1 {
-				w.r32[d][bits.TrailingZeros32(m)] = r[bits.TrailingZeros32(m)]
-			}
-		}
-	case "redux":
-		b.only("sync", "add", "min", "max", "and", "or", "xor")
-		b.arity(3)
-		t := b.last()
-		x := b.s32(args[1], t)
-		out.need = b.members(args[2])
-		d := b.dst(args[0], 1)
-		out.fx = func(w *warp, mask uint32) {
-			first := true
-			var v uint32
-			for m := mask; m != 0; m &= m - 1 {
-				y := w.r32[x][bits.TrailingZeros32(m)]
-				less := y < v || t.kind == 's' && int32(y) < int32(v)
-				if t.kind == 's' {
-					less = int32(y) < int32(v)
-				}
-				switch {
-				case first:
-					v, first = y, false
-				case b2(in, "add"):
-					v += y
-				case b2(in, "and"):
-					v &= y
-				case b2(in, "or"):
-					v |= y
-				case b2(in, "xor"):
-					v ^= y
-				case less == b2(in, "min"):
-					v = y
-				}
-			}
-			for m := mask; m != 0; m &= m - 1 {
-				w.r32[d][bits.TrailingZeros32(m)] = v
-			}
-		}
-	case "activemask":
-		out.kind = do32
-		out.dst = b.dst(args[0], 1)
-		out.f32 = func(w *warp, d *v32) {
-			for i := range d {
-				d[i] = w.active
+			v := p(w) & mask
+			w.pred[d] &^= mask
+			if every && v == mask || !every && v != 0 {
+				w.pred[d] |= mask
 			}
 		}
 	case "membar", "fence":
@@ -152,15 +73,6 @@ func (b *builder) together(out *instr) {
 	default:
 		b.unknown()
 	}
-}
-
-func b2(in *inst, modifier string) bool {
-	for _, p := range in.parts[1:] {
-		if p == modifier {
-			return true
-		}
-	}
-	return false
 }
 
 // barrier compiles barriers of the warp, and barrier 0 of the whole block.
