@@ -37,86 +37,44 @@ func (b *builder) move(out *instr) {
 	}
 }
 
-// pack puts the parts of a vector together in one register, the first lowest.
+// pack puts two registers of 32 bits together in one of 64, the first below.
 func (b *builder) pack(out *instr, to operand, parts []operand, t typ) {
-	size := t.size / max(len(parts), 1)
-	if len(parts) != 2 && len(parts) != 4 || size < 1 || size > 4 {
+	if len(parts) != 2 || t.size != 8 {
 		b.unknown()
 	}
-	var from []int
-	for _, p := range parts {
-		from = append(from, b.s32(p, typ{'b', size}))
-	}
-	mask := uint64(1)<<(8*size) - 1
-	if t.size == 8 {
-		out.kind, out.dst = do64, b.dst(to, 2)
-		out.f64 = func(w *warp, d *v64) {
-			var r v64
-			for k, s := range from {
-				p := &w.r32[s]
-				for i := range r {
-					r[i] |= uint64(p[i]) & mask << (8 * size * k)
-				}
-			}
-			*d = r
+	x, y := b.s32(parts[0], typ{'b', 4}), b.s32(parts[1], typ{'b', 4})
+	out.kind, out.dst = do64, b.dst(to, 2)
+	out.f64 = func(w *warp, d *v64) {
+		p, q := &w.r32[x], &w.r32[y]
+		for i := range d {
+			d[i] = uint64(p[i]) | uint64(q[i])<<32
 		}
-		return
-	}
-	out.kind, out.dst = do32, b.dst(to, 1)
-	out.f32 = func(w *warp, d *v32) {
-		var r v32
-		for k, s := range from {
-			for i := range r {
-				r[i] |= w.r32[s][i] & uint32(mask) << (8 * size * k)
-			}
-		}
-		*d = r
 	}
 }
 
+// unpack is its reverse; a part may be left out.
 func (b *builder) unpack(out *instr, to []operand, from operand, t typ) {
-	size := t.size / max(len(to), 1)
-	if len(to) != 2 && len(to) != 4 || size < 1 || size > 4 {
+	if len(to) != 2 || t.size != 8 {
 		b.unknown()
 	}
-	mask := uint64(1)<<(8*size) - 1
-	into := make([]int32, len(to))
+	into := [2]int32{-1, -1}
 	for k, o := range to {
-		into[k] = -1
 		if o.kind != '_' {
 			into[k] = b.dst(o, 1)
 		}
 	}
-	x := 0
-	if t.size == 8 {
-		x = b.s64(from, t)
-	} else {
-		x = b.s32(from, t)
-	}
+	x := b.s64(from, t)
 	out.kind = doAny
 	out.fx = func(w *warp, active uint32) {
-		var v v64
-		if t.size == 8 {
-			v = w.r64[x]
-		} else {
-			for i := range v {
-				v[i] = uint64(w.r32[x][i])
-			}
-		}
+		v := w.r64[x]
 		for k, d := range into {
 			if d < 0 {
 				continue
 			}
 			r := &w.r32[d]
-			if active == all {
-				for i := range r {
-					r[i] = uint32(v[i] >> (8 * size * k) & mask)
-				}
-				continue
-			}
 			for m := active; m != 0; m &= m - 1 {
 				i := bits.TrailingZeros32(m) & 31
-				r[i] = uint32(v[i] >> (8 * size * k) & mask)
+				r[i] = uint32(v[i] >> (32 * k))
 			}
 		}
 	}

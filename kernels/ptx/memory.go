@@ -143,7 +143,7 @@ func (b *builder) memory(out *instr) {
 			a.count = 4
 		case "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "volatile", "weak", "relaxed", "acquire", "release", "acq_rel", "cta", "gpu", "sys",
 			"L1::no_allocate", "L2::128B", "L2::256B", "L2::64B":
-		case "add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec":
+		case "add", "min", "max", "and", "or", "xor", "exch", "cas":
 			if op != "atom" && op != "red" {
 				b.unknown()
 			}
@@ -349,113 +349,57 @@ func (b *builder) storing(out *instr, a *access, t typ) {
 	}
 }
 
-// atomics compiles atom and red; lanes come one after the other, in an order that the seed
-// draws.
+// combined are the integer operations of atomics.
+var combined = map[string]func(old, v, c uint64) uint64{
+	"add":  func(old, v, _ uint64) uint64 { return old + v },
+	"min":  func(old, v, _ uint64) uint64 { return min(old, v) },
+	"max":  func(old, v, _ uint64) uint64 { return max(old, v) },
+	"and":  func(old, v, _ uint64) uint64 { return old & v },
+	"or":   func(old, v, _ uint64) uint64 { return old | v },
+	"xor":  func(old, v, _ uint64) uint64 { return old ^ v },
+	"exch": func(_, v, _ uint64) uint64 { return v },
+	"cas": func(old, v, c uint64) uint64 {
+		if old == v {
+			return c
+		}
+		return old
+	},
+}
+
+// atomics compiles atom and red on 32-bit integers and, to add, numbers; lanes come one after
+// the other, in an order that the seed draws.
 func (b *builder) atomics(out *instr, a *access, t typ) {
 	in := b.in
 	a.store, a.atomic = true, true
 	at, d := 0, int32(-1)
-	wide := t.size == 8
 	if in.parts[0] == "atom" {
-		at = 1
-		if in.args[0].kind == 'r' {
-			d = b.dst(in.args[0], map[bool]int{false: 1, true: 2}[wide])
-		}
+		at, d = 1, b.dst(in.args[0], 1)
 	}
-	op := ""
+	var op string
 	for _, p := range in.parts[1:] {
-		switch p {
-		case "add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec":
+		if combined[p] != nil {
 			op = p
 		}
 	}
-	given := in.args[at+1:]
-	if len(given) != 1 && (op != "cas" || len(given) != 2) || t.size < 4 || a.count != 1 {
+	f := combined[op]
+	n := map[bool]int{false: 1, true: 2}[op == "cas"]
+	if f == nil || len(in.args) != at+1+n || t.size != 4 || a.count != 1 || t.kind == 's' && (op == "min" || op == "max") || t.kind == 'f' && op != "add" {
 		b.unknown()
 	}
-	var slots []int
-	for _, o := range given {
-		if wide {
-			slots = append(slots, b.s64(o, t))
-		} else {
-			slots = append(slots, b.s32(o, t))
+	if t.kind == 'f' {
+		f = func(old, v, _ uint64) uint64 {
+			return uint64(math.Float32bits(math.Float32frombits(uint32(old)) + math.Float32frombits(uint32(v))))
 		}
 	}
-	of := func(old, v, c uint64) uint64 {
-		switch op {
-		case "add":
-			if t.kind == 'f' && wide {
-				return math.Float64bits(math.Float64frombits(old) + math.Float64frombits(v))
-			}
-			if t.kind == 'f' {
-				return uint64(math.Float32bits(math.Float32frombits(uint32(old)) + math.Float32frombits(uint32(v))))
-			}
-			return old + v
-		case "min", "max":
-			less := old < v
-			if t.kind == 's' {
-				less = int64(extend(old, t)) < int64(extend(v, t))
-			}
-			if less == (op == "min") {
-				return old
-			}
-			return v
-		case "and":
-			return old & v
-		case "or":
-			return old | v
-		case "xor":
-			return old ^ v
-		case "exch":
-			return v
-		case "cas":
-			if old == v {
-				return c
-			}
-			return old
-		case "inc":
-			if old >= v {
-				return 0
-			}
-			return old + 1
-		case "dec":
-			if old == 0 || old > v {
-				return v
-			}
-			return old - 1
-		}
-		return old
-	}
-	read := func(w *warp, slot, i int) uint64 {
-		if wide {
-			return w.r64[slot][i]
-		}
-		return uint64(w.r32[slot][i])
-	}
-	if op == "" {
-		b.unknown()
-	}
+	x, y := b.s32(in.args[at+1], t), b.s32(in.args[at+n], t)
 	out.fx = func(w *warp, mask uint32) {
 		w.run.atomics.Lock()
 		defer w.run.atomics.Unlock()
 		w.locate(a, mask)
 		for _, i := range w.drawn(mask) {
-			v, c := read(w, slots[0], i), uint64(0)
-			if len(slots) > 1 {
-				c = read(w, slots[1], i)
-			}
-			if wide {
-				p := (*uint64)(w.at[i])
-				old := *p
-				*p = of(old, v, c)
-				if d >= 0 {
-					w.r64[d][i] = old
-				}
-				continue
-			}
 			p := (*uint32)(w.at[i])
 			old := *p
-			*p = uint32(of(uint64(old), v, c))
+			*p = uint32(f(uint64(old), uint64(w.r32[x][i]), uint64(w.r32[y][i])))
 			if d >= 0 {
 				w.r32[d][i] = old
 			}
