@@ -146,7 +146,7 @@ func TestFaultsInOurImagesAreFound(t *testing.T) {
 		{op: "gpc_jacobian_16", what: barrier, at: 1}, {op: "gpc_jacobian_16", what: barrier, at: 4}, {op: "gpc_jacobian_16", what: barrier, at: 9},
 		{op: "gpc_jacobian_16", what: barrier, at: 14},
 		{op: "gpc_eig_32", what: barrier, at: 0}, {op: "gpc_eig_32", what: warp, at: 0}, {op: "gpc_eig_32", what: warp, at: 3}, {op: "gpc_eig_32", what: warp, at: 8},
-		{op: "gpc_eig_32", what: shuffle, with: "shfl.sync.up.b32", at: 0}, {op: "gpc_eig_32", what: shuffle, with: "shfl.sync.up.b32", at: 2}, {op: "gpc_eig_32", what: shuffle, with: "shfl.sync.up.b32", at: 5}, {op: "gpc_eig_32", what: shuffle, with: "shfl.sync.up.b32", at: 8}, {op: "gpc_eig_32", what: shuffle, with: "shfl.sync.up.b32", at: 12}, {op: "gpc_eig_32", what: shuffle, with: "shfl.sync.up.b32", at: 20}, {op: "gpc_eig_32", what: shuffle, with: "shfl.sync.idx.b32", at: 3},
+		{op: "gpc_eig_32", what: shuffle, with: "shfl.sync.up.b32", at: 2}, {op: "gpc_eig_32", what: shuffle, with: "shfl.sync.up.b32", at: 8}, {op: "gpc_eig_32", what: shuffle, with: "shfl.sync.idx.b32", at: 3},
 		{op: "gpc_mlp_forward_32", entry: "gpc_mlp_forward_32_tf32", what: fragment, with: "${1},${3},${2}", tf32: true, at: 0},
 	} {
 		if testing.Short() && f.at > 3 {
