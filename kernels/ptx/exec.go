@@ -259,7 +259,7 @@ func newWorker(r *run, warps int) *worker {
 	o := r.machine.options
 	if o.Shared {
 		checks |= checkShared
-		w.block.cells = make([]cell, (len(w.block.shared)+3)/4)
+		w.block.cells = cellsOf((len(w.block.shared) + 3) / 4)
 	}
 	if o.Global {
 		checks |= checkGlobal
@@ -297,7 +297,23 @@ func newWorker(r *run, warps int) *worker {
 	return w
 }
 
+// stamps tells the runs of blocks apart, so that cells of an earlier one need no clearing.
+var (
+	stamps atomic.Uint32
+	spare  sync.Pool // of *[]cell
+)
+
+func cellsOf(n int) []cell {
+	if c, ok := spare.Get().(*[]cell); ok && cap(*c) >= n {
+		return (*c)[:n]
+	}
+	return make([]cell, n)
+}
+
 func (w *worker) release() {
+	if w.block.cells != nil {
+		spare.Put(&w.block.cells)
+	}
 	p, _ := pool.Load(w.run.kernel)
 	for _, v := range w.warps {
 		v.worker, v.run, v.block, v.last = nil, nil, nil, nil
@@ -333,7 +349,7 @@ func (w *worker) one(linear int) {
 	b, l := w.block, w.run.launch
 	b.linear = linear
 	b.index = [3]int{linear % l.Grid[0], linear / l.Grid[0] % l.Grid[1], linear / l.Grid[0] / l.Grid[1]}
-	b.stamp++
+	b.stamp = stamps.Add(1)
 	b.epoch = 1
 	for i := range b.shared {
 		b.shared[i] = 0xff
