@@ -39,7 +39,7 @@ type instr struct {
 	fx      func(w *warp, mask uint32)
 	need    func(w *warp) uint32
 	pred    func(w *warp) uint32 // of a barrier with a reduction
-	reduce  byte                 // 'o' or, 'a' and, 'p' popc; 0 none
+	reduce  bool                 // of a barrier: or
 	suspect *suspect             // of registers that may hold what was never written
 	tracked *suspect             // and of what may have been read of memory that was not
 	moves   func(w *warp, s *suspect, mask uint32)

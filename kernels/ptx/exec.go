@@ -389,8 +389,7 @@ func (w *worker) one(linear int) {
 // pass lets the warps that wait at a barrier go on.
 func (w *worker) pass(done int) {
 	var first *warp
-	var or, count uint32
-	and := true
+	var or uint32
 	for _, v := range w.warps {
 		if v.state != atBarrier {
 			continue
@@ -399,8 +398,6 @@ func (w *worker) pass(done int) {
 			first = v
 		}
 		or |= v.arrived
-		count += uint32(bits.OnesCount32(v.arrived))
-		and = and && v.arrived == v.active
 	}
 	if done > 0 {
 		first.find(FindBarrier, first.active, fmt.Sprintf("a barrier that %d of %d warps of the block do not reach: they have ended", done, len(w.warps)))
@@ -415,19 +412,8 @@ func (w *worker) pass(done int) {
 		if kind != in.reduce {
 			v.fail(FaultBarrier, v.active, "a barrier while other warps of the block wait at one of another kind, line "+fmt.Sprint(line))
 		}
-		switch in.reduce {
-		case 'o':
+		if in.reduce {
 			v.pred[in.dst] = v.pred[in.dst]&^v.active | -min(or, 1)&v.active
-		case 'a':
-			m := uint32(0)
-			if and {
-				m = all
-			}
-			v.pred[in.dst] = v.pred[in.dst]&^v.active | m&v.active
-		case 'p':
-			for m := v.active; m != 0; m &= m - 1 {
-				v.r32[in.dst][bits.TrailingZeros32(m)] = count
-			}
 		}
 		v.state = running
 		v.time++

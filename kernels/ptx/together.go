@@ -84,7 +84,7 @@ func (b *builder) barrier(out *instr, u typ) {
 		out.fx = func(w *warp, mask uint32) { w.synchronise(mask) }
 		return
 	}
-	b.only("sync", "red", "aligned", "cta", "popc", "and", "or")
+	b.only("sync", "red", "aligned", "cta", "or")
 	out.kind = doBarrier
 	if b.in.parts[0] == "barrier" && !b.has("aligned") || !b.has("sync") && !b.has("red") {
 		b.unknown()
@@ -97,14 +97,10 @@ func (b *builder) barrier(out *instr, u typ) {
 		}
 		out.pred = b.sp(args[len(args)-1])
 		args = args[:len(args)-1]
-		switch {
-		case b.has("popc"):
-			out.reduce, out.dst = 'p', b.dst(args[0], 1)
-		case b.has("and"):
-			out.reduce, out.dst = 'a', b.dst(args[0], 0)
-		default:
-			out.reduce, out.dst = 'o', b.dst(args[0], 0)
+		if !b.has("or") {
+			b.unknown()
 		}
+		out.reduce, out.dst = true, b.dst(args[0], 0)
 	}
 	if len(args) != at+1 || args[at].kind != 'i' || args[at].imm != 0 {
 		b.fail("%s: a barrier other than barrier 0 of all threads is not of the subset", b.in.op)
