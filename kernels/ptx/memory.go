@@ -40,10 +40,9 @@ type segment struct {
 
 // Memory is the memory of a device. Its methods must not run beside a launch.
 type Memory struct {
-	slots   []*segment // of slot i at address (i+1) << slotBits
-	follow  bool       // of what has been written
-	used    int
-	nothing segment
+	slots  []*segment // of slot i at address (i+1) << slotBits
+	follow bool       // of what has been written
+	used   int
 }
 
 // Alloc gives n bytes, which hold NaN bytes that count as never written.
