@@ -463,6 +463,28 @@ test-stand-in: stand-in
 	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short -timeout 30m ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train
 	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short -timeout 30m -run 'Device|Rounds|Search|Planning' ./batchnav ./domains/multiagent/plan
 
+.PHONY: test-ptx test-ptx-short ptx-report
+## test-ptx: the tests of the CUDA path on the PTX of the images, interpreted, with races and unwritten memory as errors (docs/ptx.md)
+test-ptx:
+	GPC_TEST_PTX=1 $(GO) test -short -timeout 60m ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train
+
+## test-ptx-short: the interpreter's own tests, and a part of the suite that has every kind of kernel
+test-ptx-short:
+	$(GO) test -short ./kernels/ptx/...
+	GPC_TEST_PTX=1 $(GO) test -short -timeout 30m -run '^TestConformance$$/^(net-edges|eig-degenerate|index-ties|index-edges|step-group|step-broadcast|loops|trainer-chain)$$|TF32' ./kernels
+
+## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/results/ptx/counts.json counts all cases at full size, into docs/cuda-kernels.md
+ROWS ?= 64
+RECORD ?=
+ptx-report:
+ifeq ($(RECORD),)
+	$(GO) run ./bench/ptxreport -case $(or $(filter-out multiagent-static,$(CASE)),size:opf30) -batch $(ROWS)
+else
+	mkdir -p $(dir $(RECORD))
+	$(GO) run ./bench/ptxreport -record $(RECORD)
+	$(GO) run ./bench/ptxreport -page docs/cuda-kernels.md -from $(RECORD)
+endif
+
 ## gpu-extra: cubins for sm_80, sm_86 and sm_89, which are not committed, in build/gpu-extra; go build -overlay=build/gpu-extra/overlay.json takes them in
 EXTRA = build/gpu-extra
 gpu-extra: nvcc

@@ -16,7 +16,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -308,7 +307,7 @@ func BenchmarkRefineCase2(b *testing.B) {
 		for _, flow := range []int{0, 1, 3} {
 			b.Run(fmt.Sprintf("%s-flow-%d", way.name, flow), func(b *testing.B) {
 				device := onDevice(b, way.options)
-				if device.device.Name == driver.HostShimName { // on which a rehearsal asks whether it runs
+				if device.device.Emulated() { // on which a rehearsal asks whether it runs
 					candidates = 6
 				}
 				r := must.Get(batchnav.NewRefiner(device, bundledModel(b, "multiagent-moving", 2000), c.Learned, batchnav.Options{}, candidates))(b)

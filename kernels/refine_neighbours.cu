@@ -65,6 +65,7 @@ extern "C" __global__ void __launch_bounds__(1024) gpc_refine_neighbours(const f
             }
             const unsigned int start = before + sum - own;
             const unsigned int reached = __ballot_sync(GPC_FULL_MASK, start + own >= (unsigned int)k);
+            __syncwarp(); // every lane has read before, which one of them writes: a ballot orders no memory
             if (reached != 0 && thread == __ffs((int)reached) - 1) {
                 unsigned int passed = start;
                 int digit = thread * part;

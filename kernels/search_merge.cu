@@ -36,7 +36,8 @@ extern "C" __global__ void __launch_bounds__(128) gpc_search_merge(gpc_merge job
     bad = gpc::warp_any(bad);
     unsigned char head[most];
     for (int p = 0; p < most; p++) head[p] = 0;
-    int found = job.offset == 0 ? 0 : job.found[row];
+    // Lane 0 alone reads what it writes at the end: nothing orders memory between lanes here.
+    int found = job.offset == 0 || lane > 0 ? 0 : job.found[row];
     double lastDistance = 0.0;
     int lastIndex = -1;
     for (int j = 0; j < job.k; j++) {

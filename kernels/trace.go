@@ -24,7 +24,7 @@ type trace struct {
 // Trace implements backend.Tracer.
 func (b *Backend) Trace(calls int, prepare, call func() error) (launches []backend.Launch, err error) {
 	tr := &trace{sizes: map[driver.Pointer][][2]int{}, first: true}
-	shim := b.device.Name == driver.HostShimName
+	shim := b.device.Emulated()
 	if shim {
 		calls = 0
 	}

@@ -54,7 +54,7 @@ func TestEveryLaunchIsTraced(t *testing.T) {
 			timed++
 		}
 	}
-	if device := b.device.Name != driver.HostShimName; device != (timed == len(launches)) || !device && timed > 0 {
+	if device := !b.device.Emulated(); device != (timed == len(launches)) || !device && timed > 0 {
 		t.Errorf("%d of %d launches have times", timed, len(launches))
 	}
 	for _, one := range []string{"gpc_eig", "gpc_step_end", "gpc_domain_gradient_integrator", "gpc_train_adam", "gpc_search_fp32", "gpc_localize_point"} {
@@ -105,7 +105,7 @@ func TestLimitsOfALaunch(t *testing.T) {
 // The shim's static memory is that of the cubins: what launches would be short of on a
 // device they are short of here.
 func TestStaticSharedMemoryCounts(t *testing.T) {
-	if b := onAny(t); b.device.Name != driver.HostShimName {
+	if b := onAny(t); !b.device.Emulated() {
 		return // where the driver counts it
 	}
 	_, b := metered(t, Options{})

@@ -1,5 +1,5 @@
 // Command deviations writes into docs/numerics.md how far every instruction set
-// of this CPU, and the CUDA kernels on the host shim, are from float64, operation
+// of this CPU, and the CUDA kernels on the host shim and as executed PTX, are from float64, operation
 // by operation (backendtest.Deviations, rollouttest.Deviations), and with the bundled maps and objectives of
 // the problems that have device functions (problems.go).
 //
@@ -25,6 +25,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/ptx"
+	"github.com/gpc-engine/gpc/kernels/ptx/device"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
@@ -84,7 +86,7 @@ type backends struct {
 }
 
 // open gives the reference, whose deviation is the rounding of its results to float32
-// alone, every instruction set of the CPU backend, and CUDA on the shim.
+// alone, every instruction set of the CPU backend, and CUDA on the shim and as PTX.
 func open() (*backends, error) {
 	m := &backends{all: []backend.Backend{ref.New()}, names: []string{"rounding alone"}}
 	for _, level := range isa.Available() {
@@ -99,6 +101,20 @@ func open() (*backends, error) {
 		options kernels.Options
 	}{{"cuda (shim)", kernels.Options{}}, {"cuda TF32 (shim)", kernels.Options{TF32: true}}} {
 		b, err := onShim(c.options)
+		if err != nil {
+			return nil, err
+		}
+		m.all, m.names = append(m.all, b), append(m.names, c.name)
+	}
+	for _, c := range []struct {
+		name    string
+		options kernels.Options
+	}{{"cuda (PTX executed)", kernels.Options{}}, {"cuda TF32 (PTX executed)", kernels.Options{TF32: true}}} {
+		context, err := driver.Open(device.New(ptx.Options{}), 0)
+		if err != nil {
+			return nil, err
+		}
+		b, err := kernels.New(context, c.options)
 		if err != nil {
 			return nil, err
 		}

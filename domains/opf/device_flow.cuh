@@ -329,6 +329,7 @@ __device__ inline double dispatch(const Work& w, const double* s, const double* 
     }
     for (int i = lane(); i < w.net.size(PREVIOUS); i += 32) possible = possible && gpc::finite64(c[i]);
     started = __all_sync(GPC_FULL_MASK, started), possible = __all_sync(GPC_FULL_MASK, possible);
+    __syncwarp(); // newton sets magnitudes that other lanes have set here: a vote orders no memory
     *solved = possible && started && newton(w, c);
     if (!*solved && possible) {
         __syncwarp();

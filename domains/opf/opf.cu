@@ -140,6 +140,7 @@ extern "C" __global__ void __launch_bounds__(32, 16) gpc_domain_rollout_opf(gpc_
         for (int g = lane(); g < w.gens; g += 32) stays = stays && gpc::finite64(solved ? w.pg[g] : 0.0);
         stays = __all_sync(GPC_FULL_MASK, stays);
         if (!stays) margin = -infinity;
+        __syncwarp(); // every lane has read the cost, the state and the context that are written now
         if (lane() == 0) r.cost[row] = total, r.margin[row] = margin;
         if (solved && stays) {
             for (int j = lane(); j < states; j += 32) s[j] = w.vm[j];

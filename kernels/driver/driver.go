@@ -75,6 +75,9 @@ var HostShimImage = []byte("gpc shim")
 // driver.
 const HostShimName = "gpc host shim"
 
+// InterpreterName is what the interpreter of PTX calls its device.
+const InterpreterName = "gpc PTX interpreter"
+
 // Parameter describes one argument of a kernel as the driver knows it.
 type Parameter struct {
 	Size int  // bytes
@@ -176,6 +179,9 @@ func (d Device) ISA() string { return fmt.Sprintf("sm_%d%d", d.Major, d.Minor) }
 func (d Device) String() string {
 	return fmt.Sprintf("%s (%s, %.1f GiB, %d SMs)", d.Name, d.ISA(), float64(d.Memory)/(1<<30), d.Multiprocessors)
 }
+
+// Emulated tells that the device is no GPU but a program, whose times say nothing of one.
+func (d Device) Emulated() bool { return d.Name == HostShimName || d.Name == InterpreterName }
 
 // Usable is nil if the kernels run on the device, otherwise a *CapabilityError.
 func (d Device) Usable() error {

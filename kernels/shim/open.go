@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/images"
+	"github.com/gpc-engine/gpc/kernels/ptx/device"
 )
 
 var opened struct {
@@ -29,6 +30,9 @@ var opened struct {
 // how to install one; with GPC_REQUIRE_SHIM=1 it fails.
 func Open(t testing.TB) *Library {
 	t.Helper()
+	if OnPTX() {
+		t.Skip("faults are injected by the host shim alone, GPC_TEST_PTX=1 asks for the interpreter of PTX")
+	}
 	if OnGPU() {
 		t.Skip("faults are injected by the host shim alone, GPC_TEST_GPU=1 asks for a GPU")
 	}
@@ -37,9 +41,13 @@ func Open(t testing.TB) *Library {
 }
 
 // Device is the driver that a test of the kernels runs on: the host shim of Open, or,
-// with GPC_TEST_GPU=1, the machine's own, so that the same tests run on a GPU.
+// with GPC_TEST_GPU=1, the machine's own, so that the same tests run on a GPU, or, with
+// GPC_TEST_PTX=1, the interpreter of the images' PTX (kernels/ptx).
 func Device(t testing.TB) driver.Driver {
 	t.Helper()
+	if OnPTX() {
+		return interpreter(t)
+	}
 	if !OnGPU() {
 		return Open(t)
 	}
@@ -53,14 +61,37 @@ func Device(t testing.TB) driver.Driver {
 // OnGPU tells that tests run on a GPU; those that need the shim are skipped then.
 func OnGPU() bool { return os.Getenv("GPC_TEST_GPU") == "1" }
 
+// OnPTX tells that tests run on the interpreter of PTX.
+func OnPTX() bool { return os.Getenv("GPC_TEST_PTX") == "1" }
+
+// interpreter makes a device that checks what GPC_TEST_PTX_CHECK names, "shared,global" where
+// it is empty; "lanes" and "seed=N" set the order of lanes. What it finds fails the test.
+func interpreter(t testing.TB) driver.Driver {
+	t.Helper()
+	checks := os.Getenv("GPC_TEST_PTX_CHECK")
+	if checks == "" {
+		checks = "shared,global"
+	}
+	o, err := device.ParseOptions(checks)
+	if err != nil {
+		t.Fatalf("GPC_TEST_PTX_CHECK: %v", err)
+	}
+	return device.New(o)
+}
+
 // SetOrder is Library.SetOrder where the driver is the shim, metered or not; a GPU has an
 // order of its own, another at every run.
 func SetOrder(d driver.Driver, order uint64) {
 	if m, ok := d.(*driver.Metered); ok {
 		d = m.Driver
 	}
-	if l, ok := d.(*Library); ok {
+	switch l := d.(type) {
+	case *Library:
 		l.SetOrder(order)
+	case *device.Device:
+		o := l.Options()
+		o.Seed = order
+		l.SetOptions(o)
 	}
 }
 
@@ -72,8 +103,11 @@ func Devices(t testing.TB, d driver.Driver, n int) []int {
 	if m, ok := d.(*driver.Metered); ok {
 		inner = m.Driver
 	}
-	if l, ok := inner.(*Library); ok {
+	switch l := inner.(type) {
+	case *Library:
 		l.SetAttribute(DeviceCount, n)
+	case *device.Device:
+		l.SetDevices(n)
 	}
 	count, err := d.DeviceCount()
 	if err != nil {

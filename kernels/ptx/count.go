@@ -1,0 +1,255 @@
+package ptx
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// tally counts one instruction of a kernel.
+type tally struct {
+	warps, lanes, split          uint64
+	bytes, transactions, minimal uint64
+}
+
+// wait takes back the count of an instruction that has to be begun again.
+func (t *tally) wait(mask uint32) {
+	t.warps--
+	t.lanes -= uint64(bits.OnesCount32(mask))
+}
+
+// transactions counts what an access of a warp costs: of shared memory the cycles in which
+// its banks serve it, of global memory the sectors of 32 bytes that it touches; beside them
+// the least that as many bytes need.
+func (w *warp) transactions(a *access, space byte, mask uint32) {
+	t := &w.worker.count[w.pc]
+	n := a.bytes()
+	lanes := bits.OnesCount32(mask)
+	t.bytes += uint64(lanes * n)
+	switch space {
+	case 's':
+		t.transactions += uint64(requests(&w.addr, mask, n, !a.store))
+		t.minimal += uint64(requestsAtLeast(&w.addr, mask, n))
+	case 'g':
+		t.transactions += uint64(w.sectors(mask, n))
+		t.minimal += uint64((distinct(&w.addr, mask)*n + 31) / 32)
+	default:
+		t.transactions++
+		t.minimal++
+	}
+}
+
+// distinct counts the different addresses.
+func distinct(addr *[32]uint64, mask uint32) int {
+	n := 0
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		fresh := true
+		for o := mask & (1<<i - 1); o != 0; o &= o - 1 {
+			if addr[bits.TrailingZeros32(o)&31] == addr[i] {
+				fresh = false
+				break
+			}
+		}
+		if fresh {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *warp) sectors(mask uint32, n int) int {
+	var list [64]uint64
+	seen := list[:0]
+	for m := mask; m != 0; m &= m - 1 {
+		x := w.addr[bits.TrailingZeros32(m)&31]
+		for s := x >> 5; s <= (x+uint64(n)-1)>>5; s++ {
+			if !slices.Contains(seen, s) {
+				seen = append(seen, s)
+			}
+		}
+	}
+	return len(seen)
+}
+
+// requests is the cycles that banks of 4 bytes take to serve an access. Accesses of 8 or 16
+// bytes a lane are served for half a warp or a quarter at a time, two of these together where
+// a load's lanes l and l ^ 1, or l and l ^ 2, read the same address throughout: the rule of
+// kernels/include/banks.cuh.
+func requests(addr *[32]uint64, mask uint32, n int, load bool) int {
+	width := max(n/4, 1)
+	together := 32 / width
+	if width > 1 && load {
+		one, two := true, true
+		for m := mask; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros32(m) & 31
+			one = one && (mask>>(i^1)&1 == 0 || addr[i] == addr[i^1])
+			two = two && (mask>>(i^2)&1 == 0 || addr[i] == addr[i^2])
+		}
+		if one || two {
+			together *= 2
+		}
+	}
+	cycles := 0
+	for from := 0; from < 32; from += together {
+		part := mask
+		if together < 32 {
+			part = mask >> from & (1<<together - 1) << from
+		}
+		var inBank [32]int
+		var seen [32]uint64
+		words := seen[:0]
+		most := 0
+		for m := part; m != 0; m &= m - 1 {
+			word := addr[bits.TrailingZeros32(m)&31] >> 2
+			if slices.Contains(words, word) {
+				continue
+			}
+			words = append(words, word)
+			bank := int(word) / width % (32 / width)
+			inBank[bank]++
+			most = max(most, inBank[bank])
+		}
+		cycles += most
+	}
+	return cycles
+}
+
+// requestsAtLeast is the cycles of an access of as many different bytes without conflicts.
+func requestsAtLeast(addr *[32]uint64, mask uint32, n int) int {
+	return max(1, (distinct(addr, mask)*max(n, 4)+127)/128)
+}
+
+// Counts are what launches of a kernel did, as far as blocks ran.
+type Counts struct {
+	Kernel   string
+	Launches int
+	Blocks   uint64 // of the launches
+	Ran      uint64 // of these executed: what is below counts those alone
+	Threads  int    // of a block, of the last launch
+	Shared   int    // bytes of shared memory of a block, of the last launch
+	Barriers uint64 // of blocks
+
+	// Instructions of warps and of lanes by class.
+	Warps, Lanes [classes]uint64
+	// FMA are the multiply-adds of lanes in float32 and float64, 1024 for one of tensor
+	// cores; Products the instructions of tensor cores.
+	FMA32, FMA64, Products uint64
+	Branches, Divergent    uint64 // branches of warps, and those at which lanes part
+	Spaces                 map[string]Space
+
+	kernel *Kernel
+	at     []tally
+}
+
+// Space is the accesses of one kind of memory.
+type Space struct {
+	Loads, Stores uint64 // instructions of warps
+	Bytes         uint64 // of all lanes
+	// Transactions are cycles of the banks of shared memory, sectors of 32 bytes of global
+	// memory; Minimal the least that the same bytes need. Both are 0 unless counted.
+	Transactions, Minimal uint64
+}
+
+func newCounts(k *Kernel) *Counts {
+	return &Counts{Kernel: k.Name, Spaces: map[string]Space{}, kernel: k, at: make([]tally, len(k.code))}
+}
+
+// add takes in what workers counted.
+func (c *Counts) add(r *run, workers []*worker, blocks, ran, threads int) {
+	if c.kernel != r.kernel { // an image of another text with the same entry
+		*c = *newCounts(r.kernel)
+	}
+	c.Launches++
+	c.Blocks += uint64(blocks)
+	c.Ran += uint64(ran)
+	c.Threads, c.Shared = threads, r.kernel.dynamicAt+r.launch.Shared
+	for _, w := range workers {
+		c.Barriers += w.barriers
+		for i := range w.count {
+			t, o := &c.at[i], &w.count[i]
+			t.warps += o.warps
+			t.lanes += o.lanes
+			t.split += o.split
+			t.bytes += o.bytes
+			t.transactions += o.transactions
+			t.minimal += o.minimal
+		}
+	}
+}
+
+// sum makes the totals of what was counted by instruction.
+func (c *Counts) sum() {
+	c.Warps, c.Lanes = [classes]uint64{}, [classes]uint64{}
+	c.FMA32, c.FMA64, c.Products, c.Branches, c.Divergent = 0, 0, 0, 0, 0
+	c.Spaces = map[string]Space{}
+	for i := range c.at {
+		t, in := &c.at[i], &c.kernel.code[i]
+		c.Warps[in.class] += t.warps
+		c.Lanes[in.class] += t.lanes
+		switch {
+		case in.kind == doBranch:
+			c.Branches += t.warps
+			c.Divergent += t.split
+		case in.class == ClassTensor:
+			c.Products += t.warps
+		case len(in.op) > 3 && in.op[:3] == "fma" && in.class == ClassFloat32:
+			c.FMA32 += t.lanes
+		case len(in.op) > 3 && in.op[:3] == "fma":
+			c.FMA64 += t.lanes
+		}
+		if in.access == nil {
+			continue
+		}
+		name := in.class.String()
+		s := c.Spaces[name]
+		if in.access.store {
+			s.Stores += t.warps
+		} else {
+			s.Loads += t.warps
+		}
+		s.Bytes += t.lanes * uint64(in.access.bytes())
+		s.Transactions += t.transactions
+		s.Minimal += t.minimal
+		c.Spaces[name] = s
+	}
+}
+
+// Counts gives what the machine counted, by kernel.
+func (m *Machine) Counts() []*Counts {
+	var list []*Counts
+	for _, c := range m.counts {
+		c.sum()
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b *Counts) int {
+		if a.Kernel < b.Kernel {
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+// Place is one instruction of a kernel with what it cost.
+type Place struct {
+	Line                         int
+	Source                       string
+	Op                           string
+	Warps, Transactions, Minimal uint64
+}
+
+// Costly lists the instructions of a space that took the most transactions beyond what
+// their bytes need, the worst first.
+func (c *Counts) Costly(class Class, most int) []Place {
+	var list []Place
+	for i := range c.at {
+		t, in := &c.at[i], &c.kernel.code[i]
+		if in.class == class && in.access != nil && t.transactions > t.minimal {
+			list = append(list, Place{int(in.line), c.kernel.Module.files[in.source.file], in.op, t.warps, t.transactions, t.minimal})
+		}
+	}
+	slices.SortFunc(list, func(a, b Place) int {
+		return int(int64(b.Transactions-b.Minimal) - int64(a.Transactions-a.Minimal))
+	})
+	return list[:min(most, len(list))]
+}

@@ -1,0 +1,116 @@
+package ptx
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// Kind is a kind of finding.
+type Kind string
+
+// Kinds of findings. Faults end the launch: there is nothing to go on with.
+const (
+	FaultBounds     Kind = "out of bounds"
+	FaultMisaligned Kind = "misaligned access"
+	FaultDivergence Kind = "lanes that never meet"
+	FaultBarrier    Kind = "barrier never passed"
+	FaultTrap       Kind = "trap"
+
+	FindRegister  Kind = "register read unwritten"
+	FindUnwritten Kind = "memory read unwritten"
+	FindRace      Kind = "race"
+	FindBarrier   Kind = "barrier missed"
+	FindShuffle   Kind = "shuffle of a missing lane"
+	FindDivision  Kind = "division by zero"
+)
+
+// Finding is a fault of a program, at its first place.
+type Finding struct {
+	Kind   Kind
+	Kernel string
+	File   string // of the PTX text
+	Line   int
+	Source string // file and line that .loc names; "" without
+	Op     string
+	Block  [3]int
+	Thread int
+	What   string
+	Times  int // in how many instructions of warps; a fault: 1
+}
+
+func (f Finding) String() string {
+	source := ""
+	if f.Source != "" {
+		source = " (" + f.Source + ")"
+	}
+	times := ""
+	if f.Times > 1 {
+		times = fmt.Sprintf(", and %d times more", f.Times-1)
+	}
+	return fmt.Sprintf("%s: %s:%d%s: kernel %s, block %v, thread %d: %s: %s%s", f.Kind, f.File, f.Line, source, f.Kernel, f.Block, f.Thread, f.Op, f.What, times)
+}
+
+// Fault is a finding that ended a launch.
+type Fault struct{ Finding Finding }
+
+func (f *Fault) Error() string { return f.Finding.String() }
+
+// FoundError says what a launch that ran to its end did wrong.
+type FoundError struct{ Findings []Finding }
+
+func (e *FoundError) Error() string {
+	var lines []string
+	for _, f := range e.Findings {
+		lines = append(lines, f.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Findings lists what the machine found so far, each place and kind once.
+func (m *Machine) Findings() []Finding { return append([]Finding(nil), m.found...) }
+
+// Forget drops what the machine found and counted.
+func (m *Machine) Forget() {
+	m.found, m.index, m.counts = nil, map[string]int{}, map[string]*Counts{}
+}
+
+func (m *Machine) keep(f Finding) {
+	key := fmt.Sprint(f.Kind, f.Kernel, f.File, f.Line)
+	if i, ok := m.index[key]; ok {
+		m.found[i].Times += f.Times
+		return
+	}
+	m.index[key] = len(m.found)
+	m.found = append(m.found, f)
+}
+
+// finding describes what lanes of a warp do wrong where the warp stands.
+func (w *warp) finding(kind Kind, mask uint32, what string) Finding {
+	in := &w.kernel.code[w.pc]
+	f := Finding{Kind: kind, Kernel: w.kernel.Name, File: w.kernel.Module.Name, Line: int(in.line), Op: in.op,
+		Block: w.block.index, Thread: 32*w.index + bits.TrailingZeros32(mask)&31, What: what, Times: 1}
+	if in.source.line > 0 {
+		f.Source = fmt.Sprintf("%s:%d", w.kernel.Module.files[in.source.file], in.source.line)
+	}
+	return f
+}
+
+// find lists a finding and goes on.
+func (w *warp) find(kind Kind, mask uint32, what string) {
+	r := w.run
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	key := fmt.Sprint(kind, w.kernel.code[w.pc].line)
+	if i, ok := r.index[key]; ok {
+		r.found[i].Times++
+		return
+	}
+	r.index[key] = len(r.found)
+	r.found = append(r.found, w.finding(kind, mask, what))
+}
+
+// fail ends the launch.
+func (w *warp) fail(kind Kind, mask uint32, what string) {
+	panic(&Fault{w.finding(kind, mask, what)})
+}

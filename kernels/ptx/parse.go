@@ -1,0 +1,654 @@
+package ptx
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// SyntaxError says where a text is not PTX of the subset that the package executes.
+type SyntaxError struct {
+	File string
+	Line int
+	What string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What) }
+
+// token is a word, number, string or sign of the text.
+type token struct {
+	text string
+	line int
+}
+
+// lex splits a text into tokens, without comments.
+func lex(text string) []token {
+	tokens := make([]token, 0, len(text)/4)
+	line := 1
+	word := func(c byte) bool {
+		return c == '_' || c == '$' || c == '%' || c == '.' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+	}
+	for i := 0; i < len(text); {
+		c := text[i]
+		switch {
+		case c == 0:
+			return tokens
+		case c == '\n':
+			line++
+			i++
+		case c == ' ' || c == '\t' || c == '\r':
+			i++
+		case strings.HasPrefix(text[i:], "//"):
+			for i < len(text) && text[i] != '\n' {
+				i++
+			}
+		case strings.HasPrefix(text[i:], "/*"):
+			end := strings.Index(text[i+2:], "*/")
+			if end < 0 {
+				return tokens
+			}
+			line += strings.Count(text[i:i+2+end], "\n")
+			i += end + 4
+		case c == '"':
+			end := strings.IndexByte(text[i+1:], '"')
+			if end < 0 {
+				return append(tokens, token{text[i:], line})
+			}
+			tokens = append(tokens, token{text[i : i+end+2], line})
+			i += end + 2
+		case word(c):
+			j := i + 1
+			for j < len(text) && (word(text[j]) || text[j] == ':' && j+2 < len(text) && text[j+1] == ':') {
+				if text[j] == ':' {
+					j++
+				}
+				j++
+			}
+			tokens = append(tokens, token{text[i:j], line})
+			i = j
+		default:
+			tokens = append(tokens, token{text[i : i+1], line})
+			i++
+		}
+	}
+	return tokens
+}
+
+// typ is a type of an instruction or variable: its kind (u, s, f, b or p) and bytes.
+type typ struct {
+	kind byte
+	size int
+}
+
+func typeOf(s string) (typ, bool) {
+	switch s {
+	case "pred":
+		return typ{'p', 1}, true
+	case "f16x2", "bf16x2":
+		return typ{'b', 4}, true
+	}
+	if len(s) < 2 || strings.IndexByte("usfb", s[0]) < 0 {
+		return typ{}, false
+	}
+	bits, err := strconv.Atoi(s[1:])
+	if err != nil || bits%8 != 0 || bits == 0 || bits > 64 {
+		return typ{}, false
+	}
+	return typ{s[0], bits / 8}, true
+}
+
+// variable is something with an address: of the module, of a function or of a scope.
+type variable struct {
+	name   string
+	space  string // global, const, shared, local, param
+	align  int
+	bytes  int
+	extern bool
+	typ    typ
+	init   []byte
+	refs   []reference // addresses of other variables in init
+	line   int
+}
+
+type reference struct {
+	at     int
+	symbol string
+	offset int64
+}
+
+// argument is an operand as written.
+type argument struct {
+	kind byte // 'r' name of a register, variable or label, 'i' integer, 'd' float64, 'f' float32 bits, 'a' address, 'v' vector, '_' sink
+	name string
+	not  bool
+	imm  uint64
+	off  int64
+	list []argument
+	pair string // of d|p
+}
+
+// statement is an instruction, a label, a scope's bound or a declaration in a body.
+type statement struct {
+	line   int
+	source source
+	label  string
+	guard  string
+	not    bool
+	op     string
+	parts  []string
+	args   []argument
+	scope  int // +1 opens, −1 closes
+	vars   []variable
+	regs   []register
+}
+
+type register struct {
+	name  string
+	count int // 0: one of that very name
+	typ   typ
+}
+
+// source is a place in a file that .loc names.
+type source struct{ file, line int }
+
+// function is an entry or a device function.
+type function struct {
+	name    string
+	entry   bool
+	params  []variable
+	results []variable
+	body    []statement
+	maxTid  [3]int
+	line    int
+}
+
+// Module is a parsed text.
+type Module struct {
+	Name    string
+	Version string
+	Target  string
+
+	files     map[int]string
+	variables map[string]*variable
+	order     []string // of the variables
+	functions map[string]*function
+	entries   []string
+	kernels   map[string]*Kernel
+	segment   []byte // of its variables
+	address   map[string]uint64
+}
+
+type parser struct {
+	module *Module
+	tokens []token
+	at     int
+	source source
+}
+
+// Parse reads a PTX text; name stands in errors and findings. What it does not know is a
+// *SyntaxError.
+func Parse(name string, text []byte) (m *Module, err error) {
+	m = &Module{Name: name, files: map[int]string{}, variables: map[string]*variable{}, functions: map[string]*function{}, kernels: map[string]*Kernel{}}
+	p := &parser{module: m, tokens: lex(string(text))}
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(*SyntaxError)
+			if !ok {
+				panic(r)
+			}
+			m, err = nil, e
+		}
+	}()
+	for p.at < len(p.tokens) {
+		p.topLevel()
+	}
+	if m.Version == "" {
+		return nil, &SyntaxError{name, 1, "no .version: not a PTX text"}
+	}
+	return m, nil
+}
+
+func (p *parser) fail(format string, a ...any) {
+	line := 0
+	if n := len(p.tokens); n > 0 {
+		line = p.tokens[min(p.at, n-1)].line
+	}
+	panic(&SyntaxError{p.module.Name, line, fmt.Sprintf(format, a...)})
+}
+
+func (p *parser) peek() string {
+	if p.at >= len(p.tokens) {
+		return ""
+	}
+	return p.tokens[p.at].text
+}
+
+func (p *parser) next() string {
+	s := p.peek()
+	if s == "" {
+		p.fail("the text ends in the middle")
+	}
+	p.at++
+	return s
+}
+
+func (p *parser) take(s string) bool {
+	if p.peek() == s {
+		p.at++
+		return true
+	}
+	return false
+}
+
+func (p *parser) want(s string) {
+	if got := p.peek(); got != s {
+		p.fail("%q where %q is due", got, s)
+	}
+	p.at++
+}
+
+func (p *parser) integer() int64 {
+	sign := int64(1)
+	if p.take("-") {
+		sign = -1
+	}
+	s := p.next()
+	v, err := strconv.ParseUint(strings.TrimSuffix(s, "U"), 0, 64)
+	if err != nil {
+		p.at--
+		p.fail("%q where an integer is due", s)
+	}
+	return sign * int64(v)
+}
+
+func (p *parser) topLevel() {
+	switch s := p.next(); s {
+	case ".version":
+		p.module.Version = p.next()
+	case ".target":
+		p.module.Target = p.next()
+		for p.take(",") {
+			p.next()
+		}
+	case ".address_size":
+		if n := p.integer(); n != 64 {
+			p.fail(".address_size %d: only 64 is executed", n)
+		}
+	case ".file":
+		p.file()
+	case ".section":
+		p.next()
+		p.want("{")
+		for depth := 1; depth > 0; {
+			switch p.next() {
+			case "{":
+				depth++
+			case "}":
+				depth--
+			}
+		}
+	case ".visible", ".weak", ".extern", ".common":
+		if s == ".extern" && (p.peek() == ".shared" || p.peek() == ".global" || p.peek() == ".const") {
+			v := p.declared(strings.TrimPrefix(p.next(), "."))
+			for i := range v {
+				v[i].extern = true
+			}
+			p.global(v)
+		}
+	case ".entry", ".func":
+		p.function(s == ".entry")
+	case ".global", ".const", ".shared":
+		p.global(p.declared(s[1:]))
+	case ";":
+	default:
+		p.at--
+		p.fail("%s is not of the subset", s)
+	}
+}
+
+func (p *parser) file() {
+	n := p.integer()
+	p.module.files[int(n)] = strings.Trim(p.next(), `"`)
+	for p.take(",") {
+		p.integer()
+	}
+}
+
+func (p *parser) global(list []variable) {
+	for i := range list {
+		v := &list[i]
+		if p.module.variables[v.name] == nil {
+			p.module.order = append(p.module.order, v.name)
+		}
+		p.module.variables[v.name] = v
+	}
+}
+
+// declared reads variables of a space up to the semicolon or the end of a parameter.
+func (p *parser) declared(space string) []variable {
+	list := []variable{p.variable(space)}
+	for p.take(",") {
+		v := list[0]
+		v.name, v.init, v.refs = p.next(), nil, nil
+		p.extent(&v)
+		list = append(list, v)
+	}
+	p.want(";")
+	return list
+}
+
+func (p *parser) variable(space string) variable {
+	v := variable{space: space, line: p.tokens[p.at].line}
+	lanes := 1
+	for strings.HasPrefix(p.peek(), ".") {
+		switch s := p.next(); s {
+		case ".align":
+			v.align = int(p.integer())
+		case ".ptr", ".global", ".shared", ".const", ".attribute":
+		case ".v2":
+			lanes = 2
+		case ".v4":
+			lanes = 4
+		default:
+			t, ok := typeOf(s[1:])
+			if !ok {
+				p.at--
+				p.fail("type %s is not of the subset", s)
+			}
+			v.typ = t
+		}
+	}
+	v.bytes = v.typ.size * lanes
+	v.align = max(v.align, v.bytes)
+	v.name = p.next()
+	p.extent(&v)
+	return v
+}
+
+// extent reads the bounds of an array and its initial values.
+func (p *parser) extent(v *variable) {
+	array := false
+	for p.take("[") {
+		array = true
+		if p.take("]") {
+			v.bytes = 0
+			continue
+		}
+		v.bytes *= int(p.integer())
+		p.want("]")
+	}
+	if !p.take("=") {
+		return
+	}
+	if v.bytes == 0 && !array {
+		p.fail("%s has no size", v.name)
+	}
+	v.init = make([]byte, v.bytes)
+	at := 0
+	var values func()
+	values = func() {
+		if p.take("{") {
+			for !p.take("}") {
+				values()
+				p.take(",")
+			}
+			return
+		}
+		if at+v.typ.size > len(v.init) {
+			p.fail("%s has more initial values than it holds", v.name)
+		}
+		a := p.operand()
+		var bits uint64
+		switch a.kind {
+		case 'r':
+			v.refs = append(v.refs, reference{at, a.name, a.off})
+		case 'd':
+			bits = a.imm
+			if v.typ.size == 4 {
+				bits = uint64(math.Float32bits(float32(math.Float64frombits(a.imm))))
+			}
+		default:
+			bits = a.imm
+		}
+		for i := range v.typ.size {
+			v.init[at+i] = byte(bits >> (8 * i))
+		}
+		at += v.typ.size
+	}
+	values()
+}
+
+func (p *parser) parameters() []variable {
+	var list []variable
+	p.want("(")
+	for !p.take(")") {
+		switch s := p.next(); s {
+		case ".param":
+			list = append(list, p.variable("param"))
+		case ".reg":
+			p.fail("a function with .reg parameters is not of the subset")
+		default:
+			p.at--
+			p.fail("%q in a list of parameters", s)
+		}
+		p.take(",")
+	}
+	return list
+}
+
+func (p *parser) function(entry bool) {
+	f := &function{entry: entry, line: p.tokens[p.at].line}
+	if p.peek() == "(" {
+		f.results = p.parameters()
+	}
+	f.name = p.next()
+	if p.peek() == "(" {
+		f.params = p.parameters()
+	}
+	for {
+		switch s := p.next(); s {
+		case ".maxntid", ".reqntid":
+			f.maxTid = [3]int{int(p.integer()), 1, 1}
+			for i := 1; p.take(","); i++ {
+				f.maxTid[min(i, 2)] = int(p.integer())
+			}
+		case ".minnctapersm", ".maxnctapersm", ".maxnreg":
+			p.integer()
+		case ".noreturn":
+		case ";": // a declaration
+			return
+		case "{":
+			p.body(f)
+			if p.module.functions[f.name] == nil && entry {
+				p.module.entries = append(p.module.entries, f.name)
+			}
+			p.module.functions[f.name] = f
+			return
+		default:
+			p.at--
+			p.fail("%s is not of the subset", s)
+		}
+	}
+}
+
+func (p *parser) body(f *function) {
+	p.source = source{}
+	for depth := 1; depth > 0; {
+		line := p.tokens[min(p.at, len(p.tokens)-1)].line
+		st := statement{line: line, source: p.source}
+		switch s := p.next(); {
+		case s == "{":
+			depth++
+			st.scope = 1
+		case s == "}":
+			depth--
+			st.scope = -1
+		case s == ";":
+			continue
+		case s == ".reg":
+			st.regs = p.registers()
+		case s == ".local" || s == ".shared" || s == ".param" || s == ".global" || s == ".const":
+			st.vars = p.declared(s[1:])
+		case s == ".pragma":
+			for p.next() != ";" {
+			}
+			continue
+		case s == ".loc":
+			p.source = source{int(p.integer()), int(p.integer())}
+			p.integer()
+			for p.take(",") { // function_name LABEL, inlined_at FILE LINE COLUMN
+				for p.peek() != "," && p.tokens[p.at].line == line {
+					p.next()
+				}
+			}
+			continue
+		case s == ".file":
+			p.file()
+			continue
+		case s == ".callprototype" || s == ".branchtargets" || s == ".calltargets":
+			p.at--
+			p.fail("%s is not of the subset", s)
+		case p.peek() == ":" && s[0] != '@':
+			p.at++
+			st.label = s
+		default:
+			if s == "@" {
+				st.not = p.take("!")
+				st.guard = p.next()
+				s = p.next()
+			}
+			st.op, st.parts = s, strings.Split(s, ".")
+			p.arguments(&st)
+		}
+		f.body = append(f.body, st)
+	}
+}
+
+func (p *parser) registers() []register {
+	t, ok := typeOf(strings.TrimPrefix(p.next(), "."))
+	if !ok {
+		p.at--
+		p.fail("registers of type %s are not of the subset", p.peek())
+	}
+	var list []register
+	for {
+		r := register{name: p.next(), typ: t}
+		if p.take("<") {
+			r.count = int(p.integer())
+			p.want(">")
+		}
+		list = append(list, r)
+		if p.take(";") {
+			return list
+		}
+		p.want(",")
+	}
+}
+
+func (p *parser) arguments(st *statement) {
+	for !p.take(";") {
+		if p.take("(") {
+			v := argument{kind: 'v'}
+			for !p.take(")") {
+				v.list = append(v.list, p.operand())
+				p.take(",")
+			}
+			st.args = append(st.args, v)
+		} else {
+			st.args = append(st.args, p.operand())
+		}
+		if p.peek() != ";" {
+			p.want(",")
+		}
+	}
+}
+
+func (p *parser) operand() argument {
+	switch s := p.next(); {
+	case s == "{":
+		v := argument{kind: 'v'}
+		for !p.take("}") {
+			v.list = append(v.list, p.operand())
+			p.take(",")
+		}
+		return v
+	case s == "[":
+		a := argument{kind: 'a'}
+		if c := p.peek(); c == "-" || c[0] >= '0' && c[0] <= '9' {
+			a.off = p.integer()
+		} else {
+			a.name = p.next()
+			if p.take("+") {
+				a.off = p.integer()
+			} else if p.peek() == "-" {
+				a.off = p.integer()
+			}
+		}
+		p.want("]")
+		return a
+	case s == "!":
+		a := p.operand()
+		a.not = true
+		return a
+	case s == "_":
+		return argument{kind: '_'}
+	case s == "-" || s[0] >= '0' && s[0] <= '9':
+		return p.number(s)
+	case s == "(" || s == ")" || s == "," || s == ";":
+		p.at--
+		p.fail("%q where an operand is due", s)
+		return argument{}
+	default:
+		a := argument{kind: 'r', name: s}
+		if p.take("|") {
+			a.pair = p.next()
+		}
+		if p.peek() == "+" {
+			p.at++
+			a.off = p.integer()
+		}
+		return a
+	}
+}
+
+// number reads an integer or a floating-point number, of which s is the first token.
+func (p *parser) number(s string) argument {
+	negative := s == "-"
+	if negative {
+		s = p.next()
+	}
+	if len(s) > 2 && s[0] == '0' && strings.IndexByte("fFdD", s[1]) >= 0 {
+		v, err := strconv.ParseUint(s[2:], 16, 64)
+		if err != nil {
+			p.fail("%q is no number", s)
+		}
+		if s[1] == 'f' || s[1] == 'F' {
+			return argument{kind: 'f', imm: v}
+		}
+		return argument{kind: 'd', imm: v}
+	}
+	if strings.ContainsAny(s, ".eE") && !strings.HasPrefix(s, "0x") {
+		for _, sign := range []string{"-", "+"} { // 1e-3 comes in three tokens
+			if strings.HasSuffix(strings.ToLower(s), "e") && p.take(sign) {
+				s += sign + p.next()
+			}
+		}
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			p.fail("%q is no number", s)
+		}
+		if negative {
+			v = -v
+		}
+		return argument{kind: 'd', imm: math.Float64bits(v)}
+	}
+	v, err := strconv.ParseUint(strings.TrimSuffix(s, "U"), 0, 64)
+	if err != nil {
+		p.fail("%q is no number", s)
+	}
+	if negative {
+		v = -v
+	}
+	return argument{kind: 'i', imm: v}
+}

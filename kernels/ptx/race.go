@@ -1,0 +1,331 @@
+package ptx
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+	"unsafe"
+)
+
+// Two accesses of one word by different threads, of which one writes, are a race unless
+// something orders them: a barrier of the block, or one of the warp (bar.warp.sync) between
+// lanes of one warp; between blocks of a launch nothing does. Shuffles and votes bring lanes
+// together but order no memory, and lanes that execute one instruction together are not
+// ordered by that either, as the PTX ISA document has it. Atomics race with other accesses
+// alone. Threads that write what is there already, as several do who write the same value,
+// are let off.
+//
+// Of each word of four bytes the last writer is kept, and the readers since: their lanes
+// while they are of one warp, and whether there were several warps or blocks. A word that is
+// accessed by parts is followed byte by byte. What is found is a race; one between a third
+// access and two before it may hide behind another.
+
+// cell is what is known of a word.
+type cell struct {
+	stamp          uint32 // of the block or launch that it is about
+	wEpoch, rEpoch uint32 // barriers of the block passed; 0: no access
+	wTime, rTime   uint32 // synchronisations of the warp
+	wBlock, rBlock uint32
+	rLanes         uint32
+	wLine, rLine   int32
+	wThread        uint16
+	rWarp          uint8
+	wBytes, rBytes uint8
+	written        uint8 // bytes of the word that have been, of shared memory
+	flags          uint8
+}
+
+const (
+	manyWarps uint8 = 1 << iota
+	manyBlocks
+	wAtomic
+	rAtomic
+	byParts // the bytes have cells of their own
+)
+
+// parts are the cells of the bytes of words.
+type parts map[uint64]*[4]cell
+
+// visit holds an access of a word, or of bytes of it, against those before it.
+func (w *warp) visit(c *cell, p *parts, a *access, lane int, bytes uint8, word uint64, space byte) {
+	if bytes == 15 && c.flags&byParts == 0 {
+		w.touch(c, a, lane, bytes, word<<2, space)
+		return
+	}
+	if c.flags&byParts == 0 {
+		if *p == nil {
+			*p = parts{}
+		}
+		(*p)[word] = &[4]cell{*c, *c, *c, *c}
+		c.flags |= byParts
+	}
+	of := (*p)[word]
+	for b := range of {
+		if bytes>>b&1 != 0 {
+			w.touch(&of[b], a, lane, 1<<b, word<<2, space)
+		}
+	}
+}
+
+// shadow is the cells of an allocation, made by pages as they are touched.
+type shadow struct {
+	pages []page
+}
+
+const pageWords = 1024
+
+type page struct {
+	mutex sync.Mutex
+	cells []cell
+	parts parts
+}
+
+// ordered tells whether an access of a lane of this warp at a time comes before what another
+// lane does now.
+func (w *warp) ordered(lane int, time uint32, now int) bool {
+	return time < w.together || w.known != nil && w.known[now][lane] >= time
+}
+
+// synchronise is a barrier of lanes of a warp.
+func (w *warp) synchronise(mask uint32) {
+	if mask == w.live {
+		w.time++
+		w.together = w.time
+		return
+	}
+	if w.known == nil {
+		w.known = new([32][32]uint32)
+	}
+	var joint [32]uint32
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m)
+		for j := range joint {
+			joint[j] = max(joint[j], w.known[i][j])
+		}
+		joint[i] = w.time
+	}
+	for m := mask; m != 0; m &= m - 1 {
+		w.known[bits.TrailingZeros32(m)] = joint
+	}
+	w.time++
+}
+
+// observe follows an access of memory for what Options ask.
+func (w *warp) observe(a *access, space byte, mask uint32) {
+	if w.checks&checkCount != 0 {
+		w.transactions(a, space, mask)
+	}
+	switch {
+	case space == 'l' && w.checks&checkShared != 0:
+		w.observeLocal(a, mask)
+	case space == 's' && w.checks&checkShared != 0:
+		w.observeShared(a, mask)
+	case space == 'g' && w.checks&checkGlobal != 0:
+		w.observeGlobal(a, mask)
+	}
+}
+
+// part is the bytes that an access of n bytes at an address touches of a word.
+func part(at uint64, n int) uint8 {
+	if n >= 4 {
+		return 15
+	}
+	return uint8(1<<n-1) << (at & 3)
+}
+
+func (w *warp) observeShared(a *access, mask uint32) {
+	n := a.bytes()
+	stamp := w.block.stamp
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		x := w.addr[i]
+		bytes := part(x, n)
+		for word := x >> 2; word<<2 < x+uint64(n); word++ {
+			c := &w.block.cells[word]
+			if c.stamp != stamp {
+				*c = cell{stamp: stamp}
+			}
+			w.mark(a, i, x, word, bytes, &c.written)
+			w.visit(c, &w.block.parts, a, i, bytes, word, 's')
+		}
+	}
+}
+
+func (w *warp) observeGlobal(a *access, mask uint32) {
+	if a.store {
+		w.reportStored(mask)
+	}
+	n := a.bytes()
+	stamp := w.run.stamp
+	var s *segment
+	var cells *shadow
+	var held *page
+	slot := ^uint64(0)
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		x := w.addr[i]
+		if x >= moduleBase {
+			continue
+		}
+		if x>>slotBits != slot {
+			slot = x >> slotBits
+			s, _ = w.run.machine.Memory.find(x)
+			cells = w.run.shadowOf(s)
+		}
+		off := x&(1<<slotBits-1) - first
+		bytes := part(off, n)
+		for word := off >> 2; word<<2 < off+uint64(n); word++ {
+			if a.store {
+				s.written[word] |= bytes
+			} else if bytes&^s.written[word] != 0 {
+				w.good[element(a, off, word)] &^= 1 << i
+			}
+			if p := &cells.pages[word/pageWords]; p != held {
+				if held != nil {
+					held.mutex.Unlock()
+				}
+				held = p
+				p.mutex.Lock()
+				if p.cells == nil {
+					p.cells = make([]cell, pageWords)
+				}
+			}
+			c := &held.cells[word%pageWords]
+			if c.stamp != stamp {
+				*c = cell{stamp: stamp}
+			}
+			w.visit(c, &held.parts, a, i, bytes, word, 'g')
+		}
+	}
+	if held != nil {
+		held.mutex.Unlock()
+	}
+}
+
+// shadowOf gives the cells of an allocation.
+func (r *run) shadowOf(s *segment) *shadow {
+	r.shadows.Lock()
+	defer r.shadows.Unlock()
+	if s.shadow == nil {
+		s.shadow = &shadow{make([]page, (len(s.data)/4+pageWords)/pageWords)}
+	}
+	return s.shadow
+}
+
+// touch holds an access against those before it.
+func (w *warp) touch(c *cell, a *access, lane int, bytes uint8, at uint64, space byte) {
+	thread := uint16(32*w.index + lane)
+	block, epoch := uint32(w.block.linear), w.block.epoch
+	if !a.store && c.wEpoch == 0 && c.rEpoch == epoch && c.rTime == w.time && c.rWarp == uint8(w.index) && c.rBlock == block && c.flags == 0 {
+		c.rLanes |= 1 << lane // as nearly all reads of what nobody writes
+		return
+	}
+	line := w.kernel.code[w.pc].line
+	if c.wEpoch != 0 && c.wBytes&bytes != 0 && !(a.atomic && c.flags&wAtomic != 0) {
+		race := false
+		switch {
+		case c.wBlock != block:
+			race = true
+		case c.wThread == thread || c.wEpoch != epoch:
+		case c.wThread>>5 == thread>>5:
+			race = !w.ordered(int(c.wThread&31), c.wTime, lane)
+		default:
+			race = true
+		}
+		if race && (!a.store || !w.same(a, lane, at, space)) {
+			w.race(a, lane, at, space, "written", c.wLine, c.wBlock, int(c.wThread))
+		}
+	}
+	if a.store && c.rEpoch != 0 && c.rBytes&bytes != 0 && !(a.atomic && c.flags&rAtomic != 0) {
+		race, by := false, int(c.rWarp)*32+bits.TrailingZeros32(c.rLanes)
+		switch {
+		case c.flags&manyBlocks != 0 || c.rBlock != block:
+			race = true
+		case c.rEpoch != epoch:
+		case c.flags&manyWarps != 0 || c.rWarp != uint8(w.index):
+			race = true
+		default:
+			for m := c.rLanes &^ (1 << lane); m != 0 && !race; m &= m - 1 {
+				l := bits.TrailingZeros32(m)
+				by = int(c.rWarp)*32 + l
+				race = !w.ordered(l, c.rTime, lane)
+			}
+		}
+		if race && !w.same(a, lane, at, space) {
+			w.race(a, lane, at, space, "read", c.rLine, c.rBlock, by)
+		}
+	}
+	if a.store {
+		c.wEpoch, c.wTime, c.wBlock, c.wThread, c.wLine, c.wBytes = epoch, w.time, block, thread, line, bytes
+		c.flags &^= wAtomic
+		if a.atomic {
+			c.flags |= wAtomic
+		}
+		if !a.atomic {
+			return
+		}
+	}
+	// A reader that follows readers of the same warp and time joins them.
+	switch {
+	case c.rEpoch == 0:
+		c.flags &^= manyWarps | manyBlocks | rAtomic
+		c.rLanes = 0
+		if a.atomic {
+			c.flags |= rAtomic
+		}
+	case c.rBlock != block:
+		c.flags |= manyBlocks
+	case c.rEpoch != epoch:
+		c.flags &^= manyWarps
+		c.rLanes = 0
+	case c.rWarp != uint8(w.index):
+		c.flags |= manyWarps
+	case c.rTime != w.time:
+		c.rLanes = 0
+	}
+	if !a.atomic {
+		c.flags &^= rAtomic
+	}
+	c.rEpoch, c.rTime, c.rBlock, c.rWarp, c.rLine, c.rBytes = epoch, w.time, block, uint8(w.index), line, bytes
+	c.rLanes |= 1 << lane
+}
+
+// same tells whether a store writes what the word holds: nobody could see it.
+func (w *warp) same(a *access, lane int, at uint64, space byte) bool {
+	in := &w.kernel.code[w.pc]
+	if a.atomic || in.value == nil {
+		return false
+	}
+	base := w.addr[lane]
+	if space == 'g' {
+		base = base&(1<<slotBits-1) - first
+	}
+	k := int(at) - int(base) // of the word in the access; below 0 for a part of a word
+	for e := range a.count {
+		at := e * a.size
+		if at+a.size <= k || k >= 0 && at >= k+4 {
+			continue
+		}
+		v := in.value(w, e, lane)
+		p := unsafe.Add(w.at[lane], at)
+		for b := range a.size {
+			if *(*byte)(unsafe.Add(p, b)) != byte(v>>(8*b)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w *warp) race(a *access, lane int, at uint64, space byte, did string, line int32, block uint32, thread int) {
+	what := "reads"
+	if a.store {
+		what = "writes"
+	}
+	where := ""
+	if space == 'g' && block != uint32(w.block.linear) {
+		where = fmt.Sprintf(" of block %d", block)
+	}
+	w.find(FindRace, 1<<lane, fmt.Sprintf("%s the word at offset %d of %s memory, %s at line %d by thread %d%s with nothing between that orders them",
+		what, at, spaceNames[space], did, line, thread, where))
+}

@@ -1,0 +1,65 @@
+package ptx
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Report writes what kernels did as a table: instructions of warps by class, how much of the
+// warps was active, divergent branches, and what shared and global memory cost beside what
+// the same bytes need.
+func Report(to io.Writer, list []*Counts) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "kernel\tlaunches\tblocks\tran\tthreads\tinstructions of warps\tlanes\tfloat32\tfloat64\tinteger\ttensor\tspecial\tother\tbranches\tthat part\tshared KB\trequests\tover least\tglobal KB\tsectors\tover least\tlocal KB\tbarriers\t")
+	for _, c := range list {
+		var warps, lanes uint64
+		for i := range classes {
+			warps += c.Warps[i]
+			lanes += c.Lanes[i]
+		}
+		share := func(list ...Class) string {
+			var n uint64
+			for _, i := range list {
+				n += c.Warps[i]
+			}
+			return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(max(warps, 1)))
+		}
+		s, g, l := c.Spaces["shared"], c.Spaces["global"], c.Spaces["local"]
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%.1f%%\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\t%d\t%s\t%d\t%d\t%s\t%d\t%d\t\n", c.Kernel, c.Launches, c.Blocks, c.Ran, c.Threads, warps,
+			100*float64(lanes)/float64(32*max(warps, 1)), share(ClassFloat32), share(ClassFloat64), share(ClassInteger, ClassConvert), share(ClassTensor), share(ClassSpecial),
+			share(ClassMove, ClassCompare, ClassControl, ClassShared, ClassGlobal, ClassLocal, ClassParameter, ClassShuffle, ClassBarrier),
+			c.Branches, percent(c.Divergent, c.Branches), s.Bytes>>10, s.Transactions, over(s), g.Bytes>>10, g.Transactions, over(g), l.Bytes>>10, c.Barriers)
+	}
+	return w.Flush()
+}
+
+func percent(part, whole uint64) string {
+	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(max(whole, 1)))
+}
+
+func over(s Space) string {
+	if s.Minimal == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("×%.2f", float64(s.Transactions)/float64(s.Minimal))
+}
+
+// Worst writes the instructions of a kernel whose accesses cost the most beyond what their
+// bytes need, at most n of each of shared and global memory.
+func (c *Counts) Worst(to io.Writer, n int) {
+	for _, class := range []Class{ClassShared, ClassGlobal} {
+		what := "requests"
+		if class == ClassGlobal {
+			what = "sectors"
+		}
+		for _, p := range c.Costly(class, n) {
+			at := fmt.Sprintf("%s:%d", c.kernel.Module.Name, p.Line)
+			if p.Source != "" {
+				at += " (" + p.Source + ")"
+			}
+			fmt.Fprintf(to, "%s: %s: %s: %d %s for %d that the bytes need, in %d instructions of warps\n", c.Kernel, at, strings.TrimSpace(p.Op), p.Transactions, what, p.Minimal, p.Warps)
+		}
+	}
+}

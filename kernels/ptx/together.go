@@ -1,0 +1,246 @@
+package ptx
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// members compiles the mask of lanes that an instruction names; it is the same for all.
+func (b *builder) members(o operand) func(w *warp) uint32 {
+	s := b.s32(o, typ{'b', 4})
+	return func(w *warp) uint32 {
+		v := &w.r32[s]
+		need := v[bits.TrailingZeros32(w.active)&31]
+		if w.active&^need != 0 {
+			w.fail(FaultDivergence, w.active&^need, fmt.Sprintf("lanes %08x execute an instruction of lanes %08x, which they are not among", w.active, need))
+		}
+		for m := w.active; m != 0; m &= m - 1 {
+			if i := bits.TrailingZeros32(m); v[i] != need {
+				w.fail(FaultDivergence, 1<<i, fmt.Sprintf("lanes that execute it together name different lanes, %08x and %08x", need, v[i]))
+			}
+		}
+		return need
+	}
+}
+
+// together compiles what lanes of a warp do with one another.
+func (b *builder) together(out *instr) {
+	in := b.in
+	args := in.args
+	u := typ{'u', 4}
+	out.kind, out.class = doTogether, ClassShuffle
+	switch in.parts[0] {
+	case "shfl":
+		b.shuffle(out)
+	case "vote":
+		b.arity(3)
+		b.only("sync", "all", "any", "ballot")
+		if !b.has("sync") {
+			b.unknown()
+		}
+		out.need = b.members(args[2])
+		p := b.sp(args[1])
+		if b.has("ballot") {
+			d := b.dst(args[0], 1)
+			out.fx = func(w *warp, mask uint32) {
+				v := p(w) & mask
+				for m := mask; m != 0; m &= m - 1 {
+					w.r32[d][bits.TrailingZeros32(m)] = v
+				}
+			}
+			return
+		}
+		d, every := b.dst(args[0], 0), b.has("all")
+		if !every && !b.has("any") {
+			b.unknown()
+		}
+		out.fx = func(w *warp, mask uint32) {
+			v := p(w) & mask
+			w.pred[d] &^= mask
+			if every && v == mask || !every && v != 0 {
+				w.pred[d] |= mask
+			}
+		}
+	case "membar", "fence":
+		out.kind, out.class = doAny, ClassBarrier
+		out.fx = func(*warp, uint32) {}
+	case "bar", "barrier":
+		out.class = ClassBarrier
+		b.barrier(out, u)
+	case "mma":
+		b.mma(out)
+	default:
+		b.unknown()
+	}
+}
+
+// barrier compiles barriers of the warp, and barrier 0 of the whole block.
+func (b *builder) barrier(out *instr, u typ) {
+	args := b.in.args
+	if b.has("warp") {
+		b.arity(1)
+		out.need = b.members(args[0])
+		out.fx = func(w *warp, mask uint32) { w.synchronise(mask) }
+		return
+	}
+	b.only("sync", "red", "aligned", "cta", "or")
+	out.kind = doBarrier
+	if b.in.parts[0] == "barrier" && !b.has("aligned") || !b.has("sync") && !b.has("red") {
+		b.unknown()
+	}
+	at := 0
+	if b.has("red") {
+		at = 1
+		if len(args) < 3 {
+			b.unknown()
+		}
+		out.pred = b.sp(args[len(args)-1])
+		args = args[:len(args)-1]
+		if !b.has("or") {
+			b.unknown()
+		}
+		out.reduce, out.dst = true, b.dst(args[0], 0)
+	}
+	if len(args) != at+1 || args[at].kind != 'i' || args[at].imm != 0 {
+		b.fail("%s: a barrier other than barrier 0 of all threads is not of the subset", b.in.op)
+	}
+}
+
+// shuffle compiles shfl.sync.
+func (b *builder) shuffle(out *instr) {
+	b.arity(5)
+	b.only("sync", "up", "down", "bfly", "idx")
+	in := b.in
+	if !b.has("sync") || len(in.parts) != 4 {
+		b.unknown()
+	}
+	u := typ{'b', 4}
+	d, p := b.dst(in.args[0], 1), int32(-1)
+	if in.args[0].pair >= 0 {
+		p = b.slot[in.args[0].pair]
+	}
+	x, y, z := b.s32(in.args[1], u), b.s32(in.args[2], u), b.s32(in.args[3], u)
+	out.need, out.moves = b.members(in.args[4]), movesShuffle
+	mode := in.parts[2]
+	out.fx = func(w *warp, mask uint32) {
+		v := w.r32[x]
+		var within uint32
+		for m := mask; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros32(m) & 31
+			by, c, lane := w.r32[y][i]&31, w.r32[z][i], uint32(i)
+			segment := c >> 8 & 31
+			least := lane & segment
+			most := least | c&31&^segment
+			j, ok := uint32(0), false
+			switch mode {
+			case "up":
+				j = lane - by
+				ok = int32(j) >= int32(most)
+			case "down":
+				j = lane + by
+				ok = j <= most
+			case "bfly":
+				j = lane ^ by
+				ok = j <= most
+			default:
+				j = least | by&^segment
+				ok = j <= most
+			}
+			if !ok {
+				j = lane
+			} else {
+				within |= 1 << i
+			}
+			if mask>>(j&31)&1 == 0 {
+				w.find(FindShuffle, 1<<i, fmt.Sprintf("lane %d reads lane %d, which does not take part", i, j))
+			}
+			w.sources[i] = uint8(j & 31)
+			w.r32[d][i] = v[j&31]
+		}
+		if p >= 0 {
+			w.pred[p] = w.pred[p]&^mask | within
+		}
+	}
+}
+
+// mma compiles mma.sync.aligned.m16n8k8 of TF32. The 13 low bits of operands are not looked
+// at. The sum of eight products and the addend is taken exactly, up to float64's rounding,
+// and rounded once to float32; what order and rounding a device takes is not documented. With
+// a seed the nine terms are added in float32, one after the other, in an order drawn from it.
+func (b *builder) mma(out *instr) {
+	if b.in.op != "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" {
+		b.unknown()
+	}
+	b.arity(4)
+	out.class = ClassTensor
+	t := typ{'b', 4}
+	slots := func(o operand, n int) (s [4]int) {
+		list := elements(o)
+		if len(list) != n {
+			b.fail("a fragment of %d registers, %d are due", len(list), n)
+		}
+		for i, e := range list {
+			s[i] = b.s32(e, t)
+		}
+		return s
+	}
+	d, x, y, z := slots(b.in.args[0], 4), slots(b.in.args[1], 4), slots(b.in.args[2], 2), slots(b.in.args[3], 4)
+	out.moves = movesProduct
+	out.need = func(w *warp) uint32 {
+		if w.live != all {
+			w.fail(FaultDivergence, w.active, fmt.Sprintf("a product of a whole warp of which only lanes %08x are there", w.live))
+		}
+		return all
+	}
+	out.fx = func(w *warp, mask uint32) {
+		if mask != all {
+			w.fail(FaultDivergence, mask, "a product of a whole warp under a predicate that differs between lanes")
+		}
+		var A [16][8]float64
+		var B [8][8]float64 // [column][k]
+		var C [16][8]float32
+		cut := func(v uint32) float64 { return float64(math.Float32frombits(v &^ 0x1fff)) }
+		for lane := range 32 {
+			group, member := lane>>2, lane&3
+			A[group][member], A[group+8][member] = cut(w.r32[x[0]][lane]), cut(w.r32[x[1]][lane])
+			A[group][member+4], A[group+8][member+4] = cut(w.r32[x[2]][lane]), cut(w.r32[x[3]][lane])
+			B[group][member], B[group][member+4] = cut(w.r32[y[0]][lane]), cut(w.r32[y[1]][lane])
+			for i := range 4 {
+				C[group+i>>1*8][2*member+i&1] = math.Float32frombits(w.r32[z[i]][lane])
+			}
+		}
+		if seed := w.run.machine.options.Seed; seed != 0 {
+			order, random := []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, mix(seed^uint64(w.pc))
+			shuffle(order, &random)
+			for i := range C {
+				for j := range C[i] {
+					var sum float32
+					for _, k := range order {
+						if k == 8 {
+							sum += C[i][j]
+						} else {
+							sum = float32(float64(sum) + A[i][k]*B[j][k])
+						}
+					}
+					C[i][j] = sum
+				}
+			}
+		} else {
+			for i := range C {
+				p := &A[i]
+				for j := range C[i] {
+					q := &B[j]
+					s := float64(C[i][j]) + p[0]*q[0] + p[1]*q[1] + p[2]*q[2] + p[3]*q[3] + p[4]*q[4] + p[5]*q[5] + p[6]*q[6] + p[7]*q[7]
+					C[i][j] = float32(s)
+				}
+			}
+		}
+		for lane := range 32 {
+			group, member := lane>>2, lane&3
+			for i := range 4 {
+				w.r32[d[i]][lane] = math.Float32bits(C[group+i>>1*8][2*member+i&1])
+			}
+		}
+	}
+}

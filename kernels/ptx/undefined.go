@@ -1,0 +1,372 @@
+package ptx
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// What was never written, a register or a word of memory, may be read: a compiler moves an
+// operation before the choice that drops its result, and a tile may be read with its margin.
+// What is computed from it is followed, a bit for each lane and register and for each byte of
+// memory, to where it would have an effect: an address, a branch, a vote, or a value stored in
+// global memory.
+
+// tainted lists the registers that may hold something computed from what was never written:
+// those of first and, with memory, what loads bring.
+func tainted(code []inst, first []int32, registers int, memory bool) []int32 {
+	in := make(bitset, (registers+63)/64)
+	var list []int32
+	changed := true
+	add := func(r int32) {
+		if !in.has(r) {
+			in.set(r)
+			list = append(list, r)
+			changed = true
+		}
+	}
+	for _, r := range first {
+		add(r)
+	}
+	for changed {
+		changed = false
+		for i := range code {
+			load := code[i].parts[0] == "ld" || code[i].parts[0] == "ldu" || code[i].parts[0] == "atom"
+			reads := false
+			if load {
+				reads = memory && code[i].parts[1] != "param"
+			} else {
+				code[i].uses(func(r int32) { reads = reads || in.has(r) })
+			}
+			if reads {
+				code[i].defines(add)
+			}
+		}
+	}
+	return list
+}
+
+// suspect is what an instruction does with registers of tainted, by their index in
+// Kernel.checked or tracked and warp.written; −1 stands for a register that is none of them.
+type suspect struct {
+	reads   []int32 // of what it computes from, in order
+	address []int32
+	writes  []int32
+	guard   int32
+	effect  bool  // what it reads has one
+	yes, no int32 // of selp: what is chosen from
+	by      func(w *warp) uint32
+	any     bool // of reads
+}
+
+func (b *builder) suspects(in *inst, index map[int32]int32) *suspect {
+	s := &suspect{guard: -1, yes: -1, no: -1}
+	of := func(r int32) int32 {
+		if i, ok := index[r]; ok && r >= 0 {
+			return i
+		}
+		return -1
+	}
+	if in.guard >= 0 {
+		s.guard = of(in.guard)
+	}
+	found := s.guard >= 0
+	list := func(into *[]int32, o *operand) {
+		for _, e := range elements(*o) {
+			r := int32(-1)
+			if e.kind == 'r' || e.kind == 'a' {
+				r = of(e.reg)
+			}
+			*into = append(*into, r)
+			if e.kind == 'r' && e.pair >= 0 {
+				*into = append(*into, of(e.pair))
+			}
+		}
+		for _, r := range *into {
+			found = found || r >= 0
+		}
+	}
+	from := in.results()
+	for i := range in.args {
+		switch {
+		case i < from:
+			list(&s.writes, &in.args[i])
+		case in.args[i].kind == 'a':
+			list(&s.address, &in.args[i])
+		case in.parts[0] == "selp" && i < 3 && in.args[i].kind == 'r':
+			r := of(in.args[i].reg)
+			found = found || r >= 0
+			if i == 1 {
+				s.yes = r
+			} else {
+				s.no = r
+			}
+		default:
+			list(&s.reads, &in.args[i])
+		}
+	}
+	if !found {
+		return nil
+	}
+	if s.yes >= 0 || s.no >= 0 {
+		s.by = b.sp(in.args[3])
+	}
+	for _, r := range s.reads {
+		s.any = s.any || r >= 0
+	}
+	switch in.parts[0] {
+	case "atom", "red", "vote", "bar", "match", "redux":
+		s.effect = true
+	}
+	return s
+}
+
+// follow is what an instruction does with undefined values, before it is executed.
+func (w *warp) follow(in *instr, s *suspect, mask uint32) {
+	if s.guard >= 0 {
+		w.defined(in, s.guard, w.active, "a predicate")
+	}
+	for _, r := range s.address {
+		if r >= 0 {
+			w.defined(in, r, mask, "an address")
+		}
+	}
+	if in.access != nil {
+		if in.access.store && s.any {
+			for k, r := range s.reads {
+				if r < 0 {
+					continue
+				}
+				if s.effect || w.checks&checkShared == 0 {
+					w.defined(in, r, mask, "a stored value")
+				} else if k < 4 {
+					w.good[k] = w.written[r] | ^mask
+					if w.good[k] != all {
+						w.from = w.origin[r]
+					}
+				}
+			}
+		}
+		return
+	}
+	if s.effect {
+		for _, r := range s.reads {
+			if r >= 0 {
+				w.defined(in, r, mask, "an operand")
+			}
+		}
+	}
+	good, from := all, int32(-1)
+	if s.any && !s.effect {
+		for _, r := range s.reads {
+			if r >= 0 && mask&^w.written[r] != 0 {
+				good &= w.written[r]
+				from = r
+			}
+		}
+	}
+	if s.by != nil {
+		p, yes, no := s.by(w), all, all
+		if s.yes >= 0 {
+			yes = w.written[s.yes]
+		}
+		if s.no >= 0 {
+			no = w.written[s.no]
+		}
+		if c := p&yes | ^p&no; mask&^c != 0 {
+			good &= c
+			if from = s.yes; from < 0 || mask&p&^yes == 0 {
+				from = s.no
+			}
+		}
+	}
+	if in.moves != nil && good&mask != mask {
+		in.moves(w, s, mask)
+		return
+	}
+	for _, d := range s.writes {
+		if d < 0 {
+			continue
+		}
+		w.written[d] = w.written[d]&^mask | good&mask
+		if good&mask != mask {
+			w.origin[d] = w.origin[from]
+			if w.origin[d] == 0 {
+				w.origin[d] = -1 - from
+			}
+		}
+	}
+}
+
+// loaded notes which lanes of what was loaded are defined.
+func (w *warp) loaded(in *instr, s *suspect, mask uint32) {
+	for k, d := range s.writes {
+		if d < 0 {
+			continue
+		}
+		good := w.good[min(k, 3)]
+		w.written[d] = w.written[d]&^mask | good&mask
+		if good&mask != mask {
+			w.origin[d] = in.line
+		}
+	}
+	w.good = [4]uint32{all, all, all, all}
+}
+
+// unwritten says of a register where what it lacks comes from: the line of a load, or, below
+// zero, a register.
+func (w *warp) unwritten(origin int32) string {
+	if origin > 0 {
+		return fmt.Sprintf("memory that nothing has written, read at line %d", origin)
+	}
+	names := w.names()
+	if i := -1 - origin; int(i) < len(names) {
+		return fmt.Sprintf("register %s, which nothing has written", names[i])
+	}
+	return "a register that nothing has written"
+}
+
+func (w *warp) names() []string {
+	if w.checks&checkShared != 0 {
+		return w.kernel.tracked
+	}
+	return w.kernel.checked
+}
+
+// defined reports a register whose undefined lanes have an effect.
+func (w *warp) defined(in *instr, r int32, mask uint32, what string) {
+	m := mask &^ w.written[r]
+	if m == 0 {
+		return
+	}
+	origin := w.origin[r]
+	kind := FindUnwritten
+	if origin <= 0 {
+		kind = FindRegister
+		if origin == 0 {
+			origin = -1 - r
+		}
+	}
+	w.find(kind, m, fmt.Sprintf("%s, register %s, comes of %s", what, w.names()[r], w.unwritten(origin)))
+}
+
+// movesShuffle and movesProduct pass on what is undefined from lane to lane. Of a shuffle
+// spread does it, once it is known which lane reads which.
+func movesShuffle(w *warp, s *suspect, mask uint32) {
+	w.shuffled = all
+	for _, r := range s.reads {
+		if r >= 0 {
+			w.shuffled &= w.written[r]
+			if mask&^w.written[r] != 0 {
+				w.from = w.origin[r]
+			}
+		}
+	}
+}
+
+// spread passes undefined lanes on to those that read them.
+func (w *warp) spread(s *suspect, mask uint32) {
+	var good uint32
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		good |= (w.shuffled >> w.sources[i] & 1) << i
+	}
+	w.shuffled = all
+	if d := s.writes[0]; d >= 0 {
+		w.written[d] = w.written[d]&^mask | good
+		if good != mask {
+			w.origin[d] = w.from
+		}
+	}
+	if len(s.writes) > 1 && s.writes[1] >= 0 {
+		w.written[s.writes[1]] |= mask
+	}
+}
+
+func movesProduct(w *warp, s *suspect, mask uint32) {
+	is := func(k int) uint32 {
+		if r := s.reads[k]; r >= 0 {
+			if w.written[r] != all {
+				w.from = w.origin[r]
+			}
+			return w.written[r]
+		}
+		return all
+	}
+	// Four lanes hold a row of A, or a column of B.
+	whole := func(m uint32) (groups uint32) {
+		for g := range 8 {
+			if m>>(4*g)&15 == 15 {
+				groups |= 1 << g
+			}
+		}
+		return groups
+	}
+	low, high, columns := whole(is(0)&is(2)), whole(is(1)&is(3)), whole(is(4)&is(5))
+	for i, d := range s.writes {
+		if d < 0 {
+			continue
+		}
+		rows := low
+		if i >= 2 {
+			rows = high
+		}
+		var good uint32
+		c := is(6 + i)
+		for lane := range 32 {
+			good |= (rows >> (lane >> 2) & (columns >> (2*(lane&3) + i&1)) & (c >> lane) & 1) << lane
+		}
+		w.written[d] = good
+		if good != all {
+			w.origin[d] = w.from
+		}
+	}
+}
+
+// element is which element of an access a word belongs to.
+func element(a *access, at, word uint64) int {
+	if a.size < 4 {
+		return 0
+	}
+	return min(int((word<<2-at)/uint64(a.size)), 3)
+}
+
+// reportStored reports undefined values that go into global memory.
+func (w *warp) reportStored(mask uint32) {
+	if bad := mask &^ (w.good[0] & w.good[1] & w.good[2] & w.good[3]); bad != 0 {
+		kind := FindUnwritten
+		if w.from <= 0 {
+			kind = FindRegister
+		}
+		w.find(kind, bad, fmt.Sprintf("lanes %08x store in global memory what comes of %s", bad, w.unwritten(w.from)))
+	}
+}
+
+// observeLocal follows what is written of local memory.
+func (w *warp) observeLocal(a *access, mask uint32) {
+	n := a.bytes()
+	words := (w.kernel.Local + 3) / 4
+	for m := mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		x := w.addr[i]
+		b := part(x, n)
+		for word := x >> 2; word<<2 < x+uint64(n); word++ {
+			c := &w.localWritten[i*words+int(word)]
+			w.mark(a, i, x, word, b, c)
+		}
+	}
+}
+
+// mark follows one word of an access: what is written of it, or is read unwritten.
+func (w *warp) mark(a *access, lane int, at, word uint64, bytes uint8, written *uint8) {
+	e := element(a, at, word)
+	switch {
+	case !a.store:
+		if bytes&^*written != 0 {
+			w.good[e] &^= 1 << lane
+		}
+	case w.good[e]>>lane&1 != 0:
+		*written |= bytes
+	default:
+		*written &^= bytes
+	}
+}
