@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+
+	"github.com/gpc-engine/gpc/domains/opf/network"
 )
 
 // Status says how a solve ended.
@@ -183,7 +185,12 @@ type Options struct {
 	// CurrentLimits takes a branch's rating as one of |I| at 1 pu instead of |S|:
 	// |S| ≤ rate·|V| at both ends. The thermal objective J₁ has no place beside it.
 	CurrentLimits bool
-	soft          bool // limits may be exceeded at Problem.price
+	// Dispatchable says which units with PMin < 0 = PMax keep a constant power factor.
+	Dispatchable network.Dispatchable
+	// Trace, if not nil, is called with every iterate of every problem, from the goroutines that
+	// solve them.
+	Trace func(Iterate)
+	soft  bool // limits may be exceeded at Problem.price
 }
 
 // MaxIterations is the most that may be asked for.
@@ -193,6 +200,9 @@ const MaxIterations = 10_000
 func (o Options) Validate() error {
 	if o.MaxIterations < 0 || o.MaxIterations > MaxIterations || o.Threads < 0 {
 		return fmt.Errorf("acopf: MaxIterations %d and Threads %d: want 0 to %d, and 0 or more", o.MaxIterations, o.Threads, MaxIterations)
+	}
+	if o.Dispatchable < network.DispatchableByFile || o.Dispatchable > network.DispatchablePlain {
+		return fmt.Errorf("acopf: Dispatchable %d: want one of the network package's", int(o.Dispatchable))
 	}
 	for _, t := range []struct {
 		name string

@@ -22,6 +22,8 @@ type Solver struct {
 	plan  *plan
 	level isa.Level
 	teams []*team // widest first
+
+	pivoting func() *pivoting
 }
 
 // team is the workers of one width.
@@ -60,6 +62,7 @@ func newSolver(net *network.Network, opt Options, kernels []kernel) (*Solver, er
 		return nil, err
 	}
 	s := &Solver{net: net, opt: opt.withDefaults(), plan: p, level: kernels[0].level}
+	s.pivoting = sync.OnceValue(p.newPivoting)
 	for _, k := range kernels {
 		t := &team{}
 		if t.compiled, err = lanes.Compile(k.level, k.lanes, p.programs[:]...); err != nil {

@@ -97,6 +97,11 @@ type lane struct {
 	settled   bool // optimal but for the balance
 	slow      int  // iterations without progress in feasibility
 	bestG     float64
+	pivoted   bool    // the matrix is factored with pivots chosen by size
+	factored  bool    // it was, in this iteration
+	apart     bool    // limits of branches may have their multipliers in the matrix
+	stalled   int     // iterations at the end of the barrier whose gradient did not fall
+	gradient  float64 // at the last iterate
 }
 
 // worker solves problems on the lanes of one machine.
@@ -106,12 +111,15 @@ type worker struct {
 	m      *lanes.Machine
 	lane   []lane
 	adm    *network.Admittance
-	own    queue // of a solve on one thread, so that it need not be allocated
+	// pivoted are the lanes' factors with pivots chosen by size; nil for lanes that had none.
+	pivoted []*pivoted
+	own     queue // of a solve on one thread, so that it need not be allocated
 }
 
 func newWorker(s *Solver, compiled *lanes.Compiled) *worker {
 	w := &worker{solver: s, plan: s.plan, m: lanes.NewMachine(compiled), adm: network.NewAdmittance(s.plan.nl)}
 	w.lane = make([]lane, w.m.Lanes())
+	w.pivoted = make([]*pivoted, len(w.lane))
 	p := s.plan
 	for v, c := range p.constants {
 		w.m.SetAll(c[0], v)
@@ -140,7 +148,7 @@ func newWorker(s *Solver, compiled *lanes.Compiled) *worker {
 	w.m.SetAll(p.shift[0], leastShift)
 	w.m.SetAll(p.unitShift[0], leastShift)
 	// Lanes that nothing has been loaded into yet compute on harmless numbers.
-	for _, c := range []lanes.Col{p.v, p.s, p.z, p.give, p.hold} {
+	for _, c := range []lanes.Col{p.v, p.s, p.z, p.give, p.hold, p.apart} {
 		for _, r := range c {
 			w.m.SetAll(r, 1)
 		}
@@ -391,4 +399,5 @@ func (w *worker) prepare(l int) {
 func (ln *lane) restart() {
 	ln.slow, ln.near, ln.bestG, ln.lastShift, ln.previousF = 0, 0, math.Inf(1), 0, math.NaN()
 	ln.careful, ln.barrier, ln.error, ln.alpha = false, 0, math.Inf(1), 1
+	ln.pivoted, ln.stalled, ln.gradient = false, 0, math.Inf(1)
 }

@@ -67,6 +67,7 @@ type optimalFlowBus struct {
 func OptimalFlow(a *cli.App) *cobra.Command {
 	var weights []float64
 	scale := 1.0
+	dispatchable := network.DispatchableByFile.String()
 	explained := true
 	var files outputs
 	var opt acopf.Options
@@ -101,6 +102,10 @@ Exit code 1 when there is no optimum.`,
 				}
 				copy(objective.Weights[:], weights)
 			}
+			var err error
+			if opt.Dispatchable, err = network.ParseDispatchable(dispatchable); err != nil {
+				return cli.BadInputf("--dispatchable %w", err)
+			}
 			if err := opt.Validate(); err != nil {
 				return gpc.BadInput(err)
 			}
@@ -110,6 +115,13 @@ Exit code 1 when there is no optimum.`,
 			c, n, err := readNetwork(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
+			}
+			note, err := n.DispatchableNote(opt.Dispatchable)
+			if err != nil {
+				return gpc.BadInput(err)
+			}
+			if note != "" {
+				fmt.Fprintf(a.Stderr, "%s: %s (--dispatchable %s)\n", args[0], note, dispatchable)
 			}
 			opt.Threads = a.Threads()
 			result, solved, err := runOptimalFlow(cmd, c, n, opt, objective, scale)
@@ -123,7 +135,7 @@ Exit code 1 when there is no optimum.`,
 				}
 			case explained:
 				pd, qd := n.Loads(scale)
-				if result.Why, err = explain(cmd.Context(), n, pd, qd, opt.Threads); err != nil {
+				if result.Why, err = explain(cmd.Context(), n, pd, qd, opt); err != nil {
 					return err
 				}
 			}
@@ -139,6 +151,7 @@ Exit code 1 when there is no optimum.`,
 	f := cmd.Flags()
 	f.Float64SliceVar(&weights, "weights", nil, "weights of thermal penalty, voltage penalty and cost (default: the file's cost alone)")
 	f.Float64Var(&scale, "scale", 1, "factor on every load, active and reactive")
+	f.StringVar(&dispatchable, "dispatchable", dispatchable, "units with PMIN < 0 = PMAX and reactive limits: power-factor keeps MATPOWER's constant power factor, plain leaves P and Q free (PGLib), file keeps one where MATPOWER defines it and the case is not PGLib's")
 	f.BoolVar(&explained, "why", true, "where there is no optimum, look for the least relaxation of the limits")
 	files.flags(f)
 	f.IntVar(&opt.MaxIterations, "max-iterations", 150, "interior-point iterations at most")
