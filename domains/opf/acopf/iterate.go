@@ -129,7 +129,7 @@ func (w *worker) judge(l int) {
 			return
 		}
 	}
-	w.stall(l, gap)
+	w.stall(l, gap, k.Gradient)
 	ln.previousF = f
 	limit := opt.MaxIterations
 	if ln.job.attempt == warm {
@@ -473,20 +473,30 @@ func resize(v []float64, n int) []float64 {
 	return v[:n]
 }
 
-// stall turns a lane to pivots chosen by size where its barrier is down and the gradient does not
-// follow: the directions then are not those of the matrix.
-func (w *worker) stall(l int, gap float64) {
+// stall turns a lane to pivots chosen by size where its barrier is down and its gradient does not
+// follow for stalledPatience iterations; those that only corrected the balance do not count.
+func (w *worker) stall(l int, gap, scaled float64) {
 	ln := &w.lane[l]
-	gradient := w.m.Get(w.plan.maxGrad[0], l)
-	if ln.mode == optimising && !ln.settled && gap <= stalledGap*w.solver.opt.Optimality && gradient > stalledShare*ln.gradient {
+	gradient, opt := w.m.Get(w.plan.maxGrad[0], l), w.solver.opt.Optimality
+	switch {
+	case ln.mode != optimising || scaled <= opt || gap > stalledGap*opt || gradient <= stalledShare*ln.gradient:
+		ln.stalled = 0
+	case ln.shift != settledShift:
 		ln.stalled++
 	}
+	most := stalledPatience
+	if !ln.job.problem.Objective.FileCost() {
+		// The penalties are flat over much of their range, where the gradient hardly falls and a
+		// point near the conditions is taken after patience.
+		most = flatPatience
+	}
+	ln.pivoted = ln.pivoted || ln.stalled >= most
 	ln.gradient = gradient
-	ln.pivoted = ln.pivoted || ln.stalled >= stalledPatience
 }
 
 const (
 	stalledGap      = 10  // times the optimality asked for: the barrier is down
 	stalledShare    = 0.5 // a gradient above this share of the last does not fall
 	stalledPatience = 2   // iterations of that
+	flatPatience    = patience + 4
 )

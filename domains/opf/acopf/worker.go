@@ -59,6 +59,7 @@ const (
 	warmSlack        = 1e-2   // least slack of a warm start
 	warmBarrier      = 3e-5   // s·z of a warm start
 	nextBarrier      = 1e-4   // and of the next round of a relaxation, give·hold too
+	steepLimit       = 100    // slope from which the slack of a branch's limit starts larger, from a levelled point
 	gradientScale    = 10     // largest marginal cost ($/h per pu) in the scaled objective
 	leastShift       = 1e-7   // primal regularisation that is always there
 	settledShift     = 1e-3   // the same once only the balance is left to correct: flat directions are left alone
@@ -355,8 +356,13 @@ func (w *worker) begin(l int) {
 		m.Set(p.lp[i], l, lp)
 		m.Set(p.lq[i], l, lq)
 	}
+	flows, steep := p.rows().sf[0], !ln.warm && ln.stiff && p.soft == 0
 	for i := range p.s {
-		s := max(-m.Get(p.h[i], l), slack)
+		least := slack
+		if k := i - flows; steep && k >= 0 && k < 2*len(p.rated) {
+			least *= max(1, w.steepness(l, k)/steepLimit)
+		}
+		s := max(-m.Get(p.h[i], l), least)
 		z := barrier / s
 		if ln.warm {
 			z = max(z, ln.job.problem.Start.Multipliers[i]*ln.scale)
@@ -369,6 +375,18 @@ func (w *worker) begin(l int) {
 	}
 	w.beginSoft(l)
 	ln.pending, ln.warm = false, false
+}
+
+// steepness is about how much a limit of |S|² changes with a voltage, per pu: k counts from ends,
+// then to ends.
+func (w *worker) steepness(l, k int) float64 {
+	p, m, nr := w.plan, w.m, len(w.plan.rated)
+	if k < nr {
+		b := p.rated[k]
+		return 2 * math.Hypot(m.Get(p.pf[b], l), m.Get(p.qf[b], l)) * math.Hypot(m.Get(p.gft[b], l), m.Get(p.bft[b], l))
+	}
+	b := p.rated[k-nr]
+	return 2 * math.Hypot(m.Get(p.pt[b], l), m.Get(p.qt[b], l)) * math.Hypot(m.Get(p.gtf[b], l), m.Get(p.btf[b], l))
 }
 
 // prepare does what has to be done to a lane before the next evaluation.
