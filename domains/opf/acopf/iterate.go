@@ -411,6 +411,7 @@ func (w *worker) lengths() {
 // followed by the next kind.
 func (w *worker) end(l int, s Status) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
+	restoring := ln.mode == restoring
 	ln.mode, ln.turn = idle, goOn
 	if ln.job.attempt < fromFile && ln.job.problem.Limit == 0 && (s == IterationLimit || s == Numerical) {
 		ln.job.attempt++
@@ -423,7 +424,7 @@ func (w *worker) end(l int, s Status) {
 		return
 	}
 	r := ln.job.result
-	r.Status, r.Iterations = s, ln.spent+ln.iteration
+	r.Status, r.Iterations, r.restoring = s, ln.spent+ln.iteration, restoring
 	n := len(p.s)
 	r.Vm, r.Va = resize(r.Vm, p.nb), resize(r.Va, p.nb)
 	r.Pg, r.Qg = resize(r.Pg, p.ng), resize(r.Qg, p.ng)

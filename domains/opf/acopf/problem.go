@@ -163,7 +163,28 @@ type Result struct {
 	// upper, segments of piecewise linear costs.
 	Multipliers []float64
 	KKT         KKT
+	restoring   bool      // it ended in the feasibility phase
 	give        []float64 // what each soft limit gave
+}
+
+// Reason says in a sentence why there is no optimum; "" where there is one.
+func (r *Result) Reason() string {
+	switch {
+	case r.Status == Optimal:
+		return ""
+	case r.Status == NotSolved:
+		return "the solve was interrupted or has not begun"
+	case r.Status == Numerical:
+		return fmt.Sprintf("after %d iterations from every start a direction was not finite", r.Iterations)
+	case len(r.Vm) == 0:
+		return "a lower limit lies above its upper one, tightening and ramps included"
+	case r.Status == Infeasible:
+		return fmt.Sprintf("a balance is off by %.2g pu at the best point that was found within the limits: a local minimum of the squared mismatch", r.KKT.Mismatch)
+	case r.restoring:
+		return fmt.Sprintf("after %d iterations no point that keeps balances and limits was found, nor that there is none: the last has a balance off by %.2g pu and a limit by %.2g", r.Iterations, r.KKT.Mismatch, r.KKT.Violation)
+	}
+	return fmt.Sprintf("after %d iterations the conditions of an optimum are not met: balances to %.2g pu, limits to %.2g, the gradient to %.2g and the duality gap to %.2g of what they are measured by",
+		r.Iterations, r.KKT.Mismatch, r.KKT.Violation, r.KKT.Gradient, r.KKT.Complementarity)
 }
 
 // Options of New. The zero value is the default throughout.
