@@ -16,7 +16,7 @@ const (
 	// flat start that do make it a stiff one.
 	stiffFlow = 5
 	// stiffOverload is how often its rating one branch may carry before it is one too.
-	stiffOverload = 5
+	stiffOverload = 2
 	// anchor, pu, is the weight of the middle of a bus's limits beside the admittances
 	// of its branches; of the angle of the flat start it is a tenth.
 	anchor = 1

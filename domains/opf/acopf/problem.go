@@ -116,7 +116,10 @@ type Problem struct {
 	// of the same solver, and is read when the solve begins. One that is NotSolved and
 	// has no Multipliers is a point: voltages and generation.
 	Start *Result
-	price []float64 // of each soft limit, nil for a solver without
+	// Feasible begins the flat start with the feasibility phase: another way to an optimum, and,
+	// where there are several, to another one.
+	Feasible bool
+	price    []float64 // of each soft limit, nil for a solver without
 	// Limit, if it is not 0, ends the solve after so many iterations, with
 	// IterationLimit and the point that was reached; no other attempt follows.
 	Limit int

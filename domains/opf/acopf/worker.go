@@ -249,6 +249,9 @@ func (w *worker) load(l int) bool {
 	ln.mode, ln.turn, ln.pending, ln.warm, ln.restored = optimising, goOn, true, ln.job.attempt == warm && pr.Start.Multipliers != nil, p.soft > 0
 	ln.iteration = 0
 	ln.restart()
+	if pr.Feasible && ln.job.attempt == flat && p.soft == 0 {
+		ln.turn = restore
+	}
 	return ok
 }
 

@@ -30,6 +30,7 @@ type many struct {
 	app       *cli.App
 	opt       acopf.Options
 	scale     float64
+	starts    int
 	published string // file; "" looks beside the networks
 	record    string // file; "" for none
 	limit     machine.Limit
@@ -236,14 +237,13 @@ func (y *many) one(ctx context.Context, path string, values map[string]published
 	out.SetupMS = milliseconds(time.Since(start))
 	var pr acopf.Problem
 	pr.Pd, pr.Qd = n.Loads(y.scale)
-	results := make([]acopf.Result, 1)
 	start, cpu := time.Now(), machine.CPUTime()
-	if err := s.Solve(ctx, []acopf.Problem{pr}, results); err != nil {
+	r, err := solveFrom(ctx, s, pr, y.starts)
+	if err != nil {
 		return nil, err
 	}
 	out.WallMS, out.CPUMS = milliseconds(time.Since(start)), milliseconds(machine.CPUTime()-cpu)
 	out.PeakMB = peak()
-	r := &results[0]
 	out.Status, out.Iterations = r.Status.String(), r.Iterations
 	if r.Status != acopf.Optimal {
 		out.Reason = r.Reason()

@@ -69,7 +69,7 @@ func OptimalFlow(a *cli.App) *cobra.Command {
 	var weights []float64
 	scale := 1.0
 	dispatchable := network.DispatchableByFile.String()
-	explained := true
+	explained, starts := true, 1
 	var files outputs
 	var opt acopf.Options
 	var several many
@@ -121,6 +121,9 @@ Exit code 1 when there is no optimum, of several networks when one has none.`,
 			if err := opt.Validate(); err != nil {
 				return gpc.BadInput(err)
 			}
+			if err := checkStarts(starts); err != nil {
+				return err
+			}
 			if severalNetworks(args) {
 				for _, name := range []string{"weights", "why", "out", "csv"} {
 					if cmd.Flags().Changed(name) {
@@ -128,7 +131,7 @@ Exit code 1 when there is no optimum, of several networks when one has none.`,
 					}
 				}
 				opt.Threads = a.Threads()
-				several.app, several.opt, several.scale = a, opt, scale
+				several.app, several.opt, several.scale, several.starts = a, opt, scale, starts
 				r, err := several.run(cmd.Context(), args)
 				if err != nil {
 					return err
@@ -163,7 +166,7 @@ Exit code 1 when there is no optimum, of several networks when one has none.`,
 				fmt.Fprintf(a.Stderr, "%s: %s (--dispatchable %s)\n", args[0], note, dispatchable)
 			}
 			opt.Threads = a.Threads()
-			result, solved, err := runOptimalFlow(cmd, c, n, opt, objective, scale)
+			result, solved, err := runOptimalFlow(cmd, c, n, opt, objective, scale, starts)
 			if err != nil {
 				return err
 			}
@@ -190,6 +193,7 @@ Exit code 1 when there is no optimum, of several networks when one has none.`,
 	f := cmd.Flags()
 	f.Float64SliceVar(&weights, "weights", nil, "weights of thermal penalty, voltage penalty and cost (default: the file's cost alone)")
 	f.Float64Var(&scale, "scale", 1, "factor on every load, active and reactive")
+	f.IntVar(&starts, "starts", 1, "2 solves from the nearest feasible point too, and takes the lower optimum: there may be several")
 	f.StringVar(&dispatchable, "dispatchable", dispatchable, "units with PMIN < 0 = PMAX and reactive limits: power-factor keeps MATPOWER's constant power factor, plain leaves P and Q free (PGLib), file keeps one where MATPOWER defines it and the case is not PGLib's")
 	f.BoolVar(&explained, "why", true, "where there is no optimum, look for the least relaxation of the limits")
 	files.flags(f)
@@ -205,7 +209,7 @@ Exit code 1 when there is no optimum, of several networks when one has none.`,
 
 // runOptimalFlow solves and puts the solution in the file's units, and in the case, which is
 // nil where there is none.
-func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, opt acopf.Options, objective acopf.Objective, scale float64) (*optimalFlow, *matpower.Case, error) {
+func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, opt acopf.Options, objective acopf.Objective, scale float64, starts int) (*optimalFlow, *matpower.Case, error) {
 	start := time.Now()
 	s, err := acopf.New(n, opt)
 	if err != nil {
@@ -232,13 +236,12 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 		out.Ideal, out.Nadir, out.Weights = ideal[:], nadir[:], objective.Weights[:]
 	}
 	pr.Objective = objective
-	results := make([]acopf.Result, 1)
 	start = time.Now()
-	if err := s.Solve(cmd.Context(), []acopf.Problem{pr}, results); err != nil {
+	r, err := solveFrom(cmd.Context(), s, pr, starts)
+	if err != nil {
 		return nil, nil, err
 	}
 	out.WallMS = float64(time.Since(start)) / 1e6
-	r := &results[0]
 	out.Status, out.Iterations, out.Reason = r.Status.String(), r.Iterations, r.Reason()
 	if r.Status != acopf.Optimal {
 		return out, nil, nil
