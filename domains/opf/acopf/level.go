@@ -15,8 +15,10 @@ const (
 	// stiffFlow times all load is more than the flows of a network add up to; those of a
 	// flat start that do make it a stiff one.
 	stiffFlow = 5
-	// stiffOverload is how often its rating one branch may carry before it is one too.
+	// One branch that carries more than stiffOverload times its rating, and more than stiffPower
+	// pu, makes it one too.
 	stiffOverload = 2
+	stiffPower    = 10
 	// anchor, pu, is the weight of the middle of a bus's limits beside the admittances
 	// of its branches; of the angle of the flat start it is a tenth.
 	anchor = 1
@@ -27,7 +29,7 @@ const (
 )
 
 // stiff says whether the flows of a lane's flat start add up to more than stiffFlow times
-// the load, or one branch carries more than stiffOverload times its rating.
+// the load, or one branch carries many times its rating.
 func (w *worker) stiff(l int) bool {
 	p, m := w.plan, w.m
 	load, flow := 0.0, 0.0
@@ -41,7 +43,7 @@ func (w *worker) stiff(l int) bool {
 		reactive := f * (m.Get(p.bff[k], l)*f + m.Get(p.bft[k], l)*t)
 		s := math.Hypot(active, reactive)
 		if rated < len(p.rated) && p.rated[rated] == k {
-			if s > stiffOverload*math.Sqrt(m.Get(p.rate2[rated], l)) {
+			if s > stiffPower && s > stiffOverload*math.Sqrt(m.Get(p.rate2[rated], l)) {
 				return true
 			}
 			rated++
