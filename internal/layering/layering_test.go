@@ -58,7 +58,7 @@ var allowed = map[string][]string{
 	"domains/opf/acopf/internal/lanes": {"internal/isa"},
 	"domains/opf/acopf/internal/multifrontal": {},
 	"domains/opf/acopf/laneflow":              {"domains/opf/acopf/internal/lanes", "domains/opf/network", "domains/opf/powerflow", "internal/isa"},
-	"domains/opf/command":                     {".", "cli", "bench", "internal/interrupt", "internal/machine", "domains/opf", "domains/opf/network", "domains/opf/powerflow", "domains/opf/acopf", "matpower", "matpower/cases", "domain", "internal/durable", "internal/opfrecord", "internal/version"},
+	"domains/opf/command":                     {".", "cli", "bench", "internal/interrupt", "internal/machine", "domains/opf", "domains/opf/network", "domains/opf/powerflow", "domains/opf/acopf", "matpower", "matpower/cases", "domain", "internal/durable", "internal/opfrecord", "internal/parallel", "internal/version"},
 	"domains/opf/ipoptcheck":                  {"domains/opf/acopf", "domains/opf/network"},
 	"domains/opf/ppc":                         {"domains/opf/network", "domains/opf/powerflow", "domains/opf/acopf", "matpower"},
 	"domains/multiagent":                      {"domains/multiagent/*", "internal/exactjson", "domain"},
