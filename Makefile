@@ -96,6 +96,15 @@ peers-opf: $(MATPOWER)
 	CGO_ENABLED=1 $(GO) build $(IPOPT_TAG) -ldflags '$(LDFLAGS)' -o bin/peers-opf ./bench/peers/opf
 	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
 
+## pglib: solve all networks of PGLib-OPF in the folder PGLIB beside their published values into RESULTS/pglib.json, on one thread and a quiet machine; the same command continues
+.PHONY: pglib
+PGLIB ?=
+pglib: build
+	@[ -n "$(PGLIB)" ] && [ -d "$(PGLIB)" ] || { echo 'PGLIB=folder: unpack https://github.com/power-grid-lib/pglib-opf/archive/refs/tags/v23.07.tar.gz and name its folder' >&2; exit 2; }
+	mkdir -p $(RESULTS)
+	bin/gpc opf $(PGLIB) --threads 1 --max-load 1.5 --any-load --record $(RESULTS)/pglib.json > $(RESULTS)/pglib.txt || [ $$? = 1 ]
+	@tail -n 1 $(RESULTS)/pglib.txt; rm -f $(RESULTS)/pglib.txt
+
 ## peers-multiagent: times of Case 2's roll-out beside PyTorch, from PyPI into build/peers as for peers-step
 PEERS_MULTIAGENT ?= out/peers-multiagent.json
 peers-multiagent: build/peers/ready

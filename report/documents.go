@@ -50,6 +50,7 @@ var documents = []document{
 	{"docs/environments.md", "steps a second", devices.environments},
 	{"docs/pandapower.md", "beside pandapower", devices.pandapower},
 	{"docs/acopf.md", "beside other solvers", devices.optima},
+	{"docs/acopf.md", "networks of PGLib", devices.optimalFlows},
 	{"docs/powerflow.md", "times", devices.flows},
 	{"docs/export.md", "rounded to float16", devices.rounded},
 	{"docs/export.md", "on a Cortex-M", devices.cortexM},

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/internal/opfrecord"
 )
 
 // kind is one sort of record: how a file of it is known, where it goes, and what the
@@ -41,6 +42,9 @@ var kinds = []kind{
 	{"peers", "Speed", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers, nil) },
 		func(r *Records) []section { return each(r.Peers, peersSection) }},
 	{"record --rollout", "", []string{"rollout", "shapes"}, func(r *Records, text []byte) error { return decode(text, &r.Rollouts, (*Rollout).check) }, elsewhere}, // at its case
+	{"opf of several networks", "Speed", []string{"networks", "threads"}, func(r *Records, text []byte) error {
+		return decode(text, &r.OptimalFlows, (*opfrecord.Record).Check)
+	}, func(r *Records) []section { return each(r.OptimalFlows, optimalFlowsSection) }},
 	{"torture", "", []string{"attacks"}, func(r *Records, text []byte) error { return decode(text, &r.Tortures, (*Torture).check) },
 		elsewhere}, // docs/reliability.md
 	{"bench serve", "", []string{"canary_differing"}, func(r *Records, text []byte) error { return decode(text, &r.Serves, nil) }, elsewhere},                  // docs/serve.md

@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/opfrecord"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
@@ -37,6 +38,7 @@ type Records struct {
 	Deadlines    []bench.Deadlines
 	Benchmarked  []Benchmarked
 	Pandapower   []BesidePandapower
+	OptimalFlows []opfrecord.Record
 	Traces       []Trace
 	Rollouts     []Rollout
 

@@ -114,6 +114,14 @@ func checkNetwork(n *network.Network) error {
 	if err := n.RequireCosts(); err != nil {
 		return err
 	}
+	kept, _, err := n.PowerFactors(network.DispatchableByFile)
+	if err != nil {
+		return err
+	}
+	if len(kept) > 0 {
+		return fmt.Errorf("opf: %s, generator %d at bus %d is a dispatchable load (PMIN < 0, PMAX = 0): a dispatch has no place for its constant power factor; set QMIN and QMAX to 0 or model it as a load",
+			n.Name, n.GenRow[kept[0].Gen]+1, n.BusID[n.GenBus[kept[0].Gen]])
+	}
 	if len(n.References) != 1 {
 		return fmt.Errorf("opf: %s has %d reference buses, want one: every bus in one island with one slack", n.Name, len(n.References))
 	}

@@ -47,6 +47,9 @@ func pick(values []int, index []int) []int {
 func (p *plan) evaluate(b *lanes.Builder) {
 	c := &p.cells
 	zero, one := p.constant(0), p.constant(1)
+	for _, t := range p.tied {
+		b.SetMul(c.u[p.ng+t.Gen:p.ng+t.Gen+1], p.constant(t.Ratio), c.u[t.Gen:t.Gen+1])
+	}
 	b.SetMul(c.v2, c.v, c.v)
 	b.SetDiv(c.iv, one, c.v)
 	b.SetFMA(c.gp, c.gs, c.v2, c.pd)

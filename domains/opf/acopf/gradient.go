@@ -66,6 +66,11 @@ func (p *plan) gradient(b *lanes.Builder) {
 			b.SetSub(c.g0u[i:i+1], zero, l)
 		}
 	}
+	for _, t := range p.tied {
+		of, with := c.g0u[t.Gen:t.Gen+1], c.g0u[p.ng+t.Gen:p.ng+t.Gen+1]
+		b.SetFMA(of, p.constant(t.Ratio), with, of)
+		b.Copy(with, zero)
+	}
 	if len(p.linear) > 0 {
 		b.Copy(c.g0y, c.c3)
 	}

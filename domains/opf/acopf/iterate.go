@@ -30,13 +30,24 @@ func (w *worker) run(q *queue) {
 		if !busy {
 			continue
 		}
+		if w.solver.opt.Trace != nil {
+			for l := range w.lane {
+				w.tell(l)
+			}
+		}
 		w.factorise()
 		w.m.Run(programPredictor)
+		w.pivotedSolve()
 		w.m.Run(programExpand)
+		w.pivotedExpand()
+		w.m.Run(programReach)
 		w.centre()
 		w.m.Run(programCorrector)
 		w.improve()
+		w.pivotedSolve()
 		w.m.Run(programExpand)
+		w.pivotedExpand()
+		w.m.Run(programReach)
 		w.lengths()
 		w.m.Run(programSave)
 		w.m.Run(programMovePrimal)
@@ -118,6 +129,7 @@ func (w *worker) judge(l int) {
 			return
 		}
 	}
+	w.stall(l, gap, k.Gradient)
 	ln.previousF = f
 	limit := opt.MaxIterations
 	if ln.job.attempt == warm {
@@ -230,13 +242,14 @@ func (w *worker) factorise() {
 	p, m := w.plan, w.m
 	for l := range w.lane {
 		ln := &w.lane[l]
-		ln.shift, ln.tried = leastShift, 0
+		ln.shift, ln.tried, ln.factored = leastShift, 0, false
 		if ln.settled {
 			ln.shift = settledShift
 		}
 		m.Set(p.shift[0], l, ln.shift)
 		m.Set(p.unitShift[0], l, ln.shift)
 		m.Set(p.rho[0], l, 0)
+		w.keepApart(l)
 	}
 	for {
 		m.Run(programAssemble)
@@ -247,7 +260,11 @@ func (w *worker) factorise() {
 			if ln.mode == idle || ln.turn != goOn || ln.shift > largestShift {
 				continue
 			}
-			if m.Get(p.negative[0], l) == float64(2*p.nb) {
+			negative := int(m.Get(p.negative[0], l))
+			if ln.pivoted {
+				negative = w.pivotedFactor(l)
+			}
+			if negative == 2*p.nb {
 				if ln.tried > 0 {
 					ln.lastShift = ln.shift
 				}
@@ -290,7 +307,7 @@ func (w *worker) improve() {
 		for l := range w.lane {
 			ln := &w.lane[l]
 			flag := 1.0
-			if ln.mode != idle && ln.turn == goOn && m.Get(p.maxRes[0], l) > solveTolerance*m.Get(p.maxRhs[0], l) {
+			if ln.mode != idle && ln.turn == goOn && !ln.pivoted && m.Get(p.maxRes[0], l) > solveTolerance*m.Get(p.maxRhs[0], l) {
 				flag, again = -1, true
 			}
 			m.Set(p.refine[0], l, flag)
@@ -394,6 +411,7 @@ func (w *worker) lengths() {
 // followed by the next kind.
 func (w *worker) end(l int, s Status) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
+	restoring := ln.mode == restoring
 	ln.mode, ln.turn = idle, goOn
 	if ln.job.attempt < fromFile && ln.job.problem.Limit == 0 && (s == IterationLimit || s == Numerical) {
 		ln.job.attempt++
@@ -406,7 +424,7 @@ func (w *worker) end(l int, s Status) {
 		return
 	}
 	r := ln.job.result
-	r.Status, r.Iterations = s, ln.spent+ln.iteration
+	r.Status, r.Iterations, r.restoring = s, ln.spent+ln.iteration, restoring
 	n := len(p.s)
 	r.Vm, r.Va = resize(r.Vm, p.nb), resize(r.Va, p.nb)
 	r.Pg, r.Qg = resize(r.Pg, p.ng), resize(r.Qg, p.ng)
@@ -455,3 +473,31 @@ func resize(v []float64, n int) []float64 {
 	}
 	return v[:n]
 }
+
+// stall turns a lane to pivots chosen by size where its barrier is down and its gradient does not
+// follow for stalledPatience iterations; those that only corrected the balance do not count.
+func (w *worker) stall(l int, gap, scaled float64) {
+	ln := &w.lane[l]
+	gradient, opt := w.m.Get(w.plan.maxGrad[0], l), w.solver.opt.Optimality
+	switch {
+	case ln.mode != optimising || scaled <= opt || gap > stalledGap*opt || gradient <= stalledShare*ln.gradient:
+		ln.stalled = 0
+	case ln.shift != settledShift:
+		ln.stalled++
+	}
+	most := stalledPatience
+	if !ln.job.problem.Objective.FileCost() {
+		// The penalties are flat over much of their range, where the gradient hardly falls and a
+		// point near the conditions is taken after patience.
+		most = flatPatience
+	}
+	ln.pivoted = ln.pivoted || ln.stalled >= most
+	ln.gradient = gradient
+}
+
+const (
+	stalledGap      = 10  // times the optimality asked for: the barrier is down
+	stalledShare    = 0.5 // a gradient above this share of the last does not fall
+	stalledPatience = 2   // iterations of that
+	flatPatience    = patience + 4
+)

@@ -78,6 +78,9 @@ func (p *plan) assemble(b *lanes.Builder) {
 	b.SetDiv(c.is, one, c.s)
 	{
 		sigma := p.weights(b)
+		if branches := b.Mul(sigma[r.sf[0]:r.aHi[1]], c.apart); len(c.apart) > 0 {
+			sigma = slices.Concat(sigma[:r.sf[0]], branches, sigma[r.aHi[1]:])
+		}
 
 		b.Copy(k.diagonal(buses, rowAngle, rowAngle), c.shift)
 		for _, at := range [][2]int{{rowActive, rowAngle}, {rowMagnitude, rowAngle}, {rowReactive, rowAngle}, {rowReactive, rowActive}} {
@@ -106,12 +109,23 @@ func (p *plan) assemble(b *lanes.Builder) {
 		b.Copy(c.negative, zero)
 		p.assembleUnits(b, sigma)
 		for i, bus := range p.unitBus {
+			if p.isTied[i] {
+				continue
+			}
 			row := rowActive
 			if i >= p.ng {
 				row = rowReactive
 			}
 			d := k.diagonal([]int{bus}, row, row)
 			b.SetSub(d, d, c.iu[i:i+1])
+		}
+		for _, t := range p.tied {
+			bus := []int{p.net.GenBus[t.Gen]}
+			across := b.Mul(p.constant(t.Ratio), c.iu[t.Gen:t.Gen+1])
+			d := k.diagonal(bus, rowReactive, rowActive)
+			b.SetSub(d, d, across)
+			d = k.diagonal(bus, rowReactive, rowReactive)
+			b.SetFNMA(d, p.constant(t.Ratio), across, d)
 		}
 		unrated, rated := p.split()
 		groups(unrated, func(l []int) { p.assembleBranches(b, k, nil, l, sigma) })
@@ -156,6 +170,11 @@ func (p *plan) assembleUnits(b *lanes.Builder, sigma lanes.Col) {
 	poly := c.du2.At(p.polynomialUnits())
 	if len(poly) > 0 {
 		b.SetAdd(poly, poly, c.cost2.At(p.polynomialUnits()))
+	}
+	for _, t := range p.tied {
+		of, with := c.du2[t.Gen:t.Gen+1], c.du2[p.ng+t.Gen:p.ng+t.Gen+1]
+		b.SetFMA(of, p.constant(t.Ratio*t.Ratio), with, of)
+		b.Copy(with, p.constant(1))
 	}
 	low, high := c.du2.At(p.bounded[0]), c.du2.At(p.bounded[1])
 	b.SetAdd(low, low, part(sigma, r.uLo))

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/internal/lanes"
 )
 
 // Constants of the paper's objectives.
@@ -33,9 +33,11 @@ type plan struct {
 	rated         []int // branches with a limit on |S|
 	angleLo       []int // branches with a limit on the angle difference
 	angleHi       []int
-	bounded       [2][]int // units with a lower and with an upper limit
-	linear        []int    // units with piecewise linear cost
-	segmentOf     []int    // for each segment, the position in linear
+	bounded       [2][]int              // units with a lower and with an upper limit
+	linear        []int                 // units with piecewise linear cost
+	tied          []network.PowerFactor // units whose Q follows their P
+	isTied        []bool                // units: Q that follows
+	segmentOf     []int                 // for each segment, the position in linear
 	segmentSlope  []float64
 	segmentOffset []float64
 	degree        int  // of the highest cost polynomial
@@ -58,7 +60,9 @@ const (
 	programCorrector         // the direction that is taken, bus blocks only
 	programResidual          // of the last solve
 	programCorrect           // one correction of it
-	programExpand            // the rest of the direction, and how far it may go
+	programExpand            // the rest of the direction
+	programReach             // how far it may go
+	programGather            // the right-hand side alone, from w
 	programSave              // keeps the primal iterate
 	programMovePrimal        // a step from what was kept
 	programMoveDual
@@ -104,6 +108,7 @@ type cells struct {
 	g0th, g0v, g0u, g0y lanes.Col // ∇f + Jgᵀλ
 	qth, qvi, qvj       lanes.Col // ∇|S|² of from ends, then of to ends, by rated
 
+	apart                  lanes.Col // 0 for limits of branches whose multipliers stay in the matrix, else 1
 	is, w, target          lanes.Col // 1/s; Newton's multipliers of the limits; wanted s·z
 	du2, iu, nu            lanes.Col // pivots of the units, their inverses, their right-hand sides
 	kyy, kpy, iyy, ny      lanes.Col
@@ -163,11 +168,8 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 	if p.ng == 0 {
 		return nil, fmt.Errorf("network %s: no generator in service", net.Name)
 	}
-	for g := range p.ng {
-		if net.PMin[g] < 0 && net.PMax[g] == 0 && (net.QMin[g] != 0 || net.QMax[g] != 0) {
-			return nil, fmt.Errorf("network %s, generator %d at bus %d is a dispatchable load (PMIN < 0, PMAX = 0) with reactive limits: its constant power factor cannot be honoured; set QMIN and QMAX to 0 or model it as a load",
-				net.Name, net.GenRow[g]+1, net.BusID[net.GenBus[g]])
-		}
+	if err := p.tie(opt.Dispatchable); err != nil {
+		return nil, err
 	}
 	p.unitBus = append(slices.Clone(net.GenBus), net.GenBus...)
 	p.hasGenerator = make([]bool, p.nb)
@@ -190,6 +192,9 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 	p.order = eliminate(p.nb, edges, net.References)
 	for i := range 2 * p.ng {
 		lo, hi := p.unitLimits(i)
+		if p.isTied[i] {
+			continue // the limits of P are its limits
+		}
 		// A ramp may bound any active power, but soft limits have none.
 		ramped := i < p.ng && !opt.soft
 		if lo > -unbounded || ramped {
@@ -258,7 +263,7 @@ func (p *plan) allocate() {
 			*c = n(size)
 		}
 	}
-	p.constantPool = n(64)
+	p.constantPool = n(64 + 2*len(p.tied))
 	c := &p.cells
 	col(p.nb, &c.th, &c.v, &c.lp, &c.lq, &c.th0, &c.v0, &c.pd, &c.qd, &c.vLo, &c.vHi, &c.gs, &c.bs,
 		&c.v2, &c.iv, &c.gp, &c.gq, &c.g0th, &c.g0v)
@@ -269,6 +274,8 @@ func (p *plan) allocate() {
 	col(4*p.nb, &c.sol, &c.rhs, &c.res, &c.fix)
 	col(nr, &c.rate2, &c.inverseRate, &c.t1f, &c.t2f)
 	col(2*nr, &c.qth, &c.qvi, &c.qvj)
+	r := p.rows()
+	col(r.aHi[1]-r.sf[0], &c.apart)
 	col(len(p.angleLo), &c.aLo)
 	col(len(p.angleHi), &c.aHi)
 	col(p.nl, &c.gff, &c.bff, &c.gft, &c.bft, &c.gtf, &c.btf, &c.gtt, &c.btt, &c.a, &c.b, &c.c, &c.d, &c.pf, &c.qf, &c.pt, &c.qt)

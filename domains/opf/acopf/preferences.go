@@ -41,7 +41,7 @@ func Preferences() [][3]float64 {
 func (s *Solver) IterationFlops() float64 {
 	n := 0
 	for _, i := range []int{programEvaluate, programGradient, programAssemble, programFactor, programPredictor, programCorrector,
-		programResidual, programExpand, programExpand, programMovePrimal, programMoveDual} {
+		programResidual, programExpand, programReach, programExpand, programReach, programMovePrimal, programMoveDual} {
 		n += s.plan.programs[i].Flops()
 	}
 	return float64(n)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+
+	"github.com/gpc-engine/gpc/domains/opf/network"
 )
 
 // Status says how a solve ended.
@@ -114,7 +116,10 @@ type Problem struct {
 	// of the same solver, and is read when the solve begins. One that is NotSolved and
 	// has no Multipliers is a point: voltages and generation.
 	Start *Result
-	price []float64 // of each soft limit, nil for a solver without
+	// Feasible begins the flat start with the feasibility phase: another way to an optimum, and,
+	// where there are several, to another one.
+	Feasible bool
+	price    []float64 // of each soft limit, nil for a solver without
 	// Limit, if it is not 0, ends the solve after so many iterations, with
 	// IterationLimit and the point that was reached; no other attempt follows.
 	Limit int
@@ -161,7 +166,28 @@ type Result struct {
 	// upper, segments of piecewise linear costs.
 	Multipliers []float64
 	KKT         KKT
+	restoring   bool      // it ended in the feasibility phase
 	give        []float64 // what each soft limit gave
+}
+
+// Reason says in a sentence why there is no optimum; "" where there is one.
+func (r *Result) Reason() string {
+	switch {
+	case r.Status == Optimal:
+		return ""
+	case r.Status == NotSolved:
+		return "the solve was interrupted or has not begun"
+	case r.Status == Numerical:
+		return fmt.Sprintf("after %d iterations from every start a direction was not finite", r.Iterations)
+	case len(r.Vm) == 0:
+		return "a lower limit lies above its upper one, tightening and ramps included"
+	case r.Status == Infeasible:
+		return fmt.Sprintf("a balance is off by %.2g pu at the best point that was found within the limits: a local minimum of the squared mismatch", r.KKT.Mismatch)
+	case r.restoring:
+		return fmt.Sprintf("after %d iterations no point that keeps balances and limits was found, nor that there is none: the last has a balance off by %.2g pu and a limit by %.2g", r.Iterations, r.KKT.Mismatch, r.KKT.Violation)
+	}
+	return fmt.Sprintf("after %d iterations the conditions of an optimum are not met: balances to %.2g pu, limits to %.2g, the gradient to %.2g and the duality gap to %.2g of what they are measured by",
+		r.Iterations, r.KKT.Mismatch, r.KKT.Violation, r.KKT.Gradient, r.KKT.Complementarity)
 }
 
 // Options of New. The zero value is the default throughout.
@@ -183,7 +209,12 @@ type Options struct {
 	// CurrentLimits takes a branch's rating as one of |I| at 1 pu instead of |S|:
 	// |S| ≤ rate·|V| at both ends. The thermal objective J₁ has no place beside it.
 	CurrentLimits bool
-	soft          bool // limits may be exceeded at Problem.price
+	// Dispatchable says which units with PMin < 0 = PMax keep a constant power factor.
+	Dispatchable network.Dispatchable
+	// Trace, if not nil, is called with every iterate of every problem, from the goroutines that
+	// solve them.
+	Trace func(Iterate)
+	soft  bool // limits may be exceeded at Problem.price
 }
 
 // MaxIterations is the most that may be asked for.
@@ -193,6 +224,9 @@ const MaxIterations = 10_000
 func (o Options) Validate() error {
 	if o.MaxIterations < 0 || o.MaxIterations > MaxIterations || o.Threads < 0 {
 		return fmt.Errorf("acopf: MaxIterations %d and Threads %d: want 0 to %d, and 0 or more", o.MaxIterations, o.Threads, MaxIterations)
+	}
+	if o.Dispatchable < network.DispatchableByFile || o.Dispatchable > network.DispatchablePlain {
+		return fmt.Errorf("acopf: Dispatchable %d: want one of the network package's", int(o.Dispatchable))
 	}
 	for _, t := range []struct {
 		name string

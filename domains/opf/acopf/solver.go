@@ -8,9 +8,10 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/domains/opf/acopf/internal/multifrontal"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
@@ -22,6 +23,9 @@ type Solver struct {
 	plan  *plan
 	level isa.Level
 	teams []*team // widest first
+
+	pivoting  func() *pivoting
+	levelling func() *multifrontal.Structure
 }
 
 // team is the workers of one width.
@@ -60,6 +64,7 @@ func newSolver(net *network.Network, opt Options, kernels []kernel) (*Solver, er
 		return nil, err
 	}
 	s := &Solver{net: net, opt: opt.withDefaults(), plan: p, level: kernels[0].level}
+	s.pivoting, s.levelling = sync.OnceValue(p.newPivoting), sync.OnceValue(p.newLevelling)
 	for _, k := range kernels {
 		t := &team{}
 		if t.compiled, err = lanes.Compile(k.level, k.lanes, p.programs[:]...); err != nil {

@@ -18,38 +18,50 @@ func (p *plan) newton(b *lanes.Builder, corrector bool) {
 	}
 	b.SetMul(c.w, b.FMA(c.z, c.r, c.target), c.is)
 	p.softTargets(b, corrector)
-	{
-		th, v, u := b.Add(c.g0th, zero), b.Add(c.g0v, zero), b.Add(c.g0u, zero)
-		var y lanes.Col
-		if len(p.linear) > 0 {
-			y = b.Add(c.g0y, zero)
-		}
-		p.addLimits(b, c.w, th, v, u, y)
-		b.SetSub(c.nu, zero, u)
-		if len(p.linear) > 0 {
-			b.SetSub(c.ny, zero, y)
-			unit := c.nu.At(p.linear)
-			b.SetFNMA(unit, b.Mul(c.kpy, c.iyy), c.ny, unit)
-		}
-		b.SetSub(p.solCell(c.rhs, rowAngle), zero, th)
-		b.SetSub(p.solCell(c.rhs, rowMagnitude), zero, v)
-		active, reactive := p.solCell(c.rhs, rowActive), p.solCell(c.rhs, rowReactive)
-		b.SetFMA(active, c.elastic, c.lp, b.Sub(zero, c.gp))
-		b.SetFMA(reactive, c.elastic, c.lq, b.Sub(zero, c.gq))
-		for i, bus := range p.unitBus {
-			cell := p.balance(i, active, reactive)[bus : bus+1]
-			b.SetFMA(cell, c.nu[i:i+1], c.iu[i:i+1], cell)
-		}
-		for _, ref := range p.net.References {
-			b.Copy(p.solCell(c.rhs, rowAngle)[ref:ref+1], zero)
-		}
-	}
+	p.gather(b)
 	b.Copy(c.res, c.rhs)
 	p.solve(b, c.sol, c.res)
 }
 
-// expand writes the step of everything that was eliminated, how far it may go,
-// and the products that predict complementarity along it.
+// gather writes the right-hand side from the multipliers w of the limits.
+func (p *plan) gather(b *lanes.Builder) {
+	c := &p.cells
+	zero := p.constant(0)
+	th, v, u := b.Add(c.g0th, zero), b.Add(c.g0v, zero), b.Add(c.g0u, zero)
+	var y lanes.Col
+	if len(p.linear) > 0 {
+		y = b.Add(c.g0y, zero)
+	}
+	p.addLimits(b, c.w, th, v, u, y)
+	b.SetSub(c.nu, zero, u)
+	if len(p.linear) > 0 {
+		b.SetSub(c.ny, zero, y)
+		unit := c.nu.At(p.linear)
+		b.SetFNMA(unit, b.Mul(c.kpy, c.iyy), c.ny, unit)
+	}
+	b.SetSub(p.solCell(c.rhs, rowAngle), zero, th)
+	b.SetSub(p.solCell(c.rhs, rowMagnitude), zero, v)
+	active, reactive := p.solCell(c.rhs, rowActive), p.solCell(c.rhs, rowReactive)
+	b.SetFMA(active, c.elastic, c.lp, b.Sub(zero, c.gp))
+	b.SetFMA(reactive, c.elastic, c.lq, b.Sub(zero, c.gq))
+	for i, bus := range p.unitBus {
+		if p.isTied[i] {
+			continue
+		}
+		cell := p.balance(i, active, reactive)[bus : bus+1]
+		b.SetFMA(cell, c.nu[i:i+1], c.iu[i:i+1], cell)
+	}
+	for _, t := range p.tied {
+		bus := p.net.GenBus[t.Gen]
+		cell := reactive[bus : bus+1]
+		b.SetFMA(cell, b.Mul(p.constant(t.Ratio), c.nu[t.Gen:t.Gen+1]), c.iu[t.Gen:t.Gen+1], cell)
+	}
+	for _, ref := range p.net.References {
+		b.Copy(p.solCell(c.rhs, rowAngle)[ref:ref+1], zero)
+	}
+}
+
+// expand writes the step of everything that was eliminated.
 func (p *plan) expand(b *lanes.Builder) {
 	c, r := &p.cells, p.rows()
 	zero := p.constant(0)
@@ -58,7 +70,14 @@ func (p *plan) expand(b *lanes.Builder) {
 	for i, bus := range p.unitBus {
 		b.SetAdd(c.du[i:i+1], c.nu[i:i+1], p.balance(i, active, reactive)[bus:bus+1])
 	}
+	for _, t := range p.tied {
+		of, bus := c.du[t.Gen:t.Gen+1], p.net.GenBus[t.Gen]
+		b.SetFMA(of, p.constant(t.Ratio), reactive[bus:bus+1], of)
+	}
 	b.SetMul(c.du, c.du, c.iu)
+	for _, t := range p.tied {
+		b.SetMul(c.du[p.ng+t.Gen:p.ng+t.Gen+1], p.constant(t.Ratio), c.du[t.Gen:t.Gen+1])
+	}
 	if len(p.linear) > 0 {
 		b.SetMul(c.dy, b.FNMA(c.kpy, c.du.At(p.linear), c.ny), c.iyy)
 	}
@@ -101,6 +120,12 @@ func (p *plan) expand(b *lanes.Builder) {
 		b.SetSub(c.dz, t, c.z)
 	}
 	p.softSteps(b)
+}
+
+// reach writes how far the step may go and the products that predict complementarity along it.
+func (p *plan) reach(b *lanes.Builder) {
+	c := &p.cells
+	zero := p.constant(0)
 	for _, d := range []lanes.Col{c.limitP, c.limitD, c.dsz, c.sdz, c.dsdz} {
 		b.Copy(d, zero)
 	}
@@ -171,6 +196,8 @@ func (p *plan) build() {
 	write(programResidual, p.residual)
 	write(programCorrect, p.correct)
 	write(programExpand, p.expand)
+	write(programReach, p.reach)
+	write(programGather, p.gather)
 	write(programSave, p.save)
 	write(programMovePrimal, p.movePrimal)
 	write(programMoveDual, p.moveDual)

@@ -3,8 +3,8 @@ package acopf
 import (
 	"math"
 
-	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/internal/lanes"
 )
 
 // mode is what a lane is doing.
@@ -59,6 +59,7 @@ const (
 	warmSlack        = 1e-2   // least slack of a warm start
 	warmBarrier      = 3e-5   // s·z of a warm start
 	nextBarrier      = 1e-4   // and of the next round of a relaxation, give·hold too
+	steepLimit       = 100    // slope from which the slack of a branch's limit starts larger, from a levelled point
 	gradientScale    = 10     // largest marginal cost ($/h per pu) in the scaled objective
 	leastShift       = 1e-7   // primal regularisation that is always there
 	settledShift     = 1e-3   // the same once only the balance is left to correct: flat directions are left alone
@@ -97,6 +98,11 @@ type lane struct {
 	settled   bool // optimal but for the balance
 	slow      int  // iterations without progress in feasibility
 	bestG     float64
+	pivoted   bool    // the matrix is factored with pivots chosen by size
+	factored  bool    // it was, in this iteration
+	apart     bool    // limits of branches may have their multipliers in the matrix
+	stalled   int     // iterations at the end of the barrier whose gradient did not fall
+	gradient  float64 // at the last iterate
 }
 
 // worker solves problems on the lanes of one machine.
@@ -106,12 +112,15 @@ type worker struct {
 	m      *lanes.Machine
 	lane   []lane
 	adm    *network.Admittance
-	own    queue // of a solve on one thread, so that it need not be allocated
+	// pivoted are the lanes' factors with pivots chosen by size; nil for lanes that had none.
+	pivoted []*pivoted
+	own     queue // of a solve on one thread, so that it need not be allocated
 }
 
 func newWorker(s *Solver, compiled *lanes.Compiled) *worker {
 	w := &worker{solver: s, plan: s.plan, m: lanes.NewMachine(compiled), adm: network.NewAdmittance(s.plan.nl)}
 	w.lane = make([]lane, w.m.Lanes())
+	w.pivoted = make([]*pivoted, len(w.lane))
 	p := s.plan
 	for v, c := range p.constants {
 		w.m.SetAll(c[0], v)
@@ -140,7 +149,7 @@ func newWorker(s *Solver, compiled *lanes.Compiled) *worker {
 	w.m.SetAll(p.shift[0], leastShift)
 	w.m.SetAll(p.unitShift[0], leastShift)
 	// Lanes that nothing has been loaded into yet compute on harmless numbers.
-	for _, c := range []lanes.Col{p.v, p.s, p.z, p.give, p.hold} {
+	for _, c := range []lanes.Col{p.v, p.s, p.z, p.give, p.hold, p.apart} {
 		for _, r := range c {
 			w.m.SetAll(r, 1)
 		}
@@ -240,6 +249,9 @@ func (w *worker) load(l int) bool {
 	ln.mode, ln.turn, ln.pending, ln.warm, ln.restored = optimising, goOn, true, ln.job.attempt == warm && pr.Start.Multipliers != nil, p.soft > 0
 	ln.iteration = 0
 	ln.restart()
+	if pr.Feasible && ln.job.attempt == flat && p.soft == 0 {
+		ln.turn = restore
+	}
 	return ok
 }
 
@@ -347,8 +359,13 @@ func (w *worker) begin(l int) {
 		m.Set(p.lp[i], l, lp)
 		m.Set(p.lq[i], l, lq)
 	}
+	flows, steep := p.rows().sf[0], !ln.warm && ln.stiff && p.soft == 0
 	for i := range p.s {
-		s := max(-m.Get(p.h[i], l), slack)
+		least := slack
+		if k := i - flows; steep && k >= 0 && k < 2*len(p.rated) {
+			least *= max(1, w.steepness(l, k)/steepLimit)
+		}
+		s := max(-m.Get(p.h[i], l), least)
 		z := barrier / s
 		if ln.warm {
 			z = max(z, ln.job.problem.Start.Multipliers[i]*ln.scale)
@@ -361,6 +378,18 @@ func (w *worker) begin(l int) {
 	}
 	w.beginSoft(l)
 	ln.pending, ln.warm = false, false
+}
+
+// steepness is about how much a limit of |S|² changes with a voltage, per pu: k counts from ends,
+// then to ends.
+func (w *worker) steepness(l, k int) float64 {
+	p, m, nr := w.plan, w.m, len(w.plan.rated)
+	if k < nr {
+		b := p.rated[k]
+		return 2 * math.Hypot(m.Get(p.pf[b], l), m.Get(p.qf[b], l)) * math.Hypot(m.Get(p.gft[b], l), m.Get(p.bft[b], l))
+	}
+	b := p.rated[k-nr]
+	return 2 * math.Hypot(m.Get(p.pt[b], l), m.Get(p.qt[b], l)) * math.Hypot(m.Get(p.gtf[b], l), m.Get(p.btf[b], l))
 }
 
 // prepare does what has to be done to a lane before the next evaluation.
@@ -391,4 +420,5 @@ func (w *worker) prepare(l int) {
 func (ln *lane) restart() {
 	ln.slow, ln.near, ln.bestG, ln.lastShift, ln.previousF = 0, 0, math.Inf(1), 0, math.NaN()
 	ln.careful, ln.barrier, ln.error, ln.alpha = false, 0, math.Inf(1), 1
+	ln.pivoted, ln.stalled, ln.gradient = false, 0, math.Inf(1)
 }

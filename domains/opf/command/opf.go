@@ -26,6 +26,7 @@ type optimalFlow struct {
 	Case       string           `json:"case"`
 	Status     string           `json:"status"`
 	Objective  *float64         `json:"objective"`
+	Reason     string           `json:"reason"`
 	Iterations int              `json:"iterations"`
 	WallMS     float64          `json:"wall_ms"`
 	SetupMS    float64          `json:"setup_ms"`
@@ -67,11 +68,13 @@ type optimalFlowBus struct {
 func OptimalFlow(a *cli.App) *cobra.Command {
 	var weights []float64
 	scale := 1.0
-	explained := true
+	dispatchable := network.DispatchableByFile.String()
+	explained, starts := true, 1
 	var files outputs
 	var opt acopf.Options
+	var several many
 	cmd := &cobra.Command{
-		Use:   "opf FILE.m",
+		Use:   "opf FILE.m|FOLDER...",
 		Short: "AC optimal power flow of a MATPOWER case",
 		Long: `An interior point with exact second derivatives from a flat start, on the case's own costs and
 limits: voltages, active and reactive power, |S| at both ends of branches, angle differences.
@@ -87,9 +90,19 @@ with --why=false.
 
 --out writes the case with the optimum in it, prices and multipliers included, --csv its tables.
 
-Exit code 1 when there is no optimum.`,
-		Example: "  " + a.Name + " opf case30\n  " + a.Name + " opf network.m --out solved.m",
-		Args:    cli.ExactArgs(1),
+Of several files or a folder it prints a table, the smallest file first: objective, gap to the
+published value (--published, or BASELINE.md in the folder), iterations, time of the first solve,
+and the largest violation of a limit by a power flow of the dispatch. --record keeps the table in
+a file after each network; the same command continues.
+
+Exit code 1 when there is no optimum, of several networks when one has none.`,
+		Example: "  " + a.Name + " opf case30\n  " + a.Name + " opf network.m --out solved.m\n  " + a.Name + " opf pglib-opf --record pglib.json",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.BadInputf("%s takes a case or more, got none; usage: %s", cmd.CommandPath(), cmd.UseLine())
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(scale >= 0) || math.IsInf(scale, 1) {
 				return cli.BadInputf("--scale %g: want a number of 0 or more", scale)
@@ -101,8 +114,42 @@ Exit code 1 when there is no optimum.`,
 				}
 				copy(objective.Weights[:], weights)
 			}
+			var err error
+			if opt.Dispatchable, err = network.ParseDispatchable(dispatchable); err != nil {
+				return cli.BadInputf("--dispatchable %w", err)
+			}
 			if err := opt.Validate(); err != nil {
 				return gpc.BadInput(err)
+			}
+			if err := checkStarts(starts); err != nil {
+				return err
+			}
+			if severalNetworks(args) {
+				for _, name := range []string{"weights", "why", "out", "csv"} {
+					if cmd.Flags().Changed(name) {
+						return cli.BadInputf("--%s is of one network", name)
+					}
+				}
+				opt.Threads = a.Threads()
+				several.app, several.opt, several.scale, several.starts = a, opt, scale, starts
+				r, err := several.run(cmd.Context(), args)
+				if err != nil {
+					return err
+				}
+				if err := a.Print(r, optimaPrinted(r)); err != nil {
+					return err
+				}
+				for _, n := range r.Networks {
+					if !n.Optimal() {
+						return cli.ErrCheck
+					}
+				}
+				return nil
+			}
+			for _, name := range []string{"published", "record", "max-load", "any-load"} {
+				if cmd.Flags().Changed(name) {
+					return cli.BadInputf("--%s is of several networks", name)
+				}
 			}
 			if err := files.check(args[0]); err != nil {
 				return err
@@ -111,8 +158,15 @@ Exit code 1 when there is no optimum.`,
 			if err != nil {
 				return err
 			}
+			note, err := n.DispatchableNote(opt.Dispatchable)
+			if err != nil {
+				return gpc.BadInput(err)
+			}
+			if note != "" {
+				fmt.Fprintf(a.Stderr, "%s: %s (--dispatchable %s)\n", args[0], note, dispatchable)
+			}
 			opt.Threads = a.Threads()
-			result, solved, err := runOptimalFlow(cmd, c, n, opt, objective, scale)
+			result, solved, err := runOptimalFlow(cmd, c, n, opt, objective, scale, starts)
 			if err != nil {
 				return err
 			}
@@ -123,7 +177,7 @@ Exit code 1 when there is no optimum.`,
 				}
 			case explained:
 				pd, qd := n.Loads(scale)
-				if result.Why, err = explain(cmd.Context(), n, pd, qd, opt.Threads); err != nil {
+				if result.Why, err = explain(cmd.Context(), n, pd, qd, opt); err != nil {
 					return err
 				}
 			}
@@ -139,8 +193,14 @@ Exit code 1 when there is no optimum.`,
 	f := cmd.Flags()
 	f.Float64SliceVar(&weights, "weights", nil, "weights of thermal penalty, voltage penalty and cost (default: the file's cost alone)")
 	f.Float64Var(&scale, "scale", 1, "factor on every load, active and reactive")
+	f.IntVar(&starts, "starts", 1, "2 solves from the nearest feasible point too, and takes the lower optimum: there may be several")
+	f.StringVar(&dispatchable, "dispatchable", dispatchable, "units with PMIN < 0 = PMAX and reactive limits: power-factor keeps MATPOWER's constant power factor, plain leaves P and Q free (PGLib), file keeps one where MATPOWER defines it and the case is not PGLib's")
 	f.BoolVar(&explained, "why", true, "where there is no optimum, look for the least relaxation of the limits")
 	files.flags(f)
+	f.StringVar(&several.published, "published", "", "`FILE` with tables of published optima, of several networks (default: "+publishedTable+" in a folder)")
+	f.StringVar(&several.record, "record", "", "`FILE.json` that keeps the results of several networks; what is in it is not solved again")
+	f.Float64Var(&several.limit.Load, "max-load", 0, "of several networks: refuse, with exit code 1, where the machine's load average is above this before or after (default: no limit)")
+	f.BoolVar(&several.limit.Any, "any-load", false, "go on above --max-load all the same; the record says so")
 	f.IntVar(&opt.MaxIterations, "max-iterations", 150, "interior-point iterations at most")
 	f.Float64Var(&opt.Feasibility, "feasibility", 1e-9, "largest balance mismatch and limit violation of an optimum, pu")
 	f.Float64Var(&opt.Optimality, "optimality", 1e-8, "largest scaled gradient and relative duality gap of an optimum")
@@ -149,7 +209,7 @@ Exit code 1 when there is no optimum.`,
 
 // runOptimalFlow solves and puts the solution in the file's units, and in the case, which is
 // nil where there is none.
-func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, opt acopf.Options, objective acopf.Objective, scale float64) (*optimalFlow, *matpower.Case, error) {
+func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, opt acopf.Options, objective acopf.Objective, scale float64, starts int) (*optimalFlow, *matpower.Case, error) {
 	start := time.Now()
 	s, err := acopf.New(n, opt)
 	if err != nil {
@@ -176,14 +236,13 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 		out.Ideal, out.Nadir, out.Weights = ideal[:], nadir[:], objective.Weights[:]
 	}
 	pr.Objective = objective
-	results := make([]acopf.Result, 1)
 	start = time.Now()
-	if err := s.Solve(cmd.Context(), []acopf.Problem{pr}, results); err != nil {
+	r, err := solveFrom(cmd.Context(), s, pr, starts)
+	if err != nil {
 		return nil, nil, err
 	}
 	out.WallMS = float64(time.Since(start)) / 1e6
-	r := &results[0]
-	out.Status, out.Iterations = r.Status.String(), r.Iterations
+	out.Status, out.Iterations, out.Reason = r.Status.String(), r.Iterations, r.Reason()
 	if r.Status != acopf.Optimal {
 		return out, nil, nil
 	}
@@ -205,6 +264,9 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 
 func (r *optimalFlow) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s, load %.2f MW: %s after %d iterations, %.3f ms\n", r.Case, r.LoadMW, r.Status, r.Iterations, r.WallMS)
+	if r.Reason != "" {
+		fmt.Fprintln(w, r.Reason)
+	}
 	if r.Why != nil {
 		return r.Why.print(w)
 	}

@@ -121,7 +121,7 @@ func TestOptimalFlowBadInput(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--scale -1":                           {"case30", "--scale", "-1"},
 		"--weights":                            {"case30", "--weights", "1,2"},
-		"takes one argument":                   {},
+		"takes a case or more":                 {},
 		"no embedded case":                     {"nothing.m"},
 		"Optimality 2":                         {"case30", "--optimality", "2"},
 		"--max-iterations -3: want 0 to 10000": {"case30", "--max-iterations", "-3"},

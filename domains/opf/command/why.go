@@ -33,9 +33,9 @@ type brokenLimit struct {
 }
 
 // explain relaxes a network at loads in pu.
-func explain(ctx context.Context, n *network.Network, pd, qd []float64, threads int) (*why, error) {
+func explain(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.Options) (*why, error) {
 	start := time.Now()
-	r, err := acopf.Relax(ctx, n, pd, qd, acopf.Options{Threads: threads}, acopf.Prices{})
+	r, err := acopf.Relax(ctx, n, pd, qd, acopf.Options{Threads: opt.Threads, Dispatchable: opt.Dispatchable}, acopf.Prices{})
 	if err != nil {
 		return nil, err
 	}

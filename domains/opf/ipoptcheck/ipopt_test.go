@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -97,4 +98,61 @@ func TestBothCallItInfeasible(t *testing.T) {
 	n := networktest.Load(t, "case30")
 	pd, qd := n.Loads(1.2)
 	compare(t, "case30 × 1.20", n, acopf.Problem{Pd: pd, Qd: qd})
+}
+
+// TestRandomLoadsAsIPOPT: at 50 loads, each of a bus within 10 % of the file's, an optimum is
+// found wherever IPOPT finds one, and none that is worse.
+func TestRandomLoadsAsIPOPT(t *testing.T) {
+	const loads, spread = 50, 0.1
+	for _, name := range []string{"pglib_opf_case118_ieee", "pglib_opf_case300_ieee"} {
+		n := networktest.Load(t, name)
+		random := rand.New(rand.NewPCG(20261124, 5))
+		problems := make([]acopf.Problem, loads)
+		for i := range problems {
+			pr := &problems[i]
+			pr.Pd, pr.Qd = n.Loads(1)
+			for b := range pr.Pd {
+				factor := 1 + spread*(2*random.Float64()-1)
+				pr.Pd[b] *= factor
+				pr.Qd[b] *= factor
+			}
+		}
+		solver, err := acopf.New(n, acopf.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := make([]acopf.Result, loads)
+		if err := solver.Solve(context.Background(), problems, ours); err != nil {
+			t.Fatal(err)
+		}
+		theirs, both, lower, iterations := 0, 0, 0, 0
+		for i := range problems {
+			program, err := New(n, &problems[i], Exact)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ipopt := program.Solve()
+			program.Close()
+			if !ipopt.Optimal {
+				continue
+			}
+			theirs++
+			switch gap := (ours[i].Objective - ipopt.Objective) / ipopt.Objective; {
+			case ours[i].Status != acopf.Optimal:
+				t.Logf("%s, load %d: %s; IPOPT has %g", name, i, ours[i].Reason(), ipopt.Objective)
+			case gap > 1e-6:
+				t.Errorf("%s, load %d: %.9g, IPOPT %.9g", name, i, ours[i].Objective, ipopt.Objective)
+			default:
+				both++
+				iterations += ours[i].Iterations
+				if gap < -1e-6 {
+					lower++
+				}
+			}
+		}
+		t.Logf("%s: IPOPT finds %d optima of %d, of these %d are found here, %d lower, %.1f iterations each", name, theirs, loads, both, lower, float64(iterations)/float64(max(1, both)))
+		if theirs == 0 || float64(both) < 0.99*float64(theirs) {
+			t.Errorf("%s: %d of IPOPT's %d optima", name, both, theirs)
+		}
+	}
 }

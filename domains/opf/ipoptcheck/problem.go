@@ -1,6 +1,8 @@
 package ipoptcheck
 
 import (
+	"errors"
+	"fmt"
 	"math"
 
 	"github.com/gpc-engine/gpc/domains/opf/acopf"
@@ -15,6 +17,9 @@ const unbounded = 2e19
 func formulate(n *network.Network, pr *acopf.Problem) (*formulation, error) {
 	if err := n.RequireCosts(); err != nil {
 		return nil, err
+	}
+	if kept, _, err := n.PowerFactors(network.DispatchableByFile); err != nil || len(kept) > 0 {
+		return nil, errors.Join(err, fmt.Errorf("network %s: %d loads of constant power factor, which this formulation does not have", n.Name, len(kept)))
 	}
 	f := &formulation{net: n, y: network.NewAdmittance(n.Branches()), pd: n.Pd, qd: n.Qd, cost: 1}
 	if err := n.ScaleBranches(pr.BranchFactors, f.y); err != nil {

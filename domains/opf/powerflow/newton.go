@@ -76,7 +76,13 @@ func (s *Solver) specify(in Input) error {
 	clear(s.held)
 	clear(s.released)
 	copy(s.vset, n.Vm0)
+	if s.lost >= 0 && len(s.gensAt[n.GenBus[s.lost]]) == 0 && s.kind[n.GenBus[s.lost]] == network.PV {
+		s.kind[n.GenBus[s.lost]] = network.PQ
+	}
 	for g, b := range n.GenBus {
+		if g == s.lost {
+			continue
+		}
 		s.ps[b] += pg[g]
 		if s.kind[b] == network.PQ {
 			s.qs[b] += n.Qg0[g]
@@ -159,6 +165,9 @@ func (s *Solver) mismatch() (worst float64, at int) {
 		if s.kind[b] != network.PQ {
 			dq = 0
 		}
+		if s.dead != nil && s.dead[b] {
+			dp, dq = 0, 0
+		}
 		rhs[2*k], rhs[2*k+1] = dp, dq
 		m := max(math.Abs(dp), math.Abs(dq))
 		if m > worst || math.IsNaN(m) {
@@ -186,10 +195,13 @@ func (s *Solver) jacobian() {
 		} else {
 			d[2], d[3] = 0, 1
 		}
+		if s.dead != nil && s.dead[b] {
+			d[0], d[1], d[2], d[3] = 1, 0, 0, 1
+		}
 	}
 	for k := range s.pairs {
 		p := &s.pairs[k]
-		if p.block < 0 {
+		if p.block < 0 || s.dead != nil && s.dead[p.i] {
 			continue
 		}
 		c, d := s.nn[k], s.h[k]

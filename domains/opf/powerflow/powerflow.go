@@ -138,6 +138,8 @@ type Solver struct {
 	joints    []int32   // pairs that join a reference to another bus
 	warm      bool
 	admitting *network.Admittance
+	lost      int       // a unit that is out, −1 for none
+	dead      []bool    // buses that are, nil for none
 	beside    []float64 // right-hand sides of solveTransposed
 	// All positions; those of generators; and the closure of these and of a reference's
 	// neighbours.
@@ -156,7 +158,7 @@ type pair struct {
 // New analyses a network's topology. The network is kept, not copied.
 func New(n *network.Network) (*Solver, error) {
 	buses := n.Buses()
-	s := &Solver{net: n, gensAt: make([][]int32, buses), position: make([]int32, buses)}
+	s := &Solver{net: n, gensAt: make([][]int32, buses), position: make([]int32, buses), lost: -1}
 	for g, b := range n.GenBus {
 		s.gensAt[b] = append(s.gensAt[b], int32(g))
 	}

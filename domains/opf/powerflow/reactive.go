@@ -22,6 +22,8 @@ func (s *Solver) enforce(out *Solution) bool {
 	changed := false
 	for _, b := range s.unknown {
 		switch {
+		case s.dead != nil && s.dead[b]:
+			continue
 		case s.kind[b] == network.PV:
 			q := s.q[b] - s.qs[b] // qs is minus the load
 			switch {
@@ -75,6 +77,9 @@ func (s *Solver) Share(in Input, p, q, pg, qg []float64) {
 				rest -= pg[g]
 			}
 			pg[gens[0]] = rest
+		}
+		if s.lost >= 0 && b == n.GenBus[s.lost] {
+			qg[s.lost] = 0
 		}
 		if n.Kind[b] == network.PQ {
 			for _, g := range gens {

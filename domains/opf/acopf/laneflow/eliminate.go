@@ -3,9 +3,9 @@ package laneflow
 import (
 	"slices"
 
-	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
+	"github.com/gpc-engine/gpc/internal/lanes"
 )
 
 // elimination is Gauss's on the Jacobian ∂(P, Q)/∂(θ, V/V), unknown by unknown: the angle of

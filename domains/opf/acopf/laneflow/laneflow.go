@@ -15,10 +15,10 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/lanes"
 )
 
 // maxIterations of Newton's method: warm starts take two or three, flat ones four.

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/domains/opf/network"
 	"github.com/gpc-engine/gpc/domains/opf/networktest"
 	"github.com/gpc-engine/gpc/domains/opf/powerflow"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/internal/must"
 )
 

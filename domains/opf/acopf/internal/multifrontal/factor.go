@@ -1,0 +1,380 @@
+package multifrontal
+
+import (
+	"math"
+	"slices"
+)
+
+const (
+	// threshold is how small a pivot may be beside the other entries of its column.
+	threshold = 0.01
+	// singular is the scaled pivot below which one is none.
+	singular = 1e-14
+	// equilibrations make every row's largest entry nearly one.
+	equilibrations = 6
+)
+
+// Factor is a factorisation. It keeps its memory from one to the next.
+type Factor struct {
+	s      *Structure
+	scale  []float64
+	out    []bool
+	done   []eliminated
+	passed []contribution
+	place  []int32 // of a variable in the front at work
+	dense  []float64
+	index  []int32
+	work   []float64
+	// Negative and Zero count the eigenvalues of these signs.
+	Negative, Zero int
+	// Delayed counts the variables that went on to a parent, once for every front.
+	Delayed int
+}
+
+// eliminated are the columns of L of one front. Column k holds its rows from k on; pivots of
+// order two have two columns.
+type eliminated struct {
+	vars  []int32 // of the pivots, then of the rest
+	count int     // pivots
+	l     []float64
+	// pair says that a column is the first of a pivot of order two, whose inverse has the
+	// diagonal d, the other one's d and off.
+	pair   []bool
+	d, off []float64
+}
+
+// contribution is what a front leaves to its parent: the lower part by columns.
+type contribution struct {
+	vars    []int32
+	delayed int // the first of vars
+	a       []float64
+}
+
+// NewFactor has room for matrices of a structure.
+func NewFactor(s *Structure) *Factor {
+	return &Factor{s: s, scale: make([]float64, s.n), done: make([]eliminated, len(s.fronts)), passed: make([]contribution, len(s.fronts)),
+		place: make([]int32, s.n), work: make([]float64, s.n)}
+}
+
+// Factor factors the matrix with these values of its entries, without the rows and columns of the
+// variables that are left out, whose entries have to be zero; nil for none. Solve leaves 0 there.
+func (f *Factor) Factor(values []float64, out []bool) {
+	f.out = out
+	f.equilibrate(values)
+	f.Negative, f.Zero, f.Delayed = 0, 0, 0
+	for k := range f.s.fronts {
+		f.eliminate(k, values)
+	}
+}
+
+// equilibrate finds the scaling S for which SAS has rows whose largest entry is nearly one.
+func (f *Factor) equilibrate(values []float64) {
+	s := f.s
+	for i := range f.scale {
+		f.scale[i] = 1
+	}
+	for range equilibrations {
+		clear(f.work)
+		for e, a := range values {
+			i, j := s.row[e], s.col[e]
+			v := math.Abs(a) * f.scale[i] * f.scale[j]
+			f.work[i], f.work[j] = max(f.work[i], v), max(f.work[j], v)
+		}
+		for i, v := range f.work {
+			if v > 0 {
+				f.scale[i] /= math.Sqrt(v)
+			}
+		}
+	}
+}
+
+// eliminate factors one front.
+func (f *Factor) eliminate(k int, values []float64) {
+	s, fr, out := f.s, &f.s.fronts[k], &f.done[k]
+	f.index = f.index[:0]
+	for _, v := range fr.vars {
+		if f.out == nil || !f.out[v] {
+			f.index = append(f.index, v)
+		}
+	}
+	for _, c := range fr.children {
+		f.index = append(f.index, f.passed[c].vars[:f.passed[c].delayed]...)
+	}
+	candidates := len(f.index)
+	f.index = append(f.index, fr.below...)
+	m := len(f.index)
+	for i, v := range f.index {
+		f.place[v] = int32(i)
+	}
+	if cap(f.dense) < m*m {
+		f.dense = make([]float64, m*m)
+	}
+	a := f.dense[:m*m]
+	clear(a)
+	for _, e := range fr.entries {
+		i, j := s.row[e], s.col[e]
+		if values[e] == 0 {
+			continue
+		}
+		v := values[e] * f.scale[i] * f.scale[j]
+		x, y := int(f.place[i]), int(f.place[j])
+		a[min(x, y)*m+max(x, y)] += v
+	}
+	for _, c := range fr.children {
+		from := &f.passed[c]
+		n := len(from.vars)
+		for j, vj := range from.vars {
+			y := int(f.place[vj])
+			column := from.a[j*n : j*n+n]
+			for i := j; i < n; i++ {
+				x := int(f.place[from.vars[i]])
+				if x >= y {
+					a[y*m+x] += column[i]
+				} else {
+					a[x*m+y] += column[i]
+				}
+			}
+		}
+	}
+	t := dense{a, m, f.index}
+	out.pair, out.d, out.off = out.pair[:0], out.d[:0], out.off[:0]
+	at, left := 0, candidates
+	for at < left {
+		n := t.pivot(at, left, fr.parent < 0)
+		if n == 0 {
+			break
+		}
+		f.take(&t, out, at, n)
+		at += n
+	}
+	out.count = at
+	out.vars = append(out.vars[:0], f.index...)
+	if cap(out.l) < at*m {
+		out.l = make([]float64, at*m)
+	}
+	out.l = out.l[:at*m]
+	copy(out.l, a[:at*m])
+	p := &f.passed[k]
+	p.vars = append(p.vars[:0], f.index[at:]...)
+	p.delayed = candidates - at
+	f.Delayed += p.delayed
+	n := m - at
+	if cap(p.a) < n*n {
+		p.a = make([]float64, n*n)
+	}
+	p.a = p.a[:n*n]
+	for j := range n {
+		copy(p.a[j*n+j:(j+1)*n], a[(at+j)*m+at+j:(at+j+1)*m])
+	}
+}
+
+// dense is a front, its lower part by columns: entry (i, j), i ≥ j, is a[j·m+i].
+type dense struct {
+	a    []float64
+	m    int
+	vars []int32
+}
+
+func (t dense) at(i, j int) float64 {
+	if i < j {
+		i, j = j, i
+	}
+	return t.a[j*t.m+i]
+}
+
+// swap exchanges two variables of the part that is left from place first on.
+func (t dense) swap(i, j, first int) {
+	if i == j {
+		return
+	}
+	if i > j {
+		i, j = j, i
+	}
+	a, m := t.a, t.m
+	t.vars[i], t.vars[j] = t.vars[j], t.vars[i]
+	for c := range i { // rows of columns before, eliminated ones too
+		a[c*m+i], a[c*m+j] = a[c*m+j], a[c*m+i]
+	}
+	for k := i + 1; k < j; k++ {
+		a[i*m+k], a[k*m+j] = a[k*m+j], a[i*m+k]
+	}
+	for r := j + 1; r < m; r++ {
+		a[i*m+r], a[j*m+r] = a[j*m+r], a[i*m+r]
+	}
+	a[i*m+i], a[j*m+j] = a[j*m+j], a[i*m+i]
+}
+
+// largest is the largest entry of a column beside the diagonal and the row but, over all that is
+// left, and the place and size of the largest among the candidates.
+func (t dense) largest(c, at, left, but int) (all float64, partner int, among float64) {
+	partner = -1
+	look := func(i int, v float64) {
+		if i == but {
+			return
+		}
+		v = math.Abs(v)
+		all = max(all, v)
+		if i < left && (partner < 0 || v > among) {
+			partner, among = i, v
+		}
+	}
+	for j := at; j < c; j++ {
+		look(j, t.a[j*t.m+c])
+	}
+	for i := c + 1; i < t.m; i++ {
+		look(i, t.a[c*t.m+i])
+	}
+	return all, partner, among
+}
+
+// pivot brings a stable pivot of order one or two to place at and returns its order, 0 where
+// there is none among the candidates. At a root every candidate goes: the best is taken.
+func (t dense) pivot(at, left int, root bool) int {
+	best, bestShare := -1, -1.0
+	for c := at; c < left; c++ {
+		all, partner, among := t.largest(c, at, left, -1)
+		d := math.Abs(t.at(c, c))
+		if d >= threshold*all && d > singular {
+			t.swap(at, c, at)
+			return 1
+		}
+		if share := d / (all + singular); share > bestShare {
+			best, bestShare = c, share
+		}
+		if partner < 0 || among <= singular {
+			continue
+		}
+		// The inverse of [a b; b e] times the largest entries beside it bounds L.
+		x, b, y := t.at(c, c), t.at(partner, c), t.at(partner, partner)
+		mine, _, _ := t.largest(c, at, left, partner)
+		other, _, _ := t.largest(partner, at, left, c)
+		det := math.Abs(float64(x*y) - float64(b*b))
+		if det <= singular*singular || max(float64(math.Abs(y)*mine)+float64(math.Abs(b)*other), float64(math.Abs(b)*mine)+float64(math.Abs(x)*other))*threshold > det {
+			continue
+		}
+		t.swap(at, c, at)
+		if partner == at {
+			partner = c
+		}
+		t.swap(at+1, partner, at)
+		return 2
+	}
+	if !root {
+		return 0
+	}
+	t.swap(at, best, at)
+	return 1
+}
+
+// take eliminates a pivot of order n at place at.
+func (f *Factor) take(t *dense, out *eliminated, at, n int) {
+	a, m := t.a, t.m
+	if n == 1 {
+		d := a[at*m+at]
+		if math.Abs(d) <= singular {
+			f.Zero++
+			d = math.Copysign(singular, d)
+		} else if d < 0 {
+			f.Negative++
+		}
+		inverse := 1 / d
+		out.pair, out.d, out.off = append(out.pair, false), append(out.d, inverse), append(out.off, 0)
+		column := a[at*m : at*m+m]
+		for j := at + 1; j < m; j++ {
+			x := column[j]
+			if x == 0 {
+				continue
+			}
+			l := float64(x * inverse)
+			to := a[j*m+j : j*m+m]
+			from := column[j:m]
+			to = to[:len(from)]
+			for i, v := range from {
+				to[i] -= float64(l * v)
+			}
+		}
+		for i := at + 1; i < m; i++ {
+			column[i] *= inverse
+		}
+		return
+	}
+	x, b, y := a[at*m+at], a[at*m+at+1], a[(at+1)*m+at+1]
+	det := float64(x*y) - float64(b*b)
+	switch {
+	case det < 0:
+		f.Negative++
+	case x < 0:
+		f.Negative += 2
+	}
+	ix, ib, iy := y/det, -b/det, x/det
+	out.pair, out.d, out.off = append(out.pair, true, false), append(out.d, ix, iy), append(out.off, ib, 0)
+	first, second := a[at*m:at*m+m], a[(at+1)*m:(at+1)*m+m]
+	for j := at + 2; j < m; j++ {
+		p, q := first[j], second[j]
+		if p == 0 && q == 0 {
+			continue
+		}
+		lp, lq := float64(p*ix)+float64(q*ib), float64(p*ib)+float64(q*iy)
+		to := a[j*m+j : j*m+m]
+		u, w := first[j:m], second[j:m]
+		to, w = to[:len(u)], w[:len(u)]
+		for i := range u {
+			to[i] -= float64(lp*u[i]) + float64(lq*w[i])
+		}
+	}
+	for i := at + 2; i < m; i++ {
+		p, q := first[i], second[i]
+		first[i], second[i] = float64(p*ix)+float64(q*ib), float64(p*ib)+float64(q*iy)
+	}
+	first[at+1] = 0 // the pivot's own entry is in its inverse
+}
+
+// Solve writes A⁻¹·x over x.
+func (f *Factor) Solve(x []float64) {
+	for i, v := range f.scale {
+		x[i] *= v
+		if f.out != nil && f.out[i] {
+			x[i] = 0
+		}
+	}
+	for k := range f.done {
+		e := &f.done[k]
+		m := len(e.vars)
+		for c := range e.count {
+			v := x[e.vars[c]]
+			if v == 0 {
+				continue
+			}
+			for i := c + 1; i < m; i++ {
+				x[e.vars[i]] -= float64(e.l[c*m+i] * v)
+			}
+		}
+	}
+	for k := range f.done {
+		e := &f.done[k]
+		for c := 0; c < e.count; c++ {
+			i := e.vars[c]
+			if !e.pair[c] {
+				x[i] *= e.d[c]
+				continue
+			}
+			j := e.vars[c+1]
+			p, q := x[i], x[j]
+			x[i], x[j] = float64(e.d[c]*p)+float64(e.off[c]*q), float64(e.off[c]*p)+float64(e.d[c+1]*q)
+			c++
+		}
+	}
+	for _, e := range slices.Backward(f.done) {
+		m := len(e.vars)
+		for c := e.count - 1; c >= 0; c-- {
+			v := x[e.vars[c]]
+			for i := c + 1; i < m; i++ {
+				v -= float64(e.l[c*m+i] * x[e.vars[i]])
+			}
+			x[e.vars[c]] = v
+		}
+	}
+	for i, v := range f.scale {
+		x[i] *= v
+	}
+}

@@ -1,0 +1,143 @@
+// Package multifrontal factors sparse symmetric indefinite matrices A = LDLᵀ with pivots that
+// are chosen by size: the KKT matrices of an interior point whose elimination in a fixed order
+// loses too many digits.
+//
+// The central type is Factor, which works on a Structure: an elimination order of blocks and the
+// pattern that it leaves. Each supernode is a dense front; pivots of order one and two are taken
+// inside it where they are stable, and a variable without such a pivot is delayed to the parent
+// front (I. S. Duff, J. K. Reid, ACM Trans. Math. Software 9, 1983). The signs of the pivots are
+// the matrix's inertia. No operation is fused, so that results are the same everywhere.
+package multifrontal
+
+import (
+	"math"
+	"slices"
+)
+
+// Structure is the part of a factorisation that does not change with the numbers.
+type Structure struct {
+	n      int
+	row    []int32 // of each entry, row ≥ column in the order of elimination
+	col    []int32
+	fronts []front
+	most   int // largest front without delayed variables
+}
+
+// front is a supernode.
+type front struct {
+	vars     []int32 // eliminated here unless delayed, ascending
+	below    []int32 // what else they meet, ascending
+	parent   int     // −1 for a root
+	children []int32
+	entries  []int32 // of the matrix, those with their column in vars
+}
+
+// Zeros that a merged front may hold: it saves assembly and gives pivots more partners.
+const (
+	mergeSize  = 32  // fronts up to this size are merged with little thought
+	mergeShare = 0.3 // the share of zeros that is not too much otherwise
+)
+
+// Analyse takes an elimination order of blocks, 0 to len(size)−1, of size[k] variables, which are
+// numbered in that order, and the blocks below the diagonal of each block's column in the factor,
+// ascending. row and col, which are kept, are the places of the matrix's entries, each place once,
+// row ≥ col. Of a block's variables, those from the inner-th on meet only blocks that the block's
+// own column has; only the first inner ones are met by blocks before it.
+func Analyse(size []int, inner int, below [][]int, row, col []int32) *Structure {
+	blocks := len(below)
+	start := make([]int32, blocks+1)
+	for k, n := range size {
+		start[k+1] = start[k] + int32(n)
+	}
+	s := &Structure{n: int(start[blocks]), row: row, col: col}
+	blockOf := make([]int, s.n)
+	for k := range blocks {
+		for v := start[k]; v < start[k+1]; v++ {
+			blockOf[v] = k
+		}
+	}
+	// A block joins its parent's front where that adds few zeros. groups[k] lists the blocks of
+	// the front that ends with k.
+	groups := make([][]int, blocks)
+	of := make([]int, blocks) // the last block of a block's front
+	for k := range blocks {
+		groups[k] = append(groups[k], k)
+		of[k] = k
+		if len(below[k]) == 0 {
+			continue
+		}
+		p := below[k][0]
+		own, rest, into := len(groups[k]), len(below[k]), len(below[p])+1
+		zeros := own * (into - rest)
+		whole := (own + 1) * (own + into)
+		if zeros == 0 || inner*(own+into) <= mergeSize || float64(zeros) <= mergeShare*float64(whole) && own < 8 && len(groups[p]) < 8 {
+			groups[p] = append(groups[p], groups[k]...)
+			groups[k] = nil
+		}
+	}
+	index := make([]int, blocks)
+	for k := range blocks {
+		if groups[k] == nil {
+			continue
+		}
+		slices.Sort(groups[k])
+		f := front{parent: -1}
+		for _, b := range groups[k] {
+			of[b] = k
+			for v := start[b]; v < start[b+1]; v++ {
+				f.vars = append(f.vars, v)
+			}
+		}
+		for _, b := range below[k] {
+			for r := range inner {
+				f.below = append(f.below, start[b]+int32(r))
+			}
+		}
+		index[k] = len(s.fronts)
+		s.fronts = append(s.fronts, f)
+		s.most = max(s.most, len(f.vars)+len(f.below))
+	}
+	for k := range blocks {
+		if groups[k] != nil && len(below[k]) > 0 {
+			f, p := index[k], index[of[below[k][0]]]
+			s.fronts[f].parent = p
+			s.fronts[p].children = append(s.fronts[p].children, int32(f))
+		}
+	}
+	for e := range row {
+		f := index[of[blockOf[col[e]]]]
+		s.fronts[f].entries = append(s.fronts[f].entries, int32(e))
+	}
+	return s
+}
+
+// Residual writes r = b − A·x, and the sum of the magnitudes that each row of it adds up.
+func (s *Structure) Residual(values, x, b, r, magnitude []float64) {
+	copy(r, b)
+	for i, v := range b {
+		magnitude[i] = math.Abs(v)
+	}
+	for e, a := range values {
+		i, j := s.row[e], s.col[e]
+		p := float64(a * x[j])
+		r[i] -= p
+		magnitude[i] += math.Abs(p)
+		if i != j {
+			q := float64(a * x[i])
+			r[j] -= q
+			magnitude[j] += math.Abs(q)
+		}
+	}
+}
+
+// Multiply writes y = A·x for the entries' values.
+func (s *Structure) Multiply(values, x, y []float64) {
+	clear(y)
+	for e, a := range values {
+		i, j := s.row[e], s.col[e]
+		y[i] += float64(a * x[j])
+		if i != j {
+			y[j] += float64(a * x[i])
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package command
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/domains/opf/powerflow"
+	"github.com/gpc-engine/gpc/internal/parallel"
+)
+
+// security is what gpc pf --outages prints.
+type security struct {
+	Case       string         `json:"case"`
+	EnforceQ   bool           `json:"enforce_q"`
+	WallMS     float64        `json:"wall_ms"`
+	Secure     int            `json:"secure"`   // solved without a violation that the base has not
+	Unsolved   int            `json:"unsolved"` // no power flow
+	Violations []brokenLimit  `json:"violations"`
+	Outages    []outageResult `json:"outages"`
+}
+
+// outageResult is one outage. Violations are those that the base has not, or has less of.
+type outageResult struct {
+	Outage      string        `json:"outage"` // branch or unit
+	Row         int           `json:"row"`    // of the file's table, from 1
+	From        int           `json:"from"`   // bus, of a unit its bus
+	To          int           `json:"to"`
+	Converged   bool          `json:"converged"`
+	Reason      string        `json:"reason"`
+	Iterations  int           `json:"iterations"`
+	Compensated bool          `json:"compensated"`
+	Islanded    []int         `json:"islanded"` // buses without a reference
+	LostMW      float64       `json:"lost_load_mw"`
+	Severity    float64       `json:"severity"`
+	Violations  []brokenLimit `json:"violations"`
+}
+
+// severities: an overload counts as its share of the rating, a voltage tenfold its pu, so that
+// 0.01 pu is as much as a tenth of a rating.
+const voltageSeverity = 10
+
+// leastViolation is what a limit has to be broken by to count, pu.
+const leastViolation = 1e-6
+
+// contingency is what is out: a branch or, if that is −1, a unit.
+type contingency struct{ branch, unit int }
+
+// contingencies are those that an argument names: all branches, all units, or those of a file.
+func contingencies(n *network.Network, what string) (list []contingency, err error) {
+	switch what {
+	case "branches":
+		for k := range n.Branches() {
+			list = append(list, contingency{k, -1})
+		}
+		return list, nil
+	case "units":
+		for g := range n.Gens() {
+			list = append(list, contingency{-1, g})
+		}
+		return list, nil
+	}
+	f, err := os.Open(what)
+	if err != nil {
+		return nil, fmt.Errorf("%w: want branches, units or a file of lines such as \"branch 7\" and \"unit 2\"", err)
+	}
+	defer f.Close()
+	branches, units := map[int]int{}, map[int]int{}
+	for k, row := range n.BranchRow {
+		branches[row+1] = k
+	}
+	for g, row := range n.GenRow {
+		units[row+1] = g
+	}
+	lines := bufio.NewScanner(f)
+	for at := 1; lines.Scan(); at++ {
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		words := strings.Fields(text)
+		if len(words) == 0 {
+			continue
+		}
+		var of map[int]int
+		switch words[0] {
+		case "branch":
+			of = branches
+		case "unit":
+			of = units
+		}
+		if of == nil || len(words) != 2 {
+			return nil, fmt.Errorf("%s, line %d: %q: want branch ROW or unit ROW", what, at, lines.Text())
+		}
+		row, err := strconv.Atoi(words[1])
+		k, there := of[row]
+		if err != nil || !there {
+			return nil, fmt.Errorf("%s, line %d: no %s in service is row %s of its table", what, at, words[0], words[1])
+		}
+		if words[0] == "branch" {
+			list = append(list, contingency{k, -1})
+		} else {
+			list = append(list, contingency{-1, k})
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: no outage in it", what)
+	}
+	return list, nil
+}
+
+// runOutages solves the base and every outage, side by side on so many threads.
+func runOutages(ctx context.Context, n *network.Network, opt powerflow.Options, scale float64, what string, threads int) (*security, error) {
+	list, err := contingencies(n, what)
+	if err != nil {
+		return nil, gpc.BadInput(err)
+	}
+	s, err := powerflow.New(n)
+	if err != nil {
+		return nil, gpc.BadInput(err)
+	}
+	var in powerflow.Input
+	in.Pd, in.Qd = n.Loads(scale)
+	base := s.NewSolution()
+	start := time.Now()
+	if err := s.Solve(in, opt, base); err != nil {
+		return nil, err
+	}
+	out := &security{Case: n.Name, EnforceQ: opt.EnforceQ, Violations: []brokenLimit{}, Outages: make([]outageResult, len(list))}
+	if !base.Converged() {
+		return nil, fmt.Errorf("without any outage: %s", s.Reason(base))
+	}
+	w := newSecurityWatch(n)
+	before := make([]float64, w.limits())
+	w.measure(base, nil, before)
+	for i, by := range before {
+		if by > leastViolation {
+			out.Violations = append(out.Violations, w.broken(i, by))
+		}
+	}
+	threads = min(max(1, threads), len(list))
+	errs := make([]error, threads)
+	parallel.Each(threads, threads, func(_, part int) {
+		one := s.Clone()
+		o, err := one.NewOutages(in, opt, base)
+		if err != nil {
+			errs[part] = err
+			return
+		}
+		w, sol, now := newSecurityWatch(n), one.NewSolution(), make([]float64, w.limits())
+		for i := part; i < len(list) && ctx.Err() == nil; i += threads {
+			r := &out.Outages[i]
+			c := list[i]
+			*r = outageResult{Outage: "unit", Islanded: []int{}, Violations: []brokenLimit{}}
+			var got powerflow.Outage
+			if c.branch >= 0 {
+				r.Outage, r.Row, r.From, r.To = "branch", n.BranchRow[c.branch]+1, n.BusID[n.From[c.branch]], n.BusID[n.To[c.branch]]
+				got, err = o.Branch(c.branch, sol)
+			} else {
+				r.Row, r.From = n.GenRow[c.unit]+1, n.BusID[n.GenBus[c.unit]]
+				r.To = r.From
+				got, err = o.Unit(c.unit, sol)
+			}
+			if err != nil {
+				errs[part] = err
+				return
+			}
+			r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, got.Compensated
+			for _, b := range got.Islanded {
+				r.Islanded = append(r.Islanded, n.BusID[b])
+				r.LostMW += in.Pd[b] * n.BaseMVA
+			}
+			slices.Sort(r.Islanded)
+			switch {
+			case got.Balance:
+				r.Reason = "nothing takes up the balance: it is the only unit at a reference bus"
+				continue
+			case !r.Converged:
+				r.Reason = one.Reason(sol)
+				continue
+			}
+			w.out = c
+			w.measure(sol, got.Islanded, now)
+			for k, by := range now {
+				if by > leastViolation && by > max(before[k], 0)+leastViolation {
+					l := w.broken(k, by)
+					r.Violations = append(r.Violations, l)
+					r.Severity = max(r.Severity, w.severity(k, by))
+				}
+			}
+			slices.SortStableFunc(r.Violations, func(a, b brokenLimit) int { return cmp.Compare(b.By/severityUnit(&b, n), a.By/severityUnit(&a, n)) })
+		}
+	})
+	if err := cmp.Or(errs...); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	out.WallMS = float64(time.Since(start)) / 1e6
+	for i := range out.Outages {
+		switch r := &out.Outages[i]; {
+		case !r.Converged:
+			out.Unsolved++
+		case len(r.Violations) == 0:
+			out.Secure++
+		}
+	}
+	slices.SortStableFunc(out.Outages, func(a, b outageResult) int {
+		if a.Converged != b.Converged {
+			return bit(a.Converged) - bit(b.Converged)
+		}
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.LostMW, a.LostMW))
+	})
+	return out, nil
+}
+
+// severityUnit is what a violation is divided by to be compared with others.
+func severityUnit(l *brokenLimit, n *network.Network) float64 {
+	if l.Unit == "pu" {
+		return 1.0 / voltageSeverity
+	}
+	return max(l.Bound, 1e-9*n.BaseMVA)
+}
+
+// securityWatch measures a solution against ratings and voltages: limits are numbered V lower, V
+// upper by bus, |S| from and to by branch.
+type securityWatch struct {
+	n   *network.Network
+	p   point
+	out contingency
+}
+
+func newSecurityWatch(n *network.Network) *securityWatch {
+	return &securityWatch{n: n, p: point{n: n, flows: network.NewFlows(n.Branches())}, out: contingency{-1, -1}}
+}
+
+func (w *securityWatch) limits() int { return 2 * (w.n.Buses() + w.n.Branches()) }
+
+// measure writes by how much each limit is broken, pu; what is dead or out breaks none.
+func (w *securityWatch) measure(sol *powerflow.Solution, islanded []int32, by []float64) {
+	n, nb, nl := w.n, w.n.Buses(), w.n.Branches()
+	w.p.vm, w.p.va, w.p.pg, w.p.qg = sol.Vm, sol.Va, sol.Pg, sol.Qg
+	n.BranchFlows(&n.Admittance, sol.Vm, sol.Va, w.p.flows)
+	f := w.p.flows
+	for b, v := range sol.Vm {
+		by[b], by[nb+b] = n.VMin[b]-v, v-n.VMax[b]
+	}
+	for _, b := range islanded {
+		by[b], by[nb+int(b)] = 0, 0
+	}
+	for k, rate := range n.Rate {
+		by[2*nb+k], by[2*nb+nl+k] = math.Hypot(f.Pf[k], f.Qf[k])-rate, math.Hypot(f.Pt[k], f.Qt[k])-rate
+	}
+	if k := w.out.branch; k >= 0 {
+		by[2*nb+k], by[2*nb+nl+k] = 0, 0
+	}
+}
+
+func (w *securityWatch) broken(i int, by float64) brokenLimit {
+	n, nb, nl := w.n, w.n.Buses(), w.n.Branches()
+	switch {
+	case i < nb:
+		return brokenLimit{w.p.bus("vmin", n.VMin)(i), by}
+	case i < 2*nb:
+		return brokenLimit{w.p.bus("vmax", n.VMax)(i - nb), by}
+	case i < 2*nb+nl:
+		return brokenLimit{w.p.flow("from")(i - 2*nb), by * n.BaseMVA}
+	}
+	return brokenLimit{w.p.flow("to")(i - 2*nb - nl), by * n.BaseMVA}
+}
+
+func (w *securityWatch) severity(i int, by float64) float64 {
+	if nb, nl := w.n.Buses(), w.n.Branches(); i >= 2*nb {
+		return by / w.n.Rate[(i-2*nb)%nl]
+	}
+	return voltageSeverity * by
+}
+
+// printed is how many outages a table lists.
+const printedOutages = 40
+
+func (y *security) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %d outages in %.3f ms, %d secure, %d without a power flow; %d limits broken without any\n", y.Case, len(y.Outages), y.WallMS, y.Secure, y.Unsolved, len(y.Violations))
+	rows := [][]string{{"outage", "row", "at", "severity", "worst", "by", "unit", "broken", "islanded", "load lost MW"}}
+	for i, r := range y.Outages {
+		if i == printedOutages || r.Converged && len(r.Violations) == 0 && len(r.Islanded) == 0 {
+			break
+		}
+		at := fmt.Sprintf("bus %d", r.From)
+		if r.Outage == "branch" {
+			at = fmt.Sprintf("%d to %d", r.From, r.To)
+		}
+		worst, by, unit := "", "", ""
+		switch {
+		case !r.Converged:
+			worst = r.Reason
+		case len(r.Violations) > 0:
+			l := r.Violations[0]
+			worst, by, unit = l.Limit+" at "+l.where(), fmt.Sprintf("%.4f", l.By), l.Unit
+		}
+		rows = append(rows, []string{r.Outage, strconv.Itoa(r.Row), at, fmt.Sprintf("%.3f", r.Severity), worst, by, unit,
+			strconv.Itoa(len(r.Violations)), strconv.Itoa(len(r.Islanded)), fmt.Sprintf("%.1f", r.LostMW)})
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	return cli.Table(w, rows)
+}

@@ -1,0 +1,102 @@
+package network
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Dispatchable says how units with PMin < 0 = PMax and reactive limits are taken.
+type Dispatchable int
+
+// MATPOWER takes such a unit for a load that keeps the power factor of its limits
+// (User's Manual §6.4.2), PGLib and PowerModels for a unit whose P and Q are free within them.
+const (
+	// DispatchableByFile keeps a power factor where MATPOWER defines one, but in no file whose
+	// name begins with pglib_opf_. One is defined where a reactive limit is 0 and the file's Pg
+	// and Qg agree with it. All other units are plain.
+	DispatchableByFile Dispatchable = iota
+	// DispatchablePowerFactor keeps it everywhere; a unit without one is an error.
+	DispatchablePowerFactor
+	// DispatchablePlain takes all of them for plain units.
+	DispatchablePlain
+)
+
+var dispatchableNames = [...]string{"file", "power-factor", "plain"}
+
+func (d Dispatchable) String() string { return dispatchableNames[d] }
+
+// ParseDispatchable is the inverse of String.
+func ParseDispatchable(name string) (Dispatchable, error) {
+	for d, n := range dispatchableNames {
+		if n == name {
+			return Dispatchable(d), nil
+		}
+	}
+	return 0, fmt.Errorf("%q: want one of %s", name, strings.Join(dispatchableNames[:], ", "))
+}
+
+// PowerFactor is a unit whose Q is Ratio times its P.
+type PowerFactor struct {
+	Gen   int
+	Ratio float64
+}
+
+// sameFactor is the distance (pu) of a file's Qg from the one of the power factor that MATPOWER
+// lets pass.
+const sameFactor = 1e-6
+
+// PowerFactors lists the units that keep a constant power factor, and those that could be
+// loads with one but are plain units, both ascending.
+func (n *Network) PowerFactors(d Dispatchable) (kept []PowerFactor, plain []int, err error) {
+	pglib := strings.HasPrefix(n.Name, "pglib_opf_")
+	for g := range n.Gens() {
+		if !(n.PMin[g] < 0 && n.PMax[g] == 0) || n.QMin[g] == 0 && n.QMax[g] == 0 {
+			continue
+		}
+		ratio, why := n.powerFactor(g)
+		switch {
+		case d == DispatchablePlain || d == DispatchableByFile && (pglib || why != ""):
+			plain = append(plain, g)
+		case why != "":
+			return nil, nil, fmt.Errorf("network %s, generator %d at bus %d is to be a load of constant power factor (PMIN < 0, PMAX = 0): %s",
+				n.Name, n.GenRow[g]+1, n.BusID[n.GenBus[g]], why)
+		default:
+			kept = append(kept, PowerFactor{g, ratio})
+		}
+	}
+	return kept, plain, nil
+}
+
+// powerFactor is Q/P of a dispatchable load by its limits, or why there is none.
+func (n *Network) powerFactor(g int) (ratio float64, why string) {
+	limit := n.QMin[g] + n.QMax[g]
+	switch {
+	case n.QMin[g] != 0 && n.QMax[g] != 0:
+		return 0, fmt.Sprintf("one of QMIN %g and QMAX %g has to be 0", n.QMin[g]*n.BaseMVA, n.QMax[g]*n.BaseMVA)
+	case math.IsInf(limit, 0) || math.IsInf(n.PMin[g], 0):
+		return 0, "PMIN and the reactive limit have to be finite"
+	}
+	ratio = limit / n.PMin[g]
+	if math.Abs(n.Qg0[g]-ratio*n.Pg0[g]) > sameFactor {
+		return 0, fmt.Sprintf("PG %g and QG %g do not have the power factor of PMIN and the reactive limit", n.Pg0[g]*n.BaseMVA, n.Qg0[g]*n.BaseMVA)
+	}
+	return ratio, ""
+}
+
+// DispatchableNote says in a sentence how units that could be loads of constant power factor are
+// taken; "" where there is none.
+func (n *Network) DispatchableNote(d Dispatchable) (string, error) {
+	kept, plain, err := n.PowerFactors(d)
+	if err != nil || len(kept)+len(plain) == 0 {
+		return "", err
+	}
+	var parts []string
+	if len(kept) > 0 {
+		parts = append(parts, fmt.Sprintf("%d as loads of constant power factor", len(kept)))
+	}
+	if len(plain) > 0 {
+		parts = append(parts, fmt.Sprintf("%d as plain units", len(plain)))
+	}
+	return "units with PMIN < 0 = PMAX and reactive limits are taken " + strings.Join(parts, ", "), nil
+}
