@@ -131,13 +131,23 @@ func contenderText(m *closedloop.Paired) string {
 
 // renderPairing writes a row for each method, and what guards did.
 func renderPairing(w io.Writer, result *closedloop.Pairing) error {
-	rows := [][]string{{"method", "episodes", "safe", "95 % interval", "failed", "regret %", "± 95 %", "median", "p90", "max", "less the first's", "± 95 %", "n", "cost above the first's, %", "[95 %]", "n", "p50 µs", "p99 µs"}}
+	// Costs are of interest where fewer episodes have an optimum to compare with.
+	costs := slices.ContainsFunc(result.Pairs[1:], func(r closedloop.Paired) bool { return r.Cost.N > r.Compared })
+	head := []string{"method", "episodes", "safe", "95 % interval", "failed", "regret %", "± 95 %", "median", "p90", "max", "less the first's", "± 95 %", "n"}
+	if costs {
+		head = append(head, "cost above the first's, %", "[95 %]", "n")
+	}
+	rows := [][]string{append(head, "p50 µs", "p99 µs")}
 	for _, r := range result.Pairs {
-		rows = append(rows, []string{
+		row := []string{
 			contenderText(&r), fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprintf("[%.4f, %.4f]", r.SafeCI95[0], r.SafeCI95[1]),
 			fmt.Sprint(r.Failed), r.RegretPct.Text("%.5f"), r.RegretCI95.Text("%.5f"), r.Regret.Median.Text("%.4f"), r.Regret.P90.Text("%.4f"), r.RegretWorst.Text("%.4f"), r.DifferencePct.Text("%.5f"), r.DifferenceCI95.Text("%.5f"),
-			fmt.Sprint(r.Compared), r.Cost.Mean.Text("%.5f"), "[" + r.Cost.MeanCI95[0].Text("%.5f") + ", " + r.Cost.MeanCI95[1].Text("%.5f") + "]", fmt.Sprint(r.Cost.N), r.Latency.P50.Text("%.1f"), r.Latency.P99.Text("%.1f"),
-		})
+			fmt.Sprint(r.Compared),
+		}
+		if costs {
+			row = append(row, r.Cost.Mean.Text("%.5f"), "["+r.Cost.MeanCI95[0].Text("%.5f")+", "+r.Cost.MeanCI95[1].Text("%.5f")+"]", fmt.Sprint(r.Cost.N))
+		}
+		rows = append(rows, append(row, r.Latency.P50.Text("%.1f"), r.Latency.P99.Text("%.1f")))
 	}
 	if err := Table(w, rows); err != nil {
 		return err

@@ -9,10 +9,13 @@ import (
 	"github.com/gpc-engine/gpc/internal/must"
 )
 
+// unbuilt is a seed of which nothing else here has a library: libraries are shared.
+const unbuilt = 0x756e6275696c74
+
 // An oracle whose library was interrupted builds it for who asks next.
 func TestAnInterruptedOracleIsAskedAgain(t *testing.T) {
 	y := systems(t)[0]
-	plant := &Plant{system: y, oracle: newOracleOf(y, 40, 7)}
+	plant := &Plant{system: y, oracle: newOracleOf(y, 40, unbuilt)}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	ask := func(ctx context.Context) error {

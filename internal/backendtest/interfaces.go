@@ -26,7 +26,7 @@ var (
 		reflect.TypeFor[domain.Terminal](), reflect.TypeFor[domain.Weighing](),
 	}}
 	ofSolver = optional{reflect.TypeFor[domain.Solver](), []reflect.Type{
-		reflect.TypeFor[domain.Interruptible](), reflect.TypeFor[domain.Optimizer](), reflect.TypeFor[domain.Receding](),
+		reflect.TypeFor[domain.InwardSolver](), reflect.TypeFor[domain.Interruptible](), reflect.TypeFor[domain.Optimizer](), reflect.TypeFor[domain.Receding](),
 		reflect.TypeFor[domain.ScenarioSolver](), reflect.TypeFor[domain.Tightening](), reflect.TypeFor[domain.VisitedSolver](),
 	}}
 	ofHorizon = optional{reflect.TypeFor[domain.Horizon](), []reflect.Type{
