@@ -133,7 +133,7 @@ func TestGlanceShowsTheHardestScenes(t *testing.T) {
 		}
 	}
 	d := devices{r}
-	if text := tables(d.glance()); !strings.Contains(text, "loads `swing` | 600/600 | 2.500 ") || strings.Contains(text, "`paper`") || !strings.Contains(text, "| `hold`, 600/600 |") {
+	if text := tables(d.glance()); !strings.Contains(text, "loads `swing` | 600/600 | 1.500 ") || strings.Contains(text, "`paper`") || !strings.Contains(text, "| `hold`, 600/600 |") {
 		t.Errorf("at a glance:\n%s", text)
 	}
 	if text := d.elsewhere(); !strings.Contains(text, "| `swing` | 7 of 9 |") || !strings.Contains(text, "| `envelope` | 7 of 9 |") || strings.Contains(text, "| `paper` |") {
