@@ -4,7 +4,7 @@
 // what a GPU needs at least into docs/cuda-kernels.md.
 //
 //	go run ./bench/ptxreport -case integrator-convex -batch 64
-//	go run ./bench/ptxreport -record bench/results/ptx/counts.json
+//	go run ./bench/ptxreport -record bench/ptxreport/counts.json
 //	go run ./bench/ptxreport -page docs/cuda-kernels.md
 //
 // Nothing of this is a time: counts of instructions and of requests to memory hold for any
@@ -82,7 +82,7 @@ func main() {
 	worst := flag.Int("worst", 3, "costly accesses to name for each kernel")
 	record := flag.String("record", "", "write the counts of all cases at full size to this file instead")
 	page := flag.String("page", "", "write the section of this page from the record instead")
-	from := flag.String("from", "bench/results/ptx/counts.json", "the record that -page reads")
+	from := flag.String("from", "bench/ptxreport/counts.json", "the record that -page reads")
 	flag.Parse()
 	if flag.NArg() > 0 || *batch < 1 || *sample < 0 {
 		log.Printf("%d arguments, batch %d, sample %d: want none, at least 1, at least 0", flag.NArg(), *batch, *sample)

@@ -2,8 +2,8 @@ package ptx
 
 import "math"
 
-// Approximate instructions give the exact value, rounded, with an error drawn by the
-// machine's seed inside the bound that NVIDIA's PTX ISA document states (version 8.2; where
+// Approximate instructions give the exact value, rounded, with an error drawn by
+// Options.Errors inside the bound that NVIDIA's PTX ISA document states (version 8.2; where
 // an earlier one states more room, that). Without a seed they give the exact value rounded.
 //
 //	ex2.approx.f32       2 ulp            (2^-22 relative)
@@ -30,7 +30,7 @@ const (
 // draw is a number in [−1, 1] that the seed, the instruction's operand and nothing else
 // decide: the same instruction gives the same value for the same operand, as on a device.
 func (w *warp) draw(operand uint64) float64 {
-	seed := w.run.machine.options.Seed
+	seed := w.run.machine.options.Errors
 	if seed == 0 {
 		return 0
 	}

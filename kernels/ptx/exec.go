@@ -28,7 +28,10 @@ const (
 // Options say what a machine checks and counts. The zero value executes, finds what is out
 // of bounds, misaligned, or waits for ever, and registers that are read unwritten.
 type Options struct {
-	Seed   uint64 // of orders and of approximations' errors; 0: ascending order, no errors
+	Seed uint64 // of the orders of warps and lanes; 0: ascending
+	// Errors draws the errors of approximate instructions and the order in which tensor cores
+	// add; 0: none, and exact sums.
+	Errors uint64
 	Order  Order
 	Shared bool // races in shared memory and shared words that are read unwritten
 	Global bool // the same of global memory

@@ -131,7 +131,7 @@ func TestProgramsAreClean(t *testing.T) {
 		for _, order := range []Order{Lockstep, Lanes} {
 			for seed := range uint64(4) {
 				o := everything
-				o.Order, o.Seed = order, seed
+				o.Order, o.Seed, o.Errors = order, seed, seed
 				if right, err := edited(t, name, "", "", o); err != nil || !right {
 					t.Errorf("%s, order %d, seed %d: right %v, %v", name, order, seed, right, err)
 				}

@@ -167,7 +167,7 @@ func (b *builder) shuffle(out *instr) {
 // mma compiles mma.sync.aligned.m16n8k8 of TF32. The 13 low bits of operands are not looked
 // at. The sum of eight products and the addend is taken exactly, up to float64's rounding,
 // and rounded once to float32; what order and rounding a device takes is not documented. With
-// a seed the nine terms are added in float32, one after the other, in an order drawn from it.
+// Options.Errors the nine terms are added in float32, one after the other, in an order drawn from it.
 func (b *builder) mma(out *instr) {
 	if b.in.op != "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" {
 		b.unknown()
@@ -210,7 +210,7 @@ func (b *builder) mma(out *instr) {
 				C[group+i>>1*8][2*member+i&1] = math.Float32frombits(w.r32[z[i]][lane])
 			}
 		}
-		if seed := w.run.machine.options.Seed; seed != 0 {
+		if seed := w.run.machine.options.Errors; seed != 0 {
 			order, random := []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, mix(seed^uint64(w.pc))
 			shuffle(order, &random)
 			for i := range C {

@@ -39,8 +39,8 @@ func New(options ptx.Options) *Device {
 }
 
 // ParseOptions reads what to check and count as a list with commas: shared, global, count,
-// lanes (one lane at a time), tolerate (findings are listed, not errors), seed=N, sample=N,
-// workers=N; none alone asks for nothing.
+// lanes (one lane at a time), tolerate (findings are listed, not errors), seed=N, errors=N,
+// sample=N, workers=N; none alone asks for nothing.
 func ParseOptions(text string) (o ptx.Options, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		name, value, number := strings.Cut(word, "=")
@@ -64,12 +64,14 @@ func ParseOptions(text string) (o ptx.Options, err error) {
 			o.Order = ptx.Lanes
 		case name == "seed" && number:
 			o.Seed = n
+		case name == "errors" && number:
+			o.Errors = n
 		case name == "sample" && number:
 			o.Sample = int(n)
 		case name == "workers" && number:
 			o.Workers = int(n)
 		default:
-			return o, fmt.Errorf("%q: want shared, global, count, lanes, tolerate, seed=N, sample=N, workers=N or none", word)
+			return o, fmt.Errorf("%q: want shared, global, count, lanes, tolerate, seed=N, errors=N, sample=N, workers=N or none", word)
 		}
 	}
 	return o, nil

@@ -92,7 +92,7 @@ func run(args []string, out, errs io.Writer) int {
 	if err != nil {
 		return bad(err)
 	}
-	machine := ptx.NewMachine(ptx.Options{Shared: true, Global: true, Count: true, Seed: *seed, Order: map[bool]ptx.Order{false: ptx.Lockstep, true: ptx.Lanes}[*lanes]})
+	machine := ptx.NewMachine(ptx.Options{Shared: true, Global: true, Count: true, Seed: *seed, Errors: *seed, Order: map[bool]ptx.Order{false: ptx.Lockstep, true: ptx.Lanes}[*lanes]})
 	l := ptx.Launch{Shared: *shared}
 	if l.Block, err = extent(*block); err != nil {
 		return bad(fmt.Errorf("-block %w", err))
