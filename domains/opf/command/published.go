@@ -66,7 +66,7 @@ func parsePublished(r io.Reader) (map[string]publishedValue, error) {
 		}
 		v, err := strconv.ParseFloat(cells[objective], 64)
 		if err != nil {
-			if strings.Trim(cells[objective], "-–. nainf") == "" { // none is published
+			if strings.Trim(cells[objective], "-–. naif") == "" { // none is published
 				continue
 			}
 			return nil, fmt.Errorf("line %d: objective %q of %s is no number", n, cells[objective], cells[name])
