@@ -102,10 +102,13 @@ async function until(page, is) {
   return undefined;
 }
 
-/** changed waits until something of the page is not what it was, and gives what it is. */
+/** changed waits until something of the page is not what it was, and gives what it is: asked from without, as the page lets nobody evaluate a string. */
 async function changed(page, read, was) {
-  await page.waitForFunction(([read, was]) => new Function(`return ${read}`)() !== was, [read, was]);
-  return page.evaluate(read);
+  for (const end = performance.now() + hangs; performance.now() < end; await page.waitForTimeout(50)) {
+    const now = await page.evaluate(read);
+    if (now !== was) return now;
+  }
+  throw new Error(`after ${hangs} ms ${read} is still ${was}`);
 }
 
 /** drag takes the knob along a way through the triangle: each move changes the preference of the dispatch that is shown. */
