@@ -349,11 +349,11 @@ docs: build
 	bin/gpc report --results bench/results --documents .
 
 .PHONY: gallery
-## gallery: drive one episode of every system of the gallery by nmpc and draw the animations of docs/gallery
+## gallery: drive one episode of every system of the gallery by the map that gpc-gallery carries and draw the animations of docs/gallery
 gallery: build
-	rm -rf out/gallery-runs out/gallery-report
+	rm -rf out/gallery-runs out/gallery-report docs/gallery/*.gif
 	mkdir -p out/gallery-runs docs/gallery
-	for c in $$(bin/gpc-gallery cases --json | grep -o '"name":"[a-z0-9-]*"' | cut -d'"' -f4); do bin/gpc-gallery eval $$c --method nmpc --episodes 1 --seed 2026 --trace out/gallery-runs/$$c.jsonl; done
+	for c in $$(bin/gpc-gallery cases --json | grep -o '"name":"[a-z0-9-]*"' | cut -d'"' -f4); do bin/gpc-gallery eval $$c --episodes 1 --seed 2026 --trace out/gallery-runs/$$c.jsonl; done
 	bin/gpc-gallery report --results out/gallery-runs --out out/gallery-report
 	cp out/gallery-report/figures/*.gif docs/gallery/
 
@@ -427,7 +427,7 @@ build/nvdisasm/nvidia:
 count-kernels: nvdisasm
 	$(GO) run ./kernels/build count
 
-.PHONY: cuda-headers build-gorgoniacu test-gorgoniacu
+.PHONY: cuda-headers build-cu test-cu
 ## cuda-headers: CUDA 11.8 headers and a libcuda.so to link with, in build/cuda, for -tags gorgoniacu (needs a C compiler)
 CUDA_HEADERS = nvidia-cuda-runtime-cu11==11.8.89 --hash=sha256:92d04069a987e1fbc9213f8376d265df0f7bb42617d44f5eda1f496acea7f2d1
 CUDA = $(CURDIR)/build/cuda
@@ -442,14 +442,15 @@ build/cuda/nvidia:
 	echo '$(CUDA_HEADERS)' > build/cuda/requirements.txt
 	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/cuda -r build/cuda/requirements.txt
 
-## build-gorgoniacu: everything with the driver through gorgonia.org/cu
-build-gorgoniacu: cuda-headers
+## build-cu: everything, and bin/gpc-cu, with gorgonia.org/cu linked in: GPC_DRIVER=gorgonia calls the driver through it
+build-cu: cuda-headers
 	$(GORGONIACU) $(GO) build -tags gorgoniacu ./...
+	$(GORGONIACU) $(GO) build -tags gorgoniacu -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc-cu ./cmd/gpc
 
-## test-gorgoniacu: the tests of that driver on the host shim, which stands in for libcuda.so.1
-test-gorgoniacu: cuda-headers
+## test-cu: the tests of that driver on the host shim, which stands in for libcuda.so.1
+test-cu: cuda-headers
 	$(GO) run ./kernels/build shim build/cuda/shim/libcuda.so.1
-	LD_LIBRARY_PATH=$(CUDA)/shim $(GORGONIACU) $(GO) test -tags gorgoniacu ./kernels/driver
+	GPC_DRIVER=gorgonia LD_LIBRARY_PATH=$(CUDA)/shim $(GORGONIACU) $(GO) test -tags gorgoniacu ./kernels/driver
 
 ## kernels: CUDA sources to PTX (compute_80) and cubin (sm_90), in the folder images beside them; commit what it writes
 kernels: nvcc

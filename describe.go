@@ -61,13 +61,14 @@ type MethodDescription struct {
 	Map        bool   `json:"map"`
 	Weights    bool   `json:"weights"`
 	Candidates int    `json:"candidates,omitempty"`
+	Formerly   string `json:"formerly,omitempty"` // a name that it had, which is still taken
 }
 
 // DescribeMethods describes Methods, in their order.
 func (c *Case) DescribeMethods() []MethodDescription {
 	all := []MethodDescription{}
 	for _, m := range c.Methods() {
-		all = append(all, MethodDescription{m.Name, m.Group.String(), m.About, mapped(m), m.Needs&domain.NeedsWeights != 0, m.Candidates})
+		all = append(all, MethodDescription{m.Name, m.Group.String(), m.About, mapped(m), m.Needs&domain.NeedsWeights != 0, m.Candidates, m.Formerly})
 	}
 	return all
 }

@@ -123,12 +123,12 @@ func TestLatentsAreTheStepsOfADecision(t *testing.T) {
 	const n = 4
 	c, e, in := driven(t, "integrator-convex", n)
 	spec := c.Spec()
-	l := must.Get(c.Latents(e, gpc.Setup{Method: "gpc-no-retraction"}))(t)
+	l := must.Get(c.Latents(e, gpc.Setup{Method: "navigator-no-retraction"}))(t)
 	z, moved, u := tensor.New(n, l.Size()), tensor.New(n, l.Size()), tensor.New(n, spec.PlanSize())
 	must.OK(t, l.Encode(in, true, z))
 	sigma := make([]float64, n*spec.ObjectiveSize())
 	must.OK(t, l.Step(z, in, batchnav.Moved{Z: moved, U: u, Sigma: sigma}))
-	batch := must.Get(c.Loops(e, gpc.Setup{Method: "gpc-no-retraction"}, n))(t)
+	batch := must.Get(c.Loops(e, gpc.Setup{Method: "navigator-no-retraction"}, n))(t)
 	observations, want := make([]batchnav.Observation, n), make([]batchnav.Decision, n)
 	for i := range observations {
 		observations[i] = in.At(spec, i)

@@ -96,7 +96,7 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 		return nil, err
 	}
 	defer closeAll()
-	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = cmp.Or(s.Method, DefaultMethod), version.Build(), on.device, on.backend, s.Candidates
+	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = c.MethodName(s.Method), version.Build(), on.device, on.backend, s.Candidates
 	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err
 	}
@@ -308,7 +308,7 @@ func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOpt
 		return nil, err
 	}
 	front, err := closedloop.Steer(ctx, &c.def, m, closedloop.SteerOptions{
-		Method: cmp.Or(s.Method, DefaultMethod), Commit: version.Build(), Device: on.device, Backend: on.backend, ISA: set, ModelSHA256: of, Seed: opt.Seed, Episodes: opt.Episodes,
+		Method: c.MethodName(s.Method), Commit: version.Build(), Device: on.device, Backend: on.backend, ISA: set, ModelSHA256: of, Seed: opt.Seed, Episodes: opt.Episodes,
 		Weights: offline.DasDennis(c.Spec().ObjectiveSize(), opt.Divisions), Progress: opt.Progress,
 	})
 	return front, asked(err)
@@ -416,7 +416,7 @@ func (c *Case) certified() string {
 			return m.Name
 		}
 	}
-	return DefaultMethod
+	return c.DefaultMethod()
 }
 
 // heldOut solves scenarios of a stream that no dataset uses.

@@ -66,7 +66,7 @@ func ExampleCase_Loop() {
 func ExampleCase_Loop_ahead() {
 	c, e := open("integrator-convex")
 	defer e.Close()
-	loop, err := c.Loop(e, gpc.Setup{Method: "gpc-refine-64-ahead"})
+	loop, err := c.Loop(e, gpc.Setup{Method: "refine-64-ahead"})
 	if err != nil {
 		log.Fatal(err)
 	}

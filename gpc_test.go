@@ -196,7 +196,7 @@ func TestRescueStandsBehindEveryLoop(t *testing.T) {
 		},
 	}
 	for name, decide := range loops {
-		for method, want := range map[string]int{"gpc": 1, "direct": 1, "gpc-refine-64": 1, "gpc-no-fallback": 0} {
+		for method, want := range map[string]int{"navigator": 1, "direct": 1, "refine-64": 1, "navigator-no-fallback": 0} {
 			asked = 0
 			if err := decide(method); err != nil {
 				t.Fatal(err)
@@ -204,6 +204,38 @@ func TestRescueStandsBehindEveryLoop(t *testing.T) {
 			if asked != want {
 				t.Errorf("%s of %s asked the exact solver %d times, want %d", name, method, asked, want)
 			}
+		}
+	}
+}
+
+// Names that methods had are taken still, none is another method's, and the first method is what
+// decides where none is named.
+func TestFormerNamesAreTaken(t *testing.T) {
+	catalogue := paper.Cases()
+	for name, renamed := range map[string]map[string]string{
+		"opf30": {
+			"gpc": "navigator", "gpc-observer": "navigator-observer", "gpc-no-lie": "navigator-no-lie", "gpc-polish": "polish",
+			"gpc-refine-64": "refine-64", "gpc-refine-64-ahead": "refine-64-ahead", "gpc-refine-512-no-memory": "refine-512-no-memory", "": "navigator",
+		},
+		"multiagent-moving": {"gpc": "planner", "gpc-384": "planner-384", "gpc-no-latent-descents": "planner-no-latent-descents", "gpc-no-lie": "planner-no-lie", "navigator": "navigator", "": "planner"},
+	} {
+		c := must.Get(catalogue.Find(name))(t)
+		for old, now := range renamed {
+			if s := must.Get(c.Setup(old, ""))(t); s.Method != now || c.MethodName(old) != now {
+				t.Errorf("%s: %q is %q and %q, want %q", name, old, s.Method, c.MethodName(old), now)
+			}
+		}
+		seen := map[string]bool{}
+		for _, m := range c.DescribeMethods() {
+			for _, n := range []string{m.Name, m.Formerly} {
+				if n != "" && seen[n] {
+					t.Errorf("%s: two methods are or were called %s", name, n)
+				}
+				seen[n] = true
+			}
+		}
+		if got := c.MethodName("gcp"); got != "gcp" {
+			t.Errorf("gcp is %s", got)
 		}
 	}
 }
@@ -217,9 +249,9 @@ func TestSearchIsAMethodForPlansOfOneAction(t *testing.T) {
 		c := must.Get(gpc.NewCase(domain.Case{Problem: cart}))(t)
 		e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
 		defer e.Close()
-		setup := gpc.Setup{Method: "gpc-refine-64", Model: testdomain.Map(cart, 9, true)}
+		setup := gpc.Setup{Method: "refine-64", Model: testdomain.Map(cart, 9, true)}
 		_, err := c.Loop(e, setup)
-		if searches != (err == nil) || !searches && !strings.Contains(err.Error(), `no method "gpc-refine-64"`) {
+		if searches != (err == nil) || !searches && !strings.Contains(err.Error(), `no method "refine-64"`) {
 			t.Errorf("plans of %d actions: %v", length, err)
 		}
 		setup.Candidates = -1
@@ -327,7 +359,7 @@ func TestCasesAreGuarded(t *testing.T) {
 	whole := must.Get(gpc.NewCase(lost))(t)
 	for _, g := range []domain.Guard{{}, {Off: true}} {
 		c := must.Get(whole.Guarded(g))(t)
-		for _, method := range []string{"direct", "gpc", "gpc-refine-64", "gpc-no-projection", "gpc-no-fallback", "gpc-no-guard", "direct-no-guard"} {
+		for _, method := range []string{"direct", "navigator", "refine-64", "navigator-no-projection", "navigator-no-fallback", "navigator-no-guard", "direct-no-guard"} {
 			without := strings.Contains(method, "-no-")
 			n, err := c.Loop(e, gpc.Setup{Method: method, Model: testdomain.Map(cart, 9, true)})
 			if g.Off && strings.HasSuffix(method, "-no-guard") {

@@ -16,12 +16,9 @@ import (
 	"github.com/gpc-engine/gpc/policy"
 )
 
-// DefaultMethod is Geometric Pareto Control, whole.
-const DefaultMethod = "gpc"
-
 // Setup says how a controller of a case is made.
 type Setup struct {
-	Method string // "" is DefaultMethod
+	Method string // "" is the case's DefaultMethod
 	// Model is the map of a method that needs one; nil: the bundled one.
 	Model *model.Model
 	// Weights is the content of the file of a method that brings weights of its own.
@@ -50,12 +47,30 @@ func (c *Case) Methods() []domain.Method {
 	return all
 }
 
-// method finds a method by its name, "" for the default.
+// DefaultMethod is the first of Methods: Algorithm 2 whole, or what the case has in its place; ""
+// where there is no method at all.
+func (c *Case) DefaultMethod() string {
+	if all := c.Methods(); len(all) > 0 {
+		return all[0].Name
+	}
+	return ""
+}
+
+// MethodName is the present name of a method by any that it had, "" for DefaultMethod; what no
+// method of the case is called stays as it is.
+func (c *Case) MethodName(name string) string {
+	if m, err := c.method(name); err == nil {
+		return m.Name
+	}
+	return name
+}
+
+// method finds a method by its name, or by the name that it had, "" for the default.
 func (c *Case) method(name string) (domain.Method, error) {
-	name = cmp.Or(name, DefaultMethod)
+	name = cmp.Or(name, c.DefaultMethod())
 	var known []string
 	for _, m := range c.Methods() {
-		if m.Name == name {
+		if m.Called(name) {
 			return m, nil
 		}
 		known = append(known, m.Name)
@@ -71,16 +86,17 @@ func mapped(m domain.Method) bool { return m.Needs&domain.NeedsMap != 0 }
 
 // Setup reads what a method needs from a file: the map, the bundled one for "", or the
 // weights of a method that brings its own. A method without either ignores the file. For
-// no method it is the one that the map was compiled for, or else DefaultMethod.
+// no method it is the one that the map was compiled for, or else DefaultMethod. The Setup has
+// the method's present name.
 func (c *Case) Setup(method, file string) (Setup, error) {
-	s := Setup{Method: cmp.Or(method, DefaultMethod)}
-	m, err := c.method(s.Method)
+	m, err := c.method(method)
+	s := Setup{Method: m.Name}
 	switch {
 	case err != nil:
 	case mapped(m):
 		if s.Model, err = c.Model(file); err == nil && method == "" && s.Model.Provenance.Method != "" {
-			s.Method = s.Model.Provenance.Method
-			_, err = c.method(s.Method)
+			m, err = c.method(s.Model.Provenance.Method)
+			s.Method = m.Name
 		}
 	case m.Needs&domain.NeedsWeights != 0 && file != "":
 		s.Weights, err = readWeights(file)

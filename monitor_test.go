@@ -177,7 +177,7 @@ func TestWrongActionsAreFlagged(t *testing.T) {
 		name := c.Spec().Name
 		var intact monitored
 		for _, k := range corruptions {
-			r := watch(t, c, e, "gpc-no-fallback", wrongDecoder(m, k.weight, k.scale), 1, 2, flagWithin)
+			r := watch(t, c, e, "navigator-no-fallback", wrongDecoder(m, k.weight, k.scale), 1, 2, flagWithin)
 			if k.weight == nil {
 				intact = r
 			}
@@ -197,7 +197,7 @@ func BenchmarkMonitor(b *testing.B) {
 	monitoredMaps(b, func(c *gpc.Case, e *gpc.Engine, m *model.Model) {
 		b.Run(c.Spec().Name, func(b *testing.B) {
 			run := func(k int) monitored {
-				return watch(b, c, e, "gpc-no-fallback", wrongDecoder(m, corruptions[k].weight, corruptions[k].scale), 3, min(*monitorEpisodes, 20), flagWithin)
+				return watch(b, c, e, "navigator-no-fallback", wrongDecoder(m, corruptions[k].weight, corruptions[k].scale), 3, min(*monitorEpisodes, 20), flagWithin)
 			}
 			intact := run(0)
 			// The CUSUM is given the best: thresholds from the intact map on the same episodes.

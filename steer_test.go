@@ -29,7 +29,7 @@ func TestAChangedPreferenceIsFollowedAtOnce(t *testing.T) {
 		left float64
 		// bitwise: nothing of the decisions before is left.
 		bitwise bool
-	}{{"direct", 0.25, true}, {"gpc", 0.25, true}, {"gpc-refine-64", 0.1, false}} {
+	}{{"direct", 0.25, true}, {"navigator", 0.25, true}, {"refine-64", 0.1, false}} {
 		loop, err := c.Loop(e, gpc.Setup{Method: test.method})
 		must.OK(t, err)
 		fresh, err := c.Loop(e, gpc.Setup{Method: test.method})

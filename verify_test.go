@@ -90,7 +90,7 @@ func TestATraceNamesItsMap(t *testing.T) {
 	if _, err := evaluated(c, gpc.Setup{Method: "direct", Model: &other}, trace, true); err == nil || !strings.Contains(err.Error(), "model_sha256") {
 		t.Errorf("continued with another map: %v", err)
 	}
-	if _, err := evaluated(c, gpc.Setup{Method: "gpc"}, trace, true); err == nil || !strings.Contains(err.Error(), `method "direct", this run's is "gpc"`) {
+	if _, err := evaluated(c, gpc.Setup{Method: "navigator"}, trace, true); err == nil || !strings.Contains(err.Error(), `method "direct", this run's is "navigator"`) {
 		t.Errorf("continued with another method: %v", err)
 	}
 	if len(isa.Available()) > 1 {
@@ -113,7 +113,7 @@ func TestATraceHoldsWhatADecisionIsMadeOf(t *testing.T) {
 	catalogue := paper.Cases()
 	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
-	for _, of := range []struct{ name, method string }{{"integrator-nonconvex", "gpc"}, {"opf30-uncertain", "direct"}} {
+	for _, of := range []struct{ name, method string }{{"integrator-nonconvex", "navigator"}, {"opf30-uncertain", "direct"}} {
 		c := must.Get(catalogue.Find(of.name))(t)
 		s := gpc.Setup{Method: of.method}
 		file := must.Get(os.Open(recorded(t, c, s)))(t)

@@ -39,9 +39,9 @@ SCRIPT = {"td3": "td3.py", "ppo": "ppo.py", "ppo-lagrangian": "ppo_lagrangian.py
 # Task, method, seeds, interactions: known answers first, then what takes the least time.
 PLAN = [
     ("pendulum", "ppo", 3, 100_000), ("pendulum", "td3", 3, 20_000), ("point", "cpo", 3, 1_000_000), ("point", "ppo-lagrangian", 3, 1_000_000),
-    ("integrator-convex", "cpo", 3, 1_000_000), ("integrator-nonconvex", "cpo", 3, 1_000_000), ("opf30", "cpo", 1, 1_000_000),
+    ("integrator-convex", "cpo", 3, 1_000_000), ("integrator-nonconvex", "cpo", 3, 1_000_000), ("opf30", "cpo", 3, 1_000_000),
     *((case, method, 3, 1_000_000) for method in ("cpo", "ppo-lagrangian", "ppo", "ppo-shielded") for case in ("multiagent-static", "multiagent-moving")),
-    ("integrator-convex", "td3", 3, 1_000_000), ("opf30", "td3", 1, 1_000_000), ("integrator-nonconvex", "td3", 3, 1_000_000),
+    ("integrator-convex", "td3", 3, 1_000_000), ("opf30", "td3", 3, 1_000_000), ("integrator-nonconvex", "td3", 3, 1_000_000),
 ]
 
 # Episodes, seed and regimes of an evaluation: those of the records of the other methods (scripts/results*.sh). An
@@ -153,7 +153,7 @@ def train(args: argparse.Namespace) -> int:
 
 def recorded(results: pathlib.Path, case: str) -> pathlib.Path:
     """The folder that the tables show a case from: the first beside RESULTS with a record of its navigator."""
-    folders = [f for f in sorted(results.resolve().parent.iterdir()) if any(f.glob(f"{case}-gpc.json")) or any(f.glob(f"{case}-paper-gpc.json"))]
+    folders = [f for f in sorted(results.resolve().parent.iterdir()) if any((f / f"{case}-{name}.json").exists() for name in ("navigator", "paper-navigator", "planner"))]
     return folders[0] if folders else results
 
 
@@ -175,8 +175,11 @@ def evaluate(args: argparse.Namespace) -> int:
                     command = [args.gpc, "eval", case, "--method", name, "--model", file, "--episodes", str(args.episodes or episodes), "--seed", str(evaluation_seed), "--threads", "1", "--json"]
                     out = subprocess.run([*command, *(["--regime", regime] if regime else [])], stdout=subprocess.PIPE, check=True).stdout
                     r = json.loads(out)
+                    planned = next(p[2] for p in PLAN if p[:2] == (task, method))
+                    for earlier in same:  # of a plan that had other seeds
+                        earlier["training_seeds"] = planned
                     rows.append({
-                        "case": case, "regime": regime, "method": name, "training_seed": seed, "training_seeds": next(p[2] for p in PLAN if p[:2] == (task, method)),
+                        "case": case, "regime": regime, "method": name, "training_seed": seed, "training_seeds": planned,
                         "interactions": interactions, "safe_lo": r["ci95"]["safe"][0], "safe_hi": r["ci95"]["safe"][1], "p50_us": r["latency_us"]["p50"],
                         "p99_us": r["latency_us"]["p99"], **{k: r.get(k) for k in COLUMNS if k in r},
                     })

@@ -71,11 +71,24 @@ def costs(info: dict, count: int) -> np.ndarray:
     return np.asarray(info["cost"]) if "cost" in info else np.zeros(count)
 
 
-class Sb3(VecEnv):
-    """A Gymnasium vector environment as Stable-Baselines3 takes one."""
+def weights(env: gym.vector.VectorEnv, penalty: dict[str, float]) -> np.ndarray:
+    """The penalty of each margin of a case, in the order of its margins."""
+    names = [m.name for m in env.fleet.spec.margins]
+    if unknown := [name for name in penalty if name not in names]:
+        raise SystemExit(f"penalty: {', '.join(unknown)} is no margin of the case: it has {', '.join(names)}")
+    return np.array([float(penalty.get(name, 0)) for name in names])
 
-    def __init__(self, task: str, count: int, seed: int, safeguard: bool = False):
+
+class Sb3(VecEnv):
+    """A Gymnasium vector environment as Stable-Baselines3 takes one.
+
+    penalty takes units of cost from the learner's reward in every step that breaks the margin of that name, however little;
+    what is recorded of an episode stays the case's own return.
+    """
+
+    def __init__(self, task: str, count: int, seed: int, safeguard: bool = False, penalty: dict[str, float] | None = None):
         self.env, self.first_seed, self.timed = make(task, count, seed, safeguard), seed, timed(task)
+        self.penalty = weights(self.env, penalty) if penalty else None
         super().__init__(count, self.env.single_observation_space, self.env.single_action_space)
         self.none: dict = {}
 
@@ -92,6 +105,8 @@ class Sb3(VecEnv):
         done = terminated | truncated
         self.sums += reward, costs(info, self.num_envs)
         self.lengths += 1
+        if self.penalty is not None:
+            reward = reward - (info["margins"] < -self.env.fleet.spec.margin_tolerance) @ self.penalty
         infos = [self.none] * self.num_envs
         for i in np.flatnonzero(done):
             infos[i] = {

@@ -469,7 +469,7 @@ def test_a_training_of_the_library_goes_on_too(tmp_path: pathlib.Path, monkeypat
 def test_every_first_seed_comes_before_a_second():
     seeds = [t[2] for t in queue.trainings("*", [1, 2, 3])]
     assert seeds == sorted(seeds) and len(seeds) == sum(p[2] for p in queue.PLAN) and seeds.count(1) == len(queue.PLAN)
-    assert [t[:3] for t in queue.trainings("opf30-*", [1, 2])] == [("opf30", "cpo", 1), ("opf30", "td3", 1)]
+    assert [t[:3] for t in queue.trainings("opf30-*", [1, 2])] == [("opf30", "cpo", 1), ("opf30", "td3", 1), ("opf30", "cpo", 2), ("opf30", "td3", 2)]
 
 
 def test_a_queue_that_is_ended_leaves_no_training_behind(tmp_path: pathlib.Path):
@@ -493,7 +493,7 @@ def test_an_evaluation_is_recorded_once_among_those_of_its_case(tmp_path: pathli
     build, results, other = tmp_path / "build", tmp_path / "results" / "here", tmp_path / "results" / "there"
     for folder in (build, results, other):
         folder.mkdir(parents=True)
-    (other / "integrator-convex-gpc.json").write_text("{}")
+    (other / "integrator-convex-navigator.json").write_text("{}")
     gpc = tmp_path / "gpc"
     gpc.write_text(f"""#!{sys.executable}
 import json, sys
@@ -517,6 +517,11 @@ print(json.dumps({{"safe": seed / 10, "ci95": {{"safe": [0, 1]}}, "latency_us": 
     assert evaluated(2) == (second, 0.2)
     assert evaluated(1) == (second + first, 0.1)  # the first seed that is there is the record
     assert evaluated(3)[1] == 0.1 and (tmp_path / "calls").read_text() == "x" * 6
+    # A plan with more seeds: the earlier lines say so too.
+    monkeypatch.setattr(queue, "PLAN", [("integrator-convex", "td3", 4, 1_000_000)])
+    arguments.seeds = [4]
+    rows, _ = evaluated(4)
+    assert len(rows) == 8 and {planned for _, _, planned in rows} == {"4"}
 
 
 def test_actors_are_those_trained_here_and_else_those_published(tmp_path: pathlib.Path, monkeypatch, capsys):

@@ -73,26 +73,26 @@ func TestAblationsChangeWhatTheySay(t *testing.T) {
 		opt.Latents = true
 		return *decide(t, navigator(t, cart, opt), s, adaptive)
 	}
-	whole := run("gpc")
-	if d := run("gpc-no-semantic"); d.Sigma[0] != 0.5 || d.Sigma[1] != 0.5 {
-		t.Errorf("gpc-no-semantic steers by %v, want 1/2 each", d.Sigma)
+	whole := run("navigator")
+	if d := run("navigator-no-semantic"); d.Sigma[0] != 0.5 || d.Sigma[1] != 0.5 {
+		t.Errorf("navigator-no-semantic steers by %v, want 1/2 each", d.Sigma)
 	}
 	if whole.Sigma[0] == 0.5 {
 		t.Errorf("gpc steers by %v: no semantics", whole.Sigma)
 	}
-	if d := run("gpc-no-retraction"); d.Latent[0] == whole.Latent[0] && d.Latent[1] == whole.Latent[1] {
-		t.Error("gpc-no-retraction ends at the latent of gpc")
+	if d := run("navigator-no-retraction"); d.Latent[0] == whole.Latent[0] && d.Latent[1] == whole.Latent[1] {
+		t.Error("navigator-no-retraction ends at the latent of navigator")
 	}
-	if d := run("gpc-no-lie"); d.Latent[0] == whole.Latent[0] && d.Latent[1] == whole.Latent[1] {
-		t.Error("gpc-no-lie ends at the latent of gpc")
+	if d := run("navigator-no-lie"); d.Latent[0] == whole.Latent[0] && d.Latent[1] == whole.Latent[1] {
+		t.Error("navigator-no-lie ends at the latent of navigator")
 	}
 	// The wall binds here: u must be below (Wall − q − dt v)/(dt²/2) = −6, so only
 	// the projection's box end −1 is reached, and the margin is negative.
 	s = []float64{1.97, 1.2}
-	if d := run("gpc-no-projection"); d.Correction != 0 || d.Fallback.Replaced() {
-		t.Errorf("gpc-no-projection: correction %g, fallback %v", d.Correction, d.Fallback)
+	if d := run("navigator-no-projection"); d.Correction != 0 || d.Fallback.Replaced() {
+		t.Errorf("navigator-no-projection: correction %g, fallback %v", d.Correction, d.Fallback)
 	}
-	if _, err := batchnav.OptionsFor("gpc-no-brakes"); err == nil {
+	if _, err := batchnav.OptionsFor("navigator-no-brakes"); err == nil {
 		t.Error("an unknown method was accepted")
 	}
 }

@@ -102,7 +102,7 @@ func TestPolishRemembersOneStepOn(t *testing.T) {
 func TestPolishHasLessRegretThanDirect(t *testing.T) {
 	b, m, c := caseOneMap(t, 1)
 	regret := [2]float64{}
-	for i, o := range []Options{{Direct: true}, must.Get(OptionsFor("gpc-polish"))(t)} {
+	for i, o := range []Options{{Direct: true}, must.Get(OptionsFor("polish"))(t)} {
 		n := must.Get(NewNavigator(b, m, c.Problem, o))(t)
 		for index := range 3 {
 			n.Reset()

@@ -64,7 +64,7 @@ func (p *projecting) Project(s, c, u []float64) bool {
 // host's. In all of it a decision is, to the bit, that of a backend which projects nothing.
 func TestLoopsAreProjectedWhereTheyAreKept(t *testing.T) {
 	const size = 40
-	for name, projects := range map[string]bool{"gpc": true, "direct": true, "gpc-observer": true, "gpc-no-projection": false, "gpc-refine-64": false} {
+	for name, projects := range map[string]bool{"navigator": true, "direct": true, "navigator-observer": true, "navigator-no-projection": false, "refine-64": false} {
 		opt := must.Get(batchnav.OptionsFor(name))(t)
 		cart := testdomain.NewCart(20)
 		p, kept := &projecting{Cart: cart}, &keeping{Backend: ref.New(), cart: cart}

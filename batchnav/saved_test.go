@@ -21,7 +21,7 @@ const loopsOfTest = 4
 func loopOptions(t *testing.T) map[string]batchnav.Options {
 	t.Helper()
 	all := map[string]batchnav.Options{}
-	for _, name := range []string{"gpc", "direct", "gpc-observer", "gpc-refine-64"} {
+	for _, name := range []string{"navigator", "direct", "navigator-observer", "refine-64"} {
 		all[name] = must.Get(batchnav.OptionsFor(name))(t)
 	}
 	guarded := all["direct"]

@@ -92,7 +92,7 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 func BenchmarkDecide(bench *testing.B) {
 	b := cpu(bench)
 	c, m, obs := caseOne(bench, b, 20000)
-	for _, name := range []string{"gpc", "gpc-no-retraction", "direct"} {
+	for _, name := range []string{"navigator", "navigator-no-retraction", "direct"} {
 		bench.Run(name, func(bench *testing.B) {
 			opt, err := batchnav.OptionsFor(name)
 			if err != nil {

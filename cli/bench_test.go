@@ -121,7 +121,7 @@ func TestBenchDeadline(t *testing.T) {
 	code, out, log := run(app, "bench", "deadline", "--case", "cart", "--model", file, "--rate", "500", "--for", "100ms", "--figures", figures, "--json")
 	var d bench.Deadlines
 	must.OK(t, json.Unmarshal([]byte(out), &d))
-	if code != 0 || d.Releases != 50 || d.Decisions+d.Skipped != 50 || d.Differing != 0 || d.Method != "gpc" || d.Threads != 1 || !(d.Response.P50 > 0) || d.Command == "" {
+	if code != 0 || d.Releases != 50 || d.Decisions+d.Skipped != 50 || d.Differing != 0 || d.Method != "navigator" || d.Threads != 1 || !(d.Response.P50 > 0) || d.Command == "" {
 		t.Errorf("exit code %d, %s, %s", code, out, log)
 	}
 	if info, err := os.Stat(filepath.Join(figures, "deadline-cart-gpc.svg")); err != nil || info.Size() == 0 {

@@ -165,7 +165,7 @@ func (a *App) robots(ctx context.Context, e *gpc.Engine) ([]bench.Axis, error) {
 		if len(scenes) < 2 {
 			continue
 		}
-		s, err := c.Setup(gpc.DefaultMethod, "")
+		s, err := c.Setup("", "")
 		if err != nil {
 			return nil, err
 		}

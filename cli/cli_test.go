@@ -256,12 +256,12 @@ func TestAPolicyIsDistilledIntoItsMap(t *testing.T) {
 	app.Cases[0].Problem.Spec().Training.Latent = 9
 	dir := t.TempDir()
 	data, out := filepath.Join(dir, "data"), filepath.Join(dir, "map")
-	code, _, log := run(app, "dataset", "cart", "--policy", file, "--distil", "gpc-refine-64", "--scenarios", "6", "--weights", "1", "--out", data)
+	code, _, log := run(app, "dataset", "cart", "--policy", file, "--distil", "refine-64", "--scenarios", "6", "--weights", "1", "--out", data)
 	if code != 0 {
 		t.Fatalf("dataset: exit code %d: %s", code, log)
 	}
 	d := must.Get(offline.Open(data))(t)
-	if p := d.Header.Provenance; !p.Distilled || p.Policy.Method != "gpc-refine-64" || d.Rows() != 6*2*8 {
+	if p := d.Header.Provenance; !p.Distilled || p.Policy.Method != "refine-64" || d.Rows() != 6*2*8 {
 		t.Errorf("%d rows of provenance %+v, want 8 decisions under 2 preferences in 6 episodes", d.Rows(), p)
 	}
 	code, _, log = run(app, "train", "cart", "--data", data, "--init", file, "--epochs", "1", "--rollout-epochs", "1", "--batch", "16", "--lr", "0.001", "--out", out)
@@ -335,7 +335,7 @@ func TestEvaluationIsPrinted(t *testing.T) {
 // rounded to zero has no sign.
 func TestSeveralMethodsOfACaseArePrintedTogether(t *testing.T) {
 	var results []*closedloop.Result
-	for _, method := range []string{"gpc", "hold", "mpc"} {
+	for _, method := range []string{"navigator", "hold", "mpc"} {
 		results = append(results, &closedloop.Result{Case: "cart", Method: method, Episodes: 8, Excluded: 2, Regret: closedloop.RegretStatistics{N: 8, Mean: -1e-9}})
 	}
 	results = append(results, &closedloop.Result{Case: "cart", Method: "late", Episodes: 8, Excluded: 3})

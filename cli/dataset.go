@@ -82,7 +82,7 @@ as well, that method's own decisions are the samples and there is no solver.`,
 	f.StringVar(&how, "scalarization", string(domain.WeightedSum), "weighted-sum, chebyshev or epsilon-constraint, for fixed preferences")
 	f.BoolVar(&adaptive, "adaptive", true, "solve every scenario with the adaptive priority")
 	f.StringVar(&policy, "policy", "", "model file: solve also from the states its method direct visits in closed loop")
-	f.StringVar(&distil, "distil", "", "method, such as gpc-refine-64, that drives --policy's map in closed loop: its decisions are the samples, nothing is solved")
+	f.StringVar(&distil, "distil", "", "method, such as refine-64, that drives --policy's map in closed loop: its decisions are the samples, nothing is solved")
 	f.StringVar(&regime, "regime", "", "of the episodes of --distil (default: the case's)")
 	f.StringArrayVar(&ranges, "range", nil, "AXIS=LO:HI: draw this axis of the scenarios from LO to HI; repeatable, AXIS may be a pattern such as 'P*'")
 	f.Float64Var(&inward, "inward", 0, "slack by which every optimum keeps every margin, with targets that lie beyond no limit (default: the case's own targets)")

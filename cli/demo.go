@@ -103,7 +103,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 		if file == "" && !c.Bundled() {
 			continue
 		}
-		s, err := c.Setup(gpc.DefaultMethod, file)
+		s, err := c.Setup(c.DefaultMethod(), file)
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 		}
 	}
 	for _, m := range with {
-		methods, episodes := []string{"gpc", "direct"}, min(d.episodes, max(2, mostDecisions/m.steps()))
+		methods, episodes := []string{m.DefaultMethod(), "direct"}, min(d.episodes, max(2, mostDecisions/m.steps()))
 		if m.Definition().Learned != nil {
 			methods, episodes = methods[:1], 1 // whole scenes of many robots
 		} else {
@@ -221,12 +221,12 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 		}
 		d.result.Evaluations = append(d.result.Evaluations, result)
 		d.records.Evaluations = append(d.records.Evaluations, *result)
-		if method == "gpc" {
+		if method == m.DefaultMethod() {
 			if err := d.records.AddTrace(d.cmd.Context(), trace); err != nil {
 				return err
 			}
 		}
-		if method != "gpc" && method != "direct" { // what is left is of the map
+		if method != m.DefaultMethod() && method != "direct" { // what is left is of the map
 			if err := os.Remove(trace); err != nil {
 				return err
 			}
@@ -296,7 +296,7 @@ func (d *demo) fromNothing(e *gpc.Engine, c *gpc.Case, scenarios, epochs int) er
 	if err != nil {
 		return err
 	}
-	if d.result.TrainedEval, err = d.evaluate(mapped{c, gpc.Setup{Model: m}}, "gpc", "", d.episodes); err != nil {
+	if d.result.TrainedEval, err = d.evaluate(mapped{c, gpc.Setup{Model: m}}, c.DefaultMethod(), "", d.episodes); err != nil {
 		return err
 	}
 	if d.json {

@@ -41,7 +41,7 @@ var topics = map[string]struct{ group, example string }{
 	"serve":          {"decide", "{program} serve {case} --listen 127.0.0.1:8080 --ui"},
 	"plant":          {"decide", "{program} plant {case} --connect http://127.0.0.1:8080 --episodes 20"},
 	"eval":           {"evaluate", "{program} eval {case} --method direct --episodes 100 --trace run.jsonl"},
-	"eval pair":      {"", "{program} eval pair {case} --methods gpc,direct,nmpc --episodes 50"},
+	"eval pair":      {"", "{program} eval pair {case} --methods navigator,direct,nmpc --episodes 50"},
 	"eval join":      {"", "{program} eval join {case} shard-0.jsonl shard-1.jsonl"},
 	"eval compare":   {"", "{program} eval compare gpc.jsonl direct.jsonl"},
 	"scene":          {"evaluate", "{program} scene {case} --episode 3 --out scene.json\n{program} eval {case} --scene scene.json"},

@@ -47,7 +47,7 @@ func TestGuidedMethodIsEvaluatedLikeAnyOther(t *testing.T) {
 	eval := func(name string, more ...string) map[string]json.RawMessage {
 		t.Helper()
 		trace := filepath.Join(dir, name)
-		code, out, log := run(app, append([]string{"eval", "multiagent-static", "--method", "gpc-96", "--model", file, "--seed", "991", "--trace", trace, "--json"}, more...)...)
+		code, out, log := run(app, append([]string{"eval", "multiagent-static", "--method", "planner-96", "--model", file, "--seed", "991", "--trace", trace, "--json"}, more...)...)
 		if code != 0 {
 			t.Fatalf("%s: exit code %d: %s", name, code, log)
 		}
@@ -106,7 +106,7 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 	if code != 0 {
 		t.Fatal(log)
 	}
-	for _, name := range []string{"gpc", "gpc-384", "gpc-no-latent-primitives", "gpc-no-latent-descents", "gpc-no-lookahead", "gpc-all-latent", "gpc-no-semantic", "gpc-no-lie", "gpc-no-rollout", "navigator-no-retraction", "gpc-latent-search", "gpc-latent-search-384", "gpc-plan-energy-384", "navigator", "navigator-plan-energy", "raw", "reference", "reference-4096"} {
+	for _, name := range []string{"planner", "planner-384", "planner-no-latent-primitives", "planner-no-latent-descents", "planner-no-lookahead", "planner-all-latent", "planner-no-semantic", "planner-no-lie", "planner-no-rollout", "navigator-no-retraction", "planner-latent-search", "planner-latent-search-384", "planner-plan-energy-384", "navigator", "navigator-plan-energy", "raw", "reference", "reference-4096"} {
 		if !strings.Contains(out, `"`+name+`"`) {
 			t.Errorf("gpc cases does not list %s: %s", name, out)
 		}
@@ -125,14 +125,14 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 		args []string
 		says string
 	}{
-		{"no model", []string{"eval", "multiagent-static", "--method", "gpc"}, "--model"},
-		{"a model of another case", []string{"eval", "multiagent-static", "--method", "gpc", "--model", cartFile}, "cart"},
-		{"a model of another size", []string{"eval", "multiagent-static", "--method", "gpc", "--model", untrained(t, app.Cases[0].MapProblem(), 16)}, "D_u gives 16 values, case \"multiagent-static\" needs 80"},
+		{"no model", []string{"eval", "multiagent-static", "--method", "planner"}, "--model"},
+		{"a model of another case", []string{"eval", "multiagent-static", "--method", "planner", "--model", cartFile}, "cart"},
+		{"a model of another size", []string{"eval", "multiagent-static", "--method", "planner", "--model", untrained(t, app.Cases[0].MapProblem(), 16)}, "D_u gives 16 values, case \"multiagent-static\" needs 80"},
 		{"export of what direct does not decide", []string{"export", file, "--c", filepath.Join(t.TempDir(), "c")}, "direct"},
-		{"a map without the decoder before its refinement", []string{"eval", "multiagent-static", "--method", "gpc-no-rollout", "--model", file}, "rollout-aware refinement"},
+		{"a map without the decoder before its refinement", []string{"eval", "multiagent-static", "--method", "planner-no-rollout", "--model", file}, "rollout-aware refinement"},
 		{"navigator's method", []string{"eval", "multiagent-static", "--method", "direct", "--model", file}, "direct"},
 		{"refine without robots", []string{"refine", "multiagent-static", "--model", file, "--state", empty}, "nothing to choose"},
-		{"another regime", []string{"eval", "multiagent-static", "--method", "gpc", "--model", file, "--regime", "night"}, "night"},
+		{"another regime", []string{"eval", "multiagent-static", "--method", "planner", "--model", file, "--regime", "night"}, "night"},
 	} {
 		if code, _, log := run(app, c.args...); code == 0 || !strings.Contains(log, c.says) {
 			t.Errorf("%s: exit code %d, stderr %q does not name %q", c.name, code, log, c.says)

@@ -81,7 +81,7 @@ from it to bitwise the same model, on any number of threads.`,
 	f.BoolVar(&opt.Resume, "resume", false, "continue from FILE.checkpoint")
 	requeueFlag(cmd, "; with --resume")
 	f.IntVar(&opt.ManifoldEpochs, "epochs", 0, "manifold epochs; 0: the case's")
-	f.IntVar(&opt.RolloutEpochs, "rollout-epochs", 0, "epochs of rollout-aware refinement; 0: the case's, negative: none (the ablation gpc-no-rollout)")
+	f.IntVar(&opt.RolloutEpochs, "rollout-epochs", 0, "epochs of rollout-aware refinement; 0: the case's, negative: none (the ablation navigator-no-rollout)")
 	f.BoolVar(&opt.Chain, "chain", false, "refine D_u along the latents that the navigator goes through (eq. iclr-rollout-loss) instead of between successors")
 	f.IntVar(&opt.Latent, "latent", 0, "latent size n_z; 0: the case's")
 	f.IntVar(&opt.Hidden, "hidden", 0, "hidden width; 0: the case's")

@@ -17,7 +17,7 @@ type candidate struct {
 
 // candidates are in the order of what a decision takes.
 func (r *run) candidates() []candidate {
-	all := []candidate{{"direct", r.opt.Starts}, {"gpc", r.opt.Starts}, {"gpc-refine-64-ahead", (r.opt.Starts + 3) / 4}}
+	all := []candidate{{"direct", r.opt.Starts}, {"navigator", r.opt.Starts}, {"refine-64-ahead", (r.opt.Starts + 3) / 4}}
 	return slices.DeleteFunc(all, func(c candidate) bool { return c.method != "direct" && !r.has(c.method) })
 }
 

@@ -433,7 +433,7 @@ func (out *Report) choices() (lines []string) {
 
 // has reports whether the case offers a method.
 func (r *run) has(name string) bool {
-	return slices.ContainsFunc(r.c.Methods(), func(m domain.Method) bool { return m.Name == name })
+	return slices.ContainsFunc(r.c.Methods(), func(m domain.Method) bool { return m.Called(name) })
 }
 
 // advice says in a line what keeps a map from its target.

@@ -91,8 +91,8 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 	if s := must.Get(c.Setup("", whole))(t); s.Method != m.Provenance.Method {
 		t.Errorf("a map compiled for %s decides by %s", m.Provenance.Method, s.Method)
 	}
-	if s := must.Get(c.Setup("gpc-no-lie", whole))(t); s.Method != "gpc-no-lie" {
-		t.Errorf("gpc-no-lie is asked for and %s decides", s.Method)
+	if s := must.Get(c.Setup("navigator-no-lie", whole))(t); s.Method != "navigator-no-lie" {
+		t.Errorf("navigator-no-lie is asked for and %s decides", s.Method)
 	}
 
 	out := filepath.Join(t.TempDir(), "sled.safetensors")

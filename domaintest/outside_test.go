@@ -145,7 +145,7 @@ func TestDomainOfAnotherModule(t *testing.T) {
 		Safe     float64 `json:"safe"`
 		Episodes int     `json:"episodes"`
 	}
-	program(t, &eval, "eval", "heating", "--method", "gpc", "--episodes", "5", "--seed", "5", "--model", "heating.safetensors", "--trace", "trace.jsonl")
+	program(t, &eval, "eval", "heating", "--method", "navigator", "--episodes", "5", "--seed", "5", "--model", "heating.safetensors", "--trace", "trace.jsonl")
 	if eval.Safe != 1 || eval.Episodes != 5 {
 		t.Errorf("of %d episodes %v were safe, want all 5", eval.Episodes, eval.Safe)
 	}

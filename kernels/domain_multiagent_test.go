@@ -264,7 +264,7 @@ func TestPlannerOnDevice(t *testing.T) {
 			if i == 0 {
 				means.Accelerator = device
 			}
-			at := slices.IndexFunc(c.Methods, func(m domain.Method) bool { return m.Name == "gpc" })
+			at := slices.IndexFunc(c.Methods, func(m domain.Method) bool { return m.Name == "planner" })
 			controller := must.Get(c.Methods[at].New(means))(t)
 			episode, err := c.Plant.Episode(7, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
 			must.OK(t, err)

@@ -102,7 +102,7 @@ func sameDecisions(t testing.TB, got, want []batchnav.Decision) {
 // same loops in single operations, on the reference and on this backend.
 func TestLoopsStayOnDevice(t *testing.T) {
 	for name, opt := range map[string]batchnav.Options{
-		"gpc": {}, "no retraction": {NoRetraction: true}, "no Lie residual": {NoLie: true}, "direct": {Direct: true}, "no semantics": {NoSemantic: true}, "observer": {Observer: true},
+		"navigator": {}, "no retraction": {NoRetraction: true}, "no Lie residual": {NoLie: true}, "direct": {Direct: true}, "no semantics": {NoSemantic: true}, "observer": {Observer: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := onAny(t)

@@ -9,6 +9,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -38,6 +39,9 @@ func Algorithms() []string {
 	return names
 }
 
+// Algorithm is what a method of Methods runs an actor of, with the safeguard or without.
+func Algorithm(method string) string { return strings.TrimSuffix(method, safeguarded) }
+
 // Methods are learned policies as methods of a case, which need the file of an actor: of
 // each algorithm the policy alone, whose answers are executed as they are, and behind
 // domain.Safeguard. There are none where actions have no limits. trained is the problem that actors
@@ -54,7 +58,7 @@ func Methods(c *domain.Case, trained domain.Problem) (all []domain.Method) {
 		if a.name == shielded {
 			continue
 		}
-		m.Name, m.About, m.Brief = a.name+safeguarded, m.About+", projected and replaced where a limit would break", false
+		m.Name, m.About = a.name+safeguarded, m.About+", projected and replaced where a limit would break"
 		m.New = newController(c, trained, a.name, true)
 		all = append(all, m)
 	}

@@ -13,7 +13,7 @@ import (
 // candidates, and with as many as take its time.
 
 // withoutMap is how the methods without a map begin whose latents' share went elsewhere.
-const withoutMap = highlighted + "-no-latent-"
+const withoutMap = planner + "-no-latent-"
 
 // byCandidates tells whether a pairing is one of numbers of candidates: a method of it is without
 // the map's latents.
@@ -94,7 +94,7 @@ func (d devices) candidates(name string) string {
 			}
 		}
 	}
-	s.note = "Each method is beside the last one above it with the map (`gpc`), on the same episodes. " + recordedBy(shown)
+	s.note = "Each method is beside the last one above it with the map (`" + planner + "`), on the same episodes. " + recordedBy(shown)
 	return tables(s)
 }
 

@@ -22,9 +22,9 @@ func worthOf(times bool) closedloop.Pairing {
 		return closedloop.Quantiles{P50: p50, P95: 2 * p50, P99: 3 * p50}, p50 * 1.5
 	}
 	p := closedloop.Pairing{Case: "multiagent-static", Seed: 9, Commit: "c", Device: "machine", Pairs: []closedloop.Paired{
-		{Method: "gpc", Episodes: 100, Safe: 99, MarginMean: 0.3, MarginCI95: 0.02},
-		{Method: "gpc-no-latent-primitives", Episodes: 100, Safe: 98, Cost: cost(0.5), MarginMean: 0.25},
-		{Method: "gpc-no-latent-descents", Candidates: 8192, Episodes: 100, Safe: 97, Cost: cost(-0.5), MarginMean: 0.35},
+		{Method: "planner", Episodes: 100, Safe: 99, MarginMean: 0.3, MarginCI95: 0.02},
+		{Method: "planner-no-latent-primitives", Episodes: 100, Safe: 98, Cost: cost(0.5), MarginMean: 0.25},
+		{Method: "planner-no-latent-descents", Candidates: 8192, Episodes: 100, Safe: 97, Cost: cost(-0.5), MarginMean: 0.35},
 	}}
 	for i, p50 := range []closedloop.Number{4000, 2000, 4400} {
 		p.Pairs[i].Latency, p.Pairs[i].LatencyMean = took(p50)
@@ -40,10 +40,10 @@ func TestWhatTheMapIsWorth(t *testing.T) {
 		r.Pairings = []closedloop.Pairing{worthOf(times)}
 		d := devices{r}
 		want := []string{
-			"| `multiagent-static` | 4096 | `gpc-no-latent-primitives` | candidates | 4096 | +0.50 [+0.25, +0.75] | +0.25 | 90 | -0.050 | 0.50 |",
-			"| `multiagent-static` | 4096 | `gpc-no-latent-descents` | time | 8192 | -0.50 [-0.75, -0.25] | -0.25 | 90 | +0.050 | 1.10 |",
+			"| `multiagent-static` | 4096 | `planner-no-latent-primitives` | candidates | 4096 | +0.50 [+0.25, +0.75] | +0.25 | 90 | -0.050 | 0.50 |",
+			"| `multiagent-static` | 4096 | `planner-no-latent-descents` | time | 8192 | -0.50 [-0.75, -0.25] | -0.25 | 90 | +0.050 | 1.10 |",
 		}
-		table := "| `gpc-no-latent-descents` | 8192 | time | 97/100 | -0.50 [-0.75, -0.25] | -0.25 | 90 |"
+		table := "| `planner-no-latent-descents` | 8192 | time | 97/100 | -0.50 [-0.75, -0.25] | -0.25 | 90 |"
 		if !times {
 			want = []string{"| +0.050 | – |", "Recorded without times."}
 		}
@@ -64,7 +64,7 @@ func TestWhatTheMapIsWorth(t *testing.T) {
 // A record of eval compare is shown as it is.
 func TestAComparisonOfTraces(t *testing.T) {
 	_, page := reported(t, `{"comparisons":[
-		{"case":"arena","method":"gpc","seed":9,"commit":"c","episodes":5,"safe":5,"compared":4,"difference_pct":0,"difference_sem_pct":0,"margin_mean":0.3,"latency_us":{"p50":2000,"p99":9000}},
+		{"case":"arena","method":"planner","seed":9,"commit":"c","episodes":5,"safe":5,"compared":4,"difference_pct":0,"difference_sem_pct":0,"margin_mean":0.3,"latency_us":{"p50":2000,"p99":9000}},
 		{"case":"arena","method":"raw","difference_pct":1,"difference_sem_pct":0.5,"margin_mean":0.25,"episodes":5,"safe":4,"latency_us":{"p50":500,"p99":1000}}]}`)
 	if want := "| raw | 4/5 | 1.00 ± 0.50 | 0.250 | 0.50 / 1.00 |"; !strings.Contains(page, want) {
 		t.Errorf("the report lacks %s", want)

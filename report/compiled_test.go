@@ -13,7 +13,7 @@ import (
 
 // cartCompiled is a record of a map, as compile writes it.
 const cartCompiled = `{"case":"cart","commit":"abc","device":"cpu","rounds":[{"scenarios":150,"samples":600},{"scenarios":300,"samples":1800},{"scenarios":9,"samples":9999}],"best":1,
-	"choice":[{"method":"direct","mean_pct":0.4},{"method":"gpc","mean_pct":null}],
+	"choice":[{"method":"direct","mean_pct":0.4},{"method":"navigator","mean_pct":null}],
 	"test":{"method":"direct","episodes":1000,"unsafe":2,"no_way":1,"mean_pct":0.5,"p90_pct":1,"max_pct":null,"unsolved":3,"rescued_pct":0.25,"p50_us":2,"p99_us":48},
 	"target":{"mean_pct":0.5},"met":true,"seconds":120,"load":{"cpus":2,"load_start":1.5,"load_end":2,"others":0.1,"stolen":0}}`
 
@@ -31,7 +31,7 @@ func wants(t *testing.T, text string, parts ...string) {
 func TestCompilations(t *testing.T) {
 	r := New("device", nil)
 	must.OK(t, r.addRecord([]byte(cartCompiled)))
-	want := "| `cart` | `direct` | 2 of 1000 | 1 | 0.5 | 1 | – | 3 | 0.25 | 2 / 48 | 0.5 | yes | 450, 1800 | 2 | `direct` 0.4, `gpc` – |"
+	want := "| `cart` | `direct` | 2 of 1000 | 1 | 0.5 | 1 | – | 3 | 0.25 | 2 / 48 | 0.5 | yes | 450, 1800 | 2 | `direct` 0.4, `navigator` – |"
 	s := r.compilationSections()
 	if len(s) != 1 {
 		t.Fatalf("the sections are %v", s)
@@ -136,12 +136,12 @@ func TestMethodsBesideMaps(t *testing.T) {
 		t.Errorf("%d sections of curves, %d of compilations", len(r.curveSections()), len(r.compilationSections()))
 	}
 	parts := pairing("cart", 0)
-	parts.Pairs[1].Method = "gpc-no-lie"
+	parts.Pairs[1].Method = "navigator-no-lie"
 	r.Pairings = []closedloop.Pairing{pairing("cart", 0), parts}
-	if text := d.besideCompiled(); strings.Contains(text, "gpc-no-lie") {
+	if text := d.besideCompiled(); strings.Contains(text, "navigator-no-lie") {
 		t.Errorf("the table of whole methods has one without a part:\n%s", text)
 	}
-	wants(t, d.latentSteps(), "| `cart` | `direct` | 20/20 |", "| `cart` | `gpc-no-lie` | 19/20 |", "| `crane` | not recorded | – |")
+	wants(t, d.latentSteps(), "| `cart` | `direct` | 20/20 |", "| `cart` | `navigator-no-lie` | 19/20 |", "| `crane` | not recorded | – |")
 	if n := len(r.compilationSections()); n != 2 {
 		t.Errorf("%d sections of compilations with parts, want 2", n)
 	}

@@ -145,14 +145,14 @@ var paperConstants = []constant{
 	},
 	{
 		name: "steps of a plan", paper: "H = 8 (Case 2)", where: "“Safe Multi-Agent Navigation”", ours: func(c *Case) string { return fmt.Sprint(c.spec().Plan) },
-		code: "`Spec.Plan`", why: "Case 2: a commitment is proven safe for all of its steps; the cost's horizon is 8.", notRun: "`gpc-no-lookahead` is H = 8: [Case 2](multiagent.md#measured)",
+		code: "`Spec.Plan`", why: "Case 2: a commitment is proven safe for all of its steps; the cost's horizon is 8.", notRun: "`planner-no-lookahead` is H = 8: [Case 2](multiagent.md#measured)",
 	},
 	{
 		name: "candidates of a decision", paper: "4096; the reference 384 (Case 2)", where: "“Case 2”",
 		ours: func(c *Case) string {
 			var n []string
 			for _, m := range c.Methods {
-				if m.Candidates > 0 && (m.Name == highlighted || m.Name == "reference") {
+				if m.Candidates > 0 && (m.Name == planner || m.Name == "reference") {
 					n = append(n, fmt.Sprintf("`%s` %d", m.Name, m.Candidates))
 				}
 			}

@@ -125,9 +125,9 @@ func TestReplacedConstantsAndProjections(t *testing.T) {
 	}
 	r := New("machine", known())
 	r.Pairings = []closedloop.Pairing{
-		pair("", closedloop.Paired{Method: "gpc"}, closedloop.Paired{Method: "gpc", Constants: map[string]float64{"epsilon": 0.05}, Cost: cost}, closedloop.Paired{Method: "gpc", Constants: map[string]float64{"epsilon": 0.01}, Cost: cost}),
-		pair("opf30-uniform", closedloop.Paired{Method: "gpc", ModelSHA256: "aa"}, closedloop.Paired{Method: "gpc", ModelSHA256: "bb", Cost: cost}),
-		pair("opf30-inward", closedloop.Paired{Method: "gpc", ModelSHA256: "0123456789abcdef", Decisions: 400}, closedloop.Paired{Method: "gpc-no-projection", ModelSHA256: "0123456789abcdef", Decisions: 400, Violations: 7, MarginMin: -0.02, RegretPct: nan}),
+		pair("", closedloop.Paired{Method: "navigator"}, closedloop.Paired{Method: "navigator", Constants: map[string]float64{"epsilon": 0.05}, Cost: cost}, closedloop.Paired{Method: "navigator", Constants: map[string]float64{"epsilon": 0.01}, Cost: cost}),
+		pair("opf30-uniform", closedloop.Paired{Method: "navigator", ModelSHA256: "aa"}, closedloop.Paired{Method: "navigator", ModelSHA256: "bb", Cost: cost}),
+		pair("opf30-inward", closedloop.Paired{Method: "navigator", ModelSHA256: "0123456789abcdef", Decisions: 400}, closedloop.Paired{Method: "navigator-no-projection", ModelSHA256: "0123456789abcdef", Decisions: 400, Violations: 7, MarginMin: -0.02, RegretPct: nan}),
 	}
 	d := devices{r}
 	replaced, without := d.replacedConstants(), d.projections()
@@ -139,7 +139,7 @@ func TestReplacedConstantsAndProjections(t *testing.T) {
 	if strings.Contains(replaced, "0.01") || strings.Contains(replaced, "projection") {
 		t.Errorf("a value that is not the paper's, or a projection, in\n%s", replaced)
 	}
-	if want := "| opf30 | `opf30-inward` | 12 345 | `0123456789ab` | `gpc-no-projection` | 19/20 | 7 of 400 | -0.02 | – | 0 |"; !strings.Contains(without, want) || strings.Contains(without, "uniform") {
+	if want := "| opf30 | `opf30-inward` | 12 345 | `0123456789ab` | `navigator-no-projection` | 19/20 | 7 of 400 | -0.02 | – | 0 |"; !strings.Contains(without, want) || strings.Contains(without, "uniform") {
 		t.Errorf("no %q, or more, in\n%s", want, without)
 	}
 	if got := d.quality(); strings.Contains(got, "opf30") {

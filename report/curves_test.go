@@ -15,7 +15,7 @@ import (
 // first's and the exact one has none.
 func pairing(file string, samples int, regret float64, change func(p *closedloop.Pairing)) closedloop.Pairing {
 	p := closedloop.Pairing{Case: "integrator-convex", Seed: 3, Map: closedloop.PairedMap{File: file, Samples: samples}}
-	for i, method := range []string{"direct", "gpc-refine-64", "gpc-polish", "nmpc"} {
+	for i, method := range []string{"direct", "refine-64", "polish", "nmpc"} {
 		at := closedloop.Number(regret * []float64{1, 0.1, 0.01, 0}[i])
 		p.Pairs = append(p.Pairs, closedloop.Paired{
 			Method: method, Episodes: 10, Safe: 10, RegretPct: at, RegretCI95: at / 4, RegretN: 10, DifferencePct: at - closedloop.Number(regret), DifferenceCI95: at / 5, Compared: 10,
@@ -53,8 +53,8 @@ func TestCurvesOfPairings(t *testing.T) {
 	page := string(must.Get(os.ReadFile(filepath.Join(out, "report.md")))(t))
 	at := 0
 	for _, want := range []string{
-		"integrator-convex: quality against", "| bundled | 1000000 | direct | 10/10 | 0.02000 ± 0.00500 |", "| bundled | 1000000 | gpc-refine-64 | 10/10 | 0.00200 ± 0.00050 | – | – | 0.0000 | -0.01800 ± 0.00040 | 10 | 1.2000 |",
-		"| integrator-convex-95 | 9000 | direct |", "plant that its map was not made for", "| ellipse × 1.1 | direct | 10/10 | 3.00000", "| ellipse × 1.2 | gpc-polish |",
+		"integrator-convex: quality against", "| bundled | 1000000 | direct | 10/10 | 0.02000 ± 0.00500 |", "| bundled | 1000000 | refine-64 | 10/10 | 0.00200 ± 0.00050 | – | – | 0.0000 | -0.01800 ± 0.00040 | 10 | 1.2000 |",
+		"| integrator-convex-95 | 9000 | direct |", "plant that its map was not made for", "| ellipse × 1.1 | direct | 10/10 | 3.00000", "| ellipse × 1.2 | polish |",
 		"with noise and bias", "| 0 | 0.02 | direct |", "| 0.02 | 0 | direct |",
 	} {
 		next := strings.Index(page[at:], want)

@@ -13,8 +13,8 @@ func (r *Records) regimeSection(name string, evals []closedloop.Result) section 
 	s := section{
 		title: name,
 		note: r.opening(name) + fmt.Sprintf("Unseen trajectories, seed %d, commit %s, %s. Kept are the trajectories without a violation, with their 95 %% interval; dispatches are those that keep every limit on the plant, and those of one trajectory are not independent. The gap is 100 (Σ cost − Σ oracle)/Σ oracle over the n trajectories kept, the others left out, with the 95 %% interval over trajectories by Student's t; median and 90 %% quantile are of the same trajectories one by one. Cost less `%s`'s: on the trajectories that both keep. Excluded are draws for which the oracle itself finds a step without a solution, decided before any method ran. Fallbacks are decisions that the exact solver took over. %s",
-			evals[0].Seed, evals[0].Commit, evals[0].Device, highlighted, loadsOf(evals)),
-		rows: [][]string{slices.Concat([]string{"regime", "noise", "method", "kept", "95 % interval", "dispatches", "feasible % (paper)", "gap %", "n", "median", "p90", "gap % (paper)"}, besideMain,
+			evals[0].Seed, evals[0].Commit, evals[0].Device, r.leading(name), loadsOf(evals)),
+		rows: [][]string{slices.Concat([]string{"regime", "noise", "method", "kept", "95 % interval", "dispatches", "feasible % (paper)", "gap %", "n", "median", "p90", "gap % (paper)"}, besideMain(r.leading(name)),
 			[]string{"fallbacks", "draws excluded", "least margin", "p50 ms", "p99 ms", "(paper)", "localize µs", "step µs", "project µs"})},
 	}
 	for _, e := range evals {
@@ -51,7 +51,7 @@ func excluded(e *closedloop.Result) string {
 // dispatch is a table of every method of the cases with regimes, without noise; networks in
 // files have tables of their own.
 func (d devices) dispatch() string {
-	s := section{rows: [][]string{slices.Concat([]string{"case", "loads", "method", "kept", "dispatches", "feasible % (paper)", "gap % ± 95 %", "gap % (paper)", "n"}, besideMain, []string{"fallbacks", "p50 / p99, ms", "(paper)"})}}
+	s := section{rows: [][]string{slices.Concat([]string{"case", "loads", "method", "kept", "dispatches", "feasible % (paper)", "gap % ± 95 %", "gap % (paper)", "n"}, besideMain(algorithmTwo), []string{"fallbacks", "p50 / p99, ms", "(paper)"})}}
 	for _, r := range d.runs((*Records).named) {
 		if strings.HasPrefix(r.name, networkCase) {
 			continue

@@ -19,7 +19,7 @@ func (r *Records) evaluationSections() []section {
 		if evals := r.of(name); len(evals) > 0 && evals[0].Reached != nil {
 			out = append(out, r.goalSection(name, evals))
 			for _, e := range evals {
-				if e.Method == highlighted && len(e.Unsafe) > 0 {
+				if e.Method == r.leading(name) && len(e.Unsafe) > 0 {
 					out = append(out, unsafeSection(e))
 				}
 			}
@@ -55,13 +55,15 @@ func (r *Records) opening(name string) string {
 }
 
 // besideMain heads the cells of Records.less.
-var besideMain = []string{"cost less `" + highlighted + "`'s, % [95 %]", "median", "n"}
+func besideMain(method string) []string {
+	return []string{"cost less `" + method + "`'s, % [95 %]", "median", "n"}
+}
 
 func (r *Records) evaluationSection(name string, evals []closedloop.Result) section {
 	s := section{
 		title: name,
-		note:  r.opening(name) + fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Regret over the n completed, safe episodes, its mean with the 95 %% interval by Student's t. Cost less `%s`'s: on the episodes in which both are safe.%s %s", evals[0].Seed, evals[0].Commit, evals[0].Device, highlighted, r.regretNote(name), loadsOf(evals)),
-		rows:  [][]string{slices.Concat([]string{"method", "regret %", "n", "median", "p90", "regret % (paper)"}, besideMain, []string{"safe", "95 % interval", "fail %", "fail % (paper)", "least margin", "p50 ms", "p99 ms", "ms (paper)", "mean ‖Δz‖"})},
+		note:  r.opening(name) + fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Regret over the n completed, safe episodes, its mean with the 95 %% interval by Student's t. Cost less `%s`'s: on the episodes in which both are safe.%s %s", evals[0].Seed, evals[0].Commit, evals[0].Device, r.leading(name), r.regretNote(name), loadsOf(evals)),
+		rows:  [][]string{slices.Concat([]string{"method", "regret %", "n", "median", "p90", "regret % (paper)"}, besideMain(r.leading(name)), []string{"safe", "95 % interval", "fail %", "fail % (paper)", "least margin", "p50 ms", "p99 ms", "ms (paper)", "mean ‖Δz‖"})},
 	}
 	for _, e := range evals {
 		p := r.paper(name, e.Method)
@@ -97,12 +99,12 @@ func (r *Records) regretNote(name string) string {
 // multiagent-navigation and multiagent-navigation-margins).
 func (r *Records) goalSection(name string, evals []closedloop.Result) section {
 	head := []string{"method", "episodes", "safe", "95 % interval", "safe % (paper)", "collision-free", "collision-free % (paper)", "reached", "at end", "gap %", "n", "median", "p90", "gap % (paper)"}
-	head = append(append(head, besideMain...), "scene margin", "± s.e.m.", "margin (paper)")
+	head = append(append(head, besideMain(r.leading(name))...), "scene margin", "± s.e.m.", "margin (paper)")
 	kinds := slices.Sorted(maps.Keys(evals[0].MarginsMean))
 	head = append(append(head, kinds...), "p50 ms", "p99 ms")
 	s := section{
 		title: name,
-		note:  r.opening(name) + fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. The paper's: 100 episodes, one unreachable moving scene left out. %s", evals[0].Seed, evals[0].Commit, evals[0].Device, highlighted, loadsOf(evals)),
+		note:  r.opening(name) + fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. The paper's: 100 episodes, one unreachable moving scene left out. %s", evals[0].Seed, evals[0].Commit, evals[0].Device, r.leading(name), loadsOf(evals)),
 		rows:  [][]string{head},
 	}
 	value := func(n *closedloop.Number) float64 {
@@ -170,7 +172,7 @@ func (d devices) baselines() string {
 	s := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "safe % (paper)", "regret % ± 95 %", "n", "median", "p90", "regret % (paper)", "p50 / p99, ms", "ms (paper)"}}}
 	for _, r := range d.runs((*Records).named) {
 		for _, e := range r.of(r.name) {
-			if group := r.method(r.name, e.Method).Group; !strings.HasPrefix(r.name, "integrator-") || group != domain.GroupExact && group != domain.GroupBaseline && e.Method != highlighted && e.Method != "direct" {
+			if group := r.method(r.name, e.Method).Group; !strings.HasPrefix(r.name, "integrator-") || group != domain.GroupExact && group != domain.GroupBaseline && e.Method != r.leading(r.name) && e.Method != "direct" {
 				continue
 			}
 			p := r.paper(r.name, e.Method)
@@ -190,7 +192,7 @@ func (d devices) baselines() string {
 
 // goals is the table of a case whose episodes have goals.
 func (d devices) goals(name string) string {
-	s := section{rows: [][]string{slices.Concat([]string{"method", "safe", "95 % interval", "safe % (paper)", "collision-free", "(paper)", "gap % ± 95 %", "gap % (paper)", "n"}, besideMain, []string{"mean smallest margin, m", "margin (paper)", "fallbacks", "p50 / p99, ms"})}}
+	s := section{rows: [][]string{slices.Concat([]string{"method", "safe", "95 % interval", "safe % (paper)", "collision-free", "(paper)", "gap % ± 95 %", "gap % (paper)", "n"}, besideMain(planner), []string{"mean smallest margin, m", "margin (paper)", "fallbacks", "p50 / p99, ms"})}}
 	for _, r := range d.runs((*Records).named) {
 		if r.name != name {
 			continue

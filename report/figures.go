@@ -12,8 +12,20 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// highlighted is the method whose traces and points the figures single out.
-const highlighted = "gpc"
+// algorithmTwo is the paper's online algorithm, whole; planner is what Case 2 has in its place.
+const (
+	algorithmTwo = "navigator"
+	planner      = "planner"
+)
+
+// leading is the method of a case whose traces and points the figures single out, and beside
+// which the others stand: the first of its list.
+func (r *Records) leading(name string) string {
+	if methods := r.cases[name].Methods; len(methods) > 0 {
+		return methods[0].Name
+	}
+	return algorithmTwo
+}
 
 // caseFigures are for each case the paper's four panels: terminal regret, semantic
 // coordinate, closed-loop trajectory, speed-quality frontier; then what the first episode of
@@ -33,11 +45,11 @@ func (r *Records) caseFigures(name string) []*Figure {
 	return slices.DeleteFunc(figures, func(f *Figure) bool { return f == nil })
 }
 
-// shown is the trace of a case that its figures are of: the highlighted method's, or else the
+// shown is the trace of a case that its figures are of: the leading method's, or else the
 // first; nil where there is none with a decision.
 func (r *Records) shown(name string) *Trace {
 	wanted := func(t Trace) bool { return len(t.Episodes) > 0 && len(t.Episodes[0].Lines) > 0 }
-	if t := r.trace(name, func(t Trace) bool { return wanted(t) && t.Header.Method == highlighted }); t != nil {
+	if t := r.trace(name, func(t Trace) bool { return wanted(t) && t.Header.Method == r.leading(name) }); t != nil {
 		return t
 	}
 	return r.trace(name, wanted)
@@ -70,7 +82,7 @@ func (r *Records) regretFigure(name string, evals []closedloop.Result) *Figure {
 		y := -float64(len(labels)) // downwards
 		labels = append(labels, e.Method)
 		c := colour(0)
-		if e.Method == highlighted {
+		if e.Method == r.leading(name) {
 			c = colour(1)
 		}
 		lo, hi := regret-float64(e.RegretSEM), regret+float64(e.RegretSEM)

@@ -68,14 +68,14 @@ func kindOf(r *Records) string {
 // malformedRecords are JSON, and of a kind, and not what its command writes.
 var malformedRecords = []string{
 	`{"case":"arena","front":[{"w":[1],"j":[],"oracle_j":[1,2]}],"j_range":null}`,
-	`{"case":"arena","method":"gpc","front":[{"w":null,"j":[1,2],"oracle_j":[]}]}`,
-	`{"case":"arena","method":"gpc","front":[{"w":[1,0,0],"j":[1,2,3],"oracle_j":[1,2,3],"compared":1},{"w":[1,0,0],"j":[1],"oracle_j":[1,2,3],"compared":1}]}`,
-	`{"case":"arena","method":"gpc","front":[{"w":[1,0],"j":[1,2],"oracle_j":[1,2],"compared":1},{"j":[1e308,-1e308],"oracle_j":[1e308,1e308],"compared":1}]}`,
+	`{"case":"arena","method":"navigator","front":[{"w":null,"j":[1,2],"oracle_j":[]}]}`,
+	`{"case":"arena","method":"navigator","front":[{"w":[1,0,0],"j":[1,2,3],"oracle_j":[1,2,3],"compared":1},{"w":[1,0,0],"j":[1],"oracle_j":[1,2,3],"compared":1}]}`,
+	`{"case":"arena","method":"navigator","front":[{"w":[1,0],"j":[1,2],"oracle_j":[1,2],"compared":1},{"j":[1e308,-1e308],"oracle_j":[1e308,1e308],"compared":1}]}`,
 	`{"front":null}`, `{"method":null,"episodes":null}`, `{"pairs":null}`, `{"pairs":[null]}`, `{"comparisons":[]}`, `{"comparisons":null}`, `{"comparisons":[null]}`,
 	`{"certificate":null,"recovery":{"median":[1,2],"p95":[],"max":null,"predicted":[1]}}`, `{"results":[null]}`, `{"suites":[null]}`, `{"results":[{"launch":{"grid":null},"calls":1}]}`, `{"curves":[null]}`, `{"curves":[{"axis":"batch","points":[{"x":1,"median_us":1e300,"median_ci95_us":[1e-300,1e300]},{"x":9,"median_us":1e-300,"median_ci95_us":[1,1]}]}]}`, `{"ratios":[null]}`, `{"attacks":[null]}`, `{"attacks":[{"tried":1,"survived":2}]}`,
 	`{"canary_differing":null,"load":null,"broken":[""]}`, `{"late_causes":null,"releases":-1,"load":null}`, `{"benchmarks":[]}`, `{"benchmarks":[{"name":"BenchmarkMonitor/","metrics":null}]}`, `{"benchmarks":[{"name":"BenchmarkMonitor/integrator-convex/direct","metrics":{}}]}`, `{"peer":null,"rows":[null,{"op":"runopp","cost":null},{"peer_failed":" ","ratio":1e308}]}`,
-	`{"case":"integrator-convex","method":"gpc","episodes":1,"regret_pct":1e308,"latency_us":{"p50":1e-300}}`,
-	`{"case":"integrator-convex","pairs":[{"method":"gpc","regret_pct":-1,"latency_us":{"p50":-1}},{"method":"nmpc","regret_pct":1e300,"latency_us":{"p50":1e300}}]}`,
+	`{"case":"integrator-convex","method":"navigator","episodes":1,"regret_pct":1e308,"latency_us":{"p50":1e-300}}`,
+	`{"case":"integrator-convex","pairs":[{"method":"navigator","regret_pct":-1,"latency_us":{"p50":-1}},{"method":"nmpc","regret_pct":1e300,"latency_us":{"p50":1e300}}]}`,
 }
 
 // FuzzTrace: a trace whose records are sealed is refused or drawn.
@@ -110,7 +110,7 @@ func resealed(text string) string {
 
 // malformedTraces are sealed, and read, and not what an evaluation writes.
 func malformedTraces() []string {
-	arena := strings.Replace(resealed(arenaText()), `"method":"some"`, `"method":"gpc"`, 1)
+	arena := strings.Replace(resealed(arenaText()), `"method":"some"`, `"method":"navigator"`, 1)
 	plane := strings.Replace(arena, `"params":{`, `"params":{"ellipse":{"a":1,"b":1},`, 1)
 	plane = strings.Replace(strings.Replace(plane, `"goal_radius":0.35,`, "", 1), `"scene":{`, `"scene":{"q0":[0,0],"p":[1,1],`, 1)
 	states := strings.Replace(arena, `"goal_radius":0.35,`, "", 1)

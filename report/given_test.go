@@ -11,8 +11,8 @@ func TestGivenScenesAreNoSample(t *testing.T) {
 	const name = "integrator-convex"
 	r := New("", known())
 	for _, sum := range []string{"", "ab"} {
-		r.Evaluations = append(r.Evaluations, closedloop.Result{Case: name, Method: "gpc", ScenesSHA256: sum})
-		r.Pairings = append(r.Pairings, closedloop.Pairing{Case: name, ScenesSHA256: sum, Pairs: []closedloop.Paired{{Method: "gpc"}}})
+		r.Evaluations = append(r.Evaluations, closedloop.Result{Case: name, Method: "navigator", ScenesSHA256: sum})
+		r.Pairings = append(r.Pairings, closedloop.Pairing{Case: name, ScenesSHA256: sum, Pairs: []closedloop.Paired{{Method: "navigator"}}})
 	}
 	if all := r.of(name); len(all) != 1 || all[0].ScenesSHA256 != "" {
 		t.Errorf("%d evaluations", len(all))

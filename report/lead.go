@@ -19,16 +19,13 @@ type lead struct {
 // tile is a number with what it is of.
 type tile struct{ number, of, note string }
 
-// leading is the method that a report begins with.
-const leading = "gpc"
-
-// lead is nil where no runs of that method were recorded.
+// lead is of the cases' leading methods; nil where no runs of them were recorded.
 func (r *Records) lead(ctx context.Context) (*lead, error) {
 	var of []int // evaluations
 	safe, episodes, decisions, slowest := 0.0, 0, 0, 0.0
 	for i := range r.Evaluations {
 		e := &r.Evaluations[i]
-		if e.Method != leading {
+		if e.Method != r.leading(e.Case) {
 			continue
 		}
 		of = append(of, i)
@@ -43,7 +40,7 @@ func (r *Records) lead(ctx context.Context) (*lead, error) {
 	l := &lead{}
 	// Bodies that move say more than time lines do.
 	best := slices.IndexFunc(r.Traces, func(t Trace) bool {
-		if t.Header.Method != leading || len(t.Episodes) == 0 {
+		if t.Header.Method != r.leading(t.Header.Case) || len(t.Episodes) == 0 {
 			return false
 		}
 		m, err := r.motion(&t, &t.Episodes[0])
@@ -67,7 +64,7 @@ func (r *Records) lead(ctx context.Context) (*lead, error) {
 	}
 	l.tiles = [6]tile{
 		{fmt.Sprintf("%.0f/%d", safe, episodes), "episodes safe", "no limit broken and every goal reached, all cases"},
-		{fmt.Sprint(decisions), "decisions", fmt.Sprintf("of %s, in %d cases", leading, len(of))},
+		{fmt.Sprint(decisions), "decisions", fmt.Sprintf("by the map, in %d cases", len(of))},
 		{number("%.3f %%", float64(first.RegretPct)), "above the optimum", "mean cost, " + first.Case},
 		{number("%.3f %%", float64(first.Regret.P90)), "above it in the tail", "nine of ten episodes cost less, " + first.Case},
 		{number("%.3f ms", float64(least.Latency.P50)/1e3), "a decision", "median, " + least.Case},

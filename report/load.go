@@ -9,9 +9,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/interrupt"
@@ -98,11 +100,38 @@ func (r *Records) add(path string) error {
 	return r.addRecord(text)
 }
 
+// namedMethod is a method that a record names.
+var namedMethod = regexp.MustCompile(`("method": ?")([^"]*)(")`)
+
+// present is the present name of a method of a case; one that is not known has the navigator's.
+func (r *Records) present(name, method string) string {
+	if _, known := r.cases[name]; !known {
+		for _, m := range batchnav.Named() {
+			if m.Called(method) {
+				return m.Name
+			}
+		}
+	}
+	return r.method(name, method).Name
+}
+
+// renamed is a record of a case with its methods' present names.
+func (r *Records) renamed(name string, text []byte) []byte {
+	return namedMethod.ReplaceAllFunc(text, func(found []byte) []byte {
+		part := namedMethod.FindSubmatch(found)
+		return slices.Concat(part[1], []byte(r.present(name, string(part[2]))), part[3])
+	})
+}
+
 // addRecord reads one record.
 func (r *Records) addRecord(text []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {
 		return err
+	}
+	var name string
+	if err := json.Unmarshal(raw["case"], &name); err == nil {
+		text = r.renamed(name, text)
 	}
 	for _, k := range kinds {
 		if k.is(raw) {
@@ -170,6 +199,7 @@ func (r *Records) addTrace(in io.Reader) error {
 		return err
 	}
 	t.Header = *h
+	t.Header.Method = r.present(h.Case, h.Method)
 	if err := t.check(); err != nil {
 		return err
 	}

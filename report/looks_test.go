@@ -51,7 +51,7 @@ func sliding(t *testing.T) (*Records, *Trace) {
 	p := slider{testdomain.NewCart(100)}
 	plant := closedloop.Simulated(p, testdomain.Starts, testdomain.Start)
 	ep := must.Get(plant.Episode(3, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
-	tr := Trace{Header: closedloop.Header{Case: "cart", Method: "gpc", Params: must.Get(json.Marshal(plant.Params()))(t)}}
+	tr := Trace{Header: closedloop.Header{Case: "cart", Method: "navigator", Params: must.Get(json.Marshal(plant.Params()))(t)}}
 	record := closedloop.EpisodeRecord{Scene: must.Get(json.Marshal(ep.Scene()))(t)}
 	spec := p.Spec()
 	s, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ActionSize())
@@ -243,7 +243,7 @@ func TestATraceThatCannotBeReplayedIsShownAsTimeLines(t *testing.T) {
 func TestThePageIsWhole(t *testing.T) {
 	in, out := t.TempDir(), t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(in, "arena.jsonl"), []byte(arenaText()), 0o644))
-	must.OK(t, os.WriteFile(filepath.Join(in, "front.json"), must.Get(json.Marshal(closedloop.Steering{Case: "grid", Method: "gpc", Front: []closedloop.FrontPoint{
+	must.OK(t, os.WriteFile(filepath.Join(in, "front.json"), must.Get(json.Marshal(closedloop.Steering{Case: "grid", Method: "navigator", Front: []closedloop.FrontPoint{
 		{W: []float64{1, 0}, J: []closedloop.Number{2, 3}, OracleJ: []closedloop.Number{1, 2}}, {W: []float64{0, 1}, J: []closedloop.Number{3, 2}, OracleJ: []closedloop.Number{2, 1}},
 	}}))(t), 0o644))
 	r := must.Get(Load(t.Context(), in, known()))(t)
@@ -269,7 +269,7 @@ func TestThePageIsWhole(t *testing.T) {
 	if strings.Count(html, "<table>") != strings.Count(html, "<div class=\"table\"") {
 		t.Error("a table stands outside a box that scrolls")
 	}
-	at := strings.Index(html, "grid: gpc under each preference</h3>")
+	at := strings.Index(html, "grid: navigator under each preference</h3>")
 	if figure, next := strings.Index(html[max(at, 0):], "grid: one map steered"), strings.Index(html[max(at, 0):], "<h2"); at < 0 || figure < 0 || figure > next {
 		t.Error("the front is not beside its table")
 	}
@@ -279,7 +279,7 @@ func TestThePageIsWhole(t *testing.T) {
 func TestNotesAreOfTheirCase(t *testing.T) {
 	r := New("here", known())
 	for _, name := range []string{"integrator-convex", "opf30", "arena"} {
-		r.Evaluations = append(r.Evaluations, closedloop.Result{Case: name, Method: "gpc", Episodes: 1})
+		r.Evaluations = append(r.Evaluations, closedloop.Result{Case: name, Method: "navigator", Episodes: 1})
 	}
 	for _, s := range r.evaluationSections() {
 		if has := strings.Contains(s.note, "tab. analytical"); has != strings.HasPrefix(s.title, "integrator") {

@@ -53,11 +53,11 @@ func TestPagesShowWhatWasMeasured(t *testing.T) {
 		printedBy(t, `[{"name":"opf30, 256 environments, 2 threads","steps":512,"steps_per_second":241000.4,"cpu_microseconds_per_step":6.71}]`),
 	}
 	own.Steerings = []closedloop.Steering{
-		{Case: "opf30", Method: "gpc", Front: []closedloop.FrontPoint{{W: []float64{1, 0, 0}, J: []closedloop.Number{1, 2, 3}, OracleJ: []closedloop.Number{1, 2, 3}, Compared: 1, Episodes: 1}}},
-		{Case: "integrator-convex", Method: "gpc"},
+		{Case: "opf30", Method: "navigator", Front: []closedloop.FrontPoint{{W: []float64{1, 0, 0}, J: []closedloop.Number{1, 2, 3}, OracleJ: []closedloop.Number{1, 2, 3}, Compared: 1, Episodes: 1}}},
+		{Case: "integrator-convex", Method: "navigator"},
 	}
-	own.Serves = []Served{{Case: "opf30", Method: "gpc", Waiting: "measured", Commit: "c0ffee", P99Ratio: 1.758, Load: OfferedLoad{Seconds: 600, Rate: 10, Sent: 6000, Refused: 4000}, Broken: []string{"what is due is sent"}}}
-	own.Deadlines = []bench.Deadlines{{Case: "opf30", Method: "gpc", Commit: "c0ffee", Releases: 12000, Late: 2, Missed: 2, Response: bench.Spread{P50: 337.33}}}
+	own.Serves = []Served{{Case: "opf30", Method: "navigator", Waiting: "measured", Commit: "c0ffee", P99Ratio: 1.758, Load: OfferedLoad{Seconds: 600, Rate: 10, Sent: 6000, Refused: 4000}, Broken: []string{"what is due is sent"}}}
+	own.Deadlines = []bench.Deadlines{{Case: "opf30", Method: "navigator", Commit: "c0ffee", Releases: 12000, Late: 2, Missed: 2, Response: bench.Spread{P50: 337.33}}}
 	own.Pandapower = []BesidePandapower{{Commit: "c0ffee", Peer: "pandapower 3.5.6", Numba: true, Rounds: 3, Rows: []PandapowerNetwork{
 		{Network: "case9", Op: "runpp", Buses: 9, Voltage: 4.2e-11, OursMs: 16, PeerMs: 17, Ratio: 1.09, Lo: 0.98, Hi: 1.1, SolveMs: 0.8},
 		{Network: "case14", Op: "runopp", Cost: &one, CostRelative: 4e-8, OursMs: 21, PeerMs: 147, Ratio: 6.9, Lo: 6.4, Hi: 6.9},
@@ -81,7 +81,7 @@ func TestPagesShowWhatWasMeasured(t *testing.T) {
 		{devices.cortexM, []string{"| opf30 | float16 | M7 | 6272 | 362664 | 2560 | 216 | 537065 | 583280 | 837360 | 767 of 768 |"}},
 		{devices.exported, []string{"| opf30 | 15.2 | 18.2 | – | 1.2 |", "load was at most 0.50"}},
 		{devices.calls, []string{"| opf30 | `direct` | 1000 | 4933.2 | 5105.0 | 1.035 |", "| opf30 | `` |  | – | 1.0 | – |"}},
-		{func(d devices) string { return d.steered("opf30") }, []string{"| opf30 | `gpc` | 1 | 1/1 |"}},
+		{func(d devices) string { return d.steered("opf30") }, []string{"| opf30 | `navigator` | 1 | 1/1 |"}},
 		{devices.served, []string{"| answered | 0 decided (0 of them late), 4000 refused,", "p99 1.76 times the idle server's", "| does not hold | what is due is sent |", "6000 sent, 1.00 of"}},
 		{devices.deadlines, []string{"| response | 337.3 |", "* 2 of 12000 deadlines missed: 2 decisions late"}},
 		{devices.pandapower, []string{"| case9 | 9 | 4e-11 | 0 | 0 | 0 | 16 / 17 | 1.09 [0.98, 1.1] | 0.8 |", "| case14 | 8081.5263 | 4e-8 | 0 | 0 | 21 / 147 | 6.9 [6.4, 6.9] | 0.0 |", "* case300, `runopp`: pandapower OPFNotConverged: no, gpc infeasible\n", "pandapower 3.5.6 with numba"}},

@@ -28,7 +28,7 @@ var networks = []struct{ name, title string }{
 // of its closed loops.
 var (
 	networkWays    = []string{"exact, cold", "exact, warm", "projection of hold", "projection of map", "projection of merit"}
-	networkMethods = []string{"mo-opf", "direct", "gpc-refine-64"}
+	networkMethods = []string{"mo-opf", "direct", "refine-64"}
 )
 
 // onNetwork are a network's records on the first device that has any.

@@ -64,7 +64,7 @@ const introduction = "A map of Pareto-optimal decisions is learned offline; onli
 // glossary are the words of tables and figures.
 var glossary = [][2]string{
 	{"map", "the learned manifold of Pareto-optimal decisions, as a model file"},
-	{"method", "a way to decide; `gpc methods CASE` lists them. `gpc` moves on the map, `direct` decodes what is encoded, `oracle` knows the whole episode"},
+	{"method", "a way to decide; `gpc methods CASE` lists them. `navigator` moves on the map, `planner` searches with it, `direct` decodes what is encoded, `oracle` knows the whole episode"},
 	{"decision", "one action for one observation; an episode is a run of them from a start that no map has seen"},
 	{"cost", "Σ σᵀJ: the objectives J of every decision weighed by the priority σ, summed over an episode"},
 	{"priority σ", "weights of the objectives, from how urgent each is in a state, or a user's fixed preference w"},

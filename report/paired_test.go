@@ -64,21 +64,21 @@ func rowsHold(t *testing.T, page string, want map[string]string) {
 // and, on the same episodes, exactly its cost.
 func TestAblationsStandBesideTheMainRowsEpisodes(t *testing.T) {
 	text := page(t,
-		drawnRun("integrator-convex", "gpc", "", 1, 1, 3, 3),
-		drawnRun("integrator-convex", "gpc-no-lie", "", 1, 1),
-		drawnRun("integrator-convex", "gpc-no-retraction", "", 1.505, 2.01, 4.03))
+		drawnRun("integrator-convex", "navigator", "", 1, 1, 3, 3),
+		drawnRun("integrator-convex", "navigator-no-lie", "", 1, 1),
+		drawnRun("integrator-convex", "navigator-no-retraction", "", 1.505, 2.01, 4.03))
 	rowsHold(t, text, map[string]string{
-		"| gpc |":               "| – | – | – | 4/4 |",
-		"| gpc-no-lie |":        "| +0.0000 [+0.0000, +0.0000] | +0.0000 | 2 | 2/2 |",
-		"| gpc-no-retraction |": "| +1.0000 | 3 | 3/3 |",
+		"| navigator |":               "| – | – | – | 4/4 |",
+		"| navigator-no-lie |":        "| +0.0000 [+0.0000, +0.0000] | +0.0000 | 2 | 2/2 |",
+		"| navigator-no-retraction |": "| +1.0000 | 3 | 3/3 |",
 	})
 	if !strings.Contains(text, "load was at most 2.25, other processes had at most 0.50 CPUs") {
 		t.Error("the table does not say under which load its times were taken")
 	}
 	// The same number is another scene where the oracle's cost is another.
-	other := drawnRun("integrator-convex", "gpc-no-lie", "", 1)
+	other := drawnRun("integrator-convex", "navigator-no-lie", "", 1)
 	other.Outcomes.Oracle[0] = 101
-	if got := row(t, page(t, drawnRun("integrator-convex", "gpc", "", 1), other), "| gpc-no-lie |"); !strings.Contains(got, "other scenes") {
+	if got := row(t, page(t, drawnRun("integrator-convex", "navigator", "", 1), other), "| navigator-no-lie |"); !strings.Contains(got, "other scenes") {
 		t.Errorf("records of other scenes are compared: %s", got)
 	}
 }
@@ -89,7 +89,7 @@ func TestDispatchesSayWhatTheyLeaveOut(t *testing.T) {
 	kept := drawnRun("opf30", "hold", "envelope", 1, 2, 3)
 	kept.Safe, kept.RegretN, kept.Violations, kept.Outcomes.Safe[2] = 2./3, 2, 4, false
 	kept.GapPct, kept.GapSEM = 1.5, 0.1
-	text := page(t, drawnRun("opf30", "gpc", "envelope", 1, 1, 1), kept)
+	text := page(t, drawnRun("opf30", "navigator", "envelope", 1, 1, 1), kept)
 	got := row(t, text, "| envelope | 0 | hold |")
 	for _, cells := range []string{"| hold | 2/3 |", "| 896/900 | – | 1.5000 ± 1.2706 | 2 |", "| 2 | 0 of 900 | 7 of 10 |"} {
 		if !strings.Contains(got, cells) {

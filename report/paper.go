@@ -186,10 +186,10 @@ var paperTables = []paperTable{
 		{"joint / feas., %", "", []string{"joint", "feasible"}}, {"coll.-free, %", "", []string{"collision-free"}}, {"safe, % / viol.", "", []string{"safe", "violations"}},
 		{"margin, m", "", []string{"margin"}}, {"gap, %", "", []string{"gap"}}, {"latency, ms", "", []string{"time"}},
 	}},
-	{"Tab. multiagent-navigation (Case 2)", []string{"multiagent-static", "multiagent-moving"}, []string{highlighted}, []paperColumn{
+	{"Tab. multiagent-navigation (Case 2)", []string{"multiagent-static", "multiagent-moving"}, []string{planner}, []paperColumn{
 		{"GPC safe, %", "", []string{"safe"}}, {"scene safe, %", "", []string{"collision-free"}}, {"ref.-safe, %", "reference", []string{"safe"}}, {"ref. fail, %", "reference", []string{"fail"}}, {"gap, %", "", []string{"gap"}},
 	}},
-	{"Tab. multiagent-navigation-margins (Case 2)", []string{"multiagent-static", "multiagent-moving"}, []string{highlighted}, []paperColumn{
+	{"Tab. multiagent-navigation-margins (Case 2)", []string{"multiagent-static", "multiagent-moving"}, []string{planner}, []paperColumn{
 		{"scene margin, m", "", []string{"margin"}}, {"ego margin, m", "", []string{"ego"}}, {"agent–obst., m", "", []string{"agent"}}, {"agent–agent, m", "", []string{"pair"}},
 	}},
 	{"Tab. case2-benchmark (Case 3; Δ̄ is in the text)", []string{"opf30"}, nil, []paperColumn{
@@ -390,11 +390,11 @@ var reasons = []struct {
 	{"integrator", []string{"td3"}, nil, "TD3 in Case 1"},
 	{"integrator", []string{"cpo"}, nil, "CPO in Case 1"},
 	{"integrator", []string{"online", "mpc"}, nil, "Short horizons in Case 1"},
-	{"integrator", []string{highlighted}, []string{"regret"}, "The map in Case 1"},
-	{"multiagent", []string{highlighted}, []string{"ego", "agent", "pair", "margin"}, "Margins in Case 2"},
-	{"multiagent", []string{highlighted}, []string{"gap"}, "The gap in Case 2"},
+	{"integrator", []string{algorithmTwo}, []string{"regret"}, "The map in Case 1"},
+	{"multiagent", []string{planner}, []string{"ego", "agent", "pair", "margin"}, "Margins in Case 2"},
+	{"multiagent", []string{planner}, []string{"gap"}, "The gap in Case 2"},
 	{"multiagent", []string{"ppo", "ppo-lagrangian", "ppo-shielded", "cpo"}, nil, "Learned policies in Case 2"},
-	{"opf30", []string{highlighted}, []string{"gap", "step"}, "The map in Cases 3 and 4"},
+	{"opf30", []string{algorithmTwo}, []string{"gap", "step"}, "The map in Cases 3 and 4"},
 	{"opf30", []string{"mpc"}, []string{"gap", "step", "violations"}, "MPC in Cases 3 and 4"},
 	{"opf30", []string{"td3", "cpo"}, nil, "Learned policies in Cases 3 and 4"},
 }

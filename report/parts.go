@@ -56,7 +56,7 @@ func (d devices) ablations() string {
 }
 
 // searched are the searches whose parts were left out one by one.
-var searched = []string{highlighted + "-refine-64", highlighted + "-refine-512"}
+var searched = []string{"refine-64", "refine-512"}
 
 // searchParts are the searches without one of their parts, and the map without the first of them,
 // on the episodes of the whole search.
@@ -87,7 +87,7 @@ func (d devices) searchParts() string {
 func wholeOf(ablation string) (whole string, is bool) {
 	for _, part := range ablated {
 		if whole, is = strings.CutSuffix(ablation, part); is {
-			return whole, whole == highlighted || whole == "navigator"
+			return whole, whole == algorithmTwo || whole == planner
 		}
 	}
 	return "", false

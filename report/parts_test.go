@@ -11,18 +11,18 @@ import (
 // the bundled map lacks the part.
 func TestAblationsStandBesideTheWhole(t *testing.T) {
 	all := New("here", known())
-	all.Evaluations = []closedloop.Result{drawnRun("opf30", "gpc", paperRegime, 1, 1, 3), drawnRun("opf30", "gpc-no-lie", paperRegime, 1.505, 2.01, 4.03)}
+	all.Evaluations = []closedloop.Result{drawnRun("opf30", "navigator", paperRegime, 1, 1, 3), drawnRun("opf30", "navigator-no-lie", paperRegime, 1.505, 2.01, 4.03)}
 	pair := func(method string) closedloop.Paired {
 		return closedloop.Paired{Method: method, Episodes: 3, Safe: 3, Compared: 3, Difference: closedloop.RegretStatistics{N: 3, Mean: 0.5, Median: 0.25}}
 	}
-	all.Pairings = []closedloop.Pairing{{Case: "opf30", Regime: paperRegime, Map: closedloop.PairedMap{File: "refined"}, Pairs: []closedloop.Paired{pair("gpc"), pair("gpc-no-rollout")}}}
+	all.Pairings = []closedloop.Pairing{{Case: "opf30", Regime: paperRegime, Map: closedloop.PairedMap{File: "refined"}, Pairs: []closedloop.Paired{pair("navigator"), pair("navigator-no-rollout")}}}
 	got := devices{all}.ablations()
 	rowsHold(t, got, map[string]string{
-		"| opf30 | paper | `gpc-no-lie` |":      "| +0.8333 [",
-		"| opf30 | paper | `gpc-no-rollout` |":  "| 3/3, map `refined` | +0.5000 [",
-		"| opf30 | paper | `gpc-no-semantic` |": "| not recorded |",
+		"| opf30 | paper | `navigator-no-lie` |":      "| +0.8333 [",
+		"| opf30 | paper | `navigator-no-rollout` |":  "| 3/3, map `refined` | +0.5000 [",
+		"| opf30 | paper | `navigator-no-semantic` |": "| not recorded |",
 	})
-	if strings.Contains(got, "gpc-no-projection") {
+	if strings.Contains(got, "navigator-no-projection") {
 		t.Error("a part that the paper does not leave out stands among those that it does")
 	}
 	if undisturbed(&all.Pairings[0]) {
@@ -35,17 +35,17 @@ func TestAblationsStandBesideTheWhole(t *testing.T) {
 func TestPartsOfASearchStandBesideTheWhole(t *testing.T) {
 	all := New("here", known())
 	all.Evaluations = []closedloop.Result{
-		drawnRun("opf30", "gpc-refine-64", paperRegime, 1, 1, 3),
-		drawnRun("opf30", "gpc-refine-64-no-memory", paperRegime, 1.505, 2.01, 4.03),
+		drawnRun("opf30", "refine-64", paperRegime, 1, 1, 3),
+		drawnRun("opf30", "refine-64-no-memory", paperRegime, 1.505, 2.01, 4.03),
 		drawnRun("opf30", "direct", paperRegime, 2.01, 2.01, 6.09),
-		drawnRun("opf30", "gpc-refine-512-actions", paperRegime, 1, 1, 3),
-		drawnRun("opf30", "gpc-refine-64-actions", "swing", 1, 1, 3),
+		drawnRun("opf30", "refine-512-actions", paperRegime, 1, 1, 3),
+		drawnRun("opf30", "refine-64-actions", "swing", 1, 1, 3),
 	}
 	got := devices{all}.searchParts()
 	rowsHold(t, got, map[string]string{
-		"| opf30 | paper | `gpc-refine-64` |":           "| 3/3 | ",
-		"| opf30 | paper | `gpc-refine-64-no-memory` |": "| +0.8333 [",
-		"| opf30 | paper | `direct` |":                  "| +1.6667 [",
+		"| opf30 | paper | `refine-64` |":           "| 3/3 | ",
+		"| opf30 | paper | `refine-64-no-memory` |": "| +0.8333 [",
+		"| opf30 | paper | `direct` |":              "| +1.6667 [",
 	})
 	for _, absent := range []string{"512", "swing"} { // there is no whole search there
 		if strings.Contains(got, absent) {

@@ -11,17 +11,18 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/policy"
 )
 
 // The generated parts of README are of the same records as the full tables, in the rows that a
 // first reader asks for. What they leave out stands in docs/results and docs/paper.md.
 
 // brief leaves of a case's runs those for a summary: of methods that say so, and of learned
-// policies those that the paper has a row of.
+// policies those that the paper has a row of, beside each the same actor behind the safeguard.
 func (r run) brief(evals []closedloop.Result) []closedloop.Result {
 	return slices.DeleteFunc(slices.Clone(evals), func(e closedloop.Result) bool {
 		m := r.method(r.name, e.Method)
-		_, given := r.cases[r.name].Paper[e.Method]
+		_, given := r.cases[r.name].Paper[policy.Algorithm(e.Method)]
 		return !m.Brief || m.Needs&domain.NeedsWeights != 0 && !given
 	})
 }
@@ -168,19 +169,25 @@ func sameScenes(evals []closedloop.Result) (same []closedloop.Result, episodes i
 	return same, episodes
 }
 
-// glance has a row for every case, of the kind of scenes in which the highlighted method costs
+// plain is of a case's runs that of the plain map, or of what searches with it where plans have
+// several actions; nil: there is none.
+func (r run) plain(evals []closedloop.Result) *closedloop.Result {
+	return cmp.Or(find("direct", evals), find(r.leading(r.name), evals))
+}
+
+// glance has a row for every case, of the kind of scenes in which its plain map costs
 // most, beside the best that needs no map.
 func (d devices) glance() section {
 	s := section{
 		title: "Every case at a glance",
-		note: fmt.Sprintf("Of each case the kind of scenes in which `%s` costs most, beside the best method that needs no map. Limits kept: safe episodes or dispatches within every limit, of all; behind the name for the best. "+
-			"Cost: above the optimum of the same episode or dispatch (among robots: above the paper's optimiser), mean ± 95 %% (median; p90) over the n episodes in which both methods of a row, and the optimiser, are safe. Decision: p50 / p99 on one core.", highlighted),
-		rows: [][]string{{"case", "limits kept", "cost, %", "decision, ms", "best without a map", "cost, %", "decision, ms"}},
+		note: "Of each case the kind of scenes in which the map costs most, by `direct` (encode, decode, project) or, among robots, by the `planner` that searches with it, beside the best method that needs no map. Limits kept: safe episodes or dispatches within every limit, of all, behind the name of the method. " +
+			"Cost: above the optimum of the same episode or dispatch (among robots: above the paper's optimiser), mean ± 95 % (median; p90) over the n episodes in which both methods of a row, and the optimiser, are safe. Decision: p50 / p99 on one core.",
+		rows: [][]string{{"case", "with the map", "cost, %", "decision, ms", "best without a map", "cost, %", "decision, ms"}},
 	}
 	for _, r := range d.runs((*Records).named) {
 		var own, other *closedloop.Result
 		for _, evals := range r.regimes() {
-			e := find(highlighted, evals)
+			e := r.plain(evals)
 			if e == nil {
 				continue
 			}
@@ -206,7 +213,7 @@ func (d devices) glance() section {
 		if own.Regime != "" {
 			problem += ", loads `" + own.Regime + "`"
 		}
-		row := []string{problem, keptText(own), excessText(brief, own), milliseconds("%.3f", &own.Latency), "–", "–", "–"}
+		row := []string{problem, "`" + own.Method + "`, " + keptText(own), excessText(brief, own), milliseconds("%.3f", &own.Latency), "–", "–", "–"}
 		if other != nil {
 			row = append(row[:4], "`"+other.Method+"`, "+keptText(other), excessText(brief, other), milliseconds("%.3f", &other.Latency))
 		}
@@ -318,7 +325,7 @@ func inPaper(p domain.PaperRow) string {
 // elsewhere sets the whole method, the plain map and the best without a map side by side in
 // kinds of scenes that the paper has not.
 func (d devices) elsewhere() string {
-	s := section{rows: [][]string{{"case", "loads", "draws left out", "`" + highlighted + "`", "`direct`", "best without a map"}}}
+	s := section{rows: [][]string{{"case", "loads", "draws left out", "`" + algorithmTwo + "`", "`direct`", "best without a map"}}}
 	cell := func(e *closedloop.Result) string {
 		if e == nil {
 			return "–"
@@ -334,7 +341,7 @@ func (d devices) elsewhere() string {
 			if other != nil {
 				name = "`" + other.Method + "` "
 			}
-			s.rows = append(s.rows, []string{"`" + r.name + "`", "`" + evals[0].Regime + "`", excluded(&evals[0]), cell(find(highlighted, evals)), cell(find("direct", evals)), name + cell(other)})
+			s.rows = append(s.rows, []string{"`" + r.name + "`", "`" + evals[0].Regime + "`", excluded(&evals[0]), cell(find(algorithmTwo, evals)), cell(find("direct", evals)), name + cell(other)})
 		}
 	}
 	return tables(s)
@@ -342,7 +349,7 @@ func (d devices) elsewhere() string {
 
 // searchSummary is quality with a row for each map and a column for each method.
 func (d devices) searchSummary() string {
-	methods := []string{"direct", "gpc-refine-64", "gpc-refine-512", "gpc-polish"}
+	methods := []string{"direct", "refine-64", "refine-512", "polish"}
 	s := section{rows: [][]string{{"case", "map of", "n"}}}
 	for _, m := range methods {
 		s.rows[0] = append(s.rows[0], "`"+m+"`")

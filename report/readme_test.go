@@ -24,10 +24,10 @@ func TestSummaryOfSeveralDevices(t *testing.T) {
 	}
 	methods := batchnav.Methods(testdomain.NewCart(1), false)
 	cases := map[string]Case{"one": {Methods: methods}, "two": {Methods: methods}}
-	a := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 1)}, cases: cases}
-	b := &Records{Evaluations: []closedloop.Result{eval("one", "gpc", 2), eval("two", "gpc", 3)}, cases: cases}
+	a := &Records{Evaluations: []closedloop.Result{eval("one", "navigator", 1)}, cases: cases}
+	b := &Records{Evaluations: []closedloop.Result{eval("one", "navigator", 2), eval("two", "navigator", 3)}, cases: cases}
 	text := devices{a, b}.summary()
-	if strings.Count(text, "**`one`**") != 1 || strings.Count(text, "| `gpc` |") != 2 || !strings.Contains(text, "| 1.0000 ± – |") || !strings.Contains(text, "| 3.0000 ± – |") {
+	if strings.Count(text, "**`one`**") != 1 || strings.Count(text, "| `navigator` |") != 2 || !strings.Contains(text, "| 1.0000 ± – |") || !strings.Contains(text, "| 3.0000 ± – |") {
 		t.Errorf("the summary is\n%s", text)
 	}
 }
@@ -86,16 +86,20 @@ func TestREADMEHasEveryRowOfThePaper(t *testing.T) {
 	}
 }
 
-// A learned policy stands beside its own row of the paper, and nowhere else.
+// A learned policy stands beside its own row of the paper, and nowhere else; behind the safeguard in the row after.
 func TestPoliciesStandBesideTheirRows(t *testing.T) {
 	r := New("", known())
-	for _, method := range []string{"gpc", "td3", "ppo"} { // the paper has no ppo in Case 1
+	for _, method := range []string{"navigator", "td3", "td3+safeguard", "ppo", "ppo+safeguard"} { // the paper has no ppo in Case 1
 		r.Evaluations = append(r.Evaluations, drawnRun("integrator-convex", method, "", 1, 3))
 	}
 	r.trainings[learned{"integrator-convex", "", "td3"}] = trainings{recorded: 1, planned: 3}
 	text := devices{r}.summary()
-	if !strings.Contains(text, "| `td3`, 1 of 3 seeds |") || strings.Contains(text, "`td3` (") || strings.Contains(text, "`ppo`") || !strings.Contains(text, "`cpo` (") {
+	if !strings.Contains(text, "| `td3`, 1 of 3 seeds |") || strings.Contains(text, "`td3` (") || strings.Contains(text, "`ppo") || !strings.Contains(text, "`cpo` (") {
 		t.Errorf("the summary is\n%s", text)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `([^`]*)`").FindAllStringSubmatch(text, -1)
+	if len(rows) != 3 || rows[1][1] != "td3" || rows[2][1] != "td3+safeguard" {
+		t.Errorf("the rows are %q", rows)
 	}
 }
 
@@ -106,11 +110,11 @@ func TestTheRivalIsTheBestWithoutAMap(t *testing.T) {
 		return closedloop.Result{Case: "one", Method: method, Safe: closedloop.Number(safe), RegretPct: closedloop.Number(regret), Latency: closedloop.Quantiles{P50: closedloop.Number(p50)}}
 	}
 	cases := map[string]Case{"one": {Methods: []domain.Method{
-		{Name: "oracle", Group: domain.GroupExact}, {Name: "gpc", Group: domain.GroupOwn, Needs: domain.NeedsMap}, {Name: "td3", Group: domain.GroupBaseline, Needs: domain.NeedsWeights},
+		{Name: "oracle", Group: domain.GroupExact}, {Name: "navigator", Group: domain.GroupOwn, Needs: domain.NeedsMap}, {Name: "td3", Group: domain.GroupBaseline, Needs: domain.NeedsWeights},
 	}}}
 	r := run{&Records{cases: cases}, "one"}
 	all := []closedloop.Result{
-		eval("oracle", 1, 0, 1), eval("gpc", 1, 0, 1), eval("td3", 1, 0, 1),
+		eval("oracle", 1, 0, 1), eval("navigator", 1, 0, 1), eval("td3", 1, 0, 1),
 		eval("never", 0, math.NaN(), 1), eval("cheap", 0.5, 0, 1), eval("dear", 1, 2, 1), eval("slow", 1, 1, 3), eval("best", 1, 1.000001, 2), eval("slower", 1, 1, 4),
 	}
 	if best := r.rival(all); best == nil || best.Method != "best" {
@@ -126,14 +130,14 @@ func TestTheRivalIsTheBestWithoutAMap(t *testing.T) {
 func TestGlanceShowsTheHardestScenes(t *testing.T) {
 	r := New("", known())
 	for regime, gap := range map[string]closedloop.Number{"paper": 0.5, "swing": 2.5, "envelope": 1.5} {
-		for _, method := range []string{"gpc", "direct", "hold"} {
+		for _, method := range []string{"navigator", "direct", "hold"} {
 			e := drawnRun("opf30", method, regime, 1, 2)
 			e.GapPct = gap
 			r.Evaluations = append(r.Evaluations, e)
 		}
 	}
 	d := devices{r}
-	if text := tables(d.glance()); !strings.Contains(text, "loads `swing` | 600/600 | 1.500 ") || strings.Contains(text, "`paper`") || !strings.Contains(text, "| `hold`, 600/600 |") {
+	if text := tables(d.glance()); !strings.Contains(text, "loads `swing` | `direct`, 600/600 | 1.500 ") || strings.Contains(text, "`paper`") || !strings.Contains(text, "| `hold`, 600/600 |") {
 		t.Errorf("at a glance:\n%s", text)
 	}
 	if text := d.elsewhere(); !strings.Contains(text, "| `swing` | 7 of 9 |") || !strings.Contains(text, "| `envelope` | 7 of 9 |") || strings.Contains(text, "| `paper` |") {
@@ -157,7 +161,7 @@ func TestREADMEsLatentStepIsThatOfTheGallery(t *testing.T) {
 		for _, p := range r.foreignPairings(inParts) {
 			systems[p.Case] = true
 			for _, m := range p.Pairs {
-				if d := m.Difference; m.Method == "gpc" && !(d.MeanCI95[0] <= 0 && d.MeanCI95[1] >= 0) && math.Abs(float64(d.Mean)) > most {
+				if d := m.Difference; m.Method == "navigator" && !(d.MeanCI95[0] <= 0 && d.MeanCI95[1] >= 0) && math.Abs(float64(d.Mean)) > most {
 					t.Errorf("%s: gpc costs %v %% more than direct, 95 %% within %v", p.Case, d.Mean, d.MeanCI95)
 				}
 			}
@@ -194,13 +198,13 @@ func TestREADMEsGalleryIsWhole(t *testing.T) {
 func TestGalleryAtAGlance(t *testing.T) {
 	pairs := []closedloop.Paired{
 		{Method: "direct", RegretPct: 2, RegretCI95: 1, Compared: 3},
-		{Method: "gpc-refine-64-ahead", DifferencePct: -1, DifferenceCI95: 0.5, Compared: 3},
+		{Method: "refine-64-ahead", DifferencePct: -1, DifferenceCI95: 0.5, Compared: 3},
 		{Method: "nmpc", DifferencePct: -1.5, DifferenceCI95: 0.25, Compared: 3},
 		{Method: "online", DifferencePct: 7, Compared: 2},
 	}
 	p := &closedloop.Pairing{Case: "kite", Pairs: pairs}
 	for _, c := range []struct{ other, method, want string }{
-		{"direct", "nmpc", "-1.500 ± 0.250 (3)"}, {"gpc-refine-64-ahead", "nmpc", "-0.500 (3)"}, {"online", "nmpc", "–"},
+		{"direct", "nmpc", "-1.500 ± 0.250 (3)"}, {"refine-64-ahead", "nmpc", "-0.500 (3)"}, {"online", "nmpc", "–"},
 	} {
 		if got := lessThan(p, contender(p, c.other), contender(p, c.method)); got != c.want {
 			t.Errorf("%s less %s: %q, want %q", c.method, c.other, got, c.want)
@@ -227,17 +231,52 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 				continue
 			}
 			evals := r.of(name)
-			without, bare := find("gpc-no-semantic", evals), find("gpc-no-projection", evals)
+			without, bare := find("navigator-no-semantic", evals), find("navigator-no-projection", evals)
 			if without == nil || bare == nil || bare.Safe != 0 {
 				t.Fatalf("%s: %+v, %+v", name, without, bare)
 			}
-			says(fmt.Sprintf("about %.0f %% more", must.Get(without.Less(find("gpc", evals)))(t).Mean))
+			says(fmt.Sprintf("about %.0f %% more", must.Get(without.Less(find("navigator", evals)))(t).Mean))
 		}
 	}
 	if merit := find("merit", devices(all).likePaperOf("opf30")); merit == nil {
 		t.Error("merit is not recorded")
 	} else {
 		says(fmt.Sprintf("the merit order behind the same projection, costs %.2f %% on `opf30`", float64(merit.GapPct)))
+	}
+
+	says("The plain map takes about a tenth of its median time in the integrator's cases and a third to a half in `opf30`'s, and its slowest decisions are faster")
+	for _, r := range all.runs((*Records).named) {
+		solver, least, most := "nmpc", 0.08, 0.125
+		switch {
+		case strings.HasPrefix(r.name, "opf30"):
+			solver, least, most = "mo-opf", 0.28, 0.52
+		case !strings.HasPrefix(r.name, "integrator-"):
+			continue
+		}
+		for _, evals := range r.regimes() {
+			plain, exact := find("direct", evals), find(solver, evals)
+			if plain == nil || exact == nil {
+				t.Fatalf("%s: direct %v, %s %v", r.name, plain, solver, exact)
+			}
+			if ratio := float64(plain.Latency.P50 / exact.Latency.P50); ratio < least || ratio > most || !(plain.Latency.P99 < exact.Latency.P99) {
+				t.Errorf("%s %s: a decision of direct takes %.3f of that of %s, slow ones %v and %v µs", r.name, plain.Regime, ratio, solver, plain.Latency.P99, exact.Latency.P99)
+			}
+		}
+	}
+	for _, r := range all.runs((*Records).named) {
+		if r.name != "opf30-uncertain" {
+			continue
+		}
+		hidden := r.evaluations(r.name, func(e *closedloop.Result) bool { return e.Regime == "envelope-hidden" && e.Noise == 0 })
+		kept := func(method string) int {
+			e := find(method, hidden)
+			if e == nil {
+				t.Fatalf("%s under hidden admittances is not recorded", method)
+			}
+			return e.Decisions - e.Violations
+		}
+		says(fmt.Sprintf("the plain map (`direct`) keeps %d of %d dispatches within every limit, Algorithm 2 %d, and exact dispatch %d if its limits are tightened as those of the map's samples are, %d if they are not. The projected merit order, without learning, keeps %d.",
+			kept("direct"), hidden[0].Decisions, kept("navigator"), kept("mo-opf-tightened"), kept("mo-opf"), kept("merit")))
 	}
 
 	says("do more than 64 roll-outs in less than a quarter of their time")
@@ -248,7 +287,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 			for _, m := range p.Pairs {
 				of[m.Method] = m
 			}
-			polish, search := of["gpc-polish"], of["gpc-refine-64"]
+			polish, search := of["polish"], of["refine-64"]
 			if polish.Method == "" || search.Method == "" {
 				continue
 			}
@@ -266,7 +305,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 	for _, r := range all {
 		for _, p := range r.foreignPairings(undisturbed) {
 			for _, m := range p.Pairs {
-				if m.Method == "gpc-refine-64-ahead" {
+				if m.Method == "refine-64-ahead" {
 					ahead = append(ahead, float64(m.Latency.P50))
 				}
 			}
@@ -278,7 +317,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 			for _, m := range p.Pairs {
 				of[m.Method] = estimate("%.2f", m.RegretPct, m.RegretCI95)
 			}
-			says(fmt.Sprintf("%s %% beside the warm interior point's %s", of["gpc-refine-64-ahead"], of["nmpc"]))
+			says(fmt.Sprintf("%s %% beside the warm interior point's %s", of["refine-64-ahead"], of["nmpc"]))
 		}
 	}
 	if compared < 5 {

@@ -125,19 +125,19 @@ func (r *Records) rank(e *closedloop.Result) int {
 	return len(methods)
 }
 
-// method is what is known of the method of a run; nothing but its name for one that
-// its case does not list.
+// method is what is known of the method of a run by any name that it had; nothing but its name for
+// one that its case does not list.
 func (r *Records) method(name, method string) domain.Method {
 	for _, m := range r.cases[name].Methods {
-		if m.Name == method {
+		if m.Called(method) {
 			return m
 		}
 	}
 	return domain.Method{Name: method, Group: domain.GroupBaseline}
 }
 
-// less is what an evaluation costs above the highlighted method on the same episodes.
-func (r *Records) less(e *closedloop.Result) []string { return r.lessThan(e, highlighted) }
+// less is what an evaluation costs above the leading method on the same episodes.
+func (r *Records) less(e *closedloop.Result) []string { return r.lessThan(e, r.leading(e.Case)) }
 
 // lessThan is what an evaluation costs above another method on the same episodes: the
 // interval of the mean, the median, and of how many. Dashes where one of the two does not

@@ -29,9 +29,9 @@ func known() map[string]Case {
 		cases[c.Name()] = of
 	}
 	cases["arena"] = Case{Methods: []domain.Method{
-		{Name: "gpc", Needs: domain.NeedsMap, Candidates: 4096}, {Name: "gpc-256", Needs: domain.NeedsMap, Candidates: 256},
-		{Name: "gpc-latent-search-256", Needs: domain.NeedsMap, Candidates: 256},
-		{Name: "gpc-no-latent", Candidates: 4096}, {Name: "gpc-no-latent-1024", Candidates: 1024},
+		{Name: "planner", Needs: domain.NeedsMap, Candidates: 4096}, {Name: "planner-256", Needs: domain.NeedsMap, Candidates: 256},
+		{Name: "planner-latent-search-256", Needs: domain.NeedsMap, Candidates: 256},
+		{Name: "planner-no-latent", Candidates: 4096}, {Name: "planner-no-latent-1024", Candidates: 1024},
 	}}
 	return cases
 }
@@ -150,16 +150,47 @@ func TestTheTextsFiguresAreTheRecords(t *testing.T) {
 		t.Fatalf("no record of %s in %s", method, name)
 		return closedloop.Result{}
 	}
-	blind, moving, latents := evaluation("multiagent-moving", "gpc-no-lookahead"), evaluation("multiagent-moving", "gpc"), evaluation("multiagent-moving", "gpc-all-latent")
+	blind, planned, latents := evaluation("multiagent-moving", "planner-no-lookahead"), evaluation("multiagent-moving", "planner"), evaluation("multiagent-moving", "planner-all-latent")
 	for _, want := range []struct{ page, text string }{
 		{"docs/multiagent.md", fmt.Sprintf("a moving scene is not survived: %.0f of %d.", float64(blind.Safe)*float64(blind.Episodes), blind.Episodes)},
-		{"docs/multiagent.md", fmt.Sprintf("In the %d 000 decisions of `gpc` among moving obstacles %s found no plan", moving.Decisions/1000, []string{"none", "one", "two", "three"}[moving.Fallback])},
+		{"docs/multiagent.md", fmt.Sprintf("In the %d 000 decisions of `planner` among moving obstacles %s found no plan", planned.Decisions/1000, []string{"none", "one", "two", "three"}[planned.Fallback])},
 		{"docs/multiagent.md", fmt.Sprintf("they keep less margin (%.3f m)", float64(latents.MarginMean))},
 	} {
 		if page := string(must.Get(os.ReadFile(filepath.Join("..", want.page)))(t)); !strings.Contains(page, want.text) {
 			t.Errorf("%s does not say %q", want.page, want.text)
 		}
 	}
+
+	page := unwrapped(t, "docs/paper.md")
+	says := func(format string, args ...any) {
+		t.Helper()
+		if text := fmt.Sprintf(format, args...); !strings.Contains(page, text) {
+			t.Errorf("docs/paper.md does not say %q", text)
+		}
+	}
+	broken := func(e closedloop.Result, limit string) float64 {
+		for _, l := range e.Limits {
+			if l.Limit == limit {
+				return 100 * float64(l.DecisionRate)
+			}
+		}
+		t.Fatalf("%s of %s: the record says nothing of the limit %s", e.Method, e.Case, limit)
+		return 0
+	}
+	convex, nonconvex := evaluation("integrator-convex", "td3"), evaluation("integrator-nonconvex", "td3")
+	says("It breaks the slew bound about as often as the paper's (%.0f and %.0f %% of decisions beside 53 and 76 %%)", broken(convex, "slew"), broken(nonconvex, "slew"))
+	says("Ours is in the ellipse in %.0f and %.0f %% of decisions", broken(convex, "obstacle"), broken(nonconvex, "obstacle"))
+	says("Ours costs %.0f and %.0f %% less than the optimum", -float64(convex.AboveOracle.Pct), -float64(nonconvex.AboveOracle.Pct))
+	convex, nonconvex = evaluation("integrator-convex", "td3+safeguard"), evaluation("integrator-nonconvex", "td3+safeguard")
+	if convex.Safe != 1 || nonconvex.Safe != 1 {
+		t.Errorf("behind the safeguard %v and %v of TD3's episodes are safe", convex.Safe, nonconvex.Safe)
+	}
+	says("the same actors are safe in all episodes and cost %.0f and %.0f %%", float64(convex.RegretPct), float64(nonconvex.RegretPct))
+	convex, nonconvex = evaluation("integrator-convex", "mpc8"), evaluation("integrator-nonconvex", "mpc8")
+	says("With eight steps (`mpc8`) ours never fails either, at %.1f and %.1f %%", float64(convex.RegretPct), float64(nonconvex.RegretPct))
+	moving := evaluation("multiagent-moving", "reference")
+	says("reaches all goals in %.0f %% of episodes and collides in %.0f %%", 100*float64(*moving.Reached), 100-100*float64(moving.CollisionFree))
+	says("At the last step %.0f %% of episodes have all robots there", 100*float64(*moving.AtEnd))
 }
 
 func TestAFileThatIsNoRecordIsNamed(t *testing.T) {
@@ -178,7 +209,7 @@ func TestRecordsOfTwoProblemsOrMapsAreRefused(t *testing.T) {
 	first, second := strings.Repeat("a", 64), strings.Repeat("b", 64)
 	load := func(change func(r *closedloop.Result)) error {
 		dir := t.TempDir()
-		one, other := drawnRun("opf30", "gpc", "paper", 1), drawnRun("opf30", "direct", "paper", 1)
+		one, other := drawnRun("opf30", "navigator", "paper", 1), drawnRun("opf30", "direct", "paper", 1)
 		one.ProblemSHA256, one.ModelSHA256 = first, first
 		other.ProblemSHA256, other.ModelSHA256 = first, first
 		change(&other)
@@ -212,7 +243,7 @@ func TestRecordsOfTwoProblemsOrMapsAreRefused(t *testing.T) {
 // in neither, and a front without any gives none.
 func TestFrontsOfThreeObjectives(t *testing.T) {
 	nan := closedloop.Number(math.NaN())
-	s := &closedloop.Steering{Case: "grid", Method: "gpc", Front: []closedloop.FrontPoint{
+	s := &closedloop.Steering{Case: "grid", Method: "navigator", Front: []closedloop.FrontPoint{
 		{J: []closedloop.Number{2, 0.03, 110}, OracleJ: []closedloop.Number{1, 1e-6, 100}},
 		{J: []closedloop.Number{nan, nan, nan}, OracleJ: []closedloop.Number{nan, nan, nan}},
 		{J: []closedloop.Number{3, 0.02, 105}, OracleJ: []closedloop.Number{2, 0.01, 90}},

@@ -13,7 +13,7 @@ import (
 
 // overlaid are the methods that a figure over time shows, each where it was recorded: the
 // exact one first, which others are set against.
-var overlaid = []string{"oracle", "mo-opf", highlighted, "mpc"}
+var overlaid = []string{"oracle", "mo-opf", algorithmTwo, "mpc"}
 
 // paperRegime is the word for scenes like the paper's, which its figures stand beside.
 const paperRegime = "paper"
@@ -29,7 +29,7 @@ func (r *Records) seriesFigures(name string) (figures []*Figure) {
 	})
 	var regimes []string
 	for _, e := range all {
-		if e.Method == highlighted {
+		if e.Method == algorithmTwo {
 			regimes = append(regimes, e.Regime)
 		}
 	}
@@ -114,15 +114,15 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 	f.plot.Y.Min, f.plot.Y.Max = 0, 1
 	for k, e := range shown {
 		for i, b := range e.Series.Sigma {
-			if e.Method == highlighted {
+			if e.Method == algorithmTwo {
 				f.band(label("σ", i), colour(i), false, steps(e.Series), b)
 				continue
 			}
 			f.line("", faint(colour(i)), k == 0, steps(e.Series), b.Mean)
 		}
 	}
-	f.caption = fmt.Sprintf("σ as the plant scores decisions: of %s the mean over episodes, and between the 10 and 90 %% quantiles shaded.", highlighted)
-	if others := slices.DeleteFunc(methodsOf(shown), func(m string) bool { return m == highlighted }); len(others) > 0 {
+	f.caption = fmt.Sprintf("σ as the plant scores decisions: of %s the mean over episodes, and between the 10 and 90 %% quantiles shaded.", algorithmTwo)
+	if others := slices.DeleteFunc(methodsOf(shown), func(m string) bool { return m == algorithmTwo }); len(others) > 0 {
 		f.caption += fmt.Sprintf(" Thin lines are the means of %s.", strings.Join(others, " and "))
 	}
 	return append(figures, beside(f, "weights"))
@@ -132,7 +132,7 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 // the same episodes; nil where there is no exact method among them, or none beside it.
 func above(file, title, axis string, shown []closedloop.Result, cost func(s *closedloop.Series) closedloop.Band) *Figure {
 	exact := &shown[0]
-	if exact.Method == highlighted || len(shown) < 2 {
+	if exact.Method == algorithmTwo || len(shown) < 2 {
 		return nil
 	}
 	f := newFigure(file+"-above", title+": cost above "+exact.Method, "decision t", axis+", above "+exact.Method)

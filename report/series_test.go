@@ -32,7 +32,7 @@ func overTime(method string, level float64) closedloop.Result {
 // it.
 func TestEvaluationsAreDrawnOverTime(t *testing.T) {
 	in := New("here", known())
-	in.Evaluations = append(in.Evaluations, overTime("gpc", 361), overTime("mo-opf", 360), overTime("mpc", 360.5), overTime("hold", 370))
+	in.Evaluations = append(in.Evaluations, overTime("navigator", 361), overTime("mo-opf", 360), overTime("mpc", 360.5), overTime("hold", 370))
 	figures := map[string]*Figure{}
 	for _, f := range in.seriesFigures("opf30") {
 		figures[f.Name] = f
@@ -44,7 +44,7 @@ func TestEvaluationsAreDrawnOverTime(t *testing.T) {
 		"opf30-paper-total":       "fig. case2-jtotal",
 		"opf30-paper-above":       "same episodes",
 		"opf30-paper-objective-1": "fig. case2-objectives",
-		"opf30-paper-objective-3": "Episodes of seed 11: mo-opf 2, gpc 2, mpc 2.",
+		"opf30-paper-objective-3": "Episodes of seed 11: mo-opf 2, navigator 2, mpc 2.",
 		"opf30-paper-weights":     "means of mo-opf and mpc",
 	} {
 		if f := figures[name]; f == nil || !strings.Contains(f.caption, says) {
@@ -59,7 +59,7 @@ func TestEvaluationsAreDrawnOverTime(t *testing.T) {
 	}
 	other := overTime("mpc", 360.5)
 	other.Seed = 12
-	in.Evaluations = []closedloop.Result{overTime("mo-opf", 360), overTime("gpc", 361), other}
+	in.Evaluations = []closedloop.Result{overTime("mo-opf", 360), overTime("navigator", 361), other}
 	for _, f := range in.seriesFigures("opf30") {
 		if f.Name == "opf30-paper-above" && strings.Count(string(must.Get(f.SVG())(t)), "mpc") > 0 {
 			t.Error("a method on other episodes is set against the exact one")
@@ -69,18 +69,18 @@ func TestEvaluationsAreDrawnOverTime(t *testing.T) {
 
 // A method of the paper's without a record has a row that says so, with the paper's figures.
 func TestWhatIsNotRecordedIsListed(t *testing.T) {
-	own := drawnRun("opf30", "gpc", paperRegime, 1, 2)
+	own := drawnRun("opf30", "navigator", paperRegime, 1, 2)
 	text := page(t, own)
 	if got := row(t, text, "| paper | 0 | td3 |"); !strings.Contains(got, notRecorded) || !strings.Contains(got, "| 106.6 |") || !strings.Contains(got, "| 0.17 |") {
 		t.Errorf("the row of td3 is %s", got)
 	}
-	if got := row(t, text, "| paper | 0 | gpc |"); strings.Contains(got, notRecorded) || !strings.Contains(got, "| 12.3 |") {
+	if got := row(t, text, "| paper | 0 | navigator |"); strings.Contains(got, notRecorded) || !strings.Contains(got, "| 12.3 |") {
 		t.Errorf("the row of gpc is %s", got)
 	}
 	all := New("here", known())
 	all.Evaluations = []closedloop.Result{own}
 	rows := devices{all}.paperRows()
-	for _, want := range []string{"| opf30 | `mpc` | – | – | not recorded / 360.99 | not recorded / 100 | not recorded / 0.28 |", "| opf30 | `gpc` | 2 | 2 |", "| opf30 | `runopf` | – | – | not recorded / 360.03 |"} {
+	for _, want := range []string{"| opf30 | `mpc` | – | – | not recorded / 360.99 | not recorded / 100 | not recorded / 0.28 |", "| opf30 | `navigator` | 2 | 2 |", "| opf30 | `runopf` | – | – | not recorded / 360.03 |"} {
 		if !strings.Contains(rows, want) {
 			t.Errorf("the table beside the paper lacks %s:\n%s", want, rows)
 		}
@@ -95,9 +95,9 @@ func TestRowsOfLearnedMethodsSayTheirSeeds(t *testing.T) {
 	const headings = "method,case,regime,training_seed,training_seeds\n"
 	must.OK(t, os.WriteFile(list, []byte(headings+"td3,opf30,paper,1,3\ncpo,opf30,paper,1,3\ncpo,opf30,paper,3,3\nppo,opf30,paper,1,2\nppo,opf30,paper,2,2\n"), 0o666))
 	r := must.Get(Load(t.Context(), dir, known()))(t)
-	r.Evaluations = []closedloop.Result{drawnRun("opf30", "gpc", paperRegime, 1, 2), drawnRun("opf30", "td3", paperRegime, 1, 2), drawnRun("opf30", "cpo", paperRegime, 1, 2)}
+	r.Evaluations = []closedloop.Result{drawnRun("opf30", "navigator", paperRegime, 1, 2), drawnRun("opf30", "td3", paperRegime, 1, 2), drawnRun("opf30", "cpo", paperRegime, 1, 2)}
 	rows := devices{r}.paperRows()
-	for _, want := range []string{"| opf30 | `gpc` | 2 |", "| opf30 | `td3`, 1 of 3 seeds | 2 |", "| opf30 | `cpo`, first of 2 of 3 seeds | 2 |"} {
+	for _, want := range []string{"| opf30 | `navigator` | 2 |", "| opf30 | `td3`, 1 of 3 seeds | 2 |", "| opf30 | `cpo`, first of 2 of 3 seeds | 2 |"} {
 		if !strings.Contains(rows, want) {
 			t.Errorf("the table beside the paper lacks %s:\n%s", want, rows)
 		}
@@ -126,14 +126,14 @@ func TestDifferencesAreOfAFactorOfTwo(t *testing.T) {
 			t.Errorf("%v and %v: %v", c.a, c.b, got)
 		}
 	}
-	r := drawnRun("opf30", "gpc", paperRegime, 1, 1)
+	r := drawnRun("opf30", "navigator", paperRegime, 1, 1)
 	r.GapPct, r.Latency.P50, r.Feasible, r.CostMean, r.Outcomes = 0.31, 11_900, 1, 361*300, nil
 	all := New("here", known())
-	if all.Evaluations = []closedloop.Result{r}; strings.Contains(devices{all}.differences(), "gpc") {
+	if all.Evaluations = []closedloop.Result{r}; strings.Contains(devices{all}.differences(), "navigator") {
 		t.Errorf("as the paper's, and a difference: %s", devices{all}.differences())
 	}
 	all.Evaluations[0].Latency.P50 = 1190
-	if got := (devices{all}).differences(); !strings.Contains(got, "| opf30 | `gpc` | decision, ms | 1.19 | 12.3 | 0.097 | [Times of a decision](#times-of-a-decision) |") {
+	if got := (devices{all}).differences(); !strings.Contains(got, "| opf30 | `navigator` | decision, ms | 1.19 | 12.3 | 0.097 | [Times of a decision](#times-of-a-decision) |") {
 		t.Errorf("a tenth of the paper's time is no difference: %s", got)
 	}
 }

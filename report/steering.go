@@ -128,7 +128,7 @@ func steeringFigures(s closedloop.Steering) []*Figure {
 // frontName is that of a front's figure: of the case, and of a method that is not the
 // case's own.
 func frontName(s *closedloop.Steering) string {
-	if s.Method == highlighted {
+	if s.Method == algorithmTwo || s.Method == planner {
 		return s.Case + "-front"
 	}
 	return s.Case + "-" + s.Method + "-front"

@@ -44,10 +44,12 @@ func (r *Records) addTrainings(path string) error {
 	for i, line := range lines[1:] {
 		key := learned{line[at["case"]], line[at["regime"]], line[at["method"]]}
 		t := r.trainings[key]
-		t.recorded++
-		if t.planned, err = strconv.Atoi(line[at["training_seeds"]]); err != nil {
+		planned, err := strconv.Atoi(line[at["training_seeds"]])
+		if err != nil {
 			return fmt.Errorf("line %d: training_seeds: %w", i+2, err)
 		}
+		t.recorded++
+		t.planned = max(t.planned, planned)
 		r.trainings[key] = t
 	}
 	return nil

@@ -24,9 +24,9 @@ means() { tr -d ' \n' <"$1" | grep -o '"latency_mean_us":[0-9.e+]*' | cut -d: -f
 # the time of NUMBER with it. A time is taken as a power of the number, between NUMBER and
 # eight times it.
 as_long() {
-  local with=gpc@$3 without methods=
+  local with=planner@$3 without methods=
   for without in primitives descents; do
-    local m=gpc-no-latent-$without
+    local m=planner-no-latent-$without
     (out=$work; record "$2-$without" eval pair "$1" --methods "$with,$m@$3,$m@$((8 * $3))" --episodes "$pilot_episodes" --seed $pilot_seed --threads 1)
     methods+=,$m@$(means "$work/$2-$without.json" | awk -v n="$3" '{ t[NR] = $1 } END { if (NR != 3) exit 1; print 16 * int(n * exp(log(t[1] / t[2]) / log(t[3] / t[2]) * log(8)) / 16 + 0.5) }')
   done
@@ -34,11 +34,11 @@ as_long() {
 }
 for case; do
   for n in 4096 384; do
-    with=gpc suffix=
-    [ $n = 4096 ] || with=gpc@$n suffix=-$n
+    with=planner suffix=
+    [ $n = 4096 ] || with=planner@$n suffix=-$n
     methods=$with
     for without in primitives descents; do
-      methods+=,gpc-no-latent-$without
+      methods+=,planner-no-latent-$without
       [ $n = 4096 ] || methods+=@$n
     done
     [ -n "${UNTIMED:-}" ] || methods+=$(as_long "$case" "$case$suffix" $n)

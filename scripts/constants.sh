@@ -35,21 +35,21 @@ for case in integrator-convex integrator-nonconvex; do
     [ $kind = lifted ] || inward=(--inward 0.01)
     [ -s "$work/$case-$kind.safetensors" ] || dataset $case $case-$kind --scenarios "${SCENARIOS:-950}" "${inward[@]}"
     map $case $case-$kind $case-$kind
-    pairing $case-projection-$kind $case --methods gpc,gpc-no-projection --model "$work/$case-$kind.safetensors" "${of_case[@]}"
+    pairing $case-projection-$kind $case --methods navigator,navigator-no-projection --model "$work/$case-$kind.safetensors" "${of_case[@]}"
   done
-  pairing $case-projection $case --methods gpc,gpc-no-projection "${of_case[@]}"
-  replaced=(--methods gpc --constant epsilon=0.05 --constant latent-step=5 --constant top-k=3)
+  pairing $case-projection $case --methods navigator,navigator-no-projection "${of_case[@]}"
+  replaced=(--methods navigator --constant epsilon=0.05 --constant latent-step=5 --constant top-k=3)
   pairing $case-constants $case "${replaced[@]}" "${of_case[@]}"
   pairing $case-constants-noise $case "${replaced[@]}" --noise 0.02 "${of_case[@]}"
 done
 of_case=(--seed 11 --episodes "${TRAJECTORIES:-20}" --regime envelope)
-replaced=(--methods gpc --constant epsilon=0.05 --constant smoothing=0.3 --constant latent-step=5 --constant top-k=3)
+replaced=(--methods navigator --constant epsilon=0.05 --constant smoothing=0.3 --constant latent-step=5 --constant top-k=3)
 pairing opf30-constants opf30 "${replaced[@]}" "${of_case[@]}"
 pairing opf30-constants-noise opf30 "${replaced[@]}" --noise 0.002 "${of_case[@]}"
 [ -s "$work/opf30-uniform.safetensors" ] || dataset opf30 opf30-uniform --design uniform
 map opf30 opf30-uniform opf30-uniform
-pairing opf30-uniform opf30 --methods gpc=models/opf30.safetensors,gpc --model "$work/opf30-uniform.safetensors" "${of_case[@]}"
+pairing opf30-uniform opf30 --methods navigator=models/opf30.safetensors,navigator --model "$work/opf30-uniform.safetensors" "${of_case[@]}"
 [ -s "$work/opf30-long.safetensors" ] || dataset opf30 opf30-short --scenarios "${FEW:-250}"
 map opf30 opf30-short opf30-short
 map opf30 opf30-long opf30-short --epochs 500
-pairing opf30-long opf30 --methods "gpc=$work/opf30-short.safetensors,gpc" --model "$work/opf30-long.safetensors" "${of_case[@]}"
+pairing opf30-long opf30 --methods "navigator=$work/opf30-short.safetensors,navigator" --model "$work/opf30-long.safetensors" "${of_case[@]}"

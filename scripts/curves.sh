@@ -49,11 +49,11 @@ plan() { # NAME CASE SHARE EPISODES METHODS [OPTION...]
 }
 least() { echo $(($1 > 2 ? $1 : 2)); }
 few=$(least $((n * 3 / 10))) some=$(least $((n / 10))) five=$(least $((n / 20))) slow=$(least $((n / 5)))
-base=direct,gpc-polish,gpc-refine-64,gpc-refine-512
+base=direct,polish,refine-64,refine-512
 quality() { # CASE SHARE EPISODES EPISODES-4096 EXACT
   local name=$1-quality exact=,$5
   [ "$2" = 0 ] || name=$1-data-$2 exact=
-  plan "$name" "$1" "$2" "$3" "$base,gpc-refine-4096:$4,gpc-refine-64-polish$exact"
+  plan "$name" "$1" "$2" "$3" "$base,refine-4096:$4,refine-64-polish$exact"
 }
 disturbed() { # CASE EPISODES NOISE...
   local case=$1 episodes=$2 level

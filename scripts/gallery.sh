@@ -35,11 +35,11 @@ while read -r -u 3 name target budget few; do
   few=$((few < all ? few : all))
   [ -e "$out/gallery-$name.json" ] ||
     record "gallery-$name" eval pair "$name" --model "$map" --episodes "$all" --seed 7 --threads 1 \
-      --methods "direct,direct-no-guard,gpc-refine-64:$few,gpc-refine-64-ahead:$few,nmpc:$few,nmpc-ahead:$few,mpc-10:$few,online,hold"
+      --methods "direct,direct-no-guard,refine-64:$few,refine-64-ahead:$few,nmpc:$few,nmpc-ahead:$few,mpc-10:$few,online,hold"
   [ -e "$out/gallery-$name-noise.json" ] ||
     record "gallery-$name-noise" eval pair "$name" --model "$map" --episodes $((few < 20 ? few : 20)) --seed 7 --threads 1 --noise 0.002 \
-      --methods "direct,gpc-refine-64,gpc-refine-64-ahead,nmpc,nmpc-ahead"
+      --methods "direct,refine-64,refine-64-ahead,nmpc,nmpc-ahead"
   [ -e "$out/gallery-$name-parts.json" ] ||
-    record "gallery-$name-parts" eval pair "$name" --model "$map" --episodes "$all" --seed 7 --threads 1 --methods "direct,gpc,gpc-no-lie,gpc-no-retraction"
+    record "gallery-$name-parts" eval pair "$name" --model "$map" --episodes "$all" --seed 7 --threads 1 --methods "direct,navigator,navigator-no-lie,navigator-no-retraction"
   cp "$map" examples/gallery/models/
 done 3<<<"$systems"

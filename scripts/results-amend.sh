@@ -13,13 +13,13 @@ out=$1
 rows() {
   local case method
   for case in integrator-convex integrator-nonconvex; do
-    for method in td3 cpo online mpc oracle gpc; do echo "$case-$method"; done
+    for method in td3 cpo online mpc oracle navigator; do echo "$case-$method"; done
   done
   for case in opf30 opf30-uncertain; do
-    for method in td3 cpo mpc mo-opf runopf gpc; do echo "$case-paper-$method"; done
+    for method in td3 cpo mpc mo-opf runopf navigator; do echo "$case-paper-$method"; done
   done
   for case in multiagent-static multiagent-moving; do
-    for method in reference ppo ppo-lagrangian ppo-shielded cpo gpc; do echo "$case-$method"; done
+    for method in reference ppo ppo-lagrangian ppo-shielded cpo planner; do echo "$case-$method"; done
   done
 }
 failed=()
@@ -37,10 +37,10 @@ done
 work=${WORK:-build/rollouts}
 mkdir -p "$work"
 for episode in ${EPISODES-1 2 16}; do
-  trace=$work/multiagent-moving-gpc-$episode.jsonl
+  trace=$work/multiagent-moving-planner-$episode.jsonl
   rm -f "$trace"
-  bin/gpc eval multiagent-moving --method gpc --episodes $((episode + 1)) --shard "$episode/$((episode + 1))" --seed 13 --threads 1 --trace "$trace" >/dev/null
+  bin/gpc eval multiagent-moving --method planner --episodes $((episode + 1)) --shard "$episode/$((episode + 1))" --seed 13 --threads 1 --trace "$trace" >/dev/null
   bin/gpc verify "$trace" >&2
-  bin/record --rollout "$trace" --out "$out/multiagent-moving-gpc-rollout-$episode.json"
+  bin/record --rollout "$trace" --out "$out/multiagent-moving-planner-rollout-$episode.json"
 done
 [ ${#failed[@]} = 0 ] || { echo "not amended, to be recorded anew: ${failed[*]}" >&2; exit 1; }

@@ -18,7 +18,7 @@ evaluate() { # CASE METHOD EPISODES
   local name=$1-$2 model=()
   [ -z "${MODELS:-}" ] || model=(--model "$MODELS/$1.safetensors")
   local run=(eval "$1" --method "$2" --episodes "$3" --seed $seed --resume)
-  case $2 in reference* | gpc-no-latent*) ;; *) run+=("${model[@]}") ;; esac
+  case $2 in reference* | planner-no-latent*) ;; *) run+=("${model[@]}") ;; esac
   for shard in 0 1; do
     (out=$work; record "$name-$shard" "${run[@]}" --shard $shard/2 --trace "$work/$name-$shard.jsonl") &
   done
@@ -31,7 +31,7 @@ evaluate() { # CASE METHOD EPISODES
 }
 declare -A episodes=([multiagent-static]=${STATIC:-1000} [multiagent-moving]=${MOVING:-300})
 # Other numbers of candidates are scripts/candidates-multiagent.sh's.
-rows=$("$gpc" methods multiagent-static --bundled --names | grep -vxE 'gpc|gpc(-latent-search|-plan-energy)?-(96|192|768|1536)')
+rows=$("$gpc" methods multiagent-static --bundled --names | grep -vxE 'planner|planner(-latent-search|-plan-energy)?-(96|192|768|1536)')
 for case in ${CASES:-multiagent-static multiagent-moving}; do
   for method in $rows; do
     evaluate $case "$method" "${EPISODES:-100}"
@@ -39,8 +39,8 @@ for case in ${CASES:-multiagent-static multiagent-moving}; do
   # The first episode, for the figures.
   model=()
   [ -z "${MODELS:-}" ] || model=(--model "$MODELS/$case.safetensors")
-  rm -f "$out/$case-gpc.jsonl"
-  "$gpc" eval $case --method gpc --episodes 1 --seed $seed "${model[@]}" --trace "$out/$case-gpc.jsonl" >/dev/null
-  evaluate $case gpc "${episodes[$case]}"
+  rm -f "$out/$case-planner.jsonl"
+  "$gpc" eval $case --method planner --episodes 1 --seed $seed "${model[@]}" --trace "$out/$case-planner.jsonl" >/dev/null
+  evaluate $case planner "${episodes[$case]}"
   record "$case-certify" certify $case --seed $seed --threads 1 "${model[@]}"
 done

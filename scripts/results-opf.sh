@@ -24,21 +24,21 @@ refined() { # CASE
     mv "$map.new" "$map.safetensors"
   fi
   for regime in paper envelope swing; do
-    record "$1-$regime-rollout" eval pair "$1" --methods gpc,gpc-no-rollout --model "$map.safetensors" --regime $regime --episodes $episodes --seed $seed --threads 1
+    record "$1-$regime-rollout" eval pair "$1" --methods navigator,navigator-no-rollout --model "$map.safetensors" --regime $regime --episodes $episodes --seed $seed --threads 1
   done
 }
 case_runs() {
   local case=$1
   for regime in paper envelope swing; do
-    for method in gpc direct gpc-polish gpc-refine-64 gpc-refine-512 $("$gpc" methods "$case" --group ablation,baseline --bundled --names | grep -v -- -no-rollout); do # the bundled maps do not hold that D_u
+    for method in navigator direct polish refine-64 refine-512 $("$gpc" methods "$case" --group ablation,baseline --bundled --names | grep -v -- -no-rollout); do # the bundled maps do not hold that D_u
       record "$case-$regime-$method" eval $case --method $method --regime $regime --episodes $episodes --seed $seed --threads 1
     done
   done
-  for method in gpc direct; do
+  for method in navigator direct; do
     record "$case-envelope-$method-noise-0.002" eval $case --method $method --regime envelope --episodes $episodes --seed $seed --threads 1 --noise 0.002
   done
   record "$case-steer" steer $case --seed $seed --divisions 8 --episodes 2 --threads 1
-  for method in direct gpc-refine-64 gpc-refine-512; do
+  for method in direct refine-64 refine-512; do
     record "$case-steer-$method" steer $case --method $method --seed $seed --divisions 8 --episodes 2 --threads 1
   done
   record "$case-certify" certify $case --seed $seed --threads 1
@@ -48,6 +48,6 @@ case_runs opf30 &
 case_runs opf30-uncertain &
 wait -n
 wait -n
-for method in gpc direct mpc mo-opf; do
+for method in navigator $("$gpc" methods opf30-uncertain --group baseline --bundled --names) direct; do
   record "opf30-uncertain-envelope-hidden-$method" eval opf30-uncertain --method $method --regime envelope-hidden --episodes $episodes --seed $seed --threads 1
 done

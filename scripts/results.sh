@@ -3,7 +3,7 @@
 # bench/results named for the device. The seed was used for nothing else. The two
 # cases run side by side, each on one core; benchmarks run alone at the end.
 # Everything but the latencies is the same on every machine. Methods with fewer
-# episodes than gpc's have the first of them, and the report compares on those.
+# episodes than navigator's have the first of them, and the report compares on those.
 # EPISODES (1000) scales all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ mkdir -p "$out"
 first() { echo $(($1 < all ? $1 : all)); }
 case_runs() {
   local case=$1
-  for method in gpc direct gpc-polish gpc-refine-64 gpc-refine-512; do
+  for method in navigator direct polish refine-64 refine-512; do
     record "$case-$method" eval "$case" --method $method --episodes "$all" --seed $seed --threads 1
   done
   local method episodes
@@ -25,15 +25,15 @@ case_runs() {
     record "$case-$method" eval "$case" --method "$method" --episodes $episodes --seed $seed --threads 1
   done
   for noise in 0.02 0.05; do
-    for method in gpc gpc-observer direct; do
+    for method in navigator navigator-observer direct; do
       record "$case-$method-noise-$noise" eval "$case" --method $method --episodes "$(first 100)" --seed $seed --threads 1 --noise $noise
     done
   done
-  rm -f "$out/$case-gpc.jsonl"
-  "$gpc" eval "$case" --method gpc --episodes "$(first 12)" --seed $seed --trace "$out/$case-gpc.jsonl" >/dev/null
-  "$gpc" verify "$out/$case-gpc.jsonl"
+  rm -f "$out/$case-navigator.jsonl"
+  "$gpc" eval "$case" --method navigator --episodes "$(first 12)" --seed $seed --trace "$out/$case-navigator.jsonl" >/dev/null
+  "$gpc" verify "$out/$case-navigator.jsonl"
   record "$case-steer" steer "$case" --seed $seed --episodes "$(first 20)"
-  for method in direct gpc-refine-64; do
+  for method in direct refine-64; do
     record "$case-steer-$method" steer "$case" --method $method --seed $seed --episodes "$(first 20)"
   done
   record "$case-certify" certify "$case" --seed $seed --threads 1

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD/build/slurm
 case=opf30
-export SCENARIOS=${SCENARIOS:-8000} EPISODES=${EPISODES:-24} SHARDS=4 EVAL_SHARDS=3 TRAIN_CPUS=2 CPUS=1 METHOD=gpc-refine-64
+export SCENARIOS=${SCENARIOS:-8000} EPISODES=${EPISODES:-24} SHARDS=4 EVAL_SHARDS=3 TRAIN_CPUS=2 CPUS=1 METHOD=refine-64
 export DATASET_FLAGS="--weights 1 --chunk 100" TRAIN_FLAGS="--epochs 60 --rollout-epochs 6 --hidden 32 --latent 6"
 export EVAL_FLAGS="--regime paper" SEED=991 EVAL_SEED=992
 export PATH=$PATH:/usr/sbin:/sbin

@@ -26,7 +26,7 @@ func (p stepping) Step(s, c, u, sNext, cNext []float64) {
 func TestSessionsArePreparedBehindTheirAnswers(t *testing.T) {
 	own, setup := cart(t)
 	took := map[string]int64{}
-	for _, method := range []string{"gpc-refine-64", "gpc-refine-64-ahead"} {
+	for _, method := range []string{"refine-64", "refine-64-ahead"} {
 		def, steps := *own.Definition(), new(atomic.Int64)
 		def.Problem = stepping{def.Problem.(fragile), steps}
 		setup.Method = method
@@ -40,7 +40,7 @@ func TestSessionsArePreparedBehindTheirAnswers(t *testing.T) {
 			t.Errorf("%s: %v", method, a)
 		}
 	}
-	if took["gpc-refine-64-ahead"] < 3*took["gpc-refine-64"]/2 {
+	if took["refine-64-ahead"] < 3*took["refine-64"]/2 {
 		t.Errorf("steps by method %v", took)
 	}
 }

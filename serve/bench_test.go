@@ -19,7 +19,7 @@ import (
 func BenchmarkLines(b *testing.B) {
 	cases := paper.Cases()
 	for _, name := range []string{"integrator-convex", "opf30"} {
-		for _, method := range []string{"direct", "gpc"} {
+		for _, method := range []string{"direct", "navigator"} {
 			c := must.Get(cases.Find(name))(b)
 			setup := must.Get(c.Setup(method, ""))(b)
 			spec := c.Spec()
@@ -58,11 +58,11 @@ func BenchmarkHTTP(b *testing.B) {
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	ep.Observe(s, cx)
 	body := must.Get(json.Marshal(map[string]any{"session": "a", "s": s, "c": cx, "deadline_ms": 1000}))(b)
-	for _, method := range []string{"direct", "gpc", "refused"} {
+	for _, method := range []string{"direct", "navigator", "refused"} {
 		b.Run(method, func(b *testing.B) {
 			opt, want := serve.Options{Setup: must.Get(c.Setup("direct", ""))(b), Waiting: 1}, http.StatusOK
-			if method == "gpc" {
-				opt.Setup = must.Get(c.Setup("gpc", ""))(b)
+			if method == "navigator" {
+				opt.Setup = must.Get(c.Setup("navigator", ""))(b)
 			}
 			server := must.Get(serve.New(c, engine(b), opt))(b)
 			defer server.Close()

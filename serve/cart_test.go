@@ -69,7 +69,7 @@ func cart(t testing.TB, held ...*gate) (*gpc.Case, gpc.Setup) {
 	}
 	solver := must.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
 	c := must.Get(gpc.NewCase(domain.Case{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start), Guard: domain.Guard{Off: true}}))(t)
-	return c, gpc.Setup{Method: "gpc", Model: testdomain.Map(p.Cart, 9, true)}
+	return c, gpc.Setup{Method: "navigator", Model: testdomain.Map(p.Cart, 9, true)}
 }
 
 func engine(t testing.TB) *gpc.Engine {

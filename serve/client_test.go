@@ -52,7 +52,7 @@ func TestClients(t *testing.T) {
 func TestLoopsOverHTTPAreThoseOfControllers(t *testing.T) {
 	cases := paper.Cases()
 	c := must.Get(cases.Find("integrator-convex"))(t)
-	setup := must.Get(c.Setup("gpc", ""))(t)
+	setup := must.Get(c.Setup("navigator", ""))(t)
 	s := must.Get(serve.New(c, engine(t), serve.Options{Setup: setup}))(t)
 	defer s.Close()
 	h := httptest.NewServer(serve.Handler(s, serve.HTTPOptions{}))

@@ -32,7 +32,7 @@ type decider interface {
 // newDecider is one batch of the navigator's loops, or a controller for each session of a
 // method that is not the navigator's.
 func newDecider(c *gpc.Case, e *gpc.Engine, opt Options) (decider, error) {
-	own := slices.ContainsFunc(c.Methods(), func(m domain.Method) bool { return m.Name == opt.Setup.Method && m.New != nil })
+	own := slices.ContainsFunc(c.Methods(), func(m domain.Method) bool { return m.Called(opt.Setup.Method) && m.New != nil })
 	if own {
 		d := &controllers{of: c, engine: e, setup: opt.Setup, threads: opt.Threads}
 		return d, d.open(&session{}) // what is wrong with it is said now

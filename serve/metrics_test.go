@@ -78,7 +78,7 @@ func TestMetrics(t *testing.T) {
 		name   string
 		labels []string
 	}{
-		{1, "gpc_build_info", []string{"case", "cart", "method", "gpc"}}, {2, "gpc_sessions", nil}, {2, "gpc_sessions_max", nil}, {0, "gpc_waiting", nil}, {2, "gpc_waiting_max", nil},
+		{1, "gpc_build_info", []string{"case", "cart", "method", "navigator"}}, {2, "gpc_sessions", nil}, {2, "gpc_sessions_max", nil}, {0, "gpc_waiting", nil}, {2, "gpc_waiting_max", nil},
 		{1, "gpc_decisions_total", []string{"kind", "own"}}, {1, "gpc_decisions_total", []string{"kind", "replaced"}}, {1, "gpc_decisions_total", []string{"kind", "stale"}},
 		{1, "gpc_decisions_total", []string{"kind", "late"}}, {1, "gpc_refinements_total", []string{"kind", "own"}}, {0, "gpc_refinements_total", []string{"kind", "late"}},
 		{1, "gpc_fallbacks_total", []string{"reason", "observation"}}, {3, "gpc_fallbacks_total", []string{"reason", "conservative"}}, {1, "gpc_late_total", nil},

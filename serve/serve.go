@@ -156,7 +156,7 @@ func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 	}
 	about := e.About()
 	s.health = Health{
-		Status: "ok", Case: spec.Name, Method: cmp.Or(opt.Setup.Method, gpc.DefaultMethod), Commit: version.Build(),
+		Status: "ok", Case: spec.Name, Method: c.MethodName(opt.Setup.Method), Commit: version.Build(),
 		Backend: about.Backend, ISA: about.ISA, Threads: about.Threads, SessionsMax: opt.Sessions,
 	}
 	if m := opt.Setup.Model; m != nil {

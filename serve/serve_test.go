@@ -50,7 +50,7 @@ func TestSessionsDecideTogether(t *testing.T) {
 // A panic ends the session whose decision it is, and no other: those that decided with it
 // decide as if it had not been there.
 func TestAPanicEndsItsSessionAlone(t *testing.T) {
-	for _, method := range []string{"gpc", "gpc-refine-64"} {
+	for _, method := range []string{"navigator", "refine-64"} {
 		_, setup := cart(t)
 		setup.Method = method
 		var noticed logged

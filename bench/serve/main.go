@@ -60,7 +60,7 @@ func main() {
 	}
 	var o options
 	flag.StringVar(&o.name, "case", "opf30", "case")
-	flag.StringVar(&o.method, "method", "gpc", "method")
+	flag.StringVar(&o.method, "method", "navigator", "method")
 	flag.StringVar(&o.out, "out", "", "write the record to this file (JSON)")
 	flag.DurationVar(&o.lasts, "for", 10*time.Minute, "how long the load lasts")
 	flag.DurationVar(&o.measure, "measure", 10*time.Second, "how long the idle server is measured, and its capacity")

@@ -31,7 +31,7 @@ func TestAShortLoad(t *testing.T) {
 	// As long as it takes for some of everything.
 	var r *report.Served
 	for lasts := 2 * time.Second; r == nil || r.Canary == 0 || r.Idle.N == 0 || r.Trouble.Large == 0 || r.Trouble.Malformed == 0 || r.Trouble.Disconnected == 0; lasts *= 2 {
-		r = must.Get(run(t.Context(), options{name: "integrator-convex", method: "gpc", lasts: lasts, measure: lasts / 4, deadline: time.Minute, connections: 32, waiting: "measured", halfOpen: 100, patience: time.Hour}, t.Output()))(t)
+		r = must.Get(run(t.Context(), options{name: "integrator-convex", method: "navigator", lasts: lasts, measure: lasts / 4, deadline: time.Minute, connections: 32, waiting: "measured", halfOpen: 100, patience: time.Hour}, t.Output()))(t)
 	}
 	l := r.Load
 	if l.Lost != 0 || l.Wrong != 0 || l.Sent == 0 || l.Accepted == 0 || l.Accepted+l.Refused != l.Sent {

@@ -60,7 +60,7 @@ func TestThePlantBehindASocketIsThatOfEval(t *testing.T) {
 		name, method string
 		episodes     int
 		long         bool
-	}{{"integrator-convex", "gpc", 3, false}, {"opf30", "direct", 1, false}, {"opf30", "gpc", 1, true}, {"integrator-nonconvex", "gpc-refine-64", 2, true}, {"multiagent-static", "gpc", 1, true}} {
+	}{{"integrator-convex", "navigator", 3, false}, {"opf30", "direct", 1, false}, {"opf30", "navigator", 1, true}, {"integrator-nonconvex", "refine-64", 2, true}, {"multiagent-static", "navigator", 1, true}} {
 		if of.long && testing.Short() {
 			continue
 		}
@@ -134,7 +134,7 @@ func TestThePlantBehindASocketIsThatOfEval(t *testing.T) {
 func TestAKilledServersSessionsResume(t *testing.T) {
 	file := built(t)
 	state := filepath.Join(t.TempDir(), "sessions.json")
-	args := []string{"integrator-convex", "--method", "gpc", "--state-file", state}
+	args := []string{"integrator-convex", "--method", "navigator", "--state-file", state}
 	cmd, client, _ := served(t, file, args...)
 	ctx := t.Context()
 	at := time.Now()

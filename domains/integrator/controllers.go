@@ -49,12 +49,12 @@ var (
 	paperConvex = map[string]domain.PaperRow{
 		"oracle": paperOracle(),
 		"td3":    paper(8.95, 0.40, 0.08, 52.5, 99, 0.11), "cpo": paper(382.5, 9.91, 0, 0, 0, 0.10), "mpc": paper(9.93, 0.51, 0, 0, 0, 1025),
-		"online": paper(7.90, 0.35, 0, 0, 67, 0.03), "gpc": paper(0.043, 0.011, 0, 0, 0, 0.78),
+		"online": paper(7.90, 0.35, 0, 0, 67, 0.03), "navigator": paper(0.043, 0.011, 0, 0, 0, 0.78),
 	}
 	paperNonconvex = map[string]domain.PaperRow{
 		"oracle": paperOracle(),
 		"td3":    paper(15.11, 0.68, 0.07, 75.6, 100, 0.21), "cpo": paper(370.6, 9.59, 0, 0, 0, 0.24), "mpc": paper(9.43, 0.52, 0, 0, 0, 1230),
-		"online": paper(7.90, 0.38, 0, 0, 79, 14.65), "gpc": paper(0.050, 0.011, 0, 0, 0, 0.97),
+		"online": paper(7.90, 0.38, 0, 0, 79, 14.65), "navigator": paper(0.050, 0.011, 0, 0, 0, 0.97),
 	}
 )
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent/plan"
@@ -25,6 +26,9 @@ func methods(y *world.System) []domain.Method {
 	var all []domain.Method
 	// A number of candidates in Means replaces the method's own, n.
 	add := func(m domain.Method, n int, options func(candidates int) plan.Options) {
+		if of, ok := strings.CutPrefix(m.Name, "planner"); ok {
+			m.Formerly = "gpc" + of
+		}
 		m.New = func(means domain.Means) (domain.Controller, error) {
 			return plan.New(y, options(cmp.Or(means.Candidates, n)), means)
 		}
@@ -53,25 +57,25 @@ func methods(y *world.System) []domain.Method {
 		}
 		brief := n == plan.Budget
 		about := fmt.Sprintf("look-ahead and commitment, %d candidates", n)
-		add(domain.Method{Name: "gpc" + suffix, About: about + ", a share of them latents", Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: brief, Candidates: n}, n, guided)
-		add(domain.Method{Name: "gpc-latent-search" + suffix, About: about + ", most latents by a cross-entropy search", Group: domain.GroupAblation, Needs: domain.NeedsMap, Candidates: n}, n,
+		add(domain.Method{Name: "planner" + suffix, About: about + ", a share of them latents", Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: brief, Candidates: n}, n, guided)
+		add(domain.Method{Name: "planner-latent-search" + suffix, About: about + ", most latents by a cross-entropy search", Group: domain.GroupAblation, Needs: domain.NeedsMap, Candidates: n}, n,
 			func(n int) plan.Options { return plan.Searching(moving, n) })
-		add(domain.Method{Name: "gpc-plan-energy" + suffix, About: about + ", a share of them latents that step down the cost of their whole plans", Group: domain.GroupAblation, Needs: domain.NeedsMap, Navigation: &along, Candidates: n}, n, guided)
+		add(domain.Method{Name: "planner-plan-energy" + suffix, About: about + ", a share of them latents that step down the cost of their whole plans", Group: domain.GroupAblation, Needs: domain.NeedsMap, Navigation: &along, Candidates: n}, n, guided)
 	}
 	about := fmt.Sprintf("look-ahead and commitment, %d candidates, without the map: the latents' share goes to the ", plan.Budget)
-	add(domain.Method{Name: "gpc-no-latent-primitives", About: about + "primitives", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, primitives)
-	add(domain.Method{Name: "gpc-no-latent-descents", About: about + "descents", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, descents)
-	ablation("gpc-all-latent", "all candidates are latents: no primitives, perturbations or descent", func(o *plan.Options) {
+	add(domain.Method{Name: "planner-no-latent-primitives", About: about + "primitives", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, primitives)
+	add(domain.Method{Name: "planner-no-latent-descents", About: about + "descents", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, descents)
+	ablation("planner-all-latent", "all candidates are latents: no primitives, perturbations or descent", func(o *plan.Options) {
 		o.Latent, o.Descent, o.Noise = 1, 0, 0
 	})
 	part := func(m domain.Method) {
 		m.Group, m.Needs = domain.GroupAblation, domain.NeedsMap
 		add(m, plan.Budget, guided)
 	}
-	part(domain.Method{Name: "gpc-no-rollout", About: "D_u as it was before rollout-aware refinement", NoRollout: true})
-	part(domain.Method{Name: "gpc-no-lie", About: "no Lie residual in the latents' step", Navigation: &still})
-	ablation("gpc-no-semantic", "the map is asked under the preference (1/3, 1/3, 1/3)", func(o *plan.Options) { o.Uniform = true })
-	ablation("gpc-no-lookahead", "plans of H = 8 steps, and nobody commits to one", func(o *plan.Options) { o.LookAhead, o.Forgetful = world.Horizon, true })
+	part(domain.Method{Name: "planner-no-rollout", About: "D_u as it was before rollout-aware refinement", NoRollout: true})
+	part(domain.Method{Name: "planner-no-lie", About: "no Lie residual in the latents' step", Navigation: &still})
+	ablation("planner-no-semantic", "the map is asked under the preference (1/3, 1/3, 1/3)", func(o *plan.Options) { o.Uniform = true })
+	ablation("planner-no-lookahead", "plans of H = 8 steps, and nobody commits to one", func(o *plan.Options) { o.LookAhead, o.Forgetful = world.Horizon, true })
 	ablation("raw", "the decoded plan of E_x, without a search", func(o *plan.Options) { o.Raw, o.Propose = true, domain.ProposeOptions{} })
 	navigator := domain.Method{
 		Name: "navigator", About: "Algorithm 2 for each robot on its own view, without a search", Group: domain.GroupOwn, Needs: domain.NeedsMap,
@@ -127,13 +131,13 @@ var none = math.NaN()
 // The paper's rows, of 100 episodes. It left one unreachable moving scene out.
 var (
 	paperStatic = map[string]domain.PaperRow{
-		"gpc":       apart(paper(100, 100, 100, 0.301, 0.28, ""), 0.900, 0.503, 2.477),
+		"planner":   apart(paper(100, 100, 100, 0.301, 0.28, ""), 0.900, 0.503, 2.477),
 		"reference": failing(paper(none, none, 60, none, 0, "solver"), 40),
 		"ppo":       paper(0, 5, 0, -0.558, none, "policy"), "ppo-lagrangian": paper(0, 5, 0, -0.540, none, "policy"),
 		"cpo": paper(0, 13, 0, -0.467, none, "policy"), "ppo-shielded": paper(0, 8, 0, -0.429, none, "policy"),
 	}
 	paperMoving = map[string]domain.PaperRow{
-		"gpc":       apart(paper(99, 100, 99, 0.203, -3.43, ""), 0.528, 0.253, 1.065),
+		"planner":   apart(paper(99, 100, 99, 0.203, -3.43, ""), 0.528, 0.253, 1.065),
 		"reference": failing(paper(83, 42, 35, none, 0, "solver"), 65),
 		"ppo":       paper(0, 0, 0, -0.663, none, "policy"), "ppo-lagrangian": paper(0, 0, 0, -0.672, none, "policy"),
 		"cpo": paper(0, 0, 0, -0.637, none, "policy"), "ppo-shielded": paper(0, 0, 0, -0.567, none, "policy"),

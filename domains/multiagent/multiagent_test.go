@@ -40,8 +40,8 @@ func TestAblationsLeaveOnePartOut(t *testing.T) {
 		navigation *domain.Navigation
 		noRollout  bool
 	}{
-		"gpc": {}, "navigator": {}, "gpc-no-lie": {&still, false}, "navigator-no-lie": {&still, false}, "navigator-no-retraction": {&loose, false},
-		"gpc-no-rollout": {nil, true}, "navigator-no-rollout": {nil, true},
+		"planner": {}, "navigator": {}, "planner-no-lie": {&still, false}, "navigator-no-lie": {&still, false}, "navigator-no-retraction": {&loose, false},
+		"planner-no-rollout": {nil, true}, "navigator-no-rollout": {nil, true},
 	} {
 		m, ok := c.Method(name)
 		if !ok || m.NoRollout != want.noRollout || m.Needs != domain.NeedsMap || !reflect.DeepEqual(m.Navigation, want.navigation) {

@@ -82,11 +82,11 @@ var notTimed = math.NaN()
 // The paper's rows. Δ̄ of Case 4's MPC is of its last step, that of Case 3's GPC is in the text.
 var (
 	paperNominal = map[string]domain.PaperRow{
-		"mo-opf": paper(360.00, 100, 0, notTimed), "runopf": paper(360.03, 100, 0.01, notTimed), "gpc": stepping(paper(361.08, 100, 0.30, 12.3), 1.08),
+		"mo-opf": paper(360.00, 100, 0, notTimed), "runopf": paper(360.03, 100, 0.01, notTimed), "navigator": stepping(paper(361.08, 100, 0.30, 12.3), 1.08),
 		"mpc": paper(360.99, 100, 0.28, 1193.8), "cpo": paper(519.78, 0, 44.4, 0.19), "td3": paper(743.77, 0, 106.6, 0.17),
 	}
 	paperUncertain = map[string]domain.PaperRow{
-		"mo-opf": broken(stepping(paper(294.55, 100, 0, notTimed), 0), 0), "gpc": broken(stepping(paper(295.28, 100, 0.25, 12.6), 0.74), 0),
+		"mo-opf": broken(stepping(paper(294.55, 100, 0, notTimed), 0), 0), "navigator": broken(stepping(paper(295.28, 100, 0.25, 12.6), 0.74), 0),
 		"mpc": broken(stepping(paper(295.23, 99.67, 0.23, 1228.7), 0.67), 1),
 		"cpo": broken(stepping(paper(383.37, 0, 30.1, 0.18), 88.8), 300), "td3": broken(stepping(paper(565.04, 0, 91.8, 0.16), 270.5), 300),
 	}

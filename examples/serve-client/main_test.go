@@ -18,7 +18,7 @@ func TestTheClientsDriveTheSameLoop(t *testing.T) {
 	c := must.Get(cases.Find("integrator-convex"))(t)
 	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
-	s := must.Get(serve.New(c, e, serve.Options{Setup: must.Get(c.Setup("gpc", ""))(t)}))(t)
+	s := must.Get(serve.New(c, e, serve.Options{Setup: must.Get(c.Setup("navigator", ""))(t)}))(t)
 	defer s.Close()
 	h := httptest.NewServer(serve.Handler(s, serve.HTTPOptions{}))
 	defer h.Close()

@@ -161,7 +161,7 @@ func TestFromDatasetToClosedLoopWithTheSameCommands(t *testing.T) {
 		RegretMin  float64 `json:"regret_min_pct"`
 		RegretN    int     `json:"regret_n"`
 	}
-	run(t, c, &eval, "eval", "tanks", "--method", "gpc", "--episodes", "20", "--seed", "5", "--model", model, "--trace", trace)
+	run(t, c, &eval, "eval", "tanks", "--method", "navigator", "--episodes", "20", "--seed", "5", "--model", model, "--trace", trace)
 	t.Logf("regret %.3f %%, least %.3f %%", eval.RegretPct, eval.RegretMin)
 	if eval.Safe != 1 || eval.Feasible != 1 || eval.Violations != 0 || eval.RegretN != 20 {
 		t.Errorf("%v of the episodes safe, %v of the decisions feasible, %d violations, %d compared, want all 20", eval.Safe, eval.Feasible, eval.Violations, eval.RegretN)

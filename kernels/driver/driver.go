@@ -7,8 +7,8 @@
 //
 // Driver is the narrow interface below it, one method per driver call, made on the calling
 // thread. It has two implementations: Load opens libcuda.so.1 at run time through purego; a
-// build with the tag gorgoniacu is linked with it and uses gorgonia.org/cu. Find gives the one
-// that the build uses. kernels/shim makes a library with the same symbols that runs kernels on
+// build with the tag gorgoniacu is linked with it, too, and calls it through gorgonia.org/cu where
+// GPC_DRIVER=gorgonia. Find gives the one that is asked for. kernels/shim makes a library with the same symbols that runs kernels on
 // the host, for tests.
 //
 // A missing library, no device, too old a driver, memory that is short, an image

@@ -25,6 +25,13 @@ func (e *LibraryError) Error() string {
 
 func (e *LibraryError) Unwrap() error { return e.Cause }
 
+// BindingError says why GPC_DRIVER cannot be followed.
+type BindingError struct {
+	Name, Why string
+}
+
+func (e *BindingError) Error() string { return Binding + "=" + e.Name + ": " + e.Why }
+
 // SymbolError says that the library lacks a call of the driver API.
 type SymbolError struct {
 	Library, Symbol string

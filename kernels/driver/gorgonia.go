@@ -39,15 +39,9 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Find gives the driver that this build is linked with, through gorgonia.org/cu.
-// That package initialises the driver when the program starts and ends the program
-// where there is no device. A path other than "" is a *LibraryError.
-func Find(path string) (Driver, error) {
-	if path != "" {
-		return nil, &LibraryError{Tried: []string{path}, Cause: errors.New("this build (-tags gorgoniacu) is linked with its driver library and opens no other")}
-	}
-	return linked{}, nil
-}
+// linkedDriver is the driver that this build is linked with, through gorgonia.org/cu. That package
+// initialises the driver when the program starts and ends the program where there is no device.
+func linkedDriver() Driver { return linked{} }
 
 // linked is the driver through gorgonia.org/cu, and through cgo where that package
 // lacks the call: pinned memory, limits of shared memory, captured graphs, structures

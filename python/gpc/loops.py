@@ -133,7 +133,7 @@ class Loops(Object):
     def prepare(self) -> None:
         """Lets every loop look for its next decision, after the actions of the last were executed.
 
-        Methods that search or solve between decisions (gpc-refine-64-ahead, nmpc-ahead) answer
+        Methods that search or solve between decisions (refine-64-ahead, nmpc-ahead) answer
         at once then; without it they do when they are asked. Of others it does nothing.
         """
         call(lib.gpc_drive_prepare, self.handle)

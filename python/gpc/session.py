@@ -104,7 +104,7 @@ def open(
 
     case is a name of cases(), or "opf:FILE.m" for the dispatch of a MATPOWER case. model is the
     file of a map, or of the weights of a method that brings its own; None is the bundled map.
-    method is what decides, "" the one that the map was compiled for, or else "gpc". threads are
+    method is what decides, "" the one that the map was compiled for, or else the case's first. threads are
     those of the CPU, 0 for every core. tf32 lets CUDA round the inputs of large products, and
     devices are the GPUs that compute together, none for the first usable one. scene is a
     scene file, or a folder of them, as `--scene` takes it (docs/formats.md): the session is on its

@@ -87,7 +87,7 @@ assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_an_interrupt_leaves_it_in_step(opf, door):
-    with door.loops(300, "gpc") as loops:
+    with door.loops(300, "navigator") as loops:
         state, context = (np.tile(v, (300, 1)) for v in opf.observe(0))
         wanted = loops.decide(state, context, fresh=True).u
         previous = signal.signal(signal.SIGALRM, signal.default_int_handler)

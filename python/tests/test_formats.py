@@ -223,7 +223,7 @@ def test_what_is_no_dataset_is_refused(dataset, tmp_path):
 
 
 def test_a_trace_is_columns_and_its_decisions_are_made_again(command, tmp_path):
-    for case, method in (("integrator-convex", "gpc"), ("opf30", "direct")):
+    for case, method in (("integrator-convex", "navigator"), ("opf30", "direct")):
         file = tmp_path / f"{case}.jsonl"
         code, _, err = command("eval", case, "--method", method, "--episodes", "2", "--seed", "991", "--trace", str(file), "--backend", "cpu")
         assert code == 0, err
@@ -258,5 +258,5 @@ def test_a_trace_of_the_version_before_is_read():
 
 def test_a_trace_is_a_frame():
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    frame = gpc.traces.read(ROOT / "bench" / "results" / "epyc-2-cores" / "integrator-convex-gpc.jsonl").frame()
+    frame = gpc.traces.read(ROOT / "bench" / "results" / "epyc-2-cores" / "integrator-convex-navigator.jsonl").frame()
     assert isinstance(frame, pandas.DataFrame) and {"episode", "t", "x_0", "u_1", "margin"} <= set(frame.columns)

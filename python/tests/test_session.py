@@ -115,7 +115,7 @@ def test_any_method_decides(cart):
 
 def test_prepared_loops_decide_as_those_that_search(cart):
     state, context = cart.observe(0)
-    with cart.loop("gpc-refine-64") as search, cart.loop("gpc-refine-64-ahead") as ahead, cart.loop("mpc") as other:
+    with cart.loop("refine-64") as search, cart.loop("refine-64-ahead") as ahead, cart.loop("mpc") as other:
         other.prepare()
         np.testing.assert_array_equal(ahead.decide(state, context).u, search.decide(state, context).u)
         ahead.prepare()
