@@ -124,7 +124,7 @@ func TestBenchDeadline(t *testing.T) {
 	if code != 0 || d.Releases != 50 || d.Decisions+d.Skipped != 50 || d.Differing != 0 || d.Method != "navigator" || d.Threads != 1 || !(d.Response.P50 > 0) || d.Command == "" {
 		t.Errorf("exit code %d, %s, %s", code, out, log)
 	}
-	if info, err := os.Stat(filepath.Join(figures, "deadline-cart-gpc.svg")); err != nil || info.Size() == 0 {
+	if info, err := os.Stat(filepath.Join(figures, "deadline-cart-navigator.svg")); err != nil || info.Size() == 0 {
 		t.Error("no histogram")
 	}
 	if code, out, log := run(app, "bench", "deadline", "--case", "cart", "--method", "hold", "--rate", "500", "--for", "50ms", "--deadline", "1ms"); code != 0 || !strings.Contains(out, "deadline 1000 µs") || !strings.Contains(out, "release jitter") || !strings.Contains(out, "deadlines missed") {

@@ -9,7 +9,6 @@ package policy
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -38,9 +37,6 @@ func Algorithms() []string {
 	}
 	return names
 }
-
-// Algorithm is what a method of Methods runs an actor of, with the safeguard or without.
-func Algorithm(method string) string { return strings.TrimSuffix(method, safeguarded) }
 
 // Methods are learned policies as methods of a case, which need the file of an actor: of
 // each algorithm the policy alone, whose answers are executed as they are, and behind

@@ -90,7 +90,7 @@ func TestTheLoopThroughLinesIsThatOfEval(t *testing.T) {
 		name, method string
 		episodes     int
 		long         bool
-	}{{"integrator-convex", "navigator", 5, false}, {"opf30", "direct", 2, false}, {"opf30-uncertain", "navigator", 3, true}, {"integrator-convex", "refine-64", 3, true}, {"integrator-convex", "refine-64-ahead", 1, false}, {"integrator-convex", "mpc", 2, true}, {"multiagent-static", "navigator", 2, true}} {
+	}{{"integrator-convex", "navigator", 5, false}, {"opf30", "direct", 2, false}, {"opf30-uncertain", "navigator", 3, true}, {"integrator-convex", "refine-64", 3, true}, {"integrator-convex", "refine-64-ahead", 1, false}, {"integrator-convex", "mpc", 2, true}, {"multiagent-static", "planner", 2, true}} {
 		t.Run(of.name+" "+of.method, func(t *testing.T) {
 			if of.long && testing.Short() {
 				t.Skip("it takes long")

@@ -15,7 +15,7 @@ import (
 func TestASearchOfItsOwnRefinesByADeadline(t *testing.T) {
 	k := paper.Cases()
 	c := must.Get(k.Find("multiagent-static"))(t)
-	s := must.Get(serve.New(c, engine(t), serve.Options{Setup: must.Get(c.Setup("navigator", ""))(t)}))(t)
+	s := must.Get(serve.New(c, engine(t), serve.Options{Setup: must.Get(c.Setup("planner", ""))(t)}))(t)
 	t.Cleanup(s.Close)
 	o := must.Get(c.Observe(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 	r := serve.Request{S: o.S, C: o.C, Deadline: time.Now().Add(24 * time.Hour)}

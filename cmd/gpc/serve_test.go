@@ -60,7 +60,7 @@ func TestThePlantBehindASocketIsThatOfEval(t *testing.T) {
 		name, method string
 		episodes     int
 		long         bool
-	}{{"integrator-convex", "navigator", 3, false}, {"opf30", "direct", 1, false}, {"opf30", "navigator", 1, true}, {"integrator-nonconvex", "refine-64", 2, true}, {"multiagent-static", "navigator", 1, true}} {
+	}{{"integrator-convex", "navigator", 3, false}, {"opf30", "direct", 1, false}, {"opf30", "navigator", 1, true}, {"integrator-nonconvex", "refine-64", 2, true}, {"multiagent-static", "planner", 1, true}} {
 		if of.long && testing.Short() {
 			continue
 		}
