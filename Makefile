@@ -63,7 +63,7 @@ record-calls: bin/record
 
 ## record-flows: times of power flows, the table of docs/powerflow.md, into RESULTS/flows.json; on a quiet machine
 record-flows: bin/record
-	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./domains/opf/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1
+	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./grid/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1
 
 ## record-deadline: a loop at a rate, docs/scaling.md, into RESULTS/deadline.json; on a quiet machine
 record-deadline: build
@@ -85,7 +85,7 @@ race:
 
 ## ipopt: optimal power flows against IPOPT (needs a C compiler and coinor-libipopt-dev)
 ipopt:
-	CGO_ENABLED=1 $(GO) test -tags ipopt ./domains/opf/ipoptcheck
+	CGO_ENABLED=1 $(GO) test -tags ipopt ./grid/ipoptcheck
 
 ## peers-opf: times of optimal power flows beside IPOPT (needs coinor-libipopt-dev) and MATPOWER's MIPS (needs octave); one is enough
 PEERS ?= out/peers-opf.json
@@ -314,7 +314,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzEmbedded$$' ./domains/opf
-	$(FUZZ) -fuzz '^FuzzRead$$' ./matpower
+	$(FUZZ) -fuzz '^FuzzRead$$' ./grid/matpower
 
 .PHONY: torture
 ## torture: kill the program, fill its disk, flip bits of its files, crowd its outputs, drive it by wrong maps; prints tried and survived, and records them in TORTURE, such as bench/results/NAME/torture.json, which make docs writes into docs/reliability.md

@@ -13,9 +13,9 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/matpower/cases"
 	"github.com/gpc-engine/gpc/paper"
 )
 

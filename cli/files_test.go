@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/matpower/cases"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/paper"
 )

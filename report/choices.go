@@ -72,7 +72,7 @@ func (d devices) receding() string {
 	})
 }
 
-// flows are the times of power flows, domains/opf/powerflow's BenchmarkSolve and BenchmarkLarge,
+// flows are the times of power flows, grid/powerflow's BenchmarkSolve and BenchmarkLarge,
 // the least of the runs.
 func (d devices) flows() string {
 	return d.gridOf("BenchmarkSolve", true, grid{

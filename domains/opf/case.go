@@ -14,10 +14,10 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/exactjson"
-	"github.com/gpc-engine/gpc/matpower"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // FilePrefix of a case's name stands before the path of a MATPOWER file.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/grid/acopf"
 )
 
 // BenchmarkTightening prints what exact dispatch with a tightening costs against

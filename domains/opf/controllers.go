@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/grid/acopf"
 )
 
 // methods are the case's own. All but the oracle see only what Decide is given. A

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/grid/acopf"
 )
 
 // Decision is a step along a chain of exact dispatches: what is observed there, and dispatches

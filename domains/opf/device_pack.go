@@ -3,7 +3,7 @@ package opf
 import (
 	"slices"
 
-	"github.com/gpc-engine/gpc/domains/opf/powerflow"
+	"github.com/gpc-engine/gpc/grid/powerflow"
 )
 
 // Places in the constants, as device_network.cuh names them.

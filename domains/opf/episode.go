@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

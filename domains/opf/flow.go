@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gpc-engine/gpc/domains/opf/network"
-	"github.com/gpc-engine/gpc/domains/opf/powerflow"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/powerflow"
 )
 
 // flowModel is what every power flow of a System shares. Every bus with a unit

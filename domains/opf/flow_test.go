@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/opf/network"
-	"github.com/gpc-engine/gpc/domains/opf/networktest"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/networktest"
 )
 
 func newTestSystem(t testing.TB, name string, opt Options) *System {

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // Every network is a valid case, with parallel branches and several units of one bus too: their

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // Units that cannot produce have a ramp above zero, and the exact chain goes through a

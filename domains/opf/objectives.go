@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/grid/network"
 )
 
 // real is float64 for solvers and plants, float32 for batches of the engine.

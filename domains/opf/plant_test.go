@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/opf/networktest"
+	"github.com/gpc-engine/gpc/grid/networktest"
 	"github.com/gpc-engine/gpc/internal/must"
 )
 

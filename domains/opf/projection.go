@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gpc-engine/gpc/domains/opf/powerflow"
+	"github.com/gpc-engine/gpc/grid/powerflow"
 )
 
 // Constants of the projection.

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/grid/acopf"
 )
 
 // The range of the scenario axes: the load level of the whole network (paper,

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // A shifted plant is another network: its limits, reactances, loads and ramps are, for

@@ -10,9 +10,9 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
-	"github.com/gpc-engine/gpc/domains/opf/acopf/laneflow"
-	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
+	"github.com/gpc-engine/gpc/grid/network"
 )
 
 // Options of a System.

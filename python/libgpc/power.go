@@ -10,7 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/domains/opf/ppc"
+	"github.com/gpc-engine/gpc/grid/ppc"
 )
 
 // Columns of what the two solves write, in MATPOWER's units: pu, degrees, MW, MVAr, $/MWh,

@@ -5,8 +5,8 @@ package main
 import (
 	"fmt"
 
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
-	"github.com/gpc-engine/gpc/domains/opf/ipoptcheck"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/ipoptcheck"
 )
 
 func findIPOPT() (peer, error) {

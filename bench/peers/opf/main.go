@@ -30,12 +30,12 @@ import (
 
 	"github.com/klauspost/cpuid/v2"
 
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
-	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // peer is another program: microseconds of a solve of a case, and the optimum it

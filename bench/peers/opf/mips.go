@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpc-engine/gpc/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
 )
 
 // findMIPS looks for Octave and for MATPOWER in a folder, and asks both for their

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/bench"
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
-	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/machine"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // Loads of the optimal power flow rows.

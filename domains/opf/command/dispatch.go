@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/grid/network"
 )
 
 // dispatch is what both commands print of units and branches, in MW, MVAr and MVA.

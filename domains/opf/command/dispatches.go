@@ -9,7 +9,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/domains/opf"
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/grid/acopf"
 )
 
 // Decisions that dispatches are timed at: chains of so many steps each, and of fewer from

@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
-	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/network"
 )
 
 // limit is one limit of a network, where it is and how near a solution is, in the unit

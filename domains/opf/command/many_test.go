@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
-	"github.com/gpc-engine/gpc/domains/opf/networktest"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/networktest"
 	"github.com/gpc-engine/gpc/internal/opfrecord"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // folder has these networks and a table that says of some what their optimum is.

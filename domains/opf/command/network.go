@@ -11,10 +11,10 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/interrupt"
-	"github.com/gpc-engine/gpc/matpower"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // networkArgument is what commands that take a network say about it.

@@ -14,10 +14,10 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
-	"github.com/gpc-engine/gpc/domains/opf/network"
-	"github.com/gpc-engine/gpc/matpower"
-	"github.com/gpc-engine/gpc/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/network"
 )
 
 // optimalFlow is what gpc opf prints: voltages in pu and degrees, powers in MW,

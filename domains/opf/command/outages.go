@@ -15,8 +15,8 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/domains/opf/network"
-	"github.com/gpc-engine/gpc/domains/opf/powerflow"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/internal/parallel"
 )
 

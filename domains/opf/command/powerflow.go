@@ -12,10 +12,10 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/domains/opf/network"
-	"github.com/gpc-engine/gpc/domains/opf/powerflow"
-	"github.com/gpc-engine/gpc/matpower"
-	"github.com/gpc-engine/gpc/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/powerflow"
 )
 
 // powerFlow is what gpc pf prints: voltages in pu and degrees, powers in MW,

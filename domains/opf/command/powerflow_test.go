@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
 )
 
 // TestPowerFlowAsJSON: the keys others rely on, in the file's units, with the

@@ -14,10 +14,10 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
-	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/matpower"
 )
 
 // outputs are the files that a solution is written to.

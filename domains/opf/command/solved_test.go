@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/matpower"
-	"github.com/gpc-engine/gpc/matpower/cases"
 )
 
 // readCaseFile reads a file that was written.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
+	"github.com/gpc-engine/gpc/grid/acopf"
 )
 
 // mostStarts is how many ways there are to begin an optimum.

@@ -6,9 +6,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
-	"github.com/gpc-engine/gpc/domains/opf/network"
-	"github.com/gpc-engine/gpc/domains/opf/powerflow"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/powerflow"
 )
 
 // violation is the largest of a dispatch by a power flow, pu and rad, what it is of, and how far

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/domains/opf/acopf"
-	"github.com/gpc-engine/gpc/domains/opf/network"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/network"
 )
 
 // why says what the limits of a network without an optimum would have to give: the

@@ -1,0 +1,420 @@
+// Package laneflow solves the AC power flow of one network for many inputs side by side,
+// one in each lane of a vector: loads, set-points, branch admittances and start of a lane
+// are its own, and what a lane computes does not depend on the others.
+//
+// The central type is Worker. It is Newton's method of package powerflow, in polar
+// coordinates with the same limits on a step, on a Jacobian whose elimination is written
+// down once, entry by entry, as a program of package lanes; factors are made at every
+// iteration. A lane that has not converged after the iterations that nearly all need is
+// said so and left to package powerflow, which decides what has a solution.
+//
+// Units are per unit and radian.
+package laneflow
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/lanes"
+)
+
+// maxIterations of Newton's method: warm starts take two or three, flat ones four.
+const maxIterations = 8
+
+// Solver is the analysis of one network, for any number of workers at once.
+type Solver struct {
+	net      *network.Network
+	rated    []int
+	compiled *lanes.Compiled
+	plan     plan
+}
+
+// Programs of a plan.
+const (
+	programMismatch = iota // injections at the voltages, and the imbalance
+	programStep            // Jacobian, elimination, and the step of the lanes that go on
+	programFrom            // |S| at the from ends of the rated branches
+	programTo              // and at the to ends
+	programs
+)
+
+// plan says which cell holds what. pairs are buses joined by branches, i < j.
+type plan struct {
+	layout    lanes.Layout
+	constants map[float64]lanes.Col
+
+	vm, va, ps, qs     lanes.Col // by bus: voltage, and injections as they are to be
+	gd, bd             lanes.Col // diagonal of the bus admittance matrix
+	gij, bij, gji, bji lanes.Col // by pair
+	gff, bff, gft, bft lanes.Col // by rated branch
+	gtf, btf, gtt, btt lanes.Col
+	e, f, p, q         lanes.Col // by bus, computed: voltage in rectangular form, injections
+	n, h, nt, ht       lanes.Col // by pair: what it adds to p and q at i, and at j
+	sf, st             lanes.Col // by rated branch
+	worst, sum         lanes.Col // largest and summed imbalance
+	going              lanes.Col // < 0 where the lane goes on
+	dp, dq             lanes.Col // by bus
+
+	pairs   [][2]int
+	toPair  []int  // by branch
+	flipped []bool // by branch: it runs from the pair's j to its i
+}
+
+// New analyses a network whose Kind says which magnitudes are held. rated are the branches
+// whose |S| is wanted. It is nil, without an error, where lanes have no instructions here.
+func New(n *network.Network, rated []int) (*Solver, error) {
+	level, err := isa.Choose()
+	if err != nil || level == isa.Generic {
+		return nil, err
+	}
+	return newSolver(n, rated, level, lanes.Widths(level)[0])
+}
+
+func newSolver(n *network.Network, rated []int, level isa.Level, width int) (*Solver, error) {
+	order, err := powerflow.New(n)
+	if err != nil {
+		return nil, err
+	}
+	s := &Solver{net: n, rated: rated}
+	made := s.write(order.Order())
+	if s.compiled, err = lanes.Compile(level, width, made[:]...); err != nil {
+		return nil, fmt.Errorf("laneflow: %w", err)
+	}
+	return s, nil
+}
+
+// constant is a cell that holds v in every lane.
+func (p *plan) constant(v float64) lanes.Col {
+	c, ok := p.constants[v]
+	if !ok {
+		panic(fmt.Sprintf("laneflow: the constant %v was not laid out", v))
+	}
+	return c
+}
+
+// Terms of the series of sine and cosine on [−π/2, π/2]: what is left out is below 2e-17.
+const highestTerm = 21
+
+// write lays the cells out and writes the programs.
+func (s *Solver) write(order []int32) [programs]*lanes.Program {
+	p, n := &s.plan, s.net
+	number := map[[2]int]int{}
+	p.toPair, p.flipped = make([]int, n.Branches()), make([]bool, n.Branches())
+	for k, from := range n.From {
+		pair := [2]int{min(from, n.To[k]), max(from, n.To[k])}
+		at, ok := number[pair]
+		if !ok {
+			at = len(p.pairs)
+			number[pair] = at
+			p.pairs = append(p.pairs, pair)
+		}
+		p.toPair[k], p.flipped[k] = at, from != pair[0]
+	}
+	buses, pairs, rated := n.Buses(), len(p.pairs), len(s.rated)
+	l := &p.layout
+	for _, c := range []*lanes.Col{&p.vm, &p.va, &p.ps, &p.qs, &p.gd, &p.bd, &p.e, &p.f, &p.p, &p.q, &p.dp, &p.dq} {
+		*c = l.New(buses)
+	}
+	for _, c := range []*lanes.Col{&p.gij, &p.bij, &p.gji, &p.bji, &p.n, &p.h, &p.nt, &p.ht} {
+		*c = l.New(pairs)
+	}
+	for _, c := range []*lanes.Col{&p.gff, &p.bff, &p.gft, &p.bft, &p.gtf, &p.btf, &p.gtt, &p.btt, &p.sf, &p.st} {
+		*c = l.New(rated)
+	}
+	for _, c := range []*lanes.Col{&p.worst, &p.sum, &p.going} {
+		*c = l.New(1)
+	}
+	p.constants = map[float64]lanes.Col{}
+	for _, v := range append(series(), 0, 0.5, 1, 4, 1/math.Pi, math.Pi, piRest, powerflow.MaxAngleStep, powerflow.MaxMagnitudeStep) {
+		if p.constants[v] == nil {
+			p.constants[v] = l.New(1)
+		}
+	}
+	elimination := s.eliminate(order)
+	var made [programs]*lanes.Program
+	for at, write := range [programs]func(b *lanes.Builder){s.mismatch, elimination.step, s.from, s.to} {
+		b := lanes.NewBuilder(l)
+		write(b)
+		made[at] = b.Program()
+	}
+	return made
+}
+
+// series are the terms ±1/k! of sine and cosine.
+func series() []float64 {
+	var terms []float64
+	for k, factorial := 0, 1.0; k <= highestTerm; k++ {
+		if k > 0 {
+			factorial *= float64(k)
+		}
+		terms = append(terms, float64(1-2*(k/2%2))/factorial)
+	}
+	return terms
+}
+
+// piRest is π less its nearest float64.
+const piRest = 1.2246467991473532e-16
+
+// group of buses or pairs that are worked on at a time, so that what is temporary stays in
+// the nearest cache.
+const group = 8
+
+func groups(n int, f func(lo, hi int)) {
+	for lo := 0; lo < n; lo += group {
+		f(lo, min(lo+group, n))
+	}
+}
+
+// sincos of angles: reduced by the nearest multiple of π, then the series.
+func (p *plan) sincos(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
+	half := p.constant(0.5)
+	k := b.Floor(b.FMA(x, p.constant(1/math.Pi), half))
+	r := b.FNMA(k, p.constant(piRest), b.FNMA(k, p.constant(math.Pi), x))
+	h := b.Mul(k, half)
+	odd := b.Sub(h, b.Floor(h)) // ½ where k is odd
+	sign := b.FNMA(odd, p.constant(4), p.constant(1))
+	r2 := b.Mul(r, r)
+	terms := series()
+	horner := func(highest int) lanes.Col {
+		v := p.constant(terms[highest])
+		for k := highest - 2; k >= 0; k -= 2 {
+			v = b.FMA(v, r2, p.constant(terms[k]))
+		}
+		return v
+	}
+	return b.Mul(sign, b.Mul(r, horner(highestTerm))), b.Mul(sign, horner(highestTerm-1))
+}
+
+// mismatch writes the injections at the voltages and how far they are from what they are to be.
+func (s *Solver) mismatch(b *lanes.Builder) {
+	p := &s.plan
+	zero := p.constant(0)
+	groups(s.net.Buses(), func(lo, hi int) {
+		sin, cos := p.sincos(b, p.va[lo:hi])
+		v := p.vm[lo:hi]
+		b.SetMul(p.e[lo:hi], v, cos)
+		b.SetMul(p.f[lo:hi], v, sin)
+		v2 := b.Mul(v, v)
+		b.SetMul(p.p[lo:hi], v2, p.gd[lo:hi])
+		b.SetFNMA(p.q[lo:hi], v2, p.bd[lo:hi], zero)
+	})
+	groups(len(p.pairs), func(lo, hi int) {
+		i, j := make([]int, 0, group), make([]int, 0, group)
+		for _, pair := range p.pairs[lo:hi] {
+			i, j = append(i, pair[0]), append(j, pair[1])
+		}
+		ei, fi, ej, fj := p.e.At(i), p.f.At(i), p.e.At(j), p.f.At(j)
+		c := b.FMA(ei, ej, b.Mul(fi, fj))  // Vi·Vj·cos(θi − θj)
+		d := b.FNMA(ei, fj, b.Mul(fi, ej)) // Vi·Vj·sin(θi − θj)
+		gij, bij, gji, bji := p.gij[lo:hi], p.bij[lo:hi], p.gji[lo:hi], p.bji[lo:hi]
+		n, h, nt, ht := p.n[lo:hi], p.h[lo:hi], p.nt[lo:hi], p.ht[lo:hi]
+		b.SetFMA(n, gij, c, b.Mul(bij, d))
+		b.SetFNMA(h, bij, c, b.Mul(gij, d))
+		b.SetFNMA(nt, bji, d, b.Mul(gji, c))
+		b.SetFNMA(ht, bji, c, b.FNMA(gji, d, zero))
+		b.SetAdd(p.p.At(i), p.p.At(i), n)
+		b.SetAdd(p.q.At(i), p.q.At(i), h)
+		b.SetAdd(p.p.At(j), p.p.At(j), nt)
+		b.SetAdd(p.q.At(j), p.q.At(j), ht)
+	})
+	var angles, magnitudes []int
+	for bus, kind := range s.net.Kind {
+		if kind != network.Slack {
+			angles = append(angles, bus)
+		}
+		if kind == network.PQ {
+			magnitudes = append(magnitudes, bus)
+		}
+	}
+	b.Copy(p.worst, zero)
+	b.Copy(p.sum, zero)
+	for _, of := range []struct {
+		buses   []int
+		d, s, x lanes.Col
+	}{{angles, p.dp, p.ps, p.p}, {magnitudes, p.dq, p.qs, p.q}} {
+		d := of.d.At(of.buses)
+		b.SetSub(d, of.s.At(of.buses), of.x.At(of.buses))
+		b.AbsMax(p.worst, d)
+		b.AbsSum(p.sum, d)
+	}
+}
+
+// ends writes |S| at one end of the rated branches: with V its own voltage and W the other's,
+// P = V²·G + a, Q = −V²·B + d of the branch's two-port.
+func (s *Solver) ends(b *lanes.Builder, near, far []int, g, susceptance, gm, bm, size lanes.Col) {
+	p := &s.plan
+	zero := p.constant(0)
+	groups(len(s.rated), func(lo, hi int) {
+		var i, j []int
+		for _, k := range s.rated[lo:hi] {
+			i, j = append(i, near[k]), append(j, far[k])
+		}
+		v := p.vm.At(i)
+		ei, fi, ej, fj := p.e.At(i), p.f.At(i), p.e.At(j), p.f.At(j)
+		c := b.FMA(ei, ej, b.Mul(fi, fj))
+		d := b.FNMA(ei, fj, b.Mul(fi, ej))
+		v2 := b.Mul(v, v)
+		active := b.FMA(v2, g[lo:hi], b.FMA(gm[lo:hi], c, b.Mul(bm[lo:hi], d)))
+		reactive := b.FMA(gm[lo:hi], d, b.FNMA(bm[lo:hi], c, b.FNMA(v2, susceptance[lo:hi], zero)))
+		b.Copy(size[lo:hi], b.Sqrt(b.FMA(active, active, b.Mul(reactive, reactive))))
+	})
+}
+
+func (s *Solver) from(b *lanes.Builder) {
+	p := &s.plan
+	s.ends(b, s.net.From, s.net.To, p.gff, p.bff, p.gft, p.bft, p.sf)
+}
+
+func (s *Solver) to(b *lanes.Builder) {
+	p := &s.plan
+	s.ends(b, s.net.To, s.net.From, p.gtt, p.btt, p.gtf, p.btf, p.st)
+}
+
+// Worker solves as many power flows as it has lanes. It is used by one goroutine.
+type Worker struct {
+	solver *Solver
+	m      *lanes.Machine
+	state  []state
+}
+
+// state is how a lane stands.
+type state uint8
+
+const (
+	idle state = iota
+	going
+	converged
+	given // up
+)
+
+// NewWorker returns a worker whose lanes have the network's own admittances.
+func (s *Solver) NewWorker() *Worker {
+	w := &Worker{solver: s, m: lanes.NewMachine(s.compiled)}
+	w.state = make([]state, w.m.Lanes())
+	for v, c := range s.plan.constants {
+		w.m.SetAll(c[0], v)
+	}
+	for lane := range w.state {
+		w.SetAdmittance(lane, &s.net.Admittance)
+	}
+	return w
+}
+
+// Lanes is how many power flows it solves at once.
+func (w *Worker) Lanes() int { return len(w.state) }
+
+// SetAdmittance gives a lane other branch admittances, as network.ScaleBranches writes them.
+func (w *Worker) SetAdmittance(lane int, y *network.Admittance) {
+	n, p, m := w.solver.net, &w.solver.plan, w.m
+	for b := range n.Kind {
+		m.Set(p.gd[b], lane, n.Gs[b])
+		m.Set(p.bd[b], lane, n.Bs[b])
+	}
+	for k := range p.pairs {
+		for _, c := range []lanes.Col{p.gij, p.bij, p.gji, p.bji} {
+			m.Set(c[k], lane, 0)
+		}
+	}
+	add := func(r lanes.Ref, v float64) { m.Set(r, lane, m.Get(r, lane)+v) }
+	for k, from := range n.From {
+		to, at := n.To[k], p.toPair[k]
+		add(p.gd[from], y.Gff[k])
+		add(p.bd[from], y.Bff[k])
+		add(p.gd[to], y.Gtt[k])
+		add(p.bd[to], y.Btt[k])
+		gij, bij, gji, bji := y.Gft[k], y.Bft[k], y.Gtf[k], y.Btf[k]
+		if p.flipped[k] {
+			gij, bij, gji, bji = gji, bji, gij, bij
+		}
+		add(p.gij[at], gij)
+		add(p.bij[at], bij)
+		add(p.gji[at], gji)
+		add(p.bji[at], bji)
+	}
+	for r, k := range w.solver.rated {
+		for _, v := range []struct {
+			c lanes.Col
+			v []float64
+		}{{p.gff, y.Gff}, {p.bff, y.Bff}, {p.gft, y.Gft}, {p.bft, y.Bft}, {p.gtf, y.Gtf}, {p.btf, y.Btf}, {p.gtt, y.Gtt}, {p.btt, y.Btt}} {
+			m.Set(v.c[r], lane, v.v[k])
+		}
+	}
+}
+
+// Set gives a lane its injections (generation less load) and its start by bus; where a
+// magnitude is held vm is its set-point, and at a reference va is its angle.
+func (w *Worker) Set(lane int, p, q, vm, va []float64) {
+	c := &w.solver.plan
+	w.m.Scatter(c.ps[0], lane, p)
+	w.m.Scatter(c.qs[0], lane, q)
+	w.m.Scatter(c.vm[0], lane, vm)
+	w.m.Scatter(c.va[0], lane, va)
+	w.state[lane] = going
+}
+
+// Solve solves in the lanes that were set since the last time, to powerflow.DefaultTolerance.
+func (w *Worker) Solve() {
+	c := &w.solver.plan
+	for iteration := 0; ; iteration++ {
+		w.m.Run(programMismatch)
+		more := false
+		for lane, s := range w.state {
+			if s == going {
+				worst, sum := w.m.Get(c.worst[0], lane), w.m.Get(c.sum[0], lane)
+				switch {
+				case sum-sum != 0 || worst >= powerflow.Hopeless || iteration == maxIterations && !(worst <= powerflow.DefaultTolerance):
+					w.state[lane] = given
+				case worst <= powerflow.DefaultTolerance:
+					w.state[lane] = converged
+				}
+			}
+			if w.state[lane] == going {
+				more = true
+				w.m.Set(c.going[0], lane, -1)
+			} else {
+				w.m.Set(c.going[0], lane, 1)
+			}
+		}
+		if !more {
+			return
+		}
+		w.m.Run(programStep)
+	}
+}
+
+// Done takes a lane out: whether it has converged, and if so the voltages and the
+// injections of its solution, by bus.
+func (w *Worker) Done(lane int, vm, va, p, q []float64) bool {
+	ok := w.state[lane] == converged
+	w.state[lane] = idle
+	if ok {
+		c := &w.solver.plan
+		w.m.Gather(vm, c.vm[0], lane)
+		w.m.Gather(va, c.va[0], lane)
+		w.m.Gather(p, c.p[0], lane)
+		w.m.Gather(q, c.q[0], lane)
+	}
+	return ok
+}
+
+// Flows computes |S| of the rated branches in every lane, at the from ends, and where both
+// is wanted at the to ends; From and To read them.
+func (w *Worker) Flows(both bool) {
+	w.m.Run(programFrom)
+	if both {
+		w.m.Run(programTo)
+	}
+}
+
+// From and To write |S| of the rated branches in a lane, pu.
+func (w *Worker) From(lane int, size []float64) { w.gather(lane, size, w.solver.plan.sf) }
+func (w *Worker) To(lane int, size []float64)   { w.gather(lane, size, w.solver.plan.st) }
+
+func (w *Worker) gather(lane int, out []float64, c lanes.Col) {
+	if len(c) > 0 {
+		w.m.Gather(out, c[0], lane)
+	}
+}

@@ -1,0 +1,124 @@
+package acopf
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/grid/acopf/internal/multifrontal"
+)
+
+// Between neighbours with different limits the middles of their limits may be so far apart,
+// beside the impedance between them, that the flat start has flows beyond all load:
+// from there the interior point does not find its way. Magnitudes and angles are then
+// levelled along branches.
+
+const (
+	// stiffFlow times all load is more than the flows of a network add up to; those of a
+	// flat start that do make it a stiff one.
+	stiffFlow = 5
+	// One branch that carries more than stiffOverload times its rating, and more than stiffPower
+	// pu, makes it one too.
+	stiffOverload = 2
+	stiffPower    = 10
+	// anchor, pu, is the weight of the middle of a bus's limits beside the admittances
+	// of its branches; of the angle of the flat start it is a tenth.
+	anchor = 1
+	// levelMargin is how near a limit a magnitude may be levelled, as a share of the range.
+	levelMargin = 0.1
+	// pinned is the weight of a reference angle.
+	pinned = 1e9
+)
+
+// stiff says whether the flows of a lane's flat start add up to more than stiffFlow times
+// the load, or one branch carries many times its rating.
+func (w *worker) stiff(l int) bool {
+	p, m := w.plan, w.m
+	load, flow := 0.0, 0.0
+	for i := range p.nb {
+		load += math.Abs(m.Get(p.pd[i], l))
+	}
+	rated := 0
+	for k := range p.nl {
+		f, t := m.Get(p.v[p.net.From[k]], l), m.Get(p.v[p.net.To[k]], l)
+		active := f * (m.Get(p.gff[k], l)*f + m.Get(p.gft[k], l)*t)
+		reactive := f * (m.Get(p.bff[k], l)*f + m.Get(p.bft[k], l)*t)
+		s := math.Hypot(active, reactive)
+		if rated < len(p.rated) && p.rated[rated] == k {
+			if s > stiffPower && s > stiffOverload*math.Sqrt(m.Get(p.rate2[rated], l)) {
+				return true
+			}
+			rated++
+		}
+		flow += s
+	}
+	return flow > stiffFlow*load
+}
+
+// levelling is the structure of the systems of a levelled start: a variable a bus, in the order
+// of elimination, an entry a bus and one a branch.
+func (p *plan) newLevelling() *multifrontal.Structure {
+	sizes := make([]int, p.nb)
+	var row, col []int32
+	for k := range p.nb {
+		sizes[k] = 1
+		row, col = append(row, int32(k)), append(col, int32(k))
+	}
+	for _, pair := range p.pairs() {
+		row, col = append(row, int32(pair[0])), append(col, int32(pair[1]))
+	}
+	return multifrontal.Analyse(sizes, 1, p.order.below, row, col)
+}
+
+// level takes the voltages of a lane's flat start to those that leave little current in
+// branches without load: the least squares of V_f − ρ·V_t and θ_f − θ_t − φ weighted by
+// admittances, magnitudes within the limits.
+func (w *worker) level(l int) {
+	p, m := w.plan, w.m
+	at := map[[2]int]int{}
+	for i, pair := range p.pairs() {
+		at[pair] = p.nb + i
+	}
+	n := p.nb + len(at)
+	magnitude, angle := make([]float64, n), make([]float64, n)
+	v, th := make([]float64, p.nb), make([]float64, p.nb)
+	for i := range p.nb {
+		k := p.order.place[i]
+		magnitude[k] = anchor
+		v[k] = anchor * (m.Get(p.vLo[i], l) + m.Get(p.vHi[i], l)) / 2
+		angle[k] = anchor / 10.0
+		th[k] = anchor / 10.0 * p.net.Va0[p.net.Slack]
+	}
+	for k := range p.nl {
+		gft, bft, gtf, btf := m.Get(p.gft[k], l), m.Get(p.bft[k], l), m.Get(p.gtf[k], l), m.Get(p.btf[k], l)
+		y := math.Hypot(gft, bft)
+		f, t := p.order.place[p.net.From[k]], p.order.place[p.net.To[k]]
+		ratio := math.Sqrt(math.Hypot(m.Get(p.gtt[k], l), m.Get(p.btt[k], l)) / math.Hypot(m.Get(p.gff[k], l), m.Get(p.bff[k], l)))
+		if f == t || y == 0 || bad(ratio) {
+			continue
+		}
+		e := at[[2]int{max(f, t), min(f, t)}]
+		magnitude[f] += y
+		magnitude[t] += float64(y * ratio * ratio)
+		magnitude[e] -= float64(y * ratio)
+		turn := math.Atan2(bft*gtf-gft*btf, gft*gtf+bft*btf) / 2
+		angle[f], angle[t] = angle[f]+y, angle[t]+y
+		angle[e] -= y
+		th[f], th[t] = th[f]+float64(y*turn), th[t]-float64(y*turn)
+	}
+	for _, ref := range p.net.References {
+		k := p.order.place[ref]
+		angle[k] += pinned
+		th[k] += float64(pinned * p.net.Va0[ref])
+	}
+	factor := multifrontal.NewFactor(w.solver.levelling())
+	factor.Factor(magnitude, nil)
+	factor.Solve(v)
+	factor.Factor(angle, nil)
+	factor.Solve(th)
+	for i := range p.nb {
+		k := p.order.place[i]
+		lo, hi := m.Get(p.vLo[i], l), m.Get(p.vHi[i], l)
+		margin := levelMargin * (hi - lo)
+		m.Set(p.v[i], l, min(max(v[k], lo+margin), hi-margin))
+		m.Set(p.th[i], l, th[k])
+	}
+}

@@ -1,0 +1,317 @@
+package acopf
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/grid/acopf/internal/multifrontal"
+	"github.com/gpc-engine/gpc/internal/lanes"
+)
+
+// The block LDLᵀ eliminates a bus at a time. Where a voltage is held by a limit of weight z/s
+// that costs digits: its balance then has no other variable to be a pivot with, and the
+// neighbours' blocks are left with numbers as large as the weight beside their own curvature.
+// The weight of a branch's limit costs them already where it is added to the matrix. A lane that
+// this keeps from its optimum goes on with pivots chosen by size, and with the multipliers of its
+// heavy branch limits kept in the matrix:
+//
+//	[ K   Jᵀ    ] [dx]   [ rhs with z in the place of w ]
+//	[ J   −s/z  ] [dz] = [ s − r − target/z             ]
+
+// apartWeight is the weight z/s, times the square of the limit's largest derivative, from which a
+// branch's limit keeps its multiplier.
+const apartWeight = 1e4
+
+// pivoting is what lanes need for that, made once a network.
+type pivoting struct {
+	structure *multifrontal.Structure
+	entries   []matrixEntry
+	bus       []int // variable of each bus cell, in the order of rhs
+	limits    []apartLimit
+	variables int
+}
+
+// matrixEntry is where a number of the matrix comes from: a cell times a sign.
+type matrixEntry struct {
+	cell lanes.Ref
+	sign float64
+}
+
+// apartLimit is a branch limit that may keep its multiplier, by its place in apart.
+type apartLimit struct {
+	variable    int
+	first, last int // its entries, the diagonal the first
+}
+
+func (p *plan) newPivoting() *pivoting {
+	out := &pivoting{}
+	r, nr := p.rows(), len(p.rated)
+	// The variables of a block are the bus's four, then the limits of branches to buses after it.
+	limits := make([][]int, p.nb)
+	branchOf := func(a int) (branch int) {
+		switch row := r.sf[0] + a; {
+		case row < r.st[0]:
+			return p.rated[a]
+		case row < r.aLo[0]:
+			return p.rated[a-nr]
+		case row < r.aHi[0]:
+			return p.angleLo[row-r.aLo[0]]
+		default:
+			return p.angleHi[row-r.aHi[0]]
+		}
+	}
+	if p.soft == 0 {
+		for a := range p.apart {
+			l := branchOf(a)
+			k := min(p.order.place[p.net.From[l]], p.order.place[p.net.To[l]])
+			limits[k] = append(limits[k], a)
+		}
+		out.limits = make([]apartLimit, len(p.apart))
+	}
+	sizes := make([]int, p.nb)
+	start := make([]int, p.nb)
+	for k := range p.nb {
+		start[k] = out.variables
+		sizes[k] = 4 + len(limits[k])
+		for c := range 4 {
+			out.bus = append(out.bus, start[k]+c)
+		}
+		for i, a := range limits[k] {
+			out.limits[a].variable = start[k] + 4 + i
+		}
+		out.variables += sizes[k]
+	}
+	var row, col []int32
+	entry := func(i, j int, cell lanes.Ref, sign float64) {
+		row, col = append(row, int32(max(i, j))), append(col, int32(min(i, j)))
+		out.entries = append(out.entries, matrixEntry{cell, sign})
+	}
+	for k, d := range p.diag {
+		for i := range 4 {
+			for j := range i + 1 {
+				entry(start[k]+i, start[k]+j, d+lanes.Ref(4*i+j), 1)
+			}
+		}
+	}
+	for n, pair := range p.pairs() {
+		for i := range 4 {
+			for j := range 4 {
+				entry(start[pair[0]]+i, start[pair[1]]+j, p.off[n]+lanes.Ref(4*i+j), 1)
+			}
+		}
+	}
+	reference := make([]bool, p.nb)
+	for _, ref := range p.net.References {
+		reference[ref] = true
+	}
+	for a := range out.limits {
+		l := branchOf(a)
+		from, to := p.net.From[l], p.net.To[l]
+		v := &out.limits[a]
+		v.first = len(out.entries)
+		entry(v.variable, v.variable, p.s[r.sf[0]+a], 0)
+		at := func(bus, c int) int { return start[p.order.place[bus]] + c }
+		angle := func(bus int, cell lanes.Ref, sign float64) {
+			if !reference[bus] {
+				entry(v.variable, at(bus, rowAngle), cell, sign)
+			}
+		}
+		switch {
+		case a < 2*nr:
+			angle(from, p.qth[a], 1)
+			angle(to, p.qth[a], -1)
+			entry(v.variable, at(from, rowMagnitude), p.qvi[a], 1)
+			entry(v.variable, at(to, rowMagnitude), p.qvj[a], 1)
+		case r.sf[0]+a < r.aHi[0]:
+			angle(from, p.constant(1)[0], -1)
+			angle(to, p.constant(1)[0], 1)
+		default:
+			angle(from, p.constant(1)[0], 1)
+			angle(to, p.constant(1)[0], -1)
+		}
+		v.last = len(out.entries)
+	}
+	out.structure = multifrontal.Analyse(sizes, 4, p.order.below, row, col)
+	return out
+}
+
+// pivoted is a lane's matrix, its factor and a solution.
+type pivoted struct {
+	*pivoting
+	factor              *multifrontal.Factor
+	values              []float64
+	out                 []bool // variables that are not in the matrix
+	kept                int    // limits that are
+	buses               []float64
+	rhs, x, best        []float64
+	residual, magnitude []float64
+}
+
+func newPivoted(p *pivoting) *pivoted {
+	n := p.variables
+	return &pivoted{pivoting: p, factor: multifrontal.NewFactor(p.structure), values: make([]float64, len(p.entries)), out: make([]bool, n),
+		buses: make([]float64, len(p.bus)), rhs: make([]float64, n), x: make([]float64, n), best: make([]float64, n), residual: make([]float64, n), magnitude: make([]float64, n)}
+}
+
+// keepApart chooses the branch limits of a lane that keep their multipliers, before the matrix is
+// assembled: none of a lane without pivots chosen by size.
+func (w *worker) keepApart(l int) {
+	p, m, ln := w.plan, w.m, &w.lane[l]
+	if !ln.pivoted {
+		if ln.apart {
+			for _, c := range p.apart {
+				m.Set(c, l, 1)
+			}
+			ln.apart = false
+		}
+		return
+	}
+	if w.pivoted[l] == nil {
+		w.pivoted[l] = newPivoted(w.solver.pivoting())
+	}
+	v, first := w.pivoted[l], p.rows().sf[0]
+	ln.apart = true
+	v.kept = 0
+	for a := range v.limits {
+		s, z := m.Get(p.s[first+a], l), m.Get(p.z[first+a], l)
+		largest := 1.0
+		if a < 2*len(p.rated) {
+			largest = max(math.Abs(m.Get(p.qth[a], l)), math.Abs(m.Get(p.qvi[a], l)), math.Abs(m.Get(p.qvj[a], l)))
+		}
+		keep, weight := z*largest*largest > apartWeight*s, 1.0
+		if keep {
+			weight = 0
+			v.kept++
+		}
+		v.out[v.limits[a].variable] = !keep
+		m.Set(p.apart[a], l, weight)
+	}
+}
+
+// pivotedFactor factors a lane's matrix and returns how many of its negative eigenvalues are not
+// those of kept multipliers, −1 where it is singular.
+func (w *worker) pivotedFactor(l int) int {
+	v, m, p := w.pivoted[l], w.m, w.plan
+	for i, e := range v.entries {
+		v.values[i] = e.sign * m.Get(e.cell, l)
+	}
+	first := p.rows().sf[0]
+	for a, limit := range v.limits {
+		if v.out[limit.variable] {
+			clear(v.values[limit.first:limit.last])
+			continue
+		}
+		v.values[limit.first] = -m.Get(p.s[first+a], l) / m.Get(p.z[first+a], l)
+	}
+	v.factor.Factor(v.values, v.out)
+	w.lane[l].factored = true
+	if v.factor.Zero > 0 {
+		return -1
+	}
+	return v.factor.Negative - v.kept
+}
+
+// Refinement of a solution ends at a residual within pivotedTolerance of what each row adds up,
+// or after so many corrections, or when one does not halve it.
+const (
+	pivotedTolerance   = 1e-15
+	pivotedCorrections = 6
+)
+
+// pivotedSolve writes the direction of the buses in every lane with such a factor.
+func (w *worker) pivotedSolve() {
+	p, m, first := w.plan, w.m, w.plan.rows().sf[0]
+	any := false
+	for l := range w.lane {
+		if ln := &w.lane[l]; ln.mode == idle || ln.turn != goOn || !ln.factored {
+			continue
+		}
+		any = true
+		v := w.pivoted[l]
+		for a, limit := range v.limits {
+			if !v.out[limit.variable] {
+				m.Set(p.w[first+a], l, m.Get(p.z[first+a], l))
+			}
+		}
+	}
+	if !any {
+		return
+	}
+	m.Run(programGather) // the others' are as they were
+	for l := range w.lane {
+		if ln := &w.lane[l]; ln.mode == idle || ln.turn != goOn || !ln.factored {
+			continue
+		}
+		v := w.pivoted[l]
+		m.Gather(v.buses, p.rhs[0], l)
+		clear(v.rhs)
+		for i, at := range v.bus {
+			v.rhs[at] = v.buses[i]
+		}
+		for a, limit := range v.limits {
+			if !v.out[limit.variable] {
+				s, z := m.Get(p.s[first+a], l), m.Get(p.z[first+a], l)
+				v.rhs[limit.variable] = s - m.Get(p.r[first+a], l) - m.Get(p.target[first+a], l)/z
+			}
+		}
+		v.solve()
+		for i, at := range v.bus {
+			v.buses[i] = v.best[at]
+		}
+		m.Scatter(p.sol[0], l, v.buses)
+	}
+}
+
+// solve finds best for rhs.
+func (v *pivoted) solve() {
+	clear(v.x)
+	clear(v.best)
+	copy(v.residual, v.rhs)
+	least := math.Inf(1)
+	for range pivotedCorrections {
+		v.factor.Solve(v.residual)
+		for i, d := range v.residual {
+			v.x[i] += d
+		}
+		off := v.error()
+		if !(off < least) {
+			return
+		}
+		copy(v.best, v.x)
+		if off <= pivotedTolerance || off > least/2 {
+			return
+		}
+		least = off
+	}
+}
+
+// error writes the residual at x and returns its largest entry beside what its row adds up.
+func (v *pivoted) error() float64 {
+	v.structure.Residual(v.values, v.x, v.rhs, v.residual, v.magnitude)
+	worst := 0.0
+	for i, r := range v.residual {
+		if r != 0 {
+			worst = max(worst, math.Abs(r)/v.magnitude[i])
+		}
+	}
+	return worst
+}
+
+// pivotedExpand writes the steps of the limits that kept their multipliers: dz is of the solution,
+// ds of the complementarity.
+func (w *worker) pivotedExpand() {
+	p, m, first := w.plan, w.m, w.plan.rows().sf[0]
+	for l := range w.lane {
+		if ln := &w.lane[l]; ln.mode == idle || ln.turn != goOn || !ln.factored {
+			continue
+		}
+		v := w.pivoted[l]
+		for a, limit := range v.limits {
+			if v.out[limit.variable] {
+				continue
+			}
+			s, z, dz := m.Get(p.s[first+a], l), m.Get(p.z[first+a], l), v.best[limit.variable]
+			m.Set(p.dz[first+a], l, dz)
+			m.Set(p.ds[first+a], l, (m.Get(p.target[first+a], l)-float64(s*dz))/z-s)
+		}
+	}
+}

@@ -1,0 +1,319 @@
+package acopf
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/internal/lanes"
+)
+
+// Constants of the paper's objectives.
+const (
+	// ThermalThreshold is τ of J₁: the loading above which a branch is penalised.
+	ThermalThreshold = 0.85
+	// VoltageDeadband is δ_dead of J₂, pu.
+	VoltageDeadband = 0.05
+)
+
+// unbounded is the magnitude from which a limit on P or Q (pu) is none; MATPOWER
+// uses the same bound on its own unit.
+const unbounded = 1e8
+
+// plan is the structure of all problems on one network: which cell holds what,
+// and the programs that work on the cells. A unit is one power of one
+// generator: its P for the first gens of them, its Q for the others.
+type plan struct {
+	net           *network.Network
+	nb, ng, nl    int
+	unitBus       []int  // units
+	hasGenerator  []bool // buses
+	order         elimination
+	rated         []int // branches with a limit on |S|
+	angleLo       []int // branches with a limit on the angle difference
+	angleHi       []int
+	bounded       [2][]int              // units with a lower and with an upper limit
+	linear        []int                 // units with piecewise linear cost
+	tied          []network.PowerFactor // units whose Q follows their P
+	isTied        []bool                // units: Q that follows
+	segmentOf     []int                 // for each segment, the position in linear
+	segmentSlope  []float64
+	segmentOffset []float64
+	degree        int  // of the highest cost polynomial
+	current       bool // ratings limit |I|
+	soft          int  // limits that may be exceeded at a price, the first of all rows; 0 for none
+	layout        lanes.Layout
+	constants     map[float64]lanes.Col
+	constantPool  lanes.Col
+	cells
+	programs [programCount]*lanes.Program
+}
+
+// Programs of a plan.
+const (
+	programEvaluate   = iota // values at the iterate: flows, balance, limits, objectives
+	programGradient          // gradient of the Lagrangian and the norms of the KKT conditions
+	programAssemble          // the KKT matrix
+	programFactor            // its block LDLᵀ
+	programPredictor         // the affine direction, bus blocks only
+	programCorrector         // the direction that is taken, bus blocks only
+	programResidual          // of the last solve
+	programCorrect           // one correction of it
+	programExpand            // the rest of the direction
+	programReach             // how far it may go
+	programGather            // the right-hand side alone, from w
+	programSave              // keeps the primal iterate
+	programMovePrimal        // a step from what was kept
+	programMoveDual
+	programCount
+)
+
+// cells are the columns of a plan.
+type cells struct {
+	// Iterate: angle, magnitude, unit powers, piecewise linear costs; multipliers of
+	// the balances; slacks and multipliers of the limits.
+	th, v, u, y lanes.Col
+	lp, lq      lanes.Col
+	s, z        lanes.Col
+	// The same at the start of a step, and the step. The step of th, lp, v and lq
+	// is in sol, four cells a bus in the order of its block.
+	th0, v0, u0, y0, s0 lanes.Col
+	du, dy, ds, dz      lanes.Col
+	sol, rhs, res, fix  lanes.Col
+
+	// Problem: loads, limits, admittances, weights.
+	pd, qd                                 lanes.Col
+	vLo, vHi, uLo, uHi                     lanes.Col
+	rate2                                  lanes.Col
+	aLo, aHi                               lanes.Col
+	gff, bff, gft, bft, gtf, btf, gtt, btt lanes.Col
+	c1, c2, c3                             lanes.Col // of J₁, J₂ and cost, in the scaled objective
+
+	// Fixed numbers.
+	gs, bs        lanes.Col
+	coefficients  []lanes.Col // of the units' cost polynomials, constant first
+	inverseRate   lanes.Col
+	slope, offset lanes.Col
+
+	// Values at the iterate.
+	v2, iv              lanes.Col // |V|², 1/|V|
+	a, b, c, d          lanes.Col // the parts of the flows that change with the angle
+	pf, qf, pt, qt      lanes.Col
+	gp, gq              lanes.Col // balance residuals
+	h, r                lanes.Col // limits, h + s
+	t1f, t2f            lanes.Col // ψ' and ψ'' of J₁ as a function of |S|²
+	cost1, cost2        lanes.Col
+	j1, j2, j3          lanes.Col
+	g0th, g0v, g0u, g0y lanes.Col // ∇f + Jgᵀλ
+	qth, qvi, qvj       lanes.Col // ∇|S|² of from ends, then of to ends, by rated
+
+	apart                  lanes.Col // 0 for limits of branches whose multipliers stay in the matrix, else 1
+	is, w, target          lanes.Col // 1/s; Newton's multipliers of the limits; wanted s·z
+	du2, iu, nu            lanes.Col // pivots of the units, their inverses, their right-hand sides
+	kyy, kpy, iyy, ny      lanes.Col
+	diag, off              lanes.Col // KKT blocks
+	fd, fp, fw, fl         lanes.Col // factor: diagonal, its pivots, L·D and L
+	negative               lanes.Col
+	maxG, maxH, maxX, maxL lanes.Col
+	maxZ, maxGrad, sumGrad lanes.Col
+	maxS                   lanes.Col
+	sumG, sumR, comp       lanes.Col
+	maxRes, maxRhs         lanes.Col
+	refine                 lanes.Col // < 0 in lanes whose solve is to be corrected
+
+	// What the driver sets for each lane.
+	rho, shift     lanes.Col // dual and primal regularisation
+	unitShift      lanes.Col // primal regularisation of the units
+	mu, second     lanes.Col // target of s·z, and the weight of Mehrotra's correction
+	alphaP, alphaD lanes.Col
+	limitP, limitD lanes.Col // largest −ds/s and −dz/z
+	dsz, sdz, dsdz lanes.Col
+	elastic        lanes.Col // the balance that is asked for is g = elastic·λ
+
+	softCells
+}
+
+// rows are the limits h ≤ 0 in the order of their slacks: V lower, V upper, unit
+// lower, unit upper, |S|² at from ends, at to ends, angle lower, angle upper,
+// segments of piecewise linear costs.
+type rows struct {
+	vLo, vHi, uLo, uHi, sf, st, aLo, aHi, segment [2]int
+	n                                             int
+}
+
+func (p *plan) rows() rows {
+	var r rows
+	take := func(n int) [2]int {
+		at := [2]int{r.n, r.n + n}
+		r.n += n
+		return at
+	}
+	r.vLo, r.vHi = take(p.nb), take(p.nb)
+	r.uLo, r.uHi = take(len(p.bounded[0])), take(len(p.bounded[1]))
+	r.sf, r.st = take(len(p.rated)), take(len(p.rated))
+	r.aLo, r.aHi = take(len(p.angleLo)), take(len(p.angleHi))
+	r.segment = take(len(p.segmentOf))
+	return r
+}
+
+func part(c lanes.Col, at [2]int) lanes.Col { return c[at[0]:at[1]] }
+
+// newPlan analyses the network.
+func newPlan(net *network.Network, opt Options) (*plan, error) {
+	if err := net.RequireCosts(); err != nil {
+		return nil, err
+	}
+	p := &plan{net: net, nb: net.Buses(), ng: net.Gens(), nl: net.Branches(), current: opt.CurrentLimits, constants: map[float64]lanes.Col{}}
+	if p.ng == 0 {
+		return nil, fmt.Errorf("network %s: no generator in service", net.Name)
+	}
+	if err := p.tie(opt.Dispatchable); err != nil {
+		return nil, err
+	}
+	p.unitBus = append(slices.Clone(net.GenBus), net.GenBus...)
+	p.hasGenerator = make([]bool, p.nb)
+	for _, bus := range net.GenBus {
+		p.hasGenerator[bus] = true
+	}
+	var edges [][2]int
+	for l := range p.nl {
+		edges = append(edges, [2]int{net.From[l], net.To[l]})
+		if r := net.Rate[l]; !math.IsInf(r, 1) {
+			p.rated = append(p.rated, l)
+		}
+		if !math.IsInf(net.AngMin[l], -1) {
+			p.angleLo = append(p.angleLo, l)
+		}
+		if !math.IsInf(net.AngMax[l], 1) {
+			p.angleHi = append(p.angleHi, l)
+		}
+	}
+	p.order = eliminate(p.nb, edges, net.References)
+	for i := range 2 * p.ng {
+		lo, hi := p.unitLimits(i)
+		if p.isTied[i] {
+			continue // the limits of P are its limits
+		}
+		// A ramp may bound any active power, but soft limits have none.
+		ramped := i < p.ng && !opt.soft
+		if lo > -unbounded || ramped {
+			p.bounded[0] = append(p.bounded[0], i)
+		}
+		if hi < unbounded || ramped {
+			p.bounded[1] = append(p.bounded[1], i)
+		}
+		cost, ok := p.unitCost(i)
+		switch {
+		case !ok:
+		case cost.PiecewiseLinear():
+			slope, offset := cost.Segments()
+			for range slope {
+				p.segmentOf = append(p.segmentOf, len(p.linear))
+			}
+			p.segmentSlope = append(p.segmentSlope, slope...)
+			p.segmentOffset = append(p.segmentOffset, offset...)
+			p.linear = append(p.linear, i)
+		default:
+			p.degree = max(p.degree, len(cost.Polynomial)-1)
+		}
+	}
+	p.allocate()
+	if opt.soft {
+		p.soften()
+	}
+	p.build()
+	return p, nil
+}
+
+// unitLimits are the network's limits of a unit, pu.
+func (p *plan) unitLimits(i int) (lo, hi float64) {
+	if i < p.ng {
+		return p.net.PMin[i], p.net.PMax[i]
+	}
+	return p.net.QMin[i-p.ng], p.net.QMax[i-p.ng]
+}
+
+// unitCost is the cost of a unit in $/h of pu; false for none.
+func (p *plan) unitCost(i int) (network.Cost, bool) {
+	if i < p.ng {
+		return p.net.Cost[i], true
+	}
+	if p.net.ReactiveCost == nil {
+		return network.Cost{}, false
+	}
+	return p.net.ReactiveCost[i-p.ng], true
+}
+
+// constant is a cell that holds v in every lane.
+func (p *plan) constant(v float64) lanes.Col {
+	c, ok := p.constants[v]
+	if !ok {
+		c = p.constantPool[len(p.constants) : len(p.constants)+1]
+		p.constants[v] = c
+	}
+	return c
+}
+
+func (p *plan) allocate() {
+	n := p.layout.New
+	units, m, nr := 2*p.ng, p.rows().n, len(p.rated)
+	col := func(size int, cols ...*lanes.Col) {
+		for _, c := range cols {
+			*c = n(size)
+		}
+	}
+	p.constantPool = n(64 + 2*len(p.tied))
+	c := &p.cells
+	col(p.nb, &c.th, &c.v, &c.lp, &c.lq, &c.th0, &c.v0, &c.pd, &c.qd, &c.vLo, &c.vHi, &c.gs, &c.bs,
+		&c.v2, &c.iv, &c.gp, &c.gq, &c.g0th, &c.g0v)
+	col(units, &c.u, &c.u0, &c.du, &c.uLo, &c.uHi, &c.cost1, &c.cost2, &c.g0u, &c.du2, &c.iu, &c.nu)
+	col(len(p.linear), &c.y, &c.y0, &c.dy, &c.g0y, &c.kyy, &c.kpy, &c.iyy, &c.ny)
+	col(len(p.segmentOf), &c.slope, &c.offset)
+	col(m, &c.s, &c.z, &c.s0, &c.ds, &c.dz, &c.h, &c.r, &c.is, &c.w, &c.target)
+	col(4*p.nb, &c.sol, &c.rhs, &c.res, &c.fix)
+	col(nr, &c.rate2, &c.inverseRate, &c.t1f, &c.t2f)
+	col(2*nr, &c.qth, &c.qvi, &c.qvj)
+	r := p.rows()
+	col(r.aHi[1]-r.sf[0], &c.apart)
+	col(len(p.angleLo), &c.aLo)
+	col(len(p.angleHi), &c.aHi)
+	col(p.nl, &c.gff, &c.bff, &c.gft, &c.bft, &c.gtf, &c.btf, &c.gtt, &c.btt, &c.a, &c.b, &c.c, &c.d, &c.pf, &c.qf, &c.pt, &c.qt)
+	col(1, &c.c1, &c.c2, &c.c3, &c.j1, &c.j2, &c.j3, &c.negative, &c.maxG, &c.maxH, &c.maxX, &c.maxL, &c.maxZ, &c.maxS, &c.maxGrad, &c.sumGrad,
+		&c.sumG, &c.sumR, &c.comp, &c.maxRes, &c.maxRhs, &c.refine, &c.rho, &c.shift, &c.unitShift, &c.mu, &c.second, &c.alphaP, &c.alphaD,
+		&c.limitP, &c.limitD, &c.dsz, &c.sdz, &c.dsdz, &c.elastic)
+	for range p.degree + 1 {
+		c.coefficients = append(c.coefficients, n(units))
+	}
+	blocks := func(count int, cols ...*lanes.Col) {
+		for _, c := range cols {
+			*c = p.layout.Blocks(count)
+		}
+	}
+	fill := 0
+	for _, below := range p.order.below {
+		fill += len(below)
+	}
+	blocks(p.nb, &c.diag, &c.fd, &c.fp)
+	blocks(len(p.pairs()), &c.off)
+	blocks(fill, &c.fw, &c.fl)
+}
+
+// pairs lists the pairs of places in the elimination order that a branch joins,
+// the later one first, ascending by the earlier one.
+func (p *plan) pairs() [][2]int {
+	var out [][2]int
+	for l := range p.nl {
+		i, j := p.order.place[p.net.From[l]], p.order.place[p.net.To[l]]
+		if i != j {
+			out = append(out, [2]int{max(i, j), min(i, j)})
+		}
+	}
+	slices.SortFunc(out, func(a, b [2]int) int {
+		if a[1] != b[1] {
+			return a[1] - b[1]
+		}
+		return a[0] - b[0]
+	})
+	return slices.Compact(out)
+}

@@ -1,0 +1,424 @@
+package acopf
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/internal/lanes"
+)
+
+// mode is what a lane is doing.
+type mode int
+
+const (
+	idle       mode = iota
+	optimising      // interior point on the problem
+	restoring       // interior point on min ‖g‖²/(2·elasticity) over the limits
+)
+
+// turn is what a lane is to do before the next evaluation.
+type turn int
+
+const (
+	goOn    turn = iota
+	restore      // look for a feasible point
+	resume       // optimise from the feasible point that was found
+)
+
+// attempt is where a solve starts from. One that comes to nothing is followed by
+// the next.
+type attempt int
+
+const (
+	warm     attempt = iota // Problem.Start
+	flat                    // the middle of the limits
+	fromFile                // the file's voltages and generation
+)
+
+// elasticity is the weight of the balance multipliers in the feasibility phase:
+// its problem is min ‖g‖²/(2·elasticity) subject to the limits, whose λ is
+// g/elasticity.
+const elasticity = 0.1
+
+const (
+	// leastInfeasibility is the balance residual (pu) at a minimum of the feasibility
+	// phase from which a problem is called infeasible.
+	leastInfeasibility = 1e-5
+	// infeasibleShare is the largest share of φ that may still be gained when that is
+	// decided.
+	infeasibleShare = 0.01
+	// resumeBelow is the balance residual (pu) that ends the feasibility phase.
+	resumeBelow = 1e-6
+)
+
+// Interior-point constants.
+const (
+	boundaryFraction = 0.9995 // of the way to the boundary that a step may go
+	startSlack       = 0.1    // least slack of a flat start
+	startBarrier     = 0.1    // s·z of a flat start
+	warmSlack        = 1e-2   // least slack of a warm start
+	warmBarrier      = 3e-5   // s·z of a warm start
+	nextBarrier      = 1e-4   // and of the next round of a relaxation, give·hold too
+	steepLimit       = 100    // slope from which the slack of a branch's limit starts larger, from a levelled point
+	gradientScale    = 10     // largest marginal cost ($/h per pu) in the scaled objective
+	leastShift       = 1e-7   // primal regularisation that is always there
+	settledShift     = 1e-3   // the same once only the balance is left to correct: flat directions are left alone
+	firstShift       = 2e-3   // primal regularisation tried first when the inertia is wrong
+	dualShift        = 1e-8   // dual regularisation when the inertia is wrong
+	carefulShift     = 1e-4   // in the place of firstShift once the barrier has been held
+	carefulLeast     = 1e-6   // and the least that is tried after others
+	unitShare        = 0.01   // of such a shift for the units
+	largestShift     = 1e10
+	solveTolerance   = 1e-9 // KKT solves with a larger relative residual are corrected
+)
+
+// lane is the state of one lane of a worker.
+type lane struct {
+	mode      mode
+	turn      turn
+	pending   bool // slacks and multipliers follow once the limits have been evaluated
+	warm      bool // they come from problem.Start
+	restored  bool // a feasibility phase has been run
+	job       job
+	near      int     // iterations since the first iterate within conditionLimit
+	again     bool    // the job's next attempt is to begin
+	spent     int     // iterations of the attempts before
+	scale     float64 // objective of the programs = scale × the problem's
+	coef      [3]float64
+	iteration int
+	shift     float64 // regularisation of this iteration
+	lastShift float64
+	tried     int     // shifts in this iteration
+	stiff     bool    // the flat start was levelled
+	careful   bool    // barrier has been held
+	barrier   float64 // s·z that is held, 0: Mehrotra's rule
+	error     float64 // of the KKT conditions when it last fell enough
+	alpha     float64 // length of the last primal step
+	previousF float64
+	settled   bool // optimal but for the balance
+	slow      int  // iterations without progress in feasibility
+	bestG     float64
+	pivoted   bool    // the matrix is factored with pivots chosen by size
+	factored  bool    // it was, in this iteration
+	apart     bool    // limits of branches may have their multipliers in the matrix
+	stalled   int     // iterations at the end of the barrier whose gradient did not fall
+	gradient  float64 // at the last iterate
+}
+
+// worker solves problems on the lanes of one machine.
+type worker struct {
+	solver *Solver
+	plan   *plan
+	m      *lanes.Machine
+	lane   []lane
+	adm    *network.Admittance
+	// pivoted are the lanes' factors with pivots chosen by size; nil for lanes that had none.
+	pivoted []*pivoted
+	own     queue // of a solve on one thread, so that it need not be allocated
+}
+
+func newWorker(s *Solver, compiled *lanes.Compiled) *worker {
+	w := &worker{solver: s, plan: s.plan, m: lanes.NewMachine(compiled), adm: network.NewAdmittance(s.plan.nl)}
+	w.lane = make([]lane, w.m.Lanes())
+	w.pivoted = make([]*pivoted, len(w.lane))
+	p := s.plan
+	for v, c := range p.constants {
+		w.m.SetAll(c[0], v)
+	}
+	setAll := func(c lanes.Col, v []float64) {
+		for i := range c {
+			w.m.SetAll(c[i], v[i])
+		}
+	}
+	setAll(p.gs, p.net.Gs)
+	setAll(p.bs, p.net.Bs)
+	for i := range p.unitBus {
+		cost, ok := p.unitCost(i)
+		if !ok || cost.PiecewiseLinear() {
+			continue
+		}
+		for k, a := range cost.Polynomial {
+			w.m.SetAll(p.coefficients[k][i], a)
+		}
+	}
+	for i, l := range p.rated {
+		w.m.SetAll(p.inverseRate[i], 1/p.net.Rate[l])
+	}
+	setAll(p.slope, p.segmentSlope)
+	setAll(p.offset, p.segmentOffset)
+	w.m.SetAll(p.shift[0], leastShift)
+	w.m.SetAll(p.unitShift[0], leastShift)
+	// Lanes that nothing has been loaded into yet compute on harmless numbers.
+	for _, c := range []lanes.Col{p.v, p.s, p.z, p.give, p.hold, p.apart} {
+		for _, r := range c {
+			w.m.SetAll(r, 1)
+		}
+	}
+	return w
+}
+
+// load writes the problem of a lane's job into the lane. It returns false when
+// its limits contradict one another.
+func (w *worker) load(l int) bool {
+	p, m, net := w.plan, w.m, w.plan.net
+	ln := &w.lane[l]
+	pr := &ln.job.problem
+	pd, qd := net.Pd, net.Qd
+	if pr.Pd != nil {
+		pd = pr.Pd
+	}
+	if pr.Qd != nil {
+		qd = pr.Qd
+	}
+	m.Scatter(p.pd[0], l, pd)
+	m.Scatter(p.qd[0], l, qd)
+	y := &net.Admittance
+	if pr.BranchFactors != nil {
+		y = w.adm
+		if err := net.ScaleBranches(pr.BranchFactors, y); err != nil {
+			panic(err) // checked by Solve
+		}
+	}
+	if p.nl > 0 {
+		m.Scatter(p.gff[0], l, y.Gff)
+		m.Scatter(p.bff[0], l, y.Bff)
+		m.Scatter(p.gft[0], l, y.Gft)
+		m.Scatter(p.bft[0], l, y.Bft)
+		m.Scatter(p.gtf[0], l, y.Gtf)
+		m.Scatter(p.btf[0], l, y.Btf)
+		m.Scatter(p.gtt[0], l, y.Gtt)
+		m.Scatter(p.btt[0], l, y.Btt)
+	}
+	t := pr.Tighten
+	ok := true
+	box := func(cLo, cHi lanes.Ref, lo, hi float64) {
+		ok = ok && lo <= hi
+		m.Set(cLo, l, lo)
+		m.Set(cHi, l, hi)
+	}
+	for i := range p.nb {
+		eta := t.VLoad
+		if p.hasGenerator[i] {
+			eta = t.VGen
+		}
+		box(p.vLo[i], p.vHi[i], net.VMin[i]+eta, net.VMax[i]-eta)
+	}
+	for i := range p.unitBus {
+		lo, hi := p.unitLimits(i)
+		eta := t.P
+		if i >= p.ng {
+			eta = t.Reactive(lo, hi)
+		}
+		lo, hi = lo+eta, hi-eta
+		if i < p.ng && pr.Previous != nil {
+			lo, hi = max(lo, pr.Previous[i]-pr.Ramp[i]), min(hi, pr.Previous[i]+pr.Ramp[i])
+		}
+		if lo > hi {
+			ok = false
+		}
+		lo, hi = max(lo, -unbounded), min(hi, unbounded)
+		if hi-lo < 2*narrow { // a fixed power: the limits need an inside
+			mid := (lo + hi) / 2
+			lo, hi = mid-narrow, mid+narrow
+		}
+		box(p.uLo[i], p.uHi[i], lo, hi)
+	}
+	for i, b := range p.rated {
+		r := net.Rate[b] - t.S
+		if r <= 0 {
+			ok = false
+		}
+		m.Set(p.rate2[i], l, r*r)
+	}
+	for i, b := range p.angleLo {
+		m.Set(p.aLo[i], l, net.AngMin[b]+t.Angle)
+	}
+	for i, b := range p.angleHi {
+		m.Set(p.aHi[i], l, net.AngMax[b]-t.Angle)
+	}
+	if p.soft > 0 {
+		m.Scatter(p.price[0], l, pr.price)
+	}
+	ln.coef, _ = pr.Objective.coefficients()
+	ln.scale = w.objectiveScale(l, ln.coef[2])
+	w.weigh(l, ln.scale)
+	m.Set(p.elastic[0], l, 0)
+	m.Set(p.rho[0], l, 0)
+	w.startPoint(l)
+	// Soft limits have a point that keeps them anywhere, and no feasibility phase.
+	ln.mode, ln.turn, ln.pending, ln.warm, ln.restored = optimising, goOn, true, ln.job.attempt == warm && pr.Start.Multipliers != nil, p.soft > 0
+	ln.iteration = 0
+	ln.restart()
+	if pr.Feasible && ln.job.attempt == flat && p.soft == 0 {
+		ln.turn = restore
+	}
+	return ok
+}
+
+// narrow is half the width that a fixed power is given, pu.
+const narrow = 5e-10
+
+// weigh sets the coefficients of the objectives in a lane.
+func (w *worker) weigh(l int, scale float64) {
+	p, c := w.plan, w.lane[l].coef
+	w.m.Set(p.c1[0], l, scale*c[0])
+	w.m.Set(p.c2[0], l, scale*c[1])
+	w.m.Set(p.c3[0], l, scale*c[2])
+}
+
+// objectiveScale makes the largest marginal cost at the middle of the limits at
+// most gradientScale.
+func (w *worker) objectiveScale(l int, cost float64) float64 {
+	p := w.plan
+	largest := 0.0
+	for i := range p.unitBus {
+		c, ok := p.unitCost(i)
+		if !ok {
+			continue
+		}
+		_, slope, _ := c.At(w.middle(l, i))
+		largest = max(largest, math.Abs(slope))
+	}
+	return min(1, gradientScale/(cost*largest))
+}
+
+// middle of a unit's limits in a lane.
+func (w *worker) middle(l, unit int) float64 {
+	lo, hi := w.m.Get(w.plan.uLo[unit], l), w.m.Get(w.plan.uHi[unit], l)
+	switch {
+	case lo <= -unbounded && hi >= unbounded:
+		return 0
+	case lo <= -unbounded:
+		return min(0, hi)
+	case hi >= unbounded:
+		return max(0, lo)
+	}
+	return (lo + hi) / 2
+}
+
+// startPoint writes the point that the lane's attempt starts from.
+func (w *worker) startPoint(l int) {
+	p, m, net := w.plan, w.m, w.plan.net
+	w.lane[l].stiff = false
+	switch job := &w.lane[l].job; job.attempt {
+	case warm:
+		from := job.problem.Start
+		m.Scatter(p.th[0], l, from.Va)
+		m.Scatter(p.v[0], l, from.Vm)
+		m.Scatter(p.u[0], l, from.Pg)
+		m.Scatter(p.u[p.ng], l, from.Qg)
+	case flat:
+		for i := range p.nb {
+			m.Set(p.th[i], l, net.Va0[net.Slack])
+			m.Set(p.v[i], l, (m.Get(p.vLo[i], l)+m.Get(p.vHi[i], l))/2)
+		}
+		for i := range p.unitBus {
+			m.Set(p.u[i], l, w.middle(l, i))
+		}
+		if w.lane[l].stiff = w.stiff(l); w.lane[l].stiff {
+			w.level(l)
+		}
+	case fromFile:
+		inside := func(c lanes.Col, i int, v float64, lo, hi lanes.Col) {
+			m.Set(c[i], l, min(max(v, m.Get(lo[i], l)), m.Get(hi[i], l)))
+		}
+		m.Scatter(p.th[0], l, net.Va0)
+		for i := range p.nb {
+			inside(p.v, i, net.Vm0[i], p.vLo, p.vHi)
+		}
+		for i := range p.ng {
+			inside(p.u, i, net.Pg0[i], p.uLo, p.uHi)
+			inside(p.u, p.ng+i, net.Qg0[i], p.uLo, p.uHi)
+		}
+	}
+	for _, ref := range net.References {
+		m.Set(p.th[ref], l, net.Va0[ref])
+	}
+	for k := range p.linear {
+		m.Set(p.y[k], l, math.Inf(-1))
+	}
+	for k, of := range p.segmentOf {
+		v := p.segmentSlope[k]*m.Get(p.u[p.linear[of]], l) + p.segmentOffset[k]
+		m.Set(p.y[of], l, max(m.Get(p.y[of], l), v))
+	}
+}
+
+// begin gives a lane whose limits have been evaluated its slacks and
+// multipliers.
+func (w *worker) begin(l int) {
+	p, m, ln := w.plan, w.m, &w.lane[l]
+	slack, barrier := startSlack, startBarrier
+	if ln.warm {
+		slack, barrier = warmSlack, warmBarrier
+	}
+	for i := range p.nb {
+		lp, lq := 0.0, 0.0
+		if ln.warm {
+			lp, lq = ln.job.problem.Start.LambdaP[i]*ln.scale, ln.job.problem.Start.LambdaQ[i]*ln.scale
+		}
+		m.Set(p.lp[i], l, lp)
+		m.Set(p.lq[i], l, lq)
+	}
+	flows, steep := p.rows().sf[0], !ln.warm && ln.stiff && p.soft == 0
+	for i := range p.s {
+		least := slack
+		if k := i - flows; steep && k >= 0 && k < 2*len(p.rated) {
+			least *= max(1, w.steepness(l, k)/steepLimit)
+		}
+		s := max(-m.Get(p.h[i], l), least)
+		z := barrier / s
+		if ln.warm {
+			z = max(z, ln.job.problem.Start.Multipliers[i]*ln.scale)
+			if p.soft > 0 {
+				s = max(-m.Get(p.h[i], l), nextBarrier/z)
+			}
+		}
+		m.Set(p.s[i], l, s)
+		m.Set(p.z[i], l, z)
+	}
+	w.beginSoft(l)
+	ln.pending, ln.warm = false, false
+}
+
+// steepness is about how much a limit of |S|² changes with a voltage, per pu: k counts from ends,
+// then to ends.
+func (w *worker) steepness(l, k int) float64 {
+	p, m, nr := w.plan, w.m, len(w.plan.rated)
+	if k < nr {
+		b := p.rated[k]
+		return 2 * math.Hypot(m.Get(p.pf[b], l), m.Get(p.qf[b], l)) * math.Hypot(m.Get(p.gft[b], l), m.Get(p.bft[b], l))
+	}
+	b := p.rated[k-nr]
+	return 2 * math.Hypot(m.Get(p.pt[b], l), m.Get(p.qt[b], l)) * math.Hypot(m.Get(p.gtf[b], l), m.Get(p.btf[b], l))
+}
+
+// prepare does what has to be done to a lane before the next evaluation.
+func (w *worker) prepare(l int) {
+	m, p, ln := w.m, w.plan, &w.lane[l]
+	switch ln.turn {
+	case restore:
+		for _, c := range []lanes.Col{p.c1, p.c2, p.c3} {
+			m.Set(c[0], l, 0)
+		}
+		m.Set(p.elastic[0], l, elasticity)
+		// A warm point is one of other loads, where the balance may be worse than flat.
+		ln.job.attempt = max(ln.job.attempt, flat)
+		w.startPoint(l)
+		ln.mode, ln.restored = restoring, true
+	case resume:
+		w.weigh(l, ln.scale)
+		m.Set(p.elastic[0], l, 0)
+		ln.mode = optimising
+	default:
+		return
+	}
+	ln.turn, ln.pending = goOn, true
+	ln.restart()
+}
+
+// restart forgets what a lane knows of its iterates.
+func (ln *lane) restart() {
+	ln.slow, ln.near, ln.bestG, ln.lastShift, ln.previousF = 0, 0, math.Inf(1), 0, math.NaN()
+	ln.careful, ln.barrier, ln.error, ln.alpha = false, 0, math.Inf(1), 1
+	ln.pivoted, ln.stalled, ln.gradient = false, 0, math.Inf(1)
+}

@@ -1,0 +1,88 @@
+package network
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/grid/matpower"
+)
+
+// Cost is a generator's cost in $/h as a function of per-unit power: a
+// polynomial or, when Power is not nil, a piecewise linear function.
+type Cost struct {
+	// Polynomial coefficients, constant first: Σ Polynomial[k]·p^k. Trailing zeros
+	// are left out.
+	Polynomial []float64
+	// Power and Value are the corners of a piecewise linear cost, Power strictly
+	// increasing, two or more. The end segments go on beyond the ends.
+	Power, Value []float64
+}
+
+func newCost(c matpower.Cost, base float64) Cost {
+	var out Cost
+	switch c.Model {
+	case matpower.Polynomial:
+		scale := 1.0
+		for _, a := range slices.Backward(c.Coefficients) {
+			out.Polynomial = append(out.Polynomial, a*scale)
+			scale *= base
+		}
+		for k := len(out.Polynomial); k > 0 && out.Polynomial[k-1] == 0; k-- {
+			out.Polynomial = out.Polynomial[:k-1]
+		}
+	case matpower.PiecewiseLinear:
+		for _, p := range c.Points {
+			out.Power = append(out.Power, p.Power/base)
+			out.Value = append(out.Value, p.Cost)
+		}
+	}
+	return out
+}
+
+// PiecewiseLinear says which of the two forms the cost has.
+func (c Cost) PiecewiseLinear() bool { return c.Power != nil }
+
+// At is the cost at p (pu) in $/h with its first and second derivative by p.
+// At a corner of a piecewise linear cost the slope is that of the segment on
+// the left; its second derivative is 0.
+func (c Cost) At(p float64) (value, first, second float64) {
+	if c.PiecewiseLinear() {
+		k := 1
+		for k < len(c.Power)-1 && p > c.Power[k] {
+			k++
+		}
+		first = (c.Value[k] - c.Value[k-1]) / (c.Power[k] - c.Power[k-1])
+		return c.Value[k-1] + first*(p-c.Power[k-1]), first, 0
+	}
+	for _, a := range slices.Backward(c.Polynomial) {
+		second = second*p + 2*first
+		first = first*p + value
+		value = value*p + a
+	}
+	return value, first, second
+}
+
+// Segments are the lines of a piecewise linear cost: on segment k the cost is
+// Slope[k]·p + Intercept[k]. Where the cost is convex it is the largest of them
+// at every p. Nil for a polynomial.
+func (c Cost) Segments() (slope, intercept []float64) {
+	for k := 1; k < len(c.Power); k++ {
+		m := (c.Value[k] - c.Value[k-1]) / (c.Power[k] - c.Power[k-1])
+		slope = append(slope, m)
+		intercept = append(intercept, c.Value[k-1]-m*c.Power[k-1])
+	}
+	return slope, intercept
+}
+
+// Convex says whether a piecewise linear cost's slopes never fall, within the
+// rounding of numbers written in a file (1e-9 relative); true for a polynomial,
+// whose curvature a solver takes from At.
+func (c Cost) Convex() bool {
+	slope, _ := c.Segments()
+	for k := 1; k < len(slope); k++ {
+		if slope[k] < slope[k-1]-1e-9*math.Max(1, math.Abs(slope[k-1])) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,289 @@
+// Package network is the per-unit, internally numbered view of the part of a
+// MATPOWER case that is in service: what a power flow and an optimal power flow
+// compute on.
+//
+// The central type is Network. Buses, generators and branches are numbered from
+// 0 in the order of the case, out-of-service equipment and isolated buses left
+// out; BusRow, GenRow and BranchRow lead back. The branch model is the manual's
+// π equivalent with the tap at the from end (MATPOWER User's Manual §3.2):
+// with y = 1/(r+jx), charging b and tap a = τ·exp(jφ),
+//
+//	Yff = (y + jb/2)/τ²    Yft = −y/conj(a)
+//	Ytf = −y/a             Ytt =  y + jb/2
+package network
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gpc-engine/gpc/grid/matpower"
+)
+
+// Kind is what a power flow holds fixed at a bus.
+type Kind uint8
+
+// The kinds of a bus in service.
+const (
+	PQ    Kind = iota // P and Q given
+	PV                // P and |V| given: at least one generator is in service here
+	Slack             // |V| and angle given
+)
+
+// String is the usual name.
+func (k Kind) String() string { return [...]string{"PQ", "PV", "slack"}[k] }
+
+// Admittance holds the four entries of every branch's two-port admittance
+// matrix, per unit, split into conductance G and susceptance B: the current
+// into the from end is Yff·Vf + Yft·Vt, into the to end Ytf·Vf + Ytt·Vt. Each
+// slice has one entry a branch.
+type Admittance struct {
+	Gff, Bff, Gft, Bft, Gtf, Btf, Gtt, Btt []float64
+}
+
+// NewAdmittance has room for n branches.
+func NewAdmittance(n int) *Admittance {
+	s := make([]float64, 8*n)
+	at := func(k int) []float64 { return s[k*n : (k+1)*n : (k+1)*n] }
+	return &Admittance{at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)}
+}
+
+// Network is a case in per unit. The slices are the network's own; after New
+// they are read-only to everyone who shares it.
+type Network struct {
+	Name    string
+	BaseMVA float64
+
+	// Buses.
+	BusID      []int // number in the file
+	BusRow     []int // row in Case.Bus
+	Kind       []Kind
+	Slack      int       // the first reference bus
+	References []int     // every reference bus, one or more an island
+	Moved      []Moved   // references of the file that another bus stands in for
+	Pd, Qd     []float64 // load, pu
+	Gs, Bs     []float64 // shunt admittance, pu
+	VMin, VMax []float64 // pu
+	Vm0, Va0   []float64 // the file's voltage, pu and rad
+
+	// Generators.
+	GenBus       []int // bus index
+	GenRow       []int // row in Case.Gen
+	PMin, PMax   []float64
+	QMin, QMax   []float64
+	Pg0, Qg0     []float64 // the file's output, pu
+	Vg           []float64 // voltage set-point, pu
+	Cost         []Cost    // $/h of pu active power; nil when the file has no costs
+	ReactiveCost []Cost    // $/h of pu reactive power; nil when the file has none
+	Ramp         []float64 // the file's ten-minute ramp, pu; 0 where the file has none
+
+	// Branches.
+	From, To       []int // bus index
+	BranchRow      []int // row in Case.Branch
+	Rate           []float64
+	AngMin, AngMax []float64 // rad, ∓Inf where there is no limit
+
+	// Admittance is that of the file: branch factors all 1.
+	Admittance
+
+	curved    int       // a generator with a capability curve, −1 for none
+	gs, bs    []float64 // series admittance
+	charging  []float64 // half the charging susceptance
+	tap, cosφ []float64
+	sinφ      []float64
+}
+
+// Buses is the number of buses in service.
+func (n *Network) Buses() int { return len(n.BusID) }
+
+// Gens is the number of generators in service.
+func (n *Network) Gens() int { return len(n.GenBus) }
+
+// Branches is the number of branches in service.
+func (n *Network) Branches() int { return len(n.From) }
+
+// Loads are the file's loads times a factor, pu by bus; the caller's own.
+func (n *Network) Loads(factor float64) (pd, qd []float64) {
+	return floats.ScaleTo(make([]float64, n.Buses()), factor, n.Pd), floats.ScaleTo(make([]float64, n.Buses()), factor, n.Qd)
+}
+
+// ErrNoCost, ErrNotConvex and ErrCapability are wrapped by RequireCosts.
+var (
+	ErrNoCost     = errors.New("no generator cost")
+	ErrNotConvex  = errors.New("a piecewise linear cost is not convex")
+	ErrCapability = errors.New("a capability curve (Pc1, Pc2, Qc…) limits reactive power by active power, which cannot be honoured")
+)
+
+// RequireCosts says why an optimal power flow of the file's costs and limits
+// cannot be posed: the case has no gencost matrix (one that has it has a cost for
+// every generator); a piecewise linear cost is not convex, so that it is not the
+// largest of its segments; a generator has a capability curve that cuts into its
+// box of limits.
+func (n *Network) RequireCosts() error {
+	if n.Cost == nil {
+		return fmt.Errorf("network %s: %w: the file has no mpc.gencost, and an optimal power flow needs one row a generator", n.Name, ErrNoCost)
+	}
+	for _, costs := range [][]Cost{n.Cost, n.ReactiveCost} {
+		for g, c := range costs {
+			if !c.Convex() {
+				return fmt.Errorf("network %s, generator %d at bus %d: %w: the slopes of its segments must not fall",
+					n.Name, n.GenRow[g]+1, n.BusID[n.GenBus[g]], ErrNotConvex)
+			}
+		}
+	}
+	if n.curved >= 0 {
+		return fmt.Errorf("network %s, generator %d at bus %d: %w", n.Name, n.GenRow[n.curved]+1, n.BusID[n.GenBus[n.curved]], ErrCapability)
+	}
+	return nil
+}
+
+// cutByCurve says whether a generator's capability curve, the lines through
+// (Pc1, Qc1) and (Pc2, Qc2), cuts into the box of its limits. All zero is none.
+func cutByCurve(g matpower.Gen) bool {
+	if g.Pc1 == g.Pc2 {
+		return false
+	}
+	at := func(p, q1, q2 float64) float64 { return q1 + (p-g.Pc1)*(q2-q1)/(g.Pc2-g.Pc1) }
+	return at(g.PMin, g.Qc1Min, g.Qc2Min) > g.QMin || at(g.PMax, g.Qc1Min, g.Qc2Min) > g.QMin ||
+		at(g.PMin, g.Qc1Max, g.Qc2Max) < g.QMax || at(g.PMax, g.Qc1Max, g.Qc2Max) < g.QMax
+}
+
+// New takes the part of a case that is in service. It checks the case first
+// (matpower.Case.Check) and returns that error.
+func New(c *matpower.Case) (*Network, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	n := &Network{Name: c.Name, BaseMVA: c.BaseMVA, Slack: -1, curved: -1}
+	index := make(map[int]int, len(c.Bus))
+	base := c.BaseMVA
+	for row, b := range c.Bus {
+		if b.Type == matpower.Isolated {
+			continue
+		}
+		index[b.ID] = n.Buses()
+		n.BusID = append(n.BusID, b.ID)
+		n.BusRow = append(n.BusRow, row)
+		kind := PQ
+		if b.Type == matpower.Reference {
+			kind = Slack
+			n.References = append(n.References, len(n.Kind))
+		}
+		n.Kind = append(n.Kind, kind)
+		n.Pd, n.Qd = append(n.Pd, b.Pd/base), append(n.Qd, b.Qd/base)
+		n.Gs, n.Bs = append(n.Gs, b.Gs/base), append(n.Bs, b.Bs/base)
+		n.VMin, n.VMax = append(n.VMin, b.VMin), append(n.VMax, b.VMax)
+		n.Vm0, n.Va0 = append(n.Vm0, b.Vm), append(n.Va0, b.Va*math.Pi/180)
+	}
+	for row, g := range c.Gen {
+		bus, ok := index[g.Bus]
+		if !ok || !g.InService {
+			continue
+		}
+		if n.Kind[bus] == PQ && c.Bus[n.BusRow[bus]].Type == matpower.PV {
+			n.Kind[bus] = PV
+		}
+		if cutByCurve(g) && n.curved < 0 {
+			n.curved = len(n.GenBus)
+		}
+		n.GenBus = append(n.GenBus, bus)
+		n.GenRow = append(n.GenRow, row)
+		n.PMin, n.PMax = append(n.PMin, g.PMin/base), append(n.PMax, g.PMax/base)
+		n.QMin, n.QMax = append(n.QMin, g.QMin/base), append(n.QMax, g.QMax/base)
+		n.Pg0, n.Qg0 = append(n.Pg0, g.Pg/base), append(n.Qg0, g.Qg/base)
+		n.Vg = append(n.Vg, g.Vg)
+		n.Ramp = append(n.Ramp, g.Ramp10/base)
+		if c.HasCost {
+			n.Cost = append(n.Cost, newCost(g.Cost, base))
+		}
+		if c.HasReactiveCost {
+			n.ReactiveCost = append(n.ReactiveCost, newCost(g.ReactiveCost, base))
+		}
+	}
+	for row, br := range c.Branch {
+		f, okF := index[br.From]
+		t, okT := index[br.To]
+		if !br.InService || !okF || !okT {
+			continue
+		}
+		n.From, n.To = append(n.From, f), append(n.To, t)
+		n.BranchRow = append(n.BranchRow, row)
+		rate := math.Inf(1)
+		if br.RateA > 0 {
+			rate = br.RateA / base
+		}
+		n.Rate = append(n.Rate, rate)
+		lo, hi := angleLimits(br.AngMin, br.AngMax)
+		n.AngMin, n.AngMax = append(n.AngMin, lo), append(n.AngMax, hi)
+		z2 := br.R*br.R + br.X*br.X
+		n.gs, n.bs = append(n.gs, br.R/z2), append(n.bs, -br.X/z2)
+		n.charging = append(n.charging, br.B/2)
+		tap := br.Tap
+		if tap == 0 {
+			tap = 1
+		}
+		n.tap = append(n.tap, tap)
+		sin, cos := math.Sincos(br.ShiftDeg * math.Pi / 180)
+		n.cosφ, n.sinφ = append(n.cosφ, cos), append(n.sinφ, sin)
+	}
+	n.moveReferences()
+	n.Slack = n.References[0]
+	n.Admittance = *NewAdmittance(n.Branches())
+	n.fill(nil, &n.Admittance)
+	return n, nil
+}
+
+// angleLimits are the limits in rad of the file's degrees: (0, 0) is none, and
+// −360 or less, 360 or more, is none on that side.
+func angleLimits(lo, hi float64) (float64, float64) {
+	l, h := math.Inf(-1), math.Inf(1)
+	if lo == 0 && hi == 0 {
+		return l, h
+	}
+	if lo > -360 {
+		l = lo * math.Pi / 180
+	}
+	if hi < 360 {
+		h = hi * math.Pi / 180
+	}
+	return l, h
+}
+
+// ScaleBranches writes into dst (NewAdmittance(n.Branches())) the admittances
+// with each branch's series admittance multiplied by its factor. Charging and
+// taps stay, and the diagonal entries follow, so that the bus admittance matrix
+// built from dst stays that of a network. A nil factors is all ones. Factors
+// are positive and finite, one a branch; dst is unchanged on error.
+func (n *Network) ScaleBranches(factors []float64, dst *Admittance) error {
+	if factors != nil && len(factors) != n.Branches() {
+		return fmt.Errorf("network %s: %d branch factors for %d branches in service", n.Name, len(factors), n.Branches())
+	}
+	if len(dst.Gff) != n.Branches() {
+		return fmt.Errorf("network %s: admittance has room for %d branches, the network has %d", n.Name, len(dst.Gff), n.Branches())
+	}
+	for k, f := range factors {
+		if !(f > 0) || math.IsInf(f, 1) {
+			return fmt.Errorf("network %s: branch factor %d is %g: want a positive finite number", n.Name, k, f)
+		}
+	}
+	n.fill(factors, dst)
+	return nil
+}
+
+func (n *Network) fill(factors []float64, y *Admittance) {
+	for k := range n.From {
+		g, b := n.gs[k], n.bs[k]
+		if factors != nil {
+			g, b = g*factors[k], b*factors[k]
+		}
+		t, c, s := n.tap[k], n.cosφ[k], n.sinφ[k]
+		bb := b + n.charging[k]
+		y.Gtt[k], y.Btt[k] = g, bb
+		y.Gff[k], y.Bff[k] = g/(t*t), bb/(t*t)
+		// −y/conj(a) = −(g+jb)(c+js)/τ and −y/a = −(g+jb)(c−js)/τ.
+		y.Gft[k], y.Bft[k] = -(g*c-b*s)/t, -(g*s+b*c)/t
+		y.Gtf[k], y.Btf[k] = -(g*c+b*s)/t, (g*s-b*c)/t
+	}
+}

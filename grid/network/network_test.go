@@ -1,0 +1,325 @@
+package network_test
+
+import (
+	"errors"
+	"math"
+	"math/cmplx"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/networktest"
+)
+
+// shifted is case14 with phase shifters, a parallel branch the other way round,
+// and unit taps.
+func shifted(t testing.TB) (*network.Network, *matpower.Case) {
+	t.Helper()
+	c := networktest.Case(t, "case14")
+	c.Branch[3].ShiftDeg, c.Branch[8].ShiftDeg, c.Branch[8].Tap = 15, -30, 0.93
+	twin := c.Branch[3]
+	twin.From, twin.To, twin.ShiftDeg, twin.Tap = twin.To, twin.From, 4, 1.05
+	c.Branch = append(c.Branch, twin)
+	return networktest.Of(t, c), c
+}
+
+// TestFlowsAsTheCircuit: flows and injections against the circuit itself in
+// complex arithmetic: ideal transformer at the from end, series impedance times
+// 1/factor, half the charging at each end.
+func TestFlowsAsTheCircuit(t *testing.T) {
+	n, c := shifted(t)
+	rng := rand.New(rand.NewPCG(5, 5))
+	factors := make([]float64, n.Branches())
+	for k := range factors {
+		factors[k] = math.Exp(0.3 * rng.NormFloat64())
+	}
+	y := network.NewAdmittance(n.Branches())
+	if err := n.ScaleBranches(factors, y); err != nil {
+		t.Fatal(err)
+	}
+	vm, va, v := make([]float64, n.Buses()), make([]float64, n.Buses()), make([]complex128, n.Buses())
+	for b := range v {
+		vm[b], va[b] = 0.9+0.2*rng.Float64(), rng.NormFloat64()
+		v[b] = cmplx.Rect(vm[b], va[b])
+	}
+	flows := network.NewFlows(n.Branches())
+	n.BranchFlows(y, vm, va, flows)
+	p, q := make([]float64, n.Buses()), make([]float64, n.Buses())
+	n.Injections(y, vm, va, p, q)
+	near := func(what string, k int, got, want complex128) {
+		t.Helper()
+		if !(cmplx.Abs(got-want) < 1e-12*(1+cmplx.Abs(want))) {
+			t.Errorf("%s %d: %v, want %v", what, k, got, want)
+		}
+	}
+	total := make([]complex128, n.Buses())
+	for b := range total {
+		total[b] = complex(vm[b]*vm[b], 0) * complex(n.Gs[b], -n.Bs[b])
+	}
+	for k, row := range n.BranchRow {
+		br := c.Branch[row]
+		a := complex(1, 0)
+		if br.Tap != 0 {
+			a = complex(br.Tap, 0)
+		}
+		a *= cmplx.Rect(1, br.ShiftDeg*math.Pi/180)
+		series := complex(factors[k], 0) / complex(br.R, br.X)
+		half := complex(0, br.B/2)
+		vf, vt := v[n.From[k]]/a, v[n.To[k]]
+		intoFrom := (vf-vt)*series + vf*half
+		intoTo := (vt-vf)*series + vt*half
+		sf := v[n.From[k]] * cmplx.Conj(intoFrom/cmplx.Conj(a))
+		st := vt * cmplx.Conj(intoTo)
+		near("from end", k, complex(flows.Pf[k], flows.Qf[k]), sf)
+		near("to end", k, complex(flows.Pt[k], flows.Qt[k]), st)
+		total[n.From[k]] += sf
+		total[n.To[k]] += st
+	}
+	for i := range total {
+		near("injection", i, complex(p[i], q[i]), total[i])
+	}
+}
+
+// TestUnitFactorsChangeNothing, and bad ones are refused.
+func TestUnitFactorsChangeNothing(t *testing.T) {
+	n, _ := shifted(t)
+	ones := make([]float64, n.Branches())
+	for k := range ones {
+		ones[k] = 1
+	}
+	y := network.NewAdmittance(n.Branches())
+	for _, factors := range [][]float64{nil, ones} {
+		if err := n.ScaleBranches(factors, y); err != nil {
+			t.Fatal(err)
+		}
+		for k := range ones {
+			if y.Gff[k] != n.Gff[k] || y.Bff[k] != n.Bff[k] || y.Gft[k] != n.Gft[k] || y.Bft[k] != n.Bft[k] ||
+				y.Gtf[k] != n.Gtf[k] || y.Btf[k] != n.Btf[k] || y.Gtt[k] != n.Gtt[k] || y.Btt[k] != n.Btt[k] {
+				t.Fatalf("branch %d differs", k)
+			}
+		}
+	}
+	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		ones[2] = bad
+		if err := n.ScaleBranches(ones, y); err == nil {
+			t.Errorf("a factor of %g was taken", bad)
+		}
+	}
+	if n.ScaleBranches(ones[1:], y) == nil || n.ScaleBranches(nil, network.NewAdmittance(1)) == nil {
+		t.Error("a wrong shape was taken")
+	}
+}
+
+// TestCostDerivatives against central differences, and in $/h of the file.
+func TestCostDerivatives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base := rapid.Float64Range(1, 200).Draw(t, "base")
+		coefficients := rapid.SliceOfN(rapid.Float64Range(-2, 2), 1, 5).Draw(t, "coefficients")
+		c := &matpower.Case{Name: "one", BaseMVA: base, HasCost: true,
+			Bus: []matpower.Bus{{ID: 1, Type: matpower.Reference, Vm: 1, VMax: 1, VMin: 1}},
+			Gen: []matpower.Gen{{Bus: 1, Vg: 1, InService: true, Cost: matpower.Cost{Model: matpower.Polynomial, Coefficients: coefficients}}}}
+		n, err := network.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := rapid.Float64Range(-2, 2).Draw(t, "p")
+		value, first, second := n.Cost[0].At(p)
+		want := c.Gen[0].Cost.Value(p * base)
+		scale := 1.0
+		for k, a := range slices.Backward(coefficients) {
+			scale += math.Abs(a) * math.Pow(2*base, float64(len(coefficients)-1-k))
+		}
+		const h = 1e-4
+		up, upFirst, _ := n.Cost[0].At(p + h)
+		down, downFirst, _ := n.Cost[0].At(p - h)
+		for _, d := range [][2]float64{{value, want}, {first, (up - down) / (2 * h)}, {second, (upFirst - downFirst) / (2 * h)}} {
+			if !(math.Abs(d[0]-d[1]) <= 1e-6*scale) {
+				t.Errorf("%g, want %g", d[0], d[1])
+			}
+		}
+	})
+}
+
+// TestPiecewiseLinearCost is the largest of its segments where it is convex,
+// and an optimal power flow refuses one that is not.
+func TestPiecewiseLinearCost(t *testing.T) {
+	c := networktest.Case(t, "case9")
+	set := func(points ...matpower.Point) *network.Network {
+		c.Gen[1].Cost = matpower.Cost{Model: matpower.PiecewiseLinear, Points: points}
+		return networktest.Of(t, c)
+	}
+	n := set(matpower.Point{Power: 0, Cost: 10}, matpower.Point{Power: 100, Cost: 110}, matpower.Point{Power: 150, Cost: 260}, matpower.Point{Power: 300, Cost: 1160})
+	cost := n.Cost[1]
+	slope, intercept := cost.Segments()
+	if !cost.PiecewiseLinear() || !cost.Convex() || n.RequireCosts() != nil || len(slope) != 3 {
+		t.Fatalf("convex %v, %v, slopes %v", cost.Convex(), n.RequireCosts(), slope)
+	}
+	for p := -0.5; p < 4; p += 0.0731 {
+		largest := math.Inf(-1)
+		for k := range slope {
+			largest = max(largest, slope[k]*p+intercept[k])
+		}
+		value, first, second := cost.At(p)
+		if math.Abs(value-largest) > 1e-9 || math.Abs(value-c.Gen[1].Cost.Value(100*p)) > 1e-9 || second != 0 || !slices.Contains(slope, first) {
+			t.Errorf("at %g: %g with slope %g, the largest segment is %g", p, value, first, largest)
+		}
+	}
+	n = set(matpower.Point{Power: 0, Cost: 10}, matpower.Point{Power: 100, Cost: 210}, matpower.Point{Power: 150, Cost: 260})
+	if err := n.RequireCosts(); !errors.Is(err, network.ErrNotConvex) || !strings.Contains(err.Error(), "generator 2") {
+		t.Errorf("a cost that is not convex: %v", err)
+	}
+	c.HasCost = false
+	n = networktest.Of(t, c)
+	if err := n.RequireCosts(); !errors.Is(err, network.ErrNoCost) {
+		t.Errorf("no cost: %v", err)
+	}
+}
+
+// TestCapabilityCurvesAreRefused by an optimal power flow where they cut into
+// the limits, and let through where they do not.
+func TestCapabilityCurvesAreRefused(t *testing.T) {
+	for qc2max, want := range map[float64]bool{300: true, 250: false} {
+		c := networktest.Case(t, "case9")
+		g := &c.Gen[1]
+		g.Pc1, g.Pc2, g.Qc1Min, g.Qc1Max, g.Qc2Min, g.Qc2Max = 0, 300, -300, 300, -300, qc2max
+		n := networktest.Of(t, c)
+		err := n.RequireCosts()
+		if want != (err == nil) || err != nil && (!errors.Is(err, network.ErrCapability) || !strings.Contains(err.Error(), "generator 2 at bus 2")) {
+			t.Errorf("a curve up to %g MVAr: %v", qc2max, err)
+		}
+	}
+}
+
+// TestOnlyWhatIsInService: equipment out of service, isolated buses and what
+// hangs on them are left out, and the rows lead back.
+func TestOnlyWhatIsInService(t *testing.T) {
+	c := networktest.Case(t, "case14")
+	for i := range c.Bus {
+		c.Bus[i].ID = 1000 - 7*c.Bus[i].ID // not consecutive, and falling
+	}
+	for i := range c.Gen {
+		c.Gen[i].Bus = 1000 - 7*c.Gen[i].Bus
+	}
+	for i := range c.Branch {
+		c.Branch[i].From, c.Branch[i].To = 1000-7*c.Branch[i].From, 1000-7*c.Branch[i].To
+	}
+	c.Gen[1].InService = false        // bus 2 keeps type PV but has no generator left
+	c.Branch[4].InService = false     // 2–5
+	c.Bus[7].Type = matpower.Isolated // bus 8, with a generator, behind branch 7–8
+	n := networktest.Of(t, c)
+	if n.Buses() != 13 || n.Gens() != 3 || n.Branches() != 18 {
+		t.Fatalf("%d buses, %d generators, %d branches", n.Buses(), n.Gens(), n.Branches())
+	}
+	if n.Kind[1] != network.PQ || n.Kind[0] != network.Slack || n.Kind[2] != network.PV || n.Slack != 0 {
+		t.Errorf("kinds %v", n.Kind)
+	}
+	for b, row := range n.BusRow {
+		if n.BusID[b] != c.Bus[row].ID || math.Abs(n.Pd[b]*n.BaseMVA-c.Bus[row].Pd) > 1e-12 {
+			t.Errorf("bus %d is not row %d", b, row)
+		}
+	}
+	for g, row := range n.GenRow {
+		if n.BusID[n.GenBus[g]] != c.Gen[row].Bus || !c.Gen[row].InService || math.Abs(n.PMax[g]*n.BaseMVA-c.Gen[row].PMax) > 1e-12 {
+			t.Errorf("generator %d is not row %d", g, row)
+		}
+	}
+	for k, row := range n.BranchRow {
+		br := c.Branch[row]
+		if n.BusID[n.From[k]] != br.From || n.BusID[n.To[k]] != br.To {
+			t.Errorf("branch %d is not row %d", k, row)
+		}
+		if br.RateA == 0 && !math.IsInf(n.Rate[k], 1) {
+			t.Errorf("branch %d without a rating has one of %g", k, n.Rate[k])
+		}
+	}
+}
+
+// TestAngleLimits of the file's conventions.
+func TestAngleLimits(t *testing.T) {
+	c := networktest.Case(t, "case9")
+	inf := math.Inf(1)
+	for k, l := range [][4]float64{{0, 0, -inf, inf}, {-360, 360, -inf, inf}, {-400, 30, -inf, math.Pi / 6}, {-30, 0, -math.Pi / 6, 0}, {0, 45, 0, math.Pi / 4}} {
+		c.Branch[k].AngMin, c.Branch[k].AngMax = l[0], l[1]
+		n := networktest.Of(t, c)
+		same := func(a, b float64) bool { return a == b || math.Abs(a-b) < 1e-15 }
+		if !same(n.AngMin[k], l[2]) || !same(n.AngMax[k], l[3]) {
+			t.Errorf("limits %v are %g and %g", l, n.AngMin[k], n.AngMax[k])
+		}
+	}
+}
+
+// TestACaseThatDoesNotCheckIsRefused before anything is built from it.
+func TestACaseThatDoesNotCheckIsRefused(t *testing.T) {
+	c := networktest.Case(t, "case9")
+	c.Bus[4].Pd = math.NaN()
+	var bad *matpower.Error
+	if _, err := network.New(c); !errors.As(err, &bad) || bad.Line != c.Bus[4].Line {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestAReferenceWithoutGeneratorIsMoved to the bus of its island that has the most
+// active power, and the network says so; one with a generator stays, and so does one of
+// two in an island.
+func TestAReferenceWithoutGeneratorIsMoved(t *testing.T) {
+	moved := func(change func(*matpower.Case)) *network.Network {
+		c := networktest.Case(t, "case14")
+		change(c)
+		return networktest.Of(t, c)
+	}
+	if n := moved(func(*matpower.Case) {}); n.BusID[n.Slack] != 1 || len(n.Notes()) != 0 {
+		t.Errorf("slack at bus %d, %q: the file's has a generator", n.BusID[n.Slack], n.Notes())
+	}
+	off := func(c *matpower.Case) {
+		c.Gen[0].InService = false
+		c.Gen[3].PMax = 150 // at bus 6: the most there is left
+	}
+	n := moved(off)
+	if n.BusID[n.Slack] != 6 || !slices.Equal(n.References, []int{5}) || n.Kind[0] != network.PQ || n.Kind[5] != network.Slack {
+		t.Errorf("slack at bus %d, references %v, kinds %v", n.BusID[n.Slack], n.References, n.Kind)
+	}
+	if notes := n.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "bus 1, the reference of the file") || !strings.Contains(notes[0], "bus 6 is") {
+		t.Errorf("notes %q", notes)
+	}
+	two := moved(func(c *matpower.Case) {
+		off(c)
+		c.Bus[1].Type = matpower.Reference
+	})
+	if !slices.Equal(two.References, []int{0, 1}) || len(two.Moved) != 0 {
+		t.Errorf("references %v, moved %v", two.References, two.Moved)
+	}
+}
+
+// TestReach: no voltages within their limits make a branch carry more, and some nearly as much.
+func TestReach(t *testing.T) {
+	n, _ := shifted(t)
+	rng := rand.New(rand.NewPCG(991, 1))
+	flows := network.NewFlows(n.Branches())
+	nearest := 0.0
+	for range 2000 {
+		vm, va := make([]float64, n.Buses()), make([]float64, n.Buses())
+		for b := range vm {
+			vm[b], va[b] = n.VMax[b], 2*math.Pi*rng.Float64()
+			if rng.IntN(4) == 0 {
+				vm[b] = n.VMin[b]
+			}
+		}
+		n.BranchFlows(&n.Admittance, vm, va, flows)
+		for k, from := range n.From {
+			f, t2 := math.Hypot(flows.Pf[k], flows.Qf[k]), math.Hypot(flows.Pt[k], flows.Qt[k])
+			most := max(f, f/vm[from], t2, t2/vm[n.To[k]])
+			if most > n.Reach(k)*(1+1e-12) {
+				t.Fatalf("branch %d carries %g, its reach is %g", k, most, n.Reach(k))
+			}
+			nearest = max(nearest, most/n.Reach(k))
+		}
+	}
+	if nearest < 0.95 {
+		t.Errorf("no branch carries more than %g of its reach", nearest)
+	}
+}

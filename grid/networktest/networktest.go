@@ -1,0 +1,74 @@
+// Package networktest gives tests the networks that they compute on.
+package networktest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/network"
+)
+
+// Case is a case that comes with the program, for the test to change.
+func Case(t testing.TB, name string) *matpower.Case {
+	t.Helper()
+	c, err := cases.Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Of is the network of a case.
+func Of(t testing.TB, c *matpower.Case) *network.Network {
+	t.Helper()
+	n, err := network.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Load is the network of a case that comes with the program.
+func Load(t testing.TB, name string) *network.Network {
+	t.Helper()
+	return Of(t, Case(t, name))
+}
+
+// apart is what the bus numbers of one copy differ by from the next one's.
+const apart = 1000
+
+// Copies is a case so many times over, each copy tied to the one before by
+// branches, from a bus of that one to a bus of its own, with one reference bus in
+// all: a network of any size.
+func Copies(t testing.TB, c *matpower.Case, copies int, ties ...matpower.Branch) *network.Network {
+	t.Helper()
+	whole := &matpower.Case{Name: fmt.Sprintf("%d × %s", copies, c.Name), BaseMVA: c.BaseMVA, HasCost: c.HasCost}
+	for k := range copies {
+		shift := k * apart
+		for _, b := range c.Bus {
+			if b.Type == matpower.Reference && k > 0 {
+				b.Type = matpower.PV
+			}
+			b.ID += shift
+			whole.Bus = append(whole.Bus, b)
+		}
+		for _, g := range c.Gen {
+			g.Bus += shift
+			whole.Gen = append(whole.Gen, g)
+		}
+		for _, l := range c.Branch {
+			l.From, l.To = l.From+shift, l.To+shift
+			whole.Branch = append(whole.Branch, l)
+		}
+		if k == 0 {
+			continue
+		}
+		for _, tie := range ties {
+			tie.From, tie.To = tie.From+shift-apart, tie.To+shift
+			whole.Branch = append(whole.Branch, tie)
+		}
+	}
+	return Of(t, whole)
+}

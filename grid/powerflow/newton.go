@@ -1,0 +1,301 @@
+package powerflow
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/grid/network"
+)
+
+// Solve runs a power flow and writes it to out, whose slices serve again where they have the
+// network's size. A power
+// flow that does not converge is no error: out.Status and out.Reason say so.
+// The error is for options or input of the wrong shape, or numbers that are
+// none.
+func (s *Solver) Solve(in Input, opt Options, out *Solution) error {
+	if err := opt.Validate(); err != nil {
+		return err
+	}
+	if err := s.specify(in); err != nil {
+		return err
+	}
+	if opt.Start == Given {
+		if err := s.given(out); err != nil {
+			return err
+		}
+	}
+	s.fit(out)
+	s.begin(opt.Start)
+	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
+	out.Status = s.newton(opt, out)
+	for opt.EnforceQ && out.Status == Converged && s.enforce(out) {
+		out.Status = s.newton(opt, out)
+	}
+	if opt.Context != nil && opt.Context.Err() != nil {
+		return fmt.Errorf("powerflow: %w", opt.Context.Err())
+	}
+	s.warm = out.Status == Converged
+	copy(out.Vm, s.vm)
+	copy(out.Va, s.va)
+	copy(out.AtLimit, s.held)
+	s.Share(in, s.p, s.q, out.Pg, out.Qg)
+	return nil
+}
+
+func pick(given, own []float64) []float64 {
+	if given == nil {
+		return own
+	}
+	return given
+}
+
+// specify checks the input and sets injections, set-points and kinds.
+func (s *Solver) specify(in Input) error {
+	n := s.net
+	for _, c := range []struct {
+		name  string
+		given []float64
+		want  int
+	}{{"Pd", in.Pd, n.Buses()}, {"Qd", in.Qd, n.Buses()}, {"Pg", in.Pg, n.Gens()}, {"Vg", in.Vg, n.Gens()}} {
+		if c.given == nil {
+			continue
+		}
+		if len(c.given) != c.want {
+			return fmt.Errorf("powerflow: %s has %d numbers, network %s wants %d", c.name, len(c.given), n.Name, c.want)
+		}
+		for k, v := range c.given {
+			if v-v != 0 {
+				return fmt.Errorf("powerflow: %s[%d] is %g: want a finite number", c.name, k, v)
+			}
+		}
+	}
+	pd, qd, pg, vg := pick(in.Pd, n.Pd), pick(in.Qd, n.Qd), pick(in.Pg, n.Pg0), pick(in.Vg, n.Vg)
+	for b := range s.ps {
+		s.ps[b], s.qs[b] = -pd[b], -qd[b]
+	}
+	copy(s.kind, n.Kind)
+	clear(s.held)
+	clear(s.released)
+	copy(s.vset, n.Vm0)
+	if s.lost >= 0 && len(s.gensAt[n.GenBus[s.lost]]) == 0 && s.kind[n.GenBus[s.lost]] == network.PV {
+		s.kind[n.GenBus[s.lost]] = network.PQ
+	}
+	for g, b := range n.GenBus {
+		if g == s.lost {
+			continue
+		}
+		s.ps[b] += pg[g]
+		if s.kind[b] == network.PQ {
+			s.qs[b] += n.Qg0[g]
+			continue
+		}
+		if vg[g] <= 0 {
+			return fmt.Errorf("powerflow: the voltage set-point of generator %d is %g pu: want a positive one", g, vg[g])
+		}
+		s.vset[b] = vg[g]
+	}
+	return nil
+}
+
+// given takes the start from a solution.
+func (s *Solver) given(out *Solution) error {
+	if len(out.Vm) != len(s.vm) || len(out.Va) != len(s.va) {
+		return fmt.Errorf("powerflow: a start with %d magnitudes and %d angles, network %s has %d buses", len(out.Vm), len(out.Va), s.net.Name, len(s.vm))
+	}
+	for b, v := range out.Vm {
+		if !(v > 0) || v-v != 0 || out.Va[b]-out.Va[b] != 0 {
+			return fmt.Errorf("powerflow: the start at bus %d is %g pu at %g rad: want a positive magnitude and a finite angle", s.net.BusID[b], v, out.Va[b])
+		}
+	}
+	copy(s.vm, out.Vm)
+	copy(s.va, out.Va)
+	return nil
+}
+
+// begin sets the voltages Newton's method starts from. Angles of references are
+// the file's.
+func (s *Solver) begin(start Start) {
+	n := s.net
+	switch {
+	case start == Given || start == Warm && s.warm:
+	case start == Flat:
+		for b := range s.vm {
+			s.vm[b], s.va[b] = 1, n.Va0[n.Slack]
+		}
+	default:
+		copy(s.vm, n.Vm0)
+		copy(s.va, n.Va0)
+	}
+	for b, k := range s.kind {
+		if k != network.PQ {
+			s.vm[b] = s.vset[b]
+		}
+	}
+	for _, r := range n.References {
+		s.va[r] = n.Va0[r]
+	}
+}
+
+// evaluate calculates the injections at the voltages and keeps what the
+// Jacobian needs of the pairs.
+func (s *Solver) evaluate() {
+	for b, v := range s.vm {
+		sin, cos := math.Sincos(s.va[b])
+		s.e[b], s.f[b] = v*cos, v*sin
+		s.p[b], s.q[b] = v*v*s.gd[b], -v*v*s.bd[b]
+	}
+	for k := range s.pairs {
+		p := &s.pairs[k]
+		i, j := p.i, p.j
+		c := s.e[i]*s.e[j] + s.f[i]*s.f[j] // Vi·Vj·cos(θi − θj)
+		d := s.f[i]*s.e[j] - s.e[i]*s.f[j] // Vi·Vj·sin(θi − θj)
+		s.p[i] += p.gij*c + p.bij*d
+		s.q[i] += p.gij*d - p.bij*c
+		s.p[j] += p.gji*c - p.bji*d
+		s.q[j] -= p.gji*d + p.bji*c
+		s.h[k], s.nn[k] = d, c
+	}
+}
+
+// mismatch is the largest imbalance and the bus it is at, and writes the
+// imbalances as the right-hand side.
+func (s *Solver) mismatch() (worst float64, at int) {
+	rhs := s.lu.rhs
+	for k, b := range s.unknown {
+		dp, dq := s.ps[b]-s.p[b], s.qs[b]-s.q[b]
+		if s.kind[b] != network.PQ {
+			dq = 0
+		}
+		if s.dead != nil && s.dead[b] {
+			dp, dq = 0, 0
+		}
+		rhs[2*k], rhs[2*k+1] = dp, dq
+		m := max(math.Abs(dp), math.Abs(dq))
+		if m > worst || math.IsNaN(m) {
+			worst, at = m, int(b)
+		}
+	}
+	return worst, at
+}
+
+// jacobian writes ∂(P, Q)/∂(θ, V/V) at the voltages last evaluated: by blocks
+//
+//	⎡ ∂Pi/∂θj  Vj·∂Pi/∂Vj ⎤
+//	⎣ ∂Qi/∂θj  Vj·∂Qi/∂Vj ⎦
+//
+// with the second row of a PV bus that of the identity.
+func (s *Solver) jacobian() {
+	data := s.lu.data
+	clear(data[4*len(s.unknown):])
+	for k, b := range s.unknown {
+		v2 := s.vm[b] * s.vm[b]
+		d := data[4*k : 4*k+4 : 4*k+4]
+		d[0], d[1] = -s.q[b]-s.bd[b]*v2, s.p[b]+s.gd[b]*v2
+		if s.kind[b] == network.PQ {
+			d[2], d[3] = s.p[b]-s.gd[b]*v2, s.q[b]-s.bd[b]*v2
+		} else {
+			d[2], d[3] = 0, 1
+		}
+		if s.dead != nil && s.dead[b] {
+			d[0], d[1], d[2], d[3] = 1, 0, 0, 1
+		}
+	}
+	for k := range s.pairs {
+		p := &s.pairs[k]
+		if p.block < 0 || s.dead != nil && s.dead[p.i] {
+			continue
+		}
+		c, d := s.nn[k], s.h[k]
+		x := data[4*p.blockIJ : 4*p.blockIJ+4 : 4*p.blockIJ+4]
+		h, n := p.gij*d-p.bij*c, p.gij*c+p.bij*d
+		x[0], x[1] = h, n
+		if s.kind[p.i] == network.PQ {
+			x[2], x[3] = -n, h
+		}
+		x = data[4*p.block : 4*p.block+4 : 4*p.block+4]
+		h, n = -p.gji*d-p.bji*c, p.gji*c-p.bji*d
+		x[0], x[1] = h, n
+		if s.kind[p.j] == network.PQ {
+			x[2], x[3] = -n, h
+		}
+	}
+}
+
+// Hopeless: a mismatch this large (pu) has left the region Newton's method comes back
+// from: thousands of times any load.
+const Hopeless = 1e6
+
+// KeepFactors: factors made where the mismatch was at most this (pu) serve the iterations that
+// follow too: they are out of date by no more than a step of that size, and what
+// such a step leaves is a ten-thousandth of it.
+const KeepFactors = 1e-4
+
+// newton iterates from the present voltages.
+func (s *Solver) newton(opt Options, out *Solution) Status {
+	tol, limit := cmp.Or(opt.Tolerance, DefaultTolerance), cmp.Or(opt.MaxIterations, 30)
+	made := math.Inf(1) // the mismatch that the factors were made at
+	for last := made; ; last = out.Mismatch {
+		s.evaluate()
+		out.Mismatch, out.MismatchBus = s.mismatch()
+		switch {
+		case out.Mismatch <= tol:
+			return Converged
+		case !(out.Mismatch < Hopeless):
+			return Diverged
+		case out.Iterations == limit || opt.Context != nil && opt.Context.Err() != nil:
+			return IterationLimit
+		}
+		if made > KeepFactors || out.Mismatch > last/2 {
+			if !s.Linearise() {
+				return Singular
+			}
+			made = out.Mismatch
+			out.Factorisations++
+		}
+		s.lu.solve()
+		out.Iterations++
+		s.step()
+	}
+}
+
+// MaxMagnitudeStep and MaxAngleStep are the longest step taken in one iteration: a
+// relative change of a voltage magnitude and a change of an angle (rad). Newton's steps are far shorter near a solution;
+// from a poor start a full one can carry a voltage below zero.
+const (
+	MaxMagnitudeStep = 0.3
+	MaxAngleStep     = 1.5
+)
+
+// step adds the solution of the linear system to the voltages, shortened to the
+// longest step there is.
+func (s *Solver) step() {
+	x := s.lu.rhs
+	scale := 1.0
+	for k := 0; k < len(x); k += 2 {
+		if a := math.Abs(x[k]) * scale; a > MaxAngleStep {
+			scale *= MaxAngleStep / a
+		}
+		if m := math.Abs(x[k+1]) * scale; m > MaxMagnitudeStep {
+			scale *= MaxMagnitudeStep / m
+		}
+	}
+	for k, b := range s.unknown {
+		s.va[b] += scale * x[2*k]
+		s.vm[b] += scale * s.vm[b] * x[2*k+1]
+	}
+}
+
+// Reason says in words how the solve ended, naming the bus that was worst.
+func (s *Solver) Reason(sol *Solution) string {
+	bus := s.net.BusID[sol.MismatchBus]
+	switch sol.Status {
+	case Converged:
+		return fmt.Sprintf("converged in %d iterations, largest mismatch %.2g pu", sol.Iterations, sol.Mismatch)
+	case Singular:
+		return fmt.Sprintf("the Jacobian is singular after %d iterations, with a mismatch of %.3g pu at bus %d: the load may be beyond what the network can carry", sol.Iterations, sol.Mismatch, bus)
+	case Diverged:
+		return fmt.Sprintf("diverged: a mismatch of %.3g pu at bus %d after %d iterations", sol.Mismatch, bus, sol.Iterations)
+	}
+	return fmt.Sprintf("not solved in %d iterations: a mismatch of %.3g pu is left at bus %d; the load may be beyond what the network can carry, or the start too far away", sol.Iterations, sol.Mismatch, bus)
+}

@@ -1,0 +1,151 @@
+package powerflow
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/networktest"
+)
+
+// without is a case less one branch or unit, what hangs on a bridge alone being isolated.
+func without(t *testing.T, name string, change func(c *matpower.Case), islanded []int) *network.Network {
+	t.Helper()
+	c := networktest.Case(t, name)
+	change(c)
+	for _, id := range islanded {
+		for i := range c.Bus {
+			if c.Bus[i].ID == id {
+				c.Bus[i].Type = matpower.Isolated
+			}
+		}
+	}
+	return networktest.Of(t, c)
+}
+
+// Every outage equals the power flow of a case without that branch or unit, with and without
+// reactive limits; most of the branches' need no factors of their own.
+func TestOutagesEqualWholePowerFlows(t *testing.T) {
+	for _, name := range []string{"case9", "case14", "case30", "case39", "case118"} {
+		for _, enforce := range []bool{false, true} {
+			n := networktest.Load(t, name)
+			s, err := New(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt := Options{EnforceQ: enforce, MaxIterations: 60}
+			base := s.NewSolution()
+			if err := s.Solve(Input{}, opt, base); err != nil || !base.Converged() {
+				t.Fatalf("%s: %v, %v", name, base.Status, err)
+			}
+			o, err := s.NewOutages(Input{}, opt, base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := s.NewSolution()
+			compensated, solved, islands := 0, 0, 0
+			compare := func(what string, at int, got Outage, whole *network.Network) {
+				t.Helper()
+				w, err := New(whole)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := w.NewSolution()
+				from := opt
+				if err := w.Solve(Input{}, from, want); err != nil {
+					t.Fatal(err)
+				}
+				if want.Converged() != got.Solution.Converged() {
+					t.Errorf("%s, enforced %v, %s %d: %v, the whole power flow %v", name, enforce, what, at, got.Solution.Status, want.Status)
+					return
+				}
+				if !want.Converged() {
+					return
+				}
+				solved++
+				number := map[int]int{}
+				for b, id := range n.BusID {
+					number[id] = b
+				}
+				for b, id := range whole.BusID {
+					k := number[id]
+					if d := math.Abs(want.Vm[b]-got.Solution.Vm[k]) + math.Abs(want.Va[b]-got.Solution.Va[k]); !(d <= 1e-6) {
+						t.Errorf("%s, enforced %v, %s %d, bus %d: %.9g pu at %.9g, whole %.9g at %.9g", name, enforce, what, at, id, got.Solution.Vm[k], got.Solution.Va[k], want.Vm[b], want.Va[b])
+						return
+					}
+				}
+				units := map[int]int{}
+				for g, row := range n.GenRow {
+					units[row] = g
+				}
+				for g, row := range whole.GenRow {
+					k := units[row]
+					if d := math.Abs(want.Pg[g]-got.Solution.Pg[k]) + math.Abs(want.Qg[g]-got.Solution.Qg[k]); !(d <= 1e-5) {
+						t.Errorf("%s, enforced %v, %s %d, unit %d: P %.9g, Q %.9g, whole %.9g, %.9g", name, enforce, what, at, row, got.Solution.Pg[k], got.Solution.Qg[k], want.Pg[g], want.Qg[g])
+						return
+					}
+				}
+			}
+			for k, row := range n.BranchRow {
+				got, err := o.Branch(k, out)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Compensated {
+					compensated++
+				}
+				var islanded []int
+				for _, b := range got.Islanded {
+					islanded = append(islanded, n.BusID[b])
+				}
+				if len(islanded) > 0 {
+					islands++
+				}
+				compare("branch", k, got, without(t, name, func(c *matpower.Case) { c.Branch[row].InService = false }, islanded))
+			}
+			for g, row := range n.GenRow {
+				got, err := o.Unit(g, out)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Balance {
+					if got.Solution.Converged() {
+						t.Errorf("%s, unit %d: converged without anything that takes up the balance", name, g)
+					}
+					continue
+				}
+				compare("unit", g, got, without(t, name, func(c *matpower.Case) { c.Gen[row].InService = false }, nil))
+			}
+			t.Logf("%s, enforced %v: %d solved, %d of %d branches compensated, %d islands", name, enforce, solved, compensated, n.Branches(), islands)
+			if !enforce && compensated*2 < n.Branches()-islands {
+				t.Errorf("%s: %d of %d branches compensated", name, compensated, n.Branches())
+			}
+			// The solver is as it was.
+			again := s.NewSolution()
+			if err := s.Solve(Input{}, opt, again); err != nil || again.Mismatch != base.Mismatch || again.Vm[1] != base.Vm[1] {
+				t.Errorf("%s: the base solution has changed: %v", name, err)
+			}
+		}
+	}
+}
+
+// Bridges are the branches whose outage takes the network apart.
+func TestBridges(t *testing.T) {
+	n := networktest.Load(t, "case118")
+	found := bridges(n)
+	for k := range found {
+		seen := map[int]bool{n.Slack: true}
+		for again := true; again; {
+			again = false
+			for j := range found {
+				if j != k && seen[n.From[j]] != seen[n.To[j]] {
+					seen[n.From[j]], seen[n.To[j]], again = true, true, true
+				}
+			}
+		}
+		if apart := len(seen) < n.Buses(); apart != found[k] {
+			t.Errorf("branch %d: bridge %v, apart %v", k, found[k], apart)
+		}
+	}
+}

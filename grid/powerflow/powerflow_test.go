@@ -1,0 +1,268 @@
+package powerflow_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/networktest"
+	"github.com/gpc-engine/gpc/grid/powerflow"
+)
+
+func solver(t testing.TB, n *network.Network) *powerflow.Solver {
+	t.Helper()
+	s, err := powerflow.New(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// solved is a power flow that converges.
+func solved(t testing.TB, s *powerflow.Solver, in powerflow.Input, opt powerflow.Options) *powerflow.Solution {
+	t.Helper()
+	sol := s.NewSolution()
+	if err := s.Solve(in, opt, sol); err != nil || !sol.Converged() {
+		t.Fatal(err, s.Reason(sol))
+	}
+	return sol
+}
+
+// balance is the largest imbalance of a solution at any bus, by the sums over
+// branches rather than the solver's own: every bus, references included.
+func balance(n *network.Network, y *network.Admittance, in powerflow.Input, sol *powerflow.Solution) float64 {
+	p, q := make([]float64, n.Buses()), make([]float64, n.Buses())
+	n.Injections(y, sol.Vm, sol.Va, p, q)
+	pd, qd := n.Pd, n.Qd
+	if in.Pd != nil {
+		pd = in.Pd
+	}
+	if in.Qd != nil {
+		qd = in.Qd
+	}
+	for b := range p {
+		p[b] += pd[b]
+		q[b] += qd[b]
+	}
+	for g, b := range n.GenBus {
+		p[b] -= sol.Pg[g]
+		q[b] -= sol.Qg[g]
+	}
+	worst := 0.0
+	for b := range p {
+		worst = max(worst, math.Abs(p[b]), math.Abs(q[b]))
+		if math.IsNaN(p[b] + q[b]) {
+			return math.Inf(1)
+		}
+	}
+	return worst
+}
+
+// operated are the embedded cases whose file has a power flow: the generation in
+// PGLib's is the middle of every unit's limits, which case300 does not carry.
+func operated() []string {
+	return slices.DeleteFunc(cases.Names(), func(name string) bool { return name == "pglib_opf_case300_ieee" })
+}
+
+// TestEveryBusBalances: from both starts, all such cases, to 1e-9 pu by
+// sums the solver does not use, with set-points held.
+func TestEveryBusBalances(t *testing.T) {
+	for _, name := range operated() {
+		n := networktest.Load(t, name)
+		s := solver(t, n)
+		sol := s.NewSolution()
+		for _, start := range []powerflow.Start{powerflow.FromFile, powerflow.Flat, powerflow.Warm} {
+			if err := s.Solve(powerflow.Input{}, powerflow.Options{Start: start}, sol); err != nil {
+				t.Fatal(err)
+			}
+			if !sol.Converged() {
+				t.Errorf("%s: %s", name, s.Reason(sol))
+				continue
+			}
+			if m := balance(n, &n.Admittance, powerflow.Input{}, sol); !(m <= 2e-9) {
+				t.Errorf("%s, start %d: %g pu is left over", name, start, m)
+			}
+			for g, b := range n.GenBus {
+				if n.Kind[b] != network.PQ && sol.Vm[b] != n.Vg[g] {
+					t.Errorf("%s: bus %d is at %g pu, set to %g", name, n.BusID[b], sol.Vm[b], n.Vg[g])
+				}
+			}
+			if sol.Va[n.Slack] != n.Va0[n.Slack] {
+				t.Errorf("%s: the reference's angle moved", name)
+			}
+			if start == powerflow.Warm && sol.Iterations != 0 {
+				t.Errorf("%s: %d iterations from its own solution", name, sol.Iterations)
+			}
+		}
+	}
+}
+
+// TestPublishedVoltages: the IEEE 14-bus case is published with its solved
+// voltages, by another program: they agree to two thousandths and 0.05°.
+func TestPublishedVoltages(t *testing.T) {
+	n := networktest.Load(t, "case14")
+	s := solver(t, n)
+	sol := solved(t, s, powerflow.Input{}, powerflow.Options{Start: powerflow.Flat})
+	for b := range sol.Vm {
+		if dv := math.Abs(sol.Vm[b] - n.Vm0[b]); dv > 2e-3 {
+			t.Errorf("bus %d: %g pu, published %g", n.BusID[b], sol.Vm[b], n.Vm0[b])
+		}
+		if da := math.Abs(sol.Va[b]-n.Va0[b]) * 180 / math.Pi; da > 0.05 {
+			t.Errorf("bus %d: %g°, published %g°", n.BusID[b], sol.Va[b]*180/math.Pi, n.Va0[b]*180/math.Pi)
+		}
+	}
+}
+
+// TestAnyLoadAndDispatchBalances: random loads, dispatches, set-points and
+// branch factors of case30 and case118, warm from one to the next.
+func TestAnyLoadAndDispatchBalances(t *testing.T) {
+	for _, name := range []string{"case30", "case118"} {
+		n := networktest.Load(t, name)
+		s := solver(t, n)
+		sol := s.NewSolution()
+		rng := rand.New(rand.NewPCG(7, 7))
+		y := network.NewAdmittance(n.Branches())
+		factors := make([]float64, n.Branches())
+		in := powerflow.Input{Pd: make([]float64, n.Buses()), Qd: make([]float64, n.Buses()), Pg: make([]float64, n.Gens()), Vg: make([]float64, n.Gens())}
+		solved := 0
+		for range 200 {
+			for k := range factors {
+				factors[k] = math.Exp(0.05 * rng.NormFloat64())
+			}
+			if err := n.ScaleBranches(factors, y); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.SetAdmittance(y); err != nil {
+				t.Fatal(err)
+			}
+			level := 0.6 + 0.4*rng.Float64()
+			for b := range in.Pd {
+				in.Pd[b], in.Qd[b] = n.Pd[b]*level, n.Qd[b]*level*(0.9+0.2*rng.Float64())
+			}
+			for g := range in.Pg {
+				in.Pg[g] = n.Pg0[g] * level * (0.8 + 0.4*rng.Float64())
+				in.Vg[g] = 0.98 + 0.06*rng.Float64()
+			}
+			for g, b := range n.GenBus { // one set-point a bus
+				for o, ob := range n.GenBus[:g] {
+					if ob == b {
+						in.Vg[g] = in.Vg[o]
+					}
+				}
+			}
+			if err := s.Solve(in, powerflow.Options{Start: powerflow.Warm}, sol); err != nil {
+				t.Fatal(err)
+			}
+			if !sol.Converged() {
+				continue
+			}
+			solved++
+			if m := balance(n, y, in, sol); !(m <= 2e-9) {
+				t.Fatalf("%s: %g pu is left over", name, m)
+			}
+		}
+		if solved < 195 {
+			t.Errorf("%s: %d of 200 solved", name, solved)
+		}
+	}
+}
+
+// TestDivergenceHasAReason: three times the load is more than case30 carries.
+func TestDivergenceHasAReason(t *testing.T) {
+	n := networktest.Load(t, "case30")
+	s := solver(t, n)
+	sol := s.NewSolution()
+	var in powerflow.Input
+	in.Pd, in.Qd = n.Loads(5)
+	if err := s.Solve(in, powerflow.Options{}, sol); err != nil {
+		t.Fatal(err)
+	}
+	if sol.Converged() {
+		t.Fatal("five times the load was solved")
+	}
+	if r := s.Reason(sol); !strings.Contains(r, "bus") {
+		t.Errorf("reason %q", r)
+	}
+	// A solve after a failed one starts from the file, not from where it was lost.
+	if err := s.Solve(powerflow.Input{}, powerflow.Options{Start: powerflow.Warm}, sol); err != nil || !sol.Converged() {
+		t.Errorf("after a divergence: %v, %s", err, s.Reason(sol))
+	}
+}
+
+// TestBadInputIsRefused: shapes, numbers and options.
+func TestBadInputIsRefused(t *testing.T) {
+	n := networktest.Load(t, "case9")
+	s := solver(t, n)
+	sol := s.NewSolution()
+	nan := make([]float64, n.Buses())
+	nan[4] = math.NaN()
+	for name, try := range map[string]func() error{
+		"short load":  func() error { return s.Solve(powerflow.Input{Pd: make([]float64, 3)}, powerflow.Options{}, sol) },
+		"load of NaN": func() error { return s.Solve(powerflow.Input{Qd: nan}, powerflow.Options{}, sol) },
+		"set-point 0": func() error { return s.Solve(powerflow.Input{Vg: make([]float64, 3)}, powerflow.Options{}, sol) },
+		"tolerance":   func() error { return s.Solve(powerflow.Input{}, powerflow.Options{Tolerance: -1}, sol) },
+		"start":       func() error { return s.Solve(powerflow.Input{}, powerflow.Options{Start: 7}, sol) },
+		"admittances": func() error { return s.SetAdmittance(network.NewAdmittance(2)) },
+		"iterations":  func() error { return s.Solve(powerflow.Input{}, powerflow.Options{MaxIterations: -1}, sol) },
+		"infinite Pg": func() error {
+			return s.Solve(powerflow.Input{Pg: []float64{0, math.Inf(1), 0}}, powerflow.Options{}, sol)
+		},
+		"long Vg":      func() error { return s.Solve(powerflow.Input{Vg: make([]float64, 4)}, powerflow.Options{}, sol) },
+		"short Pg":     func() error { return s.Solve(powerflow.Input{Pg: make([]float64, 2)}, powerflow.Options{}, sol) },
+		"short Qd":     func() error { return s.Solve(powerflow.Input{Qd: make([]float64, 2)}, powerflow.Options{}, sol) },
+		"infinite tol": func() error { return s.Solve(powerflow.Input{}, powerflow.Options{Tolerance: math.Inf(1)}, sol) },
+	} {
+		if err := try(); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}
+
+// TestNothingIsAllocated after the solver is made.
+func TestNothingIsAllocated(t *testing.T) {
+	n := networktest.Load(t, "case30")
+	s := solver(t, n)
+	sol := s.NewSolution()
+	flows := network.NewFlows(n.Branches())
+	opt := powerflow.Options{Start: powerflow.Flat, EnforceQ: true}
+	if got := testing.AllocsPerRun(20, func() {
+		_ = s.Solve(powerflow.Input{}, opt, sol)
+		s.BranchFlows(sol, flows)
+		_ = s.SetAdmittance(&n.Admittance)
+	}); got != 0 {
+		t.Errorf("%g allocations a solve", got)
+	}
+}
+
+func BenchmarkSolve(b *testing.B) {
+	for _, name := range []string{"case30", "case39", "case118"} {
+		n := networktest.Load(b, name)
+		for _, start := range []struct {
+			name string
+			kind powerflow.Start
+		}{{"flat", powerflow.Flat}, {"warm", powerflow.Warm}} {
+			b.Run(name+"/"+start.name, func(b *testing.B) {
+				s := solver(b, n)
+				sol := s.NewSolution()
+				// The load moves by half a percent from one solve to the next.
+				loads := make([]powerflow.Input, 16)
+				for k := range loads {
+					loads[k].Pd, loads[k].Qd = n.Loads(0.9 + 0.005*math.Abs(float64(k-8)))
+				}
+				b.ReportAllocs()
+				iterations := 0
+				for k := 0; b.Loop(); k++ {
+					if err := s.Solve(loads[k%16], powerflow.Options{Start: start.kind}, sol); err != nil || !sol.Converged() {
+						b.Fatal(err, s.Reason(sol))
+					}
+					iterations += sol.Iterations
+				}
+				b.ReportMetric(float64(iterations)/float64(b.N), "iterations/op")
+			})
+		}
+	}
+}

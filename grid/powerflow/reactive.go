@@ -1,0 +1,103 @@
+package powerflow
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/grid/network"
+)
+
+const (
+	// A limit counts as broken beyond this, pu: well above what a solve to 1e-9
+	// leaves, well below what any rating is known to.
+	reactiveSlack = 1e-7
+	// A bus comes back to PV at most this often in one solve; then it stays at its
+	// limit. Without a bound two buses close together can switch for ever.
+	maxReleases = 3
+)
+
+// enforce switches buses between PV and PQ after a converged power flow and
+// says whether any was. A bus held at a limit is released when its voltage has
+// passed the set-point, so that the limit no longer binds.
+func (s *Solver) enforce(out *Solution) bool {
+	changed := false
+	for _, b := range s.unknown {
+		switch {
+		case s.dead != nil && s.dead[b]:
+			continue
+		case s.kind[b] == network.PV:
+			q := s.q[b] - s.qs[b] // qs is minus the load
+			switch {
+			case q > s.qhi[b]+reactiveSlack:
+				s.hold(int(b), +1, s.qhi[b])
+			case q < s.qlo[b]-reactiveSlack:
+				s.hold(int(b), -1, s.qlo[b])
+			default:
+				continue
+			}
+		case s.held[b] != 0 && float64(s.held[b])*(s.vm[b]-s.vset[b]) > reactiveSlack && s.released[b] < maxReleases:
+			limit := s.qhi[b]
+			if s.held[b] < 0 {
+				limit = s.qlo[b]
+			}
+			s.qs[b] -= limit
+			s.held[b] = 0
+			s.released[b]++
+			s.kind[b] = network.PV
+			s.vm[b] = s.vset[b]
+		default:
+			continue
+		}
+		changed = true
+		out.Switches++
+	}
+	return changed
+}
+
+func (s *Solver) hold(bus int, side int8, limit float64) {
+	s.kind[bus] = network.PQ
+	s.held[bus] = side
+	s.qs[bus] += limit
+}
+
+// Share writes what every generator gives, pg and qg, where the buses inject p and q,
+// pu: at a reference the first takes what the others leave of P, and Q is shared in
+// proportion to the generators' reactive ranges, equally where one has no finite range.
+// It reads nothing of a solve.
+func (s *Solver) Share(in Input, p, q, pg, qg []float64) {
+	n := s.net
+	pd, qd := pick(in.Pd, n.Pd), pick(in.Qd, n.Qd)
+	copy(pg, pick(in.Pg, n.Pg0))
+	for b, gens := range s.gensAt {
+		if len(gens) == 0 {
+			continue
+		}
+		if n.Kind[b] == network.Slack {
+			rest := p[b] + pd[b]
+			for _, g := range gens[1:] {
+				rest -= pg[g]
+			}
+			pg[gens[0]] = rest
+		}
+		if s.lost >= 0 && b == n.GenBus[s.lost] {
+			qg[s.lost] = 0
+		}
+		if n.Kind[b] == network.PQ {
+			for _, g := range gens {
+				qg[g] = n.Qg0[g]
+			}
+			continue
+		}
+		total := q[b] + qd[b]
+		span := s.qhi[b] - s.qlo[b]
+		if !(span > 0) || math.IsInf(span, 1) {
+			for _, g := range gens {
+				qg[g] = total / float64(len(gens))
+			}
+			continue
+		}
+		share := (total - s.qlo[b]) / span
+		for _, g := range gens {
+			qg[g] = n.QMin[g] + share*(n.QMax[g]-n.QMin[g])
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package powerflow_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/networktest"
+	"github.com/gpc-engine/gpc/grid/powerflow"
+)
+
+// TestReactiveLimitsHold: with EnforceQ every bus but the reference satisfies
+// the complementarity that defines the problem: within its limits at its
+// set-point, or at the upper limit with a voltage no higher, or at the lower one
+// with a voltage no lower. Over random levels, so that many buses switch.
+func TestReactiveLimitsHold(t *testing.T) {
+	const tol = 1e-6
+	for _, name := range operated() {
+		n := networktest.Load(t, name)
+		s := solver(t, n)
+		sol := s.NewSolution()
+		lo, hi, set := make([]float64, n.Buses()), make([]float64, n.Buses()), make([]float64, n.Buses())
+		for g, b := range n.GenBus {
+			lo[b] += n.QMin[g]
+			hi[b] += n.QMax[g]
+			set[b] = n.Vg[g]
+		}
+		rng := rand.New(rand.NewPCG(11, 3))
+		held, solved := 0, 0
+		for range 50 {
+			in := powerflow.Input{Pd: make([]float64, n.Buses()), Qd: make([]float64, n.Buses())}
+			level, reactive := 0.7+0.4*rng.Float64(), 0.2+1.5*rng.Float64()
+			for b := range in.Pd {
+				in.Pd[b], in.Qd[b] = level*n.Pd[b], level*reactive*n.Qd[b]
+			}
+			if err := s.Solve(in, powerflow.Options{EnforceQ: true, MaxIterations: 100}, sol); err != nil {
+				t.Fatal(err)
+			}
+			if !sol.Converged() {
+				continue
+			}
+			solved++
+			if m := balance(n, &n.Admittance, in, sol); !(m <= 2e-9) {
+				t.Errorf("%s: %g pu is left over", name, m)
+			}
+			q := make([]float64, n.Buses())
+			for g, b := range n.GenBus {
+				q[b] += sol.Qg[g]
+			}
+			for b, kind := range n.Kind {
+				if kind != network.PV {
+					continue
+				}
+				ok := false
+				switch sol.AtLimit[b] {
+				case 0:
+					ok = q[b] >= lo[b]-tol && q[b] <= hi[b]+tol && math.Abs(sol.Vm[b]-set[b]) < tol
+				case 1:
+					held++
+					ok = math.Abs(q[b]-hi[b]) < tol && sol.Vm[b] <= set[b]+tol
+				case -1:
+					held++
+					ok = math.Abs(q[b]-lo[b]) < tol && sol.Vm[b] >= set[b]-tol
+				}
+				if !ok {
+					t.Errorf("%s level %.2f×%.2f, bus %d, held %d: Q %g in [%g, %g], V %g, set-point %g",
+						name, level, reactive, n.BusID[b], sol.AtLimit[b], q[b], lo[b], hi[b], sol.Vm[b], set[b])
+				}
+			}
+		}
+		if solved < 40 {
+			t.Errorf("%s: %d of 50 solved", name, solved)
+		}
+		t.Logf("%s: %d solved, %d times a bus at its limit", name, solved, held)
+	}
+}
+
+// TestGeneratorsShareReactivePower: two generators at one bus in proportion to
+// their ranges, and the reference's first one takes the active rest.
+func TestGeneratorsShareReactivePower(t *testing.T) {
+	c := networktest.Case(t, "case9")
+	twin := c.Gen[1]
+	twin.QMin, twin.QMax, twin.Pg = -30, 60, 10
+	c.Gen = append(c.Gen, twin)
+	n := networktest.Of(t, c)
+	s := solver(t, n)
+	sol := solved(t, s, powerflow.Input{}, powerflow.Options{})
+	if m := balance(n, &n.Admittance, powerflow.Input{}, sol); !(m <= 2e-9) {
+		t.Errorf("%g pu is left over", m)
+	}
+	share := func(g int) float64 { return (sol.Qg[g] - n.QMin[g]) / (n.QMax[g] - n.QMin[g]) }
+	if math.Abs(share(1)-share(3)) > 1e-12 {
+		t.Errorf("the generators of bus 2 stand at %g and %g of their ranges", share(1), share(3))
+	}
+	if sol.Pg[1] != n.Pg0[1] || sol.Pg[3] != 0.1 {
+		t.Errorf("active power moved: %v", sol.Pg)
+	}
+}

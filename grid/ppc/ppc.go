@@ -1,0 +1,207 @@
+// Package ppc solves networks that other programs hold as PYPOWER's internal arrays: all
+// equipment in service, buses numbered from 0, and branches by the admittances that
+// program computes, so that its element models need not be written once more.
+//
+// The central type is Grid. Its arrays have MATPOWER's columns and units (package
+// matpower), its branches besides the four entries of their two-port admittance matrix
+// (package network), which need not be those of a π equivalent.
+package ppc
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/powerflow"
+)
+
+// Columns of the tables of New. The one of costs has any number from 5.
+const (
+	BusColumns        = 13
+	GenColumns        = 21
+	BranchColumns     = 13
+	AdmittanceColumns = 8 // Gff, Bff, Gft, Bft, Gtf, Btf, Gtt, Btt
+)
+
+// Grid is a network of arrays, without the ratings that its voltages cannot reach: far
+// beyond them they stand for none in other programs, and their squares would drown limits
+// in rounding. Its methods may be called from several goroutines.
+type Grid struct {
+	net   *network.Network
+	shift []float64 // by branch, rad
+}
+
+// New takes a network: bus numbers 1, 2, … in their order, everything in service, in MVA
+// on the base; costs may be empty; admittance has a row of AdmittanceColumns a branch, per
+// unit. Nothing is kept of what is given.
+func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costColumns int, admittance []float64) (*Grid, error) {
+	c, err := matpower.New(name, baseMVA, matpower.Table{Columns: BusColumns, Data: bus}, matpower.Table{Columns: GenColumns, Data: gen},
+		matpower.Table{Columns: BranchColumns, Data: branch}, matpower.Table{Columns: max(costColumns, 1), Data: cost})
+	if err != nil {
+		return nil, err
+	}
+	n, err := network.New(c)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case n.Buses() != len(c.Bus) || n.Gens() != len(c.Gen) || n.Branches() != len(c.Branch):
+		return nil, fmt.Errorf("%s: %d of %d buses, %d of %d generators and %d of %d branches are in service: want all", name,
+			n.Buses(), len(c.Bus), n.Gens(), len(c.Gen), n.Branches(), len(c.Branch))
+	case len(n.Moved) > 0:
+		return nil, fmt.Errorf("%s: %s", name, n.Notes()[0])
+	case len(admittance) != AdmittanceColumns*n.Branches():
+		return nil, fmt.Errorf("%s: %d admittances for %d branches: want %d each", name, len(admittance), n.Branches(), AdmittanceColumns)
+	}
+	g := &Grid{net: n}
+	y := &n.Admittance
+	for k := range n.Branches() {
+		row := admittance[AdmittanceColumns*k : AdmittanceColumns*(k+1)]
+		for i, v := range row {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return nil, fmt.Errorf("%s: admittance %d of branch %d from bus %d to bus %d is %g: want a finite number", name, i+1, k+1, n.BusID[n.From[k]], n.BusID[n.To[k]], v)
+			}
+		}
+		y.Gff[k], y.Bff[k], y.Gft[k], y.Bft[k] = row[0], row[1], row[2], row[3]
+		y.Gtf[k], y.Btf[k], y.Gtt[k], y.Btt[k] = row[4], row[5], row[6], row[7]
+		g.shift = append(g.shift, c.Branch[k].ShiftDeg*math.Pi/180)
+		if n.Rate[k] > n.Reach(k) {
+			n.Rate[k] = math.Inf(1)
+		}
+	}
+	return g, nil
+}
+
+// Buses, Gens and Branches count the rows.
+func (g *Grid) Buses() int    { return g.net.Buses() }
+func (g *Grid) Gens() int     { return g.net.Gens() }
+func (g *Grid) Branches() int { return g.net.Branches() }
+
+// Network is the grid in per unit, whose slices are the grid's own.
+func (g *Grid) Network() *network.Network { return g.net }
+
+// Angles are those of voltages without a flow, rad: from the references outwards, each
+// bus's less the phase shifts on the way.
+func (g *Grid) Angles() []float64 {
+	n := g.net
+	near := make([][]int, n.Buses())
+	for k, from := range n.From {
+		near[from] = append(near[from], k)
+		near[n.To[k]] = append(near[n.To[k]], k)
+	}
+	angle, known := make([]float64, n.Buses()), make([]bool, n.Buses())
+	queue := append([]int(nil), n.References...)
+	for _, r := range queue {
+		angle[r], known[r] = n.Va0[r], true
+	}
+	for len(queue) > 0 {
+		b := queue[0]
+		queue = queue[1:]
+		for _, k := range near[b] {
+			to, shift := n.To[k], -g.shift[k]
+			if to == b {
+				to, shift = n.From[k], g.shift[k]
+			}
+			if !known[to] {
+				angle[to], known[to] = angle[b]+shift, true
+				queue = append(queue, to)
+			}
+		}
+	}
+	return angle
+}
+
+// FlowOptions are those of PowerFlow.
+type FlowOptions struct {
+	// Given starts from the arrays' voltages; otherwise magnitudes are 1 pu, or the
+	// set-point of a unit, and angles those of Angles.
+	Given         bool
+	EnforceQ      bool    // hold units within their reactive limits
+	Tolerance     float64 // largest mismatch, pu; 0 is 1e-9
+	MaxIterations int     // 0 is 30
+}
+
+// PowerFlow solves the AC power flow. reason is a sentence where it did not converge.
+func (g *Grid) PowerFlow(ctx context.Context, o FlowOptions) (sol *powerflow.Solution, reason string, err error) {
+	s, err := powerflow.New(g.net)
+	if err != nil {
+		return nil, "", err
+	}
+	opt := powerflow.Options{EnforceQ: o.EnforceQ, Tolerance: o.Tolerance, MaxIterations: o.MaxIterations, Context: ctx}
+	sol = s.NewSolution()
+	if !o.Given {
+		opt.Start = powerflow.Given
+		copy(sol.Va, g.Angles())
+		for b := range sol.Vm {
+			sol.Vm[b] = 1
+		}
+	}
+	if err := s.Solve(powerflow.Input{}, opt, sol); err != nil {
+		return nil, "", err
+	}
+	return sol, s.Reason(sol), nil
+}
+
+// OptimalOptions are those of OptimalFlow.
+type OptimalOptions struct {
+	// Given starts from the arrays' voltages and generation; otherwise magnitudes and
+	// generation are in the middle of their limits and angles those of Angles.
+	Given bool
+	// CurrentLimits takes ratings as those of |I| at 1 pu, not of |S|.
+	CurrentLimits bool
+	Feasibility   float64 // as acopf.Options
+	Optimality    float64
+	MaxIterations int
+}
+
+// Optimum is the end of OptimalFlow.
+type Optimum struct {
+	acopf.Result
+	Limits acopf.LimitMultipliers // where it is found
+}
+
+// Found reports whether there is an optimum.
+func (o *Optimum) Found() bool { return o.Status == acopf.Optimal }
+
+// OptimalFlow solves the AC optimal power flow of the arrays' costs and limits.
+func (g *Grid) OptimalFlow(ctx context.Context, o OptimalOptions) (*Optimum, error) {
+	s, err := acopf.New(g.net, acopf.Options{CurrentLimits: o.CurrentLimits, Feasibility: o.Feasibility, Optimality: o.Optimality, MaxIterations: o.MaxIterations, Threads: 1})
+	if err != nil {
+		return nil, err
+	}
+	n := g.net
+	start := &acopf.Result{Vm: n.Vm0, Va: n.Va0, Pg: n.Pg0, Qg: n.Qg0}
+	if !o.Given {
+		*start = acopf.Result{Vm: middles(n.VMin, n.VMax), Va: g.Angles(), Pg: middles(n.PMin, n.PMax), Qg: middles(n.QMin, n.QMax)}
+	}
+	pr := acopf.Problem{Start: start}
+	results := make([]acopf.Result, 1)
+	if err := s.Solve(ctx, []acopf.Problem{pr}, results); err != nil {
+		return nil, err
+	}
+	out := &Optimum{Result: results[0]}
+	if out.Found() {
+		out.Limits = s.LimitMultipliers(&pr, &out.Result)
+	}
+	return out, nil
+}
+
+// middles are those of limits, of which one or both may be infinite.
+func middles(lo, hi []float64) []float64 {
+	out := make([]float64, len(lo))
+	for i := range out {
+		switch l, h := lo[i], hi[i]; {
+		case math.IsInf(l, -1) && math.IsInf(h, 1):
+		case math.IsInf(l, -1):
+			out[i] = min(0, h)
+		case math.IsInf(h, 1):
+			out[i] = max(0, l)
+		default:
+			out[i] = (l + h) / 2
+		}
+	}
+	return out
+}
