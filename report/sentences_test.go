@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/must"
 )
@@ -319,6 +320,49 @@ func aboutDispatch(c *claims, r records) {
 		}
 	}
 	c.says("Our mean J_total is 365 $/h in both cases")
+}
+
+// What the page about certificates says of conditions is what they are on the six maps.
+func TestTheCertificatesPageIsOfTheRecords(t *testing.T) {
+	c, sigma, negative, cases := claimsOf(t, "docs/certificates.md"), []any{}, 0, 0
+	for _, of := range devices(recorded(t)).certified() {
+		cases++
+		k := of.Certificate
+		dispatch, robots := strings.HasPrefix(k.Case, "opf30"), strings.HasPrefix(k.Case, "multiagent")
+		for _, v := range k.Conditions {
+			holds := v.Verdict == batchnav.Holds
+			switch v.Name {
+			case "identifiability":
+				if holds != dispatch {
+					t.Errorf("%s: identifiability %v", k.Case, v.Verdict)
+				}
+				if dispatch {
+					sigma = append(sigma, float64(v.Right))
+				}
+			case "positive margin":
+				if !holds {
+					negative++
+				}
+				if holds != robots {
+					t.Errorf("%s: positive margin %v", k.Case, v.Verdict)
+				}
+			case "feasible step", "velocity cap", "localization":
+				if holds != robots {
+					t.Errorf("%s: %s %v", k.Case, v.Name, v.Verdict)
+				}
+			case "drift, steady", "drift, row space":
+				if holds {
+					t.Errorf("%s: %s holds", k.Case, v.Name)
+				}
+			}
+		}
+	}
+	if cases != 6 || negative != 4 {
+		t.Fatalf("%d certificates, %d with a negative margin", cases, negative)
+	}
+	c.says("it holds: σ_0 is %.3f and %.3f.", sigma...)
+	c.says("On the other four maps γ_min is negative")
+	c.besides()
 }
 
 // Every figure in the words of the page about learned policies is a record's, a setting, or of what its text says was
