@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/program"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -22,11 +23,14 @@ type Problem struct {
 	// functions write at the starts and actions that they are tried at.
 	constants, behaviour []byte
 	known                func() structure
+	program              func() (*program.Program, error)
+	laned                func() (*laned, error)
 }
 
 var (
 	_ domain.Problem       = (*Problem)(nil)
 	_ domain.Curved        = (*Problem)(nil)
+	_ domain.Staged        = (*Problem)(nil)
 	_ domain.Finite        = (*Problem)(nil)
 	_ domain.Scored        = (*Problem)(nil)
 	_ domain.Failing       = (*Problem)(nil)

@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"internal/gotrace":                       {"program"},
 	"internal/gotrace/bundle":                {"internal/durable", "internal/gotrace"},
 	"internal/gotrace/constructs":            {"domain/dual"},
-	"domain/equations":                       {"internal/gotrace", "program", "tensor", "domain/dual", "domain", "offline/shooting", "closedloop"},
+	"domain/equations":                       {"internal/gotrace", "internal/isa", "internal/lanes", "internal/stages", "program", "tensor", "domain/dual", "domain", "offline/shooting", "closedloop"},
 	"internal/durable":                       {},
 	"internal/safetensors":                   {"tensor"},
 	"model":                                  {"internal/durable", "internal/safetensors", "tensor"},

@@ -97,13 +97,19 @@ type shared struct {
 }
 
 func (x *maker) jacobian(f *program.Function, by []int) *shared {
+	if x.plain {
+		return &shared{function: x.function(f, x.layout.New(f.Entries()), f.Results())}
+	}
 	j := f.Jacobian(by)
 	g := x.function(j.Function, x.layout.New(f.Entries()), f.Results())
 	return &shared{g, by, entries(j, g.out, f.Results())}
 }
 
-// hessian's last inputs are the weights.
+// second is of a function's Hessian; its last inputs are the weights.
 func (x *maker) second(f *program.Function, by []int) *shared {
+	if x.plain {
+		return nil
+	}
 	h := f.Hessian(by)
 	g := x.function(h.Function, x.layout.New(f.Entries()+f.Results()), 0)
 	return &shared{g, by, entries(h, g.out, len(by))}
@@ -154,7 +160,6 @@ func (x *maker) write(y System, f *functions) {
 		observed := slices.DeleteFunc(slices.Clone(by), func(a int) bool { return a >= n.S+n.C })
 		escaping, escape = both(f.escaping, later), both(f.escape, observed)
 	}
-	var backward [][]int
 	for t, at := range x.blocks {
 		if t > 0 {
 			x.linear = append(x.linear, x.glue(func(b *lanes.Builder) {
@@ -179,7 +184,12 @@ func (x *maker) write(y System, f *functions) {
 			after = escaping
 		}
 		back = slices.Concat(x.follow(f, t, after.first, after.second), back)
+		if x.plain {
+			continue
+		}
+		cut := 0
 		if t > 0 {
+			cut = x.glue(func(b *lanes.Builder) { b.Copy(at.toIn, lanes.Col{x.constants.Of(0)}) })
 			back = append(back, x.glue(func(b *lanes.Builder) {
 				copyCells(b, escape.second.in[:n.S+n.C], slices.Concat(at.s, at.c))
 				copyCells(b, escape.second.in[n.S+n.C:], at.toIn[n.S+n.C:])
@@ -188,12 +198,9 @@ func (x *maker) write(y System, f *functions) {
 				escape.second.addGradient(b, at.toIn[:n.S+n.C], 0)
 			}))
 		}
-		backward = append(backward, back)
+		x.backward, x.cut = append(x.backward, back), append(x.cut, cut)
 	}
-	x.curvature = append(x.curvature, x.glue(func(b *lanes.Builder) { x.zero(b, x.hessian...) }))
-	for _, back := range slices.Backward(backward) {
-		x.curvature = append(x.curvature, back...)
-	}
+	x.begin = x.glue(func(b *lanes.Builder) { x.zero(b, x.hessian...) })
 }
 
 // follow writes what follows the step of a block: objectives, margins and the context. What it returns begins the way back.
@@ -219,6 +226,9 @@ func (x *maker) follow(f *functions, t int, first, second *shared) []int {
 		}
 		x.productInto(b, rows, first.matrix, directions)
 	}))
+	if x.plain {
+		return nil
+	}
 	return []int{x.glue(func(b *lanes.Builder) {
 		// The adjoint of what the step leads to: of the decision's what is asked for, and what the escape after it gives.
 		to := slices.Concat(at.toNext, at.toAfter)
@@ -258,6 +268,9 @@ func (x *maker) step(at *block, first, second *shared) []int {
 		copyCells(b, at.after, first.out[n.S:n.S+n.C])
 		x.productInto(b, slices.Concat(at.nextBy, at.afterBy), first.matrix, at.in)
 	}))
+	if x.plain {
+		return nil
+	}
 	return []int{x.glue(func(b *lanes.Builder) {
 		copyCells(b, second.in, slices.Concat(whole, at.toNext, at.toAfter))
 	}), second.program, x.glue(func(b *lanes.Builder) {
@@ -326,6 +339,9 @@ func (x *maker) integrate(y System, at *block, first, second *shared) []int {
 				b.Copy(first.in[:n.S], at.values[st+1])
 			}
 		}))
+	}
+	if x.plain {
+		return nil
 	}
 
 	end, back := x.layout.New(n.S), x.layout.New(n.S)

@@ -41,8 +41,12 @@ type Code struct {
 	hessian   []lanes.Ref // rows of the lower triangle
 
 	programs []*lanes.Program
-	// indices of programs in the order in which they run
-	linear, curvature []int
+	// Indices of programs in the order in which they run: forward, and back through each block after begin. cut[t] is
+	// of a way back that does not come from block t.
+	linear   []int
+	begin    int
+	backward [][]int
+	cut      []int
 }
 
 // block is a step with the margins that it has to keep.
@@ -83,10 +87,16 @@ type maker struct {
 	builders []*lanes.Builder // of the programs, which get their cells once all that outlives one has its own
 	nothing  lanes.Ref        // a row that nothing writes: zeros
 	half     []lanes.Ref      // rows for curve
+	plain    bool             // values alone
 }
 
 // New makes the code for directions by, entries of (s, c, u).
-func New(y System, by []int) (*Code, error) {
+func New(y System, by []int) (*Code, error) { return newCode(y, by, false) }
+
+// NewValues makes the code of the same values without derivatives: it has neither Slopes nor Curvature.
+func NewValues(y System) (*Code, error) { return newCode(y, nil, true) }
+
+func newCode(y System, by []int, plain bool) (*Code, error) {
 	f, err := functionsOf(y)
 	if err != nil {
 		return nil, err
@@ -100,7 +110,7 @@ func New(y System, by []int) (*Code, error) {
 			return nil, fmt.Errorf("stages: directions %v, want entries of %d, none twice", by, n.S+n.C+n.U)
 		}
 	}
-	x := &maker{Code: k, nothing: k.rows(1)[0]}
+	x := &maker{Code: k, nothing: k.rows(1)[0], plain: plain}
 	x.half = x.rows(n.S + n.C + n.U + n.S)
 	k.j, k.jBy = k.layout.New(n.J), k.rows(n.J)
 	k.w, k.lambda = k.layout.New(n.J), k.layout.New(n.S+n.C)
@@ -129,7 +139,11 @@ func New(y System, by []int) (*Code, error) {
 				b.in = append(b.in, direction{row: r})
 			}
 		}
-		b.contextMoves = f.moves(b.in)
+		if !plain {
+			b.contextMoves = f.moves(b.in)
+		} else {
+			b.contextMoves = make([]bool, n.C)
+		}
 		k.blocks = append(k.blocks, b)
 	}
 	x.write(y, f)
@@ -313,6 +327,9 @@ func (k *Code) NewMachine(compiled *lanes.Compiled) *Machine {
 	return &Machine{k, m}
 }
 
+// Lanes is how many points it evaluates at once.
+func (m *Machine) Lanes() int { return m.machine.Lanes() }
+
 // Set writes a point into a lane.
 func (m *Machine) Set(lane int, s, c, u []float64) {
 	at := m.code.blocks[0]
@@ -323,7 +340,7 @@ func (m *Machine) Set(lane int, s, c, u []float64) {
 	}
 }
 
-// Linearise evaluates the points of all lanes with their first derivatives.
+// Linearise evaluates the points of all lanes, with their first derivatives where the code is not one of NewValues.
 func (m *Machine) Linearise() {
 	for _, p := range m.code.linear {
 		m.machine.Run(p)
@@ -374,10 +391,21 @@ func (m *Machine) Weigh(lane int, w, lambda, z []float64) {
 	}
 }
 
-// Curvature evaluates the second derivatives of wᵀj + λᵀ(sNext, cNext) − zᵀm, at the points of Linearise.
-func (m *Machine) Curvature() {
-	for _, p := range m.code.curvature {
-		m.machine.Run(p)
+// Steps is how many steps of the escape there are.
+func (k *Code) Steps() int { return len(k.blocks) - 1 }
+
+// Curvature evaluates the second derivatives of wᵀj + λᵀ(sNext, cNext) − zᵀm, at the points of Linearise. Margins of the
+// escape's steps beyond the given number are left out.
+func (m *Machine) Curvature(steps int) {
+	k := m.code
+	m.machine.Run(k.begin)
+	if steps < k.Steps() {
+		m.machine.Run(k.cut[steps+1])
+	}
+	for t := steps; t >= 0; t-- {
+		for _, p := range k.backward[t] {
+			m.machine.Run(p)
+		}
 	}
 }
 

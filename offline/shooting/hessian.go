@@ -10,6 +10,10 @@ import (
 // hessian writes the Hessian of every stage's Lagrangian, scale·ωᵀJ + λ_{t+1}ᵀF −
 // zᵀmargins, at an evaluated and differentiated point; of a barrier of parameter mu.
 func (q *program) hessian(p *point, mu, objectiveScale float64, z, lambda []float64) {
+	if q.staged != nil {
+		q.hessianStages(p, mu, objectiveScale, z, lambda)
+		return
+	}
 	if q.dual != nil {
 		for t := range q.steps {
 			q.hessianDual(p, t, mu, objectiveScale, z, lambda)
