@@ -20,7 +20,7 @@ type laned struct {
 
 // NewStages implements domain.Staged where the system has a Source. Its error says what of the source cannot be followed.
 func (p *Problem) NewStages() (domain.Stages, error) {
-	if p.system.Source == nil || p.system.Stiff != nil {
+	if p.system.Source == nil {
 		return nil, nil
 	}
 	code, err := p.laned()
@@ -48,8 +48,11 @@ func (p *Problem) readLanes() (*laned, error) {
 			of.Lo, of.Hi = append(of.Lo, math.Inf(-1)), append(of.Hi, math.Inf(1))
 		}
 	}
-	if y.ODE != nil {
+	switch {
+	case y.ODE != nil:
 		of.Span, of.Substeps = y.ODE.Span, y.ODE.Substeps
+	case y.Stiff != nil:
+		of.Span, of.Substeps, of.Implicit = y.Stiff.Span, y.Stiff.Substeps, true
 	}
 	k := &laned{}
 	if k.moving, err = of.Moving(); err != nil {

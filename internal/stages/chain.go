@@ -100,6 +100,10 @@ func (x *maker) jacobian(f *program.Function, by []int) *shared {
 	if x.plain {
 		return &shared{function: x.function(f, x.layout.New(f.Entries()), f.Results())}
 	}
+	return x.slopes(f, by)
+}
+
+func (x *maker) slopes(f *program.Function, by []int) *shared {
 	j := f.Jacobian(by)
 	g := x.function(j.Function, x.layout.New(f.Entries()), f.Results())
 	return &shared{g, by, entries(j, g.out, f.Results())}
@@ -130,6 +134,13 @@ func copyCells(b *lanes.Builder, to, from lanes.Col) {
 	}
 }
 
+// run adds programs to the way forward.
+func (x *maker) run(programs ...int) {
+	for _, p := range programs {
+		x.linear = append(x.linear, part{program: p})
+	}
+}
+
 // write writes all programs: forward through the blocks with their directions, and back.
 func (x *maker) write(y System, f *functions) {
 	n := x.sizes
@@ -155,6 +166,9 @@ func (x *maker) write(y System, f *functions) {
 		moved = f.step
 	}
 	motion, decided := both(moved, by), both(f.decided, later)
+	if x.plain && y.Implicit {
+		motion.first = x.slopes(moved, by)
+	}
 	var escaping, escape pair
 	if len(x.blocks) > 1 {
 		observed := slices.DeleteFunc(slices.Clone(by), func(a int) bool { return a >= n.S+n.C })
@@ -162,7 +176,7 @@ func (x *maker) write(y System, f *functions) {
 	}
 	for t, at := range x.blocks {
 		if t > 0 {
-			x.linear = append(x.linear, x.glue(func(b *lanes.Builder) {
+			x.run(x.glue(func(b *lanes.Builder) {
 				copyCells(b, escape.first.in, slices.Concat(at.s, at.c))
 			}), escape.first.program, x.glue(func(b *lanes.Builder) {
 				copyCells(b, at.u, escape.first.out[:n.U])
@@ -174,10 +188,13 @@ func (x *maker) write(y System, f *functions) {
 			}))
 		}
 		var back []int
-		if f.ode != nil {
-			back = x.integrate(y, at, motion.first, motion.second)
-		} else {
+		switch {
+		case f.ode == nil:
 			back = x.step(at, motion.first, motion.second)
+		case y.Implicit:
+			back = x.collocate(y, at, motion.first, motion.second)
+		default:
+			back = x.integrate(y, at, motion.first, motion.second)
 		}
 		after := decided
 		if t > 0 {
@@ -216,7 +233,7 @@ func (x *maker) follow(f *functions, t int, first, second *shared) []int {
 		j, jBy, w = nil, nil, nil
 	}
 	m := len(at.m)
-	x.linear = append(x.linear, x.glue(func(b *lanes.Builder) { copyCells(b, first.in, whole) }), first.program, x.glue(func(b *lanes.Builder) {
+	x.run(x.glue(func(b *lanes.Builder) { copyCells(b, first.in, whole) }), first.program, x.glue(func(b *lanes.Builder) {
 		copyCells(b, j, first.out[:len(j)])
 		copyCells(b, at.m, first.out[len(j):len(j)+m])
 		rows := slices.Concat(jBy, at.mBy)
@@ -263,7 +280,7 @@ func (x *maker) follow(f *functions, t int, first, second *shared) []int {
 func (x *maker) step(at *block, first, second *shared) []int {
 	n := x.sizes
 	whole := slices.Concat(at.s, at.c, at.u)
-	x.linear = append(x.linear, x.glue(func(b *lanes.Builder) { copyCells(b, first.in, whole) }), first.program, x.glue(func(b *lanes.Builder) {
+	x.run(x.glue(func(b *lanes.Builder) { copyCells(b, first.in, whole) }), first.program, x.glue(func(b *lanes.Builder) {
 		copyCells(b, at.next, first.out[:n.S])
 		copyCells(b, at.after, first.out[n.S:n.S+n.C])
 		x.productInto(b, slices.Concat(at.nextBy, at.afterBy), first.matrix, at.in)
@@ -307,10 +324,10 @@ func (x *maker) integrate(y System, at *block, first, second *shared) []int {
 		at.values, at.along = append(at.values, values), append(at.along, along)
 	}
 	sum, sumBy, slopes := x.layout.New(n.S), x.rows(n.S), x.rows(n.S)
-	x.linear = append(x.linear, x.glue(func(b *lanes.Builder) { copyCells(b, first.in, slices.Concat(at.s, held)) }))
+	x.run(x.glue(func(b *lanes.Builder) { copyCells(b, first.in, slices.Concat(at.s, held)) }))
 	for st := range stages {
 		q, begin := st%order, st-st%order
-		x.linear = append(x.linear, first.program, x.glue(func(b *lanes.Builder) {
+		x.run(first.program, x.glue(func(b *lanes.Builder) {
 			slope := first.out[:n.S]
 			slopeBy := x.product(b, slopes, first.matrix, at.along[st])
 			for i := range n.S {

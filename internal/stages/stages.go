@@ -17,11 +17,13 @@ import (
 )
 
 // System is what a decision is made of: the functions ode, step, objectives, margins and escape of a program, as domain/equations names
-// them. Where there is ode, the step is Substeps classical Runge–Kutta steps of order 4 over Span together.
+// them. Where there is ode, the step is Substeps classical Runge–Kutta steps of order 4 over Span together or, if it is Implicit, so many of
+// Radau IIA of two stages and order 3.
 type System struct {
 	Program  *program.Program
 	Span     float64
 	Substeps int
+	Implicit bool
 	// The margins are those of the decision, then of so many steps of the escape after it, whose action is clipped to the box;
 	// entries of Lo and Hi that are infinite do not bound.
 	EscapeSteps int
@@ -43,10 +45,19 @@ type Code struct {
 	programs []*lanes.Program
 	// Indices of programs in the order in which they run: forward, and back through each block after begin. cut[t] is
 	// of a way back that does not come from block t.
-	linear   []int
+	linear   []part
 	begin    int
 	backward [][]int
 	cut      []int
+}
+
+// part of what runs: a program, or where there is none programs that are repeated until the cell while is 0 in all lanes, so
+// often at most.
+type part struct {
+	program int
+	repeat  []int
+	while   lanes.Ref
+	most    int
 }
 
 // block is a step with the margins that it has to keep.
@@ -343,8 +354,26 @@ func (m *Machine) Set(lane int, s, c, u []float64) {
 // Linearise evaluates the points of all lanes, with their first derivatives where the code is not one of NewValues.
 func (m *Machine) Linearise() {
 	for _, p := range m.code.linear {
-		m.machine.Run(p)
+		if p.repeat == nil {
+			m.machine.Run(p.program)
+			continue
+		}
+		for round := 0; round < p.most && (round == 0 || m.any(p.while)); round++ {
+			for _, q := range p.repeat {
+				m.machine.Run(q)
+			}
+		}
 	}
+}
+
+// any reports whether a cell is not 0 in some lane.
+func (m *Machine) any(at lanes.Ref) bool {
+	for lane := range m.Lanes() {
+		if m.machine.Get(at, lane) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Values are those of a lane after Linearise: sNext, cNext, objectives and margins. Slices that are nil are passed over.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
 	"github.com/gpc-engine/gpc/examples/gallery"
 	"github.com/gpc-engine/gpc/internal/isa"
@@ -14,19 +15,20 @@ import (
 	"github.com/gpc-engine/gpc/program"
 )
 
-// systems are the gallery's without an implicit integrator, those with an escape without it as well.
+// systems are the gallery's, those with an escape without it as well.
 func systems(t testing.TB) (list []equations.System) {
 	escapes := 0
 	for _, y := range gallery.Systems() {
-		if y.Stiff != nil {
-			continue
-		}
 		if y.EscapeSteps > 0 {
 			list = append(list, y)
 			escapes++
 		}
 		y.Real.Escape, y.Dual.Escape, y.EscapeSteps, y.Solver.Room = nil, nil, 0, nil
 		list = append(list, y)
+		if y.Stiff != nil {
+			y.Stiff = &dual.Stiff{ODE: y.Stiff.ODE, Span: y.Stiff.Span, Substeps: 3}
+			list = append(list, y)
+		}
 	}
 	if len(list)-escapes < 5 || escapes < 3 {
 		t.Fatalf("%d systems, %d with an escape", len(list)-escapes, escapes)
@@ -64,8 +66,11 @@ func systemOf(t testing.TB, y equations.System) stages.System {
 	for _, a := range y.Action {
 		of.Lo, of.Hi = append(of.Lo, a.Lo), append(of.Hi, a.Hi)
 	}
-	if y.ODE != nil {
+	switch {
+	case y.ODE != nil:
 		of.Span, of.Substeps = y.ODE.Span, y.ODE.Substeps
+	case y.Stiff != nil:
+		of.Span, of.Substeps, of.Implicit = y.Stiff.Span, y.Stiff.Substeps, true
 	}
 	return of
 }
@@ -175,7 +180,7 @@ func TestDerivativesAreThoseOfTheEquations(t *testing.T) {
 				got, want := all(m, code, []place{at})[0], newDerivatives(k)
 				p.Step(at.s, at.c, at.u, want.sNext, want.cNext)
 				p.Score(at.s, at.c, at.u, want.jValue, want.mValue)
-				if y.ODE != nil {
+				if y.ODE != nil || y.Stiff != nil {
 					p.Linearise(at.s, at.c, at.u, by, size, want.next, want.j, want.margins)
 					p.Curvature(at.s, at.c, at.u, by, size, at.w, at.lambda, at.z, false, want.h)
 				} else {
