@@ -136,8 +136,9 @@ type Stages interface {
 	// entries of u, then by these: k of them.
 	Moving() []int
 	Evaluate(n int, x, u, next, j, margins []float64)
-	// Linearise writes the first derivatives of next, of J and of the margins, [n][rows][k] each.
-	Linearise(n int, x, u, next, j, margins []float64)
+	// Linearise does what Evaluate does, where its outputs are not nil, and writes the first derivatives of next, of J and of the
+	// margins, [n][rows][k] each.
+	Linearise(n int, x, u, next, j, margins, ofNext, ofJ, ofMargins []float64)
 	// Curvature writes into h, [n][k][k], the lower triangles of the Hessians of wᵀJ + λᵀnext − zᵀm at the decisions that
 	// Linearise was called with last. far says of which decisions the margins weigh so little that theirs may be left out where it
 	// costs much.

@@ -111,13 +111,18 @@ func (w *workspace) Evaluate(n int, x, u, next, j, margins []float64) {
 	for first := 0; first < n; first += w.values.Lanes() {
 		w.load(w.values, first, n, x, u)
 		for i := first; i < min(n, first+w.values.Lanes()); i++ {
-			to := row(next, w.nx, i)
-			w.values.Values(i-first, to[:w.ns], to[w.ns:], row(j, w.nj, i), row(margins, w.nm, i))
+			w.read(w.values, first, i, next, j, margins)
 		}
 	}
 }
 
-func (w *workspace) Linearise(n int, x, u, next, j, margins []float64) {
+// read writes the values of decision i from the lanes of a machine whose first is that of another.
+func (w *workspace) read(m *stages.Machine, first, i int, next, j, margins []float64) {
+	to := row(next, w.nx, i)
+	m.Values(i-first, to[:w.ns], to[w.ns:], row(j, w.nj, i), row(margins, w.nm, i))
+}
+
+func (w *workspace) Linearise(n int, x, u, next, j, margins, ofNext, ofJ, ofMargins []float64) {
 	w.n = n
 	k := w.nu + len(w.moving)
 	for set, first := 0, 0; first < n; set++ {
@@ -127,7 +132,10 @@ func (w *workspace) Linearise(n int, x, u, next, j, margins []float64) {
 		m := w.sets[set]
 		w.load(m, first, n, x, u)
 		for i := first; i < min(n, first+m.Lanes()); i++ {
-			m.Slopes(i-first, row(next, w.nx*k, i), row(j, w.nj*k, i), row(margins, w.nm*k, i))
+			if next != nil {
+				w.read(m, first, i, next, j, margins)
+			}
+			m.Slopes(i-first, row(ofNext, w.nx*k, i), row(ofJ, w.nj*k, i), row(ofMargins, w.nm*k, i))
 		}
 		first += m.Lanes()
 	}

@@ -135,10 +135,13 @@ func copyCells(b *lanes.Builder, to, from lanes.Col) {
 }
 
 // run adds programs to the way forward.
-func (x *maker) run(programs ...int) {
+func (x *maker) run(programs ...int) { x.linear = append(x.linear, parts(programs...)...) }
+
+func parts(programs ...int) (list []part) {
 	for _, p := range programs {
-		x.linear = append(x.linear, part{program: p})
+		list = append(list, part{program: p})
 	}
+	return list
 }
 
 // write writes all programs: forward through the blocks with their directions, and back.
@@ -187,33 +190,33 @@ func (x *maker) write(y System, f *functions) {
 				x.productInto(b, rows, escape.first.matrix, at.in)
 			}))
 		}
-		var back []int
+		var back []part
 		switch {
 		case f.ode == nil:
-			back = x.step(at, motion.first, motion.second)
+			back = parts(x.step(at, motion.first, motion.second)...)
 		case y.Implicit:
 			back = x.collocate(y, at, motion.first, motion.second)
 		default:
-			back = x.integrate(y, at, motion.first, motion.second)
+			back = parts(x.integrate(y, at, motion.first, motion.second)...)
 		}
 		after := decided
 		if t > 0 {
 			after = escaping
 		}
-		back = slices.Concat(x.follow(f, t, after.first, after.second), back)
+		back = slices.Concat(parts(x.follow(f, t, after.first, after.second)...), back)
 		if x.plain {
 			continue
 		}
 		cut := 0
 		if t > 0 {
 			cut = x.glue(func(b *lanes.Builder) { b.Copy(at.toIn, lanes.Col{x.constants.Of(0)}) })
-			back = append(back, x.glue(func(b *lanes.Builder) {
+			back = append(back, parts(x.glue(func(b *lanes.Builder) {
 				copyCells(b, escape.second.in[:n.S+n.C], slices.Concat(at.s, at.c))
 				copyCells(b, escape.second.in[n.S+n.C:], at.toIn[n.S+n.C:])
 			}), escape.second.program, x.glue(func(b *lanes.Builder) {
 				x.curve(b, escape.second.matrix, at.in)
 				escape.second.addGradient(b, at.toIn[:n.S+n.C], 0)
-			}))
+			}))...)
 		}
 		x.backward, x.cut = append(x.backward, back), append(x.cut, cut)
 	}

@@ -27,7 +27,7 @@ type collocation struct {
 
 // collocate writes implicit steps. The stages are solved for by Newton's method; each lane ends it by itself. Their directions follow by the
 // implicit function theorem, and so do the multipliers of their equations, with which the second derivatives of the ode count.
-func (x *maker) collocate(y System, at *block, first, second *shared) []int {
+func (x *maker) collocate(y System, at *block, first, second *shared) []part {
 	n := x.sizes
 	h := y.Span / float64(y.Substeps)
 	steps := make([]*collocation, y.Substeps)
@@ -51,7 +51,7 @@ func (x *maker) collocate(y System, at *block, first, second *shared) []int {
 	if x.plain {
 		return nil
 	}
-	var back []int
+	var back []part
 	for k, step := range slices.Backward(steps) {
 		back = append(back, x.backThrough(at, step, second, h, k == 0)...)
 	}
@@ -82,12 +82,12 @@ func (x *maker) newton(at *block, first *shared, from lanes.Col, h float64) *col
 			b.SetFMA(r[i*s:(i+1)*s], first.out[:s], of(h*radau[i][j]), r[i*s:(i+1)*s])
 		}
 	})
-	x.linear = append(x.linear, part{repeat: append(evaluate, x.glue(func(b *lanes.Builder) {
-		right := make([]lanes.Col, m)
-		for i := range right {
-			right[i] = r[i : i+1]
-		}
-		x.eliminate(b, step.matrix, right)
+	right := make([]lanes.Col, m)
+	for i := range right {
+		right[i] = r[i : i+1]
+	}
+	round := slices.Concat(parts(evaluate...), x.solve(step.matrix, right))
+	x.linear = append(x.linear, part{repeat: append(round, part{program: x.glue(func(b *lanes.Builder) {
 		changed := b.Add(step.stages, r)
 		ratio := b.Div(b.Abs(r), b.Add(of(1), b.Abs(changed)))
 		largest := ratio[:1]
@@ -97,7 +97,7 @@ func (x *maker) newton(at *block, first *shared, from lanes.Col, h float64) *col
 		b.SetChoose(step.stages, going, changed, step.stages)
 		b.SetChoose(size, going, largest, size)
 		b.SetChoose(going, going, b.Less(of(newtonTolerance), largest), of(0))
-	})), while: going[0], most: newtonRounds})
+	})}), while: going[0], most: newtonRounds})
 	x.run(x.glue(func(b *lanes.Builder) {
 		b.SetChoose(step.stages, b.AtMost(size, of(newtonTolerance)), step.stages, of(math.NaN()))
 	}))
@@ -133,39 +133,97 @@ func (x *maker) evaluate(first *shared, step *collocation, h float64, also func(
 	return programs
 }
 
-// eliminate solves matrix·X = right in place by Gauss's elimination with partial pivoting, for every lane by itself. Both are rows of
-// cells, those of the matrix are lost.
-func (x *maker) eliminate(b *lanes.Builder, matrix, right []lanes.Col) {
-	m := len(matrix)
-	one := lanes.Col{x.constants.Of(1)}
-	swap := func(larger, p, q lanes.Col) {
-		if len(p) == 0 {
-			return
+// worstFactor is the largest sum of the factors of an elimination without pivoting whose result is taken: rounding grows by no more.
+const worstFactor = 1e3
+
+// solve writes matrix·X = right, X in the place of right, for every lane by itself. Both are rows of cells, those of the matrix are
+// lost. A lane whose pivots are too small in the order of the rows is solved again with partial pivoting.
+func (x *maker) solve(matrix, right []lanes.Col) []part {
+	kept := func(rows []lanes.Col) (copied []lanes.Col) {
+		for _, r := range rows {
+			copied = append(copied, x.layout.New(len(r)))
 		}
-		was := b.Choose(larger, q, p)
-		b.SetChoose(q, larger, p, q)
-		b.Copy(p, was)
+		return copied
+	}
+	again, wanted, bad := kept(matrix), kept(right), x.layout.New(1)
+	quick := x.glue(func(b *lanes.Builder) {
+		for i := range matrix {
+			copyCells(b, again[i], matrix[i])
+			copyCells(b, wanted[i], right[i])
+		}
+		b.Copy(bad, lanes.Col{x.constants.Of(0)})
+		x.eliminate(b, matrix, right, false, bad)
+		fine := b.AtMost(bad, lanes.Col{x.constants.Of(worstFactor)})
+		b.SetChoose(bad, fine, lanes.Col{x.constants.Of(0)}, lanes.Col{x.constants.Of(1)})
+	})
+	pivoted := x.glue(func(b *lanes.Builder) {
+		x.eliminate(b, again, wanted, true, nil)
+		for i, r := range right {
+			if len(r) > 0 {
+				b.SetChoose(r, bad, wanted[i], r)
+			}
+		}
+		b.Copy(bad, lanes.Col{x.constants.Of(0)})
+	})
+	return []part{{program: quick}, {repeat: []part{{program: pivoted}}, while: bad[0], most: 1}}
+}
+
+// eliminate is Gauss's elimination in place, with partial pivoting or adding up the sizes of its factors. Equal operations stand behind one
+// another.
+func (x *maker) eliminate(b *lanes.Builder, matrix, right []lanes.Col, pivoting bool, factors lanes.Col) {
+	m := len(matrix)
+	inverses := make([]lanes.Col, m)
+	subtract := func(row lanes.Col, factor lanes.Col, of lanes.Col) {
+		if len(row) > 0 {
+			b.SetFNMA(row, factor, of, row)
+		}
 	}
 	for k := range m {
-		for i := k + 1; i < m; i++ {
-			larger := b.Less(b.Abs(matrix[k][k:k+1]), b.Abs(matrix[i][k:k+1]))
-			swap(larger, matrix[k][k:], matrix[i][k:])
-			swap(larger, right[k], right[i])
+		if pivoting {
+			x.pivot(b, matrix, right, k)
 		}
-		inverse := b.Div(one, matrix[k][k:k+1])
-		for i := k + 1; i < m; i++ {
-			factor := b.Mul(matrix[i][k:k+1], inverse)
-			b.SetFNMA(matrix[i][k+1:], factor, matrix[k][k+1:], matrix[i][k+1:])
-			b.SetFNMA(right[i], factor, right[k], right[i])
+		inverses[k] = b.Div(lanes.Col{x.constants.Of(1)}, matrix[k][k:k+1])
+		column := make(lanes.Col, m-k-1)
+		for i := range column {
+			column[i] = matrix[k+1+i][k]
 		}
-		b.SetMul(right[k], right[k], inverse)
-		b.Copy(matrix[k][k:k+1], inverse)
+		if len(column) == 0 {
+			continue
+		}
+		by := b.Mul(column, inverses[k])
+		if !pivoting {
+			b.AbsSum(factors, by)
+		}
+		for i := range column {
+			subtract(matrix[k+1+i][k+1:], by[i:i+1], matrix[k][k+1:])
+			subtract(right[k+1+i], by[i:i+1], right[k])
+		}
+	}
+	for k, inverse := range inverses {
+		if len(right[k]) > 0 {
+			b.SetMul(right[k], right[k], inverse)
+		}
+		if k+1 < m {
+			b.SetMul(matrix[k][k+1:], matrix[k][k+1:], inverse)
+		}
 	}
 	for k := m - 1; k > 0; k-- {
 		for i := range k {
-			// Row i of the right side has been multiplied by the inverse of its pivot.
-			factor := b.Mul(matrix[i][k:k+1], matrix[i][i:i+1])
-			b.SetFNMA(right[i], factor, right[k], right[i])
+			subtract(right[i], matrix[i][k:k+1], right[k])
+		}
+	}
+}
+
+// pivot brings the row with the largest entry in column k of those from k on to its place.
+func (x *maker) pivot(b *lanes.Builder, matrix, right []lanes.Col, k int) {
+	for i := k + 1; i < len(matrix); i++ {
+		larger := b.Less(b.Abs(matrix[k][k:k+1]), b.Abs(matrix[i][k:k+1]))
+		for _, rows := range [2][2]lanes.Col{{matrix[k][k:], matrix[i][k:]}, {right[k], right[i]}} {
+			if len(rows[0]) > 0 {
+				was := b.Choose(larger, rows[1], rows[0])
+				b.SetChoose(rows[1], larger, rows[0], rows[1])
+				b.Copy(rows[0], was)
+			}
 		}
 	}
 }
@@ -202,14 +260,16 @@ func (x *maker) directStages(at *block, first *shared, step *collocation, from [
 	for i := range copied {
 		copied[i] = x.layout.New(m)
 	}
+	right := make([]lanes.Col, m)
+	for i, r := range step.rows {
+		right[i] = cells(r, n.N)
+	}
 	x.run(x.glue(func(b *lanes.Builder) {
-		right := make([]lanes.Col, m)
-		for i, r := range step.rows {
-			right[i] = cells(r, n.N)
+		for i := range m {
 			b.Copy(copied[i], step.matrix[i])
 		}
-		x.eliminate(b, copied, right)
 	}))
+	x.linear = append(x.linear, x.solve(copied, right)...)
 	for j := range 2 {
 		for _, r := range step.rows[j*s : (j+1)*s] {
 			step.along[j] = append(step.along[j], direction{row: r})
@@ -220,7 +280,7 @@ func (x *maker) directStages(at *block, first *shared, step *collocation, from [
 
 // backThrough writes the way back through a substep: at.toNext, the adjoint of the state after it, becomes that of the state before
 // it, which the first one adds to the adjoints of the block's inputs.
-func (x *maker) backThrough(at *block, step *collocation, second *shared, h float64, begins bool) (back []int) {
+func (x *maker) backThrough(at *block, step *collocation, second *shared, h float64, begins bool) (back []part) {
 	n := x.sizes
 	s, m := n.S, 2*n.S
 	multipliers := x.layout.New(m)
@@ -228,32 +288,35 @@ func (x *maker) backThrough(at *block, step *collocation, second *shared, h floa
 	for i := range transposed {
 		transposed[i] = x.layout.New(m)
 	}
-	back = append(back, x.glue(func(b *lanes.Builder) {
-		right := make([]lanes.Col, m)
+	right := make([]lanes.Col, m)
+	for i := range right {
+		right[i] = multipliers[i : i+1]
+	}
+	back = append(back, part{program: x.glue(func(b *lanes.Builder) {
 		for i := range m {
-			right[i] = multipliers[i : i+1]
 			for k := range m {
 				b.Copy(transposed[i][k:k+1], step.matrix[k][i:i+1])
 			}
 		}
 		b.Copy(multipliers[:s], lanes.Col{x.constants.Of(0)})
 		b.Copy(multipliers[s:], at.toNext)
-		x.eliminate(b, transposed, right)
+	})})
+	back = append(append(back, x.solve(transposed, right)...), part{program: x.glue(func(b *lanes.Builder) {
 		b.SetAdd(at.toNext, multipliers[:s], multipliers[s:])
 		if begins {
 			b.SetAdd(at.toIn[:s], at.toIn[:s], at.toNext)
 		}
-	}))
+	})})
 	weights := second.in[s+n.C+n.U:]
 	for j := range 2 {
-		back = append(back, x.glue(func(b *lanes.Builder) {
+		back = append(back, parts(x.glue(func(b *lanes.Builder) {
 			copyCells(b, second.in[:s+n.C+n.U], slices.Concat(step.stages[j*s:(j+1)*s], at.c, at.u))
 			b.SetMul(weights, multipliers[:s], lanes.Col{x.constants.Of(h * radau[0][j])})
 			b.SetFMA(weights, multipliers[s:], lanes.Col{x.constants.Of(h * radau[1][j])}, weights)
 		}), second.program, x.glue(func(b *lanes.Builder) {
 			x.curve(b, second.matrix, step.along[j])
 			second.addGradient(b, at.toIn[s:], s)
-		}))
+		}))...)
 	}
 	return back
 }

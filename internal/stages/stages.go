@@ -47,15 +47,14 @@ type Code struct {
 	// of a way back that does not come from block t.
 	linear   []part
 	begin    int
-	backward [][]int
+	backward [][]part
 	cut      []int
 }
 
-// part of what runs: a program, or where there is none programs that are repeated until the cell while is 0 in all lanes, so
-// often at most.
+// part of what runs: a program, or parts that are repeated, so often at most, while the cell while is not 0 in some lane.
 type part struct {
 	program int
-	repeat  []int
+	repeat  []part
 	while   lanes.Ref
 	most    int
 }
@@ -352,16 +351,16 @@ func (m *Machine) Set(lane int, s, c, u []float64) {
 }
 
 // Linearise evaluates the points of all lanes, with their first derivatives where the code is not one of NewValues.
-func (m *Machine) Linearise() {
-	for _, p := range m.code.linear {
+func (m *Machine) Linearise() { m.run(m.code.linear) }
+
+func (m *Machine) run(parts []part) {
+	for _, p := range parts {
 		if p.repeat == nil {
 			m.machine.Run(p.program)
 			continue
 		}
-		for round := 0; round < p.most && (round == 0 || m.any(p.while)); round++ {
-			for _, q := range p.repeat {
-				m.machine.Run(q)
-			}
+		for round := 0; round < p.most && m.any(p.while); round++ {
+			m.run(p.repeat)
 		}
 	}
 }
@@ -432,9 +431,7 @@ func (m *Machine) Curvature(steps int) {
 		m.machine.Run(k.cut[steps+1])
 	}
 	for t := steps; t >= 0; t-- {
-		for _, p := range k.backward[t] {
-			m.machine.Run(p)
-		}
+		m.run(k.backward[t])
 	}
 }
 

@@ -22,12 +22,14 @@ import (
 // differences, of exact first derivatives where there are such and of values otherwise:
 // their error costs iterations, never accuracy.
 type program struct {
-	problem domain.Problem
-	dual    domain.Dual   // nil: differences
-	curved  domain.Curved // nil: dual numbers one by one, and differences of them
-	staged  domain.Stages // nil: stage by stage
-	failed  error         // why there are no stages where there should be some
-	far     []bool        // [steps], of a domain.Staged
+	problem    domain.Problem
+	dual       domain.Dual   // nil: differences
+	curved     domain.Curved // nil: dual numbers one by one, and differences of them
+	staged     domain.Stages // nil: stage by stage
+	failed     error         // why there are no stages where there should be some
+	linearised *point        // whose derivatives the stages hold, nil: none
+	ahead      bool          // whether derivatives are wanted of what is evaluated
+	far        []bool        // [steps], of a domain.Staged
 	// Likewise: weights of J [steps][no] and λ [steps][nx] in the problem's units, Hessians [steps][nf][nf], sizes of the columns, and
 	// images that nobody looks at.
 	weightings, costates, hs, units, images []float64
@@ -134,7 +136,7 @@ func (q *program) weigh(adaptive bool, weights []float64) {
 
 // layout sizes everything for the active components; q.moves says which.
 func (q *program) layout(steps int) {
-	q.steps = steps
+	q.steps, q.linearised = steps, nil
 	q.active, q.columns = q.active[:0], q.columns[:0]
 	for j := range q.nu {
 		q.columns = append(q.columns, q.nx+j)
@@ -346,7 +348,9 @@ func (q *program) carry(p *point, from int) {
 			}
 		}
 	}
+	q.ahead = true
 	q.evaluate(p, false)
+	q.ahead = false
 }
 
 // finite reports whether every value of an evaluated point is.
@@ -360,17 +364,18 @@ func (q *program) finite(p *point) bool {
 	return sum == 0
 }
 
+// discoverStages marks those that a domain.Staged lists.
+func (q *program) discoverStages(p *point) {
+	clear(q.moves)
+	for _, a := range q.staged.Moving() {
+		q.moves[a] = true
+	}
+	q.layout(q.steps)
+	q.resize(p)
+}
+
 // discover marks the components that some action moves, along a roll-out.
 func (q *program) discover(p *point) {
-	if q.staged != nil {
-		clear(q.moves)
-		for _, a := range q.staged.Moving() {
-			q.moves[a] = true
-		}
-		q.layout(q.steps)
-		q.resize(p)
-		return
-	}
 	for i := range q.moves {
 		q.moves[i] = true
 	}

@@ -14,7 +14,14 @@ func (q *program) evaluateStages(p *point, rolled bool) {
 		size(&q.images, len(p.image))
 		image = q.images
 	}
-	q.staged.Evaluate(q.steps, p.x, p.u, image, p.j, p.g)
+	if q.linearised == p {
+		q.linearised = nil
+	}
+	if rolled || q.ahead {
+		q.linearise(p, image, p.j, p.g)
+	} else {
+		q.staged.Evaluate(q.steps, p.x, p.u, image, p.j, p.g)
+	}
 	for t := range q.steps {
 		s, c := q.state(p, t)
 		q.priority(s, c, p.u[t*q.nu:(t+1)*q.nu], p.sigma[t*q.no:(t+1)*q.no])
@@ -24,14 +31,23 @@ func (q *program) evaluateStages(p *point, rolled bool) {
 	}
 }
 
+// linearise evaluates all stages with their derivatives, for differentiateStages and hessianStages. Values that are nil are not
+// wanted.
+func (q *program) linearise(p *point, image, j, g []float64) {
+	q.evaluations += int64(q.steps)
+	size(&q.dx, q.steps*q.nx*q.nf)
+	size(&q.dJ, q.steps*q.no*q.nf)
+	size(&q.dm, q.steps*q.nm*q.nf)
+	q.staged.Linearise(q.steps, p.x, p.u, image, j, g, q.dx, q.dJ, q.dm)
+	q.linearised = p
+}
+
 // differentiateStages fills the first derivatives of all stages by a domain.Staged.
 func (q *program) differentiateStages(p *point) {
 	d, nf := q.d, q.nf
-	q.evaluations += int64(q.steps)
-	size(&q.dx, q.steps*q.nx*nf)
-	size(&q.dJ, q.steps*q.no*nf)
-	size(&q.dm, q.steps*q.nm*nf)
-	q.staged.Linearise(q.steps, p.x, p.u, q.dx, q.dJ, q.dm)
+	if q.linearised != p {
+		q.linearise(p, nil, nil, nil)
+	}
 	units := q.units[:nf]
 	for col, a := range q.columns {
 		units[col] = q.scale[a]
@@ -75,9 +91,12 @@ func (q *program) weighObjectives(p *point, t, n int) {
 	}
 }
 
-// hessianStages writes the Hessians of all stages by a domain.Staged, at the point that was differentiated last.
+// hessianStages writes the Hessians of all stages by a domain.Staged.
 func (q *program) hessianStages(p *point, mu, objectiveScale float64, z, lambda []float64) {
 	d, nf := q.d, q.nf
+	if q.linearised != p { // but a trial that was not taken
+		q.linearise(p, nil, nil, nil)
+	}
 	q.evaluations += int64(q.steps)
 	size(&q.weightings, q.steps*q.no)
 	size(&q.costates, q.steps*q.nx)
