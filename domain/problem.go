@@ -143,6 +143,10 @@ type Stages interface {
 	// Linearise was called with last. far says of which decisions the margins weigh so little that theirs may be left out where it
 	// costs much.
 	Curvature(w, lambda, z []float64, far []bool, h []float64)
+	// Priority writes the first derivatives of the adaptive priority σ, [n][rows][k], and PriorityCurvature the lower triangles of
+	// the Hessians of jᵀσ, [n][k][k], at the decisions that Priority was called with last.
+	Priority(n int, x []float64, ofSigma []float64)
+	PriorityCurvature(j, h []float64)
 }
 
 // PlanGradient is implemented by a problem that says itself what a whole plan of

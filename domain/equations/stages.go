@@ -3,19 +3,22 @@ package equations
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/internal/stages"
+	"github.com/gpc-engine/gpc/program"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
 // laned is a system's program for the lanes of vectors: its values, and its values with derivatives.
 type laned struct {
-	moving             []int
-	values, slopes     *stages.Code
-	valuesAt, slopesAt *lanes.Compiled
+	moving                         []int
+	values, slopes                 *stages.Code
+	priority                       *stages.Function
+	valuesAt, slopesAt, priorityAt *lanes.Compiled
 }
 
 // NewStages implements domain.Staged where the system has a Source. Its error says what of the source cannot be followed.
@@ -29,7 +32,7 @@ func (p *Problem) NewStages() (domain.Stages, error) {
 	}
 	return &workspace{
 		laned: code, values: code.values.NewMachine(code.valuesAt), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
-		nu: len(p.spec.Action), nj: len(p.spec.Objectives), nm: len(p.spec.Margins), each: len(p.system.Margins),
+		priorities: code.priority.NewMachine(code.priorityAt), nu: len(p.spec.Action), nj: len(p.spec.Objectives), nm: len(p.spec.Margins), each: len(p.system.Margins),
 	}, nil
 }
 
@@ -68,6 +71,7 @@ func (p *Problem) readLanes() (*laned, error) {
 	if k.slopes, err = stages.New(of, append(by, k.moving...)); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
+	k.priority = stages.NewFunction(p.priority(read), k.moving)
 	level, err := isa.Choose()
 	if err != nil {
 		return nil, err
@@ -79,7 +83,49 @@ func (p *Problem) readLanes() (*laned, error) {
 	if k.slopesAt, err = k.slopes.Compile(level, width); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
+	if k.priorityAt, err = k.priority.Compile(level, width); err != nil {
+		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
 	return k, nil
+}
+
+// priority is the adaptive priority as a function of (s, c): Semantic.Priority of Indicators.
+func (p *Problem) priority(read *program.Program) *program.Function {
+	y, nj := &p.system, len(p.spec.Objectives)
+	b := program.NewBuilder("priority", program.Argument{Name: "s", Size: len(p.spec.Measured)}, program.Argument{Name: "c", Size: len(p.spec.Context)})
+	s, c := b.In(0), b.In(1)
+	var urgency []program.Value
+	if f := read.Function(urgencyFunction); f != nil {
+		urgency = b.Inline(f, slices.Concat(s, c))
+	} else {
+		var rest []program.Value
+		for _, v := range y.Rest {
+			rest = append(rest, b.Const(v))
+		}
+		for i, j := range b.Inline(read.Function(objectivesFunction), slices.Concat(s, c, rest, s)) {
+			j = b.Apply(program.Max, b.Const(0), j)
+			urgency = append(urgency, b.Apply(program.Div, j, b.Apply(program.Add, j, b.Const(y.ObjectiveScale[i]))))
+		}
+	}
+	m := p.spec.Semantic
+	top := b.Const(0)
+	for i, d := range urgency {
+		urgency[i] = b.Apply(program.Div, b.Apply(program.Mul, b.Const(m.K[i]), d), b.Const(m.Epsilon[i]))
+		top = b.Apply(program.Max, top, urgency[i])
+	}
+	// σ does not depend on what everything is divided by.
+	top = b.Apply(program.Detach, top)
+	scale := b.Apply(program.Exp, b.Apply(program.Neg, top))
+	sigma, sum := make([]program.Value, nj), b.Const(0)
+	for i, d := range urgency {
+		e := b.Apply(program.Exp, b.Apply(program.Sub, d, top))
+		sigma[i] = b.Apply(program.Add, b.Apply(program.Sub, e, scale), b.Apply(program.Mul, b.Const(m.Rho), scale))
+		sum = b.Apply(program.Add, sum, sigma[i])
+	}
+	for i := range sigma {
+		sigma[i] = b.Apply(program.Div, sigma[i], sum)
+	}
+	return b.Function([]program.Argument{{Name: "sigma", Size: nj}}, sigma)
 }
 
 // workspace implements domain.Stages. Each set of lanes keeps what Linearise found of its decisions for Curvature.
@@ -89,6 +135,9 @@ type workspace struct {
 	values                   *stages.Machine
 	sets                     []*stages.Machine
 	n                        int // decisions of the last Linearise
+	priorities               *stages.FunctionMachine
+	x                        []float64 // of the last Priority
+	ofMoving                 []float64
 	z                        []float64
 }
 
@@ -176,4 +225,50 @@ func (w *workspace) escape(far bool) int {
 		}
 	}
 	return 0
+}
+
+// prioritise writes decisions from first on into the lanes that have a priority.
+func (w *workspace) prioritise(first int) (n int) {
+	n = min(w.priorities.Lanes(), len(w.x)/w.nx-first)
+	for lane := range n {
+		w.priorities.Set(lane, row(w.x, w.nx, first+lane))
+	}
+	return n
+}
+
+func (w *workspace) Priority(n int, x []float64, ofSigma []float64) {
+	w.x = append(w.x[:0], x[:n*w.nx]...)
+	k, moving := w.nu+len(w.moving), len(w.moving)
+	w.ofMoving = slices.Grow(w.ofMoving[:0], max(w.nj, moving)*moving)[:max(w.nj, moving)*moving]
+	for first := 0; first < n; first += w.priorities.Lanes() {
+		loaded := w.prioritise(first)
+		w.priorities.Linearise()
+		for lane := range loaded {
+			w.priorities.Slopes(lane, w.ofMoving[:w.nj*moving])
+			to := row(ofSigma, w.nj*k, first+lane)
+			for i := range w.nj {
+				clear(to[i*k : i*k+w.nu])
+				copy(to[i*k+w.nu:], row(w.ofMoving, moving, i))
+			}
+		}
+	}
+}
+
+func (w *workspace) PriorityCurvature(j, h []float64) {
+	n, k, moving := len(w.x)/w.nx, w.nu+len(w.moving), len(w.moving)
+	for first := 0; first < n; first += w.priorities.Lanes() {
+		loaded := w.prioritise(first)
+		for lane := range loaded {
+			w.priorities.Weigh(lane, row(j, w.nj, first+lane))
+		}
+		w.priorities.Curvature()
+		for lane := range loaded {
+			w.priorities.Hessian(lane, w.ofMoving[:moving*moving])
+			to := row(h, k*k, first+lane)
+			clear(to)
+			for i := range moving {
+				copy(to[(w.nu+i)*k+w.nu:], row(w.ofMoving, moving, i))
+			}
+		}
+	}
 }

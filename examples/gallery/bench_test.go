@@ -1,7 +1,9 @@
 package gallery
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -128,6 +130,76 @@ func BenchmarkStaged(b *testing.B) {
 	}
 }
 
+// BenchmarkStagedSamples is how many times the CPU time of a dataset's scenarios takes without the lanes of vectors: each under a fixed and
+// the adaptive preference, from its start and from perturbed states, on one thread.
+func BenchmarkStagedSamples(b *testing.B) {
+	for _, y := range Systems() {
+		b.Run(y.Name, func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			p := must.Get(equations.New(y))(b)
+			opt := y.Solver
+			opt.StateScale, opt.Library = p.StateScale(), 0
+			if opt.Room != nil {
+				opt.Room = slices.Repeat(opt.Room, 1+y.EscapeSteps)
+			}
+			opt.Perturbed, opt.PerturbScale, opt.Follow = cmp.Or(opt.Perturbed, 10), cmp.Or(opt.PerturbScale, 0.1), y.Steps
+			var sides [2]struct {
+				solver  *shooting.Solver
+				took    float64
+				samples int
+			}
+			initial := func(at, s, c []float64) {
+				clear(c)
+				y.Initial(at, s, c)
+			}
+			for k, problem := range []domain.Problem{unstaged{p}, p} {
+				sides[k].solver = must.Get(shooting.New(problem, y.Scenario, initial, opt))(b)
+			}
+			must.Get(p.NewStages())(b) // reads the program
+			scenario := uint64(0)
+			for b.Loop() {
+				rng := rand.New(rand.NewPCG(991, scenario))
+				scenario++
+				at := make([]float64, len(y.Scenario))
+				for i, v := range y.Scenario {
+					at[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
+				}
+				w := 0.1 + 0.8*rng.Float64()
+				for k := range sides {
+					side := &sides[k]
+					began := cpu(b)
+					for _, pref := range []domain.Preference{{W: []float64{w, 1 - w}}, {Adaptive: true}} {
+						samples, err := side.solver.Solve(0, at, pref, domain.WeightedSum, scenario)
+						if err != nil && !errors.Is(err, domain.ErrNotConverged) && !errors.Is(err, domain.ErrInfeasible) {
+							b.Fatal(err)
+						}
+						side.samples += len(samples)
+					}
+					side.took += cpu(b) - began
+				}
+			}
+			before, now := &sides[0], &sides[1]
+			perSample := func(k int) float64 { return sides[k].took / float64(sides[k].samples) }
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(before.took/now.took, "total-ratio")
+			b.ReportMetric(perSample(0)/perSample(1), "per-sample-ratio")
+			b.ReportMetric(now.took/float64(scenario), "s/scenario")
+			b.ReportMetric(float64(before.solver.Counts().Iterations), "iterations-before")
+			b.ReportMetric(float64(now.solver.Counts().Iterations), "iterations")
+		})
+	}
+}
+
+// cpu is the CPU time of this thread in seconds.
+func cpu(b *testing.B) float64 {
+	u, ok := machine.ThreadUsage()
+	if !ok {
+		b.Skip("no CPU time of a thread here")
+	}
+	return u.CPU.Seconds()
+}
+
 // side is one of two that are compared: its CPU times in seconds.
 type side struct {
 	controller *shooting.Receding
@@ -137,22 +209,15 @@ type side struct {
 
 // loop is loop with the CPU time of this thread; it returns the costs of its first, cold decision.
 func (s *side) loop(b *testing.B, y *equations.System, p *equations.Problem, seed uint64) (costs []float64) {
-	used := func() float64 {
-		u, ok := machine.ThreadUsage()
-		if !ok {
-			b.Skip("no CPU time of a thread here")
-		}
-		return u.CPU.Seconds()
-	}
-	began := used()
+	began := cpu(b)
 	loop(b, y, &domain.Case{Problem: p}, s.controller, rand.New(rand.NewPCG(991, seed)), func(decision int, status shooting.Status, _ time.Duration) {
-		took := used() - began
+		took := cpu(b) - began
 		if decision == 0 {
 			s.cold, costs = append(s.cold, took), append(costs, status.Cost)
 		} else {
 			s.warm, s.iterations = append(s.warm, took), s.iterations+status.Iterations
 		}
-		began = used()
+		began = cpu(b)
 	})
 	return costs
 }

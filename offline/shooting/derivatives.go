@@ -62,7 +62,7 @@ func (q *program) differentiate(p *point) bool {
 	if q.staged != nil {
 		q.differentiateStages(p)
 		if q.adaptive {
-			q.differentiatePriority(p)
+			q.differentiatePriorities(p)
 		}
 		return true
 	}

@@ -32,42 +32,42 @@ type program struct {
 	far        []bool        // [steps], of a domain.Staged
 	// Likewise: weights of J [steps][no] and λ [steps][nx] in the problem's units, Hessians [steps][nf][nf], sizes of the columns, and
 	// images that nobody looks at.
-	weightings, costates, hs, units, images []float64
-	spec                                    *domain.Spec
-	ns, nc, nu, no, nm                      int
-	nx                                      int // ns + nc
-	mid, half                               []float64
-	bounded                                 []bool
-	scale                                   []float64 // typical sizes of s, c, u
-	points                                  points
-	adaptive                                bool
-	weights                                 []float64 // ω, unused in the adaptive mode
-	tau                                     bool
-	tauCost                                 float64
-	totals                                  []total
-	steps                                   int
-	sensitive                               bool      // whether the first state is a variable
-	active                                  []int     // components of (s, c) that some action moves
-	moves                                   []bool    // [nx], the same as a mask
-	na, naug, nX, nf, d                     int       // active, totals and τ, both; nu + na, nu + nX
-	columns                                 []int     // of the nf functions' variables, their places in (s, c, u)
-	next, margins                           []float64 // ∂ξ_{t+1}, [steps][nX][d], and ∂margins, [steps][nm][d]
-	objective                               []float64 // ∂ωᵀJ, [steps][d]
-	varying                                 []float64 // of it, in the adaptive mode, J's part through σ
-	dj, dsigma                              []float64 // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Dual
-	ends                                    []float64 // [totals][nX]: ∂ of the constraints on the totals
-	h                                       []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
-	hp                                      []float64 // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
-	room                                    []float64 // [nm] that margins are to keep to spare, nil: none
-	dx, dJ, dm                              []float64 // what a domain.Curved writes, [nx], [no] and [nm] by the columns
-	y, other                                []float64 // (s, c, u)
-	fp, fm, mp, mm                          []float64
-	sp, sm, delta, unit                     []float64
-	slope                                   []float64 // [d]
-	plus, minus, step                       []float64 // [d]
-	costate                                 []float64 // [nx]
-	zy, zx, zj, zm                          []complex128
-	evaluations                             int64 // stages whose functions were evaluated, at float64 and at dual numbers
+	weightings, costates, hs, units, images, ofSigma []float64
+	spec                                             *domain.Spec
+	ns, nc, nu, no, nm                               int
+	nx                                               int // ns + nc
+	mid, half                                        []float64
+	bounded                                          []bool
+	scale                                            []float64 // typical sizes of s, c, u
+	points                                           points
+	adaptive                                         bool
+	weights                                          []float64 // ω, unused in the adaptive mode
+	tau                                              bool
+	tauCost                                          float64
+	totals                                           []total
+	steps                                            int
+	sensitive                                        bool      // whether the first state is a variable
+	active                                           []int     // components of (s, c) that some action moves
+	moves                                            []bool    // [nx], the same as a mask
+	na, naug, nX, nf, d                              int       // active, totals and τ, both; nu + na, nu + nX
+	columns                                          []int     // of the nf functions' variables, their places in (s, c, u)
+	next, margins                                    []float64 // ∂ξ_{t+1}, [steps][nX][d], and ∂margins, [steps][nm][d]
+	objective                                        []float64 // ∂ωᵀJ, [steps][d]
+	varying                                          []float64 // of it, in the adaptive mode, J's part through σ
+	dj, dsigma                                       []float64 // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Dual
+	ends                                             []float64 // [totals][nX]: ∂ of the constraints on the totals
+	h                                                []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
+	hp                                               []float64 // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
+	room                                             []float64 // [nm] that margins are to keep to spare, nil: none
+	dx, dJ, dm                                       []float64 // what a domain.Curved writes, [nx], [no] and [nm] by the columns
+	y, other                                         []float64 // (s, c, u)
+	fp, fm, mp, mm                                   []float64
+	sp, sm, delta, unit                              []float64
+	slope                                            []float64 // [d]
+	plus, minus, step                                []float64 // [d]
+	costate                                          []float64 // [nx]
+	zy, zx, zj, zm                                   []complex128
+	evaluations                                      int64 // stages whose functions were evaluated, at float64 and at dual numbers
 }
 
 // total is the constraint a τ + b − eᵀΣJ ≥ 0.

@@ -93,7 +93,7 @@ func (q *program) weighObjectives(p *point, t, n int) {
 
 // hessianStages writes the Hessians of all stages by a domain.Staged.
 func (q *program) hessianStages(p *point, mu, objectiveScale float64, z, lambda []float64) {
-	d, nf := q.d, q.nf
+	nf := q.nf
 	if q.linearised != p { // but a trial that was not taken
 		q.linearise(p, nil, nil, nil)
 	}
@@ -108,17 +108,45 @@ func (q *program) hessianStages(p *point, mu, objectiveScale float64, z, lambda 
 		q.far[t] = q.curving(t, mu, z) == nil
 	}
 	q.staged.Curvature(q.weightings, q.costates, z, q.far, q.hs)
+	q.scaleHessians(q.hs, func(t int) []float64 { return q.stageHessian(t) })
+	if q.adaptive && objectiveScale != 0 {
+		q.staged.PriorityCurvature(p.j, q.hs)
+		q.scaleHessians(q.hs, func(int) []float64 { return q.hp }, func(t int) { q.addPriority(t, objectiveScale, q.hp) })
+	}
+}
+
+// scaleHessians writes lower triangles, [steps][nf][nf], in the units of the variables, [d][d] each, and calls then after each stage.
+func (q *program) scaleHessians(of []float64, to func(t int) []float64, then ...func(t int)) {
 	for t := range q.steps {
-		h := q.stageHessian(t)
+		h := to(t)
 		for i := range q.first(t) {
-			from := q.hs[(t*nf+i)*nf:]
-			unit := q.units[i]
+			from := of[(t*q.nf+i)*q.nf:]
 			for k, other := range q.units[:i+1] {
-				h[i*d+k] = from[k] * unit * other
+				h[i*q.d+k] = from[k] * q.units[i] * other
 			}
 		}
-		if q.adaptive && objectiveScale != 0 {
-			q.hessianPriority(p, t, objectiveScale)
+		for _, f := range then {
+			f(t)
 		}
+	}
+}
+
+// differentiatePriorities is differentiatePriority by a domain.Staged.
+func (q *program) differentiatePriorities(p *point) {
+	d, nf := q.d, q.nf
+	size(&q.ofSigma, q.steps*q.no*nf)
+	q.staged.Priority(q.steps, p.x, q.ofSigma)
+	for t := range q.steps {
+		n := q.first(t)
+		varying := q.varying[t*d : t*d+n]
+		clear(varying)
+		for r := t * q.no; r < (t+1)*q.no; r++ {
+			to := q.dsigma[r*d : r*d+n]
+			for col, unit := range q.units[:n] {
+				to[col] = q.ofSigma[r*nf+col] * unit
+			}
+			tensor.Axpy(p.j[r], to, varying)
+		}
+		tensor.Axpy(1, varying, q.objective[t*d:])
 	}
 }
