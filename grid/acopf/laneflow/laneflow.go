@@ -61,6 +61,7 @@ type plan struct {
 	pairs   [][2]int
 	toPair  []int  // by branch
 	flipped []bool // by branch: it runs from the pair's j to its i
+	single  []bool // by pair: one branch alone joins it
 }
 
 // New analyses a network whose Kind says which magnitudes are held. rated are the branches
@@ -113,6 +114,7 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 		}
 		p.toPair[k], p.flipped[k] = at, from != pair[0]
 	}
+	p.single = singles(p.toPair, len(p.pairs))
 	buses, pairs, rated := n.Buses(), len(p.pairs), len(s.rated)
 	l := &p.layout
 	for _, c := range []*lanes.Col{&p.vm, &p.va, &p.ps, &p.qs, &p.gd, &p.bd, &p.e, &p.f, &p.p, &p.q, &p.dp, &p.dq} {
@@ -278,6 +280,10 @@ type Worker struct {
 	solver *Solver
 	m      *lanes.Machine
 	state  []state
+	// tolerance and limit of Newton's method.
+	tolerance float64
+	limit     int
+	rounds    int // Newton steps of the latest Solve
 }
 
 // state is how a lane stands.
@@ -292,7 +298,7 @@ const (
 
 // NewWorker returns a worker whose lanes have the network's own admittances.
 func (s *Solver) NewWorker() *Worker {
-	w := &Worker{solver: s, m: lanes.NewMachine(s.compiled)}
+	w := &Worker{solver: s, m: lanes.NewMachine(s.compiled), tolerance: powerflow.DefaultTolerance, limit: maxIterations}
 	w.state = make([]state, w.m.Lanes())
 	for v, c := range s.plan.constants {
 		w.m.SetAll(c[0], v)
@@ -359,15 +365,16 @@ func (w *Worker) Set(lane int, p, q, vm, va []float64) {
 func (w *Worker) Solve() {
 	c := &w.solver.plan
 	for iteration := 0; ; iteration++ {
+		w.rounds = iteration
 		w.m.Run(programMismatch)
 		more := false
 		for lane, s := range w.state {
 			if s == going {
 				worst, sum := w.m.Get(c.worst[0], lane), w.m.Get(c.sum[0], lane)
 				switch {
-				case sum-sum != 0 || worst >= powerflow.Hopeless || iteration == maxIterations && !(worst <= powerflow.DefaultTolerance):
+				case sum-sum != 0 || worst >= powerflow.Hopeless || iteration == w.limit && !(worst <= w.tolerance):
 					w.state[lane] = given
-				case worst <= powerflow.DefaultTolerance:
+				case worst <= w.tolerance:
 					w.state[lane] = converged
 				}
 			}
