@@ -2,8 +2,10 @@ package laneflow
 
 import (
 	"cmp"
+	"math"
 
 	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/lanes"
 )
 
@@ -19,6 +21,7 @@ type Outages struct {
 	vm, va []float64
 	flows  [2][]float64 // injections of a lane
 	row    []int        // of the list, by lane
+	e, f   []float64    // the base's voltages in rectangular form
 }
 
 // lost is what a branch's outage has changed in a lane.
@@ -42,7 +45,11 @@ func ForOutages(alone *powerflow.Outages) (*Solver, error) {
 	if n.Buses() >= manyBuses {
 		return nil, nil
 	}
-	return New(n, nil)
+	level, err := isa.Choose()
+	if err != nil || level == isa.Generic {
+		return nil, err
+	}
+	return newSolver(n, nil, level, lanes.Widths(level)[0], true)
 }
 
 // NewOutages returns the outages of a base. s is ForOutages of the same base, of whichever
@@ -58,6 +65,11 @@ func NewOutages(s *Solver, alone *powerflow.Outages) *Outages {
 	o.out, o.row = make([]lost, lanesThere), make([]int, lanesThere)
 	o.p, o.q = alone.Specified()
 	o.vm, o.va = make([]float64, buses), make([]float64, buses)
+	o.e, o.f = make([]float64, buses), make([]float64, buses)
+	for b, vm := range alone.Base().Vm {
+		sin, cos := math.Sincos(alone.Base().Va[b])
+		o.e[b], o.f[b] = vm*cos, vm*sin
+	}
 	o.flows = [2][]float64{make([]float64, buses), make([]float64, buses)}
 	return o
 }
@@ -121,6 +133,8 @@ func (o *Outages) load(lane, branch int) {
 	base := o.alone.Base()
 	o.w.Set(lane, o.p, o.q, base.Vm, base.Va)
 	n, p := s.net, &s.plan
+	m.Scatter(p.e[0], lane, o.e)
+	m.Scatter(p.f[0], lane, o.f)
 	y := &n.Admittance
 	less := func(c lanes.Ref, v float64, clear bool) {
 		was := m.Get(c, lane)
