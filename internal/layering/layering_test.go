@@ -68,7 +68,8 @@ var allowed = map[string][]string{
 	"grid/acopf":                             {"grid/network", "grid/acopf/*", "internal/lanes", "internal/isa", "internal/parallel"},
 	"grid/acopf/internal/multifrontal":       {},
 	"grid/acopf/laneflow":                    {"internal/lanes", "grid/network", "grid/powerflow", "internal/isa"},
-	"domains/opf/command":                    {".", "cli", "bench", "internal/interrupt", "internal/machine", "domains/opf", "grid/network", "grid/powerflow", "grid/acopf", "grid/matpower", "grid/matpower/cases", "domain", "internal/durable", "internal/opfrecord", "internal/parallel", "internal/version"},
+	"domains/opf/command":                    {".", "cli", "bench", "internal/interrupt", "internal/machine", "domains/opf", "grid/network", "grid/powerflow", "grid/acopf", "grid/acopf/laneflow", "grid/matpower", "grid/matpower/cases", "grid/series", "domain", "internal/durable", "internal/opfrecord", "internal/parallel", "internal/version"},
+	"grid/series":                            {"grid/acopf", "grid/network", "internal/durable"},
 	"grid/ipoptcheck":                        {"grid/acopf", "grid/network"},
 	"grid/ppc":                               {"grid/network", "grid/powerflow", "grid/acopf", "grid/matpower"},
 	"domains/multiagent":                     {"domains/multiagent/*", "internal/exactjson", "domain"},
@@ -106,6 +107,7 @@ var allowed = map[string][]string{
 	"bench/deviations":                       {"internal/marked", "internal/backendtest", "batchnav", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "domains/opf", "models", "domain", "model", "tensor", "kernels", "kernels/driver", "kernels/shim", "kernels/ptx", "kernels/ptx/device", "kernels/images", "cpu_fallback", "internal/ref", "internal/isa", "internal/backend"},
 	"bench/ptxreport":                        {"bench", "domain", "internal/durable", "internal/marked", "kernels", "kernels/driver", "kernels/ptx", "kernels/ptx/device", "model", "models", "paper"},
 	"bench/peers/opf":                        {"internal/machine", "grid/acopf", "grid/ipoptcheck", "grid/network", "internal/peerrecord", "internal/version", "grid/matpower/cases"},
+	"bench/peers/outages":                    {"grid/acopf/laneflow", "grid/matpower", "grid/network", "grid/powerflow", "internal/machine", "internal/peerrecord", "internal/version"},
 	"bench/peers/multiagent":                 {"internal/machine", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "kernels", "kernels/driver", "internal/isa", "internal/peerrecord", "internal/version"},
 	"bench/peers/mpc":                        {".", "internal/machine", "domain", "internal/peerrecord", "internal/testdomain", "internal/version", "offline/shooting", "domain/equations", "examples/gallery", "examples/gallery/models"},
 	"domaintest":                             {"domain", "internal/must", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/backendtest"},
@@ -265,7 +267,7 @@ func TestGridStandsAlone(t *testing.T) {
 			}
 		}
 	})
-	support := []string{"internal/lanes", "internal/isa", "internal/parallel", "internal/disjoint", "internal/names"}
+	support := []string{"internal/lanes", "internal/isa", "internal/parallel", "internal/disjoint", "internal/names", "internal/durable"}
 	seen, reached := map[string]bool{}, 0
 	var visit func(dir, by string)
 	visit = func(dir, by string) {
