@@ -153,7 +153,7 @@ func TestElementary(t *testing.T) {
 			if slices.Contains(rounded, op) {
 				tolerance = 0
 			}
-			if v := got[i][k]; v != want[k] && !(math.IsNaN(v) && math.IsNaN(want[k])) && !(math.Abs(v-want[k]) <= tolerance*math.Abs(want[k])) {
+			if v := got[i][k]; v != want[k] && !(math.IsNaN(v) && math.IsNaN(want[k])) && !(math.Abs(v-want[k]) <= tolerance*(0.1+math.Abs(want[k]))) {
 				t.Fatalf("%v at %v is %v in C, %v in Go", op, x[:op.Arity()], v, want[k])
 			}
 		}
