@@ -53,7 +53,7 @@ type Result struct {
 	// decision's arithmetic operations, the memory of a loop, and the functions of libm that it calls. Zero of a map alone.
 	Method     string   `json:"method,omitempty"`
 	Episodes   int      `json:"episodes,omitempty"`
-	Unsafe     int      `json:"unsafe"`
+	Unsafe     *int     `json:"unsafe,omitempty"`
 	Operations int      `json:"operations,omitempty"`
 	LoopBytes  int      `json:"loop_bytes,omitempty"`
 	Libm       []string `json:"libm,omitempty"`

@@ -64,10 +64,11 @@ func Controller(dir string, m *model.Model, p domain.Problem, opt Whole) (*Resul
 	if err := writeFolder(dir, files); err != nil {
 		return nil, err
 	}
+	unsafe := opt.Unsafe()
 	return &Result{
 		Case: m.Case, Dir: dir, Symbol: u.Symbol, SHA256: u.SHA256, Base: "copied", Half: opt.Half,
 		ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes, MulAdds: m.EncoderX.MulAdds() + m.DecoderU.MulAdds(),
-		Method: Method, Episodes: len(opt.Episodes), Unsafe: opt.Unsafe(), Operations: u.operations().decision, LoopBytes: u.loopBytes(), Libm: strings.Fields(strings.ReplaceAll(u.Libm, ",", " ")),
+		Method: Method, Episodes: len(opt.Episodes), Unsafe: &unsafe, Operations: u.operations().decision, LoopBytes: u.loopBytes(), Libm: strings.Fields(strings.ReplaceAll(u.Libm, ",", " ")),
 	}, nil
 }
 

@@ -121,7 +121,7 @@ var allowed = map[string][]string{
 	"view":                                   {".", "serve", "internal/machine", "internal/object", "internal/parallel", "internal/places", "internal/web", "batchnav", "closedloop", "offline", "domain", "internal/finite", "internal/version"},
 	"compile":                                {"internal/durable", "internal/isa", "internal/machine", "internal/parallel", "internal/version", ".", "offline", "train", "closedloop", "model", "domain"},
 	"paper":                                  {".", "models", "domain", "domains/*"},
-	"cli":                                    {".", "tensor", "internal/names", "serve", "view", "compile", "report", "bench", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "internal/finite", "internal/interrupt", "internal/starter", "internal/version", "internal/durable", "internal/machine"},
+	"cli":                                    {".", "export", "tensor", "internal/names", "serve", "view", "compile", "report", "bench", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "internal/finite", "internal/interrupt", "internal/starter", "internal/version", "internal/durable", "internal/machine"},
 	"internal/starter":                       {},
 	"models":                                 {},
 	"cmd/gpc":                                {"cli", "paper", "domains/opf/command"},
