@@ -20,6 +20,7 @@ type ExportOptions struct {
 	// one is refused by its name.
 	Method   string
 	Episodes int    // that the controller is driven in, here and by the written test; at least 1
+	FMU      bool   // the controller and its plant also as units of FMI 2.0
 	MapOnly  bool   // the map and the actions' box, without what keeps the limits
 	Half     bool   // weights rounded to float16 and stored so
 	Records  int    // recorded decisions for the written test of a map; at least 1

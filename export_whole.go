@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/export"
@@ -43,11 +44,16 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 			return nil, BadInput(err)
 		}
 	}
-	whole := export.Whole{Half: opt.Half, Guard: c.def.Guard}
+	whole := export.Whole{Half: opt.Half, Guard: c.def.Guard, FMU: opt.FMU}
+	if sim, ok := c.def.Plant.(*closedloop.Simulation); ok {
+		for _, v := range sim.Parameters {
+			whole.Start = append(whole.Start, (v.Lo+v.Hi)/2)
+		}
+	}
 	if err := c.driveExported(ctx, decides, opt, &whole); err != nil {
 		return nil, err
 	}
-	return export.Controller(opt.Dir, m, c.def.Problem, whole)
+	return export.Controller(ctx, opt.Dir, m, c.def.Problem, whole)
 }
 
 // exports refuses a method that C does not have. A map that was compiled for direct leaves as export.Method; asked for by

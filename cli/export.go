@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -35,6 +36,9 @@ the name of a case for its bundled map. DIR must not exist, or be empty.`,
 			if opt.MapOnly && opt.Method != "" {
 				return BadInputf("--method %s and --map-only: want one of them", opt.Method)
 			}
+			if opt.MapOnly && opt.FMU {
+				return BadInputf("--fmu and --map-only: a unit is a whole controller")
+			}
 			c, m, err := a.exported(args[0], of)
 			if err != nil {
 				return err
@@ -52,6 +56,7 @@ the name of a case for its bundled map. DIR must not exist, or be empty.`,
 	f.StringVar(&of, "case", "", "case of the map in a model file (default: what it was trained for, if that is one of the program's own)")
 	f.StringVar(&opt.Method, "method", "", "method to export (default: what the map was compiled for)")
 	f.IntVar(&opt.Episodes, "episodes", 100, "episodes to drive the controller in, here and in the written test")
+	f.BoolVar(&opt.FMU, "fmu", false, "also write the controller and its plant as units of FMI 2.0 for co-simulation")
 	f.BoolVar(&opt.MapOnly, "map-only", false, "the map alone, without what keeps the limits")
 	f.BoolVar(&opt.Half, "half", false, "round the weights to float16 and store them so: half the memory")
 	f.IntVar(&opt.Records, "records", 64, "recorded decisions in the test of a map alone")
@@ -67,6 +72,9 @@ func sayExported(w io.Writer, r *export.Result) (err error) {
 	if r.Method != "" {
 		say("gpc_%s in %s: the controller %s, unsafe in %d of %d episodes\n", r.Symbol, r.Dir, r.Method, *r.Unsafe, r.Episodes)
 		say("%d bytes of constants, %d of static memory, %d for a loop, at most %d operations a decision\n", r.ConstantBytes, r.ScratchBytes, r.LoopBytes, r.Operations)
+		for _, name := range r.FMU {
+			say("%s\n", filepath.Join(r.Dir, name))
+		}
 		return err
 	}
 	say("gpc_%s in %s: the map alone, which keeps no limit but the actions' box\n", r.Symbol, r.Dir)

@@ -57,6 +57,7 @@ type Result struct {
 	Operations int      `json:"operations,omitempty"`
 	LoopBytes  int      `json:"loop_bytes,omitempty"`
 	Libm       []string `json:"libm,omitempty"`
+	FMU        []string `json:"fmu,omitempty"` // files of the units
 	// RoundingError is the largest deviation of the recorded float32 plans from the
 	// float64 ones, of an entry, in units of D_u's normalisation.
 	RoundingError float64 `json:"rounding_error"`

@@ -19,7 +19,7 @@ var sources embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"floats": floats, "halves": halves, "float": float, "double": double, "variable": variable, "title": title,
-	"constant": ccode.Constant, "row": row,
+	"constant": ccode.Constant, "row": row, "xml": escaped,
 }).ParseFS(sources, "templates/*"))
 
 // float is a constant of C's type float, exact.

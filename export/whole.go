@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,7 +36,11 @@ type Episode struct {
 type Whole struct {
 	Half  bool         // weights rounded to float16 and stored so
 	Guard domain.Guard // of the case
-	Limit float64      // of the residual, above which an observation is off the map
+	// FMU adds both as units of FMI 2.0, gpc_NAME_controller.fmu and gpc_NAME_plant.fmu; Start is the scenario that the
+	// plant's begins with unless it is told.
+	FMU   bool
+	Start []float64
+	Limit float64 // of the residual, above which an observation is off the map
 	// Episodes were driven by Method with the map m, or with half by its Rounded; there must be at least one.
 	Episodes []Episode
 }
@@ -52,7 +57,7 @@ func (w *Whole) Unsafe() (n int) {
 
 // Controller writes the whole controller of problem p, which must be Equated, and its plant to the folder dir, which must be Vacant: the
 // map m, projection, guard, escape and rest, with a test that drives both from where the episodes began.
-func Controller(dir string, m *model.Model, p domain.Problem, opt Whole) (*Result, error) {
+func Controller(ctx context.Context, dir string, m *model.Model, p domain.Problem, opt Whole) (*Result, error) {
 	u, err := newWhole(m, p, &opt)
 	if err != nil {
 		return nil, err
@@ -61,6 +66,17 @@ func Controller(dir string, m *model.Model, p domain.Problem, opt Whole) (*Resul
 	if err != nil {
 		return nil, err
 	}
+	var packed []string
+	if opt.FMU {
+		units, err := u.units(ctx, files)
+		if err != nil {
+			return nil, fmt.Errorf("export: %w", err)
+		}
+		for _, f := range units {
+			packed = append(packed, f.name)
+		}
+		files = append(files, units...)
+	}
 	if err := writeFolder(dir, files); err != nil {
 		return nil, err
 	}
@@ -68,7 +84,7 @@ func Controller(dir string, m *model.Model, p domain.Problem, opt Whole) (*Resul
 	return &Result{
 		Case: m.Case, Dir: dir, Symbol: u.Symbol, SHA256: u.SHA256, Base: "copied", Half: opt.Half,
 		ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes, MulAdds: m.EncoderX.MulAdds() + m.DecoderU.MulAdds(),
-		Method: Method, Episodes: len(opt.Episodes), Unsafe: &unsafe, Operations: u.operations().decision, LoopBytes: u.loopBytes(), Libm: strings.Fields(strings.ReplaceAll(u.Libm, ",", " ")),
+		Method: Method, Episodes: len(opt.Episodes), Unsafe: &unsafe, Operations: u.operations().decision, LoopBytes: u.loopBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(u.Libm, ",", " ")),
 	}, nil
 }
 
@@ -82,6 +98,7 @@ type whole struct {
 	Lo, Hi, HalfBox, Gain []float64
 	H, Half, Sixth        float64 // of the integrator: a substep, its half and its sixth
 	Functions, Libm       string
+	Start                 []float64
 	Guard                 bool // it looks so many steps ahead, instead of to the end
 	Horizon               int
 	Limit                 float64
@@ -126,7 +143,7 @@ func newWhole(m *model.Model, p domain.Problem, opt *Whole) (*whole, error) {
 	u.ConstantBytes += 8 * spec.MeasuredSize()
 	w := &whole{
 		unit: u, Y: y, NS: len(spec.Measured), NC: len(spec.Context), NU: len(spec.Action), NJ: len(spec.Objectives), All: len(spec.Margins),
-		NM: len(spec.Margins) / (1 + y.EscapeSteps), Horizon: spec.Steps, Limit: opt.Limit, Method: Method, Episodes: opt.Episodes, Unsafe: opt.Unsafe(),
+		NM: len(spec.Margins) / (1 + y.EscapeSteps), Horizon: spec.Steps, Limit: opt.Limit, Method: Method, Episodes: opt.Episodes, Unsafe: opt.Unsafe(), Start: opt.Start,
 	}
 	w.OwnMargins, w.NP = spec.Margins[:w.NM], y.Function("initial").Entries()
 	for _, a := range spec.Action {
