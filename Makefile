@@ -52,6 +52,13 @@ record-export: bin/record build
 	$(RECORD) --out $(RESULTS)/export-rounded.json $(GO) test ./export -run '^$$' -bench '^BenchmarkRounded$$' -benchtime 1x -cpu 1
 	$(RECORD) --out $(RESULTS)/export-direct.json $(GO) test ./export -run '^$$' -bench '^BenchmarkDirect$$' -benchtime 20x -cpu 1
 
+## record-export-loops: every controller of the gallery driven from 1000 starts in C and in Go, and on a Cortex-M7, the tables of docs/export.md, into RESULTS; takes no times
+.PHONY: record-export-loops
+GALLERY = cartpole cartpole-track cstr double-pendulum chain9 chain21 quadrotor hvac
+record-export-loops: bin/record build
+	$(RECORD) --out $(RESULTS)/export-loops.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExportedLoops$$' -benchtime 1x -cpu 1 -timeout 120m
+	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json scripts/export-loops-cortex-m.sh $(GALLERY)
+
 ## record-stages: what one decision's derivatives cost by dual numbers and by lanes, into RESULTS/stages.json; on a quiet machine
 .PHONY: record-stages
 record-stages: bin/record
@@ -179,6 +186,12 @@ build/peers/ready:
 MAPS ?= integrator-convex integrator-nonconvex opf30 opf30-uncertain
 export-cortex-m: build
 	scripts/export-cortex-m.sh $(MAPS)
+
+.PHONY: export-loops-cortex-m
+## export-loops-cortex-m: whole controllers of CONTROLLERS (cartpole-track) as C on a Cortex-M7 under QEMU, in closed loop with their plants
+CONTROLLERS ?= cartpole-track
+export-loops-cortex-m: build
+	scripts/export-loops-cortex-m.sh $(CONTROLLERS)
 
 .PHONY: ui check-ui test-ui
 ## ui: the page of gpc view and gpc serve --ui from its TypeScript, view/ui to view/page; commit what it writes (needs node 20 and npm)
