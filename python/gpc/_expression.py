@@ -122,7 +122,7 @@ class Expression:
     def __float__(self) -> float:
         raise InputError(at(_line()) + _CONVERT)
 
-    __int__ = __index__ = __complex__ = __float__  # type: ignore[assignment]
+    __int__ = __index__ = __complex__ = __float__
     __hash__ = object.__hash__
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:

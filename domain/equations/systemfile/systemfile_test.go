@@ -98,7 +98,9 @@ func sameAt(t *testing.T, own, read *equations.Problem, s, c, u []float64) {
 }
 
 // crane is a whole file by hand, as a user would find it in the document.
-func crane(t testing.TB) []byte { return must.Get(os.ReadFile(filepath.Join("testdata", "crane.json")))(t) }
+func crane(t testing.TB) []byte {
+	return must.Get(os.ReadFile(filepath.Join("testdata", "crane.json")))(t)
+}
 
 func TestAFileByHand(t *testing.T) {
 	f := must.Get(systemfile.Unmarshal(crane(t)))(t)
