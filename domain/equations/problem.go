@@ -112,6 +112,9 @@ func (p *Problem) Fingerprint() [32]byte {
 	return p.spec.Fingerprint(slices.Concat(p.constants, p.behaviour))
 }
 
+// System is what the problem was made of, its optional parts completed.
+func (p *Problem) System() System { return p.system }
+
 // StateScale is the System's, completed where it was nil.
 func (p *Problem) StateScale() []float64 { return slices.Clone(p.system.StateScale) }
 
