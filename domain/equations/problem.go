@@ -22,6 +22,7 @@ type Problem struct {
 	// functions write at the starts and actions that they are tried at.
 	constants, behaviour []byte
 	known                func() structure
+	ofState              []bool // of each of Margins: it is of the state alone
 }
 
 var (
