@@ -361,8 +361,8 @@ func (y *System) specOf() domain.Spec {
 	}
 	return domain.Spec{
 		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: limits,
-		Context: append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
-		Plan:    1, Steps: y.Steps, StepSeconds: y.StepSeconds,
+		Context:   append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
+		Enveloped: true, Clock: len(y.Context) + 1, Plan: 1, Steps: y.Steps, StepSeconds: y.StepSeconds,
 		Semantic: semantic, MarginTolerance: tolerance, Navigation: v, Training: t,
 	}
 }

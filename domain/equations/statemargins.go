@@ -44,3 +44,14 @@ func (p *Problem) MarginsOfState(s, c, m []float64) {
 		}
 	}
 }
+
+// MarginsInPlace writes the margins with the present state in place of the one after an action, at Rest,
+// and +Inf for those along the escape: which limits a state is beyond, before anything is done.
+func (p *Problem) MarginsInPlace(s, c, m []float64) {
+	if n := len(p.system.Margins); n > 0 {
+		p.system.Real.Margins(s, c, p.system.Rest, s, m[:n])
+	}
+	for i := len(p.system.Margins); i < len(m); i++ {
+		m[i] = math.Inf(1)
+	}
+}
