@@ -25,6 +25,7 @@ type Problem struct {
 	known                func() structure
 	program              func() (*program.Program, error)
 	laned                func() (*laned, error)
+	ofState              []bool // of each of Margins: it is of the state alone
 }
 
 var (
@@ -367,8 +368,8 @@ func (y *System) specOf() domain.Spec {
 	}
 	return domain.Spec{
 		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: limits,
-		Context: append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
-		Plan:    1, Steps: y.Steps, StepSeconds: y.StepSeconds,
+		Context:   append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
+		Enveloped: true, Clock: len(y.Context) + 1, Plan: 1, Steps: y.Steps, StepSeconds: y.StepSeconds,
 		Semantic: semantic, MarginTolerance: tolerance, Navigation: v, Training: t,
 	}
 }

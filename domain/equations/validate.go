@@ -264,6 +264,11 @@ func (p *Problem) try() error {
 		}
 		return p.learn(starts)
 	})
+	starts := make([][]float64, len(seen))
+	for i, row := range seen {
+		starts[i] = row[len(y.Scenario):][:ns+nc+nu]
+	}
+	p.findStateMargins(starts)
 	return p.tell(seen)
 }
 
