@@ -136,17 +136,29 @@ func part(at uint64, n int) uint8 {
 func (w *warp) observeShared(a *access, mask uint32) {
 	n := a.bytes()
 	stamp := w.block.stamp
-	for m := mask; m != 0; m &= m - 1 {
+	whole := n&3 == 0 && !a.atomic
+	for m := mask; m != 0; {
 		i := bits.TrailingZeros32(m) & 31
 		x := w.addr[i]
+		lanes := w.alike(a, i, x, m)
+		m &^= lanes
 		bytes := part(x, n)
 		for word := x >> 2; word<<2 < x+uint64(n); word++ {
 			c := &w.block.cells[word]
 			if c.stamp != stamp {
 				*c = cell{stamp: stamp}
 			}
-			w.mark(a, i, x, word, bytes, &c.written)
-			w.visit(c, &w.block.parts, a, i, bytes, word, 's')
+			if whole && w.plain(c, a, i, lanes, c.written == 15, w.good[element(a, x, word)]) {
+				if a.store {
+					c.written = 15
+				}
+				continue
+			}
+			for l := lanes; l != 0; l &= l - 1 {
+				i := bits.TrailingZeros32(l) & 31
+				w.mark(a, i, x, word, bytes, &c.written)
+				w.visit(c, &w.block.parts, a, i, bytes, word, 's')
+			}
 		}
 	}
 }
@@ -157,13 +169,16 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 	}
 	n := a.bytes()
 	stamp := w.run.stamp
+	whole := n&3 == 0 && !a.atomic
 	var s *segment
 	var cells *shadow
 	var held *page
 	slot := ^uint64(0)
-	for m := mask; m != 0; m &= m - 1 {
+	for m := mask; m != 0; {
 		i := bits.TrailingZeros32(m) & 31
 		x := w.addr[i]
+		lanes := w.alike(a, i, x, m)
+		m &^= lanes
 		if x >= moduleBase {
 			continue
 		}
@@ -175,10 +190,12 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 		off := x&(1<<slotBits-1) - first
 		bytes := part(off, n)
 		for word := off >> 2; word<<2 < off+uint64(n); word++ {
+			written := true
 			if a.store {
 				s.written[word] |= bytes
 			} else if bytes&^s.written[word] != 0 {
-				w.good[element(a, off, word)] &^= 1 << i
+				written = false
+				w.good[element(a, off, word)] &^= lanes
 			}
 			if p := &cells.pages[word/pageWords]; p != held {
 				if held != nil {
@@ -194,12 +211,63 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 			if c.stamp != stamp {
 				*c = cell{stamp: stamp}
 			}
-			w.visit(c, &held.parts, a, i, bytes, word, 'g')
+			if whole && w.plain(c, a, i, lanes, written, all) {
+				continue
+			}
+			for l := lanes; l != 0; l &= l - 1 {
+				w.visit(c, &held.parts, a, bits.TrailingZeros32(l)&31, bytes, word, 'g')
+			}
 		}
 	}
 	if held != nil {
 		held.mutex.Unlock()
 	}
+}
+
+// alike gives lane i and the lanes behind it, without a gap, that load from the same address.
+func (w *warp) alike(a *access, i int, x uint64, mask uint32) uint32 {
+	lanes := uint32(1) << i
+	if a.store {
+		return lanes
+	}
+	for i++; i < 32 && mask>>i&1 != 0 && w.addr[i] == x; i++ {
+		lanes |= 1 << i
+	}
+	return lanes
+}
+
+// plain does for a whole word what mark and touch do, where a glance shows that it is no race: no
+// other thread has written the word since the last barrier of this block, and who writes it now
+// is the only one who has read it since. It tells whether that was so.
+func (w *warp) plain(c *cell, a *access, lane int, lanes uint32, written bool, good uint32) bool {
+	block, epoch, index, thread := uint32(w.block.linear), w.block.epoch, uint8(w.index), uint16(32*w.index+lane)
+	if c.flags&^manyWarps != 0 || c.wEpoch != 0 && c.wBlock != block || c.rEpoch != 0 && c.rBlock != block ||
+		c.wEpoch == epoch && (c.wThread != thread || lanes != 1<<lane) {
+		return false
+	}
+	if a.store {
+		if good&lanes != lanes || c.rEpoch == epoch && (c.flags != 0 || c.rWarp != index || c.rLanes != lanes) {
+			return false
+		}
+		c.wEpoch, c.wTime, c.wBlock, c.wBytes, c.wThread, c.wLine = epoch, w.time, block, 15, thread, w.kernel.code[w.pc].line
+		return true
+	}
+	switch {
+	case !written:
+		return false
+	case c.rEpoch != epoch:
+		c.flags, c.rLanes = 0, lanes
+	case c.rWarp != index:
+		c.flags |= manyWarps
+		c.rLanes |= lanes
+	case c.rTime != w.time:
+		c.rLanes = lanes
+	default:
+		c.rLanes |= lanes
+		return true
+	}
+	c.rEpoch, c.rTime, c.rBlock, c.rWarp, c.rBytes, c.rLine = epoch, w.time, block, index, 15, w.kernel.code[w.pc].line
+	return true
 }
 
 // shadowOf gives the cells of an allocation.
