@@ -236,17 +236,19 @@ func (w *warp) alike(a *access, i int, x uint64, mask uint32) uint32 {
 	return lanes
 }
 
-// plain does for a whole word what mark and touch do, where a glance shows that it is no race: no
-// other thread has written the word since the last barrier of this block, and who writes it now
-// is the only one who has read it since. It tells whether that was so.
+// plain does for a whole word what mark and touch do, where a glance shows that it is no race: what
+// another thread wrote lies behind a barrier of this block or warp, and so, for one who writes,
+// does what others read. It tells whether that was so.
 func (w *warp) plain(c *cell, a *access, lane int, lanes uint32, written bool, good uint32) bool {
 	block, epoch, index, thread := uint32(w.block.linear), w.block.epoch, uint8(w.index), uint16(32*w.index+lane)
-	if c.flags&^manyWarps != 0 || c.wEpoch != 0 && c.wBlock != block || c.rEpoch != 0 && c.rBlock != block ||
-		c.wEpoch == epoch && (c.wThread != thread || lanes != 1<<lane) {
+	if c.flags&^manyWarps != 0 || c.wEpoch != 0 && c.wBlock != block || c.rEpoch != 0 && c.rBlock != block {
+		return false
+	}
+	if c.wEpoch == epoch && (c.wThread>>5 != thread>>5 || c.wTime >= w.together) && (c.wThread != thread || lanes != 1<<lane) {
 		return false
 	}
 	if a.store {
-		if good&lanes != lanes || c.rEpoch == epoch && (c.flags != 0 || c.rWarp != index || c.rLanes != lanes) {
+		if good&lanes != lanes || c.rEpoch == epoch && (c.flags != 0 || c.rWarp != index || c.rTime >= w.together && c.rLanes != lanes) {
 			return false
 		}
 		c.wEpoch, c.wTime, c.wBlock, c.wBytes, c.wThread, c.wLine = epoch, w.time, block, 15, thread, w.kernel.code[w.pc].line

@@ -324,10 +324,13 @@ func movesProduct(w *warp, s *suspect, mask uint32) {
 
 // element is which element of an access a word belongs to.
 func element(a *access, at, word uint64) int {
-	if a.size < 4 {
-		return 0
+	switch a.size {
+	case 4:
+		return int(word-at>>2) & 3
+	case 8:
+		return int(word-at>>2) >> 1 & 3
 	}
-	return min(int((word<<2-at)/uint64(a.size)), 3)
+	return 0
 }
 
 // reportStored reports undefined values that go into global memory.
