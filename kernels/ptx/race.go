@@ -148,9 +148,15 @@ func (w *warp) observeShared(a *access, mask uint32) {
 			if c.stamp != stamp {
 				*c = cell{stamp: stamp}
 			}
-			if whole && w.plain(c, a, i, lanes, c.written == 15, w.good[element(a, x, word)]) {
-				if a.store {
+			if whole && w.plain(c, a, i, lanes) {
+				e := element(a, x, word)
+				switch {
+				case !a.store && c.written != 15:
+					w.good[e] &^= lanes
+				case a.store && w.good[e]&lanes != 0:
 					c.written = 15
+				case a.store:
+					c.written = 0
 				}
 				continue
 			}
@@ -190,11 +196,9 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 		off := x&(1<<slotBits-1) - first
 		bytes := part(off, n)
 		for word := off >> 2; word<<2 < off+uint64(n); word++ {
-			written := true
 			if a.store {
 				s.written[word] |= bytes
 			} else if bytes&^s.written[word] != 0 {
-				written = false
 				w.good[element(a, off, word)] &^= lanes
 			}
 			if p := &cells.pages[word/pageWords]; p != held {
@@ -211,7 +215,7 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 			if c.stamp != stamp {
 				*c = cell{stamp: stamp}
 			}
-			if whole && w.plain(c, a, i, lanes, written, all) {
+			if whole && w.plain(c, a, i, lanes) {
 				continue
 			}
 			for l := lanes; l != 0; l &= l - 1 {
@@ -236,29 +240,34 @@ func (w *warp) alike(a *access, i int, x uint64, mask uint32) uint32 {
 	return lanes
 }
 
-// plain does for a whole word what mark and touch do, where a glance shows that it is no race: what
+// plain does for a whole word what touch does, where a glance shows that it is no race: what
 // another thread wrote lies behind a barrier of this block or warp, and so, for one who writes,
 // does what others read. It tells whether that was so.
-func (w *warp) plain(c *cell, a *access, lane int, lanes uint32, written bool, good uint32) bool {
+func (w *warp) plain(c *cell, a *access, lane int, lanes uint32) bool {
 	block, epoch, index, thread := uint32(w.block.linear), w.block.epoch, uint8(w.index), uint16(32*w.index+lane)
-	if c.flags&^manyWarps != 0 || c.wEpoch != 0 && c.wBlock != block || c.rEpoch != 0 && c.rBlock != block {
+	if c.flags&^(manyWarps|manyBlocks) != 0 || c.wEpoch != 0 && c.wBlock != block {
 		return false
 	}
 	if c.wEpoch == epoch && (c.wThread>>5 != thread>>5 || c.wTime >= w.together) && (c.wThread != thread || lanes != 1<<lane) {
 		return false
 	}
 	if a.store {
-		if good&lanes != lanes || c.rEpoch == epoch && (c.flags != 0 || c.rWarp != index || c.rTime >= w.together && c.rLanes != lanes) {
+		if c.rEpoch != 0 && (c.rBlock != block || c.flags&manyBlocks != 0) ||
+			c.rEpoch == epoch && (c.flags != 0 || c.rWarp != index || c.rTime >= w.together && c.rLanes != lanes) {
 			return false
 		}
 		c.wEpoch, c.wTime, c.wBlock, c.wBytes, c.wThread, c.wLine = epoch, w.time, block, 15, thread, w.kernel.code[w.pc].line
 		return true
 	}
 	switch {
-	case !written:
-		return false
-	case c.rEpoch != epoch:
+	case c.rEpoch == 0:
 		c.flags, c.rLanes = 0, lanes
+	case c.rBlock != block:
+		c.flags |= manyBlocks
+		c.rLanes |= lanes
+	case c.rEpoch != epoch:
+		c.flags &^= manyWarps
+		c.rLanes = lanes
 	case c.rWarp != index:
 		c.flags |= manyWarps
 		c.rLanes |= lanes
