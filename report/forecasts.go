@@ -51,8 +51,8 @@ func microseconds(us float64) string {
 	return fmt.Sprintf("%.4g µs", us)
 }
 
-// between is a span of times; the unit stands once where both have the same.
-func between(from, to float64) string {
+// timeSpan is a span of times; the unit stands once where both have the same.
+func timeSpan(from, to float64) string {
 	low, high := microseconds(from), microseconds(to)
 	if _, unit, _ := strings.Cut(high, " "); strings.HasSuffix(low, " "+unit) {
 		low = strings.TrimSuffix(low, " "+unit)
@@ -69,7 +69,7 @@ func (d devices) forecasts() string {
 			expected = microseconds(f.from)
 		}
 		if f.to > f.from {
-			expected = between(f.from, f.to)
+			expected = timeSpan(f.from, f.to)
 		}
 		var measured []string
 		for _, r := range d {
