@@ -70,15 +70,20 @@ func (y System) Program() (*program.Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.program()
+}
+
+// readProgram reads the source and holds it to the functions.
+func (p *Problem) readProgram() (*program.Program, error) {
 	read, err := p.read()
+	if err == nil {
+		err = read.Validate()
+	}
+	if err == nil {
+		err = p.hold(read)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
-	}
-	if err := read.Validate(); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
-	}
-	if err := p.hold(read); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+		return nil, fmt.Errorf("system %q: %w", p.system.Name, err)
 	}
 	return read, nil
 }
