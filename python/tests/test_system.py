@@ -301,8 +301,13 @@ def test_served_and_exported(controller, tmp_path):
         server.about()
     with pytest.raises(gpc.InputError, match="needs a token"):
         controller.serve("0.0.0.0:0")
-    exported = controller.export_c(tmp_path / "c", records=8)
-    assert exported["records"] == 8 and (tmp_path / "c").is_dir()
+    exported = controller.export_c(tmp_path / "c", episodes=3)
+    assert exported["episodes"] == 3 and exported["method"] == "direct-no-rescue" and (tmp_path / "c" / "main_test.c").exists()
+    assert controller.export_c(tmp_path / "map", map_only=True, records=8)["records"] == 8
+    units = controller.export_fmu(tmp_path / "fmu", episodes=1)
+    assert len(units) == 2 and all(os.path.exists(u) for u in units)
+    with pytest.raises(gpc.InputError, match="cannot be exported"):
+        controller.export_c(tmp_path / "other", method="nmpc")
 
 
 def test_an_interrupt_ends_a_compilation_and_keeps_what_is_done(tmp_path):
