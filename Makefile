@@ -68,6 +68,11 @@ record-stages: bin/record
 record-calls: bin/record
 	$(RECORD) --out $(RESULTS)/python.json build/test-python/bin/python python/bench/latency.py
 
+## record-python-systems: the systems of examples/python compiled, driven and driven in C, into RESULTS (after test-python); a quarter of an hour of a quiet machine
+.PHONY: record-python-systems
+record-python-systems: bin/record
+	for y in cartpole crane glucose; do $(RECORD) --out $(RESULTS)/python-$$y.json build/test-python/bin/python examples/python/$$y.py --budget 4m --out out/python/$$y --bench || exit 1; done
+
 ## record-flows: times of power flows, the table of docs/powerflow.md, into RESULTS/flows.json; on a quiet machine
 record-flows: bin/record
 	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./grid/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1
@@ -144,6 +149,15 @@ test-pandapower: python build/peers-pandapower/ready
 build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
 	$(PYTHON) -m venv build/peers-pandapower
 	build/peers-pandapower/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
+.PHONY: test-casadi
+## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, with CasADi from the same place as for peers-mpc
+test-casadi: python build/casadi/ready
+	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py
+build/casadi/ready: bench/peers/mpc/requirements.txt python/requirements/casadi.txt
+	$(PYTHON) -m venv build/casadi
+	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r bench/peers/mpc/requirements.txt -r python/requirements/casadi.txt
 	touch $@
 
 .PHONY: peers-outages
