@@ -101,6 +101,8 @@ type System struct {
 	// the episode, StateScale is the system's, and Room that of Margins, which the limits along the
 	// escape keep too.
 	Solver shooting.Options
+	// Measurement says what is measured of the plant and what is not known of it; nil: the state is, exactly.
+	Measurement *domain.Measurement
 	// Training and Navigation replace defaults where their fields are not zero.
 	Training   domain.Training
 	Navigation domain.Navigation
@@ -113,6 +115,16 @@ func (y System) Case() (domain.Case, error) {
 	if err != nil {
 		return domain.Case{}, err
 	}
+	if y.Measurement != nil {
+		if err := y.Measurement.Validate(&p.spec); err != nil {
+			return domain.Case{}, fmt.Errorf("system %q: %w", y.Name, err)
+		}
+	}
+	return y.caseOf(p)
+}
+
+// caseOf is the case of a problem, or of the same problem keeping off its limits.
+func (y System) caseOf(p *Problem) (domain.Case, error) {
 	opt := y.Solver
 	opt.StateScale = p.system.StateScale
 	if opt.Room != nil && len(opt.Room) != len(y.Margins) {
@@ -129,7 +141,7 @@ func (y System) Case() (domain.Case, error) {
 		return domain.Case{}, err
 	}
 	plant := closedloop.Simulated(p, y.Scenario, p.initial)
-	plant.Oracle = solver.Oracle
+	plant.Oracle, plant.Measurement = solver.Oracle, y.Measurement
 	rescue := func(s, c []float64, pref domain.Preference, u []float64) bool {
 		best, err := solver.Minimise(s, c, p.Remaining(c), pref, domain.WeightedSum, 1)
 		if err != nil {
@@ -138,7 +150,12 @@ func (y System) Case() (domain.Case, error) {
 		copy(u, best.U[0])
 		return p.Project(s, c, u)
 	}
-	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue}, nil
+	tightened := func(b *domain.Backoff) (domain.Case, error) {
+		c, err := y.caseOf(p.keepingOff(b))
+		c.Plant = plant
+		return c, err
+	}
+	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Tightened: tightened}, nil
 }
 
 // initial is Initial with the clock at zero.
