@@ -88,6 +88,9 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	if m, ok := method.(domain.Multistart); ok {
 		record.End.Starts = append(Vector(nil), m.Starts()...)
 	}
+	if m, ok := method.(interface{ Way() bool }); ok {
+		record.NoWay = !m.Way()
+	}
 	record.End.compare(opt.optima.ask(number, ep))
 	if err := ctx.Err(); err != nil {
 		return nil, err // what failed may have been ended by it

@@ -92,7 +92,6 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 		return nil, fmt.Errorf("episode index is %d, there are %d starts", index, len(m.Starts))
 	}
 	m.Initial(scene.P, scene.S, scene.C)
-	scene.Process = m.processSeed(seed, index)
 	return m.measured(scene, seed, index, opt.Noise)
 }
 
@@ -101,6 +100,9 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 func (m *Simulation) measured(scene simulationScene, seed uint64, index int, noise float64) (domain.Episode, error) {
 	if !(noise >= 0) || math.IsInf(noise, 0) {
 		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", noise)
+	}
+	if scene.Process == 0 {
+		scene.Process = m.processSeed(seed, index)
 	}
 	ep := m.start(scene)
 	if m.Measurement != nil && noise != 0 {
