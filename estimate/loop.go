@@ -16,6 +16,9 @@ type Loop struct {
 	plan   []float64 // that the margin is computed along
 	began  bool
 	way    bool
+	// u is executed and not yet predicted from.
+	u       []float64
+	pending bool
 }
 
 var (
@@ -49,6 +52,7 @@ func (l *Loop) Filter() *Filter { return l.filter }
 // Reset implements domain.Controller.
 func (l *Loop) Reset(ep domain.Episode) error {
 	l.filter.Reset()
+	l.pending = false
 	l.began, l.plan = false, l.plan[:0]
 	if l.margin != nil {
 		l.margin.Clear()
@@ -63,6 +67,7 @@ func (l *Loop) Decide(y, c []float64, pref domain.Preference, u []float64) (bool
 
 // DecideMeasured implements domain.Estimating.
 func (l *Loop) DecideMeasured(y, c []float64, pref domain.Preference, s, known, u []float64) (bool, error) {
+	l.predict()
 	if err := l.filter.Update(y, c, s, known); err != nil {
 		return false, err
 	}
@@ -70,8 +75,33 @@ func (l *Loop) DecideMeasured(y, c []float64, pref domain.Preference, s, known, 
 	if err != nil {
 		return false, err
 	}
-	l.filter.Predict(u)
+	l.Executed(u)
 	return ok, nil
+}
+
+// predict moves the estimate to the present, by what was executed.
+func (l *Loop) predict() {
+	if l.pending {
+		l.filter.Predict(l.u)
+		l.pending = false
+	}
+}
+
+// Executed says that u was executed at the last decision, in place of what was decided.
+func (l *Loop) Executed(u []float64) { l.u, l.pending = append(l.u[:0], u...), true }
+
+// Missed says that a step was made by u of which nothing was measured.
+func (l *Loop) Missed(u []float64) {
+	l.predict()
+	l.Executed(u)
+}
+
+// Faults says of each output what was wrong with it at the last decision.
+func (l *Loop) Faults() (names []string) {
+	for _, f := range l.filter.Faults() {
+		names = append(names, f.String())
+	}
+	return names
 }
 
 // settling is how often the first decision of an episode is made, each time with what the plan before it
