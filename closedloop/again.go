@@ -14,16 +14,16 @@ import (
 // what was measured, and, where the method is there, its decisions.
 type again struct {
 	*verifier
-	drawn   domain.Episode // nil where its scene is not the trace's
-	noisy   bool           // what was measured is not the plant's state
+	drawn domain.Episode // nil where its scene is not the trace's
+	noisy bool           // what was measured is not the plant's state
 	// estimated: a trace has what its method decided by, which follows from measurements that it has not.
 	// What was decided is judged by the plant alone.
 	estimated bool
-	bias    []float64
-	s, c, u []float64
-	state   []float64
-	ns      int
-	ended   string // why the method could not go on behind a decision
+	bias      []float64
+	s, c, u   []float64
+	state     []float64
+	ns        int
+	ended     string // why the method could not go on behind a decision
 }
 
 // again draws the episode and compares its scene.

@@ -57,7 +57,7 @@ type Case struct {
 	// Level is how many standard deviations of the closed loop are kept off every limit, of a case with a
 	// Measurement; 0: the limits are kept by the estimate alone.
 	Level     float64
-	Tightened   func(b *Backoff) (Case, error)
+	Tightened func(b *Backoff) (Case, error)
 	// Shifts are other plants to evaluate with, nil for none, and Shift the factors that
 	// made this one; see Shifted.
 	Shifts *Shifts

@@ -101,11 +101,40 @@ type System struct {
 	// the episode, StateScale is the system's, and Room that of Margins, which the limits along the
 	// escape keep too.
 	Solver shooting.Options
+	// Plants are the systems around this one, for evaluations of a plant that the map was not made for; nil:
+	// there are none.
+	Plants *Plants
 	// Measurement says what is measured of the plant and what is not known of it; nil: the state is, exactly.
 	Measurement *domain.Measurement
 	// Training and Navigation replace defaults where their fields are not zero.
 	Training   domain.Training
 	Navigation domain.Navigation
+}
+
+// Plants are systems of the same names and sizes with other parameters of their plant.
+type Plants struct {
+	Parameters []domain.PlantParameter
+	// New makes the system with a factor for each of Parameters, in their order.
+	New func(factors []float64) System
+}
+
+// shifts are the cases of these systems.
+func (y *System) shifts() *domain.Shifts {
+	if y.Plants == nil {
+		return nil
+	}
+	own := y.specOf()
+	return &domain.Shifts{Parameters: y.Plants.Parameters, New: func(factors []float64) (domain.Case, error) {
+		c, err := y.Plants.New(factors).Case()
+		if err != nil {
+			return c, err
+		}
+		if s := c.Problem.Spec(); s.Name != own.Name || s.MeasuredSize() != own.MeasuredSize() || s.ContextSize() != own.ContextSize() ||
+			s.ActionSize() != own.ActionSize() || s.ObjectiveSize() != own.ObjectiveSize() || len(s.Margins) != len(own.Margins) {
+			return c, fmt.Errorf("system %q: Plants.New makes the system %q, or one of other sizes: want the same with other parameters", own.Name, s.Name)
+		}
+		return c, nil
+	}}
 }
 
 // Case makes the problem with solver, plant, oracle and rescue. Its error says what of the
@@ -155,7 +184,7 @@ func (y System) caseOf(p *Problem) (domain.Case, error) {
 		c.Plant = plant
 		return c, err
 	}
-	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Tightened: tightened}, nil
+	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Tightened: tightened, Shifts: y.shifts()}, nil
 }
 
 // initial is Initial with the clock at zero.
