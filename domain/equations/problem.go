@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/program"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -22,6 +23,8 @@ type Problem struct {
 	// functions write at the starts and actions that they are tried at.
 	constants, behaviour []byte
 	known                func() structure
+	program              func() (*program.Program, error)
+	laned                func() (*laned, error)
 	ofState              []bool // of each of Margins: it is of the state alone
 	backoff              *domain.Backoff
 }
@@ -29,6 +32,7 @@ type Problem struct {
 var (
 	_ domain.Problem       = (*Problem)(nil)
 	_ domain.Curved        = (*Problem)(nil)
+	_ domain.Staged        = (*Problem)(nil)
 	_ domain.Finite        = (*Problem)(nil)
 	_ domain.Scored        = (*Problem)(nil)
 	_ domain.Failing       = (*Problem)(nil)
@@ -109,6 +113,9 @@ func (p *Problem) Spec() *domain.Spec { return &p.spec }
 func (p *Problem) Fingerprint() [32]byte {
 	return p.spec.Fingerprint(slices.Concat(p.constants, p.behaviour))
 }
+
+// System is what the problem was made of, its optional parts completed.
+func (p *Problem) System() System { return p.system }
 
 // StateScale is the System's, completed where it was nil.
 func (p *Problem) StateScale() []float64 { return slices.Clone(p.system.StateScale) }

@@ -24,6 +24,7 @@ func New(y System) (*Problem, error) {
 	y.complete()
 	p := &Problem{system: y, spec: y.specOf(), clock: len(y.Context)}
 	p.works.New = p.newWork
+	p.program, p.laned = sync.OnceValues(p.readProgram), sync.OnceValues(p.readLanes)
 	for _, a := range y.Action {
 		half := 1.0
 		if a.Bounded() {
