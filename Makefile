@@ -207,6 +207,17 @@ CONTROLLERS ?= cartpole-track
 export-loops-cortex-m: build
 	scripts/export-loops-cortex-m.sh $(CONTROLLERS)
 
+.PHONY: test-fmu
+## test-fmu: the units of FMI 2.0 of CONTROLLERS, driven by FMPy and held to the exported C (needs python3 and gcc)
+test-fmu: build build/fmu/ready
+	rm -rf out/fmu
+	for c in $(CONTROLLERS); do bin/gpc-gallery export $$c --method direct-no-rescue --episodes 4 --fmu --c out/fmu/$$c > /dev/null || exit 1; done
+	build/fmu/bin/python scripts/fmu/drive.py $(CONTROLLERS:%=out/fmu/%)
+build/fmu/ready: scripts/fmu/requirements.txt
+	$(PYTHON) -m venv build/fmu
+	build/fmu/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
 .PHONY: ui check-ui test-ui
 ## ui: the page of gpc view and gpc serve --ui from its TypeScript, view/ui to view/page; commit what it writes (needs node 20 and npm)
 NPM ?= npm
