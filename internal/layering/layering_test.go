@@ -126,7 +126,7 @@ var allowed = map[string][]string{
 	"internal/starter":                       {},
 	"models":                                 {},
 	"cmd/gpc":                                {"cli", "paper", "domains/opf/command"},
-	"python/libgpc":                          {".", "paper", "batchnav", "closedloop", "environment", "domain", "tensor", "internal/durable", "internal/finite", "internal/version", "grid/ppc", "model", "offline"},
+	"python/libgpc":                          {".", "paper", "batchnav", "closedloop", "environment", "domain", "tensor", "internal/durable", "internal/finite", "internal/version", "grid/acopf", "grid/matpower", "grid/matpower/cases", "grid/network", "grid/ppc", "model", "offline"},
 	"examples/*":                             {".", "serve", "examples/*", "cli", "domain", "domain/dual", "domain/equations", "domain/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
 	"internal/layering":                      {},
 	"internal/pages":                         {},
