@@ -129,7 +129,7 @@ var allowed = map[string][]string{
 	"internal/starter":                       {},
 	"models":                                 {},
 	"cmd/gpc":                                {"cli", "paper", "domains/opf/command"},
-	"python/libgpc":                          {".", "compile", "serve", "paper", "batchnav", "closedloop", "environment", "domain", "tensor", "internal/durable", "internal/finite", "internal/version", "grid/ppc", "model", "offline"},
+	"python/libgpc":                          {".", "compile", "serve", "paper", "batchnav", "closedloop", "environment", "domain", "tensor", "internal/durable", "internal/finite", "internal/version", "grid/ppc", "model", "offline", "grid/acopf", "grid/matpower", "grid/matpower/cases", "grid/network"},
 	"examples/*":                             {".", "serve", "examples/*", "cli", "domain", "domain/dual", "domain/equations", "domain/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
 	"internal/layering":                      {},
 	"internal/pages":                         {},
