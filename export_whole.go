@@ -92,6 +92,9 @@ func (c *Case) driveExported(ctx context.Context, m *model.Model, opt ExportOpti
 	if err != nil {
 		return BadInput(err)
 	}
+	if lo, hi := loop.Envelope(); lo != nil {
+		whole.Envelope = [][]float64{lo, hi}
+	}
 	for index := range opt.Episodes {
 		ep, err := c.def.Plant.Episode(opt.Seed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Context: ctx})
 		if err != nil {

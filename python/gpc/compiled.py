@@ -81,9 +81,21 @@ class Controller(Session):
         """A closed loop of the exact warm solver, beside the map's own."""
         return self.loop("nmpc")
 
-    def export_c(self, folder: str | os.PathLike[str], *, half: bool = False, records: int = 64, seed: int = 1) -> dict[str, Any]:
-        """Writes the map as C99 to a folder that is empty or not there, with a test against recorded decisions (docs/export.md)."""
-        return ask(lib.gpc_export_c, self.handle, text({"dir": os.fspath(folder), "half": half, "records": records, "seed": seed}), long=True)
+    def export_c(
+        self, folder: str | os.PathLike[str], *, method: str = "", episodes: int = 100, fmu: bool = False, map_only: bool = False,
+        half: bool = False, records: int = 64, seed: int = 1,
+    ) -> dict[str, Any]:
+        """Writes the whole controller and its plant as C99 to a folder that is empty or not there, with a test that drives both from
+        where as many episodes were driven here (docs/export.md): unsafe says how many of them were. fmu adds both as units of FMI 2.0.
+
+        A map that was compiled for a method that C does not have is refused; method="direct-no-rescue" asks for what C has instead.
+        map_only writes the map alone, which keeps no limit, with a test against so many recorded decisions.
+        """
+        options = {
+            "dir": os.fspath(folder), "method": method, "episodes": episodes, "fmu": fmu, "map_only": map_only,
+            "half": half, "records": records, "seed": seed,
+        }
+        return ask(lib.gpc_export_c, self.handle, text(options), long=True)
 
     def serve(
         self, listen: str = "127.0.0.1:0", *, unix: str | os.PathLike[str] | None = None, token: str = "", preference: ArrayLike | None = None,
