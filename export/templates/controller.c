@@ -18,7 +18,9 @@ enum {
     RELINEARISATIONS = 10, STEPS = GPC_{{.Macro}}_STEPS
 };
 
+{{- if .NM}}
 static const double half[NU] = { {{row .HalfBox}} };
+{{- end}}
 static const double lowest[NU] = { {{row .Lo}} }, highest[NU] = { {{row .Hi}} }; /* both 0: no box */
 
 const char gpc_{{.Symbol}}_controller_info[] = {{printf "%q" .ControllerInfo}};
