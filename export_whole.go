@@ -29,6 +29,8 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 		return nil, badInputf("no folder to export to")
 	case opt.Episodes < 1 || opt.Episodes > maxEpisodes:
 		return nil, badInputf("%d episodes to drive, want 1 to %d", opt.Episodes, maxEpisodes)
+	case c.def.Measurement != nil:
+		return nil, badInputf("case %s has a Measurement: the estimator before the controller is not exported", c.Name())
 	case c.def.Plant == nil:
 		return nil, badInputf("case %s has no plant to drive the controller with", c.Name())
 	}
