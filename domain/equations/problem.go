@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/program"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -22,11 +23,16 @@ type Problem struct {
 	// functions write at the starts and actions that they are tried at.
 	constants, behaviour []byte
 	known                func() structure
+	program              func() (*program.Program, error)
+	laned                func() (*laned, error)
+	ofState              []bool // of each of Margins: it is of the state alone
+	backoff              *domain.Backoff
 }
 
 var (
 	_ domain.Problem       = (*Problem)(nil)
 	_ domain.Curved        = (*Problem)(nil)
+	_ domain.Staged        = (*Problem)(nil)
 	_ domain.Finite        = (*Problem)(nil)
 	_ domain.Scored        = (*Problem)(nil)
 	_ domain.Failing       = (*Problem)(nil)
@@ -108,6 +114,9 @@ func (p *Problem) Fingerprint() [32]byte {
 	return p.spec.Fingerprint(slices.Concat(p.constants, p.behaviour))
 }
 
+// System is what the problem was made of, its optional parts completed.
+func (p *Problem) System() System { return p.system }
+
 // StateScale is the System's, completed where it was nil.
 func (p *Problem) StateScale() []float64 { return slices.Clone(p.system.StateScale) }
 
@@ -175,6 +184,7 @@ func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T)
 	}
 	take(p, of, w, s, c, u)
 	of.Margins(s, c, u, w.next, m[:n])
+	clock := dual.Value(c[p.clock])
 	s, c = w.next, w.after
 	for k := range p.system.EscapeSteps {
 		escapeTo(p, of, s, c, w.escape)
@@ -183,6 +193,7 @@ func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T)
 		of.Margins(s, c, w.escape, sNext, m[(k+1)*n:(k+2)*n])
 		s, c = sNext, cNext
 	}
+	keepOff(p, clock, m)
 }
 
 // escapeTo is the escape's action, within the box.
@@ -360,8 +371,8 @@ func (y *System) specOf() domain.Spec {
 	}
 	return domain.Spec{
 		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: limits,
-		Context: append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
-		Plan:    1, Steps: y.Steps, StepSeconds: y.StepSeconds,
+		Context:   append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
+		Enveloped: true, Clock: len(y.Context) + 1, Plan: 1, Steps: y.Steps, StepSeconds: y.StepSeconds,
 		Semantic: semantic, MarginTolerance: tolerance, Navigation: v, Training: t,
 	}
 }
