@@ -40,6 +40,9 @@ func (c *Case) Drive(e *Engine, s Setup, n int) (*Drive, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.def.Measurement != nil {
+		return nil, badInputf("case %s is decided by what is measured of it, one loop at a time: Controller makes a domain.Estimating, serve takes y", c.Name())
+	}
 	if n < 1 || n > maxDrive {
 		return nil, badInputf("%d closed loops, want 1 to %d", n, maxDrive)
 	}
