@@ -315,7 +315,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzSceneFile$$' ./closedloop
-	$(FUZZ) -fuzz '^FuzzRead$$' ./internal/exactjson
+	$(FUZZ) -fuzz '^FuzzExact$$' ./internal/jsonin
 	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/multiagent/world
 	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzScene$$' ./closedloop
