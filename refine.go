@@ -14,7 +14,7 @@ import (
 type Refiner struct {
 	c      *Case
 	engine *Engine
-	by     *Resolved
+	by     *Resolved // of search
 	// One of them: the navigator's, or for a case whose map is not about its own
 	// problem the method that searches.
 	latent *batchnav.Refiner
@@ -24,19 +24,21 @@ type Refiner struct {
 // Refiner prepares refinement with room for candidates. Setup.Method is the method
 // that searches, in a case whose map is not about its own problem.
 func (c *Case) Refiner(e *Engine, s Setup, candidates int) (*Refiner, error) {
-	by, err := c.Resolve(s)
-	switch {
-	case err != nil:
-		return nil, err
-	case by.Model == nil:
-		return nil, badInputf("refine: method %s of case %s decides without a map", by.Method.Name, c.Name())
-	case e == nil:
+	if e == nil {
 		return nil, errNoEngine
 	}
-	r := &Refiner{c: c, engine: e, by: by}
+	r := &Refiner{c: c, engine: e}
 	if c.def.Learned == nil {
-		r.latent, err = batchnav.NewRefiner(e.backend, by.Model, c.def.Problem, batchnav.Options{}, candidates)
+		m, err := c.fitted(s.Model)
+		if err != nil {
+			return nil, err
+		}
+		r.latent, err = batchnav.NewRefiner(e.backend, m, c.def.Problem, batchnav.Options{}, candidates)
 		return r, BadInput(err)
+	}
+	var err error
+	if r.by, err = c.Resolve(s); err != nil {
+		return nil, err
 	}
 	return r, r.prepare(candidates)
 }

@@ -37,12 +37,7 @@ func (c *Case) Resolve(s Setup) (*Resolved, error) {
 	if !mapped(m) {
 		return r, nil
 	}
-	if r.Model = s.Model; s.Model == nil {
-		r.Model, err = c.Model("")
-	} else {
-		err = BadInput(c.fits(s.Model, "the map"))
-	}
-	if err != nil {
+	if r.Model, err = c.fitted(s.Model); err != nil {
 		return nil, err
 	}
 	if r.options = (batchnav.Options{Navigation: m.Navigation, NoRollout: m.NoRollout}); r.Navigates() {
@@ -55,6 +50,14 @@ func (c *Case) Resolve(s Setup) (*Resolved, error) {
 	}
 	r.options.Navigation = cmp.Or(s.Navigation, r.options.Navigation)
 	return r, nil
+}
+
+// fitted is a map that is given, which must be one of the case, or else the bundled one.
+func (c *Case) fitted(m *model.Model) (*model.Model, error) {
+	if m == nil {
+		return c.Model("")
+	}
+	return m, BadInput(c.fits(m, "the map"))
 }
 
 // Navigates reports whether the method is the navigator or a variant of it, whose loops can decide

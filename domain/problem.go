@@ -120,6 +120,35 @@ type Curved interface {
 	Curvature(s, c, u []float64, by []int, size, w, lambda, z []float64, far bool, h []float64) bool
 }
 
+// Staged is implemented by a problem that evaluates and differentiates many decisions in one call, such as one whose functions are
+// programs for the lanes of vectors. offline/shooting uses it for the stages of a horizon.
+type Staged interface {
+	// NewStages makes a workspace for one goroutine at a time. It is nil where the problem, whatever its arguments, has no such
+	// derivatives; an error says why those that it should have cannot be had.
+	NewStages() (Stages, error)
+}
+
+// Stages is the workspace of a Staged. Its arguments are rows of n decisions, row-major without gaps: x is (s, c) and next is
+// (sNext, cNext). What it writes for one decision does not depend on the others. Values agree to rounding with those of Step, Objectives
+// and Margins, and derivatives are exact, which RunDomain checks.
+type Stages interface {
+	// Moving lists the entries of (s, c) that an action may move, at once or through others, ascending. Derivatives are by the
+	// entries of u, then by these: k of them.
+	Moving() []int
+	Evaluate(n int, x, u, next, j, margins []float64)
+	// Linearise does what Evaluate does, where its outputs are not nil, and writes the first derivatives of next, of J and of the
+	// margins, [n][rows][k] each.
+	Linearise(n int, x, u, next, j, margins, ofNext, ofJ, ofMargins []float64)
+	// Curvature writes into h, [n][k][k], the lower triangles of the Hessians of wᵀJ + λᵀnext − zᵀm at the decisions that
+	// Linearise was called with last. far says of which decisions the margins weigh so little that theirs may be left out where it
+	// costs much.
+	Curvature(w, lambda, z []float64, far []bool, h []float64)
+	// Priority writes the first derivatives of the adaptive priority σ, [n][rows][k], and PriorityCurvature the lower triangles of
+	// the Hessians of jᵀσ, [n][k][k], at the decisions that Priority was called with last.
+	Priority(n int, x []float64, ofSigma []float64)
+	PriorityCurvature(j, h []float64)
+}
+
 // PlanProjector is implemented by a problem whose Project, along a plan, does not
 // need what Step predicts of everything else. ProjectPlan does to a whole plan, in
 // place, what Project does to each of its actions in turn.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/program"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -22,11 +23,15 @@ type Problem struct {
 	// functions write at the starts and actions that they are tried at.
 	constants, behaviour []byte
 	known                func() structure
+	program              func() (*program.Program, error)
+	laned                func() (*laned, error)
+	ofState              []bool // of each of Margins: it is of the state alone
 }
 
 var (
 	_ domain.Problem       = (*Problem)(nil)
 	_ domain.Curved        = (*Problem)(nil)
+	_ domain.Staged        = (*Problem)(nil)
 	_ domain.Finite        = (*Problem)(nil)
 	_ domain.Scored        = (*Problem)(nil)
 	_ domain.Failing       = (*Problem)(nil)
@@ -107,6 +112,9 @@ func (p *Problem) Spec() *domain.Spec { return &p.spec }
 func (p *Problem) Fingerprint() [32]byte {
 	return p.spec.Fingerprint(slices.Concat(p.constants, p.behaviour))
 }
+
+// System is what the problem was made of, its optional parts completed.
+func (p *Problem) System() System { return p.system }
 
 // StateScale is the System's, completed where it was nil.
 func (p *Problem) StateScale() []float64 { return slices.Clone(p.system.StateScale) }
@@ -360,8 +368,8 @@ func (y *System) specOf() domain.Spec {
 	}
 	return domain.Spec{
 		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: limits,
-		Context: append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
-		Plan:    1, Steps: y.Steps, StepSeconds: y.StepSeconds,
+		Context:   append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
+		Enveloped: true, Clock: len(y.Context) + 1, Plan: 1, Steps: y.Steps, StepSeconds: y.StepSeconds,
 		Semantic: semantic, MarginTolerance: tolerance, Navigation: v, Training: t,
 	}
 }

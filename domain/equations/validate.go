@@ -24,6 +24,7 @@ func New(y System) (*Problem, error) {
 	y.complete()
 	p := &Problem{system: y, spec: y.specOf(), clock: len(y.Context)}
 	p.works.New = p.newWork
+	p.program, p.laned = sync.OnceValues(p.readProgram), sync.OnceValues(p.readLanes)
 	for _, a := range y.Action {
 		half := 1.0
 		if a.Bounded() {
@@ -263,6 +264,11 @@ func (p *Problem) try() error {
 		}
 		return p.learn(starts)
 	})
+	starts := make([][]float64, len(seen))
+	for i, row := range seen {
+		starts[i] = row[len(y.Scenario):][:ns+nc+nu]
+	}
+	p.findStateMargins(starts)
 	return p.tell(seen)
 }
 

@@ -1,9 +1,12 @@
 package gallery
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/equations"
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
@@ -73,6 +77,163 @@ func BenchmarkReceding(b *testing.B) {
 			b.ReportMetric(float64(unsolved), "unsolved")
 		})
 	}
+}
+
+// unstaged is a problem without domain.Staged.
+type unstaged struct{ *equations.Problem }
+
+func (unstaged) NewStages() (domain.Stages, error) { return nil, nil }
+
+// BenchmarkStaged is how many times the CPU time of BenchmarkReceding's decisions takes without the lanes of vectors. Both sides decide in the
+// same states in turn, on one thread; their costs have to be equal where both converge in one basin.
+func BenchmarkStaged(b *testing.B) {
+	for _, y := range Systems() {
+		b.Run(y.Name, func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			p := must.Get(equations.New(y))(b)
+			opt := y.Solver
+			opt.StateScale, opt.Room = p.StateScale(), nil
+			var sides [2]side
+			for k, problem := range []domain.Problem{unstaged{p}, p} {
+				solver := must.Get(shooting.New(problem, y.Scenario, y.Initial, opt))(b)
+				sides[k].controller = must.Get(solver.Receding(shooting.RecedingOptions{}))(b)
+				sides[k].loop(b, &y, p, 0) // reads the program
+				sides[k] = side{controller: sides[k].controller}
+			}
+			apart, compared := 0, 0
+			began := uint64(0)
+			for b.Loop() {
+				began++
+				var costs [2][]float64
+				for k := range sides {
+					costs[k] = sides[k].loop(b, &y, p, began)
+				}
+				for i, v := range costs[0] {
+					if compared++; math.Abs(costs[1][i]-v) > 1e-8*(1+math.Abs(v)) {
+						apart++
+					}
+				}
+			}
+			before, now := &sides[0], &sides[1]
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(median(before.cold)/median(now.cold), "cold-p50-ratio")
+			b.ReportMetric(median(before.warm)/median(now.warm), "warm-p50-ratio")
+			b.ReportMetric(sum(before.cold, before.warm)/sum(now.cold, now.warm), "total-ratio")
+			b.ReportMetric(median(now.cold)*1e6, "cold-p50-µs")
+			b.ReportMetric(median(now.warm)*1e6, "warm-p50-µs")
+			b.ReportMetric(float64(now.iterations)/float64(len(now.warm)), "warm-iterations")
+			b.ReportMetric(float64(before.iterations)/float64(len(before.warm)), "warm-iterations-before")
+			b.ReportMetric(float64(apart), "apart")
+			b.ReportMetric(float64(compared), "decisions")
+		})
+	}
+}
+
+// BenchmarkStagedSamples is how many times the CPU time of a dataset's scenarios takes without the lanes of vectors: each under a fixed and
+// the adaptive preference, from its start and from perturbed states, on one thread.
+func BenchmarkStagedSamples(b *testing.B) {
+	for _, y := range Systems() {
+		b.Run(y.Name, func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			p := must.Get(equations.New(y))(b)
+			opt := y.Solver
+			opt.StateScale, opt.Library = p.StateScale(), 0
+			if opt.Room != nil {
+				opt.Room = slices.Repeat(opt.Room, 1+y.EscapeSteps)
+			}
+			opt.Perturbed, opt.PerturbScale, opt.Follow = cmp.Or(opt.Perturbed, 10), cmp.Or(opt.PerturbScale, 0.1), y.Steps
+			var sides [2]struct {
+				solver  *shooting.Solver
+				took    float64
+				samples int
+			}
+			initial := func(at, s, c []float64) {
+				clear(c)
+				y.Initial(at, s, c)
+			}
+			for k, problem := range []domain.Problem{unstaged{p}, p} {
+				sides[k].solver = must.Get(shooting.New(problem, y.Scenario, initial, opt))(b)
+			}
+			must.Get(p.NewStages())(b) // reads the program
+			scenario := uint64(0)
+			for b.Loop() {
+				rng := rand.New(rand.NewPCG(991, scenario))
+				scenario++
+				at := make([]float64, len(y.Scenario))
+				for i, v := range y.Scenario {
+					at[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
+				}
+				w := 0.1 + 0.8*rng.Float64()
+				for k := range sides {
+					side := &sides[k]
+					began := cpu(b)
+					for _, pref := range []domain.Preference{{W: []float64{w, 1 - w}}, {Adaptive: true}} {
+						samples, err := side.solver.Solve(0, at, pref, domain.WeightedSum, scenario)
+						if err != nil && !errors.Is(err, domain.ErrNotConverged) && !errors.Is(err, domain.ErrInfeasible) {
+							b.Fatal(err)
+						}
+						side.samples += len(samples)
+					}
+					side.took += cpu(b) - began
+				}
+			}
+			before, now := &sides[0], &sides[1]
+			perSample := func(k int) float64 { return sides[k].took / float64(sides[k].samples) }
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(before.took/now.took, "total-ratio")
+			b.ReportMetric(perSample(0)/perSample(1), "per-sample-ratio")
+			b.ReportMetric(now.took/float64(scenario), "s/scenario")
+			b.ReportMetric(float64(before.solver.Counts().Iterations), "iterations-before")
+			b.ReportMetric(float64(now.solver.Counts().Iterations), "iterations")
+		})
+	}
+}
+
+// cpu is the CPU time of this thread in seconds.
+func cpu(b *testing.B) float64 {
+	u, ok := machine.ThreadUsage()
+	if !ok {
+		b.Skip("no CPU time of a thread here")
+	}
+	return u.CPU.Seconds()
+}
+
+// side is one of two that are compared: its CPU times in seconds.
+type side struct {
+	controller *shooting.Receding
+	cold, warm []float64
+	iterations int
+}
+
+// loop is loop with the CPU time of this thread; it returns the costs of its first, cold decision.
+func (s *side) loop(b *testing.B, y *equations.System, p *equations.Problem, seed uint64) (costs []float64) {
+	began := cpu(b)
+	loop(b, y, &domain.Case{Problem: p}, s.controller, rand.New(rand.NewPCG(991, seed)), func(decision int, status shooting.Status, _ time.Duration) {
+		took := cpu(b) - began
+		if decision == 0 {
+			s.cold, costs = append(s.cold, took), append(costs, status.Cost)
+		} else {
+			s.warm, s.iterations = append(s.warm, took), s.iterations+status.Iterations
+		}
+		began = cpu(b)
+	})
+	return costs
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
+
+func sum(lists ...[]float64) (total float64) {
+	for _, list := range lists {
+		for _, v := range list {
+			total += v
+		}
+	}
+	return total
 }
 
 // BenchmarkLibrary is what the reference of an episode costs less where its solver has a

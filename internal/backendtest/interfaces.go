@@ -22,8 +22,8 @@ var (
 		reflect.TypeFor[domain.Device](), reflect.TypeFor[domain.Dual](), reflect.TypeFor[domain.Failing](),
 		reflect.TypeFor[domain.Fingerprinted](), reflect.TypeFor[domain.Finite](), reflect.TypeFor[domain.Pictured](),
 		reflect.TypeFor[domain.PlanProjector](), reflect.TypeFor[domain.PlanScoring](),
-		reflect.TypeFor[domain.Polisher](), reflect.TypeFor[domain.Scored](), reflect.TypeFor[domain.Selective](),
-		reflect.TypeFor[domain.Terminal](), reflect.TypeFor[domain.Weighing](),
+		reflect.TypeFor[domain.Polisher](), reflect.TypeFor[domain.Scored](), reflect.TypeFor[domain.Selective](), reflect.TypeFor[domain.Staged](),
+		reflect.TypeFor[domain.StateMargined](), reflect.TypeFor[domain.Terminal](), reflect.TypeFor[domain.Weighing](),
 	}}
 	ofSolver = optional{reflect.TypeFor[domain.Solver](), []reflect.Type{
 		reflect.TypeFor[domain.InwardSolver](), reflect.TypeFor[domain.Interruptible](), reflect.TypeFor[domain.Optimizer](), reflect.TypeFor[domain.Receding](),

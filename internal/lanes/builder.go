@@ -281,6 +281,9 @@ func (b *Builder) SetFNMA(d, x, y, z Col) { b.emit(opFNMA, len(d), d, x, y, z) }
 // SetDiv writes d = x/y.
 func (b *Builder) SetDiv(d, x, y Col) { b.emit(opDiv, len(d), d, x, y) }
 
+// SetChoose writes d = y where x is not 0, as a NaN is not, and d = z elsewhere.
+func (b *Builder) SetChoose(d, x, y, z Col) { b.emit(opChoose, len(d), d, x, y, z) }
+
 // Copy writes d = x.
 func (b *Builder) Copy(d, x Col) { b.emit(opCopy, len(d), d, x) }
 

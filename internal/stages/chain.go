@@ -97,13 +97,23 @@ type shared struct {
 }
 
 func (x *maker) jacobian(f *program.Function, by []int) *shared {
+	if x.plain {
+		return &shared{function: x.function(f, x.layout.New(f.Entries()), f.Results())}
+	}
+	return x.slopes(f, by)
+}
+
+func (x *maker) slopes(f *program.Function, by []int) *shared {
 	j := f.Jacobian(by)
 	g := x.function(j.Function, x.layout.New(f.Entries()), f.Results())
 	return &shared{g, by, entries(j, g.out, f.Results())}
 }
 
-// hessian's last inputs are the weights.
+// second is of a function's Hessian; its last inputs are the weights.
 func (x *maker) second(f *program.Function, by []int) *shared {
+	if x.plain {
+		return nil
+	}
 	h := f.Hessian(by)
 	g := x.function(h.Function, x.layout.New(f.Entries()+f.Results()), 0)
 	return &shared{g, by, entries(h, g.out, len(by))}
@@ -122,6 +132,16 @@ func copyCells(b *lanes.Builder, to, from lanes.Col) {
 	if len(to) > 0 {
 		b.Copy(to, from)
 	}
+}
+
+// run adds programs to the way forward.
+func (x *maker) run(programs ...int) { x.linear = append(x.linear, parts(programs...)...) }
+
+func parts(programs ...int) (list []part) {
+	for _, p := range programs {
+		list = append(list, part{program: p})
+	}
+	return list
 }
 
 // write writes all programs: forward through the blocks with their directions, and back.
@@ -149,15 +169,17 @@ func (x *maker) write(y System, f *functions) {
 		moved = f.step
 	}
 	motion, decided := both(moved, by), both(f.decided, later)
+	if x.plain && y.Implicit {
+		motion.first = x.slopes(moved, by)
+	}
 	var escaping, escape pair
 	if len(x.blocks) > 1 {
 		observed := slices.DeleteFunc(slices.Clone(by), func(a int) bool { return a >= n.S+n.C })
 		escaping, escape = both(f.escaping, later), both(f.escape, observed)
 	}
-	var backward [][]int
 	for t, at := range x.blocks {
 		if t > 0 {
-			x.linear = append(x.linear, x.glue(func(b *lanes.Builder) {
+			x.run(x.glue(func(b *lanes.Builder) {
 				copyCells(b, escape.first.in, slices.Concat(at.s, at.c))
 			}), escape.first.program, x.glue(func(b *lanes.Builder) {
 				copyCells(b, at.u, escape.first.out[:n.U])
@@ -168,32 +190,37 @@ func (x *maker) write(y System, f *functions) {
 				x.productInto(b, rows, escape.first.matrix, at.in)
 			}))
 		}
-		var back []int
-		if f.ode != nil {
-			back = x.integrate(y, at, motion.first, motion.second)
-		} else {
-			back = x.step(at, motion.first, motion.second)
+		var back []part
+		switch {
+		case f.ode == nil:
+			back = parts(x.step(at, motion.first, motion.second)...)
+		case y.Implicit:
+			back = x.collocate(y, at, motion.first, motion.second)
+		default:
+			back = parts(x.integrate(y, at, motion.first, motion.second)...)
 		}
 		after := decided
 		if t > 0 {
 			after = escaping
 		}
-		back = slices.Concat(x.follow(f, t, after.first, after.second), back)
+		back = slices.Concat(parts(x.follow(f, t, after.first, after.second)...), back)
+		if x.plain {
+			continue
+		}
+		cut := 0
 		if t > 0 {
-			back = append(back, x.glue(func(b *lanes.Builder) {
+			cut = x.glue(func(b *lanes.Builder) { b.Copy(at.toIn, lanes.Col{x.constants.Of(0)}) })
+			back = append(back, parts(x.glue(func(b *lanes.Builder) {
 				copyCells(b, escape.second.in[:n.S+n.C], slices.Concat(at.s, at.c))
 				copyCells(b, escape.second.in[n.S+n.C:], at.toIn[n.S+n.C:])
 			}), escape.second.program, x.glue(func(b *lanes.Builder) {
 				x.curve(b, escape.second.matrix, at.in)
 				escape.second.addGradient(b, at.toIn[:n.S+n.C], 0)
-			}))
+			}))...)
 		}
-		backward = append(backward, back)
+		x.backward, x.cut = append(x.backward, back), append(x.cut, cut)
 	}
-	x.curvature = append(x.curvature, x.glue(func(b *lanes.Builder) { x.zero(b, x.hessian...) }))
-	for _, back := range slices.Backward(backward) {
-		x.curvature = append(x.curvature, back...)
-	}
+	x.begin = x.glue(func(b *lanes.Builder) { x.zero(b, x.hessian...) })
 }
 
 // follow writes what follows the step of a block: objectives, margins and the context. What it returns begins the way back.
@@ -209,7 +236,7 @@ func (x *maker) follow(f *functions, t int, first, second *shared) []int {
 		j, jBy, w = nil, nil, nil
 	}
 	m := len(at.m)
-	x.linear = append(x.linear, x.glue(func(b *lanes.Builder) { copyCells(b, first.in, whole) }), first.program, x.glue(func(b *lanes.Builder) {
+	x.run(x.glue(func(b *lanes.Builder) { copyCells(b, first.in, whole) }), first.program, x.glue(func(b *lanes.Builder) {
 		copyCells(b, j, first.out[:len(j)])
 		copyCells(b, at.m, first.out[len(j):len(j)+m])
 		rows := slices.Concat(jBy, at.mBy)
@@ -219,6 +246,9 @@ func (x *maker) follow(f *functions, t int, first, second *shared) []int {
 		}
 		x.productInto(b, rows, first.matrix, directions)
 	}))
+	if x.plain {
+		return nil
+	}
 	return []int{x.glue(func(b *lanes.Builder) {
 		// The adjoint of what the step leads to: of the decision's what is asked for, and what the escape after it gives.
 		to := slices.Concat(at.toNext, at.toAfter)
@@ -253,11 +283,14 @@ func (x *maker) follow(f *functions, t int, first, second *shared) []int {
 func (x *maker) step(at *block, first, second *shared) []int {
 	n := x.sizes
 	whole := slices.Concat(at.s, at.c, at.u)
-	x.linear = append(x.linear, x.glue(func(b *lanes.Builder) { copyCells(b, first.in, whole) }), first.program, x.glue(func(b *lanes.Builder) {
+	x.run(x.glue(func(b *lanes.Builder) { copyCells(b, first.in, whole) }), first.program, x.glue(func(b *lanes.Builder) {
 		copyCells(b, at.next, first.out[:n.S])
 		copyCells(b, at.after, first.out[n.S:n.S+n.C])
 		x.productInto(b, slices.Concat(at.nextBy, at.afterBy), first.matrix, at.in)
 	}))
+	if x.plain {
+		return nil
+	}
 	return []int{x.glue(func(b *lanes.Builder) {
 		copyCells(b, second.in, slices.Concat(whole, at.toNext, at.toAfter))
 	}), second.program, x.glue(func(b *lanes.Builder) {
@@ -294,10 +327,10 @@ func (x *maker) integrate(y System, at *block, first, second *shared) []int {
 		at.values, at.along = append(at.values, values), append(at.along, along)
 	}
 	sum, sumBy, slopes := x.layout.New(n.S), x.rows(n.S), x.rows(n.S)
-	x.linear = append(x.linear, x.glue(func(b *lanes.Builder) { copyCells(b, first.in, slices.Concat(at.s, held)) }))
+	x.run(x.glue(func(b *lanes.Builder) { copyCells(b, first.in, slices.Concat(at.s, held)) }))
 	for st := range stages {
 		q, begin := st%order, st-st%order
-		x.linear = append(x.linear, first.program, x.glue(func(b *lanes.Builder) {
+		x.run(first.program, x.glue(func(b *lanes.Builder) {
 			slope := first.out[:n.S]
 			slopeBy := x.product(b, slopes, first.matrix, at.along[st])
 			for i := range n.S {
@@ -326,6 +359,9 @@ func (x *maker) integrate(y System, at *block, first, second *shared) []int {
 				b.Copy(first.in[:n.S], at.values[st+1])
 			}
 		}))
+	}
+	if x.plain {
+		return nil
 	}
 
 	end, back := x.layout.New(n.S), x.layout.New(n.S)

@@ -17,11 +17,13 @@ import (
 )
 
 // System is what a decision is made of: the functions ode, step, objectives, margins and escape of a program, as domain/equations names
-// them. Where there is ode, the step is Substeps classical Runge–Kutta steps of order 4 over Span together.
+// them. Where there is ode, the step is Substeps classical Runge–Kutta steps of order 4 over Span together or, if it is Implicit, so many of
+// Radau IIA of two stages and order 3.
 type System struct {
 	Program  *program.Program
 	Span     float64
 	Substeps int
+	Implicit bool
 	// The margins are those of the decision, then of so many steps of the escape after it, whose action is clipped to the box;
 	// entries of Lo and Hi that are infinite do not bound.
 	EscapeSteps int
@@ -41,8 +43,20 @@ type Code struct {
 	hessian   []lanes.Ref // rows of the lower triangle
 
 	programs []*lanes.Program
-	// indices of programs in the order in which they run
-	linear, curvature []int
+	// Indices of programs in the order in which they run: forward, and back through each block after begin. cut[t] is
+	// of a way back that does not come from block t.
+	linear   []part
+	begin    int
+	backward [][]part
+	cut      []int
+}
+
+// part of what runs: a program, or parts that are repeated, so often at most, while the cell while is not 0 in some lane.
+type part struct {
+	program int
+	repeat  []part
+	while   lanes.Ref
+	most    int
 }
 
 // block is a step with the margins that it has to keep.
@@ -83,10 +97,16 @@ type maker struct {
 	builders []*lanes.Builder // of the programs, which get their cells once all that outlives one has its own
 	nothing  lanes.Ref        // a row that nothing writes: zeros
 	half     []lanes.Ref      // rows for curve
+	plain    bool             // values alone
 }
 
 // New makes the code for directions by, entries of (s, c, u).
-func New(y System, by []int) (*Code, error) {
+func New(y System, by []int) (*Code, error) { return newCode(y, by, false) }
+
+// NewValues makes the code of the same values without derivatives: it has neither Slopes nor Curvature.
+func NewValues(y System) (*Code, error) { return newCode(y, nil, true) }
+
+func newCode(y System, by []int, plain bool) (*Code, error) {
 	f, err := functionsOf(y)
 	if err != nil {
 		return nil, err
@@ -100,7 +120,7 @@ func New(y System, by []int) (*Code, error) {
 			return nil, fmt.Errorf("stages: directions %v, want entries of %d, none twice", by, n.S+n.C+n.U)
 		}
 	}
-	x := &maker{Code: k, nothing: k.rows(1)[0]}
+	x := &maker{Code: k, nothing: k.rows(1)[0], plain: plain}
 	x.half = x.rows(n.S + n.C + n.U + n.S)
 	k.j, k.jBy = k.layout.New(n.J), k.rows(n.J)
 	k.w, k.lambda = k.layout.New(n.J), k.layout.New(n.S+n.C)
@@ -129,7 +149,11 @@ func New(y System, by []int) (*Code, error) {
 				b.in = append(b.in, direction{row: r})
 			}
 		}
-		b.contextMoves = f.moves(b.in)
+		if !plain {
+			b.contextMoves = f.moves(b.in)
+		} else {
+			b.contextMoves = make([]bool, n.C)
+		}
 		k.blocks = append(k.blocks, b)
 	}
 	x.write(y, f)
@@ -313,6 +337,9 @@ func (k *Code) NewMachine(compiled *lanes.Compiled) *Machine {
 	return &Machine{k, m}
 }
 
+// Lanes is how many points it evaluates at once.
+func (m *Machine) Lanes() int { return m.machine.Lanes() }
+
 // Set writes a point into a lane.
 func (m *Machine) Set(lane int, s, c, u []float64) {
 	at := m.code.blocks[0]
@@ -323,11 +350,29 @@ func (m *Machine) Set(lane int, s, c, u []float64) {
 	}
 }
 
-// Linearise evaluates the points of all lanes with their first derivatives.
-func (m *Machine) Linearise() {
-	for _, p := range m.code.linear {
-		m.machine.Run(p)
+// Linearise evaluates the points of all lanes, with their first derivatives where the code is not one of NewValues.
+func (m *Machine) Linearise() { m.run(m.code.linear) }
+
+func (m *Machine) run(parts []part) {
+	for _, p := range parts {
+		if p.repeat == nil {
+			m.machine.Run(p.program)
+			continue
+		}
+		for round := 0; round < p.most && m.any(p.while); round++ {
+			m.run(p.repeat)
+		}
 	}
+}
+
+// any reports whether a cell is not 0 in some lane.
+func (m *Machine) any(at lanes.Ref) bool {
+	for lane := range m.Lanes() {
+		if m.machine.Get(at, lane) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Values are those of a lane after Linearise: sNext, cNext, objectives and margins. Slices that are nil are passed over.
@@ -374,10 +419,19 @@ func (m *Machine) Weigh(lane int, w, lambda, z []float64) {
 	}
 }
 
-// Curvature evaluates the second derivatives of wᵀj + λᵀ(sNext, cNext) − zᵀm, at the points of Linearise.
-func (m *Machine) Curvature() {
-	for _, p := range m.code.curvature {
-		m.machine.Run(p)
+// Steps is how many steps of the escape there are.
+func (k *Code) Steps() int { return len(k.blocks) - 1 }
+
+// Curvature evaluates the second derivatives of wᵀj + λᵀ(sNext, cNext) − zᵀm, at the points of Linearise. Margins of the
+// escape's steps beyond the given number are left out.
+func (m *Machine) Curvature(steps int) {
+	k := m.code
+	m.machine.Run(k.begin)
+	if steps < k.Steps() {
+		m.machine.Run(k.cut[steps+1])
+	}
+	for t := steps; t >= 0; t-- {
+		m.run(k.backward[t])
 	}
 }
 

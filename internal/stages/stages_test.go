@@ -1,4 +1,4 @@
-package stages
+package stages_test
 
 import (
 	"math"
@@ -6,26 +6,29 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpc-engine/gpc/domain/dual"
 	"github.com/gpc-engine/gpc/domain/equations"
 	"github.com/gpc-engine/gpc/examples/gallery"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/stages"
 	"github.com/gpc-engine/gpc/program"
 )
 
-// systems are the gallery's without an implicit integrator, those with an escape without it as well.
+// systems are the gallery's, those with an escape without it as well.
 func systems(t testing.TB) (list []equations.System) {
 	escapes := 0
 	for _, y := range gallery.Systems() {
-		if y.Stiff != nil {
-			continue
-		}
 		if y.EscapeSteps > 0 {
 			list = append(list, y)
 			escapes++
 		}
 		y.Real.Escape, y.Dual.Escape, y.EscapeSteps, y.Solver.Room = nil, nil, 0, nil
 		list = append(list, y)
+		if y.Stiff != nil {
+			y.Stiff = &dual.Stiff{ODE: y.Stiff.ODE, Span: y.Stiff.Span, Substeps: 3}
+			list = append(list, y)
+		}
 	}
 	if len(list)-escapes < 5 || escapes < 3 {
 		t.Fatalf("%d systems, %d with an escape", len(list)-escapes, escapes)
@@ -57,23 +60,32 @@ func read(t testing.TB, name string) *program.Program {
 	return nil
 }
 
-// coded is the code of a system by all of s and u.
-func coded(t testing.TB, y equations.System) (*Code, []int) {
+func systemOf(t testing.TB, y equations.System) stages.System {
 	t.Helper()
-	of := System{Program: read(t, y.Name), EscapeSteps: y.EscapeSteps}
+	of := stages.System{Program: read(t, y.Name), EscapeSteps: y.EscapeSteps}
 	for _, a := range y.Action {
 		of.Lo, of.Hi = append(of.Lo, a.Lo), append(of.Hi, a.Hi)
 	}
-	if y.ODE != nil {
+	switch {
+	case y.ODE != nil:
 		of.Span, of.Substeps = y.ODE.Span, y.ODE.Substeps
+	case y.Stiff != nil:
+		of.Span, of.Substeps, of.Implicit = y.Stiff.Span, y.Stiff.Substeps, true
 	}
+	return of
+}
+
+// coded is the code of a system by all of s and u.
+func coded(t testing.TB, y equations.System) (*stages.Code, []int) {
+	t.Helper()
+	of := systemOf(t, y)
 	var by []int
 	for a := range len(y.State) + len(y.Context) + 1 + len(y.Action) {
 		if a < len(y.State) || a > len(y.State)+len(y.Context) {
 			by = append(by, a)
 		}
 	}
-	code, err := New(of, by)
+	code, err := stages.New(of, by)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +95,7 @@ func coded(t testing.TB, y equations.System) (*Code, []int) {
 // place is a random decision with weights.
 type place struct{ s, c, u, w, lambda, z []float64 }
 
-func places(y equations.System, k Sizes, n int) (list []place) {
+func places(y equations.System, k stages.Sizes, n int) (list []place) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	some := func(n int) []float64 {
 		v := make([]float64, n)
@@ -113,20 +125,21 @@ func places(y equations.System, k Sizes, n int) (list []place) {
 // derivatives are those of one place.
 type derivatives struct{ sNext, cNext, jValue, mValue, next, j, margins, h []float64 }
 
-func newDerivatives(k Sizes) derivatives {
+func newDerivatives(k stages.Sizes) derivatives {
 	row := func(n int) []float64 { return make([]float64, n) }
 	return derivatives{row(k.S), row(k.C), row(k.J), row(k.M), row((k.S + k.C) * k.N), row(k.J * k.N), row(k.M * k.N), row(k.N * k.N)}
 }
 
-func (m *Machine) all(at []place) (out []derivatives) {
+func all(m *stages.Machine, code *stages.Code, at []place) (out []derivatives) {
 	for l, p := range at {
 		m.Set(l, p.s, p.c, p.u)
 		m.Weigh(l, p.w, p.lambda, p.z)
 	}
 	m.Linearise()
-	m.Curvature()
+	m.Curvature(code.Steps())
+	k := code.Sizes()
 	for l := range at {
-		d := newDerivatives(m.code.sizes)
+		d := newDerivatives(k)
 		m.Values(l, d.sNext, d.cNext, d.jValue, d.mValue)
 		m.Slopes(l, d.next, d.j, d.margins)
 		m.Hessian(l, d.h)
@@ -139,7 +152,7 @@ func (d *derivatives) parts() map[string][]float64 {
 	return map[string][]float64{"sNext": d.sNext, "cNext": d.cNext, "j": d.jValue, "m": d.mValue, "slopes of next": d.next, "slopes of j": d.j, "slopes of m": d.margins, "h": d.h}
 }
 
-func machine(t testing.TB, code *Code, level isa.Level, width int) *Machine {
+func machine(t testing.TB, code *stages.Code, level isa.Level, width int) *stages.Machine {
 	t.Helper()
 	compiled, err := code.Compile(level, width)
 	if err != nil {
@@ -164,10 +177,10 @@ func TestDerivativesAreThoseOfTheEquations(t *testing.T) {
 			}
 			m := machine(t, code, isa.Generic, 1)
 			for _, at := range places(y, k, 10) {
-				got, want := m.all([]place{at})[0], newDerivatives(k)
+				got, want := all(m, code, []place{at})[0], newDerivatives(k)
 				p.Step(at.s, at.c, at.u, want.sNext, want.cNext)
 				p.Score(at.s, at.c, at.u, want.jValue, want.mValue)
-				if y.ODE != nil {
+				if y.ODE != nil || y.Stiff != nil {
 					p.Linearise(at.s, at.c, at.u, by, size, want.next, want.j, want.margins)
 					p.Curvature(at.s, at.c, at.u, by, size, at.w, at.lambda, at.z, false, want.h)
 				} else {
@@ -197,7 +210,7 @@ func TestDerivativesAreThoseOfTheEquations(t *testing.T) {
 }
 
 // differentiated is by dual numbers, and by differences of them.
-func differentiated(p *equations.Problem, at place, by []int, k Sizes, out *derivatives) {
+func differentiated(p *equations.Problem, at place, by []int, k stages.Sizes, out *derivatives) {
 	slopes := func(x []float64, next, j, m []float64) {
 		for q, b := range by {
 			z := make([]complex128, len(x))
@@ -249,6 +262,58 @@ func differentiated(p *equations.Problem, at place, by []int, k Sizes, out *deri
 	}
 }
 
+// The code of values alone has the bits of the one with derivatives.
+func TestValuesHaveTheBitsOfThoseWithDerivatives(t *testing.T) {
+	for _, y := range systems(t) {
+		of := systemOf(t, y)
+		plain, err := stages.NewValues(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, _ := coded(t, y)
+		k := code.Sizes()
+		values, slopes := machine(t, plain, isa.Generic, 1), machine(t, code, isa.Generic, 1)
+		for _, at := range places(y, k, 10) {
+			values.Set(0, at.s, at.c, at.u)
+			values.Linearise()
+			got, want := newDerivatives(k), all(slopes, code, []place{at})[0]
+			values.Values(0, got.sNext, got.cNext, got.jValue, got.mValue)
+			for _, part := range []string{"sNext", "cNext", "j", "m"} {
+				for i, w := range want.parts()[part] {
+					if v := got.parts()[part][i]; math.Float64bits(v) != math.Float64bits(w) {
+						t.Fatalf("%s: %s[%d] is %v, want %v", label(y), part, i, v, w)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Weights of zero on the margins of later steps of the escape and leaving these out give the same second derivatives.
+func TestStepsOfTheEscapeLeftOut(t *testing.T) {
+	for _, y := range systems(t) {
+		if y.EscapeSteps == 0 {
+			continue
+		}
+		code, _ := coded(t, y)
+		k := code.Sizes()
+		each := k.M / (1 + code.Steps())
+		m := machine(t, code, isa.Generic, 1)
+		for steps, at := range places(y, k, code.Steps()) {
+			clear(at.z[(1+steps)*each:])
+			want := all(m, code, []place{at})[0].h
+			m.Curvature(steps)
+			got := make([]float64, len(want))
+			m.Hessian(0, got)
+			for i, w := range want {
+				if !(math.Abs(got[i]-w) <= 1e-12*(1+math.Abs(w))) {
+					t.Fatalf("%s after %d steps: h[%d] is %v, want %v", y.Name, steps, i, got[i], w)
+				}
+			}
+		}
+	}
+}
+
 // Every instruction set has the same bits in every lane.
 func TestInstructionSetsAgreeBitwise(t *testing.T) {
 	for _, y := range systems(t) {
@@ -257,13 +322,13 @@ func TestInstructionSetsAgreeBitwise(t *testing.T) {
 		single := machine(t, code, isa.Generic, 1)
 		var want []derivatives
 		for _, p := range at {
-			want = append(want, single.all([]place{p})[0])
+			want = append(want, all(single, code, []place{p})[0])
 		}
 		for _, level := range isa.Available() {
 			for _, width := range lanes.Widths(level) {
 				m := machine(t, code, level, width)
 				for from := 0; from < len(at); from += width {
-					for l, got := range m.all(at[from : from+width]) {
+					for l, got := range all(m, code, at[from:from+width]) {
 						for part, v := range got.parts() {
 							for i, w := range want[from+l].parts()[part] {
 								if math.Float64bits(v[i]) != math.Float64bits(w) {
@@ -280,10 +345,10 @@ func TestInstructionSetsAgreeBitwise(t *testing.T) {
 
 func TestNewSaysWhatIsWrong(t *testing.T) {
 	empty := &program.Program{Name: "p"}
-	if _, err := New(System{Program: empty}, nil); err == nil {
+	if _, err := stages.New(stages.System{Program: empty}, nil); err == nil {
 		t.Error("a program without functions was taken")
 	}
-	if _, err := New(System{Program: read(t, "quadrotor")}, nil); err == nil {
+	if _, err := stages.New(stages.System{Program: read(t, "quadrotor")}, nil); err == nil {
 		t.Error("an ode without a span was taken")
 	}
 }
@@ -329,7 +394,7 @@ func BenchmarkStage(b *testing.B) {
 							m.Weigh(l, p.w, p.lambda, p.z)
 						}
 						m.Linearise()
-						m.Curvature()
+						m.Curvature(code.Steps())
 					}
 				}})
 			}

@@ -59,6 +59,13 @@ func (q *program) either(a int, at float64) (plus, minus float64) {
 // differentiate fills the first derivatives at an evaluated point. It reports false
 // where a component that is not among the active ones turns out to move.
 func (q *program) differentiate(p *point) bool {
+	if q.staged != nil {
+		q.differentiateStages(p)
+		if q.adaptive {
+			q.differentiatePriorities(p)
+		}
+		return true
+	}
 	complete := true
 	for t := range q.steps {
 		if q.dual != nil {

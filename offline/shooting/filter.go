@@ -41,7 +41,9 @@ func (p *ipm) step() bool {
 	noise := 1e-14 * math.Abs(phi)
 	alpha := primal
 	for try := range halvings {
+		q.ahead = try == 0 // most of them are taken
 		finite := p.move(alpha)
+		q.ahead = false
 		newTheta := infeasibility(p.trial)
 		if finite && p.judge(theta, phi, newTheta, p.barrier(p.trial, p.try), alpha, slope, noise) {
 			p.finish(alpha, dual)

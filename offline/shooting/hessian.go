@@ -10,6 +10,10 @@ import (
 // hessian writes the Hessian of every stage's Lagrangian, scale·ωᵀJ + λ_{t+1}ᵀF −
 // zᵀmargins, at an evaluated and differentiated point; of a barrier of parameter mu.
 func (q *program) hessian(p *point, mu, objectiveScale float64, z, lambda []float64) {
+	if q.staged != nil {
+		q.hessianStages(p, mu, objectiveScale, z, lambda)
+		return
+	}
 	if q.dual != nil {
 		for t := range q.steps {
 			q.hessianDual(p, t, mu, objectiveScale, z, lambda)
@@ -124,15 +128,20 @@ func (q *program) hessianDual(p *point, t int, mu, objectiveScale float64, z, la
 // ∇σ_i∇J_iᵀ, ∇J_i∇σ_iᵀ and J_i∇²σ_i, the last by second differences of the priority, which
 // evaluate no dynamics.
 func (q *program) hessianPriority(p *point, t int, objectiveScale float64) {
-	d, n, h := q.d, q.first(t), q.stageHessian(t)
 	j := p.j[t*q.no : (t+1)*q.no]
 	q.secondDifferences(p, t, q.hp, func(s, c, u []float64) float64 {
 		q.priority(s, c, u, q.sp)
 		return tensor.DotInOrder(q.sp, j)
 	})
-	for i := range n {
+	q.addPriority(t, objectiveScale, q.hp)
+}
+
+// addPriority adds the same from the part with J held, [d][d].
+func (q *program) addPriority(t int, objectiveScale float64, held []float64) {
+	d, h := q.d, q.stageHessian(t)
+	for i := range q.first(t) {
 		for k := range i + 1 {
-			sum := q.hp[i*d+k]
+			sum := held[i*d+k]
 			for r := t * q.no; r < (t+1)*q.no; r++ {
 				sum += q.dsigma[r*d+i]*q.dj[r*d+k] + q.dj[r*d+i]*q.dsigma[r*d+k]
 			}

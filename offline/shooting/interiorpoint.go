@@ -141,11 +141,15 @@ func (p *ipm) begin(held bool) bool {
 			p.cur.v[i] = math.Max(-0.98, math.Min(0.98, v))
 		}
 	}
-	q.roll(p.cur)
-	if !held && !q.finite(p.cur) {
-		return false
+	if q.staged != nil {
+		q.discoverStages(p.cur)
+	} else {
+		q.roll(p.cur)
+		if !held && !q.finite(p.cur) {
+			return false
+		}
+		q.discover(p.cur)
 	}
-	q.discover(p.cur)
 	p.resize()
 	if q.tau {
 		p.cur.y[q.naug-1] = p.leastBound()

@@ -22,44 +22,52 @@ import (
 // differences, of exact first derivatives where there are such and of values otherwise:
 // their error costs iterations, never accuracy.
 type program struct {
-	problem             domain.Problem
-	dual                domain.Dual   // nil: differences
-	curved              domain.Curved // nil: dual numbers one by one, and differences of them
-	spec                *domain.Spec
-	ns, nc, nu, no, nm  int
-	nx                  int // ns + nc
-	mid, half           []float64
-	bounded             []bool
-	scale               []float64 // typical sizes of s, c, u
-	points              points
-	adaptive            bool
-	weights             []float64 // ω, unused in the adaptive mode
-	tau                 bool
-	tauCost             float64
-	totals              []total
-	steps               int
-	sensitive           bool      // whether the first state is a variable
-	active              []int     // components of (s, c) that some action moves
-	moves               []bool    // [nx], the same as a mask
-	na, naug, nX, nf, d int       // active, totals and τ, both; nu + na, nu + nX
-	columns             []int     // of the nf functions' variables, their places in (s, c, u)
-	next, margins       []float64 // ∂ξ_{t+1}, [steps][nX][d], and ∂margins, [steps][nm][d]
-	objective           []float64 // ∂ωᵀJ, [steps][d]
-	varying             []float64 // of it, in the adaptive mode, J's part through σ
-	dj, dsigma          []float64 // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Dual
-	ends                []float64 // [totals][nX]: ∂ of the constraints on the totals
-	h                   []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
-	hp                  []float64 // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
-	room                []float64 // [nm] that margins are to keep to spare, nil: none
-	dx, dJ, dm          []float64 // what a domain.Curved writes, [nx], [no] and [nm] by the columns
-	y, other            []float64 // (s, c, u)
-	fp, fm, mp, mm      []float64
-	sp, sm, delta, unit []float64
-	slope               []float64 // [d]
-	plus, minus, step   []float64 // [d]
-	costate             []float64 // [nx]
-	zy, zx, zj, zm      []complex128
-	evaluations         int64 // stages whose functions were evaluated, at float64 and at dual numbers
+	problem    domain.Problem
+	dual       domain.Dual   // nil: differences
+	curved     domain.Curved // nil: dual numbers one by one, and differences of them
+	staged     domain.Stages // nil: stage by stage
+	failed     error         // why there are no stages where there should be some
+	linearised *point        // whose derivatives the stages hold, nil: none
+	ahead      bool          // whether derivatives are wanted of what is evaluated
+	far        []bool        // [steps], of a domain.Staged
+	// Likewise: weights of J [steps][no] and λ [steps][nx] in the problem's units, Hessians [steps][nf][nf], sizes of the columns, and
+	// images that nobody looks at.
+	weightings, costates, hs, units, images, ofSigma []float64
+	spec                                             *domain.Spec
+	ns, nc, nu, no, nm                               int
+	nx                                               int // ns + nc
+	mid, half                                        []float64
+	bounded                                          []bool
+	scale                                            []float64 // typical sizes of s, c, u
+	points                                           points
+	adaptive                                         bool
+	weights                                          []float64 // ω, unused in the adaptive mode
+	tau                                              bool
+	tauCost                                          float64
+	totals                                           []total
+	steps                                            int
+	sensitive                                        bool      // whether the first state is a variable
+	active                                           []int     // components of (s, c) that some action moves
+	moves                                            []bool    // [nx], the same as a mask
+	na, naug, nX, nf, d                              int       // active, totals and τ, both; nu + na, nu + nX
+	columns                                          []int     // of the nf functions' variables, their places in (s, c, u)
+	next, margins                                    []float64 // ∂ξ_{t+1}, [steps][nX][d], and ∂margins, [steps][nm][d]
+	objective                                        []float64 // ∂ωᵀJ, [steps][d]
+	varying                                          []float64 // of it, in the adaptive mode, J's part through σ
+	dj, dsigma                                       []float64 // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Dual
+	ends                                             []float64 // [totals][nX]: ∂ of the constraints on the totals
+	h                                                []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
+	hp                                               []float64 // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
+	room                                             []float64 // [nm] that margins are to keep to spare, nil: none
+	dx, dJ, dm                                       []float64 // what a domain.Curved writes, [nx], [no] and [nm] by the columns
+	y, other                                         []float64 // (s, c, u)
+	fp, fm, mp, mm                                   []float64
+	sp, sm, delta, unit                              []float64
+	slope                                            []float64 // [d]
+	plus, minus, step                                []float64 // [d]
+	costate                                          []float64 // [nx]
+	zy, zx, zj, zm                                   []complex128
+	evaluations                                      int64 // stages whose functions were evaluated, at float64 and at dual numbers
 }
 
 // total is the constraint a τ + b − eᵀΣJ ≥ 0.
@@ -88,6 +96,9 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 	}
 	q.dual, _ = p.(domain.Dual)
 	q.curved, _ = p.(domain.Curved)
+	if staged, ok := p.(domain.Staged); ok {
+		q.staged, q.failed = staged.NewStages()
+	}
 	q.nx = q.ns + q.nc
 	y := q.nx + q.nu
 	q.scale = make([]float64, y)
@@ -125,7 +136,7 @@ func (q *program) weigh(adaptive bool, weights []float64) {
 
 // layout sizes everything for the active components; q.moves says which.
 func (q *program) layout(steps int) {
-	q.steps = steps
+	q.steps, q.linearised = steps, nil
 	q.active, q.columns = q.active[:0], q.columns[:0]
 	for j := range q.nu {
 		q.columns = append(q.columns, q.nx+j)
@@ -141,6 +152,7 @@ func (q *program) layout(steps int) {
 	}
 	q.nX, q.nf = q.na+q.naug, q.nu+q.na
 	q.d = q.nu + q.nX
+	size(&q.units, q.nf)
 	size(&q.next, steps*q.nX*q.d)
 	size(&q.margins, steps*q.nm*q.d)
 	size(&q.objective, steps*q.d)
@@ -242,27 +254,10 @@ func (q *program) roll(p *point) {
 func (q *program) evaluate(p *point, rolled bool) {
 	q.evaluations += int64(q.steps)
 	p.rolled = rolled
-	q.points.reset()
-	for t := range q.steps {
-		s, c := q.state(p, t)
-		u := p.u[t*q.nu : (t+1)*q.nu]
-		if !rolled {
-			u = q.action(p, t)
-			// Nothing looks at the state after the last action.
-			if t < q.steps-1 {
-				q.forward(p, t)
-			}
-		}
-		q.marginsOf(s, c, u, p.g[t*q.nm:(t+1)*q.nm])
-		q.priority(s, c, u, p.sigma[t*q.no:(t+1)*q.no])
-		if q.points.block != nil {
-			q.points.add(s, c, u)
-		} else {
-			q.problem.Objectives(s, u, c, p.j[t*q.no:(t+1)*q.no])
-		}
-	}
-	if q.points.block != nil {
-		copy(p.j, q.points.objectives())
+	if q.staged != nil {
+		q.evaluateStages(p, rolled)
+	} else {
+		q.evaluateEach(p, rolled)
 	}
 	p.f = tensor.DotInOrder(p.sigma, p.j)
 	if q.tau {
@@ -302,6 +297,32 @@ func (q *program) evaluate(p *point, rolled bool) {
 	}
 }
 
+// evaluateEach fills what the functions of the stages are, one after the other.
+func (q *program) evaluateEach(p *point, rolled bool) {
+	q.points.reset()
+	for t := range q.steps {
+		s, c := q.state(p, t)
+		u := p.u[t*q.nu : (t+1)*q.nu]
+		if !rolled {
+			u = q.action(p, t)
+			// Nothing looks at the state after the last action.
+			if t < q.steps-1 {
+				q.forward(p, t)
+			}
+		}
+		q.marginsOf(s, c, u, p.g[t*q.nm:(t+1)*q.nm])
+		q.priority(s, c, u, p.sigma[t*q.no:(t+1)*q.no])
+		if q.points.block != nil {
+			q.points.add(s, c, u)
+		} else {
+			q.problem.Objectives(s, u, c, p.j[t*q.no:(t+1)*q.no])
+		}
+	}
+	if q.points.block != nil {
+		copy(p.j, q.points.objectives())
+	}
+}
+
 // hold makes a point of the first measured state at every stage. The context follows: what it
 // remembers of the actions is of no size that would make a defect of it comparable.
 func (q *program) hold(p *point) {
@@ -327,7 +348,9 @@ func (q *program) carry(p *point, from int) {
 			}
 		}
 	}
+	q.ahead = true
 	q.evaluate(p, false)
+	q.ahead = false
 }
 
 // finite reports whether every value of an evaluated point is.
@@ -339,6 +362,16 @@ func (q *program) finite(p *point) bool {
 		}
 	}
 	return sum == 0
+}
+
+// discoverStages marks those that a domain.Staged lists.
+func (q *program) discoverStages(p *point) {
+	clear(q.moves)
+	for _, a := range q.staged.Moving() {
+		q.moves[a] = true
+	}
+	q.layout(q.steps)
+	q.resize(p)
 }
 
 // discover marks the components that some action moves, along a roll-out.

@@ -67,6 +67,9 @@ func (r *Receding) Begin(plan []float64) { r.ready, r.begun = false, append(r.be
 // the preference, or domain.ErrNotConverged where not even the start has finite values.
 func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (Status, error) {
 	p, q := r.p, r.p.q
+	if q.failed != nil {
+		return Status{}, fmt.Errorf("shooting: %w", q.failed)
+	}
 	if err := pref.Validate(q.no); err != nil {
 		return Status{}, fmt.Errorf("shooting: %w", err)
 	}

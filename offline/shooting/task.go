@@ -30,6 +30,9 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	infeasible, lost, runs, lowest := 0, 0, 0, math.Inf(1)
 	p := s.work.spaces.Get().(*ipm)
 	defer s.work.spaces.Put(p)
+	if p.q.failed != nil {
+		return nil, fmt.Errorf("shooting: %w", p.q.failed)
+	}
 	wanted := len(t.starts) + t.own
 	for k := 0; k < wanted || k < wanted+t.retries && found == nil && infeasible < runs; k++ {
 		configure(p.q)

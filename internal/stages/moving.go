@@ -1,0 +1,42 @@
+package stages
+
+import "github.com/gpc-engine/gpc/program"
+
+// Moving are the entries of (s, c) that an action moves, at once or through others, in their order. It follows from which inputs the
+// functions have derivatives by, whatever their values are.
+func (y System) Moving() ([]int, error) {
+	f, err := functionsOf(y)
+	if err != nil {
+		return nil, err
+	}
+	n := f.sizes
+	moves := make([]bool, n.S+n.C)
+	for grown := true; grown; {
+		grown = false
+		// From the inputs (s, c, u, sNext) of a function to its rows, which are entries of (s, c) from first on.
+		follow := func(j *program.Sparse, first int) {
+			for k, r := range j.Rows {
+				from := j.Cols[k]
+				if from >= n.S+n.C+n.U {
+					from -= n.S + n.C + n.U
+				}
+				if r += first; !moves[r] && (from >= n.S+n.C || moves[from]) {
+					moves[r], grown = true, true
+				}
+			}
+		}
+		if f.ode != nil {
+			follow(f.ode.Jacobian(nil), 0)
+			follow(f.step.Jacobian(nil), n.S)
+		} else {
+			follow(f.step.Jacobian(nil), 0)
+		}
+	}
+	var list []int
+	for a, moved := range moves {
+		if moved {
+			list = append(list, a)
+		}
+	}
+	return list, nil
+}
