@@ -60,6 +60,11 @@ func (c *Case) fitted(m *model.Model) (*model.Model, error) {
 	return m, BadInput(c.fits(m, "the map"))
 }
 
+// setup is what resolves to the same again, in another definition of the case.
+func (r *Resolved) setup() Setup {
+	return Setup{Method: r.Method.Name, Model: r.Model, Weights: r.Weights, Candidates: r.Candidates, Navigation: r.options.Navigation}
+}
+
 // Navigates reports whether the method is the navigator or a variant of it, whose loops can decide
 // together.
 func (r *Resolved) Navigates() bool { return r.Method.New == nil }
@@ -88,8 +93,17 @@ const proposals = 4096
 var errNoEngine = errors.New("gpc: a method with a map needs an engine")
 
 // Controller makes the method, which decides in one closed loop. e is nil for a method
-// without a map.
+// without a map. Of a case with a Measurement it is a domain.Estimating, unless the method is
+// given the truth.
 func (r *Resolved) Controller(e *Engine) (domain.Controller, error) {
+	if r.of.def.Measurement == nil {
+		return r.controller(e)
+	}
+	return r.estimating(e)
+}
+
+// controller decides by the state.
+func (r *Resolved) controller(e *Engine) (domain.Controller, error) {
 	if r.Navigates() {
 		n, err := r.Loop(e)
 		if err != nil {
