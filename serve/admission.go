@@ -151,7 +151,7 @@ func (s *Server) prepare(j *job, began time.Time) error {
 	}
 	if m := s.of.Definition().Measurement; m != nil && j.op == opDecide {
 		if len(r.Y) != len(m.Outputs) {
-			return object.Errorf("y", "the observation has %d entries of y, case %q measures %d", len(r.Y), s.spec.Name, len(m.Outputs))
+			return jsonin.Errorf("y", "the observation has %d entries of y, case %q measures %d", len(r.Y), s.spec.Name, len(m.Outputs))
 		}
 		r.S = slices.Repeat([]float64{math.NaN()}, s.spec.MeasuredSize()) // nobody measured it
 	}
