@@ -1,9 +1,4 @@
-// Package exactjson reads JSON that people write by hand: what encoding/json would pass over
-// in silence, a field of another case, an array that is too short, a null, a key that is there
-// twice, is an error that names it.
-//
-// The central function is Read.
-package exactjson
+package jsonin
 
 import (
 	"bytes"
@@ -13,18 +8,15 @@ import (
 	"io"
 	"reflect"
 	"strings"
-
-	"github.com/gpc-engine/gpc/internal/jsontree"
-	"github.com/gpc-engine/gpc/internal/object"
 )
 
-// Read decodes one JSON value into what into points to. Every value has to be taken as it
+// Exact decodes one JSON value, such as people write by hand, into what into points to. Every value has to be taken as it
 // stands: no null, no unknown or repeated key, no array of another length, no number that the
 // field's type rounds. A key that is missing is an error unless its field has omitempty or
 // omitzero. Errors begin with the path of what they are about, such as agents[1].goal[0].
-func Read(text []byte, into any) error { return read(text, into, false) }
+func Exact(text []byte, into any) error { return read(text, into, false) }
 
-// Merge is Read of some of the fields alone: the others keep what they have.
+// Merge is Exact of some of the fields alone: the others keep what they have.
 func Merge(text []byte, into any) error { return read(text, into, true) }
 
 func read(text []byte, into any, some bool) error {
@@ -72,11 +64,11 @@ func name(path string) string {
 
 // same reports the first place in which what was taken is not what was given.
 func same(given, taken any, some bool) error {
-	d, differ := jsontree.First(given, taken, func(given, taken any) bool {
+	d, differ := FirstDifference(given, taken, func(given, taken any) bool {
 		switch {
-		case taken == jsontree.Absent{}:
+		case taken == Absent{}:
 			return empty(given)
-		case given == jsontree.Absent{}:
+		case given == Absent{}:
 			return some
 		}
 		return given != nil && reflect.DeepEqual(given, taken)
@@ -87,9 +79,9 @@ func same(given, taken any, some bool) error {
 	a, isList := d.A.([]any)
 	b, wantsList := d.B.([]any)
 	switch {
-	case d.B == jsontree.Absent{}:
+	case d.B == Absent{}:
 		return fmt.Errorf("%s is no field here", d.Path)
-	case d.A == jsontree.Absent{}:
+	case d.A == Absent{}:
 		return fmt.Errorf("%s is missing", d.Path)
 	case d.A == nil:
 		return fmt.Errorf("%s is null", name(d.Path))
@@ -134,21 +126,21 @@ func unique(text []byte) error {
 	dec = json.NewDecoder(bytes.NewReader(whole))
 	dec.UseNumber()
 	err := nested(dec)
-	var twice *object.FieldError
+	var twice *FieldError
 	if errors.As(err, &twice) {
 		return fmt.Errorf("%s is there twice", twice.Field)
 	}
 	return err
 }
 
-// nested walks the next value of dec. A key that is there twice is an *object.FieldError of its path.
+// nested walks the next value of dec. A key that is there twice is an *FieldError of its path.
 func nested(dec *json.Decoder) error {
 	token, err := dec.Token()
 	switch {
 	case err != nil:
 		return err
 	case token == json.Delim('{'):
-		return object.Members(dec, func(name string) error { return below(name, nested(dec)) })
+		return Members(dec, func(name string) error { return below(name, nested(dec)) })
 	case token == json.Delim('['):
 		for i := 0; dec.More(); i++ {
 			if err := nested(dec); err != nil {
@@ -162,9 +154,9 @@ func nested(dec *json.Decoder) error {
 
 // below puts what holds a value before the path of an error in it.
 func below(holder string, err error) error {
-	var twice *object.FieldError
+	var twice *FieldError
 	if errors.As(err, &twice) {
-		twice.Field = jsontree.Below(holder, twice.Field)
+		twice.Field = Below(holder, twice.Field)
 	}
 	return err
 }

@@ -1,7 +1,4 @@
-// Package jsontree walks JSON values as encoding/json decodes them into an any.
-//
-// The central function is First, which finds where two of them differ.
-package jsontree
+package jsonin
 
 import (
 	"fmt"
@@ -23,10 +20,10 @@ type Difference struct {
 	A, B any
 }
 
-// First is the first place in which a and b differ: objects are compared by the keys of a in their
+// FirstDifference is the first place in which a and b differ: objects are compared by the keys of a in their
 // order, then by those of b alone, lists of one length by their entries. Whatever else two values
 // are, they differ unless equal says that they do not.
-func First(a, b any, equal func(a, b any) bool) (d Difference, differ bool) {
+func FirstDifference(a, b any, equal func(a, b any) bool) (d Difference, differ bool) {
 	switch x := a.(type) {
 	case map[string]any:
 		y, ok := b.(map[string]any)
@@ -34,7 +31,7 @@ func First(a, b any, equal func(a, b any) bool) (d Difference, differ bool) {
 			break
 		}
 		for _, key := range keys(x, y) {
-			if d, differ = First(at(x, key), at(y, key), equal); differ {
+			if d, differ = FirstDifference(at(x, key), at(y, key), equal); differ {
 				d.Path = Below(key, d.Path)
 				return d, true
 			}
@@ -46,7 +43,7 @@ func First(a, b any, equal func(a, b any) bool) (d Difference, differ bool) {
 			break
 		}
 		for i := range x {
-			if d, differ = First(x[i], y[i], equal); differ {
+			if d, differ = FirstDifference(x[i], y[i], equal); differ {
 				d.Path = Below(fmt.Sprintf("[%d]", i), d.Path)
 				return d, true
 			}

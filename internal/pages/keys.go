@@ -1,7 +1,8 @@
-// Package jsonkeys holds a page that describes JSON to the Go types that are printed so.
+// Package pages holds the tests of the documents: links that lead somewhere, an index that names every
+// page, measurements that commands write, and JSON that is printed as a page describes it.
 //
-// The central type is Page: the keys that a document's tables name, by heading.
-package jsonkeys
+// The central type is Page: the keys that a document's tables name, by keysHeading.
+package pages
 
 import (
 	"encoding"
@@ -15,9 +16,9 @@ import (
 	"strings"
 )
 
-// Of are the keys of a value's JSON, sorted: those of an object within another behind its key
+// KeysOf are the keys of a value's JSON, sorted: those of an object within another behind its key
 // and a point, of a list's objects behind [] and of a map's behind {}.
-func Of(v any) []string {
+func KeysOf(v any) []string {
 	keys := map[string]bool{}
 	collect(keys, "", reflect.TypeOf(v))
 	return slices.Sorted(maps.Keys(keys))
@@ -70,15 +71,15 @@ func collect(keys map[string]bool, path string, t reflect.Type) {
 type Page map[string]map[string]string
 
 var (
-	heading = regexp.MustCompile("`([^`]+)`")
-	row     = regexp.MustCompile("^\\| `([^`]+)` \\| (.*) \\|$")
-	as      = regexp.MustCompile("^as `([^`]+)`")
+	keysHeading = regexp.MustCompile("`([^`]+)`")
+	row         = regexp.MustCompile("^\\| `([^`]+)` \\| (.*) \\|$")
+	as          = regexp.MustCompile("^as `([^`]+)`")
 )
 
-// Read reads a document whose level-two headings name commands in backquotes and whose tables
+// ReadKeys reads a document whose level-two headings name commands in backquotes and whose tables
 // have a key in backquotes first, then its meaning. A meaning that begins with "as" and a
 // command stands for that one's keys behind the key.
-func Read(path string) (Page, error) {
+func ReadKeys(path string) (Page, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func Read(path string) (Page, error) {
 	for n, line := range strings.Split(string(text), "\n") {
 		if title, ok := strings.CutPrefix(line, "## "); ok {
 			now = nil
-			for _, m := range heading.FindAllStringSubmatch(title, -1) {
+			for _, m := range keysHeading.FindAllStringSubmatch(title, -1) {
 				if page[m[1]] != nil {
 					return nil, fmt.Errorf("%s, line %d: %q is there twice", path, n+1, m[1])
 				}
@@ -139,10 +140,12 @@ func (p Page) keys(command string) (keys []string) {
 
 // Differences say which keys of a command's result the page lacks, and which it has that are
 // none.
-func (p Page) Differences(command string, result any) []string { return p.Against(command, Of(result)) }
+func (p Page) Differences(command string, result any) []string {
+	return p.Against(command, KeysOf(result))
+}
 
 // Hold fails a test for every difference between a page and what its sections describe, a
-// value of each by heading.
+// value of each by keysHeading.
 func (p Page) Hold(t interface {
 	Helper()
 	Error(args ...any)

@@ -1,4 +1,4 @@
-package exactjson
+package jsonin
 
 import (
 	"encoding/json"
@@ -26,7 +26,7 @@ type whole struct {
 func TestWhatIsNotTakenAsItStandsIsRefusedByItsPath(t *testing.T) {
 	const good = `{"size": 1.25, "parts": [{"at": [1, 2]}], "loose": {"x": [1, "}"]}}`
 	var w whole
-	must.OK(t, Read([]byte(good), &w))
+	must.OK(t, Exact([]byte(good), &w))
 	if w.Size != 1.25 || w.Parts[0].At != [2]float64{1, 2} {
 		t.Errorf("read as %+v", w)
 	}
@@ -54,12 +54,12 @@ func TestWhatIsNotTakenAsItStandsIsRefusedByItsPath(t *testing.T) {
 		``:                                                               "ends before",
 		`null`:                                                           "null",
 	} {
-		if err := Read([]byte(text), new(whole)); err == nil || !strings.Contains(err.Error(), says) {
+		if err := Exact([]byte(text), new(whole)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v, want one with %q", text, err, says)
 		}
 	}
 	for _, text := range []string{good, `{"size": 0, "count": 0, "parts": [], "sum": {"a": 0}}`, `{"size": -0.0, "parts": []}`} {
-		if err := Read([]byte(text), new(whole)); err != nil {
+		if err := Exact([]byte(text), new(whole)); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -76,16 +76,16 @@ func TestMergeKeepsWhatIsNotGiven(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
+func FuzzExact(f *testing.F) {
 	f.Add([]byte(`{"size": 1, "parts": [{"at": [1, 2], "name": "x"}], "loose": [1]}`))
 	f.Add([]byte(`{"size": 1, "size": null, "parts": [{"at": []}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var w whole
-		if Read(text, &w) != nil {
+		if Exact(text, &w) != nil {
 			return
 		}
 		own := must.Get(json.Marshal(w))(t)
-		if err := Read(own, new(whole)); err != nil {
+		if err := Exact(own, new(whole)); err != nil {
 			t.Fatalf("%s is taken, and as %s refused: %v", text, own, err)
 		}
 	})

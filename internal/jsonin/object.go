@@ -1,8 +1,11 @@
-// Package object reads a JSON object field by field, as requests and observations are: what is
-// wrong is said with the field that it is about.
+// Package jsonin reads JSON that comes from outside, and says what is wrong with the place that it
+// is about.
 //
-// The central type is Fields; FieldError is what every wrong field is.
-package object
+// Its central types are Fields, an object read field by field as requests and observations are, with
+// FieldError for a field that is wrong, and Exact, which takes what people write as it stands or
+// refuses it: a field of another case, an array that is too short, a null, a key that is there twice.
+// FirstDifference finds where two values differ.
+package jsonin
 
 import (
 	"bytes"
@@ -32,8 +35,8 @@ func Errorf(field, format string, args ...any) error {
 // Fields are those of an object that nobody has taken yet.
 type Fields map[string]json.RawMessage
 
-// Read reads the one object that a text is, with no field twice; like is one as an example.
-func Read(text []byte, what, like string) (Fields, error) {
+// Object reads the one object that a text is, with no field twice; like is one as an example.
+func Object(text []byte, what, like string) (Fields, error) {
 	if !utf8.Valid(text) {
 		return nil, fmt.Errorf("the %s is not UTF-8", what)
 	}

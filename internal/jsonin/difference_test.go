@@ -1,4 +1,4 @@
-package jsontree
+package jsonin
 
 import (
 	"encoding/json"
@@ -29,7 +29,7 @@ func TestFirst(t *testing.T) {
 		{`{"a": [1]}`, `{"a": [1, 2]}`, "a [1] [1 2]"},
 		{`{"a": {"b": 1}}`, `{"a": [1]}`, "a map[b:1] [1]"},
 	} {
-		d, differ := First(decoded(t, c.a), decoded(t, c.b), reflect.DeepEqual)
+		d, differ := FirstDifference(decoded(t, c.a), decoded(t, c.b), reflect.DeepEqual)
 		got := ""
 		if differ {
 			got = fmt.Sprint(d.Path, " ", d.A, " ", d.B)
@@ -43,7 +43,7 @@ func TestFirst(t *testing.T) {
 // What is neither two objects nor two lists of one length is the same where equal says so.
 func TestFirstAsksForTheRest(t *testing.T) {
 	asked := 0
-	_, differ := First(decoded(t, `{"a": [1, "x"], "b": [1]}`), decoded(t, `{"a": [2, null], "b": [1, 2], "c": 1}`), func(any, any) bool {
+	_, differ := FirstDifference(decoded(t, `{"a": [1, "x"], "b": [1]}`), decoded(t, `{"a": [2, null], "b": [1, 2], "c": 1}`), func(any, any) bool {
 		asked++
 		return true
 	})

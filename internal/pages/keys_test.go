@@ -1,4 +1,4 @@
-package jsonkeys
+package pages
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ type outer struct {
 }
 
 func TestKeysOfTypes(t *testing.T) {
-	if got := fmt.Sprint(Of(&outer{})); got != "[Named e list[].x map{}.x one.x plain time values]" {
+	if got := fmt.Sprint(KeysOf(&outer{})); got != "[Named e list[].x map{}.x one.x plain time values]" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -39,7 +39,7 @@ func TestKeysOfTypes(t *testing.T) {
 func TestPagesAreHeldToTypes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page.md")
 	must.OK(t, os.WriteFile(path, []byte("## `in`, `in too`\n\n| key | meaning |\n|---|---|\n| `x` | a number |\n\n## `out`\n\n| `list[]` | as `in` |\n| `map{}` | as `in` |\n| `one.y` | nothing |\n"), 0o644))
-	p := must.Get(Read(path))(t)
+	p := must.Get(ReadKeys(path))(t)
 	if d := p.Differences("in too", inner{}); len(d) != 0 {
 		t.Errorf("in too: %v", d)
 	}
@@ -55,7 +55,7 @@ func TestPagesAreHeldToTypes(t *testing.T) {
 		t.Errorf("a command without a section: %v", d)
 	}
 	must.OK(t, os.WriteFile(path, []byte("## `in`\n| `x` | a |\n| `x` | b |\n"), 0o644))
-	if _, err := Read(path); err == nil {
+	if _, err := ReadKeys(path); err == nil {
 		t.Error("a key that is there twice was taken")
 	}
 }
