@@ -176,7 +176,7 @@ func (c *Case) Guarded(g domain.Guard) (*Case, error) {
 	}
 	def := c.def
 	def.Guard = g
-	return &Case{def, c.models, c.unshifted, c.remade, c.system}, nil
+	return c.defined(def), nil
 }
 
 // mapped is the problem that the case's maps are made for.

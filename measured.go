@@ -62,20 +62,17 @@ func (c *Case) Estimator() (*estimate.Filter, error) {
 }
 
 // estimating is a method behind the case's estimator, its limits kept off where the case has a Level.
-func (c *Case) estimating(e *Engine, s Setup) (domain.Controller, error) {
-	m, err := c.method(s.Method)
-	if err != nil {
-		return nil, err
-	}
-	if m.Group == domain.GroupExact { // it is given the truth
-		return c.controller(e, s)
+func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
+	c := r.of
+	if r.Method.Group == domain.GroupExact { // it is given the truth
+		return r.controller(e)
 	}
 	filter, err := c.Estimator()
 	if err != nil {
 		return nil, err
 	}
 	if c.def.Level == 0 {
-		inner, err := c.controller(e, s)
+		inner, err := r.controller(e)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +84,11 @@ func (c *Case) estimating(e *Engine, s Setup) (domain.Controller, error) {
 		return nil, err
 	}
 	def.Guard, def.Shift, def.Shifts = c.def.Guard, c.def.Shift, c.def.Shifts
-	inner, err := c.defined(def).controller(e, s)
+	tight, err := c.defined(def).Resolve(r.setup())
+	if err != nil {
+		return nil, err
+	}
+	inner, err := tight.controller(e)
 	if err != nil {
 		return nil, err
 	}
