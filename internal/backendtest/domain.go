@@ -160,7 +160,7 @@ var domainChecks = []struct {
 	{"block-gradient", checkBlockGradient},
 	{"plan-gradient", checkPlanGradient},
 	{"dual", checkDual},
-	{"curvature", checkCurved},
+	{"stages", checkStaged},
 	{"dynamics", checkDynamics},
 	{"score", checkScore},
 	{"plan-score", checkPlanScore},
