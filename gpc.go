@@ -26,6 +26,7 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/equations/systemfile"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/model"
@@ -93,12 +94,18 @@ func (k *Catalogue) All() []*Case {
 	return all
 }
 
-// Find returns the case of that name, which Open may make of a file: the name has to be the
-// user's own, not one that was read.
+// Find returns the case of that name, or of the system in the file of that name (see SystemFile), or
+// what Open makes of it: the name has to be the user's own, not one that was read.
 func (k *Catalogue) Find(name string) (*Case, error) {
 	c, err := k.Named(name)
-	if err == nil || k.Open == nil {
-		return c, err
+	if err == nil {
+		return c, nil
+	}
+	if strings.HasSuffix(name, SystemSuffix) {
+		return SystemFile(name)
+	}
+	if k.Open == nil {
+		return nil, err
 	}
 	if c, ok, err := k.Open(name); ok {
 		if err != nil {
@@ -129,7 +136,8 @@ type Case struct {
 	// unshifted is the problem that its maps are made for where the plant is another one;
 	// nil: the definition's own.
 	unshifted domain.Problem
-	remade    bool // the plant is another one by its params; see Staged
+	remade    bool             // the plant is another one by its params; see Staged
+	system    *systemfile.File // that it was made of; nil: of a program's own functions
 }
 
 // NewCase validates a case of one's own.
@@ -168,7 +176,7 @@ func (c *Case) Guarded(g domain.Guard) (*Case, error) {
 	}
 	def := c.def
 	def.Guard = g
-	return &Case{def, c.models, c.unshifted, c.remade}, nil
+	return &Case{def, c.models, c.unshifted, c.remade, c.system}, nil
 }
 
 // mapped is the problem that the case's maps are made for.

@@ -59,17 +59,17 @@ func (k *Catalogue) Verify(ctx context.Context, file string, opt VerifyOptions) 
 }
 
 // Traced is the case of a trace's header, on the header's plant: one of the catalogue's own by
-// its name, or what Embedded makes of the header. No file is opened.
+// its name, or what Embedded, or the system in it, makes of the header. No file is opened.
 func (k *Catalogue) Traced(h *closedloop.Header) (c *Case, embedded bool, err error) {
 	c, err = k.Named(h.Case)
 	if err == nil {
 		def, embedded, err := h.On(&c.def)
 		return &Case{def: def, models: c.models, unshifted: c.mapped(), remade: embedded}, embedded, err
 	}
-	if k.Embedded == nil {
-		return nil, false, err
+	def, ok, made := embeddedSystem(h.Case, h.Params)
+	if !ok && k.Embedded != nil {
+		def, ok, made = k.Embedded(h.Case, h.Params)
 	}
-	def, ok, made := k.Embedded(h.Case, h.Params)
 	if !ok {
 		return nil, false, err
 	}

@@ -24,7 +24,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	d.Residual, d.Displacement, d.Correction = o.Residual[row], o.Displacement[row], 0
 	d.Consistent = flags&backend.LoopConsistent != 0
 	d.Limit = a.limit(l.variance)
-	d.OffMap = l.bad || !(d.Residual <= d.Limit)
+	d.OffMap = l.bad || !(d.Residual <= d.Limit) || a.beyond(l.state, l.variance)
 	if l.bad {
 		a.refuse(l, obs, d)
 		return

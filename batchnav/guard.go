@@ -27,7 +27,9 @@ type guard struct {
 	horizon      domain.Horizon    // nil: none
 	tightening   domain.Tightening // makes one that keeps off the limits; nil: it cannot
 	terminal     domain.Terminal
+	escaping     domain.Escaping // asked where there is no rescue; nil: the problem knows no escape
 	noProjection bool
+	noRescue     bool
 	threads      int
 	runs         []rollout
 	cost, margin []float64 // of the roll-outs of a call
@@ -44,6 +46,7 @@ type rollout struct {
 	s, c    []float64
 	pref    domain.Preference
 	given   []float64     // [≤ steps·action]
+	escapes bool          // by the problem's escape instead of the policy
 	offsets tensor.Matrix // [1, knots·width] of a search; no rows: none
 	steps   int
 	solved  bool // found by a rescue
@@ -127,12 +130,16 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 		rollouts: newRollouts(&l), opt: o, solver: opt.Solver, noProjection: opt.NoProjection, threads: l.backend.Describe().Threads,
 		cost: make([]float64, size), margin: make([]float64, size), projected: make([]float64, size*spec.ActionSize()),
 	}
-	if opt.Rescue != nil {
+	if opt.Rescue != nil && !opt.NoRescue {
 		g.horizon = opt.Rescue.NewHorizon(o.Iterations)
 		g.tightening, _ = opt.Rescue.(domain.Tightening)
 	}
 	g.tight = make([]float64, size)
 	g.terminal, _ = l.problem.(domain.Terminal)
+	g.noRescue = opt.NoRescue
+	if g.noRescue {
+		g.escaping, _ = l.problem.(domain.Escaping)
+	}
 	g.bendActions = opt.Search.Actions
 	if o.Noise > 0 {
 		for _, v := range spec.Measured {
@@ -147,7 +154,9 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 	}
 	g.grow(size, max(1, g.threads))
 	var err error
-	g.finder, err = newRescuer(from, opt, g.noise)
+	if !g.noRescue {
+		g.finder, err = newRescuer(from, opt, g.noise)
+	}
 	return g, err
 }
 
@@ -335,7 +344,7 @@ func (g *guard) roll(runs []rollout) error {
 // decided writes the actions of step h: those given, then the policy's.
 func (g *guard) decided(runs []rollout, h, most int) error {
 	nu := g.spec.ActionSize()
-	if slices.ContainsFunc(runs, func(r rollout) bool { return h*nu >= len(r.given) }) {
+	if slices.ContainsFunc(runs, func(r rollout) bool { return h*nu >= len(r.given) && !r.escapes }) {
 		if err := g.follow(len(runs), h, most); err != nil {
 			return err
 		}
@@ -343,6 +352,8 @@ func (g *guard) decided(runs []rollout, h, most int) error {
 	for i := range runs {
 		if at := h * nu; at < len(runs[i].given) {
 			copy(row(g.u, i, nu), runs[i].given[at:at+nu])
+		} else if runs[i].escapes {
+			g.escaping.Escape(row(g.s, i, len(runs[i].s)), row(g.c, i, len(runs[i].c)), row(g.u, i, nu))
 		}
 	}
 	return nil
@@ -410,7 +421,7 @@ func (g *guard) settle(l *loop, c []float64, pref domain.Preference, d *Decision
 
 // take makes the other plan the next where it is better; by says whose it is.
 func (g *guard) take(w *watched, d *Decision, by domain.Fallback) {
-	const anyone = domain.FallbackIncumbent | domain.FallbackSolver | domain.FallbackConservative
+	const anyone = domain.FallbackIncumbent | domain.FallbackSolver | domain.FallbackConservative | domain.FallbackEscape
 	if w.other.better(&w.next) {
 		w.next, w.other = w.other, w.next
 		d.Fallback = d.Fallback&^anyone | by
@@ -442,8 +453,16 @@ func (g *guard) extend(l *loop, c []float64) {
 func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision) error {
 	w, begun := &l.watched, time.Now()
 	r := rollout{s: l.state, c: c, pref: pref, steps: w.next.steps, into: &w.other}
-	asks := w.wait == 0
+	asks := w.wait == 0 && !g.noRescue
 	switch {
+	case g.noRescue:
+		if g.escaping != nil && g.escaping.Escape(l.state, c, l.alternative) {
+			r.escapes = true
+			if err := g.compare(w, d, r, domain.FallbackEscape); err != nil {
+				return err
+			}
+			r.escapes = false
+		}
 	case !asks:
 		w.wait--
 	case g.solver != nil && g.horizon == nil:
@@ -482,7 +501,7 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 
 // compare rolls a candidate out, which becomes the next plan where it is better.
 func (g *guard) compare(w *watched, d *Decision, r rollout, by domain.Fallback) error {
-	r.priced = true
+	r.priced = !g.noRescue // without rescues a plan is only ever taken for what it keeps
 	if err := g.alone(r); err != nil {
 		return err
 	}

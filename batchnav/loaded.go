@@ -28,7 +28,8 @@ type loaded struct {
 	// decoded are D_s of the codes; the model's own where it carries them.
 	decoded tensor.Matrix
 	// cover is τ_cover, see coverTolerance.
-	cover float64
+	cover    float64
+	envelope envelope // of the codes; empty: the domain asks for none
 	// bound is ResidualBound, times the multiple of τ_t above which a residual counts.
 	bound, times float64
 }
@@ -66,6 +67,7 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 		if l.cover, err = coverTolerance(l.index, m.Codes, l.decoded, nav.Neighbours); err != nil {
 			return nil, err
 		}
+		l.enclose()
 	}
 	l.inverseRange = make([]float64, spec.ObjectiveSize())
 	for i := range l.inverseRange {

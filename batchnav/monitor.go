@@ -20,8 +20,9 @@ type Decision struct {
 	// Residual is ‖x̂ − D_s(z_t)‖² at the localized latent, normalised units,
 	// Threshold the τ_t that codes are admitted by, NoiseVariance the σ̂²_t in it.
 	Residual, Threshold, NoiseVariance float64
-	// OffMap: the residual is above Limit, or no number. The map was not made for such an
-	// observation, and what it says of it means nothing.
+	// OffMap: the residual is above Limit, or no number, or a measured component is far beyond what the
+	// codes of the map decode to (domain.Spec.Enveloped). The map was not made for such an observation,
+	// and what it says of it means nothing.
 	OffMap bool
 	Limit  float64
 	// Displacement is ‖z_{t+1} − z_t‖: what flow and retraction moved.

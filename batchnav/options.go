@@ -52,6 +52,9 @@ type Options struct {
 	Solver domain.Optimal
 	// NoGuard leaves Guard out.
 	NoGuard bool
+	// NoRescue has the guard neither search nor ask a solver: what is not safe is compared with the plan accepted before, with the
+	// problem's escape (domain.Escaping), and with Problem.Fallback. Its decisions are bounded: what package export writes as C.
+	NoRescue bool
 	// Guard rolls every decision out before it is executed and replaces the ones that fail;
 	// nil: none. Plans must be of one action. It searches, and Rescue goes on from what is
 	// found; where that is nil it asks Solver, where that is set.
@@ -92,6 +95,9 @@ var variants = []variant{
 	{domain.Method{Name: "navigator-no-fallback", Formerly: "gpc-no-fallback", About: "nothing replaces the map's action", Group: domain.GroupAblation}, func(o *Options) { o.NoFallback = true }},
 	{domain.Method{Name: "navigator-no-guard", Formerly: "gpc-no-guard", About: "nothing is rolled out before it is executed", Group: domain.GroupAblation}, func(o *Options) { o.NoGuard = true }},
 	{domain.Method{Name: "direct-no-guard", About: "direct, nothing rolled out before it is executed", Group: domain.GroupAblation}, func(o *Options) { o.Direct, o.NoGuard = true, true }},
+	{domain.Method{Name: "direct-no-rescue", About: "direct as it is exported to C: the guard falls back to the plan before, the escape and the rest", Group: domain.GroupAblation}, func(o *Options) {
+		o.Direct, o.NoRescue, o.NoiseFree = true, true, true
+	}},
 	refine(512, "-no-memory", domain.GroupAblation, SearchOptions{NoMemory: true}),
 	refine(512, "-actions", domain.GroupAblation, SearchOptions{Actions: true}),
 	refine(64, "-no-memory", domain.GroupAblation, SearchOptions{NoMemory: true}),
@@ -145,7 +151,7 @@ func Methods(p domain.Problem, guarded bool) (all []domain.Method) {
 	for _, v := range variants {
 		var o Options
 		v.set(&o)
-		if (o.Search.Candidates == 0 || p.Spec().Plan == 1) && (o.Search.Polish == 0 || polishes) && (guarded || !o.NoGuard) {
+		if (o.Search.Candidates == 0 || p.Spec().Plan == 1) && (o.Search.Polish == 0 || polishes) && (guarded || !o.NoGuard && !o.NoRescue) {
 			v.Needs = domain.NeedsMap
 			all = append(all, v.Method)
 		}

@@ -92,7 +92,8 @@ type Refinement struct {
 	LocalizedCost     float64   `json:"localized_cost"`
 	LocalizedFeasible bool      `json:"localized_feasible"`
 	Sigma             []float64 `json:"sigma"`
-	// OffMap: the Residual at the localized code is above ResidualLimit, or no number. The
+	// OffMap: the Residual at the localized code is above ResidualLimit, or no number, or the state is far
+	// beyond what the codes decode to. The
 	// map was not made for such an observation: its plans are candidates like any other.
 	OffMap        bool               `json:"off_map"`
 	Residual      float64            `json:"residual"`
@@ -207,6 +208,7 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 	if err != nil {
 		return nil, err
 	}
+	result.OffMap = result.OffMap || r.beyond(obs.S, 0)
 	result.endRound()
 	if offset > 0 {
 		if err := r.search(ctx, obs, &opt, steps, offset, start, result); err != nil {

@@ -182,7 +182,7 @@ stderr. The same seed gives the same result on any number of threads.`,
 	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
 		a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(),
-		a.evalCommand(), a.serveCommand(), a.plantCommand(), a.viewCommand(), a.sceneCommand(), a.verifyCommand(), a.mcapCommand(), a.certifyCommand(), a.steerCommand(), a.exportCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
+		a.evalCommand(), a.serveCommand(), a.plantCommand(), a.viewCommand(), a.sceneCommand(), a.verifyCommand(), a.mcapCommand(), a.certifyCommand(), a.steerCommand(), a.exportCommand(), a.systemCommand(), a.benchCommand(), a.reportCommand(), a.demoCommand(),
 	)
 	for _, command := range a.Commands {
 		root.AddCommand(command(a))

@@ -114,9 +114,10 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"export of no map", []string{"export", "boat", "--c", filepath.Join(dir, "c")}, "boat"},
 		{"export of a case without a bundled map", []string{"export", "cart", "--c", filepath.Join(dir, "c")}, "case cart has no bundled map"},
 		{"export of a truncated map", []string{"export", truncated, "--c", filepath.Join(dir, "c")}, "truncated.safetensors"},
-		{"export of no records", []string{"export", file, "--c", filepath.Join(dir, "c"), "--records", "0"}, "--records 0: want 1 to 65536"},
-		{"export to a folder with files", []string{"export", file, "--c", dir}, dir},
-		{"export to a file", []string{"export", file, "--c", good}, "state.json"},
+		{"export of no records", []string{"export", file, "--c", filepath.Join(dir, "c"), "--map-only", "--records", "0"}, "--records 0: want 1 to 65536"},
+		{"export to a folder with files", []string{"export", file, "--map-only", "--c", dir}, dir},
+		{"export to a file", []string{"export", file, "--map-only", "--c", good}, "state.json"},
+		{"export of the whole of a case without equations", []string{"export", file, "--c", filepath.Join(dir, "c")}, "--map-only"},
 		{"serve without a door", []string{"serve", "cart", "--model", file}, "--stdin, --listen"},
 		{"serve to other machines without a token", []string{"serve", "cart", "--model", file, "--listen", "0.0.0.0:0"}, "token"},
 		{"a short token", []string{"serve", "cart", "--model", file, "--listen", "127.0.0.1:0", "--token-file", write("token", "secret\n")}, "16 to"},
@@ -154,7 +155,7 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 func TestExportSaysWhatItWrote(t *testing.T) {
 	app, file := cart(t)
 	dir := filepath.Join(t.TempDir(), "c")
-	code, out, log := run(app, "export", file, "--c", dir, "--half", "--records", "6", "--json")
+	code, out, log := run(app, "export", file, "--map-only", "--c", dir, "--half", "--records", "6", "--json")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -16,16 +18,26 @@ func (a *App) exportCommand() *cobra.Command {
 	var of string
 	cmd := &cobra.Command{
 		Use:   "export MODEL --c DIR",
-		Short: "Write a trained map as C99 without dependencies, for a microcontroller or another program",
-		Long: `Writes what the method direct decides before its projection: E_x, D_u, their
-normalisation, the plan that D_u corrects, and the actions' box, in float32 and
-static memory, with a test that holds it to decisions recorded here. MODEL is a
-model file, or the name of a case for its bundled map. DIR must not exist, or be
-empty. Flow, localization, projection and guard are not exported.`,
+		Short: "Write a whole controller, or a trained map, as C99 for a microcontroller or another program",
+		Long: `Writes the whole controller of a system of equations: map, projection onto the
+limits, guard by roll-out, escape, rest, and the plant, in bounded time and
+memory, after driving it in so many episodes. How many of them were unsafe is
+printed, and the written test drives the same ones in C. A map that was compiled
+for a method that C does not have is refused: --method direct-no-rescue asks for
+what C has instead. --map-only writes what the method direct decides before its
+projection, of any case: E_x, D_u, their normalisation, the plan that D_u
+corrects, and the actions' box, which keeps no limit. MODEL is a model file, or
+the name of a case for its bundled map. DIR must not exist, or be empty.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opt.Dir == "" {
 				return BadInputf("--c is required: the folder to write C to")
+			}
+			if opt.MapOnly && opt.Method != "" {
+				return BadInputf("--method %s and --map-only: want one of them", opt.Method)
+			}
+			if opt.MapOnly && opt.FMU {
+				return BadInputf("--fmu and --map-only: a unit is a whole controller")
 			}
 			c, m, err := a.exported(args[0], of)
 			if err != nil {
@@ -36,25 +48,45 @@ empty. Flow, localization, projection and guard are not exported.`,
 			if err != nil {
 				return err
 			}
-			return a.Print(r, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "gpc_%s in %s: %d bytes of constants, %d of static memory, at most %d multiply-adds a decision; %d recorded decisions, float32 within %.2g of float64\n",
-					r.Symbol, r.Dir, r.ConstantBytes, r.ScratchBytes, r.MulAdds, r.Records, r.RoundingError)
-				if err == nil && r.Half {
-					_, err = fmt.Fprintf(w, "float16 weights move a plan by up to %.2g; these are in units of the decoder's normalisation\n", r.HalfError)
-				}
-				if err == nil && r.Base == "hook" {
-					_, err = fmt.Fprintf(w, "the program that uses it has to supply gpc_%s_base, the plan that D_u corrects\n", r.Symbol)
-				}
-				return err
-			})
+			return a.Print(r, func(w io.Writer) error { return sayExported(w, r) })
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&opt.Dir, "c", "", "folder to write C to")
 	f.StringVar(&of, "case", "", "case of the map in a model file (default: what it was trained for, if that is one of the program's own)")
+	f.StringVar(&opt.Method, "method", "", "method to export (default: what the map was compiled for)")
+	f.IntVar(&opt.Episodes, "episodes", 100, "episodes to drive the controller in, here and in the written test")
+	f.BoolVar(&opt.FMU, "fmu", false, "also write the controller and its plant as units of FMI 2.0 for co-simulation")
+	f.BoolVar(&opt.MapOnly, "map-only", false, "the map alone, without what keeps the limits")
 	f.BoolVar(&opt.Half, "half", false, "round the weights to float16 and store them so: half the memory")
-	f.IntVar(&opt.Records, "records", 64, "recorded decisions in the test")
+	f.IntVar(&opt.Records, "records", 64, "recorded decisions in the test of a map alone")
 	return cmd
+}
+
+func sayExported(w io.Writer, r *export.Result) (err error) {
+	say := func(format string, args ...any) {
+		if err == nil {
+			_, err = fmt.Fprintf(w, format, args...)
+		}
+	}
+	if r.Method != "" {
+		say("gpc_%s in %s: the controller %s, unsafe in %d of %d episodes\n", r.Symbol, r.Dir, r.Method, *r.Unsafe, r.Episodes)
+		say("%d bytes of constants, %d of static memory, %d for a loop, at most %d operations a decision\n", r.ConstantBytes, r.ScratchBytes, r.LoopBytes, r.Operations)
+		for _, name := range r.FMU {
+			say("%s\n", filepath.Join(r.Dir, name))
+		}
+		return err
+	}
+	say("gpc_%s in %s: the map alone, which keeps no limit but the actions' box\n", r.Symbol, r.Dir)
+	say("%d bytes of constants, %d of static memory, at most %d multiply-adds a decision; %d recorded decisions, float32 within %.2g of float64\n",
+		r.ConstantBytes, r.ScratchBytes, r.MulAdds, r.Records, r.RoundingError)
+	if r.Half {
+		say("float16 weights move a plan by up to %.2g; these are in units of the decoder's normalisation\n", r.HalfError)
+	}
+	if r.Base == "hook" {
+		say("the program that uses it has to supply gpc_%s_base, the plan that D_u corrects\n", r.Symbol)
+	}
+	return err
 }
 
 // exported finds what to export: the bundled map of the case of that name, or the map in

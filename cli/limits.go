@@ -55,6 +55,7 @@ var limits = map[string]limit{
 	"demo scenarios":         {2, 100_000},
 	"demo episodes":          {1, 100_000},
 	"demo epochs":            {1, mostEpochs},
+	"export episodes":        {1, 1 << 16},
 	"export records":         {1, 1 << 16},
 	"refine flow-steps":      {0, batchnav.MaxFlowSteps},
 	"refine look-ahead":      {0, batchnav.MaxLookAhead},

@@ -128,7 +128,7 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 		{"no model", []string{"eval", "multiagent-static", "--method", "planner"}, "--model"},
 		{"a model of another case", []string{"eval", "multiagent-static", "--method", "planner", "--model", cartFile}, "cart"},
 		{"a model of another size", []string{"eval", "multiagent-static", "--method", "planner", "--model", untrained(t, app.Cases[0].MapProblem(), 16)}, "D_u gives 16 values, case \"multiagent-static\" needs 80"},
-		{"export of what direct does not decide", []string{"export", file, "--c", filepath.Join(t.TempDir(), "c")}, "direct"},
+		{"export of what direct does not decide", []string{"export", file, "--map-only", "--c", filepath.Join(t.TempDir(), "c")}, "direct"},
 		{"a map without the decoder before its refinement", []string{"eval", "multiagent-static", "--method", "planner-no-rollout", "--model", file}, "rollout-aware refinement"},
 		{"navigator's method", []string{"eval", "multiagent-static", "--method", "direct", "--model", file}, "direct"},
 		{"refine without robots", []string{"refine", "multiagent-static", "--model", file, "--state", empty}, "nothing to choose"},

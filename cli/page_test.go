@@ -68,8 +68,13 @@ func TestALogSaysHowFarACompilationIs(t *testing.T) {
 	} {
 		clock = clock.Add(time.Duration(x.after) * time.Second)
 		log.Reset()
-		if progress(x.stage, x.done, 100); log.String() != x.says {
+		if progress(x.stage, x.done, 100, time.Hour); log.String() != x.says {
 			t.Errorf("%s %d: %q, want %q", x.stage, x.done, log.String(), x.says)
 		}
+	}
+	log.Reset() // no more is promised than the budget has
+	clock = clock.Add(time.Minute)
+	if progress("drive direct", 20, 100, 90*time.Second); log.String() != "drive direct: 20 of 100, of which the budget has 1m30s left\n" {
+		t.Errorf("beyond the budget: %q", log.String())
 	}
 }

@@ -73,7 +73,7 @@ func TestAModelNamesNoFile(t *testing.T) {
 	app.Open = nil
 	m.Case = "another"
 	must.OK(t, m.WriteFile(forged))
-	if code, _, log := run(app, "export", forged, "--case", "cart", "--c", t.TempDir()); code != 2 || !strings.Contains(log, "another") {
+	if code, _, log := run(app, "export", forged, "--case", "cart", "--map-only", "--c", t.TempDir()); code != 2 || !strings.Contains(log, "another") {
 		t.Errorf("a map of another case: exit code %d: %s", code, log)
 	}
 }

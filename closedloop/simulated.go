@@ -30,6 +30,8 @@ type Simulation struct {
 	// Oracle, if set, solves an episode from its initial state for its least cost
 	// and the plan [steps][action] that attains it.
 	Oracle func(s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
+	// System, optional, is the file of the system that the problem was made of: traces hold it.
+	System json.RawMessage
 }
 
 var _ domain.Plant = (*Simulation)(nil)
@@ -40,7 +42,7 @@ func Simulated(problem domain.Problem, parameters []domain.Variable, initial fun
 	return &Simulation{Problem: problem, Parameters: parameters, Initial: initial}
 }
 
-// simulationParams are the header constants. The dynamics themselves are the
+// simulationParams are the header constants. Without System the dynamics are the
 // problem's code: such a trace is re-simulated by a program that has it.
 type simulationParams struct {
 	Problem    string            `json:"problem"`
@@ -48,6 +50,7 @@ type simulationParams struct {
 	Dt         float64           `json:"dt"`
 	Tolerance  float64           `json:"margin_tolerance"`
 	Parameters []domain.Variable `json:"parameters"`
+	System     json.RawMessage   `json:"system,omitempty"`
 }
 
 // simulationScene is a scene: parameters and the initial state they gave.
@@ -61,7 +64,7 @@ type simulationScene struct {
 // Params implements domain.Plant.
 func (m *Simulation) Params() any {
 	spec := m.Problem.Spec()
-	return simulationParams{spec.Name, spec.Steps, spec.StepSeconds, spec.MarginTolerance, m.Parameters}
+	return simulationParams{spec.Name, spec.Steps, spec.StepSeconds, spec.MarginTolerance, m.Parameters, m.System}
 }
 
 // Episode implements domain.Plant. There are no regimes. Noise is in units of

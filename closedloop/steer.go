@@ -22,9 +22,12 @@ type FrontPoint struct {
 	OracleJ  []Number `json:"oracle_j"`
 	Compared int      `json:"compared"`
 	// RegretPct is 100 (Σ cost − Σ oracle)/Σ oracle at this preference.
-	RegretPct  Number `json:"regret_pct"`
-	Episodes   int    `json:"episodes"`
-	Violations int    `json:"violations"` // episodes with a violated margin or a lost state
+	RegretPct Number `json:"regret_pct"`
+	// Free says that the optimum costs next to nothing here, so that a share of it says nothing:
+	// such a preference has no regret, and counts in no mean.
+	Free       bool `json:"free,omitempty"`
+	Episodes   int  `json:"episodes"`
+	Violations int  `json:"violations"` // episodes with a violated margin or a lost state
 }
 
 // Steering is the record of `gpc steer`: the front that one map traces under a
@@ -53,21 +56,37 @@ type Steering struct {
 	OracleJRange [][2]Number `json:"oracle_j_range"`
 }
 
+// nearlyFree is the share of the dearest optimum of a sweep below which an optimum counts as free.
+const nearlyFree = 1e-9
+
+// free takes the regret from every preference whose optimum costs next to nothing; optima are what
+// those of the front cost.
+func (s *Steering) free(optima []float64) {
+	dearest := slices.Max(optima)
+	for i := range s.Front {
+		if p := &s.Front[i]; p.Compared > 0 && optima[i] < nearlyFree*dearest {
+			p.RegretPct, p.Free = Number(math.NaN()), true
+		}
+	}
+}
+
 // Summarize fills in what follows from the front. A preference without a comparison has
 // no regret, which the mean and the worst then say.
 func (s *Steering) Summarize() {
-	mean, worst := 0.0, math.Inf(-1)
+	sum, priced, worst := 0.0, 0, math.Inf(-1)
 	var own, exact [][]Number
 	for _, p := range s.Front {
-		mean += float64(p.RegretPct) / float64(len(s.Front))
-		if r := float64(p.RegretPct); !(r <= worst) {
-			worst, s.WorstW = r, p.W
+		if r := float64(p.RegretPct); !p.Free {
+			sum, priced = sum+r, priced+1
+			if !(r <= worst) {
+				worst, s.WorstW = r, p.W
+			}
 		}
 		if p.Compared > 0 {
 			own, exact = append(own, p.J), append(exact, p.OracleJ)
 		}
 	}
-	s.MeanRegretPct, s.WorstRegretPct = Number(mean), Number(worst)
+	s.MeanRegretPct, s.WorstRegretPct = Number(sum/float64(priced)), Number(worst)
 	s.JRange, s.OracleJRange = ranges(own), ranges(exact)
 	s.hypervolumes(own, exact)
 }
@@ -141,6 +160,7 @@ func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOp
 		Case: spec.Name, Method: opt.Method, Seed: opt.Seed, Commit: opt.Commit, Device: opt.Device,
 		Source: Source{durable.Sum(domain.FingerprintOf(c.Problem)), opt.ModelSHA256, opt.Backend, opt.ISA},
 	}
+	var optima []float64
 	for i, w := range opt.Weights {
 		pref := domain.Preference{W: w}
 		if err := pref.Validate(spec.ObjectiveSize()); err != nil {
@@ -164,7 +184,10 @@ func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOp
 			p.J[j] /= Number(p.Compared)
 			p.OracleJ[j] /= Number(p.Compared)
 		}
-		out.Front = append(out.Front, p)
+		out.Front, optima = append(out.Front, p), append(optima, oracle)
+	}
+	if len(optima) > 0 {
+		out.free(optima)
 	}
 	out.Summarize()
 	return out, nil

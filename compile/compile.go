@@ -57,6 +57,7 @@ type Options struct {
 type Progress struct {
 	Stage       string
 	Done, Total int
+	Left        time.Duration // of the budget, 0 where it is spent
 	Round       *Round
 	Number      int // of Round, from 1
 }
@@ -246,12 +247,17 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time
 	case def.Learned != nil:
 		return nil, gpc.BadInput(fmt.Errorf("compile: the map of case %s is about another problem than its plant; use dataset and train", c.Name()))
 	}
+	told := opt.Progress
 	r := &run{opt: opt, c: c, dir: opt.Out + ".compile", now: now, began: now()}
 	if plant, ok := def.Plant.(*closedloop.Simulation); ok {
 		if err := r.remember(plant); err != nil {
 			return nil, err
 		}
 		r.remembers = remembersActions(plant)
+	}
+	r.opt.Progress = func(p Progress) {
+		p.Left = max(0, opt.Budget-time.Duration(r.spent()*float64(time.Second)))
+		told(p)
 	}
 	release, err := r.open()
 	if err != nil {
@@ -284,7 +290,7 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time
 		if err := r.save(); err != nil {
 			return nil, err
 		}
-		opt.Progress(Progress{Round: round, Number: len(r.journal.Rounds)})
+		r.opt.Progress(Progress{Round: round, Number: len(r.journal.Rounds)})
 	}
 	return r.finish(ctx, ended, watch)
 }
@@ -408,7 +414,8 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	return out, nil
+	r.journal.Pace.Tests = tests
+	return out, r.save()
 }
 
 // choices says, for the model's header, what each round was and why, and what the method was

@@ -196,7 +196,7 @@ func TestBudgetEndsSolving(t *testing.T) {
 	if first.Wanted != 4000 || first.Scenarios == 0 || first.Scenarios >= 4000 || first.Training.Episodes != 8 {
 		t.Errorf("first round %+v", first)
 	}
-	if got.Ended != "budget spent" {
+	if got.Ended != noRoom {
 		t.Errorf("ended by %q", got.Ended)
 	}
 }
@@ -248,7 +248,7 @@ func TestNextRound(t *testing.T) {
 		{"a held-out start is not safe", []func(*Round){func(r *Round) { r.Probed.Unsafe = 1 }}, 1000, Data, 300, 10, ""},
 		{"less time", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 45, Data, 148, 10, ""},
 		{"no time for data", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 15, Epochs, 0, 10, ""},
-		{"no time", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 3, "", 0, 0, "budget spent"},
+		{"no time", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 3, "", 0, 0, noRoom},
 		{"more epochs were worth nothing", []func(*Round){func(*Round) {}, func(r *Round) { r.Kind, r.Scenarios, r.Epochs = Epochs, 0, 20 }}, 1000, Data, 300, 10, ""},
 		{"the target", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.1, Max: 0.2} }}, 1000, "", 0, 0, "target met"},
 		{"a target that more starts miss", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.1, Max: 20} }}, 1000, Data, 100, 10, ""},

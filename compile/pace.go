@@ -22,6 +22,8 @@ type pace struct {
 	Episodes map[string]float64 `json:"episodes,omitempty"`
 	// Epochs are those that a round's training has time for, 0: not known yet.
 	Epochs []int `json:"epochs,omitempty"`
+	// Tests is how many starts the last report's test was of.
+	Tests int `json:"tests,omitempty"`
 	// Starts are held out, where no number of them was asked for.
 	Starts int `json:"starts,omitempty"`
 }
@@ -227,7 +229,7 @@ func (r *run) testing(tests int, took float64) float64 {
 }
 
 // tests is how many starts the test of a method has: those that were asked for, or as many as the
-// budget has time for.
+// budget has time for, and no fewer than the report that it replaces.
 func (r *run) tests(method string) int {
 	if r.opt.TestStarts > 0 {
 		return r.opt.TestStarts
@@ -237,7 +239,7 @@ func (r *run) tests(method string) int {
 	for n > leastTests && r.testing(n, took) > left {
 		n -= 50
 	}
-	return n
+	return max(n, r.journal.Pace.Tests)
 }
 
 // left is what the rounds have of the budget from now on, s.

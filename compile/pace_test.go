@@ -45,7 +45,7 @@ func TestBudgetHoldsChoiceAndTest(t *testing.T) {
 		}
 	}
 	got := must.Get(compile(context.Background(), must.Get(gpc.NewCase(def))(t), opt, now))(t)
-	if got.Ended != "budget spent" || len(got.Rounds) < 2 {
+	if got.Ended != noRoom || len(got.Rounds) < 2 {
 		t.Errorf("ended by %q after %d rounds", got.Ended, len(got.Rounds))
 	}
 	// The test solves for 300 references.

@@ -27,6 +27,9 @@ const (
 	usable = 0.9
 )
 
+// noRoom is why there is no further round where the time that is left is too short for one.
+const noRoom = "the budget has no room for another"
+
 // next decides on the evidence of the rounds so far, or says why there is no further one.
 func (r *run) next() (work, string) {
 	rounds, t := r.journal.Rounds, r.c.MapSpec().Training
@@ -146,7 +149,7 @@ func (r *run) fit(w work) (work, string) {
 			return w, ""
 		}
 		if r.exhausted() {
-			return work{}, "budget spent"
+			return work{}, noRoom
 		}
 		w.kind, w.scenarios = Epochs, 0
 	}
@@ -154,7 +157,7 @@ func (r *run) fit(w work) (work, string) {
 		w.epochs = int(math.Floor(float64(w.epochs) * left / base))
 	}
 	if w.epochs < rounds[w.from].Epochs/2 || w.epochs < 1 || left <= 0 {
-		return work{}, "budget spent"
+		return work{}, noRoom
 	}
 	return w, ""
 }

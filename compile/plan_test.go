@@ -97,7 +97,7 @@ func TestRoundsGoOnFromTheBestMap(t *testing.T) {
 	r = planned(c, 1.5, first, worse)
 	r.opt.Budget = 6 * time.Second
 	r.earlier = 4
-	if _, ended := r.next(); ended != "budget spent" {
+	if _, ended := r.next(); ended != noRoom {
 		t.Errorf("without time for data after epochs in vain: ended %q", ended)
 	}
 }

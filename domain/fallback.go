@@ -36,6 +36,8 @@ const (
 	FallbackRescue
 	// FallbackMap: the map is wrong about answers that are known; see Answered.
 	FallbackMap
+	// FallbackEscape: the executed action is Escaping's.
+	FallbackEscape
 )
 
 // FallbackMethod is the bit of a Controller whose own solve did not succeed.
@@ -43,7 +45,7 @@ const FallbackMethod Fallback = 1 << 15
 
 // Replaced reports whether the executed action is not the map's.
 func (f Fallback) Replaced() bool {
-	return f&(FallbackSolver|FallbackConservative|FallbackIncumbent) != 0
+	return f&(FallbackSolver|FallbackConservative|FallbackIncumbent|FallbackEscape) != 0
 }
 
 // Known reports whether every bit has a meaning.
@@ -73,6 +75,7 @@ var fallbackNames = []struct {
 	{FallbackIncumbent, "incumbent"},
 	{FallbackRescue, "rescue"},
 	{FallbackMap, "map"},
+	{FallbackEscape, "escape"},
 	{FallbackMethod, "method"},
 }
 

@@ -11,10 +11,22 @@ func Smallest(margins []float64) float64 {
 	return least
 }
 
-// StateMargins writes the margins of a state that no action there changes, +Inf for the
-// others: m and the scratch other are of the size of Margins, and u is any action, which
-// is tried with other entries and comes back as it was.
+// StateMargined is implemented by a problem whose margins may be of the state that an action leads
+// to: MarginsOfState writes the margins that are of (s, c) alone, [Margins], and +Inf for those that the
+// action, or the state after it, has a part in.
+type StateMargined interface {
+	MarginsOfState(s, c, m []float64)
+}
+
+// StateMargins writes the margins that are of a state alone, +Inf for the others: m and the
+// scratch other are of the size of Margins. A StateMargined problem says which they are. Of another
+// they are those that no action changes: u is any action, which is tried with other entries and
+// comes back as it was.
 func StateMargins(p Problem, s, c, u, m, other []float64) {
+	if of, knows := p.(StateMargined); knows {
+		of.MarginsOfState(s, c, m)
+		return
+	}
 	p.Margins(s, c, u, m)
 	for j, a := range p.Spec().Action {
 		was := u[j]

@@ -72,7 +72,13 @@ type Spec struct {
 	Margins     []Variable // hard constraints, each ≥ 0 when kept
 	Plan        int        // H: actions in one decoded plan; 1 for a single action
 	Steps       int        // decisions in one episode
-	StepSeconds float64    // control period, s
+	// Enveloped says that an observation is off a map, whatever its residual is, where a measured
+	// component is far beyond the states that the map's codes decode to.
+	Enveloped bool
+	// Clock is the entry of Context that says which share of the episode has passed, counted from 1; 0:
+	// there is none. A decision with no step left is refused.
+	Clock       int
+	StepSeconds float64 // control period, s
 	Semantic    Semantic
 	// MarginTolerance is how far below zero a margin may be before it counts as
 	// a violation (rounding of the plant, not slack for the controller).
@@ -131,11 +137,20 @@ func (s *Spec) Fingerprint(constants []byte) [32]byte {
 	return [32]byte(sum.Sum(nil))
 }
 
-// CheckSizes says what is wrong with the lengths of an observation, in words that follow
-// its name.
+// CheckSizes says what is wrong with the lengths of an observation, or with its clock, in words
+// that follow its name. A clock that is no number is a sensor's fault, which is answered.
 func (s *Spec) CheckSizes(state, context []float64) error {
 	if len(state) != s.MeasuredSize() || len(context) != s.ContextSize() {
 		return fmt.Errorf("has %d measured values and %d of context, case %q has %d and %d", len(state), len(context), s.Name, s.MeasuredSize(), s.ContextSize())
+	}
+	if s.Clock == 0 {
+		return nil
+	}
+	// Half a step of room for a clock that is counted in other arithmetic.
+	at, half := s.Clock-1, 0.5/float64(s.Steps)
+	if v := context[at]; v < -half || v >= 1-half {
+		return fmt.Errorf("has %s %v in c[%d], want it from 0 to %.6g: the episode of case %q has %d decisions, and after these nothing is known of its limits; begin another episode at 0",
+			s.Context[at].Name, v, at, 1-2*half, s.Name, s.Steps)
 	}
 	return nil
 }

@@ -49,6 +49,15 @@ type Result struct {
 	ScratchBytes  int `json:"scratch_bytes"`
 	MulAdds       int `json:"mul_adds"`
 	Records       int `json:"records"`
+	// Of a whole controller: the method, and how many of the episodes driven with it were unsafe; the bound of a
+	// decision's arithmetic operations, the memory of a loop, and the functions of libm that it calls. Zero of a map alone.
+	Method     string   `json:"method,omitempty"`
+	Episodes   int      `json:"episodes,omitempty"`
+	Unsafe     *int     `json:"unsafe,omitempty"`
+	Operations int      `json:"operations,omitempty"`
+	LoopBytes  int      `json:"loop_bytes,omitempty"`
+	Libm       []string `json:"libm,omitempty"`
+	FMU        []string `json:"fmu,omitempty"` // files of the units
 	// RoundingError is the largest deviation of the recorded float32 plans from the
 	// float64 ones, of an entry, in units of D_u's normalisation.
 	RoundingError float64 `json:"rounding_error"`
@@ -120,6 +129,7 @@ type unit struct {
 	Spec           *domain.Spec
 	Model          *model.Model
 	Layers         []layer // E_x's, then D_u's
+	StateLayers    []layer // D_s's, of a whole controller
 	Encoder        int     // how many of Layers are E_x's
 	Widest         int     // of all vectors
 	Copies         []source
@@ -167,27 +177,7 @@ func newUnit(m *model.Model, p domain.Problem, half bool, records []Record) (*un
 		Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Build: version.Build(), SHA256: hex.EncodeToString(sum.Sum(nil)),
 		Half: half, Spec: spec, Model: m, Encoder: len(m.EncoderX.Layers), Records: records, Tolerance: Tolerance,
 	}
-	for _, n := range []struct {
-		name string
-		net  *model.MLP
-	}{{"encoder", m.EncoderX}, {"decoder", m.DecoderU}} {
-		for i, l := range n.net.Layers {
-			out, in := l.W.Rows, l.W.Cols
-			w := make([]float32, in*out)
-			for r := range out {
-				for k, v := range l.W.Row(r) {
-					w[k*out+r] = v
-				}
-			}
-			u.Layers = append(u.Layers, layer{fmt.Sprintf("%s%d", n.name, i), in, out, i < len(n.net.Layers)-1, w, l.B})
-			u.Widest = max(u.Widest, in, out)
-			size := 4
-			if half {
-				size = 2
-			}
-			u.ConstantBytes += size*len(w) + 4*out
-		}
-	}
+	u.Layers = append(u.layers("encoder", m.EncoderX), u.layers("decoder", m.DecoderU)...)
 	u.ConstantBytes += 4 * (2*m.EncoderX.In() + 2*m.DecoderU.Out() + 2*spec.ActionSize())
 	// Two vectors, and the list of active inputs.
 	u.ScratchBytes = (4 + 4 + 2) * u.Widest
@@ -200,6 +190,27 @@ func newUnit(m *model.Model, p domain.Problem, half bool, records []Record) (*un
 		u.Bases = append(u.Bases, base(p, r.S, r.C))
 	}
 	return u, nil
+}
+
+// layers are those of a network as they are written; their sizes are added up.
+func (u *unit) layers(name string, net *model.MLP) (all []layer) {
+	size := 4
+	if u.Half {
+		size = 2
+	}
+	for i, l := range net.Layers {
+		out, in := l.W.Rows, l.W.Cols
+		w := make([]float32, in*out)
+		for r := range out {
+			for k, v := range l.W.Row(r) {
+				w[k*out+r] = v
+			}
+		}
+		all = append(all, layer{fmt.Sprintf("%s%d", name, i), in, out, i < len(net.Layers)-1, w, l.B})
+		u.Widest = max(u.Widest, in, out)
+		u.ConstantBytes += size*len(w) + 4*out
+	}
+	return all
 }
 
 // identifier makes a case's name a part of C's names.

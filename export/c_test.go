@@ -104,7 +104,7 @@ func hold(t *testing.T, c *gpc.Case, m *model.Model, half bool, variants ...[]st
 	for _, o := range found {
 		t.Setenv(isa.Environment, o.kernels)
 		dir := filepath.Join(t.TempDir(), "c")
-		r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Half: half, Records: 24, Seed: 991}))(t)
+		r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Half: half, Records: 24, Seed: 991}))(t)
 		for _, flags := range variants {
 			got := run(t, dir, append(flags, o.flags...)...)
 			all := 24 * c.Spec().PlanSize()
@@ -205,7 +205,7 @@ func TestOtherRoundingsKeepTheTolerance(t *testing.T) {
 	}
 	t.Setenv(isa.Environment, found[1].kernels)
 	dir := filepath.Join(t.TempDir(), "c")
-	must.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Records: 32, Seed: 992}))(t)
+	must.Get(c.Export(t.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Records: 32, Seed: 992}))(t)
 	got := run(t, dir, "-O2")
 	off := must.Get(strconv.ParseFloat(got["deviation_from_float"], 64))(t)
 	if off == 0 {
@@ -220,7 +220,7 @@ func TestOtherRoundingsKeepTheTolerance(t *testing.T) {
 func TestTheWrittenTestCanFail(t *testing.T) {
 	c, m := bundled(t, "integrator-convex")
 	dir := filepath.Join(t.TempDir(), "c")
-	r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Records: 4, Seed: 991}))(t)
+	r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Records: 4, Seed: 991}))(t)
 	for _, change := range []struct{ file, after string }{
 		{"gpc_" + r.Symbol + "_weights.h", "decoder2_b[2] = {\n    "},
 		{"gpc_" + r.Symbol + "_weights.h", "encoder0_b[256] = {\n    "},
@@ -264,7 +264,7 @@ func TestBaseIsCopiedOnlyWhereItIsACopy(t *testing.T) {
 		c := caseOf(t, based{testdomain.NewCart(8), v.base})
 		m := testdomain.Untrained(rng, c.Spec(), 3, 0, 5)
 		dir := filepath.Join(t.TempDir(), "c")
-		r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Records: 6, Seed: 991}))(t)
+		r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Records: 6, Seed: 991}))(t)
 		if r.Base != v.want {
 			t.Errorf("%s is %s, want %s", v.name, r.Base, v.want)
 		}
@@ -282,7 +282,7 @@ func TestAFolderIsWrittenWholeOrNotAtAll(t *testing.T) {
 	m := testdomain.Map(p, 9, true)
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "c")
-	opt := gpc.ExportOptions{Dir: dir, Records: 4, Seed: 991}
+	opt := gpc.ExportOptions{MapOnly: true, Dir: dir, Records: 4, Seed: 991}
 	left := func() (names []string) {
 		for _, e := range must.Get(os.ReadDir(parent))(t) {
 			names = append(names, e.Name())
@@ -336,7 +336,7 @@ func BenchmarkDirect(b *testing.B) {
 		for _, half := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/c/half=%v", name, half), func(b *testing.B) {
 				dir := filepath.Join(b.TempDir(), "c")
-				must.Get(c.Export(b.Context(), m, gpc.ExportOptions{Dir: dir, Half: half, Records: 64, Seed: 991}))(b)
+				must.Get(c.Export(b.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Half: half, Records: 64, Seed: 991}))(b)
 				program := build(b, dir, "-O3", "-march=native", "-DGPC_FMA")
 				for b.Loop() {
 					out := must.Get(exec.Command(program).Output())(b)
@@ -377,7 +377,7 @@ func BenchmarkRounded(b *testing.B) {
 		c, m := bundled(b, v.name)
 		b.Run(v.name, func(b *testing.B) {
 			for b.Loop() {
-				r := must.Get(c.Export(b.Context(), m, gpc.ExportOptions{Dir: filepath.Join(b.TempDir(), "c"), Half: true, Records: 1000, Seed: 991}))(b)
+				r := must.Get(c.Export(b.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: filepath.Join(b.TempDir(), "c"), Half: true, Records: 1000, Seed: 991}))(b)
 				file := filepath.Join(b.TempDir(), "half.safetensors")
 				must.OK(b, must.Get(export.Rounded(m))(b).WriteFile(file))
 				p := must.Get(c.Pair(b.Context(), []gpc.Contender{{Method: "direct"}, {Method: "direct", File: file}}, "", gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{Episodes: v.episodes, Seed: 991, Preference: domain.Preference{Adaptive: true}, Threads: runtime.NumCPU()}))(b)

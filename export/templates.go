@@ -11,6 +11,7 @@ import (
 	"github.com/x448/float16"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/export/ccode"
 )
 
 //go:embed templates
@@ -18,6 +19,7 @@ var sources embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"floats": floats, "halves": halves, "float": float, "double": double, "variable": variable, "title": title,
+	"constant": ccode.Constant, "row": row, "xml": escaped,
 }).ParseFS(sources, "templates/*"))
 
 // float is a constant of C's type float, exact.
@@ -32,6 +34,15 @@ func floats(v []float32) string { return lines(v, 8, float) }
 // halves are the bits of values that float16 holds exactly.
 func halves(v []float32) string {
 	return lines(v, 16, func(x float32) string { return fmt.Sprintf("0x%04x", float16.Fromfloat32(x).Bits()) })
+}
+
+// row is a short initialiser of doubles.
+func row(v []float64) string {
+	text := make([]string, len(v))
+	for i, x := range v {
+		text[i] = ccode.Constant(x)
+	}
+	return strings.Join(text, ", ")
 }
 
 // lines are elements, a few in each line.
@@ -80,6 +91,19 @@ func (u *unit) Last() string {
 		return "y"
 	}
 	return "x"
+}
+
+// AllLayers are the map's and D_s's, EncoderLayers E_x's.
+func (u *unit) AllLayers() []layer     { return slices.Concat(u.Layers, u.StateLayers) }
+func (u *unit) EncoderLayers() []layer { return u.Layers[:u.Encoder] }
+
+// EvenState is Even of D_s's layers, which follow E_x's, and LastState the vector that they end in.
+func (u *unit) EvenState(i int) bool { return u.Even(u.Encoder + i) }
+func (u *unit) LastState() string {
+	if u.EvenState(len(u.StateLayers)) {
+		return "x"
+	}
+	return "y"
 }
 
 // AtLeastOne is the length of an array of n elements in C, which has none of no element.

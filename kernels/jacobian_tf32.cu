@@ -42,8 +42,7 @@ __device__ constexpr int slot(int rank) { return (rank & ~7) + rank % 4 * 2 + ra
 template <int COLUMNS>
 struct Turned {
     static constexpr int tiles = COLUMNS / 16, step = COLUMNS + 8;
-    float* at;          // [rows + 1][step]
-    int rows;           // there is room for
+    float* at;          // [rows][step]
     unsigned int* list; // where the weights of the rows' units are
     int slices;         // of 8 rows, the last filled up with zeros
 
@@ -93,12 +92,11 @@ struct Active {
         t.slices = last / 8;
     }
 
-    // write puts a unit's row, of which a lane has two columns of each tile, and that of one
-    // that is not active where nobody reads: without a branch for each.
+    // write puts the row of a unit that is active, of which a lane has two columns of each tile.
     template <int COLUMNS>
     __device__ void write(const Turned<COLUMNS>& t, int w, int unit, const float2 (&columns)[COLUMNS / 16]) const {
-        const int row = on[w] >> unit & 1 ? rank(w, unit) : t.rows;
-        float* to = t.at + row * t.step + threadIdx.x % 32 / 4 * 2;
+        if (!(on[w] >> unit & 1)) return;
+        float* to = t.at + rank(w, unit) * t.step + threadIdx.x % 32 / 4 * 2;
 #pragma unroll
         for (int tile = 0; tile < t.tiles; tile++) *reinterpret_cast<float2*>(to + 16 * tile) = columns[tile];
     }
@@ -184,7 +182,7 @@ __device__ inline void jacobian_tf32(const gpc_jacobian& job, float* shared) {
     const unsigned int* mask = job.mask + row * net.mask_words;
     const float poison = mask[0] ? gpc_nan() : 0.0f;
     const int rows = max(net.width, 32);
-    T t = {shared, rows, reinterpret_cast<unsigned int*>(shared + (rows + 1) * T::step), 0};
+    T t = {shared, reinterpret_cast<unsigned int*>(shared + rows * T::step), 0};
     {
         const gpc_layer& l = net.layer[0];
         const Active active(mask, l);

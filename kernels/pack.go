@@ -268,7 +268,7 @@ func (b *Backend) jacobianShape(n packedNet) jacobianShape {
 		if n.in <= 16 {
 			s.columns = 16
 		}
-		s.shared = 4 * ((max(n.width, 32)+1)*(s.columns+8) + n.width)
+		s.shared = 4 * (max(n.width, 32)*(s.columns+8) + n.width)
 		if s.shared <= b.device.SharedPerBlock {
 			return s
 		}

@@ -22,7 +22,7 @@ func SteeringRows(s *closedloop.Steering) [][]string {
 	}
 	rows := [][]string{{"w", "Σ J", "exact Σ J", "regret %", "compared", "violations"}}
 	for _, p := range s.Front {
-		rows = append(rows, []string{preference(p.W), list(p.J), list(p.OracleJ), p.RegretPct.Text("%.4f"), fmt.Sprintf("%d/%d", p.Compared, p.Episodes), fmt.Sprint(p.Violations)})
+		rows = append(rows, []string{preference(p.W), list(p.J), list(p.OracleJ), regretText(p.RegretPct), fmt.Sprintf("%d/%d", p.Compared, p.Episodes), fmt.Sprint(p.Violations)})
 	}
 	return rows
 }
@@ -43,11 +43,22 @@ func SteeringSummaryRows(sweeps ...closedloop.Steering) [][]string {
 			spans[j] = fmt.Sprintf("%.6g – %.6g (%.6g – %.6g)", own[0], own[1], exact[0], exact[1])
 		}
 		rows = append(rows, []string{
-			s.Case, "`" + s.Method + "`", fmt.Sprint(len(s.Front)), fmt.Sprintf("%d/%d", compared, episodes), s.MeanRegretPct.Text("%.4f"), s.WorstRegretPct.Text("%.4f"), preference(s.WorstW),
+			s.Case, "`" + s.Method + "`", fmt.Sprint(len(s.Front)), fmt.Sprintf("%d/%d", compared, episodes), regretText(s.MeanRegretPct), regretText(s.WorstRegretPct), preference(s.WorstW),
 			s.Hypervolume.Text("%.5f"), s.ExactHypervolume.Text("%.5f"), strings.Join(spans, "; "),
 		})
 	}
 	return rows
+}
+
+// longRegret is a regret, %, that is written in powers of ten.
+const longRegret = 1e5
+
+// regretText has four decimals, or powers of ten where these would be a long row of digits.
+func regretText(v closedloop.Number) string {
+	if math.Abs(float64(v)) >= longRegret {
+		return v.Text("%.3g")
+	}
+	return v.Text("%.4f")
 }
 
 func preference(w []float64) string {

@@ -29,7 +29,7 @@ for map in "$@"; do
   for weights in float32 float16; do
     rm -rf "$work/c"
     half=; [ $weights = float32 ] || half=--half
-    ${GPC:-bin/gpc} export "$map" --c "$work/c" $half > /dev/null
+    ${GPC:-bin/gpc} export "$map" --map-only --c "$work/c" $half > /dev/null
     source=$(ls "$work"/c/gpc_*.c)
     for processor in M4F M7; do
       case $processor in

@@ -148,7 +148,11 @@ func (s *Server) prepare(j *job, began time.Time) error {
 		return nil
 	}
 	if err := s.spec.CheckSizes(r.S, r.C); err != nil {
-		return object.Errorf("s", "the observation %w", err)
+		field := "s"
+		if len(r.S) == s.spec.MeasuredSize() {
+			field = "c"
+		}
+		return object.Errorf(field, "the observation %w", err)
 	}
 	if j.op == opDecide && s.opt.MaxAge > 0 && r.Observed.IsZero() {
 		return object.Errorf("observed_ms", "field \"observed_ms\" is missing: an observation is to be of %v at most, want when it was made, in milliseconds since 1970", s.opt.MaxAge)

@@ -24,6 +24,7 @@ type Problem struct {
 	constants, behaviour []byte
 	program              func() (*program.Program, error)
 	laned                func() (*laned, error)
+	ofState              []bool // of each of Margins: it is of the state alone
 }
 
 var (
@@ -96,6 +97,9 @@ func (p *Problem) Spec() *domain.Spec { return &p.spec }
 func (p *Problem) Fingerprint() [32]byte {
 	return p.spec.Fingerprint(slices.Concat(p.constants, p.behaviour))
 }
+
+// System is what the problem was made of, its optional parts completed.
+func (p *Problem) System() System { return p.system }
 
 // StateScale is the System's, completed where it was nil.
 func (p *Problem) StateScale() []float64 { return slices.Clone(p.system.StateScale) }
@@ -349,8 +353,8 @@ func (y *System) specOf() domain.Spec {
 	}
 	return domain.Spec{
 		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: limits,
-		Context: append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
-		Plan:    1, Steps: y.Steps, StepSeconds: y.StepSeconds,
+		Context:   append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
+		Enveloped: true, Clock: len(y.Context) + 1, Plan: 1, Steps: y.Steps, StepSeconds: y.StepSeconds,
 		Semantic: semantic, MarginTolerance: tolerance, Navigation: v, Training: t,
 	}
 }

@@ -254,6 +254,11 @@ func (p *Problem) try() error {
 	if y.ObjectiveScale == nil {
 		y.ObjectiveScale = scale
 	}
+	starts := make([][]float64, len(seen))
+	for i, row := range seen {
+		starts[i] = row[len(y.Scenario):][:ns+nc+nu]
+	}
+	p.findStateMargins(starts)
 	return p.tell(seen)
 }
 

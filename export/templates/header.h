@@ -52,7 +52,10 @@ extern const char gpc_{{.Symbol}}_info[];
  * entries of u that are not, or limits of the box. */
 void gpc_{{.Symbol}}_direct(const float s[], const float c[], const float *w, float u[]);
 
-/* Moves one action u onto the hard limits; the problem's own, which is not exported. */
+{{if .StateLayers}}/* How far the map is from knowing an observation: the squared distance of what D_s decodes from what is measured. */
+double gpc_{{.Symbol}}_residual(const float s[], const float c[], const float *w);
+
+{{end}}/* Moves one action u onto the hard limits; the problem's own, which is not exported. */
 typedef void gpc_{{.Symbol}}_project(const float s[], const float c[], float u[]);
 
 /* gpc_{{.Symbol}}_direct with its guards, and with project, unless it is a null pointer,

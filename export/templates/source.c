@@ -142,9 +142,9 @@ static void base(const float *s, const float *c, float *plan)
 {{- end}}
 }
 {{end}}
-void gpc_{{.Symbol}}_direct(const float s[], const float c[], const float *w, float u[])
+/* The input of E_x, normalised. */
+static void observe(const float *s, const float *c, const float *w, float *x)
 {
-    GPC_SCRATCH float x[WIDEST], y[WIDEST];
     int i;
 
     for (i = 0; i < GPC_{{.Macro}}_STATE; i++)
@@ -161,6 +161,14 @@ void gpc_{{.Symbol}}_direct(const float s[], const float c[], const float *w, fl
 {{- end}}
     for (i = 0; i < INPUT; i++)
         x[i] = (x[i] - input_mean[i]) / input_scale[i];
+}
+
+void gpc_{{.Symbol}}_direct(const float s[], const float c[], const float *w, float u[])
+{
+    GPC_SCRATCH float x[WIDEST], y[WIDEST];
+    int i;
+
+    observe(s, c, w, x);
 {{range $i, $l := .Layers}}
     {{if eq $i $.Encoder}}/* D_u */
     {{else if eq $i 0}}/* E_x */
@@ -178,6 +186,29 @@ void gpc_{{.Symbol}}_direct(const float s[], const float c[], const float *w, fl
     }
 }
 
+{{if .StateLayers}}
+double gpc_{{.Symbol}}_residual(const float s[], const float c[], const float *w)
+{
+    GPC_SCRATCH float x[WIDEST], y[WIDEST];
+    double sum = 0.0;
+    int i;
+
+    observe(s, c, w, x);
+{{- range $i, $l := .EncoderLayers}}
+    layer({{$l.In}}, {{$l.Out}}, {{$l.Name}}_w, {{$l.Name}}_b, {{if $l.ReLU}}1{{else}}0{{end}}, {{if $.Even $i}}x, y{{else}}y, x{{end}});
+{{- end}}
+{{- range $i, $l := .StateLayers}}
+    layer({{$l.In}}, {{$l.Out}}, {{$l.Name}}_w, {{$l.Name}}_b, {{if $l.ReLU}}1{{else}}0{{end}}, {{if $.EvenState $i}}x, y{{else}}y, x{{end}});
+{{- end}}
+    for (i = 0; i < GPC_{{.Macro}}_STATE; i++) {
+        const float correction = state_scale[i] * {{.LastState}}[i], decoded = state_mean[i] + correction;
+        const double d = (double)((s[i] - state_mean[i]) / state_scale[i]) - (double)((decoded - state_mean[i]) / state_scale[i]);
+
+        sum += d * d;
+    }
+    return sum;
+}
+{{end}}
 static int finite_all(const float *v, int n)
 {
     int i;

@@ -153,6 +153,72 @@ func (f *blockLU) solve() {
 	}
 }
 
+// solveColumns overwrites four right-hand sides, z[4·row+column], with the solutions. Nothing but the
+// rows of the positions in at is not zero: eliminating them touches their way to the root alone.
+func (f *blockLU) solveColumns(z []float64, at []int32) {
+	f.forwardColumns(z, at)
+	data := f.data
+	for k := f.n - 1; k >= 0; k-- {
+		y := (*[8]float64)(z[8*k:])
+		a0, a1, a2, a3, b0, b1, b2, b3 := y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7]
+		from, to := int(f.start[k]), int(f.start[k+1])
+		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
+		for b, r := range f.row[from:to] {
+			u := (*[4]float64)(blocks[8*b:])
+			x := (*[8]float64)(z[8*r:])
+			a0 -= u[0]*x[0] + u[1]*x[4]
+			a1 -= u[0]*x[1] + u[1]*x[5]
+			a2 -= u[0]*x[2] + u[1]*x[6]
+			a3 -= u[0]*x[3] + u[1]*x[7]
+			b0 -= u[2]*x[0] + u[3]*x[4]
+			b1 -= u[2]*x[1] + u[3]*x[5]
+			b2 -= u[2]*x[2] + u[3]*x[6]
+			b3 -= u[2]*x[3] + u[3]*x[7]
+		}
+		i := (*[4]float64)(f.inverse[4*k:])
+		*y = [8]float64{i[0]*a0 + i[1]*b0, i[0]*a1 + i[1]*b1, i[0]*a2 + i[1]*b2, i[0]*a3 + i[1]*b3,
+			i[2]*a0 + i[3]*b0, i[2]*a1 + i[3]*b1, i[2]*a2 + i[3]*b2, i[2]*a3 + i[3]*b3}
+	}
+}
+
+// forwardColumns eliminates along the ways of positions to the root of the elimination tree, where
+// a position's parent is the first that it is joined to.
+func (f *blockLU) forwardColumns(z []float64, at []int32) {
+	none := int32(f.n)
+	parent := func(k int32) int32 {
+		if f.start[k] == f.start[k+1] {
+			return none
+		}
+		return f.row[f.start[k]]
+	}
+	for {
+		k := none
+		for _, a := range at {
+			k = min(k, a)
+		}
+		if k == none {
+			return
+		}
+		y := *(*[8]float64)(z[8*k:])
+		from, to := int(f.start[k]), int(f.start[k+1])
+		blocks := f.data[4*(f.n+2*from) : 4*(f.n+2*to)]
+		for a, r := range f.row[from:to] {
+			l := (*[4]float64)(blocks[8*a+4:])
+			x := (*[8]float64)(z[8*r:])
+			for c := range 4 {
+				x[c] -= l[0]*y[c] + l[1]*y[4+c]
+				x[4+c] -= l[2]*y[c] + l[3]*y[4+c]
+			}
+		}
+		next := parent(k)
+		for i := range at {
+			if at[i] == k {
+				at[i] = next
+			}
+		}
+	}
+}
+
 // closure lists, in ascending order, the positions given and all that solveTransposed reads
 // on the way back to them.
 func (f *blockLU) closure(of []int32) (list []int32) {

@@ -1,6 +1,7 @@
 package powerflow
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -24,10 +25,14 @@ type Outages struct {
 	qs   []float64 // as the base ended: with reactive limits held
 
 	data, inverse []float64 // factors at the base solution
-	z             []float64 // inverse of the base Jacobian at the changed rows, four columns
+	e, f, p, q    []float64 // voltages and injections there
+	present       bool      // the solver has these factors, and kinds and injections of the base
+	z             []float64 // inverse of the base Jacobian at the changed rows: by position, four columns of each row
 	out           []bool    // buses of islands without a reference
 	bridges       []bool
-	queue         []int32
+	queue         [2][]int32 // buses on either side of a bridge
+	seen          []int
+	stamp         int
 }
 
 // Outage is one power flow without a branch or unit.
@@ -47,7 +52,7 @@ type Outage struct {
 func (s *Solver) NewOutages(in Input, opt Options, base *Solution) (*Outages, error) {
 	// A unit's outage changes these, which clones share.
 	s.gensAt, s.qlo, s.qhi = slices.Clone(s.gensAt), slices.Clone(s.qlo), slices.Clone(s.qhi)
-	o := &Outages{s: s, in: in, opt: opt, base: base, out: make([]bool, s.net.Buses())}
+	o := &Outages{s: s, in: in, opt: opt, base: base, out: make([]bool, s.net.Buses()), seen: make([]int, s.net.Buses())}
 	o.opt.Start = Given
 	sol := s.NewSolution()
 	copy(sol.Vm, base.Vm)
@@ -62,9 +67,59 @@ func (s *Solver) NewOutages(in Input, opt Options, base *Solution) (*Outages, er
 	}
 	o.held, o.qs = slices.Clone(s.held), slices.Clone(s.qs)
 	o.data, o.inverse = slices.Clone(s.lu.data), slices.Clone(s.lu.inverse)
-	o.z = make([]float64, 4*2*s.lu.n)
+	o.e, o.f, o.p, o.q = slices.Clone(s.e), slices.Clone(s.f), slices.Clone(s.p), slices.Clone(s.q)
+	o.z = make([]float64, 2*columns*s.lu.n)
 	o.bridges = bridges(s.net)
 	return o, nil
+}
+
+// Network is the network with buses of the kinds that the base left them: PQ where its reactive
+// power is held. Specified are the injections by bus that its power flows have, pu.
+func (o *Outages) Network() *network.Network {
+	n := *o.s.net
+	n.Kind = slices.Clone(n.Kind)
+	for b, h := range o.held {
+		if h != 0 {
+			n.Kind[b] = network.PQ
+		}
+	}
+	return &n
+}
+
+// Specified are the injections by bus of the outages' power flows, generation less load, pu.
+func (o *Outages) Specified() (p, q []float64) {
+	o.ready()
+	return slices.Clone(o.s.ps), slices.Clone(o.s.qs)
+}
+
+// Base is the solution that outages start from; it is not to be changed.
+func (o *Outages) Base() *Solution { return o.base }
+
+// Options are those of its power flows.
+func (o *Outages) Options() Options { return o.opt }
+
+// Bridge says whether a branch's outage leaves an island.
+func (o *Outages) Bridge(branch int) bool { return o.bridges[branch] }
+
+// Take writes a power flow of an outage of a branch that was found elsewhere: voltages and
+// injections by bus, balanced to a mismatch. It says whether that keeps the reactive limits, if they count; where it does not
+// out is not to be used.
+func (o *Outages) Take(vm, va, p, q []float64, mismatch float64, out *Solution) bool {
+	s := o.s
+	if !o.ready() {
+		return false
+	}
+	copy(s.vm, vm)
+	copy(s.va, va)
+	copy(s.p, p)
+	copy(s.q, q)
+	s.fit(out)
+	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit, Mismatch: mismatch}
+	if !o.accept(out, mismatch) {
+		return false
+	}
+	o.finish(out)
+	return true
 }
 
 // Branch is the power flow without a branch in service; out is written.
@@ -97,12 +152,16 @@ func (o *Outages) Branch(branch int, out *Solution) (Outage, error) {
 	if o.bridges[branch] {
 		result.Islanded = o.island(branch)
 	}
-	if len(result.Islanded) == 0 && o.compensate(branch, out) {
+	o.kill(result.Islanded)
+	if o.compensate(branch, out) {
 		result.Compensated = true
 		o.finish(out)
+		o.bury(result.Islanded, out)
 		return result, nil
 	}
-	return result, o.newton(o.in, out, result.Islanded)
+	err := o.newton(o.in, out)
+	o.bury(result.Islanded, out)
+	return result, err
 }
 
 // alone says whether a branch is the only one between its buses.
@@ -141,81 +200,205 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 	}
 	s.lost = unit
 	defer func() { s.gensAt[bus], s.qlo[bus], s.qhi[bus], s.lost = gens, lo, hi, -1 }()
-	err := o.newton(in, out, nil)
+	err := o.newton(in, out)
 	out.Pg[unit], out.Qg[unit] = 0, 0
 	return result, err
 }
 
-// newton solves from the base voltages with factors of its own.
-func (o *Outages) newton(in Input, out *Solution, islanded []int32) error {
-	s := o.s
-	copy(out.Vm, o.base.Vm)
-	copy(out.Va, o.base.Va)
+// kill marks the buses of an island, whose balances no solve looks at from then on.
+func (o *Outages) kill(islanded []int32) {
 	for _, b := range islanded {
 		o.out[b] = true
 	}
-	s.dead = nil
-	if len(islanded) > 0 {
-		s.dead = o.out
+	if o.s.dead = nil; len(islanded) > 0 {
+		o.s.dead = o.out
 	}
-	err := s.Solve(in, o.opt, out)
-	s.dead = nil
+}
+
+// bury takes these marks away; in the solution nothing is left of the island.
+func (o *Outages) bury(islanded []int32, out *Solution) {
+	o.s.dead = nil
 	for _, b := range islanded {
 		o.out[b] = false
 		out.Vm[b], out.Va[b] = 0, 0
-		for _, g := range s.gensAt[b] {
+		for _, g := range o.s.gensAt[b] {
 			out.Pg[g], out.Qg[g] = 0, 0
 		}
 	}
-	return err
+}
+
+// newton solves from the base voltages with factors of its own.
+func (o *Outages) newton(in Input, out *Solution) error {
+	o.present = false
+	copy(out.Vm, o.base.Vm)
+	copy(out.Va, o.base.Va)
+	return o.s.Solve(in, o.opt, out)
 }
 
 // Compensation ends after so many steps, or where one does not halve the mismatch.
 const compensatedSteps = 15
+
+// ready gives the solver the base's factors, kinds and injections. It says whether the input is usable.
+func (o *Outages) ready() bool {
+	s := o.s
+	if !o.present {
+		if err := s.specify(o.in); err != nil {
+			return false
+		}
+		// Where limits count, buses are as the base left them; one that would switch is for Newton.
+		copy(s.held, o.held)
+		copy(s.qs, o.qs)
+		for b, h := range s.held {
+			if h != 0 {
+				s.kind[b] = network.PQ
+			}
+		}
+		copy(s.lu.data, o.data)
+		copy(s.lu.inverse, o.inverse)
+		o.present = true
+	}
+	return true
+}
 
 // compensate iterates with the base factors, corrected by what the outage of a branch of a pair
 // changes of the Jacobian at the base solution. It says whether that came to a power flow that
 // keeps the reactive limits, if they count.
 func (o *Outages) compensate(branch int, out *Solution) bool {
 	s := o.s
-	// Where limits count, buses are as the base left them; one that would switch is for Newton.
-	if err := s.specify(o.in); err != nil {
+	if !o.ready() {
 		return false
-	}
-	copy(s.held, o.held)
-	copy(s.qs, o.qs)
-	for b, h := range s.held {
-		if h != 0 {
-			s.kind[b] = network.PQ
-		}
 	}
 	copy(s.vm, o.base.Vm)
 	copy(s.va, o.base.Va)
+	copy(s.e, o.e)
+	copy(s.f, o.f)
 	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
-	copy(s.lu.data, o.data)
-	copy(s.lu.inverse, o.inverse)
-	s.evaluate()
-	last, _ := s.mismatch()
-	change, rows := o.change(branch)
-	if len(rows) == 0 {
+	c := o.change(branch)
+	tolerance := cmp.Or(o.opt.Tolerance, DefaultTolerance)
+	if c.n == 0 { // only references lose flow, and no other voltage changes
+		s.inject()
+		out.Mismatch, out.MismatchBus = s.mismatch()
+		return o.accept(out, tolerance)
+	}
+	o.columnsOf(c)
+	factors, ok := o.newSmall(c)
+	if !ok {
 		return false
 	}
-	rhs := s.lu.rhs
-	n := len(rhs)
-	kept := slices.Clone(rhs)
-	// small is I + C·EᵀJ⁻¹E, with C the change of the rows.
-	var small [4][4]float64
-	for c, row := range rows {
-		clear(rhs)
-		rhs[row] = 1
+	last := o.first(c, factors)
+	for {
+		out.Iterations++
+		o.rest()
+		s.turn(s.step())
+		s.inject()
+		if out.Mismatch, out.MismatchBus = s.mismatch(); out.Mismatch <= tolerance {
+			return o.accept(out, tolerance)
+		}
+		if !(out.Mismatch < last/2) || out.Iterations == compensatedSteps {
+			return false
+		}
+		last = out.Mismatch
 		s.lu.solve()
-		copy(o.z[c*n:(c+1)*n], rhs)
+		o.correct(c, factors)
 	}
-	for i := range rows {
-		for j := range rows {
+}
+
+// accept says whether a compensated solution is a power flow that keeps the reactive limits, if
+// they count.
+func (o *Outages) accept(out *Solution, tolerance float64) bool {
+	if !(out.Mismatch <= tolerance) {
+		return false
+	}
+	out.Status = Converged
+	if !o.opt.EnforceQ {
+		return true
+	}
+	o.present = false // what is held may change
+	return !o.s.enforce(out)
+}
+
+// rest leaves the voltages of an island where they are: with the rows of its live neighbour
+// corrected the rest does not depend on them.
+func (o *Outages) rest() {
+	s := o.s
+	if s.dead == nil {
+		return
+	}
+	for k, b := range s.unknown {
+		if s.dead[b] {
+			s.lu.rhs[2*k], s.lu.rhs[2*k+1] = 0, 0
+		}
+	}
+}
+
+// first writes the first step as the right-hand side's solution, which is a sum of the columns:
+// only the branch's ends are out of balance. It returns by how much.
+func (o *Outages) first(c *change, factors *smallLU) float64 {
+	s := o.s
+	var r, u [columns]float64
+	worst := 0.0
+	for i := range c.n {
+		r[i] = c.mismatch[i]
+		worst = max(worst, math.Abs(r[i]))
+	}
+	for i := range c.n {
+		for j := range c.n {
+			u[i] += o.column(c.row[i], j) * r[j]
+		}
+	}
+	y := c.times(&u)
+	factors.solve(&y)
+	for j := range c.n {
+		r[j] -= y[j]
+	}
+	x := s.lu.rhs
+	for k := range x {
+		z := o.z[columns*k : columns*k+columns : columns*k+columns]
+		x[k] = z[0]*r[0] + z[1]*r[1] + z[2]*r[2] + z[3]*r[3]
+	}
+	return worst
+}
+
+// correct turns a solution of the base Jacobian into one of the changed one.
+func (o *Outages) correct(c *change, factors *smallLU) {
+	x := o.s.lu.rhs
+	var u [columns]float64
+	for i := range c.n {
+		u[i] = x[c.row[i]]
+	}
+	y := c.times(&u)
+	factors.solve(&y)
+	for k := range x {
+		z := o.z[columns*k : columns*k+columns : columns*k+columns]
+		x[k] -= z[0]*y[0] + z[1]*y[1] + z[2]*y[2] + z[3]*y[3]
+	}
+}
+
+// columns is how many rows a branch changes at most.
+const columns = 4
+
+// column is the entry of the inverse base Jacobian at a row and the j-th changed row.
+func (o *Outages) column(row, j int) float64 { return o.z[columns*row+j] }
+
+// columnsOf computes the columns of the inverse at the changed rows.
+func (o *Outages) columnsOf(c *change) {
+	clear(o.z)
+	var at [columns]int32
+	for j := range c.n {
+		o.z[columns*c.row[j]+j] = 1
+		at[j] = int32(c.row[j] / 2)
+	}
+	o.s.lu.solveColumns(o.z, at[:c.n])
+}
+
+// newSmall factors I + C·EᵀJ⁻¹E, with C the change of the rows.
+func (o *Outages) newSmall(c *change) (*smallLU, bool) {
+	var small [columns][columns]float64
+	for i := range c.n {
+		for j := range c.n {
 			v := 0.0
-			for k, row := range rows {
-				v += change[i][k] * o.z[j*n+row]
+			for k := range c.n {
+				v += c.entries[i][k] * o.column(c.row[k], j)
 			}
 			if i == j {
 				v++
@@ -223,44 +406,7 @@ func (o *Outages) compensate(branch int, out *Solution) bool {
 			small[i][j] = v
 		}
 	}
-	factors, ok := newSmall(small, len(rows))
-	if !ok {
-		return false
-	}
-	copy(rhs, kept)
-	tolerance := o.opt.Tolerance
-	if tolerance == 0 {
-		tolerance = DefaultTolerance
-	}
-	for range compensatedSteps {
-		s.lu.solve()
-		var y [4]float64
-		for i := range rows {
-			for k, row := range rows {
-				y[i] += change[i][k] * rhs[row]
-			}
-		}
-		factors.solve(&y)
-		for c := range rows {
-			z := o.z[c*n : (c+1)*n]
-			for i := range rhs {
-				rhs[i] -= y[c] * z[i]
-			}
-		}
-		out.Iterations++
-		s.step()
-		s.evaluate()
-		out.Mismatch, out.MismatchBus = s.mismatch()
-		if out.Mismatch <= tolerance {
-			out.Status = Converged
-			return !o.opt.EnforceQ || !s.enforce(out)
-		}
-		if !(out.Mismatch < last/2) {
-			return false
-		}
-		last = out.Mismatch
-	}
-	return false
+	return factorSmall(small, c.n)
 }
 
 // finish writes what a compensated solve ended with.
@@ -272,17 +418,35 @@ func (o *Outages) finish(out *Solution) {
 	s.Share(o.in, s.p, s.q, out.Pg, out.Qg)
 }
 
-// change is what a branch's outage adds to the Jacobian at the base voltages, in the rows and
-// columns of its buses, and their places.
-func (o *Outages) change(branch int) (c [4][4]float64, rows []int) {
-	s, y := o.s, o.s.admitting
+// change is what a branch's outage does to the Jacobian at the base solution, in the rows and
+// columns of its buses: entries are added at row × row, and mismatch is left there.
+type change struct {
+	n        int
+	row      [columns]int
+	entries  [columns][columns]float64
+	mismatch [columns]float64
+}
+
+// times is the change's product with a vector of its columns.
+func (c *change) times(u *[columns]float64) (y [columns]float64) {
+	for i := range c.n {
+		for k := range c.n {
+			y[i] += c.entries[i][k] * u[k]
+		}
+	}
+	return y
+}
+
+func (o *Outages) change(branch int) *change {
+	s, y, c := o.s, o.s.admitting, &change{}
 	ends := [2]int{s.net.From[branch], s.net.To[branch]}
 	var at [2]int
 	for i, b := range ends {
 		at[i] = -1
 		if k := int(s.position[b]); k >= 0 {
-			at[i] = len(rows)
-			rows = append(rows, 2*k, 2*k+1)
+			at[i] = c.n
+			c.row[c.n], c.row[c.n+1] = 2*k, 2*k+1
+			c.n += 2
 		}
 	}
 	sin, cos := math.Sincos(o.base.Va[ends[0]] - o.base.Va[ends[1]])
@@ -290,8 +454,8 @@ func (o *Outages) change(branch int) (c [4][4]float64, rows []int) {
 	own := [2][2]float64{{y.Gff[branch], y.Bff[branch]}, {y.Gtt[branch], y.Btt[branch]}}
 	mutual := [2][2]float64{{y.Gft[branch], y.Bft[branch]}, {y.Gtf[branch], y.Btf[branch]}}
 	for i, b := range ends {
-		if at[i] < 0 {
-			continue
+		if at[i] < 0 || s.dead != nil && s.dead[b] {
+			continue // of an island no row counts
 		}
 		v2 := o.base.Vm[b] * o.base.Vm[b]
 		x, d := across*cos, across*sin
@@ -299,30 +463,35 @@ func (o *Outages) change(branch int) (c [4][4]float64, rows []int) {
 			d = -d
 		}
 		h, n := mutual[i][0]*d-mutual[i][1]*x, mutual[i][0]*x+mutual[i][1]*d
+		// The balance gains what the branch carried, n + v²G and h − v²B.
+		c.mismatch[at[i]] = s.ps[b] - o.p[b] + n + v2*own[i][0]
+		if s.kind[b] == network.PQ {
+			c.mismatch[at[i]+1] = s.qs[b] - o.q[b] + h - v2*own[i][1]
+		}
 		put := func(column int, block [4]float64) {
 			if column < 0 {
 				return
 			}
 			for r := range 2 {
 				if r == 0 || s.kind[b] == network.PQ {
-					c[at[i]+r][column], c[at[i]+r][column+1] = -block[2*r], -block[2*r+1]
+					c.entries[at[i]+r][column], c.entries[at[i]+r][column+1] = -block[2*r], -block[2*r+1]
 				}
 			}
 		}
 		put(at[i], [4]float64{-h, n + 2*v2*own[i][0], n, h - 2*v2*own[i][1]})
 		put(at[1-i], [4]float64{h, n, -n, h})
 	}
-	return c, rows
+	return c
 }
 
 // smallLU are the factors of a matrix of up to four rows, with pivots of its columns.
 type smallLU struct {
 	n   int
-	a   [4][4]float64
-	row [4]int
+	a   [columns][columns]float64
+	row [columns]int
 }
 
-func newSmall(a [4][4]float64, n int) (*smallLU, bool) {
+func factorSmall(a [columns][columns]float64, n int) (*smallLU, bool) {
 	f := &smallLU{n: n, a: a}
 	for i := range n {
 		f.row[i] = i
@@ -349,8 +518,8 @@ func newSmall(a [4][4]float64, n int) (*smallLU, bool) {
 	return f, true
 }
 
-func (f *smallLU) solve(y *[4]float64) {
-	var x [4]float64
+func (f *smallLU) solve(y *[columns]float64) {
+	var x [columns]float64
 	for i := range f.n {
 		x[i] = y[f.row[i]]
 		for j := range i {
@@ -415,28 +584,39 @@ func bridges(n *network.Network) []bool {
 	return found
 }
 
-// island lists the buses that a bridge's outage leaves without a reference.
+// island lists the buses that a bridge's outage leaves without a reference. Both sides grow in turn,
+// so that a small one costs little.
 func (o *Outages) island(branch int) []int32 {
 	s, n := o.s, o.s.net
-	for _, side := range []int{n.From[branch], n.To[branch]} {
-		seen := map[int32]bool{int32(side): true}
-		o.queue = append(o.queue[:0], int32(side))
-		held := false
-		for i := 0; i < len(o.queue); i++ {
-			b := o.queue[i]
-			held = held || n.Kind[b] == network.Slack
+	o.stamp++
+	ends := [2]int{n.From[branch], n.To[branch]}
+	held := [2]bool{}
+	for side, b := range ends {
+		o.queue[side] = append(o.queue[side][:0], int32(b))
+		o.seen[b] = o.stamp
+		held[side] = n.Kind[b] == network.Slack
+	}
+	at, whole := [2]int{}, [2]bool{}
+	for !whole[0] || !whole[1] {
+		for side := range ends {
+			if at[side] == len(o.queue[side]) {
+				whole[side] = true
+				if !held[side] {
+					return slices.Clone(o.queue[side])
+				}
+				continue
+			}
+			b := o.queue[side][at[side]]
+			at[side]++
 			for _, k := range s.near[b] {
-				if int(k) == branch {
+				other := int32(n.From[k] + n.To[k] - int(b))
+				if int(k) == branch || o.seen[other] == o.stamp {
 					continue
 				}
-				if other := int32(n.From[k] + n.To[k] - int(b)); !seen[other] {
-					seen[other] = true
-					o.queue = append(o.queue, other)
-				}
+				o.seen[other] = o.stamp
+				o.queue[side] = append(o.queue[side], other)
+				held[side] = held[side] || n.Kind[other] == network.Slack
 			}
-		}
-		if !held {
-			return slices.Clone(o.queue)
 		}
 	}
 	return nil

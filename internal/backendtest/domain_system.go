@@ -24,6 +24,9 @@ const (
 	// farAway, in widths of a state's range from its middle, is where doing nothing
 	// should not lead.
 	farAway = 2.0
+	// unboundedBy is how many times farther out an objective is looked at again: one that falls by more
+	// than in proportion falls without end.
+	unboundedBy = 10.0
 	// A kink is a change of slope by this share of the function's size and slope.
 	kinkShare = 1e-2
 	// halvings narrow a segment to where its second difference is largest.
@@ -75,6 +78,7 @@ func checkStarts(p domain.Problem, points []point) (errs []error) {
 		}
 		errs = append(errs, fmt.Errorf("at %d of %d starts no action keeps the limits for one step: %s. A margin is ≥ 0 where its limit is kept (limit − value, not value − limit); starts have to lie within the limits, with the room that stopping takes", without, len(points), strings.Join(which, "; ")))
 	}
+	errs = append(errs, checkLimitsAtStarts(p, points)...)
 	for i, v := range spec.Measured {
 		sum, beyond := 0.0, 0
 		for _, at := range points {
@@ -88,6 +92,90 @@ func checkStarts(p domain.Problem, points []point) (errs []error) {
 			errs = append(errs, fmt.Errorf("%s has the range [%g, %g] %s and is about %.3g at the starts: is one of them in another unit?", name(spec.Measured, "state", i), v.Lo, v.Hi, v.Unit, sum))
 		case !v.Bounded() && (sum > bigState || sum > 0 && sum < smallState):
 			errs = append(errs, fmt.Errorf("%s is about %.3g %s at the starts and has no range, so that its scale is taken to be 1: give it Lo and Hi, or another unit", name(spec.Measured, "state", i), sum, v.Unit))
+		}
+	}
+	return errs
+}
+
+// checkLimitsAtStarts finds limits of the state that starts are beyond: where a map is to keep a limit, no
+// episode may begin outside it.
+func checkLimitsAtStarts(p domain.Problem, points []point) (errs []error) {
+	spec := p.Spec()
+	m, other := make([]float64, len(spec.Margins)), make([]float64, len(spec.Margins))
+	beyond, least := make([]int, len(m)), make([]float64, len(m))
+	for _, at := range points {
+		if of, asked := p.(limitsInPlace); asked {
+			of.MarginsInPlace(at.s, at.c, m)
+		} else {
+			u := slices.Clone(at.u)
+			p.Fallback(at.s, at.c, u)
+			domain.StateMargins(p, at.s, at.c, u, m, other)
+		}
+		for i, v := range m {
+			if v < -spec.MarginTolerance {
+				beyond[i]++
+				least[i] = math.Min(least[i], v)
+			}
+		}
+	}
+	for i, n := range beyond {
+		if n > 0 {
+			errs = append(errs, fmt.Errorf("%s is broken where episodes begin, at %d of %d starts, down to %.3g: draw starts within the limits (Scenario, Initial), or write the limit with the room that these starts need", name(spec.Margins, "margin", i), n, len(points), least[i]))
+		}
+	}
+	return errs
+}
+
+// limitsInPlace is a problem that can say what its limits of the next state are of the present one;
+// domain/equations is.
+type limitsInPlace interface {
+	MarginsInPlace(s, c, m []float64)
+}
+
+// unbounded finds an objective that falls faster than in proportion, the farther an action without a box
+// or a state is moved: nothing is best then, and the solver ends where its iterations do.
+func unbounded(p domain.Problem, points []point, size []float64) (errs []error) {
+	spec := p.Spec()
+	j := make([]float64, spec.ObjectiveSize())
+	found := make([]string, len(j))
+	falls := func(k int, of string, place func(far float64) point) {
+		value := func(far float64) float64 {
+			at := place(far)
+			p.Objectives(at.s, at.u, at.c, j)
+			return j[k]
+		}
+		near, far := value(unboundedBy), value(unboundedBy*unboundedBy)
+		if near < -size[k] && far < unboundedBy*unboundedBy/2*near {
+			found[k] = fmt.Sprintf("it is %.3g and %.3g where %s is moved by 10 and by 100 of its ranges", near, far, of)
+		}
+	}
+	for _, start := range points[:min(len(points), 4)] {
+		for k := range j {
+			for i, a := range spec.Action {
+				for _, side := range []float64{1, -1} {
+					if !a.Bounded() {
+						falls(k, name(spec.Action, "action", i), func(far float64) point {
+							at := start.clone()
+							at.u[i] += side * far * a.Scale()
+							return at
+						})
+					}
+				}
+			}
+			for i, v := range spec.Measured {
+				for _, side := range []float64{1, -1} {
+					falls(k, name(spec.Measured, "state", i), func(far float64) point {
+						at := start.clone()
+						at.s[i] += side * far * v.Scale()
+						return at
+					})
+				}
+			}
+		}
+	}
+	for k, why := range found {
+		if why != "" {
+			errs = append(errs, fmt.Errorf("%s has no least value: %s. Write a cost that is at least 0, such as (v − v_max)² in place of −v²", name(spec.Objectives, "objective", k), why))
 		}
 	}
 	return errs
@@ -128,6 +216,7 @@ func checkEffects(p domain.Problem, points []point) (errs []error) {
 	if _, ok := p.(domain.Weighing); ok {
 		return errs
 	}
+	errs = append(errs, unbounded(p, points, size)...)
 	largest := slices.Index(size, slices.Max(size))
 	for i, v := range size {
 		if v > 0 && size[largest] > unlike*v {

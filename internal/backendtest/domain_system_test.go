@@ -95,6 +95,11 @@ func TestCommonMistakesAreNamed(t *testing.T) {
 			lift{objectives: func(_, _, _, _, j []complex128) { j[0] *= 1e6 }}},
 		{"objective 0 (way) is negative at 40 of 40 states", false,
 			lift{objectives: func(_, _, _, _, j []complex128) { j[0] -= 200 }}},
+		{"margin 1 (down) is broken where episodes begin, at 7 of 32 starts", false, lift{
+			margins: func(_, _, _, n, m []complex128) { m[1] = n[1] + 0.5 },
+		}},
+		{"objective 0 (way) has no least value: it is", false,
+			lift{objectives: func(_, _, _, n, j []complex128) { j[0] -= 20 * n[1] * n[1] }}},
 		{"state 0 (height) has the range [0, 10] m and is about 4.78e+03 at the starts: is one of them in another unit?", false,
 			lift{change: func(y *equations.System) {
 				y.Initial = func(p, s, c []float64) { s[0], s[1], c[0] = 1000*p[0], p[1], 1000*p[2] }

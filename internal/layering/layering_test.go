@@ -31,6 +31,7 @@ var allowed = map[string][]string{
 	"internal/gotrace/bundle":                {"internal/durable", "internal/gotrace"},
 	"internal/gotrace/constructs":            {"domain/dual"},
 	"domain/equations":                       {"internal/gotrace", "internal/isa", "internal/lanes", "internal/stages", "program", "tensor", "domain/dual", "domain", "offline/shooting", "closedloop"},
+	"domain/equations/systemfile":            {"internal/exactjson", "internal/object", "program", "domain/dual", "domain", "domain/equations", "offline/shooting", "closedloop"},
 	"internal/durable":                       {},
 	"internal/safetensors":                   {"tensor"},
 	"model":                                  {"internal/durable", "internal/safetensors", "tensor"},
@@ -68,7 +69,8 @@ var allowed = map[string][]string{
 	"grid/acopf":                             {"grid/network", "grid/acopf/*", "internal/lanes", "internal/isa", "internal/parallel"},
 	"grid/acopf/internal/multifrontal":       {},
 	"grid/acopf/laneflow":                    {"internal/lanes", "grid/network", "grid/powerflow", "internal/isa"},
-	"domains/opf/command":                    {".", "cli", "bench", "internal/interrupt", "internal/machine", "domains/opf", "grid/network", "grid/powerflow", "grid/acopf", "grid/matpower", "grid/matpower/cases", "domain", "internal/durable", "internal/opfrecord", "internal/parallel", "internal/version"},
+	"domains/opf/command":                    {".", "cli", "bench", "internal/interrupt", "internal/machine", "domains/opf", "grid/network", "grid/powerflow", "grid/acopf", "grid/acopf/laneflow", "grid/matpower", "grid/matpower/cases", "grid/series", "domain", "internal/durable", "internal/opfrecord", "internal/parallel", "internal/version"},
+	"grid/series":                            {"grid/acopf", "grid/network", "internal/durable"},
 	"grid/ipoptcheck":                        {"grid/acopf", "grid/network"},
 	"grid/ppc":                               {"grid/network", "grid/powerflow", "grid/acopf", "grid/matpower"},
 	"domains/multiagent":                     {"domains/multiagent/*", "internal/exactjson", "domain"},
@@ -106,25 +108,27 @@ var allowed = map[string][]string{
 	"bench/deviations":                       {"internal/marked", "internal/backendtest", "batchnav", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "domains/opf", "models", "domain", "model", "tensor", "kernels", "kernels/driver", "kernels/shim", "kernels/ptx", "kernels/ptx/device", "kernels/images", "cpu_fallback", "internal/ref", "internal/isa", "internal/backend"},
 	"bench/ptxreport":                        {"bench", "domain", "internal/durable", "internal/marked", "kernels", "kernels/driver", "kernels/ptx", "kernels/ptx/device", "model", "models", "paper"},
 	"bench/peers/opf":                        {"internal/machine", "grid/acopf", "grid/ipoptcheck", "grid/network", "internal/peerrecord", "internal/version", "grid/matpower/cases"},
+	"bench/peers/outages":                    {"grid/acopf/laneflow", "grid/matpower", "grid/network", "grid/powerflow", "internal/machine", "internal/peerrecord", "internal/version"},
 	"bench/peers/multiagent":                 {"internal/machine", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "kernels", "kernels/driver", "internal/isa", "internal/peerrecord", "internal/version"},
 	"bench/peers/mpc":                        {".", "internal/machine", "domain", "internal/peerrecord", "internal/testdomain", "internal/version", "offline/shooting", "domain/equations", "examples/gallery", "examples/gallery/models"},
 	"domaintest":                             {"domain", "internal/must", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/backendtest"},
 	"scripts/gpu/bundle":                     {},
 	"scripts/gpu/report":                     {"report", "bench", "internal/durable"},
 	"report":                                 {"internal/opfrecord", "internal/durable", "internal/interrupt", "internal/marked", "internal/peerrecord", "bench", "closedloop", "compile", "batchnav", "model", "domain", "tensor", "internal/version", "internal/machine"},
-	"export":                                 {"internal/durable", "model", "domain", "tensor", "internal/version"},
-	".":                                      {"internal/names", "internal/durable", "bench", "export", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/isa", "internal/version", "policy", "internal/interrupt", "internal/recording", "internal/machine"},
+	"export/ccode":                           {"program"},
+	"export":                                 {"export/ccode", "program", "internal/durable", "model", "domain", "tensor", "internal/version"},
+	".":                                      {"internal/names", "internal/durable", "bench", "export", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/isa", "internal/version", "policy", "internal/interrupt", "internal/recording", "internal/machine", "domain/equations", "domain/equations/systemfile"},
 	"serve":                                  {".", "internal/names", "internal/durable", "internal/finite", "internal/interrupt", "internal/object", "internal/web", "internal/version", "batchnav", "closedloop", "domain", "internal/machine", "internal/parallel"},
 	"bench/record":                           {".", "closedloop", "paper", "internal/durable", "internal/machine", "internal/version", "report"},
 	"bench/serve":                            {".", "cli", "paper", "report", "serve", "internal/durable", "internal/finite", "internal/machine", "internal/version", "domain"},
 	"view":                                   {".", "serve", "internal/machine", "internal/object", "internal/parallel", "internal/places", "internal/web", "batchnav", "closedloop", "offline", "domain", "internal/finite", "internal/version"},
 	"compile":                                {"internal/durable", "internal/isa", "internal/machine", "internal/parallel", "internal/version", ".", "offline", "train", "closedloop", "model", "domain"},
 	"paper":                                  {".", "models", "domain", "domains/*"},
-	"cli":                                    {".", "tensor", "internal/names", "serve", "view", "compile", "report", "bench", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "internal/finite", "internal/interrupt", "internal/starter", "internal/version", "internal/durable", "internal/machine"},
+	"cli":                                    {".", "export", "tensor", "internal/names", "serve", "view", "compile", "report", "bench", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "internal/finite", "internal/interrupt", "internal/starter", "internal/version", "internal/durable", "internal/machine"},
 	"internal/starter":                       {},
 	"models":                                 {},
 	"cmd/gpc":                                {"cli", "paper", "domains/opf/command"},
-	"python/libgpc":                          {".", "paper", "batchnav", "closedloop", "environment", "domain", "tensor", "internal/durable", "internal/finite", "internal/version", "grid/ppc", "model", "offline"},
+	"python/libgpc":                          {".", "compile", "serve", "paper", "batchnav", "closedloop", "environment", "domain", "tensor", "internal/durable", "internal/finite", "internal/version", "grid/ppc", "model", "offline"},
 	"examples/*":                             {".", "serve", "examples/*", "cli", "domain", "domain/dual", "domain/equations", "domain/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
 	"internal/layering":                      {},
 	"internal/pages":                         {},
@@ -265,7 +269,7 @@ func TestGridStandsAlone(t *testing.T) {
 			}
 		}
 	})
-	support := []string{"internal/lanes", "internal/isa", "internal/parallel", "internal/disjoint", "internal/names"}
+	support := []string{"internal/lanes", "internal/isa", "internal/parallel", "internal/disjoint", "internal/names", "internal/durable"}
 	seen, reached := map[string]bool{}, 0
 	var visit func(dir, by string)
 	visit = func(dir, by string) {

@@ -3,7 +3,6 @@ package ptx
 import (
 	"math"
 	"math/bits"
-	"strings"
 )
 
 // move compiles mov: registers, numbers, special registers, addresses, and packing.
@@ -326,43 +325,57 @@ func (b *builder) convert(out *instr) {
 
 // compared gives the bits of the lanes of which a comparison holds. Of numbers of which one
 // is a NaN the unordered ones hold, whose names end with u, and nan.
-func compared[T int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64](op string) func(p, q *[32]T) uint32 {
-	parts, known := map[string]string{
-		"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "num": "<=>",
-		"equ": "=?", "neu": "<>?", "ltu": "<?", "leu": "<=?", "gtu": ">?", "geu": ">=?", "nan": "?",
+func compared[T ordered](op string) func(p, q *[32]T) uint32 {
+	not := func(f func(p, q *[32]T) uint32) func(p, q *[32]T) uint32 {
+		return func(p, q *[32]T) uint32 { return ^f(p, q) }
+	}
+	unlike := func(p, q *[32]T) uint32 { return numbers(p, q) &^ equal(p, q) }
+	return map[string]func(p, q *[32]T) uint32{
+		"eq": equal[T], "ne": unlike, "lt": below[T], "le": atMost[T], "gt": above[T], "ge": atLeast[T], "num": numbers[T],
+		"equ": not(unlike), "neu": not(equal[T]), "ltu": not(atLeast[T]), "leu": not(above[T]), "gtu": not(atMost[T]), "geu": not(below[T]), "nan": not(numbers[T]),
 	}[op]
-	if !known {
-		return nil
-	}
-	below, equal, above, neither := strings.Contains(parts, "<"), strings.Contains(parts, "="), strings.Contains(parts, ">"), strings.Contains(parts, "?")
-	bit := func(b bool) uint32 {
-		if b {
-			return 1
-		}
-		return 0
-	}
-	return func(p, q *[32]T) (m uint32) {
-		var l, e, g uint32
-		for i := range p {
-			l |= bit(p[i] < q[i]) << i
-			e |= bit(p[i] == q[i]) << i
-			g |= bit(p[i] > q[i]) << i
-		}
-		if below {
-			m |= l
-		}
-		if equal {
-			m |= e
-		}
-		if above {
-			m |= g
-		}
-		if neither {
-			m |= ^(l | e | g)
-		}
-		return m
-	}
 }
+
+type ordered interface {
+	int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64
+}
+
+func bit(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// What follows gives a bit of each lane. The bits come in from above: a shift by one each
+// time is cheaper than one by the lane.
+
+func equal[T ordered](p, q *[32]T) (m uint32) {
+	for i := range p {
+		m = m>>1 | bit(p[i] == q[i])<<31
+	}
+	return m
+}
+
+func below[T ordered](p, q *[32]T) (m uint32) {
+	for i := range p {
+		m = m>>1 | bit(p[i] < q[i])<<31
+	}
+	return m
+}
+
+func atMost[T ordered](p, q *[32]T) (m uint32) {
+	for i := range p {
+		m = m>>1 | bit(p[i] <= q[i])<<31
+	}
+	return m
+}
+
+func above[T ordered](p, q *[32]T) uint32   { return below(q, p) }
+func atLeast[T ordered](p, q *[32]T) uint32 { return atMost(q, p) }
+
+// numbers are the lanes without a NaN.
+func numbers[T ordered](p, q *[32]T) uint32 { return equal(p, p) & equal(q, q) }
 
 func sixteen[T int16 | uint16](f func(p, q *[32]T) uint32, x, y int) func(w *warp) uint32 {
 	if f == nil {

@@ -28,47 +28,39 @@ func (w *warp) transactions(a *access, space byte, mask uint32) {
 	switch space {
 	case 's':
 		t.transactions += uint64(requests(&w.addr, mask, n, !a.store))
-		t.minimal += uint64(requestsAtLeast(&w.addr, mask, n))
+		t.minimal += uint64(max(1, (distinct(&w.addr, mask, 0)*max(n, 4)+127)/128))
 	case 'g':
-		t.transactions += uint64(w.sectors(mask, n))
-		t.minimal += uint64((distinct(&w.addr, mask)*n + 31) / 32)
+		t.transactions += uint64(distinct(&w.addr, mask, 5)) // no lane reaches into a second sector
+		t.minimal += uint64((distinct(&w.addr, mask, 0)*n + 31) / 32)
 	default:
 		t.transactions++
 		t.minimal++
 	}
 }
 
-// distinct counts the different addresses.
-func distinct(addr *[32]uint64, mask uint32) int {
-	n := 0
+// distinct counts the different addresses, without their lowest bits.
+func distinct(addr *[32]uint64, mask uint32, lowest int) (count int) {
+	// A table of 64 places, twice what it can hold: a number stands at its hash or behind it.
+	var table [64]uint64
+	var used uint64
+	last := ^uint64(0)
 	for m := mask; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros32(m) & 31
-		fresh := true
-		for o := mask & (1<<i - 1); o != 0; o &= o - 1 {
-			if addr[bits.TrailingZeros32(o)&31] == addr[i] {
-				fresh = false
-				break
-			}
+		x := addr[bits.TrailingZeros32(m)&31] >> lowest
+		if x == last {
+			continue
 		}
-		if fresh {
-			n++
+		last = x
+		at := x * 0x9e3779b97f4a7c15 >> 58
+		for used>>at&1 != 0 && table[at] != x {
+			at = (at + 1) & 63
+		}
+		if used>>at&1 == 0 {
+			used |= 1 << at
+			table[at] = x
+			count++
 		}
 	}
-	return n
-}
-
-func (w *warp) sectors(mask uint32, n int) int {
-	var list [64]uint64
-	seen := list[:0]
-	for m := mask; m != 0; m &= m - 1 {
-		x := w.addr[bits.TrailingZeros32(m)&31]
-		for s := x >> 5; s <= (x+uint64(n)-1)>>5; s++ {
-			if !slices.Contains(seen, s) {
-				seen = append(seen, s)
-			}
-		}
-	}
-	return len(seen)
+	return count
 }
 
 // requests is the cycles that banks of 4 bytes take to serve an access. Accesses of 8 or 16
@@ -95,28 +87,35 @@ func requests(addr *[32]uint64, mask uint32, n int, load bool) int {
 		if together < 32 {
 			part = mask >> from & (1<<together - 1) << from
 		}
-		var inBank [32]int
-		var seen [32]uint64
-		words := seen[:0]
-		most := 0
-		for m := part; m != 0; m &= m - 1 {
-			word := addr[bits.TrailingZeros32(m)&31] >> 2
-			if slices.Contains(words, word) {
-				continue
-			}
-			words = append(words, word)
-			bank := int(word) / width % (32 / width)
-			inBank[bank]++
-			most = max(most, inBank[bank])
-		}
-		cycles += most
+		cycles += busiest(addr, part, width)
 	}
 	return cycles
 }
 
-// requestsAtLeast is the cycles of an access of as many different bytes without conflicts.
-func requestsAtLeast(addr *[32]uint64, mask uint32, n int) int {
-	return max(1, (distinct(addr, mask)*max(n, 4)+127)/128)
+// busiest is the most different words that lanes access in one bank; banks are as wide as an
+// access, width words.
+func busiest(addr *[32]uint64, mask uint32, width int) int {
+	var held [32]uint64 // the first word of each bank
+	var used uint32
+	var more [32]uint64 // all further ones
+	var count [32]int
+	further, most := more[:0], 0
+	for m := mask; m != 0; m &= m - 1 {
+		word := addr[bits.TrailingZeros32(m)&31] >> 2
+		bank := int(word) / width % (32 / width) & 31
+		switch {
+		case used>>bank&1 == 0:
+			used |= 1 << bank
+			held[bank] = word
+		case held[bank] == word || slices.Contains(further, word):
+			continue
+		default:
+			further = append(further, word)
+		}
+		count[bank]++
+		most = max(most, count[bank])
+	}
+	return most
 }
 
 // Counts are what launches of a kernel did, as far as blocks ran.

@@ -204,6 +204,7 @@ type warp struct {
 
 	// Of registers by their index among Kernel.checked or tracked: the lanes that hold
 	// something defined, and the line, or below zero the register, that the rest comes of.
+	// The last of written stands for all other registers.
 	written      []uint32
 	origin       []int32
 	good         [4]uint32 // of the elements of an access
@@ -247,6 +248,8 @@ const (
 	checkShared uint8 = 1 << iota
 	checkGlobal
 	checkCount
+
+	checkUnwritten = checkShared | checkGlobal
 )
 
 var pool sync.Map // of *Kernel to *sync.Pool of workers' warps
@@ -290,7 +293,8 @@ func newWorker(r *run, warps int) *worker {
 			}
 			v.local = newBytes(32 * k.Local)
 			v.special = make([]v32, len(specials))
-			v.written, v.origin = make([]uint32, max(len(k.checked), len(k.tracked))), make([]int32, max(len(k.checked), len(k.tracked)))
+			n := max(len(k.checked), len(k.tracked))
+			v.written, v.origin = make([]uint32, n+1), make([]int32, n+1)
 			v.localWritten = make([]uint8, 32*((k.Local+3)/4))
 		}
 		v.worker, v.run, v.block, v.index, v.checks = w, r, w.block, i, checks
@@ -476,6 +480,7 @@ func (w *warp) begin() {
 	w.random = mix(w.run.machine.options.Seed ^ uint64(b.linear)<<8 ^ uint64(w.index))
 	clear(w.written)
 	clear(w.origin)
+	w.written[len(w.written)-1] = all
 	clear(w.localWritten)
 	w.shuffled, w.good = all, [4]uint32{all, all, all, all}
 	for i := range w.local {
@@ -608,10 +613,10 @@ func (w *warp) execute() {
 		t.warps++
 		t.lanes += uint64(bits.OnesCount32(mask))
 		s := in.suspect
-		if w.checks&checkShared != 0 {
+		if w.checks&checkUnwritten != 0 {
 			s = in.tracked
 		}
-		if s != nil {
+		if s != nil && !(s.few && w.plainly(s, mask)) {
 			w.follow(in, s, mask)
 		}
 		switch in.kind {

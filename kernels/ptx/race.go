@@ -136,17 +136,35 @@ func part(at uint64, n int) uint8 {
 func (w *warp) observeShared(a *access, mask uint32) {
 	n := a.bytes()
 	stamp := w.block.stamp
-	for m := mask; m != 0; m &= m - 1 {
+	whole := n&3 == 0 && !a.atomic
+	for m := mask; m != 0; {
 		i := bits.TrailingZeros32(m) & 31
 		x := w.addr[i]
+		lanes := w.alike(a, i, x, m)
+		m &^= lanes
 		bytes := part(x, n)
 		for word := x >> 2; word<<2 < x+uint64(n); word++ {
 			c := &w.block.cells[word]
 			if c.stamp != stamp {
 				*c = cell{stamp: stamp}
 			}
-			w.mark(a, i, x, word, bytes, &c.written)
-			w.visit(c, &w.block.parts, a, i, bytes, word, 's')
+			if whole && w.plain(c, a, i, lanes) {
+				e := element(a, x, word)
+				switch {
+				case !a.store && c.written != 15:
+					w.good[e] &^= lanes
+				case a.store && w.good[e]&lanes != 0:
+					c.written = 15
+				case a.store:
+					c.written = 0
+				}
+				continue
+			}
+			for l := lanes; l != 0; l &= l - 1 {
+				i := bits.TrailingZeros32(l) & 31
+				w.mark(a, i, x, word, bytes, &c.written)
+				w.visit(c, &w.block.parts, a, i, bytes, word, 's')
+			}
 		}
 	}
 }
@@ -157,13 +175,16 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 	}
 	n := a.bytes()
 	stamp := w.run.stamp
+	whole := n&3 == 0 && !a.atomic
 	var s *segment
 	var cells *shadow
 	var held *page
 	slot := ^uint64(0)
-	for m := mask; m != 0; m &= m - 1 {
+	for m := mask; m != 0; {
 		i := bits.TrailingZeros32(m) & 31
 		x := w.addr[i]
+		lanes := w.alike(a, i, x, m)
+		m &^= lanes
 		if x >= moduleBase {
 			continue
 		}
@@ -178,7 +199,7 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 			if a.store {
 				s.written[word] |= bytes
 			} else if bytes&^s.written[word] != 0 {
-				w.good[element(a, off, word)] &^= 1 << i
+				w.good[element(a, off, word)] &^= lanes
 			}
 			if p := &cells.pages[word/pageWords]; p != held {
 				if held != nil {
@@ -194,12 +215,70 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 			if c.stamp != stamp {
 				*c = cell{stamp: stamp}
 			}
-			w.visit(c, &held.parts, a, i, bytes, word, 'g')
+			if whole && w.plain(c, a, i, lanes) {
+				continue
+			}
+			for l := lanes; l != 0; l &= l - 1 {
+				w.visit(c, &held.parts, a, bits.TrailingZeros32(l)&31, bytes, word, 'g')
+			}
 		}
 	}
 	if held != nil {
 		held.mutex.Unlock()
 	}
+}
+
+// alike gives lane i and the lanes behind it, without a gap, that load from the same address.
+func (w *warp) alike(a *access, i int, x uint64, mask uint32) uint32 {
+	lanes := uint32(1) << i
+	if a.store {
+		return lanes
+	}
+	for i++; i < 32 && mask>>i&1 != 0 && w.addr[i] == x; i++ {
+		lanes |= 1 << i
+	}
+	return lanes
+}
+
+// plain does for a whole word what touch does, where a glance shows that it is no race: what
+// another thread wrote lies behind a barrier of this block or warp, and so, for one who writes,
+// does what others read. It tells whether that was so.
+func (w *warp) plain(c *cell, a *access, lane int, lanes uint32) bool {
+	block, epoch, index, thread := uint32(w.block.linear), w.block.epoch, uint8(w.index), uint16(32*w.index+lane)
+	if c.flags&^(manyWarps|manyBlocks) != 0 || c.wEpoch != 0 && c.wBlock != block {
+		return false
+	}
+	if c.wEpoch == epoch && (c.wThread>>5 != thread>>5 || c.wTime >= w.together) && (c.wThread != thread || lanes != 1<<lane) {
+		return false
+	}
+	if a.store {
+		if c.rEpoch != 0 && (c.rBlock != block || c.flags&manyBlocks != 0) ||
+			c.rEpoch == epoch && (c.flags != 0 || c.rWarp != index || c.rTime >= w.together && c.rLanes != lanes) {
+			return false
+		}
+		c.wEpoch, c.wTime, c.wBlock, c.wBytes, c.wThread, c.wLine = epoch, w.time, block, 15, thread, w.kernel.code[w.pc].line
+		return true
+	}
+	switch {
+	case c.rEpoch == 0:
+		c.flags, c.rLanes = 0, lanes
+	case c.rBlock != block:
+		c.flags |= manyBlocks
+		c.rLanes |= lanes
+	case c.rEpoch != epoch:
+		c.flags &^= manyWarps
+		c.rLanes = lanes
+	case c.rWarp != index:
+		c.flags |= manyWarps
+		c.rLanes |= lanes
+	case c.rTime != w.time:
+		c.rLanes = lanes
+	default:
+		c.rLanes |= lanes
+		return true
+	}
+	c.rEpoch, c.rTime, c.rBlock, c.rWarp, c.rBytes, c.rLine = epoch, w.time, block, index, 15, w.kernel.code[w.pc].line
+	return true
 }
 
 // shadowOf gives the cells of an allocation.

@@ -56,6 +56,12 @@ type suspect struct {
 	yes, no int32 // of selp: what is chosen from
 	by      func(w *warp) uint32
 	any     bool // of reads
+
+	// few says that it does no more than compute write from up to three: registers that are
+	// none of them have the index behind the last.
+	few   bool
+	three [3]int32
+	write int32
 }
 
 func (b *builder) suspects(in *inst, index map[int32]int32) *suspect {
@@ -117,7 +123,37 @@ func (b *builder) suspects(in *inst, index map[int32]int32) *suspect {
 	case "atom", "red", "vote", "bar", "match", "redux":
 		s.effect = true
 	}
+	b.few(in, s, int32(max(len(b.kernel.checked), len(b.kernel.tracked))))
 	return s
+}
+
+// few fills in what plainly needs, where that is enough.
+func (b *builder) few(in *inst, s *suspect, none int32) {
+	if s.guard >= 0 || len(s.address) > 0 || s.effect || s.by != nil || len(s.reads) > 3 || len(s.writes) > 1 {
+		return
+	}
+	switch in.parts[0] {
+	case "ld", "ldu", "st", "shfl", "mma":
+		return
+	}
+	s.few, s.three, s.write = true, [3]int32{none, none, none}, none
+	for i, r := range s.reads {
+		if r >= 0 {
+			s.three[i] = r
+		}
+	}
+	if len(s.writes) > 0 && s.writes[0] >= 0 {
+		s.write = s.writes[0]
+	}
+}
+
+// plainly is follow where all that is read is defined; it tells whether that was so.
+func (w *warp) plainly(s *suspect, mask uint32) bool {
+	if w.written[s.three[0]]&w.written[s.three[1]]&w.written[s.three[2]]&mask != mask {
+		return false
+	}
+	w.written[s.write] |= mask
+	return true
 }
 
 // follow is what an instruction does with undefined values, before it is executed.
@@ -136,7 +172,7 @@ func (w *warp) follow(in *instr, s *suspect, mask uint32) {
 				if r < 0 {
 					continue
 				}
-				if s.effect || w.checks&checkShared == 0 {
+				if s.effect || w.checks&checkUnwritten == 0 {
 					w.defined(in, r, mask, "a stored value")
 				} else if k < 4 {
 					w.good[k] = w.written[r] | ^mask
@@ -226,7 +262,7 @@ func (w *warp) unwritten(origin int32) string {
 }
 
 func (w *warp) names() []string {
-	if w.checks&checkShared != 0 {
+	if w.checks&checkUnwritten != 0 {
 		return w.kernel.tracked
 	}
 	return w.kernel.checked
@@ -324,10 +360,13 @@ func movesProduct(w *warp, s *suspect, mask uint32) {
 
 // element is which element of an access a word belongs to.
 func element(a *access, at, word uint64) int {
-	if a.size < 4 {
-		return 0
+	switch a.size {
+	case 4:
+		return int(word-at>>2) & 3
+	case 8:
+		return int(word-at>>2) >> 1 & 3
 	}
-	return min(int((word<<2-at)/uint64(a.size)), 3)
+	return 0
 }
 
 // reportStored reports undefined values that go into global memory.

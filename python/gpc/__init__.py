@@ -9,12 +9,18 @@
 The library starts at the first call, not at import. See docs/python.md of the project.
 """
 
+from gpc._casadi import CasadiFunction, from_casadi
+from gpc._expression import array, where
 from gpc._lib import Error, InputError
+from gpc.compiled import Controller, Server, nmpc
+from gpc.compiled import compile as compile
 from gpc.loops import FALLBACKS, Decision, Decisions, Loop, Loops
 from gpc.session import Session, Spec, Step, Variable, cases, version
 from gpc.session import open as open
+from gpc.system import Shape, System, box, disc, line
 
-# open is not among them: from gpc import * leaves Python's own.
+# open and compile are not among them: from gpc import * leaves Python's own.
 __all__ = [
-    "FALLBACKS", "Decision", "Decisions", "Error", "InputError", "Loop", "Loops", "Session", "Spec", "Step", "Variable", "cases", "version",
+    "FALLBACKS", "CasadiFunction", "Controller", "Decision", "Decisions", "Error", "InputError", "Loop", "Loops", "Server", "Session", "Shape", "Spec", "Step", "System", "Variable",
+    "array", "box", "cases", "disc", "from_casadi", "line", "nmpc", "version", "where",
 ]

@@ -155,22 +155,28 @@ def _raise(code: int, err: ctypes.c_void_p) -> None:
     raise (InputError if code == 2 else Error)(message)
 
 
-def call(function: Any, *args: Any, long: bool = False, progress: Callable[[int, int], None] | None = None) -> None:
+Events = Callable[[dict[str, Any]], None]
+
+
+def call(function: Any, *args: Any, long: bool = False, progress: Callable[[int, int], None] | None = None, events: Events | None = None) -> None:
     """Calls a function of the library with args, and raises what goes wrong.
 
     long is for functions that take the handle of gpc_cancel_new before err: they run in a
     thread of their own, so that Ctrl-C, or whatever else progress raises, cancels them within
-    two seconds. progress is called about ten times a second with (done, total).
+    two seconds. progress is called about ten times a second with (done, total), events with each thing
+    that the run has reported.
     """
     if _forked:
         raise Error(_FORKED)
     err = ctypes.c_void_p()
-    code = _run(function, args, err, progress) if long else function(*args, ctypes.byref(err))
+    code = _run(function, args, err, progress, events) if long else function(*args, ctypes.byref(err))
     if code:
         _raise(code, err)
 
 
-def _run(function: Any, args: Sequence[Any], err: ctypes.c_void_p, progress: Callable[[int, int], None] | None) -> int:
+def _run(
+    function: Any, args: Sequence[Any], err: ctypes.c_void_p, progress: Callable[[int, int], None] | None, events: Events | None,
+) -> int:
     run = Object(make(lib.gpc_cancel_new))
     ended = threading.Event()
     result: list[int | BaseException] = []
@@ -187,10 +193,9 @@ def _run(function: Any, args: Sequence[Any], err: ctypes.c_void_p, progress: Cal
     try:
         # Not without end: a signal that another thread is given does not wake this one.
         while not ended.wait(0.1):
-            if progress is not None:
-                progress(*_progress(run.handle))
-        if progress is not None and result[0] == 0:
-            progress(*_progress(run.handle))
+            _report(run.handle, progress, events)
+        if result[0] == 0:
+            _report(run.handle, progress, events)
     except BaseException:
         call(lib.gpc_cancel, run.handle)
         ended.wait(_PATIENCE)  # what has not ended by then ends by itself: the thread keeps what it needs
@@ -198,6 +203,14 @@ def _run(function: Any, args: Sequence[Any], err: ctypes.c_void_p, progress: Cal
     if isinstance(result[0], BaseException):
         raise result[0]
     return result[0]
+
+
+def _report(handle: int, progress: Callable[[int, int], None] | None, events: Events | None) -> None:
+    if events is not None:
+        for e in ask(lib.gpc_events, handle):
+            events(e)
+    if progress is not None:
+        progress(*_progress(handle))
 
 
 _PATIENCE = 1.5  # s, as the command line's
@@ -216,10 +229,12 @@ def make(function: Any, *args: Any) -> int:
     return handle.value
 
 
-def ask(function: Any, *args: Any, long: bool = False, progress: Callable[[int, int], None] | None = None) -> Any:
+def ask(
+    function: Any, *args: Any, long: bool = False, progress: Callable[[int, int], None] | None = None, events: Events | None = None,
+) -> Any:
     """The JSON that a function answers in its last parameter before a run's and err."""
     out = ctypes.c_void_p()
-    call(function, *args, ctypes.byref(out), long=long, progress=progress)
+    call(function, *args, ctypes.byref(out), long=long, progress=progress, events=events)
     return json.loads(_take(out))
 
 
@@ -317,6 +332,7 @@ def address(a: NDArray[Any] | None) -> int | None:
 declare("gpc_cancel_new", OUT)
 declare("gpc_cancel", HANDLE)
 declare("gpc_progress", HANDLE, OUT, OUT)
+declare("gpc_events", HANDLE, OUT)
 declare("gpc_release", HANDLE)
 declare("gpc_version", OUT)
 declare("gpc_open", TEXT, OUT)

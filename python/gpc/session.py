@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, declare, empty, lib, make, text
 from gpc._progress import Progress, progress_of
 from gpc.loops import Decision, Decisions, Floats, Loop, Loops, _weights
+from gpc.system import System
 
 __all__ = ["Session", "Spec", "Step", "Variable", "cases", "version"]
 
@@ -81,6 +82,13 @@ def _spec(fields: dict[str, Any]) -> Spec:
     return Spec(**{**fields, **vectors})
 
 
+def _options(case: str | os.PathLike[str] | System) -> dict[str, Any]:
+    """What names a case to the library: a name, a file, or the text of a system."""
+    if isinstance(case, System):
+        return {"system": case.text()}
+    return {"case": os.fspath(case)}
+
+
 def _path(file: str | os.PathLike[str] | None) -> str:
     return "" if file is None else str(file)
 
@@ -96,14 +104,14 @@ def cases() -> list[dict[str, Any]]:
 
 
 def open(
-    case: str, model: str | None = None, *, method: str = "", backend: Literal["auto", "cpu", "cuda", "ref"] = "auto", threads: int = 0,
+    case: str | os.PathLike[str] | System, model: str | os.PathLike[str] | None = None, *, method: str = "", backend: Literal["auto", "cpu", "cuda", "ref"] = "auto", threads: int = 0,
     tf32: bool = False, devices: Sequence[int] = (), scene: str | os.PathLike[str] | None = None, door: Literal["library", "subprocess"] = "library",
     program: str | None = None,
 ) -> Session:
     """Opens a case with a map on an engine.
 
-    case is a name of cases(), or "opf:FILE.m" for the dispatch of a MATPOWER case. model is the
-    file of a map, or of the weights of a method that brings its own; None is the bundled map.
+    case is a name of cases(), a System or the file of one (docs/system-file.md), or "opf:FILE.m" for the dispatch of a
+    MATPOWER case. model is the file of a map, or of the weights of a method that brings its own; None is the bundled map.
     method is what decides, "" the one that the map was compiled for, or else the case's first. threads are
     those of the CPU, 0 for every core. tf32 lets CUDA round the inputs of large products, and
     devices are the GPUs that compute together, none for the first usable one. scene is a
@@ -118,11 +126,13 @@ def open(
 
         if scene is not None:
             raise InputError("scene is of the library alone: give it to evaluate where the door is a process")
-        return SubprocessSession(case, "" if model is None else str(model), method, backend, threads, tf32, devices, program)  # type: ignore[return-value]
+        if isinstance(case, System):
+            raise InputError("a System is of the library alone: save it and give its file where the door is a process")
+        return SubprocessSession(os.fspath(case), "" if model is None else str(model), method, backend, threads, tf32, devices, program)  # type: ignore[return-value]
     if door != "library":
         raise InputError(f'door is {door!r}, want "library" or "subprocess"')
     options = {
-        "case": case, "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32,
+        **_options(case), "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32,
         "devices": [int(d) for d in devices], "scene": _path(scene),
     }
     return Session(make(lib.gpc_open, text(options)))

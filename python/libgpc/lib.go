@@ -145,6 +145,8 @@ type run struct {
 	context.Context
 	cancel      context.CancelFunc
 	done, total atomic.Int64
+	mu          sync.Mutex
+	events      []event // that nobody has asked for yet
 }
 
 func (r *run) Close() error {
@@ -284,6 +286,7 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 	return try(err, func() error {
 		var o struct {
 			Case    string `json:"case"`
+			System  string `json:"system"` // the text of one, instead of a case
 			Model   string `json:"model"`
 			Method  string `json:"method"`
 			Backend string `json:"backend"`
@@ -295,12 +298,9 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		k, err := catalogue()
-		if err != nil {
-			return err
-		}
 		s := &session{file: o.Model}
-		if s.drawn, err = k.Find(o.Case); err != nil {
+		var err error
+		if s.drawn, err = named(o.Case, o.System); err != nil {
 			return err
 		}
 		if s.setup, err = s.drawn.Setup(o.Method, o.Model); err != nil {

@@ -12,5 +12,5 @@ import (
 // besides.
 func TestEveryJSONKeyIsDocumented(t *testing.T) {
 	page := must.Get(jsonkeys.Read("../../../docs/json.md"))(t)
-	page.Hold(t, map[string]any{"pf": powerFlow{}, "pf --outages": security{}, "opf": optimalFlow{}, "opf of several networks": opfrecord.Record{}})
+	page.Hold(t, map[string]any{"pf": powerFlow{}, "pf --outages": security{}, "opf": optimalFlow{}, "opf of several networks": opfrecord.Record{}, "opf --loads": seriesResult{}})
 }

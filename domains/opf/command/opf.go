@@ -73,6 +73,7 @@ func OptimalFlow(a *cli.App) *cobra.Command {
 	var files outputs
 	var opt acopf.Options
 	var several many
+	var along seriesOf
 	cmd := &cobra.Command{
 		Use:   "opf FILE.m|FOLDER...",
 		Short: "AC optimal power flow of a MATPOWER case",
@@ -95,8 +96,12 @@ published value (--published, or BASELINE.md in the folder), iterations, time of
 and the largest violation of a limit by a power flow of the dispatch. --record keeps the table in
 a file after each network; the same command continues.
 
-Exit code 1 when there is no optimum, of several networks when one has none.`,
-		Example: "  " + a.Name + " opf case30\n  " + a.Name + " opf network.m --out solved.m\n  " + a.Name + " opf pglib-opf --record pglib.json",
+--loads solves a series, such as a day in five-minute steps: one optimum a row of the table, each
+warm from the one before, in lanes and on all threads. Columns are time, scale, pd_BUS, qd_BUS, or
+time, bus, pd, qd, in MW and MVAr. --results keeps dispatch, prices and flows as parquet tables.
+
+Exit code 1 when there is no optimum, of several networks or steps when one has none.`,
+		Example: "  " + a.Name + " opf case30\n  " + a.Name + " opf network.m --out solved.m\n  " + a.Name + " opf pglib-opf --record pglib.json\n  " + a.Name + " opf case118 --loads day.csv --results day",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.BadInputf("%s takes a case or more, got none; usage: %s", cmd.CommandPath(), cmd.UseLine())
@@ -125,7 +130,7 @@ Exit code 1 when there is no optimum, of several networks when one has none.`,
 				return err
 			}
 			if severalNetworks(args) {
-				for _, name := range []string{"weights", "why", "out", "csv"} {
+				for _, name := range []string{"weights", "why", "out", "csv", "loads", "results", "chains"} {
 					if cmd.Flags().Changed(name) {
 						return cli.BadInputf("--%s is of one network", name)
 					}
@@ -151,7 +156,13 @@ Exit code 1 when there is no optimum, of several networks when one has none.`,
 					return cli.BadInputf("--%s is of several networks", name)
 				}
 			}
+			if err := along.only(cmd.Flags()); err != nil {
+				return err
+			}
 			if err := files.check(args[0]); err != nil {
+				return err
+			}
+			if err := along.check(args[0], along.loads); err != nil {
 				return err
 			}
 			c, n, err := readNetwork(cmd.Context(), a, args[0])
@@ -166,6 +177,19 @@ Exit code 1 when there is no optimum, of several networks when one has none.`,
 				fmt.Fprintf(a.Stderr, "%s: %s (--dispatchable %s)\n", args[0], note, dispatchable)
 			}
 			opt.Threads = a.Threads()
+			if along.loads != "" {
+				r, err := along.run(cmd.Context(), n, opt, a.Stderr)
+				if err != nil {
+					return err
+				}
+				if err := a.Print(r, r.print); err != nil {
+					return err
+				}
+				if r.Optimal < r.Steps {
+					return cli.ErrCheck
+				}
+				return nil
+			}
 			result, solved, err := runOptimalFlow(cmd, c, n, opt, objective, scale, starts)
 			if err != nil {
 				return err
@@ -197,6 +221,7 @@ Exit code 1 when there is no optimum, of several networks when one has none.`,
 	f.StringVar(&dispatchable, "dispatchable", dispatchable, "units with PMIN < 0 = PMAX and reactive limits: power-factor keeps MATPOWER's constant power factor, plain leaves P and Q free (PGLib), file keeps one where MATPOWER defines it and the case is not PGLib's")
 	f.BoolVar(&explained, "why", true, "where there is no optimum, look for the least relaxation of the limits")
 	files.flags(f)
+	along.flags(f)
 	f.StringVar(&several.published, "published", "", "`FILE` with tables of published optima, of several networks (default: "+publishedTable+" in a folder)")
 	f.StringVar(&several.record, "record", "", "`FILE.json` that keeps the results of several networks; what is in it is not solved again")
 	f.Float64Var(&several.limit.Load, "max-load", 0, "of several networks: refuse, with exit code 1, where the machine's load average is above this before or after (default: no limit)")

@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/internal/parallel"
@@ -151,56 +153,27 @@ func runOutages(ctx context.Context, n *network.Network, opt powerflow.Options, 
 	}
 	threads = min(max(1, threads), len(list))
 	errs := make([]error, threads)
+	y := &securityRun{n: n, in: in, before: before, out: out, list: list}
+	inLanes := sync.OnceValues(func() (*laneflow.Solver, error) {
+		o, err := s.Clone().NewOutages(in, opt, base)
+		if err != nil {
+			return nil, err
+		}
+		return laneflow.ForOutages(o)
+	})
 	parallel.Each(threads, threads, func(_, part int) {
 		one := s.Clone()
-		o, err := one.NewOutages(in, opt, base)
+		alone, err := one.NewOutages(in, opt, base)
 		if err != nil {
 			errs[part] = err
 			return
 		}
-		w, sol, now := newSecurityWatch(n), one.NewSolution(), make([]float64, w.limits())
-		for i := part; i < len(list) && ctx.Err() == nil; i += threads {
-			r := &out.Outages[i]
-			c := list[i]
-			*r = outageResult{Outage: "unit", Islanded: []int{}, Violations: []brokenLimit{}}
-			var got powerflow.Outage
-			if c.branch >= 0 {
-				r.Outage, r.Row, r.From, r.To = "branch", n.BranchRow[c.branch]+1, n.BusID[n.From[c.branch]], n.BusID[n.To[c.branch]]
-				got, err = o.Branch(c.branch, sol)
-			} else {
-				r.Row, r.From = n.GenRow[c.unit]+1, n.BusID[n.GenBus[c.unit]]
-				r.To = r.From
-				got, err = o.Unit(c.unit, sol)
-			}
-			if err != nil {
-				errs[part] = err
-				return
-			}
-			r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, got.Compensated
-			for _, b := range got.Islanded {
-				r.Islanded = append(r.Islanded, n.BusID[b])
-				r.LostMW += in.Pd[b] * n.BaseMVA
-			}
-			slices.Sort(r.Islanded)
-			switch {
-			case got.Balance:
-				r.Reason = "nothing takes up the balance: it is the only unit at a reference bus"
-				continue
-			case !r.Converged:
-				r.Reason = one.Reason(sol)
-				continue
-			}
-			w.out = c
-			w.measure(sol, got.Islanded, now)
-			for k, by := range now {
-				if by > leastViolation && by > max(before[k], 0)+leastViolation {
-					l := w.broken(k, by)
-					r.Violations = append(r.Violations, l)
-					r.Severity = max(r.Severity, w.severity(k, by))
-				}
-			}
-			slices.SortStableFunc(r.Violations, func(a, b brokenLimit) int { return cmp.Compare(b.By/severityUnit(&b, n), a.By/severityUnit(&a, n)) })
+		lanes, err := inLanes()
+		if err != nil {
+			errs[part] = err
+			return
 		}
+		errs[part] = y.part(ctx, one, laneflow.NewOutages(lanes, alone), alone, part, threads)
 	})
 	if err := cmp.Or(errs...); err != nil {
 		return nil, err
@@ -224,6 +197,76 @@ func runOutages(ctx context.Context, n *network.Network, opt powerflow.Options, 
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.LostMW, a.LostMW))
 	})
 	return out, nil
+}
+
+// securityRun are the outages of one network.
+type securityRun struct {
+	n      *network.Network
+	in     powerflow.Input
+	before []float64 // by how much the base breaks each limit
+	out    *security
+	list   []contingency
+}
+
+// part solves every so-manieth outage of the list.
+func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, alone *powerflow.Outages, part, of int) error {
+	w, sol := newSecurityWatch(y.n), s.NewSolution()
+	now := make([]float64, w.limits())
+	var branches, places []int
+	for i := part; i < len(y.list); i += of {
+		if c := y.list[i]; c.branch >= 0 {
+			branches, places = append(branches, c.branch), append(places, i)
+			continue
+		}
+		got, err := alone.Unit(y.list[i].unit, sol)
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		y.judge(i, s, got, w, now)
+	}
+	return o.Branches(branches, sol, func(k int, got powerflow.Outage) error {
+		y.judge(places[k], s, got, w, now)
+		return ctx.Err()
+	})
+}
+
+// judge writes the result of an outage.
+func (y *securityRun) judge(i int, s *powerflow.Solver, got powerflow.Outage, w *securityWatch, now []float64) {
+	n, c, sol := y.n, y.list[i], got.Solution
+	r := &y.out.Outages[i]
+	*r = outageResult{Outage: "unit", Islanded: []int{}, Violations: []brokenLimit{}}
+	if c.branch >= 0 {
+		r.Outage, r.Row, r.From, r.To = "branch", n.BranchRow[c.branch]+1, n.BusID[n.From[c.branch]], n.BusID[n.To[c.branch]]
+	} else {
+		r.Row, r.From = n.GenRow[c.unit]+1, n.BusID[n.GenBus[c.unit]]
+		r.To = r.From
+	}
+	r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, got.Compensated
+	for _, b := range got.Islanded {
+		r.Islanded = append(r.Islanded, n.BusID[b])
+		r.LostMW += y.in.Pd[b] * n.BaseMVA
+	}
+	slices.Sort(r.Islanded)
+	switch {
+	case got.Balance:
+		r.Reason = "nothing takes up the balance: it is the only unit at a reference bus"
+		return
+	case !r.Converged:
+		r.Reason = s.Reason(sol)
+		return
+	}
+	w.out = c
+	w.measure(sol, got.Islanded, now)
+	for k, by := range now {
+		if by > leastViolation && by > max(y.before[k], 0)+leastViolation {
+			l := w.broken(k, by)
+			r.Violations = append(r.Violations, l)
+			r.Severity = max(r.Severity, w.severity(k, by))
+		}
+	}
+	slices.SortStableFunc(r.Violations, func(a, b brokenLimit) int {
+		return cmp.Compare(b.By/severityUnit(&b, n), a.By/severityUnit(&a, n))
+	})
 }
 
 // severityUnit is what a violation is divided by to be compared with others.

@@ -210,6 +210,27 @@ func (e *elimination) step(b *lanes.Builder) {
 		scale = b.Min(b.Div(p.constant(longest), e.maxima[which]), scale)
 	}
 	b.Copy(e.scale, scale)
+	if e.solver.turning {
+		b.SetMul(p.turned, e.maxima[0], e.scale)
+		list := make([]int, len(unknowns[0]))
+		for i, k := range unknowns[0] {
+			list[i] = e.bus[k]
+		}
+		groups(len(list), func(lo, hi int) {
+			x := b.Select(p.going, b.Mul(e.scale, e.x.At(unknowns[0][lo:hi])), zero)
+			p.turn(b, list[lo:hi], x)
+		})
+		groups(len(unknowns[1]), func(lo, hi int) {
+			var i []int
+			for _, k := range unknowns[1][lo:hi] {
+				i = append(i, e.bus[k])
+			}
+			by := b.Select(p.going, b.Mul(e.scale, e.x.At(unknowns[1][lo:hi])), zero)
+			for _, c := range []lanes.Col{p.e.At(i), p.f.At(i)} {
+				b.SetFMA(c, c, by, c)
+			}
+		})
+	}
 	for which, of := range [2]lanes.Col{p.va, p.vm} {
 		list := unknowns[which]
 		groups(len(list), func(lo, hi int) {

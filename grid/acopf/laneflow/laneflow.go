@@ -30,6 +30,7 @@ type Solver struct {
 	rated    []int
 	compiled *lanes.Compiled
 	plan     plan
+	turning  bool // voltages turn by steps' angles and start in rectangular form, see turn
 }
 
 // Programs of a plan.
@@ -56,11 +57,13 @@ type plan struct {
 	sf, st             lanes.Col // by rated branch
 	worst, sum         lanes.Col // largest and summed imbalance
 	going              lanes.Col // < 0 where the lane goes on
+	turned             lanes.Col // the largest angle of the latest step
 	dp, dq             lanes.Col // by bus
 
 	pairs   [][2]int
 	toPair  []int  // by branch
 	flipped []bool // by branch: it runs from the pair's j to its i
+	single  []bool // by pair: one branch alone joins it
 }
 
 // New analyses a network whose Kind says which magnitudes are held. rated are the branches
@@ -70,15 +73,15 @@ func New(n *network.Network, rated []int) (*Solver, error) {
 	if err != nil || level == isa.Generic {
 		return nil, err
 	}
-	return newSolver(n, rated, level, lanes.Widths(level)[0])
+	return newSolver(n, rated, level, lanes.Widths(level)[0], false)
 }
 
-func newSolver(n *network.Network, rated []int, level isa.Level, width int) (*Solver, error) {
+func newSolver(n *network.Network, rated []int, level isa.Level, width int, turning bool) (*Solver, error) {
 	order, err := powerflow.New(n)
 	if err != nil {
 		return nil, err
 	}
-	s := &Solver{net: n, rated: rated}
+	s := &Solver{net: n, rated: rated, turning: turning}
 	made := s.write(order.Order())
 	if s.compiled, err = lanes.Compile(level, width, made[:]...); err != nil {
 		return nil, fmt.Errorf("laneflow: %w", err)
@@ -113,6 +116,7 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 		}
 		p.toPair[k], p.flipped[k] = at, from != pair[0]
 	}
+	p.single = singles(p.toPair, len(p.pairs))
 	buses, pairs, rated := n.Buses(), len(p.pairs), len(s.rated)
 	l := &p.layout
 	for _, c := range []*lanes.Col{&p.vm, &p.va, &p.ps, &p.qs, &p.gd, &p.bd, &p.e, &p.f, &p.p, &p.q, &p.dp, &p.dq} {
@@ -124,7 +128,7 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 	for _, c := range []*lanes.Col{&p.gff, &p.bff, &p.gft, &p.bft, &p.gtf, &p.btf, &p.gtt, &p.btt, &p.sf, &p.st} {
 		*c = l.New(rated)
 	}
-	for _, c := range []*lanes.Col{&p.worst, &p.sum, &p.going} {
+	for _, c := range []*lanes.Col{&p.worst, &p.sum, &p.going, &p.turned} {
 		*c = l.New(1)
 	}
 	p.constants = map[float64]lanes.Col{}
@@ -193,10 +197,12 @@ func (s *Solver) mismatch(b *lanes.Builder) {
 	p := &s.plan
 	zero := p.constant(0)
 	groups(s.net.Buses(), func(lo, hi int) {
-		sin, cos := p.sincos(b, p.va[lo:hi])
 		v := p.vm[lo:hi]
-		b.SetMul(p.e[lo:hi], v, cos)
-		b.SetMul(p.f[lo:hi], v, sin)
+		if !s.turning {
+			sin, cos := p.sincos(b, p.va[lo:hi])
+			b.SetMul(p.e[lo:hi], v, cos)
+			b.SetMul(p.f[lo:hi], v, sin)
+		}
 		v2 := b.Mul(v, v)
 		b.SetMul(p.p[lo:hi], v2, p.gd[lo:hi])
 		b.SetFNMA(p.q[lo:hi], v2, p.bd[lo:hi], zero)
@@ -273,11 +279,44 @@ func (s *Solver) to(b *lanes.Builder) {
 	s.ends(b, s.net.To, s.net.From, p.gtt, p.btt, p.gtf, p.btf, p.st)
 }
 
+// largestTurn is the largest angle (rad) of a step that turn's series are good for: what they leave
+// out is below 3e-17.
+const largestTurn = 0.5
+
+// turn moves the voltages in rectangular form as a step moves the angles of the
+// buses in list by x: that costs half of sine and cosine of whole angles.
+func (p *plan) turn(b *lanes.Builder, list []int, x lanes.Col) {
+	terms := series()
+	groups(len(list), func(lo, hi int) {
+		d := x[lo:hi]
+		d2 := b.Mul(d, d)
+		horner := func(highest int) lanes.Col {
+			v := p.constant(terms[highest])
+			for k := highest - 2; k >= 0; k -= 2 {
+				v = b.FMA(v, d2, p.constant(terms[k]))
+			}
+			return v
+		}
+		cos, sin := horner(turnTerms), b.Mul(d, horner(turnTerms-1))
+		e, f := p.e.At(list[lo:hi]), p.f.At(list[lo:hi])
+		turned := b.FNMA(f, sin, b.Mul(e, cos))
+		b.SetFMA(f, e, sin, b.Mul(f, cos))
+		b.Copy(e, turned)
+	})
+}
+
+// turnTerms is the highest term of its series.
+const turnTerms = 14
+
 // Worker solves as many power flows as it has lanes. It is used by one goroutine.
 type Worker struct {
 	solver *Solver
 	m      *lanes.Machine
 	state  []state
+	// tolerance and limit of Newton's method.
+	tolerance float64
+	limit     int
+	rounds    int // Newton steps of the latest Solve
 }
 
 // state is how a lane stands.
@@ -292,7 +331,7 @@ const (
 
 // NewWorker returns a worker whose lanes have the network's own admittances.
 func (s *Solver) NewWorker() *Worker {
-	w := &Worker{solver: s, m: lanes.NewMachine(s.compiled)}
+	w := &Worker{solver: s, m: lanes.NewMachine(s.compiled), tolerance: powerflow.DefaultTolerance, limit: maxIterations}
 	w.state = make([]state, w.m.Lanes())
 	for v, c := range s.plan.constants {
 		w.m.SetAll(c[0], v)
@@ -359,15 +398,16 @@ func (w *Worker) Set(lane int, p, q, vm, va []float64) {
 func (w *Worker) Solve() {
 	c := &w.solver.plan
 	for iteration := 0; ; iteration++ {
+		w.rounds = iteration
 		w.m.Run(programMismatch)
 		more := false
 		for lane, s := range w.state {
 			if s == going {
 				worst, sum := w.m.Get(c.worst[0], lane), w.m.Get(c.sum[0], lane)
 				switch {
-				case sum-sum != 0 || worst >= powerflow.Hopeless || iteration == maxIterations && !(worst <= powerflow.DefaultTolerance):
+				case sum-sum != 0 || w.solver.turning && iteration > 0 && w.m.Get(c.turned[0], lane) > largestTurn || worst >= powerflow.Hopeless || iteration == w.limit && !(worst <= w.tolerance):
 					w.state[lane] = given
-				case worst <= powerflow.DefaultTolerance:
+				case worst <= w.tolerance:
 					w.state[lane] = converged
 				}
 			}

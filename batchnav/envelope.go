@@ -1,0 +1,56 @@
+package batchnav
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// envelopeRoom is how far beyond the states that the map's codes decode to, in their width, a component
+// may be measured: D_s may follow an observation far beyond them, so that its residual stays small.
+const envelopeRoom = 0.5
+
+// envelope is what each measured component may be, in physical units, for the map to have been made for
+// it: the range of its codes with envelopeRoom to either side.
+type envelope struct{ lo, hi []float64 }
+
+// enclose finds the envelope of a map, where the domain asks for one and the map has codes.
+func (l *loaded) enclose() {
+	if !l.spec.Enveloped || l.decoded.Rows < 2 {
+		return
+	}
+	e := envelope{make([]float64, l.decoded.Cols), make([]float64, l.decoded.Cols)}
+	low, high := make([]float32, l.decoded.Cols), make([]float32, l.decoded.Cols)
+	copy(low, l.decoded.Row(0))
+	copy(high, low)
+	for i := range l.decoded.Rows {
+		for j, v := range l.decoded.Row(i) {
+			low[j], high[j] = min(low[j], v), max(high[j], v)
+		}
+	}
+	l.model.NormS.Invert(low, low)
+	l.model.NormS.Invert(high, high)
+	tensor.Widen(e.lo, low)
+	tensor.Widen(e.hi, high)
+	for j := range e.lo {
+		room := envelopeRoom * (e.hi[j] - e.lo[j])
+		e.lo[j], e.hi[j] = e.lo[j]-room, e.hi[j]+room
+	}
+	l.envelope = e
+}
+
+// beyond reports whether a state has a component outside the envelope by more than envelopeDeviations of
+// noise of that variance, in the map's units.
+func (l *loaded) beyond(state []float64, variance float64) bool {
+	away := envelopeDeviations * math.Sqrt(variance)
+	for j, lo := range l.envelope.lo {
+		room := away * float64(l.model.NormS.Scale[j])
+		if v := state[j]; !(v >= lo-room && v <= l.envelope.hi[j]+room) {
+			return true
+		}
+	}
+	return false
+}
+
+// envelopeDeviations of the estimated noise are left beside the envelope.
+const envelopeDeviations = 3

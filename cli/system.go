@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc/internal/durable"
+)
+
+// writtenSystem is what `gpc system` prints.
+type writtenSystem struct {
+	Case       string `json:"case"`
+	SHA256     string `json:"sha256"` // of the file's canonical bytes, which are those that are written
+	Problem    string `json:"problem_sha256"`
+	Functions  int    `json:"functions"`
+	Operations int    `json:"operations"` // of them all
+	Bytes      int    `json:"bytes"`
+	Out        string `json:"out,omitempty"`
+}
+
+func (a *App) systemCommand() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "system CASE [--out FILE]",
+		Short: "Write a system of equations as a file, or check such a file",
+		Long: `A system as a file holds names, ranges, episodes, hints and its functions as a
+program (docs/system-file.md). The name of such a file, which ends in .json, is
+taken wherever a case's is: compile, eval, serve and the others need no Go then.
+CASE is a case of equations whose text is known (Source), or a file, which is checked.`,
+		Args: ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.Find(args[0])
+			if err != nil {
+				return err
+			}
+			f, err := c.System()
+			if err != nil {
+				return err
+			}
+			text, err := f.Marshal()
+			if err != nil {
+				return err
+			}
+			identity, err := f.Identity()
+			if err != nil {
+				return err
+			}
+			r := writtenSystem{Case: f.Name(), SHA256: durable.Sum(identity), Problem: c.Describe().ProblemSHA256, Bytes: len(text), Out: out}
+			for _, g := range f.Program().Functions {
+				r.Functions, r.Operations = r.Functions+1, r.Operations+g.Operations()
+			}
+			if out != "" {
+				if err := checkOutputs([]durable.File{{Name: "--out", Path: out}}, []durable.File{{Name: "the system", Path: args[0]}}); err != nil {
+					return err
+				}
+				if err := durable.WriteFile(out, append(text, '\n'), 0o644); err != nil {
+					return err
+				}
+			}
+			return a.Print(r, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%s: %d functions, %d operations, %d bytes, sha256 %s\n", r.Case, r.Functions, r.Operations, r.Bytes, r.SHA256)
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "file to write, such as crane.json")
+	return cmd
+}

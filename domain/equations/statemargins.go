@@ -1,0 +1,57 @@
+package equations
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+var _ domain.StateMargined = (*Problem)(nil)
+
+// findStateMargins finds the margins of a system that neither the action nor the state after it has a
+// part in. It gives Margins a NaN in place of both: what comes out finite did not read them. A function
+// that cannot take a NaN has no such margin.
+func (p *Problem) findStateMargins(starts [][]float64) {
+	y := &p.system
+	n := len(y.Margins)
+	if n == 0 {
+		return
+	}
+	p.ofState = slices.Repeat([]bool{true}, n)
+	unknown := slices.Repeat([]float64{math.NaN()}, max(len(y.State), len(y.Action)))
+	for _, x := range starts {
+		s, c, u := split(p, x)
+		m := unwritten(n)
+		if within(func() { y.Real.Margins(s, c, unknown[:len(u)], unknown[:len(s)], m) }) != nil {
+			clear(p.ofState)
+			return
+		}
+		for i, v := range m {
+			p.ofState[i] = p.ofState[i] && isFinite(v)
+		}
+	}
+}
+
+// MarginsOfState implements domain.StateMargined. Margins along the escape are none of these.
+func (p *Problem) MarginsOfState(s, c, m []float64) {
+	if slices.Contains(p.ofState, true) {
+		p.system.Real.Margins(s, c, p.system.Rest, s, m[:len(p.ofState)])
+	}
+	for i := range m {
+		if i >= len(p.ofState) || !p.ofState[i] {
+			m[i] = math.Inf(1)
+		}
+	}
+}
+
+// MarginsInPlace writes the margins with the present state in place of the one after an action, at Rest,
+// and +Inf for those along the escape: which limits a state is beyond, before anything is done.
+func (p *Problem) MarginsInPlace(s, c, m []float64) {
+	if n := len(p.system.Margins); n > 0 {
+		p.system.Real.Margins(s, c, p.system.Rest, s, m[:n])
+	}
+	for i := len(p.system.Margins); i < len(m); i++ {
+		m[i] = math.Inf(1)
+	}
+}

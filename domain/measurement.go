@@ -1,0 +1,111 @@
+package domain
+
+import (
+	"fmt"
+	"math"
+)
+
+// Measurement says what a plant shows of itself, how well, and what acts on it that its model does not
+// say: one description for the plant, for the estimator and for the limits that are to hold in spite of
+// it. A case without one is measured whole and exactly, but for the noise that an evaluation asks for.
+type Measurement struct {
+	// Outputs name y, [outputs], with units; Deviation is the standard deviation of each, in its unit,
+	// above 0.
+	Outputs   []Variable
+	Deviation []float64
+	// Real writes y = h(s, c, u), u being the action before, the problem's Fallback at first; Dual is the
+	// same function at dual numbers (see DualStep). Both nil: y is the state.
+	Real func(s, c, u, y []float64)
+	Dual func(s, c, u, y []complex128)
+	// Process is the standard deviation of what acts on each state between two decisions; nil: nothing.
+	Process []float64
+	// Unknown are entries of the context that are not known: parameters and disturbances of the plant. Their
+	// estimates stand in the context that a method is given.
+	Unknown []Unknown
+	// Initial is the standard deviation of each state about Mean before anything is measured. Both nil: of the
+	// scenario's starts.
+	Initial, Mean []float64
+}
+
+// Unknown is an entry of the context that is estimated.
+type Unknown struct {
+	Context int // its index
+	// Mean and Deviation are what is known of it at first; Lo and Hi bound its estimate where Lo < Hi.
+	Mean, Deviation, Lo, Hi float64
+	// Drift is the standard deviation of its change from one decision to the next; 0: it is constant.
+	Drift float64
+}
+
+// Whole is the Measurement of every state by itself, with normal noise of a standard deviation in units
+// of each state's scale (Variable.Scale).
+func Whole(spec *Spec, noise float64) *Measurement {
+	m := &Measurement{Outputs: spec.Measured}
+	for _, v := range spec.Measured {
+		m.Deviation = append(m.Deviation, noise*v.Scale())
+	}
+	return m
+}
+
+// Validate says what of a Measurement does not fit a problem.
+func (m *Measurement) Validate(spec *Spec) error {
+	positive := func(field string, values []float64, want int, least bool) error {
+		if len(values) != want {
+			return fmt.Errorf("Measurement.%s has %d entries, want %d", field, len(values), want)
+		}
+		for i, v := range values {
+			if !(v >= 0) || math.IsInf(v, 0) || least && v == 0 {
+				return fmt.Errorf("Measurement.%s[%d] is %v, want a finite standard deviation%s", field, i, v, map[bool]string{true: " above 0"}[least])
+			}
+		}
+		return nil
+	}
+	if (m.Real == nil) != (m.Dual == nil) {
+		return fmt.Errorf("Measurement.Real is there %t and Dual %t, want both or none", m.Real != nil, m.Dual != nil)
+	}
+	if m.Real == nil && len(m.Outputs) != spec.MeasuredSize() {
+		return fmt.Errorf("Measurement.Outputs has %d entries and there is no function, want one for each of the %d states", len(m.Outputs), spec.MeasuredSize())
+	}
+	if err := positive("Deviation", m.Deviation, len(m.Outputs), true); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name   string
+		values []float64
+	}{{"Process", m.Process}, {"Initial", m.Initial}} {
+		if f.values == nil {
+			continue
+		}
+		if err := positive(f.name, f.values, spec.MeasuredSize(), false); err != nil {
+			return err
+		}
+	}
+	if (m.Mean == nil) != (m.Initial == nil) || m.Mean != nil && len(m.Mean) != spec.MeasuredSize() {
+		return fmt.Errorf("Measurement.Mean has %d entries and Initial %d, want both for each of the %d states, or none", len(m.Mean), len(m.Initial), spec.MeasuredSize())
+	}
+	for i, p := range m.Unknown {
+		switch {
+		case p.Context < 0 || p.Context >= spec.ContextSize() || p.Context == spec.Clock-1:
+			return fmt.Errorf("Measurement.Unknown[%d].Context is %d, want an entry of the %d of the context that is not the clock", i, p.Context, spec.ContextSize())
+		case !(p.Deviation >= 0 && p.Drift >= 0) || math.IsInf(p.Deviation+p.Drift, 0) || math.IsNaN(p.Mean) || math.IsInf(p.Mean, 0):
+			return fmt.Errorf("Measurement.Unknown[%d] has mean %v, deviation %v and drift %v, want finite numbers, none of the last two negative", i, p.Mean, p.Deviation, p.Drift)
+		case p.Lo > p.Hi:
+			return fmt.Errorf("Measurement.Unknown[%d] is bounded from %v to %v, want Lo ≤ Hi", i, p.Lo, p.Hi)
+		}
+	}
+	return nil
+}
+
+// Output is y of a true state: what would be measured without noise.
+func (m *Measurement) Output(s, c, u, y []float64) {
+	if m.Real == nil {
+		copy(y, s)
+		return
+	}
+	m.Real(s, c, u, y)
+}
+
+// Sensing is implemented by an Episode of a plant with a Measurement: Measure writes what is measured in
+// place of the state, with its noise, and the context with its unknown entries as they are declared.
+type Sensing interface {
+	Measure(y, c []float64)
+}

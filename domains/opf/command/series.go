@@ -1,0 +1,200 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/series"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/machine"
+)
+
+// seriesOf are the flags of an optimal power flow along a series of loads.
+type seriesOf struct {
+	loads, results string
+	chains         int
+}
+
+func (y *seriesOf) flags(f *pflag.FlagSet) {
+	f.StringVar(&y.loads, "loads", "", "`FILE`.csv or .parquet with a series of loads: an optimum for every step")
+	f.StringVar(&y.results, "results", "", "`folder` for the series' steps.parquet, bus.parquet, gen.parquet and branch.parquet")
+	f.IntVar(&y.chains, "chains", series.DefaultChains, "runs of consecutive steps that a series is divided into, each step warm from the one before; 0: every step from a flat start")
+}
+
+// only refuses flags that have no meaning with a series, or without one.
+func (y *seriesOf) only(f *pflag.FlagSet) error {
+	with, without := []string{"results", "chains"}, []string{"weights", "why", "out", "csv", "scale", "starts"}
+	if y.loads != "" {
+		for _, name := range without {
+			if f.Changed(name) {
+				return cli.BadInputf("--%s has no meaning with --loads", name)
+			}
+		}
+		return nil
+	}
+	for _, name := range with {
+		if f.Changed(name) {
+			return cli.BadInputf("--%s is of a series: want --loads", name)
+		}
+	}
+	return nil
+}
+
+// seriesResult is what gpc opf --loads prints: counts and the iterations of optimal steps. Times
+// are of the solves alone.
+type seriesResult struct {
+	Case           string         `json:"case"`
+	Loads          string         `json:"loads"`
+	Steps          int            `json:"steps"`
+	Optimal        int            `json:"optimal"`
+	Chains         int            `json:"chains"`
+	Median         int            `json:"median_iterations"`
+	Largest        int            `json:"largest_iterations"`
+	Objective      float64        `json:"objective"` // summed over optimal steps
+	SetupMS        float64        `json:"setup_ms"`
+	WallMS         float64        `json:"wall_ms"`
+	CPUMS          float64        `json:"cpu_ms"`
+	SolvesASecond  float64        `json:"solves_per_second"`
+	WithoutOptimum []seriesFailed `json:"without_optimum"`
+}
+
+// seriesFailed is a step without an optimum.
+type seriesFailed struct {
+	Step   int    `json:"step"`
+	Time   string `json:"time"`
+	Status string `json:"status"`
+	Reason string `json:"reason"`
+}
+
+// seriesSteps are how many steps are in memory at a time.
+const seriesSteps = 1024
+
+// check refuses, before any work, a folder that cannot be written.
+func (y *seriesOf) check(inputs ...string) error {
+	if y.results == "" {
+		return nil
+	}
+	if err := os.MkdirAll(y.results, 0o755); err != nil {
+		return cli.BadInputf("--results: %w", err)
+	}
+	var files, given []durable.File
+	for _, name := range series.Files {
+		files = append(files, durable.File{Name: "--results", Path: filepath.Join(y.results, name)})
+	}
+	for _, path := range inputs {
+		given = append(given, durable.File{Name: "an input", Path: path})
+	}
+	if err := durable.Apart(files, given); err != nil {
+		return gpc.BadInput(err)
+	}
+	for _, f := range files {
+		if err := durable.Probe(f.Path); err != nil {
+			return cli.BadInputf("--results: %w", err)
+		}
+	}
+	return nil
+}
+
+// run solves the series of a network.
+func (y *seriesOf) run(ctx context.Context, n *network.Network, opt acopf.Options, progress io.Writer) (*seriesResult, error) {
+	start := time.Now()
+	s, err := acopf.New(n, opt)
+	if err != nil {
+		return nil, gpc.BadInput(err)
+	}
+	solver, err := series.NewSolver(s, y.chains)
+	if err != nil {
+		return nil, gpc.BadInput(err)
+	}
+	source, err := series.Open(y.loads, n)
+	if err != nil {
+		return nil, cli.BadInputf("--loads: %w", err)
+	}
+	defer source.Close()
+	out := &seriesResult{Case: n.Name, Loads: filepath.Base(y.loads), Chains: y.chains, SetupMS: milliseconds(time.Since(start)), WithoutOptimum: []seriesFailed{}}
+	var iterations []int
+	fill := func(sink *series.Sink) error {
+		results := make([]acopf.Result, seriesSteps)
+		for {
+			steps, err := source.Next(seriesSteps)
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return cli.BadInputf("--loads: %w", err)
+			}
+			start, cpu := time.Now(), machine.CPUTime()
+			if err := solver.Solve(ctx, steps, results[:steps.Len()]); err != nil {
+				return err
+			}
+			out.WallMS, out.CPUMS = out.WallMS+milliseconds(time.Since(start)), out.CPUMS+milliseconds(machine.CPUTime()-cpu)
+			iterations = out.count(steps, results[:steps.Len()], iterations)
+			if sink != nil {
+				if err := sink.Add(steps, results[:steps.Len()]); err != nil {
+					return err
+				}
+			}
+			fmt.Fprintf(progress, "%d steps, %d optimal, %.3g s\n", out.Steps, out.Optimal, out.WallMS/1e3)
+		}
+	}
+	if y.results == "" {
+		err = fill(nil)
+	} else {
+		err = series.Write(y.results, n, s, fill)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if out.Steps == 0 {
+		return nil, cli.BadInputf("--loads: %s has no step", y.loads)
+	}
+	if slices.Sort(iterations); len(iterations) > 0 {
+		out.Median, out.Largest = iterations[len(iterations)/2], iterations[len(iterations)-1]
+	}
+	out.SolvesASecond = 1e3 * float64(out.Steps) / out.WallMS
+	return out, nil
+}
+
+func (r *seriesResult) count(steps *series.Steps, results []acopf.Result, iterations []int) []int {
+	for k := range results {
+		got := &results[k]
+		if got.Status != acopf.Optimal {
+			r.WithoutOptimum = append(r.WithoutOptimum, seriesFailed{steps.First + k, steps.Time[k], got.Status.String(), got.Reason()})
+			continue
+		}
+		r.Optimal++
+		r.Objective += got.Objective
+		iterations = append(iterations, got.Iterations)
+	}
+	r.Steps += len(results)
+	return iterations
+}
+
+// printedSteps is how many steps without an optimum are named.
+const printedSteps = 20
+
+func (r *seriesResult) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s, %s: %d of %d steps optimal, median %d iterations, at most %d, %.2f $ a step of an hour in all\n",
+		r.Case, r.Loads, r.Optimal, r.Steps, r.Median, r.Largest, r.Objective)
+	fmt.Fprintf(w, "%.0f solves a second, %.3g s, %.3g s of CPU time\n", r.SolvesASecond, r.WallMS/1e3, r.CPUMS/1e3)
+	for i, f := range r.WithoutOptimum {
+		if i == printedSteps {
+			fmt.Fprintf(w, "and %d more without an optimum\n", len(r.WithoutOptimum)-i)
+			break
+		}
+		fmt.Fprintf(w, "step %d %s: %s: %s\n", f.Step, f.Time, f.Status, f.Reason)
+	}
+	return nil
+}

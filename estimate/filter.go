@@ -1,0 +1,377 @@
+// Package estimate finds the state of a plant, with unknown parameters and disturbances, from what is
+// measured of it.
+//
+// The central type is Filter, an extended Kalman filter in square-root form (Bierman 1977; Potter's
+// update, a QR factorisation in the prediction) on the exact derivatives of the problem's own equations
+// (domain.Dual). State, parameters and disturbances are estimated together. A missing value, an outlier
+// and a sensor that no longer moves are left out of the update and said.
+package estimate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+const (
+	// Gate is how many standard deviations of its prediction an output may be off before it is taken for an
+	// outlier.
+	Gate = 6.0
+	// persistent outliers of one output in a row are no outliers: the estimate is wrong, and widened.
+	persistent = 4
+	// still is after how many decisions an output that does not change in a single bit, while its prediction
+	// moves by more than its deviation, is taken for frozen. One that is rounded may stand still at rest.
+	still = 4
+)
+
+// Fault is what is wrong with an output at a decision.
+type Fault uint8
+
+// The faults. What is wrong with an output is not used.
+const (
+	Fine    Fault = iota
+	Missing       // no number
+	Outlier       // farther from its prediction than Gate standard deviations
+	Frozen        // bit for bit what it was for several decisions, in which its prediction has moved
+)
+
+// String names a fault.
+func (f Fault) String() string { return [...]string{"fine", "missing", "outlier", "frozen"}[f] }
+
+// Filter is the estimator of one closed loop. It is used by one goroutine, and allocates nothing after New.
+type Filter struct {
+	problem domain.Problem
+	dual    domain.Dual
+	of      *domain.Measurement
+	ns, nc  int
+	nu, ny  int
+	n       int       // of states and unknown context entries
+	mean    []float64 // of the state before anything is measured
+	spread  []float64 // and its standard deviation, with the unknown's behind
+	noise   []float64 // standard deviation that a step adds to each
+
+	x    []float64 // estimate
+	root []float64 // [n][n], lower triangular: covariance = root·rootᵀ
+	c    []float64 // context, with the estimates in it
+	u    []float64 // the action before
+
+	faults   []Fault
+	last     []float64 // outputs
+	since    []float64 // what was predicted when each became what it is
+	repeated []int
+	rejected []int
+
+	jac, stack, before []float64 // [n][n], [2n][n] and [n]
+	rows, phi, gain    []float64 // [ny][n], [n], [n]
+	y, next, after     []float64
+	ds, dc, du         []complex128
+	dn, da, dy         []complex128
+}
+
+// New makes the filter of a problem with a Measurement. mean and spread are what is known of the state at
+// first where the Measurement does not say it.
+func New(problem domain.Problem, of *domain.Measurement, mean, spread []float64) (*Filter, error) {
+	spec := problem.Spec()
+	if err := of.Validate(spec); err != nil {
+		return nil, fmt.Errorf("estimate: case %q: %w", spec.Name, err)
+	}
+	d, ok := problem.(domain.Dual)
+	if !ok {
+		return nil, fmt.Errorf("estimate: the problem of case %q has no functions of dual numbers, whose derivatives the filter needs", spec.Name)
+	}
+	if of.Mean != nil {
+		mean, spread = of.Mean, of.Initial
+	}
+	ns, nc, nu, ny, nk := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), len(of.Outputs), len(of.Unknown)
+	if len(mean) != ns || len(spread) != ns {
+		return nil, fmt.Errorf("estimate: a mean of %d and a spread of %d states, case %q has %d", len(mean), len(spread), spec.Name, ns)
+	}
+	n := ns + nk
+	f := &Filter{
+		problem: problem, dual: d, of: of, ns: ns, nc: nc, nu: nu, ny: ny, n: n,
+		mean: slices.Clone(mean), spread: slices.Clone(spread), noise: make([]float64, n),
+		x: make([]float64, n), root: make([]float64, n*n), c: make([]float64, nc), u: make([]float64, nu),
+		faults: make([]Fault, ny), last: make([]float64, ny), since: make([]float64, ny), repeated: make([]int, ny), rejected: make([]int, ny),
+		jac: make([]float64, n*n), stack: make([]float64, 2*n*n), before: make([]float64, n), rows: make([]float64, ny*n), phi: make([]float64, n), gain: make([]float64, n),
+		y: make([]float64, ny), next: make([]float64, ns), after: make([]float64, nc),
+		ds: make([]complex128, ns), dc: make([]complex128, nc), du: make([]complex128, nu), dn: make([]complex128, ns), da: make([]complex128, nc), dy: make([]complex128, ny),
+	}
+	copy(f.noise, of.Process)
+	for i, p := range of.Unknown {
+		f.spread = append(f.spread, p.Deviation)
+		f.noise[ns+i] = p.Drift
+	}
+	f.Reset()
+	return f, nil
+}
+
+// Reset begins an episode: nothing is measured yet.
+func (f *Filter) Reset() {
+	copy(f.x, f.mean)
+	clear(f.root)
+	for i, v := range f.spread {
+		f.root[i*f.n+i] = v
+	}
+	for i, p := range f.of.Unknown {
+		f.x[f.ns+i] = p.Mean
+	}
+	clear(f.faults)
+	clear(f.repeated)
+	clear(f.rejected)
+	for i := range f.last {
+		f.last[i] = math.NaN()
+	}
+	clear(f.u)
+}
+
+// Size is the number of entries that are estimated: the states, then the unknown entries of the context.
+func (f *Filter) Size() int { return f.n }
+
+// Root views the square root of the estimate's covariance, [Size][Size]: covariance = root·rootᵀ.
+func (f *Filter) Root() []float64 { return f.root }
+
+// Process views the standard deviation that a step adds to each entry.
+func (f *Filter) Process() []float64 { return f.noise }
+
+// Faults views what was wrong with each output of the last Update.
+func (f *Filter) Faults() []Fault { return f.faults }
+
+// Update takes what is measured, y and the context c, whose unknown entries are not read, and writes the
+// estimate of the state and the context with the estimates in it.
+func (f *Filter) Update(y, c, s, known []float64) error {
+	if len(y) != f.ny || len(c) != f.nc || len(s) != f.ns || len(known) != f.nc {
+		return fmt.Errorf("estimate: %d outputs, %d context entries, room for %d states and %d context entries: case %q has %d outputs, %d states and %d context entries",
+			len(y), len(c), len(s), len(known), f.problem.Spec().Name, f.ny, f.ns, f.nc)
+	}
+	copy(f.c, c)
+	f.place()
+	f.linearise()
+	copy(f.before, f.x)
+	for i := range y {
+		f.take(i, y[i])
+	}
+	f.bound()
+	f.place()
+	copy(s, f.x)
+	copy(known, f.c)
+	return nil
+}
+
+// place writes the estimates into the context.
+func (f *Filter) place() {
+	for i, p := range f.of.Unknown {
+		f.c[p.Context] = f.x[f.ns+i]
+	}
+}
+
+// bound keeps the unknown entries within their range.
+func (f *Filter) bound() {
+	for i, p := range f.of.Unknown {
+		if x := &f.x[f.ns+i]; p.Lo < p.Hi {
+			*x = math.Min(p.Hi, math.Max(p.Lo, *x))
+		}
+	}
+}
+
+// linearise writes y and its derivatives in the estimated entries at the prediction.
+func (f *Filter) linearise() {
+	f.of.Output(f.x[:f.ns], f.c, f.u, f.y)
+	if f.of.Dual == nil {
+		clear(f.rows)
+		for i := range f.ny {
+			f.rows[i*f.n+i] = 1
+		}
+		return
+	}
+	f.widen(f.x[:f.ns], f.c, f.u)
+	for k := range f.n {
+		at := f.entry(k)
+		was := *at
+		*at = complex(real(was), domain.DualStep)
+		f.of.Dual(f.ds, f.dc, f.du, f.dy)
+		*at = was
+		for i, v := range f.dy {
+			f.rows[i*f.n+k] = imag(v) / domain.DualStep
+		}
+	}
+}
+
+// widen writes state, context and action as dual numbers that do not vary.
+func (f *Filter) widen(s, c, u []float64) {
+	for _, w := range [3]struct {
+		to   []complex128
+		from []float64
+	}{{f.ds, s}, {f.dc, c}, {f.du, u}} {
+		for i, v := range w.from {
+			w.to[i] = complex(v, 0)
+		}
+	}
+}
+
+// entry is where estimated entry k stands among the dual numbers.
+func (f *Filter) entry(k int) *complex128 {
+	if k < f.ns {
+		return &f.ds[k]
+	}
+	return &f.dc[f.of.Unknown[k-f.ns].Context]
+}
+
+// take is the update by output i alone (Potter): φ = rootᵀh, α = 1/(φᵀφ + r),
+// K = α root φ, root ← root − γ K φᵀ with γ = 1/(1 + √(α r)).
+func (f *Filter) take(i int, value float64) {
+	n, h := f.n, f.rows[i*f.n:(i+1)*f.n]
+	r := f.of.Deviation[i] * f.of.Deviation[i]
+	predicted := f.y[i] // corrected by what outputs before this one have moved
+	for k, d := range h {
+		predicted += d * (f.x[k] - f.before[k])
+	}
+	clear(f.phi)
+	for a := range n {
+		for b := range n {
+			f.phi[b] += f.root[a*n+b] * h[a]
+		}
+	}
+	variance := r
+	for _, v := range f.phi {
+		variance += v * v
+	}
+	innovation := value - predicted
+	if f.faults[i] = f.judge(i, value, predicted, variance); f.faults[i] != Fine {
+		return
+	}
+	alpha := 1 / variance
+	gamma := 1 / (1 + math.Sqrt(alpha*r))
+	for a := range n {
+		f.gain[a] = 0
+		for b := range n {
+			f.gain[a] += f.root[a*n+b] * f.phi[b]
+		}
+		f.gain[a] *= alpha
+		f.x[a] += f.gain[a] * innovation
+	}
+	for a := range n {
+		for b := range n {
+			f.root[a*n+b] -= gamma * f.gain[a] * f.phi[b]
+		}
+	}
+}
+
+// judge says what is wrong with a value of output i.
+func (f *Filter) judge(i int, value, predicted, variance float64) Fault {
+	if value-value != 0 {
+		return Missing
+	}
+	if value == f.last[i] {
+		f.repeated[i]++
+	} else {
+		f.repeated[i], f.since[i] = 0, predicted
+	}
+	f.last[i] = value
+	if f.repeated[i] >= still && math.Abs(predicted-f.since[i]) > f.of.Deviation[i] {
+		return Frozen
+	}
+	if innovation := value - predicted; innovation*innovation <= Gate*Gate*variance {
+		f.rejected[i] = 0
+		return Fine
+	}
+	if f.rejected[i]++; f.rejected[i] < persistent {
+		return Outlier
+	}
+	// So many in a row are the plant's, not the sensor's: what is known of it is as at first again.
+	f.rejected[i] = 0
+	f.widenTo(f.spread)
+	return Outlier
+}
+
+// widenTo adds the first spread to the covariance of every entry.
+func (f *Filter) widenTo(spread []float64) {
+	n := f.n
+	clear(f.stack)
+	for a := range n {
+		for b := range n {
+			f.stack[b*n+a] = f.root[a*n+b]
+		}
+		f.stack[(n+a)*n+a] = spread[a]
+	}
+	f.triangularise()
+}
+
+// Predict takes the action that is executed, and moves the estimate to the next decision.
+func (f *Filter) Predict(u []float64) {
+	n, ns := f.n, f.ns
+	copy(f.u, u)
+	f.widen(f.x[:ns], f.c, u)
+	clear(f.jac)
+	for k := range n {
+		at := f.entry(k)
+		was := *at
+		*at = complex(real(was), domain.DualStep)
+		f.dual.StepDual(f.ds, f.dc, f.du, f.dn, f.da)
+		*at = was
+		for a := range ns {
+			f.jac[a*n+k] = imag(f.dn[a]) / domain.DualStep
+		}
+		for a, p := range f.of.Unknown {
+			f.jac[(ns+a)*n+k] = imag(f.da[p.Context]) / domain.DualStep
+		}
+	}
+	f.problem.Step(f.x[:ns], f.c, u, f.next, f.after)
+	copy(f.x, f.next)
+	copy(f.c, f.after)
+	for i, p := range f.of.Unknown {
+		f.x[ns+i] = f.after[p.Context]
+	}
+	// The rows of [F·root | noise]ᵀ, of which the triangular factor is the root after the step.
+	clear(f.stack)
+	for a := range n {
+		for b := range n {
+			sum := 0.0
+			for k := range n {
+				sum += f.jac[a*n+k] * f.root[k*n+b]
+			}
+			f.stack[b*n+a] = sum
+		}
+		f.stack[(n+a)*n+a] = f.noise[a]
+	}
+	f.triangularise()
+}
+
+// triangularise writes the root of stackᵀ·stack, by Householder reflections.
+func (f *Filter) triangularise() {
+	n, m, w := f.n, 2*f.n, f.stack
+	for k := range n {
+		norm := 0.0
+		for i := k; i < m; i++ {
+			norm = math.Hypot(norm, w[i*n+k])
+		}
+		if norm == 0 {
+			continue
+		}
+		if w[k*n+k] > 0 {
+			norm = -norm
+		}
+		head := w[k*n+k] - norm
+		for j := k + 1; j < n; j++ {
+			dot := head * w[k*n+j]
+			for i := k + 1; i < m; i++ {
+				dot += w[i*n+k] * w[i*n+j]
+			}
+			scale := dot / (norm * head)
+			w[k*n+j] += scale * head
+			for i := k + 1; i < m; i++ {
+				w[i*n+j] += scale * w[i*n+k]
+			}
+		}
+		w[k*n+k] = norm
+	}
+	for a := range n {
+		for b := range n {
+			f.root[a*n+b] = 0
+			if b <= a {
+				f.root[a*n+b] = w[b*n+a]
+			}
+		}
+	}
+}

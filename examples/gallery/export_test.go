@@ -1,0 +1,130 @@
+package gallery
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
+	"github.com/gpc-engine/gpc/examples/gallery/cstr"
+	"github.com/gpc-engine/gpc/examples/gallery/models"
+	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/model"
+)
+
+// exported drives the case's controller, writes it as C, drives it there and returns the figures that C prints.
+func exported(t testing.TB, y equations.System, episodes int, optimise string) map[string]string {
+	t.Helper()
+	compiler, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc: what is exported is not compiled here")
+	}
+	name := y.Name
+	def := must.Get(y.Case())(t)
+	catalogue := gpc.Catalogue{Cases: []domain.Case{def}}
+	c := must.Get(catalogue.Find(name))(t)
+	bundled := must.Get(models.Bundled.Open(name + ".safetensors"))(t)
+	defer bundled.Close()
+	m := must.Get(model.Read(bundled))(t)
+	m.Provenance.ProblemSHA256 = durable.Sum(domain.FingerprintOf(def.Problem)) // other starts make another problem
+	dir := filepath.Join(t.TempDir(), "c")
+	r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Method: "direct-no-rescue", Episodes: episodes, Seed: 7}))(t)
+	program := filepath.Join(t.TempDir(), "main_test")
+	args := []string{"-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off", optimise}
+	if runtime.GOARCH == "amd64" && must.Get(isa.Choose())(t) != isa.Generic {
+		args = append(args, "-DGPC_FMA", "-mfma")
+	}
+	args = append(append(args, must.Get(filepath.Glob(filepath.Join(dir, "*.c")))(t)...), "-o", program, "-lm")
+	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command(program).CombinedOutput()
+	if keep := os.Getenv("GPC_EXPORT_LOG"); keep != "" {
+		os.Stderr.Write(out)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+	figures := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		figures[key] = value
+	}
+	if figures["unsafe"] != strconv.Itoa(*r.Unsafe) || figures["episodes"] != strconv.Itoa(episodes) {
+		t.Fatalf("%s: %s of %s episodes unsafe in C, %d of %d by gpc", name, figures["unsafe"], figures["episodes"], *r.Unsafe, episodes)
+	}
+	return figures
+}
+
+// wider are starts from far beyond those that the map was made for.
+func wider(y equations.System, times float64) equations.System {
+	y.Scenario = slices.Clone(y.Scenario)
+	for i, v := range y.Scenario {
+		middle, half := (v.Lo+v.Hi)/2, (v.Hi-v.Lo)/2
+		y.Scenario[i].Lo, y.Scenario[i].Hi = middle-times*half, middle+times*half
+	}
+	return y
+}
+
+// A whole controller in C drives its plant to where Go drives it, and the same episodes are safe: also from where the guard has
+// to act, of explicit steps, of integrated ones with an escape, and of implicit ones.
+func TestWholeControllerInC(t *testing.T) {
+	for _, test := range []struct {
+		y      equations.System
+		bound  float64 // of the state's typical size, and of the cost
+		counts []string
+	}{
+		{wider(cartpole.Track(), 1.5), 1e-9, []string{"projected", "off_map", "guarded", "rested", "unsafe_decisions"}},
+		{wider(quadrotor.System(), 3), 1e-5, // an observation may be rounded to another float
+			[]string{"projected", "guarded", "escaped"}},
+		{wider(cstr.System(), 2), 1e-9, []string{"projected"}},
+	} {
+		got := exported(t, test.y, 24, "-O1")
+		for _, what := range []string{"state_off", "cost_off"} {
+			if v := must.Get(strconv.ParseFloat(got[what], 64))(t); !(v <= test.bound) {
+				t.Errorf("%s: %s is %g, want at most %g", test.y.Name, what, v, test.bound)
+			}
+		}
+		for _, what := range test.counts {
+			if got[what] == "0" {
+				t.Errorf("%s: no decision has %s: the test does not show it", test.y.Name, what)
+			}
+		}
+	}
+}
+
+// BenchmarkExportedLoops drives every system's controller in C and in Go from so many starts (GPC_EXPORT_STARTS, 1000).
+func BenchmarkExportedLoops(b *testing.B) {
+	episodes := 1000
+	if n, err := strconv.Atoi(os.Getenv("GPC_EXPORT_STARTS")); err == nil {
+		episodes = n
+	}
+	for _, y := range Systems() {
+		b.Run(y.Name, func(b *testing.B) {
+			for b.Loop() {
+				got := exported(b, y, episodes, "-O2")
+				b.ReportMetric(0, "ns/op")
+				for _, what := range []string{
+					"episodes", "unsafe", "unsafe_gpc", "differ", "cost_off", "state_off", "decisions", "projected", "off_map", "guarded", "incumbent", "escaped", "rested", "unsafe_decisions",
+				} {
+					v := must.Get(strconv.ParseFloat(got[what], 64))(b)
+					if strings.HasSuffix(what, "_off") {
+						v, what = 1e12*v, what+"_1e-12"
+					}
+					b.ReportMetric(v, what)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,242 @@
+package export
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Functional mock-up units (FMI 2.0, co-simulation) of the controller and of the plant: sources, a description, and a binary of this
+// machine where it has a C compiler. A period of the controller reads what is measured and gives the action that is executed from its
+// start: a master steps the controller, then the plant.
+
+// mockup is a unit: what fmu.c and fmu.xml read.
+type mockup struct {
+	*whole
+	Controls          bool // it is the controller's
+	Title, About      string
+	ModelName         string
+	Identifier, GUID  string
+	Sources           []string
+	Reals             []reals
+	RealCount         int
+	Equally           float64 // each weight of an even preference
+	Scenario          []float64
+	Duration          float64
+	Variables         []scalar
+	Outputs           []int // numbers of Variables, from 1
+	description, code []byte
+}
+
+// reals are a vector's place among the real values.
+type reals struct {
+	Macro string
+	At    int
+}
+
+// scalar is a variable of a unit.
+type scalar struct {
+	Name, About, Type               string
+	Causality, Variability, Initial string
+	Start                           string
+	Reference                       int
+}
+
+func newMockup(w *whole, controls bool) (*mockup, error) {
+	m := &mockup{whole: w, Controls: controls, Equally: 1 / float64(w.NJ), Duration: float64(w.Spec.Steps) * w.Spec.StepSeconds}
+	what := "plant"
+	m.Title, m.About = "The plant of "+w.Symbol, w.Spec.Description
+	m.Sources = []string{"fmu.c", "gpc_" + w.Symbol + "_system.c"}
+	if controls {
+		what = "controller"
+		m.Title, m.About = "The controller of "+w.Symbol, w.ControllerInfo()
+		m.Sources = append(m.Sources, "gpc_"+w.Symbol+"_controller.c", "gpc_"+w.Symbol+".c")
+	}
+	m.ModelName, m.Identifier = w.Spec.Name+" "+what, "gpc_"+w.Symbol+"_"+what
+	m.describe()
+	sum := sha256.Sum256([]byte(m.Identifier + w.SHA256 + w.Version + w.Build + w.Functions))
+	m.GUID = "{" + hex.EncodeToString(sum[:16]) + "}"
+	for _, f := range []struct {
+		template string
+		to       *[]byte
+	}{{"fmu.xml", &m.description}, {"fmu.c", &m.code}} {
+		var b bytes.Buffer
+		if err := templates.ExecuteTemplate(&b, f.template, m); err != nil {
+			return nil, err
+		}
+		*f.to = b.Bytes()
+	}
+	return m, nil
+}
+
+// describe lists the variables.
+func (m *mockup) describe() {
+	spec := m.Spec
+	input := scalar{Causality: "input", Variability: "discrete", Start: "0"}
+	output := scalar{Causality: "output", Variability: "discrete", Initial: "calculated"}
+	if m.Controls {
+		m.vector("s", spec.Measured, input, nil)
+		m.vector("c", spec.Context, input, nil)
+		m.vector("w", spec.Objectives, scalar{Causality: "parameter", Variability: "tunable", Start: strconv.FormatFloat(m.Equally, 'g', -1, 64)}, nil)
+		m.vector("u", spec.Action, output, nil)
+		m.add(scalar{Name: "status", About: "what the decision says, bit by bit; see gpc_" + m.Symbol + "_controller.h", Type: "Integer", Causality: "output", Variability: "discrete", Initial: "calculated"})
+		m.add(scalar{Name: "adaptive", About: "the preference follows the state; else it is w", Type: "Boolean", Causality: "parameter", Variability: "tunable", Start: "true"})
+		return
+	}
+	for _, p := range m.parameters() {
+		m.Scenario = append(m.Scenario, (p.Lo+p.Hi)/2)
+	}
+	m.vector("u", spec.Action, input, nil)
+	m.vector("p", m.parameters(), scalar{Causality: "parameter", Variability: "fixed"}, m.Scenario)
+	m.vector("s", spec.Measured, output, nil)
+	m.vector("c", spec.Context, output, nil)
+	m.vector("m", spec.Margins, output, nil)
+	m.vector("cost", []domain.Variable{{Name: "adaptive"}}, output, nil)
+	m.add(scalar{Name: "failed", About: "a state was lost", Type: "Boolean", Causality: "output", Variability: "discrete", Initial: "calculated"})
+}
+
+// parameters are those of the scenario, in the middle of their ranges where these are known.
+func (m *mockup) parameters() []domain.Variable {
+	names := make([]domain.Variable, m.NP)
+	for _, v := range m.Y.Vectors {
+		for i := range min(m.NP, len(v.Entries)) {
+			if v.Name == "scenario" {
+				names[i].Name = v.Entries[i]
+			}
+		}
+	}
+	for i := range min(len(names), len(m.Start)) {
+		names[i].Lo, names[i].Hi = m.Start[i], m.Start[i]
+	}
+	return names
+}
+
+// vector adds a vector of real values, as like; start, where it is not nil, are its entries' own.
+func (m *mockup) vector(name string, of []domain.Variable, like scalar, start []float64) {
+	m.Reals = append(m.Reals, reals{strings.ToUpper(name), m.RealCount})
+	for i, v := range of {
+		s := like
+		s.Name, s.Type, s.Reference, s.About = name+"."+v.Name, "Real", m.RealCount, v.Name
+		if v.Unit != "" {
+			s.About += ", " + v.Unit
+		}
+		if start != nil {
+			s.Start = strconv.FormatFloat(start[i], 'g', -1, 64)
+		}
+		m.add(s)
+		m.RealCount++
+	}
+}
+
+func (m *mockup) add(s scalar) {
+	m.Variables = append(m.Variables, s)
+	if s.Causality == "output" {
+		m.Outputs = append(m.Outputs, len(m.Variables))
+	}
+}
+
+// escaped is text within an attribute of XML.
+func escaped(text string) string {
+	var b strings.Builder
+	if err := xml.EscapeText(&b, []byte(text)); err != nil {
+		panic(err) // a strings.Builder takes everything
+	}
+	return b.String()
+}
+
+// pack is the unit as a file: the archive is the same for the same sources and compiler.
+func (m *mockup) pack(ctx context.Context, sources []file) (file, error) {
+	inside := []file{{"modelDescription.xml", m.description}, {"sources/fmu.c", m.code}}
+	for _, f := range sources {
+		system := strings.HasPrefix(f.name, "gpc_"+m.Symbol+"_system.")
+		if strings.HasPrefix(f.name, "gpc_") && (m.Controls || system) {
+			inside = append(inside, file{"sources/" + f.name, f.text})
+		}
+	}
+	binary, err := m.compile(ctx, inside)
+	if err != nil {
+		return file{}, err
+	}
+	if binary != nil {
+		inside = append(inside, file{"binaries/linux64/" + m.Identifier + ".so", binary})
+	}
+	var b bytes.Buffer
+	archive := zip.NewWriter(&b)
+	for _, f := range inside {
+		to, err := archive.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Deflate})
+		if err != nil {
+			return file{}, err
+		}
+		if _, err := to.Write(f.text); err != nil {
+			return file{}, err
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return file{}, err
+	}
+	return file{m.Identifier + ".fmu", b.Bytes()}, nil
+}
+
+// compile makes the binary on 64-bit Linux by gcc or what CC names; nil where there is none.
+func (m *mockup) compile(ctx context.Context, inside []file) ([]byte, error) {
+	name := os.Getenv("CC")
+	if name == "" {
+		name = "gcc"
+	}
+	compiler, err := exec.LookPath(name)
+	if err != nil || runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		return nil, nil
+	}
+	dir, err := os.MkdirTemp("", "gpc-fmu-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "unit.so")
+	args := []string{"-std=c99", "-O2", "-ffp-contract=off", "-DGPC_SCRATCH=", "-fvisibility=hidden", "-fPIC", "-shared", "-o", binary}
+	for _, f := range inside {
+		path, is := strings.CutPrefix(f.name, "sources/")
+		if !is {
+			continue
+		}
+		path = filepath.Join(dir, path)
+		if err := os.WriteFile(path, f.text, 0o600); err != nil {
+			return nil, err
+		}
+		if strings.HasSuffix(path, ".c") {
+			args = append(args, path)
+		}
+	}
+	if out, err := exec.CommandContext(ctx, compiler, append(args, "-lm")...).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s of %s: %w\n%s", name, m.Identifier, err, out)
+	}
+	return os.ReadFile(binary)
+}
+
+// units are both as files.
+func (w *whole) units(ctx context.Context, sources []file) (all []file, err error) {
+	for _, controls := range []bool{true, false} {
+		m, err := newMockup(w, controls)
+		if err != nil {
+			return nil, err
+		}
+		f, err := m.pack(ctx, sources)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}

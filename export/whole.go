@@ -1,0 +1,319 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/export/ccode"
+	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/program"
+)
+
+// Method is the one that Whole writes, by the name that the navigator has it under: direct whose guard neither searches nor
+// asks a solver.
+const Method = "direct-no-rescue"
+
+// Equated is implemented by a problem that knows its equations as data, such as equations.Problem: what a whole
+// controller is made of besides its map.
+type Equated interface {
+	Equations() (*program.System, error)
+}
+
+// Episode is a closed loop that this module has driven, for the written test: where it began, and what came of it.
+type Episode struct {
+	S, C []float64 // at its start
+	End  []float64 // the state at its end
+	Cost float64   // Σ σᵀJ under the adaptive preference
+	Safe bool
+}
+
+// Whole are the options of a whole controller.
+type Whole struct {
+	Half  bool         // weights rounded to float16 and stored so
+	Guard domain.Guard // of the case
+	// FMU adds both as units of FMI 2.0, gpc_NAME_controller.fmu and gpc_NAME_plant.fmu; Start is the scenario that the
+	// plant's begins with unless it is told.
+	FMU   bool
+	Start []float64
+	Limit float64 // of the residual, above which an observation is off the map
+	// Episodes were driven by Method with the map m, or with half by its Rounded; there must be at least one.
+	Episodes []Episode
+}
+
+// Unsafe is how many of the episodes were not safe.
+func (w *Whole) Unsafe() (n int) {
+	for i := range w.Episodes {
+		if !w.Episodes[i].Safe {
+			n++
+		}
+	}
+	return n
+}
+
+// Controller writes the whole controller of problem p, which must be Equated, and its plant to the folder dir, which must be Vacant: the
+// map m, projection, guard, escape and rest, with a test that drives both from where the episodes began.
+func Controller(ctx context.Context, dir string, m *model.Model, p domain.Problem, opt Whole) (*Result, error) {
+	u, err := newWhole(m, p, &opt)
+	if err != nil {
+		return nil, err
+	}
+	files, err := u.write()
+	if err != nil {
+		return nil, err
+	}
+	var packed []string
+	if opt.FMU {
+		units, err := u.units(ctx, files)
+		if err != nil {
+			return nil, fmt.Errorf("export: %w", err)
+		}
+		for _, f := range units {
+			packed = append(packed, f.name)
+		}
+		files = append(files, units...)
+	}
+	if err := writeFolder(dir, files); err != nil {
+		return nil, err
+	}
+	unsafe := opt.Unsafe()
+	return &Result{
+		Case: m.Case, Dir: dir, Symbol: u.Symbol, SHA256: u.SHA256, Base: "copied", Half: opt.Half,
+		ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes, MulAdds: m.EncoderX.MulAdds() + m.DecoderU.MulAdds(),
+		Method: Method, Episodes: len(opt.Episodes), Unsafe: &unsafe, Operations: u.operations().decision, LoopBytes: u.loopBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(u.Libm, ",", " ")),
+	}, nil
+}
+
+// whole is a controller with its plant: what the templates read.
+type whole struct {
+	*unit
+	Y                     *program.System
+	NS, NC, NU, NJ, NM    int // entries; NM margins of one step
+	NP, All               int // entries of a scenario; margins with those along the escape
+	OwnMargins            []domain.Variable
+	Lo, Hi, HalfBox, Gain []float64
+	H, Half, Sixth        float64 // of the integrator: a substep, its half and its sixth
+	Functions, Libm       string
+	Start                 []float64
+	Guard                 bool // it looks so many steps ahead, instead of to the end
+	Horizon               int
+	Limit                 float64
+	Method                string
+	Episodes              []Episode
+	Unsafe                int
+	slopes                map[string]*program.Sparse
+}
+
+func newWhole(m *model.Model, p domain.Problem, opt *Whole) (*whole, error) {
+	equated, ok := p.(Equated)
+	if !ok {
+		return nil, fmt.Errorf("export: case %s is not given by equations: what leaves of it is its map alone", p.Spec().Name)
+	}
+	spec := p.Spec()
+	switch {
+	case spec.Plan != 1:
+		return nil, fmt.Errorf("export: plans of case %s have %d actions, a controller in C decides one", spec.Name, spec.Plan)
+	case opt.Guard.Off:
+		return nil, fmt.Errorf("export: case %s has no guard", spec.Name)
+	case opt.Guard.Noise > 0:
+		return nil, fmt.Errorf("export: the guard of case %s makes room for noise of %g, which the one in C does not", spec.Name, opt.Guard.Noise)
+	case len(opt.Episodes) == 0:
+		return nil, errors.New("export: no episodes to test with, want at least 1")
+	case len(m.DecoderS.Layers) == 0:
+		return nil, fmt.Errorf("export: the map of case %s has no D_s, by which an observation is known to be off the map", spec.Name)
+	}
+	y, err := equated.Equations()
+	if err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	zero := Record{S: make([]float32, spec.MeasuredSize()), C: make([]float32, spec.ContextSize()), Plan: make([]float32, spec.PlanSize())}
+	u, err := newUnit(m, p, opt.Half, []Record{zero})
+	if err != nil {
+		return nil, err
+	}
+	if u.BaseHook {
+		return nil, fmt.Errorf("export: the plan that the map of case %s corrects is not its rest", spec.Name)
+	}
+	u.StateLayers = u.layers("states", m.DecoderS)
+	u.ScratchBytes = (4*4 + 2) * u.Widest
+	u.ConstantBytes += 8 * spec.MeasuredSize()
+	w := &whole{
+		unit: u, Y: y, NS: len(spec.Measured), NC: len(spec.Context), NU: len(spec.Action), NJ: len(spec.Objectives), All: len(spec.Margins),
+		NM: len(spec.Margins) / (1 + y.EscapeSteps), Horizon: spec.Steps, Limit: opt.Limit, Method: Method, Episodes: opt.Episodes, Unsafe: opt.Unsafe(), Start: opt.Start,
+	}
+	w.OwnMargins, w.NP = spec.Margins[:w.NM], y.Function("initial").Entries()
+	for _, a := range spec.Action {
+		half := 1.0
+		if a.Bounded() {
+			half = (a.Hi - a.Lo) / 2
+		}
+		w.Lo, w.Hi, w.HalfBox = append(w.Lo, a.Lo), append(w.Hi, a.Hi), append(w.HalfBox, half)
+	}
+	for i, k := range spec.Semantic.K {
+		w.Gain = append(w.Gain, k/spec.Semantic.Epsilon[i])
+	}
+	if opt.Guard.Steps > 0 {
+		w.Guard, w.Horizon = true, opt.Guard.Steps
+	}
+	if y.Integrator != program.NoIntegrator {
+		w.H = y.Span / float64(y.Substeps)
+		w.Half, w.Sixth = w.H/2, w.H/6
+	}
+	w.generate()
+	return w, nil
+}
+
+// Questions of the templates.
+func (w *whole) HasEscape() bool  { return w.Y.Function("escape") != nil }
+func (w *whole) HasFailed() bool  { return w.Y.Function("failed") != nil }
+func (w *whole) HasUrgency() bool { return w.Y.Function("urgency") != nil }
+func (w *whole) Helpers() string  { return ccode.Helpers }
+
+// Integrator is the name of a template's part, "" without one.
+func (w *whole) Integrator() string {
+	return [...]string{program.NoIntegrator: "", program.RK4: "rk4", program.Radau: "radau"}[w.Y.Integrator]
+}
+
+// generate writes the functions of the system and the derivatives that the projection needs.
+func (w *whole) generate() {
+	var b strings.Builder
+	var written []*program.Function
+	w.slopes = map[string]*program.Sparse{}
+	put := func(f *program.Function, name string) {
+		written = append(written, f)
+		b.WriteString(ccode.Function(f, name) + "\n")
+	}
+	slope := func(name string, needed bool) {
+		if !needed {
+			return
+		}
+		s := w.Y.Function(name).Jacobian(nil)
+		w.slopes[name] = s
+		upper := strings.ToUpper(name)
+		fmt.Fprintf(&b, "enum { %s_COUNT = %d, %s_ROOM = %d };\n%s", upper, len(s.Rows), upper, max(1, len(s.Rows)), ccode.Places(s, name))
+		put(s.Function, name+"_jacobian")
+	}
+	for _, f := range w.Y.Functions {
+		put(f, f.Name())
+	}
+	limited := w.NM > 0
+	slope("ode", limited && w.Y.Integrator == program.RK4 || w.Y.Integrator == program.Radau)
+	slope("step", limited)
+	slope("margins", limited)
+	slope("escape", limited && w.Y.EscapeSteps > 0)
+	w.Functions = strings.TrimRight(b.String(), "\n") + "\n"
+	names := append(ccode.Libm(written...), "exp", "fabs", "fmax", "hypot", "round", "sqrt")
+	slices.Sort(names)
+	w.Libm = strings.Join(slices.Compact(names), ", ")
+}
+
+// counts are bounds of the arithmetic operations of one call.
+type counts struct{ step, margins, slopes, program, projection, decision int }
+
+// operations are what the loops' bounds multiply to.
+func (w *whole) operations() counts {
+	of := func(name string) int {
+		if f := w.Y.Function(name); f != nil {
+			return f.Operations()
+		}
+		return 0
+	}
+	along := func(name string) int {
+		if s := w.slopes[name]; s != nil {
+			return s.Operations() + 2*w.NU*len(s.Rows)
+		}
+		return 0
+	}
+	var c counts
+	n := 2 * w.NS
+	solve := 2*n*n*n/3 + 2*n*n // factors and substitution
+	c.step, c.slopes = of("step"), along("step")
+	switch w.Y.Integrator {
+	case program.RK4:
+		c.step += w.Y.Substeps * 4 * (of("ode") + 5*w.NS)
+		c.slopes += w.Y.Substeps * 4 * (along("ode") + 5*w.NS*(1+w.NU))
+	case program.Radau:
+		implicit := 40*(2*along("ode")+solve+6*n) + solve
+		c.step += w.Y.Substeps * implicit
+		c.slopes += w.Y.Substeps * (implicit + 2*along("ode") + solve + w.NU*2*n*n)
+	}
+	times := 1 + w.Y.EscapeSteps
+	c.margins = times * (c.step + of("margins") + of("escape"))
+	c.slopes = times * (c.slopes + along("margins") + along("escape"))
+	wide, rows := w.NU+1, w.All+2*w.NU
+	add := (wide + 1) * (wide*wide*wide + 6*wide*wide)
+	c.program = 10 * (rows + wide) * (2*rows*wide + add)
+	if w.NM > 0 {
+		c.projection = 10*(c.slopes+c.margins+2*c.program+rows*6*wide) + 2*c.margins
+	}
+	mulAdds := 2 * (w.Model.EncoderX.MulAdds() + w.Model.DecoderU.MulAdds())
+	c.decision = 2*mulAdds + 2*w.Model.DecoderS.MulAdds() + c.projection +
+		4*(w.Horizon*(mulAdds+c.projection+c.margins+c.step)+(1+w.NU)*c.margins)
+	return c
+}
+
+// Bounds are the header's lines about them.
+func (w *whole) Bounds() []string {
+	c := w.operations()
+	plans := 3
+	if w.HasEscape() {
+		plans = 4
+	}
+	lines := []string{
+		fmt.Sprintf("at most %d roll-outs a decision, of %d steps each; a step decides, projects, and takes the margins and the plant's step;", plans, w.Horizon),
+		fmt.Sprintf("a projection linearises at most 10 times, and solves two programs of at most %d active-set steps each;", 10*(w.All+2*w.NU+w.NU+1)),
+	}
+	if w.Y.Integrator == program.Radau {
+		lines = append(lines, "an implicit step takes at most 40 of Newton's;")
+	}
+	return append(lines,
+		fmt.Sprintf("at most %d arithmetic operations for the map's action, %d for a step, %d for the margins, %d for a projection,", 2*(w.Model.EncoderX.MulAdds()+w.Model.DecoderU.MulAdds()), c.step, c.margins, c.projection),
+		fmt.Sprintf("and so at most %d for a decision. Projections hardly ever come near theirs: measure.", c.decision))
+}
+
+// loopBytes are the memory of one closed loop.
+func (w *whole) loopBytes() int { return 3*(8+8+8*w.Horizon*w.NU) + 16 }
+
+// Stated is what the header says of the episodes.
+func (w *whole) Stated() string {
+	return fmt.Sprintf("Driven by gpc with this method: %d of %d episodes unsafe. main_test.c drives the same episodes in C.", w.Unsafe, len(w.Episodes))
+}
+
+// ControllerInfo is what gpc_NAME_controller_info says.
+func (w *whole) ControllerInfo() string {
+	return fmt.Sprintf("%s; method %s, unsafe %d of %d", w.Info(), w.Method, w.Unsafe, len(w.Episodes))
+}
+
+// Row64 is a short initialiser.
+func (w *whole) Row64(v []float64) string { return row(v) }
+
+// write are the files, by their templates.
+func (w *whole) write() ([]file, error) {
+	var all []file
+	for _, f := range []struct {
+		name, template string
+		data           any
+	}{
+		{"gpc_" + w.Symbol + ".h", "header.h", w.unit},
+		{"gpc_" + w.Symbol + ".c", "source.c", w.unit},
+		{"gpc_" + w.Symbol + "_weights.h", "weights.h", w.unit},
+		{"gpc_" + w.Symbol + "_system.h", "system.h", w},
+		{"gpc_" + w.Symbol + "_system.c", "system.c", w},
+		{"gpc_" + w.Symbol + "_controller.h", "controller.h", w},
+		{"gpc_" + w.Symbol + "_controller.c", "controller.c", w},
+		{"test_episodes.h", "episodes.h", w},
+		{"main_test.c", "loops.c", w},
+		{"README.md", "WHOLE.md", w},
+	} {
+		var b bytes.Buffer
+		if err := templates.ExecuteTemplate(&b, f.template, f.data); err != nil {
+			return nil, err
+		}
+		all = append(all, file{f.name, b.Bytes()})
+	}
+	return all, nil
+}

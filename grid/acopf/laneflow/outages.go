@@ -1,0 +1,177 @@
+package laneflow
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/lanes"
+)
+
+// Outages solves the power flows without a branch each, as many side by side as there are lanes:
+// Newton's method from the base solution, in each lane on the admittances that are left. What leaves
+// an island, does not converge within the steps that nearly all need, or would switch a reactive limit
+// is for powerflow.Outages. It is used by one goroutine.
+type Outages struct {
+	w      *Worker
+	alone  *powerflow.Outages
+	out    []lost // by lane
+	p, q   []float64
+	vm, va []float64
+	flows  [2][]float64 // injections of a lane
+	row    []int        // of the list, by lane
+	e, f   []float64    // the base's voltages in rectangular form
+}
+
+// lost is what a branch's outage has changed in a lane.
+type lost struct {
+	cell  [8]lanes.Ref
+	value [8]float64
+	n     int
+}
+
+// outageSteps is how many Newton steps an outage has in a lane; most need three.
+const outageSteps = 6
+
+// manyBuses is from where on lanes do not pay: their factors no longer fit the nearest caches, and
+// one base factorisation serves every outage of powerflow.Outages.
+const manyBuses = 1000
+
+// ForOutages analyses a base's network for NewOutages. It is nil, without an error, where outages
+// are found faster one by one.
+func ForOutages(alone *powerflow.Outages) (*Solver, error) {
+	n := alone.Network()
+	if n.Buses() >= manyBuses {
+		return nil, nil
+	}
+	level, err := isa.Choose()
+	if err != nil || level == isa.Generic {
+		return nil, err
+	}
+	return newSolver(n, nil, level, lanes.Widths(level)[0], true)
+}
+
+// NewOutages returns the outages of a base. s is ForOutages of the same base, of whichever
+// goroutine's, and may be nil; alone is used for what lanes do not solve.
+func NewOutages(s *Solver, alone *powerflow.Outages) *Outages {
+	o := &Outages{alone: alone}
+	if s == nil {
+		return o
+	}
+	o.w = s.NewWorker()
+	lanesThere, buses := o.w.Lanes(), s.net.Buses()
+	o.w.tolerance, o.w.limit = cmp.Or(alone.Options().Tolerance, powerflow.DefaultTolerance), outageSteps
+	o.out, o.row = make([]lost, lanesThere), make([]int, lanesThere)
+	o.p, o.q = alone.Specified()
+	o.vm, o.va = make([]float64, buses), make([]float64, buses)
+	o.e, o.f = make([]float64, buses), make([]float64, buses)
+	for b, vm := range alone.Base().Vm {
+		sin, cos := math.Sincos(alone.Base().Va[b])
+		o.e[b], o.f[b] = vm*cos, vm*sin
+	}
+	o.flows = [2][]float64{make([]float64, buses), make([]float64, buses)}
+	return o
+}
+
+// Branches solves the outages of branches and calls each with the number in the list, in no certain
+// order; the solution is out, and serves again for the next. It ends with the first error.
+func (o *Outages) Branches(list []int, out *powerflow.Solution, each func(k int, got powerflow.Outage) error) error {
+	var rest []int
+	next := 0
+	if o.w == nil {
+		for ; next < len(list); next++ {
+			rest = append(rest, next)
+		}
+	}
+	for next < len(list) {
+		used := 0
+		for ; used < len(o.row) && next < len(list); next++ {
+			if o.alone.Bridge(list[next]) {
+				rest = append(rest, next)
+				continue
+			}
+			o.load(used, list[next])
+			o.row[used] = next
+			used++
+		}
+		if used == 0 {
+			break
+		}
+		o.w.Solve()
+		for lane, k := range o.row[:used] {
+			worst := o.w.m.Get(o.w.solver.plan.worst[0], lane)
+			if !o.w.Done(lane, o.vm, o.va, o.flows[0], o.flows[1]) || !o.alone.Take(o.vm, o.va, o.flows[0], o.flows[1], worst, out) {
+				rest = append(rest, k)
+				continue
+			}
+			out.Iterations = o.w.rounds
+			if err := each(k, powerflow.Outage{Solution: out}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, k := range rest {
+		got, err := o.alone.Branch(list[k], out)
+		if err == nil {
+			err = each(k, got)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load gives a lane the base without a branch.
+func (o *Outages) load(lane, branch int) {
+	s, m, l := o.w.solver, o.w.m, &o.out[lane]
+	for i := range l.n {
+		m.Set(l.cell[i], lane, l.value[i])
+	}
+	l.n = 0
+	base := o.alone.Base()
+	o.w.Set(lane, o.p, o.q, base.Vm, base.Va)
+	n, p := s.net, &s.plan
+	m.Scatter(p.e[0], lane, o.e)
+	m.Scatter(p.f[0], lane, o.f)
+	y := &n.Admittance
+	less := func(c lanes.Ref, v float64, clear bool) {
+		was := m.Get(c, lane)
+		l.cell[l.n], l.value[l.n] = c, was
+		l.n++
+		if now := was - v; clear {
+			m.Set(c, lane, 0)
+		} else {
+			m.Set(c, lane, now)
+		}
+	}
+	from, to, at := n.From[branch], n.To[branch], p.toPair[branch]
+	less(p.gd[from], y.Gff[branch], false)
+	less(p.bd[from], y.Bff[branch], false)
+	less(p.gd[to], y.Gtt[branch], false)
+	less(p.bd[to], y.Btt[branch], false)
+	gij, bij, gji, bji := y.Gft[branch], y.Bft[branch], y.Gtf[branch], y.Btf[branch]
+	if p.flipped[branch] {
+		gij, bij, gji, bji = gji, bji, gij, bij
+	}
+	// Of the only branch between its buses nothing of rounding stays.
+	only := p.single[at]
+	less(p.gij[at], gij, only)
+	less(p.bij[at], bij, only)
+	less(p.gji[at], gji, only)
+	less(p.bji[at], bji, only)
+}
+
+// singles says of each pair whether one branch alone joins it.
+func singles(toPair []int, pairs int) []bool {
+	count := make([]int, pairs)
+	for _, at := range toPair {
+		count[at]++
+	}
+	single := make([]bool, pairs)
+	for at, c := range count {
+		single[at] = c == 1
+	}
+	return single
+}

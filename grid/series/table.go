@@ -1,0 +1,207 @@
+package series
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// table is rows of cells under names. next fills the cells of the next row, one a column, and
+// returns io.EOF after the last; what it fills is its own until the next call.
+type table interface {
+	names() []string
+	next() ([]cell, error)
+	where() string // of the latest row, for errors
+	Close() error
+}
+
+// cell is a number or a text.
+type cell struct {
+	text   string
+	number float64
+	is     bool // a number
+}
+
+// open opens a table by the end of its file's name.
+func open(path string) (table, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	var t table
+	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	case ".csv":
+		t, err = newCSV(path, f)
+	case ".parquet":
+		t, err = newParquet(path, f)
+	default:
+		err = fmt.Errorf("%s: want a file named .csv or .parquet", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// csvTable is a CSV file with a row of names.
+type csvTable struct {
+	file   *os.File
+	in     *csv.Reader
+	header []string
+	cells  []cell
+	path   string
+}
+
+func newCSV(path string, f *os.File) (*csvTable, error) {
+	in := csv.NewReader(bufio.NewReaderSize(f, 1<<16))
+	in.ReuseRecord, in.Comment, in.TrimLeadingSpace = true, '#', true
+	first, err := in.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: it is empty: want a row of names", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	t := &csvTable{file: f, in: in, path: path}
+	for i, name := range first {
+		if i == 0 {
+			name = strings.TrimPrefix(name, "\ufeff")
+		}
+		t.header = append(t.header, strings.TrimSpace(name))
+	}
+	t.cells = make([]cell, len(t.header))
+	return t, nil
+}
+
+func (t *csvTable) names() []string { return t.header }
+func (t *csvTable) Close() error    { return t.file.Close() }
+
+func (t *csvTable) where() string {
+	line, _ := t.in.FieldPos(0)
+	return fmt.Sprintf("%s, line %d", t.path, line)
+}
+
+func (t *csvTable) next() ([]cell, error) {
+	row, err := t.in.Read()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, io.EOF
+		}
+		return nil, fmt.Errorf("%s: %w", t.path, err)
+	}
+	for i, text := range row {
+		text = strings.TrimSpace(text)
+		v, err := strconv.ParseFloat(text, 64)
+		t.cells[i] = cell{text: text, number: v, is: err == nil}
+	}
+	return t.cells, nil
+}
+
+// parquetTable is a parquet file without nested columns.
+type parquetTable struct {
+	file   *os.File
+	rows   *parquet.Reader
+	header []string
+	kinds  []*format.LogicalType
+	buffer []parquet.Row
+	cells  []cell
+	path   string
+	at     int
+}
+
+// newParquet opens a parquet file. The library may panic at a damaged one.
+func newParquet(path string, f *os.File) (t *parquetTable, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			t, err = nil, fmt.Errorf("%s: not a parquet file: %v", path, p)
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, fmt.Errorf("%s: not a parquet file: %w", path, err)
+	}
+	t = &parquetTable{file: f, path: path, rows: parquet.NewReader(file), buffer: make([]parquet.Row, 1)}
+	for _, column := range file.Root().Columns() {
+		if !column.Leaf() || column.Repeated() {
+			return nil, fmt.Errorf("%s: column %s is nested: want plain columns", path, column.Name())
+		}
+		t.header = append(t.header, column.Name())
+		t.kinds = append(t.kinds, column.Type().LogicalType())
+	}
+	t.cells = make([]cell, len(t.header))
+	return t, nil
+}
+
+func (t *parquetTable) names() []string { return t.header }
+func (t *parquetTable) Close() error    { return t.file.Close() }
+func (t *parquetTable) where() string   { return fmt.Sprintf("%s, row %d", t.path, t.at) }
+
+func (t *parquetTable) next() (cells []cell, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			cells, err = nil, fmt.Errorf("%s: damaged: %v", t.where(), p)
+		}
+	}()
+	n, err := t.rows.ReadRows(t.buffer)
+	if n == 0 {
+		if err == nil || errors.Is(err, io.EOF) {
+			return nil, io.EOF
+		}
+		return nil, fmt.Errorf("%s: %w", t.where(), err)
+	}
+	t.at++
+	for _, v := range t.buffer[0] {
+		t.cells[v.Column()] = parquetCell(v, t.kinds[v.Column()])
+	}
+	return t.cells, nil
+}
+
+// parquetCell is a value; of a time stamp its text is as RFC 3339 has it.
+func parquetCell(v parquet.Value, of *format.LogicalType) cell {
+	if v.IsNull() {
+		return cell{}
+	}
+	switch v.Kind() {
+	case parquet.Boolean:
+		return cell{text: strconv.FormatBool(v.Boolean())}
+	case parquet.Int32:
+		return cell{text: strconv.FormatInt(int64(v.Int32()), 10), number: float64(v.Int32()), is: true}
+	case parquet.Int64:
+		if stamp := timestampOf(v.Int64(), of); stamp != "" {
+			return cell{text: stamp}
+		}
+		return cell{text: strconv.FormatInt(v.Int64(), 10), number: float64(v.Int64()), is: true}
+	case parquet.Float:
+		return cell{text: strconv.FormatFloat(float64(v.Float()), 'g', -1, 32), number: float64(v.Float()), is: true}
+	case parquet.Double:
+		return cell{text: strconv.FormatFloat(v.Double(), 'g', -1, 64), number: v.Double(), is: true}
+	}
+	return cell{text: string(v.ByteArray())}
+}
+
+func timestampOf(v int64, of *format.LogicalType) string {
+	if of == nil {
+		return ""
+	}
+	stamp, ok := of.Value.(*format.TimestampType)
+	if !ok {
+		return ""
+	}
+	at := time.Unix(0, 0).Add(time.Duration(v) * stamp.Unit.Value.Duration())
+	return at.UTC().Format(time.RFC3339Nano)
+}

@@ -1,0 +1,617 @@
+"""Expressions: numbers of a function that is not evaluated but written down, operation by operation.
+
+A function of a system is called once, with vectors of expressions. Python's operators and NumPy's functions on them
+append operations to the function's code; what they are is in docs/program.md of the project. Each operation remembers
+the line of the user's that it comes from.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpc._lib import InputError
+
+__all__ = ["Code", "Expression", "Vector", "array", "where"]
+
+Line = tuple[str, int]
+_OWN = (os.path.dirname(os.path.abspath(__file__)), os.path.dirname(os.path.abspath(np.__file__)))
+
+
+def _line() -> Line:
+    """Where the user's code is."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def at(line: Line) -> str:
+    """A line as errors begin with."""
+    return f"{line[0]}:{line[1]}: " if line[0] else ""
+
+
+class Code:
+    """The operations of one function, in the order in which they are computed. Equal ones are one."""
+
+    def __init__(self, inputs: int) -> None:
+        self.inputs = inputs
+        self.nodes: list[tuple[Any, ...]] = []
+        self.lines: list[Line] = []
+        self._known: dict[tuple[Any, ...], int] = {}
+
+    def put(self, *node: Any) -> int:
+        key = (*node, math.copysign(1, node[1])) if node[0] == "const" else node
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self.inputs + len(self.nodes)
+            self.nodes.append(node)
+            self.lines.append(_line())
+        return found
+
+    def value(self, x: Any) -> int:
+        """The value of an expression of this code, or of a number."""
+        if isinstance(x, Expression):
+            if x._code is not self:
+                raise InputError(f"{at(_line())}an expression of another function: pass what a function needs as its arguments, or compute it again")
+            return x._value
+        return self.put("const", _number(x))
+
+    def constant(self, value: int) -> float | None:
+        if value >= self.inputs and self.nodes[value - self.inputs][0] == "const":
+            return float(self.nodes[value - self.inputs][1])
+        return None
+
+    def needed(self, results: Sequence[int]) -> tuple[list[list[Any]], list[int], list[Line]]:
+        """What the results need, the results and the lines, renumbered."""
+        keep = set(results)
+        for i in reversed(range(len(self.nodes))):
+            if self.inputs + i in keep and self.nodes[i][0] != "const":
+                keep.update(self.nodes[i][1:])
+        place = list(range(self.inputs)) + [0] * len(self.nodes)
+        code: list[list[Any]] = []
+        lines: list[Line] = []
+        for i, node in enumerate(self.nodes):
+            if self.inputs + i not in keep:
+                continue
+            place[self.inputs + i] = self.inputs + len(code)
+            code.append(list(node) if node[0] == "const" else [node[0], *(place[v] for v in node[1:])])
+            lines.append(self.lines[i])
+        return code, [place[v] for v in results], lines
+
+
+def _number(x: Any) -> float:
+    try:
+        return float(x)
+    except (TypeError, ValueError):
+        raise InputError(f"{at(_line())}{x!r} is a {type(x).__name__}, want a number or an expression") from None
+
+
+_BRANCH = (
+    "a branch on a number that is not known yet: the function is written down once, for all its arguments. "
+    "In place of if and the ternary use np.where, of and, or, not the operators & | ~, of min and max np.minimum and np.maximum "
+    "(of a list by np.array: gpc.array)"
+)
+_CONVERT = "a number that is not known yet is wanted as a Python number: use NumPy's functions in place of math's, and no index or loop that depends on it"
+
+
+class Expression:
+    """A number of a function that is written down. Operators and NumPy's functions make further ones."""
+
+    __slots__ = ("_code", "_value")
+    __array_priority__ = 1000.0
+
+    def __init__(self, code: Code, value: int) -> None:
+        self._code, self._value = code, value
+
+    def __repr__(self) -> str:
+        if self._value < self._code.inputs:
+            return f"<input {self._value}>"
+        return f"<{self._code.nodes[self._value - self._code.inputs][0]}>"
+
+    def __bool__(self) -> bool:
+        raise InputError(at(_line()) + _BRANCH)
+
+    def __float__(self) -> float:
+        raise InputError(at(_line()) + _CONVERT)
+
+    __int__ = __index__ = __complex__ = __float__
+    __hash__ = object.__hash__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return _ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _function(func, args, kwargs)
+
+    # NumPy's loops over arrays of objects ask for the methods that are set below, and for this one.
+    def conjugate(self) -> Expression:
+        return self
+
+
+def _code(*x: Any) -> Code:
+    for e in x:
+        if isinstance(e, Expression):
+            return e._code
+    raise TypeError("no expression")
+
+
+def _apply(op: str, *x: Any) -> Any:
+    """The operation of numbers and expressions."""
+    code = _code(*x)
+    return Expression(code, code.put(op, *(code.value(v) for v in x)))
+
+
+def _is(x: Any, value: float) -> bool:
+    if isinstance(x, Expression):
+        return x._code.constant(x._value) == value
+    return bool(_number(x) == value)
+
+
+def _plain(*x: Any) -> bool:
+    return not any(isinstance(v, Expression) for v in x)
+
+
+def add(x: Any, y: Any) -> Any:
+    if _plain(x, y):
+        return x + y
+    return y if _is(x, 0) else x if _is(y, 0) else _apply("add", x, y)
+
+
+def sub(x: Any, y: Any) -> Any:
+    if _plain(x, y):
+        return x - y
+    return x if _is(y, 0) else neg(y) if _is(x, 0) else _apply("sub", x, y)
+
+
+def mul(x: Any, y: Any) -> Any:
+    """A product; with 0 it is 0, so that zeros of matrices leave no trace."""
+    if _plain(x, y):
+        return x * y
+    if _is(x, 0) or _is(y, 0):
+        return 0.0
+    return y if _is(x, 1) else x if _is(y, 1) else _apply("mul", x, y)
+
+
+def div(x: Any, y: Any) -> Any:
+    if _plain(x, y):
+        return x / y
+    if _is(y, 0):
+        raise InputError(f"{at(_line())}a division by 0")
+    return x if _is(y, 1) else _apply("div", x, y)
+
+
+def neg(x: Any) -> Any:
+    return -x if _plain(x) else _apply("neg", x)
+
+
+def power(x: Any, y: Any) -> Any:
+    if _plain(x, y):
+        return x**y
+    if not isinstance(y, Expression):
+        y = _number(y)
+        if y == 0.5:
+            return _apply("sqrt", x)
+        if y == int(y) and 0 < abs(y) <= 64:
+            whole = _times(x, int(abs(y)))
+            return whole if y > 0 else div(1.0, whole)
+    return _apply("pow", x, y)
+
+
+def _times(x: Any, n: int) -> Any:
+    if n == 1:
+        return x
+    half = _times(x, n // 2)
+    square = mul(half, half)
+    return mul(square, x) if n % 2 else square
+
+
+def _unary(op: str, number: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: _apply(op, x) if isinstance(x, Expression) else number(x)
+
+
+def _binary(op: str, number: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda x, y: number(x, y) if _plain(x, y) else _apply(op, x, y)
+
+
+sqrt, exp, log, absolute, floor = (_unary(op, f) for op, f in (("sqrt", np.sqrt), ("exp", np.exp), ("log", np.log), ("abs", np.abs), ("floor", np.floor)))
+sinh = _unary("sinh", np.sinh)
+minimum, maximum, hypot = _binary("min", np.minimum), _binary("max", np.maximum), _binary("hypot", np.hypot)
+less, at_most, equal = _binary("lt", operator.lt), _binary("le", operator.le), _binary("eq", operator.eq)
+
+
+def choose(condition: Any, x: Any, y: Any) -> Any:
+    """x where the condition is not 0, else y."""
+    if _plain(condition):
+        return x if condition else y
+    if _plain(x, y) and x == y:
+        return x
+    return _apply("select", condition, x, y)
+
+
+def both(x: Any, y: Any) -> Any:
+    return choose(x, y, 0.0)
+
+
+def either(x: Any, y: Any) -> Any:
+    return choose(x, 1.0, y)
+
+
+def negation(x: Any) -> Any:
+    return choose(x, 0.0, 1.0)
+
+
+def _sign(x: Any) -> Any:
+    return choose(less(0.0, x), 1.0, choose(less(x, 0.0), -1.0, 0.0))
+
+
+def _log1p(x: Any) -> Any:
+    """Exact near 0 too, as Kahan's."""
+    u = add(1.0, x)
+    return choose(equal(u, 1.0), x, div(mul(log(u), x), choose(equal(u, 1.0), 1.0, sub(u, 1.0))))
+
+
+def _expm1(x: Any) -> Any:
+    half = mul(0.5, x)
+    return mul(mul(2.0, sinh(half)), exp(half))
+
+
+def _arcsinh(x: Any) -> Any:
+    y = log(add(absolute(x), hypot(1.0, x)))
+    return choose(less(x, 0.0), neg(y), y)
+
+
+def _ceil(x: Any) -> Any:
+    return neg(floor(neg(x)))
+
+
+def _trunc(x: Any) -> Any:
+    return choose(less(x, 0.0), _ceil(x), floor(x))
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    return sub(x, mul(y, floor(div(x, y))))
+
+
+def _cbrt(x: Any) -> Any:
+    return mul(_sign(x), power(absolute(x), 1 / 3))
+
+
+# What NumPy's functions of one, two and three numbers are.
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "negative": neg, "positive": lambda x: x, "absolute": absolute, "fabs": absolute, "sqrt": sqrt, "square": lambda x: mul(x, x), "exp": exp, "log": log,
+    "reciprocal": lambda x: div(1.0, x), "floor": floor, "ceil": _ceil, "trunc": _trunc, "sign": _sign, "cbrt": _cbrt, "conjugate": lambda x: x,
+    "log1p": _log1p, "expm1": _expm1, "exp2": lambda x: exp(mul(math.log(2), x)), "log2": lambda x: div(log(x), math.log(2)),
+    "log10": lambda x: div(log(x), math.log(10)), "arcsinh": _arcsinh, "arccosh": lambda x: log(add(x, sqrt(sub(mul(x, x), 1.0)))),
+    "arctanh": lambda x: mul(0.5, log(div(add(1.0, x), sub(1.0, x)))), "logical_not": negation, "invert": negation,
+    "deg2rad": lambda x: mul(math.pi / 180, x), "radians": lambda x: mul(math.pi / 180, x), "rad2deg": lambda x: mul(180 / math.pi, x),
+    "degrees": lambda x: mul(180 / math.pi, x),
+    **{numpy: _unary(op, getattr(np, numpy)) for numpy, op in (
+        ("sin", "sin"), ("cos", "cos"), ("tan", "tan"), ("arcsin", "asin"), ("arccos", "acos"), ("arctan", "atan"), ("sinh", "sinh"), ("cosh", "cosh"), ("tanh", "tanh"),
+    )},
+}
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": add, "subtract": sub, "multiply": mul, "divide": div, "true_divide": div, "power": power, "float_power": power, "minimum": minimum, "maximum": maximum,
+    "fmin": minimum, "fmax": maximum, "hypot": hypot, "arctan2": _binary("atan2", np.arctan2), "less": less, "less_equal": at_most,
+    "greater": lambda x, y: less(y, x), "greater_equal": lambda x, y: at_most(y, x), "equal": equal, "not_equal": lambda x, y: negation(equal(x, y)),
+    "logical_and": both, "logical_or": either, "bitwise_and": both, "bitwise_or": either, "remainder": _remainder,
+    "floor_divide": lambda x, y: floor(div(x, y)), "heaviside": lambda x, h: choose(less(x, 0.0), 0.0, choose(equal(x, 0.0), h, 1.0)),
+}
+
+
+def _clip(x: Any, lo: Any, hi: Any) -> Any:
+    x = x if lo is None else maximum(x, lo)
+    return x if hi is None else minimum(x, hi)
+
+
+def _objects(x: Any) -> NDArray[Any]:
+    """What arrays, vectors, expressions and lists of them hold, as an array of objects."""
+    if isinstance(x, Vector):
+        return x._array
+    if isinstance(x, Expression):
+        a = np.empty((), object)
+        a[()] = x
+        return a
+    if isinstance(x, (list, tuple)) and any(isinstance(v, (Vector, Expression, np.ndarray, list, tuple)) for v in x):
+        return np.array([_inside(v) for v in x], object)
+    return np.asarray(x, object)
+
+
+def _inside(x: Any) -> Any:
+    a = _objects(x)
+    return a[()] if a.ndim == 0 else a
+
+
+def _vector(a: Any) -> Any:
+    """An array of objects as a vector, and its one entry as it is."""
+    if isinstance(a, tuple):
+        return tuple(_vector(v) for v in a)
+    if isinstance(a, list):
+        return [_vector(v) for v in a]
+    if isinstance(a, np.ndarray) and a.dtype == object:
+        return a[()] if a.ndim == 0 else Vector(a)
+    return a
+
+
+def _each(f: Callable[..., Any], *x: Any) -> Any:
+    arrays = np.broadcast_arrays(*(_objects(v) for v in x))
+    out = np.empty(arrays[0].shape, object)
+    for i in np.ndindex(out.shape):
+        out[i] = f(*(a[i] for a in arrays))
+    return _vector(out)
+
+
+def _unknown(name: str) -> InputError:
+    return InputError(f"{at(_line())}numpy.{name} is not known of expressions: write it by others")
+
+
+def _ufunc(ufunc: Any, method: str, inputs: Any, kwargs: dict[str, Any]) -> Any:
+    name = ufunc.__name__
+    f = _UNARY.get(name) if ufunc.nin == 1 else _BINARY.get(name)
+    if name == "clip":
+        f = _clip  # type: ignore[assignment]
+    if kwargs.get("out") is not None:
+        raise InputError(f"{at(_line())}numpy.{name} with out=: expressions have no place to write to")
+    if name in ("matmul", "vecdot", "matvec", "vecmat") and method == "__call__":
+        return _vector(_product(*(_objects(x) for x in inputs)))
+    if f is None:
+        raise _unknown(name)
+    if method == "__call__":
+        return _each(f, *inputs)
+    if method == "reduce":
+        return _reduce(f, inputs[0], kwargs.get("axis", 0))
+    if method == "outer":
+        a, b = (_objects(x) for x in inputs)
+        return _each(f, a.reshape(a.shape + (1,) * b.ndim), b)
+    if method == "accumulate":
+        return _vector(np.frompyfunc(f, 2, 1).accumulate(_objects(inputs[0]), axis=kwargs.get("axis", 0), dtype=object))
+    raise _unknown(f"{name}.{method}")
+
+
+def _reduce(f: Callable[..., Any], x: Any, axis: Any = None) -> Any:
+    a = _objects(x)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    if a.shape[axis] == 0:
+        return 0.0
+    rows = np.moveaxis(a, axis, 0)
+    total: Any = _vector(rows[0]) if rows.ndim > 1 else rows[0]
+    for row in rows[1:]:
+        total = _each(f, total, row)
+    return total
+
+
+def _product(a: NDArray[Any], b: NDArray[Any]) -> Any:
+    """A matrix product in which zeros leave no trace."""
+    if a.ndim == 1 and b.ndim == 1:
+        if a.shape != b.shape:
+            raise InputError(f"{at(_line())}a product of {len(a)} and {len(b)} entries")
+        return _objects(_reduce(add, _each(mul, a, b)))
+    left, right = a.reshape(1, -1) if a.ndim == 1 else a, b.reshape(-1, 1) if b.ndim == 1 else b
+    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
+        raise InputError(f"{at(_line())}a product of shapes {a.shape} and {b.shape}")
+    out = np.empty((left.shape[0], right.shape[1]), object)
+    for i, k in np.ndindex(out.shape):
+        out[i, k] = _reduce(add, _each(mul, left[i], right[:, k]))
+    return out.reshape([n for n, x in ((out.shape[0], a), (out.shape[1], b)) if x.ndim > 1])
+
+
+def _norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
+    a = _objects(x)
+    if ord == np.inf:
+        return _reduce(maximum, _each(absolute, a), axis)
+    if ord == 1:
+        return _reduce(add, _each(absolute, a), axis)
+    if ord not in (None, 2, "fro"):
+        raise _unknown(f"linalg.norm of order {ord}")
+    return _each(sqrt, _reduce(add, _each(mul, a, a), axis))
+
+
+def _eliminate(a: Any, b: Any) -> tuple[NDArray[Any], NDArray[Any], Any]:
+    """Rows of a and b after elimination, each pivot the largest of its column, and the sign of the rows' order."""
+    a, b = _objects(a).copy(), _objects(b).copy()
+    n = len(a)
+    if a.shape != (n, n) or len(b) != n:
+        raise InputError(f"{at(_line())}linear equations of shapes {a.shape} and {b.shape}")
+    sign: Any = 1.0
+    rows = np.concatenate([a, b.reshape(n, -1)], axis=1)
+    for k in range(n):
+        for i in range(k + 1, n):
+            larger = less(absolute(rows[k, k]), absolute(rows[i, k]))
+            for j in range(k, rows.shape[1]):
+                rows[k, j], rows[i, j] = choose(larger, rows[i, j], rows[k, j]), choose(larger, rows[k, j], rows[i, j])
+            sign = choose(larger, neg(sign), sign)
+        for i in range(k + 1, n):
+            if not _is(rows[i, k], 0):
+                q = div(rows[i, k], rows[k, k])
+                for j in range(k + 1, rows.shape[1]):
+                    rows[i, j] = sub(rows[i, j], mul(q, rows[k, j]))
+    return rows[:, :n], rows[:, n:], sign
+
+
+def _solve(a: Any, b: Any) -> Any:
+    shape = _objects(b).shape
+    upper, right, _ = _eliminate(a, b)
+    x = np.empty(right.shape, object)
+    for c in range(right.shape[1]):
+        for i in reversed(range(len(upper))):
+            rest = right[i, c]
+            for j in range(i + 1, len(upper)):
+                rest = sub(rest, mul(upper[i, j], x[j, c]))
+            x[i, c] = div(rest, upper[i, i])
+    return _vector(x.reshape(shape))
+
+
+def _det(a: Any) -> Any:
+    upper, _, sign = _eliminate(a, np.zeros(len(_objects(a))))
+    return _reduce(mul, [sign, *np.diagonal(upper)])
+
+
+def _mean(x: Any, axis: Any = None) -> Any:
+    a = _objects(x)
+    return _each(div, _reduce(add, a, axis), float(a.size if axis is None else a.shape[axis]))
+
+
+# NumPy's functions of arrays that are not loops of the above.
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.where: lambda c, x, y: where(c, x, y), np.sum: lambda x, axis=None: _reduce(add, x, axis), np.prod: lambda x, axis=None: _reduce(mul, x, axis),
+    np.max: lambda x, axis=None: _reduce(maximum, x, axis), np.min: lambda x, axis=None: _reduce(minimum, x, axis), np.mean: _mean,
+    np.clip: lambda x, lo=None, hi=None: _each(_clip, x, lo, hi), np.linalg.norm: _norm, np.linalg.solve: _solve,
+    np.linalg.inv: lambda a: _solve(a, np.eye(len(_objects(a)))), np.linalg.det: _det,
+    np.dot: lambda a, b: _each(mul, a, b) if 0 in (_objects(a).ndim, _objects(b).ndim) else _vector(_product(_objects(a), _objects(b))),
+    np.inner: lambda a, b: _vector(_product(_objects(a), _objects(b).T)), np.vdot: lambda a, b: _vector(_product(_objects(a), _objects(b))),
+    np.outer: lambda a, b: _each(mul, _objects(a).reshape(-1, 1), _objects(b).reshape(1, -1)),
+    np.any: lambda x, axis=None: _reduce(either, x, axis), np.all: lambda x, axis=None: _reduce(both, x, axis),
+    np.zeros_like: lambda x: np.zeros(_objects(x).shape), np.ones_like: lambda x: np.ones(_objects(x).shape), np.shape: lambda x: _objects(x).shape,
+    np.ndim: lambda x: _objects(x).ndim, np.size: lambda x: _objects(x).size,
+}
+# NumPy's own on arrays of objects: they move entries, and add and multiply.
+_MOVES = {
+    getattr(np, name) for name in (
+        "concatenate", "stack", "hstack", "vstack", "column_stack", "reshape", "ravel", "transpose", "roll", "flip", "diff", "cumsum", "tile", "repeat", "cross", "append",
+        "atleast_1d", "atleast_2d", "squeeze", "expand_dims", "diag", "diagonal", "trace", "kron", "array_split", "split", "copy", "flatten", "insert", "delete", "take",
+    ) if hasattr(np, name)
+}
+
+
+def _function(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    if func in _FUNCTIONS:
+        try:
+            return _FUNCTIONS[func](*args, **kwargs)
+        except TypeError as e:
+            raise InputError(f"{at(_line())}numpy.{func.__name__} of expressions: {e}") from None
+    if func not in _MOVES:
+        raise _unknown(func.__name__)
+    return _vector(func(*(_bare(a) for a in args), **{k: _bare(v) for k, v in kwargs.items()}))
+
+
+def _bare(x: Any) -> Any:
+    """The arrays of objects in an argument, in place of vectors and expressions."""
+    if isinstance(x, (Vector, Expression)):
+        return _objects(x)
+    return type(x)(_bare(v) for v in x) if isinstance(x, (list, tuple)) else x
+
+
+class Vector(np.lib.mixins.NDArrayOperatorsMixin):
+    """Several expressions with the operators and functions of an array. Entries of a system's vector are had by name
+    too, as v.speed or v["speed"]: a vector has no attributes but its entries."""
+
+    __slots__ = ("_array", "_names")
+    __array_priority__ = 1000.0
+
+    def __init__(self, entries: Any, names: Sequence[str] = ()) -> None:
+        self._array = np.asarray(entries, object)
+        self._names = {name: i for i, name in enumerate(names)}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            if key not in self._names:
+                known = ", ".join(self._names) or "no names: use indices"
+                raise InputError(f"{at(_line())}there is no entry {key!r}; there is {known}")
+            key = self._names[key]
+        try:
+            return _vector(self._array[key])
+        except IndexError as e:
+            raise InputError(f"{at(_line())}{e}") from None
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (_vector(v) if isinstance(v, np.ndarray) else v for v in self._array)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in self._names if name.isidentifier()]
+
+    def __repr__(self) -> str:
+        return f"<vector of {', '.join(self._names) or self._array.shape}>"
+
+    def __bool__(self) -> bool:
+        raise InputError(at(_line()) + _BRANCH)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        if dtype not in (None, object, np.dtype(object)):
+            raise InputError(at(_line()) + _CONVERT)
+        return self._array.copy()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return _ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _function(func, args, kwargs)
+
+
+def array(entries: Any) -> Any:
+    """Numbers and expressions as an array that every function of NumPy that is known of expressions takes.
+
+    np.array of them is one too where operators and functions of one number are enough.
+    """
+    return _vector(_objects(entries))
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """x where the condition holds, else y; entry by entry of vectors. np.where with an expression in it is this."""
+    return _each(choose, condition, x, y)
+
+
+def _operators() -> None:
+    """Gives Expression Python's operators, and the methods that NumPy's loops over arrays of objects ask for."""
+    for name, f in (("add", add), ("sub", sub), ("mul", mul), ("truediv", div), ("pow", power), ("mod", _remainder), ("floordiv", _BINARY["floor_divide"]),
+                    ("and", both), ("or", either)):
+        setattr(Expression, f"__{name}__", _operator(f, False))
+        setattr(Expression, f"__r{name}__", _operator(f, True))
+    for name, f in (("lt", less), ("le", at_most), ("gt", _BINARY["greater"]), ("ge", _BINARY["greater_equal"]), ("eq", equal), ("ne", _BINARY["not_equal"])):
+        setattr(Expression, f"__{name}__", _operator(f, False))
+    for name, g in (("neg", neg), ("pos", _UNARY["positive"]), ("abs", absolute), ("invert", negation)):
+        setattr(Expression, f"__{name}__", _method(g))
+    for name, g in _UNARY.items():
+        if not hasattr(Expression, name):
+            setattr(Expression, name, _method(g))
+    for name in ("arctan2", "hypot"):
+        setattr(Expression, name, _operator(_BINARY[name], False))
+
+
+def _method(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: f(x)
+
+
+def _operator(f: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Any, Any], Any]:
+    def apply(x: Any, y: Any) -> Any:
+        if isinstance(y, (np.ndarray, Vector)) and np.ndim(y) > 0:
+            return NotImplemented if isinstance(y, Vector) else _each(f, *((y, x) if swapped else (x, y)))
+        return f(y, x) if swapped else f(x, y)
+
+    return apply
+
+
+_operators()
+
+
+_NUMPY: dict[str, Callable[..., Any]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos,
+    "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "exp": np.exp, "log": np.log,
+    "floor": np.floor, "detach": np.positive, "pow": np.power, "atan2": np.arctan2, "hypot": np.hypot, "min": np.minimum, "max": np.maximum,
+    "lt": lambda x, y: (x < y) * 1.0, "le": lambda x, y: (x <= y) * 1.0, "eq": lambda x, y: (x == y) * 1.0, "select": lambda c, x, y: np.where(c != 0, x, y),
+}
+
+
+def evaluate(code: Sequence[Sequence[Any]], inputs: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Every value of code for inputs [entries, points], each [points]."""
+    values = list(inputs)
+    points = inputs.shape[1]
+    with np.errstate(all="ignore"):
+        for op, *rest in code:
+            values.append(np.full(points, float(rest[0])) if op == "const" else np.asarray(_NUMPY[op](*(values[v] for v in rest))))
+    return values

@@ -1,0 +1,220 @@
+"""From a system to a controller: compilation, and what a compiled controller does."""
+
+from __future__ import annotations
+
+import html
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpc import traces
+from gpc._lib import HANDLE, OUT, TEXT, Error, InputError, Object, ask, declare, lib, make, text
+from gpc._progress import Bar, _watched
+from gpc.loops import Loop, _weights
+from gpc.session import Session, _options
+from gpc.system import System, seconds
+
+__all__ = ["Controller", "Event", "Server", "compile", "nmpc"]
+
+declare("gpc_compile", TEXT, OUT, HANDLE)
+declare("gpc_export_c", HANDLE, TEXT, OUT, HANDLE)
+declare("gpc_serve", HANDLE, TEXT, OUT)
+declare("gpc_server_about", HANDLE, OUT)
+
+Event = Callable[[dict[str, Any]], None]
+
+
+def compile(
+    system: System | str | os.PathLike[str], out: str | os.PathLike[str] | None = None, *, target: float = 0.5, tail: float | None = None,
+    budget: str | float = "15m", rounds: int = 0, scenarios: int = 0, starts: int = 0, test_starts: int = 0, seed: int = 1, threads: int = 0,
+    progress: bool | Event | None = None,
+) -> Controller:
+    """Makes a map of a system that meets a target, and returns its controller: `gpc compile` (docs/compile.md).
+
+    system is a System, the file of one, or a case's name; out the map's file, None for NAME.safetensors here. target is the
+    mean cost above the optimum, %, that unseen starts may have, tail the largest of them, None for twenty times the target.
+    budget is the time, such as "4m" or seconds, earlier runs included: the folder OUT.compile keeps what was done, so that
+    the same call goes on after an interruption. progress is True for bars and a line a round, False for none, or a
+    function of events: {"stage", "done", "total"} and {"number", "round"}; None shows them at a terminal and in a notebook.
+    Ctrl-C ends it within two seconds, with what was finished kept. A target that is not met is no error: see report["met"].
+    """
+    options = _options(system)
+    name = system.name if isinstance(system, System) else os.path.splitext(os.path.basename(os.fspath(system)))[0]
+    file = f"{name}.safetensors" if out is None else os.fspath(out)
+    options |= {
+        "out": file, "target_pct": float(target), "tail_pct": 0.0 if tail is None else float(tail), "budget_s": seconds(budget), "rounds": rounds,
+        "scenarios": scenarios, "starts": starts, "test_starts": test_starts, "seed": seed, "threads": threads,
+    }
+    events, bars = _watcher(progress, name)
+    try:
+        report = ask(lib.gpc_compile, text(options), long=True, progress=None if bars is None else bars.progress, events=events)
+    finally:
+        if bars is not None:
+            bars.close()
+    return Controller(system, file, report)
+
+
+def nmpc(system: System | str | os.PathLike[str], *, threads: int = 0) -> Session:
+    """The exact warm solver of a system as its controller: no map, nothing to compile. Its loop is .loop(), its
+    evaluation .evaluate()."""
+    return Session(make(lib.gpc_open, text({**_options(system), "method": "nmpc", "threads": threads})))
+
+
+class Controller(Session):
+    """A compiled system: a session that decides by its map, with the report of its compilation."""
+
+    def __init__(self, system: System | str | os.PathLike[str], file: str, report: Mapping[str, Any]) -> None:
+        super().__init__(make(lib.gpc_open, text({**_options(system), "model": file})))
+        self.system = system
+        """What it was compiled of."""
+        self.file = file
+        """The map's file, which gpc.open(system, file) opens again."""
+        self.report = dict(report)
+        """The report of the compilation, with the keys of `gpc compile --json`."""
+
+    def nmpc(self) -> Loop:
+        """A closed loop of the exact warm solver, beside the map's own."""
+        return self.loop("nmpc")
+
+    def export_c(self, folder: str | os.PathLike[str], *, half: bool = False, records: int = 64, seed: int = 1) -> dict[str, Any]:
+        """Writes the map as C99 to a folder that is empty or not there, with a test against recorded decisions (docs/export.md)."""
+        return ask(lib.gpc_export_c, self.handle, text({"dir": os.fspath(folder), "half": half, "records": records, "seed": seed}), long=True)
+
+    def serve(
+        self, listen: str = "127.0.0.1:0", *, unix: str | os.PathLike[str] | None = None, token: str = "", preference: ArrayLike | None = None,
+        sessions: int = 0, deadline: float = 0.0,
+    ) -> Server:
+        """Decides for many closed loops over HTTP, as `gpc serve` does (docs/serve.md), until the server that it returns is closed.
+
+        listen is host:port, port 0 any that is free; an address that other machines reach needs a token. deadline, s, is by
+        when a request is answered that states none, 0 for never.
+        """
+        w = _weights(preference, len(self.spec.objectives))
+        options = {
+            "listen": listen, "unix": "" if unix is None else os.fspath(unix), "token": token, "preference": None if w is None else w.tolist(),
+            "sessions": sessions, "deadline_ms": 1e3 * deadline,
+        }
+        return Server(make(lib.gpc_serve, self.handle, text(options)))
+
+    def drive(self, episode: int = 0, *, method: str = "", seed: int = 1) -> dict[str, Any]:
+        """An unseen episode: times t [n], s, measured states s [n, n_s], contexts c [n, n_c], actions u [n, n_u]."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "trace.jsonl")
+            self.evaluate(method, episodes=episode + 1, seed=seed, trace=file, progress=False)
+            trace = traces.read(file)
+        of = trace["episode"] == episode
+        return {"t": self.spec.step_s * trace["t"][of], "s": trace["x"][of], "c": trace["c"][of], "u": trace["u"][of]}
+
+    def plot(self, episode: int = 0, *, method: str = "", seed: int = 1) -> Any:
+        """States and actions of an unseen episode as a matplotlib figure."""
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise Error("gpc: plot draws by matplotlib, which is not installed: pip install matplotlib") from None
+        run = self.drive(episode, method=method, seed=seed)
+        panels = [(v, run["s"][:, i]) for i, v in enumerate(self.spec.state)] + [(v, run["u"][:, i]) for i, v in enumerate(self.spec.action)]
+        figure = Figure(figsize=(7, 1.6 * len(panels)), layout="constrained")
+        for axes, (v, values) in zip(np.ravel(figure.subplots(len(panels), sharex=True)), panels):
+            axes.plot(run["t"], values)
+            axes.set_ylabel(f"{v.name} {v.unit}".rstrip())
+            for bound in (v.lo, v.hi):
+                if bound is not None:
+                    axes.axhline(bound, linestyle=":", color="grey")
+        figure.axes[-1].set_xlabel("time, s")
+        return figure
+
+    def __repr__(self) -> str:
+        test = self.report["test"]
+        verdict = "meets" if self.report["met"] else "misses"
+        return (
+            f"<gpc.Controller {self.spec.name!r}: {test['method']}, {test['unsafe']} of {test['episodes']} unseen episodes unsafe, "
+            f"{_number(test['floored_pct'])} % above the optimum; it {verdict} its target of {self.report['target']['mean_pct']:g} %>"
+        )
+
+    def _repr_html_(self) -> str:
+        test = self.report["test"]
+        rows = [
+            ("method", test["method"]), ("unsafe of unseen episodes", f"{test['unsafe']} of {test['episodes']}"),
+            ("cost above the optimum, %", f"{_number(test['floored_pct'])} (p90 {_number(test['p90_pct'])}, largest {_number(test['max_pct'])})"),
+            ("decision p50 / p99, µs", f"{_number(test['p50_us'])} / {_number(test['p99_us'])}"),
+            ("target", f"{self.report['target']['mean_pct']:g} %, {'met' if self.report['met'] else 'missed'}"), ("map", self.file),
+        ]
+        body = "".join(f"<tr><td>{html.escape(k)}</td><td>{html.escape(str(v))}</td></tr>" for k, v in rows)
+        return f"<p><b>{html.escape(self.spec.name)}</b> {html.escape(self.spec.description)}</p><table>{body}</table>"
+
+
+def _number(v: float | None) -> str:
+    return "–" if v is None else f"{v:.3g}"
+
+
+class Server(Object):
+    """Closed loops served over HTTP, until close or the end of a with block."""
+
+    def about(self) -> dict[str, Any]:
+        """Where it listens (doors), and its health."""
+        return ask(lib.gpc_server_about, self.handle)
+
+    @property
+    def url(self) -> str:
+        """Where requests go: POST url + "/v1/decide"."""
+        return f"http://{self.about()['doors'][0]}"
+
+    def __repr__(self) -> str:
+        return f"<gpc.Server {self.url}>" if self._handle else "<gpc.Server, closed>"
+
+
+class _Bars:
+    """A bar for each stage and a line for each round."""
+
+    def __init__(self, what: str, stream: TextIO) -> None:
+        self.what, self.stream = what, stream
+        self.bar = Bar(what, stream)
+
+    def progress(self, done: int, total: int) -> None:
+        self.bar(done, total)
+
+    def event(self, e: dict[str, Any]) -> None:
+        self.bar.close()
+        self.bar = Bar(f"{self.what}: {e['stage']}" if e.get("stage") else self.what, self.stream)
+        if "round" in e:
+            r = e["round"]
+            h = r["held_out"]
+            self.stream.write(f"round {e['number']}, {r['kind']}: {r['why']}; {r['samples']} samples, held-out {_number(h['mean_pct'])} % (largest {_number(h['max_pct'])}), "
+                              f"{h['unsafe']} of {h['episodes']} unsafe\n")
+
+    def close(self) -> None:
+        self.bar.close()
+
+
+class _Calls:
+    """Events and progress for a function of the user's."""
+
+    def __init__(self, f: Event) -> None:
+        self.f, self.stage = f, ""
+
+    def progress(self, done: int, total: int) -> None:
+        self.f({"stage": self.stage, "done": done, "total": total})
+
+    def event(self, e: dict[str, Any]) -> None:
+        if "round" in e:
+            self.f({"number": e["number"], "round": e["round"]})
+        else:
+            self.stage = e["stage"]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _watcher(wanted: bool | Event | None, what: str) -> tuple[Event | None, _Bars | _Calls | None]:
+    if callable(wanted):
+        calls = _Calls(wanted)
+        return calls.event, calls
+    if wanted is False or wanted is None and not _watched(sys.stderr):
+        return None, None
+    bars = _Bars(what, sys.stderr)
+    return bars.event, bars

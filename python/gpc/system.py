@@ -1,0 +1,491 @@
+"""A system of equations written in Python.
+
+    import numpy as np
+    import gpc
+
+    cart = gpc.System(
+        "cart", "a cart on a track", state={"x": "m", "v": "m/s"}, action={"force": ("N", -5, 5)},
+        scenario={"x": (-1, 1), "v": (-0.5, 0.5)}, steps=40, period=0.1,
+    )
+
+    @cart.ode()
+    def _(s, u):
+        return s.v, u.force
+
+    @cart.objectives(position="m²", effort="N²")
+    def _(u, n):
+        return n.x**2 + 0.1 * n.v**2, 0.01 * u.force**2
+
+    @cart.margins(left="m", right="m")
+    def _(n):
+        return n.x + 2 - 0.5 * np.minimum(n.v, 0) ** 2 / 5, 2 - n.x - 0.5 * np.maximum(n.v, 0) ** 2 / 5
+
+    controller = gpc.compile(cart, budget="2m")
+
+Each function is called once, with vectors of expressions; it asks for what it needs by the names of its parameters: s the
+state, c the context (with the clock c.clock, from 0 to 1), u the action, n the state after it, p the scenario's
+parameters. docs/python.md and docs/system-file.md of the project have the rest.
+"""
+
+from __future__ import annotations
+
+import html
+import inspect
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpc._expression import Code, Expression, Vector, _objects, at, evaluate
+from gpc._lib import OUT, TEXT, InputError, ask, declare, lib, text
+
+__all__ = ["Shape", "System", "box", "disc", "line"]
+
+declare("gpc_system", TEXT, OUT)
+
+Variables = Mapping[str, Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+CLOCK = "clock"
+_FORM = 'want a unit such as "m", ("m", lo, hi), (lo, hi), or a dict with unit, lo, hi'
+
+
+class Shape:
+    """A part of a picture; line, disc and box make them."""
+
+    def __init__(self, role: str, numbers: Sequence[Any], *, points: int, is_disc: bool, of: int = 0, heading: Any = None) -> None:
+        self.numbers = [*numbers] if heading is None else [*numbers, heading]
+        self.fields: dict[str, Any] = {"role": role, "points": points}
+        if is_disc:
+            self.fields["disc"] = True
+        if heading is not None:
+            self.fields["heading"] = True
+        if of:
+            self.fields["of"] = of
+
+
+def line(role: str, *path: Any, of: int = 0) -> Shape:
+    """A line through points (x, y), m; role is "body", "obstacle", "goal" or "ground". One that ends where it begins is filled."""
+    return Shape(role, [v for point in path for v in point], points=len(path), is_disc=False, of=of)
+
+
+def disc(role: str, x: Any, y: Any, radius: Any, *, of: int = 0, heading: Any = None) -> Shape:
+    """A disc about a centre, m; heading is an angle from the first axis, rad."""
+    return Shape(role, [x, y, radius], points=1, is_disc=True, of=of, heading=heading)
+
+
+def box(role: str, x: Any, y: Any, width: Any, height: Any, *, of: int = 0) -> Shape:
+    """A filled rectangle about a centre, m."""
+    w, h = width / 2, height / 2
+    return line(role, (x - w, y - h), (x + w, y - h), (x + w, y + h), (x - w, y + h), (x - w, y - h), of=of)
+
+
+class _Written:
+    """A function of the system as it was written down."""
+
+    def __init__(self, name: str, where: str, inputs: Sequence[tuple[str, str, int]], outputs: Sequence[tuple[str, str, int]], code: Code, results: Sequence[Any]) -> None:
+        self.name, self.where, self.inputs, self.outputs = name, where, inputs, outputs
+        self.code, self.results, self.lines = code.needed([code.value(v) for v in results])
+
+    def document(self) -> dict[str, Any]:
+        def arguments(of: Sequence[tuple[str, str, int]]) -> list[dict[str, Any]]:
+            return [{"name": name, "size": size, **({"of": vector} if vector else {})} for name, vector, size in of]
+
+        code = [[op, _constant(rest[0])] if op == "const" else [op, *rest] for op, *rest in self.code]
+        return {"name": self.name, "inputs": arguments(self.inputs), "outputs": arguments(self.outputs), "code": code, "results": self.results}
+
+    def values(self, *inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The outputs at points: inputs are [entries, points], as the result is. What is not finite is an error of its line."""
+        values = evaluate(self.code, np.concatenate(inputs))
+        entries = sum(size for _, _, size in self.inputs)
+        for i, v in enumerate(self.results):
+            bad = ~np.isfinite(values[v])
+            if bad.any():
+                self._refuse(i, v, values, int(np.argmax(bad)), entries)
+        return np.array([values[v] for v in self.results])
+
+    def _refuse(self, result: int, value: int, values: Sequence[NDArray[np.float64]], point: int, entries: int) -> None:
+        """Names the operation that was first not finite."""
+        while value >= entries and self.code[value - entries][0] != "const":
+            op, *operands = self.code[value - entries]
+            if op == "select":
+                operands = [operands[1] if values[operands[0]][point] != 0 else operands[2]]
+            worse = [v for v in operands if not np.isfinite(values[v][point])]
+            if not worse:
+                numbers = ", ".join(f"{values[v][point]:.6g}" for v in operands)
+                raise InputError(f"{at(self.lines[value - entries]) or self.where}{self.name}[{result}] is {values[value][point]} at a random start: {op} of {numbers}")
+            value = worse[0]
+        raise InputError(f"{self.where}{self.name}[{result}] is {values[value][point]} at a random start")
+
+
+def _constant(v: float) -> Any:
+    if v != v:
+        return "NaN"
+    if v in (np.inf, -np.inf):
+        return "Infinity" if v > 0 else "-Infinity"
+    return "-0" if v == 0 and np.signbit(v) else float(v)
+
+
+def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str, Any]] | None = None) -> dict[str, dict[str, Any]]:
+    """Variables of a mapping by name, in the form of a file."""
+    out: dict[str, dict[str, Any]] = {}
+    for name, form in (given or {}).items():
+        v: dict[str, Any] = {"name": str(name)}
+        if isinstance(form, Mapping):
+            v.update(form)
+        elif isinstance(form, str):
+            v["unit"] = form
+        elif isinstance(form, Sequence) and len(form) in (2, 3) and (len(form) == 2 or isinstance(form[0], str)):
+            if len(form) == 3:
+                v["unit"] = form[0]
+            v["lo"], v["hi"] = form[-2], form[-1]
+        else:
+            raise InputError(f"{field}[{name!r}] is {form!r}: {_FORM}")
+        for bound in ("lo", "hi"):
+            if bound in v:
+                try:
+                    v[bound] = float(v[bound])
+                except (TypeError, ValueError):
+                    raise InputError(f"{field}[{name!r}].{bound} is {v[bound]!r}: {_FORM}") from None
+        if "unit" not in v and known and name in known and "unit" in known[name]:
+            v["unit"] = known[name]["unit"]
+        if not v.get("unit"):
+            v.pop("unit", None)
+        out[str(name)] = v
+    return out
+
+
+class System:
+    """A controlled system: what its vectors are, and its equations by the decorators ode or step, objectives,
+    margins and, as needed, memory, escape, initial, urgency, failed and picture.
+
+    state, context, action and scenario map names to a unit, ("unit", lo, hi) or (lo, hi). lo and hi of an action are its
+    box, of a scenario's parameter the range that an episode draws it from; those of a state, optional, its typical range.
+    steps is the number of decisions in an episode, period the time between two, s. constants is anything that JSON takes:
+    what systems of the same equations are told apart by. The others are those of a file (docs/system-file.md): rest,
+    state_scale, objective_scale, margin_tolerance, semantic, solver, training, weight_design, navigation.
+    """
+
+    def __init__(
+        self, name: str, description: str = "", *, state: Variables, action: Variables, scenario: Variables, context: Variables | None = None,
+        steps: int, period: float, rest: Sequence[float] | None = None, state_scale: Sequence[float] | None = None,
+        objective_scale: Sequence[float] | None = None, margin_tolerance: float = 0.0, semantic: Mapping[str, Any] | None = None,
+        solver: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None, weight_design: Mapping[str, Any] | None = None,
+        navigation: Mapping[str, Any] | None = None, constants: Any = None,
+    ) -> None:
+        self.name, self.description, self.steps, self.period = name, description, steps, float(period)
+        self._state, self._action, self._context = _variables("state", state), _variables("action", action), _variables("context", context)
+        if CLOCK in self._context:
+            raise InputError(f"context[{CLOCK!r}] is there by itself: the share of the episode that has passed")
+        self._scenario = _variables("scenario", scenario, {**self._context, **self._state})
+        self._objectives: dict[str, dict[str, Any]] = {}
+        self._margins: dict[str, dict[str, Any]] = {}
+        self._integrator: dict[str, Any] | None = None
+        self._escape_steps = 0
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._hints = {
+            "rest": rest, "state_scale": state_scale, "objective_scale": objective_scale, "margin_tolerance": margin_tolerance, "semantic": semantic,
+            "solver": solver, "training": training, "weight_design": weight_design, "navigation": navigation, "constants": constants,
+        }
+        self._text: str | None = None
+
+    # Decorators.
+
+    def ode(self, substeps: int = 1, *, stiff: bool = False, span: float | None = None) -> Callable[[F], F]:
+        """The state's time derivative, of (s, c, u). The state after an action is what substeps of RK4 make of it in a period,
+        or of Radau IIA of order 5 where the equations are stiff. span is the time in the units of the derivative, where that is not the second."""
+        self._integrator = {"method": "radau" if stiff else "rk4", "span_s": self.period if span is None else float(span), "substeps": substeps}
+        return self._take("ode")
+
+    def step(self, f: F) -> F:
+        """The state after an action, of (s, c, u), in place of ode."""
+        return self._take("step")(f)
+
+    def memory(self, f: F) -> F:
+        """What changes of the context with a step, of (s, c, u, n): a dict by name, such as {"previous": u.force}."""
+        return self._take("memory")(f)
+
+    def objectives(self, units: Variables | None = None, **more: Any) -> Callable[[F], F]:
+        """What an action costs, of (s, c, u, n): as many numbers as there are names here, each with its unit."""
+        self._objectives = _variables("objectives", {**(units or {}), **more})
+        return self._take("objectives")
+
+    def margins(self, units: Variables | None = None, **more: Any) -> Callable[[F], F]:
+        """Every hard limit as a margin that is ≥ 0 where it is kept, of (s, c, u, n), each with its name and unit."""
+        self._margins = _variables("margins", {**(units or {}), **more})
+        return self._take("margins")
+
+    def escape(self, steps: int) -> Callable[[F], F]:
+        """An action that leads away from the limits within so many steps, such as braking, of (s, c)."""
+        self._escape_steps = steps
+        return self._take("escape")
+
+    def initial(self, f: F) -> F:
+        """State and context that an episode begins with, of p: a dict by name. What is not in it is the parameter of that
+        name, or else 0; so it is not needed where the scenario's parameters have the names of what they are."""
+        return self._take("initial")(f)
+
+    def urgency(self, f: F) -> F:
+        """How urgent each objective is in a state, in [0, 1], of (s, c)."""
+        return self._take("urgency")(f)
+
+    def failed(self, f: F) -> F:
+        """Whether a state is lost, such as a fall, of (s, c)."""
+        return self._take("failed")(f)
+
+    def picture(self, f: F) -> F:
+        """What a state looks like, of (s, c): a list of line, disc and box."""
+        return self._take("picture")(f)
+
+    def _take(self, name: str) -> Callable[[F], F]:
+        def take(f: F) -> F:
+            if not callable(f):
+                raise InputError(f"{name} is of a function, not of {f!r}")
+            self._functions[name], self._text = f, None
+            return f
+
+        return take
+
+    # Writing functions down.
+
+    def _names(self, vector: str) -> list[str]:
+        return {
+            "state": [*self._state], "context": [*self._context, CLOCK], "action": [*self._action], "objectives": [*self._objectives],
+            "margins": [*self._margins], "scenario": [*self._scenario],
+        }[vector]
+
+    _vectors = {"s": "state", "c": "context", "u": "action", "n": "state", "p": "scenario"}
+
+    def _call(self, name: str, known: Mapping[str, Vector]) -> Any:
+        """The user's function of what it asks for."""
+        f = self._functions[name]
+        wanted = list(inspect.signature(f).parameters)
+        strange = [w for w in wanted if w not in known]
+        if strange:
+            meaning = ", ".join(f"{k} ({'the state after the action' if k == 'n' else self._vectors[k]})" for k in known)
+            raise InputError(f"{self._where(name)}the function {name} has a parameter {strange[0]!r}; it may ask for {meaning}")
+        return f(**{w: known[w] for w in wanted})
+
+    def _where(self, name: str) -> str:
+        code = getattr(self._functions[name], "__code__", None)
+        return "" if code is None else at((code.co_filename, code.co_firstlineno))
+
+    def _entries(self, name: str, got: Any, of: Sequence[str], what: str) -> list[Any]:
+        """What a function returned, as one number for each name."""
+        if isinstance(got, Mapping):
+            for key in got:
+                if key not in of:
+                    raise InputError(f"{self._where(name)}{name} returns {key!r}, which is none of {', '.join(of)}")
+            missing = [key for key in of if key not in got]
+            if missing:
+                raise InputError(f"{self._where(name)}{name} does not return {missing[0]!r}")
+            got = [got[key] for key in of]
+        if got is None:
+            raise InputError(f"{self._where(name)}{name} returns nothing, want {len(of)} {what}: {', '.join(of)}")
+        if isinstance(got, Expression) or not hasattr(got, "__len__"):
+            got = [got]
+        entries = list(_objects(got).reshape(-1))
+        if len(entries) != len(of):
+            raise InputError(f"{self._where(name)}{name} returns {len(entries)} numbers, want {len(of)} {what}: {', '.join(of)}")
+        return entries
+
+    def _begin(self, *inputs: str) -> tuple[Code, dict[str, Vector], list[tuple[str, str, int]]]:
+        sizes = [len(self._names(self._vectors[i])) for i in inputs]
+        code, known, start = Code(sum(sizes)), {}, 0
+        for i, size in zip(inputs, sizes):
+            known[i] = Vector([Expression(code, start + k) for k in range(size)], self._names(self._vectors[i]))
+            start += size
+        return code, known, [("sNext" if i == "n" else i, self._vectors[i], size) for i, size in zip(inputs, sizes)]
+
+    def _written(self, name: str, inputs: Sequence[str], output: str, vector: str, what: str) -> _Written:
+        code, known, arguments = self._begin(*inputs)
+        names = self._names(vector)
+        results = self._entries(name, self._call(name, known), names, what)
+        return _Written(name, self._where(name), arguments, [(output, vector, len(names))], code, results)
+
+    def _write(self) -> list[_Written]:
+        for name, why in (("objectives", "what an action costs"), *((() if "step" in self._functions else (("ode", "how the state changes, or step"),)))):
+            if name not in self._functions:
+                raise InputError(f"system {self.name!r} has no function {name}, {why}: write one below @{self.name}.{name}" + ("" if name == "step" else "(…)"))
+        if "step" in self._functions and "ode" in self._functions:
+            raise InputError(f"{self._where('step')}system {self.name!r} has both ode and step, want one of them")
+        all = [self._written("ode", "scu", "ds", "state", "derivatives")] if "ode" in self._functions else []
+        all += [self._steps(), self._written("objectives", "scun", "j", "objectives", "objectives")]
+        if "margins" in self._functions:
+            all.append(self._written("margins", "scun", "m", "margins", "margins"))
+        if "escape" in self._functions:
+            all.append(self._written("escape", "sc", "u", "action", "entries of an action"))
+        all.append(self._starts())
+        if "urgency" in self._functions:
+            all.append(self._written("urgency", "sc", "delta", "objectives", "urgencies"))
+        if "failed" in self._functions:
+            code, known, arguments = self._begin("s", "c")
+            results = self._entries("failed", self._call("failed", known), ["failed"], "condition")
+            all.append(_Written("failed", self._where("failed"), arguments, [("failed", "", 1)], code, results))
+        return all
+
+    def _steps(self) -> _Written:
+        """The step of state and context, or of the context alone where ode makes the state."""
+        solved = "ode" in self._functions
+        code, known, arguments = self._begin(*("scun" if solved else "scu"))
+        state = [] if solved else self._entries("step", self._call("step", known), self._names("state"), "entries of the state")
+        context = dict(zip(self._names("context"), known["c"]))
+        context[CLOCK] = context[CLOCK] + 1 / self.steps
+        if "memory" in self._functions:
+            after = known if solved else {**known, "n": Vector(state, self._names("state"))}
+            changed = self._call("memory", after)
+            if not isinstance(changed, Mapping):
+                raise InputError(f"{self._where('memory')}memory returns {changed!r}, want a dict of what changes of the context")
+            for key, v in changed.items():
+                if key not in self._context:
+                    raise InputError(f"{self._where('memory')}memory returns {key!r}, which is none of the context: {', '.join(self._context) or 'it is empty'}")
+                context[key] = v
+        outputs = ([] if solved else [("sNext", "state", len(state))]) + [("cNext", "context", len(context))]
+        where = self._where("memory" if solved and "memory" in self._functions else "ode" if solved else "step")
+        return _Written("step", where, arguments, outputs, code, [*state, *context.values()])
+
+    def _starts(self) -> _Written:
+        code, known, arguments = self._begin("p")
+        own = [*self._state, *self._context]
+        values: dict[str, Any] = dict.fromkeys(own, 0.0)
+        values.update({k: known["p"][k] for k in own if k in self._scenario})
+        where = ""
+        if "initial" in self._functions:
+            where = self._where("initial")
+            given = self._call("initial", known)
+            if not isinstance(given, Mapping):
+                raise InputError(f"{where}initial returns {given!r}, want a dict of state and context by name")
+            for key in given:
+                if key not in own:
+                    raise InputError(f"{where}initial returns {key!r}, which is none of {', '.join(own)}")
+            values.update(given)
+        elif not any(k in self._scenario for k in own):
+            raise InputError(f"system {self.name!r}: no parameter of the scenario has the name of an entry of state or context, so that @{self.name}.initial has to say what they are")
+        outputs = [("s", "state", len(self._state)), ("c", "context", len(self._context) + 1)]
+        return _Written("initial", where, arguments, outputs, code, [*values.values(), 0.0])
+
+    def _shapes(self) -> tuple[list[dict[str, Any]], _Written] | None:
+        if "picture" not in self._functions:
+            return None
+        code, known, arguments = self._begin("s", "c")
+        shapes = self._call("picture", known)
+        if not isinstance(shapes, (list, tuple)) or not all(isinstance(s, Shape) for s in shapes):
+            raise InputError(f"{self._where('picture')}picture returns {shapes!r}, want a list of gpc.line, gpc.disc and gpc.box")
+        numbers = [v for s in shapes for v in s.numbers]
+        return [s.fields for s in shapes], _Written("picture", self._where("picture"), arguments, [("shapes", "", len(numbers))], code, numbers)
+
+    def _try(self, written: Sequence[_Written]) -> None:
+        """Evaluates the functions at random starts and actions: what is not finite is an error of its line."""
+        of = {w.name: w for w in written}
+        rng, points = np.random.default_rng(1), 32
+
+        def drawn(v: Mapping[str, Any]) -> NDArray[np.float64]:
+            return rng.uniform(v["lo"], v["hi"], points) if "lo" in v and "hi" in v else rng.normal(size=points)
+
+        p = np.array([drawn(v) for v in self._scenario.values()]).reshape(-1, points)
+        begun = of["initial"].values(p)
+        s, c = begun[: len(self._state)], begun[len(self._state) :]
+        u = np.array([drawn(v) for v in self._action.values()])
+        n = s
+        if "ode" in of:
+            of["ode"].values(s, c, u)
+        else:
+            n = of["step"].values(s, c, u)[: len(s)]
+        for name in ("objectives", "margins"):
+            if name in of:
+                of[name].values(s, c, u, n)
+        for name in ("escape", "urgency", "failed", "picture"):
+            if name in of:
+                of[name].values(s, c)
+
+    # The file.
+
+    def document(self) -> dict[str, Any]:
+        """The system as the object that a file holds (docs/system-file.md)."""
+        written, pictured = self._write(), self._shapes()
+        if pictured:
+            written.append(pictured[1])
+        self._try(written)
+        vectors = [{"name": v, "entries": self._names(v)} for v in ("state", "context", "action", "objectives", "margins", "scenario")]
+        out: dict[str, Any] = {
+            "format": "gpc-system", "version": 1, "name": self.name, "description": self.description, "state": [*self._state.values()],
+            "context": [*self._context.values()], "action": [*self._action.values()], "objectives": [*self._objectives.values()],
+            "margins": [*self._margins.values()], "scenario": [*self._scenario.values()], "steps": self.steps, "step_s": self.period,
+            "integrator": self._integrator, "escape_steps": self._escape_steps, **self._hints, "picture": pictured[0] if pictured else [],
+            "program": {"format": "gpc-program", "version": 1, "name": self.name, "vectors": vectors, "functions": [w.document() for w in written]},
+        }
+        return {k: _json(v) for k, v in out.items() if v is not None and v != [] and v != {} and v != 0 and v != ""}
+
+    def text(self) -> str:
+        """The bytes of the file, in its one form; what is wrong with the system is an InputError."""
+        if self._text is None:
+            self._text = ask(lib.gpc_system, text(self.document()))["text"]
+        return self._text
+
+    def identity(self) -> dict[str, str]:
+        """sha256 of the file, and problem_sha256, which maps of the system have too."""
+        about = ask(lib.gpc_system, text(self.text()))
+        return {k: about[k] for k in ("sha256", "problem_sha256")}
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Writes the file, which the command line takes where it takes a case: gpc compile FILE.json."""
+        whole = self.text() + "\n"
+        part = f"{os.fspath(file)}.{os.getpid()}.tmp"
+        with open(part, "w", encoding="utf-8") as f:
+            f.write(whole)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(part, file)
+
+    def function(self, name: str) -> Callable[..., NDArray[np.float64]]:
+        """One of the functions as it was written down, of numbers: such as function("ode")(s, c, u)."""
+        written = self._write()
+        pictured = self._shapes()
+        for w in [*written, *([pictured[1]] if pictured else [])]:
+            if w.name == name:
+                sizes = [size for _, _, size in w.inputs]
+
+                def call(*inputs: ArrayLike) -> NDArray[np.float64]:
+                    rows = [np.asarray(x, np.float64).reshape(-1) for x in inputs]
+                    if [len(r) for r in rows] != sizes:
+                        raise InputError(f"{name} takes {', '.join(f'{a[0]}[{a[2]}]' for a in w.inputs)}, not {', '.join(str(len(r)) for r in rows)} numbers")
+                    return w.values(*(r[:, None] for r in rows))[:, 0]
+
+                return call
+        raise InputError(f"system {self.name!r} has no function {name!r}; it has {', '.join(w.name for w in written)}")
+
+    def __repr__(self) -> str:
+        has = ", ".join(self._functions) or "no functions yet"
+        return f"<gpc.System {self.name!r}: {len(self._state)} states, {len(self._action)} actions, {self.steps} steps of {self.period:g} s; {has}>"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for field, of in (("state", self._state), ("context", self._context), ("action", self._action), ("objective", self._objectives),
+                          ("margin", self._margins), ("scenario", self._scenario)):
+            for name, v in of.items():
+                span = f"[{v['lo']:g}, {v['hi']:g}]" if "lo" in v and "hi" in v else ""
+                rows.append("".join(f"<td>{html.escape(str(x))}</td>" for x in (field, name, v.get("unit", ""), span)))
+        body = "".join(f"<tr>{r}</tr>" for r in rows)
+        return f"<p><b>{html.escape(self.name)}</b> {html.escape(self.description)}: {self.steps} steps of {self.period:g} s</p><table><tr><th></th><th>name</th><th>unit</th><th>range</th></tr>{body}</table>"
+
+
+def _json(v: Any) -> Any:
+    """v with NumPy's numbers and arrays as Python's."""
+    return json.loads(json.dumps(v, default=lambda x: x.tolist(), allow_nan=False)) if not isinstance(v, (str, int, float)) else v
+
+
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(h|m|s)")
+
+
+def seconds(budget: str | float) -> float:
+    """A time such as "4m", "90s", "1h30m", or seconds."""
+    if not isinstance(budget, str):
+        return float(budget)
+    parts = _BUDGET.findall(budget)
+    if not parts or _BUDGET.sub("", budget).strip():
+        raise InputError(f'budget is {budget!r}, want a time such as "4m", "90s" or "1h30m"')
+    return sum(float(n) * {"h": 3600, "m": 60, "s": 1}[unit] for n, unit in parts)

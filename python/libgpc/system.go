@@ -1,0 +1,239 @@
+package main
+
+/*
+#include <stdint.h>
+*/
+import "C"
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/compile"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/serve"
+)
+
+// named is the case of the system in a text, or where that is "" of a name or file.
+func named(name, system string) (*gpc.Case, error) {
+	if system != "" {
+		return gpc.SystemText([]byte(system))
+	}
+	k, err := catalogue()
+	if err != nil {
+		return nil, err
+	}
+	return k.Find(name)
+}
+
+// gpc_system checks the file of a system and answers its one form in bytes with the hashes.
+//
+//export gpc_system
+func gpc_system(text *C.char, out **C.char, err **C.char) C.int32_t {
+	return try(err, func() error {
+		c, err := gpc.SystemText([]byte(C.GoString(text)))
+		if err != nil {
+			return err
+		}
+		f, err := c.System()
+		if err != nil {
+			return err
+		}
+		own, err := f.Marshal()
+		if err != nil {
+			return err
+		}
+		identity, err := f.Identity()
+		if err != nil {
+			return err
+		}
+		return answer(out, map[string]string{"text": string(own), "sha256": durable.Sum(identity), "problem_sha256": c.Describe().ProblemSHA256})
+	})
+}
+
+// event is what a compilation reports: a stage that has begun, or a round that has ended.
+type event struct {
+	Stage  string         `json:"stage,omitempty"`
+	Number int            `json:"number,omitempty"`
+	Round  *compile.Round `json:"round,omitempty"`
+}
+
+// gpc_events answers what a run has reported since the last call.
+//
+//export gpc_events
+func gpc_events(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
+	return on(h, err, func(r *run) error {
+		r.mu.Lock()
+		events := append([]event{}, r.events...)
+		r.events = nil
+		r.mu.Unlock()
+		return answer(out, events)
+	})
+}
+
+// report keeps what a compilation says for gpc_events and gpc_progress.
+func (r *run) report() func(compile.Progress) {
+	stage := ""
+	return func(p compile.Progress) {
+		if p.Round == nil {
+			r.progress(p.Done, p.Total)
+			if p.Stage == stage {
+				return
+			}
+			stage = p.Stage
+		}
+		r.mu.Lock()
+		r.events = append(r.events, event{p.Stage, p.Number, p.Round})
+		r.mu.Unlock()
+	}
+}
+
+//export gpc_compile
+func gpc_compile(opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		run, err := runOf(cancel)
+		if err != nil {
+			return err
+		}
+		var o struct {
+			Case       string  `json:"case"`
+			System     string  `json:"system"`
+			Out        string  `json:"out"`
+			Target     float64 `json:"target_pct"`
+			Tail       float64 `json:"tail_pct"`
+			Budget     float64 `json:"budget_s"`
+			Rounds     int     `json:"rounds"`
+			Scenarios  int     `json:"scenarios"`
+			Starts     int     `json:"starts"`
+			TestStarts int     `json:"test_starts"`
+			Seed       uint64  `json:"seed"`
+			Threads    int     `json:"threads"`
+		}
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		c, err := named(o.Case, o.System)
+		if err != nil {
+			return err
+		}
+		if o.Out != "" {
+			if err := durable.Probe(o.Out); err != nil {
+				return wrongf("out: %w", err)
+			}
+		}
+		r, err := compile.Run(run, c, compile.Options{
+			Out: o.Out, Target: o.Target, Tail: o.Tail, Budget: time.Duration(o.Budget * float64(time.Second)), Rounds: o.Rounds, Scenarios: o.Scenarios,
+			Starts: o.Starts, TestStarts: o.TestStarts, Seed: o.Seed, Threads: o.Threads, Command: "gpc.compile", Progress: run.report(),
+		})
+		if err != nil {
+			return err
+		}
+		return answer(out, r)
+	})
+}
+
+//export gpc_export_c
+func gpc_export_c(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
+	return on(h, err, func(s *session) error {
+		run, err := runOf(cancel)
+		if err != nil {
+			return err
+		}
+		var o struct {
+			Dir     string `json:"dir"`
+			Half    bool   `json:"half"`
+			Records int    `json:"records"`
+			Seed    uint64 `json:"seed"`
+		}
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		if s.setup.Model == nil {
+			return wrongf("method %s of case %s has no map, which alone is exported", s.setup.Method, s.of.Name())
+		}
+		r, err := s.of.Export(run, s.setup.Model, gpc.ExportOptions{Dir: o.Dir, Half: o.Half, Records: o.Records, Seed: o.Seed})
+		if err != nil {
+			return err
+		}
+		return answer(out, r)
+	})
+}
+
+// server is a session behind HTTP.
+type server struct {
+	of     *session
+	with   *serve.Server
+	end    context.CancelFunc
+	ended  chan error
+	doors  []string
+	engine *gpc.Engine
+}
+
+// Close ends the doors, answers what was asked, and gives the engine back.
+func (s *server) Close() error {
+	s.end()
+	err := <-s.ended
+	s.with.Close()
+	if e := s.engine.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+//export gpc_serve
+func gpc_serve(h C.uintptr_t, opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
+	return on(h, err, func(s *session) error {
+		var o struct {
+			Listen     string    `json:"listen"`
+			Unix       string    `json:"unix"`
+			Token      string    `json:"token"`
+			Preference []float64 `json:"preference"`
+			Sessions   int       `json:"sessions"`
+			DeadlineMS float64   `json:"deadline_ms"`
+		}
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		e, err := gpc.OpenEngine(s.choice)
+		if err != nil {
+			return err
+		}
+		with, err := serve.New(s.of, e, serve.Options{
+			Setup: s.setup, Preference: o.Preference, Sessions: o.Sessions, Deadline: time.Duration(o.DeadlineMS * float64(time.Millisecond)), Threads: s.choice.Threads,
+		})
+		if err != nil {
+			e.Close()
+			return err
+		}
+		doors, err := with.Listen(serve.ListenOptions{Address: o.Listen, Unix: o.Unix, Token: o.Token})
+		if err == nil && len(doors) == 0 {
+			err = wrongf("serve needs a door: listen or unix")
+		}
+		if err != nil {
+			with.Close()
+			e.Close()
+			return err
+		}
+		ctx, end := context.WithCancel(context.Background())
+		v := &server{of: s, with: with, end: end, ended: make(chan error, 1), engine: e}
+		for _, l := range doors {
+			v.doors = append(v.doors, l.Addr().String())
+		}
+		go func() {
+			v.ended <- with.HTTP(ctx, serve.Handler(with, serve.HTTPOptions{Token: o.Token}), doors, 0)
+		}()
+		hand(out, v)
+		return nil
+	})
+}
+
+//export gpc_server_about
+func gpc_server_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
+	return on(h, err, func(s *server) error {
+		return answer(out, struct {
+			Doors  []string     `json:"doors"`
+			Health serve.Health `json:"health"`
+		}{s.doors, s.with.Health()})
+	})
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Whole controllers as C on a Cortex-M7 under QEMU: scripts/export-loops-cortex-m.sh CASE|MODEL..., lines of a benchmark with
+# bytes, the instructions of the worst decision of EPISODES (2) closed loops beside those of the map alone, and how many of
+# the loops were unsafe there and here. A loop that is safe in one of them alone ends it. Instructions are counted in steps
+# of 40; "full" is the most where every roll-out goes to its end and all units are active. They are QEMU's and not a processor's cycles. Stack is the largest frame of a function of the controller and its plant.
+set -euo pipefail
+for tool in arm-none-eabi-gcc arm-none-eabi-size qemu-system-arm; do
+  command -v "$tool" > /dev/null || { echo "$tool is not here; on Debian: apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm" >&2; exit 1; }
+done
+cd "$(dirname "$0")/.."
+here=scripts/cortex-m
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cc='arm-none-eabi-gcc -std=c99 -O3 -Wall -Wextra -Werror -mthumb -mfloat-abi=hard -mcpu=cortex-m7 -mfpu=fpv5-d16 -ffp-contract=off -DGPC_FMA'
+
+# figure NAME: the number after it in what the test printed.
+figure() { awk -v name="$1" '$1 == name { print $2 }' "$work/out"; }
+
+# section NAME: bytes of the sections of the controller's object files so named.
+section() { arm-none-eabi-size -A "$work"/gpc_*.o | awk -v name="$1" '$1 ~ "^\\." name { sum += $2 } END { print sum + 0 }'; }
+
+# run FLAGS...: compiles the controller with them and drives its loops on the board.
+run() {
+  rm -f "$work"/*.o "$work"/*.su
+  for source in "$work"/c/gpc_*.c; do
+    $cc "$@" -pedantic -fstack-usage -c "$source" -o "$work/$(basename "$source" .c).o"
+  done
+  $cc -DGPC_TICKS=instructions -I "$work/c" "$work/c/main_test.c" "$work"/gpc_*.o "$here/startup.c" -T "$here/mps2.ld" -nostartfiles --specs=rdimon.specs -Wl,--no-warn-rwx-segments -o "$work/test.elf" -lm
+  qemu-system-arm -M mps2-an500 -display none -semihosting -icount shift=0 -kernel "$work/test.elf" > "$work/out"
+}
+
+for map in "$@"; do
+  rm -rf "$work/c"
+  ${GPC:-bin/gpc-gallery} export "$map" --method direct-no-rescue --c "$work/c" --episodes "${EPISODES:-2}" > /dev/null
+  run -DGPC_DENSE -DGPC_FULL || true # other decisions than gpc's
+  full=$(figure ticks_most)
+  run || { cat "$work/out" >&2; exit 1; }
+  stack=$(awk '$(NF - 1) > most { most = $(NF - 1) } END { print most }' "$work"/*.su)
+  echo "BenchmarkCortexMLoops/$(basename "$map" .safetensors)/M7 1 $(section text) code_bytes $(section rodata) constants_bytes $(section bss) static_bytes $stack frame_bytes" \
+    "$(figure ticks_map_most) map_instructions $(figure ticks_mean) instructions $(figure ticks_most) instructions_most $full instructions_full $(figure guarded) guarded" \
+    "$(figure episodes) episodes $(figure unsafe) unsafe $(figure unsafe_gpc) unsafe_gpc"
+done
