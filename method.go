@@ -147,8 +147,17 @@ func (c *Case) guarded() bool { return !c.def.Guard.Off && c.Spec().Plan == 1 }
 const proposals = 4096
 
 // Controller makes a method, which decides in one closed loop. e is nil for a method
-// without a map.
+// without a map. Of a case with a Measurement it is a domain.Estimating, unless the method is
+// given the truth.
 func (c *Case) Controller(e *Engine, s Setup) (domain.Controller, error) {
+	if c.def.Measurement == nil {
+		return c.controller(e, s)
+	}
+	return c.estimating(e, s)
+}
+
+// controller decides by the state.
+func (c *Case) controller(e *Engine, s Setup) (domain.Controller, error) {
 	m, err := c.method(s.Method)
 	if err != nil {
 		return nil, err

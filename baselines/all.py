@@ -157,7 +157,23 @@ def recorded(results: pathlib.Path, case: str) -> pathlib.Path:
     return folders[0] if folders else results
 
 
+def seeds_planned(task: str, method: str) -> int:
+    return next(p[2] for p in PLAN if p[:2] == (task, method))
+
+
+def replan(path: pathlib.Path) -> None:
+    """Rows of an earlier plan say how many seeds the present one has."""
+    rows, before = read(path), path.read_text() if path.exists() else ""
+    for r in rows:
+        r["training_seeds"] = seeds_planned(r["case"].removesuffix("-uncertain"), r["method"].removesuffix("+safeguard"))
+    if rows:
+        write(path, COLUMNS, rows)
+        print(f"{path}: {'as it was' if path.read_text() == before else 'other numbers of seeds'}", file=sys.stderr)
+
+
 def evaluate(args: argparse.Namespace) -> int:
+    for path in args.results.resolve().parent.glob("*/baselines/evaluations.csv"):
+        replan(path)
     for task, method, seed, interactions in trainings(args.only, args.seeds):
         file = found(task, method, seed)
         if task not in EVALUATE or file is None:
@@ -175,11 +191,8 @@ def evaluate(args: argparse.Namespace) -> int:
                     command = [args.gpc, "eval", case, "--method", name, "--model", file, "--episodes", str(args.episodes or episodes), "--seed", str(evaluation_seed), "--threads", "1", "--json"]
                     out = subprocess.run([*command, *(["--regime", regime] if regime else [])], stdout=subprocess.PIPE, check=True).stdout
                     r = json.loads(out)
-                    planned = next(p[2] for p in PLAN if p[:2] == (task, method))
-                    for earlier in same:  # of a plan that had other seeds
-                        earlier["training_seeds"] = planned
                     rows.append({
-                        "case": case, "regime": regime, "method": name, "training_seed": seed, "training_seeds": planned,
+                        "case": case, "regime": regime, "method": name, "training_seed": seed, "training_seeds": seeds_planned(task, method),
                         "interactions": interactions, "safe_lo": r["ci95"]["safe"][0], "safe_hi": r["ci95"]["safe"][1], "p50_us": r["latency_us"]["p50"],
                         "p99_us": r["latency_us"]["p99"], **{k: r.get(k) for k in COLUMNS if k in r},
                     })

@@ -165,6 +165,39 @@ func TestGuardSearches(t *testing.T) {
 	}
 }
 
+// braking is speeding that knows an escape: against the speed.
+type braking struct{ speeding }
+
+func (p braking) Escape(s, _, u []float64) bool {
+	u[0] = -s[1]
+	p.Project(s, nil, u)
+	return true
+}
+
+// Without rescues nothing is searched: the escape keeps the cart slow where the policy does not. A
+// problem without an escape has the rest.
+func TestGuardWithoutRescues(t *testing.T) {
+	start, limit := []float64{-1, 0.4}, 0.5
+	how := Options{Direct: true, NoRescue: true, Guard: &domain.Guard{}, Solver: func(_, _ []float64, _ domain.Preference, _ []float64) bool {
+		t.Error("the solver was asked")
+		return false
+	}}
+	loop := func(p domain.Problem) *Navigator {
+		return must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, how))(t)
+	}
+	_, bits, states := drive(t, loop(braking{newSpeeding(limit)}), adaptively, start, cartSteps)
+	if fastest(states) > limit || bits[0] != domain.FallbackGuard|domain.FallbackEscape {
+		t.Errorf("at most at %g, bits %v", fastest(states), bits)
+	}
+	_, bits, _ = drive(t, loop(newSpeeding(limit)), adaptively, start, 1)
+	if bits[0]&(domain.FallbackGuard|domain.FallbackEscape|domain.FallbackRescue) != domain.FallbackGuard {
+		t.Errorf("without an escape: bits %v", bits)
+	}
+	if fmt.Sprint(must.Get(OptionsFor("direct-no-rescue"))(t)) != fmt.Sprint(Options{Direct: true, NoRescue: true, NoiseFree: true}) {
+		t.Error("direct-no-rescue is not direct without rescues")
+	}
+}
+
 // A solver goes on from what was found. Its plan is executed where it costs less, and
 // followed while it costs less than the policy from there.
 func TestGuardFollowsTheCheaper(t *testing.T) {

@@ -80,6 +80,7 @@ type anticipating struct{ controller }
 
 var (
 	_ domain.Loop         = controller{}
+	_ domain.Planning     = controller{}
 	_ domain.Anticipating = anticipating{}
 )
 
@@ -103,6 +104,9 @@ func (c controller) Monitor() domain.Monitor {
 	d := &c.navigator.decision[0]
 	return domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Limit: d.Limit, Displacement: d.Displacement, Fallback: d.Fallback, Times: d.Times}
 }
+
+// Plan implements domain.Planning by the plan that the guard has accepted, nil where there is none.
+func (c controller) Plan() []float64 { return c.navigator.batch.loops[0].watched.accepted.actions }
 
 func (c controller) Decoded() []float64 {
 	d := &c.navigator.decision[0]

@@ -192,6 +192,11 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 			return err
 		}
 	}
+	if b := out.Solver; b != nil && out.Measured {
+		if _, err := fmt.Fprintf(w, "not knowing the state costs %s %%: %s decides by the same estimates, beside the optimum of the true start; the map adds %s points\n", number(b.Own), b.Method, number(b.Map-b.Own)); err != nil {
+			return err
+		}
+	}
 	if out.Advice != "" {
 		_, err := fmt.Fprintf(w, "what would help: %s\n", out.Advice)
 		return err

@@ -27,7 +27,7 @@ var printed = map[string]any{
 	"new": begun{}, "cases": listed{}, "methods": methods{}, "doctor": doctor{},
 	"dataset": offline.Counters{}, "dataset merge": merged{}, "train": trained{}, "compile": compile.Report{}, "refine": batchnav.Refinement{},
 	"eval": closedloop.Result{}, "eval join": closedloop.Result{}, "eval pair": closedloop.Pairing{}, "eval compare": report.Compared{},
-	"verify": closedloop.Verification{}, "certify": batchnav.Certified{}, "steer": closedloop.Steering{}, "export": export.Result{},
+	"verify": closedloop.Verification{}, "certify": batchnav.Certified{}, "steer": closedloop.Steering{}, "export": export.Result{}, "system": writtenSystem{},
 	"scene": written{}, "mcap": gpc.Recorded{},
 	"serve": serve.Answer{}, "plant": closedloop.Result{}, "view": viewed{}, "bench": bench.Record{}, "bench compare": bench.Comparison{}, "bench deadline": bench.Deadlines{}, "bench scaling": bench.Scaling{}, "report": drawn{}, "demo": demonstration{},
 }

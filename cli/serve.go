@@ -39,6 +39,7 @@ type serving struct {
 	lines                                        serve.LineOptions
 	doors                                        serve.ListenOptions
 	http                                         serve.HTTPOptions
+	measured                                     func(c *gpc.Case) (*gpc.Case, error)
 }
 
 // waiting is the flag --waiting of serve.Options.Waiting.
@@ -100,6 +101,7 @@ asked is answered. docs/serve.md has every key.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.serve(cmd, args[0], &f) },
 	}
+	f.measured = measuredFlags(cmd)
 	set := cmd.Flags()
 	set.BoolVar(&f.stdin, "stdin", false, "requests on standard input, answers on standard output")
 	set.StringVar(&f.doors.Address, "listen", "", "HTTP at this address, such as 127.0.0.1:8080; port 0 is any that is free")
@@ -189,6 +191,9 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 	}
 	c, setup, err := a.setup(name, f.modelFile, f.method)
 	if err != nil {
+		return err
+	}
+	if c, err = f.measured(c); err != nil {
 		return err
 	}
 	pref, err := preference(f.weights, c.Spec().ObjectiveSize())

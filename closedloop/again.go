@@ -14,13 +14,16 @@ import (
 // what was measured, and, where the method is there, its decisions.
 type again struct {
 	*verifier
-	drawn   domain.Episode // nil where its scene is not the trace's
-	noisy   bool           // what was measured is not the plant's state
-	bias    []float64
-	s, c, u []float64
-	state   []float64
-	ns      int
-	ended   string // why the method could not go on behind a decision
+	drawn domain.Episode // nil where its scene is not the trace's
+	noisy bool           // what was measured is not the plant's state
+	// estimated: a trace has what its method decided by, which follows from measurements that it has not.
+	// What was decided is judged by the plant alone.
+	estimated bool
+	bias      []float64
+	s, c, u   []float64
+	state     []float64
+	ns        int
+	ended     string // why the method could not go on behind a decision
 }
 
 // again draws the episode and compares its scene.
@@ -30,6 +33,9 @@ func (v *verifier) again(e *EpisodeRecord, ns int) *again {
 		verifier: v, ns: ns, noisy: h.Noise != 0 || h.Bias != 0, bias: biases(h.Bias, h.Seed, e.Episode, ns),
 		s: make([]float64, v.spec.MeasuredSize()), c: make([]float64, v.spec.ContextSize()), u: make([]float64, v.spec.ActionSize()),
 		state: make([]float64, v.spec.MeasuredSize()),
+	}
+	if h.Estimated {
+		a.noisy, a.estimated = true, true
 	}
 	v.count("scene")
 	how := domain.EpisodeOptions{Noise: h.Noise, Regime: h.Regime, Preference: h.Preference}
@@ -77,7 +83,7 @@ func sameScene(trace, own any) bool {
 // decision compares what was known before a decision, ep standing there, and makes the
 // decision again. Then the trace's own action is taken.
 func (a *again) decision(l *Line, ep domain.Episode, u []float64) {
-	again := a.drawn != nil && (a.noisy || a.method != nil || len(a.c) > 0)
+	again := a.drawn != nil && !a.estimated && (a.noisy || a.method != nil || len(a.c) > 0)
 	if again {
 		a.observe()
 	}

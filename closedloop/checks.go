@@ -30,6 +30,7 @@ const (
 	byDeciding   = "deciding again"
 	byOptimum    = "the optimum solved again"
 	noMethod     = "only deciding again (--deep) can tell"
+	byEstimates  = "it follows from estimates of measurements, which a trace has not"
 	noTime       = "no time can be taken again"
 	noClaim      = "says who recorded, which nothing here can tell"
 )
@@ -37,7 +38,10 @@ const (
 // checks are what was done with every field, in the order in which they stand in a trace.
 func (v *verifier) checks() []Check {
 	decided := Check{How: Unchecked, By: noMethod}
-	if v.Deep {
+	switch {
+	case v.header.Estimated:
+		decided = Check{How: Unchecked, By: byEstimates}
+	case v.Deep:
 		decided = Check{How: Recomputed, By: byDeciding}
 	}
 	params := Check{How: Confirmed, By: "the case's own"}
@@ -60,6 +64,10 @@ func (v *verifier) checks() []Check {
 	context := recomputed(episodes)
 	if v.header.Trace == bareVersion {
 		context = unchecked(fmt.Sprintf("the trace is of version %d, which has none", bareVersion))
+	}
+	measured := recomputed(byMeasuring)
+	if v.header.Estimated {
+		measured, context = unchecked(byEstimates), unchecked(byEstimates)
 	}
 	violations := confirmed(bySimulation)
 	if t := v.tally["end.violations"]; t != nil && t.compared == 0 {
@@ -90,6 +98,8 @@ func (v *verifier) checks() []Check {
 		named("header.candidates", decided),
 		named("header.noise", recomputed(byMeasuring)),
 		named("header.bias", recomputed(byMeasuring)),
+		named("header.estimated", unchecked(noClaim)),
+		named("header.kept_off", unchecked(noClaim)),
 		named("header.shift", shift),
 		named("header.regime", regime),
 		named("header.preference", recomputed(episodes)),
@@ -104,7 +114,7 @@ func (v *verifier) checks() []Check {
 		named("sha256", confirmed("hashing")),
 		named("scene", scene),
 		named("t", confirmed("counting")),
-		named("x", recomputed(byMeasuring)),
+		named("x", measured),
 		named("c", context),
 		named("u", decided),
 		named("s", confirmed(bySimulation)),

@@ -40,6 +40,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	if err := method.Reset(ep); err != nil {
 		failure = fmt.Sprintf("reset: %v", err)
 	}
+	sensed := newSensed(c, ep, method)
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	u := make([]float64, spec.ActionSize())
 	ns, nu := sizes(spec, ep)
@@ -49,12 +50,18 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 		if err := wait(ctx, due); err != nil {
 			return nil, err
 		}
-		ep.Observe(s, cx)
-		for i, b := range bias {
-			s[i] += b
-		}
 		start := time.Now()
-		ok, err := method.Decide(s, cx, opt.Preference, u)
+		var ok bool
+		if sensed != nil {
+			ok, err = sensed.decide(bias, opt.Preference, s, cx, u)
+		} else {
+			ep.Observe(s, cx)
+			for i, b := range bias {
+				s[i] += b
+			}
+			start = time.Now()
+			ok, err = method.Decide(s, cx, opt.Preference, u)
+		}
 		latency := time.Since(start)
 		if errors.As(err, new(domain.PreferenceError)) {
 			return nil, fmt.Errorf("method %s: %w", opt.Method, err) // so it is in every episode
@@ -80,6 +87,9 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	record.End.Failure = failure
 	if m, ok := method.(domain.Multistart); ok {
 		record.End.Starts = append(Vector(nil), m.Starts()...)
+	}
+	if m, ok := method.(interface{ Way() bool }); ok {
+		record.NoWay = !m.Way()
 	}
 	record.End.compare(opt.optima.ask(number, ep))
 	if err := ctx.Err(); err != nil {

@@ -45,6 +45,7 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 		Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift, Regime: opt.Regime, Preference: opt.Preference,
 		Episodes: opt.Episodes, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
 	}
+	h.Estimated, h.KeptOff = c.Measurement != nil, c.Level
 	if !c.Guard.Off {
 		h.Guard = &c.Guard
 	}

@@ -81,13 +81,17 @@ type Paired struct {
 	Safe        int                `json:"safe"`
 	Failed      int                `json:"failed"` // through a lost state
 	SafeCI95    Interval           `json:"safe_ci95"`
-	Decisions   int                `json:"decisions"`
-	Violations  int                `json:"violations"`
-	Fallback    int                `json:"fallback"`
-	RegretPct   Number             `json:"regret_pct"`
-	RegretCI95  Number             `json:"regret_ci95_pct"`
-	RegretWorst Number             `json:"regret_worst_pct"`
-	RegretN     int                `json:"regret_n"`
+	// NoWay are the episodes whose first decision had no plan that keeps off the limits by all that is asked
+	// for, SafeNoWay those of them that were safe all the same.
+	NoWay       int    `json:"no_way,omitempty"`
+	SafeNoWay   int    `json:"safe_no_way,omitempty"`
+	Decisions   int    `json:"decisions"`
+	Violations  int    `json:"violations"`
+	Fallback    int    `json:"fallback"`
+	RegretPct   Number `json:"regret_pct"`
+	RegretCI95  Number `json:"regret_ci95_pct"`
+	RegretWorst Number `json:"regret_worst_pct"`
+	RegretN     int    `json:"regret_n"`
 	// Regret is the distribution of the same, with intervals that need no normal one.
 	Regret         RegretStatistics `json:"regret"`
 	DifferencePct  Number           `json:"difference_pct"`
@@ -135,10 +139,16 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			own.Scenes = opt.Scenes.first(m.Episodes)
 		}
 		regret, cost := map[int]float64{}, map[int]float64{}
-		taken := 0.0
+		taken, noWay, safeNoWay := 0.0, 0, 0
 		own.Visit = func(e *EpisodeRecord) {
 			for i := range e.Lines {
 				taken += float64(e.Lines[i].Latency)
+			}
+			if e.NoWay {
+				noWay++
+			}
+			if e.NoWay && e.End.Safe {
+				safeNoWay++
 			}
 			if e.End.Safe {
 				cost[e.Episode] = float64(e.End.Cost)
@@ -163,6 +173,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency, Prepare: r.Prepare, Guard: r.Guard,
 			MarginMean: r.MarginMean, MarginCI95: halfWidth(float64(r.MarginSEM), r.Episodes), MarginMin: r.MarginMin, LatencyMean: Number(taken / float64(r.Decisions)),
 		}
+		row.NoWay, row.SafeNoWay = noWay, safeNoWay
 		var dearer []float64
 		for _, i := range slices.Sorted(maps.Keys(cost)) {
 			if w, both := firsts[i]; both && w > 0 {

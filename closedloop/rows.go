@@ -94,6 +94,7 @@ type receding struct {
 	held         bool // σ is that of the present state along the look-ahead
 	t            int
 	plan, last   []float64 // last: executed action
+	planned      []float64 // the last plan
 	delta, sigma []float64
 }
 
@@ -124,6 +125,9 @@ func (r *receding) Decide(s, c []float64, pref domain.Preference, u []float64) (
 	return solved, err
 }
 
+// Plan implements domain.Planning.
+func (r *receding) Plan() []float64 { return r.planned }
+
 // solve writes the first action of the plan from (s, c).
 func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
 	if r.t == 0 {
@@ -140,6 +144,7 @@ func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (b
 		return false, err
 	}
 	copy(u, plan)
+	r.planned = plan
 	return solved, nil
 }
 

@@ -15,6 +15,8 @@ import (
 const (
 	testStream  = 0x7465737473636e65 // "testscne"
 	noiseStream = 0x6d6561736e6f6973 // "measnois"
+	// priorStream draws the starts that the estimate begins with, which are of no episode.
+	priorStream = 0x7072696f72737473 // "priorsts"
 )
 
 // Simulation is a plant for a problem that brings none: its own dynamics F from
@@ -27,6 +29,9 @@ type Simulation struct {
 	Starts [][]float64
 	// Initial writes the initial state and context of a scenario.
 	Initial func(p, s, c []float64)
+	// Measurement says what an episode shows of itself and what acts on it; nil: its state, with the noise
+	// that an evaluation asks for.
+	Measurement *domain.Measurement
 	// Oracle, if set, solves an episode from its initial state for its least cost
 	// and the plan [steps][action] that attains it.
 	Oracle func(s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
@@ -59,6 +64,8 @@ type simulationScene struct {
 	S          []float64         `json:"s"`
 	C          []float64         `json:"c"`
 	Preference domain.Preference `json:"preference"`
+	// Process seeds what acts on the plant (domain.Measurement), 0 where nothing does.
+	Process uint64 `json:"process,omitempty"`
 }
 
 // Params implements domain.Plant.
@@ -97,7 +104,13 @@ func (m *Simulation) measured(scene simulationScene, seed uint64, index int, noi
 	if !(noise >= 0) || math.IsInf(noise, 0) {
 		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", noise)
 	}
+	if scene.Process == 0 {
+		scene.Process = m.processSeed(seed, index)
+	}
 	ep := m.start(scene)
+	if m.Measurement != nil && noise != 0 {
+		return nil, fmt.Errorf("measurement noise of %v is asked for, and case %q says itself what is measured and how well", noise, m.Problem.Spec().Name)
+	}
 	ep.noise = noise
 	ep.rng = rand.New(rand.NewPCG(seed^noiseStream, uint64(index)))
 	return ep, nil
@@ -144,10 +157,17 @@ func (m *Simulation) Replay(params, scene json.RawMessage) (domain.Episode, erro
 }
 
 func (m *Simulation) start(scene simulationScene) *simulated {
-	return &simulated{
+	ep := &simulated{
 		plant: m, scene: scene, s: append([]float64(nil), scene.S...), c: append([]float64(nil), scene.C...),
 		nextS: make([]float64, len(scene.S)), nextC: make([]float64, len(scene.C)),
 	}
+	if m.Measurement != nil {
+		ep.before = make([]float64, m.Problem.Spec().ActionSize())
+	}
+	if scene.Process != 0 {
+		ep.acting = rand.New(rand.NewPCG(scene.Process, processStream))
+	}
+	return ep
 }
 
 // simulated is one episode of a Simulation.
@@ -158,6 +178,8 @@ type simulated struct {
 	t                  int
 	noise              float64
 	rng                *rand.Rand
+	before             []float64  // the last action, of a plant with a Measurement
+	acting             *rand.Rand // what acts on the plant; nil: nothing does
 }
 
 var _ domain.Episode = (*simulated)(nil)
@@ -211,6 +233,7 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 	p.Step(e.s, e.c, u, e.nextS, e.nextC)
 	e.s, e.nextS = e.nextS, e.s
 	e.c, e.nextC = e.nextC, e.c
+	e.disturb(u)
 	copy(out.S, e.s)
 	e.t++
 	out.Failed = out.Failed || domain.Lost(p, e.s, e.c)

@@ -42,6 +42,31 @@ func fieldErrorf(field, format string, args ...any) error {
 	return object.Errorf(field, "state: "+format, args...)
 }
 
+// Measured is what is measured of a plant, of the fields of a JSON object, which are "y" and "c" as lists: y
+// has gaps, a null is a sensor that gave no number, NaN; unknown entries of c may be null too, and are not read.
+func Measured(fields map[string]json.RawMessage, m *domain.Measurement, spec *domain.Spec) (y, c []float64, err error) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if name != "y" && name != "c" {
+			return nil, nil, fieldErrorf(name, "field %q is none: what is measured is \"y\", with the context \"c\"", name)
+		}
+	}
+	if y, err = list(fields["y"], "y", m.Outputs, true); err != nil {
+		return nil, nil, err
+	}
+	if c, err = list(fields["c"], "c", spec.Context, true); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range m.Unknown {
+		c[p.Context] = p.Mean
+	}
+	for i, v := range c {
+		if math.IsNaN(v) {
+			return nil, nil, fieldErrorf("c", "field \"c\", entry %d (%s): want a number: it is no unknown that is estimated", i, spec.Context[i].Name)
+		}
+	}
+	return y, c, nil
+}
+
 // State is an observation of the fields of a JSON object, all of which are its own; see
 // ReadState. With gaps a null is a sensor that gave no number, NaN.
 func State(fields map[string]json.RawMessage, spec *domain.Spec, gaps bool) (s, c []float64, err error) {

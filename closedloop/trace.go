@@ -80,8 +80,12 @@ type Header struct {
 	// over all shards, Shard the i/n that this file holds: the episodes with number ≡ i
 	// modulo n. Shift are the factors on parameters of the case's plant that made the plant
 	// of Params.
-	Noise      float64            `json:"noise"`
-	Bias       float64            `json:"bias,omitempty"`
+	Noise float64 `json:"noise"`
+	Bias  float64 `json:"bias,omitempty"`
+	// Estimated: decisions are made for estimates, which x and c then are; KeptOff is how many standard
+	// deviations were kept off the limits.
+	Estimated  bool               `json:"estimated,omitempty"`
+	KeptOff    float64            `json:"kept_off,omitempty"`
 	Shift      map[string]float64 `json:"shift,omitempty"`
 	Regime     string             `json:"regime"`
 	Preference domain.Preference  `json:"preference"`

@@ -189,8 +189,10 @@ type Report struct {
 	// those of the first tenth, one after another.
 	Test   Score   `json:"test"`
 	Solver *Beside `json:"solver,omitempty"` // absent where the case has none
-	Met    bool    `json:"met"`              // Test meets target and tail
-	Target struct {
+	// Measured: every method was given estimates of what is measured, in the plant as it is declared.
+	Measured bool `json:"measured,omitempty"`
+	Met      bool `json:"met"` // Test meets target and tail
+	Target   struct {
 		Mean float64 `json:"mean_pct"`
 		Max  float64 `json:"max_pct"`
 	} `json:"target"`
@@ -357,6 +359,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	}
 	best, began := r.best(), r.now()
 	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Rounds: rounds, Best: best, Ended: ended}
+	out.Measured = r.c.Definition().Measurement != nil
 	out.Target.Mean, out.Target.Max = r.opt.Target, r.opt.Tail
 	m, err := r.c.Model(r.mapFile(best))
 	if err != nil {

@@ -50,6 +50,14 @@ type Case struct {
 	// Guard looks after the navigator's decisions, and is on unless it says otherwise. It
 	// searches and asks the Solver where that is a Receding, or else asks Rescue.
 	Guard Guard
+	// Measurement says what of the plant is measured, how well, and what is not known of it; nil: the state
+	// is, exactly. Tightened is the case with what b keeps off its margins, b being read at every solve and
+	// roll-out; its plant stays as it is. nil: it cannot keep off.
+	Measurement *Measurement
+	// Level is how many standard deviations of the closed loop are kept off every limit, of a case with a
+	// Measurement; 0: the limits are kept by the estimate alone.
+	Level     float64
+	Tightened func(b *Backoff) (Case, error)
 	// Shifts are other plants to evaluate with, nil for none, and Shift the factors that
 	// made this one; see Shifted.
 	Shifts *Shifts

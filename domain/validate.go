@@ -140,6 +140,11 @@ func (c *Case) Validate() error {
 	if err := c.Guard.Validate(); err != nil {
 		return fmt.Errorf("case %q: %w", name, err)
 	}
+	if c.Measurement != nil {
+		if err := c.Measurement.Validate(c.Problem.Spec()); err != nil {
+			return fmt.Errorf("case %q: %w", name, err)
+		}
+	}
 	if c.Shifts == nil {
 		return nil
 	}

@@ -30,6 +30,8 @@ type Episode struct {
 	End  []float64 // the state at its end
 	Cost float64   // Σ σᵀJ under the adaptive preference
 	Safe bool
+	// Decisions that were off the map, and whose roll-out failed.
+	OffMap, Guarded int
 }
 
 // Whole are the options of a whole controller.
@@ -165,6 +167,21 @@ func newWhole(m *model.Model, p domain.Problem, opt *Whole) (*whole, error) {
 	}
 	w.generate()
 	return w, nil
+}
+
+// OffMap and Guarded are decisions of all episodes.
+func (w *whole) OffMap() (n int) {
+	for i := range w.Episodes {
+		n += w.Episodes[i].OffMap
+	}
+	return n
+}
+
+func (w *whole) Guarded() (n int) {
+	for i := range w.Episodes {
+		n += w.Episodes[i].Guarded
+	}
+	return n
 }
 
 // Questions of the templates.

@@ -70,34 +70,3 @@ func TestAComparisonOfTraces(t *testing.T) {
 		t.Errorf("the report lacks %s", want)
 	}
 }
-
-// What README says of equal time is so in every row: with 4096 candidates those without the map cost
-// more, with 384 less.
-func TestTheMapsTimeIsWorthWhatREADMESays(t *testing.T) {
-	if text := "With 4096 candidates the map is worth its time, by little; with 384 it is not: more candidates without it are cheaper."; !strings.Contains(unwrapped(t, "README.md"), text) {
-		t.Errorf("README does not say %q", text)
-	}
-	rows := 0
-	for _, r := range devices(recorded(t)).runs((*Records).comparedCases) {
-		for _, p := range r.candidatePairings(r.name) {
-			first := &p.Pairs[0]
-			for i := 1; i < len(p.Pairs); i++ {
-				m := &p.Pairs[i]
-				if r.equal(r.name, first, m) != "time" {
-					continue
-				}
-				rows++
-				few := r.number(r.name, first) == 384
-				if mean := float64(m.Cost.Mean); few && mean >= 0 || !few && (mean <= 0 || mean > 1) {
-					t.Errorf("%s, the time of %d: %s with %d costs %+.3f %% more", r.name, r.number(r.name, first), m.Method, m.Candidates, mean)
-				}
-				if of := m.LatencyMean / first.LatencyMean; !(of > 0.4 && of < 1.35) {
-					t.Errorf("%s: %s with %d takes %.2f of the map's time", r.name, m.Method, m.Candidates, of)
-				}
-			}
-		}
-	}
-	if rows != 8 {
-		t.Errorf("%d rows of equal time, want 8", rows)
-	}
-}

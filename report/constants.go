@@ -28,6 +28,9 @@ type constant struct {
 	notRun   string
 }
 
+// inwardMap ends the names of maps whose samples keep off every limit; their rows are in the table of projections.
+const inwardMap = "-inward"
+
 // families of cases: the paper's Case 1, Case 2, and Cases 3 and 4.
 const families = 3
 
@@ -104,7 +107,7 @@ var paperConstants = []constant{
 	{
 		name: "η, tightening of the training's limits", paper: "0.01 pu, as an example", where: "assumption on margins",
 		typed: [families]string{"ψ by 0.003; targets lifted outward by up to 0.12 m/s²", "0.02 m", "V 0.002, Q 0.004, S 0.0025 pu"},
-		code:  "`integrator.DatasetClearance`, `LiftReach`; `plan.Default`; `opf.DatasetTightening`", why: "A projection follows, so that less keeps the limits and costs less.", with: "-inward",
+		code:  "`integrator.DatasetClearance`, `LiftReach`; `plan.Default`; `opf.DatasetTightening`", why: "A projection follows, so that less keeps the limits and costs less.", with: inwardMap,
 	},
 	{
 		name: "base, what D_u's plan is relative to", paper: "none: D_u gives the action", where: "alg. online",
@@ -195,7 +198,11 @@ func (d devices) constants() string {
 	for i := range paperConstants {
 		k := &paperConstants[i]
 		run := k.notRun
-		if run == "" {
+		switch {
+		case run != "":
+		case k.with == inwardMap:
+			run = "Case 1: [below](#without-the-projection); elsewhere it is a map anew"
+		default:
 			run = "[below](#with-the-papers-value)"
 		}
 		s.rows = append(s.rows, []string{k.name, k.paper, k.where, k.oursIn(d, 0), k.oursIn(d, 1), k.oursIn(d, 2), k.code, k.why, run})
@@ -230,7 +237,7 @@ func (d devices) replacedConstants() string {
 		}
 		for i := range paperConstants {
 			k := &paperConstants[i]
-			if k.with == "" || k.with == "-inward" { // of the projection's table
+			if k.with == "" || k.with == inwardMap { // of the projection's table
 				continue
 			}
 			for _, p := range r.Pairings {

@@ -55,6 +55,8 @@ var documents = []document{
 	{"docs/export.md", "rounded to float16", devices.rounded},
 	{"docs/export.md", "on a Cortex-M", devices.cortexM},
 	{"docs/export.md", "on a larger processor", devices.exported},
+	{"docs/export.md", "controllers in C", devices.exportedLoops},
+	{"docs/export.md", "controllers on a Cortex-M7", devices.cortexMLoops},
 	{"docs/python.md", "what a call costs", devices.calls},
 	{"docs/opf.md", "steering", func(d devices) string { return d.steered("opf30", "opf30-uncertain") }},
 	{"docs/opf.md", "weights", devices.weights},

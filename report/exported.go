@@ -34,6 +34,35 @@ func (d devices) cortexM() string {
 	})
 }
 
+// exportedLoops are closed loops of whole controllers in C beside Go, package gallery's BenchmarkExportedLoops.
+func (d devices) exportedLoops() string {
+	const name = "BenchmarkExportedLoops"
+	head := []string{"system", "unsafe in C", "in Go", "safe in one alone", "end state off, of its typical size", "cost off", "decisions", "projected", "off the map", "guarded", "by the plan before", "escape", "rest", "not known to be safe"}
+	return d.listed(below(name), false, head, func(of string, v func(string) float64) []string {
+		row := []string{
+			"`" + strings.TrimPrefix(of, name+"/") + "`", fmt.Sprintf("%.0f/%.0f", v("unsafe"), v("episodes")), fmt.Sprintf("%.0f/%.0f", v("unsafe_gpc"), v("episodes")),
+			number("%.0f", v("differ")), number("%.1e", 1e-12*v("state_off_1e-12")), number("%.1e", 1e-12*v("cost_off_1e-12")),
+		}
+		for _, metric := range []string{"decisions", "projected", "off_map", "guarded", "incumbent", "escaped", "rested", "unsafe_decisions"} {
+			row = append(row, number("%.0f", v(metric)))
+		}
+		return row
+	})
+}
+
+// cortexMLoops is what whole controllers take on a microcontroller, scripts/export-loops-cortex-m.sh.
+func (d devices) cortexMLoops() string {
+	const name = "BenchmarkCortexMLoops"
+	head := []string{"system", "code", "constants", "static", "largest frame", "instructions of the map", "of a decision, mean", "most", "every roll-out to its end", "unsafe there", "in Go"}
+	return d.listed(below(name), false, head, func(of string, v func(string) float64) []string {
+		row := []string{"`" + strings.TrimSuffix(strings.TrimPrefix(of, name+"/"), "/M7") + "`"}
+		for _, metric := range []string{"code_bytes", "constants_bytes", "static_bytes", "frame_bytes", "map_instructions", "instructions", "instructions_most", "instructions_full"} {
+			row = append(row, number("%.0f", v(metric)))
+		}
+		return append(row, fmt.Sprintf("%.0f/%.0f", v("unsafe"), v("episodes")), fmt.Sprintf("%.0f/%.0f", v("unsafe_gpc"), v("episodes")))
+	})
+}
+
 // exported are times of a decision by Go and by what it exports, package export's BenchmarkDirect.
 func (d devices) exported() string {
 	const name, decision = "BenchmarkDirect", "ns/decision"

@@ -51,6 +51,15 @@ func microseconds(us float64) string {
 	return fmt.Sprintf("%.4g µs", us)
 }
 
+// timeSpan is a span of times; the unit stands once where both have the same.
+func timeSpan(from, to float64) string {
+	low, high := microseconds(from), microseconds(to)
+	if _, unit, _ := strings.Cut(high, " "); strings.HasSuffix(low, " "+unit) {
+		low = strings.TrimSuffix(low, " "+unit)
+	}
+	return low + " to " + high
+}
+
 // forecasts is the table of what was expected, what is wanted and what was measured.
 func (d devices) forecasts() string {
 	s := section{rows: [][]string{{"", "case", "batch", "precision", "forecast for an H200", "wanted", "measured"}}}
@@ -60,7 +69,7 @@ func (d devices) forecasts() string {
 			expected = microseconds(f.from)
 		}
 		if f.to > f.from {
-			expected = fmt.Sprintf("%.4g to %s", f.from, microseconds(f.to))
+			expected = timeSpan(f.from, f.to)
 		}
 		var measured []string
 		for _, r := range d {

@@ -240,11 +240,24 @@ func (r run) cell(c *paperColumn, e *closedloop.Result, p domain.PaperRow) strin
 // in the paper's regime.
 func (d devices) besidePaper(visit func(r run, method string, e *closedloop.Result)) {
 	for _, r := range d.runs((*Records).named) {
-		evals := slices.Concat(r.of(r.name), r.likePaper(r.name))
+		evals := r.paperRuns()
 		for _, method := range r.unrecorded(r.name, nil) {
 			visit(r, method, find(method, evals))
 		}
 	}
+}
+
+// paperRuns are the runs of the paper's methods in scenes like the paper's, without noise. Gaps among robots are
+// over the episodes that all of these methods ran.
+func (r run) paperRuns() []closedloop.Result {
+	methods := r.unrecorded(r.name, nil)
+	evals := slices.DeleteFunc(slices.Concat(r.of(r.name), r.likePaper(r.name)), func(e closedloop.Result) bool {
+		return !slices.Contains(methods, e.Method)
+	})
+	if len(evals) > 0 && evals[0].Reached != nil {
+		evals, _ = sameScenes(evals)
+	}
+	return evals
 }
 
 // paperRows are the paper's tables with ours beside each of its figures.
@@ -268,7 +281,7 @@ func (d devices) paperRows() string {
 				c, of, by := &t.columns[k], e, method
 				if c.method != "" {
 					by = c.method
-					of = find(by, slices.Concat(r.of(r.name), r.likePaper(r.name)))
+					of = find(by, r.paperRuns())
 				}
 				row = append(row, r.cell(c, of, r.paper(r.name, by)))
 			}

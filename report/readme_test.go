@@ -217,27 +217,28 @@ func TestGalleryAtAGlance(t *testing.T) {
 
 // What README's text says of records beside its tables is what they say.
 func TestREADMEsTextIsOfTheRecords(t *testing.T) {
-	all := devices(recorded(t))
-	page := unwrapped(t, "README.md")
-	says := func(text string) {
-		t.Helper()
-		if !strings.Contains(page, text) {
-			t.Errorf("README does not say %q", text)
-		}
-	}
+	all, c := devices(recorded(t)), claimsOf(t, "README.md")
+	says := func(text string) { t.Helper(); c.says("%s", text) }
 	for _, name := range []string{"integrator-convex", "integrator-nonconvex"} {
 		for _, r := range all.runs((*Records).named) {
 			if r.name != name {
 				continue
 			}
 			evals := r.of(name)
-			without, bare := find("navigator-no-semantic", evals), find("navigator-no-projection", evals)
-			if without == nil || bare == nil || bare.Safe != 0 {
-				t.Fatalf("%s: %+v, %+v", name, without, bare)
+			without := find("navigator-no-semantic", evals)
+			if without == nil {
+				t.Fatalf("%s: not recorded", name)
 			}
 			says(fmt.Sprintf("about %.0f %% more", must.Get(without.Less(find("navigator", evals)))(t).Mean))
 		}
 	}
+	bare := 0
+	for _, r := range all.runs((*Records).knownPaired) {
+		for _, p := range r.projectionPairings() {
+			bare = max(bare, p.Pairs[1].Safe)
+		}
+	}
+	says(fmt.Sprintf("at most %d of 200 episodes of the integrator are safe", bare))
 	if merit := find("merit", devices(all).likePaperOf("opf30")); merit == nil {
 		t.Error("merit is not recorded")
 	} else {
@@ -324,6 +325,46 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 		t.Fatal("hvac is not recorded")
 	}
 	says(fmt.Sprintf("a search of 64 roll-outs then leaves [%s µs]", ranging("%.0f", ahead)))
+	aboutEqualTime(c)
+	c.besides(
+		"takes 0.46 to 1.2 times the solver's", "is at most 0.0024 %", // TestTheTextOfNetworksIsOfTheirRecords; TestREADMEsLatentStepIsThatOfTheGallery
+		"With Go 1.26", "with its 95 % interval", "% ± 95 %", "a map of 1 % of the data", "a map of all data and one of 1 %", "Apache-2.0",
+	)
+}
+
+// A method without a map that is recorded beside the map on other episodes alone, and keeps the limits more often than
+// the best plain record without one, is the rival at a glance; once it has a plain record, that one counts.
+func TestGlanceShowsAPairedRival(t *testing.T) {
+	reached := closedloop.Number(1)
+	plain := func(method string, safe float64) closedloop.Result {
+		e := drawnRun("multiagent-moving", method, "", 1, 2)
+		e.Safe, e.Reached = closedloop.Number(safe), &reached
+		return e
+	}
+	r := New("", known())
+	r.Evaluations = []closedloop.Result{plain(planner, 1), plain("reference", 0.5)}
+	pair := func(method string, safe int, mean float64) closedloop.Paired {
+		cost := closedloop.RegretStatistics{N: 4, Mean: closedloop.Number(mean), MeanCI95: closedloop.OpenInterval{0, 1}}
+		return closedloop.Paired{Method: method, Episodes: 4, Safe: safe, Cost: cost}
+	}
+	pairs := []closedloop.Paired{pair(planner, 4, 0), pair(withoutMap+"primitives", 4, 0.5), pair(withoutMap+"descents", 4, 0.25), pair(withoutMap+"descents", 4, 0.125)}
+	pairs[3].Candidates = 9000 // by equal time
+	r.Pairings = []closedloop.Pairing{{Case: "multiagent-moving", Seed: 31, Pairs: pairs}}
+	for _, c := range []struct{ add, want string }{
+		{"", "| `planner-no-latent-descents`, 4/4 of seed 31 | +0.25 [+0.00, +1.00] above the map's, n 4 |"},
+		{withoutMap + "descents", "| `planner-no-latent-primitives`, 4/4 of seed 31 |"},
+	} {
+		if c.add != "" {
+			r.Evaluations = append(r.Evaluations, plain(c.add, 0.75))
+		}
+		if text := tables(devices{r}.glance()); !strings.Contains(text, c.want) {
+			t.Errorf("%q is not in\n%s", c.want, text)
+		}
+	}
+	r.Evaluations[1].Safe = 1
+	if text := tables(devices{r}.glance()); !strings.Contains(text, "| `reference`, 2/2 |") {
+		t.Errorf("what is as safe on the map's own episodes is no rival:\n%s", text)
+	}
 }
 
 // likePaperOf are a case's evaluations in scenes like the paper's, on its first device.

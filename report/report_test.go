@@ -160,37 +160,6 @@ func TestTheTextsFiguresAreTheRecords(t *testing.T) {
 			t.Errorf("%s does not say %q", want.page, want.text)
 		}
 	}
-
-	page := unwrapped(t, "docs/paper.md")
-	says := func(format string, args ...any) {
-		t.Helper()
-		if text := fmt.Sprintf(format, args...); !strings.Contains(page, text) {
-			t.Errorf("docs/paper.md does not say %q", text)
-		}
-	}
-	broken := func(e closedloop.Result, limit string) float64 {
-		for _, l := range e.Limits {
-			if l.Limit == limit {
-				return 100 * float64(l.DecisionRate)
-			}
-		}
-		t.Fatalf("%s of %s: the record says nothing of the limit %s", e.Method, e.Case, limit)
-		return 0
-	}
-	convex, nonconvex := evaluation("integrator-convex", "td3"), evaluation("integrator-nonconvex", "td3")
-	says("It breaks the slew bound about as often as the paper's (%.0f and %.0f %% of decisions beside 53 and 76 %%)", broken(convex, "slew"), broken(nonconvex, "slew"))
-	says("Ours is in the ellipse in %.0f and %.0f %% of decisions", broken(convex, "obstacle"), broken(nonconvex, "obstacle"))
-	says("Ours costs %.0f and %.0f %% less than the optimum", -float64(convex.AboveOracle.Pct), -float64(nonconvex.AboveOracle.Pct))
-	convex, nonconvex = evaluation("integrator-convex", "td3+safeguard"), evaluation("integrator-nonconvex", "td3+safeguard")
-	if convex.Safe != 1 || nonconvex.Safe != 1 {
-		t.Errorf("behind the safeguard %v and %v of TD3's episodes are safe", convex.Safe, nonconvex.Safe)
-	}
-	says("the same actors are safe in all episodes and cost %.0f and %.0f %%", float64(convex.RegretPct), float64(nonconvex.RegretPct))
-	convex, nonconvex = evaluation("integrator-convex", "mpc8"), evaluation("integrator-nonconvex", "mpc8")
-	says("With eight steps (`mpc8`) ours never fails either, at %.1f and %.1f %%", float64(convex.RegretPct), float64(nonconvex.RegretPct))
-	moving := evaluation("multiagent-moving", "reference")
-	says("reaches all goals in %.0f %% of episodes and collides in %.0f %%", 100*float64(*moving.Reached), 100-100*float64(moving.CollisionFree))
-	says("At the last step %.0f %% of episodes have all robots there", 100*float64(*moving.AtEnd))
 }
 
 func TestAFileThatIsNoRecordIsNamed(t *testing.T) {

@@ -4,7 +4,8 @@
 # nothing else. Each run is two shards side by side, one core each, whose traces
 # stay in WORK: started again, it continues where it was interrupted, with the
 # program it was begun with. Every trace is re-simulated. MODELS is a folder of
-# CASE.safetensors in place of the bundled ones, CASES one of the two.
+# CASE.safetensors in place of the bundled ones, CASES one of the two. METHODS are the rows to
+# record in place of all, such as "planner-no-latent-primitives planner-no-latent-descents".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/record.sh
@@ -31,11 +32,12 @@ evaluate() { # CASE METHOD EPISODES
 }
 declare -A episodes=([multiagent-static]=${STATIC:-1000} [multiagent-moving]=${MOVING:-300})
 # Other numbers of candidates are scripts/candidates-multiagent.sh's.
-rows=$("$gpc" methods multiagent-static --bundled --names | grep -vxE 'planner|planner(-latent-search|-plan-energy)?-(96|192|768|1536)')
+rows=${METHODS:-$("$gpc" methods multiagent-static --bundled --names | grep -vxE 'planner|planner(-latent-search|-plan-energy)?-(96|192|768|1536)')}
 for case in ${CASES:-multiagent-static multiagent-moving}; do
   for method in $rows; do
     evaluate $case "$method" "${EPISODES:-100}"
   done
+  [ -z "${METHODS:-}" ] || continue
   # The first episode, for the figures.
   model=()
   [ -z "${MODELS:-}" ] || model=(--model "$MODELS/$case.safetensors")

@@ -3,6 +3,8 @@ package serve
 import (
 	"cmp"
 	"context"
+	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -146,6 +148,12 @@ func (s *Server) prepare(j *job, began time.Time) error {
 	}
 	if j.op != opDecide && j.op != opRefine {
 		return nil
+	}
+	if m := s.of.Definition().Measurement; m != nil && j.op == opDecide {
+		if len(r.Y) != len(m.Outputs) {
+			return object.Errorf("y", "the observation has %d entries of y, case %q measures %d", len(r.Y), s.spec.Name, len(m.Outputs))
+		}
+		r.S = slices.Repeat([]float64{math.NaN()}, s.spec.MeasuredSize()) // nobody measured it
 	}
 	if err := s.spec.CheckSizes(r.S, r.C); err != nil {
 		field := "s"

@@ -32,6 +32,8 @@ type Decision struct {
 	OffMap        bool    `json:"off_map"`
 	Displacement  float64 `json:"displacement"` // ‖z_{t+1} − z_t‖
 	Fallback      uint16  `json:"fallback"`     // domain.Fallback
+	// Estimate is what the decision was made for, of a case whose state is estimated; nil elsewhere.
+	Estimate *Estimate `json:"estimate,omitempty"`
 	// Late: the deadline came first, and U is the problem's fallback.
 	Late bool `json:"late"`
 	// Stale: the session has the problem's fallback until it is cleared or reset, because an
@@ -39,6 +41,14 @@ type Decision struct {
 	Stale     string  `json:"stale"`
 	LatencyUs float64 `json:"latency_us"` // from when the request was read, µs
 	Batch     int     `json:"batch"`      // sessions that were decided together; 0 where it is late or stale
+}
+
+// Estimate is the state and the context that a session's filter has made of what was measured.
+type Estimate struct {
+	S []float64 `json:"s"`
+	C []float64 `json:"c"`
+	// Faults say of each output what was wrong with it: fine, missing, outlier or frozen.
+	Faults []string `json:"faults"`
 }
 
 // Refined is a refinement. Late: the deadline came before its first candidates were rolled

@@ -33,7 +33,7 @@ type decider interface {
 // method that is not the navigator's.
 func newDecider(c *gpc.Case, e *gpc.Engine, opt Options) (decider, error) {
 	own := slices.ContainsFunc(c.Methods(), func(m domain.Method) bool { return m.Called(opt.Setup.Method) && m.New != nil })
-	if own {
+	if own || c.Definition().Measurement != nil {
 		d := &controllers{of: c, engine: e, setup: opt.Setup, threads: opt.Threads}
 		return d, d.open(&session{}) // what is wrong with it is said now
 	}
@@ -171,8 +171,27 @@ func (c *controllers) restart(of *session) error { return of.controller.Reset(ni
 
 func (c *controllers) close(*session)                                   {}
 func (c *controllers) resume(*session, batchnav.Observation, []float64) {}
-func (c *controllers) executed(*job, []float64)                         {}
-func (c *controllers) missed(*job)                                      {}
+
+// executed tells a filter that u was executed in place of what was decided.
+func (c *controllers) executed(j *job, u []float64) {
+	if l, estimates := j.of.controller.(executing); estimates {
+		l.Executed(u)
+	}
+}
+
+// missed tells a filter that a step was made of which nothing was measured in time.
+func (c *controllers) missed(j *job) {
+	if l, estimates := j.of.controller.(executing); estimates && j.answer.Decision != nil {
+		l.Missed(j.answer.Decision.U)
+	}
+}
+
+// executing is a controller whose estimate depends on what is executed; estimate.Loop is.
+type executing interface {
+	Executed(u []float64)
+	Missed(u []float64)
+	Faults() []string
+}
 
 // decide lets each session's controller decide, side by side.
 func (c *controllers) decide(s *Server, jobs []*job) {
@@ -211,7 +230,19 @@ func (c *controllers) prepare(s *Server, jobs []*job) {
 func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (*Decision, error) {
 	r, ctrl := &j.request, j.of.controller
 	d := &Decision{U: make([]float64, spec.ActionSize()), Residual: math.NaN(), Displacement: math.NaN()}
-	ok, err := ctrl.Decide(r.S, r.C, j.preference, d.U)
+	at := batchnav.Observation{S: r.S, C: r.C}
+	var ok bool
+	var err error
+	if e, estimates := ctrl.(domain.Estimating); estimates {
+		at = batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize())}
+		ok, err = e.DecideMeasured(r.Y, r.C, j.preference, at.S, at.C, d.U)
+		d.Estimate = &Estimate{S: at.S, C: at.C}
+		if l, says := ctrl.(executing); says {
+			d.Estimate.Faults = l.Faults()
+		}
+	} else {
+		ok, err = ctrl.Decide(r.S, r.C, j.preference, d.U)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +255,7 @@ func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (*Decisio
 		d.Fallback |= uint16(domain.FallbackMethod)
 	}
 	margins := make([]float64, len(spec.Margins))
-	p.Margins(r.S, r.C, d.U, margins)
+	p.Margins(at.S, at.C, d.U, margins)
 	d.Margin = domain.Smallest(margins)
 	d.Feasible = spec.Keeps(d.Margin)
 	return d, nil

@@ -82,6 +82,10 @@ func (s *Server) parse(j *job, fields object.Fields, read time.Time) (err error)
 	} else if there {
 		j.request.Observed = time.Unix(0, int64(ms*float64(time.Millisecond)))
 	}
+	if m := s.of.Definition().Measurement; m != nil && j.op == opDecide {
+		j.request.Y, j.request.C, err = closedloop.Measured(fields, m, s.spec)
+		return err
+	}
 	j.request.S, j.request.C, err = closedloop.State(fields, s.spec, j.op == opDecide)
 	return err
 }

@@ -181,6 +181,9 @@ type Request struct {
 	// S and C are measured state and context, physical units; an entry of S or C that is NaN
 	// was not measured, which a decision is made without and a refinement refuses.
 	S, C []float64
+	// Y is what is measured in place of S, of a case with a Measurement, whose state is estimated: S is not
+	// read then. An entry that is NaN was not measured.
+	Y []float64
 	// Preference of this request alone; nil: the session's.
 	Preference *domain.Preference
 	// Deadline by which there is an answer; zero: Options.Deadline from now, if any.

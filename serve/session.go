@@ -56,7 +56,9 @@ func (s *Server) preferenceOf(j *job) domain.Preference {
 
 // report keeps what a session was told and did.
 func (of *session) report(j *job) {
-	if d := j.answer.Decision; d != nil {
+	if d := j.answer.Decision; d != nil && d.Estimate != nil {
+		of.s, of.c, of.u = append(of.s[:0], d.Estimate.S...), append(of.c[:0], d.Estimate.C...), append(of.u[:0], d.U...)
+	} else if d != nil && j.request.Y == nil { // of what is measured nothing is known without its filter
 		of.s, of.c, of.u = append(of.s[:0], j.request.S...), append(of.c[:0], j.request.C...), append(of.u[:0], d.U...)
 	}
 }

@@ -100,6 +100,9 @@ func (w *watchers) tell(j *job) {
 		Number: w.number, AtMs: float64(time.Now().UnixMicro()) / 1e3, Session: j.session,
 		S: slices.Clone(j.request.S), C: slices.Clone(j.request.C), Decision: j.answer.Decision,
 	}
+	if known := e.Decision.Estimate; known != nil {
+		e.S, e.C = slices.Clone(known.S), slices.Clone(known.C)
+	}
 	for _, watch := range slices.Clone(of) {
 		select {
 		case watch.to <- e:

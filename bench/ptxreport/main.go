@@ -69,7 +69,7 @@ var recorded = []struct {
 }{
 	{"size:opf30", 1, false}, {"size:opf30", 4096, false}, {"size:opf30", 4096, true},
 	{"integrator-convex", 4096, false}, {"integrator-convex", 4096, true},
-	{"opf30", 4096, false},
+	{"integrator-nonconvex", 4096, false}, {"opf30", 4096, false}, {"opf30-uncertain", 4096, false},
 }
 
 func main() {
@@ -111,17 +111,26 @@ func main() {
 	}
 }
 
-// all records every case at full size.
+// all records every case at full size, but for those that the record has: all of them take
+// long, so that the same command continues. A record of other images is to be removed first.
 func all(path string, sample int) error {
-	var list []Record
+	list, err := read(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
 	for _, c := range recorded {
+		if slices.ContainsFunc(list, func(r Record) bool {
+			return r.Case == c.name && r.Batch == c.batch && (r.Precision == "fp32") != c.tf32
+		}) {
+			log.Printf("%s, %d rows, tf32 %v: recorded", c.name, c.batch, c.tf32)
+			continue
+		}
 		log.Printf("%s, %d rows, tf32 %v", c.name, c.batch, c.tf32)
 		got, err := run(c.name, c.batch, c.tf32, sample, nil)
 		if err != nil {
 			return err
 		}
 		list = append(list, got...)
-		// After each case: all of them take long.
 		text, err := json.MarshalIndent(list, "", " ")
 		if err != nil {
 			return err
@@ -239,15 +248,22 @@ func (r Record) microseconds() (least, sum float64) {
 
 var section = marked.Section{Begin: "<!-- begin counts of executed launches: make ptx-report -->", End: "<!-- end counts of executed launches -->"}
 
+func read(path string) (list []Record, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return list, nil
+}
+
 // write makes the section of the page from the record.
 func write(page, from string) error {
-	text, err := os.ReadFile(from)
+	list, err := read(from)
 	if err != nil {
 		return err
-	}
-	var list []Record
-	if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("%s: %w", from, err)
 	}
 	_, err = section.Replace(page, table(list), true)
 	return err

@@ -101,9 +101,40 @@ type System struct {
 	// the episode, StateScale is the system's, and Room that of Margins, which the limits along the
 	// escape keep too.
 	Solver shooting.Options
+	// Plants are the systems around this one, for evaluations of a plant that the map was not made for; nil:
+	// there are none.
+	Plants *Plants
+	// Measurement says what is measured of the plant and what is not known of it; nil: the state is, exactly.
+	Measurement *domain.Measurement
 	// Training and Navigation replace defaults where their fields are not zero.
 	Training   domain.Training
 	Navigation domain.Navigation
+}
+
+// Plants are systems of the same names and sizes with other parameters of their plant.
+type Plants struct {
+	Parameters []domain.PlantParameter
+	// New makes the system with a factor for each of Parameters, in their order.
+	New func(factors []float64) System
+}
+
+// shifts are the cases of these systems.
+func (y *System) shifts() *domain.Shifts {
+	if y.Plants == nil {
+		return nil
+	}
+	own := y.specOf()
+	return &domain.Shifts{Parameters: y.Plants.Parameters, New: func(factors []float64) (domain.Case, error) {
+		c, err := y.Plants.New(factors).Case()
+		if err != nil {
+			return c, err
+		}
+		if s := c.Problem.Spec(); s.Name != own.Name || s.MeasuredSize() != own.MeasuredSize() || s.ContextSize() != own.ContextSize() ||
+			s.ActionSize() != own.ActionSize() || s.ObjectiveSize() != own.ObjectiveSize() || len(s.Margins) != len(own.Margins) {
+			return c, fmt.Errorf("system %q: Plants.New makes the system %q, or one of other sizes: want the same with other parameters", own.Name, s.Name)
+		}
+		return c, nil
+	}}
 }
 
 // Case makes the problem with solver, plant, oracle and rescue. Its error says what of the
@@ -113,6 +144,16 @@ func (y System) Case() (domain.Case, error) {
 	if err != nil {
 		return domain.Case{}, err
 	}
+	if y.Measurement != nil {
+		if err := y.Measurement.Validate(&p.spec); err != nil {
+			return domain.Case{}, fmt.Errorf("system %q: %w", y.Name, err)
+		}
+	}
+	return y.caseOf(p)
+}
+
+// caseOf is the case of a problem, or of the same problem keeping off its limits.
+func (y System) caseOf(p *Problem) (domain.Case, error) {
 	opt := y.Solver
 	opt.StateScale = p.system.StateScale
 	if opt.Room != nil && len(opt.Room) != len(y.Margins) {
@@ -129,7 +170,7 @@ func (y System) Case() (domain.Case, error) {
 		return domain.Case{}, err
 	}
 	plant := closedloop.Simulated(p, y.Scenario, p.initial)
-	plant.Oracle = solver.Oracle
+	plant.Oracle, plant.Measurement = solver.Oracle, y.Measurement
 	rescue := func(s, c []float64, pref domain.Preference, u []float64) bool {
 		best, err := solver.Minimise(s, c, p.Remaining(c), pref, domain.WeightedSum, 1)
 		if err != nil {
@@ -138,7 +179,12 @@ func (y System) Case() (domain.Case, error) {
 		copy(u, best.U[0])
 		return p.Project(s, c, u)
 	}
-	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue}, nil
+	tightened := func(b *domain.Backoff) (domain.Case, error) {
+		c, err := y.caseOf(p.keepingOff(b))
+		c.Plant = plant
+		return c, err
+	}
+	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Tightened: tightened, Shifts: y.shifts()}, nil
 }
 
 // initial is Initial with the clock at zero.

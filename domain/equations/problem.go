@@ -25,6 +25,7 @@ type Problem struct {
 	program              func() (*program.Program, error)
 	laned                func() (*laned, error)
 	ofState              []bool // of each of Margins: it is of the state alone
+	backoff              *domain.Backoff
 }
 
 var (
@@ -168,6 +169,7 @@ func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T)
 	}
 	take(p, of, w, s, c, u)
 	of.Margins(s, c, u, w.next, m[:n])
+	clock := dual.Value(c[p.clock])
 	s, c = w.next, w.after
 	for k := range p.system.EscapeSteps {
 		escapeTo(p, of, s, c, w.escape)
@@ -176,6 +178,7 @@ func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T)
 		of.Margins(s, c, w.escape, sNext, m[(k+1)*n:(k+2)*n])
 		s, c = sNext, cNext
 	}
+	keepOff(p, clock, m)
 }
 
 // escapeTo is the escape's action, within the box.

@@ -33,6 +33,7 @@ func (p *Problem) NewStages() (domain.Stages, error) {
 	return &workspace{
 		laned: code, values: code.values.NewMachine(code.valuesAt), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
 		priorities: code.priority.NewMachine(code.priorityAt), nu: len(p.spec.Action), nj: len(p.spec.Objectives), nm: len(p.spec.Margins), each: len(p.system.Margins),
+		problem: p,
 	}, nil
 }
 
@@ -131,6 +132,7 @@ func (p *Problem) priority(read *program.Program) *program.Function {
 // workspace implements domain.Stages. Each set of lanes keeps what Linearise found of its decisions for Curvature.
 type workspace struct {
 	*laned
+	problem                  *Problem
 	ns, nx, nu, nj, nm, each int
 	values                   *stages.Machine
 	sets                     []*stages.Machine
@@ -160,15 +162,16 @@ func (w *workspace) Evaluate(n int, x, u, next, j, margins []float64) {
 	for first := 0; first < n; first += w.values.Lanes() {
 		w.load(w.values, first, n, x, u)
 		for i := first; i < min(n, first+w.values.Lanes()); i++ {
-			w.read(w.values, first, i, next, j, margins)
+			w.read(w.values, first, i, x, next, j, margins)
 		}
 	}
 }
 
 // read writes the values of decision i from the lanes of a machine whose first is that of another.
-func (w *workspace) read(m *stages.Machine, first, i int, next, j, margins []float64) {
+func (w *workspace) read(m *stages.Machine, first, i int, x, next, j, margins []float64) {
 	to := row(next, w.nx, i)
 	m.Values(i-first, to[:w.ns], to[w.ns:], row(j, w.nj, i), row(margins, w.nm, i))
+	keepOff(w.problem, row(x, w.nx, i)[w.ns+w.problem.clock], row(margins, w.nm, i))
 }
 
 func (w *workspace) Linearise(n int, x, u, next, j, margins, ofNext, ofJ, ofMargins []float64) {
@@ -182,7 +185,7 @@ func (w *workspace) Linearise(n int, x, u, next, j, margins, ofNext, ofJ, ofMarg
 		w.load(m, first, n, x, u)
 		for i := first; i < min(n, first+m.Lanes()); i++ {
 			if next != nil {
-				w.read(m, first, i, next, j, margins)
+				w.read(m, first, i, x, next, j, margins)
 			}
 			m.Slopes(i-first, row(ofNext, w.nx*k, i), row(ofJ, w.nj*k, i), row(ofMargins, w.nm*k, i))
 		}

@@ -3,6 +3,10 @@ package opf
 import (
 	"math"
 	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/must"
 )
 
 // dearest is the largest cost at which units within their limits generate a power, pu: the cost is
@@ -50,6 +54,25 @@ func TestThePapersTD3CostsMoreThanAnyDispatch(t *testing.T) {
 		t.Logf("%.3f of the load: the dearest dispatch costs %.0f $/h, the paper's TD3 %.2f", c.level, most, c.td3)
 		if !(most < c.td3) || !(most > 300) {
 			t.Errorf("at %v of the load the dearest dispatch costs %v", c.level, most)
+		}
+	}
+}
+
+// The mean J_total of level loads is what docs/paper.md says of them: 360 $/h is that at 0.693 of the file's load, and
+// the paper's 294.55 would be that at 0.592, below its range of 0.6 to 1.4.
+func TestPapersTotals(t *testing.T) {
+	c := Thirty()
+	method, _ := c.Method("runopf")
+	for _, at := range []struct {
+		level string
+		total float64
+	}{{"0.693", 360}, {"0.6", 299.7}, {"0.592", 294.6}} {
+		opt := closedloop.Options{Method: "runopf", Episodes: 1, Seed: 1, Regime: RegimePaper + ":" + at.level + ":" + at.level + ":0", Preference: domain.Preference{Adaptive: true}}
+		r := must.Get(closedloop.Evaluate(t.Context(), &c, func() (domain.Controller, error) { return method.New(domain.Means{}) }, opt))(t)
+		total := float64(r.CostMean) / float64(r.Decisions)
+		t.Logf("at %s of the file's load: %.2f $/h", at.level, total)
+		if math.Abs(total-at.total) > 0.2 || r.Violations > 0 {
+			t.Errorf("at %s the mean is %.2f with %d limits broken, docs/paper.md has %v", at.level, total, r.Violations, at.total)
 		}
 	}
 }

@@ -96,6 +96,11 @@ func TestWholeControllerInC(t *testing.T) {
 				t.Errorf("%s: %s is %g, want at most %g", test.y.Name, what, v, test.bound)
 			}
 		}
+		for _, what := range []string{"off_map", "guarded"} {
+			if got[what] != got[what+"_gpc"] {
+				t.Errorf("%s: %s decisions are %s in C, %s in Go", test.y.Name, got[what], what, got[what+"_gpc"])
+			}
+		}
 		for _, what := range test.counts {
 			if got[what] == "0" {
 				t.Errorf("%s: no decision has %s: the test does not show it", test.y.Name, what)
@@ -126,5 +131,27 @@ func BenchmarkExportedLoops(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// What C does not have is refused by name, and what it has instead is named.
+func TestExportRefusesMethods(t *testing.T) {
+	catalogue := gpc.Catalogue{Cases: must.Get(Cases())(t), Models: models.Bundled}
+	for _, test := range []struct{ name, method, says string }{
+		{"cartpole", "refine-64-ahead", "method refine-64-ahead cannot be exported (it was asked for)"},
+		{"cartpole", "nmpc", "method nmpc cannot be exported"},
+		{"cartpole", "direct", "C has direct-no-rescue"},
+		{"hvac", "", "method refine-64-ahead cannot be exported (the map was compiled for it)"},
+		{"cartpole", "teleport", "no method \"teleport\""},
+	} {
+		c := must.Get(catalogue.Find(test.name))(t)
+		dir := filepath.Join(t.TempDir(), "c")
+		_, err := c.Export(t.Context(), must.Get(c.Model(""))(t), gpc.ExportOptions{Dir: dir, Method: test.method, Episodes: 1})
+		if err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s by %q: %v, want %q", test.name, test.method, err, test.says)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s by %q: the folder was written", test.name, test.method)
+		}
 	}
 }

@@ -119,6 +119,7 @@ int main(void)
     printf("decisions %ld\n", decisions);
     for (i = 0; i < BITS; i++)
         printf("%s %ld\n", bits[i].name, decided[i]);
+    printf("off_map_gpc %d\nguarded_gpc %d\n", OFF_MAP_GPC, GUARDED_GPC);
     printf("ticks_mean %lu\nticks_most %lu\n", sum / (unsigned long)decisions, most);
     {
         float s[NS], c[NC], u[NU];

@@ -453,6 +453,14 @@ func (w *worker) end(l int, s Status) {
 		value, _, _ := cost.At(m.Get(p.u[unit], l))
 		r.J[2] += value - m.Get(p.y[k], l)
 	}
+	for _, unit := range ln.job.problem.Out.Units {
+		for _, i := range []int{unit, unit + p.ng} {
+			if cost, ok := p.unitCost(i); ok {
+				idle, _, _ := cost.At(0)
+				r.J[2] -= idle
+			}
+		}
+	}
 	r.Objective = ln.job.problem.Objective.Value(r.J)
 	r.KKT = w.conditions(l)
 	r.KKT.Mismatch = w.mismatch(l)

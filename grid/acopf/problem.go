@@ -99,6 +99,13 @@ type Tightening struct {
 // common and would have no optimum at all.
 func (t Tightening) Reactive(lo, hi float64) float64 { return min(t.Q, (hi-lo)/4) }
 
+// Out is what is not in service in a problem: branches carry nothing, units give nothing and cost
+// nothing. The solver's analysis holds all the same, so that problems with different outages are solved
+// side by side. Outages that leave load without a source leave no optimum.
+type Out struct {
+	Branches, Units []int // numbers in the network
+}
+
 // Problem is one scenario on a solver's network. Slices are read during the
 // solve and not kept; nil slices stand for the network's own data. Powers are pu.
 type Problem struct {
@@ -112,6 +119,8 @@ type Problem struct {
 	// taken together with the generators' own limits.
 	Previous, Ramp []float64
 	Tighten        Tightening
+	// Out is what is not in service.
+	Out Out
 	// Start is a result to start from; nil is the flat start. It must be Optimal and
 	// of the same solver, and is read when the solve begins. One that is NotSolved and
 	// has no Multipliers is a point: voltages and generation.

@@ -183,6 +183,17 @@ func (s *Solver) check(pr *Problem) error {
 				len(st.Vm), len(st.Pg), len(st.Multipliers), s.plan.nb, s.plan.ng, len(s.plan.s))
 		}
 	}
+	for _, out := range []struct {
+		what string
+		list []int
+		n    int
+	}{{"branch", pr.Out.Branches, s.plan.nl}, {"unit", pr.Out.Units, s.plan.ng}} {
+		for _, i := range out.list {
+			if i < 0 || i >= out.n {
+				return fmt.Errorf("%s %d is out: want 0 to %d, the network's in service", out.what, i, out.n-1)
+			}
+		}
+	}
 	if pr.Limit < 0 {
 		return fmt.Errorf("limit of %d iterations: want 0 or more", pr.Limit)
 	}

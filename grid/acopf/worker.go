@@ -2,6 +2,7 @@ package acopf
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/lanes"
@@ -173,10 +174,15 @@ func (w *worker) load(l int) bool {
 	m.Scatter(p.pd[0], l, pd)
 	m.Scatter(p.qd[0], l, qd)
 	y := &net.Admittance
-	if pr.BranchFactors != nil {
+	if pr.BranchFactors != nil || len(pr.Out.Branches) > 0 {
 		y = w.adm
 		if err := net.ScaleBranches(pr.BranchFactors, y); err != nil {
 			panic(err) // checked by Solve
+		}
+		for _, b := range pr.Out.Branches {
+			for _, v := range [][]float64{y.Gff, y.Bff, y.Gft, y.Bft, y.Gtf, y.Btf, y.Gtt, y.Btt} {
+				v[b] = 0
+			}
 		}
 	}
 	if p.nl > 0 {
@@ -213,6 +219,9 @@ func (w *worker) load(l int) bool {
 		if i < p.ng && pr.Previous != nil {
 			lo, hi = max(lo, pr.Previous[i]-pr.Ramp[i]), min(hi, pr.Previous[i]+pr.Ramp[i])
 		}
+		if slices.Contains(pr.Out.Units, i%p.ng) {
+			lo, hi = 0, 0
+		}
 		if lo > hi {
 			ok = false
 		}
@@ -232,9 +241,15 @@ func (w *worker) load(l int) bool {
 	}
 	for i, b := range p.angleLo {
 		m.Set(p.aLo[i], l, net.AngMin[b]+t.Angle)
+		if slices.Contains(pr.Out.Branches, b) {
+			m.Set(p.aLo[i], l, -anyAngle)
+		}
 	}
 	for i, b := range p.angleHi {
 		m.Set(p.aHi[i], l, net.AngMax[b]-t.Angle)
+		if slices.Contains(pr.Out.Branches, b) {
+			m.Set(p.aHi[i], l, anyAngle)
+		}
 	}
 	if p.soft > 0 {
 		m.Scatter(p.price[0], l, pr.price)
@@ -254,6 +269,9 @@ func (w *worker) load(l int) bool {
 	}
 	return ok
 }
+
+// anyAngle is the limit (rad) of angle differences over a branch that is out.
+const anyAngle = 10
 
 // narrow is half the width that a fixed power is given, pu.
 const narrow = 5e-10

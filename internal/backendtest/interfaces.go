@@ -37,7 +37,7 @@ var (
 	}}
 	ofEpisode = optional{reflect.TypeFor[domain.Episode](), []reflect.Type{
 		reflect.TypeFor[domain.Arrived](), reflect.TypeFor[domain.Drawn](), reflect.TypeFor[domain.Explained](),
-		reflect.TypeFor[domain.Judged](), reflect.TypeFor[domain.Sized](), reflect.TypeFor[domain.Stretching](),
+		reflect.TypeFor[domain.Judged](), reflect.TypeFor[domain.Sensing](), reflect.TypeFor[domain.Sized](), reflect.TypeFor[domain.Stretching](),
 	}}
 )
 

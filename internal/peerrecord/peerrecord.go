@@ -58,6 +58,8 @@ type Ratio struct {
 	Unsolved  int `json:"unsolved,omitempty"`
 	Lower     int `json:"lower,omitempty"`
 	Higher    int `json:"higher,omitempty"`
+	// Different are those where the two end at different solutions.
+	Different int `json:"different,omitempty"`
 }
 
 // Write replaces the file whole, or writes to standard output where its name is

@@ -32,7 +32,7 @@ _WHY = {
     "CALL": "a call of another function that cannot be expanded, such as an integrator, a root finder or an interpolant: write its equations",
     "BSPLINE": "a B-spline: write it as a polynomial, or as np.where of polynomials", "INTERPOLANT": "an interpolant: write it as np.where of formulas",
     "SOLVE": 'a linear solve at run time: ca.solve(A, b, "symbolicqr") is expanded', "ERF": "the error function: there is no such operation",
-    "LINSOL": 'a linear solve at run time: ca.solve(A, b, "symbolicqr") is expanded',
+    "LOGSUMEXP": "its log-sum-exp: write it by ca.exp and ca.log", "LINSOL": 'a linear solve at run time: ca.solve(A, b, "symbolicqr") is expanded',
 }
 
 

@@ -224,7 +224,10 @@ def _binary(op: str, number: Callable[[Any, Any], Any]) -> Callable[[Any, Any], 
 sqrt, exp, log, absolute, floor = (_unary(op, f) for op, f in (("sqrt", np.sqrt), ("exp", np.exp), ("log", np.log), ("abs", np.abs), ("floor", np.floor)))
 sinh = _unary("sinh", np.sinh)
 minimum, maximum, hypot = _binary("min", np.minimum), _binary("max", np.maximum), _binary("hypot", np.hypot)
-less, at_most, equal = _binary("lt", operator.lt), _binary("le", operator.le), _binary("eq", operator.eq)
+# A truth of numbers is a number too, as that of expressions: NumPy's would add up to one.
+less, at_most, equal = (
+    _binary(op, lambda x, y, f=f: float(f(x, y))) for op, f in (("lt", operator.lt), ("le", operator.le), ("eq", operator.eq))  # type: ignore[misc]
+)
 
 
 def choose(condition: Any, x: Any, y: Any) -> Any:
@@ -499,9 +502,13 @@ def _bare(x: Any) -> Any:
     return type(x)(_bare(v) for v in x) if isinstance(x, (list, tuple)) else x
 
 
+# The methods of an array that a vector has, where no entry has the name.
+_METHODS = ("sum", "prod", "min", "max", "mean", "dot", "reshape", "ravel", "transpose", "clip", "cumsum", "repeat", "take", "any", "all", "copy")
+
+
 class Vector(np.lib.mixins.NDArrayOperatorsMixin):
     """Several expressions with the operators and functions of an array. Entries of a system's vector are had by name
-    too, as v.speed or v["speed"]: a vector has no attributes but its entries."""
+    too, as v.speed or v["speed"], which go before the attributes of an array such as v.T and v.sum()."""
 
     __slots__ = ("_array", "_names")
     __array_priority__ = 1000.0
@@ -513,6 +520,11 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name not in self._names:
+            if name in ("T", "shape", "ndim", "size"):
+                return _vector(getattr(self._array, name))
+            if name in _METHODS:
+                return lambda *args, **kwargs: getattr(np, name)(self, *args, **kwargs)
         return self[name]
 
     def __getitem__(self, key: Any) -> Any:

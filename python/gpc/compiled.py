@@ -81,9 +81,26 @@ class Controller(Session):
         """A closed loop of the exact warm solver, beside the map's own."""
         return self.loop("nmpc")
 
-    def export_c(self, folder: str | os.PathLike[str], *, half: bool = False, records: int = 64, seed: int = 1) -> dict[str, Any]:
-        """Writes the map as C99 to a folder that is empty or not there, with a test against recorded decisions (docs/export.md)."""
-        return ask(lib.gpc_export_c, self.handle, text({"dir": os.fspath(folder), "half": half, "records": records, "seed": seed}), long=True)
+    def export_c(
+        self, folder: str | os.PathLike[str], *, method: str = "direct-no-rescue", episodes: int = 100, seed: int = 1, half: bool = False, fmu: bool = False,
+        map_only: bool = False, records: int = 64,
+    ) -> dict[str, Any]:
+        """Writes the whole controller as C99 to a folder that is empty or not there: map, projection, guard, escape, rest and
+        plant (docs/export.md). main_test.c drives it from where it was driven here, in so many episodes of the seed.
+
+        The answer has the keys of `gpc export --json`. method is what leaves: "direct-no-rescue" is what C has, "" what the
+        map was compiled for, which is refused where C does not have it. fmu writes units of FMI 2.0 too; map_only the map
+        alone, which keeps no limit, with a test against recorded decisions.
+        """
+        options = {
+            "dir": os.fspath(folder), "method": "" if map_only else method, "episodes": episodes, "seed": seed, "half": half, "fmu": fmu, "map_only": map_only,
+            "records": records,
+        }
+        return ask(lib.gpc_export_c, self.handle, text(options), long=True)
+
+    def export_fmu(self, folder: str | os.PathLike[str], *, method: str = "direct-no-rescue", episodes: int = 100, seed: int = 1) -> list[str]:
+        """export_c with the controller and its plant as units of FMI 2.0 for co-simulation; returns the units' files."""
+        return [os.path.join(os.fspath(folder), name) for name in self.export_c(folder, method=method, episodes=episodes, seed=seed, fmu=True)["fmu"]]
 
     def serve(
         self, listen: str = "127.0.0.1:0", *, unix: str | os.PathLike[str] | None = None, token: str = "", preference: ArrayLike | None = None,

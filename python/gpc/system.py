@@ -177,7 +177,11 @@ class System:
         solver: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None, weight_design: Mapping[str, Any] | None = None,
         navigation: Mapping[str, Any] | None = None, constants: Any = None,
     ) -> None:
-        self.name, self.description, self.steps, self.period = name, description, steps, float(period)
+        if not isinstance(steps, (int, np.integer)) or steps < 1:
+            raise InputError(f"steps is {steps!r}, want the number of decisions in an episode, at least 1")
+        if not float(period) > 0:
+            raise InputError(f"period is {period!r}, want the time between two decisions, s, above 0")
+        self.name, self.description, self.steps, self.period = name, description, int(steps), float(period)
         self._state, self._action, self._context = _variables("state", state), _variables("action", action), _variables("context", context)
         if CLOCK in self._context:
             raise InputError(f"context[{CLOCK!r}] is there by itself: the share of the episode that has passed")
@@ -378,6 +382,13 @@ class System:
         numbers = [v for s in shapes for v in s.numbers]
         return [s.fields for s in shapes], _Written("picture", self._where("picture"), arguments, [("shapes", "", len(numbers))], code, numbers)
 
+    def _sizes(self) -> None:
+        """Holds hints to the vectors that they are of."""
+        for hint, vector in (("rest", "action"), ("state_scale", "state"), ("objective_scale", "objectives")):
+            given, names = self._hints[hint], self._names(vector)
+            if given is not None and len(given) != len(names):
+                raise InputError(f"{hint} has {len(given)} entries, want one for each of {', '.join(names)}")
+
     def _try(self, written: Sequence[_Written]) -> None:
         """Evaluates the functions at random starts and actions: what is not finite is an error of its line."""
         of = {w.name: w for w in written}
@@ -406,6 +417,7 @@ class System:
 
     def document(self) -> dict[str, Any]:
         """The system as the object that a file holds (docs/system-file.md)."""
+        self._sizes()
         written, pictured = self._write(), self._shapes()
         if pictured:
             written.append(pictured[1])

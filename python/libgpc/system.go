@@ -141,10 +141,14 @@ func gpc_export_c(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 			return err
 		}
 		var o struct {
-			Dir     string `json:"dir"`
-			Half    bool   `json:"half"`
-			Records int    `json:"records"`
-			Seed    uint64 `json:"seed"`
+			Dir      string `json:"dir"`
+			Method   string `json:"method"`
+			Episodes int    `json:"episodes"`
+			FMU      bool   `json:"fmu"`
+			MapOnly  bool   `json:"map_only"`
+			Half     bool   `json:"half"`
+			Records  int    `json:"records"`
+			Seed     uint64 `json:"seed"`
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -152,7 +156,9 @@ func gpc_export_c(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 		if s.setup.Model == nil {
 			return wrongf("method %s of case %s has no map, which alone is exported", s.setup.Method, s.of.Name())
 		}
-		r, err := s.of.Export(run, s.setup.Model, gpc.ExportOptions{Dir: o.Dir, Half: o.Half, Records: o.Records, Seed: o.Seed})
+		r, err := s.of.Export(run, s.setup.Model, gpc.ExportOptions{
+			Dir: o.Dir, Method: o.Method, Episodes: o.Episodes, FMU: o.FMU, MapOnly: o.MapOnly, Half: o.Half, Records: o.Records, Seed: o.Seed,
+		})
 		if err != nil {
 			return err
 		}

@@ -28,6 +28,10 @@ def main():
     path, tolerance, iterations = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
     frames = CaseFrames(path)
     case = {"baseMVA": frames.baseMVA, **{k: np.asarray(getattr(frames, k), float) for k in ("bus", "gen", "branch")}}
+    # Of several set-points of a bus the last counts, as there.
+    units = case["gen"]
+    last = {unit[0]: unit[5] for unit in units if unit[7] > 0}
+    units[:, 5] = [last.get(unit[0], unit[5]) for unit in units]
     grid = init_from_matpower(case)
     bus, branch = case["bus"], case["branch"]
     start = bus[:, 7] * np.exp(1j * np.pi / 180 * bus[:, 8])

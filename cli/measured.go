@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// measuredFlags adds the flags of a plant that is measured with errors. The function that it returns gives
+// the case with what they ask for.
+func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
+	var noise, level float64
+	f := cmd.Flags()
+	f.Float64Var(&noise, "estimate", 0, "measure every state with noise of this standard deviation, in units of its scale, and decide by the estimate of a Kalman filter (a case with a measurement of its own is estimated without)")
+	f.Float64Var(&level, "keep-off", 0, "standard deviations of the closed loop that are kept off every limit; needs a measurement")
+	return func(c *gpc.Case) (_ *gpc.Case, err error) {
+		if cmd.Flags().Changed("estimate") {
+			if !(noise > 0) {
+				return nil, BadInputf("--estimate %v: want a standard deviation above 0", noise)
+			}
+			if c, err = c.Measured(domain.Whole(c.Spec(), noise)); err != nil {
+				return nil, err
+			}
+		}
+		if cmd.Flags().Changed("keep-off") {
+			return c.Robust(level)
+		}
+		return c, nil
+	}
+}

@@ -1,0 +1,87 @@
+package closedloop
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+var _ domain.Sensing = (*simulated)(nil)
+
+// processStream separates what acts on the plant from every other draw of an episode.
+const processStream = 0x70726f6365737361 // "processa"
+
+// processSeed is that of an episode's disturbances, 0 where the plant has none.
+func (m *Simulation) processSeed(seed uint64, index int) uint64 {
+	of := m.Measurement
+	if of == nil {
+		return 0
+	}
+	acts := false
+	for _, v := range of.Process {
+		acts = acts || v > 0
+	}
+	for _, p := range of.Unknown {
+		acts = acts || p.Drift > 0
+	}
+	if !acts {
+		return 0
+	}
+	return max(1, rand.New(rand.NewPCG(seed^processStream, uint64(index))).Uint64())
+}
+
+// disturb adds what acts on the plant behind an action.
+func (e *simulated) disturb(u []float64) {
+	copy(e.before, u)
+	if e.acting == nil {
+		return
+	}
+	of := e.plant.Measurement
+	for i, v := range of.Process {
+		e.s[i] += v * e.acting.NormFloat64()
+	}
+	for _, p := range of.Unknown {
+		c := &e.c[p.Context]
+		if *c += p.Drift * e.acting.NormFloat64(); p.Lo < p.Hi {
+			*c = math.Min(p.Hi, math.Max(p.Lo, *c))
+		}
+	}
+}
+
+// Measure implements domain.Sensing for a plant with a Measurement.
+func (e *simulated) Measure(y, c []float64) {
+	of := e.plant.Measurement
+	of.Output(e.s, e.c, e.before, y)
+	for i, v := range of.Deviation {
+		y[i] += v * e.rng.NormFloat64()
+	}
+	copy(c, e.c)
+	for _, p := range of.Unknown {
+		c[p.Context] = p.Mean
+	}
+}
+
+// priorStarts are so many starts that the estimate begins with.
+const priorStarts = 256
+
+// Prior is the mean and the standard deviation of each state over starts of the scenario, which is what
+// is known of an episode before anything is measured.
+func (m *Simulation) Prior() (mean, deviation []float64) {
+	spec := m.Problem.Spec()
+	drawn := *m
+	drawn.Starts = nil
+	sum, squares := make([]float64, spec.MeasuredSize()), make([]float64, spec.MeasuredSize())
+	s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+	for i := range priorStarts {
+		drawn.Initial(drawn.Start(priorStream, i), s, c)
+		for j, v := range s {
+			sum[j] += v / priorStarts
+			squares[j] += v * v / priorStarts
+		}
+	}
+	for j, v := range sum {
+		squares[j] = math.Sqrt(math.Max(0, squares[j]-v*v))
+	}
+	return sum, squares
+}

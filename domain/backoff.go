@@ -1,0 +1,44 @@
+package domain
+
+import "math"
+
+// Backoff is how far the margins of one closed loop are kept from their limits, stage by stage of an
+// episode: what the errors of the estimate, and those to come, may take from each. It is changed between
+// decisions by the loop's one goroutine, and read by the solves and roll-outs within one.
+type Backoff struct {
+	steps int
+	clock int
+	rows  []float64 // [steps][margins]
+	width int
+}
+
+// NewBackoff is one of a spec with a clock, nothing kept off yet.
+func NewBackoff(spec *Spec) *Backoff {
+	return &Backoff{steps: spec.Steps, clock: spec.Clock - 1, width: len(spec.Margins), rows: make([]float64, spec.Steps*len(spec.Margins))}
+}
+
+// Clear keeps nothing off.
+func (b *Backoff) Clear() { clear(b.rows) }
+
+// Row views what is kept off the margins of the decision at a clock's reading, [margins].
+func (b *Backoff) Row(clock float64) []float64 {
+	stage := min(b.steps-1, max(0, int(math.Round(clock*float64(b.steps)))))
+	return b.rows[stage*b.width : (stage+1)*b.width]
+}
+
+// At is Row of a context.
+func (b *Backoff) At(c []float64) []float64 { return b.Row(c[b.clock]) }
+
+// Planning is implemented by a Controller that decides by a plan: Plan views the actions, [steps·action],
+// that its last decision was the first of; nil where there is none. The next decision may overwrite it.
+type Planning interface {
+	Plan() []float64
+}
+
+// Estimating is implemented by a Controller that decides by what is measured of a plant: DecideMeasured
+// takes y and the context with its unknown entries as they are declared, and writes the estimates of state
+// and context that it decides by, and the action.
+type Estimating interface {
+	Controller
+	DecideMeasured(y, c []float64, pref Preference, s, known, u []float64) (ok bool, err error)
+}

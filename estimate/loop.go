@@ -1,0 +1,166 @@
+package estimate
+
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Loop is a controller that decides by what is measured: a Filter before it, and, where it has a Margin,
+// the limits kept off by what the errors of the estimate may take. It is used by one goroutine.
+type Loop struct {
+	inner  domain.Controller
+	filter *Filter
+	margin *Margin // nil: the limits are kept as they are
+	s, c   []float64
+	plan   []float64 // that the margin is computed along
+	began  bool
+	way    bool
+	// u is executed and not yet predicted from.
+	u       []float64
+	pending bool
+}
+
+var (
+	_ domain.Estimating   = (*Loop)(nil)
+	_ domain.Monitored    = (*Loop)(nil)
+	_ domain.Anticipating = aheadLoop{}
+)
+
+// NewLoop is a controller behind a filter, which is an Anticipating where the controller is one. With a margin
+// the controller has to be of the case that it tightens.
+func NewLoop(inner domain.Controller, filter *Filter, margin *Margin) domain.Estimating {
+	l := &Loop{inner: inner, filter: filter, margin: margin, s: make([]float64, filter.ns), c: make([]float64, filter.nc)}
+	if _, ahead := inner.(domain.Anticipating); ahead {
+		return aheadLoop{l}
+	}
+	return l
+}
+
+// Judged is what a loop that keeps off the limits says of its episode's start.
+type Judged interface{ Way() bool }
+
+// aheadLoop is a Loop whose controller works between decisions.
+type aheadLoop struct{ *Loop }
+
+// Prepare implements domain.Anticipating.
+func (l aheadLoop) Prepare() error { return domain.Prepare(l.inner) }
+
+// Filter is the estimator of the loop.
+func (l *Loop) Filter() *Filter { return l.filter }
+
+// Reset implements domain.Controller.
+func (l *Loop) Reset(ep domain.Episode) error {
+	l.filter.Reset()
+	l.pending = false
+	l.began, l.plan = false, l.plan[:0]
+	if l.margin != nil {
+		l.margin.Clear()
+	}
+	return l.inner.Reset(ep)
+}
+
+// Decide takes the measured values in the place of the state, which they have to be one of each.
+func (l *Loop) Decide(y, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	return l.DecideMeasured(y, c, pref, l.s, l.c, u)
+}
+
+// DecideMeasured implements domain.Estimating.
+func (l *Loop) DecideMeasured(y, c []float64, pref domain.Preference, s, known, u []float64) (bool, error) {
+	l.predict()
+	if err := l.filter.Update(y, c, s, known); err != nil {
+		return false, err
+	}
+	ok, err := l.decide(s, known, pref, u)
+	if err != nil {
+		return false, err
+	}
+	l.Executed(u)
+	return ok, nil
+}
+
+// predict moves the estimate to the present, by what was executed.
+func (l *Loop) predict() {
+	if l.pending {
+		l.filter.Predict(l.u)
+		l.pending = false
+	}
+}
+
+// Executed says that u was executed at the last decision, in place of what was decided.
+func (l *Loop) Executed(u []float64) { l.u, l.pending = append(l.u[:0], u...), true }
+
+// Missed says that a step was made by u of which nothing was measured.
+func (l *Loop) Missed(u []float64) {
+	l.predict()
+	l.Executed(u)
+}
+
+// Faults says of each output what was wrong with it at the last decision.
+func (l *Loop) Faults() (names []string) {
+	for _, f := range l.filter.Faults() {
+		names = append(names, f.String())
+	}
+	return names
+}
+
+// settling is how often the first decision of an episode is made, each time with what the plan before it
+// asks to be kept off: there is no decision before it to take a plan from.
+const settling = 3
+
+func (l *Loop) decide(s, c []float64, pref domain.Preference, u []float64) (ok bool, err error) {
+	if l.margin == nil {
+		return l.inner.Decide(s, c, pref, u)
+	}
+	if l.began {
+		l.margin.Along(s, c, l.plan, l.filter)
+		if ok, err = l.inner.Decide(s, c, pref, u); err == nil {
+			l.next(u)
+		}
+		return ok, err
+	}
+	for k := range settling {
+		if k > 0 {
+			if err := l.inner.Reset(nil); err != nil {
+				return false, err
+			}
+		}
+		l.margin.Along(s, c, l.plan, l.filter)
+		if ok, err = l.inner.Decide(s, c, pref, u); err != nil {
+			return false, err
+		}
+		l.now(u)
+	}
+	l.way = l.margin.Keeps(s, c, l.plan)
+	l.next(u)
+	l.began = true
+	return ok, nil
+}
+
+// now remembers the plan of this decision, whose first action is u.
+func (l *Loop) now(u []float64) {
+	l.plan = append(l.plan[:0], u...)
+	if p, plans := l.inner.(domain.Planning); plans && len(p.Plan()) > len(u) {
+		l.plan = append(l.plan, p.Plan()[len(u):]...)
+	}
+}
+
+// next remembers what is left of it for the next decision.
+func (l *Loop) next(u []float64) {
+	l.now(u)
+	if len(l.plan) > len(u) {
+		l.plan = slices.Delete(l.plan, 0, len(u))
+	}
+}
+
+// Way reports whether the first decision's plan keeps the limits with all that is to be kept off them.
+// Where it does not, the start has no way that holds at the stated level.
+func (l *Loop) Way() bool { return l.margin == nil || l.way }
+
+// Monitor implements domain.Monitored.
+func (l *Loop) Monitor() domain.Monitor {
+	if m, monitored := l.inner.(domain.Monitored); monitored {
+		return m.Monitor()
+	}
+	return domain.NoMonitor()
+}

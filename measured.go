@@ -1,0 +1,99 @@
+package gpc
+
+import (
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/estimate"
+)
+
+// Measured is the case with another description of what is measured of its plant, nil for its state,
+// exactly. The plant has to be the generic one, of package closedloop.
+func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
+	plant, generic := c.def.Plant.(*closedloop.Simulation)
+	if !generic {
+		return nil, badInputf("case %s has a plant of its own, which says itself what is measured", c.Name())
+	}
+	if m != nil {
+		if err := m.Validate(c.Spec()); err != nil {
+			return nil, badInputf("case %s: %w", c.Name(), err)
+		}
+	}
+	own, def := *plant, c.def
+	own.Measurement = m
+	def.Plant, def.Measurement = &own, m
+	return &Case{def, c.models, c.unshifted, c.remade}, nil
+}
+
+// Robust is the case with level standard deviations of its closed loop kept off every limit; 0: none. It
+// needs a Measurement.
+func (c *Case) Robust(level float64) (*Case, error) {
+	switch {
+	case c.def.Measurement == nil:
+		return nil, badInputf("case %s says of no error what could be kept off its limits: it has no Measurement", c.Name())
+	case !(level >= 0) || level > maxLevel:
+		return nil, badInputf("%v standard deviations kept off the limits, want 0 to %d", level, maxLevel)
+	case level > 0 && c.def.Tightened == nil:
+		return nil, badInputf("case %s cannot keep off its limits; a system of equations can", c.Name())
+	}
+	def := c.def
+	def.Level = level
+	return &Case{def, c.models, c.unshifted, c.remade}, nil
+}
+
+// maxLevel bounds what a request can ask for.
+const maxLevel = 100
+
+// Estimator is the filter of one loop of a case with a Measurement.
+func (c *Case) Estimator() (*estimate.Filter, error) {
+	m := c.def.Measurement
+	if m == nil {
+		return nil, badInputf("case %s has no Measurement to estimate its state by", c.Name())
+	}
+	var mean, spread []float64
+	if m.Mean == nil {
+		plant, generic := c.def.Plant.(*closedloop.Simulation)
+		if !generic {
+			return nil, badInputf("case %s: its Measurement has no Mean and Initial, and its plant no scenario to take them from", c.Name())
+		}
+		mean, spread = plant.Prior()
+	}
+	f, err := estimate.New(c.def.Problem, m, mean, spread)
+	return f, BadInput(err)
+}
+
+// estimating is a method behind the case's estimator, its limits kept off where the case has a Level.
+func (c *Case) estimating(e *Engine, s Setup) (domain.Controller, error) {
+	m, err := c.method(s.Method)
+	if err != nil {
+		return nil, err
+	}
+	if m.Group == domain.GroupExact { // it is given the truth
+		return c.controller(e, s)
+	}
+	filter, err := c.Estimator()
+	if err != nil {
+		return nil, err
+	}
+	if c.def.Level == 0 {
+		inner, err := c.controller(e, s)
+		if err != nil {
+			return nil, err
+		}
+		return estimate.NewLoop(inner, filter, nil), nil
+	}
+	off := domain.NewBackoff(c.Spec())
+	def, err := c.def.Tightened(off)
+	if err != nil {
+		return nil, err
+	}
+	def.Guard, def.Shift, def.Shifts = c.def.Guard, c.def.Shift, c.def.Shifts
+	inner, err := (&Case{def, c.models, c.unshifted, c.remade}).controller(e, s)
+	if err != nil {
+		return nil, err
+	}
+	margin, err := estimate.NewMargin(c.def.Problem, off, filter, c.def.Level)
+	if err != nil {
+		return nil, BadInput(err)
+	}
+	return estimate.NewLoop(inner, filter, margin), nil
+}

@@ -1,0 +1,414 @@
+"""Optimal power flows of a network, one or thousands a call, as NumPy arrays.
+
+    import gpc.grid as grid
+
+    r = grid.opf("case118")                      # or a MATPOWER file, PowerModels' JSON, arrays, a pandapower net
+    r.objective, r.pg, r.price_p                 # [1], [1, units], [1, buses]
+
+    n = grid.network("case118")
+    loads = grid.sample(n, 10_000, "opfdata", seed=1)
+    r = grid.opf(n, loads)                       # all threads, the interpreter's lock released
+    r.solves_per_second
+
+Powers are in MW and MVAr, voltages in pu and degrees, prices in $/MWh. Scenarios that have no
+optimum have NaN in their rows, and r.status says why. The same scenarios have the same results on any
+number of threads. docs/acopf.md has the method, gpc.griddata what machine learning reads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, declare, lib, make, text
+
+__all__ = ["STATUS", "Network", "Optima", "Scenarios", "network", "opf", "sample"]
+
+declare("gpc_network", TEXT, OUT)
+declare("gpc_network_of", TEXT, FLOAT, ARRAY, INT, INT, ARRAY, INT, INT, ARRAY, INT, INT, ARRAY, INT, INT, OUT)
+declare("gpc_network_about", HANDLE, OUT)
+declare("gpc_network_case", HANDLE, ARRAY, ARRAY, ARRAY, ARRAY, OUT)
+declare("gpc_network_solve", HANDLE, TEXT, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int32]
+
+STATUS = ("not solved", "optimal", "infeasible", "iteration limit", "numerical")
+"""What the numbers of Optima.status mean."""
+
+# What the library writes, in its order, and along what.
+_RESULTS = (
+    ("objective", ""), ("vm", "bus"), ("va", "bus"), ("price_p", "bus"), ("price_q", "bus"), ("pg", "gen"), ("qg", "gen"),
+    ("pf", "branch"), ("qf", "branch"), ("pt", "branch"), ("qt", "branch"), ("mu_vmin", "bus"), ("mu_vmax", "bus"),
+    ("mu_pmin", "gen"), ("mu_pmax", "gen"), ("mu_qmin", "gen"), ("mu_qmax", "gen"), ("mu_from", "branch"), ("mu_to", "branch"),
+    ("mu_angmin", "branch"), ("mu_angmax", "branch"), ("mismatch", ""),
+)
+
+
+@dataclass(frozen=True)
+class Scenarios:
+    """Loads, and what is out, of n scenarios."""
+
+    pd: Floats
+    """Active load [n, buses], MW."""
+    qd: Floats
+    """Reactive load [n, buses], MVAr."""
+    branch_out: Integers | None = None
+    """The branch in service that is out [n], −1 for none."""
+    gen_out: Integers | None = None
+    """The unit in service that is out [n], −1 for none."""
+
+    def __len__(self) -> int:
+        return len(self.pd)
+
+
+@dataclass(frozen=True)
+class Optima:
+    """Results of n scenarios; rows of those without an optimum are NaN."""
+
+    status: Integers
+    """[n], see STATUS."""
+    iterations: Integers
+    """[n], of the interior point."""
+    objective: Floats
+    """[n], $/h."""
+    vm: Floats
+    """[n, buses], pu."""
+    va: Floats
+    """[n, buses], degrees."""
+    price_p: Floats
+    """[n, buses], $/MWh: the objective's derivative by the active load."""
+    price_q: Floats
+    """[n, buses], $/MVArh."""
+    pg: Floats
+    """[n, units], MW."""
+    qg: Floats
+    """[n, units], MVAr."""
+    pf: Floats
+    """[n, branches], MW into the branch at its from end."""
+    qf: Floats
+    pt: Floats
+    """The same at its to end."""
+    qt: Floats
+    mu_vmin: Floats
+    """[n, buses], $/h per pu; multipliers of limits are at least 0."""
+    mu_vmax: Floats
+    mu_pmin: Floats
+    """[n, units], $/MWh."""
+    mu_pmax: Floats
+    mu_qmin: Floats
+    mu_qmax: Floats
+    mu_from: Floats
+    """[n, branches], $/MVAh, of |S| at the from end."""
+    mu_to: Floats
+    mu_angmin: Floats
+    """[n, branches], $/h per degree."""
+    mu_angmax: Floats
+    mismatch: Floats
+    """[n], the largest imbalance of a bus, pu."""
+    seconds: float
+    """Of the call, by the clock."""
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+    @property
+    def optimal(self) -> NDArray[np.bool_]:
+        """[n]: which have an optimum."""
+        return self.status == 1
+
+    @property
+    def solves_per_second(self) -> float:
+        return len(self) / self.seconds if self.seconds > 0 else float("inf")
+
+
+class Network(Object):
+    """A network whose analysis is done: make it once with network(), and give it to opf()."""
+
+    def __init__(self, handle: int) -> None:
+        super().__init__(handle)
+        about = ask(lib.gpc_network_about, self.handle)
+        self.name: str = about["name"]
+        self.base_mva: float = about["base_mva"]
+        self.bus: NDArray[Any] = np.array(about["bus"], int)
+        """Numbers of the buses in service, in the order of results."""
+        self.bus_row: NDArray[Any] = np.array(about["bus_row"], int)
+        self.gen_bus: NDArray[Any] = np.array(about["gen_bus"] or [], int)
+        """Bus number of each unit in service."""
+        self.gen_row: NDArray[Any] = np.array(about["gen_row"] or [], int)
+        """Its row of the case's table, from 0."""
+        self.branch_from: NDArray[Any] = np.array(about["from"] or [], int)
+        self.branch_to: NDArray[Any] = np.array(about["to"] or [], int)
+        self.branch_row: NDArray[Any] = np.array(about["branch_row"] or [], int)
+        self.reference: NDArray[Any] = np.array(about["reference"], int)
+        self.isa: str = about["isa"]
+        self.lanes: int = about["lanes"]
+        sizes = ask(lib.gpc_network_case, self.handle, None, None, None, None)
+        self.quadratic: bool = sizes["quadratic"]
+        """Whether costs are polynomials of degree 2 at most."""
+        tables = [np.zeros((sizes[k], n)) for k, n in (("buses", 13), ("gens", 10), ("branches", 13), ("gens", 3))]
+        ask(lib.gpc_network_case, self.handle, *(address(t) for t in tables))
+        self.bus_table, self.gen_table, self.branch_table, self.cost_table = (t[r] for t, r in zip(tables, (self.bus_row, self.gen_row, self.branch_row, self.gen_row)))
+        """MATPOWER's columns of what is in service; costs as c2, c1, c0 of MW."""
+        self.pd: Floats = self.bus_table[:, 2].copy()
+        """The case's load by bus, MW."""
+        self.qd: Floats = self.bus_table[:, 3].copy()
+
+    def __repr__(self) -> str:
+        return f"Network({self.name}: {len(self.bus)} buses, {len(self.gen_bus)} units, {len(self.branch_from)} branches)"
+
+
+def network(
+    source: Any, *, threads: int = 0, dispatchable: str = "file", max_iterations: int = 0, feasibility: float = 0.0, optimality: float = 0.0,
+    current_limits: bool = False,
+) -> Network:
+    """Analyses a network.
+
+    source is the name of one that comes with the library, a path of a MATPOWER case (.m) or of
+    PowerModels' JSON, PowerModels' dictionary, a mapping with MATPOWER's tables as arrays (baseMVA,
+    bus, gen, branch, gencost), or a pandapower net. threads is 0 for all; the other options are
+    those of `gpc opf`.
+    """
+    options: dict[str, Any] = {
+        "threads": threads, "dispatchable": dispatchable, "max_iterations": max_iterations, "feasibility": feasibility, "optimality": optimality,
+        "current_limits": current_limits,
+    }
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        if path.endswith(".json"):
+            with open(path, encoding="utf-8") as f:
+                source = json.load(f)
+        elif path.endswith(".m") or os.sep in path:
+            with open(path, encoding="utf-8", errors="replace") as f:
+                return Network(make(lib.gpc_network, text({**options, "name": path, "text": f.read()})))
+        else:
+            return Network(make(lib.gpc_network, text({**options, "name": path})))
+    name, base, tables = _tables(source)
+    rows: list[Any] = []
+    for table in tables:
+        rows += [address(table), len(table), table.shape[1]]
+    return Network(make(lib.gpc_network_of, text({**options, "name": name}), base, *rows))
+
+
+def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = None, gen_out: Any = None, **options: Any) -> Optima:
+    """Optimal power flows of a network at loads.
+
+    source is a Network, or what network() takes, with its options. loads is None for the case's
+    own, Scenarios, an array of active loads [n, buses] in MW at the case's power factors, or a pair
+    of arrays (active, reactive). branch_out and gen_out [n] are numbers of what is out in each
+    scenario, −1 for nothing; the buses that are left have to hang together. chains other than 0
+    begins every scenario at the optimum of the one before, in so many runs side by side: for
+    a series in time. Ctrl-C ends the call.
+    """
+    n = source if isinstance(source, Network) else network(source, **options)
+    if isinstance(source, Network) and options:
+        raise InputError(f"opf: {', '.join(options)}: options of network(), which this network was made with")
+    pd, qd = _loads(n, loads)
+    if isinstance(loads, Scenarios):
+        branch_out = loads.branch_out if branch_out is None else branch_out
+        gen_out = loads.gen_out if gen_out is None else gen_out
+    out: list[Integers | None] = []
+    count = 1 if pd is None else len(pd)
+    for name, given in (("branch_out", branch_out), ("gen_out", gen_out)):
+        if given is not None:
+            given = np.ascontiguousarray(given, dtype=np.int32).reshape(-1)
+            count = len(given) if pd is None else count
+            given = array(given, np.int32, (count,), name)
+        out.append(given)
+    sizes = {"": (), "bus": (len(n.bus),), "gen": (len(n.gen_bus),), "branch": (len(n.branch_from),)}
+    status, iterations = np.zeros(count, np.int32), np.zeros(count, np.int32)
+    results = {name: np.empty((count, *sizes[along])) for name, along in _RESULTS}
+    into = np.array([address(status), address(iterations), *(address(a) for a in results.values())], np.uintp)
+    clock = time.perf_counter()
+    ask(
+        lib.gpc_network_solve, n.handle, text({"chains": chains}), count, address(pd), 0 if pd is None else pd.size, address(qd), 0 if qd is None else qd.size,
+        address(out[0]), 0 if out[0] is None else count, address(out[1]), 0 if out[1] is None else count, address(into), len(into), long=True,
+    )
+    return Optima(status, iterations, **results, seconds=time.perf_counter() - clock)
+
+
+def _loads(n: Network, loads: Any) -> tuple[Floats | None, Floats | None]:
+    """Active and reactive loads [n, buses], None for the case's."""
+    if loads is None:
+        return None, None
+    if isinstance(loads, Scenarios):
+        loads = (loads.pd, loads.qd)
+    pair = loads if isinstance(loads, tuple) else (loads,)
+    if len(pair) not in (1, 2):
+        raise InputError(f"loads: {len(pair)} arrays, want active loads, or active and reactive ones")
+    wanted = [np.ascontiguousarray(np.atleast_2d(np.asarray(a, dtype=float))) for a in pair]
+    pd = array(wanted[0], float, (None, len(n.bus)), "loads, active")
+    if len(pair) == 1:
+        ratio = np.divide(n.qd, n.pd, out=np.zeros_like(n.qd), where=n.pd != 0)
+        return pd, np.where(n.pd != 0, pd * ratio, n.qd)
+    return pd, array(wanted[1], float, (len(pd), len(n.bus)), "loads, reactive")
+
+
+def sample(n: Network, count: int, recipe: str = "opfdata", *, seed: int, outages: bool = False, low: float = 0.8, high: float = 1.2, noise: float | None = None) -> Scenarios:
+    """Loads as the field's data sets draw them.
+
+    "opfdata" (arXiv 2406.07234) draws each active and each reactive load by itself within noise
+    (0.2) of the case's. "pglearn" (arXiv 2505.22825) draws one factor for all loads from low to high and
+    another for every load within noise (0.15) of 1, which keeps power factors. With outages one unit
+    or branch is out in every scenario, as in OPFData's N−1 sets: units but the reference's, and
+    branches that leave no bus alone, with even odds of the two kinds.
+    """
+    draw = np.random.default_rng(seed)
+    if count < 0 or not 0 <= low <= high:
+        raise InputError(f"sample: {count} scenarios with factors of {low} to {high}")
+    if recipe == "opfdata":
+        by = 0.2 if noise is None else noise
+        p, q = (draw.uniform(1 - by, 1 + by, (count, len(n.bus))) for _ in range(2))
+    elif recipe == "pglearn":
+        by = 0.15 if noise is None else noise
+        p = q = draw.uniform(low, high, (count, 1)) * draw.uniform(1 - by, 1 + by, (count, len(n.bus)))
+    else:
+        raise InputError(f'sample: recipe "{recipe}", want opfdata or pglearn')
+    if not outages:
+        return Scenarios(n.pd * p, n.qd * q)
+    units = np.flatnonzero(~np.isin(n.gen_bus, n.reference))
+    branches = np.flatnonzero(~_bridges(n))
+    if not len(units) or not len(branches):
+        raise InputError("sample: no unit or no branch of the network may be out")
+    kind = draw.random(count) < 0.5
+    branch = np.where(kind, draw.choice(branches, count), -1).astype(np.int32)
+    gen = np.where(kind, -1, draw.choice(units, count)).astype(np.int32)
+    return Scenarios(n.pd * p, n.qd * q, branch, gen)
+
+
+def _bridges(n: Network) -> NDArray[np.bool_]:
+    """Which branches alone hold the network together."""
+    place = {int(b): i for i, b in enumerate(n.bus)}
+    near: list[list[tuple[int, int]]] = [[] for _ in n.bus]
+    for k, (f, t) in enumerate(zip(n.branch_from, n.branch_to)):
+        near[place[int(f)]].append((place[int(t)], k))
+        near[place[int(t)]].append((place[int(f)], k))
+    seen, low = np.zeros(len(near), int), np.zeros(len(near), int)
+    found, clock = np.zeros(len(n.branch_from), bool), 0
+    for root in range(len(near)):
+        if seen[root]:
+            continue
+        clock += 1
+        seen[root] = low[root] = clock
+        stack = [(root, -1, iter(near[root]))]
+        while stack:
+            v, by, rest = stack[-1]
+            for w, k in rest:
+                if k == by:
+                    continue
+                if seen[w]:
+                    low[v] = min(low[v], seen[w])
+                    continue
+                clock += 1
+                seen[w] = low[w] = clock
+                stack.append((w, k, iter(near[w])))
+                break
+            else:
+                stack.pop()
+                if stack:
+                    above = stack[-1][0]
+                    low[above] = min(low[above], low[v])
+                    found[by] = low[v] > seen[above]
+    return found
+
+
+def _tables(source: Any) -> tuple[str, float, list[Floats]]:
+    """Name, base and MATPOWER's four tables of what network() takes."""
+    if isinstance(source, Mapping) and isinstance(source.get("bus"), Mapping):
+        return _powermodels(source)
+    if hasattr(source, "res_bus") and hasattr(source, "ext_grid"):
+        return _pandapower(source)
+    if not isinstance(source, Mapping):
+        raise InputError(f"network: a {type(source).__name__}, want a name, a path, a mapping of tables, PowerModels' data or a pandapower net")
+    missing = [k for k in ("baseMVA", "bus", "gen", "branch") if k not in source]
+    if missing:
+        raise InputError(f"network: {', '.join(missing)} missing: want MATPOWER's baseMVA, bus, gen, branch and gencost")
+    tables = [np.ascontiguousarray(np.asarray(source[k], dtype=float)) for k in ("bus", "gen", "branch")]
+    tables.append(np.ascontiguousarray(np.asarray(source.get("gencost", np.zeros((0, 1))), dtype=float)))
+    for k, t in zip(("bus", "gen", "branch", "gencost"), tables):
+        if t.ndim != 2:
+            raise InputError(f"network: {k} has {t.ndim} dimensions, want rows and columns")
+    return str(source.get("name", "network")), float(source["baseMVA"]), tables
+
+
+def _pandapower(net: Any) -> tuple[str, float, list[Floats]]:
+    """A pandapower net by its own converter."""
+    from pandapower.converter.pypower.to_ppc import to_ppc
+    from pandapower.pypower import idx_brch
+
+    ppc = to_ppc(net, init="flat", mode="opf", calculate_voltage_angles=True, check_connectivity=False)
+    branch = ppc["branch"]
+    for name in ("BR_G", "BR_R_ASYM", "BR_X_ASYM", "BR_G_ASYM", "BR_B_ASYM"):
+        k = getattr(idx_brch, name, None)
+        if k is not None and branch.shape[1] > k and np.any(np.nan_to_num(branch[:, k].real) != 0):
+            raise InputError(f"network: a branch of the pandapower net has {name}, which MATPOWER's branches have not: gpc.pandapower.runopp solves such nets")
+    bus, gen = np.array(ppc["bus"][:, :13], float), np.array(ppc["gen"][:, :10], float)
+    branch = np.array(branch[:, :13].real, float)
+    bus[:, 0] += 1
+    gen[:, 0] += 1
+    branch[:, :2] += 1
+    limits = gen[:, [3, 4, 8, 9]]
+    gen[:, [3, 4, 8, 9]] = np.where(np.abs(limits) >= 0.999e9, np.sign(limits) * np.inf, limits)
+    rating = branch[:, 5]
+    branch[:, 5] = np.where(np.isfinite(rating) & (rating < 1e10), rating, 0)
+    branch[:, 6:8] = 0
+    bus[:, [6, 10]] = 1
+    return str(net.name or "pandapower"), float(ppc["baseMVA"]), [np.ascontiguousarray(t) for t in (bus, gen, branch, np.array(ppc["gencost"], float))]
+
+
+def _powermodels(data: Mapping[str, Any]) -> tuple[str, float, list[Floats]]:
+    """PowerModels' dictionary, as its JSON holds it: per unit and radians."""
+    if not data.get("per_unit", True):
+        raise InputError("network: PowerModels' data are not per unit")
+    for kind in ("dcline", "storage", "switch"):
+        for key, d in data.get(kind, {}).items():
+            if d.get("br_status", d.get("status", 1)):
+                raise InputError(f"network: {kind} {key} of PowerModels' data is in service, which is not solved")
+    base, degree = float(data["baseMVA"]), 180 / np.pi
+
+    def rows(kind: str) -> list[Mapping[str, Any]]:
+        of = data.get(kind, {})
+        return [of[k] for k in sorted(of, key=int)]
+
+    at = {int(b["bus_i"]): i for i, b in enumerate(rows("bus"))}
+    bus = np.array([[b["bus_i"], b["bus_type"], 0, 0, 0, 0, b.get("area", 1), b.get("vm", 1), b.get("va", 0) * degree, b.get("base_kv", 1), b.get("zone", 1), b["vmax"], b["vmin"]] for b in rows("bus")], float)
+    for d in rows("load"):
+        if d.get("status", 1):
+            bus[at[int(d["load_bus"])], 2:4] += base * np.array([d["pd"], d["qd"]])
+    for d in rows("shunt"):
+        if d.get("status", 1):
+            bus[at[int(d["shunt_bus"])], 4:6] += base * np.array([d["gs"], d["bs"]])
+    units: list[list[float]] = []
+    branches: list[list[float]] = []
+    costs: list[list[float]] = []
+    for g in rows("gen"):
+        units.append([g["gen_bus"], base * g.get("pg", 0), base * g.get("qg", 0), base * g["qmax"], base * g["qmin"], g.get("vg", 1), g.get("mbase", base), g.get("gen_status", 1), base * g["pmax"], base * g["pmin"]])
+        costs.append(_cost(g, base))
+    for b in rows("branch"):
+        if b.get("g_fr", 0) or b.get("g_to", 0) or abs(b.get("b_fr", 0) - b.get("b_to", 0)) > 1e-12:
+            raise InputError(f"network: branch {b.get('index', len(branches) + 1)} of PowerModels' data has other charging at its two ends or conductance, which MATPOWER's branches have not")
+        tap = b.get("tap", 1) if b.get("transformer", b.get("tap", 1) != 1) else 0
+        branches.append([b["f_bus"], b["t_bus"], b["br_r"], b["br_x"], b.get("b_fr", 0) + b.get("b_to", 0), base * b.get("rate_a", 0), base * b.get("rate_b", 0), base * b.get("rate_c", 0),
+                         tap, b.get("shift", 0) * degree, b.get("br_status", 1), b.get("angmin", -2 * np.pi) * degree, b.get("angmax", 2 * np.pi) * degree])
+    width = max((len(c) for c in costs), default=1)
+    cost = np.zeros((len(costs), width))
+    for i, c in enumerate(costs):
+        cost[i, : len(c)] = c
+    return str(data.get("name", "powermodels")), base, [bus, np.array(units, float).reshape(-1, 10), np.array(branches, float).reshape(-1, 13), cost]
+
+
+def _cost(g: Mapping[str, Any], base: float) -> list[float]:
+    """A row of gencost: PowerModels' costs are of per unit powers."""
+    c: Sequence[float] = g.get("cost", [])
+    head = [float(g.get("model", 2)), float(g.get("startup", 0)), float(g.get("shutdown", 0))]
+    if head[0] == 1:
+        return [*head, len(c) / 2, *(v * base if k % 2 == 0 else v for k, v in enumerate(c))]
+    c = c or [0.0]
+    return [*head, float(len(c)), *(v / base ** (len(c) - 1 - k) for k, v in enumerate(c))]

@@ -1,0 +1,387 @@
+package main
+
+/*
+#include <stdint.h>
+*/
+import "C"
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/network"
+)
+
+// optima is a network whose optimal power flows are solved many at a time.
+type optima struct {
+	n *network.Network
+	c *matpower.Case
+	s *acopf.Solver
+	// One call at a time: results serve again.
+	mu      sync.Mutex
+	results []acopf.Result
+}
+
+// networkOptions are those of gpc_network and gpc_network_of.
+type networkOptions struct {
+	Name          string  `json:"name"`
+	Text          string  `json:"text"` // a MATPOWER case; "" for the network that comes with the library
+	Dispatchable  string  `json:"dispatchable"`
+	Threads       int     `json:"threads"`
+	MaxIterations int     `json:"max_iterations"`
+	Feasibility   float64 `json:"feasibility"`
+	Optimality    float64 `json:"optimality"`
+	CurrentLimits bool    `json:"current_limits"`
+}
+
+// newOptima analyses a case.
+func newOptima(c *matpower.Case, o *networkOptions) (*optima, error) {
+	n, err := network.New(c)
+	if err != nil {
+		return nil, gpc.BadInput(err)
+	}
+	opt := acopf.Options{Threads: o.Threads, MaxIterations: o.MaxIterations, Feasibility: o.Feasibility, Optimality: o.Optimality, CurrentLimits: o.CurrentLimits}
+	if o.Dispatchable != "" {
+		if opt.Dispatchable, err = network.ParseDispatchable(o.Dispatchable); err != nil {
+			return nil, wrongf("dispatchable %w", err)
+		}
+	}
+	s, err := acopf.New(n, opt)
+	if err != nil {
+		return nil, gpc.BadInput(err)
+	}
+	return &optima{n: n, c: c, s: s}, nil
+}
+
+// gpc_network makes a network of a MATPOWER case's text, or of the name of one that comes with
+// the library.
+//
+//export gpc_network
+func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		var o networkOptions
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		var c *matpower.Case
+		var err error
+		if o.Text == "" {
+			c, err = cases.Read(o.Name)
+		} else {
+			c, err = matpower.Read(o.Name, strings.NewReader(o.Text))
+		}
+		if err != nil {
+			return gpc.BadInput(err)
+		}
+		y, err := newOptima(c, &o)
+		if err == nil {
+			hand(out, y)
+		}
+		return err
+	})
+}
+
+// gpc_network_of makes a network of MATPOWER's tables, with so many columns each; costs may be
+// empty.
+//
+//export gpc_network_of
+func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busColumns C.int64_t, gen unsafe.Pointer, gens, genColumns C.int64_t,
+	branch unsafe.Pointer, branches, branchColumns C.int64_t, cost unsafe.Pointer, costs, costColumns C.int64_t, out *C.uintptr_t, err **C.char) C.int32_t {
+	return try(err, func() error {
+		var o networkOptions
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		var tables [4]matpower.Table
+		for i, t := range []struct {
+			name          string
+			p             unsafe.Pointer
+			rows, columns C.int64_t
+		}{{"bus", bus, buses, busColumns}, {"gen", gen, gens, genColumns}, {"branch", branch, branches, branchColumns}, {"gencost", cost, costs, costColumns}} {
+			data, err := table(t.name, t.p, t.rows, int(t.columns))
+			if err != nil {
+				return err
+			}
+			tables[i] = matpower.Table{Columns: max(int(t.columns), 1), Data: data}
+		}
+		c, err := matpower.New(o.Name, float64(base), tables[0], tables[1], tables[2], tables[3])
+		if err != nil {
+			return gpc.BadInput(err)
+		}
+		y, err := newOptima(c, &o)
+		if err == nil {
+			hand(out, y)
+		}
+		return err
+	})
+}
+
+// gpc_network_about answers what is in service: numbers of buses, rows of the tables, from 0.
+//
+//export gpc_network_about
+func gpc_network_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
+	return on(h, err, func(y *optima) error {
+		n := y.n
+		ids := func(of []int) (list []int) {
+			for _, b := range of {
+				list = append(list, n.BusID[b])
+			}
+			return list
+		}
+		return answer(out, map[string]any{
+			"name": n.Name, "base_mva": n.BaseMVA, "bus": n.BusID, "bus_row": n.BusRow, "gen_row": n.GenRow, "gen_bus": ids(n.GenBus),
+			"branch_row": n.BranchRow, "from": ids(n.From), "to": ids(n.To), "reference": ids(n.References), "isa": y.s.ISA(), "lanes": y.s.Lanes(),
+		})
+	})
+}
+
+// gpc_network_case writes MATPOWER's tables of the whole case: bus with 13 columns, gen with 10,
+// branch with 13, and the polynomials of gencost with 3, the highest power first. All may be left out.
+//
+//export gpc_network_case
+func gpc_network_case(h C.uintptr_t, bus, gen, branch, cost unsafe.Pointer, out **C.char, err **C.char) C.int32_t {
+	return on(h, err, func(y *optima) error {
+		c := y.c
+		if bus != nil {
+			rows := unsafe.Slice((*float64)(bus), 13*len(c.Bus))
+			for i, b := range c.Bus {
+				copy(rows[13*i:], []float64{float64(b.ID), float64(b.Type), b.Pd, b.Qd, b.Gs, b.Bs, float64(b.Area), b.Vm, b.Va, b.BaseKV, float64(b.Zone), b.VMax, b.VMin})
+			}
+		}
+		polynomial := true
+		for i, g := range c.Gen {
+			status := 0.0
+			if g.InService {
+				status = 1
+			}
+			if gen != nil {
+				copy(unsafe.Slice((*float64)(gen), 10*len(c.Gen))[10*i:], []float64{float64(g.Bus), g.Pg, g.Qg, g.QMax, g.QMin, g.Vg, g.MBase, status, g.PMax, g.PMin})
+			}
+			if k := g.Cost.Coefficients; cost != nil && len(k) <= 3 {
+				copy(unsafe.Slice((*float64)(cost), 3*len(c.Gen))[3*i+3-len(k):], k)
+			}
+			polynomial = polynomial && g.Cost.Model == matpower.Polynomial && len(g.Cost.Coefficients) <= 3
+		}
+		if branch != nil {
+			rows := unsafe.Slice((*float64)(branch), 13*len(c.Branch))
+			for i, b := range c.Branch {
+				status := 0.0
+				if b.InService {
+					status = 1
+				}
+				copy(rows[13*i:], []float64{float64(b.From), float64(b.To), b.R, b.X, b.B, b.RateA, b.RateB, b.RateC, b.Tap, b.ShiftDeg, status, b.AngMin, b.AngMax})
+			}
+		}
+		return answer(out, map[string]any{"buses": len(c.Bus), "gens": len(c.Gen), "branches": len(c.Branch), "quadratic": polynomial})
+	})
+}
+
+// What gpc_network_solve writes, in the order of its pointers; [n], [n, buses], [n, gens] or
+// [n, branches] float64, status and iterations of [n] int32.
+const (
+	intoStatus = iota
+	intoIterations
+	intoObjective
+	intoVm
+	intoVa
+	intoPriceP
+	intoPriceQ
+	intoPg
+	intoQg
+	intoPf
+	intoQf
+	intoPt
+	intoQt
+	intoMuVMin
+	intoMuVMax
+	intoMuPMin
+	intoMuPMax
+	intoMuQMin
+	intoMuQMax
+	intoMuFrom
+	intoMuTo
+	intoMuAngMin
+	intoMuAngMax
+	intoMismatch
+	intoArrays
+)
+
+// gpc_network_solve solves n scenarios: loads pd and qd by bus (MW, MVAr; n rows, or NULL with 0 rows for
+// the case's), branch and unit that are out (numbers in service from 0, −1 for none; NULL for none at
+// all), by options {"chains"}: 0 starts each flat, otherwise every scenario begins at the one before in so
+// many runs. into are intoArrays pointers, NULL where something is not wanted.
+//
+//export gpc_network_solve
+func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
+	branch unsafe.Pointer, branches C.int64_t, unit unsafe.Pointer, units C.int64_t, into unsafe.Pointer, arrays C.int64_t,
+	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
+	return on(h, err, func(y *optima) error {
+		var o struct {
+			Chains int `json:"chains"`
+		}
+		if err := options(opt, &o); err != nil {
+			return err
+		}
+		count := int(n)
+		if count < 0 || count > math.MaxInt32 || arrays != intoArrays || o.Chains < 0 {
+			return wrongf("%d scenarios, %d arrays and %d chains: want 0 or more, %d, and 0 or more", count, int64(arrays), o.Chains, intoArrays)
+		}
+		load := [2][]float64{}
+		var gone [2][]int32
+		var err error
+		for i, v := range []struct {
+			name string
+			p    unsafe.Pointer
+			rows C.int64_t
+		}{{"pd", pd, pds}, {"qd", qd, qds}} {
+			if load[i], err = view[float64](v.name, v.p, v.rows, count*y.n.Buses()); err != nil {
+				return err
+			}
+		}
+		if gone[0], err = view[int32]("branch", branch, branches, count); err != nil {
+			return err
+		}
+		if gone[1], err = view[int32]("unit", unit, units, count); err != nil {
+			return err
+		}
+		r, err := runOf(cancel)
+		if err != nil {
+			return err
+		}
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		problems, err := y.problems(count, load, gone)
+		if err != nil {
+			return err
+		}
+		return y.solve(r, problems, o.Chains, unsafe.Slice((*unsafe.Pointer)(into), intoArrays), out)
+	})
+}
+
+// problems are the scenarios in per unit.
+func (y *optima) problems(count int, load [2][]float64, gone [2][]int32) ([]acopf.Problem, error) {
+	nb := y.n.Buses()
+	problems := make([]acopf.Problem, count)
+	for k := range problems {
+		pr := &problems[k]
+		for i, to := range []*[]float64{&pr.Pd, &pr.Qd} {
+			if load[i] == nil {
+				continue
+			}
+			*to = make([]float64, nb)
+			for b, v := range load[i][k*nb : (k+1)*nb] {
+				(*to)[b] = v / y.n.BaseMVA
+			}
+		}
+		for i, to := range []*[]int{&pr.Out.Branches, &pr.Out.Units} {
+			if gone[i] != nil && gone[i][k] >= 0 {
+				*to = []int{int(gone[i][k])}
+			}
+		}
+	}
+	return problems, nil
+}
+
+// scenariosAtOnce are those that a call has in memory as results.
+const scenariosAtOnce = 4096
+
+func (y *optima) solve(r *run, problems []acopf.Problem, chains int, into []unsafe.Pointer, out **C.char) error {
+	optimal := 0
+	y.results = slices.Grow(y.results[:0], min(len(problems), scenariosAtOnce))[:min(len(problems), scenariosAtOnce)]
+	for from := 0; from < len(problems); from += scenariosAtOnce {
+		part := problems[from:min(from+scenariosAtOnce, len(problems))]
+		results := y.results[:len(part)]
+		if err := y.part(r, part, results, chains); err != nil {
+			if r.Err() != nil {
+				return err
+			}
+			return gpc.BadInput(err)
+		}
+		flows := network.NewFlows(y.n.Branches())
+		for k := range results {
+			if results[k].Status == acopf.Optimal {
+				optimal++
+			}
+			y.write(from+k, &part[k], &results[k], flows, into)
+		}
+		r.progress(from+len(part), len(problems))
+	}
+	return answer(out, map[string]any{"optimal": optimal})
+}
+
+func (y *optima) part(r *run, part []acopf.Problem, results []acopf.Result, chains int) error {
+	if chains == 0 {
+		return y.s.Solve(r, part, results)
+	}
+	var all []acopf.Chain
+	for k := range chains {
+		from, to := k*len(part)/chains, (k+1)*len(part)/chains
+		if from < to {
+			all = append(all, acopf.Chain{Problems: part[from:to], Results: results[from:to]})
+		}
+	}
+	return y.s.SolveChains(r, all)
+}
+
+// write puts one result in row k of the caller's arrays, in MATPOWER's units; NaN without an optimum.
+func (y *optima) write(k int, pr *acopf.Problem, r *acopf.Result, flows *network.Flows, into []unsafe.Pointer) {
+	n := y.n
+	integer := func(i int, v int32) {
+		if into[i] != nil {
+			unsafe.Slice((*int32)(into[i]), k+1)[k] = v
+		}
+	}
+	row := func(i int, v []float64, size int, factor float64) {
+		if into[i] == nil {
+			return
+		}
+		to := unsafe.Slice((*float64)(into[i]), (k+1)*size)[k*size:]
+		for j := range to {
+			if v == nil {
+				to[j] = math.NaN()
+			} else {
+				to[j] = factor * v[j]
+			}
+		}
+	}
+	integer(intoStatus, int32(r.Status))
+	integer(intoIterations, int32(r.Iterations))
+	var m acopf.LimitMultipliers
+	nb, ng, nl, base := n.Buses(), n.Gens(), n.Branches(), n.BaseMVA
+	f, one := *flows, acopf.Result{}
+	var objective, mismatch []float64
+	if r.Status == acopf.Optimal {
+		m, one = y.s.LimitMultipliers(pr, r), *r
+		objective, mismatch = []float64{r.Objective}, []float64{r.KKT.Mismatch}
+		n.BranchFlows(&n.Admittance, r.Vm, r.Va, &f)
+		for _, b := range pr.Out.Branches {
+			f.Pf[b], f.Qf[b], f.Pt[b], f.Qt[b] = 0, 0, 0, 0
+		}
+	} else {
+		f = network.Flows{}
+	}
+	row(intoObjective, objective, 1, 1)
+	row(intoMismatch, mismatch, 1, 1)
+	for _, v := range []struct {
+		i      int
+		v      []float64
+		size   int
+		factor float64
+	}{
+		{intoVm, one.Vm, nb, 1}, {intoVa, one.Va, nb, 180 / math.Pi}, {intoPriceP, one.LambdaP, nb, 1 / base}, {intoPriceQ, one.LambdaQ, nb, 1 / base},
+		{intoPg, one.Pg, ng, base}, {intoQg, one.Qg, ng, base},
+		{intoPf, f.Pf, nl, base}, {intoQf, f.Qf, nl, base}, {intoPt, f.Pt, nl, base}, {intoQt, f.Qt, nl, base},
+		{intoMuVMin, m.VMin, nb, 1}, {intoMuVMax, m.VMax, nb, 1}, {intoMuPMin, m.PMin, ng, 1 / base}, {intoMuPMax, m.PMax, ng, 1 / base},
+		{intoMuQMin, m.QMin, ng, 1 / base}, {intoMuQMax, m.QMax, ng, 1 / base}, {intoMuFrom, m.SFrom, nl, 1 / base}, {intoMuTo, m.STo, nl, 1 / base},
+		{intoMuAngMin, m.AngMin, nl, math.Pi / 180}, {intoMuAngMax, m.AngMax, nl, math.Pi / 180},
+	} {
+		row(v.i, v.v, v.size, v.factor)
+	}
+}

@@ -1,0 +1,177 @@
+"""gpc.grid and gpc.griddata: networks from everywhere, scenarios, and what machine learning reads."""
+
+import json
+
+import numpy as np
+import pytest
+
+import gpc
+from gpc import grid, griddata
+
+
+def balance(n, r, s, k):
+    """The largest imbalance of a bus, MW and MVAr, from results alone."""
+    left = np.zeros((2, len(n.bus)))
+    at = {int(b): i for i, b in enumerate(n.bus)}
+    left[0] -= s.pd[k] + n.bus_table[:, 4] * r.vm[k] ** 2
+    left[1] -= s.qd[k] - n.bus_table[:, 5] * r.vm[k] ** 2
+    for g, b in enumerate(n.gen_bus):
+        left[:, at[int(b)]] += r.pg[k, g], r.qg[k, g]
+    for l, (f, t) in enumerate(zip(n.branch_from, n.branch_to)):
+        left[:, at[int(f)]] -= r.pf[k, l], r.qf[k, l]
+        left[:, at[int(t)]] -= r.pt[k, l], r.qt[k, l]
+    return np.abs(left).max()
+
+
+def test_the_optimum_of_a_case():
+    n = grid.network("case30")
+    r = grid.opf(n)
+    assert r.optimal.all() and abs(r.objective[0] - 576.8923) < 1e-3
+    assert r.vm.shape == (1, 30) and r.pg.shape == (1, 6) and r.pf.shape == (1, 41)
+    assert balance(n, r, grid.Scenarios(n.pd[None], n.qd[None]), 0) < 1e-5
+    assert grid.STATUS[r.status[0]] == "optimal" and "30 buses" in repr(n)
+
+
+def test_scenarios_are_those_one_by_one_on_any_number_of_threads():
+    one, two = grid.network("case30", threads=1), grid.network("case30", threads=2)
+    s = grid.sample(one, 60, "pglearn", seed=3, high=1.0)
+    a, b = grid.opf(one, s), grid.opf(two, s)
+    for name in ("status", "iterations", "objective", "vm", "price_p", "pf", "mu_to"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    assert a.optimal.sum() > 30
+    for k in (0, 17, 59):
+        alone = grid.opf(one, (s.pd[k], s.qd[k]))
+        np.testing.assert_array_equal(alone.vm[0], a.vm[k])
+    warm = grid.opf(one, s, chains=4)
+    np.testing.assert_array_equal(warm.status, a.status)
+    np.testing.assert_allclose(warm.objective[a.optimal], a.objective[a.optimal], rtol=1e-6)
+    assert np.isnan(a.vm[~a.optimal]).all() and not np.isnan(a.vm[a.optimal]).any()
+    assert a.solves_per_second > 0
+
+
+def test_active_loads_alone_keep_power_factors():
+    n = grid.network("case9")
+    half = grid.opf(n, 0.5 * n.pd)
+    both = grid.opf(n, (0.5 * n.pd, 0.5 * n.qd))
+    np.testing.assert_array_equal(half.objective, both.objective)
+
+
+def test_what_is_out_carries_nothing():
+    n = grid.network("case14")
+    s = grid.sample(n, 40, "opfdata", seed=5, outages=True)
+    assert ((s.branch_out >= 0) ^ (s.gen_out >= 0)).all()
+    r = grid.opf(n, s)
+    assert r.optimal.all()
+    for k in range(len(s)):
+        if s.branch_out[k] >= 0:
+            assert r.pf[k, s.branch_out[k]] == 0 and r.qt[k, s.branch_out[k]] == 0
+        else:
+            assert abs(r.pg[k, s.gen_out[k]]) < 1e-6
+        assert balance(n, r, s, k) < 1e-4
+    np.testing.assert_array_equal(s.pd, grid.sample(n, 40, "opfdata", seed=5, outages=True).pd)
+
+
+def tables(n):
+    """MATPOWER's tables of a network, as a mapping."""
+    cost = np.column_stack([np.tile([2, 0, 0, 3], (len(n.gen_bus), 1)), n.cost_table])
+    return {"baseMVA": n.base_mva, "bus": n.bus_table, "gen": n.gen_table, "branch": n.branch_table, "gencost": cost}
+
+
+def powermodels(n):
+    """The same as PowerModels holds it."""
+    base, rad = n.base_mva, np.pi / 180
+    rows = lambda table: {str(i + 1): row for i, row in enumerate(table)}  # noqa: E731
+    return {
+        "per_unit": True, "baseMVA": base, "name": n.name,
+        "bus": rows([{"bus_i": int(b[0]), "bus_type": int(b[1]), "vmax": b[11], "vmin": b[12], "base_kv": b[9], "vm": b[7], "va": b[8] * rad} for b in n.bus_table]),
+        "load": rows([{"load_bus": int(b[0]), "pd": b[2] / base, "qd": b[3] / base, "status": 1} for b in n.bus_table]),
+        "shunt": rows([{"shunt_bus": int(b[0]), "gs": b[4] / base, "bs": b[5] / base, "status": 1} for b in n.bus_table]),
+        "gen": rows([{
+            "gen_bus": int(g[0]), "pg": g[1] / base, "qg": g[2] / base, "qmax": g[3] / base, "qmin": g[4] / base, "vg": g[5], "gen_status": 1, "pmax": g[8] / base, "pmin": g[9] / base,
+            "model": 2, "ncost": 3, "cost": [c[0] * base**2, c[1] * base, c[2]],
+        } for g, c in zip(n.gen_table, n.cost_table)]),
+        "branch": rows([{
+            "f_bus": int(r[0]), "t_bus": int(r[1]), "br_r": r[2], "br_x": r[3], "b_fr": r[4] / 2, "b_to": r[4] / 2, "g_fr": 0, "g_to": 0, "rate_a": r[5] / base, "br_status": 1,
+            "tap": r[8] or 1.0, "transformer": bool(r[8]), "shift": r[9] * rad, "angmin": r[11] * rad, "angmax": r[12] * rad,
+        } for r in n.branch_table]),
+    }
+
+
+@pytest.mark.parametrize("name", ["case9", "case14", "case30", "case118"])
+def test_every_way_in_has_the_same_optimum(name, tmp_path):
+    n = grid.network(name)
+    want = grid.opf(n).objective[0]
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps(powermodels(n)))
+    for source in (tables(n), powermodels(n), path):
+        assert grid.opf(source).objective[0] == pytest.approx(want, rel=1e-7)
+
+
+def test_pandapower_nets():
+    pytest.importorskip("pandapower")
+    import pandapower.networks as pn
+
+    import gpc.pandapower as gp
+
+    net = pn.case30()
+    gp.runopp(net, OPF_FLOW_LIM=0)
+    assert grid.opf(net).objective[0] == pytest.approx(float(net.res_cost), rel=1e-6)
+
+
+def test_what_is_refused():
+    n = grid.network("case9")
+    for f, says in (
+        (lambda: grid.network("case10"), "case10"),
+        (lambda: grid.network(3), "a int"),
+        (lambda: grid.network({"bus": [[1]]}), "baseMVA"),
+        (lambda: grid.opf(n, np.ones((2, 8))), "shape"),
+        (lambda: grid.opf(n, np.full(9, np.nan)), "finite"),
+        (lambda: grid.opf(n, n.pd, branch_out=[9]), "branch 9 is out"),
+        (lambda: grid.opf(n, threads=1), "threads"),
+        (lambda: grid.opf(n, n.pd, chains=-1), "chains"),
+        (lambda: grid.sample(n, 1, "mine", seed=0), "recipe"),
+        (lambda: grid.network({**powermodels(n), "dcline": {"1": {"br_status": 1}}}), "dcline 1"),
+    ):
+        with pytest.raises(gpc.InputError, match=says):
+            f()
+
+
+def test_opfdata_reads_as_opfdata(tmp_path):
+    n = grid.network("case14")
+    s = grid.sample(n, 6, "opfdata", seed=1, outages=True)
+    r = grid.opf(n, s)
+    assert griddata.write_opfdata(tmp_path, n, s, r, first=100) == 6
+    for k in range(6):
+        d = json.loads((tmp_path / f"example_{100 + k}.json").read_text())
+        nodes, edges = d["grid"]["nodes"], d["grid"]["edges"]
+        assert np.shape(nodes["bus"]) == (14, 4) and np.shape(nodes["load"])[1] == 2 and np.shape(nodes["generator"])[1] == 11
+        lines, changes = len(edges["ac_line"]["senders"]), len(edges["transformer"]["senders"])
+        assert lines + changes == 20 - (s.branch_out[k] >= 0) and len(nodes["generator"]) == 5 - (s.gen_out[k] >= 0)
+        assert np.shape(edges["ac_line"]["features"]) == (lines, 9) and np.shape(edges["transformer"]["features"]) == (changes, 11)
+        solution = d["solution"]
+        np.testing.assert_allclose(np.array(solution["nodes"]["bus"])[:, 1], r.vm[k])
+        assert np.shape(solution["edges"]["transformer"]["features"]) == (changes, 4)
+        # The objective follows from the document alone, per unit.
+        pg, unit = np.array(solution["nodes"]["generator"])[:, 0], np.array(nodes["generator"])
+        assert (unit[:, 8] * pg**2 + unit[:, 9] * pg + unit[:, 10]).sum() == pytest.approx(d["metadata"]["objective"], rel=1e-6)
+        # So do the flows: Ohm's law of a line from voltages and features.
+        va, vm = np.array(solution["nodes"]["bus"]).T
+        f, t = edges["ac_line"]["senders"], edges["ac_line"]["receivers"]
+        x = np.array(edges["ac_line"]["features"])
+        v = vm * np.exp(1j * va)
+        into = v[f] * np.conj((v[f] - v[t]) / (x[:, 4] + 1j * x[:, 5]) + 1j * x[:, 2] * v[f])
+        flow = np.array(solution["edges"]["ac_line"]["features"])
+        np.testing.assert_allclose(into, flow[:, 2] + 1j * flow[:, 3], atol=1e-7)
+
+
+def test_pglearn_reads_as_pglearn(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    n = grid.network("case9")
+    s = grid.sample(n, 5, "pglearn", seed=1)
+    r = grid.opf(n, s)
+    count = griddata.write_pglearn(tmp_path, n, s, r, dtype=np.float64)
+    assert count == r.optimal.sum() > 0
+    with h5py.File(tmp_path / f"{n.name}_ACOPF.h5") as f, h5py.File(tmp_path / f"{n.name}_input.h5") as given:
+        assert f["primal/vm"].shape == (count, 9) and given["pd"].shape == (count, 3) and given["branch_status"][:].all()
+        np.testing.assert_allclose(f["meta/primal_objective_value"][:], r.objective[r.optimal])
+        np.testing.assert_allclose(f["primal/pg"][:].sum(1), given["pd"][:].sum(1) + (f["primal/pf"][:] + f["primal/pt"][:]).sum(1), atol=1e-6)

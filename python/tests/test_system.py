@@ -1,0 +1,354 @@
+"""A system written in Python: what is written down is what is meant, what is wrong is said with its line, and what is compiled drives."""
+
+import inspect
+import json
+import os
+import re
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpc
+from gpc import _expression as expression
+from gpc.system import seconds
+
+SMALL = {"scenarios": 6, "manifold_epochs": 8, "rollout_epochs": 1, "latent": 4, "hidden": 16}
+
+
+def cart(name="cart", **more):
+    """A cart that brakes within its track."""
+    y = gpc.System(
+        name, "a cart on a track", state={"x": ("m", -2, 2), "v": ("m/s", -1, 1)}, context={"goal": "m", "before": "N"}, action={"force": ("N", -5, 5)},
+        scenario={"x": (-1, 1), "v": (-0.5, 0.5), "goal": (-1, 1)}, steps=15, period=0.1, **{"training": SMALL, **more},
+    )
+
+    @y.ode()
+    def _(s, u):
+        return s.v, u.force
+
+    @y.memory
+    def _(u):
+        return {"before": u.force}
+
+    @y.objectives(position="m²", effort="N²")
+    def _(c, u, n):
+        return (n.x - c.goal) ** 2 + 0.1 * n.v**2, 0.01 * u.force**2 + 0.001 * (u.force - c.before) ** 2
+
+    @y.margins(left="m", right="m")
+    def _(n):
+        return n.x + 2 - np.minimum(n.v, 0) ** 2 / 8, 2 - n.x - np.maximum(n.v, 0) ** 2 / 8
+
+    return y
+
+
+def evaluated(f, *columns):
+    """f, of a vector of each column's length, by NumPy and as it is written down."""
+    code = expression.Code(sum(len(c) for c in columns))
+    start, vectors = 0, []
+    for c in columns:
+        vectors.append(expression.Vector([expression.Expression(code, start + i) for i in range(len(c))]))
+        start += len(c)
+    got = expression._objects(f(*vectors)).reshape(-1)
+    nodes, results, _ = code.needed([code.value(v) for v in got])
+    values = expression.evaluate(nodes, np.concatenate(columns)[:, None])
+    return np.array([values[v][0] for v in results]), np.asarray(f(*columns), float).reshape(-1)
+
+
+A = np.array([[1.0, 0.0, 2.0], [0.0, -1.5, 0.0], [0.5, 0.25, 3.0]])
+
+
+@pytest.mark.parametrize("f", [
+    lambda x, y: x + y - 2 * x * y / (1 + y**2), lambda x, y: -x + abs(y) + x**3 + np.abs(x) ** 0.5 + np.abs(y) ** 1.7 + (2 + y) ** -2,
+    lambda x, y: np.sin(x) + np.cos(y) + np.tan(x) + np.arctan(y) + np.arctan2(x, y) + np.hypot(x, y), lambda x, y: np.arcsin(x / 9) + np.arccos(y / 9),
+    lambda x, y: np.exp(x) + np.log(np.abs(y)) + np.sinh(x) + np.cosh(y) + np.tanh(x) + np.expm1(x) + np.log1p(np.abs(y)),
+    lambda x, y: np.arcsinh(x) + np.arccosh(1 + np.abs(y)) + np.arctanh(x / 9) + np.log2(np.abs(x)) + np.log10(np.abs(y)) + np.exp2(x) + np.cbrt(y),
+    lambda x, y: np.minimum(x, y) + np.maximum(x, 0) + np.clip(y, -0.5, 0.5) + np.sign(x) + np.floor(y) + np.ceil(x) + np.trunc(y) + x % 0.7 + y // 0.3,
+    lambda x, y: np.where((x < y) & (x > -1) | ~(y >= 0), x, 2 * y), lambda x, y: np.where(x != y, np.heaviside(x, 0.5), np.square(y)),
+    lambda x, y: A @ x + y @ A, lambda x, y: A @ (A @ x) - np.dot(A, y), lambda x, y: [np.sum(x), np.prod(y), np.mean(x), np.max(x), np.min(y), x @ y],
+    lambda x, y: [np.linalg.norm(x), np.linalg.norm(y, 1), np.linalg.norm(x - y, np.inf)], lambda x, y: np.linalg.solve(A + np.outer(x, x), y),
+    lambda x, y: np.linalg.inv(A + np.diag(x)), lambda x, y: [np.linalg.det(A + np.outer(x, y))], lambda x, y: np.concatenate([x[1:], y[:2], np.diff(x)]),
+    lambda x, y: np.cross(x, y), lambda x, y: np.stack([x, y]).T.reshape(-1), lambda x, y: np.outer(x, y) + np.kron(np.eye(3), np.ones((1, 1))),
+    lambda x, y: np.array([x[0] * y[1], x[2] + 1, 4.0]) * 2, lambda x, y: np.sin(np.array([x[0], y[0]])), lambda x, y: np.deg2rad(x) + np.degrees(y) + np.reciprocal(x),
+    lambda x, y: np.cumsum(x) + np.roll(y, 1) + np.flip(x), lambda x, y: [np.any(x > 0), np.all(y > -9)], lambda x, y: np.array([1.0, 2, 3]) - x + np.float64(2) * y,
+])
+def test_what_is_written_down_is_what_numpy_computes(f):
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        got, want = evaluated(f, rng.normal(size=3), rng.normal(size=3))
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
+
+
+def test_zeros_of_a_matrix_leave_no_trace():
+    code = expression.Code(3)
+    x = expression.Vector([expression.Expression(code, i) for i in range(3)])
+    y = np.diag([1.0, 2, 3]) @ x
+    nodes, _, _ = code.needed([v._value for v in y])
+    assert [n[0] for n in nodes] == ["const", "mul", "const", "mul"]
+
+
+def line_of(text, of):
+    lines, first = inspect.getsourcelines(of)
+    return first + next(i for i, x in enumerate(lines) if text in x)
+
+
+def wrong(change):
+    y = cart("wrong")
+    change(y)
+    with pytest.raises(gpc.InputError) as e:
+        y.text()
+    return str(e.value)
+
+
+def test_errors_speak_of_the_user_s_names_and_lines():
+    def branches(y):
+        @y.ode()
+        def _(s, u):
+            return s.v, (u.force if s.x > 0 else 0)  # branches here
+
+    def converts(y):
+        import math
+
+        @y.ode()
+        def _(s, u):
+            return s.v, math.sin(s.x)  # converts here
+
+    def short(y):
+        @y.ode()
+        def _(s, u):
+            return s.v
+
+    def misnames(y):
+        @y.objectives(position="m²", effort="N²")
+        def _(n):
+            return n.y, 0  # misnames here
+
+    def asks(y):
+        @y.margins(left="m")
+        def _(next):
+            return next
+
+    def undefined(y):
+        @y.objectives(position="m²", effort="N²")
+        def _(n, u):
+            return np.sqrt(-1 - n.x**2), u.force  # undefined here
+
+    def unknown(y):
+        @y.ode()
+        def _(s, u):
+            return s.v, np.sinc(s.x)  # unknown here
+
+    def carried(y):
+        outside = []
+
+        @y.ode()
+        def _(s, u):
+            outside.append(s.v)
+            return s.v, u.force
+
+        @y.objectives(position="m²", effort="N²")
+        def _(n):
+            return n.x, outside[0]
+
+    here = os.path.abspath(__file__)
+    for change, marks in (
+        (branches, [f"{here}:{line_of('# branches here', branches)}: a branch on a number", "np.where"]),
+        (converts, [f"{here}:{line_of('# converts here', converts)}: a number that is not known yet", "NumPy's functions in place of math's"]),
+        (short, ["ode returns 1 numbers, want 2 derivatives: x, v"]), (misnames, [f":{line_of('# misnames here', misnames)}: there is no entry 'y'; there is x, v"]),
+        (asks, ["the function margins has a parameter 'next'; it may ask for s (state)"]),
+        (undefined, [f"{here}:{line_of('# undefined here', undefined)}: objectives[0] is nan at a random start: sqrt of -"]),
+        (unknown, [f"{here}:{line_of('# unknown here', unknown)}: numpy"]), (carried, ["an expression of another function"]),
+    ):
+        message = wrong(change)
+        for mark in marks:
+            assert mark in message, (change.__name__, message)
+    for options, mark in (
+        ({"state_scale": [1]}, "state_scale has 1 entries, want one for each of x, v"), ({"training": {"latents": 3}}, "latents"),
+        ({"training": {"latent": -3}}, "training.latent is -3"), ({"name": "a/b"}, "slash"), ({"semantic": {"k": ["a"]}}, "semantic.k"),
+    ):
+        with pytest.raises(gpc.InputError) as e:
+            cart(**{"name": "wrong", **options}).text()
+        assert mark in str(e.value)
+    with pytest.raises(gpc.InputError, match="steps is 0"):
+        gpc.System("x", state={"x": "m"}, action={"force": "N"}, scenario={"x": (0, 1)}, steps=0, period=1)
+    with pytest.raises(gpc.InputError, match=r"action\['force'\] is 3: want a unit"):
+        gpc.System("x", state={"x": "m"}, action={"force": 3}, scenario={"x": (0, 1)}, steps=1, period=1)
+    with pytest.raises(gpc.InputError, match="has no function objectives"):
+        gpc.System("x", state={"x": "m"}, action={"force": "N"}, scenario={"x": (0, 1)}, steps=1, period=1).text()
+
+
+def test_a_system_can_say_everything():
+    y = cart("all", semantic={"k": [4, 2]}, rest=[0.0], objective_scale=[1, 2], state_scale=[1, 0.5], margin_tolerance=1e-8, constants={"mass": 1},
+             solver={"starts": 2}, navigation={"top_k": 1})
+
+    @y.ode(substeps=2, stiff=True)
+    def _(s, u):
+        return s.v, u.force - 50 * s.v
+
+    @y.escape(steps=3)
+    def _(s):
+        return np.clip(-5 * np.tanh(s.v), -5, 5)
+
+    @y.urgency
+    def _(s):
+        return 0.5, s.x**2 / (1 + s.x**2)
+
+    @y.failed
+    def _(s):
+        return np.abs(s.x) > 3
+
+    @y.initial
+    def _(p):
+        return {"x": p.x, "before": 0.5}
+
+    @y.picture
+    def _(s, c):
+        return [gpc.box("body", s.x, 0, 0.3, 0.2), gpc.disc("goal", c.goal, 0, 0.1), gpc.line("ground", (-2, 0), (2, 0))]
+
+    d = json.loads(y.text())
+    assert d["integrator"] == {"method": "radau", "span_s": 0.1, "substeps": 2} and d["escape_steps"] == 3 and d["constants"] == {"mass": 1}
+    assert {f["name"] for f in d["program"]["functions"]} == {"ode", "step", "objectives", "margins", "escape", "initial", "urgency", "failed", "picture"}
+    np.testing.assert_allclose(y.function("initial")([0.3, 0.2, -0.4]), [0.3, 0.2, -0.4, 0.5, 0])
+    np.testing.assert_allclose(y.function("step")([0, 0], [0, 0, 0.5], [2], [0, 0]), [0, 2, 0.5 + 1 / 15])
+    assert y.function("failed")([4, 0], [0, 0, 0]) == 1
+    assert "Radau" in gpc.System.ode.__doc__ and "cart on a track" in y._repr_html_() and "2 states" in repr(y)
+    with gpc.nmpc(y) as s:
+        assert [v.name for v in s.spec.margins][:3] == ["left", "right", "left+1"]
+        state, context = s.observe()
+        assert abs(float(s.decide(state, context).u[0])) <= 5
+
+
+def test_the_file_is_the_system(command, tmp_path):
+    y, file = cart(), tmp_path / "cart.json"
+    y.save(file)
+    code, out, err = command("system", str(file), "--json")
+    assert code == 0, err
+    about = json.loads(out)
+    assert {"sha256": about["sha256"], "problem_sha256": about["problem_sha256"]} == y.identity()
+    assert file.read_text() == y.text() + "\n" and cart().text() == y.text()
+    code, out, err = command("eval", str(file), "--method", "nmpc", "--episodes", "2", "--seed", "5", "--json", "--trace", str(tmp_path / "t.jsonl"))
+    assert code == 0, err
+    with gpc.nmpc(y, threads=1) as s:
+        own = s.evaluate(episodes=2, seed=5, progress=False)
+    there = json.loads(out)
+    assert (own["safe"], own["regret_pct"], own["regret_n"]) == (there["safe"], there["regret_pct"], there["regret_n"])
+    # The trace holds the system: who verifies it needs no file.
+    file.rename(tmp_path / "elsewhere.json")
+    code, out, err = command("verify", str(tmp_path / "t.jsonl"))
+    assert code == 0, out + err
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compiled")
+    events = []
+    with gpc.compile(cart(), folder / "cart.safetensors", target=5, budget="1h", rounds=1, starts=20, test_starts=20, threads=1, progress=events.append) as c:
+        c.events = events
+        yield c
+
+
+def test_compiled_in_python(controller):
+    assert controller.report["case"] == "cart" and controller.report["test"]["episodes"] == 20
+    assert [e["number"] for e in controller.events if "round" in e] == [1] and any(e.get("total") for e in controller.events)
+    r = controller.evaluate(episodes=10, seed=9, progress=False)
+    assert r["episodes"] == 10 and r["unsafe"] == 0 if "unsafe" in r else r["safe"] == 1
+    state, context = controller.observe(3)
+    with controller.loop() as loop, controller.nmpc() as exact:
+        assert abs(loop.decide(state, context).u[0] - exact.decide(state, context).u[0]) < 5
+    assert "target" in repr(controller) and "<table>" in controller._repr_html_()
+    run = controller.drive(1)
+    assert run["s"].shape == (15, 2) and run["u"].shape == (15, 1) and np.abs(run["u"]).max() <= 5
+    with pytest.raises(gpc.Error, match="matplotlib"):
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            controller.plot()
+        else:
+            raise gpc.Error("matplotlib is here")
+
+
+def test_compiled_again_it_goes_on(controller):
+    """A compilation that is finished is found so, and its map is opened by the system's file too."""
+    again = []
+    with gpc.compile(cart(), controller.file, target=5, budget="1h", rounds=1, starts=20, test_starts=20, threads=1, progress=again.append) as c:
+        assert not any("round" in e for e in again)
+        assert c.report["test"]["mean_pct"] == controller.report["test"]["mean_pct"]
+
+
+def test_a_map_of_another_system_is_refused_by_name(controller):
+    other = cart()
+
+    @other.ode()
+    def _(s, u):
+        return s.v, 1.01 * u.force
+
+    with pytest.raises(gpc.InputError, match="is a map of another problem than the case cart here"):
+        gpc.open(other, controller.file)
+    with pytest.raises(gpc.InputError, match="chart"):
+        gpc.open(cart("chart"), controller.file)
+
+
+def test_served_and_exported(controller, tmp_path):
+    state, context = controller.observe(2)
+    with controller.serve() as server:
+        body = json.dumps({"session": "a", "s": state.tolist(), "c": context.tolist()}).encode()
+        request = urllib.request.Request(server.url + "/v1/decide", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as answer:
+            assert abs(json.load(answer)["u"][0]) <= 5
+        assert server.about()["health"]["decisions"] == 1
+    with pytest.raises(gpc.Error, match="closed"):
+        server.about()
+    with pytest.raises(gpc.InputError, match="needs a token"):
+        controller.serve("0.0.0.0:0")
+    exported = controller.export_c(tmp_path / "c", episodes=3)
+    assert exported["episodes"] == 3 and exported["method"] == "direct-no-rescue" and (tmp_path / "c" / "main_test.c").exists()
+    assert controller.export_c(tmp_path / "map", map_only=True, records=8)["records"] == 8
+    units = controller.export_fmu(tmp_path / "fmu", episodes=1)
+    assert len(units) == 2 and all(os.path.exists(u) for u in units)
+    with pytest.raises(gpc.InputError, match="cannot be exported"):
+        controller.export_c(tmp_path / "other", method="nmpc")
+
+
+def test_an_interrupt_ends_a_compilation_and_keeps_what_is_done(tmp_path):
+    class Enough(Exception):
+        pass
+
+    def stop(e):
+        if "round" in e:
+            raise Enough
+
+    out = tmp_path / "cart.safetensors"
+    with pytest.raises(Enough):
+        gpc.compile(cart(), out, target=1e-9, budget="1h", rounds=2, starts=20, test_starts=20, threads=1, progress=stop)
+    events = []
+    for _ in range(200):  # what has not ended within its patience ends by itself, and then lets go of the folder
+        try:
+            gpc.compile(cart(), out, target=1e-9, budget="1h", rounds=1, starts=20, test_starts=20, threads=1, progress=events.append).close()
+            break
+        except gpc.Error as e:
+            if "in use" not in str(e) and "busy" not in str(e) and "another" not in str(e):
+                raise
+    assert not any(e.get("number") == 1 for e in events), "the first round was made again"
+
+
+def test_budgets():
+    assert (seconds("4m"), seconds("90s"), seconds("1h30m"), seconds("1.5m"), seconds(7)) == (240, 90, 5400, 90, 7)
+    with pytest.raises(gpc.InputError, match='want a time such as "4m"'):
+        seconds("four minutes")
+
+
+def test_the_page_s_system(monkeypatch, tmp_path):
+    """The snippet of docs/python.md runs as it stands, with less time."""
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    snippet = next(s for s in re.findall(r"```python\n(.*?)```", page, re.S) if "gpc.System(" in s)
+    monkeypatch.chdir(tmp_path)
+    small = {"rounds": 1, "scenarios": 6, "starts": 20, "test_starts": 20, "target": 50, "progress": False}
+    compile = gpc.compile
+    monkeypatch.setattr(gpc, "compile", lambda system, **options: compile(system, **{**options, **small, "budget": "1h"}))
+    exec(builtins_of(snippet), {})
+    assert (tmp_path / "cart.safetensors").exists()
+
+
+def builtins_of(snippet):
+    return snippet.replace("episodes=100", "episodes=3")

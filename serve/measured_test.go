@@ -1,0 +1,103 @@
+package serve_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/serve"
+)
+
+// glider is a mass whose position alone is measured, in a wind that nobody knows.
+func glider(t *testing.T) *gpc.Case {
+	t.Helper()
+	c := must.Get(equations.System{
+		Name: "glider", State: []domain.Variable{{Name: "x"}, {Name: "v"}}, Context: []domain.Variable{{Name: "wind"}},
+		Action: []domain.Variable{{Name: "u", Lo: -1, Hi: 1}}, Objectives: []domain.Variable{{Name: "away"}, {Name: "effort"}},
+		Scenario: []domain.Variable{{Name: "x", Lo: -1, Hi: 1}, {Name: "wind", Lo: -0.3, Hi: 0.3}},
+		Initial:  func(p, s, c []float64) { s[0], s[1], c[0] = p[0], 0, p[1] },
+		Steps:    20, StepSeconds: 0.1, Real: gliderOf[float64](), Dual: gliderOf[complex128](),
+		Measurement: &domain.Measurement{
+			Outputs: []domain.Variable{{Name: "x"}}, Deviation: []float64{0.01},
+			Real: func(s, _, _, y []float64) { y[0] = s[0] }, Dual: func(s, _, _, y []complex128) { y[0] = s[0] },
+			Unknown: []domain.Unknown{{Context: 0, Deviation: 0.2}},
+		},
+	}.Case())(t)
+	return must.Get(gpc.NewCase(c))(t)
+}
+
+func gliderOf[T dual.Scalar]() equations.Of[T] {
+	return equations.Of[T]{
+		Step: func(s, c, u, n, _ []T) {
+			n[1] = s[1] + 0.1*(u[0]+c[0])
+			n[0] = s[0] + 0.1*n[1]
+		},
+		Objectives: func(_, _, u, n, j []T) { j[0], j[1] = n[0]*n[0], u[0]*u[0] },
+	}
+}
+
+// What is measured, served, is decided about as in an evaluation: to the bit, with the estimate said.
+func TestWhatIsMeasuredIsServed(t *testing.T) {
+	c := glider(t)
+	s := must.Get(serve.New(c, nil, serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
+	t.Cleanup(s.Close)
+	k := must.Get(c.Controller(nil, gpc.Setup{Method: "nmpc"}))(t).(domain.Estimating)
+	must.OK(t, k.Reset(nil))
+	adaptive := domain.Preference{Adaptive: true}
+	ep := must.Get(c.Definition().Plant.Episode(3, 0, domain.EpisodeOptions{Preference: adaptive}))(t)
+	y, x, state, known, u := make([]float64, 1), make([]float64, 2), make([]float64, 2), make([]float64, 2), make([]float64, 1)
+	for n := 0; !ep.Done(); n++ {
+		ep.(domain.Sensing).Measure(y, x)
+		if n == 5 {
+			y[0] = math.NaN()
+		}
+		must.Get(k.DecideMeasured(y, x, adaptive, state, known, u))(t)
+		d := must.Get(s.Decide(t.Context(), "a", serve.Request{Y: y, C: x}))(t)
+		if d.U[0] != u[0] || d.Estimate == nil || d.Estimate.S[1] != state[1] || d.Estimate.C[0] != known[0] {
+			t.Fatalf("decision %d: %+v, want %v of %v, %v", n, d, u, state, known)
+		}
+		if want := map[bool]string{true: "missing", false: "fine"}[n == 5]; d.Estimate.Faults[0] != want {
+			t.Errorf("decision %d: the output is %s, want %s", n, d.Estimate.Faults[0], want)
+		}
+		must.Get(ep.Apply(u))(t)
+	}
+	truth := make([]float64, 2)
+	if ep.State(truth); math.Abs(state[1]-truth[1]) > 0.2 {
+		t.Errorf("the speed is %v, its estimate at the last decision %v", truth[1], state[1])
+	}
+}
+
+// Through lines y stands in the place of s; what is unknown may be null, and what is wrong is named.
+func TestMeasuredLines(t *testing.T) {
+	s := must.Get(serve.New(glider(t), nil, serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
+	t.Cleanup(s.Close)
+	answers := said(t, s, serve.LineOptions{}, `{"y":[0.3],"c":[null,0]}`, `{"s":[0.3,0],"c":[0,0]}`, `{"y":[0.3,1],"c":[0,0]}`, `{"y":[0.3],"c":[0,null]}`, `{"y":[0.3],"c":[0,7.5]}`)
+	if e, there := answers[0]["estimate"].(map[string]any); !there || len(e["s"].([]any)) != 2 {
+		t.Errorf("the answer %v", answers[0])
+	}
+	for i, field := range []string{"s", "y", "c", "c"} {
+		if a := answers[i+1]; a["field"] != field || a["error"] == nil {
+			t.Errorf("answer %d: %v, want an error of the field %q", i+1, a, field)
+		}
+	}
+}
+
+// An evaluation of a declared plant verifies as any other: what acted on it is of its scene.
+func TestADeclaredPlantIsReplayed(t *testing.T) {
+	c := glider(t)
+	m := *c.Definition().Measurement
+	m.Process = []float64{0, 0.02}
+	c = must.Get(c.Measured(&m))(t)
+	trace := t.TempDir() + "/trace.jsonl"
+	o := closedloop.Options{Episodes: 3, Seed: 2, Preference: domain.Preference{Adaptive: true}, TracePath: trace}
+	must.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, o))(t)
+	by := closedloop.VerifyOptions{Case: func(*closedloop.Header) (*domain.Case, bool, error) { return c.Definition(), false, nil }}
+	if v := must.Get(closedloop.Verify(t.Context(), trace, by))(t); !v.OK {
+		t.Errorf("%+v", v.Mismatches)
+	}
+}
