@@ -8,12 +8,22 @@ LDFLAGS   := -s -w -X github.com/gpc-engine/gpc/internal/version.Commit=$(COMMIT
 STATICCHECK_VERSION := v0.8.2
 
 .DEFAULT_GOAL := build
-.PHONY: build run test monitor ipopt peers-opf peers-multiagent peers-mpc race bench lint generate deviations check-generated fuzz kernels models clean
+.PHONY: build run test check monitor ipopt peers-opf peers-multiagent peers-mpc race bench lint generate deviations check-generated fuzz kernels models clean
 
 ## build: the gpc binary and gpc-gallery, without cgo, in bin
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc ./cmd/gpc
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc-gallery ./examples/gallery/gpc-gallery
+
+## build-small: gpc without the bundled maps, in bin/gpc-small: every method with a map then needs --model
+.PHONY: build-small
+build-small:
+	CGO_ENABLED=0 $(GO) build -trimpath -tags nomodels -ldflags '$(LDFLAGS)' -o bin/gpc-small ./cmd/gpc
+
+## vet-platforms: vet of the whole module for every platform that gpc builds for
+.PHONY: vet-platforms
+vet-platforms:
+	for os in linux darwin windows; do for arch in amd64 arm64; do echo "vet $$os/$$arch"; GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 $(GO) vet ./... || exit 1; done; done
 
 ## run: decide, refine 4096 candidates for every case, check them under the true dynamics, draw the results in out/demo; then from the equations of a cart-pole to a controller, in out/gallery
 run: build
@@ -24,12 +34,19 @@ run: build
 	bin/gpc-gallery eval pair cartpole --methods direct,direct-no-guard,mpc-10,nmpc --episodes 20 --seed 2026 --model out/gallery/cartpole.safetensors
 	@echo; echo 'Next: open out/demo/report.html; a system of your own: bin/gpc new ../crane --source . (docs/your-system.md)'
 
-## test: every test, on every instruction set this machine has, and the CUDA path on the host shim (needs a C++20 compiler)
-test:
+## test: the tests of every package, on every instruction set this machine has, and the CUDA path on the host shim (needs a C++20 compiler); what is exhaustive is make check's
+test: tested
+	$(GO) test -short ./...
+
+## check: every test in full: all cases, sizes, faults and signals where make test takes some of each
+check: tested
+	$(GO) test -timeout 30m ./...
+
+.PHONY: tested
+tested:
 	@# Modules outside this one are tested without a network: they need the go.mod of every module there is.
 	@$(GO) mod graph > /dev/null
 	@$(GO) run ./kernels/build shim
-	$(GO) test ./...
 
 ## monitor: what the monitor sees of corrupted maps, and how often it is wrong about the bundled ones, into RESULTS/monitor.json
 monitor: bin/record
@@ -362,7 +379,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzReadState$$' ./closedloop
 	$(FUZZ) -fuzz '^FuzzSceneFile$$' ./closedloop
-	$(FUZZ) -fuzz '^FuzzRead$$' ./internal/exactjson
+	$(FUZZ) -fuzz '^FuzzExact$$' ./internal/jsonin
 	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/multiagent/world
 	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzScene$$' ./closedloop

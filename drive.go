@@ -36,27 +36,30 @@ type Driven struct {
 // Drive makes n closed loops of a method. One that has to know the episode, such as an
 // oracle, is refused.
 func (c *Case) Drive(e *Engine, s Setup, n int) (*Drive, error) {
-	m, err := c.method(s.Method)
+	r, err := c.Resolve(s)
 	if err != nil {
 		return nil, err
+	}
+	if c.def.Measurement != nil {
+		return nil, badInputf("case %s is decided by what is measured of it, one loop at a time: Controller makes a domain.Estimating, serve takes y", c.Name())
 	}
 	if n < 1 || n > maxDrive {
 		return nil, badInputf("%d closed loops, want 1 to %d", n, maxDrive)
 	}
 	d := &Drive{c: c, observations: make([]batchnav.Observation, n), decisions: make([]batchnav.Decision, n), margins: make([]float64, len(c.Spec().Margins))}
-	if m.New == nil {
-		d.batch, err = c.Loops(e, s, n)
+	if r.Navigates() {
+		d.batch, err = r.Loops(e, n)
 		return d, err
 	}
 	for range n {
-		k, err := c.Controller(e, s)
+		k, err := r.Controller(e)
 		if err != nil {
 			return nil, err
 		}
 		d.controllers = append(d.controllers, k)
 	}
 	if err := d.Reset(); err != nil {
-		return nil, badInputf("method %s of case %s: %w", m.Name, c.Name(), err)
+		return nil, badInputf("method %s of case %s: %w", r.Method.Name, c.Name(), err)
 	}
 	return d, nil
 }
@@ -250,19 +253,15 @@ func (c *Case) Observe(seed uint64, index int, opt domain.EpisodeOptions) (batch
 // Latents are the operations of the map of a setup one by one: encode, decode, differentiate,
 // step. Observations are those of MapSpec.
 func (c *Case) Latents(e *Engine, s Setup) (*batchnav.Latents, error) {
-	m, err := c.method(s.Method)
-	if err != nil {
+	r, err := c.Resolve(s)
+	switch {
+	case err != nil:
 		return nil, err
+	case r.Model == nil:
+		return nil, badInputf("method %s of case %s decides without a map", r.Method.Name, c.Name())
+	case e == nil:
+		return nil, errNoEngine
 	}
-	opt := batchnav.Options{Navigation: m.Navigation}
-	if m.New == nil {
-		if opt, err = c.navigation(m.Name); err != nil {
-			return nil, err
-		}
-	}
-	if s, err = c.withModel(e, s); err != nil {
-		return nil, err
-	}
-	l, err := batchnav.NewLatents(e.backend, s.Model, c.def.MapProblem(), opt)
+	l, err := batchnav.NewLatents(e.backend, r.Model, c.def.MapProblem(), r.options)
 	return l, BadInput(err)
 }

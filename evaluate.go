@@ -3,7 +3,6 @@ package gpc
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,18 +29,9 @@ type computer struct {
 
 // controllers returns a maker of controllers, each on an engine of its own of one
 // thread unless opt says otherwise, what computes, and a function that closes the engines.
-func (c *Case) controllers(s Setup, opt EngineOptions) (make func() (domain.Controller, error), on computer, closeAll func(), err error) {
-	m, err := c.method(s.Method)
-	if err != nil {
-		return nil, on, nil, err
-	}
-	if !mapped(m) {
-		return func() (domain.Controller, error) { return c.Controller(nil, s) }, computer{device: Host()}, func() {}, nil
-	}
-	if s.Model == nil {
-		if s.Model, err = c.Model(""); err != nil {
-			return nil, on, nil, err
-		}
+func (r *Resolved) controllers(opt EngineOptions) (make func() (domain.Controller, error), on computer, closeAll func(), err error) {
+	if r.Model == nil {
+		return func() (domain.Controller, error) { return r.Controller(nil) }, computer{device: Host()}, func() {}, nil
 	}
 	if opt.Threads == 0 {
 		opt.Threads = 1
@@ -78,7 +68,7 @@ func (c *Case) controllers(s Setup, opt EngineOptions) (make func() (domain.Cont
 				return nil, err
 			}
 		}
-		return c.Controller(e, s)
+		return r.Controller(e)
 	}, on, closeAll, nil
 }
 
@@ -91,16 +81,20 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 	if err != nil {
 		return nil, err
 	}
-	make, on, closeAll, err := c.controllers(s, e)
+	r, err := c.Resolve(s)
+	if err != nil {
+		return nil, err
+	}
+	make, on, closeAll, err := r.controllers(e)
 	if err != nil {
 		return nil, err
 	}
 	defer closeAll()
-	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = c.MethodName(s.Method), version.Build(), on.device, on.backend, s.Candidates
+	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = r.Method.Name, version.Build(), on.device, on.backend, r.Candidates
 	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err
 	}
-	if opt.ModelSHA256, err = c.decidesBy(s); err != nil {
+	if opt.ModelSHA256, err = r.SHA256(); err != nil {
 		return nil, err
 	}
 	return c.EvaluateBy(ctx, make, opt)
@@ -120,28 +114,6 @@ func (c *Case) EvaluateBy(ctx context.Context, make func() (domain.Controller, e
 func instructionSet() (string, error) {
 	name, err := isa.Name()
 	return name, BadInput(err)
-}
-
-// decidesBy is the SHA-256 of the map or the weights that a setup's method decides by, ""
-// for a method without.
-func (c *Case) decidesBy(s Setup) (string, error) {
-	m, err := c.method(s.Method)
-	if err != nil {
-		return "", err
-	}
-	switch {
-	case mapped(m) && s.Model != nil:
-		return s.Model.SHA256()
-	case mapped(m):
-		bundled, err := c.Model("")
-		if err != nil {
-			return "", err
-		}
-		return bundled.SHA256()
-	case m.Needs&domain.NeedsWeights != 0:
-		return durable.Sum(sha256.Sum256(s.Weights)), nil
-	}
-	return "", nil
 }
 
 // Contender is a method of Pair; one that is slow may run the first Episodes alone.
@@ -182,32 +154,31 @@ func Constants() (all []string) {
 	return all
 }
 
-// with is a setup whose method navigates with some constants replaced.
-func (c *Case) with(s Setup, replaced map[string]float64) (Setup, error) {
-	m, err := c.method(s.Method)
-	if err != nil || len(replaced) == 0 {
-		return s, err
+// replace puts others in place of some constants of the online step.
+func (r *Resolved) replace(replaced map[string]float64) error {
+	if len(replaced) == 0 {
+		return nil
 	}
-	if !mapped(m) {
-		return s, badInputf("method %s decides without a map: it has no online step with constants", m.Name)
+	if r.Model == nil {
+		return badInputf("method %s decides without a map: it has no online step with constants", r.Method.Name)
 	}
-	nav := c.MapSpec().Navigation
-	if m.Navigation != nil {
-		nav = *m.Navigation
+	nav := r.of.MapSpec().Navigation
+	if r.options.Navigation != nil {
+		nav = *r.options.Navigation
 	}
 	for _, name := range slices.Sorted(maps.Keys(replaced)) {
 		i := slices.Index(Constants(), name)
 		if i < 0 {
-			return s, badInputf("no constant %q%s (there are %s)", name, names.Meant(name, Constants()), strings.Join(Constants(), ", "))
+			return badInputf("no constant %q%s (there are %s)", name, names.Meant(name, Constants()), strings.Join(Constants(), ", "))
 		}
 		v := replaced[name]
 		if constants[i].whole && v != math.Trunc(v) {
-			return s, badInputf("constant %s is %v, want a whole number", name, v)
+			return badInputf("constant %s is %v, want a whole number", name, v)
 		}
 		constants[i].set(&nav, v)
 	}
-	s.Navigation = &nav
-	return s, nil
+	r.options.Navigation = &nav
+	return nil
 }
 
 // Pair runs methods on the same episodes, one after another, each beside the first; see
@@ -230,28 +201,30 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 		if err != nil {
 			return nil, err
 		}
-		if m.Candidates != 0 {
-			if own, err := c.method(s.Method); err != nil || own.Candidates == 0 {
-				return nil, badInputf("method %s has no number of candidates to replace by %d", s.Method, m.Candidates)
-			}
-			s.Candidates = m.Candidates
-		}
-		if s, err = c.with(s, m.Constants); err != nil {
+		s.Candidates = m.Candidates
+		r, err := c.Resolve(s)
+		if err != nil {
 			return nil, err
 		}
-		if s.Model != nil && m.File == "" {
-			record.Samples = s.Model.Provenance.Samples
+		if m.Candidates != 0 && r.Method.Candidates == 0 {
+			return nil, badInputf("method %s has no number of candidates to replace by %d", s.Method, m.Candidates)
 		}
-		make, on, closeAll, err := c.controllers(s, e)
+		if err := r.replace(m.Constants); err != nil {
+			return nil, err
+		}
+		if r.Model != nil && m.File == "" {
+			record.Samples = r.Model.Provenance.Samples
+		}
+		make, on, closeAll, err := r.controllers(e)
 		if err != nil {
 			return nil, err
 		}
 		defer closeAll()
-		of, err := c.decidesBy(s)
+		of, err := r.SHA256()
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, closedloop.Contender{Method: s.Method, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: of, Candidates: m.Candidates, Constants: m.Constants, New: make})
+		all = append(all, closedloop.Contender{Method: r.Method.Name, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: of, Candidates: m.Candidates, Constants: m.Constants, New: make})
 	}
 	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err
@@ -290,7 +263,11 @@ func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOpt
 	if opt.Divisions < 1 || opt.Divisions > 1000 || opt.Episodes < 1 {
 		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000, and at least 1", opt.Divisions, opt.Episodes)
 	}
-	make, on, closeAll, err := c.controllers(s, e)
+	r, err := c.Resolve(s)
+	if err != nil {
+		return nil, err
+	}
+	make, on, closeAll, err := r.controllers(e)
 	if err != nil {
 		return nil, err
 	}
@@ -303,12 +280,12 @@ func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOpt
 	if err != nil {
 		return nil, err
 	}
-	of, err := c.decidesBy(s)
+	of, err := r.SHA256()
 	if err != nil {
 		return nil, err
 	}
 	front, err := closedloop.Steer(ctx, &c.def, m, closedloop.SteerOptions{
-		Method: c.MethodName(s.Method), Commit: version.Build(), Device: on.device, Backend: on.backend, ISA: set, ModelSHA256: of, Seed: opt.Seed, Episodes: opt.Episodes,
+		Method: r.Method.Name, Commit: version.Build(), Device: on.device, Backend: on.backend, ISA: set, ModelSHA256: of, Seed: opt.Seed, Episodes: opt.Episodes,
 		Weights: offline.DasDennis(c.Spec().ObjectiveSize(), opt.Divisions), Progress: opt.Progress,
 	})
 	return front, asked(err)
@@ -348,33 +325,28 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 	if s.Method == "" {
 		s.Method = c.certified()
 	}
-	m, err := c.method(s.Method)
-	if err != nil {
+	r, err := c.Resolve(s)
+	switch {
+	case err != nil:
 		return nil, err
+	case r.Model == nil:
+		return nil, badInputf("certify: method %s does not decide by the map", r.Method.Name)
+	case e == nil:
+		return nil, errNoEngine
 	}
-	certify := batchnav.CertifyOptions{Seed: opt.Seed, Options: batchnav.Options{Navigation: m.Navigation, NoRollout: m.NoRollout}}
-	if m.New == nil {
-		if certify.Options, err = c.navigation(m.Name); err != nil {
-			return nil, err
-		}
-	} else if !mapped(m) {
-		return nil, badInputf("certify: method %s does not decide by the map", m.Name)
-	}
-	if s, err = c.withModel(e, s); err != nil {
-		return nil, err
-	}
+	certify := batchnav.CertifyOptions{Seed: opt.Seed, Options: r.options}
 	held, err := c.heldOut(ctx, opt)
 	if err != nil {
 		return nil, err
 	}
 	problem := c.def.MapProblem()
-	constants, err := batchnav.Estimate(ctx, e.backend, s.Model, problem, held, certify)
+	constants, err := batchnav.Estimate(ctx, e.backend, r.Model, problem, held, certify)
 	if err != nil {
 		return nil, err
 	}
 	var measured *batchnav.Measured
 	if opt.Episodes > 0 && c.def.Plant != nil {
-		ctrl, err := c.Controller(e, s)
+		ctrl, err := r.Controller(e)
 		if err != nil {
 			return nil, err
 		}
@@ -386,7 +358,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 			return nil, err
 		}
 	}
-	recovery, err := batchnav.Recover(ctx, e.backend, s.Model, problem, held, constants, batchnav.RecoveryOptions{Certify: certify, Radius: opt.Radius * s.Model.Calibration.LatentSpread, Steps: opt.Steps})
+	recovery, err := batchnav.Recover(ctx, e.backend, r.Model, problem, held, constants, batchnav.RecoveryOptions{Certify: certify, Radius: opt.Radius * r.Model.Calibration.LatentSpread, Steps: opt.Steps})
 	if err != nil {
 		return nil, err
 	}
@@ -394,12 +366,12 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 	if err != nil {
 		return nil, err
 	}
-	of, err := s.Model.SHA256()
+	of, err := r.Model.SHA256()
 	if err != nil {
 		return nil, err
 	}
 	certificate := batchnav.Judge(c.Name(), *constants, measured)
-	certificate.Method = m.Name
+	certificate.Method = r.Method.Name
 	return &batchnav.Certified{
 		Certificate: certificate, Recovery: recovery, Commit: version.Build(), Device: e.Device(),
 		ProblemSHA256: durable.Sum(domain.FingerprintOf(problem)), ModelSHA256: of, Backend: e.About().Backend, ISA: set,

@@ -215,7 +215,7 @@ func TestFormerNamesAreTaken(t *testing.T) {
 	for name, renamed := range map[string]map[string]string{
 		"opf30": {
 			"gpc": "navigator", "gpc-observer": "navigator-observer", "gpc-no-lie": "navigator-no-lie", "gpc-polish": "polish",
-			"gpc-refine-64": "refine-64", "gpc-refine-64-ahead": "refine-64-ahead", "gpc-refine-512-no-memory": "refine-512-no-memory", "": "navigator",
+			"gpc-refine-64": "refine-64", "gpc-refine-64-ahead": "refine-64-ahead", "gpc-refine-64-no-rollout": "refine-64-no-rollout", "": "navigator",
 		},
 		"multiagent-moving": {"gpc": "planner", "gpc-384": "planner-384", "gpc-no-latent-descents": "planner-no-latent-descents", "gpc-no-lie": "planner-no-lie", "navigator": "navigator", "": "planner"},
 	} {

@@ -21,7 +21,7 @@ func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 	own, def := *plant, c.def
 	own.Measurement = m
 	def.Plant, def.Measurement = &own, m
-	return &Case{def, c.models, c.unshifted, c.remade, c.system}, nil
+	return c.defined(def), nil
 }
 
 // Robust is the case with level standard deviations of its closed loop kept off every limit; 0: none. It
@@ -37,7 +37,7 @@ func (c *Case) Robust(level float64) (*Case, error) {
 	}
 	def := c.def
 	def.Level = level
-	return &Case{def, c.models, c.unshifted, c.remade, c.system}, nil
+	return c.defined(def), nil
 }
 
 // maxLevel bounds what a request can ask for.
@@ -87,7 +87,7 @@ func (c *Case) estimating(e *Engine, s Setup) (domain.Controller, error) {
 		return nil, err
 	}
 	def.Guard, def.Shift, def.Shifts = c.def.Guard, c.def.Shift, c.def.Shifts
-	inner, err := (&Case{def, c.models, c.unshifted, c.remade, c.system}).controller(e, s)
+	inner, err := c.defined(def).controller(e, s)
 	if err != nil {
 		return nil, err
 	}
@@ -96,4 +96,11 @@ func (c *Case) estimating(e *Engine, s Setup) (domain.Controller, error) {
 		return nil, BadInput(err)
 	}
 	return estimate.NewLoop(inner, filter, margin), nil
+}
+
+// defined is the case of another definition, with the same maps.
+func (c *Case) defined(def domain.Case) *Case {
+	own := *c
+	own.def = def
+	return &own
 }

@@ -2,7 +2,6 @@ package gpc
 
 import (
 	"cmp"
-	"errors"
 	"io"
 	"os"
 	"slices"
@@ -126,77 +125,6 @@ func readWeights(file string) ([]byte, error) {
 	return nil, badInputf("%s: more than %d bytes, which weights may have at most", file, maxWeights)
 }
 
-// navigation is the navigator's part of a method: its options with the case's exact
-// solver behind them. An ablation executes what it decodes, and has none.
-func (c *Case) navigation(name string) (batchnav.Options, error) {
-	opt, err := batchnav.OptionsFor(name)
-	if err != nil {
-		return opt, BadInput(err)
-	}
-	if !opt.NoProjection && !opt.NoFallback {
-		opt.Solver = c.def.Rescue
-	}
-	return opt, nil
-}
-
-// guarded reports whether the navigator's decisions are looked after.
-func (c *Case) guarded() bool { return !c.def.Guard.Off && c.Spec().Plan == 1 }
-
-// proposals is the room for candidates that a proposer begins with; it grows with what
-// it is asked.
-const proposals = 4096
-
-// Controller makes a method, which decides in one closed loop. e is nil for a method
-// without a map. Of a case with a Measurement it is a domain.Estimating, unless the method is
-// given the truth.
-func (c *Case) Controller(e *Engine, s Setup) (domain.Controller, error) {
-	if c.def.Measurement == nil {
-		return c.controller(e, s)
-	}
-	return c.estimating(e, s)
-}
-
-// controller decides by the state.
-func (c *Case) controller(e *Engine, s Setup) (domain.Controller, error) {
-	m, err := c.method(s.Method)
-	if err != nil {
-		return nil, err
-	}
-	if m.New == nil {
-		n, err := c.Loop(e, s)
-		if err != nil {
-			return nil, err
-		}
-		return n.Controller(), nil
-	}
-	means := domain.Means{Weights: s.Weights, Candidates: s.Candidates}
-	if m.Needs&domain.NeedsWeights != 0 && means.Weights == nil {
-		return nil, badInputf("method %s brings weights of its own: give their file with --model", m.Name)
-	}
-	if mapped(m) {
-		if s, err = c.withModel(e, s); err != nil {
-			return nil, err
-		}
-		opt := batchnav.Options{Navigation: cmp.Or(s.Navigation, m.Navigation), NoRollout: m.NoRollout}
-		if means.Proposer, err = batchnav.NewProposer(e.backend, s.Model, c.def.MapProblem(), opt, max(proposals, s.Candidates)); err != nil {
-			return nil, BadInput(err)
-		}
-		means.Loop = func() (domain.Loop, error) {
-			n, err := batchnav.NewNavigator(e.backend, s.Model, c.def.MapProblem(), opt)
-			if err != nil {
-				return nil, BadInput(err)
-			}
-			return n.Controller(), nil
-		}
-		means.Accelerator, _ = e.backend.(domain.Accelerator)
-	}
-	ctrl, err := m.New(means)
-	if m.Needs&domain.NeedsWeights != 0 {
-		err = BadInput(err)
-	}
-	return ctrl, err
-}
-
 // trained is the problem that the case's policies are made for, nil where it is not at hand.
 func (c *Case) trained() domain.Problem {
 	switch {
@@ -206,61 +134,4 @@ func (c *Case) trained() domain.Problem {
 		return c.unshifted // nil: a trace embeds the shifted plant
 	}
 	return nil
-}
-
-// withModel checks that there is an engine and that the map is one of the case, and reads
-// the bundled one where s has none.
-func (c *Case) withModel(e *Engine, s Setup) (_ Setup, err error) {
-	if e == nil {
-		return s, errors.New("gpc: a method with a map needs an engine")
-	}
-	if s.Model == nil {
-		s.Model, err = c.Model("")
-		return s, err
-	}
-	return s, BadInput(c.fits(s.Model, "the map"))
-}
-
-// Loop makes one closed loop of the navigator or a variant of it.
-func (c *Case) Loop(e *Engine, s Setup) (*batchnav.Navigator, error) {
-	opt, s, err := c.navigated(e, s)
-	if err != nil {
-		return nil, err
-	}
-	n, err := batchnav.NewNavigator(e.backend, s.Model, c.def.Problem, opt)
-	return n, BadInput(err)
-}
-
-// Loops makes n closed loops that decide together: each call of the engine serves all.
-func (c *Case) Loops(e *Engine, s Setup, n int) (*batchnav.Batch, error) {
-	opt, s, err := c.navigated(e, s)
-	if err != nil {
-		return nil, err
-	}
-	b, err := batchnav.NewBatch(e.backend, s.Model, c.def.Problem, opt, n)
-	return b, BadInput(err)
-}
-
-func (c *Case) navigated(e *Engine, s Setup) (batchnav.Options, Setup, error) {
-	m, err := c.method(s.Method)
-	if err != nil {
-		return batchnav.Options{}, s, err
-	}
-	if m.New != nil {
-		return batchnav.Options{}, s, badInputf("method %s of case %s is not the navigator's: Controller makes it", m.Name, c.Name())
-	}
-	opt, err := c.navigation(m.Name)
-	if err != nil {
-		return opt, s, err
-	}
-	if c.guarded() && !opt.NoProjection && !opt.NoFallback {
-		opt.Guard = &c.def.Guard
-		opt.Rescue, _ = c.def.Solver.(domain.Receding)
-	}
-	if m.Candidates > 0 && s.Candidates != 0 {
-		opt.Search.Candidates = s.Candidates
-	}
-	opt.Navigation = cmp.Or(s.Navigation, opt.Navigation)
-	s, err = c.withModel(e, s)
-	return opt, s, err
 }

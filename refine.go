@@ -14,24 +14,31 @@ import (
 type Refiner struct {
 	c      *Case
 	engine *Engine
-	setup  Setup
+	by     *Resolved // of search
 	// One of them: the navigator's, or for a case whose map is not about its own
 	// problem the method that searches.
 	latent *batchnav.Refiner
-	search domain.Controller // for setup.Candidates
+	search domain.Controller // for by.Candidates
 }
 
 // Refiner prepares refinement with room for candidates. Setup.Method is the method
 // that searches, in a case whose map is not about its own problem.
 func (c *Case) Refiner(e *Engine, s Setup, candidates int) (*Refiner, error) {
-	s, err := c.withModel(e, s)
-	if err != nil {
-		return nil, err
+	if e == nil {
+		return nil, errNoEngine
 	}
-	r := &Refiner{c: c, engine: e, setup: s}
+	r := &Refiner{c: c, engine: e}
 	if c.def.Learned == nil {
-		r.latent, err = batchnav.NewRefiner(e.backend, s.Model, c.def.Problem, batchnav.Options{}, candidates)
+		m, err := c.fitted(s.Model)
+		if err != nil {
+			return nil, err
+		}
+		r.latent, err = batchnav.NewRefiner(e.backend, m, c.def.Problem, batchnav.Options{}, candidates)
 		return r, BadInput(err)
+	}
+	var err error
+	if r.by, err = c.Resolve(s); err != nil {
+		return nil, err
 	}
 	return r, r.prepare(candidates)
 }
@@ -41,15 +48,15 @@ func (r *Refiner) prepare(candidates int) (err error) {
 	if candidates < 1 || candidates > batchnav.MaxCandidates {
 		return badInputf("refine: %d candidates, want 1 to %d", candidates, batchnav.MaxCandidates)
 	}
-	if r.search != nil && r.setup.Candidates == candidates {
+	if r.search != nil && r.by.Candidates == candidates {
 		return nil
 	}
-	r.setup.Candidates = candidates
-	if r.search, err = r.c.Controller(r.engine, r.setup); err != nil {
+	r.by.Candidates = candidates
+	if r.search, err = r.by.Controller(r.engine); err != nil {
 		return err
 	}
 	if _, ok := r.search.(domain.Refining); !ok {
-		return badInputf("the map of case %s is about %s, and method %q does not say what it chooses among", r.c.Name(), r.c.MapSpec().Description, r.setup.Method)
+		return badInputf("the map of case %s is about %s, and method %q does not say what it chooses among", r.c.Name(), r.c.MapSpec().Description, r.by.Method.Name)
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func TestMoreRobotsThanThePaperHas(t *testing.T) {
 	}
 	text := `{"gpc_scene": 1, "case": "multiagent-moving", "params": {"robots": 8, "steps": 10, "limits": {"v_max": 1}},
 		"scene": {"agents": [` + strings.Join(robots, ",") + `], "obstacles": [{"c": [0, 0], "v": [0.3, 0.2], "r": 0.6}]}}`
-	for _, method := range []string{"planner-96", "navigator", "planner-no-latent-primitives", "reference"} {
+	for _, method := range []string{"planner-384", "navigator", "planner-no-latent-primitives", "reference"} {
 		r, v, trace := staged(t, c, method, written(t, text))
 		all := fmt.Sprint(r.Beyond)
 		for _, says := range []string{"-1 params.robots is 8", "-1 params.limits.v_max is 1, maps and policies are trained with 1.2", "number of agents is 8"} {

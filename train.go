@@ -110,7 +110,11 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		if opt.Visiting.ModelSHA256, err = m.SHA256(); err != nil {
 			return nil, err
 		}
-		make, on, closeAll, err := c.controllers(Setup{Method: opt.Visiting.Method, Model: m}, opt.Engine)
+		r, err := c.Resolve(Setup{Method: opt.Visiting.Method, Model: m})
+		if err != nil {
+			return nil, err
+		}
+		make, on, closeAll, err := r.controllers(opt.Engine)
 		if err != nil {
 			return nil, err
 		}

@@ -98,7 +98,11 @@ func (c *Case) again(h *closedloop.Header, opt VerifyOptions) (domain.Controller
 		return nil, "", nothing, err
 	}
 	s.Candidates = h.Candidates
-	sum, err := c.decidesBy(s)
+	r, err := c.Resolve(s)
+	if err != nil {
+		return nil, "", nothing, err
+	}
+	sum, err := r.SHA256()
 	if err != nil {
 		return nil, "", nothing, err
 	}
@@ -106,7 +110,7 @@ func (c *Case) again(h *closedloop.Header, opt VerifyOptions) (domain.Controller
 		from := cmp.Or(opt.Model, "the bundled map of "+c.Name())
 		return nil, "", nothing, fmt.Errorf("method %s decided by a model of SHA-256 %s, %s has %s: name its file with --model", h.Method, cmp.Or(h.ModelSHA256, "none"), from, cmp.Or(sum, "none"))
 	}
-	make, on, closeAll, err := c.controllers(s, opt.Engine)
+	make, on, closeAll, err := r.controllers(opt.Engine)
 	if err != nil {
 		return nil, "", nothing, err
 	}

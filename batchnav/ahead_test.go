@@ -166,7 +166,7 @@ func TestPreparedTogetherAndRestored(t *testing.T) {
 
 func TestAheadRefusesWhatItCannot(t *testing.T) {
 	cart := testdomain.NewCart(3)
-	for _, o := range []SearchOptions{{Candidates: 3, Ahead: true, Actions: true}, {Candidates: 3, Ahead: true, Flow: true}, {Candidates: 3, Ahead: true, Polish: 2}} {
+	for _, o := range []SearchOptions{{Candidates: 3, Ahead: true, Polish: 2}} {
 		if _, err := NewNavigator(ref.New(), testdomain.Map(cart, 5, false), cart, Options{Search: o}); err == nil || !strings.Contains(err.Error(), "ahead") {
 			t.Errorf("%+v: %v, want an error about a search ahead", o, err)
 		}

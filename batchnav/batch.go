@@ -79,7 +79,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		return nil, fmt.Errorf("batchnav: a batch of %d loops, want at least 1", size)
 	}
 	searches := opt.Search != SearchOptions{}
-	opt.Direct = opt.Direct || searches && !opt.Search.Flow
+	opt.Direct = opt.Direct || searches
 	l, err := load(b, m, p, &opt)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ func NewRound(b backend.Backend, m *model.Model, p domain.Problem, opt Options) 
 	if err != nil {
 		return Round{}, backend.RolloutsConfig{}, err
 	}
-	return Round{a.search}, a.rolloutsConfig(a.search.round, max(1, a.search.steps), opt.Search.Actions), nil
+	return Round{a.search}, a.rolloutsConfig(a.search.round, max(1, a.search.steps)), nil
 }
 
 // OnDevice tells whether the backend scores by itself.

@@ -140,7 +140,6 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 	if g.noRescue {
 		g.escaping, _ = l.problem.(domain.Escaping)
 	}
-	g.bendActions = opt.Search.Actions
 	if o.Noise > 0 {
 		for _, v := range spec.Measured {
 			g.noise = append(g.noise, noiseQuantile*o.Noise*v.Scale())
@@ -200,7 +199,7 @@ const rescueCandidates = 512
 
 func newRescuer(from *loaded, opt *Options, noise []float64) (finder, error) {
 	l := *from // with a stepper of its own
-	r, err := newSearch(&l, &Options{Search: SearchOptions{Candidates: rescueCandidates, LookAhead: opt.Guard.Steps, Actions: opt.Search.Actions, Within: opt.Guard.Deadline}})
+	r, err := newSearch(&l, &Options{Search: SearchOptions{Candidates: rescueCandidates, LookAhead: opt.Guard.Steps, Within: opt.Guard.Deadline}})
 	if err != nil {
 		return finder{}, err
 	}

@@ -150,7 +150,7 @@ func TestGuardSearches(t *testing.T) {
 	if !(fastest(plain) > limit) {
 		t.Fatalf("without a guard the cart is at most at %g", fastest(plain))
 	}
-	for _, o := range []SearchOptions{{}, {Candidates: 1}, {Candidates: 1, Actions: true}} {
+	for _, o := range []SearchOptions{{}, {Candidates: 1}} {
 		n := must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), newSpeeding(limit), Options{Direct: true, Search: o, Guard: &domain.Guard{}}))(t)
 		_, bits, states := drive(t, n, adaptively, start, cartSteps)
 		const found, incumbent = domain.FallbackGuard | domain.FallbackRescue | domain.FallbackSolver, domain.FallbackGuard | domain.FallbackIncumbent
@@ -442,7 +442,7 @@ func TestGuardInCompany(t *testing.T) {
 // What a search has decided is rolled out as the search did, and a search takes no
 // roll-out through a lost state where there is another.
 func TestGuardOfASearch(t *testing.T) {
-	for _, o := range []SearchOptions{{Candidates: 64}, {Candidates: 64, Actions: true}} {
+	for _, o := range []SearchOptions{{Candidates: 64}} {
 		p := newSpeeding(0.5)
 		n := must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Search: o, Guard: &domain.Guard{}}))(t)
 		_, bits, states := drive(t, n, adaptively, []float64{-1, 0.4}, 1)

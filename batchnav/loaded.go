@@ -72,9 +72,6 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 	l.inverseRange = make([]float64, spec.ObjectiveSize())
 	for i := range l.inverseRange {
 		l.inverseRange[i] = 1
-		if nav.PlanEnergy && spec.Plan > 1 {
-			continue
-		}
 		if cal := m.Calibration; i < len(cal.ObjectiveIdeal) && i < len(cal.ObjectiveNadir) {
 			if r := cal.ObjectiveNadir[i] - cal.ObjectiveIdeal[i]; r > 0 && !math.IsInf(r, 0) {
 				l.inverseRange[i] = 1 / r
@@ -233,7 +230,7 @@ func stepParams(nav domain.Navigation, latent int) backend.StepParams {
 		Dt: float32(nav.LatentStep), VMax: float32(nav.VMax), Epsilon: float32(nav.Epsilon),
 		MetricLambda: float32(nav.MetricLambda), TopK: min(nav.TopK, latent),
 		LieGain: float32(nav.LieGain), LieScale: float32(nav.LieScale),
-		Group: backend.Group{RotationBlocks: nav.RotationBlocks}, PlanEnergy: nav.PlanEnergy,
+		Group: backend.Group{RotationBlocks: nav.RotationBlocks},
 	}
 }
 

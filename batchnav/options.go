@@ -41,7 +41,7 @@ type Options struct {
 	// Latents writes Decision.Latent. Where latents stay on a device they cross for
 	// it at each decision.
 	Latents bool
-	// Search makes each decision the best of many roll-outs. Without its Flow it sets Direct.
+	// Search makes each decision the best of many roll-outs. It sets Direct.
 	Search SearchOptions
 	// ResidualLimit is the multiple of τ_t above which the residual at the
 	// localized latent triggers the fallback; 0 is DefaultResidualLimit, +Inf
@@ -98,13 +98,6 @@ var variants = []variant{
 	{domain.Method{Name: "direct-no-rescue", About: "direct as it is exported to C: the guard falls back to the plan before, the escape and the rest", Group: domain.GroupAblation}, func(o *Options) {
 		o.Direct, o.NoRescue, o.NoiseFree = true, true, true
 	}},
-	refine(512, "-no-memory", domain.GroupAblation, SearchOptions{NoMemory: true}),
-	refine(512, "-actions", domain.GroupAblation, SearchOptions{Actions: true}),
-	refine(64, "-no-memory", domain.GroupAblation, SearchOptions{NoMemory: true}),
-	refine(64, "-actions", domain.GroupAblation, SearchOptions{Actions: true}),
-	refine(64, "-geometry", domain.GroupAblation, SearchOptions{Geometry: true}),
-	refine(64, "-flow", domain.GroupAblation, SearchOptions{Flow: true}),
-	refine(64, "-flow", domain.GroupAblation, SearchOptions{Flow: true}).also("-no-lie", "no Lie residual", func(o *Options) { o.NoLie = true }),
 	refine(64, "", domain.GroupAblation, SearchOptions{}).also("-no-rollout", "D_u as it was before rollout-aware refinement", func(o *Options) { o.NoRollout = true }),
 }
 
@@ -123,14 +116,6 @@ func (v variant) also(suffix, about string, change func(*Options)) variant {
 func refine(n int, suffix string, group domain.Group, s SearchOptions) variant {
 	about := fmt.Sprintf("the best of %d roll-outs, by offsets of their latents", n)
 	switch {
-	case s.NoMemory:
-		about += ", forgotten at each decision"
-	case s.Actions:
-		about = fmt.Sprintf("the best of %d roll-outs, by offsets of their actions", n)
-	case s.Geometry:
-		about += ", drawn under D_u's pullback metric"
-	case s.Flow:
-		about += ", the first from where Algorithm 2's latent step ends"
 	case s.Ahead:
 		about += ", searched between decisions where the last one leads"
 	case s.Polish > 0:

@@ -3,7 +3,6 @@ package batchnav
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -27,7 +26,6 @@ const (
 type Proposer struct {
 	anchors
 	draw     *draws
-	asked    int // questions of the last call
 	nearest  []int32
 	distance []float32
 	// One row per candidate.
@@ -71,11 +69,6 @@ func newProposer(l *loaded, capacity int) (*Proposer, error) {
 
 // LatentSize implements domain.Proposer.
 func (r *Proposer) LatentSize() int { return r.model.Latent() }
-
-// LatentSpread implements domain.Proposer.
-func (r *Proposer) LatentSpread() float64 {
-	return r.model.Calibration.LatentSpread / math.Sqrt(float64(r.model.Latent()))
-}
 
 func (r *Proposer) growCandidates(n int) {
 	if n <= r.z.Rows {
@@ -135,7 +128,6 @@ func (r *Proposer) checkAll(opt domain.ProposeOptions, questions []domain.Questi
 // Propose implements domain.Proposer.
 func (r *Proposer) Propose(opt domain.ProposeOptions, questions []domain.Question, answers []domain.Answer) error {
 	total, err := r.checkAll(opt, questions, answers)
-	r.asked = 0
 	if err != nil || len(questions) == 0 {
 		return err
 	}
@@ -160,7 +152,7 @@ func (r *Proposer) Propose(opt domain.ProposeOptions, questions []domain.Questio
 		}
 		at += n
 	}
-	r.asked, r.moved = len(questions), time.Now()
+	r.moved = time.Now()
 	return nil
 }
 
@@ -299,16 +291,4 @@ func (r *Proposer) flow(ctx context.Context, i int, z, other tensor.Matrix, step
 		z, other = other, z
 	}
 	return z, nil
-}
-
-// Decode implements domain.Proposer.
-func (r *Proposer) Decode(question int, latents, plans tensor.Matrix) error {
-	if question < 0 || question >= r.asked {
-		return fmt.Errorf("propose: latents for question %d of the last call, which had %d", question, r.asked)
-	}
-	if n := latents.Rows; latents.Cols != r.model.Latent() || plans.Rows != n || plans.Cols != r.spec.PlanSize() {
-		return fmt.Errorf("propose: latents of %d × %d for plans of %d × %d, want as many rows of %d and %d", n, latents.Cols, plans.Rows, plans.Cols, r.model.Latent(), r.spec.PlanSize())
-	}
-	n := latents.Rows
-	return r.stepper.Decode(latents, tensor.Broadcast(r.ctx.Row(question), n), tensor.Broadcast(r.state.Row(question), n), plans, tensor.Matrix{})
 }

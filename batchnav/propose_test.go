@@ -169,34 +169,6 @@ func TestProposalsAreMadeWithoutAllocation(t *testing.T) {
 	}
 }
 
-// Latents of a question are decoded as its own candidates are, on any number of threads.
-func TestProposerDecodes(t *testing.T) {
-	p := planCart()
-	for _, threads := range []int{1, 2} {
-		r := proposer(t, threaded(t, threads), p, batchnav.Options{})
-		all, answers := questions(3, 5), make([]domain.Answer, 3)
-		plans := tensor.New(5, p.Spec().PlanSize())
-		if err := r.Decode(0, tensor.New(5, r.LatentSize()), plans); err == nil {
-			t.Error("latents were decoded before there was a question")
-		}
-		must.OK(t, r.Propose(domain.ProposeOptions{Mixture: thirdsOf}, all, answers))
-		for i, a := range answers {
-			must.OK(t, r.Decode(i, a.Latents, plans))
-			if !slices.Equal(plans.Data, slices.Concat(a.Plans.Row(0), a.Plans.Row(1), a.Plans.Row(2), a.Plans.Row(3), a.Plans.Row(4))) {
-				t.Errorf("question %d: %v decoded again are %v", i, a.Plans, plans)
-			}
-		}
-		for _, err := range []error{
-			r.Decode(3, answers[0].Latents, plans), r.Decode(-1, answers[0].Latents, plans),
-			r.Decode(0, tensor.New(5, 1), plans), r.Decode(0, answers[0].Latents, plans.Slice(0, 4)),
-		} {
-			if err == nil {
-				t.Error("a question or matrix that is not there was accepted")
-			}
-		}
-	}
-}
-
 func TestProposerRefusesByName(t *testing.T) {
 	p := planCart()
 	r := proposer(t, ref.New(), p, batchnav.Options{})

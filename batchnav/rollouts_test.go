@@ -63,11 +63,7 @@ func candidates(rng *rand.Rand, cfg *backend.RolloutsConfig, rows, steps int) te
 	o := tensor.New(rows, min(cfg.Knots, steps)*width)
 	for i := 1; i < rows; i++ {
 		for j := range o.Row(i) {
-			scale := 0.3
-			if cfg.Actions {
-				scale = float64(cfg.Step.NormU.Scale[j%width])
-			}
-			o.Row(i)[j] = float32(scale * float64(i) / float64(rows) * rng.NormFloat64())
+			o.Row(i)[j] = float32(0.3 * float64(i) / float64(rows) * rng.NormFloat64())
 		}
 	}
 	o.Row(rows - 1)[o.Cols-1] = float32(math.NaN())
@@ -86,6 +82,9 @@ func TestRoundsAreTheReferences(t *testing.T) {
 		b := must.Get(kernels.New(must.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t)
 		defer b.Close()
 		oneAction(t, func(t *testing.T, c domain.Case, m *model.Model) {
+			if name := c.Problem.Spec().Name; testing.Short() && name != "integrator-convex" && name != "tanks" {
+				t.Skip("a device's threads are one thread here, and every case is some minute of them")
+			}
 			_, coded := c.Problem.(domain.Device)
 			holdRounds(t, b, c, m, coded)
 		})
@@ -95,7 +94,7 @@ func TestRoundsAreTheReferences(t *testing.T) {
 func holdRounds(t *testing.T, b backend.Backend, c domain.Case, m *model.Model, byItself bool) {
 	const rows = 16
 	spec := c.Problem.Spec()
-	for _, opt := range []batchnav.Options{{}, {NoProjection: true}, {Search: batchnav.SearchOptions{Actions: true}}} {
+	for _, opt := range []batchnav.Options{{}, {NoProjection: true}} {
 		opt.Search.Candidates = rows
 		round, cfg, err := batchnav.NewRound(b, m, c.Problem, opt)
 		must.OK(t, err)

@@ -32,10 +32,9 @@ type rollouts struct {
 	input, state, ctx     tensor.Matrix // E_x's and the base policy's
 	z, plan               tensor.Matrix
 	scratch               []scratch // one per thread
-	// offsets bend the base policy of every plan: [n, knots·width], added to its latents
-	// or, bendActions, to its actions. Without rows nothing is added.
-	offsets     tensor.Matrix
-	bendActions bool
+	// offsets bend the base policy of every plan: [n, knots·width], added to its latents.
+	// Without rows nothing is added.
+	offsets tensor.Matrix
 	// executed are the projected actions of every roll-out of plans of one action,
 	// [n, steps·action], where it has room for them.
 	executed []float64
@@ -273,16 +272,8 @@ func (r *rollouts) follow(n, h, steps int) error {
 
 // decode decodes the latents z, which it bends, into plans.
 func (r *rollouts) decode(z, ctx, state, plan tensor.Matrix, h, steps int) error {
-	if !r.bendActions {
-		r.bend(z, h, steps)
-	}
-	if err := r.stepper.Decode(z, ctx, state, plan, tensor.Matrix{}); err != nil {
-		return err
-	}
-	if r.bendActions {
-		r.bend(plan, h, steps)
-	}
-	return nil
+	r.bend(z, h, steps)
+	return r.stepper.Decode(z, ctx, state, plan, tensor.Matrix{})
 }
 
 // bend adds every candidate's offset at step h to its row.

@@ -23,18 +23,10 @@ type SearchOptions struct {
 	// LookAhead is how many decisions of the true dynamics score a candidate. 0: to the
 	// end of the episode as the problem (domain.Finite) knows it, else a whole episode.
 	LookAhead int
-	NoMemory  bool // nothing is kept from one decision to the next
-	Actions   bool // offsets are added to decoded actions instead of latents
-	// Flow makes z_0 the latent that Algorithm 2 ends at, localized, moved and retracted,
-	// in place of E_x's; later ones are E_x's as ever.
-	Flow bool
-	// Geometry draws offsets of latents so that a step changes the decoded action alike in
-	// every direction: under the pullback metric of D_u at E_x.
-	Geometry bool
 	// Ahead searches between decisions, in the state that the last action leads to
 	// (Batch.Prepare): a decision adds the best offset found there to its latent, in about the time
 	// of direct's. One that is not prepared, as the first of an episode or under another
-	// preference, searches as ever. The search is of offsets of latents, without Flow and Polish.
+	// preference, searches as ever. There is no Polish then.
 	Ahead  bool
 	Polish int // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
 	// Within ends a decision's rounds where another, as long as the last, would take it
@@ -50,7 +42,7 @@ const (
 )
 
 // search is the workspace of the loops of one batch. Offsets of a candidate are
-// [steps·width], width that of a latent or an action.
+// [steps·width], width that of a latent.
 type search struct {
 	*rollouts
 	until                   context.Context // ends a round
@@ -63,8 +55,7 @@ type search struct {
 	present                 []float32        // context
 	first                   tensor.Matrix
 	cost, margin, projected []float64
-	polish                  *polish   // nil: none
-	geometry                *geometry // nil: that of the coordinates
+	polish                  *polish // nil: none
 }
 
 // memory is what one loop keeps from decision to decision.
@@ -80,11 +71,8 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.Within < 0 {
 		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d, at most %d, and none negative", o.Candidates, o.LookAhead, o.Within, MaxCandidates, MaxLookAhead)
 	}
-	if o.Geometry && o.Actions {
-		return nil, errors.New("batchnav: a search by offsets of actions has no geometry of latents")
-	}
-	if o.Ahead && (o.Actions || o.Flow || o.Polish != 0) {
-		return nil, errors.New("batchnav: a search ahead is of offsets of latents, without flow and polish")
+	if o.Ahead && o.Polish != 0 {
+		return nil, errors.New("batchnav: a search ahead is without polish")
 	}
 	if l.spec.Plan != 1 {
 		return nil, fmt.Errorf("batchnav: a search along roll-outs needs plans of one action, those of case %q have %d", l.spec.Name, l.spec.Plan)
@@ -94,14 +82,9 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 		return nil, err
 	}
 	nu, width := l.spec.ActionSize(), l.model.Latent()
-	if o.Actions {
-		width = nu
-	}
 	unit := make([]float64, width)
 	for j := range unit {
-		if unit[j] = l.model.Calibration.LatentSpread / math.Sqrt(float64(width)); o.Actions {
-			unit[j] = float64(l.model.NormU.Scale[j])
-		}
+		unit[j] = l.model.Calibration.LatentSpread / math.Sqrt(float64(width))
 	}
 	r := &search{
 		rollouts: newRollouts(l), until: context.Background(), opt: o, noProjection: opt.NoProjection, threads: l.backend.Describe().Threads, round: round,
@@ -109,19 +92,13 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 		present: make([]float32, l.spec.ContextSize()), first: tensor.New(round, nu),
 		cost: make([]float64, round), margin: make([]float64, round), projected: make([]float64, round*nu),
 	}
-	r.bendActions = o.Actions
 	r.grow(round, r.threads)
 	var err error
-	if o.Geometry {
-		if r.geometry, err = newGeometry(l); err != nil {
-			return nil, err
-		}
-	}
 	if o.Polish != 0 {
 		r.polish, err = newPolish(r)
 	} else { // a polish wants what every roll-out executes, which a backend does not give
 		r.steps = cmp.Or(o.LookAhead, max(1, l.spec.Steps))
-		r.device, err = deviceRollouts(l, round, r.steps, o.Actions)
+		r.device, err = deviceRollouts(l, round, r.steps)
 	}
 	return r, err
 }
@@ -153,18 +130,8 @@ func (m *memory) offsets(steps int) tensor.Matrix {
 // stay as they are where no roll-out has a margin. within is SearchOptions.Within.
 func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32, within time.Duration) (moved float64, err error) {
 	start, steps := time.Now(), lookAhead(r.problem, c, r.opt.LookAhead, 0)
-	if r.opt.NoMemory {
-		m.lose()
-	}
 	if r.polish != nil {
 		r.polish.makeRoom(steps)
-	}
-	if r.geometry != nil {
-		factor, err := r.geometry.at(z)
-		if err != nil {
-			return 0, err
-		}
-		r.sampler.Whiten(factor)
 	}
 	tensor.Narrow(r.present, c)
 	r.sampler.Begin(m.Memory, steps)
@@ -187,10 +154,7 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 	if r.polish != nil {
 		r.polish.improve(m, best, s, c, pref, plan)
 	}
-	if !r.opt.Actions {
-		moved = displaceBy(best.Offsets, z)
-	}
-	return moved, nil
+	return displaceBy(best.Offsets, z), nil
 }
 
 // displaceBy adds the first of a roll-out's offsets to z, and returns how far that is.

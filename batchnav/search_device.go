@@ -9,18 +9,18 @@ import (
 )
 
 // rolloutsConfig is the map with what bends its policy in a search, at every step.
-func (l *loaded) rolloutsConfig(round, steps int, actions bool) backend.RolloutsConfig {
-	return backend.RolloutsConfig{MapConfig: l.mapConfig(round), Knots: steps, Actions: actions}
+func (l *loaded) rolloutsConfig(round, steps int) backend.RolloutsConfig {
+	return backend.RolloutsConfig{MapConfig: l.mapConfig(round), Knots: steps}
 }
 
 // deviceRollouts are the backend's own roll-outs of the loaded model, of so many steps at
 // most; nil where it has none, or would not know a state that is lost.
-func deviceRollouts(l *loaded, round, steps int, actions bool) (backend.Rollouts, error) {
+func deviceRollouts(l *loaded, round, steps int) (backend.Rollouts, error) {
 	b, ok := l.backend.(backend.RolloutsBackend)
 	if !ok || l.failing() {
 		return nil, nil
 	}
-	r, err := b.NewRollouts(l.rolloutsConfig(round, steps, actions))
+	r, err := b.NewRollouts(l.rolloutsConfig(round, steps))
 	switch {
 	case errors.Is(err, backend.ErrNoRollouts):
 		return nil, nil

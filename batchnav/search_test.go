@@ -18,7 +18,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/models"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 const cartSteps = 12
@@ -95,14 +94,12 @@ func TestSearchIsNeverWorseThanDirect(t *testing.T) {
 	}
 }
 
-// A search of one candidate at the first decision is direct, bit for bit, and one that
-// begins where the latent step ends is the whole of Algorithm 2.
+// A search of one candidate at the first decision is direct, bit for bit.
 func TestSearchOfOneCandidateIsItsPolicy(t *testing.T) {
 	b, m, c := caseOneMap(t, 1)
 	for _, v := range []struct{ of, o Options }{
 		{Options{Direct: true}, Options{Search: SearchOptions{Candidates: 1}}},
-		{Options{Direct: true}, Options{Search: SearchOptions{Candidates: 1, Actions: true, LookAhead: 2}}},
-		{Options{}, Options{Search: SearchOptions{Candidates: 1, Flow: true}}},
+		{Options{Direct: true}, Options{Search: SearchOptions{Candidates: 1, LookAhead: 2}}},
 	} {
 		policy, one := must.Get(NewNavigator(b, m, c.Problem, v.of))(t), must.Get(NewNavigator(b, m, c.Problem, v.o))(t)
 		episode(t, c, 3, func(s, cx []float64) []float64 {
@@ -195,35 +192,6 @@ func TestWhatIsFoundIsKept(t *testing.T) {
 		}
 		if math.Abs(left) > 1e-6 {
 			t.Errorf("episode %d: %g is left at its end", index, left)
-		}
-	}
-}
-
-// The metric's factor is that of JᵀJ with its ridge, at a mean eigenvalue of 1.
-func TestGeometryIsThePullbackMetric(t *testing.T) {
-	b, m, c := caseOneMap(t, 1)
-	g := must.Get(newGeometry(must.Get(load(b, m, c.Problem, &Options{}))(t)))(t)
-	z := m.Codes.Row(3)
-	l, n := must.Get(g.at(z))(t), len(z)
-	at := make([]float64, n)
-	tensor.Widen(at, z)
-	want := ref.Widen(m.DecoderU).Metric(at, 0)
-	mean := 0.0
-	for i := range n {
-		mean += want[i*n+i] / float64(n)
-	}
-	for i := range n {
-		for j := range i + 1 {
-			got, metric := 0.0, want[i*n+j]/mean
-			for k := range j + 1 {
-				got += l[i*n+k] * l[j*n+k]
-			}
-			if i == j {
-				metric += metricRidge
-			}
-			if metric /= 1 + metricRidge; math.Abs(got-metric) > 1e-4 {
-				t.Errorf("entry %d, %d: %g, want %g", i, j, got, metric)
-			}
 		}
 	}
 }
@@ -340,7 +308,6 @@ func TestSearchRefusesWhatItCannot(t *testing.T) {
 		says string
 	}{
 		{cart, SearchOptions{Candidates: -1}, "-1 candidates"}, {cart, SearchOptions{Candidates: MaxCandidates + 1}, "candidates"},
-		{cart, SearchOptions{Candidates: 3, Actions: true, Geometry: true}, "no geometry"},
 		{cart, SearchOptions{LookAhead: 3}, "0 candidates"}, {cart, SearchOptions{Candidates: 3, LookAhead: -1}, "look-ahead -1"},
 		{plans, SearchOptions{Candidates: 3}, `"cart" have 2`},
 	} {

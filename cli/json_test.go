@@ -15,8 +15,8 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/export"
-	"github.com/gpc-engine/gpc/internal/jsonkeys"
 	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/pages"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/report"
 	"github.com/gpc-engine/gpc/serve"
@@ -35,7 +35,7 @@ var printed = map[string]any{
 // TestEveryJSONKeyIsDocumented: docs/json.md has every key that a command prints, and none
 // besides. Those of pf and opf are held by domains/opf/command.
 func TestEveryJSONKeyIsDocumented(t *testing.T) {
-	page := must.Get(jsonkeys.Read("../docs/json.md"))(t)
+	page := must.Get(pages.ReadKeys("../docs/json.md"))(t)
 	page.Hold(t, printed)
 	app, _ := cart(t)
 	var walk func(c *cobra.Command, path string)

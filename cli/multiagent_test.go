@@ -47,7 +47,7 @@ func TestGuidedMethodIsEvaluatedLikeAnyOther(t *testing.T) {
 	eval := func(name string, more ...string) map[string]json.RawMessage {
 		t.Helper()
 		trace := filepath.Join(dir, name)
-		code, out, log := run(app, append([]string{"eval", "multiagent-static", "--method", "planner-96", "--model", file, "--seed", "991", "--trace", trace, "--json"}, more...)...)
+		code, out, log := run(app, append([]string{"eval", "multiagent-static", "--method", "planner-384", "--model", file, "--seed", "991", "--trace", trace, "--json"}, more...)...)
 		if code != 0 {
 			t.Fatalf("%s: exit code %d: %s", name, code, log)
 		}
@@ -106,7 +106,7 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 	if code != 0 {
 		t.Fatal(log)
 	}
-	for _, name := range []string{"planner", "planner-384", "planner-no-latent-primitives", "planner-no-latent-descents", "planner-no-lookahead", "planner-all-latent", "planner-no-semantic", "planner-no-lie", "planner-no-rollout", "navigator-no-retraction", "planner-latent-search", "planner-latent-search-384", "planner-plan-energy-384", "navigator", "navigator-plan-energy", "raw", "reference", "reference-4096"} {
+	for _, name := range []string{"planner", "planner-384", "planner-no-latent-primitives", "planner-no-latent-descents", "planner-no-lookahead", "planner-no-semantic", "planner-no-lie", "planner-no-rollout", "navigator-no-retraction", "navigator", "raw", "reference", "reference-4096"} {
 		if !strings.Contains(out, `"`+name+`"`) {
 			t.Errorf("gpc cases does not list %s: %s", name, out)
 		}

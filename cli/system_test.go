@@ -22,6 +22,7 @@ func TestASystemsFileIsACase(t *testing.T) {
 	file, model, trace := filepath.Join(dir, "crane.json"), filepath.Join(dir, "crane.safetensors"), filepath.Join(dir, "run.jsonl")
 	text := must.Get(os.ReadFile(craneFile))(t)
 	small := strings.Replace(string(text), `"steps":50`, `"steps":12`, 1)
+	small = strings.Replace(small, `["const",0.02]`, `["const",0.08333333333333333]`, 1)
 	small = strings.Replace(small, `"program":{`, `"training":{"latent":4,"hidden":16,"scenarios":6,"manifold_epochs":6,"rollout_epochs":1},"program":{`, 1)
 	must.OK(t, os.WriteFile(file, []byte(small), 0o644))
 

@@ -7,7 +7,7 @@ import (
 	"reflect"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/jsontree"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 // again is an episode of a trace that is run again from the header's seed: its scene and
@@ -56,8 +56,8 @@ func (v *verifier) again(e *EpisodeRecord, ns int) *again {
 		v.differs(e.SceneLine, e.Episode, -1, "scene", fmt.Sprintf("%.100s", e.Scene), "cannot be compared")
 		return a
 	}
-	if d, differ := jsontree.First(trace, own, sameScene); differ {
-		v.differs(e.SceneLine, e.Episode, -1, jsontree.Below("scene", d.Path), fmt.Sprintf("%.100s", fmt.Sprint(d.A)),
+	if d, differ := jsonin.FirstDifference(trace, own, sameScene); differ {
+		v.differs(e.SceneLine, e.Episode, -1, jsonin.Below("scene", d.Path), fmt.Sprintf("%.100s", fmt.Sprint(d.A)),
 			fmt.Sprintf("%.100s by seed %d, regime %q, preference %v", fmt.Sprint(d.B), h.Seed, h.Regime, h.Preference))
 		return a
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/exactjson"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 // Limits on what scenes from files can make a reader hold.
@@ -175,7 +175,7 @@ func ParseScene(text []byte) (*SceneFile, error) {
 		return nil, fmt.Errorf("want an object with \"gpc_scene\": %d, the version that this program reads", sceneVersion)
 	}
 	f := &SceneFile{}
-	if err := exactjson.Read(text, f); err != nil {
+	if err := jsonin.Exact(text, f); err != nil {
 		return nil, err
 	}
 	return f, nil

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/exactjson"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 var _ domain.Staging = (*Simulation)(nil)
@@ -40,7 +40,7 @@ func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt dom
 		return nil, err
 	}
 	var given stagedScene
-	if err := exactjson.Read(text, &given); err != nil {
+	if err := jsonin.Exact(text, &given); err != nil {
 		return nil, err
 	}
 	if p := given.Preference; p != nil && !p.Equal(opt.Preference) {

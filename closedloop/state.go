@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/object"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 // MaxStateBytes bounds a state file.
@@ -28,7 +28,7 @@ func ReadState(in io.Reader, spec *domain.Spec) (s, c []float64, err error) {
 	if len(text) > MaxStateBytes {
 		return nil, nil, fmt.Errorf("state: longer than %d bytes", MaxStateBytes)
 	}
-	fields, err := object.Read(text, "observation", fmt.Sprintf(`{"s":[%d numbers],"c":[%d numbers]}`, spec.MeasuredSize(), spec.ContextSize()))
+	fields, err := jsonin.Object(text, "observation", fmt.Sprintf(`{"s":[%d numbers],"c":[%d numbers]}`, spec.MeasuredSize(), spec.ContextSize()))
 	if err != nil {
 		return nil, nil, fmt.Errorf("state: %w", err)
 	}
@@ -36,10 +36,10 @@ func ReadState(in io.Reader, spec *domain.Spec) (s, c []float64, err error) {
 }
 
 // FieldError says what is wrong with a field of an observation: it has the field and the error.
-type FieldError = object.FieldError
+type FieldError = jsonin.FieldError
 
 func fieldErrorf(field, format string, args ...any) error {
-	return object.Errorf(field, "state: "+format, args...)
+	return jsonin.Errorf(field, "state: "+format, args...)
 }
 
 // Measured is what is measured of a plant, of the fields of a JSON object, which are "y" and "c" as lists: y

@@ -5,7 +5,6 @@ import (
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/eig"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/adjoint"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -68,9 +67,8 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 	}
 	if cfg.Problem != nil {
 		spec := cfg.Problem.Spec()
-		if s.action = spec.ActionSize(); cfg.WholePlan() {
-			s.gradient, s.action = adjoint.Of(cfg.Problem).PlanGradientBatch, spec.PlanSize()
-		} else if batch, ok := cfg.Problem.(domain.BatchGradient); ok {
+		s.action = spec.ActionSize()
+		if batch, ok := cfg.Problem.(domain.BatchGradient); ok {
 			s.gradient = batch.GradientBatch
 		}
 		s.lo, s.hi, s.boxed = actionBox(spec)

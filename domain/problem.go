@@ -132,23 +132,6 @@ type Stages interface {
 	PriorityCurvature(j, h []float64)
 }
 
-// PlanGradient is implemented by a problem that says itself what a whole plan of
-// Spec.Plan actions costs, with derivatives of many plans at once. Without it that is
-// the mean of Objectives along the plan, by Step, differentiated through Step.
-//
-// What a problem says may be more than that: what is expected after the last action,
-// or an objective that only a whole plan has. It is in the unit of the objectives of a
-// dataset's samples. The derivatives have to be those of the value, which RunDomain
-// checks.
-type PlanGradient interface {
-	// PlanObjectives writes J(s, plan; c) of a plan taken from state s as it is, not
-	// projected: [plan] in the order of D_u, physical units.
-	PlanObjectives(s, plan, c, J []float64)
-	// PlanGradientBatch is GradientBatch of PlanObjectives: U and GU are whole plans,
-	// GS is the derivative in the state that the plan begins at.
-	PlanGradientBatch(b Batch)
-}
-
 // PlanProjector is implemented by a problem whose Project, along a plan, does not
 // need what Step predicts of everything else. ProjectPlan does to a whole plan, in
 // place, what Project does to each of its actions in turn.

@@ -17,15 +17,10 @@ import (
 type Proposer interface {
 	// LatentSize is n_z.
 	LatentSize() int
-	// LatentSpread is the width of M* along one coordinate of a latent.
-	LatentSpread() float64
 	// Propose answers every question in the place of the same index. A question of
 	// wrong sizes or with an entry that is not finite is an error that names it,
 	// and nothing is then answered.
 	Propose(opt ProposeOptions, questions []Question, answers []Answer) error
-	// Decode writes the plans [n, plan] of latents [n, n_z] for a question of the last
-	// Propose, physical units, clipped to the action box.
-	Decode(question int, latents, plans tensor.Matrix) error
 }
 
 // ProposeOptions say how latents are scattered and moved.
@@ -91,8 +86,8 @@ const (
 	SourcePrevious
 	// The next five are of searches that propose plans without the map, or from the
 	// plans scored so far: the plan of the decision before, a plan by feedback, the
-	// best with noise, an iterate of a descent, and a latent, or offsets along a
-	// roll-out, that the cross-entropy method draws.
+	// best with noise, an iterate of a descent, and offsets along a roll-out that the
+	// cross-entropy method draws.
 	SourceCommitted
 	SourcePrimitive
 	SourcePerturbed

@@ -184,10 +184,6 @@ type Navigation struct {
 	PriorityFilter float64 // low-pass gain of σ ∈ (0,1]; 1 is no filter
 	Neighbours     int     // codes in the local affine refinement of localization; n_z + 1 or more span the latent
 	RotationBlocks int     // leading SO(3) blocks of the latent group; 0: translation on ℝⁿ
-	// PlanEnergy makes the tangential potential σᵀJ of the whole decoded plan, taken from
-	// D_s(z) under the known dynamics, in place of its first action's; see PlanGradient.
-	// Where a plan is one action they are the same.
-	PlanEnergy bool `json:",omitempty"`
 }
 
 // Training holds the constants of dataset and training.

@@ -169,23 +169,6 @@ func TestViewStepOnDevice(t *testing.T) {
 	}
 }
 
-// TestViewPlanEnergyOnDevice compares the step of the energy of whole plans, of which
-// view.cu has no gradient, with the reference: the host takes it. Loops that would stay on
-// the device are the host's too.
-func TestViewPlanEnergyOnDevice(t *testing.T) {
-	for name, c := range viewCases {
-		m := bundledModel(t, name, 20)
-		cfg, in := stepFor(t, m, robotViews(t, c, 40), backend.StepParams{Dt: 0.3, VMax: 1, Epsilon: 1, MetricLambda: 1e-3, TopK: 4, LieGain: 0.1, LieScale: 0.1, PlanEnergy: true})
-		compareSteps(t, cfg, in)
-		nav := c.Learned.Spec().Navigation
-		nav.PlanEnergy = true
-		batch := must.Get(batchnav.NewBatch(onAny(t), m, c.Learned, batchnav.Options{Navigation: &nav}, 2))(t)
-		if batch.OnDevice() {
-			t.Errorf("%s: loops whose energy is of whole plans stay on the device", name)
-		}
-	}
-}
-
 // TestViewLoopsOnDevice compares decisions of loops whose latents stay on the device
 // with the same loops on the reference: each robot goes as its plan says.
 func TestViewLoopsOnDevice(t *testing.T) {

@@ -190,17 +190,15 @@ func TestRefinementIsThatOfOneDevice(t *testing.T) {
 // Rounds of a search score every candidate as one device does.
 func TestRoundsAreThoseOfOneDevice(t *testing.T) {
 	one, g := onAny(t), together(t, shim.Device(t), 2, Options{})
-	for _, actions := range []bool{false, true} {
-		cfg := roundConfig(t, 11, actions)
-		single, several := must.Get(one.NewRollouts(cfg))(t), must.Get(g.NewRollouts(cfg))(t)
-		for _, rows := range []int{11, 3, 1} {
-			in, out := drawnRound(&cfg, rows, 4)
-			must.OK(t, single.Score(in, out))
-			want := all(out)
-			must.OK(t, several.Score(in, out))
-			if !slices.Equal(all(out), want) {
-				t.Errorf("actions %v, %d candidates: another round on two devices", actions, rows)
-			}
+	cfg := roundConfig(t, 11)
+	single, several := must.Get(one.NewRollouts(cfg))(t), must.Get(g.NewRollouts(cfg))(t)
+	for _, rows := range []int{11, 3, 1} {
+		in, out := drawnRound(&cfg, rows, 4)
+		must.OK(t, single.Score(in, out))
+		want := all(out)
+		must.OK(t, several.Score(in, out))
+		if !slices.Equal(all(out), want) {
+			t.Errorf("%d candidates: another round on two devices", rows)
 		}
 	}
 }
@@ -370,7 +368,7 @@ func TestFaultsOfSeveralDevices(t *testing.T) {
 	training := p.config(15)
 	rows, neighbours, kernel := p.manifoldRows(0)
 	step, in := integratorStep(t, 12)
-	loops, refining, round := loopsConfig(t, 6), mapOf(t, integratorModel(t, 20), integrator.Convex().Problem, 8), roundConfig(t, 8, false)
+	loops, refining, round := loopsConfig(t, 6), mapOf(t, integratorModel(t, 20), integrator.Convex().Problem, 8), roundConfig(t, 8)
 	works := []struct {
 		name  string
 		fails []string // calls of device 1

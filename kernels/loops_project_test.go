@@ -134,9 +134,6 @@ func TestLoopsAreProjectedOnDevice(t *testing.T) {
 		d := robotViews(t, c, 35)
 		n := untrained(d.problem, d.s, d.c)
 		n.m.NormU = testdomain.Scaled(d.problem.Spec().PlanSize(), 1)
-		nav := d.problem.Spec().Navigation
-		nav.PlanEnergy = false // of which there are no device functions
-		n.opt.Navigation = &nav
 		all = append(all, n)
 	}
 	for _, n := range all {

@@ -263,19 +263,13 @@ func (r *rollouts) queue(q *queue, key roundKey) {
 		s: in(l.s), c: in(l.c), latent: in(l.latent), rollS: s.s.at, rollC: s.c.at, z: s.z.at,
 		rows: int32(key.rows), n: int32(f.latent), states: int32(f.states), contexts: int32(f.contexts), ldknots: int32(key.knots * width),
 	}
-	if !r.cfg.Actions {
-		begin.knots = in(l.offsets)
-	}
+	begin.knots = in(l.offsets)
 	q.launch("gpc_rollout_begin", driver.Dim{X: ceil(key.rows, 128)}, 128, 0, driver.Struct(&begin))
 	f.bases(q, 1, inputs{x: in(l.state), ctx: in(l.ctx)}, s.base.at)
 	decode := forwardJob{net: f.netU.at, z: s.z.at, physical: s.out.at.Offset(o.first), mean: f.meanU, scale: f.scaleU, base: s.base.at, lo: f.lo, hi: f.hi, ldz: int32(f.latent), ldp: int32(f.plan)}
 	bend := func(h int) *bendJob {
 		from, to, share := crossentropy.Between(float64(h), key.steps, key.knots)
-		job := &bendJob{knots: in(l.offsets), ld: int32(key.knots * width), from: int32(from * width), to: int32(to * width), share: share}
-		if r.cfg.Actions {
-			job.physical = 1
-		}
-		return job
+		return &bendJob{knots: in(l.offsets), ld: int32(key.knots * width), from: int32(from * width), to: int32(to * width), share: share}
 	}
 	q.bent(key.rows, f.netU.width, &decode, bend(0))
 	preference := preferenceJob{weights: in(l.weights), slot: in(l.slot), semantic: r.semantic, mean: r.meanX, scale: r.scaleX, adaptive: 1}

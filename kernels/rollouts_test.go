@@ -23,9 +23,9 @@ import (
 )
 
 // roundConfig is the integrator's map for rounds of so many candidates.
-func roundConfig(t testing.TB, rows int, actions bool) backend.RolloutsConfig {
+func roundConfig(t testing.TB, rows int) backend.RolloutsConfig {
 	t.Helper()
-	return backend.RolloutsConfig{MapConfig: mapOf(t, integratorModel(t, 20), integrator.Convex().Problem, rows), Knots: 5, Actions: actions}
+	return backend.RolloutsConfig{MapConfig: mapOf(t, integratorModel(t, 20), integrator.Convex().Problem, rows), Knots: 5}
 }
 
 // drawnRound is a round of so many candidates and steps, and room for its result.
@@ -57,7 +57,7 @@ func all(out backend.RolloutsOutput) (bits []uint64) {
 // counts seen before, whatever the round before was.
 func TestRoundsAreOneGraph(t *testing.T) {
 	library, b := metered(t, Options{})
-	cfg := roundConfig(t, 40, false)
+	cfg := roundConfig(t, 40)
 	r := must.Get(b.NewRollouts(cfg))(t)
 	lengths := []int{20, 7, 3, 1}
 	for _, steps := range lengths {
@@ -104,30 +104,28 @@ func TestRoundsAreOneGraph(t *testing.T) {
 // is the same but for rounding.
 func TestRoundsRepeat(t *testing.T) {
 	library, b := metered(t, Options{})
-	for _, actions := range []bool{false, true} {
-		cfg := roundConfig(t, 40, actions)
-		r := must.Get(b.NewRollouts(cfg))(t)
-		in, out := drawnRound(&cfg, 40, 6)
+	cfg := roundConfig(t, 40)
+	r := must.Get(b.NewRollouts(cfg))(t)
+	in, out := drawnRound(&cfg, 40, 6)
+	must.OK(t, r.Score(in, out))
+	want := all(out)
+	for order := range 3 {
+		shim.SetOrder(library, uint64(order))
+		must.OK(t, r.Score(drawnRound(&cfg, 9, 4+order)))
+		if order == 2 {
+			r = must.Get(b.NewRollouts(cfg))(t)
+		}
 		must.OK(t, r.Score(in, out))
-		want := all(out)
-		for order := range 3 {
-			shim.SetOrder(library, uint64(order))
-			must.OK(t, r.Score(drawnRound(&cfg, 9, 4+order)))
-			if order == 2 {
-				r = must.Get(b.NewRollouts(cfg))(t)
-			}
-			must.OK(t, r.Score(in, out))
-			if !slices.Equal(all(out), want) {
-				t.Errorf("actions %v: the same round again is another", actions)
-			}
+		if !slices.Equal(all(out), want) {
+			t.Errorf("the same round again is another")
 		}
-		some, part := drawnRound(&cfg, 40, 6)
-		some.Offsets = some.Offsets.Slice(30, 35)
-		part.Cost, part.Margin, part.First = part.Cost[:5], part.Margin[:5], part.First.Slice(0, 5)
-		must.OK(t, r.Score(some, part))
-		if err := backendtest.Near(slices.Concat(part.Cost, part.Margin, wide32(part.First.Data)), slices.Concat(out.Cost[30:35], out.Margin[30:35], wide32(out.First.Slice(30, 35).Data)), 1e-5); err != nil {
-			t.Errorf("actions %v: candidates alone: %v", actions, err)
-		}
+	}
+	some, part := drawnRound(&cfg, 40, 6)
+	some.Offsets = some.Offsets.Slice(30, 35)
+	part.Cost, part.Margin, part.First = part.Cost[:5], part.Margin[:5], part.First.Slice(0, 5)
+	must.OK(t, r.Score(some, part))
+	if err := backendtest.Near(slices.Concat(part.Cost, part.Margin, wide32(part.First.Data)), slices.Concat(out.Cost[30:35], out.Margin[30:35], wide32(out.First.Slice(30, 35).Data)), 1e-5); err != nil {
+		t.Errorf("candidates alone: %v", err)
 	}
 }
 
@@ -163,12 +161,12 @@ func TestSearchOnDevice(t *testing.T) {
 		s, c    []float64
 	}{
 		{integrator.Convex().Problem, "integrator-convex", batchnav.SearchOptions{Candidates: 64}, []float64{-2.2, 0.1, 1.2, -0.1}, []float64{0.9, 0.1, 0.15, 0.1, 0.2}},
-		{integrator.Convex().Problem, "integrator-convex", batchnav.SearchOptions{Candidates: 40, LookAhead: 4, Actions: true}, []float64{-1.4, -0.4, 1.5, 0.2}, []float64{0.4, 0.6, 0.2, 0.1, 0.3}},
+		{integrator.Convex().Problem, "integrator-convex", batchnav.SearchOptions{Candidates: 40, LookAhead: 4}, []float64{-1.4, -0.4, 1.5, 0.2}, []float64{0.4, 0.6, 0.2, 0.1, 0.3}},
 		{opf.Thirty().Problem, "opf30", batchnav.SearchOptions{Candidates: 40, LookAhead: 1}, dispatch.s[0], dispatch.c[0]},
 	} {
 		want, got := searched(t, cpu, c.problem, c.model, c.o, c.s, c.c, 2), searched(t, device, c.problem, c.model, c.o, c.s, c.c, 2)
 		for i := range want {
-			if got[i].Fallback != want[i].Fallback || want[i].Displacement == 0 && !c.o.Actions {
+			if got[i].Fallback != want[i].Fallback || want[i].Displacement == 0 {
 				t.Errorf("%s, decision %d: fallback %v, want %v; displacement %v", c.model, i, got[i].Fallback, want[i].Fallback, want[i].Displacement)
 			}
 			if err := backendtest.Near(got[i].U, want[i].U, 1e-4); err != nil {
@@ -219,13 +217,13 @@ func TestRoundsThatAreNone(t *testing.T) {
 	library, b := metered(t, Options{})
 	cart := testdomain.NewCart(5)
 	m := testdomain.Map(cart, 5, false)
-	plain := roundConfig(t, 4, false)
+	plain := roundConfig(t, 4)
 	plain.EncoderX, plain.NormX, plain.Step.DecoderS, plain.Step.DecoderU, plain.Step.NormS, plain.Step.NormU = m.EncoderX, m.NormX, m.DecoderS, m.DecoderU, m.NormS, m.NormU
 	plain.Step.Problem, plain.Step.Params.TopK, plain.Codes, plain.Decoded = cart, 0, tensor.Matrix{}, tensor.Matrix{}
 	if _, err := b.NewRollouts(plain); !errors.Is(err, backend.ErrNoRollouts) {
 		t.Errorf("a problem without device functions: %v", err)
 	}
-	cfg := roundConfig(t, 8, false)
+	cfg := roundConfig(t, 8)
 	r := must.Get(b.NewRollouts(cfg))(t)
 	for says, change := range map[string]func(in *backend.RolloutsInput, out *backend.RolloutsOutput){
 		"9 candidates": func(in *backend.RolloutsInput, _ *backend.RolloutsOutput) {
@@ -255,14 +253,14 @@ func TestRoundsThatAreNone(t *testing.T) {
 		"E_x is":   func(c *backend.RolloutsConfig) { c.EncoderX = c.Step.DecoderS },
 		"MaxBatch": func(c *backend.RolloutsConfig) { c.Step.MaxBatch = 0 },
 	} {
-		bad := roundConfig(t, 8, false)
+		bad := roundConfig(t, 8)
 		change(&bad)
 		if _, err := b.NewRollouts(bad); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want an error with %q", err, what)
 		}
 	}
 	library.SetMemory(1 << 20)
-	if _, err := b.NewRollouts(roundConfig(t, 50000, false)); !errors.Is(err, backend.ErrNoRollouts) {
+	if _, err := b.NewRollouts(roundConfig(t, 50000)); !errors.Is(err, backend.ErrNoRollouts) {
 		t.Errorf("without memory: %v", err)
 	}
 }
@@ -272,7 +270,7 @@ func TestRoundsThatAreNone(t *testing.T) {
 func TestFaultsOfARound(t *testing.T) {
 	symbols := []string{"cuMemAlloc_v2", "cuMemHostAlloc", "cuMemcpyHtoD_v2", "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuGraphLaunch", "cuStreamSynchronize", "kernel"}
 	run := func(b *Backend) error {
-		cfg := roundConfig(t, 8, false)
+		cfg := roundConfig(t, 8)
 		r, err := b.NewRollouts(cfg)
 		if err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"runtime"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/adjoint"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
@@ -77,9 +76,7 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 			s.memory.since(t, 0, 0)
 			return q.err
 		}
-		if cfg.WholePlan() {
-			s.rows = adjoint.Of(cfg.Problem).PlanGradientBatch
-		} else if batch, ok := cfg.Problem.(domain.BatchGradient); ok {
+		if batch, ok := cfg.Problem.(domain.BatchGradient); ok {
 			s.rows = batch.GradientBatch
 		}
 		device, pinned := len(s.memory.device), len(s.memory.pinned)
@@ -145,11 +142,7 @@ func newFlow(q *queue, m *memory, cfg backend.StepperConfig) flow {
 		}
 	}
 	f.lo, f.hi = uploaded(q, m, lo), uploaded(q, m, hi)
-	if cfg.WholePlan() {
-		f.actions = f.plan
-	} else {
-		f.code = newProblemCode(q, m, cfg.Problem)
-	}
+	f.code = newProblemCode(q, m, cfg.Problem)
 	return f
 }
 

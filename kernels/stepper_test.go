@@ -81,10 +81,9 @@ func compareSteps(t *testing.T, cfg backend.StepperConfig, in backend.StepInput)
 		cfg backend.StepperConfig
 	}
 	ways := []way{{ref.New(), cfg}, {b, cfg}}
-	if split := cfg; !cfg.WholePlan() { // which is split anyway
-		split.Problem = hidden{cfg.Problem}
-		ways = append(ways, way{b, split})
-	}
+	split := cfg
+	split.Problem = hidden{cfg.Problem}
+	ways = append(ways, way{b, split})
 	var results []stepped
 	for _, c := range ways {
 		s := must.Get(c.b.NewStepper(c.cfg))(t)

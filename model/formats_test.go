@@ -12,15 +12,15 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/jsonkeys"
 	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/pages"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 	"github.com/gpc-engine/gpc/model"
 )
 
 // docs/formats.md has every tensor and key of a model file, and none besides.
 func TestFormatsPage(t *testing.T) {
-	page := must.Get(jsonkeys.Read("../docs/formats.md"))(t)
+	page := must.Get(pages.ReadKeys("../docs/formats.md"))(t)
 	m := testdomain.Untrained(rand.New(rand.NewPCG(1, 2)), testdomain.NewCart(4).Spec(), 3, 5, 8, 8)
 	m.DecoderUManifold = m.DecoderU.Clone()
 	var file bytes.Buffer

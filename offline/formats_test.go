@@ -7,14 +7,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/jsonkeys"
 	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/pages"
 	"github.com/gpc-engine/gpc/internal/testdomain"
 )
 
 // docs/formats.md has every column and key of a dataset, and none besides.
 func TestFormatsPage(t *testing.T) {
-	page := must.Get(jsonkeys.Read("../docs/formats.md"))(t)
+	page := must.Get(pages.ReadKeys("../docs/formats.md"))(t)
 	header := Header{Layout: LayoutOf(testdomain.NewCart(4).Spec())}
 	var part bytes.Buffer
 	must.OK(t, encoded(&part, header, newColumns(header.Layout, 1)))

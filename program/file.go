@@ -10,7 +10,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/gpc-engine/gpc/internal/object"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 // What a file says of itself.
@@ -150,7 +150,7 @@ func Unmarshal(text []byte) (*Program, error) {
 		return nil, fmt.Errorf("program: more than %d bytes", maxBytes)
 	}
 	// The whole is valid JSON in UTF-8, and an object, before anything is made of it.
-	fields, err := object.Read(text, "program", `{"format": "`+format+`", …}`)
+	fields, err := jsonin.Object(text, "program", `{"format": "`+format+`", …}`)
 	if err != nil {
 		return nil, err
 	}
@@ -195,10 +195,10 @@ func Unmarshal(text []byte) (*Program, error) {
 }
 
 // reader takes the fields of an object.
-type reader struct{ fields object.Fields }
+type reader struct{ fields jsonin.Fields }
 
 func below(at string, raw json.RawMessage) (reader, error) {
-	fields, err := object.Read(raw, at, `{"name": "…"}`)
+	fields, err := jsonin.Object(raw, at, `{"name": "…"}`)
 	return reader{fields}, err
 }
 

@@ -36,16 +36,16 @@ func TestPartsOfASearchStandBesideTheWhole(t *testing.T) {
 	all := New("here", known())
 	all.Evaluations = []closedloop.Result{
 		drawnRun("opf30", "refine-64", paperRegime, 1, 1, 3),
-		drawnRun("opf30", "refine-64-no-memory", paperRegime, 1.505, 2.01, 4.03),
+		drawnRun("opf30", "refine-64-no-rollout", paperRegime, 1.505, 2.01, 4.03),
 		drawnRun("opf30", "direct", paperRegime, 2.01, 2.01, 6.09),
-		drawnRun("opf30", "refine-512-actions", paperRegime, 1, 1, 3),
-		drawnRun("opf30", "refine-64-actions", "swing", 1, 1, 3),
+		drawnRun("opf30", "refine-512-no-rollout", paperRegime, 1, 1, 3),
+		drawnRun("opf30", "refine-64-no-rollout", "swing", 1, 1, 3),
 	}
 	got := devices{all}.searchParts()
 	rowsHold(t, got, map[string]string{
-		"| opf30 | paper | `refine-64` |":           "| 3/3 | ",
-		"| opf30 | paper | `refine-64-no-memory` |": "| +0.8333 [",
-		"| opf30 | paper | `direct` |":              "| +1.6667 [",
+		"| opf30 | paper | `refine-64` |":            "| 3/3 | ",
+		"| opf30 | paper | `refine-64-no-rollout` |": "| +0.8333 [",
+		"| opf30 | paper | `direct` |":               "| +1.6667 [",
 	})
 	for _, absent := range []string{"512", "swing"} { // there is no whole search there
 		if strings.Contains(got, absent) {

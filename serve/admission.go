@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/gpc-engine/gpc/internal/object"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 const (
@@ -135,10 +135,10 @@ func (s *Server) release(j *job) {
 func (s *Server) prepare(j *job, began time.Time) error {
 	j.began, j.done = began, make(chan struct{})
 	if len(j.session) > MaxSessionName {
-		return object.Errorf("session", "the name of a session has %d bytes, at most %d are allowed", len(j.session), MaxSessionName)
+		return jsonin.Errorf("session", "the name of a session has %d bytes, at most %d are allowed", len(j.session), MaxSessionName)
 	}
 	if !utf8.ValidString(j.session) {
-		return object.Errorf("session", "the name of a session is not UTF-8")
+		return jsonin.Errorf("session", "the name of a session is not UTF-8")
 	}
 	r := &j.request
 	if p := r.Preference; p != nil {
@@ -151,7 +151,7 @@ func (s *Server) prepare(j *job, began time.Time) error {
 	}
 	if m := s.of.Definition().Measurement; m != nil && j.op == opDecide {
 		if len(r.Y) != len(m.Outputs) {
-			return object.Errorf("y", "the observation has %d entries of y, case %q measures %d", len(r.Y), s.spec.Name, len(m.Outputs))
+			return jsonin.Errorf("y", "the observation has %d entries of y, case %q measures %d", len(r.Y), s.spec.Name, len(m.Outputs))
 		}
 		r.S = slices.Repeat([]float64{math.NaN()}, s.spec.MeasuredSize()) // nobody measured it
 	}
@@ -160,14 +160,14 @@ func (s *Server) prepare(j *job, began time.Time) error {
 		if len(r.S) == s.spec.MeasuredSize() {
 			field = "c"
 		}
-		return object.Errorf(field, "the observation %w", err)
+		return jsonin.Errorf(field, "the observation %w", err)
 	}
 	if j.op == opDecide && s.opt.MaxAge > 0 && r.Observed.IsZero() {
-		return object.Errorf("observed_ms", "field \"observed_ms\" is missing: an observation is to be of %v at most, want when it was made, in milliseconds since 1970", s.opt.MaxAge)
+		return jsonin.Errorf("observed_ms", "field \"observed_ms\" is missing: an observation is to be of %v at most, want when it was made, in milliseconds since 1970", s.opt.MaxAge)
 	}
 	if j.op == opRefine {
 		if s.refiner == nil {
-			return object.Errorf("op", "method %s of case %s has no map to refine with", s.health.Method, s.spec.Name)
+			return jsonin.Errorf("op", "method %s of case %s has no map to refine with", s.health.Method, s.spec.Name)
 		}
 		j.refine.Candidates = cmp.Or(j.refine.Candidates, DefaultCandidates)
 		j.refine.Seed, j.refine.Threads = cmp.Or(j.refine.Seed, s.opt.Seed), s.opt.Threads

@@ -32,12 +32,15 @@ type decider interface {
 // newDecider is one batch of the navigator's loops, or a controller for each session of a
 // method that is not the navigator's.
 func newDecider(c *gpc.Case, e *gpc.Engine, opt Options) (decider, error) {
-	own := slices.ContainsFunc(c.Methods(), func(m domain.Method) bool { return m.Called(opt.Setup.Method) && m.New != nil })
-	if own || c.Definition().Measurement != nil {
-		d := &controllers{of: c, engine: e, setup: opt.Setup, threads: opt.Threads}
+	r, err := c.Resolve(opt.Setup)
+	if err != nil {
+		return nil, err
+	}
+	if !r.Navigates() || c.Definition().Measurement != nil {
+		d := &controllers{of: c, method: r, engine: e, threads: opt.Threads}
 		return d, d.open(&session{}) // what is wrong with it is said now
 	}
-	b, err := c.Loops(e, opt.Setup, opt.Sessions)
+	b, err := r.Loops(e, opt.Sessions)
 	if err != nil {
 		return nil, err
 	}
@@ -150,18 +153,18 @@ func of(d *batchnav.Decision, spec *domain.Spec) *Decision {
 // controllers are those of the sessions of a method that decides for one at a time.
 type controllers struct {
 	of      *gpc.Case
+	method  *gpc.Resolved
 	engine  *gpc.Engine
-	setup   gpc.Setup
 	threads int
 }
 
 func (c *controllers) open(of *session) error {
-	ctrl, err := c.of.Controller(c.engine, c.setup)
+	ctrl, err := c.method.Controller(c.engine)
 	if err != nil {
 		return err
 	}
 	if err := ctrl.Reset(nil); err != nil {
-		return gpc.BadInput(fmt.Errorf("serve: method %s of case %s: %w", c.setup.Method, c.of.Name(), err))
+		return gpc.BadInput(fmt.Errorf("serve: method %s of case %s: %w", c.method.Method.Name, c.of.Name(), err))
 	}
 	of.controller = ctrl
 	return nil

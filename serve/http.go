@@ -17,7 +17,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/internal/finite"
-	"github.com/gpc-engine/gpc/internal/object"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/internal/web"
 )
 
@@ -263,7 +263,7 @@ func (h *handler) parse(w http.ResponseWriter, r *http.Request, j *job, began ti
 		return problemf(http.StatusBadRequest, "the body was not read: %w", err)
 	}
 	http.NewResponseController(w).SetReadDeadline(time.Time{}) // from now on a read waits for the next request, or the end
-	fields, err := object.Read(body.Bytes(), "body", example)
+	fields, err := jsonin.Object(body.Bytes(), "body", example)
 	if err == nil {
 		err = h.s.parse(j, fields, began)
 	}

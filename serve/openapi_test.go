@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpc-engine/gpc/internal/jsonkeys"
 	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/pages"
 	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/serve"
 )
@@ -122,7 +122,7 @@ func isOf(name string, v any) bool {
 	return name == "object"
 }
 
-// keys are those of a schema and of the objects in it, as jsonkeys.Of has them of a type.
+// keys are those of a schema and of the objects in it, as pages.KeysOf has them of a type.
 func (d document) keys(t testing.TB, path string, schema map[string]any) (all []string) {
 	schema = d.follow(t, schema)
 	if items, ok := schema["items"].(map[string]any); ok && d.follow(t, items)["properties"] != nil {
@@ -234,10 +234,10 @@ func TestTheOpenAPIDocumentIsTheCode(t *testing.T) {
 			documented[key] = true
 		}
 	}
-	if got, want := slices.Sorted(maps.Keys(documented)), jsonkeys.Of(serve.Answer{}); !slices.Equal(got, want) {
+	if got, want := slices.Sorted(maps.Keys(documented)), pages.KeysOf(serve.Answer{}); !slices.Equal(got, want) {
 		t.Errorf("the document has the keys %v, answers have %v", got, want)
 	}
-	got, want := d.keys(t, "", d.at(t, "components", "schemas", "Event")), jsonkeys.Of(serve.Event{})
+	got, want := d.keys(t, "", d.at(t, "components", "schemas", "Event")), pages.KeysOf(serve.Event{})
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("the document has the keys %v of an event, events have %v", got, want)
 	}

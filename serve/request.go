@@ -11,8 +11,8 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/internal/names"
-	"github.com/gpc-engine/gpc/internal/object"
 )
 
 const (
@@ -26,32 +26,32 @@ const (
 // where the rest is wrong.
 func (s *Server) line(text []byte, read time.Time) (j *job, err error) {
 	j = &job{}
-	fields, err := object.Read(text, "line", example)
+	fields, err := jsonin.Object(text, "line", example)
 	if err != nil {
 		return j, err
 	}
 	var name string
 	known := strings.Join(ops[1:], ", ")
-	there, err := object.Take(fields, "op", "one of "+known, &name)
+	there, err := jsonin.Take(fields, "op", "one of "+known, &name)
 	at := slices.Index(ops, name)
 	switch {
 	case err != nil:
 		return j, err
 	case !there:
-		return j, object.Missing("op", "one of "+known)
+		return j, jsonin.Missing("op", "one of "+known)
 	case at < 1:
-		return j, object.Errorf("op", "field \"op\" is %.64q%s (want one of %s)", name, names.Meant(name, ops[1:]), known)
+		return j, jsonin.Errorf("op", "field \"op\" is %.64q%s (want one of %s)", name, names.Meant(name, ops[1:]), known)
 	}
 	j.op = op(at)
 	return j, s.parse(j, fields, read)
 }
 
 // parse fills in a request of an operation from its fields, that was read at a time.
-func (s *Server) parse(j *job, fields object.Fields, read time.Time) (err error) {
+func (s *Server) parse(j *job, fields jsonin.Fields, read time.Time) (err error) {
 	if j.op == opHealth {
 		return fields.Nothing(fmt.Sprintf("%q", j.op))
 	}
-	if _, err := object.Take(fields, "session", "a name", &j.session); err != nil {
+	if _, err := jsonin.Take(fields, "session", "a name", &j.session); err != nil {
 		return err
 	}
 	if j.op == opReset || j.op == opClear {
@@ -62,7 +62,7 @@ func (s *Server) parse(j *job, fields object.Fields, read time.Time) (err error)
 	}
 	if j.op == opPreference {
 		if j.request.Preference == nil {
-			return object.Missing("preference", wanted)
+			return jsonin.Missing("preference", wanted)
 		}
 		return fields.Nothing(fmt.Sprintf("%q", j.op))
 	}
@@ -94,17 +94,17 @@ func (s *Server) parse(j *job, fields object.Fields, read time.Time) (err error)
 const maxObserved = 9e12
 
 // milliseconds takes a field of a time.
-func milliseconds(fields object.Fields, name string, most float64) (ms float64, there bool, err error) {
-	there, err = object.Take(fields, name, "milliseconds above 0", &ms)
+func milliseconds(fields jsonin.Fields, name string, most float64) (ms float64, there bool, err error) {
+	there, err = jsonin.Take(fields, name, "milliseconds above 0", &ms)
 	if err == nil && there && !(ms > 0 && ms <= most) {
-		err = object.Errorf(name, "field %q is %v, want milliseconds above 0, at most %.0f", name, ms, most)
+		err = jsonin.Errorf(name, "field %q is %v, want milliseconds above 0, at most %.0f", name, ms, most)
 	}
 	return ms, there, err
 }
 
 // preference is the one that fields state, nil for none.
-func preference(fields object.Fields) (*domain.Preference, error) {
-	w, there, err := object.Nullable[[]float64](fields, "preference", wanted)
+func preference(fields jsonin.Fields) (*domain.Preference, error) {
+	w, there, err := jsonin.Nullable[[]float64](fields, "preference", wanted)
 	switch {
 	case err != nil || !there:
 		return nil, err
@@ -115,22 +115,22 @@ func preference(fields object.Fields) (*domain.Preference, error) {
 }
 
 // refinement takes the options of a refinement.
-func refinement(fields object.Fields, o *batchnav.RefineOptions) error {
+func refinement(fields jsonin.Fields, o *batchnav.RefineOptions) error {
 	for _, f := range []struct {
 		name     string
 		into     *int
 		from, to int
 	}{{"candidates", &o.Candidates, 1, batchnav.MaxCandidates}, {"look_ahead", &o.LookAhead, 0, batchnav.MaxLookAhead}} {
 		want := fmt.Sprintf("a whole number from %d to %d", f.from, f.to)
-		there, err := object.Take(fields, f.name, want, f.into)
+		there, err := jsonin.Take(fields, f.name, want, f.into)
 		if err != nil {
 			return err
 		}
 		if there && (*f.into < f.from || *f.into > f.to) {
-			return object.Errorf(f.name, "field %q is %d, want %s", f.name, *f.into, want)
+			return jsonin.Errorf(f.name, "field %q is %d, want %s", f.name, *f.into, want)
 		}
 	}
-	_, err := object.Take(fields, "seed", "a whole number from 0", &o.Seed)
+	_, err := jsonin.Take(fields, "seed", "a whole number from 0", &o.Seed)
 	return err
 }
 

@@ -26,7 +26,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/object"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -53,7 +53,7 @@ var ErrFull = errors.New("as many sessions are open as may be")
 var ErrClosed = errors.New("serve: the server is closing")
 
 // FieldError says which field of a request is wrong: it has the field and the error.
-type FieldError = object.FieldError
+type FieldError = jsonin.FieldError
 
 // Options say how a server decides. The zero value of each is a default.
 type Options struct {

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/internal/machine"
-	"github.com/gpc-engine/gpc/internal/object"
 )
 
 // session is one closed loop. It is the dispatcher's alone.
@@ -26,7 +26,7 @@ func (s *Server) begin(j *job) (err error) {
 		return nil
 	}
 	if len(s.sessions) >= s.opt.Sessions {
-		return object.Errorf("session", "%w, %d: reset one", ErrFull, len(s.sessions))
+		return jsonin.Errorf("session", "%w, %d: reset one", ErrFull, len(s.sessions))
 	}
 	of := &session{name: j.session}
 	if err := s.guarded(func() error { return s.decider.open(of) }); err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/jsontree"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/internal/safetensors"
 )
 
@@ -67,7 +67,7 @@ func difference(saved, own []byte) string {
 			return "it does not say which run it is of"
 		}
 	}
-	d, differ := jsontree.First(values[0], values[1], reflect.DeepEqual)
+	d, differ := jsonin.FirstDifference(values[0], values[1], reflect.DeepEqual)
 	if !differ {
 		return ""
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/finite"
-	"github.com/gpc-engine/gpc/internal/object"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/internal/web"
 	"github.com/gpc-engine/gpc/serve"
@@ -64,7 +64,7 @@ func New(source Source, rate float64, playing bool) *Handler {
 	mux.HandleFunc("GET /view/frame", answer(p, func(r *http.Request) (any, error) {
 		k, err := strconv.Atoi(r.URL.Query().Get("k"))
 		if err != nil {
-			return nil, object.Errorf("k", "k is %.64q, want the number of a frame", r.URL.Query().Get("k"))
+			return nil, jsonin.Errorf("k", "k is %.64q, want the number of a frame", r.URL.Query().Get("k"))
 		}
 		return p.frame(k)
 	}))
@@ -149,11 +149,11 @@ func post[T any](mux *http.ServeMux, p *player, name, field, want string, do fun
 
 // only is the one field of an object, nil for null.
 func only[T any](text []byte, field, want string) (v *T, err error) {
-	fields, err := object.Read(text, "body", fmt.Sprintf("{%q:…}", field))
+	fields, err := jsonin.Object(text, "body", fmt.Sprintf("{%q:…}", field))
 	if err != nil {
 		return nil, err
 	}
-	v, there, err := object.Nullable[T](fields, field, want)
+	v, there, err := jsonin.Nullable[T](fields, field, want)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func only[T any](text []byte, field, want string) (v *T, err error) {
 		return nil, err
 	}
 	if !there {
-		return nil, object.Missing(field, want)
+		return nil, jsonin.Missing(field, want)
 	}
 	return v, nil
 }

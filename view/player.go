@@ -12,7 +12,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/finite"
-	"github.com/gpc-engine/gpc/internal/object"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/internal/web"
 	"github.com/gpc-engine/gpc/serve"
 )
@@ -194,7 +194,7 @@ func (p *player) show() {
 func (p *player) frame(k int) (*Frame, error) {
 	first, last := p.source.Range()
 	if k < first || k > last {
-		return nil, object.Errorf("k", "frame %d is not at hand, want %d to %d", k, first, last)
+		return nil, jsonin.Errorf("k", "frame %d is not at hand, want %d to %d", k, first, last)
 	}
 	return p.source.Frame(k), nil
 }
@@ -216,7 +216,7 @@ func (p *player) steer(w domain.Preference) error {
 
 func (p *player) pause(v *bool) error {
 	if v == nil {
-		return object.Errorf("paused", "field \"paused\" is null, want true or false")
+		return jsonin.Errorf("paused", "field \"paused\" is null, want true or false")
 	}
 	p.playing, p.fault, p.nextFan = !*v, "", time.Now()
 	if p.due = time.Now(); p.playing {
@@ -231,7 +231,7 @@ func (p *player) pause(v *bool) error {
 
 func (p *player) step(by *int) error {
 	if by == nil || *by != 1 && *by != -1 {
-		return object.Errorf("by", "field \"by\" is no step, want 1 or -1")
+		return jsonin.Errorf("by", "field \"by\" is no step, want 1 or -1")
 	}
 	p.playing, p.fault = false, ""
 	var err error
@@ -250,7 +250,7 @@ func (p *player) step(by *int) error {
 
 func (p *player) setRate(hz *float64) error {
 	if hz == nil || !(*hz >= leastRate && *hz <= mostRate) {
-		return object.Errorf("hz", "field \"hz\" is no rate, want %v to %v decisions a second", leastRate, mostRate)
+		return jsonin.Errorf("hz", "field \"hz\" is no rate, want %v to %v decisions a second", leastRate, mostRate)
 	}
 	p.rate, p.due = *hz, time.Now()
 	p.sendState()
@@ -259,7 +259,7 @@ func (p *player) setRate(hz *float64) error {
 
 func (p *player) seek(k *int) error {
 	if k == nil {
-		return object.Errorf("k", "field \"k\" is null, want the number of a frame")
+		return jsonin.Errorf("k", "field \"k\" is null, want the number of a frame")
 	}
 	if _, err := p.frame(*k); err != nil {
 		return err
@@ -274,7 +274,7 @@ func (p *player) reset(episode *int) error {
 	to := -1
 	if episode != nil {
 		if to = *episode; to < 0 || to > math.MaxInt32 {
-			return object.Errorf("episode", "field \"episode\" is %d, want 0 to %d", to, math.MaxInt32)
+			return jsonin.Errorf("episode", "field \"episode\" is %d, want 0 to %d", to, math.MaxInt32)
 		}
 	}
 	if err := p.source.Reset(p.ctx, to); err != nil {

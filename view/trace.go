@@ -13,7 +13,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/object"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 const (
@@ -220,7 +220,7 @@ func (t *Trace) Reset(ctx context.Context, episode int) error {
 		at = (now + 1) % len(list)
 	}
 	if at < 0 {
-		return object.Errorf("episode", "the trace has no episode %d", episode)
+		return jsonin.Errorf("episode", "the trace has no episode %d", episode)
 	}
 	found := errors.New("found")
 	var is *closedloop.EpisodeRecord

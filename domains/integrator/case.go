@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/exactjson"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 func newCase(name string, params Params, paper map[string]domain.PaperRow) domain.Case {
@@ -36,7 +36,7 @@ func caseOf(name string, params Params, paper map[string]domain.PaperRow) (domai
 		Shifts: shifts(system, paper),
 		Remake: func(params json.RawMessage) (domain.Case, error) {
 			p := traceParams{system.Params, semantic}
-			if err := exactjson.Merge(params, &p); err != nil {
+			if err := jsonin.Merge(params, &p); err != nil {
 				return domain.Case{}, err
 			}
 			if p.Semantic != semantic {

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/exactjson"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 var _ domain.Staging = (*Plant)(nil)
@@ -27,7 +27,7 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 		return nil, err
 	}
 	var scene Scene
-	if err := exactjson.Read(text, &scene); err != nil {
+	if err := jsonin.Exact(text, &scene); err != nil {
 		return nil, err
 	}
 	var err error

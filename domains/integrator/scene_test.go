@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/jsonkeys"
 	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/pages"
 )
 
 var adaptiveOnly = domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
 
 // docs/formats.md has every key of a scene and of params, and none besides.
 func TestFormatsPage(t *testing.T) {
-	page := must.Get(jsonkeys.Read("../../docs/formats.md"))(t)
+	page := must.Get(pages.ReadKeys("../../docs/formats.md"))(t)
 	page.Hold(t, map[string]any{"integrator scene": Scene{}, "integrator params": traceParams{}})
 }
 

@@ -15,10 +15,6 @@ import (
 // smallBudget is the paper's for the reference, candidates per decision.
 const smallBudget = 384
 
-// budgets are the candidates per decision of methods with a map that have a name of their own,
-// beside the largest, which needs no number in its name.
-var budgets = []int{96, 192, smallBudget, 768, 1536}
-
 // methods are the case's own. Those without a map search among primitives,
 // perturbations and iterates of the descent alone.
 func methods(y *world.System) []domain.Method {
@@ -36,7 +32,7 @@ func methods(y *world.System) []domain.Method {
 	}
 	guided := func(n int) plan.Options { return plan.Guided(moving, n) }
 	viewed := view.New(y).Spec().Navigation
-	along, still, loose := plan.PlanEnergy(viewed), viewed, viewed
+	still, loose := viewed, viewed
 	still.LieGain, loose.RetractionMix = 0, 0
 	// Without the map the latents' share goes to the primitives, to which it falls by itself, or to
 	// the descents; nothing else changes.
@@ -50,24 +46,15 @@ func methods(y *world.System) []domain.Method {
 				return o
 			})
 	}
-	for _, n := range append([]int{plan.Budget}, budgets...) {
-		suffix := ""
-		if n != plan.Budget {
-			suffix = fmt.Sprintf("-%d", n)
-		}
-		brief := n == plan.Budget
-		about := fmt.Sprintf("look-ahead and commitment, %d candidates", n)
-		add(domain.Method{Name: "planner" + suffix, About: about + ", a share of them latents", Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: brief, Candidates: n}, n, guided)
-		add(domain.Method{Name: "planner-latent-search" + suffix, About: about + ", most latents by a cross-entropy search", Group: domain.GroupAblation, Needs: domain.NeedsMap, Candidates: n}, n,
-			func(n int) plan.Options { return plan.Searching(moving, n) })
-		add(domain.Method{Name: "planner-plan-energy" + suffix, About: about + ", a share of them latents that step down the cost of their whole plans", Group: domain.GroupAblation, Needs: domain.NeedsMap, Navigation: &along, Candidates: n}, n, guided)
+	planner := func(name string, n int) {
+		about := fmt.Sprintf("look-ahead and commitment, %d candidates, a share of them latents", n)
+		add(domain.Method{Name: name, About: about, Group: domain.GroupOwn, Needs: domain.NeedsMap, Brief: n == plan.Budget, Candidates: n}, n, guided)
 	}
+	planner("planner", plan.Budget)
+	planner("planner-384", smallBudget)
 	about := fmt.Sprintf("look-ahead and commitment, %d candidates, without the map: the latents' share goes to the ", plan.Budget)
 	add(domain.Method{Name: "planner-no-latent-primitives", About: about + "primitives", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, primitives)
 	add(domain.Method{Name: "planner-no-latent-descents", About: about + "descents", Group: domain.GroupAblation, Brief: true, Candidates: plan.Budget}, plan.Budget, descents)
-	ablation("planner-all-latent", "all candidates are latents: no primitives, perturbations or descent", func(o *plan.Options) {
-		o.Latent, o.Descent, o.Noise = 1, 0, 0
-	})
 	part := func(m domain.Method) {
 		m.Group, m.Needs = domain.GroupAblation, domain.NeedsMap
 		add(m, plan.Budget, guided)
@@ -82,9 +69,7 @@ func methods(y *world.System) []domain.Method {
 		New: func(means domain.Means) (domain.Controller, error) { return plan.NewNavigator(y, means) },
 	}
 	all = append(all, navigator)
-	navigator.Name, navigator.About = "navigator-plan-energy", "navigator, with a latent step down the cost of the whole plan"
-	navigator.Group, navigator.Navigation = domain.GroupAblation, &along
-	all = append(all, navigator)
+	navigator.Group = domain.GroupAblation
 	navigator.Name, navigator.About, navigator.Navigation = "navigator-no-lie", "navigator without the Lie residual", &still
 	all = append(all, navigator)
 	navigator.Name, navigator.About, navigator.Navigation = "navigator-no-retraction", "navigator without the retraction to M*", &loose

@@ -24,7 +24,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent/plan"
 	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
-	"github.com/gpc-engine/gpc/internal/exactjson"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 // Static is the case multiagent-static: 150 steps among obstacles that stand.
@@ -60,7 +60,7 @@ func caseOf(name string, params world.Params, moving bool, paper map[string]doma
 		Guard:   domain.Guard{Off: true}, // its planner commits to plans of its own
 		Remake: func(fields json.RawMessage) (domain.Case, error) {
 			p := y.Params
-			if err := exactjson.Merge(fields, &p); err != nil {
+			if err := jsonin.Merge(fields, &p); err != nil {
 				return domain.Case{}, err
 			}
 			return caseOf(name, p, moving, paper)

@@ -17,7 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
-	"github.com/gpc-engine/gpc/internal/exactjson"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 // FilePrefix of a case's name stands before the path of a MATPOWER file.
@@ -87,7 +87,7 @@ func remade(l *Plant, fields json.RawMessage, opt Options) (domain.Case, error) 
 	p := own
 	p.Ramp, p.Scales = slices.Clone(own.Ramp), slices.Clone(own.Scales) // Merge writes into them
 	p.Semantic.K, p.Semantic.Epsilon = slices.Clone(own.Semantic.K), slices.Clone(own.Semantic.Epsilon)
-	if err := exactjson.Merge(fields, &p); err != nil {
+	if err := jsonin.Merge(fields, &p); err != nil {
 		return domain.Case{}, err
 	}
 	if err := own.fixed(&p); err != nil {

@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/exactjson"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 var _ domain.Staging = (*Plant)(nil)
@@ -46,7 +46,7 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 		return nil, err
 	}
 	var given staged
-	if err := exactjson.Read(text, &given); err != nil {
+	if err := jsonin.Exact(text, &given); err != nil {
 		return nil, err
 	}
 	w, err := opt.Scored(index, objectives, given.W)

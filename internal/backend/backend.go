@@ -120,7 +120,6 @@ type StepParams struct {
 	LieGain      float32 // γ_L
 	LieScale     float32 // s_L
 	Group        Group
-	PlanEnergy   bool // domain.Navigation.PlanEnergy
 }
 
 // StepperConfig describes the model a Stepper runs. The networks are copied.
@@ -170,7 +169,7 @@ const (
 //
 // The energy is V = (1/ε)‖x̂ − D_s(z)‖² + Σ_i w_i J_i(ŝ, u; c) with x̂ the
 // normalised measured state, ŝ = D_s(z) in physical units and u the first action
-// of the plan Base + D_u(z), or with PlanEnergy all of it (domain.PlanGradient).
+// of the plan Base + D_u(z).
 type Stepper interface {
 	Step(in StepInput, out StepOutput) error
 	// Field writes F = −∇V [B, n_z] and V [B] (nil: not wanted).

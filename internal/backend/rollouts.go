@@ -27,17 +27,11 @@ var ErrNoRollouts = errors.New("this backend does not roll out this problem by i
 // one action; Step.MaxBatch is the most candidates of a round. Codes are not read.
 type RolloutsConfig struct {
 	MapConfig
-	Knots   int  // most knots of a candidate's offsets
-	Actions bool // offsets are added to decoded actions instead of latents
+	Knots int // most knots of a candidate's offsets
 }
 
 // Width is how many numbers an offset has at one knot.
-func (c *RolloutsConfig) Width() int {
-	if c.Actions {
-		return c.Step.DecoderU.Out()
-	}
-	return c.Step.DecoderS.In()
-}
+func (c *RolloutsConfig) Width() int { return c.Step.DecoderS.In() }
 
 // Validate says what is wrong with a configuration.
 func (c *RolloutsConfig) Validate() error {

@@ -40,11 +40,6 @@ func (c StepperConfig) Validate() error {
 	return c.Params.Validate(latent)
 }
 
-// WholePlan reports whether the energy is of plans of several actions.
-func (c StepperConfig) WholePlan() bool {
-	return c.Params.PlanEnergy && c.Problem != nil && c.Problem.Spec().Plan > 1
-}
-
 // Validate checks the constants of a step on a latent of the given size: Δt, λ
 // and γ_L ≥ 0, γ_L ≤ 1, V_max and ε positive, all finite, TopK in [0, latent],
 // rotation blocks that fit.

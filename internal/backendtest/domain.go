@@ -39,8 +39,6 @@ const (
 //     optional interface's without being called.
 //   - Gradient agrees with central differences of Objectives in s and u;
 //     GradientBatch and GradientBlock, if there are any, with Gradient row by row.
-//   - PlanGradientBatch, if there is one, agrees with central differences of
-//     PlanObjectives in the state and in the plan, row by row.
 //   - Dual functions, if there are any, have the values of the problem's own and their
 //     derivatives.
 //   - Step, Base and Objectives are finite; no method changes its inputs.
@@ -158,7 +156,6 @@ var domainChecks = []struct {
 	{"gradient", checkGradient},
 	{"batch-gradient", checkBatchGradient},
 	{"block-gradient", checkBlockGradient},
-	{"plan-gradient", checkPlanGradient},
 	{"dual", checkDual},
 	{"stages", checkStaged},
 	{"dynamics", checkDynamics},

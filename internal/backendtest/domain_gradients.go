@@ -1,13 +1,11 @@
 package backendtest
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -187,59 +185,6 @@ func checkBlockGradient(p domain.Problem, points []point) (errs []error) {
 					}
 				}
 			}
-		}
-	}
-	return errs
-}
-
-// checkPlanGradient compares a problem's own derivatives of whole plans with
-// differences of what it says that a plan costs, in batches whose rows share context and
-// priority, or some of them do.
-func checkPlanGradient(p domain.Problem, points []point) (errs []error) {
-	own, ok := p.(domain.PlanGradient)
-	if !ok {
-		return nil
-	}
-	spec := p.Spec()
-	ns, np, nc, m := spec.MeasuredSize(), spec.PlanSize(), spec.ContextSize(), spec.ObjectiveSize()
-	rng := newRand(domainSeed + 8)
-	for _, shared := range []int{1, 3, len(points)} {
-		rows := len(points)
-		b := domain.Batch{
-			Rows: rows, SStride: ns + 1, UStride: np + 3, CStride: nc, SigmaStride: m, JStride: m + 2, GSStride: ns + 1, GUStride: np + 2,
-			S: make([]float32, rows*(ns+1)), U: make([]float32, rows*(np+3)), C: make([]float32, rows*nc), Sigma: make([]float32, rows*m),
-			J: make([]float32, rows*(m+2)), GS: make([]float32, rows*(ns+1)), GU: make([]float32, rows*(np+2)),
-		}
-		if shared == rows {
-			b.CStride, b.SigmaStride = 0, 0
-		}
-		var sigma []float64
-		for i := range rows {
-			first := points[i-i%shared]
-			tensor.Narrow(b.S[i*b.SStride:], first.s)
-			for h := range spec.Plan {
-				tensor.Narrow(b.U[i*b.UStride+h*spec.ActionSize():], draw(rng, spec.Action))
-			}
-			if i%shared == 0 {
-				sigma = simplex(rng, m)
-			}
-			tensor.Narrow(b.C[i*b.CStride:], first.c)
-			tensor.Narrow(b.Sigma[i*b.SigmaStride:], sigma)
-		}
-		withoutJ := b
-		withoutJ.J = nil
-		own.PlanGradientBatch(withoutJ)
-		gradient := slices.Concat(b.GS, b.GU)
-		own.PlanGradientBatch(b)
-		if identical(slices.Concat(b.GS, b.GU), gradient) != nil {
-			errs = append(errs, errors.New("PlanGradientBatch gives another gradient when J is not wanted"))
-		}
-		J, gs, gplan := make([]float64, m), make([]float64, ns), make([]float64, np)
-		for i := range rows {
-			s, plan := row64(b.S[i*b.SStride:][:ns]), row64(b.U[i*b.UStride:][:np])
-			c, sigma := row64(b.C[i*b.CStride:][:nc]), row64(b.Sigma[i*b.SigmaStride:][:m])
-			ref.PlanGradient(p, s, plan, c, sigma, J, gs, gplan)
-			errs = append(errs, rowErrors(&b, i, "PlanGradientBatch", "of PlanObjectives", J, gs, gplan, "∂/∂plan")...)
 		}
 	}
 	return errs

@@ -267,10 +267,6 @@ func TestSuiteFindsMistakes(t *testing.T) {
 		{"step", "λ_m forgotten", mutant{mapStep: func(c *backend.StepperConfig) { c.Params.MetricLambda = 0 }}},
 		{"step", "no objective gradient", mutant{mapStep: func(c *backend.StepperConfig) { c.Problem = flat{c.Problem.(interface{ rowwise() *Toy }).rowwise()} }}},
 		{"step-plain", "cap twice as wide", mutant{mapStep: func(c *backend.StepperConfig) { c.Params.VMax *= 2 }}},
-		{"step-plan", "the first action alone", mutant{mapStep: func(c *backend.StepperConfig) { c.Params.PlanEnergy = false }}},
-		{"step-plan", "the adjoint's sign", mutant{mapStep: func(c *backend.StepperConfig) {
-			c.Problem = receding{c.Problem.(interface{ rowwise() *Toy }).rowwise()}
-		}}},
 		{"step-group", "translation instead of rotation", mutant{mapStep: func(c *backend.StepperConfig) { c.Params.Group.RotationBlocks = 0 }}},
 		{"step-fallbacks", "a guard not reported", mutant{mapStepper: stepper(func(_ backend.StepInput, out backend.StepOutput) { clear(out.Fallbacks) })}},
 		{"trainer-manifold", "learning rate 1 % too high", mutant{mapTrainer: trainer(trainerMutant{rate: 0.01})}},
@@ -332,27 +328,6 @@ func (n trusting) Forward(z, y tensor.Matrix) error {
 
 func (p *Toy) rowwise() *Toy    { return p }
 func (r rowwise) rowwise() *Toy { return r.Problem.(*Toy) }
-
-// receding is Toy whose plans cost what they would if every action after the first moved
-// the state the other way.
-type receding struct{ *Toy }
-
-func (r receding) PlanObjectives(s, plan, c, J []float64) {
-	nu, stage := r.spec.ActionSize(), make([]float64, len(J))
-	clear(J)
-	for t := range r.spec.Plan {
-		u := plan[t*nu : (t+1)*nu]
-		r.Objectives(s, u, c, stage)
-		for i, v := range stage {
-			J[i] += v / float64(r.spec.Plan)
-		}
-		next := make([]float64, len(s))
-		for i, v := range s {
-			next[i] = 0.9*v - 0.1*u[i%nu]
-		}
-		s = next
-	}
-}
 
 // flat is Toy without a gradient.
 type flat struct{ *Toy }

@@ -265,35 +265,6 @@ func checkStepPlain(t testing.TB, open Open) {
 	}
 }
 
-// checkStepPlan runs the energy of whole plans, by the problem's own derivatives and by
-// the adjoint of its Step.
-func checkStepPlan(t testing.TB, open Open) {
-	b := opened(t, open, 0)
-	kept, total := 0, 0
-	for i, s := range []stepShape{{5, 33, 4, 3, 2, 6, 4, 32}, {33, 7, 12, 5, 1, 12, 5, 31}, {3, 33, 4, 9, 2, 1, 3, 33}} {
-		rng := newRand(uint64(840 + i))
-		cfg, in := s.config(rng), s.input(rng, s.batch)
-		cfg.Params.PlanEnergy = true
-		field, step := wellPosed(cfg, in)
-		kept, total = kept+count(step), total+s.batch
-		want, err := runStep(ref.New(), cfg, in)
-		if err != nil {
-			t.Fatalf("%+v: reference: %v", s, err)
-		}
-		for _, problem := range []domain.Problem{cfg.Problem, rowwise{cfg.Problem}} {
-			cfg.Problem = problem
-			got, err := runStep(b, cfg, in)
-			if err == nil {
-				err = got.compare(want, field, step)
-			}
-			if err != nil {
-				t.Errorf("%+v, %T: %v", s, problem, err)
-			}
-		}
-	}
-	share(t, "step-plan", kept, total)
-}
-
 // checkStepGroup runs the rotation group, rotation vectors longer than π
 // included.
 func checkStepGroup(t testing.TB, open Open) {

@@ -64,7 +64,6 @@ var checks = []struct {
 	{"index-shapes", checkIndexShapes},
 	{"step", checkStep},
 	{"step-plain", checkStepPlain},
-	{"step-plan", checkStepPlan},
 	{"step-group", checkStepGroup},
 	{"step-broadcast", checkStepBroadcast},
 	{"step-fallbacks", checkStepFallbacks},

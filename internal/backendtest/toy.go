@@ -14,8 +14,7 @@ import (
 //
 // (indices of c and u taken modulo their sizes), Base = c/10, s' = 0.9 s +
 // 0.1 u, the box |u_j| ≤ 0.8 on every action component but the last of three or
-// more, and the hard margin 2 − |s_0| − |u_0|. It implements BatchGradient, and
-// PlanGradient of the mean of J along a plan.
+// more, and the hard margin 2 − |s_0| − |u_0|. It implements BatchGradient.
 type Toy struct{ spec domain.Spec }
 
 // NewToy makes a problem of the given sizes, all at least 1.
@@ -90,56 +89,6 @@ func (p *Toy) GradientBatch(b domain.Batch) {
 			p.Objectives(s, u, c, J)
 			tensor.Narrow(b.J[r*b.JStride:][:m], J)
 		}
-	}
-}
-
-// PlanObjectives implements domain.PlanGradient.
-func (p *Toy) PlanObjectives(s, plan, c, J []float64) {
-	p.along(s, plan, c, J)
-}
-
-// along writes the objectives of a plan and returns the states that it leads through.
-func (p *Toy) along(s, plan, c, J []float64) (states [][]float64) {
-	nu, stage := p.spec.ActionSize(), make([]float64, len(J))
-	clear(J)
-	for t := range p.spec.Plan {
-		states = append(states, s)
-		u := plan[t*nu : (t+1)*nu]
-		p.Objectives(s, u, c, stage)
-		for i, v := range stage {
-			J[i] += v / float64(p.spec.Plan)
-		}
-		next := make([]float64, len(s))
-		p.Step(s, c, u, next, make([]float64, len(c)))
-		s = next
-	}
-	return states
-}
-
-// PlanGradientBatch implements domain.PlanGradient row by row, with A = 0.9·I and the
-// B of Step by hand.
-func (p *Toy) PlanGradientBatch(b domain.Batch) {
-	ns, nu, nc, m, h := p.spec.MeasuredSize(), p.spec.ActionSize(), p.spec.ContextSize(), p.spec.ObjectiveSize(), p.spec.Plan
-	J, gs, gu := make([]float64, m), make([]float64, ns), make([]float64, nu)
-	for r := range b.Rows {
-		plan, c, sigma := row64(b.U[r*b.UStride:][:h*nu]), row64(b.C[r*b.CStride:][:nc]), row64(b.Sigma[r*b.SigmaStride:][:m])
-		states := p.along(row64(b.S[r*b.SStride:][:ns]), plan, c, J)
-		if b.J != nil {
-			tensor.Narrow(b.J[r*b.JStride:][:m], J)
-		}
-		adjoint := make([]float64, ns)
-		for t := h - 1; t >= 0; t-- {
-			p.Gradient(states[t], plan[t*nu:(t+1)*nu], c, sigma, gs, gu)
-			for j := range gu {
-				gu[j] /= float64(h)
-			}
-			for i, l := range adjoint {
-				gu[i%nu] += 0.1 * l
-				adjoint[i] = gs[i]/float64(h) + 0.9*l
-			}
-			tensor.Narrow(b.GU[r*b.GUStride+t*nu:][:nu], gu)
-		}
-		tensor.Narrow(b.GS[r*b.GSStride:][:ns], adjoint)
 	}
 }
 

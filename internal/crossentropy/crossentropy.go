@@ -64,7 +64,6 @@ type Sampler struct {
 	room         []float32
 	mean         []float64 // [steps·width]
 	spread, drew []float64 // [knots·width]
-	factor       []float64 // of Whiten
 	apart        []float64 // scratch of one step
 	square       []float64
 	rank         []float64 // weights of the elites
@@ -190,34 +189,6 @@ func (s *Sampler) recall() {
 // Seed replaces the seed of the decisions that follow.
 func (s *Sampler) Seed(seed uint64) { s.opt.Seed = seed }
 
-// Whiten makes the draws that follow those of a metric G = L·Lᵀ: a draw y of the spread
-// is L⁻ᵀy, and the spread is that of Lᵀo. It keeps factor, L in its lower triangle,
-// [width·width]; nil, as at the beginning, is the identity.
-func (s *Sampler) Whiten(factor []float64) { s.factor = factor }
-
-// colour replaces y by L⁻ᵀy, whiten o by Lᵀo.
-func (s *Sampler) colour(y []float64) {
-	if n := len(y); s.factor != nil {
-		for j := n - 1; j >= 0; j-- {
-			for i := j + 1; i < n; i++ {
-				y[j] -= s.factor[i*n+j] * y[i]
-			}
-			y[j] /= s.factor[j*n+j]
-		}
-	}
-}
-
-func (s *Sampler) whiten(o []float64) {
-	if n := len(o); s.factor != nil {
-		for j := range n {
-			o[j] *= s.factor[j*n+j]
-			for i := j + 1; i < n; i++ {
-				o[j] += s.factor[i*n+j] * o[i]
-			}
-		}
-	}
-}
-
 // Offer makes room for one more candidate of the decision's first round, after Begin:
 // offsets to be written, [steps·width], all 0; nil where the round is full.
 func (s *Sampler) Offer() []float32 {
@@ -263,9 +234,6 @@ func (s *Sampler) draw(i, kind int, o []float32) {
 		default:
 			s.drew[j] = s.spread[j] * s.rng.NormFloat64()
 		}
-	}
-	for k := range s.knots {
-		s.colour(s.drew[k*n : (k+1)*n])
 	}
 	for h := range s.steps {
 		from, to, f := Between(float64(h), s.steps, s.knots)
@@ -343,7 +311,6 @@ func (s *Sampler) adapt() {
 			for j := range n {
 				s.apart[j] = float64(elites[i].Offsets[at+j]) - s.mean[at+j]
 			}
-			s.whiten(s.apart)
 			for j, o := range s.apart {
 				s.square[j] += w / total * o * o
 			}

@@ -144,37 +144,6 @@ func TestRoundsTryTheMean(t *testing.T) {
 	}
 }
 
-// Draws under a metric are those of the coordinates in which it is the identity: with
-// costs that are the same there, a search of the one is that of the other.
-func TestWhitenedDraws(t *testing.T) {
-	const n = 3
-	l := []float64{2, 0, 0, 0.5, 1, 0, -1, 0.3, 0.7}
-	plain, metric := New(Options{Unit: unit(n), Round: 32, Seed: 3}), New(Options{Unit: unit(n), Round: 32, Seed: 3})
-	metric.Whiten(l)
-	plain.Begin(plain.NewMemory(), 4)
-	metric.Begin(metric.NewMemory(), 4)
-	for round := range 3 {
-		x, y := plain.Ask(32), metric.Ask(32)
-		cost, margin := make([]float64, 32), make([]float64, 32)
-		for i := range 32 {
-			for at := 0; at < x.Cols; at += n {
-				for j := range n { // Lᵀ of the one
-					v := 0.0
-					for k := j; k < n; k++ {
-						v += l[k*n+j] * float64(y.Row(i)[at+k])
-					}
-					if w := float64(x.Row(i)[at+j]); math.Abs(v-w) > 1e-5 {
-						t.Fatalf("round %d, candidate %d: %g is whitened, %g drawn without", round, i, v, w)
-					}
-					cost[i] += (float64(x.Row(i)[at+j]) - 0.5) * (float64(x.Row(i)[at+j]) - 0.5)
-				}
-			}
-		}
-		plain.Tell(cost, margin, tensor.New(32, 0))
-		metric.Tell(cost, margin, tensor.New(32, 0))
-	}
-}
-
 // A candidate without a margin is no elite, one without a cost is worse than any that
 // keeps its margin, and of those that keep none the largest margin is best.
 func TestOrder(t *testing.T) {

@@ -1,5 +1,3 @@
-// Package pages holds the test of the documents as a whole: links that lead somewhere, an
-// index that names every page, and measurements that commands write.
 package pages
 
 import (

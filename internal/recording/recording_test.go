@@ -26,8 +26,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/domains/opf"
-	"github.com/gpc-engine/gpc/internal/jsonkeys"
 	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/pages"
 	"github.com/gpc-engine/gpc/internal/places"
 	"github.com/gpc-engine/gpc/internal/recording"
 )
@@ -158,7 +158,7 @@ func TestARecordingHoldsTheTrace(t *testing.T) {
 			t.Errorf("%s has %d messages, want %d", topic, counts[topic], want)
 		}
 	}
-	page := must.Get(jsonkeys.Read("../../docs/formats.md"))(t)
+	page := must.Get(pages.ReadKeys("../../docs/formats.md"))(t)
 	var topics []string
 	for _, ch := range info.Channels {
 		topics = append(topics, ch.Topic)

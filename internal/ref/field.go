@@ -36,7 +36,6 @@ type Energy struct {
 	NormS, NormU       Normalizer
 	Problem            domain.Problem // nil: no tangential potential, Base zero
 	Epsilon            float64
-	WholePlan          bool // the tangential potential is of plans, not of first actions
 }
 
 // NewEnergy is the energy of a stepper's model.
@@ -44,7 +43,7 @@ func NewEnergy(cfg backend.StepperConfig) Energy {
 	return Energy{
 		DecoderS: Widen(cfg.DecoderS), DecoderU: Widen(cfg.DecoderU),
 		NormS: WidenNormalizer(cfg.NormS), NormU: WidenNormalizer(cfg.NormU),
-		Problem: cfg.Problem, Epsilon: float64(cfg.Params.Epsilon), WholePlan: cfg.WholePlan(),
+		Problem: cfg.Problem, Epsilon: float64(cfg.Params.Epsilon),
 	}
 }
 
@@ -65,9 +64,8 @@ func (e Energy) Plan(z, x, ctx []float64) []float64 {
 //	V = (1/ε)‖x̂ − D_s(z)‖² + Σ_i w_i J_i(ŝ, u; c)
 //
 // with x̂ = NormS.Apply(x) (the distance is in normalised units), ŝ =
-// NormS.Invert(D_s(z)) and u the first action of Plan(z, x, c), or with WholePlan all of
-// it, physical units, not clipped. Its gradient, with ∂J = Σ_i w_i ∂J_i from
-// Problem.Gradient, of a plan as PlanGradient says:
+// NormS.Invert(D_s(z)) and u the first action of Plan(z, x, c), physical units, not
+// clipped. Its gradient, with ∂J = Σ_i w_i ∂J_i from Problem.Gradient:
 //
 //	∇V = J_Dsᵀ [ −(2/ε)(x̂ − D_s(z)) + Scale_s ⊙ ∂J/∂s ]
 //	     + J_Duᵀ [ Scale_u ⊙ ∂J/∂u on u, 0 on other actions ]
@@ -81,17 +79,10 @@ func (e Energy) Field(z, x, ctx, weights []float64) (f []float64, v float64) {
 	f = make([]float64, len(z))
 	if e.Problem != nil {
 		spec := e.Problem.Spec()
-		s, u := e.NormS.Invert(passS.Output()), e.Plan(z, x, ctx)
-		J, gs := make([]float64, spec.ObjectiveSize()), make([]float64, len(s))
-		var gu []float64
-		if e.WholePlan {
-			gu = make([]float64, len(u))
-			PlanGradient(e.Problem, s, u, ctx, weights, J, gs, gu)
-		} else {
-			u, gu = u[:spec.ActionSize()], make([]float64, spec.ActionSize())
-			e.Problem.Objectives(s, u, ctx, J)
-			e.Problem.Gradient(s, u, ctx, weights, gs, gu)
-		}
+		s, u := e.NormS.Invert(passS.Output()), e.Plan(z, x, ctx)[:spec.ActionSize()]
+		J, gs, gu := make([]float64, spec.ObjectiveSize()), make([]float64, len(s)), make([]float64, len(u))
+		e.Problem.Objectives(s, u, ctx, J)
+		e.Problem.Gradient(s, u, ctx, weights, gs, gu)
 		v += dot(weights, J)
 		for i, g := range gs {
 			barS[i] += e.NormS.Scale[i] * g

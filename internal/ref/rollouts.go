@@ -13,20 +13,18 @@ import (
 //	z_h = E_x([s_h, c_h, slot]) + o_h,  u_h = Project(s_h, c_h, Clip(Base(s_h, c_h) + D_u(z_h)))
 //	(s_{h+1}, c_{h+1}) = Step(s_h, c_h, u_h)
 //
-// or, on actions, o_h behind Clip instead. o_h is linear between knots spread evenly over
-// the steps, the last on step H−1.
+// o_h is linear between knots spread evenly over the steps, the last on step H−1.
 type Rollouts struct {
 	energy   Energy
 	encoderX *MLP
 	normX    Normalizer
-	actions  bool
 	floor    float64
 	width    int
 }
 
 // NewRollouts widens a map.
 func NewRollouts(cfg backend.RolloutsConfig) *Rollouts {
-	return &Rollouts{energy: NewEnergy(cfg.Step), encoderX: Widen(cfg.EncoderX), normX: WidenNormalizer(cfg.NormX), actions: cfg.Actions, floor: cfg.PreferenceFloor, width: cfg.Width()}
+	return &Rollouts{energy: NewEnergy(cfg.Step), encoderX: Widen(cfg.EncoderX), normX: WidenNormalizer(cfg.NormX), floor: cfg.PreferenceFloor, width: cfg.Width()}
 }
 
 // Score rolls out the candidate of these offsets, [knots·width]. Where all is a number
@@ -63,14 +61,8 @@ func (r *Rollouts) action(s, c []float64, pref domain.Preference, o []float64) [
 	slot := make([]float64, r.energy.Problem.Spec().PreferenceSize())
 	pref.Slot(slot, r.floor)
 	z := r.encoderX.Forward(r.normX.Apply(append(append(append([]float64(nil), s...), c...), slot...)))
-	if !r.actions {
-		axpy(z, 1, o)
-	}
-	u := r.energy.DecodeAction(z, s, c)
-	if r.actions {
-		axpy(u, 1, o)
-	}
-	return u
+	axpy(z, 1, o)
+	return r.energy.DecodeAction(z, s, c)
 }
 
 // offset is o_h.

@@ -153,7 +153,6 @@ type navigation struct {
 	PriorityFilter float64 `json:"priority_filter,omitempty"`
 	Neighbours     int     `json:"neighbours,omitempty"`
 	RotationBlocks int     `json:"rotation_blocks,omitempty"`
-	PlanEnergy     bool    `json:"plan_energy,omitempty"`
 }
 
 // headerOf is what a file says of a system besides its functions.

@@ -18,8 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/equations"
-	"github.com/gpc-engine/gpc/internal/exactjson"
-	"github.com/gpc-engine/gpc/internal/object"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/program"
 )
 
@@ -41,8 +40,8 @@ type File struct {
 	program *program.Program
 }
 
-// Of is the file of a system of Go functions whose text is known (equations.System.Source). What is drawn of it
-// (System.Picture) stays behind.
+// Of is the file of a system of Go functions whose text is known (equations.System.Source). Its Picture, Plants and
+// Measurement stay behind.
 func Of(p *equations.Problem) (*File, error) {
 	y := p.System()
 	read, err := y.Program()
@@ -122,7 +121,7 @@ func unmarshal(text []byte) (*File, error) {
 	if len(text) > maxBytes {
 		return nil, fmt.Errorf("more than %d bytes", maxBytes)
 	}
-	fields, err := object.Read(text, "file", `{"format": "`+format+`", …}`)
+	fields, err := jsonin.Object(text, "file", `{"format": "`+format+`", …}`)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +141,7 @@ func unmarshal(text []byte) (*File, error) {
 		return nil, fmt.Errorf("%d bytes beside the program, want at most %d", len(rest), maxHeader)
 	}
 	f := &File{}
-	if err := exactjson.Read(rest, &f.header); err != nil {
+	if err := jsonin.Exact(rest, &f.header); err != nil {
 		return nil, err
 	}
 	if f.header.Constants != nil {
@@ -159,7 +158,7 @@ func unmarshal(text []byte) (*File, error) {
 }
 
 // recognise refuses files of another kind or version before anything else is said of them.
-func recognise(fields object.Fields) error {
+func recognise(fields jsonin.Fields) error {
 	if kind := string(fields["format"]); kind != `"`+format+`"` {
 		return fmt.Errorf("format is %.64s, want %q", or(kind, "missing"), format)
 	}

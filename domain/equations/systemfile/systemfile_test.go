@@ -130,6 +130,7 @@ func TestWrongFilesAreRefusedByPlace(t *testing.T) {
 		{`"gpc-system"`, `"gpc-program"`, `format is "gpc-program", want "gpc-system"`},
 		{`"version":1,"name":"crane","description"`, `"version":2,"name":"crane","description"`, "version is 2"},
 		{`"steps":50`, `"steps":0`, "steps is 0"},
+		{`"steps":50`, `"steps":40`, "step moves the clock by 0.02, want 1/steps, 0.025"},
 		{`"steps":50`, `"steps":50,"stepz":1`, "stepz"},
 		{`"steps":50`, `"steps":null`, "steps is null"},
 		{`"steps":50`, `"steps":50,"steps":50`, "twice"},

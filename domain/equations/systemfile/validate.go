@@ -229,7 +229,18 @@ func (f *File) functions() error {
 	case len(h.Picture) == 0 && f.program.Function("picture") != nil:
 		return errors.New("program: there is a function picture, and picture is empty")
 	}
-	return f.bounded()
+	return errors.Join(f.ticks(), f.bounded())
+}
+
+// ticks holds the clock of the program's step to the number of steps.
+func (f *File) ticks() error {
+	step := f.program.Function("step")
+	in, out := make([]float64, step.Entries()), make([]float64, step.Results())
+	step.Evaluate(in, out)
+	if by, want := out[len(out)-1], 1/float64(f.header.Steps); by != want {
+		return fmt.Errorf("program: step moves the clock by %v, want 1/steps, %v", by, want)
+	}
+	return nil
 }
 
 func (h *header) holds(at string, got []program.Argument, want string) error {

@@ -128,13 +128,12 @@ func TestBaselineIsTheDecodedPlan(t *testing.T) {
 	}
 }
 
-// Once it has decided, a planner on the CPU decides without allocating, by a search over
-// latents too.
+// Once it has decided, a planner on the CPU decides without allocating.
 func TestDecisionsAllocateNothing(t *testing.T) {
 	y := system(t, true)
 	for name, p := range map[string]*Planner{
-		"without a map":       planner(t, y, 384),
-		"search over latents": guidedPlanner(t, y, proposer(t, view.New(y), 1), func(o *Options) { o.Search = 0.2 }),
+		"without a map": planner(t, y, 384),
+		"with a map":    guidedPlanner(t, y, proposer(t, view.New(y), 1), func(*Options) {}),
 	} {
 		s, c := example(t, "moving")
 		u := make([]float64, world.MaxRobots*world.ActionSize)

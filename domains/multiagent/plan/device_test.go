@@ -100,34 +100,6 @@ func on(t *testing.T, d driver.Driver) *kernels.Backend {
 	return device
 }
 
-// With map and search over latents on a device, a decision is as safe as on the CPU.
-func TestLatentsAreSearchedOnADevice(t *testing.T) {
-	device := on(t, shim.Device(t))
-	y := system(t, true)
-	v := view.New(y)
-	m, err := batchnav.NewProposer(device, untrained(t, v, 32, 64), v, batchnav.Options{}, 256)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, c := example(t, "moving")
-	var safe [2]bool
-	for k, means := range []domain.Means{{Proposer: proposer(t, v, 1)}, {Proposer: m, Accelerator: device}} {
-		p, err := New(y, Searching(true, 768), means)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if safe[k], err = p.Decide(s, c, adaptive, make([]float64, world.MaxRobots*world.ActionSize)); err != nil {
-			t.Fatal(err)
-		}
-		if n := p.search.statistics[domain.SourceSearched].Candidates; n == 0 || safe[k] && committedMargin(p) < 0.5*p.options.Hard {
-			t.Errorf("%d latents were searched, and the committed margin is %v", n, committedMargin(p))
-		}
-	}
-	if safe[0] != safe[1] {
-		t.Errorf("safe on the CPU %v, on the device %v", safe[0], safe[1])
-	}
-}
-
 // The navigator's loops stay on a device, and decide there what they decide on the CPU.
 func TestNavigatorOnADevice(t *testing.T) {
 	device := on(t, shim.Device(t))

@@ -2,11 +2,8 @@ package plan
 
 import (
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
-	"github.com/gpc-engine/gpc/internal/crossentropy"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // guidance is what a planner asks of a learned map and what it was told. At the
@@ -27,19 +24,7 @@ type guidance struct {
 	// search for. They are not asked about; one that turns out to need a new plan
 	// after all searches this once without latents.
 	calm [world.MostRobots]bool
-	// The search over latents; what it has found stays from decision to decision.
-	sampler       *crossentropy.Sampler
-	memory        [world.MostRobots]*crossentropy.Memory
-	latent, plans tensor.Matrix // of one round
-	cost, short   []float64
 }
-
-const (
-	// latentRound are the candidates of a round of the search over latents.
-	latentRound = 32
-	// latentUnit is what the spread of that search is measured in, widths of M*.
-	latentUnit = 3
-)
 
 // offer is one proposal to a robot: a row of an answer.
 type offer struct{ question, row int }
@@ -66,17 +51,9 @@ func newGuidance(y *world.System, proposer domain.Proposer, candidates int) guid
 		g.s[n], g.c[n] = make([]float64, g.view.Spec().MeasuredSize()), make([]float64, g.view.Spec().ContextSize())
 	}
 	size := proposer.LatentSize()
-	unit := make([]float64, size)
-	for j := range unit {
-		unit[j] = latentUnit * proposer.LatentSpread()
-	}
-	g.sampler = crossentropy.New(crossentropy.Options{Unit: unit, Round: latentRound})
-	g.latent, g.plans = tensor.New(latentRound, size), tensor.New(latentRound, g.view.Spec().PlanSize())
-	g.cost, g.short = make([]float64, latentRound), make([]float64, latentRound)
 	for i := range y.Params.Room() {
 		g.held[i] = make([]float32, size)
 		g.offers[i] = make([]offer, 0, candidates)
-		g.memory[i] = g.sampler.NewMemory()
 	}
 	return g
 }
@@ -84,11 +61,6 @@ func newGuidance(y *world.System, proposer domain.Proposer, candidates int) guid
 func (g *guidance) reset() {
 	clear(g.seen[:])
 	clear(g.calm[:])
-	for _, m := range g.memory {
-		if m != nil {
-			m.Forget()
-		}
-	}
 	g.forget()
 }
 
@@ -178,8 +150,8 @@ func (p *Planner) image(i int, o offer) image {
 // goes to the primitives.
 func (p *Planner) offered(i int, n *shares) int {
 	if len(p.offers[i]) == 0 {
-		n.primitives += n.latents + n.searched
-		n.latents, n.searched = 0, 0
+		n.primitives += n.latents
+		n.latents = 0
 	}
 	return n.latents
 }
@@ -206,53 +178,12 @@ func (s *Search) decoded(plan []float32, turn [world.ActionSize]float32, n int) 
 	}
 }
 
-// searchLatents moves robot i's latent of E_x by rounds of the cross-entropy method, until
-// so many candidates are scored or a round gains nothing. What is safe for more steps is
-// better, then what costs less.
-func (p *Planner) searchLatents(i, candidates int) error {
-	if candidates == 0 {
-		return nil
-	}
-	s, question := p.search, p.offers[i][0].question
-	base := p.answers[question].Latents.Row(0)
-	p.sampler.Begin(p.memory[i], 1)
-	for gained := true; gained && candidates > 0; candidates -= latentRound {
-		n := min(latentRound, candidates)
-		offsets, z, plans := p.sampler.Ask(n), p.latent.Slice(0, n), p.plans.Slice(0, n)
-		for k := range n {
-			for j, o := range offsets.Row(k) {
-				z.Row(k)[j] = base[j] + o
-			}
-		}
-		if err := p.proposer.Decode(question, z, plans); err != nil {
-			return err
-		}
-		for k := range n {
-			s.decoded(plans.Row(k), [world.ActionSize]float32{1, 1}, s.next(origin{domain.SourceSearched, searchedLatent}))
-		}
-		s.flush()
-		for k := range n {
-			r, l := &s.Results[k/rollout.Lanes], k%rollout.Lanes
-			p.cost[k], p.short[k] = float64(r.Cost[l]), float64(int(r.Safe[l])-s.steps)
-		}
-		gained = s.err == nil && p.sampler.Tell(p.cost[:n], p.short[:n], tensor.Matrix{Rows: n})
-	}
-	return nil
-}
-
 // hold keeps the latent that robot i's committed plan is decoded or derived from.
 func (p *Planner) hold(i, latent int) {
 	switch latent {
 	case heldLatent:
 	case noLatent:
 		p.seen[i] = nowhere
-	case searchedLatent: // or a plan derived from one: the best of the search stands for all
-		if best := p.memory[i].Best(); best != nil {
-			for j, z := range p.answers[p.offers[i][0].question].Latents.Row(0) {
-				p.held[i][j] = z + best.Offsets[j]
-			}
-			p.seen[i] = straight
-		}
 	default:
 		o := p.offers[i][latent]
 		copy(p.held[i], p.answers[o.question].Latents.Row(o.row))

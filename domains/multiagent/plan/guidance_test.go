@@ -14,7 +14,6 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent/view"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/models"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -69,86 +68,6 @@ func proposer(t testing.TB, v *view.View, threads int) domain.Proposer {
 	return p
 }
 
-// Latent steps of the bundled maps down the energy of whole plans lower what plans cost,
-// by more than those of first actions. The ranges of the objectives on the dataset have no part
-// in it.
-func TestLatentStepsLowerWhatPlansCost(t *testing.T) {
-	b, err := cpufallback.New(cpufallback.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	const count = 48
-	for _, moving := range []bool{false, true} {
-		name := "multiagent-static"
-		if moving {
-			name = "multiagent-moving"
-		}
-		file, err := models.Bundled.Open(name + ".safetensors")
-		if err != nil {
-			t.Skip("no map is bundled")
-		}
-		m, err := model.Read(file)
-		file.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		y, err := world.NewSystem(name, world.Default(moving), moving)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v := view.New(y)
-		h := drawn(t, y, rand.New(rand.NewPCG(41, 42)))
-		look := view.Outlook{Scene: h, Obstacles: h.Predicted(nil, world.LookAhead)}
-		questions, total := make([]domain.Question, h.Robots), 0
-		for i := range questions {
-			q := &questions[i]
-			*q = domain.Question{S: make([]float64, v.Spec().MeasuredSize()), C: make([]float64, v.Spec().ContextSize()), Preference: domain.Preference{W: world.Thirds}, Count: count, Seed: 5}
-			v.Observe(&look, i, q.S, q.C)
-			total += count
-		}
-		costs := func(nav domain.Navigation, steps int) (all []float64, sum float64) {
-			p, err := batchnav.NewProposer(b, m, v, batchnav.Options{Navigation: &nav}, total)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answers := make([]domain.Answer, len(questions))
-			if err := p.Propose(domain.ProposeOptions{FlowSteps: steps}, questions, answers); err != nil {
-				t.Fatal(err)
-			}
-			J, plan := make([]float64, 3), make([]float64, v.Spec().PlanSize())
-			for i, q := range questions {
-				for n := range count {
-					tensor.Widen(plan, answers[i].Plans.Row(n))
-					v.PlanObjectives(q.S, plan, q.C, J)
-					all = append(all, (J[0]+J[1]+J[2])/3)
-					sum += all[len(all)-1]
-				}
-			}
-			return all, sum
-		}
-		along := PlanEnergy(v.Spec().Navigation)
-		before, none := costs(along, 0)
-		after, ten := costs(along, 10)
-		first := along
-		first.PlanEnergy = false
-		_, other := costs(first, 10)
-		lower := 0
-		for n, cost := range before {
-			if after[n] < cost {
-				lower++
-			}
-		}
-		if ten > 0.95*none || ten > 0.98*other || lower < total*6/10 {
-			t.Errorf("moving %v: %d plans cost %.4g, after ten steps %.4g, %d of them less, and %.4g after ten by the first action", moving, total, none, ten, lower, other)
-		}
-		m.Calibration.ObjectiveNadir = []float64{1, 10, 100}
-		if scaled, _ := costs(along, 10); !slices.Equal(scaled, after) {
-			t.Errorf("moving %v: the objectives' ranges change the energy of plans", moving)
-		}
-	}
-}
-
 // scripted is a proposer whose plans a test writes.
 type scripted struct {
 	asked []domain.Question
@@ -156,16 +75,7 @@ type scripted struct {
 	fail  error
 }
 
-func (s *scripted) LatentSize() int       { return 2 }
-func (s *scripted) LatentSpread() float64 { return 1 }
-
-// Decode plans what no latent has anything to do with.
-func (s *scripted) Decode(question int, latents, plans tensor.Matrix) error {
-	for n := range plans.Rows {
-		s.write(question, n, plans.Row(n))
-	}
-	return s.fail
-}
+func (s *scripted) LatentSize() int { return 2 }
 
 func (s *scripted) Propose(_ domain.ProposeOptions, questions []domain.Question, answers []domain.Answer) error {
 	s.asked = slices.Clone(questions)
@@ -199,12 +109,11 @@ func guidedPlanner(t testing.TB, y *world.System, m domain.Proposer, set func(*O
 // Whatever the map proposes, what the planner calls safe keeps every margin; the
 // number of the engine's threads changes nothing.
 func TestGuidedPlannerIsSafeOnAnyThreads(t *testing.T) {
-	for n := range 4 {
-		moving, share := n%2 == 1, 0.2*float64(n/2) // without and with the search over latents
+	for _, moving := range []bool{false, true} {
 		y := system(t, moving)
 		var runs [2][]float64
 		for k := range runs {
-			p := guidedPlanner(t, y, proposer(t, view.New(y), 1+k), func(o *Options) { o.Search = share })
+			p := guidedPlanner(t, y, proposer(t, view.New(y), 1+k), nil)
 			claimed := 0
 			_, low := drive(t, scene(t, y, 1), p, 12, func(u []float64, ok bool) {
 				runs[k] = append(runs[k], u...)
@@ -225,65 +134,8 @@ func TestGuidedPlannerIsSafeOnAnyThreads(t *testing.T) {
 			}
 		}
 		if !slices.Equal(runs[0], runs[1]) {
-			t.Errorf("moving %v, search %v: one and two threads differ", moving, share)
+			t.Errorf("moving %v: one and two threads differ", moving)
 		}
-	}
-}
-
-// turning is a map whose plans turn by (1 + z₀)/10 rad/s at every step.
-type turning struct {
-	scripted
-	rounds int
-}
-
-func (m *turning) Decode(_ int, latents, plans tensor.Matrix) error {
-	m.rounds++
-	for n := range plans.Rows {
-		for k := range world.LookAhead {
-			plans.Row(n)[2*k], plans.Row(n)[2*k+1] = 1, 0.1*(1+latents.Row(n)[0])
-		}
-	}
-	return m.fail
-}
-
-// The search over latents comes nearer to the best of them from round to round, begins
-// where the decision before ended, and gives the adopted plan its latent.
-func TestSearchOverLatents(t *testing.T) {
-	y := system(t, true)
-	s := world.Scene{Robots: []world.Robot{{R: 0.3, P: [2]float64{-8, 0}, Goal: [2]float64{8, 0}}}}
-	m := new(turning)
-	m.write = func(_, _ int, plan []float32) {
-		for k := range world.LookAhead {
-			plan[2*k], plan[2*k+1] = 1, 0.1
-		}
-	}
-	p := guidedPlanner(t, y, m, func(o *Options) { o.Candidates, o.Descent, o.Noise, o.Latent, o.Search = 1024, 0, 0, 0.1, 0.9 })
-	e := start(y, s)
-	drive(t, e, p, 1, nil)
-	best := p.memory[0].Best()
-	if z := float64(best.Offsets[0]); math.Abs(z+1) > 0.02 || m.rounds < 8 {
-		t.Errorf("%d rounds end at the offset %v, want -1", m.rounds, z)
-	}
-	searched := p.search.statistics[domain.SourceSearched]
-	if searched.Candidates < 200 || p.search.statistics[domain.SourceLocalized].BestCost < searched.BestCost {
-		t.Errorf("of the search: %+v, of what it began at: %+v", searched, p.search.statistics[domain.SourceLocalized])
-	}
-	p.hold(0, searchedLatent)
-	if p.held[0][0] != best.Offsets[0] || p.seen[0] != straight {
-		t.Errorf("the latent held is %v of a view looked at %v, that of the search %v", p.held[0], p.seen[0], best.Offsets)
-	}
-	m.rounds, p.options.Candidates = 0, 128 // one round or two
-	seen, context, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
-	e.Observe(seen, context)
-	if _, err := p.Decide(seen, context, adaptive, u); err != nil {
-		t.Fatal(err)
-	}
-	if z := float64(p.memory[0].Best().Offsets[0]); math.Abs(z+1) > 0.05 {
-		t.Errorf("the next decision, of %d rounds, ends at the offset %v", m.rounds, z)
-	}
-	m.fail = errors.New("no such map")
-	if _, err := p.Decide(seen, context, adaptive, u); !errors.Is(err, m.fail) {
-		t.Errorf("an error of the map comes back as %v", err)
 	}
 }
 
@@ -494,8 +346,6 @@ func TestOptionsAreChecked(t *testing.T) {
 		"too far ahead":  func(o *Options) { o.LookAhead = world.LookAhead + 1 },
 		"shares above 1": func(o *Options) { o.Latent = 0.9 },
 		"NaN":            func(o *Options) { o.Descent = math.NaN() },
-		"search without": func(o *Options) { o.Search = 0.1 },
-		"search of all":  func(o *Options) { o.Latent, o.Search = 0.2, 0.9 },
 	} {
 		o := Default(true)
 		set(&o)

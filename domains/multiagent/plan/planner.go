@@ -39,9 +39,6 @@ type Options struct {
 	// share goes to them too.
 	Latent  float64
 	Propose domain.ProposeOptions
-	// Search is the share of the cross-entropy method over the latents of a robot that
-	// the map was asked about; without a map it goes to the primitives.
-	Search float64
 	// Raw executes the decoded plan of E_x alone, without a search.
 	Raw bool
 	// Uniform asks the map under the fixed preference (1/3, 1/3, 1/3) in place of
@@ -94,23 +91,6 @@ func Blind(moving bool, candidates int, descents bool) Options {
 	return o
 }
 
-// Searching returns Guided's options with three quarters of the latents left to the
-// cross-entropy method over them.
-func Searching(moving bool, candidates int) Options {
-	o := Guided(moving, candidates)
-	o.Latent /= 4
-	o.Search = 3 * o.Latent
-	return o
-}
-
-// PlanEnergy returns the constants of a latent step for the energy of whole plans: a step
-// as long as one alone should be, a restoring term that leaves it room, and no Lie
-// residual, which changes nothing and takes a third of the time.
-func PlanEnergy(nav domain.Navigation) domain.Navigation {
-	nav.PlanEnergy, nav.Epsilon, nav.LatentStep, nav.LieGain = true, 1, 0.6, 0
-	return nav
-}
-
 func (o *Options) validate() error {
 	if o.Candidates < 1 || o.LookAhead < 1 || o.LookAhead > world.LookAhead {
 		return fmt.Errorf("multiagent: %d candidates that look %d steps ahead, want at least 1, and 1 to %d", o.Candidates, o.LookAhead, world.LookAhead)
@@ -118,11 +98,8 @@ func (o *Options) validate() error {
 	if o.Ways < descentBold {
 		return fmt.Errorf("multiagent: %d ways are kept, want at least %d", o.Ways, descentBold)
 	}
-	if sum := o.Descent + o.Noise + o.Latent + o.Search; !(o.Descent >= 0 && o.Noise >= 0 && o.Latent >= 0 && o.Search >= 0 && sum <= 1+1e-9) {
-		return fmt.Errorf("multiagent: shares %g of descent, %g of noise, %g of latents and %g of the search over them, want them ≥ 0 with a sum ≤ 1", o.Descent, o.Noise, o.Latent, o.Search)
-	}
-	if o.Search > 0 && o.Latent == 0 {
-		return fmt.Errorf("multiagent: a share of %g for the search over latents and none for latents, which it begins at", o.Search)
+	if sum := o.Descent + o.Noise + o.Latent; !(o.Descent >= 0 && o.Noise >= 0 && o.Latent >= 0 && sum <= 1+1e-9) {
+		return fmt.Errorf("multiagent: shares %g of descent, %g of noise and %g of latents, want them ≥ 0 with a sum ≤ 1", o.Descent, o.Noise, o.Latent)
 	}
 	return nil
 }
@@ -282,7 +259,7 @@ func (p *Planner) home(i int) bool {
 
 // shares are the candidates of one robot in one round by kind; the committed plan
 // is one more of the first block. Iterates of the descent come in whole blocks.
-type shares struct{ latents, primitives, searched, perturbed, descent int }
+type shares struct{ latents, primitives, perturbed, descent int }
 
 // split shares out the candidates of robot i: the decision's blocks of sixteen are
 // dealt to robots and rounds in turn, so that their sum is the decision's budget
@@ -300,10 +277,9 @@ func (p *Planner) split(i, round, rounds int) shares {
 		n.descent = 0 // one iterate would only repeat what it starts from
 	}
 	n.perturbed = int(p.options.Noise*float64(blocks)) * rollout.Lanes
-	n.searched = int(p.options.Search*float64(blocks)) * rollout.Lanes
-	rest := blocks*rollout.Lanes - n.descent*rollout.Lanes - n.perturbed - n.searched
-	// What whole blocks of descent, noise and search leave over is shared as the rest is.
-	n.latents = int(math.Round(float64(rest) * min(1, p.options.Latent/max(1-p.options.Descent-p.options.Noise-p.options.Search, 1e-9))))
+	rest := blocks*rollout.Lanes - n.descent*rollout.Lanes - n.perturbed
+	// What whole blocks of descent and noise leave over is shared as the rest is.
+	n.latents = int(math.Round(float64(rest) * min(1, p.options.Latent/max(1-p.options.Descent-p.options.Noise, 1e-9))))
 	if p.options.Latent < 1 {
 		n.latents = min(n.latents, rest-1) // the committed plan has a place
 	}
@@ -325,8 +301,8 @@ func (p *Planner) plan(i, round, rounds int) (bool, error) {
 	if p.options.Raw {
 		p.latents(i, 0, 1)
 		s.flush()
-	} else if err := p.seek(i, score.Goal, &n, offers); err != nil {
-		return false, err
+	} else {
+		p.seek(i, score.Goal, &n, offers)
 	}
 	if s.kept == 0 {
 		return false, s.err // nothing has a score: the committed plan stays
@@ -340,7 +316,7 @@ func (p *Planner) plan(i, round, rounds int) (bool, error) {
 
 // seek evaluates robot i's candidates: the committed plan, what the map and the
 // library have first, and unless that settles it all the rest.
-func (p *Planner) seek(i int, goal float64, n *shares, offers int) error {
+func (p *Planner) seek(i int, goal float64, n *shares, offers int) {
 	s, r := p.search, &p.joint.Robots[i]
 	opening := min(n.primitives, openingPrimitives)
 	if offers == 0 {
@@ -353,22 +329,18 @@ func (p *Planner) seek(i int, goal float64, n *shares, offers int) error {
 	s.flush()
 	p.calm[i] = s.Settled(goal, r.Exhausted)
 	if p.calm[i] {
-		return nil
+		return
 	}
 	_, before, _ := s.Best()
 	p.latents(i, first, offers)
 	s.primitives(opening, n.primitives)
 	s.flush()
-	if err := p.searchLatents(i, n.searched); err != nil {
-		return err
-	}
 	s.Perturb(n.perturbed / rollout.Lanes)
 	s.Descend(n.descent)
 	r.Exhausted = 0
 	if _, after, safe := s.Best(); p.home(i) && !p.options.Forgetful && safe == s.steps && before-after < worthSearching*before {
 		r.Exhausted = before
 	}
-	return nil
 }
 
 // openingPrimitives are in the first block beside the committed plan where the

@@ -67,8 +67,6 @@ type origin struct {
 const (
 	noLatent   = -1
 	heldLatent = -2 // that of the committed plan
-	// searchedLatent is one of the search over latents.
-	searchedLatent = -3
 )
 
 // NewSearch returns a search for plans of so many steps that scores up to so many

@@ -71,13 +71,6 @@ func BenchmarkSources(b *testing.B) {
 			s.flush()
 			return nil
 		}},
-		{"search over latents", func(i int) error {
-			if err := offer(i, 2); err != nil {
-				return err
-			}
-			p.memory[i].Forget()
-			return p.searchLatents(i, more)
-		}},
 	}
 	gains, total, count := make([]float64, len(sources)+1), 0.0, 0
 	for index := range *scenes {

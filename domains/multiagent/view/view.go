@@ -114,7 +114,6 @@ type View struct {
 var (
 	_ domain.Problem       = (*View)(nil)
 	_ domain.BatchGradient = (*View)(nil)
-	_ domain.PlanGradient  = (*View)(nil)
 	_ domain.PlanProjector = (*View)(nil)
 	_ domain.PlanScoring   = (*View)(nil)
 	_ domain.PlanScorer    = (*View)(nil)

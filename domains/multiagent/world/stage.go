@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/exactjson"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 var _ domain.Staging = (*Plant)(nil)
@@ -30,7 +30,7 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 		return nil, err
 	}
 	given := staged{Obstacles: []Obstacle{}}
-	if err := exactjson.Read(text, &given); err != nil {
+	if err := jsonin.Exact(text, &given); err != nil {
 		return nil, err
 	}
 	scene := Scene(given)

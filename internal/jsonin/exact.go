@@ -1,0 +1,162 @@
+package jsonin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+)
+
+// Exact decodes one JSON value, such as people write by hand, into what into points to. Every value has to be taken as it
+// stands: no null, no unknown or repeated key, no array of another length, no number that the
+// field's type rounds. A key that is missing is an error unless its field has omitempty or
+// omitzero. Errors begin with the path of what they are about, such as agents[1].goal[0].
+func Exact(text []byte, into any) error { return read(text, into, false) }
+
+// Merge is Exact of some of the fields alone: the others keep what they have.
+func Merge(text []byte, into any) error { return read(text, into, true) }
+
+func read(text []byte, into any, some bool) error {
+	if err := unique(text); err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return plain(err)
+	}
+	own, err := json.Marshal(into)
+	if err != nil {
+		return err
+	}
+	var given, taken any
+	if err := json.Unmarshal(text, &given); err != nil {
+		return plain(err)
+	}
+	if err := json.Unmarshal(own, &taken); err != nil {
+		return err
+	}
+	return same(given, taken, some)
+}
+
+// plain says of an error of encoding/json which field it is about.
+func plain(err error) error {
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		return fmt.Errorf("%s is a %s, want %s", name(kind.Field), kind.Value, kind.Type)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return errors.New("the JSON ends before it is whole")
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// name is a path, or what stands for the whole.
+func name(path string) string {
+	if path == "" {
+		return "the value"
+	}
+	return path
+}
+
+// same reports the first place in which what was taken is not what was given.
+func same(given, taken any, some bool) error {
+	d, differ := FirstDifference(given, taken, func(given, taken any) bool {
+		switch {
+		case taken == Absent{}:
+			return empty(given)
+		case given == Absent{}:
+			return some
+		}
+		return given != nil && reflect.DeepEqual(given, taken)
+	})
+	if !differ {
+		return nil
+	}
+	a, isList := d.A.([]any)
+	b, wantsList := d.B.([]any)
+	switch {
+	case d.B == Absent{}:
+		return fmt.Errorf("%s is no field here", d.Path)
+	case d.A == Absent{}:
+		return fmt.Errorf("%s is missing", d.Path)
+	case d.A == nil:
+		return fmt.Errorf("%s is null", name(d.Path))
+	case isList && wantsList:
+		return fmt.Errorf("%s has %d entries, want %d", name(d.Path), len(a), len(b))
+	}
+	return fmt.Errorf("%s is %.60s, which is read as %.60s", name(d.Path), fmt.Sprint(d.A), fmt.Sprint(d.B))
+}
+
+// empty reports what a field with omitempty or omitzero leaves out.
+func empty(v any) bool {
+	switch v := v.(type) {
+	case float64:
+		return v == 0
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		for _, field := range v {
+			if !empty(field) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// unique refuses a text that is not one JSON value, or with an object that has a key twice.
+func unique(text []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	var whole json.RawMessage // so that what nested walks is valid, and not too deep for it
+	if err := dec.Decode(&whole); err != nil {
+		return plain(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more than one JSON value")
+	}
+	dec = json.NewDecoder(bytes.NewReader(whole))
+	dec.UseNumber()
+	err := nested(dec)
+	var twice *FieldError
+	if errors.As(err, &twice) {
+		return fmt.Errorf("%s is there twice", twice.Field)
+	}
+	return err
+}
+
+// nested walks the next value of dec. A key that is there twice is an *FieldError of its path.
+func nested(dec *json.Decoder) error {
+	token, err := dec.Token()
+	switch {
+	case err != nil:
+		return err
+	case token == json.Delim('{'):
+		return Members(dec, func(name string) error { return below(name, nested(dec)) })
+	case token == json.Delim('['):
+		for i := 0; dec.More(); i++ {
+			if err := nested(dec); err != nil {
+				return below(fmt.Sprintf("[%d]", i), err)
+			}
+		}
+		_, err = dec.Token()
+	}
+	return err
+}
+
+// below puts what holds a value before the path of an error in it.
+func below(holder string, err error) error {
+	var twice *FieldError
+	if errors.As(err, &twice) {
+		twice.Field = Below(holder, twice.Field)
+	}
+	return err
+}
