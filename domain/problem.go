@@ -103,23 +103,6 @@ type Dual interface {
 	MarginsDual(s, c, u, m []complex128)
 }
 
-// Curved is implemented by a Dual that knows enough of its functions to have the derivatives
-// of a stage for less than dual numbers cost one by one, such as those of a step that solves
-// equations. offline/shooting uses them. by are the inputs to differentiate by, k of them, numbered
-// through s, c and u, each in units of its entry of size. Both methods report false, and have written
-// nothing, where the problem has no such derivatives, whatever the arguments are.
-type Curved interface {
-	Dual
-	// Linearise writes the exact first derivatives of sNext and cNext, one after the other, of
-	// J and of the margins, [rows][k] each.
-	Linearise(s, c, u []float64, by []int, size, next, j, margins []float64) bool
-	// Curvature writes into h, [k][k], the lower triangle of the Hessian of
-	// wᵀJ + λᵀ(sNext, cNext) − zᵀm. It need not be exact, which costs iterations of a solve and
-	// no accuracy of what it returns. far says that the margins weigh so little that theirs may be left
-	// out, where it costs much.
-	Curvature(s, c, u []float64, by []int, size, w, lambda, z []float64, far bool, h []float64) bool
-}
-
 // Staged is implemented by a problem that evaluates and differentiates many decisions in one call, such as one whose functions are
 // programs for the lanes of vectors. offline/shooting uses it for the stages of a horizon.
 type Staged interface {

@@ -5,18 +5,15 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// linearised writes the derivatives of a stage: by domain.Curved where the problem has these for less than
-// one evaluation for each input, else by dual numbers.
+// linearised writes the derivatives of a stage by dual numbers.
 type linearised struct {
 	dual    domain.Dual
-	curved  domain.Curved
 	of      *domain.Measurement
 	n, ns   int
 	nu, nc  int
 	nm      int
-	by      []int // the inputs: estimated entries, then actions
-	ones    []float64
-	next, j []float64 // of Curved: [ns+nc][k] and [objectives][k]
+	by      []int     // the inputs: estimated entries, then actions
+	next    []float64 // [ns+nc][k]
 	margins []float64 // [nm][k]
 	row     []float64
 	s, c, u []complex128
@@ -30,7 +27,6 @@ func newLinearised(problem domain.Problem, f *Filter) linearised {
 	if d, is := problem.(domain.Dual); is {
 		l.dual = d
 	}
-	l.curved, _ = problem.(domain.Curved)
 	for i := range f.ns {
 		l.by = append(l.by, i)
 	}
@@ -41,11 +37,7 @@ func newLinearised(problem domain.Problem, f *Filter) linearised {
 		l.by = append(l.by, f.ns+f.nc+i)
 	}
 	k := len(l.by)
-	l.ones = make([]float64, f.ns+f.nc+f.nu)
-	for i := range l.ones {
-		l.ones[i] = 1
-	}
-	l.next, l.j, l.margins = make([]float64, (f.ns+f.nc)*k), make([]float64, len(spec.Objectives)*k), make([]float64, l.nm*k)
+	l.next, l.margins = make([]float64, (f.ns+f.nc)*k), make([]float64, l.nm*k)
 	l.s, l.c, l.u = make([]complex128, f.ns), make([]complex128, f.nc), make([]complex128, f.nu)
 	l.sn, l.cn, l.m, l.y = make([]complex128, f.ns), make([]complex128, f.nc), make([]complex128, l.nm), make([]complex128, f.ny)
 	return l
@@ -53,9 +45,7 @@ func newLinearised(problem domain.Problem, f *Filter) linearised {
 
 // at writes the derivatives of a stage; false where they are not finite.
 func (l *linearised) at(x *stage) bool {
-	if l.curved == nil || !l.curved.Linearise(x.s, x.c, x.u, l.by, l.ones, l.next, l.j, l.margins) {
-		l.byDuals(x)
-	}
+	l.byDuals(x)
 	k, nk := len(l.by), l.n-l.ns
 	for i := range l.n {
 		row := i

@@ -122,40 +122,6 @@ func TestRadauWithoutASolution(t *testing.T) {
 	if !math.IsNaN(next[0]) {
 		t.Errorf("got %v", next)
 	}
-	jacobian, h := []float64{0}, []float64{0}
-	p.Jacobian([]float64{1}, nil, nil, []int{0}, next, jacobian)
-	p.AddCurvature([]float64{1}, nil, nil, []float64{1}, []int{0}, []float64{1}, h)
-	if !math.IsNaN(next[0]) || !math.IsNaN(jacobian[0]) || !math.IsNaN(h[0]) {
-		t.Errorf("derivatives %v and %v of %v", jacobian, h, next)
-	}
-}
-
-// TestTransposed: substituteTransposed solves with the transpose of what substitute solves with.
-func TestTransposed(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 8))
-	const n = 6
-	a, b, x := make([]float64, n*n), make([]float64, n), make([]float64, n)
-	for i := range a {
-		a[i] = rng.NormFloat64()
-	}
-	for i := range b {
-		b[i] = rng.NormFloat64()
-	}
-	factors, pivot := slices.Clone(a), make([]int, n)
-	if !factor(factors, pivot) {
-		t.Fatal("singular")
-	}
-	copy(x, b)
-	substituteTransposed(factors, pivot, x)
-	for j := range n {
-		sum := 0.0
-		for i := range n {
-			sum += a[i*n+j] * x[i]
-		}
-		if !near(sum, b[j], 1e-12) {
-			t.Errorf("entry %d is %v, want %v", j, sum, b[j])
-		}
-	}
 }
 
 // TestRadauRemembersNothingElse: whatever it was solved at before, and in whatever
@@ -193,17 +159,12 @@ func TestRadauRemembersNothingElse(t *testing.T) {
 func TestIntegratorsDoNotAllocate(t *testing.T) {
 	s, c, u, next := []float64{1, 0}, []float64{9.81}, []float64{0.5}, make([]float64, 2)
 	ds, dc, du, dnext := []complex128{Seed(1, 1), 0}, []complex128{9.81}, []complex128{0.5}, make([]complex128, 2)
-	by, size, jacobian, h := []int{0, 1, 3}, []float64{1, 1, 1, 1}, make([]float64, 6), make([]float64, 9)
 	p := Stiff{ODE: swing[complex128], Span: 1, Substeps: 4}
 	for name, f := range map[string]func(){
 		"RK4":         func() { RK4(swing[float64], s, c, u, next, 1, 4) },
 		"RK4, dual":   func() { RK4(swing[complex128], ds, dc, du, dnext, 1, 4) },
 		"Radau":       func() { Radau(&p, s, c, u, next) },
 		"Radau, dual": func() { Radau(&p, ds, dc, du, dnext) },
-		"Curvature": func() {
-			p.Jacobian(s, c, u, by, next, jacobian)
-			p.AddCurvature(s, c, u, next, by, size, h)
-		},
 	} {
 		if n := testing.AllocsPerRun(100, f); n != 0 {
 			t.Errorf("%s allocates %v times", name, n)

@@ -53,18 +53,3 @@ func substitute(a []float64, pivot []int, b []float64) {
 		b[i] = (b[i] - tensor.DotInOrder(a[i*n+i+1:(i+1)*n], b[i+1:])) * a[i*n+i]
 	}
 }
-
-// substituteTransposed is substitute for the transposed equations.
-func substituteTransposed(a []float64, pivot []int, b []float64) {
-	n := len(b)
-	for i := range n {
-		b[i] *= a[i*n+i]
-		tensor.Axpy(-b[i], a[i*n+i+1:(i+1)*n], b[i+1:])
-	}
-	for i := n - 1; i > 0; i-- {
-		tensor.Axpy(-b[i], a[i*n:i*n+i], b)
-	}
-	for k := n - 1; k >= 0; k-- {
-		b[k], b[pivot[k]] = b[pivot[k]], b[k]
-	}
-}

@@ -67,10 +67,6 @@ type collocation struct {
 	r     []float64 // [2n]
 	slope []float64 // [n]
 
-	curvature                 Curvature
-	weights, multipliers      []float64 // [n]
-	vary                      []int
-	before, sizes, directions []float64
 }
 
 // Radau is RK4 by an implicit method, for stiff equations: Radau IIA of two stages and order
@@ -121,90 +117,6 @@ func Radau[T Scalar](p *Stiff, s, c, u, next []T) {
 	}
 }
 
-// Jacobian writes what Radau does into next and, into jacobian, [len(s)][len(by)], its
-// derivatives by the inputs by, numbered through s, c and u.
-func (p *Stiff) Jacobian(s, c, u []float64, by []int, next, jacobian []float64) {
-	w := p.borrow(len(s), len(c), len(u))
-	defer p.spaces.Put(w)
-	e := p.at(w, s, c, u)
-	if !e.solved {
-		fill(next, math.NaN())
-		fill(jacobian, math.NaN())
-		return
-	}
-	copy(next, e.stage[len(e.stage)-w.n:])
-	for k, b := range by {
-		column := p.column(w, e, b)
-		for i, v := range column[len(column)-w.n:] {
-			jacobian[i*len(by)+k] = v
-		}
-	}
-}
-
-// AddCurvature adds to h, [k][k] for k = len(by), the lower triangle of the second derivatives
-// of weightsᵀnext, of Radau's next, by the inputs by, numbered through s, c and u and each in
-// units of its entry of size, which is [len(s)+len(c)+len(u)]. They follow from those of the ode
-// by the implicit function theorem: weighed by the stages' multipliers, along the stages'
-// derivatives.
-func (p *Stiff) AddCurvature(s, c, u, weights []float64, by []int, size, h []float64) {
-	w := p.borrow(len(s), len(c), len(u))
-	defer p.spaces.Put(w)
-	e := p.at(w, s, c, u)
-	n, m, k, step := w.n, 2*w.n, len(by), p.Span/float64(p.Substeps)
-	if !e.solved {
-		fill(h, math.NaN())
-		return
-	}
-	w.vary, w.sizes = w.vary[:0], append(w.sizes[:0], size[:n]...)
-	for i := range n {
-		w.vary = append(w.vary, i)
-	}
-	for _, b := range by {
-		if b >= n {
-			w.vary, w.sizes = append(w.vary, b), append(w.sizes, size[b])
-		}
-	}
-	grow(&w.before, len(w.vary))
-	grow(&w.directions, len(w.vary)*k)
-	clear(w.directions)
-	own := n
-	for q, b := range by {
-		if b >= n {
-			w.directions[own*k+q] = size[b]
-			own++
-		}
-		p.column(w, e, b)
-	}
-	p.place(w, e)
-	copy(w.weights, weights)
-	for substep := p.Substeps - 1; substep >= 0; substep-- {
-		stage, matrix, pivot := e.part(substep)
-		// The multipliers of the stages' equations.
-		clear(w.r[:n])
-		copy(w.r[n:], w.weights)
-		substituteTransposed(matrix, pivot, w.r)
-		for j := range 2 {
-			for i := range n {
-				w.multipliers[i] = step * (radau[0][j]*w.r[i] + radau[1][j]*w.r[n+i])
-			}
-			w.stand(stage[j*n : (j+1)*n])
-			for i, a := range w.vary {
-				w.before[i] = tensor.DotInOrder(w.multipliers, e.slope(w, substep, j, a))
-			}
-			for q, b := range by {
-				column := e.columns[b*len(e.stage)+substep*m+j*n:]
-				for i := range n {
-					w.directions[i*k+q] = size[b] * column[i]
-				}
-			}
-			w.curvature.Add(w.x, w.vary, w.before, w.sizes, w.directions, k, h)
-		}
-		for i := range n {
-			w.weights[i] = w.r[i] + w.r[n+i]
-		}
-	}
-}
-
 // borrow lends a workspace for so many states, entries of c and of u.
 func (p *Stiff) borrow(n, nc, nu int) *collocation {
 	if w, ok := p.spaces.Get().(*collocation); ok && w.n == n && w.nc == nc && w.inputs == n+nc+nu {
@@ -213,23 +125,7 @@ func (p *Stiff) borrow(n, nc, nu int) *collocation {
 	w := &collocation{n: n, nc: nc, inputs: n + nc + nu}
 	w.at, w.x, w.f = make([]float64, w.inputs), make([]complex128, w.inputs), make([]complex128, n)
 	w.r, w.slope = make([]float64, 2*n), make([]float64, n)
-	w.weights, w.multipliers = make([]float64, n), make([]float64, n)
-	w.curvature.F = func(x []complex128) float64 {
-		p.ODE(x[:n], x[n:n+nc], x[n+nc:], w.f)
-		for i, v := range w.f {
-			w.slope[i] = imag(v)
-		}
-		return tensor.DotInOrder(w.multipliers, w.slope)
-	}
 	return w
-}
-
-// at is find at s, c and u.
-func (p *Stiff) at(w *collocation, s, c, u []float64) *solution {
-	copy(w.at, s)
-	copy(w.at[w.n:], c)
-	copy(w.at[w.n+w.nc:], u)
-	return p.find(w)
 }
 
 // find returns the solution at w.at, remembered where that is the same to the bit.

@@ -10,7 +10,7 @@ import (
 func (p *Problem) keepingOff(b *domain.Backoff) *Problem {
 	own := &Problem{
 		system: p.system, spec: p.spec, clock: p.clock, half: p.half, constants: p.constants, behaviour: p.behaviour,
-		known: p.known, program: p.program, laned: p.laned,
+		program: p.program, laned: p.laned,
 		ofState: p.ofState, backoff: b,
 	}
 	own.works.New = own.newWork

@@ -22,7 +22,6 @@ type Problem struct {
 	// constants are System.Constants as JSON, nil for none; behaviour is a digest of what the
 	// functions write at the starts and actions that they are tried at.
 	constants, behaviour []byte
-	known                func() structure
 	program              func() (*program.Program, error)
 	laned                func() (*laned, error)
 	ofState              []bool // of each of Margins: it is of the state alone
@@ -31,7 +30,7 @@ type Problem struct {
 
 var (
 	_ domain.Problem       = (*Problem)(nil)
-	_ domain.Curved        = (*Problem)(nil)
+	_ domain.Dual          = (*Problem)(nil)
 	_ domain.Staged        = (*Problem)(nil)
 	_ domain.Finite        = (*Problem)(nil)
 	_ domain.Scored        = (*Problem)(nil)
@@ -50,7 +49,6 @@ type work struct {
 	// Of a projection: the action that is asked for, and the best so far.
 	wanted, best []float64
 	program      leastDistance
-	curved       *curved // nil: not yet
 }
 
 // path is where the functions of the system are evaluated. It remembers the last step: who
@@ -88,19 +86,6 @@ func (p *Problem) newWork() any {
 		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
 		program: newLeastDistance(nu, nm+2*nu), wanted: make([]float64, nu), best: make([]float64, nu),
 	}
-}
-
-// curves says whether derivatives are known for less than those of dual numbers.
-func (p *Problem) curves() bool {
-	return p.system.ODE != nil || p.system.Stiff != nil && p.system.EscapeSteps == 0
-}
-
-// curves is the workspace of these.
-func (w *work) curves(p *Problem) *curved {
-	if w.curved == nil {
-		w.curved = p.newCurved(p.known())
-	}
-	return w.curved
 }
 
 func (p *Problem) borrow() *work { return p.works.Get().(*work) }

@@ -47,6 +47,9 @@ func (s *Source) With(path string, files fs.FS) *Source {
 
 const dualPath = "github.com/gpc-engine/gpc/domain/dual"
 
+// scatter is how far from starts a program is held to the functions, as a share of the sizes.
+const scatter = 0.3
+
 // Names of the functions of a system's program.
 const (
 	odeFunction        = "ode"

@@ -45,32 +45,13 @@ func relaxation() System {
 	return y
 }
 
-// TestStiff: the contract, first and second derivatives among it, holds of equations that
-// Stiff solves; a step without memory needs no Step; with an escape there is no Curvature.
+// TestStiff: the contract holds of equations that Stiff solves, or Step by the same method; a step without memory needs no Step.
 func TestStiff(t *testing.T) {
 	domaintest.Run(t, must.Get(relaxation().Case())(t))
 	y := relaxation()
 	y.Real.Step, y.Dual.Step = nil, nil
-	curves := func(p *Problem) bool {
-		s, c, u, h := []float64{0.1, 0.2}, []float64{0.3, 0, 0, 0}, []float64{0.1, 0.1}, []float64{7}
-		size := []float64{1, 1, 1, 1, 1, 1, 1, 1}
-		ok := p.Curvature(s, c, u, []int{6}, size, []float64{1, 1}, make([]float64, 6), make([]float64, len(p.spec.Margins)), false, h)
-		if ok == (h[0] == 7) {
-			t.Errorf("Curvature reports %t and has written %v", ok, h)
-		}
-		return ok
-	}
-	if !curves(must.Get(New(y))(t)) {
-		t.Error("no second derivatives of a system with Stiff")
-	}
-	y.EscapeSteps = 1
-	y.Real.Escape, y.Dual.Escape = func(_, _, u []float64) { u[0], u[1] = 0, 0 }, func(_, _, u []complex128) { u[0], u[1] = 0, 0 }
-	if curves(must.Get(New(y))(t)) {
-		t.Error("second derivatives of the margins along an escape are claimed")
-	}
-	if curves(must.Get(New(stepwise()))(t)) {
-		t.Error("second derivatives of a step that is not known are claimed")
-	}
+	domaintest.Run(t, must.Get(y.Case())(t))
+	domaintest.Run(t, must.Get(stepwise().Case())(t))
 }
 
 // stepwise is the relaxation by a step of its own.

@@ -254,16 +254,6 @@ func (p *Problem) try() error {
 	if y.ObjectiveScale == nil {
 		y.ObjectiveScale = scale
 	}
-	p.known = sync.OnceValue(func() structure {
-		if y.ODE == nil {
-			return structure{}
-		}
-		starts := make([][]float64, len(seen))
-		for i, row := range seen {
-			starts[i] = row[len(y.Scenario):]
-		}
-		return p.learn(starts)
-	})
 	starts := make([][]float64, len(seen))
 	for i, row := range seen {
 		starts[i] = row[len(y.Scenario):][:ns+nc+nu]

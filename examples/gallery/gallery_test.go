@@ -222,8 +222,8 @@ func TestCurvedReactor(t *testing.T) {
 	}
 }
 
-// TestIntegratedSteps: an optimum is the same whether the solver sees the differential equation, or a
-// step that integrates it itself and second derivatives are differences.
+// TestIntegratedSteps: an optimum is the same whether the solver has the program in lanes of vectors, or dual numbers of a
+// step that integrates itself, whose second derivatives are differences.
 func TestIntegratedSteps(t *testing.T) {
 	for _, y := range Systems() {
 		if y.Stiff == nil && y.ODE == nil {
@@ -231,7 +231,7 @@ func TestIntegratedSteps(t *testing.T) {
 		}
 		y.Solver.Tolerance, y.Solver.Starts, y.Solver.Library = 1e-8, 1, 0
 		whole := y
-		whole.Stiff, whole.ODE = nil, nil
+		whole.Stiff, whole.ODE, whole.Source = nil, nil, nil
 		whole.Real.Step, whole.Dual.Step = within(&y, y.Real.Step), within(&y, y.Dual.Step)
 		a, b := must.Get(y.Case())(t), must.Get(whole.Case())(t)
 		spec := a.Problem.Spec()

@@ -157,7 +157,7 @@ var domainChecks = []struct {
 	{"batch-gradient", checkBatchGradient},
 	{"block-gradient", checkBlockGradient},
 	{"dual", checkDual},
-	{"curvature", checkCurved},
+	{"stages", checkStaged},
 	{"dynamics", checkDynamics},
 	{"score", checkScore},
 	{"plan-score", checkPlanScore},

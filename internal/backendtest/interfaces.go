@@ -18,7 +18,7 @@ type optional struct {
 var (
 	ofProblem = optional{reflect.TypeFor[domain.Problem](), []reflect.Type{
 		reflect.TypeFor[domain.Admitting](), reflect.TypeFor[domain.Answered](), reflect.TypeFor[domain.BatchGradient](),
-		reflect.TypeFor[domain.BlockGradient](), reflect.TypeFor[domain.Charted](), reflect.TypeFor[domain.Curved](),
+		reflect.TypeFor[domain.BlockGradient](), reflect.TypeFor[domain.Charted](),
 		reflect.TypeFor[domain.Device](), reflect.TypeFor[domain.Dual](), reflect.TypeFor[domain.Failing](),
 		reflect.TypeFor[domain.Fingerprinted](), reflect.TypeFor[domain.Finite](), reflect.TypeFor[domain.Pictured](),
 		reflect.TypeFor[domain.PlanProjector](), reflect.TypeFor[domain.PlanScoring](),

@@ -14,17 +14,15 @@ import (
 	"github.com/gpc-engine/gpc/internal/testdomain"
 )
 
-// almostCurved has the second derivatives of an earlier contract, almostDual lacks a function.
+// almostStaged has stages of another contract, almostDual lacks a function.
 type (
-	almostCurved struct{ curvedPole }
+	almostStaged struct{ testdomain.Pole }
 	almostFailed struct{ testdomain.Pole }
 	almostDual   struct{ domain.Problem }
 	renamed      struct{ testdomain.Pole }
 )
 
-func (almostCurved) Curvature(s, c, u []float64, by []int, size, w, lambda, z, h []float64) bool {
-	return true
-}
+func (almostStaged) NewStages() domain.Stages { return nil }
 
 func (almostFailed) Failed(s []float64) bool { return false }
 
@@ -38,9 +36,8 @@ func TestInterfacesCheckFindsMistakes(t *testing.T) {
 		want []string // parts of the only error; none: there is none
 	}{
 		{testdomain.Pole{}, nil},
-		{curvedPole{}, nil},
 		{renamed{}, nil},
-		{almostCurved{}, []string{"Curvature of backendtest.almostCurved is never called", "domain.Curved", "its Curvature is func([]float64, []float64, []float64, []int, []float64, []float64, []float64, []float64, []float64) bool instead of"}},
+		{almostStaged{}, []string{"NewStages of backendtest.almostStaged is never called", "domain.Staged", "its NewStages is func() domain.Stages instead of func() (domain.Stages, error)"}},
 		{almostFailed{}, []string{"Failed of", "domain.Failing", "its Failed is func([]float64) bool instead of func([]float64, []float64) bool"}},
 		{almostDual{testdomain.Pole{}}, []string{"StepDual of", "domain.Dual", "it has no MarginsDual, it has no ObjectivesDual"}},
 	} {
@@ -62,7 +59,7 @@ func TestEveryOptionalInterfaceIsChecked(t *testing.T) {
 	others := []string{
 		"Problem", "Solver", "Horizon", "Plant", "Episode", // what the lists belong to
 		"Controller", "Monitored", "Multistart", "Anticipating", "Loop", "Refining", // methods'
-		"Accelerator", "Program", "Queue", "Proposer", "PlanScorer", "Stepper", // what others of them return or are given
+		"Accelerator", "Program", "Queue", "Proposer", "PlanScorer", "Stages", "Stepper", // what others of them return or are given
 	}
 	var listed, found []string
 	for _, o := range []optional{ofProblem, ofSolver, ofHorizon, ofPlant, ofEpisode} {

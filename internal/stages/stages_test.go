@@ -171,21 +171,12 @@ func TestDerivativesAreThoseOfTheEquations(t *testing.T) {
 			}
 			code, by := coded(t, y)
 			k := code.Sizes()
-			size := make([]float64, k.S+k.C+k.U)
-			for i := range size {
-				size[i] = 1
-			}
 			m := machine(t, code, isa.Generic, 1)
 			for _, at := range places(y, k, 10) {
 				got, want := all(m, code, []place{at})[0], newDerivatives(k)
 				p.Step(at.s, at.c, at.u, want.sNext, want.cNext)
 				p.Score(at.s, at.c, at.u, want.jValue, want.mValue)
-				if y.ODE != nil || y.Stiff != nil {
-					p.Linearise(at.s, at.c, at.u, by, size, want.next, want.j, want.margins)
-					p.Curvature(at.s, at.c, at.u, by, size, at.w, at.lambda, at.z, false, want.h)
-				} else {
-					differentiated(p, at, by, k, &want)
-				}
+				differentiated(p, at, by, k, &want)
 				for part, v := range got.parts() {
 					tolerance := 1e-11
 					if part == "h" {
@@ -353,16 +344,11 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// BenchmarkStage is the time of one decision's derivatives a point, first and second: by the equations as they are, and by lanes of
-// every instruction set. All take turns, so that their ratios are of one run; each time is the least of the rounds.
+// BenchmarkStage is the time of one decision's derivatives a point, first and second, by lanes of every instruction set. All take turns, so that their ratios are of one run; each time is the least of the rounds.
 func BenchmarkStage(b *testing.B) {
 	for _, y := range systems(b) {
 		b.Run(label(y), func(b *testing.B) {
-			p, err := equations.New(y)
-			if err != nil {
-				b.Fatal(err)
-			}
-			code, by := coded(b, y)
+			code, _ := coded(b, y)
 			k := code.Sizes()
 			at := places(y, k, 64)
 			type way struct {
@@ -371,19 +357,6 @@ func BenchmarkStage(b *testing.B) {
 				least time.Duration
 			}
 			var ways []way
-			if y.ODE != nil {
-				size := make([]float64, k.S+k.C+k.U)
-				for i := range size {
-					size[i] = 1
-				}
-				d := newDerivatives(k)
-				ways = append(ways, way{name: "equations", run: func() {
-					for _, at := range at {
-						p.Linearise(at.s, at.c, at.u, by, size, d.next, d.j, d.margins)
-						p.Curvature(at.s, at.c, at.u, by, size, at.w, at.lambda, at.z, false, d.h)
-					}
-				}})
-			}
 			for _, level := range isa.Available() {
 				width := lanes.Widths(level)[0]
 				m := machine(b, code, level, width)
@@ -414,9 +387,6 @@ func BenchmarkStage(b *testing.B) {
 			}
 			for _, w := range ways {
 				b.ReportMetric(float64(w.least.Nanoseconds())/float64(len(at)), w.name+"-ns/point")
-				if ways[0].name == "equations" && w.name != "equations" {
-					b.ReportMetric(float64(ways[0].least)/float64(w.least), "equations/"+w.name)
-				}
 			}
 		})
 	}

@@ -2,7 +2,6 @@ package shooting
 
 import (
 	"math"
-	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -105,58 +104,8 @@ func (q *program) evaluateDual(t int, margins bool) {
 	}
 }
 
-// differentiateCurved is differentiateDual by a domain.Curved; known is false where it has
-// no derivatives.
-func (q *program) differentiateCurved(p *point, t int) (complete, known bool) {
-	_, s, c, u := q.at(p, t)
-	d, n := q.d, q.first(t)
-	size(&q.dx, q.nx*n)
-	size(&q.dJ, q.no*n)
-	size(&q.dm, q.nm*n)
-	if !q.curved.Linearise(s, c, u, q.columns[:n], q.scale, q.dx, q.dJ, q.dm) {
-		return false, false
-	}
-	q.evaluations++
-	complete = true
-	if t < q.steps-1 {
-		next := q.next[t*q.nX*d:]
-		for i, b := range q.active {
-			for col, v := range q.dx[b*n : (b+1)*n] {
-				next[i*d+col] = v / q.scale[b]
-			}
-		}
-		for b, moves := range q.moves {
-			if !moves && slices.IndexFunc(q.dx[b*n:(b+1)*n], func(v float64) bool { return v != 0 }) >= 0 {
-				complete = false
-			}
-		}
-	}
-	for i := range q.nm {
-		copy(q.margins[(t*q.nm+i)*d:], q.dm[i*n:(i+1)*n])
-	}
-	clear(q.objective[t*d : t*d+n])
-	for i, w := range p.sigma[t*q.no : (t+1)*q.no] {
-		row := q.dJ[i*n : (i+1)*n]
-		copy(q.dj[(t*q.no+i)*d:], row)
-		tensor.Axpy(w, row, q.objective[t*d:])
-	}
-	for k, tot := range q.totals {
-		to := q.objectiveRow(t, 1+k)[:n]
-		clear(to)
-		for i, e := range tot.e {
-			tensor.Axpy(e, q.dJ[i*n:(i+1)*n], to)
-		}
-	}
-	return complete, true
-}
-
 func (q *program) differentiateDual(p *point, t int) bool {
 	const inverse = 1 / domain.DualStep
-	if q.curved != nil {
-		if complete, known := q.differentiateCurved(p, t); known {
-			return complete
-		}
-	}
 	complete := true
 	d := q.d
 	q.lift(p, t)

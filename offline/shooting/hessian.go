@@ -70,8 +70,7 @@ func (q *program) ofStage(t int, z []float64) []float64 { return z[t*q.nm : (t+1
 // stageHessian views that of stage t.
 func (q *program) stageHessian(t int) []float64 { return q.h[t*q.d*q.d : (t+1)*q.d*q.d] }
 
-// hessianDual takes a stage's second derivatives with σ held: those of a domain.Curved, or
-// differences of the exact first ones.
+// hessianDual takes a stage's second derivatives with σ held: differences of the exact first ones.
 func (q *program) hessianDual(p *point, t int, mu, objectiveScale float64, z, lambda []float64) {
 	const inverse = 1 / domain.DualStep
 	d, n := q.d, q.first(t)
@@ -79,16 +78,6 @@ func (q *program) hessianDual(p *point, t int, mu, objectiveScale float64, z, la
 	costate := q.reals(t, lambda)
 	weights := q.lagrangianWeights(p, t, objectiveScale, lambda)
 	zt := q.curving(t, mu, z)
-	if q.curved != nil {
-		_, s, c, u := q.at(p, t)
-		if q.curved.Curvature(s, c, u, q.columns[:n], q.scale, weights, costate, q.ofStage(t, z), zt == nil, q.hp) {
-			q.evaluations++
-			for i := range n {
-				copy(h[i*d:i*d+i+1], q.hp[i*n:])
-			}
-			return
-		}
-	}
 	q.evaluations += int64(n * (n + 1) / 2)
 	q.gradient(t, objectiveScale, zt, lambda, q.slope)
 	tensor.Axpy(-objectiveScale, q.varying[t*d:(t+1)*d], q.slope)

@@ -24,7 +24,6 @@ import (
 type program struct {
 	problem    domain.Problem
 	dual       domain.Dual   // nil: differences
-	curved     domain.Curved // nil: dual numbers one by one, and differences of them
 	staged     domain.Stages // nil: stage by stage
 	failed     error         // why there are no stages where there should be some
 	linearised *point        // whose derivatives the stages hold, nil: none
@@ -59,7 +58,7 @@ type program struct {
 	h                                                []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
 	hp                                               []float64 // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
 	room                                             []float64 // [nm] that margins are to keep to spare, nil: none
-	dx, dJ, dm                                       []float64 // what a domain.Curved writes, [nx], [no] and [nm] by the columns
+	dx, dJ, dm                                       []float64 // what a domain.Staged writes, [nx], [no] and [nm] by the columns
 	y, other                                         []float64 // (s, c, u)
 	fp, fm, mp, mm                                   []float64
 	sp, sm, delta, unit                              []float64
@@ -95,7 +94,6 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		ns: len(spec.Measured), nc: len(spec.Context), nu: len(spec.Action), no: len(spec.Objectives), nm: len(spec.Margins),
 	}
 	q.dual, _ = p.(domain.Dual)
-	q.curved, _ = p.(domain.Curved)
 	if staged, ok := p.(domain.Staged); ok {
 		q.staged, q.failed = staged.NewStages()
 	}

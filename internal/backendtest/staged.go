@@ -1,0 +1,203 @@
+package backendtest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+const (
+	// stagedRounding is for values and first derivatives, whose elementary functions and implicit steps may be computed in another way.
+	stagedRounding = 1e-10
+	// curvatureTolerance is for second derivatives, which are held to differences.
+	curvatureTolerance = 1e-4
+)
+
+// stageValues are what a domain.Staged writes of some points at once.
+type stageValues struct {
+	k                     int
+	by                    []int // of the derivatives, entries of (s, c, u)
+	next, j, m            []float64
+	ofNext, ofJ, ofM      []float64
+	w, lambda, z, h       []float64
+	ofSigma, jSigma, hOfJ []float64
+}
+
+// stagesOf evaluates points with random weights.
+func stagesOf(spec *domain.Spec, stages domain.Stages, points []point) *stageValues {
+	ns, nc, nu, nj, nm, n := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize(), len(spec.Margins), len(points)
+	d := &stageValues{}
+	for i := range nu {
+		d.by = append(d.by, ns+nc+i)
+	}
+	d.by = append(d.by, stages.Moving()...)
+	d.k = len(d.by)
+	rng := newRand(domainSeed + 10)
+	normal := func(n int) []float64 {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = rng.NormFloat64()
+		}
+		return x
+	}
+	var x, u []float64
+	for _, at := range points {
+		x, u = append(append(x, at.s...), at.c...), append(u, at.u...)
+	}
+	row := func(n int) []float64 { return make([]float64, n) }
+	d.next, d.j, d.m = row(n*(ns+nc)), row(n*nj), row(n*nm)
+	d.ofNext, d.ofJ, d.ofM, d.h = row(n*(ns+nc)*d.k), row(n*nj*d.k), row(n*nm*d.k), row(n*d.k*d.k)
+	d.ofSigma, d.jSigma, d.hOfJ = row(n*nj*d.k), normal(n*nj), row(n*d.k*d.k)
+	d.w, d.lambda, d.z = normal(n*nj), normal(n*(ns+nc)), normal(n*nm)
+	stages.Linearise(n, x, u, nil, nil, nil, d.ofNext, d.ofJ, d.ofM)
+	stages.Curvature(d.w, d.lambda, d.z, make([]bool, n), d.h)
+	stages.Priority(n, x, d.ofSigma)
+	stages.PriorityCurvature(d.jSigma, d.hOfJ)
+	stages.Evaluate(n, x, u, d.next, d.j, d.m)
+	return d
+}
+
+// checkStaged holds a domain.Staged to the problem's own functions: its values to theirs, its first derivatives to those of
+// differences along a random direction, and the second ones to differences of the first, where both sides agree that there is one.
+func checkStaged(p domain.Problem, points []point) (errs []error) {
+	of, ok := p.(domain.Staged)
+	if !ok {
+		return nil
+	}
+	stages, err := of.NewStages()
+	if err != nil {
+		return []error{err}
+	}
+	if stages == nil {
+		return nil
+	}
+	spec := p.Spec()
+	middle := stagesOf(spec, stages, points)
+	rng := newRand(domainSeed + 11)
+	directions := make([][]float64, len(points))
+	moved := func(h float64) *stageValues {
+		var to []point
+		for i, at := range points {
+			y := slices.Concat(at.s, at.c, at.u)
+			for q, b := range middle.by {
+				y[b] += h * directions[i][q]
+			}
+			to = append(to, point{s: y[:len(at.s)], c: y[len(at.s) : len(at.s)+len(at.c)], u: y[len(at.s)+len(at.c):]})
+		}
+		return stagesOf(spec, stages, to)
+	}
+	for i, at := range points {
+		y := slices.Concat(at.s, at.c, at.u)
+		for _, b := range middle.by {
+			directions[i] = append(directions[i], rng.NormFloat64()*math.Max(1, math.Abs(y[b]))/math.Sqrt(float64(middle.k)))
+		}
+	}
+	errs = middle.checkValues(p, points)
+	up, down := moved(differenceStep), moved(-differenceStep)
+	return append(errs, middle.checkDifferences(p, points, directions, up, down)...)
+}
+
+// checkValues holds values to those of the problem.
+func (d *stageValues) checkValues(p domain.Problem, points []point) (errs []error) {
+	for i, at := range points {
+		next, j, m := make([]float64, len(d.next)/len(points)), make([]float64, len(d.j)/len(points)), make([]float64, len(d.m)/len(points))
+		p.Step(at.s, at.c, at.u, next[:len(at.s)], next[len(at.s):])
+		p.Objectives(at.s, at.u, at.c, j)
+		p.Margins(at.s, at.c, at.u, m)
+		for _, part := range []struct {
+			name      string
+			got, want []float64
+		}{{"the next state and context", d.next, next}, {"the objectives", d.j, j}, {"the margins", d.m, m}} {
+			for r, want := range part.want {
+				if got := part.got[i*len(part.want)+r]; !(math.Abs(got-want) <= stagedRounding*math.Max(1, math.Abs(want))) {
+					errs = append(errs, fmt.Errorf("point %d: entry %d of %s is %v by stages, %v by the problem", i, r, part.name, got, want))
+				}
+			}
+		}
+	}
+	return errs
+}
+
+// checkDifferences holds derivatives along a direction of each point to differences between points on both sides.
+func (d *stageValues) checkDifferences(p domain.Problem, points []point, directions [][]float64, up, down *stageValues) (errs []error) {
+	n, k := len(points), d.k
+	sigma := func(i int, h float64) []float64 {
+		at := points[i]
+		y := slices.Concat(at.s, at.c, at.u)
+		for q, b := range d.by {
+			y[b] += h * directions[i][q]
+		}
+		delta, w := make([]float64, len(d.j)/n), make([]float64, len(d.j)/n)
+		p.Indicators(y[:len(at.s)], y[len(at.s)+len(at.c):], y[len(at.s):len(at.s)+len(at.c)], delta)
+		p.Spec().Semantic.Priority(delta, w)
+		return w
+	}
+	for i, at := range points {
+		hold := func(name string, got, before, here, after, size, tolerance float64) {
+			forward, backward := (after-here)/differenceStep, (here-before)/differenceStep
+			scale := math.Max(math.Max(1, size), math.Max(math.Abs(forward), math.Abs(backward)))
+			if math.Abs(forward-backward) > 1e-3*scale {
+				return // a kink
+			}
+			if want := (forward + backward) / 2; !(math.Abs(got-want) <= tolerance*scale) {
+				errs = append(errs, fmt.Errorf("point %d: %s is %v, by differences %v (s %v, c %v, u %v)", i, name, got, want, at.s, at.c, at.u))
+			}
+		}
+		along := func(of []float64, r int) (sum float64) {
+			for q, v := range directions[i] {
+				sum += of[r*k+q] * v
+			}
+			return sum
+		}
+		values := func(name string, of []float64, before, here, after []float64) {
+			for r := range len(here) / n {
+				e := i*len(here)/n + r
+				hold(fmt.Sprintf("the derivative of entry %d of %s", r, name), along(of, e), before[e], here[e], after[e], math.Abs(here[e]), 10*differenceTolerance)
+			}
+		}
+		values("the next state and context", d.ofNext, down.next, d.next, up.next)
+		values("the objectives", d.ofJ, down.j, d.j, up.j)
+		values("the margins", d.ofM, down.m, d.m, up.m)
+		before, here, after := sigma(i, -differenceStep), sigma(i, 0), sigma(i, differenceStep)
+		for r := range here {
+			hold(fmt.Sprintf("the derivative of priority %d", r), along(d.ofSigma, i*len(here)+r), before[r], here[r], after[r], 1, 10*differenceTolerance)
+		}
+		for q := range k {
+			hold(fmt.Sprintf("the second derivative of the Lagrangian by entry %d", d.by[q]), d.turned(d.h, i, q, directions[i]),
+				down.slope(n, i, q), d.slope(n, i, q), up.slope(n, i, q), d.magnitude(n, i, q), curvatureTolerance)
+			hold(fmt.Sprintf("the second derivative of the priorities by entry %d", d.by[q]), d.turned(d.hOfJ, i, q, directions[i]),
+				weigh(down.ofSigma, d.jSigma, n, i, q, k), weigh(d.ofSigma, d.jSigma, n, i, q, k), weigh(up.ofSigma, d.jSigma, n, i, q, k), 1, curvatureTolerance)
+		}
+	}
+	return errs
+}
+
+// turned is row q of a point's symmetric matrix, whose lower triangle h holds, along a direction.
+func (d *stageValues) turned(h []float64, i, q int, direction []float64) (sum float64) {
+	h = h[i*d.k*d.k:]
+	for r, v := range direction {
+		sum += h[max(q, r)*d.k+min(q, r)] * v
+	}
+	return sum
+}
+
+// weigh is the derivative by direction q of weightsᵀ of a point's rows.
+func weigh(of, weights []float64, n, i, q, k int) (sum float64) {
+	rows := len(weights) / n
+	for r := range rows {
+		sum += weights[i*rows+r] * of[(i*rows+r)*k+q]
+	}
+	return sum
+}
+
+// slope is the derivative of a point's Lagrangian by direction q.
+func (d *stageValues) slope(n, i, q int) float64 {
+	return weigh(d.ofJ, d.w, n, i, q, d.k) + weigh(d.ofNext, d.lambda, n, i, q, d.k) - weigh(d.ofM, d.z, n, i, q, d.k)
+}
+
+// magnitude is the sum of the sizes of what slope adds up.
+func (d *stageValues) magnitude(n, i, q int) float64 {
+	return math.Abs(weigh(d.ofJ, d.w, n, i, q, d.k)) + math.Abs(weigh(d.ofNext, d.lambda, n, i, q, d.k)) + math.Abs(weigh(d.ofM, d.z, n, i, q, d.k))
+}
