@@ -29,6 +29,8 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 		return nil, badInputf("no folder to export to")
 	case opt.Episodes < 1 || opt.Episodes > maxEpisodes:
 		return nil, badInputf("%d episodes to drive, want 1 to %d", opt.Episodes, maxEpisodes)
+	case c.def.Measurement != nil:
+		return nil, badInputf("case %s has a Measurement: the estimator before the controller is not exported", c.Name())
 	case c.def.Plant == nil:
 		return nil, badInputf("case %s has no plant to drive the controller with", c.Name())
 	}
@@ -91,6 +93,9 @@ func (c *Case) driveExported(ctx context.Context, m *model.Model, opt ExportOpti
 	loop, err := batchnav.NewNavigator(e, m, c.def.Problem, how)
 	if err != nil {
 		return BadInput(err)
+	}
+	if lo, hi := loop.Envelope(); lo != nil {
+		whole.Envelope = [][]float64{lo, hi}
 	}
 	for index := range opt.Episodes {
 		ep, err := c.def.Plant.Episode(opt.Seed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Context: ctx})

@@ -2,6 +2,7 @@ package batchnav
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -37,6 +38,12 @@ func (l *loaded) enclose() {
 		e.lo[j], e.hi[j] = e.lo[j]-room, e.hi[j]+room
 	}
 	l.envelope = e
+}
+
+// Envelope is what each measured component may be for the map to have been made for it, in physical units; nil where the
+// problem asks for none.
+func (n *Navigator) Envelope() (lo, hi []float64) {
+	return slices.Clone(n.batch.envelope.lo), slices.Clone(n.batch.envelope.hi)
 }
 
 // beyond reports whether a state has a component outside the envelope by more than envelopeDeviations of

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -42,7 +43,10 @@ type Whole struct {
 	// plant's begins with unless it is told.
 	FMU   bool
 	Start []float64
-	Limit float64 // of the residual, above which an observation is off the map
+	// Limit is that of the residual, above which an observation is off the map, as one is outside the Envelope, the least and the
+	// largest of each measured component; nil: there is none.
+	Limit    float64
+	Envelope [][]float64
 	// Episodes were driven by Method with the map m, or with half by its Rounded; there must be at least one.
 	Episodes []Episode
 }
@@ -104,6 +108,8 @@ type whole struct {
 	Guard                 bool // it looks so many steps ahead, instead of to the end
 	Horizon               int
 	Limit                 float64
+	Envelope              [][]float64
+	OfState               []bool // of each of OwnMargins: it is of the state alone
 	Method                string
 	Episodes              []Episode
 	Unsafe                int
@@ -145,9 +151,10 @@ func newWhole(m *model.Model, p domain.Problem, opt *Whole) (*whole, error) {
 	u.ConstantBytes += 8 * spec.MeasuredSize()
 	w := &whole{
 		unit: u, Y: y, NS: len(spec.Measured), NC: len(spec.Context), NU: len(spec.Action), NJ: len(spec.Objectives), All: len(spec.Margins),
-		NM: len(spec.Margins) / (1 + y.EscapeSteps), Horizon: spec.Steps, Limit: opt.Limit, Method: Method, Episodes: opt.Episodes, Unsafe: opt.Unsafe(), Start: opt.Start,
+		NM: len(spec.Margins) / (1 + y.EscapeSteps), Horizon: spec.Steps, Limit: opt.Limit, Method: Method, Episodes: opt.Episodes, Unsafe: opt.Unsafe(), Start: opt.Start, Envelope: opt.Envelope,
 	}
 	w.OwnMargins, w.NP = spec.Margins[:w.NM], y.Function("initial").Entries()
+	w.OfState = ofState(p, &opt.Episodes[0], w.NM)
 	for _, a := range spec.Action {
 		half := 1.0
 		if a.Bounded() {
@@ -183,6 +190,22 @@ func (w *whole) Guarded() (n int) {
 	}
 	return n
 }
+
+// ofState are the margins that the problem knows to be of the state alone.
+func ofState(p domain.Problem, at *Episode, n int) []bool {
+	is := make([]bool, n)
+	if of, knows := p.(domain.StateMargined); knows {
+		m := make([]float64, len(p.Spec().Margins))
+		of.MarginsOfState(at.S, at.C, m)
+		for i := range is {
+			is[i] = !math.IsInf(m[i], 1)
+		}
+	}
+	return is
+}
+
+// AnyOfState reports whether there is such a margin.
+func (w *whole) AnyOfState() bool { return slices.Contains(w.OfState, true) }
 
 // Questions of the templates.
 func (w *whole) HasEscape() bool  { return w.Y.Function("escape") != nil }

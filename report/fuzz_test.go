@@ -56,7 +56,7 @@ func kindOf(r *Records) string {
 	for name, n := range map[string]int{
 		"eval": len(r.Evaluations), "bench": len(r.Benchmarks), "certify": len(r.Certificates), "steer": len(r.Steerings),
 		"peers": len(r.Peers), "conformance": len(r.Conformances), "compare": len(r.Comparisons), "pair": len(r.Pairings), "scaling": len(r.Scalings),
-		"torture": len(r.Tortures), "serve": len(r.Serves), "deadline": len(r.Deadlines), "record": len(r.Benchmarked), "pandapower": len(r.Pandapower),
+		"torture": len(r.Tortures), "serve": len(r.Serves), "deadline": len(r.Deadlines), "record": len(r.Benchmarked), "pandapower": len(r.Pandapower), "learned": len(r.LearnedFlows),
 	} {
 		if n > 0 {
 			return name
@@ -73,7 +73,7 @@ var malformedRecords = []string{
 	`{"case":"arena","method":"navigator","front":[{"w":[1,0],"j":[1,2],"oracle_j":[1,2],"compared":1},{"j":[1e308,-1e308],"oracle_j":[1e308,1e308],"compared":1}]}`,
 	`{"front":null}`, `{"method":null,"episodes":null}`, `{"pairs":null}`, `{"pairs":[null]}`, `{"comparisons":[]}`, `{"comparisons":null}`, `{"comparisons":[null]}`,
 	`{"certificate":null,"recovery":{"median":[1,2],"p95":[],"max":null,"predicted":[1]}}`, `{"results":[null]}`, `{"suites":[null]}`, `{"results":[{"launch":{"grid":null},"calls":1}]}`, `{"curves":[null]}`, `{"curves":[{"axis":"batch","points":[{"x":1,"median_us":1e300,"median_ci95_us":[1e-300,1e300]},{"x":9,"median_us":1e-300,"median_ci95_us":[1,1]}]}]}`, `{"ratios":[null]}`, `{"attacks":[null]}`, `{"attacks":[{"tried":1,"survived":2}]}`,
-	`{"canary_differing":null,"load":null,"broken":[""]}`, `{"late_causes":null,"releases":-1,"load":null}`, `{"benchmarks":[]}`, `{"benchmarks":[{"name":"BenchmarkMonitor/","metrics":null}]}`, `{"benchmarks":[{"name":"BenchmarkMonitor/integrator-convex/direct","metrics":{}}]}`, `{"peer":null,"rows":[null,{"op":"runopp","cost":null},{"peer_failed":" ","ratio":1e308}]}`,
+	`{"canary_differing":null,"load":null,"broken":[""]}`, `{"late_causes":null,"releases":-1,"load":null}`, `{"benchmarks":[]}`, `{"benchmarks":[{"name":"BenchmarkMonitor/","metrics":null}]}`, `{"benchmarks":[{"name":"BenchmarkMonitor/integrator-convex/direct","metrics":{}}]}`, `{"recipes":null,"rows":[null,{"batch_ms":1e308}]}`, `{"peer":null,"rows":[null,{"op":"runopp","cost":null},{"peer_failed":" ","ratio":1e308}]}`,
 	`{"case":"integrator-convex","method":"navigator","episodes":1,"regret_pct":1e308,"latency_us":{"p50":1e-300}}`,
 	`{"case":"integrator-convex","pairs":[{"method":"navigator","regret_pct":-1,"latency_us":{"p50":-1}},{"method":"nmpc","regret_pct":1e300,"latency_us":{"p50":1e300}}]}`,
 }

@@ -47,10 +47,11 @@ var kinds = []kind{
 	}, func(r *Records) []section { return each(r.OptimalFlows, optimalFlowsSection) }},
 	{"torture", "", []string{"attacks"}, func(r *Records, text []byte) error { return decode(text, &r.Tortures, (*Torture).check) },
 		elsewhere}, // docs/reliability.md
-	{"bench serve", "", []string{"canary_differing"}, func(r *Records, text []byte) error { return decode(text, &r.Serves, nil) }, elsewhere},                  // docs/serve.md
-	{"bench deadline", "", []string{"late_causes"}, func(r *Records, text []byte) error { return decode(text, &r.Deadlines, nil) }, elsewhere},                 // docs/scaling.md
-	{"bench record", "", []string{"benchmarks"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarked, (*Benchmarked).check) }, elsewhere}, // docs/navigation.md, opf.md, …
-	{"peers of pandapower", "", []string{"peer", "rows"}, func(r *Records, text []byte) error { return decode(text, &r.Pandapower, nil) }, elsewhere},          // docs/pandapower.md
+	{"bench serve", "", []string{"canary_differing"}, func(r *Records, text []byte) error { return decode(text, &r.Serves, nil) }, elsewhere},                      // docs/serve.md
+	{"bench deadline", "", []string{"late_causes"}, func(r *Records, text []byte) error { return decode(text, &r.Deadlines, nil) }, elsewhere},                     // docs/scaling.md
+	{"bench record", "", []string{"benchmarks"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarked, (*Benchmarked).check) }, elsewhere},     // docs/navigation.md, opf.md, …
+	{"learned optimal power flows", "", []string{"recipes", "rows"}, func(r *Records, text []byte) error { return decode(text, &r.LearnedFlows, nil) }, elsewhere}, // docs/acopf.md
+	{"peers of pandapower", "", []string{"peer", "rows"}, func(r *Records, text []byte) error { return decode(text, &r.Pandapower, nil) }, elsewhere},              // docs/pandapower.md
 }
 
 // elsewhere is of records that a page of docs shows in place of the report.

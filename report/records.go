@@ -38,6 +38,7 @@ type Records struct {
 	Deadlines    []bench.Deadlines
 	Benchmarked  []Benchmarked
 	Pandapower   []BesidePandapower
+	LearnedFlows []LearnedFlows
 	OptimalFlows []opfrecord.Record
 	Traces       []Trace
 	Rollouts     []Rollout

@@ -21,6 +21,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/program"
 )
 
 // exported drives the case's controller, writes it as C, drives it there and returns the figures that C prints.
@@ -77,6 +78,14 @@ func wider(y equations.System, times float64) equations.System {
 	return y
 }
 
+// unlimited is a system without margins.
+func unlimited(t *testing.T, y equations.System) equations.System {
+	p := must.Get(y.Program())(t)
+	p.Functions = slices.DeleteFunc(p.Functions, func(f *program.Function) bool { return f.Name() == "margins" })
+	y.Margins, y.Real.Margins, y.Dual.Margins, y.Source = nil, nil, nil, equations.Given(p)
+	return y
+}
+
 // A whole controller in C drives its plant to where Go drives it, and the same episodes are safe: also from where the guard has
 // to act, of explicit steps, of integrated ones with an escape, and of implicit ones.
 func TestWholeControllerInC(t *testing.T) {
@@ -89,6 +98,7 @@ func TestWholeControllerInC(t *testing.T) {
 		{wider(quadrotor.System(), 3), 1e-5, // an observation may be rounded to another float
 			[]string{"projected", "guarded", "escaped"}},
 		{wider(cstr.System(), 2), 1e-9, []string{"projected"}},
+		{unlimited(t, wider(cartpole.System(), 3)), 1e-9, []string{"guarded"}},
 	} {
 		got := exported(t, test.y, 24, "-O1")
 		for _, what := range []string{"state_off", "cost_off"} {

@@ -149,7 +149,10 @@ func TestElementary(t *testing.T) {
 	for i, x := range in {
 		f.Evaluate(x, want)
 		for k, op := range ops {
-			tolerance := 4e-15 // Go's pow and hyperbolic functions are the least exact
+			tolerance := 4e-15
+			if op == program.Pow {
+				tolerance = 1e-13 // Go's error grows with the exponent of the result
+			}
 			if slices.Contains(rounded, op) {
 				tolerance = 0
 			}

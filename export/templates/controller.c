@@ -18,7 +18,9 @@ enum {
     RELINEARISATIONS = 10, STEPS = GPC_{{.Macro}}_STEPS
 };
 
+{{- if .NM}}
 static const double half[NU] = { {{row .HalfBox}} };
+{{- end}}
 static const double lowest[NU] = { {{row .Lo}} }, highest[NU] = { {{row .Hi}} }; /* both 0: no box */
 
 const char gpc_{{.Symbol}}_controller_info[] = {{printf "%q" .ControllerInfo}};
@@ -316,7 +318,7 @@ static void roll(gpc_{{.Symbol}}_plan *p, const double *s0, const double *c0, co
         if (gpc_{{.Symbol}}_failed(s, c))
             p->margin = -(double)INFINITY;
         if (h == steps - 1 && finite_all(s, NS)) {
-            gpc_{{.Symbol}}_state_margins(s, c, u, m);
+            gpc_{{.Symbol}}_state_margins(s, c, m);
             p->margin = least_of_two(p->margin, gpc_{{.Symbol}}_least(m));
         }
 #ifndef GPC_FULL
@@ -392,6 +394,22 @@ static int preference(const double *w, float *narrow)
     return fabs(sum - 1.0) <= 1e-6;
 }
 
+/* Whether a state is far beyond those that the map was made for, whatever its residual. */
+static int beyond(const double *s)
+{
+{{- if .Envelope}}
+    static const double low[NS] = { {{row (index .Envelope 0)}} }, high[NS] = { {{row (index .Envelope 1)}} };
+    int i;
+
+    for (i = 0; i < NS; i++)
+        if (!(s[i] >= low[i] && s[i] <= high[i]))
+            return 1;
+{{- else}}
+    (void)s;
+{{- end}}
+    return 0;
+}
+
 /* The map's action, projected. */
 static unsigned decide(const double *s, const double *c, const float *w, double *u)
 {
@@ -404,7 +422,7 @@ static unsigned decide(const double *s, const double *c, const float *w, double 
         state[i] = (float)s[i];
     for (i = 0; i < NC; i++)
         context[i] = (float)c[i];
-    if (!(gpc_{{.Symbol}}_residual(state, context, w) <= {{constant .Limit}}))
+    if (!(gpc_{{.Symbol}}_residual(state, context, w) <= {{constant .Limit}}) || beyond(s))
         status |= GPC_{{.Macro}}_OFF_MAP;
     policy(s, c, w, u);
     if (!finite_all(u, NU)) {
@@ -428,7 +446,7 @@ unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const
     unsigned status;
     int steps;
 
-    if (!finite_all(s, NS) || !finite_all(c, NC) || (w && !preference(w, narrow))) {
+    if (!finite_all(s, NS) || !finite_all(c, NC) || c[NC - 1] < -0.5 / STEPS || c[NC - 1] >= 1.0 - 0.5 / STEPS || (w && !preference(w, narrow))) {
         gpc_{{.Symbol}}_begin(loop);
         gpc_{{.Symbol}}_rest(u);
         return GPC_{{.Macro}}_BAD_INPUT;

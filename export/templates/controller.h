@@ -32,7 +32,7 @@ enum {
     GPC_{{.Macro}}_ESCAPED = 32,    /* executed: the escape */
     GPC_{{.Macro}}_RESTED = 64,     /* executed: the rest */
     GPC_{{.Macro}}_UNSAFE = 128,    /* nothing is known to keep the limits: executed is what keeps them for longest */
-    GPC_{{.Macro}}_BAD_INPUT = 256, /* an entry of s, c or w is not finite, or w no preference: the rest, nothing is checked */
+    GPC_{{.Macro}}_BAD_INPUT = 256, /* an entry of s, c or w is not finite, w no preference, or the episode over: the rest, nothing is checked */
     GPC_{{.Macro}}_BAD_ACTION = 512 /* the map gave a number that is not finite: the rest in its place */
 };
 

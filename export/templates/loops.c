@@ -62,7 +62,7 @@ static int drive(double *s, double *c, double *cost)
         memcpy(c, c_next, sizeof c_next);
         safe = safe && !gpc_{{.Symbol}}_failed(s, c);
     }
-    gpc_{{.Symbol}}_state_margins(s, c, u, m);
+    gpc_{{.Symbol}}_state_margins(s, c, m);
     return safe && kept(m);
 }
 

@@ -19,7 +19,9 @@ enum {
 };
 
 static const double rest[NU] = { {{row .Y.Rest}} };
+{{- if .HasEscape}}
 static const double lowest[NU] = { {{row .Lo}} }, highest[NU] = { {{row .Hi}} }; /* both 0: no box */
+{{- end}}
 
 /* Derivatives of a number by each entry of the action. */
 typedef double along[NU];
@@ -444,20 +446,23 @@ void gpc_{{.Symbol}}_margins_along(const double s[], const double c[], const dou
     (void)s, (void)c, (void)u, (void)m, (void)dm;
 }
 {{end}}
-void gpc_{{.Symbol}}_state_margins(const double s[], const double c[], const double u[], double m[])
+void gpc_{{.Symbol}}_state_margins(const double s[], const double c[], double m[])
 {
-    double tried[NU], other[{{.AtLeastOne .All}}];
-    int i, j;
+    int i;
 
-    gpc_{{.Symbol}}_margins(s, c, u, m);
-    for (j = 0; j < NU; j++) {
-        memcpy(tried, u, sizeof tried);
-        tried[j] = (lowest[j] == 0.0 && highest[j] == 0.0) || u[j] == lowest[j] ? u[j] + 1.0 : lowest[j];
-        gpc_{{.Symbol}}_margins(s, c, tried, other);
-        for (i = 0; i < ALL; i++)
-            if (!(other[i] == m[i]))
-                m[i] = (double)INFINITY;
-    }
+{{- if .AnyOfState}}
+    static const unsigned char of_state[NM] = { {{range .OfState}}{{if .}}1{{else}}0{{end}}, {{end}}};
+
+    margins(s, c, rest, s, m);
+    for (i = 0; i < ALL; i++)
+        if (i >= NM || !of_state[i])
+            m[i] = (double)INFINITY;
+{{- else}}
+
+    (void)s, (void)c;
+    for (i = 0; i < ALL; i++)
+        m[i] = (double)INFINITY;
+{{- end}}
 }
 
 void gpc_{{.Symbol}}_objectives(const double s[], const double c[], const double u[], double j[])

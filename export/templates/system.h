@@ -50,8 +50,8 @@ void gpc_{{.Symbol}}_margins(const double s[], const double c[], const double u[
 /* The margins with their derivatives by the action. */
 void gpc_{{.Symbol}}_margins_along(const double s[], const double c[], const double u[], double m[], double dm[][{{.NU}}]);
 
-/* The margins of a state that no action there changes, INFINITY for the others; u is any action. */
-void gpc_{{.Symbol}}_state_margins(const double s[], const double c[], const double u[], double m[]);
+/* The margins that are of a state alone, which neither an action nor the state after it changes; INFINITY for the others. */
+void gpc_{{.Symbol}}_state_margins(const double s[], const double c[], double m[]);
 
 /* The least of the margins, NAN where one is. */
 double gpc_{{.Symbol}}_least(const double m[]);

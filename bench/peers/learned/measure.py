@@ -106,7 +106,7 @@ def main():
             rows.append(row)
             print("learned:", json.dumps(row), file=sys.stderr)
     record = {
-        "device": f"{os.cpu_count()} CPUs, {os.uname().machine}, {n.isa}", "commit": gpc.version()["commit"], "seed": SEED, "load_average": os.getloadavg()[0],
+        "device": f"{os.cpu_count()} CPUs, {os.uname().machine}, {n.isa}", "commit": gpc.version()["commit"], "seed": SEED, "recipes": list(RECIPES), "load_average": os.getloadavg()[0],
         "note": "One thread; CPU time an instance, flat start to 1e-9 pu and 1e-8; alone: the median of single calls, arrays in and out included.", "rows": rows,
     }
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"

@@ -41,8 +41,8 @@ type File struct {
 	program *program.Program
 }
 
-// Of is the file of a system of Go functions whose text is known (equations.System.Source). What is drawn of it
-// (System.Picture) stays behind.
+// Of is the file of a system of Go functions whose text is known (equations.System.Source). Its Picture, Plants and
+// Measurement stay behind.
 func Of(p *equations.Problem) (*File, error) {
 	y := p.System()
 	read, err := y.Program()

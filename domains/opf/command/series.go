@@ -186,7 +186,7 @@ func (r *seriesResult) count(steps *series.Steps, results []acopf.Result, iterat
 const printedSteps = 20
 
 func (r *seriesResult) print(w io.Writer) error {
-	fmt.Fprintf(w, "%s, %s: %d of %d steps optimal, median %d iterations, at most %d, %.2f $ a step of an hour in all\n",
+	fmt.Fprintf(w, "%s, %s: %d of %d steps optimal, median %d iterations, at most %d, %.2f $/h summed over them\n",
 		r.Case, r.Loads, r.Optimal, r.Steps, r.Median, r.Largest, r.Objective)
 	fmt.Fprintf(w, "%.0f solves a second, %.3g s, %.3g s of CPU time\n", r.SolvesASecond, r.WallMS/1e3, r.CPUMS/1e3)
 	for i, f := range r.WithoutOptimum {
