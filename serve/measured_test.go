@@ -19,6 +19,7 @@ func glider(t *testing.T) *gpc.Case {
 	c := must.Get(equations.System{
 		Name: "glider", State: []domain.Variable{{Name: "x"}, {Name: "v"}}, Context: []domain.Variable{{Name: "wind"}},
 		Action: []domain.Variable{{Name: "u", Lo: -1, Hi: 1}}, Objectives: []domain.Variable{{Name: "away"}, {Name: "effort"}},
+		Margins:  []domain.Variable{{Name: "wall"}},
 		Scenario: []domain.Variable{{Name: "x", Lo: -1, Hi: 1}, {Name: "wind", Lo: -0.3, Hi: 0.3}},
 		Initial:  func(p, s, c []float64) { s[0], s[1], c[0] = p[0], 0, p[1] },
 		Steps:    20, StepSeconds: 0.1, Real: gliderOf[float64](), Dual: gliderOf[complex128](),
@@ -38,13 +39,14 @@ func gliderOf[T dual.Scalar]() equations.Of[T] {
 			n[0] = s[0] + 0.1*n[1]
 		},
 		Objectives: func(_, _, u, n, j []T) { j[0], j[1] = n[0]*n[0], u[0]*u[0] },
+		Margins:    func(_, _, _, n, m []T) { m[0] = 5 - n[0] },
 	}
 }
 
 // What is measured, served, is decided about as in an evaluation: to the bit, with the estimate said.
 func TestWhatIsMeasuredIsServed(t *testing.T) {
 	c := glider(t)
-	s := must.Get(serve.New(c, nil, serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
+	s := must.Get(serve.New(c, engine(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
 	t.Cleanup(s.Close)
 	k := must.Get(c.Controller(nil, gpc.Setup{Method: "nmpc"}))(t).(domain.Estimating)
 	must.OK(t, k.Reset(nil))
@@ -74,9 +76,9 @@ func TestWhatIsMeasuredIsServed(t *testing.T) {
 
 // Through lines y stands in the place of s; what is unknown may be null, and what is wrong is named.
 func TestMeasuredLines(t *testing.T) {
-	s := must.Get(serve.New(glider(t), nil, serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
+	s := must.Get(serve.New(glider(t), engine(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
 	t.Cleanup(s.Close)
-	answers := said(t, s, serve.LineOptions{}, `{"y":[0.3],"c":[null,0]}`, `{"s":[0.3,0],"c":[0,0]}`, `{"y":[0.3,1],"c":[0,0]}`, `{"y":[0.3],"c":[0,null]}`, `{"y":[0.3],"c":[0,7.5]}`)
+	answers := said(t, s, serve.LineOptions{}, `{"op":"decide","y":[0.3],"c":[null,0]}`, `{"op":"decide","s":[0.3,0],"c":[0,0]}`, `{"op":"decide","y":[0.3,1],"c":[0,0]}`, `{"op":"decide","y":[0.3],"c":[0,null]}`, `{"op":"decide","y":[0.3],"c":[0,7.5]}`)
 	if e, there := answers[0]["estimate"].(map[string]any); !there || len(e["s"].([]any)) != 2 {
 		t.Errorf("the answer %v", answers[0])
 	}
