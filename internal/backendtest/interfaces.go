@@ -23,7 +23,7 @@ var (
 		reflect.TypeFor[domain.Fingerprinted](), reflect.TypeFor[domain.Finite](), reflect.TypeFor[domain.Pictured](),
 		reflect.TypeFor[domain.PlanProjector](), reflect.TypeFor[domain.PlanScoring](),
 		reflect.TypeFor[domain.Polisher](), reflect.TypeFor[domain.Scored](), reflect.TypeFor[domain.Selective](), reflect.TypeFor[domain.Staged](),
-		reflect.TypeFor[domain.StateMargined](), reflect.TypeFor[domain.Terminal](), reflect.TypeFor[domain.Weighing](),
+		reflect.TypeFor[domain.Escaping](), reflect.TypeFor[domain.StateMargined](), reflect.TypeFor[domain.Terminal](), reflect.TypeFor[domain.Weighing](),
 	}}
 	ofSolver = optional{reflect.TypeFor[domain.Solver](), []reflect.Type{
 		reflect.TypeFor[domain.InwardSolver](), reflect.TypeFor[domain.Interruptible](), reflect.TypeFor[domain.Optimizer](), reflect.TypeFor[domain.Receding](),

@@ -58,8 +58,8 @@ func TestInterfacesCheckFindsMistakes(t *testing.T) {
 func TestEveryOptionalInterfaceIsChecked(t *testing.T) {
 	others := []string{
 		"Problem", "Solver", "Horizon", "Plant", "Episode", // what the lists belong to
-		"Controller", "Monitored", "Multistart", "Anticipating", "Loop", "Refining", // methods'
-		"Accelerator", "Program", "Queue", "Proposer", "PlanScorer", "Stages", "Stepper", // what others of them return or are given
+		"Controller", "Monitored", "Multistart", "Anticipating", "Loop", "Refining", "Estimating", "Planning", // methods'
+		"Accelerator", "Program", "Queue", "Proposer", "PlanScorer", "Stepper", "Stages", // what others of them return or are given
 	}
 	var listed, found []string
 	for _, o := range []optional{ofProblem, ofSolver, ofHorizon, ofPlant, ofEpisode} {
