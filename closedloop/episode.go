@@ -186,7 +186,7 @@ func line(number, t int, s, c, u []float64, out *domain.Outcome, report domain.M
 	l := Line{
 		Episode: number, T: t, X: clone(s), C: clone(c), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
 		Margin: Number(out.Margin), Residual: Number(report.Residual), Latency: Number(machine.Microseconds(latency)),
-		Fallback: uint16(report.Fallback), Failed: out.Failed, Displacement: Number(report.Displacement),
+		Fallback: uint32(report.Fallback), Failed: out.Failed, Displacement: Number(report.Displacement),
 	}
 	if report.Priority != nil {
 		l.Priority = clone(report.Priority)

@@ -168,7 +168,7 @@ type Line struct {
 	Margin   Number `json:"margin"`
 	Residual Number `json:"residual"`
 	Latency  Number `json:"latency_us"`
-	Fallback uint16 `json:"fallback"`
+	Fallback uint32 `json:"fallback"`
 	Failed   bool   `json:"failed,omitempty"` // Outcome.Failed
 	// Displacement is ‖z_{t+1} − z_t‖, Priority the method's own σ, Times its shares
 	// [localize, step, project] in µs; only of methods that have them.

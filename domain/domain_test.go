@@ -187,7 +187,7 @@ var fallbacks = []struct {
 	{domain.FallbackLie, "lie"}, {domain.FallbackObservation, "observation"}, {domain.FallbackAction, "action"},
 	{domain.FallbackMargin, "margin"}, {domain.FallbackResidual, "residual"}, {domain.FallbackSolver, "solver"},
 	{domain.FallbackConservative, "conservative"}, {domain.FallbackGuard, "guard"}, {domain.FallbackIncumbent, "incumbent"},
-	{domain.FallbackRescue, "rescue"}, {domain.FallbackMap, "map"}, {domain.FallbackMethod, "method"},
+	{domain.FallbackRescue, "rescue"}, {domain.FallbackMap, "map"}, {domain.FallbackEscape, "escape"}, {domain.FallbackMethod, "method"},
 }
 
 func TestFallbackString(t *testing.T) {
@@ -206,11 +206,11 @@ func TestFallbackString(t *testing.T) {
 		if want := strings.Join(names, "+"); f != 0 && f.String() != want {
 			t.Fatalf("%016b: %q, want %q", f, f.String(), want)
 		}
-		if want := slices.ContainsFunc(names, func(n string) bool { return n == "solver" || n == "conservative" || n == "incumbent" }); f.Replaced() != want {
+		if want := slices.ContainsFunc(names, func(n string) bool { return n == "solver" || n == "conservative" || n == "incumbent" || n == "escape" }); f.Replaced() != want {
 			t.Fatalf("%s: replaced %t", f, f.Replaced())
 		}
-		if !f.Known() || (f | 1<<14).Known() {
-			t.Fatalf("%016b is known: %t; with a bit that nothing sets: %t", f, f.Known(), (f | 1<<14).Known())
+		if !f.Known() || (f | 1<<16).Known() {
+			t.Fatalf("%016b is known: %t; with a bit that nothing sets: %t", f, f.Known(), (f | 1<<16).Known())
 		}
 	})
 }

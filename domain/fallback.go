@@ -7,7 +7,7 @@ import (
 
 // Fallback tells, bit by bit, which guard acted in a decision. The low four
 // bits are the NaN guards of the latent step.
-type Fallback uint16
+type Fallback uint32
 
 const (
 	FallbackMidpoint    Fallback = 1 << iota // z_mid was not finite, z was used

@@ -31,7 +31,7 @@ type Decision struct {
 	ResidualLimit float64 `json:"residual_limit"`
 	OffMap        bool    `json:"off_map"`
 	Displacement  float64 `json:"displacement"` // ‖z_{t+1} − z_t‖
-	Fallback      uint16  `json:"fallback"`     // domain.Fallback
+	Fallback      uint32  `json:"fallback"`     // domain.Fallback
 	// Estimate is what the decision was made for, of a case whose state is estimated; nil elsewhere.
 	Estimate *Estimate `json:"estimate,omitempty"`
 	// Late: the deadline came first, and U is the problem's fallback.

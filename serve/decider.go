@@ -146,7 +146,7 @@ func (l *loops) prepare(s *Server, jobs []*job) {
 func of(d *batchnav.Decision, spec *domain.Spec) *Decision {
 	return &Decision{
 		U: slices.Clone(d.U), Margin: d.Margin, Feasible: spec.Keeps(d.Margin), Sigma: slices.Clone(d.Sigma),
-		Residual: d.Residual, ResidualLimit: d.Limit, OffMap: d.OffMap, Displacement: d.Displacement, Fallback: uint16(d.Fallback),
+		Residual: d.Residual, ResidualLimit: d.Limit, OffMap: d.OffMap, Displacement: d.Displacement, Fallback: uint32(d.Fallback),
 	}
 }
 
@@ -251,11 +251,11 @@ func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (*Decisio
 	}
 	if m, has := ctrl.(domain.Monitored); has {
 		now := m.Monitor()
-		d.Sigma, d.Residual, d.ResidualLimit, d.Displacement, d.Fallback = slices.Clone(now.Priority), now.Residual, now.Limit, now.Displacement, uint16(now.Fallback)
+		d.Sigma, d.Residual, d.ResidualLimit, d.Displacement, d.Fallback = slices.Clone(now.Priority), now.Residual, now.Limit, now.Displacement, uint32(now.Fallback)
 		d.OffMap = now.Limit > 0 && !(now.Residual <= now.Limit)
 	}
 	if !ok {
-		d.Fallback |= uint16(domain.FallbackMethod)
+		d.Fallback |= uint32(domain.FallbackMethod)
 	}
 	margins := make([]float64, len(spec.Margins))
 	p.Margins(at.S, at.C, d.U, margins)

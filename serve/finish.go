@@ -44,7 +44,7 @@ func (s *Server) count(err error) {
 
 // conservative is the problem's fallback as a decision.
 func (s *Server) conservative(r *Request) (*Decision, error) {
-	d := &Decision{U: make([]float64, s.spec.ActionSize()), Residual: math.NaN(), Displacement: math.NaN(), Fallback: uint16(domain.FallbackConservative)}
+	d := &Decision{U: make([]float64, s.spec.ActionSize()), Residual: math.NaN(), Displacement: math.NaN(), Fallback: uint32(domain.FallbackConservative)}
 	err := s.guarded(func() error {
 		s.problem.Fallback(r.S, r.C, d.U)
 		margins := make([]float64, len(s.spec.Margins))

@@ -48,7 +48,7 @@ var stopped = map[string][]string{
 	"dataset": {"integrator-convex --scenarios 1000 --out d1", "opf30 --scenarios 5000 --chunk 5000 --out d2", "opf30 --policy silent --out d3"},
 	"demo":    {"--out demo"},
 	"eval":    {"opf30 --method mo-opf --episodes 1000 --trace opf.jsonl", "pair integrator-convex --methods direct,oracle --episodes 1000", "join integrator-convex silent", "compare silent silent"},
-	"export":  {"integrator-convex --c c --records 65536"},
+	"export":  {"integrator-convex --c c --map-only --records 65536"},
 	"opf":     {"-", "silent"},
 	"pf":      {"-", "silent"},
 	"refine":  {"integrator-convex", "integrator-convex --state state.json --repeat 1000000", "integrator-convex --state state.json --candidates 262144 --flow-steps 1000"},
@@ -60,7 +60,7 @@ var stopped = map[string][]string{
 	"train":   {"opf30 --data data --epochs 100000 --out trained", "opf30 --data data --init silent --out trained"},
 	"verify":  {"silent"},
 	"view":    {"silent"},
-	"cases":   nil, "methods": nil, "scene": nil, "doctor": nil, "new": nil, "help": nil, "completion": nil,
+	"cases":   nil, "methods": nil, "system": nil, "scene": nil, "doctor": nil, "new": nil, "help": nil, "completion": nil,
 }
 
 // amid is how long a command is let go on before it is signalled, so that it is in the middle of what

@@ -85,9 +85,9 @@ class Decisions:
         return self._column(3)
 
     @property
-    def fallback(self) -> NDArray[np.uint16]:
+    def fallback(self) -> NDArray[np.uint32]:
         """Which guards acted [n], bit by bit (FALLBACKS)."""
-        return self._column(4).astype(np.uint16)
+        return self._column(4).astype(np.uint32)
 
     @property
     def seconds(self) -> Floats:

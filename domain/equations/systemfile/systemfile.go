@@ -89,8 +89,15 @@ func (f *File) Identity() ([32]byte, error) {
 	return sha256.Sum256(text), nil
 }
 
-// ReadFile is Unmarshal of a file. Its errors name it.
+// ReadFile is Unmarshal of a regular file: nothing waits for a pipe. Its errors name it.
 func ReadFile(path string) (*File, error) {
+	is, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !is.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: no regular file", path)
+	}
 	r, err := os.Open(path)
 	if err != nil {
 		return nil, err

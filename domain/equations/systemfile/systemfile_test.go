@@ -184,3 +184,12 @@ func FuzzUnmarshal(f *testing.F) {
 		equations.New(y) // an error says what is wrong; a panic is a bug
 	})
 }
+
+// What is no regular file, such as a pipe that nobody writes to, is refused and not waited for.
+func TestReadFileTakesRegularFilesAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "crane.json")
+	must.OK(t, os.Mkdir(path, 0o755))
+	if _, err := systemfile.ReadFile(path); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("a folder: %v", err)
+	}
+}
