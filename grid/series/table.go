@@ -111,7 +111,7 @@ func (t *csvTable) next() ([]cell, error) {
 // parquetTable is a parquet file without nested columns.
 type parquetTable struct {
 	file   *os.File
-	rows   *parquet.Reader
+	rows   parquet.Rows // nil: there are none
 	header []string
 	kinds  []*format.LogicalType
 	buffer []parquet.Row
@@ -135,7 +135,10 @@ func newParquet(path string, f *os.File) (t *parquetTable, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: not a parquet file: %w", path, err)
 	}
-	t = &parquetTable{file: f, path: path, rows: parquet.NewReader(file), buffer: make([]parquet.Row, 1)}
+	t = &parquetTable{file: f, path: path, buffer: make([]parquet.Row, 1)}
+	if groups := file.RowGroups(); len(groups) > 0 {
+		t.rows = parquet.MultiRowGroup(groups...).Rows()
+	}
 	for _, column := range file.Root().Columns() {
 		if !column.Leaf() || column.Repeated() {
 			return nil, fmt.Errorf("%s: column %s is nested: want plain columns", path, column.Name())
@@ -148,8 +151,13 @@ func newParquet(path string, f *os.File) (t *parquetTable, err error) {
 }
 
 func (t *parquetTable) names() []string { return t.header }
-func (t *parquetTable) Close() error    { return t.file.Close() }
-func (t *parquetTable) where() string   { return fmt.Sprintf("%s, row %d", t.path, t.at) }
+func (t *parquetTable) Close() error {
+	if t.rows == nil {
+		return t.file.Close()
+	}
+	return errors.Join(t.rows.Close(), t.file.Close())
+}
+func (t *parquetTable) where() string { return fmt.Sprintf("%s, row %d", t.path, t.at) }
 
 func (t *parquetTable) next() (cells []cell, err error) {
 	defer func() {
@@ -157,6 +165,9 @@ func (t *parquetTable) next() (cells []cell, err error) {
 			cells, err = nil, fmt.Errorf("%s: damaged: %v", t.where(), p)
 		}
 	}()
+	if t.rows == nil {
+		return nil, io.EOF
+	}
 	n, err := t.rows.ReadRows(t.buffer)
 	if n == 0 {
 		if err == nil || errors.Is(err, io.EOF) {
