@@ -82,7 +82,7 @@ func TestRoundsAreTheReferences(t *testing.T) {
 		b := must.Get(kernels.New(must.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t)
 		defer b.Close()
 		oneAction(t, func(t *testing.T, c domain.Case, m *model.Model) {
-			if name := c.Problem.Spec().Name; testing.Short() && name != "integrator-convex" && name != "tanks" {
+			if name := c.Problem.Spec().Name; testing.Short() && name != "integrator-convex" && name != "tanks" && !shim.OnGPU() {
 				t.Skip("a device's threads are one thread here, and every case is some minute of them")
 			}
 			_, coded := c.Problem.(domain.Device)

@@ -166,7 +166,7 @@ func TestSearchOnDevice(t *testing.T) {
 	} {
 		want, got := searched(t, cpu, c.problem, c.model, c.o, c.s, c.c, 2), searched(t, device, c.problem, c.model, c.o, c.s, c.c, 2)
 		for i := range want {
-			if got[i].Fallback != want[i].Fallback || want[i].Displacement == 0 {
+			if got[i].Fallback != want[i].Fallback || (got[i].Displacement == 0) != (want[i].Displacement == 0) {
 				t.Errorf("%s, decision %d: fallback %v, want %v; displacement %v", c.model, i, got[i].Fallback, want[i].Fallback, want[i].Displacement)
 			}
 			if err := backendtest.Near(got[i].U, want[i].U, 1e-4); err != nil {
