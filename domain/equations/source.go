@@ -67,17 +67,28 @@ const (
 // and actions: it is an error where they differ, such as by a variable that was changed meanwhile.
 func (y System) Program() (*program.Program, error) {
 	if y.Source == nil {
-		return nil, fmt.Errorf("system %q: Source is nil, want equations.From the embedded files", y.Name)
+		return nil, y.unread()
 	}
 	p, err := New(y)
 	if err != nil {
 		return nil, err
 	}
-	return p.program()
+	return p.Program()
 }
+
+// unread is the error of a system without a Source.
+func (y *System) unread() error {
+	return fmt.Errorf("system %q: Source is nil, want equations.From the embedded files", y.Name)
+}
+
+// Program is that of the System, read once.
+func (p *Problem) Program() (*program.Program, error) { return p.program() }
 
 // readProgram reads the source and holds it to the functions.
 func (p *Problem) readProgram() (*program.Program, error) {
+	if p.system.Source == nil {
+		return nil, p.system.unread()
+	}
 	read, err := p.read()
 	if err == nil {
 		err = read.Validate()

@@ -36,7 +36,7 @@ func (p *Problem) findStateMargins(starts [][]float64) {
 // MarginsOfState implements domain.StateMargined. Margins along the escape are none of these.
 func (p *Problem) MarginsOfState(s, c, m []float64) {
 	if slices.Contains(p.ofState, true) {
-		p.system.Real.Margins(s, c, p.system.Rest, s, m[:len(p.ofState)])
+		p.MarginsInPlace(s, c, m)
 	}
 	for i := range m {
 		if i >= len(p.ofState) || !p.ofState[i] {

@@ -21,7 +21,7 @@ func (p *Problem) Escape(s, c, u []float64) bool {
 
 // Equations are the whole system as data, from its Source: what is exported to other languages.
 func (p *Problem) Equations() (*program.System, error) {
-	read, err := p.system.Program()
+	read, err := p.Program()
 	if err != nil {
 		return nil, err
 	}

@@ -134,11 +134,6 @@ EXPORT fmi2Status FMI(fmi2Terminate)(fmi2Component c);
 EXPORT fmi2Status FMI(fmi2Reset)(fmi2Component c);
 EXPORT fmi2Status FMI(fmi2DoStep)(fmi2Component c, fmi2Real now, fmi2Real length, fmi2Boolean no_return);
 EXPORT fmi2Status FMI(fmi2CancelStep)(fmi2Component c);
-EXPORT fmi2Status FMI(fmi2GetStatus)(fmi2Component c, const fmi2StatusKind kind, fmi2Status *value);
-EXPORT fmi2Status FMI(fmi2GetRealStatus)(fmi2Component c, const fmi2StatusKind kind, fmi2Real *value);
-EXPORT fmi2Status FMI(fmi2GetIntegerStatus)(fmi2Component c, const fmi2StatusKind kind, fmi2Integer *value);
-EXPORT fmi2Status FMI(fmi2GetBooleanStatus)(fmi2Component c, const fmi2StatusKind kind, fmi2Boolean *value);
-EXPORT fmi2Status FMI(fmi2GetStringStatus)(fmi2Component c, const fmi2StatusKind kind, fmi2String *value);
 EXPORT fmi2Status FMI(fmi2GetFMUstate)(fmi2Component c, fmi2FMUstate *state);
 EXPORT fmi2Status FMI(fmi2SetFMUstate)(fmi2Component c, fmi2FMUstate state);
 EXPORT fmi2Status FMI(fmi2FreeFMUstate)(fmi2Component c, fmi2FMUstate *state);
@@ -279,35 +274,20 @@ fmi2Status FMI(fmi2DoStep)(fmi2Component c, fmi2Real now, fmi2Real length, fmi2B
 
 fmi2Status FMI(fmi2CancelStep)(fmi2Component c) { return refuse(c, "no step is pending"); }
 
-fmi2Status FMI(fmi2GetStatus)(fmi2Component c, const fmi2StatusKind kind, fmi2Status *value)
-{
-    (void)c, (void)kind, (void)value;
-    return fmi2Discard;
-}
+/* Every step ends before fmi2DoStep returns: there is no status of a pending one to ask for. */
+#define STATUS(get, type)                                                                \
+    EXPORT fmi2Status FMI(get)(fmi2Component c, const fmi2StatusKind kind, type *value); \
+    fmi2Status FMI(get)(fmi2Component c, const fmi2StatusKind kind, type *value)         \
+    {                                                                                    \
+        (void)c, (void)kind, (void)value;                                                \
+        return fmi2Discard;                                                              \
+    }
 
-fmi2Status FMI(fmi2GetRealStatus)(fmi2Component c, const fmi2StatusKind kind, fmi2Real *value)
-{
-    (void)c, (void)kind, (void)value;
-    return fmi2Discard;
-}
-
-fmi2Status FMI(fmi2GetIntegerStatus)(fmi2Component c, const fmi2StatusKind kind, fmi2Integer *value)
-{
-    (void)c, (void)kind, (void)value;
-    return fmi2Discard;
-}
-
-fmi2Status FMI(fmi2GetBooleanStatus)(fmi2Component c, const fmi2StatusKind kind, fmi2Boolean *value)
-{
-    (void)c, (void)kind, (void)value;
-    return fmi2Discard;
-}
-
-fmi2Status FMI(fmi2GetStringStatus)(fmi2Component c, const fmi2StatusKind kind, fmi2String *value)
-{
-    (void)c, (void)kind, (void)value;
-    return fmi2Discard;
-}
+STATUS(fmi2GetStatus, fmi2Status)
+STATUS(fmi2GetRealStatus, fmi2Real)
+STATUS(fmi2GetIntegerStatus, fmi2Integer)
+STATUS(fmi2GetBooleanStatus, fmi2Boolean)
+STATUS(fmi2GetStringStatus, fmi2String)
 
 /* States, derivatives and interpolated inputs are not provided, as modelDescription.xml says. */
 fmi2Status FMI(fmi2GetFMUstate)(fmi2Component c, fmi2FMUstate *state)

@@ -108,25 +108,24 @@ func (q *program) hessianStages(p *point, mu, objectiveScale float64, z, lambda 
 		q.far[t] = q.curving(t, mu, z) == nil
 	}
 	q.staged.Curvature(q.weightings, q.costates, z, q.far, q.hs)
-	q.scaleHessians(q.hs, func(t int) []float64 { return q.stageHessian(t) })
+	for t := range q.steps {
+		q.scaleHessian(t, q.stageHessian(t))
+	}
 	if q.adaptive && objectiveScale != 0 {
 		q.staged.PriorityCurvature(p.j, q.hs)
-		q.scaleHessians(q.hs, func(int) []float64 { return q.hp }, func(t int) { q.addPriority(t, objectiveScale, q.hp) })
+		for t := range q.steps {
+			q.scaleHessian(t, q.hp)
+			q.addPriority(t, objectiveScale, q.hp)
+		}
 	}
 }
 
-// scaleHessians writes lower triangles, [steps][nf][nf], in the units of the variables, [d][d] each, and calls then after each stage.
-func (q *program) scaleHessians(of []float64, to func(t int) []float64, then ...func(t int)) {
-	for t := range q.steps {
-		h := to(t)
-		for i := range q.first(t) {
-			from := of[(t*q.nf+i)*q.nf:]
-			for k, other := range q.units[:i+1] {
-				h[i*q.d+k] = from[k] * q.units[i] * other
-			}
-		}
-		for _, f := range then {
-			f(t)
+// scaleHessian writes the lower triangle of stage t, of hs, in the units of the variables, [d][d].
+func (q *program) scaleHessian(t int, h []float64) {
+	for i := range q.first(t) {
+		from := q.hs[(t*q.nf+i)*q.nf:]
+		for k, other := range q.units[:i+1] {
+			h[i*q.d+k] = from[k] * q.units[i] * other
 		}
 	}
 }

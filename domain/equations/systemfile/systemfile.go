@@ -43,12 +43,11 @@ type File struct {
 // Of is the file of a system of Go functions whose text is known (equations.System.Source). Its Picture, Plants and
 // Measurement stay behind.
 func Of(p *equations.Problem) (*File, error) {
-	y := p.System()
-	read, err := y.Program()
+	read, err := p.Program()
 	if err != nil {
 		return nil, err
 	}
-	f := &File{program: read}
+	y, f := p.System(), &File{program: read}
 	if f.header, err = headerOf(&y); err != nil {
 		return nil, err
 	}
