@@ -66,8 +66,8 @@ type Filter struct {
 	jac, stack, before []float64 // [n][n], [2n][n] and [n]
 	rows, phi, gain    []float64 // [ny][n], [n], [n]
 	y, next, after     []float64
-	ds, dc, du         []complex128
-	dn, da, dy         []complex128
+	duals              duals
+	dn, da             []complex128 // state and context after a step
 }
 
 // New makes the filter of a problem with a Measurement. mean and spread are what is known of the state at
@@ -96,7 +96,7 @@ func New(problem domain.Problem, of *domain.Measurement, mean, spread []float64)
 		faults: make([]Fault, ny), last: make([]float64, ny), since: make([]float64, ny), repeated: make([]int, ny), rejected: make([]int, ny),
 		jac: make([]float64, n*n), stack: make([]float64, 2*n*n), before: make([]float64, n), rows: make([]float64, ny*n), phi: make([]float64, n), gain: make([]float64, n),
 		y: make([]float64, ny), next: make([]float64, ns), after: make([]float64, nc),
-		ds: make([]complex128, ns), dc: make([]complex128, nc), du: make([]complex128, nu), dn: make([]complex128, ns), da: make([]complex128, nc), dy: make([]complex128, ny),
+		duals: newDuals(of, ns, nc, nu), dn: make([]complex128, ns), da: make([]complex128, nc),
 	}
 	copy(f.noise, of.Process)
 	for i, p := range of.Unknown {
@@ -178,44 +178,7 @@ func (f *Filter) bound() {
 // linearise writes y and its derivatives in the estimated entries at the prediction.
 func (f *Filter) linearise() {
 	f.of.Output(f.x[:f.ns], f.c, f.u, f.y)
-	if f.of.Dual == nil {
-		clear(f.rows)
-		for i := range f.ny {
-			f.rows[i*f.n+i] = 1
-		}
-		return
-	}
-	f.widen(f.x[:f.ns], f.c, f.u)
-	for k := range f.n {
-		at := f.entry(k)
-		was := *at
-		*at = complex(real(was), domain.DualStep)
-		f.of.Dual(f.ds, f.dc, f.du, f.dy)
-		*at = was
-		for i, v := range f.dy {
-			f.rows[i*f.n+k] = imag(v) / domain.DualStep
-		}
-	}
-}
-
-// widen writes state, context and action as dual numbers that do not vary.
-func (f *Filter) widen(s, c, u []float64) {
-	for _, w := range [3]struct {
-		to   []complex128
-		from []float64
-	}{{f.ds, s}, {f.dc, c}, {f.du, u}} {
-		for i, v := range w.from {
-			w.to[i] = complex(v, 0)
-		}
-	}
-}
-
-// entry is where estimated entry k stands among the dual numbers.
-func (f *Filter) entry(k int) *complex128 {
-	if k < f.ns {
-		return &f.ds[k]
-	}
-	return &f.dc[f.of.Unknown[k-f.ns].Context]
+	f.duals.outputs(f.x[:f.ns], f.c, f.u, f.rows, f.n)
 }
 
 // take is the update by output i alone (Potter): φ = rootᵀh, α = 1/(φᵀφ + r),
@@ -302,17 +265,11 @@ func (f *Filter) widenTo(spread []float64) {
 func (f *Filter) Predict(u []float64) {
 	n, ns := f.n, f.ns
 	copy(f.u, u)
-	f.widen(f.x[:ns], f.c, u)
-	clear(f.jac)
+	d := &f.duals
+	d.set(f.x[:ns], f.c, u)
 	for k := range n {
-		at := f.entry(k)
-		was := *at
-		*at = complex(real(was), domain.DualStep)
-		f.dual.StepDual(f.ds, f.dc, f.du, f.dn, f.da)
-		*at = was
-		for a := range ns {
-			f.jac[a*n+k] = imag(f.dn[a]) / domain.DualStep
-		}
+		d.vary(k, func() { f.dual.StepDual(d.s, d.c, d.u, f.dn, f.da) })
+		slopes(f.dn, f.jac, n, k)
 		for a, p := range f.of.Unknown {
 			f.jac[(ns+a)*n+k] = imag(f.da[p.Context]) / domain.DualStep
 		}

@@ -131,7 +131,7 @@ func (m *Margin) roll(s, c, plan []float64, steps int) bool {
 		} else {
 			m.problem.Fallback(at.s, at.c, at.u)
 		}
-		if !m.lin.at(at) {
+		if !m.lin.stage(at) {
 			return false
 		}
 		m.problem.Step(at.s, at.c, at.u, m.next, m.after)
@@ -307,20 +307,19 @@ func (m *Margin) step(at, to *stage, f *Filter) {
 		m.p[i*n+i] += v * v
 	}
 	before := slices.Clone(m.p)
-	for i := range m.of.Deviation {
-		m.tell(i, to, at.u)
+	rows := m.lin.outputs(to, at.u)
+	for i, deviation := range m.of.Deviation {
+		m.tell(rows[i*n:(i+1)*n], deviation)
 	}
 	for i := range m.d {
 		m.d[i] += before[i] - m.p[i]
 	}
 }
 
-// tell takes from P what output i says at a stage.
-func (m *Margin) tell(i int, to *stage, before []float64) {
-	n := m.n
-	h := m.lin.output(i, to, before)
-	ph := m.steer
-	variance := m.of.Deviation[i] * m.of.Deviation[i]
+// tell takes from P what an output says of which the derivatives are h.
+func (m *Margin) tell(h []float64, deviation float64) {
+	n, ph := m.n, m.steer
+	variance := deviation * deviation
 	for a := range n {
 		ph[a] = 0
 		for b := range n {
