@@ -12,7 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/policy"
+	"github.com/gpc-engine/gpc/baselines/policy"
 )
 
 // Setup says how a controller of a case is made.

@@ -13,7 +13,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/report"
+	"github.com/gpc-engine/gpc/bench/report"
 )
 
 func (a *App) benchCompareCommand() *cobra.Command {

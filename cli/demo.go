@@ -18,7 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/gpc-engine/gpc/report"
+	"github.com/gpc-engine/gpc/bench/report"
 )
 
 // demoSeed draws the demonstration's scenes; no map was chosen by them.

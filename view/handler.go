@@ -37,7 +37,7 @@ const (
 	writeLimit = 10 * time.Second
 )
 
-// Handler is the page and its API under /view/. What the API is, docs/view.md says.
+// Handler is the page and its API under /view/. What the API is, docs/how-to/view.md says.
 type Handler struct {
 	mux    http.Handler
 	player *player

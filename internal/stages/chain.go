@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/internal/lanes"
-	"github.com/gpc-engine/gpc/program"
+	"github.com/gpc-engine/gpc/equations/program"
 )
 
 // functions are those of a system, as the chain rule takes them.

@@ -10,7 +10,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/internal/lanes"
-	"github.com/gpc-engine/gpc/program"
+	"github.com/gpc-engine/gpc/equations/program"
 )
 
 // Value names a number of a Code.
