@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
@@ -72,10 +72,13 @@ func TestPreparedForAnother(t *testing.T) {
 		by   func(n *Navigator)
 		pref domain.Preference
 	}{
-		"reset":             {func(n *Navigator) { n.Reset() }, pref},
-		"missed":            {func(n *Navigator) { n.batch.Missed(0, Observation{S: s, C: c, Preference: pref}, []float64{0}) }, pref},
-		"a new preference":  {func(*Navigator) {}, simplex(0.25)},
-		"an unknown sensor": {func(n *Navigator) { require.Get(n.Decide([]float64{math.NaN(), 0}, c, pref))(t); require.OK(t, n.Prepare()) }, pref},
+		"reset":            {func(n *Navigator) { n.Reset() }, pref},
+		"missed":           {func(n *Navigator) { n.batch.Missed(0, Observation{S: s, C: c, Preference: pref}, []float64{0}) }, pref},
+		"a new preference": {func(*Navigator) {}, simplex(0.25)},
+		"an unknown sensor": {func(n *Navigator) {
+			require.Get(n.Decide([]float64{math.NaN(), 0}, c, pref))(t)
+			require.OK(t, n.Prepare())
+		}, pref},
 	} {
 		n := searcher(t, ref.New(), cart, SearchOptions{Candidates: 64, Ahead: true})
 		u := require.Get(n.Decide(s, c, pref))(t).U

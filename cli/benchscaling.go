@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
@@ -22,7 +23,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/gpc-engine/gpc/bench/report"
 )
 
 func (a *App) benchScalingCommand() *cobra.Command {

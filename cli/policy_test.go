@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/baselines/policy"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
-	"github.com/gpc-engine/gpc/baselines/policy"
 )
 
 // feedback writes an actor that answers as the cart's exact map.

@@ -3,8 +3,8 @@ package closedloop
 import (
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/pages"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // docs/reference/formats.md has every key of a trace, and none besides.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations/dual"
-	"github.com/gpc-engine/gpc/internal/gotrace"
 	"github.com/gpc-engine/gpc/equations/program"
+	"github.com/gpc-engine/gpc/internal/gotrace"
 )
 
 // Source is where the Go text of a system's functions is, so that they can be read as a program: differentiated exactly, and

@@ -7,8 +7,8 @@ import (
 	"testing/fstest"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
 )
 
 var stiffness = 2.0

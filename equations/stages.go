@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/internal/stages"
-	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/require"
-	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/tensor"
 )
 

@@ -26,15 +26,15 @@ import (
 
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/domains/paper/models"
 	"github.com/gpc-engine/gpc/internal/docsection"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/ptx"
 	"github.com/gpc-engine/gpc/kernels/ptx/device"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/domains/paper/models"
-	"github.com/gpc-engine/gpc/domains/paper"
 )
 
 // Record is the counts of one kernel of an operation.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
-	"github.com/gpc-engine/gpc/bench/report"
 )
 
 // says tells this binary to be a program that prints it, and to fail where it is "".

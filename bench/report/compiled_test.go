@@ -7,8 +7,8 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
-	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // cartCompiled is a record of a map, as compile writes it.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // What programs print is read as the lines of go test or as rows of JSON, and what is neither

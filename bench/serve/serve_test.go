@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/testing/require"
-	"github.com/gpc-engine/gpc/bench/report"
 )
 
 // TestMain is also the server.

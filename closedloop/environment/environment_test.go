@@ -10,11 +10,11 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/closedloop/environment"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/domains/opf"
-	"github.com/gpc-engine/gpc/closedloop/environment"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 

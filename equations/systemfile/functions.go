@@ -4,8 +4,8 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations/program"
 )
 

@@ -18,8 +18,8 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
-	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/equations/program"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 // What a file says of itself.

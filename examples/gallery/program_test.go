@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations/program"
 )
 

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/export/ccode"
 	"github.com/gpc-engine/gpc/internal/testing/require"
-	"github.com/gpc-engine/gpc/equations/program"
 )
 
 // evaluate compiles f and evaluates it in C at the points.

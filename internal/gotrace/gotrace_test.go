@@ -12,8 +12,8 @@ import (
 	"testing/fstest"
 
 	"github.com/gpc-engine/gpc/equations/dual"
-	"github.com/gpc-engine/gpc/internal/gotrace/constructs"
 	"github.com/gpc-engine/gpc/equations/program"
+	"github.com/gpc-engine/gpc/internal/gotrace/constructs"
 )
 
 func load(t *testing.T, main Source) *Package {

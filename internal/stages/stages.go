@@ -10,10 +10,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/internal/lanes/programs"
-	"github.com/gpc-engine/gpc/equations/program"
 )
 
 // System is what a decision is made of: the functions ode, step, objectives, margins and escape of a program, as equations names

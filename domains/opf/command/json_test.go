@@ -3,9 +3,9 @@ package command
 import (
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/opfrecord"
 	"github.com/gpc-engine/gpc/internal/pages"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // TestEveryJSONKeyIsDocumented: docs/reference/json.md has every key that pf and opf print, and none

@@ -3,8 +3,8 @@ package backendtest
 import (
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // The measure itself: the reference is off by the rounding of its results and

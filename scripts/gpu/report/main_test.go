@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/bench/report"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // What a run writes becomes records that the report reads, the last of what was measured
