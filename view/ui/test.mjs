@@ -1,6 +1,6 @@
 // Drives the page in a real Chromium: what a preference changes, the keyboard, every view in both
 // colours and on a phone. It waits for what is to come, however long that takes. Screenshots go to
-// out/ui, those of docs/how-to/view.md with --docs to docs/view; --times prints how long a drag takes to change
+// out/ui, those of docs/view.md with --docs to docs/view; --times prints how long a drag takes to change
 // the dispatch. Usage: node test.mjs [--docs] [--times], with gpc built in bin; CHROMIUM names the browser.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";

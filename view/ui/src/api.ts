@@ -1,4 +1,4 @@
-// What the server says, under its JSON keys (docs/how-to/view.md). A number that does not exist is null.
+// What the server says, under its JSON keys (docs/view.md). A number that does not exist is null.
 
 export type Num = number | null;
 
