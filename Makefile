@@ -59,7 +59,7 @@ bin/record:
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $@ ./bench/record
 RECORD = bin/record
 
-## record-choices: what weights, tightening and look-ahead of the dispatch are worth, the tables of docs/explain/opf.md, into RESULTS/choices.json; takes no times
+## record-choices: what weights, tightening and look-ahead of the dispatch are worth, the tables of docs/results/dispatch.md, into RESULTS/choices.json; takes no times
 record-choices: bin/record
 	$(RECORD) --out $(RESULTS)/choices.json $(GO) test ./domains/opf -run '^$$' -bench '^Benchmark(Weights|Tightening|Receding)$$' -benchtime 1x -cpu 1 -timeout 60m
 
@@ -453,7 +453,7 @@ real-plant: build
 	scripts/real-plant.sh $(RESULTS)/real-plant
 
 .PHONY: networks networks-maps
-## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/explain/opf.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)
+## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/results/dispatch.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)
 export NETWORKS
 networks: networks-maps
 	scripts/networks.sh record $(RESULTS)
