@@ -43,7 +43,7 @@ var documents = []document{
 	{"docs/reference/gallery.md", "the latent step", devices.latentSteps},
 	{"docs/reference/gallery.md", "maps beside solvers", devices.mapsBeside},
 	{"docs/results/conditions.md", "conditions", devices.conditions},
-	{"docs/contribute/cuda-kernels.md", "forecasts", devices.forecasts},
+	{"docs/contribute/notebook/cuda-kernels.md", "forecasts", devices.forecasts},
 	{"docs/results/torture.md", "torture", devices.torture},
 	{"docs/how-to/serve.md", "beyond capacity", devices.served},
 	{"docs/results/scaling.md", "a loop at a rate", devices.deadlines},
