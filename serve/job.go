@@ -38,7 +38,9 @@ type job struct {
 	timer   atomic.Pointer[time.Timer] // of its deadline; nil: none
 	inside  func()                     // what the dispatcher does for opInside
 
-	admitted bool // it is counted among those that wait
+	admitted bool  // it is counted among those that wait
+	aside    bool  // nobody's plant waits for it: see Aside
+	asides   int64 // slices that had begun when it was queued
 
 	// The dispatcher's.
 	of         *session

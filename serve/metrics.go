@@ -49,6 +49,7 @@ type metrics struct {
 	refined             [2]atomic.Int64 // in time, late
 	fallbacks           [16]atomic.Int64
 	refused             [refusals]atomic.Int64
+	asidesAhead         atomic.Int64 // most slices that began while a request waited
 	dropped             atomic.Int64 // readers of a stream that were too slow
 	connections         atomic.Int64 // that are open
 	turnedAway          atomic.Int64 // connections beyond what may be open
@@ -247,6 +248,8 @@ func (s *Server) WriteMetrics(w io.Writer) error {
 		smallest = math.Float64frombits(bits)
 	}
 	e.sample("gpc_margin_smallest", smallest)
+	e.one("gpc_aside_total", "counter", "Slices of time for those who look on, such as the page.", float64(s.asides.Load()))
+	e.one("gpc_aside_ahead_max", "gauge", "Most slices that began while a decision waited.", float64(m.asidesAhead.Load()))
 	e.one("gpc_watchers", "gauge", "Readers of streams.", float64(s.watchers.count.Load()))
 	e.one("gpc_watchers_dropped_total", "counter", "Readers of streams that were too slow.", float64(m.dropped.Load()))
 	e.one("gpc_connections", "gauge", "Connections that are open.", float64(m.connections.Load()))

@@ -14,6 +14,20 @@ const refinements = 8
 func (s *Server) refineOne(j *job) {
 	s.refine.Lock()
 	defer s.refine.Unlock()
+	s.refineLocked(j)
+}
+
+// refineAside answers a refinement that was asked aside, which waits for no other.
+func (s *Server) refineAside(j *job) {
+	if !s.refine.TryLock() {
+		s.fail(j, ErrBusy)
+		return
+	}
+	defer s.refine.Unlock()
+	s.refineLocked(j)
+}
+
+func (s *Server) refineLocked(j *job) {
 	if j.finished() {
 		return
 	}
@@ -37,5 +51,5 @@ func (s *Server) refineOne(j *job) {
 		s.fail(j, err)
 		return
 	}
-	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Refinement: &Refined{Refinement: *result}}, nil, &s.decisions)
+	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Refinement: &Refined{Refinement: *result}}, nil, counted(j, &s.decisions)...)
 }

@@ -92,6 +92,10 @@ type Server struct {
 	health     Health // what does not change
 	began      time.Time
 	queue      chan []*job
+	aside      chan *job     // see Aside
+	asideFrom  time.Time     // from when on the next of it may be served; the dispatcher's alone
+	asides     atomic.Int64  // slices that have begun
+	others     int           // sessions that were not begun aside; the dispatcher's alone
 	ended      chan struct{} // closed when the dispatcher is done
 	closing    sync.RWMutex  // held for reading while a group is queued
 	closed     bool
@@ -124,7 +128,7 @@ func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 	spec := c.Spec()
 	s := &Server{
 		of: c, spec: spec, problem: c.Definition().Problem, opt: opt, preference: domain.Preference{Adaptive: true}, began: time.Now(),
-		queue: make(chan []*job, backlog), ended: make(chan struct{}), sessions: map[string]*session{},
+		queue: make(chan []*job, backlog), aside: make(chan *job), ended: make(chan struct{}), sessions: map[string]*session{},
 		draining: make(chan struct{}), hurry: make(chan struct{}), metrics: newMetrics(),
 	}
 	if opt.Preference != nil {

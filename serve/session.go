@@ -15,6 +15,7 @@ type session struct {
 	controller domain.Controller  // or its controller
 	preference *domain.Preference // nil: the server's
 	waits      bool               // one of its requests is in the batch
+	aside      bool               // nobody's plant: see Aside
 	observed   time.Time          // the last observation that said when; zero: none
 	stale      string             // why every decision is the fallback; "": none is
 	s, c, u    []float64          // what was reported last and executed then; nil: nothing yet
@@ -28,11 +29,14 @@ func (s *Server) begin(j *job) (err error) {
 	if len(s.sessions) >= s.opt.Sessions {
 		return jsonin.Errorf("session", "%w, %d: reset one", ErrFull, len(s.sessions))
 	}
-	of := &session{name: j.session}
+	of := &session{name: j.session, aside: j.aside}
 	if err := s.guarded(func() error { return s.decider.open(of) }); err != nil {
 		return err
 	}
 	j.of, s.sessions[j.session] = of, of
+	if !of.aside {
+		s.others++
+	}
 	s.open.Store(int64(len(s.sessions)))
 	return nil
 }
@@ -41,6 +45,9 @@ func (s *Server) begin(j *job) (err error) {
 func (s *Server) end(of *session) {
 	s.decider.close(of)
 	delete(s.sessions, of.name)
+	if !of.aside {
+		s.others--
+	}
 	s.open.Store(int64(len(s.sessions)))
 }
 
@@ -100,6 +107,6 @@ func (s *Server) holdBack(j *job) {
 		return
 	}
 	d.Stale, d.LatencyUs = j.of.stale, machine.Microseconds(time.Since(j.began))
-	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Decision: d}, nil, &s.decisions, &s.replaced)
+	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Decision: d}, nil, counted(j, &s.decisions, &s.replaced)...)
 	j.of.report(j)
 }

@@ -35,6 +35,9 @@ const (
 	mostWatchers = 64
 	// writeLimit is how long a watcher may take to take an event.
 	writeLimit = 10 * time.Second
+	// aliveEvery is how often a watcher is told that the server is there: the page takes it for gone after
+	// three times as long without a word.
+	aliveEvery = 2 * time.Second
 )
 
 // Handler is the page and its API under /view/. What the API is, docs/view.md says.
@@ -188,6 +191,10 @@ func fail(w http.ResponseWriter, status int, err error) {
 	w.Write(append(text, '\n'))
 }
 
+// alive is the event of a server that has nothing else to say. A comment would do for the connection,
+// but a page does not see it.
+var alive = web.Event("alive", 0, []byte("{}"))
+
 // events streams what happens until the watcher goes.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	watcher, err := h.player.watch(r.Context())
@@ -200,14 +207,14 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	if err != nil || !to.Send([]byte("retry: 1000\n\n")) {
 		return
 	}
-	alive := time.NewTicker(writeLimit)
-	defer alive.Stop()
+	beat := time.NewTicker(aliveEvery)
+	defer beat.Stop()
 	for {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-alive.C:
-			if !to.Alive() {
+		case <-beat.C:
+			if !to.Send(alive) {
 				return
 			}
 		case e, ok := <-watcher.events:
@@ -225,8 +232,10 @@ type State struct {
 	K       int     `json:"k"`  // frame that is shown
 	First   int     `json:"first"`
 	Last    int     `json:"last"`
-	// Generation grows by one with every Reset, after which frames are others.
-	Generation int               `json:"generation"`
+	// Start is drawn when the server starts: where it is another, the run of frames before it is gone.
+	Start int64 `json:"start"`
+	// Generation begins at Start and grows by one with every Reset, after which frames are others.
+	Generation int64             `json:"generation"`
 	Preference domain.Preference `json:"preference"`
 	Steers     bool              `json:"steers"`
 	Fault      string            `json:"fault"` // why it has stopped; "" where nothing is wrong
@@ -237,7 +246,7 @@ type State struct {
 func (p *player) state() *State {
 	first, last := p.source.Range()
 	return &State{
-		Playing: p.playing, Rate: p.rate, K: p.at, First: first, Last: last, Generation: p.generation, Preference: p.source.Preference(),
+		Playing: p.playing, Rate: p.rate, K: p.at, First: first, Last: last, Start: p.start, Generation: p.generation, Preference: p.source.Preference(),
 		Steers: p.source.Describe().Steers, Fault: p.fault, Version: version.Version,
 	}
 }
