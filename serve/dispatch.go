@@ -137,7 +137,7 @@ func (s *Server) decide(jobs []*job) {
 		switch {
 		case s.outdated(j):
 			s.holdBack(j)
-		case j.finished(): // its deadline passed while it waited
+		case j.finished() || j.overdue() && s.expire(j): // its deadline passed while it waited
 			s.decider.missed(j)
 			j.of.report(j)
 		default:
@@ -170,6 +170,9 @@ func (s *Server) decide(jobs []*job) {
 // decided answers one decision. What was answered in its place by its deadline is what the
 // session has executed.
 func (s *Server) decided(j *job, d *Decision, together int) {
+	if j.overdue() {
+		s.expire(j) // its clock may ring later than it should
+	}
 	d.Batch, d.LatencyUs = together, machine.Microseconds(time.Since(j.began))
 	counters := []*atomic.Int64{&s.decisions, &s.replaced}
 	if !domain.Fallback(d.Fallback).Replaced() {

@@ -58,12 +58,13 @@ func (s *Server) conservative(r *Request) (*Decision, error) {
 	return d, err
 }
 
-// expire answers a request whose deadline has come with the problem's fallback.
-func (s *Server) expire(j *job) {
+// expire answers a request whose deadline has come with the problem's fallback. When it returns, true, the answer is
+// there.
+func (s *Server) expire(j *job) bool {
 	d, err := s.conservative(&j.request)
 	if err != nil {
 		s.fail(j, err)
-		return
+		return true
 	}
 	a := Answer{Op: j.op.String(), Session: j.session}
 	switch j.op {
@@ -78,6 +79,7 @@ func (s *Server) expire(j *job) {
 		a.Refinement = &Refined{Late: true, Refinement: batchnav.Refinement{U: plan, Cost: math.NaN(), Margin: d.Margin, Feasible: d.Feasible, Residual: math.NaN(), LocalizedCost: math.NaN()}}
 	}
 	s.finish(j, a, nil, counted(j, &s.late)...)
+	return true
 }
 
 // counted are the counters of a request's answer: none of one that was asked aside.

@@ -61,6 +61,11 @@ func (j *job) finished() bool {
 	return true
 }
 
+// overdue reports whether its deadline has passed, whether or not its clock has rung.
+func (j *job) overdue() bool {
+	return j.timer.Load() != nil && !time.Now().Before(j.request.Deadline)
+}
+
 // stop stops its clock.
 func (j *job) stop() {
 	if t := j.timer.Load(); t != nil {

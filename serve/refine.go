@@ -31,7 +31,7 @@ func (s *Server) refineLocked(j *job) {
 	if j.finished() {
 		return
 	}
-	if !j.until.IsZero() && !time.Now().Before(j.request.Deadline) { // it came too late, or waited too long
+	if j.overdue() { // it came too late, or waited too long
 		s.expire(j)
 		return
 	}
@@ -49,6 +49,10 @@ func (s *Server) refineLocked(j *job) {
 	})
 	if err != nil {
 		s.fail(j, err)
+		return
+	}
+	if j.overdue() {
+		s.expire(j)
 		return
 	}
 	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Refinement: &Refined{Refinement: *result}}, nil, counted(j, &s.decisions)...)

@@ -35,6 +35,10 @@ const (
 	DefaultSessions = 256
 	// MaxSessions bounds what Options may say.
 	MaxSessions = 1 << 14
+	// DefaultSessionIdle is how long a session keeps its place unless Options say otherwise.
+	DefaultSessionIdle = time.Hour
+	// MaxCandidates of a refinement that a line or a request over HTTP asks for: its memory is kept.
+	MaxCandidates = 1 << 16
 	// DefaultCandidates of a refinement that states no number.
 	DefaultCandidates = 4096
 	// MaxSessionName is how many bytes a session's name may have.
@@ -59,6 +63,10 @@ type FieldError = jsonin.FieldError
 type Options struct {
 	Setup    gpc.Setup // method and map
 	Sessions int       // open at once at most; 0: DefaultSessions
+	// SessionIdle is how long a session keeps its place without a request where another wants it: then the one
+	// that was not asked for longest ends. One with a stale observation never does. 0: DefaultSessionIdle;
+	// negative: for ever.
+	SessionIdle time.Duration
 	// Deadline of requests that state none, from when they were read; 0: none.
 	Deadline time.Duration
 	// Waiting is how many requests of Decide and the like may wait or be decided at once; one
@@ -120,6 +128,7 @@ type Server struct {
 // New prepares a server of a case on an engine, which has to stay open until it is closed.
 func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 	opt.Sessions = cmp.Or(opt.Sessions, DefaultSessions)
+	opt.SessionIdle = cmp.Or(opt.SessionIdle, DefaultSessionIdle)
 	opt.Threads = cmp.Or(opt.Threads, runtime.GOMAXPROCS(0))
 	opt.Waiting = cmp.Or(opt.Waiting, opt.Sessions)
 	if opt.Log == nil {

@@ -16,6 +16,7 @@ type session struct {
 	preference *domain.Preference // nil: the server's
 	waits      bool               // one of its requests is in the batch
 	aside      bool               // nobody's plant: see Aside
+	asked      time.Time          // when it was last asked for
 	observed   time.Time          // the last observation that said when; zero: none
 	stale      string             // why every decision is the fallback; "": none is
 	s, c, u    []float64          // what was reported last and executed then; nil: nothing yet
@@ -24,12 +25,13 @@ type session struct {
 // begin finds the session of a request, a new one where it has none.
 func (s *Server) begin(j *job) (err error) {
 	if j.of = s.sessions[j.session]; j.of != nil {
+		j.of.asked = time.Now()
 		return nil
 	}
-	if len(s.sessions) >= s.opt.Sessions {
+	if len(s.sessions) >= s.opt.Sessions && !s.expireIdle() {
 		return jsonin.Errorf("session", "%w, %d: reset one", ErrFull, len(s.sessions))
 	}
-	of := &session{name: j.session, aside: j.aside}
+	of := &session{name: j.session, aside: j.aside, asked: time.Now()}
 	if err := s.guarded(func() error { return s.decider.open(of) }); err != nil {
 		return err
 	}
@@ -39,6 +41,24 @@ func (s *Server) begin(j *job) (err error) {
 	}
 	s.open.Store(int64(len(s.sessions)))
 	return nil
+}
+
+// expireIdle ends the session that was not asked for longest, if that is longer than Options.SessionIdle.
+// One in the batch is not ended, and one that has the fallback until it is cleared keeps it.
+func (s *Server) expireIdle() bool {
+	var oldest *session
+	for _, of := range s.sessions {
+		if !of.waits && of.stale == "" && (oldest == nil || of.asked.Before(oldest.asked)) {
+			oldest = of
+		}
+	}
+	if s.opt.SessionIdle < 0 || oldest == nil || time.Since(oldest.asked) < s.opt.SessionIdle {
+		return false
+	}
+	s.opt.Log.Info("an idle session has ended", "session", oldest.name, "idle", time.Since(oldest.asked).Round(time.Second))
+	s.end(oldest)
+	s.metrics.expired.Add(1)
+	return true
 }
 
 // end ends a session.

@@ -42,8 +42,9 @@ const (
 
 // Handler is the page and its API under /view/. What the API is, docs/view.md says.
 type Handler struct {
-	mux    http.Handler
-	player *player
+	mux     *http.ServeMux
+	origins http.CrossOriginProtection
+	player  *player
 }
 
 // New shows a source at so many decisions a second, which a person at the page may change, and
@@ -83,7 +84,7 @@ func New(source Source, rate float64, playing bool) *Handler {
 	post(mux, p, "rate", "hz", "decisions a second", func(v *float64) error { return p.setRate(v) })
 	post(mux, p, "seek", "k", "the number of a frame", func(v *int) error { return p.seek(v) })
 	post(mux, p, "reset", "episode", "the number of an episode, or null for the next one", func(v *int) error { return p.reset(v) })
-	h.mux = http.NewCrossOriginProtection().Handler(mux)
+	h.mux = mux
 	return h
 }
 
@@ -103,8 +104,29 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusForbidden, fmt.Errorf("the host is %.100q, want an address or localhost: a name may be made to lead anywhere", r.Host))
 		return
 	}
+	if err := h.origins.Check(r); err != nil {
+		fail(w, http.StatusForbidden, fmt.Errorf("another site's page asks: %w", err))
+		return
+	}
+	handler, pattern := h.mux.Handler(r)
+	if pattern == "" { // the mux refuses, in a text that is not JSON
+		refusal := headOnly{ResponseWriter: w}
+		handler.ServeHTTP(&refusal, r)
+		fail(w, refusal.status, fmt.Errorf("nothing is asked by %.16q of the path %.64q", r.Method, r.URL.Path))
+		return
+	}
 	h.mux.ServeHTTP(w, r)
 }
+
+// headOnly takes an answer without its body, and keeps its status.
+type headOnly struct {
+	http.ResponseWriter
+	status int
+}
+
+func (h *headOnly) WriteHeader(status int) { h.status = status }
+
+func (h *headOnly) Write(p []byte) (int, error) { return len(p), nil }
 
 // errGone is of what is not at hand.
 var errGone = errors.New("view: the page is closing")
