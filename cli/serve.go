@@ -105,12 +105,12 @@ With --listen and --unix the same objects without op are the bodies of POST /v1/
 /v1/refine, /v1/preference, /v1/clear and /v1/reset; GET /health, /ready, /metrics and
 /v1/stream?session=NAME; GET /openapi.json describes all of it. An address that other
 machines reach needs --token-file. With --ui there is a page at / besides, to watch and
-steer a plant of the case that runs beside the server (docs/view.md).
+steer a plant of the case that runs beside the server (docs/how-to/view.md).
 
 A session is one closed loop by its name; those whose requests are at hand together
 decide as one batch. What is wrong with a request is its answer, {"error":…,"field":…}.
 The end of the input, Ctrl-C and SIGTERM end the program with exit code 0 when what was
-asked is answered. docs/serve.md has every key.`,
+asked is answered. docs/how-to/serve.md has every key.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.serve(cmd, args[0], &f) },
 	}

@@ -5,7 +5,7 @@
 // first request and ends with Reset. Requests of different sessions that are at hand together
 // are decided as one batch (gpc.Case.Loops), those of one session in their order. Lines is the
 // server on a pair of streams, JSON Lines in and out; Handler is the server over HTTP, Client who
-// asks it (docs/serve.md).
+// asks it (docs/how-to/serve.md).
 //
 // What is answered never depends on who else asks. A request that has a deadline is answered by then:
 // with the best a search has found so far, or else with the problem's fallback, marked late.
