@@ -12,7 +12,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -42,10 +42,10 @@ func atWork(t *testing.T, takes time.Duration) (s *serve.Server, decided func() 
 		all = append(all, x)
 	}
 	def.Methods = append(def.Methods[:0:0], domain.Method{Name: "working", New: func(domain.Means) (domain.Controller, error) {
-		return working{must.Get(own.Controller(nil, gpc.Setup{Method: "hold"}))(t), takes, done}, nil
+		return working{require.Get(own.Controller(nil, gpc.Setup{Method: "hold"}))(t), takes, done}, nil
 	}})
 	setup.Method = "working"
-	s = must.Get(serve.New(must.Get(gpc.NewCase(def))(t), engine(t), serve.Options{Setup: setup}))(t)
+	s = require.Get(serve.New(require.Get(gpc.NewCase(def))(t), engine(t), serve.Options{Setup: setup}))(t)
 	return s, func() []float64 {
 		of.Lock()
 		defer of.Unlock()
@@ -63,11 +63,11 @@ func TestADecisionComesBeforeWhatIsAskedAside(t *testing.T) {
 		aside := s.Aside()
 		var asked sync.WaitGroup
 		for range 5 {
-			asked.Go(func() { must.Get(aside.Decide(t.Context(), "looking", about(0.1)))(t) })
+			asked.Go(func() { require.Get(aside.Decide(t.Context(), "looking", about(0.1)))(t) })
 		}
 		synctest.Wait() // the first is in progress
 		for _, x := range []float64{0.2, 0.3} {
-			asked.Go(func() { must.Get(s.Decide(t.Context(), "plant", about(x)))(t) })
+			asked.Go(func() { require.Get(s.Decide(t.Context(), "plant", about(x)))(t) })
 			synctest.Wait()
 		}
 		began := time.Now()
@@ -83,13 +83,13 @@ func TestADecisionComesBeforeWhatIsAskedAside(t *testing.T) {
 			t.Errorf("%d decisions were counted, want the plant's 2", h.Decisions)
 		}
 		var text bytes.Buffer
-		must.OK(t, s.WriteMetrics(&text))
+		require.OK(t, s.WriteMetrics(&text))
 		for _, line := range []string{"gpc_aside_total 5\n", "gpc_aside_ahead_max 0\n", "gpc_decision_latency_seconds_count 2\n"} {
 			if !strings.Contains(text.String(), line) {
 				t.Errorf("the metrics lack %q", line)
 			}
 		}
-		if kept := must.Get(s.Sessions(t.Context()))(t); len(kept) != 1 || kept[0].Session != "plant" {
+		if kept := require.Get(s.Sessions(t.Context()))(t); len(kept) != 1 || kept[0].Session != "plant" {
 			t.Errorf("sessions to keep: %v", kept)
 		}
 		s.Close()
@@ -114,7 +114,7 @@ func TestWhoLooksOnDoesNotSlowDecisions(t *testing.T) {
 						case <-stop:
 							return
 						default:
-							must.Get(s.Aside().Decide(t.Context(), "looking", about(0.1)))(t)
+							require.Get(s.Aside().Decide(t.Context(), "looking", about(0.1)))(t)
 						}
 					}
 				})
@@ -123,7 +123,7 @@ func TestWhoLooksOnDoesNotSlowDecisions(t *testing.T) {
 			for range 2000 {
 				time.Sleep(time.Duration(draw.IntN(20_000)) * time.Microsecond)
 				began := time.Now()
-				must.Get(s.Decide(t.Context(), "plant", about(0.2)))(t)
+				require.Get(s.Decide(t.Context(), "plant", about(0.2)))(t)
 				all = append(all, time.Since(began))
 			}
 			close(stop)

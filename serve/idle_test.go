@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestAnIdleSessionGivesItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, setup := cart(t)
-		s := must.Get(serve.New(c, engine(t), serve.Options{Setup: setup, Sessions: 3, SessionIdle: time.Minute}))(t)
+		s := require.Get(serve.New(c, engine(t), serve.Options{Setup: setup, Sessions: 3, SessionIdle: time.Minute}))(t)
 		defer s.Close()
 		at := time.Now()
 		decide := func(name string) (*serve.Decision, error) {
@@ -26,24 +26,24 @@ func TestAnIdleSessionGivesItsPlace(t *testing.T) {
 			return s.Decide(t.Context(), name, r)
 		}
 		for _, name := range []string{"stale", "stale", "a", "b"} {
-			must.Get(decide(name))(t)
+			require.Get(decide(name))(t)
 		}
 		time.Sleep(50 * time.Second)
-		must.Get(decide("a"))(t)
+		require.Get(decide("a"))(t)
 		time.Sleep(9 * time.Second)
 		if _, err := decide("c"); !errors.Is(err, serve.ErrFull) {
 			t.Errorf("before a minute: %v", err)
 		}
 		time.Sleep(time.Second)
-		must.Get(decide("c"))(t)
+		require.Get(decide("c"))(t)
 		var open []string
-		for _, of := range must.Get(s.Sessions(t.Context()))(t) {
+		for _, of := range require.Get(s.Sessions(t.Context()))(t) {
 			open = append(open, of.Session)
 		}
 		if len(open) != 3 || open[0] != "a" || open[1] != "c" || open[2] != "stale" {
 			t.Errorf("sessions %q are open, want a, c and the stale one", open)
 		}
-		if d := must.Get(decide("stale"))(t); d.Stale == "" {
+		if d := require.Get(decide("stale"))(t); d.Stale == "" {
 			t.Error("the stale session has decided")
 		}
 	})
@@ -55,7 +55,7 @@ func TestADeadlineThatHasPassedIsLate(t *testing.T) {
 	for range 200 {
 		r := about(0.1)
 		r.Deadline = time.Now()
-		if d := must.Get(s.Decide(t.Context(), "a", r))(t); !d.Late {
+		if d := require.Get(s.Decide(t.Context(), "a", r))(t); !d.Late {
 			t.Fatalf("a decision by a deadline of nothing: %+v", d)
 		}
 	}
