@@ -91,7 +91,7 @@ record-calls: bin/record
 record-python-systems: bin/record
 	for y in cartpole crane glucose; do $(RECORD) --out $(RESULTS)/python-$$y.json build/test-python/bin/python examples/python/$$y.py --budget 4m --out out/python/$$y --bench || exit 1; done
 
-## record-flows: times of power flows, the table of docs/reference/powerflow.md, into RESULTS/flows.json; on a quiet machine
+## record-flows: times of power flows, the table of docs/results/networks.md, into RESULTS/flows.json; on a quiet machine
 record-flows: bin/record
 	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./grid/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1
 
