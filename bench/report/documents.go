@@ -16,15 +16,25 @@ type document struct {
 	text       func(d devices) string
 }
 
+// Pages of results that several parts and tests name.
+const (
+	casesPage   = "docs/results/cases.md"
+	galleryPage = "docs/results/gallery.md"
+	searchPage  = "docs/results/search.md"
+)
+
 // documents are all of them. Nothing in them is typed.
 var documents = []document{
-	{"README.md", "at a glance", func(d devices) string { return tables(d.glance()) }},
-	{"README.md", "results", devices.summary},
-	{"README.md", "other loads", devices.elsewhere},
-	{"README.md", "search", devices.searchSummary},
-	{"README.md", "what the map is worth among robots", devices.mapWorth},
-	{"README.md", "conditions", devices.conditionSummary},
-	{"README.md", "gallery at a glance", devices.galleryGlance},
+	{"README.md", "maps beside the warm solver", devices.mapsOnSameEpisodes},
+	{"README.md", "large optimal power flows", devices.largestFlows},
+	{"README.md", "the paper's cases", devices.briefGlance},
+	{casesPage, "at a glance", func(d devices) string { return tables(d.glance()) }},
+	{casesPage, "results", devices.summary},
+	{casesPage, "other loads", devices.elsewhere},
+	{casesPage, "conditions", devices.conditionSummary},
+	{searchPage, "search", devices.searchSummary},
+	{searchPage, "what the map is worth among robots", devices.mapWorth},
+	{galleryPage, "gallery at a glance", devices.galleryGlance},
 	{"docs/results/quality.md", "quality of the search", devices.quality},
 	{"docs/results/quality.md", "search on other plants", devices.shifted},
 	{"docs/results/quality.md", "parts of the search", devices.searchParts},

@@ -378,7 +378,7 @@ func TestTheBaselinesPagesFiguresAreRecords(t *testing.T) {
 	c.besides("OmniSafe 0.5.0 resolves on Python 3.10 alone", "what differs from 0.5.0", "0.5.0's code has 50", "being near 1.5 and charged for what it is beyond 0.5", "At a learning rate of 0.003")
 }
 
-// aboutEqualTime holds README's sentence about planners with and without a map that take the same time.
+// aboutEqualTime holds the sentence of the page about planners with and without a map that take the same time.
 func aboutEqualTime(c *claims) {
 	dearer, cheaper, clear := rangesOfEqualTime(c.t)
 	words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight"}
