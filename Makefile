@@ -440,7 +440,7 @@ gallery: build
 	cp out/gallery-report/figures/*.gif docs/gallery/
 
 .PHONY: results-gallery
-## results-gallery: compile every system of the gallery into GALLERY and bundle its map, record what it reaches beside other methods and solvers in RESULTS, and write the tables of docs/reference/gallery.md; hours, and the same command continues (ONLY="cstr hvac")
+## results-gallery: compile every system of the gallery into GALLERY and bundle its map, record what it reaches beside other methods and solvers in RESULTS, and write the tables of docs/results/maps.md; hours, and the same command continues (ONLY="cstr hvac")
 GALLERY ?= build/gallery
 results-gallery: build
 	MAPS=$(GALLERY) scripts/gallery.sh $(RESULTS)
