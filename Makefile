@@ -510,7 +510,7 @@ build/nvdisasm/nvidia:
 	echo '$(NVDISASM)' > build/nvdisasm/requirements.txt
 	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/nvdisasm -r build/nvdisasm/requirements.txt
 
-## count-kernels: instructions, registers, occupancy and shared-memory requests of the committed cubins, into docs/contribute/cuda-kernels.md
+## count-kernels: instructions, registers, occupancy and shared-memory requests of the committed cubins, into docs/contribute/notebook/cuda-kernels.md
 count-kernels: nvdisasm
 	$(GO) run ./kernels/build count
 
@@ -574,7 +574,7 @@ test-ptx-short:
 	$(GO) test -short ./kernels/ptx/...
 	GPC_TEST_PTX=1 $(GO) test -short -timeout 30m -run '$(PTX_SHORT)' ./kernels
 
-## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/contribute/cuda-kernels.md; hours, and the same command continues
+## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/contribute/notebook/cuda-kernels.md; hours, and the same command continues
 ROWS ?= 64
 RECORD ?=
 ptx-report:
@@ -583,7 +583,7 @@ ifeq ($(RECORD),)
 else
 	mkdir -p $(dir $(RECORD))
 	$(GO) run ./bench/ptxreport -record $(RECORD)
-	$(GO) run ./bench/ptxreport -page docs/contribute/cuda-kernels.md -from $(RECORD)
+	$(GO) run ./bench/ptxreport -page docs/contribute/notebook/cuda-kernels.md -from $(RECORD)
 endif
 
 ## gpu-extra: cubins for sm_80, sm_86 and sm_89, which are not committed, in build/gpu-extra; go build -overlay=build/gpu-extra/overlay.json takes them in
