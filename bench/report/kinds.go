@@ -51,7 +51,7 @@ var kinds = []kind{
 	{"bench deadline", "", []string{"late_causes"}, func(r *Records, text []byte) error { return decode(text, &r.Deadlines, nil) }, elsewhere},                     // docs/results/scaling.md
 	{"bench record", "", []string{"benchmarks"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarked, (*Benchmarked).check) }, elsewhere},     // docs/explain/navigation.md, opf.md, …
 	{"learned optimal power flows", "", []string{"recipes", "rows"}, func(r *Records, text []byte) error { return decode(text, &r.LearnedFlows, nil) }, elsewhere}, // docs/reference/acopf.md
-	{"peers of pandapower", "", []string{"peer", "rows"}, func(r *Records, text []byte) error { return decode(text, &r.Pandapower, nil) }, elsewhere},              // docs/how-to/pandapower.md
+	{"peers of pandapower", "", []string{"peer", "rows"}, func(r *Records, text []byte) error { return decode(text, &r.Pandapower, nil) }, elsewhere},              // docs/results/pandapower.md
 }
 
 // elsewhere is of records that a page of docs shows in place of the report.
