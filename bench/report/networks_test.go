@@ -88,7 +88,7 @@ func TestTheTextOfNetworksIsOfTheirRecords(t *testing.T) {
 	cases := fmt.Sprintf("takes %s times the solver's", ranging("%.2g", append(faster, slower...)))
 	for page, says := range map[string][]string{
 		casesPage: {cases},
-		"docs/explain/opf.md": {
+		"docs/results/dispatch.md": {
 			fmt.Sprintf("`direct` takes %s of the median time", enumerated(deciding)),
 			fmt.Sprintf("takes %s of a warm solve from an optimum", enumerated(projecting)),
 			fmt.Sprintf("and %s from the last dispatch", enumerated(holding)),
