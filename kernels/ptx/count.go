@@ -20,18 +20,18 @@ func (t *tally) wait(mask uint32) {
 // transactions counts what an access of a warp costs: of shared memory the cycles in which
 // its banks serve it, of global memory the sectors of 32 bytes that it touches; beside them
 // the least that as many bytes need.
-func (w *warp) transactions(a *access, space byte, mask uint32) {
+func (w *warp) transactions(a *access, in space, mask uint32) {
 	t := &w.worker.count[w.pc]
 	n := a.bytes()
 	lanes := bits.OnesCount32(mask)
 	t.bytes += uint64(lanes * n)
-	switch space {
-	case 's':
-		t.transactions += uint64(requests(&w.addr, mask, n, !a.store))
-		t.minimal += uint64(max(1, (distinct(&w.addr, mask, 0)*max(n, 4)+127)/128))
-	case 'g':
-		t.transactions += uint64(distinct(&w.addr, mask, 5)) // no lane reaches into a second sector
-		t.minimal += uint64((distinct(&w.addr, mask, 0)*n + 31) / 32)
+	switch in {
+	case shared:
+		t.transactions += uint64(requests(&w.addresses, mask, n, !a.store))
+		t.minimal += uint64(max(1, (distinct(&w.addresses, mask, 0)*max(n, 4)+127)/128))
+	case global:
+		t.transactions += uint64(distinct(&w.addresses, mask, 5)) // no lane reaches into a second sector
+		t.minimal += uint64((distinct(&w.addresses, mask, 0)*n + 31) / 32)
 	default:
 		t.transactions++
 		t.minimal++
@@ -72,8 +72,7 @@ func requests(addr *[32]uint64, mask uint32, n int, load bool) int {
 	together := 32 / width
 	if width > 1 && load {
 		one, two := true, true
-		for m := mask; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m) & 31
+		for i := range lanes(mask) {
 			one = one && (mask>>(i^1)&1 == 0 || addr[i] == addr[i^1])
 			two = two && (mask>>(i^2)&1 == 0 || addr[i] == addr[i^2])
 		}

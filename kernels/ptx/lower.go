@@ -19,11 +19,11 @@ type operand struct {
 	name string // of a special register
 	// param says where a parameter space address lies: in the launch's arguments; a
 	// device function's parameters are local memory.
-	space byte // 'p' arguments, 'l' local, 's' shared, 'g' global; 0 not known
+	space space // generic: not known
 }
 
-// inst is an instruction between parsing and compilation.
-type inst struct {
+// resolved is an instruction whose names are resolved, before it is compiled.
+type resolved struct {
 	line   int
 	source source
 	guard  int32
@@ -41,22 +41,19 @@ type vreg struct {
 	typ  typ
 }
 
-// file is the register file that a register lies in: 0 predicates, 1 up to 32 bits, 2 64 bits.
-func (v vreg) file() int {
-	switch {
-	case v.typ.kind == 'p':
+// width is the bytes of a lane of a register: 2, 4 or 8, and 0 for a predicate.
+func (v vreg) width() int {
+	if v.typ.kind == 'p' {
 		return 0
-	case v.typ.size == 8:
-		return 2
 	}
-	return 1
+	return max(v.typ.size, 2)
 }
 
 // lowering turns a kernel's body, with the functions it calls in place of their calls,
 // into one list of instructions over numbered registers.
 type lowering struct {
 	module  *Module
-	code    []inst
+	code    []resolved
 	regs    []vreg
 	labels  map[string]int
 	shared  int // static bytes
@@ -102,9 +99,9 @@ func alignTo(n, align int) int { return (n + align - 1) / max(align, 1) * max(al
 var modules atomic.Uint64
 
 // place gives the variables of the module their addresses and contents.
-func (m *Module) place() error {
+func (m *Module) place() {
 	if m.segment != nil {
-		return nil
+		return
 	}
 	base := moduleBase + modules.Add(1)<<slotBits
 	at := 256
@@ -118,18 +115,18 @@ func (m *Module) place() error {
 		m.address[name] = base + uint64(at)
 		at += v.bytes
 	}
-	m.segment = newBytes(at)
+	segment := newBytes(at)
 	for _, name := range m.order {
 		v := m.variables[name]
 		if v.space == "shared" || v.init == nil {
 			continue
 		}
-		to := m.segment[m.address[name]-base:]
+		to := segment[m.address[name]-base:]
 		copy(to, v.init)
 		for _, r := range v.refs {
 			a, ok := m.address[r.symbol]
 			if !ok {
-				return &SyntaxError{m.Name, v.line, "initial value of " + name + ": no variable " + r.symbol}
+				panic(&SyntaxError{m.Name, v.line, "initial value of " + name + ": no variable " + r.symbol})
 			}
 			a += uint64(r.offset)
 			for i := range 8 {
@@ -137,8 +134,8 @@ func (m *Module) place() error {
 			}
 		}
 	}
-	segments.Store(base>>slotBits, m.segment)
-	return nil
+	m.segment = segment
+	segments.Store(base>>slotBits, segment)
 }
 
 func (l *lowering) fail(st statement, format string, a ...any) {
@@ -177,14 +174,14 @@ func (l *lowering) function(f *function, params map[string]operand, end string) 
 		case st.parts[0] == "call":
 			l.call(in, st)
 		case st.parts[0] == "ret" && end != "":
-			l.append(in, st, inst{op: "bra", parts: []string{"bra"}, label: end})
+			l.append(in, st, resolved{op: "bra", parts: []string{"bra"}, label: end})
 		case st.parts[0] == "bra":
 			if len(st.args) != 1 || st.args[0].kind != 'r' {
 				l.fail(st, "a branch to something other than one label")
 			}
-			l.append(in, st, inst{op: st.op, parts: st.parts, label: st.args[0].name + suffix})
+			l.append(in, st, resolved{op: st.op, parts: st.parts, label: st.args[0].name + suffix})
 		default:
-			i := inst{op: st.op, parts: st.parts}
+			i := resolved{op: st.op, parts: st.parts}
 			for _, a := range st.args {
 				i.args = append(i.args, l.operand(in, st, a))
 			}
@@ -194,7 +191,7 @@ func (l *lowering) function(f *function, params map[string]operand, end string) 
 	l.labels["end"+suffix] = len(l.code)
 }
 
-func (l *lowering) append(in *scope, st statement, i inst) {
+func (l *lowering) append(in *scope, st statement, i resolved) {
 	i.line, i.source, i.guard, i.not = st.line, st.source, -1, st.not
 	if st.guard != "" {
 		r, ok := in.reg(st.guard)
@@ -226,7 +223,7 @@ func (l *lowering) variable(v variable) operand {
 		return l.sharedVariable(v)
 	case "local", "param":
 		l.local = alignTo(l.local, max(v.align, 8))
-		o := operand{kind: 'i', imm: uint64(l.local), space: 'l'}
+		o := operand{kind: 'i', imm: uint64(l.local), space: local}
 		l.local += v.bytes
 		return o
 	}
@@ -236,7 +233,7 @@ func (l *lowering) variable(v variable) operand {
 func (l *lowering) sharedVariable(v variable) operand {
 	if v.extern {
 		l.dynamic = true
-		return operand{kind: 'i', imm: dynamicShared, space: 's'}
+		return operand{kind: 'i', imm: dynamicShared, space: shared}
 	}
 	at, ok := l.offsets[v.name]
 	if !ok {
@@ -244,7 +241,7 @@ func (l *lowering) sharedVariable(v variable) operand {
 		l.shared = at + v.bytes
 		l.offsets[v.name] = at
 	}
-	return operand{kind: 'i', imm: uint64(at), space: 's'}
+	return operand{kind: 'i', imm: uint64(at), space: shared}
 }
 
 // dynamicShared stands for where dynamic shared memory begins until the static is known.
@@ -262,7 +259,7 @@ func (l *lowering) symbol(in *scope, name string) (operand, bool) {
 	if v.space == "shared" {
 		return l.sharedVariable(*v), true
 	}
-	return operand{kind: 'i', imm: l.module.address[name], space: 'g'}, true
+	return operand{kind: 'i', imm: l.module.address[name], space: global}, true
 }
 
 var specials = []string{"%tid.x", "%tid.y", "%tid.z", "%ntid.x", "%ntid.y", "%ntid.z", "%ctaid.x", "%ctaid.y", "%ctaid.z",
@@ -338,7 +335,7 @@ func (l *lowering) call(in *scope, st statement) {
 	for i, v := range append(append([]variable{}, f.params...), f.results...) {
 		a := append(append([]argument{}, given...), results...)[i]
 		o, ok := in.variable(a.name)
-		if !ok || o.space != 'l' {
+		if !ok || o.space != local {
 			l.fail(st, "argument %s of a call is no .param variable", a.name)
 		}
 		params[v.name] = o
@@ -352,7 +349,7 @@ func (l *lowering) resolve() {
 	start := uint64(alignTo(l.shared, 16))
 	var fix func(o *operand)
 	fix = func(o *operand) {
-		if o.space == 's' && o.imm >= dynamicShared {
+		if o.space == shared && o.imm >= dynamicShared {
 			o.imm += start - dynamicShared
 		}
 		for i := range o.list {
@@ -377,7 +374,7 @@ func (l *lowering) resolve() {
 }
 
 // results is how many of an instruction's arguments it writes: the first, or none.
-func (in *inst) results() int {
+func (in *resolved) results() int {
 	switch in.parts[0] {
 	case "st", "bra", "barrier", "ret", "exit", "red", "membar", "fence", "trap", "nanosleep", "prefetch", "prefetchu", "discard", "brkpt":
 		return 0
@@ -391,7 +388,7 @@ func (in *inst) results() int {
 }
 
 // ends tells whether control never goes on behind an instruction.
-func (in *inst) ends() bool {
+func (in *resolved) ends() bool {
 	return in.guard < 0 && (in.parts[0] == "bra" || in.parts[0] == "ret" || in.parts[0] == "exit" || in.parts[0] == "trap")
 }
 
@@ -408,7 +405,7 @@ func (o *operand) visit(f func(r int32)) {
 }
 
 // uses and defines call f with the registers that an instruction reads and writes.
-func (in *inst) uses(f func(r int32)) {
+func (in *resolved) uses(f func(r int32)) {
 	if in.guard >= 0 {
 		f(in.guard)
 	}
@@ -417,7 +414,7 @@ func (in *inst) uses(f func(r int32)) {
 	}
 }
 
-func (in *inst) defines(f func(r int32)) {
+func (in *resolved) defines(f func(r int32)) {
 	if in.results() == 1 {
 		in.args[0].visit(f)
 	}

@@ -81,6 +81,8 @@ type typ struct {
 	size int
 }
 
+func (t typ) String() string { return string(t.kind) + strconv.Itoa(8*t.size) }
+
 func typeOf(s string) (typ, bool) {
 	switch s {
 	case "pred":
@@ -191,15 +193,7 @@ type parser struct {
 func Parse(name string, text []byte) (m *Module, err error) {
 	m = &Module{Name: name, files: map[int]string{}, variables: map[string]*variable{}, functions: map[string]*function{}, kernels: map[string]*Kernel{}}
 	p := &parser{module: m, tokens: lex(string(text))}
-	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(*SyntaxError)
-			if !ok {
-				panic(r)
-			}
-			m, err = nil, e
-		}
-	}()
+	defer caught(&err)
 	for p.at < len(p.tokens) {
 		p.topLevel()
 	}
