@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"unsafe"
 )
 
@@ -80,13 +81,14 @@ type Kernel struct {
 	MaxThreads [3]int // of .maxntid; 0: not said
 
 	code       []instr
-	args       int      // bytes
-	predicates int      // registers of them
-	registers  int      // bytes of a warp's special registers and registers; constants lie behind
-	constants  []uint64 // the bytes behind
-	tracked    []string // registers that may hold what was never written
-	unwritten  []int32  // those of tracked that hold it from the begin
-	dynamicAt  int      // where dynamic shared memory begins
+	args       int       // bytes
+	predicates int       // registers of them
+	registers  int       // bytes of a warp's special registers and registers; constants lie behind
+	constants  []uint64  // the bytes behind
+	tracked    []string  // registers that may hold what was never written
+	unwritten  []int32   // those of tracked that hold it from the begin
+	dynamicAt  int       // where dynamic shared memory begins
+	warps      sync.Pool // of *warp, for the next launch
 }
 
 // Param is one parameter of a kernel.
@@ -291,6 +293,15 @@ func (b *builder) last() typ {
 	return t
 }
 
+// compilers are for what the table of semantics cannot describe.
+var compilers = map[string]func(b *builder, out *instr){
+	"bra": (*builder).control, "ret": (*builder).control, "exit": (*builder).control, "trap": (*builder).control,
+	"membar": (*builder).control, "fence": (*builder).control, "bar": (*builder).barrier, "barrier": (*builder).barrier,
+	"ld": (*builder).memory, "ldu": (*builder).memory, "st": (*builder).memory, "atom": (*builder).memory, "red": (*builder).memory,
+	"mov": (*builder).move, "cvt": (*builder).convert, "cvta": (*builder).address, "setp": (*builder).compare, "selp": (*builder).selected,
+	"bfi": (*builder).insert, "shfl": (*builder).shuffle, "vote": (*builder).vote, "mma": (*builder).mma,
+}
+
 // build compiles an instruction.
 func (b *builder) build(in *resolved) instr {
 	b.in = in
@@ -299,15 +310,9 @@ func (b *builder) build(in *resolved) instr {
 		out.guard = b.slot[in.guard]
 	}
 	out.unsure, out.always = b.suspects(in)
-	compile := map[string]func(out *instr){
-		"bra": b.control, "ret": b.control, "exit": b.control, "trap": b.control, "membar": b.control, "fence": b.control,
-		"ld": b.memory, "ldu": b.memory, "st": b.memory, "atom": b.memory, "red": b.memory,
-		"mov": b.move, "cvt": b.convert, "cvta": b.address, "setp": b.compare, "selp": b.selected, "bfi": b.insert,
-		"shfl": b.shuffle, "vote": b.vote, "mma": b.mma, "bar": b.barrier, "barrier": b.barrier,
-	}[in.parts[0]]
-	switch {
+	switch compile := compilers[in.parts[0]]; {
 	case compile != nil:
-		compile(&out)
+		compile(b, &out)
 	case b.last().kind == 'p':
 		b.logic(&out)
 	default:

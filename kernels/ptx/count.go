@@ -3,12 +3,12 @@ package ptx
 import (
 	"math/bits"
 	"slices"
+	"strings"
 )
 
 // tally counts one instruction of a kernel.
 type tally struct {
-	warps, lanes, split          uint64
-	bytes, transactions, minimal uint64
+	warps, lanes, split, transactions, minimal uint64
 }
 
 // wait takes back the count of an instruction that has to be begun again.
@@ -23,8 +23,6 @@ func (t *tally) wait(mask uint32) {
 func (w *warp) transactions(a *access, in space, mask uint32) {
 	t := &w.worker.count[w.pc]
 	n := a.bytes()
-	lanes := bits.OnesCount32(mask)
-	t.bytes += uint64(lanes * n)
 	switch in {
 	case shared:
 		t.transactions += uint64(requests(&w.addresses, mask, n, !a.store))
@@ -128,12 +126,9 @@ type Counts struct {
 	Barriers uint64 // of blocks
 
 	// Instructions of warps and of lanes by class.
-	Warps, Lanes [classes]uint64
-	// FMA are the multiply-adds of lanes in float32 and float64, 1024 for one of tensor
-	// cores; Products the instructions of tensor cores.
-	FMA32, FMA64, Products uint64
-	Branches, Divergent    uint64 // branches of warps, and those at which lanes part
-	Spaces                 map[string]Space
+	Warps, Lanes        [classes]uint64
+	Branches, Divergent uint64 // branches of warps, and those at which lanes part
+	Spaces              map[string]Space
 
 	kernel *Kernel
 	at     []tally
@@ -141,8 +136,7 @@ type Counts struct {
 
 // Space is the accesses of one kind of memory.
 type Space struct {
-	Loads, Stores uint64 // instructions of warps
-	Bytes         uint64 // of all lanes
+	Bytes uint64 // of all lanes
 	// Transactions are cycles of the banks of shared memory, sectors of 32 bytes of global
 	// memory; Minimal the least that the same bytes need. Both are 0 unless counted.
 	Transactions, Minimal uint64
@@ -154,9 +148,6 @@ func newCounts(k *Kernel) *Counts {
 
 // add takes in what workers counted.
 func (c *Counts) add(r *run, workers []*worker, blocks, ran, threads int) {
-	if c.kernel != r.kernel { // an image of another text with the same entry
-		*c = *newCounts(r.kernel)
-	}
 	c.Launches++
 	c.Blocks += uint64(blocks)
 	c.Ran += uint64(ran)
@@ -168,7 +159,6 @@ func (c *Counts) add(r *run, workers []*worker, blocks, ran, threads int) {
 			t.warps += o.warps
 			t.lanes += o.lanes
 			t.split += o.split
-			t.bytes += o.bytes
 			t.transactions += o.transactions
 			t.minimal += o.minimal
 		}
@@ -178,33 +168,21 @@ func (c *Counts) add(r *run, workers []*worker, blocks, ran, threads int) {
 // sum makes the totals of what was counted by instruction.
 func (c *Counts) sum() {
 	c.Warps, c.Lanes = [classes]uint64{}, [classes]uint64{}
-	c.FMA32, c.FMA64, c.Products, c.Branches, c.Divergent = 0, 0, 0, 0, 0
+	c.Branches, c.Divergent = 0, 0
 	c.Spaces = map[string]Space{}
 	for i := range c.at {
 		t, in := &c.at[i], &c.kernel.code[i]
 		c.Warps[in.class] += t.warps
 		c.Lanes[in.class] += t.lanes
-		switch {
-		case in.kind == doBranch:
+		if in.kind == doBranch {
 			c.Branches += t.warps
 			c.Divergent += t.split
-		case in.class == ClassTensor:
-			c.Products += t.warps
-		case len(in.op) > 3 && in.op[:3] == "fma" && in.class == ClassFloat32:
-			c.FMA32 += t.lanes
-		case len(in.op) > 3 && in.op[:3] == "fma":
-			c.FMA64 += t.lanes
 		}
 		if in.access == nil {
 			continue
 		}
 		name := in.class.String()
 		s := c.Spaces[name]
-		if in.access.store {
-			s.Stores += t.warps
-		} else {
-			s.Loads += t.warps
-		}
 		s.Bytes += t.lanes * uint64(in.access.bytes())
 		s.Transactions += t.transactions
 		s.Minimal += t.minimal
@@ -219,12 +197,7 @@ func (m *Machine) Counts() []*Counts {
 		c.sum()
 		list = append(list, c)
 	}
-	slices.SortFunc(list, func(a, b *Counts) int {
-		if a.Kernel < b.Kernel {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, func(a, b *Counts) int { return strings.Compare(a.Kernel, b.Kernel) })
 	return list
 }
 

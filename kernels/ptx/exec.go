@@ -51,15 +51,14 @@ type Options struct {
 type Machine struct {
 	Memory  Memory
 	options Options
-	found   []Finding
-	index   map[string]int
+	found   findings
 	counts  map[string]*Counts
 	stamp   uint32
 }
 
 // NewMachine makes a machine without anything in its memory.
 func NewMachine(o Options) *Machine {
-	m := &Machine{options: o, index: map[string]int{}, counts: map[string]*Counts{}}
+	m := &Machine{options: o, counts: map[string]*Counts{}}
 	m.Memory.follow = o.Global
 	return m
 }
@@ -82,8 +81,7 @@ type run struct {
 	next    atomic.Int64
 	stopped atomic.Bool
 	mutex   sync.Mutex // of found
-	found   []Finding
-	index   map[string]int
+	found   findings
 }
 
 // Launch runs a kernel with its arguments as they lie in parameter memory (Kernel.Params).
@@ -105,7 +103,7 @@ func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 	m.stamp++
 	held := newBytes(len(args))
 	copy(held, args)
-	r := &run{machine: m, kernel: k, launch: l, args: held, stamp: m.stamp, index: map[string]int{}}
+	r := &run{machine: m, kernel: k, launch: l, args: held, stamp: m.stamp}
 	workers := m.options.Workers
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -116,23 +114,15 @@ func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 	}
 	workers = min(workers, ran)
 	results := make([]*worker, workers)
-	errs := make([]error, workers)
+	faults := make([]*Fault, workers)
 	var group sync.WaitGroup
 	for i := range workers {
 		results[i] = newWorker(r, (threads+31)/32)
-		if i == workers-1 {
-			errs[i] = results[i].blocks(blocks, ran)
-			break
-		}
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			errs[i] = results[i].blocks(blocks, ran)
-		}()
+		group.Go(func() { faults[i] = results[i].blocks(blocks, ran) })
 	}
 	group.Wait()
 	c := m.counts[k.Name]
-	if c == nil {
+	if c == nil || c.kernel != k { // an image of another text may have the same entry
 		c = newCounts(k)
 		m.counts[k.Name] = c
 	}
@@ -140,24 +130,20 @@ func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 	for _, w := range results {
 		w.release()
 	}
-	for _, f := range r.found {
-		m.keep(f)
+	for _, f := range r.found.list {
+		m.found.add(f)
 	}
-	if err := errors.Join(errs...); err != nil {
-		for _, e := range errs {
-			var fault *Fault
-			if errors.As(e, &fault) {
-				m.keep(fault.Finding)
-				if len(r.found) > 0 {
-					return errors.Join(fault, &FoundError{r.found})
-				}
-				return fault
+	for _, f := range faults {
+		if f != nil {
+			m.found.add(f.Finding)
+			if len(r.found.list) > 0 {
+				return errors.Join(f, &FoundError{r.found.list})
 			}
+			return f
 		}
-		return err
 	}
-	if len(r.found) > 0 && !m.options.Tolerate {
-		return &FoundError{r.found}
+	if len(r.found.list) > 0 && !m.options.Tolerate {
+		return &FoundError{r.found.list}
 	}
 	return nil
 }
@@ -266,8 +252,6 @@ const (
 	checkUnwritten = checkShared | checkGlobal
 )
 
-var pool sync.Map // of *Kernel to *sync.Pool of workers' warps
-
 func newWorker(r *run, warps int) *worker {
 	k := r.kernel
 	w := &worker{run: r, count: make([]tally, len(k.code))}
@@ -287,9 +271,8 @@ func newWorker(r *run, warps int) *worker {
 	if o.Count {
 		checks |= checkCount
 	}
-	p, _ := pool.LoadOrStore(k, &sync.Pool{})
 	for i := range warps {
-		v, _ := p.(*sync.Pool).Get().(*warp)
+		v, _ := k.warps.Get().(*warp)
 		if v == nil {
 			v = &warp{kernel: k, registers: make([]uint64, k.registers/8+len(k.constants)), predicates: make([]uint32, k.predicates), local: newBytes(32 * k.Local)}
 			copy(v.registers[k.registers/8:], k.constants)
@@ -321,16 +304,15 @@ func (w *worker) release() {
 	if w.block.cells != nil {
 		spare.Put(&w.block.cells)
 	}
-	p, _ := pool.Load(w.run.kernel)
 	for _, v := range w.warps {
 		v.worker, v.run, v.block, v.last = nil, nil, nil, nil
 		clear(v.places[:])
-		p.(*sync.Pool).Put(v)
+		v.kernel.warps.Put(v)
 	}
 }
 
 // blocks runs blocks until none is left, ran of all of them.
-func (w *worker) blocks(total, ran int) (err error) {
+func (w *worker) blocks(total, ran int) (fault *Fault) {
 	defer func() {
 		if r := recover(); r != nil {
 			w.run.stopped.Store(true)
@@ -338,7 +320,7 @@ func (w *worker) blocks(total, ran int) (err error) {
 			if !ok {
 				panic(r)
 			}
-			err = f
+			fault = f
 		}
 	}()
 	for !w.run.stopped.Load() {

@@ -3,6 +3,7 @@ package ptx
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -68,21 +69,30 @@ func (e *FoundError) Error() string {
 }
 
 // Findings lists what the machine found so far, each place and kind once.
-func (m *Machine) Findings() []Finding { return append([]Finding(nil), m.found...) }
+func (m *Machine) Findings() []Finding { return slices.Clone(m.found.list) }
 
 // Forget drops what the machine found and counted.
 func (m *Machine) Forget() {
-	m.found, m.index, m.counts = nil, map[string]int{}, map[string]*Counts{}
+	m.found, m.counts = findings{}, map[string]*Counts{}
 }
 
-func (m *Machine) keep(f Finding) {
+// findings are what was found, each kind at each place once.
+type findings struct {
+	list  []Finding
+	index map[string]int
+}
+
+func (s *findings) add(f Finding) {
 	key := fmt.Sprint(f.Kind, f.Kernel, f.File, f.Line)
-	if i, ok := m.index[key]; ok {
-		m.found[i].Times += f.Times
+	if i, ok := s.index[key]; ok {
+		s.list[i].Times += f.Times
 		return
 	}
-	m.index[key] = len(m.found)
-	m.found = append(m.found, f)
+	if s.index == nil {
+		s.index = map[string]int{}
+	}
+	s.index[key] = len(s.list)
+	s.list = append(s.list, f)
 }
 
 // finding describes what lanes of a warp do wrong where the warp stands.
@@ -98,16 +108,9 @@ func (w *warp) finding(kind Kind, mask uint32, what string) Finding {
 
 // find lists a finding and goes on.
 func (w *warp) find(kind Kind, mask uint32, what string) {
-	r := w.run
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	key := fmt.Sprint(kind, w.kernel.code[w.pc].line)
-	if i, ok := r.index[key]; ok {
-		r.found[i].Times++
-		return
-	}
-	r.index[key] = len(r.found)
-	r.found = append(r.found, w.finding(kind, mask, what))
+	w.run.mutex.Lock()
+	defer w.run.mutex.Unlock()
+	w.run.found.add(w.finding(kind, mask, what))
 }
 
 // fail ends the launch.

@@ -56,8 +56,7 @@ type lowering struct {
 	code    []resolved
 	regs    []vreg
 	labels  map[string]int
-	shared  int // static bytes
-	dynamic bool
+	shared  int            // static bytes
 	offsets map[string]int // of shared variables
 	local   int
 	depth   int
@@ -232,7 +231,6 @@ func (l *lowering) variable(v variable) operand {
 
 func (l *lowering) sharedVariable(v variable) operand {
 	if v.extern {
-		l.dynamic = true
 		return operand{kind: 'i', imm: dynamicShared, space: shared}
 	}
 	at, ok := l.offsets[v.name]

@@ -60,7 +60,6 @@ type segment struct {
 type Memory struct {
 	slots  []*segment // of slot i at address (i+1) << slotBits
 	follow bool       // of what has been written
-	used   int
 }
 
 // Alloc gives n bytes, which hold NaN bytes that count as never written.
@@ -73,7 +72,6 @@ func (m *Memory) Alloc(n int) uint64 {
 		s.written = make([]byte, (n+3)/4)
 	}
 	m.slots = append(m.slots, s)
-	m.used += n
 	return uint64(len(m.slots))<<slotBits + first
 }
 
@@ -83,7 +81,6 @@ func (m *Memory) Free(address uint64) bool {
 	if address&(1<<slotBits-1) != first || i >= uint64(len(m.slots)) || m.slots[i] == nil {
 		return false
 	}
-	m.used -= len(m.slots[i].data)
 	m.slots[i] = nil
 	return true
 }
@@ -107,12 +104,6 @@ func (m *Memory) Bytes(address uint64, n int, written bool) ([]byte, error) {
 		}
 	}
 	return s.data[off : off+uint64(n) : off+uint64(n)], nil
-}
-
-// Lives tells whether an address lies in or right behind a live allocation.
-func (m *Memory) Lives(address uint64) bool {
-	s, off := m.find(address)
-	return s != nil && off <= uint64(len(s.data))
 }
 
 // find gives the allocation that an address names and the offset in it.
@@ -304,7 +295,8 @@ var storers = map[int]func(width int) mover{1: stored[uint8], 2: stored[uint16],
 
 func stored[M any](width int) mover {
 	return func(w *warp, register unsafe.Pointer, into int, mask uint32) {
-		for i := range lanes(mask) {
+		for m := mask; m != 0; m &= m - 1 { // an iterator is not inlined here
+			i := bits.TrailingZeros32(m) & 31
 			*(*M)(unsafe.Add(w.places[i], into)) = *(*M)(unsafe.Add(register, i*width))
 		}
 	}

@@ -257,6 +257,10 @@ func (w *warp) plain(c *cell, a *access, lane int, lanes uint32) bool {
 		c.write(w, thread, 15)
 		return true
 	}
+	if c.rTime == w.time && c.rEpoch == epoch && c.rBlock == block && c.rWarp == index { // as the reads of one loop
+		c.rLanes |= lanes
+		return true
+	}
 	c.read(w, lanes, 15)
 	return true
 }
@@ -282,9 +286,6 @@ func (c *cell) read(w *warp, lanes uint32, bytes uint8) {
 		c.flags |= manyWarps
 	case c.rTime != w.time:
 		c.rLanes = 0
-	case c.rBytes == bytes:
-		c.rLanes |= lanes
-		return
 	}
 	c.rEpoch, c.rTime, c.rBlock, c.rWarp, c.rLine, c.rBytes = epoch, w.time, block, index, w.kernel.code[w.pc].line, bytes
 	c.rLanes |= lanes
