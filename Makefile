@@ -373,6 +373,7 @@ FUZZ = $(GO) test -run '^$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x
 fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./model
 	$(FUZZ) -fuzz '^FuzzRead$$' ./program
+	$(FUZZ) -fuzz '^FuzzParse$$' ./kernels/ptx
 	$(FUZZ) -fuzz '^FuzzUnmarshal$$' ./domain/equations/systemfile
 	$(FUZZ) -fuzz '^FuzzDecode$$' ./policy
 	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline

@@ -97,6 +97,12 @@ type Param struct {
 	Kind         byte // 'f' a float, 's' bytes, 0 an integer or address
 }
 
+// Bounds of the document on a thread's local memory, and of any device on a block's static shared memory.
+const (
+	mostLocal  = 512 << 10
+	mostShared = 256 << 10
+)
+
 // Entries lists the entry points.
 func (m *Module) Entries() []string { return slices.Clone(m.entries) }
 
@@ -130,6 +136,9 @@ func (m *Module) Kernel(name string) (k *Kernel, err error) {
 	l := &lowering{module: m, labels: map[string]int{}, offsets: map[string]int{}}
 	l.function(f, params, "")
 	l.resolve()
+	if l.local > mostLocal || l.shared > mostShared {
+		return nil, fmt.Errorf("%s: entry %s takes %d bytes of local memory a thread and %d of shared memory: at most %d and %d are executed", m.Name, name, l.local, l.shared, mostLocal, mostShared)
+	}
 	k.Shared, k.Local, k.dynamicAt = l.shared, alignTo(l.local, 16), alignTo(l.shared, 16)
 	b := &builder{kernel: k, regs: l.regs, constant: map[constant]int32{}, track: map[int32]int32{}}
 	var first []int32

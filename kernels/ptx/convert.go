@@ -401,17 +401,18 @@ func chosen[T uint16 | uint32 | uint64](by func(w *warp) uint32) operation {
 // logic compiles operations on predicates.
 func (b *builder) logic(out *instr) {
 	b.only()
-	out.kind, out.class, out.dst = doPredicate, ClassCompare, b.register(b.in.args[0], 0)
-	if b.in.parts[0] == "not" {
+	join := joins[b.in.parts[0]]
+	switch {
+	case b.in.parts[0] == "not":
 		b.arity(2)
 		x := b.predicate(b.in.args[1])
 		out.holds = func(w *warp) uint32 { return ^x(w) }
-		return
-	}
-	b.arity(3)
-	x, y, join := b.predicate(b.in.args[1]), b.predicate(b.in.args[2]), joins[b.in.parts[0]]
-	if join == nil {
+	case join != nil:
+		b.arity(3)
+		x, y := b.predicate(b.in.args[1]), b.predicate(b.in.args[2])
+		out.holds = func(w *warp) uint32 { return join(x(w), y(w)) }
+	default:
 		b.unknown()
 	}
-	out.holds = func(w *warp) uint32 { return join(x(w), y(w)) }
+	out.kind, out.class, out.dst = doPredicate, ClassCompare, b.register(b.in.args[0], 0)
 }

@@ -1,6 +1,9 @@
 package ptx
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // What was never written, a register or a word of memory, may be read: a compiler moves an
 // operation before the choice that drops its result, and a tile may be read with its margin.
@@ -26,7 +29,7 @@ func tainted(code []resolved, first []int32, registers int, memory bool) bitset 
 			reads := false
 			switch code[i].parts[0] {
 			case "ld", "ldu", "atom":
-				reads = memory && code[i].parts[1] != "param"
+				reads = memory && !slices.Contains(code[i].parts, "param")
 			default:
 				code[i].uses(func(r int32) { reads = reads || in.has(r) })
 			}
@@ -91,9 +94,9 @@ func (b *builder) suspects(in *resolved) (s *suspect, always bool) {
 			list(&s.writes, &in.args[i])
 		case in.args[i].kind == 'a':
 			list(&s.address, &in.args[i])
-		case in.parts[0] == "selp" && i == 1 && in.args[i].kind == 'r':
+		case in.parts[0] == "selp" && len(in.args) == 4 && i == 1 && in.args[i].kind == 'r':
 			s.yes = of(in.args[i].reg)
-		case in.parts[0] == "selp" && i == 2 && in.args[i].kind == 'r':
+		case in.parts[0] == "selp" && len(in.args) == 4 && i == 2 && in.args[i].kind == 'r':
 			s.no = of(in.args[i].reg)
 		default:
 			list(&s.reads, &in.args[i])
