@@ -37,11 +37,7 @@ func (w *warp) draw(operand uint64) float64 {
 	if seed == 0 {
 		return 0
 	}
-	x := operand + seed*0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	x ^= x >> 31
-	return float64(int64(x)) / (1 << 63)
+	return float64(int64(mix(operand+mix(seed)))) / (1 << 63)
 }
 
 // within adds a drawn error to an exact value and rounds; what is rounded stays inside the
@@ -59,7 +55,7 @@ func (w *warp) within(exact, bound float64, operand uint64) float32 {
 }
 
 // approximate puts the rows of approximate instructions into the table.
-func approximate(to rows) {
+func approximate() {
 	relative := func(bound float64) func(x, v float64) float64 {
 		return func(_, v float64) float64 { return bound * math.Abs(v) }
 	}
@@ -82,7 +78,7 @@ func approximate(to rows) {
 		"cos":   {math.Cos, absolute(boundSin)},
 		"tanh":  {math.Tanh, relative(boundTanh)},
 	} {
-		to[op+".approx.f32"] = loop[float32](1, func(w *warp, o, p, _, _ unsafe.Pointer) {
+		semantics[op+".approx.f32"] = loop[float32](1, func(w *warp, o, p, _, _ unsafe.Pointer) {
 			d, a := of[float32](o), of[float32](p)
 			for i, x := range a {
 				v := row.exact(float64(x))
@@ -91,7 +87,7 @@ func approximate(to rows) {
 		}).as(ClassSpecial)
 	}
 	for op, zeros := range map[string]bool{"div.approx.f32": true, "div.full.f32": false} {
-		to[op] = loop[float32](2, func(w *warp, o, p, q, _ unsafe.Pointer) {
+		semantics[op] = loop[float32](2, func(w *warp, o, p, q, _ unsafe.Pointer) {
 			d, a, b := of[float32](o), of[float32](p), of[float32](q)
 			for i := range d {
 				v := float64(a[i]) / float64(b[i])
@@ -116,7 +112,7 @@ func approximate(to rows) {
 			return 1 / math.Sqrt(x)
 		},
 	} {
-		to[op+".approx.ftz.f64"] = loop[uint64](1, func(w *warp, o, p, _, _ unsafe.Pointer) {
+		semantics[op+".approx.ftz.f64"] = loop[uint64](1, func(w *warp, o, p, _, _ unsafe.Pointer) {
 			d, a := of[uint64](o), of[uint64](p)
 			for i := range d {
 				d[i] = upper(a[i])

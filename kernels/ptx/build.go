@@ -123,7 +123,7 @@ func (m *Module) Kernel(name string) (k *Kernel, err error) {
 	params := map[string]operand{}
 	for _, v := range f.params {
 		at := alignTo(k.args, v.align)
-		params[v.name] = operand{kind: 'i', imm: uint64(at), space: parameter}
+		params[v.name] = located(uint64(at), parameter)
 		p := Param{Offset: at, Size: v.bytes}
 		if v.typ.kind == 'f' && v.bytes == v.typ.size {
 			p.Kind = 'f'
@@ -204,10 +204,8 @@ func number64(o operand, t typ) uint64 {
 		return uint64(math.Float32bits(float32(math.Float64frombits(o.imm))))
 	case o.kind == 'f' && t.size == 8:
 		return math.Float64bits(float64(math.Float32frombits(uint32(o.imm))))
-	case o.kind == 'i' && t.kind == 'f' && t.size == 4:
-		return uint64(math.Float32bits(float32(int64(o.imm))))
 	case o.kind == 'i' && t.kind == 'f':
-		return math.Float64bits(float64(int64(o.imm)))
+		return number64(operand{kind: 'd', imm: math.Float64bits(float64(int64(o.imm)))}, t)
 	}
 	return o.imm
 }

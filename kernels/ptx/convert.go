@@ -256,22 +256,7 @@ func fromInteger(from, to typ) func(v uint64) uint64 {
 // comparison gives the bits of the lanes for which a comparison holds.
 type comparison func(p, q unsafe.Pointer) uint32
 
-// comparisons stand under their modifier and type. Those of floating-point numbers whose names end with u, and nan,
-// hold where one is a NaN.
-var comparisons = func() map[string]comparison {
-	to := map[string]comparison{}
-	compared[int16](to)
-	compared[uint16](to)
-	compared[int32](to)
-	compared[uint32](to)
-	compared[int64](to)
-	compared[uint64](to)
-	compared[float32](to)
-	compared[float64](to)
-	return to
-}()
-
-func compared[T number](to map[string]comparison) {
+func compared[T number]() {
 	not := func(f comparison) comparison {
 		return func(p, q unsafe.Pointer) uint32 { return ^f(p, q) }
 	}
@@ -283,7 +268,7 @@ func compared[T number](to map[string]comparison) {
 		"eq": equal[T], "ne": unlike, "lt": below[T], "le": atMost[T], "gt": above, "ge": atLeast, "num": numbers,
 		"equ": not(unlike), "neu": not(equal[T]), "ltu": not(atLeast), "leu": not(above), "gtu": not(atMost[T]), "geu": not(below[T]), "nan": not(numbers),
 	} {
-		to[op+"."+typeFor[T]().String()] = f
+		comparisons[op+"."+typeFor[T]().String()] = f
 	}
 }
 

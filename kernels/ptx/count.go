@@ -200,27 +200,3 @@ func (m *Machine) Counts() []*Counts {
 	slices.SortFunc(list, func(a, b *Counts) int { return strings.Compare(a.Kernel, b.Kernel) })
 	return list
 }
-
-// Place is one instruction of a kernel with what it cost.
-type Place struct {
-	Line                         int
-	Source                       string
-	Op                           string
-	Warps, Transactions, Minimal uint64
-}
-
-// Costly lists the instructions of a space that took the most transactions beyond what
-// their bytes need, the worst first.
-func (c *Counts) Costly(class Class, most int) []Place {
-	var list []Place
-	for i := range c.at {
-		t, in := &c.at[i], &c.kernel.code[i]
-		if in.class == class && in.access != nil && t.transactions > t.minimal {
-			list = append(list, Place{int(in.line), c.kernel.Module.files[in.source.file], in.op, t.warps, t.transactions, t.minimal})
-		}
-	}
-	slices.SortFunc(list, func(a, b Place) int {
-		return int(int64(b.Transactions-b.Minimal) - int64(a.Transactions-a.Minimal))
-	})
-	return list[:min(most, len(list))]
-}

@@ -1,6 +1,7 @@
 package ptx
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -104,15 +105,11 @@ func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 	held := newBytes(len(args))
 	copy(held, args)
 	r := &run{machine: m, kernel: k, launch: l, args: held, stamp: m.stamp}
-	workers := m.options.Workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	ran := blocks
 	if s := m.options.Sample; s > 0 {
 		ran = min(ran, s)
 	}
-	workers = min(workers, ran)
+	workers := min(cmp.Or(m.options.Workers, runtime.GOMAXPROCS(0)), ran)
 	results := make([]*worker, workers)
 	faults := make([]*Fault, workers)
 	var group sync.WaitGroup
@@ -245,7 +242,7 @@ const (
 )
 
 const (
-	checkShared uint8 = 1 << iota
+	checkShared = 1 << iota
 	checkGlobal
 	checkCount
 
@@ -259,17 +256,10 @@ func newWorker(r *run, warps int) *worker {
 	if r.launch.Shared == 0 {
 		w.block.shared = w.block.shared[:k.Shared]
 	}
-	var checks uint8
 	o := r.machine.options
+	checks := uint8(bit(o.Shared)*checkShared | bit(o.Global)*checkGlobal | bit(o.Count)*checkCount)
 	if o.Shared {
-		checks |= checkShared
 		w.block.cells = cellsOf((len(w.block.shared) + 3) / 4)
-	}
-	if o.Global {
-		checks |= checkGlobal
-	}
-	if o.Count {
-		checks |= checkCount
 	}
 	for i := range warps {
 		v, _ := k.warps.Get().(*warp)
@@ -355,51 +345,40 @@ func (w *worker) one(linear int) {
 		if w.run.machine.options.Seed != 0 {
 			shuffle(order, &random)
 		}
-		waiting, done := 0, 0
+		var waiting []*warp
 		for _, i := range order {
 			v := w.warps[i]
 			if v.state == running {
 				v.execute()
 			}
 			if v.state == atBarrier {
-				waiting++
-			} else {
-				done++
+				waiting = append(waiting, v)
 			}
 		}
-		if waiting == 0 {
+		if len(waiting) == 0 {
 			return
 		}
 		w.barriers++
-		w.pass(done)
+		b.pass(waiting, len(w.warps))
 	}
 }
 
-// pass lets the warps that wait at a barrier go on.
-func (w *worker) pass(done int) {
-	var first *warp
+// pass lets the warps that wait at a barrier go on, of so many that the block has.
+func (b *block) pass(waiting []*warp, warps int) {
+	first := waiting[0]
+	at := &first.kernel.code[first.pc]
+	if len(waiting) < warps {
+		first.find(FindBarrier, first.active, fmt.Sprintf("a barrier that %d of %d warps of the block do not reach: they have ended", warps-len(waiting), warps))
+	}
+	b.epoch++
 	var or uint32
-	for _, v := range w.warps {
-		if v.state != atBarrier {
-			continue
-		}
-		if first == nil {
-			first = v
-		}
+	for _, v := range waiting {
 		or |= v.arrived
 	}
-	if done > 0 {
-		first.find(FindBarrier, first.active, fmt.Sprintf("a barrier that %d of %d warps of the block do not reach: they have ended", done, len(w.warps)))
-	}
-	w.block.epoch++
-	kind, line := first.kernel.code[first.pc].reduce, first.kernel.code[first.pc].line
-	for _, v := range w.warps {
-		if v.state != atBarrier {
-			continue
-		}
+	for _, v := range waiting {
 		in := &v.kernel.code[v.pc]
-		if kind != in.reduce {
-			v.fail(FaultBarrier, v.active, "a barrier while other warps of the block wait at one of another kind, line "+fmt.Sprint(line))
+		if in.reduce != at.reduce {
+			v.fail(FaultBarrier, v.active, fmt.Sprintf("a barrier while other warps of the block wait at one of another kind, line %d", at.line))
 		}
 		if in.reduce {
 			v.predicates[in.dst] = v.predicates[in.dst]&^v.active | -min(or, 1)&v.active

@@ -28,11 +28,9 @@ const (
 
 // Finding is a fault of a program, at its first place.
 type Finding struct {
+	Place
 	Kind   Kind
 	Kernel string
-	File   string // of the PTX text
-	Line   int
-	Source string // file and line that .loc names; "" without
 	Op     string
 	Block  [3]int
 	Thread int
@@ -40,16 +38,27 @@ type Finding struct {
 	Times  int // in how many instructions of warps; a fault: 1
 }
 
-func (f Finding) String() string {
-	source := ""
-	if f.Source != "" {
-		source = " (" + f.Source + ")"
+// Place is a line of a PTX text.
+type Place struct {
+	File   string
+	Line   int
+	Source string // file and line that .loc names; "" without
+}
+
+func (p Place) String() string {
+	s := fmt.Sprintf("%s:%d", p.File, p.Line)
+	if p.Source != "" {
+		s += " (" + p.Source + ")"
 	}
+	return s
+}
+
+func (f Finding) String() string {
 	times := ""
 	if f.Times > 1 {
 		times = fmt.Sprintf(", and %d times more", f.Times-1)
 	}
-	return fmt.Sprintf("%s: %s:%d%s: kernel %s, block %v, thread %d: %s: %s%s", f.Kind, f.File, f.Line, source, f.Kernel, f.Block, f.Thread, f.Op, f.What, times)
+	return fmt.Sprintf("%s: %v: kernel %s, block %v, thread %d: %s: %s%s", f.Kind, f.Place, f.Kernel, f.Block, f.Thread, f.Op, f.What, times)
 }
 
 // Fault is a finding that ended a launch.
@@ -98,12 +107,16 @@ func (s *findings) add(f Finding) {
 // finding describes what lanes of a warp do wrong where the warp stands.
 func (w *warp) finding(kind Kind, mask uint32, what string) Finding {
 	in := &w.kernel.code[w.pc]
-	f := Finding{Kind: kind, Kernel: w.kernel.Name, File: w.kernel.Module.Name, Line: int(in.line), Op: in.op,
+	return Finding{Place: w.kernel.place(in), Kind: kind, Kernel: w.kernel.Name, Op: in.op,
 		Block: w.block.index, Thread: 32*w.index + bits.TrailingZeros32(mask)&31, What: what, Times: 1}
+}
+
+func (k *Kernel) place(in *instr) Place {
+	p := Place{File: k.Module.Name, Line: int(in.line)}
 	if in.source.line > 0 {
-		f.Source = fmt.Sprintf("%s:%d", w.kernel.Module.files[in.source.file], in.source.line)
+		p.Source = fmt.Sprintf("%s:%d", k.Module.files[in.source.file], in.source.line)
 	}
-	return f
+	return p
 }
 
 // find lists a finding and goes on.

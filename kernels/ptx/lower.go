@@ -22,6 +22,11 @@ type operand struct {
 	space space // generic: not known
 }
 
+// located is the address of a variable.
+func located(at uint64, in space) operand {
+	return operand{kind: 'i', imm: at, space: in, reg: -1, pair: -1}
+}
+
 // resolved is an instruction whose names are resolved, before it is compiled.
 type resolved struct {
 	line   int
@@ -63,33 +68,25 @@ type lowering struct {
 	serial  int
 }
 
-// scope is what names mean in a part of a body.
+// scope is what names mean in a part of a body: registers and variables.
 type scope struct {
-	regs map[string]int32
-	vars map[string]operand
-	up   *scope
+	names map[string]operand
+	up    *scope
 }
 
-func (s *scope) reg(name string) (int32, bool) {
+func (s *scope) find(name string) (operand, bool) {
 	for ; s != nil; s = s.up {
-		if r, ok := s.regs[name]; ok {
-			return r, true
-		}
-	}
-	return 0, false
-}
-
-func (s *scope) variable(name string) (operand, bool) {
-	for ; s != nil; s = s.up {
-		if v, ok := s.vars[name]; ok {
-			return v, true
+		if o, ok := s.names[name]; ok {
+			return o, true
 		}
 	}
 	return operand{}, false
 }
 
-func newScope(up *scope) *scope {
-	return &scope{regs: map[string]int32{}, vars: map[string]operand{}, up: up}
+// register finds a register.
+func (s *scope) register(name string) (int32, bool) {
+	o, ok := s.find(name)
+	return o.reg, ok && o.kind == 'r'
 }
 
 func alignTo(n, align int) int { return (n + align - 1) / max(align, 1) * max(align, 1) }
@@ -149,13 +146,11 @@ func (l *lowering) function(f *function, params map[string]operand, end string) 
 	defer func() { l.depth-- }()
 	l.serial++
 	suffix := "#" + strconv.Itoa(l.serial)
-	top := newScope(nil)
-	top.vars = params
-	in := newScope(top)
+	in := &scope{map[string]operand{}, &scope{names: params}}
 	for _, st := range f.body {
 		switch {
 		case st.scope > 0:
-			in = newScope(in)
+			in = &scope{map[string]operand{}, in}
 		case st.scope < 0:
 			if in = in.up; in == nil {
 				l.fail(st, "a scope ends that has not begun")
@@ -168,7 +163,7 @@ func (l *lowering) function(f *function, params map[string]operand, end string) 
 			}
 		case st.vars != nil:
 			for _, v := range st.vars {
-				in.vars[v.name] = l.variable(v)
+				in.names[v.name] = l.variable(v)
 			}
 		case st.parts[0] == "call":
 			l.call(in, st)
@@ -193,7 +188,7 @@ func (l *lowering) function(f *function, params map[string]operand, end string) 
 func (l *lowering) append(in *scope, st statement, i resolved) {
 	i.line, i.source, i.guard, i.not = st.line, st.source, -1, st.not
 	if st.guard != "" {
-		r, ok := in.reg(st.guard)
+		r, ok := in.register(st.guard)
 		if !ok || l.regs[r].typ.kind != 'p' {
 			l.fail(st, "guard %s is no predicate", st.guard)
 		}
@@ -203,14 +198,12 @@ func (l *lowering) append(in *scope, st statement, i resolved) {
 }
 
 func (l *lowering) declare(in *scope, r register) {
-	if r.count == 0 {
-		in.regs[r.name] = int32(len(l.regs))
-		l.regs = append(l.regs, vreg{r.name, r.typ})
-		return
-	}
-	for i := range r.count {
-		name := r.name + strconv.Itoa(i)
-		in.regs[name] = int32(len(l.regs))
+	for i := range max(r.count, 1) {
+		name := r.name
+		if r.count > 0 {
+			name += strconv.Itoa(i)
+		}
+		in.names[name] = operand{kind: 'r', reg: int32(len(l.regs)), pair: -1}
 		l.regs = append(l.regs, vreg{name, r.typ})
 	}
 }
@@ -222,7 +215,7 @@ func (l *lowering) variable(v variable) operand {
 		return l.sharedVariable(v)
 	case "local", "param":
 		l.local = alignTo(l.local, max(v.align, 8))
-		o := operand{kind: 'i', imm: uint64(l.local), space: local}
+		o := located(uint64(l.local), local)
 		l.local += v.bytes
 		return o
 	}
@@ -231,7 +224,7 @@ func (l *lowering) variable(v variable) operand {
 
 func (l *lowering) sharedVariable(v variable) operand {
 	if v.extern {
-		return operand{kind: 'i', imm: dynamicShared, space: shared}
+		return located(dynamicShared, shared)
 	}
 	at, ok := l.offsets[v.name]
 	if !ok {
@@ -239,25 +232,23 @@ func (l *lowering) sharedVariable(v variable) operand {
 		l.shared = at + v.bytes
 		l.offsets[v.name] = at
 	}
-	return operand{kind: 'i', imm: uint64(at), space: shared}
+	return located(uint64(at), shared)
 }
 
 // dynamicShared stands for where dynamic shared memory begins until the static is known.
 const dynamicShared = 1 << 40
 
-// symbol is the address of a name in its space.
+// symbol is a register, or the address of a variable in its space.
 func (l *lowering) symbol(in *scope, name string) (operand, bool) {
-	if v, ok := in.variable(name); ok {
-		return v, true
-	}
+	o, ok := in.find(name)
 	v := l.module.variables[name]
-	if v == nil {
-		return operand{}, false
-	}
-	if v.space == "shared" {
+	switch {
+	case ok || v == nil:
+		return o, ok
+	case v.space == "shared":
 		return l.sharedVariable(*v), true
 	}
-	return operand{kind: 'i', imm: l.module.address[name], space: global}, true
+	return located(l.module.address[name], global), true
 }
 
 var specials = []string{"%tid.x", "%tid.y", "%tid.z", "%ntid.x", "%ntid.y", "%ntid.z", "%ctaid.x", "%ctaid.y", "%ctaid.z",
@@ -275,31 +266,30 @@ func (l *lowering) operand(in *scope, st statement, a argument) operand {
 		if a.name == "" {
 			break
 		}
-		if r, ok := in.reg(a.name); ok {
-			o.reg = r
-		} else if s, ok := l.symbol(in, a.name); ok {
-			o.imm, o.space = s.imm+uint64(a.off), s.space
-		} else {
+		s, ok := l.symbol(in, a.name)
+		if !ok {
 			l.fail(st, "no register or variable %s", a.name)
 		}
+		o.reg, o.space = s.reg, s.space
+		o.imm += s.imm
 	case 'r':
-		if r, ok := in.reg(a.name); ok {
-			o.reg = r
-			if a.pair != "" && a.pair != "_" {
-				if o.pair, ok = in.reg(a.pair); !ok {
-					l.fail(st, "no register %s", a.pair)
-				}
-			}
-		} else if s, ok := l.symbol(in, a.name); ok {
+		s, ok := l.symbol(in, a.name)
+		switch {
+		case ok:
 			o = s
-			o.reg, o.pair = -1, -1
+			o.not = a.not
 			o.imm += uint64(a.off)
-		} else if slices.Contains(specials, a.name) {
+		case slices.Contains(specials, a.name):
 			o.kind, o.name = 's', a.name
-		} else if a.name == "WARP_SZ" {
+		case a.name == "WARP_SZ":
 			o.kind, o.imm = 'i', 32
-		} else {
+		default:
 			l.fail(st, "%s is no register, variable or special register of the subset", a.name)
+		}
+		if a.pair != "" && a.pair != "_" {
+			if o.pair, ok = in.register(a.pair); !ok {
+				l.fail(st, "no register %s", a.pair)
+			}
 		}
 	}
 	return o
@@ -332,7 +322,7 @@ func (l *lowering) call(in *scope, st statement) {
 	params := map[string]operand{}
 	for i, v := range append(append([]variable{}, f.params...), f.results...) {
 		a := append(append([]argument{}, given...), results...)[i]
-		o, ok := in.variable(a.name)
+		o, ok := in.find(a.name)
 		if !ok || o.space != local {
 			l.fail(st, "argument %s of a call is no .param variable", a.name)
 		}

@@ -243,22 +243,8 @@ func (b *builder) transferred(a *access, t typ, list []operand) {
 // mover moves an element of an access that lies so many bytes into it between memory, at w.at, and a register.
 type mover func(w *warp, register unsafe.Pointer, into int, mask uint32)
 
-// loaders move into registers by the type in memory and the register's bytes, and extend by the type's sign.
-var loaders = func() map[typ]map[int]mover {
-	to := map[typ]map[int]mover{}
-	loading[uint8](to)
-	loading[int8](to)
-	loading[uint16](to)
-	loading[int16](to)
-	loading[uint32](to)
-	loading[int32](to)
-	loading[uint64](to)
-	loading[int64](to)
-	return to
-}()
-
-func loading[M integer | int8 | uint8](to map[typ]map[int]mover) {
-	to[typeFor[M]()] = map[int]mover{2: loaded[uint16, M], 4: loaded[uint32, M], 8: loaded[uint64, M]}
+func loading[M integer | int8 | uint8]() {
+	loaders[typeFor[M]()] = map[int]mover{2: loaded[uint16, M], 4: loaded[uint32, M], 8: loaded[uint64, M]}
 }
 
 func loaded[R integer, M integer | int8 | uint8](w *warp, register unsafe.Pointer, into int, mask uint32) {
@@ -279,8 +265,12 @@ func (b *builder) load(out *instr, a *access, t typ) {
 	if t.kind != 's' {
 		t.kind = 'u'
 	}
-	move := loaders[t][a.width]
-	out.effect = func(w *warp, mask uint32) {
+	out.effect = a.transfer(loaders[t][a.width])
+}
+
+// transfer moves the elements of an access.
+func (a *access) transfer(move mover) func(w *warp, mask uint32) {
+	return func(w *warp, mask uint32) {
 		w.locate(a, mask)
 		for k, slot := range a.registers {
 			if slot >= 0 {
@@ -305,13 +295,7 @@ func stored[M any](width int) mover {
 func (b *builder) store(out *instr, a *access, t typ) {
 	a.store = true
 	b.transferred(a, t, elements(b.in.args[1]))
-	move := storers[t.size](a.width)
-	out.effect = func(w *warp, mask uint32) {
-		w.locate(a, mask)
-		for k, slot := range a.registers {
-			move(w, w.at(slot), k*a.size, mask)
-		}
-	}
+	out.effect = a.transfer(storers[t.size](a.width))
 }
 
 // combined are the operations of atomics on 32 bits without a sign.

@@ -305,10 +305,6 @@ func (r *run) shadowOf(s *segment) *shadow {
 func (w *warp) touch(c *cell, a *access, lane int, bytes uint8, at uint64, in space) {
 	thread := uint16(32*w.index + lane)
 	block, epoch := uint32(w.block.linear), w.block.epoch
-	if !a.store && c.wEpoch == 0 && c.rEpoch == epoch && c.rTime == w.time && c.rWarp == uint8(w.index) && c.rBlock == block && c.flags == 0 {
-		c.rLanes |= 1 << lane // as nearly all reads of what nobody writes
-		return
-	}
 	if c.wEpoch != 0 && c.wBytes&bytes != 0 && !(a.atomic && c.flags&wAtomic != 0) {
 		race := false
 		switch {

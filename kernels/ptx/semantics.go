@@ -1,6 +1,7 @@
 package ptx
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"reflect"
@@ -19,9 +20,16 @@ type semantic struct {
 	apply   operation
 }
 
-// semantics has a row for each opcode. Its key leaves out what changes operands and results alike for every opcode
-// (.ftz, .sat) or is the only rounding (.rn); .b stands under .u (see resolved.key).
-var semantics = table()
+var (
+	// semantics has a row for each opcode. Its key leaves out what changes operands and results alike for every
+	// opcode (.ftz, .sat) or is the only rounding (.rn); .b stands under .u (see resolved.key).
+	semantics = rows{}
+	// comparisons stand under their modifier and type. Those of floating-point numbers whose names end with u, and
+	// nan, hold where one is a NaN.
+	comparisons = map[string]comparison{}
+	// loaders move into registers by the type in memory and the register's bytes, and extend by the type's sign.
+	loaders = map[typ]map[int]mover{}
+)
 
 type rows map[string]semantic
 
@@ -187,15 +195,15 @@ func fma64(_ *warp, o, p, q, r unsafe.Pointer) {
 }
 
 // add puts rows into the table under the name of their type.
-func (to rows) add(t typ, list rows) {
+func add(t typ, list rows) {
 	for op, s := range list {
-		to[op+"."+t.String()] = s
+		semantics[op+"."+t.String()] = s
 	}
 }
 
-// table makes all rows.
-func table() rows {
-	to := rows{
+// The tables are filled type by type.
+func init() {
+	maps.Copy(semantics, rows{
 		"popc.u32": one(func(a uint32) uint32 { return uint32(bits.OnesCount32(a)) }),
 		"popc.u64": one(func(a uint64) uint32 { return uint32(bits.OnesCount64(a)) }),
 		"clz.u32":  one(func(a uint32) uint32 { return uint32(bits.LeadingZeros32(a)) }),
@@ -219,19 +227,20 @@ func table() rows {
 		"cvt.s64.s32": convertible[int64, int32](), "cvt.u64.u32": convertible[uint64, uint32](), "cvt.u32.u64": convertible[uint32, uint64](),
 		"cvt.f64.f32": convertible[float64, float32](), "cvt.f32.f64": convertible[float32, float64](),
 		"cvt.f32.s32": convertible[float32, int32](), "cvt.f64.s32": convertible[float64, int32](),
-	}
-	integers[uint16](to)
-	integers[int16](to)
-	integers[uint32](to)
-	integers[int32](to)
-	integers[uint64](to)
-	integers[int64](to)
-	halves[uint32](to)
-	halves[int32](to)
-	floating[float32](to)
-	floating[float64](to)
-	approximate(to)
-	return to
+	})
+	integers[uint16]()
+	integers[int16]()
+	integers[uint32]()
+	integers[int32]()
+	integers[uint64]()
+	integers[int64]()
+	halves[uint32]()
+	halves[int32]()
+	floating[float32]()
+	floating[float64]()
+	loading[uint8]()
+	loading[int8]()
+	approximate()
 }
 
 func wide[W, N integer](n int) semantic {
@@ -246,9 +255,11 @@ func convertible[D, A number]() semantic {
 
 // integers are the operations on integers whose operands have the result's type. Go's shifts by the width and more
 // give what the document says, and so does its division of the least number by −1.
-func integers[T integer](to rows) {
+func integers[T integer]() {
+	compared[T]()
+	loading[T]()
 	t := typeFor[T]()
-	to.add(t, rows{
+	add(t, rows{
 		"mov": loop[T](1, converted[T, T]).as(ClassMove),
 		"add": loop[T](2, plus[T]), "sub": loop[T](2, minus[T]),
 		"mul.lo": loop[T](2, timesPlus[T, T]), "mad.lo": loop[T](3, timesPlus[T, T]),
@@ -301,11 +312,11 @@ func divided[T integer](f func(a, b T) T) semantic {
 }
 
 // halves are operations on the upper and lower 32 bits of larger numbers.
-func halves[T int32 | uint32](to rows) {
+func halves[T int32 | uint32]() {
 	t := typeFor[T]()
 	high := func(a, b uint32) uint32 { return uint32(uint64(int64(T(a))*int64(T(b))) >> 32) }
 	product := three(func(a, b, c T) T { return T(high(uint32(a), uint32(b))) + c })
-	to.add(t, rows{"mul.hi": product.takes(2), "mad.hi": product})
+	add(t, rows{"mul.hi": product.takes(2), "mad.hi": product})
 	for op, row := range map[string]struct {
 		n int
 		f func(a, b, c, carry uint32) (sum, out uint32)
@@ -331,16 +342,17 @@ func halves[T int32 | uint32](to rows) {
 				}
 			})
 		}
-		to.add(t, rows{op + ".cc": carrying(true)})
-		if to[op+"."+t.String()].apply == nil {
-			to.add(t, rows{op: carrying(false)})
+		add(t, rows{op + ".cc": carrying(true)})
+		if semantics[op+"."+t.String()].apply == nil {
+			add(t, rows{op: carrying(false)})
 		}
 	}
 }
 
 // floating are the operations on floating-point numbers, rounded to the nearest.
-func floating[T float32 | float64](to rows) {
-	to.add(typeFor[T](), rows{
+func floating[T float32 | float64]() {
+	compared[T]()
+	add(typeFor[T](), rows{
 		"mov": loop[T](1, converted[T, T]).as(ClassMove),
 		"add": loop[T](2, plus[T]), "sub": loop[T](2, minus[T]), "mul": loop[T](2, times[T]),
 		"neg":  one(func(a T) T { return -a }),

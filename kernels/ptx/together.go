@@ -91,6 +91,14 @@ func (b *builder) barrier(out *instr) {
 	}
 }
 
+// partners give the lane that a lane reads in a shuffle; of idx that is the lane of the segment which is named.
+var partners = map[string]func(lane, by, named uint32) uint32{
+	"up":   func(lane, by, _ uint32) uint32 { return lane - by },
+	"down": func(lane, by, _ uint32) uint32 { return lane + by },
+	"bfly": func(lane, by, _ uint32) uint32 { return lane ^ by },
+	"idx":  func(_, _, named uint32) uint32 { return named },
+}
+
 // shuffle compiles shfl.sync.
 func (b *builder) shuffle(out *instr) {
 	b.arity(5)
@@ -107,7 +115,10 @@ func (b *builder) shuffle(out *instr) {
 	x, y, z := b.operand(in.args[1], u), b.operand(in.args[2], u), b.operand(in.args[3], u)
 	out.kind, out.class = doTogether, ClassShuffle
 	out.need, out.moves = b.members(in.args[4]), movesShuffle
-	mode := in.parts[2]
+	partner, up := partners[in.parts[2]], b.has("up")
+	if partner == nil {
+		b.unknown()
+	}
 	out.effect = func(w *warp, mask uint32) {
 		v, to := *of[uint32](w.at(x)), of[uint32](w.at(d))
 		distances, bounds := of[uint32](w.at(y)), of[uint32](w.at(z))
@@ -117,25 +128,11 @@ func (b *builder) shuffle(out *instr) {
 			segment := c >> 8 & 31
 			least := lane & segment
 			most := least | c&31&^segment
-			j, ok := uint32(0), false
-			switch mode {
-			case "up":
-				j = lane - by
-				ok = int32(j) >= int32(most)
-			case "down":
-				j = lane + by
-				ok = j <= most
-			case "bfly":
-				j = lane ^ by
-				ok = j <= most
-			default:
-				j = least | by&^segment
-				ok = j <= most
-			}
-			if !ok {
-				j = lane
-			} else {
+			j := partner(lane, by, least|by&^segment)
+			if !up && j <= most || up && int32(j) >= int32(most) {
 				within |= 1 << i
+			} else {
+				j = lane
 			}
 			if mask>>(j&31)&1 == 0 {
 				w.find(FindShuffle, 1<<i, fmt.Sprintf("lane %d reads lane %d, which does not take part", i, j))

@@ -1,6 +1,7 @@
 package ptx
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -205,31 +206,30 @@ func (w *warp) follow(in *instr, s *suspect, mask uint32) {
 		in.moves(w, s, mask)
 		return
 	}
+	origin := int32(0)
+	if from >= 0 {
+		origin = cmp.Or(w.origin[from], -1-from)
+	}
 	for _, d := range s.writes {
-		if d < 0 {
-			continue
-		}
-		w.written[d] = w.written[d]&^mask | good&mask
-		if good&mask != mask {
-			w.origin[d] = w.origin[from]
-			if w.origin[d] == 0 {
-				w.origin[d] = -1 - from
-			}
-		}
+		w.define(d, good, mask, origin)
+	}
+}
+
+// define notes which lanes of a register, of those of a mask, hold something defined, and what the others come of.
+func (w *warp) define(register int32, good, mask uint32, origin int32) {
+	if register < 0 {
+		return
+	}
+	w.written[register] = w.written[register]&^mask | good&mask
+	if good&mask != mask {
+		w.origin[register] = origin
 	}
 }
 
 // loaded notes which lanes of what was loaded are defined.
 func (w *warp) loaded(in *instr, s *suspect, mask uint32) {
 	for k, d := range s.writes {
-		if d < 0 {
-			continue
-		}
-		good := w.good[min(k, 3)]
-		w.written[d] = w.written[d]&^mask | good&mask
-		if good&mask != mask {
-			w.origin[d] = in.line
-		}
+		w.define(d, w.good[min(k, 3)], mask, in.line)
 	}
 	w.good = [4]uint32{all, all, all, all}
 }
@@ -284,14 +284,9 @@ func (w *warp) spread(s *suspect, mask uint32) {
 		good |= (w.shuffled >> w.sources[i] & 1) << i
 	}
 	w.shuffled = all
-	if d := s.writes[0]; d >= 0 {
-		w.written[d] = w.written[d]&^mask | good
-		if good != mask {
-			w.origin[d] = w.from
-		}
-	}
-	if len(s.writes) > 1 && s.writes[1] >= 0 {
-		w.written[s.writes[1]] |= mask
+	w.define(s.writes[0], good, mask, w.from)
+	if len(s.writes) > 1 {
+		w.define(s.writes[1], all, mask, 0)
 	}
 }
 
@@ -316,9 +311,6 @@ func movesProduct(w *warp, s *suspect, mask uint32) {
 	}
 	low, high, columns := whole(is(0)&is(2)), whole(is(1)&is(3)), whole(is(4)&is(5))
 	for i, d := range s.writes {
-		if d < 0 {
-			continue
-		}
 		rows := low
 		if i >= 2 {
 			rows = high
@@ -328,10 +320,7 @@ func movesProduct(w *warp, s *suspect, mask uint32) {
 		for lane := range 32 {
 			good |= (rows >> (lane >> 2) & (columns >> (2*(lane&3) + i&1)) & (c >> lane) & 1) << lane
 		}
-		w.written[d] = good
-		if good != all {
-			w.origin[d] = w.from
-		}
+		w.define(d, good, all, w.from)
 	}
 }
 

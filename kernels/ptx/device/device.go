@@ -66,18 +66,11 @@ func ParseOptions(text string) (o ptx.Options, err error) {
 	return o, nil
 }
 
-// SetOptions changes what contexts opened from now on check and count.
-func (d *Device) SetOptions(o ptx.Options) {
+// SetSeed sets the order of warps and lanes in contexts that are opened from now on.
+func (d *Device) SetSeed(seed uint64) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	d.options = o
-}
-
-// Options are those of the next context.
-func (d *Device) Options() ptx.Options {
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
-	return d.options
+	d.options.Seed = seed
 }
 
 // Findings are those of all contexts; none may be computing.
