@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 const samples = "../../testdata/"
@@ -28,9 +28,9 @@ func TestVectorAdd(t *testing.T) {
 // no input ends with 2, names the file and line where there is one, and runs nothing.
 func TestExits(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing.ptx")
-	text := string(must.Get(os.ReadFile(samples + "vectorAdd.ptx"))(t))
+	text := string(require.Get(os.ReadFile(samples + "vectorAdd.ptx"))(t))
 	unknown := filepath.Join(t.TempDir(), "unknown.ptx")
-	must.OK(t, os.WriteFile(unknown, []byte(strings.Replace(text, "add.f32", "cp.async", 1)), 0o600))
+	require.OK(t, os.WriteFile(unknown, []byte(strings.Replace(text, "add.f32", "cp.async", 1)), 0o600))
 	for _, c := range []struct {
 		args []string
 		rc   int
