@@ -375,6 +375,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./equations/program
 	$(FUZZ) -fuzz '^FuzzUnmarshal$$' ./equations/systemfile
 	$(FUZZ) -fuzz '^FuzzDecode$$' ./baselines/policy
+	$(FUZZ) -fuzz '^FuzzParse$$' ./kernels/ptx
 	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
