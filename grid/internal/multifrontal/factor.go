@@ -102,7 +102,7 @@ func (f *Factor) eliminate(k int, values []float64) {
 	if fr.stays {
 		f.index = append(f.index, fr.vars...)
 	} else {
-		f.index = append(f.index, fr.below...)
+		f.index = f.left(f.index, fr.below)
 	}
 	m := len(f.index)
 	for i, v := range f.index {
