@@ -16,14 +16,9 @@ const (
 	dualShift        = 1e-8
 	refinements      = 3
 	refineTo         = 1e-10 // of the right-hand side
-//SS
-//SB
-//W
-//N
-//WB
 	conditionLimit   = 1e-6
 	patience         = 8
-//ST
+	shortStep        = 0.1
 	enoughError      = 0.9
 )
 
@@ -48,27 +43,33 @@ func (p *interior) each(f func(t *state)) {
 	parallel.Each(p.threads, len(p.states), func(_, k int) { f(p.states[k]) })
 }
 
-// begin gives limits slacks and multipliers: those of a state solved before stay where they are large.
-func (p *interior) begin() {
+// begin gives limits slacks and multipliers for s·z at a barrier: those of a state that was
+// solved before stay where they are large.
+func (p *interior) begin(barrier, slack float64) {
 	p.limits = 0
-	p.width = widest
 	p.evaluate()
 	for _, t := range p.states {
 		p.limits += len(t.limits)
 		for i := range t.limits {
-			if t.gives(i) {
-				p.limits++
-				t.z[i] = centred(t.h[i], t.price[i], startBarrier)
-				t.hold[i] = t.price[i] - t.z[i]
-				t.s[i], t.give[i] = startBarrier/t.z[i], startBarrier/t.hold[i]
+			if !t.gives(i) {
+				t.s[i] = max(-t.h[i], slack)
+				t.z[i] = max(t.z[i], barrier/t.s[i])
 				continue
 			}
-			t.s[i] = max(-t.h[i], startSlack)
-			t.z[i] = max(t.z[i], startBarrier/t.s[i])
+			p.limits++
+			if t.z[i] == 0 {
+				t.z[i] = centred(t.h[i], t.price[i], barrier)
+				t.hold[i] = t.price[i] - t.z[i]
+				t.s[i], t.give[i] = barrier/t.z[i], barrier/t.hold[i]
+				continue
+			}
+			t.hold[i] = max(t.price[i]-t.z[i], 1e-6*t.price[i])
+			t.give[i] = max(t.give[i], barrier/t.hold[i])
+			t.s[i] = max(t.give[i]-t.h[i], slack)
+			t.z[i] = max(t.z[i], barrier/t.s[i])
 		}
 	}
 	p.shift, p.lastShift, p.barrier, p.error, p.iterations, p.previous = 0, 0, 0, math.Inf(1), 0, math.NaN()
-	p.setWidth()
 	p.evaluate()
 }
 
@@ -120,8 +121,17 @@ func (p *interior) gap() (sum float64) {
 	return sum
 }
 
-func (p *interior) setWidth() {
-	p.width = min(widest, max(narrowest, widthOfBarrier*p.gap()/float64(max(1, p.limits))))
+// objective is the scaled cost, with the price of what limits give.
+func (p *interior) objective() float64 {
+	f := p.states[0].objective
+	for _, t := range p.states {
+		for i := range t.limits {
+			if t.gives(i) {
+				f += t.price[i] * t.give[i]
+			}
+		}
+	}
+	return f
 }
 
 // norms are what an iterate is judged by.
@@ -169,14 +179,7 @@ func (p *interior) run(ctx context.Context, most int, feasibility, optimality fl
 	length := 1.0
 	for {
 		gap, m := p.gap(), p.norms()
-		f := p.states[0].objective
-		for _, t := range p.states {
-			for i := range t.limits {
-				if t.gives(i) {
-					f += t.price[i] * t.give[i]
-				}
-			}
-		}
+		f := p.objective()
 		p.kkt = KKT{Mismatch: m.mismatch, Violation: m.violation, Feasibility: max(m.mismatch, m.violation) / (1 + max(m.x, m.s)),
 			Gradient: m.gradient / (1 + m.multiplier), Complementarity: gap / (1 + m.x), Cost: math.Abs(f-p.previous) / (1 + math.Abs(p.previous))}
 		p.previous = f
@@ -189,13 +192,12 @@ func (p *interior) run(ctx context.Context, most int, feasibility, optimality fl
 		case ctx.Err() != nil:
 			return NotSolved
 		}
-		narrowed := p.width <= narrowest
 		good := max(m.mismatch, m.violation) <= feasibility
-		if narrowed && good && p.kkt.Gradient <= optimality && gap <= optimality*(1+math.Abs(f)) && p.kkt.Max() <= conditionLimit {
+		if good && p.kkt.Gradient <= optimality && gap <= optimality*(1+math.Abs(f)) && (optimality > conditionLimit || p.kkt.Max() <= conditionLimit) {
 			return converged
 		}
-		if narrowed && p.kkt.Max() <= conditionLimit || near > 0 {
-			if near > patience && good && narrowed && p.kkt.Max() <= conditionLimit {
+		if p.kkt.Max() <= conditionLimit || near > 0 {
+			if near > patience && good && p.kkt.Max() <= conditionLimit {
 				return converged
 			}
 			near++
@@ -221,7 +223,6 @@ func (p *interior) run(ctx context.Context, most int, feasibility, optimality fl
 		aP, aD = p.lengths(boundaryFraction)
 		length = aP
 		p.move(aP, aD)
-		p.setWidth()
 		p.evaluate()
 	}
 }
@@ -362,8 +363,15 @@ func (p *interior) direction(mu float64, second bool) {
 				t.rhs[v] = 0
 			}
 		}
-		copy(t.d, t.rhs)
 	})
+	base := p.states[0]
+	for _, t := range p.states[1:] {
+		for k, v := range t.set {
+			base.rhs[base.set[k]] += t.rhs[v]
+			t.rhs[v] = 0
+		}
+	}
+	p.each(func(t *state) { copy(t.d, t.rhs) })
 	p.solve(func(t *state) []float64 { return t.d })
 	for range refinements {
 		if !p.refine() {
@@ -417,11 +425,6 @@ func (p *interior) solve(of func(t *state) []float64) {
 // refine corrects the direction by its residual, and says whether another time is worth it.
 func (p *interior) refine() bool {
 	p.each(func(t *state) {
-		if t.after {
-			for _, v := range t.set {
-				t.rhs[v] = 0
-			}
-		}
 		t.structure.Residual(t.values, t.d, t.rhs, t.residual, t.magnitude)
 	})
 	base := p.states[0]

@@ -120,16 +120,71 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 			return r, nil
 		}
 		r.Rounds++
-		p.begin()
-		status := p.run(ctx, s.sys.opt.MaxIterations, feasibility, optimality)
-		r.Iterations += p.iterations
-		r.KKT, r.Status = p.kkt, status
-		if status != converged {
+		if status := s.optimise(ctx, p, r); status != converged {
+			r.Status = status
 			r.explain(s, p)
 			return r, ctx.Err()
 		}
 		r.read(s, base, nil)
 	}
+}
+
+// optimise solves with the outages that are remembered: first with smooth corners, then on the sides
+// of the corners where that ended. Where a unit is kept on its side at a price the other side is tried,
+// as long as the cost falls.
+func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
+	most := s.sys.opt.MaxIterations
+	p.width = env("WIDE", 0.1)
+	for _, t := range p.states {
+		t.setCorner(nil)
+	}
+	p.begin(env("SB", 1), env("SS", 0.1))
+	status := p.run(ctx, most, 1e-6, 1e-4)
+	r.Iterations += p.iterations
+	if status != converged {
+		return status
+	}
+	for _, t := range p.states[1:] {
+		t.setCorner(t.corners())
+	}
+	best := math.MaxFloat64
+	for range 10 {
+		p.begin(env("SB2", 1e-3), env("SS2", 1e-2))
+		status = p.run(ctx, most, feasibility, optimality)
+		r.Iterations += p.iterations
+		r.KKT = p.kkt
+		if status != converged {
+			return status
+		}
+		f := p.objective()
+		if s.sys.opt.Trace != nil {
+			sum, top := 0.0, 0.0
+			for _, t := range p.states {
+				for i := range t.limits {
+					if t.gives(i) && t.give[i] > 1e-8 {
+						sum += t.give[i]
+						top = max(top, t.give[i])
+					}
+				}
+			}
+			println("piece", p.iterations, int(f/p.states[0].scale*1000), "gives nano", int(sum*1e9), int(top*1e9))
+		}
+		if !(f < best-1e-9*math.Abs(f)) {
+			return status
+		}
+		best = f
+		flipped := 0
+		for _, t := range p.states[1:] {
+			flipped += t.flip()
+		}
+		if s.sys.opt.Trace != nil {
+			println("flipped", flipped)
+		}
+		if flipped == 0 {
+			return status
+		}
+	}
+	return status
 }
 
 // Tolerances of the interior point, package acopf's.
@@ -141,7 +196,7 @@ const (
 // before is the state before any outage at the plain optimum.
 func (s *Solver) before(pd, qd []float64, plain *acopf.Result) *state {
 	n := s.net
-	t := newState(s.sys, Outage{-1, -1}, false, pd, qd)
+	t := newState(s.sys, Outage{-1, -1}, false, pd, qd, nil)
 	largest := 0.0
 	for g, c := range n.Cost {
 		if s.sys.free[g] {
@@ -184,7 +239,7 @@ func (s *Solver) add(p *interior, r *Result, checks []*Check, pd, qd []float64) 
 	}
 	slices.SortStableFunc(worst, func(a, b *Check) int { return cmp.Compare(b.Severity(), a.Severity()) })
 	for _, c := range worst[:min(most, len(worst))] {
-		t := newState(s.sys, c.Outage, true, pd, qd)
+		t := newState(s.sys, c.Outage, true, pd, qd, nil)
 		s.sys.place(t, p.states[0], c)
 		p.states = append(p.states, t)
 		r.Remembered = append(r.Remembered, c.Outage)

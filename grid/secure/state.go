@@ -2,6 +2,7 @@ package secure
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 	"github.com/gpc-engine/gpc/grid/network"
@@ -22,6 +23,7 @@ type limitKind uint8
 const (
 	ofVariable limitKind = iota
 	ofDifference
+	ofShare // P + share·Δ of a unit after an outage
 	atFrom
 	atTo
 )
@@ -38,6 +40,7 @@ type state struct {
 	sys    *system
 	outage Outage
 	after  bool
+	corner *corner // which side of their corners units are on; nil: corners are smooth
 	pd, qd []float64
 	scale  float64 // of costs
 	omit   []bool  // variables that are not there
@@ -51,6 +54,7 @@ type state struct {
 	whole               []float64 // before an outage: values with the Schur complements
 
 	limits       []limit
+	sides        int       // of the limits, the last ones
 	h, s, z      []float64 // value, slack, multiplier
 	price        []float64 // of what a limit gives, +Inf for none
 	give, hold   []float64 // what it gives, and the multiplier of that being positive
@@ -64,8 +68,8 @@ type state struct {
 	objective          float64
 }
 
-func newState(s *system, outage Outage, after bool, pd, qd []float64) *state {
-	t := &state{sys: s, outage: outage, after: after, pd: pd, qd: qd, layout: s.base, scale: 1}
+func newState(s *system, outage Outage, after bool, pd, qd []float64, c *corner) *state {
+	t := &state{corner: c, sys: s, outage: outage, after: after, pd: pd, qd: qd, layout: s.base, scale: 1}
 	if after {
 		t.layout = s.after
 	}
@@ -102,11 +106,8 @@ func newState(s *system, outage Outage, after bool, pd, qd []float64) *state {
 	}
 	for i := range t.price {
 		t.price[i] = math.Inf(1)
-		if r := env("RHO", 0); r > 0 && after && t.limits[i].weight > 0 && t.limits[i].at != t.delta {
-			t.price[i] = r * t.limits[i].weight
-			if t.limits[i].kind == ofVariable {
-				t.price[i] *= voltageSeverity
-			}
+		if w := t.limits[i].weight; w > 0 {
+			t.price[i] = firstPrice * w
 		}
 	}
 	t.slope = make([][4]float64, m)
@@ -133,17 +134,18 @@ func (t *state) reactiveLimits(i int) (lo, hi float64) {
 // setLimits lists what a state is held to.
 func (t *state) setLimits() {
 	s, n := t.sys, t.sys.net
+	weight := 0.0
 	bounds := func(variable int, lo, hi float64) {
 		if finite(lo) {
-			t.limits = append(t.limits, limit{kind: ofVariable, at: variable, sign: -1, bound: lo, weight: 1})
+			t.limits = append(t.limits, limit{kind: ofVariable, at: variable, sign: -1, bound: lo, weight: weight})
 		}
 		if finite(hi) {
-			t.limits = append(t.limits, limit{kind: ofVariable, at: variable, sign: 1, bound: hi, weight: 1})
+			t.limits = append(t.limits, limit{kind: ofVariable, at: variable, sign: 1, bound: hi, weight: weight})
 		}
 	}
 	band, factor := 0.0, 1.0
 	if t.after {
-		band, factor = s.opt.Band, s.opt.Emergency
+		band, factor, weight = s.opt.Band, s.opt.Emergency, voltageSeverity
 	}
 	for b := range n.BusID {
 		lo, hi := n.VMin[b]-band, n.VMax[b]+band
@@ -163,7 +165,11 @@ func (t *state) setLimits() {
 		rate := factor * n.Rate[k]
 		for end, kind := range []limitKind{atFrom, atTo} {
 			t.flowRow[end][k] = len(t.limits)
-			t.limits = append(t.limits, limit{kind: kind, at: k, bound: rate * rate, weight: 1 / (2 * rate)})
+			l := limit{kind: kind, at: k, bound: rate * rate}
+			if t.after {
+				l.weight = 1 / (2 * rate)
+			}
+			t.limits = append(t.limits, l)
 		}
 	}
 	if t.after {
@@ -173,7 +179,9 @@ func (t *state) setLimits() {
 				most = max(most, (n.PMax[g]-n.PMin[g])/a)
 			}
 		}
+		weight = 0
 		bounds(t.delta, -most, most)
+		t.setSides()
 		return
 	}
 	for k := range n.From {
@@ -193,6 +201,90 @@ func (t *state) setLimits() {
 			bounds(t.reactive[i], s.qlo[i], s.qhi[i])
 		}
 	}
+}
+
+// setSides lists what keeps units on their side of their corners.
+func (t *state) setSides() {
+	s, n, c := t.sys, t.sys.net, t.corner
+	if c == nil {
+		return
+	}
+	side := func(l limit, side int8, lo, hi float64) {
+		add := func(sign, bound float64) {
+			if finite(bound) {
+				l.sign, l.bound = sign, bound
+				t.limits = append(t.limits, l)
+				t.sides++
+			}
+		}
+		switch {
+		case side < 0:
+			add(1, lo)
+		case side > 0:
+			add(-1, hi)
+		default:
+			add(-1, lo)
+			add(1, hi)
+		}
+	}
+	for i := range s.hold {
+		if lo, hi := t.reactiveLimits(i); hi-lo > narrow { // without a range either side is the same
+			side(limit{kind: ofVariable, at: t.reactive[i], weight: 1}, c.reactive[i], lo, hi)
+		}
+		for _, g := range s.units[i] {
+			if s.setP[g] >= 0 && s.share[g] > 0 && g != t.outage.Unit {
+				side(limit{kind: ofShare, at: g, weight: 1}, c.active[g], n.PMin[g], n.PMax[g])
+			}
+		}
+	}
+}
+
+// corner says which side of their corners units are on after an outage: −1 at the lower limit, +1 at
+// the upper one, 0 between.
+type corner struct {
+	active   []int8 // by unit
+	reactive []int8 // by place in hold
+}
+
+func sideOf(x, lo, hi float64) int8 {
+	switch {
+	case x >= hi:
+		return 1
+	case x <= lo:
+		return -1
+	}
+	return 0
+}
+
+// corners are the sides that an iterate is on.
+func (t *state) corners() *corner {
+	s, n := t.sys, t.sys.net
+	c := &corner{make([]int8, n.Gens()), make([]int8, len(s.hold))}
+	for i := range s.hold {
+		if lo, hi := t.reactiveLimits(i); lo <= hi {
+			c.reactive[i] = sideOf(t.x[t.reactive[i]], lo, hi)
+		}
+	}
+	for g, k := range s.setP {
+		if k >= 0 && s.share[g] > 0 && g != t.outage.Unit {
+			c.active[g] = sideOf(t.x[t.set[k]]+s.share[g]*t.x[t.delta], n.PMin[g], n.PMax[g])
+		}
+	}
+	return c
+}
+
+// given is clip on a unit's side of the corners, or the smooth one.
+func given(c *corner, side func() int8, x, lo, hi, width float64) (value, first, second float64) {
+	if c == nil {
+		return clip(x, lo, hi, width)
+	}
+	switch s := side(); {
+	case s < 0:
+		return lo, 0, 0
+	case s > 0:
+		return hi, 0, 0
+	}
+	return x, 1, 0
 }
 
 // gives says whether a limit may be exceeded at a price.
@@ -245,6 +337,14 @@ func (t *state) evaluate(width float64) {
 			t.values[t.diagonal[f]] += w
 			t.values[t.diagonal[to]] += w
 			t.values[t.branch[l.at][0][4]] -= w
+		case ofShare:
+			p, a, w := t.set[t.sys.setP[l.at]], t.sys.share[l.at], t.heavy(i)
+			t.h[i] = l.sign * (x[p] + a*x[t.delta] - l.bound)
+			r[p] += l.sign * t.z[i]
+			r[t.delta] += l.sign * a * t.z[i]
+			t.values[t.diagonal[p]] += w
+			t.values[t.diagonal[t.delta]] += a * a * w
+			t.values[t.entry(p, t.delta)] += a * w
 		}
 	}
 	if t.after {
@@ -309,7 +409,7 @@ func (t *state) evaluateAfter(width float64) {
 			p, share, lp := t.set[k], s.share[g], x[at+ofActive]
 			value, first, second := x[p], 1.0, 0.0
 			if share > 0 {
-				value, first, second = clip(x[p]+share*x[t.delta], n.PMin[g], n.PMax[g], width)
+				value, first, second = given(t.corner, func() int8 { return t.corner.active[g] }, x[p]+share*x[t.delta], n.PMin[g], n.PMax[g], width)
 			}
 			r[at+ofActive] -= value
 			r[p] -= lp * first
@@ -325,7 +425,7 @@ func (t *state) evaluateAfter(width float64) {
 			continue
 		}
 		y, drop, v, set, lq := t.reactive[i], t.drop[i], at+ofMagnitude, t.set[s.setV[i]], x[at+ofReactive]
-		value, first, second := clip(x[y], lo, hi, width)
+		value, first, second := given(t.corner, func() int8 { return t.corner.reactive[i] }, x[y], lo, hi, width)
 		r[at+ofReactive] -= value
 		r[drop] += x[v] - x[set] + (x[y]-value)/dropUnit
 		r[v] += x[drop]
@@ -435,6 +535,9 @@ func (t *state) addLimits(m, to []float64) {
 		case ofDifference:
 			to[t.bus[n.From[l.at]]] += l.sign * m[i]
 			to[t.bus[n.To[l.at]]] -= l.sign * m[i]
+		case ofShare:
+			to[t.set[t.sys.setP[l.at]]] += l.sign * m[i]
+			to[t.delta] += l.sign * t.sys.share[l.at] * m[i]
 		default:
 			f, u := t.bus[n.From[l.at]], t.bus[n.To[l.at]]
 			g := &t.slope[i]
@@ -454,8 +557,59 @@ func (t *state) along(i int, d []float64) float64 {
 		return l.sign * d[l.at]
 	case ofDifference:
 		return l.sign * (d[t.bus[n.From[l.at]]] - d[t.bus[n.To[l.at]]])
+	case ofShare:
+		return l.sign * (d[t.set[t.sys.setP[l.at]]] + t.sys.share[l.at]*d[t.delta])
 	}
 	f, u := t.bus[n.From[l.at]], t.bus[n.To[l.at]]
 	g := &t.slope[i]
 	return g[0]*d[f] + g[1]*d[f+ofMagnitude] + g[2]*d[u] + g[3]*d[u+ofMagnitude]
 }
+
+// setCorner brings a state to other sides of its corners, with what is known about its other limits.
+func (t *state) setCorner(c *corner) {
+	if t.corner == nil && c == nil {
+		return
+	}
+	o := newState(t.sys, t.outage, t.after, t.pd, t.qd, c)
+	o.scale = t.scale
+	copy(o.x, t.x)
+	n := len(t.limits) - t.sides
+	for _, v := range [][2][]float64{{o.s, t.s}, {o.z, t.z}, {o.price, t.price}, {o.give, t.give}, {o.hold, t.hold}} {
+		copy(v[0][:n], v[1][:n])
+	}
+	*t = *o
+}
+
+// flip changes the sides of units that are kept on theirs at a price, and says how many.
+func (t *state) flip() (count int) {
+	c := &corner{slices.Clone(t.corner.active), slices.Clone(t.corner.reactive)}
+	place := map[int]int{}
+	for i, y := range t.reactive {
+		place[y] = i
+	}
+	for i := len(t.limits) - t.sides; i < len(t.limits); i++ {
+		if t.z[i] <= t.s[i] || t.z[i] < leastMultiplier {
+			continue
+		}
+		l := &t.limits[i]
+		side := &c.active[0]
+		if l.kind == ofShare {
+			side = &c.active[l.at]
+		} else {
+			side = &c.reactive[place[l.at]]
+		}
+		if *side == 0 {
+			*side = int8(l.sign)
+		} else {
+			*side = 0
+		}
+		count++
+	}
+	if count > 0 {
+		t.setCorner(c)
+	}
+	return count
+}
+
+// leastMultiplier is what a multiplier has to be above to be a price, scaled.
+const leastMultiplier = 1e-5

@@ -19,9 +19,9 @@ func TestMatrixIsTheDerivativeOfTheResidual(t *testing.T) {
 		}
 		r := rand.New(rand.NewPCG(1, 2))
 		for _, st := range []*state{
-			newState(sys, Outage{-1, -1}, false, n.Pd, n.Qd),
-			newState(sys, Outage{2, -1}, true, n.Pd, n.Qd),
-			newState(sys, Outage{-1, 1}, true, n.Pd, n.Qd),
+			newState(sys, Outage{-1, -1}, false, n.Pd, n.Qd, nil),
+			newState(sys, Outage{2, -1}, true, n.Pd, n.Qd, nil),
+			newState(sys, Outage{-1, 1}, true, n.Pd, n.Qd, nil),
 		} {
 			for v := range st.x {
 				st.x[v] = 0.3 * r.NormFloat64()
