@@ -8,18 +8,28 @@ import (
 )
 
 const (
-	boundaryFraction = 0.9995
-	leastShift       = 1e-12 // added to every primal diagonal
-	firstShift       = 1e-4  // the first that is tried for inertia, then times shiftGrowth
-	shiftGrowth      = 8
-	largestShift     = 1e12
-	dualShift        = 1e-8
-	refinements      = 3
-	refineTo         = 1e-10 // of the right-hand side
-	conditionLimit   = 1e-6
-	patience         = 8
-	shortStep        = 0.1
-	enoughError      = 0.9
+	// firstPrice is what a limit after an outage may be exceeded at, per pu of |S|, scaled: ten times the
+	// largest marginal cost. It grows by priceGrowth where limits give.
+	firstPrice  = 10 * gradientScale
+	priceGrowth = 10
+	lastPrice   = 1e6
+	leastGive   = 1e-7 // pu
+	// Starts: far from an optimum, and from the one before.
+	startBarrier, startSlack = 1, 0.1
+	nearBarrier, nearSlack   = 1e-3, 1e-2
+	widest                   = 0.1 // of smooth corners, pu
+	boundaryFraction         = 0.9995
+	leastShift               = 1e-12 // added to every primal diagonal
+	firstShift               = 1e-4  // the first that is tried for inertia, then times shiftGrowth
+	shiftGrowth              = 8
+	largestShift             = 1e12
+	dualShift                = 1e-8
+	refinements              = 3
+	refineTo                 = 1e-10 // of the right-hand side
+	conditionLimit           = 1e-6
+	patience                 = 8
+	shortStep                = 0.1
+	enoughError              = 0.9
 )
 
 // interior is a primal–dual interior point over the states of a network.
@@ -505,4 +515,70 @@ func (p *interior) move(primal, dual float64) {
 			}
 		}
 	})
+}
+
+// raise makes what limits give dearer, and says whether any does that can be.
+func (p *interior) raise() (again bool) {
+	for _, t := range p.states {
+		for i := range t.limits[:len(t.limits)-t.sides] {
+			if l := &t.limits[i]; t.gives(i) && t.give[i]*l.weight > leastGive && t.price[i] < lastPrice*l.weight {
+				t.price[i] *= priceGrowth
+				again = true
+			}
+		}
+	}
+	return again
+}
+
+// given lists what limits give after outages.
+func (p *interior) given() (list []Give) {
+	for _, t := range p.states[1:] {
+		for i := range t.limits[:len(t.limits)-t.sides] {
+			l := &t.limits[i]
+			if !t.gives(i) || t.give[i]*l.weight <= Tolerance {
+				continue
+			}
+			v := Violation{At: l.at}
+			switch l.kind {
+			case ofVariable:
+				for b, at := range t.bus {
+					if at+ofMagnitude == l.at {
+						v.At = b
+					}
+				}
+				v.Kind, v.Value, v.By = HighVoltage, t.x[l.at], t.h[i]
+				if l.sign < 0 {
+					v.Kind = LowVoltage
+				}
+				v.Severity = voltageSeverity * v.By
+			default:
+				v.Kind = FromRating
+				if l.kind == atTo {
+					v.Kind = ToRating
+				}
+				rate := math.Sqrt(l.bound)
+				v.Value = math.Sqrt(max(0, l.bound+t.h[i]))
+				v.By = v.Value - rate
+				v.Severity = v.By / rate
+			}
+			list = append(list, Give{t.outage, v})
+		}
+	}
+	return list
+}
+
+// clone copies the states.
+func (p *interior) clone() (list []*state) {
+	for _, t := range p.states {
+		list = append(list, t.clone())
+	}
+	return list
+}
+
+// restore goes back to states that were cloned.
+func (p *interior) restore(list []*state) {
+	for k, t := range p.states {
+		*t = *list[k]
+	}
+	p.evaluate()
 }

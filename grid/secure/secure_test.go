@@ -3,6 +3,7 @@ package secure
 import (
 	"context"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/gpc-engine/gpc/grid/matpower"
@@ -33,6 +34,9 @@ func TestTry(t *testing.T) {
 			t.Logf("%3d K=%d f=%.4f g=%.1e h=%.1e grad=%.1e mu=%.1e w=%.1e step=%.2f shift=%.0e", i.Iteration, i.Outages, i.Objective, i.KKT.Mismatch, i.KKT.Violation, i.KKT.Gradient, i.Barrier, i.Corner, i.Step, i.Shift)
 		}
 	}
+	if e := os.Getenv("EM"); e != "" {
+		opt.Emergency, _ = strconv.ParseFloat(e, 64)
+	}
 	opt.Dispatchable = network.DispatchablePlain
 	s, err := New(n, opt)
 	if err != nil {
@@ -41,7 +45,7 @@ func TestTry(t *testing.T) {
 	var pr Problem
 	scale := 1.0
 	if os.Getenv("SCALE") != "" {
-		scale = 0.9
+		scale, _ = strconv.ParseFloat(os.Getenv("SCALE"), 64)
 	}
 	pr.Pd, pr.Qd = n.Loads(scale)
 	r, err := s.Solve(context.Background(), pr)

@@ -41,7 +41,17 @@ type Result struct {
 	Iterations    int // of the interior point, in all rounds, without those of the plain optimum
 	KKT           KKT
 
+	// Gives are the limits after an outage that the dispatch does not keep; empty where it is secure.
+	Gives []Give
+
 	states []*state
+	sys    *system
+}
+
+// Give is what a limit after an outage would have to give, pu.
+type Give struct {
+	Outage
+	Violation
 }
 
 // New analyses a network and its outages.
@@ -97,11 +107,24 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 		return r, nil
 	}
 	r.Plain = plain[0].Objective
+	if r.Reason = s.short(pd); r.Reason != "" {
+		r.Status = Insecure
+		return r, nil
+	}
 	p := &interior{sys: s.sys, threads: s.sys.opt.Threads, trace: s.sys.opt.Trace}
 	base := s.before(pd, qd, &plain[0])
 	p.states = []*state{base}
-	r.read(s, base, &plain[0])
-	for r.Rounds = 0; ; {
+	if pr.Start != nil {
+		if err := s.resume(p, r, pr.Start, pd, qd); err != nil {
+			return nil, err
+		}
+		base = p.states[0]
+		if status := s.side(ctx, p, r, true); status != converged {
+			return s.failed(ctx, p, r, status)
+		}
+	}
+	for polished := false; ; {
+		r.read(s, base)
 		checks, err := s.screen(ctx, pd, qd, r.Pg, r.Vm, r.Va)
 		if err != nil {
 			return r, err
@@ -111,8 +134,8 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 			r.Before = checks
 		}
 		added := s.add(p, r, checks, pd, qd)
-		if added == 0 {
-			return r.close(s, checks), nil
+		if added == 0 && (polished || len(r.Remembered) == 0) {
+			return r.close(s, p, checks), nil
 		}
 		if r.Rounds == s.sys.opt.Rounds {
 			r.Status = IterationLimit
@@ -120,26 +143,34 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 			return r, nil
 		}
 		r.Rounds++
-		if status := s.optimise(ctx, p, r); status != converged {
-			r.Status = status
-			r.explain(s, p)
-			return r, ctx.Err()
+		status := converged
+		if polished = added == 0; polished {
+			status = s.polish(ctx, p, r)
+		} else {
+			status = s.optimise(ctx, p, r)
 		}
-		r.read(s, base, nil)
+		if status != converged {
+			return s.failed(ctx, p, r, status)
+		}
 	}
 }
 
-// optimise solves with the outages that are remembered: first with smooth corners, then on the sides
-// of the corners where that ended. Where a unit is kept on its side at a price the other side is tried,
-// as long as the cost falls.
+// failed ends a solve in which the interior point came to nothing.
+func (s *Solver) failed(ctx context.Context, p *interior, r *Result, status Status) (*Result, error) {
+	r.Status = status
+	r.explain(s, p)
+	return r, ctx.Err()
+}
+
+// optimise solves with the outages that are remembered: where one is new first with smooth corners,
+// then on the sides of the corners where that ended.
 func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
-	most := s.sys.opt.MaxIterations
-	p.width = env("WIDE", 0.1)
-	for _, t := range p.states {
+	p.width = widest
+	for _, t := range p.states[1:] {
 		t.setCorner(nil)
 	}
-	p.begin(env("SB", 1), env("SS", 0.1))
-	status := p.run(ctx, most, 1e-6, 1e-4)
+	p.begin(startBarrier, startSlack)
+	status := p.run(ctx, s.sys.opt.MaxIterations, roughFeasibility, roughOptimality)
 	r.Iterations += p.iterations
 	if status != converged {
 		return status
@@ -147,44 +178,90 @@ func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
 	for _, t := range p.states[1:] {
 		t.setCorner(t.corners())
 	}
-	best := math.MaxFloat64
-	for range 10 {
-		p.begin(env("SB2", 1e-3), env("SS2", 1e-2))
-		status = p.run(ctx, most, feasibility, optimality)
+	return s.side(ctx, p, r, false)
+}
+
+// side solves on the present sides of the corners. Where a limit gives, and not only a side, its
+// price was too low: it is raised as long as that helps.
+func (s *Solver) side(ctx context.Context, p *interior, r *Result, warm bool) Status {
+	for {
+		p.begin(nearBarrier, nearSlack)
+		status := p.run(ctx, s.sys.opt.MaxIterations, feasibility, optimality)
 		r.Iterations += p.iterations
 		r.KKT = p.kkt
-		if status != converged {
+		if status != converged || !p.raise() {
 			return status
 		}
-		f := p.objective()
-		if s.sys.opt.Trace != nil {
-			sum, top := 0.0, 0.0
-			for _, t := range p.states {
-				for i := range t.limits {
-					if t.gives(i) && t.give[i] > 1e-8 {
-						sum += t.give[i]
-						top = max(top, t.give[i])
-					}
-				}
-			}
-			println("piece", p.iterations, int(f/p.states[0].scale*1000), "gives nano", int(sum*1e9), int(top*1e9))
-		}
-		if !(f < best-1e-9*math.Abs(f)) {
-			return status
-		}
-		best = f
+	}
+}
+
+// polish tries the other side wherever a unit is kept on its own at a price, as long as the cost falls.
+func (s *Solver) polish(ctx context.Context, p *interior, r *Result) Status {
+	best, kept := p.objective(), p.clone()
+	for range polishings {
 		flipped := 0
 		for _, t := range p.states[1:] {
 			flipped += t.flip()
 		}
-		if s.sys.opt.Trace != nil {
-			println("flipped", flipped)
-		}
 		if flipped == 0 {
+			return converged
+		}
+		if status := s.side(ctx, p, r, true); status != converged && status != IterationLimit {
 			return status
 		}
+		f := p.objective()
+		if !(f < best-leastGain*math.Abs(best)) {
+			break
+		}
+		best, kept = f, p.clone()
 	}
-	return status
+	p.restore(kept)
+	return converged
+}
+
+const (
+	polishings = 20
+	leastGain  = 1e-9 // of the objective, by another side
+	// The smooth corners only say which side to begin on.
+	roughFeasibility = 1e-6
+	roughOptimality  = 1e-4
+)
+
+// short says which unit leaves too little power when it is out, if one does.
+func (s *Solver) short(pd []float64) string {
+	n := s.net
+	load, power := 0.0, 0.0
+	for _, p := range pd {
+		load += p
+	}
+	for g := range n.GenBus {
+		power += n.PMax[g]
+	}
+	worst, missing := Outage{-1, -1}, 0.0
+	for _, o := range s.outages {
+		if o.Unit >= 0 && load-(power-n.PMax[o.Unit]) > missing {
+			worst, missing = o, load-(power-n.PMax[o.Unit])
+		}
+	}
+	if worst.Unit < 0 {
+		return ""
+	}
+	return fmt.Sprintf("no dispatch survives the outage of %s: the other units give %.4g MW at most, the load is %.4g MW", worst.name(n), (power-n.PMax[worst.Unit])*n.BaseMVA, load*n.BaseMVA)
+}
+
+// resume takes the states of an earlier result at other loads.
+func (s *Solver) resume(p *interior, r *Result, start *Result, pd, qd []float64) error {
+	if start.sys != s.sys || len(start.states) == 0 {
+		return fmt.Errorf("secure: the start is not a result of this solver with states that it left")
+	}
+	p.states = nil
+	for _, t := range start.states {
+		c := t.clone()
+		c.pd, c.qd = pd, qd
+		p.states = append(p.states, c)
+	}
+	r.Remembered = slices.Clone(start.Remembered)
+	return nil
 }
 
 // Tolerances of the interior point, package acopf's.
@@ -280,7 +357,7 @@ func (s *system) place(t, base *state, c *Check) {
 }
 
 // read takes the dispatch from the state before any outage.
-func (r *Result) read(s *Solver, t *state, plain *acopf.Result) {
+func (r *Result) read(s *Solver, t *state) {
 	n := s.net
 	nb, ng := n.Buses(), n.Gens()
 	r.Vm, r.Va, r.LambdaP, r.LambdaQ = make([]float64, nb), make([]float64, nb), make([]float64, nb), make([]float64, nb)
@@ -310,12 +387,14 @@ func (r *Result) read(s *Solver, t *state, plain *acopf.Result) {
 }
 
 // close says whether what was checked last is secure.
-func (r *Result) close(s *Solver, checks []*Check) *Result {
+func (r *Result) close(s *Solver, p *interior, checks []*Check) *Result {
+	r.states, r.sys = p.states, s.sys
 	r.Status, r.Reason = Secure, ""
+	r.Gives = p.given()
 	for _, c := range checks {
 		if c.Severity() > 0 {
 			r.Status = Insecure
-			r.Reason = fmt.Sprintf("after the outage of %s a limit is broken that the optimisation took to be kept", c.name(s.net))
+			r.Reason = fmt.Sprintf("no dispatch was found that keeps every limit after every outage: after that of %s one still gives", c.name(s.net))
 			if !c.Solved {
 				r.Reason = fmt.Sprintf("after the outage of %s the power flow has no solution: %s", c.name(s.net), c.Reason)
 			}

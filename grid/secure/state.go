@@ -570,6 +570,20 @@ func (t *state) setCorner(c *corner) {
 	if t.corner == nil && c == nil {
 		return
 	}
+	*t = *t.with(c)
+}
+
+// clone is a copy that can be solved on.
+func (t *state) clone() *state {
+	o := t.with(t.corner)
+	for _, v := range [][2][]float64{{o.s, t.s}, {o.z, t.z}, {o.price, t.price}, {o.give, t.give}, {o.hold, t.hold}} {
+		copy(v[0], v[1])
+	}
+	return o
+}
+
+// with is the state on sides of its corners.
+func (t *state) with(c *corner) *state {
 	o := newState(t.sys, t.outage, t.after, t.pd, t.qd, c)
 	o.scale = t.scale
 	copy(o.x, t.x)
@@ -577,7 +591,7 @@ func (t *state) setCorner(c *corner) {
 	for _, v := range [][2][]float64{{o.s, t.s}, {o.z, t.z}, {o.price, t.price}, {o.give, t.give}, {o.hold, t.hold}} {
 		copy(v[0][:n], v[1][:n])
 	}
-	*t = *o
+	return o
 }
 
 // flip changes the sides of units that are kept on theirs at a price, and says how many.
