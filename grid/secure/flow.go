@@ -190,11 +190,11 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 		}
 	}
 	in.Pg, in.Vg = make([]float64, len(of)), make([]float64, len(of))
-	first := -1
+	unit := -1 // of the reference
 	for k, g := range of {
 		in.Vg[k] = vm[n.GenBus[g]]
-		if first < 0 && n.GenBus[g] == reference {
-			first = k
+		if unit < 0 && n.GenBus[g] == reference {
+			unit = k
 		}
 	}
 	sol := solver.NewSolution()
@@ -223,7 +223,7 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 			c.Solved, c.Reason = false, solver.Reason(sol)
 			return nil, nil
 		}
-		off := sol.Pg[first] - in.Pg[first]
+		off := sol.Pg[unit] - in.Pg[unit]
 		if math.Abs(off) <= shareTolerance {
 			break
 		}
@@ -231,9 +231,10 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 			c.Solved, c.Reason = false, fmt.Sprintf("%.4g MW are missing that no unit has left", off*n.BaseMVA)
 			return nil, nil
 		}
-		by := off / max(slope, 1e-6)
+		first := 1 / max(slope, 1e-6) // losses left aside
+		by := off * first
 		if k > 0 {
-			if secant := -(delta - last) / (off - lastOff); secant > 0.5/max(slope, 1e-6) && secant < 2/max(slope, 1e-6) {
+			if secant := -(delta - last) / (off - lastOff); secant > 0.5*first && secant < 100*first {
 				by = off * secant
 			}
 		}

@@ -220,7 +220,7 @@ func (p *interior) run(ctx context.Context, most int, feasibility, optimality fl
 			return Numerical
 		}
 		mean := gap / float64(max(1, p.limits))
-		least := 0.1 * optimality * (1 + math.Abs(f)) / float64(max(1, p.limits))
+		least := 0.1 * min(optimality*(1+math.Abs(f)), max(optimality, conditionLimit)) / float64(max(1, p.limits))
 		p.direction(0, false)
 		aP, aD := p.lengths(1)
 		after := p.gapAlong(aP, aD)

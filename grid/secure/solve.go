@@ -169,11 +169,12 @@ func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
 	for _, t := range p.states[1:] {
 		t.setCorner(nil)
 	}
+	begun := p.clone()
 	p.begin(startBarrier, startSlack)
 	status := p.run(ctx, s.sys.opt.MaxIterations, roughFeasibility, roughOptimality)
 	r.Iterations += p.iterations
 	if status != converged {
-		return status
+		p.restore(begun) // and the sides of the power flows
 	}
 	for _, t := range p.states[1:] {
 		t.setCorner(t.corners())
