@@ -33,7 +33,7 @@ run: build
 	mkdir -p out/gallery
 	bin/gpc-gallery compile cartpole --out out/gallery/cartpole.safetensors --rounds 1 --target 10% --tail 1000% --starts 100 --test-starts 200
 	bin/gpc-gallery eval pair cartpole --methods direct,direct-no-guard,mpc-10,nmpc --episodes 20 --seed 2026 --model out/gallery/cartpole.safetensors
-	@echo; echo 'Next: open out/demo/report.html; a system of your own: bin/gpc new ../crane --source . (docs/your-system.md)'
+	@echo; echo 'Next: open out/demo/report.html; a system of your own: bin/gpc new ../crane --source . (docs/tutorials/your-system.md)'
 
 ## test: the tests of every package, on every instruction set this machine has, and the CUDA path on the host shim (needs a C++20 compiler); what is exhaustive is make check's
 test: tested
@@ -59,18 +59,18 @@ bin/record:
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $@ ./bench/record
 RECORD = bin/record
 
-## record-choices: what weights, tightening and look-ahead of the dispatch are worth, the tables of docs/opf.md, into RESULTS/choices.json; takes no times
+## record-choices: what weights, tightening and look-ahead of the dispatch are worth, the tables of docs/explain/opf.md, into RESULTS/choices.json; takes no times
 record-choices: bin/record
 	$(RECORD) --out $(RESULTS)/choices.json $(GO) test ./domains/opf -run '^$$' -bench '^Benchmark(Weights|Tightening|Receding)$$' -benchtime 1x -cpu 1 -timeout 60m
 
-## record-export: what exported maps take on a Cortex-M and beside Go, and what float16 changes, the tables of docs/export.md, into RESULTS (as export-cortex-m); times on a quiet machine
+## record-export: what exported maps take on a Cortex-M and beside Go, and what float16 changes, the tables of docs/how-to/export.md, into RESULTS (as export-cortex-m); times on a quiet machine
 .PHONY: record-export record-calls
 record-export: bin/record build
 	$(RECORD) --out $(RESULTS)/export-cortex-m.json scripts/export-cortex-m.sh $(MAPS)
 	$(RECORD) --out $(RESULTS)/export-rounded.json $(GO) test ./export -run '^$$' -bench '^BenchmarkRounded$$' -benchtime 1x -cpu 1
 	$(RECORD) --out $(RESULTS)/export-direct.json $(GO) test ./export -run '^$$' -bench '^BenchmarkDirect$$' -benchtime 20x -cpu 1
 
-## record-export-loops: every controller of the gallery driven from 1000 starts in C and in Go, and on a Cortex-M7, the tables of docs/export.md, into RESULTS; takes no times
+## record-export-loops: every controller of the gallery driven from 1000 starts in C and in Go, and on a Cortex-M7, the tables of docs/how-to/export.md, into RESULTS; takes no times
 .PHONY: record-export-loops
 GALLERY = cartpole cartpole-track cstr double-pendulum chain9 chain21 quadrotor hvac
 record-export-loops: bin/record build
@@ -82,7 +82,7 @@ record-export-loops: bin/record build
 record-stages: bin/record
 	$(RECORD) --out $(RESULTS)/stages.json $(GO) test ./internal/stages -run '^$$' -bench '^BenchmarkStage$$' -benchtime 300x -cpu 1
 
-## record-calls: what a decision costs from Python beside Go, the table of docs/python.md, into RESULTS/python.json (after test-python); on a quiet machine
+## record-calls: what a decision costs from Python beside Go, the table of docs/reference/python.md, into RESULTS/python.json (after test-python); on a quiet machine
 record-calls: bin/record
 	$(RECORD) --out $(RESULTS)/python.json build/test-python/bin/python python/bench/latency.py
 
@@ -91,11 +91,11 @@ record-calls: bin/record
 record-python-systems: bin/record
 	for y in cartpole crane glucose; do $(RECORD) --out $(RESULTS)/python-$$y.json build/test-python/bin/python examples/python/$$y.py --budget 4m --out out/python/$$y --bench || exit 1; done
 
-## record-flows: times of power flows, the table of docs/powerflow.md, into RESULTS/flows.json; on a quiet machine
+## record-flows: times of power flows, the table of docs/reference/powerflow.md, into RESULTS/flows.json; on a quiet machine
 record-flows: bin/record
 	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./grid/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1
 
-## record-deadline: a loop at a rate, docs/scaling.md, into RESULTS/deadline.json; on a quiet machine
+## record-deadline: a loop at a rate, docs/results/scaling.md, into RESULTS/deadline.json; on a quiet machine
 record-deadline: build
 	mkdir -p $(RESULTS)
 	bin/gpc bench deadline --case opf30 --rate 200 --for 60s --max-load 1.2 --json > $(RESULTS)/deadline.json.new
@@ -261,7 +261,7 @@ build/ui/ready: view/ui/package.json view/ui/package-lock.json
 check-ui: ui
 	@git diff --exit-code --stat -- view/page || { echo 'the page differs from the committed one: run make ui and commit'; exit 1; }
 
-## test-ui: drive it in a headless Chromium (CHROMIUM=file), screenshots in out/ui; with DOCS=--docs those of docs/view.md too, with TIMES=--times how soon a drag changes the dispatch
+## test-ui: drive it in a headless Chromium (CHROMIUM=file), screenshots in out/ui; with DOCS=--docs those of docs/how-to/view.md too, with TIMES=--times how soon a drag changes the dispatch
 test-ui: build build/ui/ready
 	cd view/ui && node test.mjs $(DOCS) $(TIMES)
 
@@ -301,7 +301,7 @@ lint-python:
 	cd python && ../build/test-python/bin/mypy
 
 .PHONY: baselines baselines-actors baselines-evaluate baselines-test baselines-requirements
-## baselines: train every learned baseline (JOBS=2 side by side, SEEDS=1,2,3, ONLY=TASK-METHOD-SEED, SEARCH=1: settings first), evaluate the actors and write docs/baselines.md, into BASELINES; hours, and the same command continues
+## baselines: train every learned baseline (JOBS=2 side by side, SEEDS=1,2,3, ONLY=TASK-METHOD-SEED, SEARCH=1: settings first), evaluate the actors and write docs/results/baselines.md, into BASELINES; hours, and the same command continues
 BASELINES ?= bench/results/$(shell uname -n)
 baselines: build python build/baselines/venv/ready
 	scripts/baselines.sh $(BASELINES)
@@ -324,7 +324,7 @@ baselines-requirements:
 baselines-actors:
 	$(PYTHON) baselines/all.py publish
 
-## baselines-evaluate: run every actor of build/baselines, and of baselines/actors what is not there, as the tables of docs/baselines.md do, into EVALUATIONS (needs no PyTorch; ONLY=TASK-METHOD-SEED)
+## baselines-evaluate: run every actor of build/baselines, and of baselines/actors what is not there, as the tables of docs/results/baselines.md do, into EVALUATIONS (needs no PyTorch; ONLY=TASK-METHOD-SEED)
 EVALUATIONS ?= out/baselines
 baselines-evaluate: build
 	mkdir -p $(EVALUATIONS)
@@ -358,12 +358,12 @@ lint:
 generate:
 	$(GO) generate ./...
 
-## deviations: measure every instruction set of this CPU against float64, into docs/numerics.md
+## deviations: measure every instruction set of this CPU against float64, into docs/contribute/numerics.md
 deviations:
 	$(GO) run ./bench/deviations
 
 ## check-generated: fail when a generated file differs from what its generator writes
-GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' '*/dots/stubs_amd64.go' internal/gotrace/types.bundle docs/numerics.md
+GENERATED = '*_amd64.s' '*/eig/stubs_amd64.go' '*/neighbours/stubs_amd64.go' '*/rollout/stubs_amd64.go' '*/dots/stubs_amd64.go' internal/gotrace/types.bundle docs/contribute/numerics.md
 check-generated: generate
 	@git diff --exit-code --stat -- $(GENERATED) || { echo 'generated files differ from the committed ones: run make generate and commit'; exit 1; }
 
@@ -372,9 +372,9 @@ FUZZTIME ?= 15s
 FUZZ = $(GO) test -run '^$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 20x
 fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./model
-	$(FUZZ) -fuzz '^FuzzRead$$' ./program
-	$(FUZZ) -fuzz '^FuzzUnmarshal$$' ./domain/equations/systemfile
-	$(FUZZ) -fuzz '^FuzzDecode$$' ./policy
+	$(FUZZ) -fuzz '^FuzzRead$$' ./equations/program
+	$(FUZZ) -fuzz '^FuzzUnmarshal$$' ./equations/systemfile
+	$(FUZZ) -fuzz '^FuzzDecode$$' ./baselines/policy
 	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
@@ -384,9 +384,9 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/multiagent/world
 	$(FUZZ) -fuzz '^FuzzStage$$' ./domains/opf
 	$(FUZZ) -fuzz '^FuzzScene$$' ./closedloop
-	$(FUZZ) -fuzz '^FuzzRecord$$' ./report
+	$(FUZZ) -fuzz '^FuzzRecord$$' ./bench/report
 	$(FUZZ) -fuzz '^FuzzRecord$$' ./bench
-	$(FUZZ) -fuzz '^FuzzTrace$$' ./report
+	$(FUZZ) -fuzz '^FuzzTrace$$' ./bench/report
 	$(FUZZ) -fuzz '^FuzzArguments$$' ./cli
 	$(FUZZ) -fuzz '^FuzzLine$$' ./serve
 	$(FUZZ) -fuzz '^FuzzRequest$$' ./view
@@ -399,7 +399,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./grid/matpower
 
 .PHONY: torture
-## torture: kill the program, fill its disk, flip bits of its files, crowd its outputs, drive it by wrong maps; prints tried and survived, and records them in TORTURE, such as bench/results/NAME/torture.json, which make docs writes into docs/reliability.md
+## torture: kill the program, fill its disk, flip bits of its files, crowd its outputs, drive it by wrong maps; prints tried and survived, and records them in TORTURE, such as bench/results/NAME/torture.json, which make docs writes into docs/explain/reliability.md
 TORTURE ?= out/torture.json
 torture:
 	mkdir -p $(dir $(TORTURE)) bin
@@ -440,7 +440,7 @@ gallery: build
 	cp out/gallery-report/figures/*.gif docs/gallery/
 
 .PHONY: results-gallery
-## results-gallery: compile every system of the gallery into GALLERY and bundle its map, record what it reaches beside other methods and solvers in RESULTS, and write the tables of docs/gallery.md; hours, and the same command continues (ONLY="cstr hvac")
+## results-gallery: compile every system of the gallery into GALLERY and bundle its map, record what it reaches beside other methods and solvers in RESULTS, and write the tables of docs/reference/gallery.md; hours, and the same command continues (ONLY="cstr hvac")
 GALLERY ?= build/gallery
 results-gallery: build
 	MAPS=$(GALLERY) scripts/gallery.sh $(RESULTS)
@@ -453,7 +453,7 @@ real-plant: build
 	scripts/real-plant.sh $(RESULTS)/real-plant
 
 .PHONY: networks networks-maps
-## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/opf.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)
+## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/explain/opf.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)
 export NETWORKS
 networks: networks-maps
 	scripts/networks.sh record $(RESULTS)
@@ -510,7 +510,7 @@ build/nvdisasm/nvidia:
 	echo '$(NVDISASM)' > build/nvdisasm/requirements.txt
 	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/nvdisasm -r build/nvdisasm/requirements.txt
 
-## count-kernels: instructions, registers, occupancy and shared-memory requests of the committed cubins, into docs/cuda-kernels.md
+## count-kernels: instructions, registers, occupancy and shared-memory requests of the committed cubins, into docs/contribute/cuda-kernels.md
 count-kernels: nvdisasm
 	$(GO) run ./kernels/build count
 
@@ -561,7 +561,7 @@ test-stand-in: stand-in
 	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short -timeout 30m -run 'Device|Rounds|Search|Planning' ./batchnav ./domains/multiagent/plan
 
 .PHONY: test-ptx test-ptx-short ptx-report
-## test-ptx: the tests of the CUDA path on the PTX of the images, interpreted, with races and unwritten memory as errors (docs/ptx.md)
+## test-ptx: the tests of the CUDA path on the PTX of the images, interpreted, with races and unwritten memory as errors (docs/contribute/ptx.md)
 test-ptx:
 	GPC_TEST_PTX=1 $(GO) test -short -timeout 60m ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train
 
@@ -574,7 +574,7 @@ test-ptx-short:
 	$(GO) test -short ./kernels/ptx/...
 	GPC_TEST_PTX=1 $(GO) test -short -timeout 30m -run '$(PTX_SHORT)' ./kernels
 
-## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/cuda-kernels.md; hours, and the same command continues
+## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/contribute/cuda-kernels.md; hours, and the same command continues
 ROWS ?= 64
 RECORD ?=
 ptx-report:
@@ -583,7 +583,7 @@ ifeq ($(RECORD),)
 else
 	mkdir -p $(dir $(RECORD))
 	$(GO) run ./bench/ptxreport -record $(RECORD)
-	$(GO) run ./bench/ptxreport -page docs/cuda-kernels.md -from $(RECORD)
+	$(GO) run ./bench/ptxreport -page docs/contribute/cuda-kernels.md -from $(RECORD)
 endif
 
 ## gpu-extra: cubins for sm_80, sm_86 and sm_89, which are not committed, in build/gpu-extra; go build -overlay=build/gpu-extra/overlay.json takes them in
@@ -607,7 +607,7 @@ gpu-folder:
 	$(BUNDLE_GO) test -c $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/rollout.test ./domains/multiagent/rollout/rollouttest
 	$(BUNDLE_GO) build $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/peers-multiagent ./bench/peers/multiagent
 	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUNDLE)/bundle ./scripts/gpu/bundle
-	$(GO) run ./scripts/gpu/bundle pack $(BUNDLE)/programs.tar.zst $(addprefix build/gpu-programs/,gpc kernels.test rollout.test peers-multiagent) $(addprefix models/,$(addsuffix .safetensors,opf30 opf30-uncertain integrator-convex integrator-nonconvex))
+	$(GO) run ./scripts/gpu/bundle pack $(BUNDLE)/programs.tar.zst $(addprefix build/gpu-programs/,gpc kernels.test rollout.test peers-multiagent) $(addprefix domains/paper/models/,$(addsuffix .safetensors,opf30 opf30-uncertain integrator-convex integrator-nonconvex))
 	cp scripts/gpu/run.sh $(BUNDLE)/run.sh
 	mkdir -p $(BUNDLE)/peers
 	cp bench/peers/step.py $(BUNDLE)/peers/step.py
@@ -619,7 +619,7 @@ gpu-rehearsal: stand-in
 	$(MAKE) gpu-folder BUNDLE=build/gpu-rehearsal
 	scripts/gpu/rehearse.sh build/gpu-rehearsal $(STAND_IN)
 
-## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE, and forecasts beside them in docs/cuda-kernels.md
+## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE, and forecasts beside them in docs/contribute/cuda-kernels.md
 gpu-report:
 	$(GO) run ./scripts/gpu/report $(DIR) bench/results/$(DEVICE)
 	cp $(DIR)/state.txt bench/results/$(DEVICE)/state.txt

@@ -10,8 +10,8 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -19,13 +19,13 @@ import (
 func driven(t *testing.T, name string, n int) (*gpc.Case, *gpc.Engine, batchnav.Rows) {
 	t.Helper()
 	cases := paper.Cases()
-	c := must.Get(cases.Find(name))(t)
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	c := require.Get(cases.Find(name))(t)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
 	t.Cleanup(func() { e.Close() })
 	var in batchnav.Rows
 	m := c.Spec().ObjectiveSize()
 	for i := range n {
-		o := must.Get(c.Observe(1, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+		o := require.Get(c.Observe(1, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 		in.S, in.C = append(in.S, o.S...), append(in.C, o.C...)
 		w := make([]float64, m)
 		w[0], w[m-1] = 0.25, 0.75
@@ -51,15 +51,15 @@ func TestADriveDecidesAsItsLoops(t *testing.T) {
 	const n = 5
 	c, e, in := driven(t, "integrator-convex", n)
 	spec := c.Spec()
-	batch := must.Get(c.Loops(e, gpc.Setup{}, n))(t)
-	d := must.Get(c.Drive(e, gpc.Setup{}, n))(t)
+	batch := require.Get(c.Loops(e, gpc.Setup{}, n))(t)
+	d := require.Get(c.Drive(e, gpc.Setup{}, n))(t)
 	out, want, observations := room(spec, n), make([]batchnav.Decision, n), make([]batchnav.Observation, n)
 	for range 2 {
 		for i := range observations {
 			observations[i] = in.At(spec, i)
 		}
-		must.OK(t, batch.Decide(observations, want))
-		must.OK(t, d.Decide(in, out))
+		require.OK(t, batch.Decide(observations, want))
+		require.OK(t, d.Decide(in, out))
 		for i, w := range want {
 			nu, m, nm := spec.ActionSize(), spec.ObjectiveSize(), len(spec.Margins)
 			if !slices.Equal(out.U[i*nu:(i+1)*nu], w.U) || !slices.Equal(out.Sigma[i*m:(i+1)*m], w.Sigma) || !slices.Equal(out.Margins[i*nm:(i+1)*nm], w.Margins) ||
@@ -76,14 +76,14 @@ func TestADriveOfAnyMethod(t *testing.T) {
 	const n = 3
 	c, e, in := driven(t, "integrator-convex", n)
 	spec, setup := c.Spec(), gpc.Setup{Method: "mpc"}
-	d := must.Get(c.Drive(e, setup, n))(t)
+	d := require.Get(c.Drive(e, setup, n))(t)
 	out := room(spec, n)
-	must.OK(t, d.Decide(in, out))
+	require.OK(t, d.Decide(in, out))
 	for i := range n {
-		alone := must.Get(c.Controller(e, setup))(t)
-		must.OK(t, alone.Reset(nil))
+		alone := require.Get(c.Controller(e, setup))(t)
+		require.OK(t, alone.Reset(nil))
 		o, u := in.At(spec, i), make([]float64, spec.ActionSize())
-		must.Get(alone.Decide(o.S, o.C, o.Preference, u))(t)
+		require.Get(alone.Decide(o.S, o.C, o.Preference, u))(t)
 		margins := make([]float64, len(spec.Margins))
 		c.Definition().Problem.Margins(o.S, o.C, u, margins)
 		if !slices.Equal(out.U[i*len(u):(i+1)*len(u)], u) || out.Margin[i] != slices.Min(margins) || !math.IsNaN(out.Sigma[i]) {
@@ -95,7 +95,7 @@ func TestADriveOfAnyMethod(t *testing.T) {
 // What cannot be driven, or does not fit, is refused by its name.
 func TestADriveRefuses(t *testing.T) {
 	c, e, in := driven(t, "integrator-convex", 2)
-	d := must.Get(c.Drive(e, gpc.Setup{}, 2))(t)
+	d := require.Get(c.Drive(e, gpc.Setup{}, 2))(t)
 	wrong := in
 	wrong.W = slices.Clone(in.W)
 	wrong.W[3] = -1
@@ -123,24 +123,24 @@ func TestLatentsAreTheStepsOfADecision(t *testing.T) {
 	const n = 4
 	c, e, in := driven(t, "integrator-convex", n)
 	spec := c.Spec()
-	l := must.Get(c.Latents(e, gpc.Setup{Method: "navigator-no-retraction"}))(t)
+	l := require.Get(c.Latents(e, gpc.Setup{Method: "navigator-no-retraction"}))(t)
 	z, moved, u := tensor.New(n, l.Size()), tensor.New(n, l.Size()), tensor.New(n, spec.PlanSize())
-	must.OK(t, l.Encode(in, true, z))
+	require.OK(t, l.Encode(in, true, z))
 	sigma := make([]float64, n*spec.ObjectiveSize())
-	must.OK(t, l.Step(z, in, batchnav.Moved{Z: moved, U: u, Sigma: sigma}))
-	batch := must.Get(c.Loops(e, gpc.Setup{Method: "navigator-no-retraction"}, n))(t)
+	require.OK(t, l.Step(z, in, batchnav.Moved{Z: moved, U: u, Sigma: sigma}))
+	batch := require.Get(c.Loops(e, gpc.Setup{Method: "navigator-no-retraction"}, n))(t)
 	observations, want := make([]batchnav.Observation, n), make([]batchnav.Decision, n)
 	for i := range observations {
 		observations[i] = in.At(spec, i)
 	}
-	must.OK(t, batch.Decide(observations, want))
+	require.OK(t, batch.Decide(observations, want))
 	for i, w := range want {
 		if !slices.Equal(u.Row(i), w.Plan) || !slices.Equal(sigma[i*spec.ObjectiveSize():(i+1)*spec.ObjectiveSize()], w.Sigma) {
 			t.Errorf("row %d: plan %v, want the decision's %v", i, u.Row(i), w.Plan)
 		}
 	}
 	decoded := tensor.New(n, spec.PlanSize())
-	must.OK(t, l.Decode(moved, in, decoded, tensor.Matrix{}))
+	require.OK(t, l.Decode(moved, in, decoded, tensor.Matrix{}))
 	for i := range n {
 		if !slices.Equal(decoded.Row(i), u.Row(i)) {
 			t.Errorf("row %d: the moved latent decodes to %v, the step says %v", i, decoded.Row(i), u.Row(i))

@@ -12,8 +12,8 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/examples/tanks"
-	"github.com/gpc-engine/gpc/paper"
 )
 
 // open is what every example begins with: a case of the paper and an engine.

@@ -6,23 +6,23 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // A dispatch whose measured state is lost keeps every limit: the loads are known, and the
 // fallback is projected as a decision is.
 func TestBlindDispatchKeepsTheLimits(t *testing.T) {
 	cases := paper.Cases()
-	c := must.Get(cases.Find("opf30"))(t)
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Threads: 1}))(t)
+	c := require.Get(cases.Find("opf30"))(t)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Threads: 1}))(t)
 	defer e.Close()
 	spec := c.Spec()
 	s, cx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 	for _, regime := range []string{"envelope", "swing"} {
-		ep := must.Get(c.Definition().Plant.Episode(991, 0, domain.EpisodeOptions{Regime: regime}))(t)
-		ctrl := must.Get(c.Controller(e, gpc.Setup{Method: "direct"}))(t)
-		must.OK(t, ctrl.Reset(ep))
+		ep := require.Get(c.Definition().Plant.Episode(991, 0, domain.EpisodeOptions{Regime: regime}))(t)
+		ctrl := require.Get(c.Controller(e, gpc.Setup{Method: "direct"}))(t)
+		require.OK(t, ctrl.Reset(ep))
 		for step := 0; !ep.Done(); step++ {
 			ep.Observe(s, cx)
 			for i := range s {
@@ -31,7 +31,7 @@ func TestBlindDispatchKeepsTheLimits(t *testing.T) {
 			if _, err := ctrl.Decide(s, cx, domain.Preference{Adaptive: true}, u); err != nil {
 				t.Fatal(err)
 			}
-			out := must.Get(ep.Apply(u))(t)
+			out := require.Get(ep.Apply(u))(t)
 			if !spec.Keeps(out.Margin) {
 				t.Errorf("%s, step %d: margin %.2e", regime, step, out.Margin)
 			}

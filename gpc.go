@@ -26,7 +26,7 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/equations/systemfile"
+	"github.com/gpc-engine/gpc/equations/systemfile"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/model"

@@ -15,10 +15,10 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/offline/shooting"
-	"github.com/gpc-engine/gpc/paper"
 )
 
 // Nothing that this package exports names a type that its users cannot name.
@@ -124,11 +124,11 @@ func TestAMethodWithWeightsOfItsOwn(t *testing.T) {
 		t.Errorf("u %v, ok %v, error %v", u, ok, err)
 	}
 	file := filepath.Join(t.TempDir(), "weights")
-	must.OK(t, os.WriteFile(file, []byte{7, 8}, 0o600))
-	if s := must.Get(c.Setup("policy", file))(t); !slices.Equal(s.Weights, []byte{7, 8}) {
+	require.OK(t, os.WriteFile(file, []byte{7, 8}, 0o600))
+	if s := require.Get(c.Setup("policy", file))(t); !slices.Equal(s.Weights, []byte{7, 8}) {
 		t.Errorf("weights %v were read", s.Weights)
 	}
-	must.OK(t, os.Truncate(file, 1<<28+1))
+	require.OK(t, os.Truncate(file, 1<<28+1))
 	if _, err := c.Setup("policy", file); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("weights of any size: %v", err)
 	}
@@ -149,7 +149,7 @@ func TestAMethodWithConstantsOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu"}))(t)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu"}))(t)
 	defer e.Close()
 	if _, err := c.Controller(e, gpc.Setup{Method: "wild", Model: testdomain.Map(cart, 9, true)}); err == nil || !strings.Contains(err.Error(), "LieGain") {
 		t.Errorf("constants out of range: %v", err)
@@ -219,9 +219,9 @@ func TestFormerNamesAreTaken(t *testing.T) {
 		},
 		"multiagent-moving": {"gpc": "planner", "gpc-384": "planner-384", "gpc-no-latent-descents": "planner-no-latent-descents", "gpc-no-lie": "planner-no-lie", "navigator": "navigator", "": "planner"},
 	} {
-		c := must.Get(catalogue.Find(name))(t)
+		c := require.Get(catalogue.Find(name))(t)
 		for old, now := range renamed {
-			if s := must.Get(c.Setup(old, ""))(t); s.Method != now || c.MethodName(old) != now {
+			if s := require.Get(c.Setup(old, ""))(t); s.Method != now || c.MethodName(old) != now {
 				t.Errorf("%s: %q is %q and %q, want %q", name, old, s.Method, c.MethodName(old), now)
 			}
 		}
@@ -246,8 +246,8 @@ func TestSearchIsAMethodForPlansOfOneAction(t *testing.T) {
 	for length, searches := range map[int]bool{1: true, 3: false} {
 		cart := testdomain.NewPlanCart(3, length)
 		cart.Spec().Training.Latent = 9
-		c := must.Get(gpc.NewCase(domain.Case{Problem: cart}))(t)
-		e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
+		c := require.Get(gpc.NewCase(domain.Case{Problem: cart}))(t)
+		e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
 		defer e.Close()
 		setup := gpc.Setup{Method: "refine-64", Model: testdomain.Map(cart, 9, true)}
 		_, err := c.Loop(e, setup)
@@ -311,9 +311,9 @@ func (r respecified) Spec() *domain.Spec { return r.spec }
 // A case's own method keeps its name; the generic ones stand behind with the others'.
 func TestGenericMethodsStandBehindACasesOwn(t *testing.T) {
 	cart := testdomain.NewCart(8)
-	solver := must.Get(shooting.New(cart, nil, func(_, s, c []float64) { clear(s); clear(c) }, shooting.Options{}))(t)
+	solver := require.Get(shooting.New(cart, nil, func(_, s, c []float64) { clear(s); clear(c) }, shooting.Options{}))(t)
 	own := domain.Method{Name: "nmpc", About: "of its own", New: func(domain.Means) (domain.Controller, error) { return nil, errors.New("the case's own") }}
-	c := must.Get(gpc.NewCase(domain.Case{Problem: cart, Solver: solver, Methods: []domain.Method{own}}))(t)
+	c := require.Get(gpc.NewCase(domain.Case{Problem: cart, Solver: solver, Methods: []domain.Method{own}}))(t)
 	var names []string
 	for _, m := range c.Methods() {
 		if names = append(names, m.Name); m.Name == "nmpc" && m.About != own.About {
@@ -354,11 +354,11 @@ func TestCasesAreGuarded(t *testing.T) {
 		u[0] = -1
 		return true
 	}}
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
 	defer e.Close()
-	whole := must.Get(gpc.NewCase(lost))(t)
+	whole := require.Get(gpc.NewCase(lost))(t)
 	for _, g := range []domain.Guard{{}, {Off: true}} {
-		c := must.Get(whole.Guarded(g))(t)
+		c := require.Get(whole.Guarded(g))(t)
 		for _, method := range []string{"direct", "navigator", "refine-64", "navigator-no-projection", "navigator-no-fallback", "navigator-no-guard", "direct-no-guard"} {
 			without := strings.Contains(method, "-no-")
 			n, err := c.Loop(e, gpc.Setup{Method: method, Model: testdomain.Map(cart, 9, true)})
@@ -368,9 +368,9 @@ func TestCasesAreGuarded(t *testing.T) {
 				}
 				continue
 			}
-			must.OK(t, err)
+			require.OK(t, err)
 			asked = 0
-			d := must.Get(n.Decide([]float64{0, 0}, []float64{0}, domain.Preference{Adaptive: true}))(t)
+			d := require.Get(n.Decide([]float64{0, 0}, []float64{0}, domain.Preference{Adaptive: true}))(t)
 			if guards := !g.Off && !without; guards != (d.Fallback&domain.FallbackGuard != 0) || guards != (asked == 1) {
 				t.Errorf("guard %+v, method %s: %v, asked %d times", g, method, d.Fallback, asked)
 			}
@@ -385,8 +385,8 @@ func TestCasesAreGuarded(t *testing.T) {
 	}
 	plans := testdomain.NewPlanCart(8, 3)
 	plans.Spec().Training.Latent = 9
-	c := must.Get(gpc.NewCase(domain.Case{Problem: plans}))(t)
-	must.Get(c.Loop(e, gpc.Setup{Method: "direct", Model: testdomain.Map(plans, 9, true)}))(t)
+	c := require.Get(gpc.NewCase(domain.Case{Problem: plans}))(t)
+	require.Get(c.Loop(e, gpc.Setup{Method: "direct", Model: testdomain.Map(plans, 9, true)}))(t)
 	if _, err := c.Guarded(domain.Guard{}); err == nil || !strings.Contains(err.Error(), "one action") {
 		t.Errorf("a guard of plans of three actions: %v", err)
 	}
@@ -400,7 +400,7 @@ func TestCasesAreGuarded(t *testing.T) {
 func paperCases(t *testing.T) []*gpc.Case {
 	t.Helper()
 	k := paper.Cases()
-	must.OK(t, k.Validate())
+	require.OK(t, k.Validate())
 	return k.All()
 }
 
@@ -423,16 +423,16 @@ func TestAMapIsOfItsProblem(t *testing.T) {
 			return domain.Case{Problem: respecified{testdomain.NewCart(3), &spec}}, nil
 		},
 	}}
-	c := must.Get(gpc.NewCase(def))(t)
-	shifted := must.Get(c.Shifted(map[string]float64{"box": 2}))(t)
-	guarded := must.Get(shifted.Guarded(domain.Guard{}))(t)
+	c := require.Get(gpc.NewCase(def))(t)
+	shifted := require.Get(c.Shifted(map[string]float64{"box": 2}))(t)
+	guarded := require.Get(shifted.Guarded(domain.Guard{}))(t)
 	own := *shifted.Definition()
 	own.Shift = nil
-	other := must.Get(gpc.NewCase(own))(t)
+	other := require.Get(gpc.NewCase(own))(t)
 	m := testdomain.Map(cart, 5, false)
 	file := filepath.Join(t.TempDir(), "map.safetensors")
-	must.OK(t, m.WriteFile(file))
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
+	require.OK(t, m.WriteFile(file))
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
 	defer e.Close()
 	for name, of := range map[string]*gpc.Case{"its own": c, "shifted": shifted, "shifted and guarded": guarded, "another": other} {
 		_, fromFile := of.Model(file)

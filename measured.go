@@ -2,8 +2,8 @@ package gpc
 
 import (
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/estimate"
 )
 
 // Measured is the case with another description of what is measured of its plant, nil for its state,

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpc-engine/gpc/baselines/policy"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/policy"
 )
 
 // Setup says how a controller of a case is made.

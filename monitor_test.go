@@ -8,9 +8,9 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -118,18 +118,18 @@ const flagWithin = 20
 // watch runs a method on a map, to the end of the episodes or for so many decisions.
 func watch(t testing.TB, c *gpc.Case, e *gpc.Engine, method string, m *model.Model, seeds, episodes, decisions int) (r monitored) {
 	t.Helper()
-	loop := must.Get(c.Loop(e, gpc.Setup{Method: method, Model: m}))(t)
+	loop := require.Get(c.Loop(e, gpc.Setup{Method: method, Model: m}))(t)
 	r.error = loop.AnswerError()
 	spec := c.Spec()
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	decoded, J := make([]float64, spec.ActionSize()), make([]float64, spec.ObjectiveSize())
 	for k := range seeds * episodes {
-		ep := must.Get(c.Definition().Plant.Episode(uint64(991+k/episodes), k%episodes, domain.EpisodeOptions{}))(t)
+		ep := require.Get(c.Definition().Plant.Episode(uint64(991+k/episodes), k%episodes, domain.EpisodeOptions{}))(t)
 		loop.Reset()
 		alarms, apart := 0, []float64(nil)
 		for step := 0; !ep.Done() && step < decisions; step++ {
 			ep.Observe(s, cx)
-			d := must.Get(loop.Decide(s, cx, domain.Preference{Adaptive: true}))(t)
+			d := require.Get(loop.Decide(s, cx, domain.Preference{Adaptive: true}))(t)
 			if d.Fallback&(domain.FallbackMap|domain.FallbackResidual) != 0 {
 				alarms++
 			}
@@ -161,12 +161,12 @@ func (r *monitored) above(other *monitored) float64 { return 100 * (r.cost/other
 
 // monitoredMaps calls f with every case whose bundled map is asked for known answers.
 func monitoredMaps(t testing.TB, f func(c *gpc.Case, e *gpc.Engine, m *model.Model)) {
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Threads: 1}))(t)
 	defer e.Close()
 	for _, name := range []string{"integrator-convex", "integrator-nonconvex", "opf30", "opf30-uncertain"} {
 		cases := paper.Cases()
-		c := must.Get(cases.Find(name))(t)
-		f(c, e, must.Get(c.Model(""))(t))
+		c := require.Get(cases.Find(name))(t)
+		f(c, e, require.Get(c.Model(""))(t))
 	}
 }
 
@@ -192,7 +192,7 @@ func TestWrongActionsAreFlagged(t *testing.T) {
 }
 
 // BenchmarkMonitor measures what is seen of every corruption and how often the intact maps are
-// flagged: a table of docs/navigation.md.
+// flagged: a table of docs/explain/navigation.md.
 func BenchmarkMonitor(b *testing.B) {
 	monitoredMaps(b, func(c *gpc.Case, e *gpc.Engine, m *model.Model) {
 		b.Run(c.Spec().Name, func(b *testing.B) {

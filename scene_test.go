@@ -12,16 +12,16 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // written is a scene file with this content.
 func written(t *testing.T, text string) *closedloop.Scenes {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "scene.json")
-	must.OK(t, os.WriteFile(file, []byte(text), 0o644))
-	return must.Get(closedloop.ReadScenes(file))(t)
+	require.OK(t, os.WriteFile(file, []byte(text), 0o644))
+	return require.Get(closedloop.ReadScenes(file))(t)
 }
 
 // staged evaluates a method on given scenes with a trace, which has to verify.
@@ -29,14 +29,14 @@ func staged(t *testing.T, c *gpc.Case, method string, s *closedloop.Scenes) (*cl
 	t.Helper()
 	catalogue := paper.Cases()
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
-	r := must.Get(c.Evaluate(context.Background(), must.Get(c.Setup(method, ""))(t), gpc.EngineOptions{Backend: "cpu"}, closedloop.Options{
+	r := require.Get(c.Evaluate(context.Background(), require.Get(c.Setup(method, ""))(t), gpc.EngineOptions{Backend: "cpu"}, closedloop.Options{
 		Episodes: len(s.Files), Scenes: s, Seed: 991, TracePath: trace, Preference: domain.Preference{Adaptive: true},
 	}))(t)
-	v := must.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t)
+	v := require.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t)
 	if !v.OK || !v.Exact {
 		t.Errorf("%s: its trace does not verify: %v", method, v.Mismatches)
 	}
-	return r, v, string(must.Get(os.ReadFile(trace))(t))
+	return r, v, string(require.Get(os.ReadFile(trace))(t))
 }
 
 // unlike is what the traces of a drawn scene and of its file may differ in.
@@ -49,8 +49,8 @@ func TestTheFileOfADrawnSceneIsItsEpisode(t *testing.T) {
 		"integrator-convex": "online", "multiagent-static": "planner-no-latent-primitives", "opf30": "hold", "opf30-uncertain": "direct",
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := must.Get(catalogue.Find(name))(t)
-			text := must.Get(must.Get(c.Scene(t.Context(), 991, 0, "", domain.Preference{Adaptive: true}))(t).Text())(t)
+			c := require.Get(catalogue.Find(name))(t)
+			text := require.Get(require.Get(c.Scene(t.Context(), 991, 0, "", domain.Preference{Adaptive: true}))(t).Text())(t)
 			r, v, given := staged(t, c, method, written(t, string(text)))
 			if len(r.Beyond) != 0 {
 				t.Errorf("a drawn scene lies beyond training: %v", r.Beyond)
@@ -60,7 +60,7 @@ func TestTheFileOfADrawnSceneIsItsEpisode(t *testing.T) {
 					t.Errorf("the case's own params: %+v", check)
 				}
 			}
-			drawn := must.Get(os.ReadFile(recorded(t, c, must.Get(c.Setup(method, ""))(t))))(t)
+			drawn := require.Get(os.ReadFile(recorded(t, c, require.Get(c.Setup(method, ""))(t))))(t)
 			a, b := unlike.ReplaceAllString(string(drawn), ""), unlike.ReplaceAllString(given, "")
 			if a != b {
 				x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
@@ -79,7 +79,7 @@ func TestTheFileOfADrawnSceneIsItsEpisode(t *testing.T) {
 // and by the reference; what it was not trained for is said, and the trace verifies by what it embeds.
 func TestMoreRobotsThanThePaperHas(t *testing.T) {
 	catalogue := paper.Cases()
-	c := must.Get(catalogue.Find("multiagent-moving"))(t)
+	c := require.Get(catalogue.Find("multiagent-moving"))(t)
 	var robots []string
 	for i := range 8 {
 		robots = append(robots, fmt.Sprintf(`{"p": [-6, %g], "theta": 0, "v": 0, "r": 0.3, "goal": [6, %g]}`, 1.5*float64(i)-5, 1.5*float64(7-i)-5))
@@ -124,7 +124,7 @@ func asInput(err error, in *gpc.InputError) bool {
 // Ramps and ratings of a scene's own bind the plant, the projection and the oracle alike.
 func TestLimitsOfAScenesOwnBind(t *testing.T) {
 	catalogue := paper.Cases()
-	c := must.Get(catalogue.Find("opf30"))(t)
+	c := require.Get(catalogue.Find("opf30"))(t)
 	level := make([]string, 301)
 	for i := range level {
 		level[i] = fmt.Sprint(0.7 + 0.0005*float64(i))
@@ -139,7 +139,7 @@ func TestLimitsOfAScenesOwnBind(t *testing.T) {
 // Scenes of a folder are of one case and one plant.
 func TestScenesOfOneFolderAreOfOnePlant(t *testing.T) {
 	catalogue := paper.Cases()
-	c := must.Get(catalogue.Find("integrator-convex"))(t)
+	c := require.Get(catalogue.Find("integrator-convex"))(t)
 	for name, texts := range map[string][2]string{
 		"b.json: params": {`{"gpc_scene": 1, "case": "integrator-convex", "scene": {}}`, `{"gpc_scene": 1, "case": "integrator-convex", "params": {"u_max": 1}, "scene": {}}`},
 		"b.json: case":   {`{"gpc_scene": 1, "case": "integrator-convex", "scene": {}}`, `{"gpc_scene": 1, "case": "opf30", "scene": {}}`},
@@ -147,9 +147,9 @@ func TestScenesOfOneFolderAreOfOnePlant(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for i, file := range []string{"a.json", "b.json"} {
-			must.OK(t, os.WriteFile(filepath.Join(dir, file), []byte(texts[i]), 0o644))
+			require.OK(t, os.WriteFile(filepath.Join(dir, file), []byte(texts[i]), 0o644))
 		}
-		if _, err := c.Staged(must.Get(closedloop.ReadScenes(dir))(t)); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := c.Staged(require.Get(closedloop.ReadScenes(dir))(t)); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -158,15 +158,15 @@ func TestScenesOfOneFolderAreOfOnePlant(t *testing.T) {
 // The scenes of the examples are run as the page on formats says, and begin.
 func TestTheScenesOfTheExamples(t *testing.T) {
 	catalogue := paper.Cases()
-	files := must.Get(filepath.Glob("examples/scenes/*.json"))(t)
+	files := require.Get(filepath.Glob("examples/scenes/*.json"))(t)
 	if len(files) < 3 {
 		t.Fatalf("%d scenes", len(files))
 	}
 	for _, file := range files {
-		s := must.Get(closedloop.ReadScenes(file))(t)
-		c := must.Get(must.Get(catalogue.Find(s.Files[0].Case))(t).Staged(s))(t)
+		s := require.Get(closedloop.ReadScenes(file))(t)
+		c := require.Get(require.Get(catalogue.Find(s.Files[0].Case))(t).Staged(s))(t)
 		how := domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
-		if all := must.Get(s.Check(t.Context(), c.Definition(), 1, 0, 1, how))(t); len(all) == 0 {
+		if all := require.Get(s.Check(t.Context(), c.Definition(), 1, 0, 1, how))(t); len(all) == 0 {
 			t.Errorf("%s: there is nothing of its own in it", file)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // A preference that changes in mid-episode is followed by the very next decision: of what
@@ -31,11 +31,11 @@ func TestAChangedPreferenceIsFollowedAtOnce(t *testing.T) {
 		bitwise bool
 	}{{"direct", 0.25, true}, {"navigator", 0.25, true}, {"refine-64", 0.1, false}} {
 		loop, err := c.Loop(e, gpc.Setup{Method: test.method})
-		must.OK(t, err)
+		require.OK(t, err)
 		fresh, err := c.Loop(e, gpc.Setup{Method: test.method})
-		must.OK(t, err)
+		require.OK(t, err)
 		ep, err := def.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-		must.OK(t, err)
+		require.OK(t, err)
 		o := observe(c, 0)
 		u, weights := make([]float64, spec.ActionSize()), make([]float64, spec.ObjectiveSize())
 		J, margins := make([]float64, spec.ObjectiveSize()), make([]float64, len(spec.Margins))
@@ -51,7 +51,7 @@ func TestAChangedPreferenceIsFollowedAtOnce(t *testing.T) {
 			for step := range between {
 				ep.Observe(o.S, o.C)
 				d, err := loop.Decide(o.S, o.C, pref)
-				must.OK(t, err)
+				require.OK(t, err)
 				if step == 0 && k > 0 {
 					domain.Weigh(problem, domain.Preference{W: w}, weights)
 					if !optimum.Optimal(o.S, o.C, pref, u) {
@@ -62,20 +62,20 @@ func TestAChangedPreferenceIsFollowedAtOnce(t *testing.T) {
 					decided := slices.Clone(d.U)
 					fresh.Reset()
 					begun, err := fresh.Decide(o.S, o.C, pref)
-					must.OK(t, err)
+					require.OK(t, err)
 					if test.bitwise && !slices.Equal(begun.U, decided) {
 						t.Errorf("%s: the first decision under %v is %v, without those before it %v", test.method, w, decided, begun.U)
 					}
 					fresh.Reset()
 					old, err := fresh.Decide(o.S, o.C, domain.Preference{W: changes[k-1]})
-					must.OK(t, err)
+					require.OK(t, err)
 					own, late := excess(decided), excess(old.U)
 					if !(own <= test.left*late) {
 						t.Errorf("%s: the first decision under %v costs %.4f %% more than the optimum of its state, one still under %v %.4f %%: want at most %v of it", test.method, w, 100*own, changes[k-1], 100*late, test.left)
 					}
 				}
 				_, err = ep.Apply(d.U)
-				must.OK(t, err)
+				require.OK(t, err)
 			}
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/equations"
-	"github.com/gpc-engine/gpc/domain/equations/systemfile"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/systemfile"
 )
 
 // SystemSuffix ends the names of files that hold a system; such a name is taken where a case's is.

@@ -13,17 +13,17 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // recorded writes a trace of an episode and returns its file.
 func recorded(t *testing.T, c *gpc.Case, s gpc.Setup) string {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
-	must.Get(evaluated(c, s, trace, false))(t)
+	require.Get(evaluated(c, s, trace, false))(t)
 	return trace
 }
 
@@ -39,11 +39,11 @@ func TestATraceOpensNoFile(t *testing.T) {
 	catalogue := paper.Cases()
 	dir := t.TempDir()
 	network := filepath.Join(dir, "net.m")
-	must.OK(t, os.WriteFile(network, must.Get(cases.Text("case30"))(t), 0o644))
-	c := must.Get(catalogue.Find("opf:" + network))(t)
+	require.OK(t, os.WriteFile(network, require.Get(cases.Text("case30"))(t), 0o644))
+	c := require.Get(catalogue.Find("opf:" + network))(t)
 	trace := recorded(t, c, gpc.Setup{Method: "hold"})
-	must.OK(t, os.Remove(network))
-	v := must.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t)
+	require.OK(t, os.Remove(network))
+	v := require.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t)
 	if !v.OK || v.Decisions != 300 || !v.Exact {
 		t.Errorf("without the network's file: %+v", v)
 	}
@@ -53,11 +53,11 @@ func TestATraceOpensNoFile(t *testing.T) {
 		}
 	}
 	secret := filepath.Join(dir, "secret.txt")
-	must.OK(t, os.WriteFile(secret, []byte("hunter2"), 0o644))
-	text := must.Get(os.ReadFile(trace))(t)
+	require.OK(t, os.WriteFile(secret, []byte("hunter2"), 0o644))
+	text := require.Get(os.ReadFile(trace))(t)
 	for _, name := range []string{"opf:/dev/zero", "opf:" + secret, "opf:../" + filepath.Base(dir) + "/secret.txt", "/dev/zero"} {
 		forged := filepath.Join(dir, "forged.jsonl")
-		must.OK(t, os.WriteFile(forged, bytes.Replace(text, []byte(`"opf:net.m"`), []byte(`"`+name+`"`), 1), 0o644))
+		require.OK(t, os.WriteFile(forged, bytes.Replace(text, []byte(`"opf:net.m"`), []byte(`"`+name+`"`), 1), 0o644))
 		if _, err := catalogue.Verify(t.Context(), forged, gpc.VerifyOptions{}); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -68,25 +68,25 @@ func TestATraceOpensNoFile(t *testing.T) {
 // is continued only with the method, the map and the instruction set that began it.
 func TestATraceNamesItsMap(t *testing.T) {
 	catalogue := paper.Cases()
-	c := must.Get(catalogue.Find("integrator-convex"))(t)
+	c := require.Get(catalogue.Find("integrator-convex"))(t)
 	trace := recorded(t, c, gpc.Setup{Method: "direct"})
-	other := *must.Get(c.Model(""))(t)
+	other := *require.Get(c.Model(""))(t)
 	other.Calibration.TauGeom *= 1.25
 	file := filepath.Join(t.TempDir(), "other.safetensors")
-	must.OK(t, other.WriteFile(file))
-	if v := must.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t); !v.OK || !v.Exact {
+	require.OK(t, other.WriteFile(file))
+	if v := require.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t); !v.OK || !v.Exact {
 		t.Errorf("by its own map: %+v", v)
 	}
-	dispatch := must.Get(catalogue.Find("opf30"))(t)
-	shifted := must.Get(dispatch.Shifted(map[string]float64{"load": 0.95}))(t)
-	if v := must.Get(catalogue.Verify(t.Context(), recorded(t, shifted, gpc.Setup{Method: "direct"}), gpc.VerifyOptions{Deep: true}))(t); !v.OK || !v.Exact {
+	dispatch := require.Get(catalogue.Find("opf30"))(t)
+	shifted := require.Get(dispatch.Shifted(map[string]float64{"load": 0.95}))(t)
+	if v := require.Get(catalogue.Verify(t.Context(), recorded(t, shifted, gpc.Setup{Method: "direct"}), gpc.VerifyOptions{Deep: true}))(t); !v.OK || !v.Exact {
 		t.Errorf("on a shifted plant: %+v", v)
 	}
 	hashes := regexp.MustCompile(`[0-9a-f]{64}.*[0-9a-f]{64}`)
 	if _, err := catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true, Model: file}); err == nil || !hashes.MatchString(err.Error()) {
 		t.Errorf("by another map: %v", err)
 	}
-	before := must.Get(os.ReadFile(trace))(t)
+	before := require.Get(os.ReadFile(trace))(t)
 	if _, err := evaluated(c, gpc.Setup{Method: "direct", Model: &other}, trace, true); err == nil || !strings.Contains(err.Error(), "model_sha256") {
 		t.Errorf("continued with another map: %v", err)
 	}
@@ -98,11 +98,11 @@ func TestATraceNamesItsMap(t *testing.T) {
 		if _, err := evaluated(c, gpc.Setup{Method: "direct"}, trace, true); err == nil || !strings.Contains(err.Error(), "isa") {
 			t.Errorf("continued with another instruction set: %v", err)
 		}
-		if v := must.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t); !v.OK || v.Exact {
+		if v := require.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t); !v.OK || v.Exact {
 			t.Errorf("decided again on another instruction set: %+v", v)
 		}
 	}
-	if after := must.Get(os.ReadFile(trace))(t); !bytes.Equal(before, after) {
+	if after := require.Get(os.ReadFile(trace))(t); !bytes.Equal(before, after) {
 		t.Error("a refused trace was changed")
 	}
 }
@@ -111,18 +111,18 @@ func TestATraceNamesItsMap(t *testing.T) {
 // preference of each give the action that was applied, to the bit.
 func TestATraceHoldsWhatADecisionIsMadeOf(t *testing.T) {
 	catalogue := paper.Cases()
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
 	for _, of := range []struct{ name, method string }{{"integrator-nonconvex", "navigator"}, {"opf30-uncertain", "direct"}} {
-		c := must.Get(catalogue.Find(of.name))(t)
+		c := require.Get(catalogue.Find(of.name))(t)
 		s := gpc.Setup{Method: of.method}
-		file := must.Get(os.Open(recorded(t, c, s)))(t)
+		file := require.Get(os.Open(recorded(t, c, s)))(t)
 		defer file.Close()
-		trace := must.Get(closedloop.NewReader(file))(t)
-		record := must.Get(trace.Next())(t)
-		loop := must.Get(c.Loop(e, s))(t)
+		trace := require.Get(closedloop.NewReader(file))(t)
+		record := require.Get(trace.Next())(t)
+		loop := require.Get(c.Loop(e, s))(t)
 		for _, l := range record.Lines {
-			if d := must.Get(loop.Decide(l.X, l.C, trace.Header.Preference))(t); !slices.Equal(d.U, l.U) {
+			if d := require.Get(loop.Decide(l.X, l.C, trace.Header.Preference))(t); !slices.Equal(d.U, l.U) {
 				t.Fatalf("%s, decision %d: %v, the trace has %v", of.name, l.T, d.U, l.U)
 			}
 		}

@@ -187,7 +187,7 @@ class Actor(torch.nn.Module):
 
 
 def safetensors(metadata: dict[str, str], tensors: dict[str, np.ndarray]) -> bytes:
-    """A file of tensors in single precision, or float16 ones in half, with the checksums that gpc reads (docs/files.md)."""
+    """A file of tensors in single precision, or float16 ones in half, with the checksums that gpc reads (docs/reference/files.md)."""
     header, payload, sums = {}, b"", ""
     for name, t in tensors.items():
         dtype, kind = ("F16", "<f2") if t.dtype == np.float16 else ("F32", "<f4")

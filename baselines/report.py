@@ -1,4 +1,4 @@
-"""Draws the curves and writes the tables of docs/baselines.md: report.py RESULTS, a device's folder of
+"""Draws the curves and writes the tables of docs/results/baselines.md: report.py RESULTS, a device's folder of
 bench/results with the baselines folder that all.py and search.py leave; evaluations are also those beside it."""
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ LunarLanderContinuous-v3, BipedalWalker-v3): discount 0.98, a replay of 200 000,
 interactions at random first, noise 0.1, learning rate 1e-3, hidden layers of 400 and 300;
 batches of 256 are the library's. In the cases of gpc observations and rewards are scaled by their running
 deviations (VecNormalize), and `environments` are stepped for each of `gradient_steps` updates:
-see docs/baselines.md.
+see docs/results/baselines.md.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // Where the plant goes as the dynamics say, an episode whose decisions are prepared is, bit for
@@ -17,22 +17,22 @@ import (
 func TestAheadIsTheSearchWhereItIsExpected(t *testing.T) {
 	b, m, c := caseOneMap(t, 1)
 	o := SearchOptions{Candidates: 40, Seed: 3}
-	search := must.Get(NewNavigator(b, m, c.Problem, Options{Search: o}))(t)
+	search := require.Get(NewNavigator(b, m, c.Problem, Options{Search: o}))(t)
 	o.Ahead = true
-	prepared, not := must.Get(NewNavigator(b, m, c.Problem, Options{Search: o}))(t), must.Get(NewNavigator(b, m, c.Problem, Options{Search: o}))(t)
+	prepared, not := require.Get(NewNavigator(b, m, c.Problem, Options{Search: o}))(t), require.Get(NewNavigator(b, m, c.Problem, Options{Search: o}))(t)
 	for range 2 {
 		for _, n := range []*Navigator{search, prepared, not} {
 			n.Reset()
 		}
 		episode(t, c, 2, func(s, cx []float64) []float64 {
-			want := must.Get(search.Decide(s, cx, adaptively))(t)
+			want := require.Get(search.Decide(s, cx, adaptively))(t)
 			for name, n := range map[string]*Navigator{"prepared": prepared, "not prepared": not} {
-				d := must.Get(n.Decide(s, cx, adaptively))(t)
+				d := require.Get(n.Decide(s, cx, adaptively))(t)
 				if !slices.Equal(d.U, want.U) || !slices.Equal(d.Plan, want.Plan) || d.Displacement != want.Displacement {
 					t.Fatalf("%s: u %v, moved %v; the search has %v, %v", name, d.U, d.Displacement, want.U, want.Displacement)
 				}
 			}
-			must.OK(t, prepared.Prepare())
+			require.OK(t, prepared.Prepare())
 			return want.U
 		})
 	}
@@ -44,14 +44,14 @@ func TestAheadAnswersWhatIsMeasured(t *testing.T) {
 	cart := finite{testdomain.NewCart(cartSteps)}
 	pref, s, c := simplex(0.3), []float64{1.2, 0.4}, []float64{0}
 	n := searcher(t, ref.New(), cart, SearchOptions{Candidates: 64, Ahead: true})
-	u := slices.Clone(must.Get(n.Decide(s, c, pref))(t).U)
-	must.OK(t, n.Prepare())
+	u := slices.Clone(require.Get(n.Decide(s, c, pref))(t).U)
+	require.OK(t, n.Prepare())
 	next, nextC := make([]float64, 2), make([]float64, 1)
 	cart.Step(s, c, u, next, nextC)
 	next[0] += 0.07
 	next[1] -= 0.05
 	o := slices.Clone(n.batch.loops[0].memory.Best().Offsets[:3])
-	d := must.Get(n.Decide(next, nextC, pref))(t)
+	d := require.Get(n.Decide(next, nextC, pref))(t)
 	want := testdomain.Feedback[0]*(next[0]+float64(o[0])) + testdomain.Feedback[1]*(next[1]+float64(o[1])) + 0.2*(pref.W[1]+float64(o[2]))
 	if o[0] == 0 && o[1] == 0 || math.Abs(float64(d.Plan[0])-want) > 1e-5 {
 		t.Errorf("decoded %v with offsets %v, want %v", d.Plan[0], o, want)
@@ -65,22 +65,25 @@ func TestPreparedForAnother(t *testing.T) {
 	pref, s, c := simplex(0.3), []float64{1.2, 0.4}, []float64{0}
 	next, nextC := make([]float64, 2), make([]float64, 1)
 	cost := func(n *Navigator, pref domain.Preference) float64 {
-		must.Get(n.Decide(next, nextC, pref))(t)
+		require.Get(n.Decide(next, nextC, pref))(t)
 		return n.batch.loops[0].memory.Best().Cost
 	}
 	for name, change := range map[string]struct {
 		by   func(n *Navigator)
 		pref domain.Preference
 	}{
-		"reset":             {func(n *Navigator) { n.Reset() }, pref},
-		"missed":            {func(n *Navigator) { n.batch.Missed(0, Observation{S: s, C: c, Preference: pref}, []float64{0}) }, pref},
-		"a new preference":  {func(*Navigator) {}, simplex(0.25)},
-		"an unknown sensor": {func(n *Navigator) { must.Get(n.Decide([]float64{math.NaN(), 0}, c, pref))(t); must.OK(t, n.Prepare()) }, pref},
+		"reset":            {func(n *Navigator) { n.Reset() }, pref},
+		"missed":           {func(n *Navigator) { n.batch.Missed(0, Observation{S: s, C: c, Preference: pref}, []float64{0}) }, pref},
+		"a new preference": {func(*Navigator) {}, simplex(0.25)},
+		"an unknown sensor": {func(n *Navigator) {
+			require.Get(n.Decide([]float64{math.NaN(), 0}, c, pref))(t)
+			require.OK(t, n.Prepare())
+		}, pref},
 	} {
 		n := searcher(t, ref.New(), cart, SearchOptions{Candidates: 64, Ahead: true})
-		u := must.Get(n.Decide(s, c, pref))(t).U
+		u := require.Get(n.Decide(s, c, pref))(t).U
 		cart.Step(s, c, u, next, nextC)
-		must.OK(t, n.Prepare())
+		require.OK(t, n.Prepare())
 		if !n.batch.loops[0].prepared.ready {
 			t.Fatal("nothing is prepared")
 		}
@@ -99,7 +102,7 @@ func TestPreparedForAnother(t *testing.T) {
 // and what is prepared is what the guard then follows.
 func TestTheGuardKnowsWhatIsPrepared(t *testing.T) {
 	p := newSpeeding(2)
-	n := must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Guard: &domain.Guard{}, Search: SearchOptions{Candidates: 32, Ahead: true}}))(t)
+	n := require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Guard: &domain.Guard{}, Search: SearchOptions{Candidates: 32, Ahead: true}}))(t)
 	pref, s, c := simplex(0.3), []float64{1.2, 0.4}, []float64{0}
 	steps := func(f func()) int64 {
 		before := p.steps.Load()
@@ -112,7 +115,7 @@ func TestTheGuardKnowsWhatIsPrepared(t *testing.T) {
 		}
 		var u float64
 		took := steps(func() {
-			d := must.Get(n.Decide(s, c, pref))(t)
+			d := require.Get(n.Decide(s, c, pref))(t)
 			if u = d.U[0]; d.Fallback != 0 {
 				t.Errorf("decision %d: %v", h, d.Fallback)
 			}
@@ -129,7 +132,7 @@ func TestTheGuardKnowsWhatIsPrepared(t *testing.T) {
 		}
 		p.Cart.Step(slices.Clone(s), slices.Clone(c), []float64{u}, s, c)
 		if h < cartSteps-1 {
-			must.OK(t, n.Prepare())
+			require.OK(t, n.Prepare())
 		}
 	}
 }
@@ -138,8 +141,8 @@ func TestTheGuardKnowsWhatIsPrepared(t *testing.T) {
 func TestPreparedTogetherAndRestored(t *testing.T) {
 	b, m, c := caseOneMap(t, 2)
 	o := Options{Search: SearchOptions{Candidates: 24, Ahead: true}}
-	all := must.Get(NewBatch(b, m, c.Problem, o, 3))(t)
-	alone := must.Get(NewNavigator(b, m, c.Problem, o))(t)
+	all := require.Get(NewBatch(b, m, c.Problem, o, 3))(t)
+	alone := require.Get(NewNavigator(b, m, c.Problem, o))(t)
 	obs, out, saved := make([]Observation, 3), make([]Decision, 3), Saved{}
 	episode(t, c, 1, func(s, cx []float64) []float64 {
 		for i := range obs {
@@ -147,16 +150,16 @@ func TestPreparedTogetherAndRestored(t *testing.T) {
 			other[0] += 0.05 * float64(i)
 			obs[i] = Observation{S: other, C: cx, Preference: adaptively}
 		}
-		must.OK(t, all.Save([]int{0}, &saved))
-		must.OK(t, all.Decide(obs, out))
+		require.OK(t, all.Save([]int{0}, &saved))
+		require.OK(t, all.Decide(obs, out))
 		u := slices.Clone(out[0].U)
-		must.OK(t, all.Restore(&saved))
-		must.OK(t, all.DecideSome([]int{0}, obs[:1], out[:1]))
-		if want := must.Get(alone.Decide(s, cx, adaptively))(t).U; !slices.Equal(u, want) || !slices.Equal(out[0].U, want) {
+		require.OK(t, all.Restore(&saved))
+		require.OK(t, all.DecideSome([]int{0}, obs[:1], out[:1]))
+		if want := require.Get(alone.Decide(s, cx, adaptively))(t).U; !slices.Equal(u, want) || !slices.Equal(out[0].U, want) {
 			t.Fatalf("u %v, again %v, alone %v", u, out[0].U, want)
 		}
-		must.OK(t, all.Prepare())
-		must.OK(t, alone.Prepare())
+		require.OK(t, all.Prepare())
+		require.OK(t, alone.Prepare())
 		return u
 	})
 	if err := all.PrepareSome([]int{3}); err == nil {
@@ -184,6 +187,6 @@ func TestWhoIsAnticipating(t *testing.T) {
 		if _, is := n.Controller().(domain.Anticipating); is != c.want || n.batch.Prepares() != c.want {
 			t.Errorf("%+v: anticipating %v", c.o, is)
 		}
-		must.OK(t, n.Prepare())
+		require.OK(t, n.Prepare())
 	}
 }

@@ -145,7 +145,7 @@ func newLoop(spec *domain.Spec) loop {
 
 // leastProjected is how many loops have to decide together to be projected where their
 // latents are kept: a core makes some 20 to 30 rows while a device makes the slowest of them
-// (docs/cuda-kernels.md). A loop alone, as of an evaluation, is projected by the problem's
+// (docs/contribute/cuda-kernels.md). A loop alone, as of an evaluation, is projected by the problem's
 // own method on every backend.
 const leastProjected = 32
 

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -39,7 +39,7 @@ func close(t *testing.T, name string, got Number, want, tolerance float64) {
 
 func estimate(t *testing.T, cart *testdomain.Cart, m *model.Model) *Constants {
 	t.Helper()
-	k := must.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), CertifyOptions{Points: 40, Seed: 3}))(t)
+	k := require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), CertifyOptions{Points: 40, Seed: 3}))(t)
 	return k
 }
 
@@ -79,21 +79,21 @@ func TestFDeltaBoundsTheIncrease(t *testing.T) {
 	cart := testdomain.NewCart(20)
 	nav := cart.Spec().Navigation
 	nav.VMax, nav.LatentStep = 4, 0.1 // ½V²Δt² = 0.08, far above rounding
-	a := must.Get(newCertifier(ref.New(), testdomain.Map(cart, 14, false), cart, heldOut(40), CertifyOptions{Options: Options{Navigation: &nav}}))(t)
+	a := require.Get(newCertifier(ref.New(), testdomain.Map(cart, 14, false), cart, heldOut(40), CertifyOptions{Options: Options{Navigation: &nav}}))(t)
 	// Start away from M*, where Φ has a slope.
 	displace(9, 0, 0.3, a.spot, a.spot)
 	var c Constants
 	for _, f := range []func(*Constants) error{a.lipschitz, a.potential} {
-		must.OK(t, f(&c))
+		require.OK(t, f(&c))
 	}
 	n := len(a.samples)
 	before, after, slope := make([]float64, n), make([]float64, n), make([]float64, n)
-	must.OK(t, a.gradients(a.spot, before, slope))
+	require.OK(t, a.gradients(a.spot, before, slope))
 	worst := 0.0
 	z := tensor.New(n, a.spot.Cols)
 	for round := range 50 {
 		displace(5, round, 0.08, a.spot, z)
-		must.OK(t, a.gradients(z, after, slope))
+		require.OK(t, a.gradients(z, after, slope))
 		for i := range n {
 			worst = math.Max(worst, after[i]-before[i])
 		}
@@ -118,7 +118,7 @@ func TestUnidentifiableLatentIsSaidPlainly(t *testing.T) {
 		t.Errorf("a bound with σ_0 = 0 %q", v)
 	}
 	var text bytes.Buffer
-	must.OK(t, c.WriteTable(&text))
+	require.OK(t, c.WriteTable(&text))
 	for _, want := range []string{"does not hold", "says nothing", "γ_min", "δ_feas"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("table lacks %q:\n%s", want, text.String())
@@ -149,9 +149,9 @@ func TestCurvatureOfACircle(t *testing.T) {
 		phi := 2 * math.Pi * float64(i) / n
 		codes.Row(i)[0], codes.Row(i)[1] = float32(2*math.Cos(phi)), float32(2*math.Sin(phi))
 	}
-	index := must.Get(ref.New().NewIndex(codes, decoded))(t)
+	index := require.Get(ref.New().NewIndex(codes, decoded))(t)
 	largest, p95, dimension, err := curvature(index, codes, 30, 10)
-	must.OK(t, err)
+	require.OK(t, err)
 	if dimension != 1 || math.Abs(largest-0.5) > 0.02 || math.Abs(p95-0.5) > 0.02 {
 		t.Errorf("κ = %g, 95 %% %g, dimension %d; want 0.5 in 1", largest, p95, dimension)
 	}
@@ -173,8 +173,8 @@ func TestRecovery(t *testing.T) {
 	nav.VMax, nav.Epsilon = 15, 0.2 // the cap is above the initial speed 2·0.5/ε = 5
 	m := testdomain.Map(cart, 14, true)
 	opt := CertifyOptions{Options: Options{Navigation: &nav}, Samples: 30}
-	k := must.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
-	r := must.Get(Recover(t.Context(), ref.New(), m, level{cart}, heldOut(60), k, RecoveryOptions{Certify: opt, Radius: 0.5, Steps: 12}))(t)
+	k := require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
+	r := require.Get(Recover(t.Context(), ref.New(), m, level{cart}, heldOut(60), k, RecoveryOptions{Certify: opt, Radius: 0.5, Steps: 12}))(t)
 	close(t, "contraction", r.Contraction, math.Exp(-4*nav.LatentStep/nav.Epsilon), 1e-3)
 	if len(r.Median) != 13 || math.Abs(float64(r.Median[0])-0.25) > 0.01 {
 		t.Fatalf("Φ starts at %v, want 0.25 in 13 entries", r.Median)
@@ -187,9 +187,9 @@ func TestRecovery(t *testing.T) {
 		t.Errorf("capped %v, within the prediction %v", r.Capped, r.Within)
 	}
 	nav.VMax = 0.1
-	k = must.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
+	k = require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
 	r, err := Recover(t.Context(), ref.New(), m, cart, heldOut(60), k, RecoveryOptions{Certify: opt, Radius: 0.5, Steps: 12})
-	must.OK(t, err)
+	require.OK(t, err)
 	if r.Capped < 0.99 || r.Within > 0.1 {
 		t.Errorf("with V_max = 0.1: capped %v, within %v; the cap must be seen", r.Capped, r.Within)
 	}
@@ -197,14 +197,14 @@ func TestRecovery(t *testing.T) {
 
 func TestMeasureLoopComparesWithTheOptimum(t *testing.T) {
 	cart := testdomain.NewCart(20)
-	nav := must.Get(NewNavigator(ref.New(), testdomain.Map(cart, 14, true), cart, Options{Direct: true}))(t)
+	nav := require.Get(NewNavigator(ref.New(), testdomain.Map(cart, 14, true), cart, Options{Direct: true}))(t)
 	pref := domain.Preference{Adaptive: true}
 	const offset = 0.125
 	m, err := MeasureLoop(context.Background(), cart.Spec(), nav.Controller(), oneScene{cart}, 1, 2, pref, func(s, c []float64, _ domain.Preference, u []float64) bool {
 		u[0] = math.Max(-1, math.Min(1, testdomain.Feedback[0]*s[0]+testdomain.Feedback[1]*s[1])) + offset
 		return s[0] != 0.5 // the first state has no optimum
 	})
-	must.OK(t, err)
+	require.OK(t, err)
 	close(t, "largest action error", m.ActionErrorMax, offset, 1e-6)
 	close(t, "mean action error", m.ActionErrorMean, offset, 1e-6)
 	if m.Decisions != 40 || m.Compared != 38 || m.Episodes != 2 {
@@ -226,11 +226,11 @@ func TestMeasureLoopComparesWithTheOptimum(t *testing.T) {
 // says that the loop does not keep its margins.
 func TestMeasureLoopCountsMarginsBroken(t *testing.T) {
 	cart := testdomain.NewCart(20)
-	nav := must.Get(NewNavigator(ref.New(), testdomain.Map(cart, 14, true), cart, Options{Direct: true}))(t)
+	nav := require.Get(NewNavigator(ref.New(), testdomain.Map(cart, 14, true), cart, Options{Direct: true}))(t)
 	k := estimate(t, cart, testdomain.Map(cart, 14, true))
 	for _, push := range []float64{0, 1e3} {
 		m, err := MeasureLoop(context.Background(), cart.Spec(), pushed{nav.Controller(), push}, oneScene{cart}, 1, 1, domain.Preference{Adaptive: true}, nil)
-		must.OK(t, err)
+		require.OK(t, err)
 		c := Judge("cart", *k, m)
 		kept := c.Verdict("margins kept")
 		if broken := push > 0; broken != (m.Violations > 0) || broken != (kept == DoesNot) || broken != strings.Contains(c.Summary(), fmt.Sprintf("margins kept (%d of 20 decisions", m.Violations)) {

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -28,7 +28,7 @@ func TestChainTakesTheNavigatorsSteps(t *testing.T) {
 	}
 	chain := tensor.New(rows*horizon, m.Latent())
 	var order []int
-	must.OK(t, Chain(ref.New(), m, cart, opt, horizon, s, c, slot, func(row, step int, z, plan []float32, finite bool) {
+	require.OK(t, Chain(ref.New(), m, cart, opt, horizon, s, c, slot, func(row, step int, z, plan []float32, finite bool) {
 		if !finite || len(plan) != 1 {
 			t.Fatalf("row %d, step %d: finite %v, plan %v", row, step, finite, plan)
 		}
@@ -40,8 +40,8 @@ func TestChainTakesTheNavigatorsSteps(t *testing.T) {
 	if !slices.Equal(order, []int{0, 1, 2}) {
 		t.Errorf("the last row was visited at steps %v", order)
 	}
-	nav := must.Get(NewNavigator(ref.New(), m, cart, opt))(t)
-	l := must.Get(load(ref.New(), m, cart, &opt))(t)
+	nav := require.Get(NewNavigator(ref.New(), m, cart, opt))(t)
+	l := require.Get(load(ref.New(), m, cart, &opt))(t)
 	cfg := l.stepperConfig(1)
 	energy := ref.NewEnergy(cfg)
 	moved := false
@@ -49,7 +49,7 @@ func TestChainTakesTheNavigatorsSteps(t *testing.T) {
 		state, ctx := make([]float64, 2), make([]float64, 1)
 		tensor.Widen(state, s.Row(i))
 		nav.Reset()
-		d := must.Get(nav.Decide(state, ctx, prefs[i%2]))(t)
+		d := require.Get(nav.Decide(state, ctx, prefs[i%2]))(t)
 		if !slices.Equal(d.Latent, chain.Row(i*horizon)) {
 			t.Errorf("row %d begins at %v, a decision at %v", i, chain.Row(i*horizon), d.Latent)
 		}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // speeding is the cart that is lost when it is too fast, which its projection does not see.
@@ -71,7 +71,7 @@ func (r *solver) Tightened(slack []float64) domain.Receding {
 
 func guarded(t testing.TB, p domain.Problem, g domain.Guard, rescue domain.Receding) *Navigator {
 	t.Helper()
-	return must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Direct: true, Guard: &g, Rescue: rescue}))(t)
+	return require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Direct: true, Guard: &g, Rescue: rescue}))(t)
 }
 
 // drive runs an episode of the cart to its end and returns actions, bits and states.
@@ -106,8 +106,8 @@ func TestGuardRollsThePolicyOut(t *testing.T) {
 		s := []float64{rapid.Float64Range(-2, 2.2).Draw(rt, "q"), rapid.Float64Range(-1, 1.5).Draw(rt, "v")}
 		c := []float64{float64(rapid.IntRange(0, cartSteps-1).Draw(rt, "step")) / cartSteps}
 		pref := simplex(rapid.Float64Range(0, 1).Draw(rt, "w"))
-		n, plain := guarded(t, p, domain.Guard{}, nil), must.Get(NewNavigator(ref.New(), testdomain.Map(cart, 5, false), cart, Options{Direct: true}))(t)
-		d, want := must.Get(n.Decide(s, c, pref))(t), must.Get(plain.Decide(s, c, pref))(t)
+		n, plain := guarded(t, p, domain.Guard{}, nil), require.Get(NewNavigator(ref.New(), testdomain.Map(cart, 5, false), cart, Options{Direct: true}))(t)
+		d, want := require.Get(n.Decide(s, c, pref))(t), require.Get(plain.Decide(s, c, pref))(t)
 		steps := p.Remaining(c)
 		cost, margin := bent(cart, s, pref.W[1], pref, make([]float32, 3*steps), steps)
 		fast := false
@@ -131,7 +131,7 @@ func TestGuardRollsThePolicyOut(t *testing.T) {
 			rt.Fatalf("margin %g; the roll-out has %g", plan.margin, margin)
 		}
 		w := &n.batch.loops[0].watched
-		must.OK(t, n.batch.guard.alone(rollout{s: s, c: c, pref: pref, steps: steps, priced: true, into: &w.other}))
+		require.OK(t, n.batch.guard.alone(rollout{s: s, c: c, pref: pref, steps: steps, priced: true, into: &w.other}))
 		if w.other.safe() && (math.Abs(w.other.cost-cost) > 1e-5*(1+cost) || math.Abs(w.other.margin-margin) > 1e-5) {
 			rt.Fatalf("cost %g, margin %g; the roll-out has %g, %g", w.other.cost, w.other.margin, cost, margin)
 		}
@@ -146,12 +146,12 @@ func TestGuardRollsThePolicyOut(t *testing.T) {
 func TestGuardSearches(t *testing.T) {
 	const limit = 0.5
 	start := []float64{-2, 0}
-	_, _, plain := drive(t, must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), finite{testdomain.NewCart(cartSteps)}, Options{Direct: true}))(t), adaptively, start, cartSteps)
+	_, _, plain := drive(t, require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), finite{testdomain.NewCart(cartSteps)}, Options{Direct: true}))(t), adaptively, start, cartSteps)
 	if !(fastest(plain) > limit) {
 		t.Fatalf("without a guard the cart is at most at %g", fastest(plain))
 	}
 	for _, o := range []SearchOptions{{}, {Candidates: 1}} {
-		n := must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), newSpeeding(limit), Options{Direct: true, Search: o, Guard: &domain.Guard{}}))(t)
+		n := require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), newSpeeding(limit), Options{Direct: true, Search: o, Guard: &domain.Guard{}}))(t)
 		_, bits, states := drive(t, n, adaptively, start, cartSteps)
 		const found, incumbent = domain.FallbackGuard | domain.FallbackRescue | domain.FallbackSolver, domain.FallbackGuard | domain.FallbackIncumbent
 		if fastest(states) > limit || bits[0] != found || !slices.Contains(bits, incumbent) {
@@ -183,7 +183,7 @@ func TestGuardWithoutRescues(t *testing.T) {
 		return false
 	}}
 	loop := func(p domain.Problem) *Navigator {
-		return must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, how))(t)
+		return require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, how))(t)
 	}
 	_, bits, states := drive(t, loop(braking{newSpeeding(limit)}), adaptively, start, cartSteps)
 	if fastest(states) > limit || bits[0] != domain.FallbackGuard|domain.FallbackEscape {
@@ -193,7 +193,7 @@ func TestGuardWithoutRescues(t *testing.T) {
 	if bits[0]&(domain.FallbackGuard|domain.FallbackEscape|domain.FallbackRescue) != domain.FallbackGuard {
 		t.Errorf("without an escape: bits %v", bits)
 	}
-	if fmt.Sprint(must.Get(OptionsFor("direct-no-rescue"))(t)) != fmt.Sprint(Options{Direct: true, NoRescue: true, NoiseFree: true}) {
+	if fmt.Sprint(require.Get(OptionsFor("direct-no-rescue"))(t)) != fmt.Sprint(Options{Direct: true, NoRescue: true, NoiseFree: true}) {
 		t.Error("direct-no-rescue is not direct without rescues")
 	}
 }
@@ -241,20 +241,20 @@ func TestGuardWithoutASafePlan(t *testing.T) {
 	}
 	// Beyond every limit at once full braking is what Problem.Fallback does, and what fails
 	// with the larger margin is taken.
-	d := must.Get(guarded(t, finite{testdomain.NewCart(cartSteps)}, domain.Guard{}, nil).Decide([]float64{2.1, 0.5}, []float64{0}, adaptively))(t)
+	d := require.Get(guarded(t, finite{testdomain.NewCart(cartSteps)}, domain.Guard{}, nil).Decide([]float64{2.1, 0.5}, []float64{0}, adaptively))(t)
 	if d.Fallback&(domain.FallbackGuard|domain.FallbackMargin) != domain.FallbackGuard|domain.FallbackMargin || d.U[0] != -1 {
 		t.Errorf("beyond the wall: u %v, fallback %v", d.U, d.Fallback)
 	}
 	// After a deadline no solver is asked.
 	never := &solver{}
-	must.Get(guarded(t, newSpeeding(-0.9), domain.Guard{Deadline: time.Nanosecond}, never).Decide([]float64{-2, 1}, []float64{0}, adaptively))(t)
+	require.Get(guarded(t, newSpeeding(-0.9), domain.Guard{Deadline: time.Nanosecond}, never).Decide([]float64{-2, 1}, []float64{0}, adaptively))(t)
 	if never.asked != 0 {
 		t.Errorf("after the deadline the solver was asked %d times", never.asked)
 	}
 	// Before it the solver has what is left, and without one its own time.
 	for _, deadline := range []time.Duration{time.Hour, 0} {
 		timed := &solver{answer: func([]float64, int) []float64 { return nil }}
-		must.Get(guarded(t, newSpeeding(-0.9), domain.Guard{Deadline: deadline}, timed).Decide([]float64{-2, 1}, []float64{0}, adaptively))(t)
+		require.Get(guarded(t, newSpeeding(-0.9), domain.Guard{Deadline: deadline}, timed).Decide([]float64{-2, 1}, []float64{0}, adaptively))(t)
 		if timed.asked != 1 || timed.limit < 0 || timed.limit > deadline || (timed.limit == 0) != (deadline == 0) {
 			t.Errorf("of a deadline of %v the solver has %v", deadline, timed.limit)
 		}
@@ -271,13 +271,13 @@ func TestGuardAsksTheCasesOwnSolver(t *testing.T) {
 		return true
 	}
 	p := newSpeeding(0.56)
-	n := must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Direct: true, Guard: &domain.Guard{}, Solver: own}))(t)
+	n := require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Direct: true, Guard: &domain.Guard{}, Solver: own}))(t)
 	_, bits, states := drive(t, n, adaptively, []float64{-1.2, 0.3}, cartSteps)
 	if asked != 1 || fastest(states) > 0.56 || bits[0] != domain.FallbackGuard|domain.FallbackRescue|domain.FallbackSolver {
 		t.Errorf("asked %d times, at most at %g, bits %v", asked, fastest(states), bits)
 	}
 	generic := &solver{answer: func(s []float64, steps int) []float64 { return make([]float64, steps) }}
-	both := must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Direct: true, Guard: &domain.Guard{}, Solver: own, Rescue: generic}))(t)
+	both := require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Direct: true, Guard: &domain.Guard{}, Solver: own, Rescue: generic}))(t)
 	if _, _, states = drive(t, both, adaptively, []float64{-1.2, 0.3}, cartSteps); asked != 1 || generic.asked == 0 || fastest(states) > 0.56 {
 		t.Errorf("beside a generic solver, asked %d times, it was asked %d times; at most at %g", asked, generic.asked, fastest(states))
 	}
@@ -296,7 +296,7 @@ func TestGuardOfWhatIsKnown(t *testing.T) {
 			s, c, known := []float64{-2, 0.1}, []float64{0}, 0
 			for h := range cartSteps {
 				p.steps.Store(0)
-				d := must.Get(n.Decide(s, c, adaptively))(t)
+				d := require.Get(n.Decide(s, c, adaptively))(t)
 				w, fresh := &n.batch.loops[0].watched, &again.batch.loops[0].watched
 				if d.Fallback == 0 && h > 0 && w.behind {
 					known++
@@ -309,7 +309,7 @@ func TestGuardOfWhatIsKnown(t *testing.T) {
 				if len(fresh.accepted.s) > 0 {
 					fresh.accepted.s[0] = math.NaN()
 				}
-				e := must.Get(again.Decide(s, c, adaptively))(t)
+				e := require.Get(again.Decide(s, c, adaptively))(t)
 				if !slices.Equal(d.U, e.U) || d.Fallback != e.Fallback && !found || !slices.Equal(w.accepted.actions, fresh.accepted.actions) || w.accepted.fails != fresh.accepted.fails {
 					t.Fatalf("look-ahead %d, limit %g, decision %d: u %v with %v, rolled out again %v with %v", steps, limit, h, d.U, d.Fallback, e.U, e.Fallback)
 				}
@@ -340,7 +340,7 @@ func TestGuardTightensMargins(t *testing.T) {
 		u := []float64{0}
 		// At rest against the wall the first action brakes: the margin of the first step is
 		// the least.
-		d := must.Get(n.Decide([]float64{c.q + 0.5*testdomain.Dt*testdomain.Dt, 0}, []float64{0}, adaptively))(t)
+		d := require.Get(n.Decide([]float64{c.q + 0.5*testdomain.Dt*testdomain.Dt, 0}, []float64{0}, adaptively))(t)
 		copy(u, d.U)
 		if (d.Fallback == 0) != c.safe || (rescue.slack == nil) != c.safe {
 			t.Errorf("q %g, tightened by %g: %v, slack %v, u %v", c.q, slack, d.Fallback, rescue.slack, u)
@@ -348,7 +348,7 @@ func TestGuardTightensMargins(t *testing.T) {
 		if !c.safe && math.Abs(rescue.slack[0]-slack) > 1e-12 {
 			t.Errorf("the solver is told %v, want %g for the clearance", rescue.slack, slack)
 		}
-		if d := must.Get(guarded(t, finite{testdomain.NewCart(cartSteps)}, domain.Guard{}, nil).Decide([]float64{c.q, 0}, []float64{0}, adaptively))(t); d.Fallback != 0 {
+		if d := require.Get(guarded(t, finite{testdomain.NewCart(cartSteps)}, domain.Guard{}, nil).Decide([]float64{c.q, 0}, []float64{0}, adaptively))(t); d.Fallback != 0 {
 			t.Errorf("without noise: %v", d.Fallback)
 		}
 	}
@@ -366,7 +366,7 @@ func TestGuardOfTheEnd(t *testing.T) {
 		safe bool
 	}{{0, true}, {2, false}} {
 		n := guarded(t, resting{finite{testdomain.NewCart(cartSteps)}}, domain.Guard{Steps: 3}, nil)
-		d := must.Get(n.Decide([]float64{0, c.v}, []float64{0}, adaptively))(t)
+		d := require.Get(n.Decide([]float64{0, c.v}, []float64{0}, adaptively))(t)
 		if (d.Fallback&domain.FallbackGuard == 0) != c.safe {
 			t.Errorf("from the speed %g: %v", c.v, d.Fallback)
 		}
@@ -384,7 +384,7 @@ func TestGuardOfTheLastState(t *testing.T) {
 		q    float64
 		safe bool
 	}{{testdomain.Wall - 0.11, true}, {testdomain.Wall - 0.05, false}} {
-		d := must.Get(guarded(t, presently{finite{testdomain.NewCart(cartSteps)}}, domain.Guard{Steps: 1}, nil).Decide([]float64{c.q, 1}, []float64{0}, adaptively))(t)
+		d := require.Get(guarded(t, presently{finite{testdomain.NewCart(cartSteps)}}, domain.Guard{Steps: 1}, nil).Decide([]float64{c.q, 1}, []float64{0}, adaptively))(t)
 		if (d.Fallback&domain.FallbackGuard == 0) != c.safe || d.Margin < 0 {
 			t.Errorf("from %g at 1 m/s: %v, margin %g", c.q, d.Fallback, d.Margin)
 		}
@@ -397,18 +397,18 @@ func TestGuardInCompany(t *testing.T) {
 	const size = 6
 	m := testdomain.Map(testdomain.NewCart(cartSteps), 5, false)
 	for _, threads := range []int{1, 3} {
-		b := must.Get(cpufallback.New(cpufallback.Options{Threads: threads}))(t)
+		b := require.Get(cpufallback.New(cpufallback.Options{Threads: threads}))(t)
 		defer b.Close()
 		rescue := func() domain.Receding {
 			return &solver{answer: func(s []float64, steps int) []float64 {
 				return slices.Repeat([]float64{math.Max(-1, math.Min(0.2, 0.4-s[1]))}, steps)
 			}}
 		}
-		together := must.Get(NewBatch(b, m, newSpeeding(0.5), Options{Direct: true, Guard: &domain.Guard{}, Rescue: rescue()}, size))(t)
+		together := require.Get(NewBatch(b, m, newSpeeding(0.5), Options{Direct: true, Guard: &domain.Guard{}, Rescue: rescue()}, size))(t)
 		obs, out := make([]Observation, size), make([]Decision, size)
 		alone := make([]*Navigator, size)
 		for i := range obs {
-			alone[i] = must.Get(NewNavigator(b, m, newSpeeding(0.5), Options{Direct: true, Guard: &domain.Guard{}, Rescue: rescue()}))(t)
+			alone[i] = require.Get(NewNavigator(b, m, newSpeeding(0.5), Options{Direct: true, Guard: &domain.Guard{}, Rescue: rescue()}))(t)
 			obs[i] = Observation{S: []float64{-2 + 0.3*float64(i), 0.08 * float64(i)}, C: []float64{float64(2*(i%3)) / cartSteps}, Preference: simplex(float64(i) / size)}
 		}
 		acted := 0
@@ -420,7 +420,7 @@ func TestGuardInCompany(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range obs {
-				d := must.Get(alone[i].Decide(obs[i].S, obs[i].C, obs[i].Preference))(t)
+				d := require.Get(alone[i].Decide(obs[i].S, obs[i].C, obs[i].Preference))(t)
 				if !slices.Equal(d.U, out[i].U) || d.Fallback != out[i].Fallback {
 					t.Fatalf("%d threads, decision %d of loop %d: %v with %v, alone %v with %v", threads, h, i, out[i].U, out[i].Fallback, d.U, d.Fallback)
 				}
@@ -444,7 +444,7 @@ func TestGuardInCompany(t *testing.T) {
 func TestGuardOfASearch(t *testing.T) {
 	for _, o := range []SearchOptions{{Candidates: 64}} {
 		p := newSpeeding(0.5)
-		n := must.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Search: o, Guard: &domain.Guard{}}))(t)
+		n := require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Search: o, Guard: &domain.Guard{}}))(t)
 		_, bits, states := drive(t, n, adaptively, []float64{-1, 0.4}, 1)
 		best, plan := n.batch.loops[0].memory.Best(), &n.batch.loops[0].watched.accepted
 		if bits[0] != 0 || !plan.safe() || math.Abs(plan.margin-best.Margin) > 1e-5 {
@@ -473,7 +473,7 @@ func TestGuardRefusesWhatItCannotBe(t *testing.T) {
 	if _, err := NewNavigator(ref.New(), testdomain.Map(longer, 5, false), longer, Options{Guard: &domain.Guard{}}); err == nil || !strings.Contains(err.Error(), "plans of one action") {
 		t.Errorf("plans of three actions: %v", err)
 	}
-	off := must.Get(NewNavigator(ref.New(), testdomain.Map(longer, 5, false), longer, Options{Guard: &domain.Guard{}, NoGuard: true}))(t)
+	off := require.Get(NewNavigator(ref.New(), testdomain.Map(longer, 5, false), longer, Options{Guard: &domain.Guard{}, NoGuard: true}))(t)
 	if off.batch.guard != nil {
 		t.Error("a guard that was left out")
 	}
@@ -482,7 +482,7 @@ func TestGuardRefusesWhatItCannotBe(t *testing.T) {
 			t.Errorf("guarded %t: methods without a guard: %t", guards, has)
 		}
 	}
-	if fmt.Sprint(must.Get(OptionsFor("direct-no-guard"))(t)) != fmt.Sprint(Options{Direct: true, NoGuard: true}) {
+	if fmt.Sprint(require.Get(OptionsFor("direct-no-guard"))(t)) != fmt.Sprint(Options{Direct: true, NoGuard: true}) {
 		t.Error("direct-no-guard is not direct without a guard")
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/batchnav"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
 func latents(t *testing.T) (*batchnav.Latents, *testdomain.Cart, batchnav.Rows) {
 	t.Helper()
 	cart := testdomain.NewCart(50)
-	l := must.Get(batchnav.NewLatents(ref.New(), testdomain.Map(cart, 13, false), cart, batchnav.Options{}))(t)
+	l := require.Get(batchnav.NewLatents(ref.New(), testdomain.Map(cart, 13, false), cart, batchnav.Options{}))(t)
 	return l, cart, batchnav.Rows{S: []float64{0.3, -0.2, -0.5, 0.1}, C: []float64{0, 0}, W: []float64{0.75, 0.25, 0.5, 0.5}}
 }
 
@@ -24,13 +24,13 @@ func TestJacobiansAreThoseOfTheDecoders(t *testing.T) {
 	l, cart, in := latents(t)
 	spec, nz := cart.Spec(), l.Size()
 	z := tensor.New(2, nz)
-	must.OK(t, l.Encode(in, false, z))
+	require.OK(t, l.Encode(in, false, z))
 	for of, size := range map[batchnav.Decoder]int{batchnav.DecoderU: spec.PlanSize(), batchnav.DecoderS: spec.MeasuredSize()} {
 		jac := tensor.New(2, size*nz)
-		must.OK(t, l.Jacobian(of, z, jac))
+		require.OK(t, l.Jacobian(of, z, jac))
 		decode := func(z tensor.Matrix) tensor.Matrix {
 			u, s := tensor.New(2, spec.PlanSize()), tensor.New(2, spec.MeasuredSize())
-			must.OK(t, l.Decode(z, in, u, s))
+			require.OK(t, l.Decode(z, in, u, s))
 			if of == batchnav.DecoderU {
 				return u
 			}
@@ -61,11 +61,11 @@ func TestRowsOfAStepAreApart(t *testing.T) {
 	l, _, in := latents(t)
 	nz := l.Size()
 	z, both, one := tensor.New(2, nz), tensor.New(2, nz), tensor.New(1, nz)
-	must.OK(t, l.Encode(in, true, z))
+	require.OK(t, l.Encode(in, true, z))
 	energy := make([]float64, 2)
-	must.OK(t, l.Step(z, in, batchnav.Moved{Z: both, Energy: energy}))
+	require.OK(t, l.Step(z, in, batchnav.Moved{Z: both, Energy: energy}))
 	alone := make([]float64, 1)
-	must.OK(t, l.Step(z.Slice(1, 2), batchnav.Rows{S: in.S[2:], C: in.C[1:], W: in.W[2:]}, batchnav.Moved{Z: one, Energy: alone}))
+	require.OK(t, l.Step(z.Slice(1, 2), batchnav.Rows{S: in.S[2:], C: in.C[1:], W: in.W[2:]}, batchnav.Moved{Z: one, Energy: alone}))
 	for j, v := range one.Row(0) {
 		if v != both.Row(1)[j] || alone[0] != energy[1] {
 			t.Fatalf("alone %v with energy %g, beside another %v with %g", one.Row(0), alone[0], both.Row(1), energy[1])
@@ -76,7 +76,7 @@ func TestRowsOfAStepAreApart(t *testing.T) {
 func TestLatentsRefuse(t *testing.T) {
 	l, cart, in := latents(t)
 	z := tensor.New(2, l.Size())
-	must.OK(t, l.Encode(in, false, z))
+	require.OK(t, l.Encode(in, false, z))
 	nan, lost := in, z.Clone()
 	nan.S = []float64{0, 0, math.NaN(), 0}
 	lost.Row(1)[0] = float32(math.Inf(1))

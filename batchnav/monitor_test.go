@@ -8,9 +8,9 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // A map cannot say of itself that every observation is on it: neither by its τ_geom nor by
@@ -31,7 +31,7 @@ func TestThresholdsAreBoundedByTheDomain(t *testing.T) {
 		}
 	}
 	m.Calibration.TauGeom = 0.99 * bound
-	d := must.Get(must.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{}))(t).Decide([]float64{-30, 0, 0, 0}, make([]float64, 5), adaptive))(t)
+	d := require.Get(require.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{}))(t).Decide([]float64{-30, 0, 0, 0}, make([]float64, 5), adaptive))(t)
 	if d.Limit > bound || !d.OffMap || d.Fallback&domain.FallbackResidual == 0 {
 		t.Errorf("with the largest τ_geom a residual of %g has limit %g, the bound is %g; off the map %v, fallback %v", d.Residual, d.Limit, bound, d.OffMap, d.Fallback)
 	}
@@ -52,7 +52,7 @@ func TestThresholdsAreBoundedByTheDomain(t *testing.T) {
 func TestImpossibleMeasurementIsOffTheMap(t *testing.T) {
 	cart := testdomain.NewCart(50)
 	m := testdomain.Map(cart, 13, false)
-	nav := must.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}))(t)
+	nav := require.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}))(t)
 	s := []float64{0.3, -0.2}
 	for step := range 8 {
 		seen := append([]float64(nil), s...)
@@ -71,9 +71,9 @@ func TestImpossibleMeasurementIsOffTheMap(t *testing.T) {
 		cart.Step(s, []float64{0}, d.U, next, []float64{0})
 		copy(s, next)
 	}
-	r := must.Get(batchnav.NewRefiner(ref.New(), m, cart, batchnav.Options{}, 16))(t)
+	r := require.Get(batchnav.NewRefiner(ref.New(), m, cart, batchnav.Options{}, 16))(t)
 	for v, off := range map[float64]bool{-0.2: false, 1e9: true} {
-		got := must.Get(r.Refine(context.Background(), batchnav.Observation{S: []float64{0.3, v}, C: []float64{0}, Preference: adaptive}, batchnav.RefineOptions{Candidates: 16, LookAhead: 2}))(t)
+		got := require.Get(r.Refine(context.Background(), batchnav.Observation{S: []float64{0.3, v}, C: []float64{0}, Preference: adaptive}, batchnav.RefineOptions{Candidates: 16, LookAhead: 2}))(t)
 		if got.OffMap != off || got.OffMap != (got.Residual > got.ResidualLimit) {
 			t.Errorf("refinement at velocity %g: off the map %v, residual %g, limit %g", v, got.OffMap, got.Residual, got.ResidualLimit)
 		}
@@ -85,20 +85,20 @@ func TestImpossibleMeasurementIsOffTheMap(t *testing.T) {
 func TestAnswerErrorIsThatOfTheDecodedPlans(t *testing.T) {
 	b := cpu(t)
 	c, m, observations := caseOne(t, b, 200)
-	nav := must.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{Direct: true}))(t)
+	nav := require.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{Direct: true}))(t)
 	wrong := nav.AnswerError()
 	if !(wrong > 0.25) {
 		t.Fatalf("an untrained map misses %g of the answers", wrong)
 	}
 	o := observations[0]
-	d := must.Get(nav.Decide(o.S, o.C, o.Preference))(t)
+	d := require.Get(nav.Decide(o.S, o.C, o.Preference))(t)
 	if d.Fallback&domain.FallbackMap == 0 || !d.Fallback.Replaced() {
 		t.Errorf("an untrained map decides with fallback %v", d.Fallback)
 	}
-	if d = must.Get(must.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{Direct: true, NoFallback: true}))(t).Decide(o.S, o.C, o.Preference))(t); d.Fallback&domain.FallbackMap == 0 || d.Fallback.Replaced() {
+	if d = require.Get(require.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{Direct: true, NoFallback: true}))(t).Decide(o.S, o.C, o.Preference))(t); d.Fallback&domain.FallbackMap == 0 || d.Fallback.Replaced() {
 		t.Errorf("without the fallback: %v, want the trigger alone", d.Fallback)
 	}
-	twin := must.Get(batchnav.NewNavigator(ref.New(), m, c.Problem, batchnav.Options{Direct: true}))(t).AnswerError()
+	twin := require.Get(batchnav.NewNavigator(ref.New(), m, c.Problem, batchnav.Options{Direct: true}))(t).AnswerError()
 	if math.Abs(wrong-twin) > 1e-5*twin {
 		t.Errorf("misses %g, in float64 %g", wrong, twin)
 	}
@@ -117,7 +117,7 @@ func TestAnswerErrorIsThatOfTheDecodedPlans(t *testing.T) {
 	for i := range same.NormU.Scale {
 		same.NormU.Scale[i] *= 64
 	}
-	if got := must.Get(batchnav.NewNavigator(b, &same, c.Problem, batchnav.Options{Direct: true}))(t).AnswerError(); math.Abs(got-wrong) > 1e-5*wrong {
+	if got := require.Get(batchnav.NewNavigator(b, &same, c.Problem, batchnav.Options{Direct: true}))(t).AnswerError(); math.Abs(got-wrong) > 1e-5*wrong {
 		t.Errorf("the same plans by other scales miss %g instead of %g", got, wrong)
 	}
 	// The target itself misses nothing: no map at all misses what answers differ by from u₋₁.
@@ -125,7 +125,7 @@ func TestAnswerErrorIsThatOfTheDecodedPlans(t *testing.T) {
 	for i := range m.NormU.Scale {
 		m.NormU.Scale[i], m.NormU.Mean[i] = 1e-30, 0
 	}
-	none = must.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{Direct: true}))(t).AnswerError()
+	none = require.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{Direct: true}))(t).AnswerError()
 	if !(none >= 1 && none < 2) {
 		t.Errorf("a map that always holds u₋₁ misses %g", none)
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -17,13 +17,13 @@ var adaptive = domain.Preference{Adaptive: true}
 
 func navigator(t *testing.T, cart *testdomain.Cart, opt batchnav.Options) *batchnav.Navigator {
 	t.Helper()
-	nav := must.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(cart, 13, false), cart, opt))(t)
+	nav := require.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(cart, 13, false), cart, opt))(t)
 	return nav
 }
 
 func decide(t *testing.T, nav *batchnav.Navigator, s []float64, pref domain.Preference) *batchnav.Decision {
 	t.Helper()
-	d := must.Get(nav.Decide(s, []float64{0}, pref))(t)
+	d := require.Get(nav.Decide(s, []float64{0}, pref))(t)
 	return d
 }
 
@@ -69,7 +69,7 @@ func TestAblationsChangeWhatTheySay(t *testing.T) {
 	cart := testdomain.NewCart(50)
 	s := []float64{1.1, 0.35}
 	run := func(name string) batchnav.Decision {
-		opt := must.Get(batchnav.OptionsFor(name))(t)
+		opt := require.Get(batchnav.OptionsFor(name))(t)
 		opt.Latents = true
 		return *decide(t, navigator(t, cart, opt), s, adaptive)
 	}
@@ -163,10 +163,10 @@ func TestBatchEqualsSingleLoops(t *testing.T) {
 	cart := testdomain.NewCart(50)
 	m := testdomain.Map(cart, 13, false)
 	const size = 5
-	batch := must.Get(batchnav.NewBatch(ref.New(), m, cart, batchnav.Options{}, size))(t)
+	batch := require.Get(batchnav.NewBatch(ref.New(), m, cart, batchnav.Options{}, size))(t)
 	var single [size]*batchnav.Navigator
 	for i := range single {
-		single[i] = must.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}))(t)
+		single[i] = require.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}))(t)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	obs, out := make([]batchnav.Observation, size), make([]batchnav.Decision, size)
@@ -178,9 +178,9 @@ func TestBatchEqualsSingleLoops(t *testing.T) {
 		if step == 2 {
 			obs[1].S[0] = math.NaN()
 		}
-		must.OK(t, batch.Decide(obs, out))
+		require.OK(t, batch.Decide(obs, out))
 		for i := range obs {
-			d := must.Get(single[i].Decide(obs[i].S, obs[i].C, obs[i].Preference))(t)
+			d := require.Get(single[i].Decide(obs[i].S, obs[i].C, obs[i].Preference))(t)
 			if d.U[0] != out[i].U[0] || d.Fallback != out[i].Fallback || d.NoiseVariance != out[i].NoiseVariance ||
 				(d.Residual != out[i].Residual && !math.IsNaN(d.Residual)) {
 				t.Fatalf("step %d, loop %d: batch u %v fallback %v, single u %v fallback %v", step, i, out[i].U, out[i].Fallback, d.U, d.Fallback)
@@ -330,7 +330,7 @@ func TestCodesAreDecodedWhereTheModelHasNone(t *testing.T) {
 	m := testdomain.Map(cart, 13, false)
 	want := *decide(t, navigator(t, cart, batchnav.Options{}), []float64{0.3, 0.1}, adaptive)
 	m.CodesDecoded = tensor.Matrix{}
-	nav := must.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}))(t)
+	nav := require.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}))(t)
 	if got := decide(t, nav, []float64{0.3, 0.1}, adaptive); got.U[0] != want.U[0] || got.Threshold != want.Threshold {
 		t.Errorf("u %v τ %g, want %v τ %g", got.U, got.Threshold, want.U, want.Threshold)
 	}
@@ -346,11 +346,11 @@ func TestControllerSaysWhatItDecoded(t *testing.T) {
 	c := navigator(t, cart, batchnav.Options{Direct: true}).Controller()
 	want := decide(t, navigator(t, cart, batchnav.Options{Direct: true, NoProjection: true}), []float64{0.3, -0.2}, adaptive)
 	u := make([]float64, 1)
-	must.Get(c.Decide([]float64{0.3, -0.2}, []float64{0}, adaptive, u))(t)
+	require.Get(c.Decide([]float64{0.3, -0.2}, []float64{0}, adaptive, u))(t)
 	if got := c.Decoded(); len(got) != 1 || got[0] != want.U[0] {
 		t.Errorf("decoded %v, want %v", got, want.U)
 	}
-	must.Get(c.Decide([]float64{math.NaN(), 0}, []float64{0}, adaptive, u))(t)
+	require.Get(c.Decide([]float64{math.NaN(), 0}, []float64{0}, adaptive, u))(t)
 	if got := c.Decoded(); got != nil {
 		t.Errorf("decoded %v of what is not a number", got)
 	}
@@ -361,7 +361,7 @@ func TestControllerSaysWhatItDecoded(t *testing.T) {
 func TestLostContextIsPredicted(t *testing.T) {
 	b := cpu(t)
 	c, m, observations := caseOne(t, b, 200)
-	nav := must.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{Direct: true}))(t)
+	nav := require.Get(batchnav.NewNavigator(b, m, c.Problem, batchnav.Options{Direct: true}))(t)
 	nan := math.NaN()
 	lostS, lostC := []float64{nan, nan, nan, nan}, []float64{nan, nan, nan, nan, nan}
 	var known, none float64
@@ -373,7 +373,7 @@ func TestLostContextIsPredicted(t *testing.T) {
 			if step > 0 {
 				seenS, seenC = lostS, lostC
 			}
-			d := must.Get(nav.Decide(seenS, seenC, adaptive))(t)
+			d := require.Get(nav.Decide(seenS, seenC, adaptive))(t)
 			margins := make([]float64, 3)
 			c.Problem.Margins(s, cx, d.U, margins)
 			if margins[1] < -1e-6 || margins[2] < -1e-6 {

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // oneScene is the smallest plant: every episode is the cart from (0.5, 0).

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // polishing is the cart with a polish of its own.
@@ -44,8 +44,8 @@ func TestPolishIsNeverWorseThanTheSearch(t *testing.T) {
 			}
 			return scale > 0
 		})
-		d := must.Get(n.Decide(s, c, pref))(t)
-		search := must.Get(searcher(t, ref.New(), finite{cart}, SearchOptions{Candidates: candidates}).Decide(s, c, pref))(t)
+		d := require.Get(n.Decide(s, c, pref))(t)
+		search := require.Get(searcher(t, ref.New(), finite{cart}, SearchOptions{Candidates: candidates}).Decide(s, c, pref))(t)
 		m, steps := n.batch.loops[0].memory, finite{cart}.Remaining(c)
 		_, cost, margin := ref.ScorePlan(cart, s, c, pref, m.plan, steps, true)
 		best := m.Best()
@@ -79,19 +79,19 @@ func TestPolishRemembersOneStepOn(t *testing.T) {
 	// Effort alone counts: rest where the cart rests costs least, so that a plan of small
 	// actions is better than the map's.
 	s, c, pref := []float64{-1, 0}, []float64{0}, simplex(0)
-	must.Get(n.Decide(s, c, pref))(t)
+	require.Get(n.Decide(s, c, pref))(t)
 	m := n.batch.loops[0].memory
 	kept := slices.Clone(m.plan)
 	if len(kept) != cartSteps || math.Abs(kept[3]+0.17) > 1e-9 {
 		t.Fatalf("kept %v", kept)
 	}
 	c[0] = 1. / cartSteps
-	must.Get(n.Decide(s, c, pref))(t)
+	require.Get(n.Decide(s, c, pref))(t)
 	if !slices.Equal(given, kept[1:]) {
 		t.Errorf("polished %v, want %v", given, kept[1:])
 	}
 	n.Reset()
-	must.Get(n.Decide(s, []float64{0}, pref))(t)
+	require.Get(n.Decide(s, []float64{0}, pref))(t)
 	if slices.Equal(given[:cartSteps-1], kept[1:]) {
 		t.Error("a reset forgets nothing")
 	}
@@ -102,14 +102,14 @@ func TestPolishRemembersOneStepOn(t *testing.T) {
 func TestPolishHasLessRegretThanDirect(t *testing.T) {
 	b, m, c := caseOneMap(t, 1)
 	regret := [2]float64{}
-	for i, o := range []Options{{Direct: true}, must.Get(OptionsFor("polish"))(t)} {
-		n := must.Get(NewNavigator(b, m, c.Problem, o))(t)
+	for i, o := range []Options{{Direct: true}, require.Get(OptionsFor("polish"))(t)} {
+		n := require.Get(NewNavigator(b, m, c.Problem, o))(t)
 		for index := range 3 {
 			n.Reset()
-			ep := must.Get(c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptively}))(t)
+			ep := require.Get(c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptively}))(t)
 			oracle, _, err := ep.Oracle()
-			must.OK(t, err)
-			regret[i] += episode(t, c, index, func(s, cx []float64) []float64 { return must.Get(n.Decide(s, cx, adaptively))(t).U })/oracle - 1
+			require.OK(t, err)
+			regret[i] += episode(t, c, index, func(s, cx []float64) []float64 { return require.Get(n.Decide(s, cx, adaptively))(t).U })/oracle - 1
 		}
 	}
 	if !(regret[1] < regret[0]/10) {

@@ -10,9 +10,9 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/loops"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -65,11 +65,11 @@ func (p *projecting) Project(s, c, u []float64) bool {
 func TestLoopsAreProjectedWhereTheyAreKept(t *testing.T) {
 	const size = 40
 	for name, projects := range map[string]bool{"navigator": true, "direct": true, "navigator-observer": true, "navigator-no-projection": false, "refine-64": false} {
-		opt := must.Get(batchnav.OptionsFor(name))(t)
+		opt := require.Get(batchnav.OptionsFor(name))(t)
 		cart := testdomain.NewCart(20)
 		p, kept := &projecting{Cart: cart}, &keeping{Backend: ref.New(), cart: cart}
-		on := must.Get(batchnav.NewBatch(kept, testdomain.Map(cart, 13, false), p, opt, size))(t)
-		off := must.Get(batchnav.NewBatch(ref.New(), testdomain.Map(cart, 13, false), cart, opt, size))(t)
+		on := require.Get(batchnav.NewBatch(kept, testdomain.Map(cart, 13, false), p, opt, size))(t)
+		off := require.Get(batchnav.NewBatch(ref.New(), testdomain.Map(cart, 13, false), cart, opt, size))(t)
 		if !on.OnDevice() || off.OnDevice() {
 			t.Fatalf("latents are kept: %v, %v", on.OnDevice(), off.OnDevice())
 		}
@@ -82,8 +82,8 @@ func TestLoopsAreProjectedWhereTheyAreKept(t *testing.T) {
 				obs[0].S = []float64{2.2, 0.5}
 			}
 			p.count = 0
-			must.OK(t, on.DecideSome(which, obs, got))
-			must.OK(t, off.DecideSome(which, obs, want))
+			require.OK(t, on.DecideSome(which, obs, got))
+			require.OK(t, off.DecideSome(which, obs, want))
 			left := 0
 			for i := range want {
 				if g, w := said(&got[i]), said(&want[i]); g != w {
@@ -113,10 +113,10 @@ func TestLoopsAreProjectedWhereTheyAreKept(t *testing.T) {
 func TestFewLoopsAskForNothing(t *testing.T) {
 	cart := testdomain.NewCart(20)
 	kept := &keeping{Backend: ref.New(), cart: cart}
-	b := must.Get(batchnav.NewBatch(kept, testdomain.Map(cart, 13, false), cart, batchnav.Options{}, 31))(t)
+	b := require.Get(batchnav.NewBatch(kept, testdomain.Map(cart, 13, false), cart, batchnav.Options{}, 31))(t)
 	obs := slices.Repeat([]batchnav.Observation{{S: []float64{0.3, 0.1}, C: []float64{0}, Preference: adaptive}}, 31)
 	out := make([]batchnav.Decision, 31)
-	must.OK(t, b.Decide(obs, out))
+	require.OK(t, b.Decide(obs, out))
 	if kept.asked[0] || math.IsNaN(out[30].Margin) {
 		t.Errorf("asked %v, margin %v", kept.asked[0], out[30].Margin)
 	}

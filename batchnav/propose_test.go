@@ -12,9 +12,9 @@ import (
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -23,13 +23,13 @@ func planCart() *testdomain.Cart { return testdomain.NewPlanCart(20, 4) }
 
 func proposer(t testing.TB, b backend.Backend, p *testdomain.Cart, opt batchnav.Options) *batchnav.Proposer {
 	t.Helper()
-	r := must.Get(batchnav.NewProposer(b, testdomain.Map(p, 13, false), p, opt, 64))(t)
+	r := require.Get(batchnav.NewProposer(b, testdomain.Map(p, 13, false), p, opt, 64))(t)
 	return r
 }
 
 func threaded(t testing.TB, threads int) backend.Backend {
 	t.Helper()
-	b := must.Get(cpufallback.New(cpufallback.Options{Threads: threads}))(t)
+	b := require.Get(cpufallback.New(cpufallback.Options{Threads: threads}))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -62,9 +62,9 @@ func TestProposalsThatStandAlone(t *testing.T) {
 		answer := make([]domain.Answer, 1)
 		plan := func(opt batchnav.Options, steps, row int) {
 			t.Helper()
-			n := must.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(p, 13, false), p, opt))(t)
-			want := must.Get(n.Decide(q.S, q.C, q.Preference))(t)
-			must.OK(t, r.Propose(domain.ProposeOptions{FlowSteps: steps}, []domain.Question{q}, answer))
+			n := require.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(p, 13, false), p, opt))(t)
+			want := require.Get(n.Decide(q.S, q.C, q.Preference))(t)
+			require.OK(t, r.Propose(domain.ProposeOptions{FlowSteps: steps}, []domain.Question{q}, answer))
 			if got := answer[0].Plans.Row(row); !slices.Equal(got, want.Plan) {
 				t.Errorf("%d flow steps, plan %d is %v, the navigator decodes %v", steps, row, got, want.Plan)
 			}
@@ -74,7 +74,7 @@ func TestProposalsThatStandAlone(t *testing.T) {
 		}
 		plan(batchnav.Options{Direct: true}, 0, 0)
 		plan(batchnav.Options{NoRetraction: true}, 1, 1)
-		must.OK(t, r.Propose(domain.ProposeOptions{}, []domain.Question{q}, answer))
+		require.OK(t, r.Propose(domain.ProposeOptions{}, []domain.Question{q}, answer))
 		if got := answer[0].Latents.Row(2); !slices.Equal(got, q.Previous) || answer[0].Sources[2] != domain.SourcePrevious {
 			t.Errorf("the third latent is %v from %v, want the previous one, %v", got, answer[0].Sources[2], q.Previous)
 		}
@@ -93,10 +93,10 @@ func TestProposalsDoNotDependOnCompanyOrThreads(t *testing.T) {
 	together := make([]domain.Answer, len(all))
 	opt := domain.ProposeOptions{FlowSteps: 2, Mixture: thirdsOf}
 	one, two := proposer(t, threaded(t, 1), p, batchnav.Options{}), proposer(t, threaded(t, 3), p, batchnav.Options{})
-	must.OK(t, one.Propose(opt, all, together))
+	require.OK(t, one.Propose(opt, all, together))
 	alone := make([]domain.Answer, 1)
 	for i := range all {
-		must.OK(t, two.Propose(opt, all[i:i+1], alone))
+		require.OK(t, two.Propose(opt, all[i:i+1], alone))
 		for j := range all[i].Count {
 			if !slices.Equal(together[i].Plans.Row(j), alone[0].Plans.Row(j)) || !slices.Equal(together[i].Latents.Row(j), alone[0].Latents.Row(j)) {
 				t.Fatalf("question %d, plan %d differs when it is asked alone", i, j)
@@ -118,7 +118,7 @@ func TestShareOfEverySource(t *testing.T) {
 	q := questions(2, 102)
 	q[1].Count = 103 // one more stands alone
 	answers := make([]domain.Answer, 2)
-	must.OK(t, r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Neighbours: 0.02, Preference: 0.3, Previous: 0.4}}, q, answers))
+	require.OK(t, r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Neighbours: 0.02, Preference: 0.3, Previous: 0.4}}, q, answers))
 	for i, want := range [][domain.Sources]int{
 		{domain.SourceLocalized: 2, domain.SourceNeighbour: 2, domain.SourcePreference: 30, domain.SourceNoise: 68},
 		{domain.SourceLocalized: 2, domain.SourceNeighbour: 2, domain.SourcePreference: 30, domain.SourceNoise: 28, domain.SourcePrevious: 41},
@@ -131,7 +131,7 @@ func TestShareOfEverySource(t *testing.T) {
 			t.Errorf("question %d: sources %v, want %v", i, got, want)
 		}
 	}
-	must.OK(t, r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Neighbours: 1}}, q[:1], answers[:1]))
+	require.OK(t, r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Neighbours: 1}}, q[:1], answers[:1]))
 	seen := map[domain.Source]int{}
 	for _, s := range answers[0].Sources {
 		seen[s]++
@@ -147,7 +147,7 @@ func TestSweepIsTheEncoderUnderOtherPreferences(t *testing.T) {
 	r := proposer(t, ref.New(), p, batchnav.Options{})
 	q := questions(1, 2+11)
 	answer := make([]domain.Answer, 1)
-	must.OK(t, r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Preference: 1}}, q, answer))
+	require.OK(t, r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Preference: 1}}, q, answer))
 	for j := range 11 { // z₃ is w₂
 		if got, want := float64(answer[0].Latents.Row(2 + j)[2]), 1-float64(j)/10; math.Abs(got-want) > 1e-6 {
 			t.Errorf("preference %d of 11: w₂ is %v, want %v", j, got, want)
@@ -161,7 +161,7 @@ func TestProposalsAreMadeWithoutAllocation(t *testing.T) {
 	all, answers := questions(6, 96), make([]domain.Answer, 6)
 	opt := domain.ProposeOptions{FlowSteps: 1, Mixture: thirdsOf}
 	ask := func() {
-		must.OK(t, r.Propose(opt, all, answers))
+		require.OK(t, r.Propose(opt, all, answers))
 	}
 	ask()
 	if n := testing.AllocsPerRun(5, ask); n != 0 {
@@ -206,14 +206,14 @@ func TestProposerRefusesByName(t *testing.T) {
 func TestNeighboursAreTheNearestConsistentCodes(t *testing.T) {
 	p := planCart()
 	m := testdomain.Map(p, 41, false)
-	r := must.Get(batchnav.NewProposer(ref.New(), m, p, batchnav.Options{}, 64))(t)
+	r := require.Get(batchnav.NewProposer(ref.New(), m, p, batchnav.Options{}, 64))(t)
 	const asked = 4
 	q := questions(3, 2+asked)
 	answers := make([]domain.Answer, len(q))
 	for i := range q {
 		q[i].Previous = nil
 	}
-	must.OK(t, r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Neighbours: 1}}, q, answers))
+	require.OK(t, r.Propose(domain.ProposeOptions{Mixture: domain.Mixture{Neighbours: 1}}, q, answers))
 	given := 0
 	for i, a := range answers {
 		order := make([]int, m.Codes.Rows)

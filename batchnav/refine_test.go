@@ -15,29 +15,29 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
 func refiner(t testing.TB, cart domain.Problem, capacity int) *batchnav.Refiner {
 	t.Helper()
-	r := must.Get(batchnav.NewRefiner(ref.New(), testdomain.Map(testdomain.NewCart(20), 13, false), cart, batchnav.Options{}, capacity))(t)
+	r := require.Get(batchnav.NewRefiner(ref.New(), testdomain.Map(testdomain.NewCart(20), 13, false), cart, batchnav.Options{}, capacity))(t)
 	return r
 }
 
 // rollout scores u followed by the base policy independently of the refiner.
 func rollout(t testing.TB, cart *testdomain.Cart, s0, u0 []float64, pref domain.Preference, steps int) (cost, margin float64) {
 	t.Helper()
-	base := must.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(20), 13, false), cart, batchnav.Options{Direct: true}))(t)
+	base := require.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(20), 13, false), cart, batchnav.Options{Direct: true}))(t)
 	s, c := append([]float64(nil), s0...), []float64{0}
 	u := append([]float64(nil), u0...)
 	J, delta, sigma, m := make([]float64, 2), make([]float64, 2), make([]float64, 2), make([]float64, 2)
 	margin = math.Inf(1)
 	for h := range steps {
 		if h > 0 {
-			d := must.Get(base.Decide(s, c, pref))(t)
+			d := require.Get(base.Decide(s, c, pref))(t)
 			copy(u, d.U)
 		}
 		copy(sigma, pref.W)
@@ -65,7 +65,7 @@ func TestRefinementIsTheBestTrueRollout(t *testing.T) {
 		s := []float64{1.3, 0.4}
 		got, err := r.Refine(context.Background(), batchnav.Observation{S: s, C: []float64{0}, Preference: pref},
 			batchnav.RefineOptions{Candidates: 64, FlowSteps: 2, Seed: 5, Remaining: 12, NoRounds: true})
-		must.OK(t, err)
+		require.OK(t, err)
 		cost, margin := rollout(t, cart, s, got.U, pref, 12)
 		if math.Abs(cost-got.Cost) > 1e-5*(1+cost) || math.Abs(margin-got.Margin) > 1e-5 {
 			t.Errorf("%+v: reported cost %g margin %g, roll-out has %g and %g", pref, got.Cost, got.Margin, cost, margin)
@@ -126,7 +126,7 @@ func TestRefineWithoutFeasibleCandidate(t *testing.T) {
 	got, err := refiner(t, cart, 32).Refine(context.Background(),
 		batchnav.Observation{S: []float64{2.5, 0}, C: []float64{0}, Preference: adaptive},
 		batchnav.RefineOptions{Candidates: 32, FlowSteps: 1, Seed: 1, LookAhead: 1})
-	must.OK(t, err)
+	require.OK(t, err)
 	if got.Feasible || got.FeasibleCount != 0 {
 		t.Error("a plan through the wall is called feasible")
 	}
@@ -153,9 +153,9 @@ func (p scored) Score(s, c, u, J, m []float64) {
 func TestRefineAsksAProblemThatScores(t *testing.T) {
 	request := batchnav.RefineOptions{Candidates: 24, FlowSteps: 1, Seed: 5, LookAhead: 3}
 	obs := batchnav.Observation{S: []float64{1.3, 0.4}, C: []float64{0}, Preference: adaptive}
-	want := must.Get(refiner(t, testdomain.NewCart(20), 24).Refine(context.Background(), obs, request))(t)
+	want := require.Get(refiner(t, testdomain.NewCart(20), 24).Refine(context.Background(), obs, request))(t)
 	p := scored{testdomain.NewCart(20), new(atomic.Int64)}
-	got := must.Get(refiner(t, p, 24).Refine(context.Background(), obs, request))(t)
+	got := require.Get(refiner(t, p, 24).Refine(context.Background(), obs, request))(t)
 	if got.Cost != want.Cost || got.Margin != want.Margin || got.Index != want.Index {
 		t.Errorf("cost %v, margin %v, candidate %d; without Score %v, %v, %d", got.Cost, got.Margin, got.Index, want.Cost, want.Margin, want.Index)
 	}
@@ -177,7 +177,7 @@ func TestTiesGoToTheLowestIndex(t *testing.T) {
 	got, err := refiner(t, flat{testdomain.NewCart(20)}, 16).Refine(context.Background(),
 		batchnav.Observation{S: []float64{0.5, 0}, C: []float64{0}, Preference: domain.Preference{W: []float64{0.5, 0.5}}},
 		batchnav.RefineOptions{Candidates: 16, Seed: 1, LookAhead: 2})
-	must.OK(t, err)
+	require.OK(t, err)
 	if got.Index != 0 || got.Source != domain.SourceLocalized {
 		t.Errorf("winner of a tie is candidate %d (%v), want 0", got.Index, got.Source)
 	}
@@ -189,11 +189,11 @@ func TestRefineOfLongerPlans(t *testing.T) {
 	const length = 5
 	cart := testdomain.NewPlanCart(20, length)
 	m := testdomain.Map(cart, 13, false)
-	r := must.Get(batchnav.NewRefiner(ref.New(), m, cart, batchnav.Options{}, 32))(t)
+	r := require.Get(batchnav.NewRefiner(ref.New(), m, cart, batchnav.Options{}, 32))(t)
 	pref := domain.Preference{W: []float64{0.9, 0.1}}
 	got, err := r.Refine(context.Background(), batchnav.Observation{S: []float64{1.2, 0.5}, C: []float64{0}, Preference: pref},
 		batchnav.RefineOptions{Candidates: 32, FlowSteps: 1, Seed: 2})
-	must.OK(t, err)
+	require.OK(t, err)
 	if len(got.U) != length || got.LookAhead != length {
 		t.Fatalf("plan of %d actions over %d decisions, want %d", len(got.U), got.LookAhead, length)
 	}
@@ -206,7 +206,7 @@ func TestRefineOfLongerPlans(t *testing.T) {
 		t.Errorf("reported cost %g margin %g, executing the plan gives %g and %g", got.Cost, got.Margin, cost, margin)
 	}
 	// In closed loop the first action of the plan is executed.
-	nav := must.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{Direct: true}))(t)
+	nav := require.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{Direct: true}))(t)
 	d := decide(t, nav, []float64{0.2, 0.1}, pref)
 	if len(d.U) != 1 || len(d.Plan) != length || math.Abs(float64(d.Plan[1])-testdomain.Decay*d.U[0]) > 1e-6 {
 		t.Errorf("u %v of the plan %v", d.U, d.Plan)
@@ -219,12 +219,12 @@ func TestRefineOfLongerPlans(t *testing.T) {
 func TestRefineChoosesAmongProposals(t *testing.T) {
 	const count = 40
 	p := planCart()
-	r := must.Get(batchnav.NewRefiner(ref.New(), testdomain.Map(p, 13, false), p, batchnav.Options{}, count))(t)
+	r := require.Get(batchnav.NewRefiner(ref.New(), testdomain.Map(p, 13, false), p, batchnav.Options{}, count))(t)
 	for i, q := range questions(6, count) {
 		opt := batchnav.RefineOptions{Candidates: count, FlowSteps: 1, Seed: q.Seed, Mixture: thirdsOf, Previous: q.Previous}
-		got := must.Get(r.Refine(context.Background(), batchnav.Observation{S: q.S, C: q.C, Preference: q.Preference}, opt))(t)
+		got := require.Get(r.Refine(context.Background(), batchnav.Observation{S: q.S, C: q.C, Preference: q.Preference}, opt))(t)
 		answer := make([]domain.Answer, 1)
-		must.OK(t, proposer(t, ref.New(), p, batchnav.Options{}).Propose(domain.ProposeOptions{FlowSteps: 1, Mixture: thirdsOf}, []domain.Question{q}, answer))
+		require.OK(t, proposer(t, ref.New(), p, batchnav.Options{}).Propose(domain.ProposeOptions{FlowSteps: 1, Mixture: thirdsOf}, []domain.Question{q}, answer))
 		a := answer[0]
 		best, localized := math.Inf(1), 0.0
 		for row, source := range a.Sources {
@@ -296,7 +296,7 @@ func TestRefineAsksAProblemThatScoresPlans(t *testing.T) {
 		m := testdomain.Map(cart, 13, false)
 		var refiners [2]*batchnav.Refiner
 		for i, p := range []domain.Problem{cart, own} {
-			r := must.Get(batchnav.NewRefiner(accelerated{ref.New()}, m, p, batchnav.Options{}, 24))(t)
+			r := require.Get(batchnav.NewRefiner(accelerated{ref.New()}, m, p, batchnav.Options{}, 24))(t)
 			refiners[i] = r
 		}
 		if *own.device == nil {
@@ -309,7 +309,7 @@ func TestRefineAsksAProblemThatScoresPlans(t *testing.T) {
 			*own.batches = nil
 			var results [2]*batchnav.Refinement
 			for i, r := range refiners {
-				results[i] = must.Get(r.Refine(context.Background(), batchnav.Observation{S: []float64{1.3, 0.4}, C: []float64{0}, Preference: adaptive}, opt))(t)
+				results[i] = require.Get(r.Refine(context.Background(), batchnav.Observation{S: []float64{1.3, 0.4}, C: []float64{0}, Preference: adaptive}, opt))(t)
 			}
 			got, want := results[1], results[0]
 			if got.Index != want.Index || !slices.Equal(got.U, want.U) || math.Abs(got.Cost-want.Cost) > 1e-12 || math.Abs(got.Margin-want.Margin) > 1e-12 || got.FeasibleCount != want.FeasibleCount {
@@ -347,7 +347,7 @@ func TestLookAheadEndsWithTheEpisode(t *testing.T) {
 		{finite{testdomain.NewCart(20)}, batchnav.RefineOptions{Candidates: 1, Remaining: 4}, 4},
 		{finite{testdomain.NewCart(20)}, batchnav.RefineOptions{Candidates: 1, Remaining: 4, LookAhead: 2}, 2},
 	} {
-		got := must.Get(refiner(t, c.problem, 1).Refine(context.Background(), batchnav.Observation{S: []float64{0, 0}, C: []float64{0}, Preference: adaptive}, c.opt))(t)
+		got := require.Get(refiner(t, c.problem, 1).Refine(context.Background(), batchnav.Observation{S: []float64{0, 0}, C: []float64{0}, Preference: adaptive}, c.opt))(t)
 		if got.LookAhead != c.want {
 			t.Errorf("look-ahead %d, want %d", got.LookAhead, c.want)
 		}
@@ -391,13 +391,13 @@ func TestRefinementGoesOnInRounds(t *testing.T) {
 	for i, pref := range []domain.Preference{adaptive, {W: []float64{0.9, 0.1}}, {W: []float64{0.1, 0.9}}} {
 		obs := batchnav.Observation{S: []float64{1.3, 0.4}, C: []float64{0}, Preference: pref}
 		opt := batchnav.RefineOptions{Candidates: 256, FlowSteps: 1, Seed: uint64(i), Remaining: 12}
-		got := must.Get(r.Refine(context.Background(), obs, opt))(t)
-		again := must.Get(refiner(t, cart, 16).Refine(context.Background(), obs, opt))(t)
+		got := require.Get(r.Refine(context.Background(), obs, opt))(t)
+		again := require.Get(refiner(t, cart, 16).Refine(context.Background(), obs, opt))(t)
 		if !slices.Equal(got.U, again.U) || got.Cost != again.Cost {
 			t.Errorf("%v at %g, another time %v at %g", got.U, got.Cost, again.U, again.Cost)
 		}
 		opt.Candidates, opt.NoRounds = got.Rounds[0].Candidates, true
-		proposed := must.Get(r.Refine(context.Background(), obs, opt))(t)
+		proposed := require.Get(r.Refine(context.Background(), obs, opt))(t)
 		if got.Rounds[0] != proposed.Rounds[0] || len(proposed.Rounds) != 1 {
 			t.Errorf("the proposals are %+v, alone %+v", got.Rounds[0], proposed.Rounds)
 		}
@@ -422,7 +422,7 @@ func TestRefinementGoesOnInRounds(t *testing.T) {
 			}
 		}
 		opt.Candidates, opt.NoRounds, opt.Within = 256, false, 1
-		if hasty := must.Get(r.Refine(context.Background(), obs, opt))(t); len(hasty.Rounds) != 1 || hasty.Cost != proposed.Cost {
+		if hasty := require.Get(r.Refine(context.Background(), obs, opt))(t); len(hasty.Rounds) != 1 || hasty.Cost != proposed.Cost {
 			t.Errorf("within a nanosecond there are rounds %+v", hasty.Rounds)
 		}
 	}
@@ -435,8 +435,8 @@ func TestRefinementKeys(t *testing.T) {
 	got, err := refiner(t, testdomain.NewCart(20), 8).Refine(context.Background(),
 		batchnav.Observation{S: []float64{0.5, 0}, C: []float64{0}, Preference: adaptive},
 		batchnav.RefineOptions{Candidates: 8, Seed: 1, LookAhead: 2})
-	must.OK(t, err)
-	text := must.Get(json.Marshal(got))(t)
+	require.OK(t, err)
+	text := require.Get(json.Marshal(got))(t)
 	for _, key := range []string{"u", "cost", "margin", "feasible", "candidates", "latency_us"} {
 		if !strings.Contains(string(text), `"`+key+`":`) {
 			t.Errorf("JSON of a refinement lacks %q: %s", key, text)
@@ -451,7 +451,7 @@ func (endless) Remaining(c []float64) int { return int(c[0]) }
 
 func TestNoObservationMakesARollOutLongerThanAnEpisode(t *testing.T) {
 	cart := testdomain.NewCart(8)
-	r := must.Get(batchnav.NewRefiner(ref.New(), testdomain.Map(cart, 9, true), endless{cart}, batchnav.Options{}, 16))(t)
+	r := require.Get(batchnav.NewRefiner(ref.New(), testdomain.Map(cart, 9, true), endless{cart}, batchnav.Options{}, 16))(t)
 	obs := batchnav.Observation{S: []float64{0.2, 0.1}, C: []float64{2e11}, Preference: domain.Preference{Adaptive: true}}
 	if _, err := r.Refine(t.Context(), obs, batchnav.RefineOptions{Candidates: 16}); err == nil || !strings.Contains(err.Error(), "200000000000 decisions") {
 		t.Errorf("%v, want an error that names the decisions", err)

@@ -10,19 +10,19 @@ import (
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/domains/paper/models"
 	"github.com/gpc-engine/gpc/examples/tanks"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/crossentropy"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/models"
-	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -30,7 +30,7 @@ import (
 // drawn at random.
 func oneAction(t *testing.T, f func(t *testing.T, c domain.Case, m *model.Model)) {
 	catalogue := paper.Cases()
-	cases := []domain.Case{must.Get(tanks.Case())(t)}
+	cases := []domain.Case{require.Get(tanks.Case())(t)}
 	for _, c := range catalogue.All() {
 		cases = append(cases, *c.Definition())
 	}
@@ -44,7 +44,7 @@ func oneAction(t *testing.T, f func(t *testing.T, c domain.Case, m *model.Model)
 		t.Run(spec.Name, func(t *testing.T) {
 			m := testdomain.Untrained(rand.New(rand.NewPCG(3, 4)), spec, 8, 40, 33, 33)
 			if file, err := models.Bundled.Open(spec.Name + ".safetensors"); err == nil {
-				m = must.Get(model.Read(file))(t)
+				m = require.Get(model.Read(file))(t)
 				file.Close()
 				m.Codes, m.CodesDecoded = m.Codes.Slice(0, min(60, m.Codes.Rows)), m.CodesDecoded.Slice(0, min(60, m.CodesDecoded.Rows))
 			}
@@ -74,12 +74,12 @@ func candidates(rng *rand.Rand, cfg *backend.RolloutsConfig, rows, steps int) te
 // and where the backend rolls out by itself, for every problem with plans of one action.
 func TestRoundsAreTheReferences(t *testing.T) {
 	t.Run("host", func(t *testing.T) {
-		b := must.Get(cpufallback.New(cpufallback.Options{Threads: 2}))(t)
+		b := require.Get(cpufallback.New(cpufallback.Options{Threads: 2}))(t)
 		defer b.Close()
 		oneAction(t, func(t *testing.T, c domain.Case, m *model.Model) { holdRounds(t, b, c, m, false) })
 	})
 	t.Run("device", func(t *testing.T) {
-		b := must.Get(kernels.New(must.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t)
+		b := require.Get(kernels.New(require.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t)
 		defer b.Close()
 		oneAction(t, func(t *testing.T, c domain.Case, m *model.Model) {
 			if name := c.Problem.Spec().Name; testing.Short() && name != "integrator-convex" && name != "tanks" && !shim.OnGPU() {
@@ -97,12 +97,12 @@ func holdRounds(t *testing.T, b backend.Backend, c domain.Case, m *model.Model, 
 	for _, opt := range []batchnav.Options{{}, {NoProjection: true}} {
 		opt.Search.Candidates = rows
 		round, cfg, err := batchnav.NewRound(b, m, c.Problem, opt)
-		must.OK(t, err)
+		require.OK(t, err)
 		if round.OnDevice() != byItself {
 			t.Errorf("the backend rolls out by itself: %v, want %v", round.OnDevice(), byItself)
 		}
 		twin, rng := ref.NewRollouts(cfg), rand.New(rand.NewPCG(5, 6))
-		episode := must.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+		episode := require.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 		s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 		for decision, steps := range []int{1, 2, 3, 7} {
 			episode.Observe(s, cx)
@@ -112,7 +112,7 @@ func holdRounds(t *testing.T, b backend.Backend, c domain.Case, m *model.Model, 
 				obs.Preference.W[0], obs.Preference.W[1] = 0.3, 0.7
 			}
 			offsets := candidates(rng, &cfg, rows, steps)
-			got := must.Get(round.Score(obs, offsets, steps))(t)
+			got := require.Get(round.Score(obs, offsets, steps))(t)
 			for i := range rows {
 				o := make([]float64, offsets.Cols)
 				tensor.Widen(o, offsets.Row(i))
@@ -136,7 +136,7 @@ func holdRounds(t *testing.T, b backend.Backend, c domain.Case, m *model.Model, 
 			}
 			first, _, _ := twin.Score(s, cx, obs.Preference, make([]float64, offsets.Cols), steps, true)
 			c.Problem.Project(s, cx, first)
-			must.Get(episode.Apply(first))(t)
+			require.Get(episode.Apply(first))(t)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func holdRounds(t *testing.T, b backend.Backend, c domain.Case, m *model.Model, 
 // A whole search is that of the same random numbers over the reference's roll-outs:
 // decision for decision as good, with the same action.
 func TestSearchIsTheReferences(t *testing.T) {
-	host := must.Get(cpufallback.New(cpufallback.Options{Threads: 2}))(t)
+	host := require.Get(cpufallback.New(cpufallback.Options{Threads: 2}))(t)
 	defer host.Close()
 	adaptive := domain.Preference{Adaptive: true}
 	oneAction(t, func(t *testing.T, c domain.Case, m *model.Model) {
@@ -152,16 +152,16 @@ func TestSearchIsTheReferences(t *testing.T) {
 		spec := c.Problem.Spec()
 		o := batchnav.Options{Search: batchnav.SearchOptions{Candidates: total, LookAhead: steps, Seed: 7}}
 		_, cfg, err := batchnav.NewRound(host, m, c.Problem, o)
-		must.OK(t, err)
-		n, twin := must.Get(batchnav.NewNavigator(host, m, c.Problem, o))(t), ref.NewRollouts(cfg)
+		require.OK(t, err)
+		n, twin := require.Get(batchnav.NewNavigator(host, m, c.Problem, o))(t), ref.NewRollouts(cfg)
 		unit := slices.Repeat([]float64{m.Calibration.LatentSpread / math.Sqrt(float64(m.Latent()))}, m.Latent())
 		sampler := crossentropy.New(crossentropy.Options{Unit: unit, Round: size, Payload: spec.ActionSize(), Tolerance: spec.MarginTolerance, Seed: 7})
 		memory := sampler.NewMemory()
-		episode := must.Get(c.Plant.Episode(991, 2, domain.EpisodeOptions{Preference: adaptive}))(t)
+		episode := require.Get(c.Plant.Episode(991, 2, domain.EpisodeOptions{Preference: adaptive}))(t)
 		s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 		for decision := range 3 {
 			episode.Observe(s, cx)
-			d := must.Get(n.Decide(s, cx, adaptive))(t)
+			d := require.Get(n.Decide(s, cx, adaptive))(t)
 			sampler.Begin(memory, steps)
 			for done, gained := 0, true; gained && done < total; done += size {
 				offsets := sampler.Ask(size)
@@ -184,7 +184,7 @@ func TestSearchIsTheReferences(t *testing.T) {
 			if got := batchnav.BestCost(n); math.Abs(got-best.Cost) > 1e-5*(1+math.Abs(best.Cost)) {
 				t.Errorf("decision %d: a cost of %v, want %v", decision, got, best.Cost)
 			}
-			must.Get(episode.Apply(d.U))(t)
+			require.Get(episode.Apply(d.U))(t)
 		}
 	})
 }
@@ -202,21 +202,21 @@ func (p slippery) Failed(s, c []float64) bool { return s[0] > p.line }
 func TestRoundsKnowLostStates(t *testing.T) {
 	const rows, steps = 16, 12
 	c := integrator.Convex()
-	file := must.Get(models.Bundled.Open("integrator-convex.safetensors"))(t)
+	file := require.Get(models.Bundled.Open("integrator-convex.safetensors"))(t)
 	defer file.Close()
-	m, host := must.Get(model.Read(file))(t), must.Get(cpufallback.New(cpufallback.Options{Threads: 2}))(t)
+	m, host := require.Get(model.Read(file))(t), require.Get(cpufallback.New(cpufallback.Options{Threads: 2}))(t)
 	defer host.Close()
 	spec, rng := c.Problem.Spec(), rand.New(rand.NewPCG(7, 8))
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
-	must.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t).Observe(s, cx)
+	require.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t).Observe(s, cx)
 	// A line that some candidates cross and others do not is found by trying.
 	var crossed, kept int
 	for _, ahead := range []float64{1.5, 1.9, 2.1, 2.3, 2.5, 2.7} {
 		p := slippery{c.Problem.(*integrator.System), s[0] + ahead}
 		round, cfg, err := batchnav.NewRound(host, m, p, batchnav.Options{Search: batchnav.SearchOptions{Candidates: rows}})
-		must.OK(t, err)
+		require.OK(t, err)
 		twin, offsets := ref.NewRollouts(cfg), candidates(rng, &cfg, rows, steps)
-		got := must.Get(round.Score(batchnav.Observation{S: s, C: cx, Preference: domain.Preference{Adaptive: true}}, offsets, steps))(t)
+		got := require.Get(round.Score(batchnav.Observation{S: s, C: cx, Preference: domain.Preference{Adaptive: true}}, offsets, steps))(t)
 		for i := range rows {
 			o := make([]float64, offsets.Cols)
 			tensor.Widen(o, offsets.Row(i))
@@ -236,11 +236,11 @@ func TestRoundsKnowLostStates(t *testing.T) {
 	if crossed == 0 || kept == 0 {
 		t.Errorf("%d candidates were lost and %d were not", crossed, kept)
 	}
-	device := must.Get(kernels.New(must.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t)
+	device := require.Get(kernels.New(require.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t)
 	defer device.Close()
 	for line, p := range map[bool]domain.Problem{false: c.Problem, true: slippery{c.Problem.(*integrator.System), s[0] + 1}} {
 		round, _, err := batchnav.NewRound(device, m, p, batchnav.Options{Search: batchnav.SearchOptions{Candidates: 16}})
-		must.OK(t, err)
+		require.OK(t, err)
 		if round.OnDevice() == line {
 			t.Errorf("with lost states %t the backend rolls out by itself: %t", line, round.OnDevice())
 		}

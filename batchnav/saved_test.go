@@ -10,9 +10,9 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 const loopsOfTest = 4
@@ -22,7 +22,7 @@ func loopOptions(t *testing.T) map[string]batchnav.Options {
 	t.Helper()
 	all := map[string]batchnav.Options{}
 	for _, name := range []string{"navigator", "direct", "navigator-observer", "refine-64"} {
-		all[name] = must.Get(batchnav.OptionsFor(name))(t)
+		all[name] = require.Get(batchnav.OptionsFor(name))(t)
 	}
 	guarded := all["direct"]
 	guarded.Guard = &domain.Guard{Steps: 6}
@@ -32,7 +32,7 @@ func loopOptions(t *testing.T) map[string]batchnav.Options {
 
 func batchOf(t *testing.T, cart *testdomain.Cart, opt batchnav.Options) *batchnav.Batch {
 	t.Helper()
-	return must.Get(batchnav.NewBatch(ref.New(), testdomain.Map(cart, 13, false), cart, opt, loopsOfTest))(t)
+	return require.Get(batchnav.NewBatch(ref.New(), testdomain.Map(cart, 13, false), cart, opt, loopsOfTest))(t)
 }
 
 // noisy are observations of loops at random, one of them lost now and then.
@@ -68,9 +68,9 @@ func TestSomeLoopsDecideAsAlone(t *testing.T) {
 		for step := range 12 {
 			which := rng.Perm(loopsOfTest)[:1+rng.IntN(loopsOfTest)]
 			obs, out := noisy(rng, len(which)), make([]batchnav.Decision, len(which))
-			must.OK(t, together.DecideSome(which, obs, out))
+			require.OK(t, together.DecideSome(which, obs, out))
 			for i, w := range which {
-				d := must.Get(alone[w].Decide(obs[i].S, obs[i].C, obs[i].Preference))(t)
+				d := require.Get(alone[w].Decide(obs[i].S, obs[i].C, obs[i].Preference))(t)
 				if got, want := said(&out[i]), said(d); got != want {
 					t.Fatalf("%s, step %d: loop %d of %v decides %s, alone %s", name, step, w, which, got, want)
 				}
@@ -87,7 +87,7 @@ func TestSomeLoopsAreRefused(t *testing.T) {
 			t.Errorf("loops %v: %v", which, err)
 		}
 	}
-	must.OK(t, b.DecideSome(nil, nil, nil))
+	require.OK(t, b.DecideSome(nil, nil, nil))
 }
 
 // Loops that go back to where they were decide again what they decided then, and the others
@@ -103,11 +103,11 @@ func TestRestoredLoopsDecideAgain(t *testing.T) {
 		for step := range 8 {
 			obs := noisy(rng, loopsOfTest)
 			which := rng.Perm(loopsOfTest)[:1+rng.IntN(loopsOfTest)]
-			must.OK(t, b.Save(which, &saved))
-			must.OK(t, b.DecideSome(which, noisy(rng, len(which)), make([]batchnav.Decision, len(which)))) // something else
-			must.OK(t, b.Restore(&saved))
-			must.OK(t, b.DecideSome(every, obs, out))
-			must.OK(t, plain.Decide(obs, want))
+			require.OK(t, b.Save(which, &saved))
+			require.OK(t, b.DecideSome(which, noisy(rng, len(which)), make([]batchnav.Decision, len(which)))) // something else
+			require.OK(t, b.Restore(&saved))
+			require.OK(t, b.DecideSome(every, obs, out))
+			require.OK(t, plain.Decide(obs, want))
 			for i := range out {
 				if got, want := said(&out[i]), said(&want[i]); got != want {
 					t.Fatalf("%s, step %d: loop %d, restored %v, decides %s, else %s", name, step, i, slices.Contains(which, i), got, want)
@@ -137,14 +137,14 @@ func TestALoopGoesOnFromWhatWasExecuted(t *testing.T) {
 	for _, missed := range []bool{false, true} {
 		cart := testdomain.NewCart(20)
 		p := &watching{Cart: cart}
-		b := must.Get(batchnav.NewBatch(ref.New(), testdomain.Map(cart, 13, false), p, batchnav.Options{}, loopsOfTest))(t)
+		b := require.Get(batchnav.NewBatch(ref.New(), testdomain.Map(cart, 13, false), p, batchnav.Options{}, loopsOfTest))(t)
 		if missed {
 			b.Missed(1, obs, []float64{1})
 		} else {
-			must.OK(t, b.DecideSome([]int{1}, []batchnav.Observation{obs}, out))
+			require.OK(t, b.DecideSome([]int{1}, []batchnav.Observation{obs}, out))
 			b.Executed(1, []float64{1})
 		}
-		must.OK(t, b.DecideSome([]int{1}, []batchnav.Observation{lost}, out))
+		require.OK(t, b.DecideSome([]int{1}, []batchnav.Observation{lost}, out))
 		s, c := make([]float64, 2), make([]float64, 1)
 		if cart.Step(obs.S, obs.C, []float64{1}, s, c); !slices.Equal(p.state, s) {
 			t.Errorf("missed %v: the fallback is asked for in %v, what was executed led to %v", missed, p.state, s)

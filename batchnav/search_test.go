@@ -11,13 +11,13 @@ import (
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/domains/paper/models"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/crossentropy"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/models"
 )
 
 const cartSteps = 12
@@ -34,7 +34,7 @@ func (finite) Remaining(c []float64) int {
 // searcher is a loop of the cart's exact map that searches.
 func searcher(t testing.TB, b backend.Backend, p domain.Problem, o SearchOptions) *Navigator {
 	t.Helper()
-	return must.Get(NewNavigator(b, testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Search: o}))(t)
+	return require.Get(NewNavigator(b, testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Search: o}))(t)
 }
 
 func simplex(w float64) domain.Preference { return domain.Preference{W: []float64{w, 1 - w}} }
@@ -101,9 +101,9 @@ func TestSearchOfOneCandidateIsItsPolicy(t *testing.T) {
 		{Options{Direct: true}, Options{Search: SearchOptions{Candidates: 1}}},
 		{Options{Direct: true}, Options{Search: SearchOptions{Candidates: 1, LookAhead: 2}}},
 	} {
-		policy, one := must.Get(NewNavigator(b, m, c.Problem, v.of))(t), must.Get(NewNavigator(b, m, c.Problem, v.o))(t)
+		policy, one := require.Get(NewNavigator(b, m, c.Problem, v.of))(t), require.Get(NewNavigator(b, m, c.Problem, v.o))(t)
 		episode(t, c, 3, func(s, cx []float64) []float64 {
-			d := must.Get(policy.Decide(s, cx, adaptively))(t)
+			d := require.Get(policy.Decide(s, cx, adaptively))(t)
 			got, err := one.Decide(s, cx, adaptively)
 			if err != nil || !slices.Equal(got.U, d.U) || !slices.Equal(got.Plan, d.Plan) {
 				t.Fatalf("%+v: u %v, the policy's is %v; error %v", v.o, got.U, d.U, err)
@@ -116,22 +116,22 @@ func TestSearchOfOneCandidateIsItsPolicy(t *testing.T) {
 // caseOneMap is Case 1 with its bundled map on the CPU backend.
 func caseOneMap(t testing.TB, threads int) (backend.Backend, *model.Model, domain.Case) {
 	t.Helper()
-	b := must.Get(cpufallback.New(cpufallback.Options{Threads: threads}))(t)
+	b := require.Get(cpufallback.New(cpufallback.Options{Threads: threads}))(t)
 	t.Cleanup(func() { b.Close() })
-	f := must.Get(models.Bundled.Open("integrator-convex.safetensors"))(t)
+	f := require.Get(models.Bundled.Open("integrator-convex.safetensors"))(t)
 	defer f.Close()
-	return b, must.Get(model.Read(f))(t), integrator.Convex()
+	return b, require.Get(model.Read(f))(t), integrator.Convex()
 }
 
 // episode runs one of the case's episodes and returns its cost.
 func episode(t testing.TB, c domain.Case, index int, decide func(s, c []float64) []float64) (cost float64) {
 	t.Helper()
-	ep := must.Get(c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptively}))(t)
+	ep := require.Get(c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptively}))(t)
 	spec := c.Problem.Spec()
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	for !ep.Done() {
 		ep.Observe(s, cx)
-		out := must.Get(ep.Apply(decide(s, cx)))(t)
+		out := require.Get(ep.Apply(decide(s, cx)))(t)
 		if !spec.Keeps(out.Margin) {
 			t.Errorf("episode %d: margin %g", index, out.Margin)
 		}
@@ -144,10 +144,10 @@ func episode(t testing.TB, c domain.Case, index int, decide func(s, c []float64)
 // one of these episodes, and less than a third of it in all.
 func TestSearchHasLessRegretThanDirect(t *testing.T) {
 	b, m, c := caseOneMap(t, 1)
-	direct, search := must.Get(NewNavigator(b, m, c.Problem, Options{Direct: true}))(t), must.Get(NewNavigator(b, m, c.Problem, Options{Search: SearchOptions{Candidates: 64}}))(t)
+	direct, search := require.Get(NewNavigator(b, m, c.Problem, Options{Direct: true}))(t), require.Get(NewNavigator(b, m, c.Problem, Options{Search: SearchOptions{Candidates: 64}}))(t)
 	total := [2]float64{}
 	for index := range 3 {
-		ep := must.Get(c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptively}))(t)
+		ep := require.Get(c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptively}))(t)
 		oracle, _, err := ep.Oracle()
 		if err != nil {
 			t.Fatal(err)
@@ -156,7 +156,7 @@ func TestSearchHasLessRegretThanDirect(t *testing.T) {
 		for i, n := range []*Navigator{direct, search} {
 			n.Reset()
 			cost := episode(t, c, index, func(s, cx []float64) []float64 {
-				return must.Get(n.Decide(s, cx, adaptively))(t).U
+				return require.Get(n.Decide(s, cx, adaptively))(t).U
 			})
 			regret[i] = (cost - oracle) / oracle
 			total[i] += regret[i]
@@ -175,20 +175,20 @@ func TestSearchHasLessRegretThanDirect(t *testing.T) {
 // more than the rest of that of the decision before.
 func TestWhatIsFoundIsKept(t *testing.T) {
 	b, m, c := caseOneMap(t, 1)
-	n := must.Get(NewNavigator(b, m, c.Problem, Options{Search: SearchOptions{Candidates: 48}}))(t)
+	n := require.Get(NewNavigator(b, m, c.Problem, Options{Search: SearchOptions{Candidates: 48}}))(t)
 	for index := range 2 {
 		n.Reset()
-		ep := must.Get(c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptively}))(t)
+		ep := require.Get(c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptively}))(t)
 		spec, left := c.Problem.Spec(), math.Inf(1)
 		s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 		for step := 0; !ep.Done(); step++ {
 			ep.Observe(s, cx)
-			u := must.Get(n.Decide(s, cx, adaptively))(t).U
+			u := require.Get(n.Decide(s, cx, adaptively))(t).U
 			best := n.batch.loops[0].memory.Best().Cost
 			if !(best <= left+1e-5*best) {
 				t.Errorf("episode %d, step %d: %g of what was %g", index, step, best, left)
 			}
-			left = best - must.Get(ep.Apply(u))(t).Cost
+			left = best - require.Get(ep.Apply(u))(t).Cost
 		}
 		if math.Abs(left) > 1e-6 {
 			t.Errorf("episode %d: %g is left at its end", index, left)
@@ -200,7 +200,7 @@ func TestWhatIsFoundIsKept(t *testing.T) {
 func actions(t testing.TB, threads, size int, o SearchOptions) (all []float64) {
 	t.Helper()
 	b, m, c := caseOneMap(t, threads)
-	batch := must.Get(NewBatch(b, m, c.Problem, Options{Search: o}, size))(t)
+	batch := require.Get(NewBatch(b, m, c.Problem, Options{Search: o}, size))(t)
 	for range 2 {
 		batch.Reset()
 		obs, out := make([]Observation, size), make([]Decision, size)
@@ -281,16 +281,16 @@ func TestSearchAvoidsNaN(t *testing.T) {
 	for name, p := range map[string]broken{"cost": {cost: true}, "margin": {margin: true}, "step": {step: true}} {
 		p.Cart, p.from = testdomain.NewCart(cartSteps), farthest-1e-3
 		n := searcher(t, ref.New(), p, SearchOptions{Candidates: 512})
-		d := must.Get(n.Decide(s, c, pref))(t)
+		d := require.Get(n.Decide(s, c, pref))(t)
 		best := n.batch.loops[0].memory.Best()
 		if !n.batch.search.sampler.Feasible(best) || !(math.Abs(d.U[0]) <= 1) {
 			t.Errorf("%s: u %v of a roll-out of cost %v, margin %v", name, d.U, best.Cost, best.Margin)
 		}
 		p.from = -10
-		direct := must.Get(NewNavigator(ref.New(), testdomain.Map(p.Cart, 5, false), p.Cart, Options{Direct: true}))(t)
-		want := must.Get(direct.Decide(s, c, pref))(t)
+		direct := require.Get(NewNavigator(ref.New(), testdomain.Map(p.Cart, 5, false), p.Cart, Options{Direct: true}))(t)
+		want := require.Get(direct.Decide(s, c, pref))(t)
 		n = searcher(t, ref.New(), p, SearchOptions{Candidates: 40})
-		d = must.Get(n.Decide(s, c, pref))(t)
+		d = require.Get(n.Decide(s, c, pref))(t)
 		if best := n.batch.loops[0].memory.Best(); (best == nil) != (name != "cost") {
 			t.Errorf("%s everywhere: best %+v", name, best)
 		}

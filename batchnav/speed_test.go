@@ -12,8 +12,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -44,15 +44,15 @@ func caseOne(t testing.TB, b backend.Backend, codes int) (domain.Case, *model.Mo
 			observations = append(observations, batchnav.Observation{S: s, C: cx, Preference: adaptive})
 		}
 	}
-	net := must.Get(b.NewNet(m.EncoderX))(t)
+	net := require.Get(b.NewNet(m.EncoderX))(t)
 	m.Codes, m.CodesDecoded = tensor.New(codes, nz), decoded
-	must.OK(t, net.Forward(input, m.Codes))
+	require.OK(t, net.Forward(input, m.Codes))
 	return c, m, observations
 }
 
 func cpu(t testing.TB) backend.Backend {
 	t.Helper()
-	b := must.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
+	b := require.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -66,10 +66,10 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 	m.DecoderUManifold = m.DecoderU
 	for _, v := range batchnav.Methods(c.Problem, true) {
 		name := v.Name
-		opt := must.Get(batchnav.OptionsFor(name))(t)
+		opt := require.Get(batchnav.OptionsFor(name))(t)
 		opt.Search.Candidates = min(opt.Search.Candidates, 40) // three rounds
 		opt.Guard = &domain.Guard{Noise: 1e-3}
-		nav := must.Get(batchnav.NewNavigator(b, m, c.Problem, opt))(t)
+		nav := require.Get(batchnav.NewNavigator(b, m, c.Problem, opt))(t)
 		i := 0
 		decide := func() {
 			o := &obs[i%len(obs)]

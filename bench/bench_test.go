@@ -11,7 +11,7 @@ import (
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -44,7 +44,7 @@ func (n coarseNet) Forward(z, y tensor.Matrix) error {
 
 func open(t *testing.T) backend.Backend {
 	t.Helper()
-	b := must.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
+	b := require.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -52,7 +52,7 @@ func open(t *testing.T) backend.Backend {
 func run(t *testing.T, b backend.Backend, opt Options) []Result {
 	t.Helper()
 	opt.Budget = Budget{Time: time.Millisecond, MinCalls: 2}
-	results := must.Get(Run(context.Background(), b, func() float64 { return 1e11 }, opt))(t)
+	results := require.Get(Run(context.Background(), b, func() float64 { return 1e11 }, opt))(t)
 	return results
 }
 
@@ -107,7 +107,7 @@ func TestLaunchesAreADevices(t *testing.T) {
 func TestRecordOfAStep(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "step.safetensors")
 	run(t, open(t), Options{Ops: []string{"step"}, Case: "size:opf30", Batches: []int{2}, Record: file})
-	info := must.Get(os.Stat(file))(t)
+	info := require.Get(os.Stat(file))(t)
 	weights := 0
 	for _, out := range []int{60, 12} {
 		weights += 32*256 + 256 + 256*256 + 256 + 256*out + out
@@ -130,6 +130,6 @@ func TestRefinementsNeedAPlant(t *testing.T) {
 			t.Errorf("case %q: %v", name, err)
 		}
 		opt.Ops = nil
-		must.OK(t, opt.Validate())
+		require.OK(t, opt.Validate())
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // timed is a row whose n latencies are spread evenly over ± 10 % about a median.
@@ -29,7 +29,7 @@ func named(file string, rows ...Result) NamedRecord {
 
 func compared(t *testing.T, worst float64, records ...NamedRecord) *Comparison {
 	t.Helper()
-	return must.Get(Compare(records, worst))(t)
+	return require.Get(Compare(records, worst))(t)
 }
 
 // A slower row beyond the limit is a regression, one within it or by chance is none, one without
@@ -167,10 +167,10 @@ func TestComparisonsThatCannotBe(t *testing.T) {
 // The committed record of an older version is read; its power flows have their outcome apart.
 func TestOlderRecordsAreRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "old.json")
-	must.OK(t, os.WriteFile(path, []byte(`{"device":"d","commit":"c","command":"gpc bench","results":[
+	require.OK(t, os.WriteFile(path, []byte(`{"device":"d","commit":"c","command":"gpc bench","results":[
 		{"op":"opf","case":"case30","batch":1,"size":"11.0 iterations, 1 of 1 optimal","p50_us":210,"calls":9,"precision":"fp64"},
 		{"op":"opf-sweep","case":"case30","batch":25000,"size":"500 loads × 50: 14550 optimal, 10450 infeasible","p50_us":1,"calls":1,"precision":"fp64"}]}`), 0o644))
-	old := must.Get(ReadRecord(path))(t)
+	old := require.Get(ReadRecord(path))(t)
 	if r := old.Results[0]; r.Size != "" || r.Outcome != "11.0 iterations, 1 of 1 optimal" {
 		t.Errorf("%+v", r)
 	}
@@ -182,7 +182,7 @@ func TestOlderRecordsAreRead(t *testing.T) {
 	if row := c.Rows[0]; row.Size != "30 buses" || row.Times[1] == nil || row.Times[1].Ratio != 0.5 || row.Times[1].Untested == "" {
 		t.Errorf("%+v", row)
 	}
-	for _, path := range must.Get(filepath.Glob("results/*/bench*.json"))(t) {
+	for _, path := range require.Get(filepath.Glob("results/*/bench*.json"))(t) {
 		if _, err := ReadRecord(path); err != nil {
 			t.Error(err)
 		}
@@ -193,8 +193,8 @@ func TestOlderRecordsAreRead(t *testing.T) {
 func TestMalformedRecords(t *testing.T) {
 	row := func(change string) string {
 		r := map[string]any{"op": "step", "case": "cart", "batch": 1, "p50_us": 2, "calls": 3}
-		must.OK(t, json.Unmarshal([]byte(change), &r))
-		return `{"results":[{"op":"step","batch":1,"p50_us":1,"calls":1},` + string(must.Get(json.Marshal(r))(t)) + `]}`
+		require.OK(t, json.Unmarshal([]byte(change), &r))
+		return `{"results":[{"op":"step","batch":1,"p50_us":1,"calls":1},` + string(require.Get(json.Marshal(r))(t)) + `]}`
 	}
 	for text, says := range map[string]string{
 		`{}`:                              "results is missing",
@@ -215,7 +215,7 @@ func TestMalformedRecords(t *testing.T) {
 		`{"bandwidth_gb_s":-1,"results":[{"op":"step","batch":1,"p50_us":1,"calls":1}]}`: "bandwidth_gb_s: -1",
 	} {
 		path := filepath.Join(t.TempDir(), "record.json")
-		must.OK(t, os.WriteFile(path, []byte(text), 0o644))
+		require.OK(t, os.WriteFile(path, []byte(text), 0o644))
 		if _, err := ReadRecord(path); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: error %v, want %q and the file", text, err, says)
 		}
@@ -260,7 +260,7 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c := must.Get(Compare([]NamedRecord{{"a", r}, {"b", r}}, 0))(t)
+		c := require.Get(Compare([]NamedRecord{{"a", r}, {"b", r}}, 0))(t)
 		for _, table := range [][][]string{c.Head(), c.Table(), c.CSV()} {
 			if len(table) < 2 {
 				t.Errorf("a table of %d lines", len(table))

@@ -11,8 +11,8 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/machine"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // simulated makes a loop run by a clock that only it moves, and that wakes it late by late. What the
@@ -35,7 +35,7 @@ func TestOverrunsAreCounted(t *testing.T) {
 	const period, releases = 4 * time.Millisecond, 30
 	l := newLoop(releases, period, period)
 	at := simulated(l, 0)
-	must.OK(t, l.run(t.Context(), nothing, func(n int) error {
+	require.OK(t, l.run(t.Context(), nothing, func(n int) error {
 		if n == 5 {
 			*at += period * 7 / 2
 		}
@@ -56,7 +56,7 @@ func TestReleasesDoNotDrift(t *testing.T) {
 	const period, releases = 4 * time.Millisecond, 40
 	l := newLoop(releases, period, period)
 	at := simulated(l, period/8)
-	must.OK(t, l.run(t.Context(), nothing, func(int) error { *at += period / 4; return nil }, func(int) bool { return true }))
+	require.OK(t, l.run(t.Context(), nothing, func(int) error { *at += period / 4; return nil }, func(int) bool { return true }))
 	if want := releases*period + period*3/8; *at != want {
 		t.Errorf("%d periods of %v took %v, want %v", releases, period, *at, want)
 	}
@@ -72,7 +72,7 @@ func TestReleasesDoNotDrift(t *testing.T) {
 // On the machine's clock no release is early, and the thread gives the CPU up for the next.
 func TestALoopSleeps(t *testing.T) {
 	l := newLoop(30, time.Millisecond, time.Millisecond)
-	must.OK(t, l.run(t.Context(), nothing, func(int) error { return nil }, func(int) bool { return true }))
+	require.OK(t, l.run(t.Context(), nothing, func(int) error { return nil }, func(int) bool { return true }))
 	d := l.result()
 	response, jitter := d.Times()
 	for i := range response {
@@ -122,7 +122,7 @@ func TestCollectorsCycles(t *testing.T) {
 	var keep [][]byte
 	l := newLoop(20, time.Millisecond, time.Millisecond)
 	simulated(l, 0)
-	must.OK(t, l.run(t.Context(), nothing, func(int) error {
+	require.OK(t, l.run(t.Context(), nothing, func(int) error {
 		keep = append(keep[:0], make([]byte, 8<<20))
 		return nil
 	}, func(int) bool { return true }))
@@ -164,7 +164,7 @@ func cart() *domain.Case {
 func TestALoopDecidesWhatWasRecorded(t *testing.T) {
 	opt := DeadlineOptions{Rate: 2000, For: 20 * time.Millisecond, Episodes: 2, Seed: 991, Preference: domain.Preference{Adaptive: true}}
 	k := &still{}
-	d := must.Get(KeepDeadlines(t.Context(), cart(), k, opt))(t)
+	d := require.Get(KeepDeadlines(t.Context(), cart(), k, opt))(t)
 	if d.Releases != 40 || d.Period != 500 || d.Deadline != 500 || d.Decisions < 1 || d.Decisions+d.Skipped != 40 || d.Differing != 0 || d.Case != "cart" {
 		t.Errorf("%+v", d)
 	}
@@ -172,7 +172,7 @@ func TestALoopDecidesWhatWasRecorded(t *testing.T) {
 	if want := 2 + (d.Decisions+7)/8; k.resets != want {
 		t.Errorf("%d episodes begun for %d decisions, want %d", k.resets, d.Decisions, want)
 	}
-	if d := must.Get(KeepDeadlines(t.Context(), cart(), &still{moody: true}, opt))(t); d.Differing != d.Decisions {
+	if d := require.Get(KeepDeadlines(t.Context(), cart(), &still{moody: true}, opt))(t); d.Differing != d.Decisions {
 		t.Errorf("%d of %d moody decisions differ", d.Differing, d.Decisions)
 	}
 	text := strings.Join(d.Lines(), "\n")
@@ -214,7 +214,7 @@ func (p *planning) Prepare() error {
 // episode's first.
 func TestALoopIsPreparedBetweenItsDecisions(t *testing.T) {
 	k := &planning{}
-	d := must.Get(KeepDeadlines(t.Context(), cart(), k, DeadlineOptions{Rate: 2000, For: 20 * time.Millisecond, Episodes: 2, Seed: 991, Preference: domain.Preference{Adaptive: true}}))(t)
+	d := require.Get(KeepDeadlines(t.Context(), cart(), k, DeadlineOptions{Rate: 2000, For: 20 * time.Millisecond, Episodes: 2, Seed: 991, Preference: domain.Preference{Adaptive: true}}))(t)
 	if want := 2*7 + d.Decisions - (d.Decisions+7)/8; d.Differing != 0 || k.prepared != want {
 		t.Errorf("%d of %d decisions differ, prepared %d times, want %d", d.Differing, d.Decisions, k.prepared, want)
 	}

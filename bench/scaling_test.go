@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // Costs that are a power have its exponent, and an interval of no width.
@@ -20,7 +20,7 @@ func TestExponentOfAPower(t *testing.T) {
 		for _, v := range x {
 			y = append(y, 7*math.Pow(float64(v), want))
 		}
-		p := must.Get(FitPower(x, y))(t)
+		p := require.Get(FitPower(x, y))(t)
 		if math.Abs(p.Exponent-want) > 1e-12 || math.Abs(p.Lo-want) > 1e-6 || math.Abs(p.Hi-want) > 1e-6 || math.Abs(p.Constant-7) > 1e-9 || p.From != 1 || p.To != 100 || p.N != 6 {
 			t.Errorf("exponent %v: %+v", want, p)
 		}
@@ -33,7 +33,7 @@ func TestExponentOfAPower(t *testing.T) {
 func TestIntervalOfAnExponent(t *testing.T) {
 	e := math.E
 	x := []int{1_000_000, 2_718_282, 7_389_056, 20_085_537} // 10⁶ eᵏ, rounded
-	p := must.Get(FitPower(x, []float64{1, e, e, e * e}))(t)
+	p := require.Get(FitPower(x, []float64{1, e, e, e * e}))(t)
 	half := 4.302653 * math.Sqrt(0.2/2/5)
 	if math.Abs(p.Exponent-0.6) > 1e-6 || math.Abs(p.Lo-(0.6-half)) > 1e-5 || math.Abs(p.Hi-(0.6+half)) > 1e-5 {
 		t.Errorf("%+v, want 0.6 ± %v", p, half)
@@ -50,7 +50,7 @@ func TestIntervalsHoldTheExponent(t *testing.T) {
 		for _, v := range x {
 			y = append(y, math.Pow(float64(v), 1.5)*math.Exp(0.1*rng.NormFloat64()))
 		}
-		if p := must.Get(FitPower(x, y))(t); p.Lo <= 1.5 && 1.5 <= p.Hi {
+		if p := require.Get(FitPower(x, y))(t); p.Lo <= 1.5 && 1.5 <= p.Hi {
 			held++
 		}
 	}
@@ -87,21 +87,21 @@ func TestScalingMeasuresEveryAxis(t *testing.T) {
 		}
 		return us, 1e9 * float64(v), nil
 	}}
-	s := must.Get(Scale(t.Context(), open(t), func() float64 { return 2e9 }, []Axis{axis}, Options{}))(t)
+	s := require.Get(Scale(t.Context(), open(t), func() float64 { return 2e9 }, []Axis{axis}, Options{}))(t)
 	c := &s.Curves[0]
 	if len(asked) != 8 || len(c.Points) != 8 || c.Upper() != 4 || s.Peak != 2 {
 		t.Errorf("%v, %+v", asked, s)
 	}
-	if p := must.Get(c.Cost(c.Upper()))(t); math.Abs(p.Exponent-2) > 1e-9 || p.From != 16 {
+	if p := require.Get(c.Cost(c.Upper()))(t); math.Abs(p.Exponent-2) > 1e-9 || p.From != 16 {
 		t.Errorf("the end: %+v", p)
 	}
-	if p := must.Get(c.Work(0))(t); math.Abs(p.Exponent-1) > 1e-9 {
+	if p := require.Get(c.Work(0))(t); math.Abs(p.Exponent-1) > 1e-9 {
 		t.Errorf("the work: %+v", p)
 	}
 	if p := c.Points[7]; p.Median != 128*128 || p.Interval != [2]float64{128*128 - 1, 128*128 + 1} || p.Calls != 3 || p.GFlop != 128 {
 		t.Errorf("a point: %+v", p)
 	}
-	must.OK(t, s.Validate())
+	require.OK(t, s.Validate())
 	axis.Measure = func(context.Context, *Runner, int) ([]float64, float64, error) { return nil, 0, errors.New("no room") }
 	if _, err := Scale(t.Context(), open(t), nil, []Axis{axis}, Options{}); err == nil || !strings.Contains(err.Error(), "size 1: no room") {
 		t.Errorf("an axis that fails: %v", err)
@@ -117,7 +117,7 @@ func TestAxesOfTheEngine(t *testing.T) {
 		}
 		axes[i].Values = axes[i].Values[:1]
 	}
-	s := must.Get(Scale(t.Context(), open(t), nil, axes, Options{Budget: Budget{Time: 1, MinCalls: 2}}))(t)
+	s := require.Get(Scale(t.Context(), open(t), nil, axes, Options{Budget: Budget{Time: 1, MinCalls: 2}}))(t)
 	for _, c := range s.Curves {
 		if p := c.Points[0]; !(p.Median > 0) || (p.GFlop > 0) != (c.Axis != "codes") || c.What == "" {
 			t.Errorf("%s: %+v", c.Axis, p)
@@ -138,7 +138,7 @@ func TestMalformedScaling(t *testing.T) {
 		`{"curves":[{"axis":"batch","points":[` + point + `,` + strings.Replace(point, `"x":1`, `"x":2`, 1) + `]},{"axis":"","x":0}]}`: "curves[1].axis",
 	} {
 		var s Scaling
-		must.OK(t, json.Unmarshal([]byte(text), &s))
+		require.OK(t, json.Unmarshal([]byte(text), &s))
 		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v, want %q", text, err, says)
 		}

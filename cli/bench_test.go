@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/bench"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // recordOf writes what gpc bench printed, with the time of every row times a factor.
 func recordOf(t *testing.T, printed, name string, factor float64) string {
 	t.Helper()
 	var r bench.Record
-	must.OK(t, json.Unmarshal([]byte(printed), &r))
+	require.OK(t, json.Unmarshal([]byte(printed), &r))
 	for i := range r.Results {
 		row := &r.Results[i]
 		row.P50 *= factor
@@ -25,7 +25,7 @@ func recordOf(t *testing.T, printed, name string, factor float64) string {
 		}
 	}
 	path := filepath.Join(t.TempDir(), name)
-	must.OK(t, os.WriteFile(path, must.Get(json.Marshal(r))(t), 0o644))
+	require.OK(t, os.WriteFile(path, require.Get(json.Marshal(r))(t), 0o644))
 	return path
 }
 
@@ -53,7 +53,7 @@ func TestBenchCompare(t *testing.T) {
 	if code, out, _ := run(app, "bench", "compare", slower, before, "--max-regression", "0"); code != 0 || !strings.Contains(out, "-50.0 %") {
 		t.Errorf("twice as fast: exit code %d, %s", code, out)
 	}
-	lines := must.Get(csv.NewReader(strings.NewReader(string(must.Get(os.ReadFile(table))(t)))).ReadAll())(t)
+	lines := require.Get(csv.NewReader(strings.NewReader(string(require.Get(os.ReadFile(table))(t)))).ReadAll())(t)
 	if len(lines) != 1+4*2 || lines[0][0] != "op" || lines[2][18] != "2" {
 		t.Errorf("the table is %q", lines)
 	}
@@ -69,7 +69,7 @@ func TestBenchCompare(t *testing.T) {
 		}
 		Max *float64 `json:"max_regression_pct"`
 	}
-	must.OK(t, json.Unmarshal([]byte(out), &c))
+	require.OK(t, json.Unmarshal([]byte(out), &c))
 	if len(c.Records) != 2 || c.Records[0].Geomean != nil || *c.Records[1].Geomean < 1.999 || c.Max != nil {
 		t.Errorf("JSON %s", out)
 	}
@@ -81,11 +81,11 @@ func TestBenchRefuses(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		must.OK(t, os.WriteFile(path, []byte(text), 0o644))
+		require.OK(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
 	good := write("good.json", `{"device":"d","commit":"c","command":"gpc bench","results":[{"op":"step","case":"cart","batch":1,"p50_us":2,"calls":3}]}`)
-	bad := write("bad.json", strings.Replace(must.Get(read(good))(t), `"p50_us":2`, `"p50_us":-2`, 1))
+	bad := write("bad.json", strings.Replace(require.Get(read(good))(t), `"p50_us":2`, `"p50_us":-2`, 1))
 	for says, args := range map[string][]string{
 		"two records":                   {"bench", "compare", good},
 		"results[0].p50_us: -2":         {"bench", "compare", good, bad},
@@ -120,7 +120,7 @@ func TestBenchDeadline(t *testing.T) {
 	figures := filepath.Join(t.TempDir(), "figures")
 	code, out, log := run(app, "bench", "deadline", "--case", "cart", "--model", file, "--rate", "500", "--for", "100ms", "--figures", figures, "--json")
 	var d bench.Deadlines
-	must.OK(t, json.Unmarshal([]byte(out), &d))
+	require.OK(t, json.Unmarshal([]byte(out), &d))
 	if code != 0 || d.Releases != 50 || d.Decisions+d.Skipped != 50 || d.Differing != 0 || d.Method != "navigator" || d.Threads != 1 || !(d.Response.P50 > 0) || d.Command == "" {
 		t.Errorf("exit code %d, %s, %s", code, out, log)
 	}
@@ -142,8 +142,8 @@ func TestBenchScaling(t *testing.T) {
 		t.Fatalf("exit code %d, %s, %s", code, out, log)
 	}
 	var s bench.Scaling
-	must.OK(t, json.Unmarshal([]byte(must.Get(read(filepath.Join(dir, "scaling.json")))(t)), &s))
-	must.OK(t, s.Validate())
+	require.OK(t, json.Unmarshal([]byte(require.Get(read(filepath.Join(dir, "scaling.json")))(t)), &s))
+	require.OK(t, s.Validate())
 	if len(s.Curves) != 1 || s.Curves[0].Axis != "n_z" || s.Device == "" || s.Threads != 1 || !(s.Peak > 0) {
 		t.Errorf("%+v", s)
 	}

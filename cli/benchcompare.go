@@ -12,8 +12,8 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/report"
 )
 
 func (a *App) benchCompareCommand() *cobra.Command {

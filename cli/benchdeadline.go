@@ -9,10 +9,10 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/gpc-engine/gpc/report"
 )
 
 func (a *App) benchDeadlineCommand() *cobra.Command {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
@@ -22,7 +23,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/gpc-engine/gpc/report"
 )
 
 func (a *App) benchScalingCommand() *cobra.Command {
@@ -35,7 +35,7 @@ func (a *App) benchScalingCommand() *cobra.Command {
 		Short: "What costs grow with: batch, latent dimension, width, codes, buses, robots",
 		Long: `Times a step against batch, latent dimension and width, localization against codes,
 optimal power flow against buses and a decision against robots, and fits cost ∝ size^b
-with the 95 % interval of b. DIR/scaling.json is the record; docs/scaling.md is
+with the 95 % interval of b. DIR/scaling.json is the record; docs/results/scaling.md is
 written from that of bench/results (make report).`,
 		Args: ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

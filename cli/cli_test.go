@@ -15,8 +15,8 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
@@ -26,9 +26,9 @@ import (
 func cart(t *testing.T) (*App, string) {
 	t.Helper()
 	p := testdomain.NewCart(8)
-	solver := must.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
+	solver := require.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
 	file := filepath.Join(t.TempDir(), "cart.safetensors")
-	must.OK(t, testdomain.Map(p, 9, true).WriteFile(file))
+	require.OK(t, testdomain.Map(p, 9, true).WriteFile(file))
 	return &App{Catalogue: gpc.Catalogue{Cases: []domain.Case{{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start)}}}}, file
 }
 
@@ -54,10 +54,10 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		must.OK(t, os.WriteFile(path, []byte(text), 0o644))
+		require.OK(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
-	whole := must.Get(os.ReadFile(file))(t)
+	whole := require.Get(os.ReadFile(file))(t)
 	truncated := write("truncated.safetensors", string(whole[:len(whole)/2]))
 	good := write("state.json", `{"s":[0.2,0.1],"c":[0]}`)
 	for _, c := range []struct {
@@ -165,7 +165,7 @@ func TestExportSaysWhatItWrote(t *testing.T) {
 		ConstantBytes                   int `json:"constant_bytes"`
 		Records                         int
 	}
-	must.OK(t, json.Unmarshal([]byte(out), &result))
+	require.OK(t, json.Unmarshal([]byte(out), &result))
 	if result.Case != "cart" || result.Dir != dir || result.Symbol != "cart" || len(result.SHA256) != 64 || result.Base != "copied" || !result.Half || result.ConstantBytes == 0 || result.Records != 6 {
 		t.Errorf("export printed %+v", result)
 	}
@@ -189,18 +189,18 @@ func TestAnAlteredTraceDoesNotVerify(t *testing.T) {
 		CI95         struct{ Safe [2]float64 }        `json:"ci95"`
 		Latency      struct{ P50, P95, P99 *float64 } `json:"latency_us"`
 	}
-	must.OK(t, json.Unmarshal([]byte(out), &result))
+	require.OK(t, json.Unmarshal([]byte(out), &result))
 	if result.Case != "cart" || result.Method != "direct" || result.Episodes != 3 || result.Latency.P50 == nil || result.CI95.Safe[1] <= result.CI95.Safe[0] {
 		t.Errorf("eval printed %+v", result)
 	}
 	if code, _, log := run(app, "verify", path); code != 0 {
 		t.Fatalf("the trace as written: exit code %d: %s", code, log)
 	}
-	text := must.Get(os.ReadFile(path))(t)
+	text := require.Get(os.ReadFile(path))(t)
 	for _, key := range []string{"u", "margin", "s"} {
 		lines := bytes.Split(text, []byte("\n"))
 		var line map[string]any
-		must.OK(t, json.Unmarshal(lines[3], &line))
+		require.OK(t, json.Unmarshal(lines[3], &line))
 		switch v := line[key].(type) {
 		case []any:
 			v[0] = v[0].(float64) + 1e-3
@@ -209,9 +209,9 @@ func TestAnAlteredTraceDoesNotVerify(t *testing.T) {
 		default:
 			t.Fatalf("the line has no %s: %s", key, lines[3])
 		}
-		lines[3] = must.Get(json.Marshal(line))(t)
+		lines[3] = require.Get(json.Marshal(line))(t)
 		altered := filepath.Join(t.TempDir(), "altered.jsonl")
-		must.OK(t, os.WriteFile(altered, bytes.Join(lines, []byte("\n")), 0o644))
+		require.OK(t, os.WriteFile(altered, bytes.Join(lines, []byte("\n")), 0o644))
 		if code, out, _ := run(app, "verify", altered); code != 1 || !strings.Contains(out, key) {
 			t.Errorf("%s altered: exit code %d, want 1; it said %s", key, code, out)
 		}
@@ -221,7 +221,7 @@ func TestAnAlteredTraceDoesNotVerify(t *testing.T) {
 func TestJSONIsOneObjectOnStdout(t *testing.T) {
 	app, file := cart(t)
 	state := filepath.Join(t.TempDir(), "s.json")
-	must.OK(t, os.WriteFile(state, []byte(`{"s":[0.2,0.1],"c":[0]}`), 0o644))
+	require.OK(t, os.WriteFile(state, []byte(`{"s":[0.2,0.1],"c":[0]}`), 0o644))
 	for _, args := range [][]string{
 		{"cases"},
 		{"doctor"},
@@ -261,7 +261,7 @@ func TestAPolicyIsDistilledIntoItsMap(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("dataset: exit code %d: %s", code, log)
 	}
-	d := must.Get(offline.Open(data))(t)
+	d := require.Get(offline.Open(data))(t)
 	if p := d.Header.Provenance; !p.Distilled || p.Policy.Method != "refine-64" || d.Rows() != 6*2*8 {
 		t.Errorf("%d rows of provenance %+v, want 8 decisions under 2 preferences in 6 episodes", d.Rows(), p)
 	}
@@ -269,7 +269,7 @@ func TestAPolicyIsDistilledIntoItsMap(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("train: exit code %d: %s", code, log)
 	}
-	must.Get(app.Catalogue.All()[0].Model(out))(t)
+	require.Get(app.Catalogue.All()[0].Model(out))(t)
 }
 
 // A new module says what is left to do where what it requires may be nowhere to download.
@@ -285,8 +285,8 @@ func TestNewSaysWhatACheckoutNeeds(t *testing.T) {
 		if code != 0 || !strings.Contains(out, "system.go") || strings.Contains(out, "go mod edit -replace") != (source == "") {
 			t.Errorf("with the source %q: exit code %d, %s%s", source, code, out, log)
 		}
-		mod := string(must.Get(os.ReadFile(filepath.Join(dir, "go.mod")))(t))
-		if checkout := must.Get(filepath.Abs(".."))(t); strings.Contains(mod, `replace github.com/gpc-engine/gpc => "`+checkout+`"`) != (source != "") {
+		mod := string(require.Get(os.ReadFile(filepath.Join(dir, "go.mod")))(t))
+		if checkout := require.Get(filepath.Abs(".."))(t); strings.Contains(mod, `replace github.com/gpc-engine/gpc => "`+checkout+`"`) != (source != "") {
 			t.Errorf("with the source %q go.mod is\n%s", source, mod)
 		}
 	}
@@ -309,7 +309,7 @@ func TestEvaluationIsPrinted(t *testing.T) {
 			r.Regret, r.Starts = closedloop.RegretStatistics{}, nil
 		}
 		var out bytes.Buffer
-		must.OK(t, renderEvaluation(&out, []*closedloop.Result{&r}))
+		require.OK(t, renderEvaluation(&out, []*closedloop.Result{&r}))
 		var lines []string
 		for line := range strings.Lines(out.String()) {
 			lines = append(lines, fields(line))
@@ -341,7 +341,7 @@ func TestSeveralMethodsOfACaseArePrintedTogether(t *testing.T) {
 	}
 	results = append(results, &closedloop.Result{Case: "cart", Method: "late", Episodes: 8, Excluded: 3})
 	var out bytes.Buffer
-	must.OK(t, renderEvaluation(&out, results))
+	require.OK(t, renderEvaluation(&out, results))
 	if text := out.String(); strings.Count(text, "cart: 2 of 10 draws") != 1 || strings.Count(text, "cart: 3 of 11 draws") != 1 || strings.Contains(text, "-0.0000") {
 		t.Errorf("printed\n%s", text)
 	}
@@ -384,12 +384,12 @@ func TestMaxLoad(t *testing.T) {
 		Load     *struct{ Limit float64 }
 		Outcomes struct{ Cost []float64 }
 	}
-	must.OK(t, json.Unmarshal([]byte(out), &r))
+	require.OK(t, json.Unmarshal([]byte(out), &r))
 	if code != 0 || r.Load == nil || r.Load.Limit != 1e6 || len(r.Outcomes.Cost) != 1 {
 		t.Errorf("exit code %d, %s, printed %s", code, log, out)
 	}
 	recorded := filepath.Join(t.TempDir(), "run.json")
-	must.OK(t, os.WriteFile(recorded, []byte(out), 0o644))
+	require.OK(t, os.WriteFile(recorded, []byte(out), 0o644))
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
 	eval("--trace", trace)
 	if code, out, log := run(app, "eval", "join", "cart", trace, "--runs", recorded, "--json"); code != 0 || !strings.Contains(out, `"limit":1e+06`) && !strings.Contains(out, `"limit":1000000`) {

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/report"
 )
 
 func (a *App) joinCommand() *cobra.Command {

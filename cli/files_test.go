@@ -10,11 +10,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/offline"
-	"github.com/gpc-engine/gpc/paper"
 )
 
 var hashes = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
@@ -26,14 +26,14 @@ func TestAnEditedNetworkIsAnotherOne(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	net := at("net.m")
-	text := must.Get(cases.Text("case9"))(t)
+	text := require.Get(cases.Text("case9"))(t)
 	edited := bytes.Replace(text, []byte("0.11"), []byte("0.13"), 1) // a cost
 	if bytes.Equal(edited, text) {
 		t.Fatal("nothing is edited")
 	}
 	write := func(b []byte) {
 		t.Helper()
-		must.OK(t, os.WriteFile(net, b, 0o644))
+		require.OK(t, os.WriteFile(net, b, 0o644))
 	}
 	ok := func(args ...string) {
 		t.Helper()
@@ -89,10 +89,10 @@ func TestOutputsAreCheckedFirst(t *testing.T) {
 	if code, _, log := run(app, "dataset", "cart", "--scenarios", "3", "--weights", "1", "--out", data); code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
-	must.OK(t, os.Symlink(file, at("link")))
-	must.OK(t, os.Link(file, at("hard")))
-	must.OK(t, syscall.Mkfifo(at("pipe"), 0o644))
-	before := must.Get(os.ReadFile(file))(t)
+	require.OK(t, os.Symlink(file, at("link")))
+	require.OK(t, os.Link(file, at("hard")))
+	require.OK(t, syscall.Mkfifo(at("pipe"), 0o644))
+	before := require.Get(os.ReadFile(file))(t)
 	train := func(args ...string) []string {
 		return append([]string{"train", "cart", "--latent", "2", "--batch", "8", "--epochs", "1", "--lr", "0.001", "--hidden", "4", "--data", data}, args...)
 	}
@@ -118,7 +118,7 @@ func TestOutputsAreCheckedFirst(t *testing.T) {
 			t.Errorf("%v: exit code %d, want 2 before any work: %s", c.args, code, log)
 		}
 	}
-	if !bytes.Equal(before, must.Get(os.ReadFile(file))(t)) {
+	if !bytes.Equal(before, require.Get(os.ReadFile(file))(t)) {
 		t.Error("an input was overwritten")
 	}
 	if code, _, log := run(app, train("--out", at("m"), "--curves", at("c"))...); code != 0 {
@@ -129,12 +129,12 @@ func TestOutputsAreCheckedFirst(t *testing.T) {
 		data:                    {"dataset", "cart", "--scenarios", "3", "--weights", "1", "--out", data},
 		at("m") + ".checkpoint": train("--out", at("m")),
 	} {
-		l := must.Get(durable.Acquire(lock))(t)
+		l := require.Get(durable.Acquire(lock))(t)
 		code, _, log := run(app, args...)
 		if code != 2 || !strings.Contains(log, fmt.Sprintf("process %d", os.Getpid())) {
 			t.Errorf("%v beside another: exit code %d, %s", args, code, log)
 		}
-		must.OK(t, l.Release())
+		require.OK(t, l.Release())
 	}
 }
 
@@ -142,8 +142,8 @@ func TestOutputsAreCheckedFirst(t *testing.T) {
 func TestNoSamplesIsAFailure(t *testing.T) {
 	app := &App{Catalogue: paper.Cases()}
 	net := filepath.Join(t.TempDir(), "net.m")
-	text := must.Get(cases.Text("case9"))(t)
-	must.OK(t, os.WriteFile(net, append(text, "\nmpc.bus(:, [3, 4]) = mpc.bus(:, [3, 4]) * 9;\n"...), 0o644))
+	text := require.Get(cases.Text("case9"))(t)
+	require.OK(t, os.WriteFile(net, append(text, "\nmpc.bus(:, [3, 4]) = mpc.bus(:, [3, 4]) * 9;\n"...), 0o644))
 	out := filepath.Join(t.TempDir(), "d")
 	for range 2 { // also when there is nothing left to solve
 		code, _, log := run(app, "dataset", "opf:"+net, "--scenarios", "3", "--weights", "1", "--out", out)
@@ -161,7 +161,7 @@ func TestRecordsNameTheirProgram(t *testing.T) {
 	if code, _, log := run(app, "dataset", "cart", "--scenarios", "2", "--weights", "1", "--out", data); code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
-	d := must.Get(offline.Open(data))(t)
+	d := require.Get(offline.Open(data))(t)
 	if want := "gpc-cart dataset cart --scenarios 2 --weights 1 --out " + data; d.Header.Command != want {
 		t.Errorf("the dataset was made by %q, want %q", d.Header.Command, want)
 	}

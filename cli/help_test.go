@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // Every command has a place in the program's help and an example of its own, whose words and
@@ -37,9 +37,9 @@ func TestEveryCommandHasAnExampleThatIsTaken(t *testing.T) {
 					t.Fatalf("%s has the example %q", path, line)
 				}
 				of, rest, err := root.Find(words[1:])
-				must.OK(t, err)
+				require.OK(t, err)
 				own = own || of == c
-				must.OK(t, of.ParseFlags(rest))
+				require.OK(t, of.ParseFlags(rest))
 				if err := of.ValidateArgs(of.Flags().Args()); err != nil {
 					t.Errorf("%s: %v", line, err)
 				}
@@ -123,14 +123,14 @@ func TestWrongFilesAreNamed(t *testing.T) {
 	app, file := cart(t)
 	dir := t.TempDir()
 	text := filepath.Join(dir, "notes.txt")
-	must.OK(t, os.WriteFile(text, []byte("# notes\n"), 0o644))
+	require.OK(t, os.WriteFile(text, []byte("# notes\n"), 0o644))
 	app.Models = os.DirFS(dir)
 	for _, c := range []struct {
 		line  string
 		wants []string
 	}{
 		{"eval cart --model " + file + " --trace " + filepath.Join(dir, "none", "run.jsonl"), []string{"--trace", "the folder " + filepath.Join(dir, "none") + " does not exist"}},
-		{"eval cart --model ../models/integrator-convex.safetensors", []string{"../models/integrator-convex.safetensors: ", `"integrator-convex"`, `"cart"`}},
+		{"eval cart --model ../domains/paper/models/integrator-convex.safetensors", []string{"../domains/paper/models/integrator-convex.safetensors: ", `"integrator-convex"`, `"cart"`}},
 		{"eval cart", []string{"case cart has no bundled map", "compile", "--model", "a method that needs none"}},
 		{"verify " + text, []string{text, "is this a trace"}},
 		{"refine cart --model " + file, []string{"standard input (--state FILE"}},

@@ -12,13 +12,13 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/export"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/pages"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/offline"
-	"github.com/gpc-engine/gpc/report"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -32,10 +32,10 @@ var printed = map[string]any{
 	"serve": serve.Answer{}, "plant": closedloop.Result{}, "view": viewed{}, "bench": bench.Record{}, "bench compare": bench.Comparison{}, "bench deadline": bench.Deadlines{}, "bench scaling": bench.Scaling{}, "report": drawn{}, "demo": demonstration{},
 }
 
-// TestEveryJSONKeyIsDocumented: docs/json.md has every key that a command prints, and none
+// TestEveryJSONKeyIsDocumented: docs/reference/json.md has every key that a command prints, and none
 // besides. Those of pf and opf are held by domains/opf/command.
 func TestEveryJSONKeyIsDocumented(t *testing.T) {
-	page := must.Get(pages.ReadKeys("../docs/json.md"))(t)
+	page := require.Get(pages.ReadKeys("../docs/reference/json.md"))(t)
 	page.Hold(t, printed)
 	app, _ := cart(t)
 	var walk func(c *cobra.Command, path string)
@@ -62,7 +62,7 @@ func TestEveryJSONKeyIsDocumented(t *testing.T) {
 	for c := range page {
 		command, _, _ := strings.Cut(c, " ")
 		if _, ok := printed[c]; !ok && command != "pf" && command != "opf" && !slices.Contains(page.Objects(), c) {
-			t.Errorf("docs/json.md has a section for %s, which is no command and no object that one refers to", c)
+			t.Errorf("docs/reference/json.md has a section for %s, which is no command and no object that one refers to", c)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestATraceBecomesAReport(t *testing.T) {
 	if code != 0 || !strings.Contains(text, "cart-direct.gif") || !strings.Contains(text, "report.html") {
 		t.Fatalf("report: exit code %d: %s%s", code, text, log)
 	}
-	info := must.Get(os.Stat(filepath.Join(out, "figures", "cart-direct.gif")))(t)
+	info := require.Get(os.Stat(filepath.Join(out, "figures", "cart-direct.gif")))(t)
 	if info.Size() == 0 || info.Size() > 1<<20 {
 		t.Errorf("the animation has %d bytes", info.Size())
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gpc-engine/gpc/batchnav"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // commands are all commands of a program, with their names behind the program's.
@@ -107,7 +107,7 @@ func TestNoNumberIsNullInJSON(t *testing.T) {
 		Cost  *float64
 		Sigma []*float64
 	}
-	must.OK(t, json.Unmarshal([]byte(out), &result))
+	require.OK(t, json.Unmarshal([]byte(out), &result))
 	if code != 0 || result.Cost != nil || len(result.Sigma) != 2 || result.Sigma[0] != nil || *result.Sigma[1] != 0.5 {
 		t.Errorf("exit code %d, %s%s", code, out, log)
 	}
@@ -140,7 +140,7 @@ func FuzzArguments(f *testing.F) {
 
 // The page has every limit as it is.
 func TestTheReliabilityPageHasTheLimits(t *testing.T) {
-	page := string(must.Get(os.ReadFile("../docs/reliability.md"))(t))
+	page := string(require.Get(os.ReadFile("../docs/explain/reliability.md"))(t))
 	parts := func(name string) (command, flag string, own bool) {
 		at := strings.LastIndexByte(name, ' ')
 		return name[:max(at, 0)], name[at+1:], at >= 0
@@ -158,13 +158,13 @@ func TestTheReliabilityPageHasTheLimits(t *testing.T) {
 			least = "–"
 		}
 		if row := fmt.Sprintf("| %s | `--%s` | %s | %d |\n", command, flag, least, l.most); !strings.Contains(page, row) {
-			t.Errorf("docs/reliability.md lacks %s", row)
+			t.Errorf("docs/explain/reliability.md lacks %s", row)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(longest)) {
 		command, flag, _ := parts(name)
 		if row := fmt.Sprintf("| `gpc %s` | `--%s` | 0 | %v |\n", command, flag, longest[name]); !strings.Contains(page, row) {
-			t.Errorf("docs/reliability.md lacks %s", row)
+			t.Errorf("docs/explain/reliability.md lacks %s", row)
 		}
 	}
 }

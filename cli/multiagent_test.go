@@ -12,8 +12,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // scenes is a program with the static case of Case 2 and an untrained map of it.
@@ -31,7 +31,7 @@ func untrained(t *testing.T, p domain.Problem, plan int) (file string) {
 	m := testdomain.Untrained(rand.New(rand.NewPCG(1, 2)), &of, 8, 0, 16)
 	m.NormU, m.Provenance.ProblemSHA256 = testdomain.Scaled(plan, 0.3), durable.Sum(domain.FingerprintOf(p))
 	file = filepath.Join(t.TempDir(), "map.safetensors")
-	must.OK(t, m.WriteFile(file))
+	require.OK(t, m.WriteFile(file))
 	return file
 }
 
@@ -55,23 +55,23 @@ func TestGuidedMethodIsEvaluatedLikeAnyOther(t *testing.T) {
 			t.Fatalf("%s: verify: exit code %d: %s", name, code, log)
 		}
 		var result map[string]json.RawMessage
-		must.OK(t, json.Unmarshal([]byte(out), &result))
+		require.OK(t, json.Unmarshal([]byte(out), &result))
 		return result
 	}
 	whole := eval("whole.jsonl", "--episodes", "2")
-	text := must.Get(os.ReadFile(filepath.Join(dir, "whole.jsonl")))(t)
+	text := require.Get(os.ReadFile(filepath.Join(dir, "whole.jsonl")))(t)
 	lines := strings.Split(string(text), "\n")
 	var line struct {
 		Priority []float64 `json:"priority"`
 		Residual *float64  `json:"residual"`
 	}
-	must.OK(t, json.Unmarshal([]byte(lines[2]), &line))
+	require.OK(t, json.Unmarshal([]byte(lines[2]), &line))
 	if len(line.Priority) != 3 || line.Residual == nil || !(*line.Residual > 0) {
 		t.Errorf("a decision is recorded with priority %v and residual %v", line.Priority, line.Residual)
 	}
 	cost := func(path string, episode int) string {
 		t.Helper()
-		text := must.Get(os.ReadFile(filepath.Join(dir, path)))(t)
+		text := require.Get(os.ReadFile(filepath.Join(dir, path)))(t)
 		for _, l := range strings.Split(string(text), "\n") {
 			var end struct {
 				Episode *int `json:"episode"`
@@ -91,7 +91,7 @@ func TestGuidedMethodIsEvaluatedLikeAnyOther(t *testing.T) {
 		t.Errorf("episode 1 costs %s in the whole run and %s in its shard", a, b)
 	}
 	cut := strings.Join(lines[:len(lines)-40], "\n") // within the second episode
-	must.OK(t, os.WriteFile(filepath.Join(dir, "resumed.jsonl"), []byte(cut), 0o644))
+	require.OK(t, os.WriteFile(filepath.Join(dir, "resumed.jsonl"), []byte(cut), 0o644))
 	resumed := eval("resumed.jsonl", "--episodes", "2", "--resume", "--threads", "2")
 	for _, key := range []string{"cost_mean", "safe", "margin_mean", "fallback", "decisions"} {
 		if string(whole[key]) != string(resumed[key]) {
@@ -117,9 +117,9 @@ func TestGuidedMethodsAreListedAndRefuseByName(t *testing.T) {
 	_, cartFile := cart(t)
 	joint := app.Cases[0].Problem.Spec()
 	state, err := json.Marshal(map[string][]float64{"s": make([]float64, joint.MeasuredSize()), "c": make([]float64, joint.ContextSize())})
-	must.OK(t, err)
+	require.OK(t, err)
 	empty := filepath.Join(t.TempDir(), "empty.json")
-	must.OK(t, os.WriteFile(empty, state, 0o644))
+	require.OK(t, os.WriteFile(empty, state, 0o644))
 	for _, c := range []struct {
 		name string
 		args []string

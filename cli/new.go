@@ -27,7 +27,7 @@ func (a *App) newCommand() *cobra.Command {
 		Short: "Begin a system of your own: a Go module that tests, compiles and runs before it is edited",
 		Long: `Writes into DIR, which is new or empty, a Go module with a complete small system (a
 crane), its test, its command line, and a README of the commands to run. Edit
-system.go; docs/your-system.md says the rest.`,
+system.go; docs/tutorials/your-system.md says the rest.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := filepath.Abs(args[0])

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // An observation that cannot be right is answered as one that is off the map, with exit code 1
@@ -22,11 +22,11 @@ func TestAnImpossibleObservationIsSaid(t *testing.T) {
 			S []float64 `json:"s"`
 			C []float64 `json:"c"`
 		}
-		must.OK(t, json.Unmarshal([]byte(from), &v))
+		require.OK(t, json.Unmarshal([]byte(from), &v))
 		v.S[at] = value
-		must.OK(t, os.WriteFile(state, must.Get(json.Marshal(v))(t), 0o644))
+		require.OK(t, os.WriteFile(state, require.Get(json.Marshal(v))(t), 0o644))
 	}
-	dispatch := string(must.Get(os.ReadFile("../examples/opf30/state.json"))(t))
+	dispatch := string(require.Get(os.ReadFile("../examples/opf30/state.json"))(t))
 	for _, of := range []struct {
 		name, state string
 		at          int

@@ -9,20 +9,20 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/compile"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
-// TestThePageOfAnOwnSystemShowsWhatIsPrinted: the tables in docs/your-system.md have the columns
+// TestThePageOfAnOwnSystemShowsWhatIsPrinted: the tables in docs/tutorials/your-system.md have the columns
 // that the commands print, and a compilation's last line is that of the program.
 func TestThePageOfAnOwnSystemShowsWhatIsPrinted(t *testing.T) {
 	app, file := cart(t)
 	words := func(line string) string { return strings.Join(strings.Fields(line), " ") }
 	var page []string
-	for line := range strings.Lines(string(must.Get(os.ReadFile("../docs/your-system.md"))(t))) {
+	for line := range strings.Lines(string(require.Get(os.ReadFile("../docs/tutorials/your-system.md"))(t))) {
 		page = append(page, words(line))
 	}
 	var compiled bytes.Buffer
-	must.OK(t, writeCompiled(&compiled, &compile.Report{Rounds: make([]compile.Round, 1), Choice: make([]compile.Score, 1), Met: true, Ended: "target met"}))
+	require.OK(t, writeCompiled(&compiled, &compile.Report{Rounds: make([]compile.Round, 1), Choice: make([]compile.Score, 1), Met: true, Ended: "target met"}))
 	printed := map[string]string{"compile": compiled.String()}
 	for name, args := range map[string][]string{
 		"eval pair": {"eval", "pair", "cart", "--methods", "direct", "--episodes", "1", "--model", file},
@@ -41,14 +41,14 @@ func TestThePageOfAnOwnSystemShowsWhatIsPrinted(t *testing.T) {
 				continue
 			}
 			if !slices.Contains(page, words(head)) {
-				t.Errorf("docs/your-system.md has no table of %s with the columns\n%s", name, head)
+				t.Errorf("docs/tutorials/your-system.md has no table of %s with the columns\n%s", name, head)
 			}
 		}
 	}
 	_, verdict, _ := strings.Cut(compiled.String(), "(largest ")
 	verdict, _, _ = strings.Cut(verdict[strings.Index(verdict, ","):], ";")
 	if !slices.ContainsFunc(page, func(line string) bool { return strings.Contains(line, words(verdict)) }) {
-		t.Errorf("docs/your-system.md has no line with %q", verdict)
+		t.Errorf("docs/tutorials/your-system.md has no line with %q", verdict)
 	}
 }
 

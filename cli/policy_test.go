@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/baselines/policy"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
-	"github.com/gpc-engine/gpc/policy"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // feedback writes an actor that answers as the cart's exact map.
@@ -29,9 +29,9 @@ func feedback(t *testing.T, of string) string {
 		Activation: policy.ReLU, Output: policy.Clip,
 	}
 	file := filepath.Join(t.TempDir(), of+".safetensors")
-	f := must.Get(os.Create(file))(t)
-	must.OK(t, a.Write(f))
-	must.OK(t, f.Close())
+	f := require.Get(os.Create(file))(t)
+	require.OK(t, a.Write(f))
+	require.OK(t, f.Close())
 	return file
 }
 
@@ -46,7 +46,7 @@ func TestAPolicyIsAMethodOfAnyCase(t *testing.T) {
 		if code != 0 {
 			t.Fatalf("%v: exit code %d, %s", args, code, log)
 		}
-		must.OK(t, json.Unmarshal([]byte(out), &r))
+		require.OK(t, json.Unmarshal([]byte(out), &r))
 		return r
 	}
 	direct := evaluate("--method", "direct", "--model", mapFile)
@@ -61,7 +61,7 @@ func TestAPolicyIsAMethodOfAnyCase(t *testing.T) {
 	}
 	code, out, log := run(app, "eval", "pair", "cart", "--methods", "direct,td3="+actor+",td3+safeguard:2="+actor, "--model", mapFile, "--episodes", "3", "--json")
 	var p closedloop.Pairing
-	if must.OK(t, json.Unmarshal([]byte(out), &p)); code != 0 || len(p.Pairs) != 3 || p.Pairs[1].Safe != 3 || p.Pairs[2].Episodes != 2 {
+	if require.OK(t, json.Unmarshal([]byte(out), &p)); code != 0 || len(p.Pairs) != 3 || p.Pairs[1].Safe != 3 || p.Pairs[2].Episodes != 2 {
 		t.Errorf("pair: exit code %d, %s, %s", code, out, log)
 	}
 	for want, args := range map[string][]string{

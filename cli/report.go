@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/report"
+	"github.com/gpc-engine/gpc/bench/report"
 )
 
 // drawn is what `gpc report` prints.

@@ -34,7 +34,7 @@ func (a *App) sceneCommand() *cobra.Command {
 		Short: "Write a drawn test scene as a file, to begin a scene of one's own with",
 		Long: `Draws test scene number K of the seed and writes it with the constants of its
 plant. gpc eval CASE --scene FILE runs it: as it is, bit for bit the episode that
-it was drawn from. docs/formats.md has its fields.`,
+it was drawn from. docs/reference/formats.md has its fields.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if w.Out == "" {

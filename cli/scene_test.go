@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // A scene is written, run, verified, refined and recorded by the commands, and changed scenes are others.
@@ -25,27 +25,27 @@ func TestScenesOfOnesOwn(t *testing.T) {
 		return out
 	}
 	var w written
-	must.OK(t, json.Unmarshal([]byte(ok("scene", "cart", "--seed", "7", "--episode", "3", "--out", scene, "--json")), &w))
-	if info := must.Get(os.Stat(scene))(t); w.Case != "cart" || w.Seed != 7 || w.Episode != 3 || int64(w.Bytes) != info.Size() {
+	require.OK(t, json.Unmarshal([]byte(ok("scene", "cart", "--seed", "7", "--episode", "3", "--out", scene, "--json")), &w))
+	if info := require.Get(os.Stat(scene))(t); w.Case != "cart" || w.Seed != 7 || w.Episode != 3 || int64(w.Bytes) != info.Size() {
 		t.Errorf("what was written: %+v", w)
 	}
 	var r closedloop.Result
-	must.OK(t, json.Unmarshal([]byte(ok("eval", "cart", "--method", "direct", "--model", model, "--scene", scene, "--trace", trace, "--mcap", recording, "--json")), &r))
+	require.OK(t, json.Unmarshal([]byte(ok("eval", "cart", "--method", "direct", "--model", model, "--scene", scene, "--trace", trace, "--mcap", recording, "--json")), &r))
 	if r.Episodes != 1 || r.ScenesSHA256 != w.SHA256 || len(r.Beyond) != 0 {
 		t.Errorf("%d episodes of %s, beyond %v", r.Episodes, r.ScenesSHA256, r.Beyond)
 	}
 	ok("verify", trace, "--deep", "--model", model)
 	ok("mcap", trace, recording)
-	if info := must.Get(os.Stat(recording))(t); info.Size() < 1000 {
+	if info := require.Get(os.Stat(recording))(t); info.Size() < 1000 {
 		t.Errorf("a recording of %d bytes", info.Size())
 	}
 	alone := filepath.Join(dir, "alone.mcap")
 	ok("eval", "cart", "--method", "direct", "--model", model, "--episodes", "1", "--mcap", alone)
-	must.Get(os.Stat(alone))(t)
+	require.Get(os.Stat(alone))(t)
 	ok("eval", "pair", "cart", "--methods", "direct,gpc:1", "--model", model, "--scene", scene)
 	ok("refine", "cart", "--model", model, "--scene", scene, "--candidates", "16")
 	far := filepath.Join(dir, "far.json")
-	must.OK(t, os.WriteFile(far, []byte(`{"gpc_scene": 1, "case": "cart", "scene": {"p": [1.25, 0]}}`), 0o644))
+	require.OK(t, os.WriteFile(far, []byte(`{"gpc_scene": 1, "case": "cart", "scene": {"p": [1.25, 0]}}`), 0o644))
 	if out := ok("eval", "cart", "--method", "direct", "--model", model, "--scene", far); !strings.Contains(out, "not what maps are made for: episode 0: p[0] (q) is 1.25") {
 		t.Errorf("what lies beyond is not said: %s", out)
 	}
@@ -79,8 +79,8 @@ func TestScenesOfOnesOwn(t *testing.T) {
 
 func sceneFile(t *testing.T, path, text string) string {
 	t.Helper()
-	must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	must.OK(t, os.WriteFile(path, []byte(text), 0o644))
+	require.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/offline"
 )
 
@@ -111,10 +111,10 @@ func TestALaunchersVariablesAreNotTakenUnasked(t *testing.T) {
 			t.Errorf("%v: exit code %d: %s", line, code, log)
 		}
 	}
-	if d := must.Get(offline.Open(filepath.Join(dir, "data")))(t); d.Header.Shard != (offline.Shard{Index: 0, Count: 1}) {
+	if d := require.Get(offline.Open(filepath.Join(dir, "data")))(t); d.Header.Shard != (offline.Shard{Index: 0, Count: 1}) {
 		t.Errorf("the dataset is shard %v", d.Header.Shard)
 	}
-	if d := must.Get(offline.Open(filepath.Join(dir, "data-1")))(t); d.Header.Shard != (offline.Shard{Index: 1, Count: 4}) {
+	if d := require.Get(offline.Open(filepath.Join(dir, "data-1")))(t); d.Header.Shard != (offline.Shard{Index: 1, Count: 4}) {
 		t.Errorf("the dataset of the array's task is shard %v", d.Header.Shard)
 	}
 	t.Setenv(slurmCount, "5")
@@ -172,13 +172,13 @@ func TestRequeueIsForWhatGoesOn(t *testing.T) {
 			continue
 		}
 		if filepath.Ext(c.lock) == "" {
-			must.OK(t, os.MkdirAll(c.lock, 0o755))
+			require.OK(t, os.MkdirAll(c.lock, 0o755))
 		}
-		lock := must.Get(durable.Acquire(c.lock))(t)
+		lock := require.Get(durable.Acquire(c.lock))(t)
 		if got := [2]int{end(t.Context()), end(t.Context(), "--requeue")}; got != [2]int{2, 75} {
 			t.Errorf("%s, written by another: exit codes %v, want 2 and with --requeue 75: %s", name, got, &log)
 		}
-		must.OK(t, lock.Release())
+		require.OK(t, lock.Release())
 	}
 	// What a person has to see to is not tried again.
 	for _, c := range [][]string{

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // Every record of runs names by content what its figures are of: the problem, the map that
@@ -16,7 +16,7 @@ import (
 func TestRecordsNameWhatTheyAreOf(t *testing.T) {
 	app, file := cart(t)
 	problem := durable.Sum(domain.FingerprintOf(app.Cases[0].Problem))
-	model := durable.Sum(sha256.Sum256(must.Get(os.ReadFile(file))(t)))
+	model := durable.Sum(sha256.Sum256(require.Get(os.ReadFile(file))(t)))
 	for _, args := range [][]string{
 		{"eval", "cart", "--method", "direct", "--episodes", "1", "--model", file},
 		{"eval", "cart", "--method", "oracle", "--episodes", "1"},
@@ -38,7 +38,7 @@ func TestRecordsNameWhatTheyAreOf(t *testing.T) {
 			source
 			Pairs []source `json:"pairs"`
 		}
-		must.OK(t, json.Unmarshal([]byte(out), &got))
+		require.OK(t, json.Unmarshal([]byte(out), &got))
 		if got.Problem != problem || got.ISA == "" {
 			t.Errorf("%v: problem %q on %q, want %s", args, got.Problem, got.ISA, problem)
 		}

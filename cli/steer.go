@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/report"
+	"github.com/gpc-engine/gpc/bench/report"
 )
 
 func (a *App) steerCommand() *cobra.Command {

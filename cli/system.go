@@ -26,7 +26,7 @@ func (a *App) systemCommand() *cobra.Command {
 		Use:   "system CASE [--out FILE]",
 		Short: "Write a system of equations as a file, or check such a file",
 		Long: `A system as a file holds names, ranges, episodes, hints and its functions as a
-program (docs/system-file.md). The name of such a file, which ends in .json, is
+program (docs/reference/system-file.md). The name of such a file, which ends in .json, is
 taken wherever a case's is: compile, eval, serve and the others need no Go then.
 CASE is a case of equations whose text is known (Source), or a file, which is checked.`,
 		Args: ExactArgs(1),

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
-const craneFile = "../domain/equations/systemfile/testdata/crane.json"
+const craneFile = "../equations/systemfile/testdata/crane.json"
 
 // A system's file is taken where a case's name is: it is checked, compiled, driven, verified without the file, and a map of
 // another system is refused by name.
@@ -20,11 +20,11 @@ func TestASystemsFileIsACase(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file, model, trace := filepath.Join(dir, "crane.json"), filepath.Join(dir, "crane.safetensors"), filepath.Join(dir, "run.jsonl")
-	text := must.Get(os.ReadFile(craneFile))(t)
+	text := require.Get(os.ReadFile(craneFile))(t)
 	small := strings.Replace(string(text), `"steps":50`, `"steps":12`, 1)
 	small = strings.Replace(small, `["const",0.02]`, `["const",0.08333333333333333]`, 1)
 	small = strings.Replace(small, `"program":{`, `"training":{"latent":4,"hidden":16,"scenarios":6,"manifold_epochs":6,"rollout_epochs":1},"program":{`, 1)
-	must.OK(t, os.WriteFile(file, []byte(small), 0o644))
+	require.OK(t, os.WriteFile(file, []byte(small), 0o644))
 
 	app, _ := cart(t)
 	done := func(args ...string) string {
@@ -36,18 +36,18 @@ func TestASystemsFileIsACase(t *testing.T) {
 		return out
 	}
 	var about writtenSystem
-	must.OK(t, json.Unmarshal([]byte(done("system", file, "--json")), &about))
+	require.OK(t, json.Unmarshal([]byte(done("system", file, "--json")), &about))
 	if about.Case != "crane" || about.Functions != 8 {
 		t.Errorf("the file is %+v", about)
 	}
 	done("compile", file, "--out", model, "--rounds", "1", "--target", "1000%", "--tail", "1e6%", "--starts", "10", "--test-starts", "10", "--budget", "1h", "--threads", "1")
 	done("eval", file, "--model", model, "--episodes", "2", "--trace", trace, "--threads", "1")
 	other := filepath.Join(dir, "heavier.json")
-	must.OK(t, os.WriteFile(other, []byte(strings.Replace(small, `["const",9.81]`, `["const",9.91]`, 1)), 0o644))
+	require.OK(t, os.WriteFile(other, []byte(strings.Replace(small, `["const",9.81]`, `["const",9.91]`, 1)), 0o644))
 	refused(t, app, "is a map of another problem than the case crane here", "eval", other, "--model", model, "--episodes", "1")
-	must.OK(t, os.Remove(file))
+	require.OK(t, os.Remove(file))
 	done("verify", trace)
 	refused(t, app, "no such file", "eval", file, "--method", "nmpc")
-	must.OK(t, os.WriteFile(file, []byte(`{"format":"gpc-system","version":3}`), 0o644))
+	require.OK(t, os.WriteFile(file, []byte(`{"format":"gpc-system","version":3}`), 0o644))
 	refused(t, app, "version is 3, this program reads 1", "serve", file, "--stdin")
 }

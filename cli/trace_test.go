@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -21,8 +21,8 @@ func TestNothingIsWrittenOver(t *testing.T) {
 	if code, _, log := run(app, "eval", "cart", "--method", "direct", "--episodes", "1", "--model", file, "--trace", trace); code != 0 {
 		t.Fatal(log)
 	}
-	must.OK(t, os.Link(file, link))
-	must.OK(t, os.Mkdir(data, 0o755))
+	require.OK(t, os.Link(file, link))
+	require.OK(t, os.Mkdir(data, 0o755))
 	out := filepath.Join(dir, "map.safetensors")
 	for name, c := range map[string]struct {
 		args []string
@@ -38,7 +38,7 @@ func TestNothingIsWrittenOver(t *testing.T) {
 	} {
 		var before []byte
 		if c.kept != "" {
-			before = must.Get(os.ReadFile(c.kept))(t)
+			before = require.Get(os.ReadFile(c.kept))(t)
 		}
 		code, _, log := run(app, c.args...)
 		if code != 2 {
@@ -49,7 +49,7 @@ func TestNothingIsWrittenOver(t *testing.T) {
 				t.Errorf("%s: %q does not name %s", name, log, says)
 			}
 		}
-		if c.kept != "" && !bytes.Equal(before, must.Get(os.ReadFile(c.kept))(t)) {
+		if c.kept != "" && !bytes.Equal(before, require.Get(os.ReadFile(c.kept))(t)) {
 			t.Errorf("%s: %s was changed", name, c.kept)
 		}
 	}
@@ -63,16 +63,16 @@ func TestAModelNamesNoFile(t *testing.T) {
 		t.Errorf("%s was to be opened", name)
 		return domain.Case{}, false, nil
 	}
-	m := must.Get(model.ReadFile(file))(t)
+	m := require.Get(model.ReadFile(file))(t)
 	m.Case = "opf:/dev/zero"
 	forged := filepath.Join(t.TempDir(), "forged.safetensors")
-	must.OK(t, m.WriteFile(forged))
+	require.OK(t, m.WriteFile(forged))
 	if code, _, log := run(app, "export", forged, "--c", t.TempDir()); code != 2 || !strings.Contains(log, "--case") {
 		t.Errorf("exit code %d: %s", code, log)
 	}
 	app.Open = nil
 	m.Case = "another"
-	must.OK(t, m.WriteFile(forged))
+	require.OK(t, m.WriteFile(forged))
 	if code, _, log := run(app, "export", forged, "--case", "cart", "--map-only", "--c", t.TempDir()); code != 2 || !strings.Contains(log, "another") {
 		t.Errorf("a map of another case: exit code %d: %s", code, log)
 	}

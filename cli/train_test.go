@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // The loss that is said of an epoch is the mean of its samples, as in the curves, and not that of
@@ -26,9 +26,9 @@ func TestTheLossOfAnEpochIsItsMean(t *testing.T) {
 	if code != 0 {
 		t.Fatal(log)
 	}
-	f := must.Get(os.Open(curves))(t)
+	f := require.Get(os.Open(curves))(t)
 	defer f.Close()
-	rows := must.Get(csv.NewReader(f).ReadAll())(t)
+	rows := require.Get(csv.NewReader(f).ReadAll())(t)
 	said := 0
 	for _, row := range rows[1:] {
 		total := row[slices.Index(rows[0], row[0]+"_total")]
@@ -36,7 +36,7 @@ func TestTheLossOfAnEpochIsItsMean(t *testing.T) {
 		for line := range strings.Lines(log) {
 			if _, of, ok := strings.Cut(line, want); ok {
 				said++
-				if _, loss, _ := strings.Cut(of, "loss "); !strings.HasPrefix(loss, fmt.Sprintf("%.3e ", must.Get(strconv.ParseFloat(total, 64))(t))) {
+				if _, loss, _ := strings.Cut(of, "loss "); !strings.HasPrefix(loss, fmt.Sprintf("%.3e ", require.Get(strconv.ParseFloat(total, 64))(t))) {
 					t.Errorf("%q, the curves have %s", strings.TrimSpace(line), total)
 				}
 			}

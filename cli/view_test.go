@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 	"github.com/gpc-engine/gpc/view"
 )
@@ -47,12 +47,12 @@ func paged(t *testing.T, app *App, args ...string) (url string, end func() int) 
 
 func fetched[T any](t *testing.T, url string) (v T) {
 	t.Helper()
-	resp := must.Get(http.Get(url))(t)
+	resp := require.Get(http.Get(url))(t)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("GET %s: %s", url, resp.Status)
 	}
-	must.OK(t, json.NewDecoder(resp.Body).Decode(&v))
+	require.OK(t, json.NewDecoder(resp.Body).Decode(&v))
 	return v
 }
 
@@ -67,7 +67,7 @@ func TestPagesOfTheCommandLine(t *testing.T) {
 	if d := fetched[view.Description](t, url+"view/case"); d.Case != "cart" || d.Kind != "trace" || len(d.Episodes) != 2 {
 		t.Errorf("the page is of %+v", d)
 	}
-	resp := must.Get(http.Get(url + "view/events"))(t) // a stream does not keep it
+	resp := require.Get(http.Get(url + "view/events"))(t) // a stream does not keep it
 	defer resp.Body.Close()
 	if code := end(); code != 0 {
 		t.Errorf("view ends with exit code %d", code)
@@ -76,7 +76,7 @@ func TestPagesOfTheCommandLine(t *testing.T) {
 	if d := fetched[view.Description](t, url+"view/case"); d.Case != "cart" || d.Kind != "live" || !d.Steers || d.DeadlineUs != 1e6 {
 		t.Errorf("the page is of %+v", d)
 	}
-	must.Until(t, "the plant goes on", func() bool { return fetched[view.State](t, url+"view/state").K > 0 })
+	require.Until(t, "the plant goes on", func() bool { return fetched[view.State](t, url+"view/state").K > 0 })
 	if a := fetched[serve.Answer](t, url+"health"); a.Health == nil || a.Health.Case != "cart" || a.Health.Decisions == 0 {
 		t.Errorf("beside the page the server says %+v", a)
 	}
@@ -97,9 +97,9 @@ func TestAPageIsOfThisMachineAlone(t *testing.T) {
 func TestWrongPagesAreRefused(t *testing.T) {
 	app, file := cart(t)
 	empty := filepath.Join(t.TempDir(), "empty.jsonl")
-	must.OK(t, os.WriteFile(empty, nil, 0o644))
+	require.OK(t, os.WriteFile(empty, nil, 0o644))
 	token := filepath.Join(t.TempDir(), "token")
-	must.OK(t, os.WriteFile(token, []byte("0123456789abcdef0123"), 0o600))
+	require.OK(t, os.WriteFile(token, []byte("0123456789abcdef0123"), 0o600))
 	for line, says := range map[string]string{
 		"view":                             "takes one argument",
 		"view nothing":                     "nothing",

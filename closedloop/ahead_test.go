@@ -9,8 +9,8 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // planner decides by what it has prepared, and cannot once in the episodes that begin far away.
@@ -55,9 +55,9 @@ func TestWhatIsDoneBetweenDecisions(t *testing.T) {
 		t.Errorf("a method that does nothing there has prepared in %+v", plain.Prepare)
 	}
 	last := map[int]map[string]any{}
-	for _, text := range strings.Split(strings.TrimSpace(string(must.Get(os.ReadFile(o.TracePath))(t))), "\n") {
+	for _, text := range strings.Split(strings.TrimSpace(string(require.Get(os.ReadFile(o.TracePath))(t))), "\n") {
 		var l map[string]any
-		must.OK(t, json.Unmarshal([]byte(text), &l))
+		require.OK(t, json.Unmarshal([]byte(text), &l))
 		if _, decision := l["u"]; !decision {
 			continue
 		}
@@ -72,7 +72,7 @@ func TestWhatIsDoneBetweenDecisions(t *testing.T) {
 			t.Errorf("episode %d: the last decision is followed by %v µs", episode, l["prepare_us"])
 		}
 	}
-	v := must.Get(closedloop.Verify(t.Context(), o.TracePath, decided(c, method)))(t)
+	v := require.Get(closedloop.Verify(t.Context(), o.TracePath, decided(c, method)))(t)
 	if !v.OK || !v.Deep {
 		t.Errorf("%+v", v.Mismatches)
 	}

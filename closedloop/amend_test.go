@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // A record takes what it lacks from another run of the same decisions, keeps its times, and says
@@ -22,7 +22,7 @@ func TestARecordIsAmendedByTheSameRun(t *testing.T) {
 	run := marshal(t, evaluate(t, c, gained(0.9), o))
 
 	var got closedloop.Result
-	must.OK(t, json.Unmarshal(must.Get(closedloop.Amend(record, run))(t), &got))
+	require.OK(t, json.Unmarshal(require.Get(closedloop.Amend(record, run))(t), &got))
 	if len(got.Limits) != len(first.Limits) || got.AboveOracle == nil || got.Limits[0] != first.Limits[0] {
 		t.Errorf("limits %+v, above the oracle %+v", got.Limits, got.AboveOracle)
 	}

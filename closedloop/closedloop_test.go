@@ -16,9 +16,9 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 const steps = 12
@@ -54,7 +54,7 @@ func clip(u float64) float64 { return math.Max(-1, math.Min(1, u)) }
 
 func marshal(t testing.TB, v any) json.RawMessage {
 	t.Helper()
-	b := must.Get(json.Marshal(v))(t)
+	b := require.Get(json.Marshal(v))(t)
 	return b
 }
 
@@ -106,7 +106,7 @@ func lookup(c *domain.Case) closedloop.VerifyOptions {
 
 func evaluate(t testing.TB, c *domain.Case, f func() (domain.Controller, error), o closedloop.Options) *closedloop.Result {
 	t.Helper()
-	r := must.Get(closedloop.Evaluate(context.Background(), c, f, o))(t)
+	r := require.Get(closedloop.Evaluate(context.Background(), c, f, o))(t)
 	return r
 }
 
@@ -115,7 +115,7 @@ var times = regexp.MustCompile(`"latency_us":[^,]*,|,?"times_us":\[[^\]]*\]|"(be
 
 func withoutTimes(t testing.TB, path string) string {
 	t.Helper()
-	b := must.Get(os.ReadFile(path))(t)
+	b := require.Get(os.ReadFile(path))(t)
 	return times.ReplaceAllString(string(b), "")
 }
 
@@ -172,7 +172,7 @@ func TestEvaluateCountsWhatHappened(t *testing.T) {
 }
 
 func TestResultKeys(t *testing.T) {
-	text := must.Get(json.Marshal(evaluate(t, cartCase(t), direct(cartCase(t)), options(""))))(t)
+	text := require.Get(json.Marshal(evaluate(t, cartCase(t), direct(cartCase(t)), options(""))))(t)
 	for _, key := range strings.Split("case,method,seed,commit,device,episodes,safe,feasible,collision_free,gap_pct,regret_pct,margin_min,margin_mean,fallback,latency_us,p50,p95,p99,ci95", ",") {
 		if !strings.Contains(string(text), `"`+key+`":`) {
 			t.Errorf("result lacks %q: %s", key, text)
@@ -194,7 +194,7 @@ func TestTraceIsReproducibleAndVerifies(t *testing.T) {
 		o := options(t.TempDir())
 		o.Noise = noise
 		r := evaluate(t, c, direct(c), o)
-		v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t)
+		v := require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t)
 		if !v.OK || v.Episodes != 6 || v.Decisions != 6*steps || float64(v.Safe)/6 != float64(r.Safe) {
 			t.Errorf("noise %g: verification %+v", noise, v)
 		}
@@ -206,7 +206,7 @@ func TestVerifyCatchesForgery(t *testing.T) {
 	c := cartCase(t)
 	o := options(t.TempDir())
 	evaluate(t, c, direct(c), o)
-	original := must.Get(os.ReadFile(o.TracePath))(t)
+	original := require.Get(os.ReadFile(o.TracePath))(t)
 	// altered replaces the first number behind a key in line n (from 1).
 	altered := func(n int, key string) string {
 		lines := strings.SplitAfter(string(original), "\n")
@@ -220,7 +220,7 @@ func TestVerifyCatchesForgery(t *testing.T) {
 			done = true
 			m := re.FindStringSubmatch(s)
 			var v float64
-			must.OK(t, json.Unmarshal([]byte(m[2]), &v))
+			require.OK(t, json.Unmarshal([]byte(m[2]), &v))
 			return m[1] + fmt.Sprint(v+1e-4)
 		})
 		if lines[n-1] == before {
@@ -268,7 +268,7 @@ func TestResume(t *testing.T) {
 	c := cartCase(t)
 	whole := options(t.TempDir())
 	want := evaluate(t, c, direct(c), whole)
-	full := must.Get(os.ReadFile(whole.TracePath))(t)
+	full := require.Get(os.ReadFile(whole.TracePath))(t)
 	lines := strings.SplitAfter(string(full), "\n")
 	per := steps + 3
 	for name, cut := range map[string]string{
@@ -282,7 +282,7 @@ func TestResume(t *testing.T) {
 	} {
 		o := options(t.TempDir())
 		o.Resume = true
-		must.OK(t, os.WriteFile(o.TracePath, []byte(cut), 0o644))
+		require.OK(t, os.WriteFile(o.TracePath, []byte(cut), 0o644))
 		got := evaluate(t, c, direct(c), o)
 		if withoutTimes(t, o.TracePath) != withoutTimes(t, whole.TracePath) {
 			t.Errorf("%s: the resumed trace differs", name)
@@ -294,7 +294,7 @@ func TestResume(t *testing.T) {
 	// Another run's trace is refused and left alone.
 	o := options(t.TempDir())
 	o.Resume, o.Seed = true, 8
-	must.OK(t, os.WriteFile(o.TracePath, full, 0o644))
+	require.OK(t, os.WriteFile(o.TracePath, full, 0o644))
 	if _, err := closedloop.Evaluate(context.Background(), c, direct(c), o); err == nil {
 		t.Error("a trace of another seed was continued")
 	}
@@ -303,7 +303,7 @@ func TestResume(t *testing.T) {
 	}
 	// A damaged middle is refused too.
 	o.Seed = 7
-	must.OK(t, os.WriteFile(o.TracePath, []byte(strings.Replace(string(full), `"t":3`, `"t":4`, 1)), 0o644))
+	require.OK(t, os.WriteFile(o.TracePath, []byte(strings.Replace(string(full), `"t":3`, `"t":4`, 1)), 0o644))
 	if _, err := closedloop.Evaluate(context.Background(), c, direct(c), o); err == nil {
 		t.Error("a damaged trace was continued")
 	}
@@ -390,7 +390,7 @@ func TestScenesDependOnSeedAndIndex(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(4) {
 		for i := range 4 {
-			ep := must.Get(plant.Episode(seed, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+			ep := require.Get(plant.Episode(seed, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 			seen[string(marshal(t, ep.Scene()))] = true
 		}
 	}

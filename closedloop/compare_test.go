@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/finite"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // Shards joined from their traces say what the whole run says.
@@ -28,10 +28,10 @@ func TestJoinedShardsAreTheWhole(t *testing.T) {
 		paths = append(paths, part.TracePath)
 	}
 	spec := c.Problem.Spec()
-	joined := must.Get(closedloop.Join(t.Context(), spec, []string{paths[2], paths[0], paths[1]}))(t)
+	joined := require.Get(closedloop.Join(t.Context(), spec, []string{paths[2], paths[0], paths[1]}))(t)
 	timeless := func(r *closedloop.Result) string {
 		r.Latency, r.Shares, r.Load = closedloop.Quantiles{}, closedloop.Shares{}, nil
-		return string(must.Get(finite.Marshal(r))(t))
+		return string(require.Get(finite.Marshal(r))(t))
 	}
 	if joined.Episodes != 7 || joined.Latency.P50 == 0 {
 		t.Errorf("joined %+v", joined)
@@ -43,7 +43,7 @@ func TestJoinedShardsAreTheWhole(t *testing.T) {
 	again := o
 	again.ShardIndex, again.ShardCount, again.TracePath = 1, 3, filepath.Join(dir, "again.jsonl")
 	evaluate(t, c, direct(c), again)
-	if a, b := timeless(must.Get(closedloop.Join(t.Context(), spec, []string{again.TracePath, paths[2], paths[0]}))(t)), timeless(joined); a != b {
+	if a, b := timeless(require.Get(closedloop.Join(t.Context(), spec, []string{again.TracePath, paths[2], paths[0]}))(t)), timeless(joined); a != b {
 		t.Errorf("joined with a shard made again %s\nbefore %s", a, b)
 	}
 	other := o
@@ -51,8 +51,8 @@ func TestJoinedShardsAreTheWhole(t *testing.T) {
 	other.ShardIndex, other.ShardCount, other.TracePath = 1, 3, filepath.Join(dir, "other.jsonl")
 	evaluate(t, c, direct(c), other)
 	short := filepath.Join(dir, "short.jsonl")
-	lines := strings.SplitAfter(string(must.Get(os.ReadFile(paths[0]))(t)), "\n")
-	must.OK(t, os.WriteFile(short, []byte(strings.Join(lines[:1+steps+3], "")), 0o644))
+	lines := strings.SplitAfter(string(require.Get(os.ReadFile(paths[0]))(t)), "\n")
+	require.OK(t, os.WriteFile(short, []byte(strings.Join(lines[:1+steps+3], "")), 0o644))
 	longer := o
 	longer.Episodes, longer.ShardIndex, longer.ShardCount, longer.TracePath = 8, 1, 3, filepath.Join(dir, "longer.jsonl")
 	evaluate(t, c, direct(c), longer)
@@ -87,7 +87,7 @@ func TestCompareIsPaired(t *testing.T) {
 	lazy := o
 	lazy.Method, lazy.TracePath = "lazy", filepath.Join(dir, "lazy.jsonl")
 	evaluate(t, c, controller(func(int, []float64) (float64, bool, error) { return 0, true, nil }), lazy)
-	rows := must.Get(closedloop.Compare(t.Context(), []string{first, first, lazy.TracePath}))(t)
+	rows := require.Get(closedloop.Compare(t.Context(), []string{first, first, lazy.TracePath}))(t)
 	if rows[0].DifferencePct != 0 || rows[1].DifferencePct != 0 || rows[0].Episodes != 6 || rows[0].Compared != rows[2].Compared || rows[2].Compared != rows[2].Safe {
 		t.Errorf("compared %+v", rows)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // brittle is the cart whose state is lost where at says so, and whose margins are those
@@ -80,11 +80,11 @@ func TestALostStateIsNotSafe(t *testing.T) {
 		if want > 0 && (len(r.Unsafe) != 2 || r.Unsafe[0].Cause != f.cause) {
 			t.Errorf("%s: unsafe %+v, want %q", name, r.Unsafe, f.cause)
 		}
-		trace := must.Get(os.ReadFile(o.TracePath))(t)
+		trace := require.Get(os.ReadFile(o.TracePath))(t)
 		if n := strings.Count(string(trace), `"failed":true`); n != 2*f.lines+want {
 			t.Errorf("%s: the trace has %d failed, want %d", name, n, 2*f.lines+want)
 		}
-		if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK || v.Safe != 2-want {
+		if v := require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK || v.Safe != 2-want {
 			t.Errorf("%s: verification %+v", name, v)
 		}
 		if f.lines == 0 {
@@ -121,7 +121,7 @@ func TestTheLastActionAnswersForWhereItLeads(t *testing.T) {
 		if r.Safe != f.safe {
 			t.Errorf("%s: safe %v, want %v (%+v)", name, r.Safe, f.safe, r.Unsafe)
 		}
-		if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
+		if v := require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
 			t.Errorf("%s: %+v", name, v.Mismatches)
 		}
 	}

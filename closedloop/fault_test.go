@@ -13,7 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // faulty is a plant whose position sensor gives NaN at the third decision.
@@ -48,10 +48,10 @@ func TestSensorFaultIsFlaggedInTheTrace(t *testing.T) {
 	if r.Fallback != 6 || r.Flagged != 6 || r.Failures != 0 {
 		t.Errorf("fallback %d, flagged %d, failures %d; want 6, 6, 0", r.Fallback, r.Flagged, r.Failures)
 	}
-	file := must.Get(os.Open(o.TracePath))(t)
+	file := require.Get(os.Open(o.TracePath))(t)
 	defer file.Close()
-	reader := must.Get(closedloop.NewReader(file))(t)
-	e := must.Get(reader.Next())(t)
+	reader := require.Get(closedloop.NewReader(file))(t)
+	e := require.Get(reader.Next())(t)
 	l := e.Lines[2]
 	want := domain.FallbackObservation | domain.FallbackConservative
 	if domain.Fallback(l.Fallback) != want || !math.IsNaN(l.X[0]) || l.U[0] != -1 || !math.IsNaN(float64(l.Residual)) {
@@ -105,7 +105,7 @@ func TestATraceIsNotOverwritten(t *testing.T) {
 	}
 	evaluate(t, c, direct(c), during)
 	refused("a finished trace", o, "would be lost")
-	if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
+	if v := require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
 		t.Errorf("after all this: %+v", v)
 	}
 	if left, _ := filepath.Glob(o.TracePath + ".*"); len(left) > 0 {

@@ -15,9 +15,9 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // sealed gives the hashes of a trace's records anew, as a forger would who knows how.
@@ -124,7 +124,7 @@ func TestNoForgeryIsConfirmed(t *testing.T) {
 				method = direct(c)
 			}
 			evaluate(t, c, method, o)
-			original := string(must.Get(os.ReadFile(o.TracePath))(t))
+			original := string(require.Get(os.ReadFile(o.TracePath))(t))
 			if sealed(original) != original {
 				t.Fatal("the test's seals are not the writer's")
 			}
@@ -171,14 +171,14 @@ func TestDecidingAgainConfirms(t *testing.T) {
 		o := options(t.TempDir())
 		o.Noise, o.Bias = f.noise, f.bias
 		evaluate(t, c, f.method, o)
-		v := must.Get(closedloop.Verify(t.Context(), o.TracePath, decided(c, f.method)))(t)
+		v := require.Get(closedloop.Verify(t.Context(), o.TracePath, decided(c, f.method)))(t)
 		if !v.OK || !v.Deep || !v.Exact {
 			t.Errorf("%s: %+v", name, v)
 		}
 		// On another instruction set the comparison has a tolerance, and says so.
 		other := decided(c, f.method)
 		other.ISA = "another"
-		if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, other))(t); !v.OK || v.Exact {
+		if v := require.Get(closedloop.Verify(t.Context(), o.TracePath, other))(t); !v.OK || v.Exact {
 			t.Errorf("%s: on another instruction set: %+v", name, v)
 		}
 	}
@@ -189,7 +189,7 @@ func TestDecidingAgainConfirms(t *testing.T) {
 func TestTheChainHoldsEveryByte(t *testing.T) {
 	c, o := cartCase(t), options(t.TempDir())
 	evaluate(t, c, direct(c), o)
-	lines := strings.SplitAfter(string(must.Get(os.ReadFile(o.TracePath))(t)), "\n")
+	lines := strings.SplitAfter(string(require.Get(os.ReadFile(o.TracePath))(t)), "\n")
 	per := steps + 3
 	flipped := slices.Clone(lines)
 	flipped[2] = strings.Replace(flipped[2], `"latency_us":`, `"latency_us":1`, 1)
@@ -198,11 +198,11 @@ func TestTheChainHoldsEveryByte(t *testing.T) {
 		"latency":              strings.Join(flipped, ""),
 		"another header":       strings.Replace(lines[0], `"commit":"c"`, `"commit":"d"`, 1) + strings.Join(lines[1:], ""),
 	} {
-		if v := must.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(text), lookup(c)))(t); v.OK {
+		if v := require.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(text), lookup(c)))(t); v.OK {
 			t.Errorf("%s: confirmed", name)
 		}
 		path := t.TempDir() + "/t.jsonl"
-		must.OK(t, os.WriteFile(path, []byte(text), 0o644))
+		require.OK(t, os.WriteFile(path, []byte(text), 0o644))
 		if _, err := closedloop.ReadEpisodes(t.Context(), path, func(*closedloop.EpisodeRecord) error { return nil }); err == nil {
 			t.Errorf("%s: read as if it were whole", name)
 		}
@@ -226,10 +226,10 @@ func TestTheChainHoldsEveryByte(t *testing.T) {
 func TestATraceWithoutContextsSaysSo(t *testing.T) {
 	c, o := cartCase(t), options(t.TempDir())
 	evaluate(t, c, direct(c), o)
-	text := string(must.Get(os.ReadFile(o.TracePath))(t))
+	text := string(require.Get(os.ReadFile(o.TracePath))(t))
 	text = regexp.MustCompile(`"c":\[[^\]]*\],"u"`).ReplaceAllString(strings.Replace(text, `{"trace":3`, `{"trace":2`, 1), `"u"`)
-	must.OK(t, os.WriteFile(o.TracePath, []byte(sealed(text)), 0o644))
-	v := must.Get(closedloop.Verify(t.Context(), o.TracePath, decided(c, direct(c))))(t)
+	require.OK(t, os.WriteFile(o.TracePath, []byte(sealed(text)), 0o644))
+	v := require.Get(closedloop.Verify(t.Context(), o.TracePath, decided(c, direct(c))))(t)
 	at := slices.IndexFunc(v.Checks, func(c closedloop.Check) bool { return c.Field == "c" })
 	if got := v.Checks[at]; !v.OK || got.How != closedloop.Unchecked || got.Values != 0 || got.Unchecked != v.Decisions {
 		t.Errorf("%+v of %d decisions, differing %+v", got, v.Decisions, v.Mismatches)
@@ -244,7 +244,7 @@ func TestATraceWithoutContextsSaysSo(t *testing.T) {
 func TestEveryFieldIsListed(t *testing.T) {
 	c, o := cartCase(t), options(t.TempDir())
 	evaluate(t, c, direct(c), o)
-	v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t)
+	v := require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t)
 	listed := map[string]int{}
 	for _, check := range v.Checks {
 		if check.By == "" || !slices.Contains([]string{closedloop.Confirmed, closedloop.Recomputed, closedloop.Unchecked}, check.How) {
@@ -268,7 +268,7 @@ func TestEveryFieldIsListed(t *testing.T) {
 	if len(listed) != len(want) {
 		t.Errorf("%d fields are listed, a trace has %d", len(listed), len(want))
 	}
-	text := string(must.Get(json.Marshal(v))(t))
+	text := string(require.Get(json.Marshal(v))(t))
 	if !strings.Contains(text, `"trace_sha256":"`+v.SHA256) || len(v.SHA256) != 64 {
 		t.Errorf("the hash of the trace: %.300s", text)
 	}

@@ -3,12 +3,12 @@ package closedloop
 import (
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/pages"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
-// docs/formats.md has every key of a trace, and none besides.
+// docs/reference/formats.md has every key of a trace, and none besides.
 func TestFormatsPage(t *testing.T) {
-	page := must.Get(pages.ReadKeys("../docs/formats.md"))(t)
+	page := require.Get(pages.ReadKeys("../docs/reference/formats.md"))(t)
 	page.Hold(t, map[string]any{"header": Header{}, "scene line": sceneLine{}, "step line": Line{}, "end line": endLine{}, "seal line": sealLine{}, "scene file": SceneFile{}, "simulated scene": stagedScene{}})
 }

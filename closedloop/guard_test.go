@@ -10,9 +10,9 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // flags is a controller whose decisions carry the bits of a list.
@@ -47,16 +47,16 @@ func TestGuardIsCounted(t *testing.T) {
 	if g := r.Guard; g == nil || g.Failing != 3*6 || g.Incumbent != 2*6 || g.Rescues != 2*6 || g.Solved != 6 || g.RescueRate != 2./steps || !(g.RescueWorst > 0) {
 		t.Fatalf("counted %+v", g)
 	}
-	joined := must.Get(closedloop.Join(t.Context(), c.Problem.Spec(), []string{o.TracePath}))(t)
+	joined := require.Get(closedloop.Join(t.Context(), c.Problem.Spec(), []string{o.TracePath}))(t)
 	if fmt.Sprint(*joined.Guard) != fmt.Sprint(*r.Guard) {
 		t.Errorf("from the trace %+v, from the run %+v", *joined.Guard, *r.Guard)
 	}
-	if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
+	if v := require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
 		t.Errorf("the trace does not verify: %v", v.Mismatches)
 	}
-	text := string(must.Get(os.ReadFile(o.TracePath))(t))
+	text := string(require.Get(os.ReadFile(o.TracePath))(t))
 	forged := sealed(strings.Replace(text, fmt.Sprintf(`"fallback":%d`, rescued), `"fallback":65536`, 1))
-	v := must.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(forged), lookup(c)))(t)
+	v := require.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(forged), lookup(c)))(t)
 	if len(v.Mismatches) != 1 || v.Mismatches[0].Field != "fallback" || v.Mismatches[0].Line != 5 {
 		t.Errorf("a bit without a meaning: %v", v.Mismatches)
 	}
@@ -68,7 +68,7 @@ func TestGuardIsCounted(t *testing.T) {
 	off.Guard.Off = true
 	if r := evaluate(t, &off, flagged(bits), options("")); r.Guard != nil {
 		t.Errorf("without a guard: %+v", r.Guard)
-	} else if b := string(must.Get(json.Marshal(r))(t)); strings.Contains(b, `"guard"`) {
+	} else if b := string(require.Get(json.Marshal(r))(t)); strings.Contains(b, `"guard"`) {
 		t.Errorf("without a guard: %s", b)
 	}
 }
@@ -104,7 +104,7 @@ func TestGuardKeepsEpisodes(t *testing.T) {
 	if without.Failed < 5 || with.Failed != 0 || with.Safe != 1 {
 		t.Errorf("lost without a guard %d, with it %d, safe %v", without.Failed, with.Failed, with.Safe)
 	}
-	if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
+	if v := require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
 		t.Errorf("the trace does not verify: %v", v.Mismatches)
 	}
 }

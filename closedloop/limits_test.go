@@ -9,7 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // reckless breaks the limits of the cart in some decisions: it pushes as hard as asked.
@@ -25,7 +25,7 @@ func TestLimitsAreCountedByKind(t *testing.T) {
 	if r.Violations == 0 || len(r.Limits) != len(c.Problem.Spec().Margins) {
 		t.Fatalf("%d violations, %+v", r.Violations, r.Limits)
 	}
-	text := string(must.Get(os.ReadFile(o.TracePath))(t))
+	text := string(require.Get(os.ReadFile(o.TracePath))(t))
 	decisions, sum := 0, 0.0
 	least := math.Inf(1)
 	for _, l := range r.Limits {
@@ -44,17 +44,17 @@ func TestLimitsAreCountedByKind(t *testing.T) {
 	if decisions < r.Violations || least != float64(r.MarginMin) || !(sum > 0) {
 		t.Errorf("%d decisions broke a limit, by kind %d; least margin %v, by kind %v; errors sum to %v", r.Violations, decisions, r.MarginMin, least, sum)
 	}
-	joined := must.Get(closedloop.Join(t.Context(), c.Problem.Spec(), []string{o.TracePath}))(t)
+	joined := require.Get(closedloop.Join(t.Context(), c.Problem.Spec(), []string{o.TracePath}))(t)
 	if len(joined.Limits) == 0 || joined.Limits[0] != r.Limits[0] {
 		t.Errorf("from the trace: %+v, from the run %+v", joined.Limits, r.Limits)
 	}
 	older := sealed(regexp.MustCompile(`,"violations":\[[^]]*\]`).ReplaceAllString(text, ""))
-	must.OK(t, os.WriteFile(o.TracePath, []byte(older), 0o644))
-	joined = must.Get(closedloop.Join(t.Context(), c.Problem.Spec(), []string{o.TracePath}))(t)
+	require.OK(t, os.WriteFile(o.TracePath, []byte(older), 0o644))
+	joined = require.Get(closedloop.Join(t.Context(), c.Problem.Spec(), []string{o.TracePath}))(t)
 	if joined.Limits != nil || joined.Violations != r.Violations {
 		t.Errorf("of an older trace: %+v, and %d violations", joined.Limits, joined.Violations)
 	}
-	v := must.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(older), lookup(c)))(t)
+	v := require.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(older), lookup(c)))(t)
 	for _, check := range v.Checks {
 		if check.Field == "end.violations" && (check.How != closedloop.Unchecked || check.Unchecked == 0) {
 			t.Errorf("counts that the trace has not are %+v", check)

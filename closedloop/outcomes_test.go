@@ -11,7 +11,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // The mean of ratios of an evaluation's episodes and the ratio of their sums are two
@@ -46,31 +46,31 @@ func TestLessIsOnTheSameEpisodes(t *testing.T) {
 	all := evaluate(t, c, gained(1), o)
 	o.Episodes = 3
 	few, weak := evaluate(t, c, gained(1), o), evaluate(t, c, gained(0.8), o)
-	if d := must.Get(few.Less(all))(t); d.N != 3 || d.Mean != 0 || d.Max != 0 {
+	if d := require.Get(few.Less(all))(t); d.N != 3 || d.Mean != 0 || d.Max != 0 {
 		t.Errorf("a method beside itself: %+v", d)
 	}
 	mean := 0.0
 	for i := range 3 {
 		mean += 100 * (weak.Outcomes.Cost[i]/all.Outcomes.Cost[i] - 1) / 3
 	}
-	if d := must.Get(weak.Less(all))(t); d.N != 3 || math.Abs(float64(d.Mean)-mean) > 1e-9 || mean == 0 {
+	if d := require.Get(weak.Less(all))(t); d.N != 3 || math.Abs(float64(d.Mean)-mean) > 1e-9 || mean == 0 {
 		t.Errorf("a weaker method costs %+v more, want %g", d, mean)
 	}
 	// As written and read again, and where an episode is not safe.
 	var read closedloop.Result
-	must.OK(t, json.Unmarshal(must.Get(json.Marshal(weak))(t), &read))
+	require.OK(t, json.Unmarshal(require.Get(json.Marshal(weak))(t), &read))
 	read.Outcomes.Safe[1] = false
-	if d := must.Get(read.Less(all))(t); d.N != 2 {
+	if d := require.Get(read.Less(all))(t); d.N != 2 {
 		t.Errorf("an unsafe episode counts: %+v", d)
 	}
 	old := *few
 	old.ProblemSHA256 = "" // of a program that did not say it
-	if d := must.Get(old.Less(all))(t); d.N != 3 {
+	if d := require.Get(old.Less(all))(t); d.N != 3 {
 		t.Errorf("a record that names no problem is not compared: %+v", d)
 	}
 	none := *few
 	none.Outcomes = nil
-	if d := must.Get(none.Less(all))(t); d.N != 0 {
+	if d := require.Get(none.Less(all))(t); d.N != 0 {
 		t.Errorf("a record without episodes is compared: %+v", d)
 	}
 	for want, change := range map[string]func(r *closedloop.Result){
@@ -82,7 +82,7 @@ func TestLessIsOnTheSameEpisodes(t *testing.T) {
 		"verdicts": func(r *closedloop.Result) { r.Outcomes.Safe = r.Outcomes.Safe[:1] },
 	} {
 		var other closedloop.Result
-		must.OK(t, json.Unmarshal(must.Get(json.Marshal(few))(t), &other))
+		require.OK(t, json.Unmarshal(require.Get(json.Marshal(few))(t), &other))
 		change(&other)
 		if _, err := other.Less(all); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

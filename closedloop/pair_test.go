@@ -8,8 +8,8 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // gained is the feedback of the cart's map times a gain.
@@ -26,7 +26,7 @@ func gained(gain float64) func() (domain.Controller, error) {
 func TestPairIsTheEvaluationsSideBySide(t *testing.T) {
 	c := cartCase(t)
 	opt := closedloop.Options{Seed: 5, Episodes: 8, Preference: domain.Preference{W: []float64{0.5, 0.5}}}
-	p := must.Get(closedloop.Pair(context.Background(), c, []closedloop.Contender{
+	p := require.Get(closedloop.Pair(context.Background(), c, []closedloop.Contender{
 		{Method: "one", New: gained(1)}, {Method: "weak", Episodes: 3, New: gained(0.8)}, {Method: "again", New: gained(1)},
 	}, opt))(t)
 	regrets := func(gain float64, episodes int) (all []float64, r *closedloop.Result) {
@@ -37,7 +37,7 @@ func TestPairIsTheEvaluationsSideBySide(t *testing.T) {
 				all = append(all, 100*(float64(e.End.Cost)/float64(e.End.OracleCost)-1))
 			}
 		}
-		return all, must.Get(closedloop.Evaluate(context.Background(), c, gained(gain), own))(t)
+		return all, require.Get(closedloop.Evaluate(context.Background(), c, gained(gain), own))(t)
 	}
 	_, one := regrets(1, 8)
 	weak, few := regrets(0.8, 3)
@@ -95,13 +95,13 @@ func TestAPairingFindsAnOptimumOnce(t *testing.T) {
 	c, times := *cartCase(t), map[int]int{}
 	c.Plant = asked{c.Plant, times}
 	opt := closedloop.Options{Seed: 5, Episodes: 4, Preference: domain.Preference{W: []float64{0.5, 0.5}}}
-	p := must.Get(closedloop.Pair(context.Background(), &c, []closedloop.Contender{{Method: "few", Episodes: 2, New: gained(1)}, {Method: "all", New: gained(1)}, {Method: "weak", New: gained(0.8)}}, opt))(t)
+	p := require.Get(closedloop.Pair(context.Background(), &c, []closedloop.Contender{{Method: "few", Episodes: 2, New: gained(1)}, {Method: "all", New: gained(1)}, {Method: "weak", New: gained(0.8)}}, opt))(t)
 	for i := range opt.Episodes {
 		if times[i] != 1 {
 			t.Errorf("the optimum of episode %d was asked for %d times", i, times[i])
 		}
 	}
-	if own := must.Get(closedloop.Evaluate(context.Background(), &c, gained(0.8), opt))(t); own.RegretPct != p.Pairs[2].RegretPct || times[0] != 2 {
+	if own := require.Get(closedloop.Evaluate(context.Background(), &c, gained(0.8), opt))(t); own.RegretPct != p.Pairs[2].RegretPct || times[0] != 2 {
 		t.Errorf("the pairing has %v, the evaluation %v after %d", p.Pairs[2].RegretPct, own.RegretPct, times[0])
 	}
 }
@@ -111,12 +111,12 @@ func TestAPairingFindsAnOptimumOnce(t *testing.T) {
 func TestBiasIsOfTheMeasurementAlone(t *testing.T) {
 	c, path := cartCase(t), filepath.Join(t.TempDir(), "trace.jsonl")
 	opt := closedloop.Options{Seed: 5, Episodes: 6, Bias: 0.01, TracePath: path, Preference: domain.Preference{W: []float64{0.5, 0.5}}}
-	r := must.Get(closedloop.Evaluate(context.Background(), c, gained(1), opt))(t)
+	r := require.Get(closedloop.Evaluate(context.Background(), c, gained(1), opt))(t)
 	if r.Bias != 0.01 {
 		t.Errorf("the result's bias is %v", r.Bias)
 	}
 	signs := map[[2]bool]bool{}
-	must.Get(closedloop.ReadEpisodes(t.Context(), path, func(e *closedloop.EpisodeRecord) error {
+	require.Get(closedloop.ReadEpisodes(t.Context(), path, func(e *closedloop.EpisodeRecord) error {
 		var first [2]bool
 		for i, l := range e.Lines[1:] {
 			for j := range 2 {
@@ -137,7 +137,7 @@ func TestBiasIsOfTheMeasurementAlone(t *testing.T) {
 	if len(signs) < 2 {
 		t.Error("all episodes have the same signs")
 	}
-	if v := must.Get(closedloop.Verify(t.Context(), path, lookup(c)))(t); !v.OK {
+	if v := require.Get(closedloop.Verify(t.Context(), path, lookup(c)))(t); !v.OK {
 		t.Errorf("the trace does not verify: %v", v.Mismatches[0])
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
@@ -21,7 +21,7 @@ func rowStart(p, s, c []float64) { s[0], s[1], c[0] = p[0], p[1], 0 }
 // rowCase is a problem with the generic solver, plant and oracle.
 func rowCase(t *testing.T, p domain.Problem, opt shooting.Options) *domain.Case {
 	t.Helper()
-	solver := must.Get(shooting.New(p, rowAxes, rowStart, opt))(t)
+	solver := require.Get(shooting.New(p, rowAxes, rowStart, opt))(t)
 	plant := closedloop.Simulated(p, rowAxes, rowStart)
 	plant.Oracle = solver.Oracle
 	return &domain.Case{Problem: p, Solver: solver, Plant: plant}
@@ -146,8 +146,8 @@ func TestSolvedAhead(t *testing.T) {
 		}
 		return u
 	}
-	k := must.Get(m.New(domain.Means{}))(t)
-	must.OK(t, k.Reset(nil))
+	k := require.Get(m.New(domain.Means{}))(t)
+	require.OK(t, k.Reset(nil))
 	s, cx, next, nextC := []float64{1.2, 0.3}, []float64{0}, make([]float64, 2), make([]float64, 1)
 	for h := range 5 {
 		before := solved
@@ -158,7 +158,7 @@ func TestSolvedAhead(t *testing.T) {
 		cart.Step(s, cx, u, next, nextC)
 		copy(s, next)
 		copy(cx, nextC)
-		must.OK(t, k.(domain.Anticipating).Prepare())
+		require.OK(t, k.(domain.Anticipating).Prepare())
 	}
 	before := solved
 	if decide(k, s, cx, domain.Preference{W: []float64{0.5, 0.5}}); solved != before+1 {
@@ -226,11 +226,11 @@ func TestOracleStatesTheGapBetweenItsStarts(t *testing.T) {
 	if m == nil || m.Solves != 8 || !(m.Converged > 0.5) || !(m.Best > 0 && m.Best < 1) || !(m.GapPct.Max > 5) || m.GapPct.N != 1 {
 		t.Fatalf("starts %+v", m)
 	}
-	joined := must.Get(closedloop.Join(t.Context(), p.Spec(), []string{o.TracePath}))(t)
+	joined := require.Get(closedloop.Join(t.Context(), p.Spec(), []string{o.TracePath}))(t)
 	if joined.Starts == nil || joined.Starts.GapPct.Max != m.GapPct.Max {
 		t.Errorf("from the trace: %+v, want %+v", joined.Starts, m)
 	}
-	if v := must.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
+	if v := require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
 		t.Errorf("%+v", v.Mismatches)
 	}
 	o.TracePath = ""

@@ -14,15 +14,15 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // drafted is the scene file of test episode number index of a case.
 func drafted(t testing.TB, c *domain.Case, seed uint64, index int) []byte {
 	t.Helper()
-	ep := must.Get(c.Plant.Episode(seed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
-	return must.Get(must.Get(closedloop.NewSceneFile(c, ep))(t).Text())(t)
+	ep := require.Get(c.Plant.Episode(seed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	return require.Get(require.Get(closedloop.NewSceneFile(c, ep))(t).Text())(t)
 }
 
 // Scenes that were drawn, written as files of a folder and read again are the episodes that they were drawn
@@ -31,15 +31,15 @@ func TestScenesOfAFolderAreTheEpisodesThatTheyWereDrawnFrom(t *testing.T) {
 	c := cartCase(t)
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "scenes")
-	must.OK(t, os.Mkdir(folder, 0o755))
+	require.OK(t, os.Mkdir(folder, 0o755))
 	var listing bytes.Buffer
 	for i := range 6 {
 		name := fmt.Sprintf("%02d.json", i)
 		text := drafted(t, c, 7, i)
-		must.OK(t, os.WriteFile(filepath.Join(folder, name), text, 0o644))
+		require.OK(t, os.WriteFile(filepath.Join(folder, name), text, 0o644))
 		fmt.Fprintf(&listing, "%x  %s\n", sha256.Sum256(text), name)
 	}
-	s := must.Get(closedloop.ReadScenes(folder))(t)
+	s := require.Get(closedloop.ReadScenes(folder))(t)
 	if want := fmt.Sprintf("%x", sha256.Sum256(listing.Bytes())); s.SHA256 != want || len(s.Files) != 6 {
 		t.Errorf("%d files with the hash %s, want %s", len(s.Files), s.SHA256, want)
 	}
@@ -55,8 +55,8 @@ func TestScenesOfAFolderAreTheEpisodesThatTheyWereDrawnFrom(t *testing.T) {
 	if r.ScenesSHA256 != s.SHA256 || len(r.Beyond) != 0 {
 		t.Errorf("the result has %q and %v", r.ScenesSHA256, r.Beyond)
 	}
-	must.OK(t, os.RemoveAll(folder))
-	v := must.Get(closedloop.Verify(t.Context(), given.TracePath, decided(c, direct(c))))(t)
+	require.OK(t, os.RemoveAll(folder))
+	v := require.Get(closedloop.Verify(t.Context(), given.TracePath, decided(c, direct(c))))(t)
 	if !v.OK {
 		t.Errorf("the trace does not verify: %v", v.Mismatches[0])
 	}
@@ -83,14 +83,14 @@ func TestAlteredScenesAreFound(t *testing.T) {
 	c := cartCase(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.json")
-	must.OK(t, os.WriteFile(file, []byte(`{"gpc_scene": 1, "case": "cart", "scene": {"s": [0.5, 0.25], "c": [0]}}`), 0o644))
+	require.OK(t, os.WriteFile(file, []byte(`{"gpc_scene": 1, "case": "cart", "scene": {"s": [0.5, 0.25], "c": [0]}}`), 0o644))
 	o := options(dir)
-	o.Scenes, o.Episodes = must.Get(closedloop.ReadScenes(file))(t), 1
+	o.Scenes, o.Episodes = require.Get(closedloop.ReadScenes(file))(t), 1
 	r := evaluate(t, c, direct(c), o)
 	if len(r.Beyond) != 1 || r.Beyond[0].Episode != 0 || !strings.Contains(r.Beyond[0].What, "without p") {
 		t.Errorf("what lies beyond: %v", r.Beyond)
 	}
-	text := string(must.Get(os.ReadFile(o.TracePath))(t))
+	text := string(require.Get(os.ReadFile(o.TracePath))(t))
 	for _, change := range [][2]string{{`"scene":{"p":[],"s":[0.5`, `"scene":{"p":[],"s":[0.75`}, {`"scene":{"p":[]`, `"scene":{"p":[0.5,0.5]`}} {
 		altered := sealed(strings.Replace(text, change[0], change[1], 1))
 		v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(altered), lookup(c))
@@ -106,7 +106,7 @@ func TestUnusableScenesAreRefusedByFileAndField(t *testing.T) {
 	good := string(drafted(t, c, 7, 0))
 	run := func(text string) error {
 		file := filepath.Join(dir, "bad.json")
-		must.OK(t, os.WriteFile(file, []byte(text), 0o644))
+		require.OK(t, os.WriteFile(file, []byte(text), 0o644))
 		s, err := closedloop.ReadScenes(file)
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ func TestUnusableScenesAreRefusedByFileAndField(t *testing.T) {
 		_, err = closedloop.Evaluate(context.Background(), c, direct(c), o)
 		return err
 	}
-	must.OK(t, run(good))
+	require.OK(t, run(good))
 	scene := func(text string) string { return `{"gpc_scene": 1, "case": "cart", "scene": ` + text + `}` }
 	for text, says := range map[string]string{
 		`{}`:                               `"gpc_scene": 1`,
@@ -144,15 +144,15 @@ func TestUnusableScenesAreRefusedByFileAndField(t *testing.T) {
 		}
 	}
 	empty, mixed := t.TempDir(), t.TempDir()
-	must.OK(t, os.WriteFile(filepath.Join(mixed, "notes.txt"), nil, 0o644))
+	require.OK(t, os.WriteFile(filepath.Join(mixed, "notes.txt"), nil, 0o644))
 	for path, says := range map[string]string{mixed: "notes.txt", empty: "0 files", filepath.Join(dir, "none"): "none"} {
 		if _, err := closedloop.ReadScenes(path); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v, want one with %q", path, err, says)
 		}
 	}
 	large := filepath.Join(dir, "large.json")
-	must.OK(t, os.WriteFile(large, nil, 0o644))
-	must.OK(t, os.Truncate(large, closedloop.MaxSceneBytes+1))
+	require.OK(t, os.WriteFile(large, nil, 0o644))
+	require.OK(t, os.Truncate(large, closedloop.MaxSceneBytes+1))
 	if _, err := closedloop.ReadScenes(large); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("a file that is too long: %v", err)
 	}
@@ -165,7 +165,7 @@ func TestUnusableScenesAreRefusedByFileAndField(t *testing.T) {
 // Constants of a plant that are fixed are those that a scene may name, and no others.
 func TestFixedParamsMayBeNamed(t *testing.T) {
 	c := cartCase(t)
-	own := must.Get(json.Marshal(c.Plant.Params()))(t)
+	own := require.Get(json.Marshal(c.Plant.Params()))(t)
 	for _, params := range [][]byte{nil, own} {
 		if _, other, err := closedloop.Remade(c, params); err != nil || other {
 			t.Errorf("%s: another plant %v, error %v", params, other, err)
@@ -179,16 +179,16 @@ func TestFixedParamsMayBeNamed(t *testing.T) {
 // A list of numbers has a line of its own, whatever strings look like.
 func TestSceneFilesAreReadable(t *testing.T) {
 	f := closedloop.SceneFile{Version: 1, Case: "c", Params: []byte(`{"text":"mpc = [\n1,2\n]","none":[]}`), Scene: []byte(`{"rows":[[1,-2.5e-7],[3]],"words":["a"]}`)}
-	text := must.Get(f.Text())(t)
+	text := require.Get(f.Text())(t)
 	for _, want := range []string{"[1, -2.5e-7]", "[3]", `"a"`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	again := must.Get(closedloop.ParseScene(text))(t)
+	again := require.Get(closedloop.ParseScene(text))(t)
 	var a, b any
-	must.OK(t, json.Unmarshal(f.Params, &a))
-	must.OK(t, json.Unmarshal(again.Params, &b))
+	require.OK(t, json.Unmarshal(f.Params, &a))
+	require.OK(t, json.Unmarshal(again.Params, &b))
 	if fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("params %v, written and read %v", a, b)
 	}
@@ -215,7 +215,7 @@ func FuzzSceneFile(f *testing.F) {
 		if _, err := all.Check(t.Context(), &on, 1, 0, 1, how); err != nil {
 			return
 		}
-		ep := must.Get(all.Episode(&on, 1, 0, how))(t)
+		ep := require.Get(all.Episode(&on, 1, 0, how))(t)
 		if _, err := ep.Apply([]float64{0.5}); err != nil {
 			t.Fatal(err)
 		}

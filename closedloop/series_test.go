@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // seriesOf describes episodes whose decisions have these objectives, under (w, 1 − w).
@@ -34,7 +34,7 @@ func TestSeriesIsOverEpisodes(t *testing.T) {
 		order = append(order, e)
 	}
 	s := seriesOf(2, 0.25, order, episodes...)
-	must.OK(t, s.Validate())
+	require.OK(t, s.Validate())
 	if s.Every != 1 || s.Episodes != 11 || len(s.J) != 2 || len(s.Sigma) != 2 {
 		t.Fatalf("%+v", s)
 	}
@@ -52,7 +52,7 @@ func TestSeriesIsOverEpisodes(t *testing.T) {
 		}
 	}
 	slices.Reverse(order)
-	text := func(s *Series) string { return string(must.Get(json.Marshal(s))(t)) }
+	text := func(s *Series) string { return string(require.Get(json.Marshal(s))(t)) }
 	if a, b := text(s), text(seriesOf(2, 0.25, order, episodes...)); a != b {
 		t.Errorf("in another order %s, not %s", b, a)
 	}

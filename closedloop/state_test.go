@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 func TestReadState(t *testing.T) {

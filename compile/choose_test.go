@@ -10,9 +10,9 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/dual"
-	"github.com/gpc-engine/gpc/domain/equations"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // TestASlowerMethodHasToBeatTheFaster: by starts that it does not lose, or by more than chance in what
@@ -73,7 +73,7 @@ func TestTheMapAloneAsksNoSolver(t *testing.T) {
 	y.Margins[0].Name = "stop"
 	y.Scenario = []domain.Variable{{Name: "q", Unit: "m", Lo: -1, Hi: -0.7}, {Name: "v", Unit: "m/s", Lo: 0.6, Hi: 1.2}}
 	y.Real, y.Dual = equations.Of[float64]{Step: coast[float64], Objectives: objectives[float64], Margins: before[float64]}, equations.Of[complex128]{Step: coast[complex128], Objectives: objectives[complex128], Margins: before[complex128]}
-	def := must.Get(y.Case())(t)
+	def := require.Get(y.Case())(t)
 	var asked atomic.Int64
 	solve := def.Rescue
 	def.Rescue = func(s, c []float64, pref domain.Preference, u []float64) bool {
@@ -82,7 +82,7 @@ func TestTheMapAloneAsksNoSolver(t *testing.T) {
 	}
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
 	opt.Rounds, opt.Starts = 1, 40
-	got := must.Get(Run(context.Background(), must.Get(gpc.NewCase(def))(t), opt))(t)
+	got := require.Get(Run(context.Background(), require.Get(gpc.NewCase(def))(t), opt))(t)
 	first := &got.Rounds[0]
 	if first.Probed.Unsafe == 0 || first.HeldOut.Unsafe > first.Probed.Unsafe {
 		t.Errorf("the map alone loses %d of %d, guarded %d: it was to lose some", first.Probed.Unsafe, first.Probed.Episodes, first.HeldOut.Unsafe)

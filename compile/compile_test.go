@@ -15,10 +15,10 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/dual"
-	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 func step[T dual.Scalar](s, _, u, sNext, _ []T) {
@@ -37,7 +37,7 @@ func functions[T dual.Scalar]() equations.Of[T] {
 
 // sled is a mass with a speed limit, and a training of a moment.
 func sled(t *testing.T) *gpc.Case {
-	return must.Get(gpc.NewCase(must.Get(system().Case())(t)))(t)
+	return require.Get(gpc.NewCase(require.Get(system().Case())(t)))(t)
 }
 
 func system() equations.System {
@@ -64,7 +64,7 @@ func small(out string) Options {
 func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 	c := sled(t)
 	whole := filepath.Join(t.TempDir(), "sled.safetensors")
-	want := must.Get(Run(context.Background(), c, small(whole)))(t)
+	want := require.Get(Run(context.Background(), c, small(whole)))(t)
 	if len(want.Rounds) != 2 || want.Met || want.Ended != "2 rounds" || want.Advice == "" {
 		t.Fatalf("%d rounds, met %v, ended by %q, advice %q", len(want.Rounds), want.Met, want.Ended, want.Advice)
 	}
@@ -81,17 +81,17 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 	if b := want.Solver; b == nil || b.Method != "nmpc-ahead" || b.Episodes != 6 || b.Compared != 6 || !(math.Abs(float64(b.Own)) < 1e-3) || !(b.Map > 0.01) || b.Prepare == nil || b.Period != 200000 || !b.Fits {
 		t.Errorf("beside the solver: %+v", b)
 	}
-	m := must.Get(c.Model(whole))(t)
+	m := require.Get(c.Model(whole))(t)
 	if said := strings.Join(m.Provenance.Choices, "\n"); !strings.Contains(said, second.Why) || !strings.Contains(said, want.Ended) || !strings.Contains(said, want.Choice[0].Method+" ") || !strings.Contains(said, "is missed") {
 		t.Errorf("the model's header says %q of %+v", said, want)
 	}
 	if m.Provenance.Method != want.Choice[0].Method || len(m.Provenance.Rounds) == 0 || want.Model != "sled.safetensors" {
 		t.Errorf("provenance %+v", m.Provenance)
 	}
-	if s := must.Get(c.Setup("", whole))(t); s.Method != m.Provenance.Method {
+	if s := require.Get(c.Setup("", whole))(t); s.Method != m.Provenance.Method {
 		t.Errorf("a map compiled for %s decides by %s", m.Provenance.Method, s.Method)
 	}
-	if s := must.Get(c.Setup("navigator-no-lie", whole))(t); s.Method != "navigator-no-lie" {
+	if s := require.Get(c.Setup("navigator-no-lie", whole))(t); s.Method != "navigator-no-lie" {
 		t.Errorf("navigator-no-lie is asked for and %s decides", s.Method)
 	}
 
@@ -119,11 +119,11 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 			rounds++
 		}
 	}
-	got := must.Get(Run(context.Background(), c, opt))(t)
+	got := require.Get(Run(context.Background(), c, opt))(t)
 	if rounds != 1 {
 		t.Errorf("%d rounds were made after the one that was finished", rounds)
 	}
-	a, b := must.Get(os.ReadFile(whole))(t), must.Get(os.ReadFile(out))(t)
+	a, b := require.Get(os.ReadFile(whole))(t), require.Get(os.ReadFile(out))(t)
 	if !bytes.Equal(a, b) || got.Rounds[1].HeldOut.Mean != want.Rounds[1].HeldOut.Mean {
 		t.Error("a run that was interrupted has made another model")
 	}
@@ -142,16 +142,16 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 	refused("another seed in the same folder", "field seed", c, other)
 	heavier := *c.Definition()
 	heavier.Problem = weighed{heavier.Problem}
-	refused("another system of the name", "before it was edited: field problem_sha256", must.Get(gpc.NewCase(heavier))(t), opt)
+	refused("another system of the name", "before it was edited: field problem_sha256", require.Get(gpc.NewCase(heavier))(t), opt)
 	wider := *c.Definition()
 	wider.Problem = widened{wider.Problem}
-	refused("another width of its networks", "field training", must.Get(gpc.NewCase(wider))(t), opt)
-	lock := must.Get(durable.Acquire(out + ".compile"))(t)
+	refused("another width of its networks", "field training", require.Get(gpc.NewCase(wider))(t), opt)
+	lock := require.Get(durable.Acquire(out + ".compile"))(t)
 	refused("a second process", "is being written by process", c, opt)
-	must.OK(t, lock.Release())
+	require.OK(t, lock.Release())
 	journal := filepath.Join(out+".compile", journalName)
-	text := must.Get(os.ReadFile(journal))(t)
-	must.OK(t, os.WriteFile(journal, bytes.Replace(text, []byte(`"samples": `), []byte(`"samples": 1`), 1), 0o644))
+	text := require.Get(os.ReadFile(journal))(t)
+	require.OK(t, os.WriteFile(journal, bytes.Replace(text, []byte(`"samples": `), []byte(`"samples": 1`), 1), 0o644))
 	refused("an edited journal", "damaged or edited", c, opt)
 }
 
@@ -174,7 +174,7 @@ func (weighed) Fingerprint() [32]byte { return [32]byte{1} }
 func TestRunStopsAtItsTarget(t *testing.T) {
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
 	opt.Target, opt.Rounds = 1e6, 0
-	got := must.Get(Run(context.Background(), sled(t), opt))(t)
+	got := require.Get(Run(context.Background(), sled(t), opt))(t)
 	if got.Ended != "target met" || len(got.Rounds) != 1 || !got.Met || len(got.Choice) != 1 || got.Advice != "" {
 		t.Errorf("ended by %q after %d rounds, met %v, chosen among %d, advice %q", got.Ended, len(got.Rounds), got.Met, len(got.Choice), got.Advice)
 	}
@@ -191,7 +191,7 @@ func TestBudgetEndsSolving(t *testing.T) {
 			elapsed = max(elapsed, time.Duration(p.Done)*50*time.Millisecond)
 		}
 	}
-	got := must.Get(compile(context.Background(), sled(t), opt, func() time.Time { return time.Unix(0, 0).Add(elapsed) }))(t)
+	got := require.Get(compile(context.Background(), sled(t), opt, func() time.Time { return time.Unix(0, 0).Add(elapsed) }))(t)
 	first := got.Rounds[0]
 	if first.Wanted != 4000 || first.Scenarios == 0 || first.Scenarios >= 4000 || first.Training.Episodes != 8 {
 		t.Errorf("first round %+v", first)
@@ -214,7 +214,7 @@ func TestRunRefuses(t *testing.T) {
 		{"a target that is no number", "target", c, func(o *Options) { o.Target = math.NaN() }},
 		{"a negative budget", "budget", c, func(o *Options) { o.Budget = -1 }},
 		{"no starts", "starts", c, func(o *Options) { o.Starts = -1 }},
-		{"no solver", "no solver", must.Get(gpc.NewCase(none))(t), func(*Options) {}},
+		{"no solver", "no solver", require.Get(gpc.NewCase(none))(t), func(*Options) {}},
 	} {
 		opt := small(filepath.Join(t.TempDir(), "m"))
 		x.change(&opt)
@@ -272,10 +272,10 @@ func TestNextRound(t *testing.T) {
 }
 
 // TestAdvice: what keeps a map from its target is told from where it drove badly, and
-// docs/your-system.md says of each advice what to do.
+// docs/tutorials/your-system.md says of each advice what to do.
 func TestAdvice(t *testing.T) {
 	o := Options{Target: 1}
-	page := string(must.Get(os.ReadFile("../docs/your-system.md"))(t))
+	page := string(require.Get(os.ReadFile("../docs/tutorials/your-system.md"))(t))
 	for says, c := range map[string]struct {
 		kind     Kind
 		training Score // of the best round
@@ -293,7 +293,7 @@ func TestAdvice(t *testing.T) {
 		"the mean is met, the largest regret is not":                  {First, Score{Mean: 0.5}, 0.5, Score{Mean: 0.5, Max: 90}},
 	} {
 		if !strings.Contains(page, "| *"+says+"* |") {
-			t.Errorf("docs/your-system.md has no row of %q", says)
+			t.Errorf("docs/tutorials/your-system.md has no row of %q", says)
 		}
 		c.training.Episodes, c.training.Capped, c.test.Episodes = 100, c.training.Mean, 100
 		out := &Report{Rounds: []Round{{Kind: c.kind, Training: c.training, HeldOut: Score{Episodes: 100, Capped: c.heldOut}}}, Test: c.test}

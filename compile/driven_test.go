@@ -6,7 +6,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // TestWhatWasDrivenIsAStart: a reference that is beaten, or that there is none of, is solved
@@ -38,14 +38,14 @@ func TestWhatWasDrivenIsAStart(t *testing.T) {
 		own.Oracle = x.oracle
 		plant := r.driven(&own)
 		for index := range 4 {
-			ep := must.Get(plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptive}))(t)
+			ep := require.Get(plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptive}))(t)
 			s, ctx := make([]float64, 2), make([]float64, 1)
 			ep.Observe(s, ctx)
 			want, plan, err := solve(s, ctx, ep.Steps(), adaptive)
-			must.OK(t, err)
+			require.OK(t, err)
 			cost := 0.0
 			for _, u := range plan {
-				out := must.Get(ep.Apply([]float64{u[0] + x.shift}))(t)
+				out := require.Get(ep.Apply([]float64{u[0] + x.shift}))(t)
 				cost += out.Cost
 			}
 			got, _, err := ep.Oracle()

@@ -11,7 +11,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // TestBudgetHoldsChoiceAndTest: rounds stop in time for the end where references, solves and
@@ -44,7 +44,7 @@ func TestBudgetHoldsChoiceAndTest(t *testing.T) {
 			trained = p.Done
 		}
 	}
-	got := must.Get(compile(context.Background(), must.Get(gpc.NewCase(def))(t), opt, now))(t)
+	got := require.Get(compile(context.Background(), require.Get(gpc.NewCase(def))(t), opt, now))(t)
 	if got.Ended != noRoom || len(got.Rounds) < 2 {
 		t.Errorf("ended by %q after %d rounds", got.Ended, len(got.Rounds))
 	}
@@ -70,7 +70,7 @@ func TestTheFirstRoundFitsTheBudget(t *testing.T) {
 			done[p.Stage] = p.Done
 		}
 	}
-	got := must.Get(compile(context.Background(), c, opt, now))(t)
+	got := require.Get(compile(context.Background(), c, opt, now))(t)
 	if got.Seconds > opt.Budget.Seconds() || got.Seconds < 0.7*opt.Budget.Seconds() || got.Rounds[0].Epochs < 10 || got.Rounds[0].Epochs >= 200 {
 		t.Errorf("%d epochs in %v s of %v", got.Rounds[0].Epochs, got.Seconds, opt.Budget)
 	}
@@ -150,12 +150,12 @@ func TestAsManyHeldOutAsTheBudgetBears(t *testing.T) {
 	}{{0, 0, 200}, {0.01, 0, 200}, {0.0625, 0, 160}, {1, 0, 50}, {1, 300, 300}} {
 		r := &run{c: sled(t), plant: &closedloop.Simulation{}, dir: t.TempDir(), opt: Options{Starts: v.asked, Budget: 200 * time.Second}, now: func() time.Time { return now }, began: now}
 		r.journal.Pace.Reference = v.reference
-		must.OK(t, r.holdOut())
+		require.OK(t, r.holdOut())
 		if r.opt.Starts != v.want {
 			t.Errorf("%v s a reference, %d asked for: %d starts, want %d", v.reference, v.asked, r.opt.Starts, v.want)
 		}
 		r.opt.Starts, r.opt.Budget = v.asked, time.Hour // another run of the same
-		if must.OK(t, r.holdOut()); r.opt.Starts != v.want {
+		if require.OK(t, r.holdOut()); r.opt.Starts != v.want {
 			t.Errorf("%v s a reference, %d asked for: %d starts where it goes on, want %d", v.reference, v.asked, r.opt.Starts, v.want)
 		}
 	}
@@ -196,7 +196,7 @@ func TestFewerAreHeldOutWhereLoopsAreSlow(t *testing.T) {
 		}
 		r.journal.Pace = pace{Reference: 0.02, Starts: v.starts, Episodes: map[string]float64{"direct": v.episode}}
 		r.journal.Rounds = make([]Round, v.ended)
-		must.OK(t, r.holdFewer())
+		require.OK(t, r.holdFewer())
 		if r.opt.Starts != v.want {
 			t.Errorf("%v s an episode, %d rounds: %d of %d starts, want %d", v.episode, v.ended, r.opt.Starts, v.starts, v.want)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // scored are 200 episodes of mean and largest regret, %, of which one alone may be beyond cap.
@@ -211,19 +211,19 @@ func TestTrainingGoesOnFromTheRound(t *testing.T) {
 	c, out := sled(t), filepath.Join(t.TempDir(), "sled.safetensors")
 	opt := small(out)
 	opt.Rounds, opt.Target = 1, 1e6
-	must.Get(Run(context.Background(), c, opt))(t)
+	require.Get(Run(context.Background(), c, opt))(t)
 	opt.Progress = func(Progress) {}
 	r := &run{opt: opt, c: c, dir: out + ".compile", now: time.Now}
 	var sums []string
 	for number := range 3 {
 		if number > 0 {
 			m, _, err := r.train(context.Background(), number, work{kind: Epochs, from: 0, epochs: 1})
-			must.OK(t, err)
+			require.OK(t, err)
 			if m.Provenance.InitialSHA256 != sums[0] {
 				t.Errorf("round %d began with %s, the first map is %s", number+1, m.Provenance.InitialSHA256, sums[0])
 			}
 		}
-		sums = append(sums, must.Get(must.Get(c.Model(r.mapFile(number)))(t).SHA256())(t))
+		sums = append(sums, require.Get(require.Get(c.Model(r.mapFile(number)))(t).SHA256())(t))
 	}
 	if sums[1] == sums[0] || sums[2] == sums[1] {
 		t.Errorf("the maps are %q", sums)

@@ -12,7 +12,7 @@
 // and however many threads share the work.
 //
 // It promises no stability to other modules, which open an engine by package gpc
-// (docs/library.md).
+// (docs/reference/library.md).
 package cpufallback
 
 import (

@@ -7,20 +7,20 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 func TestOptionsChooseThreadsAndInstructionSet(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	for _, level := range isa.Available() {
-		b := must.Get(New(Options{ISA: level.String(), Threads: 3}))(t)
+		b := require.Get(New(Options{ISA: level.String(), Threads: 3}))(t)
 		if d := b.Describe(); d.Name != "cpu" || d.ISA != level.String() || d.Threads != 3 || d.Device == "" {
 			t.Errorf("described as %+v", d)
 		}
 		b.Close()
 	}
 	t.Setenv(isa.Environment, "generic")
-	b := must.Get(New(Options{}))(t)
+	b := require.Get(New(Options{}))(t)
 	if d := b.Describe(); d.ISA != "generic" || d.Threads != runtime.GOMAXPROCS(0) {
 		t.Errorf("%s=generic is described as %+v", isa.Environment, d)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/ceiling"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -35,7 +35,7 @@ func benchmarkNet(b *testing.B, level isa.Level, widths []int, threads, batch in
 	rng := rand.New(rand.NewPCG(1, 1))
 	m := testdomain.Network(rng, 0.3, widths...)
 	be := open(b, level, threads)
-	net := must.Get(be.newNet(m))(b)
+	net := require.Get(be.newNet(m))(b)
 	in, out := m.In(), m.Out()
 	z, ybar := randomRows(rng, batch, in, in), randomRows(rng, batch, out, out)
 	y, zbar := tensor.New(batch, out), tensor.New(batch, in)
@@ -59,7 +59,7 @@ func benchmarkNet(b *testing.B, level isa.Level, widths []int, threads, batch in
 			b.ResetTimer()
 			for b.Loop() {
 				start := time.Now()
-				must.OK(b, op.run(net))
+				require.OK(b, op.run(net))
 				best = min(best, time.Since(start))
 			}
 			rows := float64(batch) / best.Seconds()
@@ -91,7 +91,7 @@ func activeShare(n *net, z tensor.Matrix) []float64 {
 
 // The counts of JacobianFLOPs are those of the paper's power-flow decoder.
 func TestFLOPCounts(t *testing.T) {
-	m := must.Get(model.NewMLP(rand.New(rand.NewPCG(1, 1)), 32, 256, 256, 60))(t)
+	m := require.Get(model.NewMLP(rand.New(rand.NewPCG(1, 1)), 32, 256, 256, 60))(t)
 	for name, c := range map[string][2]float64{
 		"forward":           {ForwardFLOPs(m), 2 * (32*256 + 256*256 + 256*60)},
 		"VJP":               {VJPFLOPs(m), 2*(32*256+256*256+256*60) + 2*(32*256+256*256)},
@@ -103,7 +103,7 @@ func TestFLOPCounts(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, c[0], c[1])
 		}
 	}
-	m = must.Get(model.NewMLP(rand.New(rand.NewPCG(1, 1)), 8, 256, 128, 4))(t)
+	m = require.Get(model.NewMLP(rand.New(rand.NewPCG(1, 1)), 8, 256, 128, 4))(t)
 	if got, want := JacobianFLOPs(m), float64(2*4*(128*256+256*8)+2*(8*256+256*128)); got != want {
 		t.Errorf("Jacobian, reverse: %v, want %v", got, want)
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -28,7 +28,7 @@ func TestEigTopKAgainstReference(t *testing.T) {
 	g := metrics(t, rand.New(rand.NewPCG(41, 1)), n, rows)
 	for _, level := range isa.Available() {
 		values, vectors := tensor.New(rows, k), tensor.New(rows, n*k)
-		must.OK(t, open(t, level, 2).EigTopK(g, n, k, values, vectors))
+		require.OK(t, open(t, level, 2).EigTopK(g, n, k, values, vectors))
 		for i := range rows {
 			wantValues, wantVectors := ref.EigTopK(widened(g.Row(i)), n, k)
 			near(t, fmt.Sprintf("%s, values %d", level, i), values.Row(i), wantValues, tolerance)
@@ -51,12 +51,12 @@ func TestEigTopKIsTheSameHoweverItIsCut(t *testing.T) {
 			if threads == 1 {
 				values, vectors = first, firstVectors
 			}
-			must.OK(t, b.EigTopK(g, n, k, values, vectors))
+			require.OK(t, b.EigTopK(g, n, k, values, vectors))
 			identical(t, fmt.Sprint(level, " values on ", threads, " threads"), values, first)
 			identical(t, fmt.Sprint(level, " vectors on ", threads, " threads"), vectors, firstVectors)
 			for _, i := range []int{0, 33, 40, 100} {
 				one, oneVectors := tensor.New(1, k), tensor.New(1, n*k)
-				must.OK(t, b.EigTopK(g.Slice(i, i+1), n, k, one, oneVectors))
+				require.OK(t, b.EigTopK(g.Slice(i, i+1), n, k, one, oneVectors))
 				identical(t, fmt.Sprint(level, " values of row ", i, " alone"), one, first.Slice(i, i+1))
 				identical(t, fmt.Sprint(level, " vectors of row ", i, " alone"), oneVectors, firstVectors.Slice(i, i+1))
 			}
@@ -66,7 +66,7 @@ func TestEigTopKIsTheSameHoweverItIsCut(t *testing.T) {
 		}
 		// One shared matrix is every row's.
 		values, vectors := tensor.New(rows, k), tensor.New(rows, n*k)
-		must.OK(t, open(t, level, 2).EigTopK(tensor.Broadcast(g.Row(7), rows), n, k, values, vectors))
+		require.OK(t, open(t, level, 2).EigTopK(tensor.Broadcast(g.Row(7), rows), n, k, values, vectors))
 		for i := range rows {
 			identical(t, "broadcast", vectors.Slice(i, i+1), firstVectors.Slice(7, 8))
 		}
@@ -94,7 +94,7 @@ func TestEigTopKShapesAndAllocations(t *testing.T) {
 		t.Errorf("an empty batch: %v", err)
 	}
 	if a := testing.AllocsPerRun(10, func() {
-		must.OK(t, b.EigTopK(g, n, k, values, vectors))
+		require.OK(t, b.EigTopK(g, n, k, values, vectors))
 	}); a != 0 {
 		t.Errorf("EigTopK makes %v allocations", a)
 	}
@@ -113,7 +113,7 @@ func BenchmarkEigTopK(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/threads=%d", level, threads), func(b *testing.B) {
 				bk := open(b, level, threads)
 				for b.Loop() {
-					must.OK(b, bk.EigTopK(all, n, k, values, vectors))
+					require.OK(b, bk.EigTopK(all, n, k, values, vectors))
 				}
 			})
 		}

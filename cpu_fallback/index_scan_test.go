@@ -12,8 +12,8 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/neighbours"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -107,9 +107,9 @@ type localized struct {
 	consistent []bool
 }
 
-func localize(t must.T, ix *index, x, zobs tensor.Matrix, tau []float32, k int) localized {
+func localize(t require.T, ix *index, x, zobs tensor.Matrix, tau []float32, k int) localized {
 	o := localized{tensor.New(zobs.Rows, zobs.Cols), make([]int32, zobs.Rows), make([]float32, zobs.Rows), make([]bool, zobs.Rows)}
-	must.OK(t, ix.Localize(x, zobs, tau, k, backend.LocalizeOutput{Z: o.z, Nearest: o.nearest, Residual: o.residual, Consistent: o.consistent}))
+	require.OK(t, ix.Localize(x, zobs, tau, k, backend.LocalizeOutput{Z: o.z, Nearest: o.nearest, Residual: o.residual, Consistent: o.consistent}))
 	return o
 }
 
@@ -139,11 +139,11 @@ func (w codeMap) check(t interface{ Fatalf(string, ...any) }, o localized, x, zo
 
 func sameFloat(a, b float32) bool { return a == b || a != a && b != b }
 
-func indexOf(t must.T, w codeMap, threads int, level isa.Level) (*index, func()) {
-	b := must.Get(New(Options{Threads: threads, ISA: level.String()}))(t)
-	ix := must.Get(b.NewIndex(w.codes, w.decoded))(t)
+func indexOf(t require.T, w codeMap, threads int, level isa.Level) (*index, func()) {
+	b := require.Get(New(Options{Threads: threads, ISA: level.String()}))(t)
+	ix := require.Get(b.NewIndex(w.codes, w.decoded))(t)
 	return ix.(*index), func() {
-		must.OK(t, b.Close())
+		require.OK(t, b.Close())
 	}
 }
 
@@ -220,7 +220,7 @@ func TestObservationsThatAreNotFiniteAreFlagged(t *testing.T) {
 	w.check(t, localize(t, ix, x, zobs, tau, 4), x, zobs, tau, 4)
 
 	idx, dist2 := make([]int32, 12), make([]float32, 12)
-	must.OK(t, ix.Nearest(zobs, 2, idx, dist2))
+	require.OK(t, ix.Nearest(zobs, 2, idx, dist2))
 	for b := range 6 {
 		if undefined := b == 3 || b == 4; (idx[2*b] == -1) != undefined || math.IsNaN(float64(dist2[2*b+1])) != undefined {
 			t.Errorf("row %d: nearest %v at %v", b, idx[2*b:2*b+2], dist2[2*b:2*b+2])
@@ -253,7 +253,7 @@ func TestLocalizeDoesNotDependOnThreadsOrBatch(t *testing.T) {
 			}
 		}
 		inPlace := zobs.Clone()
-		must.OK(t, ix.Localize(x, inPlace, tau, 8, backend.LocalizeOutput{Z: inPlace}))
+		require.OK(t, ix.Localize(x, inPlace, tau, 8, backend.LocalizeOutput{Z: inPlace}))
 		if !slices.Equal(inPlace.Data, want.z.Data) {
 			t.Errorf("in place gives another result")
 		}
@@ -270,7 +270,7 @@ func TestLocalizeAllocatesNothingOnceWarm(t *testing.T) {
 		tau := slices.Repeat([]float32{0.1}, 64)
 		out := backend.LocalizeOutput{Z: tensor.New(64, 12), Nearest: make([]int32, 64), Residual: make([]float32, 64), Consistent: make([]bool, 64)}
 		run := func() {
-			must.OK(t, ix.Localize(x, zobs, tau, 8, out))
+			require.OK(t, ix.Localize(x, zobs, tau, 8, out))
 		}
 		for range 20 { // let either thread build its workspace
 			run()
@@ -284,7 +284,7 @@ func TestLocalizeAllocatesNothingOnceWarm(t *testing.T) {
 
 func TestIndexErrorsNameWhatIsWrong(t *testing.T) {
 	w := newCodeMap(rand.New(rand.NewPCG(6, 6)), 10, 3, 2, false, false)
-	b := must.Get(New(Options{Threads: 1}))(t)
+	b := require.Get(New(Options{Threads: 1}))(t)
 	defer b.Close()
 	if ix, err := b.NewIndex(w.codes, w.decoded.Slice(0, 9)); ix != nil || err == nil || !strings.Contains(err.Error(), "10 codes with 9 decoded") {
 		t.Errorf("NewIndex: %v, %v", ix, err)
@@ -294,7 +294,7 @@ func TestIndexErrorsNameWhatIsWrong(t *testing.T) {
 	if _, err := b.NewIndex(w.codes, bad); err == nil || !strings.Contains(err.Error(), "decoded states: neighbours.New: point 4") {
 		t.Errorf("NewIndex: %v", err)
 	}
-	ix := must.Get(b.NewIndex(w.codes, w.decoded))(t)
+	ix := require.Get(b.NewIndex(w.codes, w.decoded))(t)
 	x, z, tau := tensor.New(2, 2), tensor.New(2, 3), make([]float32, 2)
 	for _, c := range []struct {
 		want string
@@ -327,7 +327,7 @@ func BenchmarkLocalize(b *testing.B) {
 		tau       float32
 	}{{"near", false, 1}, {"none", false, 0}, {"far", true, 0.05}} {
 		w := newCodeMap(rng, 20_000, 32, 12, c.scrambled, false)
-		level := must.Get(isa.Choose())(b)
+		level := require.Get(isa.Choose())(b)
 		ix, closePool := indexOf(b, w, 1, level)
 		x, zobs := w.observe(rng, 512, 0.02)
 		tau := slices.Repeat([]float32{c.tau}, 512)
@@ -338,7 +338,7 @@ func BenchmarkLocalize(b *testing.B) {
 				done.Z, done.Nearest, done.Residual, done.Consistent = out.Z.Slice(0, batch), out.Nearest[:batch], out.Residual[:batch], out.Consistent[:batch]
 				for i := 0; i < b.N; i += batch {
 					o := i % 512
-					must.OK(b, ix.Localize(x.Slice(o, o+batch), zobs.Slice(o, o+batch), tau[:batch], 8, done))
+					require.OK(b, ix.Localize(x.Slice(o, o+batch), zobs.Slice(o, o+batch), tau[:batch], 8, done))
 				}
 			})
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -19,10 +19,10 @@ func TestEveryCodeLocalizesToItself(t *testing.T) {
 		}
 	}
 	for _, isa := range []string{"generic", ""} {
-		b := must.Get(New(Options{Threads: 2, ISA: isa}))(t)
-		ix := must.Get(b.NewIndex(codes, decoded))(t)
+		b := require.Get(New(Options{Threads: 2, ISA: isa}))(t)
+		ix := require.Get(b.NewIndex(codes, decoded))(t)
 		z, nearest, residual := tensor.New(500, 16), make([]int32, 500), make([]float32, 500)
-		must.OK(t, ix.Localize(decoded, codes, make([]float32, 500), 1, backend.LocalizeOutput{Z: z, Nearest: nearest, Residual: residual}))
+		require.OK(t, ix.Localize(decoded, codes, make([]float32, 500), 1, backend.LocalizeOutput{Z: z, Nearest: nearest, Residual: residual}))
 		if !slices.Equal(z.Data, codes.Data) {
 			t.Errorf("%q: some code is not returned as itself", isa)
 		}
@@ -31,6 +31,6 @@ func TestEveryCodeLocalizesToItself(t *testing.T) {
 				t.Errorf("%q: code %d localizes to %d with residual %v", isa, i, nearest[i], residual[i])
 			}
 		}
-		must.OK(t, b.Close())
+		require.OK(t, b.Close())
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -25,7 +25,7 @@ const tolerance = 2e-5
 // open makes a backend that ends with the test.
 func open(t testing.TB, level isa.Level, threads int) *Backend {
 	t.Helper()
-	b := must.Get(New(Options{Threads: threads, ISA: level.String()}))(t)
+	b := require.Get(New(Options{Threads: threads, ISA: level.String()}))(t)
 	t.Cleanup(func() { b.Close() })
 	return b
 }
@@ -137,7 +137,7 @@ func TestNetAgainstFloat64(t *testing.T) {
 func checkNet(t *testing.T, rng *rand.Rand, b *Backend, m *model.MLP, batch int) {
 	t.Helper()
 	in, out := m.In(), m.Out()
-	net := must.Get(b.NewNet(m))(t)
+	net := require.Get(b.NewNet(m))(t)
 	z := randomRows(rng, batch, in, in+3)
 	awayFromKinks(rng, m, z)
 	ybar := randomRows(rng, batch, out, out+1)
@@ -145,7 +145,7 @@ func checkNet(t *testing.T, rng *rand.Rand, b *Backend, m *model.MLP, batch int)
 	jac, g := randomRows(rng, batch, out*in, out*in+1), randomRows(rng, batch, in*in, in*in+5)
 	const lambda = 0.125
 	for _, err := range []error{net.Forward(z, y), net.VJP(z, ybar, zbar), net.Jacobian(z, jac), net.Metric(z, lambda, g)} {
-		must.OK(t, err)
+		require.OK(t, err)
 	}
 	for i := range batch {
 		wantY, wantJ, _ := plainNet(m, z.Row(i))
@@ -196,7 +196,7 @@ func TestResultsDependNeitherOnThreadsNorOnBatchPosition(t *testing.T) {
 			z, ybar := randomRows(rng, batch, m.In(), m.In()), randomRows(rng, batch, m.Out(), m.Out())
 			var first []tensor.Matrix
 			for _, threads := range []int{1, 2, 5} {
-				net := must.Get(open(t, level, threads).NewNet(m))(t)
+				net := require.Get(open(t, level, threads).NewNet(m))(t)
 				got := allOperations(t, net, m, z, ybar)
 				if first == nil {
 					first = got
@@ -220,7 +220,7 @@ func allOperations(t *testing.T, net backend.Net, m *model.MLP, z, ybar tensor.M
 	in, out := m.In(), m.Out()
 	r := []tensor.Matrix{tensor.New(z.Rows, out), tensor.New(z.Rows, in), tensor.New(z.Rows, out*in), tensor.New(z.Rows, in*in)}
 	for _, err := range []error{net.Forward(z, r[0]), net.VJP(z, ybar, r[1]), net.Jacobian(z, r[2]), net.Metric(z, 1e-3, r[3])} {
-		must.OK(t, err)
+		require.OK(t, err)
 	}
 	return r
 }
@@ -240,7 +240,7 @@ func TestBroadcastInputIsEveryRow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, level := range isa.Available() {
 		m := testdomain.Network(rng, 0.3, 9, 50, 20)
-		net := must.Get(open(t, level, 2).NewNet(m))(t)
+		net := require.Get(open(t, level, 2).NewNet(m))(t)
 		row, bar := randomRows(rng, 1, 9, 9), randomRows(rng, 1, 20, 20)
 		one := allOperations(t, net, m, row, bar)
 		many := allOperations(t, net, m, tensor.Broadcast(row.Data, 37), tensor.Broadcast(bar.Data, 37))
@@ -258,7 +258,7 @@ func TestNaNStaysInItsRow(t *testing.T) {
 	for _, level := range isa.Available() {
 		for _, widths := range [][]int{{4, 30, 6}, {32, 64, 64, 40}, {12, 64, 64, 3}} {
 			m := testdomain.Network(rng, 0.3, widths...)
-			net := must.Get(open(t, level, 2).NewNet(m))(t)
+			net := require.Get(open(t, level, 2).NewNet(m))(t)
 			z, ybar := randomRows(rng, 20, m.In(), m.In()), randomRows(rng, 20, m.Out(), m.Out())
 			z.Row(13)[2] = float32(math.NaN())
 			for op, r := range allOperations(t, net, m, z, ybar) {
@@ -283,7 +283,7 @@ func TestDerivativeAtTheKinkIsZero(t *testing.T) {
 			for _, l := range m.Layers {
 				clear(l.B)
 			}
-			net := must.Get(open(t, level, 1).NewNet(m))(t)
+			net := require.Get(open(t, level, 1).NewNet(m))(t)
 			z, ybar := tensor.New(2, m.In()), tensor.Broadcast(randomRows(rand.New(rand.NewPCG(1, 9)), 1, m.Out(), m.Out()).Data, 2)
 			r := allOperations(t, net, m, z, ybar)
 			for _, v := range append(r[1].Data, r[2].Data...) {
@@ -300,7 +300,7 @@ func TestNetOperationsAllocateNothing(t *testing.T) {
 	for _, level := range isa.Available() {
 		for _, threads := range []int{1, 2} {
 			m := testdomain.Network(rng, 0.3, 16, 64, 64, 20)
-			net := must.Get(open(t, level, threads).NewNet(m))(t)
+			net := require.Get(open(t, level, threads).NewNet(m))(t)
 			z, ybar := randomRows(rng, 50, 16, 16), randomRows(rng, 50, 20, 20)
 			y, zbar, jac, g := tensor.New(50, 20), tensor.New(50, 16), tensor.New(50, 320), tensor.New(50, 256)
 			for name, f := range map[string]func() error{
@@ -310,7 +310,7 @@ func TestNetOperationsAllocateNothing(t *testing.T) {
 				"Metric":   func() error { return net.Metric(z, 0.1, g) },
 			} {
 				if n := testing.AllocsPerRun(20, func() {
-					must.OK(t, f())
+					require.OK(t, f())
 				}); n != 0 {
 					t.Errorf("%s on %s, %d threads: %v allocations", name, level, threads, n)
 				}
@@ -322,7 +322,7 @@ func TestNetOperationsAllocateNothing(t *testing.T) {
 func TestShapesAreChecked(t *testing.T) {
 	m := testdomain.Network(rand.New(rand.NewPCG(1, 1)), 0.3, 4, 8, 3)
 	b := open(t, isa.Generic, 1)
-	net := must.Get(b.NewNet(m))(t)
+	net := require.Get(b.NewNet(m))(t)
 	z := tensor.New(5, 4)
 	var shapeErr *tensor.ShapeError
 	for name, err := range map[string]error{
@@ -357,7 +357,7 @@ func TestShapesAreChecked(t *testing.T) {
 func TestNetIsACopy(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	m := testdomain.Network(rng, 0.3, 4, 40, 3)
-	net := must.Get(open(t, isa.Available()[len(isa.Available())-1], 1).NewNet(m))(t)
+	net := require.Get(open(t, isa.Available()[len(isa.Available())-1], 1).NewNet(m))(t)
 	z, ybar := randomRows(rng, 3, 4, 4), randomRows(rng, 3, 3, 3)
 	before := allOperations(t, net, m, z, ybar)
 	for _, l := range m.Layers {

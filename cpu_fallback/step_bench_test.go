@@ -9,7 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/ceiling"
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // BenchmarkStep is the row `step` of the benchmarks: μ_R = 0, no localization.
@@ -32,7 +32,7 @@ func BenchmarkStep(b *testing.B) {
 						var times []time.Duration
 						for b.Loop() {
 							start := time.Now()
-							must.OK(b, s.Step(in, out))
+							require.OK(b, s.Step(in, out))
 							times = append(times, time.Since(start))
 						}
 						peak = max(peak, ceiling.FMA(bk.pool, level))

@@ -10,9 +10,9 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -226,14 +226,14 @@ func outputs(cfg backend.StepperConfig, rows int) backend.StepOutput {
 
 func newStepper(t testing.TB, b *Backend, cfg backend.StepperConfig) backend.Stepper {
 	t.Helper()
-	s := must.Get(b.NewStepper(cfg))(t)
+	s := require.Get(b.NewStepper(cfg))(t)
 	return s
 }
 
 func step(t testing.TB, b *Backend, cfg backend.StepperConfig, in backend.StepInput) backend.StepOutput {
 	t.Helper()
 	out := outputs(cfg, in.Z.Rows)
-	must.OK(t, newStepper(t, b, cfg).Step(in, out))
+	require.OK(t, newStepper(t, b, cfg).Step(in, out))
 	return out
 }
 
@@ -277,7 +277,7 @@ func TestStepFieldAndDecodeAgainstReference(t *testing.T) {
 				out, f, energy := outputs(cfg, rows), tensor.New(rows, c.latent), make([]float32, rows)
 				u, states := tensor.New(rows, c.action*c.plan), tensor.New(rows, c.measured)
 				for _, err := range []error{s.Step(in, out), s.Field(in, f, energy), s.Decode(in.Z, in.Ctx, in.X, u, states)} {
-					must.OK(t, err)
+					require.OK(t, err)
 				}
 				for i := range rows {
 					what := fmt.Sprintf("%s, %s, row %d", name, level, i)
@@ -354,7 +354,7 @@ func TestStepIsTheSameHoweverItIsCut(t *testing.T) {
 			in.Z = in.Z.Clone()
 			onlyU := tensor.New(rows, cfg.DecoderU.Out())
 			for _, err := range []error{s.Step(in, backend.StepOutput{U: onlyU}), s.Step(in, backend.StepOutput{Z: in.Z})} {
-				must.OK(t, err)
+				require.OK(t, err)
 			}
 			identical(t, "only actions wanted", onlyU, want.U)
 			identical(t, "latents in place", in.Z, want.Z)
@@ -401,7 +401,7 @@ func TestFallbackIsForgotten(t *testing.T) {
 		bad.X.Data[i] = float32(math.NaN())
 	}
 	for _, in := range []backend.StepInput{bad, in} {
-		must.OK(t, s.Step(in, got))
+		require.OK(t, s.Step(in, got))
 	}
 	identical(t, "latents after a NaN batch", got.Z, want.Z)
 	if !slices.Equal(got.Fallbacks, want.Fallbacks) {
@@ -442,8 +442,8 @@ func TestEachFallback(t *testing.T) {
 		run := func(cfg backend.StepperConfig, in backend.StepInput) backend.StepOutput {
 			t.Helper()
 			want := outputs(cfg, in.Z.Rows)
-			s := must.Get(ref.New().NewStepper(cfg))(t)
-			must.OK(t, s.Step(in, want))
+			s := require.Get(ref.New().NewStepper(cfg))(t)
+			require.OK(t, s.Step(in, want))
 			got := step(t, open(t, level, 1), cfg, in)
 			// In the suite's cases float64 overflows where float32 does.
 			if !slices.Equal(got.Fallbacks, want.Fallbacks) {
@@ -521,7 +521,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 					"Decode": func() error { return s.Decode(in.Z, in.Ctx, in.X, u, states) },
 				} {
 					if n := testing.AllocsPerRun(10, func() {
-						must.OK(t, call())
+						require.OK(t, call())
 					}); n != 0 {
 						t.Errorf("%s on %d threads makes %v allocations", name, threads, n)
 					}

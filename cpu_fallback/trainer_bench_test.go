@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/ceiling"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 var trainingSizes = []struct {
@@ -62,7 +62,7 @@ func BenchmarkRolloutStep(b *testing.B) {
 			cfg.MaxBatch, cfg.SpectralBound = s.batch, 8
 			flops := cfg.Initial.RolloutFLOPs() * float64(s.batch)
 			tr := newTrainer(b, Options{}, cfg).(*Trainer)
-			must.OK(b, tr.PrepareRollout())
+			require.OK(b, tr.PrepareRollout())
 			rows := pairsOf(cfg.Data)[:s.batch]
 			report(b, tr.backend, flops, func() {
 				if _, err := tr.RolloutStep(rows, 1e-4); err != nil {

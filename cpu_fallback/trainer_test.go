@@ -8,9 +8,9 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // trainingShape is a random problem: widths chosen so that panels, tiles and
@@ -45,15 +45,15 @@ func (s trainingShape) draw(seed uint64, batch, kappa int) (rows, neighbours []i
 
 func newTrainer(t testing.TB, opt Options, cfg backend.TrainerConfig) backend.Trainer {
 	t.Helper()
-	b := must.Get(New(opt))(t)
+	b := require.Get(New(opt))(t)
 	t.Cleanup(func() { b.Close() })
-	tr := must.Get(b.NewTrainer(cfg))(t)
+	tr := require.Get(b.NewTrainer(cfg))(t)
 	return tr
 }
 
 func referenceTrainer(t testing.TB, cfg backend.TrainerConfig) backend.Trainer {
 	t.Helper()
-	tr := must.Get(ref.New().NewTrainer(cfg))(t)
+	tr := require.Get(ref.New().NewTrainer(cfg))(t)
 	return tr
 }
 
@@ -98,7 +98,7 @@ func largestDifference(t testing.TB, a, b backend.TrainerState, match func(strin
 
 func state(t testing.TB, tr backend.Trainer) backend.TrainerState {
 	t.Helper()
-	s := must.Get(tr.State())(t)
+	s := require.Get(tr.State())(t)
 	return s
 }
 
@@ -137,8 +137,8 @@ func TestGradientOfEachManifoldTermIsTheReference(t *testing.T) {
 				cfg.Manifold = weights
 				got, want := newTrainer(t, opt, cfg), referenceTrainer(t, cfg)
 				rows, neighbours, kernel := smallShape.draw(3, 131, 2)
-				a := must.Get(got.ManifoldStep(rows, neighbours, kernel, 1e-3))(t)
-				b := must.Get(want.ManifoldStep(rows, neighbours, kernel, 1e-3))(t)
+				a := require.Get(got.ManifoldStep(rows, neighbours, kernel, 1e-3))(t)
+				b := require.Get(want.ManifoldStep(rows, neighbours, kernel, 1e-3))(t)
 				for _, l := range [][2]float64{{a.ReconX, b.ReconX}, {a.Action, b.Action}, {a.ReconO, b.ReconO}, {a.Consistency, b.Consistency}, {a.Locality, b.Locality}, {a.Total, b.Total}} {
 					if !agree(l[0], l[1], 1e-5) {
 						t.Errorf("losses %+v, reference %+v", a, b)
@@ -162,8 +162,8 @@ func TestManyStepsFollowTheReference(t *testing.T) {
 		for step := range uint64(6) {
 			rows, neighbours, kernel := smallShape.draw(10+step, 97+int(step), int(step%3))
 			lr := float32(1e-3)
-			a := must.Get(got.ManifoldStep(rows, neighbours, kernel, lr))(t)
-			b := must.Get(want.ManifoldStep(rows, neighbours, kernel, lr))(t)
+			a := require.Get(got.ManifoldStep(rows, neighbours, kernel, lr))(t)
+			b := require.Get(want.ManifoldStep(rows, neighbours, kernel, lr))(t)
 			if !agree(a.Total, b.Total, 1e-4) {
 				t.Fatalf("step %d: total loss %v, reference %v", step, a.Total, b.Total)
 			}
@@ -195,7 +195,7 @@ func TestStepDoesNotDependOnThreads(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		must.OK(t, tr.PrepareRollout())
+		require.OK(t, tr.PrepareRollout())
 		rows := pairsOf(cfg.Data)
 		if _, err := tr.RolloutStep(rows[:rolloutRows+50], 1e-3); err != nil {
 			t.Fatal(err)
@@ -235,11 +235,11 @@ func TestRolloutFollowsTheReference(t *testing.T) {
 				change(&cfg.Rollout)
 				got, want := newTrainer(t, opt, cfg), referenceTrainer(t, cfg)
 				for _, tr := range []backend.Trainer{got, want} {
-					must.OK(t, tr.PrepareRollout())
+					require.OK(t, tr.PrepareRollout())
 				}
 				rows := pairsOf(cfg.Data)[:150]
-				a := must.Get(got.RolloutStep(rows, 1e-3))(t)
-				b := must.Get(want.RolloutStep(rows, 1e-3))(t)
+				a := require.Get(got.RolloutStep(rows, 1e-3))(t)
+				b := require.Get(want.RolloutStep(rows, 1e-3))(t)
 				for _, l := range [][2]float64{{a.Act, b.Act}, {a.ActNext, b.ActNext}, {a.Delta, b.Delta}, {a.Roll, b.Roll}, {a.Flow, b.Flow},
 					{a.LieAct, b.LieAct}, {a.LieDelta, b.LieDelta}, {a.LieAnchor, b.LieAnchor}, {a.LieReg, b.LieReg}, {a.Total, b.Total}} {
 					if !agree(l[0], l[1], 1e-4) {
@@ -273,7 +273,7 @@ func TestSpectralBoundIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	nets := must.Get(tr.Networks())(t)
+	nets := require.Get(tr.Networks())(t)
 	for n, net := range nets.All() {
 		for l, layer := range net.Layers {
 			// A power iteration of its own, to convergence, from another start.
@@ -345,16 +345,16 @@ func TestRestoreContinuesBitwise(t *testing.T) {
 	steps(whole, 3, 6)
 
 	resumed := newTrainer(t, Options{}, cfg)
-	must.OK(t, resumed.Restore(middle))
+	require.OK(t, resumed.Restore(middle))
 	steps(resumed, 3, 6)
 	sameBits(t, "manifold", state(t, whole), state(t, resumed))
 
-	must.OK(t, whole.PrepareRollout())
+	require.OK(t, whole.PrepareRollout())
 	refine(whole, 0, 2)
 	middle = state(t, whole)
 	refine(whole, 2, 4)
 	resumed = newTrainer(t, Options{}, cfg)
-	must.OK(t, resumed.Restore(middle))
+	require.OK(t, resumed.Restore(middle))
 	refine(resumed, 2, 4)
 	sameBits(t, "rollout", state(t, whole), state(t, resumed))
 
@@ -373,10 +373,10 @@ func TestStateIsTheReferences(t *testing.T) {
 	if _, err := b.ManifoldStep(rows, nil, nil, 1e-3); err != nil {
 		t.Fatal(err)
 	}
-	must.OK(t, a.Restore(state(t, b)))
+	require.OK(t, a.Restore(state(t, b)))
 	sameBits(t, "carried over", state(t, a), state(t, b))
-	x := must.Get(a.ManifoldLoss(rows, nil, nil))(t)
-	y := must.Get(b.ManifoldLoss(rows, nil, nil))(t)
+	x := require.Get(a.ManifoldLoss(rows, nil, nil))(t)
+	y := require.Get(b.ManifoldLoss(rows, nil, nil))(t)
 	if !agree(x.Total, y.Total, 1e-5) {
 		t.Errorf("loss %v after restoring, reference %v", x.Total, y.Total)
 	}
@@ -394,7 +394,7 @@ func TestTrainerAllocatesNothingPerStep(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("a manifold step allocates %v times", n)
 	}
-	must.OK(t, tr.PrepareRollout())
+	require.OK(t, tr.PrepareRollout())
 	pairs := pairsOf(cfg.Data)[:200]
 	if n := testing.AllocsPerRun(5, func() {
 		if _, err := tr.RolloutStep(pairs, 1e-3); err != nil {

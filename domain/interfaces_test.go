@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// TestInterfacesAreDocumented: docs/interfaces.md has one row for each exported
+// TestInterfacesAreDocumented: docs/reference/interfaces.md has one row for each exported
 // interface of the package, and none for another.
 func TestInterfacesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../docs/interfaces.md")
+	page, err := os.ReadFile("../docs/reference/interfaces.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,12 +30,12 @@ func TestInterfacesAreDocumented(t *testing.T) {
 	}
 	for _, name := range found {
 		if rows[name] != 1 {
-			t.Errorf("docs/interfaces.md has %d rows for domain.%s, want 1", rows[name], name)
+			t.Errorf("docs/reference/interfaces.md has %d rows for domain.%s, want 1", rows[name], name)
 		}
 		delete(rows, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		t.Errorf("docs/interfaces.md has a row for %s, which is no interface of package domain", name)
+		t.Errorf("docs/reference/interfaces.md has a row for %s, which is no interface of package domain", name)
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -171,7 +171,7 @@ func (t failingTrainer) State() (backend.TrainerState, error) {
 
 func cpu(t testing.TB) backend.Backend {
 	t.Helper()
-	b := must.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
+	b := require.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
 	return b
 }
 
@@ -221,7 +221,7 @@ func train(t testing.TB, b backend.Backend, horizon int) backend.TrainerState {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
-		must.OK(t, err)
+		require.OK(t, err)
 	}
 	cfg := small()
 	cfg.Rollout.Horizon = horizon
@@ -296,7 +296,7 @@ func TestAFaultRepeatsFewUpdates(t *testing.T) {
 		c, _ := over(t, after, errLost)
 		second := &failing{Backend: cpu(t), after: math.MaxInt}
 		c.open = func() (backend.Backend, error) { return second, nil }
-		tr := must.Get(c.NewTrainer(small()))(t)
+		tr := require.Get(c.NewTrainer(small()))(t)
 		for step := 0; !tr.(*trainer).moved; step++ {
 			if step > 3*savedEvery {
 				t.Fatalf("no fault after %d calls", after)
@@ -330,7 +330,7 @@ func TestOthersFollowOnlyALostBackend(t *testing.T) {
 		notices := 0
 		c.notice = func(string) { notices++ }
 		rng := rand.New(rand.NewPCG(3, 4))
-		mlp := must.Get(model.NewMLP(rng, 3, 5, 2))(t)
+		mlp := require.Get(model.NewMLP(rng, 3, 5, 2))(t)
 		z, want := tensor.New(4, 3), tensor.New(4, 2)
 		for i := range z.Data {
 			z.Data[i] = rng.Float32()
@@ -338,15 +338,15 @@ func TestOthersFollowOnlyALostBackend(t *testing.T) {
 		forward := func(b backend.Backend, n backend.Net) tensor.Matrix {
 			t.Helper()
 			if n == nil {
-				n = must.Get(b.NewNet(mlp))(t)
+				n = require.Get(b.NewNet(mlp))(t)
 			}
 			y := tensor.New(4, 2)
-			must.OK(t, n.Forward(z, y))
+			require.OK(t, n.Forward(z, y))
 			return y
 		}
 		want = forward(cpu(t), nil)
-		first := must.Get(c.NewNet(mlp))(t)
-		second := must.Get(c.NewNet(mlp))(t)
+		first := require.Get(c.NewNet(mlp))(t)
+		second := require.Get(c.NewNet(mlp))(t)
 		original := mlp
 		mlp = mlp.Clone()
 		for i := range original.Layers[0].B { // the caller's network may change

@@ -18,13 +18,13 @@ import (
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
+	"github.com/gpc-engine/gpc/domains/paper/models"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/models"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -147,8 +147,8 @@ func study(t *testing.T, b backend.Backend) (out []float32, err error) {
 // convexMap is the bundled map of the convex integrator with few of its codes.
 func convexMap(t *testing.T) *model.Model {
 	t.Helper()
-	text := must.Get(models.Bundled.ReadFile("integrator-convex.safetensors"))(t)
-	m := must.Get(model.Read(bytes.NewReader(text)))(t)
+	text := require.Get(models.Bundled.ReadFile("integrator-convex.safetensors"))(t)
+	m := require.Get(model.Read(bytes.NewReader(text)))(t)
 	m.Codes = m.Codes.Slice(0, 40)
 	if m.CodesDecoded.Rows > 0 {
 		m.CodesDecoded = m.CodesDecoded.Slice(0, 40)
@@ -304,7 +304,7 @@ func TestAutoSurvivesAFaultAtEveryDriverCall(t *testing.T) {
 		"search": func(b backend.Backend) ([]float32, error) { return searching(t, b) },
 		"plans":  plans,
 	} {
-		want := must.Get(task(cpu(t)))(t)
+		want := require.Get(task(cpu(t)))(t)
 		run := func() (notices []string, reason string) {
 			t.Helper()
 			e, reason, err := Open(Options{Threads: 1, Notice: func(s string) { notices = append(notices, s) }})
@@ -384,13 +384,13 @@ func TestWorkersLoseOneContext(t *testing.T) { shareContext(t, onShim(t), true) 
 
 func shareContext(t *testing.T, l counting, lost bool) {
 	const loops = 33 // more than are left to the host to project
-	want := must.Get(navigate(t, cpu(t), loops))(t)
+	want := require.Get(navigate(t, cpu(t), loops))(t)
 	const workers = 4
 	var engines [workers]Engine
 	var notices atomic.Int32
 	for i := range engines {
 		e, _, err := Open(Options{Threads: 1, Notice: func(string) { notices.Add(1) }})
-		must.OK(t, err)
+		require.OK(t, err)
 		engines[i] = e
 	}
 	if n := l.Calls("cuCtxCreate_v2"); n != 1 {
@@ -463,11 +463,11 @@ func TestAutoSaysWhyItIsTheCPU(t *testing.T) {
 
 func TestOpenOnADevice(t *testing.T) {
 	l := onDevice(t)
-	devices, version := must.Get(driver.Devices(l))(t), must.Get(l.Version())(t)
+	devices, version := require.Get(driver.Devices(l))(t), require.Get(l.Version())(t)
 	told := fmt.Sprintf("%d.%d", version/1000, version%1000/10)
 	t.Setenv("CUDA_VISIBLE_DEVICES", "3,1") // which a driver reads as it is opened, and so not here
 	e, reason, err := Open(Options{Backend: "cuda"})
-	must.OK(t, err)
+	require.OK(t, err)
 	for _, want := range []string{fmt.Sprintf("device 0 of %d", len(devices)), devices[0].ISA(), "CUDA " + told + " through " + l.Name(), `CUDA_VISIBLE_DEVICES="3,1"`} {
 		if !strings.Contains(reason, want) {
 			t.Errorf("reason %q has no %q", reason, want)
@@ -503,7 +503,7 @@ func TestTF32IsAskedFor(t *testing.T) {
 	for _, name := range []string{"cuda", "auto"} {
 		for _, tf32 := range []bool{false, true} {
 			e, reason, err := Open(Options{Backend: name, TF32: tf32})
-			must.OK(t, err)
+			require.OK(t, err)
 			if got := e.Describe().Precision == "tf32"; got != tf32 || strings.Contains(reason, "TF32") != tf32 {
 				t.Errorf("%s, TF32 %v: %+v, %s", name, tf32, e.Describe(), reason)
 			}

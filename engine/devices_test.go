@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -16,7 +16,7 @@ import (
 // What contradicts itself, and what is not there, is refused by name under every backend.
 func TestDevicesThatCannotBe(t *testing.T) {
 	d := onDevice(t)
-	count := must.Get(d.DeviceCount())(t)
+	count := require.Get(d.DeviceCount())(t)
 	absent := fmt.Sprintf("no CUDA device %d", count)
 	for _, c := range []struct {
 		backend string
@@ -62,13 +62,13 @@ func TestDevicesWithoutADriver(t *testing.T) {
 // One device that is asked for is that device, under its own number.
 func TestOneDeviceByName(t *testing.T) {
 	d := onDevice(t)
-	last := must.Get(d.DeviceCount())(t) - 1
+	last := require.Get(d.DeviceCount())(t) - 1
 	e, reason, err := Open(Options{Backend: "cuda", Devices: []int{last}})
-	must.OK(t, err)
+	require.OK(t, err)
 	if !strings.Contains(reason, fmt.Sprintf("device %d of %d", last, last+1)) || e.Describe().Devices != 0 {
 		t.Errorf("%q, %+v", reason, e.Describe())
 	}
-	must.OK(t, e.Close())
+	require.OK(t, e.Close())
 }
 
 // A device lost in the midst of work on two: under `cuda` it is an error that names it, and
@@ -86,7 +86,7 @@ func TestALostDeviceOfSeveral(t *testing.T) {
 	open := func(name string, devices []int, notice func(string)) Engine {
 		t.Helper()
 		e, reason, err := Open(Options{Backend: name, Devices: devices, Threads: 1, Notice: notice})
-		must.OK(t, err)
+		require.OK(t, err)
 		if len(devices) == 2 && !strings.Contains(reason, "devices 1,0 of 2") {
 			t.Errorf("reason %q", reason)
 		}
@@ -96,7 +96,7 @@ func TestALostDeviceOfSeveral(t *testing.T) {
 		l.Reset()
 		l.SetAttribute(shim.DeviceCount, 2)
 		one, two := open("cuda", nil, nil), open("cuda", []int{1, 0}, nil)
-		want, got := must.Get(task(one))(t), must.Get(task(two))(t)
+		want, got := require.Get(task(one))(t), require.Get(task(two))(t)
 		if name == "study" { // whose sums are in the order of the devices
 			if err := differ(got, want); err != nil {
 				t.Errorf("%s on two devices: %v", name, err)
@@ -107,7 +107,7 @@ func TestALostDeviceOfSeveral(t *testing.T) {
 		if d := two.Describe(); d.Devices != 2 || d.Device != "2 × gpc host shim" {
 			t.Errorf("%+v", d)
 		}
-		must.OK(t, errors.Join(one.Close(), two.Close()))
+		require.OK(t, errors.Join(one.Close(), two.Close()))
 		if n := l.Allocations(); n != 0 {
 			t.Errorf("%s: %d allocations outlive the engines", name, n)
 		}
@@ -133,7 +133,7 @@ func TestALostDeviceOfSeveral(t *testing.T) {
 		lose()
 		got, err := task(auto)
 		if err == nil {
-			err = differ(got, must.Get(task(cpu(t)))(t))
+			err = differ(got, require.Get(task(cpu(t)))(t))
 		}
 		if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "goes on on the CPU: ") || !strings.Contains(notices[0], "device 1: ") {
 			t.Errorf("%s under auto: %v, notices %q", name, err, notices)

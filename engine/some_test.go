@@ -9,7 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // Where a device keeps the latents, the loops that do not decide are on hold: some decide as
@@ -17,13 +17,13 @@ import (
 func TestSomeLoopsDecideOnADevice(t *testing.T) {
 	onShim(t)
 	e, _, err := Open(Options{Backend: "cuda", Threads: 1})
-	must.OK(t, err)
+	require.OK(t, err)
 	defer e.Close()
 	problem := integrator.Convex().Problem
 	nav := problem.Spec().Navigation
 	nav.Smoothing = 0.4
 	loops := func(b backend.Backend) *batchnav.Batch {
-		return must.Get(batchnav.NewBatch(b, convexMap(t), problem, batchnav.Options{Navigation: &nav}, 3))(t)
+		return require.Get(batchnav.NewBatch(b, convexMap(t), problem, batchnav.Options{Navigation: &nav}, 3))(t)
 	}
 	device, host := loops(e), loops(cpu(t))
 	if !device.OnDevice() || host.OnDevice() {
@@ -44,12 +44,12 @@ func TestSomeLoopsDecideOnADevice(t *testing.T) {
 	var saved batchnav.Saved
 	for step := range 8 {
 		which := rng.Perm(3)[:1+rng.IntN(3)]
-		must.OK(t, device.Save(which, &saved))
-		must.OK(t, device.DecideSome(which, observed(len(which)), make([]batchnav.Decision, len(which)))) // something else
-		must.OK(t, device.Restore(&saved))
+		require.OK(t, device.Save(which, &saved))
+		require.OK(t, device.DecideSome(which, observed(len(which)), make([]batchnav.Decision, len(which)))) // something else
+		require.OK(t, device.Restore(&saved))
 		obs, got, want := observed(len(which)), make([]batchnav.Decision, len(which)), make([]batchnav.Decision, len(which))
-		must.OK(t, device.DecideSome(which, obs, got))
-		must.OK(t, host.DecideSome(which, obs, want))
+		require.OK(t, device.DecideSome(which, obs, got))
+		require.OK(t, host.DecideSome(which, obs, want))
 		for i := range want {
 			for j, u := range want[i].U {
 				if d := math.Abs(got[i].U[j] - u); !(d <= 1e-3) {

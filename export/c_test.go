@@ -15,12 +15,12 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/paper"
 )
 
 // compiler is gcc or what CC names.
@@ -41,7 +41,7 @@ func compiler(t testing.TB) string {
 func build(t testing.TB, dir string, flags ...string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "main_test")
-	args := slices.Concat([]string{"-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off"}, flags, must.Get(filepath.Glob(filepath.Join(dir, "*.c")))(t), []string{"-o", program, "-lm"})
+	args := slices.Concat([]string{"-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off"}, flags, require.Get(filepath.Glob(filepath.Join(dir, "*.c")))(t), []string{"-o", program, "-lm"})
 	if out, err := exec.Command(compiler(t), args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", flags, err, out)
 	}
@@ -104,7 +104,7 @@ func hold(t *testing.T, c *gpc.Case, m *model.Model, half bool, variants ...[]st
 	for _, o := range found {
 		t.Setenv(isa.Environment, o.kernels)
 		dir := filepath.Join(t.TempDir(), "c")
-		r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Half: half, Records: 24, Seed: 991}))(t)
+		r := require.Get(c.Export(t.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Half: half, Records: 24, Seed: 991}))(t)
 		for _, flags := range variants {
 			got := run(t, dir, append(flags, o.flags...)...)
 			all := 24 * c.Spec().PlanSize()
@@ -119,8 +119,8 @@ func hold(t *testing.T, c *gpc.Case, m *model.Model, half bool, variants ...[]st
 func bundled(t testing.TB, name string) (*gpc.Case, *model.Model) {
 	t.Helper()
 	cases := paper.Cases()
-	c := must.Get(cases.Find(name))(t)
-	return c, must.Get(c.Model(""))(t)
+	c := require.Get(cases.Find(name))(t)
+	return c, require.Get(c.Model(""))(t)
 }
 
 func TestBundledMapsDecideTheSameInC(t *testing.T) {
@@ -155,7 +155,7 @@ func caseOf(t testing.TB, p domain.Problem) *gpc.Case {
 	if p.Spec().Training.Latent == 0 {
 		p.Spec().Training.Latent = 4 // what makes it a case with a map
 	}
-	return must.Get(gpc.NewCase(domain.Case{Problem: p, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start)}))(t)
+	return require.Get(gpc.NewCase(domain.Case{Problem: p, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start)}))(t)
 }
 
 func TestRandomMapsDecideTheSameInC(t *testing.T) {
@@ -205,9 +205,9 @@ func TestOtherRoundingsKeepTheTolerance(t *testing.T) {
 	}
 	t.Setenv(isa.Environment, found[1].kernels)
 	dir := filepath.Join(t.TempDir(), "c")
-	must.Get(c.Export(t.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Records: 32, Seed: 992}))(t)
+	require.Get(c.Export(t.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Records: 32, Seed: 992}))(t)
 	got := run(t, dir, "-O2")
-	off := must.Get(strconv.ParseFloat(got["deviation_from_float"], 64))(t)
+	off := require.Get(strconv.ParseFloat(got["deviation_from_float"], 64))(t)
 	if off == 0 {
 		t.Error("products that are rounded give the bits of products that are not")
 	}
@@ -220,7 +220,7 @@ func TestOtherRoundingsKeepTheTolerance(t *testing.T) {
 func TestTheWrittenTestCanFail(t *testing.T) {
 	c, m := bundled(t, "integrator-convex")
 	dir := filepath.Join(t.TempDir(), "c")
-	r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Records: 4, Seed: 991}))(t)
+	r := require.Get(c.Export(t.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Records: 4, Seed: 991}))(t)
 	for _, change := range []struct{ file, after string }{
 		{"gpc_" + r.Symbol + "_weights.h", "decoder2_b[2] = {\n    "},
 		{"gpc_" + r.Symbol + "_weights.h", "encoder0_b[256] = {\n    "},
@@ -228,17 +228,17 @@ func TestTheWrittenTestCanFail(t *testing.T) {
 		{"test_vectors.h", "recorded[RECORDS] = {\n    {\n        { "},
 	} {
 		path := filepath.Join(dir, change.file)
-		whole := must.Get(os.ReadFile(path))(t)
+		whole := require.Get(os.ReadFile(path))(t)
 		before, after, found := strings.Cut(string(whole), change.after)
 		if !found {
 			t.Fatalf("%s has no %q", change.file, change.after)
 		}
-		must.OK(t, os.WriteFile(path, []byte(before+change.after+"1.0f + "+after), 0o644))
+		require.OK(t, os.WriteFile(path, []byte(before+change.after+"1.0f + "+after), 0o644))
 		out, err := exec.Command(build(t, dir, "-O1")).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "FAILED") {
 			t.Errorf("with another number behind %q the test prints\n%s", change.after, out)
 		}
-		must.OK(t, os.WriteFile(path, whole, 0o644))
+		require.OK(t, os.WriteFile(path, whole, 0o644))
 	}
 }
 
@@ -264,11 +264,11 @@ func TestBaseIsCopiedOnlyWhereItIsACopy(t *testing.T) {
 		c := caseOf(t, based{testdomain.NewCart(8), v.base})
 		m := testdomain.Untrained(rng, c.Spec(), 3, 0, 5)
 		dir := filepath.Join(t.TempDir(), "c")
-		r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Records: 6, Seed: 991}))(t)
+		r := require.Get(c.Export(t.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Records: 6, Seed: 991}))(t)
 		if r.Base != v.want {
 			t.Errorf("%s is %s, want %s", v.name, r.Base, v.want)
 		}
-		header := string(must.Get(os.ReadFile(filepath.Join(dir, "gpc_cart.h")))(t))
+		header := string(require.Get(os.ReadFile(filepath.Join(dir, "gpc_cart.h")))(t))
 		if strings.Contains(header, "gpc_cart_base") != (v.want == "hook") {
 			t.Errorf("%s: the header's functions do not fit", v.name)
 		}
@@ -284,19 +284,19 @@ func TestAFolderIsWrittenWholeOrNotAtAll(t *testing.T) {
 	dir := filepath.Join(parent, "c")
 	opt := gpc.ExportOptions{MapOnly: true, Dir: dir, Records: 4, Seed: 991}
 	left := func() (names []string) {
-		for _, e := range must.Get(os.ReadDir(parent))(t) {
+		for _, e := range require.Get(os.ReadDir(parent))(t) {
 			names = append(names, e.Name())
 		}
 		return names
 	}
 
-	must.OK(t, os.Mkdir(dir, 0o755))
-	r := must.Get(c.Export(t.Context(), m, opt))(t)
+	require.OK(t, os.Mkdir(dir, 0o755))
+	r := require.Get(c.Export(t.Context(), m, opt))(t)
 	if got := left(); !slices.Equal(got, []string{"c"}) {
 		t.Errorf("beside the folder there are %v", got)
 	}
 	source := filepath.Join(dir, "gpc_cart.c")
-	before := must.Get(os.ReadFile(source))(t)
+	before := require.Get(os.ReadFile(source))(t)
 	if !strings.Contains(string(before), r.SHA256) {
 		t.Error("the source does not name its model")
 	}
@@ -304,14 +304,14 @@ func TestAFolderIsWrittenWholeOrNotAtAll(t *testing.T) {
 	if _, err := c.Export(t.Context(), m, opt); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("a folder with files was accepted: %v", err)
 	}
-	if after := must.Get(os.ReadFile(source))(t); string(after) != string(before) {
+	if after := require.Get(os.ReadFile(source))(t); string(after) != string(before) {
 		t.Error("a refused export changed a file")
 	}
 
 	deeper := opt
 	deeper.Dir = filepath.Join(t.TempDir(), "out", "c")
-	must.Get(c.Export(t.Context(), m, deeper))(t)
-	if text := must.Get(os.ReadFile(filepath.Join(deeper.Dir, "gpc_cart.c")))(t); string(text) != string(before) {
+	require.Get(c.Export(t.Context(), m, deeper))(t)
+	if text := require.Get(os.ReadFile(filepath.Join(deeper.Dir, "gpc_cart.c")))(t); string(text) != string(before) {
 		t.Error("below a folder that did not exist it is another source")
 	}
 
@@ -336,11 +336,11 @@ func BenchmarkDirect(b *testing.B) {
 		for _, half := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/c/half=%v", name, half), func(b *testing.B) {
 				dir := filepath.Join(b.TempDir(), "c")
-				must.Get(c.Export(b.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Half: half, Records: 64, Seed: 991}))(b)
+				require.Get(c.Export(b.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: dir, Half: half, Records: 64, Seed: 991}))(b)
 				program := build(b, dir, "-O3", "-march=native", "-DGPC_FMA")
 				for b.Loop() {
-					out := must.Get(exec.Command(program).Output())(b)
-					b.ReportMetric(must.Get(strconv.ParseFloat(figures(string(out))["ns"], 64))(b), "ns/decision")
+					out := require.Get(exec.Command(program).Output())(b)
+					b.ReportMetric(require.Get(strconv.ParseFloat(figures(string(out))["ns"], 64))(b), "ns/decision")
 				}
 			})
 		}
@@ -349,18 +349,18 @@ func BenchmarkDirect(b *testing.B) {
 
 // benchmarkGo is the median of decisions along one episode.
 func benchmarkGo(b *testing.B, c *gpc.Case, m *model.Model) {
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(b)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(b)
 	defer e.Close()
-	loop := must.Get(c.Loop(e, gpc.Setup{Method: "direct", Model: m}))(b)
+	loop := require.Get(c.Loop(e, gpc.Setup{Method: "direct", Model: m}))(b)
 	s, cx := make([]float64, c.Spec().MeasuredSize()), make([]float64, c.Spec().ContextSize())
 	var each []float64
 	for b.Loop() {
-		ep := must.Get(c.Definition().Plant.Episode(991, 0, domain.EpisodeOptions{}))(b)
+		ep := require.Get(c.Definition().Plant.Episode(991, 0, domain.EpisodeOptions{}))(b)
 		for !ep.Done() {
 			ep.Observe(s, cx)
-			d := must.Get(loop.Decide(s, cx, domain.Preference{Adaptive: true}))(b)
+			d := require.Get(loop.Decide(s, cx, domain.Preference{Adaptive: true}))(b)
 			each = append(each, float64((d.Times.Localize + d.Times.Step).Nanoseconds()))
-			must.Get(ep.Apply(d.U))(b)
+			require.Get(ep.Apply(d.U))(b)
 		}
 	}
 	slices.Sort(each)
@@ -377,10 +377,10 @@ func BenchmarkRounded(b *testing.B) {
 		c, m := bundled(b, v.name)
 		b.Run(v.name, func(b *testing.B) {
 			for b.Loop() {
-				r := must.Get(c.Export(b.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: filepath.Join(b.TempDir(), "c"), Half: true, Records: 1000, Seed: 991}))(b)
+				r := require.Get(c.Export(b.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: filepath.Join(b.TempDir(), "c"), Half: true, Records: 1000, Seed: 991}))(b)
 				file := filepath.Join(b.TempDir(), "half.safetensors")
-				must.OK(b, must.Get(export.Rounded(m))(b).WriteFile(file))
-				p := must.Get(c.Pair(b.Context(), []gpc.Contender{{Method: "direct"}, {Method: "direct", File: file}}, "", gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{Episodes: v.episodes, Seed: 991, Preference: domain.Preference{Adaptive: true}, Threads: runtime.NumCPU()}))(b)
+				require.OK(b, require.Get(export.Rounded(m))(b).WriteFile(file))
+				p := require.Get(c.Pair(b.Context(), []gpc.Contender{{Method: "direct"}, {Method: "direct", File: file}}, "", gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{Episodes: v.episodes, Seed: 991, Preference: domain.Preference{Adaptive: true}, Threads: runtime.NumCPU()}))(b)
 				whole, half := p.Pairs[0], p.Pairs[1]
 				b.ReportMetric(float64(half.Episodes), "episodes")
 				b.ReportMetric(float64(whole.Safe), "safe")

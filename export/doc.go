@@ -4,5 +4,5 @@
 //
 // The central function is C, which writes a folder: the map's source and header, its
 // parameters, and a program that holds both to recorded decisions of this module
-// (docs/export.md).
+// (docs/how-to/export.md).
 package export

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/export/ccode"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/program"
 )
 
 // Method is the one that Whole writes, by the name that the navigator has it under: direct whose guard neither searches nor

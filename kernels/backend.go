@@ -5,11 +5,11 @@
 // makes every driver call. Networks, codes and the buffers of a stepper stay on
 // the device; a Stepper's work is captured as one CUDA graph for each padded batch
 // size and launched from then on. What an operation means is the specification of
-// internal/ref; the numbers are held to it by internal/backendtest, run through the
+// internal/ref; the numbers are held to it by internal/testing/backendtest, run through the
 // host shim (kernels/shim) where there is no GPU.
 //
 // It promises no stability to other modules, which open an engine by package gpc
-// (docs/library.md).
+// (docs/reference/library.md).
 package kernels
 
 import (

@@ -3,7 +3,7 @@ package kernels_test
 import (
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
@@ -15,8 +15,8 @@ func TestCeilings(t *testing.T) {
 	const memory = 16 << 20 // the triad takes three of 64 parts
 	library := driver.NewMetered(shim.Device(t))
 	library.SetMemory(memory)
-	context := must.Get(driver.Open(library, 0))(t)
-	b := must.Get(kernels.New(context, kernels.Options{}))(t)
+	context := require.Get(driver.Open(library, 0))(t)
+	b := require.Get(kernels.New(context, kernels.Options{}))(t)
 	defer b.Close()
 	before := library.Allocations()
 	for name, measure := range map[string]func() float64{"multiply-adds": b.PeakFMA, "bandwidth": b.PeakBandwidth} {

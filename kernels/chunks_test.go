@@ -7,9 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/backendtest"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -41,7 +41,7 @@ func TestSearchOfEveryCount(t *testing.T) {
 	}
 	for _, tf32 := range []bool{false, true} {
 		_, b := metered(t, Options{TF32: tf32})
-		index := must.Get(b.NewIndex(codes, tensor.New(count, 1)))(t)
+		index := require.Get(b.NewIndex(codes, tensor.New(count, 1)))(t)
 		for k := 1; k <= searchPass+1; k++ {
 			found, distance := make([]int32, rows*k), make([]float32, rows*k)
 			if err := index.Nearest(query, k, found, distance); err != nil {
@@ -68,9 +68,9 @@ func TestAMillionLatents(t *testing.T) {
 	for i := range rows {
 		z.Row(i)[0], z.Row(i)[1] = float32(i%1021), float32(i/1021)
 	}
-	n := must.Get(b.NewNet(layer))(t)
+	n := require.Get(b.NewNet(layer))(t)
 	before := library.Calls("kernel")
-	must.OK(t, n.Forward(z, y))
+	require.OK(t, n.Forward(z, y))
 	if launches := library.Calls("kernel") - before; launches != ceil(rows, mostRows) {
 		t.Errorf("%d launches, want %d", launches, ceil(rows, mostRows))
 	}
@@ -91,12 +91,12 @@ func TestStepInChunks(t *testing.T) {
 	library, b := metered(t, Options{})
 	cfg.MaxBatch = 1 << 20
 	library.SetMemory(4 << 20)
-	s := must.Get(b.NewStepper(cfg))(t).(*Stepper)
+	s := require.Get(b.NewStepper(cfg))(t).(*Stepper)
 	if c := s.buffers.capacity; c >= 1<<16 || c < 32 {
 		t.Errorf("room for %d rows in 4 MiB", c)
 	}
 	s.buffers.capacity = 64 // of which the batch takes three
-	got, want := takeStep(t, s, cfg, in), takeStep(t, must.Get(ref.New().NewStepper(cfg))(t), cfg, in)
+	got, want := takeStep(t, s, cfg, in), takeStep(t, require.Get(ref.New().NewStepper(cfg))(t), cfg, in)
 	off := 0
 	for i := range rows {
 		if backendtest.Near(wide32(got.z.Row(i)), wide32(want.z.Row(i)), 1e-4) != nil || backendtest.Near(wide32(got.u.Row(i)), wide32(want.u.Row(i)), 1e-4) != nil {

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
@@ -14,8 +14,8 @@ import (
 // open gives the backend on the host shim, or on a GPU (shim.Device).
 func open(t testing.TB, _ int) backend.Backend {
 	t.Helper()
-	context := must.Get(driver.Open(shim.Device(t), 0))(t)
-	b := must.Get(kernels.New(context, kernels.Options{}))(t)
+	context := require.Get(driver.Open(shim.Device(t), 0))(t)
+	b := require.Get(kernels.New(context, kernels.Options{}))(t)
 	return b
 }
 
@@ -27,9 +27,9 @@ func TestConformanceOfThreeDevices(t *testing.T) {
 		d := shim.Device(t)
 		var members []*kernels.Backend
 		for _, ordinal := range shim.Devices(t, d, 3) {
-			context := must.Get(driver.Open(d, ordinal))(t)
-			members = append(members, must.Get(kernels.New(context, kernels.Options{}))(t))
+			context := require.Get(driver.Open(d, ordinal))(t)
+			members = append(members, require.Get(kernels.New(context, kernels.Options{}))(t))
 		}
-		return must.Get(kernels.NewGroup(members...))(t)
+		return require.Get(kernels.NewGroup(members...))(t)
 	})
 }

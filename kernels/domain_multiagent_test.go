@@ -13,9 +13,9 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -136,7 +136,7 @@ func checkPlans(t *testing.T, b *Backend, d deviceProblem, plans tensor.Matrix, 
 		fetch(s, cost, job.cost)
 		fetch(s, margin, job.margin)
 	})
-	must.OK(t, err)
+	require.OK(t, err)
 	for i := range rows {
 		plan, wantCost, wantMargin := ref.ScorePlan(d.problem, d.s[i], d.c[i], domain.Preference{Adaptive: true}, wide32(plans.Row(i)), steps, project)
 		if math.IsInf(wantMargin, -1) {
@@ -178,7 +178,7 @@ func TestViewLoopsOnDevice(t *testing.T) {
 	var decisions [2][]batchnav.Decision
 	for k, b := range []backend.Backend{onAny(t), ref.New()} {
 		d := robotViews(t, c, loops)
-		batch := must.Get(batchnav.NewBatch(b, m, c.Learned, batchnav.Options{Latents: true}, loops))(t)
+		batch := require.Get(batchnav.NewBatch(b, m, c.Learned, batchnav.Options{Latents: true}, loops))(t)
 		if batch.OnDevice() != (k == 0) {
 			t.Errorf("backend %d: latents on the device: %v", k, batch.OnDevice())
 		}
@@ -188,7 +188,7 @@ func TestViewLoopsOnDevice(t *testing.T) {
 				obs[i] = batchnav.Observation{S: d.s[i], C: d.c[i], Preference: domain.Preference{Adaptive: true}}
 			}
 			obs[1].Preference = domain.Preference{W: []float64{0.2, 0.3, 0.5}}
-			must.OK(t, batch.Decide(obs, out))
+			require.OK(t, batch.Decide(obs, out))
 			for i, one := range out {
 				one.U, one.Plan, one.Latent = slices.Clone(one.U), slices.Clone(one.Plan), slices.Clone(one.Latent)
 				one.Sigma, one.Margins = slices.Clone(one.Sigma), slices.Clone(one.Margins)
@@ -205,7 +205,7 @@ func TestViewLoopsOnDevice(t *testing.T) {
 // TestViewRefinementOnDevice compares whole refinements of the bundled maps, one graph
 // on the device, with those of the CPU in single operations.
 func TestViewRefinementOnDevice(t *testing.T) {
-	cpu := must.Get(cpufallback.New(cpufallback.Options{}))(t)
+	cpu := require.Get(cpufallback.New(cpufallback.Options{}))(t)
 	defer cpu.Close()
 	device := onAny(t)
 	const candidates = 24
@@ -214,7 +214,7 @@ func TestViewRefinementOnDevice(t *testing.T) {
 		m := bundledModel(t, name, 300)
 		var refiners [2]*batchnav.Refiner
 		for i, b := range []backend.Backend{device, cpu} {
-			refiners[i] = must.Get(batchnav.NewRefiner(b, m, c.Learned, batchnav.Options{}, candidates))(t)
+			refiners[i] = require.Get(batchnav.NewRefiner(b, m, c.Learned, batchnav.Options{}, candidates))(t)
 		}
 		d := robotViews(t, c, 4)
 		compareRefinements(t, refiners[0], refiners[1], []refineCase{
@@ -223,7 +223,7 @@ func TestViewRefinementOnDevice(t *testing.T) {
 			{d.s[2], d.c[2], adaptive, batchnav.RefineOptions{Candidates: candidates, FlowSteps: 1, Seed: 5, LookAhead: 3, NoProjection: true}},
 			{d.s[3], d.c[3], fixed, batchnav.RefineOptions{Candidates: 4, Seed: 6, LookAhead: 40}},
 		})
-		whole := must.Get(refiners[0].Refine(context.Background(), batchnav.Observation{S: d.s[0], C: d.c[0], Preference: adaptive}, batchnav.RefineOptions{Candidates: candidates}))(t)
+		whole := require.Get(refiners[0].Refine(context.Background(), batchnav.Observation{S: d.s[0], C: d.c[0], Preference: adaptive}, batchnav.RefineOptions{Candidates: candidates}))(t)
 		if whole.Latency.Total == 0 || whole.Latency.Evaluate != 0 {
 			t.Errorf("latency %+v: want the total only, as the backend itself refines", whole.Latency)
 		}
@@ -234,7 +234,7 @@ func TestViewRefinementOnDevice(t *testing.T) {
 // on the device and with both on the CPU: they are the same up to rounding, and the
 // robots go the same ways.
 func TestPlannerOnDevice(t *testing.T) {
-	cpu := must.Get(cpufallback.New(cpufallback.Options{}))(t)
+	cpu := require.Get(cpufallback.New(cpufallback.Options{}))(t)
 	defer cpu.Close()
 	device := onAny(t)
 	const decisions, candidates = 6, 96
@@ -242,16 +242,16 @@ func TestPlannerOnDevice(t *testing.T) {
 		m, spec := bundledModel(t, name, 300), c.Problem.Spec()
 		var states [2][]float64
 		for i, b := range []backend.Backend{device, cpu} {
-			p := must.Get(batchnav.NewProposer(b, m, c.Learned, batchnav.Options{}, candidates))(t)
+			p := require.Get(batchnav.NewProposer(b, m, c.Learned, batchnav.Options{}, candidates))(t)
 			means := domain.Means{Proposer: p, Candidates: candidates}
 			if i == 0 {
 				means.Accelerator = device
 			}
 			at := slices.IndexFunc(c.Methods, func(m domain.Method) bool { return m.Name == "planner" })
-			controller := must.Get(c.Methods[at].New(means))(t)
+			controller := require.Get(c.Methods[at].New(means))(t)
 			episode, err := c.Plant.Episode(7, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}})
-			must.OK(t, err)
-			must.OK(t, controller.Reset(episode))
+			require.OK(t, err)
+			require.OK(t, controller.Reset(episode))
 			s, ctx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 			for range decisions {
 				episode.Observe(s, ctx)
@@ -293,7 +293,7 @@ func BenchmarkRefineCase2(b *testing.B) {
 				if device.device.Emulated() { // on which a rehearsal asks whether it runs
 					candidates = 6
 				}
-				r := must.Get(batchnav.NewRefiner(device, bundledModel(b, "multiagent-moving", 2000), c.Learned, batchnav.Options{}, candidates))(b)
+				r := require.Get(batchnav.NewRefiner(device, bundledModel(b, "multiagent-moving", 2000), c.Learned, batchnav.Options{}, candidates))(b)
 				opt := batchnav.RefineOptions{Candidates: candidates, FlowSteps: flow, Seed: 1, NoProjection: !way.project}
 				for b.Loop() {
 					if _, err := r.Refine(context.Background(), o, opt); err != nil {

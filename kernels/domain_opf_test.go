@@ -12,10 +12,10 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -103,7 +103,7 @@ func drawRows(c domain.Case, rows int) (d, lost deviceProblem) {
 // dispatchOf is the dispatch of a network inside.
 func dispatchOf(t testing.TB, name string) domain.Case {
 	t.Helper()
-	return must.Get(opf.FromFile("opf:" + name + ".m"))(t)
+	return require.Get(opf.FromFile("opf:" + name + ".m"))(t)
 }
 
 // TestDispatchOnDevice holds the device functions of the dispatch problem to its own
@@ -196,7 +196,7 @@ func TestLargeDispatchStepOnDevice(t *testing.T) {
 		m.NormS.Mean[k] = 1
 	}
 	var err error
-	m.DecoderS = must.Get(model.NewMLP(rng, 6, 24, 24, spec.MeasuredSize()))(t)
+	m.DecoderS = require.Get(model.NewMLP(rng, 6, 24, 24, spec.MeasuredSize()))(t)
 	if m.DecoderU, err = model.NewMLP(rng, 6, 24, 24, spec.ActionSize()); err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestLargeDispatchStepOnDevice(t *testing.T) {
 func dispatchStates(t testing.TB, c domain.Case, count int) (d deviceProblem) {
 	t.Helper()
 	spec := c.Problem.Spec()
-	episode := must.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	episode := require.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 	for range count {
 		s, ctx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 		episode.Observe(s, ctx)
@@ -234,7 +234,7 @@ func TestDispatchLoopsOnDevice(t *testing.T) {
 	const loops, steps = 3, 3
 	var decisions [2][]batchnav.Decision
 	for k, b := range []backend.Backend{onAny(t), ref.New()} {
-		batch := must.Get(batchnav.NewBatch(b, m, c.Problem, batchnav.Options{Latents: true}, loops))(t)
+		batch := require.Get(batchnav.NewBatch(b, m, c.Problem, batchnav.Options{Latents: true}, loops))(t)
 		if batch.OnDevice() != (k == 0) {
 			t.Errorf("backend %d: latents on the device: %v", k, batch.OnDevice())
 		}
@@ -244,7 +244,7 @@ func TestDispatchLoopsOnDevice(t *testing.T) {
 				obs[i] = batchnav.Observation{S: d.s[step+2*i], C: d.c[step+2*i], Preference: domain.Preference{Adaptive: true}}
 			}
 			obs[1].Preference = domain.Preference{W: []float64{0.2, 0.3, 0.5}}
-			must.OK(t, batch.Decide(obs, out))
+			require.OK(t, batch.Decide(obs, out))
 			for _, one := range out {
 				one.U, one.Plan, one.Latent = slices.Clone(one.U), slices.Clone(one.Plan), slices.Clone(one.Latent)
 				one.Sigma, one.Margins = slices.Clone(one.Sigma), slices.Clone(one.Margins)
@@ -261,12 +261,12 @@ func TestDispatchRefinementOnDevice(t *testing.T) {
 	c := opf.Thirty()
 	m := bundledModel(t, "opf30", 300)
 	device := onAny(t)
-	cpu := must.Get(cpufallback.New(cpufallback.Options{}))(t)
+	cpu := require.Get(cpufallback.New(cpufallback.Options{}))(t)
 	defer cpu.Close()
 	const candidates = 24
 	var refiners [2]*batchnav.Refiner
 	for i, b := range []backend.Backend{device, cpu} {
-		refiners[i] = must.Get(batchnav.NewRefiner(b, m, c.Problem, batchnav.Options{}, candidates))(t)
+		refiners[i] = require.Get(batchnav.NewRefiner(b, m, c.Problem, batchnav.Options{}, candidates))(t)
 	}
 	d := dispatchStates(t, c, 5)
 	for k := range 40 { // loads that no power flow carries
@@ -280,7 +280,7 @@ func TestDispatchRefinementOnDevice(t *testing.T) {
 		{d.s[3], d.c[3], domain.Preference{Adaptive: true}, batchnav.RefineOptions{Candidates: 4, Seed: 7}}, // no power flow
 	}
 	compareRefinements(t, refiners[0], refiners[1], cases)
-	whole := must.Get(refiners[0].Refine(context.Background(), batchnav.Observation{S: d.s[0], C: d.c[0], Preference: cases[0].pref}, cases[0].opt))(t)
+	whole := require.Get(refiners[0].Refine(context.Background(), batchnav.Observation{S: d.s[0], C: d.c[0], Preference: cases[0].pref}, cases[0].opt))(t)
 	if !whole.Feasible || whole.Latency.Total == 0 || whole.Latency.Evaluate != 0 {
 		t.Errorf("feasible %v, latency %+v: want a feasible dispatch by the backend itself, which tells the total only", whole.Feasible, whole.Latency)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -37,8 +37,8 @@ func metered(t testing.TB, o Options) (*driver.Metered, *Backend) {
 
 func on(t testing.TB, d driver.Driver, o Options) *Backend {
 	t.Helper()
-	context := must.Get(driver.Open(d, 0))(t)
-	b := must.Get(New(context, o))(t)
+	context := require.Get(driver.Open(d, 0))(t)
+	b := require.Get(New(context, o))(t)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -57,7 +57,7 @@ type deviceProblem struct {
 // within and beyond every limit.
 func integratorRows(t testing.TB, nonconvex bool, rows int) deviceProblem {
 	t.Helper()
-	system := must.Get(integrator.NewSystem("integrator", integrator.Default(nonconvex)))(t)
+	system := require.Get(integrator.NewSystem("integrator", integrator.Default(nonconvex)))(t)
 	rng := rand.New(rand.NewPCG(7, 8))
 	d := deviceProblem{problem: system}
 	within := func(lo, hi float64) float64 { return lo + (hi-lo)*rng.Float64() }
@@ -114,7 +114,7 @@ func checkGradient(t *testing.T, b *Backend, d deviceProblem) {
 // rollOut takes one step with the device functions, under the adaptive priority.
 func rollOut(t testing.TB, b *Backend, d deviceProblem, project bool) backend.DeviceSteps {
 	t.Helper()
-	r := must.Get(b.DeviceStep(d.problem, d.rows(), project))(t)
+	r := require.Get(b.DeviceStep(d.problem, d.rows(), project))(t)
 	return r
 }
 

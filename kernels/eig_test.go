@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -42,10 +42,10 @@ func TestEigenpairsAreThoseOfAMatrixAlone(t *testing.T) {
 			}
 		}
 		values, vectors := tensor.New(rows, k), tensor.New(rows, n*k)
-		must.OK(t, b.EigTopK(g, n, k, values, vectors))
+		require.OK(t, b.EigTopK(g, n, k, values, vectors))
 		alone, vectorsAlone := tensor.New(1, k), tensor.New(1, n*k)
 		for r := range rows {
-			must.OK(t, b.EigTopK(g.Slice(r, r+1), n, k, alone, vectorsAlone))
+			require.OK(t, b.EigTopK(g.Slice(r, r+1), n, k, alone, vectorsAlone))
 			if !slices.Equal(bits(alone.Row(0)), bits(values.Row(r))) || !slices.Equal(bits(vectorsAlone.Row(0)), bits(vectors.Row(r))) {
 				t.Fatalf("n %d, k %d, matrix %d of %d: %v in the batch, %v alone", n, k, r, rows, values.Row(r), alone.Row(0))
 			}

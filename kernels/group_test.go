@@ -16,8 +16,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
@@ -29,9 +29,9 @@ func together(t testing.TB, d driver.Driver, n int, o Options) *Group {
 	t.Helper()
 	var members []*Backend
 	for _, ordinal := range shim.Devices(t, d, n) {
-		members = append(members, must.Get(New(must.Get(driver.Open(d, ordinal))(t), o))(t))
+		members = append(members, require.Get(New(require.Get(driver.Open(d, ordinal))(t), o))(t))
 	}
-	g := must.Get(NewGroup(members...))(t)
+	g := require.Get(NewGroup(members...))(t)
 	t.Cleanup(func() {
 		if err := g.Close(); err != nil {
 			t.Error(err)
@@ -64,27 +64,27 @@ func perOperation(t testing.TB, b backend.Backend, rows int) (out [][]uint64) {
 			out = append(out, bits(v.Data))
 		}
 	}
-	mlp := must.Get(model.NewMLP(rng, 16, 70, 65, 4))(t)
-	net := must.Get(b.NewNet(mlp))(t)
+	mlp := require.Get(model.NewMLP(rng, 16, 70, 65, 4))(t)
+	net := require.Get(b.NewNet(mlp))(t)
 	z, bar := random(16), random(4)
 	y, zbar, jac, metric := tensor.New(rows, 4), tensor.New(rows, 16), tensor.New(rows, 64), tensor.New(rows, 256)
-	must.OK(t, net.Forward(z, y))
-	must.OK(t, net.VJP(z, bar, zbar))
-	must.OK(t, net.Jacobian(z, jac))
-	must.OK(t, net.Metric(z, 0.1, metric))
+	require.OK(t, net.Forward(z, y))
+	require.OK(t, net.VJP(z, bar, zbar))
+	require.OK(t, net.Jacobian(z, jac))
+	require.OK(t, net.Metric(z, 0.1, metric))
 	values, vectors := tensor.New(rows, 3), tensor.New(rows, 48)
-	must.OK(t, b.EigTopK(metric, 16, 3, values, vectors))
+	require.OK(t, b.EigTopK(metric, 16, 3, values, vectors))
 	give(y, zbar, jac, metric, values, vectors)
 
 	m := integratorModel(t, 200)
 	decoded := tensor.New(m.Codes.Rows, m.DecoderS.Out())
-	must.OK(t, m.DecoderS.Forward(m.Codes, decoded))
-	index := must.Get(b.NewIndex(m.Codes, decoded))(t)
+	require.OK(t, m.DecoderS.Forward(m.Codes, decoded))
+	index := require.Get(b.NewIndex(m.Codes, decoded))(t)
 	near := backend.LocalizeOutput{Z: tensor.New(rows, 16), Nearest: make([]int32, rows), Residual: make([]float32, rows), Consistent: make([]bool, rows)}
 	tau := slices.Repeat([]float32{0.5}, rows)
-	must.OK(t, index.Localize(random(4), z, tau, 5, near))
+	require.OK(t, index.Localize(random(4), z, tau, 5, near))
 	found, distance := make([]int32, 7*rows), make([]float32, 7*rows)
-	must.OK(t, index.Nearest(z, 7, found, distance))
+	require.OK(t, index.Nearest(z, 7, found, distance))
 	give(near.Z)
 	out = append(out, bits(near.Residual), bits(distance))
 	for i := range rows {
@@ -98,11 +98,11 @@ func perOperation(t testing.TB, b backend.Backend, rows int) (out [][]uint64) {
 	split.Problem = hidden{cfg.Problem}
 	for _, c := range []backend.StepperConfig{cfg, split} {
 		c.MaxBatch = max(1, rows-2) // the last rows are a chunk of their own
-		s := must.Get(b.NewStepper(c))(t)
+		s := require.Get(b.NewStepper(c))(t)
 		r := takeStep(t, s, c, in)
 		f, energy, u, states := tensor.New(rows, in.Z.Cols), make([]float32, rows), tensor.New(rows, c.DecoderU.Out()), tensor.New(rows, in.X.Cols)
-		must.OK(t, s.Field(in, f, energy))
-		must.OK(t, s.Decode(in.Z, in.Ctx, in.X, u, states))
+		require.OK(t, s.Field(in, f, energy))
+		require.OK(t, s.Decode(in.Z, in.Ctx, in.X, u, states))
 		give(r.z, r.u, f, u, states)
 		out = append(out, bits(r.energy), bits(energy))
 	}
@@ -139,13 +139,13 @@ func TestLoopsAreThoseOfOneDevice(t *testing.T) {
 		}
 	}
 	cfg := loopsConfig(t, 5)
-	l := must.Get(g.NewLoops(cfg))(t)
+	l := require.Get(g.NewLoops(cfg))(t)
 	z, back := tensor.New(5, cfg.Step.DecoderS.In()), tensor.New(5, cfg.Step.DecoderS.In())
 	for i := range z.Data {
 		z.Data[i] = float32(i)
 	}
-	must.OK(t, l.SetLatents(z))
-	must.OK(t, l.Latents(back))
+	require.OK(t, l.SetLatents(z))
+	require.OK(t, l.Latents(back))
 	if !slices.Equal(z.Data, back.Data) {
 		t.Errorf("latents %v come back as %v", z.Data, back.Data)
 	}
@@ -159,7 +159,7 @@ func TestRefinementIsThatOfOneDevice(t *testing.T) {
 	fixed := domain.Preference{W: []float64{0.3, 0.7}}
 	var want []string
 	for _, b := range []backend.Backend{one, g} {
-		r := must.Get(batchnav.NewRefiner(b, m, integrator.Convex().Problem, batchnav.Options{}, 20))(t)
+		r := require.Get(batchnav.NewRefiner(b, m, integrator.Convex().Problem, batchnav.Options{}, 20))(t)
 		var said []string
 		for i, opt := range []batchnav.RefineOptions{
 			{Candidates: 20, FlowSteps: 1, Seed: 3, LookAhead: 3},
@@ -172,7 +172,7 @@ func TestRefinementIsThatOfOneDevice(t *testing.T) {
 			if i%2 == 1 {
 				obs.Preference = fixed
 			}
-			result := must.Get(r.Refine(context.Background(), obs, opt))(t)
+			result := require.Get(r.Refine(context.Background(), obs, opt))(t)
 			result.Latency = batchnav.Refinement{}.Latency
 			said = append(said, fmt.Sprintf("%+v", *result))
 		}
@@ -191,12 +191,12 @@ func TestRefinementIsThatOfOneDevice(t *testing.T) {
 func TestRoundsAreThoseOfOneDevice(t *testing.T) {
 	one, g := onAny(t), together(t, shim.Device(t), 2, Options{})
 	cfg := roundConfig(t, 11)
-	single, several := must.Get(one.NewRollouts(cfg))(t), must.Get(g.NewRollouts(cfg))(t)
+	single, several := require.Get(one.NewRollouts(cfg))(t), require.Get(g.NewRollouts(cfg))(t)
 	for _, rows := range []int{11, 3, 1} {
 		in, out := drawnRound(&cfg, rows, 4)
-		must.OK(t, single.Score(in, out))
+		require.OK(t, single.Score(in, out))
 		want := all(out)
-		must.OK(t, several.Score(in, out))
+		require.OK(t, several.Score(in, out))
 		if !slices.Equal(all(out), want) {
 			t.Errorf("%d candidates: another round on two devices", rows)
 		}
@@ -206,9 +206,9 @@ func TestRoundsAreThoseOfOneDevice(t *testing.T) {
 // bothPhases takes a trainer through both phases, with a batch of fewer rows than devices.
 func (p trainingProblem) bothPhases(t testing.TB, trainer backend.Trainer) (losses []float64, state backend.TrainerState) {
 	t.Helper()
-	few := must.Get(trainer.ManifoldStep([]int32{3, 4}, nil, nil, 2e-3))(t)
+	few := require.Get(trainer.ManifoldStep([]int32{3, 4}, nil, nil, 2e-3))(t)
 	losses = p.train(t, trainer, 2)
-	evaluated := must.Get(trainer.RolloutLoss(p.rolloutRows(7)))(t)
+	evaluated := require.Get(trainer.RolloutLoss(p.rolloutRows(7)))(t)
 	return append(losses, few.Total, evaluated.Total), stateOf(t, trainer)
 }
 
@@ -272,15 +272,15 @@ func TestStatesOfSeveralDevicesAreThoseOfOne(t *testing.T) {
 	one, g := onAny(t), together(t, shim.Device(t), 2, Options{})
 	step := func(trainer backend.Trainer) {
 		rows, neighbours, kernel := p.manifoldRows(0)
-		must.Get(trainer.ManifoldStep(rows, neighbours, kernel, 2e-3))(t)
+		require.Get(trainer.ManifoldStep(rows, neighbours, kernel, 2e-3))(t)
 	}
 	whole, half, between := trainerOf(t, g, cfg), trainerOf(t, g, cfg), trainerOf(t, one, cfg)
 	step(whole)
 	step(whole)
 	step(half)
-	must.OK(t, between.Restore(stateOf(t, half)))
+	require.OK(t, between.Restore(stateOf(t, half)))
 	again := trainerOf(t, g, cfg)
-	must.OK(t, again.Restore(stateOf(t, between)))
+	require.OK(t, again.Restore(stateOf(t, between)))
 	step(again)
 	want, got := stateOf(t, whole), stateOf(t, again)
 	for name, values := range want.Arrays {
@@ -319,7 +319,7 @@ func TestSearchKeepsItsCodes(t *testing.T) {
 	})
 	for range 60 {
 		near := backend.LocalizeOutput{Z: tensor.New(rows, 8)}
-		must.OK(t, must.Get(g.NewIndex(codes, tensor.New(200, 4)))(t).Localize(tensor.New(rows, 4), z, slices.Repeat([]float32{1}, rows), 3, near))
+		require.OK(t, require.Get(g.NewIndex(codes, tensor.New(200, 4)))(t).Localize(tensor.New(rows, 4), z, slices.Repeat([]float32{1}, rows), 3, near))
 		if !tensor.Finite(near.Z.Data) {
 			t.Fatal("codes are gone while they are searched")
 		}
@@ -335,8 +335,8 @@ func TestWhatCrossesBetweenDevices(t *testing.T) {
 	trainer := trainerOf(t, g, p.config(14))
 	rows, neighbours, kernel := p.manifoldRows(0)
 	before := d.Calls("cuMemcpyPeerAsync")
-	must.Get(trainer.ManifoldStep(rows, neighbours, kernel, 1e-3))(t)
-	must.Get(trainer.ManifoldLoss(rows, neighbours, kernel))(t)
+	require.Get(trainer.ManifoldStep(rows, neighbours, kernel, 1e-3))(t)
+	require.Get(trainer.ManifoldLoss(rows, neighbours, kernel))(t)
 	if n := d.Calls("cuMemcpyPeerAsync") - before; n != 3*2 {
 		t.Errorf("an update on three devices makes %d copies between them, want 6", n)
 	}
@@ -346,10 +346,10 @@ func TestWhatCrossesBetweenDevices(t *testing.T) {
 func TestDevicesOfTwoKindsAreRefused(t *testing.T) {
 	d := driver.NewMetered(shim.Device(t))
 	ordinals := shim.Devices(t, d, 2)
-	first := must.Get(New(must.Get(driver.Open(d, ordinals[0]))(t), Options{}))(t)
+	first := require.Get(New(require.Get(driver.Open(d, ordinals[0]))(t), Options{}))(t)
 	defer first.Close()
 	d.SetAttribute(driver.Multiprocessors, first.device.Multiprocessors+1)
-	second := must.Get(New(must.Get(driver.Open(d, ordinals[1]))(t), Options{}))(t)
+	second := require.Get(New(require.Get(driver.Open(d, ordinals[1]))(t), Options{}))(t)
 	defer second.Close()
 	if _, err := NewGroup(first, second); err == nil || !strings.Contains(err.Error(), "of one kind") {
 		t.Errorf("%v, want a refusal", err)
@@ -375,42 +375,42 @@ func TestFaultsOfSeveralDevices(t *testing.T) {
 		work  func(g *Group, lose func()) error
 	}{
 		{"a batch", []string{"cuGraphLaunch", "gpc_step_end", "cuStreamSynchronize"}, func(g *Group, lose func()) error {
-			s := must.Get(g.NewStepper(step))(t)
+			s := require.Get(g.NewStepper(step))(t)
 			takeStep(t, s, step, in)
 			lose()
 			u := tensor.New(12, step.DecoderU.Out())
 			return s.Step(in, backend.StepOutput{U: u})
 		}},
 		{"closed loops", []string{"cuGraphLaunch", "gpc_loop_settle"}, func(g *Group, lose func()) error {
-			l := must.Get(g.NewLoops(loops))(t)
+			l := require.Get(g.NewLoops(loops))(t)
 			call, out := loopsCall(loops)
-			must.OK(t, l.Decide(call, out))
+			require.OK(t, l.Decide(call, out))
 			lose()
 			return l.Decide(call, out)
 		}},
 		{"a refinement", []string{"cuGraphLaunch", "gpc_step_end"}, func(g *Group, lose func()) error {
-			r := must.Get(g.NewRefiner(refining))(t)
+			r := require.Get(g.NewRefiner(refining))(t)
 			call := backend.RefineInput{
 				S: []float64{-2.2, 0.1, 1.2, -0.1}, C: []float64{0.9, 0.1, 0.15, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}, Tau: 1,
 				Candidates: 8, FlowSteps: 1, LookAhead: 2, NoiseScales: []float64{0.1},
 				Noise: func(i int, normals []float64) { normals[0] = float64(i) }, Preferences: func(int, []float64) {},
 			}
-			must.Get(r.Refine(call))(t)
+			require.Get(r.Refine(call))(t)
 			lose()
 			_, err := r.Refine(call)
 			return err
 		}},
 		{"a round of a search", []string{"cuGraphLaunch", "gpc_rollout_begin"}, func(g *Group, lose func()) error {
-			r := must.Get(g.NewRollouts(round))(t)
+			r := require.Get(g.NewRollouts(round))(t)
 			lose()
 			return r.Score(drawnRound(&round, 8, 2))
 		}},
 		{"training", []string{"gpc_train_gradient", "gpc_train_sum", "cuMemcpyPeerAsync", "gpc_train_adam", "cuGraphLaunch"}, func(g *Group, lose func()) error {
 			trainer := trainerOf(t, g, training)
 			for range 2 {
-				must.Get(trainer.ManifoldStep(rows, neighbours, kernel, 1e-3))(t)
+				require.Get(trainer.ManifoldStep(rows, neighbours, kernel, 1e-3))(t)
 			}
-			must.Get(trainer.State())(t)
+			require.Get(trainer.State())(t)
 			lose()
 			_, err := trainer.ManifoldStep(rows, neighbours, kernel, 1e-3)
 			if _, again := trainer.State(); again == nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
 )
@@ -60,7 +60,7 @@ type navigated struct {
 func (n *navigated) decide(t testing.TB, b backend.Backend, which []int) (out []batchnav.Decision, projected int) {
 	t.Helper()
 	p := &counted{Problem: n.problem, functions: n.problem.(domain.Device)}
-	batch := must.Get(batchnav.NewBatch(b, n.m, p, n.opt, len(n.s)))(t)
+	batch := require.Get(batchnav.NewBatch(b, n.m, p, n.opt, len(n.s)))(t)
 	if !batch.OnDevice() {
 		t.Fatalf("%s is not navigated on the device", p.Spec().Name)
 	}
@@ -68,7 +68,7 @@ func (n *navigated) decide(t testing.TB, b backend.Backend, which []int) (out []
 	for i, w := range which {
 		obs[i] = batchnav.Observation{S: n.s[w], C: n.c[w], Preference: domain.Preference{Adaptive: true}}
 	}
-	must.OK(t, batch.DecideSome(which, obs, out))
+	require.OK(t, batch.DecideSome(which, obs, out))
 	return out, p.projected
 }
 
@@ -237,7 +237,7 @@ func TestProjectionIsPartOfTheGraph(t *testing.T) {
 	library, b := metered(t, Options{})
 	cfg := loopsConfig(t, 17)
 	cfg.Projects = true
-	l := must.Get(b.NewLoops(cfg))(t)
+	l := require.Get(b.NewLoops(cfg))(t)
 	in, out := loopsCall(cfg)
 	counts := func() (graphs, kernels, copies int) {
 		return library.Calls("cuGraphLaunch"), library.Calls("kernel"), library.Calls("cuMemcpyHtoD_v2") + library.Calls("cuMemcpyDtoH_v2")
@@ -247,9 +247,9 @@ func TestProjectionIsPartOfTheGraph(t *testing.T) {
 		if k == 1 {
 			askForActions(cfg, &in, &out)
 		}
-		must.OK(t, l.Decide(in, out)) // captures
+		require.OK(t, l.Decide(in, out)) // captures
 		graphs, launches, copies := counts()
-		must.OK(t, l.Decide(in, out))
+		require.OK(t, l.Decide(in, out))
 		g, n, c := counts()
 		if kernels[k] = n - launches; g-graphs != 1 || c != copies {
 			t.Errorf("projected %v: a decision is %d graphs and %d copies beside", k == 1, g-graphs, c-copies)

@@ -11,9 +11,9 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -26,7 +26,7 @@ func drive(t testing.TB, b backend.Backend, opt batchnav.Options, loops, steps i
 	nav := problem.Spec().Navigation
 	nav.LatentStep, nav.VMax, nav.LieGain, nav.RetractionMix, nav.Smoothing, nav.PriorityFilter = 0.05, 2, 0.2, 0.3, 0.4, 0.6
 	opt.Navigation, opt.Latents = &nav, true
-	batch := must.Get(batchnav.NewBatch(b, integratorModel(t, 300), problem, opt, loops))(t)
+	batch := require.Get(batchnav.NewBatch(b, integratorModel(t, 300), problem, opt, loops))(t)
 	if _, device := b.(backend.LoopsBackend); device != batch.OnDevice() {
 		t.Errorf("latents on the device: %v, want %v", batch.OnDevice(), device)
 	}
@@ -52,7 +52,7 @@ func drive(t testing.TB, b backend.Backend, opt batchnav.Options, loops, steps i
 			}
 			given[i] = batchnav.Observation{S: s, C: obs[i].C, Preference: obs[i].Preference}
 		}
-		must.OK(t, batch.Decide(given, out))
+		require.OK(t, batch.Decide(given, out))
 		for i := range out {
 			d := out[i]
 			d.U, d.Plan, d.Latent = append([]float64(nil), d.U...), append([]float32(nil), d.Plan...), append([]float32(nil), d.Latent...)
@@ -126,10 +126,10 @@ func TestLoopsStayOnDevice(t *testing.T) {
 func TestLatentsCrossOnRequestAlone(t *testing.T) {
 	library, b := metered(t, Options{})
 	cfg := loopsConfig(t, 5)
-	l := must.Get(b.NewLoops(cfg))(t)
+	l := require.Get(b.NewLoops(cfg))(t)
 	in, out := loopsCall(cfg)
 	for range 2 {
-		must.OK(t, l.Decide(in, out))
+		require.OK(t, l.Decide(in, out))
 	}
 	counted := []string{"cuGraphLaunch", "cuStreamBeginCapture_v2", "cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel"}
 	before := map[string]int{}
@@ -138,7 +138,7 @@ func TestLatentsCrossOnRequestAlone(t *testing.T) {
 	}
 	const more = 3
 	for range more {
-		must.OK(t, l.Decide(in, out))
+		require.OK(t, l.Decide(in, out))
 	}
 	for _, s := range counted {
 		want := 0
@@ -157,7 +157,7 @@ func mapOf(t testing.TB, m *model.Model, problem domain.Problem, rows int) backe
 	decoded := m.CodesDecoded
 	if decoded.Rows == 0 {
 		decoded = tensor.New(m.Codes.Rows, m.DecoderS.Out())
-		must.OK(t, m.DecoderS.Forward(m.Codes, decoded))
+		require.OK(t, m.DecoderS.Forward(m.Codes, decoded))
 	}
 	return backend.MapConfig{
 		EncoderX: m.EncoderX, NormX: m.NormX, Codes: m.Codes, Decoded: decoded, Neighbours: 6, InverseRange: []float64{1.5, 0.5, 1}[:problem.Spec().ObjectiveSize()],
@@ -201,12 +201,12 @@ func TestLatentsAreReadAndReplaced(t *testing.T) {
 	cfg := loopsConfig(t, 7)
 	in, out := loopsCall(cfg)
 	begin := func() backend.Loops {
-		l := must.Get(b.NewLoops(cfg))(t)
+		l := require.Get(b.NewLoops(cfg))(t)
 		return l
 	}
 	decide := func(l backend.Loops) {
 		t.Helper()
-		must.OK(t, l.Decide(in, out))
+		require.OK(t, l.Decide(in, out))
 	}
 	first, second := begin(), begin()
 	z := tensor.New(7, cfg.Step.DecoderS.In())
@@ -217,7 +217,7 @@ func TestLatentsAreReadAndReplaced(t *testing.T) {
 	in.Smoothing = slices.Repeat([]float32{1}, 7)
 	decide(first)
 	in.Smoothing = alphas
-	must.OK(t, first.Latents(z))
+	require.OK(t, first.Latents(z))
 	if err := second.SetLatents(z); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestLoopsInChunks(t *testing.T) {
 		if i == 1 {
 			library.SetMemory(used - 128<<10)
 		}
-		made := must.Get(b.NewLoops(cfg))(t)
+		made := require.Get(b.NewLoops(cfg))(t)
 		if l := made.(*loops); (l.chunk < 150) != (i == 1) {
 			t.Fatalf("chunks of %d loops", l.chunk)
 		}
@@ -260,7 +260,7 @@ func TestLoopsInChunks(t *testing.T) {
 		alphas := in.Smoothing
 		in.Smoothing = slices.Repeat([]float32{1}, 150)
 		for range 2 {
-			must.OK(t, made.Decide(in, out))
+			require.OK(t, made.Decide(in, out))
 			in.Smoothing = alphas
 		}
 		plans[i], actions[i], margins[i] = out.U.Clone(), slices.Clone(out.Action), slices.Clone(out.Margins)

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -40,7 +40,7 @@ func TestProductsOfEveryShape(t *testing.T) {
 
 func compareProducts(t *testing.T, b *Backend, widths []int, rows int, tolerance float64) {
 	rng := rand.New(rand.NewPCG(uint64(len(widths)), uint64(rows)))
-	mlp := must.Get(model.NewMLP(rng, widths...))(t)
+	mlp := require.Get(model.NewMLP(rng, widths...))(t)
 	random := func(cols int) tensor.Matrix {
 		m := tensor.New(rows, cols)
 		for i := range m.Data {
@@ -52,15 +52,15 @@ func compareProducts(t *testing.T, b *Backend, widths []int, rows int, tolerance
 	z, ybar := random(n), random(out)
 	var results [2][4]tensor.Matrix
 	for i, of := range []backend.Backend{b, ref.New()} {
-		net := must.Get(of.NewNet(mlp))(t)
+		net := require.Get(of.NewNet(mlp))(t)
 		r := &results[i]
 		r[0], r[1], r[2] = tensor.New(rows, out), tensor.New(rows, n), tensor.New(rows, n*out)
-		must.OK(t, net.Forward(z, r[0]))
-		must.OK(t, net.VJP(z, ybar, r[1]))
-		must.OK(t, net.Jacobian(z, r[2]))
+		require.OK(t, net.Forward(z, r[0]))
+		require.OK(t, net.VJP(z, ybar, r[1]))
+		require.OK(t, net.Jacobian(z, r[2]))
 		if n <= MaxLatent {
 			r[3] = tensor.New(rows, n*n)
-			must.OK(t, net.Metric(z, 0.1, r[3]))
+			require.OK(t, net.Metric(z, 0.1, r[3]))
 		}
 	}
 	for k, what := range []string{"forward", "backward", "Jacobian", "metric"} {

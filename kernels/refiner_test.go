@@ -9,19 +9,19 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/domains/paper/models"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/models"
 )
 
 // bundledModel is a map that the program carries, with every so many of its codes.
 func bundledModel(t testing.TB, name string, codes int) *model.Model {
 	t.Helper()
-	text := must.Get(models.Bundled.ReadFile(name + ".safetensors"))(t)
-	m := must.Get(model.Read(bytes.NewReader(text)))(t)
+	text := require.Get(models.Bundled.ReadFile(name + ".safetensors"))(t)
+	m := require.Get(model.Read(bytes.NewReader(text)))(t)
 	step := m.Codes.Rows / codes
 	for i := range codes {
 		copy(m.Codes.Row(i), m.Codes.Row(i*step))
@@ -100,7 +100,7 @@ func TestRefinementOnDevice(t *testing.T) {
 	const candidates = 48
 	refiners := make([]*batchnav.Refiner, 2)
 	for i, made := range []backend.Backend{b, ref.New()} {
-		r := must.Get(batchnav.NewRefiner(made, m, problem, batchnav.Options{}, candidates))(t)
+		r := require.Get(batchnav.NewRefiner(made, m, problem, batchnav.Options{}, candidates))(t)
 		refiners[i] = r
 	}
 	compareRefinements(t, refiners[0], refiners[1], []refineCase{
@@ -129,13 +129,13 @@ func TestRefinementOnDevice(t *testing.T) {
 	}
 }
 
-// TestLaunchesOfARefinement holds the count of docs/cuda-kernels.md to the program:
+// TestLaunchesOfARefinement holds the count of docs/contribute/cuda-kernels.md to the program:
 // nine launches to the priority at the localized code, five to the candidates,
 // twelve of a flow step and the plans, two for each decision of the roll-out but the
 // last, which needs no policy behind it, and the choice.
 func TestLaunchesOfARefinement(t *testing.T) {
 	library, b := metered(t, Options{})
-	r := must.Get(batchnav.NewRefiner(b, integratorModel(t, 60), integrator.Convex().Problem, batchnav.Options{}, 8))(t)
+	r := require.Get(batchnav.NewRefiner(b, integratorModel(t, 60), integrator.Convex().Problem, batchnav.Options{}, 8))(t)
 	obs := batchnav.Observation{S: []float64{-2.2, 0.1, 1.2, -0.1}, C: []float64{0.9, 0.1, 0.15, 0.1, 0.2}, Preference: domain.Preference{Adaptive: true}}
 	for _, look := range []int{1, 4, 20} {
 		before := library.Calls("kernel")

@@ -14,9 +14,9 @@ import (
 	"github.com/gpc-engine/gpc/domains/integrator"
 	"github.com/gpc-engine/gpc/domains/opf"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/tensor"
@@ -52,30 +52,30 @@ func all(out backend.RolloutsOutput) (bits []uint64) {
 	return bits
 }
 
-// TestRoundsAreOneGraph holds the count of docs/cuda-kernels.md to the program, and
+// TestRoundsAreOneGraph holds the count of docs/contribute/cuda-kernels.md to the program, and
 // what a round asks of the driver: one graph; nothing is captured or allocated for
 // counts seen before, whatever the round before was.
 func TestRoundsAreOneGraph(t *testing.T) {
 	library, b := metered(t, Options{})
 	cfg := roundConfig(t, 40)
-	r := must.Get(b.NewRollouts(cfg))(t)
+	r := require.Get(b.NewRollouts(cfg))(t)
 	lengths := []int{20, 7, 3, 1}
 	for _, steps := range lengths {
 		in, out := drawnRound(&cfg, 40, steps)
 		before := library.Calls("kernel")
-		must.OK(t, r.Score(in, out))
+		require.OK(t, r.Score(in, out))
 		if n, want := library.Calls("kernel")-before, 3+2*steps-1; n != want {
 			t.Errorf("a round of %d steps launches %d kernels, want %d", steps, n, want)
 		}
 	}
 	dispatch := dispatchStates(t, opf.Thirty(), 1)
 	warps := backend.RolloutsConfig{MapConfig: mapOf(t, bundledModel(t, "opf30", 20), opf.Thirty().Problem, 4), Knots: 5}
-	taken := must.Get(b.NewRollouts(warps))(t)
+	taken := require.Get(b.NewRollouts(warps))(t)
 	for _, steps := range []int{1, 4} {
 		in, out := drawnRound(&warps, 4, steps)
 		in.S, in.C = dispatch.s[0], dispatch.c[0]
 		before := library.Calls("kernel")
-		must.OK(t, taken.Score(in, out))
+		require.OK(t, taken.Score(in, out))
 		if n, want := library.Calls("kernel")-before, 3+3*steps-2; n != want {
 			t.Errorf("a round of %d dispatches launches %d kernels, want %d", steps, n, want)
 		}
@@ -86,7 +86,7 @@ func TestRoundsAreOneGraph(t *testing.T) {
 		before[s] = library.Calls(s)
 	}
 	for _, steps := range lengths {
-		must.OK(t, r.Score(drawnRound(&cfg, 40, steps)))
+		require.OK(t, r.Score(drawnRound(&cfg, 40, steps)))
 	}
 	for _, s := range counted {
 		want := 0
@@ -105,17 +105,17 @@ func TestRoundsAreOneGraph(t *testing.T) {
 func TestRoundsRepeat(t *testing.T) {
 	library, b := metered(t, Options{})
 	cfg := roundConfig(t, 40)
-	r := must.Get(b.NewRollouts(cfg))(t)
+	r := require.Get(b.NewRollouts(cfg))(t)
 	in, out := drawnRound(&cfg, 40, 6)
-	must.OK(t, r.Score(in, out))
+	require.OK(t, r.Score(in, out))
 	want := all(out)
 	for order := range 3 {
 		shim.SetOrder(library, uint64(order))
-		must.OK(t, r.Score(drawnRound(&cfg, 9, 4+order)))
+		require.OK(t, r.Score(drawnRound(&cfg, 9, 4+order)))
 		if order == 2 {
-			r = must.Get(b.NewRollouts(cfg))(t)
+			r = require.Get(b.NewRollouts(cfg))(t)
 		}
-		must.OK(t, r.Score(in, out))
+		require.OK(t, r.Score(in, out))
 		if !slices.Equal(all(out), want) {
 			t.Errorf("the same round again is another")
 		}
@@ -123,7 +123,7 @@ func TestRoundsRepeat(t *testing.T) {
 	some, part := drawnRound(&cfg, 40, 6)
 	some.Offsets = some.Offsets.Slice(30, 35)
 	part.Cost, part.Margin, part.First = part.Cost[:5], part.Margin[:5], part.First.Slice(0, 5)
-	must.OK(t, r.Score(some, part))
+	require.OK(t, r.Score(some, part))
 	if err := backendtest.Near(slices.Concat(part.Cost, part.Margin, wide32(part.First.Data)), slices.Concat(out.Cost[30:35], out.Margin[30:35], wide32(out.First.Slice(30, 35).Data)), 1e-5); err != nil {
 		t.Errorf("candidates alone: %v", err)
 	}
@@ -132,10 +132,10 @@ func TestRoundsRepeat(t *testing.T) {
 // searched are the decisions of a few steps under the search.
 func searched(t *testing.T, b backend.Backend, p domain.Problem, model string, o batchnav.SearchOptions, s, c []float64, steps int) (decisions []batchnav.Decision) {
 	t.Helper()
-	n := must.Get(batchnav.NewNavigator(b, bundledModel(t, model, 60), p, batchnav.Options{Search: o, Latents: true}))(t)
+	n := require.Get(batchnav.NewNavigator(b, bundledModel(t, model, 60), p, batchnav.Options{Search: o, Latents: true}))(t)
 	s, c = slices.Clone(s), slices.Clone(c)
 	for range steps {
-		d := *must.Get(n.Decide(s, c, domain.Preference{Adaptive: true}))(t)
+		d := *require.Get(n.Decide(s, c, domain.Preference{Adaptive: true}))(t)
 		d.U, d.Plan, d.Latent, d.Sigma, d.Margins = slices.Clone(d.U), slices.Clone(d.Plan), slices.Clone(d.Latent), slices.Clone(d.Sigma), slices.Clone(d.Margins)
 		decisions = append(decisions, d)
 		nextS, nextC := make([]float64, len(s)), make([]float64, len(c))
@@ -150,7 +150,7 @@ func searched(t *testing.T, b backend.Backend, p domain.Problem, model string, o
 // Later rounding may decide between candidates as good as each other, and what is then
 // drawn is another: TestRegretOfASearchOnDevice is about that.
 func TestSearchOnDevice(t *testing.T) {
-	cpu := must.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
+	cpu := require.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
 	defer cpu.Close()
 	device := onAny(t)
 	dispatch := dispatchStates(t, opf.Thirty(), 2)
@@ -185,21 +185,21 @@ func TestRegretOfASearchOnDevice(t *testing.T) {
 	if testing.Short() && !shim.OnGPU() {
 		t.Skip("an episode on the shim takes ten seconds")
 	}
-	cpu := must.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
+	cpu := require.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
 	defer cpu.Close()
 	c := integrator.Convex()
 	var regrets [2]float64
 	for i, b := range []backend.Backend{cpu, onAny(t)} {
-		n := must.Get(batchnav.NewNavigator(b, integratorModel(t, 60), c.Problem, batchnav.Options{Search: batchnav.SearchOptions{Candidates: 64}}))(t)
-		episode := must.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+		n := require.Get(batchnav.NewNavigator(b, integratorModel(t, 60), c.Problem, batchnav.Options{Search: batchnav.SearchOptions{Candidates: 64}}))(t)
+		episode := require.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 		optimum, _, err := episode.Oracle()
-		must.OK(t, err)
+		require.OK(t, err)
 		spec, cost := c.Problem.Spec(), 0.0
 		s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 		for !episode.Done() {
 			episode.Observe(s, cx)
-			d := must.Get(n.Decide(s, cx, domain.Preference{Adaptive: true}))(t)
-			out := must.Get(episode.Apply(d.U))(t)
+			d := require.Get(n.Decide(s, cx, domain.Preference{Adaptive: true}))(t)
+			out := require.Get(episode.Apply(d.U))(t)
 			cost += out.Cost
 			if !spec.Keeps(out.Margin) || d.Fallback != 0 {
 				t.Errorf("margin %g, fallback %v", out.Margin, d.Fallback)
@@ -224,7 +224,7 @@ func TestRoundsThatAreNone(t *testing.T) {
 		t.Errorf("a problem without device functions: %v", err)
 	}
 	cfg := roundConfig(t, 8)
-	r := must.Get(b.NewRollouts(cfg))(t)
+	r := require.Get(b.NewRollouts(cfg))(t)
 	for says, change := range map[string]func(in *backend.RolloutsInput, out *backend.RolloutsOutput){
 		"9 candidates": func(in *backend.RolloutsInput, _ *backend.RolloutsOutput) {
 			in.Offsets = tensor.New(9, in.Offsets.Cols)
@@ -284,7 +284,7 @@ func TestFaultsOfARound(t *testing.T) {
 	}
 	library, b := onShim(t, Options{})
 	library.Reset()
-	must.OK(t, run(b))
+	require.OK(t, run(b))
 	calls := map[string]int{}
 	for _, s := range symbols {
 		if calls[s] = library.Calls(s); calls[s] == 0 {

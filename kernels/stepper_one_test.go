@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -28,7 +28,7 @@ func TestOneRowIsItsRowAmongFew(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(widths), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(len(widths)), uint64(widths[0])))
-			mlp := must.Get(model.NewMLP(rng, widths...))(t)
+			mlp := require.Get(model.NewMLP(rng, widths...))(t)
 			for _, l := range mlp.Layers {
 				for i := range l.B {
 					l.B[i] = float32(rng.NormFloat64())
@@ -42,17 +42,17 @@ func TestOneRowIsItsRowAmongFew(t *testing.T) {
 				}
 			}
 			z.Row(fewRows - 1)[0] = float32(math.NaN())
-			net := must.Get(b.NewNet(mlp))(t)
+			net := require.Get(b.NewNet(mlp))(t)
 			pass := func(z, ybar tensor.Matrix) (y, zbar tensor.Matrix) {
 				y, zbar = tensor.New(z.Rows, out), tensor.New(z.Rows, n)
-				must.OK(t, net.Forward(z, y))
-				must.OK(t, net.VJP(z, ybar, zbar))
+				require.OK(t, net.Forward(z, y))
+				require.OK(t, net.VJP(z, ybar, zbar))
 				return y, zbar
 			}
 			y, zbar := pass(z, ybar)
 			g := tensor.New(fewRows, n*n)
 			if n <= MaxLatent {
-				must.OK(t, net.Metric(z, 0.1, g))
+				require.OK(t, net.Metric(z, 0.1, g))
 			}
 			for i := range fewRows {
 				ownY, ownZ := pass(z.Slice(i, i+1), ybar.Slice(i, i+1))
@@ -63,7 +63,7 @@ func TestOneRowIsItsRowAmongFew(t *testing.T) {
 					continue
 				}
 				own := tensor.New(1, n*n)
-				must.OK(t, net.Metric(z.Slice(i, i+1), 0.1, own))
+				require.OK(t, net.Metric(z.Slice(i, i+1), 0.1, own))
 				if !sameBits(own.Data, g.Row(i)) {
 					t.Errorf("row %d: the metric alone is %v, among others %v", i, own.Data, g.Row(i))
 				}
@@ -102,12 +102,12 @@ func TestStepOfOneState(t *testing.T) {
 				in.Ctx, in.Weights = tensor.Matrix{}, tensor.Matrix{}
 			}
 			library, b := metered(t, Options{})
-			s := must.Get(b.NewStepper(own))(t)
+			s := require.Get(b.NewStepper(own))(t)
 			together := takeStep(t, s, own, in)
 			field, energy := tensor.New(fewRows, own.DecoderS.In()), make([]float32, fewRows)
-			must.OK(t, s.Field(in, field, energy))
+			require.OK(t, s.Field(in, field, energy))
 			plans, states := tensor.New(fewRows, own.DecoderU.Out()), tensor.New(fewRows, own.DecoderS.Out())
-			must.OK(t, s.Decode(in.Z, in.Ctx, in.X, plans, states))
+			require.OK(t, s.Decode(in.Z, in.Ctx, in.X, plans, states))
 			count := func() [4]int {
 				return [4]int{library.Calls("cuMemcpyHtoDAsync_v2"), library.Calls("cuMemcpyDtoHAsync_v2"), library.Calls("cuMemcpyHtoD_v2"), library.Calls("cuMemcpyDtoH_v2")}
 			}
@@ -125,12 +125,12 @@ func TestStepOfOneState(t *testing.T) {
 					t.Errorf("row %d alone: %+v, among others %v, %v, %v", i, alone, together.z.Row(i), together.u.Row(i), together.energy[i])
 				}
 				f, e := tensor.New(1, field.Cols), make([]float32, 1)
-				must.OK(t, s.Field(one, f, e))
+				require.OK(t, s.Field(one, f, e))
 				if !sameBits(f.Data, field.Row(i)) || !sameBits(e, energy[i:i+1]) {
 					t.Errorf("row %d: the field alone is %v, among others %v", i, f.Data, field.Row(i))
 				}
 				u, x := tensor.New(1, plans.Cols), tensor.New(1, states.Cols)
-				must.OK(t, s.Decode(one.Z, one.Ctx, one.X, u, x))
+				require.OK(t, s.Decode(one.Z, one.Ctx, one.X, u, x))
 				if !sameBits(u.Data, plans.Row(i)) || !sameBits(x.Data, states.Row(i)) {
 					t.Errorf("row %d decodes alone to %v, among others %v", i, u.Data, plans.Row(i))
 				}
@@ -147,16 +147,16 @@ func TestStepOfOneState(t *testing.T) {
 func TestLaunchesOfOneState(t *testing.T) {
 	cfg, in := integratorStep(t, 1)
 	library, b := metered(t, Options{})
-	want := takeStep(t, must.Get(b.NewStepper(cfg))(t), cfg, in)
+	want := takeStep(t, require.Get(b.NewStepper(cfg))(t), cfg, in)
 	before := [2]int{library.Calls("kernel"), library.Calls("cuGraphLaunch")}
-	takeStep(t, must.Get(b.NewStepper(cfg))(t), cfg, in)
+	takeStep(t, require.Get(b.NewStepper(cfg))(t), cfg, in)
 	after := [2]int{library.Calls("kernel") - before[0], library.Calls("cuGraphLaunch") - before[1]}
 	if after != [2]int{13, 1} {
 		t.Errorf("%d launches in %d graphs, want 13 in one", after[0], after[1])
 	}
 	var s backend.Stepper
 	var got stepped
-	launches := must.Get(b.Trace(1, func() (err error) { s, err = b.NewStepper(cfg); return err }, func() error { got = takeStep(t, s, cfg, in); return nil }))(t)
+	launches := require.Get(b.Trace(1, func() (err error) { s, err = b.NewStepper(cfg); return err }, func() error { got = takeStep(t, s, cfg, in); return nil }))(t)
 	if len(launches) != 13 || !sameBits(got.z.Data, want.z.Data) || !sameBits(got.u.Data, want.u.Data) {
 		t.Errorf("launch by launch the step is another, of %d launches", len(launches))
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -61,7 +61,7 @@ func takeStep(t testing.TB, s backend.Stepper, cfg backend.StepperConfig, in bac
 	t.Helper()
 	rows := in.Z.Rows
 	r := stepped{tensor.New(rows, cfg.DecoderS.In()), tensor.New(rows, cfg.DecoderU.Out()), make([]float32, rows), make([]uint8, rows)}
-	must.OK(t, s.Step(in, backend.StepOutput{Z: r.z, U: r.u, Energy: r.energy, Fallbacks: r.fallbacks}))
+	require.OK(t, s.Step(in, backend.StepOutput{Z: r.z, U: r.u, Energy: r.energy, Fallbacks: r.fallbacks}))
 	return r
 }
 
@@ -86,7 +86,7 @@ func compareSteps(t *testing.T, cfg backend.StepperConfig, in backend.StepInput)
 	ways = append(ways, way{b, split})
 	var results []stepped
 	for _, c := range ways {
-		s := must.Get(c.b.NewStepper(c.cfg))(t)
+		s := require.Get(c.b.NewStepper(c.cfg))(t)
 		results = append(results, takeStep(t, s, c.cfg, in))
 		if d, ok := s.(*Stepper); ok {
 			if cost := d.Split(); (cost.Evaluations != 0) != (d.flow.code.name == "") {
@@ -134,7 +134,7 @@ func TestProblemTooLargeForTheDevice(t *testing.T) {
 	for i, p := range []domain.Problem{unable{cfg.Problem}, hidden{cfg.Problem}} {
 		own := cfg
 		own.Problem = p
-		s := must.Get(b.NewStepper(own))(t)
+		s := require.Get(b.NewStepper(own))(t)
 		results[i] = takeStep(t, s, own, in)
 		if n := s.(*Stepper).Split().Evaluations; n != 2 {
 			t.Errorf("problem %d: %d evaluations on the host, want 2", i, n)
@@ -158,7 +158,7 @@ func TestOneGraphPerBatchSize(t *testing.T) {
 	const rows = 20
 	cfg, in := integratorStep(t, rows)
 	library, b := metered(t, Options{})
-	s := must.Get(b.NewStepper(cfg))(t)
+	s := require.Get(b.NewStepper(cfg))(t)
 	first := takeStep(t, s, cfg, in)
 	few := backend.StepInput{Z: in.Z.Slice(0, 3), X: in.X.Slice(0, 3), Ctx: in.Ctx.Slice(0, 3), Weights: in.Weights.Slice(0, 3)}
 	takeStep(t, s, cfg, few)
@@ -199,17 +199,17 @@ func TestKernelsHaveNoRaces(t *testing.T) {
 	for i, order := range []uint64{0, 1, 12345} {
 		library, b := metered(t, Options{})
 		shim.SetOrder(library, order)
-		s := must.Get(b.NewStepper(cfg))(t)
+		s := require.Get(b.NewStepper(cfg))(t)
 		got := takeStep(t, s, cfg, in)
 		result := slices.Concat(got.z.Data, got.u.Data, got.energy)
 		decoded := tensor.New(m.Codes.Rows, m.DecoderS.Out())
-		net := must.Get(b.NewNet(m.DecoderS))(t)
-		must.OK(t, net.Forward(m.Codes, decoded))
-		index := must.Get(b.NewIndex(m.Codes, decoded))(t)
+		net := require.Get(b.NewNet(m.DecoderS))(t)
+		require.OK(t, net.Forward(m.Codes, decoded))
+		index := require.Get(b.NewIndex(m.Codes, decoded))(t)
 		z, tau := tensor.New(9, m.Latent()), slices.Repeat([]float32{0.5}, 9)
-		must.OK(t, index.Localize(tensor.Broadcast(decoded.Row(3), 9), in.Z, tau, 5, backend.LocalizeOutput{Z: z}))
+		require.OK(t, index.Localize(tensor.Broadcast(decoded.Row(3), 9), in.Z, tau, 5, backend.LocalizeOutput{Z: z}))
 		idx, dist := make([]int32, 9*40), make([]float32, 9*40)
-		must.OK(t, index.Nearest(in.Z, 40, idx, dist))
+		require.OK(t, index.Nearest(in.Z, 40, idx, dist))
 		result = slices.Concat(result, z.Data, dist)
 		if i == 0 {
 			first = result
@@ -223,7 +223,7 @@ func TestKernelsHaveNoRaces(t *testing.T) {
 // through in parts, with the same results.
 func TestShortMemoryIsTakenInChunks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	mlp := must.Get(model.NewMLP(rng, 4, 9, 300))(t)
+	mlp := require.Get(model.NewMLP(rng, 4, 9, 300))(t)
 	z := tensor.New(900, 4)
 	for i := range z.Data {
 		z.Data[i] = float32(rng.NormFloat64())
@@ -234,9 +234,9 @@ func TestShortMemoryIsTakenInChunks(t *testing.T) {
 		if i == 1 {
 			library.SetMemory(512 << 10)
 		}
-		net := must.Get(b.NewNet(mlp))(t)
+		net := require.Get(b.NewNet(mlp))(t)
 		results[i] = tensor.New(900, 300)
-		must.OK(t, net.Forward(z, results[i]))
+		require.OK(t, net.Forward(z, results[i]))
 	}
 	if !slices.Equal(results[0].Data, results[1].Data) {
 		t.Error("chunks give other results")
@@ -257,10 +257,10 @@ func TestSearchWithTensorCores(t *testing.T) {
 	for i, tf32 := range []bool{false, true} {
 		b := onAny(t)
 		b.options.TF32 = tf32
-		index := must.Get(b.NewIndex(m.Codes, tensor.New(m.Codes.Rows, 1)))(t)
+		index := require.Get(b.NewIndex(m.Codes, tensor.New(m.Codes.Rows, 1)))(t)
 		dist := make([]float32, 40*k)
 		results[i] = make([]int32, 40*k)
-		must.OK(t, index.Nearest(query, k, results[i], dist))
+		require.OK(t, index.Nearest(query, k, results[i], dist))
 		if math.IsNaN(float64(dist[0])) {
 			t.Error("a distance is NaN")
 		}
@@ -276,8 +276,8 @@ func TestTensorCoresErrWithinTheirRounding(t *testing.T) {
 	const rows = 40
 	cfg, in := integratorStep(t, rows)
 	worst := func(b backend.Backend) float64 {
-		s := must.Get(b.NewStepper(cfg))(t)
-		want := must.Get(ref.New().NewStepper(cfg))(t)
+		s := require.Get(b.NewStepper(cfg))(t)
+		want := require.Get(ref.New().NewStepper(cfg))(t)
 		got, exact := takeStep(t, s, cfg, in), takeStep(t, want, cfg, in)
 		off := 0.0
 		for i := range got.u.Data {

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -45,10 +45,10 @@ func productRows(b *Backend) int { return 4*b.device.Multiprocessors + 37 }
 // products gives y = W x + b and zbar = Wᵀ ybar of one layer on a backend.
 func products(t *testing.T, b *Backend, layer *model.MLP, x, ybar tensor.Matrix) (y, zbar tensor.Matrix) {
 	t.Helper()
-	n := must.Get(b.NewNet(layer))(t)
+	n := require.Get(b.NewNet(layer))(t)
 	y, zbar = tensor.New(x.Rows, layer.Out()), tensor.New(x.Rows, layer.In())
-	must.OK(t, n.Forward(x, y))
-	must.OK(t, n.VJP(x, ybar, zbar))
+	require.OK(t, n.Forward(x, y))
+	require.OK(t, n.VJP(x, ybar, zbar))
 	return y, zbar
 }
 
@@ -228,7 +228,7 @@ func TestThreeProductsKeepTheMasks(t *testing.T) {
 			copy(x.Row(i), given)
 			copy(bar.Row(i), ybar)
 		}
-		must.OK(t, must.Get(b.NewNet(net))(t).VJP(x, bar, zbar))
+		require.OK(t, require.Get(b.NewNet(net))(t).VJP(x, bar, zbar))
 		for k := range in {
 			want, size := 0.0, 0.0
 			for u := range hidden {

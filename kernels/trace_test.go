@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 )
 
@@ -17,13 +17,13 @@ import (
 func TestEveryLaunchIsTraced(t *testing.T) {
 	library, b := metered(t, Options{})
 	cfg, in := integratorStep(t, 20)
-	want := takeStep(t, must.Get(b.NewStepper(cfg))(t), cfg, in)
+	want := takeStep(t, require.Get(b.NewStepper(cfg))(t), cfg, in)
 	before := library.Calls("kernel")
-	takeStep(t, must.Get(b.NewStepper(cfg))(t), cfg, in)
+	takeStep(t, require.Get(b.NewStepper(cfg))(t), cfg, in)
 	kernels := library.Calls("kernel") - before
 	var s backend.Stepper
 	var got stepped
-	launches := must.Get(b.Trace(3, func() (err error) { s, err = b.NewStepper(cfg); return err }, func() error { got = takeStep(t, s, cfg, in); return nil }))(t)
+	launches := require.Get(b.Trace(3, func() (err error) { s, err = b.NewStepper(cfg); return err }, func() error { got = takeStep(t, s, cfg, in); return nil }))(t)
 	if len(launches) != kernels {
 		t.Errorf("%d launches are traced, a step is %d", len(launches), kernels)
 	}
@@ -33,12 +33,12 @@ func TestEveryLaunchIsTraced(t *testing.T) {
 	p := smallProblem
 	var trainer backend.Trainer
 	rows, neighbours, weights := p.manifoldRows(0)
-	launches = append(launches, must.Get(b.Trace(3, func() error { trainer = trainerOf(t, b, p.config(1)); return nil },
+	launches = append(launches, require.Get(b.Trace(3, func() error { trainer = trainerOf(t, b, p.config(1)); return nil },
 		func() error { _, err := trainer.ManifoldStep(rows, neighbours, weights, 1e-3); return err }))(t)...)
 	loops := loopsConfig(t, 5)
 	observed, decided := loopsCall(loops)
 	var l backend.Loops
-	launches = append(launches, must.Get(b.Trace(3, func() (err error) { l, err = b.NewLoops(loops); return err }, func() error { return l.Decide(observed, decided) }))(t)...)
+	launches = append(launches, require.Get(b.Trace(3, func() (err error) { l, err = b.NewLoops(loops); return err }, func() error { return l.Decide(observed, decided) }))(t)...)
 	timed := 0
 	for i, v := range launches {
 		us, by := v.Limits.Largest()
@@ -69,7 +69,7 @@ func TestEveryLaunchIsTraced(t *testing.T) {
 	}
 }
 
-// TestLimitsOfALaunch counts what docs/cuda-kernels.md says of a forward pass of 4096 rows
+// TestLimitsOfALaunch counts what docs/contribute/cuda-kernels.md says of a forward pass of 4096 rows
 // through 32 → 256 → 256 → 60 on an H200.
 func TestLimitsOfALaunch(t *testing.T) {
 	d := driver.Device{Major: 9, Multiprocessors: 132, ClockKHz: 1_980_000}
@@ -126,5 +126,5 @@ func TestStaticSharedMemoryCounts(t *testing.T) {
 		}
 		return th.Synchronize()
 	})
-	must.OK(t, err)
+	require.OK(t, err)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 )
 
@@ -23,7 +23,7 @@ func onDevice(b *testing.B, o Options) *Backend {
 	if err != nil {
 		b.Skip(err)
 	}
-	be := must.Get(New(context, o))(b)
+	be := require.Get(New(context, o))(b)
 	b.Cleanup(func() { be.Close() })
 	return be
 }
@@ -53,12 +53,12 @@ func BenchmarkTrainingStep(b *testing.B) {
 					be := onDevice(b, Options{TF32: precision.tf32})
 					cfg := p.opfConfig()
 					trainer := trainerOf(b, be, cfg)
-					must.OK(b, prepare(trainer))
+					require.OK(b, prepare(trainer))
 					for range 3 { // launches, capture, first use of the graphs
-						must.OK(b, step(trainer))
+						require.OK(b, step(trainer))
 					}
 					for b.Loop() {
-						must.OK(b, step(trainer))
+						require.OK(b, step(trainer))
 					}
 					// The last update is not awaited by its step.
 					if _, err := trainer.Networks(); err != nil {

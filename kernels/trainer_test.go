@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/model"
@@ -51,7 +51,7 @@ func (p trainingProblem) rolloutRows(step int) []int32 {
 
 func trainerOf(t testing.TB, b backend.Backend, cfg backend.TrainerConfig) backend.Trainer {
 	t.Helper()
-	trainer := must.Get(b.NewTrainer(cfg))(t)
+	trainer := require.Get(b.NewTrainer(cfg))(t)
 	return trainer
 }
 
@@ -60,12 +60,12 @@ func (p trainingProblem) train(t testing.TB, trainer backend.Trainer, steps int)
 	t.Helper()
 	for step := range steps {
 		rows, neighbours, kernel := p.manifoldRows(step)
-		l := must.Get(trainer.ManifoldStep(rows, neighbours, kernel, 2e-3))(t)
+		l := require.Get(trainer.ManifoldStep(rows, neighbours, kernel, 2e-3))(t)
 		losses = append(losses, l.ReconX, l.Action, l.ReconO, l.Consistency, l.Locality, l.Total)
 	}
-	must.OK(t, trainer.PrepareRollout())
+	require.OK(t, trainer.PrepareRollout())
 	for step := range steps {
-		l := must.Get(trainer.RolloutStep(p.rolloutRows(step), 2e-3))(t)
+		l := require.Get(trainer.RolloutStep(p.rolloutRows(step), 2e-3))(t)
 		losses = append(losses, l.Act, l.ActNext, l.Delta, l.Roll, l.Flow, l.LieAct, l.LieDelta, l.LieAnchor, l.LieReg, l.Total)
 	}
 	return losses
@@ -73,7 +73,7 @@ func (p trainingProblem) train(t testing.TB, trainer backend.Trainer, steps int)
 
 func stateOf(t testing.TB, trainer backend.Trainer) backend.TrainerState {
 	t.Helper()
-	s := must.Get(trainer.State())(t)
+	s := require.Get(trainer.State())(t)
 	return s
 }
 
@@ -160,8 +160,8 @@ func TestTilesGiveTheSameWeights(t *testing.T) {
 	for _, multiprocessors := range []int{1, 132} {
 		l := driver.NewMetered(shim.Device(t))
 		l.SetAttribute(driver.Multiprocessors, multiprocessors)
-		context := must.Get(driver.Open(l, 0))(t)
-		b := must.Get(New(context, Options{}))(t)
+		context := require.Get(driver.Open(l, 0))(t)
+		b := require.Get(New(context, Options{}))(t)
 		trainer := trainerOf(t, b, p.config(10)).(*Trainer)
 		group := []trainProduct{{m: 130, n: 70}}
 		tiledOverSamples(group, b.device.Multiprocessors)
@@ -182,7 +182,7 @@ func TestTilesGiveTheSameWeights(t *testing.T) {
 	}
 }
 
-// What docs/cuda-training.md says of a step at the sizes of the OPF case.
+// What docs/contribute/cuda-training.md says of a step at the sizes of the OPF case.
 func TestWorkOfOPFTraining(t *testing.T) {
 	p := opfProblem
 	p.rows, p.batch = 10, 4096
@@ -253,7 +253,7 @@ func TestShortMemoryCutsTheBatch(t *testing.T) {
 	plenty := trainerOf(t, b, cfg).(*Trainer)
 	need := 4 * plenty.layout.spaceFloats(plenty.micro, p.kappa)
 	want := p.train(t, plenty, 1)
-	must.OK(t, b.Close())
+	require.OK(t, b.Close())
 	l, b := metered(t, Options{})
 	l.SetMemory(need)
 	short := trainerOf(t, b, cfg).(*Trainer)
@@ -307,7 +307,7 @@ func TestFaultsSurface(t *testing.T) {
 	}
 	l, b := onShim(t, Options{})
 	l.Reset()
-	must.OK(t, run(b))
+	require.OK(t, run(b))
 	calls := map[string]int{}
 	for _, s := range symbols {
 		if calls[s] = l.Calls(s); calls[s] == 0 {
@@ -344,7 +344,7 @@ func TestPlansAreBoundedAndMemoryIsReturned(t *testing.T) {
 		want := map[int]backend.ManifoldLosses{}
 		for round := range 2 {
 			for n := 1; n <= maxPlans+3; n++ {
-				loss := must.Get(trainer.ManifoldLoss(rows[:n], nil, nil))(t)
+				loss := require.Get(trainer.ManifoldLoss(rows[:n], nil, nil))(t)
 				if round == 0 {
 					want[n] = loss
 				} else if loss != want[n] {
@@ -356,9 +356,9 @@ func TestPlansAreBoundedAndMemoryIsReturned(t *testing.T) {
 			t.Errorf("%d plans, %d in order, want %d", len(plans.values), len(plans.order), maxPlans)
 		}
 	}()
-	must.Until(t, "what the trainer has allocated is gone with it", func() bool {
+	require.Until(t, "what the trainer has allocated is gone with it", func() bool {
 		runtime.GC()
-		must.OK(t, b.do(func(*driver.Thread) error { return nil }))
+		require.OK(t, b.do(func(*driver.Thread) error { return nil }))
 		return l.Allocations() <= before
 	})
 }
@@ -420,7 +420,7 @@ func TestLaunchesOfAStep(t *testing.T) {
 	l, b := metered(t, Options{})
 	trainer := trainerOf(t, b, cfg)
 	settle := func() {
-		must.OK(t, b.do(func(th *driver.Thread) error { return th.Wait(b.stream) }))
+		require.OK(t, b.do(func(th *driver.Thread) error { return th.Wait(b.stream) }))
 	}
 	calls := []string{"cuGraphLaunch", "cuEventRecord", "cuEventSynchronize", "cuLaunchKernel", "cuMemAlloc_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2"}
 	wantCalls := []int{2, 1, 1, 0, 0, 0, 0}
@@ -434,7 +434,7 @@ func TestLaunchesOfAStep(t *testing.T) {
 			for _, c := range calls {
 				made = append(made, -l.Calls(c))
 			}
-			must.OK(t, step())
+			require.OK(t, step())
 			if use < 2 {
 				continue
 			}
@@ -449,6 +449,6 @@ func TestLaunchesOfAStep(t *testing.T) {
 	}
 	rows, neighbours, kernel := p.manifoldRows(0)
 	count("a step of the manifold", 16, func() error { _, err := trainer.ManifoldStep(rows, neighbours, kernel, 1e-3); return err })
-	must.OK(t, trainer.PrepareRollout())
+	require.OK(t, trainer.PrepareRollout())
 	count("a step of the rollout", 11, func() error { _, err := trainer.RolloutStep(p.rolloutRows(0), 1e-3); return err })
 }

@@ -12,24 +12,24 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/pages"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"
 )
 
-// docs/formats.md has every tensor and key of a model file, and none besides.
+// docs/reference/formats.md has every tensor and key of a model file, and none besides.
 func TestFormatsPage(t *testing.T) {
-	page := must.Get(pages.ReadKeys("../docs/formats.md"))(t)
+	page := require.Get(pages.ReadKeys("../docs/reference/formats.md"))(t)
 	m := testdomain.Untrained(rand.New(rand.NewPCG(1, 2)), testdomain.NewCart(4).Spec(), 3, 5, 8, 8)
 	m.DecoderUManifold = m.DecoderU.Clone()
 	var file bytes.Buffer
-	must.OK(t, m.Write(&file))
+	require.OK(t, m.Write(&file))
 	text := file.Bytes()[8:][:binary.LittleEndian.Uint64(file.Bytes())]
 	var header map[string]json.RawMessage
-	must.OK(t, json.Unmarshal(text, &header))
+	require.OK(t, json.Unmarshal(text, &header))
 	var metadata map[string]string
-	must.OK(t, json.Unmarshal(header["__metadata__"], &metadata))
+	require.OK(t, json.Unmarshal(header["__metadata__"], &metadata))
 	delete(header, "__metadata__")
 	layer := regexp.MustCompile(`\.\d+\.`)
 	tensors := map[string]bool{}
@@ -49,7 +49,7 @@ func TestFormatsPage(t *testing.T) {
 func TestReplacedIsAMapOfItsTensors(t *testing.T) {
 	m := testdomain.Untrained(rand.New(rand.NewPCG(1, 2)), testdomain.NewCart(4).Spec(), 3, 5, 8, 8)
 	by := model.Provenance{Command: "elsewhere", ProblemSHA256: m.Provenance.ProblemSHA256}
-	of := must.Get(m.Replaced(m.Parameters(), by))(t)
+	of := require.Get(m.Replaced(m.Parameters(), by))(t)
 	if of.Provenance.Command != "elsewhere" || of.Case != m.Case || of.Calibration.TauGeom != m.Calibration.TauGeom || !slices.Equal(of.DecoderU.Layers[1].B, m.DecoderU.Layers[1].B) || !slices.Equal(of.Codes.Data, m.Codes.Data) {
 		t.Errorf("%+v", of)
 	}

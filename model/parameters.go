@@ -7,7 +7,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/safetensors"
 )
 
-// Parameter is one tensor of a model's file (docs/formats.md): a vector, or a row-major matrix.
+// Parameter is one tensor of a model's file (docs/reference/formats.md): a vector, or a row-major matrix.
 type Parameter = safetensors.Tensor
 
 // Parameters are the tensors of the model's file, in its order. They alias the model.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // forged edits a sealed file and sets the seal anew.
@@ -21,11 +21,11 @@ func forged[T any, P interface {
 }](t *testing.T, edit func(P)) func([]byte) []byte {
 	return func(b []byte) []byte {
 		v := P(new(T))
-		must.OK(t, json.Unmarshal(b, v))
+		require.OK(t, json.Unmarshal(b, v))
 		edit(v)
 		path := filepath.Join(t.TempDir(), "forged")
-		must.OK(t, durable.WriteSealed(path, v))
-		return must.Get(os.ReadFile(path))(t)
+		require.OK(t, durable.WriteSealed(path, v))
+		return require.Get(os.ReadFile(path))(t)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 func TestDatasetHoldsWhatWasSolved(t *testing.T) {
@@ -71,7 +71,7 @@ func (c changed) Spec() *domain.Spec { return c.spec }
 func TestADatasetOfAnotherProblemIsRefused(t *testing.T) {
 	source := t.TempDir()
 	generate(t, options(source))
-	d := must.Get(Open(source))(t)
+	d := require.Get(Open(source))(t)
 	for want, change := range map[string]func(*domain.Spec){
 		"s_1 is v [m/s], want v [km/h]":        func(s *domain.Spec) { s.Measured[1].Unit = "km/h" },
 		"margins has 1 components, want 0":     func(s *domain.Spec) { s.Margins = nil },

@@ -7,18 +7,18 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/pages"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
-// docs/formats.md has every column and key of a dataset, and none besides.
+// docs/reference/formats.md has every column and key of a dataset, and none besides.
 func TestFormatsPage(t *testing.T) {
-	page := must.Get(pages.ReadKeys("../docs/formats.md"))(t)
+	page := require.Get(pages.ReadKeys("../docs/reference/formats.md"))(t)
 	header := Header{Layout: LayoutOf(testdomain.NewCart(4).Spec())}
 	var part bytes.Buffer
-	must.OK(t, encoded(&part, header, newColumns(header.Layout, 1)))
-	file := must.Get(openParquet(bytes.NewReader(part.Bytes()), int64(part.Len())))(t)
+	require.OK(t, encoded(&part, header, newColumns(header.Layout, 1)))
+	file := require.Get(openParquet(bytes.NewReader(part.Bytes()), int64(part.Len())))(t)
 	component := regexp.MustCompile(`_\d+$`)
 	columns, metadata := map[string]bool{}, map[string]bool{}
 	for _, c := range file.Root().Columns() {

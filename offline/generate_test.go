@@ -17,7 +17,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 func TestSameDataForThreadsAndChunks(t *testing.T) {
@@ -272,7 +272,7 @@ func TestFullDiskSurfaces(t *testing.T) {
 	generate(t, options(dir))
 	d, c := load(t, dir)
 	var whole bytes.Buffer
-	must.OK(t, encoded(&whole, d.Header, c))
+	require.OK(t, encoded(&whole, d.Header, c))
 	for room := 0; room < whole.Len(); room += 41 {
 		if err := encoded(&fullDisk{room}, d.Header, c); !errors.Is(err, errFull) {
 			t.Fatalf("with room for %d of %d bytes: %v", room, whole.Len(), err)
@@ -342,7 +342,7 @@ func TestMemoryDoesNotGrowWithTheSamples(t *testing.T) {
 				held = append(held, m.HeapAlloc)
 			}
 		})
-		must.OK(t, err)
+		require.OK(t, err)
 		if len(held) != scenarios {
 			t.Fatalf("%d scenarios, want %d", len(held), scenarios)
 		}

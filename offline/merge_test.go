@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // sharded makes the toy dataset as three shards, and merges them.
@@ -23,7 +23,7 @@ func sharded(t *testing.T) (dirs []string, out string, merged *Dataset) {
 		dirs = append(dirs, opt.OutDir)
 	}
 	out = filepath.Join(t.TempDir(), "merged")
-	return dirs, out, must.Get(Merge(t.Context(), out, dirs...))(t)
+	return dirs, out, require.Get(Merge(t.Context(), out, dirs...))(t)
 }
 
 func TestShardsMergeToTheWhole(t *testing.T) {
@@ -75,8 +75,8 @@ func TestMergingAgainChangesNothing(t *testing.T) {
 		}
 	}
 	// What an interrupted merge has left is completed.
-	must.OK(t, os.Remove(filepath.Join(out, headerName)))
-	must.OK(t, os.Remove(filepath.Join(out, partName(3))))
+	require.OK(t, os.Remove(filepath.Join(out, headerName)))
+	require.OK(t, os.Remove(filepath.Join(out, partName(3))))
 	if _, err := Merge(t.Context(), out, dirs...); err != nil || !maps.Equal(contents(t, out), before) {
 		t.Errorf("completing a merge: %v", err)
 	}
@@ -93,7 +93,7 @@ func TestMergeRefusals(t *testing.T) {
 	// The same provenance with other samples: only a solver that is not deterministic makes it.
 	odd := options(t.TempDir())
 	odd.Shard = Shard{1, 3}
-	must.Get(Generate(t.Context(), domain.Case{Problem: toy{}, Solver: mutant{&toySolver{}, func(s []domain.Sample) { s[0].U[0] += 0.25 }}}, odd, nil))(t)
+	require.Get(Generate(t.Context(), domain.Case{Problem: toy{}, Solver: mutant{&toySolver{}, func(s []domain.Sample) { s[0].U[0] += 0.25 }}}, odd, nil))(t)
 	for _, c := range []struct {
 		want, target string
 		dirs         []string

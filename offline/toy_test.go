@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // toy is a problem of 2 measured, 1 context, 1 action and 2 objective
@@ -112,7 +112,7 @@ func load(t testing.TB, dir string) (*Dataset, *Columns) {
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
-	return must.Get(os.ReadFile(path))(t)
+	return require.Get(os.ReadFile(path))(t)
 }
 
 // contents are the files of a folder.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains every learned baseline, runs their actors, and writes docs/baselines.md: scripts/baselines.sh
+# Trains every learned baseline, runs their actors, and writes docs/results/baselines.md: scripts/baselines.sh
 # FOLDER, a device's folder of bench/results. Known answers come first; what is trained is
 # skipped and what was interrupted goes on, so that the same command continues. JOBS (2)
 # trainings run side by side, each on one core; SEEDS (1,2,3) are run one behind the other, ONLY is a

@@ -48,7 +48,7 @@ pairing opf30-constants opf30 "${replaced[@]}" "${of_case[@]}"
 pairing opf30-constants-noise opf30 "${replaced[@]}" --noise 0.002 "${of_case[@]}"
 [ -s "$work/opf30-uniform.safetensors" ] || dataset opf30 opf30-uniform --design uniform
 map opf30 opf30-uniform opf30-uniform
-pairing opf30-uniform opf30 --methods navigator=models/opf30.safetensors,navigator --model "$work/opf30-uniform.safetensors" "${of_case[@]}"
+pairing opf30-uniform opf30 --methods navigator=domains/paper/models/opf30.safetensors,navigator --model "$work/opf30-uniform.safetensors" "${of_case[@]}"
 [ -s "$work/opf30-long.safetensors" ] || dataset opf30 opf30-short --scenarios "${FEW:-250}"
 map opf30 opf30-short opf30-short
 map opf30 opf30-long opf30-short --epochs 500

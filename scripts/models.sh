@@ -19,7 +19,7 @@ for case; do
   "$gpc" dataset "$case" --seed 1 --out "$work/$case"
   "$gpc" train "$case" --seed 1 --data "$work/$case" --out "$work/$case.safetensors" \
     --curves "$work/$case.csv"
-  [ "$case" = integrator-convex ] || cp "$work/$case.safetensors" models/
+  [ "$case" = integrator-convex ] || cp "$work/$case.safetensors" domains/paper/models/
 done
 case " $* " in *" integrator-convex "*) ;; *) exit ;; esac
 # The convex map goes on in three rounds: with a larger share of its errors, on more
@@ -37,4 +37,4 @@ go_on emphasis "$work/integrator-convex" --lr 3e-4 --epochs 7 --rollout-epochs 3
 go_on more "$work/integrator-convex-more" --lr 5e-4 --epochs 10 --rollout-epochs 2 --emphasis 0.7
 "$gpc" dataset integrator-convex --seed 1 --policy "$map" --out "$work/integrator-convex-visited"
 go_on visited "$work/integrator-convex-visited" --lr 3e-4 --epochs 8 --rollout-epochs 1 --emphasis 0.5
-cp "$map" models/integrator-convex.safetensors
+cp "$map" domains/paper/models/integrator-convex.safetensors

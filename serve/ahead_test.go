@@ -6,7 +6,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -30,7 +30,7 @@ func TestSessionsArePreparedBehindTheirAnswers(t *testing.T) {
 		def, steps := *own.Definition(), new(atomic.Int64)
 		def.Problem = stepping{def.Problem.(fragile), steps}
 		setup.Method = method
-		s := must.Get(serve.New(must.Get(gpc.NewCase(def))(t), engine(t), serve.Options{Setup: setup}))(t)
+		s := require.Get(serve.New(require.Get(gpc.NewCase(def))(t), engine(t), serve.Options{Setup: setup}))(t)
 		t.Cleanup(s.Close)
 		steps.Store(0)
 		said(t, s, serve.LineOptions{}, decide(t, "", []float64{0.3, 0.1}, []float64{0}), `{"op":"health"}`)
@@ -60,10 +60,10 @@ func TestControllersArePreparedBehindTheirAnswers(t *testing.T) {
 	own, setup := cart(t)
 	def, prepared := *own.Definition(), new(atomic.Int64)
 	def.Methods = append(def.Methods[:0:0], domain.Method{Name: "anticipating", Ahead: true, New: func(domain.Means) (domain.Controller, error) {
-		return anticipating{must.Get(own.Controller(nil, gpc.Setup{Method: "hold"}))(t), prepared}, nil
+		return anticipating{require.Get(own.Controller(nil, gpc.Setup{Method: "hold"}))(t), prepared}, nil
 	}})
 	setup.Method = "anticipating"
-	s := must.Get(serve.New(must.Get(gpc.NewCase(def))(t), engine(t), serve.Options{Setup: setup, Sessions: 2}))(t)
+	s := require.Get(serve.New(require.Get(gpc.NewCase(def))(t), engine(t), serve.Options{Setup: setup, Sessions: 2}))(t)
 	t.Cleanup(s.Close)
 	said(t, s, serve.LineOptions{}, decide(t, "a", []float64{0.3, 0.1}, []float64{0}), decide(t, "b", []float64{0.3, 0.1}, []float64{0}), `{"op":"health"}`)
 	if prepared.Load() != 2 {

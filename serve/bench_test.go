@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -20,15 +20,15 @@ func BenchmarkLines(b *testing.B) {
 	cases := paper.Cases()
 	for _, name := range []string{"integrator-convex", "opf30"} {
 		for _, method := range []string{"direct", "navigator"} {
-			c := must.Get(cases.Find(name))(b)
-			setup := must.Get(c.Setup(method, ""))(b)
+			c := require.Get(cases.Find(name))(b)
+			setup := require.Get(c.Setup(method, ""))(b)
 			spec := c.Spec()
-			ep := must.Get(c.Definition().Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(b)
+			ep := require.Get(c.Definition().Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(b)
 			s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 			ep.Observe(s, cx)
 			for _, n := range []int{1, 16, 256} {
 				b.Run(fmt.Sprintf("%s/%s/%d", name, method, n), func(b *testing.B) {
-					server := must.Get(serve.New(c, engine(b), serve.Options{Setup: setup}))(b)
+					server := require.Get(serve.New(c, engine(b), serve.Options{Setup: setup}))(b)
 					defer server.Close()
 					w := wired(b, server)
 					lines := make([]string, n)
@@ -52,19 +52,19 @@ func BenchmarkLines(b *testing.B) {
 // refused because as many wait as may.
 func BenchmarkHTTP(b *testing.B) {
 	cases := paper.Cases()
-	c := must.Get(cases.Find("opf30"))(b)
+	c := require.Get(cases.Find("opf30"))(b)
 	spec := c.Spec()
-	ep := must.Get(c.Definition().Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(b)
+	ep := require.Get(c.Definition().Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(b)
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	ep.Observe(s, cx)
-	body := must.Get(json.Marshal(map[string]any{"session": "a", "s": s, "c": cx, "deadline_ms": 1000}))(b)
+	body := require.Get(json.Marshal(map[string]any{"session": "a", "s": s, "c": cx, "deadline_ms": 1000}))(b)
 	for _, method := range []string{"direct", "navigator", "refused"} {
 		b.Run(method, func(b *testing.B) {
-			opt, want := serve.Options{Setup: must.Get(c.Setup("direct", ""))(b), Waiting: 1}, http.StatusOK
+			opt, want := serve.Options{Setup: require.Get(c.Setup("direct", ""))(b), Waiting: 1}, http.StatusOK
 			if method == "navigator" {
-				opt.Setup = must.Get(c.Setup("navigator", ""))(b)
+				opt.Setup = require.Get(c.Setup("navigator", ""))(b)
 			}
-			server := must.Get(serve.New(c, engine(b), opt))(b)
+			server := require.Get(serve.New(c, engine(b), opt))(b)
 			defer server.Close()
 			if method == "refused" {
 				server.Drain(time.Hour) // by the same way as a busy one

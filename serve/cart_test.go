@@ -10,8 +10,8 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/offline/shooting"
 	"github.com/gpc-engine/gpc/serve"
 )
@@ -67,14 +67,14 @@ func cart(t testing.TB, held ...*gate) (*gpc.Case, gpc.Setup) {
 	for _, g := range held {
 		p.held = g
 	}
-	solver := must.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
-	c := must.Get(gpc.NewCase(domain.Case{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start), Guard: domain.Guard{Off: true}}))(t)
+	solver := require.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
+	c := require.Get(gpc.NewCase(domain.Case{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start), Guard: domain.Guard{Off: true}}))(t)
 	return c, gpc.Setup{Method: "navigator", Model: testdomain.Map(p.Cart, 9, true)}
 }
 
 func engine(t testing.TB) *gpc.Engine {
 	t.Helper()
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 2}))(t)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 2}))(t)
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -86,7 +86,7 @@ func server(t testing.TB, opt serve.Options, held ...*gate) *serve.Server {
 	if opt.Setup.Method == "" {
 		opt.Setup = setup
 	}
-	s := must.Get(serve.New(c, engine(t), opt))(t)
+	s := require.Get(serve.New(c, engine(t), opt))(t)
 	t.Cleanup(s.Close)
 	for _, g := range held {
 		t.Cleanup(g.open)

@@ -11,31 +11,31 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
 // A client says what it was answered, and refuses addresses that are none.
 func TestClients(t *testing.T) {
 	_, h := web(t, serve.Options{}, serve.HTTPOptions{})
-	client := must.Get(serve.Dial(h.URL+"/", serve.ClientOptions{}))(t)
+	client := require.Get(serve.Dial(h.URL+"/", serve.ClientOptions{}))(t)
 	defer client.Close()
 	ctx := t.Context()
 	gap := serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}, Preference: &domain.Preference{W: []float64{1, 0}}, Deadline: time.Now().Add(24 * time.Hour), Observed: time.UnixMilli(1000)}
-	if d := must.Get(client.Decide(ctx, "a", gap))(t); d.Sigma[0] != 1 || d.Late || d.Batch != 1 {
+	if d := require.Get(client.Decide(ctx, "a", gap))(t); d.Sigma[0] != 1 || d.Late || d.Batch != 1 {
 		t.Errorf("%+v", d)
 	}
-	must.OK(t, client.SetPreference(ctx, "a", domain.Preference{W: []float64{0, 1}}))
+	require.OK(t, client.SetPreference(ctx, "a", domain.Preference{W: []float64{0, 1}}))
 	gap.Preference = nil
-	if d := must.Get(client.Decide(ctx, "a", gap))(t); d.Stale != "order" || d.Residual == d.Residual {
+	if d := require.Get(client.Decide(ctx, "a", gap))(t); d.Stale != "order" || d.Residual == d.Residual {
 		t.Errorf("%+v", d)
 	}
-	must.OK(t, client.Clear(ctx, "a"))
-	if d := must.Get(client.Decide(ctx, "a", gap))(t); d.Stale != "" || d.Sigma[1] != 1 {
+	require.OK(t, client.Clear(ctx, "a"))
+	if d := require.Get(client.Decide(ctx, "a", gap))(t); d.Stale != "" || d.Sigma[1] != 1 {
 		t.Errorf("%+v", d)
 	}
-	must.OK(t, client.Reset(ctx, "a"))
+	require.OK(t, client.Reset(ctx, "a"))
 	var status *serve.StatusError
 	if _, err := client.Decide(ctx, "a", serve.Request{S: []float64{1}, C: []float64{0}}); !errors.As(err, &status) || status.Status != 400 || status.Field != "s" || !strings.Contains(err.Error(), "entries") {
 		t.Errorf("a short state: %v", err)
@@ -51,19 +51,19 @@ func TestClients(t *testing.T) {
 // the bit.
 func TestLoopsOverHTTPAreThoseOfControllers(t *testing.T) {
 	cases := paper.Cases()
-	c := must.Get(cases.Find("integrator-convex"))(t)
-	setup := must.Get(c.Setup("navigator", ""))(t)
-	s := must.Get(serve.New(c, engine(t), serve.Options{Setup: setup}))(t)
+	c := require.Get(cases.Find("integrator-convex"))(t)
+	setup := require.Get(c.Setup("navigator", ""))(t)
+	s := require.Get(serve.New(c, engine(t), serve.Options{Setup: setup}))(t)
 	defer s.Close()
 	h := httptest.NewServer(serve.Handler(s, serve.HTTPOptions{}))
 	defer h.Close()
-	client := must.Get(serve.Dial(h.URL, serve.ClientOptions{}))(t)
+	client := require.Get(serve.Dial(h.URL, serve.ClientOptions{}))(t)
 	defer client.Close()
 	adaptive := domain.Preference{Adaptive: true}
 	var wait sync.WaitGroup
 	for i := range 3 {
-		ep := must.Get(c.Definition().Plant.Episode(991, i, domain.EpisodeOptions{Preference: adaptive}))(t)
-		alone, served := must.Get(c.Controller(engine(t), setup))(t), client.Controller(t.Context(), fmt.Sprint(i), time.Hour)
+		ep := require.Get(c.Definition().Plant.Episode(991, i, domain.EpisodeOptions{Preference: adaptive}))(t)
+		alone, served := require.Get(c.Controller(engine(t), setup))(t), client.Controller(t.Context(), fmt.Sprint(i), time.Hour)
 		wait.Go(func() {
 			x, cx := make([]float64, c.Spec().MeasuredSize()), make([]float64, c.Spec().ContextSize())
 			u, v := make([]float64, c.Spec().ActionSize()), make([]float64, c.Spec().ActionSize())

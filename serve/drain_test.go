@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -24,15 +24,15 @@ func TestDraining(t *testing.T) {
 	held := newGate()
 	defer held.open()
 	c, setup := cart(t, held)
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
-	s := must.Get(serve.New(c, e, serve.Options{Setup: setup}))(t)
+	s := require.Get(serve.New(c, e, serve.Options{Setup: setup}))(t)
 	on, stop := running(t, s, serve.ListenOptions{Address: "127.0.0.1:0"}, serve.HTTPOptions{}, 100*time.Millisecond)
 	url := "http://" + on[0].Addr().String()
-	client := must.Get(serve.Dial(url, serve.ClientOptions{}))(t)
+	client := require.Get(serve.Dial(url, serve.ClientOptions{}))(t)
 	defer client.Close()
 	defer http.DefaultClient.CloseIdleConnections()
-	must.Get(client.Health(t.Context()))(t)
+	require.Get(client.Health(t.Context()))(t)
 	events := stream(t, url+"/v1/stream?session=a")
 	type answer struct {
 		d   *serve.Decision
@@ -43,12 +43,12 @@ func TestDraining(t *testing.T) {
 		d, err := client.Decide(t.Context(), "a", serve.Request{S: []float64{slow, 0.1}, C: []float64{0}})
 		answers <- answer{d, err}
 	}()
-	idle := must.Get(net.Dial("tcp", on[0].Addr().String()))(t) // half open
+	idle := require.Get(net.Dial("tcp", on[0].Addr().String()))(t) // half open
 	defer idle.Close()
 	<-held.arrived
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
-	must.Until(t, "it drains", s.Draining)
+	require.Until(t, "it drains", s.Draining)
 	if _, err := s.Decide(t.Context(), "b", serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}}); !errors.Is(err, serve.ErrClosed) {
 		t.Errorf("asked while it drains: %v", err)
 	}
@@ -59,7 +59,7 @@ func TestDraining(t *testing.T) {
 	if a := <-answers; a.err != nil || !a.d.Late || a.d.U[0] != -1 {
 		t.Errorf("what it was asked is answered %+v, %v", a.d, a.err)
 	}
-	must.OK(t, <-ended)
+	require.OK(t, <-ended)
 	for kind, _ := events.next(); kind != ""; kind, _ = events.next() {
 	}
 	held.open()
@@ -72,14 +72,14 @@ func TestAnIdleServerDrainsAtOnce(t *testing.T) {
 	s := server(t, serve.Options{})
 	on, stop := running(t, s, serve.ListenOptions{Address: "127.0.0.1:0"}, serve.HTTPOptions{}, 24*time.Hour)
 	for _, says := range []string{"", "POST /v1/decide HTTP/1.1\r\nHost: loc", "GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
-		c := must.Get(net.Dial("tcp", on[0].Addr().String()))(t)
+		c := require.Get(net.Dial("tcp", on[0].Addr().String()))(t)
 		defer c.Close()
-		must.Get(io.WriteString(c, says))(t)
+		require.Get(io.WriteString(c, says))(t)
 		if strings.HasSuffix(says, "\r\n\r\n") {
-			must.Get(http.ReadResponse(bufio.NewReader(c), nil))(t)
+			require.Get(http.ReadResponse(bufio.NewReader(c), nil))(t)
 		}
 	}
-	must.OK(t, stop())
+	require.OK(t, stop())
 	if c, err := net.Dial("tcp", on[0].Addr().String()); err == nil {
 		c.Close()
 		t.Error("it still listens")

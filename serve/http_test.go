@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -35,15 +35,15 @@ func web(t testing.TB, opt serve.Options, how serve.HTTPOptions, held ...*gate) 
 // asked is the status, the JSON and the head of an answer.
 func asked(t testing.TB, method, url, body string, head ...string) (int, map[string]any, http.Header) {
 	t.Helper()
-	r := must.Get(http.NewRequest(method, url, strings.NewReader(body)))(t)
+	r := require.Get(http.NewRequest(method, url, strings.NewReader(body)))(t)
 	for i := 0; i < len(head); i += 2 {
 		if r.Header.Set(head[i], head[i+1]); head[i] == "Host" {
 			r.Host = head[i+1]
 		}
 	}
-	a := must.Get(http.DefaultClient.Do(r))(t)
+	a := require.Get(http.DefaultClient.Do(r))(t)
 	defer a.Body.Close()
-	text := must.Get(io.ReadAll(a.Body))(t)
+	text := require.Get(io.ReadAll(a.Body))(t)
 	var v map[string]any
 	if method != http.MethodHead && a.Header.Get("Content-Type") == "application/json" {
 		if err := json.Unmarshal(text, &v); err != nil {
@@ -67,10 +67,10 @@ func TestHTTPAnswersAsLines(t *testing.T) {
 	} {
 		want := said(t, lines, serve.LineOptions{}, ask)[0]
 		var fields map[string]any
-		must.OK(t, json.Unmarshal([]byte(ask), &fields))
+		require.OK(t, json.Unmarshal([]byte(ask), &fields))
 		op := fields["op"].(string)
 		delete(fields, "op")
-		status, got, _ := asked(t, "POST", h.URL+"/v1/"+op, string(must.Get(json.Marshal(fields))(t)))
+		status, got, _ := asked(t, "POST", h.URL+"/v1/"+op, string(require.Get(json.Marshal(fields))(t)))
 		for _, answer := range []map[string]any{want, got} {
 			delete(answer, "latency_us")
 			if r, ok := answer["refinement"].(map[string]any); ok {
@@ -91,7 +91,7 @@ func TestHTTPAnswersAsLines(t *testing.T) {
 func TestBadRequestsHaveTheirStatus(t *testing.T) {
 	s, h := web(t, serve.Options{Sessions: 1}, serve.HTTPOptions{MaxBytes: 256})
 	good := `{"session":"a","s":[0.1,0.2],"c":[0]}`
-	must.Get(s.Decide(t.Context(), "a", serve.Request{S: []float64{0, 0}, C: []float64{0}}))(t)
+	require.Get(s.Decide(t.Context(), "a", serve.Request{S: []float64{0, 0}, C: []float64{0}}))(t)
 	for _, b := range []struct {
 		method, path, body string
 		status             int
@@ -218,14 +218,14 @@ func TestAClientThatIsGone(t *testing.T) {
 		<-held.arrived
 		leave()
 	}()
-	r := must.Get(http.NewRequestWithContext(ctx, "POST", h.URL+"/v1/decide", strings.NewReader(fmt.Sprintf(`{"session":"a","s":[%v,0.1],"c":[0]}`, slow))))(t)
+	r := require.Get(http.NewRequestWithContext(ctx, "POST", h.URL+"/v1/decide", strings.NewReader(fmt.Sprintf(`{"session":"a","s":[%v,0.1],"c":[0]}`, slow))))(t)
 	if a, err := http.DefaultClient.Do(r); err == nil {
 		t.Fatalf("answered %v", a)
 	}
 	held.open()
-	must.Get(same.Decide(t.Context(), "a", serve.Request{S: []float64{slow, 0.1}, C: []float64{0}}))(t)
+	require.Get(same.Decide(t.Context(), "a", serve.Request{S: []float64{slow, 0.1}, C: []float64{0}}))(t)
 	next := serve.Request{S: []float64{0.3, 0.1}, C: []float64{0.125}}
-	a, b := must.Get(s.Decide(t.Context(), "a", next))(t), must.Get(same.Decide(t.Context(), "a", next))(t)
+	a, b := require.Get(s.Decide(t.Context(), "a", next))(t), require.Get(same.Decide(t.Context(), "a", next))(t)
 	if !slices.Equal(a.U, b.U) || !slices.Equal(a.Sigma, b.Sigma) || a.Displacement != b.Displacement {
 		t.Errorf("%+v, with a client that stayed %+v", a, b)
 	}
@@ -234,10 +234,10 @@ func TestAClientThatIsGone(t *testing.T) {
 // A body that does not come ends the request, not the server.
 func TestASlowBody(t *testing.T) {
 	_, h := web(t, serve.Options{}, serve.HTTPOptions{Patience: time.Second}) // also what its answer has to be taken in
-	c := must.Get(net.Dial("tcp", h.Listener.Addr().String()))(t)
+	c := require.Get(net.Dial("tcp", h.Listener.Addr().String()))(t)
 	defer c.Close()
-	must.Get(io.WriteString(c, "POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"))(t)
-	answer := string(must.Get(io.ReadAll(c))(t))
+	require.Get(io.WriteString(c, "POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"))(t)
+	answer := string(require.Get(io.ReadAll(c))(t))
 	if !strings.HasPrefix(answer, "HTTP/1.1 408 ") || !strings.Contains(answer, "did not come within 1s") {
 		t.Errorf("answered %q", answer)
 	}
@@ -264,6 +264,6 @@ func FuzzBody(f *testing.F) {
 		if !slices.Contains([]int{200, 400, 404, 405, 413, 429}, w.Code) || !json.Valid(w.Body.Bytes()) || (w.Code != 200) != bytes.Contains(w.Body.Bytes(), []byte(`"error":`)) {
 			t.Fatalf("%q to %q is answered %d %s", body, path, w.Code, w.Body)
 		}
-		must.OK(t, s.Reset(t.Context(), "a"))
+		require.OK(t, s.Reset(t.Context(), "a"))
 	})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -26,7 +26,7 @@ import (
 func said(t testing.TB, s *serve.Server, opt serve.LineOptions, lines ...string) (answers []map[string]any) {
 	t.Helper()
 	var out bytes.Buffer
-	must.OK(t, s.Lines(t.Context(), strings.NewReader(strings.Join(lines, "\n")+"\n"), &out, opt))
+	require.OK(t, s.Lines(t.Context(), strings.NewReader(strings.Join(lines, "\n")+"\n"), &out, opt))
 	for line := range strings.Lines(out.String()) {
 		var a map[string]any
 		if err := json.Unmarshal([]byte(line), &a); err != nil || !strings.HasSuffix(line, "\n") {
@@ -60,26 +60,26 @@ func wired(t testing.TB, s *serve.Server) *wire {
 // ask sends lines in one write and reads their answers.
 func (w *wire) ask(lines ...string) []serve.Answer {
 	w.t.Helper()
-	must.Get(io.WriteString(w.to, strings.Join(lines, "\n")+"\n"))(w.t)
+	require.Get(io.WriteString(w.to, strings.Join(lines, "\n")+"\n"))(w.t)
 	answers := make([]serve.Answer, len(lines))
 	for i := range answers {
 		if !w.from.Scan() {
 			w.t.Fatalf("no answer %d: %v", i, w.from.Err())
 		}
-		must.OK(w.t, json.Unmarshal(w.from.Bytes(), &answers[i]))
+		require.OK(w.t, json.Unmarshal(w.from.Bytes(), &answers[i]))
 	}
 	return answers
 }
 
 func (w *wire) end() {
 	w.t.Helper()
-	must.OK(w.t, w.to.Close())
-	must.OK(w.t, <-w.done)
+	require.OK(w.t, w.to.Close())
+	require.OK(w.t, <-w.done)
 }
 
 func decide(t testing.TB, session string, s, c []float64) string {
 	t.Helper()
-	return string(must.Get(json.Marshal(map[string]any{"op": "decide", "session": session, "s": s, "c": c}))(t))
+	return string(require.Get(json.Marshal(map[string]any{"op": "decide", "session": session, "s": s, "c": c}))(t))
 }
 
 // The closed loop through lines is that of an evaluation, action for action to the bit,
@@ -95,20 +95,20 @@ func TestTheLoopThroughLinesIsThatOfEval(t *testing.T) {
 			if of.long && testing.Short() {
 				t.Skip("it takes long")
 			}
-			c := must.Get(cases.Find(of.name))(t)
-			setup := must.Get(c.Setup(of.method, ""))(t)
+			c := require.Get(cases.Find(of.name))(t)
+			setup := require.Get(c.Setup(of.method, ""))(t)
 			want := make([][]closedloop.Line, of.episodes)
-			must.Get(c.Evaluate(t.Context(), setup, gpc.EngineOptions{Backend: "cpu"}, closedloop.Options{
+			require.Get(c.Evaluate(t.Context(), setup, gpc.EngineOptions{Backend: "cpu"}, closedloop.Options{
 				Episodes: of.episodes, Seed: 991, Preference: domain.Preference{Adaptive: true}, Visit: func(e *closedloop.EpisodeRecord) { want[e.Episode] = e.Lines },
 			}))(t)
-			s := must.Get(serve.New(c, engine(t), serve.Options{Setup: setup, Sessions: of.episodes}))(t)
+			s := require.Get(serve.New(c, engine(t), serve.Options{Setup: setup, Sessions: of.episodes}))(t)
 			defer s.Close()
 			w := wired(t, s)
 			spec := c.Spec()
 			var open []int
 			eps := make([]domain.Episode, of.episodes)
 			for i := range eps {
-				eps[i] = must.Get(c.Definition().Plant.Episode(991, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+				eps[i] = require.Get(c.Definition().Plant.Episode(991, i, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 				open = append(open, i)
 			}
 			for step := 0; len(open) > 0; step++ {
@@ -126,7 +126,7 @@ func TestTheLoopThroughLinesIsThatOfEval(t *testing.T) {
 					if l := want[i][step]; !slices.Equal(a.U[:len(l.U)], l.U) || a.Decision.Fallback != l.Fallback {
 						t.Fatalf("episode %d, decision %d: %v, evaluation decides %v", i, step, a.U, l.U)
 					}
-					must.Get(eps[i].Apply(a.U))(t)
+					require.Get(eps[i].Apply(a.U))(t)
 				}
 				open = slices.DeleteFunc(open, func(i int) bool { return eps[i].Done() })
 			}
@@ -210,10 +210,10 @@ func TestTheEndAnswersWhatWasRead(t *testing.T) {
 	var out bytes.Buffer
 	done := make(chan error, 1)
 	go func() { done <- s.Lines(ctx, in, &out, serve.LineOptions{Drain: time.Millisecond}) }()
-	must.Get(io.WriteString(to, decide(t, "a", []float64{slow, 0}, []float64{0})+"\n"+decide(t, "a", []float64{0.1, 0}, []float64{0})+"\n"+`{"op":"reset","session":"a"}`+"\n"))(t)
+	require.Get(io.WriteString(to, decide(t, "a", []float64{slow, 0}, []float64{0})+"\n"+decide(t, "a", []float64{0.1, 0}, []float64{0})+"\n"+`{"op":"reset","session":"a"}`+"\n"))(t)
 	<-held.arrived // all three were read together
 	cancel()
-	must.OK(t, <-done)
+	require.OK(t, <-done)
 	if n := strings.Count(out.String(), "\n"); n != 3 || strings.Count(out.String(), `"u":[`) != 2 || !strings.Contains(out.String(), `"late":true`) {
 		t.Errorf("%d answers: %s", n, out.String())
 	}
@@ -222,7 +222,7 @@ func TestTheEndAnswersWhatWasRead(t *testing.T) {
 // Lines may end as on other systems, and the last one by the end of the input.
 func TestEndsOfLines(t *testing.T) {
 	var out bytes.Buffer
-	must.OK(t, server(t, serve.Options{}).Lines(t.Context(), strings.NewReader("{\"op\":\"reset\"}\r\n{\"op\":\"reset\"}"), &out, serve.LineOptions{MaxBytes: 14}))
+	require.OK(t, server(t, serve.Options{}).Lines(t.Context(), strings.NewReader("{\"op\":\"reset\"}\r\n{\"op\":\"reset\"}"), &out, serve.LineOptions{MaxBytes: 14}))
 	if out.String() != "{\"op\":\"reset\"}\n{\"op\":\"reset\"}\n" {
 		t.Errorf("%q", out.String())
 	}
@@ -233,10 +233,10 @@ func TestABrokenOutputIsAnError(t *testing.T) {
 	s := server(t, serve.Options{})
 	in, to := io.Pipe()
 	from, out := io.Pipe()
-	must.OK(t, from.CloseWithError(io.ErrClosedPipe))
+	require.OK(t, from.CloseWithError(io.ErrClosedPipe))
 	done := make(chan error, 1)
 	go func() { done <- s.Lines(context.Background(), in, out, serve.LineOptions{}) }()
-	must.Get(io.WriteString(to, `{"op":"health"}`+"\n"))(t)
+	require.Get(io.WriteString(to, `{"op":"health"}`+"\n"))(t)
 	if err := <-done; !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("error %v", err)
 	}
@@ -258,7 +258,7 @@ func FuzzLine(f *testing.F) {
 		}
 		lines := strings.Count(line, "\n") + 1
 		var out bytes.Buffer
-		must.OK(t, s.Lines(context.Background(), strings.NewReader(line+"\n"+`{"op":"reset","session":"a"}`+"\n"), &out, serve.LineOptions{}))
+		require.OK(t, s.Lines(context.Background(), strings.NewReader(line+"\n"+`{"op":"reset","session":"a"}`+"\n"), &out, serve.LineOptions{}))
 		answers := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 		if len(answers) != lines+1 || answers[lines] != `{"op":"reset","session":"a"}` {
 			t.Fatalf("%q is answered %q", line, answers)
@@ -270,7 +270,7 @@ func FuzzLine(f *testing.F) {
 				Error *string
 				Field *string
 			}
-			must.OK(t, json.Unmarshal([]byte(text), &a))
+			require.OK(t, json.Unmarshal([]byte(text), &a))
 			failed := a.Error != nil
 			if failed != (a.Field != nil) || failed && *a.Error == "" || !failed && a.Op == "decide" && (len(a.U) != 1 || math.Abs(a.U[0]) > 1) {
 				t.Fatalf("%q is answered %s", line, text)

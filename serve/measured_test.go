@@ -7,16 +7,16 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/dual"
-	"github.com/gpc-engine/gpc/domain/equations"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
 // glider is a mass whose position alone is measured, in a wind that nobody knows.
 func glider(t *testing.T) *gpc.Case {
 	t.Helper()
-	c := must.Get(equations.System{
+	c := require.Get(equations.System{
 		Name: "glider", State: []domain.Variable{{Name: "x"}, {Name: "v"}}, Context: []domain.Variable{{Name: "wind"}},
 		Action: []domain.Variable{{Name: "u", Lo: -1, Hi: 1}}, Objectives: []domain.Variable{{Name: "away"}, {Name: "effort"}},
 		Margins:  []domain.Variable{{Name: "wall"}},
@@ -29,7 +29,7 @@ func glider(t *testing.T) *gpc.Case {
 			Unknown: []domain.Unknown{{Context: 0, Deviation: 0.2}},
 		},
 	}.Case())(t)
-	return must.Get(gpc.NewCase(c))(t)
+	return require.Get(gpc.NewCase(c))(t)
 }
 
 func gliderOf[T dual.Scalar]() equations.Of[T] {
@@ -46,27 +46,27 @@ func gliderOf[T dual.Scalar]() equations.Of[T] {
 // What is measured, served, is decided about as in an evaluation: to the bit, with the estimate said.
 func TestWhatIsMeasuredIsServed(t *testing.T) {
 	c := glider(t)
-	s := must.Get(serve.New(c, engine(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
+	s := require.Get(serve.New(c, engine(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
 	t.Cleanup(s.Close)
-	k := must.Get(c.Controller(nil, gpc.Setup{Method: "nmpc"}))(t).(domain.Estimating)
-	must.OK(t, k.Reset(nil))
+	k := require.Get(c.Controller(nil, gpc.Setup{Method: "nmpc"}))(t).(domain.Estimating)
+	require.OK(t, k.Reset(nil))
 	adaptive := domain.Preference{Adaptive: true}
-	ep := must.Get(c.Definition().Plant.Episode(3, 0, domain.EpisodeOptions{Preference: adaptive}))(t)
+	ep := require.Get(c.Definition().Plant.Episode(3, 0, domain.EpisodeOptions{Preference: adaptive}))(t)
 	y, x, state, known, u := make([]float64, 1), make([]float64, 2), make([]float64, 2), make([]float64, 2), make([]float64, 1)
 	for n := 0; !ep.Done(); n++ {
 		ep.(domain.Sensing).Measure(y, x)
 		if n == 5 {
 			y[0] = math.NaN()
 		}
-		must.Get(k.DecideMeasured(y, x, adaptive, state, known, u))(t)
-		d := must.Get(s.Decide(t.Context(), "a", serve.Request{Y: y, C: x}))(t)
+		require.Get(k.DecideMeasured(y, x, adaptive, state, known, u))(t)
+		d := require.Get(s.Decide(t.Context(), "a", serve.Request{Y: y, C: x}))(t)
 		if d.U[0] != u[0] || d.Estimate == nil || d.Estimate.S[1] != state[1] || d.Estimate.C[0] != known[0] {
 			t.Fatalf("decision %d: %+v, want %v of %v, %v", n, d, u, state, known)
 		}
 		if want := map[bool]string{true: "missing", false: "fine"}[n == 5]; d.Estimate.Faults[0] != want {
 			t.Errorf("decision %d: the output is %s, want %s", n, d.Estimate.Faults[0], want)
 		}
-		must.Get(ep.Apply(u))(t)
+		require.Get(ep.Apply(u))(t)
 	}
 	truth := make([]float64, 2)
 	if ep.State(truth); math.Abs(state[1]-truth[1]) > 0.2 {
@@ -76,7 +76,7 @@ func TestWhatIsMeasuredIsServed(t *testing.T) {
 
 // Through lines y stands in the place of s; what is unknown may be null, and what is wrong is named.
 func TestMeasuredLines(t *testing.T) {
-	s := must.Get(serve.New(glider(t), engine(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
+	s := require.Get(serve.New(glider(t), engine(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
 	t.Cleanup(s.Close)
 	answers := said(t, s, serve.LineOptions{}, `{"op":"decide","y":[0.3],"c":[null,0]}`, `{"op":"decide","s":[0.3,0],"c":[0,0]}`, `{"op":"decide","y":[0.3,1],"c":[0,0]}`, `{"op":"decide","y":[0.3],"c":[0,null]}`, `{"op":"decide","y":[0.3],"c":[0,7.5]}`)
 	if e, there := answers[0]["estimate"].(map[string]any); !there || len(e["s"].([]any)) != 2 {
@@ -94,12 +94,12 @@ func TestADeclaredPlantIsReplayed(t *testing.T) {
 	c := glider(t)
 	m := *c.Definition().Measurement
 	m.Process = []float64{0, 0.02}
-	c = must.Get(c.Measured(&m))(t)
+	c = require.Get(c.Measured(&m))(t)
 	trace := t.TempDir() + "/trace.jsonl"
 	o := closedloop.Options{Episodes: 3, Seed: 2, Preference: domain.Preference{Adaptive: true}, TracePath: trace}
-	must.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, o))(t)
+	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, o))(t)
 	by := closedloop.VerifyOptions{Case: func(*closedloop.Header) (*domain.Case, bool, error) { return c.Definition(), false, nil }}
-	if v := must.Get(closedloop.Verify(t.Context(), trace, by))(t); !v.OK {
+	if v := require.Get(closedloop.Verify(t.Context(), trace, by))(t); !v.OK {
 		t.Errorf("%+v", v.Mismatches)
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
 func metrics(t testing.TB, s *serve.Server) string {
 	t.Helper()
 	var text strings.Builder
-	must.OK(t, s.WriteMetrics(&text))
+	require.OK(t, s.WriteMetrics(&text))
 	return text.String()
 }
 
@@ -42,7 +42,7 @@ func TestMetrics(t *testing.T) {
 	}
 	text := metrics(t, s)
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families := must.Get(parser.TextToMetricFamilies(strings.NewReader(text)))(t)
+	families := require.Get(parser.TextToMetricFamilies(strings.NewReader(text)))(t)
 	value := func(name string, labels ...string) float64 {
 		f := families[name]
 		if f == nil || f.GetHelp() == "" || !strings.HasPrefix(name, "gpc_") {

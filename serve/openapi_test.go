@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/pages"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -143,8 +143,8 @@ func (d document) keys(t testing.TB, path string, schema map[string]any) (all []
 // answers.
 func TestTheOpenAPIDocumentIsTheCode(t *testing.T) {
 	cases := paper.Cases()
-	c := must.Get(cases.Find("integrator-convex"))(t)
-	s := must.Get(serve.New(c, engine(t), serve.Options{Setup: must.Get(c.Setup("navigator", ""))(t)}))(t)
+	c := require.Get(cases.Find("integrator-convex"))(t)
+	s := require.Get(serve.New(c, engine(t), serve.Options{Setup: require.Get(c.Setup("navigator", ""))(t)}))(t)
 	defer s.Close()
 	h := httptest.NewServer(serve.Handler(s, serve.HTTPOptions{}))
 	defer h.Close()
@@ -197,7 +197,7 @@ func TestTheOpenAPIDocumentIsTheCode(t *testing.T) {
 		if path == "/v1/decide" {
 			example["observed_ms"] = float64(time.Now().UnixMilli())
 		}
-		status, answer, _ := asked(t, "POST", h.URL+path, string(must.Get(json.Marshal(example))(t)))
+		status, answer, _ := asked(t, "POST", h.URL+path, string(require.Get(json.Marshal(example))(t)))
 		if status != 200 {
 			t.Errorf("%s: the example is answered %d %v", path, status, answer)
 			continue
@@ -208,7 +208,7 @@ func TestTheOpenAPIDocumentIsTheCode(t *testing.T) {
 		}
 		// What is not documented is not accepted, and what is wrong is a Failure.
 		example["undocumented"] = 1
-		status, answer, _ = asked(t, "POST", h.URL+path, string(must.Get(json.Marshal(example))(t)))
+		status, answer, _ = asked(t, "POST", h.URL+path, string(require.Get(json.Marshal(example))(t)))
 		if status != 400 || answer["field"] != "undocumented" {
 			t.Errorf("%s with another field: %d %v", path, status, answer)
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -23,9 +23,9 @@ import (
 func TestWhatIsAtHandIsAdmittedFirst(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	c, setup := cart(t)
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
-	s := must.Get(serve.New(c, e, serve.Options{Setup: setup, Waiting: 1, Threads: 1}))(t)
+	s := require.Get(serve.New(c, e, serve.Options{Setup: setup, Waiting: 1, Threads: 1}))(t)
 	defer s.Close()
 	const asking, rounds = 20, 10
 	var decided, refused atomic.Int64
@@ -55,7 +55,7 @@ func TestWhatIsAtHandIsAdmittedFirst(t *testing.T) {
 func TestWaitingIsMeasured(t *testing.T) {
 	s := server(t, serve.Options{Waiting: serve.Measured})
 	for i := range 50 {
-		must.Get(s.Decide(t.Context(), fmt.Sprint(i%5), serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}}))(t)
+		require.Get(s.Decide(t.Context(), fmt.Sprint(i%5), serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}}))(t)
 	}
 	if text := metrics(t, s); !strings.Contains(text, "\ngpc_waiting_max 2\n") {
 		t.Errorf("metrics %s", text)
@@ -74,9 +74,9 @@ func TestWaitingIsMeasured(t *testing.T) {
 // not come in time has another status.
 func TestALargeBodyIsNotWaitedFor(t *testing.T) {
 	_, h := web(t, serve.Options{}, serve.HTTPOptions{Patience: 30 * time.Second})
-	c := must.Get(net.Dial("tcp", h.Listener.Addr().String()))(t)
+	c := require.Get(net.Dial("tcp", h.Listener.Addr().String()))(t)
 	defer c.Close()
-	must.Get(io.WriteString(c, "POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n{"))(t)
+	require.Get(io.WriteString(c, "POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n{"))(t)
 	if status, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.HasPrefix(status, "HTTP/1.1 413 ") {
 		t.Errorf("answered %q, %v", status, err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -25,7 +25,7 @@ func TestSessionsResume(t *testing.T) {
 	c, _ := cart(t)
 	path := filepath.Join(t.TempDir(), "sessions.json")
 	file, sessions, err := serve.OpenStateFile(path, c)
-	must.OK(t, err)
+	require.OK(t, err)
 	if len(sessions) != 0 {
 		t.Fatalf("a file that is not there has %v", sessions)
 	}
@@ -36,23 +36,23 @@ func TestSessionsResume(t *testing.T) {
 	ctx := t.Context()
 	ask := func(s *serve.Server, session string, x, v float64, at int64) *serve.Decision {
 		t.Helper()
-		return must.Get(s.Decide(ctx, session, serve.Request{S: []float64{x, v}, C: []float64{0.125}, Observed: time.UnixMilli(at)}))(t)
+		return require.Get(s.Decide(ctx, session, serve.Request{S: []float64{x, v}, C: []float64{0.125}, Observed: time.UnixMilli(at)}))(t)
 	}
-	must.OK(t, first.SetPreference(ctx, "weighed", domain.Preference{W: []float64{1, 0}}))
-	must.OK(t, first.SetPreference(ctx, "adaptive", domain.Preference{Adaptive: true}))
+	require.OK(t, first.SetPreference(ctx, "weighed", domain.Preference{W: []float64{1, 0}}))
+	require.OK(t, first.SetPreference(ctx, "adaptive", domain.Preference{Adaptive: true}))
 	ask(first, "stale", 0.1, 0.1, 2000)
 	ask(first, "stale", 0.1, 0.1, 1000)
 	told := ask(first, "told", 0.3, 0.2, 1000)
-	must.OK(t, file.Save(ctx, first))
-	before := must.Get(os.Stat(path))(t)
-	must.OK(t, file.Save(ctx, first))
-	if now := must.Get(os.Stat(path))(t); !os.SameFile(before, now) {
+	require.OK(t, file.Save(ctx, first))
+	before := require.Get(os.Stat(path))(t)
+	require.OK(t, file.Save(ctx, first))
+	if now := require.Get(os.Stat(path))(t); !os.SameFile(before, now) {
 		t.Error("what is the same is written again")
 	}
-	must.OK(t, file.Close())
+	require.OK(t, file.Close())
 
 	file, sessions, err = serve.OpenStateFile(path, c)
-	must.OK(t, err)
+	require.OK(t, err)
 	defer file.Close()
 	var names []string
 	for _, s := range sessions {
@@ -62,7 +62,7 @@ func TestSessionsResume(t *testing.T) {
 		t.Fatalf("the file has %+v", sessions)
 	}
 	second := server(t, serve.Options{Resume: sessions, Preference: []float64{0, 1}})
-	if again := must.Get(second.Sessions(ctx))(t); len(again) != len(sessions) || fmt.Sprint(again[2]) != fmt.Sprint(sessions[2]) {
+	if again := require.Get(second.Sessions(ctx))(t); len(again) != len(sessions) || fmt.Sprint(again[2]) != fmt.Sprint(sessions[2]) {
 		t.Errorf("resumed as %+v", again)
 	}
 	if d := ask(second, "weighed", 0.3, 0.2, 3000); d.Sigma[0] != 1 {
@@ -116,29 +116,29 @@ func TestStatesAreRefused(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "sessions.json")
 	file, _, err := serve.OpenStateFile(path, c)
-	must.OK(t, err)
-	must.OK(t, file.Save(t.Context(), server(t, serve.Options{Resume: []serve.SessionState{good}})))
+	require.OK(t, err)
+	require.OK(t, file.Save(t.Context(), server(t, serve.Options{Resume: []serve.SessionState{good}})))
 	durable.Fill(0)
 	full := file.Save(t.Context(), server(t, serve.Options{}))
 	durable.Fill(-1)
 	if full == nil {
 		t.Error("a full disk is no error")
 	}
-	must.OK(t, file.Close())
-	text := must.Get(os.ReadFile(path))(t)
+	require.OK(t, file.Close())
+	text := require.Get(os.ReadFile(path))(t)
 	for says, bad := range map[string]string{"damaged": strings.Replace(string(text), "0.0", "0.5", 1) + " ", "sessions.json": string(text[:len(text)/2]), "sessions.json ": strings.Replace(string(text), `"cart"`, `"boat"`, 1)} {
-		must.OK(t, os.WriteFile(path, []byte(bad), 0o600))
+		require.OK(t, os.WriteFile(path, []byte(bad), 0o600))
 		if _, _, err := serve.OpenStateFile(path, c); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(says)) {
 			t.Errorf("%.40q…: %v, want an error that mentions %s", bad, err, says)
 		}
 	}
-	must.OK(t, os.WriteFile(path, text, 0o600))
+	require.OK(t, os.WriteFile(path, text, 0o600))
 	boat := testdomain.NewCart(8)
 	boat.Spec().Name = "boat"
-	if _, _, err := serve.OpenStateFile(path, must.Get(gpc.NewCase(domain.Case{Problem: boat, Guard: domain.Guard{Off: true}}))(t)); err == nil || !strings.Contains(err.Error(), `sessions of case "cart"`) {
+	if _, _, err := serve.OpenStateFile(path, require.Get(gpc.NewCase(domain.Case{Problem: boat, Guard: domain.Guard{Off: true}}))(t)); err == nil || !strings.Contains(err.Error(), `sessions of case "cart"`) {
 		t.Errorf("another case's file: %v", err)
 	}
 	file, _, err = serve.OpenStateFile(path, c) // what was refused holds no lock
-	must.OK(t, err)
-	must.OK(t, file.Close())
+	require.OK(t, err)
+	require.OK(t, file.Close())
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -25,7 +25,7 @@ type reader struct {
 
 func stream(t testing.TB, url string) *reader {
 	t.Helper()
-	a := must.Get(http.Get(url))(t)
+	a := require.Get(http.Get(url))(t)
 	if a.StatusCode != 200 || a.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%d %v", a.StatusCode, a.Header)
 	}
@@ -44,7 +44,7 @@ func (r *reader) next() (kind string, data map[string]any) {
 		case "event":
 			kind = value
 		case "data":
-			must.OK(r.t, json.Unmarshal([]byte(value), &data))
+			require.OK(r.t, json.Unmarshal([]byte(value), &data))
 			return kind, data
 		}
 	}
@@ -62,11 +62,11 @@ func TestAStreamHasItsSessionsDecisions(t *testing.T) {
 		if i == 2 {
 			r.S[0], r.Deadline = slow, time.Now().Add(10*time.Millisecond)
 		}
-		must.Get(s.Decide(t.Context(), "b", r))(t)
+		require.Get(s.Decide(t.Context(), "b", r))(t)
 		if i == 2 {
 			r.Deadline = time.Now().Add(10 * time.Millisecond)
 		}
-		if want = append(want, must.Get(s.Decide(t.Context(), "a b", r))(t)); i == 2 {
+		if want = append(want, require.Get(s.Decide(t.Context(), "a b", r))(t)); i == 2 {
 			held.open()
 		}
 	}
@@ -91,12 +91,12 @@ func TestAStreamHasItsSessionsDecisions(t *testing.T) {
 // Who reads too slowly is dropped; nobody waits for it.
 func TestASlowReaderIsDropped(t *testing.T) {
 	s := server(t, serve.Options{})
-	w := must.Get(s.Watch("a"))(t)
-	other := must.Get(s.Watch("a"))(t)
+	w := require.Get(s.Watch("a"))(t)
+	other := require.Get(s.Watch("a"))(t)
 	const decisions = 400
 	seen := 0
 	for range decisions {
-		must.Get(s.Decide(t.Context(), "a", serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}}))(t)
+		require.Get(s.Decide(t.Context(), "a", serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}}))(t)
 		<-other.Events
 		seen++
 	}
@@ -118,7 +118,7 @@ func TestASlowReaderIsDropped(t *testing.T) {
 	}
 	var all []*serve.Watch
 	for range serve.MaxWatchers {
-		all = append(all, must.Get(s.Watch(fmt.Sprint(len(all))))(t))
+		all = append(all, require.Get(s.Watch(fmt.Sprint(len(all))))(t))
 	}
 	if _, err := s.Watch("a"); !errors.Is(err, serve.ErrBusy) {
 		t.Errorf("one more: %v", err)
@@ -126,23 +126,23 @@ func TestASlowReaderIsDropped(t *testing.T) {
 	for _, w := range all {
 		w.Close()
 	}
-	must.Get(s.Watch("a"))(t).Close()
+	require.Get(s.Watch("a"))(t).Close()
 }
 
 // A client that does not take its stream is closed.
 func TestAClientThatDoesNotReadIsClosed(t *testing.T) {
 	s := server(t, serve.Options{})
 	on, _ := running(t, s, serve.ListenOptions{Address: "127.0.0.1:0"}, serve.HTTPOptions{Patience: 50 * time.Millisecond}, 0)
-	c := must.Get(net.Dial("tcp", on[0].Addr().String()))(t)
+	c := require.Get(net.Dial("tcp", on[0].Addr().String()))(t)
 	defer c.Close()
-	must.OK(t, c.(*net.TCPConn).SetReadBuffer(1<<12))
-	must.Get(io.WriteString(c, "GET /v1/stream?session=a HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
+	require.OK(t, c.(*net.TCPConn).SetReadBuffer(1<<12))
+	require.Get(io.WriteString(c, "GET /v1/stream?session=a HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
 	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil { // from its first byte on it takes nothing more
 		t.Fatal(err)
 	}
-	must.Until(t, "the connection is closed", func() bool {
+	require.Until(t, "the connection is closed", func() bool {
 		for range 100 {
-			must.Get(s.Decide(t.Context(), "a", serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}}))(t)
+			require.Get(s.Decide(t.Context(), "a", serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}}))(t)
 		}
 		return strings.Contains(metrics(t, s), "\ngpc_connections 0\n")
 	})

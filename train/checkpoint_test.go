@@ -17,8 +17,8 @@ import (
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -138,7 +138,7 @@ func TestKillsInsideAnEpochLoseLittle(t *testing.T) {
 		if runs > 200 {
 			t.Fatal("no progress")
 		}
-		b := must.Get(cpufallback.New(cpufallback.Options{Threads: 1 + runs%3}))(t)
+		b := require.Get(cpufallback.New(cpufallback.Options{Threads: 1 + runs%3}))(t)
 		opt.Backend = b
 		func() {
 			defer b.Close()
@@ -158,7 +158,7 @@ func TestKillsInsideAnEpochLoseLittle(t *testing.T) {
 				}
 				panic(killed)
 			})
-			must.OK(t, err)
+			require.OK(t, err)
 			done = true
 			if !bytes.Equal(modelBytes(t, r.Model), want) {
 				t.Error("another model")
@@ -174,9 +174,9 @@ func TestKillsInsideAnEpochLoseLittle(t *testing.T) {
 func TestACheckpointInUseIsRefused(t *testing.T) {
 	opt := toyOptions(cpu(t), 10)
 	opt.Checkpoint = filepath.Join(t.TempDir(), "run.checkpoint")
-	lock := must.Get(durable.Acquire(opt.Checkpoint))(t)
+	lock := require.Get(durable.Acquire(opt.Checkpoint))(t)
 	refused(t, "a checkpoint in use", opt, "is being written by process")
-	must.OK(t, lock.Release())
+	require.OK(t, lock.Release())
 	trained(t, opt)
 }
 
@@ -257,11 +257,11 @@ func TestAFlippedBitOfACheckpointIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c")
 	s := saved{Version: checkpointVersion, Run: []byte(`{"case":"a\u003cb"}`), History: []EpochRecord{}, ManifoldSteps: 2}
 	arrays := map[string][]float32{"m.b": {3}, "m.a": {1, -2}, "none": {}}
-	must.OK(t, writeCheckpoint(path, s, arrays))
+	require.OK(t, writeCheckpoint(path, s, arrays))
 	if got, again, err := readCheckpoint(path); err != nil || !reflect.DeepEqual(got, s) || !maps.EqualFunc(again, arrays, slices.Equal) {
 		t.Errorf("read %+v and %v, %v", got, again, err)
 	}
-	whole := must.Get(os.ReadFile(path))(t)
+	whole := require.Get(os.ReadFile(path))(t)
 	for bit := range 8 * len(whole) {
 		flipped := bytes.Clone(whole)
 		flipped[bit/8] ^= 1 << (bit % 8)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
@@ -63,10 +63,10 @@ func TestTrainingOnTwoDevices(t *testing.T) {
 	two := func() backend.Backend {
 		var members []*kernels.Backend
 		for _, ordinal := range shim.Devices(t, d, 2) {
-			context := must.Get(driver.Open(d, ordinal))(t)
-			members = append(members, must.Get(kernels.New(context, kernels.Options{}))(t))
+			context := require.Get(driver.Open(d, ordinal))(t)
+			members = append(members, require.Get(kernels.New(context, kernels.Options{}))(t))
 		}
-		g := must.Get(kernels.NewGroup(members...))(t)
+		g := require.Get(kernels.NewGroup(members...))(t)
 		t.Cleanup(func() { g.Close() })
 		return g
 	}
@@ -100,7 +100,7 @@ func TestTrainingOnTwoDevices(t *testing.T) {
 			first = p.Step
 		}
 	})
-	must.OK(t, err)
+	require.OK(t, err)
 	if first < 2 {
 		t.Errorf("resumed at update %d: nothing of the run before is left", first)
 	}

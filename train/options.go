@@ -95,7 +95,7 @@ const defaultActionWeight = 10
 // leaves open: β is 0.1, and λ_u is well above 1, because consistency and locality otherwise cost
 // action accuracy (E_o does not see the whole context, so the two codes cannot
 // agree without E_x forgetting some of it; locality contracts the latent). See
-// docs/training.md for the measurement.
+// docs/explain/training.md for the measurement.
 func defaultManifoldLoss() backend.ManifoldLoss {
 	return backend.ManifoldLoss{
 		ReconX: 1, Action: defaultActionWeight, ReconO: 1,

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -89,18 +89,18 @@ func TestChainOfAPlanFollowsTheDynamics(t *testing.T) {
 	}
 	opt := toyOptions(cpu(t), 0)
 	opt.Problem, opt.Chain = problem, true
-	opt.Data = Data{Columns: must.Get(offline.ColumnsOf(offline.LayoutOf(problem.spec), samples))(t)}
-	opt = must.Get(opt.resolve())(t)
-	r := &run{opt: opt, set: must.Get(newTrainingSet(problem.spec, &opt.Data, opt))(t)}
-	must.OK(t, r.prepare())
-	nets := must.Get(r.trainer.Networks())(t)
+	opt.Data = Data{Columns: require.Get(offline.ColumnsOf(offline.LayoutOf(problem.spec), samples))(t)}
+	opt = require.Get(opt.resolve())(t)
+	r := &run{opt: opt, set: require.Get(newTrainingSet(problem.spec, &opt.Data, opt))(t)}
+	require.OK(t, r.prepare())
+	nets := require.Get(r.trainer.Networks())(t)
 	r.manifoldDecoder = nets.DecoderU
-	chain := must.Get(r.chain())(t)
+	chain := require.Get(r.chain())(t)
 	rows := opt.Data.S.Rows
 	if chain.Z.Rows != 2*rows {
 		t.Fatalf("%d latents of %d rows", chain.Z.Rows, rows)
 	}
-	decoded := must.Get(encode(opt.Backend, nets.DecoderU, chain.Z, ascending(2*rows)))(t)
+	decoded := require.Get(encode(opt.Backend, nets.DecoderU, chain.Z, ascending(2*rows)))(t)
 	p := newPlanner(problem)
 	margins, finite := make([]float64, 2*rows), slices.Repeat([]bool{true}, 2*rows)
 	for i := range rows {
@@ -117,9 +117,9 @@ func TestChainOfAPlanFollowsTheDynamics(t *testing.T) {
 			t.Fatalf("latent %d weighs %v, want %v", i, chain.Weight[i], w)
 		}
 	}
-	must.OK(t, r.trainer.PrepareRollout())
-	must.OK(t, r.setChain())
-	must.Get(r.trainer.RolloutStep(r.set.Train[:8], 1e-3))(t)
+	require.OK(t, r.trainer.PrepareRollout())
+	require.OK(t, r.setChain())
+	require.Get(r.trainer.RolloutStep(r.set.Train[:8], 1e-3))(t)
 }
 
 // The numerator of eq. traj_weight is α_u‖Δu*‖ + α_p‖Δp‖: of the action, of the context, and

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -50,14 +50,14 @@ func TestPreferenceFloorAndActionTolerance(t *testing.T) {
 	}
 	spec := *toy.Spec()
 	plain, err := newTrainingSet(&spec, &d, Options{ValidationFraction: 0.3})
-	must.OK(t, err)
+	require.OK(t, err)
 	spec.Training.PreferenceFloor = 0.01
 	spec.Training.ActionTolerance = make([]float64, spec.PlanSize())
 	for j := range spec.Training.ActionTolerance {
 		spec.Training.ActionTolerance[j] = 0.5 + float64(j)
 	}
 	set, err := newTrainingSet(&spec, &d, Options{ValidationFraction: 0.3})
-	must.OK(t, err)
+	require.OK(t, err)
 	at := spec.MeasuredSize() + spec.ContextSize()
 	for i := range d.S.Rows {
 		was, is := plain.Training.X.Row(i), set.Training.X.Row(i)

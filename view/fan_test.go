@@ -8,10 +8,10 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/offline/shooting"
-	"github.com/gpc-engine/gpc/paper"
 	"github.com/gpc-engine/gpc/serve"
 	"github.com/gpc-engine/gpc/view"
 )
@@ -20,7 +20,7 @@ import (
 func TestAFanLooksAhead(t *testing.T) {
 	for name, paths := range map[string]bool{"opf30": false, "integrator-nonconvex": true} {
 		l, _ := live(t, name, view.LiveOptions{Seed: 991, Preference: nil}, serve.Options{})
-		fan := must.Get(l.Fan()(t.Context()))(t)
+		fan := require.Get(l.Fan()(t.Context()))(t)
 		if fan.Present != len(fan.Rays)-1 || !fan.Rays[fan.Present].Preference.Adaptive || len(fan.Rays) < 10 || len(fan.Rays) > 22 || fan.Ahead < 1 {
 			t.Fatalf("%s: %d rays, %d the present one, %d ahead", name, len(fan.Rays), fan.Present, fan.Ahead)
 		}
@@ -40,10 +40,10 @@ func TestAFanLooksAhead(t *testing.T) {
 	}
 	// As many as there are sessions for.
 	k := paper.Cases()
-	c := must.Get(k.Find("integrator-convex"))(t)
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	c := require.Get(k.Find("integrator-convex"))(t)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
-	s := must.Get(serve.New(c, e, serve.Options{Sessions: view.Sessions - 1}))(t)
+	s := require.Get(serve.New(c, e, serve.Options{Sessions: view.Sessions - 1}))(t)
 	defer s.Close()
 	if _, err := view.NewLive(t.Context(), c, s, view.LiveOptions{}); err == nil {
 		t.Error("a server with too few sessions is taken")
@@ -54,7 +54,7 @@ func TestAFanLooksAhead(t *testing.T) {
 func TestAFanOfRobots(t *testing.T) {
 	l, p := live(t, "multiagent-static", view.LiveOptions{Seed: 991}, serve.Options{})
 	p.post("step", `{"by":1}`)
-	fan := must.Get(l.Fan()(t.Context()))(t)
+	fan := require.Get(l.Fan()(t.Context()))(t)
 	f := get[view.Frame](p, "frame?k=1")
 	bodies := 0
 	for _, s := range f.Shapes {
@@ -84,14 +84,14 @@ func (b *breaking) Objectives(s, u, c, J []float64) {
 // program.
 func TestAPanicOfARayIsTheFans(t *testing.T) {
 	p := &breaking{Cart: testdomain.NewCart(8)}
-	solver := must.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
-	c := must.Get(gpc.NewCase(domain.Case{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start), Guard: domain.Guard{Off: true}}))(t)
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	solver := require.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
+	c := require.Get(gpc.NewCase(domain.Case{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start), Guard: domain.Guard{Off: true}}))(t)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
-	s := must.Get(serve.New(c, e, serve.Options{Setup: gpc.Setup{Method: "direct", Model: testdomain.Map(p.Cart, 9, true)}}))(t)
+	s := require.Get(serve.New(c, e, serve.Options{Setup: gpc.Setup{Method: "direct", Model: testdomain.Map(p.Cart, 9, true)}}))(t)
 	defer s.Close()
-	look := must.Get(view.NewLive(t.Context(), c, s, view.LiveOptions{}))(t).Fan()
-	must.Get(look(t.Context()))(t)
+	look := require.Get(view.NewLive(t.Context(), c, s, view.LiveOptions{}))(t).Fan()
+	require.Get(look(t.Context()))(t)
 	p.broken.Store(true)
 	defer func() {
 		if v := recover(); v != "no way to say" {

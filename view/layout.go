@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/places"
+	"github.com/gpc-engine/gpc/internal/graphlayout"
 )
 
 const (
@@ -15,7 +15,7 @@ const (
 )
 
 func newGrid(chart *domain.Chart) *Grid {
-	g := &Grid{Chart: chart, Places: places.Of(len(chart.Buses), chart.Branches)}
+	g := &Grid{Chart: chart, Places: graphlayout.Of(len(chart.Buses), chart.Branches)}
 	lo := [2]float64{math.Inf(1), math.Inf(1)}
 	for _, p := range g.Places {
 		lo[0], lo[1] = min(lo[0], p[0]), min(lo[1], p[1])

@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // Buses stand on the map, apart from each other, and always at the same place.
 func TestPlaces(t *testing.T) {
 	k := paper.Cases()
 	for _, name := range []string{"opf30", "opf:case118.m"} {
-		c := must.Get(k.Find(name))(t)
+		c := require.Get(k.Find(name))(t)
 		g := newGrid(c.Definition().Problem.(domain.Charted).Chart())
 		if g.Width < g.Height {
 			t.Errorf("%s: %v wide and %v high", name, g.Width, g.Height)

@@ -11,8 +11,8 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 	"github.com/gpc-engine/gpc/view"
 )
@@ -21,12 +21,12 @@ import (
 func live(t *testing.T, name string, opt view.LiveOptions, options serve.Options) (*view.Live, *page) {
 	t.Helper()
 	k := paper.Cases()
-	c := must.Get(k.Find(name))(t)
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	c := require.Get(k.Find(name))(t)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
 	t.Cleanup(func() { e.Close() })
-	s := must.Get(serve.New(c, e, options))(t)
+	s := require.Get(serve.New(c, e, options))(t)
 	t.Cleanup(s.Close)
-	l := must.Get(view.NewLive(t.Context(), c, s, opt))(t)
+	l := require.Get(view.NewLive(t.Context(), c, s, opt))(t)
 	return l, open(t, l)
 }
 
@@ -47,12 +47,12 @@ func (blindEpisode) Oracle() (float64, [][]float64, error) { return math.NaN(), 
 func TestALiveLoopIsTheOneOfEval(t *testing.T) {
 	for _, name := range []string{"opf30", "integrator-convex"} {
 		k := paper.Cases()
-		own := must.Get(k.Find(name))(t)
+		own := require.Get(k.Find(name))(t)
 		def := *own.Definition()
 		def.Plant = blind{def.Plant}
-		c := must.Get(gpc.NewCase(def))(t)
+		c := require.Get(gpc.NewCase(def))(t)
 		var want *closedloop.EpisodeRecord
-		must.Get(c.Evaluate(t.Context(), gpc.Setup{Model: must.Get(own.Model(""))(t)}, gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{
+		require.Get(c.Evaluate(t.Context(), gpc.Setup{Model: require.Get(own.Model(""))(t)}, gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{
 			Episodes: 1, Seed: 991, Preference: domain.Preference{Adaptive: true}, Visit: func(e *closedloop.EpisodeRecord) { want = e },
 		}))(t)
 		_, p := live(t, name, view.LiveOptions{Seed: 991}, serve.Options{})
@@ -85,7 +85,7 @@ func TestAPreferenceChangesTheDispatch(t *testing.T) {
 		if name == "frame" {
 			p.post("step", `{"by":1}`)
 		}
-		must.OK(t, json.Unmarshal([]byte(next(name)), &f))
+		require.OK(t, json.Unmarshal([]byte(next(name)), &f))
 		return f
 	}
 	cheap, gentle := decided(`{"w":[0,0,1]}`, "preview"), decided(`{"w":[0,0.99,0.01]}`, "preview")
@@ -111,14 +111,14 @@ func TestALiveLoopGoesOnAndForgets(t *testing.T) {
 	l, p := live(t, "integrator-convex", view.LiveOptions{Seed: 991, Episode: 3, History: 50}, serve.Options{})
 	steps := l.Describe().Steps
 	for range steps + 1 {
-		must.OK(t, l.Advance(t.Context()))
+		require.OK(t, l.Advance(t.Context()))
 	}
 	if f := get[view.Frame](p, fmt.Sprintf("frame?k=%d", steps+1)); f.Episode != 4 || f.T != 0 || f.U != nil {
 		t.Errorf("after %d decisions there is %+v", steps, f)
 	}
 	first := 0
 	for k := steps + 2; k < 100; k++ {
-		must.OK(t, l.Advance(t.Context()))
+		require.OK(t, l.Advance(t.Context()))
 		first, _ = l.Range()
 	}
 	if _, last := l.Range(); last-first != 49 {
@@ -130,7 +130,7 @@ func TestALiveLoopGoesOnAndForgets(t *testing.T) {
 	if s.First != first || len(s.Margin) != last-first+1 || len(s.J) != 2 || len(s.J[0]) != len(s.Margin) || len(s.Bodies) != 1 || len(s.Bodies[0]) != len(s.Margin) {
 		t.Errorf("time lines from %d on with %d entries of %d to %d", s.First, len(s.Margin), first, last)
 	}
-	if st := p.post("reset", `{"episode":7}`); st.Generation != 1 || st.Last != 0 || st.K != 0 {
+	if st := p.post("reset", `{"episode":7}`); st.Generation != st.Start+1 || st.Start == 0 || st.Last != 0 || st.K != 0 {
 		t.Errorf("reset leads to %+v", st)
 	}
 	if f := get[view.Frame](p, "frame?k=0"); f.Episode != 7 {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 	"github.com/gpc-engine/gpc/view"
 )
@@ -36,10 +36,10 @@ func open(t testing.TB, s view.Source) *page {
 // ask asks and decodes what is answered.
 func (p *page) ask(method, path, body string, into any) (status int, text string) {
 	p.t.Helper()
-	r := must.Get(http.NewRequestWithContext(p.t.Context(), method, p.at.URL+path, strings.NewReader(body)))(p.t)
-	resp := must.Get(http.DefaultClient.Do(r))(p.t)
+	r := require.Get(http.NewRequestWithContext(p.t.Context(), method, p.at.URL+path, strings.NewReader(body)))(p.t)
+	resp := require.Get(http.DefaultClient.Do(r))(p.t)
 	defer resp.Body.Close()
-	data := must.Get(io.ReadAll(resp.Body))(p.t)
+	data := require.Get(io.ReadAll(resp.Body))(p.t)
 	if into != nil {
 		if err := json.Unmarshal(data, into); err != nil {
 			p.t.Fatalf("%s %s is answered %.200s: %v", method, path, data, err)
@@ -83,8 +83,8 @@ func (p *page) stream() (next func(name string) string) {
 	p.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	p.t.Cleanup(stop)
-	r := must.Get(http.NewRequestWithContext(ctx, "GET", p.at.URL+"/view/events", nil))(p.t)
-	resp := must.Get(http.DefaultClient.Do(r))(p.t)
+	r := require.Get(http.NewRequestWithContext(ctx, "GET", p.at.URL+"/view/events", nil))(p.t)
+	resp := require.Get(http.DefaultClient.Do(r))(p.t)
 	p.t.Cleanup(func() { resp.Body.Close() })
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
 		p.t.Fatalf("events: %d, %q", resp.StatusCode, resp.Header)

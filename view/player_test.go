@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/view"
 )
 
@@ -47,7 +47,7 @@ func TestAPanicIsTold(t *testing.T) {
 	at := httptest.NewServer(h)
 	p := &page{t, at, h}
 	var s view.State
-	must.Until(t, "the loop has stopped", func() bool {
+	require.Until(t, "the loop has stopped", func() bool {
 		s = get[view.State](p, "state")
 		return s.Fault != ""
 	})
@@ -78,8 +78,8 @@ func TestPagesComeAndGo(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	watch := func() *http.Response {
-		r := must.Get(http.NewRequestWithContext(ctx, "GET", at.URL+"/view/events", nil))(t)
-		return must.Get(http.DefaultClient.Do(r))(t)
+		r := require.Get(http.NewRequestWithContext(ctx, "GET", at.URL+"/view/events", nil))(t)
+		return require.Get(http.DefaultClient.Do(r))(t)
 	}
 	open := 0
 	for ; open < 1000; open++ {
@@ -95,7 +95,7 @@ func TestPagesComeAndGo(t *testing.T) {
 	leave()
 	ctx, leave = context.WithCancel(t.Context())
 	defer leave()
-	must.Until(t, "somebody is let in after all have left", func() bool {
+	require.Until(t, "somebody is let in after all have left", func() bool {
 		resp := watch()
 		t.Cleanup(func() { resp.Body.Close() })
 		return resp.StatusCode == http.StatusOK

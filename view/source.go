@@ -3,7 +3,7 @@
 //
 // What is watched is a Source: Trace is one that was recorded, Live a plant that runs beside a
 // serve.Server, whose preference the person at the page sets. The page and its bundle are
-// written in ui and embedded from page (docs/view.md).
+// written in ui and embedded from page (docs/how-to/view.md).
 package view
 
 import (

@@ -13,8 +13,8 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/view"
 )
 
@@ -22,12 +22,12 @@ import (
 func recorded(t *testing.T, name string, episodes int) string {
 	t.Helper()
 	k := paper.Cases()
-	own := must.Get(k.Find(name))(t)
+	own := require.Get(k.Find(name))(t)
 	def := *own.Definition()
 	def.Plant = blind{def.Plant}
-	c := must.Get(gpc.NewCase(def))(t)
+	c := require.Get(gpc.NewCase(def))(t)
 	file := filepath.Join(t.TempDir(), "trace.jsonl")
-	must.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "direct", Model: must.Get(own.Model(""))(t)}, gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{
+	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "direct", Model: require.Get(own.Model(""))(t)}, gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{
 		Episodes: episodes, Seed: 991, Preference: domain.Preference{Adaptive: true}, TracePath: file,
 	}))(t)
 	return file
@@ -36,16 +36,16 @@ func recorded(t *testing.T, name string, episodes int) string {
 func TestATraceIsShown(t *testing.T) {
 	k := paper.Cases()
 	file := recorded(t, "integrator-convex", 2)
-	p := open(t, must.Get(view.OpenTrace(t.Context(), &k, file))(t))
+	p := open(t, require.Get(view.OpenTrace(t.Context(), &k, file))(t))
 	d := get[view.Description](p, "case")
 	if d.Kind != "trace" || d.Steers || d.Method != "direct" || len(d.Episodes) != 2 || len(d.Warnings) != 0 || len(d.Objectives) != 2 || !d.Episodes[0].Safe {
 		t.Fatalf("described as %+v", d)
 	}
-	in := must.Get(os.Open(file))(t)
+	in := require.Get(os.Open(file))(t)
 	defer in.Close()
-	r := must.Get(closedloop.NewReader(in))(t)
+	r := require.Get(closedloop.NewReader(in))(t)
 	for episode := range 2 {
-		e := must.Get(r.Next())(t)
+		e := require.Get(r.Next())(t)
 		s := p.post("reset", fmt.Sprintf(`{"episode":%d}`, episode))
 		if s.Last != len(e.Lines) || s.K != 0 {
 			t.Fatalf("episode %d of %d decisions is shown as %+v", episode, len(e.Lines), s)
@@ -70,7 +70,7 @@ func TestATraceIsShown(t *testing.T) {
 	p.post("rate", `{"hz":1000}`)
 	p.post("pause", `{"paused":false}`)
 	var stopped view.State
-	must.Until(t, "it has played to the end", func() bool {
+	require.Until(t, "it has played to the end", func() bool {
 		stopped = get[view.State](p, "state")
 		return !stopped.Playing
 	})
@@ -94,7 +94,7 @@ func TestATraceIsShown(t *testing.T) {
 // A network is drawn from the trace alone.
 func TestATraceOfANetwork(t *testing.T) {
 	k := paper.Cases()
-	p := open(t, must.Get(view.OpenTrace(t.Context(), &k, recorded(t, "opf30", 1)))(t))
+	p := open(t, require.Get(view.OpenTrace(t.Context(), &k, recorded(t, "opf30", 1)))(t))
 	d := get[view.Description](p, "case")
 	if len(d.Grid.Places) != 30 || len(d.Grid.Branches) != 41 || len(d.Grid.Units) != 6 {
 		t.Fatalf("the map has %d places, %d branches, %d units", len(d.Grid.Places), len(d.Grid.Branches), len(d.Grid.Units))
@@ -121,11 +121,11 @@ func TestATraceOfANetwork(t *testing.T) {
 func TestHostileTraces(t *testing.T) {
 	k := paper.Cases()
 	file := recorded(t, "integrator-convex", 2)
-	text := string(must.Get(os.ReadFile(file))(t))
+	text := string(require.Get(os.ReadFile(file))(t))
 	lines := strings.SplitAfter(text, "\n")
 	again := func(name, text string) (*view.Trace, error) {
 		path := filepath.Join(t.TempDir(), name)
-		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
+		require.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return view.OpenTrace(t.Context(), &k, path)
 	}
 	for name, text := range map[string]string{

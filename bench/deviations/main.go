@@ -1,4 +1,4 @@
-// Command deviations writes into docs/numerics.md how far every instruction set
+// Command deviations writes into docs/contribute/numerics.md how far every instruction set
 // of this CPU, and the CUDA kernels on the host shim and as executed PTX, are from float64, operation
 // by operation (backendtest.Deviations, rollouttest.Deviations), and with the bundled maps and objectives of
 // the problems that have device functions (problems.go).
@@ -19,10 +19,10 @@ import (
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
+	"github.com/gpc-engine/gpc/internal/docsection"
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/marked"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/ptx"
@@ -30,17 +30,17 @@ import (
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
-// rows of every batch; docs/numerics.md says so.
+// rows of every batch; docs/contribute/numerics.md says so.
 const rows = 256
 
 var (
-	operations = marked.Section{Begin: "<!-- begin measured: go run ./bench/deviations -->", End: "<!-- end measured -->"}
-	ofProblems = marked.Section{Begin: "<!-- begin measured problems: go run ./bench/deviations -problems -->", End: "<!-- end measured problems -->"}
+	operations = docsection.Section{Begin: "<!-- begin measured: go run ./bench/deviations -->", End: "<!-- end measured -->"}
+	ofProblems = docsection.Section{Begin: "<!-- begin measured problems: go run ./bench/deviations -problems -->", End: "<!-- end measured problems -->"}
 )
 
 func main() {
 	log.SetFlags(0)
-	page := flag.String("page", "docs/numerics.md", "page whose measured sections are rewritten")
+	page := flag.String("page", "docs/contribute/numerics.md", "page whose measured sections are rewritten")
 	problems := flag.Bool("problems", false, "measure the problems with their bundled maps alone")
 	flag.Parse()
 	err := measure(*page, *problems)

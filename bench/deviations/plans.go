@@ -5,8 +5,8 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 )
 
 // planDeviations are those of Case 2's roll-out on what a backend computes with: its

@@ -9,15 +9,15 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/opf"
+	"github.com/gpc-engine/gpc/domains/paper/models"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/backendtest"
 	"github.com/gpc-engine/gpc/internal/ref"
+	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/models"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Rows of a step and refinements that are measured; docs/numerics.md says so.
+// Rows of a step and refinements that are measured; docs/contribute/numerics.md says so.
 const (
 	problemRows = 64
 	refinements = 16

@@ -1,11 +1,11 @@
 // Command ptxreport executes the launches of a step, a training update, a refinement and a
 // decision of many loops on the interpreter of PTX, and writes what each kernel did: a table
 // for one case, and with -record the counts of all cases as a record, from which -page writes
-// what a GPU needs at least into docs/cuda-kernels.md.
+// what a GPU needs at least into docs/contribute/cuda-kernels.md.
 //
 //	go run ./bench/ptxreport -case integrator-convex -batch 64
 //	go run ./bench/ptxreport -record bench/ptxreport/counts.json
-//	go run ./bench/ptxreport -page docs/cuda-kernels.md
+//	go run ./bench/ptxreport -page docs/contribute/cuda-kernels.md
 //
 // Nothing of this is a time: counts of instructions and of requests to memory hold for any
 // device, and how long they take on one is arithmetic that the page explains.
@@ -26,15 +26,15 @@ import (
 
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/domains/paper/models"
+	"github.com/gpc-engine/gpc/internal/docsection"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/marked"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/ptx"
 	"github.com/gpc-engine/gpc/kernels/ptx/device"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/models"
-	"github.com/gpc-engine/gpc/paper"
 )
 
 // Record is the counts of one kernel of an operation.
@@ -246,7 +246,7 @@ func (r Record) microseconds() (least, sum float64) {
 	return least, (slices.Max(parts[:4]) + parts[4] + parts[5]) * scale
 }
 
-var section = marked.Section{Begin: "<!-- begin counts of executed launches: make ptx-report -->", End: "<!-- end counts of executed launches -->"}
+var section = docsection.Section{Begin: "<!-- begin counts of executed launches: make ptx-report -->", End: "<!-- end counts of executed launches -->"}
 
 func read(path string) (list []Record, err error) {
 	text, err := os.ReadFile(path)

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/machine"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/report"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // says tells this binary to be a program that prints it, and to fail where it is "".
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // What a program prints is kept with what else the machine did; of one that fails, or prints no
 // measurement, nothing is.
 func TestWhatAProgramPrintsIsKept(t *testing.T) {
-	self := must.Get(os.Executable())(t)
+	self := require.Get(os.Executable())(t)
 	file := filepath.Join(t.TempDir(), "record.json")
 	record := func(text string) error {
 		t.Setenv(says, text)
@@ -45,9 +45,9 @@ func TestWhatAProgramPrintsIsKept(t *testing.T) {
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a record of nothing was written")
 	}
-	must.OK(t, record("BenchmarkWeights/0.7-2 1 12 ns/op 0.5 J_total_%"))
+	require.OK(t, record("BenchmarkWeights/0.7-2 1 12 ns/op 0.5 J_total_%"))
 	var r report.Benchmarked
-	must.OK(t, json.Unmarshal(must.Get(os.ReadFile(file))(t), &r))
+	require.OK(t, json.Unmarshal(require.Get(os.ReadFile(file))(t), &r))
 	if len(r.Benchmarks) != 1 || r.Benchmarks[0].Name != "BenchmarkWeights/0.7" || r.Benchmarks[0].Metrics["J_total_%"] != 0.5 || r.Device == "" || r.Commit == "" {
 		t.Errorf("%+v", r)
 	}
@@ -65,25 +65,25 @@ func TestWhatAProgramPrintsIsKept(t *testing.T) {
 // A record of an evaluation takes fields from a run that repeats it; one that does not leaves it as
 // it was.
 func TestARecordIsAmended(t *testing.T) {
-	self := must.Get(os.Executable())(t)
+	self := require.Get(os.Executable())(t)
 	file := filepath.Join(t.TempDir(), "record.json")
 	r := closedloop.Result{Case: "cart", Method: "direct", Seed: 7, Commit: "first", Episodes: 1}
-	must.OK(t, os.WriteFile(file, must.Get(json.Marshal(&r))(t), 0o644))
+	require.OK(t, os.WriteFile(file, require.Get(json.Marshal(&r))(t), 0o644))
 	r.Commit, r.Limits = "later", []closedloop.LimitStatistics{{Limit: "speed", Decisions: 3}}
 	amended := func() error {
-		t.Setenv(says, string(must.Get(json.Marshal(&r))(t)))
+		t.Setenv(says, string(require.Get(json.Marshal(&r))(t)))
 		return amend(t.Context(), file, []string{self}, t.Output())
 	}
 	r.Seed = 8
-	before := must.Get(os.ReadFile(file))(t)
-	if err := amended(); err == nil || !strings.Contains(err.Error(), "seed") || string(must.Get(os.ReadFile(file))(t)) != string(before) {
+	before := require.Get(os.ReadFile(file))(t)
+	if err := amended(); err == nil || !strings.Contains(err.Error(), "seed") || string(require.Get(os.ReadFile(file))(t)) != string(before) {
 		t.Errorf("another seed: %v", err)
 	}
 	r.Seed = 7
 	for range 2 { // the second finds nothing to add
-		must.OK(t, amended())
+		require.OK(t, amended())
 		var got closedloop.Result
-		must.OK(t, json.Unmarshal(must.Get(os.ReadFile(file))(t), &got))
+		require.OK(t, json.Unmarshal(require.Get(os.ReadFile(file))(t), &got))
 		if got.Commit != "first" || len(got.Limits) != 1 || len(got.Amended) != 1 || got.Amended[0].Commit != "later" {
 			t.Errorf("%+v", got)
 		}
@@ -93,7 +93,7 @@ func TestARecordIsAmended(t *testing.T) {
 		t.Error("a program that fails amends")
 	}
 	r.Regime, r.Noise = "paper", 0.002
-	if got, want := strings.Join(must.Get(repeated(&r))(t), " "), "eval cart --method direct --episodes 1 --seed 7 --json --regime paper --noise 0.002"; got != want {
+	if got, want := strings.Join(require.Get(repeated(&r))(t), " "), "eval cart --method direct --episodes 1 --seed 7 --json --regime paper --noise 0.002"; got != want {
 		t.Errorf("repeated by %q, want %q", got, want)
 	}
 	r.Shift = map[string]float64{"load": 0.9}

@@ -22,10 +22,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/machine"
-	"github.com/gpc-engine/gpc/paper"
-	"github.com/gpc-engine/gpc/report"
 )
 
 const (

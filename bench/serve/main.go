@@ -23,13 +23,13 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/gpc-engine/gpc/paper"
-	"github.com/gpc-engine/gpc/report"
 )
 
 const (

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/internal/finite"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/report"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // TestMain is also the server.
@@ -31,7 +31,7 @@ func TestAShortLoad(t *testing.T) {
 	// As long as it takes for some of everything.
 	var r *report.Served
 	for lasts := 2 * time.Second; r == nil || r.Canary == 0 || r.Idle.N == 0 || r.Trouble.Large == 0 || r.Trouble.Malformed == 0 || r.Trouble.Disconnected == 0; lasts *= 2 {
-		r = must.Get(run(t.Context(), options{name: "integrator-convex", method: "navigator", lasts: lasts, measure: lasts / 4, deadline: time.Minute, connections: 32, waiting: "measured", halfOpen: 100, patience: time.Hour}, t.Output()))(t)
+		r = require.Get(run(t.Context(), options{name: "integrator-convex", method: "navigator", lasts: lasts, measure: lasts / 4, deadline: time.Minute, connections: 32, waiting: "measured", halfOpen: 100, patience: time.Hour}, t.Output()))(t)
 	}
 	l := r.Load
 	if l.Lost != 0 || l.Wrong != 0 || l.Sent == 0 || l.Accepted == 0 || l.Accepted+l.Refused != l.Sent {
@@ -47,16 +47,16 @@ func TestAShortLoad(t *testing.T) {
 		t.Errorf("record %+v", r)
 	}
 	var out bytes.Buffer
-	must.OK(t, print(&out, r))
+	require.OK(t, print(&out, r))
 	for _, says := range []string{"capacity", "refused", "resident memory", "does not hold"} {
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("the table does not mention %s: %s", says, out.String())
 		}
 	}
 	file := filepath.Join(t.TempDir(), "serve.json")
-	must.OK(t, os.WriteFile(file, must.Get(finite.Marshal(r))(t), 0o644))
+	require.OK(t, os.WriteFile(file, require.Get(finite.Marshal(r))(t), 0o644))
 	var back report.Served
-	must.OK(t, json.Unmarshal(must.Get(os.ReadFile(file))(t), &back))
+	require.OK(t, json.Unmarshal(require.Get(os.ReadFile(file))(t), &back))
 	if back.Load.Sent != r.Load.Sent || back.Capacity != r.Capacity {
 		t.Errorf("read back as %+v", back)
 	}

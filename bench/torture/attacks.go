@@ -16,11 +16,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline"
-	"github.com/gpc-engine/gpc/paper"
-	"github.com/gpc-engine/gpc/report"
 )
 
 // torture is a run of all attacks.

@@ -22,13 +22,13 @@ import (
 	"github.com/klauspost/cpuid/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domains/opf/command"
+	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/gpc-engine/gpc/paper"
-	"github.com/gpc-engine/gpc/report"
 )
 
 // environment tells the binary to be gpc: how many operations on its files have room, −1

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // TestMain is also the program under attack.
@@ -21,7 +21,7 @@ func TestShort(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts the program a hundred times")
 	}
-	attacks := must.Get(run(t.TempDir(), short, 991, t.Output()))(t)
+	attacks := require.Get(run(t.TempDir(), short, 991, t.Output()))(t)
 	for _, a := range attacks {
 		if a.Tried == 0 || len(a.Lost) > 0 || a.Survived != a.Tried {
 			t.Errorf("%s, %s: %d of %d survived: %s", a.By, a.On, a.Survived, a.Tried, strings.Join(a.Lost, "; "))

@@ -17,7 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // manifest is what the manifests of scripts/kubernetes use of batch/v1, and no more: another
@@ -69,9 +69,9 @@ type rule struct {
 
 func readManifest(t *testing.T, name string) (m manifest) {
 	t.Helper()
-	dec := yaml.NewDecoder(bytes.NewReader(must.Get(os.ReadFile(filepath.Join("../../scripts/kubernetes", name)))(t)))
+	dec := yaml.NewDecoder(bytes.NewReader(require.Get(os.ReadFile(filepath.Join("../../scripts/kubernetes", name)))(t)))
 	dec.KnownFields(true)
-	must.OK(t, dec.Decode(&m))
+	require.OK(t, dec.Decode(&m))
 	pod := &m.Spec.Template.Spec
 	if m.APIVersion != "batch/v1" || m.Kind != "Job" || len(pod.Containers) != 1 || pod.RestartPolicy != "Never" { // a podFailurePolicy wants Never
 		t.Fatalf("%s is %+v", name, m)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domains/opf/command"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/domains/paper"
 )
 
 func main() { os.Exit(cli.Main(app())) }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // environment makes this test's binary the program, which with the value tells closes the file
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 // built is the program.
 func built(t testing.TB) string {
 	t.Helper()
-	return must.Get(os.Executable())(t)
+	return require.Get(os.Executable())(t)
 }
 
 // process is a program that has taken signals over, or has ended.
@@ -63,15 +63,15 @@ func begin(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{Cmd: cmd, ended: make(chan struct{})}
 	in, terminal, err := os.Pipe()
-	must.OK(t, err)
+	require.OK(t, err)
 	ready, taken, err := os.Pipe()
-	must.OK(t, err)
+	require.OK(t, err)
 	if cmd.Env == nil {
 		cmd.Env = os.Environ()
 	}
 	cmd.Env = append(cmd.Env, environment+"="+tells)
 	cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = in, &p.log, []*os.File{taken}
-	must.OK(t, cmd.Start())
+	require.OK(t, cmd.Start())
 	in.Close()
 	taken.Close()
 	ready.Read(make([]byte, 1)) // the end of it: nothing is written

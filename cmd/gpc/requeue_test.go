@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // job is a command line as a launcher starts it, again and again.
@@ -60,8 +60,8 @@ func (j *job) interrupt(t *testing.T, s syscall.Signal) {
 		case 75:
 			return
 		case 0:
-			for _, path := range must.Get(filepath.Glob(filepath.Join(j.dir, j.out+"*")))(t) {
-				must.OK(t, os.RemoveAll(path))
+			for _, path := range require.Get(filepath.Glob(filepath.Join(j.dir, j.out+"*")))(t) {
+				require.OK(t, os.RemoveAll(path))
 			}
 		default:
 			t.Fatalf("gpc %v after %v: exit code %d: %s", j.args, s, code, &p.log)
@@ -104,8 +104,8 @@ func (j *job) disturb(t *testing.T, rng *rand.Rand, most time.Duration) {
 func parts(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, path := range must.Get(filepath.Glob(filepath.Join(dir, "part-*.parquet")))(t) {
-		out[filepath.Base(path)] = string(must.Get(os.ReadFile(path))(t))
+	for _, path := range require.Get(filepath.Glob(filepath.Join(dir, "part-*.parquet")))(t) {
+		out[filepath.Base(path)] = string(require.Get(os.ReadFile(path))(t))
 	}
 	return out
 }
@@ -119,8 +119,8 @@ func TestWhatIsRequeuedEndsAsIfUndisturbed(t *testing.T) {
 	program, rng := built(t), rand.New(rand.NewPCG(991, 0))
 	one, many := t.TempDir(), t.TempDir()
 	for _, dir := range []string{one, many} {
-		must.OK(t, os.Mkdir(filepath.Join(dir, "data"), 0o755))
-		must.OK(t, os.Mkdir(filepath.Join(dir, "eval"), 0o755))
+		require.OK(t, os.Mkdir(filepath.Join(dir, "data"), 0o755))
+		require.OK(t, os.Mkdir(filepath.Join(dir, "eval"), 0o755))
 	}
 	words := func(line string, more ...string) []string { return append(strings.Fields(line), more...) }
 	const (
@@ -152,7 +152,7 @@ func TestWhatIsRequeuedEndsAsIfUndisturbed(t *testing.T) {
 
 	(&job{program: program, dir: many, out: "map", args: words(train)}).disturb(t, rng, 1500*time.Millisecond)
 	(&job{program: program, dir: one, args: words(train)}).end(t)
-	if a, b := must.Get(os.ReadFile(filepath.Join(many, "map")))(t), must.Get(os.ReadFile(filepath.Join(one, "map")))(t); !bytes.Equal(a, b) {
+	if a, b := require.Get(os.ReadFile(filepath.Join(many, "map")))(t), require.Get(os.ReadFile(filepath.Join(one, "map")))(t); !bytes.Equal(a, b) {
 		t.Error("the map of the disturbed training is not that of the other")
 	}
 
@@ -168,11 +168,11 @@ func TestWhatIsRequeuedEndsAsIfUndisturbed(t *testing.T) {
 		cmd := exec.Command(program, args...)
 		cmd.Dir = dir
 		var r map[string]any
-		must.OK(t, json.Unmarshal(must.Get(cmd.Output())(t), &r))
+		require.OK(t, json.Unmarshal(require.Get(cmd.Output())(t), &r))
 		for _, key := range []string{"latency_us", "shares_us", "load"} {
 			delete(r, key)
 		}
-		return string(must.Get(json.Marshal(r))(t))
+		return string(require.Get(json.Marshal(r))(t))
 	}
 	if a, b := timeless(many, join...), timeless(one, words("eval join opf30 --json eval/whole.jsonl")...); a != b {
 		t.Errorf("joined %s\none machine's %s", a, b)
@@ -197,7 +197,7 @@ func TestSignalsWithAndWithoutRequeue(t *testing.T) {
 		out := fmt.Sprintf("d%d", i)
 		j := &job{program, dir, out, []string{"dataset", "opf30", "--scenarios", "100000", "--weights", "1", "--chunk", "2", "--out", out, c.flag}, []string{"SLURM_ARRAY_TASK_ID=1", "SLURM_ARRAY_TASK_COUNT=7"}}
 		p := j.start(t)
-		solved := func() int { return len(must.Get(filepath.Glob(filepath.Join(dir, out, "part-*.parquet")))(t)) }
+		solved := func() int { return len(require.Get(filepath.Glob(filepath.Join(dir, out, "part-*.parquet")))(t)) }
 		ended := func() bool {
 			select {
 			case <-p.ended:
@@ -206,11 +206,11 @@ func TestSignalsWithAndWithoutRequeue(t *testing.T) {
 				return false
 			}
 		}
-		must.Until(t, "it solves", func() bool { return solved() > 0 || ended() })
+		require.Until(t, "it solves", func() bool { return solved() > 0 || ended() })
 		if c.before != 0 {
 			_ = p.Process.Signal(c.before) // if that has ended it the next says so
 			from := solved()
-			must.Until(t, "it goes on", func() bool { return solved() > from+1 || ended() })
+			require.Until(t, "it goes on", func() bool { return solved() > from+1 || ended() })
 		}
 		if ended() {
 			t.Errorf("%s, %v: it has ended with exit code %d: %s", c.flag, c.before, p.code(), &p.log)
@@ -220,7 +220,7 @@ func TestSignalsWithAndWithoutRequeue(t *testing.T) {
 		if c.code == 75 {
 			got = p.insist(c.ends...)
 		} else {
-			must.OK(t, p.Process.Signal(c.ends[0]))
+			require.OK(t, p.Process.Signal(c.ends[0]))
 			got = p.code()
 		}
 		if got != c.code {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -27,9 +27,9 @@ import (
 func served(t *testing.T, file string, args ...string) (*exec.Cmd, *serve.Client, string) {
 	t.Helper()
 	cmd := exec.Command(file, append([]string{"serve"}, append(args, "--listen", "127.0.0.1:0", "--log", "json")...)...)
-	out := must.Get(cmd.StderrPipe())(t)
+	out := require.Get(cmd.StderrPipe())(t)
 	cmd.Env = append(os.Environ(), patience+"=1h")
-	must.OK(t, cmd.Start())
+	require.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -44,7 +44,7 @@ func served(t *testing.T, file string, args ...string) (*exec.Cmd, *serve.Client
 				}
 			}()
 			url := "http://" + said.Address
-			client := must.Get(serve.Dial(url, serve.ClientOptions{}))(t)
+			client := require.Get(serve.Dial(url, serve.ClientOptions{}))(t)
 			t.Cleanup(client.Close)
 			return cmd, client, url
 		}
@@ -74,7 +74,7 @@ func TestThePlantBehindASocketIsThatOfEval(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v: %s", args, err, log.String())
 			}
-			must.OK(t, json.Unmarshal(out, &result))
+			require.OK(t, json.Unmarshal(out, &result))
 			return result
 		}
 		one, two := filepath.Join(dir, "eval.jsonl"), filepath.Join(dir, "plant.jsonl")
@@ -94,7 +94,7 @@ func TestThePlantBehindASocketIsThatOfEval(t *testing.T) {
 			t.Errorf("%s %s: behind the socket there are %d keys, in eval %d", of.name, of.method, len(got), len(want))
 		}
 		episodes := func(trace string) (all []*closedloop.EpisodeRecord) {
-			must.Get(closedloop.ReadEpisodes(t.Context(), trace, func(e *closedloop.EpisodeRecord) error {
+			require.Get(closedloop.ReadEpisodes(t.Context(), trace, func(e *closedloop.EpisodeRecord) error {
 				all = append(all, e)
 				return nil
 			}))(t)
@@ -115,7 +115,7 @@ func TestThePlantBehindASocketIsThatOfEval(t *testing.T) {
 				}
 			}
 		}
-		if h := must.Get(client.Health(t.Context()))(t); h.Sessions != 0 || h.Late != 0 || h.Refused != 0 {
+		if h := require.Get(client.Health(t.Context()))(t); h.Sessions != 0 || h.Late != 0 || h.Refused != 0 {
 			t.Errorf("%s %s: it leaves %+v", of.name, of.method, h)
 		}
 	}
@@ -140,10 +140,10 @@ func TestAKilledServersSessionsResume(t *testing.T) {
 	at := time.Now()
 	ask := func(c *serve.Client, session string, x float64, observed time.Time) *serve.Decision {
 		t.Helper()
-		return must.Get(c.Decide(ctx, session, serve.Request{S: []float64{x, 0.2, 0.3, 0}, C: []float64{0, 0, 0.15, 0.1, 0}, Observed: observed}))(t)
+		return require.Get(c.Decide(ctx, session, serve.Request{S: []float64{x, 0.2, 0.3, 0}, C: []float64{0, 0, 0.15, 0.1, 0}, Observed: observed}))(t)
 	}
 	nan := math.NaN()
-	must.OK(t, client.SetPreference(ctx, "a", domain.Preference{W: []float64{1, 0}}))
+	require.OK(t, client.SetPreference(ctx, "a", domain.Preference{W: []float64{1, 0}}))
 	last := ask(client, "a", -3.4, at)
 	ask(client, "b", -3.3, at)
 	if d := ask(client, "b", -3.3, at); d.Stale != "order" {
@@ -152,20 +152,20 @@ func TestAKilledServersSessionsResume(t *testing.T) {
 	if out, err := exec.Command(file, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "being written") {
 		t.Errorf("another server on the same file: %v, %s", err, out)
 	}
-	must.Until(t, "the sessions are saved", func() bool {
+	require.Until(t, "the sessions are saved", func() bool {
 		text, _ := os.ReadFile(state)
 		return bytes.Contains(text, []byte(`"stale": "order"`))
 	})
-	must.OK(t, cmd.Process.Signal(syscall.SIGKILL))
+	require.OK(t, cmd.Process.Signal(syscall.SIGKILL))
 	cmd.Wait()
 
 	cmd, client, _ = served(t, file, args...)
-	if h := must.Get(client.Health(ctx))(t); h.Sessions != 2 {
+	if h := require.Get(client.Health(ctx))(t); h.Sessions != 2 {
 		t.Errorf("health %+v", h)
 	}
 	// What is lost of the next observation is predicted from what was told and done last.
-	gap := must.Get(client.Decide(ctx, "a", serve.Request{S: []float64{nan, nan, nan, nan}, C: []float64{nan, nan, nan, nan, nan}}))(t)
-	if fresh := must.Get(client.Decide(ctx, "new", serve.Request{S: []float64{nan, nan, nan, nan}, C: []float64{nan, nan, nan, nan, nan}}))(t); slices.Equal(gap.U, fresh.U) {
+	gap := require.Get(client.Decide(ctx, "a", serve.Request{S: []float64{nan, nan, nan, nan}, C: []float64{nan, nan, nan, nan, nan}}))(t)
+	if fresh := require.Get(client.Decide(ctx, "new", serve.Request{S: []float64{nan, nan, nan, nan}, C: []float64{nan, nan, nan, nan, nan}}))(t); slices.Equal(gap.U, fresh.U) {
 		t.Errorf("blind it decides %v as one that was told nothing; last was %v", gap.U, last.U)
 	}
 	if d := ask(client, "a", -3.4, at.Add(time.Second)); d.Sigma[0] != 1 {
@@ -179,11 +179,11 @@ func TestAKilledServersSessionsResume(t *testing.T) {
 	}
 	// What was asked until the end is in the file.
 	ask(client, "c", -3.1, at)
-	must.OK(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.OK(t, cmd.Process.Signal(syscall.SIGTERM))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("told to end it ends with %v", err)
 	}
-	if text := must.Get(os.ReadFile(state))(t); !bytes.Contains(text, []byte(`"session": "c"`)) || !bytes.Contains(text, []byte("-3.1")) {
+	if text := require.Get(os.ReadFile(state))(t); !bytes.Contains(text, []byte(`"session": "c"`)) || !bytes.Contains(text, []byte("-3.1")) {
 		t.Errorf("at the end it has saved %s", text)
 	}
 	if _, err := os.Stat(state + ".lock"); err == nil {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // program is the binary and a folder with what its commands read: a trace, a state, a small dataset.
@@ -31,10 +31,10 @@ func program(t testing.TB) (file, dir string) {
 			t.Fatalf("gpc %v: %v\n%s", args, err, out)
 		}
 	}
-	state := must.Get(json.Marshal(map[string][]float64{"s": {-3, 0.5, 0, 0}, "c": {0, 0, 0.2, 0, 0}}))(t)
-	must.OK(t, os.WriteFile(filepath.Join(dir, "state.json"), state, 0o644))
-	must.OK(t, syscall.Mkfifo(filepath.Join(dir, "silent"), 0o600))           // opening it waits for a writer
-	serving := must.Get(net.Listen("unix", filepath.Join(dir, "serving")))(t) // nobody answers there
+	state := require.Get(json.Marshal(map[string][]float64{"s": {-3, 0.5, 0, 0}, "c": {0, 0, 0.2, 0, 0}}))(t)
+	require.OK(t, os.WriteFile(filepath.Join(dir, "state.json"), state, 0o644))
+	require.OK(t, syscall.Mkfifo(filepath.Join(dir, "silent"), 0o600))           // opening it waits for a writer
+	serving := require.Get(net.Listen("unix", filepath.Join(dir, "serving")))(t) // nobody answers there
 	t.Cleanup(func() { serving.Close() })
 	return file, dir
 }
@@ -70,8 +70,8 @@ const amid = 100 * time.Millisecond
 // A signal ends every command, whatever it does or waits for. How soon is BenchmarkASignalEnds's.
 func TestASignalEndsEveryCommand(t *testing.T) {
 	file, dir := program(t)
-	results := must.Get(filepath.Abs("../../bench/results"))(t)
-	help := must.Get(exec.Command(file, "--help").Output())(t)
+	results := require.Get(filepath.Abs("../../bench/results"))(t)
+	help := require.Get(exec.Command(file, "--help").Output())(t)
 	_, list, _ := strings.Cut(string(help), "Begin:\n")
 	list, _, _ = strings.Cut(list, "\n\nFlags:")
 	named := regexp.MustCompile(`(?m)^  (\w+) `).FindAllStringSubmatch(list, -1)
@@ -106,7 +106,7 @@ func TestASignalEndsEveryCommand(t *testing.T) {
 	}
 	t.Run("one that does not heed it", func(t *testing.T) {
 		p := amidst(t, file, dir, "stuck")
-		must.OK(t, p.Process.Signal(os.Interrupt))
+		require.OK(t, p.Process.Signal(os.Interrupt))
 		if code := p.code(); code != 1 || !strings.Contains(p.log.String(), "interrupted") {
 			t.Errorf("exit code %d: %s", code, &p.log)
 		}
@@ -124,8 +124,8 @@ func TestASignalEndsEveryCommand(t *testing.T) {
 		}
 		t.Error("no second signal ends it")
 	})
-	for _, path := range must.Get(filepath.Glob(filepath.Join(dir, "*", "*.json")))(t) {
-		if !json.Valid(must.Get(os.ReadFile(path))(t)) {
+	for _, path := range require.Get(filepath.Glob(filepath.Join(dir, "*", "*.json")))(t) {
+		if !json.Valid(require.Get(os.ReadFile(path))(t)) {
 			t.Errorf("%s was left cut off", path)
 		}
 	}
@@ -154,7 +154,7 @@ func BenchmarkASignalEnds(b *testing.B) {
 			for b.Loop() {
 				p := amidst(b, file, dir, line)
 				began := time.Now()
-				must.OK(b, p.Process.Signal(os.Interrupt))
+				require.OK(b, p.Process.Signal(os.Interrupt))
 				p.code()
 				longest = max(longest, time.Since(began))
 			}

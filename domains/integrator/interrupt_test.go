@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // unbuilt is a seed of which nothing else here has a library: libraries are shared.
@@ -19,12 +19,12 @@ func TestAnInterruptedOracleIsAskedAgain(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	ask := func(ctx context.Context) error {
-		ep := must.Get(plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Context: ctx}))(t)
+		ep := require.Get(plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Context: ctx}))(t)
 		_, _, err := ep.Oracle()
 		return err
 	}
 	if err := ask(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("an ended context: %v", err)
 	}
-	must.OK(t, ask(context.Background()))
+	require.OK(t, ask(context.Background()))
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // Inward optima keep every margin of the case by the slack and are their own targets; the solver
@@ -15,7 +15,7 @@ func TestInwardTargetsKeepEveryMargin(t *testing.T) {
 	const slack = 0.01
 	y := system(t, "integrator-convex", Default(false))
 	own := NewSolver(y, 20)
-	tight := must.Get(own.Inward(slack))(t)
+	tight := require.Get(own.Inward(slack))(t)
 	middle := make([]float64, scenarioSize)
 	for i, axis := range trainingRange() {
 		middle[i] = (axis.Lo + axis.Hi) / 2
@@ -25,8 +25,8 @@ func TestInwardTargetsKeepEveryMargin(t *testing.T) {
 		solver domain.Solver
 		inward bool
 	}{{tight, true}, {own, false}} {
-		must.OK(t, v.solver.Prepare(context.Background(), 3, nil))
-		rows := must.Get(v.solver.Solve(0, middle, domain.Preference{Adaptive: true}, domain.WeightedSum, 1))(t)
+		require.OK(t, v.solver.Prepare(context.Background(), 3, nil))
+		rows := require.Get(v.solver.Solve(0, middle, domain.Preference{Adaptive: true}, domain.WeightedSum, 1))(t)
 		for _, row := range rows {
 			beyond := math.Hypot(row.Target[0]+row.C[contextPrevious]-row.U[0], row.Target[1]+row.C[contextPrevious+1]-row.U[1])
 			if !v.inward {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // Tolerances of the tests in this package.
@@ -403,7 +403,7 @@ func FuzzReplay(f *testing.F) {
 // A shifted plant has other limits and another ellipse, for problem and trace alike.
 func TestShiftedSystem(t *testing.T) {
 	c := Convex()
-	shifted := must.Get(c.Shifted(map[string]float64{"ellipse": 1.1, "ellipse-minor": 0.5, "obstacle-speed": 1.5, "input-limit": 0.9, "slew-limit": 1.2}))(t)
+	shifted := require.Get(c.Shifted(map[string]float64{"ellipse": 1.1, "ellipse-minor": 0.5, "obstacle-speed": 1.5, "input-limit": 0.9, "slew-limit": 1.2}))(t)
 	want := Default(false)
 	want.Ellipse.A *= 1.1
 	want.Ellipse.B *= 1.1 * 0.5

@@ -7,33 +7,33 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/pages"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 var adaptiveOnly = domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
 
-// docs/formats.md has every key of a scene and of params, and none besides.
+// docs/reference/formats.md has every key of a scene and of params, and none besides.
 func TestFormatsPage(t *testing.T) {
-	page := must.Get(pages.ReadKeys("../../docs/formats.md"))(t)
+	page := require.Get(pages.ReadKeys("../../docs/reference/formats.md"))(t)
 	page.Hold(t, map[string]any{"integrator scene": Scene{}, "integrator params": traceParams{}})
 }
 
 // edited is a drawn scene with fields of it replaced.
 func edited(t testing.TB, plant *Plant, fields string) json.RawMessage {
 	t.Helper()
-	ep := must.Get(plant.Episode(991, 0, adaptiveOnly))(t)
-	text := must.Get(json.Marshal(plant.Draft(ep)))(t)
+	ep := require.Get(plant.Episode(991, 0, adaptiveOnly))(t)
+	text := require.Get(json.Marshal(plant.Draft(ep)))(t)
 	var scene map[string]json.RawMessage
-	must.OK(t, json.Unmarshal(text, &scene))
-	must.OK(t, json.Unmarshal([]byte(fields), &scene))
-	return must.Get(json.Marshal(scene))(t)
+	require.OK(t, json.Unmarshal(text, &scene))
+	require.OK(t, json.Unmarshal([]byte(fields), &scene))
+	return require.Get(json.Marshal(scene))(t)
 }
 
 func TestImpossibleScenesAreRefusedByName(t *testing.T) {
 	c := Convex()
 	plant := c.Plant.(*Plant)
-	must.Get(plant.Stage(1, 0, edited(t, plant, `{}`), adaptiveOnly))(t)
+	require.Get(plant.Stage(1, 0, edited(t, plant, `{}`), adaptiveOnly))(t)
 	for fields, says := range map[string]string{
 		`{"q0": [0, -0.95]}`:     "q0 is [0 -0.95], inside the keep-out ellipse",
 		`{"q0": [1e9, 0]}`:       "q0 is",
@@ -51,7 +51,7 @@ func TestImpossibleScenesAreRefusedByName(t *testing.T) {
 		}
 	}
 	covered := edited(t, plant, `{"p": [0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.1,0.6]}`)
-	made := must.Get(c.Remake(json.RawMessage(`{"q_goal": [0, 0]}`)))(t)
+	made := require.Get(c.Remake(json.RawMessage(`{"q_goal": [0, 0]}`)))(t)
 	if _, err := made.Plant.(*Plant).Stage(1, 0, covered, adaptiveOnly); err == nil || !strings.Contains(err.Error(), "q_goal") {
 		t.Errorf("a target in the ellipse: %v", err)
 	}
@@ -62,8 +62,8 @@ func TestASceneMayNameTheRunsWeights(t *testing.T) {
 	plant := Convex().Plant.(*Plant)
 	how := domain.EpisodeOptions{Preference: domain.Preference{W: []float64{0.25, 0.75}}}
 	for _, fields := range []string{`{}`, `{"w": [0.25, 0.75]}`} {
-		ep := must.Get(plant.Stage(1, 0, edited(t, plant, fields), how))(t)
-		if out := must.Get(ep.Apply([]float64{0, 0}))(t); out.Sigma[0] != 0.25 {
+		ep := require.Get(plant.Stage(1, 0, edited(t, plant, fields), how))(t)
+		if out := require.Get(ep.Apply([]float64{0, 0}))(t); out.Sigma[0] != 0.25 {
 			t.Errorf("%s: scored with %v", fields, out.Sigma)
 		}
 	}
@@ -79,7 +79,7 @@ func TestWhatLiesBeyondTrainingIsSaid(t *testing.T) {
 		`{"u_prev": [0.1, 0]}`: "u_prev is",
 		`{"p": [0.1,0.11,0.12,0.13,0.14,0.15,0.16,0.17,0.18,0.19,0.2,0.21,0.22,0.23,0.24,0.25,0.26,0.27,0.28,0.4]}`: "off the straight line",
 	} {
-		ep := must.Get(plant.Stage(1, 0, edited(t, plant, fields), adaptiveOnly))(t)
+		ep := require.Get(plant.Stage(1, 0, edited(t, plant, fields), adaptiveOnly))(t)
 		all := strings.Join(ep.(domain.Stretching).Beyond(), "; ")
 		if says == "" && all != "" || !strings.Contains(all, says) {
 			t.Errorf("%s: %q, want %q", fields, all, says)
@@ -90,7 +90,7 @@ func TestWhatLiesBeyondTrainingIsSaid(t *testing.T) {
 // A target of one's own is where the plant's second objective is least, and the oracle goes there.
 func TestTheTargetIsTheParams(t *testing.T) {
 	c := Convex()
-	made := must.Get(c.Remake(json.RawMessage(`{"q_goal": [2.5, 1.5], "u_max": 1.25}`)))(t)
+	made := require.Get(c.Remake(json.RawMessage(`{"q_goal": [2.5, 1.5], "u_max": 1.25}`)))(t)
 	y := made.Problem.(*System)
 	if y.Params.QGoal != [2]float64{2.5, 1.5} || y.Spec().Action[0].Hi != 1.25 || y.Params.RMax != c.Problem.(*System).Params.RMax {
 		t.Errorf("params %+v", y.Params)

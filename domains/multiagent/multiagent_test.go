@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domaintest"
+	"github.com/gpc-engine/gpc/domain/domaintest"
 )
 
 func TestContract(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // The operating point is the power flow that Margins are of: their room is what it leaves, and
@@ -13,7 +13,7 @@ import (
 func TestAnOperatingPointIsWhatMarginsAreOf(t *testing.T) {
 	c := ThirtyUncertain()
 	y := c.Problem.(*System)
-	ep := must.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	ep := require.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 	s, x, u := make([]float64, y.spec.MeasuredSize()), make([]float64, y.spec.ContextSize()), make([]float64, y.spec.ActionSize())
 	ep.Observe(s, x)
 	y.Fallback(s, x, u)

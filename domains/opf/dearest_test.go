@@ -6,7 +6,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // dearest is the largest cost at which units within their limits generate a power, pu: the cost is
@@ -41,7 +41,7 @@ func dearest(y *System, demand float64) float64 {
 }
 
 // The paper's TD3 costs more than any dispatch that meets the load of its oracle's cost: it breaks
-// more than those limits, or is charged for it (docs/paper.md). A twentieth of the load covers what
+// more than those limits, or is charged for it (docs/results/paper.md). A twentieth of the load covers what
 // lines lose.
 func TestThePapersTD3CostsMoreThanAnyDispatch(t *testing.T) {
 	y := newTestSystem(t, "case30", Options{})
@@ -58,7 +58,7 @@ func TestThePapersTD3CostsMoreThanAnyDispatch(t *testing.T) {
 	}
 }
 
-// The mean J_total of level loads is what docs/paper.md says of them: 360 $/h is that at 0.693 of the file's load, and
+// The mean J_total of level loads is what docs/results/paper.md says of them: 360 $/h is that at 0.693 of the file's load, and
 // the paper's 294.55 would be that at 0.592, below its range of 0.6 to 1.4.
 func TestPapersTotals(t *testing.T) {
 	c := Thirty()
@@ -68,11 +68,11 @@ func TestPapersTotals(t *testing.T) {
 		total float64
 	}{{"0.693", 360}, {"0.6", 299.7}, {"0.592", 294.6}} {
 		opt := closedloop.Options{Method: "runopf", Episodes: 1, Seed: 1, Regime: RegimePaper + ":" + at.level + ":" + at.level + ":0", Preference: domain.Preference{Adaptive: true}}
-		r := must.Get(closedloop.Evaluate(t.Context(), &c, func() (domain.Controller, error) { return method.New(domain.Means{}) }, opt))(t)
+		r := require.Get(closedloop.Evaluate(t.Context(), &c, func() (domain.Controller, error) { return method.New(domain.Means{}) }, opt))(t)
 		total := float64(r.CostMean) / float64(r.Decisions)
 		t.Logf("at %s of the file's load: %.2f $/h", at.level, total)
 		if math.Abs(total-at.total) > 0.2 || r.Violations > 0 {
-			t.Errorf("at %s the mean is %.2f with %d limits broken, docs/paper.md has %v", at.level, total, r.Violations, at.total)
+			t.Errorf("at %s the mean is %.2f with %d limits broken, docs/results/paper.md has %v", at.level, total, r.Violations, at.total)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // A scene whose drawing was interrupted is drawn by who asks next.
@@ -19,5 +19,5 @@ func TestAnInterruptedSceneIsDrawnAgain(t *testing.T) {
 		t.Errorf("an ended context: %v", err)
 	}
 	opt.Context = nil
-	must.Get(plant.Episode(991, 0, opt))(t)
+	require.Get(plant.Episode(991, 0, opt))(t)
 }

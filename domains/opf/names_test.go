@@ -7,7 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // Every network is a valid case, with parallel branches and several units of one bus too: their
@@ -15,14 +15,14 @@ import (
 func TestEveryNetworkIsAValidCase(t *testing.T) {
 	for _, name := range cases.Names() {
 		for _, options := range []Options{{}, {Uncertain: true}} {
-			c := must.Get(FromText(name, "a dispatch", must.Get(cases.Text(name))(t), options))(t)
+			c := require.Get(FromText(name, "a dispatch", require.Get(cases.Text(name))(t), options))(t)
 			if err := c.Validate(); err != nil {
 				t.Errorf("%s, %+v: %v", name, options, err)
 			}
 		}
 	}
-	text := append(bytes.Clone(must.Get(cases.Text("pglib_opf_case118_ieee"))(t)), "\nmpc.gen(2, 1) = 1;\nmpc.gen(3, 1) = 1;\n"...)
-	c := must.Get(FromText("twins", "a dispatch", text, Options{Uncertain: true}))(t)
+	text := append(bytes.Clone(require.Get(cases.Text("pglib_opf_case118_ieee"))(t)), "\nmpc.gen(2, 1) = 1;\nmpc.gen(3, 1) = 1;\n"...)
+	c := require.Get(FromText("twins", "a dispatch", text, Options{Uncertain: true}))(t)
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}

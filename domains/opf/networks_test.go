@@ -9,13 +9,13 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // Units that cannot produce have a ramp above zero, and the exact chain goes through a
 // trajectory of a network that has such units; the header of a trace holds the ramps.
 func TestUnitsWithoutPowerHaveARamp(t *testing.T) {
-	c := must.Get(FromText("rated", "synchronous condensers", must.Get(cases.Text("pglib_opf_case118_ieee"))(t), Options{}))(t)
+	c := require.Get(FromText("rated", "synchronous condensers", require.Get(cases.Text("pglib_opf_case118_ieee"))(t), Options{}))(t)
 	y := c.Problem.(*System)
 	condensers := 0
 	for g, p := range y.Network.PMax {
@@ -29,7 +29,7 @@ func TestUnitsWithoutPowerHaveARamp(t *testing.T) {
 	if condensers != 35 {
 		t.Errorf("%d units without power, the file has 35", condensers)
 	}
-	ep := must.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Regime: "envelope:0.8:0.9", Preference: domain.Preference{Adaptive: true}}))(t)
+	ep := require.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Regime: "envelope:0.8:0.9", Preference: domain.Preference{Adaptive: true}}))(t)
 	scene := ep.Scene().(Scene)
 	if len(scene.Excluded) != 0 || scene.Regime != "envelope:0.8:0.9:0.08" {
 		t.Errorf("regime %q, left out before it %+v", scene.Regime, scene.Excluded)
@@ -41,13 +41,13 @@ func TestUnitsWithoutPowerHaveARamp(t *testing.T) {
 
 // A unit whose power the file fixes is a valid part of a problem, and a dispatch keeps it.
 func TestAFixedUnit(t *testing.T) {
-	text := append(bytes.Clone(must.Get(cases.Text("case30"))(t)), "\nmpc.gen(2, 9) = 20;\nmpc.gen(2, 10) = 20;\n"...)
-	c := must.Get(FromText("fixed", "a dispatch", text, Options{}))(t)
+	text := append(bytes.Clone(require.Get(cases.Text("case30"))(t)), "\nmpc.gen(2, 9) = 20;\nmpc.gen(2, 10) = 20;\n"...)
+	c := require.Get(FromText("fixed", "a dispatch", text, Options{}))(t)
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	y := c.Problem.(*System)
-	ep := must.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	ep := require.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 	s, ctx, u := make([]float64, 2*y.layout.buses), make([]float64, y.layout.context), make([]float64, 2*y.layout.gens)
 	for range 10 {
 		ep.Observe(s, ctx)
@@ -56,26 +56,26 @@ func TestAFixedUnit(t *testing.T) {
 		if ok := y.Project(s, ctx, u); !ok || math.Abs(u[1]-0.2) > 1e-12 {
 			t.Fatalf("projected: %v, the fixed unit gives %v", ok, u[1])
 		}
-		must.Get(ep.Apply(u))(t)
+		require.Get(ep.Apply(u))(t)
 	}
 }
 
 // A network whose reference has no unit is dispatched with another slack, and the case
 // says which.
 func TestAReferenceWithoutUnit(t *testing.T) {
-	text := must.Get(cases.Text("case14"))(t)
+	text := require.Get(cases.Text("case14"))(t)
 	text = append(bytes.Clone(text), "\nmpc.gen(1, 8) = 0;\nmpc.gen(:, 9) = 200;\n"...)
-	c := must.Get(FromText("moved", "a dispatch", text, Options{}))(t)
+	c := require.Get(FromText("moved", "a dispatch", text, Options{}))(t)
 	y := c.Problem.(*System)
 	if id := y.Network.BusID[y.Network.Slack]; id != 2 || !strings.HasPrefix(y.Spec().Description, "a dispatch; bus 1, the reference of the file, has no generator in service: bus 2 is") {
 		t.Errorf("slack at bus %d: %q", id, y.Spec().Description)
 	}
-	ep := must.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Regime: "envelope:0.6:0.7", Preference: domain.Preference{Adaptive: true}}))(t)
+	ep := require.Get(c.Plant.Episode(991, 0, domain.EpisodeOptions{Regime: "envelope:0.6:0.7", Preference: domain.Preference{Adaptive: true}}))(t)
 	s, ctx, u := make([]float64, 2*y.layout.buses), make([]float64, y.layout.context), make([]float64, 2*y.layout.gens)
 	for range 20 {
 		ep.Observe(s, ctx)
 		y.Fallback(s, ctx, u)
-		if out := must.Get(ep.Apply(u))(t); !y.spec.Keeps(out.Margin) {
+		if out := require.Get(ep.Apply(u))(t); !y.spec.Keeps(out.Margin) {
 			t.Fatalf("margin %v", out.Margin)
 		}
 	}
@@ -93,9 +93,9 @@ func dispatches(t *testing.T, run func(t *testing.T, y *System, at []Decision)) 
 		{"pglib_opf_case118_ieee", "envelope:0.75:0.98", 4, 1}, {"pglib_opf_case300_ieee", "envelope:0.92:1", 3, 1},
 	} {
 		t.Run(network.name, func(t *testing.T) {
-			c := must.Get(FromText(network.name, network.name, must.Get(cases.Text(network.name))(t), Options{}))(t)
+			c := require.Get(FromText(network.name, network.name, require.Get(cases.Text(network.name))(t), Options{}))(t)
 			y := c.Problem.(*System)
-			run(t, y, must.Get(y.Decisions(t.Context(), network.regime, 991, network.steps, network.chains))(t))
+			run(t, y, require.Get(y.Decisions(t.Context(), network.regime, 991, network.steps, network.chains))(t))
 		})
 	}
 }

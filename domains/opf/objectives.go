@@ -189,7 +189,7 @@ func (y *System) GradientBatch(b domain.Batch) {
 // economicIndicator is δ_e: a constant background drive (paper, appendix).
 const economicIndicator = 0.1
 
-// semantic holds k, ε and ρ of the priority σ; docs/opf.md says why.
+// semantic holds k, ε and ρ of the priority σ; docs/explain/opf.md says why.
 var semantic = domain.Semantic{K: []float64{1, 0.8, 8.75}, Epsilon: []float64{0.05, 0.05, 0.05}, Rho: 1}
 
 // Indicators writes δ of the state s: the largest branch loading at a from end,

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domaintest"
+	"github.com/gpc-engine/gpc/domain/domaintest"
 )
 
 func TestContract(t *testing.T)          { domaintest.Run(t, Thirty()) }

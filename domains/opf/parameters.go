@@ -6,7 +6,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// navigation and training are the defaults of every System; docs/opf.md says why.
+// navigation and training are the defaults of every System; docs/explain/opf.md says why.
 var navigation = domain.Navigation{
 	// Small: the tangential field is the gradient of the state before the dispatch,
 	// and the decoder is already the optimum after it.
@@ -49,7 +49,7 @@ var training = domain.Training{
 
 // Errors of a set-point that weigh alike in the action loss, pu. One of V_G moves every
 // bus; in deviations of the targets one of P_G, which vary little beside the merit
-// order, would weigh more. See docs/opf.md, "Steering".
+// order, would weigh more. See docs/explain/opf.md, "Steering".
 const (
 	powerTolerance = 0.004
 	voltTolerance  = 0.0025

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/networktest"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 var adaptive = domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
@@ -282,14 +282,14 @@ func TestPreparedScenesAreThoseDrawnAlone(t *testing.T) {
 	opt := domain.EpisodeOptions{Regime: "envelope:0.8:1.01"}
 	c := ThirtyUncertain()
 	alone, together := c.Plant.(*Plant), newPlant(c.Problem.(*System), "")
-	must.OK(t, together.Prepare(t.Context(), seed, indices, opt))
+	require.OK(t, together.Prepare(t.Context(), seed, indices, opt))
 	redrawn := 0
 	for _, i := range indices {
-		a, b := must.Get(alone.Episode(seed, i, opt))(t).(*episode), must.Get(together.Episode(seed, i, opt))(t).(*episode)
+		a, b := require.Get(alone.Episode(seed, i, opt))(t).(*episode), require.Get(together.Episode(seed, i, opt))(t).(*episode)
 		if !reflect.DeepEqual(a.scene, b.scene) || !reflect.DeepEqual(a.chain, b.chain) {
 			t.Errorf("scene %d is another one where it is drawn with others", i)
 		}
-		if d := together.trajectory(drawKey{seed, i, must.Get(parseRegime(opt.Regime))(t), "[]"}); d.chain != b.chain {
+		if d := together.trajectory(drawKey{seed, i, require.Get(parseRegime(opt.Regime))(t), "[]"}); d.chain != b.chain {
 			t.Errorf("scene %d was drawn again", i)
 		}
 		redrawn += b.Excluded()

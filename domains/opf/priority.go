@@ -8,7 +8,7 @@ import (
 
 // objectiveScales divide J in the scalarization of a user's preference w: about
 // the range of each objective along the Pareto front of case30 at one load, mean
-// over loads; docs/opf.md.
+// over loads; docs/explain/opf.md.
 var objectiveScales = [objectives]float64{1e-3, 1e-3, 5}
 
 // leastEconomic is the least weight of the cost in a fixed preference: with none
@@ -17,7 +17,7 @@ const leastEconomic = 0.01
 
 // urgencyGain multiplies the adaptive σ: in the adaptive mode a dispatch
 // minimises Σ_i σ_i gain_i J_i. The gains are as large as leaves J_total, which
-// the paper scores, practically untouched; docs/opf.md.
+// the paper scores, practically untouched; docs/explain/opf.md.
 var urgencyGain = [objectives]float64{30, 30, 1}
 
 // priority writes σ at a state, or the fixed preference.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/acopf"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // Every derivative of a linearised dispatch, of its value and of all that a limit bounds, is
@@ -77,23 +77,23 @@ func TestLinearisedDispatch(t *testing.T) {
 // oracle's; a dispatch of `mpc` that breaks a limit, or is not its own, ends the test.
 func drive(t *testing.T, c domain.Case, method string, opt domain.EpisodeOptions, seed uint64, index, steps int) (cost, oracle float64) {
 	t.Helper()
-	ep := must.Get(c.Plant.Episode(seed, index, opt))(t)
+	ep := require.Get(c.Plant.Episode(seed, index, opt))(t)
 	m, ok := c.Method(method)
 	if !ok {
 		t.Fatalf("no method %s", method)
 	}
-	controller := must.Get(m.New(domain.Means{}))(t)
-	must.OK(t, controller.Reset(ep))
+	controller := require.Get(m.New(domain.Means{}))(t)
+	require.OK(t, controller.Reset(ep))
 	spec := c.Problem.Spec()
 	s, cx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 	_, plan, err := ep.Oracle()
-	must.OK(t, err)
-	best := must.Get(c.Plant.Episode(seed, index, opt))(t)
+	require.OK(t, err)
+	best := require.Get(c.Plant.Episode(seed, index, opt))(t)
 	unsolved := 0
 	for step := range steps {
 		ep.Observe(s, cx)
-		solved := must.Get(controller.Decide(s, cx, opt.Preference, u))(t)
-		out := must.Get(ep.Apply(u))(t)
+		solved := require.Get(controller.Decide(s, cx, opt.Preference, u))(t)
+		out := require.Get(ep.Apply(u))(t)
 		if !solved {
 			unsolved++
 		}
@@ -101,7 +101,7 @@ func drive(t *testing.T, c domain.Case, method string, opt domain.EpisodeOptions
 			t.Fatalf("%s: step %d has the margin %v, solved %v", opt.Regime, step, out.Margin, solved)
 		}
 		cost += out.Cost
-		oracle += must.Get(best.Apply(plan[step]))(t).Cost
+		oracle += require.Get(best.Apply(plan[step]))(t).Cost
 	}
 	if method == "mpc" && unsolved > steps/100 {
 		t.Errorf("%s: %d of %d dispatches end at the limit of linearisations", opt.Regime, unsolved, steps)
@@ -143,7 +143,7 @@ func TestRecedingDispatchKeepsLimits(t *testing.T) {
 func TestRecedingDispatchReadsTheAdmittances(t *testing.T) {
 	c := ThirtyUncertain()
 	y := c.Problem.(*System)
-	ep := must.Get(c.Plant.Episode(992, 0, domain.EpisodeOptions{Regime: RegimeEnvelope, Preference: domain.Preference{Adaptive: true}}))(t)
+	ep := require.Get(c.Plant.Episode(992, 0, domain.EpisodeOptions{Regime: RegimeEnvelope, Preference: domain.Preference{Adaptive: true}}))(t)
 	spec := c.Problem.Spec()
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	ep.Observe(s, cx)
@@ -153,9 +153,9 @@ func TestRecedingDispatchReadsTheAdmittances(t *testing.T) {
 		told := slices.Clone(cx)
 		copy(told[y.layout.factors:], factors)
 		m, _ := c.Method(method)
-		controller := must.Get(m.New(domain.Means{}))(t)
-		must.OK(t, controller.Reset(nil))
-		must.Get(controller.Decide(s, told, pref, u))(t)
+		controller := require.Get(m.New(domain.Means{}))(t)
+		require.OK(t, controller.Reset(nil))
+		require.Get(controller.Decide(s, told, pref, u))(t)
 		return u
 	}
 	apart := func(a, b []float64) (most float64) {
@@ -186,7 +186,7 @@ func TestRunopfMinimisesCostAlone(t *testing.T) {
 	y := c.Problem.(*System)
 	spec := c.Problem.Spec()
 	opt := domain.EpisodeOptions{Regime: "envelope:0.97:0.99", Preference: domain.Preference{Adaptive: true}}
-	ep := must.Get(c.Plant.Episode(992, 0, opt))(t)
+	ep := require.Get(c.Plant.Episode(992, 0, opt))(t)
 	s, cx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 	apart := 0.0
 	for range 20 {
@@ -194,9 +194,9 @@ func TestRunopfMinimisesCostAlone(t *testing.T) {
 		var J [2][]float64
 		for i, method := range []string{"runopf", "mo-opf"} {
 			m, _ := c.Method(method)
-			controller := must.Get(m.New(domain.Means{}))(t)
-			must.OK(t, controller.Reset(nil))
-			if !must.Get(controller.Decide(s, cx, opt.Preference, u))(t) {
+			controller := require.Get(m.New(domain.Means{}))(t)
+			require.OK(t, controller.Reset(nil))
+			if !require.Get(controller.Decide(s, cx, opt.Preference, u))(t) {
 				t.Fatalf("%s has no dispatch", method)
 			}
 			J[i] = make([]float64, objectives)
@@ -211,7 +211,7 @@ func TestRunopfMinimisesCostAlone(t *testing.T) {
 			t.Errorf("runopf costs %v of J_total %v, mo-opf %v of %v", J[0][economic], total(J[0]), J[1][economic], total(J[1]))
 		}
 		apart = math.Max(apart, total(J[0])-total(J[1]))
-		must.Get(ep.Apply(u))(t)
+		require.Get(ep.Apply(u))(t)
 	}
 	if apart < 1e-6 {
 		t.Errorf("the two differ by %v of J_total at most: the loads ask for nothing but cost", apart)
@@ -227,12 +227,12 @@ func TestTightenedDispatchStaysInside(t *testing.T) {
 	pref := domain.Preference{Adaptive: true}
 	s, cx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 	J, margins := make([]float64, objectives), make([]float64, y.layout.margins)
-	ep := must.Get(c.Plant.Episode(992, 0, domain.EpisodeOptions{Regime: "envelope:0.995:0.995", Preference: pref}))(t)
+	ep := require.Get(c.Plant.Episode(992, 0, domain.EpisodeOptions{Regime: "envelope:0.995:0.995", Preference: pref}))(t)
 	ep.Observe(s, cx)
 	// nearest is by how much the most loaded branch stays below its limit.
 	nearest := func(controller domain.Controller) float64 {
-		must.OK(t, controller.Reset(nil))
-		if !must.Get(controller.Decide(s, cx, pref, u))(t) {
+		require.OK(t, controller.Reset(nil))
+		if !require.Get(controller.Decide(s, cx, pref, u))(t) {
 			t.Fatal("no dispatch")
 		}
 		y.Score(s, cx, u, J, margins)
@@ -246,14 +246,14 @@ func TestTightenedDispatchStaysInside(t *testing.T) {
 	}
 	of := func(method string) domain.Controller {
 		m, _ := c.Method(method)
-		return must.Get(m.New(domain.Means{}))(t)
+		return require.Get(m.New(domain.Means{}))(t)
 	}
 	plain, inside := nearest(of("mo-opf")), nearest(of("mo-opf-tightened"))
 	const rounding = 1e-5 // of the solver's limits
 	if inside < DatasetTightening.S-rounding || plain > DatasetTightening.S/2 {
 		t.Errorf("branches are %v pu below their limits, without tightening %v; want at least %v", inside, plain, DatasetTightening.S)
 	}
-	impossible := must.Get(newExactController(y, nil))(t)
+	impossible := require.Get(newExactController(y, nil))(t)
 	impossible.tighten = acopf.Tightening{S: 1}
 	if got := nearest(impossible); got != plain {
 		t.Errorf("where nothing stays inside, branches are %v pu below their limits, without tightening %v", got, plain)

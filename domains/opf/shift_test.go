@@ -12,14 +12,14 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // A shifted plant is another network: its limits, reactances, loads and ramps are, for
 // the problem and its oracle too, and a trace of it verifies by the case as it is.
 func TestShiftedNetwork(t *testing.T) {
 	c := Thirty()
-	shifted := must.Get(c.Shifted(map[string]float64{"load": 0.9, "line-limit": 0.8, "reactance": 1.1, "ramp": 2}))(t)
+	shifted := require.Get(c.Shifted(map[string]float64{"load": 0.9, "line-limit": 0.8, "reactance": 1.1, "ramp": 2}))(t)
 	a, b := c.Problem.(*System), shifted.Problem.(*System)
 	for _, v := range []struct {
 		name      string
@@ -38,11 +38,11 @@ func TestShiftedNetwork(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	hold, _ := shifted.Method("hold")
 	opt := closedloop.Options{Method: "hold", Episodes: 1, Seed: 991, TracePath: path, Preference: domain.Preference{Adaptive: true}}
-	r := must.Get(closedloop.Evaluate(context.Background(), &shifted, func() (domain.Controller, error) { return hold.New(domain.Means{}) }, opt))(t)
+	r := require.Get(closedloop.Evaluate(context.Background(), &shifted, func() (domain.Controller, error) { return hold.New(domain.Means{}) }, opt))(t)
 	if r.Shift["load"] != 0.9 {
 		t.Errorf("the result's shift is %v", r.Shift)
 	}
-	v := must.Get(closedloop.Verify(t.Context(), path, closedloop.VerifyOptions{Case: func(h *closedloop.Header) (*domain.Case, bool, error) {
+	v := require.Get(closedloop.Verify(t.Context(), path, closedloop.VerifyOptions{Case: func(h *closedloop.Header) (*domain.Case, bool, error) {
 		of, err := c.Shifted(h.Shift)
 		return &of, false, err
 	}}))(t)
@@ -61,9 +61,9 @@ func TestShiftedNetwork(t *testing.T) {
 
 // What a map or a dataset was made of is the file to the byte, and the options.
 func TestFingerprintIsTheFiles(t *testing.T) {
-	text := must.Get(cases.Text("case9"))(t)
+	text := require.Get(cases.Text("case9"))(t)
 	of := func(text []byte, opt Options) [32]byte {
-		c := must.Get(FromText("opf:net.m", "", text, opt))(t)
+		c := require.Get(FromText("opf:net.m", "", text, opt))(t)
 		return domain.FingerprintOf(c.Problem)
 	}
 	own := of(text, Options{})

@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/pages"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 var adaptiveOnly = domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
 
-// docs/formats.md has every key of a scene and of params, and none besides.
+// docs/reference/formats.md has every key of a scene and of params, and none besides.
 func TestFormatsPage(t *testing.T) {
-	page := must.Get(pages.ReadKeys("../../docs/formats.md"))(t)
+	page := require.Get(pages.ReadKeys("../../docs/reference/formats.md"))(t)
 	page.Hold(t, map[string]any{"dispatch scene": staged{}, "dispatch params": Params{}})
 }
 
@@ -36,13 +36,13 @@ func level(more string, at ...float64) json.RawMessage {
 func TestALevelIsTimesTheNetworksLoad(t *testing.T) {
 	plant := Thirty().Plant.(*Plant)
 	n := plant.system.Network
-	ep := must.Get(plant.Stage(1, 0, level("", 0.75), adaptiveOnly))(t)
+	ep := require.Get(plant.Stage(1, 0, level("", 0.75), adaptiveOnly))(t)
 	scene := ep.Scene().(Scene)
 	if got, want := scene.Pd[Steps][1], 0.75*n.Pd[1]*n.BaseMVA; got != want || scene.Regime != givenRegime || len(scene.Pg0) != n.Gens() {
 		t.Errorf("load %v MW, want %v; regime %q, %d set-points", got, want, scene.Regime, len(scene.Pg0))
 	}
 	u := append(slices.Clone(scene.Pg0), scene.Vg0...)
-	if out := must.Get(ep.Apply(u))(t); !plant.system.spec.Keeps(out.Margin) {
+	if out := require.Get(ep.Apply(u))(t); !plant.system.spec.Keeps(out.Margin) {
 		t.Errorf("the optimum of the first row has the margin %v", out.Margin)
 	}
 	if all := ep.(domain.Stretching).Beyond(); len(all) != 0 {
@@ -106,8 +106,8 @@ func TestWhatLiesBeyondIsSaid(t *testing.T) {
 	path[40] = 3
 	b := slices.Repeat([]float64{1}, plant.system.Network.Branches())
 	b[3] = 1.2
-	text := must.Get(json.Marshal(b))(t)
-	ep := must.Get(plant.Stage(1, 0, level(`, "branch_factor": `+string(text), path...), adaptiveOnly))(t)
+	text := require.Get(json.Marshal(b))(t)
+	ep := require.Get(plant.Stage(1, 0, level(`, "branch_factor": `+string(text), path...), adaptiveOnly))(t)
 	all := strings.Join(ep.(domain.Stretching).Beyond(), "; ")
 	for _, says := range []string{"pd_mw[40]", "branch_factor[3] is 1.2", "row 40 of the loads"} {
 		if !strings.Contains(all, says) {
@@ -121,9 +121,9 @@ func TestHiddenDriftIsNotObserved(t *testing.T) {
 	plant := ThirtyUncertain().Plant.(*Plant)
 	how := adaptiveOnly
 	how.Regime = "envelope-hidden"
-	drawn := must.Get(plant.Episode(991, 0, how))(t)
-	text := must.Get(json.Marshal(plant.Draft(drawn)))(t)
-	given := must.Get(plant.Stage(991, 0, text, adaptiveOnly))(t)
+	drawn := require.Get(plant.Episode(991, 0, how))(t)
+	text := require.Get(json.Marshal(plant.Draft(drawn)))(t)
+	given := require.Get(plant.Stage(991, 0, text, adaptiveOnly))(t)
 	l := &plant.system.layout
 	for _, ep := range []domain.Episode{drawn, given} {
 		s, c := make([]float64, 2*l.buses), make([]float64, l.context)
@@ -132,7 +132,7 @@ func TestHiddenDriftIsNotObserved(t *testing.T) {
 			t.Errorf("%T observes factors %v", ep, f)
 		}
 	}
-	if strings.Contains(string(must.Get(json.Marshal(drawn.Scene()))(t)), "hidden") {
+	if strings.Contains(string(require.Get(json.Marshal(drawn.Scene()))(t)), "hidden") {
 		t.Error("the scene of a drawn trajectory has a new field")
 	}
 }
@@ -144,8 +144,8 @@ func TestRemakeKeepsTheShape(t *testing.T) {
 	own := c.Plant.(*Plant).params()
 	ramp := slices.Clone(own.Ramp)
 	ramp[1] *= 0.5
-	edit := func(fields map[string]any) json.RawMessage { return must.Get(json.Marshal(fields))(t) }
-	made := must.Get(c.Remake(edit(map[string]any{"ramp_pu": ramp, "case_m": own.Case + "\nmpc.branch(1, 6) = 65;\n"})))(t)
+	edit := func(fields map[string]any) json.RawMessage { return require.Get(json.Marshal(fields))(t) }
+	made := require.Get(c.Remake(edit(map[string]any{"ramp_pu": ramp, "case_m": own.Case + "\nmpc.branch(1, 6) = 65;\n"})))(t)
 	z := made.Problem.(*System)
 	if z.Ramp[1] != ramp[1] || z.Ramp[0] != own.Ramp[0] || z.Network.Rate[0] != 0.65 || y.Ramp[1] == ramp[1] {
 		t.Errorf("ramps %v of %v, rating %v", z.Ramp, y.Ramp, z.Network.Rate[0])
@@ -171,8 +171,8 @@ func TestRemakeKeepsTheShape(t *testing.T) {
 // FuzzStage: whatever a scene that is given holds, it is refused or dispatched without a panic.
 func FuzzStage(f *testing.F) {
 	plant := ThirtyUncertain().Plant.(*Plant)
-	ep := must.Get(plant.Episode(1, 1, adaptiveOnly))(f)
-	f.Add([]byte(must.Get(json.Marshal(plant.Draft(ep)))(f)))
+	ep := require.Get(plant.Episode(1, 1, adaptiveOnly))(f)
+	f.Add([]byte(require.Get(json.Marshal(plant.Draft(ep)))(f)))
 	f.Add([]byte(level("", 0.7)))
 	f.Add([]byte(`{"level": [1], "hidden": true}`))
 	f.Fuzz(func(t *testing.T, scene []byte) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // TestStepper: what a stepper does to an episode is what the episode does alone: outcomes and
@@ -31,8 +31,8 @@ func TestStepper(t *testing.T) {
 				if i%3 == 1 {
 					opt.Preference.W = []float64{0.2, 0.3, 0.5}
 				}
-				together = append(together, must.Get(plant.Episode(seed, i%4, opt))(t))
-				alone = append(alone, must.Get(plant.Episode(seed, i%4, opt))(t).(*episode))
+				together = append(together, require.Get(plant.Episode(seed, i%4, opt))(t))
+				alone = append(alone, require.Get(plant.Episode(seed, i%4, opt))(t).(*episode))
 			}
 			outcomes, errs := make([]domain.Outcome, n), make([]error, n)
 			unsolved, refused := 0, 0
@@ -106,7 +106,7 @@ func TestStepperAllocatesNothing(t *testing.T) {
 	if stepper == nil {
 		t.Skip("no lanes on this machine")
 	}
-	episodes := []domain.Episode{must.Get(plant.Episode(991, 0, domain.EpisodeOptions{}))(t)}
+	episodes := []domain.Episode{require.Get(plant.Episode(991, 0, domain.EpisodeOptions{}))(t)}
 	u := [][]float64{append(append([]float64(nil), episodes[0].(*episode).scene.Pg0...), episodes[0].(*episode).scene.Vg0...)}
 	outcomes, errs := make([]domain.Outcome, 1), make([]error, 1)
 	stepper.Apply(episodes, u, outcomes, errs)

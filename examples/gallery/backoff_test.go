@@ -6,16 +6,16 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // What is kept off the limits is kept off wherever margins are evaluated: one by one, with derivatives, and by
 // the lanes that the solver has; nothing of it is in the plant.
 func TestWhatIsKeptOffIsKeptOffEverywhere(t *testing.T) {
-	c := must.Get(quadrotor.System().Case())(t)
+	c := require.Get(quadrotor.System().Case())(t)
 	spec := c.Problem.Spec()
 	off := domain.NewBackoff(spec)
-	tight := must.Get(c.Tightened(off))(t)
+	tight := require.Get(c.Tightened(off))(t)
 	nm, ns, nc := len(spec.Margins), spec.MeasuredSize(), spec.ContextSize()
 	for i := range off.Row(0.2) {
 		off.Row(0.2)[i] = 0.01 * float64(i+1)
@@ -34,7 +34,7 @@ func TestWhatIsKeptOffIsKeptOffEverywhere(t *testing.T) {
 	}
 	tight.Problem.Margins(x[:ns], x[ns:], u, m)
 	check("one by one", m)
-	must.Get(tight.Problem.(domain.Staged).NewStages())(t).Evaluate(1, x, u, next, j, m)
+	require.Get(tight.Problem.(domain.Staged).NewStages())(t).Evaluate(1, x, u, next, j, m)
 	check("on lanes", m)
 	x[ns+nc-1] = 0.22 // another stage
 	c.Problem.Margins(x[:ns], x[ns:], u, plain)

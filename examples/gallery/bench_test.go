@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
 	"github.com/gpc-engine/gpc/internal/machine"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
@@ -32,7 +32,7 @@ func loop(tb testing.TB, y *equations.System, c *domain.Case, controller *shooti
 	controller.Reset()
 	for decision := range 10 {
 		began := time.Now()
-		status := must.Get(controller.Solve(s, ctx, y.Steps, domain.Preference{W: []float64{w, 1 - w}}))(tb)
+		status := require.Get(controller.Solve(s, ctx, y.Steps, domain.Preference{W: []float64{w, 1 - w}}))(tb)
 		see(decision, status, time.Since(began))
 		sn, cn := make([]float64, len(s)), make([]float64, len(ctx))
 		c.Problem.Step(s, ctx, controller.Action(0), sn, cn)
@@ -51,8 +51,8 @@ func loop(tb testing.TB, y *equations.System, c *domain.Case, controller *shooti
 func BenchmarkReceding(b *testing.B) {
 	for _, y := range Systems() {
 		b.Run(y.Name, func(b *testing.B) {
-			c := must.Get(y.Case())(b)
-			controller := must.Get(c.Solver.(*shooting.Solver).Receding(shooting.RecedingOptions{}))(b)
+			c := require.Get(y.Case())(b)
+			controller := require.Get(c.Solver.(*shooting.Solver).Receding(shooting.RecedingOptions{}))(b)
 			rng := rand.New(rand.NewPCG(991, 1))
 			var cold, warm []time.Duration
 			iterations, unsolved := 0, 0
@@ -91,13 +91,13 @@ func BenchmarkStaged(b *testing.B) {
 		b.Run(y.Name, func(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			p := must.Get(equations.New(y))(b)
+			p := require.Get(equations.New(y))(b)
 			opt := y.Solver
 			opt.StateScale, opt.Room = p.StateScale(), nil
 			var sides [2]side
 			for k, problem := range []domain.Problem{unstaged{p}, p} {
-				solver := must.Get(shooting.New(problem, y.Scenario, y.Initial, opt))(b)
-				sides[k].controller = must.Get(solver.Receding(shooting.RecedingOptions{}))(b)
+				solver := require.Get(shooting.New(problem, y.Scenario, y.Initial, opt))(b)
+				sides[k].controller = require.Get(solver.Receding(shooting.RecedingOptions{}))(b)
 				sides[k].loop(b, &y, p, 0) // reads the program
 				sides[k] = side{controller: sides[k].controller}
 			}
@@ -137,7 +137,7 @@ func BenchmarkStagedSamples(b *testing.B) {
 		b.Run(y.Name, func(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			p := must.Get(equations.New(y))(b)
+			p := require.Get(equations.New(y))(b)
 			opt := y.Solver
 			opt.StateScale, opt.Library = p.StateScale(), 0
 			if opt.Room != nil {
@@ -154,9 +154,9 @@ func BenchmarkStagedSamples(b *testing.B) {
 				y.Initial(at, s, c)
 			}
 			for k, problem := range []domain.Problem{unstaged{p}, p} {
-				sides[k].solver = must.Get(shooting.New(problem, y.Scenario, initial, opt))(b)
+				sides[k].solver = require.Get(shooting.New(problem, y.Scenario, initial, opt))(b)
 			}
-			must.Get(p.NewStages())(b) // reads the program
+			require.Get(p.NewStages())(b) // reads the program
 			scenario := uint64(0)
 			for b.Loop() {
 				rng := rand.New(rand.NewPCG(991, scenario))
@@ -242,11 +242,11 @@ func BenchmarkLibrary(b *testing.B) {
 	for _, y := range Systems() {
 		b.Run(y.Name, func(b *testing.B) {
 			y.Solver.Library = 24
-			with := must.Get(y.Case())(b)
+			with := require.Get(y.Case())(b)
 			y.Solver.Library = 0
-			without := must.Get(y.Case())(b)
+			without := require.Get(y.Case())(b)
 			began := time.Now()
-			must.OK(b, with.Solver.Prepare(context.Background(), 0, nil))
+			require.OK(b, with.Solver.Prepare(context.Background(), 0, nil))
 			b.ReportMetric(time.Since(began).Seconds(), "library-s")
 			b.ReportMetric(0, "ns/op")
 			var took [2]time.Duration
@@ -254,7 +254,7 @@ func BenchmarkLibrary(b *testing.B) {
 			for i := range 24 {
 				var costs [2]float64
 				for k, c := range []domain.Case{without, with} {
-					ep, began := must.Get(c.Plant.Episode(991, i, adaptive))(b), time.Now()
+					ep, began := require.Get(c.Plant.Episode(991, i, adaptive))(b), time.Now()
 					cost, _, err := ep.Oracle()
 					if took[k] += time.Since(began); err != nil {
 						cost = math.NaN()
@@ -282,8 +282,8 @@ func BenchmarkLibrary(b *testing.B) {
 // iterations.
 func TestWarmReactor(t *testing.T) {
 	y := cstr.System()
-	c := must.Get(y.Case())(t)
-	controller := must.Get(c.Solver.(*shooting.Solver).Receding(shooting.RecedingOptions{}))(t)
+	c := require.Get(y.Case())(t)
+	controller := require.Get(c.Solver.(*shooting.Solver).Receding(shooting.RecedingOptions{}))(t)
 	rng := rand.New(rand.NewPCG(991, 1))
 	iterations := 0
 	for range 8 {

@@ -12,16 +12,16 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
 	"github.com/gpc-engine/gpc/examples/gallery/models"
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/program"
 )
 
 // exported drives the case's controller, writes it as C, drives it there and returns the figures that C prints.
@@ -32,21 +32,21 @@ func exported(t testing.TB, y equations.System, episodes int, optimise string) m
 		t.Skip("no gcc: what is exported is not compiled here")
 	}
 	name := y.Name
-	def := must.Get(y.Case())(t)
+	def := require.Get(y.Case())(t)
 	catalogue := gpc.Catalogue{Cases: []domain.Case{def}}
-	c := must.Get(catalogue.Find(name))(t)
-	bundled := must.Get(models.Bundled.Open(name + ".safetensors"))(t)
+	c := require.Get(catalogue.Find(name))(t)
+	bundled := require.Get(models.Bundled.Open(name + ".safetensors"))(t)
 	defer bundled.Close()
-	m := must.Get(model.Read(bundled))(t)
+	m := require.Get(model.Read(bundled))(t)
 	m.Provenance.ProblemSHA256 = durable.Sum(domain.FingerprintOf(def.Problem)) // other starts make another problem
 	dir := filepath.Join(t.TempDir(), "c")
-	r := must.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Method: "direct-no-rescue", Episodes: episodes, Seed: 7}))(t)
+	r := require.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Method: "direct-no-rescue", Episodes: episodes, Seed: 7}))(t)
 	program := filepath.Join(t.TempDir(), "main_test")
 	args := []string{"-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off", optimise}
-	if runtime.GOARCH == "amd64" && must.Get(isa.Choose())(t) != isa.Generic {
+	if runtime.GOARCH == "amd64" && require.Get(isa.Choose())(t) != isa.Generic {
 		args = append(args, "-DGPC_FMA", "-mfma")
 	}
-	args = append(append(args, must.Get(filepath.Glob(filepath.Join(dir, "*.c")))(t)...), "-o", program, "-lm")
+	args = append(append(args, require.Get(filepath.Glob(filepath.Join(dir, "*.c")))(t)...), "-o", program, "-lm")
 	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -80,7 +80,7 @@ func wider(y equations.System, times float64) equations.System {
 
 // unlimited is a system without margins.
 func unlimited(t *testing.T, y equations.System) equations.System {
-	p := must.Get(y.Program())(t)
+	p := require.Get(y.Program())(t)
 	p.Functions = slices.DeleteFunc(p.Functions, func(f *program.Function) bool { return f.Name() == "margins" })
 	y.Margins, y.Real.Margins, y.Dual.Margins, y.Source = nil, nil, nil, equations.Given(p)
 	return y
@@ -102,7 +102,7 @@ func TestWholeControllerInC(t *testing.T) {
 	} {
 		got := exported(t, test.y, 24, "-O1")
 		for _, what := range []string{"state_off", "cost_off"} {
-			if v := must.Get(strconv.ParseFloat(got[what], 64))(t); !(v <= test.bound) {
+			if v := require.Get(strconv.ParseFloat(got[what], 64))(t); !(v <= test.bound) {
 				t.Errorf("%s: %s is %g, want at most %g", test.y.Name, what, v, test.bound)
 			}
 		}
@@ -133,7 +133,7 @@ func BenchmarkExportedLoops(b *testing.B) {
 				for _, what := range []string{
 					"episodes", "unsafe", "unsafe_gpc", "differ", "cost_off", "state_off", "decisions", "projected", "off_map", "guarded", "incumbent", "escaped", "rested", "unsafe_decisions",
 				} {
-					v := must.Get(strconv.ParseFloat(got[what], 64))(b)
+					v := require.Get(strconv.ParseFloat(got[what], 64))(b)
 					if strings.HasSuffix(what, "_off") {
 						v, what = 1e12*v, what+"_1e-12"
 					}
@@ -146,7 +146,7 @@ func BenchmarkExportedLoops(b *testing.B) {
 
 // What C does not have is refused by name, and what it has instead is named.
 func TestExportRefusesMethods(t *testing.T) {
-	catalogue := gpc.Catalogue{Cases: must.Get(Cases())(t), Models: models.Bundled}
+	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
 	for _, test := range []struct{ name, method, says string }{
 		{"cartpole", "refine-64-ahead", "method refine-64-ahead cannot be exported (it was asked for)"},
 		{"cartpole", "nmpc", "method nmpc cannot be exported"},
@@ -154,9 +154,9 @@ func TestExportRefusesMethods(t *testing.T) {
 		{"hvac", "", "method refine-64-ahead cannot be exported (the map was compiled for it)"},
 		{"cartpole", "teleport", "no method \"teleport\""},
 	} {
-		c := must.Get(catalogue.Find(test.name))(t)
+		c := require.Get(catalogue.Find(test.name))(t)
 		dir := filepath.Join(t.TempDir(), "c")
-		_, err := c.Export(t.Context(), must.Get(c.Model(""))(t), gpc.ExportOptions{Dir: dir, Method: test.method, Episodes: 1})
+		_, err := c.Export(t.Context(), require.Get(c.Model(""))(t), gpc.ExportOptions{Dir: dir, Method: test.method, Episodes: 1})
 		if err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s by %q: %v, want %q", test.name, test.method, err, test.says)
 		}

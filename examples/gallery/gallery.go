@@ -1,13 +1,13 @@
 // Package gallery collects the systems of the folders below: control problems that the
 // field itself uses to compare with, each from its published definition and each written
-// with domain/equations alone. Copy a folder and change the equations.
+// with equations alone. Copy a folder and change the equations.
 package gallery
 
 import (
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
 	"github.com/gpc-engine/gpc/examples/gallery/chain"
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
@@ -16,7 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
 )
 
-// Systems are all of them, in the order of docs/gallery.md.
+// Systems are all of them, in the order of docs/reference/gallery.md.
 func Systems() []equations.System {
 	return []equations.System{
 		cartpole.System(), cartpole.Track(), cstr.System(), doublependulum.System(), chain.System(1), chain.System(3), quadrotor.System(), hvac.System(),

@@ -15,14 +15,14 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/dual"
-	"github.com/gpc-engine/gpc/domain/equations"
-	"github.com/gpc-engine/gpc/domaintest"
+	"github.com/gpc-engine/gpc/domain/domaintest"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
 	"github.com/gpc-engine/gpc/examples/gallery/models"
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
@@ -33,14 +33,14 @@ var adaptive = domain.EpisodeOptions{Preference: domain.Preference{Adaptive: tru
 func TestContract(t *testing.T) {
 	for _, y := range Systems() {
 		t.Run(y.Name, func(t *testing.T) {
-			c := must.Get(y.Case())(t)
+			c := require.Get(y.Case())(t)
 			c.Solver = nil
 			domaintest.Run(t, c)
 			if testing.Short() {
 				return
 			}
 			y.Steps, y.Solver.Perturbed = 3, 1
-			domaintest.Run(t, must.Get(y.Case())(t))
+			domaintest.Run(t, require.Get(y.Case())(t))
 		})
 	}
 }
@@ -48,13 +48,13 @@ func TestContract(t *testing.T) {
 // TestSystemsAreShort: a system is at most 150 lines of Go, with two objectives or more to
 // choose between, and nothing of gpc but its public packages.
 func TestSystemsAreShort(t *testing.T) {
-	public := []string{"domain", "domain/dual", "domain/equations", "offline/shooting"}
-	folders := must.Get(filepath.Glob("*/*.go"))(t)
+	public := []string{"domain", "equations/dual", "equations", "offline/shooting"}
+	folders := require.Get(filepath.Glob("*/*.go"))(t)
 	if len(folders) < 7 {
 		t.Fatalf("only %v", folders)
 	}
 	for _, file := range folders {
-		text := string(must.Get(os.ReadFile(file))(t))
+		text := string(require.Get(os.ReadFile(file))(t))
 		if n := strings.Count(text, "\n"); n > 150 {
 			t.Errorf("%s has %d lines", file, n)
 		}
@@ -82,20 +82,20 @@ func extreme(rng *rand.Rand, spec *domain.Spec, u []float64) {
 }
 
 // mayRefuse are episodes of 40 in which actions at random may outrun the room that the
-// limits leave (docs/gallery.md says why).
+// limits leave (docs/reference/gallery.md says why).
 var mayRefuse = map[string]int{"quadrotor": 2}
 
 // TestLimitsCanBeKept: whatever is wanted, its projection keeps the limits, and leads to a
 // state with another such projection, until the state is lost for other reasons.
 func TestLimitsCanBeKept(t *testing.T) {
-	for _, c := range must.Get(Cases())(t) {
+	for _, c := range require.Get(Cases())(t) {
 		spec, p := c.Problem.Spec(), c.Problem.(*equations.Problem)
 		t.Run(spec.Name, func(t *testing.T) {
 			s, ctx, u, wanted := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize()), make([]float64, spec.ActionSize())
 			moved, refused := 0, 0
 			for e := range 40 {
 				rng := rand.New(rand.NewPCG(7, uint64(e)))
-				ep := must.Get(c.Plant.Episode(991, e, adaptive))(t)
+				ep := require.Get(c.Plant.Episode(991, e, adaptive))(t)
 				hold := 1 + rng.IntN(8)
 				for step := 0; !ep.Done(); step++ {
 					if ep.Observe(s, ctx); p.Failed(s, ctx) {
@@ -112,7 +112,7 @@ func TestLimitsCanBeKept(t *testing.T) {
 							break
 						}
 					}
-					if out := must.Get(ep.Apply(u))(t); !kept || !spec.Keeps(out.Margin) {
+					if out := require.Get(ep.Apply(u))(t); !kept || !spec.Keeps(out.Margin) {
 						t.Logf("episode %d, step %d: no action is found in %v", e, step, s)
 						refused++
 						break
@@ -132,9 +132,9 @@ func TestLimitsCanBeKept(t *testing.T) {
 // TestPictures: every mechanical system shows the same shapes all along an episode, and some
 // that move; the others show nothing.
 func TestPictures(t *testing.T) {
-	for _, c := range must.Get(Cases())(t) {
+	for _, c := range require.Get(Cases())(t) {
 		spec, p := c.Problem.Spec(), c.Problem.(*equations.Problem)
-		ep := must.Get(c.Plant.Episode(993, 0, adaptive))(t)
+		ep := require.Get(c.Plant.Episode(993, 0, adaptive))(t)
 		s, ctx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 		var first []domain.Shape
 		moved := false
@@ -156,7 +156,7 @@ func TestPictures(t *testing.T) {
 			for i, a := range spec.Action {
 				u[i] = 0.6*a.Lo + 0.4*a.Hi
 			}
-			must.Get(ep.Apply(u))(t)
+			require.Get(ep.Apply(u))(t)
 		}
 		if shown := spec.Name != "cstr" && spec.Name != "hvac"; shown != (len(first) > 0) || moved != shown {
 			t.Errorf("%s shows %d shapes, and moved %v", spec.Name, len(first), moved)
@@ -170,12 +170,12 @@ func TestSolved(t *testing.T) {
 		t.Skip("solves tens of horizon problems")
 	}
 	const horizon, tried = 8, 8
-	for _, c := range must.Get(Cases())(t) {
+	for _, c := range require.Get(Cases())(t) {
 		spec := c.Problem.Spec()
 		t.Run(spec.Name, func(t *testing.T) {
 			solved := 0
 			for k := range tried {
-				ep := must.Get(c.Plant.Episode(992, k, adaptive))(t)
+				ep := require.Get(c.Plant.Episode(992, k, adaptive))(t)
 				s, ctx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 				ep.Observe(s, ctx)
 				pref := domain.Preference{Adaptive: true}
@@ -201,7 +201,7 @@ func TestSolved(t *testing.T) {
 // converged, at costs of 2.885 and more.
 func TestCurvedReactor(t *testing.T) {
 	y := cstr.System()
-	solver := must.Get(y.Case())(t).Solver.(*shooting.Solver)
+	solver := require.Get(y.Case())(t).Solver.(*shooting.Solver)
 	for _, start := range []struct {
 		p    []float64
 		cost float64
@@ -233,17 +233,17 @@ func TestIntegratedSteps(t *testing.T) {
 		whole := y
 		whole.Stiff, whole.ODE, whole.Source = nil, nil, nil
 		whole.Real.Step, whole.Dual.Step = within(&y, y.Real.Step), within(&y, y.Dual.Step)
-		a, b := must.Get(y.Case())(t), must.Get(whole.Case())(t)
+		a, b := require.Get(y.Case())(t), require.Get(whole.Case())(t)
 		spec := a.Problem.Spec()
 		for k := range 3 {
-			ep := must.Get(a.Plant.Episode(993, k, adaptive))(t)
+			ep := require.Get(a.Plant.Episode(993, k, adaptive))(t)
 			s, ctx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 			ep.Observe(s, ctx)
 			pref, steps := domain.Preference{W: []float64{0.7, 0.3}}, 12
 			got, err := a.Solver.(*shooting.Solver).Minimise(s, ctx, steps, pref, domain.WeightedSum, 1)
-			must.OK(t, err)
+			require.OK(t, err)
 			want, err := b.Solver.(*shooting.Solver).Minimise(s, ctx, steps, pref, domain.WeightedSum, 1)
-			must.OK(t, err)
+			require.OK(t, err)
 			if math.Abs(got.Cost-want.Cost) > 1e-8*math.Abs(want.Cost) || got.Iterations > want.Iterations+3 {
 				t.Errorf("%s, start %d: cost %v after %d iterations, by differences %v after %d", y.Name, k, got.Cost, got.Iterations, want.Cost, want.Iterations)
 			}
@@ -271,9 +271,9 @@ func within[T dual.Scalar](y *equations.System, rest func(s, c, u, sNext, cNext 
 // 993), and the first start leads to where steps are short (seed 991).
 func TestReactorConverges(t *testing.T) {
 	y := cstr.System()
-	c := must.Get(y.Case())(t)
+	c := require.Get(y.Case())(t)
 	for _, k := range [][2]int{{992, 12}, {992, 86}, {993, 57}, {993, 68}, {991, 15}, {991, 86}} {
-		ep := must.Get(c.Plant.Episode(uint64(k[0]), k[1], adaptive))(t)
+		ep := require.Get(c.Plant.Episode(uint64(k[0]), k[1], adaptive))(t)
 		s, ctx := make([]float64, len(y.State)), make([]float64, len(y.Context)+1)
 		ep.Observe(s, ctx)
 		got, err := c.Solver.(*shooting.Solver).Minimise(s, ctx, y.Steps, adaptive.Preference, domain.WeightedSum, 1)
@@ -286,25 +286,25 @@ func TestReactorConverges(t *testing.T) {
 // TestBundledMaps: each is a map of its system as it is now, the one that bench/results has
 // figures of.
 func TestBundledMaps(t *testing.T) {
-	bundled := &gpc.Catalogue{Cases: must.Get(Cases())(t), Models: models.Bundled}
-	files := must.Get(fs.Glob(models.Bundled, "*.safetensors"))(t)
+	bundled := &gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
+	files := require.Get(fs.Glob(models.Bundled, "*.safetensors"))(t)
 	if len(files) == 0 {
 		t.Error("none")
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(file, ".safetensors")
-		if _, err := must.Get(bundled.Find(name))(t).Model(""); err != nil {
+		if _, err := require.Get(bundled.Find(name))(t).Model(""); err != nil {
 			t.Error(err)
 		}
-		sum := durable.Sum(sha256.Sum256(must.Get(fs.ReadFile(models.Bundled, file))(t)))
+		sum := durable.Sum(sha256.Sum256(require.Get(fs.ReadFile(models.Bundled, file))(t)))
 		recorded := []string{}
-		for _, record := range must.Get(filepath.Glob("../../bench/results/*/gallery-" + name + ".json"))(t) {
+		for _, record := range require.Get(filepath.Glob("../../bench/results/*/gallery-" + name + ".json"))(t) {
 			var r struct {
 				Pairs []struct {
 					Model string `json:"model_sha256"`
 				}
 			}
-			must.OK(t, json.Unmarshal(must.Get(os.ReadFile(record))(t), &r))
+			require.OK(t, json.Unmarshal(require.Get(os.ReadFile(record))(t), &r))
 			recorded = append(recorded, r.Pairs[0].Model)
 		}
 		if !slices.Contains(recorded, sum) {
@@ -318,7 +318,7 @@ func TestBundledMaps(t *testing.T) {
 func TestPerturbedStatesHaveAWay(t *testing.T) {
 	y := quadrotor.System()
 	y.Solver.Library = 0
-	solver := must.Get(y.Case())(t).Solver.(*shooting.Solver)
+	solver := require.Get(y.Case())(t).Solver.(*shooting.Solver)
 	for i := range 3 {
 		p := make([]float64, len(y.Scenario))
 		for k, v := range y.Scenario {

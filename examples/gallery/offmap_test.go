@@ -7,33 +7,33 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
 	"github.com/gpc-engine/gpc/examples/gallery/models"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // The monitor of a system of equations works without a Tolerance: a cart far beyond every state of the
 // data is off the map, though the map may decode it well, and no state of its closed loops is.
 func TestAStateBeyondTheDataIsOffTheMap(t *testing.T) {
-	all := gpc.Catalogue{Cases: []domain.Case{must.Get(cartpole.System().Case())(t)}, Models: models.Bundled}
-	c := must.Get(must.Get(all.Find("cartpole"))(t).Guarded(domain.Guard{Off: true}))(t)
-	loop := must.Get(c.Loop(must.Get(gpc.OpenEngine(gpc.EngineOptions{Threads: 1}))(t), gpc.Setup{Method: "direct"}))(t)
+	all := gpc.Catalogue{Cases: []domain.Case{require.Get(cartpole.System().Case())(t)}, Models: models.Bundled}
+	c := require.Get(require.Get(all.Find("cartpole"))(t).Guarded(domain.Guard{Off: true}))(t)
+	loop := require.Get(c.Loop(require.Get(gpc.OpenEngine(gpc.EngineOptions{Threads: 1}))(t), gpc.Setup{Method: "direct"}))(t)
 	s, x := make([]float64, c.Spec().MeasuredSize()), make([]float64, c.Spec().ContextSize())
 	for i := range 5 {
 		loop.Reset()
-		for ep := must.Get(c.Definition().Plant.Episode(11, i, adaptive))(t); !ep.Done(); {
+		for ep := require.Get(c.Definition().Plant.Episode(11, i, adaptive))(t); !ep.Done(); {
 			ep.Observe(s, x)
-			d := must.Get(loop.Decide(s, x, adaptive.Preference))(t)
+			d := require.Get(loop.Decide(s, x, adaptive.Preference))(t)
 			if d.OffMap {
 				t.Fatalf("episode %d: the state %v of a closed loop is off the map", i, s)
 			}
-			must.Get(ep.Apply(d.U))(t)
+			require.Get(ep.Apply(d.U))(t)
 		}
 	}
-	must.Get(c.Definition().Plant.Episode(11, 0, adaptive))(t).Observe(s, x)
+	require.Get(c.Definition().Plant.Episode(11, 0, adaptive))(t).Observe(s, x)
 	for j, v := range c.Spec().Measured {
 		far := append([]float64(nil), s...)
 		far[j] += 40 * v.Scale()
 		loop.Reset()
-		if d := must.Get(loop.Decide(far, x, adaptive.Preference))(t); !d.OffMap || d.Fallback&domain.FallbackResidual == 0 {
+		if d := require.Get(loop.Decide(far, x, adaptive.Preference))(t); !d.OffMap || d.Fallback&domain.FallbackResidual == 0 {
 			t.Errorf("%s at %.3g is on the map, with a residual of %.3g and a limit of %.3g", v.Name, far[j], d.Residual, d.Limit)
 		}
 	}

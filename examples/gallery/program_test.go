@@ -7,9 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gpc-engine/gpc/domain/dual"
-	"github.com/gpc-engine/gpc/domain/equations"
-	"github.com/gpc-engine/gpc/program"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/equations/program"
 )
 
 // function is one of a system's, on all its inputs at once, in both types of number; nil where the system has it in one alone.

@@ -7,23 +7,23 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/paper"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
 
 // Both clients drive the same loop, and leave no session behind.
 func TestTheClientsDriveTheSameLoop(t *testing.T) {
 	cases := paper.Cases()
-	c := must.Get(cases.Find("integrator-convex"))(t)
-	e := must.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	c := require.Get(cases.Find("integrator-convex"))(t)
+	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
-	s := must.Get(serve.New(c, e, serve.Options{Setup: must.Get(c.Setup("navigator", ""))(t)}))(t)
+	s := require.Get(serve.New(c, e, serve.Options{Setup: require.Get(c.Setup("navigator", ""))(t)}))(t)
 	defer s.Close()
 	h := httptest.NewServer(serve.Handler(s, serve.HTTPOptions{}))
 	defer h.Close()
 	var out strings.Builder
-	must.OK(t, drive(t.Context(), h.URL, &out))
+	require.OK(t, drive(t.Context(), h.URL, &out))
 	if n := strings.Count(out.String(), "\n"); n != steps || strings.Contains(out.String(), "false") || s.Health().Sessions != 0 {
 		t.Errorf("%d decisions, %d sessions: %s", n, s.Health().Sessions, out.String())
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/gorgoniagrad"
+	"github.com/gpc-engine/gpc/equations/gorgoniagrad"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 

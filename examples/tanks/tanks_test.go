@@ -13,7 +13,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domaintest"
+	"github.com/gpc-engine/gpc/domain/domaintest"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )

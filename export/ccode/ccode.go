@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gpc-engine/gpc/program"
+	"github.com/gpc-engine/gpc/equations/program"
 )
 
 // Helpers are what written functions call besides libm. Not all of them are used by every function.

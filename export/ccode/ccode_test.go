@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/export/ccode"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/program"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // evaluate compiles f and evaluates it in C at the points.
@@ -43,22 +43,22 @@ func evaluate(t *testing.T, f *program.Function, points [][]float64) [][]float64
 		f.Entries(), f.Results(), strings.Join(call, ", "))
 	dir := t.TempDir()
 	source, binaryFile := filepath.Join(dir, "f.c"), filepath.Join(dir, "f")
-	must.OK(t, os.WriteFile(source, []byte(text.String()), 0o600))
+	require.OK(t, os.WriteFile(source, []byte(text.String()), 0o600))
 	flags := []string{"-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off", "-Wno-unused-function", "-O1", source, "-o", binaryFile, "-lm"}
 	if out, err := exec.Command(compiler, flags...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s\n%s", err, out, text.String())
 	}
 	var in bytes.Buffer
 	for _, x := range points {
-		must.OK(t, binary.Write(&in, binary.NativeEndian, x))
+		require.OK(t, binary.Write(&in, binary.NativeEndian, x))
 	}
 	run := exec.Command(binaryFile)
 	run.Stdin = &in
-	out := bytes.NewReader(must.Get(run.Output())(t))
+	out := bytes.NewReader(require.Get(run.Output())(t))
 	all := make([][]float64, len(points))
 	for i := range all {
 		all[i] = make([]float64, f.Results())
-		must.OK(t, binary.Read(out, binary.NativeEndian, all[i]))
+		require.OK(t, binary.Read(out, binary.NativeEndian, all[i]))
 	}
 	return all
 }

@@ -22,5 +22,5 @@
 // Zimmerman, H. Wang, "MATPOWER Interior Point Solver", TN 2) with inertia
 // correction as in IPOPT (A. Wächter, L. T. Biegler, Math. Program. 106, 2006),
 // and a feasibility phase that either finds a feasible point or a local minimum
-// of the balance residual. docs/acopf.md has the formulas.
+// of the balance residual. docs/reference/acopf.md has the formulas.
 package acopf

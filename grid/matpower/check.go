@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gpc-engine/gpc/internal/disjoint"
+	"github.com/gpc-engine/gpc/internal/unionfind"
 )
 
 // Error says what is wrong with a case, and where.
@@ -209,7 +209,7 @@ func (k *checker) branches(c *Case, index map[int]int) {
 
 // islands looks for a part of the network without a reference bus.
 func (k *checker) islands(c *Case, index map[int]int) {
-	parts := disjoint.New(len(c.Bus))
+	parts := unionfind.New(len(c.Bus))
 	for _, br := range c.Branch {
 		f, t := index[br.From], index[br.To]
 		if br.InService && c.Bus[f].Type != Isolated && c.Bus[t].Type != Isolated {

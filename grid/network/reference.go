@@ -3,7 +3,7 @@ package network
 import (
 	"fmt"
 
-	"github.com/gpc-engine/gpc/internal/disjoint"
+	"github.com/gpc-engine/gpc/internal/unionfind"
 )
 
 // Moved is a reference bus of the file without a generator in service, so that
@@ -53,7 +53,7 @@ func (n *Network) moveReferences() {
 
 // islands numbers the connected parts by one of their buses.
 func (n *Network) islands() []int {
-	parts := disjoint.New(n.Buses())
+	parts := unionfind.New(n.Buses())
 	for k, from := range n.From {
 		parts.Join(from, n.To[k])
 	}

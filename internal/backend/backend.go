@@ -4,7 +4,7 @@
 //
 // The central type is Backend. Package ref (float64, readable) is the
 // specification of every operation, package backendtest holds each backend to
-// it at the tolerances of docs/numerics.md.
+// it at the tolerances of docs/contribute/numerics.md.
 //
 // All batches are row-major float32 (package tensor). Objects made by a Backend
 // are used by one goroutine at a time; a backend spreads one call over its

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // TestMain is also the other process of these tests: it does what GPC_DURABLE says, says
@@ -54,16 +54,16 @@ func TestMain(m *testing.M) {
 // returns what kills it.
 func other(t *testing.T, what, path string) (kill func()) {
 	t.Helper()
-	cmd := exec.Command(must.Get(os.Executable())(t))
+	cmd := exec.Command(require.Get(os.Executable())(t))
 	cmd.Env = append(os.Environ(), "GPC_DURABLE="+what+" "+path)
-	out := must.Get(cmd.StdoutPipe())(t)
-	must.OK(t, cmd.Start())
+	out := require.Get(cmd.StdoutPipe())(t)
+	require.OK(t, cmd.Start())
 	kill = sync.OnceFunc(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
 	t.Cleanup(kill)
-	if line := must.Get(bufio.NewReader(out).ReadString('\n'))(t); line != "ready\n" {
+	if line := require.Get(bufio.NewReader(out).ReadString('\n'))(t); line != "ready\n" {
 		t.Fatalf("the other process says %q", line)
 	}
 	return kill
@@ -72,7 +72,7 @@ func other(t *testing.T, what, path string) (kill func()) {
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
-	for _, e := range must.Get(os.ReadDir(dir))(t) {
+	for _, e := range require.Get(os.ReadDir(dir))(t) {
 		out = append(out, e.Name())
 	}
 	return out
@@ -80,7 +80,7 @@ func names(t *testing.T, dir string) []string {
 
 func text(t *testing.T, path string) string {
 	t.Helper()
-	return string(must.Get(os.ReadFile(path))(t))
+	return string(require.Get(os.ReadFile(path))(t))
 }
 
 func refused(t *testing.T, err error, says ...string) {
@@ -99,11 +99,11 @@ func refused(t *testing.T, err error, says ...string) {
 func TestAFileIsReplacedWholeOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
-	must.OK(t, WriteFile(path, []byte("first"), 0o640))
-	if mode := must.Get(os.Stat(path))(t).Mode().Perm(); mode != 0o640 {
+	require.OK(t, WriteFile(path, []byte("first"), 0o640))
+	if mode := require.Get(os.Stat(path))(t).Mode().Perm(); mode != 0o640 {
 		t.Errorf("a new file has permissions %o, want 640", mode)
 	}
-	must.OK(t, os.Chmod(path, 0o600))
+	require.OK(t, os.Chmod(path, 0o600))
 	full := errors.New("no space left")
 	if err := Create(path, func(w io.Writer) error {
 		io.WriteString(w, "sec")
@@ -114,8 +114,8 @@ func TestAFileIsReplacedWholeOrNotAtAll(t *testing.T) {
 	if got := text(t, path); got != "first" {
 		t.Errorf("a failed write left %q", got)
 	}
-	must.OK(t, WriteFile(path, []byte("second"), 0o644))
-	if got, mode := text(t, path), must.Get(os.Stat(path))(t).Mode().Perm(); got != "second" || mode != 0o600 {
+	require.OK(t, WriteFile(path, []byte("second"), 0o644))
+	if got, mode := text(t, path), require.Get(os.Stat(path))(t).Mode().Perm(); got != "second" || mode != 0o600 {
 		t.Errorf("replaced by %q with permissions %o, want the old ones", got, mode)
 	}
 	if got := names(t, dir); !slices.Equal(got, []string{"f"}) {
@@ -125,12 +125,12 @@ func TestAFileIsReplacedWholeOrNotAtAll(t *testing.T) {
 
 func TestLinksAreFollowed(t *testing.T) {
 	dir := t.TempDir()
-	must.OK(t, os.Mkdir(filepath.Join(dir, "real"), 0o755))
+	require.OK(t, os.Mkdir(filepath.Join(dir, "real"), 0o755))
 	for _, l := range [][2]string{{"real", "folder"}, {"real/f", "link"}, {"folder/f", "second"}, {"turning", "turning"}} {
-		must.OK(t, os.Symlink(l[0], filepath.Join(dir, l[1])))
+		require.OK(t, os.Symlink(l[0], filepath.Join(dir, l[1])))
 	}
 	for _, name := range []string{"link", "folder/f", "second"} { // the first time there is no real/f
-		must.OK(t, WriteFile(filepath.Join(dir, name), []byte(name), 0o644))
+		require.OK(t, WriteFile(filepath.Join(dir, name), []byte(name), 0o644))
 		if got := text(t, filepath.Join(dir, "real/f")); got != name {
 			t.Errorf("writing %s left %q in its target", name, got)
 		}
@@ -143,10 +143,10 @@ func TestLinksAreFollowed(t *testing.T) {
 func TestProbe(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "f")
-	must.OK(t, os.WriteFile(file, nil, 0o644))
+	require.OK(t, os.WriteFile(file, nil, 0o644))
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	must.OK(t, syscall.Mkfifo(pipe, 0o644))
-	must.OK(t, os.Symlink(pipe, filepath.Join(dir, "link")))
+	require.OK(t, syscall.Mkfifo(pipe, 0o644))
+	require.OK(t, os.Symlink(pipe, filepath.Join(dir, "link")))
 	for path, says := range map[string]string{
 		filepath.Join(dir, "none", "f"): "does not exist",
 		filepath.Join(file, "f"):        "not a directory",
@@ -161,7 +161,7 @@ func TestProbe(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"f", "new"} {
-		must.OK(t, Probe(filepath.Join(dir, name)))
+		require.OK(t, Probe(filepath.Join(dir, name)))
 	}
 	if got := names(t, dir); !slices.Equal(got, []string{"f", "link"}) {
 		t.Errorf("probing left %v", got)
@@ -172,12 +172,12 @@ func TestProbe(t *testing.T) {
 func TestTemporariesAreSwept(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
-	must.OK(t, WriteFile(path, []byte("before"), 0o644)) // this process has swept here
+	require.OK(t, WriteFile(path, []byte("before"), 0o644)) // this process has swept here
 	kill := other(t, "write", path)
 	if got := names(t, dir); len(got) != 2 || text(t, path) != "before" {
 		t.Fatalf("while it is written the folder holds %v", got)
 	}
-	must.OK(t, Sweep(dir))
+	require.OK(t, Sweep(dir))
 	if got := names(t, dir); len(got) != 2 {
 		t.Fatalf("a living writer's file was swept: %v", got)
 	}
@@ -196,8 +196,8 @@ func TestTemporariesAreSwept(t *testing.T) {
 		},
 	} {
 		stale := filepath.Join(dir, ".f.0123456789abcdef.partial")
-		must.OK(t, os.WriteFile(stale, nil, 0o600))
-		must.OK(t, sweep())
+		require.OK(t, os.WriteFile(stale, nil, 0o600))
+		require.OK(t, sweep())
 		if got := names(t, dir); !slices.Equal(got, []string{"f"}) {
 			t.Errorf("%s leaves %v", name, got)
 		}
@@ -208,15 +208,15 @@ func TestOneWriter(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "trace")
 	link := filepath.Join(t.TempDir(), "link")
-	must.OK(t, os.Symlink(file, link))
+	require.OK(t, os.Symlink(file, link))
 	for path, lock := range map[string]string{dir: filepath.Join(dir, ".lock"), file: file + ".lock", link: file + ".lock"} {
-		l := must.Get(Acquire(path))(t)
+		l := require.Get(Acquire(path))(t)
 		_, err := Acquire(path)
 		refused(t, err, path, lock, fmt.Sprintf("process %d on %s", os.Getpid(), self().Host))
 		if !errors.Is(err, ErrBusy) {
 			t.Errorf("%v is not ErrBusy", err)
 		}
-		must.OK(t, l.Release())
+		require.OK(t, l.Release())
 		if got := names(t, dir); len(got) != 0 {
 			t.Fatalf("a released lock leaves %v", got)
 		}
@@ -228,7 +228,7 @@ func TestOneWriter(t *testing.T) {
 		if o := ownerOf(lock); !o.ended() || o.Host != self().Host || o.Start.Before(begun) || o.Start.After(time.Now()) {
 			t.Errorf("the killed owner is %+v", o)
 		}
-		must.OK(t, must.Get(Acquire(path))(t).Release())
+		require.OK(t, require.Get(Acquire(path))(t).Release())
 	}
 	if _, err := Acquire(filepath.Join(dir, "none", "f")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("in a folder that is not there: %v", err)
@@ -287,12 +287,12 @@ func TestOwnersThatHaveEnded(t *testing.T) {
 func TestOutputsAreKeptApart(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	must.OK(t, os.WriteFile(at("in"), nil, 0o644))
-	must.OK(t, os.Mkdir(at("d"), 0o755))
-	must.OK(t, os.Symlink("in", at("soft")))
-	must.OK(t, os.Link(at("in"), at("hard")))
-	must.OK(t, os.Symlink("new", at("dangling")))
-	must.OK(t, os.Symlink(".", at("here")))
+	require.OK(t, os.WriteFile(at("in"), nil, 0o644))
+	require.OK(t, os.Mkdir(at("d"), 0o755))
+	require.OK(t, os.Symlink("in", at("soft")))
+	require.OK(t, os.Link(at("in"), at("hard")))
+	require.OK(t, os.Symlink("new", at("dangling")))
+	require.OK(t, os.Symlink(".", at("here")))
 	t.Chdir(dir)
 	for _, c := range []struct {
 		out, other string

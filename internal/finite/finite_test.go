@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 type degrees float64
@@ -80,9 +80,9 @@ func TestFiniteValuesAreEncodingJSONs(t *testing.T) {
 func TestNumbersThatAreNoneAreNull(t *testing.T) {
 	inf := math.Inf(1)
 	v := all{Inner: Inner{A: math.NaN()}, deep: &deep{[]float32{float32(inf), 1}}, P: &inf, Left: -inf, Rows: [][]float64{{1, inf}}, Map: map[string]float64{"k": math.NaN()}, Any: inf}
-	text := must.Get(Marshal(v))(t)
+	text := require.Get(Marshal(v))(t)
 	var got map[string]any
-	must.OK(t, json.Unmarshal(text, &got))
+	require.OK(t, json.Unmarshal(text, &got))
 	for key, want := range map[string]any{
 		"a": nil, "Depth": []any{nil, 1.0}, "p": nil, "left": nil, "rows": []any{[]any{1.0, nil}}, "map": map[string]any{"k": nil}, "any": nil,
 	} {

@@ -11,14 +11,14 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/gotrace/constructs"
-	"github.com/gpc-engine/gpc/program"
 )
 
 func load(t *testing.T, main Source) *Package {
 	t.Helper()
-	p, err := Load(main, Source{"github.com/gpc-engine/gpc/domain/dual", dual.Source})
+	p, err := Load(main, Source{"github.com/gpc-engine/gpc/equations/dual", dual.Source})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/tools/go/ssa"
 
-	"github.com/gpc-engine/gpc/program"
+	"github.com/gpc-engine/gpc/equations/program"
 )
 
 // Bounds of what is run: beyond them a loop or recursion is taken for one that does not end.
@@ -534,7 +534,7 @@ func (x *machine) fork(f *frame, c truth, in *ssa.If, join int) (phis []value, r
 	return phis, nil
 }
 
-const dualPath = "github.com/gpc-engine/gpc/domain/dual"
+const dualPath = "github.com/gpc-engine/gpc/equations/dual"
 
 // operations are functions of package math, and of package dual.
 var operations = map[string]program.Op{

@@ -5,7 +5,7 @@ import (
 	"go/types"
 	"strings"
 
-	"github.com/gpc-engine/gpc/program"
+	"github.com/gpc-engine/gpc/equations/program"
 )
 
 // Object is a value that a function returned, such as a struct with functions in it.

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/tools/go/ssa"
 
-	"github.com/gpc-engine/gpc/program"
+	"github.com/gpc-engine/gpc/equations/program"
 )
 
 // value is what an SSA value holds here: bool, int64, uint64, float64 (also of a complex number, whose imaginary part is

@@ -10,12 +10,12 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 func TestReaderReadsAsItsOwnDoes(t *testing.T) {
 	text := bytes.Repeat([]byte("0123456789"), 1000)
-	must.OK(t, iotest.TestReader(Reader(context.Background(), bytes.NewReader(text)), text))
+	require.OK(t, iotest.TestReader(Reader(context.Background(), bytes.NewReader(text)), text))
 	if _, err := io.ReadAll(Reader(context.Background(), iotest.ErrReader(os.ErrClosed))); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("an error of the reader is given as %v", err)
 	}

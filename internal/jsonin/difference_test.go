@@ -6,12 +6,12 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 func decoded(t *testing.T, text string) (v any) {
 	t.Helper()
-	must.OK(t, json.Unmarshal([]byte(text), &v))
+	require.OK(t, json.Unmarshal([]byte(text), &v))
 	return v
 }
 

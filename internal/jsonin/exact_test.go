@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 type part struct {
@@ -26,7 +26,7 @@ type whole struct {
 func TestWhatIsNotTakenAsItStandsIsRefusedByItsPath(t *testing.T) {
 	const good = `{"size": 1.25, "parts": [{"at": [1, 2]}], "loose": {"x": [1, "}"]}}`
 	var w whole
-	must.OK(t, Exact([]byte(good), &w))
+	require.OK(t, Exact([]byte(good), &w))
 	if w.Size != 1.25 || w.Parts[0].At != [2]float64{1, 2} {
 		t.Errorf("read as %+v", w)
 	}
@@ -67,7 +67,7 @@ func TestWhatIsNotTakenAsItStandsIsRefusedByItsPath(t *testing.T) {
 
 func TestMergeKeepsWhatIsNotGiven(t *testing.T) {
 	w := whole{Size: 3, Parts: []part{{At: [2]float64{1, 2}}}}
-	must.OK(t, Merge([]byte(`{"count": 4}`), &w))
+	require.OK(t, Merge([]byte(`{"count": 4}`), &w))
 	if w.Size != 3 || w.Count != 4 || len(w.Parts) != 1 {
 		t.Errorf("merged to %+v", w)
 	}
@@ -84,7 +84,7 @@ func FuzzExact(f *testing.F) {
 		if Exact(text, &w) != nil {
 			return
 		}
-		own := must.Get(json.Marshal(w))(t)
+		own := require.Get(json.Marshal(w))(t)
 		if err := Exact(own, new(whole)); err != nil {
 			t.Fatalf("%s is taken, and as %s refused: %v", text, own, err)
 		}

@@ -21,21 +21,21 @@ const module = "github.com/gpc-engine/gpc/"
 var allowed = map[string][]string{
 	"tensor":                                 {},
 	"domain":                                 {"internal/names", "tensor"},
-	"program":                                {"internal/jsonin"},
-	"domain/gorgoniagrad":                    {"domain"},
-	"domain/dual":                            {"tensor"},
+	"equations/program":                      {"internal/jsonin"},
+	"equations/gorgoniagrad":                 {"domain"},
+	"equations/dual":                         {"tensor"},
 	"internal/lanes":                         {"internal/isa"},
-	"internal/stages":                        {"internal/isa", "internal/lanes", "internal/lanes/programs", "program"},
-	"internal/lanes/programs":                {"internal/lanes", "program"},
-	"internal/gotrace":                       {"program"},
+	"internal/stages":                        {"internal/isa", "internal/lanes", "internal/lanes/programs", "equations/program"},
+	"internal/lanes/programs":                {"internal/lanes", "equations/program"},
+	"internal/gotrace":                       {"equations/program"},
 	"internal/gotrace/bundle":                {"internal/durable", "internal/gotrace"},
-	"internal/gotrace/constructs":            {"domain/dual"},
-	"domain/equations":                       {"internal/gotrace", "internal/isa", "internal/lanes", "internal/stages", "program", "tensor", "domain/dual", "domain", "offline/shooting", "closedloop"},
-	"domain/equations/systemfile":            {"internal/jsonin", "program", "domain/dual", "domain", "domain/equations", "offline/shooting", "closedloop"},
+	"internal/gotrace/constructs":            {"equations/dual"},
+	"equations":                              {"internal/gotrace", "internal/isa", "internal/lanes", "internal/stages", "equations/program", "tensor", "equations/dual", "domain", "offline/shooting", "closedloop"},
+	"equations/systemfile":                   {"internal/jsonin", "equations/program", "equations/dual", "domain", "equations", "offline/shooting", "closedloop"},
 	"internal/durable":                       {},
 	"internal/safetensors":                   {"tensor"},
 	"model":                                  {"internal/durable", "internal/safetensors", "tensor"},
-	"policy":                                 {"internal/durable", "internal/safetensors", "model", "domain", "tensor"},
+	"baselines/policy":                       {"internal/durable", "internal/safetensors", "model", "domain", "tensor"},
 	"internal/version":                       {},
 	"internal/machine":                       {},
 	"internal/peerrecord":                    {"internal/durable", "internal/machine"},
@@ -45,7 +45,7 @@ var allowed = map[string][]string{
 	"internal/neighbours":                    {"internal/isa", "internal/parallel", "tensor"},
 	"internal/backend":                       {"domain", "model", "tensor"},
 	"internal/ref":                           {"internal/backend", "domain", "model", "tensor"},
-	"internal/backendtest":                   {"internal/must", "internal/testdomain", "internal/loops", "internal/ref", "internal/backend", "domain", "model", "tensor"},
+	"internal/testing/backendtest":           {"internal/testing/require", "internal/testing/testdomain", "internal/loops", "internal/ref", "internal/backend", "domain", "model", "tensor"},
 	"cpu_fallback":                           {"cpu_fallback/*", "internal/isa", "internal/parallel", "internal/neighbours", "internal/backend", "domain", "model", "tensor"},
 	"cpu_fallback/*":                         {"cpu_fallback/*", "internal/isa", "internal/parallel", "tensor"},
 	"kernels":                                {"kernels/driver", "kernels/images", "internal/parallel", "internal/crossentropy", "internal/backend", "model", "domain", "tensor"},
@@ -56,12 +56,12 @@ var allowed = map[string][]string{
 	"kernels/shim":                           {"kernels/driver", "kernels/images", "kernels/ptx/device"},
 	"kernels/build":                          {"internal/durable", "kernels/shim", "kernels/images"},
 	"kernels/images":                         {"kernels/driver"},
-	"grid/matpower":                          {"internal/disjoint"},
+	"grid/matpower":                          {"internal/unionfind"},
 	"grid/matpower/cases":                    {"internal/names", "grid/matpower"},
 	"domains/*":                              {"internal/jsonin", "internal/parallel", "domain", "tensor"},
 	"domains/opf":                            {"domains/opf/*", "grid/*", "internal/jsonin", "domain", "tensor"},
 	"grid":                                   {},
-	"grid/network":                           {"internal/disjoint", "grid/matpower"},
+	"grid/network":                           {"internal/unionfind", "grid/matpower"},
 	"grid/networktest":                       {"grid/network", "grid/matpower", "grid/matpower/cases"},
 	"domains/opf/internal/dots":              {"internal/isa", "tensor"},
 	"grid/powerflow":                         {"grid/network"},
@@ -81,17 +81,17 @@ var allowed = map[string][]string{
 	"domains/multiagent/dataset":             {"domains/multiagent/plan", "domains/multiagent/view", "domains/multiagent/world", "domains/multiagent/rollout", "domain"},
 	"domains/multiagent/rollout":             {"internal/isa", "domain"},
 	"domains/multiagent/rollout/rollouttest": {"domains/multiagent/rollout"},
-	"internal/must":                          {},
-	"internal/disjoint":                      {},
+	"internal/testing/require":               {},
+	"internal/unionfind":                     {},
 	"internal/names":                         {},
-	"internal/places":                        {"domain"},
-	"internal/recording":                     {"internal/places", "closedloop", "domain"},
+	"internal/graphlayout":                   {"domain"},
+	"internal/recording":                     {"internal/graphlayout", "closedloop", "domain"},
 	"internal/interrupt":                     {},
 	"internal/finite":                        {},
 	"internal/jsonin":                        {},
 	"internal/web":                           {},
-	"internal/marked":                        {"internal/durable"},
-	"internal/testdomain":                    {"internal/durable", "internal/backend", "domain", "model", "tensor"},
+	"internal/docsection":                    {"internal/durable"},
+	"internal/testing/testdomain":            {"internal/durable", "internal/backend", "domain", "model", "tensor"},
 	"internal/loops":                         {"internal/backend", "domain", "model", "tensor"},
 	"internal/crossentropy":                  {"tensor"},
 	"batchnav":                               {"internal/crossentropy", "internal/parallel", "internal/loops", "internal/backend", "model", "domain", "tensor", "internal/machine"},
@@ -100,35 +100,35 @@ var allowed = map[string][]string{
 	"offline/*":                              {"internal/parallel", "domain", "tensor"},
 	"train":                                  {"internal/jsonin", "internal/safetensors", "batchnav", "offline", "internal/neighbours", "internal/backend", "model", "domain", "tensor", "internal/version", "internal/durable"},
 	"closedloop":                             {"internal/jsonin", "internal/parallel", "internal/interrupt", "batchnav", "internal/backend", "model", "domain", "tensor", "internal/version", "internal/durable", "internal/machine"},
-	"environment":                            {"internal/parallel", "domain", "tensor"},
+	"closedloop/environment":                 {"internal/parallel", "domain", "tensor"},
 	"bench":                                  {"internal/names", "internal/safetensors", "engine", "cpu_fallback", "batchnav", "offline", "train", "closedloop", "kernels/images", "internal/ref", "internal/backend", "model", "domain", "tensor", "internal/version", "internal/durable", "internal/machine"},
-	"bench/torture":                          {"cli", "closedloop", "domains/opf/command", "internal/durable", "internal/machine", "internal/version", "model", "offline", "paper", "report"},
-	"bench/deviations":                       {"internal/marked", "internal/backendtest", "batchnav", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "domains/opf", "models", "domain", "model", "tensor", "kernels", "kernels/driver", "kernels/shim", "kernels/ptx", "kernels/ptx/device", "kernels/images", "cpu_fallback", "internal/ref", "internal/isa", "internal/backend"},
-	"bench/ptxreport":                        {"bench", "domain", "internal/durable", "internal/marked", "kernels", "kernels/driver", "kernels/ptx", "kernels/ptx/device", "model", "models", "paper"},
+	"bench/torture":                          {"cli", "closedloop", "domains/opf/command", "internal/durable", "internal/machine", "internal/version", "model", "offline", "domains/paper", "bench/report"},
+	"bench/deviations":                       {"internal/docsection", "internal/testing/backendtest", "batchnav", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "domains/opf", "domains/paper/models", "domain", "model", "tensor", "kernels", "kernels/driver", "kernels/shim", "kernels/ptx", "kernels/ptx/device", "kernels/images", "cpu_fallback", "internal/ref", "internal/isa", "internal/backend"},
+	"bench/ptxreport":                        {"bench", "domain", "internal/durable", "internal/docsection", "kernels", "kernels/driver", "kernels/ptx", "kernels/ptx/device", "model", "domains/paper/models", "domains/paper"},
 	"bench/peers/opf":                        {"internal/machine", "grid/acopf", "grid/ipoptcheck", "grid/network", "internal/peerrecord", "internal/version", "grid/matpower/cases"},
 	"bench/peers/outages":                    {"grid/acopf/laneflow", "grid/matpower", "grid/network", "grid/powerflow", "internal/machine", "internal/peerrecord", "internal/version"},
 	"bench/peers/multiagent":                 {"internal/machine", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "kernels", "kernels/driver", "internal/isa", "internal/peerrecord", "internal/version"},
-	"bench/peers/mpc":                        {".", "internal/machine", "domain", "internal/peerrecord", "internal/testdomain", "internal/version", "offline/shooting", "domain/equations", "examples/gallery", "examples/gallery/models"},
-	"estimate":                               {"domain", "tensor"},
-	"domaintest":                             {"domain", "internal/must", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/backendtest"},
+	"bench/peers/mpc":                        {".", "internal/machine", "domain", "internal/peerrecord", "internal/testing/testdomain", "internal/version", "offline/shooting", "equations", "examples/gallery", "examples/gallery/models"},
+	"closedloop/estimate":                    {"domain", "tensor"},
+	"domain/domaintest":                      {"domain", "internal/testing/require", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/testing/backendtest"},
 	"scripts/gpu/bundle":                     {},
-	"scripts/gpu/report":                     {"report", "bench", "internal/durable"},
-	"report":                                 {"internal/opfrecord", "internal/durable", "internal/interrupt", "internal/marked", "internal/peerrecord", "bench", "closedloop", "compile", "batchnav", "model", "domain", "tensor", "internal/version", "internal/machine"},
-	"export/ccode":                           {"program"},
-	"export":                                 {"export/ccode", "program", "internal/durable", "model", "domain", "tensor", "internal/version"},
-	".":                                      {"internal/names", "internal/durable", "bench", "estimate", "export", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/isa", "internal/version", "policy", "internal/interrupt", "internal/recording", "internal/machine", "domain/equations", "domain/equations/systemfile"},
+	"scripts/gpu/report":                     {"bench/report", "bench", "internal/durable"},
+	"bench/report":                           {"internal/opfrecord", "internal/durable", "internal/interrupt", "internal/docsection", "internal/peerrecord", "bench", "closedloop", "compile", "batchnav", "model", "domain", "tensor", "internal/version", "internal/machine"},
+	"export/ccode":                           {"equations/program"},
+	"export":                                 {"export/ccode", "equations/program", "internal/durable", "model", "domain", "tensor", "internal/version"},
+	".":                                      {"internal/names", "internal/durable", "bench", "closedloop/estimate", "export", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "tensor", "internal/isa", "internal/version", "baselines/policy", "internal/interrupt", "internal/recording", "internal/machine", "equations", "equations/systemfile"},
 	"serve":                                  {".", "internal/names", "internal/durable", "internal/finite", "internal/interrupt", "internal/jsonin", "internal/web", "internal/version", "batchnav", "closedloop", "domain", "internal/machine", "internal/parallel"},
-	"bench/record":                           {".", "closedloop", "paper", "internal/durable", "internal/machine", "internal/version", "report"},
-	"bench/serve":                            {".", "cli", "paper", "report", "serve", "internal/durable", "internal/finite", "internal/machine", "internal/version", "domain"},
-	"view":                                   {".", "serve", "internal/machine", "internal/jsonin", "internal/parallel", "internal/places", "internal/web", "batchnav", "closedloop", "offline", "domain", "internal/finite", "internal/version"},
+	"bench/record":                           {".", "closedloop", "domains/paper", "internal/durable", "internal/machine", "internal/version", "bench/report"},
+	"bench/serve":                            {".", "cli", "domains/paper", "bench/report", "serve", "internal/durable", "internal/finite", "internal/machine", "internal/version", "domain"},
+	"view":                                   {".", "serve", "internal/machine", "internal/jsonin", "internal/parallel", "internal/graphlayout", "internal/web", "batchnav", "closedloop", "offline", "domain", "internal/finite", "internal/version"},
 	"compile":                                {"internal/durable", "internal/isa", "internal/machine", "internal/parallel", "internal/version", ".", "offline", "train", "closedloop", "model", "domain"},
-	"paper":                                  {".", "models", "domain", "domains/*"},
-	"cli":                                    {".", "export", "tensor", "internal/names", "serve", "view", "compile", "report", "bench", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "internal/finite", "internal/interrupt", "internal/starter", "internal/version", "internal/durable", "internal/machine"},
+	"domains/paper":                          {".", "domains/paper/models", "domain", "domains/*"},
+	"cli":                                    {".", "export", "tensor", "internal/names", "serve", "view", "compile", "bench/report", "bench", "engine", "batchnav", "offline", "train", "closedloop", "model", "domain", "internal/finite", "internal/interrupt", "internal/starter", "internal/version", "internal/durable", "internal/machine"},
 	"internal/starter":                       {},
-	"models":                                 {},
-	"cmd/gpc":                                {"cli", "paper", "domains/opf/command"},
-	"python/libgpc":                          {".", "compile", "serve", "paper", "batchnav", "closedloop", "environment", "domain", "tensor", "internal/durable", "internal/finite", "internal/version", "grid/ppc", "model", "offline", "grid/acopf", "grid/matpower", "grid/matpower/cases", "grid/network"},
-	"examples/*":                             {".", "serve", "examples/*", "cli", "domain", "domain/dual", "domain/equations", "domain/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
+	"domains/paper/models":                   {},
+	"cmd/gpc":                                {"cli", "domains/paper", "domains/opf/command"},
+	"python/libgpc":                          {".", "compile", "serve", "domains/paper", "batchnav", "closedloop", "closedloop/environment", "domain", "tensor", "internal/durable", "internal/finite", "internal/version", "grid/ppc", "model", "offline", "grid/acopf", "grid/matpower", "grid/matpower/cases", "grid/network"},
+	"examples/*":                             {".", "serve", "examples/*", "cli", "domain", "equations/dual", "equations", "equations/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
 	"internal/layering":                      {},
 	"internal/pages":                         {},
 }
@@ -210,10 +210,10 @@ func TestImportsRunOneWay(t *testing.T) {
 	})
 }
 
-// TestLibraryPage: docs/library.md says of every package that can be imported whether it
+// TestLibraryPage: docs/reference/library.md says of every package that can be imported whether it
 // is a promise, and the examples it names are there.
 func TestLibraryPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/library.md")
+	page, err := os.ReadFile("../../docs/reference/library.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestLibraryPage(t *testing.T) {
 			return
 		}
 		if !slices.ContainsFunc(patterns, func(pattern string) bool { return match(pattern, dir) }) {
-			t.Errorf("docs/library.md does not say whether %s is a promise", dir)
+			t.Errorf("docs/reference/library.md does not say whether %s is a promise", dir)
 		}
 	})
 	examples, err := os.ReadFile("../../example_test.go")
@@ -249,11 +249,11 @@ func TestLibraryPage(t *testing.T) {
 	named := regexp.MustCompile("`(Example[A-Za-z_]+)`").FindAllStringSubmatch(string(page), -1)
 	for _, m := range named {
 		if !strings.Contains(string(examples), "func "+m[1]+"()") {
-			t.Errorf("docs/library.md names %s, which example_test.go does not have", m[1])
+			t.Errorf("docs/reference/library.md names %s, which example_test.go does not have", m[1])
 		}
 	}
 	if len(named) != strings.Count(string(examples), "\nfunc Example") {
-		t.Errorf("docs/library.md names %d examples, example_test.go has %d", len(named), strings.Count(string(examples), "\nfunc Example"))
+		t.Errorf("docs/reference/library.md names %d examples, example_test.go has %d", len(named), strings.Count(string(examples), "\nfunc Example"))
 	}
 }
 
@@ -268,7 +268,7 @@ func TestGridStandsAlone(t *testing.T) {
 			}
 		}
 	})
-	support := []string{"internal/lanes", "internal/isa", "internal/parallel", "internal/disjoint", "internal/names", "internal/durable"}
+	support := []string{"internal/lanes", "internal/isa", "internal/parallel", "internal/unionfind", "internal/names", "internal/durable"}
 	seen, reached := map[string]bool{}, 0
 	var visit func(dir, by string)
 	visit = func(dir, by string) {

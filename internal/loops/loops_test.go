@@ -9,9 +9,9 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/loops"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -38,7 +38,7 @@ func config() (backend.LoopsConfig, *model.Model) {
 
 func made(t *testing.T, cfg backend.LoopsConfig) *loops.Loops {
 	t.Helper()
-	return must.Get(loops.Over(ref.New(), cfg))(t)
+	return require.Get(loops.Over(ref.New(), cfg))(t)
 }
 
 // observed is a decision's input of states at random under a kept preference.
@@ -67,7 +67,7 @@ func answer() backend.LoopsOutput {
 func decided(t *testing.T, l *loops.Loops, in backend.LoopsInput) backend.LoopsOutput {
 	t.Helper()
 	out := answer()
-	must.OK(t, l.Decide(in, out))
+	require.OK(t, l.Decide(in, out))
 	return out
 }
 
@@ -87,7 +87,7 @@ func TestSmoothingMixesWithTheLatentBefore(t *testing.T) {
 	second.Hold[4] = true
 	out := decided(t, l, second)
 	kept := tensor.New(rows, 3)
-	must.OK(t, l.Latents(kept))
+	require.OK(t, l.Latents(kept))
 	for i := range rows {
 		exact := []float32{second.S.Row(i)[0], second.S.Row(i)[1], 0.3} // what E_x says
 		alpha := float64(second.Smoothing[i])
@@ -125,9 +125,9 @@ func TestRetractionMixesWithTheManifold(t *testing.T) {
 	cfg.Neighbours, cfg.Step.Params.Dt = 1, 0.2 // onto single codes, which a long step leads off
 	in := observed(rand.New(rand.NewPCG(3, 4)))
 	moved := decided(t, made(t, cfg), in)
-	index := must.Get(ref.New().NewIndex(m.Codes, m.CodesDecoded))(t)
+	index := require.Get(ref.New().NewIndex(m.Codes, m.CodesDecoded))(t)
 	on := tensor.New(rows, 3)
-	must.OK(t, index.Localize(in.S, moved.Z, in.Tau, cfg.Neighbours, backend.LocalizeOutput{Z: on, Nearest: make([]int32, rows), Residual: make([]float32, rows), Consistent: make([]bool, rows)}))
+	require.OK(t, index.Localize(in.S, moved.Z, in.Tau, cfg.Neighbours, backend.LocalizeOutput{Z: on, Nearest: make([]int32, rows), Residual: make([]float32, rows), Consistent: make([]bool, rows)}))
 	for _, mu := range []float64{0.25, 1} {
 		cfg.RetractionMix = mu
 		out := decided(t, made(t, cfg), in)
@@ -188,7 +188,7 @@ func TestSteeringAndFlagsOfLoops(t *testing.T) {
 		}
 	}
 	kept := tensor.New(rows, 3)
-	must.OK(t, l.Latents(kept))
+	require.OK(t, l.Latents(kept))
 	if out.Flags[4]&backend.LoopFinite != 0 || !slices.Equal(kept.Row(4), before.Row(4)) {
 		t.Errorf("a state that is no number: flags %b, the latent went from %v to %v", out.Flags[4], before.Row(4), kept.Row(4))
 	}
@@ -208,7 +208,7 @@ func TestLatentsOfLoops(t *testing.T) {
 	cfg.Direct = true
 	l := made(t, cfg)
 	z := tensor.New(rows, 3)
-	must.OK(t, l.Latents(z))
+	require.OK(t, l.Latents(z))
 	for _, v := range z.Data {
 		if !math.IsNaN(float64(v)) {
 			t.Fatalf("before the first decision the latents are %v", z.Data)
@@ -218,7 +218,7 @@ func TestLatentsOfLoops(t *testing.T) {
 	for i := range given.Data {
 		given.Data[i] = float32(i)
 	}
-	must.OK(t, l.SetLatents(given))
+	require.OK(t, l.SetLatents(given))
 	in := observed(rand.New(rand.NewPCG(7, 8)))
 	clear(in.Smoothing)
 	if out := decided(t, l, in); !slices.Equal(out.Z.Data, given.Data) {
@@ -257,7 +257,7 @@ func TestProjectionsOfLoopsAreTheCallers(t *testing.T) {
 		t.Errorf("nine margins of five loops: %v", err)
 	}
 	out.Margins = out.Margins[:2*rows]
-	must.OK(t, l.Decide(in, out))
+	require.OK(t, l.Decide(in, out))
 	for i, f := range out.Flags {
 		if f&backend.LoopProjected != 0 || f&backend.LoopFinite == 0 {
 			t.Errorf("loop %d has flags %b", i, f)
@@ -292,15 +292,15 @@ func TestSomeDecideAsAmongAll(t *testing.T) {
 			few.C[row], few.Tau[row], few.Smoothing[row], few.Steering[row] = in.C[i], in.Tau[i], in.Smoothing[i], in.Steering[i]
 			copy(few.Sigma[2*row:2*row+2], in.Sigma[2*i:])
 		}
-		must.OK(t, some.DecideSome(which, few, got))
+		require.OK(t, some.DecideSome(which, few, got))
 		for row, i := range which {
 			if !slices.Equal(got.U.Row(row), want.U.Row(i)) || !slices.Equal(got.Z.Row(row), want.Z.Row(i)) || got.Residual[row] != want.Residual[i] || got.Flags[row] != want.Flags[i] {
 				t.Errorf("decision %d, loop %d: u %v, z %v, among all %v, %v", step, i, got.U.Row(row), got.Z.Row(row), want.U.Row(i), want.Z.Row(i))
 			}
 		}
 		a, b := tensor.New(rows, 3), tensor.New(rows, 3)
-		must.OK(t, all.Latents(a))
-		must.OK(t, some.Latents(b))
+		require.OK(t, all.Latents(a))
+		require.OK(t, some.Latents(b))
 		if !slices.Equal(a.Data, b.Data) {
 			t.Errorf("decision %d: latents %v, among all %v", step, b.Data, a.Data)
 		}

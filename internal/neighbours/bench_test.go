@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -50,7 +50,7 @@ func BenchmarkNearest(b *testing.B) {
 	for _, c := range benchCases {
 		points, queries := c.data()
 		for _, k := range availableKernels() {
-			ix := must.Get(New(points, Options{Lanes: k.lanes}))(b)
+			ix := require.Get(New(points, Options{Lanes: k.lanes}))(b)
 			name := fmt.Sprintf("%s/%dx%d/k=%d/lanes=%d", c.kind, c.n, c.dim, c.k, k.lanes)
 			ids, dist2 := make([]int32, queries.Rows*c.k), make([]float32, queries.Rows*c.k)
 			s := ix.NewSearcher()
@@ -64,7 +64,7 @@ func BenchmarkNearest(b *testing.B) {
 			b.Run(name+"/batch", func(b *testing.B) {
 				for i := 0; i < b.N; i += queries.Rows {
 					n := min(queries.Rows, b.N-i)
-					must.OK(b, ix.Nearest(queries.Slice(0, n), c.k, ids[:n*c.k], dist2[:n*c.k]))
+					require.OK(b, ix.Nearest(queries.Slice(0, n), c.k, ids[:n*c.k], dist2[:n*c.k]))
 				}
 			})
 			b.Run(name+"/brute", func(b *testing.B) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -16,7 +16,7 @@ func TestQueriesThatAreNotFiniteOrHugeHaveADefinedAnswer(t *testing.T) {
 	eachKernel(t, func(t *testing.T, lanes int) {
 		rng := rand.New(rand.NewPCG(4, 4))
 		points := cloud(rng, "uniform", 300, 5)
-		ix := must.Get(New(points, Options{Lanes: lanes}))(t)
+		ix := require.Get(New(points, Options{Lanes: lanes}))(t)
 		inf := float32(math.Inf(1))
 		values := []float32{float32(math.NaN()), inf, -inf, 1e38, -3e38, 2e17, 9e16, -9e18}
 		queries := tensor.New(2*len(values), 5)
@@ -37,9 +37,9 @@ func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
 	const k = 7
 	var want []int32
 	for _, threads := range []int{1, 2, 5} {
-		ix := must.Get(New(points, Options{Runner: Threads(threads)}))(t)
+		ix := require.Get(New(points, Options{Runner: Threads(threads)}))(t)
 		ids, dist2 := make([]int32, 333*k), make([]float32, 333*k)
-		must.OK(t, ix.Nearest(queries, k, ids, dist2))
+		require.OK(t, ix.Nearest(queries, k, ids, dist2))
 		if want == nil {
 			want = slices.Clone(ids)
 		} else if !slices.Equal(ids, want) {
@@ -47,7 +47,7 @@ func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
 		}
 		single, singleD := make([]int32, k), make([]float32, k)
 		for b := range queries.Rows {
-			must.OK(t, ix.Nearest(queries.Slice(b, b+1), k, single, singleD))
+			require.OK(t, ix.Nearest(queries.Slice(b, b+1), k, single, singleD))
 			if !slices.Equal(single, ids[b*k:(b+1)*k]) || !sameBits(singleD, dist2[b*k:(b+1)*k]) {
 				t.Fatalf("query %d alone gives %v, in its batch %v", b, single, ids[b*k:(b+1)*k])
 			}
@@ -57,7 +57,7 @@ func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
 
 func TestSearchStopsAfterMaxRejected(t *testing.T) {
 	points := cloud(rand.New(rand.NewPCG(6, 6)), "uniform", 2000, 4)
-	ix := must.Get(New(points, Options{}))(t)
+	ix := require.Get(New(points, Options{}))(t)
 	asked := 0
 	q := Query{Point: points.Row(0), Accept: func(int32) bool { asked++; return false }, MaxRejected: 10, IDs: make([]int32, 2), Dist2: make([]float32, 2)}
 	ix.NewSearcher().Search([]Query{q})
@@ -74,13 +74,13 @@ func TestSearchStopsAfterMaxRejected(t *testing.T) {
 func TestNearestAllocatesNothingOnceWarm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	points := manifold(rng, 2000, 12, 5)
-	ix := must.Get(New(points, Options{}))(t)
+	ix := require.Get(New(points, Options{}))(t)
 	queries := queriesFor(rng, points, 100)
 	ids, dist2 := make([]int32, 400), make([]float32, 400)
 	for _, batch := range []int{1, 100} {
 		q := queries.Slice(0, batch)
 		run := func() {
-			must.OK(t, ix.Nearest(q, 4, ids[:4*batch], dist2[:4*batch]))
+			require.OK(t, ix.Nearest(q, 4, ids[:4*batch], dist2[:4*batch]))
 		}
 		if n := testing.AllocsPerRun(20, run); n != 0 {
 			t.Errorf("batch %d: %v allocations a call", batch, n)
@@ -110,7 +110,7 @@ func TestNewAndNearestNameWhatIsWrong(t *testing.T) {
 			t.Errorf("New: %v, want %q", err, c.want)
 		}
 	}
-	ix := must.Get(New(good, Options{}))(t)
+	ix := require.Get(New(good, Options{}))(t)
 	ids, dist2 := make([]int32, 4), make([]float32, 4)
 	if err := ix.Nearest(tensor.New(2, 3), 2, ids, dist2); err == nil || !strings.Contains(err.Error(), "2×3") {
 		t.Errorf("Nearest with wide queries: %v", err)
@@ -131,9 +131,9 @@ func TestAMapOfTwentyThousandCodesGivesTheScan(t *testing.T) {
 	for _, points := range []tensor.Matrix{manifold(rng, 20_000, 32, 10), cloud(rng, "uniform", 20_000, 12), cloud(rng, "offset", 20_000, 16)} {
 		queries := queriesFor(rng, points, 150)
 		for _, set := range availableKernels() {
-			ix := must.Get(New(points, Options{Lanes: set.lanes}))(t)
+			ix := require.Get(New(points, Options{Lanes: set.lanes}))(t)
 			ids, dist2 := make([]int32, queries.Rows*k), make([]float32, queries.Rows*k)
-			must.OK(t, ix.Nearest(queries, k, ids, dist2))
+			require.OK(t, ix.Nearest(queries, k, ids, dist2))
 			s := ix.NewSearcher()
 			scan := Query{IDs: make([]int32, k), Dist2: make([]float32, k)}
 			for b := range queries.Rows {
@@ -157,7 +157,7 @@ func TestTheEnvironmentChoosesTheKernels(t *testing.T) {
 	points := tensor.New(3, 2)
 	for _, level := range isa.Available() {
 		t.Setenv(isa.Environment, level.String())
-		ix := must.Get(New(points, Options{}))(t)
+		ix := require.Get(New(points, Options{}))(t)
 		if ix.kernel.lanes != level.Lanes() {
 			t.Errorf("%s=%s: kernels of %d lanes, want %d", isa.Environment, level, ix.kernel.lanes, level.Lanes())
 		}

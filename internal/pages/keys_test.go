@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 type inner struct {
@@ -38,8 +38,8 @@ func TestKeysOfTypes(t *testing.T) {
 
 func TestPagesAreHeldToTypes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page.md")
-	must.OK(t, os.WriteFile(path, []byte("## `in`, `in too`\n\n| key | meaning |\n|---|---|\n| `x` | a number |\n\n## `out`\n\n| `list[]` | as `in` |\n| `map{}` | as `in` |\n| `one.y` | nothing |\n"), 0o644))
-	p := must.Get(ReadKeys(path))(t)
+	require.OK(t, os.WriteFile(path, []byte("## `in`, `in too`\n\n| key | meaning |\n|---|---|\n| `x` | a number |\n\n## `out`\n\n| `list[]` | as `in` |\n| `map{}` | as `in` |\n| `one.y` | nothing |\n"), 0o644))
+	p := require.Get(ReadKeys(path))(t)
 	if d := p.Differences("in too", inner{}); len(d) != 0 {
 		t.Errorf("in too: %v", d)
 	}
@@ -54,7 +54,7 @@ func TestPagesAreHeldToTypes(t *testing.T) {
 	if d := p.Differences("nowhere", inner{}); len(d) != 1 {
 		t.Errorf("a command without a section: %v", d)
 	}
-	must.OK(t, os.WriteFile(path, []byte("## `in`\n| `x` | a |\n| `x` | b |\n"), 0o644))
+	require.OK(t, os.WriteFile(path, []byte("## `in`\n| `x` | a |\n| `x` | b |\n"), 0o644))
 	if _, err := ReadKeys(path); err == nil {
 		t.Error("a key that is there twice was taken")
 	}

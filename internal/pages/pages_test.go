@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // root of the repository.
@@ -41,14 +41,14 @@ func anchor(heading string) string {
 func pages(t *testing.T) (all []string) {
 	t.Helper()
 	for _, dir := range []string{".", "docs", "examples", "scripts"} {
-		must.OK(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
+		require.OK(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err
 			case d.IsDir() && dir == "." && path != root:
 				return fs.SkipDir
 			case strings.HasSuffix(path, ".md"):
-				all = append(all, must.Get(filepath.Rel(root, path))(t))
+				all = append(all, require.Get(filepath.Rel(root, path))(t))
 			}
 			return nil
 		}))
@@ -58,7 +58,7 @@ func pages(t *testing.T) (all []string) {
 
 // text is a document without its blocks of code.
 func text(t *testing.T, page string) string {
-	return fenced.ReplaceAllString(string(must.Get(os.ReadFile(filepath.Join(root, page)))(t)), "")
+	return fenced.ReplaceAllString(string(require.Get(os.ReadFile(filepath.Join(root, page)))(t)), "")
 }
 
 // Every relative link of a document leads to a file or folder that is there, and behind # to one
@@ -100,9 +100,9 @@ func TestLinksLeadSomewhere(t *testing.T) {
 // The index of the documents names every page of the folder.
 func TestTheIndexNamesEveryPage(t *testing.T) {
 	index := text(t, "docs/README.md")
-	for _, path := range must.Get(filepath.Glob(filepath.Join(root, "docs/*.md")))(t) {
-		if name := filepath.Base(path); name != "README.md" && !strings.Contains(index, "]("+name+")") {
-			t.Errorf("docs/README.md does not lead to %s", name)
+	for _, page := range pages(t) {
+		if name, ok := strings.CutPrefix(page, "docs/"); ok && name != "README.md" && !strings.Contains(index, "]("+name+")") {
+			t.Errorf("docs/README.md does not lead to %s", page)
 		}
 	}
 }

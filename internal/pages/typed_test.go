@@ -17,7 +17,7 @@ var (
 
 // untested are the pages of experiments, which nothing makes again, and of the forecasts of
 // kernels, which are counted.
-var untested = []string{"docs/experiments.md", "docs/cuda-kernels.md"}
+var untested = []string{"docs/contribute/notebook/experiments.md", "docs/contribute/cuda-kernels.md"}
 
 // typedTables are the tables of a page, as their first rows, that have measurements and stand
 // outside what a command writes.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/places"
+	"github.com/gpc-engine/gpc/internal/graphlayout"
 )
 
 // Topics, in the order of their channels.
@@ -103,7 +103,7 @@ func NewWriter(out io.Writer, h *closedloop.Header, c *domain.Case) (*Writer, er
 	w.picture, _ = c.Problem.(domain.Pictured)
 	if network, ok := c.Problem.(domain.Charted); ok {
 		chart := network.Chart()
-		w.network, w.places = network, places.Of(len(chart.Buses), chart.Branches)
+		w.network, w.places = network, graphlayout.Of(len(chart.Buses), chart.Branches)
 	}
 	var err error
 	if w.out, err = mcap.NewWriter(out, &mcap.WriterOptions{Chunked: true, Compression: mcap.CompressionZSTD, IncludeCRC: true, OverrideLibrary: true}); err != nil {

@@ -26,10 +26,10 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent"
 	"github.com/gpc-engine/gpc/domains/opf"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/graphlayout"
 	"github.com/gpc-engine/gpc/internal/pages"
-	"github.com/gpc-engine/gpc/internal/places"
 	"github.com/gpc-engine/gpc/internal/recording"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // still is a controller that takes the problem's fallback, with a priority of its own.
@@ -68,54 +68,54 @@ func (n *number) UnmarshalJSON(text []byte) error {
 func decoded(t *testing.T, s *mcap.Schema, data []byte) []byte {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet
-	must.OK(t, proto.Unmarshal(s.Data, &set))
-	files := must.Get(protodesc.NewFiles(&set))(t)
-	m := dynamicpb.NewMessage(must.Get(files.FindDescriptorByName(protoreflect.FullName(s.Name)))(t).(protoreflect.MessageDescriptor))
-	must.OK(t, proto.Unmarshal(data, m))
+	require.OK(t, proto.Unmarshal(s.Data, &set))
+	files := require.Get(protodesc.NewFiles(&set))(t)
+	m := dynamicpb.NewMessage(require.Get(files.FindDescriptorByName(protoreflect.FullName(s.Name)))(t).(protoreflect.MessageDescriptor))
+	require.OK(t, proto.Unmarshal(data, m))
 	if unknown := m.GetUnknown(); len(unknown) > 0 {
 		t.Fatalf("%s: %d bytes that its schema does not name", s.Name, len(unknown))
 	}
-	return must.Get(protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m))(t)
+	return require.Get(protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m))(t)
 }
 
 // robots is Case 2 with short episodes.
 func robots(t *testing.T) domain.Case {
 	t.Helper()
 	c := multiagent.Moving()
-	return must.Get(c.Remake(json.RawMessage(`{"steps": 7}`)))(t)
+	return require.Get(c.Remake(json.RawMessage(`{"steps": 7}`)))(t)
 }
 
 // recorded runs episodes of a case and reads its trace, as MCAP and as it is.
 func recorded(t *testing.T, c domain.Case, episodes int) (*mcap.Info, []message, []*closedloop.EpisodeRecord) {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
-	must.Get(closedloop.Evaluate(context.Background(), &c, func() (domain.Controller, error) { return still{c.Problem}, nil }, closedloop.Options{
+	require.Get(closedloop.Evaluate(context.Background(), &c, func() (domain.Controller, error) { return still{c.Problem}, nil }, closedloop.Options{
 		Method: "still", Episodes: episodes, Seed: 991, TracePath: trace, Preference: domain.Preference{Adaptive: true},
 	}))(t)
-	text := must.Get(os.ReadFile(trace))(t)
+	text := require.Get(os.ReadFile(trace))(t)
 	var out bytes.Buffer
 	h, n, err := recording.Write(&out, bytes.NewReader(text), func(*closedloop.Header) (*domain.Case, error) { return &c, nil })
-	must.OK(t, err)
+	require.OK(t, err)
 	if h.Method != "still" || n != episodes {
 		t.Fatalf("wrote %d episodes by %s", n, h.Method)
 	}
-	reader := must.Get(mcap.NewReader(bytes.NewReader(out.Bytes())))(t)
-	info := must.Get(reader.Info())(t)
+	reader := require.Get(mcap.NewReader(bytes.NewReader(out.Bytes())))(t)
+	info := require.Get(reader.Info())(t)
 	var messages []message
-	stream := must.Get(mcap.NewReader(bytes.NewReader(out.Bytes())))(t)
-	it := must.Get(stream.Messages(mcap.UsingIndex(false)))(t)
+	stream := require.Get(mcap.NewReader(bytes.NewReader(out.Bytes())))(t)
+	it := require.Get(stream.Messages(mcap.UsingIndex(false)))(t)
 	for {
 		schema, channel, m, err := it.NextInto(nil)
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		must.OK(t, err)
+		require.OK(t, err)
 		messages = append(messages, message{channel.Topic, m.LogTime, decoded(t, schema, m.Data)})
 	}
 	if uint64(len(messages)) != info.Statistics.MessageCount {
 		t.Fatalf("%d messages, the summary counts %d", len(messages), info.Statistics.MessageCount)
 	}
-	r := must.Get(closedloop.NewReader(bytes.NewReader(text)))(t)
+	r := require.Get(closedloop.NewReader(bytes.NewReader(text)))(t)
 	var records []*closedloop.EpisodeRecord
 	for {
 		e, err := r.Next()
@@ -133,7 +133,7 @@ func values(t *testing.T, messages []message, topic string) (all []map[string]nu
 	for _, m := range messages {
 		if m.topic == topic {
 			var v map[string]number
-			must.OK(t, json.Unmarshal(m.data, &v))
+			require.OK(t, json.Unmarshal(m.data, &v))
 			all, at = append(all, v), append(at, m.at)
 		}
 	}
@@ -158,7 +158,7 @@ func TestARecordingHoldsTheTrace(t *testing.T) {
 			t.Errorf("%s has %d messages, want %d", topic, counts[topic], want)
 		}
 	}
-	page := must.Get(pages.ReadKeys("../../docs/formats.md"))(t)
+	page := require.Get(pages.ReadKeys("../../docs/reference/formats.md"))(t)
 	var topics []string
 	for _, ch := range info.Channels {
 		topics = append(topics, ch.Topic)
@@ -253,7 +253,7 @@ func TestSceneOfRobots(t *testing.T) {
 			continue
 		}
 		var v transforms
-		must.OK(t, json.Unmarshal(m.data, &v))
+		require.OK(t, json.Unmarshal(m.data, &v))
 		if step++; step == 0 {
 			continue
 		}
@@ -277,7 +277,7 @@ func TestSceneOfRobots(t *testing.T) {
 	}
 	for _, m := range messages {
 		if m.topic == "/scene" {
-			must.OK(t, json.Unmarshal(m.data, &scene))
+			require.OK(t, json.Unmarshal(m.data, &scene))
 		}
 	}
 	bodies := 0
@@ -301,7 +301,7 @@ func TestSceneOfANetwork(t *testing.T) {
 		t.Errorf("%v", counts)
 	}
 	chart := c.Problem.(domain.Charted).Chart()
-	at := places.Of(len(chart.Buses), chart.Branches)
+	at := graphlayout.Of(len(chart.Buses), chart.Branches)
 	var found bool
 	for _, m := range messages {
 		if m.topic != "/scene" {
@@ -317,7 +317,7 @@ func TestSceneOfANetwork(t *testing.T) {
 				}
 			}
 		}
-		must.OK(t, json.Unmarshal(m.data, &scene))
+		require.OK(t, json.Unmarshal(m.data, &scene))
 		index := slices.IndexFunc(scene.Entities, func(e struct {
 			ID       string
 			Metadata []struct{ Key, Value string }
@@ -339,7 +339,7 @@ func TestSceneOfANetwork(t *testing.T) {
 		}
 		for k, text := range loadings {
 			var v float64
-			must.OK(t, json.Unmarshal([]byte(text), &v))
+			require.OK(t, json.Unmarshal([]byte(text), &v))
 			c, p := lines.Lines[0].Colors[2*k], lines.Lines[0].Points[2*k]
 			if red := c.G < 0.15; red != (v >= 0.98) && math.Abs(v-0.98) > 0.02 {
 				t.Errorf("line %d at loading %v is coloured %+v", k, v, c)
@@ -358,14 +358,14 @@ func TestSceneOfANetwork(t *testing.T) {
 func TestARecordingIsReproducible(t *testing.T) {
 	c := robots(t)
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
-	must.Get(closedloop.Evaluate(context.Background(), &c, func() (domain.Controller, error) { return still{c.Problem}, nil }, closedloop.Options{
+	require.Get(closedloop.Evaluate(context.Background(), &c, func() (domain.Controller, error) { return still{c.Problem}, nil }, closedloop.Options{
 		Method: "still", Episodes: 1, Seed: 991, TracePath: trace, Preference: domain.Preference{Adaptive: true},
 	}))(t)
-	text := must.Get(os.ReadFile(trace))(t)
+	text := require.Get(os.ReadFile(trace))(t)
 	var sizes [2]bytes.Buffer
 	for i := range sizes {
 		_, _, err := recording.Write(&sizes[i], bytes.NewReader(text), func(*closedloop.Header) (*domain.Case, error) { return &c, nil })
-		must.OK(t, err)
+		require.OK(t, err)
 	}
 	if !bytes.Equal(sizes[0].Bytes(), sizes[1].Bytes()) {
 		t.Error("two recordings of one trace differ")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // differenceTolerance bounds a central difference of step 1e-6 of a function

@@ -1,7 +1,7 @@
 // Package ref is the slow, obvious float64 implementation of every operation of
 // package backend. It is the specification: whoever writes a backend reads here
 // what an operation means, and package backendtest holds the backend to it at
-// the tolerances of docs/numerics.md.
+// the tolerances of docs/contribute/numerics.md.
 //
 // The central type is Backend, which fulfils backend.Backend with float32 at
 // the boundary and float64 inside, one row after another. The float64 functions

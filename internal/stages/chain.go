@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/lanes"
-	"github.com/gpc-engine/gpc/program"
 )
 
 // functions are those of a system, as the chain rule takes them.

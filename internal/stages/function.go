@@ -3,10 +3,10 @@ package stages
 import (
 	"slices"
 
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/internal/lanes/programs"
-	"github.com/gpc-engine/gpc/program"
 )
 
 // Function is a function with its first derivatives, and the second ones of a weighted sum, at several points at once.

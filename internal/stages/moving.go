@@ -1,6 +1,6 @@
 package stages
 
-import "github.com/gpc-engine/gpc/program"
+import "github.com/gpc-engine/gpc/equations/program"
 
 // Moving are the entries of (s, c) that an action moves, at once or through others, in their order. It follows from which inputs the
 // functions have derivatives by, whatever their values are.

@@ -10,13 +10,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/internal/lanes/programs"
-	"github.com/gpc-engine/gpc/program"
 )
 
-// System is what a decision is made of: the functions ode, step, objectives, margins and escape of a program, as domain/equations names
+// System is what a decision is made of: the functions ode, step, objectives, margins and escape of a program, as equations names
 // them. Where there is ode, the step is Substeps classical Runge–Kutta steps of order 4 over Span together or, if it is Implicit, so many of
 // Radau IIA of two stages and order 3.
 type System struct {

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpc-engine/gpc/domain/dual"
-	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/examples/gallery"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/internal/stages"
-	"github.com/gpc-engine/gpc/program"
 )
 
 // systems are the gallery's, those with an escape without it as well.

@@ -1,5 +1,5 @@
 // Package starter writes the module that a system of one's own begins as: a small
-// control problem in domain/equations that tests, compiles and runs before it is edited.
+// control problem in equations that tests, compiles and runs before it is edited.
 //
 // The central function is Write. The files are templates in the folder template, whose
 // actions stand between << and >>.

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // checkout is this one.
-func checkout(t *testing.T) string { return must.Get(filepath.Abs("../.."))(t) }
+func checkout(t *testing.T) string { return require.Get(filepath.Abs("../.."))(t) }
 
 // TestModule: what is written is a module of its own that, before it is edited, vets,
 // passes its test, and compiles a map that keeps its limits.
@@ -23,9 +23,9 @@ func TestModule(t *testing.T) {
 		t.Skip("it builds a module and compiles a map")
 	}
 	dir := filepath.Join(t.TempDir(), "new", "crane-2")
-	must.Get(Write(dir, Module{Name: "crane-2", Version: "v0.1.0", Source: checkout(t)}))(t)
+	require.Get(Write(dir, Module{Name: "crane-2", Version: "v0.1.0", Source: checkout(t)}))(t)
 	// Its sums are among those of what it requires.
-	must.OK(t, os.WriteFile(filepath.Join(dir, "go.sum"), must.Get(os.ReadFile(filepath.Join(checkout(t), "go.sum")))(t), 0o644))
+	require.OK(t, os.WriteFile(filepath.Join(dir, "go.sum"), require.Get(os.ReadFile(filepath.Join(checkout(t), "go.sum")))(t), 0o644))
 	run := func(command ...string) (string, int) {
 		t.Helper()
 		cmd := exec.Command(command[0], command[1:]...)
@@ -51,7 +51,7 @@ func TestModule(t *testing.T) {
 		Met bool
 	}
 	out, code := run("./crane-2", "compile", "crane-2", "--out", "map", "--rounds", "1", "--scenarios", "30", "--starts", "10", "--test-starts", "10", "--json")
-	must.OK(t, json.Unmarshal([]byte(out), &report))
+	require.OK(t, json.Unmarshal([]byte(out), &report))
 	if len(report.Rounds) != 1 || report.Rounds[0].Samples < 1000 || report.Test.Episodes != 10 || report.Test.Unsafe != 0 || !(report.Test.Mean < 50) || report.Met != (code == 0) {
 		t.Errorf("compile ends with %d and says %s", code, out)
 	}
@@ -59,7 +59,7 @@ func TestModule(t *testing.T) {
 		Results []struct{ Method string }
 	}
 	out, _ = run("./crane-2", "eval", "pair", "crane-2", "--model", "map", "--methods", "direct,nmpc", "--episodes", "2", "--json")
-	if must.OK(t, json.Unmarshal([]byte(out), &pair)); !strings.Contains(out, "nmpc") {
+	if require.OK(t, json.Unmarshal([]byte(out), &pair)); !strings.Contains(out, "nmpc") {
 		t.Errorf("eval pair says %s", out)
 	}
 	if out, _ = run("./crane-2", "export", "map", "--c", "c", "--map-only"); !strings.HasPrefix(out, "gpc_crane_2 in c: ") {
@@ -69,9 +69,9 @@ func TestModule(t *testing.T) {
 
 // TestTemplates are formatted, short enough to read, and of gpc's own version of Go.
 func TestTemplates(t *testing.T) {
-	for _, f := range must.Get(render(Module{Name: "crane", Version: "v0.1.0"}))(t) {
+	for _, f := range require.Get(render(Module{Name: "crane", Version: "v0.1.0"}))(t) {
 		if strings.HasSuffix(f.name, ".go") {
-			if got := must.Get(format.Source(f.text))(t); !bytes.Equal(got, f.text) {
+			if got := require.Get(format.Source(f.text))(t); !bytes.Equal(got, f.text) {
 				t.Errorf("%s is not formatted", f.name)
 			}
 		}
@@ -82,7 +82,7 @@ func TestTemplates(t *testing.T) {
 			t.Errorf("%s:\n%s", f.name, f.text)
 		}
 	}
-	if own := must.Get(os.ReadFile("../../go.mod"))(t); !bytes.Contains(own, []byte("\ngo "+goVersion+"\n")) {
+	if own := require.Get(os.ReadFile("../../go.mod"))(t); !bytes.Contains(own, []byte("\ngo "+goVersion+"\n")) {
 		t.Errorf("the module asks for Go %s, gpc's go.mod does not", goVersion)
 	}
 }
@@ -90,14 +90,14 @@ func TestTemplates(t *testing.T) {
 func TestWhatCannotBeWritten(t *testing.T) {
 	good := Module{Name: "crane", Version: "v0.1.0"}
 	empty := t.TempDir()
-	if files := must.Get(Write(empty, good))(t); len(files) != 5 || len(must.Get(os.ReadDir(empty))(t)) != 5 {
+	if files := require.Get(Write(empty, good))(t); len(files) != 5 || len(require.Get(os.ReadDir(empty))(t)) != 5 {
 		t.Errorf("an empty folder gets %v", files)
 	}
 	full, file := t.TempDir(), filepath.Join(t.TempDir(), "notes.txt")
-	must.OK(t, os.WriteFile(filepath.Join(full, "notes.txt"), nil, 0o644))
-	must.OK(t, os.WriteFile(file, nil, 0o644))
+	require.OK(t, os.WriteFile(filepath.Join(full, "notes.txt"), nil, 0o644))
+	require.OK(t, os.WriteFile(file, nil, 0o644))
 	other := t.TempDir()
-	must.OK(t, os.WriteFile(filepath.Join(other, "go.mod"), []byte("module example.com/other\n"), 0o644))
+	require.OK(t, os.WriteFile(filepath.Join(other, "go.mod"), []byte("module example.com/other\n"), 0o644))
 	for _, c := range []struct {
 		dir  string
 		m    Module
@@ -126,7 +126,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 			t.Errorf("%+v leaves %v beside %s", c.m, after, c.dir)
 		}
 	}
-	if left := must.Get(os.ReadDir(full))(t); len(left) != 1 {
+	if left := require.Get(os.ReadDir(full))(t); len(left) != 1 {
 		t.Errorf("a folder that is not empty has %v afterwards", left)
 	}
 }

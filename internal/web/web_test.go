@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/web"
 )
 
@@ -31,7 +31,7 @@ func TestHosts(t *testing.T) {
 func TestStream(t *testing.T) {
 	came := make(chan struct{})
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s := must.Get(web.NewStream(w, time.Hour))(t)
+		s := require.Get(web.NewStream(w, time.Hour))(t)
 		for _, text := range [][]byte{[]byte(":\n\n"), web.Event("a", 0, []byte("{}")), web.Event("b", 7, []byte("1"))} {
 			if !s.Send(text) {
 				t.Error("nobody takes it")
@@ -40,7 +40,7 @@ func TestStream(t *testing.T) {
 		}
 	}))
 	defer h.Close()
-	a := must.Get(http.Get(h.URL))(t)
+	a := require.Get(http.Get(h.URL))(t)
 	defer a.Body.Close()
 	if a.Header.Get("Content-Type") != "text/event-stream" || a.Header.Get("Cache-Control") != "no-store" || !a.Close {
 		t.Errorf("head %v", a.Header)
@@ -59,14 +59,14 @@ func TestAClientThatTakesNothingEndsItsStream(t *testing.T) {
 	ended := make(chan struct{})
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
-		s := must.Get(web.NewStream(w, 100*time.Millisecond))(t)
+		s := require.Get(web.NewStream(w, 100*time.Millisecond))(t)
 		for s.Send(web.Event("b", 7, make([]byte, 1<<16))) {
 		}
 	}))
 	defer h.Close()
-	c := must.Get(net.Dial("tcp", h.Listener.Addr().String()))(t)
+	c := require.Get(net.Dial("tcp", h.Listener.Addr().String()))(t)
 	defer c.Close()
-	must.Get(io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
+	require.Get(io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
 	<-ended
 }
 
@@ -89,7 +89,7 @@ func (w *timed) SetWriteDeadline(t time.Time) error {
 // What a server allows for a request is no limit of a stream: each event has its own.
 func TestAStreamHasDeadlinesOfItsOwn(t *testing.T) {
 	w := &timed{ResponseRecorder: httptest.NewRecorder()}
-	s := must.Get(web.NewStream(w, time.Hour))(t)
+	s := require.Get(web.NewStream(w, time.Hour))(t)
 	if len(w.read) != 1 || !w.read[0].IsZero() {
 		t.Errorf("the request is read until %v", w.read)
 	}
@@ -104,7 +104,7 @@ func TestAStreamHasDeadlinesOfItsOwn(t *testing.T) {
 // What has no deadlines is a stream too.
 func TestAStreamWithoutDeadlines(t *testing.T) {
 	w := httptest.NewRecorder()
-	s := must.Get(web.NewStream(w, time.Second))(t)
+	s := require.Get(web.NewStream(w, time.Second))(t)
 	if !s.Send(web.Event("a", 1, []byte("1"))) || w.Body.String() != "event: a\nid: 1\ndata: 1\n\n" {
 		t.Errorf("%q", w.Body)
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // disassembly is what nvdisasm -c prints of a kernel with a product in a loop, cut short.
@@ -38,7 +38,7 @@ func TestProductsOfMachineCode(t *testing.T) {
 	for at := 0x40; at < 0x240; at += 0x10 {
 		ffma.WriteString("        /*0" + string("0123456789abcdef"[at>>8]) + string("0123456789abcdef"[at>>4&15]) + "0*/                   FFMA.FTZ R9, R4, R8, R9 ;\n")
 	}
-	kernels := must.Get(parseSASS(strings.Replace(disassembly, "FFMAS", ffma.String(), 1)))(t)
+	kernels := require.Get(parseSASS(strings.Replace(disassembly, "FFMAS", ffma.String(), 1)))(t)
 	if len(kernels) != 2 || kernels[0].name != "gpc_try" || kernels[1].name != "gpc_other" {
 		t.Fatalf("kernels %v", kernels)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -20,7 +20,7 @@ import (
 func open(t *testing.T) (*shim.Library, *driver.Context) {
 	t.Helper()
 	l := shim.OpenFiles(t, testKernels)
-	c := must.Get(driver.Open(l, 0))(t)
+	c := require.Get(driver.Open(l, 0))(t)
 	t.Cleanup(func() {
 		c.Close()
 		if n := l.Allocations(); n != 0 {
@@ -123,7 +123,7 @@ var calls = []string{
 // ends the context, any other leaves it able to do everything.
 func TestFaultAtEveryCall(t *testing.T) {
 	l, c := open(t)
-	must.OK(t, c.Do(workload))
+	require.OK(t, c.Do(workload))
 	count := map[string]int{}
 	for _, symbol := range calls {
 		if count[symbol] = l.Calls(symbol); count[symbol] == 0 {
@@ -135,7 +135,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 		for n := 1; n <= count[symbol]; n++ {
 			for _, code := range []int{801, 700} { // not supported; illegal address
 				l.Reset()
-				c := must.Get(driver.Open(l, 0))(t)
+				c := require.Get(driver.Open(l, 0))(t)
 				l.Fail(symbol, n, code)
 				err := c.Do(workload)
 				var lost *driver.LostError
@@ -367,7 +367,7 @@ func TestDoStaysOnItsGoroutine(t *testing.T) {
 	}
 	l, c := open(t)
 	caller := goroutine()
-	must.OK(t, c.Do(func(th *driver.Thread) error {
+	require.OK(t, c.Do(func(th *driver.Thread) error {
 		if ran := goroutine(); ran != caller {
 			t.Errorf("%s runs a call of %s", ran, caller)
 		}
@@ -378,19 +378,19 @@ func TestDoStaysOnItsGoroutine(t *testing.T) {
 		c.Do(func(*driver.Thread) error { runtime.Goexit(); return nil })
 	})
 	wait.Wait()
-	must.OK(t, c.Do((*driver.Thread).Synchronize))
+	require.OK(t, c.Do((*driver.Thread).Synchronize))
 	l.Fail("cuCtxSetCurrent", 1, 801)
 	var call *driver.CallError
 	if err := c.Do((*driver.Thread).Synchronize); !errors.As(err, &call) || call.Call != "cuCtxSetCurrent" {
 		t.Errorf("a context that cannot be made current: %v", err)
 	}
-	must.OK(t, c.Do((*driver.Thread).Synchronize))
+	require.OK(t, c.Do((*driver.Thread).Synchronize))
 }
 
 func TestCloseWaitsForCalls(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	l := shim.OpenFiles(t, testKernels)
-	c := must.Get(driver.Open(l, 0))(t)
+	c := require.Get(driver.Open(l, 0))(t)
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {

@@ -16,7 +16,7 @@
 // which says what to do about it (errors.go).
 //
 // It promises no stability to other modules, which open an engine by package gpc
-// (docs/library.md).
+// (docs/reference/library.md).
 package driver
 
 import (

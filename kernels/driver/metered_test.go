@@ -6,7 +6,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -15,9 +15,9 @@ import (
 func TestMeteredCountsAsTheShimDoes(t *testing.T) {
 	l := shim.OpenFiles(t, testKernels)
 	m := driver.NewMetered(l)
-	c := must.Get(driver.Open(m, 0))(t)
+	c := require.Get(driver.Open(m, 0))(t)
 	for range 2 {
-		must.OK(t, c.Do(workload))
+		require.OK(t, c.Do(workload))
 	}
 	for _, symbol := range []string{
 		"cuCtxCreate_v2", "cuMemAlloc_v2", "cuMemHostAlloc", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuEventRecord",
@@ -28,7 +28,7 @@ func TestMeteredCountsAsTheShimDoes(t *testing.T) {
 		}
 	}
 	held := make([]driver.Pointer, 3)
-	must.OK(t, c.Do(func(th *driver.Thread) (err error) {
+	require.OK(t, c.Do(func(th *driver.Thread) (err error) {
 		for i := range held {
 			if held[i], err = th.Alloc(1000); err != nil {
 				return err
@@ -39,7 +39,7 @@ func TestMeteredCountsAsTheShimDoes(t *testing.T) {
 	if n := m.Allocations(); n != 2 || n != l.Allocations() || m.Used() != 2000 {
 		t.Errorf("%d allocations of %d bytes, the shim counts %d", n, m.Used(), l.Allocations())
 	}
-	must.OK(t, c.Close())
+	require.OK(t, c.Close())
 	if n := m.Allocations(); n != 0 {
 		t.Errorf("%d allocations outlive their context", n)
 	}
@@ -51,7 +51,7 @@ func TestMeteredGivesLess(t *testing.T) {
 	m.SetMemory(1 << 20)
 	m.SetAttribute(driver.Multiprocessors, 7)
 	m.SetAttribute(driver.Major, 12)
-	c := must.Get(driver.Open(m, 0))(t)
+	c := require.Get(driver.Open(m, 0))(t)
 	defer c.Close()
 	if d := c.Device(); d.Memory != 1<<20 || d.Multiprocessors != 7 || d.ISA() != "sm_120" {
 		t.Errorf("%+v", d)
@@ -68,9 +68,9 @@ func TestMeteredGivesLess(t *testing.T) {
 		if _, err := th.Alloc(600 << 10); !errors.As(err, &short) || short.Free != 424<<10 {
 			t.Errorf("beyond the bound: %v", err)
 		}
-		must.OK(t, th.Free(p))
+		require.OK(t, th.Free(p))
 		p, err = th.Alloc(600 << 10)
 		return errors.Join(err, th.Free(p))
 	})
-	must.OK(t, err)
+	require.OK(t, err)
 }

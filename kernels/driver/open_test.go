@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
@@ -81,13 +81,13 @@ func TestErrorsOfTheMachineSayWhatToDo(t *testing.T) {
 	}
 	for _, code := range []int{226, 721} {
 		l.Reset()
-		c := must.Get(driver.Open(l, 0))(t)
+		c := require.Get(driver.Open(l, 0))(t)
 		l.Fail("cuCtxSynchronize", 1, code)
 		var lost *driver.LostError
 		if err := c.Do((*driver.Thread).Synchronize); !errors.As(err, &lost) || !strings.Contains(err.Error(), "start it again") || c.Lost() == nil {
 			t.Errorf("error %d: %v, want a *LostError that says to start again", code, err)
 		}
-		must.OK(t, c.Close())
+		require.OK(t, c.Close())
 	}
 }
 

@@ -7,7 +7,7 @@
 // to its source by a hash, so that a stale one does not pass the tests.
 //
 // It promises no stability to other modules, which open an engine by package gpc
-// (docs/library.md).
+// (docs/reference/library.md).
 package images
 
 import (

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/images"
 	"github.com/gpc-engine/gpc/kernels/shim"
@@ -18,7 +18,7 @@ import (
 
 // Every committed image belongs to the source as it is now.
 func TestImagesAreNotStale(t *testing.T) {
-	m := must.Get(images.Find("."))(t)
+	m := require.Get(images.Find("."))(t)
 	if err := m.Check(); err != nil {
 		t.Error(err)
 	}
@@ -38,11 +38,11 @@ func checkout(t *testing.T) string {
 	} {
 		write(t, root, name, []byte(text))
 	}
-	hash := must.Get(images.Module{Root: root, Engine: root}.SourceHash(filepath.Join(root, "kernels/add.cu")))(t)
+	hash := require.Get(images.Module{Root: root, Engine: root}.SourceHash(filepath.Join(root, "kernels/add.cu")))(t)
 	files := ""
 	for _, target := range images.Targets {
 		image := []byte("image for " + target.Name + " with gpc_add")
-		blob := must.Get(images.Pack(image))(t)
+		blob := require.Get(images.Pack(image))(t)
 		write(t, root, "kernels/images/"+images.FileName("add", target.Name), blob)
 		if files != "" {
 			files += ","
@@ -57,7 +57,7 @@ func checkout(t *testing.T) string {
 func write(t *testing.T, root, name string, text []byte) {
 	t.Helper()
 	path := filepath.Join(root, name)
-	must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestCheckFindsWhatIsStale(t *testing.T) {
 	if err := check(root); err != nil {
 		t.Errorf("a header that nobody includes: %v", err)
 	}
-	must.OK(t, os.Remove(filepath.Join(root, "kernels/add.cu")))
+	require.OK(t, os.Remove(filepath.Join(root, "kernels/add.cu")))
 	if err := check(root); err == nil || !strings.Contains(err.Error(), "no source") {
 		t.Errorf("an image without source: %v", err)
 	}
@@ -104,8 +104,8 @@ func (gpu) HostShim() bool { return false }
 
 func TestModulesChooseTheImage(t *testing.T) {
 	l := shim.OpenFiles(t, "kernels/shim/testdata/sum.cu")
-	ptx := must.Get(images.Pack([]byte("// PTX")))(t)
-	cubin := must.Get(images.Pack([]byte("\x7fELF")))(t)
+	ptx := require.Get(images.Pack([]byte("// PTX")))(t)
+	cubin := require.Get(images.Pack([]byte("\x7fELF")))(t)
 	const manifest = `{"images":[{"name":"sum","kernels":["gpc_test_sum","gpc_test_missing"],"files":{"compute_80.ptx":"a","sm_80.cubin":"c","sm_86.cubin":"d","sm_90.cubin":"b"}}]}`
 	for name, test := range map[string]struct {
 		major, minor int
@@ -124,9 +124,9 @@ func TestModulesChooseTheImage(t *testing.T) {
 	} {
 		l.SetAttribute(75, test.major)
 		l.SetAttribute(76, test.minor)
-		ctx := must.Get(driver.Open(gpu{l}, 0))(t)
+		ctx := require.Get(driver.Open(gpu{l}, 0))(t)
 		files := fstest.MapFS{"manifest.json": {Data: []byte(manifest)}, images.FileName("sum", test.file): {Data: test.content}}
-		set := must.Get(images.New(files))(t)
+		set := require.Get(images.New(files))(t)
 		modules := images.NewModules(set)
 		err := ctx.Do(func(th *driver.Thread) error {
 			_, err := modules.Kernel(th, "gpc_test_sum")

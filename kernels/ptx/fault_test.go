@@ -11,7 +11,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // everything checks all that there is to check.
@@ -19,21 +19,21 @@ var everything = Options{Shared: true, Global: true, Count: true}
 
 func text(t testing.TB, name string) string {
 	t.Helper()
-	return string(must.Get(os.ReadFile(filepath.Join("testdata", name)))(t))
+	return string(require.Get(os.ReadFile(filepath.Join("testdata", name)))(t))
 }
 
 // upload puts numbers into the memory of a machine.
 func upload[T float32 | uint32 | int32 | float64 | uint64](t testing.TB, m *Machine, values []T) uint64 {
 	t.Helper()
 	p := m.Memory.Alloc(len(values) * int(unsafe.Sizeof(values[0])))
-	copy(unsafe.Slice((*T)(unsafe.Pointer(&must.Get(m.Memory.Bytes(p, len(values)*int(unsafe.Sizeof(values[0])), true))(t)[0])), len(values)), values)
+	copy(unsafe.Slice((*T)(unsafe.Pointer(&require.Get(m.Memory.Bytes(p, len(values)*int(unsafe.Sizeof(values[0])), true))(t)[0])), len(values)), values)
 	return p
 }
 
 func download[T float32 | uint32 | int32 | float64 | uint64](t testing.TB, m *Machine, p uint64, n int) []T {
 	t.Helper()
 	var e T
-	b := must.Get(m.Memory.Bytes(p, n*int(unsafe.Sizeof(e)), false))(t)
+	b := require.Get(m.Memory.Bytes(p, n*int(unsafe.Sizeof(e)), false))(t)
 	return slices.Clone(unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n))
 }
 
@@ -121,8 +121,8 @@ func edited(t *testing.T, name, old, with string, o Options) (right bool, err er
 		}
 		source = strings.Replace(source, old, with, 1)
 	}
-	module := must.Get(Parse(p.file, []byte(source)))(t)
-	return p.run(t, NewMachine(o), must.Get(module.Kernel(p.entry))(t))
+	module := require.Get(Parse(p.file, []byte(source)))(t)
+	return p.run(t, NewMachine(o), require.Get(module.Kernel(p.entry))(t))
 }
 
 // The programs are right and free of findings in every order of lanes and warps.
@@ -265,7 +265,7 @@ func TestBankConflicts(t *testing.T) {
 			source = strings.ReplaceAll(strings.ReplaceAll(source, c.old, c.with), "%r3, 33, %r10", "%r3, 32, %r10")
 		}
 		m := NewMachine(everything)
-		k := must.Get(must.Get(Parse("tile.ptx", []byte(source)))(t).Kernel("transpose"))(t)
+		k := require.Get(require.Get(Parse("tile.ptx", []byte(source)))(t).Kernel("transpose"))(t)
 		if right, err := programs["tile"].run(t, m, k); !right || err != nil {
 			t.Fatal(right, err)
 		}
@@ -333,9 +333,9 @@ func TestBytesOfAWord(t *testing.T) {
 	ret;
 }`
 	for shift, race := range map[string]bool{"mov.u32 %r3, %r1;": false, "shr.u32 %r3, %r1, 1;": true} {
-		m := must.Get(Parse("bytes.ptx", []byte(strings.Replace(source, "SHIFT", shift, 1))))(t)
+		m := require.Get(Parse("bytes.ptx", []byte(strings.Replace(source, "SHIFT", shift, 1))))(t)
 		machine := NewMachine(everything)
-		err := machine.Launch(must.Get(m.Kernel("bytes"))(t), Launch{Block: [3]int{64, 1, 1}}, make([]byte, 8))
+		err := machine.Launch(require.Get(m.Kernel("bytes"))(t), Launch{Block: [3]int{64, 1, 1}}, make([]byte, 8))
 		var found *FoundError
 		if got := errors.As(err, &found) && found.Findings[0].Kind == FindRace; got != race {
 			t.Errorf("%s: %v, want a race: %v", shift, err, race)

@@ -12,5 +12,5 @@
 // It says nothing of time, and nothing of the machine code that a driver makes of the text.
 //
 // It promises no stability to other modules, which open an engine by package gpc
-// (docs/library.md).
+// (docs/reference/library.md).
 package ptx

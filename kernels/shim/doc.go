@@ -24,5 +24,5 @@
 // for the driver of a GPU.
 //
 // It promises no stability to other modules, which use it by package domaintest
-// (docs/library.md).
+// (docs/reference/library.md).
 package shim

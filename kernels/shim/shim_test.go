@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/images"
 	"github.com/gpc-engine/gpc/kernels/shim"
@@ -22,7 +22,7 @@ const testKernels = "kernels/shim/testdata/sum.cu"
 func open(t *testing.T) (*shim.Library, *driver.Context) {
 	t.Helper()
 	l := shim.OpenFiles(t, testKernels)
-	ctx := must.Get(driver.Open(l, 0))(t)
+	ctx := require.Get(driver.Open(l, 0))(t)
 	t.Cleanup(func() {
 		ctx.Close()
 		if n := l.Allocations(); n != 0 {
@@ -34,14 +34,14 @@ func open(t *testing.T) (*shim.Library, *driver.Context) {
 
 func kernel(t *testing.T, th *driver.Thread, name string) *driver.Kernel {
 	t.Helper()
-	m := must.Get(th.LoadModule("test", driver.HostShimImage))(t)
-	return must.Get(th.Kernel(m, name))(t)
+	m := require.Get(th.LoadModule("test", driver.HostShimImage))(t)
+	return require.Get(th.Kernel(m, name))(t)
 }
 
 func device[T driver.Element](t *testing.T, th *driver.Thread, values []T) driver.Pointer {
 	t.Helper()
-	p := must.Get(th.Alloc(len(values) * 8))(t)
-	must.OK(t, driver.Upload(th, p, values))
+	p := require.Get(th.Alloc(len(values) * 8))(t)
+	require.OK(t, driver.Upload(th, p, values))
 	return p
 }
 
@@ -57,20 +57,20 @@ func TestSumUsesSharedMemoryAndShuffles(t *testing.T) {
 				a[i], b[i] = float32(i%17)-8, float32(i%5)
 				want[i/threads] += float64(a[i]) + float64(b[i])
 			}
-			must.OK(t, ctx.Do(func(th *driver.Thread) error {
+			require.OK(t, ctx.Do(func(th *driver.Thread) error {
 				k := kernel(t, th, "gpc_test_sum")
 				out, pa, pb := device(t, th, make([]float32, blocks)), device(t, th, a), device(t, th, b)
-				must.OK(t, th.Launch(k, driver.Launch{Grid: driver.Dim{X: blocks}, Block: driver.Dim{X: threads}, Shared: 4 * ((threads + 31) / 32)},
+				require.OK(t, th.Launch(k, driver.Launch{Grid: driver.Dim{X: blocks}, Block: driver.Dim{X: threads}, Shared: 4 * ((threads + 31) / 32)},
 					driver.Address(out), driver.Address(pa), driver.Address(pb), driver.Int32(n)))
 				got := make([]float32, blocks)
-				must.OK(t, driver.Download(th, got, out))
+				require.OK(t, driver.Download(th, got, out))
 				for i := range got {
 					if float64(got[i]) != want[i] {
 						t.Errorf("%d threads, order %d: block %d sums to %v, want %v", threads, order, i, got[i], want[i])
 					}
 				}
 				for _, p := range []driver.Pointer{out, pa, pb} {
-					must.OK(t, th.Free(p))
+					require.OK(t, th.Free(p))
 				}
 				return nil
 			}))
@@ -85,9 +85,9 @@ func TestTransposeThroughAStaticTile(t *testing.T) {
 	for i := range in {
 		in[i] = float32(i)
 	}
-	must.OK(t, ctx.Do(func(th *driver.Thread) error {
+	require.OK(t, ctx.Do(func(th *driver.Thread) error {
 		out, p := device(t, th, got), device(t, th, in)
-		must.OK(t, th.Launch(kernel(t, th, "gpc_test_transpose"), driver.Launch{Grid: driver.Dim{X: 2, Y: 2}, Block: driver.Dim{X: 32, Y: 32}},
+		require.OK(t, th.Launch(kernel(t, th, "gpc_test_transpose"), driver.Launch{Grid: driver.Dim{X: 2, Y: 2}, Block: driver.Dim{X: 32, Y: 32}},
 			driver.Address(out), driver.Address(p), driver.Int32(n)))
 		return driver.Download(th, got, out)
 	}))
@@ -106,9 +106,9 @@ func TestWarpOperations(t *testing.T) {
 		l.SetOrder(order)
 		const threads = 64
 		got := make([]int32, 8*threads)
-		must.OK(t, ctx.Do(func(th *driver.Thread) error {
+		require.OK(t, ctx.Do(func(th *driver.Thread) error {
 			p := device(t, th, got)
-			must.OK(t, th.Launch(kernel(t, th, "gpc_test_lanes"), driver.Launch{Block: driver.Dim{X: threads}}, driver.Address(p)))
+			require.OK(t, th.Launch(kernel(t, th, "gpc_test_lanes"), driver.Launch{Block: driver.Dim{X: threads}}, driver.Address(p)))
 			return driver.Download(th, got, p)
 		}))
 		ballot := uint32(0)
@@ -139,13 +139,13 @@ func TestWarpOperations(t *testing.T) {
 
 func TestIntegerAtomics(t *testing.T) {
 	_, ctx := open(t)
-	must.OK(t, ctx.Do(func(th *driver.Thread) error {
+	require.OK(t, ctx.Do(func(th *driver.Thread) error {
 		count, least := device(t, th, []uint32{5}), device(t, th, []uint64{math.MaxUint64})
-		must.OK(t, th.Launch(kernel(t, th, "gpc_test_count"), driver.Launch{Grid: driver.Dim{X: 4}, Block: driver.Dim{X: 96}},
+		require.OK(t, th.Launch(kernel(t, th, "gpc_test_count"), driver.Launch{Grid: driver.Dim{X: 4}, Block: driver.Dim{X: 96}},
 			driver.Address(count), driver.Address(least), driver.Float32(2)))
 		c, m := make([]uint32, 1), make([]uint64, 1)
-		must.OK(t, driver.Download(th, c, count))
-		must.OK(t, driver.Download(th, m, least))
+		require.OK(t, driver.Download(th, c, count))
+		require.OK(t, driver.Download(th, m, least))
 		if c[0] != 5+2*4*96 || m[0] != 1000-2*(4*96-1) {
 			t.Errorf("count %d, least %d", c[0], m[0])
 		}
@@ -158,13 +158,13 @@ func TestIntegerAtomics(t *testing.T) {
 func TestGraphReplaysWithNewInputs(t *testing.T) {
 	_, ctx := open(t)
 	const n = 64
-	must.OK(t, ctx.Do(func(th *driver.Thread) error {
+	require.OK(t, ctx.Do(func(th *driver.Thread) error {
 		k := kernel(t, th, "gpc_test_sum")
-		in := must.Get(th.AllocHost(4 * n))(t)
-		result := must.Get(th.AllocHost(4))(t)
+		in := require.Get(th.AllocHost(4 * n))(t)
+		result := require.Get(th.AllocHost(4))(t)
 		a, b, out := device(t, th, make([]float32, n)), device(t, th, make([]float32, n)), device(t, th, []float32{0})
-		s := must.Get(th.NewStream())(t)
-		g := must.Get(th.Capture(s, func() error {
+		s := require.Get(th.NewStream())(t)
+		g := require.Get(th.Capture(s, func() error {
 			if err := th.UploadAsync(a, in, 0, 4*n, s); err != nil {
 				return err
 			}
@@ -180,11 +180,11 @@ func TestGraphReplaysWithNewInputs(t *testing.T) {
 				values[i] = float32(round)
 			}
 			before := sum[0]
-			must.OK(t, th.LaunchGraph(g, s))
+			require.OK(t, th.LaunchGraph(g, s))
 			if sum[0] != before && !math.IsNaN(float64(before)) {
 				t.Error("the graph ran before it was waited for")
 			}
-			must.OK(t, th.Wait(s))
+			require.OK(t, th.Wait(s))
 			if sum[0] != float32(round*n) {
 				t.Errorf("round %d: %v, want %d", round, sum[0], round*n)
 			}
@@ -197,8 +197,8 @@ func TestGraphReplaysWithNewInputs(t *testing.T) {
 func TestKernelsReachPinnedMemory(t *testing.T) {
 	_, ctx := open(t)
 	const n = 64
-	must.OK(t, ctx.Do(func(th *driver.Thread) error {
-		in, out := must.Get(th.AllocHost(8*n))(t), must.Get(th.AllocHost(4))(t)
+	require.OK(t, ctx.Do(func(th *driver.Thread) error {
+		in, out := require.Get(th.AllocHost(8*n))(t), require.Get(th.AllocHost(4))(t)
 		values, sum := driver.HostSlice[float32](in, 0, 2*n), driver.HostSlice[float32](out, 0, 1)
 		for i := range values {
 			values[i] = float32(i)
@@ -230,9 +230,9 @@ func TestCheckedBuild(t *testing.T) {
 	t.Setenv("GPC_SHIM_CHECK", "1")
 	findMistakes(t, map[int]string{5: "testdata/sum.cu:71: misaligned", 6: "testdata/sum.cu:72: array index 65 out of bounds", 9: "blocks 1 and 0 of a kernel both touch byte 0 of an allocation of 256 bytes"})
 	_, ctx := open(t)
-	must.OK(t, ctx.Do(func(th *driver.Thread) error {
+	require.OK(t, ctx.Do(func(th *driver.Thread) error {
 		p := device(t, th, make([]uint32, 32))
-		must.OK(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Grid: driver.Dim{X: 3}, Block: driver.Dim{X: 32}, Shared: 128},
+		require.OK(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Grid: driver.Dim{X: 3}, Block: driver.Dim{X: 32}, Shared: 128},
 			driver.Address(p), driver.Int32(32), driver.Int32(10), driver.Struct(&struct{ A, B int32 }{})))
 		return th.Synchronize()
 	}))
@@ -260,9 +260,9 @@ func TestCheckedBuildFindsConflictsInGraphs(t *testing.T) {
 			l, ctx := open(t)
 			err := ctx.Do(func(th *driver.Thread) error {
 				k := kernel(t, th, "gpc_test_fault")
-				p := must.Get(th.Alloc(1024))(t)
-				main, side := must.Get(th.NewStream())(t), must.Get(th.NewStream())(t)
-				fork, done := must.Get(th.NewEvent())(t), must.Get(th.NewEvent())(t)
+				p := require.Get(th.Alloc(1024))(t)
+				main, side := require.Get(th.NewStream())(t), require.Get(th.NewStream())(t)
+				fork, done := require.Get(th.NewEvent())(t), require.Get(th.NewEvent())(t)
 				write := func(at driver.Pointer, s driver.Stream) error {
 					return th.Launch(k, driver.Launch{Block: driver.Dim{X: 32}, Shared: 128, Stream: s},
 						driver.Address(at), driver.Int32(32), driver.Int32(0), driver.Struct(&struct {
@@ -304,7 +304,7 @@ func TestCheckedBuildFindsConflictsInGraphs(t *testing.T) {
 				return th.Wait(main)
 			})
 			if c.want == "" {
-				must.OK(t, err)
+				require.OK(t, err)
 			} else if err == nil || !strings.Contains(l.Message(), c.want) {
 				t.Errorf("%v, message %q, want one with %q", err, l.Message(), c.want)
 			}
@@ -317,9 +317,9 @@ func TestCheckedBuildFindsConflictsInGraphs(t *testing.T) {
 func TestUnjoinedBranch(t *testing.T) {
 	_, ctx := open(t)
 	err := ctx.Do(func(th *driver.Thread) error {
-		main, side := must.Get(th.NewStream())(t), must.Get(th.NewStream())(t)
-		fork := must.Get(th.NewEvent())(t)
-		p := must.Get(th.Alloc(64))(t)
+		main, side := require.Get(th.NewStream())(t), require.Get(th.NewStream())(t)
+		fork := require.Get(th.NewEvent())(t)
+		p := require.Get(th.Alloc(64))(t)
 		_, err := th.Capture(main, func() error {
 			return errors.Join(th.Record(fork, main), th.WaitFor(side, fork), th.ZeroAsync(p, 64, side))
 		})
@@ -335,22 +335,22 @@ func TestUnjoinedBranch(t *testing.T) {
 // loads the images that one would, and runs.
 func TestStandInIsTakenForADriver(t *testing.T) {
 	shim.OpenFiles(t, testKernels) // skips where there is no compiler
-	m := must.Get(images.Find("."))(t)
-	path := must.Get(shim.StandIn(m, []string{filepath.Join(m.Root, testKernels)}))(t)
-	d := must.Get(driver.Load(path))(t)
+	m := require.Get(images.Find("."))(t)
+	path := require.Get(shim.StandIn(m, []string{filepath.Join(m.Root, testKernels)}))(t)
+	d := require.Get(driver.Load(path))(t)
 	if d.HostShim() {
 		t.Error("the stand-in says that it is the shim")
 	}
-	ctx := must.Get(driver.Open(d, 0))(t)
+	ctx := require.Get(driver.Open(d, 0))(t)
 	defer ctx.Close()
-	must.OK(t, ctx.Do(func(th *driver.Thread) error {
+	require.OK(t, ctx.Do(func(th *driver.Thread) error {
 		if _, err := th.LoadModule("test", driver.HostShimImage[:3]); err == nil {
 			t.Error("an image that is none is loaded")
 		}
-		module := must.Get(th.LoadModule("test", []byte("//\n// PTX")))(t)
-		k := must.Get(th.Kernel(module, "gpc_test_sum"))(t)
+		module := require.Get(th.LoadModule("test", []byte("//\n// PTX")))(t)
+		k := require.Get(th.Kernel(module, "gpc_test_sum"))(t)
 		out, a := device(t, th, []float32{0}), device(t, th, slices.Repeat([]float32{1}, 64))
-		must.OK(t, th.Launch(k, driver.Launch{Block: driver.Dim{X: 64}, Shared: 8}, driver.Address(out), driver.Address(a), driver.Address(a), driver.Int32(64)))
+		require.OK(t, th.Launch(k, driver.Launch{Block: driver.Dim{X: 64}, Shared: 8}, driver.Address(out), driver.Address(a), driver.Address(a), driver.Int32(64)))
 		got := make([]float32, 1)
 		if err := driver.Download(th, got, out); err != nil || got[0] != 128 {
 			t.Errorf("the sum is %v, %v", got[0], err)
@@ -365,12 +365,12 @@ func findMistakes(t *testing.T, mistakes map[int]string) {
 		l, ctx := open(t)
 		err := ctx.Do(func(th *driver.Thread) error {
 			n := 64
-			p := must.Get(th.Alloc(4 * n))(t)
+			p := require.Get(th.Alloc(4 * n))(t)
 			pair := struct {
 				A float32
 				B int32
 			}{2, 3}
-			must.OK(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Grid: driver.Dim{X: 2}, Block: driver.Dim{X: 32}, Shared: 4 * n},
+			require.OK(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Grid: driver.Dim{X: 2}, Block: driver.Dim{X: 32}, Shared: 4 * n},
 				driver.Address(p), driver.Int32(n), driver.Int32(which), driver.Struct(&pair)))
 			return th.Synchronize()
 		})
@@ -381,7 +381,7 @@ func findMistakes(t *testing.T, mistakes map[int]string) {
 		if ctx.Lost() == nil {
 			t.Errorf("mistake %d left the context usable", which)
 		}
-		must.OK(t, ctx.Close())
+		require.OK(t, ctx.Close())
 	}
 }
 
@@ -393,9 +393,9 @@ func TestStructureByValueAndPoison(t *testing.T) {
 	}{2.5, 4}
 	run := func(which int) []float32 {
 		got := make([]float32, 32)
-		must.OK(t, ctx.Do(func(th *driver.Thread) error {
+		require.OK(t, ctx.Do(func(th *driver.Thread) error {
 			p := device(t, th, got)
-			must.OK(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Block: driver.Dim{X: 32}, Shared: 128},
+			require.OK(t, th.Launch(kernel(t, th, "gpc_test_fault"), driver.Launch{Block: driver.Dim{X: 32}, Shared: 128},
 				driver.Address(p), driver.Int32(32), driver.Int32(which), driver.Struct(&pair)))
 			return driver.Download(th, got, p)
 		}))

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/images"
 )
 
@@ -35,16 +35,16 @@ var skipped = []string{
 // but under -short on the shim. The packages of the driver and the shim test these, and
 // run nowhere else.
 func TestFaultsAloneAreSkippedOnADevice(t *testing.T) {
-	root := must.Get(images.Find("."))(t).Root
+	root := require.Get(images.Find("."))(t).Root
 	var got []string
 	for _, folder := range []string{
 		"batchnav", "domains/multiagent/plan", "domains/multiagent/rollout/rollouttest", "engine", "kernels", "train",
 	} {
-		files := must.Get(filepath.Glob(filepath.Join(root, folder, "*_test.go")))(t)
+		files := require.Get(filepath.Glob(filepath.Join(root, folder, "*_test.go")))(t)
 		functions := map[string]*ast.FuncDecl{}
 		var about []string // devices
 		for _, file := range files {
-			parsed := must.Get(parser.ParseFile(token.NewFileSet(), file, nil, 0))(t)
+			parsed := require.Get(parser.ParseFile(token.NewFileSet(), file, nil, 0))(t)
 			device := folder == "kernels" || slices.ContainsFunc(parsed.Imports, func(i *ast.ImportSpec) bool { return strings.HasSuffix(i.Path.Value, `/kernels/shim"`) })
 			for _, d := range parsed.Decls {
 				if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {

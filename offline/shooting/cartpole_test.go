@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // poleByDifferences hides the dual numbers.

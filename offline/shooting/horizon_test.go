@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 var cartState, cartContext = []float64{1.2, 0.3}, []float64{0}
@@ -28,7 +28,7 @@ func plan(t *testing.T, h domain.Horizon, n int) (u []float64, cost float64, con
 // ends at the same.
 func TestHorizonIsMinimise(t *testing.T) {
 	s := solver(t, testdomain.NewCart(horizon))
-	want := must.Get(s.Minimise(cartState, cartContext, 7, fixed, domain.WeightedSum, 1))(t)
+	want := require.Get(s.Minimise(cartState, cartContext, 7, fixed, domain.WeightedSum, 1))(t)
 	h := s.NewHorizon(0)
 	u, cost, converged := plan(t, h, 7)
 	if !converged || cost != want.Cost {
@@ -64,7 +64,7 @@ func TestHorizonIsMinimise(t *testing.T) {
 // the optimum.
 func TestHorizonWithin(t *testing.T) {
 	s := solver(t, testdomain.NewCart(horizon))
-	want := must.Get(s.Minimise(cartState, cartContext, 7, fixed, domain.WeightedSum, 1))(t)
+	want := require.Get(s.Minimise(cartState, cartContext, 7, fixed, domain.WeightedSum, 1))(t)
 	h := s.NewHorizon(0)
 	given := []float64{0.5, 0.4, 0.3, 0.2, 0.1, 0, 0}
 	for _, limit := range []time.Duration{time.Nanosecond, 0} {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // wells has one basin on each side of a hill, the left one cheaper from everywhere: a solve from
@@ -55,9 +55,9 @@ func TestALibraryLeavesTheWorseBasin(t *testing.T) {
 	stuck := 0
 	for _, x := range []float64{-1.1, -0.4, 0.05, 0.3, 0.6, 0.9, 1.15} {
 		own, _, err := alone.Oracle([]float64{x}, nil, 20, adaptive)
-		must.OK(t, err)
+		require.OK(t, err)
 		cost, plan, err := with.Oracle([]float64{x}, nil, 20, adaptive)
-		must.OK(t, err)
+		require.OK(t, err)
 		end := x
 		for _, u := range plan {
 			end += 0.5 * u[0]
@@ -69,12 +69,12 @@ func TestALibraryLeavesTheWorseBasin(t *testing.T) {
 			stuck++
 		}
 		samples, err := with.Solve(0, []float64{x}, domain.Preference{W: []float64{0.7, 0.3}}, domain.WeightedSum, 1)
-		must.OK(t, err)
+		require.OK(t, err)
 		if last := samples[len(samples)-1].S[0]; last > -0.9 {
 			t.Errorf("from %v the samples end at %v, want the left well", x, last)
 		}
 		visited, err := with.SolveVisited(0, []float64{x}, adaptive, idle{})
-		must.OK(t, err)
+		require.OK(t, err)
 		if first := visited[0].U[0]; x > 0 && first > 0 {
 			t.Errorf("from %v the state visited next is led to the right, by %v", x, first)
 		}
@@ -96,10 +96,10 @@ func (idle) Decide(_, _ []float64, _ domain.Preference, u []float64) (bool, erro
 // It is made once, by whoever comes first, and the same on any number of threads.
 func TestALibraryIsTheSolversOwn(t *testing.T) {
 	one, other := newWells(8), newWells(8)
-	must.OK(t, one.Prepare(context.Background(), 1, nil))
+	require.OK(t, one.Prepare(context.Background(), 1, nil))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	last, total := 0, 0
-	must.OK(t, other.Prepare(context.Background(), 2, func(done, of int) {
+	require.OK(t, other.Prepare(context.Background(), 2, func(done, of int) {
 		if done < last || done > of {
 			t.Errorf("%d of %d behind %d", done, of, last)
 		}
@@ -112,7 +112,7 @@ func TestALibraryIsTheSolversOwn(t *testing.T) {
 		t.Errorf("two libraries differ, of %d and %d entries", len(a.entries), len(b.entries))
 	}
 	before := other.Counts().Starts
-	must.OK(t, other.Prepare(context.Background(), 3, nil))
+	require.OK(t, other.Prepare(context.Background(), 3, nil))
 	if n := other.Counts().Starts - before; n != 0 {
 		t.Errorf("a second Prepare solves %d times", n)
 	}
@@ -124,16 +124,16 @@ func TestOneBasinNeedsNoLibrary(t *testing.T) {
 	alone, with := newCart(p, Options{}), newCart(p, Options{Library: 6})
 	adaptive := domain.Preference{W: []float64{0.5, 0.5}}
 	want, _, err := alone.Oracle([]float64{1, 0.5}, []float64{}, 12, adaptive)
-	must.OK(t, err)
+	require.OK(t, err)
 	before := alone.Counts().Starts
 	got, _, err := with.Oracle([]float64{1, 0.5}, []float64{}, 12, adaptive)
-	must.OK(t, err)
+	require.OK(t, err)
 	if got != want || len(with.work.library.entries) != 0 {
 		t.Errorf("the optimum is %v beside %v, of a library with %d entries, want the same and none", got, want, len(with.work.library.entries))
 	}
 	after := with.Counts().Starts
 	_, _, err = with.Oracle([]float64{1, 0.4}, []float64{}, 12, adaptive)
-	must.OK(t, err)
+	require.OK(t, err)
 	if n := with.Counts().Starts - after; n != before {
 		t.Errorf("a solve has %d starts, want %d", n, before)
 	}
@@ -151,7 +151,7 @@ func TestALibraryIsInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || s.work.library != nil {
 		t.Fatalf("%v, with a library %v", err, s.work.library)
 	}
-	must.OK(t, s.Prepare(context.Background(), 1, nil))
+	require.OK(t, s.Prepare(context.Background(), 1, nil))
 	if cost, _, err := s.Oracle([]float64{0.9}, nil, 20, domain.Preference{Adaptive: true}); err != nil || math.IsNaN(cost) {
 		t.Errorf("%v, %v", cost, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // functions is a problem made of three functions; the gradient is differences.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/internal/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
@@ -22,7 +22,7 @@ func start(p, s, c []float64) { s[0], s[1], c[0] = p[0], p[1], 0 }
 func solver(t *testing.T, p domain.Problem) *shooting.Solver {
 	t.Helper()
 	axes := []domain.Variable{{Name: "q0", Lo: -1.5, Hi: 1.5}, {Name: "v0", Lo: -0.5, Hi: 0.5}}
-	return must.Get(shooting.New(p, axes, start, shooting.Options{Tolerance: 1e-8, Perturbed: 2}))(t)
+	return require.Get(shooting.New(p, axes, start, shooting.Options{Tolerance: 1e-8, Perturbed: 2}))(t)
 }
 
 // driver is a policy that does what act says of its decisions from 0 on.
@@ -66,8 +66,8 @@ func TestSamplesAtVisitedStatesAreOptimal(t *testing.T) {
 	p := testdomain.NewCart(horizon)
 	s, at := solver(t, p), []float64{1.2, 0.3}
 	swing := func(t int) (float64, error) { return 0.5 * math.Cos(float64(t)), nil }
-	got := must.Get(s.SolveVisited(4, at, fixed, &driver{act: swing}))(t)
-	again := must.Get(s.SolveVisited(4, at, fixed, &driver{act: swing}))(t)
+	got := require.Get(s.SolveVisited(4, at, fixed, &driver{act: swing}))(t)
+	again := require.Get(s.SolveVisited(4, at, fixed, &driver{act: swing}))(t)
 	if !reflect.DeepEqual(got, again) {
 		t.Error("the same policy gives other samples the second time")
 	}
@@ -76,7 +76,7 @@ func TestSamplesAtVisitedStatesAreOptimal(t *testing.T) {
 	}
 	states := follows(p, at, swing)
 	own := map[int64]bool{}
-	for _, x := range must.Get(s.Solve(4, at, fixed, domain.WeightedSum, 1))(t) {
+	for _, x := range require.Get(s.Solve(4, at, fixed, domain.WeightedSum, 1))(t) {
 		own[x.Trajectory] = true
 	}
 	for i, x := range got {
@@ -87,7 +87,7 @@ func TestSamplesAtVisitedStatesAreOptimal(t *testing.T) {
 		if first && !reflect.DeepEqual(x.S, states[k]) {
 			t.Errorf("sample %d is at %v, the policy came to %v", i, x.S, states[k])
 		}
-		best := must.Get(s.Minimise(x.S, x.C, horizon-x.Step, fixed, domain.WeightedSum, 1))(t)
+		best := require.Get(s.Minimise(x.S, x.C, horizon-x.Step, fixed, domain.WeightedSum, 1))(t)
 		if math.Abs(best.U[0][0]-x.U[0]) > 1e-5 || x.KKT > 1e-8 {
 			t.Errorf("sample %d: action %v with residual %.1e, the optimum's is %v", i, x.U, x.KKT, best.U[0])
 		}
@@ -113,7 +113,7 @@ func TestVisitedStatesEndWithTheLost(t *testing.T) {
 	push := func(int) (float64, error) { return 1, nil }
 	for _, loses := range []bool{true, false} {
 		p := doomed{testdomain.NewCart(horizon), loses}
-		got := must.Get(solver(t, p).SolveVisited(0, []float64{1.1, 0.1}, fixed, &driver{act: push}))(t)
+		got := require.Get(solver(t, p).SolveVisited(0, []float64{1.1, 0.1}, fixed, &driver{act: push}))(t)
 		if len(got) == 0 || len(got) > 2*(horizon-2) {
 			t.Errorf("loses %t: %d samples", loses, len(got))
 		}

@@ -1,5 +1,5 @@
 """A map in NumPy alone: the model file read by hand, an observation encoded and its plan decoded,
-as `direct` decides before projection (docs/formats.md).
+as `direct` decides before projection (docs/reference/formats.md).
 
     python decode.py MODEL.safetensors < OBSERVATIONS
 

@@ -6,7 +6,7 @@
         state, context = s.observe()
         print(s.decide(state, context).u)
 
-The library starts at the first call, not at import. See docs/python.md of the project.
+The library starts at the first call, not at import. See docs/reference/python.md of the project.
 """
 
 from gpc._casadi import CasadiFunction, from_casadi

@@ -1,7 +1,7 @@
 """Expressions: numbers of a function that is not evaluated but written down, operation by operation.
 
 A function of a system is called once, with vectors of expressions. Python's operators and NumPy's functions on them
-append operations to the function's code; what they are is in docs/program.md of the project. Each operation remembers
+append operations to the function's code; what they are is in docs/reference/program.md of the project. Each operation remembers
 the line of the user's that it comes from.
 """
 

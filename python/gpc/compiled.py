@@ -34,7 +34,7 @@ def compile(
     budget: str | float = "15m", rounds: int = 0, scenarios: int = 0, starts: int = 0, test_starts: int = 0, seed: int = 1, threads: int = 0,
     progress: bool | Event | None = None,
 ) -> Controller:
-    """Makes a map of a system that meets a target, and returns its controller: `gpc compile` (docs/compile.md).
+    """Makes a map of a system that meets a target, and returns its controller: `gpc compile` (docs/how-to/compile.md).
 
     system is a System, the file of one, or a case's name; out the map's file, None for NAME.safetensors here. target is the
     mean cost above the optimum, %, that unseen starts may have, tail the largest of them, None for twenty times the target.
@@ -86,7 +86,7 @@ class Controller(Session):
         map_only: bool = False, records: int = 64,
     ) -> dict[str, Any]:
         """Writes the whole controller as C99 to a folder that is empty or not there: map, projection, guard, escape, rest and
-        plant (docs/export.md). main_test.c drives it from where it was driven here, in so many episodes of the seed.
+        plant (docs/how-to/export.md). main_test.c drives it from where it was driven here, in so many episodes of the seed.
 
         The answer has the keys of `gpc export --json`. method is what leaves: "direct-no-rescue" is what C has, "" what the
         map was compiled for, which is refused where C does not have it. fmu writes units of FMI 2.0 too; map_only the map
@@ -106,7 +106,7 @@ class Controller(Session):
         self, listen: str = "127.0.0.1:0", *, unix: str | os.PathLike[str] | None = None, token: str = "", preference: ArrayLike | None = None,
         sessions: int = 0, deadline: float = 0.0,
     ) -> Server:
-        """Decides for many closed loops over HTTP, as `gpc serve` does (docs/serve.md), until the server that it returns is closed.
+        """Decides for many closed loops over HTTP, as `gpc serve` does (docs/how-to/serve.md), until the server that it returns is closed.
 
         listen is host:port, port 0 any that is free; an address that other machines reach needs a token. deadline, s, is by
         when a request is answered that states none, 0 for never.

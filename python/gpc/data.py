@@ -1,4 +1,4 @@
-"""Datasets as NumPy arrays and Arrow tables; docs/formats.md has every column."""
+"""Datasets as NumPy arrays and Arrow tables; docs/reference/formats.md has every column."""
 
 from __future__ import annotations
 

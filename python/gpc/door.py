@@ -1,6 +1,6 @@
 """The same calls through a process of their own: nothing of Go is loaded into this one.
 
-gpc.open(…, door="subprocess") makes it. Loops are `gpc serve --stdin` (docs/serve.md), a process for each object, refinement and
+gpc.open(…, door="subprocess") makes it. Loops are `gpc serve --stdin` (docs/how-to/serve.md), a process for each object, refinement and
 evaluation are the commands. It may be used after a fork and where the library does not load, and a crash
 there is an exception here; each call costs what two pipes and JSON do. Of a decision it tells the
 smallest margin, not all of them, which are NaN; observe and the latent operations are the library's alone.

@@ -12,7 +12,7 @@
 
 Powers are in MW and MVAr, voltages in pu and degrees, prices in $/MWh. Scenarios that have no
 optimum have NaN in their rows, and r.status says why. The same scenarios have the same results on any
-number of threads. docs/acopf.md has the method, gpc.griddata what machine learning reads.
+number of threads. docs/reference/acopf.md has the method, gpc.griddata what machine learning reads.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
     griddata.write_opfdata("data", n, s, grid.opf(n, s))
 
 Scenarios without an optimum are left out, as both data sets leave them out; the functions return
-how many were written. docs/acopf.md has every field.
+how many were written. docs/reference/acopf.md has every field.
 """
 
 from __future__ import annotations

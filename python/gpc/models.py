@@ -1,4 +1,4 @@
-"""Maps as arrays, to PyTorch and back; docs/formats.md has every tensor."""
+"""Maps as arrays, to PyTorch and back; docs/reference/formats.md has every tensor."""
 
 from __future__ import annotations
 

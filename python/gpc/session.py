@@ -110,12 +110,12 @@ def open(
 ) -> Session:
     """Opens a case with a map on an engine.
 
-    case is a name of cases(), a System or the file of one (docs/system-file.md), or "opf:FILE.m" for the dispatch of a
+    case is a name of cases(), a System or the file of one (docs/reference/system-file.md), or "opf:FILE.m" for the dispatch of a
     MATPOWER case. model is the file of a map, or of the weights of a method that brings its own; None is the bundled map.
     method is what decides, "" the one that the map was compiled for, or else the case's first. threads are
     those of the CPU, 0 for every core. tf32 lets CUDA round the inputs of large products, and
     devices are the GPUs that compute together, none for the first usable one. scene is a
-    scene file, or a folder of them, as `--scene` takes it (docs/formats.md): the session is on its
+    scene file, or a folder of them, as `--scene` takes it (docs/reference/formats.md): the session is on its
     plant, whose sizes and limits spec has, and observe and evaluate are of its episodes, in the order
     of the files' names; what lies outside of what maps are made for is in about()["notices"]. door
     "subprocess" calls the command line instead of the library (package door): program is its file,
@@ -216,7 +216,7 @@ class Session(Object):
         """The best feasible plan of many latent candidates under the true dynamics.
 
         state [n_s], context [n_c] and preference are those of Loop.decide. The answer has the keys
-        of `gpc refine --json` (docs/json.md) and, for the same seed and threads, its values to the bit.
+        of `gpc refine --json` (docs/reference/json.md) and, for the same seed and threads, its values to the bit.
         within ends the rounds that would end later than so many seconds, 0 for never; the other
         options are those of the command.
         """

@@ -24,7 +24,7 @@
 
 Each function is called once, with vectors of expressions; it asks for what it needs by the names of its parameters: s the
 state, c the context (with the clock c.clock, from 0 to 1), u the action, n the state after it, p the scenario's
-parameters. docs/python.md and docs/system-file.md of the project have the rest.
+parameters. docs/reference/python.md and docs/reference/system-file.md of the project have the rest.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class System:
     state, context, action and scenario map names to a unit, ("unit", lo, hi) or (lo, hi). lo and hi of an action are its
     box, of a scenario's parameter the range that an episode draws it from; those of a state, optional, its typical range.
     steps is the number of decisions in an episode, period the time between two, s. constants is anything that JSON takes:
-    what systems of the same equations are told apart by. The others are those of a file (docs/system-file.md): rest,
+    what systems of the same equations are told apart by. The others are those of a file (docs/reference/system-file.md): rest,
     state_scale, objective_scale, margin_tolerance, semantic, solver, training, weight_design, navigation.
     """
 
@@ -416,7 +416,7 @@ class System:
     # The file.
 
     def document(self) -> dict[str, Any]:
-        """The system as the object that a file holds (docs/system-file.md)."""
+        """The system as the object that a file holds (docs/reference/system-file.md)."""
         self._sizes()
         written, pictured = self._write(), self._shapes()
         if pictured:

@@ -1,4 +1,4 @@
-"""Traces as columns; docs/formats.md has every field. Python and NumPy alone, the library is not needed."""
+"""Traces as columns; docs/reference/formats.md has every field. Python and NumPy alone, the library is not needed."""
 
 from __future__ import annotations
 

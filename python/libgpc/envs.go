@@ -11,7 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/environment"
+	"github.com/gpc-engine/gpc/closedloop/environment"
 )
 
 // fleet is environments of one case, of float32 or float64.

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "python" / "examples" / "decode.py"
 MAPS = ("integrator-convex", "integrator-nonconvex", "opf30", "opf30-uncertain")
 
-# What decode.py may differ from the engine by, as docs/formats.md states: float32 roundings of sums in another order, in units
+# What decode.py may differ from the engine by, as docs/reference/formats.md states: float32 roundings of sums in another order, in units
 # of the output's scale, and of the result.
 OF_SCALE, OF_VALUE = 5e-6, 5e-7
 

@@ -99,7 +99,7 @@ def test_options_are_refused(opf, cart):
 
 
 def actor(path, **changed):
-    """A sealed actor of integrator-convex that always answers 0 (docs/baselines.md), with changed entries."""
+    """A sealed actor of integrator-convex that always answers 0 (docs/results/baselines.md), with changed entries."""
     n, m = 9, 2
     tensors = {"mean": np.zeros(n, "<f4"), "scale": np.ones(n, "<f4"), "layer0.weight": np.zeros((m, n), "<f4"), "layer0.bias": np.zeros(m, "<f4")}
     header, payload, sums = {}, b"", ""

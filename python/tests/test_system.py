@@ -339,7 +339,7 @@ def test_budgets():
 
 
 def test_the_page_s_system(monkeypatch, tmp_path):
-    """The snippet of docs/python.md runs as it stands, with less time."""
+    """The snippet of docs/reference/python.md runs as it stands, with less time."""
     page = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
     snippet = next(s for s in re.findall(r"```python\n(.*?)```", page, re.S) if "gpc.System(" in s)
     monkeypatch.chdir(tmp_path)

@@ -40,7 +40,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/examples/gallery"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/peerrecord"

@@ -10,12 +10,12 @@ import (
 
 	"github.com/gpc-engine/gpc/examples/gallery"
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // TestEverySystem of the gallery is driven, and has its equations in systems.py.
 func TestEverySystem(t *testing.T) {
-	text := string(must.Get(scripts.ReadFile("systems.py"))(t))
+	text := string(require.Get(scripts.ReadFile("systems.py"))(t))
 	for _, y := range gallery.Systems() {
 		if l := loops[y.Name]; l.episodes < 1 || l.decisions < 2 {
 			t.Errorf("%s has %+v, want episodes of two or more decisions: cold and warm", y.Name, l)
@@ -30,7 +30,7 @@ func TestEverySystem(t *testing.T) {
 	if _, err := chosen([]string{"cstr", "pole"}); err == nil || !strings.Contains(err.Error(), `"pole"`) {
 		t.Errorf("want an error that names pole, got %v", err)
 	}
-	if y := must.Get(chosen([]string{"cstr"}))(t); len(y) != 1 || y[0].Name != "cstr" {
+	if y := require.Get(chosen([]string{"cstr"}))(t); len(y) != 1 || y[0].Name != "cstr" {
 		t.Errorf("chosen are %d systems, want cstr", len(y))
 	}
 }
@@ -43,8 +43,8 @@ func TestDrive(t *testing.T) {
 		t.Skip("solves horizons of an implicit system")
 	}
 	y := cstr.System()
-	e := must.Get(drive(y, loop{episodes: 2, decisions: 2}, 991))(t)
-	c := must.Get(y.Case())(t)
+	e := require.Get(drive(y, loop{episodes: 2, decisions: 2}, 991))(t)
+	c := require.Get(y.Case())(t)
 	if len(e.Decisions) != 4 || !e.Decisions[0].First || e.Decisions[1].First || !e.Decisions[2].First {
 		t.Fatalf("%d decisions, want two episodes of two", len(e.Decisions))
 	}
@@ -84,7 +84,7 @@ func TestRatio(t *testing.T) {
 func TestCheck(t *testing.T) {
 	e := episodes{Name: "cart", Decisions: []decision{{Solved: true, solved: true, Cost: 2, cost: 2.5}, {Solved: true, Cost: 1, cost: 1}, {}}}
 	good := check{Peer: "other", Unlike: 1e-12, Worst: 1e-8}
-	got := must.Get(good.of(e))(t)
+	got := require.Get(good.of(e))(t)
 	if got.Case != "cart" || got.Peer != "other" || got.Decisions != 3 || got.Compared != 2 || got.Unsolved != 2 || got.Worst != 1e-8 || got.Above != 0.25 {
 		t.Errorf("%+v", got)
 	}

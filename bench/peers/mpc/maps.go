@@ -8,7 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/examples/gallery/models"
 )
 

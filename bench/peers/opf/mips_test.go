@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // TestAMissingPeerIsOneLine that says what is missing, and nothing is recorded
@@ -20,13 +20,13 @@ func TestAMissingPeerIsOneLine(t *testing.T) {
 		}
 	}
 	octave := filepath.Join(empty, "octave-cli")
-	must.OK(t, os.WriteFile(octave, []byte("#!/bin/sh\necho broken >&2\necho more >&2\nexit 1\n"), 0o755))
+	require.OK(t, os.WriteFile(octave, []byte("#!/bin/sh\necho broken >&2\necho more >&2\nexit 1\n"), 0o755))
 	for folder, want := range map[string]string{"": "--matpower", empty: "no folder of MATPOWER"} {
 		if _, err := findMIPS(folder); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", folder, err)
 		}
 	}
-	must.OK(t, os.MkdirAll(filepath.Join(empty, "mips", "lib"), 0o755))
+	require.OK(t, os.MkdirAll(filepath.Join(empty, "mips", "lib"), 0o755))
 	if err := os.WriteFile(filepath.Join(empty, "mips", "lib", "mips.m"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/pages"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 var adaptiveOnly = domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
 
-// docs/formats.md has every key of a scene and of params, and none besides.
+// docs/reference/formats.md has every key of a scene and of params, and none besides.
 func TestFormatsPage(t *testing.T) {
-	page := must.Get(pages.ReadKeys("../../../docs/formats.md"))(t)
+	page := require.Get(pages.ReadKeys("../../../docs/reference/formats.md"))(t)
 	page.Hold(t, map[string]any{"multiagent scene": staged{}, "multiagent params": Params{}})
 }
 
@@ -66,7 +66,7 @@ func TestImpossibleScenesAreRefusedByField(t *testing.T) {
 func TestWhatLiesBeyondTrainingIsSaid(t *testing.T) {
 	plant := &Plant{System: system(t, false)}
 	beyond := func(text string) string {
-		ep := must.Get(plant.Stage(1, 0, json.RawMessage(text), adaptiveOnly))(t)
+		ep := require.Get(plant.Stage(1, 0, json.RawMessage(text), adaptiveOnly))(t)
 		return strings.Join(ep.(domain.Stretching).Beyond(), "; ")
 	}
 	all := beyond(strings.Replace(crowd(2), `"r": 0.3`, `"r": 0.38`, 1))
@@ -86,7 +86,7 @@ func TestWhatLiesBeyondTrainingIsSaid(t *testing.T) {
 	if all := beyond(closed); !strings.Contains(all, "no way to its goal") {
 		t.Errorf("a closed wall: %q", all)
 	}
-	drawn := must.Get(plant.Episode(991, 0, adaptiveOnly))(t)
+	drawn := require.Get(plant.Episode(991, 0, adaptiveOnly))(t)
 	if all := drawn.(domain.Stretching).Beyond(); len(all) != 0 {
 		t.Errorf("a drawn scene: %q", all)
 	}
@@ -98,8 +98,8 @@ func TestRoomChangesNothingForTheRobotsThatAreThere(t *testing.T) {
 	six := system(t, true)
 	p := six.Params
 	p.Robots = MostRobots
-	twelve := must.Get(NewSystem("test", p, true))(t)
-	scene := must.Get(six.Draw(Test, 5, 0))(t)
+	twelve := require.Get(NewSystem("test", p, true))(t)
+	scene := require.Get(six.Draw(Test, 5, 0))(t)
 	small, large := scene.Prediction(&six.Params), scene.Prediction(&twelve.Params)
 	vectors := func(y *System, h *Prediction) (s, c, u []float64) {
 		spec := y.Spec()
@@ -139,7 +139,7 @@ func TestRoomChangesNothingForTheRobotsThatAreThere(t *testing.T) {
 			}
 		}
 	}
-	if sixth := must.Get(NewSystem("test", func() Params { q := six.Params; q.Robots = MaxRobots; return q }(), true))(t); sixth.Fingerprint() != six.Fingerprint() {
+	if sixth := require.Get(NewSystem("test", func() Params { q := six.Params; q.Robots = MaxRobots; return q }(), true))(t); sixth.Fingerprint() != six.Fingerprint() {
 		t.Error("room for six that is named makes another problem")
 	}
 	if twelve.Fingerprint() == six.Fingerprint() {
@@ -163,8 +163,8 @@ func TestRoomChangesNothingForTheRobotsThatAreThere(t *testing.T) {
 // FuzzStage: whatever a scene that is given holds, it is refused or stands still without a panic.
 func FuzzStage(f *testing.F) {
 	plant := &Plant{System: system(f, true)}
-	ep := must.Get(plant.Episode(3, 0, adaptiveOnly))(f)
-	f.Add([]byte(must.Get(json.Marshal(plant.Draft(ep)))(f)))
+	ep := require.Get(plant.Episode(3, 0, adaptiveOnly))(f)
+	f.Add([]byte(require.Get(json.Marshal(plant.Draft(ep)))(f)))
 	f.Add([]byte(crowd(3)))
 	f.Add([]byte(`{"agents": [], "obstacles": [], "rejected": {"placement": 1}}`))
 	f.Fuzz(func(t *testing.T, scene []byte) {
@@ -173,7 +173,7 @@ func FuzzStage(f *testing.F) {
 			return
 		}
 		e.(domain.Stretching).Beyond()
-		out := must.Get(e.Apply(make([]float64, plant.System.Spec().ActionSize())))(t)
+		out := require.Get(e.Apply(make([]float64, plant.System.Spec().ActionSize())))(t)
 		if math.IsNaN(out.Margin) {
 			t.Fatalf("outcome %+v", out)
 		}

@@ -7,7 +7,7 @@ import (
 
 // Before anyone avoids anyone, scenes leave little room: robots that drive straight to their goals at
 // full speed come nearer to one another, and the ego to obstacles, than the paper's robots do in the
-// mean of whole episodes. So the paper's scenes have more room (docs/paper.md).
+// mean of whole episodes. So the paper's scenes have more room (docs/results/paper.md).
 func TestStraightWaysMeet(t *testing.T) {
 	const scenes, seed, paperPair, paperEgo = 100, 991, 2.477, 0.900
 	y := system(t, false)
@@ -43,6 +43,6 @@ func TestStraightWaysMeet(t *testing.T) {
 	}
 	t.Logf("%d scenes: robots pass within %.3f m in %d, in the mean %.2f m; the ego passes obstacles within %.3f m in %d, in the mean %.2f m", scenes, paperPair, meeting, pairs, paperEgo, blocked, egos)
 	if meeting < 90 || blocked < 90 || pairs > 0.8 || egos > 0 {
-		t.Error("straight ways have more room than docs/paper.md says")
+		t.Error("straight ways have more room than docs/results/paper.md says")
 	}
 }

@@ -3,14 +3,14 @@ package command
 import (
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
 	"github.com/gpc-engine/gpc/internal/opfrecord"
 	"github.com/gpc-engine/gpc/internal/pages"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
-// TestEveryJSONKeyIsDocumented: docs/json.md has every key that pf and opf print, and none
+// TestEveryJSONKeyIsDocumented: docs/reference/json.md has every key that pf and opf print, and none
 // besides.
 func TestEveryJSONKeyIsDocumented(t *testing.T) {
-	page := must.Get(pages.ReadKeys("../../../docs/json.md"))(t)
+	page := require.Get(pages.ReadKeys("../../../docs/reference/json.md"))(t)
 	page.Hold(t, map[string]any{"pf": powerFlow{}, "pf --outages": security{}, "opf": optimalFlow{}, "opf of several networks": opfrecord.Record{}, "opf --loads": seriesResult{}})
 }

@@ -12,23 +12,23 @@ import (
 
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // readCaseFile reads a file that was written.
 func readCaseFile(t *testing.T, path string) *matpower.Case {
 	t.Helper()
-	f := must.Get(os.Open(path))(t)
+	f := require.Get(os.Open(path))(t)
 	defer f.Close()
-	return must.Get(matpower.Read(path, f))(t)
+	return require.Get(matpower.Read(path, f))(t)
 }
 
 // column reads a column of a table of --csv.
 func column(t *testing.T, path, name string) []float64 {
 	t.Helper()
-	f := must.Get(os.Open(path))(t)
+	f := require.Get(os.Open(path))(t)
 	defer f.Close()
-	rows := must.Get(csv.NewReader(f).ReadAll())(t)
+	rows := require.Get(csv.NewReader(f).ReadAll())(t)
 	for k, title := range rows[0] {
 		if title != name {
 			continue
@@ -39,7 +39,7 @@ func column(t *testing.T, path, name string) []float64 {
 				out = append(out, math.NaN())
 				continue
 			}
-			out = append(out, must.Get(strconv.ParseFloat(row[k], 64))(t))
+			out = append(out, require.Get(strconv.ParseFloat(row[k], 64))(t))
 		}
 		return out
 	}
@@ -54,7 +54,7 @@ func TestSolvedCase(t *testing.T) {
 	dir := t.TempDir()
 	path, tables := filepath.Join(dir, "solved case.m"), filepath.Join(dir, "tables")
 	r := runOptimalFlowJSON(t, 0, "case30", "--out", path, "--csv", tables)
-	c, before := readCaseFile(t, path), must.Get(cases.Read("case30"))(t)
+	c, before := readCaseFile(t, path), require.Get(cases.Read("case30"))(t)
 	if c.Name != "solved_case" || !c.HasFlows || !c.HasMultipliers || len(c.Bus) != 30 {
 		t.Fatalf("case %s with %d buses, flows %v, multipliers %v", c.Name, len(c.Bus), c.HasFlows, c.HasMultipliers)
 	}
@@ -168,7 +168,7 @@ func TestSolvedCaseIsASolution(t *testing.T) {
 func TestOutputsThatAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "mine.m")
-	text := must.Get(cases.Text("case9"))(t)
+	text := require.Get(cases.Text("case9"))(t)
 	if err := os.WriteFile(mine, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestOutputsThatAreRefused(t *testing.T) {
 			t.Errorf("%v: exit code %d, %q, want 2 and %q", c.args, code, log, c.want)
 		}
 	}
-	if after := must.Get(os.ReadFile(mine))(t); string(after) != string(text) {
+	if after := require.Get(os.ReadFile(mine))(t); string(after) != string(text) {
 		t.Error("the case was changed")
 	}
 	for _, command := range []string{"pf", "opf"} {

@@ -11,8 +11,8 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/dual"
-	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
 )
 
 //go:embed *.go

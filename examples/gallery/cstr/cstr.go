@@ -9,8 +9,8 @@ import (
 	"embed"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/dual"
-	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
@@ -97,7 +97,7 @@ func System() equations.System {
 		Source: equations.From(source, "System"),
 		Rest:   []float64{20, -2000},
 		// The context remembers the last action, which in the later steps of a solution all but tells
-		// the next: a map of mostly such samples drifts (docs/gallery.md).
+		// the next: a map of mostly such samples drifts (docs/reference/gallery.md).
 		Solver: shooting.Options{Follow: 1},
 	}
 }

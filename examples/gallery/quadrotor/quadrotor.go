@@ -8,8 +8,8 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/domain/dual"
-	"github.com/gpc-engine/gpc/domain/equations"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/offline/shooting"
 )
 

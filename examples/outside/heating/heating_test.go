@@ -3,7 +3,7 @@ package heating
 import (
 	"testing"
 
-	"github.com/gpc-engine/gpc/domaintest"
+	"github.com/gpc-engine/gpc/domain/domaintest"
 )
 
 func TestContract(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/lanes"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // input of one power flow, and its solution by package powerflow.
@@ -37,8 +37,8 @@ func drawn(t testing.TB, n *network.Network, s *powerflow.Solver, rng *rand.Rand
 		in: powerflow.Input{Pd: near(n.Pd, 0.2), Qd: near(n.Qd, 0.2), Pg: near(n.Pg0, 0.2), Vg: near(n.Vg, 0.02)},
 		y:  network.NewAdmittance(n.Branches()), solution: s.NewSolution(), flows: network.NewFlows(n.Branches()),
 	}
-	must.OK(t, n.ScaleBranches(near(slices.Repeat([]float64{1}, n.Branches()), 0.03), f.y))
-	must.OK(t, s.SetAdmittance(f.y))
+	require.OK(t, n.ScaleBranches(near(slices.Repeat([]float64{1}, n.Branches()), 0.03), f.y))
+	require.OK(t, s.SetAdmittance(f.y))
 	f.vm, f.va = near(n.Vm0, 0.02), near(n.Va0, 0.1)
 	copy(f.solution.Vm, f.vm)
 	copy(f.solution.Va, f.va)
@@ -57,7 +57,7 @@ func drawn(t testing.TB, n *network.Network, s *powerflow.Solver, rng *rand.Rand
 			f.vm[b] = f.in.Vg[g]
 		}
 	}
-	must.OK(t, s.Solve(f.in, powerflow.Options{Start: powerflow.Given}, f.solution))
+	require.OK(t, s.Solve(f.in, powerflow.Options{Start: powerflow.Given}, f.solution))
 	if !f.solution.Converged() {
 		t.Fatal(s.Reason(f.solution))
 	}
@@ -99,11 +99,11 @@ func TestSolutions(t *testing.T) {
 	for _, name := range []string{"case30", "case39", "pglib_opf_case57_ieee", "case118"} {
 		t.Run(name, func(t *testing.T) {
 			n := networktest.Load(t, name)
-			reference := must.Get(powerflow.New(n))(t)
+			reference := require.Get(powerflow.New(n))(t)
 			var first []solved
 			for _, level := range isa.Available() {
 				for _, width := range lanes.Widths(level) {
-					s := must.Get(newSolver(n, rated(n), level, width, false))(t)
+					s := require.Get(newSolver(n, rated(n), level, width, false))(t)
 					w := s.NewWorker()
 					rng := rand.New(rand.NewPCG(1, 2))
 					var answers []solved
@@ -167,10 +167,10 @@ func check(t *testing.T, s *powerflow.Solver, f *flow, a *solved) {
 // others have the bits that they have among any others.
 func TestLanesAreApart(t *testing.T) {
 	n := networktest.Load(t, "case30")
-	reference := must.Get(powerflow.New(n))(t)
+	reference := require.Get(powerflow.New(n))(t)
 	for _, level := range isa.Available() {
 		width := lanes.Widths(level)[0]
-		w := must.Get(newSolver(n, rated(n), level, width, false))(t).NewWorker()
+		w := require.Get(newSolver(n, rated(n), level, width, false))(t).NewWorker()
 		rng := rand.New(rand.NewPCG(3, 4))
 		f := drawn(t, n, reference, rng)
 		var want string
@@ -214,13 +214,13 @@ func TestLanesAreApart(t *testing.T) {
 func BenchmarkFlow(b *testing.B) {
 	for _, name := range []string{"case30", "case118"} {
 		n := networktest.Load(b, name)
-		reference := must.Get(powerflow.New(n))(b)
+		reference := require.Get(powerflow.New(n))(b)
 		rng := rand.New(rand.NewPCG(1, 2))
 		f := drawn(b, n, reference, rng)
 		for _, level := range isa.Available() {
 			b.Run(fmt.Sprintf("%s/%v", name, level), func(b *testing.B) {
 				width := lanes.Widths(level)[0]
-				w := must.Get(newSolver(n, rated(n), level, width, false))(b).NewWorker()
+				w := require.Get(newSolver(n, rated(n), level, width, false))(b).NewWorker()
 				b.ReportAllocs()
 				for b.Loop() {
 					for lane := range width {

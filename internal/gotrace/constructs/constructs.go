@@ -8,7 +8,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gpc-engine/gpc/domain/dual"
+	"github.com/gpc-engine/gpc/equations/dual"
 )
 
 // Source is this file.

@@ -3,7 +3,7 @@ package programs
 import (
 	"math"
 
-	"github.com/gpc-engine/gpc/program"
+	"github.com/gpc-engine/gpc/equations/program"
 )
 
 // Bounds are the largest errors of elementary functions here, in units of the last place of the result, which the test holds

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/lanes"
-	"github.com/gpc-engine/gpc/program"
 )
 
 // Value names a number of a Code.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/lanes"
-	"github.com/gpc-engine/gpc/program"
 )
 
 // runner is a function on the lanes of one instruction set.

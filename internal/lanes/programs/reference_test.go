@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/big"
 
-	"github.com/gpc-engine/gpc/program"
+	"github.com/gpc-engine/gpc/equations/program"
 )
 
 // digits of the reference, in bits: angles lose thirty of them, and cancellations more.

@@ -4,7 +4,7 @@
 // The central type is Device. Its contexts share what was found and counted.
 //
 // It promises no stability to other modules, which open an engine by package gpc
-// (docs/library.md).
+// (docs/reference/library.md).
 package device
 
 import (

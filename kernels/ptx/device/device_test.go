@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/ptx"
 	"github.com/gpc-engine/gpc/kernels/ptx/device"
@@ -16,13 +16,13 @@ import (
 func opened(t *testing.T) (*device.Device, *driver.Context, []byte) {
 	t.Helper()
 	d := device.New(ptx.Options{Shared: true, Global: true, Count: true})
-	c := must.Get(driver.Open(d, 0))(t)
+	c := require.Get(driver.Open(d, 0))(t)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return d, c, must.Get(os.ReadFile("../testdata/vectorAdd.ptx"))(t)
+	return d, c, require.Get(os.ReadFile("../testdata/vectorAdd.ptx"))(t)
 }
 
 // A graph with two branches, copies and fills runs each time that it is launched, and what
@@ -31,14 +31,14 @@ func TestGraph(t *testing.T) {
 	d, c, text := opened(t)
 	const n = 1000
 	err := c.Do(func(th *driver.Thread) error {
-		m := must.Get(th.LoadModule("vectorAdd", text))(t)
-		k := must.Get(th.Kernel(m, "vectorAdd"))(t)
-		main, side := must.Get(th.NewStream())(t), must.Get(th.NewStream())(t)
-		forked, joined := must.Get(th.NewEvent())(t), must.Get(th.NewEvent())(t)
-		host := must.Get(th.AllocHost(4 * n))(t)
+		m := require.Get(th.LoadModule("vectorAdd", text))(t)
+		k := require.Get(th.Kernel(m, "vectorAdd"))(t)
+		main, side := require.Get(th.NewStream())(t), require.Get(th.NewStream())(t)
+		forked, joined := require.Get(th.NewEvent())(t), require.Get(th.NewEvent())(t)
+		host := require.Get(th.AllocHost(4 * n))(t)
 		var at [4]driver.Pointer
 		for i := range at {
-			at[i] = must.Get(th.Alloc(4 * n))(t)
+			at[i] = require.Get(th.Alloc(4 * n))(t)
 		}
 		in := driver.HostSlice[float32](host, 0, n)
 		add := func(a, b, to driver.Pointer, s driver.Stream) error {
@@ -95,9 +95,9 @@ func TestGraph(t *testing.T) {
 func TestCapturesThatFail(t *testing.T) {
 	_, c, _ := opened(t)
 	err := c.Do(func(th *driver.Thread) error {
-		main, side := must.Get(th.NewStream())(t), must.Get(th.NewStream())(t)
-		forked := must.Get(th.NewEvent())(t)
-		p := must.Get(th.Alloc(64))(t)
+		main, side := require.Get(th.NewStream())(t), require.Get(th.NewStream())(t)
+		forked := require.Get(th.NewEvent())(t)
+		p := require.Get(th.Alloc(64))(t)
 		for code, f := range map[int]func() error{
 			904: func() error {
 				return errors.Join(th.ZeroAsync(p, 64, main), th.Record(forked, main), th.WaitFor(side, forked), th.ZeroAsync(p, 64, side))
@@ -126,8 +126,8 @@ func TestFaultsEndTheContext(t *testing.T) {
 	}{"too short": {3996, 700, "(vectorAdd.cu:4)"}, "freed": {0, 700, "no live allocation"}} {
 		_, c, text := opened(t)
 		err := c.Do(func(th *driver.Thread) error {
-			k := must.Get(th.Kernel(must.Get(th.LoadModule("vectorAdd", text))(t), "vectorAdd"))(t)
-			a, b := must.Get(th.Alloc(4000))(t), must.Get(th.Alloc(max(f.bytes, 8)))(t)
+			k := require.Get(th.Kernel(require.Get(th.LoadModule("vectorAdd", text))(t), "vectorAdd"))(t)
+			a, b := require.Get(th.Alloc(4000))(t), require.Get(th.Alloc(max(f.bytes, 8)))(t)
 			if err := th.ZeroAsync(a, 4000, 0); err != nil {
 				return err
 			}
@@ -164,12 +164,12 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		m := must.Get(th.LoadModule("vectorAdd", text))(t)
+		m := require.Get(th.LoadModule("vectorAdd", text))(t)
 		if _, err := th.Kernel(m, "nothing"); !errors.As(err, &image) {
 			t.Errorf("a kernel that is not there: %v", err)
 		}
-		k := must.Get(th.Kernel(m, "vectorAdd"))(t)
-		p := must.Get(th.Alloc(1000))(t)
+		k := require.Get(th.Kernel(m, "vectorAdd"))(t)
+		p := require.Get(th.Alloc(1000))(t)
 		if err := th.Launch(k, driver.Launch{}, driver.Address(p)); err == nil || !strings.Contains(err.Error(), "takes 4") {
 			t.Errorf("one argument: %v", err)
 		}
@@ -188,7 +188,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestParseOptions(t *testing.T) {
-	o := must.Get(device.ParseOptions("shared,count,lanes,seed=7,sample=3"))(t)
+	o := require.Get(device.ParseOptions("shared,count,lanes,seed=7,sample=3"))(t)
 	if o != (ptx.Options{Shared: true, Count: true, Order: ptx.Lanes, Seed: 7, Sample: 3}) {
 		t.Errorf("%+v", o)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/ptx"
@@ -100,7 +100,7 @@ func computed(t testing.TB, op string, tf32 bool, edit func(text []byte) []byte)
 	d := device.New(ptx.Options{Shared: true, Global: true})
 	d.SetAttribute(driver.Multiprocessors, 4)
 	d.Edit = edit
-	b := must.Get(kernels.New(must.Get(driver.Open(d, 0))(t), kernels.Options{TF32: tf32}))(t)
+	b := require.Get(kernels.New(require.Get(driver.Open(d, 0))(t), kernels.Options{TF32: tf32}))(t)
 	defer b.Close()
 	return operations[op](b)
 }
@@ -154,7 +154,7 @@ func TestFaultsInOurImagesAreFound(t *testing.T) {
 		}
 		key := fmt.Sprint(f.op, f.tf32)
 		if right[key] == nil {
-			right[key] = must.Get(computed(t, f.op, f.tf32, nil))(t)
+			right[key] = require.Get(computed(t, f.op, f.tf32, nil))(t)
 		}
 		if f.entry == "" {
 			f.entry = f.op

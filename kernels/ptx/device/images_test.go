@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels/images"
 	"github.com/gpc-engine/gpc/kernels/ptx"
 )
@@ -18,18 +18,18 @@ import (
 // image unpacks a committed image.
 func image(t testing.TB, dir, name, target string) []byte {
 	t.Helper()
-	return must.Get(images.Unpack(must.Get(os.ReadFile(filepath.Join(dir, images.FileName(name, target))))(t)))(t)
+	return require.Get(images.Unpack(require.Get(os.ReadFile(filepath.Join(dir, images.FileName(name, target))))(t)))(t)
 }
 
 // each calls f with every image of the module and of the example outside of it.
 func each(t testing.TB, f func(dir string, e images.Entry)) {
 	t.Helper()
 	n := 0
-	root := must.Get(images.Find("."))(t).Root
+	root := require.Get(images.Find("."))(t).Root
 	for _, m := range []images.Module{{Root: root, Engine: root}, {Root: filepath.Join(root, "examples", "outside"), Engine: root}} {
-		for _, folder := range must.Get(m.Folders())(t) {
+		for _, folder := range require.Get(m.Folders())(t) {
 			dir := m.Images(folder)
-			for _, e := range must.Get(images.ReadManifest(dir))(t).Images {
+			for _, e := range require.Get(images.ReadManifest(dir))(t).Images {
 				f(dir, e)
 				n++
 			}
@@ -55,7 +55,7 @@ func attributes(t testing.TB, file *elf.File, section string, f func(number byte
 	if s == nil {
 		t.Fatalf("no section %s", section)
 	}
-	data := must.Get(s.Data())(t)
+	data := require.Get(s.Data())(t)
 	for len(data) >= 4 {
 		size := 0
 		if data[0] == sized {
@@ -75,14 +75,14 @@ func attributes(t testing.TB, file *elf.File, section string, f func(number byte
 // block can have. That the code does what the text says is not tested: nothing executes it.
 func TestCubinsMatchPTX(t *testing.T) {
 	each(t, func(dir string, e images.Entry) {
-		m := must.Get(ptx.Parse(e.Name, image(t, dir, e.Name, "compute_80.ptx")))(t)
+		m := require.Get(ptx.Parse(e.Name, image(t, dir, e.Name, "compute_80.ptx")))(t)
 		if got := m.Entries(); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(e.Kernels))) {
 			t.Errorf("%s: entries %v, the manifest has %v", e.Name, got, e.Kernels)
 		}
 		cubin := image(t, dir, e.Name, "sm_90.cubin")
 		cubin[0x14] = byte(elf.EV_CURRENT) // its compiler's version stands there
-		file := must.Get(elf.NewFile(bytes.NewReader(cubin)))(t)
-		symbols := must.Get(file.Symbols())(t)
+		file := require.Get(elf.NewFile(bytes.NewReader(cubin)))(t)
+		symbols := require.Get(file.Symbols())(t)
 		registers := map[string]int{}
 		attributes(t, file, ".nv.info", func(number byte, words []uint32) {
 			if number == registersOf {
@@ -99,7 +99,7 @@ func TestCubinsMatchPTX(t *testing.T) {
 			t.Errorf("%s: the cubin has %v, the PTX %v", e.Name, entries, e.Kernels)
 		}
 		for _, name := range e.Kernels {
-			k := must.Get(m.Kernel(name))(t)
+			k := require.Get(m.Kernel(name))(t)
 			shared := 0
 			if s := file.Section(".nv.shared." + name); s != nil {
 				shared = max(0, int(s.Size)-reservedShared)

@@ -5,7 +5,7 @@
     envs = gpc.envs.make_vec("integrator-convex", num_envs=4096, seed=1)
 
 Importing this module registers gpc/CASE-v0 and gpc/mo-CASE-v0 of every case with Gymnasium, where that is installed.
-`Fleet` is the same without Gymnasium; `gpc.envs.omnisafe` registers the cases with OmniSafe. See docs/environments.md of the project.
+`Fleet` is the same without Gymnasium; `gpc.envs.omnisafe` registers the cases with OmniSafe. See docs/reference/environments.md of the project.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from gpc.envs.fleet import Fleet
 
 
 class NumpyIntegrator:
-    """Case 1 (convex) for n environments in NumPy, with the constants of docs/integrator.md."""
+    """Case 1 (convex) for n environments in NumPy, with the constants of docs/explain/integrator.md."""
 
     dt, horizon, u_max, r_max, beta = 0.2, 20, 1.5, 0.4, 0.1
     axes, centre, rho = np.array([1.2, 0.8]), np.array([0.0, -0.95]), np.array([0.0, 1.6])

@@ -21,8 +21,8 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/report"
 )
 
 func main() {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/must"
-	"github.com/gpc-engine/gpc/report"
+	"github.com/gpc-engine/gpc/bench/report"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // What a run writes becomes records that the report reads, the last of what was measured
@@ -16,7 +16,7 @@ import (
 func TestARunBecomesRecords(t *testing.T) {
 	run, results := t.TempDir(), filepath.Join(t.TempDir(), "h200")
 	write := func(name string, lines ...string) {
-		must.OK(t, os.WriteFile(filepath.Join(run, name), []byte(strings.Join(lines, "\n")+"\n"), 0o644))
+		require.OK(t, os.WriteFile(filepath.Join(run, name), []byte(strings.Join(lines, "\n")+"\n"), 0o644))
 	}
 	row := func(command, result string) string {
 		return `{"device":"NVIDIA H200, sm_90","commit":"abc","command":"` + command + `","results":[` + result + `]}`
@@ -35,18 +35,18 @@ func TestARunBecomesRecords(t *testing.T) {
 		`{"step":"suite-operations","ok":false,"code":124,"seconds":150,"limit":150,"commit":"abc","passed":3,"failed":[],"skipped":[]}`,
 		`{"step":"suite-operations","ok":true,"code":0,"seconds":41,"limit":150,"commit":"abc","passed":60,"failed":[],"skipped":["TestFaultsOfARound"]}`)
 	write("others.jsonl", `{"step":"peers-step","record":{"ratios":[]}}`, `{"step":"rollout","record":{"benchmarks":[]}}`)
-	written := must.Get(convert(run, results))(t)
+	written := require.Get(convert(run, results))(t)
 	if len(written) != 5 {
 		t.Errorf("%d records: %q", len(written), written)
 	}
-	r := must.Get(report.Load(context.Background(), results, nil))(t)
+	r := require.Get(report.Load(context.Background(), results, nil))(t)
 	if len(r.Benchmarks) != 3 || len(r.Peers) != 1 || len(r.Conformances) != 1 {
 		t.Fatalf("%d benchmarks, %d of peers, %d of conformance", len(r.Benchmarks), len(r.Peers), len(r.Conformances))
 	}
 	if s := r.Conformances[0].Suites; len(s) != 1 || s[0].Passed != 60 || !strings.Contains(r.Conformances[0].Device, "H200") {
 		t.Errorf("%+v", r.Conformances[0])
 	}
-	text := must.Get(os.ReadFile(filepath.Join(results, "gpu-step-case-size-opf30-batch-1-64.json")))(t)
+	text := require.Get(os.ReadFile(filepath.Join(results, "gpu-step-case-size-opf30-batch-1-64.json")))(t)
 	if !strings.Contains(string(text), `"p50_us": 110`) || strings.Contains(string(text), `"p50_us": 120`) {
 		t.Errorf("a row that was measured again:\n%s", text)
 	}

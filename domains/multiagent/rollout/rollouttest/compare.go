@@ -3,7 +3,7 @@
 // with their reasons.
 //
 // Its central function is Compare. The same problems give the deviations in
-// docs/numerics.md.
+// docs/contribute/numerics.md.
 package rollouttest
 
 import (

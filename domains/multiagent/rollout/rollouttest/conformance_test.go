@@ -9,7 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout"
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
 	"github.com/gpc-engine/gpc/internal/isa"
-	"github.com/gpc-engine/gpc/internal/must"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/shim"
@@ -32,9 +32,9 @@ func onDevice(t testing.TB) *rollout.Device {
 
 func on(t testing.TB, d driver.Driver) *rollout.Device {
 	t.Helper()
-	context := must.Get(driver.Open(d, 0))(t)
-	b := must.Get(kernels.New(context, kernels.Options{}))(t)
-	t.Cleanup(func() { must.OK(t, b.Close()) })
+	context := require.Get(driver.Open(d, 0))(t)
+	b := require.Get(kernels.New(context, kernels.Options{}))(t)
+	t.Cleanup(func() { require.OK(t, b.Close()) })
 	v, err := rollout.NewDevice(b)
 	if err != nil {
 		t.Fatal(err)

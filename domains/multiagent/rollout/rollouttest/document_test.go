@@ -8,25 +8,25 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domains/multiagent/rollout/rollouttest"
-	"github.com/gpc-engine/gpc/internal/marked"
+	"github.com/gpc-engine/gpc/internal/docsection"
 )
 
 //go:generate go test . -count=1 -run NumericsPage -update
 
-var update = flag.Bool("update", false, "rewrite the section of docs/numerics.md")
+var update = flag.Bool("update", false, "rewrite the section of docs/contribute/numerics.md")
 
-var section = marked.Section{
+var section = docsection.Section{
 	Begin: "<!-- begin generated: go test ./domains/multiagent/rollout/rollouttest -run Numerics -update -->", End: "<!-- end generated: rollouttest -->",
 }
 
-// TestNumericsPageHasTheTable fails when docs/numerics.md and the tolerances differ.
+// TestNumericsPageHasTheTable fails when docs/contribute/numerics.md and the tolerances differ.
 func TestNumericsPageHasTheTable(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| quantity | tolerance | reason |\n|---|---|---|\n")
 	for _, tol := range rollouttest.Tolerances() {
 		fmt.Fprintf(&table, "| %s | %.0e | %s |\n", tol.Quantity, tol.Value, tol.Reason)
 	}
-	differs, err := section.Replace("../../../../docs/numerics.md", table.String(), *update)
+	differs, err := section.Replace("../../../../docs/contribute/numerics.md", table.String(), *update)
 	if os.IsNotExist(err) {
 		t.Skip("no checkout around this test")
 	}
@@ -34,6 +34,6 @@ func TestNumericsPageHasTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if differs && !*update {
-		t.Fatal("docs/numerics.md does not have the table of this package; run: go test ./domains/multiagent/rollout/rollouttest -run Numerics -update")
+		t.Fatal("docs/contribute/numerics.md does not have the table of this package; run: go test ./domains/multiagent/rollout/rollouttest -run Numerics -update")
 	}
 }

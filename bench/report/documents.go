@@ -1,0 +1,173 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/gpc-engine/gpc/internal/docsection"
+)
+
+// document is a part of a page that the records write, between two marks.
+type document struct {
+	page, name string // page is below the root of the repository
+	text       func(d devices) string
+}
+
+// documents are all of them. Nothing in them is typed.
+var documents = []document{
+	{"README.md", "at a glance", func(d devices) string { return tables(d.glance()) }},
+	{"README.md", "results", devices.summary},
+	{"README.md", "other loads", devices.elsewhere},
+	{"README.md", "search", devices.searchSummary},
+	{"README.md", "what the map is worth among robots", devices.mapWorth},
+	{"README.md", "conditions", devices.conditionSummary},
+	{"README.md", "gallery at a glance", devices.galleryGlance},
+	{"docs/explain/navigation.md", "quality of the search", devices.quality},
+	{"docs/explain/navigation.md", "search on other plants", devices.shifted},
+	{"docs/explain/navigation.md", "parts of the search", devices.searchParts},
+	{"docs/explain/navigation.md", "decisions under noise", devices.underNoise},
+	{"docs/explain/integrator.md", "methods in closed loop", devices.baselines},
+	{"docs/explain/opf.md", "dispatch", devices.dispatch},
+	{"docs/explain/opf.md", "networks", devices.networks},
+	{"docs/explain/multiagent.md", "multiagent-static on unseen scenes", func(d devices) string { return d.goals("multiagent-static") }},
+	{"docs/explain/multiagent.md", "multiagent-moving on unseen scenes", func(d devices) string { return d.goals("multiagent-moving") }},
+	{"docs/explain/multiagent.md", "multiagent-static by candidates", func(d devices) string { return d.candidates("multiagent-static") }},
+	{"docs/explain/multiagent.md", "multiagent-moving by candidates", func(d devices) string { return d.candidates("multiagent-moving") }},
+	{"docs/explain/shooting.md", "beside other solvers", devices.solvers},
+	{"docs/how-to/compile.md", "rounds of the cart-pole", func(d devices) string { return d.rounds("cartpole") }},
+	{"docs/reference/gallery.md", "what maps reach", devices.compiled},
+	{"docs/reference/gallery.md", "methods beside maps", devices.besideCompiled},
+	{"docs/reference/gallery.md", "the latent step", devices.latentSteps},
+	{"docs/reference/gallery.md", "maps beside solvers", devices.mapsBeside},
+	{"docs/explain/certificates.md", "conditions", devices.conditions},
+	{"docs/contribute/cuda-kernels.md", "forecasts", devices.forecasts},
+	{"docs/explain/reliability.md", "torture", devices.torture},
+	{"docs/how-to/serve.md", "beyond capacity", devices.served},
+	{"docs/results/scaling.md", "a loop at a rate", devices.deadlines},
+	{"docs/explain/navigation.md", "wrong maps", devices.monitor},
+	{"docs/reference/environments.md", "steps a second", devices.environments},
+	{"docs/how-to/pandapower.md", "beside pandapower", devices.pandapower},
+	{"docs/reference/acopf.md", "beside other solvers", devices.optima},
+	{"docs/reference/acopf.md", "networks of PGLib", devices.optimalFlows},
+	{"docs/reference/acopf.md", "where learned ones are measured", devices.learnedFlows},
+	{"docs/reference/powerflow.md", "times", devices.flows},
+	{"docs/reference/powerflow.md", "outages beside lightsim2grid", devices.outages},
+	{"docs/how-to/export.md", "rounded to float16", devices.rounded},
+	{"docs/how-to/export.md", "on a Cortex-M", devices.cortexM},
+	{"docs/how-to/export.md", "on a larger processor", devices.exported},
+	{"docs/how-to/export.md", "controllers in C", devices.exportedLoops},
+	{"docs/how-to/export.md", "controllers on a Cortex-M7", devices.cortexMLoops},
+	{"docs/reference/python.md", "what a call costs", devices.calls},
+	{"docs/explain/opf.md", "steering", func(d devices) string { return d.steered("opf30", "opf30-uncertain") }},
+	{"docs/explain/opf.md", "weights", devices.weights},
+	{"docs/explain/opf.md", "tightening", devices.tightening},
+	{"docs/explain/opf.md", "receding", devices.receding},
+	{"docs/results/scaling.md", "measured", devices.scaling},
+	{"docs/results/scaling.md", "extrapolated", devices.extrapolated},
+	{"docs/results/scaling.md", "two makes", devices.makes},
+	{paperPage, "figures of the paper", devices.paperRows},
+	{paperPage, "limits broken", devices.limitsBroken},
+	{paperPage, "roll-outs", devices.rolledOut},
+	{paperPage, "differences", devices.differences},
+	{paperPage, "ablations", devices.ablations},
+	{paperPage, "projection", devices.projections},
+	{paperPage, "constants", devices.constants},
+	{paperPage, "paper's values", devices.replacedConstants},
+}
+
+// marks are the lines around a document's part.
+func (d *document) marks() docsection.Section {
+	return docsection.Section{
+		Begin: fmt.Sprintf("<!-- %s: written by make docs from bench/results -->", d.name),
+		End:   fmt.Sprintf("<!-- end of %s -->", d.name),
+	}
+}
+
+// WriteDocuments brings the generated parts of the pages below root up to date with the
+// records of all devices and returns the paths of the pages that differed; without write
+// they stay as they are. A case that was recorded on several devices is shown as on the
+// first. A part without a record is an error.
+func WriteDocuments(root string, write bool, all ...*Records) (differed []string, err error) {
+	for _, doc := range documents {
+		text := doc.text(all)
+		if text == "" {
+			return nil, fmt.Errorf("report: no records for %q in %s", doc.name, doc.page)
+		}
+		text = linkedFrom(doc.page, text)
+		path := filepath.Join(root, doc.page)
+		// Lists and tables of Markdown end at an empty line.
+		differs, err := doc.marks().Replace(path, "\n"+text+"\n", write)
+		if err != nil {
+			return nil, fmt.Errorf("report: %w", err)
+		}
+		if differs && !slices.Contains(differed, path) {
+			differed = append(differed, path)
+		}
+	}
+	return differed, nil
+}
+
+var fileLink = regexp.MustCompile(`\]\([a-z]+/[^):]*\)`)
+
+// linkedFrom makes links to files, which texts write from the root of the repository, relative to the page.
+func linkedFrom(page, text string) string {
+	return fileLink.ReplaceAllStringFunc(text, func(link string) string {
+		to, err := filepath.Rel(filepath.Dir(page), link[2:len(link)-1])
+		if err != nil {
+			return link
+		}
+		return "](" + filepath.ToSlash(to) + ")"
+	})
+}
+
+// devices are the records of every device.
+type devices []*Records
+
+// last is the last record of a kind on the first device that has one, nil for none.
+func last[T any](d devices, of func(*Records) []T) *T {
+	for _, r := range d {
+		if all := of(r); len(all) > 0 {
+			return &all[len(all)-1]
+		}
+	}
+	return nil
+}
+
+// run is a case as recorded on one device.
+type run struct {
+	*Records
+	name string
+}
+
+// runs are the cases that have some of what is listed by names, each on its first device.
+func (d devices) runs(names func(r *Records) []string) (runs []run) {
+	for _, r := range d {
+		for _, name := range names(r) {
+			if !slices.ContainsFunc(runs, func(other run) bool { return other.name == name }) {
+				runs = append(runs, run{r, name})
+			}
+		}
+	}
+	return runs
+}
+
+// tables writes tables one below another, without those that have no rows.
+func tables(sections ...section) string {
+	var b bytes.Buffer
+	for _, s := range sections {
+		if len(s.rows) < 2 {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		if s.note != "" {
+			fmt.Fprintf(&b, "%s\n\n", s.note)
+		}
+		s.table(&b)
+	}
+	return b.String()
+}

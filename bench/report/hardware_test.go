@@ -1,0 +1,193 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+)
+
+// measured is a benchmark's record, times a factor.
+func measured(factor float64) *bench.Record {
+	r := &bench.Record{Device: "some CPU", Bandwidth: 20 / factor}
+	for _, op := range []string{"gemm", "step"} {
+		for _, batch := range []int{1, 64, 4096} {
+			work, us := 1e-4*float64(batch), factor*(2+0.4*float64(batch))
+			row := bench.Result{Op: op, Case: "cart", Size: "z 2", Precision: "fp32", Threads: 1, Batch: batch, P50: us, P99: us, Calls: 50, GFlop: work, GFlops: work / us * 1e6, PeakGFlops: 300 / factor, Bytes: 1e5 + 100*float64(batch)}
+			for i := range 50 {
+				row.Latencies = append(row.Latencies, us*(0.9+0.004*float64(i)))
+			}
+			r.Results = append(r.Results, row)
+		}
+	}
+	return r
+}
+
+func comparison(t *testing.T, records ...*bench.Record) []*Figure {
+	t.Helper()
+	var named []bench.NamedRecord
+	for i, r := range records {
+		named = append(named, bench.NamedRecord{File: fmt.Sprintf("machine-%d.json", i), Record: r})
+	}
+	return HardwareFigures(require.Get(bench.Compare(named, math.NaN()))(t), named)
+}
+
+// The figures of a comparison can be read, and say which machine is which.
+func TestFiguresOfAComparison(t *testing.T) {
+	figures := comparison(t, measured(1), measured(0.3))
+	var names []string
+	dir := t.TempDir()
+	for _, f := range figures {
+		names = append(names, f.Name)
+		for _, fault := range faults(f) {
+			t.Errorf("%s: %s", f.Name, fault)
+		}
+		if f.caption == "" {
+			t.Errorf("%s has no caption", f.Name)
+		}
+		require.OK(t, f.Write(dir))
+		svg := string(require.Get(os.ReadFile(filepath.Join(dir, f.Name+".svg")))(t))
+		if !strings.Contains(svg, "machine-0") || !strings.Contains(svg, "machine-1") {
+			t.Errorf("%s does not name the machines", f.Name)
+		}
+		if info, err := os.Stat(filepath.Join(dir, f.Name+".png")); err != nil || info.Size() == 0 {
+			t.Errorf("%s has no PNG", f.Name)
+		}
+	}
+	if want := []string{"roofline", "latency-gemm-cart", "latency-step-cart", "histogram-gemm-cart", "histogram-step-cart"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+}
+
+// Records of older versions have no bytes, latencies or bandwidth: what can be drawn is.
+func TestFiguresOfOlderRecords(t *testing.T) {
+	old := measured(1)
+	old.Bandwidth = 0
+	for i := range old.Results {
+		old.Results[i].Latencies, old.Results[i].Bytes = nil, 0
+	}
+	var names []string
+	for _, f := range comparison(t, old, old) {
+		names = append(names, f.Name)
+		require.Get(f.SVG())(t)
+	}
+	if want := []string{"latency-gemm-cart", "latency-step-cart"}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+	one := measured(1)
+	one.Results = one.Results[:1]
+	one.Results[0].PeakGFlops = 0
+	for _, f := range comparison(t, one, old) {
+		for _, fault := range faults(f) {
+			t.Errorf("%s of one row: %s", f.Name, fault)
+		}
+	}
+}
+
+// A histogram's shares are of all calls.
+func TestSharesOfAHistogram(t *testing.T) {
+	f := histogramFigure("h", "t", "µs", []string{"a"}, [][]float64{{1, 1, 1, 10}})
+	if f.plot.Y.Max != 75 {
+		t.Errorf("three of four calls are %v %%", f.plot.Y.Max)
+	}
+	if histogramFigure("h", "t", "µs", nil, nil) != nil {
+		t.Error("nothing is drawn")
+	}
+	for _, fault := range faults(histogramFigure("h", "t", "µs", []string{"a"}, [][]float64{{5, 5, 5}})) {
+		t.Errorf("one value: %s", fault)
+	}
+}
+
+// along is a record of costs that grow by an exponent.
+func along(exponent float64) *bench.Scaling {
+	s := &bench.Scaling{Device: "some CPU", Commit: "c0ffee", Command: "gpc bench scaling", Backend: "cpu", ISA: "avx2", Threads: 2, Load: &closedloop.Load{CPUs: 2, Start: 3.5}}
+	for _, axis := range []string{"batch", "codes"} {
+		c := bench.Curve{Axis: axis, What: "something of some size"}
+		for _, x := range []int{1, 4, 16, 64, 256, 1024} {
+			us := 3 * math.Pow(float64(x), exponent)
+			c.Points = append(c.Points, bench.Point{X: x, Median: us, Interval: [2]float64{0.9 * us, 1.1 * us}, Calls: 20, GFlop: 1e-3 * float64(x)})
+		}
+		s.Curves = append(s.Curves, c)
+	}
+	return s
+}
+
+func TestFiguresOfScaling(t *testing.T) {
+	for _, exponent := range []float64{0, 1, 2.5} {
+		for _, f := range ScalingFigures(along(exponent)) {
+			for _, fault := range faults(f) {
+				t.Errorf("%s by %v: %s", f.Name, exponent, fault)
+			}
+			if f.caption != "Something of some size." {
+				t.Errorf("%s is under %q", f.Name, f.caption)
+			}
+		}
+	}
+}
+
+// The page says what was measured with its load, and marks what was not.
+func TestScalingPage(t *testing.T) {
+	d := devices{{Scalings: []bench.Scaling{*along(1.5)}}}
+	page := d.scaling()
+	for _, says := range []string{"| batch | 1 to 1024 | 3 to 98304 | 1.50 [1.50, 1.50] | 1.50 [1.50, 1.50] | 1.00 [1.00, 1.00] |", "load was at most 3.50", "c0ffee", "codes: something of some size.", "| 1 | 4 | 16 |"} {
+		if !strings.Contains(page, says) {
+			t.Errorf("the page lacks %q:\n%s", says, page)
+		}
+	}
+	beyond := d.extrapolated()
+	// 3·1024^1.5·2^1.5 µs; 1.024 GFLOP at 30 % of 67 TFLOP/s are 50.9 µs, with 49 fixed.
+	for _, says := range []string{"not measured", "| batch | 1024 | 98304 | 278046 | [278046, 278046] |", "| one H200 | extrapolated | 0.0745 to 0.0999 |", "| avx2, 2 threads | measured | 98.3 |", "Nothing was run on a GPU"} {
+		if !strings.Contains(beyond, says) {
+			t.Errorf("the page lacks %q:\n%s", says, beyond)
+		}
+	}
+	if strings.Contains(page+beyond, "had other work") || !strings.Contains(beyond, "| 984 to 1.32e+03 |") {
+		t.Errorf("a quiet machine's record is doubted:\n%s", beyond)
+	}
+	noisy := along(1.5)
+	for _, load := range []*closedloop.Load{nil, {CPUs: 2, Others: 0.3}, {CPUs: 2, Stolen: 0.3}} {
+		noisy.Load = load
+		d := devices{{Scalings: []bench.Scaling{*noisy}}}
+		if !strings.Contains(d.scaling(), "had other work") || !strings.Contains(d.extrapolated(), "had other work") || !strings.Contains(d.extrapolated(), "| – | 30 to 60 %") {
+			t.Errorf("a record under %v is believed:\n%s", load, d.extrapolated())
+		}
+	}
+	if n := strings.Count(beyond, "| measured |"); n != 1 {
+		t.Errorf("%d rows are said to be measured", n)
+	}
+}
+
+func TestFigureOfALoop(t *testing.T) {
+	d := require.Get(bench.KeepDeadlines(t.Context(), closedCart(), idle{}, bench.DeadlineOptions{Rate: 1000, For: 20e6, Episodes: 1, Preference: domain.Preference{Adaptive: true}}))(t)
+	f := DeadlineFigure(d)
+	for _, fault := range faults(f) {
+		t.Error(fault)
+	}
+	if f.entries != 3 || !strings.Contains(f.caption, "deadlines missed") {
+		t.Errorf("%d entries, %q", f.entries, f.caption)
+	}
+}
+
+// closedCart is a case with a plant, idle a controller of it.
+func closedCart() *domain.Case {
+	p := testdomain.NewCart(4)
+	return &domain.Case{Problem: p, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start)}
+}
+
+type idle struct{}
+
+func (idle) Reset(domain.Episode) error { return nil }
+
+func (idle) Decide(_, _ []float64, _ domain.Preference, u []float64) (bool, error) {
+	clear(u)
+	return true, nil
+}

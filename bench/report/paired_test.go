@@ -1,0 +1,114 @@
+package report
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+)
+
+// drawnRun is a record of episodes whose regrets are given, in %; the oracle's cost is 100.
+func drawnRun(name, method, regime string, regrets ...float64) closedloop.Result {
+	r := closedloop.Result{
+		Case: name, Method: method, Regime: regime, Episodes: len(regrets), Safe: 1, RegretN: len(regrets), Decisions: 300 * len(regrets), Excluded: 7,
+		Outcomes: &closedloop.Outcomes{}, Load: &closedloop.Load{CPUs: 2, Start: 1, End: 2.25, Others: 0.5},
+	}
+	for i, v := range regrets {
+		r.RegretPct += closedloop.Number(v / float64(len(regrets)))
+		o := r.Outcomes
+		o.Episode, o.Safe = append(o.Episode, i), append(o.Safe, true)
+		o.Cost, o.Oracle = append(o.Cost, 100+v), append(o.Oracle, 100)
+	}
+	return r
+}
+
+// page is the report of some records.
+func page(t *testing.T, records ...any) string {
+	t.Helper()
+	in, out := t.TempDir(), t.TempDir()
+	for i, r := range records {
+		require.OK(t, os.WriteFile(filepath.Join(in, string(rune('a'+i))+".json"), require.Get(json.Marshal(r))(t), 0o644))
+	}
+	all := require.Get(Load(t.Context(), in, known()))(t)
+	require.Get(all.Write(t.Context(), out))(t)
+	return string(require.Get(os.ReadFile(filepath.Join(out, "report.md")))(t))
+}
+
+// row is the line of a page's first table row that begins so.
+func row(t *testing.T, page, begin string) string {
+	t.Helper()
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, begin) {
+			return line
+		}
+	}
+	t.Fatalf("no row %q in\n%s", begin, page)
+	return ""
+}
+
+// rowsHold asks that the page has, of each row's beginning, the cells.
+func rowsHold(t *testing.T, page string, want map[string]string) {
+	t.Helper()
+	for begin, cells := range want {
+		if line := row(t, page, begin); !strings.Contains(line, cells) {
+			t.Errorf("%s lacks %s", line, cells)
+		}
+	}
+}
+
+// An ablation of the first two of four episodes has half the mean regret of the main row
+// and, on the same episodes, exactly its cost.
+func TestAblationsStandBesideTheMainRowsEpisodes(t *testing.T) {
+	text := page(t,
+		drawnRun("integrator-convex", "navigator", "", 1, 1, 3, 3),
+		drawnRun("integrator-convex", "navigator-no-lie", "", 1, 1),
+		drawnRun("integrator-convex", "navigator-no-retraction", "", 1.505, 2.01, 4.03))
+	rowsHold(t, text, map[string]string{
+		"| navigator |":               "| – | – | – | 4/4 |",
+		"| navigator-no-lie |":        "| +0.0000 [+0.0000, +0.0000] | +0.0000 | 2 | 2/2 |",
+		"| navigator-no-retraction |": "| +1.0000 | 3 | 3/3 |",
+	})
+	if !strings.Contains(text, "load was at most 2.25, other processes had at most 0.50 CPUs") {
+		t.Error("the table does not say under which load its times were taken")
+	}
+	// The same number is another scene where the oracle's cost is another.
+	other := drawnRun("integrator-convex", "navigator-no-lie", "", 1)
+	other.Outcomes.Oracle[0] = 101
+	if got := row(t, page(t, drawnRun("integrator-convex", "navigator", "", 1), other), "| navigator-no-lie |"); !strings.Contains(got, "other scenes") {
+		t.Errorf("records of other scenes are compared: %s", got)
+	}
+}
+
+// A dispatch's row says how many trajectories its gap is over, and how many draws were left
+// out of how many.
+func TestDispatchesSayWhatTheyLeaveOut(t *testing.T) {
+	kept := drawnRun("opf30", "hold", "envelope", 1, 2, 3)
+	kept.Safe, kept.RegretN, kept.Violations, kept.Outcomes.Safe[2] = 2./3, 2, 4, false
+	kept.GapPct, kept.GapSEM = 1.5, 0.1
+	text := page(t, drawnRun("opf30", "navigator", "envelope", 1, 1, 1), kept)
+	got := row(t, text, "| envelope | 0 | hold |")
+	for _, cells := range []string{"| hold | 2/3 |", "| 896/900 | – | 1.5000 ± 1.2706 | 2 |", "| 2 | 0 of 900 | 7 of 10 |"} {
+		if !strings.Contains(got, cells) {
+			t.Errorf("%s lacks %s", got, cells)
+		}
+	}
+}
+
+// A record without a load says so, and one above the limit too.
+func TestLoadOfRecordedTimes(t *testing.T) {
+	for want, all := range map[string][]*closedloop.Load{
+		"not recorded.":                             {nil, nil},
+		"Of 1 runs it was not recorded":             {nil, {Start: 1}},
+		"Of 1 runs it is that of their last part":   {{Start: 1, Partial: true}, {Start: 1}},
+		"1 runs were recorded above the limit":      {{Start: 3, Limit: 2, Above: true}, {Start: 1, Limit: 2}},
+		"at most 3.00, other processes had at most": {{Start: 3}, {End: 2}},
+	} {
+		if text := loads(all); !strings.Contains(text, want) {
+			t.Errorf("%q lacks %q", text, want)
+		}
+	}
+}

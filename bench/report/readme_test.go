@@ -1,0 +1,378 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+)
+
+// A case that two devices have recorded is summarized once, as on the first.
+func TestSummaryOfSeveralDevices(t *testing.T) {
+	eval := func(name, method string, regret float64) closedloop.Result {
+		return closedloop.Result{Case: name, Method: method, Episodes: 1, RegretPct: closedloop.Number(regret)}
+	}
+	methods := batchnav.Methods(testdomain.NewCart(1), false)
+	cases := map[string]Case{"one": {Methods: methods}, "two": {Methods: methods}}
+	a := &Records{Evaluations: []closedloop.Result{eval("one", "navigator", 1)}, cases: cases}
+	b := &Records{Evaluations: []closedloop.Result{eval("one", "navigator", 2), eval("two", "navigator", 3)}, cases: cases}
+	text := devices{a, b}.summary()
+	if strings.Count(text, "**`one`**") != 1 || strings.Count(text, "| `navigator` |") != 2 || !strings.Contains(text, "| 1.0000 ± – |") || !strings.Contains(text, "| 3.0000 ± – |") {
+		t.Errorf("the summary is\n%s", text)
+	}
+}
+
+// ofCase is the part of README's results that is of one case.
+func ofCase(t *testing.T, text, name string) string {
+	t.Helper()
+	begin := strings.Index(text, "**`"+name+"`**")
+	if begin < 0 {
+		t.Fatalf("no results of %s", name)
+	}
+	part := text[begin:]
+	if end := strings.Index(part[1:], "\n**`"); end >= 0 {
+		part = part[:end+1]
+	}
+	return part
+}
+
+// Every row that the paper has of a case stands in README with its figures: in the table, or
+// named below it as not recorded. A mean has its number of episodes beside it, and median and 90 %
+// quantile or the word that there are none; a median time has its 99th percentile.
+func TestREADMEHasEveryRowOfThePaper(t *testing.T) {
+	all := devices(recorded(t))
+	text, rows := all.summary(), 0
+	for _, r := range all.runs((*Records).named) {
+		if len(r.cases[r.name].Paper) == 0 {
+			continue
+		}
+		part := ofCase(t, text, r.name)
+		for method, p := range r.cases[r.name].Paper {
+			// The exact method costs nothing above itself: its row of zeros stands in docs/results/paper.md.
+			if m := r.method(r.name, method); m.Group == domain.GroupExact && !m.Brief {
+				continue
+			}
+			rows++
+			row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(method) + "`[^|]* \\|.*\\| " + regexp.QuoteMeta(inPaper(p)) + " \\|$")
+			named := fmt.Sprintf("`%s` (%s)", method, inPaper(p))
+			below := strings.Index(part, "In the paper and not recorded here: ")
+			if inTable, missing := row.MatchString(part), below >= 0 && strings.Contains(part[below:], named); inTable == missing {
+				t.Errorf("%s: %s stands in the table: %v, as not recorded: %v", r.name, method, inTable, missing)
+			}
+		}
+		head := part[strings.Index(part, "| method |"):]
+		head = head[:strings.Index(head, "\n")]
+		for _, column := range []string{"| n |", "% ± 95 % |", "p50 / p99, ms |"} {
+			if !strings.Contains(head, column) {
+				t.Errorf("%s has the columns %s", r.name, head)
+			}
+		}
+		if spread := strings.Contains(head, "| median | p90 |"); spread == strings.Contains(part, "These records hold no medians.") {
+			t.Errorf("%s: medians %v, and the opposite is said: %s", r.name, spread, part)
+		}
+	}
+	if rows < 20 {
+		t.Errorf("the paper has %d rows", rows)
+	}
+}
+
+// A learned policy stands beside its own row of the paper, and nowhere else; behind the safeguard in the row after.
+func TestPoliciesStandBesideTheirRows(t *testing.T) {
+	r := New("", known())
+	for _, method := range []string{"navigator", "td3", "td3+safeguard", "ppo", "ppo+safeguard"} { // the paper has no ppo in Case 1
+		r.Evaluations = append(r.Evaluations, drawnRun("integrator-convex", method, "", 1, 3))
+	}
+	r.trainings[learned{"integrator-convex", "", "td3"}] = trainings{recorded: 1, planned: 3}
+	text := devices{r}.summary()
+	if !strings.Contains(text, "| `td3`, 1 of 3 seeds |") || strings.Contains(text, "`td3` (") || strings.Contains(text, "`ppo") || !strings.Contains(text, "`cpo` (") {
+		t.Errorf("the summary is\n%s", text)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `([^`]*)`").FindAllStringSubmatch(text, -1)
+	if len(rows) != 3 || rows[1][1] != "td3" || rows[2][1] != "td3+safeguard" {
+		t.Errorf("the rows are %q", rows)
+	}
+}
+
+// The rival of a map is the best that needs none: kept limits before cost, cost before time; what
+// knows the future, and what was learned, is none.
+func TestTheRivalIsTheBestWithoutAMap(t *testing.T) {
+	eval := func(method string, safe, regret, p50 float64) closedloop.Result {
+		return closedloop.Result{Case: "one", Method: method, Safe: closedloop.Number(safe), RegretPct: closedloop.Number(regret), Latency: closedloop.Quantiles{P50: closedloop.Number(p50)}}
+	}
+	cases := map[string]Case{"one": {Methods: []domain.Method{
+		{Name: "oracle", Group: domain.GroupExact}, {Name: "navigator", Group: domain.GroupOwn, Needs: domain.NeedsMap}, {Name: "td3", Group: domain.GroupBaseline, Needs: domain.NeedsWeights},
+	}}}
+	r := run{&Records{cases: cases}, "one"}
+	all := []closedloop.Result{
+		eval("oracle", 1, 0, 1), eval("navigator", 1, 0, 1), eval("td3", 1, 0, 1),
+		eval("never", 0, math.NaN(), 1), eval("cheap", 0.5, 0, 1), eval("dear", 1, 2, 1), eval("slow", 1, 1, 3), eval("best", 1, 1.000001, 2), eval("slower", 1, 1, 4),
+	}
+	if best := r.rival(all); best == nil || best.Method != "best" {
+		t.Errorf("the rival is %+v", best)
+	}
+	if best := r.rival(all[:3]); best != nil {
+		t.Errorf("%s is a rival", best.Method)
+	}
+}
+
+// At a glance a case is shown where the method costs most, and no kind of scenes is left out of
+// the tables of other loads.
+func TestGlanceShowsTheHardestScenes(t *testing.T) {
+	r := New("", known())
+	for regime, gap := range map[string]closedloop.Number{"paper": 0.5, "swing": 2.5, "envelope": 1.5} {
+		for _, method := range []string{"navigator", "direct", "hold"} {
+			e := drawnRun("opf30", method, regime, 1, 2)
+			e.GapPct = gap
+			r.Evaluations = append(r.Evaluations, e)
+		}
+	}
+	d := devices{r}
+	if text := tables(d.glance()); !strings.Contains(text, "loads `swing` | `direct`, 600/600 | 1.500 ") || strings.Contains(text, "`paper`") || !strings.Contains(text, "| `hold`, 600/600 |") {
+		t.Errorf("at a glance:\n%s", text)
+	}
+	if text := d.elsewhere(); !strings.Contains(text, "| `swing` | 7 of 9 |") || !strings.Contains(text, "| `envelope` | 7 of 9 |") || strings.Contains(text, "| `paper` |") {
+		t.Errorf("other loads:\n%s", text)
+	}
+	if text := ofCase(t, d.summary(), "opf30"); !strings.Contains(text, "| 0.5000 ") || strings.Contains(text, "2.5000") {
+		t.Errorf("the paper's loads:\n%s", text)
+	}
+}
+
+// README says that the latent step changes next to nothing in the gallery either: zero lies within
+// the interval of every pair, or the difference is at most what README says.
+func TestREADMEsLatentStepIsThatOfTheGallery(t *testing.T) {
+	said := regexp.MustCompile(`within the interval or is at most ([0-9.]+) % \(\[in pairs\].*, and so \[in the gallery\]`).FindStringSubmatch(string(require.Get(os.ReadFile("../../README.md"))(t)))
+	if said == nil {
+		t.Fatal("README does not say it")
+	}
+	most := require.Get(strconv.ParseFloat(said[1], 64))(t)
+	systems := map[string]bool{}
+	for _, r := range recorded(t) {
+		for _, p := range r.foreignPairings(inParts) {
+			systems[p.Case] = true
+			for _, m := range p.Pairs {
+				if d := m.Difference; m.Method == "navigator" && !(d.MeanCI95[0] <= 0 && d.MeanCI95[1] >= 0) && math.Abs(float64(d.Mean)) > most {
+					t.Errorf("%s: gpc costs %v %% more than direct, 95 %% within %v", p.Case, d.Mean, d.MeanCI95)
+				}
+			}
+		}
+	}
+	if len(systems) != 8 {
+		t.Errorf("of %d systems", len(systems))
+	}
+}
+
+// ranging is the least and the largest of some values.
+func ranging(format string, values []float64) string {
+	return fmt.Sprintf(format+" to "+format, slices.Min(values), slices.Max(values))
+}
+
+// README's table of the gallery has all of its systems, each with its map and the warm solver in
+// one run without noise.
+func TestREADMEsGalleryIsWhole(t *testing.T) {
+	all := devices(recorded(t))
+	text := all.galleryGlance()
+	rows := regexp.MustCompile(`(?m)^\| `+"`"+`(\S+)`+"`"+` \| `+"`"+`\S+`+"`"+` \| \d+/\d+ \|.*\| \d+/\d+ \|.*\d \|$`).FindAllStringSubmatch(text, -1)
+	if len(rows) != 8 || len(all.systems()) != 8 {
+		t.Errorf("%d rows of %d systems:\n%s", len(rows), len(all.systems()), text)
+	}
+	for _, name := range all.systems() {
+		if p := all.pairing(name); p == nil || p.Noise != 0 || p.Bias != 0 || len(p.Shift) != 0 {
+			t.Errorf("%s: the pairing is %+v", name, p)
+		}
+	}
+}
+
+// A system without a record has dashes, and the difference of two methods that are not the
+// first is shown where both have as many episodes.
+func TestGalleryAtAGlance(t *testing.T) {
+	pairs := []closedloop.Paired{
+		{Method: "direct", RegretPct: 2, RegretCI95: 1, Compared: 3},
+		{Method: "refine-64-ahead", DifferencePct: -1, DifferenceCI95: 0.5, Compared: 3},
+		{Method: "nmpc", DifferencePct: -1.5, DifferenceCI95: 0.25, Compared: 3},
+		{Method: "online", DifferencePct: 7, Compared: 2},
+	}
+	p := &closedloop.Pairing{Case: "kite", Pairs: pairs}
+	for _, c := range []struct{ other, method, want string }{
+		{"direct", "nmpc", "-1.500 ± 0.250 (3)"}, {"refine-64-ahead", "nmpc", "-0.500 (3)"}, {"online", "nmpc", "–"},
+	} {
+		if got := lessThan(p, contender(p, c.other), contender(p, c.method)); got != c.want {
+			t.Errorf("%s less %s: %q, want %q", c.method, c.other, got, c.want)
+		}
+	}
+	if contender(p, "hold") != nil || (devices{New("", known())}).pairing("kite") != nil {
+		t.Error("a method or pairing that is not there was found")
+	}
+}
+
+// What README's text says of records beside its tables is what they say.
+func TestREADMEsTextIsOfTheRecords(t *testing.T) {
+	all, c := devices(recorded(t)), claimsOf(t, "README.md")
+	says := func(text string) { t.Helper(); c.says("%s", text) }
+	for _, name := range []string{"integrator-convex", "integrator-nonconvex"} {
+		for _, r := range all.runs((*Records).named) {
+			if r.name != name {
+				continue
+			}
+			evals := r.of(name)
+			without := find("navigator-no-semantic", evals)
+			if without == nil {
+				t.Fatalf("%s: not recorded", name)
+			}
+			says(fmt.Sprintf("about %.0f %% more", require.Get(without.Less(find("navigator", evals)))(t).Mean))
+		}
+	}
+	bare := 0
+	for _, r := range all.runs((*Records).knownPaired) {
+		for _, p := range r.projectionPairings() {
+			bare = max(bare, p.Pairs[1].Safe)
+		}
+	}
+	says(fmt.Sprintf("at most %d of 200 episodes of the integrator are safe", bare))
+	if merit := find("merit", devices(all).likePaperOf("opf30")); merit == nil {
+		t.Error("merit is not recorded")
+	} else {
+		says(fmt.Sprintf("the merit order behind the same projection, costs %.2f %% on `opf30`", float64(merit.GapPct)))
+	}
+
+	says("The plain map takes about a tenth of its median time in the integrator's cases and a third to a half in `opf30`'s, and its slowest decisions are faster")
+	for _, r := range all.runs((*Records).named) {
+		solver, least, most := "nmpc", 0.08, 0.125
+		switch {
+		case strings.HasPrefix(r.name, "opf30"):
+			solver, least, most = "mo-opf", 0.28, 0.52
+		case !strings.HasPrefix(r.name, "integrator-"):
+			continue
+		}
+		for _, evals := range r.regimes() {
+			plain, exact := find("direct", evals), find(solver, evals)
+			if plain == nil || exact == nil {
+				t.Fatalf("%s: direct %v, %s %v", r.name, plain, solver, exact)
+			}
+			if ratio := float64(plain.Latency.P50 / exact.Latency.P50); ratio < least || ratio > most || !(plain.Latency.P99 < exact.Latency.P99) {
+				t.Errorf("%s %s: a decision of direct takes %.3f of that of %s, slow ones %v and %v µs", r.name, plain.Regime, ratio, solver, plain.Latency.P99, exact.Latency.P99)
+			}
+		}
+	}
+	for _, r := range all.runs((*Records).named) {
+		if r.name != "opf30-uncertain" {
+			continue
+		}
+		hidden := r.evaluations(r.name, func(e *closedloop.Result) bool { return e.Regime == "envelope-hidden" && e.Noise == 0 })
+		kept := func(method string) int {
+			e := find(method, hidden)
+			if e == nil {
+				t.Fatalf("%s under hidden admittances is not recorded", method)
+			}
+			return e.Decisions - e.Violations
+		}
+		says(fmt.Sprintf("the plain map (`direct`) keeps %d of %d dispatches within every limit, Algorithm 2 %d, and exact dispatch %d if its limits are tightened as those of the map's samples are, %d if they are not. The projected merit order, without learning, keeps %d.",
+			kept("direct"), hidden[0].Decisions, kept("navigator"), kept("mo-opf-tightened"), kept("mo-opf"), kept("merit")))
+	}
+
+	says("do more than 64 roll-outs in less than a quarter of their time")
+	compared := 0
+	for _, r := range all.runs((*Records).knownPaired) {
+		for _, p := range r.plainest() {
+			of := map[string]closedloop.Paired{}
+			for _, m := range p.Pairs {
+				of[m.Method] = m
+			}
+			polish, search := of["polish"], of["refine-64"]
+			if polish.Method == "" || search.Method == "" {
+				continue
+			}
+			compared++
+			if ratio := polish.Latency.P50 / search.Latency.P50; polish.RegretPct >= search.RegretPct || !(ratio < 1./4) {
+				t.Errorf("%s, %d samples: %v beside %v, of its time %v", p.Case, p.Map.Samples, polish.RegretPct, search.RegretPct, ratio)
+			}
+		}
+	}
+	if compared < 4 {
+		t.Errorf("%d pairings", compared)
+	}
+
+	var ahead []float64
+	for _, r := range all {
+		for _, p := range r.foreignPairings(undisturbed) {
+			for _, m := range p.Pairs {
+				if m.Method == "refine-64-ahead" {
+					ahead = append(ahead, float64(m.Latency.P50))
+				}
+			}
+			if p.Case != "hvac" {
+				continue
+			}
+			compared++
+			of := map[string]string{}
+			for _, m := range p.Pairs {
+				of[m.Method] = estimate("%.2f", m.RegretPct, m.RegretCI95)
+			}
+			says(fmt.Sprintf("%s %% beside the warm interior point's %s", of["refine-64-ahead"], of["nmpc"]))
+		}
+	}
+	if compared < 5 {
+		t.Fatal("hvac is not recorded")
+	}
+	says(fmt.Sprintf("a search of 64 roll-outs then leaves [%s µs]", ranging("%.0f", ahead)))
+	aboutEqualTime(c)
+	c.besides(
+		"takes 0.46 to 1.2 times the solver's", "is at most 0.0024 %", // TestTheTextOfNetworksIsOfTheirRecords; TestREADMEsLatentStepIsThatOfTheGallery
+		"With Go 1.26", "with its 95 % interval", "% ± 95 %", "a map of 1 % of the data", "a map of all data and one of 1 %", "Apache-2.0",
+	)
+}
+
+// A method without a map that is recorded beside the map on other episodes alone, and keeps the limits more often than
+// the best plain record without one, is the rival at a glance; once it has a plain record, that one counts.
+func TestGlanceShowsAPairedRival(t *testing.T) {
+	reached := closedloop.Number(1)
+	plain := func(method string, safe float64) closedloop.Result {
+		e := drawnRun("multiagent-moving", method, "", 1, 2)
+		e.Safe, e.Reached = closedloop.Number(safe), &reached
+		return e
+	}
+	r := New("", known())
+	r.Evaluations = []closedloop.Result{plain(planner, 1), plain("reference", 0.5)}
+	pair := func(method string, safe int, mean float64) closedloop.Paired {
+		cost := closedloop.RegretStatistics{N: 4, Mean: closedloop.Number(mean), MeanCI95: closedloop.OpenInterval{0, 1}}
+		return closedloop.Paired{Method: method, Episodes: 4, Safe: safe, Cost: cost}
+	}
+	pairs := []closedloop.Paired{pair(planner, 4, 0), pair(withoutMap+"primitives", 4, 0.5), pair(withoutMap+"descents", 4, 0.25), pair(withoutMap+"descents", 4, 0.125)}
+	pairs[3].Candidates = 9000 // by equal time
+	r.Pairings = []closedloop.Pairing{{Case: "multiagent-moving", Seed: 31, Pairs: pairs}}
+	for _, c := range []struct{ add, want string }{
+		{"", "| `planner-no-latent-descents`, 4/4 of seed 31 | +0.25 [+0.00, +1.00] above the map's, n 4 |"},
+		{withoutMap + "descents", "| `planner-no-latent-primitives`, 4/4 of seed 31 |"},
+	} {
+		if c.add != "" {
+			r.Evaluations = append(r.Evaluations, plain(c.add, 0.75))
+		}
+		if text := tables(devices{r}.glance()); !strings.Contains(text, c.want) {
+			t.Errorf("%q is not in\n%s", c.want, text)
+		}
+	}
+	r.Evaluations[1].Safe = 1
+	if text := tables(devices{r}.glance()); !strings.Contains(text, "| `reference`, 2/2 |") {
+		t.Errorf("what is as safe on the map's own episodes is no rival:\n%s", text)
+	}
+}
+
+// likePaperOf are a case's evaluations in scenes like the paper's, on its first device.
+func (d devices) likePaperOf(name string) []closedloop.Result {
+	for _, r := range d.runs((*Records).named) {
+		if r.name == name {
+			return r.likePaper(name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+)
+
+// known are the paper's cases, and "arena" with methods that are compared by their
+// candidates.
+func known() map[string]Case {
+	catalogue := paper.Cases()
+	cases := map[string]Case{}
+	for _, c := range catalogue.All() {
+		of := Case{Methods: c.Methods(), Paper: c.Definition().Paper, Definition: *c.Definition()}
+		if m, err := c.Model(""); err == nil {
+			of.Samples = m.Provenance.Samples
+		}
+		cases[c.Name()] = of
+	}
+	cases["arena"] = Case{Methods: []domain.Method{
+		{Name: "planner", Needs: domain.NeedsMap, Candidates: 4096}, {Name: "planner-256", Needs: domain.NeedsMap, Candidates: 256},
+		{Name: "planner-no-latent", Candidates: 4096}, {Name: "planner-no-latent-1024", Candidates: 1024},
+	}}
+	return cases
+}
+
+// recorded are the committed records, by device.
+func recorded(t *testing.T) []*Records {
+	t.Helper()
+	dirs, err := Devices("../results")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("%d folders of records, error %v", len(dirs), err)
+	}
+	var all []*Records
+	for _, dir := range dirs {
+		r := require.Get(Load(t.Context(), dir, known()))(t)
+		all = append(all, r)
+	}
+	return all
+}
+
+// unwrapped is a page of the repository with its lines joined.
+func unwrapped(t *testing.T, page string) string {
+	t.Helper()
+	return strings.Join(strings.Fields(string(require.Get(os.ReadFile(filepath.Join("../..", page)))(t))), " ")
+}
+
+// reported is the folder and the Markdown of a report of one record.
+func reported(t *testing.T, record string) (dir, page string) {
+	t.Helper()
+	in, out := t.TempDir(), t.TempDir()
+	require.OK(t, os.WriteFile(filepath.Join(in, "record.json"), []byte(record), 0o644))
+	r := require.Get(Load(t.Context(), in, known()))(t)
+	if _, err := r.Write(t.Context(), out); err != nil {
+		t.Fatal(err)
+	}
+	text := require.Get(os.ReadFile(filepath.Join(out, "report.md")))(t)
+	return out, string(text)
+}
+
+func TestTheCommittedReportsAreWhatTheRecordedRunsGive(t *testing.T) {
+	for i, r := range recorded(t) {
+		dir := t.TempDir()
+		files := require.Get(r.Write(t.Context(), dir))(t)
+		for _, f := range files {
+			if info, err := os.Stat(f); err != nil || info.Size() == 0 {
+				t.Errorf("%s was named and not written", f)
+			}
+		}
+		got := require.Get(os.ReadFile(filepath.Join(dir, "report.md")))(t)
+		committed := "../../docs/results/report.md"
+		if i > 0 {
+			committed = filepath.Join("../../docs/results", r.Device, "report.md")
+		}
+		want := require.Get(os.ReadFile(committed))(t)
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s differs; write it again with make report", committed)
+		}
+	}
+}
+
+// A figure in a generated part of a page that is not its record's, or a part without
+// records, is found.
+func TestTheDocumentsShowTheRecordedRuns(t *testing.T) {
+	all := recorded(t)
+	differed := require.Get(WriteDocuments("../..", false, all...))(t)
+	if len(differed) > 0 {
+		t.Errorf("%v differ from bench/results; write them again with make docs", differed)
+	}
+	root := t.TempDir()
+	pages := map[string][]byte{}
+	for _, d := range documents {
+		pages[d.page] = require.Get(os.ReadFile(filepath.Join("../..", d.page)))(t)
+	}
+	for page, text := range pages {
+		require.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(root, page)), 0o755))
+		require.OK(t, os.WriteFile(filepath.Join(root, page), text, 0o644))
+	}
+	for _, d := range documents {
+		begin := strings.Index(string(pages[d.page]), d.marks().Begin) + len(d.marks().Begin)
+		part, _, _ := bytes.Cut(pages[d.page][begin:], []byte(d.marks().End))
+		at := bytes.IndexAny(part, "123456789")
+		if at < 0 {
+			at = strings.Index(string(part), noRecord)
+		}
+		forged := bytes.Clone(pages[d.page])
+		forged[begin+at] ^= 1 // another digit, or letter where nothing is recorded
+		path := filepath.Join(root, d.page)
+		require.OK(t, os.WriteFile(path, forged, 0o644))
+		if differed := require.Get(WriteDocuments(root, false, all...))(t); len(differed) != 1 || differed[0] != path {
+			t.Errorf("a digit changed in %q of %s: %v differ", d.name, d.page, differed)
+		}
+		require.Get(WriteDocuments(root, true, all...))(t)
+		if got := require.Get(os.ReadFile(path))(t); !bytes.Equal(got, pages[d.page]) {
+			t.Errorf("%s is not what it was before %q was changed", d.page, d.name)
+		}
+	}
+	if _, err := WriteDocuments(root, false); err == nil || !strings.Contains(err.Error(), "no records") {
+		t.Errorf("without records: %v", err)
+	}
+	require.OK(t, os.WriteFile(filepath.Join(root, "README.md"), []byte("no marks\n"), 0o644))
+	if _, err := WriteDocuments(root, true, all...); err == nil {
+		t.Error("a document without marks was accepted")
+	}
+}
+
+// What the text says of a record outside of the generated parts is what the record says.
+func TestTheTextsFiguresAreTheRecords(t *testing.T) {
+	all := devices(recorded(t))
+	evaluation := func(name, method string) closedloop.Result {
+		for _, r := range all {
+			for _, e := range r.Evaluations {
+				if e.Case == name && e.Method == method {
+					return e
+				}
+			}
+		}
+		t.Fatalf("no record of %s in %s", method, name)
+		return closedloop.Result{}
+	}
+	blind, planned := evaluation("multiagent-moving", "planner-no-lookahead"), evaluation("multiagent-moving", "planner")
+	for _, want := range []struct{ page, text string }{
+		{"docs/explain/multiagent.md", fmt.Sprintf("a moving scene is not survived: %.0f of %d.", float64(blind.Safe)*float64(blind.Episodes), blind.Episodes)},
+		{"docs/explain/multiagent.md", fmt.Sprintf("In the %d 000 decisions of `planner` among moving obstacles %s found no plan", planned.Decisions/1000, []string{"none", "one", "two", "three"}[planned.Fallback])},
+	} {
+		if page := string(require.Get(os.ReadFile(filepath.Join("../..", want.page)))(t)); !strings.Contains(page, want.text) {
+			t.Errorf("%s does not say %q", want.page, want.text)
+		}
+	}
+}
+
+func TestAFileThatIsNoRecordIsNamed(t *testing.T) {
+	for name, text := range map[string]string{"empty.json": "{}", "broken.json": "{", "cut.jsonl": "{}\n"} {
+		dir := t.TempDir()
+		require.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		if _, err := Load(t.Context(), dir, known()); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// Evaluations of one case that are of two problems, or of two maps though their methods have
+// the case's, are refused: both are named.
+func TestRecordsOfTwoProblemsOrMapsAreRefused(t *testing.T) {
+	first, second := strings.Repeat("a", 64), strings.Repeat("b", 64)
+	load := func(change func(r *closedloop.Result)) error {
+		dir := t.TempDir()
+		one, other := drawnRun("opf30", "navigator", "paper", 1), drawnRun("opf30", "direct", "paper", 1)
+		one.ProblemSHA256, one.ModelSHA256 = first, first
+		other.ProblemSHA256, other.ModelSHA256 = first, first
+		change(&other)
+		for name, r := range map[string]closedloop.Result{"a.json": one, "b.json": other} {
+			require.OK(t, os.WriteFile(filepath.Join(dir, name), require.Get(json.Marshal(r))(t), 0o644))
+		}
+		_, err := Load(t.Context(), dir, known())
+		return err
+	}
+	for what, change := range map[string]func(r *closedloop.Result){
+		"two problems": func(r *closedloop.Result) { r.ProblemSHA256 = second },
+		"two maps":     func(r *closedloop.Result) { r.ModelSHA256 = second },
+	} {
+		if err := load(change); err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), first) || !strings.Contains(err.Error(), second) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for what, change := range map[string]func(r *closedloop.Result){
+		"of one":              func(*closedloop.Result) {},
+		"of an older program": func(r *closedloop.Result) { r.ProblemSHA256, r.ModelSHA256 = "", "" },
+		"without a map":       func(r *closedloop.Result) { r.Method, r.ModelSHA256 = "mo-opf", "" },
+		"on another plant":    func(r *closedloop.Result) { r.ProblemSHA256, r.Shift = second, map[string]float64{"load": 0.9} },
+	} {
+		if err := load(change); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A front over three objectives is two figures; a preference without a comparison is
+// in neither, and a front without any gives none.
+func TestFrontsOfThreeObjectives(t *testing.T) {
+	nan := closedloop.Number(math.NaN())
+	s := &closedloop.Steering{Case: "grid", Method: "navigator", Front: []closedloop.FrontPoint{
+		{J: []closedloop.Number{2, 0.03, 110}, OracleJ: []closedloop.Number{1, 1e-6, 100}},
+		{J: []closedloop.Number{nan, nan, nan}, OracleJ: []closedloop.Number{nan, nan, nan}},
+		{J: []closedloop.Number{3, 0.02, 105}, OracleJ: []closedloop.Number{2, 0.01, 90}},
+	}}
+	figures := steeringFigures(*s)
+	if len(figures) != 2 || figures[0].Name != "grid-front-1" || figures[1].Name != "grid-front-2" {
+		t.Fatalf("%d figures", len(figures))
+	}
+	for i, f := range figures {
+		svg, err := f.SVG()
+		if err != nil || bytes.Contains(svg, []byte("NaN")) {
+			t.Errorf("figure %d: %v, or a coordinate that is not a number", i, err)
+		}
+	}
+	s.Front = s.Front[1:2]
+	if figures := steeringFigures(*s); len(figures) != 0 {
+		t.Errorf("without a comparison: %d figures", len(figures))
+	}
+}

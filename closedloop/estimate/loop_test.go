@@ -1,0 +1,133 @@
+package estimate_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/closedloop/estimate"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+)
+
+var adaptive = domain.Preference{Adaptive: true}
+
+// cart is a mass that is wanted at a wall, 0.5, which it must not touch; a wind pushes it.
+func cartOf[T dual.Scalar]() equations.Of[T] {
+	return equations.Of[T]{
+		Step: func(s, c, u, n, _ []T) {
+			n[1] = s[1] + 0.1*(u[0]+c[0])
+			n[0] = s[0] + 0.1*n[1]
+		},
+		Objectives: func(_, _, u, n, j []T) { j[0], j[1] = (n[0]-0.5)*(n[0]-0.5)+0.1*n[1]*n[1], 0.01*u[0]*u[0] },
+		Margins:    func(_, _, _, n, m []T) { m[0] = 0.5 - n[0] - 0.6*n[1] },
+	}
+}
+
+func cart() equations.System {
+	return equations.System{
+		Name: "cart", State: []domain.Variable{{Name: "x", Lo: -1, Hi: 1}, {Name: "v", Lo: -1, Hi: 1}}, Context: []domain.Variable{{Name: "wind"}},
+		Action: []domain.Variable{{Name: "u", Lo: -2, Hi: 2}}, Objectives: []domain.Variable{{Name: "away"}, {Name: "effort"}},
+		Margins: []domain.Variable{{Name: "wall"}}, Scenario: []domain.Variable{{Name: "x", Lo: -0.8, Hi: -0.3}, {Name: "wind", Lo: -0.2, Hi: 0.2}},
+		Initial: func(p, s, c []float64) { s[0], s[1], c[0] = p[0], 0, p[1] },
+		Steps:   30, StepSeconds: 0.1, Real: cartOf[float64](), Dual: cartOf[complex128](),
+	}
+}
+
+// seen measures the position alone, and knows neither speed nor wind.
+func seen() *domain.Measurement {
+	return &domain.Measurement{
+		Outputs: []domain.Variable{{Name: "x"}}, Deviation: []float64{0.01},
+		Real: func(s, _, _, y []float64) { y[0] = s[0] }, Dual: func(s, _, _, y []complex128) { y[0] = s[0] },
+		Process: []float64{0, 0.003}, Unknown: []domain.Unknown{{Context: 0, Deviation: 0.12}},
+	}
+}
+
+// safe counts safe episodes of `nmpc` at a level.
+func safe(t *testing.T, level float64, episodes int) (safe, noWay int) {
+	t.Helper()
+	y := cart()
+	y.Measurement = seen()
+	c := require.Get(require.Get(gpc.NewCase(require.Get(y.Case())(t)))(t).Robust(level))(t)
+	o := closedloop.Options{Episodes: episodes, Seed: 5, Preference: adaptive, Visit: func(e *closedloop.EpisodeRecord) {
+		if e.NoWay {
+			noWay++
+		}
+		if e.End.Safe {
+			safe++
+		}
+	}}
+	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, o))(t)
+	return safe, noWay
+}
+
+// With the position alone measured, and a wind that nobody knows, the exact solver on the estimate breaks its
+// limit in most episodes; with what the errors may take kept off it, in none of these.
+func TestLimitsHoldInThePlant(t *testing.T) {
+	const episodes = 20
+	bare, _ := safe(t, 0, episodes)
+	kept, noWay := safe(t, 4, episodes)
+	if bare > episodes/2 {
+		t.Errorf("%d of %d are safe without anything kept off: the test shows nothing", bare, episodes)
+	}
+	if kept < episodes || noWay > 0 {
+		t.Errorf("%d of %d are safe, %d have no way", kept, episodes, noWay)
+	}
+}
+
+// What is kept off vanishes with the errors, and at the present decision is the limit's own share of them:
+// along the plan it is, to the digits of the sampling, the spread that the loop under the same feedback has.
+func TestWhatIsKeptOffIsTheSpreadOfTheMargin(t *testing.T) {
+	p := require.Get(equations.New(cart()))(t)
+	m := seen()
+	f := require.Get(estimate.New(p, m, []float64{-0.5, 0}, []float64{0.1, 0.05}))(t)
+	off := domain.NewBackoff(p.Spec())
+	margin := require.Get(estimate.NewMargin(p, off, f, 1))(t)
+	s, c := make([]float64, 2), make([]float64, 2)
+	require.OK(t, f.Update([]float64{-0.48}, []float64{0, 0}, s, c))
+	margin.Along(s, c, make([]float64, 30), f)
+	// Of the present margin 0.5 − x⁺ − 0.6 v⁺ with v⁺ = v + 0.1 (u + wind), x⁺ = x + 0.1 v⁺.
+	g := []float64{-1, -0.7, -0.07}
+	variance := 0.0
+	for i := range g {
+		for j := range g {
+			for k := range g {
+				variance += g[i] * g[j] * f.Root()[i*3+k] * f.Root()[j*3+k]
+			}
+		}
+	}
+	if got := off.Row(0)[0]; math.Abs(got-math.Sqrt(variance)) > 1e-9 {
+		t.Errorf("%v is kept off at the present, its deviation is %v", got, math.Sqrt(variance))
+	}
+	for k := 1; k < 30; k++ {
+		if v := off.Row(float64(k) / 30)[0]; !(v > 0 && v < 0.3) {
+			t.Errorf("%v is kept off at stage %d", v, k)
+		}
+	}
+	clearCopy := *m
+	clearCopy.Deviation, clearCopy.Process, clearCopy.Unknown = []float64{1e-12}, nil, nil
+	exact := require.Get(estimate.New(p, &clearCopy, []float64{-0.5, 0}, []float64{0, 0}))(t)
+	margin = require.Get(estimate.NewMargin(p, off, exact, 3))(t)
+	require.OK(t, exact.Update([]float64{-0.5}, []float64{0, 0}, s, c))
+	margin.Along(s, c, make([]float64, 30), exact)
+	for k := range 30 {
+		if v := off.Row(float64(k) / 30)[0]; v != 0 {
+			t.Errorf("without errors %v is kept off at stage %d", v, k)
+		}
+	}
+}
+
+// A case without a Measurement decides as it did: no filter stands before its methods.
+func TestWithoutAMeasurementNothingStandsBetween(t *testing.T) {
+	c := require.Get(gpc.NewCase(require.Get(cart().Case())(t)))(t)
+	k := require.Get(c.Controller(nil, gpc.Setup{Method: "nmpc"}))(t)
+	if _, is := k.(domain.Estimating); is {
+		t.Error("there is a filter")
+	}
+	if _, err := c.Robust(3); err == nil {
+		t.Error("a case that says of no error keeps off its limits")
+	}
+}

@@ -1,0 +1,37 @@
+// Package paper is the catalogue of the paper's four cases with their bundled maps,
+// and of the dispatch of any other network by its file.
+package paper
+
+import (
+	"strings"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domains/integrator"
+	"github.com/gpc-engine/gpc/domains/multiagent"
+	"github.com/gpc-engine/gpc/domains/opf"
+	"github.com/gpc-engine/gpc/domains/paper/models"
+)
+
+// Cases returns the catalogue: integrator-convex, integrator-nonconvex,
+// multiagent-static, multiagent-moving, opf30, opf30-uncertain, and opf:FILE.m.
+func Cases() gpc.Catalogue {
+	return gpc.Catalogue{
+		Cases: []domain.Case{
+			integrator.Convex(), integrator.Nonconvex(), multiagent.Static(), multiagent.Moving(),
+			opf.Thirty(), opf.ThirtyUncertain(),
+		},
+		Open:     open,
+		Embedded: opf.Embedded,
+		Models:   models.Bundled,
+	}
+}
+
+// open makes the case of a network: opf:FILE.m.
+func open(name string) (domain.Case, bool, error) {
+	if !strings.HasPrefix(name, opf.FilePrefix) {
+		return domain.Case{}, false, nil
+	}
+	c, err := opf.FromFile(name)
+	return c, true, err
+}

@@ -1,0 +1,28 @@
+package equations
+
+import (
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/dual"
+)
+
+// keepingOff is the same problem whose margins are less by what b keeps off them at their stage. What b
+// holds is a constant to every derivative.
+func (p *Problem) keepingOff(b *domain.Backoff) *Problem {
+	own := &Problem{
+		system: p.system, spec: p.spec, clock: p.clock, half: p.half, constants: p.constants, behaviour: p.behaviour,
+		program: p.program, laned: p.laned,
+		ofState: p.ofState, backoff: b,
+	}
+	own.works.New = own.newWork
+	return own
+}
+
+// keepOff takes from margins what is kept off them at a clock's reading.
+func keepOff[T dual.Scalar](p *Problem, clock float64, m []T) {
+	if p.backoff == nil {
+		return
+	}
+	for i, v := range p.backoff.Row(clock) {
+		m[i] -= dual.Const[T](v)
+	}
+}

@@ -1,0 +1,195 @@
+// Package equations makes a domain of plain equations: whoever writes the dynamics,
+// objectives and limits of a system as Go functions gets a domain.Case for them, with
+// solver, plant, oracle, projection, urgency and exact derivatives.
+//
+// The central type is System: a struct of names, ranges and functions, which are generic in
+// dual.Scalar, so that they are written once and both computed and differentiated. Its
+// example is a whole one.
+//
+// Looking one step ahead has to be enough: where a kept limit can lead to a state in which
+// no action keeps it, let the margin leave the room that stopping takes, or write Escape.
+package equations
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/offline/shooting"
+)
+
+// Of are the equations in one type of number. They must depend on their arguments alone,
+// and be smooth near solutions. c holds the context of System, then the clock: the share of
+// the episode that has passed.
+type Of[T dual.Scalar] struct {
+	// Step writes the state after u, and into cNext, which holds c already, what changes
+	// of the context besides the clock. Where System.ODE or System.Stiff has written sNext it only
+	// does the latter, and may be nil.
+	Step func(s, c, u, sNext, cNext []T)
+	// Objectives writes what the action costs, sNext being the state after it.
+	Objectives func(s, c, u, sNext, j []T)
+	// Margins writes every limit, ≥ 0 where it is kept; nil where there are none.
+	Margins func(s, c, u, sNext, m []T)
+	// Escape, optional, writes an action that leads away from the limits, such as braking.
+	// The limits then are those of an action and of EscapeSteps steps of the escape after it,
+	// so that whoever keeps them can go on keeping them, by the escape. Use it where one step
+	// ahead is too late. It is clipped to the box, but a solver converges better where it
+	// stays inside smoothly, as by dual.Tanh.
+	Escape func(s, c, u []T)
+}
+
+// System is a controlled system. What is not marked as optional has to be there.
+type System struct {
+	Name, Description string
+	// State, Context and Action name the entries of s, c and u with their units. Lo and Hi
+	// of an action are its box; of a state, optional, its typical range. The clock is not
+	// listed: the package appends it to the context.
+	State, Context, Action []domain.Variable
+	Objectives, Margins    []domain.Variable
+	// Scenario are the parameters p that an episode is drawn by, uniform in [Lo, Hi], and
+	// Initial writes the state and context that it begins with.
+	Scenario []domain.Variable
+	Initial  func(p, s, c []float64)
+	// Steps is the number of decisions in an episode, StepSeconds the time between two.
+	Steps       int
+	StepSeconds float64
+	// Real and Dual are the same equations at float64 and complex128.
+	Real Of[float64]
+	Dual Of[complex128]
+
+	// Optional from here on.
+
+	// Source is the Go text of the functions, for Program.
+	Source *Source
+
+	// ODE is the state's differential equation: sNext is what dual.RK4 makes of it. Stiff is that of
+	// stiff equations: sNext is what dual.Radau makes of it. At most one of them is there. Step may call the
+	// integrators itself, but the solver then takes longer, with Radau many times.
+	ODE   *dual.Explicit
+	Stiff *dual.Stiff
+
+	// Constants are what the functions are made of besides their arguments, such as masses
+	// and lengths, as anything that JSON takes. Datasets and maps of one system are told from
+	// those of another with the same names by what the functions write at some random starts and
+	// actions, to six digits; by Constants also where that shows nothing.
+	Constants any
+
+	// EscapeSteps is how many steps of Escape lead to where the limits are kept for good.
+	EscapeSteps int
+
+	// Failed says that a state is lost, such as a fall, whatever the margins are.
+	Failed func(s, c []float64) bool
+	// Picture returns what a state looks like, as domain.Pictured's. nil: time lines are drawn.
+	Picture func(s, c []float64) []domain.Shape
+	// Rest is the action that does the least, clipped to the box: best one that about
+	// holds the system where it is, since the solver begins with it. nil: zeros, and the
+	// middle of a box that zero is not in.
+	Rest []float64
+	// Urgency writes how urgent each objective is in a state, in [0, 1]. nil: J/(J + scale)
+	// of what staying in it at Rest would cost, scale being ObjectiveScale. Semantic makes priorities
+	// of it; its zero value weighs all urgencies alike.
+	Urgency        func(s, c, delta []float64)
+	ObjectiveScale []float64 // nil: the mean over starts and random actions
+	Semantic       domain.Semantic
+	// MarginTolerance is how far below zero rounding may take a margin; 0: 1e-9.
+	MarginTolerance float64
+	// StateScale is the typical size of each state; nil: half its range, or 1.
+	StateScale []float64
+	// Solver varies the horizon solver. Perturbed 0 is 10, PerturbScale 0 is 0.1, Follow 0 is
+	// the episode, StateScale is the system's, and Room that of Margins, which the limits along the
+	// escape keep too.
+	Solver shooting.Options
+	// Plants are the systems around this one, for evaluations of a plant that the map was not made for; nil:
+	// there are none.
+	Plants *Plants
+	// Measurement says what is measured of the plant and what is not known of it; nil: the state is, exactly.
+	Measurement *domain.Measurement
+	// Training and Navigation replace defaults where their fields are not zero.
+	Training   domain.Training
+	Navigation domain.Navigation
+}
+
+// Plants are systems of the same names and sizes with other parameters of their plant.
+type Plants struct {
+	Parameters []domain.PlantParameter
+	// New makes the system with a factor for each of Parameters, in their order.
+	New func(factors []float64) System
+}
+
+// shifts are the cases of these systems.
+func (y *System) shifts() *domain.Shifts {
+	if y.Plants == nil {
+		return nil
+	}
+	own := y.specOf()
+	return &domain.Shifts{Parameters: y.Plants.Parameters, New: func(factors []float64) (domain.Case, error) {
+		c, err := y.Plants.New(factors).Case()
+		if err != nil {
+			return c, err
+		}
+		if s := c.Problem.Spec(); s.Name != own.Name || s.MeasuredSize() != own.MeasuredSize() || s.ContextSize() != own.ContextSize() ||
+			s.ActionSize() != own.ActionSize() || s.ObjectiveSize() != own.ObjectiveSize() || len(s.Margins) != len(own.Margins) {
+			return c, fmt.Errorf("system %q: Plants.New makes the system %q, or one of other sizes: want the same with other parameters", own.Name, s.Name)
+		}
+		return c, nil
+	}}
+}
+
+// Case makes the problem with solver, plant, oracle and rescue. Its error says what of the
+// system is wrong.
+func (y System) Case() (domain.Case, error) {
+	p, err := New(y)
+	if err != nil {
+		return domain.Case{}, err
+	}
+	if y.Measurement != nil {
+		if err := y.Measurement.Validate(&p.spec); err != nil {
+			return domain.Case{}, fmt.Errorf("system %q: %w", y.Name, err)
+		}
+	}
+	return y.caseOf(p)
+}
+
+// caseOf is the case of a problem, or of the same problem keeping off its limits.
+func (y System) caseOf(p *Problem) (domain.Case, error) {
+	opt := y.Solver
+	opt.StateScale = p.system.StateScale
+	if opt.Room != nil && len(opt.Room) != len(y.Margins) {
+		return domain.Case{}, fmt.Errorf("system %q: Solver.Room has %d entries, want one for each of the %d of Margins", y.Name, len(opt.Room), len(y.Margins))
+	}
+	if opt.Room != nil {
+		opt.Room = slices.Repeat(opt.Room, 1+y.EscapeSteps)
+	}
+	fill(&opt.Perturbed, 10)
+	fill(&opt.PerturbScale, 0.1)
+	fill(&opt.Follow, p.spec.Steps)
+	solver, err := shooting.New(p, y.Scenario, p.initial, opt)
+	if err != nil {
+		return domain.Case{}, err
+	}
+	plant := closedloop.Simulated(p, y.Scenario, p.initial)
+	plant.Oracle, plant.Measurement = solver.Oracle, y.Measurement
+	rescue := func(s, c []float64, pref domain.Preference, u []float64) bool {
+		best, err := solver.Minimise(s, c, p.Remaining(c), pref, domain.WeightedSum, 1)
+		if err != nil {
+			return false
+		}
+		copy(u, best.U[0])
+		return p.Project(s, c, u)
+	}
+	tightened := func(b *domain.Backoff) (domain.Case, error) {
+		c, err := y.caseOf(p.keepingOff(b))
+		c.Plant = plant
+		return c, err
+	}
+	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Tightened: tightened, Shifts: y.shifts()}, nil
+}
+
+// initial is Initial with the clock at zero.
+func (p *Problem) initial(at, s, c []float64) {
+	clear(c)
+	p.system.Initial(at, s, c)
+	c[p.clock] = 0
+}

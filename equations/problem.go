@@ -1,0 +1,374 @@
+package equations
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/equations/program"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// Problem is a System as a domain.Problem.
+type Problem struct {
+	system System
+	spec   domain.Spec
+	clock  int       // its index in the context
+	half   []float64 // of each action's box, 1 where it has none
+	works  sync.Pool
+	// constants are System.Constants as JSON, nil for none; behaviour is a digest of what the
+	// functions write at the starts and actions that they are tried at.
+	constants, behaviour []byte
+	program              func() (*program.Program, error)
+	laned                func() (*laned, error)
+	ofState              []bool // of each of Margins: it is of the state alone
+	backoff              *domain.Backoff
+}
+
+var (
+	_ domain.Problem       = (*Problem)(nil)
+	_ domain.Dual          = (*Problem)(nil)
+	_ domain.Staged        = (*Problem)(nil)
+	_ domain.Finite        = (*Problem)(nil)
+	_ domain.Scored        = (*Problem)(nil)
+	_ domain.Failing       = (*Problem)(nil)
+	_ domain.Fingerprinted = (*Problem)(nil)
+	_ domain.Pictured      = (*Problem)(nil)
+)
+
+// work is what one call computes in.
+type work struct {
+	real    path[float64]
+	dual    path[complex128]
+	m       []float64
+	s, c, u []complex128 // inputs of derivatives
+	out     []complex128 // objectives or margins
+	// Of a projection: the action that is asked for, and the best so far.
+	wanted, best []float64
+	program      leastDistance
+}
+
+// path is where the functions of the system are evaluated. It remembers the last step: who
+// asks for a step asks for its objectives and margins next.
+type path[T dual.Scalar] struct {
+	s, c, u, next, after []T // the step
+	stepped              bool
+	states, contexts     [2][]T // along the escape
+	escape               []T
+	same                 func(a, b []T) bool
+}
+
+func newPath[T dual.Scalar](ns, nc, nu int, same func(a, b []T) bool) path[T] {
+	row := func(n int) []T { return make([]T, n) }
+	return path[T]{
+		s: row(ns), c: row(nc), u: row(nu), next: row(ns), after: row(nc),
+		states: [2][]T{row(ns), row(ns)}, contexts: [2][]T{row(nc), row(nc)}, escape: row(nu), same: same,
+	}
+}
+
+// sameDualBits is tensor.SameBits of dual numbers: an arctangent may tell the zeros apart.
+func sameDualBits(a, b []complex128) bool {
+	for i, v := range a {
+		if math.Float64bits(real(v)) != math.Float64bits(real(b[i])) || math.Float64bits(imag(v)) != math.Float64bits(imag(b[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *Problem) newWork() any {
+	ns, nc, nu, nj, nm := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action), len(p.spec.Objectives), len(p.spec.Margins)
+	return &work{
+		real: newPath(ns, nc, nu, tensor.SameBits), dual: newPath(ns, nc, nu, sameDualBits), m: make([]float64, nm),
+		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
+		program: newLeastDistance(nu, nm+2*nu), wanted: make([]float64, nu), best: make([]float64, nu),
+	}
+}
+
+func (p *Problem) borrow() *work { return p.works.Get().(*work) }
+
+// Spec implements domain.Problem, as do the methods below.
+func (p *Problem) Spec() *domain.Spec { return &p.spec }
+
+// Fingerprint implements domain.Fingerprinted: it is of the Spec, of Constants, and of what the
+// functions write at some starts and actions, so that an edited equation makes another problem.
+func (p *Problem) Fingerprint() [32]byte {
+	return p.spec.Fingerprint(slices.Concat(p.constants, p.behaviour))
+}
+
+// System is what the problem was made of, its optional parts completed.
+func (p *Problem) System() System { return p.system }
+
+// StateScale is the System's, completed where it was nil.
+func (p *Problem) StateScale() []float64 { return slices.Clone(p.system.StateScale) }
+
+// Base is Rest.
+func (p *Problem) Base(_, _, plan []float64) { copy(plan, p.system.Rest) }
+
+// Fallback is Rest.
+func (p *Problem) Fallback(_, _, u []float64) { copy(u, p.system.Rest) }
+
+// advance is a step of the system and of the clock.
+func advance[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
+	copy(cNext, c)
+	move(p, of, s, c, u, sNext, cNext)
+	cNext[p.clock] = c[p.clock] + dual.Const[T](p.tick())
+}
+
+// tick is how far a step moves the clock.
+func (p *Problem) tick() float64 { return 1 / float64(p.spec.Steps) }
+
+// integrate is the step of ODE or Stiff, and reports whether there is one of them.
+func integrate[T dual.Scalar](y *System, s, c, u, sNext []T) bool {
+	switch {
+	case y.ODE != nil:
+		dual.Integrate(y.ODE, s, c, u, sNext)
+	case y.Stiff != nil:
+		dual.Radau(y.Stiff, s, c, u, sNext)
+	default:
+		return false
+	}
+	return true
+}
+
+// move is the step of ODE or Stiff, then Step, cNext holding c.
+func move[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
+	integrate(&p.system, s, c, u, sNext)
+	if of.Step != nil {
+		of.Step(s, c, u, sNext, cNext)
+	}
+}
+
+// take is the step of an action, into w.next and w.after.
+func take[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u []T) {
+	if w.stepped && w.same(w.s, s) && w.same(w.c, c) && w.same(w.u, u) {
+		return
+	}
+	copy(w.s, s)
+	copy(w.c, c)
+	copy(w.u, u)
+	w.stepped = false // until it is, whatever the system's function does
+	advance(p, of, s, c, u, w.next, w.after)
+	w.stepped = true
+}
+
+// costOf is the objectives of an action.
+func costOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, u, c, j []T) {
+	take(p, of, w, s, c, u)
+	of.Objectives(s, c, u, w.next, j)
+}
+
+// marginsOf is the margins of an action, then those of the escape from the state after it.
+func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T) {
+	n := len(p.system.Margins)
+	if n == 0 {
+		return
+	}
+	take(p, of, w, s, c, u)
+	of.Margins(s, c, u, w.next, m[:n])
+	clock := dual.Value(c[p.clock])
+	s, c = w.next, w.after
+	for k := range p.system.EscapeSteps {
+		escapeTo(p, of, s, c, w.escape)
+		sNext, cNext := w.states[k%2], w.contexts[k%2]
+		advance(p, of, s, c, w.escape, sNext, cNext)
+		of.Margins(s, c, w.escape, sNext, m[(k+1)*n:(k+2)*n])
+		s, c = sNext, cNext
+	}
+	keepOff(p, clock, m)
+}
+
+// escapeTo is the escape's action, within the box.
+func escapeTo[T dual.Scalar](p *Problem, of *Of[T], s, c, u []T) {
+	of.Escape(s, c, u)
+	for i, a := range p.spec.Action {
+		if a.Bounded() {
+			u[i] = dual.Max(dual.Const[T](a.Lo), dual.Min(dual.Const[T](a.Hi), u[i]))
+		}
+	}
+}
+
+// Step is the system's, and the clock's.
+func (p *Problem) Step(s, c, u, sNext, cNext []float64) {
+	w := p.borrow()
+	take(p, &p.system.Real, &w.real, s, c, u)
+	copy(sNext, w.real.next)
+	copy(cNext, w.real.after)
+	p.works.Put(w)
+}
+
+// StepDual is Step with derivatives, as the methods named so below are of others.
+func (p *Problem) StepDual(s, c, u, sNext, cNext []complex128) {
+	w := p.borrow()
+	take(p, &p.system.Dual, &w.dual, s, c, u)
+	copy(sNext, w.dual.next)
+	copy(cNext, w.dual.after)
+	p.works.Put(w)
+}
+
+// Objectives evaluates the dynamics once, where the last call did not.
+func (p *Problem) Objectives(s, u, c, j []float64) {
+	w := p.borrow()
+	costOf(p, &p.system.Real, &w.real, s, u, c, j)
+	p.works.Put(w)
+}
+
+func (p *Problem) ObjectivesDual(s, u, c, j []complex128) {
+	w := p.borrow()
+	costOf(p, &p.system.Dual, &w.dual, s, u, c, j)
+	p.works.Put(w)
+}
+
+// Margins evaluates the dynamics as Objectives does, and once for each step of the escape.
+func (p *Problem) Margins(s, c, u, m []float64) {
+	w := p.borrow()
+	marginsOf(p, &p.system.Real, &w.real, s, c, u, m)
+	p.works.Put(w)
+}
+
+func (p *Problem) MarginsDual(s, c, u, m []complex128) {
+	w := p.borrow()
+	marginsOf(p, &p.system.Dual, &w.dual, s, c, u, m)
+	p.works.Put(w)
+}
+
+// Score implements domain.Scored by both.
+func (p *Problem) Score(s, c, u, j, m []float64) {
+	w := p.borrow()
+	costOf(p, &p.system.Real, &w.real, s, u, c, j)
+	marginsOf(p, &p.system.Real, &w.real, s, c, u, m)
+	p.works.Put(w)
+}
+
+// Gradient differentiates the objectives once for each entry of s and u.
+func (p *Problem) Gradient(s, u, c, sigma, gs, gu []float64) {
+	w := p.borrow()
+	widen(w.s, s)
+	widen(w.u, u)
+	widen(w.c, c)
+	j := w.out[:len(sigma)]
+	for _, by := range [2]struct {
+		at []complex128
+		g  []float64
+	}{{w.s, gs}, {w.u, gu}} {
+		for i, v := range by.at {
+			by.at[i] = dual.Seed(real(v), 1)
+			costOf(p, &p.system.Dual, &w.dual, w.s, w.u, w.c, j)
+			by.at[i] = v
+			sum := 0.0
+			for k, x := range j {
+				sum += sigma[k] * dual.Derivative(x)
+			}
+			by.g[i] = sum
+		}
+	}
+	p.works.Put(w)
+}
+
+// widen writes numbers as dual ones that do not vary.
+func widen(to []complex128, from []float64) {
+	for i, v := range from {
+		to[i] = complex(v, 0)
+	}
+}
+
+// Indicators depend on the state alone: what it would cost to stay in it at rest.
+func (p *Problem) Indicators(s, _, c, delta []float64) {
+	if p.system.Urgency != nil {
+		p.system.Urgency(s, c, delta)
+		return
+	}
+	p.system.Real.Objectives(s, c, p.system.Rest, s, delta)
+	for i, j := range delta {
+		j = math.Max(0, j)
+		delta[i] = j / (j + p.system.ObjectiveScale[i])
+	}
+}
+
+// Remaining implements domain.Finite by the clock.
+func (p *Problem) Remaining(c []float64) int {
+	steps := p.spec.Steps
+	return max(1, steps-int(math.Round(c[p.clock]*float64(steps))))
+}
+
+// Failed reports whether a state is lost.
+func (p *Problem) Failed(s, c []float64) bool { return p.system.Failed != nil && p.system.Failed(s, c) }
+
+// Picture is the system's; nothing where it has none.
+func (p *Problem) Picture(s, c []float64) []domain.Shape {
+	if p.system.Picture == nil {
+		return nil
+	}
+	return p.system.Picture(s, c)
+}
+
+// specOf is the Spec, with the defaults that follow from the sizes.
+func (y *System) specOf() domain.Spec {
+	measured, scenarios := len(y.State), max(5, len(y.Scenario))
+	inputs := measured + len(y.Context)
+	hidden := 64
+	if inputs > 8 {
+		hidden = 128
+	}
+	t := y.Training
+	fill(&t.Latent, min(max(8, inputs), 24))
+	fill(&t.Hidden, hidden)
+	fill(&t.Scenarios, 120*scenarios)
+	fill(&t.Weights, 2)
+	fill(&t.ManifoldEpochs, 300)
+	fill(&t.RolloutEpochs, 10)
+	fill(&t.Batch, 256)
+	fill(&t.LearningRate, 2e-3)
+	fill(&t.SpectralBound, 20)
+	fill(&t.Codes, 4000)
+	fill(&t.LocalNeighbours, 8)
+	v := y.Navigation
+	fill(&v.LatentStep, 0.005)
+	fill(&v.VMax, 1)
+	fill(&v.Epsilon, 0.1)
+	fill(&v.MetricLambda, 1e-3)
+	fill(&v.TopK, min(2, measured))
+	fill(&v.LieGain, 0.1)
+	fill(&v.LieScale, 0.1)
+	fill(&v.RetractionMix, 0.5)
+	fill(&v.Smoothing, 0.3)
+	fill(&v.PriorityFilter, 1)
+	fill(&v.Neighbours, t.Latent+4) // spans the latent: what of it fewer leave out is lost where codes are sparse
+	semantic := y.Semantic
+	if semantic.K == nil {
+		semantic.K = slices.Repeat([]float64{3}, len(y.Objectives))
+	}
+	if semantic.Epsilon == nil {
+		semantic.Epsilon = slices.Repeat([]float64{1}, len(y.Objectives))
+	}
+	fill(&semantic.Rho, 1)
+	tolerance := y.MarginTolerance
+	fill(&tolerance, 1e-9)
+	limits := slices.Clone(y.Margins)
+	for k := range y.EscapeSteps {
+		for _, v := range y.Margins {
+			v.Name = fmt.Sprintf("%s+%d", v.Name, k+1)
+			limits = append(limits, v)
+		}
+	}
+	return domain.Spec{
+		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: limits,
+		Context:   append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
+		Enveloped: true, Clock: len(y.Context) + 1, Plan: 1, Steps: y.Steps, StepSeconds: y.StepSeconds,
+		Semantic: semantic, MarginTolerance: tolerance, Navigation: v, Training: t,
+	}
+}
+
+// clockName is that of the context's last entry.
+const clockName = "clock"
+
+// fill replaces a zero value by its default.
+func fill[V comparable](v *V, with V) {
+	var zero V
+	if *v == zero {
+		*v = with
+	}
+}

@@ -1,0 +1,430 @@
+package program
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/gpc-engine/gpc/internal/jsonin"
+)
+
+// What a file says of itself.
+const (
+	format  = "gpc-program"
+	version = 1
+)
+
+// Marshal is the program's one form in bytes, of which Identity is the hash: docs/reference/program.md has it field by field.
+func (p *Program) Marshal() ([]byte, error) {
+	if err := p.Validate(); err != nil {
+		return nil, fmt.Errorf("program %.64q: %w", p.Name, err)
+	}
+	var w writer
+	w.raw(`{"format":"` + format + `","version":` + strconv.Itoa(version) + `,"name":`)
+	w.text(p.Name)
+	w.raw(`,"vectors":`)
+	list(&w, p.Vectors, func(v Vector) {
+		w.raw(`{"name":`)
+		w.text(v.Name)
+		w.raw(`,"entries":`)
+		list(&w, v.Entries, w.text)
+		w.raw(`}`)
+	})
+	w.raw(`,"functions":`)
+	list(&w, p.Functions, func(f *Function) {
+		w.raw(`{"name":`)
+		w.text(f.name)
+		w.raw(`,"inputs":`)
+		list(&w, f.in, w.argument)
+		w.raw(`,"outputs":`)
+		list(&w, f.out, w.argument)
+		w.raw(`,"code":`)
+		list(&w, f.nodes, func(n node) {
+			w.raw(`["` + n.op.String() + `"`)
+			if n.op == Const {
+				w.raw(`,`)
+				w.number(n.value)
+			}
+			for k := range n.op.Arity() {
+				w.raw(`,` + strconv.Itoa(int(n.arg[k])))
+			}
+			w.raw(`]`)
+		})
+		w.raw(`,"results":`)
+		list(&w, f.results, func(v Value) { w.raw(strconv.Itoa(int(v))) })
+		w.raw(`}`)
+	})
+	w.raw(`}`)
+	if w.Len() > maxBytes {
+		return nil, fmt.Errorf("program %.64q: it takes %d bytes, want at most %d", p.Name, w.Len(), maxBytes)
+	}
+	return w.Bytes(), nil
+}
+
+// Identity is the SHA-256 of Marshal.
+func (p *Program) Identity() ([32]byte, error) {
+	text, err := p.Marshal()
+	if err != nil {
+		return [32]byte{}, err
+	}
+	return sha256.Sum256(text), nil
+}
+
+// writer writes JSON without spaces.
+type writer struct{ bytes.Buffer }
+
+func (w *writer) raw(s string) { w.WriteString(s) }
+
+// text writes a string. Names print, so that a quote and a backslash alone are escaped.
+func (w *writer) text(s string) {
+	w.WriteByte('"')
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			w.WriteByte('\\')
+		}
+		w.WriteByte(s[i])
+	}
+	w.WriteByte('"')
+}
+
+// number writes the shortest decimal that is read as v, as ECMAScript does; −0 and what is not finite as a string.
+func (w *writer) number(v float64) {
+	for name, special := range specials {
+		if same(v, special) {
+			w.text(name)
+			return
+		}
+	}
+	text, _ := json.Marshal(v)
+	w.Write(text)
+}
+
+// specials are the numbers that JSON has no digits for.
+var specials = map[string]float64{"-0": math.Copysign(0, -1), "NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
+
+// same compares bits, but of NaN.
+func same(a, b float64) bool {
+	return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
+}
+
+func (w *writer) argument(a Argument) {
+	w.raw(`{"name":`)
+	w.text(a.Name)
+	w.raw(`,"size":` + strconv.Itoa(a.Size))
+	if a.Of != "" {
+		w.raw(`,"of":`)
+		w.text(a.Of)
+	}
+	w.raw(`}`)
+}
+
+func list[T any](w *writer, items []T, write func(T)) {
+	w.WriteByte('[')
+	for i, v := range items {
+		if i > 0 {
+			w.WriteByte(',')
+		}
+		write(v)
+	}
+	w.WriteByte(']')
+}
+
+// Read is the program of a file. Every field has to be there once and no other, and every list within its
+// bound; an error names the place, such as functions[1].code[17].
+func Read(r io.Reader) (*Program, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	return Unmarshal(text)
+}
+
+// Unmarshal is Read of a file's bytes. They may have spaces and another order of fields than Marshal.
+func Unmarshal(text []byte) (*Program, error) {
+	if len(text) > maxBytes {
+		return nil, fmt.Errorf("program: more than %d bytes", maxBytes)
+	}
+	// The whole is valid JSON in UTF-8, and an object, before anything is made of it.
+	fields, err := jsonin.Object(text, "program", `{"format": "`+format+`", …}`)
+	if err != nil {
+		return nil, err
+	}
+	var p Program
+	d := reader{fields}
+	var kind string
+	var number int
+	err = errors.Join(d.text("format", &kind), d.count("version", &number, math.MaxInt32))
+	if err == nil && kind != format {
+		err = fmt.Errorf("format is %.64q, want %q", kind, format)
+	}
+	if err == nil && number != version {
+		err = fmt.Errorf("version is %d, this program reads %d", number, version)
+	}
+	if err == nil {
+		err = d.text("name", &p.Name)
+	}
+	if err == nil {
+		err = items(d, "vectors", maxVectors, func(at string, raw json.RawMessage) error {
+			v, err := readVector(at, raw)
+			p.Vectors = append(p.Vectors, v)
+			return err
+		})
+	}
+	if err == nil {
+		err = items(d, "functions", maxFunctions, func(at string, raw json.RawMessage) error {
+			f, err := readFunction(at, raw)
+			p.Functions = append(p.Functions, f)
+			return err
+		})
+	}
+	if err == nil {
+		err = d.end("")
+	}
+	if err == nil {
+		err = p.Validate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("program: %w", err)
+	}
+	return &p, nil
+}
+
+// reader takes the fields of an object.
+type reader struct{ fields jsonin.Fields }
+
+func below(at string, raw json.RawMessage) (reader, error) {
+	fields, err := jsonin.Object(raw, at, `{"name": "…"}`)
+	return reader{fields}, err
+}
+
+func (d reader) take(field string) (json.RawMessage, error) {
+	raw, ok := d.fields[field]
+	if !ok {
+		return nil, fmt.Errorf("%s is missing", field)
+	}
+	delete(d.fields, field)
+	return raw, nil
+}
+
+// end refuses fields that nobody took.
+func (d reader) end(at string) error {
+	for name := range d.fields {
+		return fmt.Errorf("%s%.64q is no field here", at, name)
+	}
+	return nil
+}
+
+func (d reader) text(field string, into *string) error {
+	raw, err := d.take(field)
+	if err != nil {
+		return err
+	}
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, into) != nil {
+		return fmt.Errorf("%s is %.64s, want a string", field, raw)
+	}
+	return nil
+}
+
+func (d reader) count(field string, into *int, most int) error {
+	raw, err := d.take(field)
+	if err != nil {
+		return err
+	}
+	*into, err = integer(raw, most)
+	if err != nil {
+		return fmt.Errorf("%s %w", field, err)
+	}
+	return nil
+}
+
+// integer reads digits alone.
+func integer(raw json.RawMessage, most int) (int, error) {
+	v, err := strconv.ParseUint(string(raw), 10, 31)
+	if err != nil || v > uint64(most) {
+		return 0, fmt.Errorf("is %.64s, want an integer from 0 to %d", raw, most)
+	}
+	return int(v), nil
+}
+
+// items calls read with each entry of a list and its place.
+func items(d reader, field string, most int, read func(at string, raw json.RawMessage) error) error {
+	raw, err := d.take(field)
+	if err != nil {
+		return err
+	}
+	return each(field, raw, most, func(i int, raw json.RawMessage) error { return read(fmt.Sprintf("%s[%d]", field, i), raw) })
+}
+
+// each calls read with each entry of the list at a place, one at a time.
+func each(at string, raw json.RawMessage, most int, read func(i int, raw json.RawMessage) error) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
+		return fmt.Errorf("%s is %.64s, want a list", at, raw)
+	}
+	for i := 0; dec.More(); i++ {
+		if i == most {
+			return fmt.Errorf("%s has more than %d entries", at, most)
+		}
+		var entry json.RawMessage
+		if err := dec.Decode(&entry); err != nil {
+			return fmt.Errorf("%s[%d]: %w", at, i, err)
+		}
+		if err := read(i, entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readVector(at string, raw json.RawMessage) (v Vector, err error) {
+	d, err := below(at, raw)
+	if err != nil {
+		return v, err
+	}
+	if err := d.text("name", &v.Name); err != nil {
+		return v, fmt.Errorf("%s.%w", at, err)
+	}
+	err = items(d, "entries", maxSize, func(entry string, raw json.RawMessage) error {
+		var name string
+		if raw[0] != '"' || json.Unmarshal(raw, &name) != nil {
+			return fmt.Errorf("%s is %.64s, want a string", entry, raw)
+		}
+		v.Entries = append(v.Entries, name)
+		return nil
+	})
+	if err != nil {
+		return v, fmt.Errorf("%s.%w", at, err)
+	}
+	return v, d.end(at + ".")
+}
+
+func readFunction(at string, raw json.RawMessage) (*Function, error) {
+	d, err := below(at, raw)
+	if err != nil {
+		return nil, err
+	}
+	f := &Function{}
+	err = d.text("name", &f.name)
+	for _, list := range []struct {
+		field string
+		into  *[]Argument
+	}{{"inputs", &f.in}, {"outputs", &f.out}} {
+		if err == nil {
+			err = items(d, list.field, maxArguments, func(at string, raw json.RawMessage) error {
+				a, err := readArgument(at, raw)
+				*list.into = append(*list.into, a)
+				return err
+			})
+		}
+	}
+	for _, a := range f.in {
+		f.inputs += a.Size
+	}
+	if err == nil {
+		err = items(d, "code", maxNodes, func(at string, raw json.RawMessage) error {
+			n, err := readNode(at, raw)
+			f.nodes = append(f.nodes, n)
+			return err
+		})
+	}
+	if err == nil {
+		err = items(d, "results", maxSize, func(at string, raw json.RawMessage) error {
+			v, err := integer(raw, math.MaxInt32)
+			f.results = append(f.results, Value(v))
+			if err != nil {
+				return fmt.Errorf("%s %w", at, err)
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s.%w", at, err)
+	}
+	return f, d.end(at + ".")
+}
+
+func readArgument(at string, raw json.RawMessage) (a Argument, err error) {
+	d, err := below(at, raw)
+	if err != nil {
+		return a, err
+	}
+	if err := errors.Join(d.text("name", &a.Name), d.count("size", &a.Size, maxSize)); err != nil {
+		return a, fmt.Errorf("%s.%w", at, err)
+	}
+	if _, ok := d.fields["of"]; ok {
+		if err := d.text("of", &a.Of); err != nil {
+			return a, fmt.Errorf("%s.%w", at, err)
+		}
+		if a.Of == "" {
+			return a, fmt.Errorf("%s.of is empty: leave it out", at)
+		}
+	}
+	return a, d.end(at + ".")
+}
+
+// readNode reads an operation such as ["add",3,4], ["const",9.81] or ["const","-0"]. No string in it has a comma that is not wrong.
+func readNode(at string, raw json.RawMessage) (n node, err error) {
+	if raw[0] != '[' {
+		return n, fmt.Errorf("%s is %.64s, want a list", at, raw)
+	}
+	inside := bytes.TrimSpace(raw[1 : len(raw)-1])
+	if len(inside) == 0 {
+		return n, fmt.Errorf("%s is empty, want an operation", at)
+	}
+	first, rest, more := bytes.Cut(inside, []byte(","))
+	ok := false
+	if first = bytes.TrimSpace(first); len(first) > 1 && first[0] == '"' && first[len(first)-1] == '"' {
+		n.op, ok = named[string(first[1:len(first)-1])]
+	}
+	if !ok {
+		return n, fmt.Errorf("%s: there is no operation %.64s", at, first)
+	}
+	want := max(n.op.Arity(), 1) // that of a constant is its number
+	for i := range want {
+		if !more {
+			return n, fmt.Errorf("%s (%s) has %d operands, want %d", at, n.op, i, want)
+		}
+		var operand []byte
+		operand, rest, more = bytes.Cut(rest, []byte(","))
+		operand = bytes.TrimSpace(operand)
+		if n.op == Const {
+			if n.value, err = readNumber(operand); err != nil {
+				return n, fmt.Errorf("%s: %w", at, err)
+			}
+			continue
+		}
+		v, err := integer(operand, math.MaxInt32)
+		if err != nil {
+			return n, fmt.Errorf("%s (%s): operand %d %w", at, n.op, i+1, err)
+		}
+		n.arg[i] = Value(v)
+	}
+	if more {
+		return n, fmt.Errorf("%s (%s) has %d operands, want %d", at, n.op, want+1+bytes.Count(rest, []byte(",")), want)
+	}
+	return n, nil
+}
+
+func readNumber(raw json.RawMessage) (float64, error) {
+	if raw[0] == '"' {
+		var name string
+		v, ok := 0.0, false
+		if json.Unmarshal(raw, &name) == nil {
+			v, ok = specials[name]
+		}
+		if !ok {
+			return 0, fmt.Errorf(`constant %.64s, want a number, "-0", "NaN", "Infinity" or "-Infinity"`, raw)
+		}
+		return v, nil
+	}
+	v, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil {
+		return 0, fmt.Errorf("constant %.64s, want a number that float64 holds", raw)
+	}
+	return v, nil
+}

@@ -1,0 +1,154 @@
+package equations
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/equations/dual"
+)
+
+// Constants of the projection.
+const (
+	// relinearisations bounds how often margins are linearised anew: it converges
+	// quadratically where they are smooth, and at once where they are linear in u.
+	relinearisations = 10
+	// settled is a step, relative to the boxes, that ends it.
+	settled = 1e-9
+	// slackWeight is how much dearer a unit of violation is than a half box of action,
+	// where no action keeps all linearised margins.
+	slackWeight = 1e4
+)
+
+// Project writes the nearest action that keeps box and margins, in the norm in which every
+// box is of one size: the box alone where that keeps the margins, else the solutions of
+// quadratic programs with the margins linearised at the last one. Where these find none it
+// is the escape's action if that keeps them, else the one of about the least violation, and
+// false.
+func (p *Problem) Project(s, c, u []float64) bool {
+	w := p.borrow()
+	defer p.works.Put(w)
+	q := &w.program
+	copy(w.wanted, u)
+	p.clip(u)
+	if len(w.m) == 0 {
+		return true
+	}
+	real := &p.system.Real
+	marginsOf(p, real, &w.real, s, c, u, w.m)
+	least := lowest(w.m)
+	if p.spec.Keeps(least) {
+		return true
+	}
+	copy(w.best, u)
+	for range relinearisations {
+		p.linearise(w, s, c, u)
+		if !q.solve(false) && !q.solve(true) {
+			break
+		}
+		moved := 0.0
+		for i := range u {
+			v := w.wanted[i] + p.half[i]*q.x[i]
+			if !isFinite(v) {
+				v = u[i]
+			}
+			moved = math.Max(moved, math.Abs(v-u[i])/p.half[i])
+			u[i] = v
+		}
+		p.clip(u)
+		marginsOf(p, real, &w.real, s, c, u, w.m)
+		now := lowest(w.m)
+		kept := p.spec.Keeps(now)
+		if kept || now > least { // a NaN is neither
+			copy(w.best, u)
+			least = math.Min(now, 0)
+		}
+		if moved <= settled {
+			break
+		}
+	}
+	if least < -p.spec.MarginTolerance && real.Escape != nil {
+		real.Escape(s, c, u)
+		p.clip(u)
+		marginsOf(p, real, &w.real, s, c, u, w.m)
+		if now := lowest(w.m); now > least {
+			copy(w.best, u)
+			least = now
+		}
+	}
+	copy(u, w.best)
+	return p.spec.Keeps(least)
+}
+
+// clip moves u into its box.
+func (p *Problem) clip(u []float64) {
+	for i, a := range p.spec.Action {
+		if a.Bounded() {
+			u[i] = math.Min(a.Hi, math.Max(a.Lo, u[i]))
+		}
+	}
+}
+
+// lowest is the least margin, −Inf if one is NaN.
+func lowest(m []float64) float64 {
+	least := math.Inf(1)
+	for _, v := range m {
+		if math.IsNaN(v) {
+			return math.Inf(-1)
+		}
+		least = math.Min(least, v)
+	}
+	return least
+}
+
+// linearise writes the constraints on x = (u − wanted)/half at u, whose margins are w.m.
+func (p *Problem) linearise(w *work, s, c, u []float64) {
+	q := &w.program
+	nu, nm := len(u), len(w.m)
+	widen(w.s, s)
+	widen(w.c, c)
+	widen(w.u, u)
+	m := w.out[:nm]
+	for k := range nm {
+		q.b[k] = -w.m[k]
+	}
+	for i, v := range w.u {
+		w.u[i] = dual.Seed(real(v), 1)
+		marginsOf(p, &p.system.Dual, &w.dual, w.s, w.c, w.u, m)
+		w.u[i] = v
+		for k, x := range m {
+			d := dual.Derivative(x)
+			q.row(k)[i] = d * p.half[i]
+			q.b[k] += d * (u[i] - w.wanted[i])
+		}
+	}
+	for k := range nm {
+		// Of unit length, so that violations of all limits are of one size.
+		length := 0.0
+		for _, v := range q.row(k)[:nu] {
+			length = math.Hypot(length, v)
+		}
+		if length == 0 {
+			length = 1
+		}
+		for i := range nu {
+			q.row(k)[i] /= length
+		}
+		q.b[k] /= length
+		q.row(k)[nu] = 1 / slackWeight
+	}
+	for i, a := range p.spec.Action {
+		for side := range 2 {
+			k := nm + 2*i + side
+			clear(q.row(k))
+			switch {
+			case !a.Bounded():
+				q.b[k] = math.Inf(-1)
+			case side == 0:
+				q.row(k)[i], q.b[k] = 1, (a.Lo-w.wanted[i])/p.half[i]
+			default:
+				q.row(k)[i], q.b[k] = -1, (w.wanted[i]-a.Hi)/p.half[i]
+			}
+		}
+	}
+}
+
+func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -1,0 +1,381 @@
+package equations
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/equations/program"
+	"github.com/gpc-engine/gpc/internal/gotrace"
+)
+
+// Source is where the Go text of a system's functions is, so that they can be read as a program: differentiated exactly, and
+// taken to other languages. A binary carries it:
+//
+//	//go:embed *.go
+//	var source embed.FS
+//
+// The compiler embeds what it compiles, so that the two cannot differ. From says which function makes the System.
+type Source struct {
+	main     gotrace.Source
+	others   []gotrace.Source
+	function string
+	args     []int
+	given    *program.Program // instead of all these
+}
+
+// Given is the source of a system whose functions are evaluated from a program, which Program then returns.
+func Given(p *program.Program) *Source { return &Source{given: p} }
+
+// From is the source of the System that a function of these files returns, given the integers, if it takes any. The files are those
+// of one package, at the root of the file system.
+func From(files fs.FS, function string, args ...int) *Source {
+	return &Source{main: gotrace.Source{Path: "system", Files: files}, function: function, args: slices.Clone(args)}
+}
+
+// With adds a package that equations call, by the path it is imported by; packages that it imports are added before it.
+func (s *Source) With(path string, files fs.FS) *Source {
+	more := *s
+	more.others = append(slices.Clone(s.others), gotrace.Source{Path: path, Files: files})
+	return &more
+}
+
+const dualPath = "github.com/gpc-engine/gpc/equations/dual"
+
+// scatter is how far from starts a program is held to the functions, as a share of the sizes.
+const scatter = 0.3
+
+// Names of the functions of a system's program.
+const (
+	odeFunction        = "ode"
+	stepFunction       = "step"
+	objectivesFunction = "objectives"
+	marginsFunction    = "margins"
+	escapeFunction     = "escape"
+	initialFunction    = "initial"
+	urgencyFunction    = "urgency"
+	failedFunction     = "failed"
+)
+
+// Program reads the system's functions from its Source: ode is that of ODE or Stiff, the others are named as they are
+// here. What cannot be followed is an error with file and line. The program is held to the functions at random starts
+// and actions: it is an error where they differ, such as by a variable that was changed meanwhile.
+func (y System) Program() (*program.Program, error) {
+	if y.Source == nil {
+		return nil, y.unread()
+	}
+	p, err := New(y)
+	if err != nil {
+		return nil, err
+	}
+	return p.Program()
+}
+
+// unread is the error of a system without a Source.
+func (y *System) unread() error {
+	return fmt.Errorf("system %q: Source is nil, want equations.From the embedded files", y.Name)
+}
+
+// Program is that of the System, read once.
+func (p *Problem) Program() (*program.Program, error) { return p.program() }
+
+// readProgram reads the source and holds it to the functions.
+func (p *Problem) readProgram() (*program.Program, error) {
+	if p.system.Source == nil {
+		return nil, p.system.unread()
+	}
+	read, err := p.read()
+	if err == nil {
+		err = read.Validate()
+	}
+	if err == nil {
+		err = p.hold(read)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("system %q: %w", p.system.Name, err)
+	}
+	return read, nil
+}
+
+// parameter is one of a function that is read: an input, an output, or both.
+type parameter struct {
+	name, of string
+	size     int
+	reads    bool
+	writes   bool
+	holds    string // of an output: the input that it holds already
+}
+
+// signature is a function of System.
+type signature struct {
+	name, field string
+	parameters  []parameter
+	returns     bool // a condition
+}
+
+// signatures are those of the system's functions, with the vectors that they are of.
+func (p *Problem) signatures() (vectors []program.Vector, list []signature) {
+	y := &p.system
+	vector := func(name string, of []string) int {
+		vectors = append(vectors, program.Vector{Name: name, Entries: of})
+		return len(of)
+	}
+	ns := vector("state", namesOf(y.State))
+	nc := vector("context", namesOf(p.spec.Context))
+	nu := vector("action", namesOf(y.Action))
+	nj := vector("objectives", namesOf(y.Objectives))
+	nm := vector("margins", namesOf(y.Margins))
+	np := vector("scenario", namesOf(y.Scenario))
+	in := func(name, of string, size int) parameter {
+		return parameter{name: name, of: of, size: size, reads: true}
+	}
+	out := func(name, of string, size int) parameter {
+		return parameter{name: name, of: of, size: size, writes: true}
+	}
+	s, c, u, n := in("s", "state", ns), in("c", "context", nc), in("u", "action", nu), in("sNext", "state", ns)
+	j, m := out("j", "objectives", nj), out("m", "margins", nm)
+	cNext := out("cNext", "context", nc)
+	cNext.holds = "c"
+	ode := signature{name: odeFunction, field: "ODE.Real", parameters: []parameter{s, c, u, out("ds", "state", ns)}}
+	next := n
+	switch {
+	case y.Stiff != nil:
+		ode.field = "Stiff.ODE"
+	case y.ODE == nil:
+		ode.name = ""
+		next = out("sNext", "state", ns)
+	}
+	clock := out("c", "context", nc)
+	return vectors, []signature{
+		ode, {name: stepFunction, field: "Real.Step", parameters: []parameter{s, c, u, next, cNext}},
+		{name: objectivesFunction, field: "Real.Objectives", parameters: []parameter{s, c, u, n, j}},
+		{name: marginsFunction, field: "Real.Margins", parameters: []parameter{s, c, u, n, m}},
+		{name: escapeFunction, field: "Real.Escape", parameters: []parameter{s, c, out("u", "action", nu)}},
+		{name: initialFunction, field: "Initial", parameters: []parameter{in("p", "scenario", np), out("s", "state", ns), clock}},
+		{name: urgencyFunction, field: "Urgency", parameters: []parameter{s, c, out("delta", "objectives", nj)}},
+		{name: failedFunction, field: "Failed", parameters: []parameter{s, c}, returns: true},
+	}
+}
+
+// read traces the functions.
+func (p *Problem) read() (*program.Program, error) {
+	source := p.system.Source
+	if source.given != nil {
+		return source.given, nil
+	}
+	pkg, err := gotrace.Load(source.main, append([]gotrace.Source{{Path: dualPath, Files: dual.Source}}, source.others...)...)
+	if err != nil {
+		return nil, err
+	}
+	system, err := pkg.Run(source.function, source.args...)
+	if err != nil {
+		return nil, err
+	}
+	vectors, list := p.signatures()
+	out := &program.Program{Name: p.spec.Name, Vectors: vectors}
+	for _, g := range list {
+		if g.name == "" {
+			continue
+		}
+		f, err := system.Field(g.field)
+		if err != nil {
+			return nil, fmt.Errorf("the source's %w", err)
+		}
+		if f == nil && g.name == stepFunction && (p.system.ODE != nil || p.system.Stiff != nil) {
+			out.Functions = append(out.Functions, p.remembersNothing(g))
+		}
+		if f == nil {
+			continue
+		}
+		traced, err := p.trace(f, g)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", g.field, err)
+		}
+		out.Functions = append(out.Functions, traced)
+	}
+	return out, nil
+}
+
+// remembersNothing is the step of a context that but its clock does not change.
+func (p *Problem) remembersNothing(g signature) *program.Function {
+	var in []program.Argument
+	for _, a := range g.parameters[:4] {
+		in = append(in, program.Argument{Name: a.name, Size: a.size, Of: a.of})
+	}
+	b := program.NewBuilder(g.name, in...)
+	c := b.In(1)
+	c[p.clock] = b.Apply(program.Add, c[p.clock], b.Const(p.tick()))
+	return b.Function([]program.Argument{{Name: "cNext", Size: len(c), Of: "context"}}, c)
+}
+
+func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, error) {
+	var in, out []program.Argument
+	for _, a := range g.parameters {
+		if a.reads {
+			in = append(in, program.Argument{Name: a.name, Size: a.size, Of: a.of})
+		}
+		if a.writes {
+			out = append(out, program.Argument{Name: a.name, Size: a.size, Of: a.of})
+		}
+	}
+	b := program.NewBuilder(g.name, in...)
+	named := map[string][]program.Value{}
+	for k, a := range in {
+		named[a.Name] = b.In(k)
+	}
+	names, args := []string{}, [][]gotrace.Entry{}
+	for _, a := range g.parameters {
+		names = append(names, a.name)
+		switch {
+		case a.reads:
+			args = append(args, gotrace.Values(named[a.name]))
+		case a.holds != "":
+			args = append(args, gotrace.Values(named[a.holds]))
+		case g.name == initialFunction && a.name == "c": // the context is zero before
+			args = append(args, gotrace.Values(slices.Repeat([]program.Value{b.Const(0)}, a.size)))
+		default:
+			args = append(args, make([]gotrace.Entry, a.size))
+		}
+	}
+	after, returned, err := f.Trace(b, names, args...)
+	if err != nil {
+		return nil, err
+	}
+	var results []program.Value
+	for k, a := range g.parameters {
+		for i, e := range after[k] {
+			v, ok := e.Written()
+			if !ok {
+				return nil, fmt.Errorf("it does not write %s[%d]", a.name, i)
+			}
+			if a.writes {
+				if g.name == initialFunction && a.name == "c" && i == p.clock {
+					v = b.Const(0)
+				}
+				if g.name == stepFunction && a.name == "cNext" && i == p.clock {
+					v = b.Apply(program.Add, named["c"][i], b.Const(p.tick()))
+				}
+				results = append(results, v)
+			} else if v != named[a.name][i] {
+				return nil, fmt.Errorf("it changes %s[%d], which is not its to write", a.name, i)
+			}
+		}
+	}
+	if g.returns {
+		out, results = []program.Argument{{Name: g.name, Size: 1}}, []program.Value{returned}
+	}
+	return b.Function(out, results), nil
+}
+
+// hold compares a program with the functions of the system, where they are tried.
+func (p *Problem) hold(read *program.Program) error {
+	y := &p.system
+	ns, nc, nu := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action)
+	rng := rand.New(rand.NewPCG(3, 0x70726f6772616d)) // "program"
+	for range 100 {
+		at := make([]float64, len(y.Scenario))
+		for i, v := range y.Scenario {
+			at[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
+		}
+		s, c, u := make([]float64, ns), make([]float64, nc), make([]float64, nu)
+		p.initial(at, s, c)
+		initial := slices.Concat(s, c)
+		for i, a := range p.spec.Action {
+			u[i] = rng.NormFloat64()
+			if a.Bounded() {
+				u[i] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
+			}
+		}
+		for i, size := range y.StateScale {
+			s[i] += scatter * size * rng.NormFloat64()
+		}
+		c[p.clock] = rng.Float64()
+		if err := p.holdAt(read, at, initial, s, c, u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Problem) holdAt(read *program.Program, at, initial, s, c, u []float64) error {
+	y := &p.system
+	next, after := make([]float64, len(s)), slices.Clone(c)
+	advance(p, &y.Real, s, c, u, next, after)
+	j, m, escape, delta := make([]float64, len(y.Objectives)), make([]float64, len(y.Margins)), make([]float64, len(u)), make([]float64, len(y.Objectives))
+	y.Real.Objectives(s, c, u, next, j)
+	var ds, step []float64
+	stepped := slices.Concat(s, c, u)
+	switch {
+	case y.ODE != nil:
+		ds, step, stepped = make([]float64, len(s)), after, slices.Concat(s, c, u, next)
+		y.ODE.Real(s, c, u, ds)
+	case y.Stiff != nil:
+		z := make([]complex128, len(s)+len(c)+len(u)+len(s))
+		widen(z, slices.Concat(s, c, u))
+		y.Stiff.ODE(z[:len(s)], z[len(s):len(s)+len(c)], z[len(s)+len(c):len(z)-len(s)], z[len(z)-len(s):])
+		for _, v := range z[len(z)-len(s):] {
+			ds = append(ds, real(v))
+		}
+		step, stepped = after, slices.Concat(s, c, u, next)
+	default:
+		step = slices.Concat(next, after)
+	}
+	if y.Real.Margins != nil {
+		y.Real.Margins(s, c, u, next, m)
+	}
+	if y.Real.Escape != nil {
+		y.Real.Escape(s, c, escape)
+	}
+	if y.Urgency != nil {
+		y.Urgency(s, c, delta)
+	}
+	failed := 0.0
+	if p.Failed(s, c) {
+		failed = 1
+	}
+	whole := slices.Concat(s, c, u, next)
+	for _, f := range []struct {
+		name     string
+		there    bool
+		in, want []float64
+	}{
+		{odeFunction, y.ODE != nil || y.Stiff != nil, slices.Concat(s, c, u), ds}, {stepFunction, true, stepped, step},
+		{objectivesFunction, true, whole, j}, {marginsFunction, y.Real.Margins != nil, whole, m},
+		{escapeFunction, y.Real.Escape != nil, slices.Concat(s, c), escape}, {initialFunction, true, at, initial},
+		{urgencyFunction, y.Urgency != nil, slices.Concat(s, c), delta}, {failedFunction, y.Failed != nil, slices.Concat(s, c), []float64{failed}},
+	} {
+		g := read.Function(f.name)
+		if (g != nil) != f.there {
+			return fmt.Errorf("the source and the system do not agree whether there is a function %s: is it the source of this system?", f.name)
+		}
+		if g == nil {
+			continue
+		}
+		if g.Entries() != len(f.in) || g.Results() != len(f.want) {
+			return errors.New("the source is that of another system: " + f.name + " has other sizes")
+		}
+		got := make([]float64, len(f.want))
+		g.Evaluate(f.in, got)
+		for i, want := range f.want {
+			// Processors that fuse products and sums round the functions and not the program so.
+			if same := got[i] == want || math.IsNaN(got[i]) && math.IsNaN(want); !same && !(math.Abs(got[i]-want) <= 1e-9*(1+math.Abs(want))) {
+				return fmt.Errorf("%s as it was read writes %v into entry %d, the function %v, for %v: does it depend on what is not an argument, or is it the source of another system?",
+					f.name, got[i], i, want, f.in)
+			}
+		}
+	}
+	return nil
+}
+
+func namesOf(list []domain.Variable) []string {
+	names := make([]string, len(list))
+	for i, v := range list {
+		names[i] = v.Name
+	}
+	return names
+}

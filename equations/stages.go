@@ -1,0 +1,277 @@
+package equations
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/program"
+	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/stages"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// laned is a system's program for the lanes of vectors: its values, and its values with derivatives.
+type laned struct {
+	moving                         []int
+	values, slopes                 *stages.Code
+	priority                       *stages.Function
+	valuesAt, slopesAt, priorityAt *lanes.Compiled
+}
+
+// NewStages implements domain.Staged where the system has a Source. Its error says what of the source cannot be followed.
+func (p *Problem) NewStages() (domain.Stages, error) {
+	if p.system.Source == nil {
+		return nil, nil
+	}
+	code, err := p.laned()
+	if err != nil {
+		return nil, err
+	}
+	return &workspace{
+		laned: code, values: code.values.NewMachine(code.valuesAt), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
+		priorities: code.priority.NewMachine(code.priorityAt), nu: len(p.spec.Action), nj: len(p.spec.Objectives), nm: len(p.spec.Margins), each: len(p.system.Margins),
+		problem: p,
+	}, nil
+}
+
+// readLanes makes the code, which is the same for all workspaces.
+func (p *Problem) readLanes() (*laned, error) {
+	read, err := p.program()
+	if err != nil {
+		return nil, err
+	}
+	y := &p.system
+	of := stages.System{Program: read, EscapeSteps: y.EscapeSteps}
+	for _, a := range y.Action {
+		if a.Bounded() {
+			of.Lo, of.Hi = append(of.Lo, a.Lo), append(of.Hi, a.Hi)
+		} else {
+			of.Lo, of.Hi = append(of.Lo, math.Inf(-1)), append(of.Hi, math.Inf(1))
+		}
+	}
+	switch {
+	case y.ODE != nil:
+		of.Span, of.Substeps = y.ODE.Span, y.ODE.Substeps
+	case y.Stiff != nil:
+		of.Span, of.Substeps, of.Implicit = y.Stiff.Span, y.Stiff.Substeps, true
+	}
+	k := &laned{}
+	if k.moving, err = of.Moving(); err != nil {
+		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
+	var by []int
+	for i := range y.Action {
+		by = append(by, len(p.spec.Measured)+len(p.spec.Context)+i)
+	}
+	if k.values, err = stages.NewValues(of); err != nil {
+		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
+	if k.slopes, err = stages.New(of, append(by, k.moving...)); err != nil {
+		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
+	k.priority = stages.NewFunction(p.priority(read), k.moving)
+	level, err := isa.Choose()
+	if err != nil {
+		return nil, err
+	}
+	width := lanes.Widths(level)[0]
+	if k.valuesAt, err = k.values.Compile(level, width); err != nil {
+		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
+	if k.slopesAt, err = k.slopes.Compile(level, width); err != nil {
+		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
+	if k.priorityAt, err = k.priority.Compile(level, width); err != nil {
+		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
+	return k, nil
+}
+
+// priority is the adaptive priority as a function of (s, c): Semantic.Priority of Indicators.
+func (p *Problem) priority(read *program.Program) *program.Function {
+	y, nj := &p.system, len(p.spec.Objectives)
+	b := program.NewBuilder("priority", program.Argument{Name: "s", Size: len(p.spec.Measured)}, program.Argument{Name: "c", Size: len(p.spec.Context)})
+	s, c := b.In(0), b.In(1)
+	var urgency []program.Value
+	if f := read.Function(urgencyFunction); f != nil {
+		urgency = b.Inline(f, slices.Concat(s, c))
+	} else {
+		var rest []program.Value
+		for _, v := range y.Rest {
+			rest = append(rest, b.Const(v))
+		}
+		for i, j := range b.Inline(read.Function(objectivesFunction), slices.Concat(s, c, rest, s)) {
+			j = b.Apply(program.Max, b.Const(0), j)
+			urgency = append(urgency, b.Apply(program.Div, j, b.Apply(program.Add, j, b.Const(y.ObjectiveScale[i]))))
+		}
+	}
+	m := p.spec.Semantic
+	top := b.Const(0)
+	for i, d := range urgency {
+		urgency[i] = b.Apply(program.Div, b.Apply(program.Mul, b.Const(m.K[i]), d), b.Const(m.Epsilon[i]))
+		top = b.Apply(program.Max, top, urgency[i])
+	}
+	// σ does not depend on what everything is divided by.
+	top = b.Apply(program.Detach, top)
+	scale := b.Apply(program.Exp, b.Apply(program.Neg, top))
+	sigma, sum := make([]program.Value, nj), b.Const(0)
+	for i, d := range urgency {
+		e := b.Apply(program.Exp, b.Apply(program.Sub, d, top))
+		sigma[i] = b.Apply(program.Add, b.Apply(program.Sub, e, scale), b.Apply(program.Mul, b.Const(m.Rho), scale))
+		sum = b.Apply(program.Add, sum, sigma[i])
+	}
+	for i := range sigma {
+		sigma[i] = b.Apply(program.Div, sigma[i], sum)
+	}
+	return b.Function([]program.Argument{{Name: "sigma", Size: nj}}, sigma)
+}
+
+// workspace implements domain.Stages. Each set of lanes keeps what Linearise found of its decisions for Curvature.
+type workspace struct {
+	*laned
+	problem                  *Problem
+	ns, nx, nu, nj, nm, each int
+	values                   *stages.Machine
+	sets                     []*stages.Machine
+	n                        int // decisions of the last Linearise
+	priorities               *stages.FunctionMachine
+	x                        []float64 // of the last Priority
+	ofMoving                 []float64
+	z                        []float64
+}
+
+// Moving implements domain.Stages, as the methods below do.
+func (w *workspace) Moving() []int { return w.moving }
+
+func row(values []float64, n, i int) []float64 { return values[i*n : (i+1)*n] }
+
+// load writes decisions from first on into all lanes, the last one of n into those that are left.
+func (w *workspace) load(m *stages.Machine, first, n int, x, u []float64) {
+	for lane := range m.Lanes() {
+		i := min(first+lane, n-1)
+		at := row(x, w.nx, i)
+		m.Set(lane, at[:w.ns], at[w.ns:], row(u, w.nu, i))
+	}
+	m.Linearise()
+}
+
+func (w *workspace) Evaluate(n int, x, u, next, j, margins []float64) {
+	for first := 0; first < n; first += w.values.Lanes() {
+		w.load(w.values, first, n, x, u)
+		for i := first; i < min(n, first+w.values.Lanes()); i++ {
+			w.read(w.values, first, i, x, next, j, margins)
+		}
+	}
+}
+
+// read writes the values of decision i from the lanes of a machine whose first is that of another.
+func (w *workspace) read(m *stages.Machine, first, i int, x, next, j, margins []float64) {
+	to := row(next, w.nx, i)
+	m.Values(i-first, to[:w.ns], to[w.ns:], row(j, w.nj, i), row(margins, w.nm, i))
+	keepOff(w.problem, row(x, w.nx, i)[w.ns+w.problem.clock], row(margins, w.nm, i))
+}
+
+func (w *workspace) Linearise(n int, x, u, next, j, margins, ofNext, ofJ, ofMargins []float64) {
+	w.n = n
+	k := w.nu + len(w.moving)
+	for set, first := 0, 0; first < n; set++ {
+		if set == len(w.sets) {
+			w.sets = append(w.sets, w.slopes.NewMachine(w.slopesAt))
+		}
+		m := w.sets[set]
+		w.load(m, first, n, x, u)
+		for i := first; i < min(n, first+m.Lanes()); i++ {
+			if next != nil {
+				w.read(m, first, i, x, next, j, margins)
+			}
+			m.Slopes(i-first, row(ofNext, w.nx*k, i), row(ofJ, w.nj*k, i), row(ofMargins, w.nm*k, i))
+		}
+		first += m.Lanes()
+	}
+}
+
+func (w *workspace) Curvature(weights, lambda, z []float64, far []bool, h []float64) {
+	k := w.nu + len(w.moving)
+	lambda = lambda[:w.n*w.nx]
+	for set, first := 0, 0; first < w.n; set++ {
+		m := w.sets[set]
+		last := min(w.n, first+m.Lanes())
+		steps := 0
+		for i := first; i < last; i++ {
+			w.z = append(w.z[:0], row(z, w.nm, i)...)
+			steps = max(steps, w.escape(far[i]))
+			m.Weigh(i-first, row(weights, w.nj, i), row(lambda, w.nx, i), w.z)
+		}
+		m.Curvature(steps)
+		for i := first; i < last; i++ {
+			m.Hessian(i-first, row(h, k*k, i))
+		}
+		first = last
+	}
+}
+
+// escape is how many of its steps have margins that weigh anything in w.z, none where those are far, whose weights it clears.
+func (w *workspace) escape(far bool) int {
+	if w.each == 0 {
+		return 0
+	}
+	if far {
+		clear(w.z[w.each:])
+		return 0
+	}
+	for steps := w.nm/w.each - 1; steps > 0; steps-- {
+		if !tensor.AllZero(row(w.z, w.each, steps)) {
+			return steps
+		}
+	}
+	return 0
+}
+
+// prioritise writes decisions from first on into the lanes that have a priority.
+func (w *workspace) prioritise(first int) (n int) {
+	n = min(w.priorities.Lanes(), len(w.x)/w.nx-first)
+	for lane := range n {
+		w.priorities.Set(lane, row(w.x, w.nx, first+lane))
+	}
+	return n
+}
+
+func (w *workspace) Priority(n int, x []float64, ofSigma []float64) {
+	w.x = append(w.x[:0], x[:n*w.nx]...)
+	k, moving := w.nu+len(w.moving), len(w.moving)
+	w.ofMoving = slices.Grow(w.ofMoving[:0], max(w.nj, moving)*moving)[:max(w.nj, moving)*moving]
+	for first := 0; first < n; first += w.priorities.Lanes() {
+		loaded := w.prioritise(first)
+		w.priorities.Linearise()
+		for lane := range loaded {
+			w.priorities.Slopes(lane, w.ofMoving[:w.nj*moving])
+			to := row(ofSigma, w.nj*k, first+lane)
+			for i := range w.nj {
+				clear(to[i*k : i*k+w.nu])
+				copy(to[i*k+w.nu:], row(w.ofMoving, moving, i))
+			}
+		}
+	}
+}
+
+func (w *workspace) PriorityCurvature(j, h []float64) {
+	n, k, moving := len(w.x)/w.nx, w.nu+len(w.moving), len(w.moving)
+	for first := 0; first < n; first += w.priorities.Lanes() {
+		loaded := w.prioritise(first)
+		for lane := range loaded {
+			w.priorities.Weigh(lane, row(j, w.nj, first+lane))
+		}
+		w.priorities.Curvature()
+		for lane := range loaded {
+			w.priorities.Hessian(lane, w.ofMoving[:moving*moving])
+			to := row(h, k*k, first+lane)
+			clear(to)
+			for i := range moving {
+				copy(to[(w.nu+i)*k+w.nu:], row(w.ofMoving, moving, i))
+			}
+		}
+	}
+}

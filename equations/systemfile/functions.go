@@ -1,0 +1,248 @@
+package systemfile
+
+import (
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/equations/program"
+)
+
+// bind gives a system its functions.
+func (f *File) bind(y *equations.System) {
+	of := func(name string) *program.Function { return f.program.Function(name) }
+	ns := len(y.State)
+	solved := f.header.Integrator != nil
+	y.Real = functionsOf(real, of, solved, ns)
+	y.Dual = functionsOf(widened, of, solved, ns)
+	if i := f.header.Integrator; i != nil {
+		ode := widened(of("ode"))
+		by := func(s, c, u, ds []complex128) { ode(ds, s, c, u) }
+		if i.Method == implicit {
+			y.Stiff = &dual.Stiff{ODE: by, Span: i.Span, Substeps: i.Substeps}
+		} else {
+			plain := real(of("ode"))
+			y.ODE = &dual.Explicit{Real: func(s, c, u, ds []float64) { plain(ds, s, c, u) }, Dual: by, Span: i.Span, Substeps: i.Substeps}
+		}
+	}
+	initial := real(of("initial"))
+	nc := len(y.Context) + 1
+	y.Initial = func(p, s, c []float64) {
+		out := make([]float64, ns+nc)
+		initial(out, p)
+		copy(s, out[:ns])
+		copy(c, out[ns:])
+	}
+	if g := of("urgency"); g != nil {
+		urgency := real(g)
+		y.Urgency = func(s, c, delta []float64) { urgency(delta, s, c) }
+	}
+	if g := of("failed"); g != nil {
+		failed := real(g)
+		y.Failed = func(s, c []float64) bool {
+			var out [1]float64
+			failed(out[:], s, c)
+			return out[0] != 0
+		}
+	}
+	if g := of("picture"); g != nil {
+		y.Picture = f.picture(real(g))
+	}
+}
+
+// evaluator writes the outputs of a function, one behind the other, for its inputs.
+type evaluator[T dual.Scalar] func(out []T, in ...[]T)
+
+// functionsOf are the equations in one type of number. solved says that an integrator writes the state.
+func functionsOf[T dual.Scalar](make func(*program.Function) evaluator[T], of func(string) *program.Function, solved bool, ns int) equations.Of[T] {
+	var e equations.Of[T]
+	step := make(of("step"))
+	if solved {
+		e.Step = func(s, c, u, sNext, cNext []T) {
+			step(cNext, s, c, u, sNext)
+			stay(c, cNext)
+		}
+	} else {
+		rows := pool[T](of("step").Results())
+		e.Step = func(s, c, u, sNext, cNext []T) {
+			out := rows.Get().(*[]T)
+			step(*out, s, c, u)
+			copy(sNext, (*out)[:ns])
+			copy(cNext, (*out)[ns:])
+			stay(c, cNext)
+			rows.Put(out)
+		}
+	}
+	objectives := make(of("objectives"))
+	e.Objectives = func(s, c, u, sNext, j []T) { objectives(j, s, c, u, sNext) }
+	if g := of("margins"); g != nil {
+		margins := make(g)
+		e.Margins = func(s, c, u, sNext, m []T) { margins(m, s, c, u, sNext) }
+	}
+	if g := of("escape"); g != nil {
+		escape := make(g)
+		e.Escape = func(s, c, u []T) { escape(u, s, c) }
+	}
+	return e
+}
+
+// stay undoes the step of the clock, which a program takes and equations.System takes itself.
+func stay[T dual.Scalar](c, cNext []T) { cNext[len(c)-1] = c[len(c)-1] }
+
+// pool lends rows of n numbers.
+func pool[T any](n int) *sync.Pool {
+	return &sync.Pool{New: func() any {
+		row := make([]T, n)
+		return &row
+	}}
+}
+
+// real evaluates a function at float64.
+func real(g *program.Function) evaluator[float64] {
+	inputs := pool[float64](g.Entries())
+	return func(out []float64, in ...[]float64) {
+		row := inputs.Get().(*[]float64)
+		at := 0
+		for _, v := range in {
+			at += copy((*row)[at:], v)
+		}
+		g.Evaluate(*row, out)
+		inputs.Put(row)
+	}
+}
+
+// operation is one of a function, of values before it.
+type operation struct {
+	op       program.Op
+	arg      [3]program.Value
+	constant float64
+}
+
+// widened evaluates a function at complex128, with derivatives as package dual takes them.
+func widened(g *program.Function) evaluator[complex128] {
+	n := g.Entries()
+	code := make([]operation, g.Values()-n)
+	for i := range code {
+		op, operands, constant := g.Operation(program.Value(n + i))
+		code[i].op, code[i].constant = op, constant
+		copy(code[i].arg[:], operands)
+	}
+	works := pool[complex128](g.Values())
+	return func(out []complex128, in ...[]complex128) {
+		work := works.Get().(*[]complex128)
+		w, at := *work, 0
+		for _, v := range in {
+			at += copy(w[at:], v)
+		}
+		for i := range code {
+			o := &code[i]
+			if o.op == program.Const {
+				w[n+i] = complex(o.constant, 0)
+				continue
+			}
+			w[n+i] = compute(o.op, w[o.arg[0]], w[o.arg[1]], w[o.arg[2]])
+		}
+		for i := range out {
+			out[i] = w[g.Result(i)]
+		}
+		works.Put(work)
+	}
+}
+
+// compute is an operation at dual numbers, whose value is that of Op.Compute.
+func compute(op program.Op, x, y, z complex128) complex128 {
+	switch op {
+	case program.Add:
+		return x + y
+	case program.Sub:
+		return x - y
+	case program.Mul:
+		return x * y
+	case program.Div:
+		return dual.Div(x, y)
+	case program.Neg:
+		return -x
+	case program.Abs:
+		return dual.Abs(x)
+	case program.Sqrt:
+		return dual.Sqrt(x)
+	case program.Sin:
+		return dual.Sin(x)
+	case program.Cos:
+		return dual.Cos(x)
+	case program.Tan:
+		return dual.Tan(x)
+	case program.Asin:
+		return dual.Asin(x)
+	case program.Acos:
+		return dual.Acos(x)
+	case program.Atan:
+		return dual.Atan(x)
+	case program.Sinh:
+		return dual.Sinh(x)
+	case program.Cosh:
+		return dual.Cosh(x)
+	case program.Tanh:
+		return dual.Tanh(x)
+	case program.Exp:
+		return dual.Exp(x)
+	case program.Log:
+		return dual.Log(x)
+	case program.Pow:
+		return dual.Pow(x, y)
+	case program.Atan2:
+		return dual.Atan2(x, y)
+	case program.Hypot:
+		return dual.Hypot(x, y)
+	case program.Min:
+		return dual.Min(x, y)
+	case program.Max:
+		return dual.Max(x, y)
+	case program.Select:
+		if dual.Value(x) != 0 {
+			return y
+		}
+		return z
+	}
+	// The others have the derivative 0: floor, detach, comparisons.
+	return complex(op.Compute(dual.Value(x), dual.Value(y), dual.Value(z)), 0)
+}
+
+// picture makes shapes of the numbers that a function writes.
+func (f *File) picture(numbers evaluator[float64]) func(s, c []float64) []domain.Shape {
+	n := f.header.entries("shapes")
+	return func(s, c []float64) []domain.Shape {
+		out := make([]float64, n)
+		numbers(out, s, c)
+		var shapes []domain.Shape
+		take := func() float64 {
+			v := out[0]
+			out = out[1:]
+			return v
+		}
+		for _, d := range f.header.Picture {
+			shape := domain.Shape{Role: roleOf(d.Role), Of: d.Of}
+			for range d.Points {
+				shape.Path = append(shape.Path, [2]float64{take(), take()})
+			}
+			if d.Disc {
+				shape.Radius = take()
+			}
+			if d.Heading {
+				shape.Heading = take()
+			}
+			shapes = append(shapes, shape)
+		}
+		return shapes
+	}
+}
+
+func roleOf(name string) domain.Role {
+	for i, r := range roles {
+		if r == name {
+			return domain.Role(i)
+		}
+	}
+	return domain.Body
+}

@@ -1,0 +1,207 @@
+// Package systemfile holds a whole system of equations as one file: names, units, ranges, episodes, hints for training, and
+// its functions as a program, whatever language they were written in.
+//
+// The central type is File. Of writes a system whose Go text is known, Unmarshal reads a file, and Case makes of it
+// what equations.System makes of Go functions: objectives, margins and steps to the bit where Go does not fuse operations.
+// docs/reference/system-file.md has the file field by field.
+package systemfile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/program"
+	"github.com/gpc-engine/gpc/internal/jsonin"
+)
+
+// What a file says of itself.
+const (
+	format  = "gpc-system"
+	version = 1
+)
+
+// Bounds of a file. Those of its program are package program's.
+const (
+	maxBytes  = 1<<26 + maxHeader
+	maxHeader = 1 << 22 // bytes of everything but the program
+)
+
+// File is a system as a file holds it. It does not change.
+type File struct {
+	header  header
+	program *program.Program
+}
+
+// Of is the file of a system of Go functions whose text is known (equations.System.Source). Its Picture, Plants and
+// Measurement stay behind.
+func Of(p *equations.Problem) (*File, error) {
+	read, err := p.Program()
+	if err != nil {
+		return nil, err
+	}
+	y, f := p.System(), &File{program: read}
+	if f.header, err = headerOf(&y); err != nil {
+		return nil, err
+	}
+	return f, f.validate()
+}
+
+// Name is the system's.
+func (f *File) Name() string { return f.header.Name }
+
+// Program is the system's functions.
+func (f *File) Program() *program.Program { return f.program }
+
+// Marshal is the file's one form in bytes, of which Identity is the hash.
+func (f *File) Marshal() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(&f.header); err != nil {
+		return nil, err
+	}
+	text, err := f.program.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	b.Truncate(bytes.LastIndexByte(b.Bytes(), '}'))
+	b.WriteString(`,"program":`)
+	b.Write(text)
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// Identity is the SHA-256 of Marshal.
+func (f *File) Identity() ([32]byte, error) {
+	text, err := f.Marshal()
+	if err != nil {
+		return [32]byte{}, err
+	}
+	return sha256.Sum256(text), nil
+}
+
+// ReadFile is Unmarshal of a regular file: nothing waits for a pipe. Its errors name it.
+func ReadFile(path string) (*File, error) {
+	is, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !is.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: no regular file", path)
+	}
+	r, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	text, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	f, err := Unmarshal(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// Unmarshal is the system of a file's bytes. Every field has to be as docs/reference/system-file.md says; an error names the place,
+// such as state[2].lo or program: functions[0].code[17].
+func Unmarshal(text []byte) (*File, error) {
+	f, err := unmarshal(text)
+	if err != nil {
+		return nil, fmt.Errorf("system: %w", err)
+	}
+	return f, nil
+}
+
+func unmarshal(text []byte) (*File, error) {
+	if len(text) > maxBytes {
+		return nil, fmt.Errorf("more than %d bytes", maxBytes)
+	}
+	fields, err := jsonin.Object(text, "file", `{"format": "`+format+`", …}`)
+	if err != nil {
+		return nil, err
+	}
+	if err := recognise(fields); err != nil {
+		return nil, err
+	}
+	code, ok := fields["program"]
+	if !ok {
+		return nil, errors.New("program is missing")
+	}
+	delete(fields, "program")
+	rest, err := json.Marshal(fields)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) > maxHeader {
+		return nil, fmt.Errorf("%d bytes beside the program, want at most %d", len(rest), maxHeader)
+	}
+	f := &File{}
+	if err := jsonin.Exact(rest, &f.header); err != nil {
+		return nil, err
+	}
+	if f.header.Constants != nil {
+		var b bytes.Buffer // spaces in it are not the system's
+		if err := json.Compact(&b, f.header.Constants); err != nil {
+			return nil, fmt.Errorf("constants: %w", err)
+		}
+		f.header.Constants = b.Bytes()
+	}
+	if f.program, err = program.Unmarshal(code); err != nil {
+		return nil, err
+	}
+	return f, f.validate()
+}
+
+// recognise refuses files of another kind or version before anything else is said of them.
+func recognise(fields jsonin.Fields) error {
+	if kind := string(fields["format"]); kind != `"`+format+`"` {
+		return fmt.Errorf("format is %.64s, want %q", or(kind, "missing"), format)
+	}
+	if number := string(fields["version"]); number != fmt.Sprint(version) {
+		return fmt.Errorf("version is %.64s, this program reads %d", or(number, "missing"), version)
+	}
+	return nil
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// System is what equations take of it.
+func (f *File) System() equations.System {
+	y := f.header.system()
+	y.Source = equations.Given(f.program)
+	f.bind(&y)
+	return y
+}
+
+// Case is the system's, with solver, plant and projection. Its plant tells traces the whole file, so that they are
+// re-simulated without it.
+func (f *File) Case() (domain.Case, error) {
+	c, err := f.System().Case()
+	if err != nil {
+		return c, err
+	}
+	text, err := f.Marshal()
+	if err != nil {
+		return c, err
+	}
+	if plant, ok := c.Plant.(*closedloop.Simulation); ok {
+		plant.System = text
+	}
+	return c, nil
+}

@@ -1,0 +1,195 @@
+package systemfile_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/systemfile"
+	"github.com/gpc-engine/gpc/examples/gallery"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+)
+
+// written are the gallery's systems as files, read back.
+func written(t *testing.T, y equations.System) (*equations.Problem, *systemfile.File) {
+	t.Helper()
+	p := require.Get(equations.New(y))(t)
+	f := require.Get(systemfile.Of(p))(t)
+	return p, require.Get(systemfile.Unmarshal(require.Get(f.Marshal())(t)))(t)
+}
+
+// The file's problem is the Go one: objectives, margins and steps to the bit where Go does not fuse, the same
+// derivatives, and the same fingerprint, so that one's maps are the other's.
+func TestAFileIsItsSystem(t *testing.T) {
+	for _, y := range gallery.Systems() {
+		t.Run(y.Name, func(t *testing.T) {
+			own, f := written(t, y)
+			read := require.Get(equations.New(f.System()))(t)
+			if own.Fingerprint() != read.Fingerprint() {
+				t.Error("the fingerprints differ")
+			}
+			rng := rand.New(rand.NewPCG(8, 9))
+			for range 50 {
+				s, c, u := point(y, rng)
+				sameAt(t, own, read, s, c, u)
+			}
+			if a, b := require.Get(f.Identity())(t), require.Get(require.Get(systemfile.Of(read))(t).Identity())(t); a != b {
+				t.Error("a file that is read and written is another one")
+			}
+		})
+	}
+}
+
+func point(y equations.System, rng *rand.Rand) (s, c, u []float64) {
+	p := make([]float64, len(y.Scenario))
+	for i, v := range y.Scenario {
+		p[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
+	}
+	s, c, u = make([]float64, len(y.State)), make([]float64, len(y.Context)+1), make([]float64, len(y.Action))
+	y.Initial(p, s, c)
+	for i := range s {
+		s[i] += 0.02 * rng.NormFloat64()
+	}
+	c[len(c)-1] = rng.Float64()
+	for i, v := range y.Action {
+		u[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
+	}
+	return s, c, u
+}
+
+func sameAt(t *testing.T, own, read *equations.Problem, s, c, u []float64) {
+	t.Helper()
+	spec := own.Spec()
+	of := func(p *equations.Problem) map[string][]float64 {
+		j, m, sn, cn := make([]float64, len(spec.Objectives)), make([]float64, len(spec.Margins)), make([]float64, len(s)), make([]float64, len(c))
+		p.Objectives(s, u, c, j)
+		p.Margins(s, c, u, m)
+		p.Step(s, c, u, sn, cn)
+		gs, gu, delta := make([]float64, len(s)), make([]float64, len(u)), make([]float64, len(j))
+		sigma := make([]float64, len(j))
+		for i := range sigma {
+			sigma[i] = 1 / float64(len(j))
+		}
+		p.Gradient(s, u, c, sigma, gs, gu)
+		p.Indicators(s, u, c, delta)
+		return map[string][]float64{"objectives": j, "margins": m, "state": sn, "context": cn, "gradient s": gs, "gradient u": gu, "urgency": delta}
+	}
+	want, got := of(own), of(read)
+	for name, list := range want {
+		for i, v := range list {
+			w := got[name][i]
+			same := math.Float64bits(v) == math.Float64bits(w) || v == 0 && w == 0
+			if strings.HasPrefix(name, "gradient") || runtime.GOARCH != "amd64" {
+				same = math.Abs(v-w) <= 1e-10*(1+math.Abs(v))
+			}
+			if !same {
+				t.Fatalf("%s[%d] is %v by Go and %v by the file, at s %v, c %v, u %v", name, i, v, w, s, c, u)
+			}
+		}
+	}
+}
+
+// crane is a whole file by hand, as a user would find it in the document.
+func crane(t testing.TB) []byte {
+	return require.Get(os.ReadFile(filepath.Join("testdata", "crane.json")))(t)
+}
+
+func TestAFileByHand(t *testing.T) {
+	f := require.Get(systemfile.Unmarshal(crane(t)))(t)
+	c := require.Get(f.Case())(t)
+	pictured, ok := c.Problem.(domain.Pictured)
+	if !ok {
+		t.Fatal("the case has no picture")
+	}
+	shapes := pictured.Picture([]float64{1, 0, 0, 0}, []float64{0, 0})
+	if len(shapes) != 2 || shapes[0].Path[1] != [2]float64{1, -2} || shapes[1].Radius != 0.2 {
+		t.Errorf("the shapes are %v", shapes)
+	}
+	for _, s := range shapes {
+		require.OK(t, s.Validate())
+	}
+	var spaced bytes.Buffer
+	require.OK(t, json.Indent(&spaced, crane(t), " ", "  "))
+	if a, b := require.Get(f.Identity())(t), require.Get(require.Get(systemfile.Unmarshal(spaced.Bytes()))(t).Identity())(t); a != b {
+		t.Error("spaces made another system of it")
+	}
+}
+
+// What is wrong with a file is said with its place.
+func TestWrongFilesAreRefusedByPlace(t *testing.T) {
+	good := string(crane(t))
+	for _, c := range []struct{ from, to, want string }{
+		{`"gpc-system"`, `"gpc-program"`, `format is "gpc-program", want "gpc-system"`},
+		{`"version":1,"name":"crane","description"`, `"version":2,"name":"crane","description"`, "version is 2"},
+		{`"steps":50`, `"steps":0`, "steps is 0"},
+		{`"steps":50`, `"steps":40`, "step moves the clock by 0.02, want 1/steps, 0.025"},
+		{`"steps":50`, `"steps":50,"stepz":1`, "stepz"},
+		{`"steps":50`, `"steps":null`, "steps is null"},
+		{`"steps":50`, `"steps":50,"steps":50`, "twice"},
+		{`"lo":-5,"hi":5`, `"lo":-5`, "action[0] has one of lo and hi"},
+		{`"lo":-5,"hi":5`, `"lo":5,"hi":-5`, "action[0] ranges from 5 to -5"},
+		{`"lo":-5,"hi":5`, `"lo":-5,"hi":1e999`, "1e999"},
+		{`"name":"swing","unit":"rad"`, `"name":"x","unit":"rad"`, `state[2].name "x" is there twice`},
+		{`"name":"crane","description"`, `"name":"../crane","description"`, "slash"},
+		{`"method":"rk4"`, `"method":"euler"`, `integrator.method is "euler"`},
+		{`"substeps":2`, `"substeps":60000`, "the margins of one action take"},
+		{`"role":"body"`, `"role":"ghost"`, `picture[0].role is "ghost"`},
+		{`"name":"margins","inputs"`, `"name":"marges","inputs"`, `program has no function "margins"`},
+		{`"name":"urgency","inputs"`, `"name":"urge","inputs"`, `"urge" is no function of a system`},
+		{`"steps":50`, `"steps":50,"escape_steps":3`, `program has no function "escape"`},
+		{`["cos",2]`, `["cos",200]`, "operand 1 is value 200"},
+		{`["cos",2]`, `["cosine",2]`, "there is no operation"},
+	} {
+		text := strings.Replace(good, c.from, c.to, 1)
+		if text == good {
+			t.Fatalf("the file has no %s", c.from)
+		}
+		_, err := systemfile.Unmarshal([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: the error is %v, want one with %q", c.to, err, c.want)
+		}
+	}
+}
+
+// Whatever the bytes, reading ends, and what is taken is written as it was read and can be evaluated.
+func FuzzUnmarshal(f *testing.F) {
+	good := crane(f)
+	f.Add(good)
+	f.Add([]byte(`{"format":"gpc-system","version":1}`))
+	f.Add(bytes.Replace(good, []byte(`"substeps":2`), []byte(`"substeps":65536`), 1))
+	f.Add(bytes.Replace(good, []byte(`["cos",2]`), []byte(`["const","NaN"]`), 1))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file, err := systemfile.Unmarshal(text)
+		if err != nil {
+			return
+		}
+		own := require.Get(file.Marshal())(t)
+		again := require.Get(systemfile.Unmarshal(own))(t)
+		if !bytes.Equal(own, require.Get(again.Marshal())(t)) {
+			t.Fatal("canonical bytes are read as others")
+		}
+		y := file.System()
+		y.Training, y.Navigation = domain.Training{}, domain.Navigation{}
+		if y.Steps > 1000 || y.EscapeSteps > 100 {
+			return
+		}
+		equations.New(y) // an error says what is wrong; a panic is a bug
+	})
+}
+
+// What is no regular file, such as a pipe that nobody writes to, is refused and not waited for.
+func TestReadFileTakesRegularFilesAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "crane.json")
+	require.OK(t, os.Mkdir(path, 0o755))
+	if _, err := systemfile.ReadFile(path); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("a folder: %v", err)
+	}
+}

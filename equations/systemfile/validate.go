@@ -1,0 +1,279 @@
+package systemfile
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gpc-engine/gpc/equations/program"
+)
+
+// Bounds of a header. They leave room for a hundred times the systems that are known.
+const (
+	maxText      = 256     // bytes of a name, unit or kind of limit
+	maxAbout     = 4096    // bytes of a description
+	maxEntries   = 4096    // of a list
+	maxSteps     = 1 << 20 // of an episode, and of the escape
+	maxSubsteps  = 1 << 16
+	maxLimits    = 1 << 16 // margins of an action and of the escape after it
+	maxWork      = 1 << 21 // operations of an action's margins
+	maxHint      = 1 << 24 // of an integer of training and solver
+	maxConstants = 1 << 16 // bytes
+)
+
+// validate says what of a file cannot be, by the place in it. What System.Case finds is not looked for here.
+func (f *File) validate() error {
+	h := &f.header
+	return errors.Join(h.texts(), h.lists(), h.sizes(), h.hints(), f.functions())
+}
+
+func (h *header) texts() error {
+	if err := printing("name", h.Name, maxText); err != nil || h.Name == "" {
+		return errors.Join(err, given("name", h.Name))
+	}
+	if strings.ContainsAny(h.Name, `/\`) {
+		return fmt.Errorf("name %q has a slash: files are named after it", h.Name)
+	}
+	return printing("description", h.Description, maxAbout)
+}
+
+func given(at, text string) error {
+	if text == "" {
+		return fmt.Errorf("%s is empty", at)
+	}
+	return nil
+}
+
+// printing holds texts to what every reader writes the same way.
+func printing(at, s string, most int) error {
+	if len(s) > most {
+		return fmt.Errorf("%s has %d bytes, want at most %d", at, len(s), most)
+	}
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("%s %.64q is not UTF-8", at, s)
+	}
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return fmt.Errorf("%s %.64q has the character %U, which does not print", at, s, r)
+		}
+	}
+	return nil
+}
+
+func (h *header) lists() error {
+	for _, list := range []struct {
+		field     string
+		variables []variable
+	}{{"state", h.State}, {"context", h.Context}, {"action", h.Action}, {"objectives", h.Objectives}, {"margins", h.Margins}, {"scenario", h.Scenario}} {
+		if len(list.variables) > maxEntries {
+			return fmt.Errorf("%s has %d entries, want at most %d", list.field, len(list.variables), maxEntries)
+		}
+		for i, v := range list.variables {
+			if err := v.validate(fmt.Sprintf("%s[%d]", list.field, i)); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(list.variables[:i], func(w variable) bool { return w.Name == v.Name }) {
+				return fmt.Errorf("%s[%d].name %q is there twice", list.field, i, v.Name)
+			}
+		}
+	}
+	return nil
+}
+
+func (v *variable) validate(at string) error {
+	if err := errors.Join(given(at+".name", v.Name), printing(at+".name", v.Name, maxText), printing(at+".unit", v.Unit, maxText),
+		printing(at+".limit", v.Limit, maxText)); err != nil {
+		return err
+	}
+	switch {
+	case (v.Lo == nil) != (v.Hi == nil):
+		return fmt.Errorf("%s has one of lo and hi, want both or none", at)
+	case v.Lo != nil && !(*v.Lo < *v.Hi):
+		return fmt.Errorf("%s ranges from %v to %v, want lo < hi", at, *v.Lo, *v.Hi)
+	case v.Tolerance < 0:
+		return fmt.Errorf("%s.tolerance is %v, want it ≥ 0", at, v.Tolerance)
+	case v.Kind != "" && v.Kind != collision:
+		return fmt.Errorf("%s.kind is %q, want %q or no such field", at, v.Kind, collision)
+	}
+	return nil
+}
+
+func (h *header) sizes() error {
+	switch {
+	case h.Steps < 1 || h.Steps > maxSteps:
+		return fmt.Errorf("steps is %d, want 1 to %d", h.Steps, maxSteps)
+	case !(h.StepSeconds > 0):
+		return fmt.Errorf("step_s is %v, want it above 0", h.StepSeconds)
+	case h.EscapeSteps < 0 || h.EscapeSteps > maxSteps || len(h.Margins)*(1+h.EscapeSteps) > maxLimits:
+		return fmt.Errorf("escape_steps is %d, want 0 to %d, and at most %d limits along it", h.EscapeSteps, maxSteps, maxLimits)
+	case h.MarginTolerance < 0:
+		return fmt.Errorf("margin_tolerance is %v, want it ≥ 0", h.MarginTolerance)
+	case len(h.Constants) > maxConstants:
+		return fmt.Errorf("constants has %d bytes, want at most %d", len(h.Constants), maxConstants)
+	}
+	if i := h.Integrator; i != nil {
+		switch {
+		case i.Method != explicit && i.Method != implicit:
+			return fmt.Errorf("integrator.method is %.64q, want %q or %q", i.Method, explicit, implicit)
+		case !(i.Span > 0):
+			return fmt.Errorf("integrator.span_s is %v, want it above 0", i.Span)
+		case i.Substeps < 1 || i.Substeps > maxSubsteps:
+			return fmt.Errorf("integrator.substeps is %d, want 1 to %d", i.Substeps, maxSubsteps)
+		}
+	}
+	return h.shapes()
+}
+
+func (h *header) shapes() error {
+	if len(h.Picture) > maxEntries {
+		return fmt.Errorf("picture has %d entries, want at most %d", len(h.Picture), maxEntries)
+	}
+	for i, s := range h.Picture {
+		if !slices.Contains(roles, s.Role) {
+			return fmt.Errorf("picture[%d].role is %.64q, want one of %s", i, s.Role, strings.Join(roles, ", "))
+		}
+		if s.Points < 1 || s.Points > maxEntries || s.Disc != (s.Points == 1) || s.Of < 0 || s.Of > maxEntries {
+			return fmt.Errorf("picture[%d] has %d points, disc is %t and of %d, want a disc of one point or a line of more, and a body from 0 to %d", i, s.Points, s.Disc, s.Of, maxEntries)
+		}
+	}
+	return nil
+}
+
+// hints are numbers that say how much is to be done: none is without bound.
+func (h *header) hints() error {
+	t, o, n := &h.Training, &h.Solver, &h.Navigation
+	for _, v := range []struct {
+		at    string
+		value int
+	}{
+		{"training.latent", t.Latent}, {"training.hidden", t.Hidden}, {"training.encoder", t.Encoder}, {"training.scenarios", t.Scenarios},
+		{"training.weights", t.Weights}, {"training.manifold_epochs", t.ManifoldEpochs}, {"training.rollout_epochs", t.RolloutEpochs},
+		{"training.batch", t.Batch}, {"training.codes", t.Codes}, {"training.local_neighbours", t.LocalNeighbours},
+		{"solver.horizon", o.Horizon}, {"solver.keep", o.Keep}, {"solver.starts", o.Starts}, {"solver.iterations", o.Iterations},
+		{"solver.perturbed", o.Perturbed}, {"solver.follow", o.Follow}, {"solver.library", o.Library},
+		{"navigation.top_k", n.TopK}, {"navigation.neighbours", n.Neighbours}, {"navigation.rotation_blocks", n.RotationBlocks},
+		{"weight_design.reference", h.WeightDesign.Reference},
+	} {
+		if v.value < 0 || v.value > maxHint {
+			return fmt.Errorf("%s is %d, want 0 to %d", v.at, v.value, maxHint)
+		}
+	}
+	if wide := max(t.Latent, t.Hidden, t.Encoder); wide > maxEntries {
+		return fmt.Errorf("training: a layer of %d, want at most %d", wide, maxEntries)
+	}
+	return printing("weight_design.name", h.WeightDesign.Name, maxText)
+}
+
+// signature is what a function of a system has to read and write, by the names that docs/reference/program.md gives.
+type signature struct {
+	name    string
+	in, out string // arguments, one letter or word each
+	needed  bool
+}
+
+// signatures are those of the functions that the header asks for, and may have.
+func (h *header) signatures() []signature {
+	list := []signature{
+		{"objectives", "s c u sNext", "j", true}, {"margins", "s c u sNext", "m", len(h.Margins) > 0}, {"escape", "s c", "u", h.EscapeSteps > 0},
+		{"initial", "p", "s c", true}, {"urgency", "s c", "delta", false}, {"failed", "s c", "failed", false}, {"picture", "s c", "shapes", len(h.Picture) > 0},
+	}
+	if h.Integrator != nil {
+		return append(list, signature{"ode", "s c u", "ds", true}, signature{"step", "s c u sNext", "cNext", true})
+	}
+	return append(list, signature{"step", "s c u", "sNext cNext", true})
+}
+
+// entries is the size of an argument.
+func (h *header) entries(argument string) int {
+	shapes := 0
+	for _, s := range h.Picture {
+		shapes += s.numbers()
+	}
+	return map[string]int{
+		"s": len(h.State), "sNext": len(h.State), "ds": len(h.State), "c": len(h.Context) + 1, "cNext": len(h.Context) + 1, "u": len(h.Action),
+		"j": len(h.Objectives), "delta": len(h.Objectives), "m": len(h.Margins), "p": len(h.Scenario), "failed": 1, "shapes": shapes,
+	}[argument]
+}
+
+// functions are those that the header asks for, no other, each of the right sizes.
+func (f *File) functions() error {
+	h := &f.header
+	known := map[string]bool{}
+	for _, g := range h.signatures() {
+		known[g.name] = true
+		got := f.program.Function(g.name)
+		if got == nil {
+			if g.needed {
+				return fmt.Errorf("program has no function %q", g.name)
+			}
+			continue
+		}
+		if err := errors.Join(h.holds(g.name+" reads", got.Inputs(), g.in), h.holds(g.name+" writes", got.Outputs(), g.out)); err != nil {
+			return fmt.Errorf("program: %w", err)
+		}
+	}
+	for i, g := range f.program.Functions {
+		if !known[g.Name()] {
+			return fmt.Errorf("program: functions[%d].name %q is no function of a system", i, g.Name())
+		}
+	}
+	switch {
+	case h.EscapeSteps == 0 && f.program.Function("escape") != nil:
+		return errors.New("program: there is a function escape, and escape_steps is 0")
+	case len(h.Margins) == 0 && f.program.Function("margins") != nil:
+		return errors.New("program: there is a function margins, and margins is empty")
+	case len(h.Picture) == 0 && f.program.Function("picture") != nil:
+		return errors.New("program: there is a function picture, and picture is empty")
+	}
+	return errors.Join(f.ticks(), f.bounded())
+}
+
+// ticks holds the clock of the program's step to the number of steps.
+func (f *File) ticks() error {
+	step := f.program.Function("step")
+	in, out := make([]float64, step.Entries()), make([]float64, step.Results())
+	step.Evaluate(in, out)
+	if by, want := out[len(out)-1], 1/float64(f.header.Steps); by != want {
+		return fmt.Errorf("program: step moves the clock by %v, want 1/steps, %v", by, want)
+	}
+	return nil
+}
+
+func (h *header) holds(at string, got []program.Argument, want string) error {
+	var wanted []string
+	for _, name := range strings.Fields(want) {
+		wanted = append(wanted, fmt.Sprintf("%s[%d]", name, h.entries(name)))
+	}
+	var there []string
+	for _, a := range got {
+		there = append(there, fmt.Sprintf("%s[%d]", a.Name, a.Size))
+	}
+	if !slices.Equal(there, wanted) {
+		return fmt.Errorf("%s %s, want %s", at, strings.Join(there, ", "), strings.Join(wanted, ", "))
+	}
+	return nil
+}
+
+// bounded refuses a file whose one decision would take minutes, such as a long escape of many substeps.
+func (f *File) bounded() error {
+	work := 0.0
+	for _, g := range f.program.Functions {
+		times := 1.0
+		if g.Name() == "ode" {
+			// Radau's stages are solved for by a few rounds, and differentiated by every state.
+			times = float64(f.header.Integrator.Substeps) * 4
+			if f.header.Integrator.Method == implicit {
+				times *= 4 * (1 + float64(len(f.header.State)))
+			}
+		}
+		work += times * float64(g.Operations())
+	}
+	if work *= float64(1 + f.header.EscapeSteps); work > maxWork || math.IsNaN(work) {
+		return fmt.Errorf("the margins of one action take %.3g operations, want at most %d", work, maxWork)
+	}
+	return nil
+}

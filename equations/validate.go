@@ -1,0 +1,427 @@
+package equations
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// New checks a system, completes its optional parts, and makes its problem. The system's
+// slices are kept.
+func New(y System) (*Problem, error) {
+	if err := y.validate(); err != nil {
+		return nil, err
+	}
+	y.complete()
+	p := &Problem{system: y, spec: y.specOf(), clock: len(y.Context)}
+	p.works.New = p.newWork
+	p.program, p.laned = sync.OnceValues(p.readProgram), sync.OnceValues(p.readLanes)
+	for _, a := range y.Action {
+		half := 1.0
+		if a.Bounded() {
+			half = (a.Hi - a.Lo) / 2
+		}
+		p.half = append(p.half, half)
+	}
+	if err := p.spec.Validate(); err != nil {
+		return nil, err
+	}
+	if y.Constants != nil {
+		var err error
+		if p.constants, err = json.Marshal(y.Constants); err != nil {
+			return nil, fmt.Errorf("system %q: Constants: %w", y.Name, err)
+		}
+	}
+	if err := p.try(); err != nil {
+		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
+	return p, nil
+}
+
+// validate says, by the name of the field, what cannot be.
+func (y *System) validate() error {
+	if y.Name == "" {
+		return errors.New("System.Name is empty")
+	}
+	var errs []error
+	fail := func(format string, a ...any) {
+		errs = append(errs, fmt.Errorf("system %q: "+format, append([]any{y.Name}, a...)...))
+	}
+	for _, list := range []struct {
+		field     string
+		variables []domain.Variable
+		needed    bool
+	}{
+		{"State", y.State, true}, {"Context", y.Context, false}, {"Action", y.Action, true}, {"Objectives", y.Objectives, true},
+		{"Margins", y.Margins, false}, {"Scenario", y.Scenario, true},
+	} {
+		if list.needed && len(list.variables) == 0 {
+			fail("%s is empty, want at least one", list.field)
+		}
+		for i, v := range list.variables {
+			switch at := slices.IndexFunc(list.variables, func(other domain.Variable) bool { return other.Name == v.Name }); {
+			case v.Name == "":
+				fail("%s[%d] has no Name", list.field, i)
+			case at < i:
+				fail("%s[%d] and %s[%d] are both named %q", list.field, at, list.field, i, v.Name)
+			}
+			if v.Bounded() && !(v.Lo < v.Hi) || !isFinite(v.Lo) || !isFinite(v.Hi) {
+				fail("%s[%d] (%s) ranges from %v to %v, want finite numbers and Lo < Hi", list.field, i, v.Name, v.Lo, v.Hi)
+			}
+			if list.field == "Scenario" && !v.Bounded() {
+				fail("Scenario[%d] (%s) has no range, want Lo < Hi to draw it from", i, v.Name)
+			}
+			if list.field == "Context" && v.Name == clockName {
+				fail("Context[%d] is named %q, which the package appends itself", i, clockName)
+			}
+		}
+	}
+	integrated := y.Stiff != nil || y.ODE != nil
+	for _, f := range []struct {
+		field   string
+		missing bool
+	}{
+		{"Initial", y.Initial == nil},
+		{"Real.Step", y.Real.Step == nil && (!integrated || y.Dual.Step != nil)}, {"Dual.Step", y.Dual.Step == nil && (!integrated || y.Real.Step != nil)},
+		{"Real.Objectives", y.Real.Objectives == nil}, {"Dual.Objectives", y.Dual.Objectives == nil},
+		{"Real.Margins", y.Real.Margins == nil && len(y.Margins) > 0}, {"Dual.Margins", y.Dual.Margins == nil && len(y.Margins) > 0},
+	} {
+		if f.missing {
+			fail("%s is nil, want a function", f.field)
+		}
+	}
+	if len(y.Margins) == 0 && (y.Real.Margins != nil || y.Dual.Margins != nil) {
+		fail("there is a function Margins and the list Margins is empty, want a name for each margin")
+	}
+	if (y.Real.Escape == nil) != (y.EscapeSteps == 0) || (y.Real.Escape == nil) != (y.Dual.Escape == nil) || y.EscapeSteps < 0 {
+		fail("Real.Escape is there %t, Dual.Escape %t and EscapeSteps is %d, want both functions and at least 1 step, or none of them", y.Real.Escape != nil, y.Dual.Escape != nil, y.EscapeSteps)
+	}
+	if stiff := y.Stiff; stiff != nil && (stiff.ODE == nil || !(stiff.Span > 0) || math.IsInf(stiff.Span, 0) || stiff.Substeps < 1) {
+		fail("Stiff has ODE nil %t, a Span of %v and %d Substeps, want a function, a finite time above 0 and at least 1", stiff.ODE == nil, stiff.Span, stiff.Substeps)
+	}
+	if ode := y.ODE; ode != nil && (ode.Real == nil || ode.Dual == nil || !(ode.Span > 0) || math.IsInf(ode.Span, 0) || ode.Substeps < 1) {
+		fail("ODE has Real nil %t, Dual nil %t, a Span of %v and %d Substeps, want both functions, a finite time above 0 and at least 1", ode.Real == nil, ode.Dual == nil, ode.Span, ode.Substeps)
+	}
+	if y.ODE != nil && y.Stiff != nil {
+		fail("there are both ODE and Stiff, want one of them to write sNext")
+	}
+	if y.Steps < 1 {
+		fail("Steps is %d, want at least 1", y.Steps)
+	}
+	if !(y.StepSeconds > 0) || math.IsInf(y.StepSeconds, 0) {
+		fail("StepSeconds is %v, want a finite time above 0", y.StepSeconds)
+	}
+	sizes := func(field string, values []float64, want int, of string, positive bool) {
+		if values != nil && len(values) != want {
+			fail("%s has %d entries, want one for each of the %d of %s", field, len(values), want, of)
+		}
+		for i, v := range values {
+			if !isFinite(v) || positive && !(v > 0) {
+				fail("%s[%d] is %v, want a finite number%s", field, i, v, map[bool]string{true: " above 0"}[positive])
+			}
+		}
+	}
+	sizes("Rest", y.Rest, len(y.Action), "Action", false)
+	sizes("StateScale", y.StateScale, len(y.State), "State", true)
+	sizes("ObjectiveScale", y.ObjectiveScale, len(y.Objectives), "Objectives", true)
+	return errors.Join(errs...)
+}
+
+// complete fills in Rest and StateScale.
+func (y *System) complete() {
+	rest := slices.Clone(y.Rest)
+	if rest == nil {
+		rest = make([]float64, len(y.Action))
+	}
+	for i, a := range y.Action {
+		switch {
+		case !a.Bounded():
+		case y.Rest == nil && (a.Lo > 0 || a.Hi < 0):
+			rest[i] = (a.Lo + a.Hi) / 2
+		default:
+			rest[i] = math.Min(a.Hi, math.Max(a.Lo, rest[i]))
+		}
+	}
+	y.Rest = rest
+	if y.StateScale == nil {
+		for _, v := range y.State {
+			scale := 1.0
+			if v.Bounded() {
+				scale = (v.Hi - v.Lo) / 2
+			}
+			y.StateScale = append(y.StateScale, scale)
+		}
+	}
+}
+
+// trials is the number of random starts and actions that the functions are tried at.
+const trials = 32
+
+// try calls the functions: each has to write finite numbers, as many as there are names,
+// the two instantiations the same ones, and with their derivatives. Then it completes
+// ObjectiveScale.
+func (p *Problem) try() error {
+	y, spec := &p.system, &p.spec
+	ns, nc, nu := len(spec.Measured), len(spec.Context), len(spec.Action)
+	rng := rand.New(rand.NewPCG(1, 0x657175617469)) // "equati"
+	uniform := func(v domain.Variable) float64 {
+		if !v.Bounded() {
+			return rng.NormFloat64()
+		}
+		return v.Lo + (v.Hi-v.Lo)*rng.Float64()
+	}
+	suspects := map[string]int{}
+	example := map[string]string{}
+	scale := make([]float64, len(spec.Objectives))
+	var seen [][]float64 // what the functions were tried at and wrote
+	for range trials {
+		at, x := make([]float64, len(y.Scenario)), unwritten(ns+nc+nu)
+		for i, v := range y.Scenario {
+			at[i] = uniform(v)
+		}
+		s, c, u := x[:ns:ns], x[ns:ns+nc:ns+nc], x[ns+nc:]
+		if err := within(func() { p.initial(at, s, c) }); err != nil {
+			return fmt.Errorf("the function Initial, given %d Scenario values, %d of State and %d of Context: %w", len(at), ns, nc, err)
+		}
+		if i := slices.IndexFunc(x[:ns+nc], func(v float64) bool { return !isFinite(v) }); i >= 0 {
+			return fmt.Errorf("the function Initial does not write %s, or not a finite number, for the scenario %v", p.nameOf(i), at)
+		}
+		for i, a := range spec.Action {
+			u[i] = uniform(a)
+		}
+		direction := make([]float64, len(x))
+		for i := range direction {
+			direction[i] = (rng.Float64() - 0.5) * math.Max(1e-3, math.Abs(x[i]))
+		}
+		outputs, err := p.outputs(x)
+		if err != nil {
+			return err
+		}
+		seen = append(seen, slices.Concat(at, x))
+		for _, o := range outputs {
+			seen[len(seen)-1] = append(seen[len(seen)-1], o.values...)
+		}
+		const h = 1e-6
+		plus, err := p.outputs(along(x, direction, h))
+		if err != nil {
+			return err
+		}
+		minus, err := p.outputs(along(x, direction, -h))
+		if err != nil {
+			return err
+		}
+		duals, err := p.outputsDual(x, direction)
+		if err != nil {
+			return err
+		}
+		for k, o := range outputs {
+			for i, v := range o.values {
+				got := duals[k][i]
+				if math.Abs(real(got)-v) > 1e-9*(1+math.Abs(v)) {
+					return fmt.Errorf("%s writes %v into %s[%d] at float64 and %v at complex128: are Real and Dual the same function?", o.name, v, o.into, i, real(got))
+				}
+				d := (plus[k].values[i] - minus[k].values[i]) / (2 * h)
+				if size := 1 + math.Abs(d) + math.Abs(v); !(math.Abs(dual.Derivative(got)-d) <= 1e-4*size) {
+					key := fmt.Sprintf("%s[%d]", o.into, i)
+					suspects[key]++
+					example[key] = fmt.Sprintf("%s: the derivative of %s is %v by dual numbers and %v by differences: does a conversion to float64, dual.Value or a step lose it?", o.name, key, dual.Derivative(got), d)
+				}
+			}
+		}
+		for i, j := range outputs[1].values {
+			scale[i] += math.Abs(j) / trials
+		}
+	}
+	for key, n := range suspects {
+		if n > trials/2 { // a kink or a steep place is met now and then
+			return errors.New(example[key])
+		}
+	}
+	for i, v := range scale {
+		if v == 0 {
+			scale[i] = 1
+		}
+	}
+	if y.ObjectiveScale == nil {
+		y.ObjectiveScale = scale
+	}
+	starts := make([][]float64, len(seen))
+	for i, row := range seen {
+		starts[i] = row[len(y.Scenario):][:ns+nc+nu]
+	}
+	p.findStateMargins(starts)
+	return p.tell(seen)
+}
+
+// tell writes behaviour, of what the functions wrote: each row has scenario, s, c and u before
+// it. Urgency, Failed and Rest belong to it.
+func (p *Problem) tell(seen [][]float64) error {
+	spec := &p.spec
+	delta := make([]float64, len(spec.Objectives))
+	for i, row := range seen {
+		at := row[len(p.system.Scenario):]
+		s, c, u := split(p, at[:len(spec.Measured)+len(spec.Context)+len(spec.Action)])
+		lost := 0.0
+		if err := within(func() {
+			if p.Indicators(s, u, c, delta); p.Failed(s, c) {
+				lost = 1
+			}
+		}); err != nil {
+			return fmt.Errorf("one of Urgency and Failed, given %d of State, %d of Context with the clock and %d to write: %w", len(s), len(c), len(delta), err)
+		}
+		seen[i] = append(slices.Concat(row, delta, p.system.Rest), lost)
+	}
+	p.behaviour = digest(seen)
+	return nil
+}
+
+// digits of a value, binary and relative to the largest of its column, are in a digest: many
+// fewer than processors agree in.
+const digits = 20
+
+// digest tells rows apart, column by column.
+func digest(rows [][]float64) []byte {
+	sum := sha256.New()
+	for k := range rows[0] {
+		largest := 0.0
+		for _, row := range rows {
+			largest = math.Max(largest, math.Abs(row[k]))
+		}
+		_, exponent := math.Frexp(largest)
+		fmt.Fprintln(sum, exponent)
+		for _, row := range rows {
+			rounded := math.Round(math.Ldexp(row[k], digits-exponent))
+			if rounded == 0 {
+				rounded = 0 // of two zeros the one
+			}
+			fmt.Fprintln(sum, rounded)
+		}
+	}
+	return sum.Sum(nil)
+}
+
+// output is what one function of the system writes.
+type output struct {
+	name, into string
+	values     []float64
+}
+
+// outputs calls the functions at float64 at x = (s, c, u).
+func (p *Problem) outputs(x []float64) ([]output, error) {
+	y := &p.system
+	s, c, u := split(p, x)
+	next, after := unwritten(len(s)), slices.Clone(c)
+	j, m := unwritten(len(y.Objectives)), unwritten(len(y.Margins))
+	escape := make([]float64, len(u))
+	if y.Real.Escape != nil {
+		escape = unwritten(len(u))
+	}
+	all := []output{{"Step", "sNext", next}, {"Objectives", "j", j}, {"Margins", "m", m}, {"Escape", "u", escape}}
+	for k, call := range []func(){
+		func() {
+			move(p, &y.Real, s, c, u, next, after)
+			if solved := make([]float64, len(s)); integrate(y, s, c, u, solved) && !tensor.SameBits(solved, next) {
+				panic("it changes sNext, which ODE or Stiff has written")
+			}
+		},
+		func() { y.Real.Objectives(s, c, u, next, j) },
+		func() {
+			if len(m) > 0 {
+				y.Real.Margins(s, c, u, next, m)
+			}
+		},
+		func() {
+			if y.Real.Escape != nil {
+				y.Real.Escape(s, c, escape)
+			}
+		},
+	} {
+		o := all[k]
+		if err := within(call); err != nil {
+			return nil, fmt.Errorf("%s, given %d of State, %d of Context with the clock, %d of Action and %d to write: %w", o.name, len(s), len(c), len(u), len(o.values), err)
+		}
+		for i, v := range o.values {
+			if math.Float64bits(v) == math.Float64bits(notWritten) {
+				return nil, fmt.Errorf("%s does not write %s[%d] of %d", o.name, o.into, i, len(o.values))
+			}
+			if !isFinite(v) {
+				return nil, fmt.Errorf("%s writes %v into %s[%d] for s %v, c %v, u %v", o.name, v, o.into, i, s, c, u)
+			}
+		}
+	}
+	return append(all, output{"Step", "cNext", after}), nil
+}
+
+// outputsDual are the same at complex128, with the derivative along a direction.
+func (p *Problem) outputsDual(x, direction []float64) (all [5][]complex128, err error) {
+	y := &p.system
+	z := make([]complex128, len(x))
+	for i, v := range x {
+		z[i] = dual.Seed(v, direction[i])
+	}
+	s, c, u := split(p, z)
+	next, after := make([]complex128, len(s)), slices.Clone(c)
+	j, m, escape := make([]complex128, len(y.Objectives)), make([]complex128, len(y.Margins)), make([]complex128, len(u))
+	err = within(func() {
+		move(p, &y.Dual, s, c, u, next, after)
+		y.Dual.Objectives(s, c, u, next, j)
+		if len(m) > 0 {
+			y.Dual.Margins(s, c, u, next, m)
+		}
+		if y.Dual.Escape != nil {
+			y.Dual.Escape(s, c, escape)
+		}
+	})
+	if err != nil {
+		err = fmt.Errorf("a function of Dual: %w", err)
+	}
+	return [5][]complex128{next, j, m, escape, after}, err
+}
+
+// split views x, s, c and u joined, as its parts.
+func split[T dual.Scalar](p *Problem, x []T) (s, c, u []T) {
+	ns, nx := len(p.spec.Measured), len(p.spec.Measured)+len(p.spec.Context)
+	return x[:ns:ns], x[ns:nx:nx], x[nx:]
+}
+
+// nameOf is the name of entry i of (s, c).
+func (p *Problem) nameOf(i int) string {
+	if n := len(p.spec.Measured); i >= n {
+		return fmt.Sprintf("c[%d] (%s)", i-n, p.spec.Context[i-n].Name)
+	}
+	return fmt.Sprintf("s[%d] (%s)", i, p.spec.Measured[i].Name)
+}
+
+func along(x, direction []float64, h float64) []float64 {
+	moved := slices.Clone(x)
+	for i, d := range direction {
+		moved[i] += h * d
+	}
+	return moved
+}
+
+// notWritten is a NaN that no arithmetic makes.
+var notWritten = math.Float64frombits(0x7ff8_6571_7561_0001)
+
+func unwritten(n int) []float64 { return slices.Repeat([]float64{notWritten}, n) }
+
+// within calls f; a panic in it, such as an index beyond what the lists of names have, is
+// an error.
+func within(f func()) (err error) {
+	defer func() {
+		if e := recover(); e != nil {
+			err = fmt.Errorf("%v", e)
+		}
+	}()
+	f()
+	return nil
+}

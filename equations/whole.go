@@ -1,0 +1,39 @@
+package equations
+
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/program"
+)
+
+var _ domain.Escaping = (*Problem)(nil)
+
+// Escape implements domain.Escaping by the System's, clipped to the box.
+func (p *Problem) Escape(s, c, u []float64) bool {
+	if p.system.Real.Escape == nil {
+		return false
+	}
+	p.system.Real.Escape(s, c, u)
+	p.clip(u)
+	return true
+}
+
+// Equations are the whole system as data, from its Source: what is exported to other languages.
+func (p *Problem) Equations() (*program.System, error) {
+	read, err := p.Program()
+	if err != nil {
+		return nil, err
+	}
+	y := &program.System{
+		Program: read, EscapeSteps: p.system.EscapeSteps,
+		Rest: slices.Clone(p.system.Rest), StateScale: p.StateScale(), ObjectiveScale: slices.Clone(p.system.ObjectiveScale),
+	}
+	switch {
+	case p.system.ODE != nil:
+		y.Integrator, y.Span, y.Substeps = program.RK4, p.system.ODE.Span, p.system.ODE.Substeps
+	case p.system.Stiff != nil:
+		y.Integrator, y.Span, y.Substeps = program.Radau, p.system.Stiff.Span, p.system.Stiff.Substeps
+	}
+	return y, y.Validate()
+}

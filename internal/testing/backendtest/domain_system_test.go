@@ -1,0 +1,163 @@
+package backendtest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+)
+
+// lift is a cabin on a rope that stops at floors, with the functions that a test spoils.
+// Its action is the rope's force per mass, its second one opens a door.
+type lift struct {
+	step, objectives, margins func(s, c, u, n, out []complex128)
+	change                    func(y *equations.System)
+}
+
+func (l lift) system() equations.System {
+	v := func(name string, lo, hi float64) domain.Variable {
+		return domain.Variable{Name: name, Unit: "m", Lo: lo, Hi: hi}
+	}
+	of := equations.Of[complex128]{
+		Step: func(s, c, u, n, after []complex128) {
+			n[1] = s[1] + 0.2*(u[0]-9.81)
+			n[0] = s[0] + 0.2*n[1]
+			if l.step != nil {
+				l.step(s, c, u, n, n)
+			}
+		},
+		Objectives: func(s, c, u, n, j []complex128) {
+			j[0], j[1] = (n[0]-c[0])*(n[0]-c[0]), n[1]*n[1]+0.01*u[1]*u[1]
+			if l.objectives != nil {
+				l.objectives(s, c, u, n, j)
+			}
+		},
+		Margins: func(s, c, u, n, m []complex128) {
+			m[0], m[1] = 3-n[1], 3+n[1]
+			if l.margins != nil {
+				l.margins(s, c, u, n, m)
+			}
+		},
+	}
+	y := equations.System{
+		Name: "lift", State: []domain.Variable{v("height", 0, 10), v("speed", -2, 2)}, Context: []domain.Variable{v("floor", 0, 0)},
+		Action:     []domain.Variable{v("pull", 4, 16), v("door", -1, 1)},
+		Objectives: []domain.Variable{v("way", 0, 0), v("calm", 0, 0)}, Margins: []domain.Variable{v("up", 0, 0), v("down", 0, 0)},
+		Scenario: []domain.Variable{v("height", 1, 9), v("speed", -1, 1), v("floor", 1, 9)},
+		Initial:  func(p, s, c []float64) { copy(s, p[:2]); c[0] = p[2] },
+		Steps:    20, StepSeconds: 0.2, Dual: of,
+		Real: equations.Of[float64]{Step: values(of.Step), Objectives: values(of.Objectives), Margins: values(of.Margins)},
+	}
+	if l.change != nil {
+		l.change(&y)
+	}
+	return y
+}
+
+// values is a function of dual numbers at numbers that do not vary.
+func values(f func(s, c, u, n, out []complex128)) func(s, c, u, n, out []float64) {
+	return func(s, c, u, n, out []float64) {
+		args := [5][]complex128{}
+		for i, x := range [5][]float64{s, c, u, n, out} {
+			for _, v := range x {
+				args[i] = append(args[i], complex(v, 0))
+			}
+		}
+		f(args[0], args[1], args[2], args[3], args[4])
+		for i, x := range [2][]float64{n, out} {
+			for k := range x {
+				x[k] = real(args[3+i][k])
+			}
+		}
+	}
+}
+
+// TestCommonMistakesAreNamed spoils the lift in one way at a time: what a user reads names
+// what was written and what to do.
+func TestCommonMistakesAreNamed(t *testing.T) {
+	for _, test := range []struct {
+		says   string // "" for a system without a mistake
+		solved bool   // found only by solving
+		lift   lift
+	}{
+		{"", true, lift{}},
+		{"at 32 of 32 starts no action keeps the limits for one step: margin 0 (up) in 32 of them", false,
+			lift{margins: func(_, _, _, n, m []complex128) { m[0] = n[1] - 3 }}},
+		{"no objective depends on the action", false,
+			lift{objectives: func(s, c, _, _, j []complex128) { j[0], j[1] = (s[0]-c[0])*(s[0]-c[0]), s[1]*s[1] }}},
+		{"action 1 (door) changes neither", false,
+			lift{objectives: func(_, _, _, n, j []complex128) { j[1] = n[1] * n[1] }}},
+		{"objective 0 (way) is about 3.3e+06 and objective 1 (calm) about 2.3", false,
+			lift{objectives: func(_, _, _, _, j []complex128) { j[0] *= 1e6 }}},
+		{"objective 0 (way) is negative at 40 of 40 states", false,
+			lift{objectives: func(_, _, _, _, j []complex128) { j[0] -= 200 }}},
+		{"margin 1 (down) is broken where episodes begin, at 7 of 32 starts", false, lift{
+			margins: func(_, _, _, n, m []complex128) { m[1] = n[1] + 0.5 },
+		}},
+		{"objective 0 (way) has no least value: it is", false,
+			lift{objectives: func(_, _, _, n, j []complex128) { j[0] -= 20 * n[1] * n[1] }}},
+		{"state 0 (height) has the range [0, 10] m and is about 4.78e+03 at the starts: is one of them in another unit?", false,
+			lift{change: func(y *equations.System) {
+				y.Initial = func(p, s, c []float64) { s[0], s[1], c[0] = 1000*p[0], p[1], 1000*p[2] }
+			}}},
+		{"state 0 (height) is about 4.78e+03 m at the starts and has no range", false,
+			lift{change: func(y *equations.System) {
+				y.State[0].Lo, y.State[0].Hi = 0, 0
+				y.Initial = func(p, s, c []float64) { s[0], s[1], c[0] = 1000*p[0], p[1], 1000*p[2] }
+			}}},
+		{"objective 0 (way) has a corner", true,
+			lift{objectives: func(_, c, _, n, j []complex128) { j[0] = dual.Abs(n[0]-c[0]) + dual.Abs(n[1]) }}},
+		{"of [0 0], which the solver begins with, takes state 0 (height) to -", true,
+			lift{change: func(y *equations.System) { y.Action[0].Lo, y.Solver.Iterations, y.Steps = 0, 3, 60 }}},
+	} {
+		c := require.Get(test.lift.system().Case())(t)
+		at := require.Get(starts(c))(t)
+		errs := append(checkStarts(c.Problem, at), checkEffects(c.Problem, require.Get(domainStates(c, nil))(t))...)
+		if test.solved {
+			_, more := checkSolver(c)
+			errs = append(errs, more...)
+		}
+		switch said := errors.Join(errs...); {
+		case test.says == "" && said != nil:
+			t.Errorf("of a system without a mistake it says: %v", said)
+		case test.says != "" && (said == nil || !strings.Contains(said.Error(), test.says)):
+			t.Errorf("want %q, it says: %v", test.says, said)
+		}
+	}
+}
+
+// TestJump: a branch between two values is said to be one.
+func TestJump(t *testing.T) {
+	l := lift{step: func(s, _, _, n, _ []complex128) {
+		if dual.Less(5, s[0]) {
+			n[0] += 3
+		}
+	}}
+	c := require.Get(l.system().Case())(t)
+	if said := kink(c.Problem, require.Get(starts(c))(t)); !strings.Contains(said, "the next state 0 (height) jumps") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+// TestRoomToStop: a limit on the height without the way that stopping takes is lost in walks
+// of projected actions, one with it is not.
+func TestRoomToStop(t *testing.T) {
+	for _, room := range []bool{false, true} {
+		l := lift{margins: func(_, _, _, n, m []complex128) {
+			m[0], m[1] = 10-n[0], n[0]
+			if room {
+				up, down := dual.Max(n[1], 0), dual.Max(-n[1], 0)
+				m[0] -= up * up / (2 * 5.8)
+				m[1] -= down * down / (2 * 6.1)
+			}
+		}}
+		c := require.Get(l.system().Case())(t)
+		if said := checkRoom(c.Problem, require.Get(starts(c))(t)); (said == "") != room {
+			t.Errorf("with room %t it says %q", room, said)
+		}
+	}
+}

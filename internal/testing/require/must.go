@@ -1,0 +1,25 @@
+// Package require ends a test at an error that the test is not about.
+package require
+
+// T is a test, a benchmark or a check of properties.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// OK ends the test with err.
+func OK(t T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Get gives the value of a call, or ends the test with its error: must.Get(f())(t).
+func Get[V any](v V, err error) func(T) V {
+	return func(t T) V {
+		t.Helper()
+		OK(t, err)
+		return v
+	}
+}
