@@ -12,7 +12,7 @@ const (
 	// largest marginal cost. It grows by priceGrowth where limits give.
 	firstPrice  = 10 * gradientScale
 	priceGrowth = 10
-	lastPrice   = 1e6
+	lastPrice   = 1e4
 	leastGive   = 1e-7 // pu
 	// Starts: far from an optimum, and from the one before.
 	startBarrier, startSlack = 1, 0.1
@@ -27,6 +27,7 @@ const (
 	refinements              = 3
 	refineTo                 = 1e-10 // of the right-hand side
 	conditionLimit           = 1e-6
+	nearFeasibility          = 1e-8 // pu, where rounding keeps a point from more
 	patience                 = 8
 	shortStep                = 0.1
 	enoughError              = 0.9
@@ -203,11 +204,12 @@ func (p *interior) run(ctx context.Context, most int, feasibility, optimality fl
 			return NotSolved
 		}
 		good := max(m.mismatch, m.violation) <= feasibility
+		nearly := max(m.mismatch, m.violation) <= nearFeasibility
 		if good && p.kkt.Gradient <= optimality && gap <= optimality*(1+math.Abs(f)) && (optimality > conditionLimit || p.kkt.Max() <= conditionLimit) {
 			return converged
 		}
 		if p.kkt.Max() <= conditionLimit || near > 0 {
-			if near > patience && good && p.kkt.Max() <= conditionLimit {
+			if near > patience && nearly && p.kkt.Max() <= conditionLimit {
 				return converged
 			}
 			near++
@@ -217,6 +219,9 @@ func (p *interior) run(ctx context.Context, most int, feasibility, optimality fl
 		}
 		p.iterations++
 		if !p.factorise() {
+			if nearly && p.kkt.Max() <= conditionLimit {
+				return converged // rounding hides the inertia at high prices
+			}
 			return Numerical
 		}
 		mean := gap / float64(max(1, p.limits))

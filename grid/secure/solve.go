@@ -83,6 +83,9 @@ func New(n *network.Network, opt Options) (*Solver, error) {
 // Outages are those that a dispatch has to survive.
 func (s *Solver) Outages() []Outage { return s.outages }
 
+// Shares are the participation factors, which sum to one, by unit.
+func (s *Solver) Shares() []float64 { return s.sys.share }
+
 // most is how many outages a round adds.
 const most = 24
 

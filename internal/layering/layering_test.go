@@ -72,7 +72,7 @@ var allowed = map[string][]string{
 	"grid/acopf/laneflow":                    {"internal/lanes", "grid/network", "grid/powerflow", "internal/isa"},
 	"domains/opf/command":                    {".", "cli", "bench", "internal/interrupt", "internal/machine", "domains/opf", "grid/network", "grid/powerflow", "grid/acopf", "grid/acopf/laneflow", "grid/matpower", "grid/matpower/cases", "grid/secure", "grid/series", "domain", "internal/durable", "internal/opfrecord", "internal/parallel", "internal/version"},
 	"grid/series":                            {"grid/acopf", "grid/network", "internal/durable"},
-	"grid/ipoptcheck":                        {"grid/acopf", "grid/network"},
+	"grid/ipoptcheck":                        {"grid/acopf", "grid/network", "grid/secure"},
 	"grid/ppc":                               {"grid/network", "grid/powerflow", "grid/acopf", "grid/matpower"},
 	"domains/multiagent":                     {"domains/multiagent/*", "internal/jsonin", "domain"},
 	"domains/multiagent/world":               {"domains/multiagent/rollout", "internal/jsonin", "domain"},
