@@ -37,7 +37,7 @@ func TestMatrixIsTheDerivativeOfTheResidual(t *testing.T) {
 				}
 			}
 			for i := range st.limits {
-				st.s[i], st.z[i] = 1e30, r.Float64()
+				st.s[i], st.z[i], st.price[i] = 1e30, r.Float64(), math.Inf(1)
 			}
 			const width, step = 0.5, 1e-6
 			st.evaluate(width)
