@@ -63,7 +63,7 @@ type secureCheck struct {
 
 // secureGive is a limit that is not kept after an outage.
 type secureGive struct {
-	secureOutage
+	After secureOutage `json:"after"`
 	brokenLimit
 }
 
@@ -295,7 +295,7 @@ func (r *secureFlow) print(w io.Writer) error {
 		fmt.Fprintln(w, "what would have to give:")
 		rows := [][]string{{"after", "limit", "at", "gives", "to", "from", "unit"}}
 		for _, g := range r.Gives {
-			rows = append(rows, []string{g.secureOutage.where(), g.limit.Limit, g.limit.where(), fmt.Sprintf("%.4f", g.By), fmt.Sprintf("%.4f", g.Value), fmt.Sprintf("%.4f", g.Bound), g.Unit})
+			rows = append(rows, []string{g.After.where(), g.limit.Limit, g.limit.where(), fmt.Sprintf("%.4f", g.By), fmt.Sprintf("%.4f", g.Value), fmt.Sprintf("%.4f", g.Bound), g.Unit})
 		}
 		if err := cli.Table(w, rows); err != nil {
 			return err
