@@ -54,18 +54,6 @@ type shape struct {
 	jacobian, hessian pattern
 }
 
-func (s *shape) of() *shape { return s }
-
-// nonlinear is a nonlinear program in that form.
-type nonlinear interface {
-	of() *shape
-	objective(x []float64) float64
-	gradient(x, out []float64)
-	constraints(x, out []float64)
-	visitJacobian(x []float64, add func(row, column int, value float64))
-	visitHessian(x []float64, factor float64, lambda []float64, add func(row, column int, value float64))
-}
-
 // segment is one line of a piecewise linear cost: slope·x[power] + intercept ≤
 // x[value].
 type segment struct {

@@ -63,6 +63,18 @@ type Program struct {
 	refused    string // an option
 }
 
+func (s *shape) of() *shape { return s }
+
+// nonlinear is a nonlinear program in that form.
+type nonlinear interface {
+	of() *shape
+	objective(x []float64) float64
+	gradient(x, out []float64)
+	constraints(x, out []float64)
+	visitJacobian(x []float64, add func(row, column int, value float64))
+	visitHessian(x []float64, factor float64, lambda []float64, add func(row, column int, value float64))
+}
+
 // Settings are what New asks of IPOPT.
 type Settings int
 
