@@ -16,13 +16,14 @@ var (
 )
 
 // Oracle is the least cost over the given number of decisions from where a scenario begins,
-// (s, c), and the plan [steps][action] that attains it, as closedloop.Simulation asks for them.
+// (s, c), and the plan [steps][action] that attains it, as closedloop.Simulation asks for them. Of a
+// plant that runs on the plan is that of one which does, and the cost that of its steps.
 func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
 	best, err := s.fromStart(state, ctx, steps, pref, domain.WeightedSum, 1)
 	if err != nil {
 		return math.NaN(), nil, err
 	}
-	return best.Cost, best.U, nil
+	return best.Cost - best.Beyond, best.U, nil
 }
 
 // NewHorizon implements domain.Receding. What a solve from the decision before does not
@@ -32,8 +33,8 @@ func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	opt := s.opt
 	opt.Iterations = cmp.Or(iterations, opt.Iterations)
 	return &horizon{
-		cold: newSolver(s.problem, s.axes, s.initial, opt),
-		warm: &Receding{opt: opt, limits: RecedingOptions{Iterations: opt.Iterations}, p: newIPM(newProgram(s.problem, opt.StateScale))},
+		cold: newSolver(s.problem, s.axes, s.initial, opt, s.lastings),
+		warm: &Receding{opt: opt, lastings: s.lastings, limits: RecedingOptions{Iterations: opt.Iterations}, p: newIPM(newProgram(s.problem, opt.StateScale))},
 	}
 }
 

@@ -157,7 +157,8 @@ func (p *ipm) trajectory(r ipmResult) *Trajectory {
 		return out
 	}
 	t := &Trajectory{
-		U: rows(at.u, q.steps, q.nu), Sigma: rows(at.sigma, q.steps, q.no), J: rows(at.j, q.steps, q.no), Margins: rows(at.g, q.steps, q.nm),
+		Beyond: q.lasting.cost(q, at),
+		U:      rows(at.u, q.steps, q.nu), Sigma: rows(at.sigma, q.steps, q.no), J: rows(at.j, q.steps, q.no), Margins: rows(at.g, q.steps, q.nm),
 		Cost: r.f, KKT: r.kkt, Violation: r.violation, Iterations: r.iterations,
 	}
 	for i, room := range q.room {
