@@ -40,7 +40,8 @@ type Status struct {
 	Warm       bool    // whether it began from the decision before
 	KKT        float64 // largest scaled residual of the optimality conditions, at that price
 	Violation  float64 // largest −margin of the plan
-	Cost       float64 // Σσᵀ J of the plan, and of what is counted behind it (Options.Lasting)
+	Cost       float64 // Σσᵀ J of the plan; with Beyond it is what was minimised
+	Beyond     float64 // what is counted behind the plan (Options.Lasting)
 	Iterations int
 }
 
@@ -114,7 +115,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 			p.cur.v[i] = (u - q.mid[j]) / q.half[j]
 		}
 		r.ready, r.status, r.begun = false, Status{}, r.begun[:0]
-		if !p.begin(held) {
+		if !p.begin(held, nil) {
 			return Status{}, fmt.Errorf("shooting: from state %v: the start's roll-out is not finite: %w", state, domain.ErrNotConverged)
 		}
 		p.incomplete = !q.differentiate(p.cur)
@@ -123,7 +124,8 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	}
 	r.status.KKT = math.Min(result.kkt, result.elastic)
 	r.status.Converged = r.status.KKT <= r.opt.Tolerance
-	r.status.Violation, r.status.Cost, r.status.Iterations = result.violation, result.f, p.iterations
+	r.status.Beyond = q.lasting.cost(q, p.cur)
+	r.status.Violation, r.status.Cost, r.status.Iterations = result.violation, result.f-r.status.Beyond, p.iterations
 	// From a point without progress the next would have none either.
 	stalled := !r.status.Converged && p.iterations < p.opt.iterations && r.limits.Time == 0
 	r.answer, r.ready = p.cur, !stalled
@@ -134,7 +136,8 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 			return r.status, fmt.Errorf("shooting: from state %v: no roll-out of the plan is finite: %w", state, domain.ErrNotConverged)
 		}
 		r.answer = p.trial
-		r.status.Cost, r.status.Violation = p.trial.f, 0
+		r.status.Beyond = q.lasting.cost(q, p.trial)
+		r.status.Cost, r.status.Violation = p.trial.f-r.status.Beyond, 0
 		for _, g := range p.trial.g {
 			r.status.Violation = math.Max(r.status.Violation, -g)
 		}
