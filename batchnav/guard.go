@@ -370,6 +370,9 @@ func (g *guard) note(r *rollout, h, i int) {
 	}
 	p.cost, p.margin = g.cost[i], g.margin[i]
 	if h == r.steps-1 {
+		if g.lasting != nil && r.priced {
+			p.cost += g.lasting.Behind(s, c, r.pref)
+		}
 		p.endS, p.endC = append(p.endS[:0], s...), append(p.endC[:0], c...)
 		if t := &g.scratch[0]; tensor.Finite(s) {
 			domain.StateMargins(g.problem, s, c, g.action(g.u, h, i), t.above, t.below)

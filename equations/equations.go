@@ -179,6 +179,9 @@ func (y System) caseOf(p *Problem) (domain.Case, error) {
 	if err != nil {
 		return domain.Case{}, err
 	}
+	if opt.Lasting {
+		p.behind = solver.Behind
+	}
 	plant := closedloop.Simulated(p, y.Scenario, p.initial)
 	plant.Oracle, plant.Measurement = solver.Oracle, y.Measurement
 	rescue := func(s, c []float64, pref domain.Preference, u []float64) bool {

@@ -26,6 +26,7 @@ type Problem struct {
 	laned                func() (*laned, error)
 	ofState              []bool // of each of Margins: it is of the state alone
 	backoff              *domain.Backoff
+	behind               func(s, c []float64, pref domain.Preference) float64 // nil: nothing is known of it
 }
 
 var (
@@ -37,6 +38,7 @@ var (
 	_ domain.Failing       = (*Problem)(nil)
 	_ domain.Fingerprinted = (*Problem)(nil)
 	_ domain.Pictured      = (*Problem)(nil)
+	_ domain.Lasting       = (*Problem)(nil)
 )
 
 // work is what one call computes in.
@@ -300,6 +302,15 @@ func (p *Problem) Remaining(c []float64) int {
 	}
 	steps := p.spec.Steps
 	return max(1, steps-int(math.Round(c[p.clock]*float64(steps))))
+}
+
+// Behind implements domain.Lasting by the horizon solver of the case; a problem without one, and one whose episodes end, has
+// nothing behind its plans.
+func (p *Problem) Behind(s, c []float64, pref domain.Preference) float64 {
+	if p.behind == nil {
+		return 0
+	}
+	return p.behind(s, c, pref)
 }
 
 // Failed reports whether a state is lost.

@@ -17,30 +17,50 @@ import (
 // g are the multipliers of the place's own equation and P is the cost-to-go of the linear regulator. The cost of
 // resting itself, which every plan pays, is left out. A nil one costs nothing.
 type lasting struct {
-	at, g, p []float64 // [nx], [nx], [nx][nx]; zero where no action moves an entry
+	at, g, p []float64 // [nx], [nx], [nx][nx]; g and p are zero where no action moves an entry
+	scale    []float64 // [nx]
 	action   []float64 // that rests
 	each     float64   // what resting costs a step
 }
 
-// away is entry i of δ.
-func (l *lasting) away(q *program, x []float64, i int) float64 { return (x[i] - l.at[i]) / q.scale[i] }
+// newLasting is one that costs nothing.
+func newLasting(q *program) *lasting {
+	return &lasting{at: make([]float64, q.nx), g: make([]float64, q.nx), p: make([]float64, q.nx*q.nx), scale: q.scale[:q.nx:q.nx]}
+}
+
+// away is entry i of δ, of a state and context.
+func (l *lasting) away(s, c []float64, i int) float64 {
+	if i < len(s) {
+		return (s[i] - l.at[i]) / l.scale[i]
+	}
+	return (c[i-len(s)] - l.at[i]) / l.scale[i]
+}
+
+// row is entry i of Pδ.
+func (l *lasting) row(s, c []float64, i int) (sum float64) {
+	n := len(l.at)
+	for k, v := range l.p[i*n : (i+1)*n] {
+		if v != 0 {
+			sum += v * l.away(s, c, k)
+		}
+	}
+	return sum
+}
+
+// value is V.
+func (l *lasting) value(s, c []float64) (sum float64) {
+	for i, g := range l.g {
+		sum += (g + l.row(s, c, i)/2) * l.away(s, c, i)
+	}
+	return sum
+}
 
 // cost is V at the end of a point.
 func (l *lasting) cost(q *program, p *point) float64 {
 	if l == nil {
 		return 0
 	}
-	x, sum := p.x[q.steps*q.nx:(q.steps+1)*q.nx], 0.0
-	for i, g := range l.g {
-		row := 0.0
-		for k, v := range l.p[i*q.nx : (i+1)*q.nx] {
-			if v != 0 {
-				row += v * l.away(q, x, k)
-			}
-		}
-		sum += (g + row/2) * l.away(q, x, i)
-	}
-	return sum
+	return l.value(q.state(p, q.steps))
 }
 
 // addGradient adds scale·∇V at the end of a point to out, [nX], over the active components.
@@ -48,15 +68,9 @@ func (l *lasting) addGradient(q *program, p *point, scale float64, out []float64
 	if l == nil || scale == 0 {
 		return
 	}
-	x := p.x[q.steps*q.nx : (q.steps+1)*q.nx]
+	s, c := q.state(p, q.steps)
 	for i, a := range q.active {
-		sum := l.g[a]
-		for k, v := range l.p[a*q.nx : (a+1)*q.nx] {
-			if v != 0 {
-				sum += v * l.away(q, x, k)
-			}
-		}
-		out[i] += scale * sum
+		out[i] += scale * (l.g[a] + l.row(s, c, a))
 	}
 }
 
@@ -122,6 +136,16 @@ func (l *lastings) of(c []float64, pref domain.Preference) *lasting {
 	return found
 }
 
+// Behind is what a plan that ends in a state and context costs behind its horizon under a preference (Options.Lasting), less what
+// resting would; 0 where nothing is counted there.
+func (s *Solver) Behind(state, c []float64, pref domain.Preference) float64 {
+	l := s.lastings.of(c, pref)
+	if l == nil {
+		return 0
+	}
+	return l.value(state, c)
+}
+
 // resting finds where resting is cheapest: the least σᵀJ(s, u; c) of all states that their action leads back to, with the
 // limits kept. Its method is a primal–dual interior point from several places, with a dense Newton step.
 type resting struct {
@@ -150,7 +174,7 @@ func newResting(p domain.Problem, scale []float64, c []float64) *resting {
 	for i, v := range q.spec.Measured {
 		r.from[i] = (v.Lo + v.Hi) / 2
 	}
-	q.lasting = &lasting{at: make([]float64, q.nx), g: make([]float64, q.nx), p: make([]float64, q.nx*q.nx)}
+	q.lasting = newLasting(q)
 	q.weigh(false, make([]float64, q.no))
 	q.layout(min(8, q.spec.LookAhead()))
 	q.resize(r.pt)
@@ -538,8 +562,9 @@ const (
 // costs nothing to be inside of them.
 func (r *resting) lasting() *lasting {
 	q := r.q
-	l := &lasting{at: append([]float64(nil), r.pt.x[:q.nx]...), g: make([]float64, q.nx), p: make([]float64, q.nx*q.nx),
-		action: append([]float64(nil), r.pt.u[:q.nu]...), each: r.pt.f}
+	l := newLasting(q)
+	copy(l.at, r.pt.x)
+	l.action, l.each = append([]float64(nil), r.pt.u[:q.nu]...), r.pt.f
 	for i, a := range q.active {
 		l.g[a] = r.lambda[r.m+i]
 	}

@@ -14,9 +14,7 @@ func behind(t *testing.T, s *Solver, state, c []float64, pref domain.Preference)
 	if l == nil {
 		t.Fatal("no place to rest")
 	}
-	q := newProgram(s.problem, s.opt.StateScale)
-	q.steps = 0
-	return l.cost(q, &point{x: append(append([]float64(nil), state...), c...)}), l
+	return s.Behind(state, c, pref), l
 }
 
 // long is the least cost of many steps with nothing behind them.
