@@ -135,8 +135,9 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 		g.tightening, _ = opt.Rescue.(domain.Tightening)
 	}
 	g.tight = make([]float64, size)
-	g.terminal, _ = l.problem.(domain.Terminal)
-	g.noRescue = opt.NoRescue
+	if g.noRescue = opt.NoRescue; !g.noRescue || spec.Horizon == 0 { // what runs without a solver knows no regulator either
+		g.terminal, _ = l.problem.(domain.Terminal)
+	}
 	if g.noRescue {
 		g.escaping, _ = l.problem.(domain.Escaping)
 	}

@@ -180,7 +180,7 @@ func (y System) caseOf(p *Problem) (domain.Case, error) {
 		return domain.Case{}, err
 	}
 	if opt.Lasting {
-		p.behind = solver.Behind
+		p.behind, p.settles = solver.Behind, solver.Settles
 	}
 	plant := closedloop.Simulated(p, y.Scenario, p.initial)
 	plant.Oracle, plant.Measurement = solver.Oracle, y.Measurement

@@ -26,7 +26,9 @@ type Problem struct {
 	laned                func() (*laned, error)
 	ofState              []bool // of each of Margins: it is of the state alone
 	backoff              *domain.Backoff
-	behind               func(s, c []float64, pref domain.Preference) float64 // nil: nothing is known of it
+	// Of a plant that runs on, by its case's solver; nil: nothing is known of it.
+	behind  func(s, c []float64, pref domain.Preference) float64
+	settles func(s, c []float64, steps int) (float64, bool)
 }
 
 var (
@@ -39,6 +41,7 @@ var (
 	_ domain.Fingerprinted = (*Problem)(nil)
 	_ domain.Pictured      = (*Problem)(nil)
 	_ domain.Lasting       = (*Problem)(nil)
+	_ domain.Terminal      = (*Problem)(nil)
 )
 
 // work is what one call computes in.
@@ -311,6 +314,19 @@ func (p *Problem) Behind(s, c []float64, pref domain.Preference) float64 {
 		return 0
 	}
 	return p.behind(s, c, pref)
+}
+
+// TerminalMargin implements domain.Terminal for a plant that runs on: a plan may end where the linear regulator about the place to
+// rest keeps the limits for another horizon, or the escape's steps are among the margins. It is +Inf where that is not known.
+func (p *Problem) TerminalMargin(s, c []float64) float64 {
+	if p.settles == nil || p.system.EscapeSteps > 0 {
+		return math.Inf(1)
+	}
+	margin, known := p.settles(s, c, p.spec.Horizon)
+	if !known {
+		return math.Inf(1)
+	}
+	return margin
 }
 
 // Failed reports whether a state is lost.

@@ -110,3 +110,22 @@ func TestTenThousandDecisions(t *testing.T) {
 		t.Errorf("%d decisions, %d unsafe; the cart ends at %v, its reference is %v", n, unsafe, s, ctx)
 	}
 }
+
+// A plan may end where the regulator goes on for another horizon: at rest and beside it, and not where the pole falls or the
+// cart is too fast, however well the plan has kept its limits to there.
+func TestWhereAPlanMayEnd(t *testing.T) {
+	c := require.Get(RunningOn()[0].Case())(t)
+	p := c.Problem.(*equations.Problem)
+	for _, test := range []struct {
+		s    []float64
+		ends bool
+	}{{[]float64{0.5, 0, 0, 0}, true}, {[]float64{0.2, 0.3, -0.05, 0.1}, true}, {[]float64{0.5, 0, 1.2, 2}, false}, {[]float64{0.5, 1.9, 0.4, 0.5}, false}} {
+		if got := p.TerminalMargin(test.s, []float64{0.5}); (got >= 0) != test.ends {
+			t.Errorf("a plan that ends at %v: a margin of %v, may it end there: want %t", test.s, got, test.ends)
+		}
+	}
+	ends := require.Get(Systems()[0].Case())(t).Problem.(*equations.Problem)
+	if got := ends.TerminalMargin([]float64{0.5, 0, 1.2, 2}, []float64{0.5, 0.9}); !math.IsInf(got, 1) {
+		t.Errorf("behind the end of an episode is nothing: its margin is %v", got)
+	}
+}

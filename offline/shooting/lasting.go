@@ -21,6 +21,7 @@ type lasting struct {
 	scale    []float64 // [nx]
 	action   []float64 // that rests
 	each     float64   // what resting costs a step
+	gains    []float64 // of the regulator, [nu][nx]: halves of the box by units of scale; nil where P is not known
 }
 
 // newLasting is one that costs nothing.
@@ -591,9 +592,76 @@ func (r *resting) lasting() *lasting {
 					l.p[a*q.nx+b] = now[i*r.m+k]
 				}
 			}
+			l.gains = r.gains()
 			return l
 		}
 		copy(end, now)
 	}
 	return l
+}
+
+// gains are those of the feedback that was factored last.
+func (r *resting) gains() []float64 {
+	q := r.q
+	k, xi, u := make([]float64, q.nu*q.nx), make([]float64, r.m), make([]float64, q.nu)
+	for i, a := range q.active {
+		clear(u)
+		xi[i] = 1
+		r.r.feedback(0, xi, u)
+		xi[i] = 0
+		for j, v := range u {
+			k[j*q.nx+a] = v
+		}
+	}
+	return k
+}
+
+// settling is what one roll-out of a regulator computes in.
+type settling struct{ s, c, nextS, nextC, u, m []float64 }
+
+// Settles is the smallest margin of so many steps of the linear regulator about the place to rest under the adaptive priority,
+// within the box and projected where a limit asks for it; −Inf where a state is lost. It reports false where there is no regulator.
+func (s *Solver) Settles(state, c []float64, steps int) (margin float64, known bool) {
+	l := s.lastings.of(c, domain.Preference{Adaptive: true})
+	if l == nil || l.gains == nil {
+		return 0, false
+	}
+	p := s.problem
+	spec := p.Spec()
+	w := s.work.settlings.Get().(*settling)
+	defer s.work.settlings.Put(w)
+	copy(w.s, state)
+	copy(w.c, c)
+	margin = math.Inf(1)
+	for range steps {
+		for j, a := range spec.Action {
+			half := 1.0
+			if a.Bounded() {
+				half = (a.Hi - a.Lo) / 2
+			}
+			sum := 0.0
+			for i, k := range l.gains[j*len(l.at) : (j+1)*len(l.at)] {
+				if k != 0 {
+					sum += k * l.away(w.s, w.c, i)
+				}
+			}
+			if w.u[j] = l.action[j] + half*sum; a.Bounded() {
+				w.u[j] = math.Max(a.Lo, math.Min(a.Hi, w.u[j]))
+			}
+		}
+		p.Margins(w.s, w.c, w.u, w.m)
+		if !spec.Keeps(domain.Smallest(w.m)) {
+			p.Project(w.s, w.c, w.u)
+			p.Margins(w.s, w.c, w.u, w.m)
+		}
+		if margin = math.Min(margin, domain.Smallest(w.m)); !spec.Keeps(margin) {
+			return margin, true
+		}
+		p.Step(w.s, w.c, w.u, w.nextS, w.nextC)
+		w.s, w.nextS, w.c, w.nextC = w.nextS, w.s, w.nextC, w.c
+		if !tensor.Finite(w.s) || !tensor.Finite(w.c) || domain.Lost(p, w.s, w.c) {
+			return math.Inf(-1), true
+		}
+	}
+	return margin, true
 }

@@ -101,6 +101,7 @@ type work struct {
 	starts, iterations, dropped atomic.Int64
 	building                    sync.Mutex
 	library                     *library
+	settlings                   sync.Pool // of *settling
 }
 
 var (
@@ -169,6 +170,11 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options, ends *lastings) *Solver {
 	s := &Solver{problem: problem, axes: axes, initial: initial, opt: opt, lastings: ends, work: &work{}, until: context.Background()}
 	s.work.spaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
+	s.work.settlings.New = func() any {
+		row, spec := func(n int) []float64 { return make([]float64, n) }, problem.Spec()
+		ns, nc := spec.MeasuredSize(), spec.ContextSize()
+		return &settling{s: row(ns), c: row(nc), nextS: row(ns), nextC: row(nc), u: row(spec.ActionSize()), m: row(len(spec.Margins))}
+	}
 	return s
 }
 
