@@ -41,6 +41,7 @@ export function StateLines() {
   if (!about || !s.series?.s) return null;
   return (
     <div class="states">
+      <h2 class="hidden">States and actions</h2>
       {states(about, s.series).map((c) => (
         <Line key={`${about.case}-${c.key}-${s.theme}`} chart={c} />
       ))}
