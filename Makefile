@@ -59,7 +59,7 @@ bin/record:
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $@ ./bench/record
 RECORD = bin/record
 
-## record-choices: what weights, tightening and look-ahead of the dispatch are worth, the tables of docs/explain/opf.md, into RESULTS/choices.json; takes no times
+## record-choices: what weights, tightening and look-ahead of the dispatch are worth, the tables of docs/results/dispatch.md, into RESULTS/choices.json; takes no times
 record-choices: bin/record
 	$(RECORD) --out $(RESULTS)/choices.json $(GO) test ./domains/opf -run '^$$' -bench '^Benchmark(Weights|Tightening|Receding)$$' -benchtime 1x -cpu 1 -timeout 60m
 
@@ -453,7 +453,7 @@ real-plant: build
 	scripts/real-plant.sh $(RESULTS)/real-plant
 
 .PHONY: networks networks-maps
-## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/explain/opf.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)
+## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/results/dispatch.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)
 export NETWORKS
 networks: networks-maps
 	scripts/networks.sh record $(RESULTS)
@@ -619,7 +619,7 @@ gpu-rehearsal: stand-in
 	$(MAKE) gpu-folder BUNDLE=build/gpu-rehearsal
 	scripts/gpu/rehearse.sh build/gpu-rehearsal $(STAND_IN)
 
-## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE, and forecasts beside them in docs/contribute/cuda-kernels.md
+## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE, and forecasts beside them in docs/contribute/notebook/cuda-kernels.md
 gpu-report:
 	$(GO) run ./scripts/gpu/report $(DIR) bench/results/$(DEVICE)
 	cp $(DIR)/state.txt bench/results/$(DEVICE)/state.txt
