@@ -91,7 +91,7 @@ record-calls: bin/record
 record-python-systems: bin/record
 	for y in cartpole crane glucose; do $(RECORD) --out $(RESULTS)/python-$$y.json build/test-python/bin/python examples/python/$$y.py --budget 4m --out out/python/$$y --bench || exit 1; done
 
-## record-flows: times of power flows, the table of docs/reference/powerflow.md, into RESULTS/flows.json; on a quiet machine
+## record-flows: times of power flows, the table of docs/results/networks.md, into RESULTS/flows.json; on a quiet machine
 record-flows: bin/record
 	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./grid/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1
 
@@ -440,7 +440,7 @@ gallery: build
 	cp out/gallery-report/figures/*.gif docs/gallery/
 
 .PHONY: results-gallery
-## results-gallery: compile every system of the gallery into GALLERY and bundle its map, record what it reaches beside other methods and solvers in RESULTS, and write the tables of docs/reference/gallery.md; hours, and the same command continues (ONLY="cstr hvac")
+## results-gallery: compile every system of the gallery into GALLERY and bundle its map, record what it reaches beside other methods and solvers in RESULTS, and write the tables of docs/results/maps.md; hours, and the same command continues (ONLY="cstr hvac")
 GALLERY ?= build/gallery
 results-gallery: build
 	MAPS=$(GALLERY) scripts/gallery.sh $(RESULTS)

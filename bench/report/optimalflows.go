@@ -31,7 +31,7 @@ func endOf(name string) string {
 	return ""
 }
 
-// optimalFlows are the tables of docs/reference/acopf.md on many networks: how many of each set are solved,
+// optimalFlows are the tables of docs/results/networks.md on many networks: how many of each set are solved,
 // and those that are not or took the most iterations.
 func (d devices) optimalFlows() string {
 	r := last(d, func(r *Records) []opfrecord.Record { return r.OptimalFlows })
