@@ -169,7 +169,7 @@ func (r *Resolved) replace(replaced map[string]float64) error {
 	for _, name := range slices.Sorted(maps.Keys(replaced)) {
 		i := slices.Index(Constants(), name)
 		if i < 0 {
-			return badInputf("no constant %q%s (there are %s)", name, names.Meant(name, Constants()), strings.Join(Constants(), ", "))
+			return badInputf("no constant %q%s (there are %s)", name, names.Meant(name, Constants()), names.List(Constants()))
 		}
 		v := replaced[name]
 		if constants[i].whole && v != math.Trunc(v) {

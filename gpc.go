@@ -125,7 +125,7 @@ func (k *Catalogue) Named(name string) (*Case, error) {
 		}
 		known = append(known, c.Name())
 	}
-	return nil, badInputf("unknown case %q%s (this program has %s)", name, names.Meant(name, known), strings.Join(known, ", "))
+	return nil, badInputf("unknown case %q%s (this program has %s)", name, names.Meant(name, known), names.List(known))
 }
 
 // Case is one control problem with its methods and, where it has one, its bundled map.

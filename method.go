@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/gpc-engine/gpc/baselines/policy"
 	"github.com/gpc-engine/gpc/batchnav"
@@ -77,7 +76,7 @@ func (c *Case) method(name string) (domain.Method, error) {
 	if m, ok := closedloop.Row(&c.def, name); ok { // mpc-N
 		return m, nil
 	}
-	return domain.Method{}, badInputf("case %s has no method %q%s (it has %s)", c.Name(), name, names.Meant(name, known), strings.Join(known, ", "))
+	return domain.Method{}, badInputf("case %s has no method %q%s (it has %s)", c.Name(), name, names.Meant(name, known), names.List(known))
 }
 
 // mapped reports whether a method decides by the case's map.

@@ -188,6 +188,7 @@ stderr. The same seed gives the same result on any number of threads.`,
 		root.AddCommand(command(a))
 	}
 	a.explain(root)
+	a.complete(root)
 	return root
 }
 

@@ -359,7 +359,7 @@ func TestGenericMethodsOfACase(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q, %s", method, code, out, log)
 		}
 	}
-	if code, _, log := run(app, "eval", "cart", "--method", "mpc-9"); code != 2 || !strings.Contains(log, "mpc-9") || !strings.Contains(log, "nmpc") {
+	if code, _, log := run(app, "eval", "cart", "--method", "mpc-9"); code != 2 || !strings.Contains(log, "mpc-9") || !strings.Contains(log, "did you mean mpc-5?") {
 		t.Errorf("more look-ahead than an episode has decisions: exit code %d, %s", code, log)
 	}
 }

@@ -14,6 +14,12 @@ import (
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
+const (
+	// indent is where the second column of what doctor prints begins, doctorWidth where its lines end.
+	indent      = 9
+	doctorWidth = 80
+)
+
 type ceilings struct {
 	ISA           string  `json:"isa"`
 	Threads       int     `json:"threads"`
@@ -58,7 +64,7 @@ func (r cudaReport) print(w io.Writer) {
 	if r.Available {
 		answer = "yes"
 	}
-	fmt.Fprintf(w, "cuda     %s: %s\n", answer, r.Reason)
+	fmt.Fprintf(w, "cuda     %s\n", wrapped(answer+": "+r.Reason, indent, doctorWidth))
 	if r.Driver != "" {
 		fmt.Fprintf(w, "         %s through %s, CUDA %s\n", r.Library, r.Driver, r.Version)
 	}
@@ -130,10 +136,12 @@ func (a *App) doctorCommand() *cobra.Command {
 			}
 			return a.Print(r, func(w io.Writer) error {
 				fmt.Fprintf(w, "gpc %s (%s)\n", r.Version, r.Commit)
-				fmt.Fprintf(w, "cpu      %s: %d cores, %d threads; %s\n", r.CPU.Name, r.CPU.PhysicalCore, r.CPU.LogicalCore, strings.Join(r.CPU.Features, " "))
+				cpu := fmt.Sprintf("%s: %d cores, %d threads; %s", r.CPU.Name, r.CPU.PhysicalCore, r.CPU.LogicalCore, strings.Join(r.CPU.Features, " "))
+				fmt.Fprintf(w, "cpu      %s\n", wrapped(cpu, indent, doctorWidth))
 				fmt.Fprintf(w, "         L1d %d KiB, L2 %d KiB, L3 %d MiB\n", r.CPU.L1D>>10, r.CPU.L2>>10, r.CPU.L3>>20)
 				r.CUDA.print(w)
-				fmt.Fprintf(w, "backend  %s (%s, %d threads): %s\n", r.Backend, r.ISA, r.Threads, r.Reason)
+				why := strings.TrimSuffix(r.Reason, ": "+r.CUDA.Reason) // which stands above
+				fmt.Fprintf(w, "backend  %s\n", wrapped(fmt.Sprintf("%s (%s, %d threads): %s", r.Backend, r.ISA, r.Threads, why), indent, doctorWidth))
 				for _, c := range r.Ceilings {
 					fmt.Fprintf(w, "ceiling  %s, %d threads: %.0f GFLOP/s of multiply-adds, %.1f GB/s triad\n", c.ISA, c.Threads, c.GFlops, c.BandwidthGBps)
 				}

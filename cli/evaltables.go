@@ -35,6 +35,11 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 		return err
 	}
 	for _, r := range results {
+		if r.Safe == 1 && r.MarginMin < 0 {
+			if _, err := fmt.Fprintf(w, "%s: a margin of %s is kept within the case's tolerance (margin_tolerance of `methods %s --json`)\n", r.Method, r.MarginMin.Text("%.2e"), r.Case); err != nil {
+				return err
+			}
+		}
 		if err := renderPrepare(w, r.Method, r.Prepare); err != nil {
 			return err
 		}

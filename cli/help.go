@@ -78,7 +78,7 @@ func (a *App) explain(root *cobra.Command) {
 	visit = func(parent *cobra.Command, before string) {
 		for _, c := range parent.Commands() {
 			c.Flags().VisitAll(func(f *pflag.Flag) {
-				if f.DefValue == "[]" { // none, which pflag knows of some lists only
+				if f.DefValue == "[]" && f.Value.Type() == "float64Slice" { // none, which pflag knows of other lists
 					f.DefValue = ""
 				}
 			})

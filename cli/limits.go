@@ -91,6 +91,7 @@ var longest = map[string]time.Duration{
 	"plant every":              time.Hour,
 	"serve deadline":           serve.MaxDeadline,
 	"serve max-age":            serve.MaxDeadline,
+	"serve session-idle":       30 * 24 * time.Hour,
 	"verify episode-limit":     24 * time.Hour,
 }
 

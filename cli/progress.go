@@ -3,11 +3,13 @@ package cli
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 )
 
 // terminal reports whether w is an interactive terminal.
@@ -20,6 +22,9 @@ func terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
+// settled is how long a command runs before a bar is shown: its first rate would be of a moment.
+const settled = 500 * time.Millisecond
+
 // progress shows done/total with rate and ETA on a terminal and is quiet
 // otherwise. The returned function may be called with a total that changes.
 func (a *App) progress(what string) func(done, total int) {
@@ -27,7 +32,11 @@ func (a *App) progress(what string) func(done, total int) {
 		return func(int, int) {}
 	}
 	var bar *progressbar.ProgressBar
+	began := time.Now()
 	return func(done, total int) {
+		if time.Since(began) < settled && done < total {
+			return
+		}
 		if bar == nil {
 			bar = progressbar.NewOptions(total,
 				progressbar.OptionSetWriter(a.Stderr),
@@ -59,9 +68,25 @@ func (a *App) stages() func(stage string, done, total int) {
 	}
 }
 
+// columns is how wide w is: that of its terminal, or without bound.
+func columns(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if wide, _, err := term.GetSize(int(f.Fd())); err == nil && wide > 0 {
+			return wide
+		}
+	}
+	return math.MaxInt
+}
+
 // Table writes rows with aligned columns; the first row is the header. Cells
-// that look like numbers are aligned right.
-func Table(w io.Writer, rows [][]string) error {
+// that look like numbers are aligned right. Columns that a terminal has no room for stand in a table below,
+// behind the first column again; a text in the last column is wrapped.
+func Table(w io.Writer, rows [][]string) error { return tableWithin(w, rows, columns(w)) }
+
+// least is the room that a last column of text is wrapped in; with less it stands in a table below.
+const least = 24
+
+func tableWithin(w io.Writer, rows [][]string, limit int) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -71,24 +96,72 @@ func Table(w io.Writer, rows [][]string) error {
 			width[i] = max(width[i], len([]rune(c)))
 		}
 	}
-	for n, r := range rows {
-		var line strings.Builder
-		for i, c := range r {
-			pad := strings.Repeat(" ", width[i]-len([]rune(c)))
-			if i > 0 {
-				line.WriteString("  ")
+	for from := 1; ; {
+		shown, used := []int{0}, width[0]
+		for ; from < len(width); from++ {
+			room := limit - used - 2
+			wraps := from == len(width)-1 && room >= least && !numeric(rows[len(rows)-1][from])
+			if width[from] > room && !wraps && len(shown) > 1 {
+				break
 			}
-			if n > 0 && numeric(c) {
-				line.WriteString(pad + c)
-			} else {
-				line.WriteString(c + pad)
+			shown, used = append(shown, from), used+2+width[from]
+		}
+		for n, r := range rows {
+			if err := writeRow(w, r, shown, width, limit, n > 0); err != nil {
+				return err
 			}
 		}
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line.String(), " ")); err != nil {
-			return err
+		if from >= len(width) {
+			return nil
 		}
 	}
-	return nil
+}
+
+// writeRow writes the cells of some columns. The last one goes on below itself where the line would be too long.
+func writeRow(w io.Writer, r []string, shown, width []int, limit int, right bool) error {
+	var line strings.Builder
+	at := 0
+	for k, i := range shown {
+		c := r[i]
+		pad := strings.Repeat(" ", width[i]-len([]rune(c)))
+		if k > 0 {
+			line.WriteString("  ")
+			at += 2
+		}
+		switch {
+		case right && numeric(c):
+			line.WriteString(pad + c)
+		case k > 0 && k == len(shown)-1 && at+len([]rune(c)) > limit:
+			line.WriteString(wrapped(c, at, limit))
+		default:
+			line.WriteString(c + pad)
+		}
+		at += width[i]
+	}
+	_, err := fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	return err
+}
+
+// wrapped is a text that begins in column at and goes on there in the lines below, within limit columns where its
+// words allow that.
+func wrapped(text string, at, limit int) string {
+	var out strings.Builder
+	used := at
+	for i, word := range strings.Fields(text) {
+		n := len([]rune(word))
+		switch {
+		case i == 0:
+		case used+1+n > limit:
+			out.WriteString("\n" + strings.Repeat(" ", at))
+			used = at
+		default:
+			out.WriteByte(' ')
+			used++
+		}
+		out.WriteString(word)
+		used += n
+	}
+	return out.String()
 }
 
 func numeric(s string) bool {

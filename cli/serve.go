@@ -130,7 +130,7 @@ asked is answered. docs/how-to/serve.md has every key.`,
 	set.StringVar(&f.method, "method", "", "method that decides (default: the one that the map was compiled for, or gpc)")
 	set.Float64SliceVar(&f.weights, "preference", nil, "fixed weights w1,w2,… of sessions that state none (default: the adaptive priority)")
 	set.IntVar(&f.options.Sessions, "sessions", serve.DefaultSessions, "sessions that may be open at once")
-	set.DurationVar(&f.options.SessionIdle, "session-idle", serve.DefaultSessionIdle, "where all sessions are open, one that was not asked for this long gives its place to a new one, such as 10m; negative: never")
+	set.DurationVar(&f.options.SessionIdle, "session-idle", serve.DefaultSessionIdle, "where all sessions are open, one that was not asked for this long gives its place to a new one, such as 10m; 0: never")
 	set.DurationVar(&f.options.Deadline, "deadline", 0, "answer by then, with the fallback if need be, where a request states no deadline_ms, such as 5ms (default: none)")
 	set.DurationVar(&f.options.MaxAge, "max-age", 0, "every decision states observed_ms, and one that is older has the fallback, as all after it until the session is cleared (default: any age)")
 	set.IntVar(&f.lines.MaxBytes, "line-bytes", serve.DefaultLineBytes, "bytes of a line at most")
@@ -225,6 +225,9 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 	e, err := a.open()
 	if err != nil {
 		return err
+	}
+	if opt.SessionIdle == 0 {
+		opt.SessionIdle = -1 // for ever
 	}
 	opt.Setup, opt.Preference, opt.Seed, opt.Threads, opt.Log = setup, pref.W, a.seed, cpuThreads(a.threads), log
 	s, err := serve.New(c, e, opt)

@@ -77,7 +77,7 @@ func TestPagesOfTheCommandLine(t *testing.T) {
 		t.Errorf("the page is of %+v", d)
 	}
 	require.Until(t, "the plant goes on", func() bool { return fetched[view.State](t, url+"view/state").K > 0 })
-	if a := fetched[serve.Answer](t, url+"health"); a.Health == nil || a.Health.Case != "cart" || a.Health.Decisions == 0 {
+	if a := fetched[serve.Answer](t, url+"health"); a.Health == nil || a.Health.Case != "cart" || a.Health.Decisions != 0 || a.Health.Sessions == 0 { // those of the page are not counted
 		t.Errorf("beside the page the server says %+v", a)
 	}
 	if code := end(); code != 0 {
@@ -109,7 +109,7 @@ func TestWrongPagesAreRefused(t *testing.T) {
 		"serve cart --ui --stdin":          "--listen, which is not given",
 		"serve cart --ui --listen 127.0.0.1:0 --token-file " + token:             "no password",
 		"serve cart --ui --model " + file + " --listen 0.0.0.0:0":                "needs a token",
-		"serve cart --ui --model " + file + " --listen 127.0.0.1:0 --sessions 3": "room for 3 sessions",
+		"serve cart --ui --model " + file + " --listen 127.0.0.1:0 --sessions 2": "room for 2 sessions",
 	} {
 		refused(t, app, says, strings.Fields(line)...)
 	}

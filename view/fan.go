@@ -51,8 +51,12 @@ func (l *Live) Fan() func(ctx context.Context) (*Fan, error) {
 	if l.ep.Done() || l.searches && l.server.Health().ModelSHA256 == "" {
 		return nil
 	}
+	return l.fan(l.request(l.preference))
+}
+
+// fan looks ahead from a request about the state of the last frame.
+func (l *loop) fan(root serve.Request) func(ctx context.Context) (*Fan, error) {
 	last := l.frames[len(l.frames)-1]
-	root := l.request(l.preference)
 	return func(ctx context.Context) (*Fan, error) {
 		began := time.Now()
 		fan := &Fan{K: last.K, Ahead: l.ahead(root.C)}
@@ -77,7 +81,7 @@ func (l *Live) Fan() func(ctx context.Context) (*Fan, error) {
 }
 
 // ahead is how many decisions a fan looks ahead from a context.
-func (l *Live) ahead(c []float64) int {
+func (l *loop) ahead(c []float64) int {
 	left := mostAhead
 	if f, ok := l.problem.(domain.Finite); ok {
 		left = min(left, f.Remaining(c))
@@ -87,7 +91,7 @@ func (l *Live) ahead(c []float64) int {
 
 // cast rolls out a ray of a fan. Each of its decisions is a slice of the server's time, which the
 // decisions of others come before.
-func (l *Live) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request) error {
+func (l *loop) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request) error {
 	p := ray.Preference
 	var plan []float64
 	if l.searches {

@@ -72,6 +72,7 @@ func New(source Source, rate float64, playing bool) *Handler {
 		}
 		return p.frame(k)
 	}))
+	mux.HandleFunc("GET /view/sessions", answer(p, func(*http.Request) (any, error) { return p.sessions() }))
 	mux.HandleFunc("GET /view/events", h.events)
 	post(mux, p, "preference", "w", "a list of weights, or null for the adaptive priority", func(w *[]float64) error {
 		if w == nil {
@@ -84,6 +85,7 @@ func New(source Source, rate float64, playing bool) *Handler {
 	post(mux, p, "rate", "hz", "decisions a second", func(v *float64) error { return p.setRate(v) })
 	post(mux, p, "seek", "k", "the number of a frame", func(v *int) error { return p.seek(v) })
 	post(mux, p, "reset", "episode", "the number of an episode, or null for the next one", func(v *int) error { return p.reset(v) })
+	post(mux, p, "session", "session", "the name of a session, or null for the plant beside the server", func(v *string) error { return p.follow(v) })
 	h.mux = mux
 	return h
 }
@@ -197,7 +199,7 @@ func statusOf(err error) int {
 	switch {
 	case errors.As(err, &field):
 		return http.StatusBadRequest
-	case errors.Is(err, ErrRecorded):
+	case errors.Is(err, ErrRecorded), errors.Is(err, errClients):
 		return http.StatusConflict
 	case errors.Is(err, errGone), errors.Is(err, context.Canceled), errors.Is(err, serve.ErrBusy), errors.Is(err, serve.ErrClosed):
 		return http.StatusServiceUnavailable
@@ -260,14 +262,20 @@ type State struct {
 	Generation int64             `json:"generation"`
 	Preference domain.Preference `json:"preference"`
 	Steers     bool              `json:"steers"`
-	Fault      string            `json:"fault"` // why it has stopped; "" where nothing is wrong
+	Session    *string           `json:"session"` // that is shown; null: what the page was made for
+	Fault      string            `json:"fault"`   // why it has stopped; "" where nothing is wrong
 	Version    string            `json:"version"`
 }
 
 // state is where the player stands.
 func (p *player) state() *State {
 	first, last := p.source.Range()
+	var session *string
+	if s, ok := p.source.(*Session); ok {
+		session = &s.name
+	}
 	return &State{
+		Session: session,
 		Playing: p.playing, Rate: p.rate, K: p.at, First: first, Last: last, Start: p.start, Generation: p.generation, Preference: p.source.Preference(),
 		Steers: p.source.Describe().Steers, Fault: p.fault, Version: version.Version,
 	}

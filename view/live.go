@@ -52,21 +52,12 @@ type LiveOptions struct {
 // Live is a plant of a case in closed loop with a server, which decides in sessions of its own. All of
 // it is asked aside: the decisions of others come first.
 type Live struct {
-	c           *gpc.Case
-	server      *serve.Server
-	aside       serve.Aside
-	opt         LiveOptions
-	problem     domain.Problem
-	spec        *domain.Spec
-	description *Description
-	preference  domain.Preference
-	searches    bool // a decision of the method is a search with a plan: Case.Learned
+	loop
+	c   *gpc.Case
+	opt LiveOptions
 
-	ep      domain.Episode
-	episode int
-	s, x    []float64 // what the next decision is given
-	frames  []*Frame  // the last ones
-	room    int
+	ep   domain.Episode
+	s, x []float64 // what the next decision is given
 }
 
 var _ Source = (*Live)(nil)
@@ -78,9 +69,11 @@ func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions)
 		return nil, gpc.BadInput(fmt.Errorf("case %s has no plant to run: a page cannot show one", c.Name()))
 	}
 	l := &Live{
-		c: c, server: s, aside: s.Aside(), opt: opt, problem: d.Problem, spec: spec, description: describe(d), searches: d.Learned != nil,
-		preference: domain.Preference{Adaptive: opt.Preference == nil, W: opt.Preference},
-		s:          make([]float64, spec.MeasuredSize()), x: make([]float64, spec.ContextSize()),
+		loop: loop{
+			server: s, aside: s.Aside(), problem: d.Problem, spec: spec, description: describe(d), searches: d.Learned != nil, dated: opt.Dated,
+			preference: domain.Preference{Adaptive: opt.Preference == nil, W: opt.Preference},
+		},
+		c: c, opt: opt, s: make([]float64, spec.MeasuredSize()), x: make([]float64, spec.ContextSize()),
 	}
 	if err := l.preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, gpc.BadInput(err)
@@ -98,18 +91,6 @@ func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions)
 	l.room = max(2, min(cmp.Or(opt.History, history), max(64, historyNumbers/numbers)))
 	return l, nil
 }
-
-// Describe implements Source.
-func (l *Live) Describe() *Description { return l.description }
-
-// Range implements Source.
-func (l *Live) Range() (first, last int) { return l.frames[0].K, l.frames[len(l.frames)-1].K }
-
-// Frame implements Source.
-func (l *Live) Frame(k int) *Frame { return l.frames[k-l.frames[0].K] }
-
-// Preference implements Source.
-func (l *Live) Preference() domain.Preference { return l.preference }
 
 // Steer implements Source.
 func (l *Live) Steer(p domain.Preference) error {
@@ -149,38 +130,15 @@ func (l *Live) begin(ctx context.Context, episode int, kept []*Frame) error {
 	return nil
 }
 
-func (l *Live) frame() *Frame {
-	return &Frame{Episode: l.episode, S: make([]float64, l.spec.MeasuredSize()), Preference: l.preference}
-}
-
 // observe takes what the next decision is given, and draws the state that a frame led to.
 func (l *Live) observe(f *Frame) {
 	l.ep.Observe(l.s, l.x)
 	f.Shapes = picture(l.problem, f.S, l.x)
 }
 
-func (l *Live) append(f *Frame) {
-	if n := len(l.frames); n > 0 {
-		f.K = l.frames[n-1].K + 1
-		if n >= l.room {
-			l.frames = slices.Delete(l.frames, 0, n-l.room+1)
-		}
-	}
-	l.frames = append(l.frames, f)
-}
-
 // request is the observation at hand under a preference.
 func (l *Live) request(p domain.Preference) serve.Request {
 	return l.asked(l.s, l.x, p)
-}
-
-// asked is a request about copies of a state and a context.
-func (l *Live) asked(s, c []float64, p domain.Preference) serve.Request {
-	r := serve.Request{S: slices.Clone(s), C: slices.Clone(c), Preference: &p}
-	if l.opt.Dated {
-		r.Observed = time.Now()
-	}
-	return r
 }
 
 // Advance implements Source: one decision, and after the last of an episode the next episode.
@@ -209,55 +167,24 @@ func (l *Live) Advance(ctx context.Context) error {
 	return nil
 }
 
-// decided is a frame with what the server says of a decision.
-func (l *Live) decided(d *serve.Decision, t int) *Frame {
-	f, bits := l.frame(), domain.Fallback(d.Fallback)
-	f.T, f.U, f.Priority, f.Margin, f.Residual, f.Limit, f.Moved = t, d.U, d.Sigma, d.Margin, d.Residual, d.ResidualLimit, d.Displacement
-	f.LatencyUs, f.Fallback, f.Replaced, f.Late = d.LatencyUs, bits.String(), bits.Replaced(), d.Late
-	return f
-}
-
 // Preview implements Source: the decision in the present state under the preference that was
 // set last, by a loop that has no past. The state is what it would be after it.
 func (l *Live) Preview(ctx context.Context) (*Frame, error) {
 	if l.ep.Done() {
 		return nil, nil
 	}
-	if err := l.aside.Reset(ctx, previewSession); err != nil {
-		return nil, err
-	}
-	r := l.request(l.preference)
-	d, err := l.aside.Decide(ctx, previewSession, r)
-	if err != nil {
-		return nil, err
-	}
-	last := l.frames[len(l.frames)-1]
-	f := l.decided(d, last.T)
-	f.K = last.K
-	f.J, f.Margins = make([]float64, l.spec.ObjectiveSize()), make([]float64, len(l.spec.Margins))
-	l.score(r.S, r.C, d.U, f.J, f.Margins)
-	f.Grid = operate(l.problem, r.S, r.C, d.U)
-	next := make([]float64, len(l.x))
-	l.problem.Step(r.S, r.C, d.U, f.S, next)
-	f.Shapes = last.Shapes
-	return f, nil
-}
-
-// score writes what the known dynamics say of an action.
-func (l *Live) score(s, c, u, j, margins []float64) {
-	if scored, ok := l.problem.(domain.Scored); ok {
-		scored.Score(s, c, u, j, margins)
-		return
-	}
-	l.problem.Objectives(s, u, c, j)
-	l.problem.Margins(s, c, u, margins)
+	return l.preview(ctx, l.request(l.preference))
 }
 
 // DefaultRate is how many decisions a second a Live is shown at: the plant's own time where
-// that is fast enough to watch, and not so fast that nothing is seen.
+// that is fast enough to watch, and not so fast that nothing is seen. Of a plant with steps of a minute or more
+// each decision is seen for half a second.
 func DefaultRate(spec *domain.Spec) float64 {
-	if spec.StepSeconds <= 0 {
+	switch {
+	case spec.StepSeconds <= 0:
 		return 10
+	case spec.StepSeconds >= 60:
+		return 2
 	}
 	return min(25, max(1/spec.StepSeconds, 10))
 }

@@ -38,7 +38,8 @@ const (
 
 // player is the one goroutine that calls a source, and whoever watches.
 type player struct {
-	source Source
+	source Source // that is shown
+	home   Source // that it was made with
 	ask    chan func()
 	stop   context.CancelFunc
 	ctx    context.Context
@@ -73,7 +74,7 @@ type watcher struct{ events chan []byte }
 
 func newPlayer(source Source, rate float64, playing bool) *player {
 	p := &player{
-		source: source, rate: rate, playing: playing, ask: make(chan func()), ended: make(chan struct{}), watchers: map[*watcher]bool{},
+		source: source, home: source, rate: rate, playing: playing, ask: make(chan func()), ended: make(chan struct{}), watchers: map[*watcher]bool{},
 		start: rand.Int64N(1 << 48), // a number that JavaScript has
 	}
 	p.generation = p.start
@@ -120,6 +121,7 @@ func (p *player) guarded(f func() error) (err error) {
 func (p *player) run() {
 	defer func() {
 		p.stop()
+		p.release()
 		for w := range p.watchers {
 			close(w.events)
 		}
@@ -165,6 +167,9 @@ func (p *player) tick() {
 		p.due = now
 	}
 	err := p.guarded(p.forward)
+	if errors.Is(err, errNotYet) {
+		return
+	}
 	busy := errors.Is(err, serve.ErrBusy) // others come first
 	switch {
 	case busy && p.fault != waits:
@@ -193,6 +198,7 @@ func (p *player) forward() error {
 			return err
 		}
 		_, last = p.source.Range()
+		p.at = last - 1 // a session may have decided more than once
 	}
 	p.at = min(p.at+1, last)
 	if now := time.Now(); !p.playing || now.Sub(p.sent) >= framesEvery {
@@ -259,7 +265,7 @@ func (p *player) step(by *int) error {
 		p.show()
 	}
 	p.sendState()
-	if errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, errNotYet) {
 		return nil // there it stays
 	}
 	return err
@@ -297,13 +303,53 @@ func (p *player) reset(episode *int) error {
 	if err := p.source.Reset(p.ctx, to); err != nil {
 		return err
 	}
+	p.begin()
+	return nil
+}
+
+// begin shows other frames than before, from their first.
+func (p *player) begin() {
 	p.generation++
 	p.fault = ""
 	p.at, _ = p.source.Range()
 	p.due = time.Now()
 	p.sendState()
 	p.show()
+}
+
+// sessions are those that can be shown beside what the player was made with.
+func (p *player) sessions() ([]string, error) {
+	if home, ok := p.home.(Follows); ok {
+		return home.Sessions(p.ctx)
+	}
+	return []string{}, nil
+}
+
+// follow shows a session, or with nil what the player was made with.
+func (p *player) follow(name *string) error {
+	to := p.home
+	if name != nil {
+		home, ok := p.home.(Follows)
+		if !ok {
+			return jsonin.Errorf("session", "there are no sessions beside a %s", p.home.Describe().Kind)
+		}
+		s, err := home.Follow(p.ctx, *name)
+		if err != nil {
+			return err
+		}
+		to, p.playing = s, true
+	}
+	p.release()
+	p.source = to
+	p.begin()
 	return nil
+}
+
+// release closes a session that is shown.
+func (p *player) release() {
+	if s, ok := p.source.(*Session); ok {
+		s.Close()
+	}
 }
 
 // lookAhead has a fan made of the last frame where somebody sees it and it is another than the

@@ -15,6 +15,9 @@ type Series struct {
 	Residual []float64   `json:"residual"`
 	Replaced []bool      `json:"replaced"`
 	Late     []bool      `json:"late"`
+	// S and U are the first entries of state and action, of a case that has neither picture nor map.
+	S [][]float64 `json:"s,omitempty"`
+	U [][]float64 `json:"u,omitempty"`
 	// Bodies are their centres, [body][frame].
 	Bodies [][][2]float64 `json:"bodies,omitempty"`
 	// Lo and Hi bound every shape.
@@ -22,13 +25,25 @@ type Series struct {
 	Hi [2]float64 `json:"hi"`
 }
 
+// mostLines of a state, and of an action, are drawn where there is no picture.
+const mostLines = 6
+
 // series is of all frames at hand.
 func (p *player) series() *Series {
 	first, last := p.source.Range()
 	m := len(p.source.Describe().Objectives)
 	s := &Series{First: first, J: make([][]float64, m), Priority: make([][]float64, m), Lo: [2]float64{math.Inf(1), math.Inf(1)}, Hi: [2]float64{math.Inf(-1), math.Inf(-1)}}
+	if d := p.source.Describe(); d.Grid == nil && len(p.source.Frame(last).Shapes) == 0 {
+		s.S, s.U = make([][]float64, min(mostLines, len(d.State))), make([][]float64, min(mostLines, len(d.Action)))
+	}
 	for k := first; k <= last; k++ {
 		f := p.source.Frame(k)
+		for i := range s.S {
+			s.S[i] = append(s.S[i], entry(f.S, i))
+		}
+		for i := range s.U {
+			s.U[i] = append(s.U[i], entry(f.U, i))
+		}
 		steered := f.Priority
 		if len(steered) == 0 {
 			steered = f.Sigma

@@ -46,7 +46,7 @@ type Description struct {
 	Case   string `json:"case"`
 	About  string `json:"about"`
 	Method string `json:"method"`
-	Kind   string `json:"kind"` // live or trace
+	Kind   string `json:"kind"` // live, session or trace
 	// Source says in a line where the frames come from, Warnings what is wrong with them.
 	Source   string   `json:"source"`
 	Warnings []string `json:"warnings"`

@@ -1,7 +1,10 @@
 // Package names finds what a mistyped name was meant for.
 package names
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Meant is what an error about a word that is none of the known names says next:
 // "; did you mean NAME?" of the nearest one, and "" where none is near.
@@ -10,6 +13,24 @@ func Meant[S ~string](word S, known []S) string {
 		return "; did you mean " + near + "?"
 	}
 	return ""
+}
+
+// listed are the names that an error lists at most.
+const listed = 8
+
+// List is what an error says of the known names: the first of them, and how many more there are.
+func List[S ~string](known []S) string {
+	var text strings.Builder
+	for i, name := range known[:min(listed, len(known))] {
+		if i > 0 {
+			text.WriteString(", ")
+		}
+		text.WriteString(string(name))
+	}
+	if more := len(known) - listed; more > 0 {
+		fmt.Fprintf(&text, " and %d more", more)
+	}
+	return text.String()
 }
 
 // most is how many letters of a name may be others, too many, missing or in each other's place.

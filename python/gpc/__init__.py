@@ -6,6 +6,10 @@
         state, context = s.observe()
         print(s.decide(state, context).u)
 
+open(case, …) opens a case of cases() as a Session; compile(system, …) makes a map of a System. Both are left out of
+`from gpc import *`, which leaves Python's own open and compile: see help(gpc.open) and help(gpc.compile). A Session
+decides, refines, evaluates and plots; session.spec.table() says what its vectors are.
+
 The library starts at the first call, not at import. See docs/reference/python.md of the project.
 """
 
@@ -24,3 +28,12 @@ __all__ = [
     "FALLBACKS", "CasadiFunction", "Controller", "Decision", "Decisions", "Error", "InputError", "Loop", "Loops", "Server", "Session", "Shape", "Spec", "Step", "System", "Variable",
     "array", "box", "cases", "disc", "from_casadi", "line", "nmpc", "version", "where",
 ]
+
+__version__: str
+
+
+def __getattr__(name: str) -> str:
+    """__version__, of the library, which starts for it."""
+    if name == "__version__":
+        return version()["version"]
+    raise AttributeError(f"module 'gpc' has no attribute {name!r}")

@@ -17,10 +17,13 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "ARRAY", "FLOAT", "HANDLE", "INT", "OUT", "TEXT",
@@ -271,7 +274,7 @@ class Object:
         self._handle = 0
         self._finalizer()
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import html
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from gpc import traces
-from gpc._lib import HANDLE, OUT, TEXT, Error, InputError, Object, ask, declare, lib, make, text
+from gpc._lib import HANDLE, OUT, TEXT, InputError, Object, ask, declare, lib, make, text
 from gpc._progress import Bar, _watched
 from gpc.loops import Loop, _weights
 from gpc.session import Session, _options
@@ -117,33 +114,6 @@ class Controller(Session):
             "sessions": sessions, "deadline_ms": 1e3 * deadline,
         }
         return Server(make(lib.gpc_serve, self.handle, text(options)))
-
-    def drive(self, episode: int = 0, *, method: str = "", seed: int = 1) -> dict[str, Any]:
-        """An unseen episode: times t [n], s, measured states s [n, n_s], contexts c [n, n_c], actions u [n, n_u]."""
-        with tempfile.TemporaryDirectory() as folder:
-            file = os.path.join(folder, "trace.jsonl")
-            self.evaluate(method, episodes=episode + 1, seed=seed, trace=file, progress=False)
-            trace = traces.read(file)
-        of = trace["episode"] == episode
-        return {"t": self.spec.step_s * trace["t"][of], "s": trace["x"][of], "c": trace["c"][of], "u": trace["u"][of]}
-
-    def plot(self, episode: int = 0, *, method: str = "", seed: int = 1) -> Any:
-        """States and actions of an unseen episode as a matplotlib figure."""
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise Error("gpc: plot draws by matplotlib, which is not installed: pip install matplotlib") from None
-        run = self.drive(episode, method=method, seed=seed)
-        panels = [(v, run["s"][:, i]) for i, v in enumerate(self.spec.state)] + [(v, run["u"][:, i]) for i, v in enumerate(self.spec.action)]
-        figure = Figure(figsize=(7, 1.6 * len(panels)), layout="constrained")
-        for axes, (v, values) in zip(np.ravel(figure.subplots(len(panels), sharex=True)), panels):
-            axes.plot(run["t"], values)
-            axes.set_ylabel(f"{v.name} {v.unit}".rstrip())
-            for bound in (v.lo, v.hi):
-                if bound is not None:
-                    axes.axhline(bound, linestyle=":", color="grey")
-        figure.axes[-1].set_xlabel("time, s")
-        return figure
 
     def __repr__(self) -> str:
         test = self.report["test"]

@@ -1,4 +1,4 @@
-"""python -m gpc.demo: decides, refines 4096 candidates, drives one episode, and draws both.
+"""python -m gpc.demo: decides, refines 4096 candidates, drives one episode under several preferences, and draws all of it.
 
 It draws demo.png by matplotlib where that is installed, else demo.svg by itself.
 """
@@ -13,6 +13,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 import gpc
+from gpc import traces
 
 Curve = tuple[str, list[float], list[float]]
 
@@ -45,7 +46,9 @@ def main() -> None:
             os.remove(trace)
         e = s.evaluate(episodes=1, trace=trace)
         print(f"one episode by {e['method']}: {e['decisions']} decisions, safe {e['safe']:.0f}, median {e['latency_us']['p50']:.0f} µs each")
-        file = draw(options.out, r, *states(trace, s.spec))
+        front, ways = preferences(s, options.out)
+        print(f"the same episode under {len(front[0][1])} preferences between {s.spec.objectives[0].name} and {s.spec.objectives[1].name}")
+        file = draw(options.out, r, *states(trace, s.spec), front, ways)
     print(file)
 
 
@@ -57,14 +60,37 @@ def states(trace: str, spec: gpc.Spec) -> tuple[list[float], list[Curve]]:
     return t, [(f"{v.name} {v.unit}".rstrip(), t, [x["x"][i] for x in steps]) for i, v in enumerate(spec.state[:6])]
 
 
-def draw(folder: str, refinement: dict[str, Any], t: list[float], curves: list[Curve]) -> str:
-    """Draws cost against candidates and the states of an episode, and names the file."""
+def preferences(s: gpc.Session, folder: str, steps: int = 6) -> tuple[list[Curve], list[Curve]]:
+    """The costs of an episode for its first two objectives under preferences between them, and the ways in the plane of a
+    case whose first two states are places."""
+    first, second = s.spec.objectives[:2]
+    placed = [v.unit for v in s.spec.state[:2]] == ["m", "m"]
+    costs, ways = [], []
+    for k in range(steps + 1):
+        w = [1 - k / steps, k / steps, *[0.0] * (len(s.spec.objectives) - 2)]
+        file = os.path.join(folder, "preference.jsonl")
+        if os.path.exists(file):
+            os.remove(file)
+        s.evaluate(episodes=1, preference=w, trace=file, progress=False)
+        run = traces.read(file)
+        costs.append((run["J"][:, 0].sum(), run["J"][:, 1].sum()))
+        if placed:
+            ways.append((f"{first.name} {w[0]:.0%}", run["x"][:, 0].tolist(), run["x"][:, 1].tolist()))
+    x, y = zip(*costs)
+    return [(f"{second.name} against {first.name}", [float(v) for v in x], [float(v) for v in y])], ways
+
+
+def draw(folder: str, refinement: dict[str, Any], t: list[float], curves: list[Curve], front: list[Curve], ways: list[Curve]) -> str:
+    """Draws cost against candidates, the states of an episode, its front and its ways, and names the file."""
     rounds = refinement["rounds"]
     panels = [
         ("cost of the best", "candidates", [("best so far", [r["candidates"] for r in rounds], [r["cost"] for r in rounds]),
                                             ("one latent step", [rounds[0]["candidates"], rounds[-1]["candidates"]], [refinement["localized_cost"]] * 2)]),
         ("measured state", "time, s", curves),
+        ("front: costs of one episode", front[0][0].partition(" against ")[2], front),
     ]
+    if ways:
+        panels.append(("its ways by preference", "m", ways))
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -73,19 +99,19 @@ def draw(folder: str, refinement: dict[str, Any], t: list[float], curves: list[C
         with open(file, "w", encoding="utf-8") as f:
             f.write(svg(panels))
         return file
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(5 * len(panels), 4), layout="constrained")
     FigureCanvasAgg(figure)
     for i, (title, across, lines) in enumerate(panels):
-        axes = figure.add_subplot(1, 2, i + 1, title=title, xlabel=across)
+        axes = figure.add_subplot(1, len(panels), i + 1, title=title, xlabel=across)
         for name, x, y in lines:
-            axes.plot(x, y, label=name)
+            axes.plot(x, y, marker="o" if lines is front else None, label=name)
         axes.legend()
     file = os.path.join(folder, "demo.png")
     figure.savefig(file, dpi=120)
     return file
 
 
-COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b")
+COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#17becf")
 
 
 def svg(panels: list[tuple[str, str, list[Curve]]]) -> str:

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,9 @@ from gpc._lib import Error, InputError, array, empty
 from gpc._progress import Progress
 from gpc.loops import _BEHIND, Decision, Decisions, Floats, _weights
 from gpc.session import Spec, _spec
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["SubprocessLoop", "SubprocessLoops", "SubprocessSession"]
 
@@ -154,7 +157,7 @@ class SubprocessSession:
         """The first decision of an episode; see Session.decide."""
         if isinstance(state, np.ndarray) and state.ndim == 2:
             with self.loops(len(state)) as loops:
-                return loops.decide(state, context, preference, out=out)
+                return loops.decide(state, context, preference, out=out)  # type: ignore[return-value, arg-type]
         return self._first.decide(state, () if context is None else context, preference, fresh=True)
 
     def refine(
@@ -200,7 +203,7 @@ class SubprocessSession:
         """Ends the session's process; its loops have their own."""
         self._first.close()
 
-    def __enter__(self) -> SubprocessSession:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -254,7 +257,7 @@ class SubprocessLoops:
         """Ends the loops and their process."""
         self._server.close()
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -273,7 +276,7 @@ class SubprocessLoop(SubprocessLoops):
         s = array(state, np.float64, (len(spec.state),), "state", finite=not self._faults)
         c = array(context, np.float64, (len(spec.context),), "context", finite=not self._faults)
         d = super().decide(s[None], c[None], preference, fresh=fresh)
-        return Decision(d.u[0], d.record[0], d._objectives, d._margins)
+        return Decision(d.u[0], d.record[0], d._objectives, d._margins, tuple(v.name for v in self._spec.action))
 
 
 def _null(v: Floats) -> list[float | None]:

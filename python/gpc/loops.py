@@ -35,7 +35,7 @@ _RESET, _FAULTS = 1, 2
 _BEHIND = 8  # entries of a record behind σ and the margins
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Decisions:
     """n decisions, rows in the order of the observations."""
 
@@ -45,6 +45,9 @@ class Decisions:
     """All that follows, as the library wrote it [n, M + n_m + 8]."""
     _objectives: int
     _margins: int
+
+    def __repr__(self) -> str:
+        return f"<gpc.Decisions: {len(self.u)}, smallest margin {float(np.min(self.margin)) if self.margin.size else np.nan:.3g}>"
 
     def _column(self, i: int) -> Floats:
         return self.record[..., self._objectives + self._margins + i]
@@ -97,9 +100,16 @@ class Decisions:
         return self.record[..., at : at + 3]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Decision(Decisions):
     """One decision: as Decisions, without the dimension n."""
+
+    _names: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        shown = [f"{name} {u:.4g}" for name, u in zip(self._names, self.u)][:4]
+        more = f", … {self.u.size} in all" if self.u.size > len(shown) else ""
+        return f"<gpc.Decision {', '.join(shown)}{more}; margin {float(self.margin):.3g}, guards that acted: {', '.join(self.fallbacks) or 'none'}>"
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
@@ -187,6 +197,7 @@ class Loop(Loops):
 
     def __init__(self, session: Session, method: str = "", candidates: int = 0, faults: bool = False) -> None:
         super().__init__(session, 1, method, candidates, faults)
+        self._names = tuple(v.name for v in session.spec.action)
         ns, nc, m = self._sizes
         self._s, self._c, self._w = np.empty(ns), np.empty(nc), np.empty(m)
         self._u, self._r = np.empty(self._nu), np.empty(m + self._nm + _BEHIND)
@@ -217,7 +228,7 @@ class Loop(Loops):
             code = self._decide(self.handle, self._flags | fresh, *arguments)
             if code:
                 _lib._raise(code, self._error)
-            return Decision(self._u.copy(), self._r.copy(), self._sizes[2], self._nm)
+            return Decision(self._u.copy(), self._r.copy(), self._sizes[2], self._nm, self._names)
 
 
 def _put(into: Floats, x: Any, name: str) -> None:

@@ -35,7 +35,7 @@ try:
     from pandapower.pypower.makeYbus import branch_vectors, makeYbus
     from pandapower.pypower.pfsoln import pfsoln
 except ImportError as e:
-    raise ImportError(f"gpc.pandapower needs pandapower 3: pip install gpc[power] ({e})") from e
+    raise ImportError(f"gpc.pandapower needs pandapower 3: pip install pandapower ({e})") from e
 
 __all__ = ["LoadflowNotConverged", "OPFNotConverged", "runopp", "runpp"]
 

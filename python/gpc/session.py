@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,7 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gpc import traces
 from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, declare, empty, lib, make, text
+from gpc._plot import Panel, figure
 from gpc._progress import Progress, progress_of
 from gpc.loops import Decision, Decisions, Floats, Loop, Loops, _weights
 from gpc.system import System
@@ -32,7 +36,7 @@ declare("gpc_jacobian", HANDLE, INT, INT, *(ARRAY, INT) * 2)
 declare("gpc_step", HANDLE, INT, *(ARRAY, INT) * 8)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Variable:
     """A component of a vector. lo and hi are its hard box, physical units; None: unbounded."""
 
@@ -41,8 +45,16 @@ class Variable:
     lo: float | None
     hi: float | None
 
+    def __repr__(self) -> str:
+        box = "" if self.lo is None and self.hi is None else f" in {_bound(self.lo, '−∞')} to {_bound(self.hi, '∞')}"
+        return f"<{f'{self.name} {self.unit}'.rstrip()}{box}>"
 
-@dataclass(frozen=True)
+
+def _bound(v: float | None, none: str) -> str:
+    return none if v is None else f"{v:g}"
+
+
+@dataclass(frozen=True, repr=False)
 class Spec:
     """What the vectors of a case are."""
 
@@ -75,6 +87,32 @@ class Spec:
         lo = [-np.inf if v.lo is None else v.lo for v in self.action]
         hi = [np.inf if v.hi is None else v.hi for v in self.action]
         return np.array(lo), np.array(hi)
+
+    def rows(self) -> list[tuple[str, int, str, str, float | None, float | None]]:
+        """Every variable: which vector it is of, its index there, name, unit, lo and hi."""
+        vectors = {"state": self.state, "context": self.context, "action": self.action, "objectives": self.objectives, "margins": self.margins}
+        return [(of, i, v.name, v.unit, v.lo, v.hi) for of, vector in vectors.items() for i, v in enumerate(vector)]
+
+    def table(self) -> str:
+        """rows as a text to print."""
+        lines = [("vector", "index", "name", "unit", "lo", "hi")]
+        lines += [(of, str(i), name, unit, _bound(lo, ""), _bound(hi, "")) for of, i, name, unit, lo, hi in self.rows()]
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {len(vector)}" for name, vector in (
+            ("state", self.state), ("context", self.context), ("action", self.action), ("objectives", self.objectives), ("margins", self.margins),
+        ))
+        return f"<gpc.Spec {self.name!r}: {sizes}, {self.steps} decisions every {self.step_s:g} s; table() lists them>"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{c}</th>" for c in ("vector", "index", "name", "unit", "lo", "hi"))
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(str(c))}</td>" for c in (of, i, name, unit, _bound(lo, ""), _bound(hi, ""))) + "</tr>"
+            for of, i, name, unit, lo, hi in self.rows()
+        )
+        return f"<p><b>{html.escape(self.name)}</b> {html.escape(self.description)}</p><table><tr>{head}</tr>{body}</table>"
 
 
 def _spec(fields: dict[str, Any]) -> Spec:
@@ -171,6 +209,31 @@ class Session(Object):
         options = {"episode": episode, **self._scene(seed, regime, noise, 0.0, preference, shift)}
         call(lib.gpc_observe, self.handle, text(options), address(s), s.size, address(c), c.size)
         return s, c
+
+    def drive(self, episode: int = 0, *, method: str = "", seed: int = 1) -> dict[str, Any]:
+        """An unseen episode: times t [n], s, measured states s [n, n_s], contexts c [n, n_c], actions u [n, n_u]."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "trace.jsonl")
+            self.evaluate(method, episodes=episode + 1, seed=seed, trace=file, progress=False)
+            trace = traces.read(file)
+        of = trace["episode"] == episode
+        return {"t": self.spec.step_s * trace["t"][of], "s": trace["x"][of], "c": trace["c"][of], "u": trace["u"][of]}
+
+    def plot(self, episode: int = 0, *, method: str = "", seed: int = 1) -> Any:
+        """States and actions of an unseen episode as a matplotlib figure; of a large case the first 12 of each."""
+        run = self.drive(episode, method=method, seed=seed)
+        panels = [Panel(v.name, v.unit, run[of][:, i], (v.lo, v.hi)) for of, vector in (("s", self.spec.state), ("u", self.spec.action))
+                  for i, v in enumerate(vector[:12])]
+        return figure(run["t"], "time, s", panels)
+
+    def __repr__(self) -> str:
+        if not self._handle:
+            return f"<gpc.{type(self).__name__} {self.spec.name!r}, closed>"
+        about = self.about()
+        return f"<gpc.{type(self).__name__} {self.spec.name!r} by {about['method']} on {about['backend']}: {self.spec.description}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self)[1:-1])}</p>"
 
     def _scene(self, seed: int, regime: str, noise: float, bias: float, preference: ArrayLike | None, shift: Mapping[str, float] | None) -> dict[str, Any]:
         w = _weights(preference, len(self.spec.objectives))

@@ -323,6 +323,35 @@ async function died(look) {
   check((await live.end()) === 0, `${look}: serve --ui ends with 0`);
 }
 
+/** followed shows the session of a client, steers it, and says when the client asks nothing any more. */
+async function followed() {
+  const live = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
+  const plant = spawn(gpc, ["plant", "opf30", "--connect", new URL(live.url).origin, "--episodes", "100000", "--every", "100ms", "--session", "arm", "--json"], { cwd: root, stdio: "ignore" });
+  process.once("exit", () => plant.kill());
+  await visit(live.url, "light", async (page) => {
+    const shows = page.locator('select[aria-label="What is shown"]');
+    await shows.selectOption("sarm");
+    await page.waitForFunction(() => document.querySelector(".about").textContent.includes('session "arm"') && Number(document.querySelector(".where b")?.textContent) > 5);
+    check((await page.locator(".bus").count()) === 30 && (await page.locator(".margins li").count()) > 0, "a client's session is drawn, with its limits");
+    await page.locator(".handle").press("1");
+    check(await until(page, (s) => s.preference.w?.[0] === 1), "the page steers it");
+    await page.waitForFunction(() => document.querySelectorAll(".front .point").length > 5);
+    const first = page.locator(".front .point").first();
+    await first.focus();
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("Enter");
+    check(await until(page, (s) => s.preference.w && s.preference.w[0] !== 1), "arrows and Enter take a point of the front");
+    await sound(page, "a session");
+    await shot(page, "session-light");
+    plant.kill();
+    await page.waitForFunction(() => /no decision for \d+ s/.test(document.querySelector("header .badge").textContent) && !document.querySelector(".badge.live"));
+    check(true, "the page says that the client asks nothing");
+    await shows.selectOption("");
+    check(await until(page, (s) => s.session === null), "and goes back to the plant");
+  });
+  await live.end();
+}
+
 /** watched drives a plant by a server of every case, without a page and beside one: no slice of the page's work begins while a decision waits. */
 async function watched() {
   const trace = join(out, "watched.jsonl");
@@ -369,6 +398,7 @@ for (const [name, scene, until] of [["integrator", "integrator-nonconvex", 12], 
   await live.end();
 }
 if (wanted("died")) for (const look of ["dark", "phone-light"]) await died(look);
+if (wanted("followed")) await followed();
 if (wanted("watched")) await watched();
 if (wanted("trace")) {
   const trace = join(out, "trace.jsonl");

@@ -90,7 +90,7 @@ def fleet(case: str, n: int, threads: int, cycle: int, seconds: float, spread: f
     """Random actions; with spread < 1 about the middle of the box."""
     with Fleet(case, n, seed=991, threads=threads, cycle=cycle, dtype=np.float64, autoreset="same-step", failure_cost=1) as f:
         f.reset()
-        actions = [np.random.default_rng(k).uniform(-spread, spread, f.action.shape) for k in range(8)]
+        actions = [np.asarray(np.random.default_rng(k).uniform(-spread, spread, f.action.shape)) for k in range(8)]
         if cycle:  # every episode that follows is drawn before the clock runs
             for number in range(0, cycle, n):
                 f.reset(episodes=(np.arange(n) + number) % cycle)

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from gpc._lib import InputError
+from gpc._plot import Panel, figure, pixels
 from gpc.envs.fleet import Fleet, floats
 
 __all__ = ["Env", "VectorEnv"]
@@ -36,13 +38,18 @@ class Env(gymnasium.Env[NDArray[Any], NDArray[Any]]):
     begins number k. info has cost, violated, objectives, margins, sigma and episode_number. With
     mo=True the reward is the vector of minus the objectives, as MO-Gymnasium has it.
 
+    With render_mode="rgb_array" render draws the objectives and the smallest margin of the episode so far, by matplotlib.
+
     What step and reset return is the caller's: it is copied from the library's arrays.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"]}
 
     def __init__(self, case: str, *, mo: bool = False, render_mode: str | None = None, **options: Any) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise InputError(f"render_mode is {render_mode!r}, want None or \"rgb_array\"")
         self.render_mode = render_mode
+        self._drawn: list[list[float]] = []  # of each step: objectives and the smallest margin
         self.fleet = Fleet(case, 1, autoreset="disabled", threads=1, **options)
         self.observation_space, self.action_space, objectives = _spaces(self.fleet)
         self.mo = mo
@@ -51,6 +58,7 @@ class Env(gymnasium.Env[NDArray[Any], NDArray[Any]]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[NDArray[Any], dict[str, Any]]:
         super().reset(seed=seed)
+        self._drawn.clear()
         number = (options or {}).get("episode")
         observation = self.fleet.reset(seed, episodes=None if number is None else [number])
         return observation[0].copy(), {"episode_number": int(self.fleet.episode[0])}
@@ -58,11 +66,21 @@ class Env(gymnasium.Env[NDArray[Any], NDArray[Any]]):
     def step(self, action: NDArray[Any]) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         f = self.fleet
         f.step(floats(action, f.action.shape[1:], "action")[None])
+        if self.render_mode is not None:
+            self._drawn.append([*f.objectives[0].tolist(), float(f.margins[0].min(initial=np.inf))])
         reward = -f.objectives[0] if self.mo else float(f.reward[0])
         return f.observation[0].copy(), reward, bool(f.terminated[0]), bool(f.truncated[0]), {
             "cost": float(f.cost[0]), "violated": bool(f.violated[0]), "objectives": f.objectives[0].copy(), "margins": f.margins[0].copy(),
             "sigma": f.sigma[0].copy(), "episode_number": int(f.episode[0]),
         }
+
+    def render(self) -> Any:
+        """RGB [height, width, 3], or None without a render_mode."""
+        if self.render_mode is None:
+            return None
+        lines = np.array(self._drawn).reshape(len(self._drawn), self.fleet.objectives.shape[1] + 1)
+        panels = [Panel(f"J{i + 1}", "", lines[:, i]) for i in range(lines.shape[1] - 1)]
+        return pixels(figure(np.arange(1, len(lines) + 1), "decision", [*panels, Panel("smallest margin", "", lines[:, -1], (0, None))]))
 
     def close(self) -> None:
         self.fleet.close()

@@ -21,7 +21,7 @@ export interface Description {
   case: string;
   about: string;
   method: string;
-  kind: "live" | "trace";
+  kind: "live" | "session" | "trace";
   source: string;
   warnings: string[];
   steers: boolean;
@@ -84,6 +84,7 @@ export interface State {
   generation: number;
   preference: Preference;
   steers: boolean;
+  session: string | null;
   fault: string;
   version: string;
 }
@@ -98,6 +99,8 @@ export interface Series {
   residual: Num[];
   replaced: boolean[];
   late: boolean[];
+  s?: Num[][];
+  u?: Num[][];
   bodies?: [Num, Num][][];
   lo: [Num, Num];
   hi: [Num, Num];

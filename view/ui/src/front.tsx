@@ -12,6 +12,18 @@ interface Point { x: number; y: number; ray: number; feasible: boolean; beaten: 
 /** beaten: some point is no worse in either objective and better in one. */
 const beaten = (p: { x: number; y: number }, all: { x: number; y: number }[]): boolean => all.some((q) => q.x <= p.x && q.y <= p.y && (q.x < p.x || q.y < p.y));
 
+/** walk moves the focus from point to point by arrows, and takes a point by Enter or space. */
+function walk(e: KeyboardEvent): void {
+  const points = [...(e.currentTarget as Element).querySelectorAll<SVGGElement>(".point")];
+  const at = points.indexOf(document.activeElement as unknown as SVGGElement);
+  const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[e.key];
+  if (at < 0 || (!by && e.key !== "Enter" && e.key !== " ")) return;
+  e.preventDefault();
+  e.stopPropagation();
+  if (by) points[(at + by + points.length) % points.length].focus();
+  else points[at].dispatchEvent(new MouseEvent("click", { bubbles: true }));
+}
+
 /** telling is the pair of objectives that are most at odds: with the most points that no other beats. */
 function telling(columns: Num[][]): [number, number] {
   let [best, most]: [[number, number], number] = [[0, 1], -1];
@@ -32,7 +44,7 @@ export function FrontPanel() {
   const first = useRef<[number, number] | undefined>(undefined); // until a person chooses
   const about = s.about;
   if (!about || about.objectives.length < 2) return null;
-  const live = about.kind === "live";
+  const live = about.kind !== "trace";
   const fan = s.fan;
   // Live: what each preference would cost. Recorded: what the decisions did cost.
   const columns: Num[][] = about.objectives.map((_, i) => (live ? (fan?.rays.map((r) => r.j[i]) ?? []) : (s.series?.j[i] ?? [])));
@@ -84,7 +96,7 @@ export function FrontPanel() {
           </span>
         )}
       </h2>
-      <svg viewBox={`0 0 ${width} ${height}`} role="img" aria-label={now ? `${title}: the present point has ${label(ax)} ${number(now.x)} and ${label(ay)} ${number(now.y)}, of ${points.length} points` : `${title}: no point yet`}>
+      <svg viewBox={`0 0 ${width} ${height}`} role="group" onKeyDown={walk} aria-label={now ? `${title}: the present point has ${label(ax)} ${number(now.x)} and ${label(ay)} ${number(now.y)}, of ${points.length} points` : `${title}: no point yet`}>
         <g class="axes">
           {across.map((v) => (
             <g key={`x${v}`}>
@@ -113,8 +125,8 @@ export function FrontPanel() {
         {live &&
           points
             .filter((p) => p.ray !== present)
-            .map((p) => (
-              <g key={p.ray} class={`point${p.beaten ? " beaten" : ""}${p.feasible ? "" : " broken"}`} transform={`translate(${X(p.x)} ${Y(p.y)})`} onClick={() => p.w && prefer({ adaptive: false, w: p.w })}>
+            .map((p, i) => (
+              <g key={p.ray} role="button" tabindex={i === 0 ? 0 : -1} aria-label={p.title} class={`point${p.beaten ? " beaten" : ""}${p.feasible ? "" : " broken"}`} transform={`translate(${X(p.x)} ${Y(p.y)})`} onClick={() => p.w && prefer({ adaptive: false, w: p.w })}>
                 <title>{p.title}</title>
                 <circle class="catch" r={11} />
                 {p.feasible ? <circle r={4.5} /> : <path d="M-4-4L4 4M4-4L-4 4" />}
@@ -130,7 +142,7 @@ export function FrontPanel() {
       <p class="hint">
         {live
           ? fan
-            ? `What each preference would cost, mean over ${fan.ahead} decision${fan.ahead > 1 ? "s" : ""} ahead. Click a point to take its preference.`
+            ? `What each preference would cost, mean over ${fan.ahead} decision${fan.ahead > 1 ? "s" : ""} ahead. Click a point, or arrows and Enter, to take its preference.`
             : "Nothing yet: this method looks ahead from the first decision on, if at all."
           : "Every decision of the episode; the diamond is the present one."}
       </p>

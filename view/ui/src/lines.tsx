@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { Description, Num, Series } from "./api";
+import type { Description, Num, Series, Variable } from "./api";
 import { act, useStore } from "./store";
 import { number, tick } from "./format";
 import { bound } from "./map";
@@ -27,6 +27,28 @@ function charts(about: Description): Chart[] {
   return list;
 }
 
+/** states are the time lines in the room of a picture, of a case that has none. */
+function states(about: Description, s: Series): Chart[] {
+  const of = (key: "s" | "u", vector: Variable[], what: string) =>
+    (s[key] ?? []).map((_, i): Chart => ({ key: `${key}${i}`, title: `${what} ${vector[i].name}`, unit: vector[i].unit, names: [vector[i].name], of: (s) => [s[key]?.[i] ?? []] }));
+  return [...of("s", about.state, "State"), ...of("u", about.action, "Action")];
+}
+
+/** StateLines stand where a picture would. */
+export function StateLines() {
+  const s = useStore();
+  const about = s.about;
+  if (!about || !s.series?.s) return null;
+  return (
+    <div class="states">
+      <h2 class="hidden">States and actions</h2>
+      {states(about, s.series).map((c) => (
+        <Line key={`${about.case}-${c.key}-${s.theme}`} chart={c} />
+      ))}
+    </div>
+  );
+}
+
 const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3], [1, 4], [12, 4]];
 
 const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -44,6 +66,8 @@ export function Lines() {
   );
 }
 
+// tall is the height of a time line, px.
+const tall = 148;
 // drawEvery bounds how often a time line is drawn again, ms.
 const drawEvery = 80;
 
@@ -74,7 +98,7 @@ function Line({ chart }: { chart: Chart }) {
     const u = new uPlot(
       {
         width: el.clientWidth,
-        height: 132,
+        height: tall,
         padding: [8, 10, 0, 0],
         legend: { show: false },
         cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
@@ -91,7 +115,7 @@ function Line({ chart }: { chart: Chart }) {
           },
         },
         axes: [
-          { ...axis, size: 24, space: 60 },
+          { ...axis, size: 22, space: 60, label: "decision", labelSize: 15, labelFont: font, labelGap: 0 },
           { ...axis, size: 58, space: 21, values: (_u, v) => v.map((x) => tick(x, v)) },
         ],
         series: [{}, ...lines],
@@ -123,7 +147,7 @@ function Line({ chart }: { chart: Chart }) {
       void act("seek", { k: Math.min(now.first + now.t.length - 1, Math.max(now.first, k)) });
     };
     u.over.addEventListener("click", seek);
-    const sized = new ResizeObserver(() => u.setSize({ width: el.clientWidth, height: 132 }));
+    const sized = new ResizeObserver(() => u.setSize({ width: el.clientWidth, height: tall }));
     sized.observe(el);
     return () => {
       sized.disconnect();

@@ -3,11 +3,11 @@ import { useEffect } from "preact/hooks";
 import "./app.css";
 import { Arena } from "./arena";
 import { FrontPanel } from "./front";
-import { Lines } from "./lines";
+import { Lines, StateLines } from "./lines";
 import { GridMap } from "./map";
 import { Dispatch, Margins, Now } from "./panels";
 import { PreferencePanel } from "./preference";
-import { act, age, changed, connect, prefer, preference, setTheme, shown, store, useStore } from "./store";
+import { act, age, changed, connect, prefer, preference, setTheme, shown, store, useStore, waited } from "./store";
 import { step, toWorst, toggle, Transport } from "./transport";
 
 /** typed reports whether a key belongs to what has the focus. */
@@ -55,7 +55,17 @@ function Page() {
         <svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><path d="M7 6c0 10 9 19 19 19" /><circle cx="11.6" cy="18.2" r="3.8" /></svg>
         <h1>{about.case}</h1>
         <span class="method">{about.method}</span>
-        <span class={`badge ${s.connected ? (s.state.playing ? about.kind : "") : "off"}`}>{!s.connected ? "no connection" : about.kind === "live" ? (s.state.playing ? "live" : "paused") : "recorded"}</span>
+        <span class={`badge ${s.connected ? (s.state.playing && about.kind !== "trace" && !waited(s) ? "live" : "") : "off"}`}>{!s.connected ? "no connection" : waited(s) ? `no decision for ${waited(s)}` : about.kind !== "trace" ? (s.state.playing ? "live" : "paused") : "recorded"}</span>
+        {(s.sessions.length > 0 || s.state.session !== null) && (
+          <select aria-label="What is shown" value={s.state.session === null ? "" : `s${s.state.session}`} disabled={!s.connected} onChange={(e) => void act("session", { session: e.currentTarget.value ? e.currentTarget.value.slice(1) : null })}>
+            <option value="">plant beside the server</option>
+            {[...new Set([...s.sessions, ...(s.state.session === null ? [] : [s.state.session])])].map((name) => (
+              <option key={name} value={`s${name}`}>
+                session {name || "without a name"}
+              </option>
+            ))}
+          </select>
+        )}
         <span class="about">
           {about.kind === "live" ? `episode ${frame.episode} · ` : ""}
           {about.source}
@@ -84,9 +94,9 @@ function Page() {
           ))}
         </div>
       )}
-      <main class={`${picture ? "" : "bare"}${s.connected ? "" : " gone"}`} inert={!s.connected}>
+      <main class={`${picture || s.series?.s ? "" : "bare"}${s.connected ? "" : " gone"}`} inert={!s.connected}>
         <div class="stage panel">
-          {picture}
+          {picture ?? <StateLines />}
           <Transport />
         </div>
         <div class="side steer">

@@ -29,7 +29,7 @@ export function Now() {
       <dl>
         {tile("smallest margin", number(frame.margin, 3), frame.margin === null ? "" : broken || frame.failed ? "bad" : "good", frame.failed ? "state lost" : broken ? "✕ violated" : frame.margin === null ? "" : "✓ kept")}
         {tile("latency", frame.latency_us === null ? "–" : withUnit(frame.latency_us / 1000, "ms", 3), over || frame.late ? "warn" : "", frame.late ? "late: fallback" : about.deadline_us ? `of ${number(about.deadline_us / 1000, 3)} ms` : "no deadline")}
-        {tile("residual", number(frame.residual, 3), off ? "warn" : "", frame.residual_limit > 0 ? (off ? "off the map" : "on the map") : "")}
+        {tile("residual", number(frame.residual, 3), off ? "warn" : "", frame.residual_limit > 0 ? `${off ? "off the map, " : ""}limit ${number(frame.residual_limit, 3)}` : "")}
         {tile("decided by", frame.u ? (frame.replaced ? "fallback" : "method") : "–", frame.replaced ? "warn" : "", frame.fallback === "none" ? "" : `guard: ${frame.fallback}`)}
       </dl>
       {frame.note && <p class="note bad">{frame.note}</p>}
@@ -75,10 +75,17 @@ export function Dispatch() {
   const bodies = (frame.shapes ?? []).filter((d) => d.role === "body" && d.path.length === 1).length;
   const each = /\d$/.test(about.action[0]?.name ?? "") && bodies > 1 ? about.action.filter((a) => a.name.endsWith("0")).length : 0;
   const kept = each > 0 ? used.slice(0, each * bodies) : used;
+  // Powers of a network in MW and Mvar.
+  const base = (i: number): number => (about.grid && about.action[i].unit === "pu" && /^[PQ]g/.test(about.action[i].name) ? about.grid.base_mva : 1);
+  const power = (i: number, v: Num): Num => (v === null ? null : v * base(i));
+  const physical = (v: Variable): Variable => {
+    const i = about.action.indexOf(v);
+    return base(i) === 1 ? v : { name: v.name, unit: v.name.startsWith("P") ? "MW" : "Mvar", lo: power(i, v.lo), hi: power(i, v.hi) };
+  };
   return (
     <section class="panel dispatch" aria-labelledby="dispatch-title" data-preference={frame.preference.w?.join(" ")}>
       <h2 id="dispatch-title">{about.grid ? "Dispatch" : "Action"}</h2>
-      {frame.u ? <Bars of={kept.map((i) => about.action[i])} values={kept.map((i) => frame.u![i])} before={s.preview && s.frame?.u ? kept.map((i) => s.frame!.u![i]) : null} /> : <p class="hint">No decision yet.</p>}
+      {frame.u ? <Bars of={kept.map((i) => physical(about.action[i]))} values={kept.map((i) => power(i, frame.u![i]))} before={s.preview && s.frame?.u ? kept.map((i) => power(i, s.frame!.u![i])) : null} /> : <p class="hint">No decision yet.</p>}
     </section>
   );
 }
@@ -91,9 +98,13 @@ export function Margins() {
   const about = s.about;
   if (!about || !frame) return null;
   const all = (frame.margins ?? []).map((m, i) => ({ m, v: about.margins[i] })).filter((x): x is { m: number; v: Variable } => x.m !== null && !!x.v);
-  all.sort((a, b) => a.m - b.m);
+  // Limits of different units are ranked by what is left of the most in their unit.
+  const most: Record<string, number> = {};
+  for (const { m, v } of all) most[v.unit] = Math.max(most[v.unit] ?? 1e-9, m);
+  const left = (x: { m: number; v: Variable }): number => x.m / most[x.v.unit];
+  all.sort((a, b) => left(a) - left(b));
   const bind = all.filter((x) => x.m <= bound(about)).length;
-  const most = Math.max(...all.slice(0, listed).map((x) => x.m), 1e-9);
+  const widest = Math.max(...all.slice(0, listed).map(left), 1e-9);
   return (
     <section class="panel margins" aria-labelledby="margins-title">
       <h2 id="margins-title">
@@ -107,7 +118,7 @@ export function Margins() {
               <li key={v.name} class={state}>
                 <span class="name" title={v.name}>{v.name}</span>
                 <span class="bar" aria-hidden="true">
-                  <i style={{ width: `${Math.max(0.6, (100 * Math.max(0, m)) / most)}%` }} />
+                  <i style={{ width: `${Math.max(0.6, (100 * Math.max(0, left({ m, v }))) / widest)}%` }} />
                 </span>
                 <b>{number(m, 3)}</b>
                 <span class="unit">{state === "bad" ? "violated" : state === "warn" ? "binds" : v.unit}</span>

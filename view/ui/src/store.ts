@@ -13,7 +13,9 @@ export interface Store {
   series?: Series;
   connected: boolean;
   heard: number; // when the server last said anything, ms of performance.now
+  framed: number; // when it last sent a frame
   error: string;
+  sessions: string[]; // of others, that can be shown
   notice: string; // what a new start of the server has changed
   theme: "dark" | "light";
   // What a hand at the controls has asked for and the server has not yet said; then what it has set.
@@ -27,7 +29,9 @@ const system = matchMedia("(prefers-color-scheme: light)");
 export const store: Store = {
   connected: false,
   heard: performance.now(),
+  framed: performance.now(),
   error: "",
+  sessions: [],
   notice: "",
   theme: saved === "dark" || saved === "light" ? saved : system.matches ? "light" : "dark",
 };
@@ -96,6 +100,7 @@ async function readAll(): Promise<void> {
     document.title = `${store.about.case} · gpc view`;
     await readSeries();
     store.error = "";
+    addressed();
   } catch (e) {
     fault(e);
   }
@@ -129,6 +134,8 @@ function include(f: Frame): void {
   s.residual.push(f.residual);
   s.replaced.push(f.replaced);
   s.late.push(f.late);
+  s.s?.forEach((line, i) => line.push(f.s[i] ?? null));
+  s.u?.forEach((line, i) => line.push(f.u?.[i] ?? null));
   const bodies = (f.shapes ?? []).filter((d) => d.role === "body" && d.path.length === 1).map((d) => d.path[0]);
   s.bodies?.forEach((line, b) => line.push(bodies[b] ?? [null, null]));
   for (const d of f.shapes ?? []) {
@@ -141,7 +148,7 @@ function include(f: Frame): void {
   }
   const over = s.t.length - mostKept;
   if (over > 0) {
-    for (const line of [s.t, s.episode, s.margin, s.latency_us, s.residual, s.replaced, s.late, ...s.j, ...s.priority, ...(s.bodies ?? [])]) line.splice(0, over);
+    for (const line of [s.t, s.episode, s.margin, s.latency_us, s.residual, s.replaced, s.late, ...s.j, ...s.priority, ...(s.s ?? []), ...(s.u ?? []), ...(s.bodies ?? [])]) line.splice(0, over);
     s.first += over;
   }
 }
@@ -172,7 +179,9 @@ export function connect(): void {
       f(JSON.parse((e as MessageEvent<string>).data) as T);
       changed();
     });
-  on("alive", () => {});
+  on("alive", () => {
+    if (store.about && store.about.kind !== "trace") void get<string[]>("sessions").then((names) => (store.sessions = names), fault);
+  });
   on<State>("state", (s) => {
     const before = store.state;
     const other = s.generation !== before?.generation || !store.about;
@@ -186,12 +195,14 @@ export function connect(): void {
   });
   on<Frame>("frame", (f) => {
     store.frame = f;
+    store.framed = performance.now();
     store.preview = undefined;
     if (store.state) {
       store.state.k = f.k;
       store.state.last = Math.max(store.state.last, f.k);
     }
     include(f);
+    if (link && !store.state?.playing) addressed();
   });
   on<Frame>("preview", (f) => (store.preview = f));
   on<Fan>("fan", (f) => (store.fan = f));
@@ -242,6 +253,28 @@ export async function act(what: string, body: unknown): Promise<void> {
   changed();
 }
 
+/** linked goes to the decision of a trace that the page's address names, and from then on the address names the one that is shown. */
+async function linked(): Promise<void> {
+  const at = new URLSearchParams(location.hash.slice(1));
+  const episode = Number(at.get("episode") ?? NaN);
+  if (Number.isInteger(episode) && episode !== store.frame?.episode) await act("reset", { episode });
+  const k = Number(at.get("k") ?? NaN);
+  if (Number.isInteger(k)) await act("seek", { k });
+}
+
+let link = false;
+
+/** addressed writes the decision of a trace that is shown into the page's address. */
+function addressed(): void {
+  const f = store.frame;
+  if (store.about?.kind !== "trace" || !f) return;
+  if (!link) {
+    link = true;
+    if (location.hash) return void linked();
+  }
+  history.replaceState(null, "", `#episode=${f.episode}&k=${f.k}`);
+}
+
 let busy = false;
 let wanted: Preference | undefined;
 
@@ -264,11 +297,19 @@ async function sendPreferences(): Promise<void> {
   busy = false;
 }
 
-/** age is how old what is shown is, where the server is not there to say so. */
-export const age = (s: Store): string => {
-  const seconds = Math.round((performance.now() - s.heard) / 1000);
+const since = (ms: number): string => {
+  const seconds = Math.round((performance.now() - ms) / 1000);
   return seconds < 300 ? `${seconds} s` : duration(seconds);
 };
+
+/** age is how old what is shown is, where the server is not there to say so. */
+export const age = (s: Store): string => since(s.heard);
+
+// quiet is how long a client asks nothing before the page says so, ms: more than alive events are apart, which draw it.
+const quiet = 5000;
+
+/** waited is how long the client of a session has asked nothing, "" where it asks. */
+export const waited = (s: Store): string => (s.about?.kind === "session" && s.state?.playing && performance.now() - s.framed > quiet ? since(s.framed) : "");
 
 /** shown is the frame to draw: a preview stands in for the last one. */
 export const shown = (s: Store): Frame | undefined => s.preview ?? s.frame;

@@ -18,7 +18,7 @@ export function Transport() {
   const frame = shown(s);
   const seeking = useRef<{ busy: boolean; next?: number }>({ busy: false });
   if (!about || !state || !frame) return null;
-  const live = about.kind === "live";
+  const live = about.kind !== "trace";
   const playing = state.playing && s.connected;
   const seek = async (k: number) => {
     const q = seeking.current;
@@ -74,15 +74,29 @@ export function Transport() {
           <select value={state.hz} onChange={(e) => void act("rate", { hz: Number(e.currentTarget.value) })}>
             {list.map((r) => (
               <option key={r} value={r}>
-                {number(r, r < 1 ? 1 : 4).replace(/\.0+$/, "")} /s{about.step_s > 0 ? ` · ${multiple(r * about.step_s)}` : ""}
+                {number(r, r < 1 ? 1 : 4).replace(/\.0+$/, "")} /s{about.step_s > 0 ? ` · ${pace(r * about.step_s)}` : ""}
               </option>
             ))}
           </select>
         </label>
-        {live ? (
-          <button type="button" title="Begin another episode" onClick={() => void act("reset", { episode: null })}>
-            Next episode
-          </button>
+        {live && about.kind === "session" ? null : live ? (
+          <>
+            <label class="episode">
+              <span>Episode</span>
+              <input
+                type="number"
+                min="0"
+                value={frame.episode}
+                onChange={(e) => {
+                  const episode = Number(e.currentTarget.value);
+                  if (Number.isInteger(episode) && episode >= 0) void act("reset", { episode });
+                }}
+              />
+            </label>
+            <button type="button" title="Begin another episode" onClick={() => void act("reset", { episode: null })}>
+              Next episode
+            </button>
+          </>
         ) : (
           <label>
             <span class="hidden">Episode</span>
@@ -101,5 +115,5 @@ export function Transport() {
   );
 }
 
-/** multiple is how many times as fast as the plant's own time. */
-const multiple = (x: number): string => `${x >= 10 ? Math.round(x) : Number(x.toPrecision(2))}×`;
+/** pace is how much of the plant's own time goes by in a second. */
+const pace = (x: number): string => (x >= 300 ? `${duration(x)} a second` : `${x >= 10 ? Math.round(x) : Number(x.toPrecision(2))}×`);

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/internal/testing/require"
+)
+
+// The shell completes cases, methods of the case that stands there, the last of a list, and backends.
+func TestTheShellCompletesNames(t *testing.T) {
+	app, _ := cart(t)
+	for line, want := range map[string]string{
+		"eval ": "cart", "methods ca": "cart", "eval cart --method dir": "direct", "eval pair cart --methods navigator,dir": "navigator,direct", "eval cart --backend ": "ref",
+	} {
+		args := strings.Split("__complete "+line, " ")
+		code, out, log := run(app, args...)
+		found := false
+		for _, l := range strings.Split(out, "\n") {
+			name, _, _ := strings.Cut(l, "\t")
+			found = found || name == want
+		}
+		if code != 0 || !found {
+			t.Errorf("%q: %d, %q lacks %q; %s", line, code, out, want, log)
+		}
+	}
+}
+
+// A table of a terminal is no wider than it: columns stand below, and a text in the last is wrapped.
+func TestATableFitsItsTerminal(t *testing.T) {
+	rows := [][]string{{"method", "p50", "p99", "what it does"}, {"navigator", "1.5", "20.25", "the whole algorithm with its guards and filters"}}
+	for limit, want := range map[int]string{
+		math.MaxInt: "method     p50  p99    what it does\nnavigator  1.5  20.25  the whole algorithm with its guards and filters\n",
+		50:          "method     p50  p99    what it does\nnavigator  1.5  20.25  the whole algorithm with\n                       its guards and filters\n",
+		37:          "method     p50  p99\nnavigator  1.5  20.25\nmethod     what it does\nnavigator  the whole algorithm with\n           its guards and filters\n",
+	} {
+		var out bytes.Buffer
+		require.OK(t, tableWithin(&out, rows, limit))
+		if out.String() != want {
+			t.Errorf("%d columns:\n%swant\n%s", limit, out.String(), want)
+		}
+	}
+}

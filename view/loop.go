@@ -1,0 +1,99 @@
+package view
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/serve"
+)
+
+// loop is what a plant beside a server and a session of its clients have in common: the frames so far, and what
+// the server is asked aside about the last one.
+type loop struct {
+	server      *serve.Server
+	aside       serve.Aside
+	problem     domain.Problem
+	spec        *domain.Spec
+	description *Description
+	preference  domain.Preference
+	searches    bool // a decision of the method is a search with a plan: Case.Learned
+	dated       bool // observations state their time
+	episode     int
+	frames      []*Frame // the last ones
+	room        int      // how many are kept
+}
+
+// Describe implements Source.
+func (l *loop) Describe() *Description { return l.description }
+
+// Range implements Source.
+func (l *loop) Range() (first, last int) { return l.frames[0].K, l.frames[len(l.frames)-1].K }
+
+// Frame implements Source.
+func (l *loop) Frame(k int) *Frame { return l.frames[k-l.frames[0].K] }
+
+// Preference implements Source.
+func (l *loop) Preference() domain.Preference { return l.preference }
+
+func (l *loop) frame() *Frame {
+	return &Frame{Episode: l.episode, S: make([]float64, l.spec.MeasuredSize()), Preference: l.preference}
+}
+
+func (l *loop) append(f *Frame) {
+	if n := len(l.frames); n > 0 {
+		f.K = l.frames[n-1].K + 1
+		if n >= l.room {
+			l.frames = slices.Delete(l.frames, 0, n-l.room+1)
+		}
+	}
+	l.frames = append(l.frames, f)
+}
+
+// asked is a request about copies of a state and a context.
+func (l *loop) asked(s, c []float64, p domain.Preference) serve.Request {
+	r := serve.Request{S: slices.Clone(s), C: slices.Clone(c), Preference: &p}
+	if l.dated {
+		r.Observed = time.Now()
+	}
+	return r
+}
+
+// decided is a frame with what the server says of a decision.
+func (l *loop) decided(d *serve.Decision, t int) *Frame {
+	f, bits := l.frame(), domain.Fallback(d.Fallback)
+	f.T, f.U, f.Priority, f.Margin, f.Residual, f.Limit, f.Moved = t, d.U, d.Sigma, d.Margin, d.Residual, d.ResidualLimit, d.Displacement
+	f.LatencyUs, f.Fallback, f.Replaced, f.Late = d.LatencyUs, bits.String(), bits.Replaced(), d.Late
+	return f
+}
+
+// score writes what the known dynamics say of an action.
+func (l *loop) score(s, c, u, j, margins []float64) {
+	if scored, ok := l.problem.(domain.Scored); ok {
+		scored.Score(s, c, u, j, margins)
+		return
+	}
+	l.problem.Objectives(s, u, c, j)
+	l.problem.Margins(s, c, u, margins)
+}
+
+// preview is the decision about a request, of a loop that has no past.
+func (l *loop) preview(ctx context.Context, r serve.Request) (*Frame, error) {
+	if err := l.aside.Reset(ctx, previewSession); err != nil {
+		return nil, err
+	}
+	d, err := l.aside.Decide(ctx, previewSession, r)
+	if err != nil {
+		return nil, err
+	}
+	last := l.frames[len(l.frames)-1]
+	f := l.decided(d, last.T)
+	f.K = last.K
+	f.J, f.Margins = make([]float64, l.spec.ObjectiveSize()), make([]float64, len(l.spec.Margins))
+	l.score(r.S, r.C, d.U, f.J, f.Margins)
+	f.Grid = operate(l.problem, r.S, r.C, d.U)
+	l.problem.Step(r.S, r.C, d.U, f.S, make([]float64, l.spec.ContextSize()))
+	f.Shapes = last.Shapes
+	return f, nil
+}

@@ -1,0 +1,191 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/jsonin"
+	"github.com/gpc-engine/gpc/serve"
+)
+
+// Follows is a Source beside which sessions of others can be shown.
+type Follows interface {
+	// Sessions are the names of those that have decided.
+	Sessions(ctx context.Context) ([]string, error)
+	// Follow shows one of them from now on. It is closed by Session.Close.
+	Follow(ctx context.Context, name string) (*Session, error)
+}
+
+var _ Follows = (*Live)(nil)
+
+// errNotYet is of a session that has not decided again.
+var errNotYet = errors.New("view: nothing new")
+
+// errClients is returned for an episode of a session, which its client begins.
+var errClients = errors.New("the episodes of a session are its client's")
+
+// Session is a Source: a session of a server that its clients ask. A frame is what it was asked about and what it
+// decided; objectives and margins are what the known dynamics say of that.
+type Session struct {
+	loop
+	name   string
+	closed chan struct{}
+	root   serve.Request // about the last frame
+
+	mutex   sync.Mutex
+	waiting []serve.Event // that are no frames yet
+}
+
+var _ Source = (*Session)(nil)
+
+// own reports whether a session is the page's.
+func own(name string) bool { return name == loopSession || strings.HasPrefix(name, loopSession+"/") }
+
+// Sessions implements Follows.
+func (l *Live) Sessions(ctx context.Context) ([]string, error) {
+	all, err := l.server.Sessions(ctx)
+	names := []string{}
+	for _, of := range all {
+		if of.S != nil && !own(of.Session) {
+			names = append(names, of.Session)
+		}
+	}
+	return names, err
+}
+
+// Follow implements Follows.
+func (l *Live) Follow(ctx context.Context, name string) (*Session, error) {
+	all, err := l.server.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(all, func(of serve.SessionState) bool { return of.Session == name && of.S != nil && !own(name) })
+	if at < 0 {
+		return nil, jsonin.Errorf("session", "no session %.64q has decided", name)
+	}
+	s := &Session{loop: l.loop, name: name, closed: make(chan struct{})}
+	d := *l.description
+	d.Kind, d.Source = "session", fmt.Sprintf("session %q of the server", name)
+	s.description, s.frames, s.episode = &d, nil, 0
+	s.preference = domain.Preference{Adaptive: l.opt.Preference == nil, W: l.opt.Preference}
+	if p := all[at].Preference; p != nil {
+		s.preference = *p
+	}
+	watch, err := l.server.Watch(name)
+	if err != nil {
+		return nil, err
+	}
+	f := s.frame()
+	f.Residual, f.Moved, f.LatencyUs, f.Fallback, f.U = math.NaN(), math.NaN(), math.NaN(), domain.Fallback(0).String(), all[at].U
+	s.show(f, all[at].S, all[at].C)
+	f.Margin = domain.Smallest(f.Margins)
+	go s.listen(watch)
+	return s, nil
+}
+
+// Close ends it.
+func (s *Session) Close() error {
+	close(s.closed)
+	return nil
+}
+
+// listen keeps what the session decides until it is closed. One that is too slow begins to listen anew.
+func (s *Session) listen(watch *serve.Watch) {
+	for {
+		select {
+		case <-s.closed:
+			watch.Close()
+			return
+		case e, ok := <-watch.Events:
+			if !ok {
+				var err error
+				if watch, err = s.server.Watch(s.name); err != nil {
+					return // as many watch as may
+				}
+				continue
+			}
+			s.mutex.Lock()
+			if s.waiting = append(s.waiting, e); len(s.waiting) > s.room {
+				s.waiting = s.waiting[1:]
+			}
+			s.mutex.Unlock()
+		}
+	}
+}
+
+// Advance implements Source: the decisions since the last frame.
+func (s *Session) Advance(context.Context) error {
+	s.mutex.Lock()
+	events := s.waiting
+	s.waiting = nil
+	s.mutex.Unlock()
+	if len(events) == 0 {
+		return errNotYet
+	}
+	for _, e := range events {
+		f := s.decided(e.Decision, s.frames[len(s.frames)-1].T+1)
+		s.show(f, e.S, e.C)
+	}
+	return nil
+}
+
+// show appends a frame about an observation, with what is known of it where all of it was measured.
+func (s *Session) show(f *Frame, state, c []float64) {
+	copy(f.S, state)
+	s.root = serve.Request{}
+	if !slices.ContainsFunc(slices.Concat(state, c), math.IsNaN) {
+		s.root = s.asked(state, c, s.preference)
+		f.J, f.Margins = make([]float64, s.spec.ObjectiveSize()), make([]float64, len(s.spec.Margins))
+		s.score(state, c, f.U, f.J, f.Margins)
+		f.Shapes, f.Grid = picture(s.problem, state, c), operate(s.problem, state, c, f.U)
+	}
+	s.append(f)
+}
+
+// Steer implements Source: it sets the preference of the session's requests that state none.
+func (s *Session) Steer(p domain.Preference) error {
+	if err := p.Validate(s.spec.ObjectiveSize()); err != nil {
+		return &serve.FieldError{Field: "w", Err: err}
+	}
+	own := domain.Preference{Adaptive: p.Adaptive, W: slices.Clone(p.W)}
+	if err := s.server.SetPreference(context.Background(), s.name, own); err != nil {
+		return err
+	}
+	s.preference = own
+	return nil
+}
+
+// request is the last observation under the present preference; without a state where not all of it was measured.
+func (s *Session) request() serve.Request {
+	if s.root.S == nil {
+		return s.root
+	}
+	return s.asked(s.root.S, s.root.C, s.preference)
+}
+
+// Preview implements Source.
+func (s *Session) Preview(ctx context.Context) (*Frame, error) {
+	r := s.request()
+	if r.S == nil {
+		return nil, nil
+	}
+	return s.preview(ctx, r)
+}
+
+// Fan implements Source.
+func (s *Session) Fan() func(ctx context.Context) (*Fan, error) {
+	r := s.request()
+	if r.S == nil || s.searches && s.server.Health().ModelSHA256 == "" {
+		return nil
+	}
+	return s.fan(r)
+}
+
+// Reset implements Source.
+func (s *Session) Reset(context.Context, int) error { return errClients }
