@@ -59,7 +59,7 @@ bin/record:
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $@ ./bench/record
 RECORD = bin/record
 
-## record-choices: what weights, tightening and look-ahead of the dispatch are worth, the tables of docs/explain/opf.md, into RESULTS/choices.json; takes no times
+## record-choices: what weights, tightening and look-ahead of the dispatch are worth, the tables of docs/results/dispatch.md, into RESULTS/choices.json; takes no times
 record-choices: bin/record
 	$(RECORD) --out $(RESULTS)/choices.json $(GO) test ./domains/opf -run '^$$' -bench '^Benchmark(Weights|Tightening|Receding)$$' -benchtime 1x -cpu 1 -timeout 60m
 
@@ -91,7 +91,7 @@ record-calls: bin/record
 record-python-systems: bin/record
 	for y in cartpole crane glucose; do $(RECORD) --out $(RESULTS)/python-$$y.json build/test-python/bin/python examples/python/$$y.py --budget 4m --out out/python/$$y --bench || exit 1; done
 
-## record-flows: times of power flows, the table of docs/reference/powerflow.md, into RESULTS/flows.json; on a quiet machine
+## record-flows: times of power flows, the table of docs/results/networks.md, into RESULTS/flows.json; on a quiet machine
 record-flows: bin/record
 	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./grid/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1
 
@@ -440,7 +440,7 @@ gallery: build
 	cp out/gallery-report/figures/*.gif docs/gallery/
 
 .PHONY: results-gallery
-## results-gallery: compile every system of the gallery into GALLERY and bundle its map, record what it reaches beside other methods and solvers in RESULTS, and write the tables of docs/reference/gallery.md; hours, and the same command continues (ONLY="cstr hvac")
+## results-gallery: compile every system of the gallery into GALLERY and bundle its map, record what it reaches beside other methods and solvers in RESULTS, and write the tables of docs/results/maps.md; hours, and the same command continues (ONLY="cstr hvac")
 GALLERY ?= build/gallery
 results-gallery: build
 	MAPS=$(GALLERY) scripts/gallery.sh $(RESULTS)
@@ -453,7 +453,7 @@ real-plant: build
 	scripts/real-plant.sh $(RESULTS)/real-plant
 
 .PHONY: networks networks-maps
-## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/explain/opf.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)
+## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/results/dispatch.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)
 export NETWORKS
 networks: networks-maps
 	scripts/networks.sh record $(RESULTS)
@@ -510,7 +510,7 @@ build/nvdisasm/nvidia:
 	echo '$(NVDISASM)' > build/nvdisasm/requirements.txt
 	python3 -m pip install --quiet --no-deps --require-hashes --only-binary :all: --target build/nvdisasm -r build/nvdisasm/requirements.txt
 
-## count-kernels: instructions, registers, occupancy and shared-memory requests of the committed cubins, into docs/contribute/cuda-kernels.md
+## count-kernels: instructions, registers, occupancy and shared-memory requests of the committed cubins, into docs/contribute/notebook/cuda-kernels.md
 count-kernels: nvdisasm
 	$(GO) run ./kernels/build count
 
@@ -574,7 +574,7 @@ test-ptx-short:
 	$(GO) test -short ./kernels/ptx/...
 	GPC_TEST_PTX=1 $(GO) test -short -timeout 30m -run '$(PTX_SHORT)' ./kernels
 
-## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/contribute/cuda-kernels.md; hours, and the same command continues
+## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/contribute/notebook/cuda-kernels.md; hours, and the same command continues
 ROWS ?= 64
 RECORD ?=
 ptx-report:
@@ -583,7 +583,7 @@ ifeq ($(RECORD),)
 else
 	mkdir -p $(dir $(RECORD))
 	$(GO) run ./bench/ptxreport -record $(RECORD)
-	$(GO) run ./bench/ptxreport -page docs/contribute/cuda-kernels.md -from $(RECORD)
+	$(GO) run ./bench/ptxreport -page docs/contribute/notebook/cuda-kernels.md -from $(RECORD)
 endif
 
 ## gpu-extra: cubins for sm_80, sm_86 and sm_89, which are not committed, in build/gpu-extra; go build -overlay=build/gpu-extra/overlay.json takes them in
@@ -619,7 +619,7 @@ gpu-rehearsal: stand-in
 	$(MAKE) gpu-folder BUNDLE=build/gpu-rehearsal
 	scripts/gpu/rehearse.sh build/gpu-rehearsal $(STAND_IN)
 
-## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE, and forecasts beside them in docs/contribute/cuda-kernels.md
+## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE, and forecasts beside them in docs/contribute/notebook/cuda-kernels.md
 gpu-report:
 	$(GO) run ./scripts/gpu/report $(DIR) bench/results/$(DEVICE)
 	cp $(DIR)/state.txt bench/results/$(DEVICE)/state.txt

@@ -20,7 +20,7 @@ import point  # noqa: E402
 import search  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE, FIGURES = ROOT / "docs" / "baselines.md", ROOT / "docs" / "baselines"
+PAGE, FIGURES = ROOT / "docs" / "results" / "baselines.md", ROOT / "docs" / "baselines"
 BEGIN, END = "<!-- {}: written by baselines/report.py -->", "<!-- end of {} -->"
 METHODS = ["td3", "ppo", "ppo-lagrangian", "cpo", "ppo-shielded"]
 # Published returns of the known answers (rl-baselines3-zoo, benchmark.md) and the point's best.
@@ -188,7 +188,7 @@ def main(results_folder: str) -> None:
         draw(task, methods)
     replace("known answers", known(runs))
     replace("search", searched(folder))
-    replace("curves", "\n".join(f"![return and cost of every method on {task}, over interactions](baselines/{task}.svg)\n" for task in runs))
+    replace("curves", "\n".join(f"![return and cost of every method on {task}, over interactions](../baselines/{task}.svg)\n" for task in runs))
     replace("results", results([r for f in sorted(folder.resolve().parents[1].glob("*/baselines/evaluations.csv")) for r in queue.read(f)]))
     replace("time", costs(folder.parent, runs))
 

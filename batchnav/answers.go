@@ -10,7 +10,7 @@ import (
 // answersAsked bounds how many known answers a map is asked for, answerTolerance how wrong it
 // may be about them: by half of their variance. The bundled maps are wrong by 2e-4 to 0.06 of
 // it, one of Case 1 after 36 epochs on 120 scenarios, whose decisions cost 0.3 %, by 0.40: what
-// a projection takes back counts here; docs/explain/navigation.md.
+// a projection takes back counts here; docs/explain/guard.md.
 const (
 	answersAsked    = 32
 	answerTolerance = 0.5

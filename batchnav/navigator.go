@@ -10,7 +10,7 @@
 //
 // Sources: paper, sec. "Online Navigation" (alg:online), app:rk2, and
 // appendix:theory for the certificates. Where the paper leaves a choice, the
-// choice is stated at the code that makes it and in docs/explain/navigation.md.
+// choice is stated at the code that makes it and in docs/explain/decision.md.
 package batchnav
 
 import (

@@ -30,7 +30,7 @@ const (
 )
 
 // limits are the ranges of the flags that count, by command and flag; a flag alone is of
-// every command that is not named with it. docs/explain/reliability.md has them.
+// every command that is not named with it. docs/reference/limits.md has them.
 var limits = map[string]limit{
 	"threads":                {0, mostThreads},
 	"device":                 {0, mostDevice},

@@ -139,8 +139,8 @@ func FuzzArguments(f *testing.F) {
 }
 
 // The page has every limit as it is.
-func TestTheReliabilityPageHasTheLimits(t *testing.T) {
-	page := string(require.Get(os.ReadFile("../docs/explain/reliability.md"))(t))
+func TestTheLimitsPageHasTheLimits(t *testing.T) {
+	page := string(require.Get(os.ReadFile("../docs/reference/limits.md"))(t))
 	parts := func(name string) (command, flag string, own bool) {
 		at := strings.LastIndexByte(name, ' ')
 		return name[:max(at, 0)], name[at+1:], at >= 0
@@ -158,13 +158,13 @@ func TestTheReliabilityPageHasTheLimits(t *testing.T) {
 			least = "–"
 		}
 		if row := fmt.Sprintf("| %s | `--%s` | %s | %d |\n", command, flag, least, l.most); !strings.Contains(page, row) {
-			t.Errorf("docs/explain/reliability.md lacks %s", row)
+			t.Errorf("docs/reference/limits.md lacks %s", row)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(longest)) {
 		command, flag, _ := parts(name)
 		if row := fmt.Sprintf("| `gpc %s` | `--%s` | 0 | %v |\n", command, flag, longest[name]); !strings.Contains(page, row) {
-			t.Errorf("docs/explain/reliability.md lacks %s", row)
+			t.Errorf("docs/reference/limits.md lacks %s", row)
 		}
 	}
 }

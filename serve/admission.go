@@ -133,7 +133,10 @@ func (s *Server) release(j *job) {
 
 // prepare checks a request and starts its clock.
 func (s *Server) prepare(j *job, began time.Time) error {
-	j.began, j.done = began, make(chan struct{})
+	j.began = began
+	if j.done == nil {
+		j.done = make(chan struct{})
+	}
 	if len(j.session) > MaxSessionName {
 		return jsonin.Errorf("session", "the name of a session has %d bytes, at most %d are allowed", len(j.session), MaxSessionName)
 	}

@@ -20,6 +20,9 @@ func (s *Server) enqueue(group []*job, wait bool) error {
 	if s.closed {
 		return ErrClosed
 	}
+	for _, j := range group {
+		j.asides = s.asides.Load()
+	}
 	if wait {
 		s.queue <- group
 		return nil
@@ -35,7 +38,17 @@ func (s *Server) enqueue(group []*job, wait bool) error {
 // dispatch serves what is queued until the server is closed.
 func (s *Server) dispatch() {
 	defer close(s.ended)
-	for group := range s.queue {
+	turn := time.NewTimer(0)
+	defer turn.Stop()
+	for {
+		group, ok := s.next(turn)
+		if !ok {
+			return
+		}
+		if group[0].aside {
+			s.slice(group[0])
+			continue
+		}
 		// Those whose requests have been read as well join them or are refused first. What came while
 		// a batch was decided would else be let in one by one behind each other, unseen by admission.
 		runtime.Gosched()
@@ -80,7 +93,11 @@ func (s *Server) serve(jobs []*job) {
 			batch = append(batch, j)
 		case opRefine:
 			j.preference = s.preferenceOf(j)
-			s.refining.Go(func() { s.refineOne(j) })
+			if j.aside {
+				s.refineAside(j)
+			} else {
+				s.refining.Go(func() { s.refineOne(j) })
+			}
 		case opPreference:
 			if err := s.begin(j); err != nil {
 				s.fail(j, err)
@@ -120,7 +137,7 @@ func (s *Server) decide(jobs []*job) {
 		switch {
 		case s.outdated(j):
 			s.holdBack(j)
-		case j.finished(): // its deadline passed while it waited
+		case j.finished() || j.overdue() && s.expire(j): // its deadline passed while it waited
 			s.decider.missed(j)
 			j.of.report(j)
 		default:
@@ -130,13 +147,21 @@ func (s *Server) decide(jobs []*job) {
 	if len(open) == 0 {
 		return
 	}
-	s.batches.Add(1)
-	s.largest.Store(max(s.largest.Load(), int64(len(open))))
-	s.metrics.batch.observe(float64(len(open)))
+	aside := open[0].aside // then it is alone
+	if !aside {
+		s.batches.Add(1)
+		s.largest.Store(max(s.largest.Load(), int64(len(open))))
+		s.metrics.batch.observe(float64(len(open)))
+		for _, j := range open {
+			s.metrics.asidesAhead.Store(max(s.metrics.asidesAhead.Load(), s.asides.Load()-j.asides))
+		}
+	}
 	start := time.Now()
 	s.decider.decide(s, open)
 	s.decider.prepare(s, open)
-	s.pace.took(len(open), time.Since(start), s.opt.Sessions)
+	if !aside {
+		s.pace.took(len(open), time.Since(start), s.opt.Sessions)
+	}
 	for _, j := range open {
 		j.of.report(j)
 	}
@@ -145,12 +170,15 @@ func (s *Server) decide(jobs []*job) {
 // decided answers one decision. What was answered in its place by its deadline is what the
 // session has executed.
 func (s *Server) decided(j *job, d *Decision, together int) {
+	if j.overdue() {
+		s.expire(j) // its clock may ring later than it should
+	}
 	d.Batch, d.LatencyUs = together, machine.Microseconds(time.Since(j.began))
 	counters := []*atomic.Int64{&s.decisions, &s.replaced}
 	if !domain.Fallback(d.Fallback).Replaced() {
 		counters = counters[:1]
 	}
-	if !s.finish(j, Answer{Op: opDecide.String(), Session: j.session, Decision: d}, nil, counters...) && j.answer.Decision != nil {
+	if !s.finish(j, Answer{Op: opDecide.String(), Session: j.session, Decision: d}, nil, counted(j, counters...)...) && j.answer.Decision != nil {
 		s.decider.executed(j, j.answer.Decision.U)
 	}
 }

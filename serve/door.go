@@ -44,7 +44,7 @@ func (a *active) none() bool {
 func (s *Server) HTTP(ctx context.Context, h http.Handler, on []net.Listener, drain time.Duration) error {
 	asking := active{on: map[net.Conn]bool{}}
 	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience, MaxHeaderBytes: 16 << 10,
+		Handler: h, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience, MaxHeaderBytes: headBytes - headSlop,
 		ErrorLog: httpLog(s.opt.Log), ConnState: asking.note,
 	}
 	failed := make(chan error, len(on))

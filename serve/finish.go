@@ -21,7 +21,9 @@ func (s *Server) finish(j *job, a Answer, err error, counters ...*atomic.Int64) 
 	for _, c := range counters {
 		c.Add(1)
 	}
-	s.metrics.answered(j)
+	if !j.aside {
+		s.metrics.answered(j)
+	}
 	s.watchers.tell(j)
 	s.release(j)
 	j.stop()
@@ -31,7 +33,7 @@ func (s *Server) finish(j *job, a Answer, err error, counters ...*atomic.Int64) 
 
 // fail answers a request with an error.
 func (s *Server) fail(j *job, err error) {
-	if s.finish(j, Answer{Op: j.op.String(), Session: j.session}, err) {
+	if s.finish(j, Answer{Op: j.op.String(), Session: j.session}, err) && !j.aside {
 		s.count(err)
 	}
 }
@@ -56,12 +58,13 @@ func (s *Server) conservative(r *Request) (*Decision, error) {
 	return d, err
 }
 
-// expire answers a request whose deadline has come with the problem's fallback.
-func (s *Server) expire(j *job) {
+// expire answers a request whose deadline has come with the problem's fallback. When it returns, true, the answer is
+// there.
+func (s *Server) expire(j *job) bool {
 	d, err := s.conservative(&j.request)
 	if err != nil {
 		s.fail(j, err)
-		return
+		return true
 	}
 	a := Answer{Op: j.op.String(), Session: j.session}
 	switch j.op {
@@ -75,5 +78,14 @@ func (s *Server) expire(j *job) {
 		}
 		a.Refinement = &Refined{Late: true, Refinement: batchnav.Refinement{U: plan, Cost: math.NaN(), Margin: d.Margin, Feasible: d.Feasible, Residual: math.NaN(), LocalizedCost: math.NaN()}}
 	}
-	s.finish(j, a, nil, &s.late)
+	s.finish(j, a, nil, counted(j, &s.late)...)
+	return true
+}
+
+// counted are the counters of a request's answer: none of one that was asked aside.
+func counted(j *job, counters ...*atomic.Int64) []*atomic.Int64 {
+	if j.aside {
+		return nil
+	}
+	return counters
 }

@@ -38,7 +38,9 @@ type job struct {
 	timer   atomic.Pointer[time.Timer] // of its deadline; nil: none
 	inside  func()                     // what the dispatcher does for opInside
 
-	admitted bool // it is counted among those that wait
+	admitted bool  // it is counted among those that wait
+	aside    bool  // nobody's plant waits for it: see Aside
+	asides   int64 // slices that had begun when it was queued
 
 	// The dispatcher's.
 	of         *session
@@ -57,6 +59,11 @@ func (j *job) finished() bool {
 	}
 	<-j.done
 	return true
+}
+
+// overdue reports whether its deadline has passed, whether or not its clock has rung.
+func (j *job) overdue() bool {
+	return j.timer.Load() != nil && !time.Now().Before(j.request.Deadline)
 }
 
 // stop stops its clock.

@@ -19,6 +19,9 @@ const (
 	// idlePatience how long a connection may wait for the next.
 	headPatience = 5 * time.Second
 	idlePatience = time.Minute
+	// headBytes of a request's head are read. net/http reads headSlop more than it is told.
+	headBytes = 16 << 10
+	headSlop  = 4 << 10
 	// DefaultConnections may be open at once unless ListenOptions say otherwise.
 	DefaultConnections = 4096
 	// minToken is how many bytes a token has to have: guessed ones are tried as fast as the

@@ -168,3 +168,24 @@ func TestTLS(t *testing.T) {
 		}
 	}
 }
+
+// A head of up to 16 KiB is read, a larger one refused.
+func TestTheHeadIsBounded(t *testing.T) {
+	s := server(t, serve.Options{})
+	on := require.Get(s.Listen(serve.ListenOptions{Address: "127.0.0.1:0"}))(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.HTTP(ctx, serve.Handler(s, serve.HTTPOptions{}), on, 0) }()
+	for size, want := range map[int]int{15 << 10: http.StatusOK, 17 << 10: http.StatusRequestHeaderFieldsTooLarge, 20000: http.StatusRequestHeaderFieldsTooLarge} {
+		r := require.Get(http.NewRequest("GET", "http://"+on[0].Addr().String()+"/health", nil))(t)
+		r.Header.Set("X-Long", strings.Repeat("x", size))
+		r.Close = true
+		a := require.Get(http.DefaultClient.Do(r))(t)
+		a.Body.Close()
+		if a.StatusCode != want {
+			t.Errorf("a head of %d bytes is answered %d, want %d", size, a.StatusCode, want)
+		}
+	}
+	stop()
+	require.OK(t, <-ended)
+}

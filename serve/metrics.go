@@ -49,6 +49,8 @@ type metrics struct {
 	refined             [2]atomic.Int64 // in time, late
 	fallbacks           [16]atomic.Int64
 	refused             [refusals]atomic.Int64
+	expired             atomic.Int64 // sessions that gave their place to another
+	asidesAhead         atomic.Int64 // most slices that began while a request waited
 	dropped             atomic.Int64 // readers of a stream that were too slow
 	connections         atomic.Int64 // that are open
 	turnedAway          atomic.Int64 // connections beyond what may be open
@@ -229,6 +231,7 @@ func (s *Server) WriteMetrics(w io.Writer) error {
 	e.one("gpc_uptime_seconds", "gauge", "Since the start.", h.UptimeS)
 	e.one("gpc_sessions", "gauge", "Sessions that are open.", float64(h.Sessions))
 	e.one("gpc_sessions_max", "gauge", "Sessions that may be open.", float64(h.SessionsMax))
+	e.one("gpc_sessions_expired_total", "counter", "Idle sessions that gave their place to another.", float64(m.expired.Load()))
 	e.one("gpc_waiting", "gauge", "Requests that wait or are being answered.", float64(s.waiting.Load()+m.refining.Load()))
 	e.one("gpc_waiting_max", "gauge", "Requests but refinements that may wait or be answered at once.", float64(s.waitingMax()))
 	e.by("gpc_decisions_total", "Decisions that were answered, by whose action it is.", "kind", kindNames[:], m.decisions[:])
@@ -247,6 +250,8 @@ func (s *Server) WriteMetrics(w io.Writer) error {
 		smallest = math.Float64frombits(bits)
 	}
 	e.sample("gpc_margin_smallest", smallest)
+	e.one("gpc_aside_total", "counter", "Slices of time for those who look on, such as the page.", float64(s.asides.Load()))
+	e.one("gpc_aside_ahead_max", "gauge", "Most slices that began while a decision waited.", float64(m.asidesAhead.Load()))
 	e.one("gpc_watchers", "gauge", "Readers of streams.", float64(s.watchers.count.Load()))
 	e.one("gpc_watchers_dropped_total", "counter", "Readers of streams that were too slow.", float64(m.dropped.Load()))
 	e.one("gpc_connections", "gauge", "Connections that are open.", float64(m.connections.Load()))

@@ -14,10 +14,24 @@ const refinements = 8
 func (s *Server) refineOne(j *job) {
 	s.refine.Lock()
 	defer s.refine.Unlock()
+	s.refineLocked(j)
+}
+
+// refineAside answers a refinement that was asked aside, which waits for no other.
+func (s *Server) refineAside(j *job) {
+	if !s.refine.TryLock() {
+		s.fail(j, ErrBusy)
+		return
+	}
+	defer s.refine.Unlock()
+	s.refineLocked(j)
+}
+
+func (s *Server) refineLocked(j *job) {
 	if j.finished() {
 		return
 	}
-	if !j.until.IsZero() && !time.Now().Before(j.request.Deadline) { // it came too late, or waited too long
+	if j.overdue() { // it came too late, or waited too long
 		s.expire(j)
 		return
 	}
@@ -37,5 +51,9 @@ func (s *Server) refineOne(j *job) {
 		s.fail(j, err)
 		return
 	}
-	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Refinement: &Refined{Refinement: *result}}, nil, &s.decisions)
+	if j.overdue() {
+		s.expire(j)
+		return
+	}
+	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Refinement: &Refined{Refinement: *result}}, nil, counted(j, &s.decisions)...)
 }

@@ -120,7 +120,7 @@ func refinement(fields jsonin.Fields, o *batchnav.RefineOptions) error {
 		name     string
 		into     *int
 		from, to int
-	}{{"candidates", &o.Candidates, 1, batchnav.MaxCandidates}, {"look_ahead", &o.LookAhead, 0, batchnav.MaxLookAhead}} {
+	}{{"candidates", &o.Candidates, 1, MaxCandidates}, {"look_ahead", &o.LookAhead, 0, batchnav.MaxLookAhead}} {
 		want := fmt.Sprintf("a whole number from %d to %d", f.from, f.to)
 		there, err := jsonin.Take(fields, f.name, want, f.into)
 		if err != nil {

@@ -35,6 +35,10 @@ const (
 	DefaultSessions = 256
 	// MaxSessions bounds what Options may say.
 	MaxSessions = 1 << 14
+	// DefaultSessionIdle is how long a session keeps its place unless Options say otherwise.
+	DefaultSessionIdle = time.Hour
+	// MaxCandidates of a refinement that a line or a request over HTTP asks for: its memory is kept.
+	MaxCandidates = 1 << 16
 	// DefaultCandidates of a refinement that states no number.
 	DefaultCandidates = 4096
 	// MaxSessionName is how many bytes a session's name may have.
@@ -59,6 +63,10 @@ type FieldError = jsonin.FieldError
 type Options struct {
 	Setup    gpc.Setup // method and map
 	Sessions int       // open at once at most; 0: DefaultSessions
+	// SessionIdle is how long a session keeps its place without a request where another wants it: then the one
+	// that was not asked for longest ends. One with a stale observation never does. 0: DefaultSessionIdle;
+	// negative: for ever.
+	SessionIdle time.Duration
 	// Deadline of requests that state none, from when they were read; 0: none.
 	Deadline time.Duration
 	// Waiting is how many requests of Decide and the like may wait or be decided at once; one
@@ -92,6 +100,10 @@ type Server struct {
 	health     Health // what does not change
 	began      time.Time
 	queue      chan []*job
+	aside      chan *job     // see Aside
+	asideFrom  time.Time     // from when on the next of it may be served; the dispatcher's alone
+	asides     atomic.Int64  // slices that have begun
+	others     int           // sessions that were not begun aside; the dispatcher's alone
 	ended      chan struct{} // closed when the dispatcher is done
 	closing    sync.RWMutex  // held for reading while a group is queued
 	closed     bool
@@ -116,6 +128,7 @@ type Server struct {
 // New prepares a server of a case on an engine, which has to stay open until it is closed.
 func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 	opt.Sessions = cmp.Or(opt.Sessions, DefaultSessions)
+	opt.SessionIdle = cmp.Or(opt.SessionIdle, DefaultSessionIdle)
 	opt.Threads = cmp.Or(opt.Threads, runtime.GOMAXPROCS(0))
 	opt.Waiting = cmp.Or(opt.Waiting, opt.Sessions)
 	if opt.Log == nil {
@@ -124,7 +137,7 @@ func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 	spec := c.Spec()
 	s := &Server{
 		of: c, spec: spec, problem: c.Definition().Problem, opt: opt, preference: domain.Preference{Adaptive: true}, began: time.Now(),
-		queue: make(chan []*job, backlog), ended: make(chan struct{}), sessions: map[string]*session{},
+		queue: make(chan []*job, backlog), aside: make(chan *job), ended: make(chan struct{}), sessions: map[string]*session{},
 		draining: make(chan struct{}), hurry: make(chan struct{}), metrics: newMetrics(),
 	}
 	if opt.Preference != nil {

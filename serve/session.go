@@ -15,6 +15,8 @@ type session struct {
 	controller domain.Controller  // or its controller
 	preference *domain.Preference // nil: the server's
 	waits      bool               // one of its requests is in the batch
+	aside      bool               // nobody's plant: see Aside
+	asked      time.Time          // when it was last asked for
 	observed   time.Time          // the last observation that said when; zero: none
 	stale      string             // why every decision is the fallback; "": none is
 	s, c, u    []float64          // what was reported last and executed then; nil: nothing yet
@@ -23,24 +25,49 @@ type session struct {
 // begin finds the session of a request, a new one where it has none.
 func (s *Server) begin(j *job) (err error) {
 	if j.of = s.sessions[j.session]; j.of != nil {
+		j.of.asked = time.Now()
 		return nil
 	}
-	if len(s.sessions) >= s.opt.Sessions {
+	if len(s.sessions) >= s.opt.Sessions && !s.expireIdle() {
 		return jsonin.Errorf("session", "%w, %d: reset one", ErrFull, len(s.sessions))
 	}
-	of := &session{name: j.session}
+	of := &session{name: j.session, aside: j.aside, asked: time.Now()}
 	if err := s.guarded(func() error { return s.decider.open(of) }); err != nil {
 		return err
 	}
 	j.of, s.sessions[j.session] = of, of
+	if !of.aside {
+		s.others++
+	}
 	s.open.Store(int64(len(s.sessions)))
 	return nil
+}
+
+// expireIdle ends the session that was not asked for longest, if that is longer than Options.SessionIdle.
+// One in the batch is not ended, and one that has the fallback until it is cleared keeps it.
+func (s *Server) expireIdle() bool {
+	var oldest *session
+	for _, of := range s.sessions {
+		if !of.waits && of.stale == "" && (oldest == nil || of.asked.Before(oldest.asked)) {
+			oldest = of
+		}
+	}
+	if s.opt.SessionIdle < 0 || oldest == nil || time.Since(oldest.asked) < s.opt.SessionIdle {
+		return false
+	}
+	s.opt.Log.Info("an idle session has ended", "session", oldest.name, "idle", time.Since(oldest.asked).Round(time.Second))
+	s.end(oldest)
+	s.metrics.expired.Add(1)
+	return true
 }
 
 // end ends a session.
 func (s *Server) end(of *session) {
 	s.decider.close(of)
 	delete(s.sessions, of.name)
+	if !of.aside {
+		s.others--
+	}
 	s.open.Store(int64(len(s.sessions)))
 }
 
@@ -100,6 +127,6 @@ func (s *Server) holdBack(j *job) {
 		return
 	}
 	d.Stale, d.LatencyUs = j.of.stale, machine.Microseconds(time.Since(j.began))
-	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Decision: d}, nil, &s.decisions, &s.replaced)
+	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Decision: d}, nil, counted(j, &s.decisions, &s.replaced)...)
 	j.of.report(j)
 }

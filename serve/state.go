@@ -29,11 +29,14 @@ type SessionState struct {
 	Stale      string             `json:"stale,omitempty"`       // Decision.Stale
 }
 
-// Sessions are those that are open, by name. An error is the context's.
+// Sessions are those that are open, by name, without those of Aside. An error is the context's.
 func (s *Server) Sessions(ctx context.Context) ([]SessionState, error) {
 	var all []SessionState
 	collect := func() {
 		for _, of := range s.sessions {
+			if of.aside {
+				continue
+			}
 			state := SessionState{Session: of.name, Preference: of.preference, S: slices.Clone(of.s), C: slices.Clone(of.c), U: slices.Clone(of.u), Stale: of.stale}
 			if !of.observed.IsZero() {
 				state.ObservedNs = of.observed.UnixNano()

@@ -8,7 +8,7 @@ import (
 	"github.com/gpc-engine/gpc/offline"
 )
 
-// BenchmarkLossWeights is the ablation of docs/explain/training.md: what consistency and
+// BenchmarkLossWeights is the ablation of docs/contribute/notebook/experiments.md: what consistency and
 // locality cost in action accuracy, on a small dataset of Case 1 and a short
 // training. The errors are of held-out scenarios, after projection, in m/s².
 // Run it with -benchtime 1x.

@@ -2,14 +2,12 @@ package view
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/serve"
 )
@@ -17,12 +15,13 @@ import (
 const (
 	// mostRays of a fan, with that of the preference in force.
 	mostRays = 22
-	// rayCandidates of a ray whose method searches.
-	rayCandidates = 1024
+	// rayCandidates of a ray whose method searches: such a slice of the server's time is as long as a
+	// decision of planner-384.
+	rayCandidates = 384
 	// mostAhead bounds how many decisions a fan looks ahead.
 	mostAhead = 40
-	// patience of its requests.
-	patience = 10 * time.Second
+	// unhurried is a deadline of its requests that is never reached: the server's own is that of plants.
+	unhurried = time.Hour
 )
 
 // Fan is what the method would do from frame K on under other preferences.
@@ -67,10 +66,8 @@ func (l *Live) Fan() func(ctx context.Context) (*Fan, error) {
 		}
 		fan.Present = len(fan.Rays)
 		fan.Rays = append(fan.Rays, Ray{Preference: *root.Preference})
-		errs := make([]error, len(fan.Rays))
-		parallel.Each(len(fan.Rays), len(fan.Rays), func(_, i int) { errs[i] = l.cast(ctx, fan, i, root) })
-		for _, err := range errs {
-			if err != nil {
+		for i := range fan.Rays {
+			if err := l.cast(ctx, fan, &fan.Rays[i], root); err != nil {
 				return nil, err
 			}
 		}
@@ -88,20 +85,19 @@ func (l *Live) ahead(c []float64) int {
 	return max(1, left)
 }
 
-// cast rolls out ray i of a fan.
-func (l *Live) cast(ctx context.Context, fan *Fan, i int, root serve.Request) error {
-	ray := &fan.Rays[i]
+// cast rolls out a ray of a fan. Each of its decisions is a slice of the server's time, which the
+// decisions of others come before.
+func (l *Live) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request) error {
 	p := ray.Preference
 	var plan []float64
 	if l.searches {
-		r, err := l.server.Refine(ctx, loopSession, serve.Request{S: root.S, C: root.C, Preference: &p, Deadline: time.Now().Add(patience)}, batchnav.RefineOptions{Candidates: rayCandidates})
+		r, err := l.aside.Refine(ctx, loopSession, serve.Request{S: root.S, C: root.C, Preference: &p, Deadline: time.Now().Add(unhurried)}, batchnav.RefineOptions{Candidates: rayCandidates})
 		if err != nil {
 			return err
 		}
 		plan = r.U
 	}
-	session := fmt.Sprint(raySession, i)
-	if err := l.server.Reset(ctx, session); err != nil {
+	if err := l.aside.Reset(ctx, raySession); err != nil {
 		return err
 	}
 	n := l.spec.ActionSize()
@@ -129,8 +125,8 @@ func (l *Live) cast(ctx context.Context, fan *Fan, i int, root serve.Request) er
 			u = plan[t*n : (t+1)*n]
 		} else {
 			r := l.asked(s, c, p)
-			r.Deadline = time.Now().Add(patience)
-			d, err := l.server.Decide(ctx, session, r)
+			r.Deadline = time.Now().Add(unhurried)
+			d, err := l.aside.Decide(ctx, raySession, r)
 			if err != nil {
 				return err
 			}
@@ -148,7 +144,7 @@ func (l *Live) cast(ctx context.Context, fan *Fan, i int, root serve.Request) er
 		add(s, c)
 	}
 	ray.J, ray.Feasible = J, l.spec.Keeps(ray.Margin)
-	return l.server.Reset(ctx, session)
+	return l.aside.Reset(ctx, raySession)
 }
 
 // divisions of the simplex's edge for a fan's preferences, by the number of objectives.

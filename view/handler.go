@@ -35,12 +35,16 @@ const (
 	mostWatchers = 64
 	// writeLimit is how long a watcher may take to take an event.
 	writeLimit = 10 * time.Second
+	// aliveEvery is how often a watcher is told that the server is there: the page takes it for gone after
+	// three times as long without a word.
+	aliveEvery = 2 * time.Second
 )
 
 // Handler is the page and its API under /view/. What the API is, docs/how-to/view.md says.
 type Handler struct {
-	mux    http.Handler
-	player *player
+	mux     *http.ServeMux
+	origins http.CrossOriginProtection
+	player  *player
 }
 
 // New shows a source at so many decisions a second, which a person at the page may change, and
@@ -80,7 +84,7 @@ func New(source Source, rate float64, playing bool) *Handler {
 	post(mux, p, "rate", "hz", "decisions a second", func(v *float64) error { return p.setRate(v) })
 	post(mux, p, "seek", "k", "the number of a frame", func(v *int) error { return p.seek(v) })
 	post(mux, p, "reset", "episode", "the number of an episode, or null for the next one", func(v *int) error { return p.reset(v) })
-	h.mux = http.NewCrossOriginProtection().Handler(mux)
+	h.mux = mux
 	return h
 }
 
@@ -100,8 +104,29 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusForbidden, fmt.Errorf("the host is %.100q, want an address or localhost: a name may be made to lead anywhere", r.Host))
 		return
 	}
+	if err := h.origins.Check(r); err != nil {
+		fail(w, http.StatusForbidden, fmt.Errorf("another site's page asks: %w", err))
+		return
+	}
+	handler, pattern := h.mux.Handler(r)
+	if pattern == "" { // the mux refuses, in a text that is not JSON
+		refusal := headOnly{ResponseWriter: w}
+		handler.ServeHTTP(&refusal, r)
+		fail(w, refusal.status, fmt.Errorf("nothing is asked by %.16q of the path %.64q", r.Method, r.URL.Path))
+		return
+	}
 	h.mux.ServeHTTP(w, r)
 }
+
+// headOnly takes an answer without its body, and keeps its status.
+type headOnly struct {
+	http.ResponseWriter
+	status int
+}
+
+func (h *headOnly) WriteHeader(status int) { h.status = status }
+
+func (h *headOnly) Write(p []byte) (int, error) { return len(p), nil }
 
 // errGone is of what is not at hand.
 var errGone = errors.New("view: the page is closing")
@@ -188,6 +213,10 @@ func fail(w http.ResponseWriter, status int, err error) {
 	w.Write(append(text, '\n'))
 }
 
+// alive is the event of a server that has nothing else to say. A comment would do for the connection,
+// but a page does not see it.
+var alive = web.Event("alive", 0, []byte("{}"))
+
 // events streams what happens until the watcher goes.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	watcher, err := h.player.watch(r.Context())
@@ -200,14 +229,14 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	if err != nil || !to.Send([]byte("retry: 1000\n\n")) {
 		return
 	}
-	alive := time.NewTicker(writeLimit)
-	defer alive.Stop()
+	beat := time.NewTicker(aliveEvery)
+	defer beat.Stop()
 	for {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-alive.C:
-			if !to.Alive() {
+		case <-beat.C:
+			if !to.Send(alive) {
 				return
 			}
 		case e, ok := <-watcher.events:
@@ -225,8 +254,10 @@ type State struct {
 	K       int     `json:"k"`  // frame that is shown
 	First   int     `json:"first"`
 	Last    int     `json:"last"`
-	// Generation grows by one with every Reset, after which frames are others.
-	Generation int               `json:"generation"`
+	// Start is drawn when the server starts: where it is another, the run of frames before it is gone.
+	Start int64 `json:"start"`
+	// Generation begins at Start and grows by one with every Reset, after which frames are others.
+	Generation int64             `json:"generation"`
 	Preference domain.Preference `json:"preference"`
 	Steers     bool              `json:"steers"`
 	Fault      string            `json:"fault"` // why it has stopped; "" where nothing is wrong
@@ -237,7 +268,7 @@ type State struct {
 func (p *player) state() *State {
 	first, last := p.source.Range()
 	return &State{
-		Playing: p.playing, Rate: p.rate, K: p.at, First: first, Last: last, Generation: p.generation, Preference: p.source.Preference(),
+		Playing: p.playing, Rate: p.rate, K: p.at, First: first, Last: last, Start: p.start, Generation: p.generation, Preference: p.source.Preference(),
 		Steers: p.source.Describe().Steers, Fault: p.fault, Version: version.Version,
 	}
 }

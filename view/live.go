@@ -14,16 +14,16 @@ import (
 	"github.com/gpc-engine/gpc/serve"
 )
 
-// Sessions of the server that a Live decides in: the loop's own, that of previews, and one for
-// each ray of a fan with its number behind the name.
+// Sessions of the server that a Live decides in: the loop's own, that of previews, and that of the
+// rays of a fan, one after the other.
 const (
 	loopSession    = "view"
 	previewSession = "view/preview"
-	raySession     = "view/ray/"
+	raySession     = "view/ray"
 )
 
 // Sessions is how many of the server's a Live uses at most.
-const Sessions = 2 + mostRays
+const Sessions = 3
 
 const (
 	// history is how many frames are kept by default.
@@ -49,10 +49,12 @@ type LiveOptions struct {
 	History int
 }
 
-// Live is a plant of a case in closed loop with a server, which decides in sessions of its own.
+// Live is a plant of a case in closed loop with a server, which decides in sessions of its own. All of
+// it is asked aside: the decisions of others come first.
 type Live struct {
 	c           *gpc.Case
 	server      *serve.Server
+	aside       serve.Aside
 	opt         LiveOptions
 	problem     domain.Problem
 	spec        *domain.Spec
@@ -76,7 +78,7 @@ func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions)
 		return nil, gpc.BadInput(fmt.Errorf("case %s has no plant to run: a page cannot show one", c.Name()))
 	}
 	l := &Live{
-		c: c, server: s, opt: opt, problem: d.Problem, spec: spec, description: describe(d), searches: d.Learned != nil,
+		c: c, server: s, aside: s.Aside(), opt: opt, problem: d.Problem, spec: spec, description: describe(d), searches: d.Learned != nil,
 		preference: domain.Preference{Adaptive: opt.Preference == nil, W: opt.Preference},
 		s:          make([]float64, spec.MeasuredSize()), x: make([]float64, spec.ContextSize()),
 	}
@@ -134,7 +136,7 @@ func (l *Live) begin(ctx context.Context, episode int, kept []*Frame) error {
 	if err != nil {
 		return gpc.BadInput(fmt.Errorf("episode %d of seed %d: %w", episode, l.opt.Seed, err))
 	}
-	if err := l.server.Reset(ctx, loopSession); err != nil {
+	if err := l.aside.Reset(ctx, loopSession); err != nil {
 		return err
 	}
 	l.ep, l.episode, l.frames = ep, episode, kept
@@ -187,7 +189,7 @@ func (l *Live) Advance(ctx context.Context) error {
 	if l.ep.Done() || last.Note != "" {
 		return l.begin(ctx, l.episode+1, l.frames)
 	}
-	d, err := l.server.Decide(ctx, loopSession, l.request(l.preference))
+	d, err := l.aside.Decide(ctx, loopSession, l.request(l.preference))
 	if err != nil {
 		return err
 	}
@@ -221,11 +223,11 @@ func (l *Live) Preview(ctx context.Context) (*Frame, error) {
 	if l.ep.Done() {
 		return nil, nil
 	}
-	if err := l.server.Reset(ctx, previewSession); err != nil {
+	if err := l.aside.Reset(ctx, previewSession); err != nil {
 		return nil, err
 	}
 	r := l.request(l.preference)
-	d, err := l.server.Decide(ctx, previewSession, r)
+	d, err := l.aside.Decide(ctx, previewSession, r)
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func TestALiveLoopGoesOnAndForgets(t *testing.T) {
 	if s.First != first || len(s.Margin) != last-first+1 || len(s.J) != 2 || len(s.J[0]) != len(s.Margin) || len(s.Bodies) != 1 || len(s.Bodies[0]) != len(s.Margin) {
 		t.Errorf("time lines from %d on with %d entries of %d to %d", s.First, len(s.Margin), first, last)
 	}
-	if st := p.post("reset", `{"episode":7}`); st.Generation != 1 || st.Last != 0 || st.K != 0 {
+	if st := p.post("reset", `{"episode":7}`); st.Generation != st.Start+1 || st.Start == 0 || st.Last != 0 || st.K != 0 {
 		t.Errorf("reset leads to %+v", st)
 	}
 	if f := get[view.Frame](p, "frame?k=0"); f.Episode != 7 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ const (
 	fanShare = 0.25
 	// fansEvery is the least time between two.
 	fansEvery = 50 * time.Millisecond
+	// waits is the fault of a loop that goes on when the server has time for it.
+	waits = "the server decides for others: this loop waits"
 	// waitingEvents of a watcher that does not take them: then it is sent away and comes back.
 	waitingEvents = 256
 )
@@ -47,7 +50,8 @@ type player struct {
 	playing    bool
 	rate       float64
 	at         int
-	generation int
+	start      int64 // tells this player from one before it
+	generation int64
 	fault      string
 	due        time.Time // of the next frame
 	sent       time.Time // when a frame was last sent
@@ -59,8 +63,9 @@ type player struct {
 
 // fanOf tells whether there is a new fan to make.
 type fanOf struct {
-	k, generation int
-	preference    string
+	k          int
+	generation int64
+	preference string
 }
 
 // watcher is a page.
@@ -69,7 +74,9 @@ type watcher struct{ events chan []byte }
 func newPlayer(source Source, rate float64, playing bool) *player {
 	p := &player{
 		source: source, rate: rate, playing: playing, ask: make(chan func()), ended: make(chan struct{}), watchers: map[*watcher]bool{},
+		start: rand.Int64N(1 << 48), // a number that JavaScript has
 	}
+	p.generation = p.start
 	_, p.at = source.Range()
 	if !source.Describe().Steers {
 		p.at, _ = source.Range()
@@ -157,13 +164,23 @@ func (p *player) tick() {
 	if now := time.Now(); p.due.Before(now) {
 		p.due = now
 	}
-	if err := p.guarded(p.forward); err != nil {
+	err := p.guarded(p.forward)
+	busy := errors.Is(err, serve.ErrBusy) // others come first
+	switch {
+	case busy && p.fault != waits:
+		p.fault = waits
+	case !busy && p.fault == waits:
+		p.fault = ""
+	case err == nil || busy:
+		return
+	}
+	if err != nil && !busy {
 		p.playing = false
 		if !errors.Is(err, io.EOF) {
 			p.fault = err.Error()
 		}
-		p.sendState()
 	}
+	p.sendState()
 }
 
 func (p *player) period() time.Duration { return time.Duration(float64(time.Second) / p.rate) }

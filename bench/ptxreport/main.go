@@ -1,11 +1,11 @@
 // Command ptxreport executes the launches of a step, a training update, a refinement and a
 // decision of many loops on the interpreter of PTX, and writes what each kernel did: a table
 // for one case, and with -record the counts of all cases as a record, from which -page writes
-// what a GPU needs at least into docs/contribute/cuda-kernels.md.
+// what a GPU needs at least into docs/contribute/notebook/cuda-kernels.md.
 //
 //	go run ./bench/ptxreport -case integrator-convex -batch 64
 //	go run ./bench/ptxreport -record bench/ptxreport/counts.json
-//	go run ./bench/ptxreport -page docs/contribute/cuda-kernels.md
+//	go run ./bench/ptxreport -page docs/contribute/notebook/cuda-kernels.md
 //
 // Nothing of this is a time: counts of instructions and of requests to memory hold for any
 // device, and how long they take on one is arithmetic that the page explains.

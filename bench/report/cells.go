@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strconv"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -28,11 +29,15 @@ func between(format string, i closedloop.OpenInterval) string {
 // within is a mean with half the width of its 95 % interval, by Student's t of its standard
 // error over n.
 func within(format string, v, sem closedloop.Number, n int) string {
-	half := math.NaN()
-	if n > 1 {
-		half = distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975) * float64(sem)
+	return estimate(format, v, halfWidth(sem, n))
+}
+
+// halfWidth is half the width of a mean's 95 % interval, by Student's t of its standard error over n.
+func halfWidth(sem closedloop.Number, n int) closedloop.Number {
+	if n < 2 {
+		return closedloop.Number(math.NaN())
 	}
-	return estimate(format, v, closedloop.Number(half))
+	return closedloop.Number(distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975) * float64(sem))
 }
 
 // spread is the median and the 90 % quantile of a distribution; dashes without values.
@@ -41,6 +46,33 @@ func spread(format string, r *closedloop.RegretStatistics) []string {
 		return []string{"–", "–"}
 	}
 	return []string{r.Median.Text(format), r.P90.Text(format)}
+}
+
+// plain is a value to two digits without an exponent.
+func plain(v closedloop.Number) string {
+	if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+		return "–"
+	}
+	two, _ := strconv.ParseFloat(strconv.FormatFloat(float64(v), 'e', 1, 64), 64)
+	return strconv.FormatFloat(two, 'f', -1, 64)
+}
+
+// plainPercent is a cost in % to two digits, zero below 0.001, with half the width of its 95 % interval where n is
+// below 30.
+func plainPercent(v, half closedloop.Number, n int) string {
+	text := plain(v)
+	if math.Abs(float64(v)) < 0.001 {
+		text = "0.000"
+	}
+	if n < 30 && float64(half) >= 0.0005 {
+		text += " ± " + plain(half)
+	}
+	return text
+}
+
+// plainMilliseconds is median and 99 % quantile of a time to two digits.
+func plainMilliseconds(q *closedloop.Quantiles) string {
+	return plain(q.P50/1e3) + " / " + plain(q.P99/1e3)
 }
 
 // dash is a text in a cell: a dash for an empty one.

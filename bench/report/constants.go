@@ -148,7 +148,7 @@ var paperConstants = []constant{
 	},
 	{
 		name: "steps of a plan", paper: "H = 8 (Case 2)", where: "“Safe Multi-Agent Navigation”", ours: func(c *Case) string { return fmt.Sprint(c.spec().Plan) },
-		code: "`Spec.Plan`", why: "Case 2: a commitment is proven safe for all of its steps; the cost's horizon is 8.", notRun: "`planner-no-lookahead` is H = 8: [Case 2](docs/explain/multiagent.md#measured)",
+		code: "`Spec.Plan`", why: "Case 2: a commitment is proven safe for all of its steps; the cost's horizon is 8.", notRun: "`planner-no-lookahead` is H = 8: [Case 2](docs/results/robots.md)",
 	},
 	{
 		name: "candidates of a decision", paper: "4096; the reference 384 (Case 2)", where: "“Case 2”",

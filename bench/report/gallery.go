@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
@@ -45,6 +46,43 @@ func (d devices) galleryGlance() string {
 		s.note = recordedBy(shown)
 	}
 	return tables(s)
+}
+
+// mapsOnSameEpisodes is README's table of the gallery: the map and the warm exact solver of each system on which both
+// decided in the same episodes of one run. Systems in which the solver ran fewer episodes are named below the table.
+func (d devices) mapsOnSameEpisodes() string {
+	s := section{rows: [][]string{{"system", "episodes", "unsafe: map, solver", "map: extra cost mean (worst), %", "solver: extra cost mean (worst), %", "map: p50 / p99, ms", "solver: p50 / p99, ms"}}}
+	var fewer []string
+	for _, name := range d.systems() {
+		c, p := d.compilation(name), d.pairing(name)
+		if c == nil || p == nil {
+			continue
+		}
+		own, solver := contender(p, c.Test.Method), contender(p, warmSolver)
+		switch {
+		case own == nil || solver == nil:
+			continue
+		case own.Episodes != solver.Episodes || own.RegretN != solver.RegretN || spoilt(p.Load):
+			fewer = append(fewer, fmt.Sprintf("`%s` (%d of %d)", name, solver.Episodes, own.Episodes))
+			continue
+		}
+		extra := func(m *closedloop.Paired) string {
+			return fmt.Sprintf("%s (%s)", plainPercent(m.RegretPct, m.RegretCI95, m.RegretN), plainPercent(m.RegretWorst, 0, m.RegretN))
+		}
+		s.rows = append(s.rows, []string{
+			fmt.Sprintf("`%s`, `%s`", name, own.Method), fmt.Sprint(own.Episodes),
+			fmt.Sprintf("%d, %d", own.Episodes-own.Safe, solver.Episodes-solver.Safe),
+			extra(own), extra(solver), plainMilliseconds(&own.Latency), plainMilliseconds(&solver.Latency),
+		})
+	}
+	if len(s.rows) < 2 {
+		return ""
+	}
+	text := tables(s)
+	if len(fewer) > 0 {
+		text += fmt.Sprintf("\nLeft out, as the solver ran fewer episodes than the map: %s.\n", strings.Join(fewer, ", "))
+	}
+	return text
 }
 
 func safeShare(m *closedloop.Paired) string { return fmt.Sprintf("%d/%d", m.Safe, m.Episodes) }

@@ -85,10 +85,10 @@ func TestTheTextOfNetworksIsOfTheirRecords(t *testing.T) {
 	if len(faster) != 4 || len(slower) != 1 {
 		t.Fatalf("a map takes %v and %v of a solver's time", faster, slower)
 	}
-	readme := fmt.Sprintf("takes %s times the solver's", ranging("%.2g", append(faster, slower...)))
+	cases := fmt.Sprintf("takes %s times the solver's", ranging("%.2g", append(faster, slower...)))
 	for page, says := range map[string][]string{
-		"README.md": {readme},
-		"docs/explain/opf.md": {
+		casesPage: {cases},
+		"docs/results/dispatch.md": {
 			fmt.Sprintf("`direct` takes %s of the median time", enumerated(deciding)),
 			fmt.Sprintf("takes %s of a warm solve from an optimum", enumerated(projecting)),
 			fmt.Sprintf("and %s from the last dispatch", enumerated(holding)),

@@ -31,7 +31,7 @@ func endOf(name string) string {
 	return ""
 }
 
-// optimalFlows are the tables of docs/reference/acopf.md on many networks: how many of each set are solved,
+// optimalFlows are the tables of docs/results/networks.md on many networks: how many of each set are solved,
 // and those that are not or took the most iterations.
 func (d devices) optimalFlows() string {
 	r := last(d, func(r *Records) []opfrecord.Record { return r.OptimalFlows })
@@ -63,6 +63,37 @@ func (d devices) optimalFlows() string {
 		hard.rows = append(hard.rows, []string{n.Name, fmt.Sprint(n.Buses), cmp.Or(n.Reason, n.Status), gapOf(n), fmt.Sprint(n.Iterations), fmt.Sprintf("%.3g", n.CPUMS/1e3)})
 	}
 	return tables(sets, hard)
+}
+
+// largestBuses is from how many buses on a network stands in README.
+const largestBuses = 9000
+
+// largestFlows is README's table of optimal power flows: the typical networks of PGLib with the most buses, and below
+// it how many networks were solved in all.
+func (d devices) largestFlows() string {
+	r := last(d, func(r *Records) []opfrecord.Record { return r.OptimalFlows })
+	if r == nil {
+		return ""
+	}
+	s := section{rows: [][]string{{"network", "buses", "gap to the published optimum", "iterations", "`gpc`, CPU time, s", "published IPOPT time, s"}}}
+	optimal := 0
+	order := slices.Clone(r.Networks)
+	slices.SortFunc(order, func(a, b opfrecord.Network) int { return cmp.Or(a.Buses-b.Buses, cmp.Compare(a.Name, b.Name)) })
+	for i := range order {
+		n := &order[i]
+		if n.Optimal() {
+			optimal++
+		}
+		if n.Buses < largestBuses || endOf(n.Name) != "" {
+			continue
+		}
+		published := "–"
+		if n.PeerMS != nil {
+			published = fmt.Sprintf("%.0f", *n.PeerMS/1e3)
+		}
+		s.rows = append(s.rows, []string{"`" + n.Name + "`", fmt.Sprint(n.Buses), gapOf(n), fmt.Sprint(n.Iterations), fmt.Sprintf("%.1f", n.CPUMS/1e3), published})
+	}
+	return fmt.Sprintf("%s\nOf all %d networks that were tried, %d were solved to an optimum.\n", tables(s), len(r.Networks), optimal)
 }
 
 // failing is 2 of a network without an optimum, 1 of one above the published value.

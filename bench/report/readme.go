@@ -13,8 +13,8 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// The generated parts of README are of the same records as the full tables, in the rows that a
-// first reader asks for. What they leave out stands in docs/results and docs/results/paper.md.
+// The generated parts of README and of docs/results/cases.md are of the same records as the full tables, in the rows
+// that a first reader asks for. What they leave out stands in docs/results/report.md and docs/results/paper.md.
 
 // brief leaves of a case's runs those for a summary: of methods that say so, and of learned
 // policies those that the paper has a row of, beside each the same actor behind the safeguard.
@@ -196,18 +196,20 @@ func (r run) plain(evals []closedloop.Result) *closedloop.Result {
 	return cmp.Or(find("direct", evals), find(r.leading(r.name), evals))
 }
 
-// glance has a row for every case, of the kind of scenes in which its plain map costs
-// most, beside the best that needs no map.
-func (d devices) glance() section {
-	s := section{
-		title: "Every case at a glance",
-		note: "Of each case the kind of scenes in which the map costs most, by `direct` (encode, decode, project) or, among robots, by the `planner` that searches with it, beside the best method that needs no map. Limits kept: safe episodes or dispatches within every limit, of all, behind the name of the method. " +
-			"Cost: above the optimum of the same episode or dispatch (among robots: above the paper's optimiser), mean ± 95 % (median; p90) over the n episodes in which both methods of a row, and the optimiser, are safe. Decision: p50 / p99 on one core. " +
-			"Where a row names a seed, its best method without a map is recorded beside the map on that seed's episodes alone, and its cost is above the map's there, mean [95 %].",
-		rows: [][]string{{"case", "with the map", "cost, %", "decision, ms", "best without a map", "cost, %", "decision, ms"}},
-	}
+// hardest is a case's row at a glance: the run of its plain map, or of the planner that searches with the map, in the
+// kind of scenes where that run costs most, and the best without a map beside it. Either other is on the same episodes,
+// or paired is, on those of the pairing in.
+type hardest struct {
+	run
+	own, other *closedloop.Result
+	in         *closedloop.Pairing
+	paired     *closedloop.Paired
+}
+
+// hardestScenes has a row for every case that has a run of its map.
+func (d devices) hardestScenes() (rows []hardest) {
 	for _, r := range d.runs((*Records).named) {
-		var own, other *closedloop.Result
+		h := hardest{run: r}
 		for _, evals := range r.regimes() {
 			if evals[0].Reached != nil {
 				evals, _ = sameScenes(evals)
@@ -217,41 +219,83 @@ func (d devices) glance() section {
 				continue
 			}
 			mean, _ := excess(e)
-			if own != nil {
-				if most, _ := excess(own); !(mean > most) {
+			if h.own != nil {
+				if most, _ := excess(h.own); !(mean > most) {
 					continue
 				}
 			}
-			own, other = e, r.rival(evals)
+			h.own, h.other = e, r.rival(evals)
 		}
-		if own == nil {
+		if h.own == nil {
 			continue
 		}
-		in, paired := r.pairedRival(own, other)
-		if paired != nil {
-			other = nil
+		if h.in, h.paired = r.pairedRival(h.own, h.other); h.paired != nil {
+			h.other = nil
 		}
-		own, other = together(own, other)
-		problem, brief := "`"+r.name+"`", "%.3f"
-		if own.Reached != nil {
-			brief = decimals(own)
+		h.own, h.other = together(h.own, h.other)
+		rows = append(rows, h)
+	}
+	return rows
+}
+
+// problem is the case's name, its problem in a few words, and the kind of its scenes.
+func (h *hardest) problem() string {
+	text := "`" + h.name + "`"
+	if about := h.about(h.name); about != "" {
+		text += ": " + about
+	}
+	if h.own.Regime != "" {
+		text += ", loads `" + h.own.Regime + "`"
+	}
+	return text
+}
+
+// glance has a row for every case, of the kind of scenes in which its plain map costs
+// most, beside the best that needs no map.
+func (d devices) glance() section {
+	s := section{
+		title: "Every case at a glance",
+		note: "Each row shows the kind of scenes in which the map costs most. The map is used by `direct` (encode, decode, project) or, among robots, by the `planner` that searches with it. Beside the map stands the best method that needs no map. " +
+			"Behind a method's name stand the safe episodes, or the dispatches within every limit, of all. " +
+			"Cost: above the optimum of the same episode or dispatch (among robots: above the paper's optimiser), mean ± 95 % (median; p90) over the n episodes in which both methods of a row, and the optimiser, are safe. Decision: p50 / p99 on one core. " +
+			"Where a row names a seed, the method without a map is recorded beside the map on that seed's episodes alone, and its cost is above the map's there, mean [95 %].",
+		rows: [][]string{{"case", "with the map", "cost, %", "decision, ms", "best without a map", "cost, %", "decision, ms"}},
+	}
+	for _, h := range d.hardestScenes() {
+		digits := "%.3f"
+		if h.own.Reached != nil {
+			digits = decimals(h.own)
 		}
-		if about := r.about(r.name); about != "" {
-			problem += ": " + about
-		}
-		if own.Regime != "" {
-			problem += ", loads `" + own.Regime + "`"
-		}
-		row := []string{problem, "`" + own.Method + "`, " + keptText(own), excessText(brief, own), milliseconds("%.3f", &own.Latency), "–", "–", "–"}
-		if m := paired; m != nil {
-			row = append(row[:4], fmt.Sprintf("`%s`, %d/%d of seed %d", m.Method, m.Safe, m.Episodes, in.Seed),
+		row := []string{h.problem(), "`" + h.own.Method + "`, " + keptText(h.own), excessText(digits, h.own), milliseconds("%.3f", &h.own.Latency), "–", "–", "–"}
+		if m := h.paired; m != nil {
+			row = append(row[:4], fmt.Sprintf("`%s`, %d/%d of seed %d", m.Method, m.Safe, m.Episodes, h.in.Seed),
 				fmt.Sprintf("%s %s above the map's, n %d", m.Cost.Mean.Text("%+.2f"), between("%+.2f", m.Cost.MeanCI95), m.Cost.N), milliseconds("%.3f", &m.Latency))
-		} else if other != nil {
-			row = append(row[:4], "`"+other.Method+"`, "+keptText(other), excessText(brief, other), milliseconds("%.3f", &other.Latency))
+		} else if h.other != nil {
+			row = append(row[:4], "`"+h.other.Method+"`, "+keptText(h.other), excessText(digits, h.other), milliseconds("%.3f", &h.other.Latency))
 		}
 		s.rows = append(s.rows, row)
 	}
 	return s
+}
+
+// briefGlance is README's form of the glance: means alone, in two digits.
+func (d devices) briefGlance() string {
+	s := section{rows: [][]string{{"case", "with the map: safe", "extra cost, % (n)", "p50 / p99, ms", "best without a map: safe", "extra cost, % (n)", "p50 / p99, ms"}}}
+	cost := func(e *closedloop.Result) string {
+		mean, sem := excess(e)
+		return fmt.Sprintf("%s (%d)", plainPercent(mean, halfWidth(sem, e.RegretN), e.RegretN), e.RegretN)
+	}
+	for _, h := range d.hardestScenes() {
+		row := []string{h.problem(), "`" + h.own.Method + "`, " + keptText(h.own), cost(h.own), plainMilliseconds(&h.own.Latency), "–", "–", "–"}
+		if m := h.paired; m != nil {
+			row = append(row[:4], fmt.Sprintf("`%s`, %d/%d", m.Method, m.Safe, m.Episodes),
+				fmt.Sprintf("%s above the map's (%d)", m.Cost.Mean.Text("%+.2f"), m.Cost.N), plainMilliseconds(&m.Latency))
+		} else if h.other != nil {
+			row = append(row[:4], "`"+h.other.Method+"`, "+keptText(h.other), cost(h.other), plainMilliseconds(&h.other.Latency))
+		}
+		s.rows = append(s.rows, row)
+	}
+	return tables(s)
 }
 
 // about is a case's problem in a few words; "" for one that is not known.

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"math"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,7 +31,7 @@ func TestSummaryOfSeveralDevices(t *testing.T) {
 	}
 }
 
-// ofCase is the part of README's results that is of one case.
+// ofCase is the part of the results that is of one case.
 func ofCase(t *testing.T, text, name string) string {
 	t.Helper()
 	begin := strings.Index(text, "**`"+name+"`**")
@@ -46,10 +45,10 @@ func ofCase(t *testing.T, text, name string) string {
 	return part
 }
 
-// Every row that the paper has of a case stands in README with its figures: in the table, or
+// Every row that the paper has of a case stands in the page of cases with its figures: in the table, or
 // named below it as not recorded. A mean has its number of episodes beside it, and median and 90 %
 // quantile or the word that there are none; a median time has its 99th percentile.
-func TestREADMEHasEveryRowOfThePaper(t *testing.T) {
+func TestTheCasesHaveEveryRowOfThePaper(t *testing.T) {
 	all := devices(recorded(t))
 	text, rows := all.summary(), 0
 	for _, r := range all.runs((*Records).named) {
@@ -148,12 +147,12 @@ func TestGlanceShowsTheHardestScenes(t *testing.T) {
 	}
 }
 
-// README says that the latent step changes next to nothing in the gallery either: zero lies within
-// the interval of every pair, or the difference is at most what README says.
-func TestREADMEsLatentStepIsThatOfTheGallery(t *testing.T) {
-	said := regexp.MustCompile(`within the interval or is at most ([0-9.]+) % \(\[in pairs\].*, and so \[in the gallery\]`).FindStringSubmatch(string(require.Get(os.ReadFile("../../README.md"))(t)))
+// The page of cases says that the latent step changes next to nothing in the gallery either: zero lies within
+// the interval of every pair, or the difference is at most what the page says.
+func TestTheLatentStepIsThatOfTheGallery(t *testing.T) {
+	said := regexp.MustCompile(`within the interval or is at most ([0-9.]+) % \(\[in pairs\].*, and so \[in the gallery\]`).FindStringSubmatch(unwrapped(t, casesPage))
 	if said == nil {
-		t.Fatal("README does not say it")
+		t.Fatalf("%s does not say it", casesPage)
 	}
 	most := require.Get(strconv.ParseFloat(said[1], 64))(t)
 	systems := map[string]bool{}
@@ -177,9 +176,9 @@ func ranging(format string, values []float64) string {
 	return fmt.Sprintf(format+" to "+format, slices.Min(values), slices.Max(values))
 }
 
-// README's table of the gallery has all of its systems, each with its map and the warm solver in
+// The table of the gallery at a glance has all of its systems, each with its map and the warm solver in
 // one run without noise.
-func TestREADMEsGalleryIsWhole(t *testing.T) {
+func TestTheGalleryAtAGlanceIsWhole(t *testing.T) {
 	all := devices(recorded(t))
 	text := all.galleryGlance()
 	rows := regexp.MustCompile(`(?m)^\| `+"`"+`(\S+)`+"`"+` \| `+"`"+`\S+`+"`"+` \| \d+/\d+ \|.*\| \d+/\d+ \|.*\d \|$`).FindAllStringSubmatch(text, -1)
@@ -218,6 +217,49 @@ func TestGalleryAtAGlance(t *testing.T) {
 // What README's text says of records beside its tables is what they say.
 func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 	all, c := devices(recorded(t)), claimsOf(t, "README.md")
+	var ratios []float64
+	buses, networks := []int{}, map[string]bool{}
+	for _, r := range all {
+		for _, p := range r.Peers {
+			for _, v := range p.Ratios {
+				if v.Op == "opf" && v.Batch == 1 && strings.HasPrefix(v.Peer, "IPOPT") {
+					ratios, networks[v.Case] = append(ratios, v.Ratio), true
+					buses = append(buses, require.Get(strconv.Atoi(strings.TrimLeft(v.Case, "case_i")))(t))
+				}
+			}
+		}
+	}
+	if len(networks) != 6 {
+		t.Fatalf("%d networks beside IPOPT", len(networks))
+	}
+	c.says("[IPOPT with MUMPS takes %s times](docs/reference/acopf.md#numbers) as long as gpc on six networks of %d to %d buses", ranging("%.0f", ratios), slices.Min(buses), slices.Max(buses))
+	least, most, of := math.MaxInt, 0, 0
+	for _, k := range all.certified() {
+		n := k.Certificate.Verdicts()[batchnav.Holds]
+		least, most, of = min(least, n), max(most, n), len(k.Certificate.Conditions)
+	}
+	c.says("Of their %d conditions, [%d to %d hold]", of, least, most)
+	c.besides("Go 1.26", "its 95 % interval", "version 0.1.0", "Apache-2.0")
+}
+
+// README's table of maps beside the solver holds the same episodes in a row, and names every system that it leaves out.
+func TestREADMEsMapsAreOnTheSolversEpisodes(t *testing.T) {
+	all := devices(recorded(t))
+	text := all.mapsOnSameEpisodes()
+	table, left, _ := strings.Cut(text, "Left out")
+	for _, name := range all.systems() {
+		p := all.pairing(name)
+		own, solver := contender(p, all.compilation(name).Test.Method), contender(p, warmSolver)
+		if same := own.Episodes == solver.Episodes && own.RegretN == solver.RegretN; strings.Contains(table, "`"+name+"`") != same || strings.Contains(left, "`"+name+"`") == same {
+			t.Errorf("%s: the map ran %d episodes, the solver %d:\n%s", name, own.Episodes, solver.Episodes, text)
+		}
+	}
+}
+
+// What the pages of results say beside their tables is what the records say.
+func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
+	all, c := devices(recorded(t)), claimsOf(t, casesPage)
+	gallery, search := claimsOf(t, galleryPage), claimsOf(t, searchPage)
 	says := func(text string) { t.Helper(); c.says("%s", text) }
 	for _, name := range []string{"integrator-convex", "integrator-nonconvex"} {
 		for _, r := range all.runs((*Records).named) {
@@ -245,7 +287,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 		says(fmt.Sprintf("the merit order behind the same projection, costs %.2f %% on `opf30`", float64(merit.GapPct)))
 	}
 
-	says("The plain map takes about a tenth of its median time in the integrator's cases and a third to a half in `opf30`'s, and its slowest decisions are faster")
+	says("The plain map takes about a tenth of its median time in the integrator's cases and a third to a half in `opf30`'s. The map's slowest decisions are faster")
 	for _, r := range all.runs((*Records).named) {
 		solver, least, most := "nmpc", 0.08, 0.125
 		switch {
@@ -276,11 +318,11 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 			}
 			return e.Decisions - e.Violations
 		}
-		says(fmt.Sprintf("the plain map (`direct`) keeps %d of %d dispatches within every limit, Algorithm 2 %d, and exact dispatch %d if its limits are tightened as those of the map's samples are, %d if they are not. The projected merit order, without learning, keeps %d.",
+		says(fmt.Sprintf("the plain map (`direct`) keeps %d of %d dispatches within every limit, and Algorithm 2 keeps %d. Exact dispatch keeps %d if its limits are tightened as those of the map's samples are, and %d if they are not. The projected merit order, without learning, keeps %d.",
 			kept("direct"), hidden[0].Decisions, kept("navigator"), kept("mo-opf-tightened"), kept("mo-opf"), kept("merit")))
 	}
 
-	says("do more than 64 roll-outs in less than a quarter of their time")
+	search.says("do more than 64 roll-outs in less than a quarter of their time")
 	compared := 0
 	for _, r := range all.runs((*Records).knownPaired) {
 		for _, p := range r.plainest() {
@@ -318,18 +360,20 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 			for _, m := range p.Pairs {
 				of[m.Method] = estimate("%.2f", m.RegretPct, m.RegretCI95)
 			}
-			says(fmt.Sprintf("%s %% beside the warm interior point's %s", of["refine-64-ahead"], of["nmpc"]))
+			gallery.says("%s %% beside the warm interior point's %s", of["refine-64-ahead"], of["nmpc"])
 		}
 	}
 	if compared < 5 {
 		t.Fatal("hvac is not recorded")
 	}
-	says(fmt.Sprintf("a search of 64 roll-outs then leaves [%s µs]", ranging("%.0f", ahead)))
-	aboutEqualTime(c)
+	gallery.says("A search of 64 roll-outs then leaves [%s µs]", ranging("%.0f", ahead))
+	aboutEqualTime(search)
 	c.besides(
-		"takes 0.46 to 1.2 times the solver's", "is at most 0.0024 %", // TestTheTextOfNetworksIsOfTheirRecords; TestREADMEsLatentStepIsThatOfTheGallery
-		"With Go 1.26", "with its 95 % interval", "% ± 95 %", "a map of 1 % of the data", "a map of all data and one of 1 %", "Apache-2.0",
+		"takes 0.46 to 1.2 times the solver's", "is at most 0.0024 %", // TestTheTextOfNetworksIsOfTheirRecords; TestTheLatentStepIsThatOfTheGallery
+		"its 95 % interval",
 	)
+	gallery.besides("mean ± 95 %")
+	search.besides("a map of 1 % of the data", "a map of all data and one of 1 %")
 }
 
 // A method without a map that is recorded beside the map on other episodes alone, and keeps the limits more often than

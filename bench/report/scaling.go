@@ -98,7 +98,7 @@ func (d devices) scaling() string {
 }
 
 // What one GPU is taken to do: the limit is an H200's, the fixed time that of one state's step as
-// docs/contribute/cuda-kernels.md estimates it from counts; the shares and the exchange are assumptions.
+// docs/contribute/notebook/cuda-kernels.md estimates it from counts; the shares and the exchange are assumptions.
 const (
 	gpuPeak        = 67e3 // GFLOP/s of float32 multiply-adds
 	gpuFixed       = 49.0 // µs, launches and latencies of a step of any size

@@ -324,7 +324,7 @@ func aboutDispatch(c *claims, r records) {
 
 // What the page about certificates says of conditions is what they are on the six maps.
 func TestTheCertificatesPageIsOfTheRecords(t *testing.T) {
-	c, sigma, negative, cases := claimsOf(t, "docs/explain/certificates.md"), []any{}, 0, 0
+	c, sigma, negative, cases := claimsOf(t, "docs/explain/guarantees.md"), []any{}, 0, 0
 	for _, of := range devices(recorded(t)).certified() {
 		cases++
 		k := of.Certificate
@@ -378,13 +378,13 @@ func TestTheBaselinesPagesFiguresAreRecords(t *testing.T) {
 	c.besides("OmniSafe 0.5.0 resolves on Python 3.10 alone", "what differs from 0.5.0", "0.5.0's code has 50", "being near 1.5 and charged for what it is beyond 0.5", "At a learning rate of 0.003")
 }
 
-// aboutEqualTime holds README's sentence about planners with and without a map that take the same time.
+// aboutEqualTime holds the sentence of the page about planners with and without a map that take the same time.
 func aboutEqualTime(c *claims) {
 	dearer, cheaper, clear := rangesOfEqualTime(c.t)
 	words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight"}
 	c.says("By equal time the planners without it cost %s %% more in the mean than the map with 4096 candidates, and %s %% less than the map with 384; %s of these eight intervals leave out zero.",
 		ranging("%.2f", dearer), ranging("%.1f", cheaper), words[clear])
-	page := claimsOf(c.t, "docs/explain/multiagent.md")
+	page := claimsOf(c.t, "docs/results/robots.md")
 	page.says("By equal time the planners without the map cost %s %% more than the map with 4096 candidates", ranging("%.2f", dearer))
 	page.says("They cost %s %% less than the map with 384 candidates", ranging("%.1f", cheaper))
 }

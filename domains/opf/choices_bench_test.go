@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkTightening prints what exact dispatch with a tightening costs against
-// the oracle: the table of docs/explain/opf.md.
+// the oracle: the table of docs/results/dispatch.md.
 func BenchmarkTightening(b *testing.B) {
 	c := Thirty()
 	y := c.Problem.(*System)
@@ -62,7 +62,7 @@ func BenchmarkTightening(b *testing.B) {
 }
 
 // BenchmarkWeights prints what weights of the raw objectives cost in J_total: the
-// other table of docs/explain/opf.md.
+// other table of docs/results/dispatch.md.
 func BenchmarkWeights(b *testing.B) {
 	y := newTestSystem(b, "case30", Options{})
 	for _, level := range []float64{0.70, 0.90, 0.99} {
@@ -83,7 +83,7 @@ func BenchmarkWeights(b *testing.B) {
 }
 
 // BenchmarkReceding prints what steps of look-ahead and linearisations are worth to `mpc`, the
-// last with its dispatch executed as it is: a table of docs/explain/opf.md.
+// last with its dispatch executed as it is: a table of docs/results/dispatch.md.
 func BenchmarkReceding(b *testing.B) {
 	c := ThirtyUncertain()
 	y := c.Problem.(*System)

@@ -25,7 +25,7 @@ type Decision struct {
 // before, and the optimum with errors of a map's size.
 var DispatchNames = [3]string{"merit", "hold", "map"}
 
-// Errors of a map's size, pu: those that the networks are compared at (docs/explain/opf.md).
+// Errors of a map's size, pu: those that the networks are compared at (docs/results/dispatch.md).
 const (
 	errorPower   = 0.01
 	errorVoltage = 0.0025

@@ -49,7 +49,7 @@ func (m *metric) dense() []float64 {
 }
 
 // mostModes of a network whose metric is kept whole; of a larger one W's diagonal is
-// (docs/explain/opf.md: nothing is gained by more, and every mode costs at every pivot).
+// (docs/contribute/notebook/experiments.md: nothing is gained by more, and every mode costs at every pivot).
 const mostModes = 16
 
 // newMetric returns the inverse of the metric, in the order of the projection's

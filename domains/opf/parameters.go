@@ -49,7 +49,7 @@ var training = domain.Training{
 
 // Errors of a set-point that weigh alike in the action loss, pu. One of V_G moves every
 // bus; in deviations of the targets one of P_G, which vary little beside the merit
-// order, would weigh more. See docs/explain/opf.md, "Steering".
+// order, would weigh more. See docs/results/dispatch.md, "Steering".
 const (
 	powerTolerance = 0.004
 	voltTolerance  = 0.0025

@@ -22,7 +22,7 @@ const (
 	flowNoise = 1e-8
 	// Room that a corrected margin is given, pu. What the linearisation leaves out is
 	// for the next round: room for it would cost every dispatch at a limit more than a
-	// map loses (docs/explain/opf.md).
+	// map loses (docs/contribute/notebook/opf.md).
 	voltageGuard = 1e-6
 	powerGuard   = 3e-6
 	// A limit further away than this, pu, is left out of the program.

@@ -174,7 +174,7 @@ func (p product) limits() (unit, arithmetic, issue, least, most float64) {
 const (
 	countsBegin = "<!-- counts: written by go run ./kernels/build count -->"
 	countsEnd   = "<!-- end of counts -->"
-	countsPage  = "docs/contribute/cuda-kernels.md"
+	countsPage  = "docs/contribute/notebook/cuda-kernels.md"
 )
 
 // count writes the counts of every committed cubin into the page of the kernels, or

@@ -4,7 +4,7 @@
 //	build verify [DIR]   compile everything again and compare with what is committed
 //	build check [DIR]    compare hashes only: says which images are stale
 //	build usage [DIR]    registers, spills and shared memory of every kernel on sm_90, as the assembler tells them
-//	build count [DIR]    instructions, registers, occupancy and products of every kernel, from the committed cubins, into docs/contribute/cuda-kernels.md
+//	build count [DIR]    instructions, registers, occupancy and products of every kernel, from the committed cubins, into docs/contribute/notebook/cuda-kernels.md
 //	build image S T      one source for one target, to standard output, from the root: a process of its own for each
 //	build shim           the host shim of the tests; without a C++ compiler one line says so
 //	build shim F         the host shim with the kernels of its own tests too, copied to F

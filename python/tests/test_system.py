@@ -340,7 +340,7 @@ def test_budgets():
 
 def test_the_page_s_system(monkeypatch, tmp_path):
     """The snippet of docs/reference/python.md runs as it stands, with less time."""
-    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text()
     snippet = next(s for s in re.findall(r"```python\n(.*?)```", page, re.S) if "gpc.System(" in s)
     monkeypatch.chdir(tmp_path)
     small = {"rounds": 1, "scenarios": 6, "starts": 20, "test_starts": 20, "target": 50, "progress": False}

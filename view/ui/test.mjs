@@ -3,7 +3,7 @@
 // out/ui, those of docs/view.md with --docs to docs/view; --times prints how long a drag takes to change
 // the dispatch. Usage: node test.mjs [--docs] [--times], with gpc built in bin; CHROMIUM names the browser.
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
@@ -23,14 +23,15 @@ const check = (ok, text) => {
 
 mkdirSync(out, { recursive: true });
 
-/** serve starts gpc and waits for the page's address. */
+/** serve starts gpc, or another program of it, and waits for the page's address. */
 function serve(...args) {
-  const server = spawn(gpc, [...args, "--json", "--seed", "991"], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+  const program = args[0].startsWith("/") ? args.shift() : gpc;
+  const server = spawn(program, [...args, "--json", "--seed", "991"], { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
   process.once("exit", () => server.kill());
   return new Promise((resolve, reject) => {
     server.once("exit", (code) => reject(new Error(`gpc ${args.join(" ")} has ended with ${code}: ${log}`)));
-    const said = (text) => (log += text) && log.match(/"url":"([^"]+)"/) && resolve({ url: log.match(/"url":"([^"]+)"/)[1], end: () => new Promise((done) => (server.removeAllListeners("exit"), server.once("exit", done), server.kill("SIGTERM"))) });
+    const said = (text) => (log += text) && log.match(/"url":"([^"]+)"/) && resolve({ url: log.match(/"url":"([^"]+)"/)[1], signal: (name) => server.kill(name), end: () => new Promise((done) => (server.removeAllListeners("exit"), server.once("exit", done), server.kill("SIGTERM"))), killed: () => new Promise((done) => (server.removeAllListeners("exit"), server.once("exit", done), server.kill("SIGKILL"))) });
     server.stdout.on("data", said);
     server.stderr.on("data", said);
   });
@@ -262,6 +263,96 @@ async function recorded(url, look) {
   });
 }
 
+/** died kills the server under the page and starts it again, lets it hang, and puts another case in its place: at no time does the page show what is not so. */
+async function died(look) {
+  const serving = (scene, at, ...more) => serve("serve", scene, "--ui", "--listen", at, "--log", "json", ...more);
+  let live = await serving("opf30", "127.0.0.1:0");
+  const at = new URL(live.url).host;
+  const context = await browser.newContext(looks[look]);
+  const page = await context.newPage();
+  page.setDefaultTimeout(hangs);
+  await page.goto(live.url);
+  await page.waitForFunction(() => Number(document.querySelector(".where b")?.textContent) > 40);
+  await page.locator(".handle").press("3");
+  await until(page, (s) => s.preference.w?.[2] === 1);
+  const before = await state(page);
+  const dead = async (what) => {
+    await page.waitForSelector(".dead");
+    const shows = await page.evaluate(() => ({
+      inert: document.querySelector("main").inert,
+      grey: getComputedStyle(document.querySelector("main")).filter,
+      badge: document.querySelector("header .badge").textContent,
+      play: document.querySelector(".play").getAttribute("aria-label"),
+      kept: [...document.querySelectorAll(".tile")].filter((t) => t.matches(".good, .warn, .bad") || /kept|method$/.test(t.querySelector("dd span").textContent)).length,
+      failed: /Failed to fetch/.test(document.body.textContent),
+    }));
+    check(shows.inert && shows.grey.includes("grayscale") && shows.badge === "no connection" && shows.play === "Play" && shows.kept === 0 && !shows.failed, `${what} nothing looks live: ${JSON.stringify(shows)}`);
+    const age = () => document.querySelector(".dead span").textContent;
+    await changed(page, `(${age})()`, await page.evaluate(age));
+    await page.keyboard.press("ArrowLeft"); // asks nobody
+    check(await page.evaluate(() => /\d+ s old/.test(document.querySelector(".dead").textContent) && !document.querySelector(".alerts")), `${what} the age of what is shown grows`);
+  };
+  await live.killed();
+  await dead(`${look}: after kill -9`);
+  await sound(page, `${look}: without a server`);
+  await shot(page, `gone-${look}`);
+
+  live = await serving("opf30", at);
+  await page.waitForFunction(() => /started again.*Your preference is set again/.test(document.querySelector(".alerts")?.textContent));
+  const now = await state(page);
+  check(now.start !== before.start && now.preference.w?.[2] === 1, `${look}: the new server has the preference of before: ${JSON.stringify(now.preference)}`);
+  await post(page, "pause", { paused: true });
+  await caughtUp(page);
+  const { last } = await state(page);
+  const lines = await page.evaluate(() => ({ most: Number(document.querySelector(".scrub").max), lines: document.querySelectorAll(".plot").length, dead: !!document.querySelector(".dead"), inert: document.querySelector("main").inert, failed: /Failed to fetch/.test(document.body.textContent) }));
+  check(lines.most === last && lines.lines > 2 && !lines.dead && !lines.inert && !lines.failed, `${look}: it shows the new run alone: ${JSON.stringify(lines)}`);
+  await sound(page, `${look}: after a new start`);
+
+  live.signal("SIGSTOP"); // it hangs, with its connections open
+  await dead(`${look}: while the server hangs`);
+  live.signal("SIGCONT");
+  await page.waitForFunction(() => !document.querySelector(".dead"));
+  check(true, `${look}: the page comes back with the server`);
+
+  await live.killed();
+  await page.waitForSelector(".dead");
+  live = await serving("integrator-convex", at);
+  await page.waitForFunction(() => /preference of before is lost/.test(document.querySelector(".alerts")?.textContent));
+  check(await page.evaluate(() => document.querySelector("h1").textContent === "integrator-convex" && !document.querySelector(".map")), `${look}: another case in its place, and the loss of the preference is said`);
+  await context.close();
+  check((await live.end()) === 0, `${look}: serve --ui ends with 0`);
+}
+
+/** watched drives a plant by a server of every case, without a page and beside one: no slice of the page's work begins while a decision waits. */
+async function watched() {
+  const trace = join(out, "watched.jsonl");
+  for (const program of [gpc, `${gpc}-gallery`]) {
+    const { cases } = JSON.parse(spawnSync(program, ["cases", "--json"], { cwd: root }).stdout);
+    for (const { name } of cases) {
+      const live = await serve(program, "serve", name, "--ui", "--listen", "127.0.0.1:0", "--log", "json");
+      const drive = () =>
+        new Promise((done) => {
+          rmSync(trace, { force: true });
+          const plant = spawn(program, ["plant", name, "--connect", new URL(live.url).origin, "--episodes", "1", "--seed", "991", "--trace", trace, "--json"], { cwd: root, stdio: "ignore" });
+          plant.once("exit", () => {
+            const lines = readFileSync(trace, "utf8").trim().split("\n").map((line) => JSON.parse(line));
+            const took = lines.map((line) => line.latency_us).filter((t) => t > 0).sort((a, b) => a - b);
+            done({ decisions: took.length, p90: took[Math.floor(0.9 * took.length)] });
+          });
+        });
+      const alone = await drive();
+      await visit(live.url, "light", async (page) => {
+        const beside = await drive();
+        const metrics = await page.evaluate(() => fetch("metrics").then((r) => r.text()));
+        const of = (metric) => Number(metrics.match(new RegExp(`^gpc_${metric} (\\S+)$`, "m"))?.[1]);
+        check(alone.decisions > 0 && beside.decisions === alone.decisions && of("aside_total") > 0 && of("aside_ahead_max") <= 1, `${name}: ${beside.decisions} decisions beside a page; at most ${of("aside_ahead_max")} of its ${of("aside_total")} slices began while one waited`);
+        if (times) console.log(`${name}: p90 of a decision ${alone.p90} µs without the page, ${beside.p90} µs beside it, ratio ${(beside.p90 / alone.p90).toFixed(2)}`);
+      });
+      await live.end();
+    }
+  }
+}
+
 const began = performance.now();
 const only = process.argv.slice(2).filter((a) => !a.startsWith("--"));
 const wanted = (name) => only.length === 0 || only.includes(name);
@@ -277,6 +368,8 @@ for (const [name, scene, until] of [["integrator", "integrator-nonconvex", 12], 
   for (const look of Object.keys(looks)) await arena(live.url, name, until, look);
   await live.end();
 }
+if (wanted("died")) for (const look of ["dark", "phone-light"]) await died(look);
+if (wanted("watched")) await watched();
 if (wanted("trace")) {
   const trace = join(out, "trace.jsonl");
   rmSync(trace, { force: true });

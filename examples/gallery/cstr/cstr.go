@@ -97,7 +97,7 @@ func System() equations.System {
 		Source: equations.From(source, "System"),
 		Rest:   []float64{20, -2000},
 		// The context remembers the last action, which in the later steps of a solution all but tells
-		// the next: a map of mostly such samples drifts (docs/reference/gallery.md).
+		// the next: a map of mostly such samples drifts (docs/contribute/notebook/solver.md).
 		Solver: shooting.Options{Follow: 1},
 	}
 }

@@ -28,7 +28,7 @@ func toleranceTable() string {
 
 // TestNumericsPageHasTheTable fails when docs/contribute/numerics.md and the table differ.
 func TestNumericsPageHasTheTable(t *testing.T) {
-	differs := require.Get(section.Replace("../../docs/contribute/numerics.md", toleranceTable(), *update))(t)
+	differs := require.Get(section.Replace("../../../docs/contribute/numerics.md", toleranceTable(), *update))(t)
 	if differs && !*update {
 		t.Fatal("docs/contribute/numerics.md does not have the table of tolerances.go; run: go test ./internal/testing/backendtest -run Numerics -update")
 	}

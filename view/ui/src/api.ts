@@ -80,6 +80,7 @@ export interface State {
   k: number;
   first: number;
   last: number;
+  start: number;
   generation: number;
   preference: Preference;
   steers: boolean;

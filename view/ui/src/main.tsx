@@ -7,7 +7,7 @@ import { Lines } from "./lines";
 import { GridMap } from "./map";
 import { Dispatch, Margins, Now } from "./panels";
 import { PreferencePanel } from "./preference";
-import { act, connect, prefer, preference, setTheme, shown, store, useStore } from "./store";
+import { act, age, changed, connect, prefer, preference, setTheme, shown, store, useStore } from "./store";
 import { step, toWorst, toggle, Transport } from "./transport";
 
 /** typed reports whether a key belongs to what has the focus. */
@@ -19,6 +19,7 @@ function typed(e: KeyboardEvent): boolean {
 }
 
 function keys(e: KeyboardEvent): void {
+  if (!store.connected && e.key !== "t") return;
   if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || typed(e)) return;
   const s = store.state;
   const does: Record<string, () => void> = {
@@ -54,18 +55,28 @@ function Page() {
         <svg class="mark" viewBox="0 0 32 32" aria-hidden="true"><path d="M7 6c0 10 9 19 19 19" /><circle cx="11.6" cy="18.2" r="3.8" /></svg>
         <h1>{about.case}</h1>
         <span class="method">{about.method}</span>
-        <span class={`badge ${s.state.playing ? about.kind : ""}`}>{about.kind === "live" ? (s.state.playing ? "live" : "paused") : "recorded"}</span>
+        <span class={`badge ${s.connected ? (s.state.playing ? about.kind : "") : "off"}`}>{!s.connected ? "no connection" : about.kind === "live" ? (s.state.playing ? "live" : "paused") : "recorded"}</span>
         <span class="about">
           {about.kind === "live" ? `episode ${frame.episode} · ` : ""}
           {about.source}
-        </span>
-        <span class={`status ${s.connected ? "" : "off"}`} role="status">
-          {s.connected ? "" : "no connection"}
         </span>
         <button type="button" class="icon" title="Dark or light (t)" aria-label={s.theme === "dark" ? "Light colours" : "Dark colours"} onClick={() => setTheme(s.theme === "dark" ? "light" : "dark", true)}>
           <svg viewBox="0 0 20 20" aria-hidden="true"><path d="M10 2a8 8 0 1 0 0 16ZM10 4a6 6 0 0 1 0 12Z" fill-rule="evenodd" /></svg>
         </button>
       </header>
+      {!s.connected && (
+        <p class="dead" role="alert">
+          No connection to the server: nothing on this page is current. <span aria-hidden="true">It is {age(s)} old.</span>
+        </p>
+      )}
+      {s.notice && s.connected && (
+        <p class="alerts" role="status">
+          {s.notice}
+          <button type="button" class="small" onClick={() => ((store.notice = ""), changed())}>
+            Close
+          </button>
+        </p>
+      )}
       {(s.error || s.state.fault || about.warnings.length > 0) && (
         <div class="alerts" role="alert">
           {[s.error, s.state.fault, ...about.warnings].filter(Boolean).map((w) => (
@@ -73,7 +84,7 @@ function Page() {
           ))}
         </div>
       )}
-      <main class={picture ? "" : "bare"}>
+      <main class={`${picture ? "" : "bare"}${s.connected ? "" : " gone"}`} inert={!s.connected}>
         <div class="stage panel">
           {picture}
           <Transport />

@@ -1,6 +1,6 @@
 import type { Num, Variable } from "./api";
 import { bound } from "./map";
-import { shown, useStore } from "./store";
+import { age, shown, useStore } from "./store";
 import { clamp, number, within, withUnit } from "./format";
 
 export function Now() {
@@ -12,11 +12,11 @@ export function Now() {
   const off = frame.residual_limit > 0 && frame.residual !== null && frame.residual > frame.residual_limit;
   const over = about.deadline_us > 0 && frame.latency_us !== null && frame.latency_us > about.deadline_us;
   const tile = (name: string, value: string, state: "" | "good" | "warn" | "bad", note: string) => (
-    <div class={`tile ${state}`}>
+    <div class={`tile ${s.connected ? state : ""}`}>
       <dt>{name}</dt>
       <dd>
         <b>{value}</b>
-        <span>{note}</span>
+        <span>{s.connected ? note : `${age(s)} old`}</span>
       </dd>
     </div>
   );

@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { duration, percent } from "./format";
 import { get, post, type Description, type Fan, type Frame, type Preference, type Series, type State } from "./api";
 
 // Everything that the page shows. Events of the server change it; views are drawn again at
@@ -11,10 +12,13 @@ export interface Store {
   fan?: Fan;
   series?: Series;
   connected: boolean;
+  heard: number; // when the server last said anything, ms of performance.now
   error: string;
+  notice: string; // what a new start of the server has changed
   theme: "dark" | "light";
-  // What a hand at the controls has asked for and the server has not yet said.
+  // What a hand at the controls has asked for and the server has not yet said; then what it has set.
   held?: Preference;
+  chosen?: Preference;
 }
 
 const saved = localStorage.getItem("gpc-theme");
@@ -22,7 +26,9 @@ const system = matchMedia("(prefers-color-scheme: light)");
 
 export const store: Store = {
   connected: false,
+  heard: performance.now(),
   error: "",
+  notice: "",
   theme: saved === "dark" || saved === "light" ? saved : system.matches ? "light" : "dark",
 };
 
@@ -70,9 +76,13 @@ let readAt = 0;
 async function readSeries(): Promise<void> {
   if (reading) return;
   reading = true;
-  readAt = performance.now();
   try {
-    store.series = await get<Series>("series");
+    for (let of; of !== store.state?.generation; ) {
+      of = store.state?.generation;
+      readAt = performance.now();
+      const series = await get<Series>("series");
+      if (of === store.state?.generation) store.series = series; // else of frames that are gone
+    }
     changed();
   } catch (e) {
     fault(e);
@@ -84,7 +94,6 @@ async function readAll(): Promise<void> {
   try {
     store.about = await get<Description>("case");
     document.title = `${store.about.case} · gpc view`;
-    store.fan = undefined;
     await readSeries();
     store.error = "";
   } catch (e) {
@@ -93,7 +102,9 @@ async function readAll(): Promise<void> {
   changed();
 }
 
+/** fault says what went wrong; without a connection that is what went wrong, and is said already. */
 function fault(e: unknown): void {
+  if (!store.connected) return;
   store.error = e instanceof Error ? e.message : String(e);
   changed();
 }
@@ -135,18 +146,43 @@ function include(f: Frame): void {
   }
 }
 
-/** connect follows the server's events, and comes back where they end. */
+// silent is how long a server that is there says nothing at most, ms: three times view.aliveEvery.
+const silent = 6000;
+
+/** connect follows the server's events, and comes back where they end or cease. */
 export function connect(): void {
   const events = new EventSource("view/events");
+  const lost = (again: boolean) => {
+    store.connected = false;
+    store.error = "";
+    changed();
+    if (again) {
+      clearInterval(watch);
+      events.close();
+      setTimeout(connect, 1000);
+    }
+  };
+  const watch = setInterval(() => {
+    if (store.connected && performance.now() - store.heard > silent) lost(true);
+    if (!store.connected) changed(); // what is shown grows older
+  }, 1000);
   const on = <T>(name: string, f: (v: T) => void) =>
     events.addEventListener(name, (e) => {
+      store.heard = performance.now();
       f(JSON.parse((e as MessageEvent<string>).data) as T);
       changed();
     });
+  on("alive", () => {});
   on<State>("state", (s) => {
-    const other = s.generation !== store.state?.generation || !store.about;
+    const before = store.state;
+    const other = s.generation !== before?.generation || !store.about;
     take(s);
-    if (other) void readAll();
+    if (!other) return;
+    store.series = store.frame = store.preview = store.fan = undefined; // of a run that is gone
+    const about = store.about;
+    void readAll().then(async () => {
+      if (before && before.start !== s.start) await restarted(before, about);
+    });
   });
   on<Frame>("frame", (f) => {
     store.frame = f;
@@ -160,13 +196,29 @@ export function connect(): void {
   on<Frame>("preview", (f) => (store.preview = f));
   on<Fan>("fan", (f) => (store.fan = f));
   events.onopen = () => {
+    store.heard = performance.now();
     store.connected = true;
     changed();
   };
-  events.onerror = () => {
-    store.connected = false;
-    changed();
-  };
+  events.onerror = () => lost(events.readyState === EventSource.CLOSED);
+}
+
+/** restarted sets the preference again that was set at this page, and says what became of it. */
+async function restarted(before: State, about: Description | undefined): Promise<void> {
+  const now = store.about;
+  const name = (p: Preference) => (p.adaptive ? "the adaptive priority" : (p.w ?? []).map((v, i) => `${now?.objectives[i]?.name ?? i} ${percent(v)}`).join(", "));
+  const { chosen, state } = store;
+  store.notice = "The server has started again; its earlier lines are gone.";
+  if (!state || same(before.preference, state.preference)) return changed();
+  if (chosen && same(chosen, before.preference) && now?.steers && now.case === about?.case) {
+    await act("preference", { w: chosen.adaptive ? null : chosen.w });
+    if (store.state && same(chosen, store.state.preference)) {
+      store.notice += ` Your preference is set again: ${name(chosen)}.`;
+      return changed();
+    }
+  }
+  store.notice += ` The preference of before is lost; now it is ${name(store.state!.preference)}.`;
+  changed();
 }
 
 function take(s: State): void {
@@ -195,7 +247,8 @@ let wanted: Preference | undefined;
 
 /** prefer sets the preference; while a request is on its way the newest alone waits. */
 export function prefer(p: Preference): void {
-  store.held = p;
+  store.held = store.chosen = p;
+  store.notice = "";
   wanted = p;
   changed();
   if (!busy) void sendPreferences();
@@ -210,6 +263,12 @@ async function sendPreferences(): Promise<void> {
   }
   busy = false;
 }
+
+/** age is how old what is shown is, where the server is not there to say so. */
+export const age = (s: Store): string => {
+  const seconds = Math.round((performance.now() - s.heard) / 1000);
+  return seconds < 300 ? `${seconds} s` : duration(seconds);
+};
 
 /** shown is the frame to draw: a preview stands in for the last one. */
 export const shown = (s: Store): Frame | undefined => s.preview ?? s.frame;

@@ -19,6 +19,7 @@ export function Transport() {
   const seeking = useRef<{ busy: boolean; next?: number }>({ busy: false });
   if (!about || !state || !frame) return null;
   const live = about.kind === "live";
+  const playing = state.playing && s.connected;
   const seek = async (k: number) => {
     const q = seeking.current;
     q.next = k;
@@ -40,8 +41,8 @@ export function Transport() {
         <button type="button" class="icon" title="One decision back (←)" aria-label="One decision back" disabled={state.k <= state.first} onClick={() => step(-1)}>
           <svg viewBox="0 0 20 20" aria-hidden="true"><path d="M14 4v12L6 10ZM4 4h1.8v12H4Z" /></svg>
         </button>
-        <button type="button" class="icon play" title={state.playing ? "Pause (space)" : "Play (space)"} aria-label={state.playing ? "Pause" : "Play"} onClick={toggle}>
-          <svg viewBox="0 0 20 20" aria-hidden="true">{state.playing ? <path d="M5 4h3.4v12H5ZM11.6 4H15v12h-3.4Z" /> : <path d="M5.5 3.5L16 10L5.5 16.5Z" />}</svg>
+        <button type="button" class="icon play" title={playing ? "Pause (space)" : "Play (space)"} aria-label={playing ? "Pause" : "Play"} onClick={toggle}>
+          <svg viewBox="0 0 20 20" aria-hidden="true">{playing ? <path d="M5 4h3.4v12H5ZM11.6 4H15v12h-3.4Z" /> : <path d="M5.5 3.5L16 10L5.5 16.5Z" />}</svg>
         </button>
         <button type="button" class="icon" title="One decision on (→)" aria-label="One decision on" disabled={!live && state.k >= state.last} onClick={() => step(1)}>
           <svg viewBox="0 0 20 20" aria-hidden="true"><path d="M6 4v12L14 10ZM14.2 4H16v12h-1.8Z" /></svg>

@@ -1,0 +1,104 @@
+package serve
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpc-engine/gpc/batchnav"
+)
+
+const (
+	// asideShare is one over the share of the dispatcher's time that goes into requests aside while other
+	// sessions are open: fewer decisions than every tenth can find one in progress, so the 90th
+	// percentile of their times stays what it is without them.
+	asideShare = 16
+	// asidePatience is how long a request aside waits for its turn before it is refused with ErrBusy.
+	asidePatience = 2 * time.Second
+)
+
+// Aside asks for somebody who looks on: no plant waits for its answers. A request is one slice of the
+// dispatcher's time. A slice begins only when no other request waits, so that a decision waits for
+// the slice in progress at most. While sessions of others are open, slices take at most one
+// sixteenth of the time. Latencies and deadlines count from the beginning of the slice. Metrics and
+// Health count slices apart, and a StateFile does not keep sessions that were begun aside.
+type Aside struct{ s *Server }
+
+// Aside is the server for somebody who looks on.
+func (s *Server) Aside() Aside { return Aside{s} }
+
+// Decide is Server.Decide. Where the server has no time for it within two seconds it is ErrBusy.
+func (a Aside) Decide(ctx context.Context, session string, r Request) (*Decision, error) {
+	answer, err := a.ask(ctx, &job{op: opDecide, session: session, request: r})
+	return answer.Decision, err
+}
+
+// Refine is Server.Refine. It is ErrBusy, too, while a refinement is made that was not asked aside.
+func (a Aside) Refine(ctx context.Context, session string, r Request, opt batchnav.RefineOptions) (*Refined, error) {
+	answer, err := a.ask(ctx, &job{op: opRefine, session: session, request: r, refine: opt})
+	return answer.Refinement, err
+}
+
+// Reset is Server.Reset.
+func (a Aside) Reset(ctx context.Context, session string) error {
+	_, err := a.ask(ctx, &job{op: opReset, session: session})
+	return err
+}
+
+// ask waits for a slice and for its answer.
+func (a Aside) ask(ctx context.Context, j *job) (Answer, error) {
+	s := a.s
+	if s.Draining() {
+		return Answer{}, ErrClosed
+	}
+	j.aside, j.done = true, make(chan struct{})
+	patience := time.NewTimer(asidePatience)
+	defer patience.Stop()
+	select {
+	case s.aside <- j:
+	case <-patience.C:
+		return Answer{}, ErrBusy
+	case <-ctx.Done():
+		return Answer{}, ctx.Err()
+	case <-s.ended:
+		return Answer{}, ErrClosed
+	}
+	<-j.done
+	return j.answer, j.err
+}
+
+// next is the group of requests to serve: one aside only where no other waits and its time has come.
+func (s *Server) next(turn *time.Timer) (group []*job, ok bool) {
+	for {
+		select {
+		case group, ok = <-s.queue:
+			return group, ok
+		default:
+		}
+		aside := s.aside
+		if wait := time.Until(s.asideFrom); wait > 0 {
+			aside = nil
+			turn.Reset(wait)
+		}
+		select {
+		case group, ok = <-s.queue:
+			return group, ok
+		case j := <-aside:
+			return []*job{j}, true
+		case <-turn.C:
+		}
+	}
+}
+
+// slice answers a request aside, and says from when on the next may be.
+func (s *Server) slice(j *job) {
+	began := time.Now()
+	s.asides.Add(1)
+	if err := s.prepare(j, began); err != nil {
+		s.fail(j, err)
+		return
+	}
+	s.serve([]*job{j})
+	if s.others > 0 {
+		s.asideFrom = time.Now().Add((asideShare - 1) * time.Since(began))
+	}
+}

@@ -1,0 +1,150 @@
+package serve_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/serve"
+)
+
+// working is a controller whose decisions take a time, and that says of which states they were.
+type working struct {
+	domain.Controller
+	takes time.Duration
+	done  func(x float64)
+}
+
+func (w working) Decide(s, c []float64, p domain.Preference, u []float64) (bool, error) {
+	time.Sleep(w.takes)
+	w.done(s[0])
+	return w.Controller.Decide(s, c, p, u)
+}
+
+// atWork is a server whose decisions take a time, and the first entries of the states that it has decided
+// about. It is made, asked and closed in the bubble of a synctest, where times are exact.
+func atWork(t *testing.T, takes time.Duration) (s *serve.Server, decided func() []float64) {
+	own, setup := cart(t)
+	def := *own.Definition()
+	var of sync.Mutex
+	var all []float64
+	done := func(x float64) {
+		of.Lock()
+		defer of.Unlock()
+		all = append(all, x)
+	}
+	def.Methods = append(def.Methods[:0:0], domain.Method{Name: "working", New: func(domain.Means) (domain.Controller, error) {
+		return working{require.Get(own.Controller(nil, gpc.Setup{Method: "hold"}))(t), takes, done}, nil
+	}})
+	setup.Method = "working"
+	s = require.Get(serve.New(require.Get(gpc.NewCase(def))(t), engine(t), serve.Options{Setup: setup}))(t)
+	return s, func() []float64 {
+		of.Lock()
+		defer of.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+func about(x float64) serve.Request { return serve.Request{S: []float64{x, 0}, C: []float64{0}} }
+
+// What a plant waits for comes before everything that was asked aside, and waits for the slice in
+// progress alone. While its session is open, slices take a sixteenth of the time.
+func TestADecisionComesBeforeWhatIsAskedAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, decided := atWork(t, 10*time.Millisecond)
+		aside := s.Aside()
+		var asked sync.WaitGroup
+		for range 5 {
+			asked.Go(func() { require.Get(aside.Decide(t.Context(), "looking", about(0.1)))(t) })
+		}
+		synctest.Wait() // the first is in progress
+		for _, x := range []float64{0.2, 0.3} {
+			asked.Go(func() { require.Get(s.Decide(t.Context(), "plant", about(x)))(t) })
+			synctest.Wait()
+		}
+		began := time.Now()
+		asked.Wait()
+		if got, want := decided(), []float64{0.1, 0.2, 0.3, 0.1, 0.1, 0.1, 0.1}; !slices.Equal(got, want) {
+			t.Errorf("decisions were made about %v, want %v", got, want)
+		}
+		// The first slice, two decisions, a slice, then three times a rest and a slice.
+		if took, want := time.Since(began), (10+20+10+3*160)*time.Millisecond; took != want {
+			t.Errorf("all of it took %v, want %v", took, want)
+		}
+		if h := s.Health(); h.Decisions != 2 || h.Sessions != 2 {
+			t.Errorf("%d decisions were counted, want the plant's 2", h.Decisions)
+		}
+		var text bytes.Buffer
+		require.OK(t, s.WriteMetrics(&text))
+		for _, line := range []string{"gpc_aside_total 5\n", "gpc_aside_ahead_max 0\n", "gpc_decision_latency_seconds_count 2\n"} {
+			if !strings.Contains(text.String(), line) {
+				t.Errorf("the metrics lack %q", line)
+			}
+		}
+		if kept := require.Get(s.Sessions(t.Context()))(t); len(kept) != 1 || kept[0].Session != "plant" {
+			t.Errorf("sessions to keep: %v", kept)
+		}
+		s.Close()
+		if _, err := aside.Decide(t.Context(), "looking", about(0.1)); err != serve.ErrClosed {
+			t.Errorf("a closed server is asked aside: %v", err)
+		}
+	})
+}
+
+// Who looks on all the time leaves the 90th percentile of a plant's decisions within 1.2 times what it is
+// unwatched, and the longest waits for one slice.
+func TestWhoLooksOnDoesNotSlowDecisions(t *testing.T) {
+	times := func(watched bool) (all []time.Duration, slices int) {
+		synctest.Test(t, func(t *testing.T) {
+			s, decided := atWork(t, time.Millisecond)
+			stop := make(chan struct{})
+			var looking sync.WaitGroup
+			for range 3 {
+				looking.Go(func() {
+					for watched {
+						select {
+						case <-stop:
+							return
+						default:
+							require.Get(s.Aside().Decide(t.Context(), "looking", about(0.1)))(t)
+						}
+					}
+				})
+			}
+			draw := rand.New(rand.NewPCG(1, 2))
+			for range 2000 {
+				time.Sleep(time.Duration(draw.IntN(20_000)) * time.Microsecond)
+				began := time.Now()
+				require.Get(s.Decide(t.Context(), "plant", about(0.2)))(t)
+				all = append(all, time.Since(began))
+			}
+			close(stop)
+			looking.Wait()
+			s.Close()
+			slices = len(decided()) - 2000
+		})
+		return all, slices
+	}
+	alone, _ := times(false)
+	watched, looks := times(true)
+	slices.Sort(alone)
+	slices.Sort(watched)
+	p90 := len(alone) * 9 / 10
+	if looks < 500 {
+		t.Errorf("%d slices beside 2000 decisions: nobody looked on", looks)
+	}
+	if ratio := float64(watched[p90]) / float64(alone[p90]); ratio > 1.2 {
+		t.Errorf("p90 is %v watched and %v unwatched, %.2f times as long", watched[p90], alone[p90], ratio)
+	}
+	if longest := watched[len(watched)-1]; longest > 2*time.Millisecond {
+		t.Errorf("a decision of 1 ms took %v: it waited for more than one slice", longest)
+	}
+}
