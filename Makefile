@@ -375,6 +375,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./equations/program
 	$(FUZZ) -fuzz '^FuzzUnmarshal$$' ./equations/systemfile
 	$(FUZZ) -fuzz '^FuzzDecode$$' ./baselines/policy
+	$(FUZZ) -fuzz '^FuzzParse$$' ./kernels/ptx
 	$(FUZZ) -fuzz '^FuzzOpen$$' ./offline
 	$(FUZZ) -fuzz '^FuzzCheckpoint$$' ./train
 	$(FUZZ) -fuzz '^FuzzTrace$$' ./closedloop
@@ -429,6 +430,23 @@ report: build
 ## docs: the generated parts of README.md and docs/*.md alone
 docs: build
 	bin/gpc report --results bench/results --documents .
+
+.PHONY: site site-requirements
+## site: docs/ as a static site in build/site/html, by MkDocs Material; a link that leads nowhere fails it
+site: build/site/venv/ready
+	$(PYTHON) scripts/site/stage.py build/site/docs
+	NO_MKDOCS_2_WARNING=1 build/site/venv/bin/mkdocs build --quiet --config-file scripts/site/mkdocs.yml
+build/site/venv/ready: scripts/site/requirements.txt
+	$(PYTHON) -m venv build/site/venv
+	build/site/venv/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
+## site-requirements: pin scripts/site/requirements.in with hashes
+site-requirements:
+	$(PYTHON) -m venv build/site/pin
+	build/site/pin/bin/python -m pip install --quiet pip-tools==7.6.2
+	{ echo '# Written by make site-requirements'; build/site/pin/bin/pip-compile --quiet --no-header --no-emit-find-links --no-emit-index-url --generate-hashes --allow-unsafe --strip-extras --output-file - scripts/site/requirements.in; } > build/site/requirements.txt
+	mv build/site/requirements.txt scripts/site/requirements.txt
 
 .PHONY: gallery
 ## gallery: drive one episode of every system of the gallery by the map that gpc-gallery carries and draw the animations of docs/gallery

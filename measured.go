@@ -32,6 +32,8 @@ func (c *Case) Robust(level float64) (*Case, error) {
 		return nil, badInputf("case %s says of no error what could be kept off its limits: it has no Measurement", c.Name())
 	case !(level >= 0) || level > maxLevel:
 		return nil, badInputf("%v standard deviations kept off the limits, want 0 to %d", level, maxLevel)
+	case level > 0 && c.Spec().Horizon > 0:
+		return nil, badInputf("case %s runs on: what is kept off its limits is known stage by stage of an episode that ends; leave --keep-off out", c.Name())
 	case level > 0 && c.def.Tightened == nil:
 		return nil, badInputf("case %s cannot keep off its limits; a system of equations can", c.Name())
 	}

@@ -135,8 +135,9 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 		g.tightening, _ = opt.Rescue.(domain.Tightening)
 	}
 	g.tight = make([]float64, size)
-	g.terminal, _ = l.problem.(domain.Terminal)
-	g.noRescue = opt.NoRescue
+	if g.noRescue = opt.NoRescue; !g.noRescue || spec.Horizon == 0 { // what runs without a solver knows no regulator either
+		g.terminal, _ = l.problem.(domain.Terminal)
+	}
 	if g.noRescue {
 		g.escaping, _ = l.problem.(domain.Escaping)
 	}
@@ -370,6 +371,9 @@ func (g *guard) note(r *rollout, h, i int) {
 	}
 	p.cost, p.margin = g.cost[i], g.margin[i]
 	if h == r.steps-1 {
+		if g.lasting != nil && r.priced {
+			p.cost += g.lasting.Behind(s, c, r.pref)
+		}
 		p.endS, p.endC = append(p.endS[:0], s...), append(p.endC[:0], c...)
 		if t := &g.scratch[0]; tensor.Finite(s) {
 			domain.StateMargins(g.problem, s, c, g.action(g.u, h, i), t.above, t.below)

@@ -61,7 +61,7 @@ func (l *loaded) checkRefine(o *RefineOptions, q *domain.Question) error {
 		return fmt.Errorf("refine: the observation %w", err)
 	}
 	if f, ok := l.problem.(domain.Finite); ok {
-		if left, most := f.Remaining(q.C), max(1, l.spec.Steps); left > most {
+		if left, most := f.Remaining(q.C), max(1, l.spec.LookAhead()); left > most {
 			return fmt.Errorf("refine: the observation leaves %d decisions in its episode: want at most %d, a whole one", left, most)
 		}
 	}
@@ -309,7 +309,7 @@ func lookAhead(p domain.Problem, c []float64, asked, remaining int) int {
 		return remaining
 	}
 	if f, ok := p.(domain.Finite); ok {
-		return max(1, min(f.Remaining(c), spec.Steps))
+		return max(1, min(f.Remaining(c), spec.LookAhead()))
 	}
-	return max(1, spec.Steps)
+	return max(1, spec.LookAhead())
 }

@@ -23,6 +23,7 @@ type rollouts struct {
 	// kept are then the steps of every plan before.
 	failing domain.Failing
 	kept    []int
+	lasting domain.Lasting // nil: nothing comes behind a plan
 	// noise is what every measured value may be off by; nil: nothing. tight are then the
 	// smallest margins of the plans less what that takes from them.
 	noise, tight []float64
@@ -62,6 +63,9 @@ func newRollouts(l *loaded) *rollouts {
 	r.scored, _ = l.problem.(domain.Scored)
 	r.block, _ = l.problem.(domain.BlockGradient)
 	r.failing, _ = l.problem.(domain.Failing)
+	if l.spec.Horizon > 0 && l.spec.Plan == 1 {
+		r.lasting, _ = l.problem.(domain.Lasting)
+	}
 	r.advanceRows = func(part, from, to int) { r.step(&r.batch, r.h, from, to, &r.scratch[part]) }
 	return r
 }
@@ -234,7 +238,7 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 	}
 	b.Margin[i] = math.Min(b.Margin[i], domain.Smallest(t.margins))
 	last := h == b.Steps-1
-	if last && r.scored != nil {
+	if last && r.scored != nil && r.lasting == nil {
 		return // the score knows where it leads
 	}
 	nextS, nextC := row(r.nextS, i, len(s)), row(r.nextC, i, len(c))
@@ -248,6 +252,9 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 	if r.failing != nil && r.failing.Failed(nextS, nextC) {
 		b.Margin[i] = math.Inf(-1)
 		r.kept[i] = min(r.kept[i], h)
+	}
+	if last && r.lasting != nil && !r.unpriced {
+		b.Cost[i] += r.lasting.Behind(nextS, nextC, r.preference(b, i))
 	}
 	if r.spec.Plan == 1 && !last {
 		r.observe(nextS, nextC, r.preference(b, i), t.slot, r.input.Row(i), r.state.Row(i), r.ctx.Row(i), nil)

@@ -97,7 +97,7 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	if o.Polish != 0 {
 		r.polish, err = newPolish(r)
 	} else { // a polish wants what every roll-out executes, which a backend does not give
-		r.steps = cmp.Or(o.LookAhead, max(1, l.spec.Steps))
+		r.steps = cmp.Or(o.LookAhead, max(1, l.spec.LookAhead()))
 		r.device, err = deviceRollouts(l, round, r.steps)
 	}
 	return r, err

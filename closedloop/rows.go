@@ -31,13 +31,13 @@ func Rows(c *domain.Case) []domain.Method {
 			New: newReceding(p, solver, 1, true)},
 	}
 	for _, n := range []int{5, 10, 20} {
-		if n < p.Spec().Steps {
+		if n < p.Spec().LookAhead() {
 			rows = append(rows, mpc(p, solver, n))
 		}
 	}
 	return append(rows,
 		domain.Method{Name: "nmpc", About: "the optimum of all remaining decisions, from the plan before, shifted", Group: domain.GroupBaseline, Brief: true,
-			New: newReceding(p, solver, p.Spec().Steps, false)},
+			New: newReceding(p, solver, p.Spec().LookAhead(), false)},
 		domain.Method{Name: "nmpc-ahead", About: "the same, solved between decisions where the last one leads, and corrected for what is measured", Group: domain.GroupBaseline, Ahead: true,
 			New: newAhead(p, solver)})
 }
@@ -53,7 +53,7 @@ func Row(c *domain.Case, name string) (domain.Method, bool) {
 	solver, ok := c.Solver.(domain.Receding)
 	number, mpcs := strings.CutPrefix(name, "mpc-")
 	n, err := strconv.Atoi(number)
-	if !ok || c.Learned != nil || !mpcs || err != nil || n < 1 || n > c.Problem.Spec().Steps || number != strconv.Itoa(n) {
+	if !ok || c.Learned != nil || !mpcs || err != nil || n < 1 || n > c.Problem.Spec().LookAhead() || number != strconv.Itoa(n) {
 		return domain.Method{}, false
 	}
 	return mpc(c.Problem, solver, n), true
@@ -176,7 +176,7 @@ func newAhead(p domain.Problem, solver domain.Receding) func(domain.Means) (doma
 		spec := p.Spec()
 		ns, nc := spec.MeasuredSize(), spec.ContextSize()
 		return &ahead{
-			receding: recedingOf(p, solver, spec.Steps, false),
+			receding: recedingOf(p, solver, spec.LookAhead(), false),
 			s:        make([]float64, ns), c: make([]float64, nc), nextS: make([]float64, ns), nextC: make([]float64, nc), u: make([]float64, spec.ActionSize()),
 		}, nil
 	}
@@ -215,12 +215,15 @@ func (a *ahead) Prepare() (err error) {
 	return err
 }
 
-// remaining is how many decisions the episode still has at decision t, this one included.
+// remaining is how many decisions the episode still has at decision t, this one included; of a plant that runs on, its horizon.
 func remaining(p domain.Problem, c []float64, t int) int {
 	if f, ok := p.(domain.Finite); ok {
 		return f.Remaining(c)
 	}
-	return max(1, p.Spec().Steps-t)
+	if spec := p.Spec(); spec.Horizon == 0 {
+		return max(1, spec.Steps-t)
+	}
+	return p.Spec().Horizon
 }
 
 // oracleStarts of an oracle: the solver's own, the plant's reference, and plans at random.

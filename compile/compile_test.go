@@ -272,10 +272,10 @@ func TestNextRound(t *testing.T) {
 }
 
 // TestAdvice: what keeps a map from its target is told from where it drove badly, and
-// docs/tutorials/your-system.md says of each advice what to do.
+// docs/how-to/fix-your-equations.md says of each advice what to do.
 func TestAdvice(t *testing.T) {
 	o := Options{Target: 1}
-	page := string(require.Get(os.ReadFile("../docs/tutorials/your-system.md"))(t))
+	page := string(require.Get(os.ReadFile("../docs/how-to/fix-your-equations.md"))(t))
 	for says, c := range map[string]struct {
 		kind     Kind
 		training Score // of the best round
@@ -293,7 +293,7 @@ func TestAdvice(t *testing.T) {
 		"the mean is met, the largest regret is not":                  {First, Score{Mean: 0.5}, 0.5, Score{Mean: 0.5, Max: 90}},
 	} {
 		if !strings.Contains(page, "| *"+says+"* |") {
-			t.Errorf("docs/tutorials/your-system.md has no row of %q", says)
+			t.Errorf("docs/how-to/fix-your-equations.md has no row of %q", says)
 		}
 		c.training.Episodes, c.training.Capped, c.test.Episodes = 100, c.training.Mean, 100
 		out := &Report{Rounds: []Round{{Kind: c.kind, Training: c.training, HeldOut: Score{Episodes: 100, Capped: c.heldOut}}}, Test: c.test}

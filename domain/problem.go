@@ -192,6 +192,13 @@ type Finite interface {
 	Remaining(c []float64) int
 }
 
+// Lasting is implemented by a problem that goes on behind a plan where its Spec has a Horizon: Behind is what
+// that costs from the state and context that the plan ends in, to be added to what the plan costs under a preference, so that plans of
+// one length can be compared.
+type Lasting interface {
+	Behind(s, c []float64, pref Preference) float64
+}
+
 // Polisher is implemented by a problem with derivatives of what a whole plan leads to.
 // Polish improves, in place, the actions of the decisions from (s, c) on, [steps·action],
 // by at most iterations of the problem's own method, and reports whether it has changed

@@ -72,6 +72,9 @@ type Spec struct {
 	Margins     []Variable // hard constraints, each ≥ 0 when kept
 	Plan        int        // H: actions in one decoded plan; 1 for a single action
 	Steps       int        // decisions in one episode
+	// Horizon is how many decisions a plan of a plant that runs on looks ahead. There is then no clock, and an episode is a
+	// stretch of Steps decisions, behind which the plant goes on. 0: episodes end after Steps decisions, and plans look to the end.
+	Horizon int
 	// Enveloped says that an observation is off a map, whatever its residual is, where a measured
 	// component is far beyond the states that the map's codes decode to.
 	Enveloped bool
@@ -105,6 +108,9 @@ func (s *Spec) ObservationSize() int {
 // OracleSize is the input width of E_o: state, priority σ, objectives J.
 func (s *Spec) OracleSize() int { return s.MeasuredSize() + 2*s.ObjectiveSize() }
 
+// LookAhead is how many decisions a plan looks ahead at most: Horizon, or an episode.
+func (s *Spec) LookAhead() int { return cmp.Or(s.Horizon, s.Steps) }
+
 // Limits lists the kinds of limits of the margins, each once, in the order in which they first
 // stand, and of says for every margin which one it is of.
 func (s *Spec) Limits() (limits []Variable, of []int) {
@@ -127,7 +133,11 @@ func (s *Spec) Keeps(margin float64) bool { return margin >= -s.MarginTolerance 
 // of navigation and training, and of constants that it does not say, in whatever form.
 func (s *Spec) Fingerprint(constants []byte) [32]byte {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %d %d %v %v %v %v %v\n", s.Name, s.Plan, s.Steps, s.StepSeconds, s.MarginTolerance, s.Semantic.K, s.Semantic.Epsilon, s.Semantic.Rho)
+	steps := s.Steps
+	if s.Horizon > 0 { // how long a test drives is not the problem's
+		steps = -s.Horizon
+	}
+	fmt.Fprintf(sum, "%q %d %d %v %v %v %v %v\n", s.Name, s.Plan, steps, s.StepSeconds, s.MarginTolerance, s.Semantic.K, s.Semantic.Epsilon, s.Semantic.Rho)
 	for i, list := range [][]Variable{s.Measured, s.Context, s.Action, s.Objectives, s.Margins} {
 		for _, v := range list {
 			fmt.Fprintf(sum, "%d %q %q %v %v %d\n", i, v.Name, v.Unit, v.Lo, v.Hi, v.Kind)

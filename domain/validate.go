@@ -53,6 +53,12 @@ func (s *Spec) Validate() error {
 	if s.Plan < 1 || s.Steps < 1 {
 		fail("Plan is %d and Steps %d, want at least 1 of each", s.Plan, s.Steps)
 	}
+	switch {
+	case s.Horizon < 0:
+		fail("Horizon is %d, want 0 for a plant whose episodes end, or at least 1", s.Horizon)
+	case s.Horizon > 0 && s.Clock > 0:
+		fail("Horizon is %d and Clock %d, want no clock for a plant that runs on", s.Horizon, s.Clock)
+	}
 	if !(s.StepSeconds > 0) || math.IsInf(s.StepSeconds, 0) {
 		fail("StepSeconds is %v, want a finite time above 0", s.StepSeconds)
 	}

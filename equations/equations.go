@@ -22,7 +22,7 @@ import (
 
 // Of are the equations in one type of number. They must depend on their arguments alone,
 // and be smooth near solutions. c holds the context of System, then the clock: the share of
-// the episode that has passed.
+// the episode that has passed; where the plant runs on (System.Horizon) there is no clock.
 type Of[T dual.Scalar] struct {
 	// Step writes the state after u, and into cNext, which holds c already, what changes
 	// of the context besides the clock. Where System.ODE or System.Stiff has written sNext it only
@@ -55,6 +55,11 @@ type System struct {
 	// Steps is the number of decisions in an episode, StepSeconds the time between two.
 	Steps       int
 	StepSeconds float64
+	// Horizon says that the plant runs on, and how many decisions a plan looks ahead. Nothing then knows a clock: a
+	// decision depends on state and context alone. Behind the horizon a plan costs what the linear regulator about the best
+	// place to rest would cost (shooting.Options.Lasting), and an episode is a stretch of Steps decisions that a test drives.
+	// 0: an episode ends after Steps decisions, as a manoeuvre or a meal does.
+	Horizon int
 	// Real and Dual are the same equations at float64 and complex128.
 	Real Of[float64]
 	Dual Of[complex128]
@@ -98,7 +103,8 @@ type System struct {
 	// StateScale is the typical size of each state; nil: half its range, or 1.
 	StateScale []float64
 	// Solver varies the horizon solver. Perturbed 0 is 10, PerturbScale 0 is 0.1, Follow 0 is
-	// the episode, StateScale is the system's, and Room that of Margins, which the limits along the
+	// the episode; Lasting is whether the plant runs on, whose samples look ahead two horizons and keep the
+	// first; StateScale is the system's, and Room that of Margins, which the limits along the
 	// escape keep too.
 	Solver shooting.Options
 	// Plants are the systems around this one, for evaluations of a plant that the map was not made for; nil:
@@ -164,10 +170,17 @@ func (y System) caseOf(p *Problem) (domain.Case, error) {
 	}
 	fill(&opt.Perturbed, 10)
 	fill(&opt.PerturbScale, 0.1)
-	fill(&opt.Follow, p.spec.Steps)
+	if opt.Lasting = y.Horizon > 0; opt.Lasting {
+		fill(&opt.Horizon, 2*y.Horizon)
+		fill(&opt.Keep, min(y.Horizon, opt.Horizon))
+	}
+	fill(&opt.Follow, p.spec.LookAhead())
 	solver, err := shooting.New(p, y.Scenario, p.initial, opt)
 	if err != nil {
 		return domain.Case{}, err
+	}
+	if opt.Lasting {
+		p.behind, p.settles = solver.Behind, solver.Settles
 	}
 	plant := closedloop.Simulated(p, y.Scenario, p.initial)
 	plant.Oracle, plant.Measurement = solver.Oracle, y.Measurement
@@ -187,9 +200,11 @@ func (y System) caseOf(p *Problem) (domain.Case, error) {
 	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Tightened: tightened, Shifts: y.shifts()}, nil
 }
 
-// initial is Initial with the clock at zero.
+// initial is Initial with the clock, if there is one, at zero.
 func (p *Problem) initial(at, s, c []float64) {
 	clear(c)
 	p.system.Initial(at, s, c)
-	c[p.clock] = 0
+	if p.clock >= 0 {
+		c[p.clock] = 0
+	}
 }

@@ -16,7 +16,7 @@ import (
 type Problem struct {
 	system System
 	spec   domain.Spec
-	clock  int       // its index in the context
+	clock  int       // its index in the context; −1: the plant runs on and has none
 	half   []float64 // of each action's box, 1 where it has none
 	works  sync.Pool
 	// constants are System.Constants as JSON, nil for none; behaviour is a digest of what the
@@ -26,6 +26,9 @@ type Problem struct {
 	laned                func() (*laned, error)
 	ofState              []bool // of each of Margins: it is of the state alone
 	backoff              *domain.Backoff
+	// Of a plant that runs on, by its case's solver; nil: nothing is known of it.
+	behind  func(s, c []float64, pref domain.Preference) float64
+	settles func(s, c []float64, steps int) (float64, bool)
 }
 
 var (
@@ -37,6 +40,8 @@ var (
 	_ domain.Failing       = (*Problem)(nil)
 	_ domain.Fingerprinted = (*Problem)(nil)
 	_ domain.Pictured      = (*Problem)(nil)
+	_ domain.Lasting       = (*Problem)(nil)
+	_ domain.Terminal      = (*Problem)(nil)
 )
 
 // work is what one call computes in.
@@ -111,11 +116,13 @@ func (p *Problem) Base(_, _, plan []float64) { copy(plan, p.system.Rest) }
 // Fallback is Rest.
 func (p *Problem) Fallback(_, _, u []float64) { copy(u, p.system.Rest) }
 
-// advance is a step of the system and of the clock.
+// advance is a step of the system and of the clock, if there is one.
 func advance[T dual.Scalar](p *Problem, of *Of[T], s, c, u, sNext, cNext []T) {
 	copy(cNext, c)
 	move(p, of, s, c, u, sNext, cNext)
-	cNext[p.clock] = c[p.clock] + dual.Const[T](p.tick())
+	if p.clock >= 0 {
+		cNext[p.clock] = c[p.clock] + dual.Const[T](p.tick())
+	}
 }
 
 // tick is how far a step moves the clock.
@@ -169,7 +176,10 @@ func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T)
 	}
 	take(p, of, w, s, c, u)
 	of.Margins(s, c, u, w.next, m[:n])
-	clock := dual.Value(c[p.clock])
+	clock := 0.0
+	if p.backoff != nil {
+		clock = dual.Value(c[p.clock])
+	}
 	s, c = w.next, w.after
 	for k := range p.system.EscapeSteps {
 		escapeTo(p, of, s, c, w.escape)
@@ -288,10 +298,35 @@ func (p *Problem) Indicators(s, _, c, delta []float64) {
 	}
 }
 
-// Remaining implements domain.Finite by the clock.
+// Remaining implements domain.Finite by the clock, and by the horizon of a plant that runs on.
 func (p *Problem) Remaining(c []float64) int {
+	if p.clock < 0 {
+		return p.spec.Horizon
+	}
 	steps := p.spec.Steps
 	return max(1, steps-int(math.Round(c[p.clock]*float64(steps))))
+}
+
+// Behind implements domain.Lasting by the horizon solver of the case; a problem without one, and one whose episodes end, has
+// nothing behind its plans.
+func (p *Problem) Behind(s, c []float64, pref domain.Preference) float64 {
+	if p.behind == nil {
+		return 0
+	}
+	return p.behind(s, c, pref)
+}
+
+// TerminalMargin implements domain.Terminal for a plant that runs on: a plan may end where the linear regulator about the place to
+// rest keeps the limits for another horizon, or the escape's steps are among the margins. It is +Inf where that is not known.
+func (p *Problem) TerminalMargin(s, c []float64) float64 {
+	if p.settles == nil || p.system.EscapeSteps > 0 {
+		return math.Inf(1)
+	}
+	margin, known := p.settles(s, c, p.spec.Horizon)
+	if !known {
+		return math.Inf(1)
+	}
+	return margin
 }
 
 // Failed reports whether a state is lost.
@@ -354,15 +389,20 @@ func (y *System) specOf() domain.Spec {
 			limits = append(limits, v)
 		}
 	}
+	context, clock := slices.Clone(y.Context), 0
+	if y.Horizon == 0 {
+		context = append(context, domain.Variable{Name: clockName, Unit: "1"})
+		clock = len(context)
+	}
 	return domain.Spec{
 		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: limits,
-		Context:   append(slices.Clone(y.Context), domain.Variable{Name: clockName, Unit: "1"}),
-		Enveloped: true, Clock: len(y.Context) + 1, Plan: 1, Steps: y.Steps, StepSeconds: y.StepSeconds,
+		Context:   context,
+		Enveloped: true, Clock: clock, Plan: 1, Steps: y.Steps, Horizon: y.Horizon, StepSeconds: y.StepSeconds,
 		Semantic: semantic, MarginTolerance: tolerance, Navigation: v, Training: t,
 	}
 }
 
-// clockName is that of the context's last entry.
+// clockName is that of the context's last entry, unless the plant runs on.
 const clockName = "clock"
 
 // fill replaces a zero value by its default.

@@ -201,7 +201,7 @@ func (p *Problem) read() (*program.Program, error) {
 	return out, nil
 }
 
-// remembersNothing is the step of a context that but its clock does not change.
+// remembersNothing is the step of a context in which nothing but a clock changes.
 func (p *Problem) remembersNothing(g signature) *program.Function {
 	var in []program.Argument
 	for _, a := range g.parameters[:4] {
@@ -209,7 +209,9 @@ func (p *Problem) remembersNothing(g signature) *program.Function {
 	}
 	b := program.NewBuilder(g.name, in...)
 	c := b.In(1)
-	c[p.clock] = b.Apply(program.Add, c[p.clock], b.Const(p.tick()))
+	if p.clock >= 0 {
+		c[p.clock] = b.Apply(program.Add, c[p.clock], b.Const(p.tick()))
+	}
 	return b.Function([]program.Argument{{Name: "cNext", Size: len(c), Of: "context"}}, c)
 }
 
@@ -294,7 +296,9 @@ func (p *Problem) hold(read *program.Program) error {
 		for i, size := range y.StateScale {
 			s[i] += scatter * size * rng.NormFloat64()
 		}
-		c[p.clock] = rng.Float64()
+		if clock := rng.Float64(); p.clock >= 0 {
+			c[p.clock] = clock
+		}
 		if err := p.holdAt(read, at, initial, s, c, u); err != nil {
 			return err
 		}

@@ -22,7 +22,8 @@ func New(y System) (*Problem, error) {
 		return nil, err
 	}
 	y.complete()
-	p := &Problem{system: y, spec: y.specOf(), clock: len(y.Context)}
+	p := &Problem{system: y, spec: y.specOf()}
+	p.clock = p.spec.Clock - 1
 	p.works.New = p.newWork
 	p.program, p.laned = sync.OnceValues(p.readProgram), sync.OnceValues(p.readLanes)
 	for _, a := range y.Action {
@@ -80,7 +81,7 @@ func (y *System) validate() error {
 			if list.field == "Scenario" && !v.Bounded() {
 				fail("Scenario[%d] (%s) has no range, want Lo < Hi to draw it from", i, v.Name)
 			}
-			if list.field == "Context" && v.Name == clockName {
+			if list.field == "Context" && v.Name == clockName && y.Horizon == 0 {
 				fail("Context[%d] is named %q, which the package appends itself", i, clockName)
 			}
 		}
@@ -113,6 +114,9 @@ func (y *System) validate() error {
 	}
 	if y.ODE != nil && y.Stiff != nil {
 		fail("there are both ODE and Stiff, want one of them to write sNext")
+	}
+	if y.Horizon < 0 {
+		fail("Horizon is %d, want 0 where episodes end, or at least 1 where the plant runs on", y.Horizon)
 	}
 	if y.Steps < 1 {
 		fail("Steps is %d, want at least 1", y.Steps)

@@ -151,7 +151,7 @@ func newWhole(m *model.Model, p domain.Problem, opt *Whole) (*whole, error) {
 	u.ConstantBytes += 8 * spec.MeasuredSize()
 	w := &whole{
 		unit: u, Y: y, NS: len(spec.Measured), NC: len(spec.Context), NU: len(spec.Action), NJ: len(spec.Objectives), All: len(spec.Margins),
-		NM: len(spec.Margins) / (1 + y.EscapeSteps), Horizon: spec.Steps, Limit: opt.Limit, Method: Method, Episodes: opt.Episodes, Unsafe: opt.Unsafe(), Start: opt.Start, Envelope: opt.Envelope,
+		NM: len(spec.Margins) / (1 + y.EscapeSteps), Horizon: spec.LookAhead(), Limit: opt.Limit, Method: Method, Episodes: opt.Episodes, Unsafe: opt.Unsafe(), Start: opt.Start, Envelope: opt.Envelope,
 	}
 	w.OwnMargins, w.NP = spec.Margins[:w.NM], y.Function("initial").Entries()
 	w.OfState = ofState(p, &opt.Episodes[0], w.NM)

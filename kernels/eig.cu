@@ -440,7 +440,8 @@ struct Place {
         lambda = SMALL ? t.tau + most : t.e + most;
         close = reinterpret_cast<unsigned int*>(lambda + most);
         work = lambda + most + 4; // on 16 bytes, for vectors that are read so
-        v = work + max(4 * n * min(k, eigGroup), 64);
+        // solve reads an entry before its vector: k − 8 floats apart, no other lane has written it.
+        v = work + max(4 * n * min(k, eigGroup), 64) + max(k - eigGroup, 0);
         floats = (int(v - at) + (n + 1) * k + 3) / 4 * 4; // an entry more, which solve reads
     }
 };

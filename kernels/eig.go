@@ -44,13 +44,13 @@ const eigSmall = 32
 // eigShared is the shared memory of a matrix in gpc_eig_32 and gpc_eig: reflections or the
 // matrix, the scales of the reflections, the tridiagonal form, which takes the last reflections'
 // places where there are 32, eigenvalues and which are close, the factorisations of up to 8
-// shifts, and vectors with an entry more.
+// shifts, and vectors with an entry more behind and, of more than 8, before them.
 func eigShared(n, k int) int {
 	matrix, most, form := quads(n*(n|1)), MaxLatent, 2*MaxLatent
 	if n <= eigSmall {
 		matrix, most, form = eigSmall*eigSmall, eigSmall, 0
 	}
-	return 4 * quads(matrix+2*most+form+4+max(4*n*min(k, 8), 64)+(n+1)*k)
+	return 4 * quads(matrix+2*most+form+4+max(4*n*min(k, 8), 64)+max(k-8, 0)+(n+1)*k)
 }
 
 // eigWarps is how many matrices of a batch are a block, which iterates their vectors

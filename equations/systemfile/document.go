@@ -23,6 +23,7 @@ type header struct {
 	Scenario        []variable      `json:"scenario"`
 	Steps           int             `json:"steps"`
 	StepSeconds     float64         `json:"step_s"`
+	Horizon         int             `json:"horizon,omitempty"`
 	Integrator      *integrator     `json:"integrator,omitempty"`
 	EscapeSteps     int             `json:"escape_steps,omitempty"`
 	Rest            []float64       `json:"rest,omitempty"`
@@ -110,6 +111,7 @@ type solver struct {
 	Follow       int       `json:"follow,omitempty"`
 	Room         []float64 `json:"room,omitempty"`
 	Library      int       `json:"library,omitempty"`
+	Lasting      bool      `json:"-"` // the system's horizon
 }
 
 type training struct {
@@ -161,11 +163,11 @@ func headerOf(y *equations.System) (h header, err error) {
 		Format: format, Version: version, Name: y.Name, Description: y.Description,
 		State: variablesOf(y.State), Context: variablesOf(y.Context), Action: variablesOf(y.Action),
 		Objectives: variablesOf(y.Objectives), Margins: variablesOf(y.Margins), Scenario: variablesOf(y.Scenario),
-		Steps: y.Steps, StepSeconds: y.StepSeconds, EscapeSteps: y.EscapeSteps, Rest: y.Rest, StateScale: y.StateScale,
+		Steps: y.Steps, StepSeconds: y.StepSeconds, Horizon: y.Horizon, EscapeSteps: y.EscapeSteps, Rest: y.Rest, StateScale: y.StateScale,
 		ObjectiveScale: y.ObjectiveScale, MarginTolerance: y.MarginTolerance, Semantic: semantic(y.Semantic), Solver: solver(y.Solver),
 		Training: training(y.Training), WeightDesign: weightDesign(y.Training.Design), Navigation: navigation(y.Navigation),
 	}
-	h.Solver.StateScale, h.Training.Design = nil, domain.WeightDesign{}
+	h.Solver.StateScale, h.Solver.Lasting, h.Training.Design = nil, false, domain.WeightDesign{}
 	switch {
 	case y.ODE != nil:
 		h.Integrator = &integrator{explicit, y.ODE.Span, y.ODE.Substeps}
@@ -186,7 +188,7 @@ func (h *header) system() equations.System {
 		Name: h.Name, Description: h.Description,
 		State: domainVariables(h.State), Context: domainVariables(h.Context), Action: domainVariables(h.Action),
 		Objectives: domainVariables(h.Objectives), Margins: domainVariables(h.Margins), Scenario: domainVariables(h.Scenario),
-		Steps: h.Steps, StepSeconds: h.StepSeconds, EscapeSteps: h.EscapeSteps, Rest: h.Rest, StateScale: h.StateScale,
+		Steps: h.Steps, StepSeconds: h.StepSeconds, Horizon: h.Horizon, EscapeSteps: h.EscapeSteps, Rest: h.Rest, StateScale: h.StateScale,
 		ObjectiveScale: h.ObjectiveScale, MarginTolerance: h.MarginTolerance, Semantic: domain.Semantic(h.Semantic),
 		Solver: shooting.Options(h.Solver), Training: domain.Training(h.Training), Navigation: domain.Navigation(h.Navigation),
 	}

@@ -14,8 +14,9 @@ func (f *File) bind(y *equations.System) {
 	of := func(name string) *program.Function { return f.program.Function(name) }
 	ns := len(y.State)
 	solved := f.header.Integrator != nil
-	y.Real = functionsOf(real, of, solved, ns)
-	y.Dual = functionsOf(widened, of, solved, ns)
+	timed := f.header.Horizon == 0
+	y.Real = functionsOf(real, of, solved, timed, ns)
+	y.Dual = functionsOf(widened, of, solved, timed, ns)
 	if i := f.header.Integrator; i != nil {
 		ode := widened(of("ode"))
 		by := func(s, c, u, ds []complex128) { ode(ds, s, c, u) }
@@ -27,7 +28,7 @@ func (f *File) bind(y *equations.System) {
 		}
 	}
 	initial := real(of("initial"))
-	nc := len(y.Context) + 1
+	nc := f.header.entries("c")
 	y.Initial = func(p, s, c []float64) {
 		out := make([]float64, ns+nc)
 		initial(out, p)
@@ -54,14 +55,16 @@ func (f *File) bind(y *equations.System) {
 // evaluator writes the outputs of a function, one behind the other, for its inputs.
 type evaluator[T dual.Scalar] func(out []T, in ...[]T)
 
-// functionsOf are the equations in one type of number. solved says that an integrator writes the state.
-func functionsOf[T dual.Scalar](make func(*program.Function) evaluator[T], of func(string) *program.Function, solved bool, ns int) equations.Of[T] {
+// functionsOf are the equations in one type of number. solved says that an integrator writes the state, timed that there is a clock.
+func functionsOf[T dual.Scalar](make func(*program.Function) evaluator[T], of func(string) *program.Function, solved, timed bool, ns int) equations.Of[T] {
 	var e equations.Of[T]
 	step := make(of("step"))
 	if solved {
 		e.Step = func(s, c, u, sNext, cNext []T) {
 			step(cNext, s, c, u, sNext)
-			stay(c, cNext)
+			if timed {
+				stay(c, cNext)
+			}
 		}
 	} else {
 		rows := pool[T](of("step").Results())
@@ -70,7 +73,9 @@ func functionsOf[T dual.Scalar](make func(*program.Function) evaluator[T], of fu
 			step(*out, s, c, u)
 			copy(sNext, (*out)[:ns])
 			copy(cNext, (*out)[ns:])
-			stay(c, cNext)
+			if timed {
+				stay(c, cNext)
+			}
 			rows.Put(out)
 		}
 	}

@@ -108,6 +108,8 @@ func (h *header) sizes() error {
 		return fmt.Errorf("steps is %d, want 1 to %d", h.Steps, maxSteps)
 	case !(h.StepSeconds > 0):
 		return fmt.Errorf("step_s is %v, want it above 0", h.StepSeconds)
+	case h.Horizon < 0 || h.Horizon > maxSteps:
+		return fmt.Errorf("horizon is %d, want 1 to %d, or no such field where episodes end", h.Horizon, maxSteps)
 	case h.EscapeSteps < 0 || h.EscapeSteps > maxSteps || len(h.Margins)*(1+h.EscapeSteps) > maxLimits:
 		return fmt.Errorf("escape_steps is %d, want 0 to %d, and at most %d limits along it", h.EscapeSteps, maxSteps, maxLimits)
 	case h.MarginTolerance < 0:
@@ -193,8 +195,12 @@ func (h *header) entries(argument string) int {
 	for _, s := range h.Picture {
 		shapes += s.numbers()
 	}
+	context := len(h.Context)
+	if h.Horizon == 0 { // the clock
+		context++
+	}
 	return map[string]int{
-		"s": len(h.State), "sNext": len(h.State), "ds": len(h.State), "c": len(h.Context) + 1, "cNext": len(h.Context) + 1, "u": len(h.Action),
+		"s": len(h.State), "sNext": len(h.State), "ds": len(h.State), "c": context, "cNext": context, "u": len(h.Action),
 		"j": len(h.Objectives), "delta": len(h.Objectives), "m": len(h.Margins), "p": len(h.Scenario), "failed": 1, "shapes": shapes,
 	}[argument]
 }
@@ -232,8 +238,11 @@ func (f *File) functions() error {
 	return errors.Join(f.ticks(), f.bounded())
 }
 
-// ticks holds the clock of the program's step to the number of steps.
+// ticks holds the clock of the program's step, if there is one, to the number of steps.
 func (f *File) ticks() error {
+	if f.header.Horizon > 0 {
+		return nil
+	}
 	step := f.program.Function("step")
 	in, out := make([]float64, step.Entries()), make([]float64, step.Results())
 	step.Evaluate(in, out)

@@ -23,10 +23,23 @@ func Systems() []equations.System {
 	}
 }
 
+// RunningOn are plants of these that do not end: the cart stays on its rail, and the reactor goes on producing. Their plans look
+// a second and twelve minutes ahead, and a test drives ten times as long.
+func RunningOn() []equations.System {
+	return []equations.System{runningOn(cartpole.System(), 20), runningOn(cstr.System(), 40)}
+}
+
+// runningOn is a system without a clock and with that horizon.
+func runningOn(y equations.System, horizon int) equations.System {
+	y.Name, y.Description = y.Name+"-runs-on", y.Description+", which runs on"
+	y.Horizon, y.Steps = horizon, 10*horizon
+	return y
+}
+
 // Cases makes the case of every system.
 func Cases() ([]domain.Case, error) {
 	var cases []domain.Case
-	for _, y := range Systems() {
+	for _, y := range append(Systems(), RunningOn()...) {
 		c, err := y.Case()
 		if err != nil {
 			return nil, fmt.Errorf("gallery: %w", err)

@@ -369,7 +369,7 @@ void gpc_{{.Symbol}}_begin(gpc_{{.Symbol}}_loop *loop)
 /* How far a decision is looked after. */
 static int horizon(const double *c)
 {
-{{- if .Guard}}
+{{- if or .Guard .Spec.Horizon}}
     (void)c;
     return {{.Horizon}};
 {{- else}}
@@ -446,7 +446,7 @@ unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const
     unsigned status;
     int steps;
 
-    if (!finite_all(s, NS) || !finite_all(c, NC) || c[NC - 1] < -0.5 / STEPS || c[NC - 1] >= 1.0 - 0.5 / STEPS || (w && !preference(w, narrow))) {
+    if (!finite_all(s, NS) || !finite_all(c, NC) ||{{if not .Spec.Horizon}} c[NC - 1] < -0.5 / STEPS || c[NC - 1] >= 1.0 - 0.5 / STEPS ||{{end}} (w && !preference(w, narrow))) {
         gpc_{{.Symbol}}_begin(loop);
         gpc_{{.Symbol}}_rest(u);
         return GPC_{{.Macro}}_BAD_INPUT;

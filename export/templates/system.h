@@ -2,7 +2,7 @@
  *
  * The plant of {{.Symbol}}, in double: {{title .Spec.Description}}
  *
- * State s, context c (the clock, the share of an episode that has passed, is its last entry), action u:
+ * State s, context c{{if not .Spec.Horizon}} (the clock, the share of an episode that has passed, is its last entry){{end}}, action u:
 {{- range $i, $v := .Spec.Measured}}
  *   {{variable "s" $i $v}}
 {{- end}}
@@ -37,7 +37,7 @@ enum {
     GPC_{{.Macro}}_COSTS = {{.NJ}},
     GPC_{{.Macro}}_SCENARIO = {{.NP}},
     GPC_{{.Macro}}_MARGINS = {{.All}},  /* with those along the escape */
-    GPC_{{.Macro}}_STEPS = {{.Spec.Steps}}     /* decisions of an episode, one each {{printf "%g" .Spec.StepSeconds}} s */
+    GPC_{{.Macro}}_STEPS = {{.Spec.Steps}}     /* decisions of {{if .Spec.Horizon}}a test{{else}}an episode{{end}}, one each {{printf "%g" .Spec.StepSeconds}} s */
 };
 
 #define GPC_{{.Macro}}_TOLERANCE {{constant .Spec.MarginTolerance}}

@@ -35,7 +35,7 @@ func (p *plan) newBlocks() *blocks {
 func (k *blocks) diagonal(bus []int, row, col int) lanes.Col {
 	out := make(lanes.Col, len(bus))
 	for i, b := range bus {
-		out[i] = k.p.diag[k.p.order.place[b]] + lanes.Ref(4*row+col)
+		out[i] = k.p.diag[k.p.order.Place[b]] + lanes.Ref(4*row+col)
 	}
 	return out
 }
@@ -44,7 +44,7 @@ func (k *blocks) diagonal(bus []int, row, col int) lanes.Col {
 func (k *blocks) between(i, j []int, row, col int) lanes.Col {
 	out := make(lanes.Col, len(i))
 	for n := range i {
-		a, b := k.p.order.place[i[n]], k.p.order.place[j[n]]
+		a, b := k.p.order.Place[i[n]], k.p.order.Place[j[n]]
 		if a > b {
 			out[n] = k.p.off[k.index[[2]int{a, b}]] + lanes.Ref(4*row+col)
 		} else {
@@ -58,7 +58,7 @@ func (k *blocks) between(i, j []int, row, col int) lanes.Col {
 func (p *plan) solCell(c lanes.Col, row int) lanes.Col {
 	out := make(lanes.Col, p.nb)
 	for bus := range out {
-		out[bus] = c[4*p.order.place[bus]+row]
+		out[bus] = c[4*p.order.Place[bus]+row]
 	}
 	return out
 }
@@ -146,7 +146,7 @@ func (p *plan) assemble(b *lanes.Builder) {
 	}
 	// The reference angles are given: their rows and columns become the identity's.
 	for _, ref := range p.net.References {
-		place := p.order.place[ref]
+		place := p.order.Place[ref]
 		d := c.diag[place]
 		b.Copy(lanes.Col{d}, one)
 		b.Copy(lanes.Col{d + 4*rowActive, d + 4*rowMagnitude, d + 4*rowReactive}, zero)
@@ -323,7 +323,7 @@ func (p *plan) factor(b *lanes.Builder) {
 	b.Copy(cells(c.fd), cells(c.diag))
 	var source lanes.Col
 	index := p.newBlocks().index
-	for k, below := range p.order.below {
+	for k, below := range p.order.Below {
 		for _, j := range below {
 			if i, ok := index[[2]int{j, k}]; ok {
 				source = append(source, cells(c.off[i:i+1])...)
@@ -337,7 +337,7 @@ func (p *plan) factor(b *lanes.Builder) {
 	if len(source) > 0 {
 		b.Copy(cells(c.fw), source)
 	}
-	for k, below := range p.order.below {
+	for k, below := range p.order.Below {
 		b.Pivot(c.fd[k], c.fp[k], c.negative[0])
 		var w, l lanes.Col
 		for _, j := range below {
@@ -369,7 +369,7 @@ func (p *plan) factor(b *lanes.Builder) {
 // fillBlocks numbers the blocks below the diagonal of the factor, by columns.
 func (p *plan) fillBlocks() map[[2]int]int {
 	out := map[[2]int]int{}
-	for k, below := range p.order.below {
+	for k, below := range p.order.Below {
 		for _, j := range below {
 			out[[2]int{j, k}] = len(out)
 		}
@@ -382,7 +382,7 @@ func (p *plan) solve(b *lanes.Builder, x, work lanes.Col) {
 	c := &p.cells
 	fill := p.fillBlocks()
 	column := func(k int) (l lanes.Col) {
-		for _, j := range p.order.below[k] {
+		for _, j := range p.order.Below[k] {
 			l = append(l, c.fl[fill[[2]int{j, k}]])
 		}
 		return l
@@ -393,13 +393,13 @@ func (p *plan) solve(b *lanes.Builder, x, work lanes.Col) {
 		}
 		return out
 	}
-	for k, below := range p.order.below {
+	for k, below := range p.order.Below {
 		b.Lower(work[4*k], c.fp[k], x[4*k])
 		if len(below) > 0 {
 			b.Forward(first(work, below...), column(k), first(work, k))
 		}
 	}
-	for k, below := range slices.Backward(p.order.below) {
+	for k, below := range slices.Backward(p.order.Below) {
 		if len(below) > 0 {
 			b.Backward(first(x, k), column(k), first(x, below...))
 		}

@@ -3,7 +3,7 @@ package acopf
 import (
 	"math"
 
-	"github.com/gpc-engine/gpc/grid/acopf/internal/multifrontal"
+	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 )
 
 // Between neighbours with different limits the middles of their limits may be so far apart,
@@ -65,7 +65,7 @@ func (p *plan) newLevelling() *multifrontal.Structure {
 	for _, pair := range p.pairs() {
 		row, col = append(row, int32(pair[0])), append(col, int32(pair[1]))
 	}
-	return multifrontal.Analyse(sizes, 1, p.order.below, row, col)
+	return multifrontal.Analyse(sizes, 1, p.order.Below, row, col)
 }
 
 // level takes the voltages of a lane's flat start to those that leave little current in
@@ -81,7 +81,7 @@ func (w *worker) level(l int) {
 	magnitude, angle := make([]float64, n), make([]float64, n)
 	v, th := make([]float64, p.nb), make([]float64, p.nb)
 	for i := range p.nb {
-		k := p.order.place[i]
+		k := p.order.Place[i]
 		magnitude[k] = anchor
 		v[k] = anchor * (m.Get(p.vLo[i], l) + m.Get(p.vHi[i], l)) / 2
 		angle[k] = anchor / 10.0
@@ -90,7 +90,7 @@ func (w *worker) level(l int) {
 	for k := range p.nl {
 		gft, bft, gtf, btf := m.Get(p.gft[k], l), m.Get(p.bft[k], l), m.Get(p.gtf[k], l), m.Get(p.btf[k], l)
 		y := math.Hypot(gft, bft)
-		f, t := p.order.place[p.net.From[k]], p.order.place[p.net.To[k]]
+		f, t := p.order.Place[p.net.From[k]], p.order.Place[p.net.To[k]]
 		ratio := math.Sqrt(math.Hypot(m.Get(p.gtt[k], l), m.Get(p.btt[k], l)) / math.Hypot(m.Get(p.gff[k], l), m.Get(p.bff[k], l)))
 		if f == t || y == 0 || bad(ratio) {
 			continue
@@ -105,7 +105,7 @@ func (w *worker) level(l int) {
 		th[f], th[t] = th[f]+float64(y*turn), th[t]-float64(y*turn)
 	}
 	for _, ref := range p.net.References {
-		k := p.order.place[ref]
+		k := p.order.Place[ref]
 		angle[k] += pinned
 		th[k] += float64(pinned * p.net.Va0[ref])
 	}
@@ -115,7 +115,7 @@ func (w *worker) level(l int) {
 	factor.Factor(angle, nil)
 	factor.Solve(th)
 	for i := range p.nb {
-		k := p.order.place[i]
+		k := p.order.Place[i]
 		lo, hi := m.Get(p.vLo[i], l), m.Get(p.vHi[i], l)
 		margin := levelMargin * (hi - lo)
 		m.Set(p.v[i], l, min(max(v[k], lo+margin), hi-margin))

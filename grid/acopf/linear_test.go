@@ -2,11 +2,9 @@ package acopf
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
-	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/internal/lanes"
 )
@@ -92,60 +90,4 @@ func TestFactorAgainstDense(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Elimination keeps every bus once, the held ones last, and its columns hold the
-// fill of every earlier column.
-func TestEliminationIsAnOrderWithItsFill(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		n := rapid.IntRange(1, 25).Draw(rt, "buses")
-		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
-		var edges [][2]int
-		for range rng.IntN(3 * n) {
-			edges = append(edges, [2]int{rng.IntN(n), rng.IntN(n)})
-		}
-		last := rng.Perm(n)[:rng.IntN(n)]
-		e := eliminate(n, edges, last)
-		seen := map[int]bool{}
-		for k, i := range e.order {
-			seen[i] = true
-			if e.place[i] != k {
-				rt.Fatalf("bus %d is %d-th and placed at %d", i, k, e.place[i])
-			}
-		}
-		if len(seen) != n || len(e.order) != n {
-			rt.Fatalf("%d buses, %d of them different, want %d", len(e.order), len(seen), n)
-		}
-		for k, i := range last {
-			if e.order[n-len(last)+k] != i {
-				rt.Fatalf("held bus %d is not at its place", i)
-			}
-		}
-		has := func(row, col int) bool {
-			for _, j := range e.below[col] {
-				if j == row {
-					return true
-				}
-			}
-			return false
-		}
-		for _, edge := range edges {
-			a, b := e.place[edge[0]], e.place[edge[1]]
-			if a != b && !has(max(a, b), min(a, b)) {
-				rt.Fatalf("edge (%d, %d) is missing", a, b)
-			}
-		}
-		for col, below := range e.below {
-			for x, i := range below {
-				if i <= col {
-					rt.Fatalf("column %d has row %d", col, i)
-				}
-				for _, j := range below[:x] {
-					if !has(i, j) {
-						rt.Fatalf("fill (%d, %d) of column %d is missing", i, j, col)
-					}
-				}
-			}
-		}
-	})
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gpc-engine/gpc/grid/internal/elimination"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/lanes"
 )
@@ -29,7 +30,7 @@ type plan struct {
 	nb, ng, nl    int
 	unitBus       []int  // units
 	hasGenerator  []bool // buses
-	order         elimination
+	order         elimination.Order
 	rated         []int // branches with a limit on |S|
 	angleLo       []int // branches with a limit on the angle difference
 	angleHi       []int
@@ -189,7 +190,7 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 			p.angleHi = append(p.angleHi, l)
 		}
 	}
-	p.order = eliminate(p.nb, edges, net.References)
+	p.order = elimination.MinimumDegree(p.nb, edges, net.References)
 	for i := range 2 * p.ng {
 		lo, hi := p.unitLimits(i)
 		if p.isTied[i] {
@@ -291,7 +292,7 @@ func (p *plan) allocate() {
 		}
 	}
 	fill := 0
-	for _, below := range p.order.below {
+	for _, below := range p.order.Below {
 		fill += len(below)
 	}
 	blocks(p.nb, &c.diag, &c.fd, &c.fp)
@@ -304,7 +305,7 @@ func (p *plan) allocate() {
 func (p *plan) pairs() [][2]int {
 	var out [][2]int
 	for l := range p.nl {
-		i, j := p.order.place[p.net.From[l]], p.order.place[p.net.To[l]]
+		i, j := p.order.Place[p.net.From[l]], p.order.Place[p.net.To[l]]
 		if i != j {
 			out = append(out, [2]int{max(i, j), min(i, j)})
 		}

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/gpc-engine/gpc/grid/acopf/internal/multifrontal"
+	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/lanes"

@@ -38,14 +38,19 @@ type formulation struct {
 	// weight of the file's cost, of J₁ and of J₂, and a constant.
 	cost, loading, deadband, constant float64
 
-	x0, xlo, xhi []float64
-	glo, ghi     []float64
-	rated        []int // branches with |S| limits
-	ratedAt      []int // by branch, where it is in rated, or −1
-	angled       []int // branches with angle limits
-	segments     []segment
-	epigraph     []int // by cost, P's before Q's: its variable, −1 for a polynomial
+	shape
+	rated    []int // branches with |S| limits
+	ratedAt  []int // by branch, where it is in rated, or −1
+	angled   []int // branches with angle limits
+	segments []segment
+	epigraph []int // by cost, P's before Q's: its variable, −1 for a polynomial
+}
 
+// shape is what IPOPT is told of a nonlinear program beforehand: start, limits and the patterns of
+// its derivatives.
+type shape struct {
+	x0, xlo, xhi      []float64
+	glo, ghi          []float64
 	jacobian, hessian pattern
 }
 

@@ -56,10 +56,23 @@ type Solution struct {
 
 // Program is one problem as IPOPT holds it; it can be solved again and again.
 type Program struct {
-	f          *formulation
+	f          *formulation // of what a solution has first
+	nlp        nonlinear
 	problem    C.IpoptProblem
 	iterations int
 	refused    string // an option
+}
+
+func (s *shape) of() *shape { return s }
+
+// nonlinear is a nonlinear program in that form.
+type nonlinear interface {
+	of() *shape
+	objective(x []float64) float64
+	gradient(x, out []float64)
+	constraints(x, out []float64)
+	visitJacobian(x []float64, add func(row, column int, value float64))
+	visitHessian(x []float64, factor float64, lambda []float64, add func(row, column int, value float64))
 }
 
 // Settings are what New asks of IPOPT.
@@ -79,12 +92,18 @@ func New(n *network.Network, pr *acopf.Problem, settings Settings) (*Program, er
 	if err != nil {
 		return nil, err
 	}
+	return newProgram(f, f, settings)
+}
+
+// newProgram hands a nonlinear program to IPOPT.
+func newProgram(f *formulation, nlp nonlinear, settings Settings) (*Program, error) {
+	s := nlp.of()
 	number := func(v []float64) *C.Number { return (*C.Number)(unsafe.SliceData(v)) }
-	p := &Program{f: f}
-	p.problem = C.create(C.Index(len(f.x0)), number(f.xlo), number(f.xhi), C.Index(len(f.glo)), number(f.glo), number(f.ghi),
-		C.Index(len(f.jacobian.row)), C.Index(len(f.hessian.row)))
+	p := &Program{f: f, nlp: nlp}
+	p.problem = C.create(C.Index(len(s.x0)), number(s.xlo), number(s.xhi), C.Index(len(s.glo)), number(s.glo), number(s.ghi),
+		C.Index(len(s.jacobian.row)), C.Index(len(s.hessian.row)))
 	if p.problem == nil {
-		return nil, fmt.Errorf("ipoptcheck: IPOPT refused network %s", n.Name)
+		return nil, fmt.Errorf("ipoptcheck: IPOPT refused network %s", f.net.Name)
 	}
 	taken := p.text("sb", "yes") && p.whole("print_level", 0) && p.whole("max_iter", 500)
 	if settings == Exact {
@@ -129,7 +148,7 @@ func (p *Program) Close() { C.FreeIpoptProblem(p.problem) }
 // Solve runs IPOPT from the flat start.
 func (p *Program) Solve() Solution {
 	f := p.f
-	x := append([]float64(nil), f.x0...)
+	x := append([]float64(nil), p.nlp.of().x0...)
 	handle := cgo.NewHandle(p)
 	defer handle.Delete()
 	p.iterations = 0
@@ -150,43 +169,45 @@ func floats(p *C.Number, n C.Index) []float64 { return unsafe.Slice((*float64)(p
 
 //export gpcObjective
 func gpcObjective(n C.Index, x *C.Number, fresh C.Bool, value *C.Number, data C.UserDataPtr) C.Bool {
-	*value = C.Number(program(data).f.objective(floats(x, n)))
+	*value = C.Number(program(data).nlp.objective(floats(x, n)))
 	return 1
 }
 
 //export gpcGradient
 func gpcGradient(n C.Index, x *C.Number, fresh C.Bool, out *C.Number, data C.UserDataPtr) C.Bool {
-	program(data).f.gradient(floats(x, n), floats(out, n))
+	program(data).nlp.gradient(floats(x, n), floats(out, n))
 	return 1
 }
 
 //export gpcConstraints
 func gpcConstraints(n C.Index, x *C.Number, fresh C.Bool, m C.Index, out *C.Number, data C.UserDataPtr) C.Bool {
-	program(data).f.constraints(floats(x, n), floats(out, m))
+	program(data).nlp.constraints(floats(x, n), floats(out, m))
 	return 1
 }
 
 //export gpcJacobian
 func gpcJacobian(n C.Index, x *C.Number, fresh C.Bool, m, count C.Index, row, column *C.Index, values *C.Number, data C.UserDataPtr) C.Bool {
-	f := program(data).f
+	f := program(data).nlp
+	s := f.of()
 	if values == nil {
-		copy(unsafe.Slice((*int32)(row), int(count)), f.jacobian.row)
-		copy(unsafe.Slice((*int32)(column), int(count)), f.jacobian.column)
+		copy(unsafe.Slice((*int32)(row), int(count)), s.jacobian.row)
+		copy(unsafe.Slice((*int32)(column), int(count)), s.jacobian.column)
 		return 1
 	}
-	f.visitJacobian(floats(x, n), f.jacobian.fill(floats(values, count)))
+	f.visitJacobian(floats(x, n), s.jacobian.fill(floats(values, count)))
 	return 1
 }
 
 //export gpcHessian
 func gpcHessian(n C.Index, x *C.Number, fresh C.Bool, factor C.Number, m C.Index, lambda *C.Number, freshLambda C.Bool, count C.Index, row, column *C.Index, values *C.Number, data C.UserDataPtr) C.Bool {
-	f := program(data).f
+	f := program(data).nlp
+	s := f.of()
 	if values == nil {
-		copy(unsafe.Slice((*int32)(row), int(count)), f.hessian.row)
-		copy(unsafe.Slice((*int32)(column), int(count)), f.hessian.column)
+		copy(unsafe.Slice((*int32)(row), int(count)), s.hessian.row)
+		copy(unsafe.Slice((*int32)(column), int(count)), s.hessian.column)
 		return 1
 	}
-	f.visitHessian(floats(x, n), float64(factor), floats(lambda, m), f.hessian.fill(floats(values, count)))
+	f.visitHessian(floats(x, n), float64(factor), floats(lambda, m), s.hessian.fill(floats(values, count)))
 	return 1
 }
 

@@ -26,6 +26,9 @@ func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []
 			margin = math.Inf(-1)
 		}
 	}
+	if l, ok := p.(domain.Lasting); ok && p.Spec().Horizon > 0 && tensor.Finite(s) && tensor.Finite(c) {
+		cost += l.Behind(s, c, pref)
+	}
 	return projected, cost, margin
 }
 

@@ -1,6 +1,9 @@
 package ptx
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // Approximate instructions give the exact value, rounded, with an error drawn by
 // Options.Errors inside the bound that NVIDIA's PTX ISA document states (version 8.2; where
@@ -34,11 +37,7 @@ func (w *warp) draw(operand uint64) float64 {
 	if seed == 0 {
 		return 0
 	}
-	x := operand + seed*0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	x ^= x >> 31
-	return float64(int64(x)) / (1 << 63)
+	return float64(int64(mix(operand+mix(seed)))) / (1 << 63)
 }
 
 // within adds a drawn error to an exact value and rounds; what is rounded stays inside the
@@ -55,94 +54,85 @@ func (w *warp) within(exact, bound float64, operand uint64) float32 {
 	return v
 }
 
-// approx32 compiles the approximate instructions of float32; nil where there is none.
-func (b *builder) approx32(op string, x, y int) func(w *warp, d *v32) {
-	var exact func(v float64) float64
-	relative, absolute := 0.0, 0.0
-	switch op {
-	case "ex2":
-		exact, relative = math.Exp2, boundEx2
-	case "lg2":
-		exact = math.Log2
-	case "rcp":
-		exact, relative = func(v float64) float64 { return 1 / v }, boundRcp
-	case "sqrt":
-		exact, relative = math.Sqrt, boundSqrt
-	case "rsqrt":
-		exact, relative = func(v float64) float64 { return 1 / math.Sqrt(v) }, boundRsqrt
-	case "sin":
-		exact, absolute = math.Sin, boundSin
-	case "cos":
-		exact, absolute = math.Cos, boundSin
-	case "tanh":
-		exact, relative = math.Tanh, boundTanh
-	case "div":
-		zeros := b.has("approx")
-		return func(w *warp, d *v32) {
-			p, q, o := floats(&w.r32[x]), floats(&w.r32[y]), floats(d)
-			for i := range o {
-				v := float64(p[i]) / float64(q[i])
-				if c := math.Abs(float64(q[i])); zeros && c > 0x1p126 && !math.IsInf(c, 0) {
-					o[i] = float32(math.Copysign(0, v))
-					if math.IsInf(float64(p[i]), 0) {
-						o[i] = float32(math.NaN())
-					}
-					continue
-				}
-				o[i] = w.within(v, math.Abs(v)*boundDiv, uint64(math.Float32bits(p[i]))<<32|uint64(math.Float32bits(q[i])))
-			}
-		}
-	default:
-		return nil
+// approximate puts the rows of approximate instructions into the table.
+func approximate() {
+	relative := func(bound float64) func(x, v float64) float64 {
+		return func(_, v float64) float64 { return bound * math.Abs(v) }
 	}
-	return func(w *warp, d *v32) {
-		p, o := floats(&w.r32[x]), floats(d)
-		for i := range o {
-			v := exact(float64(p[i]))
-			bound := absolute
-			if relative > 0 {
-				bound = relative * math.Abs(v)
+	absolute := func(bound float64) func(x, v float64) float64 { return func(_, _ float64) float64 { return bound } }
+	for op, row := range map[string]struct {
+		exact func(x float64) float64
+		bound func(x, v float64) float64 // for operand x and exact value v
+	}{
+		"ex2": {math.Exp2, relative(boundEx2)},
+		"lg2": {math.Log2, func(x, v float64) float64 {
+			if x < 0.5 || x > 2 {
+				return boundLg2 * math.Abs(v)
 			}
-			if op == "lg2" {
-				bound = boundLg2
-				if p[i] < 0.5 || p[i] > 2 {
-					bound *= math.Abs(v)
+			return boundLg2
+		}},
+		"rcp":   {func(x float64) float64 { return 1 / x }, relative(boundRcp)},
+		"sqrt":  {math.Sqrt, relative(boundSqrt)},
+		"rsqrt": {func(x float64) float64 { return 1 / math.Sqrt(x) }, relative(boundRsqrt)},
+		"sin":   {math.Sin, absolute(boundSin)},
+		"cos":   {math.Cos, absolute(boundSin)},
+		"tanh":  {math.Tanh, relative(boundTanh)},
+	} {
+		semantics[op+".approx.f32"] = loop[float32](1, func(w *warp, o, p, _, _ unsafe.Pointer) {
+			d, a := of[float32](o), of[float32](p)
+			for i, x := range a {
+				v := row.exact(float64(x))
+				d[i] = w.within(v, row.bound(float64(x), v), uint64(math.Float32bits(x)))
+			}
+		}).as(ClassSpecial)
+	}
+	for op, zeros := range map[string]bool{"div.approx.f32": true, "div.full.f32": false} {
+		semantics[op] = loop[float32](2, func(w *warp, o, p, q, _ unsafe.Pointer) {
+			d, a, b := of[float32](o), of[float32](p), of[float32](q)
+			for i := range d {
+				v := float64(a[i]) / float64(b[i])
+				operands := uint64(math.Float32bits(a[i]))<<32 | uint64(math.Float32bits(b[i]))
+				switch c := math.Abs(float64(b[i])); {
+				case !zeros || c <= 0x1p126 || c != c || math.IsInf(c, 0):
+					d[i] = w.within(v, math.Abs(v)*boundDiv, operands)
+				case math.IsInf(float64(a[i]), 0):
+					d[i] = float32(math.NaN())
+				default:
+					d[i] = float32(math.Copysign(0, v))
 				}
 			}
-			o[i] = w.within(v, bound, uint64(math.Float32bits(p[i])))
-		}
+		}).as(ClassSpecial)
+	}
+	for op, exact := range map[string]func(x float64) float64{
+		"rcp": func(x float64) float64 { return 1 / x },
+		"rsqrt": func(x float64) float64 {
+			if x == 0 {
+				return math.Copysign(math.Inf(1), x)
+			}
+			return 1 / math.Sqrt(x)
+		},
+	} {
+		semantics[op+".approx.ftz.f64"] = loop[uint64](1, func(w *warp, o, p, _, _ unsafe.Pointer) {
+			d, a := of[uint64](o), of[uint64](p)
+			for i := range d {
+				d[i] = upper(a[i])
+				r := exact(math.Float64frombits(d[i]))
+				if r-r == 0 {
+					r += w.draw(d[i]) * math.Abs(r) * (boundGross / 2) // and half for what is cut
+				}
+				if d[i] = upper(math.Float64bits(r)); r != r {
+					d[i] = 0x7ff8000000000000
+				}
+			}
+		}).as(ClassSpecial)
 	}
 }
 
-// approx64 compiles rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64: of the upper half of the
-// operand, with the lower half of the result zero.
-func (b *builder) approx64(op string, x int) func(w *warp, d *v64) {
-	return func(w *warp, d *v64) {
-		p := &w.r64[x]
-		for i := range d {
-			u := p[i] &^ 0xffffffff
-			if u&0x7ff0000000000000 == 0 {
-				u &= 1 << 63 // flushed
-			}
-			v := math.Float64frombits(u)
-			r := 1 / v
-			if op == "rsqrt" {
-				r = 1 / math.Sqrt(v)
-				if v == 0 {
-					r = math.Copysign(math.Inf(1), v)
-				}
-			}
-			if r-r == 0 {
-				r += w.draw(u) * math.Abs(r) * (boundGross / 2) // and half for what is cut
-			}
-			o := math.Float64bits(r) &^ 0xffffffff
-			if o&0x7ff0000000000000 == 0 {
-				o &= 1 << 63
-			}
-			if r != r {
-				o = 0x7ff8000000000000
-			}
-			d[i] = o
-		}
+// upper keeps the upper half of a float64, and of a subnormal number its sign alone.
+func upper(u uint64) uint64 {
+	u &^= 0xffffffff
+	if u&0x7ff0000000000000 == 0 {
+		u &= 1 << 63
 	}
+	return u
 }

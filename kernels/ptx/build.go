@@ -3,49 +3,45 @@ package ptx
 import (
 	"fmt"
 	"math"
-	"strings"
+	"slices"
+	"sync"
+	"unsafe"
 )
 
-type (
-	v32 = [32]uint32
-	v64 = [32]uint64
-)
-
-// Kinds of instructions, by what the loop of warp.run does with them.
+// Kinds of instructions, by what warp.execute does with them.
 const (
-	do32       uint8 = iota // f32 fills 32 lanes of a register of up to 32 bits
-	do64                    // f64 those of 64 bits
-	doPred                  // fp gives the bits of a predicate
-	doAny                   // fx does all, for the lanes of a mask
-	doBranch                // to target
-	doExit                  // the lanes end
-	doTogether              // fx, once all lanes of need have come
-	doBarrier               // the block's barrier
+	doLanes     uint8 = iota // apply fills the lanes of a register
+	doPredicate              // holds gives the bits of a predicate
+	doMasked                 // effect does all, for the lanes of a mask
+	doBranch                 // to target
+	doExit                   // the lanes end
+	doTogether               // effect, once all lanes of need have come
+	doBarrier                // the block's barrier
 )
 
-// instr is an instruction as a warp executes it.
+// instr is an instruction as a warp executes it. A register is named by where it lies in warp.registers, a predicate
+// by its index in warp.predicates.
 type instr struct {
-	kind    uint8
-	not     bool // of the guard
-	class   Class
-	access  *access // of memory, nil: none
-	guard   int32   // slot of a predicate, −1: none
-	dst     int32
-	target  int32
-	line    int32
-	f32     func(w *warp, d *v32)
-	f64     func(w *warp, d *v64)
-	fp      func(w *warp) uint32
-	fx      func(w *warp, mask uint32)
-	need    func(w *warp) uint32
-	pred    func(w *warp) uint32 // of a barrier with a reduction
-	reduce  bool                 // of a barrier: or
-	suspect *suspect             // of registers that may hold what was never written
-	tracked *suspect             // and of what may have been read of memory that was not
-	moves   func(w *warp, s *suspect, mask uint32)
-	op      string
-	source  source
-	value   func(w *warp, element, lane int) uint64 // of a store
+	kind   uint8
+	size   uint8 // bytes of a lane of the result
+	not    bool  // of the guard
+	reduce bool  // of a barrier: or
+	always bool  // suspect is followed without checks of memory too
+	class  Class
+	guard  int32 // a predicate, −1: none
+	dst    int32
+	target int32
+	line   int32
+	from   [3]int32 // operands of apply
+	apply  operation
+	holds  func(w *warp) uint32
+	effect func(w *warp, mask uint32)
+	need   func(w *warp) uint32
+	access *access  // of memory, nil: none
+	unsure *suspect // its registers that may hold what was never written, nil: none
+	moves  func(w *warp, s *suspect, mask uint32)
+	op     string
+	source source
 }
 
 // Class is a kind of instruction as counts tell them.
@@ -83,15 +79,16 @@ type Kernel struct {
 	Shared     int    // static bytes of shared memory
 	Local      int    // bytes a thread
 	MaxThreads [3]int // of .maxntid; 0: not said
-	Registers  [3]int // slots in use at most: predicates, 32 bits, 64 bits
 
-	code      []instr
-	args      int // bytes
-	const32   []uint32
-	const64   []uint64
-	checked   []string // registers that may hold what was never written
-	tracked   []string // and those that memory may bring such
-	dynamicAt int      // where dynamic shared memory begins
+	code       []instr
+	args       int       // bytes
+	predicates int       // registers of them
+	registers  int       // bytes of a warp's special registers and registers; constants lie behind
+	constants  []uint64  // the bytes behind
+	tracked    []string  // registers that may hold what was never written
+	unwritten  []int32   // those of tracked that hold it from the begin
+	dynamicAt  int       // where dynamic shared memory begins
+	warps      sync.Pool // of *warp, for the next launch
 }
 
 // Param is one parameter of a kernel.
@@ -100,8 +97,14 @@ type Param struct {
 	Kind         byte // 'f' a float, 's' bytes, 0 an integer or address
 }
 
+// Bounds of the document on a thread's local memory, and of any device on a block's static shared memory.
+const (
+	mostLocal  = 512 << 10
+	mostShared = 256 << 10
+)
+
 // Entries lists the entry points.
-func (m *Module) Entries() []string { return append([]string(nil), m.entries...) }
+func (m *Module) Entries() []string { return slices.Clone(m.entries) }
 
 // Kernel compiles an entry, once. What the subset lacks is a *SyntaxError.
 func (m *Module) Kernel(name string) (k *Kernel, err error) {
@@ -114,23 +117,13 @@ func (m *Module) Kernel(name string) (k *Kernel, err error) {
 	if f == nil || !f.entry {
 		return nil, fmt.Errorf("%s has no entry %s", m.Name, name)
 	}
-	if err := m.place(); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(*SyntaxError)
-			if !ok {
-				panic(r)
-			}
-			k, err = nil, e
-		}
-	}()
+	defer caught(&err)
+	m.place()
 	k = &Kernel{Name: name, Module: m, MaxThreads: f.maxTid}
 	params := map[string]operand{}
 	for _, v := range f.params {
 		at := alignTo(k.args, v.align)
-		params[v.name] = operand{kind: 'i', imm: uint64(at), space: 'p'}
+		params[v.name] = located(uint64(at), parameter)
 		p := Param{Offset: at, Size: v.bytes}
 		if v.typ.kind == 'f' && v.bytes == v.typ.size {
 			p.Kind = 'f'
@@ -143,19 +136,21 @@ func (m *Module) Kernel(name string) (k *Kernel, err error) {
 	l := &lowering{module: m, labels: map[string]int{}, offsets: map[string]int{}}
 	l.function(f, params, "")
 	l.resolve()
-	k.Shared, k.Local, k.dynamicAt = l.shared, alignTo(l.local, 16), alignTo(l.shared, 16)
-	slots, counts, first := assign(l.code, l.regs)
-	k.Registers = counts
-	b := &builder{kernel: k, regs: l.regs, slot: slots, base: counts, index32: map[uint32]int{}, index64: map[uint64]int{}, check: map[int32]int32{}, track: map[int32]int32{}}
-	for _, r := range tainted(l.code, first, len(l.regs), false) {
-		b.check[r] = int32(len(k.checked))
-		k.checked = append(k.checked, l.regs[r].name)
+	if l.local > mostLocal || l.shared > mostShared {
+		return nil, fmt.Errorf("%s: entry %s takes %d bytes of local memory a thread and %d of shared memory: at most %d and %d are executed", m.Name, name, l.local, l.shared, mostLocal, mostShared)
 	}
-	for _, r := range tainted(l.code, first, len(l.regs), true) {
+	k.Shared, k.Local, k.dynamicAt = l.shared, alignTo(l.local, 16), alignTo(l.shared, 16)
+	b := &builder{kernel: k, regs: l.regs, constant: map[constant]int32{}, track: map[int32]int32{}}
+	var first []int32
+	b.slot, first = assign(l.code, l.regs, k)
+	b.check = tainted(l.code, first, len(l.regs), false)
+	tainted(l.code, first, len(l.regs), true).each(func(r int32) {
 		b.track[r] = int32(len(k.tracked))
 		k.tracked = append(k.tracked, l.regs[r].name)
+	})
+	for _, r := range first {
+		k.unwritten = append(k.unwritten, b.track[r])
 	}
-	k.code = make([]instr, 0, len(l.code)+1)
 	for i := range l.code {
 		k.code = append(k.code, b.build(&l.code[i]))
 	}
@@ -164,133 +159,127 @@ func (m *Module) Kernel(name string) (k *Kernel, err error) {
 		last.line, last.source = k.code[n-1].line, k.code[n-1].source
 	}
 	k.code = append(k.code, last)
-	k.const32, k.const64 = b.const32, b.const64
 	m.kernels[name] = k
 	return k, nil
 }
 
-// builder compiles instructions to functions over slots.
+// caught turns a panic with a *SyntaxError into an error.
+func caught(err *error) {
+	if r := recover(); r != nil {
+		e, ok := r.(*SyntaxError)
+		if !ok {
+			panic(r)
+		}
+		*err = e
+	}
+}
+
+// builder compiles instructions.
 type builder struct {
-	kernel  *Kernel
-	regs    []vreg
-	slot    []int32
-	base    [3]int
-	const32 []uint32
-	const64 []uint64
-	index32 map[uint32]int
-	index64 map[uint64]int
-	check   map[int32]int32 // index among Kernel.checked
-	track   map[int32]int32
-	in      *inst
+	kernel   *Kernel
+	regs     []vreg
+	slot     []int32
+	constant map[constant]int32
+	track    map[int32]int32 // its index in Kernel.tracked
+	check    bitset          // registers that may hold what was never written, were all memory written
+	in       *resolved
+}
+
+// constant is a number that all lanes hold.
+type constant struct {
+	bits uint64
+	size int
 }
 
 func (b *builder) fail(format string, a ...any) {
-	panic(&SyntaxError{b.kernel.Module.Name, b.in.line, fmt.Sprintf(format, a...)})
+	panic(&SyntaxError{b.kernel.Module.Name, b.in.line, b.in.op + ": " + fmt.Sprintf(format, a...)})
 }
 
-func (b *builder) unknown() { b.fail("%s is not of the subset", b.in.op) }
+func (b *builder) unknown() { b.fail("the instruction is not of the subset") }
 
-// number is an immediate operand as bits of a type.
-func (b *builder) number(o operand, t typ) uint64 {
+// number64 is an immediate operand as bits of a type.
+func number64(o operand, t typ) uint64 {
 	switch {
 	case o.kind == 'd' && t.size == 4:
 		return uint64(math.Float32bits(float32(math.Float64frombits(o.imm))))
 	case o.kind == 'f' && t.size == 8:
 		return math.Float64bits(float64(math.Float32frombits(uint32(o.imm))))
 	case o.kind == 'i' && t.kind == 'f':
-		if t.size == 4 {
-			return uint64(math.Float32bits(float32(int64(o.imm))))
-		}
-		return math.Float64bits(float64(int64(o.imm)))
+		return number64(operand{kind: 'd', imm: math.Float64bits(float64(int64(o.imm)))}, t)
 	}
 	return o.imm
 }
 
-// s32, s64 and sp give the slots of operands of up to 32 bits, of 64, and of predicates.
-func (b *builder) s32(o operand, t typ) int {
+// numbered is where a number lies that all lanes hold.
+func (b *builder) numbered(bits uint64, size int) int32 {
+	c := constant{bits << (64 - 8*size) >> (64 - 8*size), size}
+	at, ok := b.constant[c]
+	if !ok {
+		k := b.kernel
+		at = int32(k.registers + 8*len(k.constants))
+		b.constant[c] = at
+		k.constants = append(k.constants, make([]uint64, 4*size)...)
+		for lane := range 32 {
+			put(unsafe.Add(unsafe.Pointer(&k.constants[len(k.constants)-4*size]), lane*size), size, c.bits)
+		}
+	}
+	return at
+}
+
+// operand is where an operand of a type lies.
+func (b *builder) operand(o operand, t typ) int32 {
 	switch o.kind {
 	case 'i', 'f', 'd':
-		v := uint32(b.number(o, t))
-		if t.size == 2 {
-			v &= 0xffff
+		return b.numbered(number64(o, t), t.size)
+	case 's':
+		if t.size == 4 {
+			return int32(128 * slices.Index(specials, o.name))
 		}
-		at, ok := b.index32[v]
-		if !ok {
-			at = b.base[1] + len(b.const32)
-			b.index32[v] = at
-			b.const32 = append(b.const32, v)
-		}
-		return at
 	case 'r':
-		if b.regs[o.reg].file() != 1 {
-			b.fail("%s: register %s is of another width", b.in.op, b.regs[o.reg].name)
-		}
-		return int(b.slot[o.reg])
+		return b.register(o, t.size)
 	}
-	b.fail("%s: an operand that is neither register nor number", b.in.op)
+	b.fail("an operand that is neither a register nor a number of %d bits", 8*t.size)
 	return 0
 }
 
-func (b *builder) s64(o operand, t typ) int {
-	switch o.kind {
-	case 'i', 'f', 'd':
-		v := b.number(o, t)
-		at, ok := b.index64[v]
-		if !ok {
-			at = b.base[2] + len(b.const64)
-			b.index64[v] = at
-			b.const64 = append(b.const64, v)
-		}
-		return at
-	case 'r':
-		if b.regs[o.reg].file() != 2 {
-			b.fail("%s: register %s is of another width", b.in.op, b.regs[o.reg].name)
-		}
-		return int(b.slot[o.reg])
+// register is where a register of so many bytes lies.
+func (b *builder) register(o operand, size int) int32 {
+	if o.kind != 'r' {
+		b.fail("an operand that is no register")
 	}
-	b.fail("%s: an operand that is neither register nor number", b.in.op)
-	return 0
-}
-
-// sp gives a predicate as a function, since it may be negated or a number.
-func (b *builder) sp(o operand) func(w *warp) uint32 {
-	if o.kind == 'i' {
-		var v uint32
-		if o.imm != 0 {
-			v = ^v
-		}
-		return func(*warp) uint32 { return v }
-	}
-	if o.kind != 'r' || b.regs[o.reg].file() != 0 {
-		b.fail("%s: an operand that is no predicate", b.in.op)
-	}
-	s := b.slot[o.reg]
-	if o.not {
-		return func(w *warp) uint32 { return ^w.pred[s] }
-	}
-	return func(w *warp) uint32 { return w.pred[s] }
-}
-
-func (b *builder) dst(o operand, file int) int32 {
-	if o.kind != 'r' || b.regs[o.reg].file() != file {
-		b.fail("%s: its result has another width", b.in.op)
+	if r := b.regs[o.reg]; r.width() != size {
+		b.fail("register %s is of another width than %d bits", r.name, 8*size)
 	}
 	return b.slot[o.reg]
 }
 
-func (b *builder) has(modifier string) bool {
-	for _, p := range b.in.parts[1:] {
-		if p == modifier {
-			return true
-		}
+// width is the bytes of an operand's register, or those of a type where it is a number.
+func (b *builder) width(o operand, t typ) int {
+	if o.kind == 'r' {
+		return b.regs[o.reg].width()
 	}
-	return false
+	return max(t.size, 2)
 }
 
-// only fails for a modifier that is not among those known.
+// predicate gives a predicate as a function, since it may be negated or a number.
+func (b *builder) predicate(o operand) func(w *warp) uint32 {
+	if o.kind == 'i' {
+		v := -bit(o.imm != 0)
+		return func(*warp) uint32 { return v }
+	}
+	s := b.register(o, 0)
+	if o.not {
+		return func(w *warp) uint32 { return ^w.predicates[s] }
+	}
+	return func(w *warp) uint32 { return w.predicates[s] }
+}
+
+func (b *builder) has(modifier string) bool { return slices.Contains(b.in.parts[1:], modifier) }
+
+// only fails for a modifier that is neither a type nor among those known.
 func (b *builder) only(known ...string) {
 	for _, p := range b.in.parts[1:] {
-		if _, ok := typeOf(p); !ok && !strings.Contains(" "+strings.Join(known, " ")+" ", " "+p+" ") {
+		if _, ok := typeOf(p); !ok && !slices.Contains(known, p) {
 			b.unknown()
 		}
 	}
@@ -298,7 +287,7 @@ func (b *builder) only(known ...string) {
 
 func (b *builder) arity(n int) {
 	if len(b.in.args) != n {
-		b.fail("%s has %d operands, %d are due", b.in.op, len(b.in.args), n)
+		b.fail("%d operands, %d are due", len(b.in.args), n)
 	}
 }
 
@@ -311,37 +300,116 @@ func (b *builder) last() typ {
 	return t
 }
 
-func (b *builder) build(in *inst) instr {
+// compilers are for what the table of semantics cannot describe.
+var compilers = map[string]func(b *builder, out *instr){
+	"bra": (*builder).control, "ret": (*builder).control, "exit": (*builder).control, "trap": (*builder).control,
+	"membar": (*builder).control, "fence": (*builder).control, "bar": (*builder).barrier, "barrier": (*builder).barrier,
+	"ld": (*builder).memory, "ldu": (*builder).memory, "st": (*builder).memory, "atom": (*builder).memory, "red": (*builder).memory,
+	"mov": (*builder).move, "cvt": (*builder).convert, "cvta": (*builder).address, "setp": (*builder).compare, "selp": (*builder).selected,
+	"bfi": (*builder).insert, "shfl": (*builder).shuffle, "vote": (*builder).vote, "mma": (*builder).mma,
+}
+
+// build compiles an instruction.
+func (b *builder) build(in *resolved) instr {
 	b.in = in
 	out := instr{guard: -1, not: in.not, line: int32(in.line), op: in.op, source: in.source}
 	if in.guard >= 0 {
 		out.guard = b.slot[in.guard]
 	}
-	out.suspect, out.tracked = b.suspects(in, b.check), b.suspects(in, b.track)
-	switch in.parts[0] {
-	case "bra":
-		out.kind, out.class, out.target = doBranch, ClassControl, int32(in.target)
-	case "ret", "exit":
-		out.kind, out.class = doExit, ClassControl
-	case "trap":
-		out.kind, out.class = doAny, ClassControl
-		out.fx = func(w *warp, mask uint32) { w.fail(FaultTrap, mask, "trap") }
-	case "ld", "ldu", "st", "atom", "red":
-		b.memory(&out)
-	case "mov":
-		b.move(&out)
-	case "cvt":
-		b.convert(&out)
-	case "cvta":
-		b.address(&out)
-	case "setp":
-		b.compare(&out)
-	case "selp":
-		b.selected(&out)
-	case "shfl", "vote", "mma", "bar", "barrier", "membar", "fence":
-		b.together(&out)
+	out.unsure, out.always = b.suspects(in)
+	switch compile := compilers[in.parts[0]]; {
+	case compile != nil:
+		compile(b, &out)
+	case b.last().kind == 'p':
+		b.logic(&out)
 	default:
-		b.arithmetic(&out)
+		b.arithmetic(&out, in.args)
 	}
 	return out
+}
+
+// control compiles what moves no data.
+func (b *builder) control(out *instr) {
+	out.class = ClassControl
+	switch b.in.parts[0] {
+	case "bra":
+		out.kind, out.target = doBranch, int32(b.in.target)
+	case "ret", "exit":
+		out.kind = doExit
+	case "trap":
+		out.kind = doMasked
+		out.effect = func(w *warp, mask uint32) { w.fail(FaultTrap, mask, "trap") }
+	default: // the machine executes memory accesses in order
+		out.kind, out.class = doMasked, ClassBarrier
+		out.effect = func(*warp, uint32) {}
+	}
+}
+
+// key is an opcode as semantics names it; of float32 also whether subnormal numbers are flushed to zero and the
+// result is bounded to 0 to 1.
+func (in *resolved) key() (key string, flushes, saturates bool) {
+	n := len(in.parts) - 1
+	t, _ := typeOf(in.parts[n])
+	key = in.parts[0]
+	for _, p := range in.parts[1:n] {
+		switch {
+		case p == "rn" && t.kind == 'f':
+		case p == "ftz" && t == typ{'f', 4}:
+			flushes = true
+		case p == "sat" && t == typ{'f', 4}:
+			saturates = true
+		default:
+			key += "." + p
+		}
+	}
+	if t.kind == 'b' {
+		t.kind = 'u'
+	}
+	return key + "." + t.String(), flushes, saturates
+}
+
+// arithmetic compiles what the table of semantics has: the first of args is the result.
+func (b *builder) arithmetic(out *instr, args []operand) {
+	key, flushes, saturates := b.in.key()
+	s, ok := semantics[key]
+	if !ok || len(args) == 0 {
+		b.unknown()
+	}
+	if len(args) != 1+len(s.sources) {
+		b.fail("%d operands, %d are due", len(args), 1+len(s.sources))
+	}
+	if flushes {
+		s.apply = flushed(s.apply)
+	}
+	if saturates {
+		s.apply = saturated(s.apply)
+	}
+	b.lanes(out, s, args)
+}
+
+// lanes compiles an operation: the first of args is the result.
+func (b *builder) lanes(out *instr, s semantic, args []operand) {
+	out.kind, out.class, out.apply = doLanes, s.class, s.apply
+	out.size, out.dst = uint8(s.result.size), b.register(args[0], s.result.size)
+	for i := range out.from {
+		if i < len(s.sources) {
+			out.from[i] = b.operand(args[i+1], s.sources[i])
+		} else {
+			out.from[i] = b.numbered(0, 8)
+		}
+	}
+}
+
+// put writes the lower bytes of a number.
+func put(to unsafe.Pointer, size int, v uint64) {
+	switch size {
+	case 1:
+		*(*uint8)(to) = uint8(v)
+	case 2:
+		*(*uint16)(to) = uint16(v)
+	case 4:
+		*(*uint32)(to) = uint32(v)
+	default:
+		*(*uint64)(to) = v
+	}
 }

@@ -2,77 +2,44 @@ package ptx
 
 import (
 	"math"
-	"math/bits"
+	"unsafe"
 )
 
 // move compiles mov: registers, numbers, special registers, addresses, and packing.
 func (b *builder) move(out *instr) {
 	b.arity(2)
-	b.only()
 	to, from, t := b.in.args[0], b.in.args[1], b.last()
-	out.class = ClassMove
 	switch {
-	case to.kind == 'v':
-		b.unpack(out, to.list, from, t)
-	case from.kind == 'v':
-		b.pack(out, to, from.list, t)
 	case t.kind == 'p':
-		out.kind, out.dst, out.fp = doPred, b.dst(to, 0), b.sp(from)
-	case from.kind == 's':
-		out.kind, out.dst = do32, b.dst(to, 1)
-		for i, name := range specials {
-			if name == from.name {
-				out.f32 = func(w *warp, d *v32) { *d = w.special[i] }
-			}
-		}
-	case t.size == 8:
-		out.kind, out.dst = do64, b.dst(to, 2)
-		x := b.s64(from, t)
-		out.f64 = func(w *warp, d *v64) { *d = w.r64[x] }
+		b.only()
+		out.kind, out.class, out.dst, out.holds = doPredicate, ClassMove, b.register(to, 0), b.predicate(from)
+	case from.kind == 'v' && len(from.list) == 2 && t.size == 8: // the first below
+		pack := two(func(low, high uint32) uint64 { return uint64(low) | uint64(high)<<32 })
+		b.lanes(out, pack.as(ClassMove), []operand{to, from.list[0], from.list[1]})
+	case to.kind == 'v' && len(to.list) == 2 && t.size == 8:
+		b.unpack(out, to.list, b.operand(from, t))
 	default:
-		out.kind, out.dst = do32, b.dst(to, 1)
-		x := b.s32(from, t)
-		out.f32 = func(w *warp, d *v32) { *d = w.r32[x] }
+		b.arithmetic(out, b.in.args)
 	}
 }
 
-// pack puts two registers of 32 bits together in one of 64, the first below.
-func (b *builder) pack(out *instr, to operand, parts []operand, t typ) {
-	if len(parts) != 2 || t.size != 8 {
-		b.unknown()
-	}
-	x, y := b.s32(parts[0], typ{'b', 4}), b.s32(parts[1], typ{'b', 4})
-	out.kind, out.dst = do64, b.dst(to, 2)
-	out.f64 = func(w *warp, d *v64) {
-		p, q := &w.r32[x], &w.r32[y]
-		for i := range d {
-			d[i] = uint64(p[i]) | uint64(q[i])<<32
-		}
-	}
-}
-
-// unpack is its reverse; a part may be left out.
-func (b *builder) unpack(out *instr, to []operand, from operand, t typ) {
-	if len(to) != 2 || t.size != 8 {
-		b.unknown()
-	}
+// unpack parts a register of 64 bits into two of 32; one may be left out.
+func (b *builder) unpack(out *instr, to []operand, from int32) {
 	into := [2]int32{-1, -1}
 	for k, o := range to {
 		if o.kind != '_' {
-			into[k] = b.dst(o, 1)
+			into[k] = b.register(o, 4)
 		}
 	}
-	x := b.s64(from, t)
-	out.kind = doAny
-	out.fx = func(w *warp, active uint32) {
-		v := w.r64[x]
+	out.kind, out.class = doMasked, ClassMove
+	out.effect = func(w *warp, mask uint32) {
+		v := *of[uint64](w.at(from))
 		for k, d := range into {
 			if d < 0 {
 				continue
 			}
-			r := &w.r32[d]
-			for m := active; m != 0; m &= m - 1 {
-				i := bits.TrailingZeros32(m) & 31
+			r := of[uint32](w.at(d))
+			for i := range lanes(mask) {
 				r[i] = uint32(v[i] >> (32 * k))
 			}
 		}
@@ -82,46 +49,52 @@ func (b *builder) unpack(out *instr, to []operand, from operand, t typ) {
 // address compiles cvta, between generic addresses and those of a space.
 func (b *builder) address(out *instr) {
 	b.arity(2)
-	b.only("to", "shared", "global", "local", "const", "param")
+	b.only("to", "shared", "global", "local", "const")
 	if b.last().size != 8 {
 		b.unknown()
 	}
 	base := uint64(0)
-	switch {
-	case b.has("shared"):
-		base = sharedWindow
-	case b.has("local"):
-		base = localWindow
-	case b.has("param"):
-		b.unknown()
+	for space, name := range spaceNames {
+		if b.has(name) {
+			base = windows[space]
+		}
 	}
 	if b.has("to") {
 		base = -base
 	}
-	out.kind, out.class, out.dst = do64, ClassInteger, b.dst(b.in.args[0], 2)
-	x := b.s64(b.in.args[1], typ{'u', 8})
-	out.f64 = func(w *warp, d *v64) {
-		p := &w.r64[x]
-		for i := range d {
-			d[i] = p[i] + base
-		}
-	}
+	b.lanes(out, one(func(a uint64) uint64 { return a + base }), b.in.args)
 }
 
-// integral rounds to an integer as a modifier says.
-func integral(way string) func(float64) float64 {
-	switch way {
-	case "rni":
-		return math.RoundToEven
-	case "rzi":
-		return math.Trunc
-	case "rmi":
-		return math.Floor
-	case "rpi":
-		return math.Ceil
+// insert compiles bfi, the one operation with four operands.
+func (b *builder) insert(out *instr) {
+	b.arity(5)
+	args := b.in.args
+	n := b.operand(args[4], typ{'u', 4})
+	var s semantic
+	switch b.in.op {
+	case "bfi.b32":
+		s = inserting[uint32](n)
+	case "bfi.b64":
+		s = inserting[uint64](n)
+	default:
+		b.unknown()
 	}
-	return nil
+	b.lanes(out, s, args[:4])
 }
+
+func inserting[T uint32 | uint64](length int32) semantic {
+	s := loop[T](3, func(w *warp, o, p, q, r unsafe.Pointer) {
+		d, a, v, at, n := of[T](o), of[T](p), of[T](q), of[uint32](r), of[uint32](w.at(length))
+		for i := range d {
+			d[i] = inserted(a[i], v[i], at[i], n[i])
+		}
+	})
+	s.sources[2] = typ{'u', 4}
+	return s
+}
+
+// integral rounds to a whole number as a modifier says.
+var integral = map[string]func(float64) float64{"rni": math.RoundToEven, "rzi": math.Trunc, "rmi": math.Floor, "rpi": math.Ceil}
 
 // toInteger converts a rounded number, bounded to the type; a NaN as the manual says.
 func toInteger(v float64, t typ, from typ) uint64 {
@@ -160,184 +133,143 @@ func extend(v uint64, t typ) uint64 {
 	return v << shift >> shift
 }
 
-// convert compiles cvt.
+// convert compiles cvt. An operand narrower than its register is taken from its lower bits, a narrower result is
+// extended to its register by its type's sign.
 func (b *builder) convert(out *instr) {
 	b.arity(2)
-	parts := b.in.parts
+	parts, args := b.in.parts, b.in.args
 	if len(parts) < 3 {
 		b.unknown()
 	}
-	to, ok := typeOf(parts[len(parts)-2])
 	from := b.last()
+	to, ok := typeOf(parts[len(parts)-2])
+	width, wide := b.width(args[0], to), b.width(args[1], from)
+	if s, quick := semantics[b.quick(to)]; quick && width == to.size && wide == from.size {
+		b.lanes(out, s, args)
+		return
+	}
 	way := ""
 	for _, p := range parts[1 : len(parts)-2] {
 		switch p {
-		case "rn", "rni", "rzi", "rmi", "rpi", "rna", "rz":
+		case "rn", "rni", "rzi", "rmi", "rpi", "rna":
 			way = p
 		case "ftz", "sat":
 		default:
 			b.unknown()
 		}
 	}
-	sat, ftz := b.has("sat"), b.has("ftz")
-	tf32 := parts[len(parts)-2] == "tf32"
-	if tf32 {
-		to, ok = typ{'f', 4}, way == "rna" && from == typ{'f', 4}
-	}
-	if !ok || sat && from.kind != 'f' || from.kind == 'f' && from.size == 2 || to.kind == 'f' && to.size == 2 || way == "rz" || way == "rna" && !tf32 {
-		b.unknown()
-	}
-	out.class = ClassConvert
-	round := integral(way)
 	var value func(v uint64) uint64
-	switch {
-	case tf32:
-		value = func(v uint64) uint64 {
-			if v&0x7f800000 == 0x7f800000 {
-				return v
-			}
-			return (v + 0x1000) & 0xffffe000
+	switch round := integral[way]; {
+	case parts[len(parts)-2] == "tf32" && way == "rna" && from == typ{'f', 4}:
+		to, value = typ{'f', 4}, tensorFloat
+	case !ok || way == "rna" || from.kind == 'f' && from.size == 2 || to.kind == 'f' && to.size == 2 || b.has("sat") && from.kind != 'f':
+		b.unknown()
+	case from.kind == 'f':
+		if round == nil && to.kind != 'f' {
+			b.unknown()
 		}
-	case from.kind == 'f' && to.kind == 'f':
-		value = func(v uint64) uint64 {
-			x := math.Float64frombits(v)
-			if from.size == 4 {
-				x = float64(math.Float32frombits(uint32(v)))
-				if ftz {
-					x = float64(flush(float32(x)))
-				}
-			}
-			if round != nil {
-				x = round(x)
-			}
-			if sat {
-				x = clamp01(x)
-			}
-			if to.size == 8 {
-				return math.Float64bits(x)
-			}
-			f := float32(x)
-			if ftz {
+		value = fromFloat(from, to, round, b.has("ftz"), b.has("sat"))
+	case to.kind == 'f' && way != "rn":
+		b.unknown()
+	default:
+		value = fromInteger(from, to)
+	}
+	f := through[[2]int{width, wide}](func(v uint64) uint64 { return extend(value(v), to) })
+	b.lanes(out, semantic{typ{'u', width}, []typ{{from.kind, wide}}, ClassConvert, f}, args)
+}
+
+// quick is the opcode of a conversion to the nearest as semantics names it; "" for others.
+func (b *builder) quick(to typ) string {
+	p, from := b.in.parts, b.last()
+	if len(p) == 4 && p[1] == "rn" || len(p) == 3 && (to.kind == 'f') == (from.kind == 'f') {
+		return "cvt." + to.String() + "." + from.String()
+	}
+	return ""
+}
+
+// through makes an operation of a function of the bits of a lane, by the bytes of the result's and operand's registers.
+var through = map[[2]int]func(f func(uint64) uint64) operation{
+	{2, 2}: passed[uint16, uint16], {2, 4}: passed[uint16, uint32], {2, 8}: passed[uint16, uint64],
+	{4, 2}: passed[uint32, uint16], {4, 4}: passed[uint32, uint32], {4, 8}: passed[uint32, uint64],
+	{8, 2}: passed[uint64, uint16], {8, 4}: passed[uint64, uint32], {8, 8}: passed[uint64, uint64],
+}
+
+func passed[D, A integer](f func(uint64) uint64) operation {
+	return one(func(a A) D { return D(f(uint64(a))) }).apply
+}
+
+// tensorFloat rounds float32 to TF32, ties away from zero.
+func tensorFloat(v uint64) uint64 {
+	if v&0x7f800000 == 0x7f800000 {
+		return v
+	}
+	return (v + 0x1000) & 0xffffe000
+}
+
+// fromFloat converts a floating-point number, rounded to a whole one where round is not nil.
+func fromFloat(from, to typ, round func(float64) float64, flushes, saturates bool) func(v uint64) uint64 {
+	return func(v uint64) uint64 {
+		x := math.Float64frombits(v)
+		if from.size == 4 {
+			f := math.Float32frombits(uint32(v))
+			if flushes {
 				f = flush(f)
 			}
-			return uint64(math.Float32bits(f))
+			x = float64(f)
 		}
-	case from.kind == 'f':
-		if round == nil {
-			b.unknown()
+		if round != nil {
+			x = round(x)
 		}
-		value = func(v uint64) uint64 {
-			x := math.Float64frombits(v)
-			if from.size == 4 {
-				x = float64(math.Float32frombits(uint32(v)))
-			}
-			return toInteger(round(x), to, from)
+		if saturates {
+			x = clamp01(x)
 		}
-	case to.kind == 'f':
-		if way != "rn" {
-			b.unknown()
-		}
-		value = func(v uint64) uint64 {
-			v = extend(v, from)
-			if to.size == 8 {
-				if from.kind == 's' {
-					return math.Float64bits(float64(int64(v)))
-				}
-				return math.Float64bits(float64(v))
-			}
-			if from.kind == 's' {
-				return uint64(math.Float32bits(float32(int64(v))))
-			}
-			return uint64(math.Float32bits(float32(v)))
-		}
-	default:
-		value = func(v uint64) uint64 {
-			return extend(v, from)
-		}
-	}
-	// A result narrower than its register is extended to it by its type's sign.
-	width := 4
-	if b.regs[b.in.args[0].reg].file() == 2 {
-		width = 8
-	} else if b.regs[b.in.args[0].reg].typ.size == 2 {
-		width = 2
-	}
-	wide := from.size == 8
-	if o := b.in.args[1]; o.kind == 'r' {
-		wide = b.regs[o.reg].file() == 2
-	}
-	x := 0
-	if wide {
-		x = b.s64(b.in.args[1], from)
-	} else {
-		x = b.s32(b.in.args[1], from)
-	}
-	if width == 8 {
-		out.kind, out.dst = do64, b.dst(b.in.args[0], 2)
 		switch {
-		case !wide && to == typ{'s', 8} && from == typ{'s', 4}:
-			out.f64 = func(w *warp, d *v64) {
-				p := signed(&w.r32[x])
-				for i := range d {
-					d[i] = uint64(p[i])
-				}
-			}
-		case !wide && to.size == 8 && from == typ{'u', 4} && to.kind != 'f':
-			out.f64 = func(w *warp, d *v64) {
-				p := &w.r32[x]
-				for i := range d {
-					d[i] = uint64(p[i])
-				}
-			}
-		case wide:
-			out.f64 = bind64(each(func(v, _, _ uint64) uint64 { return extend(value(v), to) }), [3]int{x, x, x})
-		default:
-			out.f64 = func(w *warp, d *v64) {
-				p := &w.r32[x]
-				for i := range d {
-					d[i] = extend(value(uint64(p[i])), to)
-				}
-			}
+		case to.kind != 'f':
+			return toInteger(x, to, from)
+		case to.size == 8:
+			return math.Float64bits(x)
+		case flushes:
+			return uint64(math.Float32bits(flush(float32(x))))
 		}
-		return
-	}
-	keep := uint32(1<<(8*width) - 1)
-	out.kind, out.dst = do32, b.dst(b.in.args[0], 1)
-	switch {
-	case wide && to.kind != 'f' && from.kind != 'f' && to.size == 4 && !sat:
-		out.f32 = func(w *warp, d *v32) {
-			p := &w.r64[x]
-			for i := range d {
-				d[i] = uint32(p[i])
-			}
-		}
-	case wide:
-		out.f32 = func(w *warp, d *v32) {
-			p := &w.r64[x]
-			for i := range d {
-				d[i] = uint32(extend(value(p[i]), to)) & keep
-			}
-		}
-	default:
-		out.f32 = bind32(each(func(v, _, _ uint32) uint32 { return uint32(extend(value(uint64(v)), to)) & keep }), [3]int{x, x, x})
+		return uint64(math.Float32bits(float32(x)))
 	}
 }
 
-// compared gives the bits of the lanes of which a comparison holds. Of numbers of which one
-// is a NaN the unordered ones hold, whose names end with u, and nan.
-func compared[T ordered](op string) func(p, q *[32]T) uint32 {
-	not := func(f func(p, q *[32]T) uint32) func(p, q *[32]T) uint32 {
-		return func(p, q *[32]T) uint32 { return ^f(p, q) }
+// fromInteger converts an integer, to the nearest floating-point number.
+func fromInteger(from, to typ) func(v uint64) uint64 {
+	return func(v uint64) uint64 {
+		v = extend(v, from)
+		switch {
+		case to.kind != 'f':
+			return v
+		case to.size == 8 && from.kind == 's':
+			return math.Float64bits(float64(int64(v)))
+		case to.size == 8:
+			return math.Float64bits(float64(v))
+		case from.kind == 's':
+			return uint64(math.Float32bits(float32(int64(v))))
+		}
+		return uint64(math.Float32bits(float32(v)))
 	}
-	unlike := func(p, q *[32]T) uint32 { return numbers(p, q) &^ equal(p, q) }
-	return map[string]func(p, q *[32]T) uint32{
-		"eq": equal[T], "ne": unlike, "lt": below[T], "le": atMost[T], "gt": above[T], "ge": atLeast[T], "num": numbers[T],
-		"equ": not(unlike), "neu": not(equal[T]), "ltu": not(atLeast[T]), "leu": not(above[T]), "gtu": not(atMost[T]), "geu": not(below[T]), "nan": not(numbers[T]),
-	}[op]
 }
 
-type ordered interface {
-	int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64
+// comparison gives the bits of the lanes for which a comparison holds.
+type comparison func(p, q unsafe.Pointer) uint32
+
+func compared[T number]() {
+	not := func(f comparison) comparison {
+		return func(p, q unsafe.Pointer) uint32 { return ^f(p, q) }
+	}
+	above := func(p, q unsafe.Pointer) uint32 { return below[T](q, p) }
+	atLeast := func(p, q unsafe.Pointer) uint32 { return atMost[T](q, p) }
+	numbers := func(p, q unsafe.Pointer) uint32 { return equal[T](p, p) & equal[T](q, q) }
+	unlike := func(p, q unsafe.Pointer) uint32 { return numbers(p, q) &^ equal[T](p, q) }
+	for op, f := range map[string]comparison{
+		"eq": equal[T], "ne": unlike, "lt": below[T], "le": atMost[T], "gt": above, "ge": atLeast, "num": numbers,
+		"equ": not(unlike), "neu": not(equal[T]), "ltu": not(atLeast), "leu": not(above), "gtu": not(atMost[T]), "geu": not(below[T]), "nan": not(numbers),
+	} {
+		comparisons[op+"."+typeFor[T]().String()] = f
+	}
 }
 
 func bit(b bool) uint32 {
@@ -347,47 +279,38 @@ func bit(b bool) uint32 {
 	return 0
 }
 
-// What follows gives a bit of each lane. The bits come in from above: a shift by one each
-// time is cheaper than one by the lane.
+// What follows gives a bit of each lane. The bits come in from above: a shift by one each time is cheaper than one by
+// the lane.
 
-func equal[T ordered](p, q *[32]T) (m uint32) {
-	for i := range p {
-		m = m>>1 | bit(p[i] == q[i])<<31
+func equal[T number](p, q unsafe.Pointer) (m uint32) {
+	a, b := of[T](p), of[T](q)
+	for i := range a {
+		m = m>>1 | bit(a[i] == b[i])<<31
 	}
 	return m
 }
 
-func below[T ordered](p, q *[32]T) (m uint32) {
-	for i := range p {
-		m = m>>1 | bit(p[i] < q[i])<<31
+func below[T number](p, q unsafe.Pointer) (m uint32) {
+	a, b := of[T](p), of[T](q)
+	for i := range a {
+		m = m>>1 | bit(a[i] < b[i])<<31
 	}
 	return m
 }
 
-func atMost[T ordered](p, q *[32]T) (m uint32) {
-	for i := range p {
-		m = m>>1 | bit(p[i] <= q[i])<<31
+func atMost[T number](p, q unsafe.Pointer) (m uint32) {
+	a, b := of[T](p), of[T](q)
+	for i := range a {
+		m = m>>1 | bit(a[i] <= b[i])<<31
 	}
 	return m
 }
 
-func above[T ordered](p, q *[32]T) uint32   { return below(q, p) }
-func atLeast[T ordered](p, q *[32]T) uint32 { return atMost(q, p) }
-
-// numbers are the lanes without a NaN.
-func numbers[T ordered](p, q *[32]T) uint32 { return equal(p, p) & equal(q, q) }
-
-func sixteen[T int16 | uint16](f func(p, q *[32]T) uint32, x, y int) func(w *warp) uint32 {
-	if f == nil {
-		return nil
-	}
-	return func(w *warp) uint32 {
-		var p, q [32]T
-		for i := range p {
-			p[i], q[i] = T(w.r32[x][i]), T(w.r32[y][i])
-		}
-		return f(&p, &q)
-	}
+// joins are what setp does with its result and another predicate.
+var joins = map[string]func(m, c uint32) uint32{
+	"and": func(m, c uint32) uint32 { return m & c },
+	"or":  func(m, c uint32) uint32 { return m | c },
+	"xor": func(m, c uint32) uint32 { return m ^ c },
 }
 
 // compare compiles setp.
@@ -397,126 +320,84 @@ func (b *builder) compare(out *instr) {
 	if len(args) < 3 || len(args) > 4 || len(parts) < 3 {
 		b.unknown()
 	}
-	b.only("eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan", "and", "or", "xor", "ftz")
-	op := parts[1]
-	kind := t.kind
-	if kind == 'b' {
-		kind = 'u'
+	op, join := parts[1], func(m, _ uint32) uint32 { return m }
+	if t.kind == 'b' {
+		t.kind = 'u'
 	}
-	if alias := map[string]string{"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}[op]; alias != "" {
-		op, kind = alias, 'u'
+	if of := map[string]string{"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}[op]; of != "" {
+		op, t.kind = of, 'u'
 	}
-	var f func(w *warp) uint32
-	if t.size == 8 {
-		x, y := b.s64(args[1], t), b.s64(args[2], t)
-		switch kind {
-		case 'u':
-			if g := compared[uint64](op); g != nil {
-				f = func(w *warp) uint32 { return g(&w.r64[x], &w.r64[y]) }
-			}
-		case 's':
-			if g := compared[int64](op); g != nil {
-				f = func(w *warp) uint32 { return g(signed64(&w.r64[x]), signed64(&w.r64[y])) }
-			}
-		case 'f':
-			if g := compared[float64](op); g != nil {
-				f = func(w *warp) uint32 { return g(doubles(&w.r64[x]), doubles(&w.r64[y])) }
-			}
-		}
-	} else {
-		x, y := b.s32(args[1], t), b.s32(args[2], t)
-		switch {
-		case t.size == 2 && kind == 'u':
-			f = sixteen(compared[uint16](op), x, y)
-		case t.size == 2 && kind == 's':
-			f = sixteen(compared[int16](op), x, y)
-		case t.size != 4:
-		case kind == 'u':
-			if g := compared[uint32](op); g != nil {
-				f = func(w *warp) uint32 { return g(&w.r32[x], &w.r32[y]) }
-			}
-		case kind == 's':
-			if g := compared[int32](op); g != nil {
-				f = func(w *warp) uint32 { return g(signed(&w.r32[x]), signed(&w.r32[y])) }
-			}
-		case kind == 'f':
-			if g := compared[float32](op); g != nil {
-				f = func(w *warp) uint32 { return g(floats(&w.r32[x]), floats(&w.r32[y])) }
-				if b.has("ftz") {
-					f = func(w *warp) uint32 {
-						p, q := *floats(&w.r32[x]), *floats(&w.r32[y])
-						for i := range p {
-							p[i], q[i] = flush(p[i]), flush(q[i])
-						}
-						return g(&p, &q)
-					}
-				}
-			}
-		}
-	}
+	f := comparisons[op+"."+t.String()]
+	b.only(parts[1], "and", "or", "xor", "ftz")
 	if f == nil {
 		b.unknown()
 	}
-	join := func(m, c uint32) uint32 { return m }
+	if b.has("ftz") && t == (typ{'f', 4}) {
+		f = func(p, q unsafe.Pointer) uint32 {
+			a, b := flushes(p), flushes(q)
+			return comparisons[op+".f32"](unsafe.Pointer(&a), unsafe.Pointer(&b))
+		}
+	}
 	with := func(*warp) uint32 { return 0 }
 	if len(args) == 4 {
-		with = b.sp(args[3])
-		switch {
-		case b.has("and"):
-			join = func(m, c uint32) uint32 { return m & c }
-		case b.has("or"):
-			join = func(m, c uint32) uint32 { return m | c }
-		case b.has("xor"):
-			join = func(m, c uint32) uint32 { return m ^ c }
-		default:
+		if join = joins[parts[2]]; join == nil {
 			b.unknown()
 		}
+		with = b.predicate(args[3])
 	}
-	out.class = ClassCompare
-	d := b.dst(args[0], 0)
-	if pair := args[0].pair; pair >= 0 {
-		e := b.slot[pair]
-		out.kind = doAny
-		out.fx = func(w *warp, mask uint32) {
-			m, c := f(w), with(w)
-			p, q := join(m, c), join(^m, c)
-			w.pred[d] = w.pred[d]&^mask | p&mask
-			w.pred[e] = w.pred[e]&^mask | q&mask
+	x, y := b.operand(args[1], t), b.operand(args[2], t)
+	out.kind, out.class, out.dst = doPredicate, ClassCompare, b.register(args[0], 0)
+	out.holds = func(w *warp) uint32 { return f(w.at(x), w.at(y)) }
+	if pair := args[0].pair; pair >= 0 { // the second is the join with the opposite
+		d, e := out.dst, b.slot[pair]
+		out.kind = doMasked
+		out.effect = func(w *warp, mask uint32) {
+			m, c := f(w.at(x), w.at(y)), with(w)
+			w.predicates[d] = w.predicates[d]&^mask | join(m, c)&mask
+			w.predicates[e] = w.predicates[e]&^mask | join(^m, c)&mask
 		}
-		return
-	}
-	out.kind, out.dst, out.fp = doPred, d, f
-	if len(args) == 4 {
-		out.fp = func(w *warp) uint32 { return join(f(w), with(w)) }
+	} else if len(args) == 4 {
+		out.holds = func(w *warp) uint32 { return join(f(w.at(x), w.at(y)), with(w)) }
 	}
 }
 
 // selected compiles selp.
 func (b *builder) selected(out *instr) {
 	b.arity(4)
-	args := b.in.args
-	out.class = ClassMove
-	t, p := b.last(), b.sp(args[3])
 	b.only()
-	if t.size == 8 {
-		x, y := b.s64(args[1], t), b.s64(args[2], t)
-		out.kind, out.dst = do64, b.dst(args[0], 2)
-		out.f64 = func(w *warp, d *v64) {
-			m, p, q := p(w), &w.r64[x], &w.r64[y]
-			for i := range d {
-				s := -uint64(m >> i & 1)
-				d[i] = p[i]&s | q[i]&^s
-			}
-		}
-		return
+	t, p := b.last(), b.predicate(b.in.args[3])
+	choose := map[int]func(p func(w *warp) uint32) operation{2: chosen[uint16], 4: chosen[uint32], 8: chosen[uint64]}[t.size]
+	if choose == nil {
+		b.unknown()
 	}
-	x, y := b.s32(args[1], t), b.s32(args[2], t)
-	out.kind, out.dst = do32, b.dst(args[0], 1)
-	out.f32 = func(w *warp, d *v32) {
-		m, p, q := p(w), &w.r32[x], &w.r32[y]
+	b.lanes(out, semantic{t, []typ{t, t}, ClassMove, choose(p)}, b.in.args)
+}
+
+func chosen[T uint16 | uint32 | uint64](by func(w *warp) uint32) operation {
+	return func(w *warp, o, p, q, _ unsafe.Pointer) {
+		m, d, a, b := by(w), of[T](o), of[T](p), of[T](q)
 		for i := range d {
-			s := -(m >> i & 1)
-			d[i] = p[i]&s | q[i]&^s
+			s := -T(m >> i & 1)
+			d[i] = a[i]&s | b[i]&^s
 		}
 	}
+}
+
+// logic compiles operations on predicates.
+func (b *builder) logic(out *instr) {
+	b.only()
+	join := joins[b.in.parts[0]]
+	switch {
+	case b.in.parts[0] == "not":
+		b.arity(2)
+		x := b.predicate(b.in.args[1])
+		out.holds = func(w *warp) uint32 { return ^x(w) }
+	case join != nil:
+		b.arity(3)
+		x, y := b.predicate(b.in.args[1]), b.predicate(b.in.args[2])
+		out.holds = func(w *warp) uint32 { return join(x(w), y(w)) }
+	default:
+		b.unknown()
+	}
+	out.kind, out.class, out.dst = doPredicate, ClassCompare, b.register(b.in.args[0], 0)
 }

@@ -3,12 +3,12 @@ package ptx
 import (
 	"math/bits"
 	"slices"
+	"strings"
 )
 
 // tally counts one instruction of a kernel.
 type tally struct {
-	warps, lanes, split          uint64
-	bytes, transactions, minimal uint64
+	warps, lanes, split, transactions, minimal uint64
 }
 
 // wait takes back the count of an instruction that has to be begun again.
@@ -20,18 +20,16 @@ func (t *tally) wait(mask uint32) {
 // transactions counts what an access of a warp costs: of shared memory the cycles in which
 // its banks serve it, of global memory the sectors of 32 bytes that it touches; beside them
 // the least that as many bytes need.
-func (w *warp) transactions(a *access, space byte, mask uint32) {
+func (w *warp) transactions(a *access, in space, mask uint32) {
 	t := &w.worker.count[w.pc]
 	n := a.bytes()
-	lanes := bits.OnesCount32(mask)
-	t.bytes += uint64(lanes * n)
-	switch space {
-	case 's':
-		t.transactions += uint64(requests(&w.addr, mask, n, !a.store))
-		t.minimal += uint64(max(1, (distinct(&w.addr, mask, 0)*max(n, 4)+127)/128))
-	case 'g':
-		t.transactions += uint64(distinct(&w.addr, mask, 5)) // no lane reaches into a second sector
-		t.minimal += uint64((distinct(&w.addr, mask, 0)*n + 31) / 32)
+	switch in {
+	case shared:
+		t.transactions += uint64(requests(&w.addresses, mask, n, !a.store))
+		t.minimal += uint64(max(1, (distinct(&w.addresses, mask, 0)*max(n, 4)+127)/128))
+	case global:
+		t.transactions += uint64(distinct(&w.addresses, mask, 5)) // no lane reaches into a second sector
+		t.minimal += uint64((distinct(&w.addresses, mask, 0)*n + 31) / 32)
 	default:
 		t.transactions++
 		t.minimal++
@@ -72,8 +70,7 @@ func requests(addr *[32]uint64, mask uint32, n int, load bool) int {
 	together := 32 / width
 	if width > 1 && load {
 		one, two := true, true
-		for m := mask; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m) & 31
+		for i := range lanes(mask) {
 			one = one && (mask>>(i^1)&1 == 0 || addr[i] == addr[i^1])
 			two = two && (mask>>(i^2)&1 == 0 || addr[i] == addr[i^2])
 		}
@@ -129,12 +126,9 @@ type Counts struct {
 	Barriers uint64 // of blocks
 
 	// Instructions of warps and of lanes by class.
-	Warps, Lanes [classes]uint64
-	// FMA are the multiply-adds of lanes in float32 and float64, 1024 for one of tensor
-	// cores; Products the instructions of tensor cores.
-	FMA32, FMA64, Products uint64
-	Branches, Divergent    uint64 // branches of warps, and those at which lanes part
-	Spaces                 map[string]Space
+	Warps, Lanes        [classes]uint64
+	Branches, Divergent uint64 // branches of warps, and those at which lanes part
+	Spaces              map[string]Space
 
 	kernel *Kernel
 	at     []tally
@@ -142,8 +136,7 @@ type Counts struct {
 
 // Space is the accesses of one kind of memory.
 type Space struct {
-	Loads, Stores uint64 // instructions of warps
-	Bytes         uint64 // of all lanes
+	Bytes uint64 // of all lanes
 	// Transactions are cycles of the banks of shared memory, sectors of 32 bytes of global
 	// memory; Minimal the least that the same bytes need. Both are 0 unless counted.
 	Transactions, Minimal uint64
@@ -155,9 +148,6 @@ func newCounts(k *Kernel) *Counts {
 
 // add takes in what workers counted.
 func (c *Counts) add(r *run, workers []*worker, blocks, ran, threads int) {
-	if c.kernel != r.kernel { // an image of another text with the same entry
-		*c = *newCounts(r.kernel)
-	}
 	c.Launches++
 	c.Blocks += uint64(blocks)
 	c.Ran += uint64(ran)
@@ -169,7 +159,6 @@ func (c *Counts) add(r *run, workers []*worker, blocks, ran, threads int) {
 			t.warps += o.warps
 			t.lanes += o.lanes
 			t.split += o.split
-			t.bytes += o.bytes
 			t.transactions += o.transactions
 			t.minimal += o.minimal
 		}
@@ -179,33 +168,21 @@ func (c *Counts) add(r *run, workers []*worker, blocks, ran, threads int) {
 // sum makes the totals of what was counted by instruction.
 func (c *Counts) sum() {
 	c.Warps, c.Lanes = [classes]uint64{}, [classes]uint64{}
-	c.FMA32, c.FMA64, c.Products, c.Branches, c.Divergent = 0, 0, 0, 0, 0
+	c.Branches, c.Divergent = 0, 0
 	c.Spaces = map[string]Space{}
 	for i := range c.at {
 		t, in := &c.at[i], &c.kernel.code[i]
 		c.Warps[in.class] += t.warps
 		c.Lanes[in.class] += t.lanes
-		switch {
-		case in.kind == doBranch:
+		if in.kind == doBranch {
 			c.Branches += t.warps
 			c.Divergent += t.split
-		case in.class == ClassTensor:
-			c.Products += t.warps
-		case len(in.op) > 3 && in.op[:3] == "fma" && in.class == ClassFloat32:
-			c.FMA32 += t.lanes
-		case len(in.op) > 3 && in.op[:3] == "fma":
-			c.FMA64 += t.lanes
 		}
 		if in.access == nil {
 			continue
 		}
 		name := in.class.String()
 		s := c.Spaces[name]
-		if in.access.store {
-			s.Stores += t.warps
-		} else {
-			s.Loads += t.warps
-		}
 		s.Bytes += t.lanes * uint64(in.access.bytes())
 		s.Transactions += t.transactions
 		s.Minimal += t.minimal
@@ -220,35 +197,6 @@ func (m *Machine) Counts() []*Counts {
 		c.sum()
 		list = append(list, c)
 	}
-	slices.SortFunc(list, func(a, b *Counts) int {
-		if a.Kernel < b.Kernel {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, func(a, b *Counts) int { return strings.Compare(a.Kernel, b.Kernel) })
 	return list
-}
-
-// Place is one instruction of a kernel with what it cost.
-type Place struct {
-	Line                         int
-	Source                       string
-	Op                           string
-	Warps, Transactions, Minimal uint64
-}
-
-// Costly lists the instructions of a space that took the most transactions beyond what
-// their bytes need, the worst first.
-func (c *Counts) Costly(class Class, most int) []Place {
-	var list []Place
-	for i := range c.at {
-		t, in := &c.at[i], &c.kernel.code[i]
-		if in.class == class && in.access != nil && t.transactions > t.minimal {
-			list = append(list, Place{int(in.line), c.kernel.Module.files[in.source.file], in.op, t.warps, t.transactions, t.minimal})
-		}
-	}
-	slices.SortFunc(list, func(a, b Place) int {
-		return int(int64(b.Transactions-b.Minimal) - int64(a.Transactions-a.Minimal))
-	})
-	return list[:min(most, len(list))]
 }

@@ -1,8 +1,10 @@
 package ptx
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"math/bits"
 	"runtime"
 	"sync"
@@ -50,15 +52,14 @@ type Options struct {
 type Machine struct {
 	Memory  Memory
 	options Options
-	found   []Finding
-	index   map[string]int
+	found   findings
 	counts  map[string]*Counts
 	stamp   uint32
 }
 
 // NewMachine makes a machine without anything in its memory.
 func NewMachine(o Options) *Machine {
-	m := &Machine{options: o, index: map[string]int{}, counts: map[string]*Counts{}}
+	m := &Machine{options: o, counts: map[string]*Counts{}}
 	m.Memory.follow = o.Global
 	return m
 }
@@ -81,8 +82,7 @@ type run struct {
 	next    atomic.Int64
 	stopped atomic.Bool
 	mutex   sync.Mutex // of found
-	found   []Finding
-	index   map[string]int
+	found   findings
 }
 
 // Launch runs a kernel with its arguments as they lie in parameter memory (Kernel.Params).
@@ -104,34 +104,22 @@ func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 	m.stamp++
 	held := newBytes(len(args))
 	copy(held, args)
-	r := &run{machine: m, kernel: k, launch: l, args: held, stamp: m.stamp, index: map[string]int{}}
-	workers := m.options.Workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
+	r := &run{machine: m, kernel: k, launch: l, args: held, stamp: m.stamp}
 	ran := blocks
 	if s := m.options.Sample; s > 0 {
 		ran = min(ran, s)
 	}
-	workers = min(workers, ran)
+	workers := min(cmp.Or(m.options.Workers, runtime.GOMAXPROCS(0)), ran)
 	results := make([]*worker, workers)
-	errs := make([]error, workers)
+	faults := make([]*Fault, workers)
 	var group sync.WaitGroup
 	for i := range workers {
 		results[i] = newWorker(r, (threads+31)/32)
-		if i == workers-1 {
-			errs[i] = results[i].blocks(blocks, ran)
-			break
-		}
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			errs[i] = results[i].blocks(blocks, ran)
-		}()
+		group.Go(func() { faults[i] = results[i].blocks(blocks, ran) })
 	}
 	group.Wait()
 	c := m.counts[k.Name]
-	if c == nil {
+	if c == nil || c.kernel != k { // an image of another text may have the same entry
 		c = newCounts(k)
 		m.counts[k.Name] = c
 	}
@@ -139,24 +127,20 @@ func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 	for _, w := range results {
 		w.release()
 	}
-	for _, f := range r.found {
-		m.keep(f)
+	for _, f := range r.found.list {
+		m.found.add(f)
 	}
-	if err := errors.Join(errs...); err != nil {
-		for _, e := range errs {
-			var fault *Fault
-			if errors.As(e, &fault) {
-				m.keep(fault.Finding)
-				if len(r.found) > 0 {
-					return errors.Join(fault, &FoundError{r.found})
-				}
-				return fault
+	for _, f := range faults {
+		if f != nil {
+			m.found.add(f.Finding)
+			if len(r.found.list) > 0 {
+				return errors.Join(f, &FoundError{r.found.list})
 			}
+			return f
 		}
-		return err
 	}
-	if len(r.found) > 0 && !m.options.Tolerate {
-		return &FoundError{r.found}
+	if len(r.found.list) > 0 && !m.options.Tolerate {
+		return &FoundError{r.found.list}
 	}
 	return nil
 }
@@ -190,21 +174,22 @@ type group struct {
 }
 
 type warp struct {
-	r32  []v32
-	r64  []v64
-	pred []uint32
+	registers  []uint64 // special registers, registers and constants, as Kernel has their places
+	base       unsafe.Pointer
+	predicates []uint32
 
 	pc, limit int32
 	active    uint32
 	groups    []group
 	live      uint32 // lanes that have not ended
 	exists    uint32 // lanes that the block has
+	mask      uint32 // lanes that the operation is for
 	carry     uint32
 	checks    uint8
 
-	// Of registers by their index among Kernel.checked or tracked: the lanes that hold
-	// something defined, and the line, or below zero the register, that the rest comes of.
-	// The last of written stands for all other registers.
+	// Of registers by their index among Kernel.tracked: the lanes that hold something defined,
+	// and the line, or below zero the register, that the rest comes of. The last of written
+	// stands for all other registers.
 	written      []uint32
 	origin       []int32
 	good         [4]uint32 // of the elements of an access
@@ -219,7 +204,6 @@ type warp struct {
 	kernel  *Kernel
 	index   int // in the block
 	local   []byte
-	special []v32
 	state   uint8
 	arrived uint32 // predicate brought to a barrier
 	random  uint64
@@ -229,13 +213,26 @@ type warp struct {
 	time, together uint32
 	known          *[32][32]uint32
 
-	t32      v32
-	t64      v64
-	addr     [32]uint64
-	at       [32]unsafe.Pointer
-	last     *segment
-	lastSlot uint64
-	order    []int
+	result    [32]uint64 // of an operation that is not for all lanes
+	addresses [32]uint64 // of an access, by lane
+	places    [32]unsafe.Pointer
+	last      *segment
+	lastSlot  uint64
+	order     []int
+}
+
+// at is where the lanes of a register lie.
+func (w *warp) at(register int32) unsafe.Pointer { return unsafe.Add(w.base, register) }
+
+// lanes are the lanes of a mask, ascending.
+func lanes(mask uint32) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for m := mask; m != 0; m &= m - 1 {
+			if !yield(bits.TrailingZeros32(m) & 31) {
+				return
+			}
+		}
+	}
 }
 
 const (
@@ -245,14 +242,12 @@ const (
 )
 
 const (
-	checkShared uint8 = 1 << iota
+	checkShared = 1 << iota
 	checkGlobal
 	checkCount
 
 	checkUnwritten = checkShared | checkGlobal
 )
-
-var pool sync.Map // of *Kernel to *sync.Pool of workers' warps
 
 func newWorker(r *run, warps int) *worker {
 	k := r.kernel
@@ -261,40 +256,18 @@ func newWorker(r *run, warps int) *worker {
 	if r.launch.Shared == 0 {
 		w.block.shared = w.block.shared[:k.Shared]
 	}
-	var checks uint8
 	o := r.machine.options
+	checks := uint8(bit(o.Shared)*checkShared | bit(o.Global)*checkGlobal | bit(o.Count)*checkCount)
 	if o.Shared {
-		checks |= checkShared
 		w.block.cells = cellsOf((len(w.block.shared) + 3) / 4)
 	}
-	if o.Global {
-		checks |= checkGlobal
-	}
-	if o.Count {
-		checks |= checkCount
-	}
-	p, _ := pool.LoadOrStore(k, &sync.Pool{})
 	for i := range warps {
-		v, _ := p.(*sync.Pool).Get().(*warp)
+		v, _ := k.warps.Get().(*warp)
 		if v == nil {
-			v = &warp{kernel: k}
-			v.r32 = make([]v32, k.Registers[1]+len(k.const32))
-			v.r64 = make([]v64, k.Registers[2]+len(k.const64))
-			v.pred = make([]uint32, k.Registers[0]+1)
-			for j, c := range k.const32 {
-				for lane := range 32 {
-					v.r32[k.Registers[1]+j][lane] = c
-				}
-			}
-			for j, c := range k.const64 {
-				for lane := range 32 {
-					v.r64[k.Registers[2]+j][lane] = c
-				}
-			}
-			v.local = newBytes(32 * k.Local)
-			v.special = make([]v32, len(specials))
-			n := max(len(k.checked), len(k.tracked))
-			v.written, v.origin = make([]uint32, n+1), make([]int32, n+1)
+			v = &warp{kernel: k, registers: make([]uint64, k.registers/8+len(k.constants)), predicates: make([]uint32, k.predicates), local: newBytes(32 * k.Local)}
+			copy(v.registers[k.registers/8:], k.constants)
+			v.base = unsafe.Pointer(&v.registers[0])
+			v.written, v.origin = make([]uint32, len(k.tracked)+1), make([]int32, len(k.tracked)+1)
 			v.localWritten = make([]uint8, 32*((k.Local+3)/4))
 		}
 		v.worker, v.run, v.block, v.index, v.checks = w, r, w.block, i, checks
@@ -321,16 +294,15 @@ func (w *worker) release() {
 	if w.block.cells != nil {
 		spare.Put(&w.block.cells)
 	}
-	p, _ := pool.Load(w.run.kernel)
 	for _, v := range w.warps {
 		v.worker, v.run, v.block, v.last = nil, nil, nil, nil
-		clear(v.at[:])
-		p.(*sync.Pool).Put(v)
+		clear(v.places[:])
+		v.kernel.warps.Put(v)
 	}
 }
 
 // blocks runs blocks until none is left, ran of all of them.
-func (w *worker) blocks(total, ran int) (err error) {
+func (w *worker) blocks(total, ran int) (fault *Fault) {
 	defer func() {
 		if r := recover(); r != nil {
 			w.run.stopped.Store(true)
@@ -338,7 +310,7 @@ func (w *worker) blocks(total, ran int) (err error) {
 			if !ok {
 				panic(r)
 			}
-			err = f
+			fault = f
 		}
 	}()
 	for !w.run.stopped.Load() {
@@ -373,54 +345,43 @@ func (w *worker) one(linear int) {
 		if w.run.machine.options.Seed != 0 {
 			shuffle(order, &random)
 		}
-		waiting, done := 0, 0
+		var waiting []*warp
 		for _, i := range order {
 			v := w.warps[i]
 			if v.state == running {
 				v.execute()
 			}
 			if v.state == atBarrier {
-				waiting++
-			} else {
-				done++
+				waiting = append(waiting, v)
 			}
 		}
-		if waiting == 0 {
+		if len(waiting) == 0 {
 			return
 		}
 		w.barriers++
-		w.pass(done)
+		b.pass(waiting, len(w.warps))
 	}
 }
 
-// pass lets the warps that wait at a barrier go on.
-func (w *worker) pass(done int) {
-	var first *warp
+// pass lets the warps that wait at a barrier go on, of so many that the block has.
+func (b *block) pass(waiting []*warp, warps int) {
+	first := waiting[0]
+	at := &first.kernel.code[first.pc]
+	if len(waiting) < warps {
+		first.find(FindBarrier, first.active, fmt.Sprintf("a barrier that %d of %d warps of the block do not reach: they have ended", warps-len(waiting), warps))
+	}
+	b.epoch++
 	var or uint32
-	for _, v := range w.warps {
-		if v.state != atBarrier {
-			continue
-		}
-		if first == nil {
-			first = v
-		}
+	for _, v := range waiting {
 		or |= v.arrived
 	}
-	if done > 0 {
-		first.find(FindBarrier, first.active, fmt.Sprintf("a barrier that %d of %d warps of the block do not reach: they have ended", done, len(w.warps)))
-	}
-	w.block.epoch++
-	kind, line := first.kernel.code[first.pc].reduce, first.kernel.code[first.pc].line
-	for _, v := range w.warps {
-		if v.state != atBarrier {
-			continue
-		}
+	for _, v := range waiting {
 		in := &v.kernel.code[v.pc]
-		if kind != in.reduce {
-			v.fail(FaultBarrier, v.active, "a barrier while other warps of the block wait at one of another kind, line "+fmt.Sprint(line))
+		if in.reduce != at.reduce {
+			v.fail(FaultBarrier, v.active, fmt.Sprintf("a barrier while other warps of the block wait at one of another kind, line %d", at.line))
 		}
 		if in.reduce {
-			v.pred[in.dst] = v.pred[in.dst]&^v.active | -min(or, 1)&v.active
+			v.predicates[in.dst] = v.predicates[in.dst]&^v.active | -min(or, 1)&v.active
 		}
 		v.state = running
 		v.time++
@@ -448,8 +409,8 @@ func shuffle(list []int, random *uint64) {
 // drawn lists the lanes of a mask, ascending or in an order that the seed draws.
 func (w *warp) drawn(mask uint32) []int {
 	w.order = w.order[:0]
-	for m := mask; m != 0; m &= m - 1 {
-		w.order = append(w.order, bits.TrailingZeros32(m))
+	for i := range lanes(mask) {
+		w.order = append(w.order, i)
 	}
 	if w.run.machine.options.Seed != 0 {
 		shuffle(w.order, &w.random)
@@ -471,16 +432,20 @@ func (w *warp) begin() {
 			b.index[0], b.index[1], b.index[2], l.Grid[0], l.Grid[1], l.Grid[2], lane, w.index, len(w.worker.warps),
 			1 << lane, 2<<lane - 1, 1<<lane - 1, int(all << lane), int(all<<lane) &^ (1 << lane)}
 		for i, v := range values {
-			w.special[i][lane] = uint32(v)
+			of[uint32](w.at(int32(128 * i)))[lane] = uint32(v)
 		}
 	}
 	w.live, w.active, w.pc, w.state = w.exists, w.exists, 0, running
 	w.groups, w.limit = w.groups[:0], 1<<31-1
 	w.time, w.together, w.known = 1, 1, nil
 	w.random = mix(w.run.machine.options.Seed ^ uint64(b.linear)<<8 ^ uint64(w.index))
-	clear(w.written)
 	clear(w.origin)
-	w.written[len(w.written)-1] = all
+	for i := range w.written {
+		w.written[i] = all
+	}
+	for _, r := range w.kernel.unwritten {
+		w.written[r] = 0
+	}
 	clear(w.localWritten)
 	w.shuffled, w.good = all, [4]uint32{all, all, all, all}
 	for i := range w.local {
@@ -494,8 +459,8 @@ func (w *warp) split() {
 	if w.run.machine.options.Order != Lanes || bits.OnesCount32(w.active) < 2 {
 		return
 	}
-	for m := w.active; m != 0; m &= m - 1 {
-		w.groups = append(w.groups, group{w.pc, m & -m, false})
+	for i := range lanes(w.active) {
+		w.groups = append(w.groups, group{w.pc, 1 << i, false})
 	}
 	w.active = 0
 	w.choose()
@@ -603,7 +568,7 @@ func (w *warp) execute() {
 		in := &code[w.pc]
 		mask := w.active
 		if in.guard >= 0 {
-			p := w.pred[in.guard]
+			p := w.predicates[in.guard]
 			if in.not {
 				p = ^p
 			}
@@ -612,42 +577,33 @@ func (w *warp) execute() {
 		t := &count[w.pc]
 		t.warps++
 		t.lanes += uint64(bits.OnesCount32(mask))
-		s := in.suspect
-		if w.checks&checkUnwritten != 0 {
-			s = in.tracked
+		s := in.unsure
+		if s != nil && !in.always && w.checks&checkUnwritten == 0 {
+			s = nil
 		}
 		if s != nil && !(s.few && w.plainly(s, mask)) {
 			w.follow(in, s, mask)
 		}
 		switch in.kind {
-		case do32:
-			if mask == all {
-				in.f32(w, &w.r32[in.dst])
-			} else if mask != 0 {
-				in.f32(w, &w.t32)
-				d := &w.r32[in.dst]
-				for m := mask; m != 0; m &= m - 1 {
-					i := bits.TrailingZeros32(m) & 31
-					d[i] = w.t32[i]
-				}
+		case doLanes:
+			if mask == 0 {
+				break
 			}
-		case do64:
-			if mask == all {
-				in.f64(w, &w.r64[in.dst])
-			} else if mask != 0 {
-				in.f64(w, &w.t64)
-				d := &w.r64[in.dst]
-				for m := mask; m != 0; m &= m - 1 {
-					i := bits.TrailingZeros32(m) & 31
-					d[i] = w.t64[i]
-				}
+			to := w.at(in.dst)
+			if mask != all {
+				to = unsafe.Pointer(&w.result)
 			}
-		case doPred:
-			p := in.fp(w)
-			w.pred[in.dst] = w.pred[in.dst]&^mask | p&mask
-		case doAny:
+			w.mask = mask
+			in.apply(w, to, w.at(in.from[0]), w.at(in.from[1]), w.at(in.from[2]))
+			if mask != all {
+				w.merge(in, mask)
+			}
+		case doPredicate:
+			p := in.holds(w)
+			w.predicates[in.dst] = w.predicates[in.dst]&^mask | p&mask
+		case doMasked:
 			if mask != 0 {
-				in.fx(w, mask)
+				in.effect(w, mask)
 				if s != nil && in.access != nil {
 					w.loaded(in, s, mask)
 				}
@@ -692,7 +648,7 @@ func (w *warp) execute() {
 				continue
 			}
 			if mask != 0 {
-				in.fx(w, mask)
+				in.effect(w, mask)
 				if s != nil && w.shuffled != all {
 					w.spread(s, mask)
 				}
@@ -716,13 +672,32 @@ func (w *warp) execute() {
 				w.find(FindBarrier, w.active, "a barrier under a predicate that differs between lanes")
 			}
 			w.arrived = 0
-			if in.pred != nil {
-				w.arrived = in.pred(w) & w.active
+			if in.holds != nil {
+				w.arrived = in.holds(w) & w.active
 			}
 			w.state = atBarrier
 			return
 		}
 		w.pc++
+	}
+}
+
+// merge writes the lanes of a mask of a result.
+func (w *warp) merge(in *instr, mask uint32) {
+	switch in.size {
+	case 2:
+		merged[uint16](w, in, mask)
+	case 4:
+		merged[uint32](w, in, mask)
+	default:
+		merged[uint64](w, in, mask)
+	}
+}
+
+func merged[T integer](w *warp, in *instr, mask uint32) {
+	d, r := of[T](w.at(in.dst)), of[T](unsafe.Pointer(&w.result))
+	for i := range lanes(mask) {
+		d[i] = r[i]
 	}
 }
 

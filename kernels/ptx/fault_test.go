@@ -306,7 +306,7 @@ func TestFusedMultiplyAdd(t *testing.T) {
 }
 
 func ExampleFinding() {
-	fmt.Println(Finding{Kind: FindRace, Kernel: "k", File: "a.ptx", Line: 7, Source: "a.cu:3", Op: "ld.shared.f32", Thread: 33, What: "reads a word that thread 1 wrote", Times: 2})
+	fmt.Println(Finding{Place: Place{File: "a.ptx", Line: 7, Source: "a.cu:3"}, Kind: FindRace, Kernel: "k", Op: "ld.shared.f32", Thread: 33, What: "reads a word that thread 1 wrote", Times: 2})
 	// Output: race: a.ptx:7 (a.cu:3): kernel k, block [0 0 0], thread 33: ld.shared.f32: reads a word that thread 1 wrote, and 1 times more
 }
 
@@ -339,6 +339,82 @@ func TestBytesOfAWord(t *testing.T) {
 		var found *FoundError
 		if got := errors.As(err, &found) && found.Findings[0].Kind == FindRace; got != race {
 			t.Errorf("%s: %v, want a race: %v", shift, err, race)
+		}
+	}
+}
+
+// A text of any kind is compiled or is an error, which names a line: nothing panics, and nothing is made of sizes that
+// no device has.
+func FuzzParse(f *testing.F) {
+	for _, name := range []string{"tile.ptx", "reduce.ptx", "product.ptx", "vectorAdd.ptx"} {
+		f.Add(text(f, name))
+	}
+	for _, body := range []string{"ld;", "and.pred;", "selp.b32 %r1;", "mov.b64 {}, %r1;", "st.global.v4.f32 [%r1], {};", ".loc 1", "@", "call (", "setp.lt.s32 %r1|%r2;", ".reg .b32 %r<99999999999>;"} {
+		f.Add(".version 8.2\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 a)\n{\n.reg .b32 %r<4>;\n" + body + "\n}\n")
+	}
+	f.Add(".version 8.2\n.global .align 8 .b8 x[4], y[8] = {1, 2}, z[")
+	f.Fuzz(func(t *testing.T, source string) {
+		m, err := Parse("any.ptx", []byte(source))
+		if err != nil {
+			return
+		}
+		for _, name := range m.Entries() {
+			_, err := m.Kernel(name)
+			var e *SyntaxError
+			if errors.As(err, &e) && (e.Line < 1 || e.File != "any.ptx") {
+				t.Errorf("an error without a line: %v", err)
+			}
+		}
+	})
+}
+
+// Variables of one declaration have extents of their own.
+func TestDeclaredTogether(t *testing.T) {
+	m := require.Get(Parse("x.ptx", []byte(".version 8.2\n.global .b32 a[4], b[8], c;\n")))(t)
+	for name, want := range map[string]int{"a": 16, "b": 32, "c": 4} {
+		if got := m.variables[name].bytes; got != want {
+			t.Errorf("%s has %d bytes, want %d", name, got, want)
+		}
+	}
+}
+
+// Atomics do not race with what was read before a barrier.
+func TestAtomicsBehindABarrier(t *testing.T) {
+	const source = `.version 8.2
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+	.reg .b32 %r<8>;
+	.reg .b64 %rd<4>;
+	.reg .pred %p<2>;
+	.shared .align 4 .b8 sum[4];
+	mov.u32 %r1, %tid.x;
+	setp.ne.u32 %p1, %r1, 0;
+	@%p1 bra $OVER;
+	st.shared.u32 [sum], 0;
+$OVER:
+	bar.sync 0;
+	ld.shared.u32 %r2, [sum];
+	BARRIER
+	red.shared.add.u32 [sum], 1;
+	bar.sync 0;
+	ld.shared.u32 %r3, [sum];
+	add.u32 %r3, %r3, %r2;
+	@%p1 bra $END;
+	ld.param.u64 %rd1, [out];
+	st.global.u32 [%rd1], %r3;
+$END:
+	ret;
+}`
+	for barrier, race := range map[string]bool{"bar.sync 0;": false, "": true} {
+		machine := NewMachine(everything)
+		k := require.Get(require.Get(Parse("k.ptx", []byte(strings.Replace(source, "BARRIER", barrier, 1))))(t).Kernel("k"))(t)
+		to := machine.Memory.Alloc(4)
+		err := machine.Launch(k, Launch{Block: [3]int{64, 1, 1}}, arguments(k, to))
+		var found *FoundError
+		if errors.As(err, &found) != race || !race && download[uint32](t, machine, to, 1)[0] != 64 {
+			t.Errorf("barrier %q: %v, want a race: %v", barrier, err, race)
 		}
 	}
 }

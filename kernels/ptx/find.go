@@ -3,6 +3,7 @@ package ptx
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -27,11 +28,9 @@ const (
 
 // Finding is a fault of a program, at its first place.
 type Finding struct {
+	Place
 	Kind   Kind
 	Kernel string
-	File   string // of the PTX text
-	Line   int
-	Source string // file and line that .loc names; "" without
 	Op     string
 	Block  [3]int
 	Thread int
@@ -39,16 +38,27 @@ type Finding struct {
 	Times  int // in how many instructions of warps; a fault: 1
 }
 
-func (f Finding) String() string {
-	source := ""
-	if f.Source != "" {
-		source = " (" + f.Source + ")"
+// Place is a line of a PTX text.
+type Place struct {
+	File   string
+	Line   int
+	Source string // file and line that .loc names; "" without
+}
+
+func (p Place) String() string {
+	s := fmt.Sprintf("%s:%d", p.File, p.Line)
+	if p.Source != "" {
+		s += " (" + p.Source + ")"
 	}
+	return s
+}
+
+func (f Finding) String() string {
 	times := ""
 	if f.Times > 1 {
 		times = fmt.Sprintf(", and %d times more", f.Times-1)
 	}
-	return fmt.Sprintf("%s: %s:%d%s: kernel %s, block %v, thread %d: %s: %s%s", f.Kind, f.File, f.Line, source, f.Kernel, f.Block, f.Thread, f.Op, f.What, times)
+	return fmt.Sprintf("%s: %v: kernel %s, block %v, thread %d: %s: %s%s", f.Kind, f.Place, f.Kernel, f.Block, f.Thread, f.Op, f.What, times)
 }
 
 // Fault is a finding that ended a launch.
@@ -68,46 +78,52 @@ func (e *FoundError) Error() string {
 }
 
 // Findings lists what the machine found so far, each place and kind once.
-func (m *Machine) Findings() []Finding { return append([]Finding(nil), m.found...) }
+func (m *Machine) Findings() []Finding { return slices.Clone(m.found.list) }
 
 // Forget drops what the machine found and counted.
 func (m *Machine) Forget() {
-	m.found, m.index, m.counts = nil, map[string]int{}, map[string]*Counts{}
+	m.found, m.counts = findings{}, map[string]*Counts{}
 }
 
-func (m *Machine) keep(f Finding) {
+// findings are what was found, each kind at each place once.
+type findings struct {
+	list  []Finding
+	index map[string]int
+}
+
+func (s *findings) add(f Finding) {
 	key := fmt.Sprint(f.Kind, f.Kernel, f.File, f.Line)
-	if i, ok := m.index[key]; ok {
-		m.found[i].Times += f.Times
+	if i, ok := s.index[key]; ok {
+		s.list[i].Times += f.Times
 		return
 	}
-	m.index[key] = len(m.found)
-	m.found = append(m.found, f)
+	if s.index == nil {
+		s.index = map[string]int{}
+	}
+	s.index[key] = len(s.list)
+	s.list = append(s.list, f)
 }
 
 // finding describes what lanes of a warp do wrong where the warp stands.
 func (w *warp) finding(kind Kind, mask uint32, what string) Finding {
 	in := &w.kernel.code[w.pc]
-	f := Finding{Kind: kind, Kernel: w.kernel.Name, File: w.kernel.Module.Name, Line: int(in.line), Op: in.op,
+	return Finding{Place: w.kernel.place(in), Kind: kind, Kernel: w.kernel.Name, Op: in.op,
 		Block: w.block.index, Thread: 32*w.index + bits.TrailingZeros32(mask)&31, What: what, Times: 1}
+}
+
+func (k *Kernel) place(in *instr) Place {
+	p := Place{File: k.Module.Name, Line: int(in.line)}
 	if in.source.line > 0 {
-		f.Source = fmt.Sprintf("%s:%d", w.kernel.Module.files[in.source.file], in.source.line)
+		p.Source = fmt.Sprintf("%s:%d", k.Module.files[in.source.file], in.source.line)
 	}
-	return f
+	return p
 }
 
 // find lists a finding and goes on.
 func (w *warp) find(kind Kind, mask uint32, what string) {
-	r := w.run
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	key := fmt.Sprint(kind, w.kernel.code[w.pc].line)
-	if i, ok := r.index[key]; ok {
-		r.found[i].Times++
-		return
-	}
-	r.index[key] = len(r.found)
-	r.found = append(r.found, w.finding(kind, mask, what))
+	w.run.mutex.Lock()
+	defer w.run.mutex.Unlock()
+	w.run.found.add(w.finding(kind, mask, what))
 }
 
 // fail ends the launch.

@@ -19,11 +19,16 @@ type operand struct {
 	name string // of a special register
 	// param says where a parameter space address lies: in the launch's arguments; a
 	// device function's parameters are local memory.
-	space byte // 'p' arguments, 'l' local, 's' shared, 'g' global; 0 not known
+	space space // generic: not known
 }
 
-// inst is an instruction between parsing and compilation.
-type inst struct {
+// located is the address of a variable.
+func located(at uint64, in space) operand {
+	return operand{kind: 'i', imm: at, space: in, reg: -1, pair: -1}
+}
+
+// resolved is an instruction whose names are resolved, before it is compiled.
+type resolved struct {
 	line   int
 	source source
 	guard  int32
@@ -41,59 +46,47 @@ type vreg struct {
 	typ  typ
 }
 
-// file is the register file that a register lies in: 0 predicates, 1 up to 32 bits, 2 64 bits.
-func (v vreg) file() int {
-	switch {
-	case v.typ.kind == 'p':
+// width is the bytes of a lane of a register: 2, 4 or 8, and 0 for a predicate.
+func (v vreg) width() int {
+	if v.typ.kind == 'p' {
 		return 0
-	case v.typ.size == 8:
-		return 2
 	}
-	return 1
+	return max(v.typ.size, 2)
 }
 
 // lowering turns a kernel's body, with the functions it calls in place of their calls,
 // into one list of instructions over numbered registers.
 type lowering struct {
 	module  *Module
-	code    []inst
+	code    []resolved
 	regs    []vreg
 	labels  map[string]int
-	shared  int // static bytes
-	dynamic bool
+	shared  int            // static bytes
 	offsets map[string]int // of shared variables
 	local   int
 	depth   int
 	serial  int
 }
 
-// scope is what names mean in a part of a body.
+// scope is what names mean in a part of a body: registers and variables.
 type scope struct {
-	regs map[string]int32
-	vars map[string]operand
-	up   *scope
+	names map[string]operand
+	up    *scope
 }
 
-func (s *scope) reg(name string) (int32, bool) {
+func (s *scope) find(name string) (operand, bool) {
 	for ; s != nil; s = s.up {
-		if r, ok := s.regs[name]; ok {
-			return r, true
-		}
-	}
-	return 0, false
-}
-
-func (s *scope) variable(name string) (operand, bool) {
-	for ; s != nil; s = s.up {
-		if v, ok := s.vars[name]; ok {
-			return v, true
+		if o, ok := s.names[name]; ok {
+			return o, true
 		}
 	}
 	return operand{}, false
 }
 
-func newScope(up *scope) *scope {
-	return &scope{regs: map[string]int32{}, vars: map[string]operand{}, up: up}
+// register finds a register.
+func (s *scope) register(name string) (int32, bool) {
+	o, ok := s.find(name)
+	return o.reg, ok && o.kind == 'r'
 }
 
 func alignTo(n, align int) int { return (n + align - 1) / max(align, 1) * max(align, 1) }
@@ -102,9 +95,9 @@ func alignTo(n, align int) int { return (n + align - 1) / max(align, 1) * max(al
 var modules atomic.Uint64
 
 // place gives the variables of the module their addresses and contents.
-func (m *Module) place() error {
+func (m *Module) place() {
 	if m.segment != nil {
-		return nil
+		return
 	}
 	base := moduleBase + modules.Add(1)<<slotBits
 	at := 256
@@ -118,18 +111,18 @@ func (m *Module) place() error {
 		m.address[name] = base + uint64(at)
 		at += v.bytes
 	}
-	m.segment = newBytes(at)
+	segment := newBytes(at)
 	for _, name := range m.order {
 		v := m.variables[name]
 		if v.space == "shared" || v.init == nil {
 			continue
 		}
-		to := m.segment[m.address[name]-base:]
+		to := segment[m.address[name]-base:]
 		copy(to, v.init)
 		for _, r := range v.refs {
 			a, ok := m.address[r.symbol]
 			if !ok {
-				return &SyntaxError{m.Name, v.line, "initial value of " + name + ": no variable " + r.symbol}
+				panic(&SyntaxError{m.Name, v.line, "initial value of " + name + ": no variable " + r.symbol})
 			}
 			a += uint64(r.offset)
 			for i := range 8 {
@@ -137,8 +130,8 @@ func (m *Module) place() error {
 			}
 		}
 	}
-	segments.Store(base>>slotBits, m.segment)
-	return nil
+	m.segment = segment
+	segments.Store(base>>slotBits, segment)
 }
 
 func (l *lowering) fail(st statement, format string, a ...any) {
@@ -153,13 +146,11 @@ func (l *lowering) function(f *function, params map[string]operand, end string) 
 	defer func() { l.depth-- }()
 	l.serial++
 	suffix := "#" + strconv.Itoa(l.serial)
-	top := newScope(nil)
-	top.vars = params
-	in := newScope(top)
+	in := &scope{map[string]operand{}, &scope{names: params}}
 	for _, st := range f.body {
 		switch {
 		case st.scope > 0:
-			in = newScope(in)
+			in = &scope{map[string]operand{}, in}
 		case st.scope < 0:
 			if in = in.up; in == nil {
 				l.fail(st, "a scope ends that has not begun")
@@ -172,19 +163,19 @@ func (l *lowering) function(f *function, params map[string]operand, end string) 
 			}
 		case st.vars != nil:
 			for _, v := range st.vars {
-				in.vars[v.name] = l.variable(v)
+				in.names[v.name] = l.variable(v)
 			}
 		case st.parts[0] == "call":
 			l.call(in, st)
 		case st.parts[0] == "ret" && end != "":
-			l.append(in, st, inst{op: "bra", parts: []string{"bra"}, label: end})
+			l.append(in, st, resolved{op: "bra", parts: []string{"bra"}, label: end})
 		case st.parts[0] == "bra":
 			if len(st.args) != 1 || st.args[0].kind != 'r' {
 				l.fail(st, "a branch to something other than one label")
 			}
-			l.append(in, st, inst{op: st.op, parts: st.parts, label: st.args[0].name + suffix})
+			l.append(in, st, resolved{op: st.op, parts: st.parts, label: st.args[0].name + suffix})
 		default:
-			i := inst{op: st.op, parts: st.parts}
+			i := resolved{op: st.op, parts: st.parts}
 			for _, a := range st.args {
 				i.args = append(i.args, l.operand(in, st, a))
 			}
@@ -194,10 +185,10 @@ func (l *lowering) function(f *function, params map[string]operand, end string) 
 	l.labels["end"+suffix] = len(l.code)
 }
 
-func (l *lowering) append(in *scope, st statement, i inst) {
+func (l *lowering) append(in *scope, st statement, i resolved) {
 	i.line, i.source, i.guard, i.not = st.line, st.source, -1, st.not
 	if st.guard != "" {
-		r, ok := in.reg(st.guard)
+		r, ok := in.register(st.guard)
 		if !ok || l.regs[r].typ.kind != 'p' {
 			l.fail(st, "guard %s is no predicate", st.guard)
 		}
@@ -207,14 +198,12 @@ func (l *lowering) append(in *scope, st statement, i inst) {
 }
 
 func (l *lowering) declare(in *scope, r register) {
-	if r.count == 0 {
-		in.regs[r.name] = int32(len(l.regs))
-		l.regs = append(l.regs, vreg{r.name, r.typ})
-		return
-	}
-	for i := range r.count {
-		name := r.name + strconv.Itoa(i)
-		in.regs[name] = int32(len(l.regs))
+	for i := range max(r.count, 1) {
+		name := r.name
+		if r.count > 0 {
+			name += strconv.Itoa(i)
+		}
+		in.names[name] = operand{kind: 'r', reg: int32(len(l.regs)), pair: -1}
 		l.regs = append(l.regs, vreg{name, r.typ})
 	}
 }
@@ -226,7 +215,7 @@ func (l *lowering) variable(v variable) operand {
 		return l.sharedVariable(v)
 	case "local", "param":
 		l.local = alignTo(l.local, max(v.align, 8))
-		o := operand{kind: 'i', imm: uint64(l.local), space: 'l'}
+		o := located(uint64(l.local), local)
 		l.local += v.bytes
 		return o
 	}
@@ -235,8 +224,7 @@ func (l *lowering) variable(v variable) operand {
 
 func (l *lowering) sharedVariable(v variable) operand {
 	if v.extern {
-		l.dynamic = true
-		return operand{kind: 'i', imm: dynamicShared, space: 's'}
+		return located(dynamicShared, shared)
 	}
 	at, ok := l.offsets[v.name]
 	if !ok {
@@ -244,25 +232,23 @@ func (l *lowering) sharedVariable(v variable) operand {
 		l.shared = at + v.bytes
 		l.offsets[v.name] = at
 	}
-	return operand{kind: 'i', imm: uint64(at), space: 's'}
+	return located(uint64(at), shared)
 }
 
 // dynamicShared stands for where dynamic shared memory begins until the static is known.
 const dynamicShared = 1 << 40
 
-// symbol is the address of a name in its space.
+// symbol is a register, or the address of a variable in its space.
 func (l *lowering) symbol(in *scope, name string) (operand, bool) {
-	if v, ok := in.variable(name); ok {
-		return v, true
-	}
+	o, ok := in.find(name)
 	v := l.module.variables[name]
-	if v == nil {
-		return operand{}, false
-	}
-	if v.space == "shared" {
+	switch {
+	case ok || v == nil:
+		return o, ok
+	case v.space == "shared":
 		return l.sharedVariable(*v), true
 	}
-	return operand{kind: 'i', imm: l.module.address[name], space: 'g'}, true
+	return located(l.module.address[name], global), true
 }
 
 var specials = []string{"%tid.x", "%tid.y", "%tid.z", "%ntid.x", "%ntid.y", "%ntid.z", "%ctaid.x", "%ctaid.y", "%ctaid.z",
@@ -280,31 +266,30 @@ func (l *lowering) operand(in *scope, st statement, a argument) operand {
 		if a.name == "" {
 			break
 		}
-		if r, ok := in.reg(a.name); ok {
-			o.reg = r
-		} else if s, ok := l.symbol(in, a.name); ok {
-			o.imm, o.space = s.imm+uint64(a.off), s.space
-		} else {
+		s, ok := l.symbol(in, a.name)
+		if !ok {
 			l.fail(st, "no register or variable %s", a.name)
 		}
+		o.reg, o.space = s.reg, s.space
+		o.imm += s.imm
 	case 'r':
-		if r, ok := in.reg(a.name); ok {
-			o.reg = r
-			if a.pair != "" && a.pair != "_" {
-				if o.pair, ok = in.reg(a.pair); !ok {
-					l.fail(st, "no register %s", a.pair)
-				}
-			}
-		} else if s, ok := l.symbol(in, a.name); ok {
+		s, ok := l.symbol(in, a.name)
+		switch {
+		case ok:
 			o = s
-			o.reg, o.pair = -1, -1
+			o.not = a.not
 			o.imm += uint64(a.off)
-		} else if slices.Contains(specials, a.name) {
+		case slices.Contains(specials, a.name):
 			o.kind, o.name = 's', a.name
-		} else if a.name == "WARP_SZ" {
+		case a.name == "WARP_SZ":
 			o.kind, o.imm = 'i', 32
-		} else {
+		default:
 			l.fail(st, "%s is no register, variable or special register of the subset", a.name)
+		}
+		if a.pair != "" && a.pair != "_" {
+			if o.pair, ok = in.register(a.pair); !ok {
+				l.fail(st, "no register %s", a.pair)
+			}
 		}
 	}
 	return o
@@ -337,8 +322,8 @@ func (l *lowering) call(in *scope, st statement) {
 	params := map[string]operand{}
 	for i, v := range append(append([]variable{}, f.params...), f.results...) {
 		a := append(append([]argument{}, given...), results...)[i]
-		o, ok := in.variable(a.name)
-		if !ok || o.space != 'l' {
+		o, ok := in.find(a.name)
+		if !ok || o.space != local {
 			l.fail(st, "argument %s of a call is no .param variable", a.name)
 		}
 		params[v.name] = o
@@ -352,7 +337,7 @@ func (l *lowering) resolve() {
 	start := uint64(alignTo(l.shared, 16))
 	var fix func(o *operand)
 	fix = func(o *operand) {
-		if o.space == 's' && o.imm >= dynamicShared {
+		if o.space == shared && o.imm >= dynamicShared {
 			o.imm += start - dynamicShared
 		}
 		for i := range o.list {
@@ -377,7 +362,7 @@ func (l *lowering) resolve() {
 }
 
 // results is how many of an instruction's arguments it writes: the first, or none.
-func (in *inst) results() int {
+func (in *resolved) results() int {
 	switch in.parts[0] {
 	case "st", "bra", "barrier", "ret", "exit", "red", "membar", "fence", "trap", "nanosleep", "prefetch", "prefetchu", "discard", "brkpt":
 		return 0
@@ -391,7 +376,7 @@ func (in *inst) results() int {
 }
 
 // ends tells whether control never goes on behind an instruction.
-func (in *inst) ends() bool {
+func (in *resolved) ends() bool {
 	return in.guard < 0 && (in.parts[0] == "bra" || in.parts[0] == "ret" || in.parts[0] == "exit" || in.parts[0] == "trap")
 }
 
@@ -408,7 +393,7 @@ func (o *operand) visit(f func(r int32)) {
 }
 
 // uses and defines call f with the registers that an instruction reads and writes.
-func (in *inst) uses(f func(r int32)) {
+func (in *resolved) uses(f func(r int32)) {
 	if in.guard >= 0 {
 		f(in.guard)
 	}
@@ -417,7 +402,7 @@ func (in *inst) uses(f func(r int32)) {
 	}
 }
 
-func (in *inst) defines(f func(r int32)) {
+func (in *resolved) defines(f func(r int32)) {
 	if in.results() == 1 {
 		in.args[0].visit(f)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 	"unsafe"
 )
@@ -18,6 +19,23 @@ const (
 	localWindow  = 2 << 24
 	windowsEnd   = 3 << 24
 	moduleBase   = 1 << 62
+)
+
+// space is a kind of memory.
+type space uint8
+
+const (
+	generic space = iota // an address says which
+	global
+	shared
+	local
+	parameter
+)
+
+var (
+	spaceNames   = [...]string{generic: "generic", global: "global", shared: "shared", local: "local", parameter: "param"}
+	spaceClasses = [...]Class{generic: ClassGlobal, global: ClassGlobal, shared: ClassShared, local: ClassLocal, parameter: ClassParameter}
+	windows      = [...]uint64{shared: sharedWindow, local: localWindow, parameter: 0} // where their generic addresses begin
 )
 
 // segments are the variables of modules, by the upper bits of their addresses.
@@ -42,7 +60,6 @@ type segment struct {
 type Memory struct {
 	slots  []*segment // of slot i at address (i+1) << slotBits
 	follow bool       // of what has been written
-	used   int
 }
 
 // Alloc gives n bytes, which hold NaN bytes that count as never written.
@@ -55,7 +72,6 @@ func (m *Memory) Alloc(n int) uint64 {
 		s.written = make([]byte, (n+3)/4)
 	}
 	m.slots = append(m.slots, s)
-	m.used += n
 	return uint64(len(m.slots))<<slotBits + first
 }
 
@@ -65,7 +81,6 @@ func (m *Memory) Free(address uint64) bool {
 	if address&(1<<slotBits-1) != first || i >= uint64(len(m.slots)) || m.slots[i] == nil {
 		return false
 	}
-	m.used -= len(m.slots[i].data)
 	m.slots[i] = nil
 	return true
 }
@@ -91,12 +106,6 @@ func (m *Memory) Bytes(address uint64, n int, written bool) ([]byte, error) {
 	return s.data[off : off+uint64(n) : off+uint64(n)], nil
 }
 
-// Lives tells whether an address lies in or right behind a live allocation.
-func (m *Memory) Lives(address uint64) bool {
-	s, off := m.find(address)
-	return s != nil && off <= uint64(len(s.data))
-}
-
 // find gives the allocation that an address names and the offset in it.
 func (m *Memory) find(address uint64) (*segment, uint64) {
 	i := address >> slotBits
@@ -112,91 +121,85 @@ func (m *Memory) find(address uint64) (*segment, uint64) {
 
 // access is what an instruction does with memory.
 type access struct {
-	space  byte // 's' shared, 'g' global, 'l' local, 'p' parameters, 'x' generic
-	store  bool
-	atomic bool
-	size   int // bytes of an element
-	count  int // elements
-	base   int32
-	wide   bool // the base register has 64 bits
-	offset uint64
+	space     space
+	store     bool
+	atomic    bool
+	size      int // bytes of an element
+	count     int // elements
+	base      int32
+	wide      bool // the base register has 64 bits
+	offset    uint64
+	registers []int32 // of the elements, loaded into or stored; −1: left out
+	width     int     // bytes of these registers
 }
 
 func (a *access) bytes() int { return a.size * a.count }
 
+// cached are the modifiers of accesses that change nothing here: each access is executed at once.
+var cached = []string{"nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "volatile", "weak", "relaxed", "acquire", "release", "acq_rel", "cta", "gpu", "sys",
+	"L1::no_allocate", "L2::128B", "L2::256B", "L2::64B"}
+
 // memory compiles loads, stores and atomics.
 func (b *builder) memory(out *instr) {
 	in := b.in
-	op := in.parts[0]
 	t := b.last()
-	a := &access{size: t.size, count: 1, space: 'x', base: -1}
-	spaces := 0
+	a := &access{size: t.size, count: 1, base: -1}
+	operation := ""
 	for _, p := range in.parts[1 : len(in.parts)-1] {
-		switch p {
-		case "global", "shared", "local", "param", "const":
-			a.space = map[string]byte{"global": 'g', "shared": 's', "local": 'l', "param": 'p', "const": 'g'}[p]
-			spaces++
-		case "v2":
-			a.count = 2
-		case "v4":
-			a.count = 4
-		case "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "volatile", "weak", "relaxed", "acquire", "release", "acq_rel", "cta", "gpu", "sys",
-			"L1::no_allocate", "L2::128B", "L2::256B", "L2::64B":
-		case "add", "min", "max", "and", "or", "xor", "exch", "cas":
-			if op != "atom" && op != "red" {
+		named := space(slices.Index(spaceNames[:], p))
+		switch {
+		case p == "const":
+			named = global
+			fallthrough
+		case slices.Contains(spaceNames[1:], p):
+			if a.space != generic {
 				b.unknown()
 			}
-		default:
+			a.space = named
+		case p == "v2":
+			a.count = 2
+		case p == "v4":
+			a.count = 4
+		case combined[p] != nil && (in.parts[0] == "atom" || in.parts[0] == "red"):
+			operation = p
+		case !slices.Contains(cached, p):
 			b.unknown()
 		}
 	}
-	if spaces > 1 || t.kind == 'p' || t.kind == 'f' && t.size == 2 {
+	if t.kind == 'p' || t.kind == 'f' && t.size == 2 {
 		b.unknown()
 	}
-	at := 1
-	if op == "st" || op == "red" {
-		at = 0
-	}
+	at := in.results()
 	if len(in.args) <= at || in.args[at].kind != 'a' {
-		b.fail("%s: its address is none", in.op)
+		b.fail("its address is none")
 	}
 	where := in.args[at]
 	a.offset = where.imm
 	if where.reg >= 0 {
-		f := b.regs[where.reg].file()
-		if f == 0 {
-			b.fail("%s: its address is a predicate", in.op)
+		width := b.regs[where.reg].width()
+		if width < 4 {
+			b.fail("its address is a register of too few bits")
 		}
-		a.base, a.wide = b.slot[where.reg], f == 2
+		a.base, a.wide = b.slot[where.reg], width == 8
 	}
 	switch {
-	case a.space == 'p' && where.space == 'l':
-		a.space = 'l'
-	case a.space == 'p' && (where.space != 'p' && where.reg < 0 || op == "st"), a.space != 'p' && where.space == 'p':
-		b.fail("%s: a parameter's address in another space", in.op)
-	case a.space == 'x' && where.space != 0:
+	case a.space == parameter && where.space == local:
+		a.space = local
+	case a.space == parameter && (where.space != parameter && where.reg < 0 || in.parts[0] == "st"), a.space != parameter && where.space == parameter:
+		b.fail("a parameter's address in another space")
+	case a.space == generic && where.space != generic:
 		a.space = where.space
 	}
-	out.access, out.kind = a, doAny
-	switch a.space {
-	case 's':
-		out.class = ClassShared
-	case 'l':
-		out.class = ClassLocal
-	case 'p':
-		out.class = ClassParameter
-	default:
-		out.class = ClassGlobal
-	}
-	switch op {
+	out.access, out.kind, out.class = a, doMasked, spaceClasses[a.space]
+	switch in.parts[0] {
 	case "ld", "ldu":
 		b.arity(2)
 		b.load(out, a, t)
 	case "st":
 		b.arity(2)
-		b.storing(out, a, t)
+		b.store(out, a, t)
 	default:
-		b.atomics(out, a, t)
+		b.atomics(out, a, t, operation)
 	}
 }
 
@@ -207,157 +210,104 @@ func elements(o operand) []operand {
 	return []operand{o}
 }
 
-func (b *builder) load(out *instr, a *access, t typ) {
-	list := elements(b.in.args[0])
+// transferred finds the registers of an access's elements, which are all of one width.
+func (b *builder) transferred(a *access, t typ, list []operand) {
 	if len(list) != a.count {
-		b.fail("%s into %d registers", b.in.op, len(list))
+		b.fail("%d registers, %d are due", len(list), a.count)
 	}
-	into, wide := make([]int32, a.count), make([]bool, a.count)
-	for i, o := range list {
-		if o.kind == '_' {
-			into[i] = -1
-			continue
+	for _, o := range list {
+		if o.kind == 'r' {
+			a.width = b.width(o, t)
 		}
-		wide[i] = b.regs[o.reg].file() == 2
-		file := 1
-		if wide[i] {
-			file = 2
-		} else if t.size == 8 {
-			b.fail("%s into a register of fewer bits", b.in.op)
+	}
+	if a.width == 0 {
+		a.width = max(t.size, 2)
+	} else if a.width < t.size {
+		b.fail("a register of fewer bits")
+	}
+	for _, o := range list {
+		switch {
+		case o.kind == '_' && !a.store:
+			a.registers = append(a.registers, -1)
+		case o.kind == 'r':
+			a.registers = append(a.registers, b.register(o, a.width))
+		case a.store:
+			b.operand(o, t) // what is no number either
+			a.registers = append(a.registers, b.numbered(number64(o, t), a.width))
+		default:
+			b.fail("its result is no register")
 		}
-		into[i] = b.dst(o, file)
 	}
-	keep := ^uint32(0)
-	if o := list[0]; o.kind == 'r' && b.regs[o.reg].typ.size == 2 {
-		keep = 0xffff
-	}
-	if t.size == 4 && !wide[0] && (a.count == 1 || !wide[1]) {
-		out.fx = func(w *warp, mask uint32) {
-			w.locate(a, mask)
-			for k, slot := range into {
-				if slot < 0 {
-					continue
-				}
-				d := &w.r32[slot]
-				if mask == all {
-					for i := range d {
-						d[i] = *(*uint32)(unsafe.Add(w.at[i], 4*k))
-					}
-					continue
-				}
-				for m := mask; m != 0; m &= m - 1 {
-					i := bits.TrailingZeros32(m) & 31
-					d[i] = *(*uint32)(unsafe.Add(w.at[i], 4*k))
-				}
-			}
+}
+
+// mover moves an element of an access that lies so many bytes into it between memory, at w.at, and a register.
+type mover func(w *warp, register unsafe.Pointer, into int, mask uint32)
+
+func loading[M integer | int8 | uint8]() {
+	loaders[typeFor[M]()] = map[int]mover{2: loaded[uint16, M], 4: loaded[uint32, M], 8: loaded[uint64, M]}
+}
+
+func loaded[R integer, M integer | int8 | uint8](w *warp, register unsafe.Pointer, into int, mask uint32) {
+	d := of[R](register)
+	if mask == all {
+		for i := range d {
+			d[i] = R(*(*M)(unsafe.Add(w.places[i], into)))
 		}
 		return
 	}
-	out.fx = func(w *warp, mask uint32) {
+	for i := range lanes(mask) {
+		d[i] = R(*(*M)(unsafe.Add(w.places[i], into)))
+	}
+}
+
+func (b *builder) load(out *instr, a *access, t typ) {
+	b.transferred(a, t, elements(b.in.args[0]))
+	if t.kind != 's' {
+		t.kind = 'u'
+	}
+	out.effect = a.transfer(loaders[t][a.width])
+}
+
+// transfer moves the elements of an access.
+func (a *access) transfer(move mover) func(w *warp, mask uint32) {
+	return func(w *warp, mask uint32) {
 		w.locate(a, mask)
-		for k, slot := range into {
-			if slot < 0 {
-				continue
-			}
-			for m := mask; m != 0; m &= m - 1 {
-				i := bits.TrailingZeros32(m) & 31
-				p := unsafe.Add(w.at[i], t.size*k)
-				var v uint64
-				switch t.size {
-				case 1:
-					v = uint64(*(*uint8)(p))
-				case 2:
-					v = uint64(*(*uint16)(p))
-				case 4:
-					v = uint64(*(*uint32)(p))
-				default:
-					v = *(*uint64)(p)
-				}
-				if t.kind == 's' {
-					v = extend(v, t)
-				}
-				if wide[k] {
-					w.r64[slot][i] = v
-				} else {
-					w.r32[slot][i] = uint32(v) & keep
-				}
+		for k, slot := range a.registers {
+			if slot >= 0 {
+				move(w, w.at(slot), k*a.size, mask)
 			}
 		}
 	}
 }
 
-func (b *builder) storing(out *instr, a *access, t typ) {
+// storers move the lower bytes of registers into memory, by the bytes there.
+var storers = map[int]func(width int) mover{1: stored[uint8], 2: stored[uint16], 4: stored[uint32], 8: stored[uint64]}
+
+func stored[M any](width int) mover {
+	return func(w *warp, register unsafe.Pointer, into int, mask uint32) {
+		for m := mask; m != 0; m &= m - 1 { // an iterator is not inlined here
+			i := bits.TrailingZeros32(m) & 31
+			*(*M)(unsafe.Add(w.places[i], into)) = *(*M)(unsafe.Add(register, i*width))
+		}
+	}
+}
+
+func (b *builder) store(out *instr, a *access, t typ) {
 	a.store = true
-	list := elements(b.in.args[1])
-	if len(list) != a.count {
-		b.fail("%s of %d registers", b.in.op, len(list))
-	}
-	from, wide := make([]int, a.count), make([]bool, a.count)
-	for i, o := range list {
-		wide[i] = t.size == 8
-		if o.kind == 'r' {
-			wide[i] = b.regs[o.reg].file() == 2
-			if t.size == 8 && !wide[i] {
-				b.fail("%s of a register of fewer bits", b.in.op)
-			}
-		}
-		if wide[i] {
-			from[i] = b.s64(o, t)
-		} else {
-			from[i] = b.s32(o, t)
-		}
-	}
-	out.value = func(w *warp, element, lane int) uint64 {
-		if wide[element] {
-			return w.r64[from[element]][lane]
-		}
-		return uint64(w.r32[from[element]][lane])
-	}
-	out.fx = func(w *warp, mask uint32) {
-		w.locate(a, mask)
-		for k, slot := range from {
-			if t.size == 4 && !wide[k] {
-				s := &w.r32[slot]
-				for m := mask; m != 0; m &= m - 1 {
-					i := bits.TrailingZeros32(m) & 31
-					*(*uint32)(unsafe.Add(w.at[i], 4*k)) = s[i]
-				}
-				continue
-			}
-			for m := mask; m != 0; m &= m - 1 {
-				i := bits.TrailingZeros32(m) & 31
-				p := unsafe.Add(w.at[i], t.size*k)
-				var v uint64
-				if wide[k] {
-					v = w.r64[slot][i]
-				} else {
-					v = uint64(w.r32[slot][i])
-				}
-				switch t.size {
-				case 1:
-					*(*uint8)(p) = uint8(v)
-				case 2:
-					*(*uint16)(p) = uint16(v)
-				case 4:
-					*(*uint32)(p) = uint32(v)
-				default:
-					*(*uint64)(p) = v
-				}
-			}
-		}
-	}
+	b.transferred(a, t, elements(b.in.args[1]))
+	out.effect = a.transfer(storers[t.size](a.width))
 }
 
-// combined are the integer operations of atomics.
-var combined = map[string]func(old, v, c uint64) uint64{
-	"add":  func(old, v, _ uint64) uint64 { return old + v },
-	"min":  func(old, v, _ uint64) uint64 { return min(old, v) },
-	"max":  func(old, v, _ uint64) uint64 { return max(old, v) },
-	"and":  func(old, v, _ uint64) uint64 { return old & v },
-	"or":   func(old, v, _ uint64) uint64 { return old | v },
-	"xor":  func(old, v, _ uint64) uint64 { return old ^ v },
-	"exch": func(_, v, _ uint64) uint64 { return v },
-	"cas": func(old, v, c uint64) uint64 {
+// combined are the operations of atomics on 32 bits without a sign.
+var combined = map[string]func(old, v, c uint32) uint32{
+	"add":  func(old, v, _ uint32) uint32 { return old + v },
+	"min":  func(old, v, _ uint32) uint32 { return min(old, v) },
+	"max":  func(old, v, _ uint32) uint32 { return max(old, v) },
+	"and":  func(old, v, _ uint32) uint32 { return old & v },
+	"or":   func(old, v, _ uint32) uint32 { return old | v },
+	"xor":  func(old, v, _ uint32) uint32 { return old ^ v },
+	"exch": func(_, v, _ uint32) uint32 { return v },
+	"cas": func(old, v, c uint32) uint32 {
 		if old == v {
 			return c
 		}
@@ -365,165 +315,104 @@ var combined = map[string]func(old, v, c uint64) uint64{
 	},
 }
 
-// atomics compiles atom and red on 32-bit integers and, to add, numbers; lanes come one after
-// the other, in an order that the seed draws.
-func (b *builder) atomics(out *instr, a *access, t typ) {
+// combinedAs are those that differ by type.
+var combinedAs = map[string]func(old, v, c uint32) uint32{
+	"min.s32": func(old, v, _ uint32) uint32 { return uint32(min(int32(old), int32(v))) },
+	"max.s32": func(old, v, _ uint32) uint32 { return uint32(max(int32(old), int32(v))) },
+	"add.f32": func(old, v, _ uint32) uint32 {
+		return math.Float32bits(math.Float32frombits(old) + math.Float32frombits(v))
+	},
+}
+
+// atomics compiles atom and red on 32 bits; lanes come one after the other, in an order that the seed draws.
+func (b *builder) atomics(out *instr, a *access, t typ, operation string) {
 	in := b.in
 	a.store, a.atomic = true, true
-	at, d := 0, int32(-1)
-	if in.parts[0] == "atom" {
-		at, d = 1, b.dst(in.args[0], 1)
+	f, own := combinedAs[operation+"."+t.String()]
+	if !own && (t.kind != 'f' || operation == "exch") {
+		f = combined[operation]
 	}
-	var op string
-	for _, p := range in.parts[1:] {
-		if combined[p] != nil {
-			op = p
-		}
-	}
-	f := combined[op]
-	n := map[bool]int{false: 1, true: 2}[op == "cas"]
-	if f == nil || len(in.args) != at+1+n || t.size != 4 || a.count != 1 || t.kind == 's' && (op == "min" || op == "max") || t.kind == 'f' && op != "add" {
+	at := in.results() + 1
+	given := 1 + int(bit(operation == "cas"))
+	if f == nil || len(in.args) != at+given || t.size != 4 || a.count != 1 {
 		b.unknown()
 	}
-	if t.kind == 'f' {
-		f = func(old, v, _ uint64) uint64 {
-			return uint64(math.Float32bits(math.Float32frombits(uint32(old)) + math.Float32frombits(uint32(v))))
-		}
+	d := int32(-1)
+	if in.results() == 1 && in.args[0].kind != '_' {
+		d = b.register(in.args[0], 4)
 	}
-	x, y := b.s32(in.args[at+1], t), b.s32(in.args[at+n], t)
-	out.fx = func(w *warp, mask uint32) {
+	x, y := b.operand(in.args[at], t), b.operand(in.args[at+given-1], t)
+	out.effect = func(w *warp, mask uint32) {
 		w.run.atomics.Lock()
 		defer w.run.atomics.Unlock()
 		w.locate(a, mask)
+		p, q := of[uint32](w.at(x)), of[uint32](w.at(y))
 		for _, i := range w.drawn(mask) {
-			p := (*uint32)(w.at[i])
-			old := *p
-			*p = uint32(f(uint64(old), uint64(w.r32[x][i]), uint64(w.r32[y][i])))
+			to := (*uint32)(w.places[i])
+			old := *to
+			*to = f(old, p[i], q[i])
 			if d >= 0 {
-				w.r32[d][i] = old
+				of[uint32](w.at(d))[i] = old
 			}
 		}
 	}
 }
 
-// locate finds, for the lanes of a mask, the memory that an access means, w.at, and reports
-// what is out of bounds, misaligned, unwritten or a race.
+// locate finds, for the lanes of a mask, the memory that an access means, w.places, and reports what is out of bounds,
+// misaligned, unwritten or a race.
 func (w *warp) locate(a *access, mask uint32) {
-	addr := &w.addr
+	addr := &w.addresses
 	switch {
 	case a.base < 0:
 		for i := range addr {
 			addr[i] = a.offset
 		}
 	case a.wide:
-		p := &w.r64[a.base]
+		p := of[uint64](w.at(a.base))
 		for i := range addr {
 			addr[i] = p[i] + a.offset
 		}
 	default:
-		p := &w.r32[a.base]
+		p := of[uint32](w.at(a.base))
 		for i := range addr {
 			addr[i] = uint64(p[i]) + a.offset
 		}
 	}
-	n := uint64(a.bytes())
-	space := a.space
-	if space == 'x' {
-		// A warp's generic addresses nearly always lie in one space.
-		space = w.spaceOf(addr[bits.TrailingZeros32(mask)&31])
-		for m := mask; m != 0; m &= m - 1 {
-			if w.spaceOf(addr[bits.TrailingZeros32(m)&31]) != space {
-				w.mixed(a, mask)
-				return
-			}
-		}
-		base := uint64(0)
-		switch space {
-		case 's':
-			base = sharedWindow
-		case 'l':
-			base = localWindow
-		}
-		if base != 0 {
-			for i := range addr {
-				addr[i] -= base
-			}
-		}
+	if a.space != generic {
+		w.reach(a, a.space, mask)
+		return
 	}
-	w.bounded(a, space, mask, n)
-	if w.checks != 0 {
-		w.observe(a, space, mask)
+	for rest := mask; rest != 0; { // nearly always one round: a warp's addresses lie in one space
+		in := spaceOf(addr[bits.TrailingZeros32(rest)])
+		var same uint32
+		for i := range lanes(rest) {
+			if spaceOf(addr[i]) == in {
+				same |= 1 << i
+				addr[i] -= windows[in]
+			}
+		}
+		w.reach(a, in, same)
+		rest &^= same
 	}
 }
 
-func (w *warp) spaceOf(address uint64) byte {
+// spaceOf is the space that a generic address lies in.
+func spaceOf(address uint64) space {
 	switch {
-	case address >= windowsEnd:
-		return 'g'
+	case address >= windowsEnd || address < sharedWindow:
+		return global
 	case address >= localWindow:
-		return 'l'
-	case address >= sharedWindow:
-		return 's'
+		return local
 	}
-	return 'g'
+	return shared
 }
 
-// mixed locates generic addresses of more than one space, lane by lane.
-func (w *warp) mixed(a *access, mask uint32) {
-	addr := w.addr
-	for m := mask; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros32(m) & 31
-		space := w.spaceOf(addr[i])
-		switch space {
-		case 's':
-			w.addr[i] = addr[i] - sharedWindow
-		case 'l':
-			w.addr[i] = addr[i] - localWindow
-		}
-		w.bounded(a, space, 1<<i, uint64(a.bytes()))
-		if w.checks != 0 {
-			w.observe(a, space, 1<<i)
-		}
-	}
-}
-
-// bounded checks bounds and alignment, and sets w.at.
-func (w *warp) bounded(a *access, space byte, mask uint32, n uint64) {
-	addr := &w.addr
-	switch space {
-	case 's':
-		size := uint64(len(w.block.shared))
-		for m := mask; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m) & 31
-			x := addr[i]
-			if x > size || size-x < n || x&(n-1) != 0 {
-				w.outside(a, space, i, size)
-			}
-			w.at[i] = unsafe.Pointer(&w.block.shared[x])
-		}
-	case 'l':
-		size := uint64(w.kernel.Local)
-		for m := mask; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m) & 31
-			x := addr[i]
-			if x > size || size-x < n || x&(n-1) != 0 {
-				w.outside(a, space, i, size)
-			}
-			w.at[i] = unsafe.Pointer(&w.local[uint64(i)*size+x])
-		}
-	case 'p':
-		size := uint64(len(w.run.args))
-		for m := mask; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m) & 31
-			x := addr[i]
-			if x > size || size-x < n || x&(n-1) != 0 {
-				w.outside(a, space, i, size)
-			}
-			w.at[i] = unsafe.Pointer(&w.run.args[x])
-		}
-	default:
-		for m := mask; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m) & 31
+// reach checks the bounds and alignment of addresses in a space, sets w.places, and follows the access.
+func (w *warp) reach(a *access, in space, mask uint32) {
+	n := uint64(a.bytes())
+	addr := &w.addresses
+	if in == global {
+		for i := range lanes(mask) {
 			x := addr[i]
 			if x>>slotBits != w.lastSlot {
 				w.last, _ = w.run.machine.Memory.find(x)
@@ -531,39 +420,59 @@ func (w *warp) bounded(a *access, space byte, mask uint32, n uint64) {
 			}
 			s := w.last
 			if s == nil {
-				w.outside(a, space, i, 0)
+				w.outside(a, in, i, 0)
 			}
-			off := x & (1<<slotBits - 1)
-			if x < moduleBase {
-				off -= first
+			off := offset(x)
+			if size := uint64(len(s.data)); off > size || size-off < n || x&(n-1) != 0 {
+				w.outside(a, in, i, size)
 			}
-			size := uint64(len(s.data))
-			if off > size || size-off < n || x&(n-1) != 0 {
-				w.outside(a, space, i, size)
-			}
-			w.at[i] = unsafe.Pointer(&s.data[off])
+			w.places[i] = unsafe.Pointer(&s.data[off])
 		}
+	} else {
+		data, size, apart := w.block.shared, len(w.block.shared), 0
+		switch in {
+		case local:
+			data, size, apart = w.local, w.kernel.Local, w.kernel.Local
+		case parameter:
+			data, size = w.run.args, len(w.run.args)
+		}
+		for i := range lanes(mask) {
+			x := addr[i]
+			if size := uint64(size); x > size || size-x < n || x&(n-1) != 0 {
+				w.outside(a, in, i, size)
+			}
+			w.places[i] = unsafe.Pointer(&data[uint64(i*apart)+x])
+		}
+	}
+	if w.checks != 0 {
+		w.observe(a, in, mask)
 	}
 }
 
-var spaceNames = map[byte]string{'s': "shared", 'l': "local", 'p': "parameter", 'g': "global"}
+// offset is where in its allocation a global address lies.
+func offset(address uint64) uint64 {
+	if address >= moduleBase {
+		return address & (1<<slotBits - 1)
+	}
+	return address&(1<<slotBits-1) - first
+}
 
 // outside ends the launch at an access that no memory is for.
-func (w *warp) outside(a *access, space byte, lane int, size uint64) {
-	x, n := w.addr[lane], uint64(a.bytes())
+func (w *warp) outside(a *access, in space, lane int, size uint64) {
+	x, n := w.addresses[lane], uint64(a.bytes())
 	what := "read"
 	if a.store {
 		what = "write"
 	}
 	off := x
-	if space == 'g' && x < moduleBase {
-		off = x&(1<<slotBits-1) - first
+	if in == global {
+		off = offset(x)
 	}
-	if x&(n-1) != 0 {
-		w.fail(FaultMisaligned, 1<<lane, fmt.Sprintf("a %s of %d bytes of %s memory at address %#x, which is not a multiple", what, n, spaceNames[space], x))
-	}
-	if space == 'g' && w.last == nil {
+	switch {
+	case x&(n-1) != 0:
+		w.fail(FaultMisaligned, 1<<lane, fmt.Sprintf("a %s of %d bytes of %s memory at address %#x, which is not a multiple", what, n, spaceNames[in], x))
+	case in == global && w.last == nil:
 		w.fail(FaultBounds, 1<<lane, fmt.Sprintf("a %s of %d bytes at address %#x, where no live allocation is", what, n, x))
 	}
-	w.fail(FaultBounds, 1<<lane, fmt.Sprintf("a %s of %d bytes at offset %d of %s memory of %d bytes", what, n, int64(off), spaceNames[space], size))
+	w.fail(FaultBounds, 1<<lane, fmt.Sprintf("a %s of %d bytes at offset %d of %s memory of %d bytes", what, n, int64(off), spaceNames[in], size))
 }

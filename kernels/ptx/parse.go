@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// largest bounds the numbers of bytes, elements and registers that a text declares.
+const largest = 1 << 24
+
 // SyntaxError says where a text is not PTX of the subset that the package executes.
 type SyntaxError struct {
 	File string
@@ -80,6 +83,8 @@ type typ struct {
 	kind byte
 	size int
 }
+
+func (t typ) String() string { return string(t.kind) + strconv.Itoa(8*t.size) }
 
 func typeOf(s string) (typ, bool) {
 	switch s {
@@ -191,15 +196,7 @@ type parser struct {
 func Parse(name string, text []byte) (m *Module, err error) {
 	m = &Module{Name: name, files: map[int]string{}, variables: map[string]*variable{}, functions: map[string]*function{}, kernels: map[string]*Kernel{}}
 	p := &parser{module: m, tokens: lex(string(text))}
-	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(*SyntaxError)
-			if !ok {
-				panic(r)
-			}
-			m, err = nil, e
-		}
-	}()
+	defer caught(&err)
 	for p.at < len(p.tokens) {
 		p.topLevel()
 	}
@@ -210,11 +207,7 @@ func Parse(name string, text []byte) (m *Module, err error) {
 }
 
 func (p *parser) fail(format string, a ...any) {
-	line := 0
-	if n := len(p.tokens); n > 0 {
-		line = p.tokens[min(p.at, n-1)].line
-	}
-	panic(&SyntaxError{p.module.Name, line, fmt.Sprintf(format, a...)})
+	panic(&SyntaxError{p.module.Name, p.line(), fmt.Sprintf(format, a...)})
 }
 
 func (p *parser) peek() string {
@@ -248,18 +241,30 @@ func (p *parser) want(s string) {
 	p.at++
 }
 
+// line is that of the next token, or of the last one.
+func (p *parser) line() int {
+	if len(p.tokens) == 0 {
+		return 0
+	}
+	return p.tokens[min(p.at, len(p.tokens)-1)].line
+}
+
 func (p *parser) integer() int64 {
-	sign := int64(1)
-	if p.take("-") {
-		sign = -1
-	}
-	s := p.next()
-	v, err := strconv.ParseUint(strings.TrimSuffix(s, "U"), 0, 64)
-	if err != nil {
+	a := p.operand()
+	if a.kind != 'i' {
 		p.at--
-		p.fail("%q where an integer is due", s)
+		p.fail("%q where an integer is due", p.peek())
 	}
-	return sign * int64(v)
+	return int64(a.imm)
+}
+
+// size reads a number of bytes, elements, registers or threads.
+func (p *parser) size() int {
+	n := p.integer()
+	if n < 0 || n > largest {
+		p.fail("%d where 0 to %d is due", n, largest)
+	}
+	return int(n)
 }
 
 func (p *parser) topLevel() {
@@ -325,26 +330,25 @@ func (p *parser) global(list []variable) {
 	}
 }
 
-// declared reads variables of a space up to the semicolon or the end of a parameter.
+// declared reads variables of a space up to the semicolon.
 func (p *parser) declared(space string) []variable {
-	list := []variable{p.variable(space)}
+	kind := p.variable(space)
+	list := []variable{p.named(kind)}
 	for p.take(",") {
-		v := list[0]
-		v.name, v.init, v.refs = p.next(), nil, nil
-		p.extent(&v)
-		list = append(list, v)
+		list = append(list, p.named(kind))
 	}
 	p.want(";")
 	return list
 }
 
+// variable reads what stands before a variable's name.
 func (p *parser) variable(space string) variable {
-	v := variable{space: space, line: p.tokens[p.at].line}
+	v := variable{space: space, line: p.line()}
 	lanes := 1
 	for strings.HasPrefix(p.peek(), ".") {
 		switch s := p.next(); s {
 		case ".align":
-			v.align = int(p.integer())
+			v.align = p.size()
 		case ".ptr", ".global", ".shared", ".const", ".attribute":
 		case ".v2":
 			lanes = 2
@@ -361,6 +365,11 @@ func (p *parser) variable(space string) variable {
 	}
 	v.bytes = v.typ.size * lanes
 	v.align = max(v.align, v.bytes)
+	return v
+}
+
+// named reads a variable's name, the bounds of an array and initial values.
+func (p *parser) named(v variable) variable {
 	v.name = p.next()
 	p.extent(&v)
 	return v
@@ -375,7 +384,9 @@ func (p *parser) extent(v *variable) {
 			v.bytes = 0
 			continue
 		}
-		v.bytes *= int(p.integer())
+		if v.bytes *= p.size(); v.bytes > largest {
+			p.fail("%s has %d bytes", v.name, v.bytes)
+		}
 		p.want("]")
 	}
 	if !p.take("=") {
@@ -425,7 +436,7 @@ func (p *parser) parameters() []variable {
 	for !p.take(")") {
 		switch s := p.next(); s {
 		case ".param":
-			list = append(list, p.variable("param"))
+			list = append(list, p.named(p.variable("param")))
 		case ".reg":
 			p.fail("a function with .reg parameters is not of the subset")
 		default:
@@ -438,7 +449,7 @@ func (p *parser) parameters() []variable {
 }
 
 func (p *parser) function(entry bool) {
-	f := &function{entry: entry, line: p.tokens[p.at].line}
+	f := &function{entry: entry, line: p.line()}
 	if p.peek() == "(" {
 		f.results = p.parameters()
 	}
@@ -449,9 +460,9 @@ func (p *parser) function(entry bool) {
 	for {
 		switch s := p.next(); s {
 		case ".maxntid", ".reqntid":
-			f.maxTid = [3]int{int(p.integer()), 1, 1}
+			f.maxTid = [3]int{p.size(), 1, 1}
 			for i := 1; p.take(","); i++ {
-				f.maxTid[min(i, 2)] = int(p.integer())
+				f.maxTid[min(i, 2)] = p.size()
 			}
 		case ".minnctapersm", ".maxnctapersm", ".maxnreg":
 			p.integer()
@@ -475,7 +486,7 @@ func (p *parser) function(entry bool) {
 func (p *parser) body(f *function) {
 	p.source = source{}
 	for depth := 1; depth > 0; {
-		line := p.tokens[min(p.at, len(p.tokens)-1)].line
+		line := p.line()
 		st := statement{line: line, source: p.source}
 		switch s := p.next(); {
 		case s == "{":
@@ -498,7 +509,7 @@ func (p *parser) body(f *function) {
 			p.source = source{int(p.integer()), int(p.integer())}
 			p.integer()
 			for p.take(",") { // function_name LABEL, inlined_at FILE LINE COLUMN
-				for p.peek() != "," && p.tokens[p.at].line == line {
+				for p.peek() != "," && p.line() == line {
 					p.next()
 				}
 			}
@@ -535,7 +546,7 @@ func (p *parser) registers() []register {
 	for {
 		r := register{name: p.next(), typ: t}
 		if p.take("<") {
-			r.count = int(p.integer())
+			r.count = p.size()
 			p.want(">")
 		}
 		list = append(list, r)
@@ -575,15 +586,10 @@ func (p *parser) operand() argument {
 		return v
 	case s == "[":
 		a := argument{kind: 'a'}
-		if c := p.peek(); c == "-" || c[0] >= '0' && c[0] <= '9' {
+		if c := p.peek(); c != "" && (c == "-" || c[0] >= '0' && c[0] <= '9') {
 			a.off = p.integer()
-		} else {
-			a.name = p.next()
-			if p.take("+") {
-				a.off = p.integer()
-			} else if p.peek() == "-" {
-				a.off = p.integer()
-			}
+		} else if a.name = p.next(); p.take("+") || p.peek() == "-" {
+			a.off = p.integer()
 		}
 		p.want("]")
 		return a
@@ -604,8 +610,7 @@ func (p *parser) operand() argument {
 		if p.take("|") {
 			a.pair = p.next()
 		}
-		if p.peek() == "+" {
-			p.at++
+		if p.take("+") {
 			a.off = p.integer()
 		}
 		return a

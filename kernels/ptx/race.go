@@ -47,9 +47,9 @@ const (
 type parts map[uint64]*[4]cell
 
 // visit holds an access of a word, or of bytes of it, against those before it.
-func (w *warp) visit(c *cell, p *parts, a *access, lane int, bytes uint8, word uint64, space byte) {
+func (w *warp) visit(c *cell, p *parts, a *access, lane int, bytes uint8, word uint64, in space) {
 	if bytes == 15 && c.flags&byParts == 0 {
-		w.touch(c, a, lane, bytes, word<<2, space)
+		w.touch(c, a, lane, bytes, word<<2, in)
 		return
 	}
 	if c.flags&byParts == 0 {
@@ -62,7 +62,7 @@ func (w *warp) visit(c *cell, p *parts, a *access, lane int, bytes uint8, word u
 	of := (*p)[word]
 	for b := range of {
 		if bytes>>b&1 != 0 {
-			w.touch(&of[b], a, lane, 1<<b, word<<2, space)
+			w.touch(&of[b], a, lane, 1<<b, word<<2, in)
 		}
 	}
 }
@@ -97,30 +97,29 @@ func (w *warp) synchronise(mask uint32) {
 		w.known = new([32][32]uint32)
 	}
 	var joint [32]uint32
-	for m := mask; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros32(m)
+	for i := range lanes(mask) {
 		for j := range joint {
 			joint[j] = max(joint[j], w.known[i][j])
 		}
 		joint[i] = w.time
 	}
-	for m := mask; m != 0; m &= m - 1 {
-		w.known[bits.TrailingZeros32(m)] = joint
+	for i := range lanes(mask) {
+		w.known[i] = joint
 	}
 	w.time++
 }
 
 // observe follows an access of memory for what Options ask.
-func (w *warp) observe(a *access, space byte, mask uint32) {
+func (w *warp) observe(a *access, in space, mask uint32) {
 	if w.checks&checkCount != 0 {
-		w.transactions(a, space, mask)
+		w.transactions(a, in, mask)
 	}
 	switch {
-	case space == 'l' && w.checks&checkShared != 0:
+	case in == local && w.checks&checkShared != 0:
 		w.observeLocal(a, mask)
-	case space == 's' && w.checks&checkShared != 0:
+	case in == shared && w.checks&checkShared != 0:
 		w.observeShared(a, mask)
-	case space == 'g' && w.checks&checkGlobal != 0:
+	case in == global && w.checks&checkGlobal != 0:
 		w.observeGlobal(a, mask)
 	}
 }
@@ -139,31 +138,30 @@ func (w *warp) observeShared(a *access, mask uint32) {
 	whole := n&3 == 0 && !a.atomic
 	for m := mask; m != 0; {
 		i := bits.TrailingZeros32(m) & 31
-		x := w.addr[i]
-		lanes := w.alike(a, i, x, m)
-		m &^= lanes
+		x := w.addresses[i]
+		same := w.alike(a, i, x, m)
+		m &^= same
 		bytes := part(x, n)
 		for word := x >> 2; word<<2 < x+uint64(n); word++ {
 			c := &w.block.cells[word]
 			if c.stamp != stamp {
 				*c = cell{stamp: stamp}
 			}
-			if whole && w.plain(c, a, i, lanes) {
+			if whole && w.plain(c, a, i, same) {
 				e := element(a, x, word)
 				switch {
 				case !a.store && c.written != 15:
-					w.good[e] &^= lanes
-				case a.store && w.good[e]&lanes != 0:
+					w.good[e] &^= same
+				case a.store && w.good[e]&same != 0:
 					c.written = 15
 				case a.store:
 					c.written = 0
 				}
 				continue
 			}
-			for l := lanes; l != 0; l &= l - 1 {
-				i := bits.TrailingZeros32(l) & 31
+			for i := range lanes(same) {
 				w.mark(a, i, x, word, bytes, &c.written)
-				w.visit(c, &w.block.parts, a, i, bytes, word, 's')
+				w.visit(c, &w.block.parts, a, i, bytes, word, shared)
 			}
 		}
 	}
@@ -182,9 +180,9 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 	slot := ^uint64(0)
 	for m := mask; m != 0; {
 		i := bits.TrailingZeros32(m) & 31
-		x := w.addr[i]
-		lanes := w.alike(a, i, x, m)
-		m &^= lanes
+		x := w.addresses[i]
+		same := w.alike(a, i, x, m)
+		m &^= same
 		if x >= moduleBase {
 			continue
 		}
@@ -193,13 +191,13 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 			s, _ = w.run.machine.Memory.find(x)
 			cells = w.run.shadowOf(s)
 		}
-		off := x&(1<<slotBits-1) - first
+		off := offset(x)
 		bytes := part(off, n)
 		for word := off >> 2; word<<2 < off+uint64(n); word++ {
 			if a.store {
 				s.written[word] |= bytes
 			} else if bytes&^s.written[word] != 0 {
-				w.good[element(a, off, word)] &^= lanes
+				w.good[element(a, off, word)] &^= same
 			}
 			if p := &cells.pages[word/pageWords]; p != held {
 				if held != nil {
@@ -215,11 +213,11 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 			if c.stamp != stamp {
 				*c = cell{stamp: stamp}
 			}
-			if whole && w.plain(c, a, i, lanes) {
+			if whole && w.plain(c, a, i, same) {
 				continue
 			}
-			for l := lanes; l != 0; l &= l - 1 {
-				w.visit(c, &held.parts, a, bits.TrailingZeros32(l)&31, bytes, word, 'g')
+			for i := range lanes(same) {
+				w.visit(c, &held.parts, a, i, bytes, word, global)
 			}
 		}
 	}
@@ -234,7 +232,7 @@ func (w *warp) alike(a *access, i int, x uint64, mask uint32) uint32 {
 	if a.store {
 		return lanes
 	}
-	for i++; i < 32 && mask>>i&1 != 0 && w.addr[i] == x; i++ {
+	for i++; i < 32 && mask>>i&1 != 0 && w.addresses[i] == x; i++ {
 		lanes |= 1 << i
 	}
 	return lanes
@@ -256,29 +254,41 @@ func (w *warp) plain(c *cell, a *access, lane int, lanes uint32) bool {
 			c.rEpoch == epoch && (c.flags != 0 || c.rWarp != index || c.rTime >= w.together && c.rLanes != lanes) {
 			return false
 		}
-		c.wEpoch, c.wTime, c.wBlock, c.wBytes, c.wThread, c.wLine = epoch, w.time, block, 15, thread, w.kernel.code[w.pc].line
+		c.write(w, thread, 15)
 		return true
 	}
+	if c.rTime == w.time && c.rEpoch == epoch && c.rBlock == block && c.rWarp == index { // as the reads of one loop
+		c.rLanes |= lanes
+		return true
+	}
+	c.read(w, lanes, 15)
+	return true
+}
+
+// write and read note an access by lanes of a warp. Readers join those before of the same warp and time.
+func (c *cell) write(w *warp, thread uint16, bytes uint8) {
+	c.wEpoch, c.wTime, c.wBlock, c.wThread, c.wLine, c.wBytes = w.block.epoch, w.time, uint32(w.block.linear), thread, w.kernel.code[w.pc].line, bytes
+	c.flags &^= wAtomic
+}
+
+func (c *cell) read(w *warp, lanes uint32, bytes uint8) {
+	block, epoch, index := uint32(w.block.linear), w.block.epoch, uint8(w.index)
 	switch {
 	case c.rEpoch == 0:
-		c.flags, c.rLanes = 0, lanes
+		c.flags &^= manyWarps | manyBlocks | rAtomic
+		c.rLanes = 0
 	case c.rBlock != block:
 		c.flags |= manyBlocks
-		c.rLanes |= lanes
 	case c.rEpoch != epoch:
 		c.flags &^= manyWarps
-		c.rLanes = lanes
+		c.rLanes = 0
 	case c.rWarp != index:
 		c.flags |= manyWarps
-		c.rLanes |= lanes
 	case c.rTime != w.time:
-		c.rLanes = lanes
-	default:
-		c.rLanes |= lanes
-		return true
+		c.rLanes = 0
 	}
-	c.rEpoch, c.rTime, c.rBlock, c.rWarp, c.rBytes, c.rLine = epoch, w.time, block, index, 15, w.kernel.code[w.pc].line
-	return true
+	c.rEpoch, c.rTime, c.rBlock, c.rWarp, c.rLine, c.rBytes = epoch, w.time, block, index, w.kernel.code[w.pc].line, bytes
+	c.rLanes |= lanes
 }
 
 // shadowOf gives the cells of an allocation.
@@ -292,14 +302,9 @@ func (r *run) shadowOf(s *segment) *shadow {
 }
 
 // touch holds an access against those before it.
-func (w *warp) touch(c *cell, a *access, lane int, bytes uint8, at uint64, space byte) {
+func (w *warp) touch(c *cell, a *access, lane int, bytes uint8, at uint64, in space) {
 	thread := uint16(32*w.index + lane)
 	block, epoch := uint32(w.block.linear), w.block.epoch
-	if !a.store && c.wEpoch == 0 && c.rEpoch == epoch && c.rTime == w.time && c.rWarp == uint8(w.index) && c.rBlock == block && c.flags == 0 {
-		c.rLanes |= 1 << lane // as nearly all reads of what nobody writes
-		return
-	}
-	line := w.kernel.code[w.pc].line
 	if c.wEpoch != 0 && c.wBytes&bytes != 0 && !(a.atomic && c.flags&wAtomic != 0) {
 		race := false
 		switch {
@@ -311,8 +316,8 @@ func (w *warp) touch(c *cell, a *access, lane int, bytes uint8, at uint64, space
 		default:
 			race = true
 		}
-		if race && (!a.store || !w.same(a, lane, at, space)) {
-			w.race(a, lane, at, space, "written", c.wLine, c.wBlock, int(c.wThread))
+		if race && (!a.store || !w.same(a, lane, at, in)) {
+			w.race(a, lane, at, in, "written", c.wLine, c.wBlock, int(c.wThread))
 		}
 	}
 	if a.store && c.rEpoch != 0 && c.rBytes&bytes != 0 && !(a.atomic && c.flags&rAtomic != 0) {
@@ -330,81 +335,61 @@ func (w *warp) touch(c *cell, a *access, lane int, bytes uint8, at uint64, space
 				race = !w.ordered(l, c.rTime, lane)
 			}
 		}
-		if race && !w.same(a, lane, at, space) {
-			w.race(a, lane, at, space, "read", c.rLine, c.rBlock, by)
+		if race && !w.same(a, lane, at, in) {
+			w.race(a, lane, at, in, "read", c.rLine, c.rBlock, by)
 		}
 	}
 	if a.store {
-		c.wEpoch, c.wTime, c.wBlock, c.wThread, c.wLine, c.wBytes = epoch, w.time, block, thread, line, bytes
-		c.flags &^= wAtomic
-		if a.atomic {
-			c.flags |= wAtomic
-		}
-		if !a.atomic {
-			return
-		}
-	}
-	// A reader that follows readers of the same warp and time joins them.
-	switch {
-	case c.rEpoch == 0:
-		c.flags &^= manyWarps | manyBlocks | rAtomic
-		c.rLanes = 0
-		if a.atomic {
-			c.flags |= rAtomic
-		}
-	case c.rBlock != block:
-		c.flags |= manyBlocks
-	case c.rEpoch != epoch:
-		c.flags &^= manyWarps
-		c.rLanes = 0
-	case c.rWarp != uint8(w.index):
-		c.flags |= manyWarps
-	case c.rTime != w.time:
-		c.rLanes = 0
+		c.write(w, thread, bytes)
 	}
 	if !a.atomic {
-		c.flags &^= rAtomic
+		if !a.store {
+			c.read(w, 1<<lane, bytes)
+			c.flags &^= rAtomic
+		}
+		return
 	}
-	c.rEpoch, c.rTime, c.rBlock, c.rWarp, c.rLine, c.rBytes = epoch, w.time, block, uint8(w.index), line, bytes
-	c.rLanes |= 1 << lane
+	c.flags |= wAtomic
+	// Whether all readers that no barrier lies behind are atomics.
+	alone := c.rEpoch == 0 || c.flags&rAtomic != 0 || c.rEpoch != epoch && c.rBlock == block && c.flags&manyBlocks == 0
+	c.read(w, 1<<lane, bytes)
+	if alone {
+		c.flags |= rAtomic
+	}
 }
 
 // same tells whether a store writes what the word holds: nobody could see it.
-func (w *warp) same(a *access, lane int, at uint64, space byte) bool {
-	in := &w.kernel.code[w.pc]
-	if a.atomic || in.value == nil {
+func (w *warp) same(a *access, lane int, at uint64, in space) bool {
+	if a.atomic {
 		return false
 	}
-	base := w.addr[lane]
-	if space == 'g' {
-		base = base&(1<<slotBits-1) - first
+	base := w.addresses[lane]
+	if in == global {
+		base = offset(base)
 	}
 	k := int(at) - int(base) // of the word in the access; below 0 for a part of a word
-	for e := range a.count {
+	for e, slot := range a.registers {
 		at := e * a.size
 		if at+a.size <= k || k >= 0 && at >= k+4 {
 			continue
 		}
-		v := in.value(w, e, lane)
-		p := unsafe.Add(w.at[lane], at)
-		for b := range a.size {
-			if *(*byte)(unsafe.Add(p, b)) != byte(v>>(8*b)) {
-				return false
-			}
+		held := unsafe.Slice((*byte)(unsafe.Add(w.places[lane], at)), a.size)
+		if string(held) != string(unsafe.Slice((*byte)(unsafe.Add(w.at(slot), lane*a.width)), a.size)) {
+			return false
 		}
 	}
 	return true
 }
 
-func (w *warp) race(a *access, lane int, at uint64, space byte, did string, line int32, block uint32, thread int) {
+func (w *warp) race(a *access, lane int, at uint64, in space, did string, line int32, block uint32, thread int) {
 	what := "reads"
 	if a.store {
 		what = "writes"
 	}
 	where := ""
-	if space == 'g' && block != uint32(w.block.linear) {
+	if in == global && block != uint32(w.block.linear) {
 		where = fmt.Sprintf(" of block %d", block)
 	}
 	w.find(FindRace, 1<<lane, fmt.Sprintf("%s the word at offset %d of %s memory, %s at line %d by thread %d%s with nothing between that orders them",
-		what, at, spaceNames[space], did, line, thread, where))
+		what, at, spaceNames[in], did, line, thread, where))
 }

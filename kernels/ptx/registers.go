@@ -32,7 +32,7 @@ type blockOf struct {
 }
 
 // blocks cuts the code where control joins and parts.
-func blocks(code []inst) []blockOf {
+func blocks(code []resolved) []blockOf {
 	leader := make([]bool, len(code)+1)
 	leader[0], leader[len(code)] = true, true
 	for i := range code {
@@ -64,7 +64,7 @@ func blocks(code []inst) []blockOf {
 }
 
 // liveness finds the registers that are read behind the begin and the end of each block.
-func liveness(code []inst, list []blockOf, registers int) {
+func liveness(code []resolved, list []blockOf, registers int) {
 	words := (registers + 63) / 64
 	kill := make([]bitset, len(list))
 	for b := range list {
@@ -98,12 +98,13 @@ func liveness(code []inst, list []blockOf, registers int) {
 	}
 }
 
-// assign gives each register a slot in its file; first are those that may be read before
-// they are written.
-func assign(code []inst, regs []vreg) (slot []int32, counts [3]int, first []int32) {
-	slot = make([]int32, len(regs))
+// assign gives each register its place, and the kernel the size of all; first are those that may be read before they
+// are written. Special registers come first, then registers of 16, 32 and 64 bits.
+func assign(code []resolved, regs []vreg, k *Kernel) (place []int32, first []int32) {
+	place = make([]int32, len(regs))
+	k.registers = 128 * len(specials)
 	if len(code) == 0 {
-		return slot, counts, nil
+		return place, nil
 	}
 	list := blocks(code)
 	liveness(code, list, len(regs))
@@ -126,52 +127,57 @@ func assign(code []inst, regs []vreg) (slot []int32, counts [3]int, first []int3
 			code[i].defines(func(r int32) { touch(r, i) })
 		}
 	}
-	own := make(bitset, (len(regs)+63)/64)
-	list[0].in.each(func(r int32) { first = append(first, r); own.set(r) })
-	order := make([]int32, 0, len(regs))
+	own := list[0].in
+	own.each(func(r int32) { first = append(first, r) })
+	var order []int32
 	for r := range regs {
 		if begin[r] >= 0 {
 			order = append(order, int32(r))
 		}
 	}
-	slices.SortFunc(order, func(a, b int32) int {
-		if begin[a] != begin[b] {
-			return begin[a] - begin[b]
-		}
-		return int(a - b)
-	})
+	slices.SortStableFunc(order, func(a, b int32) int { return begin[a] - begin[b] })
 	type held struct {
 		end  int
 		slot int32
 	}
-	var busy [3][]held
-	var free [3][]int32
+	type file struct {
+		busy  []held
+		free  []int32
+		count int32
+	}
+	files := map[int]*file{0: {}, 2: {}, 4: {}, 8: {}} // by their registers' bytes
 	for _, r := range order {
-		f := regs[r].file()
-		if own.has(r) {
-			slot[r] = int32(counts[f])
-			counts[f]++
-			continue
-		}
+		f := files[regs[r].width()]
 		// What ends before this begins gives its slot back. One that ends where this
 		// begins keeps it: an instruction may write before it has read all.
-		kept := busy[f][:0]
-		for _, h := range busy[f] {
-			if h.end < begin[r] {
-				free[f] = append(free[f], h.slot)
-			} else {
-				kept = append(kept, h)
-			}
+		if !own.has(r) {
+			f.busy = slices.DeleteFunc(f.busy, func(h held) bool {
+				if h.end < begin[r] {
+					f.free = append(f.free, h.slot)
+				}
+				return h.end < begin[r]
+			})
 		}
-		busy[f] = kept
-		if n := len(free[f]); n > 0 {
-			slot[r] = free[f][n-1]
-			free[f] = free[f][:n-1]
+		if n := len(f.free); n > 0 && !own.has(r) {
+			place[r], f.free = f.free[n-1], f.free[:n-1]
 		} else {
-			slot[r] = int32(counts[f])
-			counts[f]++
+			place[r] = f.count
+			f.count++
 		}
-		busy[f] = append(busy[f], held{end[r], slot[r]})
+		if !own.has(r) {
+			f.busy = append(f.busy, held{end[r], place[r]})
+		}
 	}
-	return slot, counts, first
+	k.predicates = int(files[0].count)
+	base := map[int]int32{}
+	for _, size := range []int{2, 4, 8} {
+		base[size] = int32(k.registers)
+		k.registers += 32 * size * int(files[size].count)
+	}
+	for _, r := range order {
+		if size := regs[r].width(); size > 0 {
+			place[r] = base[size] + 32*int32(size)*place[r]
+		}
+	}
+	return place, first
 }

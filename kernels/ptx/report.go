@@ -1,8 +1,10 @@
 package ptx
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -50,16 +52,19 @@ func over(s Space) string {
 // bytes need, at most n of each of shared and global memory.
 func (c *Counts) Worst(to io.Writer, n int) {
 	for _, class := range []Class{ClassShared, ClassGlobal} {
-		what := "requests"
-		if class == ClassGlobal {
-			what = "sectors"
-		}
-		for _, p := range c.Costly(class, n) {
-			at := fmt.Sprintf("%s:%d", c.kernel.Module.Name, p.Line)
-			if p.Source != "" {
-				at += " (" + p.Source + ")"
+		what := map[Class]string{ClassShared: "requests", ClassGlobal: "sectors"}[class]
+		var costly []int
+		for i, t := range c.at {
+			if in := &c.kernel.code[i]; in.class == class && in.access != nil && t.transactions > t.minimal {
+				costly = append(costly, i)
 			}
-			fmt.Fprintf(to, "%s: %s: %s: %d %s for %d that the bytes need, in %d instructions of warps\n", c.Kernel, at, strings.TrimSpace(p.Op), p.Transactions, what, p.Minimal, p.Warps)
+		}
+		slices.SortFunc(costly, func(a, b int) int {
+			return cmp.Compare(c.at[b].transactions-c.at[b].minimal, c.at[a].transactions-c.at[a].minimal)
+		})
+		for _, i := range costly[:min(n, len(costly))] {
+			t, in := c.at[i], &c.kernel.code[i]
+			fmt.Fprintf(to, "%s: %s: %s: %d %s for %d that the bytes need, in %d instructions of warps\n", c.Kernel, c.kernel.place(in), strings.TrimSpace(in.op), t.transactions, what, t.minimal, t.warps)
 		}
 	}
 }

@@ -8,15 +8,15 @@ import (
 
 // members compiles the mask of lanes that an instruction names; it is the same for all.
 func (b *builder) members(o operand) func(w *warp) uint32 {
-	s := b.s32(o, typ{'b', 4})
+	s := b.operand(o, typ{'u', 4})
 	return func(w *warp) uint32 {
-		v := &w.r32[s]
+		v := of[uint32](w.at(s))
 		need := v[bits.TrailingZeros32(w.active)&31]
 		if w.active&^need != 0 {
 			w.fail(FaultDivergence, w.active&^need, fmt.Sprintf("lanes %08x execute an instruction of lanes %08x, which they are not among", w.active, need))
 		}
-		for m := w.active; m != 0; m &= m - 1 {
-			if i := bits.TrailingZeros32(m); v[i] != need {
+		for i := range lanes(w.active) {
+			if v[i] != need {
 				w.fail(FaultDivergence, 1<<i, fmt.Sprintf("lanes that execute it together name different lanes, %08x and %08x", need, v[i]))
 			}
 		}
@@ -24,64 +24,48 @@ func (b *builder) members(o operand) func(w *warp) uint32 {
 	}
 }
 
-// together compiles what lanes of a warp do with one another.
-func (b *builder) together(out *instr) {
-	in := b.in
-	args := in.args
-	u := typ{'u', 4}
-	out.kind, out.class = doTogether, ClassShuffle
-	switch in.parts[0] {
-	case "shfl":
-		b.shuffle(out)
-	case "vote":
-		b.arity(3)
-		b.only("sync", "all", "any", "ballot")
-		if !b.has("sync") {
-			b.unknown()
-		}
-		out.need = b.members(args[2])
-		p := b.sp(args[1])
-		if b.has("ballot") {
-			d := b.dst(args[0], 1)
-			out.fx = func(w *warp, mask uint32) {
-				v := p(w) & mask
-				for m := mask; m != 0; m &= m - 1 {
-					w.r32[d][bits.TrailingZeros32(m)] = v
-				}
-			}
-			return
-		}
-		d, every := b.dst(args[0], 0), b.has("all")
-		if !every && !b.has("any") {
-			b.unknown()
-		}
-		out.fx = func(w *warp, mask uint32) {
-			v := p(w) & mask
-			w.pred[d] &^= mask
-			if every && v == mask || !every && v != 0 {
-				w.pred[d] |= mask
-			}
-		}
-	case "membar", "fence":
-		out.kind, out.class = doAny, ClassBarrier
-		out.fx = func(*warp, uint32) {}
-	case "bar", "barrier":
-		out.class = ClassBarrier
-		b.barrier(out, u)
-	case "mma":
-		b.mma(out)
-	default:
+// vote compiles vote.sync.
+func (b *builder) vote(out *instr) {
+	b.arity(3)
+	b.only("sync", "all", "any", "ballot")
+	if !b.has("sync") {
 		b.unknown()
+	}
+	args := b.in.args
+	out.kind, out.class, out.need = doTogether, ClassShuffle, b.members(args[2])
+	p := b.predicate(args[1])
+	if b.has("ballot") {
+		d := b.register(args[0], 4)
+		out.effect = func(w *warp, mask uint32) {
+			v, r := p(w)&mask, of[uint32](w.at(d))
+			for i := range lanes(mask) {
+				r[i] = v
+			}
+		}
+		return
+	}
+	d, every := b.register(args[0], 0), b.has("all")
+	if !every && !b.has("any") {
+		b.unknown()
+	}
+	out.effect = func(w *warp, mask uint32) {
+		v := p(w) & mask
+		w.predicates[d] &^= mask
+		if every && v == mask || !every && v != 0 {
+			w.predicates[d] |= mask
+		}
 	}
 }
 
 // barrier compiles barriers of the warp, and barrier 0 of the whole block.
-func (b *builder) barrier(out *instr, u typ) {
+func (b *builder) barrier(out *instr) {
 	args := b.in.args
+	out.class = ClassBarrier
 	if b.has("warp") {
 		b.arity(1)
+		out.kind = doTogether
 		out.need = b.members(args[0])
-		out.fx = func(w *warp, mask uint32) { w.synchronise(mask) }
+		out.effect = func(w *warp, mask uint32) { w.synchronise(mask) }
 		return
 	}
 	b.only("sync", "red", "aligned", "cta", "or")
@@ -95,16 +79,24 @@ func (b *builder) barrier(out *instr, u typ) {
 		if len(args) < 3 {
 			b.unknown()
 		}
-		out.pred = b.sp(args[len(args)-1])
+		out.holds = b.predicate(args[len(args)-1])
 		args = args[:len(args)-1]
 		if !b.has("or") {
 			b.unknown()
 		}
-		out.reduce, out.dst = true, b.dst(args[0], 0)
+		out.reduce, out.dst = true, b.register(args[0], 0)
 	}
 	if len(args) != at+1 || args[at].kind != 'i' || args[at].imm != 0 {
-		b.fail("%s: a barrier other than barrier 0 of all threads is not of the subset", b.in.op)
+		b.fail("a barrier other than barrier 0 of all threads is not of the subset")
 	}
+}
+
+// partners give the lane that a lane reads in a shuffle; of idx that is the lane of the segment which is named.
+var partners = map[string]func(lane, by, named uint32) uint32{
+	"up":   func(lane, by, _ uint32) uint32 { return lane - by },
+	"down": func(lane, by, _ uint32) uint32 { return lane + by },
+	"bfly": func(lane, by, _ uint32) uint32 { return lane ^ by },
+	"idx":  func(_, _, named uint32) uint32 { return named },
 }
 
 // shuffle compiles shfl.sync.
@@ -115,51 +107,41 @@ func (b *builder) shuffle(out *instr) {
 	if !b.has("sync") || len(in.parts) != 4 {
 		b.unknown()
 	}
-	u := typ{'b', 4}
-	d, p := b.dst(in.args[0], 1), int32(-1)
+	u := typ{'u', 4}
+	d, p := b.register(in.args[0], 4), int32(-1)
 	if in.args[0].pair >= 0 {
 		p = b.slot[in.args[0].pair]
 	}
-	x, y, z := b.s32(in.args[1], u), b.s32(in.args[2], u), b.s32(in.args[3], u)
+	x, y, z := b.operand(in.args[1], u), b.operand(in.args[2], u), b.operand(in.args[3], u)
+	out.kind, out.class = doTogether, ClassShuffle
 	out.need, out.moves = b.members(in.args[4]), movesShuffle
-	mode := in.parts[2]
-	out.fx = func(w *warp, mask uint32) {
-		v := w.r32[x]
+	partner, up := partners[in.parts[2]], b.has("up")
+	if partner == nil {
+		b.unknown()
+	}
+	out.effect = func(w *warp, mask uint32) {
+		v, to := *of[uint32](w.at(x)), of[uint32](w.at(d))
+		distances, bounds := of[uint32](w.at(y)), of[uint32](w.at(z))
 		var within uint32
-		for m := mask; m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m) & 31
-			by, c, lane := w.r32[y][i]&31, w.r32[z][i], uint32(i)
+		for i := range lanes(mask) {
+			by, c, lane := distances[i]&31, bounds[i], uint32(i)
 			segment := c >> 8 & 31
 			least := lane & segment
 			most := least | c&31&^segment
-			j, ok := uint32(0), false
-			switch mode {
-			case "up":
-				j = lane - by
-				ok = int32(j) >= int32(most)
-			case "down":
-				j = lane + by
-				ok = j <= most
-			case "bfly":
-				j = lane ^ by
-				ok = j <= most
-			default:
-				j = least | by&^segment
-				ok = j <= most
-			}
-			if !ok {
-				j = lane
-			} else {
+			j := partner(lane, by, least|by&^segment)
+			if !up && j <= most || up && int32(j) >= int32(most) {
 				within |= 1 << i
+			} else {
+				j = lane
 			}
 			if mask>>(j&31)&1 == 0 {
 				w.find(FindShuffle, 1<<i, fmt.Sprintf("lane %d reads lane %d, which does not take part", i, j))
 			}
 			w.sources[i] = uint8(j & 31)
-			w.r32[d][i] = v[j&31]
+			to[i] = v[j&31]
 		}
 		if p >= 0 {
-			w.pred[p] = w.pred[p]&^mask | within
+			w.predicates[p] = w.predicates[p]&^mask | within
 		}
 	}
 }
@@ -173,19 +155,21 @@ func (b *builder) mma(out *instr) {
 		b.unknown()
 	}
 	b.arity(4)
-	out.class = ClassTensor
-	t := typ{'b', 4}
-	slots := func(o operand, n int) (s [4]int) {
-		list := elements(o)
+	out.kind, out.class = doTogether, ClassTensor
+	fragment := func(k, n int) (s [4]int32) {
+		list := elements(b.in.args[k])
 		if len(list) != n {
 			b.fail("a fragment of %d registers, %d are due", len(list), n)
 		}
 		for i, e := range list {
-			s[i] = b.s32(e, t)
+			s[i] = b.operand(e, typ{'f', 4})
 		}
 		return s
 	}
-	d, x, y, z := slots(b.in.args[0], 4), slots(b.in.args[1], 4), slots(b.in.args[2], 2), slots(b.in.args[3], 4)
+	for _, e := range elements(b.in.args[0]) {
+		b.register(e, 4)
+	}
+	d, x, y, z := fragment(0, 4), fragment(1, 4), fragment(2, 2), fragment(3, 4)
 	out.moves = movesProduct
 	out.need = func(w *warp) uint32 {
 		if w.live != all {
@@ -193,22 +177,21 @@ func (b *builder) mma(out *instr) {
 		}
 		return all
 	}
-	out.fx = func(w *warp, mask uint32) {
+	out.effect = func(w *warp, mask uint32) {
 		if mask != all {
 			w.fail(FaultDivergence, mask, "a product of a whole warp under a predicate that differs between lanes")
 		}
 		var A [16][8]float64
 		var B [8][8]float64 // [column][k]
 		var C [16][8]float32
-		cut := func(v uint32) float64 { return float64(math.Float32frombits(v &^ 0x1fff)) }
+		// A lane's numbers lie in row and column lane/4, and in the columns or rows of its place among four.
 		for lane := range 32 {
 			group, member := lane>>2, lane&3
-			A[group][member], A[group+8][member] = cut(w.r32[x[0]][lane]), cut(w.r32[x[1]][lane])
-			A[group][member+4], A[group+8][member+4] = cut(w.r32[x[2]][lane]), cut(w.r32[x[3]][lane])
-			B[group][member], B[group][member+4] = cut(w.r32[y[0]][lane]), cut(w.r32[y[1]][lane])
 			for i := range 4 {
-				C[group+i>>1*8][2*member+i&1] = math.Float32frombits(w.r32[z[i]][lane])
+				A[group+i&1*8][member+i>>1*4] = truncated(w, x[i], lane)
+				C[group+i>>1*8][2*member+i&1] = of[float32](w.at(z[i]))[lane]
 			}
+			B[group][member], B[group][member+4] = truncated(w, y[0], lane), truncated(w, y[1], lane)
 		}
 		if seed := w.run.machine.options.Errors; seed != 0 {
 			order, random := []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, mix(seed^uint64(w.pc))
@@ -239,8 +222,13 @@ func (b *builder) mma(out *instr) {
 		for lane := range 32 {
 			group, member := lane>>2, lane&3
 			for i := range 4 {
-				w.r32[d[i]][lane] = math.Float32bits(C[group+i>>1*8][2*member+i&1])
+				of[float32](w.at(d[i]))[lane] = C[group+i>>1*8][2*member+i&1]
 			}
 		}
 	}
+}
+
+// truncated is an operand of a tensor product: the upper 19 bits of a float32.
+func truncated(w *warp, register int32, lane int) float64 {
+	return float64(math.Float32frombits(of[uint32](w.at(register))[lane] &^ 0x1fff))
 }

@@ -1,8 +1,9 @@
 package ptx
 
 import (
+	"cmp"
 	"fmt"
-	"math/bits"
+	"slices"
 )
 
 // What was never written, a register or a word of memory, may be read: a compiler moves an
@@ -11,18 +12,14 @@ import (
 // memory, to where it would have an effect: an address, a branch, a vote, or a value stored in
 // global memory.
 
-// tainted lists the registers that may hold something computed from what was never written:
-// those of first and, with memory, what loads bring.
-func tainted(code []inst, first []int32, registers int, memory bool) []int32 {
+// tainted are the registers that may hold something computed from what was never written: those of first and, with
+// memory, what loads bring.
+func tainted(code []resolved, first []int32, registers int, memory bool) bitset {
 	in := make(bitset, (registers+63)/64)
-	var list []int32
 	changed := true
 	add := func(r int32) {
-		if !in.has(r) {
-			in.set(r)
-			list = append(list, r)
-			changed = true
-		}
+		changed = changed || !in.has(r)
+		in.set(r)
 	}
 	for _, r := range first {
 		add(r)
@@ -30,11 +27,11 @@ func tainted(code []inst, first []int32, registers int, memory bool) []int32 {
 	for changed {
 		changed = false
 		for i := range code {
-			load := code[i].parts[0] == "ld" || code[i].parts[0] == "ldu" || code[i].parts[0] == "atom"
 			reads := false
-			if load {
-				reads = memory && code[i].parts[1] != "param"
-			} else {
+			switch code[i].parts[0] {
+			case "ld", "ldu", "atom":
+				reads = memory && !slices.Contains(code[i].parts, "param")
+			default:
 				code[i].uses(func(r int32) { reads = reads || in.has(r) })
 			}
 			if reads {
@@ -42,11 +39,11 @@ func tainted(code []inst, first []int32, registers int, memory bool) []int32 {
 			}
 		}
 	}
-	return list
+	return in
 }
 
 // suspect is what an instruction does with registers of tainted, by their index in
-// Kernel.checked or tracked and warp.written; −1 stands for a register that is none of them.
+// Kernel.tracked and warp.written; −1 stands for a register that is none of them.
 type suspect struct {
 	reads   []int32 // of what it computes from, in order
 	address []int32
@@ -64,18 +61,22 @@ type suspect struct {
 	write int32
 }
 
-func (b *builder) suspects(in *inst, index map[int32]int32) *suspect {
-	s := &suspect{guard: -1, yes: -1, no: -1}
+// suspects gives what an instruction does with such registers, nil where it has none, and whether one of them may
+// hold what was never written though all memory was.
+func (b *builder) suspects(in *resolved) (s *suspect, always bool) {
+	s = &suspect{guard: -1, yes: -1, no: -1}
+	found := false
 	of := func(r int32) int32 {
-		if i, ok := index[r]; ok && r >= 0 {
-			return i
+		i, ok := b.track[r]
+		if r < 0 || !ok {
+			return -1
 		}
-		return -1
+		found, always = true, always || b.check.has(r)
+		return i
 	}
 	if in.guard >= 0 {
 		s.guard = of(in.guard)
 	}
-	found := s.guard >= 0
 	list := func(into *[]int32, o *operand) {
 		for _, e := range elements(*o) {
 			r := int32(-1)
@@ -87,64 +88,50 @@ func (b *builder) suspects(in *inst, index map[int32]int32) *suspect {
 				*into = append(*into, of(e.pair))
 			}
 		}
-		for _, r := range *into {
-			found = found || r >= 0
-		}
 	}
-	from := in.results()
 	for i := range in.args {
 		switch {
-		case i < from:
+		case i < in.results():
 			list(&s.writes, &in.args[i])
 		case in.args[i].kind == 'a':
 			list(&s.address, &in.args[i])
-		case in.parts[0] == "selp" && i < 3 && in.args[i].kind == 'r':
-			r := of(in.args[i].reg)
-			found = found || r >= 0
-			if i == 1 {
-				s.yes = r
-			} else {
-				s.no = r
-			}
+		case in.parts[0] == "selp" && len(in.args) == 4 && i == 1 && in.args[i].kind == 'r':
+			s.yes = of(in.args[i].reg)
+		case in.parts[0] == "selp" && len(in.args) == 4 && i == 2 && in.args[i].kind == 'r':
+			s.no = of(in.args[i].reg)
 		default:
 			list(&s.reads, &in.args[i])
 		}
 	}
 	if !found {
-		return nil
+		return nil, false
 	}
 	if s.yes >= 0 || s.no >= 0 {
-		s.by = b.sp(in.args[3])
+		s.by = b.predicate(in.args[3])
 	}
 	for _, r := range s.reads {
 		s.any = s.any || r >= 0
 	}
+	moves := false // what is read, otherwise than lane by lane
 	switch in.parts[0] {
 	case "atom", "red", "vote", "bar", "match", "redux":
 		s.effect = true
-	}
-	b.few(in, s, int32(max(len(b.kernel.checked), len(b.kernel.tracked))))
-	return s
-}
-
-// few fills in what plainly needs, where that is enough.
-func (b *builder) few(in *inst, s *suspect, none int32) {
-	if s.guard >= 0 || len(s.address) > 0 || s.effect || s.by != nil || len(s.reads) > 3 || len(s.writes) > 1 {
-		return
-	}
-	switch in.parts[0] {
 	case "ld", "ldu", "st", "shfl", "mma":
-		return
+		moves = true
 	}
-	s.few, s.three, s.write = true, [3]int32{none, none, none}, none
-	for i, r := range s.reads {
-		if r >= 0 {
-			s.three[i] = r
+	if s.guard < 0 && len(s.address) == 0 && !s.effect && !moves && s.by == nil && len(s.reads) <= 3 && len(s.writes) <= 1 {
+		none := int32(len(b.kernel.tracked))
+		s.few, s.three, s.write = true, [3]int32{none, none, none}, none
+		for i, r := range s.reads {
+			if r >= 0 {
+				s.three[i] = r
+			}
+		}
+		if len(s.writes) > 0 && s.writes[0] >= 0 {
+			s.write = s.writes[0]
 		}
 	}
-	if len(s.writes) > 0 && s.writes[0] >= 0 {
-		s.write = s.writes[0]
-	}
+	return s, always
 }
 
 // plainly is follow where all that is read is defined; it tells whether that was so.
@@ -219,31 +206,30 @@ func (w *warp) follow(in *instr, s *suspect, mask uint32) {
 		in.moves(w, s, mask)
 		return
 	}
+	origin := int32(0)
+	if from >= 0 {
+		origin = cmp.Or(w.origin[from], -1-from)
+	}
 	for _, d := range s.writes {
-		if d < 0 {
-			continue
-		}
-		w.written[d] = w.written[d]&^mask | good&mask
-		if good&mask != mask {
-			w.origin[d] = w.origin[from]
-			if w.origin[d] == 0 {
-				w.origin[d] = -1 - from
-			}
-		}
+		w.define(d, good, mask, origin)
+	}
+}
+
+// define notes which lanes of a register, of those of a mask, hold something defined, and what the others come of.
+func (w *warp) define(register int32, good, mask uint32, origin int32) {
+	if register < 0 {
+		return
+	}
+	w.written[register] = w.written[register]&^mask | good&mask
+	if good&mask != mask {
+		w.origin[register] = origin
 	}
 }
 
 // loaded notes which lanes of what was loaded are defined.
 func (w *warp) loaded(in *instr, s *suspect, mask uint32) {
 	for k, d := range s.writes {
-		if d < 0 {
-			continue
-		}
-		good := w.good[min(k, 3)]
-		w.written[d] = w.written[d]&^mask | good&mask
-		if good&mask != mask {
-			w.origin[d] = in.line
-		}
+		w.define(d, w.good[min(k, 3)], mask, in.line)
 	}
 	w.good = [4]uint32{all, all, all, all}
 }
@@ -254,18 +240,10 @@ func (w *warp) unwritten(origin int32) string {
 	if origin > 0 {
 		return fmt.Sprintf("memory that nothing has written, read at line %d", origin)
 	}
-	names := w.names()
-	if i := -1 - origin; int(i) < len(names) {
-		return fmt.Sprintf("register %s, which nothing has written", names[i])
+	if i := int(-1 - origin); i < len(w.kernel.tracked) {
+		return fmt.Sprintf("register %s, which nothing has written", w.kernel.tracked[i])
 	}
 	return "a register that nothing has written"
-}
-
-func (w *warp) names() []string {
-	if w.checks&checkUnwritten != 0 {
-		return w.kernel.tracked
-	}
-	return w.kernel.checked
 }
 
 // defined reports a register whose undefined lanes have an effect.
@@ -282,7 +260,7 @@ func (w *warp) defined(in *instr, r int32, mask uint32, what string) {
 			origin = -1 - r
 		}
 	}
-	w.find(kind, m, fmt.Sprintf("%s, register %s, comes of %s", what, w.names()[r], w.unwritten(origin)))
+	w.find(kind, m, fmt.Sprintf("%s, register %s, comes of %s", what, w.kernel.tracked[r], w.unwritten(origin)))
 }
 
 // movesShuffle and movesProduct pass on what is undefined from lane to lane. Of a shuffle
@@ -302,19 +280,13 @@ func movesShuffle(w *warp, s *suspect, mask uint32) {
 // spread passes undefined lanes on to those that read them.
 func (w *warp) spread(s *suspect, mask uint32) {
 	var good uint32
-	for m := mask; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros32(m) & 31
+	for i := range lanes(mask) {
 		good |= (w.shuffled >> w.sources[i] & 1) << i
 	}
 	w.shuffled = all
-	if d := s.writes[0]; d >= 0 {
-		w.written[d] = w.written[d]&^mask | good
-		if good != mask {
-			w.origin[d] = w.from
-		}
-	}
-	if len(s.writes) > 1 && s.writes[1] >= 0 {
-		w.written[s.writes[1]] |= mask
+	w.define(s.writes[0], good, mask, w.from)
+	if len(s.writes) > 1 {
+		w.define(s.writes[1], all, mask, 0)
 	}
 }
 
@@ -339,9 +311,6 @@ func movesProduct(w *warp, s *suspect, mask uint32) {
 	}
 	low, high, columns := whole(is(0)&is(2)), whole(is(1)&is(3)), whole(is(4)&is(5))
 	for i, d := range s.writes {
-		if d < 0 {
-			continue
-		}
 		rows := low
 		if i >= 2 {
 			rows = high
@@ -351,10 +320,7 @@ func movesProduct(w *warp, s *suspect, mask uint32) {
 		for lane := range 32 {
 			good |= (rows >> (lane >> 2) & (columns >> (2*(lane&3) + i&1)) & (c >> lane) & 1) << lane
 		}
-		w.written[d] = good
-		if good != all {
-			w.origin[d] = w.from
-		}
+		w.define(d, good, all, w.from)
 	}
 }
 
@@ -384,9 +350,8 @@ func (w *warp) reportStored(mask uint32) {
 func (w *warp) observeLocal(a *access, mask uint32) {
 	n := a.bytes()
 	words := (w.kernel.Local + 3) / 4
-	for m := mask; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros32(m) & 31
-		x := w.addr[i]
+	for i := range lanes(mask) {
+		x := w.addresses[i]
 		b := part(x, n)
 		for word := x >> 2; word<<2 < x+uint64(n); word++ {
 			c := &w.localWritten[i*words+int(word)]

@@ -89,9 +89,7 @@ func SetOrder(d driver.Driver, order uint64) {
 	case *Library:
 		l.SetOrder(order)
 	case *device.Device:
-		o := l.Options()
-		o.Seed = order
-		l.SetOptions(o)
+		l.SetSeed(order)
 	}
 }
 

@@ -95,7 +95,7 @@ func (q *program) lift(p *point, t int) {
 // evaluateDual evaluates the functions of a stage at q.zy, its margins where they are asked for.
 func (q *program) evaluateDual(t int, margins bool) {
 	s, c, u := q.zy[:q.ns], q.zy[q.ns:q.nx], q.zy[q.nx:]
-	if t < q.steps-1 {
+	if t < q.transitions() {
 		q.dual.StepDual(s, c, u, q.zx[:q.ns], q.zx[q.ns:])
 	}
 	q.dual.ObjectivesDual(s, u, c, q.zj)
@@ -118,7 +118,7 @@ func (q *program) differentiateDual(p *point, t int) bool {
 		q.zy[a] = complex(real(at), q.scale[a]*domain.DualStep)
 		q.evaluateDual(t, true)
 		q.zy[a] = at
-		if t < q.steps-1 {
+		if t < q.transitions() {
 			for i, b := range q.active {
 				next[i*d+col] = imag(q.zx[b]) * inverse / q.scale[b]
 			}
@@ -161,18 +161,18 @@ func (q *program) differentiateStage(p *point, t int) bool {
 		at := y[a]
 		plus, minus := q.either(a, at)
 		y[a] = plus
-		if t < q.steps-1 {
+		if t < q.transitions() {
 			q.problem.Step(s, c, u, q.fp[:q.ns], q.fp[q.ns:])
 		}
 		q.problem.Margins(s, c, u, q.mp)
 		y[a] = minus
-		if t < q.steps-1 {
+		if t < q.transitions() {
 			q.problem.Step(s, c, u, q.fm[:q.ns], q.fm[q.ns:])
 		}
 		q.problem.Margins(s, c, u, q.mm)
 		y[a] = at
 		inverse := q.scale[a] / (plus - minus)
-		if t < q.steps-1 {
+		if t < q.transitions() {
 			for i, b := range q.active {
 				next[i*d+col] = (q.fp[b] - q.fm[b]) * inverse / q.scale[b]
 			}

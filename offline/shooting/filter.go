@@ -151,6 +151,8 @@ func (p *ipm) move(alpha float64) bool {
 		xi := p.last
 		if t+1 < q.steps {
 			xi = p.w[(t+1)*d+q.nu : (t+2)*d]
+		}
+		if t < q.transitions() {
 			for i, a := range q.active {
 				p.trial.x[(t+1)*q.nx+a] += alpha * q.scale[a] * xi[i]
 			}
@@ -182,6 +184,11 @@ func (p *ipm) slope() float64 {
 	}
 	if q.tau {
 		sum += p.objectiveScale * q.tauCost * p.w[q.d-1]
+	}
+	if q.lasting != nil {
+		clear(q.slope[:q.nX])
+		q.lasting.addGradient(q, p.cur, p.objectiveScale, q.slope[:q.nX])
+		sum += tensor.DotInOrder(q.slope[:q.nX], p.last)
 	}
 	for i, s := range p.at.s {
 		sum -= p.mu / s * p.dg[i]

@@ -99,7 +99,7 @@ func (q *program) hessianDual(p *point, t int, mu, objectiveScale float64, z, la
 			for i, w := range weights {
 				sum += w * imag(q.zj[i])
 			}
-			if t < q.steps-1 {
+			if t < q.transitions() {
 				for _, c := range q.active {
 					sum += costate[c] * imag(q.zx[c])
 				}
@@ -139,11 +139,11 @@ func (q *program) addPriority(t int, objectiveScale float64, held []float64) {
 	}
 }
 
-// reals is λ_{t+1} of the dynamics per unit of the state itself; nothing looks at the state
-// after the last action.
+// reals is λ_{t+1} of the dynamics per unit of the state itself, zero where nothing looks at the
+// state after the last action.
 func (q *program) reals(t int, lambda []float64) []float64 {
 	clear(q.costate)
-	if t == q.steps-1 {
+	if t >= q.transitions() {
 		return q.costate
 	}
 	for i, a := range q.active {
@@ -181,7 +181,7 @@ func (q *program) hessianValues(p *point, t int, mu, objectiveScale float64, z, 
 		}
 		values = values[q.no:]
 		// Differences from the values at the stage keep the digits.
-		if t < q.steps-1 {
+		if t < q.transitions() {
 			q.problem.Step(s, c, u, q.fp[:q.ns], q.fp[q.ns:])
 			for _, a := range q.active {
 				sum += costate[a] * (q.fp[a] - p.image[t*q.nx+a])

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -16,13 +17,43 @@ var (
 )
 
 // Oracle is the least cost over the given number of decisions from where a scenario begins,
-// (s, c), and the plan [steps][action] that attains it, as closedloop.Simulation asks for them.
+// (s, c), and the plan [steps][action] that attains it, as closedloop.Simulation asks for them. Of a
+// plant that runs on the plan is that of one which does, and the cost that of its steps.
 func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
+	if plan, states := s.drive(state, ctx, steps, pref); plan != nil {
+		t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: 1, starts: [][][]float64{plan}, states: states}
+		if best, err := t.minimise(pref, domain.WeightedSum); err == nil {
+			return best.Cost - best.Beyond, best.U, nil
+		}
+	}
 	best, err := s.fromStart(state, ctx, steps, pref, domain.WeightedSum, 1)
 	if err != nil {
 		return math.NaN(), nil, err
 	}
-	return best.Cost, best.U, nil
+	return best.Cost - best.Beyond, best.U, nil
+}
+
+// drive is what a receding loop does in so many steps from a state and context, of a plant that runs on, and the states and
+// contexts before each, one behind the other: a long plan is far easier to find from there. nil where there is no such loop, or one
+// of its decisions is not solved.
+func (s *Solver) drive(state, ctx []float64, steps int, pref domain.Preference) (plan [][]float64, states []float64) {
+	spec := s.problem.Spec()
+	ahead := spec.LookAhead()
+	if !s.opt.Lasting || steps <= ahead {
+		return nil, nil
+	}
+	h, nu := s.NewHorizon(0), spec.ActionSize()
+	state, ctx = slices.Clone(state), slices.Clone(ctx)
+	nextS, nextC, next := make([]float64, len(state)), make([]float64, len(ctx)), make([]float64, ahead*nu)
+	for range steps {
+		if _, solved, err := h.Solve(state, ctx, pref, next); err != nil || !solved || s.until.Err() != nil {
+			return nil, nil
+		}
+		plan, states = append(plan, slices.Clone(next[:nu])), append(append(states, state...), ctx...)
+		s.problem.Step(state, ctx, next[:nu], nextS, nextC)
+		state, nextS, ctx, nextC = nextS, state, nextC, ctx
+	}
+	return plan, append(append(states, state...), ctx...)
 }
 
 // NewHorizon implements domain.Receding. What a solve from the decision before does not
@@ -32,8 +63,8 @@ func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	opt := s.opt
 	opt.Iterations = cmp.Or(iterations, opt.Iterations)
 	return &horizon{
-		cold: newSolver(s.problem, s.axes, s.initial, opt),
-		warm: &Receding{opt: opt, limits: RecedingOptions{Iterations: opt.Iterations}, p: newIPM(newProgram(s.problem, opt.StateScale))},
+		cold: newSolver(s.problem, s.axes, s.initial, opt, s.lastings),
+		warm: &Receding{opt: opt, lastings: s.lastings, limits: RecedingOptions{Iterations: opt.Iterations}, p: newIPM(newProgram(s.problem, opt.StateScale))},
 	}
 }
 
@@ -87,7 +118,7 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 			return math.NaN(), false, err
 		}
 		if solved = err == nil; solved {
-			cost = found.Cost
+			cost = found.Cost - found.Beyond
 			for i, u := range found.U {
 				copy(plan[i*nu:], u)
 			}

@@ -129,9 +129,9 @@ func roomAt(e float64) float64 { return math.Min(1, 1e-4*e*e) }
 
 // begin starts from the scaled actions and the first state in p.cur: from their roll-out,
 // or, held, from states that stay where they are, with defects, which an unstable system is
-// much nearer to an optimum in. It finds out what moves, and reports false where the start
+// much nearer to an optimum in, or from the given states, if there are some. It finds out what moves, and reports false where the start
 // is not finite.
-func (p *ipm) begin(held bool) bool {
+func (p *ipm) begin(held bool, states []float64) bool {
 	q := p.q
 	p.iterations, p.shift, p.incomplete, p.gains = 0, 0, false, false
 	p.resize()
@@ -145,7 +145,7 @@ func (p *ipm) begin(held bool) bool {
 		q.discoverStages(p.cur)
 	} else {
 		q.roll(p.cur)
-		if !held && !q.finite(p.cur) {
+		if !held && states == nil && !q.finite(p.cur) {
 			return false
 		}
 		q.discover(p.cur)
@@ -154,9 +154,13 @@ func (p *ipm) begin(held bool) bool {
 	if q.tau {
 		p.cur.y[q.naug-1] = p.leastBound()
 	}
-	if held {
+	switch {
+	case states != nil:
+		copy(p.cur.x, states)
+		q.evaluate(p.cur, false)
+	case held:
 		q.hold(p.cur)
-	} else {
+	default:
 		q.roll(p.cur)
 	}
 	return q.finite(p.cur)

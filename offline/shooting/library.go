@@ -151,7 +151,11 @@ func (b *libraryBuild) exchange(l *library) (improved bool, err error) {
 			if len(again.starts) == 0 {
 				return nil
 			}
-			best, err := again.best(func(q *program) { q.weigh(true, nil) })
+			ending := s.lastings.of(again.ctx, domain.Preference{Adaptive: true})
+			best, err := again.best(func(q *program) {
+				q.weigh(true, nil)
+				q.lasting = ending
+			})
 			return next[i].take(best, err)
 		})
 		if err != nil {

@@ -49,6 +49,7 @@ func (p *ipm) assemble() {
 			tensor.Axpy(w*a, row, end[i*q.nX:(i+1)*q.nX])
 		}
 	}
+	q.lasting.addHessian(q, p.objectiveScale, end)
 }
 
 // weight of an inequality's square in the condensed Hessian.
@@ -94,6 +95,7 @@ func (p *ipm) linear() {
 		i := q.steps*q.nm + k
 		tensor.Axpy(-p.mu/p.at.s[i], q.ends[k*q.nX:(k+1)*q.nX], end)
 	}
+	q.lasting.addGradient(q, p.cur, p.objectiveScale, end)
 }
 
 // solve computes the step for the defects in p.defect: every direction, and the largest

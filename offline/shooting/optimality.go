@@ -15,6 +15,7 @@ func (p *ipm) adjoint(objectiveScale float64) {
 	for k := range q.totals {
 		tensor.Axpy(-p.z[q.steps*q.nm+k], q.ends[k*q.nX:(k+1)*q.nX], last)
 	}
+	q.lasting.addGradient(q, p.cur, objectiveScale, last)
 	for t := q.steps - 1; t > 0; t-- {
 		q.gradient(t, objectiveScale, q.ofStage(t, p.z), p.lambda, q.slope)
 		copy(p.lambda[t*q.nX:(t+1)*q.nX], q.slope[q.nu:])
@@ -66,6 +67,7 @@ func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 	for k := range q.totals {
 		tensor.Axpy(p.z[q.steps*q.nm+k], q.ends[k*q.nX:(k+1)*q.nX], last)
 	}
+	q.lasting.addGradient(q, p.cur, -p.objectiveScale, last)
 	for _, v := range last {
 		see(v / scale)
 	}

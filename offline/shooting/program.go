@@ -11,12 +11,12 @@ import (
 // typical sizes, then running totals of objectives and one bound τ where a
 // scalarization couples the stages.
 //
-//	min  τCost·τ + Σ_t ω_tᵀJ(s_t, u_t; c_t)
+//	min  τCost·τ + Σ_t ω_tᵀJ(s_t, u_t; c_t) + V(s_N, c_N)
 //	s.t. (s_{t+1}, c_{t+1}) = F(s_t, c_t, u_t)
 //	     margins(s_t, c_t, u_t) ≥ 0             for every t
 //	     a τ + b − y_N ≥ 0                      for every total, y_{t+1} = y_t + eᵀJ_t
 //
-// with ω_t fixed, or σ(s_t, u_t; c_t) in the adaptive mode. First derivatives are
+// with ω_t fixed, or σ(s_t, u_t; c_t) in the adaptive mode, and V that of a plant that runs on (lasting). First derivatives are
 // those of a domain.Dual; else those of J with respect to s and u are the problem's
 // own and the others central differences. Second derivatives are a domain.Curved's; else
 // differences, of exact first derivatives where there are such and of values otherwise:
@@ -45,6 +45,7 @@ type program struct {
 	tauCost                                          float64
 	totals                                           []total
 	steps                                            int
+	lasting                                          *lasting  // nil: nothing comes behind the last action
 	sensitive                                        bool      // whether the first state is a variable
 	active                                           []int     // components of (s, c) that some action moves
 	moves                                            []bool    // [nx], the same as a mask
@@ -125,6 +126,14 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		q.zy, q.zx, q.zj, q.zm = make([]complex128, y), make([]complex128, q.nx), make([]complex128, q.no), make([]complex128, q.nm)
 	}
 	return q
+}
+
+// transitions is how many stages have a state behind them that something looks at.
+func (q *program) transitions() int {
+	if q.lasting != nil {
+		return q.steps
+	}
+	return q.steps - 1
 }
 
 // weigh makes the program that of a weighted sum.
@@ -261,6 +270,7 @@ func (q *program) evaluate(p *point, rolled bool) {
 	if q.tau {
 		p.f += q.tauCost * p.y[q.naug-1]
 	}
+	p.f += q.lasting.cost(q, p)
 	for t := range q.steps {
 		defect := p.defect[t*q.nX : (t+1)*q.nX]
 		y, after := p.y[t*q.naug:(t+1)*q.naug], p.y[(t+1)*q.naug:(t+2)*q.naug]
@@ -280,7 +290,7 @@ func (q *program) evaluate(p *point, rolled bool) {
 		}
 		for i, a := range q.active {
 			defect[i] = 0
-			if t < q.steps-1 {
+			if t < q.transitions() {
 				defect[i] = (p.image[t*q.nx+a] - p.x[(t+1)*q.nx+a]) / q.scale[a]
 			}
 		}
@@ -303,8 +313,7 @@ func (q *program) evaluateEach(p *point, rolled bool) {
 		u := p.u[t*q.nu : (t+1)*q.nu]
 		if !rolled {
 			u = q.action(p, t)
-			// Nothing looks at the state after the last action.
-			if t < q.steps-1 {
+			if t < q.transitions() {
 				q.forward(p, t)
 			}
 		}
@@ -324,7 +333,7 @@ func (q *program) evaluateEach(p *point, rolled bool) {
 // hold makes a point of the first measured state at every stage. The context follows: what it
 // remembers of the actions is of no size that would make a defect of it comparable.
 func (q *program) hold(p *point) {
-	for t := range q.steps - 1 {
+	for t := range q.transitions() {
 		copy(p.x[(t+1)*q.nx:(t+2)*q.nx], p.x[:q.nx])
 	}
 	for t := range q.steps {
@@ -337,11 +346,11 @@ func (q *program) hold(p *point) {
 // state along the horizon, and everything to the last stage, which a shift has left without a
 // state of its own; it evaluates the point.
 func (q *program) carry(p *point, from int) {
-	for t := range q.steps - 1 {
+	for t := range q.transitions() {
 		q.action(p, t)
 		q.forward(p, t)
 		for a, moves := range q.moves {
-			if !moves || a >= from || t == q.steps-2 {
+			if !moves || a >= from || t == q.transitions()-1 {
 				p.x[(t+1)*q.nx+a] = p.image[t*q.nx+a]
 			}
 		}
@@ -383,7 +392,7 @@ func (q *program) discover(p *point) {
 	clear(q.moves)
 	for grown := true; grown; {
 		grown = false
-		for t := range q.steps - 1 {
+		for t := range q.transitions() {
 			for i := range q.nx {
 				if q.moves[i] {
 					continue

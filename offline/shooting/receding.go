@@ -20,15 +20,16 @@ type RecedingOptions struct {
 // feedback of its last step where the state is not the one predicted. After the first
 // calls of the longest horizon it allocates nothing. It is not safe for concurrent use.
 type Receding struct {
-	opt     Options
-	limits  RecedingOptions
-	p       *ipm
-	weights []float64
-	first   []float64 // state and context
-	begun   []float64 // what Begin gave
-	ready   bool      // whether there is a decision to start from
-	answer  *point    // the plan
-	status  Status
+	opt      Options
+	lastings *lastings
+	limits   RecedingOptions
+	p        *ipm
+	weights  []float64
+	first    []float64 // state and context
+	begun    []float64 // what Begin gave
+	ready    bool      // whether there is a decision to start from
+	answer   *point    // the plan
+	status   Status
 }
 
 // Status says what a decision's solve came to. Where no plan keeps the margins the
@@ -39,7 +40,8 @@ type Status struct {
 	Warm       bool    // whether it began from the decision before
 	KKT        float64 // largest scaled residual of the optimality conditions, at that price
 	Violation  float64 // largest −margin of the plan
-	Cost       float64 // Σσᵀ J of the plan
+	Cost       float64 // Σσᵀ J of the plan; with Beyond it is what was minimised
+	Beyond     float64 // what is counted behind the plan (Options.Lasting)
 	Iterations int
 }
 
@@ -51,7 +53,7 @@ func (s *Solver) Receding(limits RecedingOptions) (*Receding, error) {
 	if limits.Iterations == 0 {
 		limits.Iterations = s.opt.Iterations
 	}
-	return &Receding{opt: s.opt, limits: limits, p: newIPM(newProgram(s.problem, s.opt.StateScale))}, nil
+	return &Receding{opt: s.opt, lastings: s.lastings, limits: limits, p: newIPM(newProgram(s.problem, s.opt.StateScale))}, nil
 }
 
 // Reset forgets the decision before: the next is solved from the problem's fallback
@@ -88,6 +90,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	}
 	r.weights = append(r.weights[:0], pref.W...)
 	q.weigh(pref.Adaptive, r.weights)
+	q.lasting = r.lastings.of(ctx, pref)
 	r.first = append(append(r.first[:0], state...), ctx...)
 	var result ipmResult
 	switch {
@@ -112,7 +115,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 			p.cur.v[i] = (u - q.mid[j]) / q.half[j]
 		}
 		r.ready, r.status, r.begun = false, Status{}, r.begun[:0]
-		if !p.begin(held) {
+		if !p.begin(held, nil) {
 			return Status{}, fmt.Errorf("shooting: from state %v: the start's roll-out is not finite: %w", state, domain.ErrNotConverged)
 		}
 		p.incomplete = !q.differentiate(p.cur)
@@ -121,7 +124,8 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	}
 	r.status.KKT = math.Min(result.kkt, result.elastic)
 	r.status.Converged = r.status.KKT <= r.opt.Tolerance
-	r.status.Violation, r.status.Cost, r.status.Iterations = result.violation, result.f, p.iterations
+	r.status.Beyond = q.lasting.cost(q, p.cur)
+	r.status.Violation, r.status.Cost, r.status.Iterations = result.violation, result.f-r.status.Beyond, p.iterations
 	// From a point without progress the next would have none either.
 	stalled := !r.status.Converged && p.iterations < p.opt.iterations && r.limits.Time == 0
 	r.answer, r.ready = p.cur, !stalled
@@ -132,7 +136,8 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 			return r.status, fmt.Errorf("shooting: from state %v: no roll-out of the plan is finite: %w", state, domain.ErrNotConverged)
 		}
 		r.answer = p.trial
-		r.status.Cost, r.status.Violation = p.trial.f, 0
+		r.status.Beyond = q.lasting.cost(q, p.trial)
+		r.status.Cost, r.status.Violation = p.trial.f-r.status.Beyond, 0
 		for _, g := range p.trial.g {
 			r.status.Violation = math.Max(r.status.Violation, -g)
 		}
@@ -244,8 +249,10 @@ func (p *ipm) advance(first []float64, n int, converged bool) bool {
 		}
 	}
 	// The stage that is new at the end has no multiplier before it yet.
+	if clear(p.lambda[n*q.nX:]); q.lasting != nil {
+		q.lasting.addGradient(q, p.cur, p.objectiveScale, p.lambda[n*q.nX:])
+	}
 	if n > 1 {
-		clear(p.lambda[n*q.nX:])
 		q.gradient(n-1, p.objectiveScale, q.ofStage(n-1, p.z), p.lambda, q.slope)
 		copy(p.lambda[(n-1)*q.nX:n*q.nX], q.slope[q.nu:])
 	}

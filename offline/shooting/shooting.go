@@ -65,6 +65,11 @@ type Options struct {
 	// scenario's start then begin with the plans of the nearest too, where there is more than
 	// one basin.
 	Library int
+	// Lasting says that the plant goes on behind the horizon. Weighted sums then include what it costs there, to second
+	// order about the place where resting is cheapest: the multipliers of that place (the gradient-correcting end penalty of
+	// Zanon and Faulwasser, 2018) and the cost-to-go of its linear regulator, from the discrete Riccati equation. Where there is no such
+	// place, nothing is added. Other scalarizations are refused.
+	Lasting bool
 }
 
 // Counts say what a Solver has done since it was made.
@@ -84,9 +89,10 @@ type Solver struct {
 	initial func(p, s, c []float64)
 	opt     Options
 
-	room  []float64 // of the present solves
-	work  *work
-	until context.Context // ends every solve
+	room     []float64 // of the present solves
+	lastings *lastings // nil: nothing comes behind a horizon
+	work     *work
+	until    context.Context // ends every solve
 }
 
 // work is what a Solver and those that end with a context share.
@@ -95,6 +101,7 @@ type work struct {
 	starts, iterations, dropped atomic.Int64
 	building                    sync.Mutex
 	library                     *library
+	settlings                   sync.Pool // of *settling
 }
 
 var (
@@ -153,12 +160,21 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 			return nil, fmt.Errorf("shooting: the room of margin %d is %v, want a finite number of at least 0", i, v)
 		}
 	}
-	return newSolver(problem, axes, initial, opt), nil
+	var ends *lastings
+	if opt.Lasting {
+		ends = newLastings(problem, opt.StateScale)
+	}
+	return newSolver(problem, axes, initial, opt, ends), nil
 }
 
-func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options) *Solver {
-	s := &Solver{problem: problem, axes: axes, initial: initial, opt: opt, work: &work{}, until: context.Background()}
+func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options, ends *lastings) *Solver {
+	s := &Solver{problem: problem, axes: axes, initial: initial, opt: opt, lastings: ends, work: &work{}, until: context.Background()}
 	s.work.spaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
+	s.work.settlings.New = func() any {
+		row, spec := func(n int) []float64 { return make([]float64, n) }, problem.Spec()
+		ns, nc := spec.MeasuredSize(), spec.ContextSize()
+		return &settling{s: row(ns), c: row(nc), nextS: row(ns), nextC: row(nc), u: row(spec.ActionSize()), m: row(len(spec.Margins))}
+	}
 	return s
 }
 
@@ -185,8 +201,8 @@ type Trajectory struct {
 	J       [][]float64 // [steps]
 	Margins [][]float64 // [steps]
 	// Cost is what was minimised: Σσᵀ J for a weighted sum, the Chebyshev or
-	// ε-constraint objective otherwise.
-	Cost float64
+	// ε-constraint objective otherwise. Beyond is its part behind the last step (Options.Lasting).
+	Cost, Beyond float64
 	// KKT is the largest scaled residual of the optimality conditions, Violation
 	// the largest −margin.
 	KKT, Violation float64
@@ -244,10 +260,16 @@ func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Traj
 	if how != "" && how != domain.WeightedSum && pref.Adaptive {
 		return nil, fmt.Errorf("shooting: the adaptive priority has no fixed weights for %s; want %s", how, domain.WeightedSum)
 	}
-	switch how {
-	case "", domain.WeightedSum:
-		return t.best(func(q *program) { q.weigh(pref.Adaptive, pref.W) })
-	case domain.Chebyshev, domain.EpsilonConstraint:
+	switch {
+	case how == "" || how == domain.WeightedSum:
+		ending := t.solver.lastings.of(ctx, pref)
+		return t.best(func(q *program) {
+			q.weigh(pref.Adaptive, pref.W)
+			q.lasting = ending
+		})
+	case t.solver.opt.Lasting:
+		return nil, fmt.Errorf("shooting: the plant runs on: what comes behind the horizon is known for %s, not for %s", domain.WeightedSum, how)
+	case how == domain.Chebyshev || how == domain.EpsilonConstraint:
 		ideal, spread, plans, err := t.payoff()
 		if err != nil {
 			return nil, err

@@ -27,7 +27,7 @@ func testPrograms(problem domain.Problem) map[string]*ipm {
 		for i := range p.cur.v {
 			p.cur.v[i] = 1.6*rng.Float64() - 0.8
 		}
-		if !p.begin(false) {
+		if !p.begin(false, nil) {
 			panic("the start is not finite")
 		}
 		for _, x := range variables(p.q, p.cur) {

@@ -59,7 +59,7 @@ func (q *program) differentiateStages(p *point) {
 				to[col] = from[col] * unit * by
 			}
 		}
-		if t < q.steps-1 {
+		if t < q.transitions() {
 			for i, b := range q.active {
 				scaled(q.next[(t*q.nX+i)*d:], q.dx[(t*q.nx+b)*nf:], 1/q.scale[b])
 			}

@@ -397,7 +397,7 @@ func TestWorkGrowsWithTheHorizon(t *testing.T) {
 		p.opt = ipmOptions{tolerance: 1e-5, iterations: 3, mu: firstBarrier}
 		p.place([]float64{0.1, 0, 0.05, 0}, []float64{0, 0}, steps)
 		clear(p.cur.v)
-		if !p.begin(false) {
+		if !p.begin(false, nil) {
 			t.Fatal("the start is not finite")
 		}
 		p.rho = firstPenalty

@@ -16,8 +16,11 @@ type task struct {
 	steps      int
 	seed       uint64
 	starts     [][][]float64
-	own        int // starts of the Solver's own behind these
-	retries    int // of them, where none of these converged
+	// states, [steps+1][nx], are those of the first of starts: it begins there instead of at a roll-out, which an unstable
+	// plant leaves by rounding alone. nil: none.
+	states  []float64
+	own     int // starts of the Solver's own behind these
+	retries int // of them, where none of these converged
 }
 
 // retries are a solve's, unless it is one of many.
@@ -48,7 +51,11 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 		p.place(t.state, t.ctx, t.steps)
 		t.start(p.q, p.cur, k)
 		r, feasible := ipmResult{kkt: math.Inf(1), violation: math.Inf(1)}, true
-		if p.begin(held) {
+		states := t.states
+		if k > 0 || len(t.starts) == 0 {
+			states = nil
+		}
+		if p.begin(held, states) {
 			r, feasible = p.minimise()
 		}
 		if err := s.until.Err(); err != nil {
@@ -157,7 +164,8 @@ func (p *ipm) trajectory(r ipmResult) *Trajectory {
 		return out
 	}
 	t := &Trajectory{
-		U: rows(at.u, q.steps, q.nu), Sigma: rows(at.sigma, q.steps, q.no), J: rows(at.j, q.steps, q.no), Margins: rows(at.g, q.steps, q.nm),
+		Beyond: q.lasting.cost(q, at),
+		U:      rows(at.u, q.steps, q.nu), Sigma: rows(at.sigma, q.steps, q.no), J: rows(at.j, q.steps, q.no), Margins: rows(at.g, q.steps, q.nm),
 		Cost: r.f, KKT: r.kkt, Violation: r.violation, Iterations: r.iterations,
 	}
 	for i, room := range q.room {

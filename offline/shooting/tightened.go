@@ -24,5 +24,5 @@ func (p tightened) Margins(s, c, u, m []float64) {
 
 // Tightened implements domain.Tightening.
 func (s *Solver) Tightened(slack []float64) domain.Receding {
-	return newSolver(tightened{s.problem, slices.Clone(slack)}, s.axes, s.initial, s.opt)
+	return newSolver(tightened{s.problem, slices.Clone(slack)}, s.axes, s.initial, s.opt, s.lastings)
 }

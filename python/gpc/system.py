@@ -23,7 +23,7 @@
     controller = gpc.compile(cart, budget="2m")
 
 Each function is called once, with vectors of expressions; it asks for what it needs by the names of its parameters: s the
-state, c the context (with the clock c.clock, from 0 to 1), u the action, n the state after it, p the scenario's
+state, c the context (with the clock c.clock, from 0 to 1, where episodes end), u the action, n the state after it, p the scenario's
 parameters. docs/reference/python.md and docs/reference/system-file.md of the project have the rest.
 """
 
@@ -165,25 +165,30 @@ class System:
 
     state, context, action and scenario map names to a unit, ("unit", lo, hi) or (lo, hi). lo and hi of an action are its
     box, of a scenario's parameter the range that an episode draws it from; those of a state, optional, its typical range.
-    steps is the number of decisions in an episode, period the time between two, s. constants is anything that JSON takes:
+    steps is the number of decisions in an episode, period the time between two, s. horizon says that the plant runs on: a plan
+    always looks so many decisions ahead, there is no clock, and steps is how many decisions a test drives. Without it episodes end
+    after steps decisions. constants is anything that JSON takes:
     what systems of the same equations are told apart by. The others are those of a file (docs/reference/system-file.md): rest,
     state_scale, objective_scale, margin_tolerance, semantic, solver, training, weight_design, navigation.
     """
 
     def __init__(
         self, name: str, description: str = "", *, state: Variables, action: Variables, scenario: Variables, context: Variables | None = None,
-        steps: int, period: float, rest: Sequence[float] | None = None, state_scale: Sequence[float] | None = None,
+        steps: int, period: float, horizon: int = 0, rest: Sequence[float] | None = None, state_scale: Sequence[float] | None = None,
         objective_scale: Sequence[float] | None = None, margin_tolerance: float = 0.0, semantic: Mapping[str, Any] | None = None,
         solver: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None, weight_design: Mapping[str, Any] | None = None,
         navigation: Mapping[str, Any] | None = None, constants: Any = None,
     ) -> None:
         if not isinstance(steps, (int, np.integer)) or steps < 1:
             raise InputError(f"steps is {steps!r}, want the number of decisions in an episode, at least 1")
+        if not isinstance(horizon, (int, np.integer)) or horizon < 0:
+            raise InputError(f"horizon is {horizon!r}, want the number of decisions that a plan of a plant that runs on looks ahead, or 0 where episodes end")
         if not float(period) > 0:
             raise InputError(f"period is {period!r}, want the time between two decisions, s, above 0")
-        self.name, self.description, self.steps, self.period = name, description, int(steps), float(period)
+        self.name, self.description, self.steps, self.period, self.horizon = name, description, int(steps), float(period), int(horizon)
+        self._clock = [] if self.horizon else [CLOCK]
         self._state, self._action, self._context = _variables("state", state), _variables("action", action), _variables("context", context)
-        if CLOCK in self._context:
+        if CLOCK in self._context and self._clock:
             raise InputError(f"context[{CLOCK!r}] is there by itself: the share of the episode that has passed")
         self._scenario = _variables("scenario", scenario, {**self._context, **self._state})
         self._objectives: dict[str, dict[str, Any]] = {}
@@ -258,7 +263,7 @@ class System:
 
     def _names(self, vector: str) -> list[str]:
         return {
-            "state": [*self._state], "context": [*self._context, CLOCK], "action": [*self._action], "objectives": [*self._objectives],
+            "state": [*self._state], "context": [*self._context, *self._clock], "action": [*self._action], "objectives": [*self._objectives],
             "margins": [*self._margins], "scenario": [*self._scenario],
         }[vector]
 
@@ -338,7 +343,8 @@ class System:
         code, known, arguments = self._begin(*("scun" if solved else "scu"))
         state = [] if solved else self._entries("step", self._call("step", known), self._names("state"), "entries of the state")
         context = dict(zip(self._names("context"), known["c"]))
-        context[CLOCK] = context[CLOCK] + 1 / self.steps
+        if self._clock:
+            context[CLOCK] = context[CLOCK] + 1 / self.steps
         if "memory" in self._functions:
             after = known if solved else {**known, "n": Vector(state, self._names("state"))}
             changed = self._call("memory", after)
@@ -369,8 +375,8 @@ class System:
             values.update(given)
         elif not any(k in self._scenario for k in own):
             raise InputError(f"system {self.name!r}: no parameter of the scenario has the name of an entry of state or context, so that @{self.name}.initial has to say what they are")
-        outputs = [("s", "state", len(self._state)), ("c", "context", len(self._context) + 1)]
-        return _Written("initial", where, arguments, outputs, code, [*values.values(), 0.0])
+        outputs = [("s", "state", len(self._state)), ("c", "context", len(self._context) + len(self._clock))]
+        return _Written("initial", where, arguments, outputs, code, [*values.values(), *(0.0 for _ in self._clock)])
 
     def _shapes(self) -> tuple[list[dict[str, Any]], _Written] | None:
         if "picture" not in self._functions:
@@ -426,7 +432,7 @@ class System:
         out: dict[str, Any] = {
             "format": "gpc-system", "version": 1, "name": self.name, "description": self.description, "state": [*self._state.values()],
             "context": [*self._context.values()], "action": [*self._action.values()], "objectives": [*self._objectives.values()],
-            "margins": [*self._margins.values()], "scenario": [*self._scenario.values()], "steps": self.steps, "step_s": self.period,
+            "margins": [*self._margins.values()], "scenario": [*self._scenario.values()], "steps": self.steps, "step_s": self.period, "horizon": self.horizon,
             "integrator": self._integrator, "escape_steps": self._escape_steps, **self._hints, "picture": pictured[0] if pictured else [],
             "program": {"format": "gpc-program", "version": 1, "name": self.name, "vectors": vectors, "functions": [w.document() for w in written]},
         }
@@ -470,9 +476,13 @@ class System:
                 return call
         raise InputError(f"system {self.name!r} has no function {name!r}; it has {', '.join(w.name for w in written)}")
 
+    def _length(self) -> str:
+        steps = f"runs on, a horizon of {self.horizon} steps" if self.horizon else f"{self.steps} steps"
+        return f"{steps} of {self.period:g} s"
+
     def __repr__(self) -> str:
         has = ", ".join(self._functions) or "no functions yet"
-        return f"<gpc.System {self.name!r}: {len(self._state)} states, {len(self._action)} actions, {self.steps} steps of {self.period:g} s; {has}>"
+        return f"<gpc.System {self.name!r}: {len(self._state)} states, {len(self._action)} actions, {self._length()}; {has}>"
 
     def _repr_html_(self) -> str:
         rows = []
@@ -482,7 +492,7 @@ class System:
                 span = f"[{v['lo']:g}, {v['hi']:g}]" if "lo" in v and "hi" in v else ""
                 rows.append("".join(f"<td>{html.escape(str(x))}</td>" for x in (field, name, v.get("unit", ""), span)))
         body = "".join(f"<tr>{r}</tr>" for r in rows)
-        return f"<p><b>{html.escape(self.name)}</b> {html.escape(self.description)}: {self.steps} steps of {self.period:g} s</p><table><tr><th></th><th>name</th><th>unit</th><th>range</th></tr>{body}</table>"
+        return f"<p><b>{html.escape(self.name)}</b> {html.escape(self.description)}: {self._length()}</p><table><tr><th></th><th>name</th><th>unit</th><th>range</th></tr>{body}</table>"
 
 
 def _json(v: Any) -> Any:

@@ -21,7 +21,7 @@ def cart(name="cart", **more):
     """A cart that brakes within its track."""
     y = gpc.System(
         name, "a cart on a track", state={"x": ("m", -2, 2), "v": ("m/s", -1, 1)}, context={"goal": "m", "before": "N"}, action={"force": ("N", -5, 5)},
-        scenario={"x": (-1, 1), "v": (-0.5, 0.5), "goal": (-1, 1)}, steps=15, period=0.1, **{"training": SMALL, **more},
+        scenario={"x": (-1, 1), "v": (-0.5, 0.5), "goal": (-1, 1)}, period=0.1, **{"steps": 15, "training": SMALL, **more},
     )
 
     @y.ode()
@@ -176,6 +176,26 @@ def test_errors_speak_of_the_user_s_names_and_lines():
         gpc.System("x", state={"x": "m"}, action={"force": 3}, scenario={"x": (0, 1)}, steps=1, period=1)
     with pytest.raises(gpc.InputError, match="has no function objectives"):
         gpc.System("x", state={"x": "m"}, action={"force": "N"}, scenario={"x": (0, 1)}, steps=1, period=1).text()
+
+
+def test_a_plant_that_runs_on(tmp_path):
+    y = cart("on", horizon=12, steps=60)
+    document = json.loads(y.text())
+    assert document["horizon"] == 12 and "runs on, a horizon of 12 steps" in repr(y)
+    assert {v["name"]: v["entries"] for v in document["program"]["vectors"]}["context"] == ["goal", "before"]
+    assert y.function("step")([0, 0], [1, 0], [2], [0, 0]).tolist() == [1, 2]
+    with gpc.nmpc(y) as exact:
+        state, context = exact.observe(1)
+        assert len(context) == 2
+        with exact.loop() as loop:
+            for _ in range(200):  # beyond any episode
+                d = loop.decide(state, context)
+                state, context = np.asarray(state), np.asarray(context)
+                state = np.array([state[0] + 0.1 * state[1] + 0.005 * d.u[0], state[1] + 0.1 * d.u[0]])
+                context = np.array([context[0], d.u[0]])
+        assert abs(state[0] - context[0]) < 1e-3 and abs(state[1]) < 1e-3
+    with pytest.raises(gpc.InputError, match="horizon is -1"):
+        cart("wrong", horizon=-1)
 
 
 def test_a_system_can_say_everything():

@@ -8,7 +8,7 @@ or from its power flow, runopp; the largest difference of every result table's e
 taken, and no row may be missing. Where pandapower finds no optimum it is said what ours
 comes to. Times are of whole calls, by CPU time of this process; the programs take turns, and the least
 of the rounds counts. Of ours the solve alone is given besides: the rest is pandapower's
-conversion and its result tables, which both do. `make docs` writes the tables of docs/how-to/pandapower.md
+conversion and its result tables, which both do. `make docs` writes the tables of docs/results/pandapower.md
 from a record in bench/results.
 """
 import argparse

@@ -74,6 +74,7 @@ func OptimalFlow(a *cli.App) *cobra.Command {
 	var opt acopf.Options
 	var several many
 	var along seriesOf
+	var securely securing
 	cmd := &cobra.Command{
 		Use:   "opf FILE.m|FOLDER...",
 		Short: "AC optimal power flow of a MATPOWER case",
@@ -100,8 +101,13 @@ a file after each network; the same command continues.
 warm from the one before, in lanes and on all threads. Columns are time, scale, pd_BUS, qd_BUS, or
 time, bus, pd, qd, in MW and MVAr. --results keeps dispatch, prices and flows as parquet tables.
 
-Exit code 1 when there is no optimum, of several networks or steps when one has none.`,
-		Example: "  " + a.Name + " opf case30\n  " + a.Name + " opf network.m --out solved.m\n  " + a.Name + " opf pglib-opf --record pglib.json\n  " + a.Name + " opf case118 --loads day.csv --results day",
+--secure finds the cheapest dispatch that keeps every limit after any single outage too: of every
+branch that leaves no island and of every unit, or of --outages. Units then share what is missing by
+--participation, hold their voltages until a reactive limit, and ratings and voltages may be exceeded
+by --emergency and --voltage-band. Every outage of the result is checked by a power flow.
+
+Exit code 1 when there is no optimum or no secure one, of several networks or steps when one has none.`,
+		Example: "  " + a.Name + " opf case30\n  " + a.Name + " opf network.m --out solved.m\n  " + a.Name + " opf pglib-opf --record pglib.json\n  " + a.Name + " opf case118 --loads day.csv --results day\n  " + a.Name + " opf case118 --secure --outages branches",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.BadInputf("%s takes a case or more, got none; usage: %s", cmd.CommandPath(), cmd.UseLine())
@@ -130,7 +136,7 @@ Exit code 1 when there is no optimum, of several networks or steps when one has 
 				return err
 			}
 			if severalNetworks(args) {
-				for _, name := range []string{"weights", "why", "out", "csv", "loads", "results", "chains"} {
+				for _, name := range []string{"weights", "why", "out", "csv", "loads", "results", "chains", "secure", "outages", "emergency", "voltage-band", "participation"} {
 					if cmd.Flags().Changed(name) {
 						return cli.BadInputf("--%s is of one network", name)
 					}
@@ -155,6 +161,9 @@ Exit code 1 when there is no optimum, of several networks or steps when one has 
 				if cmd.Flags().Changed(name) {
 					return cli.BadInputf("--%s is of several networks", name)
 				}
+			}
+			if err := securely.only(cmd.Flags()); err != nil {
+				return err
 			}
 			if err := along.only(cmd.Flags()); err != nil {
 				return err
@@ -186,6 +195,28 @@ Exit code 1 when there is no optimum, of several networks or steps when one has 
 					return err
 				}
 				if r.Optimal < r.Steps {
+					return cli.ErrCheck
+				}
+				return nil
+			}
+			if securely.on {
+				securely.opt.Threads, securely.opt.Dispatchable, securely.opt.MaxIterations = a.Threads(), opt.Dispatchable, 0
+				if cmd.Flags().Changed("max-iterations") {
+					securely.opt.MaxIterations = opt.MaxIterations
+				}
+				r, solved, err := securely.run(cmd.Context(), c, n, scale)
+				if err != nil {
+					return err
+				}
+				if solved != nil {
+					if err := files.write(solved, origin(c, "security-constrained AC optimal power flow")); err != nil {
+						return err
+					}
+				}
+				if err := a.Print(r, r.print); err != nil {
+					return err
+				}
+				if solved == nil {
 					return cli.ErrCheck
 				}
 				return nil
@@ -222,6 +253,7 @@ Exit code 1 when there is no optimum, of several networks or steps when one has 
 	f.BoolVar(&explained, "why", true, "where there is no optimum, look for the least relaxation of the limits")
 	files.flags(f)
 	along.flags(f)
+	securely.flags(f)
 	f.StringVar(&several.published, "published", "", "`FILE` with tables of published optima, of several networks (default: "+publishedTable+" in a folder)")
 	f.StringVar(&several.record, "record", "", "`FILE.json` that keeps the results of several networks; what is in it is not solved again")
 	f.Float64Var(&several.limit.Load, "max-load", 0, "of several networks: refuse, with exit code 1, where the machine's load average is above this before or after (default: no limit)")

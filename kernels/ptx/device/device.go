@@ -42,53 +42,35 @@ func New(options ptx.Options) *Device {
 // lanes (one lane at a time), tolerate (findings are listed, not errors), seed=N, errors=N,
 // sample=N, workers=N; none alone asks for nothing.
 func ParseOptions(text string) (o ptx.Options, err error) {
+	lanes, none := false, false
+	words := map[string]*bool{"shared": &o.Shared, "global": &o.Global, "count": &o.Count, "tolerate": &o.Tolerate, "lanes": &lanes, "none": &none}
+	sample, workers := uint64(0), uint64(0)
+	numbers := map[string]*uint64{"seed": &o.Seed, "errors": &o.Errors, "sample": &sample, "workers": &workers}
 	for word := range strings.SplitSeq(text, ",") {
-		name, value, number := strings.Cut(word, "=")
-		n := uint64(0)
-		if number {
-			if n, err = strconv.ParseUint(value, 10, 63); err != nil {
+		name, value, isNumber := strings.Cut(word, "=")
+		switch {
+		case !isNumber && words[name] != nil:
+			*words[name] = true
+		case isNumber && numbers[name] != nil:
+			if *numbers[name], err = strconv.ParseUint(value, 10, 31); err != nil {
 				return o, fmt.Errorf("%q: %w", word, err)
 			}
-		}
-		switch {
-		case name == "none" && !number:
-		case name == "shared" && !number:
-			o.Shared = true
-		case name == "global" && !number:
-			o.Global = true
-		case name == "count" && !number:
-			o.Count = true
-		case name == "tolerate" && !number:
-			o.Tolerate = true
-		case name == "lanes" && !number:
-			o.Order = ptx.Lanes
-		case name == "seed" && number:
-			o.Seed = n
-		case name == "errors" && number:
-			o.Errors = n
-		case name == "sample" && number:
-			o.Sample = int(n)
-		case name == "workers" && number:
-			o.Workers = int(n)
 		default:
 			return o, fmt.Errorf("%q: want shared, global, count, lanes, tolerate, seed=N, errors=N, sample=N, workers=N or none", word)
 		}
 	}
+	o.Sample, o.Workers = int(sample), int(workers)
+	if lanes {
+		o.Order = ptx.Lanes
+	}
 	return o, nil
 }
 
-// SetOptions changes what contexts opened from now on check and count.
-func (d *Device) SetOptions(o ptx.Options) {
+// SetSeed sets the order of warps and lanes in contexts that are opened from now on.
+func (d *Device) SetSeed(seed uint64) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	d.options = o
-}
-
-// Options are those of the next context.
-func (d *Device) Options() ptx.Options {
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
-	return d.options
+	d.options.Seed = seed
 }
 
 // Findings are those of all contexts; none may be computing.

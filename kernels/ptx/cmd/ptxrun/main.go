@@ -7,13 +7,13 @@
 package main
 
 import (
-	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,8 +71,8 @@ func run(args []string, out, errs io.Writer) int {
 	if flags.NArg() != 1 {
 		return bad(fmt.Errorf("%d files named, want one PTX text", flags.NArg()))
 	}
-	if *n < 1 || *n > 1<<28 {
-		return bad(fmt.Errorf("-n %d: want 1 to 2^28", *n))
+	if *n < 1 || *n > 1<<28 || *shared < 0 || *shared > 1<<20 {
+		return bad(fmt.Errorf("-n %d, -shared %d: want 1 to 2^28, 0 to 2^20", *n, *shared))
 	}
 	text, err := os.ReadFile(flags.Arg(0))
 	if err != nil {
@@ -120,7 +120,7 @@ func run(args []string, out, errs io.Writer) int {
 			}
 		}
 		if changed > 0 {
-			fmt.Fprintf(out, "buffer %d, %s:%d, %d bytes changed: %s\n", i, b.kind, b.count, changed, elements(now, b.kind, *show))
+			fmt.Fprintf(out, "buffer %d, %s:%d, %d bytes changed: %s\n", i, b.kind, b.count, changed, shown(now, b.kind, *show))
 		}
 	}
 	fmt.Fprintln(out)
@@ -157,7 +157,31 @@ func extent(s string) (e [3]int, err error) {
 	return e, nil
 }
 
-var sizes = map[string]int{"f32": 4, "i32": 4, "f64": 8, "new": 1}
+// elements are the kinds of buffers: bytes of an element, its bits, and what the bits say.
+var elements = map[string]struct {
+	size int
+	bits func(v float64) uint64
+	show func(bits uint64) any
+}{
+	"f32": {4, func(v float64) uint64 { return uint64(math.Float32bits(float32(v))) }, func(b uint64) any { return math.Float32frombits(uint32(b)) }},
+	"f64": {8, math.Float64bits, func(b uint64) any { return math.Float64frombits(b) }},
+	"i32": {4, func(v float64) uint64 { return uint64(uint32(int32(v))) }, func(b uint64) any { return int32(b) }},
+	"new": {1, nil, func(b uint64) any { return fmt.Sprintf("%02x", b) }},
+}
+
+// put and get are the lowest bytes of a number, the lowest first.
+func put(to []byte, v uint64) {
+	for i := range to {
+		to[i] = byte(v >> (8 * i))
+	}
+}
+
+func get(from []byte) (v uint64) {
+	for i, b := range from {
+		v |= uint64(b) << (8 * i)
+	}
+	return v
+}
 
 // arguments makes the parameters and the buffers that they point to.
 func arguments(m *ptx.Machine, k *ptx.Kernel, given []string, n int) (values []byte, buffers []buffer, err error) {
@@ -165,88 +189,65 @@ func arguments(m *ptx.Machine, k *ptx.Kernel, given []string, n int) (values []b
 		return nil, nil, fmt.Errorf("entry %s takes %d parameters, %d are given", k.Name, len(k.Params), len(given))
 	}
 	for i, p := range k.Params {
-		text := ""
+		text := strconv.Itoa(n)
 		switch {
 		case len(given) > 0:
 			text = given[i]
-		case p.Kind == 's':
-			return nil, nil, fmt.Errorf("parameter %d of %s is a structure of %d bytes: name parameters with -arg", i, k.Name, p.Size)
 		case p.Kind == 'f':
 			text = "1"
 		case p.Size == 8:
 			text = fmt.Sprint("f32:", n)
-		default:
-			text = strconv.Itoa(n)
 		}
 		values = append(values, make([]byte, p.Offset+p.Size-len(values))...)
-		at := values[p.Offset:]
-		kind, count, isBuffer := strings.Cut(text, ":")
-		switch {
-		case isBuffer:
-			c, err := strconv.Atoi(count)
-			if err != nil || c < 1 || c > 1<<28 || sizes[kind] == 0 || p.Size != 8 {
-				return nil, nil, fmt.Errorf("parameter %d, %q: want f32:N, f64:N, i32:N or new:N for a parameter of 8 bytes", i, text)
-			}
-			b := buffer{at: m.Memory.Alloc(c * sizes[kind]), kind: kind, count: c}
-			memory, err := m.Memory.Bytes(b.at, c*sizes[kind], kind != "new")
-			if err != nil {
-				return nil, nil, err
-			}
-			for j := range c {
-				switch kind {
-				case "f32":
-					binary.LittleEndian.PutUint32(memory[4*j:], math.Float32bits(float32(j+1)))
-				case "i32":
-					binary.LittleEndian.PutUint32(memory[4*j:], uint32(j+1))
-				case "f64":
-					binary.LittleEndian.PutUint64(memory[8*j:], math.Float64bits(float64(j+1)))
-				}
-			}
-			b.was = append([]byte(nil), memory...)
+		v, b, err := argument(m, p, text)
+		if err != nil {
+			return nil, nil, fmt.Errorf("parameter %d of %s: %w", i, k.Name, err)
+		}
+		put(values[p.Offset:], v)
+		if b.was != nil {
 			buffers = append(buffers, b)
-			binary.LittleEndian.PutUint64(at, b.at)
-		case p.Kind == 'f':
-			v, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				return nil, nil, fmt.Errorf("parameter %d: %w", i, err)
-			}
-			if p.Size == 4 {
-				binary.LittleEndian.PutUint32(at, math.Float32bits(float32(v)))
-			} else {
-				binary.LittleEndian.PutUint64(at, math.Float64bits(v))
-			}
-		case p.Kind == 's':
-			return nil, nil, fmt.Errorf("parameter %d of %s is a structure of %d bytes, which a number is not", i, k.Name, p.Size)
-		default:
-			v, err := strconv.ParseInt(text, 0, 64)
-			if err != nil {
-				return nil, nil, fmt.Errorf("parameter %d: %w", i, err)
-			}
-			for j := range p.Size {
-				at[j] = byte(v >> (8 * j))
-			}
 		}
 	}
 	return values, buffers, nil
 }
 
-func elements(b []byte, kind string, most int) string {
-	var s []string
-	size := sizes[kind]
-	if kind == "new" {
-		size = 4
-	}
-	for i := 0; i+size <= len(b) && len(s) < most; i += size {
-		switch kind {
-		case "f64":
-			s = append(s, fmt.Sprint(math.Float64frombits(binary.LittleEndian.Uint64(b[i:]))))
-		case "i32":
-			s = append(s, fmt.Sprint(int32(binary.LittleEndian.Uint32(b[i:]))))
-		default:
-			s = append(s, fmt.Sprint(math.Float32frombits(binary.LittleEndian.Uint32(b[i:]))))
+// argument makes one parameter, with the buffer that it points to.
+func argument(m *ptx.Machine, p ptx.Param, text string) (bits uint64, b buffer, err error) {
+	kind, count, isBuffer := strings.Cut(text, ":")
+	switch {
+	case p.Kind == 's':
+		return 0, b, fmt.Errorf("a structure of %d bytes, which no argument is", p.Size)
+	case isBuffer:
+		e := elements[kind]
+		c, err := strconv.Atoi(count)
+		if err != nil || c < 1 || c > 1<<28 || e.size == 0 || p.Size != 8 {
+			return 0, b, fmt.Errorf("%q: want f32:N, f64:N, i32:N or new:N for a parameter of 8 bytes", text)
 		}
+		b = buffer{at: m.Memory.Alloc(c * e.size), kind: kind, count: c}
+		memory, err := m.Memory.Bytes(b.at, c*e.size, kind != "new")
+		for j := range c {
+			if e.bits != nil {
+				put(memory[j*e.size:][:e.size], e.bits(float64(j+1)))
+			}
+		}
+		b.was = slices.Clone(memory)
+		return b.at, b, err
+	case p.Kind == 'f' && p.Size >= 4:
+		v, err := strconv.ParseFloat(text, 64)
+		return elements[fmt.Sprint("f", 8*p.Size)].bits(v), b, err
 	}
-	if len(s) < len(b)/size {
+	v, err := strconv.ParseInt(text, 0, 64)
+	return uint64(v), b, err
+}
+
+// shown are the first elements of a buffer.
+func shown(memory []byte, kind string, most int) string {
+	var s []string
+	size := elements[kind].size
+	for i := 0; i+size <= len(memory) && len(s) < most; i += size {
+		s = append(s, fmt.Sprint(elements[kind].show(get(memory[i:i+size]))))
+	}
+	if len(s) < len(memory)/size {
 		s = append(s, "…")
 	}
 	return strings.Join(s, " ")

@@ -20,6 +20,7 @@ type Structure struct {
 	row    []int32 // of each entry, row ≥ column in the order of elimination
 	col    []int32
 	fronts []front
+	border int // variables that stay, the last ones
 	most   int // largest front without delayed variables
 }
 
@@ -30,6 +31,7 @@ type front struct {
 	parent   int     // −1 for a root
 	children []int32
 	entries  []int32 // of the matrix, those with their column in vars
+	stays    bool    // vars are the border
 }
 
 // Zeros that a merged front may hold: it saves assembly and gives pivots more partners.
@@ -44,7 +46,15 @@ const (
 // row ≥ col. Of a block's variables, those from the inner-th on meet only blocks that the block's
 // own column has; only the first inner ones are met by blocks before it.
 func Analyse(size []int, inner int, below [][]int, row, col []int32) *Structure {
+	return AnalyseBordered(size, slices.Repeat([]int{inner}, len(size)), below, 0, row, col)
+}
+
+// AnalyseBordered is Analyse with a number of inner variables for each block, and with so many
+// blocks at the end that are not eliminated: the border. Their lists in below are not read. A
+// factorisation leaves their Schur complement.
+func AnalyseBordered(size, inner []int, below [][]int, border int, row, col []int32) *Structure {
 	blocks := len(below)
+	inside := blocks - border
 	start := make([]int32, blocks+1)
 	for k, n := range size {
 		start[k+1] = start[k] + int32(n)
@@ -61,16 +71,21 @@ func Analyse(size []int, inner int, below [][]int, row, col []int32) *Structure 
 	groups := make([][]int, blocks)
 	of := make([]int, blocks) // the last block of a block's front
 	for k := range blocks {
+		if k >= inside { // the border is one front
+			of[k] = blocks - 1
+			groups[blocks-1] = append(groups[blocks-1], k)
+			continue
+		}
 		groups[k] = append(groups[k], k)
 		of[k] = k
-		if len(below[k]) == 0 {
+		if len(below[k]) == 0 || below[k][0] >= inside {
 			continue
 		}
 		p := below[k][0]
 		own, rest, into := len(groups[k]), len(below[k]), len(below[p])+1
 		zeros := own * (into - rest)
 		whole := (own + 1) * (own + into)
-		if zeros == 0 || inner*(own+into) <= mergeSize || float64(zeros) <= mergeShare*float64(whole) && own < 8 && len(groups[p]) < 8 {
+		if zeros == 0 || inner[k]*(own+into) <= mergeSize || float64(zeros) <= mergeShare*float64(whole) && own < 8 && len(groups[p]) < 8 {
 			groups[p] = append(groups[p], groups[k]...)
 			groups[k] = nil
 		}
@@ -81,16 +96,20 @@ func Analyse(size []int, inner int, below [][]int, row, col []int32) *Structure 
 			continue
 		}
 		slices.Sort(groups[k])
-		f := front{parent: -1}
+		f := front{parent: -1, stays: k >= inside}
 		for _, b := range groups[k] {
 			of[b] = k
 			for v := start[b]; v < start[b+1]; v++ {
 				f.vars = append(f.vars, v)
 			}
 		}
-		for _, b := range below[k] {
-			for r := range inner {
-				f.below = append(f.below, start[b]+int32(r))
+		if f.stays {
+			s.border = len(f.vars)
+		} else {
+			for _, b := range below[k] {
+				for r := range inner[b] {
+					f.below = append(f.below, start[b]+int32(r))
+				}
 			}
 		}
 		index[k] = len(s.fronts)
@@ -98,7 +117,7 @@ func Analyse(size []int, inner int, below [][]int, row, col []int32) *Structure 
 		s.most = max(s.most, len(f.vars)+len(f.below))
 	}
 	for k := range blocks {
-		if groups[k] != nil && len(below[k]) > 0 {
+		if k < inside && groups[k] != nil && len(below[k]) > 0 {
 			f, p := index[k], index[of[below[k][0]]]
 			s.fronts[f].parent = p
 			s.fronts[p].children = append(s.fronts[p].children, int32(f))

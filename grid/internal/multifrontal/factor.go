@@ -80,7 +80,7 @@ func (f *Factor) equilibrate(values []float64) {
 			v := math.Abs(a) * f.scale[i] * f.scale[j]
 			f.work[i], f.work[j] = max(f.work[i], v), max(f.work[j], v)
 		}
-		for i, v := range f.work {
+		for i, v := range f.work[:s.n-s.border] { // the border's scale stays one
 			if v > 0 {
 				f.scale[i] /= math.Sqrt(v)
 			}
@@ -92,16 +92,18 @@ func (f *Factor) equilibrate(values []float64) {
 func (f *Factor) eliminate(k int, values []float64) {
 	s, fr, out := f.s, &f.s.fronts[k], &f.done[k]
 	f.index = f.index[:0]
-	for _, v := range fr.vars {
-		if f.out == nil || !f.out[v] {
-			f.index = append(f.index, v)
-		}
+	if !fr.stays {
+		f.index = f.left(f.index, fr.vars)
 	}
 	for _, c := range fr.children {
 		f.index = append(f.index, f.passed[c].vars[:f.passed[c].delayed]...)
 	}
 	candidates := len(f.index)
-	f.index = append(f.index, fr.below...)
+	if fr.stays {
+		f.index = append(f.index, fr.vars...)
+	} else {
+		f.index = f.left(f.index, fr.below)
+	}
 	m := len(f.index)
 	for i, v := range f.index {
 		f.place[v] = int32(i)
@@ -167,6 +169,20 @@ func (f *Factor) eliminate(k int, values []float64) {
 		copy(p.a[j*n+j:(j+1)*n], a[(at+j)*m+at+j:(at+j+1)*m])
 	}
 }
+
+// left appends the variables that are not left out.
+func (f *Factor) left(list, vars []int32) []int32 {
+	for _, v := range vars {
+		if f.out == nil || !f.out[v] {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// Schur is what the factorisation leaves of the border: its Schur complement, the lower part by
+// columns, n a column for n variables. It holds until the next factorisation.
+func (f *Factor) Schur() []float64 { return f.passed[len(f.passed)-1].a }
 
 // dense is a front, its lower part by columns: entry (i, j), i ≥ j, is a[j·m+i].
 type dense struct {
@@ -329,8 +345,15 @@ func (f *Factor) take(t *dense, out *eliminated, at, n int) {
 	first[at+1] = 0 // the pivot's own entry is in its inverse
 }
 
-// Solve writes A⁻¹·x over x.
+// Solve writes A⁻¹·x over x, for a matrix without a border.
 func (f *Factor) Solve(x []float64) {
+	f.Forward(x)
+	f.Backward(x)
+}
+
+// Forward writes D⁻¹L⁻¹·x over x. Where there is a border, its part becomes the right-hand side of
+// the Schur complement.
+func (f *Factor) Forward(x []float64) {
 	for i, v := range f.scale {
 		x[i] *= v
 		if f.out != nil && f.out[i] {
@@ -364,6 +387,10 @@ func (f *Factor) Solve(x []float64) {
 			c++
 		}
 	}
+}
+
+// Backward writes L⁻ᵀ·x over x, in which the border's part is its solution.
+func (f *Factor) Backward(x []float64) {
 	for _, e := range slices.Backward(f.done) {
 		m := len(e.vars)
 		for c := e.count - 1; c >= 0; c-- {

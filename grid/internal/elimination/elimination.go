@@ -1,22 +1,25 @@
-package acopf
+// Package elimination orders the variables of sparse symmetric matrices.
+//
+// The central type is Order, which MinimumDegree finds.
+package elimination
 
 import "slices"
 
-// elimination is an order of the buses in which the block LDLᵀ of a matrix with
+// Order is an order of the buses in which the block LDLᵀ of a matrix with
 // the network's sparsity fills in little, and the pattern of its factor.
-type elimination struct {
-	order []int // order[k] is the bus eliminated k-th
-	place []int // place[order[k]] = k
-	// below[k] lists the places of the blocks below the diagonal in column k of the
+type Order struct {
+	Order []int // Order[k] is the bus eliminated k-th
+	Place []int // Place[Order[k]] = k
+	// Below[k] lists the places of the blocks below the diagonal in column k of the
 	// factor, ascending.
-	below [][]int
+	Below [][]int
 }
 
-// eliminate orders n buses joined by edges by minimum degree: each time one with
+// MinimumDegree orders n buses joined by edges by minimum degree: each time one with
 // the fewest neighbours left goes, the lowest number first among equals, and its
 // neighbours become neighbours of one another. The buses in last go last, in
 // that order.
-func eliminate(n int, edges [][2]int, last []int) elimination {
+func MinimumDegree(n int, edges [][2]int, last []int) Order {
 	adjacent := make([]map[int]bool, n)
 	for i := range adjacent {
 		adjacent[i] = map[int]bool{}
@@ -30,12 +33,12 @@ func eliminate(n int, edges [][2]int, last []int) elimination {
 	for _, i := range last {
 		held[i] = true
 	}
-	e := elimination{place: make([]int, n)}
+	e := Order{Place: make([]int, n)}
 	gone := make([]bool, n)
 	var columns [][]int // by bus numbers
 	take := func(i int) {
-		e.place[i] = len(e.order)
-		e.order = append(e.order, i)
+		e.Place[i] = len(e.Order)
+		e.Order = append(e.Order, i)
 		gone[i] = true
 		column := make([]int, 0, len(adjacent[i]))
 		for j := range adjacent[i] {
@@ -65,10 +68,10 @@ func eliminate(n int, edges [][2]int, last []int) elimination {
 	for _, column := range columns {
 		places := make([]int, len(column))
 		for a, j := range column {
-			places[a] = e.place[j]
+			places[a] = e.Place[j]
 		}
 		slices.Sort(places)
-		e.below = append(e.below, places)
+		e.Below = append(e.Below, places)
 	}
 	return e
 }

@@ -1,0 +1,334 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/secure"
+)
+
+// secureFlow is what gpc opf --secure prints.
+type secureFlow struct {
+	Case      string   `json:"case"`
+	Status    string   `json:"status"`
+	Reason    string   `json:"reason"`
+	Objective *float64 `json:"objective"`
+	// Plain is the cost of the optimum that looks at no outage.
+	Plain      *float64 `json:"plain_objective"`
+	Rounds     int      `json:"rounds"`
+	Iterations int      `json:"iterations"`
+	WallMS     float64  `json:"wall_ms"`
+	LoadMW     float64  `json:"load_mw"`
+	LossMW     *float64 `json:"loss_mw"`
+	Emergency  float64  `json:"emergency"`
+	Band       float64  `json:"voltage_band_pu"`
+	// Outages are those checked; Before what the plain optimum breaks after them.
+	Outages    int              `json:"outages"`
+	Before     []secureCheck    `json:"before"`
+	Remembered []secureOutage   `json:"remembered"`
+	After      []secureCheck    `json:"after"`
+	Gives      []secureGive     `json:"gives"`
+	Bus        []optimalFlowBus `json:"bus"`
+	dispatch
+}
+
+type secureOutage struct {
+	Outage string `json:"outage"` // branch or unit
+	Row    int    `json:"row"`    // of the file's table, from 1
+	From   int    `json:"from"`   // bus, of a unit its bus
+	To     int    `json:"to"`
+}
+
+// secureCheck is an outage that breaks a limit.
+type secureCheck struct {
+	secureOutage
+	Converged  bool          `json:"converged"`
+	Reason     string        `json:"reason"`
+	Severity   *float64      `json:"severity"`
+	Violations []brokenLimit `json:"violations"`
+}
+
+// secureGive is a limit that is not kept after an outage.
+type secureGive struct {
+	After secureOutage `json:"after"`
+	brokenLimit
+}
+
+// securing are the flags of --secure.
+type securing struct {
+	on            bool
+	outages       string
+	participation string
+	opt           secure.Options
+}
+
+func (y *securing) flags(f *pflag.FlagSet) {
+	y.opt = secure.DefaultOptions()
+	f.BoolVar(&y.on, "secure", false, "the cheapest dispatch that keeps every limit after any single outage")
+	f.StringVar(&y.outages, "outages", "all", "with --secure: branches, units, all, or a `FILE` of lines such as \"branch 7\" and \"unit 2\"")
+	f.Float64Var(&y.opt.Emergency, "emergency", y.opt.Emergency, "with --secure: factor on every rating after an outage, 1 or more")
+	f.Float64Var(&y.opt.Band, "voltage-band", y.opt.Band, "with --secure: how far voltages may leave their limits after an outage, pu")
+	f.StringVar(&y.participation, "participation", "range", "with --secure: how units share missing power: range of active power, pmax, equal, or a `FILE` of lines such as \"unit 2 0.4\"")
+}
+
+// only refuses flags that have no meaning with --secure, or without it.
+func (y *securing) only(f *pflag.FlagSet) error {
+	if y.on {
+		for _, name := range []string{"weights", "why", "loads", "results", "chains", "starts", "feasibility", "optimality", "csv"} {
+			if f.Changed(name) {
+				return cli.BadInputf("--%s has no meaning with --secure", name)
+			}
+		}
+		if f.Changed("emergency") && y.opt.Emergency == 0 {
+			return cli.BadInputf("--emergency 0: want 1 to 100")
+		}
+		if err := y.opt.Validate(); err != nil {
+			return gpc.BadInput(err)
+		}
+		return nil
+	}
+	for _, name := range []string{"outages", "emergency", "voltage-band", "participation"} {
+		if f.Changed(name) {
+			return cli.BadInputf("--%s is of a secure dispatch: want --secure", name)
+		}
+	}
+	return nil
+}
+
+// list reads --outages. Branches that leave an island are left out of branches and all, and of a
+// file refused.
+func (y *securing) list(n *network.Network) ([]secure.Outage, error) {
+	switch y.outages {
+	case "all":
+		return nil, nil
+	case "branches":
+		return append([]secure.Outage{}, secure.Branches(n)...), nil
+	}
+	named, err := contingencies(n, y.outages)
+	if err != nil {
+		return nil, fmt.Errorf("--outages: %w", err)
+	}
+	var list []secure.Outage
+	for _, c := range named {
+		list = append(list, secure.Outage{Branch: c.branch, Unit: c.unit})
+	}
+	return list, nil
+}
+
+// shares reads --participation: a factor a unit.
+func (y *securing) shares(n *network.Network) ([]float64, error) {
+	out := make([]float64, n.Gens())
+	switch y.participation {
+	case "range":
+		return nil, nil
+	case "pmax":
+		for g, p := range n.PMax {
+			out[g] = max(0, p)
+		}
+		return out, nil
+	case "equal":
+		for g := range out {
+			out[g] = 1
+		}
+		return out, nil
+	}
+	f, err := os.Open(y.participation)
+	if err != nil {
+		return nil, fmt.Errorf("--participation: %w: want range, pmax, equal or a file of lines such as \"unit 2 0.4\"", err)
+	}
+	defer f.Close()
+	unit := map[int]int{}
+	for g, row := range n.GenRow {
+		unit[row+1] = g
+	}
+	lines := bufio.NewScanner(f)
+	for at := 1; lines.Scan(); at++ {
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		words := strings.Fields(text)
+		if len(words) == 0 {
+			continue
+		}
+		if len(words) != 3 || words[0] != "unit" {
+			return nil, fmt.Errorf("--participation %s, line %d: %q: want unit ROW FACTOR", y.participation, at, lines.Text())
+		}
+		row, err := strconv.Atoi(words[1])
+		g, there := unit[row]
+		if err != nil || !there {
+			return nil, fmt.Errorf("--participation %s, line %d: no unit in service is row %s of mpc.gen", y.participation, at, words[1])
+		}
+		factor, err := strconv.ParseFloat(words[2], 64)
+		if err != nil || !(factor >= 0) || math.IsInf(factor, 1) {
+			return nil, fmt.Errorf("--participation %s, line %d: factor %s: want a number, 0 or more", y.participation, at, words[2])
+		}
+		out[g] = factor
+	}
+	return out, lines.Err()
+}
+
+// run solves and puts the dispatch in the file's units, and in the case, which is nil where there
+// is none.
+func (y *securing) run(ctx context.Context, c *matpower.Case, n *network.Network, scale float64) (*secureFlow, *matpower.Case, error) {
+	var err error
+	if y.opt.Outages, err = y.list(n); err != nil {
+		return nil, nil, gpc.BadInput(err)
+	}
+	if y.opt.Participation, err = y.shares(n); err != nil {
+		return nil, nil, gpc.BadInput(err)
+	}
+	s, err := secure.New(n, y.opt)
+	if err != nil {
+		return nil, nil, gpc.BadInput(err)
+	}
+	out := &secureFlow{Case: n.Name, Emergency: y.opt.Emergency, Band: y.opt.Band, Outages: len(s.Outages()), Before: []secureCheck{},
+		Remembered: []secureOutage{}, After: []secureCheck{}, Gives: []secureGive{}, Bus: []optimalFlowBus{}, dispatch: noDispatch}
+	var pr secure.Problem
+	pr.Pd, pr.Qd = n.Loads(scale)
+	for _, p := range pr.Pd {
+		out.LoadMW += p * n.BaseMVA
+	}
+	start := time.Now()
+	r, err := s.Solve(ctx, pr)
+	if err != nil {
+		return nil, nil, err
+	}
+	out.WallMS = float64(time.Since(start)) / 1e6
+	out.Status, out.Reason, out.Rounds, out.Iterations = r.Status.String(), r.Reason, r.Rounds, r.Iterations
+	for _, o := range r.Remembered {
+		out.Remembered = append(out.Remembered, newSecureOutage(n, o))
+	}
+	out.Before, out.After = y.checks(n, r.Before), y.checks(n, r.After)
+	for _, g := range r.Gives {
+		out.Gives = append(out.Gives, secureGive{newSecureOutage(n, g.Outage), y.broken(n, g.Violation)})
+	}
+	if r.Plain != 0 {
+		out.Plain = &r.Plain
+	}
+	if r.Status != secure.Secure {
+		return out, nil, nil
+	}
+	out.Objective = &r.Objective
+	for b, id := range n.BusID {
+		out.Bus = append(out.Bus, optimalFlowBus{ID: id, Vm: r.Vm[b], Va: degrees(r.Va[b]), Pd: pr.Pd[b] * n.BaseMVA, Qd: pr.Qd[b] * n.BaseMVA, Price: r.LambdaP[b] / n.BaseMVA})
+	}
+	out.dispatch = newDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
+	loss := out.dispatch.loss()
+	out.LossMW = &loss
+	return out, solvedCase(c, n, scale, r.Vm, r.Va, r.Pg, r.Qg), nil
+}
+
+func newSecureOutage(n *network.Network, o secure.Outage) secureOutage {
+	if o.Branch >= 0 {
+		return secureOutage{"branch", n.BranchRow[o.Branch] + 1, n.BusID[n.From[o.Branch]], n.BusID[n.To[o.Branch]]}
+	}
+	bus := n.BusID[n.GenBus[o.Unit]]
+	return secureOutage{"unit", n.GenRow[o.Unit] + 1, bus, bus}
+}
+
+func (o secureOutage) where() string {
+	if o.Outage == "branch" {
+		return fmt.Sprintf("branch %d, bus %d to %d", o.Row, o.From, o.To)
+	}
+	return fmt.Sprintf("unit %d at bus %d", o.Row, o.From)
+}
+
+// checks lists the outages that break a limit or have no power flow.
+func (y *securing) checks(n *network.Network, checks []*secure.Check) []secureCheck {
+	out := []secureCheck{}
+	for _, c := range checks {
+		severity := c.Severity()
+		if severity == 0 {
+			continue
+		}
+		r := secureCheck{secureOutage: newSecureOutage(n, c.Outage), Converged: c.Solved, Reason: c.Reason, Violations: []brokenLimit{}}
+		if c.Solved {
+			r.Severity = &severity
+		}
+		for _, v := range c.Violations {
+			r.Violations = append(r.Violations, y.broken(n, v))
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// broken puts a violation in the file's units.
+func (y *securing) broken(n *network.Network, v secure.Violation) brokenLimit {
+	switch v.Kind {
+	case secure.LowVoltage:
+		return brokenLimit{limit{Limit: "vmin", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value + v.By, Unit: "pu"}, v.By}
+	case secure.HighVoltage:
+		return brokenLimit{limit{Limit: "vmax", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value - v.By, Unit: "pu"}, v.By}
+	}
+	end := "from"
+	if v.Kind == secure.ToRating {
+		end = "to"
+	}
+	return brokenLimit{limit{Limit: "rating", Branch: n.BranchRow[v.At] + 1, From: n.BusID[n.From[v.At]], To: n.BusID[n.To[v.At]], End: end,
+		Value: v.Value * n.BaseMVA, Bound: (v.Value - v.By) * n.BaseMVA, Unit: "MVA"}, v.By * n.BaseMVA}
+}
+
+func (r *secureFlow) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s, load %.2f MW, %d outages: %s after %d rounds and %d iterations, %.3f ms\n", r.Case, r.LoadMW, r.Outages, r.Status, r.Rounds, r.Iterations, r.WallMS)
+	if r.Reason != "" {
+		fmt.Fprintln(w, r.Reason)
+	}
+	if r.Plain != nil {
+		fmt.Fprintf(w, "the optimum without outages costs %.4f $/h, and %d outages break a limit\n", *r.Plain, len(r.Before))
+	}
+	if err := printChecks(w, r.Before); err != nil {
+		return err
+	}
+	if len(r.Gives) > 0 {
+		fmt.Fprintln(w, "what would have to give:")
+		rows := [][]string{{"after", "limit", "at", "gives", "to", "from", "unit"}}
+		for _, g := range r.Gives {
+			rows = append(rows, []string{g.After.where(), g.limit.Limit, g.limit.where(), fmt.Sprintf("%.4f", g.By), fmt.Sprintf("%.4f", g.Value), fmt.Sprintf("%.4f", g.Bound), g.Unit})
+		}
+		if err := cli.Table(w, rows); err != nil {
+			return err
+		}
+	}
+	if r.Objective == nil {
+		return nil
+	}
+	fmt.Fprintf(w, "objective %.4f $/h, %.2f %% more; loss %.3f MW; %d outages remembered, every outage checked by a power flow\n", *r.Objective,
+		100*(*r.Objective / *r.Plain - 1), *r.LossMW, len(r.Remembered))
+	rows := [][]string{{"bus", "V pu", "angle °", "load MW", "load MVAr", "$/MWh"}}
+	for _, b := range r.Bus {
+		rows = append(rows, []string{strconv.Itoa(b.ID), fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), fmt.Sprintf("%.4g", b.Price)})
+	}
+	return r.tables(w, rows)
+}
+
+// printChecks prints the worst of what outages break.
+func printChecks(w io.Writer, checks []secureCheck) error {
+	if len(checks) == 0 {
+		return nil
+	}
+	rows := [][]string{{"outage", "severity", "worst", "by", "unit", "broken"}}
+	for i, c := range checks {
+		if i == printedOutages {
+			break
+		}
+		severity, worst, by, unit := "", c.Reason, "", ""
+		if c.Severity != nil {
+			l := c.Violations[0]
+			severity, worst, by, unit = fmt.Sprintf("%.3f", *c.Severity), l.Limit+" at "+l.where(), fmt.Sprintf("%.4f", l.By), l.Unit
+		}
+		rows = append(rows, []string{c.secureOutage.where(), severity, worst, by, unit, strconv.Itoa(len(c.Violations))})
+	}
+	return cli.Table(w, rows)
+}

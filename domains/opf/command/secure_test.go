@@ -1,0 +1,86 @@
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func runSecureJSON(t *testing.T, want int, args ...string) secureFlow {
+	t.Helper()
+	code, out, log := run(append([]string{"opf", "--json", "--secure"}, args...)...)
+	if code != want {
+		t.Fatalf("opf --secure %v: exit code %d, want %d: %s", args, code, want, log)
+	}
+	var r secureFlow
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A secure dispatch costs more than the plain optimum, which two outages break; a file of outages and
+// one of participation factors are read, and a solved case is written.
+func TestSecureDispatch(t *testing.T) {
+	r := runSecureJSON(t, 0, "case_ieee30", "--scale", "0.9")
+	if r.Status != "secure" || r.Outages != 44 || len(r.Before) == 0 || len(r.After) > 0 || len(r.Remembered) < len(r.Before) ||
+		r.Objective == nil || *r.Objective < *r.Plain || len(r.Bus) != 30 || len(r.Gen) != 6 {
+		t.Errorf("%+v", r)
+	}
+	dir := t.TempDir()
+	outages, shares, solved := filepath.Join(dir, "outages"), filepath.Join(dir, "shares"), filepath.Join(dir, "solved.m")
+	for path, text := range map[string]string{outages: "branch 36 # the transformer\nunit 2\n", shares: "unit 1 3\nunit 2 1\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	two := runSecureJSON(t, 0, "case_ieee30", "--scale", "0.9", "--outages", outages, "--participation", shares, "--out", solved)
+	if two.Outages != 2 || *two.Objective < *two.Plain || *two.Plain != *r.Plain {
+		t.Errorf("%d outages, cost %g, without any %g and %g", two.Outages, *two.Objective, *two.Plain, *r.Plain)
+	}
+	if text, err := os.ReadFile(solved); err != nil || !strings.Contains(string(text), "security-constrained") {
+		t.Errorf("the solved case: %v", err)
+	}
+}
+
+// Where no dispatch survives the exit code is 1, and what would have to give is named.
+func TestNoSecureDispatch(t *testing.T) {
+	r := runSecureJSON(t, 1, "case30", "--outages", "branches")
+	if r.Status != "no secure point found" || r.Reason == "" || len(r.Gives) == 0 || r.Objective != nil || len(r.Bus) != 0 {
+		t.Errorf("%+v", r)
+	}
+	for _, g := range r.Gives {
+		if g.After.Row == 0 || g.By <= 0 || g.limit.Limit == "" {
+			t.Errorf("gives %+v", g)
+		}
+	}
+}
+
+// Flags without a meaning and files that cannot be used are refused with exit code 2.
+func TestSecureRefusals(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for want, args := range map[string][]string{
+		"want --secure":                  {"case30", "--emergency", "1.2"},
+		"has no meaning with --secure":   {"case30", "--secure", "--weights", "0.2,0.3,0.5"},
+		"emergency factor 0.5":           {"case30", "--secure", "--emergency", "0.5"},
+		"voltage band -1":                {"case30", "--secure", "--voltage-band", "-1"},
+		"leaves an island":               {"case14", "--secure", "--outages", file("outages", "branch 14\n")},
+		"want branches, units or a file": {"case30", "--secure", "--outages", "lines"},
+		"want range, pmax, equal or":     {"case30", "--secure", "--participation", "none"},
+		"no unit takes part":             {"case30", "--secure", "--participation", file("shares", "unit 1 0\n")},
+		"--secure is of one network":     {"case30", "case9", "--secure"},
+	} {
+		if code, _, log := run(append([]string{"opf"}, args...)...); code != 2 || !strings.Contains(log, want) {
+			t.Errorf("%v: exit code %d, %q, want %q", args, code, log, want)
+		}
+	}
+}

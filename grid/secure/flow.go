@@ -1,0 +1,325 @@
+package secure
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/internal/parallel"
+)
+
+// Kind says what limit a violation is of.
+type Kind int
+
+// The kinds.
+const (
+	LowVoltage Kind = iota
+	HighVoltage
+	FromRating
+	ToRating
+)
+
+// Violation is a limit that an outage breaks.
+type Violation struct {
+	Kind      Kind
+	At        int     // bus or branch
+	Value, By float64 // pu
+	Severity  float64 // By as a share of the rating, or ten times the pu of voltage
+}
+
+// Check is what the power flow after one outage shows.
+type Check struct {
+	Outage
+	Solved bool
+	Reason string // why there is no power flow
+	// Delta is what units share in all, pu; Switched the buses whose units are at a reactive limit.
+	Delta      float64
+	Switched   int
+	Violations []Violation // the worst first
+
+	vm, va, q []float64 // by bus; q of its units
+}
+
+// Severity is the worst violation's; 0 where there is none, +Inf where there is no power flow.
+func (c *Check) Severity() float64 {
+	switch {
+	case !c.Solved:
+		return math.Inf(1)
+	case len(c.Violations) == 0:
+		return 0
+	}
+	return c.Violations[0].Severity
+}
+
+const (
+	voltageSeverity = 10   // as in gpc pf --outages: 0.01 pu counts as a tenth of a rating
+	shareTolerance  = 1e-9 // of what units share, pu
+	shareIterations = 40
+	reactiveSlack   = 1e-7 // package powerflow's
+)
+
+// flows solves the power flows after outages at one dispatch, with package powerflow: units share
+// what is missing, within their limits, and voltages are held until a reactive limit. The bus
+// that takes up the balance inside one power flow is a matter of calculation alone: what units
+// share is corrected until its unit gives what it has to. Its voltage cannot be let go, so that
+// where its reactive limit is reached another bus takes its place.
+type outageFlows struct {
+	sys     *system
+	pd, qd  []float64
+	solvers map[[2]int]*powerflow.Solver // by reference and unit that is out, −1 for none
+	y       *network.Admittance
+}
+
+func newOutageFlows(s *system, pd, qd []float64) *outageFlows {
+	return &outageFlows{sys: s, pd: pd, qd: qd, solvers: map[[2]int]*powerflow.Solver{}, y: network.NewAdmittance(s.net.Branches())}
+}
+
+// solver is one for a reference and a unit that is out.
+func (f *outageFlows) solver(reference, unit int) (*powerflow.Solver, error) {
+	key := [2]int{reference, unit}
+	if s := f.solvers[key]; s != nil {
+		return s, nil
+	}
+	n := *f.sys.net
+	n.Kind = make([]network.Kind, n.Buses())
+	if unit >= 0 {
+		n.GenBus, n.GenRow = without(n.GenBus, unit), without(n.GenRow, unit)
+		n.QMin, n.QMax, n.Pg0, n.Qg0, n.Vg = without(n.QMin, unit), without(n.QMax, unit), without(n.Pg0, unit), without(n.Qg0, unit), without(n.Vg, unit)
+	}
+	for _, b := range n.GenBus {
+		n.Kind[b] = network.PV
+	}
+	n.Kind[reference], n.Slack, n.References = network.Slack, reference, []int{reference}
+	s, err := powerflow.New(&n)
+	if err == nil {
+		f.solvers[key] = s
+	}
+	return s, err
+}
+
+func without[T any](list []T, at int) []T { return slices.Delete(slices.Clone(list), at, at+1) }
+
+// after is the power flow after an outage at a dispatch: active powers by unit and voltages by
+// bus, from the voltages vm, va.
+func (f *outageFlows) after(o Outage, pg, vm, va []float64) (*Check, error) {
+	c := &Check{Outage: o, vm: slices.Clone(vm), va: slices.Clone(va), q: make([]float64, len(vm))}
+	s := f.sys
+	tried := map[int]bool{}
+	reference := s.net.Slack
+	if lo, hi := s.left(o, s.at[reference]); lo > hi || s.at[reference] < 0 {
+		if reference = f.widest(o, tried, nil, nil); reference < 0 {
+			c.Reason = "no unit is left that holds a voltage"
+			return c, nil
+		}
+	}
+	for {
+		tried[reference] = true
+		held, err := f.shared(o, reference, pg, vm, c)
+		if err != nil || !c.Solved {
+			return c, err
+		}
+		lo, hi := s.left(o, s.at[reference])
+		if q := c.q[reference]; q >= lo-reactiveSlack && q <= hi+reactiveSlack {
+			break
+		}
+		c.Solved = false
+		if reference = f.widest(o, tried, held, c.q); reference < 0 {
+			c.Reason = "every bus with a unit is at a reactive limit: nothing holds a voltage"
+			return c, nil
+		}
+		if len(tried) > 8 {
+			c.Reason = "no bus was found that holds its voltage within its units' reactive limits"
+			return c, nil
+		}
+	}
+	f.judge(c)
+	return c, nil
+}
+
+// left are the reactive limits of the units in service at a place of hold.
+func (s *system) left(o Outage, i int) (lo, hi float64) {
+	if i < 0 {
+		return 1, -1
+	}
+	return (&state{sys: s, after: true, outage: o}).reactiveLimits(i)
+}
+
+// widest is the bus with the most reactive room that has not been tried and is not held.
+func (f *outageFlows) widest(o Outage, tried map[int]bool, held []int8, q []float64) int {
+	best, most := -1, -1.0
+	for i, b := range f.sys.hold {
+		lo, hi := f.sys.left(o, i)
+		if tried[b] || lo > hi || held != nil && held[b] != 0 {
+			continue
+		}
+		room := hi - lo
+		if q != nil {
+			room = min(hi-q[b], q[b]-lo)
+		}
+		if room > most || best < 0 {
+			best, most = b, room
+		}
+	}
+	return best
+}
+
+// shared solves with one bus as the reference, and says which buses are at a limit.
+func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check) ([]int8, error) {
+	s, n := f.sys, f.sys.net
+	solver, err := f.solver(reference, o.Unit)
+	if err != nil {
+		return nil, err
+	}
+	*f.y = *cloneAdmittance(&n.Admittance, f.y)
+	if k := o.Branch; k >= 0 {
+		for _, v := range [][]float64{f.y.Gff, f.y.Bff, f.y.Gft, f.y.Bft, f.y.Gtf, f.y.Btf, f.y.Gtt, f.y.Btt} {
+			v[k] = 0
+		}
+	}
+	if err := solver.SetAdmittance(f.y); err != nil {
+		return nil, err
+	}
+	in := powerflow.Input{Pd: f.pd, Qd: f.qd}
+	of := make([]int, 0, n.Gens()) // units in service
+	for g := range n.Gens() {
+		if g != o.Unit {
+			of = append(of, g)
+		}
+	}
+	in.Pg, in.Vg = make([]float64, len(of)), make([]float64, len(of))
+	unit := -1 // of the reference
+	for k, g := range of {
+		in.Vg[k] = vm[n.GenBus[g]]
+		if unit < 0 && n.GenBus[g] == reference {
+			unit = k
+		}
+	}
+	sol := solver.NewSolution()
+	copy(sol.Vm, c.vm)
+	copy(sol.Va, c.va)
+	delta := c.Delta
+	if o.Unit >= 0 && delta == 0 {
+		delta = pg[o.Unit]
+	}
+	opt := powerflow.Options{Start: powerflow.Given, EnforceQ: true, Tolerance: 1e-10, MaxIterations: 60}
+	var last, lastOff float64
+	for k := 0; ; k++ {
+		slope := 0.0
+		for k, g := range of {
+			in.Pg[k] = pg[g]
+			if a := s.share[g]; a > 0 {
+				value, first, _ := clip(pg[g]+a*delta, n.PMin[g], n.PMax[g], 0)
+				in.Pg[k] = value
+				slope += a * first
+			}
+		}
+		if err := solver.Solve(in, opt, sol); err != nil {
+			return nil, err
+		}
+		if !sol.Converged() {
+			c.Solved, c.Reason = false, solver.Reason(sol)
+			return nil, nil
+		}
+		off := sol.Pg[unit] - in.Pg[unit]
+		if math.Abs(off) <= shareTolerance {
+			break
+		}
+		if k == shareIterations || slope <= 0 && k > 0 {
+			c.Solved, c.Reason = false, fmt.Sprintf("%.4g MW are missing that no unit has left", off*n.BaseMVA)
+			return nil, nil
+		}
+		first := 1 / max(slope, 1e-6) // losses left aside
+		by := off * first
+		if k > 0 {
+			if secant := -(delta - last) / (off - lastOff); secant > 0.5*first && secant < 100*first {
+				by = off * secant
+			}
+		}
+		last, lastOff = delta, off
+		delta += by
+		opt.Start = powerflow.Given
+	}
+	c.Solved, c.Delta, c.Switched = true, delta, 0
+	copy(c.vm, sol.Vm)
+	copy(c.va, sol.Va)
+	clear(c.q)
+	for k, g := range of {
+		c.q[n.GenBus[g]] += sol.Qg[k]
+	}
+	for _, h := range sol.AtLimit {
+		if h != 0 {
+			c.Switched++
+		}
+	}
+	return sol.AtLimit, nil
+}
+
+func cloneAdmittance(from, to *network.Admittance) *network.Admittance {
+	copy(to.Gff, from.Gff)
+	copy(to.Bff, from.Bff)
+	copy(to.Gft, from.Gft)
+	copy(to.Bft, from.Bft)
+	copy(to.Gtf, from.Gtf)
+	copy(to.Btf, from.Btf)
+	copy(to.Gtt, from.Gtt)
+	copy(to.Btt, from.Btt)
+	return to
+}
+
+// judge lists what a power flow breaks.
+func (f *outageFlows) judge(c *Check) {
+	s, n := f.sys, f.sys.net
+	add := func(kind Kind, at int, value, by, severity float64) {
+		if by > Tolerance {
+			c.Violations = append(c.Violations, Violation{kind, at, value, by, severity})
+		}
+	}
+	for b, v := range c.vm {
+		low, high := n.VMin[b]-s.opt.Band-v, v-n.VMax[b]-s.opt.Band
+		add(LowVoltage, b, v, low, voltageSeverity*low)
+		add(HighVoltage, b, v, high, voltageSeverity*high)
+	}
+	for _, k := range s.rated {
+		if k == c.Branch {
+			continue
+		}
+		from, to := n.From[k], n.To[k]
+		w := flows(&n.Admittance, k, c.va[from]-c.va[to], c.vm[from], c.vm[to])
+		rate := s.opt.Emergency * n.Rate[k]
+		for end, kind := range []Kind{FromRating, ToRating} {
+			flow := math.Hypot(w.p[end], w.q[end])
+			add(kind, k, flow, flow-rate, (flow-rate)/rate)
+		}
+	}
+	slices.SortStableFunc(c.Violations, func(a, b Violation) int {
+		switch {
+		case a.Severity > b.Severity:
+			return -1
+		case a.Severity < b.Severity:
+			return 1
+		}
+		return 0
+	})
+}
+
+// screen solves every outage of the options at a dispatch.
+func (s *Solver) screen(ctx context.Context, pd, qd, pg, vm, va []float64) ([]*Check, error) {
+	checks := make([]*Check, len(s.outages))
+	threads := max(1, min(s.sys.opt.Threads, len(checks)))
+	errs := make([]error, threads)
+	parallel.Each(threads, threads, func(_, part int) {
+		f := newOutageFlows(s.sys, pd, qd)
+		for i := part; i < len(checks) && errs[part] == nil && ctx.Err() == nil; i += threads {
+			checks[i], errs[part] = f.after(s.outages[i], pg, vm, va)
+		}
+	})
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return checks, ctx.Err()
+}

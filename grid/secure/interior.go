@@ -1,0 +1,589 @@
+package secure
+
+import (
+	"context"
+	"math"
+
+	"github.com/gpc-engine/gpc/internal/parallel"
+)
+
+const (
+	// firstPrice is what a limit after an outage may be exceeded at, per pu of |S|, scaled: ten times the
+	// largest marginal cost. It grows by priceGrowth where limits give.
+	firstPrice  = 10 * gradientScale
+	priceGrowth = 10
+	lastPrice   = 1e4
+	leastGive   = 1e-7 // pu
+	// Starts: far from an optimum, and from the one before.
+	startBarrier, startSlack = 1, 0.1
+	nearBarrier, nearSlack   = 1e-3, 1e-2
+	widest                   = 0.1 // of smooth corners, pu
+	boundaryFraction         = 0.9995
+	leastShift               = 1e-12 // added to every primal diagonal
+	firstShift               = 1e-4  // the first that is tried for inertia, then times shiftGrowth
+	shiftGrowth              = 8
+	largestShift             = 1e12
+	dualShift                = 1e-8
+	refinements              = 3
+	refineTo                 = 1e-10 // of the right-hand side
+	conditionLimit           = 1e-6
+	nearFeasibility          = 1e-8 // pu, where rounding keeps a point from more
+	patience                 = 8
+	shortStep                = 0.1
+	enoughError              = 0.9
+)
+
+// interior is a primal–dual interior point over the states of a network.
+type interior struct {
+	sys     *system
+	states  []*state // before any outage, then after each that is remembered
+	threads int
+	limits  int // of all states
+
+	shift, lastShift float64
+	barrier, error   float64
+	width            float64
+	iterations       int
+	kkt              KKT
+	previous         float64 // objective
+	trace            func(Iterate)
+}
+
+// each runs f for every state, side by side.
+func (p *interior) each(f func(t *state)) {
+	parallel.Each(p.threads, len(p.states), func(_, k int) { f(p.states[k]) })
+}
+
+// begin gives limits slacks and multipliers for s·z at a barrier: those of a state that was
+// solved before stay where they are large.
+func (p *interior) begin(barrier, slack float64) {
+	p.limits = 0
+	p.evaluate()
+	for _, t := range p.states {
+		p.limits += len(t.limits)
+		for i := range t.limits {
+			if !t.gives(i) {
+				t.s[i] = max(-t.h[i], slack)
+				t.z[i] = max(t.z[i], barrier/t.s[i])
+				continue
+			}
+			p.limits++
+			if t.z[i] == 0 {
+				t.z[i] = centred(t.h[i], t.price[i], barrier)
+				t.hold[i] = t.price[i] - t.z[i]
+				t.s[i], t.give[i] = barrier/t.z[i], barrier/t.hold[i]
+				continue
+			}
+			t.hold[i] = max(t.price[i]-t.z[i], 1e-6*t.price[i])
+			t.give[i] = max(t.give[i], barrier/t.hold[i])
+			t.s[i] = max(t.give[i]-t.h[i], slack)
+			t.z[i] = max(t.z[i], barrier/t.s[i])
+		}
+	}
+	p.shift, p.lastShift, p.barrier, p.error, p.iterations, p.previous = 0, 0, 0, math.Inf(1), 0, math.NaN()
+	p.evaluate()
+}
+
+// centred is the z in (0, price) at which μ/z − μ/(price − z) = −h: slack, what a limit gives and
+// their multipliers then fit together, with both products μ.
+func centred(h, price, mu float64) float64 {
+	// z²·h − z·(h·price − 2μ) − μ·price = 0
+	b := h*price - 2*mu
+	root := math.Sqrt(b*b + 4*h*mu*price)
+	z := price / 2
+	switch {
+	case b < 0:
+		z = 2 * mu * price / (root - b)
+	case h > 0:
+		z = (b + root) / (2 * h)
+	}
+	return min(max(z, 1e-9*price), (1-1e-9)*price)
+}
+
+// evaluate brings the set-points to every state and evaluates them.
+func (p *interior) evaluate() {
+	base := p.states[0]
+	p.each(func(t *state) {
+		if t.after {
+			for k, at := range t.set {
+				t.x[at] = base.x[base.set[k]]
+			}
+		}
+		t.evaluate(p.width)
+	})
+	for _, t := range p.states[1:] {
+		for k, at := range t.set {
+			base.r[base.set[k]] += t.r[at]
+			t.r[at] = 0
+		}
+	}
+}
+
+// gap is the sum of all s·z.
+func (p *interior) gap() (sum float64) {
+	for _, t := range p.states {
+		for i := range t.limits {
+			sum += t.s[i] * t.z[i]
+			if t.gives(i) {
+				sum += t.give[i] * t.hold[i]
+			}
+		}
+	}
+	return sum
+}
+
+// objective is the scaled cost, with the price of what limits give.
+func (p *interior) objective() float64 {
+	f := p.states[0].objective
+	for _, t := range p.states {
+		for i := range t.limits {
+			if t.gives(i) {
+				f += t.price[i] * t.give[i]
+			}
+		}
+	}
+	return f
+}
+
+// norms are what an iterate is judged by.
+type norms struct{ gradient, mismatch, violation, slack, x, multiplier, s, average float64 }
+
+func (p *interior) norms() (m norms) {
+	count := 0
+	for _, t := range p.states {
+		for v, r := range t.r {
+			if t.omit[v] {
+				continue
+			}
+			count++
+			m.average += math.Abs(r)
+			if t.dual[v] {
+				m.mismatch = max(m.mismatch, math.Abs(r))
+				m.multiplier = max(m.multiplier, math.Abs(t.x[v]))
+			} else {
+				m.gradient = max(m.gradient, math.Abs(r))
+				m.x = max(m.x, math.Abs(t.x[v]))
+			}
+		}
+		for i := range t.limits {
+			give := 0.0
+			if t.gives(i) {
+				give = t.give[i]
+				m.gradient = max(m.gradient, math.Abs(t.price[i]-t.z[i]-t.hold[i]))
+			}
+			off := t.h[i] - give
+			m.violation = max(m.violation, off)
+			m.slack = max(m.slack, math.Abs(off+t.s[i]))
+			m.average += math.Abs(off + t.s[i])
+			m.multiplier = max(m.multiplier, t.z[i])
+			m.s = max(m.s, t.s[i])
+			count++
+		}
+	}
+	m.average /= float64(count)
+	return m
+}
+
+// run iterates to an optimum.
+func (p *interior) run(ctx context.Context, most int, feasibility, optimality float64) Status {
+	near := 0
+	length := 1.0
+	for {
+		gap, m := p.gap(), p.norms()
+		f := p.objective()
+		p.kkt = KKT{Mismatch: m.mismatch, Violation: m.violation, Feasibility: max(m.mismatch, m.violation) / (1 + max(m.x, m.s)),
+			Gradient: m.gradient / (1 + m.multiplier), Complementarity: gap / (1 + m.x), Cost: math.Abs(f-p.previous) / (1 + math.Abs(p.previous))}
+		p.previous = f
+		if p.trace != nil {
+			p.trace(Iterate{Iteration: p.iterations, Outages: len(p.states) - 1, Objective: f / p.states[0].scale, KKT: p.kkt, Barrier: gap / float64(max(1, p.limits)), Corner: p.width, Step: length, Shift: p.shift})
+		}
+		switch {
+		case math.IsNaN(m.gradient+m.mismatch+gap) || math.IsInf(m.gradient+m.mismatch+gap, 0):
+			return Numerical
+		case ctx.Err() != nil:
+			return NotSolved
+		}
+		good := max(m.mismatch, m.violation) <= feasibility
+		nearly := max(m.mismatch, m.violation) <= nearFeasibility
+		if good && p.kkt.Gradient <= optimality && gap <= optimality*(1+math.Abs(f)) && (optimality > conditionLimit || p.kkt.Max() <= conditionLimit) {
+			return converged
+		}
+		if p.kkt.Max() <= conditionLimit || near > 0 {
+			if near > patience && nearly && p.kkt.Max() <= conditionLimit {
+				return converged
+			}
+			near++
+		}
+		if p.iterations == most {
+			return IterationLimit
+		}
+		p.iterations++
+		if !p.factorise() {
+			if nearly && p.kkt.Max() <= conditionLimit {
+				return converged // rounding hides the inertia at high prices
+			}
+			return Numerical
+		}
+		mean := gap / float64(max(1, p.limits))
+		least := 0.1 * min(optimality*(1+math.Abs(f)), max(optimality, conditionLimit)) / float64(max(1, p.limits))
+		p.direction(0, false)
+		aP, aD := p.lengths(1)
+		after := p.gapAlong(aP, aD)
+		ratio := max(after, 0) / gap
+		mu, second := max(ratio*ratio*ratio*mean, least), true
+		if p.holds(m, mean, least, length) {
+			mu, second = p.barrier, false
+		}
+		p.direction(mu, second)
+		aP, aD = p.lengths(boundaryFraction)
+		length = aP
+		p.move(aP, aD)
+		p.evaluate()
+	}
+}
+
+// holds decides, as package acopf does, whether s·z is held until the conditions for that are
+// met.
+func (p *interior) holds(m norms, mean, least, length float64) bool {
+	err := m.average + mean
+	if err <= enoughError*p.error || p.barrier == 0 && (p.iterations < 3 || length > shortStep) {
+		p.error, p.barrier = err, 0
+		return false
+	}
+	if p.barrier == 0 {
+		p.barrier = mean
+	}
+	scale := max(1, m.multiplier/100)
+	for p.barrier > least {
+		off := 0.0
+		for _, t := range p.states {
+			for i := range t.limits {
+				off = max(off, math.Abs(t.s[i]*t.z[i]-p.barrier))
+			}
+		}
+		if max(m.mismatch, m.slack, m.gradient/scale, off/scale) > 10*p.barrier {
+			break
+		}
+		p.barrier = max(least, min(p.barrier/5, math.Pow(p.barrier, 1.5)))
+	}
+	p.barrier = max(p.barrier, least)
+	return true
+}
+
+// factorise factors the matrix, with as much added to its diagonal as it needs to have as many
+// negative eigenvalues as there are equations.
+func (p *interior) factorise() bool {
+	want := 0
+	for _, t := range p.states {
+		for v, dual := range t.dual {
+			if dual && !t.omit[v] {
+				want++
+			}
+		}
+	}
+	p.shift = leastShift
+	rho, added, addedRho := 0.0, 0.0, 0.0
+	for tried := 0; ; tried++ {
+		negative, zero := p.factorWith(p.shift-added, rho-addedRho)
+		if negative == want && zero == 0 {
+			if tried > 0 {
+				p.lastShift = p.shift
+			}
+			return true
+		}
+		added, addedRho = p.shift, rho
+		switch {
+		case tried == 0 && zero > 0 && negative <= want:
+			rho = dualShift
+			p.shift = max(p.shift, p.lastShift/3)
+		case p.shift == leastShift && p.lastShift == 0:
+			p.shift = firstShift
+		case p.shift == leastShift:
+			p.shift = max(firstShift/100, p.lastShift/3)
+		default:
+			p.shift *= shiftGrowth
+		}
+		rho = dualShift
+		if p.shift > largestShift {
+			return false
+		}
+	}
+}
+
+// factorWith adds to the diagonals and factors every state, the one before any outage last.
+func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
+	add := func(t *state) {
+		for v, dual := range t.dual {
+			switch {
+			case t.omit[v]:
+			case dual:
+				t.values[t.diagonal[v]] -= rho
+			default:
+				t.values[t.diagonal[v]] += shift
+			}
+		}
+		if t.after {
+			for _, v := range t.set {
+				t.values[t.diagonal[v]] -= shift
+			}
+		}
+	}
+	p.each(func(t *state) {
+		add(t)
+		if t.after {
+			t.factor.Factor(t.values, t.omit)
+		}
+	})
+	base := p.states[0]
+	base.whole = append(base.whole[:0], base.values...)
+	for _, t := range p.states[1:] {
+		schur, n, first := t.factor.Schur(), len(t.set), t.variables-len(t.set)
+		for a := range n {
+			for b := range a + 1 {
+				i, j := t.set[a]-first, t.set[b]-first
+				base.whole[base.between[a][b]] += schur[min(i, j)*n+max(i, j)]
+			}
+		}
+		negative, zero = negative+t.factor.Negative, zero+t.factor.Zero
+	}
+	base.factor.Factor(base.whole, base.omit)
+	return negative + base.factor.Negative, zero + base.factor.Zero
+}
+
+// direction solves for the step to s·z = mu; with second the products of the step before are
+// taken into account. Of a limit that may give, h − give + s = 0 and z + hold = price; elimination
+// of s, give and hold leaves dz = (∇h·dx + q)/(s/z + give/hold).
+func (p *interior) direction(mu float64, second bool) {
+	p.each(func(t *state) {
+		for i := range t.limits {
+			t.target[i] = mu
+			if second {
+				t.target[i] -= t.ds[i] * t.dz[i]
+			}
+			t.q[i] = t.h[i] + t.target[i]/t.z[i]
+			if t.gives(i) {
+				t.giveTarget[i] = mu
+				if second {
+					t.giveTarget[i] -= t.dgive[i] * t.dhold[i]
+				}
+				t.q[i] += -t.giveTarget[i]/t.hold[i] + t.give[i]/t.hold[i]*(t.price[i]-t.z[i]-t.hold[i])
+			}
+			t.dz[i] = t.heavy(i) * t.q[i]
+		}
+		clear(t.rhs)
+		t.addLimits(t.dz, t.rhs)
+		for v := range t.rhs {
+			t.rhs[v] = -t.rhs[v] - t.r[v]
+			if t.omit[v] {
+				t.rhs[v] = 0
+			}
+		}
+	})
+	base := p.states[0]
+	for _, t := range p.states[1:] {
+		for k, v := range t.set {
+			base.rhs[base.set[k]] += t.rhs[v]
+			t.rhs[v] = 0
+		}
+	}
+	p.each(func(t *state) { copy(t.d, t.rhs) })
+	p.solve(func(t *state) []float64 { return t.d })
+	for range refinements {
+		if !p.refine() {
+			break
+		}
+	}
+	p.each(func(t *state) {
+		for i := range t.limits {
+			t.dz[i] = t.heavy(i) * (t.along(i, t.d) + t.q[i])
+			t.ds[i] = t.target[i]/t.z[i] - t.s[i] - t.s[i]/t.z[i]*t.dz[i]
+			if t.gives(i) {
+				t.dhold[i] = t.price[i] - t.z[i] - t.hold[i] - t.dz[i]
+				t.dgive[i] = t.giveTarget[i]/t.hold[i] - t.give[i] - t.give[i]/t.hold[i]*t.dhold[i]
+			}
+		}
+	})
+}
+
+// solve writes the whole matrix's inverse times a vector over the vector. In states after an
+// outage the border's part is not read: what they add to it is in that of the first state.
+func (p *interior) solve(of func(t *state) []float64) {
+	p.each(func(t *state) {
+		if t.after {
+			x := of(t)
+			for _, v := range t.set {
+				x[v] = 0
+			}
+			t.factor.Forward(x)
+		}
+	})
+	base := p.states[0]
+	x := of(base)
+	for _, t := range p.states[1:] {
+		from := of(t)
+		for k, v := range t.set {
+			x[base.set[k]] += from[v]
+		}
+	}
+	base.factor.Solve(x)
+	p.each(func(t *state) {
+		if t.after {
+			to := of(t)
+			for k, v := range t.set {
+				to[v] = x[base.set[k]]
+			}
+			t.factor.Backward(to)
+		}
+	})
+}
+
+// refine corrects the direction by its residual, and says whether another time is worth it.
+func (p *interior) refine() bool {
+	p.each(func(t *state) {
+		t.structure.Residual(t.values, t.d, t.rhs, t.residual, t.magnitude)
+	})
+	base := p.states[0]
+	for _, t := range p.states[1:] {
+		for k, v := range t.set {
+			base.residual[base.set[k]] += t.residual[v]
+			t.residual[v] = 0
+		}
+	}
+	worst, size := 0.0, 0.0
+	for _, t := range p.states {
+		for v, r := range t.residual {
+			worst, size = max(worst, math.Abs(r)), max(size, math.Abs(t.rhs[v]))
+		}
+	}
+	if !(worst > refineTo*size) {
+		return false
+	}
+	p.solve(func(t *state) []float64 { return t.residual })
+	p.each(func(t *state) {
+		for v, c := range t.residual {
+			t.d[v] += c
+		}
+	})
+	return true
+}
+
+// lengths are how far the step may go with every slack and multiplier staying positive.
+func (p *interior) lengths(fraction float64) (primal, dual float64) {
+	primal, dual = 1, 1
+	reach := func(length *float64, x, d float64) {
+		if d < 0 {
+			*length = min(*length, -fraction*x/d)
+		}
+	}
+	for _, t := range p.states {
+		for i := range t.limits {
+			reach(&primal, t.s[i], t.ds[i])
+			reach(&dual, t.z[i], t.dz[i])
+			if t.gives(i) {
+				reach(&primal, t.give[i], t.dgive[i])
+				reach(&dual, t.hold[i], t.dhold[i])
+			}
+		}
+	}
+	return primal, dual
+}
+
+// gapAlong is the sum of all s·z after a step.
+func (p *interior) gapAlong(primal, dual float64) (sum float64) {
+	for _, t := range p.states {
+		for i := range t.limits {
+			sum += (t.s[i] + primal*t.ds[i]) * (t.z[i] + dual*t.dz[i])
+			if t.gives(i) {
+				sum += (t.give[i] + primal*t.dgive[i]) * (t.hold[i] + dual*t.dhold[i])
+			}
+		}
+	}
+	return sum
+}
+
+// move takes the step.
+func (p *interior) move(primal, dual float64) {
+	p.each(func(t *state) {
+		for v, d := range t.d {
+			if t.dual[v] {
+				t.x[v] += dual * d
+			} else {
+				t.x[v] += primal * d
+			}
+		}
+		for i := range t.limits {
+			t.s[i] += primal * t.ds[i]
+			t.z[i] += dual * t.dz[i]
+			if t.gives(i) {
+				t.give[i] += primal * t.dgive[i]
+				t.hold[i] += dual * t.dhold[i]
+			}
+		}
+	})
+}
+
+// raise makes what limits give dearer, and says whether any does that can be.
+func (p *interior) raise() (again bool) {
+	for _, t := range p.states {
+		for i := range t.limits[:len(t.limits)-t.sides] {
+			if l := &t.limits[i]; t.gives(i) && t.give[i]*l.weight > leastGive && t.price[i] < lastPrice*l.weight {
+				t.price[i] *= priceGrowth
+				again = true
+			}
+		}
+	}
+	return again
+}
+
+// given lists what limits give after outages.
+func (p *interior) given() (list []Give) {
+	for _, t := range p.states[1:] {
+		for i := range t.limits[:len(t.limits)-t.sides] {
+			l := &t.limits[i]
+			if !t.gives(i) || t.give[i]*l.weight <= Tolerance {
+				continue
+			}
+			v := Violation{At: l.at}
+			switch l.kind {
+			case ofVariable:
+				for b, at := range t.bus {
+					if at+ofMagnitude == l.at {
+						v.At = b
+					}
+				}
+				v.Kind, v.Value, v.By = HighVoltage, t.x[l.at], t.h[i]
+				if l.sign < 0 {
+					v.Kind = LowVoltage
+				}
+				v.Severity = voltageSeverity * v.By
+			default:
+				v.Kind = FromRating
+				if l.kind == atTo {
+					v.Kind = ToRating
+				}
+				rate := math.Sqrt(l.bound)
+				v.Value = math.Sqrt(max(0, l.bound+t.h[i]))
+				v.By = v.Value - rate
+				v.Severity = v.By / rate
+			}
+			list = append(list, Give{t.outage, v})
+		}
+	}
+	return list
+}
+
+// clone copies the states.
+func (p *interior) clone() (list []*state) {
+	for _, t := range p.states {
+		list = append(list, t.clone())
+	}
+	return list
+}
+
+// restore goes back to states that were cloned.
+func (p *interior) restore(list []*state) {
+	for k, t := range p.states {
+		*t = *list[k]
+	}
+	p.evaluate()
+}

@@ -1,0 +1,262 @@
+package secure
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/networktest"
+	"github.com/gpc-engine/gpc/grid/powerflow"
+)
+
+// solve finds a dispatch at a share of a network's loads.
+func solve(t *testing.T, n *network.Network, opt Options, scale float64, start *Result) (*Solver, *Result) {
+	t.Helper()
+	s, err := New(n, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pr := Problem{Start: start}
+	pr.Pd, pr.Qd = n.Loads(scale)
+	r, err := s.Solve(context.Background(), pr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, r
+}
+
+// survives holds a dispatch to every outage by package powerflow's own analysis of outages, given
+// what units share after each. What that cannot do, let the reference's voltage go, is counted.
+func survives(t *testing.T, s *Solver, r *Result, pd, qd []float64) (skipped int) {
+	t.Helper()
+	n := s.net
+	solver, err := powerflow.New(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := powerflow.Options{EnforceQ: true, MaxIterations: 60}
+	flow := network.NewFlows(n.Branches())
+	for i, o := range s.outages {
+		c := r.After[i]
+		if !c.Solved || len(c.Violations) > 0 {
+			t.Errorf("%s: %s breaks %d limits %s", n.Name, o.name(n), len(c.Violations), c.Reason)
+			continue
+		}
+		in := powerflow.Input{Pd: pd, Qd: qd, Pg: slices.Clone(r.Pg), Vg: make([]float64, n.Gens())}
+		for g, b := range n.GenBus {
+			in.Vg[g] = r.Vm[b]
+			if s.sys.share[g] > 0 && g != o.Unit {
+				in.Pg[g], _, _ = clip(r.Pg[g]+s.sys.share[g]*c.Delta, n.PMin[g], n.PMax[g], 0)
+			}
+		}
+		base := solver.NewSolution()
+		if err := solver.Solve(in, opt, base); err != nil {
+			t.Fatal(err)
+		}
+		outages, err := solver.Clone().NewOutages(in, opt, base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sol := solver.NewSolution()
+		var got powerflow.Outage
+		if o.Branch >= 0 {
+			got, err = outages.Branch(o.Branch, sol)
+		} else {
+			got, err = outages.Unit(o.Unit, sol)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		lo, hi, q := 0.0, 0.0, 0.0
+		for g, b := range n.GenBus {
+			if b == n.Slack && g != o.Unit {
+				lo, hi, q = lo+n.QMin[g], hi+n.QMax[g], q+sol.Qg[g]
+			}
+		}
+		if got.Balance || !sol.Converged() || q < lo-1e-6 || q > hi+1e-6 {
+			skipped++
+			continue
+		}
+		const slack = 1e-5 // of voltages and flows between two power flows to 1e-9
+		for b, v := range sol.Vm {
+			if math.Abs(v-c.vm[b]) > slack {
+				t.Errorf("%s, %s: |V| at bus %d is %g, the check has %g", n.Name, o.name(n), n.BusID[b], v, c.vm[b])
+			}
+			if v < n.VMin[b]-s.sys.opt.Band-slack || v > n.VMax[b]+s.sys.opt.Band+slack {
+				t.Errorf("%s, %s: |V| at bus %d is %g, limits are %g and %g", n.Name, o.name(n), n.BusID[b], v, n.VMin[b], n.VMax[b])
+			}
+		}
+		n.BranchFlows(&n.Admittance, sol.Vm, sol.Va, flow)
+		for k, rate := range n.Rate {
+			if f := max(math.Hypot(flow.Pf[k], flow.Qf[k]), math.Hypot(flow.Pt[k], flow.Qt[k])); k != o.Branch && f > s.sys.opt.Emergency*rate+slack {
+				t.Errorf("%s, %s: branch %d carries %g, its rating is %g", n.Name, o.name(n), k, f, rate)
+			}
+		}
+	}
+	return skipped
+}
+
+// A dispatch that is called secure survives every outage by power flows of another analysis, costs no
+// less than the plain optimum, meets the conditions of an optimum, and is the same on two threads.
+func TestSecureDispatchSurvivesEveryOutage(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		scale     float64
+		emergency float64
+		branches  bool
+	}{{"case9", 1, 1.3, false}, {"case_ieee30", 0.9, 1.3, false}, {"case39", 0.9, 1.3, true}, {"case118", 1, 1.2, false}} {
+		n := networktest.Load(t, c.name)
+		opt := DefaultOptions()
+		opt.Emergency, opt.Threads = c.emergency, 1
+		if c.branches {
+			opt.Outages = Branches(n)
+		}
+		s, r := solve(t, n, opt, c.scale, nil)
+		if r.Status != Secure {
+			t.Errorf("%s: %v: %s", c.name, r.Status, r.Reason)
+			continue
+		}
+		pd, qd := n.Loads(c.scale)
+		if skipped := survives(t, s, r, pd, qd); skipped > len(s.outages)/2 {
+			t.Errorf("%s: %d of %d outages could not be checked again", c.name, skipped, len(s.outages))
+		}
+		broken := 0
+		for _, b := range r.Before {
+			if b.Severity() > 0 {
+				broken++
+			}
+		}
+		if (broken > 0) != (len(r.Remembered) > 0) || r.Objective < r.Plain*(1-1e-8) || r.KKT.Max() > conditionLimit {
+			t.Errorf("%s: the plain optimum breaks %d, %d remembered; costs %g and %g; %+v", c.name, broken, len(r.Remembered), r.Plain, r.Objective, r.KKT)
+		}
+		opt.Threads = 2
+		if _, again := solve(t, n, opt, c.scale, nil); again.Objective != r.Objective || !slices.Equal(again.Pg, r.Pg) {
+			t.Errorf("%s: on two threads the cost is %.17g, on one %.17g", c.name, again.Objective, r.Objective)
+		}
+	}
+}
+
+// At random loads of case_ieee30 a result is secure by power flows, or says why there is none.
+func TestRandomLoads(t *testing.T) {
+	n := networktest.Load(t, "case_ieee30")
+	s, err := New(n, DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(39, 1))
+	secure := 0
+	for range 6 {
+		pd, qd := n.Loads(0.6 + 0.3*r.Float64())
+		for b := range pd {
+			f := 0.9 + 0.2*r.Float64()
+			pd[b], qd[b] = f*pd[b], f*qd[b]
+		}
+		result, err := s.Solve(context.Background(), Problem{Pd: pd, Qd: qd})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case result.Status == Secure:
+			secure++
+			survives(t, s, result, pd, qd)
+		case result.Reason == "":
+			t.Errorf("%v without a reason", result.Status)
+		}
+	}
+	if secure == 0 {
+		t.Error("no load had a secure dispatch")
+	}
+}
+
+// From an earlier dispatch, at loads one percent higher, the optimum is that of a cold solve.
+func TestWarmStart(t *testing.T) {
+	n := networktest.Load(t, "case_ieee30")
+	s, first := solve(t, n, DefaultOptions(), 0.89, nil)
+	var pr Problem
+	pr.Pd, pr.Qd = n.Loads(0.89 * 1.01)
+	cold, err := s.Solve(context.Background(), pr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pr.Start = first
+	warm, err := s.Solve(context.Background(), pr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Status != Secure || cold.Status != Secure || warm.Status != Secure || len(first.Remembered) == 0 {
+		t.Fatalf("%v, cold %v, warm %v (%s), %d remembered", first.Status, cold.Status, warm.Status, warm.Reason, len(first.Remembered))
+	}
+	if math.Abs(warm.Objective-cold.Objective) > 1e-6*cold.Objective || warm.Iterations >= cold.Iterations {
+		t.Errorf("warm %.9g in %d iterations, cold %.9g in %d", warm.Objective, warm.Iterations, cold.Objective, cold.Iterations)
+	}
+}
+
+// Where no dispatch survives, the result names the outage and what would have to give.
+func TestNothingSurvives(t *testing.T) {
+	n := networktest.Load(t, "case30")
+	opt := DefaultOptions()
+	opt.Outages = Branches(n)
+	_, r := solve(t, n, opt, 1, nil)
+	if r.Status != Insecure || len(r.Gives) == 0 || !strings.Contains(r.Reason, "branch") {
+		t.Errorf("case30: %v, %d limits give: %s", r.Status, len(r.Gives), r.Reason)
+	}
+	for _, g := range r.Gives {
+		if !(g.By > Tolerance) {
+			t.Errorf("case30: a limit gives %g", g.By)
+		}
+	}
+	_, r = solve(t, networktest.Load(t, "case9"), DefaultOptions(), 1.8, nil)
+	if r.Status != Insecure || !strings.Contains(r.Reason, "unit 2 at bus 2: the other units give") {
+		t.Errorf("case9: %v: %s", r.Status, r.Reason)
+	}
+}
+
+// What cannot be posed is refused with what is wrong.
+func TestRefusals(t *testing.T) {
+	n := networktest.Load(t, "case14")
+	bridge := -1
+	for k := range n.Branches() {
+		if Islands(n, k) {
+			bridge = k
+		}
+	}
+	for want, opt := range map[string]Options{
+		"leaves an island":         {Outages: []Outage{{bridge, -1}}},
+		"want one of":              {Outages: []Outage{{-1, 99}}},
+		"participation factors":    {Participation: []float64{1}},
+		"not negative":             {Participation: []float64{-1, 0, 0, 0, 0}},
+		"no unit takes part":       {Participation: make([]float64, n.Gens())},
+		"emergency factor":         {Emergency: 0.5},
+		"voltage band":             {Band: -1},
+		"and at most 10000 iterat": {MaxIterations: -1},
+	} {
+		if _, err := New(n, opt); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+	other, r := solve(t, n, Options{Outages: []Outage{{0, -1}}, Band: 0.1}, 0.5, nil)
+	if _, err := other.Solve(context.Background(), Problem{Start: r}); len(r.states) == 0 && err == nil {
+		t.Error("a start without states is taken")
+	}
+}
+
+// The smooth corner meets the corner outside its width, and its derivatives are those of differences.
+func TestRamp(t *testing.T) {
+	const width = 0.3
+	for _, x := range []float64{-1, -0.3, -0.299, -0.1, 0, 0.2, 0.299, 0.3, 2} {
+		v, d, dd := ramp(x, width)
+		if math.Abs(x) >= width && v != max(0, x) {
+			t.Errorf("ramp(%g) = %g", x, v)
+		}
+		const h = 1e-5
+		up, dUp, _ := ramp(x+h, width)
+		down, dDown, _ := ramp(x-h, width)
+		if math.Abs((up-down)/(2*h)-d) > 1e-4 || math.Abs((dUp-dDown)/(2*h)-dd) > 1e-3 {
+			t.Errorf("ramp at %g: derivatives %g, %g, differences %g, %g", x, d, dd, (up-down)/(2*h), (dUp-dDown)/(2*h))
+		}
+	}
+}

@@ -1,0 +1,432 @@
+package secure
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/network"
+)
+
+// Solver finds secure dispatches of one network. Its methods may be called from several
+// goroutines at once.
+type Solver struct {
+	net     *network.Network
+	sys     *system
+	outages []Outage
+	plain   *acopf.Solver
+}
+
+// Result is a dispatch and what is known about it. Slices are its own.
+type Result struct {
+	Status Status
+	Reason string // why it is not Secure; ""
+	// Objective is the file's cost of the dispatch, $/h; Plain that of the optimum without any
+	// outage.
+	Objective, Plain float64
+	Vm, Va           []float64 // before any outage, one a bus, pu and rad
+	Pg, Qg           []float64 // one a unit, pu
+	// LambdaP and LambdaQ are the objective's derivatives by the load of each bus, per pu, in the
+	// states remembered all together.
+	LambdaP, LambdaQ []float64
+	// Remembered are the outages that the optimum was found with, in the order they came.
+	Remembered []Outage
+	// Before are the checks of the dispatch that the solve began with, the plain optimum or the
+	// earlier dispatch; After those of the result, each in the order of the solver's outages.
+	Before, After []*Check
+	Rounds        int
+	Iterations    int // of the interior point, in all rounds, without those of the plain optimum
+	KKT           KKT
+
+	// Gives are the limits after an outage that the dispatch does not keep; empty where it is secure.
+	Gives []Give
+
+	states []*state
+	sys    *system
+}
+
+// Give is what a limit after an outage would have to give, pu.
+type Give struct {
+	Outage
+	Violation
+}
+
+// New analyses a network and its outages.
+func New(n *network.Network, opt Options) (*Solver, error) {
+	if err := checkSupported(n); err != nil {
+		return nil, err
+	}
+	tied, _, err := n.PowerFactors(opt.Dispatchable)
+	if err != nil {
+		return nil, err
+	}
+	if len(tied) > 0 {
+		return nil, fmt.Errorf("network %s: %d loads of constant power factor, which a secure optimal power flow does not take: --dispatchable plain leaves their P and Q free", n.Name, len(tied))
+	}
+	if err := opt.check(n); err != nil {
+		return nil, err
+	}
+	s := &Solver{net: n, outages: opt.Outages}
+	if s.outages == nil {
+		s.outages = append(Branches(n), Units(n)...)
+	}
+	if s.sys, err = newSystem(n, opt.withDefaults()); err != nil {
+		return nil, err
+	}
+	s.plain, err = acopf.New(n, acopf.Options{Threads: s.sys.opt.Threads, Dispatchable: opt.Dispatchable})
+	return s, err
+}
+
+// Outages are those that a dispatch has to survive.
+func (s *Solver) Outages() []Outage { return s.outages }
+
+// Shares are the participation factors, which sum to one, by unit.
+func (s *Solver) Shares() []float64 { return s.sys.share }
+
+// most is how many outages a round adds.
+const most = 24
+
+// Solve finds the cheapest dispatch that survives every outage. Without a start it begins at the
+// plain optimum. The error is for bad input or the context's end.
+func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
+	n := s.net
+	pd, qd := n.Pd, n.Qd
+	if pr.Pd != nil {
+		pd = pr.Pd
+	}
+	if pr.Qd != nil {
+		qd = pr.Qd
+	}
+	r := &Result{}
+	plain := make([]acopf.Result, 1)
+	if err := s.plain.Solve(ctx, []acopf.Problem{{Pd: pd, Qd: qd}}, plain); err != nil {
+		return nil, err
+	}
+	if plain[0].Status != acopf.Optimal {
+		r.Status, r.Reason = Insecure, "without any outage: "+plain[0].Reason()
+		return r, nil
+	}
+	r.Plain = plain[0].Objective
+	if r.Reason = s.short(pd); r.Reason != "" {
+		r.Status = Insecure
+		return r, nil
+	}
+	p := &interior{sys: s.sys, threads: s.sys.opt.Threads, trace: s.sys.opt.Trace}
+	base := s.before(pd, qd, &plain[0])
+	p.states = []*state{base}
+	if pr.Start != nil {
+		if err := s.resume(p, r, pr.Start, pd, qd); err != nil {
+			return nil, err
+		}
+		base = p.states[0]
+		if status := s.side(ctx, p, r, true); status != converged {
+			return s.failed(ctx, p, r, status)
+		}
+	}
+	for polished := false; ; {
+		r.read(s, base)
+		checks, err := s.screen(ctx, pd, qd, r.Pg, r.Vm, r.Va)
+		if err != nil {
+			return r, err
+		}
+		r.After = checks
+		if r.Before == nil {
+			r.Before = checks
+		}
+		added := s.add(p, r, checks, pd, qd)
+		if added == 0 && (polished || len(r.Remembered) == 0) {
+			return r.close(s, p, checks), nil
+		}
+		if r.Rounds == s.sys.opt.Rounds {
+			r.Status = IterationLimit
+			r.Reason = fmt.Sprintf("after %d rounds %d outages still break limits that had not before", r.Rounds, added)
+			return r, nil
+		}
+		r.Rounds++
+		status := converged
+		if polished = added == 0; polished {
+			status = s.polish(ctx, p, r)
+		} else {
+			status = s.optimise(ctx, p, r)
+		}
+		if status != converged {
+			return s.failed(ctx, p, r, status)
+		}
+	}
+}
+
+// failed ends a solve in which the interior point came to nothing.
+func (s *Solver) failed(ctx context.Context, p *interior, r *Result, status Status) (*Result, error) {
+	r.Status = status
+	r.explain(s, p)
+	return r, ctx.Err()
+}
+
+// optimise solves with the outages that are remembered: where one is new first with smooth corners,
+// then on the sides of the corners where that ended.
+func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
+	p.width = widest
+	for _, t := range p.states[1:] {
+		t.setCorner(nil)
+	}
+	begun := p.clone()
+	p.begin(startBarrier, startSlack)
+	status := p.run(ctx, s.sys.opt.MaxIterations, roughFeasibility, roughOptimality)
+	r.Iterations += p.iterations
+	if status != converged {
+		p.restore(begun) // and the sides of the power flows
+	}
+	for _, t := range p.states[1:] {
+		t.setCorner(t.corners())
+	}
+	return s.side(ctx, p, r, false)
+}
+
+// side solves on the present sides of the corners. Where a limit gives, and not only a side, its
+// price was too low: it is raised as long as that helps.
+func (s *Solver) side(ctx context.Context, p *interior, r *Result, warm bool) Status {
+	for {
+		p.begin(nearBarrier, nearSlack)
+		status := p.run(ctx, s.sys.opt.MaxIterations, feasibility, optimality)
+		r.Iterations += p.iterations
+		r.KKT = p.kkt
+		if status != converged || !p.raise() {
+			return status
+		}
+	}
+}
+
+// polish tries the other side wherever a unit is kept on its own at a price, as long as the cost falls.
+func (s *Solver) polish(ctx context.Context, p *interior, r *Result) Status {
+	best, kept := p.objective(), p.clone()
+	for range polishings {
+		flipped := 0
+		for _, t := range p.states[1:] {
+			flipped += t.flip()
+		}
+		if flipped == 0 {
+			return converged
+		}
+		if status := s.side(ctx, p, r, true); status != converged && status != IterationLimit {
+			return status
+		}
+		f := p.objective()
+		if !(f < best-leastGain*math.Abs(best)) {
+			break
+		}
+		best, kept = f, p.clone()
+	}
+	p.restore(kept)
+	return converged
+}
+
+const (
+	polishings = 20
+	leastGain  = 1e-9 // of the objective, by another side
+	// The smooth corners only say which side to begin on.
+	roughFeasibility = 1e-6
+	roughOptimality  = 1e-4
+)
+
+// short says which unit leaves too little power when it is out, if one does.
+func (s *Solver) short(pd []float64) string {
+	n := s.net
+	load, power := 0.0, 0.0
+	for _, p := range pd {
+		load += p
+	}
+	for g := range n.GenBus {
+		power += n.PMax[g]
+	}
+	worst, missing := Outage{-1, -1}, 0.0
+	for _, o := range s.outages {
+		if o.Unit >= 0 && load-(power-n.PMax[o.Unit]) > missing {
+			worst, missing = o, load-(power-n.PMax[o.Unit])
+		}
+	}
+	if worst.Unit < 0 {
+		return ""
+	}
+	return fmt.Sprintf("no dispatch survives the outage of %s: the other units give %.4g MW at most, the load is %.4g MW", worst.name(n), (power-n.PMax[worst.Unit])*n.BaseMVA, load*n.BaseMVA)
+}
+
+// resume takes the states of an earlier result at other loads.
+func (s *Solver) resume(p *interior, r *Result, start *Result, pd, qd []float64) error {
+	if start.sys != s.sys || len(start.states) == 0 {
+		return fmt.Errorf("secure: the start is not a result of this solver with states that it left")
+	}
+	p.states = nil
+	for _, t := range start.states {
+		c := t.clone()
+		c.pd, c.qd = pd, qd
+		p.states = append(p.states, c)
+	}
+	r.Remembered = slices.Clone(start.Remembered)
+	return nil
+}
+
+// Tolerances of the interior point, package acopf's.
+const (
+	feasibility = 1e-9
+	optimality  = 1e-8
+)
+
+// before is the state before any outage at the plain optimum.
+func (s *Solver) before(pd, qd []float64, plain *acopf.Result) *state {
+	n := s.net
+	t := newState(s.sys, Outage{-1, -1}, false, pd, qd, nil)
+	largest := 0.0
+	for g, c := range n.Cost {
+		if s.sys.free[g] {
+			_, slope, _ := c.At((max(n.PMin[g], -unbounded) + min(n.PMax[g], unbounded)) / 2)
+			largest = max(largest, math.Abs(slope))
+		}
+	}
+	if largest > gradientScale {
+		t.scale = gradientScale / largest
+	}
+	for b, at := range t.bus {
+		t.x[at+ofAngle], t.x[at+ofMagnitude] = plain.Va[b], plain.Vm[b]
+		t.x[at+ofActive], t.x[at+ofReactive] = t.scale*plain.LambdaP[b], t.scale*plain.LambdaQ[b]
+	}
+	for i, list := range s.sys.units {
+		for _, g := range list {
+			if k := s.sys.setP[g]; k >= 0 {
+				t.x[t.set[k]] = plain.Pg[g]
+			}
+			t.x[t.reactive[i]] += plain.Qg[g]
+		}
+		if t.omit[t.reactive[i]] {
+			t.x[t.reactive[i]] = (s.sys.qlo[i] + s.sys.qhi[i]) / 2
+		}
+	}
+	return t
+}
+
+// gradientScale is the largest marginal cost inside, as in package acopf.
+const gradientScale = 10
+
+// add gives the interior point the worst outages that it does not have yet, and says how many
+// there are.
+func (s *Solver) add(p *interior, r *Result, checks []*Check, pd, qd []float64) (found int) {
+	var worst []*Check
+	for _, c := range checks {
+		if c.Severity() > 0 && !slices.Contains(r.Remembered, c.Outage) {
+			worst = append(worst, c)
+		}
+	}
+	slices.SortStableFunc(worst, func(a, b *Check) int { return cmp.Compare(b.Severity(), a.Severity()) })
+	for _, c := range worst[:min(most, len(worst))] {
+		t := newState(s.sys, c.Outage, true, pd, qd, nil)
+		s.sys.place(t, p.states[0], c)
+		p.states = append(p.states, t)
+		r.Remembered = append(r.Remembered, c.Outage)
+	}
+	return len(worst)
+}
+
+// place begins a state after an outage at its power flow, or where there is none at the
+// voltages before.
+func (s *system) place(t, base *state, c *Check) {
+	for b, at := range t.bus {
+		from := base.bus[b]
+		t.x[at+ofAngle], t.x[at+ofMagnitude] = base.x[from+ofAngle], base.x[from+ofMagnitude]
+		if c.Solved {
+			reference := c.va[s.net.Slack] - base.x[base.bus[s.net.Slack]+ofAngle]
+			t.x[at+ofAngle], t.x[at+ofMagnitude] = c.va[b]-reference, c.vm[b]
+		}
+	}
+	for i, b := range s.hold {
+		lo, hi := t.reactiveLimits(i)
+		if lo > hi {
+			continue
+		}
+		q := base.x[base.reactive[i]]
+		if c.Solved {
+			q = c.q[b]
+		}
+		t.x[t.reactive[i]] = q
+		if c.Solved {
+			if drop := base.x[base.bus[b]+ofMagnitude] - c.vm[b]; math.Abs(drop) > reactiveSlack {
+				t.x[t.reactive[i]] = q + dropUnit*drop
+			}
+		}
+	}
+	if c.Solved {
+		t.x[t.delta] = c.Delta
+	}
+}
+
+// read takes the dispatch from the state before any outage.
+func (r *Result) read(s *Solver, t *state) {
+	n := s.net
+	nb, ng := n.Buses(), n.Gens()
+	r.Vm, r.Va, r.LambdaP, r.LambdaQ = make([]float64, nb), make([]float64, nb), make([]float64, nb), make([]float64, nb)
+	r.Pg, r.Qg = make([]float64, ng), make([]float64, ng)
+	for b, at := range t.bus {
+		r.Va[b], r.Vm[b] = t.x[at+ofAngle], t.x[at+ofMagnitude]
+		r.LambdaP[b], r.LambdaQ[b] = t.x[at+ofActive]/t.scale, t.x[at+ofReactive]/t.scale
+	}
+	r.Objective = 0
+	for i, list := range s.sys.units {
+		lo, hi, q := s.sys.qlo[i], s.sys.qhi[i], t.x[t.reactive[i]]
+		for _, g := range list {
+			r.Pg[g] = (n.PMin[g] + n.PMax[g]) / 2
+			if k := s.sys.setP[g]; k >= 0 {
+				r.Pg[g] = t.x[t.set[k]]
+			}
+			value, _, _ := n.Cost[g].At(r.Pg[g])
+			r.Objective += value
+			switch {
+			case hi-lo > narrow && finite(lo) && finite(hi):
+				r.Qg[g] = n.QMin[g] + (q-lo)/(hi-lo)*(n.QMax[g]-n.QMin[g])
+			default:
+				r.Qg[g] = q / float64(len(list))
+			}
+		}
+	}
+}
+
+// close says whether what was checked last is secure.
+func (r *Result) close(s *Solver, p *interior, checks []*Check) *Result {
+	r.states, r.sys = p.states, s.sys
+	r.Status, r.Reason = Secure, ""
+	r.Gives = p.given()
+	for _, c := range checks {
+		if c.Severity() > 0 {
+			r.Status = Insecure
+			r.Reason = fmt.Sprintf("no dispatch was found that keeps every limit after every outage: after that of %s one still gives", c.name(s.net))
+			if !c.Solved {
+				r.Reason = fmt.Sprintf("after the outage of %s the power flow has no solution: %s", c.name(s.net), c.Reason)
+			}
+			return r
+		}
+	}
+	return r
+}
+
+// explain says which outage stood in the way.
+func (r *Result) explain(s *Solver, p *interior) {
+	where, worst := "before any outage", 0.0
+	for _, t := range p.states {
+		off := 0.0
+		for v, x := range t.r {
+			if t.dual[v] && !t.omit[v] {
+				off = max(off, math.Abs(x))
+			}
+		}
+		for i := range t.limits {
+			off = max(off, t.h[i])
+		}
+		if off > worst {
+			worst = off
+			if where = "before any outage"; t.after {
+				where = "after the outage of " + t.outage.name(s.net)
+			}
+		}
+	}
+	r.Reason = fmt.Sprintf("the interior point ended after %d iterations of round %d with a balance or limit off by %.2g pu %s", p.iterations, r.Rounds, worst, where)
+}

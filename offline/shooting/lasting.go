@@ -1,0 +1,667 @@
+package shooting
+
+import (
+	"encoding/binary"
+	"math"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// lasting is what a plan costs behind its horizon, to second order about a place to rest: with δ the way from
+// there in units of scale,
+//
+//	V(s, c) = gᵀδ + ½ δᵀPδ.
+//
+// g are the multipliers of the place's own equation and P is the cost-to-go of the linear regulator. The cost of
+// resting itself, which every plan pays, is left out. A nil one costs nothing.
+type lasting struct {
+	at, g, p []float64 // [nx], [nx], [nx][nx]; g and p are zero where no action moves an entry
+	scale    []float64 // [nx]
+	action   []float64 // that rests
+	each     float64   // what resting costs a step
+	gains    []float64 // of the regulator, [nu][nx]: halves of the box by units of scale; nil where P is not known
+}
+
+// newLasting is one that costs nothing.
+func newLasting(q *program) *lasting {
+	return &lasting{at: make([]float64, q.nx), g: make([]float64, q.nx), p: make([]float64, q.nx*q.nx), scale: q.scale[:q.nx:q.nx]}
+}
+
+// away is entry i of δ, of a state and context.
+func (l *lasting) away(s, c []float64, i int) float64 {
+	if i < len(s) {
+		return (s[i] - l.at[i]) / l.scale[i]
+	}
+	return (c[i-len(s)] - l.at[i]) / l.scale[i]
+}
+
+// row is entry i of Pδ.
+func (l *lasting) row(s, c []float64, i int) (sum float64) {
+	n := len(l.at)
+	for k, v := range l.p[i*n : (i+1)*n] {
+		if v != 0 {
+			sum += v * l.away(s, c, k)
+		}
+	}
+	return sum
+}
+
+// value is V.
+func (l *lasting) value(s, c []float64) (sum float64) {
+	for i, g := range l.g {
+		sum += (g + l.row(s, c, i)/2) * l.away(s, c, i)
+	}
+	return sum
+}
+
+// cost is V at the end of a point.
+func (l *lasting) cost(q *program, p *point) float64 {
+	if l == nil {
+		return 0
+	}
+	return l.value(q.state(p, q.steps))
+}
+
+// addGradient adds scale·∇V at the end of a point to out, [nX], over the active components.
+func (l *lasting) addGradient(q *program, p *point, scale float64, out []float64) {
+	if l == nil || scale == 0 {
+		return
+	}
+	s, c := q.state(p, q.steps)
+	for i, a := range q.active {
+		out[i] += scale * (l.g[a] + l.row(s, c, a))
+	}
+}
+
+// addHessian adds scale·∇²V to out, [nX][nX].
+func (l *lasting) addHessian(q *program, scale float64, out []float64) {
+	if l == nil || scale == 0 {
+		return
+	}
+	for i, a := range q.active {
+		for k, b := range q.active {
+			out[i*q.nX+k] += scale * l.p[a*q.nx+b]
+		}
+	}
+}
+
+// lastings finds the lasting of every context and preference once. It is safe for concurrent use, and what it returns
+// depends on the context's entries that no action moves, and on the preference, alone.
+type lastings struct {
+	problem domain.Problem
+	scale   []float64
+	lock    sync.Mutex
+	rest    *resting // nil before the first
+	known   map[string]*lasting
+	key     []byte
+}
+
+// mostLastings bounds the memory of a loop whose context varies; behind it everything is forgotten.
+const mostLastings = 4096
+
+func newLastings(p domain.Problem, stateScale []float64) *lastings {
+	return &lastings{problem: p, scale: stateScale, known: map[string]*lasting{}}
+}
+
+// of is the lasting of a context under a preference; nil where there is no place to rest.
+func (l *lastings) of(c []float64, pref domain.Preference) *lasting {
+	if l == nil {
+		return nil
+	}
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if l.rest == nil {
+		l.rest = newResting(l.problem, l.scale, c)
+	}
+	l.key = l.key[:0]
+	for i, v := range c {
+		if !l.rest.q.moves[l.rest.q.ns+i] {
+			l.key = binary.LittleEndian.AppendUint64(l.key, math.Float64bits(v))
+		}
+	}
+	if !pref.Adaptive {
+		for _, v := range pref.W {
+			l.key = binary.LittleEndian.AppendUint64(l.key, math.Float64bits(v))
+		}
+	}
+	found, ok := l.known[string(l.key)]
+	if !ok {
+		if len(l.known) >= mostLastings {
+			clear(l.known)
+		}
+		found = l.rest.find(c, pref)
+		l.known[string(l.key)] = found
+	}
+	return found
+}
+
+// Behind is what a plan that ends in a state and context costs behind its horizon under a preference (Options.Lasting), less what
+// resting would; 0 where nothing is counted there.
+func (s *Solver) Behind(state, c []float64, pref domain.Preference) float64 {
+	l := s.lastings.of(c, pref)
+	if l == nil {
+		return 0
+	}
+	return l.value(state, c)
+}
+
+// resting finds where resting is cheapest: the least σᵀJ(s, u; c) of all states that their action leads back to, with the
+// limits kept. Its method is a primal–dual interior point from several places, with a dense Newton step.
+type resting struct {
+	q      *program // of one stage, whose state is a variable
+	pt     *point
+	n, m   int       // variables of (υ, ξ), equations
+	w, way []float64 // the iterate, [n], and its step
+	from   []float64 // [nx]: the components that do not move, and where others begin
+	slack  []float64 // of the margins
+	z      []float64
+	zl, zu []float64
+	lambda []float64 // [2][m], as the program counts them: of the one transition in the second row
+	kkt    []float64
+	rhs    []float64
+	r      riccati
+}
+
+// newResting finds out what moves, by the stages' list or along a roll-out from a middle of the states.
+func newResting(p domain.Problem, scale []float64, c []float64) *resting {
+	q := newProgram(p, scale)
+	r := &resting{q: q, pt: new(point), from: make([]float64, q.nx)}
+	if q.failed != nil {
+		return r // the solve itself says so
+	}
+	copy(r.from[q.ns:], c)
+	for i, v := range q.spec.Measured {
+		r.from[i] = (v.Lo + v.Hi) / 2
+	}
+	q.lasting = newLasting(q)
+	q.weigh(false, make([]float64, q.no))
+	q.layout(min(8, q.spec.LookAhead()))
+	q.resize(r.pt)
+	copy(r.pt.x, r.from)
+	if q.staged != nil {
+		q.discoverStages(r.pt)
+	} else {
+		q.roll(r.pt)
+		q.discover(r.pt)
+	}
+	q.sensitive = true
+	q.layout(1)
+	q.resize(r.pt)
+	r.n, r.m = q.d, q.nX
+	k := r.n + r.m
+	for _, b := range []struct {
+		of   *[]float64
+		size int
+	}{{&r.w, r.n}, {&r.way, k}, {&r.slack, q.nm}, {&r.z, q.nm}, {&r.zl, q.nu}, {&r.zu, q.nu}, {&r.lambda, 2 * r.m}, {&r.kkt, k * k}, {&r.rhs, k}} {
+		*b.of = make([]float64, b.size)
+	}
+	r.r.resize(1, q.nu, q.nX, false)
+	return r
+}
+
+// Places that a search for rest begins from: the middle of the states' ranges, and others at random.
+const restStarts = 9
+
+// Constants of the search.
+const (
+	restTolerance  = 1e-9 // of its optimality conditions, in the program's units
+	restBarrier    = 1e-10
+	restIterations = 150
+)
+
+// find is the lasting of a context and a preference, nil where no place to rest is found.
+func (r *resting) find(c []float64, pref domain.Preference) *lasting {
+	q := r.q
+	if q.failed != nil {
+		return nil
+	}
+	q.weigh(pref.Adaptive, pref.W)
+	q.layout(1)
+	var best *lasting
+	draw := splitmix(0x7265_7374) // "rest"
+	for k := range restStarts {
+		copy(r.from[q.ns:], c)
+		for i, v := range q.spec.Measured {
+			at, half := (v.Lo+v.Hi)/2, q.scale[i]
+			if v.Bounded() {
+				half = (v.Hi - v.Lo) / 2
+			}
+			if k > 0 {
+				at += 0.8 * half * draw()
+			}
+			r.from[i] = at
+		}
+		q.problem.Fallback(r.from[:q.ns], r.from[q.ns:], q.step[:q.nu])
+		for j, u := range q.step[:q.nu] {
+			r.w[j] = (u - q.mid[j]) / q.half[j]
+			if q.bounded[j] {
+				r.w[j] = math.Max(-0.9, math.Min(0.9, r.w[j]))
+			}
+		}
+		for i := range q.active {
+			r.w[q.nu+i] = 0
+		}
+		// What of the context moves begins where the first step leads: it may remember the action.
+		r.place()
+		for _, a := range q.active {
+			if a >= q.ns {
+				r.from[a] = r.pt.image[a]
+			}
+		}
+		if !r.search() || domain.Lost(q.problem, r.pt.x[:q.ns], r.pt.x[q.ns:q.nx]) || !r.stays() {
+			continue
+		}
+		if best == nil || r.pt.f < best.each-1e-9*(1+math.Abs(best.each)) {
+			if found := r.lasting(); found != nil {
+				best = found
+			}
+		}
+	}
+	return best
+}
+
+// splitmix draws numbers in [−1, 1), the same from the same seed.
+func splitmix(seed uint64) func() float64 {
+	return func() float64 {
+		seed += 0x9e3779b97f4a7c15
+		z := seed
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		return float64((z^z>>31)>>11)/(1<<52) - 1
+	}
+}
+
+// place evaluates the functions at the iterate.
+func (r *resting) place() {
+	q := r.q
+	copy(r.pt.x, r.from)
+	for i, a := range q.active {
+		r.pt.x[a] += q.scale[a] * r.w[q.nu+i]
+	}
+	copy(r.pt.x[q.nx:], r.pt.x[:q.nx])
+	copy(r.pt.v, r.w[:q.nu])
+	q.evaluate(r.pt, false)
+}
+
+// stays reports whether what no action moves stays where it is, too.
+func (r *resting) stays() bool {
+	q := r.q
+	for a, moves := range q.moves {
+		if x := r.pt.x[a]; !moves && !(math.Abs(r.pt.image[a]-x) <= 1e-9*(1+math.Abs(x))) {
+			return false
+		}
+	}
+	return true
+}
+
+// equation is row i of the derivative of F − ξ by the variables.
+func (r *resting) equation(i, col int) float64 {
+	v := r.q.next[i*r.n+col]
+	if col == r.q.nu+i {
+		v--
+	}
+	return v
+}
+
+// search solves from the iterate; false where it does not converge.
+func (r *resting) search() bool {
+	q := r.q
+	if r.place(); !q.finite(r.pt) {
+		return false
+	}
+	clear(r.lambda)
+	mu := 0.1
+	for i, g := range r.pt.g {
+		r.slack[i] = math.Max(0.1, g)
+		r.z[i] = mu / r.slack[i]
+	}
+	for j, v := range r.w[:q.nu] {
+		r.zl[j], r.zu[j] = 0, 0
+		if q.bounded[j] {
+			r.zl[j], r.zu[j] = mu/(1+v), mu/(1-v)
+		}
+	}
+	price := 1.0
+	for range restIterations {
+		q.differentiate(r.pt)
+		if r.error(0) <= restTolerance {
+			return true
+		}
+		for mu > restBarrier && r.error(mu) <= 10*mu {
+			mu = math.Max(restBarrier, math.Min(0.2*mu, math.Pow(mu, 1.5)))
+		}
+		if !r.newton(mu) {
+			return false
+		}
+		for i := range r.m {
+			price = math.Max(price, 2*math.Abs(r.lambda[r.m+i]+r.way[r.n+i]))
+		}
+		for _, z := range r.z {
+			price = math.Max(price, 2*z)
+		}
+		if !r.move(mu, price) {
+			return false
+		}
+	}
+	return false
+}
+
+// error is the largest residual of the optimality conditions with barrier parameter mu.
+func (r *resting) error(mu float64) float64 {
+	q, worst := r.q, 0.0
+	see := func(v float64) {
+		if !(math.Abs(v) <= worst) && worst == worst {
+			worst = math.Abs(v)
+		}
+	}
+	for col := range r.n {
+		v := r.slope(col)
+		if col < q.nu {
+			v += r.zu[col] - r.zl[col]
+			if q.bounded[col] {
+				see(r.zl[col]*(1+r.w[col]) - mu)
+				see(r.zu[col]*(1-r.w[col]) - mu)
+			}
+		}
+		see(v)
+	}
+	for _, v := range r.pt.defect[:r.m] {
+		see(v)
+	}
+	for i, g := range r.pt.g {
+		see(g - r.slack[i])
+		see(r.slack[i]*r.z[i] - mu)
+	}
+	return worst
+}
+
+// slope is a derivative of the Lagrangian without the box.
+func (r *resting) slope(col int) float64 {
+	v := r.q.objective[col]
+	for i := range r.m {
+		v += r.lambda[r.m+i] * r.equation(i, col)
+	}
+	for i, z := range r.z {
+		v -= z * r.q.margins[i*r.n+col]
+	}
+	return v
+}
+
+// newton writes the step of the variables and of the equations' multipliers.
+func (r *resting) newton(mu float64) bool {
+	q, n, k := r.q, r.n, r.n+r.m
+	q.hessian(r.pt, mu, 1, r.z, r.lambda)
+	for shift := 0.0; shift < 1e8; shift = math.Max(1e-8, 10*shift) {
+		clear(r.kkt)
+		for a := range n {
+			for b := range a + 1 {
+				v := q.h[a*n+b]
+				for i, z := range r.z {
+					v += z / r.slack[i] * q.margins[i*n+a] * q.margins[i*n+b]
+				}
+				r.kkt[a*k+b], r.kkt[b*k+a] = v, v
+			}
+			if r.kkt[a*k+a] += shift; a < q.nu && q.bounded[a] {
+				r.kkt[a*k+a] += r.zl[a]/(1+r.w[a]) + r.zu[a]/(1-r.w[a])
+			}
+			v := q.objective[a]
+			for i := range r.m {
+				v += r.lambda[r.m+i] * r.equation(i, a)
+			}
+			for i, g := range r.pt.g {
+				// The slack's step is that of the margin and what it lacks.
+				v -= (mu/r.slack[i] + r.z[i]/r.slack[i]*(r.slack[i]-g)) * q.margins[i*n+a]
+			}
+			if a < q.nu && q.bounded[a] {
+				v += mu/(1-r.w[a]) - mu/(1+r.w[a])
+			}
+			r.way[a] = -v
+		}
+		if !r.convex(n, k) {
+			continue
+		}
+		for i := range r.m {
+			for a := range n {
+				v := r.equation(i, a)
+				r.kkt[(n+i)*k+a], r.kkt[a*k+n+i] = v, v
+			}
+			r.kkt[(n+i)*k+n+i] = -1e-12
+			r.way[n+i] = -r.pt.defect[i]
+		}
+		return gauss(r.kkt, r.way, k)
+	}
+	return false
+}
+
+// convex reports whether the Hessian in kkt is positive definite where the equations hold: with their squares added at
+// a price it is everywhere.
+func (r *resting) convex(n, k int) bool {
+	largest := 1.0
+	for a := range n {
+		largest = math.Max(largest, math.Abs(r.kkt[a*k+a]))
+	}
+	m := make([]float64, n*n)
+	for a := range n {
+		for b := range a + 1 {
+			v := r.kkt[a*k+b]
+			for i := range r.m {
+				v += 1e4 * largest * r.equation(i, a) * r.equation(i, b)
+			}
+			m[a*n+b] = v
+		}
+	}
+	return cholesky(m, n, make([]float64, n*n), n)
+}
+
+// gauss solves a x = b in place, a [k][k], by elimination with partial pivoting; false where a is singular.
+func gauss(a, b []float64, k int) bool {
+	for col := range k {
+		pivot := col
+		for row := col + 1; row < k; row++ {
+			if math.Abs(a[row*k+col]) > math.Abs(a[pivot*k+col]) {
+				pivot = row
+			}
+		}
+		if v := math.Abs(a[pivot*k+col]); !(v > 1e-300) || math.IsInf(v, 0) {
+			return false
+		}
+		if pivot != col {
+			for j := range k {
+				a[pivot*k+j], a[col*k+j] = a[col*k+j], a[pivot*k+j]
+			}
+			b[pivot], b[col] = b[col], b[pivot]
+		}
+		for row := col + 1; row < k; row++ {
+			by := a[row*k+col] / a[col*k+col]
+			if by == 0 {
+				continue
+			}
+			tensor.Axpy(-by, a[col*k+col:(col+1)*k], a[row*k+col:(row+1)*k])
+			b[row] -= by * b[col]
+		}
+	}
+	for row := k - 1; row >= 0; row-- {
+		b[row] = (b[row] - tensor.DotInOrder(a[row*k+row+1:(row+1)*k], b[row+1:k])) / a[row*k+row]
+	}
+	return tensor.Finite(b)
+}
+
+// merit is the barrier function with what the equations lack, at a price.
+func (r *resting) merit(mu, price float64) float64 {
+	q := r.q
+	sum := r.pt.f
+	for _, v := range r.pt.defect[:r.m] {
+		sum += price * math.Abs(v)
+	}
+	for i, g := range r.pt.g {
+		sum += price*math.Abs(g-r.slack[i]) - mu*math.Log(r.slack[i])
+	}
+	for j, v := range r.w[:q.nu] {
+		if q.bounded[j] {
+			sum -= mu * math.Log((1+v)*(1-v))
+		}
+	}
+	return sum
+}
+
+// move takes as much of the step as lowers the merit; false where nothing does.
+func (r *resting) move(mu, price float64) bool {
+	q, n := r.q, r.n
+	const fraction = 0.99
+	primal, dual := 1.0, 1.0
+	ds, dz := make([]float64, q.nm), make([]float64, q.nm)
+	dzl, dzu := make([]float64, q.nu), make([]float64, q.nu)
+	for i, g := range r.pt.g {
+		ds[i] = tensor.DotInOrder(q.margins[i*n:(i+1)*n], r.way[:n]) + g - r.slack[i]
+		dz[i] = mu/r.slack[i] - r.z[i] - r.z[i]/r.slack[i]*ds[i]
+		primal, dual = boundary(primal, fraction*r.slack[i], ds[i]), boundary(dual, fraction*r.z[i], dz[i])
+	}
+	for j, v := range r.w[:q.nu] {
+		if !q.bounded[j] {
+			continue
+		}
+		below, above, step := 1+v, 1-v, r.way[j]
+		dzl[j], dzu[j] = mu/below-r.zl[j]-r.zl[j]/below*step, mu/above-r.zu[j]+r.zu[j]/above*step
+		primal = boundary(boundary(primal, fraction*below, step), fraction*above, -step)
+		dual = boundary(boundary(dual, fraction*r.zl[j], dzl[j]), fraction*r.zu[j], dzu[j])
+	}
+	before := r.merit(mu, price)
+	w, slack := append([]float64(nil), r.w...), append([]float64(nil), r.slack...)
+	noise := 1e-13 * (1 + math.Abs(before))
+	for range halvings {
+		for i := range r.w {
+			r.w[i] = w[i] + primal*r.way[i]
+		}
+		for i := range r.slack {
+			r.slack[i] = slack[i] + primal*ds[i]
+		}
+		if r.place(); q.finite(r.pt) && r.merit(mu, price) <= before+noise {
+			for i := range r.m {
+				r.lambda[r.m+i] += primal * r.way[n+i]
+			}
+			tensor.Axpy(dual, dz, r.z)
+			tensor.Axpy(dual, dzl, r.zl)
+			tensor.Axpy(dual, dzu, r.zu)
+			return true
+		}
+		primal /= 2
+	}
+	return false
+}
+
+// Constants of the Riccati equation: its recursion ends where the cost-to-go changes by no more than this share, or
+// has not come to an end.
+const (
+	regulatorChange = 1e-11
+	regulatorSteps  = 50_000
+)
+
+// lasting is that of the place that search has found. P is the limit of the cost-to-go of n steps with nothing behind them. An
+// action at its bound stays there. Limits that the place lies at count by their multipliers, in g, and in P not at all: it
+// costs nothing to be inside of them.
+func (r *resting) lasting() *lasting {
+	q := r.q
+	l := newLasting(q)
+	copy(l.at, r.pt.x)
+	l.action, l.each = append([]float64(nil), r.pt.u[:q.nu]...), r.pt.f
+	for i, a := range q.active {
+		l.g[a] = r.lambda[r.m+i]
+	}
+	q.hessian(r.pt, restBarrier, 1, r.z, r.lambda)
+	for j := range q.nu {
+		if q.bounded[j] {
+			q.h[j*q.d+j] += r.zl[j]/(1+r.w[j]) + r.zu[j]/(1-r.w[j])
+		}
+	}
+	size := r.m * r.m
+	now, end := r.r.P[:size], r.r.P[size:]
+	clear(end)
+	for range regulatorSteps {
+		if !r.r.factor(q.h, q.next, 0, 0) || !tensor.Finite(now) {
+			return l // to first order
+		}
+		change, largest := 0.0, 0.0
+		for i, v := range now {
+			change, largest = math.Max(change, math.Abs(v-end[i])), math.Max(largest, math.Abs(v))
+		}
+		if change <= regulatorChange*largest {
+			for i, a := range q.active {
+				for k, b := range q.active {
+					l.p[a*q.nx+b] = now[i*r.m+k]
+				}
+			}
+			l.gains = r.gains()
+			return l
+		}
+		copy(end, now)
+	}
+	return l
+}
+
+// gains are those of the feedback that was factored last.
+func (r *resting) gains() []float64 {
+	q := r.q
+	k, xi, u := make([]float64, q.nu*q.nx), make([]float64, r.m), make([]float64, q.nu)
+	for i, a := range q.active {
+		clear(u)
+		xi[i] = 1
+		r.r.feedback(0, xi, u)
+		xi[i] = 0
+		for j, v := range u {
+			k[j*q.nx+a] = v
+		}
+	}
+	return k
+}
+
+// settling is what one roll-out of a regulator computes in.
+type settling struct{ s, c, nextS, nextC, u, m []float64 }
+
+// Settles is the smallest margin of so many steps of the linear regulator about the place to rest under the adaptive priority,
+// within the box and projected where a limit asks for it; −Inf where a state is lost. It reports false where there is no regulator.
+func (s *Solver) Settles(state, c []float64, steps int) (margin float64, known bool) {
+	l := s.lastings.of(c, domain.Preference{Adaptive: true})
+	if l == nil || l.gains == nil {
+		return 0, false
+	}
+	p := s.problem
+	spec := p.Spec()
+	w := s.work.settlings.Get().(*settling)
+	defer s.work.settlings.Put(w)
+	copy(w.s, state)
+	copy(w.c, c)
+	margin = math.Inf(1)
+	for range steps {
+		for j, a := range spec.Action {
+			half := 1.0
+			if a.Bounded() {
+				half = (a.Hi - a.Lo) / 2
+			}
+			sum := 0.0
+			for i, k := range l.gains[j*len(l.at) : (j+1)*len(l.at)] {
+				if k != 0 {
+					sum += k * l.away(w.s, w.c, i)
+				}
+			}
+			if w.u[j] = l.action[j] + half*sum; a.Bounded() {
+				w.u[j] = math.Max(a.Lo, math.Min(a.Hi, w.u[j]))
+			}
+		}
+		p.Margins(w.s, w.c, w.u, w.m)
+		if !spec.Keeps(domain.Smallest(w.m)) {
+			p.Project(w.s, w.c, w.u)
+			p.Margins(w.s, w.c, w.u, w.m)
+		}
+		if margin = math.Min(margin, domain.Smallest(w.m)); !spec.Keeps(margin) {
+			return margin, true
+		}
+		p.Step(w.s, w.c, w.u, w.nextS, w.nextC)
+		w.s, w.nextS, w.c, w.nextC = w.nextS, w.s, w.nextC, w.c
+		if !tensor.Finite(w.s) || !tensor.Finite(w.c) || domain.Lost(p, w.s, w.c) {
+			return math.Inf(-1), true
+		}
+	}
+	return margin, true
+}

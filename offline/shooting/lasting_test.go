@@ -1,0 +1,177 @@
+package shooting
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// behind is V of a solver at a state and context, with the lasting itself.
+func behind(t *testing.T, s *Solver, state, c []float64, pref domain.Preference) (float64, *lasting) {
+	t.Helper()
+	l := s.lastings.of(c, pref)
+	if l == nil {
+		t.Fatal("no place to rest")
+	}
+	return s.Behind(state, c, pref), l
+}
+
+// long is the least cost of many steps with nothing behind them.
+func long(t *testing.T, s *Solver, steps int, state, c []float64, pref domain.Preference) float64 {
+	t.Helper()
+	plain := *s
+	plain.lastings, plain.opt.Lasting = nil, false
+	best, err := plain.Minimise(state, c, steps, pref, domain.WeightedSum, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return best.Cost
+}
+
+// The regulator's cost-to-go is what a horizon of hundreds of steps costs: of a linear system with quadratic costs
+// exactly.
+func TestLastingIsALongHorizonOfALinearSystem(t *testing.T) {
+	s := newCart(cart{force: 1e3, speed: 1e3, steps: 20}, Options{Lasting: true, Horizon: 20, Keep: 1, Tolerance: 1e-9})
+	pref := domain.Preference{W: []float64{0.6, 0.4}}
+	for _, state := range [][]float64{{1, 0}, {0, -1}, {-0.7, 0.4}} {
+		v, l := behind(t, s, state, nil, pref)
+		want := long(t, s, 300, state, nil, pref)
+		if math.Abs(v-want) > 1e-6*want || math.Abs(l.each) > 1e-12 {
+			t.Errorf("from %v: V is %v, 300 steps cost %v; resting costs %v a step", state, v, want, l.each)
+		}
+		// So a horizon of three steps decides as one of 300 does.
+		best, err := s.Minimise(state, nil, 3, pref, domain.WeightedSum, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(best.Cost-want) > 1e-6*want || best.Beyond <= 0 {
+			t.Errorf("from %v: 3 steps and V cost %v, of it V %v; 300 steps cost %v", state, best.Cost, best.Beyond, want)
+		}
+	}
+}
+
+// Of a nonlinear system whose resting costs something, and whose context remembers the action, V is right to second
+// order: half as far from rest it errs an eighth as much.
+func TestLastingIsRightToSecondOrder(t *testing.T) {
+	s, err := New(dualTanks{}, []domain.Variable{{Name: "h1", Lo: 0.1, Hi: 0.9}}, func(p, s, c []float64) {
+		s[0], s[1] = p[0], 0.4
+		c[0], c[1], c[2] = 0.5, 0.4, 0.1
+	}, Options{Lasting: true, Horizon: 30, Keep: 1, Tolerance: 1e-8, Iterations: 400})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, pref := range map[string]domain.Preference{"fixed": {W: []float64{0.8, 0.2}}, "adaptive": {Adaptive: true}} {
+		c := []float64{0.5, 0, 0}
+		_, l := behind(t, s, []float64{0.4, 0.4}, c, pref)
+		if l.each < 1e-4 {
+			t.Fatalf("%s: resting at %v costs %v a step: this test is of one that costs something", name, l.at, l.each)
+		}
+		at := func(by float64) (state, context []float64) {
+			return []float64{l.at[0] + 0.1*by, l.at[1] - 0.06*by}, []float64{0.5, l.at[3] + 0.05*by, l.at[4] - 0.05*by}
+		}
+		restS, restC := at(0)
+		base := long(t, s, 200, restS, restC, pref)
+		var errs [2]float64
+		for k, by := range []float64{1, 0.5} {
+			state, context := at(by)
+			v, _ := behind(t, s, state, context, pref)
+			want := long(t, s, 200, state, context, pref) - base
+			errs[k] = math.Abs(v - want)
+			if errs[k] > 0.1*math.Abs(want) {
+				t.Errorf("%s: %v of the way off V is %v, 200 steps cost %v more than resting", name, by, v, want)
+			}
+		}
+		if errs[1] > errs[0]/5 && errs[0] > 1e-6 {
+			t.Errorf("%s: V errs by %v, half as far off by %v: want about an eighth", name, errs[0], errs[1])
+		}
+	}
+}
+
+// leaking is a level that leaks, and costs what is pumped; below 1 it must not be.
+func leaking() *functions {
+	return newFunctions(1, 0, 1, []domain.Variable{{Name: "u", Lo: 0, Hi: 1}},
+		func(s, _, u, sn, _ []float64) { sn[0] = 0.9*s[0] + u[0] },
+		func(_, u, _, j []float64) { j[0] = u[0] * u[0] },
+		func(s, _, u, m []float64) { m[0] = 0.9*s[0] + u[0] - 1 })
+}
+
+// Where resting is cheapest at a limit, V is the limit's multiplier: what having more than it asks for is worth.
+func TestLastingAtALimit(t *testing.T) {
+	s, err := New(leaking(), []domain.Variable{{Lo: 1, Hi: 2}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{Lasting: true, Horizon: 20, Keep: 1, Tolerance: 1e-8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pref := domain.Preference{W: []float64{1}}
+	v, l := behind(t, s, []float64{1.01}, nil, pref)
+	if math.Abs(l.at[0]-1) > 1e-4 || math.Abs(l.action[0]-0.1) > 1e-4 {
+		t.Fatalf("it rests at %v by %v, want 1 by 0.1", l.at, l.action)
+	}
+	want := long(t, s, 100, []float64{1.01}, nil, pref) - long(t, s, 100, []float64{1}, nil, pref)
+	if want >= 0 || math.Abs(v-want) > 0.1*math.Abs(want) {
+		t.Errorf("0.01 above the limit V is %v, 100 steps cost %v more", v, want)
+	}
+}
+
+// A context that changes by itself has no place to rest: nothing is counted behind the horizon.
+func TestNoLastingWhereNothingRests(t *testing.T) {
+	p := newFunctions(1, 1, 0, []domain.Variable{{Name: "u", Lo: -1, Hi: 1}},
+		func(s, c, u, sn, cn []float64) { sn[0], cn[0] = 0.9*s[0]+u[0], c[0]+0.1 },
+		func(s, u, c, j []float64) { j[0] = (s[0]-math.Sin(c[0]))*(s[0]-math.Sin(c[0])) + u[0]*u[0] },
+		func(_, _, _, _ []float64) {})
+	s, err := New(p, []domain.Variable{{Lo: -1, Hi: 1}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{Lasting: true, Horizon: 20, Keep: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	best, err := s.Minimise([]float64{0.5}, []float64{0}, 20, domain.Preference{W: []float64{1}}, domain.WeightedSum, 1)
+	if err != nil || best.Beyond != 0 {
+		t.Errorf("behind the horizon are %v, %v: want nothing, and no error", best.Beyond, err)
+	}
+}
+
+// recede drives a loop by the first action of each plan and returns what it costs.
+func recede(t *testing.T, s *Solver, horizon, steps int, state, c []float64, pref domain.Preference) float64 {
+	t.Helper()
+	h, p := s.NewHorizon(0), s.problem
+	nu := p.Spec().ActionSize()
+	state, c = append([]float64(nil), state...), append([]float64(nil), c...)
+	nextS, nextC, j, plan := make([]float64, len(state)), make([]float64, len(c)), make([]float64, p.Spec().ObjectiveSize()), make([]float64, horizon*nu)
+	sum := 0.0
+	for range steps {
+		if _, solved, err := h.Solve(state, c, pref, plan); err != nil || !solved {
+			t.Fatalf("a decision is not solved: %v", err)
+		}
+		p.Objectives(state, plan[:nu], c, j)
+		for i, v := range j {
+			sum += pref.W[i] * v
+		}
+		p.Step(state, c, plan[:nu], nextS, nextC)
+		copy(state, nextS)
+		copy(c, nextC)
+	}
+	return sum
+}
+
+// A loop that looks ten steps ahead costs over a hundred what the optimum of all of them does, with what comes behind
+// its horizon; without that it costs more.
+func TestRecedingLoopOfAPlantThatRunsOn(t *testing.T) {
+	of := func(lasting bool) *Solver {
+		s, err := New(dualTanks{}, []domain.Variable{{Name: "h1", Lo: 0.1, Hi: 0.9}}, func(p, s, c []float64) { s[0] = p[0] },
+			Options{Lasting: lasting, Horizon: 10, Keep: 1, Tolerance: 1e-7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	state, c, pref := []float64{0.2, 0.7}, []float64{0.45, 0.3, 0.1}, domain.Preference{W: []float64{0.9, 0.1}}
+	lasting, plain := of(true), of(false)
+	best, _, err := lasting.Oracle(state, c, 100, pref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, without := recede(t, lasting, 10, 100, state, c, pref)/best-1, recede(t, plain, 10, 100, state, c, pref)/best-1
+	t.Logf("above the optimum of 100 steps: %.4f %% with what comes behind 10, %.4f %% without", 100*with, 100*without)
+	if with > 0.002 || with < -0.002 || without < 2*math.Abs(with) {
+		t.Errorf("the loop costs %v above the optimum with what comes behind, %v without", with, without)
+	}
+}
