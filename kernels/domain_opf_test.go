@@ -110,13 +110,18 @@ func dispatchOf(t testing.TB, name string) domain.Case {
 // methods, in batches that fill blocks and that do not.
 func TestDispatchOnDevice(t *testing.T) {
 	b := onAny(t)
-	for _, network := range []struct {
+	networks := []struct {
 		c          domain.Case
 		rows, free int
 	}{
 		{opf.Thirty(), 200, 33}, {opf.ThirtyUncertain(), 60, 12}, {dispatchOf(t, "case39"), 24, 10}, {dispatchOf(t, "case118"), 24, 10},
 		{dispatchOf(t, "pglib_opf_case57_ieee"), 24, 10}, {dispatchOf(t, "pglib_opf_case118_ieee"), 16, 10}, {dispatchOf(t, "pglib_opf_case300_ieee"), 12, 10},
-	} {
+	}
+	if brief() {
+		networks = networks[:3]
+		networks[0].rows, networks[0].free = 60, 10
+	}
+	for _, network := range networks {
 		d, lost := drawRows(network.c, network.rows)
 		spec := d.problem.Spec()
 		checkGradient(t, b, d)

@@ -14,6 +14,9 @@ import (
 	"github.com/gpc-engine/gpc/kernels/shim"
 )
 
+// brief says whether a test takes some of its sizes: under -short, where the host computes.
+func brief() bool { return testing.Short() && !shim.OnGPU() }
+
 // onShim gives a backend on the host shim, to fail calls of: a test that asks for it is
 // left out on a GPU. Every other asks onAny or metered.
 func onShim(t testing.TB, o Options) (*shim.Library, *Backend) {

@@ -123,6 +123,8 @@ type movie struct {
 	out  gif.GIF
 	last *image.Paletted // the whole picture of the last frame
 	err  error           // of the first figure that has one, or of ctx
+
+	nearest map[color.RGBA]uint8 // place in framePalette of each colour so far
 }
 
 // add appends figures, one above the other, shown for a delay in hundredths of a second. All
@@ -148,14 +150,46 @@ func (m *movie) add(delay int, figures ...*Figure) {
 		page.Max.Y = part.Min.Y
 	}
 	picture := c.Image()
-	whole := image.NewPaletted(picture.Bounds(), framePalette)
-	draw.Draw(whole, whole.Bounds(), picture, picture.Bounds().Min, draw.Src)
+	whole := m.paletted(picture)
 	frame := whole
 	if m.last != nil {
 		frame = m.change(whole)
 	}
 	m.last = whole
 	m.out.Image, m.out.Delay, m.out.Disposal = append(m.out.Image, frame), append(m.out.Delay, delay), append(m.out.Disposal, gif.DisposalNone)
+}
+
+// paletted gives the picture in the colours of framePalette that are nearest to its own. A
+// figure has few colours, so that each is looked up once in a movie and not once a pixel.
+func (m *movie) paletted(picture image.Image) *image.Paletted {
+	whole := image.NewPaletted(picture.Bounds(), framePalette)
+	source, ok := picture.(*image.RGBA)
+	if !ok {
+		draw.Draw(whole, whole.Rect, picture, whole.Rect.Min, draw.Src)
+		return whole
+	}
+	if m.nearest == nil {
+		m.nearest = map[color.RGBA]uint8{}
+	}
+	var last color.RGBA
+	var index uint8
+	for y := whole.Rect.Min.Y; y < whole.Rect.Max.Y; y++ {
+		row := whole.Pix[whole.PixOffset(whole.Rect.Min.X, y):][:whole.Rect.Dx()]
+		from := source.Pix[source.PixOffset(whole.Rect.Min.X, y):]
+		for x := range row {
+			p := from[4*x : 4*x+4 : 4*x+4]
+			if c := (color.RGBA{p[0], p[1], p[2], p[3]}); c != last {
+				var known bool
+				if index, known = m.nearest[c]; !known {
+					index = uint8(framePalette.Index(c))
+					m.nearest[c] = index
+				}
+				last = c
+			}
+			row[x] = index
+		}
+	}
+	return whole
 }
 
 // change is the part of a picture that differs from the last one, transparent where

@@ -101,15 +101,32 @@ func (d *document) marks() docsection.Section {
 // they stay as they are. A case that was recorded on several devices is shown as on the
 // first. A part without a record is an error.
 func WriteDocuments(root string, write bool, all ...*Records) (differed []string, err error) {
-	for _, doc := range documents {
+	texts, err := documentTexts(all)
+	if err != nil {
+		return nil, err
+	}
+	return placeTexts(root, write, texts)
+}
+
+// documentTexts gives the text of every document's part, in the order of documents.
+func documentTexts(all devices) ([]string, error) {
+	texts := make([]string, len(documents))
+	for i, doc := range documents {
 		text := doc.text(all)
 		if text == "" {
 			return nil, fmt.Errorf("report: no records for %q in %s", doc.name, doc.page)
 		}
-		text = linkedFrom(doc.page, text)
-		path := filepath.Join(root, doc.page)
 		// Lists and tables of Markdown end at an empty line.
-		differs, err := doc.marks().Replace(path, "\n"+text+"\n", write)
+		texts[i] = "\n" + linkedFrom(doc.page, text) + "\n"
+	}
+	return texts, nil
+}
+
+// placeTexts puts the texts of the documents' parts into the pages below root.
+func placeTexts(root string, write bool, texts []string) (differed []string, err error) {
+	for i, doc := range documents {
+		path := filepath.Join(root, doc.page)
+		differs, err := doc.marks().Replace(path, texts[i], write)
 		if err != nil {
 			return nil, fmt.Errorf("report: %w", err)
 		}

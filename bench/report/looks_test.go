@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/color"
+	imagedraw "image/draw"
 	"image/gif"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -197,6 +201,28 @@ func TestAnimationsEndSoonAfterArrival(t *testing.T) {
 		until := (c.arrival + stride - 1) / stride * movie.Delay[0]
 		if total != until+hold || c.arrival >= c.total-1 {
 			t.Errorf("%s: %d frames, %d hundredths of a second, %d of them until arrival at %d of %d (%v s each)", a.Name, len(movie.Image), total, until, c.arrival, c.total, seconds)
+		}
+	}
+}
+
+// A frame's pixels have the colours of the palette that image/draw chooses.
+func TestFramesHaveTheNearestColours(t *testing.T) {
+	picture := image.NewRGBA(image.Rect(0, 0, 64, 64))
+	rng := rand.New(rand.NewPCG(3, 4))
+	for i := range picture.Pix {
+		picture.Pix[i] = uint8(rng.IntN(256))
+	}
+	for y := range 32 { // areas of one colour, and no colour
+		for x := range 64 {
+			picture.SetRGBA(x, y, color.RGBA{uint8(y / 8 * 60), uint8(x / 16 * 80), 90, uint8(255 * min(y, 1))})
+		}
+	}
+	want := image.NewPaletted(picture.Rect, framePalette)
+	imagedraw.Draw(want, want.Rect, picture, image.Point{}, imagedraw.Src)
+	var m movie
+	for range 2 {
+		if got := m.paletted(picture); !bytes.Equal(got.Pix, want.Pix) {
+			t.Error("the colours are not those of image/draw")
 		}
 	}
 }

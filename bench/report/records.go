@@ -105,9 +105,9 @@ func (r *Records) inRegimes(name string) []closedloop.Result {
 // were drawn: those that were given are no sample of anything.
 func (r *Records) evaluations(name string, wanted func(e *closedloop.Result) bool) []closedloop.Result {
 	var out []closedloop.Result
-	for _, e := range r.Evaluations {
-		if e.Case == name && e.Bias == 0 && len(e.Shift) == 0 && e.ScenesSHA256 == "" && wanted(&e) {
-			out = append(out, e)
+	for i := range r.Evaluations {
+		if e := &r.Evaluations[i]; e.Case == name && e.Bias == 0 && len(e.Shift) == 0 && e.ScenesSHA256 == "" && wanted(e) {
+			out = append(out, *e)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b closedloop.Result) int {

@@ -2,12 +2,16 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gpc-engine/gpc/closedloop"
@@ -18,7 +22,9 @@ import (
 
 // known are the paper's cases, and "arena" with methods that are compared by their
 // candidates.
-func known() map[string]Case {
+func known() map[string]Case { return maps.Clone(knownCases()) }
+
+var knownCases = sync.OnceValue(func() map[string]Case {
 	catalogue := paper.Cases()
 	cases := map[string]Case{}
 	for _, c := range catalogue.All() {
@@ -33,22 +39,37 @@ func known() map[string]Case {
 		{Name: "planner-no-latent", Candidates: 4096}, {Name: "planner-no-latent-1024", Candidates: 1024},
 	}}
 	return cases
-}
+})
 
-// recorded are the committed records, by device.
-func recorded(t *testing.T) []*Records {
+// recorded are the committed records, by device. They are read once; every test has copies, to
+// which it may append.
+func recorded(t *testing.T) (all []*Records) {
 	t.Helper()
-	dirs, err := Devices("../results")
-	if err != nil || len(dirs) == 0 {
-		t.Fatalf("%d folders of records, error %v", len(dirs), err)
-	}
-	var all []*Records
-	for _, dir := range dirs {
-		r := require.Get(Load(t.Context(), dir, known()))(t)
-		all = append(all, r)
+	for _, r := range require.Get(committed())(t) {
+		own := *r
+		all = append(all, &own)
 	}
 	return all
 }
+
+var committed = sync.OnceValues(func() (all []*Records, err error) {
+	dirs, err := Devices("../results")
+	if err == nil && len(dirs) == 0 {
+		err = errors.New("no folders of records in ../results")
+	}
+	if err != nil {
+		return nil, err
+	}
+	cases := known()
+	for _, dir := range dirs {
+		r, err := Load(context.Background(), dir, cases)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+})
 
 // unwrapped is a page of the repository with its lines joined.
 func unwrapped(t *testing.T, page string) string {
@@ -94,7 +115,8 @@ func TestTheCommittedReportsAreWhatTheRecordedRunsGive(t *testing.T) {
 // records, is found.
 func TestTheDocumentsShowTheRecordedRuns(t *testing.T) {
 	all := recorded(t)
-	differed := require.Get(WriteDocuments("../..", false, all...))(t)
+	texts := require.Get(documentTexts(all))(t)
+	differed := require.Get(placeTexts("../..", false, texts))(t)
 	if len(differed) > 0 {
 		t.Errorf("%v differ from bench/results; write them again with make docs", differed)
 	}
@@ -118,10 +140,10 @@ func TestTheDocumentsShowTheRecordedRuns(t *testing.T) {
 		forged[begin+at] ^= 1 // another digit, or letter where nothing is recorded
 		path := filepath.Join(root, d.page)
 		require.OK(t, os.WriteFile(path, forged, 0o644))
-		if differed := require.Get(WriteDocuments(root, false, all...))(t); len(differed) != 1 || differed[0] != path {
+		if differed := require.Get(placeTexts(root, false, texts))(t); len(differed) != 1 || differed[0] != path {
 			t.Errorf("a digit changed in %q of %s: %v differ", d.name, d.page, differed)
 		}
-		require.Get(WriteDocuments(root, true, all...))(t)
+		require.Get(placeTexts(root, true, texts))(t)
 		if got := require.Get(os.ReadFile(path))(t); !bytes.Equal(got, pages[d.page]) {
 			t.Errorf("%s is not what it was before %q was changed", d.page, d.name)
 		}
@@ -130,7 +152,7 @@ func TestTheDocumentsShowTheRecordedRuns(t *testing.T) {
 		t.Errorf("without records: %v", err)
 	}
 	require.OK(t, os.WriteFile(filepath.Join(root, "README.md"), []byte("no marks\n"), 0o644))
-	if _, err := WriteDocuments(root, true, all...); err == nil {
+	if _, err := placeTexts(root, true, texts); err == nil {
 		t.Error("a document without marks was accepted")
 	}
 }

@@ -67,7 +67,7 @@ func TestEveryOptionalInterfaceIsChecked(t *testing.T) {
 			listed = append(listed, i.Name())
 		}
 	}
-	for _, file := range require.Get(filepath.Glob("../../domain/*.go"))(t) {
+	for _, file := range require.Get(filepath.Glob("../../../domain/*.go"))(t) {
 		ast.Inspect(require.Get(parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution))(t), func(n ast.Node) bool {
 			if s, ok := n.(*ast.TypeSpec); ok && s.Name.IsExported() {
 				if _, ok := s.Type.(*ast.InterfaceType); ok {
