@@ -20,7 +20,7 @@ var (
 		reflect.TypeFor[domain.Admitting](), reflect.TypeFor[domain.Answered](), reflect.TypeFor[domain.BatchGradient](),
 		reflect.TypeFor[domain.BlockGradient](), reflect.TypeFor[domain.Charted](),
 		reflect.TypeFor[domain.Device](), reflect.TypeFor[domain.Dual](), reflect.TypeFor[domain.Failing](),
-		reflect.TypeFor[domain.Fingerprinted](), reflect.TypeFor[domain.Finite](), reflect.TypeFor[domain.Pictured](),
+		reflect.TypeFor[domain.Fingerprinted](), reflect.TypeFor[domain.Finite](), reflect.TypeFor[domain.Lasting](), reflect.TypeFor[domain.Pictured](),
 		reflect.TypeFor[domain.PlanProjector](), reflect.TypeFor[domain.PlanScoring](),
 		reflect.TypeFor[domain.Polisher](), reflect.TypeFor[domain.Scored](), reflect.TypeFor[domain.Selective](), reflect.TypeFor[domain.Staged](),
 		reflect.TypeFor[domain.Escaping](), reflect.TypeFor[domain.StateMargined](), reflect.TypeFor[domain.Terminal](), reflect.TypeFor[domain.Weighing](),
