@@ -95,7 +95,7 @@ processes, other guests of the host. Threads are one unless --threads says other
 	limit = limitFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&name, "case", "", "whose decisions are made")
-	f.StringVar(&method, "method", "", "method that decides (default: the one that the map was compiled for, or gpc)")
+	f.StringVar(&method, "method", "", "method that decides (default: the one that the map was compiled for, or the first of gpc methods CASE)")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
 	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… (default: the adaptive priority)")
 	f.Float64Var(&opt.Rate, "rate", 100, "decisions a second")

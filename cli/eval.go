@@ -60,7 +60,7 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&method, "method", "", "method: see gpc methods CASE (default: what the map was compiled for, or gpc)")
+	f.StringVar(&method, "method", "", "method: see gpc methods CASE (default: the one that the map was compiled for, or the first there)")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
 	scenes = a.sceneFlags(cmd, &opt)
 	guard, limit = guardFlags(cmd), limitFlags(cmd)

@@ -127,7 +127,7 @@ asked is answered. docs/how-to/serve.md has every key.`,
 	set.IntVar(&f.http.MaxBytes, "body-bytes", serve.DefaultLineBytes, "bytes of a request's body at most")
 	set.Var((*waiting)(&f.options.Waiting), "waiting", "requests over HTTP that may wait or be decided at once, the next is refused with 429: a number, or \"measured\" for as few as are answered nearly as soon as by a server without other work (default: as many as sessions)")
 	set.StringVar(&f.modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
-	set.StringVar(&f.method, "method", "", "method that decides (default: the one that the map was compiled for, or gpc)")
+	set.StringVar(&f.method, "method", "", "method that decides (default: the one that the map was compiled for, or the first of gpc methods CASE)")
 	set.Float64SliceVar(&f.weights, "preference", nil, "fixed weights w1,w2,… of sessions that state none (default: the adaptive priority)")
 	set.IntVar(&f.options.Sessions, "sessions", serve.DefaultSessions, "sessions that may be open at once")
 	set.DurationVar(&f.options.SessionIdle, "session-idle", serve.DefaultSessionIdle, "where all sessions are open, one that was not asked for this long gives its place to a new one, such as 10m; 0: never")

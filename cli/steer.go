@@ -44,7 +44,7 @@ func (a *App) steerCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
-	f.StringVar(&method, "method", "", "method that is steered (default: what the map was compiled for, or gpc)")
+	f.StringVar(&method, "method", "", "method that is steered (default: the one that the map was compiled for, or the first of gpc methods CASE)")
 	f.IntVar(&opt.Divisions, "divisions", 20, "divisions of the simplex's edge")
 	f.IntVar(&opt.Episodes, "episodes", 20, "episodes at each preference")
 	guard = guardFlags(cmd)

@@ -49,7 +49,6 @@ type state struct {
 	x, r, d, rhs        []float64 // iterate, residual of the conditions, direction, right-hand side
 	values              []float64
 	factor              *multifrontal.Factor
-	negative            int
 	residual, magnitude []float64
 	whole               []float64 // before an outage: values with the Schur complements
 
@@ -606,7 +605,7 @@ func (t *state) flip() (count int) {
 			continue
 		}
 		l := &t.limits[i]
-		side := &c.active[0]
+		var side *int8
 		if l.kind == ofShare {
 			side = &c.active[l.at]
 		} else {
