@@ -25,7 +25,7 @@ type outside struct {
 
 func copyOutside(t *testing.T) *outside {
 	t.Helper()
-	checkout, err := filepath.Abs("..")
+	checkout, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,9 +134,9 @@ func TestDomainOfAnotherModule(t *testing.T) {
 	}
 	program := func(t *testing.T, v any, arguments ...string) {
 		t.Helper()
-		o.run(t, v, append([]string{"./equations/program", "--json"}, arguments...)...)
+		o.run(t, v, append([]string{"./program", "--json"}, arguments...)...)
 	}
-	if _, log, err := o.try("./equations/program", "fly"); err == nil || !strings.HasPrefix(log, "heating: unknown command") {
+	if _, log, err := o.try("./program", "fly"); err == nil || !strings.HasPrefix(log, "heating: unknown command") {
 		t.Errorf("a command that it does not have: %v, %s", err, log)
 	}
 	program(t, nil, "dataset", "heating", "--scenarios", "30", "--weights", "1", "--out", "data")

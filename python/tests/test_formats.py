@@ -33,7 +33,7 @@ by_hand.__spec__.loader.exec_module(by_hand)
 
 
 def file_of(case):
-    return str(ROOT / "models" / f"{case}.safetensors")
+    return str(ROOT / "domains" / "paper" / "models" / f"{case}.safetensors")
 
 
 def test_the_example_has_thirty_lines():

@@ -357,7 +357,8 @@ async function watched() {
   const trace = join(out, "watched.jsonl");
   for (const program of [gpc, `${gpc}-gallery`]) {
     const { cases } = JSON.parse(spawnSync(program, ["cases", "--json"], { cwd: root }).stdout);
-    for (const { name } of cases) {
+    for (const { name, bundled_model } of cases) {
+      if (!bundled_model) continue;
       const live = await serve(program, "serve", name, "--ui", "--listen", "127.0.0.1:0", "--log", "json");
       const drive = () =>
         new Promise((done) => {
