@@ -72,10 +72,10 @@ record-export: bin/record build
 
 ## record-export-loops: every controller of the gallery driven from 1000 starts in C and in Go, and on a Cortex-M7, the tables of docs/how-to/export.md, into RESULTS; takes no times
 .PHONY: record-export-loops
-GALLERY = cartpole cartpole-track cstr double-pendulum chain9 chain21 quadrotor hvac
+SYSTEMS = cartpole cartpole-track cstr double-pendulum chain9 chain21 quadrotor hvac
 record-export-loops: bin/record build
 	$(RECORD) --out $(RESULTS)/export-loops.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExportedLoops$$' -benchtime 1x -cpu 1 -timeout 120m
-	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json scripts/export-loops-cortex-m.sh $(GALLERY)
+	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json scripts/export-loops-cortex-m.sh $(SYSTEMS)
 
 ## record-stages: what one decision's derivatives cost by dual numbers and by lanes, into RESULTS/stages.json; on a quiet machine
 .PHONY: record-stages
@@ -453,7 +453,7 @@ site-requirements:
 gallery: build
 	rm -rf out/gallery-runs out/gallery-report docs/gallery/*.gif
 	mkdir -p out/gallery-runs docs/gallery
-	for c in $$(bin/gpc-gallery cases --json | grep -o '"name":"[a-z0-9-]*"' | cut -d'"' -f4); do bin/gpc-gallery eval $$c --episodes 1 --seed 2026 --trace out/gallery-runs/$$c.jsonl; done
+	for c in $(SYSTEMS); do bin/gpc-gallery eval $$c --episodes 1 --seed 2026 --trace out/gallery-runs/$$c.jsonl; done
 	bin/gpc-gallery report --results out/gallery-runs --out out/gallery-report
 	cp out/gallery-report/figures/*.gif docs/gallery/
 
