@@ -182,7 +182,7 @@ func TestSearchOnDevice(t *testing.T) {
 // TestRegretOfASearchOnDevice takes an episode with every round on the device and one
 // on the CPU: their regret is the same.
 func TestRegretOfASearchOnDevice(t *testing.T) {
-	if brief() {
+	if testing.Short() && !shim.OnGPU() {
 		t.Skip("an episode on the shim takes ten seconds")
 	}
 	cpu := require.Get(cpufallback.New(cpufallback.Options{Threads: 1}))(t)
