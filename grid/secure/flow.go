@@ -61,7 +61,7 @@ const (
 	reactiveSlack   = 1e-7 // package powerflow's
 )
 
-// flows solves the power flows after outages at one dispatch, with package powerflow: units share
+// outageFlows solves the power flows after outages at one dispatch, with package powerflow: units share
 // what is missing, within their limits, and voltages are held until a reactive limit. The bus
 // that takes up the balance inside one power flow is a matter of calculation alone: what units
 // share is corrected until its unit gives what it has to. Its voltage cannot be let go, so that

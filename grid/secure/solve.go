@@ -86,8 +86,8 @@ func (s *Solver) Outages() []Outage { return s.outages }
 // Shares are the participation factors, which sum to one, by unit.
 func (s *Solver) Shares() []float64 { return s.sys.share }
 
-// most is how many outages a round adds.
-const most = 24
+// outagesARound is how many outages a round of constraint generation adds at most.
+const outagesARound = 24
 
 // Solve finds the cheapest dispatch that survives every outage. Without a start it begins at the
 // plain optimum. The error is for bad input or the context's end.
@@ -319,7 +319,7 @@ func (s *Solver) add(p *interior, r *Result, checks []*Check, pd, qd []float64) 
 		}
 	}
 	slices.SortStableFunc(worst, func(a, b *Check) int { return cmp.Compare(b.Severity(), a.Severity()) })
-	for _, c := range worst[:min(most, len(worst))] {
+	for _, c := range worst[:min(outagesARound, len(worst))] {
 		t := newState(s.sys, c.Outage, true, pd, qd, nil)
 		s.sys.place(t, p.states[0], c)
 		p.states = append(p.states, t)
