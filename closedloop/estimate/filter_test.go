@@ -208,7 +208,7 @@ func TestFaultsAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestNothingAllocates(t *testing.T) {
+func TestADecisionAllocatesNothing(t *testing.T) {
 	p := pendulum(t)
 	f := require.Get(estimate.New(p, angle(), nil, nil))(t)
 	y, c, s, known, u := []float64{0.1}, make([]float64, 3), make([]float64, 2), make([]float64, 3), []float64{0.2}
