@@ -141,8 +141,8 @@ func (e *episode) Apply(u []float64) (domain.Outcome, error) {
 		return domain.Outcome{}, errors.New("the power flow of the set-points has no solution")
 	}
 	w.state(out.S)
-	copy(out.Named, w.margin)
 	out.Margin = w.smallest()
+	copy(out.Named, w.margin)
 	w.objectives(e.c, out.J)
 	out.Cost = stageCost(out.J, e.scene.W)
 	e.move(w.solution.Pg, u, out.S)

@@ -2,6 +2,7 @@ package opf
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -22,6 +23,8 @@ type Options struct {
 	// Ramp is each unit's largest change of P_G per dispatch step, pu; nil takes
 	// RampShare of the larger of P_max and −P_min, at least RampFloor.
 	Ramp []float64
+	// Security, if not nil, adds limits after outages.
+	Security *Security
 }
 
 // System is the dispatch problem of one network. It is immutable and safe for
@@ -42,6 +45,7 @@ type System struct {
 	fingerprint [32]byte
 	answers     func() []domain.Sample // made on first use
 	chart       func() *domain.Chart
+	security    *security // nil: no outage has to be survived
 }
 
 var (
@@ -67,9 +71,9 @@ type layout struct {
 	q, previous, factors int
 	context              int
 	uncertain            bool
-	// Offsets into the margins: P_G, Q_G, V, |S|, ramp.
-	marginQ, marginV, marginS, marginRamp, margins int
-	rated                                          []int // branches with a rating, in order
+	// Offsets into the margins: P_G, Q_G, V, |S|, ramp, after outages.
+	marginQ, marginV, marginS, marginRamp, marginAfter, margins int
+	rated                                                       []int // branches with a rating, in order
 }
 
 // NewSystem is the dispatch problem of a network called name. The network needs
@@ -90,6 +94,16 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 		return nil, fmt.Errorf("opf: %d ramp limits for the %d units of %s", len(y.Ramp), n.Gens(), n.Name)
 	}
 	y.layout = newLayout(n, opt.Uncertain)
+	if opt.Security != nil {
+		if opt.Uncertain {
+			return nil, errors.New("opf: a secure dispatch with uncertain branch factors: want one or the other")
+		}
+		var err error
+		if y.security, err = newSecurity(n, *opt.Security); err != nil {
+			return nil, err
+		}
+		y.layout.margins += len(y.security.Outages)
+	}
 	y.flat = append(slices.Repeat([]float64{1}, y.layout.buses), make([]float64, y.layout.buses)...)
 	var err error
 	if y.model, err = newFlowModel(n); err != nil {
@@ -164,7 +178,8 @@ func newLayout(n *network.Network, uncertain bool) layout {
 	l.marginV = 2 * l.gens
 	l.marginS = l.marginV + l.buses
 	l.marginRamp = l.marginS + len(l.rated)
-	l.margins = l.marginRamp + l.gens
+	l.marginAfter = l.marginRamp + l.gens
+	l.margins = l.marginAfter
 	return l
 }
 
@@ -231,6 +246,8 @@ func (y *System) newSpec(name, description string) domain.Spec {
 	limit("line flow")
 	add(&s.Margins, "ramp", "pu", n.GenBus, nil)
 	limit("ramp")
+	s.Margins = append(s.Margins, y.marginsAfter()...)
+	limit("after an outage")
 	for _, list := range [][]domain.Variable{s.Context, s.Action, s.Margins} {
 		number(list)
 	}
