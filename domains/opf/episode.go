@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/network"
@@ -141,8 +142,11 @@ func (e *episode) Apply(u []float64) (domain.Outcome, error) {
 		return domain.Outcome{}, errors.New("the power flow of the set-points has no solution")
 	}
 	w.state(out.S)
-	out.Margin = w.smallest()
 	copy(out.Named, w.margin)
+	if err := y.security.judge(w, out.Named[y.layout.marginAfter:]); err != nil {
+		return domain.Outcome{}, err
+	}
+	out.Margin = slices.Min(out.Named)
 	w.objectives(e.c, out.J)
 	out.Cost = stageCost(out.J, e.scene.W)
 	e.move(w.solution.Pg, u, out.S)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/acopf"
@@ -25,29 +26,32 @@ type Security struct {
 	Band      float64 // what voltages may leave their limits by after an outage, pu
 }
 
-// security is that of a System.
+// security is that of a System. What it solves by is made on first use.
 type security struct {
 	Security
-	checker *secure.Solver // of the limits as they are: power flows of every outage, and the exact optimum
-	tight   *secure.Solver // within limits tightened as those of a map's samples are
-	share   []float64      // in which units take up what is missing
+	checker func() (*secure.Solver, error) // of the limits as they are: power flows of every outage, and the exact optimum
+	tight   func() (*secure.Solver, error) // within limits tightened as those of a map's samples are
 }
 
 func newSecurity(n *network.Network, s Security) (*security, error) {
-	y := &security{Security: s}
-	opt := secure.Options{Outages: s.Outages, Emergency: s.Emergency, Band: s.Band, Threads: 1}
 	if len(s.Outages) == 0 {
 		return nil, errors.New("opf: a secure dispatch without any outage: want one at least")
 	}
-	var err error
-	if y.checker, err = secure.New(n, opt); err != nil {
-		return nil, err
+	opt := secure.Options{Outages: s.Outages, Emergency: s.Emergency, Band: s.Band, Threads: 1}
+	return &security{
+		Security: s,
+		checker:  sync.OnceValues(func() (*secure.Solver, error) { return secure.New(n, opt) }),
+		tight:    sync.OnceValues(func() (*secure.Solver, error) { return secure.New(tightened(n, DatasetTightening), opt) }),
+	}, opt.Validate()
+}
+
+// shares are those in which units take up what is missing. A System is not made where there are none.
+func (y *security) shares() []float64 {
+	s, err := y.checker()
+	if err != nil {
+		panic("opf: " + err.Error())
 	}
-	if y.tight, err = secure.New(tightened(n, DatasetTightening), opt); err != nil {
-		return nil, err
-	}
-	y.share = y.checker.Shares()
-	return y, nil
+	return s.Shares()
 }
 
 // tightened is a network whose voltages, reactive powers and ratings keep room to the limits of n. After
@@ -73,12 +77,15 @@ func tightened(n *network.Network, by acopf.Tightening) *network.Network {
 }
 
 // solve is the secure optimum of a problem, begun at an earlier one, or once more without it where that
-// leads to nothing. With tightening it is that within the room of a map's samples. The result is nil
-// where there is none; plain says whether there is a dispatch at all without outages.
+// leads to nothing. With tightening it is that within the room of a map's samples.
 func (y *security) solve(ctx context.Context, p acopf.Problem, start *secure.Result) (*secure.Result, error) {
-	by := y.checker
+	solver := y.checker
 	if p.Tighten != (acopf.Tightening{}) {
-		by = y.tight
+		solver = y.tight
+	}
+	by, err := solver()
+	if err != nil {
+		return nil, err
 	}
 	pr := secure.Problem{Pd: p.Pd, Qd: p.Qd, Objective: p.Objective, Previous: p.Previous, Ramp: p.Ramp, Start: start}
 	for {

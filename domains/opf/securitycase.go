@@ -38,7 +38,7 @@ func Secure() domain.Case {
 	text, err := cases.Text(secureNetwork)
 	if err == nil {
 		var c domain.Case
-		if c, err = secureFromText("opf-secure", "dispatch of the 39-bus network that survives the outage of any branch", text, nil); err == nil {
+		if c, err = secureFromText("opf-secure", "dispatch of the 39-bus network that survives the outage of any branch", text, nil, true); err == nil {
 			return c
 		}
 	}
@@ -57,11 +57,11 @@ func SecureFromFile(name string) (domain.Case, error) {
 		return domain.Case{}, err
 	}
 	base := filepath.Base(parts[0])
-	return secureFromText(SecurePrefix+base, "dispatch of the network "+strings.TrimSuffix(base, ".m")+" that survives outages", text, parts[1:])
+	return secureFromText(SecurePrefix+base, "dispatch of the network "+strings.TrimSuffix(base, ".m")+" that survives outages", text, parts[1:], false)
 }
 
 // secureFromText is the case of a file's text with KEY=VALUE settings.
-func secureFromText(name, description string, text []byte, settings []string) (domain.Case, error) {
+func secureFromText(name, description string, text []byte, settings []string, embedded bool) (domain.Case, error) {
 	n, err := readNetwork(name, text)
 	if err != nil {
 		return domain.Case{}, err
@@ -86,7 +86,7 @@ func secureFromText(name, description string, text []byte, settings []string) (d
 		return domain.Case{}, fmt.Errorf("opf: %s: %w", name, err)
 	}
 	description = fmt.Sprintf("%s (%d outages, ratings ×%g after one, voltages ±%g pu)", description, len(s.Outages), s.Emergency, s.Band)
-	return FromText(name, description, text, Options{Security: &s})
+	return FromText(name, description, text, Options{Security: &s, embedded: embedded})
 }
 
 func readNetwork(name string, text []byte) (*network.Network, error) {

@@ -95,3 +95,23 @@ func (m *secureController) Decide(s, c []float64, pref domain.Preference, u []fl
 	y.setPoints(&at, u)
 	return true, nil
 }
+
+// judge writes the margins after outages at the dispatch of a workspace by power flows of package secure:
+// what a decision is judged by shares no code with what it was projected by, but for power flows.
+func (y *security) judge(w *workspace, margins []float64) error {
+	if y == nil {
+		return nil
+	}
+	by, err := y.checker()
+	if err != nil {
+		return err
+	}
+	checks, err := by.Check(context.Background(), w.pd, w.qd, w.solution.Pg, w.solution.Vm, w.solution.Va)
+	if err != nil {
+		return err
+	}
+	for i, c := range checks {
+		margins[i] = c.Margin
+	}
+	return nil
+}

@@ -11,9 +11,10 @@ import (
 
 // Constants of the power flows after outages.
 const (
-	// shareTolerance, pu, is how far what units share may be off: a tenth of flowNoise would cost an
-	// iteration that no margin shows.
-	shareTolerance = 1e-7
+	// Tolerances, pu, of the power flows after outages and of what units share: a hundredth of what a
+	// margin may be below zero, since more would cost iterations that no margin shows.
+	afterTolerance = 1e-7
+	shareTolerance = 1e-6
 	shareRounds    = 12 // of correcting what units share
 	mostReferences = 8  // buses that take up the balance inside a power flow, one after another
 	heldSlack      = 1e-6
@@ -27,6 +28,7 @@ type afterOutage struct {
 	solved  bool
 	delta   float64   // what units share
 	margin  float64   // the least of all limits
+	share   []float64 // by unit
 	inside  []float64 // by unit: derivative of what it gives in P and, times its share, in delta
 	tried   []int
 }
@@ -44,9 +46,9 @@ type outageFlow struct {
 }
 
 func newAfterOutages(y *System) []*afterOutage {
-	all := make([]*afterOutage, len(y.security.Outages))
+	all, share := make([]*afterOutage, len(y.security.Outages)), y.security.shares()
 	for i, o := range y.security.Outages {
-		all[i] = &afterOutage{Outage: o, solvers: map[int]*outageFlow{}, inside: make([]float64, y.layout.gens)}
+		all[i] = &afterOutage{Outage: o, share: share, solvers: map[int]*outageFlow{}, inside: make([]float64, y.layout.gens)}
 	}
 	return all
 }
@@ -186,18 +188,18 @@ func (o *afterOutage) widest(y *System, f *outageFlow) int {
 
 // shared solves with what units share such that the reference's unit gives what it has to.
 func (w *workspace) shared(o *afterOutage, f *outageFlow) bool {
-	y, n := w.system, w.system.Network
+	n := w.system.Network
 	f.in.Pd, f.in.Qd = w.pd, w.qd
 	unit := slices.Index(f.units, f.first)
 	for k, g := range f.units {
 		f.in.Vg[k] = w.vg[g]
 	}
-	opt := powerflow.Options{Start: powerflow.Given, EnforceQ: true, MaxIterations: 3 * flowIterations}
+	opt := powerflow.Options{Start: powerflow.Given, EnforceQ: true, Tolerance: afterTolerance, MaxIterations: 3 * flowIterations}
 	var last, lastOff float64
 	for round := range shareRounds {
 		slope := 0.0
 		for k, g := range f.units {
-			p, share := w.solution.Pg[g], y.security.share[g]
+			p, share := w.solution.Pg[g], o.share[g]
 			o.inside[g] = 1
 			if share > 0 {
 				given := math.Min(math.Max(p+share*o.delta, n.PMin[g]), n.PMax[g])

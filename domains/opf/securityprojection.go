@@ -10,8 +10,7 @@ import (
 // Constants of the projection onto limits after outages.
 const (
 	secureRounds = 6 // as projectionRounds
-	// watchReach, pu: outages with more room than this where a projection begins are looked at again
-	// only where it ends.
+	// watchReach, pu: an outage with no more room than this is looked at in every round that follows.
 	watchReach = 0.05
 	// After an outage limits this near, pu, are rows of the program: of flows and of voltages.
 	afterPowerReach   = 0.03
@@ -20,14 +19,12 @@ const (
 
 // projectSecure is Project where a dispatch has to survive outages: the same rounds, in which limits after
 // the outages that are near to breaking one are rows of the program too, linearised at the power flow after
-// the outage. All outages are looked at where the projection begins and where it ends.
+// the outage. Outages that bind at exact dispatches are looked at from the beginning, all of them where the
+// projection ends; those that break a limit there are corrected in rounds that follow.
 func (y *System) projectSecure(w *workspace, s, c, u []float64) bool {
 	p := w.projection
 	p.begun = false
-	if p.watch == nil {
-		p.watch = make([]bool, len(y.security.Outages))
-	}
-	clear(p.watch)
+	p.watch = append(p.watch[:0], y.likely()...)
 	best, broken := math.Inf(-1), 0.0
 	for round, since := 0, 0; ; round++ {
 		if !w.dispatch(s, c, u) {
@@ -42,7 +39,7 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64) bool {
 		}
 		slack := y.model.slackGen
 		u[slack] = math.Min(math.Max(w.solution.Pg[slack], y.Network.PMin[slack]), y.Network.PMax[slack])
-		low := w.watched(round == 0)
+		low := w.watched(false)
 		last := round >= secureRounds && (since >= patience || broken > contradiction) || round >= 2*secureRounds
 		if low >= -negligible*MarginTolerance || last {
 			if low = w.watched(true); low >= -negligible*MarginTolerance || last {
@@ -212,7 +209,7 @@ func (w *workspace) direct(o *afterOutage, at int, angle, magnitudes []float64) 
 // byShare is the derivative of a quantity in what units share.
 func (w *workspace) byShare(o *afterOutage, angle []float64) (sum float64) {
 	for _, g := range o.at.units {
-		sum += w.system.security.share[g] * o.inside[g] * angle[w.system.Network.GenBus[g]]
+		sum += o.share[g] * o.inside[g] * angle[w.system.Network.GenBus[g]]
 	}
 	return sum
 }
@@ -235,7 +232,7 @@ func (w *workspace) balance(o *afterOutage) {
 	slope := w.byShare(o, angle)
 	for _, g := range f.units {
 		if y.Network.GenBus[g] == f.reference {
-			slope -= y.security.share[g] * o.inside[g]
+			slope -= o.share[g] * o.inside[g]
 		}
 	}
 	by := func(at int) float64 {
@@ -260,4 +257,15 @@ func (w *workspace) addAfter(o *afterOutage, l *limit, angle, magnitudes []float
 		row[j] = l.sign * (w.direct(o, at, angle, magnitudes) + byShare*p.shareRow[j] + bySlack*p.slackRow[j])
 	}
 	p.program.known()
+}
+
+// likelyOutages are those that are near a limit at the answers, exact dispatches over the scenarios' range.
+func (y *System) likelyOutages() []bool {
+	near := make([]bool, len(y.security.Outages))
+	for _, sample := range y.Answers() {
+		for i := range near {
+			near[i] = near[i] || sample.Margins[y.layout.marginAfter+i] < watchReach
+		}
+	}
+	return near
 }

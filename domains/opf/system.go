@@ -25,6 +25,7 @@ type Options struct {
 	Ramp []float64
 	// Security, if not nil, adds limits after outages.
 	Security *Security
+	embedded bool // the network is one that is known to have a secure dispatch: its solver is made on first use
 }
 
 // System is the dispatch problem of one network. It is immutable and safe for
@@ -46,6 +47,7 @@ type System struct {
 	answers     func() []domain.Sample // made on first use
 	chart       func() *domain.Chart
 	security    *security // nil: no outage has to be survived
+	likely      func() []bool
 }
 
 var (
@@ -102,6 +104,11 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 		if y.security, err = newSecurity(n, *opt.Security); err != nil {
 			return nil, err
 		}
+		if !opt.embedded {
+			if _, err := y.security.checker(); err != nil {
+				return nil, err
+			}
+		}
 		y.layout.margins += len(y.security.Outages)
 	}
 	y.flat = append(slices.Repeat([]float64{1}, y.layout.buses), make([]float64, y.layout.buses)...)
@@ -119,6 +126,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
 	y.answers = sync.OnceValue(y.answered)
 	y.chart = sync.OnceValue(y.newChart)
+	y.likely = sync.OnceValue(y.likelyOutages)
 	y.spec = y.newSpec(name, description)
 	return y, nil
 }
