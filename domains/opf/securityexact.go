@@ -2,13 +2,11 @@ package opf
 
 import (
 	"context"
-	"runtime"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/secure"
-	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
 // solveAll solves problems one after another, each from its plain optimum.
@@ -27,9 +25,9 @@ func (y *security) solveAll(ctx context.Context, problems []acopf.Problem, resul
 // that it remembers.
 func (y *System) runSecureChains(ctx context.Context, scenes []*Scene) ([]*Chain, []error) {
 	chains, errs := make([]*Chain, len(scenes)), make([]error, len(scenes))
-	parallel.Each(runtime.GOMAXPROCS(0), len(scenes), func(_, i int) {
+	for i := range scenes {
 		chains[i], errs[i] = y.runSecureChain(ctx, scenes[i])
-	})
+	}
 	return chains, errs
 }
 
