@@ -228,6 +228,7 @@ func (w *workspace) shared(o *afterOutage, f *outageFlow) bool {
 				by = off * secant
 			}
 		}
+		opt.Held = true
 		last, lastOff = o.delta, off
 		o.delta += by
 	}

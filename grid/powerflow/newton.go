@@ -26,6 +26,9 @@ func (s *Solver) Solve(in Input, opt Options, out *Solution) error {
 		}
 	}
 	s.fit(out)
+	if opt.EnforceQ && opt.Held {
+		s.holdAs(out.AtLimit)
+	}
 	s.begin(opt.Start)
 	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
 	out.Status = s.newton(opt, out)

@@ -97,3 +97,40 @@ func TestGeneratorsShareReactivePower(t *testing.T) {
 		t.Errorf("active power moved: %v", sol.Pg)
 	}
 }
+
+// A solve that begins with the buses held that a solve before left held ends where one without does, in no
+// more switches, also where loads have moved and other buses are at a limit.
+func TestHeldBusesOfTheSolveBefore(t *testing.T) {
+	n := networktest.Load(t, "case39")
+	s := solver(t, n)
+	scaled := func(level float64) powerflow.Input {
+		pd, qd := n.Loads(level)
+		return powerflow.Input{Pd: pd, Qd: qd}
+	}
+	opt := powerflow.Options{EnforceQ: true, MaxIterations: 100}
+	warm, fresh := s.NewSolution(), s.NewSolution()
+	before, fewer, held := scaled(1.02), 0, 0
+	if err := s.Solve(before, opt, warm); err != nil || !warm.Converged() {
+		t.Fatal(err)
+	}
+	for _, level := range []float64{1.021, 1.03, 1, 0.95, 1.05} {
+		if err := s.Solve(scaled(level), opt, fresh); err != nil || !fresh.Converged() {
+			t.Fatal(err)
+		}
+		again := opt
+		again.Start, again.Held = powerflow.Given, true
+		if err := s.Solve(scaled(level), again, warm); err != nil || !warm.Converged() {
+			t.Fatal(err)
+		}
+		for b := range fresh.Vm {
+			if d := math.Abs(fresh.Vm[b] - warm.Vm[b]); d > 1e-7 || fresh.AtLimit[b] != warm.AtLimit[b] {
+				t.Errorf("level %v, bus %d: %v at limit %d, fresh %v at %d", level, n.BusID[b], warm.Vm[b], warm.AtLimit[b], fresh.Vm[b], fresh.AtLimit[b])
+			}
+			held += int(math.Abs(float64(fresh.AtLimit[b])))
+		}
+		fewer += fresh.Switches - warm.Switches
+	}
+	if held == 0 || fewer <= 0 {
+		t.Errorf("%d buses held, %d switches fewer", held, fewer)
+	}
+}
