@@ -220,7 +220,7 @@ func (y *System) newSpec(name, description string) domain.Spec {
 		Semantic:        semantic,
 		MarginTolerance: MarginTolerance,
 		Navigation:      navigation,
-		Training:        trainingOf(l.gens, l.uncertain),
+		Training:        trainingOf(l.gens, l.uncertain, y.security != nil),
 	}
 	add(&s.Measured, "V", "pu", buses, voltage)
 	add(&s.Measured, "theta", "rad", buses, nil)
