@@ -25,10 +25,18 @@ func (s *Solver) Solve(in Input, opt Options, out *Solution) error {
 			return err
 		}
 	}
-	s.fit(out)
-	if opt.EnforceQ && opt.Held {
-		s.holdAs(out.AtLimit)
+	if opt.Start == Given && opt.EnforceQ && opt.Held && len(out.AtLimit) == len(s.held) {
+		for b, side := range out.AtLimit {
+			switch {
+			case s.kind[b] != network.PV:
+			case side > 0:
+				s.hold(b, side, s.qhi[b])
+			case side < 0:
+				s.hold(b, side, s.qlo[b])
+			}
+		}
 	}
+	s.fit(out)
 	s.begin(opt.Start)
 	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
 	out.Status = s.newton(opt, out)

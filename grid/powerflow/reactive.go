@@ -53,20 +53,6 @@ func (s *Solver) enforce(out *Solution) bool {
 	return changed
 }
 
-// holdAs holds buses at the limits that a solution before had them at. One whose voltage then passes the
-// set-point is released as ever.
-func (s *Solver) holdAs(sides []int8) {
-	for b, side := range sides {
-		switch {
-		case s.kind[b] != network.PV:
-		case side > 0:
-			s.hold(b, +1, s.qhi[b])
-		case side < 0:
-			s.hold(b, -1, s.qlo[b])
-		}
-	}
-}
-
 func (s *Solver) hold(bus int, side int8, limit float64) {
 	s.kind[bus] = network.PQ
 	s.held[bus] = side
