@@ -109,7 +109,9 @@ func (y *security) judge(w *workspace, margins []float64) error {
 		return err
 	}
 	for i, c := range checks {
-		margins[i] = c.Margin
+		if margins[i] = c.Margin; !c.Solved {
+			margins[i] = -1
+		}
 	}
 	return nil
 }

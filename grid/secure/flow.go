@@ -39,7 +39,7 @@ type Check struct {
 	Delta      float64
 	Switched   int
 	Violations []Violation // the worst first
-	// Margin is how far the nearest limit is, pu; negative where one is broken, −1 without a power flow.
+	// Margin is how far the nearest limit is, pu: negative where one is broken; 0 without a power flow.
 	Margin float64
 
 	vm, va, q []float64 // by bus; q of its units
@@ -107,7 +107,7 @@ func without[T any](list []T, at int) []T { return slices.Delete(slices.Clone(li
 // after is the power flow after an outage at a dispatch: active powers by unit and voltages by
 // bus, from the voltages vm, va.
 func (f *outageFlows) after(o Outage, pg, vm, va []float64) (*Check, error) {
-	c := &Check{Outage: o, Margin: -1, vm: slices.Clone(vm), va: slices.Clone(va), q: make([]float64, len(vm))}
+	c := &Check{Outage: o, vm: slices.Clone(vm), va: slices.Clone(va), q: make([]float64, len(vm))}
 	s := f.sys
 	tried := map[int]bool{}
 	reference := s.net.Slack
