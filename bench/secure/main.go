@@ -105,7 +105,8 @@ func run(o options) (*record, error) {
 		return nil, err
 	}
 	draw := func(e int) (domain.Episode, error) {
-		return c.Definition().Plant.Episode(o.seed, e, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Regime: o.regime})
+		opt := domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Regime: o.regime}
+		return c.Definition().Plant.Episode(o.seed, e, opt)
 	}
 	engine, err := gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1})
 	if err != nil {

@@ -58,7 +58,9 @@ func (y *security) shares() []float64 {
 // an outage ratings then keep as much more as an emergency allows.
 func tightened(n *network.Network, by acopf.Tightening) *network.Network {
 	t := *n
-	t.VMin, t.VMax, t.QMin, t.QMax, t.Rate = slices.Clone(n.VMin), slices.Clone(n.VMax), slices.Clone(n.QMin), slices.Clone(n.QMax), slices.Clone(n.Rate)
+	for _, v := range []*[]float64{&t.VMin, &t.VMax, &t.QMin, &t.QMax, &t.Rate} {
+		*v = slices.Clone(*v)
+	}
 	holds := make([]bool, n.Buses())
 	for g, b := range n.GenBus {
 		holds[b] = true
@@ -126,7 +128,7 @@ func ParseOutages(n *network.Network, what string, read func(name string) ([]byt
 	}
 	text, err := read(what)
 	if err != nil {
-		return nil, fmt.Errorf("outages: %w: want branches, units, all or a file of lines such as \"branch 7\" and \"unit 2\"", err)
+		return nil, fmt.Errorf(`outages: %w: want branches, units, all or a file of lines such as "branch 7" and "unit 2"`, err)
 	}
 	var list []secure.Outage
 	lines := bufio.NewScanner(strings.NewReader(string(text)))

@@ -38,7 +38,8 @@ func Secure() domain.Case {
 	text, err := cases.Text(secureNetwork)
 	if err == nil {
 		var c domain.Case
-		if c, err = secureFromText("opf-secure", "dispatch of the 39-bus network that survives the outage of any branch", text, nil, true); err == nil {
+		const about = "dispatch of the 39-bus network that survives the outage of any branch"
+		if c, err = secureFromText("opf-secure", about, text, nil, true); err == nil {
 			return c
 		}
 	}
@@ -57,7 +58,8 @@ func SecureFromFile(name string) (domain.Case, error) {
 		return domain.Case{}, err
 	}
 	base := filepath.Base(parts[0])
-	return secureFromText(SecurePrefix+base, "dispatch of the network "+strings.TrimSuffix(base, ".m")+" that survives outages", text, parts[1:], false)
+	about := "dispatch of the network " + strings.TrimSuffix(base, ".m") + " that survives outages"
+	return secureFromText(SecurePrefix+base, about, text, parts[1:], false)
 }
 
 // secureFromText is the case of a file's text with KEY=VALUE settings.
@@ -79,13 +81,15 @@ func secureFromText(name, description string, text []byte, settings []string, em
 		case key == "band" && bad == nil && number >= 0 && number <= 1:
 			s.Band = number
 		default:
-			return domain.Case{}, fmt.Errorf("opf: %s: %.60q: want outages=branches|units|all|FILE, emergency=1 to 100 or band=0 to 1 pu", name, setting)
+			const want = "outages=branches|units|all|FILE, emergency=1 to 100 or band=0 to 1 pu"
+			return domain.Case{}, fmt.Errorf("opf: %s: %.60q: want %s", name, setting, want)
 		}
 	}
 	if s.Outages, err = ParseOutages(n, outages, readFile); err != nil {
 		return domain.Case{}, fmt.Errorf("opf: %s: %w", name, err)
 	}
-	description = fmt.Sprintf("%s (%d outages, ratings ×%g after one, voltages ±%g pu)", description, len(s.Outages), s.Emergency, s.Band)
+	description = fmt.Sprintf("%s (%d outages, ratings ×%g after one, voltages ±%g pu)",
+		description, len(s.Outages), s.Emergency, s.Band)
 	return FromText(name, description, text, Options{Security: &s, embedded: embedded})
 }
 
@@ -116,12 +120,15 @@ func secureMethods(y *System) []domain.Method {
 			func() (domain.Controller, error) { return &secureController{system: y}, nil }),
 		own("mo-opf", "the exact optimum without outages of every step, warm-started from the last",
 			func() (domain.Controller, error) { return plainController(y, 0, acopf.Tightening{}) }),
-		own("mo-opf-margin", fmt.Sprintf("mo-opf with %g %% of every rating and %g pu of voltage left free, where there is such a dispatch: the operator's habit", 100*habitRating, habitVoltage),
+		own("mo-opf-margin", fmt.Sprintf("mo-opf with %g %% of every rating and %g pu of voltage left free, "+
+			"where there is such a dispatch: the operator's habit", 100*habitRating, habitVoltage),
 			func() (domain.Controller, error) {
 				return plainController(y, habitRating, acopf.Tightening{VLoad: habitVoltage})
 			}),
-		own("hold", "the last dispatch, projected", func() (domain.Controller, error) { return &holdController{system: y}, nil }),
-		own("merit", "the merit order (what the decoder corrects), projected", func() (domain.Controller, error) { return meritController{y}, nil }),
+		own("hold", "the last dispatch, projected",
+			func() (domain.Controller, error) { return &holdController{system: y}, nil }),
+		own("merit", "the merit order (what the decoder corrects), projected",
+			func() (domain.Controller, error) { return meritController{y}, nil }),
 	}
 }
 

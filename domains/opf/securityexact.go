@@ -40,7 +40,8 @@ func (y *System) runSecureChain(ctx context.Context, scene *Scene) (*Chain, erro
 		for b := range pd {
 			pd[b], qd[b] = scene.Pd[row][b]/n.BaseMVA, scene.Qd[row][b]/n.BaseMVA
 		}
-		r, err := y.security.solve(ctx, y.problem(pd, qd, nil, previous, countedWeights(scene.W), acopf.Tightening{}, nil), last)
+		problem := y.problem(pd, qd, nil, previous, countedWeights(scene.W), acopf.Tightening{}, nil)
+		r, err := y.security.solve(ctx, problem, last)
 		if err != nil {
 			return nil, err
 		}

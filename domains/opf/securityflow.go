@@ -72,7 +72,9 @@ func (o *afterOutage) flow(y *System, reference int) *outageFlow {
 	}
 	if o.Unit >= 0 {
 		n.GenBus, n.GenRow = pick(n.GenBus, f.units), pick(n.GenRow, f.units)
-		n.QMin, n.QMax, n.Pg0, n.Qg0, n.Vg = pick(n.QMin, f.units), pick(n.QMax, f.units), pick(n.Pg0, f.units), pick(n.Qg0, f.units), pick(n.Vg, f.units)
+		for _, v := range []*[]float64{&n.QMin, &n.QMax, &n.Pg0, &n.Qg0, &n.Vg} {
+			*v = pick(*v, f.units)
+		}
 	}
 	n.Kind[reference], n.Slack, n.References = network.Slack, reference, []int{reference}
 	var err error
@@ -166,7 +168,12 @@ func (o *afterOutage) widest(y *System, f *outageFlow) int {
 	best, most := -1, math.Inf(-1)
 	for g, b := range y.Network.GenBus {
 		lo, hi := o.reactive(y, b)
-		if g == o.Unit || lo > hi || y.model.unit[b] != g && y.model.unit[b] != o.Unit || slices.Contains(o.tried, b) || f != nil && f.solution.AtLimit[b] != 0 {
+		switch first := y.model.unit[b]; {
+		case g == o.Unit || lo > hi || slices.Contains(o.tried, b):
+			continue
+		case first != g && first != o.Unit: // another unit there stands for the bus
+			continue
+		case f != nil && f.solution.AtLimit[b] != 0:
 			continue
 		}
 		room := hi - lo
@@ -194,7 +201,9 @@ func (w *workspace) shared(o *afterOutage, f *outageFlow) bool {
 	for k, g := range f.units {
 		f.in.Vg[k] = w.vg[g]
 	}
-	opt := powerflow.Options{Start: powerflow.Given, EnforceQ: true, Tolerance: afterTolerance, MaxIterations: 3 * flowIterations}
+	opt := powerflow.Options{
+		Start: powerflow.Given, EnforceQ: true, Tolerance: afterTolerance, MaxIterations: 3 * flowIterations,
+	}
 	var last, lastOff float64
 	for round := range shareRounds {
 		slope := 0.0
@@ -245,7 +254,8 @@ func (w *workspace) judge(o *afterOutage) {
 	}
 	for _, k := range y.layout.rated {
 		if k != o.Branch {
-			o.margin = math.Min(o.margin, y.security.Emergency*n.Rate[k]-math.Max(math.Hypot(f.flows.Pf[k], f.flows.Qf[k]), math.Hypot(f.flows.Pt[k], f.flows.Qt[k])))
+			from, to := math.Hypot(f.flows.Pf[k], f.flows.Qf[k]), math.Hypot(f.flows.Pt[k], f.flows.Qt[k])
+			o.margin = math.Min(o.margin, y.security.Emergency*n.Rate[k]-math.Max(from, to))
 		}
 	}
 }

@@ -169,7 +169,9 @@ func (w *workspace) limitsAfter(o *afterOutage) {
 		for end, s := range [2][2]float64{{f.flows.Pf[k], f.flows.Qf[k]}, {f.flows.Pt[k], f.flows.Qt[k]}} {
 			size := math.Hypot(s[0], s[1])
 			if gap := y.security.Emergency*n.Rate[k] - size; gap < afterPowerReach && size > 0 {
-				add(limit{what: flowFrom + quantity(end), at: k, sign: -1, guard: powerGuard, p: s[0] / size, q: s[1] / size}, gap)
+				l := limit{what: flowFrom + quantity(end), at: k, sign: -1, guard: powerGuard}
+				l.p, l.q = s[0]/size, s[1]/size
+				add(l, gap)
 			}
 		}
 	}
