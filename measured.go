@@ -24,6 +24,32 @@ func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 	return c.defined(def), nil
 }
 
+// Delayed is the case with another delay between what a decision is made by and its action, in periods; 0: none. The plant has to
+// be the generic one, of package closedloop.
+func (c *Case) Delayed(periods float64) (*Case, error) {
+	plant, generic := c.def.Plant.(*closedloop.Simulation)
+	if !generic {
+		return nil, badInputf("case %s has a plant of its own, which has no delays", c.Name())
+	}
+	own, def := *plant, c.def
+	def.Delay.Periods = periods
+	if err := def.Delay.Validate(c.Spec()); err != nil {
+		return nil, badInputf("case %s: %w", c.Name(), err)
+	}
+	own.Delay, def.Plant = def.Delay, &own
+	return c.defined(def), nil
+}
+
+// known is the case in which a decision is made by the state that its action begins to act in.
+func (c *Case) known() *Case {
+	def := c.def
+	def.Measurement, def.Level, def.Delay.Periods = nil, 0, 0
+	return c.defined(def)
+}
+
+// indirect reports whether a decision is not made by the state that its action begins to act in.
+func (c *Case) indirect() bool { return c.def.Measurement != nil || c.def.Delay.Periods > 0 }
+
 // Robust is the case with level standard deviations of its closed loop kept off every limit; 0: none. It
 // needs a Measurement.
 func (c *Case) Robust(level float64) (*Case, error) {
@@ -63,22 +89,30 @@ func (c *Case) Estimator() (*estimate.Filter, error) {
 	return f, BadInput(err)
 }
 
-// estimating is a method behind the case's estimator, its limits kept off where the case has a Level.
+// estimating is a method behind the case's estimator and the prediction along what is under way, its limits kept off where the case
+// has a Level.
 func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
 	c := r.of
 	if r.Method.Group == domain.GroupExact { // it is given the truth
-		return r.controller(e)
+		inner, err := r.controller(e)
+		if err != nil || c.def.Delay.Periods == 0 {
+			return inner, err
+		}
+		return struct{ domain.Controller }{estimate.NewLoop(inner, c.def.Problem, nil, nil, c.def.Delay)}, nil
 	}
-	filter, err := c.Estimator()
-	if err != nil {
-		return nil, err
+	var filter *estimate.Filter
+	if c.def.Measurement != nil {
+		var err error
+		if filter, err = c.Estimator(); err != nil {
+			return nil, err
+		}
 	}
 	if c.def.Level == 0 {
 		inner, err := r.controller(e)
 		if err != nil {
 			return nil, err
 		}
-		return estimate.NewLoop(inner, filter, nil), nil
+		return estimate.NewLoop(inner, c.def.Problem, filter, nil, c.def.Delay), nil
 	}
 	off := domain.NewBackoff(c.Spec())
 	def, err := c.def.Tightened(off)
@@ -98,7 +132,7 @@ func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
 	if err != nil {
 		return nil, BadInput(err)
 	}
-	return estimate.NewLoop(inner, filter, margin), nil
+	return estimate.NewLoop(inner, c.def.Problem, filter, margin, c.def.Delay), nil
 }
 
 // defined is the case of another definition, with the same maps.

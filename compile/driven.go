@@ -15,10 +15,10 @@ type driven struct {
 	solver domain.Receding
 }
 
-// driven is the plant itself where there is nothing to solve with.
+// driven is the plant itself where there is nothing to solve with, and where what is decided acts later.
 func (r *run) driven(plant *closedloop.Simulation) domain.Plant {
 	solver, ok := r.c.Definition().Solver.(domain.Receding)
-	if !ok || plant.Oracle == nil {
+	if !ok || plant.Oracle == nil || plant.Delay.Periods > 0 {
 		return plant
 	}
 	return driven{plant, solver}
