@@ -119,7 +119,7 @@ func (l *loops) decide(s *Server, jobs []*job) {
 		if err != nil {
 			s.fail(j, err)
 		} else {
-			s.decided(j, of(&l.out[i], s.spec), len(jobs))
+			s.decided(j, of(&l.out[i], s.spec), l.batch.Plan(j.of.place), len(jobs))
 		}
 	}
 }
@@ -212,7 +212,11 @@ func (c *controllers) decide(s *Server, jobs []*job) {
 		case errs[i] != nil:
 			s.fail(j, errs[i])
 		default:
-			s.decided(j, decisions[i], len(jobs))
+			var plan []float64
+			if p, plans := j.of.controller.(domain.Planning); plans {
+				plan = p.Plan()
+			}
+			s.decided(j, decisions[i], plan, len(jobs))
 		}
 	}
 }

@@ -206,6 +206,14 @@ func (l *Loop) next(u []float64) {
 // Where it does not, the start has no way that holds at the stated level.
 func (l *Loop) Way() bool { return l.margin == nil || l.way }
 
+// Plan implements domain.Planning where the controller does.
+func (l *Loop) Plan() []float64 {
+	if p, plans := l.inner.(domain.Planning); plans {
+		return p.Plan()
+	}
+	return nil
+}
+
 // Monitor implements domain.Monitored.
 func (l *Loop) Monitor() domain.Monitor {
 	if m, monitored := l.inner.(domain.Monitored); monitored {
