@@ -1,9 +1,15 @@
 package gpc
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Measured is the case with another description of what is measured of its plant, nil for its state,
@@ -38,6 +44,56 @@ func (c *Case) Delayed(periods float64) (*Case, error) {
 	}
 	own.Delay, def.Plant = def.Delay, &own
 	return c.defined(def), nil
+}
+
+// On is the case in another plant than its model: that of a case of the same sizes. Its reference knows that plant, its methods and
+// its data do not. What is measured, and how late, is as here. Both plants have to be the generic one, of package closedloop.
+func (c *Case) On(other *Case) (*Case, error) {
+	plant, generic := c.def.Plant.(*closedloop.Simulation)
+	its, too := other.def.Plant.(*closedloop.Simulation)
+	if !generic || !too {
+		return nil, badInputf("cases %s and %s: one of them has a plant of its own, which cannot be exchanged", c.Name(), other.Name())
+	}
+	a, b := c.Spec(), other.Spec()
+	for _, n := range []struct {
+		what      string
+		own, that int
+	}{
+		{"states", a.MeasuredSize(), b.MeasuredSize()}, {"context entries", a.ContextSize(), b.ContextSize()}, {"actions", a.ActionSize(), b.ActionSize()},
+		{"objectives", a.ObjectiveSize(), b.ObjectiveSize()}, {"margins", len(a.Margins), len(b.Margins)}, {"decisions", a.Steps, b.Steps},
+	} {
+		if n.own != n.that {
+			return nil, badInputf("the plant %s has %d %s, its model %s has %d: want as many", b.Name, n.that, n.what, a.Name, n.own)
+		}
+	}
+	own, def := *its, c.def
+	own.Measurement, own.Delay = plant.Measurement, its.Delay
+	own.Delay.Periods = plant.Delay.Periods
+	if err := own.Delay.Validate(b); err != nil {
+		return nil, badInputf("the plant %s: %w", b.Name, err)
+	}
+	def.Plant, def.Altered = &own, append(slices.Clone(def.Altered), otherPlant(other))
+	return c.defined(def), nil
+}
+
+// otherPlant says in a line what plant it is: its fingerprint tells those of one name apart.
+func otherPlant(c *Case) string {
+	var factors []string
+	for _, name := range slices.Sorted(maps.Keys(c.def.Shift)) {
+		factors = append(factors, fmt.Sprintf("%s=%g", name, c.def.Shift[name]))
+	}
+	what := strings.Join(factors, ",")
+	if what != "" {
+		what = " with " + what
+	}
+	return fmt.Sprintf("the plant is %s%s, problem_sha256 %.12s", c.Name(), what, durable.Sum(domain.FingerprintOf(c.def.Problem)))
+}
+
+// Informed is the case whose methods are given the state of its plant, which stays as it is, late where it is.
+func (c *Case) Informed() *Case {
+	def := c.def
+	def.Measurement, def.Level = nil, 0
+	return c.defined(def)
 }
 
 // known is the case in which a decision is made by the state that its action begins to act in.

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
@@ -34,4 +37,26 @@ func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 		}
 		return c, nil
 	}
+}
+
+// onPlant is a case in the plant that --plant asks for, "" for its own.
+func (a *App) onPlant(c *gpc.Case, plant string) (*gpc.Case, error) {
+	if plant == "" {
+		return c, nil
+	}
+	var other *gpc.Case
+	var err error
+	if strings.Contains(plant, "=") {
+		var factors map[string]float64
+		if factors, err = factorsOf(strings.Split(plant, ",")); err != nil {
+			return nil, BadInputf("--plant %s: want a case, a system file, or NAME=FACTOR,… with each name once", plant)
+		}
+		other, err = c.Shifted(factors)
+	} else {
+		other, err = a.Find(plant)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--plant: %w", err)
+	}
+	return c.On(other)
 }

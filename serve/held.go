@@ -2,10 +2,10 @@ package serve
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // held are what is left of the sessions' plans, by name: a decision that comes late is answered by the next action there.
@@ -36,7 +36,7 @@ func (h *held) take(session string, u []float64) bool {
 	}
 	copy(u, plan)
 	h.plans[session] = append(plan[:0], plan[h.width:]...)
-	return tensor.Finite(u)
+	return isFinite(u)
 }
 
 // instead is the decision of a request whose deadline has come: the next action of the plan before where that keeps the limits, or
@@ -51,7 +51,7 @@ func (s *Server) instead(j *job) (*Decision, error) {
 		return d, nil
 	}
 	margin := math.NaN()
-	if s.of.Definition().Delay.Periods == 0 && tensor.Finite(j.request.S) { // else nothing is known of where it acts
+	if s.of.Definition().Delay.Periods == 0 && isFinite(j.request.S) { // else nothing is known of where it acts
 		margins := make([]float64, len(s.spec.Margins))
 		if err := s.guarded(func() error {
 			s.problem.Margins(j.request.S, j.request.C, u, margins)
@@ -65,4 +65,9 @@ func (s *Server) instead(j *job) (*Decision, error) {
 	}
 	d.U, d.Margin, d.Feasible, d.Fallback = u, margin, s.spec.Keeps(margin), uint32(domain.FallbackIncumbent)
 	return d, nil
+}
+
+// isFinite reports whether every value is a number.
+func isFinite(values []float64) bool {
+	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }
