@@ -152,6 +152,27 @@ func TestExactControllerInC(t *testing.T) {
 	}
 }
 
+// BenchmarkExactLoops drives every system's exact controller in C and in Go from 100 starts.
+func BenchmarkExactLoops(b *testing.B) {
+	for _, y := range Systems() {
+		if y.Horizon > 0 {
+			continue // a plant that runs on has no such controller
+		}
+		b.Run(y.Name, func(b *testing.B) {
+			for b.Loop() {
+				got := exported(b, y, export.Solver, 100, "-O2")
+				figure := func(what string) float64 { return require.Get(strconv.ParseFloat(got[what], 64))(b) }
+				b.ReportMetric(0, "ns/op")
+				for _, what := range []string{"episodes", "unsafe", "unsafe_gpc", "differ", "decisions", "cold", "unsolved", "loop_bytes"} {
+					b.ReportMetric(figure(what), what)
+				}
+				b.ReportMetric(100*figure("cost_off"), "cost_off_%")
+				b.ReportMetric(100*(figure("mean_cost")/figure("mean_cost_gpc")-1), "above_%")
+			}
+		})
+	}
+}
+
 // BenchmarkExportedLoops drives every system's controller in C and in Go from so many starts (GPC_EXPORT_STARTS, 1000).
 func BenchmarkExportedLoops(b *testing.B) {
 	episodes := 1000
