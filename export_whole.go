@@ -11,7 +11,6 @@ import (
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
 // maxEpisodes bounds the episodes of an export.
@@ -73,7 +72,9 @@ func (c *Case) middle() (p []float64) {
 
 // exportSolver writes the exact controller, after driving it.
 func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Result, error) {
-	solver, ok := c.def.Solver.(*shooting.Solver)
+	solver, ok := c.def.Solver.(interface {
+		Bounds() (tolerance float64, iterations int)
+	})
 	if _, of := c.def.Problem.(export.Optimised); !ok || !of {
 		return nil, badInputf("case %s has a solver of its own, which C has not", c.Name())
 	}
