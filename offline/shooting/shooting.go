@@ -189,7 +189,9 @@ func (s *Solver) sampling() *Solver {
 const maxVariables = 100_000
 
 // Bounds are the Tolerance and the Iterations that solves have.
-func (s *Solver) Bounds() (tolerance float64, iterations int) { return s.opt.Tolerance, s.opt.Iterations }
+func (s *Solver) Bounds() (tolerance float64, iterations int) {
+	return s.opt.Tolerance, s.opt.Iterations
+}
 
 // Counts reports the work done so far.
 func (s *Solver) Counts() Counts {
