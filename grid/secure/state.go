@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -51,6 +52,8 @@ type state struct {
 	factor              *multifrontal.Factor
 	residual, magnitude []float64
 	whole               []float64 // before an outage: values with the Schur complements
+
+	elastic *elastic // nil: balances hold
 
 	limits       []limit
 	sides        int       // of the limits, the last ones
@@ -243,6 +246,13 @@ func (t *state) setSides() {
 type corner struct {
 	active   []int8 // by unit
 	reactive []int8 // by place in hold
+	// crossed is how often a limit's unit has changed its side because it was not on it.
+	crossed map[limitPlace]int
+}
+
+type limitPlace struct {
+	kind limitKind
+	at   int
 }
 
 func sideOf(x, lo, hi float64) int8 {
@@ -258,7 +268,7 @@ func sideOf(x, lo, hi float64) int8 {
 // corners are the sides that an iterate is on.
 func (t *state) corners() *corner {
 	s, n := t.sys, t.sys.net
-	c := &corner{make([]int8, n.Gens()), make([]int8, len(s.hold))}
+	c := &corner{make([]int8, n.Gens()), make([]int8, len(s.hold)), map[limitPlace]int{}}
 	for i := range s.hold {
 		if lo, hi := t.reactiveLimits(i); lo <= hi {
 			c.reactive[i] = sideOf(t.x[t.reactive[i]], lo, hi)
@@ -359,6 +369,9 @@ func (t *state) evaluate(width float64) {
 	}
 	for _, e := range t.zero {
 		t.values[e] = 0
+	}
+	if t.elastic != nil {
+		t.elastic.evaluate(t)
 	}
 }
 
@@ -586,6 +599,9 @@ func (t *state) with(c *corner) *state {
 	o := newState(t.sys, t.outage, t.after, t.pd, t.qd, c)
 	o.scale = t.scale
 	copy(o.x, t.x)
+	if t.elastic != nil {
+		o.elastic = t.elastic.clone(t)
+	}
 	n := len(t.limits) - t.sides
 	for _, v := range [][2][]float64{{o.s, t.s}, {o.z, t.z}, {o.price, t.price}, {o.give, t.give}, {o.hold, t.hold}} {
 		copy(v[0][:n], v[1][:n])
@@ -593,18 +609,25 @@ func (t *state) with(c *corner) *state {
 	return o
 }
 
-// flip changes the sides of units that are kept on theirs at a price, and says how many.
-func (t *state) flip() (count int) {
-	c := &corner{slices.Clone(t.corner.active), slices.Clone(t.corner.reactive)}
+// flip changes the sides of units that are kept on theirs at a price, and says how many; with beyond
+// only those of units that are not on theirs.
+func (t *state) flip(beyond bool) (count int) {
+	c := &corner{slices.Clone(t.corner.active), slices.Clone(t.corner.reactive), maps.Clone(t.corner.crossed)}
 	place := map[int]int{}
 	for i, y := range t.reactive {
 		place[y] = i
 	}
 	for i := len(t.limits) - t.sides; i < len(t.limits); i++ {
-		if t.z[i] <= t.s[i] || t.z[i] < leastMultiplier {
+		if t.z[i] <= t.s[i] || t.z[i] < leastMultiplier || beyond && t.give[i] <= leastGive {
 			continue
 		}
 		l := &t.limits[i]
+		if place := (limitPlace{l.kind, l.at}); beyond {
+			if c.crossed[place] == crossings {
+				continue
+			}
+			c.crossed[place]++
+		}
 		var side *int8
 		if l.kind == ofShare {
 			side = &c.active[l.at]

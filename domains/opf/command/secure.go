@@ -271,6 +271,10 @@ func (y *securing) broken(n *network.Network, v secure.Violation) brokenLimit {
 		return brokenLimit{limit{Limit: "vmin", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value + v.By, Unit: "pu"}, v.By}
 	case secure.HighVoltage:
 		return brokenLimit{limit{Limit: "vmax", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value - v.By, Unit: "pu"}, v.By}
+	case secure.SetPoint:
+		return brokenLimit{limit{Limit: "set-point", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value, Unit: "pu"}, v.By}
+	case secure.LowActive, secure.HighActive, secure.LowReactive, secure.HighReactive, secure.ActiveBalance, secure.ReactiveBalance:
+		return y.power(n, v)
 	}
 	end := "from"
 	if v.Kind == secure.ToRating {
@@ -278,6 +282,35 @@ func (y *securing) broken(n *network.Network, v secure.Violation) brokenLimit {
 	}
 	return brokenLimit{limit{Limit: "rating", Branch: n.BranchRow[v.At] + 1, From: n.BusID[n.From[v.At]], To: n.BusID[n.To[v.At]], End: end,
 		Value: v.Value * n.BaseMVA, Bound: (v.Value - v.By) * n.BaseMVA, Unit: "MVA"}, v.By * n.BaseMVA}
+}
+
+// power puts a limit or balance of power that gives in the file's units.
+func (y *securing) power(n *network.Network, v secure.Violation) brokenLimit {
+	l := limit{Value: v.Value * n.BaseMVA, Unit: "MW"}
+	by := v.By * n.BaseMVA
+	switch v.Kind {
+	case secure.LowActive, secure.HighActive:
+		l.Gen, l.Bus = n.GenRow[v.At]+1, n.BusID[n.GenBus[v.At]]
+	default:
+		l.Bus = n.BusID[v.At]
+	}
+	switch v.Kind {
+	case secure.LowReactive, secure.HighReactive, secure.ReactiveBalance:
+		l.Unit = "MVAr"
+	}
+	switch v.Kind {
+	case secure.LowActive:
+		l.Limit, l.Bound = "pmin", l.Value+by
+	case secure.HighActive:
+		l.Limit, l.Bound = "pmax", l.Value-by
+	case secure.LowReactive:
+		l.Limit, l.Bound = "qmin", l.Value+by
+	case secure.HighReactive:
+		l.Limit, l.Bound = "qmax", l.Value-by
+	default:
+		l.Limit = "balance"
+	}
+	return brokenLimit{l, by}
 }
 
 func (r *secureFlow) print(w io.Writer) error {
