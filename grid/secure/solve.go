@@ -328,6 +328,7 @@ func (s *Solver) resume(p *interior, r *Result, start *Result, pd, qd []float64)
 	for _, t := range start.states {
 		c := t.clone()
 		c.pd, c.qd = pd, qd
+		p.elastic = p.elastic || c.elastic != nil
 		p.states = append(p.states, c)
 	}
 	r.Remembered = slices.Clone(start.Remembered)

@@ -87,7 +87,7 @@ func (y *securing) flags(f *pflag.FlagSet) {
 // only refuses flags that have no meaning with --secure, or without it.
 func (y *securing) only(f *pflag.FlagSet) error {
 	if y.on {
-		for _, name := range []string{"weights", "why", "loads", "results", "chains", "starts", "feasibility", "optimality", "csv"} {
+		for _, name := range []string{"weights", "why", "results", "chains", "starts", "feasibility", "optimality", "csv"} {
 			if f.Changed(name) {
 				return cli.BadInputf("--%s has no meaning with --secure", name)
 			}
@@ -178,19 +178,28 @@ func (y *securing) shares(n *network.Network) ([]float64, error) {
 	return out, lines.Err()
 }
 
-// run solves and puts the dispatch in the file's units, and in the case, which is nil where there
-// is none.
-func (y *securing) run(ctx context.Context, c *matpower.Case, n *network.Network, scale float64) (*secureFlow, *matpower.Case, error) {
+// solver is that of the flags.
+func (y *securing) solver(n *network.Network) (*secure.Solver, error) {
 	var err error
 	if y.opt.Outages, err = y.list(n); err != nil {
-		return nil, nil, gpc.BadInput(err)
+		return nil, gpc.BadInput(err)
 	}
 	if y.opt.Participation, err = y.shares(n); err != nil {
-		return nil, nil, gpc.BadInput(err)
+		return nil, gpc.BadInput(err)
 	}
 	s, err := secure.New(n, y.opt)
 	if err != nil {
-		return nil, nil, gpc.BadInput(err)
+		return nil, gpc.BadInput(err)
+	}
+	return s, nil
+}
+
+// run solves and puts the dispatch in the file's units, and in the case, which is nil where there
+// is none.
+func (y *securing) run(ctx context.Context, c *matpower.Case, n *network.Network, scale float64) (*secureFlow, *matpower.Case, error) {
+	s, err := y.solver(n)
+	if err != nil {
+		return nil, nil, err
 	}
 	out := &secureFlow{Case: n.Name, Emergency: y.opt.Emergency, Band: y.opt.Band, Outages: len(s.Outages()), Before: []secureCheck{},
 		Remembered: []secureOutage{}, After: []secureCheck{}, Gives: []secureGive{}, Bus: []optimalFlowBus{}, dispatch: noDispatch}
