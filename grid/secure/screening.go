@@ -76,7 +76,8 @@ func (s *Solver) Screen(ctx context.Context, pr Problem, candidates []Candidate,
 	}
 	for i, c := range candidates {
 		if len(c.Pg) != n.Gens() || len(c.Vm) != n.Buses() {
-			return nil, fmt.Errorf("secure: candidate %d has %d powers and %d voltages: want those of %d units and %d buses", i, len(c.Pg), len(c.Vm), n.Gens(), n.Buses())
+			return nil, fmt.Errorf("secure: candidate %d has %d powers and %d voltages: want those of %d units and %d buses",
+				i, len(c.Pg), len(c.Vm), n.Gens(), n.Buses())
 		}
 		for _, b := range s.sys.hold {
 			if !(c.Vm[b] > 0) || math.IsInf(c.Vm[b], 1) {
@@ -112,7 +113,10 @@ func (s *Solver) Screen(ctx context.Context, pr Problem, candidates []Candidate,
 		if errs[k] != nil {
 			return nil, errs[k]
 		}
-		out.Flows, out.Skipped, out.Audited, out.Missed = out.Flows+p.Flows, out.Skipped+p.Skipped, out.Audited+p.Audited, out.Missed+p.Missed
+		out.Flows += p.Flows
+		out.Skipped += p.Skipped
+		out.Audited += p.Audited
+		out.Missed += p.Missed
 	}
 	return out, ctx.Err()
 }

@@ -472,7 +472,8 @@ func (r *Result) close(s *Solver, p *interior, checks []*Check) *Result {
 	switch {
 	case len(r.Gives) > 0:
 		g := r.Gives[0]
-		r.Reason = fmt.Sprintf("no dispatch was found that keeps every limit after every outage: after that of %s, %s would have to give", g.name(s.net), g.describe(s.net))
+		r.Reason = fmt.Sprintf("no dispatch was found that keeps every limit after every outage: after that of %s, %s would have to give",
+			g.name(s.net), g.describe(s.net))
 	case !worst.Solved:
 		r.Reason = fmt.Sprintf("the optimisation ends at a dispatch, but its power flow after the outage of %s was not found: %s", worst.name(s.net), worst.Reason)
 	default:
