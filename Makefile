@@ -455,7 +455,7 @@ gallery: build
 	mkdir -p out/gallery-runs docs/gallery
 	for c in $(SYSTEMS); do bin/gpc-gallery eval $$c --episodes 1 --seed 2026 --trace out/gallery-runs/$$c.jsonl; done
 	bin/gpc-gallery report --results out/gallery-runs --out out/gallery-report
-	cp out/gallery-report/figures/*-[a-z]*.svg docs/gallery/
+	cp out/gallery-report/figures/*-motion.svg docs/gallery/
 
 .PHONY: results-gallery
 ## results-gallery: compile every system of the gallery into GALLERY and bundle its map, record what it reaches beside other methods and solvers in RESULTS, and write the tables of docs/results/maps.md; hours, and the same command continues (ONLY="cstr hvac")

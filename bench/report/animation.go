@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"gonum.org/v1/plot/vg"
@@ -29,7 +28,7 @@ const (
 	hold         = 2.0     // seconds after arrival
 	longest      = 9.0     // seconds until arrival; longer episodes are shown faster,
 	shortest     = 3.0     // and shorter ones slower
-	panelHeight  = 130     // of time lines
+	panelHeight  = 145     // of time lines
 )
 
 // Animation is the first episode of a trace: as its case draws it, or its time lines. It ends
@@ -39,7 +38,7 @@ func (r *Records) Animation(ctx context.Context, t *Trace) (*Animation, error) {
 		return nil, nil
 	}
 	seconds, lines := r.seconds(t), t.Episodes[0].Lines
-	a := &Animation{Name: t.Header.Case + "-" + t.Header.Method, Title: fmt.Sprintf("%s by %s", t.Header.Case, t.Header.Method)}
+	a := &Animation{Name: t.Header.Case + "-" + t.Header.Method + "-motion", Title: fmt.Sprintf("%s by %s", t.Header.Case, t.Header.Method)}
 	m, err := r.motion(t, &t.Episodes[0])
 	film := film{reel: reelOf(settled(lines), len(lines)-1, seconds)}
 	if m != nil && err == nil {
@@ -210,11 +209,11 @@ func (f *film) pictures(m *motion) {
 // trail grows behind the disc of a body: a dash as long as the whole way, moved along it.
 func (f *film) trail(m *motion, i int, point func([2]float64) string, line string) {
 	var d strings.Builder
-	long := make([]float64, f.last+1) // of the way to each picture
+	long, step := make([]float64, f.last+1), max(1, f.last/mostPoints) // of the way to each picture
 	for k, at := 0, m.shapes[0][i].Path[0]; k <= f.last; k++ {
 		p := m.shapes[k][i].Path[0]
 		long[k] = long[max(0, k-1)] + math.Hypot(p[0]-at[0], p[1]-at[1])
-		if at = p; k == 0 || slices.Contains(f.at, k) {
+		if at = p; k%step == 0 || k == f.last {
 			d.WriteString(map[bool]string{true: "M", false: "L"}[k == 0] + point(p))
 		}
 	}
@@ -244,7 +243,7 @@ func (f *film) timeLines(panels []panel) {
 	for i, part := range f.begin(figures...) {
 		x, _ := figures[i].plot.Transforms(&part)
 		at := func(k int) float64 { return float64(x(panels[i].time[k])) }
-		high, top := float64(part.Max.Y-part.Min.Y), float64(f.height-part.Max.Y)
+		high, top := float64(part.Max.Y-part.Min.Y)+4, float64(f.height-part.Max.Y)-2 // with half of a line
 		veil := fmt.Sprintf("fill:%s;fill-opacity:.75", css(background.light))
 		_, left := f.animate("x", func(k int) string { return fmt.Sprintf("%.1f", at(k)) })
 		first, wide := f.animate("width", func(k int) string { return fmt.Sprintf("%.1f", float64(part.Max.X)-at(k)) })

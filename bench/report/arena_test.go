@@ -37,7 +37,7 @@ func TestATraceAloneIsShown(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	text := require.Get(os.ReadFile(filepath.Join(out, "figures", "arena-some.svg")))(t)
+	text := require.Get(os.ReadFile(filepath.Join(out, "figures", "arena-some-motion.svg")))(t)
 	if frames := bytes.Count(text, []byte(";")); !bytes.Contains(text, []byte("<animate ")) || frames < 15 {
 		t.Fatalf("%d frames, want one for most of 20 decisions", frames)
 	}

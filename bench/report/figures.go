@@ -222,7 +222,7 @@ func (r *Records) traceFigures(t *Trace) (figures []*Figure) {
 			robots = len(bodies)
 			p := panel{name: "distances", title: "distance to the goal", axis: "distance", unit: "m", values: d}
 			for i := range bodies {
-				p.names = append(p.names, bodyName(bodies[i], len(bodies)))
+				p.names = append(p.names, r.bodyName(name, bodies[i], len(bodies)))
 			}
 			p.time, p.clock = r.clock(name, len(d[0]))
 			f := p.figure(name+"-distances", name+": distance to the goal")

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"image/color"
@@ -17,6 +18,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/font/liberation"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/recorder"
@@ -397,3 +399,38 @@ func labels(ticks []plot.Tick, lo, hi float64) (n int) {
 	}
 	return n
 }
+
+// A robot is called by the number of its states and actions in every figure; what has no actions of its own is a body.
+func TestARobotHasOneName(t *testing.T) {
+	r := New("here", known())
+	if a, b, c := r.bodyName("multiagent-static", 0, 4), r.bodyName("opf30", 1, 2), r.bodyName("multiagent-static", 0, 1); a != "robot 0" || b != "body 1" || c != "body" {
+		t.Errorf("%q, %q and %q", a, b, c)
+	}
+	p := panel{axis: "actions", names: []string{"a0", "a1"}}
+	if p.robots(2); fmt.Sprint(p.names) != "[robot 0 robot 1]" || p.axis != "actions a" {
+		t.Errorf("actions are called %v along %q", p.names, p.axis)
+	}
+	p = panel{axis: "states", names: []string{"x0", "y0"}}
+	if p.robots(2); fmt.Sprint(p.names) != "[x0 y0]" {
+		t.Errorf("states of two kinds are called %v", p.names)
+	}
+}
+
+// A long line keeps its ends and its extremes.
+func TestALongLineKeepsItsExtremes(t *testing.T) {
+	pts := make(plotter.XYs, 10_000)
+	for i := range pts {
+		pts[i].X = float64(i)
+	}
+	pts[4321].Y, pts[8765].Y = 7, -7
+	out := thinned(pts)
+	lowest, highest := slices.MinFunc(out, byHeight), slices.MaxFunc(out, byHeight)
+	if len(out) > mostPoints+2 || out[0] != pts[0] || out[len(out)-1] != pts[len(pts)-1] || lowest != pts[8765] || highest != pts[4321] {
+		t.Errorf("%d points from %v to %v, between %v and %v", len(out), out[0], out[len(out)-1], lowest, highest)
+	}
+	if !slices.IsSortedFunc(out, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) }) {
+		t.Error("it goes back")
+	}
+}
+
+func byHeight(a, b plotter.XY) int { return cmp.Compare(a.Y, b.Y) }

@@ -201,13 +201,20 @@ func (m *motion) trails(f *Figure, k int, pale bool) {
 	}
 }
 
-// bodyName is the name of a body among so many with goals: robots have the numbers that their states, actions and the
-// live page have.
-func bodyName(of, among int) string {
+// bodyName is the name of a body among so many with goals: a robot, which has actions of its own, has the number that
+// its states, its actions and the live page have.
+func (r *Records) bodyName(name string, of, among int) string {
 	if among < 2 {
 		return "body"
 	}
-	return fmt.Sprintf("robot %d", of)
+	if p := r.cases[name].Definition.Problem; p != nil {
+		for _, v := range p.Spec().Action {
+			if m := numbered.FindStringSubmatch(v.Name); m != nil && m[2] == fmt.Sprint(of) {
+				return fmt.Sprintf("robot %d", of)
+			}
+		}
+	}
+	return fmt.Sprintf("body %d", of)
 }
 
 // shapes draws those of one role; pale ones are of another time.

@@ -239,7 +239,7 @@ func (p *sheet) enlargeable(title, caption string, svg []byte) {
 	p.pictures++
 	name, box := html.EscapeString(title), viewBox.Find(svg)
 	drawing := strings.Replace(styles.ReplaceAllString(string(svg), ""), "<svg", fmt.Sprintf("<svg id=\"picture-%d\" role=\"img\" aria-label=\"%s\"", p.pictures, name), 1)
-	fmt.Fprintf(&p.html, "<figure><button type=\"button\" popovertarget=\"large-%[1]d\" aria-label=\"Enlarge: %[2]s\">%[3]s</button><figcaption><b>%[2]s.</b> %[4]s</figcaption>\n"+
+	fmt.Fprintf(&p.html, "<figure><button type=\"button\" popovertarget=\"large-%[1]d\" title=\"Enlarge\">%[3]s</button><figcaption><b>%[2]s.</b> %[4]s</figcaption>\n"+
 		"<div popover id=\"large-%[1]d\" role=\"dialog\" aria-label=\"%[2]s\"><button type=\"button\" popovertarget=\"large-%[1]d\" autofocus>Close</button><svg %[5]s role=\"img\" aria-label=\"%[2]s, enlarged\"><use href=\"#picture-%[1]d\" width=\"100%%\" height=\"100%%\"/></svg></div></figure>\n",
 		p.pictures, name, drawing, html.EscapeString(caption), box)
 }

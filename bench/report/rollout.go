@@ -172,7 +172,7 @@ func (r *Records) rolloutFigures(name string) (figures []*Figure) {
 		if bodies, d := m.distances(); len(bodies) > 0 {
 			p := panel{name: "distances", axis: "distance", unit: "m", time: time, clock: clock, values: d}
 			for b := range bodies {
-				p.names = append(p.names, bodyName(bodies[b], len(bodies)))
+				p.names = append(p.names, r.bodyName(name, bodies[b], len(bodies)))
 			}
 			f := p.figure(file+"-distances", title+": distance to the goal")
 			f.caption = of + ": between the centres of a body and its goal."
