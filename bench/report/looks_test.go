@@ -403,7 +403,7 @@ func labels(ticks []plot.Tick, lo, hi float64) (n int) {
 // A robot is called by the number of its states and actions in every figure; what has no actions of its own is a body.
 func TestARobotHasOneName(t *testing.T) {
 	r := New("here", known())
-	if a, b, c := r.bodyName("multiagent-static", 0, 4), r.bodyName("opf30", 1, 2), r.bodyName("multiagent-static", 0, 1); a != "robot 0" || b != "body 1" || c != "body" {
+	if a, b, c := r.bodyName("multiagent-static", 0, 4), r.bodyName("arena", 1, 2), r.bodyName("multiagent-static", 0, 1); a != "robot 0" || b != "body 1" || c != "body" {
 		t.Errorf("%q, %q and %q", a, b, c)
 	}
 	p := panel{axis: "actions", names: []string{"a0", "a1"}}
