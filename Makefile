@@ -268,7 +268,7 @@ build/ui/ready: view/ui/package.json view/ui/package-lock.json
 check-ui: ui
 	@git diff --exit-code --stat -- view/page || { echo 'the page differs from the committed one: run make ui and commit'; exit 1; }
 
-## test-ui: drive it in a headless Chromium (CHROMIUM=file), screenshots in out/ui; with DOCS=--docs those of docs/how-to/view.md too, with TIMES=--times how soon a drag changes the dispatch
+## test-ui: drive it, and a report, in a headless Chromium (CHROMIUM=file), screenshots in out/ui; with DOCS=--docs those of docs/how-to/view.md too, with TIMES=--times how soon a drag changes the dispatch
 test-ui: build build/ui/ready
 	cd view/ui && node test.mjs $(DOCS) $(TIMES)
 

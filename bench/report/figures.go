@@ -218,17 +218,9 @@ func (r *Records) traceFigures(t *Trace) (figures []*Figure) {
 	robots := 0
 	if m != nil && err == nil {
 		figures = append(figures, r.trajectoryFigure(t, m))
-		if bodies, d := m.distances(); len(bodies) > 0 {
-			robots = len(bodies)
-			p := panel{name: "distances", title: "distance to the goal", axis: "distance", unit: "m", values: d}
-			for i := range bodies {
-				p.names = append(p.names, r.bodyName(name, bodies[i], len(bodies)))
-			}
-			p.time, p.clock = r.clock(name, len(d[0]))
-			f := p.figure(name+"-distances", name+": distance to the goal")
-			f.caption = of + ": between the centres of a body and its goal."
-			figures = append(figures, f)
-		}
+		robots = m.robots()
+		time, clock := r.clock(name, len(m.shapes))
+		figures = append(figures, r.distanceFigure(name, name, name, of, m, time, clock))
 	}
 	for _, p := range r.panels(t) {
 		if m != nil && err == nil && p.title == "states" {
@@ -243,6 +235,21 @@ func (r *Records) traceFigures(t *Trace) (figures []*Figure) {
 		figures = append(figures, f)
 	}
 	return figures
+}
+
+// distanceFigure is how far every body is from its goal, of a file and a title that begin so; nil where none has one.
+func (r *Records) distanceFigure(name, file, title, of string, m *motion, time []float64, clock axis) *Figure {
+	bodies, d := m.distances()
+	if len(bodies) == 0 {
+		return nil
+	}
+	p := panel{name: "distances", axis: "distance", unit: "m", time: time, clock: clock, values: d}
+	for _, body := range bodies {
+		p.names = append(p.names, r.bodyName(name, body, len(bodies)))
+	}
+	f := p.figure(file+"-distances", title+": distance to the goal")
+	f.caption = of + ": between the centres of a body and its goal."
+	return f
 }
 
 // trajectoryFigure is panel (c): the end of the first episode with the way to it; of a single

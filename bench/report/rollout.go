@@ -169,15 +169,7 @@ func (r *Records) rolloutFigures(name string) (figures []*Figure) {
 		if o.Seconds == 0 {
 			clock = axis{"decisions", fmt.Sprintf("counts of %d", o.Every)}
 		}
-		if bodies, d := m.distances(); len(bodies) > 0 {
-			p := panel{name: "distances", axis: "distance", unit: "m", time: time, clock: clock, values: d}
-			for b := range bodies {
-				p.names = append(p.names, r.bodyName(name, bodies[b], len(bodies)))
-			}
-			f := p.figure(file+"-distances", title+": distance to the goal")
-			f.caption = of + ": between the centres of a body and its goal."
-			figures = append(figures, f)
-		}
+		figures = append(figures, r.distanceFigure(name, file, title, of, m, time, clock))
 		p := panel{name: "margins", axis: "margin", unit: "m", names: []string{"smallest margin"}, values: [][]float64{o.Margin}, time: time[1:], clock: clock, limit: true}
 		f = p.figure(file+"-margins", title+": scene-safety margin")
 		f.caption = of + fmt.Sprintf(": the smallest margin of every %d decisions.", o.Every)
