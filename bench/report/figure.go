@@ -133,11 +133,6 @@ func (f *Figure) places() (at []vg.Point, height vg.Length) {
 	return at, height
 }
 
-// sample is a line in a legend.
-func sample(c color.RGBA) *plotter.Line {
-	return &plotter.Line{LineStyle: draw.LineStyle{Color: c, Width: vg.Points(1.6)}}
-}
-
 // line adds a series; points that are not finite are left out.
 func (f *Figure) line(label string, c color.RGBA, dashed bool, xs, ys []float64) {
 	pts := thinned(f.drawable(xs, ys))
