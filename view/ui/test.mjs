@@ -1,5 +1,5 @@
 // Drives the page in a real Chromium: what a preference changes, the keyboard, every view in both
-// colours and on a phone. It waits for what is to come, however long that takes. Screenshots go to
+// colours and on a phone; then a report. It waits for what is to come, however long that takes. Screenshots go to
 // out/ui, those of docs/view.md with --docs to docs/view; --times prints how long a drag takes to change
 // the dispatch. Usage: node test.mjs [--docs] [--times], with gpc built in bin; CHROMIUM names the browser.
 import { spawn, spawnSync } from "node:child_process";
@@ -8,6 +8,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 import { withPalette } from "./palette.mjs";
+import { report } from "./report.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 const gpc = join(root, "bin", "gpc");
@@ -387,6 +388,7 @@ const began = performance.now();
 const only = process.argv.slice(2).filter((a) => !a.startsWith("--"));
 const wanted = (name) => only.length === 0 || only.includes(name);
 
+if (wanted("report")) await report(browser, check, root, gpc, out, hangs);
 if (wanted("grid")) {
   const live = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--deadline", "20ms", "--log", "json");
   await grid(live.url);
