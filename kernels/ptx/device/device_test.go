@@ -208,7 +208,7 @@ func TestSample(t *testing.T) {
 	err := c.Do(func(th *driver.Thread) error {
 		m := require.Get(th.LoadModule("vectorAdd", text))(t)
 		k := require.Get(th.Kernel(m, "vectorAdd"))(t)
-		in, to := require.Get(th.Alloc(4 * n))(t), require.Get(th.Alloc(4 * n))(t)
+		in, to := require.Get(th.Alloc(4*n))(t), require.Get(th.Alloc(4*n))(t)
 		require.OK(t, driver.Upload(th, in, make([]float32, n)))
 		for _, some := range []struct{ sample, every, ran int }{{4, 8, 8}, {0, 1, 64}} {
 			filled := make([]float32, n)
