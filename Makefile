@@ -599,7 +599,7 @@ test-ptx-short:
 	$(GO) test -short ./kernels/ptx/...
 	GPC_TEST_PTX=1 $(GO) test -short -timeout 30m -run '$(PTX_SHORT)' ./kernels
 
-## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/contribute/notebook/cuda-kernels.md; hours, and the same command continues
+## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/contribute/notebook/cuda-kernels.md; hours, and the same command continues; SAMPLE=32 runs some blocks of each launch of a step, update or decision
 ROWS ?= 64
 RECORD ?=
 ptx-report:
@@ -607,7 +607,7 @@ ifeq ($(RECORD),)
 	$(GO) run ./bench/ptxreport -case $(or $(filter-out multiagent-static,$(CASE)),size:opf30) -batch $(ROWS)
 else
 	mkdir -p $(dir $(RECORD))
-	$(GO) run ./bench/ptxreport -record $(RECORD)
+	$(GO) run ./bench/ptxreport -record $(RECORD) -sample $(or $(SAMPLE),0)
 	$(GO) run ./bench/ptxreport -page docs/contribute/notebook/cuda-kernels.md -from $(RECORD)
 endif
 
