@@ -229,11 +229,16 @@ func (l *library) nearest(at []float64, self, k int) []int {
 // fromStart is Minimise from where a scenario begins: from the plans of the library's nearest
 // scenarios, and the Solver's own starts.
 func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64) (*Trajectory, error) {
-	t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, own: s.opt.Starts, retries: retries}
 	l, err := s.library(s.until, nil)
 	if err != nil {
 		return nil, err
 	}
+	return s.fromLibrary(l, state, ctx, steps, pref, how, seed)
+}
+
+// fromLibrary is Minimise from the plans of the nearest scenarios of a library, nil for none, and the Solver's own starts.
+func (s *Solver) fromLibrary(l *library, state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64) (*Trajectory, error) {
+	t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, own: s.opt.Starts, retries: retries}
 	if l != nil && steps <= s.opt.Horizon {
 		for _, i := range l.nearest(slices.Concat(state, ctx), -1, startNeighbours) {
 			t.starts = append(t.starts, l.entries[i].plan[:steps])
