@@ -141,16 +141,18 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 	return cost, solved, nil
 }
 
-// begin solves from the Solver's own starts; before there is a decision, with the whole look-ahead, from the library too.
+// begin solves from the Solver's own starts; before there is a decision, with the whole look-ahead, from the library's
+// plans too, all of its own starts kept: no first decision costs more than without a library.
 func (h *horizon) begin(s, c []float64, steps int, pref domain.Preference) (*Trajectory, error) {
-	var l *library
+	t := task{solver: h.cold, state: s, ctx: c, steps: steps, seed: 1, own: h.cold.opt.Starts, retries: retries}
 	if len(h.plan) == 0 && steps >= h.cold.problem.Spec().LookAhead() {
-		var err error
-		if l, err = h.from.library(h.from.until, nil); err != nil {
+		l, err := h.from.library(h.from.until, nil)
+		if err != nil {
 			return nil, err
 		}
+		t.starts = l.plans(s, c, steps)
 	}
-	return h.cold.fromLibrary(l, s, c, steps, pref, domain.WeightedSum, 1)
+	return t.minimise(pref, domain.WeightedSum)
 }
 
 // shift makes plan that of a solve of the given size: as it was given, or one decision

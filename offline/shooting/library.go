@@ -226,6 +226,19 @@ func (l *library) nearest(at []float64, self, k int) []int {
 	return out
 }
 
+// plans are those of the scenarios nearest to (state, ctx), of so many steps; none where there is no library.
+func (l *library) plans(state, ctx []float64, steps int) (plans [][][]float64) {
+	if l == nil {
+		return nil
+	}
+	for _, i := range l.nearest(slices.Concat(state, ctx), -1, startNeighbours) {
+		if plan := l.entries[i].plan; steps <= len(plan) {
+			plans = append(plans, plan[:steps])
+		}
+	}
+	return plans
+}
+
 // fromStart is Minimise from where a scenario begins: from the plans of the library's nearest
 // scenarios, and the Solver's own starts.
 func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64) (*Trajectory, error) {
@@ -233,16 +246,8 @@ func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preferen
 	if err != nil {
 		return nil, err
 	}
-	return s.fromLibrary(l, state, ctx, steps, pref, how, seed)
-}
-
-// fromLibrary is Minimise from the plans of the nearest scenarios of a library, nil for none, and the Solver's own starts.
-func (s *Solver) fromLibrary(l *library, state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64) (*Trajectory, error) {
 	t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, own: s.opt.Starts, retries: retries}
-	if l != nil && steps <= s.opt.Horizon {
-		for _, i := range l.nearest(slices.Concat(state, ctx), -1, startNeighbours) {
-			t.starts = append(t.starts, l.entries[i].plan[:steps])
-		}
+	if t.starts = l.plans(state, ctx, steps); len(t.starts) > 0 {
 		t.own = max(1, t.own-len(t.starts))
 	}
 	return t.minimise(pref, how)
