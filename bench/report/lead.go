@@ -58,9 +58,9 @@ func (r *Records) lead(ctx context.Context) (*lead, error) {
 	if kept == len(rows) {
 		cases = map[bool]string{true: "the case", false: fmt.Sprintf("all %d cases", kept)}[kept == 1]
 	}
-	l.headline = fmt.Sprintf("The map kept every limit in %s", cases)
+	l.headline = fmt.Sprintf("With the map every limit was kept in %s", cases)
 	if !math.IsInf(most, 0) && !math.IsNaN(most) {
-		l.headline += fmt.Sprintf(" and cost at most %s more than the optimum", strings.Replace(number("%.2g\u00a0%%", max(0, most)), "e-0", "e-", 1))
+		l.headline += fmt.Sprintf(", at a mean extra cost of at most %s", strings.Replace(number("%.2g\u00a0%%", max(0, most)), "e-0", "e-", 1))
 	}
 	l.headline += "."
 	l.note = "Each row is of the scenes in which the map costs most. Safe: episodes, or dispatches of a network, in which no limit was broken and every goal reached, of all. " +

@@ -364,7 +364,7 @@ func TestTheFirstScreenSaysWhatTheMapReaches(t *testing.T) {
 	if fmt.Sprint(l.rows) != want {
 		t.Errorf("%v, want %s", l.rows, want)
 	}
-	if l.headline != "The map kept every limit in all 2 cases and cost at most 0.031\u00a0% more than the optimum." || !strings.Contains(l.note, "one episode says little: opf30") {
+	if l.headline != "With the map every limit was kept in all 2 cases, at a mean extra cost of at most 0.031\u00a0%." || !strings.Contains(l.note, "one episode says little: opf30") {
 		t.Errorf("%q, %q", l.headline, l.note)
 	}
 }
