@@ -54,8 +54,8 @@ func (a Aside) Do(ctx context.Context, f func() error) error {
 	return cmp.Or(err, did)
 }
 
-// Controller is the server's method on a case with another plant of the same sizes. It is made, and decides,
-// inside Do alone: the engine is the server's.
+// Controller is the server's method on a case with another plant of the same sizes, made on the server's engine. That
+// takes the time of hundreds of decisions, and none of the dispatcher's; its decisions belong into Do.
 func (a Aside) Controller(c *gpc.Case) (domain.Controller, error) {
 	r, err := c.Resolve(a.s.opt.Setup)
 	if err != nil {

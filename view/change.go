@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gpc-engine/gpc"
@@ -276,7 +277,24 @@ func (l *Live) record(staged bool) {
 type controllers struct {
 	aside    serve.Aside
 	of       *gpc.Case
+	mutex    sync.Mutex // of sessions: a fan decides beside the loop
 	sessions map[string]domain.Controller
+}
+
+// session is the controller of a session, which is made where it is not there.
+func (o *controllers) session(name string) (m domain.Controller, err error) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if m = o.sessions[name]; m != nil {
+		return m, nil
+	}
+	if m, err = o.aside.Controller(o.of); err == nil {
+		err = m.Reset(nil)
+	}
+	if err == nil {
+		o.sessions[name] = m
+	}
+	return m, err
 }
 
 // errNoSearch is of a search on a plant that was changed.
@@ -289,25 +307,20 @@ func (o *controllers) Refine(context.Context, string, serve.Request, batchnav.Re
 
 // Reset implements decides.
 func (o *controllers) Reset(ctx context.Context, session string) error {
-	return o.aside.Do(ctx, func() error {
-		delete(o.sessions, session)
-		return nil
-	})
+	m, err := o.session(session)
+	if err != nil {
+		return err
+	}
+	return o.aside.Do(ctx, func() error { return m.Reset(nil) })
 }
 
 // Decide implements decides. No deadline is kept: no plant of somebody's waits.
 func (o *controllers) Decide(ctx context.Context, session string, r serve.Request) (d *serve.Decision, err error) {
+	m, err := o.session(session)
+	if err != nil {
+		return nil, err
+	}
 	err = o.aside.Do(ctx, func() error {
-		m := o.sessions[session]
-		if m == nil {
-			if m, err = o.aside.Controller(o.of); err != nil {
-				return err
-			}
-			if err := m.Reset(nil); err != nil {
-				return err
-			}
-			o.sessions[session] = m
-		}
 		problem, spec := o.of.Definition().Problem, o.of.Spec()
 		u, began := make([]float64, spec.ActionSize()), time.Now()
 		ok, err := m.Decide(r.S, r.C, *r.Preference, u)

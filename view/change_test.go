@@ -66,7 +66,7 @@ func TestALoadIsChangedAtThePage(t *testing.T) {
 	p.steps(2)
 	before := p.last()
 	bus := 6 // of bus 7
-	if s := p.post("change", fmt.Sprintf(`{"change":{"load":{"bus":%d,"p_mw":22}}}`, bus)); s.Last != 6 || s.K != 6 {
+	if s := p.post("change", fmt.Sprintf(`{"change":{"load":{"bus":%d,"p_mw":25}}}`, bus)); s.Last != 6 || s.K != 6 {
 		t.Fatalf("after the change the page is at %+v", s)
 	}
 	if f := p.last(); f.Event == "" || f.U != nil || f.T != 0 {
@@ -74,8 +74,8 @@ func TestALoadIsChangedAtThePage(t *testing.T) {
 	}
 	p.steps(1)
 	f := p.last()
-	if got := f.Grid.Pd[bus] * 100; math.Abs(got-22) > 1e-9 {
-		t.Errorf("the load is %v MW, want 22", got)
+	if got := f.Grid.Pd[bus] * 100; math.Abs(got-25) > 1e-9 {
+		t.Errorf("the load is %v MW, want 25", got)
 	}
 	gave := func(f view.Frame) (sum float64) {
 		for _, v := range f.Grid.Pg {
