@@ -31,7 +31,7 @@ function charts(about: Description): Chart[] {
 /** states are the time lines in the room of a picture, of a case that has none. */
 function states(about: Description, s: Series): Chart[] {
   const of = (key: "s" | "u", vector: Variable[], what: string) =>
-    (s[key] ?? []).map((_, i): Chart => ({ key: `${key}${i}`, title: `${what} ${vector[i].name}`, unit: vector[i].unit, names: [vector[i].name], of: (s) => [s[key]?.[i] ?? []], bounds: [vector[i].lo, vector[i].hi] }));
+    (s[key] ?? []).map((_, i): Chart => ({ key: `${key}${i}`, title: `${what} ${vector[i].name}`, unit: vector[i].unit, names: [vector[i].name], of: (s) => [s[key]?.[i] ?? []], bounds: key === "u" ? [vector[i].lo, vector[i].hi] : [] })); // the box of a state is no limit
   return [...of("s", about.state, "State"), ...of("u", about.action, "Action")];
 }
 

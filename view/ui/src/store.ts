@@ -204,7 +204,8 @@ export function connect(): void {
     const other = s.generation !== before?.generation || !store.about;
     take(s);
     if (!other) return;
-    store.series = store.frame = store.preview = store.fan = undefined; // of a run that is gone
+    store.preview = store.fan = undefined;
+    if (before?.start !== s.start) store.series = store.frame = undefined; // of a run that is gone
     const about = store.about;
     void readAll().then(async () => {
       if (before && before.start !== s.start) await restarted(before, about);
