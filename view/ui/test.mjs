@@ -14,6 +14,7 @@ const gpc = join(root, "bin", "gpc");
 const out = join(root, "out", "ui");
 const docs = join(root, "docs", "view");
 const hangs = 600e3; // ms after which what is waited for does not come, on a machine of any speed
+const axe = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
 const times = process.argv.includes("--times");
 const failures = [];
 const check = (ok, text) => {
@@ -69,7 +70,7 @@ async function visit(url, look, use) {
   await context.close();
 }
 
-/** sound checks what every view has to be: nothing beyond the edge, a name on every control. */
+/** sound checks what every view has to be: nothing beyond the edge, a name on every control, no violation that axe-core finds. */
 async function sound(page, what) {
   const wrong = await page.evaluate(() => {
     const list = [];
@@ -87,6 +88,9 @@ async function sound(page, what) {
     return list;
   });
   check(wrong.length === 0, `${what}: names and edges${wrong.length ? ": " + wrong.join(" | ") : ""}`);
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => window.axe.run().then((r) => r.violations.map((v) => `${v.id}: ${v.nodes[0].html.slice(0, 120)}`)));
+  check(found.length === 0, `${what}: accessible by axe-core${found.length ? ": " + found.join(" | ") : ""}`);
 }
 
 const shot = (page, name) => page.screenshot({ path: join(out, `${name}.png`), fullPage: true });
@@ -490,7 +494,7 @@ async function moved() {
 async function inView() {
   const live = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
   await visit(live.url, "phone", async (page) => {
-    await page.locator(".weights").scrollIntoViewIfNeeded();
+    await page.locator(".triangle").evaluate((el) => el.scrollIntoView());
     const [map, triangle] = [await page.locator(".map").boundingBox(), await page.locator(".triangle .simplex").boundingBox()];
     const { height } = page.viewportSize();
     check(map.y >= -1 && map.y + map.height <= height && triangle.y >= map.y + map.height - 1 && triangle.y + triangle.height <= height, `on a phone the network (${map.y.toFixed(0)} to ${(map.y + map.height).toFixed(0)}) stays in view above the triangle (${triangle.y.toFixed(0)} to ${(triangle.y + triangle.height).toFixed(0)} of ${height})`);
@@ -505,6 +509,23 @@ async function inView() {
     await page.mouse.up();
     await page.screenshot({ path: join(out, "in-view-phone.png") });
   });
+  await live.end();
+}
+
+/** lines shows a case that has neither picture nor map: its states and actions stand in that room, at a speed that is seen. */
+async function lines() {
+  const live = await serve(`${gpc}-gallery`, "serve", "hvac", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
+  for (const look of ["dark", "phone-light"]) {
+    await visit(live.url, look, async (page) => {
+      await page.waitForFunction(() => Number(document.querySelector(".where b")?.textContent) > 3);
+      const room = await page.locator(".stage .states .plot").count();
+      check(room === 5 && (await state(page)).hz <= 2, `hvac ${look}: ${room} time lines stand in the room of a picture, at ${(await state(page)).hz} decisions a second`);
+      await post(page, "pause", { paused: true });
+      await caughtUp(page);
+      await sound(page, `hvac ${look}`);
+      await shot(page, `hvac-${look}`);
+    });
+  }
   await live.end();
 }
 
@@ -559,6 +580,7 @@ if (wanted("followed")) await followed();
 if (wanted("tasks")) await tasks();
 if (wanted("moved")) await moved();
 if (wanted("phone")) await inView();
+if (wanted("lines")) await lines();
 if (wanted("watched")) await watched();
 if (wanted("trace")) {
   const trace = join(out, "trace.jsonl");
