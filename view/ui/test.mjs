@@ -283,8 +283,8 @@ async function died(look) {
   const dead = async (what) => {
     await page.waitForSelector(".dead");
     const shows = await page.evaluate(() => ({
-      inert: document.querySelector("main").inert,
-      grey: getComputedStyle(document.querySelector("main")).filter,
+      inert: document.querySelector(".work").inert,
+      grey: getComputedStyle(document.querySelector(".work")).filter,
       badge: document.querySelector("header .badge").textContent,
       play: document.querySelector(".play").getAttribute("aria-label"),
       kept: [...document.querySelectorAll(".tile")].filter((t) => t.matches(".good, .warn, .bad") || /kept|method$/.test(t.querySelector("dd span").textContent)).length,
@@ -308,7 +308,7 @@ async function died(look) {
   await post(page, "pause", { paused: true });
   await caughtUp(page);
   const { last } = await state(page);
-  const lines = await page.evaluate(() => ({ most: Number(document.querySelector(".scrub").max), lines: document.querySelectorAll(".plot").length, dead: !!document.querySelector(".dead"), inert: document.querySelector("main").inert, failed: /Failed to fetch/.test(document.body.textContent) }));
+  const lines = await page.evaluate(() => ({ most: Number(document.querySelector(".scrub").max), lines: document.querySelectorAll(".plot").length, dead: !!document.querySelector(".dead"), inert: document.querySelector(".work").inert, failed: /Failed to fetch/.test(document.body.textContent) }));
   check(lines.most === last && lines.lines > 2 && !lines.dead && !lines.inert && !lines.failed, `${look}: it shows the new run alone: ${JSON.stringify(lines)}`);
   await sound(page, `${look}: after a new start`);
 

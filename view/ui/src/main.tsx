@@ -85,11 +85,6 @@ function Page() {
           <svg viewBox="0 0 20 20" aria-hidden="true"><path d="M10 2a8 8 0 1 0 0 16ZM10 4a6 6 0 0 1 0 12Z" fill-rule="evenodd" /></svg>
         </button>
       </header>
-      {!s.connected && (
-        <p class="dead" role="alert">
-          No connection to the server: nothing on this page is current. <span aria-hidden="true">It is {age(s)} old.</span>
-        </p>
-      )}
       {s.notice && s.connected && (
         <p class="alerts" role="status">
           {s.notice}
@@ -105,22 +100,29 @@ function Page() {
           ))}
         </div>
       )}
-      <main class={`${picture || s.series?.s ? "" : "bare"}${s.connected ? "" : " gone"}`} inert={!s.connected}>
-        <div class="stage panel">
-          {picture ?? <StateLines />}
-          <Transport />
+      <main>
+        {!s.connected && (
+          <p class="dead" role="alert">
+            No connection to the server: nothing on this page is current. <span aria-hidden="true">It is {age(s)} old.</span>
+          </p>
+        )}
+        <div class={`work${picture || s.series?.s ? "" : " bare"}${s.connected ? "" : " gone"}`} inert={!s.connected}>
+          <div class="stage panel">
+            {picture ?? <StateLines />}
+            <Transport />
+          </div>
+          <div class="side steer">
+            <PreferencePanel />
+            <FrontPanel />
+            <ChangePanel />
+          </div>
+          <div class="side facts">
+            <Now />
+            <Margins />
+            <Dispatch />
+          </div>
+          <Lines />
         </div>
-        <div class="side steer">
-          <PreferencePanel />
-          <FrontPanel />
-          <ChangePanel />
-        </div>
-        <div class="side facts">
-          <Now />
-          <Margins />
-          <Dispatch />
-        </div>
-        <Lines />
       </main>
       <footer>
         <kbd>space</kbd> play or pause <kbd>←</kbd>
