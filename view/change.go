@@ -33,7 +33,7 @@ type Changes interface {
 	Change(ctx context.Context, change json.RawMessage) error
 	// Seeded begins an episode of another seed.
 	Seeded(ctx context.Context, seed uint64) error
-	// Link says how a frame came about, and Follow makes it so again.
+	// Link says how a frame came about, and Relive makes it so again.
 	Link(k int) (*Link, error)
 	Relive(ctx context.Context, to *Link) error
 	// Recorded is the episode of the last frame as a trace.
@@ -136,7 +136,8 @@ func (l *Live) remade(params any, scene json.RawMessage) (*gpc.Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.c.Staged(&closedloop.Scenes{Files: []closedloop.NamedScene{{Name: "the change", SceneFile: closedloop.SceneFile{Case: l.c.Name(), Params: text, Scene: scene}}}})
+	file := closedloop.SceneFile{Case: l.c.Name(), Params: text, Scene: scene}
+	return l.c.Staged(&closedloop.Scenes{Files: []closedloop.NamedScene{{Name: "the change", SceneFile: file}}})
 }
 
 // take has decisions made for a case on another plant from now on.
@@ -173,7 +174,8 @@ func (l *Live) Link(k int) (*Link, error) {
 		if f.Event != "" {
 			undone++
 		} else if f.U == nil {
-			return nil, jsonin.Errorf("k", "frame %d is of an episode that is over: a link leads to the present one", k)
+			const over = "frame %d is of an episode that is over: a link leads to the present one"
+			return nil, jsonin.Errorf("k", over, k)
 		}
 		if f.U != nil {
 			made--
@@ -200,7 +202,8 @@ func (l *Live) Relive(ctx context.Context, to *Link) error {
 	case to.Case != l.c.Name():
 		return jsonin.Errorf("case", "the link is of case %.64q, this server runs %s", to.Case, l.c.Name())
 	case to.Method != l.description.Method:
-		return jsonin.Errorf("method", "the link is of method %.64q, this server decides by %s", to.Method, l.description.Method)
+		const other = "the link is of method %.64q, this server decides by %s"
+		return jsonin.Errorf("method", other, to.Method, l.description.Method)
 	case to.Episode < 0 || to.Episode > math.MaxInt32:
 		return jsonin.Errorf("episode", "field \"episode\" is %d, want 0 to %d", to.Episode, math.MaxInt32)
 	case to.Seed > mostSeed:
@@ -240,7 +243,8 @@ func (l *Live) Relive(ctx context.Context, to *Link) error {
 			return nil
 		}
 		if l.ep.Done() || l.frames[len(l.frames)-1].Note != "" {
-			return jsonin.Errorf("decisions", "the episode is over after %d decisions, the link leads to %d", l.made, to.Decisions)
+			const over = "the episode is over after %d decisions, the link leads to %d"
+			return jsonin.Errorf("decisions", over, l.made, to.Decisions)
 		}
 		if err := l.Advance(ctx); err != nil {
 			return err
@@ -252,7 +256,8 @@ func (l *Live) Relive(ctx context.Context, to *Link) error {
 func (l *Live) Recorded() ([]byte, error) {
 	switch {
 	case l.recording == nil:
-		return nil, jsonin.Errorf("episode", "an episode of case %s has more than %d numbers, and is not kept: gpc eval --trace records it", l.c.Name(), mostRecorded)
+		const large = "an episode of case %s has more than %d numbers, and is not kept: gpc eval --trace records it"
+		return nil, jsonin.Errorf("episode", large, l.c.Name(), mostRecorded)
 	case l.recorded == 0:
 		return nil, jsonin.Errorf("episode", "nothing is decided in this episode yet")
 	}
@@ -267,8 +272,9 @@ func (l *Live) record(staged bool) {
 	}
 	h := l.server.Health()
 	l.recording = closedloop.NewRecording(l.on.Definition(), l.ep, staged, closedloop.Options{
-		Method: h.Method, Episodes: l.episode + 1, Seed: l.seed, Noise: l.opt.Noise, Regime: l.opt.Regime, Preference: domain.Preference{Adaptive: true},
-		Commit: h.Commit, Device: fmt.Sprintf("%s (%s), %d threads", h.Backend, h.ISA, h.Threads), Backend: h.Backend, ISA: h.ISA, ModelSHA256: h.ModelSHA256,
+		Method: h.Method, Episodes: l.episode + 1, Seed: l.seed, Noise: l.opt.Noise, Regime: l.opt.Regime,
+		Preference: domain.Preference{Adaptive: true}, Commit: h.Commit, Backend: h.Backend, ISA: h.ISA, ModelSHA256: h.ModelSHA256,
+		Device: fmt.Sprintf("%s (%s), %d threads", h.Backend, h.ISA, h.Threads),
 	})
 }
 
@@ -336,8 +342,9 @@ func (o *controllers) Decide(ctx context.Context, session string, r serve.Reques
 		}
 		margins := make([]float64, len(spec.Margins))
 		d = &serve.Decision{
-			U: u, Sigma: slices.Clone(did.Priority), Residual: did.Residual, ResidualLimit: did.Limit, Displacement: did.Displacement,
-			Fallback: uint32(did.Fallback), LatencyUs: machine.Microseconds(time.Since(began)),
+			U: u, Sigma: slices.Clone(did.Priority), Residual: did.Residual, ResidualLimit: did.Limit,
+			Displacement: did.Displacement,
+			Fallback:     uint32(did.Fallback), LatencyUs: machine.Microseconds(time.Since(began)),
 		}
 		problem.Margins(r.S, r.C, u, margins)
 		d.Margin = domain.Smallest(margins)

@@ -155,7 +155,8 @@ func (l *Live) start(ep domain.Episode, staged bool) {
 // opening is the frame of an episode before its first decision.
 func (l *Live) opening() *Frame {
 	f := l.frame()
-	f.Margin, f.Residual, f.Moved, f.LatencyUs, f.Cost, f.Best = math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
+	none := math.NaN()
+	f.Margin, f.Residual, f.Moved, f.LatencyUs, f.Cost, f.Best = none, none, none, none, none, none
 	f.Fallback = domain.Fallback(0).String()
 	l.ep.State(f.S)
 	l.observe(f)
@@ -206,8 +207,9 @@ func (l *Live) Advance(ctx context.Context) error {
 	}
 	f.S, f.J, f.Sigma, f.Margin, f.Margins, f.Failed = out.S, out.J, out.Sigma, out.Margin, out.Named, out.Failed
 	if l.recording != nil {
-		l.recording.Add(l.s, l.x, d.U, &out, domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Displacement: d.Displacement, Fallback: domain.Fallback(d.Fallback)},
-			time.Duration(d.LatencyUs*1e3))
+		bits := domain.Fallback(d.Fallback)
+		did := domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Displacement: d.Displacement, Fallback: bits}
+		l.recording.Add(l.s, l.x, d.U, &out, did, time.Duration(d.LatencyUs*1e3))
 		l.recorded++
 	}
 	l.made++

@@ -109,7 +109,8 @@ func (e *episode) load(s *Scene, to *loadChange) (domain.Change, error) {
 		to, file float64
 	}{{"load.p_mw", to.P, n.Pd[b]}, {"load.q_mvar", q, n.Qd[b]}} {
 		if most := mostLoad * n.BaseMVA * math.Abs(v.file); !(math.Abs(v.to) <= most) || v.to*v.file < 0 {
-			return domain.Change{}, fmt.Errorf("%s is %v, want 0 to %.4g at bus %d: %d times the load in the file", v.name, v.to, math.Copysign(most, v.file), name, mostLoad)
+			const over = "%s is %v, want 0 to %.4g at bus %d: %d times the load in the file"
+			return domain.Change{}, fmt.Errorf(over, v.name, v.to, math.Copysign(most, v.file), name, mostLoad)
 		}
 	}
 	rescale := func(rows [][]float64, to float64) {
@@ -126,7 +127,8 @@ func (e *episode) load(s *Scene, to *loadChange) (domain.Change, error) {
 	}
 	rescale(s.Pd, to.P)
 	rescale(s.Qd, q)
-	return domain.Change{Scene: *s, About: fmt.Sprintf("load of bus %d: %.4g to %.4g MW, from here on", name, was, to.P)}, nil
+	about := fmt.Sprintf("load of bus %d: %.4g to %.4g MW, from here on", name, was, to.P)
+	return domain.Change{Scene: *s, About: about}, nil
 }
 
 // branch opens or closes a branch: its plant is one with another case file.
@@ -143,7 +145,8 @@ func (e *episode) branch(s *Scene, to *branchChange) (domain.Change, error) {
 	text, about := e.text, name+" is opened"
 	if to.Open {
 		if cut := cutOff(n, append(slices.Clone(y.opened), to.At)); cut > 0 {
-			return domain.Change{}, fmt.Errorf("branch.at is %d: %s is the only way to %d of %d buses, and a dispatch is of a network in one piece", to.At, name, cut, n.Buses())
+			const only = "branch.at is %d: %s is the only way to %d of %d buses, and a dispatch is of a network in one piece"
+			return domain.Change{}, fmt.Errorf(only, to.At, name, cut, n.Buses())
 		}
 		text += opening(n, to.At)
 	} else {
@@ -152,14 +155,15 @@ func (e *episode) branch(s *Scene, to *branchChange) (domain.Change, error) {
 	return domain.Change{Scene: *s, Params: map[string]string{"case_m": text}, About: about}, nil
 }
 
-// openFactor is what the impedance of a branch is times as large when it is open: the branch stays in the network, so that
-// states, limits and maps keep their sizes, and carries nothing that a limit is told to.
+// openFactor multiplies the impedance of a branch that is opened. The branch stays in the network, so that states,
+// limits and maps keep their sizes; it carries some millionths of what it did.
 const openFactor = 1e6
 
 // opening are the assignments behind a case file that open a branch.
 func opening(n *network.Network, k int) string {
 	row := n.BranchRow[k] + 1
-	return fmt.Sprintf("\nmpc.branch(%d, [3, 4]) = mpc.branch(%d, [3, 4]) * %v;\nmpc.branch(%d, 5) = 0;\n", row, row, openFactor, row)
+	const text = "\nmpc.branch(%[1]d, [3, 4]) = mpc.branch(%[1]d, [3, 4]) * %[2]v;\nmpc.branch(%[1]d, 5) = 0;\n"
+	return fmt.Sprintf(text, row, openFactor)
 }
 
 // openedIn are the branches that a case file opens in this way.
