@@ -25,6 +25,17 @@ func (s *Solver) Solve(in Input, opt Options, out *Solution) error {
 			return err
 		}
 	}
+	if opt.Start == Given && opt.EnforceQ && opt.Held && len(out.AtLimit) == len(s.held) {
+		for b, side := range out.AtLimit {
+			switch {
+			case s.kind[b] != network.PV:
+			case side > 0:
+				s.hold(b, side, s.qhi[b])
+			case side < 0:
+				s.hold(b, side, s.qlo[b])
+			}
+		}
+	}
 	s.fit(out)
 	s.begin(opt.Start)
 	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}

@@ -45,6 +45,9 @@ type Options struct {
 	// limits: a bus that would break one is held at it and lets its voltage go.
 	// The reference bus is not switched.
 	EnforceQ bool
+	// Held, with EnforceQ and Given, begins with the buses at a limit that the solution's AtLimit has
+	// there. They are released as any other.
+	Held bool
 	// Context ends the Newton steps with its error; nil: nothing does.
 	Context context.Context
 }

@@ -97,3 +97,40 @@ func TestGeneratorsShareReactivePower(t *testing.T) {
 		t.Errorf("active power moved: %v", sol.Pg)
 	}
 }
+
+// A solve that begins at a solution with the buses that it holds has nothing to switch and ends there; one
+// that begins with buses held for no reason releases them.
+func TestHeldBusesAreAStart(t *testing.T) {
+	n := networktest.Load(t, "case118")
+	s := solver(t, n)
+	sol, again := s.NewSolution(), s.NewSolution()
+	in := powerflow.Input{Qd: make([]float64, n.Buses())}
+	for b, q := range n.Qd {
+		in.Qd[b] = 1.5 * q
+	}
+	if err := s.Solve(in, powerflow.Options{EnforceQ: true, MaxIterations: 100}, sol); err != nil || !sol.Converged() || sol.Switches == 0 {
+		t.Fatal(err, sol.Status, sol.Switches)
+	}
+	opt := powerflow.Options{Start: powerflow.Given, EnforceQ: true, Held: true, MaxIterations: 100}
+	for _, wrong := range []bool{false, true} {
+		copy(again.Vm, sol.Vm)
+		copy(again.Va, sol.Va)
+		copy(again.AtLimit, sol.AtLimit)
+		if wrong {
+			for b, h := range sol.AtLimit {
+				if h == 0 && n.Kind[b] == network.PV {
+					again.AtLimit[b] = 1
+					break
+				}
+			}
+		}
+		if err := s.Solve(in, opt, again); err != nil || !again.Converged() || (again.Switches > 0) != wrong {
+			t.Fatalf("%v, %v, %d switches", err, again.Status, again.Switches)
+		}
+		for b := range sol.Vm {
+			if math.Abs(again.Vm[b]-sol.Vm[b]) > 1e-6 || again.AtLimit[b] != sol.AtLimit[b] {
+				t.Fatalf("bus %d: %g pu held %d, before %g held %d", n.BusID[b], again.Vm[b], again.AtLimit[b], sol.Vm[b], sol.AtLimit[b])
+			}
+		}
+	}
+}

@@ -28,11 +28,16 @@
 // are factored side by side; the pivots' signs, added up, are the inertia.
 //
 // Limits after an outage may be exceeded at a price, so that the interior point always has a point
-// inside them. The price grows as long as something gives; what gives at the last price is what stands
-// in the way of a secure dispatch (Result.Gives).
+// inside them. Where it does not converge, it begins again with balances after an outage that give too, at a
+// higher price, so that there is a point whatever an outage leaves of the network. Prices grow as long as
+// something gives; what gives at the last price is what stands in the way of a secure dispatch
+// (Result.Gives).
 //
 // Corners of clip are handled in two steps. First they are smooth, a tenth of a per unit wide. Then
 // each is on the side where that ended, at its lower limit, between, or at its upper one, and what keeps
-// it on that side is a limit like others, with a price. Where such a limit binds, the other side is
-// tried, as long as the cost falls. The optimum is a local one of a problem that is not convex.
+// it on that side is a limit like others, with a price. Where such a limit gives, the unit changes its
+// side; where it binds, the other side is tried, as long as the cost falls. The optimum is a local one of a problem that is not convex.
+//
+// Chain solves a series of loads, each from the dispatch before. Screen finds the worst outage of given
+// dispatches without optimising them.
 package secure

@@ -20,14 +20,23 @@ const (
 	HighVoltage
 	FromRating
 	ToRating
+	// The kinds that follow are of what would have to give (Result.Gives) alone: limits of a unit, a
+	// bus whose units are at a limit that does not hold them there, and power that is missing.
+	LowActive
+	HighActive
+	LowReactive
+	HighReactive
+	SetPoint
+	ActiveBalance
+	ReactiveBalance
 )
 
 // Violation is a limit that an outage breaks.
 type Violation struct {
 	Kind      Kind
-	At        int     // bus or branch
-	Value, By float64 // pu
-	Severity  float64 // By as a share of the rating, or ten times the pu of voltage
+	At        int     // bus, branch, or unit of a limit of active power
+	Value, By float64 // pu; of a balance what is missing, negative where it is too much, and its size
+	Severity  float64 // By as a share of the rating, ten times the pu of voltage, or the pu of power
 }
 
 // Check is what the power flow after one outage shows.
@@ -41,6 +50,7 @@ type Check struct {
 	Violations []Violation // the worst first
 
 	vm, va, q []float64 // by bus; q of its units
+	held      []int8    // by bus: at its lower (−1) or upper (+1) reactive limit
 }
 
 // Severity is the worst violation's; 0 where there is none, +Inf where there is no power flow.
@@ -103,22 +113,25 @@ func (f *outageFlows) solver(reference, unit int) (*powerflow.Solver, error) {
 func without[T any](list []T, at int) []T { return slices.Delete(slices.Clone(list), at, at+1) }
 
 // after is the power flow after an outage at a dispatch: active powers by unit and voltages by
-// bus, from the voltages vm, va.
-func (f *outageFlows) after(o Outage, pg, vm, va []float64) (*Check, error) {
-	c := &Check{Outage: o, vm: slices.Clone(vm), va: slices.Clone(va), q: make([]float64, len(vm))}
+// bus, from the voltages vm, va, or from those of a state that was solved with that outage.
+func (f *outageFlows) after(o Outage, pg, vm, va []float64, near *state) (*Check, error) {
 	s := f.sys
-	tried := map[int]bool{}
+	c := &Check{Outage: o, vm: slices.Clone(vm), va: slices.Clone(va), q: make([]float64, len(vm)), held: make([]int8, len(vm))}
 	reference := s.net.Slack
-	if lo, hi := s.left(o, s.at[reference]); lo > hi || s.at[reference] < 0 {
-		if reference = f.widest(o, tried, nil, nil); reference < 0 {
-			c.Reason = "no unit is left that holds a voltage"
-			return c, nil
-		}
+	if near != nil {
+		near.start(c)
+		reference = f.widest(o, nil, c.held, c.q)
+	} else if lo, hi := s.left(o, s.at[reference]); lo > hi || s.at[reference] < 0 {
+		reference = f.widest(o, nil, nil, nil)
 	}
+	if reference < 0 {
+		c.Reason = "no unit is left that holds a voltage"
+		return c, nil
+	}
+	tried := map[int]bool{}
 	for {
 		tried[reference] = true
-		held, err := f.shared(o, reference, pg, vm, c)
-		if err != nil || !c.Solved {
+		if err := f.shared(o, reference, pg, vm, c); err != nil || !c.Solved {
 			return c, err
 		}
 		lo, hi := s.left(o, s.at[reference])
@@ -126,7 +139,7 @@ func (f *outageFlows) after(o Outage, pg, vm, va []float64) (*Check, error) {
 			break
 		}
 		c.Solved = false
-		if reference = f.widest(o, tried, held, c.q); reference < 0 {
+		if reference = f.widest(o, tried, c.held, c.q); reference < 0 {
 			c.Reason = "every bus with a unit is at a reactive limit: nothing holds a voltage"
 			return c, nil
 		}
@@ -166,12 +179,12 @@ func (f *outageFlows) widest(o Outage, tried map[int]bool, held []int8, q []floa
 	return best
 }
 
-// shared solves with one bus as the reference, and says which buses are at a limit.
-func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check) ([]int8, error) {
+// shared solves with one bus as the reference.
+func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check) error {
 	s, n := f.sys, f.sys.net
 	solver, err := f.solver(reference, o.Unit)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	*f.y = *cloneAdmittance(&n.Admittance, f.y)
 	if k := o.Branch; k >= 0 {
@@ -180,7 +193,7 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 		}
 	}
 	if err := solver.SetAdmittance(f.y); err != nil {
-		return nil, err
+		return err
 	}
 	in := powerflow.Input{Pd: f.pd, Qd: f.qd}
 	of := make([]int, 0, n.Gens()) // units in service
@@ -200,11 +213,13 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 	sol := solver.NewSolution()
 	copy(sol.Vm, c.vm)
 	copy(sol.Va, c.va)
+	copy(sol.AtLimit, c.held)
+	sol.AtLimit[reference] = 0
 	delta := c.Delta
 	if o.Unit >= 0 && delta == 0 {
 		delta = pg[o.Unit]
 	}
-	opt := powerflow.Options{Start: powerflow.Given, EnforceQ: true, Tolerance: 1e-10, MaxIterations: 60}
+	opt := powerflow.Options{Start: powerflow.Given, EnforceQ: true, Held: true, Tolerance: 1e-10, MaxIterations: 60}
 	var last, lastOff float64
 	for k := 0; ; k++ {
 		slope := 0.0
@@ -217,11 +232,11 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 			}
 		}
 		if err := solver.Solve(in, opt, sol); err != nil {
-			return nil, err
+			return err
 		}
 		if !sol.Converged() {
 			c.Solved, c.Reason = false, solver.Reason(sol)
-			return nil, nil
+			return nil
 		}
 		off := sol.Pg[unit] - in.Pg[unit]
 		if math.Abs(off) <= shareTolerance {
@@ -229,7 +244,7 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 		}
 		if k == shareIterations || slope <= 0 && k > 0 {
 			c.Solved, c.Reason = false, fmt.Sprintf("%.4g MW are missing that no unit has left", off*n.BaseMVA)
-			return nil, nil
+			return nil
 		}
 		first := 1 / max(slope, 1e-6) // losses left aside
 		by := off * first
@@ -240,7 +255,6 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 		}
 		last, lastOff = delta, off
 		delta += by
-		opt.Start = powerflow.Given
 	}
 	c.Solved, c.Delta, c.Switched = true, delta, 0
 	copy(c.vm, sol.Vm)
@@ -249,12 +263,13 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 	for k, g := range of {
 		c.q[n.GenBus[g]] += sol.Qg[k]
 	}
-	for _, h := range sol.AtLimit {
+	copy(c.held, sol.AtLimit)
+	for _, h := range c.held {
 		if h != 0 {
 			c.Switched++
 		}
 	}
-	return sol.AtLimit, nil
+	return nil
 }
 
 func cloneAdmittance(from, to *network.Admittance) *network.Admittance {
@@ -305,15 +320,26 @@ func (f *outageFlows) judge(c *Check) {
 	})
 }
 
-// screen solves every outage of the options at a dispatch.
-func (s *Solver) screen(ctx context.Context, pd, qd, pg, vm, va []float64) ([]*Check, error) {
+// screen solves every outage of the options at a dispatch; where that does not come to a power flow,
+// again from the state that the dispatch was found with, if there is one.
+func (s *Solver) screen(ctx context.Context, pd, qd, pg, vm, va []float64, states []*state) ([]*Check, error) {
 	checks := make([]*Check, len(s.outages))
 	threads := max(1, min(s.sys.opt.Threads, len(checks)))
 	errs := make([]error, threads)
 	parallel.Each(threads, threads, func(_, part int) {
 		f := newOutageFlows(s.sys, pd, qd)
 		for i := part; i < len(checks) && errs[part] == nil && ctx.Err() == nil; i += threads {
-			checks[i], errs[part] = f.after(s.outages[i], pg, vm, va)
+			checks[i], errs[part] = f.after(s.outages[i], pg, vm, va, nil)
+			if errs[part] == nil && !checks[i].Solved {
+				for _, t := range states {
+					if t.after && t.outage == s.outages[i] {
+						again, err := f.after(s.outages[i], pg, vm, va, t)
+						if errs[part] = err; err == nil && again.Solved {
+							checks[i] = again
+						}
+					}
+				}
+			}
 		}
 	})
 	for _, err := range errs {
@@ -322,4 +348,18 @@ func (s *Solver) screen(ctx context.Context, pd, qd, pg, vm, va []float64) ([]*C
 		}
 	}
 	return checks, ctx.Err()
+}
+
+// start begins a power flow at the state.
+func (t *state) start(c *Check) {
+	for b, at := range t.bus {
+		c.va[b], c.vm[b] = t.x[at+ofAngle], t.x[at+ofMagnitude]
+	}
+	for i, b := range t.sys.hold {
+		if lo, hi := t.reactiveLimits(i); lo <= hi {
+			y := t.x[t.reactive[i]]
+			c.q[b], c.held[b] = min(max(y, lo), hi), sideOf(y, lo, hi)
+		}
+	}
+	c.Delta = t.x[t.delta]
 }

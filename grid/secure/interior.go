@@ -13,10 +13,14 @@ const (
 	firstPrice  = 10 * gradientScale
 	priceGrowth = 10
 	lastPrice   = 1e4
-	leastGive   = 1e-7 // pu
+	// What a balance after an outage may give costs more than a limit from the start on.
+	firstBalancePrice = 10 * firstPrice
+	lastBalancePrice  = 10 * lastPrice
+	leastGive         = 1e-7 // pu
 	// Starts: far from an optimum, and from the one before.
 	startBarrier, startSlack = 1, 0.1
-	nearBarrier, nearSlack   = 1e-3, 1e-2
+	nearBarrier, newSlack    = 1e-3, 1e-2
+	raisedBarrier            = 0.1 // where a price was raised and balances may give
 	widest                   = 0.1 // of smooth corners, pu
 	boundaryFraction         = 0.9995
 	leastShift               = 1e-12 // added to every primal diagonal
@@ -27,10 +31,12 @@ const (
 	refinements              = 3
 	refineTo                 = 1e-10 // of the right-hand side
 	conditionLimit           = 1e-6
+	hiddenGap                = 1e-6 // of the objective, where rounding hides the inertia
 	nearFeasibility          = 1e-8 // pu, where rounding keeps a point from more
 	patience                 = 8
 	shortStep                = 0.1
 	enoughError              = 0.9
+	stuckStep, stuckSteps    = 0.03, 40 // so many steps in a row, none of them longer, lead nowhere
 )
 
 // interior is a primal–dual interior point over the states of a network.
@@ -43,6 +49,8 @@ type interior struct {
 	shift, lastShift float64
 	barrier, error   float64
 	width            float64
+	elastic          bool // balances after outages may give
+	careful          bool // the barrier is held from the start
 	iterations       int
 	kkt              KKT
 	previous         float64 // objective
@@ -55,15 +63,23 @@ func (p *interior) each(f func(t *state)) {
 }
 
 // begin gives limits slacks and multipliers for s·z at a barrier: those of a state that was
-// solved before stay where they are large.
+// solved before stay where they are large. Slacks are slack at least, or with 0 what the multiplier
+// asks for.
 func (p *interior) begin(barrier, slack float64) {
 	p.limits = 0
 	p.evaluate()
 	for _, t := range p.states {
 		p.limits += len(t.limits)
 		for i := range t.limits {
+			least := slack
+			if slack == 0 {
+				least = newSlack
+				if t.z[i] > 0 {
+					least = min(barrier/t.z[i], newSlack)
+				}
+			}
 			if !t.gives(i) {
-				t.s[i] = max(-t.h[i], slack)
+				t.s[i] = max(-t.h[i], least)
 				t.z[i] = max(t.z[i], barrier/t.s[i])
 				continue
 			}
@@ -76,12 +92,36 @@ func (p *interior) begin(barrier, slack float64) {
 			}
 			t.hold[i] = max(t.price[i]-t.z[i], 1e-6*t.price[i])
 			t.give[i] = max(t.give[i], barrier/t.hold[i])
-			t.s[i] = max(t.give[i]-t.h[i], slack)
+			t.s[i] = max(t.give[i]-t.h[i], least)
 			t.z[i] = max(t.z[i], barrier/t.s[i])
+		}
+		if t.elastic != nil {
+			p.limits += len(t.elastic.row)
+			t.elastic.begin(t, barrier)
 		}
 	}
 	p.shift, p.lastShift, p.barrier, p.error, p.iterations, p.previous = 0, 0, 0, math.Inf(1), 0, math.NaN()
 	p.evaluate()
+}
+
+// soften lets balances after outages give, and leaves a start that depends on voltages and powers alone.
+func (p *interior) soften() {
+	p.elastic = true
+	for _, t := range p.states {
+		clear(t.z)
+		if !t.after {
+			continue
+		}
+		if t.elastic == nil {
+			t.elastic = newElastic(t)
+		}
+		clear(t.elastic.give)
+		for v, dual := range t.dual {
+			if dual {
+				t.x[v] = 0
+			}
+		}
+	}
 }
 
 // centred is the z in (0, price) at which μ/z − μ/(price − z) = −h: slack, what a limit gives and
@@ -128,6 +168,11 @@ func (p *interior) gap() (sum float64) {
 				sum += t.give[i] * t.hold[i]
 			}
 		}
+		if e := t.elastic; e != nil {
+			for i := range e.row {
+				sum += e.give[i] * e.hold[i]
+			}
+		}
 	}
 	return sum
 }
@@ -139,6 +184,11 @@ func (p *interior) objective() float64 {
 		for i := range t.limits {
 			if t.gives(i) {
 				f += t.price[i] * t.give[i]
+			}
+		}
+		if e := t.elastic; e != nil {
+			for _, give := range e.give {
+				f += e.price * give
 			}
 		}
 	}
@@ -179,6 +229,11 @@ func (p *interior) norms() (m norms) {
 			m.s = max(m.s, t.s[i])
 			count++
 		}
+		if e := t.elastic; e != nil {
+			for i := range e.row {
+				m.gradient = max(m.gradient, math.Abs(e.off(i, t)))
+			}
+		}
 	}
 	m.average /= float64(count)
 	return m
@@ -186,7 +241,7 @@ func (p *interior) norms() (m norms) {
 
 // run iterates to an optimum.
 func (p *interior) run(ctx context.Context, most int, feasibility, optimality float64) Status {
-	near := 0
+	near, stuck := 0, 0
 	length := 1.0
 	for {
 		gap, m := p.gap(), p.norms()
@@ -214,12 +269,15 @@ func (p *interior) run(ctx context.Context, most int, feasibility, optimality fl
 			}
 			near++
 		}
-		if p.iterations == most {
+		if stuck++; length > stuckStep {
+			stuck = 0
+		}
+		if p.iterations == most || stuck == stuckSteps {
 			return IterationLimit
 		}
 		p.iterations++
 		if !p.factorise() {
-			if nearly && p.kkt.Max() <= conditionLimit {
+			if nearly && p.kkt.Gradient <= conditionLimit && gap <= hiddenGap*(1+math.Abs(f)) {
 				return converged // rounding hides the inertia at high prices
 			}
 			return Numerical
@@ -246,7 +304,7 @@ func (p *interior) run(ctx context.Context, most int, feasibility, optimality fl
 // met.
 func (p *interior) holds(m norms, mean, least, length float64) bool {
 	err := m.average + mean
-	if err <= enoughError*p.error || p.barrier == 0 && (p.iterations < 3 || length > shortStep) {
+	if !p.careful && (err <= enoughError*p.error || p.barrier == 0 && (p.iterations < 3 || length > shortStep)) {
 		p.error, p.barrier = err, 0
 		return false
 	}
@@ -260,6 +318,11 @@ func (p *interior) holds(m norms, mean, least, length float64) bool {
 			for i := range t.limits {
 				off = max(off, math.Abs(t.s[i]*t.z[i]-p.barrier))
 			}
+			if e := t.elastic; e != nil {
+				for i := range e.row {
+					off = max(off, math.Abs(e.give[i]*e.hold[i]-p.barrier))
+				}
+			}
 		}
 		if max(m.mismatch, m.slack, m.gradient/scale, off/scale) > 10*p.barrier {
 			break
@@ -267,203 +330,6 @@ func (p *interior) holds(m norms, mean, least, length float64) bool {
 		p.barrier = max(least, min(p.barrier/5, math.Pow(p.barrier, 1.5)))
 	}
 	p.barrier = max(p.barrier, least)
-	return true
-}
-
-// factorise factors the matrix, with as much added to its diagonal as it needs to have as many
-// negative eigenvalues as there are equations.
-func (p *interior) factorise() bool {
-	want := 0
-	for _, t := range p.states {
-		for v, dual := range t.dual {
-			if dual && !t.omit[v] {
-				want++
-			}
-		}
-	}
-	p.shift = leastShift
-	rho, added, addedRho := 0.0, 0.0, 0.0
-	for tried := 0; ; tried++ {
-		negative, zero := p.factorWith(p.shift-added, rho-addedRho)
-		if negative == want && zero == 0 {
-			if tried > 0 {
-				p.lastShift = p.shift
-			}
-			return true
-		}
-		added, addedRho = p.shift, rho
-		switch {
-		case tried == 0 && zero > 0 && negative <= want:
-			rho = dualShift
-			p.shift = max(p.shift, p.lastShift/3)
-		case p.shift == leastShift && p.lastShift == 0:
-			p.shift = firstShift
-		case p.shift == leastShift:
-			p.shift = max(firstShift/100, p.lastShift/3)
-		default:
-			p.shift *= shiftGrowth
-		}
-		rho = dualShift
-		if p.shift > largestShift {
-			return false
-		}
-	}
-}
-
-// factorWith adds to the diagonals and factors every state, the one before any outage last.
-func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
-	add := func(t *state) {
-		for v, dual := range t.dual {
-			switch {
-			case t.omit[v]:
-			case dual:
-				t.values[t.diagonal[v]] -= rho
-			default:
-				t.values[t.diagonal[v]] += shift
-			}
-		}
-		if t.after {
-			for _, v := range t.set {
-				t.values[t.diagonal[v]] -= shift
-			}
-		}
-	}
-	p.each(func(t *state) {
-		add(t)
-		if t.after {
-			t.factor.Factor(t.values, t.omit)
-		}
-	})
-	base := p.states[0]
-	base.whole = append(base.whole[:0], base.values...)
-	for _, t := range p.states[1:] {
-		schur, n, first := t.factor.Schur(), len(t.set), t.variables-len(t.set)
-		for a := range n {
-			for b := range a + 1 {
-				i, j := t.set[a]-first, t.set[b]-first
-				base.whole[base.between[a][b]] += schur[min(i, j)*n+max(i, j)]
-			}
-		}
-		negative, zero = negative+t.factor.Negative, zero+t.factor.Zero
-	}
-	base.factor.Factor(base.whole, base.omit)
-	return negative + base.factor.Negative, zero + base.factor.Zero
-}
-
-// direction solves for the step to s·z = mu; with second the products of the step before are
-// taken into account. Of a limit that may give, h − give + s = 0 and z + hold = price; elimination
-// of s, give and hold leaves dz = (∇h·dx + q)/(s/z + give/hold).
-func (p *interior) direction(mu float64, second bool) {
-	p.each(func(t *state) {
-		for i := range t.limits {
-			t.target[i] = mu
-			if second {
-				t.target[i] -= t.ds[i] * t.dz[i]
-			}
-			t.q[i] = t.h[i] + t.target[i]/t.z[i]
-			if t.gives(i) {
-				t.giveTarget[i] = mu
-				if second {
-					t.giveTarget[i] -= t.dgive[i] * t.dhold[i]
-				}
-				t.q[i] += -t.giveTarget[i]/t.hold[i] + t.give[i]/t.hold[i]*(t.price[i]-t.z[i]-t.hold[i])
-			}
-			t.dz[i] = t.heavy(i) * t.q[i]
-		}
-		clear(t.rhs)
-		t.addLimits(t.dz, t.rhs)
-		for v := range t.rhs {
-			t.rhs[v] = -t.rhs[v] - t.r[v]
-			if t.omit[v] {
-				t.rhs[v] = 0
-			}
-		}
-	})
-	base := p.states[0]
-	for _, t := range p.states[1:] {
-		for k, v := range t.set {
-			base.rhs[base.set[k]] += t.rhs[v]
-			t.rhs[v] = 0
-		}
-	}
-	p.each(func(t *state) { copy(t.d, t.rhs) })
-	p.solve(func(t *state) []float64 { return t.d })
-	for range refinements {
-		if !p.refine() {
-			break
-		}
-	}
-	p.each(func(t *state) {
-		for i := range t.limits {
-			t.dz[i] = t.heavy(i) * (t.along(i, t.d) + t.q[i])
-			t.ds[i] = t.target[i]/t.z[i] - t.s[i] - t.s[i]/t.z[i]*t.dz[i]
-			if t.gives(i) {
-				t.dhold[i] = t.price[i] - t.z[i] - t.hold[i] - t.dz[i]
-				t.dgive[i] = t.giveTarget[i]/t.hold[i] - t.give[i] - t.give[i]/t.hold[i]*t.dhold[i]
-			}
-		}
-	})
-}
-
-// solve writes the whole matrix's inverse times a vector over the vector. In states after an
-// outage the border's part is not read: what they add to it is in that of the first state.
-func (p *interior) solve(of func(t *state) []float64) {
-	p.each(func(t *state) {
-		if t.after {
-			x := of(t)
-			for _, v := range t.set {
-				x[v] = 0
-			}
-			t.factor.Forward(x)
-		}
-	})
-	base := p.states[0]
-	x := of(base)
-	for _, t := range p.states[1:] {
-		from := of(t)
-		for k, v := range t.set {
-			x[base.set[k]] += from[v]
-		}
-	}
-	base.factor.Solve(x)
-	p.each(func(t *state) {
-		if t.after {
-			to := of(t)
-			for k, v := range t.set {
-				to[v] = x[base.set[k]]
-			}
-			t.factor.Backward(to)
-		}
-	})
-}
-
-// refine corrects the direction by its residual, and says whether another time is worth it.
-func (p *interior) refine() bool {
-	p.each(func(t *state) {
-		t.structure.Residual(t.values, t.d, t.rhs, t.residual, t.magnitude)
-	})
-	base := p.states[0]
-	for _, t := range p.states[1:] {
-		for k, v := range t.set {
-			base.residual[base.set[k]] += t.residual[v]
-			t.residual[v] = 0
-		}
-	}
-	worst, size := 0.0, 0.0
-	for _, t := range p.states {
-		for v, r := range t.residual {
-			worst, size = max(worst, math.Abs(r)), max(size, math.Abs(t.rhs[v]))
-		}
-	}
-	if !(worst > refineTo*size) {
-		return false
-	}
-	p.solve(func(t *state) []float64 { return t.residual })
-	p.each(func(t *state) {
-		for v, c := range t.residual {
-			t.d[v] += c
-		}
-	})
 	return true
 }
 
@@ -484,6 +350,12 @@ func (p *interior) lengths(fraction float64) (primal, dual float64) {
 				reach(&dual, t.hold[i], t.dhold[i])
 			}
 		}
+		if e := t.elastic; e != nil {
+			for i := range e.row {
+				reach(&primal, e.give[i], e.dgive[i])
+				reach(&dual, e.hold[i], e.dhold[i])
+			}
+		}
 	}
 	return primal, dual
 }
@@ -495,6 +367,11 @@ func (p *interior) gapAlong(primal, dual float64) (sum float64) {
 			sum += (t.s[i] + primal*t.ds[i]) * (t.z[i] + dual*t.dz[i])
 			if t.gives(i) {
 				sum += (t.give[i] + primal*t.dgive[i]) * (t.hold[i] + dual*t.dhold[i])
+			}
+		}
+		if e := t.elastic; e != nil {
+			for i := range e.row {
+				sum += (e.give[i] + primal*e.dgive[i]) * (e.hold[i] + dual*e.dhold[i])
 			}
 		}
 	}
@@ -519,57 +396,31 @@ func (p *interior) move(primal, dual float64) {
 				t.hold[i] += dual * t.dhold[i]
 			}
 		}
+		if t.elastic != nil {
+			t.elastic.move(primal, dual)
+		}
 	})
 }
 
 // raise makes what limits give dearer, and says whether any does that can be.
 func (p *interior) raise() (again bool) {
 	for _, t := range p.states {
-		for i := range t.limits[:len(t.limits)-t.sides] {
+		for i := range t.limits {
 			if l := &t.limits[i]; t.gives(i) && t.give[i]*l.weight > leastGive && t.price[i] < lastPrice*l.weight {
 				t.price[i] *= priceGrowth
+				t.z[i] = 0
+				again = true
+			}
+		}
+		if e := t.elastic; e != nil && e.price < lastBalancePrice {
+			if _, give := e.most(); give > leastGive {
+				e.price *= priceGrowth
+				clear(e.give)
 				again = true
 			}
 		}
 	}
 	return again
-}
-
-// given lists what limits give after outages.
-func (p *interior) given() (list []Give) {
-	for _, t := range p.states[1:] {
-		for i := range t.limits[:len(t.limits)-t.sides] {
-			l := &t.limits[i]
-			if !t.gives(i) || t.give[i]*l.weight <= Tolerance {
-				continue
-			}
-			v := Violation{At: l.at}
-			switch l.kind {
-			case ofVariable:
-				for b, at := range t.bus {
-					if at+ofMagnitude == l.at {
-						v.At = b
-					}
-				}
-				v.Kind, v.Value, v.By = HighVoltage, t.x[l.at], t.h[i]
-				if l.sign < 0 {
-					v.Kind = LowVoltage
-				}
-				v.Severity = voltageSeverity * v.By
-			default:
-				v.Kind = FromRating
-				if l.kind == atTo {
-					v.Kind = ToRating
-				}
-				rate := math.Sqrt(l.bound)
-				v.Value = math.Sqrt(max(0, l.bound+t.h[i]))
-				v.By = v.Value - rate
-				v.Severity = v.By / rate
-			}
-			list = append(list, Give{t.outage, v})
-		}
-	}
-	return list
 }
 
 // clone copies the states.

@@ -48,12 +48,6 @@ type Result struct {
 	sys    *system
 }
 
-// Give is what a limit after an outage would have to give, pu.
-type Give struct {
-	Outage
-	Violation
-}
-
 // New analyses a network and its outages.
 func New(n *network.Network, opt Options) (*Solver, error) {
 	if err := checkSupported(n); err != nil {
@@ -121,20 +115,28 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 		if err := s.resume(p, r, pr.Start, pd, qd); err != nil {
 			return nil, err
 		}
-		base = p.states[0]
-		if status := s.side(ctx, p, r, true); status != converged {
+		if status := s.side(ctx, p, r); status != converged {
 			return s.failed(ctx, p, r, status)
 		}
 	}
-	for polished := false; ; {
-		r.read(s, base)
-		checks, err := s.screen(ctx, pd, qd, r.Pg, r.Vm, r.Va)
+	return s.generate(ctx, p, r, pd, qd)
+}
+
+// generate adds outages that break a limit until none is left, or until something gives at the last
+// price.
+func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []float64) (*Result, error) {
+	for polished, given := false, false; ; {
+		r.read(s, p.states[0])
+		checks, err := s.screen(ctx, pd, qd, r.Pg, r.Vm, r.Va, p.states)
 		if err != nil {
 			return r, err
 		}
 		r.After = checks
 		if r.Before == nil {
 			r.Before = checks
+		}
+		if given {
+			return r.close(s, p, checks), nil
 		}
 		added := s.add(p, r, checks, pd, qd)
 		if added == 0 && (polished || len(r.Remembered) == 0) {
@@ -147,10 +149,12 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 		}
 		r.Rounds++
 		status := converged
-		if polished = added == 0; polished {
-			status = s.polish(ctx, p, r)
-		} else {
+		if polished = added == 0; !polished {
 			status = s.optimise(ctx, p, r)
+		}
+		if given = status == converged && len(p.given()) > 0; status == converged && (polished || given) {
+			status = s.polish(ctx, p, r)
+			given = len(p.given()) > 0
 		}
 		if status != converged {
 			return s.failed(ctx, p, r, status)
@@ -173,30 +177,84 @@ func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
 		t.setCorner(nil)
 	}
 	begun := p.clone()
-	p.begin(startBarrier, startSlack)
-	status := p.run(ctx, s.sys.opt.MaxIterations, roughFeasibility, roughOptimality)
-	r.Iterations += p.iterations
+	status := s.attempt(ctx, p, r, startBarrier, startSlack, roughFeasibility, roughOptimality)
 	if status != converged {
 		p.restore(begun) // and the sides of the power flows
 	}
 	for _, t := range p.states[1:] {
 		t.setCorner(t.corners())
 	}
-	return s.side(ctx, p, r, false)
+	return s.side(ctx, p, r)
 }
 
-// side solves on the present sides of the corners. Where a limit gives, and not only a side, its
-// price was too low: it is raised as long as that helps.
-func (s *Solver) side(ctx context.Context, p *interior, r *Result, warm bool) Status {
-	for {
-		p.begin(nearBarrier, nearSlack)
-		status := p.run(ctx, s.sys.opt.MaxIterations, feasibility, optimality)
-		r.Iterations += p.iterations
-		r.KKT = p.kkt
-		if status != converged || !p.raise() {
-			return status
+// side solves on the present sides of the corners. A unit that is not on its side at the optimum
+// changes it. Where limits, balances or sides give after that, their price was too low: it is raised as
+// long as that helps. Where a higher price cannot be solved for, the optimum at the last one stands.
+func (s *Solver) side(ctx context.Context, p *interior, r *Result) Status {
+	var kept []*state
+	barrier := nearBarrier
+	for range sideSolves {
+		if status := s.attempt(ctx, p, r, barrier, 0, feasibility, optimality); status != converged {
+			if kept == nil || status == NotSolved {
+				return status
+			}
+			p.restore(kept)
+			break
+		}
+		if len(p.given()) > 0 {
+			kept = p.clone()
+		}
+		flipped := 0
+		for _, t := range p.states[1:] {
+			flipped += t.flip(true)
+		}
+		barrier = nearBarrier
+		if flipped == 0 {
+			if !p.raise() {
+				break
+			}
+			if p.elastic {
+				barrier = raisedBarrier
+			}
 		}
 	}
+	return converged
+}
+
+// attempt runs the interior point. Where that does not converge, it begins again with balances that may
+// give, and once more with the barrier held at every step.
+func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, barrier, slack, feasibility, optimality float64) Status {
+	most := s.sys.opt.MaxIterations
+	first := most
+	if !p.elastic {
+		first = min(most, hardIterations)
+	}
+	begun := make([][]float64, len(p.states))
+	for k, t := range p.states {
+		begun[k] = slices.Clone(t.x)
+	}
+	p.careful = false
+	p.begin(barrier, slack)
+	status := p.run(ctx, first, feasibility, optimality)
+	r.Iterations += p.iterations
+	for _, careful := range []bool{false, true} {
+		if status != IterationLimit && status != Numerical {
+			break
+		}
+		if !careful && p.elastic {
+			continue
+		}
+		for k, t := range p.states {
+			copy(t.x, begun[k])
+		}
+		p.soften()
+		p.careful = careful
+		p.begin(startBarrier, startSlack)
+		status = p.run(ctx, most, feasibility, optimality)
+		r.Iterations += p.iterations
+	}
+	r.KKT = p.kkt
+	return status
 }
 
 // polish tries the other side wherever a unit is kept on its own at a price, as long as the cost falls.
@@ -205,12 +263,15 @@ func (s *Solver) polish(ctx context.Context, p *interior, r *Result) Status {
 	for range polishings {
 		flipped := 0
 		for _, t := range p.states[1:] {
-			flipped += t.flip()
+			flipped += t.flip(false)
 		}
 		if flipped == 0 {
 			return converged
 		}
-		if status := s.side(ctx, p, r, true); status != converged && status != IterationLimit {
+		if r.Iterations > enough*s.sys.opt.MaxIterations {
+			break
+		}
+		if status := s.side(ctx, p, r); status != converged && status != IterationLimit {
 			return status
 		}
 		f := p.objective()
@@ -225,7 +286,12 @@ func (s *Solver) polish(ctx context.Context, p *interior, r *Result) Status {
 
 const (
 	polishings = 20
-	leastGain  = 1e-9 // of the objective, by another side
+	crossings  = 2  // changes of side of one unit, before being on the wrong one gets dearer
+	sideSolves = 12 // optimisations of one round at most
+	enough     = 5  // times the iterations of one optimisation, after which no other side is tried
+	// Most optimisations take fewer iterations; one that does not is begun again with balances that give.
+	hardIterations = 100
+	leastGain      = 1e-9 // of the objective, by another side
 	// The smooth corners only say which side to begin on.
 	roughFeasibility = 1e-6
 	roughOptimality  = 1e-4
@@ -262,6 +328,7 @@ func (s *Solver) resume(p *interior, r *Result, start *Result, pd, qd []float64)
 	for _, t := range start.states {
 		c := t.clone()
 		c.pd, c.qd = pd, qd
+		p.elastic = p.elastic || c.elastic != nil
 		p.states = append(p.states, c)
 	}
 	r.Remembered = slices.Clone(start.Remembered)
@@ -322,6 +389,9 @@ func (s *Solver) add(p *interior, r *Result, checks []*Check, pd, qd []float64) 
 	for _, c := range worst[:min(outagesARound, len(worst))] {
 		t := newState(s.sys, c.Outage, true, pd, qd, nil)
 		s.sys.place(t, p.states[0], c)
+		if p.elastic {
+			t.elastic = newElastic(t)
+		}
 		p.states = append(p.states, t)
 		r.Remembered = append(r.Remembered, c.Outage)
 	}
@@ -390,20 +460,24 @@ func (r *Result) read(s *Solver, t *state) {
 	}
 }
 
-// close says whether what was checked last is secure.
+// close says whether what was checked last is secure, and where it is not, what stands in the way.
 func (r *Result) close(s *Solver, p *interior, checks []*Check) *Result {
 	r.states, r.sys = p.states, s.sys
-	r.Status, r.Reason = Secure, ""
-	r.Gives = p.given()
-	for _, c := range checks {
-		if c.Severity() > 0 {
-			r.Status = Insecure
-			r.Reason = fmt.Sprintf("no dispatch was found that keeps every limit after every outage: after that of %s one still gives", c.name(s.net))
-			if !c.Solved {
-				r.Reason = fmt.Sprintf("after the outage of %s the power flow has no solution: %s", c.name(s.net), c.Reason)
-			}
-			return r
-		}
+	r.Status, r.Reason, r.Gives = Secure, "", nil
+	worst := slices.MaxFunc(checks, func(a, b *Check) int { return cmp.Compare(a.Severity(), b.Severity()) })
+	if worst.Severity() == 0 {
+		return r
+	}
+	r.Status, r.Gives = Insecure, p.given()
+	switch {
+	case len(r.Gives) > 0:
+		g := r.Gives[0]
+		r.Reason = fmt.Sprintf("no dispatch was found that keeps every limit after every outage: after that of %s, %s would have to give",
+			g.name(s.net), g.describe(s.net))
+	case !worst.Solved:
+		r.Reason = fmt.Sprintf("the optimisation ends at a dispatch, but its power flow after the outage of %s was not found: %s", worst.name(s.net), worst.Reason)
+	default:
+		r.Reason = fmt.Sprintf("the optimisation ends at a dispatch, but its power flow after the outage of %s is another, which breaks %s", worst.name(s.net), worst.Violations[0].describe(s.net))
 	}
 	return r
 }

@@ -2,7 +2,6 @@ package secure
 
 import (
 	"math"
-	"slices"
 
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 	"github.com/gpc-engine/gpc/grid/network"
@@ -51,6 +50,8 @@ type state struct {
 	factor              *multifrontal.Factor
 	residual, magnitude []float64
 	whole               []float64 // before an outage: values with the Schur complements
+
+	elastic *elastic // nil: balances hold
 
 	limits       []limit
 	sides        int       // of the limits, the last ones
@@ -202,90 +203,6 @@ func (t *state) setLimits() {
 	}
 }
 
-// setSides lists what keeps units on their side of their corners.
-func (t *state) setSides() {
-	s, n, c := t.sys, t.sys.net, t.corner
-	if c == nil {
-		return
-	}
-	side := func(l limit, side int8, lo, hi float64) {
-		add := func(sign, bound float64) {
-			if finite(bound) {
-				l.sign, l.bound = sign, bound
-				t.limits = append(t.limits, l)
-				t.sides++
-			}
-		}
-		switch {
-		case side < 0:
-			add(1, lo)
-		case side > 0:
-			add(-1, hi)
-		default:
-			add(-1, lo)
-			add(1, hi)
-		}
-	}
-	for i := range s.hold {
-		if lo, hi := t.reactiveLimits(i); hi-lo > narrow { // without a range either side is the same
-			side(limit{kind: ofVariable, at: t.reactive[i], weight: 1}, c.reactive[i], lo, hi)
-		}
-		for _, g := range s.units[i] {
-			if s.setP[g] >= 0 && s.share[g] > 0 && g != t.outage.Unit {
-				side(limit{kind: ofShare, at: g, weight: 1}, c.active[g], n.PMin[g], n.PMax[g])
-			}
-		}
-	}
-}
-
-// corner says which side of their corners units are on after an outage: −1 at the lower limit, +1 at
-// the upper one, 0 between.
-type corner struct {
-	active   []int8 // by unit
-	reactive []int8 // by place in hold
-}
-
-func sideOf(x, lo, hi float64) int8 {
-	switch {
-	case x >= hi:
-		return 1
-	case x <= lo:
-		return -1
-	}
-	return 0
-}
-
-// corners are the sides that an iterate is on.
-func (t *state) corners() *corner {
-	s, n := t.sys, t.sys.net
-	c := &corner{make([]int8, n.Gens()), make([]int8, len(s.hold))}
-	for i := range s.hold {
-		if lo, hi := t.reactiveLimits(i); lo <= hi {
-			c.reactive[i] = sideOf(t.x[t.reactive[i]], lo, hi)
-		}
-	}
-	for g, k := range s.setP {
-		if k >= 0 && s.share[g] > 0 && g != t.outage.Unit {
-			c.active[g] = sideOf(t.x[t.set[k]]+s.share[g]*t.x[t.delta], n.PMin[g], n.PMax[g])
-		}
-	}
-	return c
-}
-
-// given is clip on a unit's side of the corners, or the smooth one.
-func given(c *corner, side func() int8, x, lo, hi, width float64) (value, first, second float64) {
-	if c == nil {
-		return clip(x, lo, hi, width)
-	}
-	switch s := side(); {
-	case s < 0:
-		return lo, 0, 0
-	case s > 0:
-		return hi, 0, 0
-	}
-	return x, 1, 0
-}
-
 // gives says whether a limit may be exceeded at a price.
 func (t *state) gives(i int) bool { return !math.IsInf(t.price[i], 1) }
 
@@ -359,6 +276,9 @@ func (t *state) evaluate(width float64) {
 	}
 	for _, e := range t.zero {
 		t.values[e] = 0
+	}
+	if t.elastic != nil {
+		t.elastic.evaluate(t)
 	}
 }
 
@@ -564,14 +484,6 @@ func (t *state) along(i int, d []float64) float64 {
 	return g[0]*d[f] + g[1]*d[f+ofMagnitude] + g[2]*d[u] + g[3]*d[u+ofMagnitude]
 }
 
-// setCorner brings a state to other sides of its corners, with what is known about its other limits.
-func (t *state) setCorner(c *corner) {
-	if t.corner == nil && c == nil {
-		return
-	}
-	*t = *t.with(c)
-}
-
 // clone is a copy that can be solved on.
 func (t *state) clone() *state {
 	o := t.with(t.corner)
@@ -586,43 +498,12 @@ func (t *state) with(c *corner) *state {
 	o := newState(t.sys, t.outage, t.after, t.pd, t.qd, c)
 	o.scale = t.scale
 	copy(o.x, t.x)
+	if t.elastic != nil {
+		o.elastic = t.elastic.clone(t)
+	}
 	n := len(t.limits) - t.sides
 	for _, v := range [][2][]float64{{o.s, t.s}, {o.z, t.z}, {o.price, t.price}, {o.give, t.give}, {o.hold, t.hold}} {
 		copy(v[0][:n], v[1][:n])
 	}
 	return o
 }
-
-// flip changes the sides of units that are kept on theirs at a price, and says how many.
-func (t *state) flip() (count int) {
-	c := &corner{slices.Clone(t.corner.active), slices.Clone(t.corner.reactive)}
-	place := map[int]int{}
-	for i, y := range t.reactive {
-		place[y] = i
-	}
-	for i := len(t.limits) - t.sides; i < len(t.limits); i++ {
-		if t.z[i] <= t.s[i] || t.z[i] < leastMultiplier {
-			continue
-		}
-		l := &t.limits[i]
-		var side *int8
-		if l.kind == ofShare {
-			side = &c.active[l.at]
-		} else {
-			side = &c.reactive[place[l.at]]
-		}
-		if *side == 0 {
-			*side = int8(l.sign)
-		} else {
-			*side = 0
-		}
-		count++
-	}
-	if count > 0 {
-		t.setCorner(c)
-	}
-	return count
-}
-
-// leastMultiplier is what a multiplier has to be above to be a price, scaled.
-const leastMultiplier = 1e-5

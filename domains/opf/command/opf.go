@@ -186,6 +186,25 @@ Exit code 1 when there is no optimum or no secure one, of several networks or st
 				fmt.Fprintf(a.Stderr, "%s: %s (--dispatchable %s)\n", args[0], note, dispatchable)
 			}
 			opt.Threads = a.Threads()
+			if securely.on {
+				securely.opt.Threads, securely.opt.Dispatchable, securely.opt.MaxIterations = a.Threads(), opt.Dispatchable, 0
+				if cmd.Flags().Changed("max-iterations") {
+					securely.opt.MaxIterations = opt.MaxIterations
+				}
+			}
+			if securely.on && along.loads != "" {
+				r, err := securely.chain(cmd.Context(), n, along.loads)
+				if err != nil {
+					return err
+				}
+				if err := a.Print(r, r.print); err != nil {
+					return err
+				}
+				if r.Secure < r.Steps {
+					return cli.ErrCheck
+				}
+				return nil
+			}
 			if along.loads != "" {
 				r, err := along.run(cmd.Context(), n, opt, a.Stderr)
 				if err != nil {
@@ -200,10 +219,6 @@ Exit code 1 when there is no optimum or no secure one, of several networks or st
 				return nil
 			}
 			if securely.on {
-				securely.opt.Threads, securely.opt.Dispatchable, securely.opt.MaxIterations = a.Threads(), opt.Dispatchable, 0
-				if cmd.Flags().Changed("max-iterations") {
-					securely.opt.MaxIterations = opt.MaxIterations
-				}
 				r, solved, err := securely.run(cmd.Context(), c, n, scale)
 				if err != nil {
 					return err

@@ -87,7 +87,7 @@ func (y *securing) flags(f *pflag.FlagSet) {
 // only refuses flags that have no meaning with --secure, or without it.
 func (y *securing) only(f *pflag.FlagSet) error {
 	if y.on {
-		for _, name := range []string{"weights", "why", "loads", "results", "chains", "starts", "feasibility", "optimality", "csv"} {
+		for _, name := range []string{"weights", "why", "results", "chains", "starts", "feasibility", "optimality", "csv"} {
 			if f.Changed(name) {
 				return cli.BadInputf("--%s has no meaning with --secure", name)
 			}
@@ -178,19 +178,28 @@ func (y *securing) shares(n *network.Network) ([]float64, error) {
 	return out, lines.Err()
 }
 
-// run solves and puts the dispatch in the file's units, and in the case, which is nil where there
-// is none.
-func (y *securing) run(ctx context.Context, c *matpower.Case, n *network.Network, scale float64) (*secureFlow, *matpower.Case, error) {
+// solver is that of the flags.
+func (y *securing) solver(n *network.Network) (*secure.Solver, error) {
 	var err error
 	if y.opt.Outages, err = y.list(n); err != nil {
-		return nil, nil, gpc.BadInput(err)
+		return nil, gpc.BadInput(err)
 	}
 	if y.opt.Participation, err = y.shares(n); err != nil {
-		return nil, nil, gpc.BadInput(err)
+		return nil, gpc.BadInput(err)
 	}
 	s, err := secure.New(n, y.opt)
 	if err != nil {
-		return nil, nil, gpc.BadInput(err)
+		return nil, gpc.BadInput(err)
+	}
+	return s, nil
+}
+
+// run solves and puts the dispatch in the file's units, and in the case, which is nil where there
+// is none.
+func (y *securing) run(ctx context.Context, c *matpower.Case, n *network.Network, scale float64) (*secureFlow, *matpower.Case, error) {
+	s, err := y.solver(n)
+	if err != nil {
+		return nil, nil, err
 	}
 	out := &secureFlow{Case: n.Name, Emergency: y.opt.Emergency, Band: y.opt.Band, Outages: len(s.Outages()), Before: []secureCheck{},
 		Remembered: []secureOutage{}, After: []secureCheck{}, Gives: []secureGive{}, Bus: []optimalFlowBus{}, dispatch: noDispatch}
@@ -271,6 +280,10 @@ func (y *securing) broken(n *network.Network, v secure.Violation) brokenLimit {
 		return brokenLimit{limit{Limit: "vmin", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value + v.By, Unit: "pu"}, v.By}
 	case secure.HighVoltage:
 		return brokenLimit{limit{Limit: "vmax", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value - v.By, Unit: "pu"}, v.By}
+	case secure.SetPoint:
+		return brokenLimit{limit{Limit: "set-point", Bus: n.BusID[v.At], Value: v.Value, Bound: v.Value, Unit: "pu"}, v.By}
+	case secure.LowActive, secure.HighActive, secure.LowReactive, secure.HighReactive, secure.ActiveBalance, secure.ReactiveBalance:
+		return y.power(n, v)
 	}
 	end := "from"
 	if v.Kind == secure.ToRating {
@@ -278,6 +291,35 @@ func (y *securing) broken(n *network.Network, v secure.Violation) brokenLimit {
 	}
 	return brokenLimit{limit{Limit: "rating", Branch: n.BranchRow[v.At] + 1, From: n.BusID[n.From[v.At]], To: n.BusID[n.To[v.At]], End: end,
 		Value: v.Value * n.BaseMVA, Bound: (v.Value - v.By) * n.BaseMVA, Unit: "MVA"}, v.By * n.BaseMVA}
+}
+
+// power puts a limit or balance of power that gives in the file's units.
+func (y *securing) power(n *network.Network, v secure.Violation) brokenLimit {
+	l := limit{Value: v.Value * n.BaseMVA, Unit: "MW"}
+	by := v.By * n.BaseMVA
+	switch v.Kind {
+	case secure.LowActive, secure.HighActive:
+		l.Gen, l.Bus = n.GenRow[v.At]+1, n.BusID[n.GenBus[v.At]]
+	default:
+		l.Bus = n.BusID[v.At]
+	}
+	switch v.Kind {
+	case secure.LowReactive, secure.HighReactive, secure.ReactiveBalance:
+		l.Unit = "MVAr"
+	}
+	switch v.Kind {
+	case secure.LowActive:
+		l.Limit, l.Bound = "pmin", l.Value+by
+	case secure.HighActive:
+		l.Limit, l.Bound = "pmax", l.Value-by
+	case secure.LowReactive:
+		l.Limit, l.Bound = "qmin", l.Value+by
+	case secure.HighReactive:
+		l.Limit, l.Bound = "qmax", l.Value-by
+	default:
+		l.Limit = "balance"
+	}
+	return brokenLimit{l, by}
 }
 
 func (r *secureFlow) print(w io.Writer) error {

@@ -84,3 +84,33 @@ func TestSecureRefusals(t *testing.T) {
 		}
 	}
 }
+
+// A series of loads is solved step by step, each from the one before; a step that nothing survives is named
+// and makes the exit code 1.
+func TestSecureChain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "day.csv")
+	for _, c := range []struct {
+		rows         string
+		code, secure int
+	}{{"time,scale\na,0.88\nb,0.89\nc,0.885\n", 0, 3}, {"time,scale\na,0.88\nb,9\n", 1, 1}} {
+		if err := os.WriteFile(path, []byte(c.rows), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, log := run("opf", "case_ieee30", "--secure", "--loads", path, "--json")
+		var r secureChain
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err, log)
+		}
+		if code != c.code || r.Secure != c.secure || len(r.Chain) != r.Steps || r.Outages != 44 || r.Chain[0].Warm || r.Chain[1].Warm != (c.code == 0) {
+			t.Errorf("exit code %d, %+v", code, r)
+		}
+		for _, s := range r.Chain {
+			if (s.Objective == nil) != (s.Reason != "") {
+				t.Errorf("step %+v", s)
+			}
+		}
+	}
+	if code, _, log := run("opf", "case_ieee30", "--secure", "--loads", path+"none"); code != 2 || !strings.Contains(log, "--loads") {
+		t.Errorf("exit code %d, %q", code, log)
+	}
+}

@@ -224,21 +224,27 @@ func (t dense) swap(i, j, first int) {
 // left, and the place and size of the largest among the candidates.
 func (t dense) largest(c, at, left, but int) (all float64, partner int, among float64) {
 	partner = -1
-	look := func(i int, v float64) {
-		if i == but {
-			return
+	entry := at*t.m + c
+	for place := at; place < c; place++ { // the row before the diagonal, all candidates
+		if v := math.Abs(t.a[entry]); place != but {
+			all = max(all, v)
+			if partner < 0 || v > among {
+				partner, among = place, v
+			}
 		}
-		v = math.Abs(v)
-		all = max(all, v)
-		if i < left && (partner < 0 || v > among) {
-			partner, among = i, v
+		entry += t.m
+	}
+	column := t.a[c*t.m : c*t.m+t.m]
+	for i := c + 1; i < left; i++ {
+		if v := math.Abs(column[i]); i != but {
+			all = max(all, v)
+			if partner < 0 || v > among {
+				partner, among = i, v
+			}
 		}
 	}
-	for j := at; j < c; j++ {
-		look(j, t.a[j*t.m+c])
-	}
-	for i := c + 1; i < t.m; i++ {
-		look(i, t.a[c*t.m+i])
+	for _, v := range column[max(left, c+1):] {
+		all = max(all, math.Abs(v))
 	}
 	return all, partner, among
 }

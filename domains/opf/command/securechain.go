@@ -1,0 +1,123 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/secure"
+	"github.com/gpc-engine/gpc/grid/series"
+	"github.com/gpc-engine/gpc/internal/machine"
+)
+
+// secureChain is what gpc opf --secure --loads prints.
+type secureChain struct {
+	Case    string            `json:"case"`
+	Loads   string            `json:"loads"`
+	Outages int               `json:"outages"`
+	Steps   int               `json:"steps"`
+	Secure  int               `json:"secure"`
+	Warm    int               `json:"warm"` // steps that the dispatch before served
+	WallMS  float64           `json:"wall_ms"`
+	CPUMS   float64           `json:"cpu_ms"`
+	Chain   []secureChainStep `json:"chain"`
+}
+
+// secureChainStep is one step of a series.
+type secureChainStep struct {
+	Step       int      `json:"step"`
+	Time       string   `json:"time"`
+	Status     string   `json:"status"`
+	Reason     string   `json:"reason"`
+	Objective  *float64 `json:"objective"`
+	Plain      *float64 `json:"plain_objective"`
+	Remembered int      `json:"remembered"`
+	Rounds     int      `json:"rounds"`
+	Iterations int      `json:"iterations"`
+	Warm       bool     `json:"warm"`
+	CPUMS      float64  `json:"cpu_ms"`
+}
+
+// chain solves a series of loads, each step from the one before.
+func (y *securing) chain(ctx context.Context, n *network.Network, loads string) (*secureChain, error) {
+	s, err := y.solver(n)
+	if err != nil {
+		return nil, err
+	}
+	source, err := series.Open(loads, n)
+	if err != nil {
+		return nil, cli.BadInputf("--loads: %w", err)
+	}
+	defer source.Close()
+	var steps []secure.Problem
+	var times []string
+	for {
+		read, err := source.Next(seriesSteps)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, cli.BadInputf("--loads: %w", err)
+		}
+		for k := range read.Len() {
+			steps = append(steps, secure.Problem{Pd: read.Pd[k], Qd: read.Qd[k]})
+			times = append(times, read.Time[k])
+		}
+	}
+	out := &secureChain{Case: n.Name, Loads: filepath.Base(loads), Outages: len(s.Outages()), Steps: len(steps), Chain: []secureChainStep{}}
+	begun, cpu := time.Now(), machine.CPUTime()
+	last := cpu
+	err = s.Chain(ctx, steps, func(k int, warm bool, r *secure.Result) error {
+		now := machine.CPUTime()
+		step := secureChainStep{Step: k, Time: times[k], Status: r.Status.String(), Reason: r.Reason, Remembered: len(r.Remembered), Rounds: r.Rounds,
+			Iterations: r.Iterations, Warm: warm, CPUMS: milliseconds(now - last)}
+		last = now
+		if r.Plain != 0 {
+			step.Plain = &r.Plain
+		}
+		if r.Status == secure.Secure {
+			step.Objective = &r.Objective
+			out.Secure++
+		}
+		if warm {
+			out.Warm++
+		}
+		out.Chain = append(out.Chain, step)
+		return nil
+	})
+	if err != nil {
+		return nil, gpc.BadInput(err)
+	}
+	out.WallMS, out.CPUMS = milliseconds(time.Since(begun)), milliseconds(machine.CPUTime()-cpu)
+	return out, nil
+}
+
+func (r *secureChain) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s, %s: %d of %d steps secure against %d outages, %d of them from the dispatch before; %.0f ms of CPU\n", r.Case, r.Loads, r.Secure, r.Steps, r.Outages, r.Warm, r.CPUMS)
+	rows := [][]string{{"step", "time", "status", "$/h", "without outages", "remembered", "iterations", "warm", "CPU ms"}}
+	for _, s := range r.Chain {
+		cost, plain := "", ""
+		if s.Objective != nil {
+			cost = fmt.Sprintf("%.4f", *s.Objective)
+		}
+		if s.Plain != nil {
+			plain = fmt.Sprintf("%.4f", *s.Plain)
+		}
+		rows = append(rows, []string{fmt.Sprint(s.Step), s.Time, s.Status, cost, plain, fmt.Sprint(s.Remembered), fmt.Sprint(s.Iterations), fmt.Sprint(s.Warm), fmt.Sprintf("%.1f", s.CPUMS)})
+	}
+	if err := cli.Table(w, rows); err != nil {
+		return err
+	}
+	for _, s := range r.Chain {
+		if s.Reason != "" {
+			fmt.Fprintf(w, "step %d: %s\n", s.Step, s.Reason)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package secure
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/gpc-engine/gpc/grid/networktest"
+)
+
+// bordered is an interior point over a network and two of its outages, at a random iterate whose matrix is
+// evaluated.
+func bordered(t *testing.T, name string, elastic bool) *interior {
+	t.Helper()
+	n := networktest.Load(t, name)
+	sys, err := newSystem(n, DefaultOptions().withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &interior{sys: sys, threads: 1, width: 0.1, elastic: elastic}
+	p.states = []*state{newState(sys, Outage{-1, -1}, false, n.Pd, n.Qd, nil)}
+	for _, o := range []Outage{{2, -1}, {-1, 1}} {
+		p.states = append(p.states, newState(sys, o, true, n.Pd, n.Qd, nil))
+		if elastic {
+			p.states[len(p.states)-1].elastic = newElastic(p.states[len(p.states)-1])
+		}
+	}
+	r := rand.New(rand.NewPCG(7, 9))
+	for _, st := range p.states {
+		for v := range st.x {
+			st.x[v] = 0.3 * r.NormFloat64()
+		}
+		for b, at := range st.bus {
+			st.x[at+ofMagnitude] = n.Vm0[b]
+		}
+		for g, k := range sys.setP {
+			if k >= 0 && !st.after {
+				st.x[st.set[k]] = (n.PMin[g]+2*n.PMax[g])/3 + 0.05*r.NormFloat64() // inside corners: Δ is determined
+			}
+		}
+	}
+	p.begin(startBarrier, startSlack)
+	return p
+}
+
+// whole is the matrix of all states: the variables before any outage, then those of each outage without
+// its border, which are the set-points before it. place gives each state's variables theirs.
+func (p *interior) whole() (a *mat.SymDense, place [][]int) {
+	size := 0
+	for k, t := range p.states {
+		at := make([]int, t.variables)
+		for v := range at {
+			at[v] = -1
+		}
+		if k > 0 {
+			for i, v := range t.set {
+				at[v] = place[0][p.states[0].set[i]]
+			}
+		}
+		for v := range at {
+			if at[v] < 0 && !t.omit[v] {
+				at[v] = size
+				size++
+			}
+		}
+		place = append(place, at)
+	}
+	a = mat.NewSymDense(size, nil)
+	for k, t := range p.states {
+		for e, i := range t.row {
+			x, y := place[k][i], place[k][t.col[e]]
+			if x >= 0 && y >= 0 {
+				a.SetSym(x, y, a.At(x, y)+t.values[e])
+			}
+		}
+	}
+	return a, place
+}
+
+// The Schur complement that an outage's block leaves is the dense C − B·K⁻¹·Bᵀ.
+func TestBorderIsTheDenseComplement(t *testing.T) {
+	for _, name := range []string{"case9", "case14", "case39"} {
+		for _, elastic := range []bool{false, true} {
+			p := bordered(t, name, elastic)
+			p.factorWith(1e-2, 1e-4) // at random points blocks may be singular without
+			for _, st := range p.states[1:] {
+				var inner []int
+				border := map[int]bool{}
+				for _, v := range st.set {
+					border[v] = true
+				}
+				for v := range st.variables {
+					if !border[v] && !st.omit[v] {
+						inner = append(inner, v)
+					}
+				}
+				dense := make([][]float64, st.variables)
+				for v := range dense {
+					dense[v] = make([]float64, st.variables)
+				}
+				for e, i := range st.row {
+					dense[i][st.col[e]], dense[st.col[e]][i] = st.values[e], st.values[e]
+				}
+				k := mat.NewDense(len(inner), len(inner), nil)
+				b := mat.NewDense(len(inner), len(st.set), nil)
+				for x, i := range inner {
+					for y, j := range inner {
+						k.Set(x, y, dense[i][j])
+					}
+					for y, j := range st.set {
+						b.Set(x, y, dense[i][j])
+					}
+				}
+				var solved, product mat.Dense
+				if err := solved.Solve(k, b); err != nil {
+					t.Fatal(err)
+				}
+				product.Mul(b.T(), &solved)
+				schur, n, first := st.factor.Schur(), len(st.set), st.variables-len(st.set)
+				scale := 0.0
+				for i, v := range st.set {
+					for j, w := range st.set {
+						scale = max(scale, math.Abs(dense[v][w]), math.Abs(product.At(i, j)))
+					}
+				}
+				for i, v := range st.set {
+					for j, w := range st.set {
+						x, y := v-first, w-first
+						got, want := schur[min(x, y)*n+max(x, y)], dense[v][w]-product.At(i, j)
+						if !(math.Abs(got-want) <= 1e-8*scale) {
+							t.Fatalf("%s, outage %v, elastic %v: entry (%d, %d) of the border is %g, dense %g", name, st.outage, elastic, i, j, got, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// The direction that blocks and border give solves the dense matrix of all states, and the inertia that the
+// factorisation proves is that of its eigenvalues.
+func TestDirectionAndInertiaAreThoseOfTheWholeMatrix(t *testing.T) {
+	for _, name := range []string{"case9", "case14"} {
+		for _, elastic := range []bool{false, true} {
+			p := bordered(t, name, elastic)
+			if !p.factorise() {
+				t.Fatalf("%s: no shift gives the inertia", name)
+			}
+			a, place := p.whole()
+			var eigen mat.EigenSym
+			if !eigen.Factorize(a, false) {
+				t.Fatal("no eigenvalues")
+			}
+			negative, want := 0, 0
+			for _, v := range eigen.Values(nil) {
+				if v < 0 {
+					negative++
+				}
+			}
+			for _, st := range p.states {
+				for v, dual := range st.dual {
+					if dual && !st.omit[v] {
+						want++
+					}
+				}
+			}
+			if negative != want {
+				t.Errorf("%s, elastic %v: %d negative eigenvalues for %d equations", name, elastic, negative, want)
+			}
+			p.direction(1, false)
+			n, _ := a.Dims()
+			d, rhs := mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
+			for k, st := range p.states {
+				for v, at := range place[k] {
+					if at >= 0 {
+						d.SetVec(at, st.d[v])
+						rhs.SetVec(at, rhs.AtVec(at)+st.rhs[v])
+					}
+				}
+			}
+			var product mat.VecDense
+			product.MulVec(a, d)
+			for i := range n {
+				if off := math.Abs(product.AtVec(i) - rhs.AtVec(i)); !(off <= 1e-7*mat.Norm(rhs, math.Inf(1))) {
+					t.Fatalf("%s, elastic %v: row %d of the direction is off by %g", name, elastic, i, off)
+				}
+			}
+		}
+	}
+}
