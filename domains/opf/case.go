@@ -71,6 +71,7 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 	if y.fingerprint = sha256.Sum256(text); opt.Uncertain || opt.Ramp != nil {
 		y.fingerprint = sha256.Sum256(fmt.Appendf(bytes.Clone(text), "\nuncertain %v, ramp %v pu\n", opt.Uncertain, opt.Ramp))
 	}
+	y.opened = openedIn(n, string(text))
 	solver, plant := newSolver(y), newPlant(y, string(text))
 	return domain.Case{
 		Problem: y, Solver: solver, Plant: plant, Methods: methods(y), Rescue: solver.Optimal,
