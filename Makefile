@@ -268,7 +268,7 @@ build/ui/ready: view/ui/package.json view/ui/package-lock.json
 check-ui: ui
 	@git diff --exit-code --stat -- view/page || { echo 'the page differs from the committed one: run make ui and commit'; exit 1; }
 
-## test-ui: drive it in a headless Chromium (CHROMIUM=file), screenshots in out/ui; with DOCS=--docs those of docs/how-to/view.md too, with TIMES=--times how soon a drag changes the dispatch
+## test-ui: drive it, and a report, in a headless Chromium (CHROMIUM=file), screenshots in out/ui; with DOCS=--docs those of docs/how-to/view.md too, with TIMES=--times how soon a drag changes the dispatch
 test-ui: build build/ui/ready
 	cd view/ui && node test.mjs $(DOCS) $(TIMES)
 
@@ -458,11 +458,11 @@ site-requirements:
 .PHONY: gallery
 ## gallery: drive one episode of every system of the gallery by the map that gpc-gallery carries and draw the animations of docs/gallery
 gallery: build
-	rm -rf out/gallery-runs out/gallery-report docs/gallery/*.gif
+	rm -rf out/gallery-runs out/gallery-report docs/gallery/*.svg
 	mkdir -p out/gallery-runs docs/gallery
 	for c in $(SYSTEMS); do bin/gpc-gallery eval $$c --episodes 1 --seed 2026 --trace out/gallery-runs/$$c.jsonl; done
 	bin/gpc-gallery report --results out/gallery-runs --out out/gallery-report
-	cp out/gallery-report/figures/*.gif docs/gallery/
+	cp out/gallery-report/figures/*-motion.svg docs/gallery/
 
 .PHONY: results-gallery
 ## results-gallery: compile every system of the gallery into GALLERY and bundle its map, record what it reaches beside other methods and solvers in RESULTS, and write the tables of docs/results/maps.md; hours, and the same command continues (ONLY="cstr hvac")
@@ -599,7 +599,7 @@ test-ptx-short:
 	$(GO) test -short ./kernels/ptx/...
 	GPC_TEST_PTX=1 $(GO) test -short -timeout 30m -run '$(PTX_SHORT)' ./kernels
 
-## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/contribute/notebook/cuda-kernels.md; hours, and the same command continues
+## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/contribute/notebook/cuda-kernels.md; hours, and the same command continues; SAMPLE=32 runs some blocks of each launch of a step, update or decision
 ROWS ?= 64
 RECORD ?=
 ptx-report:
@@ -607,7 +607,7 @@ ifeq ($(RECORD),)
 	$(GO) run ./bench/ptxreport -case $(or $(filter-out multiagent-static,$(CASE)),size:opf30) -batch $(ROWS)
 else
 	mkdir -p $(dir $(RECORD))
-	$(GO) run ./bench/ptxreport -record $(RECORD)
+	$(GO) run ./bench/ptxreport -record $(RECORD) -sample $(or $(SAMPLE),0)
 	$(GO) run ./bench/ptxreport -page docs/contribute/notebook/cuda-kernels.md -from $(RECORD)
 endif
 

@@ -91,10 +91,10 @@ func TestATraceBecomesAReport(t *testing.T) {
 		t.Fatalf("eval: exit code %d: %s", code, log)
 	}
 	code, text, log := run(app, "report", "--results", runs, "--out", out)
-	if code != 0 || !strings.Contains(text, "cart-direct.gif") || !strings.Contains(text, "report.html") {
+	if code != 0 || !strings.Contains(text, "cart-direct-motion.svg") || !strings.Contains(text, "report.html") {
 		t.Fatalf("report: exit code %d: %s%s", code, text, log)
 	}
-	info := require.Get(os.Stat(filepath.Join(out, "figures", "cart-direct.gif")))(t)
+	info := require.Get(os.Stat(filepath.Join(out, "figures", "cart-direct-motion.svg")))(t)
 	if info.Size() == 0 || info.Size() > 1<<20 {
 		t.Errorf("the animation has %d bytes", info.Size())
 	}

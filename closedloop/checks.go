@@ -32,6 +32,7 @@ const (
 	noMethod     = "only deciding again (--deep) can tell"
 	byEstimates  = "it follows from estimates of measurements, which a trace has not"
 	noTime       = "no time can be taken again"
+	bySteering   = "somebody steered between decisions: they cannot be made again, and no optimum was looked for"
 	noClaim      = "says who recorded, which nothing here can tell"
 )
 
@@ -41,6 +42,8 @@ func (v *verifier) checks() []Check {
 	switch {
 	case v.header.Estimated:
 		decided = Check{How: Unchecked, By: byEstimates}
+	case v.header.Steered:
+		decided = Check{How: Unchecked, By: bySteering}
 	case v.Deep:
 		decided = Check{How: Recomputed, By: byDeciding}
 	}
@@ -56,6 +59,10 @@ func (v *verifier) checks() []Check {
 	episodes, seeded, scene := byScenes, recomputed(byScenes), recomputed("drawing it from the seed")
 	if v.staging != nil {
 		episodes, seeded, scene = byStaging, recomputed(byMeasuring), unchecked("it was given, not drawn, and is the trace's own; an episode is made of it")
+	}
+	optimum := recomputed(byOptimum)
+	if v.header.Steered {
+		optimum = unchecked(bySteering)
 	}
 	regime := recomputed(episodes)
 	if v.header.Regime != "" && !v.Deep {
@@ -105,6 +112,7 @@ func (v *verifier) checks() []Check {
 		named("header.regime", regime),
 		named("header.preference", recomputed(episodes)),
 		named("header.scenes_sha256", unchecked("says which files were given, and none is opened")),
+		named("header.steered", unchecked(noClaim)),
 		named("header.guard", decided),
 		named("header.episodes", confirmed("counting")),
 		named("header.shard", confirmed("the numbers of the episodes")),
@@ -131,7 +139,7 @@ func (v *verifier) checks() []Check {
 		named("times_us", unchecked(noTime)),
 		named("prepare_us", unchecked(noTime)),
 		named("end.cost", confirmed(bySimulation)),
-		named("end.oracle_cost", recomputed(byOptimum)),
+		named("end.oracle_cost", optimum),
 		named("end.safe", confirmed(bySimulation)),
 		named("end.collision_free", confirmed(bySimulation)),
 		named("end.completed", confirmed(bySimulation)),
@@ -142,7 +150,7 @@ func (v *verifier) checks() []Check {
 		named("end.at_end", confirmed(bySimulation)),
 		named("end.failed", confirmed(bySimulation)),
 		named("end.cause", confirmed(bySimulation)),
-		named("end.oracle_failure", recomputed(byOptimum)),
+		named("end.oracle_failure", optimum),
 		named("end.starts", decided),
 		named("end.excluded", confirmed("the scene")),
 	}

@@ -22,6 +22,9 @@ func optimumOf(ep domain.Episode) optimum {
 	return optimum{cost: Number(cost)}
 }
 
+// noOptimum is of an episode whose optimum nobody looked for.
+var noOptimum = optimum{cost: Number(math.NaN())}
+
 // optima remember what the references of episodes cost, for methods that are run on the same
 // ones: an episode's does not depend on how it was driven.
 type optima struct {

@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -23,7 +24,7 @@ func Rows(c *domain.Case) []domain.Method {
 	rows := []domain.Method{
 		{Name: "oracle", About: fmt.Sprintf("the best of %d solves of the whole episode from its true start, which differ in where they begin", oracleStarts), Group: domain.GroupExact,
 			New: func(domain.Means) (domain.Controller, error) {
-				return &oracle{problem: p, horizon: solver.NewHorizon(0), ahead: c.Delay.Ahead()}, nil
+				return &oracle{problem: p, horizon: solver.NewHorizon(0), ahead: c.Delay.Ahead()}, built(c.Solver)
 			}},
 		{Name: "hold", About: "the last action again, at first the fallback, projected", Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) { return &hold{problem: p}, nil }},
@@ -37,9 +38,19 @@ func Rows(c *domain.Case) []domain.Method {
 	}
 	return append(rows,
 		domain.Method{Name: "nmpc", About: "the optimum of all remaining decisions, from the plan before, shifted", Group: domain.GroupBaseline, Brief: true,
-			New: newReceding(p, solver, p.Spec().LookAhead(), false)},
+			New: func(domain.Means) (domain.Controller, error) {
+				return recedingOf(p, solver, p.Spec().LookAhead(), false), built(c.Solver)
+			}},
 		domain.Method{Name: "nmpc-ahead", About: "the same, solved between decisions where the last one leads, and corrected for what is measured", Group: domain.GroupBaseline, Ahead: true,
-			New: newAhead(p, solver)})
+			New: newAhead(p, c.Solver, solver)})
+}
+
+// built prepares a solver, once, with what first decisions begin from: no decision's time includes it.
+func built(s domain.Solver) error {
+	if err := s.Prepare(context.Background(), 0, nil); err != nil {
+		return fmt.Errorf("closedloop: %w", err)
+	}
+	return nil
 }
 
 // Row is the one of Rows with that name, or mpc-N for any N from 1 to the decisions of an
@@ -171,14 +182,14 @@ type ahead struct {
 
 var _ domain.Anticipating = (*ahead)(nil)
 
-func newAhead(p domain.Problem, solver domain.Receding) func(domain.Means) (domain.Controller, error) {
+func newAhead(p domain.Problem, whole domain.Solver, solver domain.Receding) func(domain.Means) (domain.Controller, error) {
 	return func(domain.Means) (domain.Controller, error) {
 		spec := p.Spec()
 		ns, nc := spec.MeasuredSize(), spec.ContextSize()
 		return &ahead{
 			receding: recedingOf(p, solver, spec.LookAhead(), false),
 			s:        make([]float64, ns), c: make([]float64, nc), nextS: make([]float64, ns), nextC: make([]float64, nc), u: make([]float64, spec.ActionSize()),
-		}, nil
+		}, built(whole)
 	}
 }
 

@@ -1,6 +1,7 @@
 package closedloop_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -49,6 +50,32 @@ func names(methods []domain.Method) (all []string) {
 		all = append(all, m.Name)
 	}
 	return all
+}
+
+// prepared counts preparations.
+type prepared struct {
+	*shooting.Solver
+	times int
+}
+
+func (p *prepared) Prepare(ctx context.Context, seed uint64, progress func(done, total int)) error {
+	p.times++
+	return p.Solver.Prepare(ctx, seed, progress)
+}
+
+// What first decisions begin from is there before the first of them is timed.
+func TestRowsPrepareTheirSolver(t *testing.T) {
+	c := rowCase(t, testdomain.NewCart(steps), shooting.Options{})
+	solver := &prepared{Solver: c.Solver.(*shooting.Solver)}
+	c.Solver = solver
+	for _, name := range []string{"oracle", "nmpc", "nmpc-ahead"} {
+		before := solver.times
+		m, _ := closedloop.Row(c, name)
+		require.Get(m.New(domain.Means{}))(t)
+		if solver.times != before+1 {
+			t.Errorf("%s prepared its solver %d times", name, solver.times-before)
+		}
+	}
 }
 
 func TestRowsOfACase(t *testing.T) {

@@ -93,6 +93,10 @@ type Header struct {
 	// ScenesSHA256 is of the files that the scenes were given in (Scenes.SHA256); "" where they
 	// were drawn from the seed.
 	ScenesSHA256 string `json:"scenes_sha256,omitempty"`
+	// Steered: somebody drove the episode who may have changed the preference between two decisions, and ended
+	// it before its last step. Its plant is re-simulated; the decisions are not made again, and no
+	// optimum was looked for.
+	Steered bool `json:"steered,omitempty"`
 	// Guard looked after the decisions of the navigator's methods; absent: none.
 	Guard    *domain.Guard `json:"guard,omitempty"`
 	Episodes int           `json:"episodes"`

@@ -134,20 +134,27 @@ func continueTrace(path string, h *Header, sum *tally) (*traceFile, int, error) 
 
 // append writes one episode in a single write and syncs it.
 func (t *traceFile) append(e *EpisodeRecord) error {
+	text, hash, err := e.sealed(t.last)
+	if err != nil {
+		return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
+	}
+	t.last = hash
+	return t.write(text)
+}
+
+// sealed are the lines of an episode behind a record of that hash, and their own.
+func (e *EpisodeRecord) sealed(before string) (text []byte, hash string, err error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(sceneLine{e.Episode, t.last, e.Scene})
+	err = enc.Encode(sceneLine{e.Episode, before, e.Scene})
 	for i := range e.Lines {
 		err = cmp.Or(err, enc.Encode(&e.Lines[i]))
 	}
 	err = cmp.Or(err, enc.Encode(endLine{e.Episode, e.End}))
-	hash := durable.Sum(sha256.Sum256(b.Bytes()))
-	if err = cmp.Or(err, enc.Encode(sealLine{e.Episode, hash})); err != nil {
-		return fmt.Errorf("closedloop: trace %s: %w", t.path, err)
-	}
-	t.last = hash
-	return t.write(b.Bytes())
+	hash = durable.Sum(sha256.Sum256(b.Bytes()))
+	err = cmp.Or(err, enc.Encode(sealLine{e.Episode, hash}))
+	return b.Bytes(), hash, err
 }
 
 func (t *traceFile) write(b []byte) error {

@@ -28,11 +28,12 @@ type ChartBus struct {
 }
 
 // ChartBranch joins two buses by their places in Chart.Buses; Rate is the largest apparent
-// power at either end.
+// power at either end. One that is Open carries none.
 type ChartBranch struct {
 	From int     `json:"from"`
 	To   int     `json:"to"`
 	Rate float64 `json:"rate"`
+	Open bool    `json:"open"`
 }
 
 // ChartUnit is at the bus of that place, with limits of active and reactive power.

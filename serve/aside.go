@@ -1,10 +1,13 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"time"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
 )
 
 const (
@@ -42,6 +45,23 @@ func (a Aside) Refine(ctx context.Context, session string, r Request, opt batchn
 func (a Aside) Reset(ctx context.Context, session string) error {
 	_, err := a.ask(ctx, &job{op: opReset, session: session})
 	return err
+}
+
+// Do does something in a slice.
+func (a Aside) Do(ctx context.Context, f func() error) error {
+	var did error
+	_, err := a.ask(ctx, &job{op: opInside, inside: func() { did = a.s.guarded(f) }})
+	return cmp.Or(err, did)
+}
+
+// Controller is the server's method on a case with another plant of the same sizes, made on the server's engine. That
+// takes the time of hundreds of decisions, and none of the dispatcher's; its decisions belong into Do.
+func (a Aside) Controller(c *gpc.Case) (domain.Controller, error) {
+	r, err := c.Resolve(a.s.opt.Setup)
+	if err != nil {
+		return nil, err
+	}
+	return r.Controller(a.s.engine)
 }
 
 // ask waits for a slice and for its answer.

@@ -95,6 +95,7 @@ type Options struct {
 // Server decides for many sessions. Its methods may be called by any goroutine.
 type Server struct {
 	of         *gpc.Case
+	engine     *gpc.Engine
 	spec       *domain.Spec
 	problem    domain.Problem
 	opt        Options
@@ -139,7 +140,7 @@ func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 	}
 	spec := c.Spec()
 	s := &Server{
-		of: c, spec: spec, problem: c.Definition().Problem, opt: opt, preference: domain.Preference{Adaptive: true}, began: time.Now(),
+		of: c, engine: e, spec: spec, problem: c.Definition().Problem, opt: opt, preference: domain.Preference{Adaptive: true}, began: time.Now(),
 		queue: make(chan []*job, backlog), aside: make(chan *job), ended: make(chan struct{}), sessions: map[string]*session{},
 		draining: make(chan struct{}), hurry: make(chan struct{}), metrics: newMetrics(),
 	}

@@ -57,8 +57,9 @@ func (l *Live) Fan() func(ctx context.Context) (*Fan, error) {
 // fan looks ahead from a request about the state of the last frame.
 func (l *loop) fan(root serve.Request) func(ctx context.Context) (*Fan, error) {
 	last := l.frames[len(l.frames)-1]
+	now := *l // it may decide otherwise before the fan is made
 	return func(ctx context.Context) (*Fan, error) {
-		began := time.Now()
+		l, began := &now, time.Now()
 		fan := &Fan{K: last.K, Ahead: l.ahead(root.C)}
 		weights := l.description.Vertices
 		if m := l.spec.ObjectiveSize(); !l.searches {
@@ -95,13 +96,13 @@ func (l *loop) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request)
 	p := ray.Preference
 	var plan []float64
 	if l.searches {
-		r, err := l.aside.Refine(ctx, loopSession, serve.Request{S: root.S, C: root.C, Preference: &p, Deadline: time.Now().Add(unhurried)}, batchnav.RefineOptions{Candidates: rayCandidates})
+		r, err := l.decides.Refine(ctx, loopSession, serve.Request{S: root.S, C: root.C, Preference: &p, Deadline: time.Now().Add(unhurried)}, batchnav.RefineOptions{Candidates: rayCandidates})
 		if err != nil {
 			return err
 		}
 		plan = r.U
 	}
-	if err := l.aside.Reset(ctx, raySession); err != nil {
+	if err := l.decides.Reset(ctx, raySession); err != nil {
 		return err
 	}
 	n := l.spec.ActionSize()
@@ -130,7 +131,7 @@ func (l *loop) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request)
 		} else {
 			r := l.asked(s, c, p)
 			r.Deadline = time.Now().Add(unhurried)
-			d, err := l.aside.Decide(ctx, raySession, r)
+			d, err := l.decides.Decide(ctx, raySession, r)
 			if err != nil {
 				return err
 			}
@@ -148,7 +149,7 @@ func (l *loop) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request)
 		add(s, c)
 	}
 	ray.J, ray.Feasible = J, l.spec.Keeps(ray.Margin)
-	return l.aside.Reset(ctx, raySession)
+	return l.decides.Reset(ctx, raySession)
 }
 
 // divisions of the simplex's edge for a fan's preferences, by the number of objectives.

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"mime"
 	"net/http"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -73,6 +75,14 @@ func New(source Source, rate float64, playing bool) *Handler {
 		return p.frame(k)
 	}))
 	mux.HandleFunc("GET /view/sessions", answer(p, func(*http.Request) (any, error) { return p.sessions() }))
+	mux.HandleFunc("GET /view/link", answer(p, func(*http.Request) (any, error) {
+		of, err := p.changes()
+		if err != nil {
+			return nil, err
+		}
+		return of.Link(p.at)
+	}))
+	mux.HandleFunc("GET /view/trace", h.trace)
 	mux.HandleFunc("GET /view/events", h.events)
 	post(mux, p, "preference", "w", "a list of weights, or null for the adaptive priority", func(w *[]float64) error {
 		if w == nil {
@@ -86,6 +96,9 @@ func New(source Source, rate float64, playing bool) *Handler {
 	post(mux, p, "seek", "k", "the number of a frame", func(v *int) error { return p.seek(v) })
 	post(mux, p, "reset", "episode", "the number of an episode, or null for the next one", func(v *int) error { return p.reset(v) })
 	post(mux, p, "session", "session", "the name of a session, or null for the plant beside the server", func(v *string) error { return p.follow(v) })
+	post(mux, p, "change", "change", "an object with the field to change", func(v *json.RawMessage) error { return p.change(v) })
+	post(mux, p, "seed", "seed", "a whole number from 0", func(v *uint64) error { return p.seed(v) })
+	post(mux, p, "link", "link", "what GET /view/link answers", func(v *Link) error { return p.relive(v) })
 	h.mux = mux
 	return h
 }
@@ -199,7 +212,7 @@ func statusOf(err error) int {
 	switch {
 	case errors.As(err, &field):
 		return http.StatusBadRequest
-	case errors.Is(err, ErrRecorded), errors.Is(err, errClients):
+	case errors.Is(err, ErrRecorded), errors.Is(err, errClients), errors.Is(err, errFixed):
 		return http.StatusConflict
 	case errors.Is(err, errGone), errors.Is(err, context.Canceled), errors.Is(err, serve.ErrBusy), errors.Is(err, serve.ErrClosed):
 		return http.StatusServiceUnavailable
@@ -214,6 +227,32 @@ func fail(w http.ResponseWriter, status int, err error) {
 	w.WriteHeader(status)
 	w.Write(append(text, '\n'))
 }
+
+// trace is the episode that is shown as a file.
+func (h *Handler) trace(w http.ResponseWriter, r *http.Request) {
+	var text []byte
+	var name string
+	err := h.player.do(r.Context(), func() error {
+		of, err := h.player.changes()
+		if err == nil {
+			text, err = of.Recorded()
+			d := h.player.source.Describe()
+			name = fmt.Sprintf("%s-%s-%d.jsonl", d.Case, d.Method, h.player.source.Frame(h.player.at).Episode)
+		}
+		return err
+	})
+	if err != nil {
+		fail(w, statusOf(err), err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/jsonl")
+	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": unsafe.ReplaceAllString(name, "_")}))
+	w.Header().Set("Cache-Control", "no-store")
+	w.Write(text)
+}
+
+// unsafe is what does not belong into the name of a file.
+var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // alive is the event of a server that has nothing else to say. A comment would do for the connection,
 // but a page does not see it.
@@ -262,6 +301,7 @@ type State struct {
 	Generation int64             `json:"generation"`
 	Preference domain.Preference `json:"preference"`
 	Steers     bool              `json:"steers"`
+	Seed       *uint64           `json:"seed"`    // of the plant's scenes; null: it cannot be chosen
 	Session    *string           `json:"session"` // that is shown; null: what the page was made for
 	Fault      string            `json:"fault"`   // why it has stopped; "" where nothing is wrong
 	Version    string            `json:"version"`
@@ -274,8 +314,13 @@ func (p *player) state() *State {
 	if s, ok := p.source.(*Session); ok {
 		session = &s.name
 	}
+	var seed *uint64
+	if l, ok := p.source.(*Live); ok {
+		now := l.seed
+		seed = &now
+	}
 	return &State{
-		Session: session,
+		Seed: seed, Session: session,
 		Playing: p.playing, Rate: p.rate, K: p.at, First: first, Last: last, Start: p.start, Generation: p.generation, Preference: p.source.Preference(),
 		Steers: p.source.Describe().Steers, Fault: p.fault, Version: version.Version,
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/serve"
@@ -53,11 +54,21 @@ type LiveOptions struct {
 // it is asked aside: the decisions of others come first.
 type Live struct {
 	loop
-	c   *gpc.Case
-	opt LiveOptions
+	home loop      // as it began, without frames
+	c    *gpc.Case // of the server
+	on   *gpc.Case // on the plant that runs: c, or one that a person has changed
+	opt  LiveOptions
+	seed uint64
 
 	ep   domain.Episode
 	s, x []float64 // what the next decision is given
+	// The drawn episode so far: decisions made, what a person did, and the preference of the last of these.
+	made      int
+	did       []Event
+	preferred domain.Preference
+	first     domain.Preference     // that the page began with
+	recording *closedloop.Recording // of the episode, with so many decisions; nil: it is too large
+	recorded  int
 }
 
 var _ Source = (*Live)(nil)
@@ -70,10 +81,10 @@ func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions)
 	}
 	l := &Live{
 		loop: loop{
-			server: s, aside: s.Aside(), problem: d.Problem, spec: spec, description: describe(d), searches: d.Learned != nil, dated: opt.Dated,
+			server: s, decider: decider{s.Aside(), d.Problem, spec}, description: describe(d), searches: d.Learned != nil, dated: opt.Dated,
 			preference: domain.Preference{Adaptive: opt.Preference == nil, W: opt.Preference},
 		},
-		c: c, opt: opt, s: make([]float64, spec.MeasuredSize()), x: make([]float64, spec.ContextSize()),
+		c: c, on: c, opt: opt, seed: opt.Seed, s: make([]float64, spec.MeasuredSize()), x: make([]float64, spec.ContextSize()),
 	}
 	if err := l.preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, gpc.BadInput(err)
@@ -83,7 +94,7 @@ func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions)
 		return nil, gpc.BadInput(fmt.Errorf("the server has room for %d sessions: a page wants %d of its own", h.SessionsMax, Sessions))
 	}
 	l.description.Kind, l.description.Steers, l.description.Method, l.description.DeadlineUs = "live", true, h.Method, machine.Microseconds(opt.Deadline)
-	l.description.Source = fmt.Sprintf("seed %d, %s (%s, %d threads), commit %s", opt.Seed, h.Backend, h.ISA, h.Threads, h.Commit)
+	l.first, l.home = l.preference, l.loop
 	if err := l.Reset(ctx, opt.Episode); err != nil {
 		return nil, err
 	}
@@ -109,25 +120,53 @@ func (l *Live) Reset(ctx context.Context, episode int) error {
 	return l.begin(ctx, episode, nil)
 }
 
-// begin draws an episode; its first frame stands behind those that are kept.
+// how are the options of an episode.
+func (l *Live) how(ctx context.Context, regime string) domain.EpisodeOptions {
+	return domain.EpisodeOptions{Noise: l.opt.Noise, Regime: regime, Preference: domain.Preference{Adaptive: true}, Context: ctx}
+}
+
+// begin draws an episode of the case's own plant; its first frame stands behind those that are kept.
 func (l *Live) begin(ctx context.Context, episode int, kept []*Frame) error {
-	ep, err := l.c.Definition().Plant.Episode(l.opt.Seed, episode, domain.EpisodeOptions{
-		Noise: l.opt.Noise, Regime: l.opt.Regime, Preference: domain.Preference{Adaptive: true}, Context: ctx,
-	})
+	ep, err := l.c.Definition().Plant.Episode(l.seed, episode, l.how(ctx, l.opt.Regime))
 	if err != nil {
-		return gpc.BadInput(fmt.Errorf("episode %d of seed %d: %w", episode, l.opt.Seed, err))
+		return gpc.BadInput(fmt.Errorf("episode %d of seed %d: %w", episode, l.seed, err))
 	}
-	if err := l.aside.Reset(ctx, loopSession); err != nil {
+	if err := l.home.decides.Reset(ctx, loopSession); err != nil {
 		return err
 	}
-	l.ep, l.episode, l.frames = ep, episode, kept
-	f := l.frame()
-	f.Margin, f.Residual, f.Moved, f.LatencyUs = math.NaN(), math.NaN(), math.NaN(), math.NaN()
-	f.Fallback = domain.Fallback(0).String()
-	ep.State(f.S)
-	l.observe(f)
-	l.append(f)
+	l.episode, l.frames, l.made, l.did, l.preferred = episode, kept, 0, nil, l.first
+	if l.on != l.c || l.description.Source != l.source() {
+		l.take(l.c, l.home.decider)
+	}
+	if of, ok := ep.(domain.Changing); ok {
+		l.description.Changes = of.Changes()
+	}
+	l.start(ep, false)
+	l.append(l.opening())
 	return nil
+}
+
+// start takes over an episode before its first decision.
+func (l *Live) start(ep domain.Episode, staged bool) {
+	l.ep = ep
+	l.record(staged)
+}
+
+// opening is the frame of an episode before its first decision.
+func (l *Live) opening() *Frame {
+	f := l.frame()
+	none := math.NaN()
+	f.Margin, f.Residual, f.Moved, f.LatencyUs, f.Cost, f.Best = none, none, none, none, none, none
+	f.Fallback = domain.Fallback(0).String()
+	l.ep.State(f.S)
+	l.observe(f)
+	return f
+}
+
+// source says where the frames come from.
+func (l *Live) source() string {
+	h := l.server.Health()
+	return fmt.Sprintf("seed %d, %s (%s, %d threads), commit %s", l.seed, h.Backend, h.ISA, h.Threads, h.Commit)
 }
 
 // observe takes what the next decision is given, and draws the state that a frame led to.
@@ -147,12 +186,17 @@ func (l *Live) Advance(ctx context.Context) error {
 	if l.ep.Done() || last.Note != "" {
 		return l.begin(ctx, l.episode+1, l.frames)
 	}
-	d, err := l.aside.Decide(ctx, loopSession, l.request(l.preference))
+	d, err := l.decides.Decide(ctx, loopSession, l.request(l.preference))
 	if err != nil {
 		return err
 	}
+	if !l.preference.Equal(l.preferred) {
+		p := l.preference
+		l.did, l.preferred = append(l.did, Event{After: l.made, Preference: &p}), p
+	}
 	f := l.decided(d, last.T+1)
 	f.Grid = operate(l.problem, l.s, l.x, d.U)
+	l.compare(ctx, f, serve.Request{S: l.s, C: l.x, Preference: &f.Preference})
 	out, err := l.ep.Apply(d.U)
 	if err != nil {
 		f.Note = fmt.Sprintf("the plant has stopped: %v", err)
@@ -162,6 +206,13 @@ func (l *Live) Advance(ctx context.Context) error {
 		return nil
 	}
 	f.S, f.J, f.Sigma, f.Margin, f.Margins, f.Failed = out.S, out.J, out.Sigma, out.Margin, out.Named, out.Failed
+	if l.recording != nil {
+		bits := domain.Fallback(d.Fallback)
+		did := domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Displacement: d.Displacement, Fallback: bits}
+		l.recording.Add(l.s, l.x, d.U, &out, did, time.Duration(d.LatencyUs*1e3))
+		l.recorded++
+	}
+	l.made++
 	l.observe(f)
 	l.append(f)
 	return nil

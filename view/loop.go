@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -12,10 +13,8 @@ import (
 // loop is what a plant beside a server and a session of its clients have in common: the frames so far, and what
 // the server is asked aside about the last one.
 type loop struct {
-	server      *serve.Server
-	aside       serve.Aside
-	problem     domain.Problem
-	spec        *domain.Spec
+	server *serve.Server
+	decider
 	description *Description
 	preference  domain.Preference
 	searches    bool // a decision of the method is a search with a plan: Case.Learned
@@ -23,6 +22,13 @@ type loop struct {
 	episode     int
 	frames      []*Frame // the last ones
 	room        int      // how many are kept
+}
+
+// decider is who decides, about what.
+type decider struct {
+	decides decides
+	problem domain.Problem
+	spec    *domain.Spec
 }
 
 // Describe implements Source.
@@ -65,6 +71,7 @@ func (l *loop) decided(d *serve.Decision, t int) *Frame {
 	f, bits := l.frame(), domain.Fallback(d.Fallback)
 	f.T, f.U, f.Priority, f.Margin, f.Residual, f.Limit, f.Moved = t, d.U, d.Sigma, d.Margin, d.Residual, d.ResidualLimit, d.Displacement
 	f.LatencyUs, f.Fallback, f.Replaced, f.Late = d.LatencyUs, bits.String(), bits.Replaced(), d.Late
+	f.Cost, f.Best = math.NaN(), math.NaN()
 	return f
 }
 
@@ -80,10 +87,10 @@ func (l *loop) score(s, c, u, j, margins []float64) {
 
 // preview is the decision about a request, of a loop that has no past.
 func (l *loop) preview(ctx context.Context, r serve.Request) (*Frame, error) {
-	if err := l.aside.Reset(ctx, previewSession); err != nil {
+	if err := l.decides.Reset(ctx, previewSession); err != nil {
 		return nil, err
 	}
-	d, err := l.aside.Decide(ctx, previewSession, r)
+	d, err := l.decides.Decide(ctx, previewSession, r)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +100,38 @@ func (l *loop) preview(ctx context.Context, r serve.Request) (*Frame, error) {
 	f.J, f.Margins = make([]float64, l.spec.ObjectiveSize()), make([]float64, len(l.spec.Margins))
 	l.score(r.S, r.C, d.U, f.J, f.Margins)
 	f.Grid = operate(l.problem, r.S, r.C, d.U)
+	l.compare(ctx, f, r)
 	l.problem.Step(r.S, r.C, d.U, f.S, make([]float64, l.spec.ContextSize()))
 	f.Shapes = last.Shapes
 	return f, nil
 }
+
+// compare writes the cost of a frame's decision beside that of the exact optimum of the same request, of a
+// domain.Stagewise; the optimum is another slice of the server's time, and not known where the server has none.
+func (l *loop) compare(ctx context.Context, f *Frame, r serve.Request) {
+	f.Cost, f.Best = math.NaN(), math.NaN()
+	problem, ok := l.problem.(domain.Stagewise)
+	weighing, weighs := l.problem.(domain.Weighing)
+	weights := make([]float64, l.spec.ObjectiveSize())
+	if !ok || !weighs || l.description.Grid == nil || len(l.description.Grid.Buses) > mostCompared || !weighing.Weigh(*r.Preference, weights) {
+		return
+	}
+	j, margins := make([]float64, len(weights)), make([]float64, len(l.spec.Margins))
+	cost := func(u []float64) (sum float64) {
+		l.score(r.S, r.C, u, j, margins)
+		for i, w := range weights {
+			sum += w * j[i]
+		}
+		return sum
+	}
+	f.Cost = cost(f.U)
+	_ = l.server.Aside().Do(ctx, func() error { // ErrBusy: the optimum stays unknown
+		if u := make([]float64, len(f.U)); problem.Best(r.S, r.C, *r.Preference, u) {
+			f.Best = cost(u)
+		}
+		return nil
+	})
+}
+
+// mostCompared buses: a larger network's exact optimum takes longer than a slice should.
+const mostCompared = 300

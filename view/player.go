@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -53,6 +54,7 @@ type player struct {
 	at         int
 	start      int64 // tells this player from one before it
 	generation int64
+	described  *Description // that the pages have read
 	fault      string
 	due        time.Time // of the next frame
 	sent       time.Time // when a frame was last sent
@@ -77,7 +79,7 @@ func newPlayer(source Source, rate float64, playing bool) *player {
 		source: source, home: source, rate: rate, playing: playing, ask: make(chan func()), ended: make(chan struct{}), watchers: map[*watcher]bool{},
 		start: rand.Int64N(1 << 48), // a number that JavaScript has
 	}
-	p.generation = p.start
+	p.generation, p.described = p.start, source.Describe()
 	_, p.at = source.Range()
 	if !source.Describe().Steers {
 		p.at, _ = source.Range()
@@ -198,7 +200,11 @@ func (p *player) forward() error {
 			return err
 		}
 		_, last = p.source.Range()
-		p.at = last - 1 // a session may have decided more than once
+		p.at = last - 1                                                              // a session may have decided more than once
+		if _, may := p.source.(Changes); may && p.source.Describe() != p.described { // the next episode is of the case's own plant again
+			p.renew()
+			return nil
+		}
 	}
 	p.at = min(p.at+1, last)
 	if now := time.Now(); !p.playing || now.Sub(p.sent) >= framesEvery {
@@ -310,11 +316,75 @@ func (p *player) reset(episode *int) error {
 // begin shows other frames than before, from their first.
 func (p *player) begin() {
 	p.generation++
+	p.described = p.source.Describe()
 	p.fault = ""
 	p.at, _ = p.source.Range()
 	p.due = time.Now()
 	p.sendState()
 	p.show()
+}
+
+// changes is the source as one that can be changed.
+func (p *player) changes() (Changes, error) {
+	if of, ok := p.source.(Changes); ok {
+		return of, nil
+	}
+	return nil, errFixed
+}
+
+// change changes the plant that runs; the frames so far stay.
+func (p *player) change(what *json.RawMessage) error {
+	of, err := p.changes()
+	if err == nil && what == nil {
+		err = jsonin.Errorf("change", "field \"change\" is null, want an object with the field to change")
+	}
+	if err == nil {
+		err = of.Change(p.ctx, *what)
+	}
+	if err == nil {
+		p.renew()
+	}
+	return err
+}
+
+// renew tells the pages to read everything again, and shows the last frame.
+func (p *player) renew() {
+	p.generation++
+	p.described = p.source.Describe()
+	p.fault, p.nextFan, p.due = "", time.Now(), time.Now()
+	_, p.at = p.source.Range()
+	p.sendState()
+	p.show()
+}
+
+// seed begins an episode of another seed.
+func (p *player) seed(v *uint64) error {
+	of, err := p.changes()
+	if err == nil && (v == nil || *v > mostSeed) {
+		err = jsonin.Errorf("seed", "field \"seed\" is no seed, want 0 to %d", uint64(mostSeed))
+	}
+	if err == nil {
+		err = of.Seeded(p.ctx, *v)
+	}
+	if err == nil {
+		p.begin()
+	}
+	return err
+}
+
+// relive makes the frame again that a link leads to, and stands there.
+func (p *player) relive(to *Link) error {
+	of, err := p.changes()
+	if err == nil && to == nil {
+		err = jsonin.Errorf("link", "field \"link\" is null, want what GET /view/link answers")
+	}
+	if err != nil {
+		return err
+	}
+	p.playing = false
+	err = of.Relive(p.ctx, to)
+	p.renew() // where it ends in an error, at the frame that was reached
+	return err
 }
 
 // sessions are those that can be shown beside what the player was made with.

@@ -69,10 +69,10 @@ func (l *Live) Follow(ctx context.Context, name string) (*Session, error) {
 	if at < 0 {
 		return nil, jsonin.Errorf("session", "no session %.64q has decided", name)
 	}
-	s := &Session{loop: l.loop, name: name, closed: make(chan struct{})}
-	d := *l.description
-	d.Kind, d.Source = "session", fmt.Sprintf("session %q of the server", name)
-	s.description, s.frames, s.episode = &d, nil, 0
+	s := &Session{loop: l.home, name: name, closed: make(chan struct{})}
+	d := *l.home.description
+	d.Kind, d.Changes, d.Source = "session", []string{}, fmt.Sprintf("session %q of the server", name)
+	s.description, s.room = &d, l.room
 	s.preference = domain.Preference{Adaptive: l.opt.Preference == nil, W: l.opt.Preference}
 	if p := all[at].Preference; p != nil {
 		s.preference = *p

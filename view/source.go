@@ -66,6 +66,8 @@ type Description struct {
 	// Episodes at hand; one that is not yet is not there.
 	Episodes []Episode `json:"episodes"`
 	Grid     *Grid     `json:"grid,omitempty"`
+	// Changes are the fields that a change of the plant may have; see domain.Changing.
+	Changes []string `json:"changes"`
 }
 
 // Variable names an entry of a vector. Lo and Hi are null where it has no box.
@@ -130,6 +132,12 @@ type Frame struct {
 	Late       bool              `json:"late"`
 	Failed     bool              `json:"failed"`
 	Note       string            `json:"note,omitempty"`
+	// Event is the change of the plant that this frame begins with.
+	Event string `json:"event,omitempty"`
+	// Cost of this decision as an episode counts it, and of the exact optimum of the same decision, of a
+	// domain.Stagewise.
+	Cost float64 `json:"cost"`
+	Best float64 `json:"best"`
 	// Shapes of a domain.Pictured after U, Grid of a domain.Charted under U.
 	Shapes []Shape                `json:"shapes,omitempty"`
 	Grid   *domain.OperatingPoint `json:"grid,omitempty"`
@@ -186,7 +194,7 @@ func describe(c *domain.Case) *Description {
 	d := &Description{
 		Case: spec.Name, About: spec.Description, Steps: spec.Steps, StepSeconds: spec.StepSeconds, Tolerance: spec.MarginTolerance,
 		State: variables(spec.Measured), Action: variables(spec.Action), Objectives: variables(spec.Objectives), Margins: variables(spec.Margins),
-		Warnings: []string{}, Episodes: []Episode{},
+		Warnings: []string{}, Episodes: []Episode{}, Changes: []string{},
 	}
 	for i := range spec.Objectives {
 		vertex := make([]float64, len(spec.Objectives))

@@ -118,7 +118,7 @@ func outline(e *closedloop.EpisodeRecord) Episode {
 // replay.
 func (t *Trace) show(ctx context.Context, e *closedloop.EpisodeRecord) error {
 	spec := t.c.Problem.Spec()
-	start := Frame{Episode: e.Episode, Preference: t.header.Preference, Margin: math.NaN(), Residual: math.NaN(), Moved: math.NaN(), LatencyUs: math.NaN(), Fallback: domain.Fallback(0).String()}
+	start := Frame{Episode: e.Episode, Preference: t.header.Preference, Margin: math.NaN(), Residual: math.NaN(), Moved: math.NaN(), LatencyUs: math.NaN(), Cost: math.NaN(), Best: math.NaN(), Fallback: domain.Fallback(0).String()}
 	if len(e.Lines) > 0 {
 		start.S = padded(e.Lines[0].X, spec.MeasuredSize())
 	}
@@ -132,7 +132,7 @@ func (t *Trace) show(ctx context.Context, e *closedloop.EpisodeRecord) error {
 		frames = append(frames, Frame{
 			K: i + 1, Episode: e.Episode, T: i + 1, S: padded(l.S, spec.MeasuredSize()), U: padded(l.U, spec.ActionSize()), J: l.J, Sigma: l.Sigma, Priority: l.Priority,
 			Preference: t.header.Preference, Margin: float64(l.Margin), Residual: float64(l.Residual), Moved: float64(l.Displacement),
-			LatencyUs: float64(l.Latency), Fallback: bits.String(), Replaced: bits.Replaced(), Failed: l.Failed,
+			LatencyUs: float64(l.Latency), Cost: math.NaN(), Best: math.NaN(), Fallback: bits.String(), Replaced: bits.Replaced(), Failed: l.Failed,
 		})
 	}
 	warnings := slices.Clone(t.warnings)

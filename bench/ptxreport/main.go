@@ -28,6 +28,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/domains/paper/models"
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/docsection"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/kernels"
@@ -78,7 +79,8 @@ func main() {
 	name := flag.String("case", "size:opf30", "a registered case, or size:CASE for its sizes alone")
 	batch := flag.Int("batch", 64, "rows")
 	tf32 := flag.Bool("tf32", false, "products on tensor cores")
-	sample := flag.Int("sample", 0, "blocks of each launch to execute, spread evenly; 0: all")
+	only := flag.String("of", "", "the one operation to execute: step, train, refine or decide; empty: all")
+	sample := flag.Int("sample", 0, "blocks of each launch of a step or decision to execute, spread evenly, a power of two; 0: all")
 	worst := flag.Int("worst", 3, "costly accesses to name for each kernel")
 	record := flag.String("record", "", "write the counts of all cases at full size to this file instead")
 	page := flag.String("page", "", "write the section of this page from the record instead")
@@ -95,7 +97,7 @@ func main() {
 	case *record != "":
 		err = all(*record, *sample)
 	default:
-		_, err = run(*name, *batch, *tf32, *sample, func(of string, counts []*ptx.Counts) error {
+		err = run(*name, *batch, *tf32, *sample, func(of string) bool { return *only == "" || of == *only }, func(of, _ string, counts []*ptx.Counts) error {
 			fmt.Printf("\n%s of %d, %s\n\n", of, *batch, *name)
 			if err := ptx.Report(os.Stdout, counts); err != nil {
 				return err
@@ -111,93 +113,125 @@ func main() {
 	}
 }
 
-// all records every case at full size, but for those that the record has: all of them take
-// long, so that the same command continues. A record of other images is to be removed first.
+// all records every case at full size, but for the operations that the record has: all of
+// them take long, so that the same command continues. A record of other images is to be
+// removed first.
 func all(path string, sample int) error {
 	list, err := read(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	for _, c := range recorded {
-		if slices.ContainsFunc(list, func(r Record) bool {
-			return r.Case == c.name && r.Batch == c.batch && (r.Precision == "fp32") != c.tf32
-		}) {
-			log.Printf("%s, %d rows, tf32 %v: recorded", c.name, c.batch, c.tf32)
-			continue
-		}
 		log.Printf("%s, %d rows, tf32 %v", c.name, c.batch, c.tf32)
-		got, err := run(c.name, c.batch, c.tf32, sample, nil)
-		if err != nil {
-			return err
+		recordedOf := func(of string) bool {
+			return slices.ContainsFunc(list, func(r Record) bool {
+				return r.Of == of && r.Case == c.name && r.Batch == c.batch && (r.Precision == "fp32") != c.tf32
+			})
 		}
-		list = append(list, got...)
-		text, err := json.MarshalIndent(list, "", " ")
+		err := run(c.name, c.batch, c.tf32, sample, func(of string) bool { return !recordedOf(of) }, func(of, precision string, counts []*ptx.Counts) error {
+			log.Printf("%s", of)
+			for _, k := range counts {
+				list = append(list, record(of, c.name, c.batch, precision, k))
+			}
+			text, err := json.MarshalIndent(list, "", " ")
+			if err != nil {
+				return err
+			}
+			return durable.WriteFile(path, append(text, '\n'), 0o644)
+		})
 		if err != nil {
-			return err
-		}
-		if err := durable.WriteFile(path, append(text, '\n'), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// run executes the operations of one case and hands each one's counts to show.
-func run(name string, batch int, tf32 bool, sample int, show func(of string, counts []*ptx.Counts) error) (list []Record, err error) {
-	d := device.New(ptx.Options{Count: true, Sample: sample, Tolerate: true})
+// operations are what bench traces, in its order, and whether some blocks may stand for all
+// where one is made ready and where it is called. The rows of a step do not meet, and an update
+// does the same whatever its numbers are. A refinement goes by what all of its candidates cost,
+// so it runs whole; decisions look at all codes, so decoding these beforehand does.
+var operations = []struct {
+	name           string
+	ready, sampled bool
+}{{"step", true, true}, {"train", false, true}, {"refine", false, false}, {"decide", false, true}}
+
+// tracer is a backend that traces the operations that are wanted, and counts the call of
+// each without what made it ready.
+type tracer struct {
+	*kernels.Backend
+	device *device.Device
+	sample int
+	wanted func(of string) bool
+	at     int
+}
+
+// Trace implements backend.Tracer.
+func (t *tracer) Trace(calls int, prepare, call func() error) ([]backend.Launch, error) {
+	op := operations[t.at]
+	t.at++
+	if !t.wanted(op.name) {
+		return nil, nil
+	}
+	some := func(sampled bool, f func() error) error {
+		if sampled {
+			t.device.SetSample(t.sample)
+			defer t.device.SetSample(0)
+		}
+		return f()
+	}
+	return t.Backend.Trace(calls, func() error { return some(op.ready, prepare) }, func() error {
+		t.device.Forget()
+		return some(op.sampled, call)
+	})
+}
+
+// run executes the wanted operations of one case and hands each one's counts to show.
+func run(name string, batch int, tf32 bool, sample int, wanted func(of string) bool, show func(of, precision string, counts []*ptx.Counts) error) (err error) {
+	d := device.New(ptx.Options{Count: true, Tolerate: true})
 	// As a PCIe or SXM card has them: by these a backend chooses kernels and tiles.
 	d.SetAttribute(driver.Multiprocessors, multiprocessors)
 	d.SetMemory(32 << 30)
 	opened, err := driver.Open(d, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	b, err := kernels.New(opened, kernels.Options{TF32: tf32})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	precision := cmp.Or(b.Describe().Precision, "fp32")
 	var failed error
 	seen := ""
-	rows := map[[2]string]int{}
 	opt := bench.Options{
 		Ops: []string{"kernels"}, Case: name, Batches: []int{batch}, Seed: 1, Cases: paper.Cases().Cases, Model: bundled,
 		Report: func(r bench.Result) {
-			rows[[2]string{r.Launch.Of, r.Launch.Kernel}]++
 			if r.Launch.Of == seen || failed != nil {
 				return
 			}
 			seen = r.Launch.Of
-			counts := d.Counts()
-			for _, c := range counts {
-				s, g := c.Spaces["shared"], c.Spaces["global"]
-				rec := Record{
-					Of: seen, Case: name, Batch: batch, Precision: precision, Kernel: c.Kernel, Launches: c.Launches, Blocks: c.Blocks, Ran: c.Ran,
-					Threads: c.Threads, Shared: c.Shared, Barriers: c.Barriers, Instructions: map[string]uint64{}, Branches: c.Branches, Divergent: c.Divergent,
-					Requests: s.Transactions, LeastShared: s.Minimal, Sectors: g.Transactions, LeastSectors: g.Minimal,
-				}
-				for i, n := range c.Warps {
-					rec.Lanes += c.Lanes[i]
-					if n > 0 {
-						rec.Instructions[ptx.Class(i).String()] = n
-					}
-				}
-				list = append(list, rec)
-			}
-			if show != nil {
-				failed = show(seen, counts)
-			}
-			d.Forget()
+			failed = show(seen, precision, d.Counts())
 		},
 	}
-	if _, err := bench.Run(context.Background(), b, nil, opt); err != nil {
-		return nil, err
+	_, err = bench.Run(context.Background(), &tracer{Backend: b, device: d, sample: sample, wanted: wanted}, nil, opt)
+	return errors.Join(err, failed)
+}
+
+// record is the counts of a kernel as they are written down.
+func record(of, name string, batch int, precision string, c *ptx.Counts) Record {
+	s, g := c.Spaces["shared"], c.Spaces["global"]
+	r := Record{
+		Of: of, Case: name, Batch: batch, Precision: precision, Kernel: c.Kernel, Launches: c.Launches, OfOneCall: c.Launches, Blocks: c.Blocks, Ran: c.Ran,
+		Threads: c.Threads, Shared: c.Shared, Barriers: c.Barriers, Instructions: map[string]uint64{}, Branches: c.Branches, Divergent: c.Divergent,
+		Requests: s.Transactions, LeastShared: s.Minimal, Sectors: g.Transactions, LeastSectors: g.Minimal,
 	}
-	for i := range list {
-		list[i].OfOneCall = rows[[2]string{list[i].Of, list[i].Kernel}]
+	for i, n := range c.Warps {
+		r.Lanes += c.Lanes[i]
+		if n > 0 {
+			r.Instructions[ptx.Class(i).String()] = n
+		}
 	}
-	return list, failed
+	return r
 }
 
 // scale turns counts into those of all blocks of one call.
@@ -227,10 +261,13 @@ const (
 	sector          = 32.0
 )
 
-// microseconds are the times that the kernel's counts take at those rates: all, one beside
-// the other, or, if nothing overlaps, one after the other. Blocks not executed count as those
-// that were, and launches before the call not at all.
-func (r Record) microseconds() (least, sum float64) {
+// limits are what bounds a launch.
+var limits = []string{"issue", "float32", "float64", "tensor", "shared memory", "cache"}
+
+// bounds are the times in µs that the kernel's counts take at those rates: all, one beside
+// the other, with what takes longest, or, if nothing overlaps, one after the other. Blocks not
+// executed count as those that were, and launches before the call not at all.
+func (r Record) bounds() (least float64, by string, sum float64) {
 	var warps uint64
 	for _, n := range r.Instructions {
 		warps += n
@@ -241,9 +278,9 @@ func (r Record) microseconds() (least, sum float64) {
 		float64(warps) / issue, float64(r.Instructions["float32"]) / float32s, float64(r.Instructions["float64"]) / float64s,
 		float64(r.Instructions["tensor"]) / products, float64(r.Requests), float64(r.Sectors) * sector / cacheBytes,
 	}
-	least = slices.Max(parts) * scale
+	most := slices.Max(parts)
 	// Instructions are issued beside what their units do; memory may stand beside nothing.
-	return least, (slices.Max(parts[:4]) + parts[4] + parts[5]) * scale
+	return most * scale, limits[slices.Index(parts, most)], (slices.Max(parts[:4]) + parts[4] + parts[5]) * scale
 }
 
 var section = docsection.Section{Begin: "<!-- begin counts of executed launches: make ptx-report -->", End: "<!-- end counts of executed launches -->"}
@@ -265,7 +302,7 @@ func write(page, from string) error {
 	if err != nil {
 		return err
 	}
-	_, err = section.Replace(page, table(list), true)
+	_, err = section.Replace(page, table(list)+"\n"+phases(list), true)
 	return err
 }
 
@@ -290,7 +327,7 @@ func table(list []Record) string {
 		var requests, leastRequests, sectors, leastSectors float64
 		launches := 0
 		for _, r := range rows[k] {
-			a, b := r.microseconds()
+			a, _, b := r.bounds()
 			least, sum, launches = least+a, sum+b, launches+r.OfOneCall
 			scale := r.scale()
 			for _, n := range r.Instructions {

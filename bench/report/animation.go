@@ -2,37 +2,33 @@ package report
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
-	"image"
-	"image/color"
-	"image/draw"
-	"image/gif"
 	"math"
+	"strings"
 
 	"gonum.org/v1/plot/vg"
-	vgdraw "gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/gpc-engine/gpc/domain"
 )
 
-// Animation is an episode as a looping GIF.
+// Animation is an episode as a drawing that moves, in a loop. Where a reader wants less motion, it stands at its end.
 type Animation struct {
 	Name, Title string
 	caption     string
-	GIF         []byte
+	SVG         []byte
 }
 
-// What an animation may be.
+// Limits of an animation.
 const (
 	maxAnimation = 1 << 20 // bytes
-	maxFrames    = 90
-	hold         = 200 // hundredths of a second after arrival
-	longest      = 900 // hundredths of a second until arrival; longer episodes are shown faster,
-	shortest     = 300 // and shorter ones slower
-	leastDelay   = 4   // hundredths of a second: some viewers slow down what is faster
-	frameDPI     = 80
-	panelHeight  = 1.8 * vg.Inch // of time lines
+	maxFrames    = 90      // until arrival; what moves goes straight from one to the next
+	hold         = 2.0     // seconds after arrival
+	longest      = 9.0     // seconds until arrival; longer episodes are shown faster,
+	shortest     = 3.0     // and shorter ones slower
+	panelHeight  = 145     // of time lines
 )
 
 // Animation is the first episode of a trace: as its case draws it, or its time lines. It ends
@@ -41,209 +37,216 @@ func (r *Records) Animation(ctx context.Context, t *Trace) (*Animation, error) {
 	if len(t.Episodes) == 0 || len(t.Episodes[0].Lines) == 0 {
 		return nil, nil
 	}
-	seconds := r.seconds(t)
-	title := func(k int) string {
-		if seconds == 0 {
-			return fmt.Sprintf("%s, %s: decision %d", t.Header.Case, t.Header.Method, k)
-		}
-		return fmt.Sprintf("%s, %s: %s", t.Header.Case, t.Header.Method, duration(seconds*float64(k), seconds*float64(len(t.Episodes[0].Lines))))
-	}
-	a := &Animation{Name: t.Header.Case + "-" + t.Header.Method, Title: fmt.Sprintf("%s by %s, in motion", t.Header.Case, t.Header.Method)}
+	seconds, lines := r.seconds(t), t.Episodes[0].Lines
+	a := &Animation{Name: t.Header.Case + "-" + t.Header.Method + "-motion", Title: fmt.Sprintf("%s by %s", t.Header.Case, t.Header.Method)}
 	m, err := r.motion(t, &t.Episodes[0])
-	var frame func(k int) []*Figure
-	var arrival, last int
+	film := film{reel: reelOf(settled(lines), len(lines)-1, seconds)}
 	if m != nil && err == nil {
-		a.caption = fmt.Sprintf("Episode %d: goals are dashed, trails are where bodies have been.", t.Episodes[0].Episode)
-		arrival, last = m.arrival, len(m.shapes)-1
-		frame = func(k int) []*Figure { return []*Figure{m.figure("frame", title(k), k)} }
+		film.reel = reelOf(m.arrival, len(m.shapes)-1, seconds)
+		a.caption = fmt.Sprintf("Episode %d: goals are dashed, trails show where bodies have been.", t.Episodes[0].Episode)
+		film.pictures(m)
 	} else {
-		panels := r.panels(t)
-		a.caption = fmt.Sprintf("Episode %d: time lines up to the present.", t.Episodes[0].Episode)
-		arrival, last = settled(t.Episodes[0].Lines), len(t.Episodes[0].Lines)-1
-		shown := stacked(panels)
-		frame = func(k int) (figures []*Figure) {
-			for i, p := range shown {
-				head := ""
-				if i == 0 {
-					head = title(k + 1)
-				}
-				f := p.figure("frame", head, k+1)
-				f.Height, f.plot.Y.Tick.Marker = panelHeight, evenly{2}
-				figures = append(figures, f)
-			}
-			return figures
-		}
+		a.caption = fmt.Sprintf("Episode %d: time lines, pale what is to come.", t.Episodes[0].Episode)
+		film.timeLines(stacked(r.panels(t)))
 		if err != nil {
 			a.caption += fmt.Sprintf(" It cannot be replayed here: %v.", err)
 		}
 	}
-	for frames := maxFrames; ; frames /= 2 {
-		a.GIF, err = film(ctx, frame, arrival, last, frames, seconds)
-		if err != nil {
-			return nil, fmt.Errorf("report: animation of %s: %w", a.Name, err)
+	if seconds > 0 {
+		a.caption += fmt.Sprintf(" %.3g times as fast as it is.", seconds*float64(film.last)/(film.seconds-film.rest))
+	}
+	if film.err == nil {
+		film.err = ctx.Err()
+	}
+	if film.err == nil {
+		a.SVG, film.err = alone(film.canvas, film.over())
+	}
+	switch {
+	case film.err != nil:
+		return nil, fmt.Errorf("report: animation of %s: %w", a.Name, film.err)
+	case len(a.SVG) > maxAnimation:
+		return nil, fmt.Errorf("report: animation of %s: %d bytes, an animation has at most %d", a.Name, len(a.SVG), maxAnimation)
+	}
+	return a, nil
+}
+
+// reel is which pictures of an episode an animation shows, and how long it takes.
+type reel struct {
+	at            []int // pictures, evenly spaced in time; the last is shown until the end
+	last          int   // of these
+	seconds, rest float64
+}
+
+// reelOf is the reel of an episode that has arrived at one picture and ends at another, seconds apart; 0: not known.
+func reelOf(arrival, end int, seconds float64) reel {
+	stride := max(1, (arrival+maxFrames-1)/maxFrames)
+	each := min(max(seconds*float64(arrival), shortest), longest) / float64(max(1, arrival)) // of a picture
+	var r reel
+	for k := 0; k <= end && (k <= arrival || float64(k-arrival)*each <= hold); k += stride {
+		r.at, r.last = append(r.at, k), k
+	}
+	r.seconds = each*float64(arrival) + hold
+	r.rest = r.seconds - each*float64(r.last)
+	for missing := math.Round(r.rest / (each * float64(stride))); missing > 0; missing-- {
+		r.at = append(r.at, r.last)
+	}
+	return r
+}
+
+// film is a drawing with what moves over it.
+type film struct {
+	reel
+	canvas        *vgsvg.Canvas
+	height        vg.Length
+	moving, still bytes.Buffer // what is shown in motion, and in its place without
+	err           error
+}
+
+// over is what stands over the drawing.
+func (f *film) over() string {
+	return "<style>.still{display:none}@media(prefers-reduced-motion:reduce){.moving{display:none}.still{display:inline}}</style>\n" +
+		"<g class=\"moving\">\n" + f.moving.String() + "</g>\n<g class=\"still\">\n" + f.still.String() + "</g>\n"
+}
+
+// animate is the change of an attribute over the reel; "" where it has none.
+func (f *film) animate(attribute string, value func(k int) string) (at, change string) {
+	values := make([]string, len(f.at))
+	moves := false
+	for i, k := range f.at {
+		values[i] = value(k)
+		moves = moves || values[i] != values[0]
+	}
+	if !moves {
+		return values[0], ""
+	}
+	element, kind := "animate", ""
+	if attribute == "transform" {
+		element, kind = "animateTransform", " type=\"translate\""
+	}
+	return values[0], fmt.Sprintf("<%s attributeName=%q%s dur=\"%.2fs\" repeatCount=\"indefinite\" values=%q/>", element, attribute, kind, f.seconds, strings.Join(values, ";"))
+}
+
+// add writes an element that has one attribute over the reel: in motion, and as it is at the end.
+func (f *film) add(element, attribute, style, inside string, value func(k int) string) {
+	first, change := f.animate(attribute, value)
+	wrap := func(v string) string {
+		if attribute == "transform" {
+			v = "translate(" + v + ")"
 		}
-		if len(a.GIF) <= maxAnimation {
-			return a, nil
+		return v
+	}
+	fmt.Fprintf(&f.moving, "<%s %s=%q style=%q>%s%s</%s>\n", element, attribute, wrap(first), style, change, inside, element)
+	fmt.Fprintf(&f.still, "<%s %s=%q style=%q>%s</%s>\n", element, attribute, wrap(value(f.last)), style, inside, element)
+}
+
+// begin makes a canvas for figures one above the other, draws them and gives for each the part of the page that has the
+// ranges of its axes.
+func (f *film) begin(figures ...*Figure) (parts []draw.Canvas) {
+	var width vg.Length
+	for _, g := range figures {
+		w, h := g.size()
+		width, f.height = max(width, w), f.height+h
+		if f.err == nil {
+			f.err = g.err
 		}
-		if frames < 2 {
-			return nil, fmt.Errorf("report: animation of %s: a picture alone is of %d bytes, an animation has at most %d", a.Name, len(a.GIF), maxAnimation)
-		}
 	}
-}
-
-// film shows at most so many frames until arrival, and goes on for hold after it.
-func film(ctx context.Context, frame func(k int) []*Figure, arrival, last, frames int, seconds float64) ([]byte, error) {
-	stride := max(1, (arrival+frames-1)/frames)
-	until := min(max(100*seconds*float64(arrival), shortest), longest)
-	delay := min(hold, max(leastDelay, int(math.Round(until*float64(stride)/float64(max(1, arrival))))))
-	m := movie{ctx: ctx}
-	for k := 0; k < arrival; k += stride {
-		m.add(delay, frame(k)...)
-	}
-	after := 0 // hundredths of a second since arrival
-	for k := arrival; k <= last && after+delay <= hold; k += stride {
-		m.add(delay, frame(k)...)
-		after += delay
-	}
-	if m.err == nil {
-		m.out.Delay[len(m.out.Delay)-1] += hold - after
-	}
-	return m.encode()
-}
-
-// duration is a time in the unit of a whole one.
-func duration(seconds, whole float64) string {
-	per, unit := timeUnit(whole)
-	return fmt.Sprintf("%.*f %s", map[string]int{"s": 2, "min": 1, "h": 1}[unit], seconds/per, unit)
-}
-
-// movie is a looping GIF of which every frame holds only what changed.
-type movie struct {
-	ctx  context.Context
-	out  gif.GIF
-	last *image.Paletted // the whole picture of the last frame
-	err  error           // of the first figure that has one, or of ctx
-
-	nearest map[color.RGBA]uint8 // place in framePalette of each colour so far
-}
-
-// add appends figures, one above the other, shown for a delay in hundredths of a second. All
-// frames have to be of one size.
-func (m *movie) add(delay int, figures ...*Figure) {
-	if m.err = cmp.Or(m.err, m.ctx.Err()); m.err != nil {
-		return
-	}
-	var width, height vg.Length
-	for _, f := range figures {
-		w, h := f.size()
-		width, height = max(width, w), height+h
-		m.err = cmp.Or(m.err, f.err)
-	}
-	c := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(frameDPI))
-	page := vgdraw.New(c)
-	for _, f := range figures {
-		w, h := f.size()
-		f.Width += width - w
+	f.canvas = vgsvg.New(width, f.height)
+	page := draw.New(f.canvas)
+	for _, g := range figures {
+		_, h := g.size()
 		part := page
 		part.Min.Y = part.Max.Y - h
-		f.draw(part)
+		parts = append(parts, g.draw(part))
 		page.Max.Y = part.Min.Y
 	}
-	picture := c.Image()
-	whole := m.paletted(picture)
-	frame := whole
-	if m.last != nil {
-		frame = m.change(whole)
-	}
-	m.last = whole
-	m.out.Image, m.out.Delay, m.out.Disposal = append(m.out.Image, frame), append(m.out.Delay, delay), append(m.out.Disposal, gif.DisposalNone)
+	return parts
 }
 
-// paletted gives the picture in the colours of framePalette that are nearest to its own. A
-// figure has few colours, so that each is looked up once in a movie and not once a pixel.
-func (m *movie) paletted(picture image.Image) *image.Paletted {
-	whole := image.NewPaletted(picture.Bounds(), framePalette)
-	source, ok := picture.(*image.RGBA)
-	if !ok {
-		draw.Draw(whole, whole.Rect, picture, whole.Rect.Min, draw.Src)
-		return whole
-	}
-	if m.nearest == nil {
-		m.nearest = map[color.RGBA]uint8{}
-	}
-	var last color.RGBA
-	var index uint8
-	for y := whole.Rect.Min.Y; y < whole.Rect.Max.Y; y++ {
-		row := whole.Pix[whole.PixOffset(whole.Rect.Min.X, y):][:whole.Rect.Dx()]
-		from := source.Pix[source.PixOffset(whole.Rect.Min.X, y):]
-		for x := range row {
-			p := from[4*x : 4*x+4 : 4*x+4]
-			if c := (color.RGBA{p[0], p[1], p[2], p[3]}); c != last {
-				var known bool
-				if index, known = m.nearest[c]; !known {
-					index = uint8(framePalette.Index(c))
-					m.nearest[c] = index
-				}
-				last = c
+// pictures shows an episode as its case draws it.
+func (f *film) pictures(m *motion) {
+	stage := m.stage("film", "")
+	part := f.begin(stage)[0]
+	x, y := stage.plot.Transforms(&part)
+	point := func(p [2]float64) string { return fmt.Sprintf("%.1f,%.1f", x(p[0]), f.height-y(p[1])) }
+	wide, high := float64(x(1)-x(0)), float64(y(1)-y(0)) // of a metre
+	for _, role := range []domain.Role{domain.Ground, domain.Obstacle, domain.Goal, domain.Body} {
+		for i := range m.shapes[0] {
+			s := &m.shapes[0][i]
+			if s.Role != role {
+				continue
 			}
-			row[x] = index
-		}
-	}
-	return whole
-}
-
-// change is the part of a picture that differs from the last one, transparent where
-// it does not.
-func (m *movie) change(whole *image.Paletted) *image.Paletted {
-	var box image.Rectangle
-	for y := whole.Rect.Min.Y; y < whole.Rect.Max.Y; y++ {
-		for x := whole.Rect.Min.X; x < whole.Rect.Max.X; x++ {
-			if whole.ColorIndexAt(x, y) != m.last.ColorIndexAt(x, y) {
-				box = box.Union(image.Rect(x, y, x+1, y+1))
+			line, inside, filled := look(s)
+			style := "fill:none"
+			if filled {
+				style = "fill:" + css(inside)
 			}
-		}
-	}
-	if box.Empty() {
-		box = image.Rectangle{whole.Rect.Min, whole.Rect.Min.Add(image.Pt(1, 1))}
-	}
-	part := image.NewPaletted(box, framePalette)
-	for y := box.Min.Y; y < box.Max.Y; y++ {
-		for x := box.Min.X; x < box.Max.X; x++ {
-			index := whole.ColorIndexAt(x, y)
-			if index == m.last.ColorIndexAt(x, y) {
-				index = transparent
+			style += fmt.Sprintf(";stroke:%s;stroke-width:1.4", css(line))
+			if role == domain.Goal {
+				style += ";stroke-dasharray:4 3"
 			}
-			part.SetColorIndex(x, y, index)
+			if len(s.Path) > 1 {
+				f.add("path", "d", style, "", func(k int) string {
+					var d strings.Builder
+					for j, p := range m.shapes[k][i].Path {
+						d.WriteString(map[bool]string{true: "M", false: "L"}[j == 0] + point(p))
+					}
+					return d.String()
+				})
+				continue
+			}
+			if role == domain.Body {
+				f.trail(m, i, point, css(line))
+			}
+			disc := fmt.Sprintf("<ellipse rx=\"%.1f\" ry=\"%.1f\"/>", max(wide*s.Radius, 2), max(high*s.Radius, 2))
+			if role == domain.Body && m.robots() > 1 {
+				disc += fmt.Sprintf("<text x=\"%.1f\" y=\"%.1f\" style=\"fill:%s;stroke:none;font-size:%gpx\">%d</text>", wide*s.Radius+2, -high*s.Radius, css(ink.light), textSize, s.Of)
+			}
+			f.add("g", "transform", style, disc, func(k int) string { return point(m.shapes[k][i].Path[0]) })
 		}
 	}
-	return part
 }
 
-func (m *movie) encode() ([]byte, error) {
-	if m.err != nil {
-		return nil, m.err
-	}
-	var data bytes.Buffer
-	err := gif.EncodeAll(&data, &m.out)
-	return data.Bytes(), err
-}
-
-// transparent is the place of no colour in framePalette.
-const transparent = 0
-
-// framePalette is no colour, greys, and four steps of each figure colour towards
-// white.
-var framePalette = func() color.Palette {
-	p := color.Palette{color.RGBA{}}
-	for g := range 64 {
-		p = append(p, color.Gray{uint8(g * 255 / 63)})
-	}
-	for _, c := range palette {
-		for k := range 4 {
-			mix := func(v uint8) uint8 { return uint8(int(v) + (255-int(v))*k/4) }
-			p = append(p, color.RGBA{mix(c.R), mix(c.G), mix(c.B), 255})
+// trail grows behind the disc of a body: a dash as long as the whole way, moved along it.
+func (f *film) trail(m *motion, i int, point func([2]float64) string, line string) {
+	var d strings.Builder
+	long, step := make([]float64, f.last+1), max(1, f.last/mostPoints) // of the way to each picture
+	for k, at := 0, m.shapes[0][i].Path[0]; k <= f.last; k++ {
+		p := m.shapes[k][i].Path[0]
+		long[k] = long[max(0, k-1)] + math.Hypot(p[0]-at[0], p[1]-at[1])
+		if at = p; k%step == 0 || k == f.last {
+			d.WriteString(map[bool]string{true: "M", false: "L"}[k == 0] + point(p))
 		}
-		p = append(p, faint(c))
 	}
-	return p
-}()
+	whole := long[f.last]
+	if !(whole > 0) {
+		return
+	}
+	const length = 1000 // of every path
+	style := fmt.Sprintf("fill:none;stroke:%s;stroke-width:1.6", line)
+	_, change := f.animate("stroke-dashoffset", func(k int) string { return fmt.Sprintf("%.0f", length*(1-long[k]/whole)) })
+	fmt.Fprintf(&f.moving, "<path d=%q pathLength=\"%d\" stroke-dasharray=\"%d %d\" style=%q>%s</path>\n", d.String(), length, length, 2*length, style, change)
+	fmt.Fprintf(&f.still, "<path d=%q style=%q/>\n", d.String(), style)
+}
+
+// timeLines shows lines up to the present: what is to come is behind a veil.
+func (f *film) timeLines(panels []panel) {
+	var figures []*Figure
+	for i := range panels {
+		p := &panels[i]
+		g := p.figure("film", "")
+		g.Height, g.plot.Y.Tick.Marker = panelHeight, evenly{2}
+		if i < len(panels)-1 {
+			g.x = axis{} // all have the last one's
+		}
+		figures = append(figures, g)
+	}
+	for i, part := range f.begin(figures...) {
+		x, _ := figures[i].plot.Transforms(&part)
+		at := func(k int) float64 { return float64(x(panels[i].time[k])) }
+		high, top := float64(part.Max.Y-part.Min.Y)+4, float64(f.height-part.Max.Y)-2 // with half of a line
+		veil := fmt.Sprintf("fill:%s;fill-opacity:.75", css(background.light))
+		_, left := f.animate("x", func(k int) string { return fmt.Sprintf("%.1f", at(k)) })
+		first, wide := f.animate("width", func(k int) string { return fmt.Sprintf("%.1f", float64(part.Max.X)-at(k)) })
+		fmt.Fprintf(&f.moving, "<rect x=\"%.1f\" y=\"%.1f\" width=%q height=\"%.1f\" style=%q>%s%s</rect>\n", at(0), top, first, high, veil, left, wide)
+	}
+}

@@ -127,13 +127,12 @@ func (b *Benchmarked) least(name, metric string) float64 {
 	return least
 }
 
-// note says where the figures of a table are from; with times what else the machine did.
-func (b *Benchmarked) note(times bool) string {
-	note := fmt.Sprintf("`%s`, commit %s, %s.", b.Command, b.Commit, b.Device)
-	if times {
-		note += " " + loads([]*closedloop.Load{b.Load})
+// origin says where the figures of a table are from; with times what else the machine did.
+func (b *Benchmarked) origin(times bool) string {
+	if !times {
+		return origin(b.Command, b.Commit, b.Device)
 	}
-	return note
+	return origin(b.Command, b.Commit, b.Device, b.Load)
 }
 
 // grid is a table of benchmarks: its columns and rows by what their names have, and by what the
@@ -146,7 +145,7 @@ type grid struct {
 
 // text lays the benchmarks of a name out, each by its own cell.
 func (g *grid) text(b *Benchmarked, times bool) string {
-	s := section{note: b.note(times), rows: [][]string{{g.corner}}}
+	s := section{provenance: b.origin(times), rows: [][]string{{g.corner}}}
 	for _, c := range g.columns {
 		s.rows[0] = append(s.rows[0], c[1])
 	}

@@ -94,7 +94,7 @@ func (d devices) candidates(name string) string {
 			}
 		}
 	}
-	s.note = "Each method is beside the last one above it with the map (`" + planner + "`), on the same episodes. " + recordedBy(shown)
+	s.note, s.provenance = "Each method is beside the last one above it with the map (`"+planner+"`), on the same episodes.", recordedBy(shown)
 	return tables(s)
 }
 
@@ -118,7 +118,7 @@ func (d devices) mapWorth() string {
 			}
 		}
 	}
-	s.note = recordedBy(shown)
+	s.provenance = recordedBy(shown)
 	return tables(s)
 }
 
@@ -134,9 +134,10 @@ func comparisonSection(c Compared) section {
 	}
 	first := c.Comparisons[0]
 	s := section{
-		title: first.Case + ": on the same episodes",
-		note:  fmt.Sprintf("Seed %d, commit %s. Cost: mean over the %d episodes in which every run is safe of the difference to %s, ± its standard error.", first.Seed, first.Commit, first.Compared, first.Method),
-		rows:  [][]string{{"method", "safe", "cost %", "margin", "p50 / p99 ms"}},
+		title:      first.Case + ": on the same episodes",
+		note:       fmt.Sprintf("Cost: mean over the %d episodes in which every run is safe of the difference to %s, ± its standard error.", first.Compared, first.Method),
+		provenance: fmt.Sprintf("Seed %d, commit %s.", first.Seed, first.Commit),
+		rows:       [][]string{{"method", "safe", "cost %", "margin", "p50 / p99 ms"}},
 	}
 	for _, m := range c.Comparisons {
 		s.rows = append(s.rows, []string{m.Method, fmt.Sprintf("%d/%d", m.Safe, m.Episodes), estimate("%.2f", m.DifferencePct, m.DifferenceSEM), m.MarginMean.Text("%.3f"), milliseconds("%.2f", &m.Latency)})

@@ -68,7 +68,7 @@ func recoveryFigures(c batchnav.Certified) []*Figure {
 	if r == nil {
 		return nil
 	}
-	f := newFigure(name+"-recovery", name+": recovery from a perturbation off M*", "latent step", "Φ = ‖x − D_s(z)‖²")
+	f := newFigure(name+"-recovery", name+": recovery from a perturbation off M*", axis{"latent steps", "count"}, axis{"Φ", "squared scales of the state"})
 	f.logY()
 	xs := make([]float64, min(recoveryShown, len(r.Median)))
 	floor := math.Inf(1)
@@ -90,7 +90,7 @@ func recoveryFigures(c batchnav.Certified) []*Figure {
 	}{{"median", r.Median, false}, {"95th percentile", r.P95, false}, {"largest", r.Max, false}, {"predicted", predicted, true}} {
 		f.line(s.label, colour(i), s.dashed, xs, numbers(s.v)[:len(xs)])
 	}
-	f.caption = "How far the decoded state is from the measured one, step by step, where the step begins beside the map; dashed, what the certified contraction predicts."
+	f.caption = "Φ = ‖x − D_s(z)‖², how far the decoded state is from the measured one, step by step, where the step begins beside the map; dashed, what the certified contraction predicts."
 	return []*Figure{f}
 }
 

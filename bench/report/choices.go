@@ -137,7 +137,7 @@ func (d devices) environments() string {
 	if b == nil {
 		return noRecord
 	}
-	s := section{note: b.note(true), rows: [][]string{{"", "CPU µs a step", "steps a second"}}}
+	s := section{provenance: b.origin(true), rows: [][]string{{"", "CPU µs a step", "steps a second"}}}
 	for _, m := range b.Benchmarks {
 		s.rows = append(s.rows, []string{m.Name, number("%.3g", m.Metrics[cpu]), number("%.0f", m.Metrics["steps_per_second"])})
 	}

@@ -63,7 +63,7 @@ func compilations(all []compile.Report, names []string) section {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(c compile.Report) bool { return c.Case == name })
 		if i < 0 {
-			s.lack([]string{"`" + name + "`", notRecorded}, nil)
+			s.absent = append(s.absent, "`"+name+"`")
 			continue
 		}
 		c, scenarios := &all[i], 0
@@ -98,15 +98,12 @@ func compilations(all []compile.Report, names []string) section {
 		commits, devices = append(commits, c.Commit), append(devices, c.Device)
 	}
 	if len(commits) > 0 {
-		s.note = fmt.Sprintf("Commit %s, %s.", distinct(commits), distinct(devices))
-	}
-	if len(on) > 0 {
-		s.note += " " + loads(on)
+		s.provenance = origin("", distinct(commits), distinct(devices), on...)
 	}
 	if len(busy) > 0 {
-		s.note += " Times taken beside other work are left out: " + strings.Join(busy, ", ") + "."
+		s.note = "Times taken beside other work are left out: " + strings.Join(busy, ", ") + "."
 	}
-	s.note += strings.Join(missed, "")
+	s.note = strings.TrimSpace(s.note + strings.Join(missed, ""))
 	return s
 }
 
@@ -148,11 +145,10 @@ func (d devices) rounds(name string) string {
 				round.HeldOut.Mean.Text("%.3g"), round.HeldOut.P90.Text("%.3g"), round.HeldOut.Max.Text("%.3g"), confirmed, seconds,
 			})
 		}
-		s.note = fmt.Sprintf("Rounds ended: %s. Commit %s, %s. %s", c.Ended, c.Commit, c.Device, loads([]*closedloop.Load{c.Load}))
+		s.note, s.provenance = fmt.Sprintf("Rounds ended: %s.", c.Ended), origin("", c.Commit, c.Device, c.Load)
 		return tables(s)
 	}
-	s.lack([]string{notRecorded}, nil)
-	return tables(s)
+	return noRecord
 }
 
 // foreignPairings are those wanted of cases that the program does not have, on drawn scenes.
@@ -188,7 +184,7 @@ func besideMaps(all []closedloop.Pairing, names []string) section {
 		if i := slices.IndexFunc(all, func(p closedloop.Pairing) bool { return p.Case == name }); i >= 0 {
 			show(all[i])
 		} else {
-			s.lack([]string{"`" + name + "`", notRecorded}, nil)
+			s.absent = append(s.absent, "`"+name+"`")
 		}
 	}
 	for _, p := range all {
@@ -197,7 +193,7 @@ func besideMaps(all []closedloop.Pairing, names []string) section {
 		}
 	}
 	if len(shown) > 0 {
-		s.note = recordedBy(shown)
+		s.provenance = recordedBy(shown)
 	}
 	return s
 }
@@ -240,9 +236,8 @@ func (d devices) underNoise() string {
 	}
 	s := besideMaps(all, nil)
 	if len(all) == 0 {
-		s.lack([]string{notRecorded}, nil)
-	} else {
-		s.note = fmt.Sprintf("Noise of %g, in units of each state's scale. ", all[0].Noise) + s.note
+		return noRecord
 	}
+	s.note = strings.TrimSpace(fmt.Sprintf("Noise of %g, in units of each state's scale. ", all[0].Noise) + s.note)
 	return tables(s)
 }

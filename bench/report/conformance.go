@@ -25,9 +25,9 @@ type Suite struct {
 
 func conformanceSection(c Conformance) section {
 	s := section{
-		title: "Kernels held to float64 on the device",
-		note:  fmt.Sprintf("Commit %s, %s.", c.Commit, c.Device),
-		rows:  [][]string{{"suite", "passed", "failed", "skipped", "s"}},
+		title:      "Kernels held to float64 on the device",
+		provenance: origin("", c.Commit, c.Device),
+		rows:       [][]string{{"suite", "passed", "failed", "skipped", "s"}},
 	}
 	for _, v := range c.Suites {
 		failed := cmp.Or(strings.Join(v.Failed, ", "), "0")

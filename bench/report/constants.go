@@ -249,7 +249,7 @@ func (d devices) replacedConstants() string {
 			}
 		}
 	}
-	s.note = recordedBy(shown)
+	s.provenance = recordedBy(shown)
 	return tables(s)
 }
 
@@ -282,7 +282,7 @@ func (d devices) projections() string {
 			}
 		}
 	}
-	s.note = recordedBy(shown)
+	s.provenance = recordedBy(shown)
 	return tables(s)
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"image/color"
 	"maps"
 	"math"
 	"slices"
@@ -58,16 +59,11 @@ func (r *Records) curveSections() (out []section) {
 }
 
 func (c *curve) section(name string, pairings []closedloop.Pairing) section {
-	first := pairings[0]
-	var all []*closedloop.Load
-	for i := range pairings {
-		all = append(all, pairings[i].Load)
-	}
 	s := section{
-		title: name + c.title,
-		note: fmt.Sprintf("Cost above the oracle, %%, mean over the safe episodes with its 95 %% interval by Student's t; the difference is to the first method on the n episodes in which both are safe. %s Seed %d, commit %s, %s. %s",
-			c.note, first.Seed, first.Commit, first.Device, loads(all)),
-		rows: [][]string{slices.Concat(c.columns, []string{"method", "safe", "regret %", "median", "p90", "worst", "less the first's", "n", "p50 ms", "p99 ms"})},
+		title:      name + c.title,
+		note:       "Cost above the oracle, %, mean over the safe episodes with its 95 % interval by Student's t; the difference is to the first method on the n episodes in which both are safe. " + c.note,
+		provenance: recordedBy(pairings),
+		rows:       [][]string{slices.Concat(c.columns, []string{"method", "safe", "regret %", "median", "p90", "worst", "less the first's", "n", "p50 ms", "p99 ms"})},
 	}
 	for _, p := range pairings {
 		for i, m := range p.Pairs {
@@ -81,7 +77,7 @@ func (c *curve) section(name string, pairings []closedloop.Pairing) section {
 // qualityFigures are quality against time and data.
 func (r *Records) qualityFigures(name string) []*Figure {
 	plain := r.paired(name, undisturbed)
-	return []*Figure{r.qualityFigure(name, plain), dataFigure(name, plain)}
+	return []*Figure{r.qualityFigure(name, plain), r.dataFigure(name, plain)}
 }
 
 // noiseFigures are regret against noise and against bias, each without the other.
@@ -97,13 +93,14 @@ func (r *Records) noiseFigures(name string) (out []*Figure) {
 		levels := r.paired(name, func(p *closedloop.Pairing) bool {
 			return p.Map.File == "" && len(p.Shift) == 0 && of.other(p) == 0
 		})
-		f := newFigure(name+"-"+of.name, name+": "+of.name+" of the measured state", of.name+" of every measured value", regretLabel)
-		out = append(out, series(f, levels, of.level))
+		f := newFigure(name+"-"+of.name, name+": "+of.name+" of the measured state", axis{of.name + " of every measured value", "share of its scale"}, regretAxis)
+		out = append(out, r.series(f, name, levels, of.level))
 	}
 	return out
 }
 
-const regretLabel = "regret, % (95 %)"
+// regretAxis is that of a cost above the oracle's with its 95 % interval.
+var regretAxis = axis{"cost above the optimum", "%"}
 
 // qualityFigure is regret against decision time on one core: the searches by their number
 // of candidates along a line, with the bundled map and with the smallest; what polishes
@@ -112,8 +109,7 @@ func (r *Records) qualityFigure(name string, plain []closedloop.Pairing) *Figure
 	if len(plain) == 0 {
 		return nil
 	}
-	f := newFigure(name+"-quality", name+": quality against candidates and time", "median decision time on one core, ms", regretLabel)
-	f.Width *= 1.3
+	f := newFigure(name+"-quality", name+": quality against candidates and time", axis{"median decision time on one core", "ms"}, regretAxis)
 	f.logX()
 	f.logY()
 	shown := plain[:1]
@@ -131,19 +127,20 @@ func (r *Records) qualityFigure(name string, plain []closedloop.Pairing) *Figure
 			}
 			y = math.Max(curveFloor, y)
 			lowest, highest = min(lowest, y), max(highest, y)
-			interval(f, k, x, float64(m.RegretPct), float64(m.RegretCI95))
-			name := "" // the times of the maps are alike: named once
+			c := r.methodColour(name, m.Method)
+			interval(f, c, x, float64(m.RegretPct), float64(m.RegretCI95))
+			word := "" // the times of the maps are alike: named once
 			if k == len(shown)-1 {
-				name = strings.TrimPrefix(m.Method, "gpc-")
+				word = m.Method
 			}
-			if strings.HasSuffix(m.Method, "-polish") {
-				f.point(name, colour(k), draw.PyramidGlyph{}, x, y)
+			if strings.HasSuffix(m.Method, "polish") {
+				f.point(word, c, draw.PyramidGlyph{}, x, y)
 				continue
 			}
-			f.point(name, colour(k), draw.CircleGlyph{}, x, y)
+			f.point(word, c, draw.CircleGlyph{}, x, y)
 			xs, ys = append(xs, x), append(ys, y)
 		}
-		f.line(label, colour(k), false, xs, ys)
+		f.line(label, []color.RGBA{ink.light, faint(ink.light)}[k], false, xs, ys)
 	}
 	for _, m := range plain[0].Pairs {
 		if x := float64(m.Latency.P50) / 1e3; r.method(name, m.Method).Needs&domain.NeedsMap == 0 && x > 0 {
@@ -155,15 +152,15 @@ func (r *Records) qualityFigure(name string, plain []closedloop.Pairing) *Figure
 }
 
 // interval draws the 95 % interval of a regret on a logarithmic axis.
-func interval(f *Figure, k int, x, regret, half float64) {
-	f.errorBar(colour(k), x, math.Max(curveFloor, regret-half), math.Max(curveFloor, regret+half))
+func interval(f *Figure, c color.RGBA, x, regret, half float64) {
+	f.errorBar(c, x, math.Max(curveFloor, regret-half), math.Max(curveFloor, regret+half))
 }
 
 // dataFigure is regret against the samples that a map was trained on.
-func dataFigure(name string, plain []closedloop.Pairing) *Figure {
-	f := newFigure(name+"-data", name+": maps from little data", "samples of the map's dataset", regretLabel)
+func (r *Records) dataFigure(name string, plain []closedloop.Pairing) *Figure {
+	f := newFigure(name+"-data", name+": maps from little data", axis{"dataset of the map", "samples"}, regretAxis)
 	f.logX()
-	return series(f, plain, func(p *closedloop.Pairing) float64 { return float64(p.Map.Samples) })
+	return r.series(f, name, plain, func(p *closedloop.Pairing) float64 { return float64(p.Map.Samples) })
 }
 
 // shiftFigures are regret against the factor on each parameter that was shifted alone,
@@ -183,8 +180,8 @@ func (r *Records) shiftFigures(name string) (out []*Figure) {
 				along = append(along, p)
 			}
 		}
-		f := newFigure(name+"-shift-"+of, name+": "+of+" of the plant, times a factor", "factor", regretLabel)
-		out = append(out, series(f, along, func(p *closedloop.Pairing) float64 {
+		f := newFigure(name+"-shift-"+of, name+": "+of+" of the plant, times a factor", axis{of, "times its own value"}, regretAxis)
+		out = append(out, r.series(f, name, along, func(p *closedloop.Pairing) float64 {
 			if f := p.Shift[of]; f != 0 {
 				return f
 			}
@@ -196,7 +193,7 @@ func (r *Records) shiftFigures(name string) (out []*Figure) {
 
 // series draws a line for every method that has a regret at two places or more; nil where
 // there is none.
-func series(f *Figure, pairings []closedloop.Pairing, at func(p *closedloop.Pairing) float64) *Figure {
+func (r *Records) series(f *Figure, name string, pairings []closedloop.Pairing, at func(p *closedloop.Pairing) float64) *Figure {
 	f.logY()
 	type place struct{ x, regret, half float64 }
 	var methods []string
@@ -220,12 +217,13 @@ func series(f *Figure, pairings []closedloop.Pairing, at func(p *closedloop.Pair
 			continue
 		}
 		var xs, ys []float64
+		c := r.methodColour(name, m)
 		for _, p := range along {
 			xs, ys = append(xs, p.x), append(ys, math.Max(curveFloor, p.regret))
-			interval(f, drawn, p.x, p.regret, p.half)
-			f.point("", colour(drawn), draw.CircleGlyph{}, p.x, math.Max(curveFloor, p.regret))
+			interval(f, c, p.x, p.regret, p.half)
+			f.point("", c, draw.CircleGlyph{}, p.x, math.Max(curveFloor, p.regret))
 		}
-		f.line(m, colour(drawn), false, xs, ys)
+		f.line(m, c, false, xs, ys)
 		drawn++
 	}
 	if drawn == 0 {

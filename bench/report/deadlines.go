@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/bench"
-	"github.com/gpc-engine/gpc/closedloop"
 )
 
 // deadlines is the last loop at a rate on the first device that has one.
@@ -16,8 +15,8 @@ func (d devices) deadlines() string {
 	}
 	lines := loop.Lines()
 	text := tables(section{
-		note: fmt.Sprintf("`%s`, commit %s, %s, %s %s, threads %d. %s", loop.Command, loop.Commit, loop.Device, loop.Backend, loop.ISA, loop.Threads, loads([]*closedloop.Load{loop.Load})),
-		rows: loop.Rows(),
+		provenance: origin(loop.Command, loop.Commit, fmt.Sprintf("%s, %s %s, threads %d", loop.Device, loop.Backend, loop.ISA, loop.Threads), loop.Load),
+		rows:       loop.Rows(),
 	})
 	return text + "\n* " + strings.Join(lines[:len(lines)-1], "\n* ") + "\n" // the last is the load
 }

@@ -12,8 +12,9 @@ import (
 func (r *Records) regimeSection(name string, evals []closedloop.Result) section {
 	s := section{
 		title: name,
-		note: r.opening(name) + fmt.Sprintf("Unseen trajectories, seed %d, commit %s, %s. Kept are the trajectories without a violation, with their 95 %% interval; dispatches are those that keep every limit on the plant, and those of one trajectory are not independent. The gap is 100 (Σ cost − Σ oracle)/Σ oracle over the n trajectories kept, the others left out, with the 95 %% interval over trajectories by Student's t; median and 90 %% quantile are of the same trajectories one by one. Cost less `%s`'s: on the trajectories that both keep. Excluded are draws for which the oracle itself finds a step without a solution, decided before any method ran. Fallbacks are decisions that the exact solver took over. %s",
-			evals[0].Seed, evals[0].Commit, evals[0].Device, r.leading(name), loadsOf(evals)),
+		keys:  3, parts: []string{"gap %", "fallbacks"},
+		note:       r.opening(name) + fmt.Sprintf("Unseen trajectories. Kept are the trajectories without a violation, with their 95 %% interval; dispatches are those that keep every limit on the plant, and those of one trajectory are not independent. The gap is 100 (Σ cost − Σ oracle)/Σ oracle over the n trajectories kept, the others left out, with the 95 %% interval over trajectories by Student's t; median and 90 %% quantile are of the same trajectories one by one. Cost less `%s`'s: on the trajectories that both keep. Excluded are draws for which the oracle itself finds a step without a solution, decided before any method ran. Fallbacks are decisions that the exact solver took over.", r.leading(name)),
+		provenance: originOf(evals),
 		rows: [][]string{slices.Concat([]string{"regime", "noise", "method", "kept", "95 % interval", "dispatches", "feasible % (paper)", "gap %", "n", "median", "p90", "gap % (paper)"}, besideMain(r.leading(name)),
 			[]string{"fallbacks", "draws excluded", "least margin", "p50 ms", "p99 ms", "(paper)", "localize µs", "step µs", "project µs"})},
 	}
@@ -31,10 +32,7 @@ func (r *Records) regimeSection(name string, evals []closedloop.Result) section 
 				e.Shares.Localize.Text("%.1f"), e.Shares.Step.Text("%.1f"), e.Shares.Project.Text("%.1f"),
 			}))
 	}
-	for _, m := range r.lackedLikePaper(name) {
-		p := r.paper(name, m)
-		s.lack([]string{paperRegime, "0", m, notRecorded}, map[string]string{"feasible % (paper)": given(p.Feasible), "gap % (paper)": given(p.Gap), "(paper)": given(p.Milliseconds)})
-	}
+	s.absent = r.absent(name, r.lackedLikePaper(name))
 	return s
 }
 
@@ -65,7 +63,9 @@ func (d devices) dispatch() string {
 				[]string{r.name, e.Regime, r.titled(&e), safeOf(&e), dispatches(&e), given(p.Feasible), within("%.4f", e.GapPct, e.GapSEM, e.RegretN), given(p.Gap), fmt.Sprint(e.RegretN)},
 				r.less(&e), []string{fmt.Sprint(e.Fallback), milliseconds("%.3f", &e.Latency), given(p.Milliseconds)}))
 		}
-		r.lacking(&s)
+		if absent := r.absent(r.name, r.lackedLikePaper(r.name)); len(absent) > 0 {
+			s.absent = append(s.absent, r.name+": "+strings.Join(absent, ", "))
+		}
 	}
 	return tables(s)
 }

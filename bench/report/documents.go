@@ -197,6 +197,7 @@ func tables(sections ...section) string {
 			fmt.Fprintf(&b, "%s\n\n", s.note)
 		}
 		s.table(&b)
+		s.origins(&b)
 	}
 	return b.String()
 }

@@ -61,9 +61,11 @@ func besideMain(method string) []string {
 
 func (r *Records) evaluationSection(name string, evals []closedloop.Result) section {
 	s := section{
-		title: name,
-		note:  r.opening(name) + fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Regret over the n completed, safe episodes, its mean with the 95 %% interval by Student's t. Cost less `%s`'s: on the episodes in which both are safe.%s %s", evals[0].Seed, evals[0].Commit, evals[0].Device, r.leading(name), r.regretNote(name), loadsOf(evals)),
-		rows:  [][]string{slices.Concat([]string{"method", "regret %", "n", "median", "p90", "regret % (paper)"}, besideMain(r.leading(name)), []string{"safe", "95 % interval", "fail %", "fail % (paper)", "least margin", "p50 ms", "p99 ms", "ms (paper)", "mean ‖Δz‖"})},
+		title:      name,
+		parts:      []string{"safe"},
+		note:       r.opening(name) + fmt.Sprintf("Unseen episodes. Regret over the n completed, safe episodes, its mean with the 95 %% interval by Student's t. Cost less `%s`'s: on the episodes in which both are safe.%s", r.leading(name), r.regretNote(name)),
+		provenance: originOf(evals),
+		rows:       [][]string{slices.Concat([]string{"method", "regret %", "n", "median", "p90", "regret % (paper)"}, besideMain(r.leading(name)), []string{"safe", "95 % interval", "fail %", "fail % (paper)", "least margin", "p50 ms", "p99 ms", "ms (paper)", "mean ‖Δz‖"})},
 	}
 	for _, e := range evals {
 		p := r.paper(name, e.Method)
@@ -75,13 +77,9 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) sect
 				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), given(p.Milliseconds), e.Displacement.Text("%.1e"),
 			}))
 	}
-	for _, m := range r.unrecorded(name, evals) {
-		p := r.paper(name, m)
-		if math.IsNaN(p.Regret) { // the paper's figures are of other scenes
-			continue
-		}
-		s.lack([]string{m, notRecorded}, map[string]string{"regret % (paper)": regretGiven(p), "fail % (paper)": given(p.Fail), "ms (paper)": given(p.Milliseconds)})
-	}
+	s.absent = r.absent(name, slices.DeleteFunc(r.unrecorded(name, evals), func(m string) bool {
+		return math.IsNaN(r.paper(name, m).Regret) // the paper's figures are of other scenes
+	}))
 	return s
 }
 
@@ -103,9 +101,11 @@ func (r *Records) goalSection(name string, evals []closedloop.Result) section {
 	kinds := slices.Sorted(maps.Keys(evals[0].MarginsMean))
 	head = append(append(head, kinds...), "p50 ms", "p99 ms")
 	s := section{
-		title: name,
-		note:  r.opening(name) + fmt.Sprintf("Unseen episodes, seed %d, commit %s, %s. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. The paper's: 100 episodes, one unreachable moving scene left out. %s", evals[0].Seed, evals[0].Commit, evals[0].Device, r.leading(name), loadsOf(evals)),
-		rows:  [][]string{head},
+		title:      name,
+		parts:      []string{"gap %", "scene margin"},
+		note:       r.opening(name) + fmt.Sprintf("Unseen episodes. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. The paper's: 100 episodes, one unreachable moving scene left out.", r.leading(name)),
+		provenance: originOf(evals),
+		rows:       [][]string{head},
 	}
 	value := func(n *closedloop.Number) float64 {
 		if n == nil {
@@ -130,10 +130,7 @@ func (r *Records) goalSection(name string, evals []closedloop.Result) section {
 		}
 		s.rows = append(s.rows, append(row, number("%.3f", float64(e.Latency.P50)/1e3), number("%.3f", float64(e.Latency.P99)/1e3)))
 	}
-	for _, m := range r.unrecorded(name, evals) {
-		p := r.paper(name, m)
-		s.lack([]string{m, notRecorded}, map[string]string{"safe % (paper)": given(p.Safe), "collision-free % (paper)": given(p.Collision), "gap % (paper)": given(p.Gap), "margin (paper)": given(p.Margin)})
-	}
+	s.absent = r.absent(name, r.unrecorded(name, evals))
 	return s
 }
 
@@ -152,9 +149,10 @@ func unsafeSection(e closedloop.Result) section {
 
 func noiseSection(name string, evals []closedloop.Result) section {
 	s := section{
-		title: name + " with measurement noise",
-		note:  "The measured state is disturbed; margins and costs are of the true state. The noise is in units of each state's own scale. Regret over the n safe episodes, its mean with the 95 % interval by Student's t. " + loadsOf(evals),
-		rows:  [][]string{{"noise", "method", "regret %", "n", "median", "p90", "safe", "95 % interval", "least margin", "p50 ms", "p99 ms"}},
+		title:      name + " with measurement noise",
+		note:       "The measured state is disturbed; margins and costs are of the true state. The noise is in units of each state's own scale. Regret over the n safe episodes, its mean with the 95 % interval by Student's t.",
+		provenance: originOf(evals),
+		rows:       [][]string{{"noise", "method", "regret %", "n", "median", "p90", "safe", "95 % interval", "least margin", "p50 ms", "p99 ms"}},
 	}
 	for _, e := range evals {
 		s.rows = append(s.rows, slices.Concat(
@@ -181,9 +179,8 @@ func (d devices) baselines() string {
 				spread("%.4f", &e.Regret), []string{regretGiven(p), milliseconds("%.3f", &e.Latency), given(p.Milliseconds)}))
 		}
 		if evals := r.of(r.name); len(evals) > 0 && strings.HasPrefix(r.name, "integrator-") {
-			for _, m := range r.unrecorded(r.name, evals) {
-				p := r.paper(r.name, m)
-				s.lack([]string{r.name, "`" + m + "`", notRecorded}, map[string]string{"safe % (paper)": given(p.SafeEpisodes()), "regret % (paper)": regretGiven(p), "ms (paper)": given(p.Milliseconds)})
+			if absent := r.absent(r.name, r.unrecorded(r.name, evals)); len(absent) > 0 {
+				s.absent = append(s.absent, r.name+": "+strings.Join(absent, ", "))
 			}
 		}
 	}
@@ -207,10 +204,7 @@ func (d devices) goals(name string) string {
 				[]string{r.titled(&e), safeOf(&e), safeInterval(&e), given(p.Safe), number("%.1f %%", 100*float64(e.CollisionFree)), given(p.Collision), within("%.2f", e.GapPct, e.GapSEM, e.RegretN), given(p.Gap), fmt.Sprint(e.RegretN)},
 				r.less(&e), []string{estimate("%.3f", e.MarginMean, e.MarginSEM), given(p.Margin), fmt.Sprint(e.Fallback), milliseconds("%.1f", &e.Latency)}))
 		}
-		for _, m := range r.unrecorded(name, r.of(name)) {
-			p := r.paper(name, m)
-			s.lack([]string{"`" + m + "`", notRecorded}, map[string]string{"safe % (paper)": given(p.Safe), "(paper)": given(p.Collision), "gap % (paper)": given(p.Gap), "margin (paper)": given(p.Margin)})
-		}
+		s.absent = r.absent(name, r.unrecorded(name, r.of(name)))
 	}
 	return tables(s)
 }

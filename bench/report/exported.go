@@ -142,7 +142,7 @@ func (d devices) listed(wanted func(Benchmark) bool, times bool, head []string, 
 	if b == nil {
 		return noRecord
 	}
-	s := section{note: b.note(times), rows: [][]string{head}}
+	s := section{provenance: b.origin(times), rows: [][]string{head}}
 	for _, m := range b.Benchmarks {
 		if wanted(m) {
 			s.rows = append(s.rows, row(m.Name, func(metric string) float64 {

@@ -2,10 +2,12 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"image/color"
 	"math"
 	"path/filepath"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -18,40 +20,53 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
-// palette of the figures: Okabe and Ito's, which stays distinct for colour-blind readers.
-var palette = []color.RGBA{
-	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
-	{230, 159, 0, 255}, {86, 180, 233, 255}, {110, 110, 110, 255}, {160, 120, 60, 255},
-}
-
-func colour(i int) color.RGBA { return palette[i%len(palette)] }
-
-func faint(c color.RGBA) color.RGBA {
-	mix := func(v uint8) uint8 { return uint8(255 - (255-int(v))/3) }
-	return color.RGBA{mix(c.R), mix(c.G), mix(c.B), 255}
-}
-
 // Figure is one plot, written as SVG and as PNG.
 type Figure struct {
 	Name, Title   string
-	Width, Height vg.Length // without the legend, which stands to the right of it
-	x, y          string    // labels of the axes
+	Width, Height vg.Length // without the legend, which stands below it
+	x, y          axis
 	caption       string
 	plot          *plot.Plot
-	legend        plot.Legend
-	entries       int
+	legend        []entry
 	words         tags
 	err           error // the first of what was added, which SVG and Write return
+}
+
+// axis is what a figure shows along one of its sides, with its unit: count where it counts, dimensionless where it has
+// none. An axis of words has no name.
+type axis struct{ name, unit string }
+
+// label is the text along the axis.
+func (a axis) label() string {
+	if a.name == "" {
+		return ""
+	}
+	return a.name + ", " + a.unit
+}
+
+// unitOf is a unit as an axis has it.
+func unitOf(unit string) string { return cmp.Or(unit, "dimensionless") }
+
+// entry is a line of a legend.
+type entry struct {
+	label string
+	thumb plot.Thumbnailer
 }
 
 // maxEntries is the most that a legend has.
 const maxEntries = 8
 
-// pageMargin is left free around a figure, legendGap between it and its legend.
+// Sizes in points. A phone shows a figure 364 px wide: words of textSize are 12 px high there and 15 px where the
+// figure has its own width.
 const (
-	pageMargin = 6
-	legendGap  = 8
-	labelGap   = 5 // between an axis and its label
+	figureWidth  = 340
+	figureHeight = 255
+	textSize     = 11.5
+	pageMargin   = 6 // left free around a figure
+	labelGap     = 5 // between an axis and its label
+	thumbWidth   = 18
+	legendGap    = 12 // between entries
+	legendRow    = 16
 )
 
 // fail keeps an error, if there is one, and tells whether there is.
@@ -62,42 +77,65 @@ func (f *Figure) fail(err error) bool {
 	return err != nil
 }
 
-func newFigure(name, title, x, y string) *Figure {
+func newFigure(name, title string, x, y axis) *Figure {
 	p := plot.New()
-	p.Title.Text = title
-	p.Title.TextStyle.Font.Size = 12
 	p.Title.Padding = 6
-	p.X.Label.TextStyle.Font.Size = 10
-	p.BackgroundColor = color.White
+	p.BackgroundColor = background.light
 	p.X.Tick.Marker, p.Y.Tick.Marker = evenly{leastEven}, evenly{leastEven}
 	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{230}, color.Gray{230}
+	grid.Vertical.Color, grid.Horizontal.Color = lines.light, lines.light
 	p.Add(grid)
-	f := &Figure{Name: name, Title: title, x: x, y: y, Width: 5.2 * vg.Inch, Height: 3.8 * vg.Inch, plot: p, legend: plot.NewLegend()}
-	f.legend.Left, f.legend.Top, f.legend.Padding = true, true, vg.Points(3)
-	f.legend.TextStyle.Font.Size = 10
-	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &f.legend.TextStyle, &p.Legend.TextStyle} {
-		style.Font.Variant = "Sans"
+	f := &Figure{Name: name, Title: title, x: x, y: y, Width: figureWidth, Height: figureHeight, plot: p}
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+		style.Font.Variant, style.Font.Size, style.Color = "Sans", textSize, ink.light
 	}
+	for _, line := range []*draw.LineStyle{&p.X.LineStyle, &p.X.Tick.LineStyle, &p.Y.LineStyle, &p.Y.Tick.LineStyle} {
+		line.Color = ink.light
+	}
+	p.Title.Text = wrapped(p.Title.TextStyle, title, figureWidth-2*pageMargin)
 	return f
+}
+
+// wrapped breaks a text between words into lines of a width.
+func wrapped(style text.Style, words string, width vg.Length) string {
+	var out, line string
+	for _, word := range strings.Fields(words) {
+		if longer := strings.TrimSpace(line + " " + word); line == "" || style.Width(longer) <= width {
+			line = longer
+			continue
+		}
+		out, line = out+line+"\n", word
+	}
+	return out + line
 }
 
 // entry adds to the legend.
 func (f *Figure) entry(label string, thumb plot.Thumbnailer) {
 	if label != "" {
-		f.legend.Add(label, thumb)
-		f.entries++
+		f.legend = append(f.legend, entry{label, thumb})
 	}
 }
 
-// sample is a line in a legend.
-func sample(c color.RGBA) *plotter.Line {
-	return &plotter.Line{LineStyle: draw.LineStyle{Color: c, Width: vg.Points(1.6)}}
+// places are the upper left corners of the legend's entries below the upper left corner of the legend, and its height.
+func (f *Figure) places() (at []vg.Point, height vg.Length) {
+	var x vg.Length
+	for _, e := range f.legend {
+		w := thumbWidth + labelGap + f.plot.Legend.TextStyle.Width(e.label)
+		if x > 0 && x+w > f.Width-2*pageMargin {
+			x, height = 0, height+legendRow
+		}
+		at = append(at, vg.Point{X: x, Y: height})
+		x += w + legendGap
+	}
+	if len(at) > 0 {
+		height += legendRow + labelGap
+	}
+	return at, height
 }
 
 // line adds a series; points that are not finite are left out.
 func (f *Figure) line(label string, c color.RGBA, dashed bool, xs, ys []float64) {
-	pts := f.drawable(xs, ys)
+	pts := thinned(f.drawable(xs, ys))
 	if len(pts) == 0 {
 		return
 	}
@@ -111,6 +149,32 @@ func (f *Figure) line(label string, c color.RGBA, dashed bool, xs, ys []float64)
 	}
 	f.plot.Add(l)
 	f.entry(label, l)
+}
+
+// mostPoints of a line are drawn: more lie within the width of the line.
+const mostPoints = 800
+
+// thinned leaves of a line with more points than are drawn the lowest and the highest of each of as many parts, and its
+// ends.
+func thinned(pts plotter.XYs) plotter.XYs {
+	if len(pts) <= mostPoints {
+		return pts
+	}
+	out := plotter.XYs{pts[0]}
+	for part := range mostPoints / 2 {
+		from, to := part*len(pts)/(mostPoints/2), (part+1)*len(pts)/(mostPoints/2)
+		lo, hi := from, from
+		for i := from; i < to; i++ {
+			if pts[i].Y < pts[lo].Y {
+				lo = i
+			}
+			if pts[i].Y > pts[hi].Y {
+				hi = i
+			}
+		}
+		out = append(out, pts[min(lo, hi)], pts[max(lo, hi)])
+	}
+	return append(out, pts[len(pts)-1])
 }
 
 // points adds a series of markers; those that are not finite are left out.
@@ -151,7 +215,7 @@ func (f *Figure) errorBar(c color.RGBA, x, lo, hi float64) {
 }
 
 // fill adds a closed outline with an interior.
-func (f *Figure) fill(c, inside color.RGBA, xs, ys []float64) {
+func (f *Figure) fill(c, inside color.Color, xs, ys []float64) {
 	poly, err := plotter.NewPolygon(f.drawable(xs, ys))
 	if f.fail(err) {
 		return
@@ -201,8 +265,8 @@ func (f *Figure) rows(labels []string) {
 
 // rowHeight is that of a line of rows, aroundRows what title and axis take.
 const (
-	rowHeight  = 15
-	aroundRows = 75
+	rowHeight  = 18
+	aroundRows = 80
 )
 
 // equalAspect widens one axis so that a metre is as long on both.
@@ -219,21 +283,19 @@ func (f *Figure) equalAspect() {
 	}
 }
 
-// size is that of the page: the figure's, and the legend's to the right of it.
+// size is that of the page: the figure's, and the legend's below it.
 func (f *Figure) size() (width, height vg.Length) {
-	width = f.Width
-	if f.entries > 0 {
-		width += legendGap + f.legend.Rectangle(draw.Canvas{}).Size().X
-	}
-	return width, f.Height
+	_, below := f.places()
+	return f.Width, f.Height + below
 }
 
 // narrowest is the least ratio of the ends of a logarithmic axis.
 const narrowest = 1.5
 
 // draw renders the figure on a page of its size. An axis without a range, or of one too small
-// to be labelled, gets another: the plot's own would pass zero where it is logarithmic.
-func (f *Figure) draw(page draw.Canvas) {
+// to be labelled, gets another: the plot's own would pass zero where it is logarithmic. It gives the part of the page
+// that has the axes' ranges.
+func (f *Figure) draw(page draw.Canvas) draw.Canvas {
 	for _, a := range []*plot.Axis{&f.plot.X, &f.plot.Y} {
 		if !(a.Min <= a.Max) { // nothing is drawn
 			a.Min, a.Max = 1, 2
@@ -252,31 +314,36 @@ func (f *Figure) draw(page draw.Canvas) {
 		f.plot.Add(&f.words)
 		f.words.plotted = true
 	}
-	page.SetColor(color.White)
+	page.SetColor(background.light)
 	page.Fill(page.Rectangle.Path())
 	page = draw.Crop(page, pageMargin, -pageMargin, pageMargin, -pageMargin)
-	if f.entries > 0 {
-		beside := page
-		beside.Min.X = page.Max.X - f.legend.Rectangle(page).Size().X
-		beside.Max.Y -= f.plot.Title.TextStyle.Rectangle(f.plot.Title.Text).Size().Y + f.plot.Title.Padding
-		f.legend.Draw(beside)
-		page.Max.X = beside.Min.X - legendGap
+	at, below := f.places()
+	for i, e := range f.legend {
+		style := f.plot.Legend.TextStyle
+		corner := vg.Point{X: page.Min.X + at[i].X, Y: page.Min.Y + below - labelGap - at[i].Y}
+		thumb := page
+		thumb.Rectangle = vg.Rectangle{Min: vg.Point{X: corner.X, Y: corner.Y - legendRow}, Max: vg.Point{X: corner.X + thumbWidth, Y: corner.Y}}
+		e.thumb.Thumbnail(&thumb)
+		style.YAlign = draw.YCenter
+		page.FillText(style, vg.Point{X: corner.X + thumbWidth + labelGap, Y: corner.Y - legendRow/2}, e.label)
 	}
+	page.Min.Y += below
 	// The plot's own labels would take room as if they stood at the arithmetic middle of a
 	// logarithmic axis.
 	style := f.plot.X.Label.TextStyle
 	style.XAlign = draw.XCenter
 	rise := style.Height("X")
-	if f.x != "" {
-		page.FillText(style, vg.Point{X: page.Center().X, Y: page.Min.Y + style.FontExtents().Descent}, f.x)
+	if x := f.x.label(); x != "" {
+		page.FillText(style, vg.Point{X: page.Center().X, Y: page.Min.Y + style.FontExtents().Descent}, x)
 		page.Min.Y += rise + labelGap
 	}
-	if f.y != "" {
+	if y := f.y.label(); y != "" {
 		style.Rotation = math.Pi / 2
-		page.FillText(style, vg.Point{X: page.Min.X + rise, Y: page.Center().Y}, f.y)
+		page.FillText(style, vg.Point{X: page.Min.X + rise, Y: page.Center().Y}, y)
 		page.Min.X += rise + labelGap
 	}
 	f.plot.Draw(page)
+	return f.plot.DataCanvas(page)
 }
 
 // SVG renders the figure.
@@ -287,12 +354,22 @@ func (f *Figure) SVG() ([]byte, error) {
 	width, height := f.size()
 	c := vgsvg.New(width, height)
 	f.draw(draw.New(c))
+	return alone(c, "")
+}
+
+// alone is a drawing, with what is written over it, as a file of its own that knows light and dark paper.
+func alone(c *vgsvg.Canvas, over string) ([]byte, error) {
 	var out bytes.Buffer
 	if _, err := c.WriteTo(&out); err != nil {
-		return nil, fmt.Errorf("report: figure %s: %w", f.Name, err)
+		return nil, err
 	}
-	// The same widths where the typeface is another: these are as wide.
-	return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), nil
+	svg := out.String()
+	svg = svg[strings.Index(svg, "<svg"):strings.LastIndex(svg, "</svg>")]
+	// Liberation Sans has the widths of Arial and Helvetica; what every word has alike is said once.
+	svg = strings.ReplaceAll(svg, "font-family:Liberation Sans;font-variant:normal;font-weight:normal;font-style:normal;", "")
+	end := strings.Index(svg, ">") + 1
+	style := "<style>svg{font-family:Liberation Sans,Arial,Helvetica,sans-serif}" + darkened(svg+over, "") + "</style>\n"
+	return []byte(svg[:end] + style + svg[end:] + over + "</svg>\n"), nil
 }
 
 // Write writes dir/NAME.svg and dir/NAME.png.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gpc-engine/gpc/closedloop"
@@ -37,7 +38,7 @@ func (r *Records) caseFigures(name string) []*Figure {
 		figures = append(figures, r.regretFigure(name, evals), r.frontierFigure(name, evals))
 	}
 	if t := r.shown(name); t != nil {
-		figures = append(figures, priorityFigure(*t))
+		figures = append(figures, r.priorityFigure(t))
 		figures = append(figures, r.traceFigures(t)...)
 	}
 	figures = append(figures, r.rolloutFigures(name)...)
@@ -71,7 +72,7 @@ const regretFloor = 1e-4
 // regretFigure is panel (a): the terminal regret of every method with its
 // standard error, and the paper's values beside them. A method has a line of its own.
 func (r *Records) regretFigure(name string, evals []closedloop.Result) *Figure {
-	f := newFigure(name+"-regret", name+": terminal regret", "terminal regret, %", "")
+	f := newFigure(name+"-regret", name+": terminal regret", axis{"terminal regret", "%"}, axis{})
 	f.logX()
 	var labels []string
 	for _, e := range evals {
@@ -81,10 +82,7 @@ func (r *Records) regretFigure(name string, evals []closedloop.Result) *Figure {
 		}
 		y := -float64(len(labels)) // downwards
 		labels = append(labels, e.Method)
-		c := colour(0)
-		if e.Method == r.leading(name) {
-			c = colour(1)
-		}
+		c := r.methodColour(name, e.Method)
 		lo, hi := regret-float64(e.RegretSEM), regret+float64(e.RegretSEM)
 		f.line("", c, false, []float64{math.Max(regretFloor, lo), math.Max(regretFloor, hi)}, []float64{y, y})
 		f.point("", c, draw.CircleGlyph{}, math.Max(regretFloor, regret), y)
@@ -105,7 +103,7 @@ func (r *Records) regretFigure(name string, evals []closedloop.Result) *Figure {
 
 // frontierFigure is panel (d): decision time against regret.
 func (r *Records) frontierFigure(name string, evals []closedloop.Result) *Figure {
-	f := newFigure(name+"-frontier", name+": speed and quality", "median decision time, ms", "terminal regret, %")
+	f := newFigure(name+"-frontier", name+": speed and quality", axis{"median decision time", "ms"}, axis{"terminal regret", "%"})
 	f.logX()
 	f.logY()
 	drawn := 0
@@ -117,11 +115,7 @@ func (r *Records) frontierFigure(name string, evals []closedloop.Result) *Figure
 			continue
 		}
 		regret = math.Max(regretFloor, regret)
-		c := colour(0)
-		if group == domain.GroupOwn {
-			c = colour(1)
-		}
-		f.point(e.Method, c, draw.CircleGlyph{}, ms, regret)
+		f.point(e.Method, r.methodColour(name, e.Method), draw.CircleGlyph{}, ms, regret)
 		if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
 			f.point(e.Method+" (paper)", colour(grey), draw.CrossGlyph{}, p.Milliseconds, p.Regret)
 		}
@@ -150,44 +144,59 @@ func steady(t Trace) bool {
 	return true
 }
 
-// priorityFigure is panel (b): the semantic coordinate σ along the episodes of a
-// trace, the mean over episodes as a line and each episode faintly; nil where it never changes.
-func priorityFigure(t Trace) *Figure {
-	if steady(t) {
+// fewEpisodes of a trace have a line each in the figure of the priority; of more, quantiles are shaded.
+const fewEpisodes = 5
+
+// priorityFigure is panel (b): the semantic coordinate σ along the episodes of a trace, its mean over them and what lies
+// between the 10 and 90 % quantiles; nil where it never changes.
+func (r *Records) priorityFigure(t *Trace) *Figure {
+	if steady(*t) {
 		return nil
 	}
-	f := newFigure(t.Header.Case+"-priority", t.Header.Case+": priority σ of single episodes", "decision t", "σ")
+	f := newFigure(t.Header.Case+"-priority", t.Header.Case+": priority σ of "+t.Header.Method, axis{}, axis{"priority σ", "share"})
 	f.plot.Y.Min, f.plot.Y.Max = 0, 1
-	m := len(t.Episodes[0].Lines[0].Sigma)
-	for i := range m {
-		var mean, count []float64
-		for e, ep := range t.Episodes {
-			var xs, ys []float64
-			for _, l := range ep.Lines {
+	longest := 0
+	for _, ep := range t.Episodes {
+		longest = max(longest, len(ep.Lines))
+	}
+	var time []float64
+	time, f.x = r.clock(t.Header.Case, longest)
+	for i := range t.Episodes[0].Lines[0].Sigma {
+		var b closedloop.Band
+		for k := range longest {
+			var at []float64
+			for _, ep := range t.Episodes {
+				if k >= len(ep.Lines) {
+					continue
+				}
+				l := &ep.Lines[k]
 				if i >= len(l.Sigma) {
-					f.fail(fmt.Errorf("trace of %s, line %d has %d priorities, want %d", t.Header.Case, l.Line, len(l.Sigma), m))
+					f.fail(fmt.Errorf("trace of %s, line %d has %d priorities, want %d", t.Header.Case, l.Line, len(l.Sigma), i+1))
 					return f
 				}
-				xs, ys = append(xs, float64(l.T)), append(ys, l.Sigma[i])
-				for len(mean) <= l.T {
-					mean, count = append(mean, 0), append(count, 0)
+				at = append(at, l.Sigma[i])
+			}
+			slices.Sort(at)
+			b.Mean = append(b.Mean, stat.Mean(at, nil))
+			b.P10, b.P90 = append(b.P10, stat.Quantile(0.1, stat.LinInterp, at, nil)), append(b.P90, stat.Quantile(0.9, stat.LinInterp, at, nil))
+		}
+		if len(t.Episodes) < fewEpisodes {
+			for _, ep := range t.Episodes {
+				var ys []float64
+				for _, l := range ep.Lines {
+					ys = append(ys, l.Sigma[i])
 				}
-				mean[l.T] += l.Sigma[i]
-				count[l.T]++
+				f.line("", faint(colour(i)), false, time[:len(ys)], ys)
 			}
-			if e < 20 {
-				f.line("", faint(colour(i)), false, xs, ys)
-			}
+			b.P10, b.P90 = nil, nil
 		}
-		xs := make([]float64, len(mean))
-		for k := range mean {
-			xs[k], mean[k] = float64(k), mean[k]/count[k]
-		}
-		f.line(fmt.Sprintf("σ%d", i+1), colour(i), false, xs, mean)
+		f.band(r.objective(t.Header.Case, "σ", i), colour(i), false, time, b)
 	}
 	f.caption = fmt.Sprintf("The priority σ that decisions of %s were scored with", t.Header.Method)
-	if n := len(t.Episodes); n > 1 {
-		f.caption += fmt.Sprintf(": the mean over %d episodes, and faintly the first %d", n, min(n, 20))
+	if n := len(t.Episodes); n >= fewEpisodes {
+		f.caption += fmt.Sprintf(": the mean over %d episodes, and between the 10 and 90 %% quantiles shaded", n)
+	} else if n > 1 {
+		f.caption += fmt.Sprintf(": the mean over %d episodes, and each of them faintly", n)
 	}
 	f.caption += "."
 	return f
@@ -206,32 +215,19 @@ func (r *Records) traceFigures(t *Trace) (figures []*Figure) {
 	first := &t.Episodes[0]
 	name, of := t.Header.Case, fmt.Sprintf("Episode %d of %s, seed %d", first.Episode, t.Header.Method, t.Header.Seed)
 	m, err := r.motion(t, first)
+	robots := 0
 	if m != nil && err == nil {
 		figures = append(figures, r.trajectoryFigure(t, m))
-		if bodies, d := m.distances(); len(bodies) > 0 {
-			p := panel{name: "distances", title: "distance to the goal", axis: "distance", unit: "m", time: make([]float64, len(d[0])), values: d}
-			for i := range bodies {
-				p.names = append(p.names, fmt.Sprintf("body %d", bodies[i]+1))
-			}
-			for k := range p.time {
-				p.time[k] = float64(k)
-			}
-			if s := r.seconds(t); s > 0 {
-				p.timeUnit = "s"
-				for k := range p.time {
-					p.time[k] *= s
-				}
-			}
-			f := p.figure(name+"-distances", name+": distance to the goal", len(p.time))
-			f.caption = of + ": between the centres of a body and its goal."
-			figures = append(figures, f)
-		}
+		robots = m.robots()
+		time, clock := r.clock(name, len(m.shapes))
+		figures = append(figures, r.distanceFigure(name, name, name, of, m, time, clock))
 	}
 	for _, p := range r.panels(t) {
 		if m != nil && err == nil && p.title == "states" {
 			continue
 		}
-		f := p.figure(name+"-"+p.name, name+": "+strings.TrimSuffix(p.title+", "+p.unit, ", "), len(p.time))
+		p.robots(robots)
+		f := p.figure(name+"-"+p.name, name+": "+strings.TrimSuffix(p.title+", "+p.unit, ", "))
 		f.caption = of + "."
 		if err != nil {
 			f.caption += fmt.Sprintf(" It cannot be replayed here: %v.", err)
@@ -239,6 +235,21 @@ func (r *Records) traceFigures(t *Trace) (figures []*Figure) {
 		figures = append(figures, f)
 	}
 	return figures
+}
+
+// distanceFigure is how far every body is from its goal, of a file and a title that begin so; nil where none has one.
+func (r *Records) distanceFigure(name, file, title, of string, m *motion, time []float64, clock axis) *Figure {
+	bodies, d := m.distances()
+	if len(bodies) == 0 {
+		return nil
+	}
+	p := panel{name: "distances", axis: "distance", unit: "m", time: time, clock: clock, values: d}
+	for _, body := range bodies {
+		p.names = append(p.names, r.bodyName(name, body, len(bodies)))
+	}
+	f := p.figure(file+"-distances", title+": distance to the goal")
+	f.caption = of + ": between the centres of a body and its goal."
+	return f
 }
 
 // trajectoryFigure is panel (c): the end of the first episode with the way to it; of a single

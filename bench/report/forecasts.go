@@ -28,8 +28,8 @@ var forecasts = []forecast{
 	{what: "step of one state, OPF size", op: "step", name: "size:opf30", batch: 1, precision: "fp32", from: 45, to: 65, wanted: 60},
 	{what: "eigenpairs within it", op: "kernels", name: "size:opf30", kernel: "gpc_eig", batch: 4096, precision: "fp32", from: 55, to: 75, wanted: 40},
 	{what: "eigenpairs of one matrix", op: "kernels", name: "size:opf30", kernel: "gpc_eig", batch: 1, precision: "fp32", from: 15.5, to: 20, wanted: 15},
-	{what: "refinement over the whole horizon", op: "refine", name: "integrator-convex", batch: 4096, precision: "fp32", from: 970, to: 1370, wanted: 900},
-	{what: "refinement over the whole horizon", op: "refine", name: "integrator-convex", batch: 4096, precision: "tf32", from: 500, to: 740, wanted: 500},
+	{what: "refinement over the whole horizon", op: "refine", name: "integrator-convex", batch: 4096, precision: "fp32", from: 4000, to: 5500, wanted: 900},
+	{what: "refinement over the whole horizon", op: "refine", name: "integrator-convex", batch: 4096, precision: "tf32", from: 4000, to: 5500, wanted: 500},
 	{what: "training, 500 epochs of 250 000", op: "train-epochs", name: "size:opf30", batch: 4096, precision: "fp32", from: 11e6, to: 14e6, wanted: 12e6},
 }
 

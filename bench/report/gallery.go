@@ -21,12 +21,10 @@ func (d devices) galleryGlance() string {
 	for _, name := range d.systems() {
 		c, p := d.compilation(name), d.pairing(name)
 		if c == nil || p == nil {
-			s.lack([]string{"`" + name + "`"}, nil)
 			continue
 		}
 		own, solver := contender(p, c.Test.Method), contender(p, warmSolver)
 		if own == nil || solver == nil {
-			s.lack([]string{"`" + name + "`", "`" + c.Test.Method + "`"}, nil)
 			continue
 		}
 		shown = append(shown, *p)
@@ -43,7 +41,7 @@ func (d devices) galleryGlance() string {
 		})
 	}
 	if len(shown) > 0 {
-		s.note = recordedBy(shown)
+		s.provenance = recordedBy(shown)
 	}
 	return tables(s)
 }

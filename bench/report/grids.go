@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/gpc-engine/gpc/closedloop"
 )
 
 // outages are the power flows without a branch each beside another program's, by bench/peers/outages.
@@ -16,7 +14,7 @@ func (d devices) outages() string {
 				continue
 			}
 			s := section{
-				note: fmt.Sprintf("%s. Commit %s, %s. %s", cmp.Or(p.Note, peersNote), p.Commit, p.Device, loads([]*closedloop.Load{p.Load})),
+				note: cmp.Or(p.Note, peersNote) + ".", provenance: origin("", p.Commit, p.Device, p.Load),
 				rows: [][]string{{"network", "outages", "ours, µs each", p.Ratios[0].Peer + ", µs", "ratio", "solved by it alone", "other solutions"}},
 			}
 			for _, v := range p.Ratios {
@@ -63,7 +61,7 @@ func (d devices) learnedFlows() string {
 		return noRecord
 	}
 	s := section{
-		note: fmt.Sprintf("%s Seed %d, commit %s, %s, load average %.1f.", p.Note, p.Seed, p.Commit, p.Device, p.Average),
+		note: p.Note, provenance: fmt.Sprintf("Seed %d, commit %s, %s, load average %.1f.", p.Seed, p.Commit, p.Device, p.Average),
 		rows: [][]string{{"network", "recipe", "optimal", "infeasible", "iterations: median, largest", "in lanes, ms", "alone, ms", "a second of CPU", "imbalance, pu", "violation, pu"}},
 	}
 	for _, v := range p.Rows {

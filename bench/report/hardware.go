@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gpc-engine/gpc/bench"
-	"github.com/gpc-engine/gpc/closedloop"
 )
 
 // HardwareFigures are those of a comparison of benchmarks and its records: roofline, latency
@@ -23,10 +22,9 @@ func HardwareFigures(c *bench.Comparison, records []bench.NamedRecord) []*Figure
 // rooflineFigure is the rate of every row against its operations a byte, under the ceilings of
 // multiply-adds and of memory; nil where no record counts bytes.
 func rooflineFigure(labels []string, c *bench.Comparison, records []bench.NamedRecord) *Figure {
-	f := newFigure("roofline", "Rates under the ceilings of multiply-adds and memory", "operations a byte that has to move, FLOP/B", "GFLOP/s")
+	f := newFigure("roofline", "Rates under the ceilings of multiply-adds and memory", axis{"operations for each byte that has to move", "FLOP/B"}, axis{"rate", "GFLOP/s"})
 	f.logX()
 	f.logY()
-	f.Width *= 1.3
 	least, most := math.Inf(1), 0.0
 	for k, r := range records {
 		var xs, ys []float64
@@ -82,7 +80,7 @@ func bandwidthOr(bandwidth, other float64) float64 {
 // has two batches or more.
 func batchFigures(labels []string, records []bench.NamedRecord) (figures []*Figure) {
 	for _, of := range operations(records) {
-		f := newFigure("latency-"+file(of.op, of.name), of.title()+": latency against batch", "batch", "median of a call, µs")
+		f := newFigure("latency-"+file(of.op, of.name), of.title()+": latency against batch", axis{"batch", "rows"}, axis{"median of a call", "µs"})
 		f.logX()
 		f.logY()
 		drawn := false
@@ -103,7 +101,7 @@ func batchFigures(labels []string, records []bench.NamedRecord) (figures []*Figu
 				}
 				drawn = true
 				label := ""
-				if f.entries < maxEntries {
+				if len(f.legend) < maxEntries {
 					label = labels[k]
 					if len(of.sizes(r)) > 1 {
 						label += ", " + size
@@ -193,7 +191,7 @@ func histogramFigures(labels []string, c *bench.Comparison, records []bench.Name
 				all, of = append(all, t.Latencies()), append(of, labels[k])
 			}
 		}
-		if f := histogramFigure("histogram-"+file(o.op, o.name), o.title()+": latencies", "latency of a call, µs", of, all); f != nil {
+		if f := histogramFigure("histogram-"+file(o.op, o.name), o.title()+": latencies", axis{"latency of a call", "µs"}, of, all); f != nil {
 			f.caption = row.Name() + ": the calls that the records hold, spread over each measurement."
 			figures = append(figures, f)
 		}
@@ -206,7 +204,7 @@ const bins = 40
 
 // histogramFigure draws how values above 0 are distributed over bins of equal width on a
 // logarithmic axis, each series as its own share; nil where there are none.
-func histogramFigure(name, title, axis string, labels []string, all [][]float64) *Figure {
+func histogramFigure(name, title string, along axis, labels []string, all [][]float64) *Figure {
 	least, most := math.Inf(1), 0.0
 	for _, values := range all {
 		for _, v := range values {
@@ -221,7 +219,7 @@ func histogramFigure(name, title, axis string, labels []string, all [][]float64)
 	if most < narrowest*least {
 		least, most = least/math.Sqrt(narrowest), most*math.Sqrt(narrowest)
 	}
-	f := newFigure(name, title, axis, "share of calls, %")
+	f := newFigure(name, title, along, axis{"share of calls", "%"})
 	f.logX()
 	width := math.Log(most/least) / bins
 	for k, values := range all {
@@ -248,8 +246,9 @@ func benchmarkSection(b bench.Record) section {
 		title = strings.TrimSpace(title + " " + strings.TrimSuffix(what, " --json"))
 	}
 	return section{
-		title: title,
-		note:  fmt.Sprintf("`%s`, commit %s, %s. The ceiling is the best sustained multiply-add loop of the same instruction set in the same run. Rates count every unit of a network; jacobian, metric and step leave the inactive ReLU units out, so that their fraction by this count can pass 1. %s", b.Command, b.Commit, b.Device, loads([]*closedloop.Load{b.Load})),
-		rows:  bench.Rows(b.Results),
+		title:      title,
+		note:       "The ceiling is the best sustained multiply-add loop of the same instruction set in the same run. Rates count every unit of a network; jacobian, metric and step leave the inactive ReLU units out, so that their fraction by this count can pass 1.",
+		provenance: origin(b.Command, b.Commit, b.Device, b.Load),
+		rows:       bench.Rows(b.Results),
 	}
 }

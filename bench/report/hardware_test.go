@@ -95,14 +95,14 @@ func TestFiguresOfOlderRecords(t *testing.T) {
 
 // A histogram's shares are of all calls.
 func TestSharesOfAHistogram(t *testing.T) {
-	f := histogramFigure("h", "t", "µs", []string{"a"}, [][]float64{{1, 1, 1, 10}})
+	f := histogramFigure("h", "t", axis{"latency", "µs"}, []string{"a"}, [][]float64{{1, 1, 1, 10}})
 	if f.plot.Y.Max != 75 {
 		t.Errorf("three of four calls are %v %%", f.plot.Y.Max)
 	}
-	if histogramFigure("h", "t", "µs", nil, nil) != nil {
+	if histogramFigure("h", "t", axis{"latency", "µs"}, nil, nil) != nil {
 		t.Error("nothing is drawn")
 	}
-	for _, fault := range faults(histogramFigure("h", "t", "µs", []string{"a"}, [][]float64{{5, 5, 5}})) {
+	for _, fault := range faults(histogramFigure("h", "t", axis{"latency", "µs"}, []string{"a"}, [][]float64{{5, 5, 5}})) {
 		t.Errorf("one value: %s", fault)
 	}
 }
@@ -172,8 +172,8 @@ func TestFigureOfALoop(t *testing.T) {
 	for _, fault := range faults(f) {
 		t.Error(fault)
 	}
-	if f.entries != 3 || !strings.Contains(f.caption, "deadlines missed") {
-		t.Errorf("%d entries, %q", f.entries, f.caption)
+	if len(f.legend) != 3 || !strings.Contains(f.caption, "deadlines missed") {
+		t.Errorf("%d entries, %q", len(f.legend), f.caption)
 	}
 }
 

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"image/color"
 	"math"
 	"slices"
 	"strconv"
@@ -113,9 +112,6 @@ type tags struct {
 	plotted bool
 }
 
-// tagSize is that of the words, in points.
-const tagSize = 9
-
 // add adds a word; an empty one keeps the place of its marker free.
 func (t *tags) add(word string, at plotter.XY) {
 	t.at, t.words = append(t.at, at), append(t.words, word)
@@ -124,7 +120,6 @@ func (t *tags) add(word string, at plotter.XY) {
 // Plot implements plot.Plotter.
 func (t *tags) Plot(c draw.Canvas, p *plot.Plot) {
 	style := p.Legend.TextStyle
-	style.Font.Size = tagSize
 	x, y := p.Transforms(&c)
 	var taken []vg.Rectangle
 	place := func(k int) vg.Point { return vg.Point{X: x(t.at[k].X), Y: y(t.at[k].Y)} }
@@ -153,7 +148,7 @@ func (t *tags) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 		}
 		if from := nearest(best, m); math.Hypot(float64(from.X-m.X), float64(from.Y-m.Y)) > 2*markerRadius {
-			c.StrokeLine2(draw.LineStyle{Color: color.Gray{150}, Width: vg.Points(0.5)}, m.X, m.Y, from.X, from.Y)
+			c.StrokeLine2(draw.LineStyle{Color: faint(ink.light), Width: vg.Points(0.5)}, m.X, m.Y, from.X, from.Y)
 		}
 		taken = append(taken, best)
 		c.FillText(style, best.Min.Sub(style.Rectangle(word).Min), word)

@@ -1,91 +1,115 @@
 package report
 
 import (
-	"cmp"
+	"bytes"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"html"
 	"math"
 	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/domain"
 )
 
-// lead is what a report begins with: a run in motion, and six numbers of the method whose it is.
+// lead is the first screen of a report: one sentence, one picture in motion, one table.
 type lead struct {
-	motion *Animation
-	tiles  [6]tile
+	headline string
+	motion   *Animation
+	rows     [][]string
+	note     string // how the rows are to be read, and what is not among them
 }
 
-// tile is a number with what it is of.
-type tile struct{ number, of, note string }
-
-// lead is of the cases' leading methods; nil where no runs of them were recorded.
+// lead is of the cases' maps, each in the scenes that cost it most; without runs of them there is the picture alone.
 func (r *Records) lead(ctx context.Context) (*lead, error) {
-	var of []int // evaluations
-	safe, episodes, decisions, slowest := 0.0, 0, 0, 0.0
-	for i := range r.Evaluations {
-		e := &r.Evaluations[i]
-		if e.Method != r.leading(e.Case) {
-			continue
-		}
-		of = append(of, i)
-		safe += math.Round(float64(e.Safe) * float64(e.Episodes))
-		episodes += e.Episodes
-		decisions += e.Decisions
-		slowest = max(slowest, float64(e.Latency.P99))
-	}
-	if len(of) == 0 {
-		return nil, nil
-	}
-	l := &lead{}
-	// Bodies that move say more than time lines do.
-	best := slices.IndexFunc(r.Traces, func(t Trace) bool {
-		if t.Header.Method != r.leading(t.Header.Case) || len(t.Episodes) == 0 {
-			return false
-		}
-		m, err := r.motion(&t, &t.Episodes[0])
-		return m != nil && err == nil
-	})
-	if best < 0 && len(r.Traces) > 0 {
-		best = 0
-	}
-	if best >= 0 {
+	l := &lead{headline: "gpc: recorded results, " + r.Device}
+	t := r.liveliest()
+	if t != nil {
 		var err error
-		if l.motion, err = r.Animation(ctx, &r.Traces[best]); err != nil {
+		if l.motion, err = r.Animation(ctx, t); err != nil {
 			return nil, err
 		}
 	}
-	first := &r.Evaluations[of[0]]
-	least := first
-	for _, i := range of {
-		if e := &r.Evaluations[i]; cmp.Less(float64(e.Latency.P50), float64(least.Latency.P50)) {
-			least = e
+	rows, few := devices{r}.hardestScenes()
+	if len(few) > 0 {
+		l.note = " Left out, as one episode says little: " + strings.Join(few, ", ") + "."
+	}
+	if len(rows) == 0 {
+		return l, nil
+	}
+	kept, most := 0, math.Inf(-1)
+	l.rows = [][]string{{"case", "safe", "extra cost, %", "decision, ms"}}
+	for _, h := range rows {
+		mean, sem := excess(h.own)
+		if keptShare(h.own) == 1 {
+			kept++
+		}
+		if h.own.RegretN > 1 {
+			most = max(most, float64(mean))
+		}
+		l.rows = append(l.rows, []string{
+			"`" + h.name + "`", keptText(h.own), plainPercent(mean, halfWidth(sem, h.own.RegretN), h.own.RegretN), plainMilliseconds(&h.own.Latency),
+		})
+		if h.own.RegretN < 2 {
+			l.rows[len(l.rows)-1][2] = "–"
 		}
 	}
-	l.tiles = [6]tile{
-		{fmt.Sprintf("%.0f/%d", safe, episodes), "episodes safe", "no limit broken and every goal reached, all cases"},
-		{fmt.Sprint(decisions), "decisions", fmt.Sprintf("by the map, in %d cases", len(of))},
-		{number("%.3f %%", float64(first.RegretPct)), "above the optimum", "mean cost, " + first.Case},
-		{number("%.3f %%", float64(first.Regret.P90)), "above it in the tail", "nine of ten episodes cost less, " + first.Case},
-		{number("%.3f ms", float64(least.Latency.P50)/1e3), "a decision", "median, " + least.Case},
-		{number("%.3f ms", slowest/1e3), "the slow ones", "99 of 100 take less, slowest case"},
+	cases := fmt.Sprintf("%d of %d cases", kept, len(rows))
+	if kept == len(rows) {
+		cases = map[bool]string{true: "the case", false: fmt.Sprintf("all %d cases", kept)}[kept == 1]
 	}
+	l.headline = fmt.Sprintf("With the map every limit was kept in %s", cases)
+	if !math.IsInf(most, 0) && !math.IsNaN(most) {
+		l.headline += fmt.Sprintf(", at a mean extra cost of at most %s", strings.Replace(number("%.2g\u00a0%%", max(0, most)), "e-0", "e-", 1))
+	}
+	l.headline += "."
+	l.note = "Each row is of the scenes in which the map costs most. Safe: episodes, or dispatches of a network, in which no limit was broken and every goal reached, of all. " +
+		"Extra cost: the mean above the optimum of the same episode, among robots above the paper's optimiser; with its 95 % interval where fewer than 30 episodes count. " +
+		"Decision: half of them take less than the first number, 99 of 100 less than the second." + l.note
 	return l, nil
 }
 
+// liveliest is the trace of a leading method in whose pictures most bodies move; else the first; nil: there is none.
+func (r *Records) liveliest() *Trace {
+	var best *Trace
+	most := -1
+	for i := range r.Traces {
+		t := &r.Traces[i]
+		if t.Header.Method != r.leading(t.Header.Case) || len(t.Episodes) == 0 {
+			continue
+		}
+		moving := 0
+		if m, err := r.motion(t, &t.Episodes[0]); m != nil && err == nil {
+			last := m.shapes[len(m.shapes)-1]
+			for k, s := range m.shapes[0] {
+				if s.Role != domain.Ground && !slices.Equal(s.Path, last[k].Path) {
+					moving++
+				}
+			}
+		}
+		if moving > most {
+			best, most = t, moving
+		}
+	}
+	if best == nil && len(r.Traces) > 0 {
+		best = &r.Traces[0]
+	}
+	return best
+}
+
 func (p *sheet) lead(l *lead) {
-	if l == nil {
-		return
-	}
 	w := &p.html
-	fmt.Fprint(w, "<div class=\"lead\">\n")
+	fmt.Fprintf(w, "<h1>%s</h1>\n<div class=\"lead\">\n", html.EscapeString(l.headline))
 	if a := l.motion; a != nil {
-		fmt.Fprintf(w, "<figure><img alt=\"%s\" src=\"data:image/gif;base64,%s\"><figcaption><b>%s.</b> %s</figcaption></figure>\n",
-			html.EscapeString(a.Title), base64.StdEncoding.EncodeToString(a.GIF), html.EscapeString(a.Title), html.EscapeString(a.caption))
+		p.enlargeable(a.Title, a.caption, a.SVG)
 	}
-	fmt.Fprint(w, "<dl class=\"tiles\">\n")
-	for _, t := range l.tiles {
-		fmt.Fprintf(w, "<div><dt>%s</dt><dd><b>%s</b><small>%s</small></dd></div>\n", html.EscapeString(t.of), html.EscapeString(t.number), html.EscapeString(t.note))
+	if l.rows != nil {
+		var table bytes.Buffer
+		htmlRows(&table, l.rows)
+		fmt.Fprintf(w, "<table class=\"glance\">\n%s</table>\n", table.String())
 	}
-	fmt.Fprint(w, "</dl>\n</div>\n")
+	fmt.Fprint(w, "</div>\n")
+	if l.note != "" {
+		fmt.Fprintf(w, "<details><summary>How to read this table</summary><p>%s</p></details>\n", html.EscapeString(strings.TrimSpace(l.note)))
+	}
 }

@@ -2,24 +2,23 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"image"
 	"image/color"
-	imagedraw "image/draw"
-	"image/gif"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/font/liberation"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/recorder"
@@ -69,8 +68,8 @@ func sliding(t *testing.T) (*Records, *Trace) {
 	return New("here", map[string]Case{"cart": {Definition: domain.Case{Problem: p, Plant: plant}}}), &tr
 }
 
-// Every figure that the report can draw: labelled ticks on both axes, a legend that is short
-// and outside the plot, and nothing off the page.
+// Every figure that the report can draw: labelled ticks and a unit on both axes, a legend that is short and below the
+// plot, words that a phone shows 12 px high, nothing off the page, and no colour without a twin on dark paper.
 func TestEveryFigureIsReadable(t *testing.T) {
 	var figures []*Figure
 	for _, r := range recorded(t) {
@@ -87,7 +86,7 @@ func TestEveryFigureIsReadable(t *testing.T) {
 	figures = append(figures, r.Figures()...)
 	for _, lo := range []float64{0.011, 0.9, 2.2, 130} { // less than a decade
 		for _, ratio := range []float64{1, 1.0001, 1.3, 4, 11, 1e5, 1e12} {
-			f := newFigure(fmt.Sprintf("from %g times %g", lo, ratio), "t", "x", "y")
+			f := newFigure(fmt.Sprintf("from %g times %g", lo, ratio), "t", axis{"x", "m"}, axis{"y", "m"})
 			f.logX()
 			f.line("a", colour(0), false, []float64{lo, lo * ratio}, []float64{-lo, -lo * ratio})
 			figures = append(figures, f)
@@ -113,20 +112,49 @@ func faults(f *Figure) (out []string) {
 			out = append(out, fmt.Sprintf("%d labelled ticks on the axis %s", n, name))
 		}
 	}
-	if f.entries > maxEntries {
-		out = append(out, fmt.Sprintf("%d entries in its legend", f.entries))
+	if len(f.legend) > maxEntries {
+		out = append(out, fmt.Sprintf("%d entries in its legend", len(f.legend)))
 	}
-	beside := 0
+	for _, a := range []axis{f.x, f.y} {
+		if a.name != "" && a.unit == "" || a.name == "" && a != f.y {
+			out = append(out, fmt.Sprintf("an axis %q without a unit", a))
+		}
+	}
+	const phone = 364 // px that a figure has
+	if width > figureWidth {
+		out = append(out, fmt.Sprintf("%v wide, want at most %d: a phone would shrink it", width, figureWidth))
+	}
+	svg, err := f.SVG()
+	if err != nil {
+		out = append(out, err.Error())
+	}
+	out = append(out, untwinned(svg)...)
+	_, below := f.places()
+	under := 0
 	for _, box := range texts(&c) {
 		if box.Min.X < 0 || box.Min.Y < 0 || box.Max.X > width || box.Max.Y > height {
 			out = append(out, fmt.Sprintf("%q is at %v on a page of %v × %v", box.text, box.Rectangle, width, height))
 		}
-		if box.Min.X > f.Width {
-			beside++
+		if px := float64(box.size) * phone / float64(figureWidth); px < 12 {
+			out = append(out, fmt.Sprintf("%q is %.1f px high on a phone", box.text, px))
+		}
+		if box.Max.Y < below+pageMargin {
+			under++
 		}
 	}
-	if beside < f.entries {
-		out = append(out, fmt.Sprintf("%d of %d entries of the legend stand beside the plot", beside, f.entries))
+	if under < len(f.legend) {
+		out = append(out, fmt.Sprintf("%d of %d entries of the legend stand below the plot", under, len(f.legend)))
+	}
+	return out
+}
+
+// untwinned are the colours of a drawing that are not of the table, or do not change on dark paper.
+func untwinned(svg []byte) (out []string) {
+	style := string(styles.Find(svg))
+	for _, m := range regexp.MustCompile(`(?:fill|stroke):(#?[0-9A-Za-z]+)`).FindAllStringSubmatch(styles.ReplaceAllString(string(svg), ""), -1) {
+		if m[1] != "none" && !strings.Contains(style, fmt.Sprintf("[style*=%q]", m[0])) {
+			out = append(out, m[0]+" has no twin on dark paper")
+		}
 	}
 	return out
 }
@@ -135,6 +163,7 @@ func faults(f *Figure) (out []string) {
 type written struct {
 	vg.Rectangle
 	text string
+	size vg.Length
 }
 
 var faces = font.NewCache(liberation.Collection())
@@ -162,7 +191,7 @@ func texts(c *recorder.Canvas) (out []written) {
 		case *recorder.FillString:
 			face := faces.Lookup(a.Font, a.Size)
 			w, h := face.Width(a.String), a.Size*3/4
-			box := written{vg.Rectangle{Min: vg.Point{X: vg.Length(math.Inf(1)), Y: vg.Length(math.Inf(1))}, Max: vg.Point{X: vg.Length(math.Inf(-1)), Y: vg.Length(math.Inf(-1))}}, a.String}
+			box := written{vg.Rectangle{Min: vg.Point{X: vg.Length(math.Inf(1)), Y: vg.Length(math.Inf(1))}, Max: vg.Point{X: vg.Length(math.Inf(-1)), Y: vg.Length(math.Inf(-1))}}, a.String, a.Size}
 			for _, corner := range []vg.Point{{}, {X: w}, {Y: h}, {X: w, Y: h}} {
 				p := place(a.Point.X+corner.X, a.Point.Y+corner.Y)
 				box.Min.X, box.Min.Y, box.Max.X, box.Max.Y = min(box.Min.X, p.X), min(box.Min.Y, p.Y), max(box.Max.X, p.X), max(box.Max.Y, p.Y)
@@ -173,8 +202,8 @@ func texts(c *recorder.Canvas) (out []written) {
 	return out
 }
 
-// An animation stays under its size and ends two seconds after arrival, whether its case is
-// drawn or shown as time lines.
+// An animation stays under its size and ends two seconds after arrival, whether its case is drawn or shown as time
+// lines; it stands still for who wants less motion, and has no colour without a twin.
 func TestAnimationsEndSoonAfterArrival(t *testing.T) {
 	r, tr := sliding(t)
 	m := require.Get(r.motion(tr, &tr.Episodes[0]))(t)
@@ -183,46 +212,60 @@ func TestAnimationsEndSoonAfterArrival(t *testing.T) {
 	}
 	other := wide(3000)
 	for _, c := range []struct {
-		trace   *Trace
-		arrival int
-		total   int // decisions
+		trace          *Trace
+		arrival, total int
 	}{{tr, m.arrival, 100}, {&other, settled(other.Episodes[0].Lines), 3000}} {
 		a := require.Get(r.Animation(t.Context(), c.trace))(t)
-		if len(a.GIF) == 0 || len(a.GIF) > maxAnimation {
-			t.Errorf("%s: %d bytes", a.Name, len(a.GIF))
+		if len(a.SVG) == 0 || len(a.SVG) > maxAnimation || !bytes.Contains(a.SVG, []byte("prefers-reduced-motion")) {
+			t.Errorf("%s: %d bytes", a.Name, len(a.SVG))
 		}
-		movie := require.Get(gif.DecodeAll(bytes.NewReader(a.GIF)))(t)
-		total := 0
-		for _, d := range movie.Delay {
-			total += d
+		until := min(max(r.seconds(c.trace)*float64(c.arrival), shortest), longest)
+		changes := regexp.MustCompile(`<animate[^>]* dur="([0-9.]+)s"[^>]* values="([^"]*)"`).FindAllSubmatch(a.SVG, -1)
+		if len(changes) == 0 {
+			t.Errorf("%s: nothing moves", a.Name)
 		}
-		seconds := r.seconds(c.trace)
-		stride := max(1, (c.arrival+maxFrames-1)/maxFrames)
-		until := (c.arrival + stride - 1) / stride * movie.Delay[0]
-		if total != until+hold || c.arrival >= c.total-1 {
-			t.Errorf("%s: %d frames, %d hundredths of a second, %d of them until arrival at %d of %d (%v s each)", a.Name, len(movie.Image), total, until, c.arrival, c.total, seconds)
+		for _, change := range changes {
+			seconds := require.Get(strconv.ParseFloat(string(change[1]), 64))(t)
+			frames := bytes.Count(change[2], []byte(";"))
+			atArrival := float64(frames) * until / seconds
+			stride := (c.arrival + maxFrames - 1) / maxFrames
+			if math.Abs(seconds-until-hold) > 0.01 || math.Abs(atArrival-float64(c.arrival)/float64(stride)) > 1 || c.arrival >= c.total-1 {
+				t.Errorf("%s: %v s in %d frames, want %v until arrival at %d of %d and %v after it", a.Name, seconds, frames, until, c.arrival, c.total, hold)
+			}
+		}
+		for _, fault := range untwinned(a.SVG) {
+			t.Errorf("%s: %s", a.Name, fault)
 		}
 	}
 }
 
-// A frame's pixels have the colours of the palette that image/draw chooses.
-func TestFramesHaveTheNearestColours(t *testing.T) {
-	picture := image.NewRGBA(image.Rect(0, 0, 64, 64))
-	rng := rand.New(rand.NewPCG(3, 4))
-	for i := range picture.Pix {
-		picture.Pix[i] = uint8(rng.IntN(256))
+// The first six colours are those of the live page, light and dark, and so is what bodies have there.
+func TestTheColoursAreTheLivePages(t *testing.T) {
+	style := string(require.Get(os.ReadFile("../../view/ui/src/app.css"))(t))
+	dark, light, found := strings.Cut(style, `:root[data-theme="light"]`)
+	if !found {
+		t.Fatal("app.css has no light colours")
 	}
-	for y := range 32 { // areas of one colour, and no colour
-		for x := range 64 {
-			picture.SetRGBA(x, y, color.RGBA{uint8(y / 8 * 60), uint8(x / 16 * 80), 90, uint8(255 * min(y, 1))})
+	for i, c := range tints[:grey] {
+		for part, want := range map[string]color.RGBA{dark: c.dark, light: c.light} {
+			if text := fmt.Sprintf("--c%d: %s;", i, strings.ToLower(css(want))); !strings.Contains(part, text) {
+				t.Errorf("app.css does not have %s", text)
+			}
 		}
 	}
-	want := image.NewPaletted(picture.Rect, framePalette)
-	imagedraw.Draw(want, want.Rect, picture, image.Point{}, imagedraw.Src)
-	var m movie
-	for range 2 {
-		if got := m.paletted(picture); !bytes.Equal(got.Pix, want.Pix) {
-			t.Error("the colours are not those of image/draw")
+	for light, dark := range twins {
+		if light == dark {
+			t.Errorf("%s is its own twin", light)
+		}
+	}
+}
+
+// A method has one colour in every figure: that of the table, a variant that of the whole.
+func TestAMethodHasOneColour(t *testing.T) {
+	r := New("here", known())
+	for method, want := range map[string]int{"navigator": 0, "navigator-no-lie": 0, "planner": 0, "direct": 1, "refine-64-polish": 2, "refine-512": 3, "mpc": 5, "oracle": grey, "td3+safeguard": brown} {
+		if got := r.methodColour("integrator-convex", method); got != colour(want) {
+			t.Errorf("%s has %v, want %v", method, got, colour(want))
 		}
 	}
 }
@@ -275,7 +318,7 @@ func TestThePageIsWhole(t *testing.T) {
 	r := require.Get(Load(t.Context(), in, known()))(t)
 	require.Get(r.Write(t.Context(), out))(t)
 	html := string(require.Get(os.ReadFile(filepath.Join(out, "report.html")))(t))
-	for _, want := range []string{"name=\"viewport\"", "color-scheme:light dark", "prefers-color-scheme:dark", "<nav", "id=\"glossary\"", "<h1>", "class=\"note\"", "data:image/gif;base64,", "overflow:auto"} {
+	for _, want := range []string{"name=\"viewport\"", "color-scheme:light dark", "prefers-color-scheme:dark", "<nav", "id=\"glossary\"", "<h1>", "<animate", "overflow:auto"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page lacks %s", want)
 		}
@@ -283,21 +326,46 @@ func TestThePageIsWhole(t *testing.T) {
 	if found := regexp.MustCompile(`(src|href)="(https?:)?//[^"]*"|@import|url\(|<script|<link`).FindString(html); found != "" {
 		t.Errorf("the page asks for %s", found)
 	}
-	for _, m := range regexp.MustCompile(`href="#([^"]*)"`).FindAllStringSubmatch(html, -1) {
-		if strings.Count(html, `id="`+m[1]+`"`) != 1 {
-			t.Errorf("the contents lead to %q, which is there %d times", m[1], strings.Count(html, `id="`+m[1]+`"`))
+	for _, m := range regexp.MustCompile(`(?:href="#|popovertarget=")([^"]*)"`).FindAllStringSubmatch(html, -1) {
+		if strings.Count(html, ` id="`+m[1]+`"`) != 1 {
+			t.Errorf("something leads to %q, which is there %d times", m[1], strings.Count(html, `id="`+m[1]+`"`))
 		}
 	}
-	figures, sections := strings.Count(html, "<figure>"), strings.Count(html, "<section>")
-	if figures < 5 || strings.Count(html, "<figcaption>") != figures || sections < 3 || strings.Count(html, "href=\"#section-") != sections || strings.Count(html, "</section>") != sections {
+	figures, sections := strings.Count(html, "<figure>"), strings.Count(html, "<section ")
+	if figures < 5 || strings.Count(html, "<figcaption>") != figures || strings.Count(html, "<div popover") != figures || sections < 3 || strings.Count(html, "href=\"#section-") != sections || strings.Count(html, "</section>") != sections {
 		t.Errorf("%d figures with %d captions, %d sections", figures, strings.Count(html, "<figcaption>"), sections)
 	}
 	if strings.Count(html, "<table>") != strings.Count(html, "<div class=\"table\"") {
 		t.Error("a table stands outside a box that scrolls")
 	}
+	if unfolded := html[:strings.Index(html, "<details")]; strings.Count(unfolded, "<h1>") != 1 || strings.Count(unfolded, "<figure>") != 1 || strings.Contains(unfolded, "<p>") {
+		t.Error("the first screen is not one headline and one picture")
+	}
+	if opened := strings.Count(html, "<details"); opened < sections+3 || strings.Contains(html, "<details open") {
+		t.Errorf("%d details, some of them open", opened)
+	}
 	at := strings.Index(html, "grid: navigator under each preference</h3>")
 	if figure, next := strings.Index(html[max(at, 0):], "grid: one map steered"), strings.Index(html[max(at, 0):], "<h2"); at < 0 || figure < 0 || figure > next {
 		t.Error("the front is not beside its table")
+	}
+}
+
+// The table of the first screen has four columns and six numbers or more, a row a case, and none of a single episode.
+func TestTheFirstScreenSaysWhatTheMapReaches(t *testing.T) {
+	r := New("here", known())
+	for name, episodes := range map[string]int{"integrator-convex": 20, "integrator-nonconvex": 40, "opf30": 1} {
+		r.Evaluations = append(r.Evaluations, closedloop.Result{
+			Case: name, Method: "direct", Episodes: episodes, Decisions: 10 * episodes, Safe: 1, RegretN: episodes, RegretPct: 0.0312, RegretSEM: 0.01,
+			Latency: closedloop.Quantiles{P50: 9.21, P99: 42},
+		})
+	}
+	l := require.Get(r.lead(t.Context()))(t)
+	want := "[[case safe extra cost, % decision, ms] [`integrator-convex` 20/20 0.031 ± 0.021 0.0092 / 0.042] [`integrator-nonconvex` 40/40 0.031 0.0092 / 0.042]]"
+	if fmt.Sprint(l.rows) != want {
+		t.Errorf("%v, want %s", l.rows, want)
+	}
+	if l.headline != "With the map every limit was kept in all 2 cases, at a mean extra cost of at most 0.031\u00a0%." || !strings.Contains(l.note, "one episode says little: opf30") {
+		t.Errorf("%q, %q", l.headline, l.note)
 	}
 }
 
@@ -331,3 +399,38 @@ func labels(ticks []plot.Tick, lo, hi float64) (n int) {
 	}
 	return n
 }
+
+// A robot is called by the number of its states and actions in every figure; what has no actions of its own is a body.
+func TestARobotHasOneName(t *testing.T) {
+	r := New("here", known())
+	if a, b, c := r.bodyName("multiagent-static", 0, 4), r.bodyName("arena", 1, 2), r.bodyName("multiagent-static", 0, 1); a != "robot 0" || b != "body 1" || c != "body" {
+		t.Errorf("%q, %q and %q", a, b, c)
+	}
+	p := panel{axis: "actions", names: []string{"a0", "a1"}}
+	if p.robots(2); fmt.Sprint(p.names) != "[robot 0 robot 1]" || p.axis != "actions a" {
+		t.Errorf("actions are called %v along %q", p.names, p.axis)
+	}
+	p = panel{axis: "states", names: []string{"x0", "y0"}}
+	if p.robots(2); fmt.Sprint(p.names) != "[x0 y0]" {
+		t.Errorf("states of two kinds are called %v", p.names)
+	}
+}
+
+// A long line keeps its ends and its extremes.
+func TestALongLineKeepsItsExtremes(t *testing.T) {
+	pts := make(plotter.XYs, 10_000)
+	for i := range pts {
+		pts[i].X = float64(i)
+	}
+	pts[4321].Y, pts[8765].Y = 7, -7
+	out := thinned(pts)
+	lowest, highest := slices.MinFunc(out, byHeight), slices.MaxFunc(out, byHeight)
+	if len(out) > mostPoints+2 || out[0] != pts[0] || out[len(out)-1] != pts[len(pts)-1] || lowest != pts[8765] || highest != pts[4321] {
+		t.Errorf("%d points from %v to %v, between %v and %v", len(out), out[0], out[len(out)-1], lowest, highest)
+	}
+	if !slices.IsSortedFunc(out, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) }) {
+		t.Error("it goes back")
+	}
+}
+
+func byHeight(a, b plotter.XY) int { return cmp.Compare(a.Y, b.Y) }

@@ -51,7 +51,7 @@ func (d devices) makes() string {
 			rows = append(rows, row)
 		}
 	}
-	return tables(section{note: note + loads(all), rows: rows})
+	return tables(section{provenance: note + loads(all), rows: rows})
 }
 
 // largest is the largest batch of an operation.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
 	"github.com/gpc-engine/gpc/closedloop"
@@ -134,27 +135,31 @@ func (m *motion) until(seconds float64) int {
 	if seconds == 0 {
 		return last
 	}
-	return min(last, m.arrival+int(hold/100/seconds))
+	return min(last, m.arrival+int(hold/seconds))
 }
 
-// A picture is pictureWidth wide, and as high as its motion wants within these bounds.
+// A picture is as high as its motion wants within these bounds.
 const (
-	pictureWidth   = 5 * vg.Inch
-	pictureLeast   = 2.2 * vg.Inch
-	pictureTallest = 5 * vg.Inch
+	pictureLeast   = 150
+	pictureTallest = figureWidth
 )
 
-// figure is picture k with the trails up to it, and the bodies faintly where they were in
-// the pictures of ghosts.
-func (m *motion) figure(name, title string, k int, ghosts ...int) *Figure {
-	f := newFigure(name, title, "m", "m")
+// stage is the figure that pictures stand in.
+func (m *motion) stage(name, title string) *Figure {
+	f := newFigure(name, title, axis{"x", "m"}, axis{"y", "m"})
 	margin := 0.04 * max(m.hi[0]-m.lo[0], m.hi[1]-m.lo[1])
 	p := f.plot
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = m.lo[0]-margin, m.hi[0]+margin, m.lo[1]-margin, m.hi[1]+margin
-	const axes = 0.5 * vg.Inch // about what title and labels take
-	f.Width = pictureWidth
+	const axes = 36 // about what labels take
 	f.Height = min(max(pictureLeast, (f.Width-axes)*vg.Length((p.Y.Max-p.Y.Min)/(p.X.Max-p.X.Min))+axes), pictureTallest)
 	f.equalAspect()
+	return f
+}
+
+// figure is picture k with the trails up to it, and the bodies faintly where they were in
+// the pictures of ghosts. Robots have their numbers.
+func (m *motion) figure(name, title string, k int, ghosts ...int) *Figure {
+	f := m.stage(name, title)
 	for _, role := range []domain.Role{domain.Ground, domain.Obstacle} {
 		f.shapes(m.shapes[k], role, false)
 	}
@@ -164,7 +169,18 @@ func (m *motion) figure(name, title string, k int, ghosts ...int) *Figure {
 	m.trails(f, k, false)
 	f.shapes(m.shapes[k], domain.Goal, false)
 	f.shapes(m.shapes[k], domain.Body, false)
+	for _, s := range m.shapes[k] {
+		if s.Role == domain.Body && len(s.Path) == 1 && m.robots() > 1 {
+			f.words.add(fmt.Sprint(s.Of), plotter.XY{X: s.Path[0][0], Y: s.Path[0][1]})
+		}
+	}
 	return f
+}
+
+// robots are how many bodies have goals.
+func (m *motion) robots() int {
+	bodies, _ := m.distances()
+	return len(bodies)
 }
 
 // trails draws where the centres of the bodies' discs have been up to picture k.
@@ -185,15 +201,20 @@ func (m *motion) trails(f *Figure, k int, pale bool) {
 	}
 }
 
-// grey is the place of the palette's grey, which no body has.
-const grey = 6
-
-// body is the colour of a body.
-func body(of int) color.RGBA {
-	if of %= len(palette) - 1; of >= grey {
-		of++
+// bodyName is the name of a body among so many with goals: a robot, which has actions of its own, has the number that
+// its states, its actions and the live page have.
+func (r *Records) bodyName(name string, of, among int) string {
+	if among < 2 {
+		return "body"
 	}
-	return colour(of)
+	if p := r.cases[name].Definition.Problem; p != nil {
+		for _, v := range p.Spec().Action {
+			if m := numbered.FindStringSubmatch(v.Name); m != nil && m[2] == fmt.Sprint(of) {
+				return fmt.Sprintf("robot %d", of)
+			}
+		}
+	}
+	return fmt.Sprintf("body %d", of)
 }
 
 // shapes draws those of one role; pale ones are of another time.
@@ -202,10 +223,7 @@ func (f *Figure) shapes(shapes []domain.Shape, role domain.Role, pale bool) {
 		if s.Role != role {
 			continue
 		}
-		c := colour(grey)
-		if role == domain.Body || role == domain.Goal {
-			c = body(s.Of)
-		}
+		c, inside, filled := look(&s)
 		if pale {
 			c = faint(c)
 		}
@@ -217,17 +235,26 @@ func (f *Figure) shapes(shapes []domain.Shape, role domain.Role, pale bool) {
 				xs, ys = append(xs, p[0]), append(ys, p[1])
 			}
 		}
-		closed := len(s.Path) == 1 || s.Path[0] == s.Path[len(s.Path)-1]
-		if closed && !pale && (role == domain.Body || role == domain.Obstacle) {
-			inside := c
-			if role == domain.Obstacle {
-				inside = faint(c)
-			}
+		if filled && !pale {
 			f.fill(c, inside, xs, ys)
 		} else {
 			f.line("", c, role == domain.Goal, xs, ys)
 		}
 	}
+}
+
+// look is how a shape is drawn: its line, and what it is filled with where it is.
+func look(s *domain.Shape) (line, inside color.RGBA, filled bool) {
+	line = colour(grey)
+	if s.Role == domain.Body || s.Role == domain.Goal {
+		line = body(s.Of)
+	}
+	inside = line
+	if s.Role == domain.Obstacle {
+		inside = faint(line)
+	}
+	closed := len(s.Path) == 1 || s.Path[0] == s.Path[len(s.Path)-1]
+	return line, inside, closed && (s.Role == domain.Body || s.Role == domain.Obstacle)
 }
 
 // distances are those of every body's disc from the goal of its number, by body; nil where

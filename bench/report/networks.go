@@ -91,8 +91,7 @@ func (d devices) networks() string {
 		n := d.onNetwork(network.name)
 		first := []string{network.title}
 		if len(n.times)+len(n.evals) == 0 {
-			times.lack(append(first, notRecorded), nil)
-			reached.lack(append(first, notRecorded), nil)
+			reached.absent = append(reached.absent, first[0])
 			continue
 		}
 		row, found, regime := first, []string{}, ""
@@ -124,7 +123,8 @@ func (d devices) networks() string {
 	if len(all) == 0 {
 		return fmt.Sprintf("None of the %d networks is recorded yet.\n", len(networks))
 	}
-	times.note = fmt.Sprintf("Times of a dispatch, ms, median / 99th percentile, on one thread; a dash is not recorded. Closed loops of seed %s; commit %s, %s. %s", cmp.Or(distinct(seeds), "–"), distinct(commits), distinct(on), loads(all))
+	times.note = "Times of a dispatch, ms, median / 99th percentile, on one thread."
+	times.provenance = fmt.Sprintf("Closed loops of seed %s. %s", cmp.Or(distinct(seeds), "–"), origin("", distinct(commits), distinct(on), all...))
 	reached.note = "What they reach: dispatches that keep every limit, the gap to the oracle with the number of episodes, dispatches that the exact solver made instead, and of the projections alone the cost above the optimum of their decisions."
 	return tables(times, reached)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
@@ -43,7 +42,7 @@ func optimaSection(p *peerrecord.Record) section {
 		}
 	}
 	s := section{
-		note: fmt.Sprintf("%s Commit %s, %s. %s", cmp.Or(p.Note, peersNote), p.Commit, p.Device, loads([]*closedloop.Load{p.Load})),
+		note: cmp.Or(p.Note, peersNote), provenance: origin("", p.Commit, p.Device, p.Load),
 		rows: [][]string{{"case", "alone, µs", fmt.Sprintf("%d side by side, each", batch)}},
 	}
 	for _, m := range p.Missing {

@@ -9,7 +9,6 @@ import (
 
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/opfrecord"
 )
 
@@ -38,7 +37,7 @@ func (d devices) optimalFlows() string {
 	if r == nil {
 		return noRecord
 	}
-	sets := section{note: optimalFlowsNote(r), rows: [][]string{{"networks", "files", "largest, buses", "optimal", "at the published value or below", "iterations: median, largest", "largest violation, pu", "published time / ours, median"}}}
+	sets := section{note: optimalFlowsNote(r), provenance: optimalFlowsOrigin(r), rows: [][]string{{"networks", "files", "largest, buses", "optimal", "at the published value or below", "iterations: median, largest", "largest violation, pu", "published time / ours, median"}}}
 	for _, c := range conditionsOf {
 		var of []*opfrecord.Network
 		for i := range r.Networks {
@@ -159,13 +158,16 @@ func setOf(of []*opfrecord.Network) []string {
 }
 
 func optimalFlowsNote(r *opfrecord.Record) string {
-	return fmt.Sprintf("`%s`, commit %s, %s, %d threads. CPU time of the first solve from the flat start, without the analysis of the network. The violation is of the limits by a power flow of the dispatch. Published values and times: %s, where a time is 1 s or more, on other hardware. %s",
-		r.Command, r.Commit, r.Device, r.Threads, cmp.Or(r.Published, "none"), loads([]*closedloop.Load{r.Load}))
+	return fmt.Sprintf("CPU time of the first solve from the flat start, without the analysis of the network. The violation is of the limits by a power flow of the dispatch. Published values and times: %s, where a time is 1 s or more, on other hardware.", cmp.Or(r.Published, "none"))
+}
+
+func optimalFlowsOrigin(r *opfrecord.Record) string {
+	return origin(r.Command, r.Commit, fmt.Sprintf("%s, %d threads", r.Device, r.Threads), r.Load)
 }
 
 // optimalFlowsSection is the record whole, and its figure.
 func optimalFlowsSection(r opfrecord.Record) section {
-	s := section{title: "Optimal power flows of many networks", note: optimalFlowsNote(&r), figures: []*Figure{optimalFlowsFigure(&r)},
+	s := section{title: "Optimal power flows of many networks", note: optimalFlowsNote(&r), provenance: optimalFlowsOrigin(&r), figures: []*Figure{optimalFlowsFigure(&r)},
 		rows: [][]string{{"network", "buses", "status", "objective, $/h", "gap", "iterations", "CPU time, s", "analysis, s", "violation, pu", "memory, MB"}}}
 	for i := range r.Networks {
 		n := &r.Networks[i]
@@ -184,7 +186,7 @@ func optimalFlowsSection(r opfrecord.Record) section {
 
 // optimalFlowsFigure is time against buses, ours and as published.
 func optimalFlowsFigure(r *opfrecord.Record) *Figure {
-	f := newFigure("optimal-flows", "optimal power flows: time against buses", "buses", "seconds")
+	f := newFigure("optimal-flows", "optimal power flows: time against buses", axis{"size of the network", "buses"}, axis{"CPU time", "s"})
 	f.logX()
 	f.logY()
 	for k, c := range conditionsOf {
@@ -202,7 +204,7 @@ func optimalFlowsFigure(r *opfrecord.Record) *Figure {
 			xs, ys = append(xs, float64(n.Buses)), append(ys, *n.PeerMS/1e3)
 		}
 	}
-	f.points("published, other hardware", colour(6), draw.CrossGlyph{}, xs, ys)
+	f.points("published, other hardware", colour(grey), draw.CrossGlyph{}, xs, ys)
 	f.caption = "CPU time of one solve from the flat start, each network once; published times of 1 s or more are IPOPT's with HSL through PowerModels on other hardware."
 	return f
 }

@@ -3,20 +3,26 @@ package report
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
+	_ "embed"
 	"fmt"
 	"html"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
-// section is one table with its heading and a note, and the figures and animations beside it.
+// section is one table with its heading, what it means and where it comes from, and the figures and animations beside
+// it.
 type section struct {
 	title, note string
+	provenance  string     // seed, commit, machine and its load
+	absent      []string   // rows that have no record
+	keys        int        // columns that name a row; 0: one
+	parts       []string   // headings at which a part of the table begins that a page shows as a table of its own
 	rows        [][]string // the first is the header; nil: no table
 	figures     []*Figure
 	traces      []*Trace // shown in motion
@@ -80,21 +86,20 @@ var glossary = [][2]string{
 }
 
 // Write writes dir/report.md, dir/report.html (self-contained) and
-// dir/figures/*.svg, *.png and *.gif, and returns the files it wrote.
+// dir/figures/*.svg and *.png, and returns the files it wrote.
 func (r *Records) Write(ctx context.Context, dir string) ([]string, error) {
 	images := filepath.Join(dir, "figures")
 	if err := os.MkdirAll(images, 0o755); err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	files := []string{filepath.Join(dir, "report.md"), filepath.Join(dir, "report.html")}
-	p := sheet{title: "gpc: recorded results, " + r.Device}
-	p.begin()
 	l, err := r.lead(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p.lead(l)
 	chapters := r.chapters()
+	p := sheet{title: "gpc: recorded results, " + r.Device}
+	p.begin(l)
 	p.contents(chapters)
 	for _, c := range chapters {
 		p.chapter(c.title)
@@ -108,9 +113,11 @@ func (r *Records) Write(ctx context.Context, dir string) ([]string, error) {
 					return nil, err
 				}
 				files = append(files, filepath.Join(images, f.Name+".svg"), filepath.Join(images, f.Name+".png"))
-				if err := p.figure(f); err != nil {
+				svg, err := f.SVG()
+				if err != nil {
 					return nil, err
 				}
+				p.picture(f.Name, f.Title, f.caption, svg)
 			}
 			for _, t := range s.traces {
 				a, err := r.Animation(ctx, t)
@@ -120,15 +127,16 @@ func (r *Records) Write(ctx context.Context, dir string) ([]string, error) {
 				if a == nil {
 					continue
 				}
-				path := filepath.Join(images, a.Name+".gif")
-				if err := durable.WriteFile(path, a.GIF, 0o644); err != nil {
+				path := filepath.Join(images, a.Name+".svg")
+				if err := durable.WriteFile(path, a.SVG, 0o644); err != nil {
 					return nil, fmt.Errorf("report: %w", err)
 				}
 				files = append(files, path)
-				p.animation(a)
+				p.picture(a.Name, a.Title+", in motion", a.caption, a.SVG)
 			}
-			p.endSection()
+			p.endSection(&s)
 		}
+		p.endChapter()
 	}
 	p.end()
 	for path, data := range map[string][]byte{files[0]: p.md.Bytes(), files[1]: p.html.Bytes()} {
@@ -139,46 +147,25 @@ func (r *Records) Write(ctx context.Context, dir string) ([]string, error) {
 	return files, nil
 }
 
-// sheet is the report in both its forms while it is written. The HTML needs no other file.
+// sheet is the report in both its forms while it is written. The HTML needs no other file and no script: details fold,
+// and links into what is folded open it; popovers enlarge.
 type sheet struct {
-	title    string
-	md, html bytes.Buffer
-	sections int  // begun so far
-	figures  bool // those of the section have begun
+	title                        string
+	md, html                     bytes.Buffer
+	chapters, sections, pictures int  // so far
+	figures                      bool // those of the section have begun
 }
 
-const style = `:root{color-scheme:light dark;--ink:#1b222a;--soft:#56616c;--line:#d5dbe1;--paper:#fff;--head:#f3f5f7;--link:#0b5cad}
-@media(prefers-color-scheme:dark){:root{--ink:#e4e8ec;--soft:#a3adb8;--line:#3a434d;--paper:#15191e;--head:#20262d;--link:#7db8f5}}
-*{box-sizing:border-box}html{scroll-padding-top:1em}
-body{font:16px/1.55 system-ui,sans-serif;max-width:75rem;margin:0 auto;padding:1.2rem;color:var(--ink);background:var(--paper)}
-p,dl,nav{max-width:48rem}p.note{color:var(--soft)}a{color:var(--link)}h1{line-height:1.2}
-h2{margin-top:2.5em;padding-top:.5em;border-top:2px solid var(--line)}h3{margin-top:2em}
-.table{overflow:auto;max-height:80vh;border:1px solid var(--line);border-radius:4px;margin:1em 0;width:max-content;max-width:max(100%,calc(50vw + 50% - 1.2rem))}
-table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
-th,td{padding:.3em .7em;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
-td.words{white-space:normal;min-width:14em;text-align:left}
-th{white-space:normal;vertical-align:bottom}
-.table{background:linear-gradient(90deg,var(--paper) 30%,transparent) 0 0/2.5rem 100% local no-repeat,linear-gradient(-90deg,var(--paper) 30%,transparent) 100% 0/2.5rem 100% local no-repeat,linear-gradient(-90deg,var(--line),transparent) 100% 0/1.2rem 100% no-repeat}
-th{position:sticky;top:0;background:var(--head);z-index:1}
-th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:var(--paper)}th:first-child{background:var(--head);z-index:2}
-.figures{display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start}
-figure{margin:0;flex:0 1 auto;max-width:100%;width:min-content;min-width:min(100%,22rem)}
-figure svg,figure img{display:block;max-width:100%;height:auto;background:#fff;border:1px solid var(--line);border-radius:4px}
-figcaption{font-size:.85rem;color:var(--soft);margin-top:.4em}
-.lead{display:flex;flex-wrap:wrap;gap:1.2em;align-items:center;margin:1.2em 0}
-.lead figure{flex:1 1 28rem;min-width:min(100%,22rem)}.lead figure img{max-height:62vh;margin:0 auto}
-.tiles{flex:1 1 24rem;display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:.8em;margin:0;max-width:none}
-.tiles div{border:1px solid var(--line);border-radius:4px;padding:.7em .9em;background:var(--head)}
-.tiles dt{margin:0;font-weight:400;font-size:.85rem;color:var(--soft)}.tiles b{display:block;font-size:1.7rem;line-height:1.3;font-variant-numeric:tabular-nums}.tiles small{color:var(--soft)}
-summary{cursor:pointer;font-weight:600}
-dt{font-weight:600;margin-top:.6em}dd{margin:0}nav ul{padding-left:1.2em;margin:.2em 0}
-@media(max-width:40rem){body{padding:.8rem;font-size:15px}td,th{padding:.3em .5em}td.words{min-width:10em}}
-@media print{.table{overflow:visible;max-height:none}}`
+//go:embed page.css
+var layout string
 
-func (p *sheet) begin() {
+func (p *sheet) begin(l *lead) {
+	colours := fmt.Sprintf(":root{color-scheme:light dark;--ink:%s;--paper:%s}\n@media(prefers-color-scheme:dark){:root{--ink:%s;--paper:%s}}\n", css(ink.light), css(background.light), css(ink.dark), css(background.dark))
 	fmt.Fprintf(&p.md, "# %s\n\n%s\n", p.title, introduction)
-	fmt.Fprintf(&p.html, "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>%[1]s</title>\n<style>%[2]s</style></head>\n<body>\n<h1>%[1]s</h1>\n<p>%[3]s</p>\n",
-		html.EscapeString(p.title), style, html.EscapeString(introduction))
+	fmt.Fprintf(&p.html, "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>%s</title>\n<style>%s%s\n%s</style></head>\n<body>\n<main>\n",
+		html.EscapeString(p.title), colours, layout, darkened(anyColour, "svg "))
+	p.lead(l)
+	fmt.Fprintf(&p.html, "<details><summary>What this report is</summary><p>%s %s</p></details>\n", html.EscapeString(p.title+"."), html.EscapeString(introduction))
 }
 
 // contents are those of the HTML; Markdown is shown with its own.
@@ -197,70 +184,74 @@ func (p *sheet) contents(chapters []chapter) {
 }
 
 func (p *sheet) chapter(title string) {
+	p.chapters++
 	fmt.Fprintf(&p.md, "\n## %s\n", title)
-	fmt.Fprintf(&p.html, "<h2 id=\"chapter-%d\">%s</h2>\n", bytes.Count(p.html.Bytes(), []byte("<h2 id=\"chapter-"))+1, html.EscapeString(title))
+	fmt.Fprintf(&p.html, "<details class=\"chapter\"><summary><h2>%s</h2></summary>\n<div id=\"chapter-%d\">\n", html.EscapeString(title), p.chapters)
 }
+
+func (p *sheet) endChapter() { fmt.Fprint(&p.html, "</div></details>\n") }
 
 func (p *sheet) section(s *section) {
 	p.sections++
 	p.figures = false
 	fmt.Fprintf(&p.md, "\n### %s\n", s.title)
-	fmt.Fprintf(&p.html, "<section>\n<h3 id=\"section-%d\">%s</h3>\n", p.sections, html.EscapeString(s.title))
+	fmt.Fprintf(&p.html, "<details><summary><h3>%s</h3></summary>\n<section id=\"section-%d\" aria-label=\"%[1]s\">\n", html.EscapeString(s.title), p.sections)
 	if s.note != "" {
 		fmt.Fprintf(&p.md, "\n%s\n", s.note)
-		fmt.Fprintf(&p.html, "<p class=\"note\">%s</p>\n", inline(s.note))
+		fmt.Fprintf(&p.html, "<p>%s</p>\n", inline(s.note))
 	}
 	if len(s.rows) > 0 {
 		fmt.Fprintln(&p.md)
 		s.table(&p.md)
 		s.html(&p.html)
 	}
+	s.origins(&p.md)
 }
 
-func (p *sheet) endSection() {
+func (p *sheet) endSection(s *section) {
 	if p.figures {
 		fmt.Fprint(&p.html, "</div>\n")
 	}
-	fmt.Fprint(&p.html, "</section>\n")
+	var origins bytes.Buffer
+	if s.origins(&origins); origins.Len() > 0 {
+		fmt.Fprintf(&p.html, "<p class=\"provenance\">%s</p>\n", inline(strings.TrimSpace(origins.String())))
+	}
+	fmt.Fprint(&p.html, "</section></details>\n")
 }
 
-// picture adds an image with its caption, as the file that Markdown shows and as the element
-// that stands in the HTML.
-func (p *sheet) picture(title, file, element, caption string) {
+// picture adds a drawing with its caption: as the file that Markdown shows, and in the HTML itself.
+func (p *sheet) picture(name, title, caption string, svg []byte) {
 	if !p.figures {
 		fmt.Fprint(&p.html, "<div class=\"figures\">\n")
 		p.figures = true
 	}
-	fmt.Fprintf(&p.md, "\n![%s](figures/%s)\n\n*%s.* %s\n", title, file, title, caption)
-	fmt.Fprintf(&p.html, "<figure>%s<figcaption><b>%s.</b> %s</figcaption></figure>\n", element, html.EscapeString(title), html.EscapeString(caption))
+	fmt.Fprintf(&p.md, "\n![%s](figures/%s.svg)\n\n*%[1]s.* %[3]s\n", title, name, caption)
+	p.enlargeable(title, caption, svg)
 }
 
-func (p *sheet) figure(f *Figure) error {
-	svg, err := f.SVG()
-	if err != nil {
-		return err
-	}
-	if i := bytes.Index(svg, []byte("<svg")); i > 0 {
-		svg = svg[i:]
-	}
-	element := strings.Replace(string(svg), "<svg", "<svg role=\"img\" aria-label=\""+html.EscapeString(f.Title)+"\"", 1)
-	p.picture(f.Title, f.Name+".svg", element, f.caption)
-	return nil
-}
+var viewBox = regexp.MustCompile(`viewBox="[^"]*"`)
 
-func (p *sheet) animation(a *Animation) {
-	element := fmt.Sprintf("<img alt=\"%s\" src=\"data:image/gif;base64,%s\">", html.EscapeString(a.Title), base64.StdEncoding.EncodeToString(a.GIF))
-	p.picture(a.Title, a.Name+".gif", element, a.caption)
+// styles are those of a drawing as a file of its own; the page has them for all.
+var styles = regexp.MustCompile(`<style>[^<]*</style>\n?`)
+
+// enlargeable writes a drawing that a click, or Enter, shows as large as the window.
+func (p *sheet) enlargeable(title, caption string, svg []byte) {
+	p.pictures++
+	name, box := html.EscapeString(title), viewBox.Find(svg)
+	drawing := strings.Replace(styles.ReplaceAllString(string(svg), ""), "<svg", fmt.Sprintf("<svg id=\"picture-%d\" role=\"img\" aria-label=\"%s\"", p.pictures, name), 1)
+	fmt.Fprintf(&p.html, "<figure><button type=\"button\" popovertarget=\"large-%[1]d\" title=\"Enlarge\">%[3]s</button><figcaption><b>%[2]s.</b> %[4]s</figcaption>\n"+
+		"<div popover id=\"large-%[1]d\" role=\"dialog\" aria-label=\"%[2]s\"><button type=\"button\" popovertarget=\"large-%[1]d\" autofocus>Close</button><svg %[5]s role=\"img\" aria-label=\"%[2]s, enlarged\"><use href=\"#picture-%[1]d\" width=\"100%%\" height=\"100%%\"/></svg></div></figure>\n",
+		p.pictures, name, drawing, html.EscapeString(caption), box)
 }
 
 func (p *sheet) end() {
 	fmt.Fprint(&p.md, "\n## Glossary\n\n")
-	fmt.Fprint(&p.html, "<h2 id=\"glossary\">Glossary</h2>\n<dl>\n")
+	fmt.Fprint(&p.html, "<details class=\"chapter\"><summary><h2>Glossary</h2></summary>\n<dl id=\"glossary\">\n")
 	for _, g := range glossary {
 		fmt.Fprintf(&p.md, "* **%s**: %s.\n", g[0], g[1])
 		fmt.Fprintf(&p.html, "<dt>%s</dt><dd>%s.</dd>\n", html.EscapeString(g[0]), inline(g[1]))
 	}
-	fmt.Fprint(&p.html, "</dl>\n</body>\n</html>\n")
+	fmt.Fprint(&p.html, "</dl></details>\n</main>\n</body>\n</html>\n")
 }
 
 // inline is Markdown's code, escaped otherwise.
@@ -275,6 +266,16 @@ func inline(text string) string {
 		b.WriteString(part)
 	}
 	return b.String()
+}
+
+// origins writes which rows have no record, and where the others come from.
+func (s *section) origins(w *bytes.Buffer) {
+	if len(s.absent) > 0 {
+		fmt.Fprintf(w, "\nWithout a record: %s.\n", strings.Join(s.absent, "; "))
+	}
+	if s.provenance != "" {
+		fmt.Fprintf(w, "\n%s\n", s.provenance)
+	}
 }
 
 func (s *section) table(w *bytes.Buffer) {
@@ -305,27 +306,42 @@ func filled(rows [][]string) [][]string {
 	return out
 }
 
-// wordy is how long a cell is that may be broken into lines.
-const wordy = 40
-
-// html writes the table in a box of its own, in which it scrolls where it does not fit.
+// html writes the table, or each part of it behind the columns that name the rows, in a box of its own, in which it
+// scrolls on a screen that is too narrow for it.
 func (s *section) html(w *bytes.Buffer) {
-	rows := filled(s.rows)
-	fmt.Fprintf(w, "<div class=\"table\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table>\n<thead><tr>", html.EscapeString(s.title))
+	keys := max(1, s.keys)
+	from := []int{keys}
+	for _, heading := range s.parts {
+		from = append(from, slices.Index(s.rows[0], heading))
+	}
+	for i, first := range append(from, len(s.rows[0]))[1:] {
+		part := make([][]string, len(s.rows))
+		for k, row := range s.rows {
+			part[k] = slices.Concat(row[:min(keys, len(row))], row[min(from[i], len(row)):first])
+		}
+		fmt.Fprintf(w, "<div class=\"table\" tabindex=\"0\" role=\"group\" aria-label=\"%s\"><table>\n", html.EscapeString(fmt.Sprintf("Table: %s, %s", s.title, part[0][min(keys, len(part[0])-1)])))
+		htmlRows(w, filled(part))
+		fmt.Fprint(w, "</table></div>\n")
+	}
+}
+
+// htmlRows writes rows of which the first is the header.
+func htmlRows(w *bytes.Buffer, rows [][]string) {
+	fmt.Fprint(w, "<thead><tr>")
 	for _, c := range rows[0] {
 		fmt.Fprintf(w, "<th scope=\"col\">%s</th>", inline(c))
 	}
 	fmt.Fprint(w, "</tr></thead>\n<tbody>\n")
 	for _, r := range rows[1:] {
 		fmt.Fprint(w, "<tr>")
-		for _, c := range r {
-			class := ""
-			if len(c) > wordy {
-				class = " class=\"words\""
+		for i, c := range r {
+			if i == 0 {
+				fmt.Fprintf(w, "<th scope=\"row\">%s</th>", inline(c))
+				continue
 			}
-			fmt.Fprintf(w, "<td%s>%s</td>", class, inline(c))
+			fmt.Fprintf(w, "<td>%s</td>", inline(c))
 		}
 		fmt.Fprint(w, "</tr>\n")
 	}
-	fmt.Fprint(w, "</tbody></table></div>\n")
+	fmt.Fprint(w, "</tbody>\n")
 }

@@ -117,7 +117,7 @@ func (d devices) quality() string {
 			}
 		}
 	}
-	s.note = recordedBy(shown)
+	s.provenance = recordedBy(shown)
 	return tables(s)
 }
 
@@ -133,6 +133,6 @@ func (d devices) shifted() string {
 			}
 		}
 	}
-	s.note = recordedBy(shown)
+	s.provenance = recordedBy(shown)
 	return tables(s)
 }

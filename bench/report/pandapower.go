@@ -53,11 +53,11 @@ func (d devices) pandapower() string {
 		numba = "with numba"
 	}
 	flows := section{
-		note: fmt.Sprintf("Power flows, `runpp`: %s %s, least of %d rounds, [least, largest ratio of a round]; commit %s, %s, load average %.1f.", p.Peer, numba, p.Rounds, p.Commit, p.Device, p.Average),
+		note: fmt.Sprintf("Power flows, `runpp`: %s %s, least of %d rounds, [least, largest ratio of a round]:", p.Peer, numba, p.Rounds),
 		rows: [][]string{{"network", "buses", "pu", "°", "MW, MVAr", "loading %", "ours / pandapower, ms", "ratio", "solve, ms"}},
 	}
 	optima := section{
-		note: "Optimal power flows, `runopp`:",
+		note: "Optimal power flows, `runopp`:", provenance: fmt.Sprintf("Commit %s, %s, load average %.1f.", p.Commit, p.Device, p.Average),
 		rows: [][]string{{"network", "cost, ours", "relative difference", "pu", "MW, MVAr", "ours / pandapower, ms", "ratio", "solve, ms"}},
 	}
 	var failed strings.Builder

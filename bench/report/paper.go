@@ -25,7 +25,7 @@ type beside struct {
 // text is ours, and the standard error where it is known.
 func (b beside) text() string {
 	if math.IsNaN(b.ours) {
-		return notRecorded
+		return "–"
 	}
 	text := number(b.figure.verb, b.ours)
 	if !math.IsNaN(b.oursSEM) {
@@ -318,18 +318,12 @@ func (r *Records) inRegime(e *closedloop.Result) domain.PaperRow {
 	return r.paper(e.Case, e.Method)
 }
 
-// lack adds the row of a method without a record: its first cells, then dashes but under the
-// headings that are given.
-func (s *section) lack(first []string, under map[string]string) {
-	row := slices.Clone(first)
-	for _, heading := range s.rows[0][len(first):] {
-		cell, ok := under[heading]
-		if !ok {
-			cell = "–"
-		}
-		row = append(row, cell)
+// absent are methods of the paper's in a case, with the paper's figures of them.
+func (r *Records) absent(name string, methods []string) (words []string) {
+	for _, m := range methods {
+		words = append(words, fmt.Sprintf("`%s` (%s)", m, inPaper(r.paper(name, m))))
 	}
-	s.rows = append(s.rows, row)
+	return words
 }
 
 // likePaper are the evaluations of a case in scenes like the paper's, without noise.
@@ -345,17 +339,6 @@ func (r *Records) lackedLikePaper(name string) []string {
 	}
 	return nil
 }
-
-// lacking adds the methods of lackedLikePaper to a table of dispatches.
-func (r run) lacking(s *section) {
-	for _, m := range r.lackedLikePaper(r.name) {
-		p := r.paper(r.name, m)
-		s.lack([]string{r.name, paperRegime, "`" + m + "`", notRecorded}, map[string]string{"feasible % (paper)": given(p.Feasible), "gap % (paper)": given(p.Gap), "(paper)": given(p.Milliseconds)})
-	}
-}
-
-// notRecorded stands for the figures of a method without a record.
-const notRecorded = "not recorded"
 
 // differ tells whether two figures are apart by more than a factor of two, or of other signs.
 func differ(a, b float64) bool {
@@ -436,7 +419,7 @@ func (d devices) limitsBroken() string {
 		case e == nil || e.Violations == 0:
 			return
 		case e.Limits == nil:
-			s.rows = append(s.rows, []string{r.name, "`" + method + "`", notRecorded, "–", "–", e.MarginMin.Text("%.3g")})
+			s.rows = append(s.rows, []string{r.name, "`" + method + "`", "unnamed", "–", "–", e.MarginMin.Text("%.3g")})
 			return
 		}
 		for _, l := range e.Limits {

@@ -48,7 +48,7 @@ func (d devices) ablations() string {
 			} else if cells := r.pairedWith(r.name, regime, whole, m.Name); cells != nil {
 				s.rows = append(s.rows, append(row, cells...))
 			} else {
-				s.rows = append(s.rows, append(row, notRecorded, "–", "–", "–"))
+				s.absent = append(s.absent, fmt.Sprintf("%s of `%s`, loads %s", row[2], r.name, dash(regime)))
 			}
 		}
 	})

@@ -18,10 +18,12 @@ func TestAblationsStandBesideTheWhole(t *testing.T) {
 	all.Pairings = []closedloop.Pairing{{Case: "opf30", Regime: paperRegime, Map: closedloop.PairedMap{File: "refined"}, Pairs: []closedloop.Paired{pair("navigator"), pair("navigator-no-rollout")}}}
 	got := devices{all}.ablations()
 	rowsHold(t, got, map[string]string{
-		"| opf30 | paper | `navigator-no-lie` |":      "| +0.8333 [",
-		"| opf30 | paper | `navigator-no-rollout` |":  "| 3/3, map `refined` | +0.5000 [",
-		"| opf30 | paper | `navigator-no-semantic` |": "| not recorded |",
+		"| opf30 | paper | `navigator-no-lie` |":     "| +0.8333 [",
+		"| opf30 | paper | `navigator-no-rollout` |": "| 3/3, map `refined` | +0.5000 [",
 	})
+	if !strings.Contains(got, "\nWithout a record: `navigator-no-semantic` of `opf30`, loads paper") || strings.Contains(got, "| `navigator-no-semantic` |") {
+		t.Errorf("a part without a record is not named below the table:\n%s", got)
+	}
 	if strings.Contains(got, "navigator-no-projection") {
 		t.Error("a part that the paper does not leave out stands among those that it does")
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
@@ -21,9 +20,10 @@ func peersSection(p peerrecord.Record) section {
 		}
 	}
 	s := section{
-		title: "Beside " + strings.Join(peers, ", "),
-		note:  fmt.Sprintf("%s Commit %s, %s. The ratio is the peer's time over ours, with its spread over the rounds. %s", cmp.Or(p.Note, peersNote), p.Commit, p.Device, loads([]*closedloop.Load{p.Load})),
-		rows:  [][]string{{"operation", "case", "peer", "batch", "ours, µs", "peer, µs", "ratio", "spread"}},
+		title:      "Beside " + strings.Join(peers, ", "),
+		note:       cmp.Or(p.Note, peersNote) + " The ratio is the peer's time over ours, with its spread over the rounds.",
+		provenance: origin("", p.Commit, p.Device, p.Load),
+		rows:       [][]string{{"operation", "case", "peer", "batch", "ours, µs", "peer, µs", "ratio", "spread"}},
 	}
 	for _, m := range p.Missing {
 		s.note += " Not in this run: " + m + "."

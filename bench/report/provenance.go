@@ -8,6 +8,25 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 )
 
+// origin says where a section is from: the command, the commit and the machine, and the load under which times were
+// taken. "" and nil are left out.
+func origin(command, commit, device string, on ...*closedloop.Load) string {
+	text := fmt.Sprintf("Commit %s, %s.", commit, device)
+	if command != "" {
+		text = fmt.Sprintf("`%s`, commit %s, %s.", command, commit, device)
+	}
+	if len(on) > 0 {
+		text += " " + loads(on)
+	}
+	return text
+}
+
+// originOf is that of evaluations, of which the first stands for the seed, the commit and the machine.
+func originOf(evals []closedloop.Result) string {
+	first := &evals[0]
+	return fmt.Sprintf("Seed %d. %s %s", first.Seed, origin("", first.Commit, first.Device), loadsOf(evals))
+}
+
 // loads says under which load of the machine times were taken, the largest of all.
 func loads(all []*closedloop.Load) string {
 	var most closedloop.Load

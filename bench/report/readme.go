@@ -206,8 +206,8 @@ type hardest struct {
 	paired     *closedloop.Paired
 }
 
-// hardestScenes has a row for every case that has a run of its map.
-func (d devices) hardestScenes() (rows []hardest) {
+// hardestScenes has a row for every case that has a run of its map; few are those of which it has one episode alone.
+func (d devices) hardestScenes() (rows []hardest, few []string) {
 	for _, r := range d.runs((*Records).named) {
 		h := hardest{run: r}
 		for _, evals := range r.regimes() {
@@ -226,7 +226,11 @@ func (d devices) hardestScenes() (rows []hardest) {
 			}
 			h.own, h.other = e, r.rival(evals)
 		}
-		if h.own == nil {
+		switch {
+		case h.own == nil:
+			continue
+		case h.own.Episodes < 2:
+			few = append(few, r.name)
 			continue
 		}
 		if h.in, h.paired = r.pairedRival(h.own, h.other); h.paired != nil {
@@ -235,7 +239,7 @@ func (d devices) hardestScenes() (rows []hardest) {
 		h.own, h.other = together(h.own, h.other)
 		rows = append(rows, h)
 	}
-	return rows
+	return rows, few
 }
 
 // problem is the case's name, its problem in a few words, and the kind of its scenes.
@@ -261,7 +265,8 @@ func (d devices) glance() section {
 			"Where a row names a seed, the method without a map is recorded beside the map on that seed's episodes alone, and its cost is above the map's there, mean [95 %].",
 		rows: [][]string{{"case", "with the map", "cost, %", "decision, ms", "best without a map", "cost, %", "decision, ms"}},
 	}
-	for _, h := range d.hardestScenes() {
+	rows, _ := d.hardestScenes()
+	for _, h := range rows {
 		digits := "%.3f"
 		if h.own.Reached != nil {
 			digits = decimals(h.own)
@@ -285,7 +290,8 @@ func (d devices) briefGlance() string {
 		mean, sem := excess(e)
 		return fmt.Sprintf("%s (%d)", plainPercent(mean, halfWidth(sem, e.RegretN), e.RegretN), e.RegretN)
 	}
-	for _, h := range d.hardestScenes() {
+	rows, _ := d.hardestScenes()
+	for _, h := range rows {
 		row := []string{h.problem(), "`" + h.own.Method + "`, " + keptText(h.own), cost(h.own), plainMilliseconds(&h.own.Latency), "–", "–", "–"}
 		if m := h.paired; m != nil {
 			row = append(row[:4], fmt.Sprintf("`%s`, %d/%d", m.Method, m.Safe, m.Episodes),
@@ -320,11 +326,8 @@ func (d devices) summary() string {
 			b.WriteByte('\n')
 		}
 		r.summarize(&b, shown)
-		if lacking := r.unrecorded(r.name, evals); len(lacking) > 0 {
-			for i, m := range lacking {
-				lacking[i] = fmt.Sprintf("`%s` (%s)", m, inPaper(r.paper(r.name, m)))
-			}
-			fmt.Fprintf(&b, "\nIn the paper and not recorded here: %s.\n", strings.Join(lacking, ", "))
+		if absent := r.absent(r.name, r.unrecorded(r.name, evals)); len(absent) > 0 {
+			fmt.Fprintf(&b, "\nIn the paper and not recorded here: %s.\n", strings.Join(absent, ", "))
 		}
 	}
 	return b.String()
@@ -391,6 +394,7 @@ func inPaper(p domain.PaperRow) string {
 	}
 	add("safe ", given(p.SafeEpisodes()), " %")
 	add("feasible ", given(p.Feasible), " %")
+	add("collision-free ", given(p.Collision), " %")
 	add("", regretGiven(p), " %")
 	add("", given(p.Gap), " %")
 	add("margin ", given(p.Margin), " m")
@@ -445,7 +449,8 @@ func (d devices) searchSummary() string {
 			s.rows = append(s.rows, append(row, pairedCell(p.Pairs, n, func(q *closedloop.Paired) bool { return r.method(r.name, q.Method).Needs&domain.NeedsMap == 0 })))
 		}
 	}
-	s.note = "Cost above the optimum, %: mean ± 95 % (median; p90), then p50 / p99 of a decision, ms, over the same n episodes. " + recordedBy(shown)
+	s.note = "Cost above the optimum, %: mean ± 95 % (median; p90), then p50 / p99 of a decision, ms, over the same n episodes."
+	s.provenance = recordedBy(shown)
 	return tables(s)
 }
 

@@ -237,7 +237,7 @@ func TestFrontsOfThreeObjectives(t *testing.T) {
 		{J: []closedloop.Number{nan, nan, nan}, OracleJ: []closedloop.Number{nan, nan, nan}},
 		{J: []closedloop.Number{3, 0.02, 105}, OracleJ: []closedloop.Number{2, 0.01, 90}},
 	}}
-	figures := steeringFigures(*s)
+	figures := New("here", nil).steeringFigures(*s)
 	if len(figures) != 2 || figures[0].Name != "grid-front-1" || figures[1].Name != "grid-front-2" {
 		t.Fatalf("%d figures", len(figures))
 	}
@@ -248,7 +248,7 @@ func TestFrontsOfThreeObjectives(t *testing.T) {
 		}
 	}
 	s.Front = s.Front[1:2]
-	if figures := steeringFigures(*s); len(figures) != 0 {
+	if figures := New("here", nil).steeringFigures(*s); len(figures) != 0 {
 		t.Errorf("without a comparison: %d figures", len(figures))
 	}
 }

@@ -40,10 +40,10 @@ type rolledShape struct {
 // roles are the words for those of shapes.
 var roles = []string{domain.Body: "body", domain.Obstacle: "obstacle", domain.Goal: "goal", domain.Ground: "ground"}
 
-// thinned is the largest number of points of a Rollout, millimetres how finely they are kept.
+// rolledPoints is the largest number of points of a Rollout, millimetres how finely they are kept.
 const (
-	thinned     = 150
-	millimetres = 1e3
+	rolledPoints = 150
+	millimetres  = 1e3
 )
 
 // rounded is a length to the millimetre.
@@ -66,7 +66,7 @@ func (r *Records) NewRollout(t *Trace) (*Rollout, error) {
 	h := &t.Header
 	out := &Rollout{
 		Case: h.Case, Method: h.Method, Seed: h.Seed, Number: e.Episode, Commit: h.Commit, Device: h.Device, Model: h.ModelSHA256, Safe: e.End.Safe,
-		Every: max(1, (len(e.Lines)+thinned-1)/thinned), Seconds: r.seconds(t),
+		Every: max(1, (len(e.Lines)+rolledPoints-1)/rolledPoints), Seconds: r.seconds(t),
 	}
 	at := []int{0} // picture k is after decision k
 	for k := out.Every; k < len(m.shapes); k += out.Every {
@@ -153,7 +153,7 @@ func (r *Records) rolloutFigures(name string) (figures []*Figure) {
 		of := fmt.Sprintf("Episode %d of %s, seed %d, commit %s", o.Number, o.Method, o.Seed, o.Commit)
 		m, err := o.motion()
 		if err != nil {
-			f := newFigure(file+"-trajectory", title+": joint trajectory", "m", "m")
+			f := newFigure(file+"-trajectory", title+": joint trajectory", axis{"x", "m"}, axis{"y", "m"})
 			f.fail(fmt.Errorf("roll-out of %s, episode %d: %w", name, o.Number, err))
 			return append(figures, f)
 		}
@@ -165,25 +165,13 @@ func (r *Records) rolloutFigures(name string) (figures []*Figure) {
 		f := m.figure(file+"-trajectory", title+": joint trajectory", last, at...)
 		f.caption = of + ", shortly after arrival; pale outlines are bodies on the way, goals are dashed, trails are where bodies have been."
 		figures = append(figures, f)
-		unit, step := "s", o.Seconds*float64(o.Every)
+		time, clock := clockOf(o.Seconds*float64(o.Every), len(o.Margin)+1)
 		if o.Seconds == 0 {
-			unit, step = "", float64(o.Every)
+			clock = axis{"decisions", fmt.Sprintf("counts of %d", o.Every)}
 		}
-		time := make([]float64, len(o.Margin)+1)
-		for k := range time {
-			time[k] = float64(k) * step
-		}
-		if bodies, d := m.distances(); len(bodies) > 0 {
-			p := panel{name: "distances", axis: "distance", unit: "m", time: time, timeUnit: unit, values: d}
-			for b := range bodies {
-				p.names = append(p.names, fmt.Sprintf("body %d", bodies[b]+1))
-			}
-			f := p.figure(file+"-distances", title+": distance to the goal", len(p.time))
-			f.caption = of + ": between the centres of a body and its goal."
-			figures = append(figures, f)
-		}
-		p := panel{name: "margins", axis: "margin", unit: "m", names: []string{"smallest margin"}, values: [][]float64{o.Margin}, time: time[1:], timeUnit: unit, limit: true}
-		f = p.figure(file+"-margins", title+": scene-safety margin", len(p.time))
+		figures = append(figures, r.distanceFigure(name, file, title, of, m, time, clock))
+		p := panel{name: "margins", axis: "margin", unit: "m", names: []string{"smallest margin"}, values: [][]float64{o.Margin}, time: time[1:], clock: clock, limit: true}
+		f = p.figure(file+"-margins", title+": scene-safety margin")
 		f.caption = of + fmt.Sprintf(": the smallest margin of every %d decisions.", o.Every)
 		figures = append(figures, f)
 	}

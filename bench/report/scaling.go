@@ -8,14 +8,13 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gpc-engine/gpc/bench"
-	"github.com/gpc-engine/gpc/closedloop"
 )
 
 // ScalingFigures are one for each axis: the cost with its intervals, and the fit.
 func ScalingFigures(s *bench.Scaling) (figures []*Figure) {
 	for i := range s.Curves {
 		c := &s.Curves[i]
-		f := newFigure("scaling-"+file(c.Axis), "cost against "+c.Axis, c.Axis, "median of a call, µs")
+		f := newFigure("scaling-"+file(c.Axis), "cost against "+c.Axis, axis{c.Axis, "count"}, axis{"median of a call", "µs"})
 		f.logX()
 		f.logY()
 		var xs, ys []float64
@@ -42,7 +41,7 @@ func ScalingFigures(s *bench.Scaling) (figures []*Figure) {
 // scalingSection is a record of costs along sizes.
 func scalingSection(s bench.Scaling) section {
 	return section{
-		title: "Cost against size", note: scalingNote(&s), rows: s.Rows(), figures: ScalingFigures(&s),
+		title: "Cost against size", note: scalingNote(&s), provenance: scalingOrigin(&s), rows: s.Rows(), figures: ScalingFigures(&s),
 	}
 }
 
@@ -56,8 +55,11 @@ func busy(s *bench.Scaling) bool {
 }
 
 func scalingNote(s *bench.Scaling) string {
-	return fmt.Sprintf("`%s`, commit %s, %s, %s %s, %d threads. Cost ∝ size^b: least squares of the logarithms of the medians, with the 95 %% interval of b by Student's t; the last columns are of the larger half of the sizes, at least four, and of the work as it is counted. %s",
-		s.Command, s.Commit, s.Device, s.Backend, s.ISA, s.Threads, loads([]*closedloop.Load{s.Load})) + otherWork(s)
+	return "Cost ∝ size^b: least squares of the logarithms of the medians, with the 95 % interval of b by Student's t; the last columns are of the larger half of the sizes, at least four, and of the work as it is counted." + otherWork(s)
+}
+
+func scalingOrigin(s *bench.Scaling) string {
+	return origin(s.Command, s.Commit, fmt.Sprintf("%s, %s %s, %d threads", s.Device, s.Backend, s.ISA, s.Threads), s.Load)
 }
 
 // otherWork says of a busy machine's record what its times are worth.
@@ -82,7 +84,7 @@ func (d devices) scalings() (all []*bench.Scaling) {
 func (d devices) scaling() string {
 	var all []section
 	for _, s := range d.scalings() {
-		all = append(all, section{note: scalingNote(s), rows: s.Rows()})
+		all = append(all, section{note: scalingNote(s), provenance: scalingOrigin(s), rows: s.Rows()})
 		for i := range s.Curves {
 			c := &s.Curves[i]
 			points := section{note: fmt.Sprintf("%s: %s.", c.Axis, c.What), rows: [][]string{{c.Axis}, {"median, µs"}, {"95 %"}}}
@@ -186,8 +188,8 @@ func otherMachines(s *bench.Scaling) *section {
 func DeadlineFigure(d *bench.Deadlines) *Figure {
 	response, jitter := d.Times()
 	title := fmt.Sprintf("%s by %s, %g times a second", d.Case, d.Method, d.Rate)
-	f := histogramFigure("deadline-"+file(d.Case, d.Method), title, "µs behind the release", []string{"response", "jitter"}, [][]float64{response, jitter})
-	f.line("deadline", colour(grey), true, []float64{d.Deadline, d.Deadline}, []float64{0, f.plot.Y.Max})
+	f := histogramFigure("deadline-"+file(d.Case, d.Method), title, axis{"time behind the release", "µs"}, []string{"response", "jitter"}, [][]float64{response, jitter})
+	f.line("deadline", bound.light, true, []float64{d.Deadline, d.Deadline}, []float64{0, f.plot.Y.Max})
 	f.caption = fmt.Sprintf("%d of %d deadlines missed. %s.", d.Missed, d.Releases, d.Load)
 	return f
 }

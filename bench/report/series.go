@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"math"
@@ -63,26 +64,12 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 	if regime != "" {
 		file, title = name+"-"+regime, name+", "+regime
 	}
-	var labels []string // of objectives
-	var units []string
-	weighs := false // the cost is Σ J_i, not Σ σ_i J_i
-	if c.Problem != nil {
-		for _, o := range c.Problem.Spec().Objectives {
-			labels, units = append(labels, o.Name), append(units, o.Unit)
-		}
-		_, weighs = c.Problem.(domain.Weighing)
+	cost, up := func(s *closedloop.Series) closedloop.Band { return s.Weighted }, axis{"σᵀJ", r.unitOfCost(name)}
+	if _, weighs := c.Problem.(domain.Weighing); weighs { // the cost is Σ J_i, not Σ σ_i J_i
+		cost, up = func(s *closedloop.Series) closedloop.Band { return s.Total }, axis{"J_total = Σ J_i", up.unit}
 	}
-	label := func(symbol string, i int) string {
-		text := symbol + subscript(i)
-		if i < len(labels) {
-			text += ", " + labels[i]
-		}
-		return text
-	}
-	cost, axis := func(s *closedloop.Series) closedloop.Band { return s.Weighted }, "σᵀJ"
-	if weighs {
-		cost, axis = func(s *closedloop.Series) closedloop.Band { return s.Total }, "J_total = Σ J_i"
-	}
+	at, along := r.clock(name, len(shown[0].Series.Total.Mean)*shown[0].Series.Every+1)
+	time := func(s *closedloop.Series) []float64 { return steps(s, at[1]) }
 	beside := func(f *Figure, what string) *Figure {
 		f.caption += " " + episodesOf(shown)
 		if text := c.PaperFigures[what]; text != "" && (regime == paperRegime || regime == "") {
@@ -90,35 +77,35 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 		}
 		return f
 	}
-	add := func(what, heading, axis string, of func(s *closedloop.Series) closedloop.Band) {
-		f := newFigure(file+"-"+what, title+": "+heading, "decision t", axis)
+	add := func(what, heading string, up axis, of func(s *closedloop.Series) closedloop.Band) {
+		f := newFigure(file+"-"+what, title+": "+heading, along, up)
 		for k := range shown {
-			s := shown[k].Series
-			f.band(shown[k].Method, colour(k), k > 1, steps(s), of(s))
+			s, b := shown[k].Series, of(shown[k].Series)
+			if k > 0 { // shades would hide each other
+				b.P10, b.P90 = nil, nil
+			}
+			f.band(shown[k].Method, r.methodColour(name, shown[k].Method), k > 1, time(s), b)
 		}
-		f.caption = "The mean over episodes, and between the 10 and 90 % quantiles shaded; curves may lie on each other."
+		f.caption = fmt.Sprintf("The mean over episodes, and of %s between the 10 and 90 %% quantiles shaded; curves may lie on each other.", shown[0].Method)
 		figures = append(figures, beside(f, strings.TrimRight(what, "0123456789-")))
 	}
-	add("total", "cost of a decision", axis, cost)
-	if f := above(file, title, axis, shown, cost); f != nil {
+	add("total", "cost of a decision", up, cost)
+	if f := r.above(name, file, title, along, up, shown, time, cost); f != nil {
 		figures = append(figures, beside(f, "above"))
 	}
 	for i := range shown[0].Series.J {
-		axis := label("J", i)
-		if i < len(units) && units[i] != "" {
-			axis += ", " + units[i]
-		}
-		add(fmt.Sprintf("objective-%d", i+1), axis, axis, func(s *closedloop.Series) closedloop.Band { return s.J[min(i, len(s.J)-1)] })
+		label := r.objective(name, "J", i)
+		add(fmt.Sprintf("objective-%d", i+1), label, axis{label, r.unitOfObjective(name, i)}, func(s *closedloop.Series) closedloop.Band { return s.J[min(i, len(s.J)-1)] })
 	}
-	f := newFigure(file+"-weights", title+": priority σ", "decision t", "σ")
+	f := newFigure(file+"-weights", title+": priority σ", along, axis{"priority σ", "share"})
 	f.plot.Y.Min, f.plot.Y.Max = 0, 1
 	for k, e := range shown {
 		for i, b := range e.Series.Sigma {
 			if e.Method == algorithmTwo {
-				f.band(label("σ", i), colour(i), false, steps(e.Series), b)
+				f.band(r.objective(name, "σ", i), colour(i), false, time(e.Series), b)
 				continue
 			}
-			f.line("", faint(colour(i)), k == 0, steps(e.Series), b.Mean)
+			f.line("", faint(colour(i)), k == 0, time(e.Series), b.Mean)
 		}
 	}
 	f.caption = fmt.Sprintf("σ as the plant scores decisions: of %s the mean over episodes, and between the 10 and 90 %% quantiles shaded.", algorithmTwo)
@@ -130,15 +117,15 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 
 // above is by how much the cost of a decision is above that of the first method, of the means of
 // the same episodes; nil where there is no exact method among them, or none beside it.
-func above(file, title, axis string, shown []closedloop.Result, cost func(s *closedloop.Series) closedloop.Band) *Figure {
+func (r *Records) above(name, file, title string, along, up axis, shown []closedloop.Result, time func(s *closedloop.Series) []float64, cost func(s *closedloop.Series) closedloop.Band) *Figure {
 	exact := &shown[0]
 	if exact.Method == algorithmTwo || len(shown) < 2 {
 		return nil
 	}
-	f := newFigure(file+"-above", title+": cost above "+exact.Method, "decision t", axis+", above "+exact.Method)
+	f := newFigure(file+"-above", title+": cost above "+exact.Method, along, axis{up.name + " above " + exact.Method + "'s", up.unit})
 	base := cost(exact.Series).Mean
 	drawn := false
-	for k, e := range shown[1:] {
+	for _, e := range shown[1:] {
 		own := cost(e.Series).Mean
 		if e.Series.Episodes != exact.Series.Episodes || e.Seed != exact.Seed || len(own) != len(base) {
 			continue // not the same episodes
@@ -147,7 +134,7 @@ func above(file, title, axis string, shown []closedloop.Result, cost func(s *clo
 		for t := range own {
 			difference[t] = own[t] - base[t]
 		}
-		f.line(e.Method, colour(k+1), false, steps(e.Series), difference)
+		f.line(e.Method, r.methodColour(name, e.Method), false, time(e.Series), difference)
 		drawn = true
 	}
 	if !drawn {
@@ -157,11 +144,12 @@ func above(file, title, axis string, shown []closedloop.Result, cost func(s *clo
 	return f
 }
 
-// steps are the decisions that the points of a series stand for, each at the middle of its own.
-func steps(s *closedloop.Series) []float64 {
+// steps are the times that the points of a series stand for, each at the middle of its decisions, which take so long
+// each.
+func steps(s *closedloop.Series, each float64) []float64 {
 	at := make([]float64, len(s.Total.Mean))
 	for k := range at {
-		at[k] = float64(k*s.Every) + float64(s.Every-1)/2
+		at[k] = each * (float64(k*s.Every) + float64(s.Every-1)/2)
 	}
 	return at
 }
@@ -210,8 +198,35 @@ func (f *Figure) band(label string, c color.RGBA, dashed bool, xs []float64, b c
 	f.line(label, c, dashed, xs, b.Mean)
 }
 
-// translucent is a colour through which others are seen.
-func translucent(c color.RGBA) color.RGBA {
-	const share = 5 // premultiplied
-	return color.RGBA{c.R / share, c.G / share, c.B / share, 255 / share}
+// objective is a symbol of the i-th objective with its name.
+func (r *Records) objective(name, symbol string, i int) string {
+	text := symbol + subscript(i)
+	if p := r.cases[name].Definition.Problem; p != nil && i < len(p.Spec().Objectives) {
+		text += " " + p.Spec().Objectives[i].Name
+	}
+	return text
+}
+
+// unitOfObjective is the unit of an axis of the i-th objective.
+func (r *Records) unitOfObjective(name string, i int) string {
+	if p := r.cases[name].Definition.Problem; p != nil && i < len(p.Spec().Objectives) {
+		return unitOf(p.Spec().Objectives[i].Unit)
+	}
+	return unitOf("")
+}
+
+// unitOfCost is the unit of a sum of objectives: that of those that have one.
+func (r *Records) unitOfCost(name string) string {
+	p := r.cases[name].Definition.Problem
+	if p == nil {
+		return unitOf("")
+	}
+	unit := ""
+	for _, o := range p.Spec().Objectives {
+		if unit != "" && o.Unit != "" && o.Unit != unit {
+			return "mixed units"
+		}
+		unit = cmp.Or(unit, o.Unit)
+	}
+	return unitOf(unit)
 }

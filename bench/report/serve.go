@@ -120,7 +120,7 @@ func (d devices) served() string {
 		return noRecord
 	}
 	return tables(section{
-		note: fmt.Sprintf("`make bench-serve`, commit %s, %s. %s The server is a process of its own, and so among the others.", s.Commit, s.Device, loads([]*closedloop.Load{s.Machine})),
-		rows: s.Rows(),
+		provenance: origin("make bench-serve", s.Commit, s.Device, s.Machine) + " The server is a process of its own, and so among the others.",
+		rows:       s.Rows(),
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
@@ -94,7 +93,7 @@ func (d devices) solvers() string {
 	if r == nil {
 		return ""
 	}
-	s := section{note: peersOn(r), rows: [][]string{{"system", "decisions", "ours warm p50 / p99 / cold, ms"}}}
+	s := section{note: peersOn(r), provenance: origin("", r.Commit, r.Device, r.Load), rows: [][]string{{"system", "decisions", "ours warm p50 / p99 / cold, ms"}}}
 	systems := systemsOf(r)
 	peers := warmPeers(systems)
 	for _, p := range peers {
@@ -130,7 +129,7 @@ func (d devices) solvers() string {
 
 // peersOn says how the record was taken, and what is not in it.
 func peersOn(r *peerrecord.Record) string {
-	text := fmt.Sprintf("%s Commit %s, %s. %s", r.Note, r.Commit, r.Device, loads([]*closedloop.Load{r.Load}))
+	text := r.Note
 	for _, m := range r.Missing {
 		text += " Not in this run: " + m + "."
 	}
@@ -149,7 +148,7 @@ func (d devices) mapsBeside() string {
 	}
 	systems := systemsOf(r)
 	peers := warmPeers(systems)
-	s := section{note: peersOn(r), rows: [][]string{{"system", "method", "its p50 / p99, µs"}}}
+	s := section{note: peersOn(r), provenance: origin("", r.Commit, r.Device, r.Load), rows: [][]string{{"system", "method", "its p50 / p99, µs"}}}
 	for _, p := range peers {
 		s.rows[0] = append(s.rows[0], peerName(p)+"'s, µs")
 	}
@@ -190,7 +189,7 @@ func (d devices) mapsBeside() string {
 			s.rows = append(s.rows, slices.Concat(row, beside, []string{solves, over, times(own.Ratio)}))
 		}
 		if len(methods) == 0 {
-			s.rows = append(s.rows, slices.Concat([]string{name, notRecorded, "–"}, beside, []string{solves, "–", "–"}))
+			s.rows = append(s.rows, slices.Concat([]string{name, "–", "–"}, beside, []string{solves, "–", "–"}))
 		}
 	}
 	return tables(s)

@@ -79,7 +79,7 @@ func (r *Records) steeringSections() []section {
 		rows:  SteeringSummaryRows(r.Steerings...),
 	}
 	return append([]section{summary}, each(r.Steerings, func(v closedloop.Steering) section {
-		return section{title: fmt.Sprintf("%s: %s under each preference", v.Case, v.Method), figures: steeringFigures(v), rows: SteeringRows(&v)}
+		return section{title: fmt.Sprintf("%s: %s under each preference", v.Case, v.Method), figures: r.steeringFigures(v), rows: SteeringRows(&v)}
 	})...)
 }
 
@@ -110,13 +110,13 @@ func (d devices) steered(cases ...string) string {
 // steeringFigures show the front traced by one map and the exact one: two
 // objectives in one figure; of three, the first and the second each against the
 // third, where a line joins the two points of each preference.
-func steeringFigures(s closedloop.Steering) []*Figure {
+func (r *Records) steeringFigures(s closedloop.Steering) []*Figure {
 	if len(s.Front) == 0 {
 		return nil
 	}
 	switch len(s.Front[0].J) {
 	case 2:
-		f := newFigure(frontName(&s), s.Case+": one map steered by a fixed preference", "Σ J₁", "Σ J₂")
+		f := newFigure(frontName(&s), s.Case+": one map steered by a fixed preference", r.summed(s.Case, 0), r.summed(s.Case, 1))
 		var x, y []float64
 		for _, p := range s.Front {
 			x, y = append(x, float64(p.OracleJ[0])), append(y, float64(p.OracleJ[1]))
@@ -126,14 +126,19 @@ func steeringFigures(s closedloop.Steering) []*Figure {
 		for _, p := range s.Front {
 			x, y = append(x, float64(p.J[0])), append(y, float64(p.J[1]))
 		}
-		f.points(s.Method, colour(1), draw.CircleGlyph{}, x, y)
+		f.points(s.Method, r.methodColour(s.Case, s.Method), draw.CircleGlyph{}, x, y)
 		f.caption = frontCaption
 		return []*Figure{f}
 	case 3:
-		figures := []*Figure{pairedFront(&s, 0, "Σ J₁"), pairedFront(&s, 1, "Σ J₂")}
+		figures := []*Figure{r.pairedFront(&s, 0), r.pairedFront(&s, 1)}
 		return slices.DeleteFunc(figures, func(f *Figure) bool { return f == nil })
 	}
 	return nil
+}
+
+// summed is the axis of an objective summed over an episode.
+func (r *Records) summed(name string, i int) axis {
+	return axis{"Σ " + r.objective(name, "J", i), r.unitOfObjective(name, i)}
 }
 
 // frontName is that of a front's figure: of the case, and of a method that is not the
@@ -148,8 +153,8 @@ func frontName(s *closedloop.Steering) string {
 // pairedFront draws objective j against the third, preference by preference. The
 // axis of j is logarithmic where it falls by decades, as an objective may near its
 // own optimum.
-func pairedFront(s *closedloop.Steering, j int, axis string) *Figure {
-	f := newFigure(fmt.Sprintf("%s-%d", frontName(s), j+1), s.Case+": one map steered by a fixed preference", axis, "Σ J₃")
+func (r *Records) pairedFront(s *closedloop.Steering, j int) *Figure {
+	f := newFigure(fmt.Sprintf("%s-%d", frontName(s), j+1), s.Case+": one map steered by a fixed preference", r.summed(s.Case, j), r.summed(s.Case, 2))
 	var x, y [2][]float64 // exact, steered
 	for _, p := range s.Front {
 		px, py := [2]float64{float64(p.OracleJ[j]), float64(p.J[j])}, [2]float64{float64(p.OracleJ[2]), float64(p.J[2])}
@@ -170,7 +175,7 @@ func pairedFront(s *closedloop.Steering, j int, axis string) *Figure {
 		f.line("", faint(colour(grey)), false, []float64{x[0][i], x[1][i]}, []float64{y[0][i], y[1][i]})
 	}
 	f.points("exact", colour(grey), draw.RingGlyph{}, x[0], y[0])
-	f.points(s.Method, colour(1), draw.CircleGlyph{}, x[1], y[1])
+	f.points(s.Method, r.methodColour(s.Case, s.Method), draw.CircleGlyph{}, x[1], y[1])
 	f.caption = frontCaption + " A line joins the two of one preference."
 	return f
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 
 	"github.com/gpc-engine/gpc/closedloop"
@@ -17,7 +18,7 @@ type panel struct {
 	names       []string
 	values      [][]float64 // [len(names)][decisions]
 	time        []float64
-	timeUnit    string
+	clock       axis // of time
 	limit       bool // 0 is one
 }
 
@@ -29,6 +30,45 @@ func (r *Records) seconds(t *Trace) float64 {
 	return 0
 }
 
+// clock gives the times of n points, one decision of a case apart, and their axis.
+func (r *Records) clock(name string, n int) ([]float64, axis) {
+	seconds := 0.0
+	if p := r.cases[name].Definition.Problem; p != nil {
+		seconds = p.Spec().StepSeconds
+	}
+	return clockOf(seconds, n)
+}
+
+// clockOf is the same of points that are so many seconds apart; 0: not known.
+func clockOf(seconds float64, n int) ([]float64, axis) {
+	each, along := 1.0, axis{"decisions", "count"}
+	if seconds > 0 {
+		per, unit := timeUnit(seconds * float64(n))
+		each, along = seconds/per, axis{"time", unit}
+	}
+	at := make([]float64, n)
+	for k := range at {
+		at[k] = each * float64(k)
+	}
+	return at, along
+}
+
+// numbered is a variable that each of several robots has: its letters and the number of the robot.
+var numbered = regexp.MustCompile(`^(\pL+)([0-9]+)$`)
+
+// robots gives the panel the names of robots where every line is of one, so many in the scene.
+func (p *panel) robots(among int) {
+	names, letters := make([]string, len(p.names)), ""
+	for i, name := range p.names {
+		m := numbered.FindStringSubmatch(name)
+		if m == nil || among < 2 || letters != "" && m[1] != letters {
+			return
+		}
+		letters, names[i] = m[1], "robot "+m[2]
+	}
+	p.axis, p.names = p.axis+" "+letters, names
+}
+
 // panels are the time lines of a trace's first episode: states and actions by their units, and the
 // smallest margin.
 func (r *Records) panels(t *Trace) (out []panel) {
@@ -37,18 +77,8 @@ func (r *Records) panels(t *Trace) (out []panel) {
 		states, actions = p.Spec().Measured, p.Spec().Action
 	}
 	lines := t.Episodes[0].Lines
-	seconds, unit := r.seconds(t), ""
-	if seconds == 0 {
-		seconds = 1
-	} else {
-		var per float64
-		per, unit = timeUnit(seconds * float64(len(lines)))
-		seconds /= per
-	}
-	at := make([]float64, len(lines))
-	for k := range at {
-		at[k] = seconds * float64(k+1)
-	}
+	at, clock := r.clock(t.Header.Case, len(lines)+1)
+	at = at[1:] // behind each decision
 	add := func(name, title string, variables []domain.Variable, letter string, of func(l *closedloop.Line) []float64) {
 		first := len(out)
 		for i := range of(&lines[0]) {
@@ -66,14 +96,14 @@ func (r *Records) panels(t *Trace) (out []panel) {
 			p := slices.IndexFunc(out[first:], func(p panel) bool { return p.unit == v.Unit })
 			if p < 0 {
 				p = len(out) - first
-				out = append(out, panel{name: fmt.Sprintf("%s-%d", name, p+1), title: title, axis: title, unit: v.Unit, time: at, timeUnit: unit})
+				out = append(out, panel{name: fmt.Sprintf("%s-%d", name, p+1), title: title, axis: title, unit: v.Unit, time: at, clock: clock})
 			}
 			out[first+p].names, out[first+p].values = append(out[first+p].names, v.Name), append(out[first+p].values, along)
 		}
 	}
 	add("states", "states", states, "s", func(l *closedloop.Line) []float64 { return l.S })
 	add("actions", "actions", actions, "u", func(l *closedloop.Line) []float64 { return l.U })
-	margin := panel{name: "margins", title: "smallest margin of each decision", axis: "margin", names: []string{"smallest margin"}, values: [][]float64{make([]float64, len(lines))}, time: at, timeUnit: unit, limit: true}
+	margin := panel{name: "margins", title: "smallest margin of each decision", axis: "margin", names: []string{"smallest margin"}, values: [][]float64{make([]float64, len(lines))}, time: at, clock: clock, limit: true}
 	for k := range lines {
 		margin.values[0][k] = float64(lines[k].Margin)
 	}
@@ -102,20 +132,9 @@ func span(v []float64) float64 {
 	return max(0, hi-lo)
 }
 
-// figure is the panel with the first so many decisions in strong colours; the others are
-// pale. Of more lines than a legend holds, those that move most are named.
-func (p *panel) figure(name, title string, until int) *Figure {
-	label := func(what, unit string) string {
-		if unit == "" {
-			return what
-		}
-		return what + ", " + unit
-	}
-	x := label("time", p.timeUnit)
-	if p.timeUnit == "" {
-		x = "decision"
-	}
-	f := newFigure(name, title, x, label(p.axis, p.unit))
+// figure is the panel. Of more lines than a legend holds, those that move most are named.
+func (p *panel) figure(name, title string) *Figure {
+	f := newFigure(name, title, p.clock, axis{p.axis, unitOf(p.unit)})
 	order := make([]int, len(p.names))
 	for i := range order {
 		order[i] = i
@@ -138,16 +157,14 @@ func (p *panel) figure(name, title string, until int) *Figure {
 		if p.limit && len(p.names) == 1 {
 			word = ""
 		}
-		if until < len(p.time) {
-			f.line("", faint(colour(k)), false, p.time, p.values[i])
-			f.line("", colour(k), false, p.time[:until], p.values[i][:until])
-			f.entry(word, sample(colour(k)))
-			continue
+		c := body(k)
+		if named == len(order) {
+			c = body(i)
 		}
-		f.line(word, colour(k), false, p.time, p.values[i])
+		f.line(word, c, false, p.time, p.values[i])
 	}
 	if p.limit {
-		f.line("limit", colour(1), true, []float64{p.time[0], p.time[len(p.time)-1]}, []float64{0, 0})
+		f.line("limit", bound.light, true, []float64{p.time[0], p.time[len(p.time)-1]}, []float64{0, 0})
 	}
 	return f
 }

@@ -58,7 +58,7 @@ func (d devices) torture() string {
 	if t.Short {
 		form = " --short"
 	}
-	s := section{note: fmt.Sprintf("`bench/torture%s`, seed %d, commit %s, %s, %.0f minutes. %s", form, t.Seed, t.Commit, t.Device, max(1, t.Seconds/60), loads([]*closedloop.Load{t.Load})), rows: t.Rows()}
+	s := section{provenance: origin("bench/torture"+form, t.Commit, fmt.Sprintf("%s, seed %d, %.0f minutes", t.Device, t.Seed, max(1, t.Seconds/60)), t.Load), rows: t.Rows()}
 	var lost strings.Builder
 	for _, a := range t.Attacks {
 		for _, why := range a.Lost {

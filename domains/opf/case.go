@@ -73,6 +73,7 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 		y.fingerprint = sha256.Sum256(fmt.Appendf(y.fingerprint[:], "secure %v, emergency %v, band %v pu\n", s.Outages, s.Emergency, s.Band))
 		own = secureMethods(y)
 	}
+	y.opened = openedIn(n, string(text))
 	solver, plant := newSolver(y), newPlant(y, string(text))
 	return domain.Case{
 		Problem: y, Solver: solver, Plant: plant, Methods: own, Rescue: solver.Optimal,

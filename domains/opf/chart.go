@@ -20,7 +20,7 @@ func (y *System) newChart() *domain.Chart {
 		chart.Buses = append(chart.Buses, domain.ChartBus{Name: strconv.Itoa(id), VMin: n.VMin[i], VMax: n.VMax[i], Reference: i == n.Slack})
 	}
 	for k, f := range n.From {
-		chart.Branches = append(chart.Branches, domain.ChartBranch{From: f, To: n.To[k], Rate: n.Rate[k]})
+		chart.Branches = append(chart.Branches, domain.ChartBranch{From: f, To: n.To[k], Rate: n.Rate[k], Open: slices.Contains(y.opened, k)})
 	}
 	for g, b := range n.GenBus {
 		chart.Units = append(chart.Units, domain.ChartUnit{Bus: b, PMin: n.PMin[g], PMax: n.PMax[g], QMin: n.QMin[g], QMax: n.QMax[g]})

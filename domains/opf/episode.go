@@ -17,6 +17,7 @@ import (
 // one before a dispatch: the loads have changed, the set-points not yet.
 type episode struct {
 	system *System
+	text   string // the case file
 	scene  Scene
 	chain  *Chain // nil in a replay until it is asked for
 	noise  float64
@@ -44,7 +45,7 @@ var (
 func newEpisode(l *Plant, scene Scene) (*episode, error) {
 	y := l.system
 	e := &episode{
-		system: y, scene: scene, hidden: scene.Hidden, until: context.Background(), c: make([]float64, y.layout.context), s: make([]float64, 2*y.layout.buses),
+		system: y, text: l.text, scene: scene, hidden: scene.Hidden, until: context.Background(), c: make([]float64, y.layout.context), s: make([]float64, 2*y.layout.buses),
 		applied: append(append([]float64(nil), scene.Pg0...), scene.Vg0...), pg: append([]float64(nil), scene.Pg0...),
 	}
 	for i := range e.s[:y.layout.buses] {

@@ -44,6 +44,7 @@ type System struct {
 	device  func() domain.DeviceCode
 	// fingerprint is FromText's.
 	fingerprint [32]byte
+	opened      []int                  // branches: see opening
 	answers     func() []domain.Sample // made on first use
 	chart       func() *domain.Chart
 	security    *security // nil: no outage has to be survived

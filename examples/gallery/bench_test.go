@@ -22,6 +22,11 @@ import (
 // loop is ten decisions with the whole horizon ahead, as bench/peers/mpc has them, the first of
 // them cold: random fixed weights, noise of 0.01 of each typical size on the state.
 func loop(tb testing.TB, y *equations.System, c *domain.Case, controller *shooting.Receding, rng *rand.Rand, see func(decision int, status shooting.Status, took time.Duration)) {
+	loopFrom(tb, y, c, controller, rng, func([]float64, []float64, domain.Preference) {}, see)
+}
+
+// loopFrom is loop after begin has seen the first state, context and preference.
+func loopFrom(tb testing.TB, y *equations.System, c *domain.Case, controller *shooting.Receding, rng *rand.Rand, begin func(s, ctx []float64, pref domain.Preference), see func(decision int, status shooting.Status, took time.Duration)) {
 	spec := c.Problem.Spec()
 	at, s, ctx := make([]float64, len(y.Scenario)), make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	for i, v := range y.Scenario {
@@ -29,10 +34,12 @@ func loop(tb testing.TB, y *equations.System, c *domain.Case, controller *shooti
 	}
 	y.Initial(at, s, ctx)
 	w := 0.1 + 0.8*rng.Float64()
+	pref := domain.Preference{W: []float64{w, 1 - w}}
 	controller.Reset()
+	begin(s, ctx, pref)
 	for decision := range 10 {
 		began := time.Now()
-		status := require.Get(controller.Solve(s, ctx, y.Steps, domain.Preference{W: []float64{w, 1 - w}}))(tb)
+		status := require.Get(controller.Solve(s, ctx, y.Steps, pref))(tb)
 		see(decision, status, time.Since(began))
 		sn, cn := make([]float64, len(s)), make([]float64, len(ctx))
 		c.Problem.Step(s, ctx, controller.Action(0), sn, cn)
@@ -76,6 +83,55 @@ func BenchmarkReceding(b *testing.B) {
 			b.ReportMetric(float64(iterations)/float64(len(warm)), "warm-iterations")
 			b.ReportMetric(float64(unsolved), "unsolved")
 		})
+	}
+}
+
+// BenchmarkIterations is what the warm decisions of 20 of these loops take (-benchtime 1x): begun from the solver's first own start, and,
+// where the system has a library, from the best plan that it leads to. No choice of the solver was made on this seed.
+func BenchmarkIterations(b *testing.B) {
+	for _, y := range Systems() {
+		for _, from := range []string{"own", "library"} {
+			if from == "library" && y.Solver.Library == 0 {
+				continue
+			}
+			b.Run(y.Name+"/"+from, func(b *testing.B) {
+				c := require.Get(y.Case())(b)
+				solver := c.Solver.(*shooting.Solver)
+				controller := require.Get(solver.Receding(shooting.RecedingOptions{}))(b)
+				var warm []int
+				unsolved, cost := 0, 0.0
+				for episode := range 20 {
+					begin := func(s, ctx []float64, pref domain.Preference) {
+						if from == "library" {
+							_, plan, err := solver.Oracle(s, ctx, y.Steps, pref)
+							require.OK(b, err)
+							controller.Begin(slices.Concat(plan...))
+						}
+					}
+					loopFrom(b, &y, &c, controller, rand.New(rand.NewPCG(4711, uint64(episode))), begin, func(decision int, status shooting.Status, _ time.Duration) {
+						if !status.Converged {
+							unsolved++
+						}
+						if decision > 0 {
+							warm = append(warm, status.Iterations)
+						} else {
+							cost += status.Cost / 20
+						}
+					})
+				}
+				slices.Sort(warm)
+				total := 0
+				for _, n := range warm {
+					total += n
+				}
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(float64(total)/float64(len(warm)), "mean")
+				b.ReportMetric(float64(warm[len(warm)*99/100]), "p99")
+				b.ReportMetric(float64(warm[len(warm)-1]), "most")
+				b.ReportMetric(float64(unsolved), "unsolved")
+				b.ReportMetric(cost, "first-cost")
+			})
+		}
 	}
 }
 

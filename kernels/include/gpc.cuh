@@ -3,7 +3,7 @@
 // compiler sees the same file as host code (kernels/shim), so that every kernel
 // runs in tests without a GPU.
 //
-// What a .cu file may use stands in docs/cuda.md, "The dialect".
+// What a .cu file may use stands in docs/contribute/cuda.md, "The dialect".
 #pragma once
 
 #ifdef GPC_SHIM

@@ -274,9 +274,9 @@ struct PackedWeights : ChosenWeights {
 // ahead of their use and without a barrier, and the rows' activations by broadcast.
 // The parts' sums are added in order.
 //
-// Bound: the second-level cache's 64 bytes a cycle to one multiprocessor, 4096 cycles
-// for a layer of 256 × 256, as many as the multiply-adds take; 16 KiB on their way at
-// a time are what its latency of some 270 cycles needs.
+// Bound: issue, some 5500 cycles for a layer of 256 × 256. The multiply-adds take 4096 of
+// them, the second-level cache's 64 bytes a cycle to one multiprocessor as many; 16 KiB on
+// their way at a time are what its latency of some 270 cycles needs.
 template <int CT, class W, class F>
 __device__ inline void few_rows_product(const float* act, int K, const W& weights, float* stage, F&& f) {
     constexpr int across = CT / 4, parts = rowsThreads / across, ahead = 4;
@@ -288,29 +288,34 @@ __device__ inline void few_rows_product(const float* act, int K, const W& weight
     float4 next[ahead];
 #pragma unroll
     for (int i = 0; i < 8; i++) sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0.0f;
-    auto fetch = [&](int k0) {
+    auto weight = [&](int k) { return *reinterpret_cast<const float4*>(from + (W::chosen ? (int)weights.list[k] : k) * weights.ld); };
+    auto add = [&](int k, const float4& w) {
+        const float4 a = *reinterpret_cast<const float4*>(act + k * 8), b = *reinterpret_cast<const float4*>(act + k * 8 + 4);
+        const float x[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
 #pragma unroll
-        for (int i = 0; i < ahead; i++) {
-            const int k = min(k0 + i, K - 1);
-            next[i] = *reinterpret_cast<const float4*>(from + (W::chosen ? (int)weights.list[k] : k) * weights.ld);
+        for (int r = 0; r < 8; r++) {
+            sum[r][0] = __fmaf_rn(x[r], w.x, sum[r][0]), sum[r][1] = __fmaf_rn(x[r], w.y, sum[r][1]);
+            sum[r][2] = __fmaf_rn(x[r], w.z, sum[r][2]), sum[r][3] = __fmaf_rn(x[r], w.w, sum[r][3]);
         }
     };
-    if (begin < end) fetch(begin);
-    for (int k0 = begin; k0 < end; k0 += ahead) {
+#pragma unroll
+    for (int i = 0; i < ahead; i++) next[i] = begin + i < end ? weight(begin + i) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    int k0 = begin;
+    // A round behind which another whole one lies asks for no end: 172 instructions for its
+    // 128 multiply-adds.
+    for (; k0 + 2 * ahead <= end; k0 += ahead) {
         float4 w[ahead];
 #pragma unroll
-        for (int i = 0; i < ahead; i++) w[i] = next[i];
-        fetch(k0 + ahead);
+        for (int i = 0; i < ahead; i++) w[i] = next[i], next[i] = weight(k0 + ahead + i);
+#pragma unroll
+        for (int i = 0; i < ahead; i++) add(k0 + i, w[i]);
+    }
+    for (; k0 < end; k0 += ahead) {
 #pragma unroll
         for (int i = 0; i < ahead; i++) {
             if (k0 + i >= end) break;
-            const float4 a = *reinterpret_cast<const float4*>(act + (k0 + i) * 8), b = *reinterpret_cast<const float4*>(act + (k0 + i) * 8 + 4);
-            const float x[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-#pragma unroll
-            for (int r = 0; r < 8; r++) {
-                sum[r][0] = __fmaf_rn(x[r], w[i].x, sum[r][0]), sum[r][1] = __fmaf_rn(x[r], w[i].y, sum[r][1]);
-                sum[r][2] = __fmaf_rn(x[r], w[i].z, sum[r][2]), sum[r][3] = __fmaf_rn(x[r], w[i].w, sum[r][3]);
-            }
+            add(k0 + i, next[i]);
+            if (k0 + ahead + i < end) next[i] = weight(k0 + ahead + i);
         }
     }
 #pragma unroll

@@ -42,8 +42,10 @@ type Options struct {
 	// then only listed. Without it a finding is an error of the launch.
 	Tolerate bool
 	Workers  int // goroutines that run blocks; 0: one a core
-	// Sample runs only so many blocks of a grid, spread evenly; 0: all. What counts say
-	// then stands for those blocks.
+	// Sample runs so many of the blocks along a grid's first extent, spread evenly, with all
+	// behind them; 0: all. What counts say then stands for those blocks. Where blocks are rows
+	// of a batch, kernels with blocks of different sizes run the same rows, if their number
+	// and the sizes are powers of two.
 	Sample int
 }
 
@@ -56,6 +58,9 @@ type Machine struct {
 	counts  map[string]*Counts
 	stamp   uint32
 }
+
+// SetSample changes Options.Sample between launches.
+func (m *Machine) SetSample(n int) { m.options.Sample = n }
 
 // NewMachine makes a machine without anything in its memory.
 func NewMachine(o Options) *Machine {
@@ -105,10 +110,7 @@ func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 	held := newBytes(len(args))
 	copy(held, args)
 	r := &run{machine: m, kernel: k, launch: l, args: held, stamp: m.stamp}
-	ran := blocks
-	if s := m.options.Sample; s > 0 {
-		ran = min(ran, s)
-	}
+	ran := blocks / l.Grid[0] * min(l.Grid[0], cmp.Or(m.options.Sample, l.Grid[0]))
 	workers := min(cmp.Or(m.options.Workers, runtime.GOMAXPROCS(0)), ran)
 	results := make([]*worker, workers)
 	faults := make([]*Fault, workers)
@@ -318,7 +320,9 @@ func (w *worker) blocks(total, ran int) (fault *Fault) {
 		if i >= ran {
 			return nil
 		}
-		w.one(int(int64(i) * int64(total) / int64(ran)))
+		along := w.run.launch.Grid[0]
+		every := int(int64(along) * int64(ran) / int64(total)) // of those along the first extent
+		w.one(i%every*along/every + i/every*along)
 	}
 	return nil
 }

@@ -18,8 +18,7 @@ func Report(to io.Writer, list []*Counts) error {
 	for _, c := range list {
 		var warps, lanes uint64
 		for i := range classes {
-			warps += c.Warps[i]
-			lanes += c.Lanes[i]
+			warps, lanes = warps+c.Warps[i], lanes+c.Lanes[i]
 		}
 		share := func(list ...Class) string {
 			var n uint64

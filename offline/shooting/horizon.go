@@ -57,12 +57,14 @@ func (s *Solver) drive(state, ctx []float64, steps int, pref domain.Preference) 
 }
 
 // NewHorizon implements domain.Receding. What a solve from the decision before does not
-// bring to a feasible optimum is solved again from the Solver's own starts; the last resort
-// is the decision before, one on, and before there is one the problem's fallback.
+// bring to a feasible optimum is solved again from the Solver's own starts. The first decision of an
+// episode begins from the Solver's library too, where it has the whole look-ahead; it builds what Prepare has not.
+// The last resort is the decision before, one on, and before there is one the problem's fallback.
 func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	opt := s.opt
 	opt.Iterations = cmp.Or(iterations, opt.Iterations)
 	return &horizon{
+		from: s,
 		cold: newSolver(s.problem, s.axes, s.initial, opt, s.lastings),
 		warm: &Receding{opt: opt, lastings: s.lastings, limits: RecedingOptions{Iterations: opt.Iterations}, p: newIPM(newProgram(s.problem, opt.StateScale))},
 	}
@@ -71,6 +73,7 @@ func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 // horizon is asked again and again: warm from the decision before, with its multipliers
 // where that was warm too, cold from the Solver's own starts.
 type horizon struct {
+	from *Solver // has the library
 	cold *Solver
 	warm *Receding
 	plan []float64 // last solution or resort, or what Begin gave
@@ -113,7 +116,7 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 	}
 	own := solved
 	if !solved && !h.given {
-		found, err := h.cold.Minimise(s, c, steps, pref, domain.WeightedSum, 1)
+		found, err := h.begin(s, c, steps, pref)
 		if err != nil && !unsolved(err) {
 			return math.NaN(), false, err
 		}
@@ -136,6 +139,20 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 	h.Begin(plan)
 	h.given, h.own = false, own
 	return cost, solved, nil
+}
+
+// begin solves from the Solver's own starts; before there is a decision, with the whole look-ahead, from the library's
+// plans too, all of its own starts kept: no first decision costs more than without a library.
+func (h *horizon) begin(s, c []float64, steps int, pref domain.Preference) (*Trajectory, error) {
+	t := task{solver: h.cold, state: s, ctx: c, steps: steps, seed: 1, own: h.cold.opt.Starts, retries: retries}
+	if len(h.plan) == 0 && steps >= h.cold.problem.Spec().LookAhead() {
+		l, err := h.from.library(h.from.until, nil)
+		if err != nil {
+			return nil, err
+		}
+		t.starts = l.plans(s, c, steps)
+	}
+	return t.minimise(pref, domain.WeightedSum)
 }
 
 // shift makes plan that of a solve of the given size: as it was given, or one decision

@@ -226,18 +226,28 @@ func (l *library) nearest(at []float64, self, k int) []int {
 	return out
 }
 
+// plans are those of the scenarios nearest to (state, ctx), of so many steps; none where there is no library.
+func (l *library) plans(state, ctx []float64, steps int) (plans [][][]float64) {
+	if l == nil {
+		return nil
+	}
+	for _, i := range l.nearest(slices.Concat(state, ctx), -1, startNeighbours) {
+		if plan := l.entries[i].plan; steps <= len(plan) {
+			plans = append(plans, plan[:steps])
+		}
+	}
+	return plans
+}
+
 // fromStart is Minimise from where a scenario begins: from the plans of the library's nearest
 // scenarios, and the Solver's own starts.
 func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64) (*Trajectory, error) {
-	t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, own: s.opt.Starts, retries: retries}
 	l, err := s.library(s.until, nil)
 	if err != nil {
 		return nil, err
 	}
-	if l != nil && steps <= s.opt.Horizon {
-		for _, i := range l.nearest(slices.Concat(state, ctx), -1, startNeighbours) {
-			t.starts = append(t.starts, l.entries[i].plan[:steps])
-		}
+	t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, own: s.opt.Starts, retries: retries}
+	if t.starts = l.plans(state, ctx, steps); len(t.starts) > 0 {
 		t.own = max(1, t.own-len(t.starts))
 	}
 	return t.minimise(pref, how)

@@ -159,3 +159,31 @@ func TestALibraryIsInterrupted(t *testing.T) {
 		t.Error("a library of −1 is taken")
 	}
 }
+
+// The first decision of an episode begins from the library, as its reference does; a shorter look-ahead builds none.
+func TestFirstDecisionsBeginFromTheLibrary(t *testing.T) {
+	alone, with := newWells(0), newWells(12)
+	adaptive := domain.Preference{Adaptive: true}
+	plan := make([]float64, 20)
+	_, _, err := with.NewHorizon(0).Solve([]float64{0.9}, nil, adaptive, plan[:5])
+	require.OK(t, err)
+	if with.work.library != nil {
+		t.Error("a look-ahead of 5 decisions of 20 built the library")
+	}
+	want, _, err := with.Oracle([]float64{0.9}, nil, 20, adaptive)
+	require.OK(t, err)
+	for _, of := range []struct {
+		solver      *Solver
+		least, most float64
+	}{{with, want * (1 - 1e-6), want * (1 + 1e-6)}, {alone, want * 1.1, math.Inf(1)}} {
+		h := of.solver.NewHorizon(0)
+		for range 2 { // another episode
+			cost, solved, err := h.Solve([]float64{0.9}, nil, adaptive, plan)
+			require.OK(t, err)
+			if !solved || !(cost >= of.least && cost <= of.most) {
+				t.Errorf("library of %d: solved %v at %v, want %v to %v", of.solver.opt.Library, solved, cost, of.least, of.most)
+			}
+			h.Begin(nil)
+		}
+	}
+}

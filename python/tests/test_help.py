@@ -1,18 +1,15 @@
-"""What the package says of itself: types, help, representations, and the snippets of its pages."""
+"""What the package says of itself: types, help and representations."""
 
 import importlib.util
 import pydoc
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gpc
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_types_find_a_typo_inside_with(tmp_path):
@@ -78,19 +75,3 @@ def test_environments_are_rendered():
     else:
         assert env.render().shape[2] == 3
     env.close()
-
-
-def snippets():
-    """The Python of the pages, without that of extras and of test_system, by page and number."""
-    found = []
-    for page in ("docs/reference/python.md", "python/README.md"):
-        for i, code in enumerate(re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)):
-            if "gpc.System(" not in code:
-                found.append(pytest.param(code, id=f"{page}-{i}"))
-    return found
-
-
-@pytest.mark.parametrize("code", snippets())
-def test_snippets_run(code, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    exec(compile(code, "snippet", "exec"), {})

@@ -207,3 +207,9 @@ def test_dclines_and_dependent_loads_where_they_can_be_solved():
     pp.runpp(theirs, numba=False, voltage_depend_loads=False)
     gp.runpp(ours, voltage_depend_loads=False)
     assert_same(ours, theirs, 1e-5)
+
+
+def test_the_page_s_snippet(monkeypatch, tmp_path):
+    from test_snippets import PANDAPOWER, run
+
+    run(PANDAPOWER, monkeypatch, tmp_path)

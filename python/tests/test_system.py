@@ -3,7 +3,6 @@
 import inspect
 import json
 import os
-import re
 import urllib.request
 from pathlib import Path
 
@@ -369,19 +368,3 @@ def test_budgets():
     assert (seconds("4m"), seconds("90s"), seconds("1h30m"), seconds("1.5m"), seconds(7)) == (240, 90, 5400, 90, 7)
     with pytest.raises(gpc.InputError, match='want a time such as "4m"'):
         seconds("four minutes")
-
-
-def test_the_page_s_system(monkeypatch, tmp_path):
-    """The snippet of docs/reference/python.md runs as it stands, with less time."""
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "python.md").read_text()
-    snippet = next(s for s in re.findall(r"```python\n(.*?)```", page, re.S) if "gpc.System(" in s)
-    monkeypatch.chdir(tmp_path)
-    small = {"rounds": 1, "scenarios": 6, "starts": 20, "test_starts": 20, "target": 50, "progress": False}
-    compile = gpc.compile
-    monkeypatch.setattr(gpc, "compile", lambda system, **options: compile(system, **{**options, **small, "budget": "1h"}))
-    exec(builtins_of(snippet), {})
-    assert (tmp_path / "cart.safetensors").exists()
-
-
-def builtins_of(snippet):
-    return snippet.replace("episodes=100", "episodes=3")

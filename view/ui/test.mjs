@@ -1,5 +1,5 @@
 // Drives the page in a real Chromium: what a preference changes, the keyboard, every view in both
-// colours and on a phone. It waits for what is to come, however long that takes. Screenshots go to
+// colours and on a phone; then a report. It waits for what is to come, however long that takes. Screenshots go to
 // out/ui, those of docs/view.md with --docs to docs/view; --times prints how long a drag takes to change
 // the dispatch. Usage: node test.mjs [--docs] [--times], with gpc built in bin; CHROMIUM names the browser.
 import { spawn, spawnSync } from "node:child_process";
@@ -7,13 +7,16 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
+import { hands } from "./hands.mjs";
 import { withPalette } from "./palette.mjs";
+import { report } from "./report.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 const gpc = join(root, "bin", "gpc");
 const out = join(root, "out", "ui");
 const docs = join(root, "docs", "view");
 const hangs = 600e3; // ms after which what is waited for does not come, on a machine of any speed
+const axe = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
 const times = process.argv.includes("--times");
 const failures = [];
 const check = (ok, text) => {
@@ -59,7 +62,7 @@ async function visit(url, look, use) {
   page.on("console", (m) => said.push(`${m.type()}: ${m.text()}`));
   page.on("pageerror", (e) => said.push(`error: ${e.message}`));
   page.on("requestfailed", (r) => r.url().endsWith("/events") || said.push(`failed: ${r.url()} ${r.failure()?.errorText}`));
-  page.on("request", (r) => r.url().startsWith(url) || said.push(`asks ${r.url()}`));
+  page.on("request", (r) => r.url().startsWith(new URL(url).origin) || r.url().startsWith("blob:") || said.push(`asks ${r.url()}`));
   page.on("response", (r) => r.status() >= 400 && said.push(`${r.status()} ${r.url()}`));
   await page.goto(url);
   await page.waitForSelector(".stage");
@@ -69,7 +72,7 @@ async function visit(url, look, use) {
   await context.close();
 }
 
-/** sound checks what every view has to be: nothing beyond the edge, a name on every control. */
+/** sound checks what every view has to be: nothing beyond the edge, a name on every control, no violation that axe-core finds. */
 async function sound(page, what) {
   const wrong = await page.evaluate(() => {
     const list = [];
@@ -87,6 +90,9 @@ async function sound(page, what) {
     return list;
   });
   check(wrong.length === 0, `${what}: names and edges${wrong.length ? ": " + wrong.join(" | ") : ""}`);
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => window.axe.run().then((r) => r.violations.map((v) => `${v.id}: ${v.nodes[0].html.slice(0, 120)}`)));
+  check(found.length === 0, `${what}: accessible by axe-core${found.length ? ": " + found.join(" | ") : ""}`);
 }
 
 const shot = (page, name) => page.screenshot({ path: join(out, `${name}.png`), fullPage: true });
@@ -279,8 +285,8 @@ async function died(look) {
   const dead = async (what) => {
     await page.waitForSelector(".dead");
     const shows = await page.evaluate(() => ({
-      inert: document.querySelector("main").inert,
-      grey: getComputedStyle(document.querySelector("main")).filter,
+      inert: document.querySelector(".work").inert,
+      grey: getComputedStyle(document.querySelector(".work")).filter,
       badge: document.querySelector("header .badge").textContent,
       play: document.querySelector(".play").getAttribute("aria-label"),
       kept: [...document.querySelectorAll(".tile")].filter((t) => t.matches(".good, .warn, .bad") || /kept|method$/.test(t.querySelector("dd span").textContent)).length,
@@ -304,7 +310,7 @@ async function died(look) {
   await post(page, "pause", { paused: true });
   await caughtUp(page);
   const { last } = await state(page);
-  const lines = await page.evaluate(() => ({ most: Number(document.querySelector(".scrub").max), lines: document.querySelectorAll(".plot").length, dead: !!document.querySelector(".dead"), inert: document.querySelector("main").inert, failed: /Failed to fetch/.test(document.body.textContent) }));
+  const lines = await page.evaluate(() => ({ most: Number(document.querySelector(".scrub").max), lines: document.querySelectorAll(".plot").length, dead: !!document.querySelector(".dead"), inert: document.querySelector(".work").inert, failed: /Failed to fetch/.test(document.body.textContent) }));
   check(lines.most === last && lines.lines > 2 && !lines.dead && !lines.inert && !lines.failed, `${look}: it shows the new run alone: ${JSON.stringify(lines)}`);
   await sound(page, `${look}: after a new start`);
 
@@ -387,6 +393,7 @@ const began = performance.now();
 const only = process.argv.slice(2).filter((a) => !a.startsWith("--"));
 const wanted = (name) => only.length === 0 || only.includes(name);
 
+if (wanted("report")) await report(browser, check, root, gpc, out, hangs);
 if (wanted("grid")) {
   const live = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--deadline", "20ms", "--log", "json");
   await grid(live.url);
@@ -400,6 +407,11 @@ for (const [name, scene, until] of [["integrator", "integrator-nonconvex", 12], 
 }
 if (wanted("died")) for (const look of ["dark", "phone-light"]) await died(look);
 if (wanted("followed")) await followed();
+const { tasks, moved, inView, lines } = hands({ gpc, root, out, check, serve, visit, sound, shot, state, post, until, changed, caughtUp });
+if (wanted("tasks")) await tasks();
+if (wanted("moved")) await moved();
+if (wanted("phone")) await inView();
+if (wanted("lines")) await lines();
 if (wanted("watched")) await watched();
 if (wanted("trace")) {
   const trace = join(out, "trace.jsonl");

@@ -16,6 +16,8 @@ type Robot struct {
 	V     float64    `json:"v"`     // m/s along the heading
 	R     float64    `json:"r"`     // radius, m
 	Goal  [2]float64 `json:"goal"`  // m
+	// Last is the action before the first, which slew bounds are about.
+	Last [2]float64 `json:"u_prev,omitzero"`
 }
 
 // Obstacle is a disc that moves straight and is mirrored, with its velocity, at
@@ -52,7 +54,7 @@ func (s *Scene) Validate(p *Params) error {
 		return fmt.Errorf("scene has %d obstacles, want at most %d", len(s.Obstacles), MaxObstacles)
 	}
 	for i, r := range s.Robots {
-		for _, v := range []float64{r.P[0], r.P[1], r.Theta, r.V, r.R, r.Goal[0], r.Goal[1]} {
+		for _, v := range []float64{r.P[0], r.P[1], r.Theta, r.V, r.R, r.Goal[0], r.Goal[1], r.Last[0], r.Last[1]} {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				return fmt.Errorf("agent %d: %+v is not finite", i, r)
 			}
@@ -62,6 +64,9 @@ func (s *Scene) Validate(p *Params) error {
 		}
 		if r.V < p.Limits.VMin || r.V > p.Limits.VMax {
 			return fmt.Errorf("agent %d: speed is %v, want it in [%v, %v]", i, r.V, p.Limits.VMin, p.Limits.VMax)
+		}
+		if over := p.Limits.Excess(r.Last[:], r.Last[:]); over > limitTolerance {
+			return fmt.Errorf("agent %d: u_prev is %v, %g outside the limits of actions", i, r.Last, over)
 		}
 		for k, v := range []float64{r.P[0], r.P[1], r.Goal[0], r.Goal[1]} {
 			axis := k % 2
@@ -114,7 +119,7 @@ func (s *Scene) Prediction(p *Params) *Prediction {
 	h := &Prediction{Params: p, Robots: len(s.Robots), Obstacles: slices.Clone(s.Obstacles)}
 	for i, r := range s.Robots {
 		h.State[i] = [StateSize]float64{r.P[0], r.P[1], r.Theta, r.V}
-		h.Radius[i], h.Goal[i] = r.R, r.Goal
+		h.Radius[i], h.Goal[i], h.Previous[i] = r.R, r.Goal, r.Last
 	}
 	return h
 }
@@ -137,6 +142,7 @@ func decodeScene(text json.RawMessage, p *Params) (Scene, error) {
 			V     *float64  `json:"v"`
 			R     *float64  `json:"r"`
 			Goal  []float64 `json:"goal"`
+			Last  []float64 `json:"u_prev"`
 		} `json:"agents"`
 		Obstacles *[]struct {
 			C []float64 `json:"c"`
@@ -157,7 +163,13 @@ func decodeScene(text json.RawMessage, p *Params) (Scene, error) {
 		if len(a.P) != 2 || len(a.Goal) != 2 || a.Theta == nil || a.V == nil || a.R == nil {
 			return Scene{}, fmt.Errorf("agent %d: want p[2], theta, v, r, goal[2]", i)
 		}
-		scene.Robots = append(scene.Robots, Robot{[2]float64(a.P), *a.Theta, *a.V, *a.R, [2]float64(a.Goal)})
+		if a.Last == nil {
+			a.Last = []float64{0, 0}
+		}
+		if len(a.Last) != 2 {
+			return Scene{}, fmt.Errorf("agent %d: u_prev has %d entries, want 2", i, len(a.Last))
+		}
+		scene.Robots = append(scene.Robots, Robot{[2]float64(a.P), *a.Theta, *a.V, *a.R, [2]float64(a.Goal), [2]float64(a.Last)})
 	}
 	for j, o := range *raw.Obstacles {
 		if len(o.C) != 2 || len(o.V) != 2 || o.R == nil {

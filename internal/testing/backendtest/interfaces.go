@@ -22,7 +22,7 @@ var (
 		reflect.TypeFor[domain.Device](), reflect.TypeFor[domain.Dual](), reflect.TypeFor[domain.Failing](),
 		reflect.TypeFor[domain.Fingerprinted](), reflect.TypeFor[domain.Finite](), reflect.TypeFor[domain.Lasting](), reflect.TypeFor[domain.Pictured](),
 		reflect.TypeFor[domain.PlanProjector](), reflect.TypeFor[domain.PlanScoring](),
-		reflect.TypeFor[domain.Polisher](), reflect.TypeFor[domain.Scored](), reflect.TypeFor[domain.Selective](), reflect.TypeFor[domain.Staged](),
+		reflect.TypeFor[domain.Polisher](), reflect.TypeFor[domain.Scored](), reflect.TypeFor[domain.Selective](), reflect.TypeFor[domain.Staged](), reflect.TypeFor[domain.Stagewise](),
 		reflect.TypeFor[domain.Escaping](), reflect.TypeFor[domain.StateMargined](), reflect.TypeFor[domain.Terminal](), reflect.TypeFor[domain.Weighing](),
 	}}
 	ofSolver = optional{reflect.TypeFor[domain.Solver](), []reflect.Type{
@@ -36,7 +36,7 @@ var (
 		reflect.TypeFor[domain.Preparing](), reflect.TypeFor[domain.Staging](), reflect.TypeFor[domain.Together](),
 	}}
 	ofEpisode = optional{reflect.TypeFor[domain.Episode](), []reflect.Type{
-		reflect.TypeFor[domain.Arrived](), reflect.TypeFor[domain.Drawn](), reflect.TypeFor[domain.Explained](),
+		reflect.TypeFor[domain.Arrived](), reflect.TypeFor[domain.Changing](), reflect.TypeFor[domain.Drawn](), reflect.TypeFor[domain.Explained](),
 		reflect.TypeFor[domain.Judged](), reflect.TypeFor[domain.Sensing](), reflect.TypeFor[domain.Sized](), reflect.TypeFor[domain.Stretching](),
 	}}
 )

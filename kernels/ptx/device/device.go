@@ -73,6 +73,15 @@ func (d *Device) SetSeed(seed uint64) {
 	d.options.Seed = seed
 }
 
+// SetSample changes ptx.Options.Sample of the contexts that are open; none may be computing.
+func (d *Device) SetSample(n int) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	for _, m := range d.machines {
+		m.SetSample(n)
+	}
+}
+
 // Findings are those of all contexts; none may be computing.
 func (d *Device) Findings() []ptx.Finding {
 	d.mutex.Lock()
@@ -182,16 +191,15 @@ func (e *executor) Launch(k driver.Entry, grid, block driver.Dim, shared int, ar
 			code = 716
 		}
 	}
-	return &launchError{code, err}
+	return &launchError{err, code}
 }
 
 type launchError struct {
+	error
 	code int
-	err  error
 }
 
-func (e *launchError) Error() string { return e.err.Error() }
-func (e *launchError) Unwrap() error { return e.err }
+func (e *launchError) Unwrap() error { return e.error }
 func (e *launchError) Code() int     { return e.code }
 
 type program struct{ module *ptx.Module }

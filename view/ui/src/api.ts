@@ -5,7 +5,7 @@ export type Num = number | null;
 export interface Variable { name: string; unit: string; lo: Num; hi: Num }
 export interface Preference { adaptive: boolean; w?: number[] }
 export interface Bus { name: string; v_min: Num; v_max: Num; reference: boolean }
-export interface Branch { from: number; to: number; rate: Num }
+export interface Branch { from: number; to: number; rate: Num; open: boolean }
 export interface Unit { bus: number; p_min: number; p_max: number; q_min: Num; q_max: Num }
 export interface Grid {
   base_mva: number;
@@ -36,6 +36,7 @@ export interface Description {
   vertices: number[][];
   episodes: Episode[];
   grid?: Grid;
+  changes: string[];
 }
 export interface Shape { role: "body" | "obstacle" | "goal" | "ground"; of: number; r: number; path: [number, number][] }
 export interface Operating {
@@ -69,6 +70,9 @@ export interface Frame {
   late: boolean;
   failed: boolean;
   note?: string;
+  event?: string;
+  cost: Num;
+  best: Num;
   shapes?: Shape[];
   grid?: Operating;
 }
@@ -84,6 +88,7 @@ export interface State {
   generation: number;
   preference: Preference;
   steers: boolean;
+  seed: number | null;
   session: string | null;
   fault: string;
   version: string;

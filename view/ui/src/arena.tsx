@@ -1,5 +1,8 @@
+import { useRef, useState } from "preact/hooks";
+import type { TargetedKeyboardEvent, TargetedPointerEvent } from "preact";
 import type { Shape } from "./api";
-import { preference, shown, useStore } from "./store";
+import { act, preference, shown, useStore } from "./store";
+import { bound } from "./map";
 import { number } from "./format";
 
 const wide = 900;
@@ -18,11 +21,43 @@ const path = (points: ([number, number] | [number | null, number | null])[], X: 
   return d;
 };
 
+type Spot = [number, number];
+
+/** nearest is the smallest gap between a body and an obstacle or another body: its ends at their edges. */
+function nearest(shapes: Shape[]): { gap: number; a: Spot; b: Spot } | undefined {
+  let best: { gap: number; a: Spot; b: Spot } | undefined;
+  const bodies = shapes.filter((d) => d.role === "body" && d.path.length === 1);
+  const others = shapes.filter((d) => d.role === "obstacle");
+  const meet = (p: Spot, r: number, q: Spot, s: number) => {
+    const [dx, dy] = [q[0] - p[0], q[1] - p[1]];
+    const far = Math.hypot(dx, dy) || 1e-12;
+    const gap = far - r - s;
+    if (!best || gap < best.gap) best = { gap, a: [p[0] + (dx / far) * r, p[1] + (dy / far) * r], b: [q[0] - (dx / far) * s, q[1] - (dy / far) * s] };
+  };
+  if (others.length === 0) return undefined;
+  bodies.forEach((d, i) => {
+    for (const o of others) {
+      if (o.path.length === 1) meet(d.path[0], d.r, o.path[0], o.r);
+      for (let k = 0; k + 1 < o.path.length; k++) {
+        const [u, v] = [o.path[k], o.path[k + 1]];
+        const [ex, ey] = [v[0] - u[0], v[1] - u[1]];
+        const at = Math.min(1, Math.max(0, ((d.path[0][0] - u[0]) * ex + (d.path[0][1] - u[1]) * ey) / (ex * ex + ey * ey || 1)));
+        meet(d.path[0], d.r, [u[0] + at * ex, u[1] + at * ey], o.r);
+      }
+    }
+    for (let j = i + 1; j < bodies.length; j++) meet(d.path[0], d.r, bodies[j].path[0], bodies[j].r);
+  });
+  return best;
+}
+
 // What a scene without ground has shown so far: the picture grows with it and never shrinks.
 const seen = { of: "", lo: [0, 0], hi: [0, 0] };
 
 export function Arena() {
   const s = useStore();
+  const svg = useRef<SVGSVGElement>(null);
+  // A body that a hand moves, and where to.
+  const [held, hold] = useState<{ role: string; of: number; at: Spot } | null>(null);
   const frame = shown(s);
   const shapes = frame?.shapes;
   const series = s.series;
@@ -65,7 +100,61 @@ export function Arena() {
   const fan = s.fan && old >= 0 && old <= Math.max(3, s.fan.ahead / 2) && old <= frame.t && s.state?.k === s.state?.last ? s.fan : undefined;
   const bodies = shapes.filter((d) => d.role === "body" && d.path.length === 1);
   const names = bodies.length > 1;
+  const move = (role: string, of: number, to: Spot) => act("change", { change: { [role]: { of, to: [Number(to[0].toFixed(3)), Number(to[1].toFixed(3))] } } });
+  const under = (e: PointerEvent): Spot | undefined => {
+    const box = svg.current?.getScreenCTM();
+    if (!box) return undefined;
+    const p = new DOMPoint(e.clientX, e.clientY).matrixTransform(box.inverse());
+    return [p.x / scale + lo[0] - room, (lo[1] + hi[1]) / 2 - (p.y - tall / 2) / scale];
+  };
+  // movable is a disc that a hand or arrow keys move between two decisions.
+  const movable = (d: Shape, of: number) => {
+    const c = d.role === "goal" ? `b${d.of % 6}` : "";
+    const is = held?.role === d.role && held.of === of ? held.at : d.path[0];
+    const step = (e: TargetedKeyboardEvent<SVGCircleElement>) => {
+      const by = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[e.key];
+      if (!by) return;
+      e.preventDefault();
+      e.stopPropagation();
+      const far = e.shiftKey ? 0.5 : 0.1;
+      void move(d.role, of, [is[0] + far * by[0], is[1] + far * by[1]]);
+    };
+    const drop = (e: TargetedPointerEvent<SVGCircleElement>) => {
+      const to = under(e);
+      if (held && to) void move(d.role, of, to).then(() => hold(null));
+    };
+    return (
+      <circle
+        key={`${d.role}${of}`}
+        class={`${d.role} ${c} movable`}
+        cx={X(is[0])}
+        cy={Y(is[1])}
+        r={Math.max(d.r * scale, 2)}
+        tabindex={0}
+        role="button"
+        aria-label={`${d.role === "goal" ? `Goal of robot ${of}` : `Obstacle ${of}`} at ${number(is[0], 3)}, ${number(is[1], 3)} m: drag it, or move it by arrow keys`}
+        onKeyDown={step}
+        onPointerDown={(e) => {
+          e.preventDefault();
+          e.currentTarget.setPointerCapture(e.pointerId);
+          e.currentTarget.focus();
+          hold({ role: d.role, of, at: d.path[0] });
+        }}
+        onPointerMove={(e) => {
+          const to = held && e.currentTarget.hasPointerCapture(e.pointerId) ? under(e) : undefined;
+          if (to) hold({ role: d.role, of, at: to });
+        }}
+        onPointerUp={drop}
+        onPointerCancel={() => hold(null)}
+      />
+    );
+  };
+  const moves = s.about.changes.includes("obstacle") && s.state?.k === s.state?.last;
+  const obstacles = shapes.filter((d) => d.role === "obstacle");
+  const near = frame.u || frame.event ? nearest(shapes) : undefined;
+  const tight = frame.margin !== null && frame.margin <= bound(s.about) ? "bad" : "";
   const one = (d: Shape, i: number) => {
+    if (moves && d.path.length === 1 && (d.role === "obstacle" || d.role === "goal")) return movable(d, d.role === "goal" ? d.of : obstacles.indexOf(d));
     const c = d.role === "body" || d.role === "goal" ? `b${d.of % 6}` : "";
     if (d.path.length === 1) {
       const [x, y] = d.path[0];
@@ -78,7 +167,7 @@ export function Arena() {
   const label = `${bodies.length} ${bodies.length === 1 ? "body" : "bodies"} among ${shapes.filter((d) => d.role === "obstacle").length} obstacles; smallest margin ${number(frame.margin)}`;
   return (
     <figure class="arena">
-      <svg viewBox={`0 0 ${wide} ${tall.toFixed(0)}`} role="img" aria-label={label}>
+      <svg ref={svg} viewBox={`0 0 ${wide} ${tall.toFixed(0)}`} role={moves ? "group" : "img"} aria-label={label}>
         {shapes.map((d, i) => d.role === "ground" && one(d, i))}
         {shapes.map((d, i) => d.role === "obstacle" && one(d, i))}
         <g class="coming">
@@ -97,6 +186,8 @@ export function Arena() {
         <g class="plan">{fan?.rays[fan.present]?.paths?.map((line, b) => <path key={b} class={`b${b % 6}`} d={path(line, X, Y)} />)}</g>
         {shapes.map((d, i) => d.role === "goal" && one(d, i))}
         {shapes.map((d, i) => d.role === "body" && one(d, i))}
+        {near && <path class={`near ${tight}`} d={`M${X(near.a[0]).toFixed(1)} ${Y(near.a[1]).toFixed(1)}L${X(near.b[0]).toFixed(1)} ${Y(near.b[1]).toFixed(1)}`} />}
+        {near && <circle class={`near ${tight}`} cx={X(near.b[0])} cy={Y(near.b[1])} r={3.5} />}
         {names &&
           bodies.map((d, i) => (
             <text key={i} class="number" x={X(d.path[0][0])} y={Y(d.path[0][1])} dy={5}>
@@ -125,13 +216,20 @@ export function Arena() {
               <i class="swatch plan" /> {preference(s).adaptive ? "adaptive" : "yours"}
             </span>
           )}
+          {near && (
+            <span>
+              <i class="swatch near" /> smallest gap
+            </span>
+          )}
           {coming.length > 0 && (
             <span>
               <i class="swatch coming" /> what comes
             </span>
           )}
         </span>
-        <span class="summary">margin {number(frame.margin)}</span>
+        <span class="summary">
+          {moves && "drag obstacles and goals · "}margin {number(frame.margin)}
+        </span>
       </figcaption>
     </figure>
   );

@@ -5,14 +5,15 @@ import type { Description, Num, Series, Variable } from "./api";
 import { act, useStore } from "./store";
 import { number, tick } from "./format";
 import { bound } from "./map";
+import { Term } from "./term";
 
-interface Chart { key: string; title: string; unit: string; names: string[]; of: (s: Series) => Num[][]; zero?: boolean; limit?: number; limitName?: string; range?: [number, number]; least?: number }
+interface Chart { key: string; title: string; unit: string; names: string[]; of: (s: Series) => Num[][]; zero?: boolean; limit?: number; limitName?: string; range?: [number, number]; least?: number; bounds?: Num[]; means?: string }
 
 function charts(about: Description): Chart[] {
   const list: Chart[] = about.objectives.map((o, i) => ({ key: `j${i}`, title: `J${"₁₂₃₄₅₆₇₈₉"[i] ?? i + 1} ${o.name}`, unit: o.unit, names: [o.name], of: (s: Series) => [s.j[i]] }));
-  list.push({ key: "sigma", title: "Priority σ", unit: "", names: about.objectives.map((o) => o.name), of: (s) => s.priority, range: [0, 1] });
+  list.push({ key: "sigma", title: "Priority σ", means: "The weight of each objective in this decision; they sum to 1. An adaptive priority weighs by urgency, else it is the preference.", unit: "", names: about.objectives.map((o) => o.name), of: (s) => s.priority, range: [0, 1] });
   const unit = about.margins.every((m) => m.unit === about.margins[0]?.unit) ? (about.margins[0]?.unit ?? "") : "";
-  list.push({ key: "margin", title: "Smallest margin", unit, names: ["margin"], of: (s) => [s.margin], limit: 0, limitName: "limit", least: bound(about) });
+  list.push({ key: "margin", title: "Smallest margin", means: "How far each action keeps from the limit that is nearest. Below 0 a limit is broken.", unit, names: ["margin"], of: (s) => [s.margin], limit: 0, limitName: "limit", least: bound(about) });
   const ms = (v: Num[]) => v.map((x) => (x === null ? null : x / 1000));
   list.push({
     key: "latency",
@@ -30,7 +31,7 @@ function charts(about: Description): Chart[] {
 /** states are the time lines in the room of a picture, of a case that has none. */
 function states(about: Description, s: Series): Chart[] {
   const of = (key: "s" | "u", vector: Variable[], what: string) =>
-    (s[key] ?? []).map((_, i): Chart => ({ key: `${key}${i}`, title: `${what} ${vector[i].name}`, unit: vector[i].unit, names: [vector[i].name], of: (s) => [s[key]?.[i] ?? []] }));
+    (s[key] ?? []).map((_, i): Chart => ({ key: `${key}${i}`, title: `${what} ${vector[i].name}`, unit: vector[i].unit, names: [vector[i].name], of: (s) => [s[key]?.[i] ?? []], bounds: key === "u" ? [vector[i].lo, vector[i].hi] : [] })); // the box of a state is no limit
   return [...of("s", about.state, "State"), ...of("u", about.action, "Action")];
 }
 
@@ -109,6 +110,8 @@ function Line({ chart }: { chart: Chart }) {
               if (chart.range) return chart.range;
               if (!Number.isFinite(lo) || !Number.isFinite(hi)) return [0, 1];
               if (chart.least) [lo, hi] = [Math.min(lo, -chart.least), Math.max(hi, chart.least)];
+              // A limit that is near stands in the picture.
+              for (const b of chart.bounds ?? []) if (b !== null && Math.abs(b - (lo + hi) / 2) < 1.5 * Math.max(hi - lo, 1e-9)) [lo, hi] = [Math.min(lo, b), Math.max(hi, b)];
               const room = 0.08 * (hi - lo) || 0.05 * Math.abs(hi) || 1e-3;
               return [chart.zero ? 0 : lo - room, hi + room];
             },
@@ -122,6 +125,20 @@ function Line({ chart }: { chart: Chart }) {
         hooks: {
           draw: [
             (u) => {
+              for (const b of chart.bounds ?? []) {
+                const { min, max } = u.scales.y;
+                if (b === null || min == null || max == null || b < min || b > max) continue;
+                const y = u.valToPos(b, "y", true);
+                u.ctx.save();
+                u.ctx.strokeStyle = colour("--bad");
+                u.ctx.lineWidth = 1.3 * devicePixelRatio;
+                u.ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
+                u.ctx.beginPath();
+                u.ctx.moveTo(u.bbox.left, y);
+                u.ctx.lineTo(u.bbox.left + u.bbox.width, y);
+                u.ctx.stroke();
+                u.ctx.restore();
+              }
               const x = u.valToPos(at.current, "x", true);
               if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) return;
               u.ctx.save();
@@ -170,7 +187,7 @@ function Line({ chart }: { chart: Chart }) {
   return (
     <div class="panel line">
       <h3>
-        {chart.title}
+        {chart.means ? <Term word={chart.title}>{chart.means}</Term> : chart.title}
         {chart.unit && <span class="unit">, {chart.unit}</span>}
         <span class="values">
           {chart.names.length > 1 ? (

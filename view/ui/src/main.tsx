@@ -2,12 +2,13 @@ import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import "./app.css";
 import { Arena } from "./arena";
+import { ChangePanel } from "./change";
 import { FrontPanel } from "./front";
 import { Lines, StateLines } from "./lines";
 import { GridMap } from "./map";
 import { Dispatch, Margins, Now } from "./panels";
 import { PreferencePanel } from "./preference";
-import { act, age, changed, connect, prefer, preference, setTheme, shown, store, useStore, waited } from "./store";
+import { act, age, changed, connect, copyLink, prefer, preference, saveTrace, setTheme, shown, store, useStore, waited } from "./store";
 import { step, toWorst, toggle, Transport } from "./transport";
 
 /** typed reports whether a key belongs to what has the focus. */
@@ -70,15 +71,20 @@ function Page() {
           {about.kind === "live" ? `episode ${frame.episode} · ` : ""}
           {about.source}
         </span>
+        <span class="take">
+          <button type="button" class="small" title="A link that makes what is shown again" disabled={!s.connected} onClick={() => void copyLink()}>
+            Copy link
+          </button>
+          {about.kind === "live" && (
+            <button type="button" class="small" title="The episode so far as a trace, for gpc verify and gpc view" disabled={!s.connected} onClick={() => void saveTrace()}>
+              Save trace
+            </button>
+          )}
+        </span>
         <button type="button" class="icon" title="Dark or light (t)" aria-label={s.theme === "dark" ? "Light colours" : "Dark colours"} onClick={() => setTheme(s.theme === "dark" ? "light" : "dark", true)}>
           <svg viewBox="0 0 20 20" aria-hidden="true"><path d="M10 2a8 8 0 1 0 0 16ZM10 4a6 6 0 0 1 0 12Z" fill-rule="evenodd" /></svg>
         </button>
       </header>
-      {!s.connected && (
-        <p class="dead" role="alert">
-          No connection to the server: nothing on this page is current. <span aria-hidden="true">It is {age(s)} old.</span>
-        </p>
-      )}
       {s.notice && s.connected && (
         <p class="alerts" role="status">
           {s.notice}
@@ -94,21 +100,29 @@ function Page() {
           ))}
         </div>
       )}
-      <main class={`${picture || s.series?.s ? "" : "bare"}${s.connected ? "" : " gone"}`} inert={!s.connected}>
-        <div class="stage panel">
-          {picture ?? <StateLines />}
-          <Transport />
+      <main>
+        {!s.connected && (
+          <p class="dead" role="alert">
+            No connection to the server: nothing on this page is current. <span aria-hidden="true">It is {age(s)} old.</span>
+          </p>
+        )}
+        <div class={`work${picture || s.series?.s ? "" : " bare"}${s.connected ? "" : " gone"}`} inert={!s.connected}>
+          <div class="stage panel">
+            {picture ?? <StateLines />}
+            <Transport />
+          </div>
+          <div class="side steer">
+            <PreferencePanel />
+            <FrontPanel />
+            <ChangePanel />
+          </div>
+          <div class="side facts">
+            <Now />
+            <Margins />
+            <Dispatch />
+          </div>
+          <Lines />
         </div>
-        <div class="side steer">
-          <PreferencePanel />
-          <FrontPanel />
-        </div>
-        <div class="side facts">
-          <Now />
-          <Margins />
-          <Dispatch />
-        </div>
-        <Lines />
       </main>
       <footer>
         <kbd>space</kbd> play or pause <kbd>←</kbd>

@@ -1,6 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Description, Grid, Operating } from "./api";
-import { shown, useStore } from "./store";
+import { picked as pick, shown, useStore } from "./store";
 import { clamp, number, percent } from "./format";
 
 interface Spot { x: number; y: number; unit?: [number, number]; load?: [number, number]; label: [number, number] }
@@ -57,12 +57,12 @@ interface Hint { x: number; y: number; lines: string[] }
 export function GridMap() {
   const s = useStore();
   const [hint, setHint] = useState<Hint | null>(null);
-  const [pinned, setPinned] = useState<{ kind: "bus" | "branch"; at: number } | null>(null);
   const grid = s.about?.grid;
   const where = useMemo(() => (grid ? spots(grid) : []), [grid]);
   if (!grid || !s.about) return null;
+  const pinned = s.picked;
   const frame = shown(s);
-  const p = frame?.grid;
+  const p = frame?.grid ?? (frame?.event ? s.operated : undefined);
   const limits = binding(s.about, frame?.margins ?? null);
   const wide = p ? Math.max(...p.p.map(Math.abs), 1e-9) : 1;
   const mva = grid.base_mva;
@@ -89,7 +89,8 @@ export function GridMap() {
   };
   const branchLines = (k: number): string[] => {
     const lines = [`Branch ${name(k)}`];
-    if (p) {
+    if (grid.branches[k].open) lines.push("open: carries nothing");
+    else if (p) {
       lines.push(`${number(Math.abs(p.p[k]) * mva, 3)} MW to bus ${grid.buses[p.p[k] >= 0 ? grid.branches[k].to : grid.branches[k].from].name}`);
       lines.push(grid.branches[k].rate ? `${number(p.s[k] * mva, 3)} of ${number((grid.branches[k].rate as number) * mva, 3)} MVA, ${percent(loading(k))}` : `${number(p.s[k] * mva, 3)} MVA, no rating`);
     }
@@ -99,7 +100,7 @@ export function GridMap() {
   const names = grid.buses.length <= crowded;
   return (
     <figure class="map">
-      <svg viewBox={`0 0 ${grid.width} ${grid.height}`} role="img" aria-label={summary} onPointerLeave={() => setHint(null)} onClick={() => setPinned(null)}>
+      <svg viewBox={`0 0 ${grid.width} ${grid.height}`} role="img" aria-label={summary} onPointerLeave={() => setHint(null)} onClick={() => pick(undefined)}>
         <g class="branches">
           {grid.branches.map((b, k) => {
             const [f, t] = [where[b.from], where[b.to]];
@@ -110,16 +111,18 @@ export function GridMap() {
             return (
               <g
                 key={k}
-                class={`branch ${b.rate ? shade(loading(k)) : "low"}`}
+                class={`branch ${b.open ? "open" : b.rate ? shade(loading(k)) : "low"}${pinned?.kind === "branch" && pinned.at === k ? " picked" : ""}`}
                 onPointerEnter={show}
                 onClick={(e) => {
                   e.stopPropagation();
-                  setPinned({ kind: "branch", at: k });
+                  pick({ kind: "branch", at: k });
                 }}
               >
                 <line class="catch" x1={f.x} y1={f.y} x2={t.x} y2={t.y} />
-                <line x1={f.x} y1={f.y} x2={t.x} y2={t.y} stroke-width={1.6 + 4.4 * flow} />
-                {p && flow > 0.04 && names && <path class="arrow" transform={`translate(${mx} ${my}) rotate(${angle})`} d="M-3.5-5.5L5.5 0L-3.5 5.5Z" />}
+                <line x1={f.x} y1={f.y} x2={t.x} y2={t.y} stroke-width={b.open ? 1.6 : 1.6 + 4.4 * flow} />
+                {p && !b.open && flow > 0.04 && names && <path class="arrow" transform={`translate(${mx} ${my}) rotate(${angle})`} d="M-3.5-5.5L5.5 0L-3.5 5.5Z" />}
+                {b.open && <path class="gap" transform={`translate(${mx} ${my}) rotate(${angle})`} d="M-6-7V7M6-7V7" />}
+                {!b.open && limits.has(`S${name(k).replace("–", "-")}`) && <circle class="ring" cx={mx} cy={my} r={11} />}
               </g>
             );
           })}
@@ -132,12 +135,12 @@ export function GridMap() {
             return (
               <g
                 key={i}
-                class={`bus ${p ? tint(p.v[i], b.v_min, b.v_max) : "v2"}${bound ? " bound" : ""}`}
+                class={`bus ${p ? tint(p.v[i], b.v_min, b.v_max) : "v2"}${bound ? " bound" : ""}${pinned?.kind === "bus" && pinned.at === i ? " picked" : ""}`}
                 transform={`translate(${o.x} ${o.y})`}
                 onPointerEnter={() => setHint({ x: o.x, y: o.y, lines: busLines(i) })}
                 onClick={(e) => {
                   e.stopPropagation();
-                  setPinned({ kind: "bus", at: i });
+                  pick({ kind: "bus", at: i });
                 }}
               >
                 {o.unit && (
@@ -188,6 +191,11 @@ export function GridMap() {
           <span>
             <i class="swatch ring" /> limit binds
           </span>
+          {grid.branches.some((b) => b.open) && (
+            <span>
+              <i class="swatch line open" /> open
+            </span>
+          )}
         </span>
         <span class="summary">{p ? `${most >= 0 ? `${name(most)} ${percent(loading(most))} · ` : ""}V ${number(p.v[low])}–${number(p.v[high])} pu · ${number(total(p) * mva, 4)} MW` : ""}</span>
       </figcaption>

@@ -1,7 +1,9 @@
-import type { Num, Variable } from "./api";
+import type { ComponentChildren } from "preact";
+import type { Description, Num, Variable } from "./api";
 import { bound } from "./map";
 import { age, shown, useStore } from "./store";
 import { clamp, number, within, withUnit } from "./format";
+import { Term } from "./term";
 
 export function Now() {
   const s = useStore();
@@ -11,7 +13,7 @@ export function Now() {
   const broken = frame.margin !== null && frame.margin < -about.margin_tolerance;
   const off = frame.residual_limit > 0 && frame.residual !== null && frame.residual > frame.residual_limit;
   const over = about.deadline_us > 0 && frame.latency_us !== null && frame.latency_us > about.deadline_us;
-  const tile = (name: string, value: string, state: "" | "good" | "warn" | "bad", note: string) => (
+  const tile = (name: ComponentChildren, value: string, state: "" | "good" | "warn" | "bad", note: string) => (
     <div class={`tile ${s.connected ? state : ""}`}>
       <dt>{name}</dt>
       <dd>
@@ -27,14 +29,38 @@ export function Now() {
         {s.preview && <span class="badge preview">preview</span>}
       </h2>
       <dl>
-        {tile("smallest margin", number(frame.margin, 3), frame.margin === null ? "" : broken || frame.failed ? "bad" : "good", frame.failed ? "state lost" : broken ? "✕ violated" : frame.margin === null ? "" : "✓ kept")}
+        {tile(<Term word="smallest margin">How far the action keeps from the limit that is nearest, in the unit of that limit. Below 0 it is broken; down to −{number(about.margin_tolerance, 2)} counts as rounding.</Term>, number(frame.margin, 3), frame.margin === null ? "" : broken || frame.failed ? "bad" : "good", frame.failed ? "state lost" : broken ? "✕ violated" : frame.margin === null ? "" : "✓ kept")}
         {tile("latency", frame.latency_us === null ? "–" : withUnit(frame.latency_us / 1000, "ms", 3), over || frame.late ? "warn" : "", frame.late ? "late: fallback" : about.deadline_us ? `of ${number(about.deadline_us / 1000, 3)} ms` : "no deadline")}
-        {tile("residual", number(frame.residual, 3), off ? "warn" : "", frame.residual_limit > 0 ? `${off ? "off the map, " : ""}limit ${number(frame.residual_limit, 3)}` : "")}
+        {tile(<Term word="residual">How far the state is from what the map makes of it, squared, in units of the map. Above its limit the map was not trained for this state.</Term>, number(frame.residual, 3), off ? "warn" : "", frame.residual_limit > 0 ? `${off ? "off the map, " : ""}limit ${number(frame.residual_limit, 3)}` : "")}
         {tile("decided by", frame.u ? (frame.replaced ? "fallback" : "method") : "–", frame.replaced ? "warn" : "", frame.fallback === "none" ? "" : `guard: ${frame.fallback}`)}
+        {frame.cost !== null && <Cost cost={frame.cost} best={frame.best} about={about} adaptive={frame.preference.adaptive} />}
       </dl>
       {frame.note && <p class="note bad">{frame.note}</p>}
     </section>
   );
+}
+
+/** Cost is that of a decision beside the exact optimum of the same decision. */
+function Cost({ cost, best, about, adaptive }: { cost: number; best: Num; about: Description; adaptive: boolean }) {
+  return (
+    <div class={`tile wide ${best === null ? "warn" : ""}`}>
+      <dt>
+        <Term word="cost">
+          What an episode counts for this decision: {adaptive ? `the sum of ${about.objectives.map((o) => o.name).join(", ")}` : "the objectives under the preference"}. The optimum is the exact solver's, for the same loads, ramps and preference.
+        </Term>
+      </dt>
+      <dd>
+        <b>{number(cost, 6)}</b>
+        <span>{best === null ? "the exact solver finds no dispatch within the limits" : `exact optimum ${number(best, 6)}, ${above(cost, best)}`}</span>
+      </dd>
+    </div>
+  );
+}
+
+/** above is how much a cost is above the optimum, in words. */
+function above(cost: number, best: number): string {
+  const percent = (100 * (cost - best)) / Math.abs(best || 1);
+  return Math.abs(percent) < 0.0005 ? "+0 %" : `${percent < 0 ? "−" : "+"}${Math.abs(percent).toFixed(percent < 0.1 ? 3 : 2)} %`;
 }
 
 /** Bars are values in their boxes. */

@@ -141,7 +141,7 @@ function Triangle({ names, w, adaptive, steered, steers, set }: TriangleProps) {
           </text>
         </g>
       ))}
-      {ring && <circle class="steered" cx={ring[0]} cy={ring[1]} r={5}><title>σ that steered this decision</title></circle>}
+      {ring && <circle class="steered" cx={ring[0]} cy={ring[1]} r={5}><title>σ that steered this decision: the weight of each objective, by urgency where the priority is adaptive</title></circle>}
       <g
         ref={handle}
         class={`handle${adaptive ? " adaptive" : ""}`}

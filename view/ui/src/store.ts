@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { duration, percent } from "./format";
-import { get, post, type Description, type Fan, type Frame, type Preference, type Series, type State } from "./api";
+import { get, post, type Description, type Fan, type Frame, type Operating, type Preference, type Series, type State } from "./api";
 
 // Everything that the page shows. Events of the server change it; views are drawn again at
 // most once a picture of the screen.
@@ -18,10 +18,17 @@ export interface Store {
   sessions: string[]; // of others, that can be shown
   notice: string; // what a new start of the server has changed
   theme: "dark" | "light";
+  picked?: Picked; // on the map
+  loadBus?: number; // the last bus and the last branch that were
+  branch?: number;
+  operated?: Operating; // the last operating point of the network
+  event: string; // the last change of the plant in this episode
   // What a hand at the controls has asked for and the server has not yet said; then what it has set.
   held?: Preference;
   chosen?: Preference;
 }
+
+export interface Picked { kind: "bus" | "branch"; at: number }
 
 const saved = localStorage.getItem("gpc-theme");
 const system = matchMedia("(prefers-color-scheme: light)");
@@ -33,6 +40,7 @@ export const store: Store = {
   error: "",
   sessions: [],
   notice: "",
+  event: "",
   theme: saved === "dark" || saved === "light" ? saved : system.matches ? "light" : "dark",
 };
 
@@ -74,6 +82,14 @@ system.addEventListener("change", () => {
 // mostKept frames are in the time lines.
 const mostKept = 4096;
 
+/** picked is the bus or branch that a person has chosen, on the map or in the list. */
+export function picked(at: Picked | undefined): void {
+  store.picked = at;
+  if (at?.kind === "bus") store.loadBus = at.at;
+  if (at?.kind === "branch") store.branch = at.at;
+  changed();
+}
+
 let reading = false;
 let readAt = 0;
 
@@ -100,6 +116,7 @@ async function readAll(): Promise<void> {
     document.title = `${store.about.case} · gpc view`;
     await readSeries();
     store.error = "";
+    await opened();
     addressed();
   } catch (e) {
     fault(e);
@@ -187,7 +204,8 @@ export function connect(): void {
     const other = s.generation !== before?.generation || !store.about;
     take(s);
     if (!other) return;
-    store.series = store.frame = store.preview = store.fan = undefined; // of a run that is gone
+    store.preview = store.fan = undefined;
+    if (before?.start !== s.start) store.series = store.frame = undefined; // of a run that is gone
     const about = store.about;
     void readAll().then(async () => {
       if (before && before.start !== s.start) await restarted(before, about);
@@ -195,6 +213,9 @@ export function connect(): void {
   });
   on<Frame>("frame", (f) => {
     store.frame = f;
+    if (f.grid) store.operated = f.grid;
+    if (f.event) store.event = f.event;
+    else if (!f.u) store.event = "";
     store.framed = performance.now();
     store.preview = undefined;
     if (store.state) {
@@ -273,6 +294,69 @@ function addressed(): void {
     if (location.hash) return void linked();
   }
   history.replaceState(null, "", `#episode=${f.episode}&k=${f.k}`);
+}
+
+/** opened goes once to what the address of a page of a plant that runs names: a link, or a client's session. */
+async function opened(): Promise<void> {
+  if (link || store.about?.kind !== "live") return;
+  link = true;
+  const at = new URLSearchParams(location.hash.slice(1));
+  const [to, session] = [at.get("link"), at.get("session")];
+  if (session !== null) return act("session", { session });
+  if (to === null) return;
+  let read: unknown;
+  try {
+    read = JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(to.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0))));
+  } catch {
+    return wrong("The link in the address is cut off or damaged.");
+  }
+  await act("link", { link: read });
+}
+
+/** wrong says what went wrong until the next thing that is asked for. */
+function wrong(text: string): void {
+  store.error = text;
+  changed();
+}
+
+/** copyLink makes a link to what is shown: in the address, and on the clipboard where that is allowed. */
+export async function copyLink(): Promise<void> {
+  try {
+    let hash = location.hash;
+    if (store.state?.session != null) hash = `#session=${encodeURIComponent(store.state.session)}`;
+    else if (store.about?.kind === "live") {
+      const bytes = new TextEncoder().encode(JSON.stringify(await get<unknown>("link")));
+      const text = btoa(Array.from(bytes, (b) => String.fromCharCode(b)).join(""));
+      hash = `#link=${text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")}`;
+    }
+    history.replaceState(null, "", hash || location.pathname);
+    store.error = "";
+    store.notice = await navigator.clipboard.writeText(location.href).then(
+      () => "The link to what is shown is copied.",
+      () => "The link to what is shown is in the address bar.",
+    );
+    changed();
+  } catch (e) {
+    fault(e);
+  }
+}
+
+/** saveTrace downloads the episode that runs. */
+export async function saveTrace(): Promise<void> {
+  try {
+    const answer = await fetch("view/trace");
+    if (!answer.ok) throw new Error((await answer.json()).error);
+    const file = document.createElement("a");
+    file.href = URL.createObjectURL(await answer.blob());
+    file.download = /filename="?([^";]+)/.exec(answer.headers.get("Content-Disposition") ?? "")?.[1] ?? "trace.jsonl";
+    file.click();
+    setTimeout(() => URL.revokeObjectURL(file.href), 10_000);
+    store.error = "";
+    store.notice = `${file.download} is saved: gpc verify re-simulates it, gpc view shows it.`;
+    changed();
+  } catch (e) {
+    fault(e);
+  }
 }
 
 let busy = false;

@@ -93,6 +93,20 @@ export function Transport() {
                 }}
               />
             </label>
+            {state.seed !== null && (
+              <label class="episode">
+                <span>Seed</span>
+                <input
+                  type="number"
+                  min="0"
+                  value={state.seed}
+                  onChange={(e) => {
+                    const seed = Number(e.currentTarget.value);
+                    if (Number.isSafeInteger(seed) && seed >= 0) void act("seed", { seed });
+                  }}
+                />
+              </label>
+            )}
             <button type="button" title="Begin another episode" onClick={() => void act("reset", { episode: null })}>
               Next episode
             </button>

@@ -1,0 +1,77 @@
+package world
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/jsonin"
+)
+
+var _ domain.Changing = (*Episode)(nil)
+
+// change is what a person may change of a scene that runs: where an obstacle stands, or a robot's goal.
+type change struct {
+	Obstacle *moved `json:"obstacle,omitempty"`
+	Goal     *moved `json:"goal,omitempty"`
+}
+
+// moved is a place, m, for the obstacle or the robot of that number.
+type moved struct {
+	Of int        `json:"of"`
+	To [2]float64 `json:"to"`
+}
+
+// Changes implements domain.Changing.
+func (e *Episode) Changes() []string { return []string{"obstacle", "goal"} }
+
+// Change implements domain.Changing. An obstacle keeps its velocity.
+func (e *Episode) Change(text json.RawMessage) (domain.Change, error) {
+	var to change
+	if err := jsonin.Exact(text, &to); err != nil {
+		return domain.Change{}, err
+	}
+	scene := e.from()
+	place := func(what string, m *moved, n int) error {
+		if m.Of < 0 || m.Of >= n {
+			return fmt.Errorf("%s.of is %d, the scene has %d", what, m.Of, n)
+		}
+		return nil
+	}
+	c := domain.Change{}
+	switch {
+	case (to.Obstacle == nil) == (to.Goal == nil):
+		return c, errors.New("want one of obstacle and goal")
+	case to.Obstacle != nil:
+		if err := place("obstacle", to.Obstacle, len(scene.Obstacles)); err != nil {
+			return c, err
+		}
+		scene.Obstacles[to.Obstacle.Of].C = to.Obstacle.To
+		c.About = fmt.Sprintf("obstacle %d is moved to %.2f, %.2f m", to.Obstacle.Of, to.Obstacle.To[0], to.Obstacle.To[1])
+	default:
+		if err := place("goal", to.Goal, len(scene.Robots)); err != nil {
+			return c, err
+		}
+		scene.Robots[to.Goal.Of].Goal = to.Goal.To
+		c.About = fmt.Sprintf("goal of robot %d is moved to %.2f, %.2f m", to.Goal.Of, to.Goal.To[0], to.Goal.To[1])
+	}
+	c.Scene = scene
+	return c, nil
+}
+
+// from is the scene of an episode that begins where this one stands.
+func (e *Episode) from() Scene {
+	p := &e.plant.System.Params
+	s := Scene{Obstacles: slices.Clone(e.world.Obstacles), W: e.scene.W}
+	for i := range e.world.Robots {
+		at := &e.world.State[i]
+		s.Robots = append(s.Robots, Robot{
+			P: [2]float64{at[0], at[1]}, Theta: at[2], R: e.world.Radius[i], Goal: e.world.Goal[i], Last: e.world.Previous[i],
+			V: math.Min(math.Max(at[3], p.Limits.VMin), p.Limits.VMax), // but for rounding it is there
+		})
+	}
+	return s
+}

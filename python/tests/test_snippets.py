@@ -1,0 +1,53 @@
+"""The Python of every page runs as it stands, with less to compute: nothing of it is left out."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import gpc
+
+ROOT = Path(__file__).parents[2]
+# What a snippet asks for that takes long, and what runs in its place.
+LESS = {"episodes=100": "episodes=3", "10_000": "20", "num_envs=4096": "num_envs=8"}
+SMALL = {"rounds": 1, "scenarios": 6, "starts": 20, "test_starts": 20, "target": 50, "budget": "1h", "progress": False}
+EXTRA = ("gymnasium", "pandapower")  # packages that a page says are to be installed
+PANDAPOWER = "docs/how-to/networks.md"  # whose snippet test_pandapower.py runs
+
+
+def python_of(page):
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+
+
+def pages():
+    files = [ROOT / "README.md", ROOT / "python" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [page for page in (str(f.relative_to(ROOT)) for f in files) if python_of(page)]
+
+
+def run(page, monkeypatch, folder):
+    """Runs the snippets of a page, one after the other, each as a file of its own: cart.py where another imports it."""
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    compile_system = gpc.compile
+    monkeypatch.setattr(gpc, "compile", lambda system, *at, **options: compile_system(system, *at, **{**options, **SMALL}))
+    for i, code in enumerate(python_of(page)):
+        for much, less in LESS.items():
+            code = code.replace(much, less)
+        name = folder / ("cart.py" if "if __name__" in code else f"snippet{i}.py")
+        name.write_text(code)
+        exec(compile(code, str(name), "exec"), {"__name__": "__main__", "__file__": str(name)})
+
+
+def test_the_pages_are_found():
+    assert {"README.md", "docs/tutorials/python.md", "docs/reference/python.md", PANDAPOWER} <= set(pages())
+
+
+@pytest.mark.parametrize("page", [p for p in pages() if p != PANDAPOWER])
+def test_snippets_run(page, monkeypatch, tmp_path):
+    for name in EXTRA:
+        if any(re.search(rf"^import {name}", code, re.M) for code in python_of(page)) and importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed")
+    run(page, monkeypatch, tmp_path)
+    if page.startswith(("README", "docs/tutorials")):
+        assert (tmp_path / "cart.safetensors").exists()

@@ -1,0 +1,181 @@
+// What a person does at the page: a list of tasks by keyboard alone, obstacles moved by hand, the triangle on a phone,
+// and a case without a picture. Given are the tools of test.mjs.
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+
+export function hands({ gpc, root, out, check, serve, visit, sound, shot, state, post, until, changed, caughtUp }) {
+  /** tabTo presses Tab until the focus is on what a selector names: what cannot be reached by keyboard fails. */
+  async function tabTo(page, selector) {
+    for (let k = 0; k < 200; k++) {
+      if (await page.evaluate((s) => !!document.activeElement?.matches(s), selector)) return;
+      await page.keyboard.press("Tab");
+    }
+    throw new Error(`Tab does not lead to ${selector}`);
+  }
+
+  /** tasks does with the keyboard alone what a person comes for, and sees that it is done. */
+  async function tasks() {
+    const live = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
+    let link = "";
+    let seen;
+    const now = (page) => page.evaluate(() => fetch("view/state").then((r) => r.json()).then((s) => fetch(`view/frame?k=${s.k}`)).then((r) => r.json()));
+    const step = async (page) => {
+      const { k } = await state(page);
+      await page.evaluate(() => document.activeElement.blur());
+      await page.keyboard.press("ArrowRight");
+      await until(page, (s) => s.k > k);
+    };
+    await visit(live.url, "dark", async (page) => {
+      await page.waitForFunction(() => Number(document.querySelector(".where b")?.textContent) > 3);
+      await page.keyboard.press("Space");
+      check(await until(page, (s) => !s.playing), "task: pause");
+
+      await tabTo(page, ".settings label:nth-of-type(3) input");
+      await page.keyboard.press("Control+A");
+      await page.keyboard.type("17");
+      await page.keyboard.press("Enter");
+      await page.keyboard.press("Tab");
+      check(await until(page, (s) => s.seed === 17 && s.last === 0), "task: choose a seed");
+      await step(page);
+
+      await tabTo(page, ".handle");
+      await page.keyboard.press("3");
+      check(await until(page, (s) => s.preference.w?.[2] === 1), "task: prefer one objective");
+      await page.waitForFunction(() => document.querySelectorAll(".front .point").length > 5);
+      await tabTo(page, ".front .point");
+      await page.keyboard.press("ArrowRight");
+      await page.keyboard.press("ArrowRight");
+      await page.keyboard.press("Enter");
+      check(await until(page, (s) => s.preference.w && s.preference.w[2] !== 1), "task: take a point of the front");
+      await step(page);
+
+      await tabTo(page, ".change select");
+      await page.keyboard.press("ArrowDown");
+      await tabTo(page, '.change input[type="number"]');
+      await page.keyboard.press("Control+A");
+      await page.keyboard.type("4.5");
+      await page.keyboard.press("Enter");
+      await page.waitForFunction(() => /load of bus .* to 4.5 MW/.test(document.querySelector(".change .hint")?.textContent));
+      check((await now(page)).event.includes("4.5 MW"), "task: change a load");
+      await tabTo(page, ".change form:nth-of-type(2) select");
+      for (let k = 0; k < 5; k++) await page.keyboard.press("ArrowDown");
+      await tabTo(page, ".change form:nth-of-type(2) button");
+      await page.keyboard.press("Enter");
+      await page.waitForSelector(".branch.open");
+      check((await page.locator(".branch.open").count()) === 1 && (await now(page)).event.includes("is opened"), "task: open a line");
+      await step(page);
+      await page.waitForFunction(() => /exact optimum/.test(document.querySelector(".tile.wide")?.textContent));
+      check(true, "the cost of the decision stands beside the exact optimum");
+
+      await page.evaluate(() => window.scrollTo(0, 0));
+      await tabTo(page, ".tile .word");
+      await page.waitForFunction(() => getComputedStyle(document.querySelector(".tile .tip")).visibility === "visible");
+      check(true, "task: read what a word means");
+
+      const file = page.waitForEvent("download");
+      await tabTo(page, ".take button:nth-of-type(2)");
+      await page.keyboard.press("Enter");
+      const trace = join(out, "saved.jsonl");
+      await (await file).saveAs(trace);
+      const verified = spawnSync(gpc, ["verify", trace, "--json"], { cwd: root });
+      check(verified.status === 0 && JSON.parse(verified.stdout).decisions > 0, `task: save the trace, which gpc verify confirms${verified.status ? ": " + verified.stderr : ""}`);
+      await tabTo(page, ".take button:nth-of-type(1)");
+      await page.keyboard.press("Enter");
+      await page.waitForFunction(() => location.hash.startsWith("#link="));
+      link = await page.evaluate(() => location.hash);
+      seen = await now(page);
+      check(true, "task: copy a link");
+      await sound(page, "after the tasks");
+      await shot(page, "tasks-dark");
+    });
+    await live.end();
+
+    const other = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--log", "json", "--seed", "5");
+    await visit(other.url + link, "light", async (page) => {
+      await page.waitForSelector(".branch.open");
+      await until(page, (s) => s.seed === 17 && !s.playing && s.k === seen.k);
+      const got = await now(page);
+      const same = (key) => JSON.stringify(got[key]) === JSON.stringify(seen[key]);
+      check(["u", "s", "j", "margins", "sigma", "preference", "t"].every(same), "another server shows by the link what was seen, to the last bit");
+      await sound(page, "by the link");
+    });
+    await visit(other.url + "#link=%%%", "light", async (page) => {
+      await page.waitForFunction(() => /cut off or damaged/.test(document.querySelector(".alerts")?.textContent));
+      check(true, "a damaged link is said");
+    });
+    await other.end();
+  }
+
+  /** moved moves obstacles and goals by hand: dragged, and by arrow keys. */
+  async function moved() {
+    const live = await serve("serve", "multiagent-static", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
+    for (const look of ["light", "phone"]) {
+      await visit(live.url, look, async (page) => {
+        await post(page, "pause", { paused: true });
+        await post(page, "reset", { episode: 0 });
+        await post(page, "step", { by: 1 });
+        await page.waitForSelector(".goal.movable");
+        const place = (el) => el.evaluate((e) => [Number(e.getAttribute("cx")), Number(e.getAttribute("cy"))]);
+        const obstacle = page.locator(".obstacle.movable").first();
+        const [x] = await place(obstacle);
+        await obstacle.focus();
+        await page.keyboard.press("ArrowRight");
+        await page.waitForFunction((x) => Number(document.querySelector(".obstacle.movable").getAttribute("cx")) > x + 1, x);
+        check(true, `${look}: an arrow key moves an obstacle`);
+        const goal = page.locator(".goal.movable").first();
+        await goal.scrollIntoViewIfNeeded();
+        const { k } = await state(page);
+        const box = await goal.boundingBox();
+        await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+        await page.mouse.down();
+        await page.mouse.move(box.x + box.width / 2 + 4, box.y + box.height / 2 + 6, { steps: 4 });
+        await page.mouse.up();
+        check(await until(page, (s) => s.k === k + 1), `${look}: a goal is dragged`);
+        await sound(page, `moved ${look}`);
+        await shot(page, `moved-${look}`);
+      });
+    }
+    await live.end();
+  }
+
+  /** inView drags the triangle on a phone: the network stays in view. */
+  async function inView() {
+    const live = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
+    await visit(live.url, "phone", async (page) => {
+      await page.locator(".triangle").evaluate((el) => el.scrollIntoView());
+      const [map, triangle] = [await page.locator(".map").boundingBox(), await page.locator(".triangle .simplex").boundingBox()];
+      const { height } = page.viewportSize();
+      check(map.y >= -1 && map.y + map.height <= height && triangle.y >= map.y + map.height - 1 && triangle.y + triangle.height <= height, `on a phone the network (${map.y.toFixed(0)} to ${(map.y + map.height).toFixed(0)}) stays in view above the triangle (${triangle.y.toFixed(0)} to ${(triangle.y + triangle.height).toFixed(0)} of ${height})`);
+      const preference = 'document.querySelector(".dispatch").dataset.preference';
+      const was = await page.evaluate(preference);
+      await page.mouse.move(triangle.x + triangle.width / 2, triangle.y + 0.7 * triangle.height);
+      await page.mouse.down();
+      await page.mouse.move(triangle.x + 0.4 * triangle.width, triangle.y + 0.9 * triangle.height);
+      await changed(page, preference, was);
+      const after = await page.locator(".map").boundingBox();
+      check(Math.abs(after.y - map.y) < 1, "and stands still while it is dragged");
+      await page.mouse.up();
+      await page.screenshot({ path: join(out, "in-view-phone.png") });
+    });
+    await live.end();
+  }
+
+  /** lines shows a case that has neither picture nor map: its states and actions stand in that room, at a speed that is seen. */
+  async function lines() {
+    const live = await serve(`${gpc}-gallery`, "serve", "hvac", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
+    for (const look of ["dark", "phone-light"]) {
+      await visit(live.url, look, async (page) => {
+        await page.waitForFunction(() => Number(document.querySelector(".where b")?.textContent) > 3);
+        const room = await page.locator(".stage .states .plot").count();
+        check(room === 5 && (await state(page)).hz <= 2, `hvac ${look}: ${room} time lines stand in the room of a picture, at ${(await state(page)).hz} decisions a second`);
+        await post(page, "pause", { paused: true });
+        await caughtUp(page);
+        await sound(page, `hvac ${look}`);
+        await shot(page, `hvac-${look}`);
+      });
+    }
+    await live.end();
+  }
+
+  return { tasks, moved, inView, lines };
+}

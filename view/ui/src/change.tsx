@@ -1,0 +1,80 @@
+import { useState } from "preact/hooks";
+import type { Grid, Operating } from "./api";
+import { act, picked, shown, useStore } from "./store";
+import { number, percent } from "./format";
+
+/** ChangePanel changes the plant that runs: a load, or a branch that is opened or closed. */
+export function ChangePanel() {
+  const s = useStore();
+  const about = s.about;
+  const grid = about?.grid;
+  if (!about || !grid || !about.changes.includes("load")) return null;
+  const p = shown(s)?.grid ?? s.operated;
+  return (
+    <section class="panel change" aria-labelledby="change-title">
+      <h2 id="change-title">Change the plant</h2>
+      <Load grid={grid} p={p} />
+      <Branches grid={grid} p={p} />
+      <p class="hint" role="status">{s.event ? `Now: ${s.event}.` : "Choose here, or click a bus or a branch of the map."}</p>
+    </section>
+  );
+}
+
+function Load({ grid, p }: { grid: Grid; p?: Operating }) {
+  const s = useStore();
+  const [typed, setTyped] = useState<{ bus: number; text: string } | null>(null);
+  const loads = grid.buses.map((_, i) => i).filter((i) => p && (p.pd[i] !== 0 || p.qd[i] !== 0));
+  if (!p || loads.length === 0) return null;
+  const bus = s.picked?.kind === "bus" && loads.includes(s.picked.at) ? s.picked.at : (s.loadBus ?? loads[0]);
+  const now = p.pd[bus] * grid.base_mva;
+  const text = typed?.bus === bus ? typed.text : now.toFixed(1);
+  const set = (e: Event) => {
+    e.preventDefault();
+    const to = Number(text);
+    if (text.trim() === "" || !Number.isFinite(to)) return;
+    void act("change", { change: { load: { bus, p_mw: to } } }).then(() => setTyped(null));
+  };
+  return (
+    <form class="row" onSubmit={set}>
+      <label>
+        <span>Load at bus</span>
+        <select value={bus} onChange={(e) => (setTyped(null), picked({ kind: "bus", at: Number(e.currentTarget.value) }))}>
+          {loads.map((i) => (
+            <option key={i} value={i}>
+              {grid.buses[i].name}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label>
+        <span>MW, now {number(now, 3)}</span>
+        <input type="number" step="any" value={text} onInput={(e) => setTyped({ bus, text: e.currentTarget.value })} />
+      </label>
+      <button type="submit">Set</button>
+    </form>
+  );
+}
+
+function Branches({ grid, p }: { grid: Grid; p?: Operating }) {
+  const s = useStore();
+  const at = s.picked?.kind === "branch" ? s.picked.at : (s.branch ?? 0);
+  const b = grid.branches[at];
+  if (!b) return null;
+  const name = (k: number) => `${grid.buses[grid.branches[k].from].name}–${grid.buses[grid.branches[k].to].name}`;
+  const how = (k: number) => (grid.branches[k].open ? "open" : p && grid.branches[k].rate ? percent(p.s[k] / (grid.branches[k].rate as number)) : "no rating");
+  return (
+    <form class="row" onSubmit={(e) => (e.preventDefault(), void act("change", { change: { branch: { at, open: !b.open } } }))}>
+      <label>
+        <span>Branch</span>
+        <select value={at} onChange={(e) => picked({ kind: "branch", at: Number(e.currentTarget.value) })}>
+          {grid.branches.map((_, k) => (
+            <option key={k} value={k}>
+              {name(k)} · {how(k)}
+            </option>
+          ))}
+        </select>
+      </label>
+      <button type="submit">{b.open ? "Close it" : "Open it"}</button>
+    </form>
+  );
+}
