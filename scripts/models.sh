@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the bundled models from nothing, dataset and map: scripts/models.sh [CASE…], all
-# six by default. Each model's header records the command, the seed and the commit, so
+# the paper's six and opf-secure by default. Each model's header records the command, the seed and the commit, so
 # that a program whose sources are not a commit's is refused. The maps are the same
 # whatever the number of threads: two cases may be made side by side.
 set -euo pipefail
@@ -14,7 +14,7 @@ case $("$gpc" doctor --json | tr -d ' \n' | grep -o '"commit":"[^"]*"') in
 esac
 work=${WORK:-build/models}
 mkdir -p "$work"
-[ $# -gt 0 ] || set -- integrator-nonconvex opf30 opf30-uncertain multiagent-static multiagent-moving integrator-convex
+[ $# -gt 0 ] || set -- integrator-nonconvex opf30 opf30-uncertain multiagent-static multiagent-moving opf-secure integrator-convex
 for case; do
   "$gpc" dataset "$case" --seed 1 --out "$work/$case"
   "$gpc" train "$case" --seed 1 --data "$work/$case" --out "$work/$case.safetensors" \

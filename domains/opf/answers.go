@@ -8,9 +8,10 @@ import (
 
 // Dispatches that are Answers, drawn as scenarios are from a stream that nothing else uses.
 const (
-	answerChains = 24
-	answerStream = 0x616e_7377_6572 // "answer"
-	answerLevel  = 1                // largest; above it most loads of case30 have no dispatch
+	answerChains  = 24
+	secureAnswers = 8                // of a secure dispatch, whose solves take longer
+	answerStream  = 0x616e_7377_6572 // "answer"
+	answerLevel   = 1                // largest; above it most loads of case30 have no dispatch
 )
 
 // answered are exact dispatches at loads over the scenarios' range, under the adaptive
@@ -18,8 +19,13 @@ const (
 func (y *System) answered() []domain.Sample {
 	rng := rand.New(rand.NewPCG(answerStream, 0))
 	axes := newSolver(y).Parameters()
-	axes[0].Hi = answerLevel
-	chains := make([]*trainingChain, answerChains)
+	count := answerChains
+	if y.security != nil {
+		count = secureAnswers
+	} else {
+		axes[0].Hi = answerLevel
+	}
+	chains := make([]*trainingChain, count)
 	for k := range chains {
 		p := make([]float64, len(axes))
 		for i, axis := range axes {

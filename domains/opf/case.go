@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,7 +17,6 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
-	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
@@ -56,11 +56,7 @@ func bundled(name, description string, opt Options, paper map[string]domain.Pape
 
 // FromText is the dispatch problem called name of the network in a MATPOWER file.
 func FromText(name, description string, text []byte, opt Options) (domain.Case, error) {
-	file, err := matpower.Read(name, bytes.NewReader(text))
-	if err != nil {
-		return domain.Case{}, err
-	}
-	n, err := network.New(file)
+	n, err := readNetwork(name, text)
 	if err != nil {
 		return domain.Case{}, err
 	}
@@ -72,9 +68,15 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 		y.fingerprint = sha256.Sum256(fmt.Appendf(bytes.Clone(text), "\nuncertain %v, ramp %v pu\n", opt.Uncertain, opt.Ramp))
 	}
 	y.opened = openedIn(n, string(text))
+	own := methods(y)
+	if y.security != nil {
+		s := y.security.params(n)
+		y.fingerprint = sha256.Sum256(fmt.Appendf(y.fingerprint[:], "secure %v, emergency %v, band %v pu\n", s.Outages, s.Emergency, s.Band))
+		own = secureMethods(y)
+	}
 	solver, plant := newSolver(y), newPlant(y, string(text))
 	return domain.Case{
-		Problem: y, Solver: solver, Plant: plant, Methods: methods(y), Rescue: solver.Optimal,
+		Problem: y, Solver: solver, Plant: plant, Methods: own, Rescue: solver.Optimal,
 		Guard:  domain.Guard{Off: true}, // the loads of one dispatch are known, which its projection keeps the limits of
 		Shifts: shifts(y, text, opt),
 		Remake: func(fields json.RawMessage) (domain.Case, error) { return remade(plant, fields, opt) },
@@ -88,6 +90,11 @@ func remade(l *Plant, fields json.RawMessage, opt Options) (domain.Case, error) 
 	p := own
 	p.Ramp, p.Scales = slices.Clone(own.Ramp), slices.Clone(own.Scales) // Merge writes into them
 	p.Semantic.K, p.Semantic.Epsilon = slices.Clone(own.Semantic.K), slices.Clone(own.Semantic.Epsilon)
+	if own.Security != nil {
+		s := *own.Security
+		s.Outages = slices.Clone(s.Outages)
+		p.Security = &s
+	}
 	if err := jsonin.Merge(fields, &p); err != nil {
 		return domain.Case{}, err
 	}
@@ -101,6 +108,21 @@ func remade(l *Plant, fields json.RawMessage, opt Options) (domain.Case, error) 
 	}
 	if p.Case != own.Case || !slices.Equal(p.Ramp, own.Ramp) {
 		opt.Ramp = p.Ramp
+	}
+	if (p.Security == nil) != (own.Security == nil) {
+		return domain.Case{}, errors.New("security: a dispatch that has to survive outages is another case than one that has not")
+	}
+	if p.Security != nil {
+		n, err := readNetwork(y.spec.Name, []byte(p.Case))
+		if err != nil {
+			return domain.Case{}, fmt.Errorf("case_m: %w", err)
+		}
+		if opt.Security, err = p.Security.of(n); err != nil {
+			return domain.Case{}, err
+		}
+		if len(opt.Security.Outages) != len(own.Security.Outages) {
+			return domain.Case{}, fmt.Errorf("security: %d outages, this case has %d: so many margins are a case of their own", len(opt.Security.Outages), len(own.Security.Outages))
+		}
 	}
 	c, err := FromText(y.spec.Name, y.spec.Description, []byte(p.Case), opt)
 	if err != nil {
@@ -146,8 +168,11 @@ func shifts(y *System, text []byte, opt Options) *domain.Shifts {
 // name that FromFile gave it; ok is false for a name of another kind. No file is opened.
 func Embedded(name string, params json.RawMessage) (c domain.Case, ok bool, err error) {
 	file, ok := strings.CutPrefix(name, FilePrefix)
+	survives := false
 	if !ok {
-		return c, false, nil
+		if file, survives = strings.CutPrefix(name, SecurePrefix); !survives {
+			return c, false, nil
+		}
 	}
 	if filepath.Base(file) != file {
 		return c, true, fmt.Errorf("opf: case %.100q is no name that a trace has: want %sFILE.m, without a folder", name, FilePrefix)
@@ -162,9 +187,23 @@ func Embedded(name string, params json.RawMessage) (c domain.Case, ok bool, err 
 		}
 	}
 	const about = "dispatch of a network that a trace embeds"
-	c, err = FromText(name, about, []byte(p.Case), Options{})
+	var opt Options
+	if survives {
+		n, err := readNetwork(name, []byte(p.Case))
+		if err != nil {
+			return c, true, err
+		}
+		if opt.Security, err = p.Security.of(n); err != nil {
+			return c, true, fmt.Errorf("trace params: %w", err)
+		}
+		if opt.Security == nil {
+			return c, true, errors.New("trace params: security is missing: it says which outages a dispatch survives")
+		}
+	}
+	c, err = FromText(name, about, []byte(p.Case), opt)
 	if err == nil && !slices.Equal(c.Problem.(*System).Ramp, p.Ramp) { // a shifted one
-		c, err = FromText(name, about, []byte(p.Case), Options{Ramp: p.Ramp})
+		opt.Ramp = p.Ramp
+		c, err = FromText(name, about, []byte(p.Case), opt)
 	}
 	return c, true, err
 }
@@ -176,16 +215,25 @@ func FromFile(name string) (domain.Case, error) {
 	if !ok {
 		return domain.Case{}, fmt.Errorf("opf: %q does not begin with %q", name, FilePrefix)
 	}
+	text, err := fileOrEmbedded(path)
+	if err != nil {
+		return domain.Case{}, err
+	}
+	base := strings.TrimSuffix(filepath.Base(path), ".m")
+	return FromText(FilePrefix+filepath.Base(path), "dispatch of the network "+base, text, Options{})
+}
+
+// fileOrEmbedded is the text of a case file, or of the embedded network of that name.
+func fileOrEmbedded(path string) ([]byte, error) {
 	text, err := readFile(path)
 	if err != nil {
 		embedded, missing := cases.Text(strings.TrimSuffix(filepath.Base(path), ".m"))
 		if missing != nil || filepath.Base(path) != path {
-			return domain.Case{}, err
+			return nil, err
 		}
 		text = embedded
 	}
-	base := strings.TrimSuffix(filepath.Base(path), ".m")
-	return FromText(FilePrefix+filepath.Base(path), "dispatch of the network "+base, text, Options{})
+	return text, nil
 }
 
 // readFile reads a case file of at most matpower.MaxBytes and one byte: more than that is

@@ -50,6 +50,9 @@ func (y *System) runChain(ctx context.Context, scene *Scene) (*Chain, error) {
 // runChains is runChain of trajectories side by side, each step of all of them together. What
 // it says of one, to the bit, does not depend on the others.
 func (y *System) runChains(ctx context.Context, scenes []*Scene) ([]*Chain, []error) {
+	if y.security != nil {
+		return y.runSecureChains(ctx, scenes)
+	}
 	chains, errs := make([]*Chain, len(scenes)), make([]error, len(scenes))
 	fail := func(err error) ([]*Chain, []error) {
 		for i := range errs {

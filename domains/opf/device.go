@@ -35,6 +35,9 @@ const (
 func (y *System) Device() domain.DeviceCode { return y.device() }
 
 func newDevice(y *System) domain.DeviceCode {
+	if y.security != nil {
+		return domain.DeviceCode{Reason: "limits after outages have no device functions"}
+	}
 	images, err := fs.Sub(embedded, "images")
 	if err != nil {
 		panic("opf: " + err.Error())

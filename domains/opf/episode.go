@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/network"
@@ -143,7 +144,10 @@ func (e *episode) Apply(u []float64) (domain.Outcome, error) {
 	}
 	w.state(out.S)
 	copy(out.Named, w.margin)
-	out.Margin = w.smallest()
+	if err := y.security.judge(w, out.Named[y.layout.marginAfter:]); err != nil {
+		return domain.Outcome{}, err
+	}
+	out.Margin = slices.Min(out.Named)
 	w.objectives(e.c, out.J)
 	out.Cost = stageCost(out.J, e.scene.W)
 	e.move(w.solution.Pg, u, out.S)

@@ -38,6 +38,9 @@ func (y *System) problemAt(s, c []float64, pref domain.Preference, start *acopf.
 
 // solve solves problems side by side.
 func (y *System) solve(ctx context.Context, problems []acopf.Problem, results []acopf.Result) error {
+	if y.security != nil {
+		return y.security.solveAll(ctx, problems, results)
+	}
 	x, err := y.exact()
 	if err == nil {
 		err = x.Solve(ctx, problems, results)
@@ -79,7 +82,7 @@ func (y *System) setPoints(r *acopf.Result, u []float64) {
 // flow of the dispatch, without tightening. The loads beyond the present dispatch are
 // not known: a longer plan is left as it is.
 func (y *System) Polish(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool {
-	if len(plan) != 2*y.layout.gens {
+	if len(plan) != 2*y.layout.gens || y.security != nil { // its iterations know no outages
 		return false
 	}
 	w := y.pool.Get().(*workspace)

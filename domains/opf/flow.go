@@ -69,6 +69,11 @@ type workspace struct {
 	key    []float64
 	known  bool
 	solved bool
+	// Of a secure dispatch: the network after every outage, which of them were looked at here, and whether
+	// all were.
+	outages []*afterOutage
+	looked  []bool
+	checked bool
 }
 
 func newWorkspace(y *System) *workspace {
@@ -143,6 +148,8 @@ func (w *workspace) dispatch(s, c, u []float64) bool {
 		return w.solved
 	}
 	w.remember(s, c, u)
+	w.checked = false
+	clear(w.looked)
 	w.setContext(c)
 	nb := w.system.layout.buses
 	copy(w.solution.Vm, s[:nb])

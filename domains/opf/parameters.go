@@ -56,9 +56,14 @@ const (
 )
 
 // trainingOf are the training defaults of a system; the encoder of the uncertain
-// case sees one input more for every branch, and its model is kept smaller.
-func trainingOf(gens int, uncertain bool) domain.Training {
+// case sees one input more for every branch, and its model is kept smaller. A sample of a secure
+// dispatch takes a hundred times as long: there are fewer, and the model is small.
+func trainingOf(gens int, uncertain, survives bool) domain.Training {
 	t := training
+	if survives {
+		t.Latent, t.Hidden, t.Encoder, t.Scenarios, t.Weights = 24, 128, 192, 160, 2
+		t.ManifoldEpochs, t.Batch, t.Codes = 80, 128, 1500
+	}
 	t.ActionTolerance = append(slices.Repeat([]float64{powerTolerance}, gens), slices.Repeat([]float64{voltTolerance}, gens)...)
 	if uncertain {
 		t.ManifoldEpochs, t.Codes = 40, 5000

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -62,6 +63,8 @@ type Params struct {
 	Cost      string         `json:"cost"`
 	Scales    []float64      `json:"objective_scales"` // of J in a scene's w
 	Semantic  semanticParams `json:"semantic"`
+	// Security says which outages a dispatch has to survive; null: none.
+	Security *securityParams `json:"security,omitempty"`
 }
 
 // semanticParams are the constants of σ as it is reported with each step.
@@ -128,6 +131,7 @@ func (l *Plant) params() Params {
 		Case: l.text, Dt: StepSeconds, Ramp: l.system.Ramp, Tolerance: MarginTolerance,
 		Thermal: ThermalThreshold, Deadband: VoltageDeadband, Cost: costText, Scales: objectiveScales[:],
 		Semantic: semanticParams{semantic.K, semantic.Epsilon, semantic.Rho, economicIndicator},
+		Security: l.system.security.params(l.system.Network),
 	}
 }
 
@@ -139,7 +143,7 @@ func (l *Plant) params() Params {
 // uncertain case "-hidden" behind it withholds the branch factors, and behind that
 // ":LO:HI" or ":LO:HI:SPREAD" are load levels, and a spread of single loads, of one's own.
 func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
-	r, err := parseRegime(opt.Regime)
+	r, err := l.regime(opt.Regime)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", l.noRegime(opt.Regime), err)
 	}
@@ -167,6 +171,15 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 	return e.measured(seed, index, opt), nil
 }
 
+// regime reads one; without levels of its own that of a secure dispatch has secureLevels.
+func (l *Plant) regime(text string) (regime, error) {
+	r, err := parseRegime(text)
+	if err == nil && l.system.security != nil && !strings.Contains(text, ":") {
+		r.lo, r.hi = secureLevels[0], secureLevels[1]
+	}
+	return r, err
+}
+
 func (l *Plant) noRegime(name string) domain.RegimeError {
 	return domain.RegimeError{Case: l.system.spec.Name, Regime: name, Has: []string{RegimePaper, RegimeEnvelope, RegimeSwing}}
 }
@@ -191,7 +204,7 @@ var _ domain.Preparing = (*Plant)(nil)
 
 // Prepare implements domain.Preparing: the oracles of the trajectories are solved side by side.
 func (l *Plant) Prepare(ctx context.Context, seed uint64, indices []int, opt domain.EpisodeOptions) error {
-	r, err := parseRegime(opt.Regime)
+	r, err := l.regime(opt.Regime)
 	if err != nil {
 		return fmt.Errorf("%w: %w", l.noRegime(opt.Regime), err)
 	}
@@ -290,6 +303,8 @@ func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {
 	switch {
 	case p.Case != own.Case:
 		return nil, errors.New("trace params: case_m is another network than this case's")
+	case !p.Security.same(own.Security):
+		return nil, errors.New("trace params: security is of other outages or limits after them than this case's")
 	case !slices.Equal(p.Ramp, own.Ramp):
 		return nil, fmt.Errorf("trace params: ramp_pu is %v, this case has %v", p.Ramp, own.Ramp)
 	}

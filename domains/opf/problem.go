@@ -32,6 +32,7 @@ func (y *System) Margins(s, c, u, m []float64) {
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
 	w.dispatch(s, c, u)
+	w.checkOutages(nil)
 	copy(m, w.margin)
 }
 
@@ -43,6 +44,7 @@ func (y *System) Score(s, c, u, J, m []float64) {
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
 	solved := w.dispatch(s, c, u)
+	w.checkOutages(nil)
 	copy(m, w.margin)
 	if !solved {
 		y.Objectives(s, u, c, J)

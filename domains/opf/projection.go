@@ -57,6 +57,13 @@ type projection struct {
 	// frozen and rowReach, or 0: every round has a linearisation of its own, and rows only of
 	// what is violated.
 	enough, frozen, near float64
+	// Of a secure dispatch: outages that are watched, limits after one of them, and the derivatives, by
+	// variable of the program, of the reference's power before outages and of what units share after one;
+	// shareSlack is that of the latter in the former.
+	watch              []bool
+	nearby             []limit
+	slackRow, shareRow []float64
+	shareSlack         float64
 }
 
 // limit is one side of a limit of the network within reach.
@@ -136,6 +143,9 @@ func (y *System) Project(s, c, u []float64) bool {
 		}
 	}
 	y.clip(c, u)
+	if y.security != nil {
+		return y.projectSecure(w, s, c, u)
+	}
 	p.begun = false
 	best, last, broken := math.Inf(-1), 0.0, 0.0
 	for round, since := 0, 0; ; round++ {
@@ -174,7 +184,10 @@ func (y *System) clip(c, u []float64) {
 	}
 }
 
-func (w *workspace) smallest() float64 { return slices.Min(w.margin) }
+func (w *workspace) smallest() float64 {
+	w.checkOutages(nil)
+	return slices.Min(w.margin)
+}
 
 // correct changes u by the program at the present solution. A limit becomes a row of it
 // once it is violated, here or as the linearised power flow predicts. With keep the

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/secure"
 )
 
 // The range of the scenario axes: the load level of the whole network (paper,
@@ -57,6 +58,9 @@ func newSolver(y *System) *Solver { return &Solver{system: y} }
 func (v *Solver) Parameters() []domain.Variable {
 	y := v.system
 	axes := []domain.Variable{{Name: "level", Lo: levelLo, Hi: levelHi}}
+	if y.security != nil {
+		axes[0].Lo, axes[0].Hi = secureScenario[0], secureScenario[1]
+	}
 	for _, part := range []struct {
 		name  string
 		buses []int
@@ -197,8 +201,9 @@ type trainingChain struct {
 	applied    []float64 // set-points in force
 	pg         []float64 // what the units gave last
 	s, c       []float64
-	err        error         // domain.ErrInfeasible or ErrNotConverged of a step; nil: under way, or complete
-	last       *acopf.Result // of the last solve
+	err        error          // domain.ErrInfeasible or ErrNotConverged of a step; nil: under way, or complete
+	last       *acopf.Result  // of the last solve
+	survives   *secure.Result // the same of a secure dispatch
 	samples    []domain.Sample
 }
 
@@ -289,6 +294,23 @@ func (y *System) solveChains(chains []*trainingChain) error {
 	return nil
 }
 
+// solveSteps solves the problems of trajectories.
+func (y *System) solveSteps(live []*trainingChain, problems []acopf.Problem, results []acopf.Result) error {
+	if y.security == nil {
+		return y.solve(context.Background(), problems, results)
+	}
+	for i, h := range live {
+		r, err := y.security.solve(context.Background(), problems[i], h.survives)
+		if err != nil {
+			return err
+		}
+		if results[i] = optimum(r); r.Status == secure.Secure {
+			h.survives = r
+		}
+	}
+	return nil
+}
+
 // advance solves one step of every trajectory that is under way.
 func (y *System) advance(chains []*trainingChain, prepare func(k int, h *trainingChain) (acopf.Problem, bool)) error {
 	var problems []acopf.Problem
@@ -302,7 +324,7 @@ func (y *System) advance(chains []*trainingChain, prepare func(k int, h *trainin
 		}
 	}
 	results := make([]acopf.Result, len(problems))
-	if err := y.solve(context.Background(), problems, results); err != nil {
+	if err := y.solveSteps(live, problems, results); err != nil {
 		return err
 	}
 	for i, h := range live {

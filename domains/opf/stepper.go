@@ -25,6 +25,9 @@ var _ domain.Together = (*Plant)(nil)
 // NewStepper implements domain.Together: the power flows of as many episodes as a vector
 // has lanes are solved together. One that does not converge so is left to Episode.Apply.
 func (l *Plant) NewStepper() domain.Stepper {
+	if l.system.security != nil {
+		return nil // outages are looked at one by one
+	}
 	lanes := l.system.lanes()
 	if lanes == nil {
 		return nil

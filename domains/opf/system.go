@@ -2,6 +2,7 @@ package opf
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -22,6 +23,9 @@ type Options struct {
 	// Ramp is each unit's largest change of P_G per dispatch step, pu; nil takes
 	// RampShare of the larger of P_max and −P_min, at least RampFloor.
 	Ramp []float64
+	// Security, if not nil, adds limits after outages.
+	Security *Security
+	embedded bool // the network is one that is known to have a secure dispatch: its solver is made on first use
 }
 
 // System is the dispatch problem of one network. It is immutable and safe for
@@ -43,6 +47,8 @@ type System struct {
 	opened      []int                  // branches: see opening
 	answers     func() []domain.Sample // made on first use
 	chart       func() *domain.Chart
+	security    *security // nil: no outage has to be survived
+	likely      func() []bool
 }
 
 var (
@@ -68,9 +74,9 @@ type layout struct {
 	q, previous, factors int
 	context              int
 	uncertain            bool
-	// Offsets into the margins: P_G, Q_G, V, |S|, ramp.
-	marginQ, marginV, marginS, marginRamp, margins int
-	rated                                          []int // branches with a rating, in order
+	// Offsets into the margins: P_G, Q_G, V, |S|, ramp, after outages.
+	marginQ, marginV, marginS, marginRamp, marginAfter, margins int
+	rated                                                       []int // branches with a rating, in order
 }
 
 // NewSystem is the dispatch problem of a network called name. The network needs
@@ -91,6 +97,21 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 		return nil, fmt.Errorf("opf: %d ramp limits for the %d units of %s", len(y.Ramp), n.Gens(), n.Name)
 	}
 	y.layout = newLayout(n, opt.Uncertain)
+	if opt.Security != nil {
+		if opt.Uncertain {
+			return nil, errors.New("opf: a secure dispatch with uncertain branch factors: want one or the other")
+		}
+		var err error
+		if y.security, err = newSecurity(n, *opt.Security); err != nil {
+			return nil, err
+		}
+		if !opt.embedded {
+			if _, err := y.security.checker(); err != nil {
+				return nil, err
+			}
+		}
+		y.layout.margins += len(y.security.Outages)
+	}
 	y.flat = append(slices.Repeat([]float64{1}, y.layout.buses), make([]float64, y.layout.buses)...)
 	var err error
 	if y.model, err = newFlowModel(n); err != nil {
@@ -106,6 +127,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
 	y.answers = sync.OnceValue(y.answered)
 	y.chart = sync.OnceValue(y.newChart)
+	y.likely = sync.OnceValue(y.likelyOutages)
 	y.spec = y.newSpec(name, description)
 	return y, nil
 }
@@ -165,7 +187,8 @@ func newLayout(n *network.Network, uncertain bool) layout {
 	l.marginV = 2 * l.gens
 	l.marginS = l.marginV + l.buses
 	l.marginRamp = l.marginS + len(l.rated)
-	l.margins = l.marginRamp + l.gens
+	l.marginAfter = l.marginRamp + l.gens
+	l.margins = l.marginAfter
 	return l
 }
 
@@ -198,7 +221,7 @@ func (y *System) newSpec(name, description string) domain.Spec {
 		Semantic:        semantic,
 		MarginTolerance: MarginTolerance,
 		Navigation:      navigation,
-		Training:        trainingOf(l.gens, l.uncertain),
+		Training:        trainingOf(l.gens, l.uncertain, y.security != nil),
 	}
 	add(&s.Measured, "V", "pu", buses, voltage)
 	add(&s.Measured, "theta", "rad", buses, nil)
@@ -232,6 +255,8 @@ func (y *System) newSpec(name, description string) domain.Spec {
 	limit("line flow")
 	add(&s.Margins, "ramp", "pu", n.GenBus, nil)
 	limit("ramp")
+	s.Margins = append(s.Margins, y.marginsAfter()...)
+	limit("after an outage")
 	for _, list := range [][]domain.Variable{s.Context, s.Action, s.Margins} {
 		number(list)
 	}

@@ -14,12 +14,13 @@ import (
 )
 
 // Cases returns the catalogue: integrator-convex, integrator-nonconvex,
-// multiagent-static, multiagent-moving, opf30, opf30-uncertain, and opf:FILE.m.
+// multiagent-static, multiagent-moving, opf30, opf30-uncertain, opf-secure, and opf:FILE.m and
+// opf-secure:FILE.m.
 func Cases() gpc.Catalogue {
 	return gpc.Catalogue{
 		Cases: []domain.Case{
 			integrator.Convex(), integrator.Nonconvex(), multiagent.Static(), multiagent.Moving(),
-			opf.Thirty(), opf.ThirtyUncertain(),
+			opf.Thirty(), opf.ThirtyUncertain(), opf.Secure(),
 		},
 		Open:     open,
 		Embedded: opf.Embedded,
@@ -27,8 +28,12 @@ func Cases() gpc.Catalogue {
 	}
 }
 
-// open makes the case of a network: opf:FILE.m.
+// open makes the case of a network: opf:FILE.m or opf-secure:FILE.m.
 func open(name string) (domain.Case, bool, error) {
+	if strings.HasPrefix(name, opf.SecurePrefix) {
+		c, err := opf.SecureFromFile(name)
+		return c, true, err
+	}
 	if !strings.HasPrefix(name, opf.FilePrefix) {
 		return domain.Case{}, false, nil
 	}

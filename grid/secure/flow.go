@@ -48,6 +48,8 @@ type Check struct {
 	Delta      float64
 	Switched   int
 	Violations []Violation // the worst first
+	// Margin is how far the nearest limit is, pu: negative where one is broken; 0 without a power flow.
+	Margin float64
 
 	vm, va, q []float64 // by bus; q of its units
 	held      []int8    // by bus: at its lower (−1) or upper (+1) reactive limit
@@ -287,7 +289,9 @@ func cloneAdmittance(from, to *network.Admittance) *network.Admittance {
 // judge lists what a power flow breaks.
 func (f *outageFlows) judge(c *Check) {
 	s, n := f.sys, f.sys.net
+	c.Margin = math.Inf(1)
 	add := func(kind Kind, at int, value, by, severity float64) {
+		c.Margin = min(c.Margin, -by)
 		if by > Tolerance {
 			c.Violations = append(c.Violations, Violation{kind, at, value, by, severity})
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 
+	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
@@ -155,6 +156,11 @@ func (o Options) shares(n *network.Network, free []bool) ([]float64, error) {
 // Problem are loads, pu by bus; nil is the network's.
 type Problem struct {
 	Pd, Qd []float64
+	// Objective is package acopf's, of the state before any outage; without Ideal and Nadir.
+	Objective acopf.Objective
+	// Previous and Ramp bound the dispatch before any outage as in package acopf, pu by unit; nil is no
+	// bound. After an outage units move within their limits alone.
+	Previous, Ramp []float64
 	// Start, if not nil, is an earlier secure result of the solver: its dispatch, multipliers and
 	// remembered outages are where the solve begins.
 	Start *Result

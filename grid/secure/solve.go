@@ -27,8 +27,10 @@ type Result struct {
 	// Objective is the file's cost of the dispatch, $/h; Plain that of the optimum without any
 	// outage.
 	Objective, Plain float64
-	Vm, Va           []float64 // before any outage, one a bus, pu and rad
-	Pg, Qg           []float64 // one a unit, pu
+	// J are package acopf's objectives, the file's cost the last.
+	J      [3]float64
+	Vm, Va []float64 // before any outage, one a bus, pu and rad
+	Pg, Qg []float64 // one a unit, pu
 	// LambdaP and LambdaQ are the objective's derivatives by the load of each bus, per pu, in the
 	// states remembered all together.
 	LambdaP, LambdaQ []float64
@@ -80,6 +82,22 @@ func (s *Solver) Outages() []Outage { return s.outages }
 // Shares are the participation factors, which sum to one, by unit.
 func (s *Solver) Shares() []float64 { return s.sys.share }
 
+// Check solves the power flow of every outage at a dispatch, from the voltages before: loads by bus and
+// powers by unit in pu; the voltages of buses with units are the set-points.
+func (s *Solver) Check(ctx context.Context, pd, qd, pg, vm, va []float64) ([]*Check, error) {
+	n := s.net
+	for _, v := range []struct {
+		name string
+		v    []float64
+		n    int
+	}{{"loads P", pd, n.Buses()}, {"loads Q", qd, n.Buses()}, {"powers", pg, n.Gens()}, {"magnitudes", vm, n.Buses()}, {"angles", va, n.Buses()}} {
+		if len(v.v) != v.n {
+			return nil, fmt.Errorf("secure: %d %s to check, want %d", len(v.v), v.name, v.n)
+		}
+	}
+	return s.screen(ctx, pd, qd, pg, vm, va, nil)
+}
+
 // outagesARound is how many outages a round of constraint generation adds at most.
 const outagesARound = 24
 
@@ -96,7 +114,10 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 	}
 	r := &Result{}
 	plain := make([]acopf.Result, 1)
-	if err := s.plain.Solve(ctx, []acopf.Problem{{Pd: pd, Qd: qd}}, plain); err != nil {
+	if err := pr.check(n); err != nil {
+		return nil, err
+	}
+	if err := s.plain.Solve(ctx, []acopf.Problem{{Pd: pd, Qd: qd, Objective: pr.Objective, Previous: pr.Previous, Ramp: pr.Ramp}}, plain); err != nil {
 		return nil, err
 	}
 	if plain[0].Status != acopf.Optimal {
@@ -109,12 +130,13 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 		return r, nil
 	}
 	p := &interior{sys: s.sys, threads: s.sys.opt.Threads, trace: s.sys.opt.Trace}
-	base := s.before(pd, qd, &plain[0])
+	base := s.before(pr, pd, qd, &plain[0])
 	p.states = []*state{base}
 	if pr.Start != nil {
 		if err := s.resume(p, r, pr.Start, pd, qd); err != nil {
 			return nil, err
 		}
+		p.states[0].ask(pr)
 		if status := s.side(ctx, p, r); status != converged {
 			return s.failed(ctx, p, r, status)
 		}
@@ -342,19 +364,9 @@ const (
 )
 
 // before is the state before any outage at the plain optimum.
-func (s *Solver) before(pd, qd []float64, plain *acopf.Result) *state {
-	n := s.net
+func (s *Solver) before(pr Problem, pd, qd []float64, plain *acopf.Result) *state {
 	t := newState(s.sys, Outage{-1, -1}, false, pd, qd, nil)
-	largest := 0.0
-	for g, c := range n.Cost {
-		if s.sys.free[g] {
-			_, slope, _ := c.At((max(n.PMin[g], -unbounded) + min(n.PMax[g], unbounded)) / 2)
-			largest = max(largest, math.Abs(slope))
-		}
-	}
-	if largest > gradientScale {
-		t.scale = gradientScale / largest
-	}
+	t.ask(pr)
 	for b, at := range t.bus {
 		t.x[at+ofAngle], t.x[at+ofMagnitude] = plain.Va[b], plain.Vm[b]
 		t.x[at+ofActive], t.x[at+ofReactive] = t.scale*plain.LambdaP[b], t.scale*plain.LambdaQ[b]
@@ -458,6 +470,7 @@ func (r *Result) read(s *Solver, t *state) {
 			}
 		}
 	}
+	r.objectives(n)
 }
 
 // close says whether what was checked last is secure, and where it is not, what stands in the way.

@@ -41,7 +41,8 @@ type state struct {
 	after  bool
 	corner *corner // which side of their corners units are on; nil: corners are smooth
 	pd, qd []float64
-	scale  float64 // of costs
+	scale  float64 // of the objective
+	weight weights // before an outage
 	omit   []bool  // variables that are not there
 	zero   []int32 // their entries off the diagonal
 
@@ -231,6 +232,9 @@ func (t *state) evaluate(width float64) {
 		t.values[t.diagonal[at+ofMagnitude]] += shunt
 		t.values[t.entry(at+ofMagnitude, at+ofActive)] += 2 * v * n.Gs[b]
 		t.values[t.entry(at+ofReactive, at+ofMagnitude)] -= 2 * v * n.Bs[b]
+		if t.weight.voltage > 0 {
+			t.deviation(at+ofMagnitude, v)
+		}
 	}
 	for k := range n.From {
 		if !t.after || k != t.outage.Branch {
@@ -292,16 +296,17 @@ func (t *state) evaluateBefore() {
 			if k < 0 {
 				p := (n.PMin[g] + n.PMax[g]) / 2
 				value, _, _ := n.Cost[g].At(p)
-				t.objective += t.scale * value
+				t.objective += t.scale * t.weight.cost * value
 				r[at+ofActive] -= p
 				continue
 			}
 			p := t.set[k]
 			value, first, second := n.Cost[g].At(x[p])
-			t.objective += t.scale * value
-			r[p] += t.scale*first - x[at+ofActive]
+			scale := t.scale * t.weight.cost
+			t.objective += scale * value
+			r[p] += scale*first - x[at+ofActive]
 			r[at+ofActive] -= x[p]
-			t.values[t.diagonal[p]] += t.scale * second
+			t.values[t.diagonal[p]] += scale * second
 			t.values[t.entry(p, at+ofActive)] = -1
 		}
 		q := t.reactive[i]
@@ -400,16 +405,20 @@ func (t *state) evaluateBranch(k int) {
 		}
 		p, q := w.p[end], w.q[end]
 		t.h[i] = p*p + q*q - t.limits[i].bound
-		of[end][0] += 2 * t.z[i] * p
-		of[end][1] += 2 * t.z[i] * q
-		weight := t.heavy(i)
+		first, weight := t.z[i], t.heavy(i)
+		if end == 0 && t.weight.thermal > 0 {
+			slope, curve := t.load(k, p*p+q*q)
+			first, weight = first+slope, weight+curve
+		}
+		of[end][0] += 2 * first * p
+		of[end][1] += 2 * first * q
 		g := &t.slope[i]
 		for a := range 4 {
 			g[a] = 2 * (p*w.dp[end][a] + q*w.dq[end][a])
 		}
 		for a := range 4 {
 			for b := range a + 1 {
-				h[a][b] += 2*t.z[i]*(w.dp[end][a]*w.dp[end][b]+w.dq[end][a]*w.dq[end][b]) + weight*g[a]*g[b]
+				h[a][b] += 2*first*(w.dp[end][a]*w.dp[end][b]+w.dq[end][a]*w.dq[end][b]) + weight*g[a]*g[b]
 			}
 		}
 	}
@@ -496,12 +505,13 @@ func (t *state) clone() *state {
 // with is the state on sides of its corners.
 func (t *state) with(c *corner) *state {
 	o := newState(t.sys, t.outage, t.after, t.pd, t.qd, c)
-	o.scale = t.scale
+	o.scale, o.weight = t.scale, t.weight
 	copy(o.x, t.x)
 	if t.elastic != nil {
 		o.elastic = t.elastic.clone(t)
 	}
 	n := len(t.limits) - t.sides
+	copy(o.limits[:n], t.limits[:n]) // with the window of what was asked
 	for _, v := range [][2][]float64{{o.s, t.s}, {o.z, t.z}, {o.price, t.price}, {o.give, t.give}, {o.hold, t.hold}} {
 		copy(v[0][:n], v[1][:n])
 	}

@@ -1,0 +1,238 @@
+package opf
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/secure"
+)
+
+// Security says that a dispatch has to survive outages too: package secure's problem. Set-points are
+// chosen before any outage; after one, units share what is missing, buses hold their voltage until a
+// reactive limit, ratings are those of an emergency and voltages have a wider band.
+type Security struct {
+	Outages   []secure.Outage
+	Emergency float64 // factor on every rating after an outage
+	Band      float64 // what voltages may leave their limits by after an outage, pu
+}
+
+// security is that of a System. What it solves by is made on first use.
+type security struct {
+	Security
+	checker func() (*secure.Solver, error) // of the limits as they are: power flows of every outage, and the exact optimum
+	tight   func() (*secure.Solver, error) // within limits tightened as those of a map's samples are
+}
+
+func newSecurity(n *network.Network, s Security) (*security, error) {
+	if len(s.Outages) == 0 {
+		return nil, errors.New("opf: a secure dispatch without any outage: want one at least")
+	}
+	opt := secure.Options{Outages: s.Outages, Emergency: s.Emergency, Band: s.Band, Threads: 1}
+	return &security{
+		Security: s,
+		checker:  sync.OnceValues(func() (*secure.Solver, error) { return secure.New(n, opt) }),
+		tight:    sync.OnceValues(func() (*secure.Solver, error) { return secure.New(tightened(n, DatasetTightening), opt) }),
+	}, opt.Validate()
+}
+
+// shares are those in which units take up what is missing. A System is not made where there are none.
+func (y *security) shares() []float64 {
+	s, err := y.checker()
+	if err != nil {
+		panic("opf: " + err.Error())
+	}
+	return s.Shares()
+}
+
+// tightened is a network whose voltages, reactive powers and ratings keep room to the limits of n. After
+// an outage ratings then keep as much more as an emergency allows.
+func tightened(n *network.Network, by acopf.Tightening) *network.Network {
+	t := *n
+	for _, v := range []*[]float64{&t.VMin, &t.VMax, &t.QMin, &t.QMax, &t.Rate} {
+		*v = slices.Clone(*v)
+	}
+	holds := make([]bool, n.Buses())
+	for g, b := range n.GenBus {
+		holds[b] = true
+		room := by.Reactive(n.QMin[g], n.QMax[g])
+		t.QMin[g], t.QMax[g] = n.QMin[g]+room, n.QMax[g]-room
+	}
+	for b := range t.VMin {
+		if room := math.Min(by.VLoad, (n.VMax[b]-n.VMin[b])/4); !holds[b] {
+			t.VMin[b], t.VMax[b] = n.VMin[b]+room, n.VMax[b]-room
+		}
+	}
+	for k := range t.Rate {
+		t.Rate[k] -= math.Min(by.S, t.Rate[k]/4)
+	}
+	return &t
+}
+
+// solve is the secure optimum of a problem, begun at an earlier one, or once more without it where that
+// leads to nothing. With tightening it is that within the room of a map's samples.
+func (y *security) solve(ctx context.Context, p acopf.Problem, start *secure.Result) (*secure.Result, error) {
+	solver := y.checker
+	if p.Tighten != (acopf.Tightening{}) {
+		solver = y.tight
+	}
+	by, err := solver()
+	if err != nil {
+		return nil, err
+	}
+	pr := secure.Problem{Pd: p.Pd, Qd: p.Qd, Objective: p.Objective, Previous: p.Previous, Ramp: p.Ramp, Start: start}
+	for {
+		r, err := by.Solve(ctx, pr)
+		if err != nil {
+			return nil, fmt.Errorf("opf: %w", err)
+		}
+		if r.Status == secure.Secure || pr.Start == nil {
+			return r, nil
+		}
+		pr.Start = nil
+	}
+}
+
+// optimum is what a secure result is as one of package acopf.
+func optimum(r *secure.Result) acopf.Result {
+	out := acopf.Result{Status: acopf.Infeasible, Vm: r.Vm, Va: r.Va, Pg: r.Pg, Qg: r.Qg, J: r.J}
+	out.KKT.Gradient = r.KKT.Max()
+	switch r.Status {
+	case secure.Secure:
+		out.Status = acopf.Optimal
+	case secure.IterationLimit, secure.Numerical, secure.NotSolved:
+		out.Status = acopf.IterationLimit
+	}
+	return out
+}
+
+// ParseOutages reads what may go out: branches (that leave no island), units, all of both, or, by read, a
+// file of lines such as "branch 7" and "unit 2", rows of the case's tables.
+func ParseOutages(n *network.Network, what string, read func(name string) ([]byte, error)) ([]secure.Outage, error) {
+	switch what {
+	case "branches":
+		return secure.Branches(n), nil
+	case "units":
+		return secure.Units(n), nil
+	case "all":
+		return append(secure.Branches(n), secure.Units(n)...), nil
+	}
+	text, err := read(what)
+	if err != nil {
+		return nil, fmt.Errorf(`outages: %w: want branches, units, all or a file of lines such as "branch 7" and "unit 2"`, err)
+	}
+	var list []secure.Outage
+	lines := bufio.NewScanner(strings.NewReader(string(text)))
+	for at := 1; lines.Scan(); at++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		o, err := parseOutage(n, line)
+		if err != nil {
+			return nil, fmt.Errorf("outages %s, line %d: %w", what, at, err)
+		}
+		list = append(list, o)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("outages %s: no outage in it", what)
+	}
+	return list, lines.Err()
+}
+
+// parseOutage reads "branch ROW" or "unit ROW".
+func parseOutage(n *network.Network, line string) (secure.Outage, error) {
+	kind, number, _ := strings.Cut(line, " ")
+	rows := map[string][]int{"branch": n.BranchRow, "unit": n.GenRow}[kind]
+	row, err := strconv.Atoi(strings.TrimSpace(number))
+	if rows == nil || err != nil {
+		return secure.Outage{}, fmt.Errorf("%.60q: want branch ROW or unit ROW", line)
+	}
+	k := slices.Index(rows, row-1)
+	switch {
+	case k < 0:
+		return secure.Outage{}, fmt.Errorf("no %s in service is row %d of its table", kind, row)
+	case kind == "unit":
+		return secure.Outage{Branch: -1, Unit: k}, nil
+	case secure.Islands(n, k):
+		return secure.Outage{}, fmt.Errorf("the outage of branch %d leaves an island, which no dispatch survives", row)
+	}
+	return secure.Outage{Branch: k, Unit: -1}, nil
+}
+
+// outageLine is what parseOutage reads.
+func outageLine(n *network.Network, o secure.Outage) string {
+	if o.Branch >= 0 {
+		return fmt.Sprint("branch ", n.BranchRow[o.Branch]+1)
+	}
+	return fmt.Sprint("unit ", n.GenRow[o.Unit]+1)
+}
+
+// securityParams are a Security in the params of a trace.
+type securityParams struct {
+	Outages   []string `json:"outages"` // branch ROW, unit ROW
+	Emergency float64  `json:"emergency"`
+	Band      float64  `json:"voltage_band_pu"`
+}
+
+func (y *security) params(n *network.Network) *securityParams {
+	if y == nil {
+		return nil
+	}
+	p := &securityParams{Emergency: y.Emergency, Band: y.Band}
+	for _, o := range y.Outages {
+		p.Outages = append(p.Outages, outageLine(n, o))
+	}
+	return p
+}
+
+// of is the Security that params hold.
+func (p *securityParams) of(n *network.Network) (*Security, error) {
+	if p == nil {
+		return nil, nil
+	}
+	s := &Security{Emergency: p.Emergency, Band: p.Band}
+	for i, line := range p.Outages {
+		o, err := parseOutage(n, line)
+		if err != nil {
+			return nil, fmt.Errorf("security: outages[%d]: %w", i, err)
+		}
+		s.Outages = append(s.Outages, o)
+	}
+	return s, nil
+}
+
+// same says whether params are of the same security.
+func (p *securityParams) same(o *securityParams) bool {
+	if p == nil || o == nil {
+		return p == o
+	}
+	return slices.Equal(p.Outages, o.Outages) && p.Emergency == o.Emergency && p.Band == o.Band
+}
+
+// marginsAfter name the margins after outages: the least of all limits after each.
+func (y *System) marginsAfter() (all []domain.Variable) {
+	if y.security == nil {
+		return nil
+	}
+	n := y.Network
+	for _, o := range y.security.Outages {
+		name := ""
+		if o.Branch >= 0 {
+			name = fmt.Sprintf("after%d-%d", n.BusID[n.From[o.Branch]], n.BusID[n.To[o.Branch]])
+		} else {
+			name = fmt.Sprintf("afterPg%d", n.BusID[n.GenBus[o.Unit]])
+		}
+		all = append(all, domain.Variable{Name: name, Unit: "pu"})
+	}
+	return all
+}

@@ -1,0 +1,237 @@
+package opf
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/secure"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+)
+
+// secureAt is opf-secure at a level of its loads within the ramp of a secure dispatch at another: state and
+// context before the dispatch, and the exact secure optimum.
+func secureAt(t testing.TB, y *System, before, level float64) (s, c []float64, best *secure.Result) {
+	t.Helper()
+	at := func(level float64, previous []float64, start *secure.Result) *secure.Result {
+		pd, qd := y.Network.Loads(level)
+		r := require.Get(y.security.solve(context.Background(), y.problem(pd, qd, nil, previous, totalWeights, acopf.Tightening{}, nil), start))(t)
+		if r.Status != secure.Secure {
+			t.Fatalf("level %v: %s", level, r.Reason)
+		}
+		return r
+	}
+	first := at(before, nil, nil)
+	best = at(level, first.Pg, first)
+	w := newWorkspace(y)
+	s, c = make([]float64, 2*y.layout.buses), make([]float64, y.layout.context)
+	copy(s, first.Vm)
+	copy(s[y.layout.buses:], first.Va)
+	pd, qd := y.Network.Loads(level)
+	y.context(c, pd, qd, first.Pg, nil)
+	u, result := make([]float64, 2*y.layout.gens), optimum(first)
+	y.setPoints(&result, u)
+	if !w.dispatch(s, c, u) {
+		t.Fatal("no power flow before the dispatch")
+	}
+	w.state(s)
+	return s, c, best
+}
+
+// The margins after outages, of branches and of units, are those that package secure finds in power flows of
+// its own, at the optimum and at set-points away from it.
+func TestMarginsAfterOutagesAreThoseOfTheCheck(t *testing.T) {
+	c := require.Get(SecureFromFile("opf-secure:case39.m,outages=all"))(t)
+	y := c.Problem.(*System)
+	plain := newTestSystem(t, "case39", Options{})
+	results := make([]acopf.Result, 1)
+	pd, qd := y.Network.Loads(0.8)
+	require.OK(t, plain.solve(context.Background(), []acopf.Problem{plain.problem(pd, qd, nil, nil, totalWeights, acopf.Tightening{}, nil)}, results))
+	s, ctx, u := make([]float64, 2*y.layout.buses), make([]float64, y.layout.context), make([]float64, 2*y.layout.gens)
+	copy(s, results[0].Vm)
+	copy(s[y.layout.buses:], results[0].Va)
+	y.context(ctx, pd, qd, results[0].Pg, nil)
+	rng := rand.New(rand.NewPCG(3, 4))
+	checker := require.Get(y.security.checker())(t)
+	held, others := 0, 0
+	for range 4 {
+		y.setPoints(&results[0], u)
+		for i := range u {
+			u[i] += 0.01 * rng.NormFloat64()
+		}
+		y.Admit(s, ctx, u)
+		w := newWorkspace(y)
+		if !w.dispatch(s, ctx, u) {
+			t.Fatal("no power flow")
+		}
+		w.checkOutages(nil)
+		checks := require.Get(checker.Check(context.Background(), pd, qd, w.solution.Pg, w.solution.Vm, w.solution.Va))(t)
+		for i, check := range checks {
+			o := w.outages[i]
+			if check.Solved != o.solved {
+				t.Errorf("after %v: solved %v, the check says %v %s", o.Outage, o.solved, check.Solved, check.Reason)
+			} else if check.Solved && math.Abs(check.Margin-o.margin) > 1e-5 {
+				t.Errorf("after %v: margin %v, the check says %v", o.Outage, o.margin, check.Margin)
+			}
+			if o.solved {
+				held += len(o.at.solution.AtLimit)
+				others += len(o.tried) - 1
+			}
+		}
+	}
+	if held == 0 || others == 0 {
+		t.Errorf("%d buses at a limit, %d other references: the comparison has none", held, others)
+	}
+}
+
+// Rows of limits after an outage are the derivatives of what they limit, what units share after the outage and
+// what the reference's unit gives before it included.
+func TestRowsAfterOutagesAreDerivatives(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "outages")
+	require.OK(t, os.WriteFile(file, []byte("branch 1\nbranch 23\nbranch 35\nunit 2\nunit 6\nunit 10\n"), 0o600))
+	c := require.Get(SecureFromFile("opf-secure:case39.m,outages=" + file))(t)
+	y := c.Problem.(*System)
+	s, ctx, u := dispatchNear(t, y, 0.93)
+	w := newWorkspace(y)
+	rows := 0
+	for i := range y.security.Outages {
+		if !w.dispatch(s, ctx, u) {
+			t.Fatal("no power flow")
+		}
+		w.checkOutages(nil)
+		o, p := w.outages[i], w.projection
+		p.watch = make([]bool, len(y.security.Outages))
+		p.watch[i] = true
+		w.linear.LineariseAt(w.solver)
+		p.program.metric = y.metric()
+		p.program.reset()
+		w.addOutages()
+		limits := append([]limit(nil), p.nearby...)
+		if len(p.program.bound) != len(limits) {
+			t.Fatalf("%d rows for %d limits", len(p.program.bound), len(limits))
+		}
+		value := func() (out []float64, sides string) {
+			if !w.dispatch(s, ctx, u) {
+				t.Fatal("no power flow")
+			}
+			w.after(o)
+			for _, l := range limits {
+				switch f := o.at.flows; l.what {
+				case magnitude:
+					out = append(out, o.at.solution.Vm[l.at])
+				case flowFrom:
+					out = append(out, math.Hypot(f.Pf[l.at], f.Qf[l.at]))
+				default:
+					out = append(out, math.Hypot(f.Pt[l.at], f.Qt[l.at]))
+				}
+			}
+			return out, fmt.Sprint(o.at.solution.AtLimit, o.inside)
+		}
+		for j, at := range p.control {
+			const step = 2e-3
+			keep := u[at]
+			u[at] = keep + step
+			up, above := value()
+			u[at] = keep - step
+			down, below := value()
+			u[at] = keep
+			if above != below {
+				continue // a corner lies between
+			}
+			for k, l := range limits {
+				rows++
+				want := l.sign * (up[k] - down[k]) / (2 * step)
+				if got := p.program.row(k)[j]; math.Abs(got-want) > 4e-3*(1+math.Abs(want)) {
+					t.Errorf("after %v, limit %v at %d by control %d: %v, differences say %v", y.security.Outages[i], l.what, l.at, at, got, want)
+				}
+			}
+		}
+	}
+	if rows < 50 {
+		t.Errorf("%d derivatives compared, want more", rows)
+	}
+}
+
+// dispatchNear is a plain optimum at a load level, and its state and context.
+func dispatchNear(t *testing.T, y *System, level float64) (s, c, u []float64) {
+	t.Helper()
+	plain := newTestSystem(t, "case39", Options{})
+	results := make([]acopf.Result, 1)
+	pd, qd := y.Network.Loads(level)
+	require.OK(t, plain.solve(context.Background(), []acopf.Problem{plain.problem(pd, qd, nil, nil, totalWeights, acopf.Tightening{}, nil)}, results))
+	s, c, u = make([]float64, 2*y.layout.buses), make([]float64, y.layout.context), make([]float64, 2*y.layout.gens)
+	copy(s, results[0].Vm)
+	copy(s[y.layout.buses:], results[0].Va)
+	y.context(c, pd, qd, results[0].Pg, nil)
+	y.setPoints(&results[0], u)
+	return s, c, u
+}
+
+// The plain optimum breaks limits after outages; its projection breaks none, by power flows of package secure,
+// and costs less above the exact secure optimum than a thousandth.
+func TestProjectionSurvivesOutages(t *testing.T) {
+	y := Secure().Problem.(*System)
+	s, c, best := secureAt(t, y, 0.885, 0.89)
+	_, _, u := dispatchNear(t, y, 0.89)
+	y.clip(c, u)
+	w := newWorkspace(y)
+	if !w.dispatch(s, c, u) || w.smallest() > -10*MarginTolerance {
+		t.Fatalf("the plain optimum's least margin is %v: nothing to project", w.smallest())
+	}
+	if !y.Project(s, c, u) {
+		t.Fatal("the projection does not keep every limit")
+	}
+	J, m := make([]float64, objectives), make([]float64, y.layout.margins)
+	y.Score(s, c, u, J, m)
+	if !w.dispatch(s, c, u) {
+		t.Fatal("no power flow")
+	}
+	margins := make([]float64, len(y.security.Outages))
+	require.OK(t, y.security.judge(w, margins))
+	for i, v := range margins {
+		if v < -MarginTolerance {
+			t.Errorf("after %v a limit breaks by %v", y.security.Outages[i], -v)
+		}
+	}
+	if cost, least := stageCost(J, nil), stageCost(best.J[:], nil); cost < least*(1-1e-5) || cost > least*1.001 {
+		t.Errorf("the projection costs %v, the secure optimum %v", cost, least)
+	}
+}
+
+// What an outage file or a case's name says wrong is named.
+func TestSecureCasesThatAreNone(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.OK(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	for name, want := range map[string]string{
+		"opf-secure:case39.m,emergency=0.5":                                      "emergency=1 to 100",
+		"opf-secure:case39.m,band=2":                                             "band=0 to 1 pu",
+		"opf-secure:case39.m,outage=all":                                         "want outages=",
+		"opf-secure:nothing.m":                                                   "nothing.m",
+		"opf-secure:case39.m,outages=" + filepath.Join(dir, "absent"):            "want branches, units, all or a file",
+		"opf-secure:case39.m,outages=" + file("empty", "# none\n"):               "no outage in it",
+		"opf-secure:case39.m,outages=" + file("far", "branch 1\nbranch 999\n"):   "line 2: no branch in service is row 999",
+		"opf-secure:case39.m,outages=" + file("other", "bus 3\n"):                "want branch ROW or unit ROW",
+		"opf-secure:case39.m,outages=" + file("island", "branch 20 # to unit\n"): "leaves an island",
+	} {
+		if _, err := SecureFromFile(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	c := require.Get(SecureFromFile("opf-secure:case39.m,emergency=1.2,outages=" + file("two", "branch 35\nunit 2\n")))(t)
+	if y := c.Problem.(*System); len(y.security.Outages) != 2 || y.security.Emergency != 1.2 {
+		t.Errorf("%+v", y.security.Security)
+	}
+	if _, err := NewSystem("x", "", Secure().Problem.(*System).Network, Options{Uncertain: true, Security: &Security{}}); err == nil {
+		t.Error("uncertain branches and outages at once are taken")
+	}
+}

@@ -1,0 +1,135 @@
+package secure
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gpc-engine/gpc/grid/network"
+)
+
+// weights are those of package acopf's objectives in the state before any outage. The zero value of a
+// state after one leaves all of them out.
+type weights struct{ thermal, voltage, cost float64 }
+
+// Constants of J₁ and J₂, package acopf's.
+const (
+	thermalThreshold = 0.85
+	voltageDeadband  = 0.05
+)
+
+// check says what is wrong with what a problem asks.
+func (pr *Problem) check(n *network.Network) error {
+	o := &pr.Objective
+	if o.Ideal != [3]float64{} || o.Nadir != [3]float64{} {
+		return errors.New("secure: the objective has ideal and nadir points: want weights alone, divided by their distance")
+	}
+	for _, w := range o.Weights {
+		if !(w >= 0) || math.IsInf(w, 1) {
+			return fmt.Errorf("secure: weight %g of an objective: want a finite number, not negative", w)
+		}
+	}
+	if (pr.Previous == nil) != (pr.Ramp == nil) || pr.Previous != nil && (len(pr.Previous) != n.Gens() || len(pr.Ramp) != n.Gens()) {
+		return fmt.Errorf("secure: %d previous powers and %d ramps for %d units: want both, or neither", len(pr.Previous), len(pr.Ramp), n.Gens())
+	}
+	return nil
+}
+
+// ask gives the state before any outage its objective, scaled, and the window of its powers.
+func (t *state) ask(pr Problem) {
+	s, n := t.sys, t.sys.net
+	t.weight = weights{pr.Objective.Weights[0], pr.Objective.Weights[1], pr.Objective.Weights[2]}
+	if pr.Objective.FileCost() {
+		t.weight = weights{cost: 1}
+	}
+	largest := 0.0
+	for g, c := range n.Cost {
+		if s.free[g] {
+			_, slope, _ := c.At((max(n.PMin[g], -unbounded) + min(n.PMax[g], unbounded)) / 2)
+			largest = max(largest, math.Abs(t.weight.cost*slope))
+		}
+	}
+	t.scale = 1
+	if largest > gradientScale {
+		t.scale = gradientScale / largest
+	}
+	unit := map[int]int{}
+	for g, k := range s.setP {
+		if k >= 0 {
+			unit[t.set[k]] = g
+		}
+	}
+	for i := range t.limits {
+		l := &t.limits[i]
+		g, ok := unit[l.at]
+		if l.kind != ofVariable || !ok {
+			continue
+		}
+		lo, hi := n.PMin[g], n.PMax[g]
+		if pr.Previous != nil {
+			lo, hi = max(lo, pr.Previous[g]-pr.Ramp[g]), min(hi, pr.Previous[g]+pr.Ramp[g])
+			if hi-lo < narrow {
+				middle := min(max((lo+hi)/2, n.PMin[g]), n.PMax[g])
+				lo, hi = middle-narrow/2, middle+narrow/2
+			}
+		}
+		if l.bound = hi; l.sign < 0 {
+			l.bound = lo
+		}
+	}
+}
+
+// load adds J₁ of a branch whose squared flow at the from end is u to the objective, and returns its
+// derivatives by u.
+func (t *state) load(k int, u float64) (first, second float64) {
+	root, rate := math.Sqrt(u), t.sys.net.Rate[k]
+	over := root/rate - thermalThreshold
+	if over <= 0 {
+		return 0, 0
+	}
+	w := t.scale * t.weight.thermal
+	t.objective += w * over * over * over * over
+	d := 1 / (2 * rate * root)
+	first = 4 * w * over * over * over * d
+	return first, 12*w*over*over*d*d - first/(2*u)
+}
+
+// deviation adds J₂ of a bus.
+func (t *state) deviation(at int, v float64) {
+	d := math.Abs(v-1) - voltageDeadband
+	if d <= 0 {
+		return
+	}
+	w := t.scale * t.weight.voltage
+	t.objective += w * d * d
+	t.r[at] += 2 * w * math.Copysign(d, v-1)
+	t.values[t.diagonal[at]] += 2 * w
+}
+
+// Value is what a result is worth under the objective of its problem: the file's cost where that has
+// no weights, else the weighted sum.
+func (r *Result) Value(pr Problem) float64 {
+	if pr.Objective.FileCost() {
+		return r.Objective
+	}
+	return pr.Objective.Value(r.J)
+}
+
+// objectives writes J of the state before any outage.
+func (r *Result) objectives(n *network.Network) {
+	r.J = [3]float64{2: r.Objective}
+	for k, rate := range n.Rate {
+		if math.IsInf(rate, 1) {
+			continue
+		}
+		w := flows(&n.Admittance, k, r.Va[n.From[k]]-r.Va[n.To[k]], r.Vm[n.From[k]], r.Vm[n.To[k]])
+		if over := math.Hypot(w.p[0], w.q[0])/rate - thermalThreshold; over > 0 {
+			r.J[0] += over * over * over * over
+		}
+	}
+	for _, v := range r.Vm {
+		if d := math.Abs(v-1) - voltageDeadband; d > 0 {
+			r.J[1] += d * d
+		}
+	}
+}
