@@ -77,6 +77,12 @@ record-export-loops: bin/record build
 	$(RECORD) --out $(RESULTS)/export-loops.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExportedLoops$$' -benchtime 1x -cpu 1 -timeout 120m
 	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json scripts/export-loops-cortex-m.sh $(SYSTEMS)
 
+## record-export-exact: the exact controllers of SYSTEMS driven from 100 starts in C and in Go, and on a Cortex-M7, tables of docs/results/export.md, into RESULTS; takes no times
+.PHONY: record-export-exact
+record-export-exact: bin/record build
+	$(RECORD) --out $(RESULTS)/export-exact.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExactLoops$$' -benchtime 1x -cpu 1 -timeout 120m
+	METHOD=nmpc $(RECORD) --out $(RESULTS)/export-exact-cortex-m.json scripts/export-loops-cortex-m.sh $(SYSTEMS)
+
 ## record-stages: what one decision's derivatives cost by dual numbers and by lanes, into RESULTS/stages.json; on a quiet machine
 .PHONY: record-stages
 record-stages: bin/record
@@ -236,13 +242,14 @@ export-cortex-m: build
 CONTROLLERS ?= cartpole-track
 export-loops-cortex-m: build
 	scripts/export-loops-cortex-m.sh $(CONTROLLERS)
+	METHOD=nmpc scripts/export-loops-cortex-m.sh $(CONTROLLERS)
 
 .PHONY: test-fmu
 ## test-fmu: the units of FMI 2.0 of CONTROLLERS, driven by FMPy and held to the exported C (needs python3 and gcc)
 test-fmu: build build/fmu/ready
 	rm -rf out/fmu
-	for c in $(CONTROLLERS); do bin/gpc-gallery export $$c --method direct-no-rescue --episodes 4 --fmu --c out/fmu/$$c > /dev/null || exit 1; done
-	build/fmu/bin/python scripts/fmu/drive.py $(CONTROLLERS:%=out/fmu/%)
+	for c in $(CONTROLLERS); do for m in direct-no-rescue nmpc; do bin/gpc-gallery export $$c --method $$m --episodes 4 --fmu --c out/fmu/$$c-$$m > /dev/null || exit 1; done; done
+	build/fmu/bin/python scripts/fmu/drive.py $(CONTROLLERS:%=out/fmu/%-direct-no-rescue) $(CONTROLLERS:%=out/fmu/%-nmpc)
 build/fmu/ready: scripts/fmu/requirements.txt
 	$(PYTHON) -m venv build/fmu
 	build/fmu/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<

@@ -21,9 +21,6 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 	if _, ok := c.def.Problem.(export.Equated); !ok {
 		return nil, badInputf("case %s is not given by equations: there is no whole controller to export, only its map alone, which is --map-only", c.Name())
 	}
-	if err := c.exports(cmp.Or(opt.Method, m.Provenance.Method), opt.Method != ""); err != nil {
-		return nil, err
-	}
 	switch {
 	case opt.Dir == "":
 		return nil, badInputf("no folder to export to")
@@ -34,10 +31,20 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 	case c.def.Plant == nil:
 		return nil, badInputf("case %s has no plant to drive the controller with", c.Name())
 	}
-	for _, err := range []error{c.fits(m, "the map"), export.Vacant(opt.Dir)} {
-		if err != nil {
-			return nil, BadInput(err)
-		}
+	if err := export.Vacant(opt.Dir); err != nil {
+		return nil, BadInput(err)
+	}
+	if opt.Method == export.Solver {
+		return c.exportSolver(ctx, opt)
+	}
+	if m == nil {
+		return nil, badInputf("no map to export: of case %s without one there is its exact controller, --method %s", c.Name(), export.Solver)
+	}
+	if err := c.exports(cmp.Or(opt.Method, m.Provenance.Method), opt.Method != ""); err != nil {
+		return nil, err
+	}
+	if err := c.fits(m, "the map"); err != nil {
+		return nil, BadInput(err)
 	}
 	decides := m
 	if opt.Half {
@@ -46,16 +53,66 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 			return nil, BadInput(err)
 		}
 	}
-	whole := export.Whole{Half: opt.Half, Guard: c.def.Guard, FMU: opt.FMU}
-	if sim, ok := c.def.Plant.(*closedloop.Simulation); ok {
-		for _, v := range sim.Parameters {
-			whole.Start = append(whole.Start, (v.Lo+v.Hi)/2)
-		}
-	}
+	whole := export.Whole{Half: opt.Half, Guard: c.def.Guard, FMU: opt.FMU, Start: c.middle()}
 	if err := c.driveExported(ctx, decides, opt, &whole); err != nil {
 		return nil, err
 	}
 	return export.Controller(ctx, opt.Dir, m, c.def.Problem, whole)
+}
+
+// middle is the scenario in the middle of the ranges, nil where there are none.
+func (c *Case) middle() (p []float64) {
+	if sim, ok := c.def.Plant.(*closedloop.Simulation); ok {
+		for _, v := range sim.Parameters {
+			p = append(p, (v.Lo+v.Hi)/2)
+		}
+	}
+	return p
+}
+
+// exportSolver writes the exact controller, after driving it.
+func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Result, error) {
+	solver, ok := c.def.Solver.(interface {
+		Bounds() (tolerance float64, iterations int)
+	})
+	if _, of := c.def.Problem.(export.Optimised); !ok || !of {
+		return nil, badInputf("case %s has a solver of its own, which C has not", c.Name())
+	}
+	if c.Spec().Horizon > 0 {
+		return nil, badInputf("the plant of case %s runs on: C has a solver for episodes that end, and none for what comes behind a horizon", c.Name())
+	}
+	if opt.Half {
+		return nil, badInputf("--half rounds the weights of a map, and %s has none", export.Solver)
+	}
+	found, err := c.method(export.Solver)
+	if err != nil {
+		return nil, err
+	}
+	loop, err := found.New(domain.Means{})
+	if err != nil {
+		return nil, err
+	}
+	exact := export.OptimalOptions{FMU: opt.FMU, Start: c.middle()}
+	exact.Tolerance, exact.Iterations = solver.Bounds()
+	for index := range opt.Episodes {
+		ep, err := c.def.Plant.Episode(opt.Seed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Context: ctx})
+		if err != nil {
+			return nil, err
+		}
+		if err := loop.Reset(ep); err != nil {
+			return nil, err
+		}
+		u := make([]float64, c.Spec().ActionSize())
+		driven, err := driveEpisode(ctx, c.Spec(), ep, func(s, cx []float64, _ *export.Episode) ([]float64, error) {
+			_, err := loop.Decide(s, cx, domain.Preference{Adaptive: true}, u)
+			return u, err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("episode %d: %w", index, err)
+		}
+		exact.Episodes = append(exact.Episodes, driven)
+	}
+	return export.Optimal(ctx, opt.Dir, c.def.Problem, exact)
 }
 
 // exports refuses a method that C does not have. A map that was compiled for direct leaves as export.Method; asked for by
@@ -75,7 +132,7 @@ func (c *Case) exports(method string, asked bool) error {
 	if asked {
 		whose = "it was asked for"
 	}
-	return badInputf("method %s cannot be exported (%s): C has %s, %s, if that is asked for by --method %s; or the map alone by --map-only", found.Name, whose, export.Method, "whose guard neither searches nor asks a solver", export.Method)
+	return badInputf("method %s cannot be exported (%s): C has %s, %s, if that is asked for by --method %s; the exact controller by --method %s; or the map alone by --map-only", found.Name, whose, export.Method, "whose guard neither searches nor asks a solver", export.Method, export.Solver)
 }
 
 // driveExported drives the episodes by the method that is exported, on the CPU.
@@ -102,45 +159,50 @@ func (c *Case) driveExported(ctx context.Context, m *model.Model, opt ExportOpti
 		if err != nil {
 			return err
 		}
-		driven, limit, err := driveEpisode(ctx, loop, c.Spec(), ep)
+		loop.Reset()
+		driven, err := driveEpisode(ctx, c.Spec(), ep, func(s, cx []float64, driven *export.Episode) ([]float64, error) {
+			d, err := loop.Decide(s, cx, domain.Preference{Adaptive: true})
+			if err != nil {
+				return nil, err
+			}
+			if d.OffMap {
+				driven.OffMap++
+			}
+			if d.Fallback&domain.FallbackGuard != 0 {
+				driven.Guarded++
+			}
+			whole.Limit = d.Limit
+			return d.U, nil
+		})
 		if err != nil {
 			return fmt.Errorf("episode %d: %w", index, err)
 		}
-		whole.Limit = limit
 		whole.Episodes = append(whole.Episodes, driven)
 	}
 	return nil
 }
 
-// driveEpisode drives one, and says above which residual an observation is off the map.
-func driveEpisode(ctx context.Context, loop *batchnav.Navigator, spec *domain.Spec, ep domain.Episode) (driven export.Episode, limit float64, err error) {
+// driveEpisode drives one by what decides.
+func driveEpisode(ctx context.Context, spec *domain.Spec, ep domain.Episode, decide func(s, c []float64, driven *export.Episode) ([]float64, error)) (driven export.Episode, err error) {
 	s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	ep.Observe(s, c)
 	driven = export.Episode{S: append([]float64(nil), s...), C: append([]float64(nil), c...), End: make([]float64, len(s)), Safe: true}
-	loop.Reset()
 	for !ep.Done() {
 		if err := ctx.Err(); err != nil {
-			return driven, 0, err
+			return driven, err
 		}
 		ep.Observe(s, c)
-		d, err := loop.Decide(s, c, domain.Preference{Adaptive: true})
+		u, err := decide(s, c, &driven)
 		if err != nil {
-			return driven, 0, err
+			return driven, err
 		}
-		out, err := ep.Apply(d.U)
+		out, err := ep.Apply(u)
 		if err != nil {
-			return driven, 0, err
+			return driven, err
 		}
 		driven.Cost += out.Cost
 		driven.Safe = driven.Safe && spec.Keeps(out.Margin) && !out.Failed
-		if d.OffMap {
-			driven.OffMap++
-		}
-		if d.Fallback&domain.FallbackGuard != 0 {
-			driven.Guarded++
-		}
 		copy(driven.End, out.S)
-		limit = d.Limit
 	}
-	return driven, limit, nil
+	return driven, nil
 }

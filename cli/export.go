@@ -24,7 +24,9 @@ limits, guard by roll-out, escape, rest, and the plant, in bounded time and
 memory, after driving it in so many episodes. How many of them were unsafe is
 printed, and the written test drives the same ones in C. A map that was compiled
 for a method that C does not have is refused: --method direct-no-rescue asks for
-what C has instead. --map-only writes what the method direct decides before its
+what C has instead. --method nmpc writes the exact controller, which solves each
+decision's problem anew and needs no map: MODEL may be any case of equations, or
+a file of a system. --map-only writes what the method direct decides before its
 projection, of any case: E_x, D_u, their normalisation, the plan that D_u
 corrects, and the actions' box, which keeps no limit. MODEL is a model file, or
 the name of a case for its bundled map. DIR must not exist, or be empty.`,
@@ -39,7 +41,7 @@ the name of a case for its bundled map. DIR must not exist, or be empty.`,
 			if opt.MapOnly && opt.FMU {
 				return BadInputf("--fmu and --map-only: a unit is a whole controller")
 			}
-			c, m, err := a.exported(args[0], of)
+			c, m, err := a.exported(args[0], of, opt.Method)
 			if err != nil {
 				return err
 			}
@@ -90,8 +92,13 @@ func sayExported(w io.Writer, r *export.Result) (err error) {
 }
 
 // exported finds what to export: the bundled map of the case of that name, or the map in
-// that file with its case, of which the file's own word opens nothing.
-func (a *App) exported(name, of string) (*gpc.Case, *model.Model, error) {
+// that file with its case, of which the file's own word opens nothing. The exact controller needs no map.
+func (a *App) exported(name, of, method string) (*gpc.Case, *model.Model, error) {
+	if method == export.Solver {
+		if c, err := a.Find(name); err == nil {
+			return c, nil, nil
+		}
+	}
 	if _, err := os.Stat(name); err != nil {
 		c, err := a.Find(name)
 		if err != nil {

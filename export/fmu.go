@@ -62,7 +62,10 @@ func newMockup(w *whole, controls bool) (*mockup, error) {
 	if controls {
 		what = "controller"
 		m.Title, m.About = "The controller of "+w.Symbol, w.ControllerInfo()
-		m.Sources = append(m.Sources, "gpc_"+w.Symbol+"_controller.c", "gpc_"+w.Symbol+".c")
+		m.Sources = append(m.Sources, "gpc_"+w.Symbol+"_controller.c")
+		if w.Solver == nil {
+			m.Sources = append(m.Sources, "gpc_"+w.Symbol+".c")
+		}
 	}
 	m.ModelName, m.Identifier = w.Spec.Name+" "+what, "gpc_"+w.Symbol+"_"+what
 	m.describe()

@@ -51,16 +51,6 @@ type Whole struct {
 	Episodes []Episode
 }
 
-// Unsafe is how many of the episodes were not safe.
-func (w *Whole) Unsafe() (n int) {
-	for i := range w.Episodes {
-		if !w.Episodes[i].Safe {
-			n++
-		}
-	}
-	return n
-}
-
 // Controller writes the whole controller of problem p, which must be Equated, and its plant to the folder dir, which must be Vacant: the
 // map m, projection, guard, escape and rest, with a test that drives both from where the episodes began.
 func Controller(ctx context.Context, dir string, m *model.Model, p domain.Problem, opt Whole) (*Result, error) {
@@ -86,11 +76,10 @@ func Controller(ctx context.Context, dir string, m *model.Model, p domain.Proble
 	if err := writeFolder(dir, files); err != nil {
 		return nil, err
 	}
-	unsafe := opt.Unsafe()
 	return &Result{
 		Case: m.Case, Dir: dir, Symbol: u.Symbol, SHA256: u.SHA256, Base: "copied", Half: opt.Half,
 		ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes, MulAdds: m.EncoderX.MulAdds() + m.DecoderU.MulAdds(),
-		Method: Method, Episodes: len(opt.Episodes), Unsafe: &unsafe, Operations: u.operations().decision, LoopBytes: u.loopBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(u.Libm, ",", " ")),
+		Method: Method, Episodes: len(opt.Episodes), Unsafe: &u.Unsafe, Operations: u.operations().decision, LoopBytes: u.LoopBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(u.Libm, ",", " ")),
 	}, nil
 }
 
@@ -113,6 +102,7 @@ type whole struct {
 	Method                string
 	Episodes              []Episode
 	Unsafe                int
+	Solver                *optimiser // nil: a map decides
 	slopes                map[string]*program.Sparse
 }
 
@@ -149,12 +139,29 @@ func newWhole(m *model.Model, p domain.Problem, opt *Whole) (*whole, error) {
 	u.StateLayers = u.layers("states", m.DecoderS)
 	u.ScratchBytes = (4*4 + 2) * u.Widest
 	u.ConstantBytes += 8 * spec.MeasuredSize()
+	w := wholeOf(u, p, y, opt.Episodes)
+	w.Limit, w.Method, w.Start, w.Envelope = opt.Limit, Method, opt.Start, opt.Envelope
+	if opt.Guard.Steps > 0 {
+		w.Guard, w.Horizon = true, opt.Guard.Steps
+	}
+	w.generate()
+	return w, nil
+}
+
+// wholeOf is what every controller has of its equations and of its episodes.
+func wholeOf(u *unit, p domain.Problem, y *program.System, episodes []Episode) *whole {
+	spec := p.Spec()
 	w := &whole{
 		unit: u, Y: y, NS: len(spec.Measured), NC: len(spec.Context), NU: len(spec.Action), NJ: len(spec.Objectives), All: len(spec.Margins),
-		NM: len(spec.Margins) / (1 + y.EscapeSteps), Horizon: spec.LookAhead(), Limit: opt.Limit, Method: Method, Episodes: opt.Episodes, Unsafe: opt.Unsafe(), Start: opt.Start, Envelope: opt.Envelope,
+		NM: len(spec.Margins) / (1 + y.EscapeSteps), Horizon: spec.LookAhead(), Episodes: episodes,
+	}
+	for i := range episodes {
+		if !episodes[i].Safe {
+			w.Unsafe++
+		}
 	}
 	w.OwnMargins, w.NP = spec.Margins[:w.NM], y.Function("initial").Entries()
-	w.OfState = ofState(p, &opt.Episodes[0], w.NM)
+	w.OfState = ofState(p, &episodes[0], w.NM)
 	for _, a := range spec.Action {
 		half := 1.0
 		if a.Bounded() {
@@ -165,15 +172,11 @@ func newWhole(m *model.Model, p domain.Problem, opt *Whole) (*whole, error) {
 	for i, k := range spec.Semantic.K {
 		w.Gain = append(w.Gain, k/spec.Semantic.Epsilon[i])
 	}
-	if opt.Guard.Steps > 0 {
-		w.Guard, w.Horizon = true, opt.Guard.Steps
-	}
 	if y.Integrator != program.NoIntegrator {
 		w.H = y.Span / float64(y.Substeps)
 		w.Half, w.Sixth = w.H/2, w.H/6
 	}
-	w.generate()
-	return w, nil
+	return w
 }
 
 // OffMap and Guarded are decisions of all episodes.
@@ -246,9 +249,14 @@ func (w *whole) generate() {
 	slope("margins", limited)
 	slope("escape", limited && w.Y.EscapeSteps > 0)
 	w.Functions = strings.TrimRight(b.String(), "\n") + "\n"
-	names := append(ccode.Libm(written...), "exp", "fabs", "fmax", "hypot", "round", "sqrt")
+	w.Libm = libm(written, "exp", "fabs", "fmax", "hypot", "round", "sqrt")
+}
+
+// libm names what functions call, and what else is called.
+func libm(written []*program.Function, more ...string) string {
+	names := append(ccode.Libm(written...), more...)
 	slices.Sort(names)
-	w.Libm = strings.Join(slices.Compact(names), ", ")
+	return strings.Join(slices.Compact(names), ", ")
 }
 
 // counts are bounds of the arithmetic operations of one call.
@@ -298,6 +306,12 @@ func (w *whole) operations() counts {
 
 // Bounds are the header's lines about them.
 func (w *whole) Bounds() []string {
+	if w.Solver != nil {
+		return []string{
+			fmt.Sprintf("at most 3 solves a decision, of %d iterations each, in which a step is tried at 25 lengths at most;", w.Solver.Iterations),
+			fmt.Sprintf("and so at most %d arithmetic operations for a decision. Solves hardly ever come near theirs: measure.", w.solverOperations()),
+		}
+	}
 	c := w.operations()
 	plans := 3
 	if w.HasEscape() {
@@ -315,8 +329,13 @@ func (w *whole) Bounds() []string {
 		fmt.Sprintf("and so at most %d for a decision. Projections hardly ever come near theirs: measure.", c.decision))
 }
 
-// loopBytes are the memory of one closed loop.
-func (w *whole) loopBytes() int { return 3*(8+8+8*w.Horizon*w.NU) + 16 }
+// LoopBytes are the memory of one closed loop.
+func (w *whole) LoopBytes() int {
+	if w.Solver != nil {
+		return 8 * w.loopNumbers()
+	}
+	return 3*(8+8+8*w.Horizon*w.NU) + 16
+}
 
 // Stated is what the header says of the episodes.
 func (w *whole) Stated() string {
@@ -325,7 +344,11 @@ func (w *whole) Stated() string {
 
 // ControllerInfo is what gpc_NAME_controller_info says.
 func (w *whole) ControllerInfo() string {
-	return fmt.Sprintf("%s; method %s, unsafe %d of %d", w.Info(), w.Method, w.Unsafe, len(w.Episodes))
+	info := fmt.Sprintf("gpc %s (%s), case %s", w.Version, w.Build, w.Spec.Name)
+	if w.Solver == nil {
+		info = w.Info()
+	}
+	return fmt.Sprintf("%s; method %s, unsafe %d of %d", info, w.Method, w.Unsafe, len(w.Episodes))
 }
 
 // Row64 is a short initialiser.
@@ -333,22 +356,31 @@ func (w *whole) Row64(v []float64) string { return row(v) }
 
 // write are the files, by their templates.
 func (w *whole) write() ([]file, error) {
-	var all []file
-	for _, f := range []struct {
+	type template struct {
 		name, template string
 		data           any
-	}{
-		{"gpc_" + w.Symbol + ".h", "header.h", w.unit},
-		{"gpc_" + w.Symbol + ".c", "source.c", w.unit},
-		{"gpc_" + w.Symbol + "_weights.h", "weights.h", w.unit},
+	}
+	list := []template{
 		{"gpc_" + w.Symbol + "_system.h", "system.h", w},
 		{"gpc_" + w.Symbol + "_system.c", "system.c", w},
-		{"gpc_" + w.Symbol + "_controller.h", "controller.h", w},
-		{"gpc_" + w.Symbol + "_controller.c", "controller.c", w},
 		{"test_episodes.h", "episodes.h", w},
 		{"main_test.c", "loops.c", w},
 		{"README.md", "WHOLE.md", w},
-	} {
+	}
+	if w.Solver != nil {
+		list = append(list,
+			template{"gpc_" + w.Symbol + "_controller.h", "nmpc.h", w},
+			template{"gpc_" + w.Symbol + "_controller.c", "nmpc.c", w})
+	} else {
+		list = append(list,
+			template{"gpc_" + w.Symbol + ".h", "header.h", w.unit},
+			template{"gpc_" + w.Symbol + ".c", "source.c", w.unit},
+			template{"gpc_" + w.Symbol + "_weights.h", "weights.h", w.unit},
+			template{"gpc_" + w.Symbol + "_controller.h", "controller.h", w},
+			template{"gpc_" + w.Symbol + "_controller.c", "controller.c", w})
+	}
+	var all []file
+	for _, f := range list {
 		var b bytes.Buffer
 		if err := templates.ExecuteTemplate(&b, f.template, f.data); err != nil {
 			return nil, err

@@ -2,7 +2,8 @@
 # Whole controllers as C on a Cortex-M7 under QEMU: scripts/export-loops-cortex-m.sh CASE|MODEL..., lines of a benchmark with
 # bytes, the instructions of the worst decision of EPISODES (2) closed loops beside those of the map alone, and how many of
 # the loops were unsafe there and here. A loop that is safe in one of them alone ends it. Instructions are counted in steps
-# of 40; "full" is the most where every roll-out goes to its end and all units are active. They are QEMU's and not a processor's cycles. Stack is the largest frame of a function of the controller and its plant.
+# of 40; "full" is the most where every roll-out goes to its end and all units are active. METHOD=nmpc drives exact controllers, which have no
+# map and no roll-outs. Instructions are QEMU's and not a processor's cycles. Stack is the largest frame of a function of the controller and its plant.
 set -euo pipefail
 for tool in arm-none-eabi-gcc arm-none-eabi-size qemu-system-arm; do
   command -v "$tool" > /dev/null || { echo "$tool is not here; on Debian: apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm" >&2; exit 1; }
@@ -29,14 +30,21 @@ run() {
   qemu-system-arm -M mps2-an500 -display none -semihosting -icount shift=0 -kernel "$work/test.elf" > "$work/out"
 }
 
+method=${METHOD:-direct-no-rescue}
 for map in "$@"; do
   rm -rf "$work/c"
-  ${GPC:-bin/gpc-gallery} export "$map" --method direct-no-rescue --c "$work/c" --episodes "${EPISODES:-2}" > /dev/null
-  run -DGPC_DENSE -DGPC_FULL || true # other decisions than gpc's
-  full=$(figure ticks_most)
+  ${GPC:-bin/gpc-gallery} export "$map" --method "$method" --c "$work/c" --episodes "${EPISODES:-2}" > /dev/null
+  if [ "$method" = nmpc ]; then
+    name=BenchmarkCortexMExact own=
+  else
+    run -DGPC_DENSE -DGPC_FULL || true # other decisions than gpc's
+    name=BenchmarkCortexMLoops full=$(figure ticks_most)
+  fi
   run || { cat "$work/out" >&2; exit 1; }
   stack=$(awk '$(NF - 1) > most { most = $(NF - 1) } END { print most }' "$work"/*.su)
-  echo "BenchmarkCortexMLoops/$(basename "$map" .safetensors)/M7 1 $(section text) code_bytes $(section rodata) constants_bytes $(section bss) static_bytes $stack frame_bytes" \
-    "$(figure ticks_map_most) map_instructions $(figure ticks_mean) instructions $(figure ticks_most) instructions_most $full instructions_full $(figure guarded) guarded" \
+  [ "$method" = nmpc ] && own="$(figure loop_bytes) loop_bytes $(figure cold) cold $(figure unsolved) unsolved" ||
+    own="$(figure ticks_map_most) map_instructions $full instructions_full $(figure guarded) guarded"
+  echo "$name/$(basename "$map" .safetensors)/M7 1 $(section text) code_bytes $(section rodata) constants_bytes $(section bss) static_bytes $stack frame_bytes" \
+    "$own $(figure ticks_mean) instructions $(figure ticks_most) instructions_most" \
     "$(figure episodes) episodes $(figure unsafe) unsafe $(figure unsafe_gpc) unsafe_gpc"
 done

@@ -67,6 +67,8 @@ var documents = []document{
 	{"docs/results/export.md", "on a Cortex-M", devices.cortexM},
 	{"docs/results/export.md", "on a larger processor", devices.exported},
 	{"docs/results/export.md", "controllers in C", devices.exportedLoops},
+	{"docs/results/export.md", "exact controllers in C", devices.exactLoops},
+	{"docs/results/export.md", "exact controllers on a Cortex-M7", devices.cortexMExact},
 	{"docs/results/export.md", "controllers on a Cortex-M7", devices.cortexMLoops},
 	{"docs/reference/python.md", "what a call costs", devices.calls},
 	{"docs/results/dispatch.md", "steering", func(d devices) string { return d.steered("opf30", "opf30-uncertain") }},

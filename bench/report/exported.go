@@ -50,6 +50,35 @@ func (d devices) exportedLoops() string {
 	})
 }
 
+// exactLoops are closed loops of exact controllers in C beside Go, package gallery's BenchmarkExactLoops.
+func (d devices) exactLoops() string {
+	const name = "BenchmarkExactLoops"
+	head := []string{"system", "unsafe in C", "in Go", "safe in one alone", "mean cost in C above Go's, %", "largest difference of an episode's cost, %", "decisions", "solved anew", "unsolved", "memory of a loop, bytes"}
+	return d.listed(below(name), false, head, func(of string, v func(string) float64) []string {
+		row := []string{
+			"`" + strings.TrimPrefix(of, name+"/") + "`", fmt.Sprintf("%.0f/%.0f", v("unsafe"), v("episodes")), fmt.Sprintf("%.0f/%.0f", v("unsafe_gpc"), v("episodes")),
+			number("%.0f", v("differ")), number("%+.2g", v("above_%")), number("%.2g", v("cost_off_%")),
+		}
+		for _, metric := range []string{"decisions", "cold", "unsolved", "loop_bytes"} {
+			row = append(row, number("%.0f", v(metric)))
+		}
+		return row
+	})
+}
+
+// cortexMExact is what exact controllers take on a microcontroller, scripts/export-loops-cortex-m.sh.
+func (d devices) cortexMExact() string {
+	const name = "BenchmarkCortexMExact"
+	head := []string{"system", "code", "constants", "static", "memory of a loop", "largest frame", "instructions of a decision, mean", "most", "unsafe there", "in Go"}
+	return d.listed(below(name), false, head, func(of string, v func(string) float64) []string {
+		row := []string{"`" + strings.TrimSuffix(strings.TrimPrefix(of, name+"/"), "/M7") + "`"}
+		for _, metric := range []string{"code_bytes", "constants_bytes", "static_bytes", "loop_bytes", "frame_bytes", "instructions", "instructions_most"} {
+			row = append(row, number("%.0f", v(metric)))
+		}
+		return append(row, fmt.Sprintf("%.0f/%.0f", v("unsafe"), v("episodes")), fmt.Sprintf("%.0f/%.0f", v("unsafe_gpc"), v("episodes")))
+	})
+}
+
 // cortexMLoops is what whole controllers take on a microcontroller, scripts/export-loops-cortex-m.sh.
 func (d devices) cortexMLoops() string {
 	const name = "BenchmarkCortexMLoops"

@@ -18,6 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
 	"github.com/gpc-engine/gpc/examples/gallery/models"
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
+	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -25,7 +26,7 @@ import (
 )
 
 // exported drives the case's controller, writes it as C, drives it there and returns the figures that C prints.
-func exported(t testing.TB, y equations.System, episodes int, optimise string) map[string]string {
+func exported(t testing.TB, y equations.System, method string, episodes int, optimise string) map[string]string {
 	t.Helper()
 	compiler, err := exec.LookPath("gcc")
 	if err != nil {
@@ -35,12 +36,15 @@ func exported(t testing.TB, y equations.System, episodes int, optimise string) m
 	def := require.Get(y.Case())(t)
 	catalogue := gpc.Catalogue{Cases: []domain.Case{def}}
 	c := require.Get(catalogue.Find(name))(t)
-	bundled := require.Get(models.Bundled.Open(name + ".safetensors"))(t)
-	defer bundled.Close()
-	m := require.Get(model.Read(bundled))(t)
-	m.Provenance.ProblemSHA256 = durable.Sum(domain.FingerprintOf(def.Problem)) // other starts make another problem
+	var m *model.Model
+	if method != export.Solver {
+		bundled := require.Get(models.Bundled.Open(name + ".safetensors"))(t)
+		defer bundled.Close()
+		m = require.Get(model.Read(bundled))(t)
+		m.Provenance.ProblemSHA256 = durable.Sum(domain.FingerprintOf(def.Problem)) // other starts make another problem
+	}
 	dir := filepath.Join(t.TempDir(), "c")
-	r := require.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Method: "direct-no-rescue", Episodes: episodes, Seed: 7}))(t)
+	r := require.Get(c.Export(t.Context(), m, gpc.ExportOptions{Dir: dir, Method: method, Episodes: episodes, Seed: 7}))(t)
 	program := filepath.Join(t.TempDir(), "main_test")
 	args := []string{"-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off", optimise}
 	if runtime.GOARCH == "amd64" && require.Get(isa.Choose())(t) != isa.Generic {
@@ -62,6 +66,7 @@ func exported(t testing.TB, y equations.System, episodes int, optimise string) m
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		figures[key] = value
 	}
+	figures["loop_bytes_said"] = strconv.Itoa(r.LoopBytes)
 	if figures["unsafe"] != strconv.Itoa(*r.Unsafe) || figures["episodes"] != strconv.Itoa(episodes) {
 		t.Fatalf("%s: %s of %s episodes unsafe in C, %d of %d by gpc", name, figures["unsafe"], figures["episodes"], *r.Unsafe, episodes)
 	}
@@ -100,7 +105,7 @@ func TestWholeControllerInC(t *testing.T) {
 		{wider(cstr.System(), 2), 1e-9, []string{"projected"}},
 		{unlimited(t, wider(cartpole.System(), 3)), 1e-9, []string{"guarded"}},
 	} {
-		got := exported(t, test.y, 24, "-O1")
+		got := exported(t, test.y, export.Method, 24, "-O1")
 		for _, what := range []string{"state_off", "cost_off"} {
 			if v := require.Get(strconv.ParseFloat(got[what], 64))(t); !(v <= test.bound) {
 				t.Errorf("%s: %s is %g, want at most %g", test.y.Name, what, v, test.bound)
@@ -119,6 +124,55 @@ func TestWholeControllerInC(t *testing.T) {
 	}
 }
 
+// The exact controller in C finds the optima that Go finds: of explicit steps, of integrated ones with an escape, of implicit ones, and
+// without margins. Two optima of one tolerance differ by the square of it in cost.
+func TestExactControllerInC(t *testing.T) {
+	for _, test := range []struct {
+		y           equations.System
+		state, cost float64
+	}{
+		{wider(cartpole.Track(), 1.2), 1e-3, 1e-4},
+		{quadrotor.System(), 0.1, 2e-2}, // ways on both sides cost nearly the same
+		{wider(cstr.System(), 1.5), 1e-2, 1e-3},
+		{unlimited(t, cartpole.System()), 1e-3, 1e-4},
+	} {
+		got := exported(t, test.y, export.Solver, 6, "-O1")
+		for what, bound := range map[string]float64{"state_off": test.state, "cost_off": test.cost} {
+			if v := require.Get(strconv.ParseFloat(got[what], 64))(t); !(v <= bound) {
+				t.Errorf("%s: %s is %g, want at most %g", test.y.Name, what, v, bound)
+			}
+		}
+		if got["unsolved"] != "0" || got["cold"] != "6" {
+			t.Errorf("%s: %s decisions unsolved and %s solved anew, want 0 and the first of each of 6 episodes", test.y.Name, got["unsolved"], got["cold"])
+		}
+		// What the export says of a loop's memory is what the compiler makes of it.
+		if got["loop_bytes"] != got["loop_bytes_said"] {
+			t.Errorf("%s: a loop takes %s bytes, the export says %s", test.y.Name, got["loop_bytes"], got["loop_bytes_said"])
+		}
+	}
+}
+
+// BenchmarkExactLoops drives every system's exact controller in C and in Go from 100 starts.
+func BenchmarkExactLoops(b *testing.B) {
+	for _, y := range Systems() {
+		if y.Horizon > 0 {
+			continue // a plant that runs on has no such controller
+		}
+		b.Run(y.Name, func(b *testing.B) {
+			for b.Loop() {
+				got := exported(b, y, export.Solver, 100, "-O2")
+				figure := func(what string) float64 { return require.Get(strconv.ParseFloat(got[what], 64))(b) }
+				b.ReportMetric(0, "ns/op")
+				for _, what := range []string{"episodes", "unsafe", "unsafe_gpc", "differ", "decisions", "cold", "unsolved", "loop_bytes"} {
+					b.ReportMetric(figure(what), what)
+				}
+				b.ReportMetric(100*figure("cost_off"), "cost_off_%")
+				b.ReportMetric(100*(figure("mean_cost")/figure("mean_cost_gpc")-1), "above_%")
+			}
+		})
+	}
+}
+
 // BenchmarkExportedLoops drives every system's controller in C and in Go from so many starts (GPC_EXPORT_STARTS, 1000).
 func BenchmarkExportedLoops(b *testing.B) {
 	episodes := 1000
@@ -128,7 +182,7 @@ func BenchmarkExportedLoops(b *testing.B) {
 	for _, y := range Systems() {
 		b.Run(y.Name, func(b *testing.B) {
 			for b.Loop() {
-				got := exported(b, y, episodes, "-O2")
+				got := exported(b, y, export.Method, episodes, "-O2")
 				b.ReportMetric(0, "ns/op")
 				for _, what := range []string{
 					"episodes", "unsafe", "unsafe_gpc", "differ", "cost_off", "state_off", "decisions", "projected", "off_map", "guarded", "incumbent", "escaped", "rested", "unsafe_decisions",
@@ -144,19 +198,29 @@ func BenchmarkExportedLoops(b *testing.B) {
 	}
 }
 
+// bundledOf is a case's map, nil where it has none.
+func bundledOf(c *gpc.Case) *model.Model {
+	m, err := c.Model("")
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
 // What C does not have is refused by name, and what it has instead is named.
 func TestExportRefusesMethods(t *testing.T) {
 	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
 	for _, test := range []struct{ name, method, says string }{
 		{"cartpole", "refine-64-ahead", "method refine-64-ahead cannot be exported (it was asked for)"},
-		{"cartpole", "nmpc", "method nmpc cannot be exported"},
+		{"cartpole", "nmpc-ahead", "the exact controller by --method nmpc"},
+		{"cartpole-runs-on", "nmpc", "the plant of case cartpole-runs-on runs on"},
 		{"cartpole", "direct", "C has direct-no-rescue"},
 		{"hvac", "", "method refine-64-ahead cannot be exported (the map was compiled for it)"},
 		{"cartpole", "teleport", "no method \"teleport\""},
 	} {
 		c := require.Get(catalogue.Find(test.name))(t)
 		dir := filepath.Join(t.TempDir(), "c")
-		_, err := c.Export(t.Context(), require.Get(c.Model(""))(t), gpc.ExportOptions{Dir: dir, Method: test.method, Episodes: 1})
+		_, err := c.Export(t.Context(), bundledOf(c), gpc.ExportOptions{Dir: dir, Method: test.method, Episodes: 1})
 		if err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s by %q: %v, want %q", test.name, test.method, err, test.says)
 		}

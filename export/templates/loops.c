@@ -4,8 +4,8 @@
  * gpc had: fails where an episode is safe in one of them alone. GPC_TICKS names a function that counts instructions or
  * cycles, where the target has one; otherwise the processor's time is measured.
  */
-#include "gpc_{{.Symbol}}.h"
-#include "gpc_{{.Symbol}}_controller.h"
+{{if not .Solver}}#include "gpc_{{.Symbol}}.h"
+{{end}}#include "gpc_{{.Symbol}}_controller.h"
 #include "test_episodes.h"
 
 #include <math.h>
@@ -23,10 +23,16 @@ static unsigned long GPC_NANOSECONDS(void) { return (unsigned long)(1e9 * ((doub
 #endif
 
 static const struct { const char *name; unsigned bit; } bits[] = {
+{{- if .Solver}}
+    { "projected", GPC_{{.Macro}}_PROJECTED }, { "margin", GPC_{{.Macro}}_MARGIN }, { "cold", GPC_{{.Macro}}_COLD },
+    { "unsolved", GPC_{{.Macro}}_UNSOLVED }, { "unsafe_decisions", GPC_{{.Macro}}_UNSAFE }, { "bad_input", GPC_{{.Macro}}_BAD_INPUT },
+    { "bad_action", GPC_{{.Macro}}_BAD_ACTION }
+{{- else}}
     { "projected", GPC_{{.Macro}}_PROJECTED }, { "margin", GPC_{{.Macro}}_MARGIN }, { "off_map", GPC_{{.Macro}}_OFF_MAP },
     { "guarded", GPC_{{.Macro}}_GUARDED }, { "incumbent", GPC_{{.Macro}}_INCUMBENT }, { "escaped", GPC_{{.Macro}}_ESCAPED },
     { "rested", GPC_{{.Macro}}_RESTED }, { "unsafe_decisions", GPC_{{.Macro}}_UNSAFE }, { "bad_input", GPC_{{.Macro}}_BAD_INPUT },
     { "bad_action", GPC_{{.Macro}}_BAD_ACTION }
+{{- end}}
 };
 enum { BITS = sizeof bits / sizeof bits[0] };
 
@@ -86,7 +92,7 @@ static int refuses(void)
 
 int main(void)
 {
-    double cost, total = 0.0, state_off = 0.0, cost_off = 0.0;
+    double cost, total = 0.0, total_gpc = 0.0, state_off = 0.0, cost_off = 0.0;
     int e, i, unsafe = 0, unsafe_go = 0, differ = 0, failed = 0;
     const double typical[NS] = { {{row .Y.StateScale}} };
 
@@ -104,6 +110,7 @@ int main(void)
             differ++;
         }
         total += cost;
+        total_gpc += episode[e].cost;
         cost_off = fmax(cost_off, fabs(cost - episode[e].cost) / (1e-12 + fabs(episode[e].cost)));
         for (i = 0; i < NS; i++)
             state_off = fmax(state_off, fabs(s[i] - episode[e].end[i]) / typical[i]);
@@ -115,12 +122,16 @@ int main(void)
     failed = failed || differ > 0;
     printf("%s\n", gpc_{{.Symbol}}_controller_info);
     printf("episodes %d\nunsafe %d\nunsafe_gpc %d\ndiffer %d\n", EPISODES, unsafe, unsafe_go, differ);
-    printf("mean_cost %.17g\ncost_off %.3g\nstate_off %.3g\n", total / EPISODES, cost_off, state_off);
+    printf("mean_cost %.17g\nmean_cost_gpc %.17g\ncost_off %.3g\nstate_off %.3g\n", total / EPISODES, total_gpc / EPISODES, cost_off, state_off);
+    printf("loop_bytes %lu\n", (unsigned long)sizeof loop);
     printf("decisions %ld\n", decisions);
     for (i = 0; i < BITS; i++)
         printf("%s %ld\n", bits[i].name, decided[i]);
+{{- if not .Solver}}
     printf("off_map_gpc %d\nguarded_gpc %d\n", OFF_MAP_GPC, GUARDED_GPC);
+{{- end}}
     printf("ticks_mean %lu\nticks_most %lu\n", sum / (unsigned long)decisions, most);
+{{- if not .Solver}}
     {
         float s[NS], c[NC], u[NU];
         unsigned long ticks, map = 0;
@@ -137,6 +148,7 @@ int main(void)
         }
         printf("ticks_map_most %lu\n", map);
     }
+{{- end}}
     printf("%s\n", failed ? "FAILED" : "ok");
     return failed;
 }

@@ -103,163 +103,7 @@ static void integrate_along(const double *s, const double *c, const double *u, a
     memcpy(x, begin, sizeof begin);
 }
 {{else if eq .Integrator "radau"}}
-/* Radau IIA of two stages, order 3: its weights, and when Newton's method takes new factors, ends and gives up. */
-enum { WIDTH = 2 * NS, ITERATIONS = 40 };
-static const double radau[2][2] = { { 5.0 / 12.0, -1.0 / 12.0 }, { 3.0 / 4.0, 1.0 / 4.0 } };
-#define STEP_LENGTH {{constant .H}}
-
-struct stages {
-    double stage[WIDTH], r[WIDTH], matrix[WIDTH][WIDTH], value[2][ODE_ROOM];
-    int pivot[WIDTH];
-};
-
-/* Factors by elimination with row pivots, the diagonal inverted; 0 where the matrix is singular. */
-static int factor(struct stages *w)
-{
-    int i, j, k;
-
-    for (k = 0; k < WIDTH; k++) {
-        int at = k;
-
-        for (i = k + 1; i < WIDTH; i++)
-            if (fabs(w->matrix[i][k]) > fabs(w->matrix[at][k]))
-                at = i;
-        w->pivot[k] = at;
-        for (j = 0; at != k && j < WIDTH; j++) {
-            const double v = w->matrix[at][j];
-
-            w->matrix[at][j] = w->matrix[k][j], w->matrix[k][j] = v;
-        }
-        if (w->matrix[k][k] == 0.0 || w->matrix[k][k] != w->matrix[k][k])
-            return 0;
-        w->matrix[k][k] = 1.0 / w->matrix[k][k];
-        for (i = k + 1; i < WIDTH; i++) {
-            const double q = w->matrix[i][k] *= w->matrix[k][k];
-
-            for (j = k + 1; j < WIDTH; j++)
-                w->matrix[i][j] -= q * w->matrix[k][j];
-        }
-    }
-    return 1;
-}
-
-static void substitute(struct stages *w)
-{
-    double *b = w->r;
-    int i, j;
-
-    for (i = 0; i < WIDTH; i++) {
-        const double v = b[i];
-
-        b[i] = b[w->pivot[i]], b[w->pivot[i]] = v;
-    }
-    for (i = 0; i < WIDTH; i++) {
-        double sum = 0.0;
-
-        for (j = 0; j < i; j++)
-            sum += w->matrix[i][j] * b[j];
-        b[i] -= sum;
-    }
-    for (i = WIDTH - 1; i >= 0; i--) {
-        double sum = 0.0;
-
-        for (j = i + 1; j < WIDTH; j++)
-            sum += w->matrix[i][j] * b[j];
-        b[i] = (b[i] - sum) * w->matrix[i][i];
-    }
-}
-
-/* Adds what the slope f of stage j is of the stages' increments. */
-static void collect(struct stages *w, int j, const double *f)
-{
-    int i;
-
-    for (i = 0; i < NS; i++) {
-        w->r[i] += STEP_LENGTH * radau[0][j] * f[i];
-        w->r[NS + i] += STEP_LENGTH * radau[1][j] * f[i];
-    }
-}
-
-/* The increments of the stages. */
-static void increments(struct stages *w, const double *c, const double *u)
-{
-    double f[NS];
-    int j;
-
-    memset(w->r, 0, sizeof w->r);
-    for (j = 0; j < 2; j++) {
-        ode(w->stage + j * NS, c, u, f);
-        collect(w, j, f);
-    }
-}
-
-/* Increments, and the factors of the matrix of the stages' equations; 0 where it is singular. */
-static int newton(struct stages *w, const double *c, const double *u)
-{
-    double f[NS];
-    int i, j, k;
-
-    memset(w->matrix, 0, sizeof w->matrix);
-    memset(w->r, 0, sizeof w->r);
-    for (i = 0; i < WIDTH; i++)
-        w->matrix[i][i] = 1.0;
-    for (j = 0; j < 2; j++) {
-        ode_jacobian(w->stage + j * NS, c, u, f, w->value[j]);
-        for (k = 0; k < ODE_COUNT; k++)
-            if (ode_col[k] < NS) {
-                const double d = STEP_LENGTH * w->value[j][k];
-
-                w->matrix[ode_row[k]][j * NS + ode_col[k]] -= radau[0][j] * d;
-                w->matrix[NS + ode_row[k]][j * NS + ode_col[k]] -= radau[1][j] * d;
-            }
-        collect(w, j, f);
-    }
-    return factor(w);
-}
-
-/* The stages from a state by Newton's method; 0 where it does not converge. */
-static int solve(struct stages *w, const double *from, const double *c, const double *u)
-{
-    double before = 0.0;
-    int fresh = 1, n, i;
-
-    memcpy(w->stage, from, NS * sizeof *from);
-    memcpy(w->stage + NS, from, NS * sizeof *from);
-    if (!newton(w, c, u))
-        return 0;
-    for (n = 0; n < ITERATIONS; n++) {
-        double size = 0.0;
-        int converged;
-
-        for (i = 0; i < WIDTH; i++)
-            w->r[i] += from[i % NS] - w->stage[i];
-        substitute(w);
-        for (i = 0; i < WIDTH; i++) {
-            const double v = fabs(w->r[i]) / (1.0 + fabs(w->stage[i] + w->r[i]));
-
-            if (!(v <= size) && size == size)
-                size = v;
-        }
-        if (!fresh && !(size <= 0.1 * before)) {
-            fresh = 1;
-            if (!newton(w, c, u))
-                return 0;
-            continue;
-        }
-        if (size != size)
-            return 0;
-        for (i = 0; i < WIDTH; i++)
-            w->stage[i] += w->r[i];
-        converged = (fresh && size <= 1e-9) || (!fresh && size * size <= 1e-15 * before);
-        if (converged)
-            return 1;
-        fresh = 0, before = size;
-        increments(w, c, u);
-    }
-    return 0;
-}
-
-/* {{.Y.Substeps}} implicit steps, u held, with derivatives unless x is a null pointer: x holds those of s, c and u. */
+{{template "radau.c" .}}/* {{.Y.Substeps}} implicit steps, u held, with derivatives unless x is a null pointer: x holds those of s, c and u. */
 static void implicit(const double *s, const double *c, const double *u, along *x, double *next, along *next_along)
 {
     struct stages w;
@@ -365,18 +209,24 @@ int gpc_{{.Symbol}}_failed(const double s[], const double c[])
 {{- end}}
 }
 
-void gpc_{{.Symbol}}_margins(const double s[], const double c[], const double u[], double m[])
+void gpc_{{.Symbol}}_evaluate(const double s[], const double c[], const double u[], double s_next[], double c_next[], double j[], double m[])
 {
-{{- if .NM}}
-    double state[2][NS], context[2][NC];
 {{- if .Y.EscapeSteps}}
-    double away[NU];
+    double state[2][NS], context[2][NC], away[NU];
     int k;
 {{- end}}
 
-    gpc_{{.Symbol}}_step(s, c, u, state[0], context[0]);
-    margins(s, c, u, state[0], m);
+    gpc_{{.Symbol}}_step(s, c, u, s_next, c_next);
+    if (j)
+        objectives(s, c, u, s_next, j);
+{{- if .NM}}
+    margins(s, c, u, s_next, m);
+{{- else}}
+    (void)m;
+{{- end}}
 {{- if .Y.EscapeSteps}}
+    memcpy(state[0], s_next, sizeof state[0]);
+    memcpy(context[0], c_next, sizeof context[0]);
     for (k = 0; k < ESCAPES; k++) {
         const int now = k % 2, then = 1 - now;
 
@@ -385,9 +235,13 @@ void gpc_{{.Symbol}}_margins(const double s[], const double c[], const double u[
         margins(state[now], context[now], away, state[then], m + (k + 1) * NM);
     }
 {{- end}}
-{{- else}}
-    (void)s, (void)c, (void)u, (void)m;
-{{- end}}
+}
+
+void gpc_{{.Symbol}}_margins(const double s[], const double c[], const double u[], double m[])
+{
+    double s_next[NS], c_next[NC];
+
+    gpc_{{.Symbol}}_evaluate(s, c, u, s_next, c_next, NULL, m);
 }
 {{if .NM}}
 /* The step with derivatives: x holds those of s, c and u, and gets those of the next state; after those of the context. */

@@ -45,6 +45,9 @@ enum {
 /* The state and context after an action. */
 void gpc_{{.Symbol}}_step(const double s[], const double c[], const double u[], double s_next[], double c_next[]);
 
+/* The same, what the action costs by each objective unless j is a null pointer, and its margins, in one. */
+void gpc_{{.Symbol}}_evaluate(const double s[], const double c[], const double u[], double s_next[], double c_next[], double j[], double m[]);
+
 void gpc_{{.Symbol}}_margins(const double s[], const double c[], const double u[], double m[]);
 
 /* The margins with their derivatives by the action. */

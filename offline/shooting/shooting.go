@@ -188,6 +188,11 @@ func (s *Solver) sampling() *Solver {
 // maxVariables bounds the memory of a solve.
 const maxVariables = 100_000
 
+// Bounds are the Tolerance and the Iterations that solves have.
+func (s *Solver) Bounds() (tolerance float64, iterations int) {
+	return s.opt.Tolerance, s.opt.Iterations
+}
+
 // Counts reports the work done so far.
 func (s *Solver) Counts() Counts {
 	return Counts{Starts: s.work.starts.Load(), Iterations: s.work.iterations.Load(), PerturbedDropped: s.work.dropped.Load()}

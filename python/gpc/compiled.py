@@ -85,8 +85,8 @@ class Controller(Session):
         """Writes the whole controller as C99 to a folder that is empty or not there: map, projection, guard, escape, rest and
         plant (docs/how-to/export.md). main_test.c drives it from where it was driven here, in so many episodes of the seed.
 
-        The answer has the keys of `gpc export --json`. method is what leaves: "direct-no-rescue" is what C has, "" what the
-        map was compiled for, which is refused where C does not have it. fmu writes units of FMI 2.0 too; map_only the map
+        The answer has the keys of `gpc export --json`. method is what leaves: "direct-no-rescue" is what C has of a map,
+        "nmpc" the exact controller, "" what the map was compiled for, which is refused where C does not have it. fmu writes units of FMI 2.0 too; map_only the map
         alone, which keeps no limit, with a test against recorded decisions.
         """
         options = {

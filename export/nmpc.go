@@ -1,0 +1,251 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/program"
+	"github.com/gpc-engine/gpc/export/ccode"
+	"github.com/gpc-engine/gpc/internal/version"
+)
+
+// Solver is the method that Optimal writes, by the name that closedloop has it under: the optimum of all remaining decisions,
+// from the plan before.
+const Solver = "nmpc"
+
+// Optimised is implemented by an Equated problem that knows what a solver needs besides the equations, such as equations.Problem.
+type Optimised interface {
+	Equated
+	// Optimised are the adaptive priority as a function of (s, c), and the entries of (s, c) that an action moves, ascending.
+	Optimised() (priority *program.Function, moving []int, err error)
+}
+
+// OptimalOptions are the options of an exact controller.
+type OptimalOptions struct {
+	Tolerance  float64 // of the optimality conditions, as shooting.Options has it
+	Iterations int     // at most, of one solve
+	// As Whole has them.
+	FMU      bool
+	Start    []float64
+	Episodes []Episode
+}
+
+// optimiser is what the solver's templates read.
+type optimiser struct {
+	Tolerance       float64
+	Iterations      int
+	Moving          []int     // entries of (s, c)
+	Typical, Middle []float64 // sizes of these, middles of the actions' boxes
+	Width, Places   int       // variables of a step; entries of (s, c)
+	Third           float64   // of a substep
+	Functions       string
+	hessians        map[string]*program.Sparse
+}
+
+// Optimal writes the exact controller of problem p, which must be Optimised, and its plant to the folder dir, which must be Vacant, with
+// a test that drives both from where the episodes began. It needs no map.
+func Optimal(ctx context.Context, dir string, p domain.Problem, opt OptimalOptions) (*Result, error) {
+	w, err := newOptimal(p, &opt)
+	if err != nil {
+		return nil, err
+	}
+	files, err := w.write()
+	if err != nil {
+		return nil, err
+	}
+	var packed []string
+	if opt.FMU {
+		units, err := w.units(ctx, files)
+		if err != nil {
+			return nil, fmt.Errorf("export: %w", err)
+		}
+		for _, f := range units {
+			packed = append(packed, f.name)
+		}
+		files = append(files, units...)
+	}
+	if err := writeFolder(dir, files); err != nil {
+		return nil, err
+	}
+	return &Result{
+		Case: w.Spec.Name, Dir: dir, Symbol: w.Symbol, ScratchBytes: w.ScratchBytes, Method: Solver, Episodes: len(opt.Episodes), Unsafe: &w.Unsafe,
+		Operations: w.solverOperations(), LoopBytes: w.LoopBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(w.Libm, ",", " ")),
+	}, nil
+}
+
+func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
+	known, ok := p.(Optimised)
+	if !ok {
+		return nil, fmt.Errorf("export: case %s is not given by equations: C has no solver for it", p.Spec().Name)
+	}
+	spec := p.Spec()
+	switch {
+	case spec.Plan != 1:
+		return nil, fmt.Errorf("export: plans of case %s have %d actions, a controller in C decides one", spec.Name, spec.Plan)
+	case spec.Horizon > 0:
+		return nil, fmt.Errorf("export: the plant of case %s runs on: C has a solver for episodes that end, and none for what comes behind a horizon", spec.Name)
+	case len(opt.Episodes) == 0:
+		return nil, errors.New("export: no episodes to test with, want at least 1")
+	case !(opt.Tolerance > 0) || opt.Iterations < 1:
+		return nil, fmt.Errorf("export: a solver of tolerance %g in %d iterations, want both positive", opt.Tolerance, opt.Iterations)
+	}
+	y, err := known.Equations()
+	if err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	priority, moving, err := known.Optimised()
+	if err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	if len(moving) == 0 {
+		return nil, fmt.Errorf("export: no action of case %s moves anything", spec.Name)
+	}
+	symbol := identifier(spec.Name)
+	w := wholeOf(&unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Build: version.Build(), Spec: spec}, p, y, opt.Episodes)
+	w.Method, w.Start = Solver, opt.Start
+	s := &optimiser{Tolerance: opt.Tolerance, Iterations: opt.Iterations, Moving: moving, Width: w.NU + len(moving), Places: w.NS + w.NC, Third: w.H / 3}
+	for _, a := range moving {
+		scale := 1.0
+		if a < w.NS {
+			scale = y.StateScale[a]
+		}
+		s.Typical = append(s.Typical, scale)
+	}
+	for _, a := range spec.Action {
+		middle := 0.0
+		if a.Bounded() {
+			middle = (a.Lo + a.Hi) / 2
+		}
+		s.Middle = append(s.Middle, middle)
+	}
+	w.Solver = s
+	w.generate()
+	w.generateSolver(priority)
+	w.ScratchBytes = 8 * w.blockNumbers()
+	return w, nil
+}
+
+// generateSolver writes the functions of the solver: those of the system that it differentiates, with first and second derivatives.
+func (w *whole) generateSolver(priority *program.Function) {
+	var b strings.Builder
+	s := w.Solver
+	s.hessians = map[string]*program.Sparse{}
+	var written []*program.Function
+	put := func(f *program.Function, name string) {
+		written = append(written, f)
+		b.WriteString(ccode.Function(f, name) + "\n")
+	}
+	inputs := w.NS + w.NC + w.NU + w.NS
+	// What moves, among the inputs (s, c, u, sNext).
+	moves := make([]bool, inputs)
+	for _, a := range s.Moving {
+		moves[a] = true
+		if a < w.NS {
+			moves[w.NS+w.NC+w.NU+a] = true
+		}
+	}
+	for i := range w.NU {
+		moves[w.NS+w.NC+i] = true
+	}
+	derive := func(f *program.Function, name string) {
+		var by []int
+		for a := range f.Entries() {
+			if moves[a] {
+				by = append(by, a)
+			}
+		}
+		j, h := f.Jacobian(by), f.Hessian(by)
+		upper := strings.ToUpper(name)
+		fmt.Fprintf(&b, "enum { %[1]s_COUNT = %[2]d, %[1]s_ROOM = %[3]d, %[1]s_CURVED = %[4]d, %[1]s_CURVES = %[5]d, %[1]s_BY = %[6]d };\n",
+			upper, len(j.Rows), max(1, len(j.Rows)), len(h.Rows), max(1, len(h.Rows)), len(by))
+		b.WriteString(ccode.Places(j, name))
+		b.WriteString(strings.NewReplacer("_row[", "_hrow[", "_col[", "_hcol[").Replace(ccode.Places(h, name)))
+		if name != "priority" {
+			fmt.Fprintf(&b, "static const unsigned short %s_by[%d] = { %s };\n", name, max(1, len(by)), strings.Trim(strings.Join(strings.Fields(fmt.Sprint(by)), ", "), "[]"))
+		}
+		put(j.Function, name+"_jacobian")
+		put(h.Function, name+"_hessian")
+		s.hessians[name] = h
+	}
+	if w.Y.Integrator != program.NoIntegrator {
+		if w.Y.Integrator == program.Radau {
+			put(w.Y.Function("ode"), "ode")
+		}
+		derive(w.Y.Function("ode"), "ode")
+	}
+	derive(w.Y.Function("step"), "step")
+	derive(w.Y.Function("objectives"), "objectives")
+	if w.NM > 0 {
+		derive(w.Y.Function("margins"), "margins")
+	}
+	if w.Y.EscapeSteps > 0 {
+		derive(w.Y.Function("escape"), "escape")
+	}
+	derive(priority, "priority")
+	s.Functions = strings.TrimRight(b.String(), "\n") + "\n"
+	w.Libm = libm(append(written, w.Y.Functions...), "exp", "fabs", "fmax", "fmin", "hypot", "log", "pow", "round", "sqrt")
+}
+
+// blockNumbers are the numbers of double that the solver's static storage holds.
+func (w *whole) blockNumbers() int {
+	d := w.Solver.Width
+	inputs := 2*w.NS + w.NC + w.NU
+	stages := 0
+	switch w.Y.Integrator {
+	case program.RK4:
+		stages = 4 * w.Y.Substeps * w.NS
+	case program.Radau:
+		stages = 2 * w.Y.Substeps * w.NS
+	}
+	block := inputs + w.NC + 2 + (inputs+w.NC+1)*d + stages*(1+d) + w.NU
+	return block*(1+w.Y.EscapeSteps) + (2*(w.NS+w.NC+w.NU)+2*w.NS)*d + (len(w.Solver.Moving)+d)*d
+}
+
+// loopNumbers are those of a loop.
+func (w *whole) loopNumbers() int {
+	n, a, d, all := w.Horizon, len(w.Solver.Moving), w.Solver.Width, max(1, w.All)
+	x := w.Solver.Places
+	iterate := (n+1)*x + n*(2*w.NU+x+2*w.NJ+3*all+a) + 2
+	return 2*iterate + n*(3*all+4*w.NU+(a+all+2*w.NJ+1+d)*d+d+a+w.NU*w.NU+a*w.NU+w.NU) + (n+1)*(3*a+a*a) + a + 128 + w.NJ + 16
+}
+
+// solverOperations bound the arithmetic operations of a decision: of the derivatives, the recursion and the trials of so many
+// iterations of three solves.
+func (w *whole) solverOperations() int {
+	s, d, n := w.Solver, w.Solver.Width, w.Horizon
+	of := func(name string) int {
+		if f := w.Y.Function(name); f != nil {
+			return f.Operations()
+		}
+		return 0
+	}
+	second := func(name string) int {
+		if h := s.hessians[name]; h != nil {
+			return h.Operations() + 3*d*d*len(h.Rows)
+		}
+		return 0
+	}
+	step, along := of("step"), second("step")
+	solve := 16*w.NS*w.NS*w.NS/3 + 8*w.NS*w.NS
+	switch w.Y.Integrator {
+	case program.RK4:
+		step += 4 * w.Y.Substeps * (of("ode") + 5*w.NS)
+		along += 4 * w.Y.Substeps * (2*second("ode") + 5*w.NS*(1+d))
+	case program.Radau:
+		implicit := 40 * (4*of("ode") + solve)
+		step += w.Y.Substeps * implicit
+		along += w.Y.Substeps * (implicit + 2*solve + 4*second("ode") + d*8*w.NS*w.NS)
+	}
+	times := 1 + w.Y.EscapeSteps
+	trial := n * (times*(step+of("margins")+of("escape")) + of("objectives") + 2*of("urgency") + 40*w.NJ)
+	derivatives := n * (times*(2*along+2*second("margins")+2*second("escape")) + 2*second("objectives") + 2*second("priority"))
+	recursion := 25 * n * (2*len(s.Moving)*(len(s.Moving)+d)*d + w.All*d*d)
+	iteration := derivatives + recursion + 30*trial
+	if most := (1 << 62) / (3 * max(1, iteration)); s.Iterations > most {
+		return 1 << 62
+	}
+	return 3 * s.Iterations * iteration
+}
