@@ -175,7 +175,7 @@ var pageRules = []pageRule{
 	{line: `gpc-gallery compile`, instead: [2]string{"--budget 15m", "--rounds 1 --scenarios 4 --starts 2 --test-starts 2 --epochs 2"}, exit: 1, varies: true},
 	{line: `eval pair cartpole --model cartpole.safetensors`, instead: [2]string{"--model cartpole.safetensors --methods direct,nmpc --episodes 100", "--methods direct,nmpc --episodes 2"}, quick: true},
 	{line: `--episodes 20$`, page: "how-to/", instead: [2]string{"--episodes 20", "--episodes 1"}},
-	{line: `opf case30 --scale 3`, quick: true, exit: 1},
+	{line: `opf case30 (--scale 3|--secure)`, quick: true, exit: 1},
 	{line: `gpc (cases|opf )|^(cp|printf|ls|echo) `, quick: true},
 }
 
