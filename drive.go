@@ -47,7 +47,7 @@ func (c *Case) Drive(e *Engine, s Setup, n int) (*Drive, error) {
 		return nil, badInputf("%d closed loops, want 1 to %d", n, maxDrive)
 	}
 	d := &Drive{c: c, observations: make([]batchnav.Observation, n), decisions: make([]batchnav.Decision, n), margins: make([]float64, len(c.Spec().Margins))}
-	if r.Navigates() {
+	if r.Navigates() && !c.indirect() {
 		d.batch, err = r.Loops(e, n)
 		return d, err
 	}
@@ -151,7 +151,15 @@ func (d *Drive) control(i int, out *Driven) error {
 	if len(out.U) > 0 {
 		u = out.U[i*len(u) : (i+1)*len(u)]
 	}
-	ok, err := d.controllers[i].Decide(o.S, o.C, o.Preference, u)
+	s, known := o.S, o.C
+	var ok bool
+	var err error
+	if k, predicts := d.controllers[i].(domain.Estimating); predicts { // margins are of when the action begins to act
+		s, known = make([]float64, len(s)), make([]float64, len(known))
+		ok, err = k.DecideMeasured(o.S, o.C, o.Preference, s, known, u)
+	} else {
+		ok, err = d.controllers[i].Decide(s, known, o.Preference, u)
+	}
 	if err != nil {
 		return asBadInput(err)
 	}
@@ -166,8 +174,8 @@ func (d *Drive) control(i int, out *Driven) error {
 		U: u, Sigma: monitor.Priority, Margins: d.margins, Margin: math.NaN(),
 		Residual: monitor.Residual, Limit: monitor.Limit, Displacement: monitor.Displacement, Fallback: monitor.Fallback, Times: monitor.Times,
 	}
-	if tensor.Finite(o.S) && tensor.Finite(o.C) {
-		d.c.def.Problem.Margins(o.S, o.C, u, d.margins)
+	if tensor.Finite(s) && tensor.Finite(known) {
+		d.c.def.Problem.Margins(s, known, u, d.margins)
 		decision.Margin = math.Inf(1)
 		for _, m := range d.margins {
 			decision.Margin = math.Min(decision.Margin, m)

@@ -28,6 +28,8 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 		return nil, badInputf("%d episodes to drive, want 1 to %d", opt.Episodes, maxEpisodes)
 	case c.def.Measurement != nil:
 		return nil, badInputf("case %s has a Measurement: the estimator before the controller is not exported", c.Name())
+	case c.def.Delay.Periods > 0:
+		return nil, badInputf("case %s has a delay of %v periods: the prediction before the controller is not exported", c.Name(), c.def.Delay.Periods)
 	case c.def.Plant == nil:
 		return nil, badInputf("case %s has no plant to drive the controller with", c.Name())
 	}

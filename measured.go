@@ -1,9 +1,15 @@
 package gpc
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Measured is the case with another description of what is measured of its plant, nil for its state,
@@ -23,6 +29,82 @@ func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 	def.Plant, def.Measurement = &own, m
 	return c.defined(def), nil
 }
+
+// Delayed is the case with another delay between what a decision is made by and its action, in periods; 0: none. The plant has to
+// be the generic one, of package closedloop.
+func (c *Case) Delayed(periods float64) (*Case, error) {
+	plant, generic := c.def.Plant.(*closedloop.Simulation)
+	if !generic {
+		return nil, badInputf("case %s has a plant of its own, which has no delays", c.Name())
+	}
+	own, def := *plant, c.def
+	def.Delay.Periods = periods
+	if err := def.Delay.Validate(c.Spec()); err != nil {
+		return nil, badInputf("case %s: %w", c.Name(), err)
+	}
+	own.Delay, def.Plant = def.Delay, &own
+	return c.defined(def), nil
+}
+
+// On is the case in another plant than its model: that of a case of the same sizes. Its reference knows that plant, its methods and
+// its data do not. What is measured, and how late, is as here. Both plants have to be the generic one, of package closedloop.
+func (c *Case) On(other *Case) (*Case, error) {
+	plant, generic := c.def.Plant.(*closedloop.Simulation)
+	its, too := other.def.Plant.(*closedloop.Simulation)
+	if !generic || !too {
+		return nil, badInputf("cases %s and %s: one of them has a plant of its own, which cannot be exchanged", c.Name(), other.Name())
+	}
+	a, b := c.Spec(), other.Spec()
+	for _, n := range []struct {
+		what      string
+		own, that int
+	}{
+		{"states", a.MeasuredSize(), b.MeasuredSize()}, {"context entries", a.ContextSize(), b.ContextSize()}, {"actions", a.ActionSize(), b.ActionSize()},
+		{"objectives", a.ObjectiveSize(), b.ObjectiveSize()}, {"margins", len(a.Margins), len(b.Margins)}, {"decisions", a.Steps, b.Steps},
+	} {
+		if n.own != n.that {
+			return nil, badInputf("the plant %s has %d %s, its model %s has %d: want as many", b.Name, n.that, n.what, a.Name, n.own)
+		}
+	}
+	own, def := *its, c.def
+	own.Measurement, own.Delay = plant.Measurement, its.Delay
+	own.Delay.Periods = plant.Delay.Periods
+	if err := own.Delay.Validate(b); err != nil {
+		return nil, badInputf("the plant %s: %w", b.Name, err)
+	}
+	def.Plant, def.Altered = &own, append(slices.Clone(def.Altered), otherPlant(other))
+	return c.defined(def), nil
+}
+
+// otherPlant says in a line what plant it is: its fingerprint tells those of one name apart.
+func otherPlant(c *Case) string {
+	var factors []string
+	for _, name := range slices.Sorted(maps.Keys(c.def.Shift)) {
+		factors = append(factors, fmt.Sprintf("%s=%g", name, c.def.Shift[name]))
+	}
+	what := strings.Join(factors, ",")
+	if what != "" {
+		what = " with " + what
+	}
+	return fmt.Sprintf("the plant is %s%s, problem_sha256 %.12s", c.Name(), what, durable.Sum(domain.FingerprintOf(c.def.Problem)))
+}
+
+// Informed is the case whose methods are given the state of its plant, which stays as it is, late where it is.
+func (c *Case) Informed() *Case {
+	def := c.def
+	def.Measurement, def.Level = nil, 0
+	return c.defined(def)
+}
+
+// known is the case in which a decision is made by the state that its action begins to act in.
+func (c *Case) known() *Case {
+	def := c.def
+	def.Measurement, def.Level, def.Delay.Periods = nil, 0, 0
+	return c.defined(def)
+}
+
+// indirect reports whether a decision is not made by the state that its action begins to act in.
+func (c *Case) indirect() bool { return c.def.Measurement != nil || c.def.Delay.Periods > 0 }
 
 // Robust is the case with level standard deviations of its closed loop kept off every limit; 0: none. It
 // needs a Measurement.
@@ -63,22 +145,30 @@ func (c *Case) Estimator() (*estimate.Filter, error) {
 	return f, BadInput(err)
 }
 
-// estimating is a method behind the case's estimator, its limits kept off where the case has a Level.
+// estimating is a method behind the case's estimator and the prediction along what is under way, its limits kept off where the case
+// has a Level.
 func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
 	c := r.of
 	if r.Method.Group == domain.GroupExact { // it is given the truth
-		return r.controller(e)
+		inner, err := r.controller(e)
+		if err != nil || c.def.Delay.Periods == 0 {
+			return inner, err
+		}
+		return struct{ domain.Controller }{estimate.NewLoop(inner, c.def.Problem, nil, nil, c.def.Delay)}, nil
 	}
-	filter, err := c.Estimator()
-	if err != nil {
-		return nil, err
+	var filter *estimate.Filter
+	if c.def.Measurement != nil {
+		var err error
+		if filter, err = c.Estimator(); err != nil {
+			return nil, err
+		}
 	}
 	if c.def.Level == 0 {
 		inner, err := r.controller(e)
 		if err != nil {
 			return nil, err
 		}
-		return estimate.NewLoop(inner, filter, nil), nil
+		return estimate.NewLoop(inner, c.def.Problem, filter, nil, c.def.Delay), nil
 	}
 	off := domain.NewBackoff(c.Spec())
 	def, err := c.def.Tightened(off)
@@ -98,7 +188,7 @@ func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
 	if err != nil {
 		return nil, BadInput(err)
 	}
-	return estimate.NewLoop(inner, filter, margin), nil
+	return estimate.NewLoop(inner, c.def.Problem, filter, margin, c.def.Delay), nil
 }
 
 // defined is the case of another definition, with the same maps.

@@ -93,10 +93,10 @@ const proposals = 4096
 var errNoEngine = errors.New("gpc: a method with a map needs an engine")
 
 // Controller makes the method, which decides in one closed loop. e is nil for a method
-// without a map. Of a case with a Measurement it is a domain.Estimating, unless the method is
+// without a map. Of a case with a Measurement or a Delay it is a domain.Estimating, unless the method is
 // given the truth.
 func (r *Resolved) Controller(e *Engine) (domain.Controller, error) {
-	if r.of.def.Measurement == nil {
+	if !r.of.indirect() {
 		return r.controller(e)
 	}
 	return r.estimating(e)

@@ -110,7 +110,7 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		if opt.Visiting.ModelSHA256, err = m.SHA256(); err != nil {
 			return nil, err
 		}
-		r, err := c.Resolve(Setup{Method: opt.Visiting.Method, Model: m})
+		r, err := c.known().Resolve(Setup{Method: opt.Visiting.Method, Model: m})
 		if err != nil {
 			return nil, err
 		}

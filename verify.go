@@ -61,10 +61,21 @@ func (k *Catalogue) Verify(ctx context.Context, file string, opt VerifyOptions) 
 // Traced is the case of a trace's header, on the header's plant: one of the catalogue's own by
 // its name, or what Embedded, or the system in it, makes of the header. No file is opened.
 func (k *Catalogue) Traced(h *closedloop.Header) (c *Case, embedded bool, err error) {
+	if c, embedded, err = k.traced(h); err == nil && c.def.Delay.Periods != h.Delay {
+		c, err = c.Delayed(h.Delay)
+	}
+	return c, embedded, err
+}
+
+// traced is Traced with the case's own delay.
+func (k *Catalogue) traced(h *closedloop.Header) (c *Case, embedded bool, err error) {
 	c, err = k.Named(h.Case)
 	if err == nil {
 		def, embedded, err := h.On(&c.def)
-		return &Case{def: def, models: c.models, unshifted: c.mapped(), remade: embedded}, embedded, err
+		if err != nil {
+			return nil, embedded, err
+		}
+		return &Case{def: def, models: c.models, unshifted: c.mapped(), remade: embedded}, embedded, nil
 	}
 	def, ok, made := embeddedSystem(h.Case, h.Params)
 	if !ok && k.Embedded != nil {

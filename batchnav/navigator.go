@@ -106,7 +106,7 @@ func (c controller) Monitor() domain.Monitor {
 }
 
 // Plan implements domain.Planning by the plan that the guard has accepted, nil where there is none.
-func (c controller) Plan() []float64 { return c.navigator.batch.loops[0].watched.accepted.actions }
+func (c controller) Plan() []float64 { return c.navigator.batch.Plan(0) }
 
 func (c controller) Decoded() []float64 {
 	d := &c.navigator.decision[0]

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/internal/durable"
@@ -31,6 +32,8 @@ func (p *percent) Set(s string) error {
 func (a *App) compileCommand() *cobra.Command {
 	opt := compile.Options{}
 	target, tail := percent(0.5), percent(0)
+	var plant string
+	var measured func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "compile CASE --out FILE",
 		Short: "Make a map that meets a target: data, training and closed loops in turn; resumable",
@@ -44,6 +47,12 @@ where it stopped. The report is FILE.report.json.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])
 			if err != nil {
+				return err
+			}
+			if c, err = measured(c); err != nil {
+				return err
+			}
+			if c, err = a.onPlant(c, plant); err != nil {
 				return err
 			}
 			if opt.Out != "" {
@@ -85,7 +94,9 @@ where it stopped. The report is FILE.report.json.`,
 			return nil
 		},
 	}
+	measured = measuredFlags(cmd)
 	f := cmd.Flags()
+	f.StringVar(&plant, "plant", "", "drive every start in another plant than the model, which the reference alone knows: a case or system FILE.json of the same sizes, or NAME=FACTOR,… of the plant's parameters (gpc cases --json)")
 	f.StringVar(&opt.Out, "out", "", "model file to write")
 	f.Var(&target, "target", "mean regret that held-out starts may have")
 	f.Var(&tail, "tail", "largest regret that one of them may have (default: twenty times the target)")
@@ -193,7 +204,22 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 		}
 	}
 	if b := out.Solver; b != nil && out.Measured {
-		if _, err := fmt.Fprintf(w, "not knowing the state costs %s %%: %s decides by the same estimates, beside the optimum of the true start; the map adds %s points\n", number(b.Own), b.Method, number(b.Map-b.Own)); err != nil {
+		informed := closedloop.Number(0)
+		if b.Informed != nil {
+			informed = *b.Informed
+		}
+		if _, err := fmt.Fprintf(w, "not knowing the state costs %s points: %s costs %s %% by the estimates and %s %% by the state of the plant; the map adds %s points\n",
+			number(b.Own-informed), b.Method, number(b.Own), number(informed), number(b.Map-b.Own)); err != nil {
+			return err
+		}
+	}
+	if out.Delay > 0 {
+		if _, err := fmt.Fprintf(w, "delay: each action acts %g periods behind what it was decided by\n", out.Delay); err != nil {
+			return err
+		}
+	}
+	if out.Plant != "" {
+		if _, err := fmt.Fprintf(w, "the model is not the plant: %s; the reference knows it, map and solver do not\n", out.Plant); err != nil {
 			return err
 		}
 	}

@@ -1,20 +1,29 @@
 package cli
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// measuredFlags adds the flags of a plant that is measured with errors. The function that it returns gives
+// measuredFlags adds the flags of a plant that is measured with errors, or late. The function that it returns gives
 // the case with what they ask for.
 func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
-	var noise, level float64
+	var noise, level, delay float64
 	f := cmd.Flags()
 	f.Float64Var(&noise, "estimate", 0, "measure every state with noise of this standard deviation, in units of its scale, and decide by the estimate of a Kalman filter (a case with a measurement of its own is estimated without)")
 	f.Float64Var(&level, "keep-off", 0, "standard deviations of the closed loop that are kept off every limit; needs a measurement")
+	f.Float64Var(&delay, "delay", 0, "periods from what a decision is made by to when its action begins to act, such as 1 or 0.4 (default: the case's)")
 	return func(c *gpc.Case) (_ *gpc.Case, err error) {
+		if cmd.Flags().Changed("delay") {
+			if c, err = c.Delayed(delay); err != nil {
+				return nil, err
+			}
+		}
 		if cmd.Flags().Changed("estimate") {
 			if !(noise > 0) {
 				return nil, BadInputf("--estimate %v: want a standard deviation above 0", noise)
@@ -28,4 +37,26 @@ func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 		}
 		return c, nil
 	}
+}
+
+// onPlant is a case in the plant that --plant asks for, "" for its own.
+func (a *App) onPlant(c *gpc.Case, plant string) (*gpc.Case, error) {
+	if plant == "" {
+		return c, nil
+	}
+	var other *gpc.Case
+	var err error
+	if strings.Contains(plant, "=") {
+		var factors map[string]float64
+		if factors, err = factorsOf(strings.Split(plant, ",")); err != nil {
+			return nil, BadInputf("--plant %s: want a case, a system file, or NAME=FACTOR,… with each name once", plant)
+		}
+		other, err = c.Shifted(factors)
+	} else {
+		other, err = a.Find(plant)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--plant: %w", err)
+	}
+	return c.On(other)
 }

@@ -131,7 +131,7 @@ asked is answered. docs/how-to/serve.md has every key.`,
 	set.Float64SliceVar(&f.weights, "preference", nil, "fixed weights w1,w2,… of sessions that state none (default: the adaptive priority)")
 	set.IntVar(&f.options.Sessions, "sessions", serve.DefaultSessions, "sessions that may be open at once")
 	set.DurationVar(&f.options.SessionIdle, "session-idle", serve.DefaultSessionIdle, "where all sessions are open, one that was not asked for this long gives its place to a new one, such as 10m; 0: never")
-	set.DurationVar(&f.options.Deadline, "deadline", 0, "answer by then, with the fallback if need be, where a request states no deadline_ms, such as 5ms (default: none)")
+	set.DurationVar(&f.options.Deadline, "deadline", 0, "answer by then, with the plan before or the fallback if need be, where a request states no deadline_ms, such as 5ms; 0: none (default: decisions by the period of the case)")
 	set.DurationVar(&f.options.MaxAge, "max-age", 0, "every decision states observed_ms, and one that is older has the fallback, as all after it until the session is cleared (default: any age)")
 	set.IntVar(&f.lines.MaxBytes, "line-bytes", serve.DefaultLineBytes, "bytes of a line at most")
 	set.StringVar(&f.stateFile, "state-file", "", "resume the sessions of this file, and write them to it every second and at the end")
@@ -215,6 +215,9 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 		return err
 	}
 	opt := f.options
+	if !cmd.Flags().Changed("deadline") {
+		opt.Deadline = serve.Period
+	}
 	var file *serve.StateFile
 	if f.stateFile != "" {
 		if file, opt.Resume, err = serve.OpenStateFile(f.stateFile, c); err != nil {

@@ -45,7 +45,7 @@ needs no network. Ctrl-C ends it. No file is opened but TRACE.`,
 
 // withPage is a server's handler with the page of a plant beside it, which ends with the context.
 func (a *App) withPage(ctx context.Context, h http.Handler, c *gpc.Case, s *serve.Server, f *serving) (http.Handler, func(), error) {
-	live, err := view.NewLive(ctx, c, s, view.LiveOptions{Seed: a.seed, Preference: f.weights, Deadline: f.options.Deadline, Dated: f.options.MaxAge > 0})
+	live, err := view.NewLive(ctx, c, s, view.LiveOptions{Seed: a.seed, Preference: f.weights, Deadline: s.Deadline(), Dated: f.options.MaxAge > 0})
 	if err != nil {
 		return nil, nil, err
 	}

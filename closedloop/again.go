@@ -37,6 +37,9 @@ func (v *verifier) again(e *EpisodeRecord, ns int) *again {
 	if h.Estimated {
 		a.noisy, a.estimated = true, true
 	}
+	if h.Delay != math.Trunc(h.Delay) { // it is of within a period
+		a.noisy = true
+	}
 	v.count("scene")
 	how := domain.EpisodeOptions{Noise: h.Noise, Regime: h.Regime, Preference: h.Preference}
 	var drawn domain.Episode

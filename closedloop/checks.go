@@ -100,6 +100,7 @@ func (v *verifier) checks() []Check {
 		named("header.bias", recomputed(byMeasuring)),
 		named("header.estimated", unchecked(noClaim)),
 		named("header.kept_off", unchecked(noClaim)),
+		named("header.delay", scene),
 		named("header.shift", shift),
 		named("header.regime", regime),
 		named("header.preference", recomputed(episodes)),

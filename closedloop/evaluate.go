@@ -45,7 +45,7 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 		Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift, Regime: opt.Regime, Preference: opt.Preference,
 		Episodes: opt.Episodes, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
 	}
-	h.Estimated, h.KeptOff = c.Measurement != nil, c.Level
+	h.Estimated, h.KeptOff, h.Delay = c.Measurement != nil, c.Level, c.Delay.Periods
 	if !c.Guard.Off {
 		h.Guard = &c.Guard
 	}

@@ -52,7 +52,12 @@ func (e *simulated) disturb(u []float64) {
 // Measure implements domain.Sensing for a plant with a Measurement.
 func (e *simulated) Measure(y, c []float64) {
 	of := e.plant.Measurement
-	of.Output(e.s, e.c, e.before, y)
+	s, acts := e.s, e.before
+	if e.delay.Share() > 0 {
+		s, acts = make([]float64, len(e.s)), e.under[0]
+		e.shown(s)
+	}
+	of.Output(s, e.c, acts, y)
 	for i, v := range of.Deviation {
 		y[i] += v * e.rng.NormFloat64()
 	}

@@ -23,7 +23,7 @@ func Rows(c *domain.Case) []domain.Method {
 	rows := []domain.Method{
 		{Name: "oracle", About: fmt.Sprintf("the best of %d solves of the whole episode from its true start, which differ in where they begin", oracleStarts), Group: domain.GroupExact,
 			New: func(domain.Means) (domain.Controller, error) {
-				return &oracle{problem: p, horizon: solver.NewHorizon(0)}, nil
+				return &oracle{problem: p, horizon: solver.NewHorizon(0), ahead: c.Delay.Ahead()}, nil
 			}},
 		{Name: "hold", About: "the last action again, at first the fallback, projected", Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) { return &hold{problem: p}, nil }},
@@ -237,6 +237,8 @@ type oracle struct {
 	plan    []float64
 	costs   []float64
 	t       int
+	// ahead of its decisions do not act in the episode any more, and the state that it is given is where its first one acts.
+	ahead int
 }
 
 var _ domain.Multistart = (*oracle)(nil)
@@ -250,11 +252,15 @@ func (o *oracle) Reset(ep domain.Episode) error {
 
 func (o *oracle) Starts() []float64 { return o.costs }
 
-func (o *oracle) Decide(_, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (o *oracle) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
 	if o.t == 0 {
-		if err := o.solve(c, pref); err != nil {
+		if err := o.solve(s, c, pref); err != nil {
 			return false, err
 		}
+	}
+	if o.ahead > 0 && o.t >= o.ep.Steps()-o.ahead {
+		o.problem.Fallback(s, c, u)
+		return true, nil
 	}
 	if o.t == o.ep.Steps() {
 		return false, fmt.Errorf("the oracle's plan has %d steps, another was asked for", o.t)
@@ -266,11 +272,13 @@ func (o *oracle) Decide(_, c []float64, pref domain.Preference, u []float64) (bo
 
 // solve finds the plan from the true state and the context of the first decision, and
 // projects it along its roll-out.
-func (o *oracle) solve(c []float64, pref domain.Preference) error {
+func (o *oracle) solve(from, c []float64, pref domain.Preference) error {
 	spec := o.problem.Spec()
-	nu, steps, best := spec.ActionSize(), o.ep.Steps(), math.Inf(1)
-	s := make([]float64, spec.MeasuredSize())
-	o.ep.State(s)
+	nu, steps, best := spec.ActionSize(), o.ep.Steps()-o.ahead, math.Inf(1)
+	s := append([]float64(nil), from...)
+	if o.ahead == 0 {
+		o.ep.State(s)
+	}
 	_, reference, _ := o.ep.Oracle() // one of the starts, where there is one
 	plan := make([]float64, steps*nu)
 	for k := range oracleStarts {
@@ -278,8 +286,8 @@ func (o *oracle) solve(c []float64, pref domain.Preference) error {
 		switch {
 		case k == 0:
 			start = nil
-		case k == 1 && len(reference) == steps:
-			for t, u := range reference {
+		case k == 1 && len(reference) == steps+o.ahead:
+			for t, u := range reference[:steps] {
 				copy(plan[t*nu:], u)
 			}
 		default:

@@ -32,6 +32,9 @@ type Simulation struct {
 	// Measurement says what an episode shows of itself and what acts on it; nil: its state, with the noise
 	// that an evaluation asks for.
 	Measurement *domain.Measurement
+	// Delay is between what an episode shows and the action that is decided by it. An episode takes as many actions as
+	// without; the last ones do not act in it any more.
+	Delay domain.Delay
 	// Oracle, if set, solves an episode from its initial state for its least cost
 	// and the plan [steps][action] that attains it.
 	Oracle func(s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
@@ -66,6 +69,8 @@ type simulationScene struct {
 	Preference domain.Preference `json:"preference"`
 	// Process seeds what acts on the plant (domain.Measurement), 0 where nothing does.
 	Process uint64 `json:"process,omitempty"`
+	// Delay of the plant in periods.
+	Delay float64 `json:"delay,omitempty"`
 }
 
 // Params implements domain.Plant.
@@ -89,7 +94,7 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 	}
 	scene := simulationScene{
 		P: m.Start(seed, index), S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()),
-		Preference: opt.Preference,
+		Preference: opt.Preference, Delay: m.Delay.Periods,
 	}
 	if scene.P == nil {
 		return nil, fmt.Errorf("episode index is %d, there are %d starts", index, len(m.Starts))
@@ -153,6 +158,11 @@ func (m *Simulation) Replay(params, scene json.RawMessage) (domain.Episode, erro
 	if err := s.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, fmt.Errorf("scene: %w", err)
 	}
+	delay := m.Delay
+	delay.Periods = s.Delay
+	if err := delay.Validate(spec); err != nil {
+		return nil, fmt.Errorf("scene: %w", err)
+	}
 	return m.start(s), nil
 }
 
@@ -161,6 +171,9 @@ func (m *Simulation) start(scene simulationScene) *simulated {
 		plant: m, scene: scene, s: append([]float64(nil), scene.S...), c: append([]float64(nil), scene.C...),
 		nextS: make([]float64, len(scene.S)), nextC: make([]float64, len(scene.C)),
 	}
+	ep.delay = m.Delay
+	ep.delay.Periods = scene.Delay
+	ep.under = m.underWay(scene.S, scene.C, ep.delay.Ahead())
 	if m.Measurement != nil {
 		ep.before = make([]float64, m.Problem.Spec().ActionSize())
 	}
@@ -180,6 +193,8 @@ type simulated struct {
 	rng                *rand.Rand
 	before             []float64  // the last action, of a plant with a Measurement
 	acting             *rand.Rand // what acts on the plant; nil: nothing does
+	delay              domain.Delay
+	under              [][]float64 // actions that are decided and do not act yet, the next one first
 }
 
 var _ domain.Episode = (*simulated)(nil)
@@ -190,7 +205,7 @@ func (e *simulated) Done() bool        { return e.t >= e.Steps() }
 func (e *simulated) State(s []float64) { copy(s, e.s) }
 
 func (e *simulated) Observe(s, c []float64) {
-	copy(s, e.s)
+	e.shown(s)
 	copy(c, e.c)
 	if e.noise == 0 {
 		return
@@ -212,6 +227,7 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 	if !tensor.Finite(u) {
 		return domain.Outcome{}, fmt.Errorf("action %v is not finite", u)
 	}
+	u = e.turn(u)
 	m := spec.ObjectiveSize()
 	out := domain.Outcome{
 		S: make([]float64, len(e.s)), J: make([]float64, m), Sigma: make([]float64, m),
@@ -258,6 +274,9 @@ func (e *simulated) judgeEnd(u, named []float64) {
 func (e *simulated) Oracle() (float64, [][]float64, error) {
 	if e.plant.Oracle == nil {
 		return math.NaN(), nil, nil
+	}
+	if e.scene.Delay > 0 {
+		return e.delayedOracle()
 	}
 	return e.plant.Oracle(e.scene.S, e.scene.C, e.Steps(), e.scene.Preference)
 }

@@ -82,10 +82,11 @@ type Header struct {
 	// of Params.
 	Noise float64 `json:"noise"`
 	Bias  float64 `json:"bias,omitempty"`
-	// Estimated: decisions are made for estimates, which x and c then are; KeptOff is how many standard
-	// deviations were kept off the limits.
+	// Estimated: decisions are made for estimates, which x and c then are, of when the action begins to act; KeptOff is how many
+	// standard deviations were kept off the limits, Delay that of the plant in periods (domain.Delay).
 	Estimated  bool               `json:"estimated,omitempty"`
 	KeptOff    float64            `json:"kept_off,omitempty"`
+	Delay      float64            `json:"delay,omitempty"`
 	Shift      map[string]float64 `json:"shift,omitempty"`
 	Regime     string             `json:"regime"`
 	Preference domain.Preference  `json:"preference"`

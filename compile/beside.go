@@ -26,6 +26,8 @@ type Beside struct {
 	Compared int               `json:"compared"`
 	Map      closedloop.Number `json:"map_mean_pct"`
 	Own      closedloop.Number `json:"own_mean_pct"`
+	// Informed is what the solver costs from the same starts where it is given the state of the plant; absent where it is.
+	Informed *closedloop.Number `json:"informed_mean_pct,omitempty"`
 	// Period is the time between two decisions, µs, and Fits says whether the solver is done in it
 	// in 99 of 100.
 	Period closedloop.Number `json:"period_us"`
@@ -49,21 +51,46 @@ func (r *run) beside(ctx context.Context, m *model.Model, mapped map[int]float64
 		return nil, nil
 	}
 	out := &Beside{Period: closedloop.Number(1e6 * r.c.Spec().StepSeconds)}
-	own, other := 0.0, 0.0
+	own, other := map[int]float64{}, 0.0
 	score, err := r.drive(ctx, loops{
 		of: r.c, model: m, method: solver, purpose: tested, episodes: n, threads: 1,
 		visit: func(e *closedloop.EpisodeRecord) {
 			pct, ok := e.Regret()
 			if of, both := mapped[e.Episode]; ok && both {
-				out.Compared, own, other = out.Compared+1, own+pct, other+of
+				own[e.Episode], other = pct, other+of
 			}
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	out.Score = score
-	out.Own, out.Map = closedloop.Number(own/float64(out.Compared)), closedloop.Number(other/float64(out.Compared))
+	out.Score, out.Compared = score, len(own)
+	sum := 0.0
+	for i := range n { // in their order: it is rounded
+		sum += own[i]
+	}
+	out.Own, out.Map = closedloop.Number(sum/float64(out.Compared)), closedloop.Number(other/float64(out.Compared))
 	out.Fits = score.Prepare != nil && score.Prepare.P99 <= out.Period
-	return out, nil
+	if r.c.Definition().Measurement == nil {
+		return out, nil
+	}
+	out.Informed, err = r.informed(ctx, m, n, own)
+	return out, err
+}
+
+// informed is the mean regret of the solver that is given the state of the plant, over the starts in which it was safe without.
+func (r *run) informed(ctx context.Context, m *model.Model, starts int, own map[int]float64) (*closedloop.Number, error) {
+	sum, known := 0.0, 0
+	_, err := r.drive(ctx, loops{
+		of: r.c.Informed(), model: m, method: solver, purpose: tested, episodes: starts, threads: 1,
+		visit: func(e *closedloop.EpisodeRecord) {
+			if pct, ok := e.Regret(); ok {
+				if _, both := own[e.Episode]; both {
+					sum, known = sum+pct, known+1
+				}
+			}
+		},
+	})
+	mean := closedloop.Number(sum / float64(known))
+	return &mean, err
 }

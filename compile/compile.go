@@ -191,8 +191,11 @@ type Report struct {
 	Solver *Beside `json:"solver,omitempty"` // absent where the case has none
 	// Measured: every method was given estimates of what is measured, in the plant as it is declared.
 	Measured bool `json:"measured,omitempty"`
-	Met      bool `json:"met"` // Test meets target and tail
-	Target   struct {
+	// Plant says in a line what was driven where it is another plant than the model, and Delay how late its actions act, in periods.
+	Plant  string  `json:"plant,omitempty"`
+	Delay  float64 `json:"delay,omitempty"`
+	Met    bool    `json:"met"` // Test meets target and tail
+	Target struct {
 		Mean float64 `json:"mean_pct"`
 		Max  float64 `json:"max_pct"`
 	} `json:"target"`
@@ -359,7 +362,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	}
 	best, began := r.best(), r.now()
 	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Rounds: rounds, Best: best, Ended: ended}
-	out.Measured = r.c.Definition().Measurement != nil
+	out.Measured, out.Plant, out.Delay = r.c.Definition().Measurement != nil, strings.Join(r.c.Definition().Altered, "; "), r.c.Definition().Delay.Periods
 	out.Target.Mean, out.Target.Max = r.opt.Target, r.opt.Tail
 	m, err := r.c.Model(r.mapFile(best))
 	if err != nil {

@@ -15,10 +15,11 @@ type driven struct {
 	solver domain.Receding
 }
 
-// driven is the plant itself where there is nothing to solve with.
+// driven is the plant itself where there is nothing to solve with, where what is decided acts later, and where it is another than
+// the model that would be solved.
 func (r *run) driven(plant *closedloop.Simulation) domain.Plant {
 	solver, ok := r.c.Definition().Solver.(domain.Receding)
-	if !ok || plant.Oracle == nil {
+	if !ok || plant.Oracle == nil || plant.Delay.Periods > 0 || plant.Problem != r.c.Definition().Problem {
 		return plant
 	}
 	return driven{plant, solver}

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
@@ -27,7 +29,8 @@ type journal struct {
 	ProblemSHA256 string  `json:"problem_sha256"`
 	Program       string  `json:"program"`
 	ISA           string  `json:"isa"`
-	Training      string  `json:"training"` // domain.Training in words
+	Training      string  `json:"training"`        // domain.Training in words
+	Plant         string  `json:"plant,omitempty"` // what of it is not the model's, in words
 	Seed          uint64  `json:"seed"`
 	Scenarios     int     `json:"scenarios"`
 	Starts        int     `json:"starts"`
@@ -48,7 +51,7 @@ func (r *run) open() (release func() error, err error) {
 	want := journal{
 		Version: journalVersion, Case: r.c.Name(), ProblemSHA256: durable.Sum(domain.FingerprintOf(r.c.Definition().MapProblem())),
 		Program: version.Version + " " + version.Build(), ISA: level, Training: fmt.Sprintf("%+v", r.c.MapSpec().Training), Seed: r.opt.Seed, Scenarios: r.opt.Scenarios, Starts: r.opt.Starts,
-		Cap: r.opt.Tail,
+		Cap: r.opt.Tail, Plant: plantOf(r.c.Definition()),
 	}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
@@ -79,7 +82,7 @@ func (r *run) open() (release func() error, err error) {
 		got, want any
 	}{
 		{"version", r.journal.Version, want.Version}, {"case", r.journal.Case, want.Case},
-		{"program", r.journal.Program, want.Program}, {"isa", r.journal.ISA, want.ISA}, {"training", r.journal.Training, want.Training}, {"seed", r.journal.Seed, want.Seed},
+		{"program", r.journal.Program, want.Program}, {"isa", r.journal.ISA, want.ISA}, {"training", r.journal.Training, want.Training}, {"plant", r.journal.Plant, want.Plant}, {"seed", r.journal.Seed, want.Seed},
 		{"scenarios", r.journal.Scenarios, want.Scenarios}, {"starts", r.journal.Starts, want.Starts},
 	} {
 		if f.got != f.want {
@@ -96,4 +99,16 @@ func (r *run) save() error {
 		return fmt.Errorf("compile: %w", err)
 	}
 	return nil
+}
+
+// plantOf says in words what of the plant is not that of the model, measured exactly and at once.
+func plantOf(c *domain.Case) string {
+	words := slices.Clone(c.Altered)
+	if m := c.Measurement; m != nil {
+		words = append(words, fmt.Sprintf("measured: %v ± %v, process %v, unknown %+v, kept off %g", m.Outputs, m.Deviation, m.Process, m.Unknown, c.Level))
+	}
+	if c.Delay.Periods > 0 {
+		words = append(words, fmt.Sprintf("delay: %g periods", c.Delay.Periods))
+	}
+	return strings.Join(words, "; ")
 }

@@ -54,6 +54,8 @@ type Case struct {
 	// is, exactly. Tightened is the case with what b keeps off its margins, b being read at every solve and
 	// roll-out; its plant stays as it is. nil: it cannot keep off.
 	Measurement *Measurement
+	// Delay is between what a decision is made by and its action; the zero value: none.
+	Delay Delay
 	// Level is how many standard deviations of the closed loop are kept off every limit, of a case with a
 	// Measurement; 0: the limits are kept by the estimate alone.
 	Level     float64

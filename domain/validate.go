@@ -151,6 +151,9 @@ func (c *Case) Validate() error {
 			return fmt.Errorf("case %q: %w", name, err)
 		}
 	}
+	if err := c.Delay.Validate(c.Problem.Spec()); err != nil {
+		return fmt.Errorf("case %q: %w", name, err)
+	}
 	if c.Shifts == nil {
 		return nil
 	}

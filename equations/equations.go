@@ -112,6 +112,9 @@ type System struct {
 	Plants *Plants
 	// Measurement says what is measured of the plant and what is not known of it; nil: the state is, exactly.
 	Measurement *domain.Measurement
+	// Delay is how old what a decision is made by will be when its action begins to act, in periods (domain.Delay); one
+	// that is no whole number needs ODE or Stiff.
+	Delay float64
 	// Training and Navigation replace defaults where their fields are not zero.
 	Training   domain.Training
 	Navigation domain.Navigation
@@ -155,6 +158,10 @@ func (y System) Case() (domain.Case, error) {
 			return domain.Case{}, fmt.Errorf("system %q: %w", y.Name, err)
 		}
 	}
+	delay := p.delay()
+	if err := delay.Validate(&p.spec); err != nil {
+		return domain.Case{}, fmt.Errorf("system %q: %w", y.Name, err)
+	}
 	return y.caseOf(p)
 }
 
@@ -183,7 +190,7 @@ func (y System) caseOf(p *Problem) (domain.Case, error) {
 		p.behind, p.settles = solver.Behind, solver.Settles
 	}
 	plant := closedloop.Simulated(p, y.Scenario, p.initial)
-	plant.Oracle, plant.Measurement = solver.Oracle, y.Measurement
+	plant.Oracle, plant.Measurement, plant.Delay = solver.Oracle, y.Measurement, p.delay()
 	rescue := func(s, c []float64, pref domain.Preference, u []float64) bool {
 		best, err := solver.Minimise(s, c, p.Remaining(c), pref, domain.WeightedSum, 1)
 		if err != nil {
@@ -197,7 +204,7 @@ func (y System) caseOf(p *Problem) (domain.Case, error) {
 		c.Plant = plant
 		return c, err
 	}
-	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Tightened: tightened, Shifts: y.shifts()}, nil
+	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Delay: p.delay(), Tightened: tightened, Shifts: y.shifts()}, nil
 }
 
 // initial is Initial with the clock, if there is one, at zero.

@@ -175,8 +175,8 @@ func (s *Server) prepare(j *job, began time.Time) error {
 		j.refine.Candidates = cmp.Or(j.refine.Candidates, DefaultCandidates)
 		j.refine.Seed, j.refine.Threads = cmp.Or(j.refine.Seed, s.opt.Seed), s.opt.Threads
 	}
-	if r.Deadline.IsZero() && s.opt.Deadline > 0 {
-		r.Deadline = began.Add(s.opt.Deadline)
+	if own := s.deadlineOf(j.op); r.Deadline.IsZero() && own > 0 {
+		r.Deadline = began.Add(own)
 	}
 	if r.Deadline.IsZero() {
 		return nil
@@ -186,4 +186,18 @@ func (s *Server) prepare(j *job, began time.Time) error {
 	j.until = r.Deadline.Add(-way)
 	j.timer.Store(time.AfterFunc(time.Until(r.Deadline), func() { s.expire(j) }))
 	return nil
+}
+
+// Deadline is that of a decision which states none; 0: none.
+func (s *Server) Deadline() time.Duration { return s.deadlineOf(opDecide) }
+
+// deadlineOf is that of requests which state none; 0: none.
+func (s *Server) deadlineOf(of op) time.Duration {
+	switch {
+	case s.opt.Deadline != Period:
+		return s.opt.Deadline
+	case of != opDecide:
+		return 0
+	}
+	return time.Duration(min(s.spec.StepSeconds*float64(time.Second), float64(MaxDeadline)))
 }

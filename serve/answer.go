@@ -34,7 +34,7 @@ type Decision struct {
 	Fallback      uint32  `json:"fallback"`     // domain.Fallback
 	// Estimate is what the decision was made for, of a case whose state is estimated; nil elsewhere.
 	Estimate *Estimate `json:"estimate,omitempty"`
-	// Late: the deadline came first, and U is the problem's fallback.
+	// Late: the deadline came first, and U is of the plan before (FallbackIncumbent) or the problem's fallback.
 	Late bool `json:"late"`
 	// Stale: the session has the problem's fallback until it is cleared or reset, because an
 	// observation was too old ("age") or not after the one before ("order"); "": it has not.

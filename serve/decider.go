@@ -36,7 +36,7 @@ func newDecider(c *gpc.Case, e *gpc.Engine, opt Options) (decider, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !r.Navigates() || c.Definition().Measurement != nil {
+	if !r.Navigates() || c.Definition().Measurement != nil || c.Definition().Delay.Periods > 0 {
 		d := &controllers{of: c, method: r, engine: e, threads: opt.Threads}
 		return d, d.open(&session{}) // what is wrong with it is said now
 	}
@@ -119,7 +119,7 @@ func (l *loops) decide(s *Server, jobs []*job) {
 		if err != nil {
 			s.fail(j, err)
 		} else {
-			s.decided(j, of(&l.out[i], s.spec), len(jobs))
+			s.decided(j, of(&l.out[i], s.spec), l.batch.Plan(j.of.place), len(jobs))
 		}
 	}
 }
@@ -212,7 +212,11 @@ func (c *controllers) decide(s *Server, jobs []*job) {
 		case errs[i] != nil:
 			s.fail(j, errs[i])
 		default:
-			s.decided(j, decisions[i], len(jobs))
+			var plan []float64
+			if p, plans := j.of.controller.(domain.Planning); plans {
+				plan = p.Plan()
+			}
+			s.decided(j, decisions[i], plan, len(jobs))
 		}
 	}
 }
@@ -238,7 +242,11 @@ func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (*Decisio
 	var err error
 	if e, estimates := ctrl.(domain.Estimating); estimates {
 		at = batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize())}
-		ok, err = e.DecideMeasured(r.Y, r.C, j.preference, at.S, at.C, d.U)
+		y := r.Y
+		if y == nil { // the state is measured
+			y = r.S
+		}
+		ok, err = e.DecideMeasured(y, r.C, j.preference, at.S, at.C, d.U)
 		d.Estimate = &Estimate{S: at.S, C: at.C}
 		if l, says := ctrl.(executing); says {
 			d.Estimate.Faults = l.Faults()

@@ -167,9 +167,9 @@ func (s *Server) decide(jobs []*job) {
 	}
 }
 
-// decided answers one decision. What was answered in its place by its deadline is what the
+// decided answers one decision of a plan, nil for none. What was answered in its place by its deadline is what the
 // session has executed.
-func (s *Server) decided(j *job, d *Decision, together int) {
+func (s *Server) decided(j *job, d *Decision, plan []float64, together int) {
 	if j.overdue() {
 		s.expire(j) // its clock may ring later than it should
 	}
@@ -181,4 +181,5 @@ func (s *Server) decided(j *job, d *Decision, together int) {
 	if !s.finish(j, Answer{Op: opDecide.String(), Session: j.session, Decision: d}, nil, counted(j, counters...)...) && j.answer.Decision != nil {
 		s.decider.executed(j, j.answer.Decision.U)
 	}
+	s.held.keep(j.session, plan)
 }

@@ -58,10 +58,14 @@ func (s *Server) conservative(r *Request) (*Decision, error) {
 	return d, err
 }
 
-// expire answers a request whose deadline has come with the problem's fallback. When it returns, true, the answer is
-// there.
+// expire answers a request whose deadline has come with the plan before, or the problem's fallback. When it returns, true, the
+// answer is there.
 func (s *Server) expire(j *job) bool {
-	d, err := s.conservative(&j.request)
+	if j.answered.Load() || !j.expires.CompareAndSwap(false, true) { // its session's plan moves on once
+		<-j.done
+		return true
+	}
+	d, err := s.instead(j)
 	if err != nil {
 		s.fail(j, err)
 		return true

@@ -46,6 +46,7 @@ type job struct {
 	of         *session
 	preference domain.Preference
 
+	expires  atomic.Bool // its deadline has come
 	answered atomic.Bool
 	done     chan struct{} // closed when answer and err are there
 	answer   Answer

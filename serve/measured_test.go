@@ -103,3 +103,47 @@ func TestADeclaredPlantIsReplayed(t *testing.T) {
 		t.Errorf("%+v", v.Mismatches)
 	}
 }
+
+// A plant with a delay is served as it is evaluated, to the bit, and the answer says in which state its action will act.
+func TestADelayIsServed(t *testing.T) {
+	c := require.Get(require.Get(glider(t).Measured(nil))(t).Delayed(2))(t)
+	s := require.Get(serve.New(c, engine(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
+	t.Cleanup(s.Close)
+	k := require.Get(c.Controller(nil, gpc.Setup{Method: "nmpc"}))(t)
+	adaptive := domain.Preference{Adaptive: true}
+	ep := require.Get(c.Definition().Plant.Episode(3, 0, domain.EpisodeOptions{Preference: adaptive}))(t)
+	require.OK(t, k.Reset(ep))
+	x, cx, u := make([]float64, 2), make([]float64, 2), make([]float64, 1)
+	var said [][]float64
+	for n := 0; !ep.Done(); n++ {
+		ep.Observe(x, cx)
+		if n >= 2 && math.Abs(said[n-2][0]-x[0]) > 1e-12 {
+			t.Errorf("decision %d: the plant is at %v, it was said that it would be at %v", n, x[0], said[n-2][0])
+		}
+		require.Get(k.Decide(x, cx, adaptive, u))(t)
+		d := require.Get(s.Decide(t.Context(), "a", serve.Request{S: x, C: cx}))(t)
+		if d.U[0] != u[0] || d.Estimate == nil {
+			t.Fatalf("decision %d: %+v, want %v", n, d, u)
+		}
+		said = append(said, d.Estimate.S)
+		require.Get(ep.Apply(u))(t)
+	}
+	trace := t.TempDir() + "/trace.jsonl"
+	o := closedloop.Options{Episodes: 2, Seed: 2, Preference: adaptive, TracePath: trace}
+	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, o))(t)
+	by := closedloop.VerifyOptions{
+		Case: func(h *closedloop.Header) (*domain.Case, bool, error) {
+			if h.Delay != 2 {
+				t.Errorf("the header says a delay of %v", h.Delay)
+			}
+			return c.Definition(), false, nil
+		},
+		Deep: func(*closedloop.Header) (domain.Controller, string, error) {
+			k, err := c.Controller(nil, gpc.Setup{Method: "nmpc"})
+			return k, "", err
+		},
+	}
+	if v := require.Get(closedloop.Verify(t.Context(), trace, by))(t); !v.OK {
+		t.Errorf("%+v", v.Mismatches)
+	}
+}

@@ -8,7 +8,7 @@
 // asks it (docs/how-to/serve.md).
 //
 // What is answered never depends on who else asks. A request that has a deadline is answered by then:
-// with the best a search has found so far, or else with the problem's fallback, marked late.
+// with the best a search has found so far, or else with the plan before or the problem's fallback, marked late.
 // A panic in the decision of one session ends that session alone.
 package serve
 
@@ -45,6 +45,8 @@ const (
 	MaxSessionName = 128
 	// MaxDeadline bounds how far ahead a deadline may be.
 	MaxDeadline = 24 * time.Hour
+	// Period is the Deadline of decisions that is the time between two of the case.
+	Period time.Duration = -1
 )
 
 // ErrBusy is returned for a request that would have to wait behind too many others.
@@ -67,7 +69,7 @@ type Options struct {
 	// that was not asked for longest ends. One with a stale observation never does. 0: DefaultSessionIdle;
 	// negative: for ever.
 	SessionIdle time.Duration
-	// Deadline of requests that state none, from when they were read; 0: none.
+	// Deadline of requests that state none, from when they were read; 0: none; Period: of decisions alone, the time between two.
 	Deadline time.Duration
 	// Waiting is how many requests of Decide and the like may wait or be decided at once; one
 	// more is refused with ErrBusy. 0: as many as Sessions. Measured: as many as keep the time of
@@ -120,6 +122,7 @@ type Server struct {
 	draining   chan struct{} // closed when nothing more is taken but from Lines
 	hurry      chan struct{} // closed when what is not answered is given up
 	watchers   watchers
+	held       held
 	metrics    metrics
 
 	decisions, batches, largest, replaced, late, refused, panics atomic.Int64
@@ -140,13 +143,14 @@ func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 		queue: make(chan []*job, backlog), aside: make(chan *job), ended: make(chan struct{}), sessions: map[string]*session{},
 		draining: make(chan struct{}), hurry: make(chan struct{}), metrics: newMetrics(),
 	}
+	s.held = held{plans: map[string][]float64{}, width: spec.ActionSize()}
 	if opt.Preference != nil {
 		s.preference = domain.Preference{W: opt.Preference}
 	}
 	switch {
 	case opt.Sessions < 1 || opt.Sessions > MaxSessions:
 		return nil, gpc.BadInput(fmt.Errorf("serve: %d sessions, want 1 to %d", opt.Sessions, MaxSessions))
-	case opt.Deadline < 0 || opt.Deadline > MaxDeadline:
+	case opt.Deadline < 0 && opt.Deadline != Period || opt.Deadline > MaxDeadline:
 		return nil, gpc.BadInput(fmt.Errorf("serve: a deadline of %v, want 0 to %v", opt.Deadline, MaxDeadline))
 	case opt.MaxAge < 0 || opt.MaxAge > MaxDeadline:
 		return nil, gpc.BadInput(fmt.Errorf("serve: observations of %v at most, want 0 to %v", opt.MaxAge, MaxDeadline))

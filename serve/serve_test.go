@@ -116,6 +116,47 @@ func TestADeadlineIsKept(t *testing.T) {
 	}
 }
 
+// A decision that comes late is answered by the plan before, one action after the other, where that keeps the limits; what the
+// session then has executed is what was answered.
+func TestALateDecisionHasThePlanBefore(t *testing.T) {
+	c, setup := cart(t)
+	setup.Method = "nmpc"
+	plain := require.Get(c.Controller(nil, setup))(t)
+	require.OK(t, plain.Reset(nil))
+	adaptive, u := domain.Preference{Adaptive: true}, make([]float64, 1)
+	require.Get(plain.Decide([]float64{0.25, 0.1}, []float64{0}, adaptive, u))(t)
+	plan := slices.Clone(plain.(domain.Planning).Plan())
+	held := newGate()
+	s := server(t, serve.Options{Setup: setup}, held)
+	first := `{"op":"decide","session":"a","s":[0.25,0.1],"c":[0]}`
+	late := strings.Replace(strings.Replace(first, "0.25", "0.3125", 1), `}`, `,"deadline_ms":10}`, 1)
+	answers := said(t, s, serve.LineOptions{}, first, late, late)
+	for i, a := range answers[1:] {
+		if want := plan[i+1]; a["late"] != true || fmt.Sprint(a["u"]) != fmt.Sprint([]any{want}) || a["fallback"] != float64(domain.FallbackIncumbent) {
+			t.Errorf("late answer %d: %v, want the action %v of the plan before", i, a, want)
+		}
+	}
+	held.open()
+	if h := s.Health(); h.Late != 2 {
+		t.Errorf("health %+v", h)
+	}
+	if a := said(t, s, serve.LineOptions{}, first)[0]; a["late"] != false || a["error"] != nil {
+		t.Errorf("after them: %v", a)
+	}
+}
+
+// The period of a case is the deadline of its decisions alone, where the server is told so.
+func TestThePeriodIsADeadline(t *testing.T) {
+	s := server(t, serve.Options{Deadline: serve.Period}, newGate())
+	c, _ := cart(t)
+	if want := time.Duration(c.Spec().StepSeconds * float64(time.Second)); s.Deadline() != want {
+		t.Errorf("a deadline of %v, want %v", s.Deadline(), want)
+	}
+	if a := said(t, s, serve.LineOptions{}, `{"op":"decide","session":"a","s":[0.3125,0.1],"c":[0]}`)[0]; a["late"] != true {
+		t.Errorf("%v", a)
+	}
+}
+
 // A refinement ends its rounds for its deadline, and changes no session.
 func TestRefinementsAreServed(t *testing.T) {
 	s := server(t, serve.Options{})

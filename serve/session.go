@@ -64,6 +64,7 @@ func (s *Server) expireIdle() bool {
 // end ends a session.
 func (s *Server) end(of *session) {
 	s.decider.close(of)
+	s.held.keep(of.name, nil)
 	delete(s.sessions, of.name)
 	if !of.aside {
 		s.others--
@@ -113,6 +114,7 @@ func (s *Server) outdated(j *job) bool {
 		return false
 	}
 	s.opt.Log.Warn("stale observation: the session has the fallback until it is cleared or reset", "session", of.name, "why", of.stale, "age", age)
+	s.held.keep(of.name, nil)
 	if err := s.guarded(func() error { return s.decider.restart(of) }); err != nil {
 		s.opt.Log.Error("a loop does not begin anew", "session", of.name, "error", err)
 	}

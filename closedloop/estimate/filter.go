@@ -261,20 +261,62 @@ func (f *Filter) widenTo(spread []float64) {
 	f.triangularise()
 }
 
-// Predict takes the action that is executed, and moves the estimate to the next decision.
+// Predict takes the action that acts, and moves the estimate to the next decision.
 func (f *Filter) Predict(u []float64) {
-	n, ns := f.n, f.ns
 	copy(f.u, u)
+	f.move(u, f.dual.StepDual, f.problem.Step, f.noise)
+}
+
+// predictPart is Predict of a plant that is measured a share into each period: the rest of the one in which u acts, then that share
+// of the one in which after does.
+func (f *Filter) predictPart(delay *domain.Delay, u, after []float64) {
+	share := delay.Share()
+	f.move(u, func(s, c, u, sNext, cNext []complex128) {
+		f.dual.StepDual(s, c, u, sNext, cNext)
+		delay.PartDual(1-share, s, c, u, sNext)
+	}, func(s, c, u, sNext, cNext []float64) {
+		f.problem.Step(s, c, u, sNext, cNext)
+		delay.Part(1-share, s, c, u, sNext)
+	}, f.noise)
+	f.into(delay, after)
+}
+
+// into moves the estimate into a period, to where it is measured.
+func (f *Filter) into(delay *domain.Delay, u []float64) {
+	share := delay.Share()
+	copy(f.u, u)
+	f.move(u, func(s, c, u, sNext, cNext []complex128) {
+		delay.PartDual(share, s, c, u, sNext)
+		copy(cNext, c)
+	}, func(s, c, u, sNext, cNext []float64) {
+		delay.Part(share, s, c, u, sNext)
+		copy(cNext, c)
+	}, nil)
+}
+
+// begin is before the first measurement of a plant with actions under way.
+func (f *Filter) begin(c []float64, w *underWay) {
+	if w.share == 0 || len(c) != f.nc {
+		return
+	}
+	copy(f.c, c)
+	f.place()
+	f.into(&w.delay, w.way[0])
+}
+
+// move moves estimate and covariance by a step under u, which adds noise to each entry; nil: none.
+func (f *Filter) move(u []float64, stepDual func(s, c, u, sNext, cNext []complex128), step func(s, c, u, sNext, cNext []float64), noise []float64) {
+	n, ns := f.n, f.ns
 	d := &f.duals
 	d.set(f.x[:ns], f.c, u)
 	for k := range n {
-		d.vary(k, func() { f.dual.StepDual(d.s, d.c, d.u, f.dn, f.da) })
+		d.vary(k, func() { stepDual(d.s, d.c, d.u, f.dn, f.da) })
 		slopes(f.dn, f.jac, n, k)
 		for a, p := range f.of.Unknown {
 			f.jac[(ns+a)*n+k] = imag(f.da[p.Context]) / domain.DualStep
 		}
 	}
-	f.problem.Step(f.x[:ns], f.c, u, f.next, f.after)
+	step(f.x[:ns], f.c, u, f.next, f.after)
 	copy(f.x, f.next)
 	copy(f.c, f.after)
 	for i, p := range f.of.Unknown {
@@ -290,7 +332,9 @@ func (f *Filter) Predict(u []float64) {
 			}
 			f.stack[b*n+a] = sum
 		}
-		f.stack[(n+a)*n+a] = f.noise[a]
+		if noise != nil {
+			f.stack[(n+a)*n+a] = noise[a]
+		}
 	}
 	f.triangularise()
 }

@@ -88,7 +88,7 @@ func TestWhatIsKeptOffIsTheSpreadOfTheMargin(t *testing.T) {
 	margin := require.Get(estimate.NewMargin(p, off, f, 1))(t)
 	s, c := make([]float64, 2), make([]float64, 2)
 	require.OK(t, f.Update([]float64{-0.48}, []float64{0, 0}, s, c))
-	margin.Along(s, c, make([]float64, 30), f)
+	margin.Along(s, c, make([]float64, 30), f, nil)
 	// Of the present margin 0.5 − x⁺ − 0.6 v⁺ with v⁺ = v + 0.1 (u + wind), x⁺ = x + 0.1 v⁺.
 	g := []float64{-1, -0.7, -0.07}
 	variance := 0.0
@@ -112,7 +112,7 @@ func TestWhatIsKeptOffIsTheSpreadOfTheMargin(t *testing.T) {
 	exact := require.Get(estimate.New(p, &clearCopy, []float64{-0.5, 0}, []float64{0, 0}))(t)
 	margin = require.Get(estimate.NewMargin(p, off, exact, 3))(t)
 	require.OK(t, exact.Update([]float64{-0.5}, []float64{0, 0}, s, c))
-	margin.Along(s, c, make([]float64, 30), exact)
+	margin.Along(s, c, make([]float64, 30), exact, nil)
 	for k := range 30 {
 		if v := off.Row(float64(k) / 30)[0]; v != 0 {
 			t.Errorf("without errors %v is kept off at stage %d", v, k)

@@ -20,7 +20,8 @@ const DefaultLevel = 3.0
 //
 //	P⁻ = A P Aᵀ + Q, P = P⁻ less what the outputs tell, D = (A + B K) D (A + B K)ᵀ + P⁻ − P,
 //
-// and a margin m(s, u) varies by (m_s + m_u K) D (·)ᵀ + m_s P m_sᵀ. At the present decision D is zero.
+// and a margin m(s, u) varies by (m_s + m_u K) D (·)ᵀ + m_s P m_sᵀ. At the present decision D is zero. Where actions are
+// under way, E takes P's place in these two: P of so many steps before, moved by A and Q alone since.
 type Margin struct {
 	problem domain.Problem // as it is, nothing kept off
 	backoff *domain.Backoff
@@ -29,8 +30,8 @@ type Margin struct {
 	of             *domain.Measurement
 	n, ns, nu, nm  int
 	scale, half    []float64 // of the states and of the actions, which weigh the feedback
-	stages         []stage
-	p, d, work     []float64 // [n][n] each
+	stages, way    []stage   // of the plan, and of what is under way before it
+	p, e, d, work  []float64 // [n][n] each: the filter's covariance, of the state when a decision acts, and of the way off the plan
 	steer          []float64 // [n] of a margin, or of an output
 	value, kk      []float64 // of the feedback: cost-to-go [ns][ns], gains [nu][ns]
 	next, after    []float64
@@ -63,7 +64,7 @@ func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float
 	n, ns, nu, nm := f.n, f.ns, f.nu, len(spec.Margins)
 	m := &Margin{
 		problem: problem, backoff: b, Level: level, of: f.of, n: n, ns: ns, nu: nu, nm: nm,
-		p: make([]float64, n*n), d: make([]float64, n*n), work: make([]float64, n*n), steer: make([]float64, n),
+		p: make([]float64, n*n), e: make([]float64, n*n), d: make([]float64, n*n), work: make([]float64, n*n), steer: make([]float64, n),
 		value: make([]float64, ns*ns), kk: make([]float64, nu*ns), next: make([]float64, ns), after: make([]float64, f.nc),
 		margins: make([]float64, nm), tight: make([]float64, nm), lin: newLinearised(problem, f),
 	}
@@ -74,12 +75,17 @@ func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float
 		m.half = append(m.half, v.Scale()/2)
 	}
 	for range spec.Steps {
-		m.stages = append(m.stages, stage{
-			s: make([]float64, ns), c: make([]float64, f.nc), u: make([]float64, nu), a: make([]float64, n*n), b: make([]float64, ns*nu),
-			ms: make([]float64, nm*n), mu: make([]float64, nm*nu), k: make([]float64, nu*ns),
-		})
+		m.stages = append(m.stages, m.newStage())
 	}
 	return m, nil
+}
+
+func (m *Margin) newStage() stage {
+	n, ns, nu := m.n, m.ns, m.nu
+	return stage{
+		s: make([]float64, ns), c: make([]float64, len(m.after)), u: make([]float64, nu), a: make([]float64, n*n), b: make([]float64, ns*nu),
+		ms: make([]float64, m.nm*n), mu: make([]float64, m.nm*nu), k: make([]float64, nu*ns),
+	}
 }
 
 // Clear keeps nothing off.
@@ -93,11 +99,11 @@ func (m *Margin) remaining(c []float64) int {
 	return len(m.stages)
 }
 
-// Along writes what is to be kept off from an estimate on, along the plan [steps·action], whose last action
-// is held, or Fallback where there is none.
-func (m *Margin) Along(s, c, plan []float64, f *Filter) {
+// Along writes what is to be kept off from a state on, along the plan [steps·action], whose last action
+// is held, or Fallback where there is none. The state is the estimate, behind what is under way; nil: nothing is.
+func (m *Margin) Along(s, c, plan []float64, f *Filter, under *underWay) {
 	steps := m.remaining(c)
-	if !m.roll(s, c, plan, steps) {
+	if !m.roll(s, c, plan, steps) || !m.before(under) {
 		return // what was kept off before is the best that is known
 	}
 	m.feedback(steps)
@@ -111,12 +117,58 @@ func (m *Margin) Along(s, c, plan []float64, f *Filter) {
 		}
 	}
 	clear(m.d)
+	m.foresee(0, f)
 	for t := range steps {
-		at := &m.stages[t]
-		m.keep(at)
+		m.keep(&m.stages[t])
 		if t+1 < steps {
-			m.step(at, &m.stages[t+1], f)
+			m.step(t, f)
 		}
+	}
+}
+
+// before writes the derivatives of what is under way; false where they are not finite. A measurement within a period counts as one at
+// its beginning.
+func (m *Margin) before(under *underWay) bool {
+	if under == nil {
+		under = &underWay{}
+	}
+	for len(m.way) < under.n {
+		m.way = append(m.way, m.newStage())
+	}
+	m.way = m.way[:under.n]
+	for i := range m.way {
+		at, from := &m.way[i], &under.path[i]
+		copy(at.s, from.s)
+		copy(at.c, from.c)
+		copy(at.u, from.u)
+		if !m.lin.stage(at) {
+			return false
+		}
+	}
+	return true
+}
+
+// along is stage t of what is under way and the plan behind it.
+func (m *Margin) along(t int) *stage {
+	if t < len(m.way) {
+		return &m.way[t]
+	}
+	return &m.stages[t-len(m.way)]
+}
+
+// foresee writes the covariance of the state in which the action of stage t begins to act, by what is measured when it is decided.
+func (m *Margin) foresee(t int, f *Filter) {
+	copy(m.e, m.p)
+	for k := range m.way {
+		m.grow(m.e, m.along(t+k).a, f)
+	}
+}
+
+// grow is a step of a covariance of which nothing is measured.
+func (m *Margin) grow(x, a []float64, f *Filter) {
+	m.congruent(x, a)
+	for i, v := range f.noise {
+		x[i*m.n+i] += v * v
 	}
 }
 
@@ -271,7 +323,7 @@ func (m *Margin) keep(at *stage) {
 				m.steer[j] += v * at.k[k*m.ns+j]
 			}
 		}
-		variance := quadratic(m.p, ms) + quadratic(m.d, m.steer)
+		variance := quadratic(m.e, ms) + quadratic(m.d, m.steer)
 		row[i] = m.Level * math.Sqrt(math.Max(0, variance))
 	}
 }
@@ -290,9 +342,9 @@ func quadratic(x, v []float64) (sum float64) {
 	return sum
 }
 
-// step moves both covariances to the next stage.
-func (m *Margin) step(at, to *stage, f *Filter) {
-	n := m.n
+// step moves the covariances from stage t to the next. What is measured there is of as many stages before as are under way.
+func (m *Margin) step(t int, f *Filter) {
+	n, at := m.n, &m.stages[t]
 	closed := slices.Clone(at.a)
 	for i := range m.ns {
 		for j := range m.ns {
@@ -302,17 +354,20 @@ func (m *Margin) step(at, to *stage, f *Filter) {
 		}
 	}
 	m.congruent(m.d, closed)
-	m.congruent(m.p, at.a)
-	for i, v := range f.noise {
-		m.p[i*n+i] += v * v
-	}
+	from := m.along(t)
+	m.grow(m.p, from.a, f)
 	before := slices.Clone(m.p)
-	rows := m.lin.outputs(to, at.u)
+	if len(m.way) > 0 {
+		copy(before, m.e)
+		m.grow(before, at.a, f)
+	}
+	rows := m.lin.outputs(m.along(t+1), from.u)
 	for i, deviation := range m.of.Deviation {
 		m.tell(rows[i*n:(i+1)*n], deviation)
 	}
+	m.foresee(t+1, f)
 	for i := range m.d {
-		m.d[i] += before[i] - m.p[i]
+		m.d[i] += before[i] - m.e[i]
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 // served is a gpc serve of its own, and a client of it.
 func served(t *testing.T, file string, args ...string) (*exec.Cmd, *serve.Client, string) {
 	t.Helper()
-	cmd := exec.Command(file, append([]string{"serve"}, append(args, "--listen", "127.0.0.1:0", "--log", "json")...)...)
+	cmd := exec.Command(file, append([]string{"serve", "--deadline", "0"}, append(args, "--listen", "127.0.0.1:0", "--log", "json")...)...)
 	out := require.Get(cmd.StderrPipe())(t)
 	cmd.Env = append(os.Environ(), patience+"=1h")
 	require.OK(t, cmd.Start())

@@ -24,6 +24,7 @@ type header struct {
 	Steps           int             `json:"steps"`
 	StepSeconds     float64         `json:"step_s"`
 	Horizon         int             `json:"horizon,omitempty"`
+	Delay           float64         `json:"delay,omitempty"`
 	Integrator      *integrator     `json:"integrator,omitempty"`
 	EscapeSteps     int             `json:"escape_steps,omitempty"`
 	Rest            []float64       `json:"rest,omitempty"`
@@ -163,7 +164,7 @@ func headerOf(y *equations.System) (h header, err error) {
 		Format: format, Version: version, Name: y.Name, Description: y.Description,
 		State: variablesOf(y.State), Context: variablesOf(y.Context), Action: variablesOf(y.Action),
 		Objectives: variablesOf(y.Objectives), Margins: variablesOf(y.Margins), Scenario: variablesOf(y.Scenario),
-		Steps: y.Steps, StepSeconds: y.StepSeconds, Horizon: y.Horizon, EscapeSteps: y.EscapeSteps, Rest: y.Rest, StateScale: y.StateScale,
+		Steps: y.Steps, StepSeconds: y.StepSeconds, Horizon: y.Horizon, Delay: y.Delay, EscapeSteps: y.EscapeSteps, Rest: y.Rest, StateScale: y.StateScale,
 		ObjectiveScale: y.ObjectiveScale, MarginTolerance: y.MarginTolerance, Semantic: semantic(y.Semantic), Solver: solver(y.Solver),
 		Training: training(y.Training), WeightDesign: weightDesign(y.Training.Design), Navigation: navigation(y.Navigation),
 	}
@@ -188,7 +189,7 @@ func (h *header) system() equations.System {
 		Name: h.Name, Description: h.Description,
 		State: domainVariables(h.State), Context: domainVariables(h.Context), Action: domainVariables(h.Action),
 		Objectives: domainVariables(h.Objectives), Margins: domainVariables(h.Margins), Scenario: domainVariables(h.Scenario),
-		Steps: h.Steps, StepSeconds: h.StepSeconds, Horizon: h.Horizon, EscapeSteps: h.EscapeSteps, Rest: h.Rest, StateScale: h.StateScale,
+		Steps: h.Steps, StepSeconds: h.StepSeconds, Horizon: h.Horizon, Delay: h.Delay, EscapeSteps: h.EscapeSteps, Rest: h.Rest, StateScale: h.StateScale,
 		ObjectiveScale: h.ObjectiveScale, MarginTolerance: h.MarginTolerance, Semantic: domain.Semantic(h.Semantic),
 		Solver: shooting.Options(h.Solver), Training: domain.Training(h.Training), Navigation: domain.Navigation(h.Navigation),
 	}

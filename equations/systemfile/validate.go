@@ -110,6 +110,10 @@ func (h *header) sizes() error {
 		return fmt.Errorf("step_s is %v, want it above 0", h.StepSeconds)
 	case h.Horizon < 0 || h.Horizon > maxSteps:
 		return fmt.Errorf("horizon is %d, want 1 to %d, or no such field where episodes end", h.Horizon, maxSteps)
+	case !(h.Delay >= 0) || h.Delay > float64(h.Steps-1):
+		return fmt.Errorf("delay is %v periods, want 0 to %d, one less than steps", h.Delay, h.Steps-1)
+	case h.Delay != math.Trunc(h.Delay) && h.Integrator == nil:
+		return fmt.Errorf("delay is %v periods, want a whole number: without an integrator nothing says the state within a period", h.Delay)
 	case h.EscapeSteps < 0 || h.EscapeSteps > maxSteps || len(h.Margins)*(1+h.EscapeSteps) > maxLimits:
 		return fmt.Errorf("escape_steps is %d, want 0 to %d, and at most %d limits along it", h.EscapeSteps, maxSteps, maxLimits)
 	case h.MarginTolerance < 0:

@@ -167,14 +167,14 @@ class System:
     box, of a scenario's parameter the range that an episode draws it from; those of a state, optional, its typical range.
     steps is the number of decisions in an episode, period the time between two, s. horizon says that the plant runs on: a plan
     always looks so many decisions ahead, there is no clock, and steps is how many decisions a test drives. Without it episodes end
-    after steps decisions. constants is anything that JSON takes:
+    after steps decisions. delay is how old what a decision is made by will be when its action begins to act, in periods. constants is anything that JSON takes:
     what systems of the same equations are told apart by. The others are those of a file (docs/reference/system-file.md): rest,
     state_scale, objective_scale, margin_tolerance, semantic, solver, training, weight_design, navigation.
     """
 
     def __init__(
         self, name: str, description: str = "", *, state: Variables, action: Variables, scenario: Variables, context: Variables | None = None,
-        steps: int, period: float, horizon: int = 0, rest: Sequence[float] | None = None, state_scale: Sequence[float] | None = None,
+        steps: int, period: float, horizon: int = 0, delay: float = 0.0, rest: Sequence[float] | None = None, state_scale: Sequence[float] | None = None,
         objective_scale: Sequence[float] | None = None, margin_tolerance: float = 0.0, semantic: Mapping[str, Any] | None = None,
         solver: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None, weight_design: Mapping[str, Any] | None = None,
         navigation: Mapping[str, Any] | None = None, constants: Any = None,
@@ -183,9 +183,12 @@ class System:
             raise InputError(f"steps is {steps!r}, want the number of decisions in an episode, at least 1")
         if not isinstance(horizon, (int, np.integer)) or horizon < 0:
             raise InputError(f"horizon is {horizon!r}, want the number of decisions that a plan of a plant that runs on looks ahead, or 0 where episodes end")
+        if not 0 <= float(delay) <= steps - 1:
+            raise InputError(f"delay is {delay!r}, want 0 to {steps - 1} periods, one less than steps")
         if not float(period) > 0:
             raise InputError(f"period is {period!r}, want the time between two decisions, s, above 0")
         self.name, self.description, self.steps, self.period, self.horizon = name, description, int(steps), float(period), int(horizon)
+        self.delay = float(delay)
         self._clock = [] if self.horizon else [CLOCK]
         self._state, self._action, self._context = _variables("state", state), _variables("action", action), _variables("context", context)
         if CLOCK in self._context and self._clock:
@@ -432,7 +435,7 @@ class System:
         out: dict[str, Any] = {
             "format": "gpc-system", "version": 1, "name": self.name, "description": self.description, "state": [*self._state.values()],
             "context": [*self._context.values()], "action": [*self._action.values()], "objectives": [*self._objectives.values()],
-            "margins": [*self._margins.values()], "scenario": [*self._scenario.values()], "steps": self.steps, "step_s": self.period, "horizon": self.horizon,
+            "margins": [*self._margins.values()], "scenario": [*self._scenario.values()], "steps": self.steps, "step_s": self.period, "horizon": self.horizon, "delay": self.delay,
             "integrator": self._integrator, "escape_steps": self._escape_steps, **self._hints, "picture": pictured[0] if pictured else [],
             "program": {"format": "gpc-program", "version": 1, "name": self.name, "vectors": vectors, "functions": [w.document() for w in written]},
         }

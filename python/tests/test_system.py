@@ -198,6 +198,19 @@ def test_a_plant_that_runs_on(tmp_path):
         cart("wrong", horizon=-1)
 
 
+def test_a_delay():
+    y = cart("late", delay=1)
+    assert json.loads(y.text())["delay"] == 1
+    with gpc.nmpc(y) as exact, gpc.nmpc(cart("late")) as prompt:
+        state, context = np.array([0.1, 0.2]), np.zeros(3)
+        with exact.loop() as loop, prompt.loop() as now:
+            first = loop.decide(state, context).u
+            assert not np.allclose(first, now.decide(state, context).u)  # it is of a period later
+    for wrong in (-1, 1e9, float("nan")):
+        with pytest.raises(gpc.InputError, match="delay is"):
+            cart("wrong", delay=wrong)
+
+
 def test_a_system_can_say_everything():
     y = cart("all", semantic={"k": [4, 2]}, rest=[0.0], objective_scale=[1, 2], state_scale=[1, 0.5], margin_tolerance=1e-8, constants={"mass": 1},
              solver={"starts": 2}, navigation={"top_k": 1})

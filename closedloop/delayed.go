@@ -1,0 +1,59 @@
+package closedloop
+
+import (
+	"fmt"
+	"slices"
+)
+
+// underWay are n actions of a plant that was told nothing yet.
+func (m *Simulation) underWay(s, c []float64, n int) [][]float64 {
+	under := make([][]float64, n)
+	for i := range under {
+		under[i] = make([]float64, m.Problem.Spec().ActionSize())
+		m.Problem.Fallback(s, c, under[i])
+	}
+	return under
+}
+
+// turn takes an action that is decided, and is the one that acts now: itself where there is no delay.
+func (e *simulated) turn(u []float64) []float64 {
+	if len(e.under) == 0 {
+		return u
+	}
+	acts := e.under[0]
+	e.under = append(e.under[1:], slices.Clone(u))
+	return acts
+}
+
+// shown writes the state that is measured: of within the period, where the delay is not of whole ones.
+func (e *simulated) shown(s []float64) {
+	if share := e.delay.Share(); share > 0 {
+		e.delay.Part(share, e.s, e.c, e.under[0], s)
+		return
+	}
+	copy(s, e.s)
+}
+
+// delayedOracle is the optimum of what a decision has a part in: what is under way at first is done, then the best.
+// Its plan is what to decide, so that the last actions of it do not act.
+func (e *simulated) delayedOracle() (float64, [][]float64, error) {
+	first := e.plant.start(e.scene)
+	first.acting = nil // the reference knows nothing of what will act
+	rest := first.under
+	sum := 0.0
+	for i, u := range rest {
+		out, err := first.Apply(u)
+		if err != nil {
+			return 0, nil, err
+		}
+		if spec := e.plant.Problem.Spec(); out.Failed || !spec.Keeps(out.Margin) {
+			return 0, nil, fmt.Errorf("the plant is beyond a limit at decision %d, before an action that was decided acts", i)
+		}
+		sum += out.Cost
+	}
+	cost, plan, err := e.plant.Oracle(first.s, first.c, e.Steps()-len(rest), e.scene.Preference)
+	if err != nil {
+		return cost, plan, err
+	}
+	return sum + cost, append(slices.Clone(plan), rest...), nil
+}
