@@ -161,7 +161,7 @@ func (d *Drive) control(i int, out *Driven) error {
 		ok, err = d.controllers[i].Decide(s, known, o.Preference, u)
 	}
 	if err != nil {
-		return asked(err)
+		return asBadInput(err)
 	}
 	monitor := domain.NoMonitor()
 	if m, is := d.controllers[i].(domain.Monitored); is {
@@ -252,7 +252,7 @@ func (c *Case) Observe(seed uint64, index int, opt domain.EpisodeOptions) (batch
 	}
 	ep, err := c.def.Plant.Episode(seed, index, opt)
 	if err != nil {
-		return o, asked(err)
+		return o, asBadInput(err)
 	}
 	ep.Observe(o.S, o.C)
 	return o, nil

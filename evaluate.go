@@ -21,17 +21,17 @@ import (
 	"github.com/gpc-engine/gpc/offline"
 )
 
-// computer is what decisions are computed on, as records name it.
-type computer struct {
+// computeDevice is what decisions are computed on, as records name it.
+type computeDevice struct {
 	device  string
 	backend string // "" where no engine computes
 }
 
 // controllers returns a maker of controllers, each on an engine of its own of one
 // thread unless opt says otherwise, what computes, and a function that closes the engines.
-func (r *Resolved) controllers(opt EngineOptions) (make func() (domain.Controller, error), on computer, closeAll func(), err error) {
+func (r *Resolved) controllers(opt EngineOptions) (newController func() (domain.Controller, error), on computeDevice, closeAll func(), err error) {
 	if r.Model == nil {
-		return func() (domain.Controller, error) { return r.Controller(nil) }, computer{device: Host()}, func() {}, nil
+		return func() (domain.Controller, error) { return r.Controller(nil) }, computeDevice{device: Host()}, func() {}, nil
 	}
 	if opt.Threads == 0 {
 		opt.Threads = 1
@@ -53,7 +53,7 @@ func (r *Resolved) controllers(opt EngineOptions) (make func() (domain.Controlle
 	if err != nil {
 		return nil, on, nil, err
 	}
-	on = computer{first.Device(), first.About().Backend}
+	on = computeDevice{first.Device(), first.About().Backend}
 	if on.backend == "cuda" {
 		on.backend += " " + first.About().ISA
 	}
@@ -85,7 +85,7 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 	if err != nil {
 		return nil, err
 	}
-	make, on, closeAll, err := r.controllers(e)
+	newController, on, closeAll, err := r.controllers(e)
 	if err != nil {
 		return nil, err
 	}
@@ -97,17 +97,17 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt close
 	if opt.ModelSHA256, err = r.SHA256(); err != nil {
 		return nil, err
 	}
-	return c.EvaluateBy(ctx, make, opt)
+	return c.EvaluateBy(ctx, newController, opt)
 }
 
 // EvaluateBy is Evaluate of controllers that are made elsewhere, such as those of a server; opt
 // says what decides.
-func (c *Case) EvaluateBy(ctx context.Context, make func() (domain.Controller, error), opt closedloop.Options) (*closedloop.Result, error) {
+func (c *Case) EvaluateBy(ctx context.Context, newController func() (domain.Controller, error), opt closedloop.Options) (*closedloop.Result, error) {
 	if err := opt.Validate(c.Spec()); err != nil {
 		return nil, BadInput(err)
 	}
-	r, err := closedloop.Evaluate(ctx, &c.def, make, opt)
-	return r, asked(err)
+	r, err := closedloop.Evaluate(ctx, &c.def, newController, opt)
+	return r, asBadInput(err)
 }
 
 // instructionSet is isa.Name.
@@ -215,7 +215,7 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 		if r.Model != nil && m.File == "" {
 			record.Samples = r.Model.Provenance.Samples
 		}
-		make, on, closeAll, err := r.controllers(e)
+		newController, on, closeAll, err := r.controllers(e)
 		if err != nil {
 			return nil, err
 		}
@@ -224,7 +224,7 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, closedloop.Contender{Method: r.Method.Name, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: of, Candidates: m.Candidates, Constants: m.Constants, New: make})
+		all = append(all, closedloop.Contender{Method: r.Method.Name, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: of, Candidates: m.Candidates, Constants: m.Constants, New: newController})
 	}
 	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err
@@ -234,12 +234,12 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 	if err == nil {
 		p.Map = record
 	}
-	return p, asked(err)
+	return p, asBadInput(err)
 }
 
-// asked makes an error of what the caller asked for one of input: a regime that is none, a preference
+// asBadInput makes an error of what the caller asked for one of input: a regime that is none, a preference
 // that the method was not made for, an output that would lose or mix something.
-func asked(err error) error {
+func asBadInput(err error) error {
 	var regime domain.RegimeError
 	var preference domain.PreferenceError
 	var scene *closedloop.SceneError
@@ -267,12 +267,12 @@ func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOpt
 	if err != nil {
 		return nil, err
 	}
-	make, on, closeAll, err := r.controllers(e)
+	newController, on, closeAll, err := r.controllers(e)
 	if err != nil {
 		return nil, err
 	}
 	defer closeAll()
-	m, err := make()
+	m, err := newController()
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +288,7 @@ func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOpt
 		Method: r.Method.Name, Commit: version.Build(), Device: on.device, Backend: on.backend, ISA: set, ModelSHA256: of, Seed: opt.Seed, Episodes: opt.Episodes,
 		Weights: offline.DasDennis(c.Spec().ObjectiveSize(), opt.Divisions), Progress: opt.Progress,
 	})
-	return front, asked(err)
+	return front, asBadInput(err)
 }
 
 // heldOutStream separates the scenarios a certificate is estimated on from those

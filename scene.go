@@ -50,7 +50,7 @@ func (c *Case) Scene(ctx context.Context, seed uint64, index int, regime string,
 	}
 	ep, err := c.def.Plant.Episode(seed, index, domain.EpisodeOptions{Regime: regime, Preference: pref, Context: ctx})
 	if err != nil {
-		return nil, asked(err)
+		return nil, asBadInput(err)
 	}
 	return closedloop.NewSceneFile(&c.def, ep)
 }

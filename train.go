@@ -114,12 +114,12 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		if err != nil {
 			return nil, err
 		}
-		make, on, closeAll, err := r.controllers(opt.Engine)
+		newController, on, closeAll, err := r.controllers(opt.Engine)
 		if err != nil {
 			return nil, err
 		}
 		defer closeAll()
-		opt.Policy, opt.Visiting.Backend = make, on.backend
+		opt.Policy, opt.Visiting.Backend = newController, on.backend
 	}
 	counters, err := offline.Generate(ctx, c.def, opt.Options, progress)
 	return &counters, refused(err)

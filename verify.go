@@ -121,10 +121,10 @@ func (c *Case) again(h *closedloop.Header, opt VerifyOptions) (domain.Controller
 		from := cmp.Or(opt.Model, "the bundled map of "+c.Name())
 		return nil, "", nothing, fmt.Errorf("method %s decided by a model of SHA-256 %s, %s has %s: name its file with --model", h.Method, cmp.Or(h.ModelSHA256, "none"), from, cmp.Or(sum, "none"))
 	}
-	make, on, closeAll, err := r.controllers(opt.Engine)
+	newController, on, closeAll, err := r.controllers(opt.Engine)
 	if err != nil {
 		return nil, "", nothing, err
 	}
-	m, err := make()
+	m, err := newController()
 	return m, on.backend, closeAll, err
 }

@@ -148,14 +148,14 @@ const (
 )
 
 func (s *Score) meets(o *Options) bool {
-	return s.Unsafe == s.NoWay && s.mean() <= o.Target && float64(s.Max) <= o.Tail && !s.leans()
+	return s.Unsafe == s.NoWay && s.mean() <= o.Target && float64(s.Max) <= o.Tail && !s.reliesOnGuard()
 }
 
 // mean is what the target is held to; reports of an earlier program have no floored one.
 func (s *Score) mean() float64 { return float64(max(s.Mean, s.Floored)) }
 
-// leans says that much of what was driven was the guard's.
-func (s *Score) leans() bool { return s.Rescued > mostRescued || s.Replaced > mostReplaced }
+// reliesOnGuard says that much of what was driven was the guard's.
+func (s *Score) reliesOnGuard() bool { return s.Rescued > mostRescued || s.Replaced > mostReplaced }
 
 // skewed says that a few episodes cost nearly all of the mean.
 func (s *Score) skewed() bool { return s.Median > 0 && s.Mean > skewness*s.Median }
@@ -467,7 +467,7 @@ func advice(out *Report, o *Options) string {
 		return "held-out starts cost more than those of the data: more scenarios, so a larger budget"
 	case last.Kind == Epochs && float64(best.Training.Capped) > o.Target:
 		return "starts of the data itself miss the target after more epochs: a larger Training.Hidden, or optima in several basins (a Library of the solver, more Starts)"
-	case out.Test.leans():
+	case out.Test.reliesOnGuard():
 		return "the guard asks a solver too often, or follows its plans: a larger budget, or a margin that looks further ahead"
 	case float64(out.Test.Mean) <= o.Target:
 		return "the mean is met, the largest regret is not: starts near a limit, which a larger budget samples more"

@@ -143,17 +143,17 @@ func (c *continuing) Close() error {
 	return err
 }
 
-// object is one object on one of the two backends.
-type object[T any] struct {
-	owner *continuing
-	what  string // for notices
-	make  func(backend.Backend) (T, error)
-	inner T
-	moved bool // it lives on the second backend
+// movable is one object on one of the two backends.
+type movable[T any] struct {
+	owner     *continuing
+	what      string // for notices
+	construct func(backend.Backend) (T, error)
+	inner     T
+	moved     bool // it lives on the second backend
 }
 
-func newObject[T any](c *continuing, what string, construct func(backend.Backend) (T, error)) (*object[T], error) {
-	o := &object[T]{owner: c, what: what, make: construct}
+func newMovable[T any](c *continuing, what string, construct func(backend.Backend) (T, error)) (*movable[T], error) {
+	o := &movable[T]{owner: c, what: what, construct: construct}
 	if !c.over() {
 		inner, err := construct(c.first)
 		if err == nil || !c.fault(err) {
@@ -166,12 +166,12 @@ func newObject[T any](c *continuing, what string, construct func(backend.Backend
 }
 
 // move makes the object on the second backend.
-func (o *object[T]) move() error {
+func (o *movable[T]) move() error {
 	b, err := o.owner.refuge()
 	if err != nil {
 		return err
 	}
-	inner, err := o.make(b)
+	inner, err := o.construct(b)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (o *object[T]) move() error {
 }
 
 // do makes one call, on the second backend if the first cannot.
-func (o *object[T]) do(f func(T) error) error {
+func (o *movable[T]) do(f func(T) error) error {
 	if !o.moved {
 		if !o.owner.over() {
 			err := f(o.inner)
@@ -197,7 +197,7 @@ func (o *object[T]) do(f func(T) error) error {
 }
 
 // ask is do for a call that gives a value.
-func ask[T, R any](o *object[T], f func(T) (R, error)) (r R, err error) {
+func ask[T, R any](o *movable[T], f func(T) (R, error)) (r R, err error) {
 	err = o.do(func(inner T) (err error) {
 		r, err = f(inner)
 		return err
@@ -209,14 +209,14 @@ func (c *continuing) NewNet(mlp *model.MLP) (backend.Net, error) {
 	if mlp != nil {
 		mlp = mlp.Clone()
 	}
-	o, err := newObject(c, "a network", func(b backend.Backend) (backend.Net, error) { return b.NewNet(mlp) })
+	o, err := newMovable(c, "a network", func(b backend.Backend) (backend.Net, error) { return b.NewNet(mlp) })
 	if err != nil {
 		return nil, err
 	}
 	return net{o}, nil
 }
 
-type net struct{ *object[backend.Net] }
+type net struct{ *movable[backend.Net] }
 
 func (n net) Forward(z, y tensor.Matrix) error {
 	return n.do(func(b backend.Net) error { return b.Forward(z, y) })
@@ -235,7 +235,7 @@ func (n net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
 }
 
 func (c *continuing) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.Matrix) error {
-	o, err := newObject(c, "an eigendecomposition", func(b backend.Backend) (backend.Backend, error) { return b, nil })
+	o, err := newMovable(c, "an eigendecomposition", func(b backend.Backend) (backend.Backend, error) { return b, nil })
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (c *continuing) EigTopK(g tensor.Matrix, n, k int, values, vectors tensor.M
 }
 
 func (c *continuing) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) {
-	o, err := newObject(c, "the search over M*", func(b backend.Backend) (backend.Index, error) { return b.NewIndex(codes, decoded) })
+	o, err := newMovable(c, "the search over M*", func(b backend.Backend) (backend.Index, error) { return b.NewIndex(codes, decoded) })
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (c *continuing) NewIndex(codes, decoded tensor.Matrix) (backend.Index, erro
 }
 
 type index struct {
-	*object[backend.Index]
+	*movable[backend.Index]
 	length int
 }
 
@@ -275,14 +275,14 @@ func (c *continuing) NewStepper(cfg backend.StepperConfig) (backend.Stepper, err
 			*mlp = (*mlp).Clone()
 		}
 	}
-	o, err := newObject(c, "the online step", func(b backend.Backend) (backend.Stepper, error) { return b.NewStepper(cfg) })
+	o, err := newMovable(c, "the online step", func(b backend.Backend) (backend.Stepper, error) { return b.NewStepper(cfg) })
 	if err != nil {
 		return nil, err
 	}
 	return stepper{o}, nil
 }
 
-type stepper struct{ *object[backend.Stepper] }
+type stepper struct{ *movable[backend.Stepper] }
 
 // Step keeps latents that it overwrites until it is done: it may have to begin again.
 func (s stepper) Step(in backend.StepInput, out backend.StepOutput) error {

@@ -13,7 +13,7 @@ import (
 // at each decision and kept here, n_z numbers a loop; elsewhere they stay on the
 // device.
 type kept struct {
-	*object[backend.Loops]
+	*movable[backend.Loops]
 	smooths bool
 	width   int           // n_z
 	latents tensor.Matrix // of the decision before; no rows: there was none
@@ -37,7 +37,7 @@ func (c *continuing) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
 		k.width = cfg.Step.DecoderS.In()
 	}
 	var err error
-	k.object, err = newObject(c, "navigation", func(b backend.Backend) (backend.Loops, error) {
+	k.movable, err = newMovable(c, "navigation", func(b backend.Backend) (backend.Loops, error) {
 		if d, ok := b.(backend.LoopsBackend); ok {
 			return d.NewLoops(cfg)
 		}

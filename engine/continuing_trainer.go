@@ -14,7 +14,7 @@ const savedEvery = 64
 
 // trainer is a trainer that survives the loss of its backend.
 type trainer struct {
-	*object[backend.Trainer]
+	*movable[backend.Trainer]
 	saved *backend.TrainerState         // nil: the state it began with
 	since []func(backend.Trainer) error // the updates made after that
 	chain *backend.Chain                // what a state does not hold; nil: none
@@ -30,7 +30,7 @@ func (c *continuing) NewTrainer(cfg backend.TrainerConfig) (backend.Trainer, err
 	cfg.Initial = backend.Networks{EncoderX: initial[0], EncoderO: initial[1], DecoderU: initial[2], DecoderS: initial[3]}
 	t := &trainer{}
 	var err error
-	t.object, err = newObject(c, "training", func(b backend.Backend) (backend.Trainer, error) {
+	t.movable, err = newMovable(c, "training", func(b backend.Backend) (backend.Trainer, error) {
 		inner, err := b.NewTrainer(cfg)
 		if err != nil {
 			return nil, err
@@ -65,7 +65,7 @@ func (t *trainer) replay(inner backend.Trainer) error {
 
 // update makes an update and notes it, but on the second backend, which is the last.
 func update[L any](t *trainer, f func(backend.Trainer) (L, error)) (losses L, err error) {
-	if losses, err = ask(t.object, f); err != nil {
+	if losses, err = ask(t.movable, f); err != nil {
 		return losses, err
 	}
 	if t.moved {
@@ -87,7 +87,7 @@ func (t *trainer) ManifoldStep(rows, neighbours []int32, kernel []float32, lr fl
 }
 
 func (t *trainer) ManifoldLoss(rows, neighbours []int32, kernel []float32) (backend.ManifoldLosses, error) {
-	return ask(t.object, func(b backend.Trainer) (backend.ManifoldLosses, error) {
+	return ask(t.movable, func(b backend.Trainer) (backend.ManifoldLosses, error) {
 		return b.ManifoldLoss(rows, neighbours, kernel)
 	})
 }
@@ -113,16 +113,16 @@ func (t *trainer) RolloutStep(rows []int32, lr float32) (backend.RolloutLosses, 
 }
 
 func (t *trainer) RolloutLoss(rows []int32) (backend.RolloutLosses, error) {
-	return ask(t.object, func(b backend.Trainer) (backend.RolloutLosses, error) { return b.RolloutLoss(rows) })
+	return ask(t.movable, func(b backend.Trainer) (backend.RolloutLosses, error) { return b.RolloutLoss(rows) })
 }
 
 func (t *trainer) Networks() (backend.Networks, error) {
-	return ask(t.object, backend.Trainer.Networks)
+	return ask(t.movable, backend.Trainer.Networks)
 }
 
 // State also keeps a copy, from which a later fault goes on.
 func (t *trainer) State() (backend.TrainerState, error) {
-	state, err := ask(t.object, backend.Trainer.State)
+	state, err := ask(t.movable, backend.Trainer.State)
 	if err == nil {
 		t.keep(state)
 	}

@@ -63,12 +63,12 @@ func closeAll(leases []*lease) (err error) {
 	return err
 }
 
-// listed is how --device lists devices, asked the flag as it was written.
+// listed is how --device lists devices, flag is that flag as it was written.
 func listed(devices []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(devices), " ", ","), "[]")
 }
 
-func (o *Options) asked() string { return "--device " + listed(o.Devices) }
+func (o *Options) flag() string { return "--device " + listed(o.Devices) }
 
 // checkDevices says what contradicts itself in the devices that are asked for.
 func (o *Options) checkDevices() error {
@@ -76,11 +76,11 @@ func (o *Options) checkDevices() error {
 		return nil
 	}
 	if o.Backend == "cpu" || o.Backend == "ref" {
-		return fmt.Errorf("--backend %s with %s: devices are of the CUDA backend alone", o.Backend, o.asked())
+		return fmt.Errorf("--backend %s with %s: devices are of the CUDA backend alone", o.Backend, o.flag())
 	}
 	for i, d := range o.Devices {
 		if slices.Contains(o.Devices[:i], d) {
-			return fmt.Errorf("%s: device %d is named twice", o.asked(), d)
+			return fmt.Errorf("%s: device %d is named twice", o.flag(), d)
 		}
 	}
 	return nil
@@ -92,7 +92,7 @@ func (c *CUDA) chosen(o *Options) ([]int, error) {
 		return []int{c.Device}, c.Problem
 	}
 	if len(c.Devices) == 0 { // no driver, or none that shows a device
-		return nil, fmt.Errorf("%s: %w", o.asked(), c.Problem)
+		return nil, fmt.Errorf("%s: %w", o.flag(), c.Problem)
 	}
 	for _, d := range o.Devices {
 		err := error(&driver.DeviceError{Asked: d})
@@ -100,7 +100,7 @@ func (c *CUDA) chosen(o *Options) ([]int, error) {
 			err = c.Devices[d].Usable()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s of %d: %w", o.asked(), len(c.Devices), err)
+			return nil, fmt.Errorf("%s of %d: %w", o.flag(), len(c.Devices), err)
 		}
 	}
 	return o.Devices, nil

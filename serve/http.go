@@ -176,7 +176,7 @@ func (h *handler) fail(w http.ResponseWriter, a Answer, err error) {
 
 // answer writes a JSON object.
 func (h *handler) answer(w http.ResponseWriter, status int, v any) {
-	h.object(w, status, encoded(v))
+	h.writeObject(w, status, encoded(v))
 }
 
 // encoded is a JSON object.
@@ -188,7 +188,7 @@ func encoded(v any) []byte {
 	return append(text, '\n')
 }
 
-func (h *handler) object(w http.ResponseWriter, status int, text []byte) {
+func (h *handler) writeObject(w http.ResponseWriter, status int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
@@ -218,11 +218,11 @@ func (h *handler) ask(o op) http.HandlerFunc {
 		switch {
 		case h.s.Draining():
 			h.s.count(ErrClosed)
-			h.object(w, http.StatusServiceUnavailable, closed)
+			h.writeObject(w, http.StatusServiceUnavailable, closed)
 			return
 		case h.s.busy(o):
 			h.s.count(ErrBusy)
-			h.object(w, http.StatusTooManyRequests, busy)
+			h.writeObject(w, http.StatusTooManyRequests, busy)
 			return
 		}
 		j := &job{op: o}

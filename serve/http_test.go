@@ -32,8 +32,8 @@ func web(t testing.TB, opt serve.Options, how serve.HTTPOptions, held ...*gate) 
 	return s, h
 }
 
-// asked is the status, the JSON and the head of an answer.
-func asked(t testing.TB, method, url, body string, head ...string) (int, map[string]any, http.Header) {
+// exchange is the status, the JSON and the head of an answer.
+func exchange(t testing.TB, method, url, body string, head ...string) (int, map[string]any, http.Header) {
 	t.Helper()
 	r := require.Get(http.NewRequest(method, url, strings.NewReader(body)))(t)
 	for i := 0; i < len(head); i += 2 {
@@ -70,7 +70,7 @@ func TestHTTPAnswersAsLines(t *testing.T) {
 		require.OK(t, json.Unmarshal([]byte(ask), &fields))
 		op := fields["op"].(string)
 		delete(fields, "op")
-		status, got, _ := asked(t, "POST", h.URL+"/v1/"+op, string(require.Get(json.Marshal(fields))(t)))
+		status, got, _ := exchange(t, "POST", h.URL+"/v1/"+op, string(require.Get(json.Marshal(fields))(t)))
 		for _, answer := range []map[string]any{want, got} {
 			delete(answer, "latency_us")
 			if r, ok := answer["refinement"].(map[string]any); ok {
@@ -81,7 +81,7 @@ func TestHTTPAnswersAsLines(t *testing.T) {
 			t.Errorf("request %d: %d %v, the line is answered %v", i, status, got, want)
 		}
 	}
-	status, health, _ := asked(t, "GET", h.URL+"/health", "")
+	status, health, _ := exchange(t, "GET", h.URL+"/health", "")
 	if now, ok := health["health"].(map[string]any); status != 200 || !ok || now["status"] != "ok" || now["decisions"] != 5.0 || health["op"] != "health" {
 		t.Errorf("%d %v", status, health)
 	}
@@ -121,7 +121,7 @@ func TestBadRequestsHaveTheirStatus(t *testing.T) {
 		{"GET", "/v1/stream?name=a", "", 400, "name", "session"},
 		{"GET", "/v1/stream?session=" + strings.Repeat("x", 129), "", 400, "session", "129"},
 	} {
-		status, a, head := asked(t, b.method, h.URL+b.path, b.body)
+		status, a, head := exchange(t, b.method, h.URL+b.path, b.body)
 		text, _ := a["error"].(string)
 		if field, _ := a["field"].(string); status != b.status || field != b.field || !strings.Contains(text, b.says) || (status == 200) != (a["u"] != nil) {
 			t.Errorf("%s %s %.60s: %d %v, want %d, field %q and an error that mentions %s", b.method, b.path, b.body, status, a, b.status, b.field, b.says)
@@ -130,10 +130,10 @@ func TestBadRequestsHaveTheirStatus(t *testing.T) {
 			t.Errorf("%s %s: %d with the head %v", b.method, b.path, status, head)
 		}
 	}
-	if status, _, _ := asked(t, "HEAD", h.URL+"/health", ""); status != 200 {
+	if status, _, _ := exchange(t, "HEAD", h.URL+"/health", ""); status != 200 {
 		t.Errorf("HEAD: %d", status)
 	}
-	if status, a, _ := asked(t, "POST", h.URL+"/v1/decide", fmt.Sprintf(`{"session":"a","s":[%v,0],"c":[0]}`, panics)); status != 500 || a["field"] != "session" {
+	if status, a, _ := exchange(t, "POST", h.URL+"/v1/decide", fmt.Sprintf(`{"session":"a","s":[%v,0],"c":[0]}`, panics)); status != 500 || a["field"] != "session" {
 		t.Errorf("a panic: %d %v", status, a)
 	}
 }
@@ -164,12 +164,12 @@ func TestWhoMayAsk(t *testing.T) {
 		{closed.URL + "/v1/reset", []string{"Authorization", "Bearer " + token}, 200},
 		{closed.URL + "/v1/reset", []string{"Authorization", "bearer " + token, "Host", "plant.example"}, 200},
 	} {
-		if status, a, head := asked(t, "POST", of.url, body, of.head...); status != of.status || status == 401 && head.Get("WWW-Authenticate") == "" {
+		if status, a, head := exchange(t, "POST", of.url, body, of.head...); status != of.status || status == 401 && head.Get("WWW-Authenticate") == "" {
 			t.Errorf("%s with %q: %d %v, want %d", of.url, of.head, status, a, of.status)
 		}
 	}
 	for path, want := range map[string]int{"/ready": 200, "/health": 401, "/metrics": 401, "/openapi.json": 401, "/v1/stream": 401} {
-		if status, _, _ := asked(t, "GET", closed.URL+path, ""); status != want {
+		if status, _, _ := exchange(t, "GET", closed.URL+path, ""); status != want {
 			t.Errorf("%s without the token: %d, want %d", path, status, want)
 		}
 	}
@@ -179,7 +179,7 @@ func TestWhoMayAsk(t *testing.T) {
 func TestADeadlineIsKeptOverHTTP(t *testing.T) {
 	held := newGate()
 	_, h := web(t, serve.Options{}, serve.HTTPOptions{}, held)
-	if status, a, _ := asked(t, "POST", h.URL+"/v1/decide", fmt.Sprintf(`{"session":"a","s":[%v,0.1],"c":[0],"deadline_ms":20}`, slow)); status != 200 || a["late"] != true {
+	if status, a, _ := exchange(t, "POST", h.URL+"/v1/decide", fmt.Sprintf(`{"session":"a","s":[%v,0.1],"c":[0],"deadline_ms":20}`, slow)); status != 200 || a["late"] != true {
 		t.Errorf("%d %v", status, a)
 	}
 }
@@ -190,12 +190,12 @@ func TestTooManyAreRefused(t *testing.T) {
 	s, h := web(t, serve.Options{Waiting: 1}, serve.HTTPOptions{}, held)
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		if status, a, _ := asked(t, "POST", h.URL+"/v1/decide", fmt.Sprintf(`{"session":"a","s":[%v,0.1],"c":[0]}`, slow)); status != 200 || a["late"] != false {
+		if status, a, _ := exchange(t, "POST", h.URL+"/v1/decide", fmt.Sprintf(`{"session":"a","s":[%v,0.1],"c":[0]}`, slow)); status != 200 || a["late"] != false {
 			t.Errorf("the one that was first: %d %v", status, a)
 		}
 	})
 	<-held.arrived
-	if status, a, head := asked(t, "POST", h.URL+"/v1/decide", `{"session":"b","s":[0.1,0],"c":[0]}`); status != 429 || head.Get("Retry-After") != "1" {
+	if status, a, head := exchange(t, "POST", h.URL+"/v1/decide", `{"session":"b","s":[0.1,0],"c":[0]}`); status != 429 || head.Get("Retry-After") != "1" {
 		t.Errorf("%d %v, want a refusal", status, a)
 	}
 	if _, err := s.Decide(t.Context(), "b", serve.Request{S: []float64{0.1, 0}, C: []float64{0}}); !errors.Is(err, serve.ErrBusy) {
@@ -203,7 +203,7 @@ func TestTooManyAreRefused(t *testing.T) {
 	}
 	held.open()
 	wait.Wait()
-	if status, a, _ := asked(t, "POST", h.URL+"/v1/decide", `{"session":"b","s":[0.1,0],"c":[0]}`); status != 200 {
+	if status, a, _ := exchange(t, "POST", h.URL+"/v1/decide", `{"session":"b","s":[0.1,0],"c":[0]}`); status != 200 {
 		t.Errorf("afterwards: %d %v", status, a)
 	}
 }

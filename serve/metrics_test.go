@@ -35,7 +35,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	batches := 2 + float64(len(held.arrived)) // the one that was late had one too, where it had begun
-	status, _, head := asked(t, "GET", h.URL+"/metrics", "")
+	status, _, head := exchange(t, "GET", h.URL+"/metrics", "")
 	kind := head.Get("Content-Type")
 	if status != 200 || !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
 		t.Fatalf("%d %s", status, kind)

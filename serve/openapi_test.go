@@ -148,7 +148,7 @@ func TestTheOpenAPIDocumentIsTheCode(t *testing.T) {
 	defer s.Close()
 	h := httptest.NewServer(serve.Handler(s, serve.HTTPOptions{}))
 	defer h.Close()
-	status, doc, _ := asked(t, "GET", h.URL+"/openapi.json", "")
+	status, doc, _ := exchange(t, "GET", h.URL+"/openapi.json", "")
 	if status != 200 || doc["openapi"] != "3.1.0" {
 		t.Fatalf("%d %v", status, doc["openapi"])
 	}
@@ -161,7 +161,7 @@ func TestTheOpenAPIDocumentIsTheCode(t *testing.T) {
 			methods = append(methods, strings.ToUpper(method))
 		}
 		// Who asks by another method is told which there is.
-		status, _, head := asked(t, "DELETE", h.URL+path, "")
+		status, _, head := exchange(t, "DELETE", h.URL+path, "")
 		if allow := head.Get("Allow"); status != 405 || len(methods) != 1 || allow != methods[0] {
 			t.Errorf("%s: %d, allows %s, the document %v", path, status, allow, methods)
 		}
@@ -197,7 +197,7 @@ func TestTheOpenAPIDocumentIsTheCode(t *testing.T) {
 		if path == "/v1/decide" {
 			example["observed_ms"] = float64(time.Now().UnixMilli())
 		}
-		status, answer, _ := asked(t, "POST", h.URL+path, string(require.Get(json.Marshal(example))(t)))
+		status, answer, _ := exchange(t, "POST", h.URL+path, string(require.Get(json.Marshal(example))(t)))
 		if status != 200 {
 			t.Errorf("%s: the example is answered %d %v", path, status, answer)
 			continue
@@ -208,7 +208,7 @@ func TestTheOpenAPIDocumentIsTheCode(t *testing.T) {
 		}
 		// What is not documented is not accepted, and what is wrong is a Failure.
 		example["undocumented"] = 1
-		status, answer, _ = asked(t, "POST", h.URL+path, string(require.Get(json.Marshal(example))(t)))
+		status, answer, _ = exchange(t, "POST", h.URL+path, string(require.Get(json.Marshal(example))(t)))
 		if status != 400 || answer["field"] != "undocumented" {
 			t.Errorf("%s with another field: %d %v", path, status, answer)
 		}
@@ -222,7 +222,7 @@ func TestTheOpenAPIDocumentIsTheCode(t *testing.T) {
 		}
 	}
 	for path, schema := range map[string]string{"/health": "Health", "/ready": "Ready"} {
-		_, answer, _ := asked(t, "GET", h.URL+path, "")
+		_, answer, _ := exchange(t, "GET", h.URL+path, "")
 		for _, wrong := range d.differ(t, path, d.at(t, "components", "schemas", schema), answer) {
 			t.Error(wrong)
 		}

@@ -58,6 +58,28 @@ func (d devices) conditions() string {
 	return tables(s)
 }
 
+// conditionsBroken names the maps whose decoded actions leave the limits, and says where the certified loop breaks a margin.
+func (d devices) conditionsBroken() string {
+	var negative, broken []string
+	for _, c := range d.certified() {
+		name, k := "`"+c.Certificate.Case+"`", c.Certificate
+		if k.Constants.GammaMin < 0 {
+			negative = append(negative, name)
+		}
+		if m := k.Measured; m != nil && m.Violations > 0 {
+			broken = append(broken, fmt.Sprintf("%d of %d decisions of %s", m.Violations, m.Decisions, name))
+		}
+	}
+	text := ""
+	if len(negative) > 0 {
+		text += "\nThe decoded action's least margin is negative on " + strings.Join(negative, ", ") + ": there the projection keeps the limits.\n"
+	}
+	if len(broken) > 0 {
+		text += "\nThe loop of Algorithm 2 breaks a margin in " + strings.Join(broken, ", and in ") + ".\n"
+	}
+	return text
+}
+
 // recoveryShown is how many steps of a recovery are drawn.
 const recoveryShown = 40
 

@@ -49,7 +49,7 @@ var kinds = []kind{
 		elsewhere}, // docs/results/torture.md
 	{"bench serve", "", []string{"canary_differing"}, func(r *Records, text []byte) error { return decode(text, &r.Serves, nil) }, elsewhere},                      // docs/results/serving.md
 	{"bench deadline", "", []string{"late_causes"}, func(r *Records, text []byte) error { return decode(text, &r.Deadlines, nil) }, elsewhere},                     // docs/results/scaling.md
-	{"bench record", "", []string{"benchmarks"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarked, (*Benchmarked).check) }, elsewhere},     // docs/results/quality.md, dispatch.md, …
+	{"bench record", "", []string{"benchmarks"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarked, (*Benchmarked).check) }, elsewhere},     // docs/results/monitor.md, dispatch.md, …
 	{"learned optimal power flows", "", []string{"recipes", "rows"}, func(r *Records, text []byte) error { return decode(text, &r.LearnedFlows, nil) }, elsewhere}, // docs/results/networks.md
 	{"peers of pandapower", "", []string{"peer", "rows"}, func(r *Records, text []byte) error { return decode(text, &r.Pandapower, nil) }, elsewhere},              // docs/results/pandapower.md
 }

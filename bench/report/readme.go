@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -425,74 +424,4 @@ func (d devices) elsewhere() string {
 		}
 	}
 	return tables(s)
-}
-
-// searchSummary is quality with a row for each map and a column for each method.
-func (d devices) searchSummary() string {
-	methods := []string{"direct", "refine-64", "refine-512", "polish"}
-	s := section{rows: [][]string{{"case", "map of", "n"}}}
-	for _, m := range methods {
-		s.rows[0] = append(s.rows[0], "`"+m+"`")
-	}
-	s.rows[0] = append(s.rows[0], "exact, without a map")
-	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).knownPaired) {
-		for _, p := range r.plainest() {
-			if shown = append(shown, p); len(p.Pairs) == 0 {
-				continue
-			}
-			n := p.Pairs[0].RegretN
-			row := []string{"`" + p.Case + "`", fmt.Sprintf("%d samples", p.Map.Samples), fmt.Sprint(n)}
-			for _, m := range methods {
-				row = append(row, pairedCell(p.Pairs, n, func(q *closedloop.Paired) bool { return q.Method == m }))
-			}
-			s.rows = append(s.rows, append(row, pairedCell(p.Pairs, n, func(q *closedloop.Paired) bool { return r.method(r.name, q.Method).Needs&domain.NeedsMap == 0 })))
-		}
-	}
-	s.note = "Cost above the optimum, %: mean ± 95 % (median; p90), then p50 / p99 of a decision, ms, over the same n episodes."
-	s.provenance = recordedBy(shown)
-	return tables(s)
-}
-
-// pairedCell is a method's regret and time in one cell, with its number of episodes where that
-// is not n; a dash where it is not there.
-func pairedCell(pairs []closedloop.Paired, n int, is func(m *closedloop.Paired) bool) string {
-	for _, m := range pairs {
-		if !is(&m) {
-			continue
-		}
-		middle, over := spread("%.4f", &m.Regret), ""
-		if m.RegretN != n {
-			over = fmt.Sprintf(", n %d", m.RegretN)
-		}
-		return fmt.Sprintf("%s (%s; %s)%s; %s", estimate("%.4f", m.RegretPct, m.RegretCI95), middle[0], middle[1], over, milliseconds("%.3f", &m.Latency))
-	}
-	return "–"
-}
-
-// conditionSummary counts for each map the conditions that hold, names the maps whose decoded
-// actions leave the limits, and says where the certified loop breaks a margin.
-func (d devices) conditionSummary() string {
-	var counts, negative, broken []string
-	for _, c := range d.certified() {
-		name, k := "`"+c.Certificate.Case+"`", c.Certificate
-		counts = append(counts, fmt.Sprintf("%s %d of %d", name, k.Verdicts()[batchnav.Holds], len(k.Conditions)))
-		if k.Constants.GammaMin < 0 {
-			negative = append(negative, name)
-		}
-		if m := k.Measured; m != nil && m.Violations > 0 {
-			broken = append(broken, fmt.Sprintf("%d of %d decisions of %s", m.Violations, m.Decisions, name))
-		}
-	}
-	if len(counts) == 0 {
-		return ""
-	}
-	text := "Conditions that hold: " + strings.Join(counts, ", ") + "."
-	if len(negative) > 0 {
-		text += " The decoded action's least margin is negative on " + strings.Join(negative, ", ") + ": there the projection keeps the limits."
-	}
-	if len(broken) > 0 {
-		text += " The loop of Algorithm 2 breaks a margin in " + strings.Join(broken, ", and in ") + "."
-	}
-	return text + "\n"
 }

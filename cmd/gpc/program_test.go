@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -30,6 +31,9 @@ func TestMain(m *testing.M) {
 	if how == "" {
 		os.Setenv(environment, plain)
 		os.Exit(m.Run())
+	}
+	if filepath.Base(os.Args[0]) == "gpc-gallery" {
+		os.Exit(asGallery())
 	}
 	a := app()
 	if d, err := time.ParseDuration(os.Getenv(patience)); err == nil {

@@ -67,13 +67,13 @@ func FromText(name, description string, text []byte, opt Options) (domain.Case, 
 	if y.fingerprint = sha256.Sum256(text); opt.Uncertain || opt.Ramp != nil {
 		y.fingerprint = sha256.Sum256(fmt.Appendf(bytes.Clone(text), "\nuncertain %v, ramp %v pu\n", opt.Uncertain, opt.Ramp))
 	}
+	y.opened = openedIn(n, string(text))
 	own := methods(y)
 	if y.security != nil {
 		s := y.security.params(n)
 		y.fingerprint = sha256.Sum256(fmt.Appendf(y.fingerprint[:], "secure %v, emergency %v, band %v pu\n", s.Outages, s.Emergency, s.Band))
 		own = secureMethods(y)
 	}
-	y.opened = openedIn(n, string(text))
 	solver, plant := newSolver(y), newPlant(y, string(text))
 	return domain.Case{
 		Problem: y, Solver: solver, Plant: plant, Methods: own, Rescue: solver.Optimal,

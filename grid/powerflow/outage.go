@@ -2,6 +2,7 @@ package powerflow
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -47,8 +48,16 @@ type Outage struct {
 	Balance bool
 }
 
+// sameBase is how far a base may lie from its own solution, pu and radian, and still be taken for it: well above what a
+// solve to DefaultTolerance leaves. To a looser tolerance it is sameBaseTolerances times that.
+const (
+	sameBase           = 1e-6
+	sameBaseTolerances = 1e3
+)
+
 // NewOutages takes the base: an input, options (Start is not used) and their converged solution
-// of this solver.
+// of this solver. It is solved again from its voltages, and where that ends elsewhere, because base is of another input or of
+// other options, the outages start from what was found: Base gives it. A base without a solution is an error.
 func (s *Solver) NewOutages(in Input, opt Options, base *Solution) (*Outages, error) {
 	// A unit's outage changes these, which clones share.
 	s.gensAt, s.qlo, s.qhi = slices.Clone(s.gensAt), slices.Clone(s.qlo), slices.Clone(s.qhi)
@@ -59,6 +68,12 @@ func (s *Solver) NewOutages(in Input, opt Options, base *Solution) (*Outages, er
 	copy(sol.Va, base.Va)
 	if err := s.Solve(in, o.opt, sol); err != nil {
 		return nil, err
+	}
+	if !sol.Converged() {
+		return nil, fmt.Errorf("powerflow: the base of the outages has no solution with their options: %s", s.Reason(sol))
+	}
+	if sol.apart(base) > max(sameBase, sameBaseTolerances*opt.Tolerance) {
+		o.base = sol
 	}
 	s.evaluate()
 	s.jacobian()
@@ -71,6 +86,18 @@ func (s *Solver) NewOutages(in Input, opt Options, base *Solution) (*Outages, er
 	o.z = make([]float64, 2*columns*s.lu.n)
 	o.bridges = bridges(s.net)
 	return o, nil
+}
+
+// apart is the largest difference of two solutions' voltages, pu or radian; +Inf where other buses are held at a limit.
+func (s *Solution) apart(from *Solution) float64 {
+	if !slices.Equal(s.AtLimit, from.AtLimit) {
+		return math.Inf(1)
+	}
+	most := 0.0
+	for b, vm := range s.Vm {
+		most = max(most, math.Abs(vm-from.Vm[b]), math.Abs(s.Va[b]-from.Va[b]))
+	}
+	return most
 }
 
 // Network is the network with buses of the kinds that the base left them: PQ where its reactive

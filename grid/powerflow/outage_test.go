@@ -2,11 +2,14 @@ package powerflow
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/networktest"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // without is a case less one branch or unit, what hangs on a bridge alone being isolated.
@@ -147,5 +150,61 @@ func TestBridges(t *testing.T) {
 		if apart := len(seen) < n.Buses(); apart != found[k] {
 			t.Errorf("branch %d: bridge %v, apart %v", k, found[k], apart)
 		}
+	}
+}
+
+// A base that was solved with other options, or for another input, is solved again: the outages are those of a base of their
+// own options. One without a solution is refused.
+func TestABaseOfOtherOptionsIsSolvedAgain(t *testing.T) {
+	s := require.Get(New(networktest.Load(t, "case118")))(t)
+	solve := func(in Input, opt Options) *Solution {
+		t.Helper()
+		sol := s.NewSolution()
+		if require.OK(t, s.Solve(in, opt, sol)); !sol.Converged() {
+			t.Fatal(sol.Status)
+		}
+		return sol
+	}
+	held, free := Options{EnforceQ: true, MaxIterations: 60}, Options{}
+	loads := slices.Clone(s.net.Pd)
+	for b := range loads {
+		loads[b] *= 1.02
+	}
+	for name, c := range map[string]struct {
+		in, otherIn Input
+		opt, other  Options
+	}{
+		"limits held":     {opt: held, other: free},
+		"limits not held": {opt: free, other: held},
+		"other loads":     {in: Input{Pd: loads}, opt: free, other: free},
+		"loose tolerance": {opt: free, other: Options{Tolerance: 0.5}},
+	} {
+		own, other := solve(c.in, c.opt), solve(c.otherIn, c.other)
+		if d := own.apart(other); !(d > sameBase) {
+			t.Fatalf("%s: the bases lie %g apart: nothing is tested", name, d)
+		}
+		of := require.Get(s.Clone().NewOutages(c.in, c.opt, own))(t)
+		if of.Base() != own {
+			t.Errorf("%s: a base of the same options is not kept", name)
+		}
+		again := require.Get(s.Clone().NewOutages(c.in, c.opt, other))(t)
+		if d := again.Base().apart(own); !(d <= sameBase) {
+			t.Errorf("%s: the base lies %g from that of the options", name, d)
+		}
+		want, got := s.NewSolution(), s.NewSolution()
+		for _, k := range []int{0, 7, 40, 120} {
+			require.Get(of.Branch(k, want))(t)
+			require.Get(again.Branch(k, got))(t)
+			if d := got.apart(want); want.Converged() && !(d <= sameBase) {
+				t.Errorf("%s: the outage of branch %d lies %g from that of a base of its options", name, k, d)
+			}
+		}
+	}
+	heavy := slices.Clone(s.net.Pd)
+	for b := range heavy {
+		heavy[b] *= 20
+	}
+	if _, err := s.NewOutages(Input{Pd: heavy}, free, solve(Input{}, free)); err == nil || !strings.Contains(err.Error(), "base of the outages has no solution") {
+		t.Errorf("a base without a solution: %v", err)
 	}
 }

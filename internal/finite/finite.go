@@ -58,7 +58,7 @@ func write(b *bytes.Buffer, v reflect.Value) error {
 	case reflect.Interface, reflect.Pointer:
 		return write(b, v.Elem())
 	case reflect.Struct:
-		return object(b, v)
+		return writeStruct(b, v)
 	case reflect.Map:
 		return dictionary(b, v)
 	case reflect.Slice, reflect.Array:
@@ -148,8 +148,8 @@ func fieldsOf(t reflect.Type) []field {
 	return all
 }
 
-// object writes a struct, those embedded in it in their places.
-func object(b *bytes.Buffer, v reflect.Value) error {
+// writeStruct writes a struct, those embedded in it in their places.
+func writeStruct(b *bytes.Buffer, v reflect.Value) error {
 	b.WriteByte('{')
 	first := true
 	for _, f := range fieldsOf(v.Type()) {

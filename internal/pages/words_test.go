@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 // Bounds of what a stranger has to read.
 const (
 	wordsASentence = 20   // in the mean of a page for users
+	longest        = 25   // words of one sentence of a page that a user works along
 	linesOfREADME  = 130  // with its generated tables
 	linesOfPages   = 4000 // of all pages but results, reference and notebook
 )
@@ -71,21 +73,40 @@ func TestSentencesArePlainText(t *testing.T) {
 	}
 }
 
-// Pages for users are in short sentences.
+// forUsers are the folders whose pages somebody reads who uses the program; closely those that are read with hands on the keyboard,
+// and the formats that other programs are written from.
+var (
+	forUsers = []string{"README.md", "CONTRIBUTING.md", "docs/README.md", "docs/tutorials/", "docs/how-to/", "docs/reference/", "docs/explain/"}
+	closely  = []string{
+		"README.md", "CONTRIBUTING.md", "docs/README.md", "docs/tutorials/", "docs/how-to/",
+		"docs/reference/formats.md", "docs/reference/system-file.md", "docs/reference/program.md", "docs/explain/when.md",
+	}
+)
+
+// Pages for users are in short sentences, and none of a page that is worked along is long.
 func TestPagesForUsersAreInShortSentences(t *testing.T) {
 	counted := 0
 	for _, page := range pages(t) {
-		if page != "README.md" && !strings.HasPrefix(page, "docs/tutorials/") && !strings.HasPrefix(page, "docs/how-to/") {
+		of := func(prefixes []string) bool {
+			return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(page, prefix) })
+		}
+		if !of(forUsers) {
 			continue
 		}
 		counted++
-		if m := mean(sentences(string(require.Get(os.ReadFile(filepath.Join(root, page)))(t)))); m > wordsASentence {
+		all := sentences(string(require.Get(os.ReadFile(filepath.Join(root, page)))(t)))
+		if m := mean(all); m > wordsASentence {
 			t.Errorf("%s has %.1f words a sentence, more than %d", page, m, wordsASentence)
 		} else {
 			t.Logf("%s: %.1f words a sentence", page, m)
 		}
+		for _, s := range all {
+			if n := len(strings.Fields(s)); of(closely) && n > longest {
+				t.Errorf("%s has a sentence of %d words, more than %d: %s", page, n, longest, s)
+			}
+		}
 	}
-	if counted < 10 {
+	if counted < 40 {
 		t.Errorf("%d pages", counted)
 	}
 }

@@ -19,8 +19,8 @@ type tape struct {
 	t *testing.T
 }
 
-// must unwraps a node; an expression that cannot be built is a bug of the test.
-func must(n *G.Node, err error) *G.Node {
+// mustNode unwraps a node; an expression that cannot be built is a bug of the test.
+func mustNode(n *G.Node, err error) *G.Node {
 	if err != nil {
 		panic(err)
 	}
@@ -55,14 +55,14 @@ func (p tape) network(name string, m *ref.MLP) network {
 
 func (n network) forward(x *G.Node) *G.Node {
 	for l := range n.w {
-		x = must(G.Mul(x, must(G.Transpose(n.w[l], 1, 0))))
+		x = mustNode(G.Mul(x, mustNode(G.Transpose(n.w[l], 1, 0))))
 		if x.Shape()[0] == 1 {
-			x = must(G.Add(x, n.b[l]))
+			x = mustNode(G.Add(x, n.b[l]))
 		} else {
-			x = must(G.BroadcastAdd(x, n.b[l], nil, []byte{0}))
+			x = mustNode(G.BroadcastAdd(x, n.b[l], nil, []byte{0}))
 		}
 		if l < len(n.w)-1 {
-			x = must(G.Rectify(x))
+			x = mustNode(G.Rectify(x))
 		}
 	}
 	return x
@@ -70,9 +70,9 @@ func (n network) forward(x *G.Node) *G.Node {
 
 func (n network) parameters() []*G.Node { return append(append([]*G.Node(nil), n.w...), n.b...) }
 
-func sumSquares(d *G.Node) *G.Node { return must(G.Sum(must(G.Square(d)))) }
+func sumSquares(d *G.Node) *G.Node { return mustNode(G.Sum(mustNode(G.Square(d)))) }
 
-func times64(a float64, n *G.Node) *G.Node { return must(G.Mul(n, G.NewConstant(a))) }
+func times64(a float64, n *G.Node) *G.Node { return mustNode(G.Mul(n, G.NewConstant(a))) }
 
 // run evaluates cost and its gradients with respect to the nodes.
 func (p tape) run(cost *G.Node, nodes ...*G.Node) (value float64, grads [][]float64) {
@@ -114,7 +114,7 @@ func TestNetworkAgreesWithGorgonia(t *testing.T) {
 	p := tape{G.NewGraph(), t}
 	input, params := p.rows("x", x), p.network("net", net)
 	output := params.forward(input)
-	cost := must(G.Sum(must(G.HadamardProd(output, p.rows("ybar", ybar)))))
+	cost := mustNode(G.Sum(mustNode(G.HadamardProd(output, p.rows("ybar", ybar)))))
 	var read G.Value
 	G.Read(output, &read)
 	_, grads := p.run(cost, append([]*G.Node{input}, params.parameters()...)...)
@@ -153,8 +153,8 @@ func TestManifoldLossAgreesWithGorgonia(t *testing.T) {
 				repeated = append(repeated, batch.X[b])
 			}
 		}
-		d := must(G.Sub(ex.forward(p.rows("xr", repeated)), ex.forward(p.rows("xn", batch.NeighbourX))))
-		d2 := must(G.Sum(must(G.Square(d)), 1))
+		d := mustNode(G.Sub(ex.forward(p.rows("xr", repeated)), ex.forward(p.rows("xn", batch.NeighbourX))))
+		d2 := mustNode(G.Sum(mustNode(G.Square(d)), 1))
 		constants := make([]float64, rows*kappa)
 		var local *G.Node
 		if isometry {
@@ -166,23 +166,23 @@ func TestManifoldLossAgreesWithGorgonia(t *testing.T) {
 		}
 		weights := G.NewVector(p.g, G.Float64, G.WithShape(rows*kappa), G.WithName("w"), G.WithValue(gtensor.New(gtensor.WithBacking(constants))))
 		if isometry {
-			local = must(G.Sum(must(G.Abs(must(G.Sub(must(G.Sqrt(d2)), weights))))))
+			local = mustNode(G.Sum(mustNode(G.Abs(mustNode(G.Sub(mustNode(G.Sqrt(d2)), weights))))))
 		} else {
-			local = must(G.Sum(must(G.HadamardProd(d2, weights))))
+			local = mustNode(G.Sum(mustNode(G.HadamardProd(d2, weights))))
 		}
-		inner := must(G.Sum(must(G.HadamardProd(zx, zo)), 1))
-		norms := must(G.Sqrt(must(G.HadamardProd(must(G.Sum(must(G.Square(zx)), 1)), must(G.Sum(must(G.Square(zo)), 1))))))
-		cosine := must(G.Sum(must(G.HadamardDiv(inner, norms))))
+		inner := mustNode(G.Sum(mustNode(G.HadamardProd(zx, zo)), 1))
+		norms := mustNode(G.Sqrt(mustNode(G.HadamardProd(mustNode(G.Sum(mustNode(G.Square(zx)), 1)), mustNode(G.Sum(mustNode(G.Square(zo)), 1))))))
+		cosine := mustNode(G.Sum(mustNode(G.HadamardDiv(inner, norms))))
 
-		cost := times64(float64(w.ReconX)/rows, sumSquares(must(G.Sub(ds.forward(zx), s))))
+		cost := times64(float64(w.ReconX)/rows, sumSquares(mustNode(G.Sub(ds.forward(zx), s))))
 		for _, term := range []*G.Node{
-			times64(float64(w.Action)/rows, sumSquares(must(G.Sub(du.forward(zx), u)))),
-			times64(float64(w.ReconO)/rows, sumSquares(must(G.Sub(ds.forward(zo), s)))),
+			times64(float64(w.Action)/rows, sumSquares(mustNode(G.Sub(du.forward(zx), u)))),
+			times64(float64(w.ReconO)/rows, sumSquares(mustNode(G.Sub(ds.forward(zo), s)))),
 			times64(-float64(w.Consistency)/rows, cosine),
-			times64(float64(w.Consistency)*float64(w.ConsistencyBeta)/rows, sumSquares(must(G.Sub(zx, zo)))),
+			times64(float64(w.Consistency)*float64(w.ConsistencyBeta)/rows, sumSquares(mustNode(G.Sub(zx, zo)))),
 			times64(float64(w.Locality)/rows, local),
 		} {
-			cost = must(G.Add(cost, term))
+			cost = mustNode(G.Add(cost, term))
 		}
 		var nodes []*G.Node
 		for _, n := range []network{ex, eo, du, ds} {
@@ -276,14 +276,14 @@ func TestFieldAgreesWithGorgonia(t *testing.T) {
 		return p.matrix(name, 1, n, row)
 	}
 	physical := func(name string, n *G.Node, norm ref.Normalizer) *G.Node {
-		scaled := must(G.HadamardProd(n, p.matrix(name+"scale", 1, len(norm.Scale), norm.Scale)))
-		return must(G.Add(scaled, p.matrix(name+"mean", 1, len(norm.Mean), norm.Mean)))
+		scaled := mustNode(G.HadamardProd(n, p.matrix(name+"scale", 1, len(norm.Scale), norm.Scale)))
+		return mustNode(G.Add(scaled, p.matrix(name+"mean", 1, len(norm.Mean), norm.Mean)))
 	}
 	s := physical("s", decodedS, e.NormS)
-	u := must(G.Add(physical("u", decodedU, e.NormU), fill("base", 2, 0.25*c[1])))
-	cost := times64(1/e.Epsilon, sumSquares(must(G.Sub(p.rows("xhat", [][]float64{e.NormS.Apply(x)}), decodedS))))
-	cost = must(G.Add(cost, times64(w[0], sumSquares(must(G.Sub(s, fill("c0", 4, c[0])))))))
-	cost = must(G.Add(cost, times64(w[1], sumSquares(must(G.Sub(u, fill("c1", 2, c[1])))))))
+	u := mustNode(G.Add(physical("u", decodedU, e.NormU), fill("base", 2, 0.25*c[1])))
+	cost := times64(1/e.Epsilon, sumSquares(mustNode(G.Sub(p.rows("xhat", [][]float64{e.NormS.Apply(x)}), decodedS))))
+	cost = mustNode(G.Add(cost, times64(w[0], sumSquares(mustNode(G.Sub(s, fill("c0", 4, c[0])))))))
+	cost = mustNode(G.Add(cost, times64(w[1], sumSquares(mustNode(G.Sub(u, fill("c1", 2, c[1])))))))
 	value, grads := p.run(cost, node)
 
 	f, v := e.Field(z, x, c, w)

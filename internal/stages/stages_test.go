@@ -95,7 +95,7 @@ func coded(t testing.TB, y equations.System) (*stages.Code, []int) {
 // place is a random decision with weights.
 type place struct{ s, c, u, w, lambda, z []float64 }
 
-func places(y equations.System, k stages.Sizes, n int) (list []place) {
+func pointsOf(y equations.System, k stages.Sizes, n int) (list []place) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	some := func(n int) []float64 {
 		v := make([]float64, n)
@@ -172,7 +172,7 @@ func TestDerivativesAreThoseOfTheEquations(t *testing.T) {
 			code, by := coded(t, y)
 			k := code.Sizes()
 			m := machine(t, code, isa.Generic, 1)
-			for _, at := range places(y, k, 10) {
+			for _, at := range pointsOf(y, k, 10) {
 				got, want := all(m, code, []place{at})[0], newDerivatives(k)
 				p.Step(at.s, at.c, at.u, want.sNext, want.cNext)
 				p.Score(at.s, at.c, at.u, want.jValue, want.mValue)
@@ -264,7 +264,7 @@ func TestValuesHaveTheBitsOfThoseWithDerivatives(t *testing.T) {
 		code, _ := coded(t, y)
 		k := code.Sizes()
 		values, slopes := machine(t, plain, isa.Generic, 1), machine(t, code, isa.Generic, 1)
-		for _, at := range places(y, k, 10) {
+		for _, at := range pointsOf(y, k, 10) {
 			values.Set(0, at.s, at.c, at.u)
 			values.Linearise()
 			got, want := newDerivatives(k), all(slopes, code, []place{at})[0]
@@ -290,7 +290,7 @@ func TestStepsOfTheEscapeLeftOut(t *testing.T) {
 		k := code.Sizes()
 		each := k.M / (1 + code.Steps())
 		m := machine(t, code, isa.Generic, 1)
-		for steps, at := range places(y, k, code.Steps()) {
+		for steps, at := range pointsOf(y, k, code.Steps()) {
 			clear(at.z[(1+steps)*each:])
 			want := all(m, code, []place{at})[0].h
 			m.Curvature(steps)
@@ -309,7 +309,7 @@ func TestStepsOfTheEscapeLeftOut(t *testing.T) {
 func TestInstructionSetsAgreeBitwise(t *testing.T) {
 	for _, y := range systems(t) {
 		code, _ := coded(t, y)
-		at := places(y, code.Sizes(), 8)
+		at := pointsOf(y, code.Sizes(), 8)
 		single := machine(t, code, isa.Generic, 1)
 		var want []derivatives
 		for _, p := range at {
@@ -350,7 +350,7 @@ func BenchmarkStage(b *testing.B) {
 		b.Run(label(y), func(b *testing.B) {
 			code, _ := coded(b, y)
 			k := code.Sizes()
-			at := places(y, k, 64)
+			at := pointsOf(y, k, 64)
 			type way struct {
 				name  string
 				run   func()

@@ -141,13 +141,13 @@ func (l linked) canAccessPeer(ordinal, peer int) (bool, error) {
 }
 
 func (linked) enablePeer(h contextHandle) error {
-	return result("cuCtxEnablePeerAccess", C.cuCtxEnablePeerAccess(object[C.CUcontext](uintptr(h)), 0))
+	return result("cuCtxEnablePeerAccess", C.cuCtxEnablePeerAccess(castHandle[C.CUcontext](uintptr(h)), 0))
 }
 
 // Handles are C pointers; package cu keeps each in a structure of one field.
 func handle[T any](v *T) uintptr { return *(*uintptr)(unsafe.Pointer(v)) }
 
-func object[T any](h uintptr) (v T) {
+func castHandle[T any](h uintptr) (v T) {
 	*(*uintptr)(unsafe.Pointer(&v)) = h
 	return v
 }
@@ -162,11 +162,11 @@ func (l linked) createContext(ordinal int) (contextHandle, error) {
 }
 
 func (linked) destroyContext(h contextHandle) error {
-	return result("cuCtxDestroy", C.cuCtxDestroy(object[C.CUcontext](uintptr(h))))
+	return result("cuCtxDestroy", C.cuCtxDestroy(castHandle[C.CUcontext](uintptr(h))))
 }
 
 func (linked) setContext(h contextHandle) error {
-	return result("cuCtxSetCurrent", C.cuCtxSetCurrent(object[C.CUcontext](uintptr(h))))
+	return result("cuCtxSetCurrent", C.cuCtxSetCurrent(castHandle[C.CUcontext](uintptr(h))))
 }
 
 func (linked) synchronize() error { return wrap("cuCtxSynchronize", cu.Synchronize()) }
@@ -187,7 +187,7 @@ func (linked) loadModule(image []byte) (moduleHandle, error) {
 }
 
 func (linked) function(m moduleHandle, name string) (functionHandle, error) {
-	f, err := object[cu.Module](uintptr(m)).Function(name)
+	f, err := castHandle[cu.Module](uintptr(m)).Function(name)
 	return functionHandle(handle(&f)), wrap("cuModuleGetFunction", err)
 }
 
@@ -196,7 +196,7 @@ func (linked) parameters(f functionHandle) ([]Parameter, error) {
 		return nil, nil
 	}
 	list := make([]Parameter, 0, 16)
-	function := object[C.CUfunction](uintptr(f))
+	function := castHandle[C.CUfunction](uintptr(f))
 	for i := 0; i < maxArguments; i++ {
 		var offset, size C.size_t
 		switch r := C.parameter_info(function, C.size_t(i), &offset, &size); r {
@@ -212,17 +212,17 @@ func (linked) parameters(f functionHandle) ([]Parameter, error) {
 }
 
 func (linked) setSharedLimit(f functionHandle, n int) error {
-	return result("cuFuncSetAttribute", C.cuFuncSetAttribute(object[C.CUfunction](uintptr(f)),
+	return result("cuFuncSetAttribute", C.cuFuncSetAttribute(castHandle[C.CUfunction](uintptr(f)),
 		C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(n)))
 }
 
 func (linked) maxThreads(f functionHandle) (int, error) {
-	n, err := object[cu.Function](uintptr(f)).Attribute(cu.FnMaxThreadsPerBlock)
+	n, err := castHandle[cu.Function](uintptr(f)).Attribute(cu.FnMaxThreadsPerBlock)
 	return n, wrap("cuFuncGetAttribute", err)
 }
 
 func (linked) staticShared(f functionHandle) (int, error) {
-	n, err := object[cu.Function](uintptr(f)).Attribute(cu.SharedSizeBytes)
+	n, err := castHandle[cu.Function](uintptr(f)).Attribute(cu.SharedSizeBytes)
 	return n, wrap("cuFuncGetAttribute", err)
 }
 
@@ -260,7 +260,7 @@ func (linked) copyToHost(dst unsafe.Pointer, src Pointer, n int) error {
 	return wrap("cuMemcpyDtoH", cu.MemcpyDtoH(dst, cu.DevicePtr(src), int64(n)))
 }
 
-func stream(s Stream) cu.Stream { return object[cu.Stream](uintptr(s)) }
+func stream(s Stream) cu.Stream { return castHandle[cu.Stream](uintptr(s)) }
 
 func (linked) copyToDeviceAsync(dst Pointer, src unsafe.Pointer, n int, s Stream) error {
 	return wrap("cuMemcpyHtoDAsync", cu.MemcpyHtoDAsync(cu.DevicePtr(dst), src, int64(n), stream(s)))
@@ -275,8 +275,8 @@ func (linked) copyOnDeviceAsync(dst, src Pointer, n int, s Stream) error {
 }
 
 func (linked) copyPeerAsync(dst Pointer, to contextHandle, src Pointer, from contextHandle, n int, s Stream) error {
-	return result("cuMemcpyPeerAsync", C.cuMemcpyPeerAsync(C.CUdeviceptr(dst), object[C.CUcontext](uintptr(to)),
-		C.CUdeviceptr(src), object[C.CUcontext](uintptr(from)), C.size_t(n), cStream(s)))
+	return result("cuMemcpyPeerAsync", C.cuMemcpyPeerAsync(C.CUdeviceptr(dst), castHandle[C.CUcontext](uintptr(to)),
+		C.CUdeviceptr(src), castHandle[C.CUcontext](uintptr(from)), C.size_t(n), cStream(s)))
 }
 
 func (linked) fill8Async(dst Pointer, value uint8, count int, s Stream) error {
@@ -296,7 +296,7 @@ func (linked) streamSynchronize(s Stream) error {
 	return wrap("cuStreamSynchronize", stream(s).Synchronize())
 }
 
-func event(e Event) cu.Event { return object[cu.Event](uintptr(e)) }
+func event(e Event) cu.Event { return castHandle[cu.Event](uintptr(e)) }
 
 func (linked) streamWait(s Stream, e Event) error {
 	return wrap("cuStreamWaitEvent", stream(s).Wait(event(e), 0))
@@ -325,7 +325,7 @@ func (linked) elapsed(from, to Event) (float32, error) {
 	return float32(ms), wrap("cuEventElapsedTime", err)
 }
 
-func cStream(s Stream) C.CUstream { return object[C.CUstream](uintptr(s)) }
+func cStream(s Stream) C.CUstream { return castHandle[C.CUstream](uintptr(s)) }
 
 func (linked) launch(f functionHandle, grid, block Dim, shared int, s Stream, arguments []unsafe.Pointer) error {
 	var first *unsafe.Pointer
@@ -339,7 +339,7 @@ func (linked) launch(f functionHandle, grid, block Dim, shared int, s Stream, ar
 		}
 		first = &list[0]
 	}
-	return result("cuLaunchKernel", C.cuLaunchKernel(object[C.CUfunction](uintptr(f)),
+	return result("cuLaunchKernel", C.cuLaunchKernel(castHandle[C.CUfunction](uintptr(f)),
 		C.uint(grid.X), C.uint(grid.Y), C.uint(grid.Z), C.uint(block.X), C.uint(block.Y), C.uint(block.Z),
 		C.uint(shared), cStream(s), first, nil))
 }
@@ -356,18 +356,18 @@ func (linked) endCapture(s Stream) (graphHandle, error) {
 
 func (linked) instantiate(g graphHandle) (executable, error) {
 	var e C.CUgraphExec
-	err := result("cuGraphInstantiate", C.cuGraphInstantiateWithFlags(&e, object[C.CUgraph](uintptr(g)), 0))
+	err := result("cuGraphInstantiate", C.cuGraphInstantiateWithFlags(&e, castHandle[C.CUgraph](uintptr(g)), 0))
 	return executable(handle(&e)), err
 }
 
 func (linked) launchGraph(e executable, s Stream) error {
-	return result("cuGraphLaunch", C.cuGraphLaunch(object[C.CUgraphExec](uintptr(e)), cStream(s)))
+	return result("cuGraphLaunch", C.cuGraphLaunch(castHandle[C.CUgraphExec](uintptr(e)), cStream(s)))
 }
 
 func (linked) destroyGraph(g graphHandle) error {
-	return wrap("cuGraphDestroy", object[cu.Graph](uintptr(g)).Destroy())
+	return wrap("cuGraphDestroy", castHandle[cu.Graph](uintptr(g)).Destroy())
 }
 
 func (linked) destroyExecutable(e executable) error {
-	return wrap("cuGraphExecDestroy", object[cu.ExecGraph](uintptr(e)).Destroy())
+	return wrap("cuGraphExecDestroy", castHandle[cu.ExecGraph](uintptr(e)).Destroy())
 }

@@ -201,7 +201,7 @@ func (b *builder) build(units []string) (string, error) {
 		wait.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			objects[i], failures[i] = b.object(unit)
+			objects[i], failures[i] = b.objectFile(unit)
 		})
 	}
 	wait.Wait()
@@ -216,7 +216,7 @@ func (b *builder) build(units []string) (string, error) {
 	return library, b.make(library, append([]string{"-shared"}, objects...))
 }
 
-func (b *builder) object(source string) (string, error) {
+func (b *builder) objectFile(source string) (string, error) {
 	files, err := images.Text(source, filepath.Join(b.root, "kernels/include"), filepath.Join(b.root, "kernels/shim/host"))
 	if err != nil {
 		return "", err

@@ -86,18 +86,18 @@ func (f *fleetOf[T]) reset(ctx context.Context, seed *uint64, which []bool, numb
 	if seed != nil {
 		f.Seed(*seed)
 	}
-	return asked(ctx, f.Reset(ctx, which, numbers, f.rows(at)))
+	return asBadInput(ctx, f.Reset(ctx, which, numbers, f.rows(at)))
 }
 
 func (f *fleetOf[T]) step(ctx context.Context, at []unsafe.Pointer) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return asked(ctx, f.Step(ctx, f.rows(at)))
+	return asBadInput(ctx, f.Step(ctx, f.rows(at)))
 }
 
-// asked marks an error as the caller's, who asked for such a step or such episodes, unless
+// asBadInput marks an error as the caller's, who asked for such a step or such episodes, unless
 // it is that of ctx.
-func asked(ctx context.Context, err error) error {
+func asBadInput(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (f *fleetOf[T]) physical(i int, a, u []float64) error {
 func (f *fleetOf[T]) normalisation(ctx context.Context) (mean, deviation []float64, err error) {
 	if !f.of.Bundled() || f.of.Definition().Learned != nil {
 		mean, deviation, err = environment.Spread(ctx, f.of.Definition(), f.opt)
-		return mean, deviation, asked(ctx, err)
+		return mean, deviation, asBadInput(ctx, err)
 	}
 	m, err := f.of.Model("")
 	if err != nil {
@@ -246,7 +246,7 @@ func gpc_fleet_step(h C.uintptr_t, rows unsafe.Pointer, arrays C.int64_t, by C.u
 
 // stepping is what a call that reads and writes rows needs.
 func stepping(h C.uintptr_t, rows unsafe.Pointer, arrays C.int64_t, by C.uintptr_t) (fleet, []unsafe.Pointer, context.Context, error) {
-	f, err := object[fleet](h)
+	f, err := fromHandle[fleet](h)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -83,8 +83,8 @@ func wrongf(format string, args ...any) error { return gpc.BadInput(fmt.Errorf(f
 // hand gives the caller a new object. One that is an io.Closer is closed on release.
 func hand(out *C.uintptr_t, v any) { *out = C.uintptr_t(cgo.NewHandle(v)) }
 
-// object is the one of a handle.
-func object[T any](h C.uintptr_t) (T, error) {
+// fromHandle is the object of a handle.
+func fromHandle[T any](h C.uintptr_t) (T, error) {
 	var none T
 	if h == 0 {
 		return none, wrongf("a handle is 0, want that of a %T", none)
@@ -99,7 +99,7 @@ func object[T any](h C.uintptr_t) (T, error) {
 // on runs f on the object of a handle.
 func on[T any](h C.uintptr_t, err **C.char, f func(T) error) C.int32_t {
 	return try(err, func() error {
-		v, err := object[T](h)
+		v, err := fromHandle[T](h)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func runOf(h C.uintptr_t) (*run, error) {
 	if h == 0 {
 		return &run{Context: context.Background()}, nil
 	}
-	return object[*run](h)
+	return fromHandle[*run](h)
 }
 
 //export gpc_cancel_new

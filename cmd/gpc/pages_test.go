@@ -1,0 +1,310 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/examples/gallery"
+	"github.com/gpc-engine/gpc/examples/gallery/models"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+)
+
+// root of the repository.
+const root = "../.."
+
+// asGallery is gpc-gallery, which this test's binary is when it is called by that name.
+func asGallery() int {
+	cases, err := gallery.Cases()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return cli.Main(&cli.App{Name: "gpc-gallery", Catalogue: gpc.Catalogue{Cases: cases, Models: models.Bundled}})
+}
+
+// shownCommand is one that a page shows, with what the page says that it prints.
+type shownCommand struct {
+	page, line string
+	printed    []string
+	block      int // of the page
+}
+
+var (
+	block   = regexp.MustCompile("(?ms)^ *```(?:console|sh)\n(.*?)^ *```")
+	fenced  = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+	inline  = regexp.MustCompile("`((?:bin/)?gpc(?:-gallery)? [^`\n]*|make [^`\n]*)`")
+	written = regexp.MustCompile(`(?ms)^<!-- [^\n]*(?:written|printed) by.*?^<!-- end of [^\n]*-->`)
+	comment = regexp.MustCompile(`\s{2,}# .*$`)
+)
+
+// shown are the commands of a page's blocks, in order.
+func shown(page, text string) (all []shownCommand) {
+	for i, b := range block.FindAllStringSubmatch(text, -1) {
+		for line := range strings.Lines(b[1]) {
+			line = strings.TrimRight(line, "\n")
+			if c, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok {
+				all = append(all, shownCommand{page: page, line: comment.ReplaceAllString(c, ""), block: i})
+			} else if len(all) > 0 && all[len(all)-1].block == i && strings.TrimSpace(line) != "" {
+				all[len(all)-1].printed = append(all[len(all)-1].printed, line)
+			}
+		}
+	}
+	return all
+}
+
+// pages are those of README and docs, by their path from the root.
+func pages(t *testing.T) map[string]string {
+	all := map[string]string{}
+	for _, name := range []string{"README.md", "CONTRIBUTING.md"} {
+		all[name] = string(require.Get(os.ReadFile(filepath.Join(root, name)))(t))
+	}
+	require.OK(t, filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".md") {
+			all[require.Get(filepath.Rel(root, path))(t)] = string(require.Get(os.ReadFile(path))(t))
+		}
+		return err
+	}))
+	return all
+}
+
+// past is the notebook, whose commands are those of their time.
+func past(page string) bool { return strings.HasPrefix(page, "docs/contribute/notebook/") }
+
+// Every command that a page shows, in a block or in its text, is one of the program and has the flags that it is shown with,
+// and every `make` has its target.
+func TestCommandsOfPagesAreThoseOfTheProgram(t *testing.T) {
+	targets := string(require.Get(os.ReadFile(filepath.Join(root, "Makefile")))(t))
+	help, program := map[string]string{}, app()
+	of := func(words []string) string {
+		path := strings.Join(words, " ")
+		if _, ok := help[path]; !ok {
+			var out bytes.Buffer
+			program.Stdout, program.Stderr = &out, &out
+			if code := program.Run(context.Background(), append(slices.Clone(words), "--help")); code != 0 {
+				out.Reset()
+			}
+			help[path] = out.String()
+		}
+		return help[path]
+	}
+	checked := 0
+	check := func(page, line string) {
+		words := strings.Fields(line)
+		switch filepath.Base(words[0]) {
+		case "make":
+			for _, target := range words[1:] {
+				if !regexp.MustCompile(`^[a-z][a-z-]*$`).MatchString(target) {
+					break
+				}
+				if checked++; !regexp.MustCompile(`(?m)^` + target + `:`).MatchString(targets) {
+					t.Errorf("%s: `%s`: Makefile has no target %s", page, line, target)
+				}
+			}
+		case "gpc", "gpc-gallery", "crane", "cart":
+			checked++
+			path := words[1:1]
+			if len(words) > 1 && words[1] == "COMMAND" {
+				words = words[:1]
+			}
+			for len(words) > len(path)+1 && !strings.HasPrefix(words[len(path)+1], "-") && of(words[1:len(path)+2]) != "" && strings.Contains(of(words[1:len(path)+2]), " "+strings.Join(words[1:len(path)+2], " ")) {
+				path = words[1 : len(path)+2]
+			}
+			if len(path) == 0 && len(words) > 1 && !strings.HasPrefix(words[1], "-") {
+				t.Errorf("%s: `%s`: there is no command %s", page, line, words[1])
+				return
+			}
+			for _, word := range words[1:] {
+				flag, _, _ := strings.Cut(strings.TrimRight(word, ",;]"), "=")
+				if flag = strings.TrimLeft(flag, "["); strings.HasPrefix(flag, "--") && !regexp.MustCompile(regexp.QuoteMeta(flag)+`\b`).MatchString(of(path)) {
+					t.Errorf("%s: `%s`: %s has no %s", page, line, strings.Join(path, " "), flag)
+				}
+			}
+		}
+	}
+	for page, text := range pages(t) {
+		if past(page) {
+			continue
+		}
+		for _, c := range shown(page, text) {
+			for _, part := range regexp.MustCompile(`\|\||&&|\||;`).Split(c.line, -1) {
+				if len(strings.Fields(part)) > 0 {
+					check(page, part)
+				}
+			}
+		}
+		for _, c := range inline.FindAllStringSubmatch(fenced.ReplaceAllString(written.ReplaceAllString(text, ""), ""), -1) {
+			check(page, c[1])
+		}
+	}
+	if checked < 150 {
+		t.Errorf("%d commands were found", checked)
+	}
+}
+
+// pageRule says how the commands that it matches are run.
+type pageRule struct {
+	page, line string    // of the page, a part of its path; of the command, a regular expression
+	not        string    // it is not run, and why
+	instead    [2]string // text of the command that is another in the test: a smaller budget, a path
+	quick      bool      // -short runs it too
+	exit       int       // code that it ends with
+	varies     bool      // what it prints is the machine's or the run's
+}
+
+// pageRules of the commands that are shown; the first that matches counts. Without one a command is run where -short is not given,
+// ends with 0, and prints what its page says.
+var pageRules = []pageRule{
+	{line: `^(bin/gpc demo|make (build|wheel|python)\b)`, not: "make run and CI do"},
+	{line: `--listen|^bin/gpc view`, not: "it ends with Ctrl-C"},
+	{line: `venv|pip install`, not: "python/tests/test_pages.py runs the scripts"},
+	{page: "your-system.md", not: "internal/starter builds and compiles this module, cli holds the page's tables"},
+	{line: `^\./cart |^ssh|^sbatch|^srun|^kubectl|^for |^gpc compile CASE`, not: "needs a module, a cluster or a case of the reader's"},
+	{line: `gpc-gallery compile`, instead: [2]string{"--budget 15m", "--rounds 1 --scenarios 4 --starts 2 --test-starts 2"}, exit: 1, varies: true},
+	{line: `eval pair cartpole --model cartpole.safetensors`, instead: [2]string{"--model cartpole.safetensors --methods direct,nmpc --episodes 100", "--methods direct,nmpc --episodes 2"}, quick: true},
+	{line: `--episodes 20$`, page: "how-to/", instead: [2]string{"--episodes 20", "--episodes 1"}},
+	{line: `opf case30 (--scale 3|--secure)`, quick: true, exit: 1},
+	{line: `gpc (cases|opf )|^(cp|printf|ls|echo) `, quick: true},
+}
+
+// Commands of README, tutorials and how-to pages are run in the order of their page, and print what the page shows.
+func TestPagesShowWhatIsPrinted(t *testing.T) {
+	self := require.Get(os.Executable())(t)
+	for page, text := range pages(t) {
+		if page != "README.md" && !strings.HasPrefix(page, "docs/tutorials/") && !strings.HasPrefix(page, "docs/how-to/") && page != "docs/reference/secure.md" {
+			continue
+		}
+		commands := shown(page, text)
+		if len(commands) == 0 {
+			continue
+		}
+		t.Run(strings.ReplaceAll(page, "/", "-"), func(t *testing.T) {
+			t.Parallel()
+			dir := sandbox(t, self)
+			for _, c := range commands {
+				c.run(t, dir)
+			}
+		})
+	}
+}
+
+// sandbox is a folder that looks like a checkout after `make build`, to the commands of pages.
+func sandbox(t *testing.T, self string) string {
+	dir := t.TempDir()
+	require.OK(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
+	for _, program := range []string{"gpc", "gpc-gallery"} {
+		require.OK(t, os.Symlink(self, filepath.Join(dir, "bin", program)))
+	}
+	for _, folder := range []string{"grid", "examples"} {
+		require.OK(t, os.Symlink(require.Get(filepath.Abs(filepath.Join(root, folder)))(t), filepath.Join(dir, folder)))
+	}
+	return dir
+}
+
+func (c shownCommand) run(t *testing.T, dir string) {
+	t.Helper()
+	var r pageRule
+	for _, candidate := range pageRules {
+		if strings.Contains(c.page, candidate.page) && regexp.MustCompile(candidate.line).MatchString(c.line) {
+			r = candidate
+			break
+		}
+	}
+	if r.not != "" || testing.Short() && !r.quick {
+		return
+	}
+	line := c.line
+	if r.instead[0] != "" {
+		if line = strings.Replace(line, r.instead[0], r.instead[1], 1); line == c.line {
+			t.Errorf("%s: `%s` has no %q, which the test replaces", c.page, c.line, r.instead[0])
+		}
+	}
+	cmd := exec.Command("bash", "-c", "set -o pipefail; "+line)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	var out, log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &log
+	err := cmd.Run()
+	if code := cmd.ProcessState.ExitCode(); code != r.exit {
+		t.Errorf("%s: `%s` ends with %d, not %d (%v)\n%s%s", c.page, line, code, r.exit, err, &out, &log)
+		return
+	}
+	if r.varies || r.instead[0] != "" {
+		return
+	}
+	if missing := unlike(c.printed, strings.Split(out.String()+log.String(), "\n")); missing != "" {
+		t.Errorf("%s: `%s` does not print, behind the lines before it,\n%s\nbut\n%s%s", c.page, line, missing, &out, &log)
+	}
+}
+
+// unlike is the first line of a page that is not among those printed, in their order; "" where all are.
+func unlike(page, printed []string) string {
+	at := 0
+	for _, line := range page {
+		if strings.TrimSpace(line) == "…" {
+			continue
+		}
+		found := slices.IndexFunc(printed[at:], func(p string) bool { return alike(line, p) })
+		if found < 0 {
+			return line
+		}
+		at += found + 1
+	}
+	return ""
+}
+
+var (
+	between = regexp.MustCompile(`[\s,:\[\]{}"]+`)
+	hash    = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+	took    = regexp.MustCompile(`[0-9.]+ ms\b`)
+)
+
+// alike says whether a line of a page is the printed one: its words, its numbers to 1 %, rounding residues to 1e-6. A hash or a
+// time in milliseconds is any, and … stands for the rest of a line.
+func alike(page, printed string) bool {
+	cut := func(line string) []string {
+		return between.Split(strings.TrimSpace(took.ReplaceAllString(hash.ReplaceAllString(line, "HASH"), "N ms")), -1)
+	}
+	want, got := cut(page), cut(printed)
+	if i := slices.Index(want, "…"); i >= 0 {
+		want, got = want[:i], got[:min(i, len(got))]
+	}
+	return slices.EqualFunc(want, got, func(a, b string) bool {
+		x, errX := strconv.ParseFloat(a, 64)
+		y, errY := strconv.ParseFloat(b, 64)
+		if errX == nil && errY == nil {
+			return math.Abs(x-y) <= 1e-6+0.01*math.Abs(x)
+		}
+		return a == b
+	})
+}
+
+func TestLinesOfPagesAreHeldToWhatIsPrinted(t *testing.T) {
+	printed := []string{"head  of a table", "a  1.000  took 3.1 ms", "b  2.5e-12", `{"u":[1,2],"more":3}`}
+	for _, c := range []struct {
+		page    []string
+		missing string
+	}{
+		{[]string{"head of a table", "a 1.001 took 17 ms", "b 3e-9", `{"u":[1,2],…}`}, ""},
+		{[]string{"head of a table", "…", `{"u":[1,2],…`}, ""},
+		{[]string{"b 2e-12", "a 1.000 took 3.1 ms"}, "a 1.000 took 3.1 ms"},
+		{[]string{"a 1.02 took 3.1 ms"}, "a 1.02 took 3.1 ms"},
+		{[]string{"head of table"}, "head of table"},
+	} {
+		if got := unlike(c.page, printed); got != c.missing {
+			t.Errorf("%q misses %q, not %q", c.page, got, c.missing)
+		}
+	}
+}
