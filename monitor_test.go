@@ -192,7 +192,7 @@ func TestWrongActionsAreFlagged(t *testing.T) {
 }
 
 // BenchmarkMonitor measures what is seen of every corruption and how often the intact maps are
-// flagged: a table of docs/results/quality.md.
+// flagged: a table of docs/results/monitor.md.
 func BenchmarkMonitor(b *testing.B) {
 	monitoredMaps(b, func(c *gpc.Case, e *gpc.Engine, m *model.Model) {
 		b.Run(c.Spec().Name, func(b *testing.B) {
