@@ -146,6 +146,7 @@ static void integrate_back(struct block *b, along *h, double *to_next, double *t
 
     memcpy(in + AT_C, b->x + AT_C, (AT_NEXT - AT_C) * sizeof *in);
     memset(back, 0, sizeof back);
+    memcpy(end, to_next, sizeof end);
     for (st = 4 * {{.Y.Substeps}} - 1; st >= 0; st--) {
         const int q = st % 4;
 
@@ -518,7 +519,7 @@ static void evaluate(loop *p, iterate *at, int rolled)
     }
 }
 
-static int finite(const loop *p, const iterate *at)
+static int values_finite(const loop *p, const iterate *at)
 {
     double sum = at->f - at->f;
     int t, i;
@@ -716,8 +717,85 @@ static void assemble(loop *p)
     memset(p->value[p->steps], 0, sizeof p->value[p->steps]);
 }
 
-/* The Riccati recursion with a shift of every diagonal entry; 0 where the matrix is not positive definite along the dynamics. */
-static int factor_shifted(loop *p, double shift)
+/* The Cholesky factor of the actions' block; 0 where it is not positive definite. */
+static int cholesky(along *m, double (*l)[NU])
+{
+    int i, j;
+
+    for (i = 0; i < NU; i++)
+        for (j = 0; j <= i; j++) {
+            double v = m[i][j] - dot(l[i], l[j], j);
+
+            if (i == j) {
+                if (!(v > 1e-14 * fabs(m[i][i])) || !finite_all(&v, 1))
+                    return 0;
+                l[i][i] = sqrt(v);
+            } else {
+                l[i][j] = v / l[j][j];
+            }
+        }
+    return 1;
+}
+
+/* Replaces the eigenvalues of the actions' block by their magnitudes, by Jacobi's rotations in cyclic order. */
+static void reflect(along *m)
+{
+    double q[NU][NU], value[NU];
+    int i, j, k, round;
+
+    memset(q, 0, sizeof q);
+    for (i = 0; i < NU; i++) {
+        q[i][i] = 1.0;
+        for (j = 0; j < i; j++)
+            m[j][i] = m[i][j];
+    }
+    for (round = 0; round < 30; round++) {
+        double off = 0.0, all = 0.0;
+
+        for (i = 0; i < NU; i++)
+            for (j = 0; j < NU; j++) {
+                all += m[i][j] * m[i][j];
+                off += i == j ? 0.0 : m[i][j] * m[i][j];
+            }
+        if (!(off > 1e-30 * all))
+            break;
+        for (i = 0; i < NU; i++)
+            for (j = 0; j < i; j++) {
+                double theta, tangent, cosine, sine;
+
+                if (m[i][j] == 0.0)
+                    continue;
+                theta = (m[i][i] - m[j][j]) / (2.0 * m[i][j]);
+                tangent = 1.0 / (fabs(theta) + hypot(theta, 1.0));
+                tangent = theta < 0.0 ? -tangent : tangent;
+                cosine = 1.0 / hypot(tangent, 1.0);
+                sine = tangent * cosine;
+                for (k = 0; k < NU; k++) {
+                    const double x = m[k][i], y = m[k][j];
+
+                    m[k][i] = cosine * x + sine * y, m[k][j] = cosine * y - sine * x;
+                }
+                for (k = 0; k < NU; k++) {
+                    const double x = m[i][k], y = m[j][k], v = q[k][i], w = q[k][j];
+
+                    m[i][k] = cosine * x + sine * y, m[j][k] = cosine * y - sine * x;
+                    q[k][i] = cosine * v + sine * w, q[k][j] = cosine * w - sine * v;
+                }
+            }
+    }
+    for (i = 0; i < NU; i++)
+        value[i] = fabs(m[i][i]);
+    for (i = 0; i < NU; i++)
+        for (j = 0; j <= i; j++) {
+            m[i][j] = 0.0;
+            for (k = 0; k < NU; k++)
+                m[i][j] += value[k] * q[i][k] * q[j][k];
+        }
+}
+
+/* The Riccati recursion with a shift of every diagonal entry; 0 where the matrix is not positive definite along the dynamics. In so many
+ * steps as reflections says the negative curvature of the actions' block is reflected instead. */
+static int factor_shifted(loop *p, double shift, int reflections)
 {
     static along product[NA], m[D];
     int t, i, j, k, a, b;
@@ -737,18 +815,13 @@ static int factor_shifted(loop *p, double shift)
                     for (b = 0; b <= a; b++)
                         m[a][b] += p->next[t][k][a] * product[k][b];
         }
-        for (i = 0; i < NU; i++)
-            for (j = 0; j <= i; j++) {
-                double v = m[i][j] - dot(p->l[t][i], p->l[t][j], j);
-
-                if (i == j) {
-                    if (!(v > 1e-14 * fabs(m[i][i])) || !finite_all(&v, 1))
-                        return 0;
-                    p->l[t][i][i] = sqrt(v);
-                } else {
-                    p->l[t][i][j] = v / p->l[t][j][j];
-                }
-            }
+        if (!cholesky(m, p->l[t])) {
+            if (reflections-- == 0)
+                return 0;
+            reflect(m);
+            if (!cholesky(m, p->l[t]))
+                return 0;
+        }
         for (i = 0; i < NA; i++) {
             for (j = 0; j < NU; j++)
                 p->y[t][i][j] = (m[NU + i][j] - dot(p->l[t][j], p->y[t][i], j)) / p->l[t][j][j];
@@ -762,7 +835,7 @@ static int factor_shifted(loop *p, double shift)
 static int factor_step(loop *p)
 {
     double most = 0.0, shift = p->least;
-    int t, a, b;
+    int reflections = shift > 0.0 ? 0 : 2, t, a, b;
 
     for (t = 0; t < p->steps; t++)
         for (a = 0; a < D; a++)
@@ -771,7 +844,8 @@ static int factor_step(loop *p)
     p->gains = 0;
     if (!finite_all(&most, 1))
         return 0;
-    while (!factor_shifted(p, shift)) { /* at most 25 times */
+    while (!factor_shifted(p, shift, reflections)) { /* at most 25 times */
+        reflections = 0;
         shift = shift == 0.0 ? larger(1e-8 * larger(1.0, most), p->shift / 3.0) : 8.0 * shift;
         if (shift > 1e12 * larger(1.0, most))
             return 0;
@@ -885,7 +959,7 @@ static int move(loop *p, double alpha)
     }
     evaluate(p, to, 0);
     slacks(p, to);
-    return finite(p, to);
+    return values_finite(p, to);
 }
 
 /* The barrier function's slope along the step. */
@@ -1013,7 +1087,7 @@ static int follow(loop *p, const double *first)
             gpc_{{.Symbol}}_step(to->x[t], to->x[t] + NS, to->u[t], to->x[t + 1], to->x[t + 1] + NS);
         }
         evaluate(p, to, 1);
-        if (finite(p, to))
+        if (values_finite(p, to))
             return 1;
     }
     return 0;
@@ -1191,7 +1265,7 @@ static int solve_cold(loop *p, const double *first, int held)
         memcpy(at->x[p->steps], at->x[p->steps - 1], sizeof at->x[0]);
     }
     evaluate(p, at, !held);
-    if (!finite(p, at))
+    if (!values_finite(p, at))
         return 0;
     p->first_mu = held ? 0.3 : 3.0;
     differentiate(p);
@@ -1259,7 +1333,7 @@ static int advance(loop *p, const double *first, int n)
         }
         evaluate(p, at, 0);
     }
-    if (converged || !finite(p, at)) {
+    if (converged || !values_finite(p, at)) {
         if (!follow(p, first))
             return 0;
         p->now = 1 - p->now;
@@ -1321,9 +1395,42 @@ static int prefers(loop *p, const double *w)
     return !w || fabs(sum - 1.0) <= 1e-6;
 }
 
+/* The largest violation and the cost of a plan of actions, each so many numbers behind the one before: of its roll-out from a state. */
+static void follow_actions(loop *p, const double *first, const double *u, int stride, double *violation, double *cost)
+{
+    iterate *to = &p->iterates[1 - p->now];
+    int t, i;
+
+    memcpy(to->x[0], first, sizeof to->x[0]);
+    for (t = 0; t < p->steps; t++) {
+        for (i = 0; i < NU; i++)
+            to->v[t][i] = (u[t * stride + i] - middle[i]) / size[i];
+        act(to, t);
+        gpc_{{.Symbol}}_step(to->x[t], to->x[t] + NS, to->u[t], to->x[t + 1], to->x[t + 1] + NS);
+    }
+    evaluate(p, to, 1);
+    *violation = 0.0;
+    *cost = to->f;
+    for (t = 0; t < p->steps; t++)
+        for (i = 0; i < ALL; i++)
+            *violation = larger(*violation, -to->g[t][i]);
+    if (!values_finite(p, to))
+        *violation = *cost = (double)INFINITY;
+}
+
+/* Whether a plan is better than another: by what it breaks, then by what it costs. */
+static int preferred(double violation, double cost, double other, double other_cost)
+{
+    const int keeps_limits = violation <= GPC_{{.Macro}}_TOLERANCE, other_keeps = other <= GPC_{{.Macro}}_TOLERANCE;
+
+    if (keeps_limits && other_keeps)
+        return cost < other_cost;
+    return violation < other;
+}
+
 unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *p, const double s[], const double c[], const double *w, double u[])
 {
-    double first[NX], kept[N][NU], raw[NU];
+    double first[NX], kept[N][NU], rested[NU], raw[NU];
     unsigned status = 0;
     int n, solved = 0, t, shifted;
 
@@ -1349,13 +1456,25 @@ unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *p, const double s[], const do
     }
     p->ready = solved;
     if (!solved) {
+        const double *plan = p->iterates[p->now].u[0];
+        double least, cost, violation, f;
+
         status |= GPC_{{.Macro}}_UNSOLVED;
-        for (t = 0; t < n; t++)
-            if (shifted)
-                memcpy(p->iterates[p->now].u[t], kept[t], sizeof kept[t]);
-            else
-                gpc_{{.Symbol}}_rest(p->iterates[p->now].u[t]);
-        status |= GPC_{{.Macro}}_UNSAFE;
+        gpc_{{.Symbol}}_rest(rested);
+        follow_actions(p, first, plan, NU, &least, &cost);
+        if (shifted) {
+            follow_actions(p, first, kept[0], NU, &violation, &f);
+            if (preferred(violation, f, least, cost))
+                plan = kept[0], least = violation, cost = f;
+        }
+        follow_actions(p, first, rested, 0, &violation, &f);
+        if (preferred(violation, f, least, cost))
+            plan = rested, least = violation;
+        if (!(least <= GPC_{{.Macro}}_TOLERANCE))
+            status |= GPC_{{.Macro}}_UNSAFE;
+        if (plan != p->iterates[p->now].u[0])
+            for (t = 0; t < n; t++)
+                memcpy(p->iterates[p->now].u[t], plan == rested ? rested : kept[t], sizeof kept[t]);
     }
     memcpy(u, p->iterates[p->now].u[0], sizeof raw);
     memcpy(raw, u, sizeof raw);

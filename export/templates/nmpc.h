@@ -32,7 +32,7 @@ enum {
     GPC_{{.Macro}}_PROJECTED = 1,    /* the plan's first action was moved onto the margins, by rounding or by more */
     GPC_{{.Macro}}_MARGIN = 2,       /* no action was found that keeps the margins */
     GPC_{{.Macro}}_COLD = 4,         /* solved anew: there is no plan before, or no optimum from it */
-    GPC_{{.Macro}}_UNSOLVED = 8,     /* no optimum was found: executed is the plan before, one step on, or the rest */
+    GPC_{{.Macro}}_UNSOLVED = 8,     /* no optimum was found: executed is the best of where the solve ended, the plan before, one step on, and the rest */
     GPC_{{.Macro}}_UNSAFE = 128,     /* the plan that is executed breaks a limit, or nothing is known of it */
     GPC_{{.Macro}}_BAD_INPUT = 256,  /* an entry of s, c or w is not finite, w no preference, or the episode over: the rest, nothing is checked */
     GPC_{{.Macro}}_BAD_ACTION = 512  /* the plan is not finite: the rest in its place */
