@@ -339,7 +339,8 @@ def test_served_and_exported(controller, tmp_path):
     units = controller.export_fmu(tmp_path / "fmu", episodes=1)
     assert len(units) == 2 and all(os.path.exists(u) for u in units)
     with pytest.raises(gpc.InputError, match="cannot be exported"):
-        controller.export_c(tmp_path / "other", method="nmpc")
+        controller.export_c(tmp_path / "other", method="nmpc-ahead")
+    assert controller.export_c(tmp_path / "exact", method="nmpc", episodes=1)["method"] == "nmpc"
 
 
 def test_an_interrupt_ends_a_compilation_and_keeps_what_is_done(tmp_path):
