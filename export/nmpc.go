@@ -52,22 +52,8 @@ func Optimal(ctx context.Context, dir string, p domain.Problem, opt OptimalOptio
 	if err != nil {
 		return nil, err
 	}
-	files, err := w.write()
+	packed, err := w.save(ctx, dir, opt.FMU)
 	if err != nil {
-		return nil, err
-	}
-	var packed []string
-	if opt.FMU {
-		units, err := w.units(ctx, files)
-		if err != nil {
-			return nil, fmt.Errorf("export: %w", err)
-		}
-		for _, f := range units {
-			packed = append(packed, f.name)
-		}
-		files = append(files, units...)
-	}
-	if err := writeFolder(dir, files); err != nil {
 		return nil, err
 	}
 	return &Result{

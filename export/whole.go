@@ -58,13 +58,25 @@ func Controller(ctx context.Context, dir string, m *model.Model, p domain.Proble
 	if err != nil {
 		return nil, err
 	}
-	files, err := u.write()
+	packed, err := u.save(ctx, dir, opt.FMU)
 	if err != nil {
 		return nil, err
 	}
-	var packed []string
-	if opt.FMU {
-		units, err := u.units(ctx, files)
+	return &Result{
+		Case: m.Case, Dir: dir, Symbol: u.Symbol, SHA256: u.SHA256, Base: "copied", Half: opt.Half,
+		ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes, MulAdds: m.EncoderX.MulAdds() + m.DecoderU.MulAdds(),
+		Method: Method, Episodes: len(opt.Episodes), Unsafe: &u.Unsafe, Operations: u.operations().decision, LoopBytes: u.LoopBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(u.Libm, ",", " ")),
+	}, nil
+}
+
+// save writes all files to the folder, with units of FMI 2.0 where they are wanted, whose names it returns.
+func (w *whole) save(ctx context.Context, dir string, fmu bool) (packed []string, err error) {
+	files, err := w.write()
+	if err != nil {
+		return nil, err
+	}
+	if fmu {
+		units, err := w.units(ctx, files)
 		if err != nil {
 			return nil, fmt.Errorf("export: %w", err)
 		}
@@ -73,14 +85,7 @@ func Controller(ctx context.Context, dir string, m *model.Model, p domain.Proble
 		}
 		files = append(files, units...)
 	}
-	if err := writeFolder(dir, files); err != nil {
-		return nil, err
-	}
-	return &Result{
-		Case: m.Case, Dir: dir, Symbol: u.Symbol, SHA256: u.SHA256, Base: "copied", Half: opt.Half,
-		ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes, MulAdds: m.EncoderX.MulAdds() + m.DecoderU.MulAdds(),
-		Method: Method, Episodes: len(opt.Episodes), Unsafe: &u.Unsafe, Operations: u.operations().decision, LoopBytes: u.LoopBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(u.Libm, ",", " ")),
-	}, nil
+	return packed, writeFolder(dir, files)
 }
 
 // whole is a controller with its plant: what the templates read.
