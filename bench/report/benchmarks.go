@@ -102,7 +102,7 @@ func parseRows(text string) ([]Benchmark, error) {
 // none is recorded.
 func (d devices) printed(wanted func(m Benchmark) bool) *Benchmarked {
 	for _, r := range d {
-		for _, b := range slices.Backward(r.Benchmarked) {
+		for _, b := range slices.Backward(benchmarked.of(r)) {
 			if slices.ContainsFunc(b.Benchmarks, wanted) {
 				return &b
 			}

@@ -80,7 +80,7 @@ func meanTime(m *closedloop.Paired) string {
 func (d devices) candidates(name string) string {
 	s := section{rows: [][]string{{"method", "candidates", "equal", "safe", "cost above the first's, % [95 %]", "median", "n", "smallest margin, m ± 95 %", "fallbacks", "decision mean (p50 / p99), ms"}}}
 	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).comparedCases) {
+	for _, r := range runs(d, (*Records).comparedCases) {
 		if r.name != name {
 			continue
 		}
@@ -103,7 +103,7 @@ func (d devices) candidates(name string) string {
 func (d devices) mapWorth() string {
 	s := section{rows: [][]string{{"case", "candidates with the map", "without it", "equal", "candidates", "cost above the map's, % [95 %]", "median", "n", "smallest margin less the map's, m", "decision mean over the map's"}}}
 	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).comparedCases) {
+	for _, r := range runs(d, (*Records).comparedCases) {
 		for _, p := range r.candidatePairings(r.name) {
 			shown = append(shown, p)
 			first := &p.Pairs[0]

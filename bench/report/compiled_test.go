@@ -30,7 +30,7 @@ func wants(t *testing.T, text string, parts ...string) {
 // TestCompilations: a row says what the test of a map found, a record of no round is refused.
 func TestCompilations(t *testing.T) {
 	r := New("device", nil)
-	require.OK(t, r.addRecord([]byte(cartCompiled)))
+	require.OK(t, r.Add([]byte(cartCompiled)))
 	want := "| `cart` | `direct` | 2 of 1000 | 1 | 0.5 | 1 | – | 3 | 0.25 | 2 / 48 | 0.5 | yes | 450, 1800 | 2 | `direct` 0.4, `navigator` – |"
 	s := r.compilationSections()
 	if len(s) != 1 {
@@ -39,7 +39,7 @@ func TestCompilations(t *testing.T) {
 	wants(t, tables(s...), want, "Commit abc, cpu. The machine's load was at most 2.00")
 	wants(t, (devices{r, r}).compiled(), want)
 	for _, bad := range [][2]string{{`"best":1`, `"best":3`}, {`"best":1`, `"best":-1`}, {`"cart"`, `""`}} {
-		if err := New("device", nil).addRecord([]byte(strings.Replace(cartCompiled, bad[0], bad[1], 1))); err == nil {
+		if err := New("device", nil).Add([]byte(strings.Replace(cartCompiled, bad[0], bad[1], 1))); err == nil {
 			t.Errorf("%s is taken", bad[1])
 		}
 	}
@@ -53,10 +53,10 @@ func TestRounds(t *testing.T) {
 	wants(t, d.rounds("cart"), noRecord)
 	text := strings.Replace(cartCompiled, `{"scenarios":300,"samples":1800}`, `{"kind":"data","why":"the worst","scenarios":300,"focused":90,"samples":1800,"epochs":60,"training":{"mean_pct":0.25},"held_out":{"mean_pct":0.5,"p90_pct":1,"max_pct":9},
 		"confirmed":{"mean_pct":0.75,"p90_pct":2,"max_pct":24},"seconds":{"solve":10,"train":20,"evaluate":3}}`, 1)
-	require.OK(t, r.addRecord([]byte(text)))
+	require.OK(t, r.Add([]byte(text)))
 	wants(t, d.rounds("cart"), "| data | the worst | 300 (90) | 1800 | 60 | 0.25 | 0.5 | 1 | 9 | 0.75, 2, 24 | 33 |", "Commit abc, cpu.")
 	r.Compilations = nil
-	require.OK(t, r.addRecord([]byte(strings.NewReplacer(`"others":0.1`, `"others":0.5`, `"confirmed"`, `"none"`).Replace(text))))
+	require.OK(t, r.Add([]byte(strings.NewReplacer(`"others":0.1`, `"others":0.5`, `"confirmed"`, `"none"`).Replace(text))))
 	wants(t, d.rounds("cart"), "| 9 | – | – |")
 }
 
@@ -75,7 +75,7 @@ func TestTimesBesideOtherWork(t *testing.T) {
 		"a load unknown":      {strings.Replace(cartCompiled, `"load":{`, `"unknown":{`, 1), "| 0.25 | 2 / 48 | 0.5 | yes | 450, 1800 | 2 |", false},
 	} {
 		r := New("device", nil)
-		require.OK(t, r.addRecord([]byte(c.record)))
+		require.OK(t, r.Add([]byte(c.record)))
 		text := (devices{r}).compiled()
 		if !strings.Contains(text, c.row) || strings.Contains(text, "left out: `cart` (others had 1.25 CPUs)") != c.says {
 			t.Errorf("%s: want %s and %t that its times are left out:\n%s", name, c.row, c.says, text)
@@ -87,7 +87,7 @@ func TestTimesBesideOtherWork(t *testing.T) {
 func TestCompilationIsARecord(t *testing.T) {
 	text := require.Get(json.Marshal(compile.Report{Case: "cart", Rounds: make([]compile.Round, 1), Choice: make([]compile.Score, 1)}))(t)
 	r := New("device", nil)
-	if err := r.addRecord(text); err != nil || len(r.Compilations) != 1 {
+	if err := r.Add(text); err != nil || len(r.Compilations) != 1 {
 		t.Errorf("%d compilations and %v from %s", len(r.Compilations), err, text)
 	}
 }
@@ -99,7 +99,7 @@ func TestWhatIsNotRecorded(t *testing.T) {
 	r.Peers = []peerrecord.Record{peersOfTwo()}
 	missed := strings.NewReplacer(`"cart"`, `"walker"`, `"met":true`, `"met":false,"advice":"more starts"`).Replace(cartCompiled)
 	for _, text := range []string{cartCompiled, missed} {
-		require.OK(t, r.addRecord([]byte(text)))
+		require.OK(t, r.Add([]byte(text)))
 	}
 	text := (devices{r}).compiled()
 	wants(t, text, "\nWithout a record: `crane`.", "| `cart` | `direct` | 2 of 1000 |", "| `walker` | `direct` | 2 of 1000 |", "What would help `walker`: more starts.")

@@ -38,14 +38,14 @@ const families = 3
 var familyCases = [families][]string{{"integrator-convex", "integrator-nonconvex"}, {"multiagent-static", "multiagent-moving"}, {"opf30", "opf30-uncertain"}}
 
 // spec is of the problem that a case's map is about.
-func (c *Case) spec() *domain.Spec { return c.Definition.MapProblem().Spec() }
+func specOf(c *Case) *domain.Spec { return c.Definition.MapProblem().Spec() }
 
 func ofNavigation(value func(n *domain.Navigation) float64) func(c *Case) string {
-	return func(c *Case) string { return fmt.Sprintf("%g", value(&c.spec().Navigation)) }
+	return func(c *Case) string { return fmt.Sprintf("%g", value(&specOf(c).Navigation)) }
 }
 
 func ofTraining(text func(t *domain.Training) string) func(c *Case) string {
-	return func(c *Case) string { return text(&c.spec().Training) }
+	return func(c *Case) string { return text(&specOf(c).Training) }
 }
 
 const setupText = "“Experimental Setup”"
@@ -137,7 +137,7 @@ var paperConstants = []constant{
 	{
 		name: "gains of σ: k_i/ε_i; ρ", paper: "k_i > 0, ε_i ∈ (0, 1], ρ > 0", where: "eq. iclr-semantic",
 		ours: func(c *Case) string {
-			s := c.spec().Semantic
+			s := specOf(c).Semantic
 			var gains []string
 			for i, k := range s.K {
 				gains = append(gains, fmt.Sprintf("%.4g", k/s.Epsilon[i]))
@@ -147,7 +147,7 @@ var paperConstants = []constant{
 		code: "`Spec.Semantic`", why: "The paper gives ranges. σ is part of what an episode costs.", notRun: "the paper gives no value",
 	},
 	{
-		name: "steps of a plan", paper: "H = 8 (Case 2)", where: "“Safe Multi-Agent Navigation”", ours: func(c *Case) string { return fmt.Sprint(c.spec().Plan) },
+		name: "steps of a plan", paper: "H = 8 (Case 2)", where: "“Safe Multi-Agent Navigation”", ours: func(c *Case) string { return fmt.Sprint(specOf(c).Plan) },
 		code: "`Spec.Plan`", why: "Case 2: a commitment is proven safe for all of its steps; the cost's horizon is 8.", notRun: "`planner-no-lookahead` is H = 8: [Case 2](docs/results/robots.md)",
 	},
 	{
@@ -220,7 +220,7 @@ func byConstants(p *closedloop.Pairing) bool {
 func (d devices) replacedConstants() string {
 	s := section{rows: [][]string{{"case", "loads", "noise", "constant", "safe, ours", "safe, paper's", "cost above ours, % [95 %]", "median", "n"}}}
 	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).knownPaired) {
+	for _, r := range runs(d, (*Records).knownPaired) {
 		for _, p := range r.Pairings {
 			if p.Case != r.name || !byConstants(&p) {
 				continue
@@ -267,8 +267,8 @@ func costCells(m *closedloop.Paired) []string {
 func (d devices) projections() string {
 	s := section{rows: [][]string{{"case", "map", "samples", "sha256", "method", "safe", "decisions that break a limit", "least margin", "cost above the optimum, % ± 95 %", "n"}}}
 	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).knownPaired) {
-		for _, p := range r.projectionPairings() {
+	for _, r := range runs(d, (*Records).knownPaired) {
+		for _, p := range projectionPairings(r.Records) {
 			if p.Case != r.name {
 				continue
 			}
@@ -295,7 +295,7 @@ func unprojectedAside(p *closedloop.Pairing) bool {
 }
 
 // projectionPairings are a case's, the bundled map's first, then by the map's name.
-func (r *Records) projectionPairings() (out []closedloop.Pairing) {
+func projectionPairings(r *Records) (out []closedloop.Pairing) {
 	for _, p := range r.Pairings {
 		if unprojectedAside(&p) {
 			out = append(out, p)

@@ -3,13 +3,11 @@ package report
 import (
 	"fmt"
 	"strings"
-
-	"github.com/gpc-engine/gpc/bench"
 )
 
 // deadlines is the last loop at a rate on the first device that has one.
 func (d devices) deadlines() string {
-	loop := last(d, func(r *Records) []bench.Deadlines { return r.Deadlines })
+	loop := last(d, deadlineLoops.of)
 	if loop == nil {
 		return noRecord
 	}

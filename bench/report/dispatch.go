@@ -50,7 +50,7 @@ func excluded(e *closedloop.Result) string {
 // files have tables of their own.
 func (d devices) dispatch() string {
 	s := section{rows: [][]string{slices.Concat([]string{"case", "loads", "method", "kept", "dispatches", "feasible % (paper)", "gap % ± 95 %", "gap % (paper)", "n"}, besideMain(algorithmTwo), []string{"fallbacks", "p50 / p99, ms", "(paper)"})}}
-	for _, r := range d.runs((*Records).named) {
+	for _, r := range runs(d, (*Records).named) {
 		if strings.HasPrefix(r.name, networkCase) {
 			continue
 		}

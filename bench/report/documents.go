@@ -28,7 +28,7 @@ var documents = []document{
 	{"README.md", "maps beside the warm solver", devices.mapsOnSameEpisodes},
 	{"README.md", "large optimal power flows", devices.largestFlows},
 	{"README.md", "the paper's cases", devices.briefGlance},
-	{casesPage, "at a glance", func(d devices) string { return tables(d.glance()) }},
+	{casesPage, "at a glance", func(d devices) string { return tables(glance(d)) }},
 	{casesPage, "results", devices.summary},
 	{casesPage, "other loads", devices.elsewhere},
 	{searchPage, "what the map is worth among robots", devices.mapWorth},
@@ -110,6 +110,9 @@ func WriteDocuments(root string, write bool, all ...*Records) (differed []string
 
 // documentTexts gives the text of every document's part, in the order of documents.
 func documentTexts(all devices) ([]string, error) {
+	if err := checkKept(all); err != nil {
+		return nil, err
+	}
 	texts := make([]string, len(documents))
 	for i, doc := range documents {
 		text := doc.text(all)
@@ -153,7 +156,7 @@ func linkedFrom(page, text string) string {
 // devices are the records of every device.
 type devices []*Records
 
-// last is the last record of a kind on the first device that has one, nil for none.
+// last is the last of some records on the first device that has one, nil for none.
 func last[T any](d devices, of func(*Records) []T) *T {
 	for _, r := range d {
 		if all := of(r); len(all) > 0 {
@@ -170,15 +173,15 @@ type run struct {
 }
 
 // runs are the cases that have some of what is listed by names, each on its first device.
-func (d devices) runs(names func(r *Records) []string) (runs []run) {
-	for _, r := range d {
+func runs(all []*Records, names func(r *Records) []string) (out []run) {
+	for _, r := range all {
 		for _, name := range names(r) {
-			if !slices.ContainsFunc(runs, func(other run) bool { return other.name == name }) {
-				runs = append(runs, run{r, name})
+			if !slices.ContainsFunc(out, func(other run) bool { return other.name == name }) {
+				out = append(out, run{r, name})
 			}
 		}
 	}
-	return runs
+	return out
 }
 
 // tables writes tables one below another, without those that have no rows.

@@ -168,7 +168,7 @@ func noiseSection(name string, evals []closedloop.Result) section {
 // baselines is a table of the exact and baseline methods of each case of the integrator.
 func (d devices) baselines() string {
 	s := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "safe % (paper)", "regret % ± 95 %", "n", "median", "p90", "regret % (paper)", "p50 / p99, ms", "ms (paper)"}}}
-	for _, r := range d.runs((*Records).named) {
+	for _, r := range runs(d, (*Records).named) {
 		for _, e := range r.of(r.name) {
 			if group := r.method(r.name, e.Method).Group; !strings.HasPrefix(r.name, "integrator-") || group != domain.GroupExact && group != domain.GroupBaseline && e.Method != r.leading(r.name) && e.Method != "direct" {
 				continue
@@ -190,7 +190,7 @@ func (d devices) baselines() string {
 // goals is the table of a case whose episodes have goals.
 func (d devices) goals(name string) string {
 	s := section{rows: [][]string{slices.Concat([]string{"method", "safe", "95 % interval", "safe % (paper)", "collision-free", "(paper)", "gap % ± 95 %", "gap % (paper)", "n"}, besideMain(planner), []string{"mean smallest margin, m", "margin (paper)", "fallbacks", "p50 / p99, ms"})}}
-	for _, r := range d.runs((*Records).named) {
+	for _, r := range runs(d, (*Records).named) {
 		if r.name != name {
 			continue
 		}

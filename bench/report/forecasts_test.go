@@ -33,7 +33,7 @@ func TestForecastsAreFilledByTheirOwnRows(t *testing.T) {
 // A suite that did not end is not shown as one without a failure.
 func TestConformanceIsShown(t *testing.T) {
 	r := New("h200", nil)
-	if err := r.addRecord([]byte(`{"device":"NVIDIA H200","commit":"c","suites":[{"step":"suite-operations","ok":true,"passed":40,"failed":[],"skipped":["TestFaultsOfARound"],"seconds":31},{"step":"suite-rollout","ok":false,"passed":2,"failed":[],"skipped":[],"seconds":90}]}`)); err != nil {
+	if err := r.Add([]byte(`{"device":"NVIDIA H200","commit":"c","suites":[{"step":"suite-operations","ok":true,"passed":40,"failed":[],"skipped":["TestFaultsOfARound"],"seconds":31},{"step":"suite-rollout","ok":false,"passed":2,"failed":[],"skipped":[],"seconds":90}]}`)); err != nil {
 		t.Fatal(err)
 	}
 	rows := conformanceSection(r.Conformances[0]).rows

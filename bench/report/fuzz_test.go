@@ -35,7 +35,7 @@ func FuzzRecord(f *testing.F) {
 	for _, file := range append(files, more...) {
 		text := require.Get(os.ReadFile(file))(f)
 		r := New("", cases)
-		require.OK(f, r.addRecord(text))
+		require.OK(f, r.Add(text))
 		if kind := kindOf(r); !seen[kind] && len(text) < 1<<15 {
 			seen[kind] = true
 			f.Add(text)
@@ -46,7 +46,7 @@ func FuzzRecord(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r := New("", cases)
-		if r.addRecord(text) == nil {
+		if r.Add(text) == nil {
 			drawAll(r)
 		}
 	})
@@ -56,10 +56,14 @@ func kindOf(r *Records) string {
 	for name, n := range map[string]int{
 		"eval": len(r.Evaluations), "bench": len(r.Benchmarks), "certify": len(r.Certificates), "steer": len(r.Steerings),
 		"peers": len(r.Peers), "conformance": len(r.Conformances), "compare": len(r.Comparisons), "pair": len(r.Pairings), "scaling": len(r.Scalings),
-		"torture": len(r.Tortures), "serve": len(r.Serves), "deadline": len(r.Deadlines), "record": len(r.Benchmarked), "pandapower": len(r.Pandapower), "learned": len(r.LearnedFlows),
 	} {
 		if n > 0 {
 			return name
+		}
+	}
+	for _, k := range kinds {
+		if len(r.Kept(k.name)) > 0 {
+			return k.name
 		}
 	}
 	return ""
@@ -148,7 +152,7 @@ func TestMalformedRecordsAreNoPanic(t *testing.T) {
 				}
 			}()
 			r := New("", cases)
-			if r.addRecord([]byte(text)) == nil {
+			if r.Add([]byte(text)) == nil {
 				drawAll(r)
 			}
 		}()

@@ -56,7 +56,7 @@ type LearnedRecipe struct {
 
 // learnedFlows is the table of the last such run.
 func (d devices) learnedFlows() string {
-	p := last(d, func(r *Records) []LearnedFlows { return r.LearnedFlows })
+	p := last(d, learnedRuns.of)
 	if p == nil {
 		return noRecord
 	}

@@ -68,8 +68,8 @@ func TestWhenNotToUseAMapIsMeasured(t *testing.T) {
 	}
 	small, elsewhere := 0, 0
 	own := map[string]float64{}
-	for _, r := range devices(recorded(t)).runs((*Records).knownPaired) {
-		for _, p := range r.plainest() {
+	for _, r := range runs(recorded(t), (*Records).knownPaired) {
+		for _, p := range plainest(r) {
 			direct, search := contender(&p, "direct"), contender(&p, "refine-64")
 			if direct == nil || search == nil {
 				continue
@@ -81,7 +81,7 @@ func TestWhenNotToUseAMapIsMeasured(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range devices(recorded(t)).runs((*Records).knownPaired) {
+	for _, r := range runs(recorded(t), (*Records).knownPaired) {
 		for _, p := range r.Pairings {
 			if direct := contender(&p, "direct"); len(p.Shift) == 1 && p.Shift["ellipse"] == 1.1 && p.Map.File == "" && direct != nil {
 				if elsewhere++; !(float64(direct.RegretPct) > own[p.Case]) {

@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/internal/opfrecord"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
 // kind is one sort of record: how a file of it is known, where it goes, and what the
@@ -15,7 +19,7 @@ type kind struct {
 	chapter  string   // that its sections stand in
 	keys     []string // that only its files hold, all of them
 	add      func(r *Records, text []byte) error
-	sections func(r *Records) []section
+	sections func(r *Records) []section // nil: none, or at their case
 }
 
 // is reports whether a file's keys are those of the kind.
@@ -26,36 +30,56 @@ func (k *kind) is(raw map[string]json.RawMessage) bool {
 // kinds are the sorts of records in the order of the report.
 var kinds = []kind{
 	{"eval", "Closed loops", []string{"method", "episodes"}, (*Records).addEvaluation, (*Records).evaluationSections},
-	{"compare", "Methods on the same episodes", []string{"comparisons"}, func(r *Records, text []byte) error { return decode(text, &r.Comparisons, nil) },
-		func(r *Records) []section { return each(r.Comparisons, comparisonSection) }},
-	{"eval pair", "Candidates, time, data and disturbances", []string{"pairs"}, func(r *Records, text []byte) error { return decode(text, &r.Pairings, nil) }, (*Records).curveSections},
-	{"steer", "Steering", []string{"front"}, func(r *Records, text []byte) error { return decode(text, &r.Steerings, checkSteering) }, (*Records).steeringSections},
-	{"certify", "Certificates", []string{"certificate"}, func(r *Records, text []byte) error { return decode(text, &r.Certificates, checkCertified) },
-		func(r *Records) []section { return each(r.Certificates, certificateSection) }},
-	{"compile", "Maps compiled from equations", []string{"rounds", "choice", "test"}, func(r *Records, text []byte) error { return decode(text, &r.Compilations, checkCompilation) }, (*Records).compilationSections},
-	{"bench", "Speed", []string{"results"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarks, nil) },
-		func(r *Records) []section { return each(r.Benchmarks, benchmarkSection) }},
-	{"conformance", "Speed", []string{"suites"}, func(r *Records, text []byte) error { return decode(text, &r.Conformances, nil) },
-		func(r *Records) []section { return each(r.Conformances, conformanceSection) }},
-	{"bench scaling", "Speed", []string{"curves"}, func(r *Records, text []byte) error { return decode(text, &r.Scalings, (*bench.Scaling).Validate) },
-		func(r *Records) []section { return each(r.Scalings, scalingSection) }},
-	{"peers", "Speed", []string{"ratios"}, func(r *Records, text []byte) error { return decode(text, &r.Peers, nil) },
-		func(r *Records) []section { return each(r.Peers, peersSection) }},
-	{"record --rollout", "", []string{"rollout", "shapes"}, func(r *Records, text []byte) error { return decode(text, &r.Rollouts, (*Rollout).check) }, elsewhere}, // at its case
-	{"opf of several networks", "Speed", []string{"networks", "threads"}, func(r *Records, text []byte) error {
-		return decode(text, &r.OptimalFlows, (*opfrecord.Record).Check)
-	}, func(r *Records) []section { return each(r.OptimalFlows, optimalFlowsSection) }},
-	{"torture", "", []string{"attacks"}, func(r *Records, text []byte) error { return decode(text, &r.Tortures, (*Torture).check) },
-		elsewhere}, // docs/results/torture.md
-	{"bench serve", "", []string{"canary_differing"}, func(r *Records, text []byte) error { return decode(text, &r.Serves, nil) }, elsewhere},                      // docs/results/serving.md
-	{"bench deadline", "", []string{"late_causes"}, func(r *Records, text []byte) error { return decode(text, &r.Deadlines, nil) }, elsewhere},                     // docs/results/scaling.md
-	{"bench record", "", []string{"benchmarks"}, func(r *Records, text []byte) error { return decode(text, &r.Benchmarked, (*Benchmarked).check) }, elsewhere},     // docs/results/monitor.md, dispatch.md, …
-	{"learned optimal power flows", "", []string{"recipes", "rows"}, func(r *Records, text []byte) error { return decode(text, &r.LearnedFlows, nil) }, elsewhere}, // docs/results/networks.md
-	{"peers of pandapower", "", []string{"peer", "rows"}, func(r *Records, text []byte) error { return decode(text, &r.Pandapower, nil) }, elsewhere},              // docs/results/pandapower.md
+	listed("compare", "Methods on the same episodes", []string{"comparisons"},
+		func(r *Records) *[]Compared { return &r.Comparisons }, nil, comparisonSection),
+	{"eval pair", "Candidates, time, data and disturbances", []string{"pairs"},
+		into(func(r *Records) *[]closedloop.Pairing { return &r.Pairings }, nil), (*Records).curveSections},
+	{"steer", "Steering", []string{"front"},
+		into(func(r *Records) *[]closedloop.Steering { return &r.Steerings }, checkSteering), (*Records).steeringSections},
+	listed("certify", "Certificates", []string{"certificate"},
+		func(r *Records) *[]batchnav.Certified { return &r.Certificates }, checkCertified, certificateSection),
+	{"compile", "Maps compiled from equations", []string{"rounds", "choice", "test"},
+		into(func(r *Records) *[]compile.Report { return &r.Compilations }, checkCompilation), (*Records).compilationSections},
+	listed("bench", "Speed", []string{"results"}, func(r *Records) *[]bench.Record { return &r.Benchmarks }, nil, benchmarkSection),
+	listed("conformance", "Speed", []string{"suites"}, func(r *Records) *[]Conformance { return &r.Conformances }, nil, conformanceSection),
+	listed("bench scaling", "Speed", []string{"curves"},
+		func(r *Records) *[]bench.Scaling { return &r.Scalings }, (*bench.Scaling).Validate, scalingSection),
+	listed("peers", "Speed", []string{"ratios"}, func(r *Records) *[]peerrecord.Record { return &r.Peers }, nil, peersSection),
+	{"record --rollout", "", []string{"rollout", "shapes"},
+		into(func(r *Records) *[]Rollout { return &r.Rollouts }, (*Rollout).check), nil},
+	listed("opf of several networks", "Speed", []string{"networks", "threads"},
+		func(r *Records) *[]opfrecord.Record { return &r.OptimalFlows }, (*opfrecord.Record).Check, optimalFlowsSection),
+	kept("torture", "attacks"),
+	kept("bench serve", "canary_differing"),
+	kept("bench deadline", "late_causes"),
+	kept("bench record", "benchmarks"),
+	kept("learned optimal power flows", "recipes", "rows"),
+	kept("peers of pandapower", "peer", "rows"),
 }
 
-// elsewhere is of records that a page of docs shows in place of the report.
-func elsewhere(*Records) []section { return nil }
+// into adds a record to a list once it has passed its check, if there is one.
+func into[T any](list func(r *Records) *[]T, check func(*T) error) func(r *Records, text []byte) error {
+	return func(r *Records, text []byte) error {
+		v, err := decode(text, check)
+		if err == nil {
+			*list(r) = append(*list(r), *v)
+		}
+		return err
+	}
+}
+
+// listed is a kind with a section for every record; one without rows is left out.
+func listed[T any](name, chapter string, keys []string, list func(r *Records) *[]T, check func(*T) error, of func(T) section) kind {
+	return kind{name, chapter, keys, into(list, check), func(r *Records) []section { return each(*list(r), of) }}
+}
+
+// kept is a kind without a section: what reads the records asks for them by its name.
+func kept(name string, keys ...string) kind {
+	return kind{name: name, keys: keys, add: func(r *Records, text []byte) error {
+		r.kept[name] = append(r.kept[name], text)
+		return nil
+	}}
+}
 
 // each makes a section of every record; one without rows is left out.
 func each[T any](records []T, of func(T) section) (out []section) {

@@ -30,7 +30,7 @@ func (r *Records) lead(ctx context.Context) (*lead, error) {
 			return nil, err
 		}
 	}
-	rows, few := devices{r}.hardestScenes()
+	rows, few := hardestScenes([]*Records{r})
 	if len(few) > 0 {
 		l.note = " Left out, as one episode says little: " + strings.Join(few, ", ") + "."
 	}

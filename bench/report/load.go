@@ -35,7 +35,7 @@ func Load(ctx context.Context, dir string, cases map[string]Case) (*Records, err
 		case strings.HasSuffix(path, ".jsonl"):
 			return r.AddTrace(ctx, path)
 		case strings.HasSuffix(path, ".json"):
-			if err := r.add(path); err != nil {
+			if err := r.addFile(path); err != nil {
 				return fmt.Errorf("report: %s: %w", path, err)
 			}
 		case path == filepath.Join(dir, trainingsFile):
@@ -85,7 +85,7 @@ func (r *Records) mixed() error {
 	return nil
 }
 
-func (r *Records) add(path string) error {
+func (r *Records) addFile(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (r *Records) add(path string) error {
 	if err != nil {
 		return err
 	}
-	return r.addRecord(text)
+	return r.Add(text)
 }
 
 // namedMethod is a method that a record names.
@@ -123,8 +123,8 @@ func (r *Records) renamed(name string, text []byte) []byte {
 	})
 }
 
-// addRecord reads one record.
-func (r *Records) addRecord(text []byte) error {
+// Add reads one record, JSON of one of the kinds.
+func (r *Records) Add(text []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {
 		return err
@@ -162,18 +162,13 @@ func (r *Records) addEvaluation(text []byte) error {
 }
 
 // decode reads a record and, where there is one, holds it to a check.
-func decode[T any](text []byte, into *[]T, check func(*T) error) error {
-	var v T
-	if err := json.Unmarshal(text, &v); err != nil {
-		return err
+func decode[T any](text []byte, check func(*T) error) (*T, error) {
+	v := new(T)
+	err := json.Unmarshal(text, v)
+	if err == nil && check != nil {
+		err = check(v)
 	}
-	if check != nil {
-		if err := check(&v); err != nil {
-			return err
-		}
-	}
-	*into = append(*into, v)
-	return nil
+	return v, err
 }
 
 // AddTrace reads a whole trace file into the records.

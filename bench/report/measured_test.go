@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -33,12 +34,20 @@ func printedBy(t *testing.T, lines ...string) Benchmarked {
 	return Benchmarked{Device: "a device", Commit: "c0ffee", Command: "go test", Benchmarks: require.Get(ParseBenchmarks(strings.Join(lines, "\n")))(t), Load: &closedloop.Load{CPUs: 2, Start: 0.5}}
 }
 
+// keep adds records as their files hold them.
+func keep(t *testing.T, r *Records, all ...any) {
+	t.Helper()
+	for _, v := range all {
+		require.OK(t, r.Add(require.Get(json.Marshal(v))(t)))
+	}
+}
+
 // Pages show what was measured as the last record of it has it, the least time of several runs,
 // dashes for what a run left out, and say so where nothing is recorded.
 func TestPagesShowWhatWasMeasured(t *testing.T) {
 	one := 8081.5263
 	own := New("own", known())
-	own.Benchmarked = []Benchmarked{
+	keep(t, own,
 		printedBy(t, "BenchmarkWeights/0.7/100:1:1 1 9 ns/op 77 J_total_%"),
 		printedBy(t,
 			"BenchmarkWeights/0.7/1:100:1 1 9 ns/op 0.0055 J_total_%",
@@ -51,18 +60,18 @@ func TestPagesShowWhatWasMeasured(t *testing.T) {
 		printedBy(t, "BenchmarkDirect/opf30/go-2 20 9 ns/op 15200 ns/decision", "BenchmarkDirect/opf30/c/half=false-2 20 9 ns/op 18240 ns/decision"),
 		printedBy(t, `[{"name":"opf30 direct 1000","calls":20,"go_us":4933.2,"python_us":5105,"ratio":1.035},{"name":"opf30","python_us":1}]`),
 		printedBy(t, `[{"name":"opf30, 256 environments, 2 threads","steps":512,"steps_per_second":241000.4,"cpu_microseconds_per_step":6.71}]`),
-	}
+	)
 	own.Steerings = []closedloop.Steering{
 		{Case: "opf30", Method: "navigator", Front: []closedloop.FrontPoint{{W: []float64{1, 0, 0}, J: []closedloop.Number{1, 2, 3}, OracleJ: []closedloop.Number{1, 2, 3}, Compared: 1, Episodes: 1}}},
 		{Case: "integrator-convex", Method: "navigator"},
 	}
-	own.Serves = []Served{{Case: "opf30", Method: "navigator", Waiting: "measured", Commit: "c0ffee", P99Ratio: 1.758, Load: OfferedLoad{Seconds: 600, Rate: 10, Sent: 6000, Refused: 4000}, Broken: []string{"what is due is sent"}}}
-	own.Deadlines = []bench.Deadlines{{Case: "opf30", Method: "navigator", Commit: "c0ffee", Releases: 12000, Late: 2, Missed: 2, Response: bench.Spread{P50: 337.33}}}
-	own.Pandapower = []BesidePandapower{{Commit: "c0ffee", Peer: "pandapower 3.5.6", Numba: true, Rounds: 3, Rows: []PandapowerNetwork{
+	keep(t, own, Served{Case: "opf30", Method: "navigator", Waiting: "measured", Commit: "c0ffee", P99Ratio: 1.758, Load: OfferedLoad{Seconds: 600, Rate: 10, Sent: 6000, Refused: 4000}, Broken: []string{"what is due is sent"}})
+	keep(t, own, bench.Deadlines{Case: "opf30", Method: "navigator", Commit: "c0ffee", Releases: 12000, Late: 2, Missed: 2, Response: bench.Spread{P50: 337.33}})
+	keep(t, own, BesidePandapower{Commit: "c0ffee", Peer: "pandapower 3.5.6", Numba: true, Rounds: 3, Rows: []PandapowerNetwork{
 		{Network: "case9", Op: "runpp", Buses: 9, Voltage: 4.2e-11, OursMs: 16, PeerMs: 17, Ratio: 1.09, Lo: 0.98, Hi: 1.1, SolveMs: 0.8},
 		{Network: "case14", Op: "runopp", Cost: &one, CostRelative: 4e-8, OursMs: 21, PeerMs: 147, Ratio: 6.9, Lo: 6.4, Hi: 6.9},
 		{Network: "case300", Op: "runopp", PeerFailed: "OPFNotConverged: no\nmore", OursFailed: "infeasible"},
-	}}}
+	}})
 	own.Peers = []peerrecord.Record{{Commit: "c0ffee", Ratios: []peerrecord.Ratio{
 		{Op: "opf", Case: "case9", Peer: "IPOPT", Batch: 1, Ratio: 162.3, OursUS: 65.97}, {Op: "opf", Case: "case9", Peer: "IPOPT", Batch: 64, Ratio: 790.2, OursUS: 14.57},
 		{Op: "opf", Case: "case9", Peer: "MIPS", Batch: 1, Ratio: 2411, OursUS: 65.97},

@@ -36,10 +36,13 @@ type chapter struct {
 
 // chapters are those of the report that have sections, all cases at a glance before them.
 func (r *Records) chapters() (out []chapter) {
-	if s := (devices{r}).glance(); len(s.rows) > 1 {
+	if s := glance([]*Records{r}); len(s.rows) > 1 {
 		out = append(out, chapter{"In short", []section{s}})
 	}
 	for _, k := range kinds {
+		if k.sections == nil {
+			continue
+		}
 		sections := k.sections(r)
 		switch last := len(out) - 1; {
 		case len(sections) == 0:

@@ -81,7 +81,7 @@ const bundledMap = "bundled"
 
 // plainest are the undisturbed pairings of a case of the bundled map, and of the one of the
 // fewest samples where there is another.
-func (r run) plainest() []closedloop.Pairing {
+func plainest(r run) []closedloop.Pairing {
 	all := r.paired(r.name, undisturbed)
 	if len(all) > 1 {
 		return []closedloop.Pairing{all[0], all[len(all)-1]}
@@ -109,8 +109,8 @@ func pairedCells(i int, m *closedloop.Paired) []string {
 func (d devices) quality() string {
 	s := section{rows: [][]string{{"case", "map, samples", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
 	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).knownPaired) {
-		for _, p := range r.plainest() {
+	for _, r := range runs(d, (*Records).knownPaired) {
+		for _, p := range plainest(r) {
 			shown = append(shown, p)
 			for i, m := range p.Pairs {
 				s.rows = append(s.rows, pairedRow([]string{p.Case, cmp.Or(p.Map.File, bundledMap) + ", " + fmt.Sprint(p.Map.Samples)}, i, &m))
@@ -125,7 +125,7 @@ func (d devices) quality() string {
 func (d devices) shifted() string {
 	s := section{rows: [][]string{{"case", "plant", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
 	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).knownPaired) {
+	for _, r := range runs(d, (*Records).knownPaired) {
 		for _, p := range r.paired(r.name, func(p *closedloop.Pairing) bool { return p.Shift["ellipse"] == 1.1 || p.Shift["obstacle-speed"] == 1.5 }) {
 			shown = append(shown, p)
 			for i, m := range p.Pairs {

@@ -44,7 +44,7 @@ type PandapowerNetwork struct {
 
 // pandapower are the tables of a run: power flows, optima, and what either does not solve.
 func (d devices) pandapower() string {
-	p := last(d, func(r *Records) []BesidePandapower { return r.Pandapower })
+	p := last(d, besidePandapower.of)
 	if p == nil {
 		return noRecord
 	}

@@ -201,7 +201,7 @@ var paperTables = []paperTable{
 }
 
 // isOf is whether the paper gives the figure, or a word for it, for some method of a case.
-func (r *Records) isOf(word, name string) bool {
+func isOf(r *Records, word, name string) bool {
 	for _, p := range r.cases[name].Paper {
 		if word == "time" && p.Time != "" {
 			return true
@@ -214,9 +214,9 @@ func (r *Records) isOf(word, name string) bool {
 }
 
 // cell sets ours and the paper's side by side.
-func (r run) cell(c *paperColumn, e *closedloop.Result, p domain.PaperRow) string {
+func cell(r run, c *paperColumn, e *closedloop.Result, p domain.PaperRow) string {
 	for _, word := range c.words {
-		if !r.isOf(word, r.name) {
+		if !isOf(r.Records, word, r.name) {
 			continue
 		}
 		b := figureBeside(word, e, p)
@@ -239,8 +239,8 @@ func (r run) cell(c *paperColumn, e *closedloop.Result, p domain.PaperRow) strin
 // besidePaper visits every method that the paper has a row of: of the plain episodes, or of those
 // in the paper's regime.
 func (d devices) besidePaper(visit func(r run, method string, e *closedloop.Result)) {
-	for _, r := range d.runs((*Records).named) {
-		evals := r.paperRuns()
+	for _, r := range runs(d, (*Records).named) {
+		evals := paperRuns(r)
 		for _, method := range r.unrecorded(r.name, nil) {
 			visit(r, method, find(method, evals))
 		}
@@ -249,7 +249,7 @@ func (d devices) besidePaper(visit func(r run, method string, e *closedloop.Resu
 
 // paperRuns are the runs of the paper's methods in scenes like the paper's, without noise. Gaps among robots are
 // over the episodes that all of these methods ran.
-func (r run) paperRuns() []closedloop.Result {
+func paperRuns(r run) []closedloop.Result {
 	methods := r.unrecorded(r.name, nil)
 	evals := slices.DeleteFunc(slices.Concat(r.of(r.name), r.likePaper(r.name)), func(e closedloop.Result) bool {
 		return !slices.Contains(methods, e.Method)
@@ -281,9 +281,9 @@ func (d devices) paperRows() string {
 				c, of, by := &t.columns[k], e, method
 				if c.method != "" {
 					by = c.method
-					of = find(by, r.paperRuns())
+					of = find(by, paperRuns(r))
 				}
-				row = append(row, r.cell(c, of, r.paper(r.name, by)))
+				row = append(row, cell(r, c, of, r.paper(r.name, by)))
 			}
 			s.rows = append(s.rows, row)
 		})

@@ -12,7 +12,7 @@ import (
 // eachLoads visits every case under each of its loads with the evaluations there that are without
 // noise; where something is withheld from the methods is no load of its own.
 func (d devices) eachLoads(visit func(r run, regime string, evals []closedloop.Result)) {
-	for _, r := range d.runs((*Records).named) {
+	for _, r := range runs(d, (*Records).named) {
 		regimes := []string{""}
 		for _, e := range r.inRegimes(r.name) {
 			if e.Noise == 0 && !slices.Contains(regimes, e.Regime) && !strings.Contains(e.Regime, "-") {
@@ -45,7 +45,7 @@ func (d devices) ablations() string {
 			row := []string{r.name, dash(regime), "`" + m.Name + "`"}
 			if e := find(m.Name, evals); e != nil {
 				s.rows = append(s.rows, slices.Concat(row, []string{safeOf(e)}, r.lessThan(e, whole)))
-			} else if cells := r.pairedWith(r.name, regime, whole, m.Name); cells != nil {
+			} else if cells := pairedWith(r.Records, r.name, regime, whole, m.Name); cells != nil {
 				s.rows = append(s.rows, append(row, cells...))
 			} else {
 				s.absent = append(s.absent, fmt.Sprintf("%s of `%s`, loads %s", row[2], r.name, dash(regime)))
@@ -95,7 +95,7 @@ func wholeOf(ablation string) (whole string, is bool) {
 
 // pairedWith is a row of a pairing with a map of its own, that has a method first and another
 // behind it; nil: there is none.
-func (r *Records) pairedWith(name, regime, first, method string) []string {
+func pairedWith(r *Records, name, regime, first, method string) []string {
 	for _, p := range r.Pairings {
 		if p.Case != name || p.Regime != regime || len(p.Pairs) == 0 || p.Pairs[0].Method != first || !undisturbedPlant(&p) {
 			continue

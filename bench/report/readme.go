@@ -206,8 +206,8 @@ type hardest struct {
 }
 
 // hardestScenes has a row for every case that has a run of its map; few are those of which it has one episode alone.
-func (d devices) hardestScenes() (rows []hardest, few []string) {
-	for _, r := range d.runs((*Records).named) {
+func hardestScenes(all []*Records) (rows []hardest, few []string) {
+	for _, r := range runs(all, (*Records).named) {
 		h := hardest{run: r}
 		for _, evals := range r.regimes() {
 			if evals[0].Reached != nil {
@@ -255,7 +255,7 @@ func (h *hardest) problem() string {
 
 // glance has a row for every case, of the kind of scenes in which its plain map costs
 // most, beside the best that needs no map.
-func (d devices) glance() section {
+func glance(all []*Records) section {
 	s := section{
 		title: "Every case at a glance",
 		note: "Each row shows the kind of scenes in which the map costs most. The map is used by `direct` (encode, decode, project) or, among robots, by the `planner` that searches with it. Beside the map stands the best method that needs no map. " +
@@ -264,7 +264,7 @@ func (d devices) glance() section {
 			"Where a row names a seed, the method without a map is recorded beside the map on that seed's episodes alone, and its cost is above the map's there, mean [95 %].",
 		rows: [][]string{{"case", "with the map", "cost, %", "decision, ms", "best without a map", "cost, %", "decision, ms"}},
 	}
-	rows, _ := d.hardestScenes()
+	rows, _ := hardestScenes(all)
 	for _, h := range rows {
 		digits := "%.3f"
 		if h.own.Reached != nil {
@@ -289,7 +289,7 @@ func (d devices) briefGlance() string {
 		mean, sem := excess(e)
 		return fmt.Sprintf("%s (%d)", plainPercent(mean, halfWidth(sem, e.RegretN), e.RegretN), e.RegretN)
 	}
-	rows, _ := d.hardestScenes()
+	rows, _ := hardestScenes(d)
 	for _, h := range rows {
 		row := []string{h.problem(), "`" + h.own.Method + "`, " + keptText(h.own), cost(h.own), plainMilliseconds(&h.own.Latency), "–", "–", "–"}
 		if m := h.paired; m != nil {
@@ -315,7 +315,7 @@ func (r *Records) about(name string) string {
 // the paper has and the records lack named below it.
 func (d devices) summary() string {
 	var b bytes.Buffer
-	for _, r := range d.runs((*Records).named) {
+	for _, r := range runs(d, (*Records).named) {
 		evals := slices.Concat(r.of(r.name), r.likePaper(r.name))
 		shown := r.brief(evals)
 		if len(shown) == 0 {
@@ -324,7 +324,7 @@ func (d devices) summary() string {
 		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}
-		r.summarize(&b, shown)
+		summarize(r, &b, shown)
 		if absent := r.absent(r.name, r.unrecorded(r.name, evals)); len(absent) > 0 {
 			fmt.Fprintf(&b, "\nIn the paper and not recorded here: %s.\n", strings.Join(absent, ", "))
 		}
@@ -333,7 +333,7 @@ func (d devices) summary() string {
 }
 
 // summarize writes the table of some runs of one kind of scenes.
-func (r run) summarize(b *bytes.Buffer, shown []closedloop.Result) {
+func summarize(r run, b *bytes.Buffer, shown []closedloop.Result) {
 	first := &shown[0]
 	goals := first.Reached != nil
 	scenes := 0
@@ -411,7 +411,7 @@ func (d devices) elsewhere() string {
 		}
 		return fmt.Sprintf("%s; %s; %s", keptText(e), excessText(decimals(e), e), milliseconds("%.3f", &e.Latency))
 	}
-	for _, r := range d.runs((*Records).named) {
+	for _, r := range runs(d, (*Records).named) {
 		for _, evals := range r.regimes() {
 			if evals[0].Regime == "" || evals[0].Regime == paperRegime {
 				continue

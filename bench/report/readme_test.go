@@ -51,7 +51,7 @@ func ofCase(t *testing.T, text, name string) string {
 func TestTheCasesHaveEveryRowOfThePaper(t *testing.T) {
 	all := devices(recorded(t))
 	text, rows := all.summary(), 0
-	for _, r := range all.runs((*Records).named) {
+	for _, r := range runs(all, (*Records).named) {
 		if len(r.cases[r.name].Paper) == 0 {
 			continue
 		}
@@ -136,7 +136,7 @@ func TestGlanceShowsTheHardestScenes(t *testing.T) {
 		}
 	}
 	d := devices{r}
-	if text := tables(d.glance()); !strings.Contains(text, "loads `swing` | `direct`, 600/600 | 1.500 ") || strings.Contains(text, "`paper`") || !strings.Contains(text, "| `hold`, 600/600 |") {
+	if text := tables(glance(d)); !strings.Contains(text, "loads `swing` | `direct`, 600/600 | 1.500 ") || strings.Contains(text, "`paper`") || !strings.Contains(text, "| `hold`, 600/600 |") {
 		t.Errorf("at a glance:\n%s", text)
 	}
 	if text := d.elsewhere(); !strings.Contains(text, "| `swing` | 7 of 9 |") || !strings.Contains(text, "| `envelope` | 7 of 9 |") || strings.Contains(text, "| `paper` |") {
@@ -262,7 +262,7 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 	gallery, search := claimsOf(t, galleryPage), claimsOf(t, searchPage)
 	says := func(text string) { t.Helper(); c.says("%s", text) }
 	for _, name := range []string{"integrator-convex", "integrator-nonconvex"} {
-		for _, r := range all.runs((*Records).named) {
+		for _, r := range runs(all, (*Records).named) {
 			if r.name != name {
 				continue
 			}
@@ -275,8 +275,8 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 		}
 	}
 	bare := 0
-	for _, r := range all.runs((*Records).knownPaired) {
-		for _, p := range r.projectionPairings() {
+	for _, r := range runs(all, (*Records).knownPaired) {
+		for _, p := range projectionPairings(r.Records) {
 			bare = max(bare, p.Pairs[1].Safe)
 		}
 	}
@@ -288,7 +288,7 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 	}
 
 	says("The plain map takes about a tenth of its median time in the integrator's cases and a third to a half in `opf30`'s. The map's slowest decisions are faster")
-	for _, r := range all.runs((*Records).named) {
+	for _, r := range runs(all, (*Records).named) {
 		solver, least, most := "nmpc", 0.08, 0.125
 		switch {
 		case strings.HasPrefix(r.name, "opf30"):
@@ -306,7 +306,7 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range all.runs((*Records).named) {
+	for _, r := range runs(all, (*Records).named) {
 		if r.name != "opf30-uncertain" {
 			continue
 		}
@@ -324,8 +324,8 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 
 	search.says("do more than 64 roll-outs in less than a quarter of their time")
 	compared := 0
-	for _, r := range all.runs((*Records).knownPaired) {
-		for _, p := range r.plainest() {
+	for _, r := range runs(all, (*Records).knownPaired) {
+		for _, p := range plainest(r) {
 			of := map[string]closedloop.Paired{}
 			for _, m := range p.Pairs {
 				of[m.Method] = m
@@ -401,19 +401,19 @@ func TestGlanceShowsAPairedRival(t *testing.T) {
 		if c.add != "" {
 			r.Evaluations = append(r.Evaluations, plain(c.add, 0.75))
 		}
-		if text := tables(devices{r}.glance()); !strings.Contains(text, c.want) {
+		if text := tables(glance(devices{r})); !strings.Contains(text, c.want) {
 			t.Errorf("%q is not in\n%s", c.want, text)
 		}
 	}
 	r.Evaluations[1].Safe = 1
-	if text := tables(devices{r}.glance()); !strings.Contains(text, "| `reference`, 2/2 |") {
+	if text := tables(glance(devices{r})); !strings.Contains(text, "| `reference`, 2/2 |") {
 		t.Errorf("what is as safe on the map's own episodes is no rival:\n%s", text)
 	}
 }
 
 // likePaperOf are a case's evaluations in scenes like the paper's, on its first device.
 func (d devices) likePaperOf(name string) []closedloop.Result {
-	for _, r := range d.runs((*Records).named) {
+	for _, r := range runs(d, (*Records).named) {
 		if r.name == name {
 			return r.likePaper(name)
 		}

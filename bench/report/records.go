@@ -8,6 +8,7 @@ package report
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -33,16 +34,11 @@ type Records struct {
 	Comparisons  []Compared
 	Pairings     []closedloop.Pairing
 	Compilations []compile.Report
-	Tortures     []Torture
-	Serves       []Served
-	Deadlines    []bench.Deadlines
-	Benchmarked  []Benchmarked
-	Pandapower   []BesidePandapower
-	LearnedFlows []LearnedFlows
 	OptimalFlows []opfrecord.Record
 	Traces       []Trace
 	Rollouts     []Rollout
 
+	kept      map[string][]json.RawMessage // by the name of their kind
 	cases     map[string]Case
 	trainings map[learned]trainings
 }
@@ -62,8 +58,11 @@ type Case struct {
 // New returns the records of a device, of which there are none yet. cases are what their tables
 // know of cases, by name.
 func New(device string, cases map[string]Case) *Records {
-	return &Records{Device: device, cases: cases, trainings: map[learned]trainings{}}
+	return &Records{Device: device, cases: cases, trainings: map[learned]trainings{}, kept: map[string][]json.RawMessage{}}
 }
+
+// Kept are the records of a kind that the report has no section for, as they are.
+func (r *Records) Kept(kind string) []json.RawMessage { return r.kept[kind] }
 
 // Trace is a recorded trace, whole.
 type Trace struct {

@@ -140,7 +140,7 @@ func (r records) paired(file, method string) *closedloop.Paired {
 func (r records) printed(name, metric string) float64 {
 	r.t.Helper()
 	for _, d := range r.all {
-		for _, b := range d.Benchmarked {
+		for _, b := range benchmarked.of(d) {
 			for _, m := range b.Benchmarks {
 				if v, ok := m.Metrics[metric]; ok && m.Name == name {
 					return v
@@ -393,7 +393,7 @@ func aboutEqualTime(c *claims) {
 // than that with 384, %, by equal time, and how many of the intervals leave out zero.
 func rangesOfEqualTime(t *testing.T) (dearer, cheaper []float64, clear int) {
 	t.Helper()
-	for _, r := range devices(recorded(t)).runs((*Records).comparedCases) {
+	for _, r := range runs(recorded(t), (*Records).comparedCases) {
 		for _, p := range r.candidatePairings(r.name) {
 			first := &p.Pairs[0]
 			for i := 1; i < len(p.Pairs); i++ {

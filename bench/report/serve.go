@@ -115,7 +115,7 @@ func mebibytes(bytes int) float64 { return float64(bytes) / (1 << 20) }
 
 // served is the last run of a server beyond what it can do on the first device that has one.
 func (d devices) served() string {
-	s := last(d, func(r *Records) []Served { return r.Serves })
+	s := last(d, servings.of)
 	if s == nil {
 		return noRecord
 	}

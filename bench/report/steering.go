@@ -94,7 +94,7 @@ func (d devices) steered(cases ...string) string {
 		}
 		return names
 	}
-	for _, r := range d.runs(swept) {
+	for _, r := range runs(d, swept) {
 		for _, s := range r.Steerings {
 			if s.Case == r.name {
 				all = append(all, s)

@@ -50,7 +50,7 @@ func (t *Torture) Rows() [][]string {
 
 // torture is the last run on the first device that has one, whatever was not survived in words.
 func (d devices) torture() string {
-	t := last(d, func(r *Records) []Torture { return r.Tortures })
+	t := last(d, tortures.of)
 	if t == nil {
 		return ""
 	}
