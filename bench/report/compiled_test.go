@@ -2,6 +2,8 @@ package report
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,17 +29,21 @@ func wants(t *testing.T, text string, parts ...string) {
 	}
 }
 
+// markdownOf is the Markdown of the report of some records.
+func markdownOf(t *testing.T, r *Records) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.Get(r.Write(t.Context(), dir))(t)
+	return string(require.Get(os.ReadFile(filepath.Join(dir, "report.md")))(t))
+}
+
 // TestCompilations: a row says what the test of a map found, a record of no round is refused.
 func TestCompilations(t *testing.T) {
 	r := New("device", nil)
 	require.OK(t, r.Add([]byte(cartCompiled)))
 	want := "| `cart` | `direct` | 2 of 1000 | 1 | 0.5 | 1 | – | 3 | 0.25 | 2 / 48 | 0.5 | yes | 450, 1800 | 2 | `direct` 0.4, `navigator` – |"
-	s := r.compilationSections()
-	if len(s) != 1 {
-		t.Fatalf("the sections are %v", s)
-	}
-	wants(t, tables(s...), want, "Commit abc, cpu. The machine's load was at most 2.00")
-	wants(t, (devices{r, r}).compiled(), want)
+	wants(t, (devices{r, r}).compiled(), want, "Commit abc, cpu. The machine's load was at most 2.00")
+	wants(t, markdownOf(t, r), want)
 	for _, bad := range [][2]string{{`"best":1`, `"best":3`}, {`"best":1`, `"best":-1`}, {`"cart"`, `""`}} {
 		if err := New("device", nil).Add([]byte(strings.Replace(cartCompiled, bad[0], bad[1], 1))); err == nil {
 			t.Errorf("%s is taken", bad[1])
@@ -132,8 +138,10 @@ func TestMethodsBesideMaps(t *testing.T) {
 	if own := d.quality(); !strings.Contains(own, "| integrator-convex |") || strings.Contains(own, "cart") {
 		t.Errorf("the table of the search is\n%s", own)
 	}
-	if len(r.curveSections()) == 0 || len(r.compilationSections()) != 1 {
-		t.Errorf("%d sections of curves, %d of compilations", len(r.curveSections()), len(r.compilationSections()))
+	whole := markdownOf(t, r)
+	wants(t, whole, "### integrator-convex: quality", "### Methods beside compiled maps")
+	if strings.Contains(whole, "### The latent step on compiled maps") {
+		t.Errorf("parts are shown without a record:\n%s", whole)
 	}
 	parts := pairing("cart", 0)
 	parts.Pairs[1].Method = "navigator-no-lie"
@@ -142,9 +150,7 @@ func TestMethodsBesideMaps(t *testing.T) {
 		t.Errorf("the table of whole methods has one without a part:\n%s", text)
 	}
 	wants(t, d.latentSteps(), "| `cart` | `direct` | 20/20 |", "| `cart` | `navigator-no-lie` | 19/20 |", "\nWithout a record: `crane`.")
-	if n := len(r.compilationSections()); n != 2 {
-		t.Errorf("%d sections of compilations with parts, want 2", n)
-	}
+	wants(t, markdownOf(t, r), "### Methods beside compiled maps", "### The latent step on compiled maps")
 	r.Pairings = []closedloop.Pairing{pairing("cart", 1)}
 	wants(t, d.besideCompiled(), "| `cart` | `nmpc` | 19/20 | 0.10000 ± 0.20000 | – | – | 0.0000 | -0.40000 ± 0.10000 | 19 | – | – |")
 }

@@ -21,9 +21,6 @@ func drawAll(r *Records) {
 			}
 		}
 	}
-	for _, d := range documents {
-		d.text(devices{r})
-	}
 }
 
 // FuzzRecord: whatever a file of results holds, it is refused or drawn.

@@ -35,14 +35,18 @@ func TestOptimalFlowsOfManyNetworks(t *testing.T) {
 	if strings.Index(text, "c__api") > strings.Index(text, "| b ") || strings.Contains(text, "sad") {
 		t.Errorf("order or sets:\n%s", text)
 	}
-	s := optimalFlowsSection(r.OptimalFlows[0])
-	if len(s.rows) != 5 || len(s.figures) != 1 {
+	if text := (devices{New("none", known())}).optimalFlows(); text != noRecord {
+		t.Errorf("without a record: %q", text)
+	}
+}
+
+// The report shows such a record whole, with a figure.
+func TestTheReportShowsEveryNetwork(t *testing.T) {
+	s := optimalFlowsSection(opfrecord.Record{Networks: []opfrecord.Network{optimalFlow("a", 100, 100, 20), optimalFlow("b", 103, 100, 30)}})
+	if len(s.rows) != 3 || len(s.figures) != 1 {
 		t.Errorf("%d rows and %d figures", len(s.rows), len(s.figures))
 	}
 	if _, err := s.figures[0].SVG(); err != nil {
 		t.Error(err)
-	}
-	if text := (devices{New("none", known())}).optimalFlows(); text != noRecord {
-		t.Errorf("without a record: %q", text)
 	}
 }

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -85,13 +87,22 @@ func TestTheCasesHaveEveryRowOfThePaper(t *testing.T) {
 	}
 }
 
+// trained are records of a device with a list of trainings alone.
+func trained(t *testing.T, lines string) *Records {
+	t.Helper()
+	dir := t.TempDir()
+	list := filepath.Join(dir, "baselines", "evaluations.csv")
+	require.OK(t, os.Mkdir(filepath.Dir(list), 0o777))
+	require.OK(t, os.WriteFile(list, []byte("method,case,regime,training_seed,training_seeds\n"+lines), 0o666))
+	return require.Get(Load(t.Context(), dir, known()))(t)
+}
+
 // A learned policy stands beside its own row of the paper, and nowhere else; behind the safeguard in the row after.
 func TestPoliciesStandBesideTheirRows(t *testing.T) {
-	r := New("", known())
+	r := trained(t, "td3,integrator-convex,,1,3\n")
 	for _, method := range []string{"navigator", "td3", "td3+safeguard", "ppo", "ppo+safeguard"} { // the paper has no ppo in Case 1
 		r.Evaluations = append(r.Evaluations, drawnRun("integrator-convex", method, "", 1, 3))
 	}
-	r.trainings[learned{"integrator-convex", "", "td3"}] = trainings{recorded: 1, planned: 3}
 	text := devices{r}.summary()
 	if !strings.Contains(text, "| `td3`, 1 of 3 seeds |") || strings.Contains(text, "`td3` (") || strings.Contains(text, "`ppo") || !strings.Contains(text, "`cpo` (") {
 		t.Errorf("the summary is\n%s", text)
@@ -391,12 +402,12 @@ func TestGlanceShowsAPairedRival(t *testing.T) {
 		cost := closedloop.RegretStatistics{N: 4, Mean: closedloop.Number(mean), MeanCI95: closedloop.OpenInterval{0, 1}}
 		return closedloop.Paired{Method: method, Episodes: 4, Safe: safe, Cost: cost}
 	}
-	pairs := []closedloop.Paired{pair(planner, 4, 0), pair(withoutMap+"primitives", 4, 0.5), pair(withoutMap+"descents", 4, 0.25), pair(withoutMap+"descents", 4, 0.125)}
+	pairs := []closedloop.Paired{pair(planner, 4, 0), pair(planner+"-no-latent-primitives", 4, 0.5), pair(planner+"-no-latent-descents", 4, 0.25), pair(planner+"-no-latent-descents", 4, 0.125)}
 	pairs[3].Candidates = 9000 // by equal time
 	r.Pairings = []closedloop.Pairing{{Case: "multiagent-moving", Seed: 31, Pairs: pairs}}
 	for _, c := range []struct{ add, want string }{
 		{"", "| `planner-no-latent-descents`, 4/4 of seed 31 | +0.25 [+0.00, +1.00] above the map's, n 4 |"},
-		{withoutMap + "descents", "| `planner-no-latent-primitives`, 4/4 of seed 31 |"},
+		{planner + "-no-latent-descents", "| `planner-no-latent-primitives`, 4/4 of seed 31 |"},
 	} {
 		if c.add != "" {
 			r.Evaluations = append(r.Evaluations, plain(c.add, 0.75))

@@ -92,7 +92,7 @@ func TestWhatIsNotRecordedIsListed(t *testing.T) {
 // The row of a learned method says how many of its trainings are there.
 func TestRowsOfLearnedMethodsSayTheirSeeds(t *testing.T) {
 	dir := t.TempDir()
-	list := filepath.Join(dir, trainingsFile)
+	list := filepath.Join(dir, "baselines", "evaluations.csv")
 	require.OK(t, os.Mkdir(filepath.Dir(list), 0o777))
 	const headings = "method,case,regime,training_seed,training_seeds\n"
 	require.OK(t, os.WriteFile(list, []byte(headings+"td3,opf30,paper,1,3\ncpo,opf30,paper,1,3\ncpo,opf30,paper,3,3\nppo,opf30,paper,1,2\nppo,opf30,paper,2,2\n"), 0o666))
@@ -104,8 +104,8 @@ func TestRowsOfLearnedMethodsSayTheirSeeds(t *testing.T) {
 			t.Errorf("the table beside the paper lacks %s:\n%s", want, rows)
 		}
 	}
-	if whole := drawnRun("opf30", "ppo", paperRegime, 1, 2); r.seeds(&whole) != ", first of 2 seeds" {
-		t.Errorf("of two trainings of two a row says %q", r.seeds(&whole))
+	if whole := drawnRun("opf30", "ppo", paperRegime, 1, 2); r.titled(&whole) != "`ppo`, first of 2 seeds" {
+		t.Errorf("of two trainings of two a row says %q", r.titled(&whole))
 	}
 	for text, want := range map[string]string{
 		"": "no line of headings", "case,regime,method\n": `no column "training_seeds"`, headings + "td3,opf30,paper,1,three\n": "line 2: training_seeds", headings + "td3\n": "wrong number of fields",
