@@ -5,43 +5,42 @@ import (
 	"math"
 	"strconv"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/gpc-engine/gpc/closedloop"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// number is a value in a cell: a dash for none, and no minus before a zero.
-func number(format string, v float64) string { return closedloop.Number(v).Text(format) }
+// Number is a value in a cell: a dash for none, and no minus before a zero.
+func Number(format string, v float64) string { return closedloop.Number(v).Text(format) }
 
-// estimate is a value with its standard error.
-func estimate(format string, v, sem closedloop.Number) string {
+// Estimate is a value with its standard error.
+func Estimate(format string, v, sem closedloop.Number) string {
 	if math.IsNaN(float64(v)) {
 		return "–"
 	}
 	return v.Text(format) + " ± " + sem.Text(format)
 }
 
-// between is an interval with a dash for an open end.
-func between(format string, i closedloop.OpenInterval) string {
+// Interval is an interval with a dash for an open end.
+func Interval(format string, i closedloop.OpenInterval) string {
 	return "[" + i[0].Text(format) + ", " + i[1].Text(format) + "]"
 }
 
-// within is a mean with half the width of its 95 % interval, by Student's t of its standard
+// Within is a mean with half the width of its 95 % interval, by Student's t of its standard
 // error over n.
-func within(format string, v, sem closedloop.Number, n int) string {
-	return estimate(format, v, halfWidth(sem, n))
+func Within(format string, v, sem closedloop.Number, n int) string {
+	return Estimate(format, v, HalfWidth(sem, n))
 }
 
-// halfWidth is half the width of a mean's 95 % interval, by Student's t of its standard error over n.
-func halfWidth(sem closedloop.Number, n int) closedloop.Number {
+// HalfWidth is half the width of a mean's 95 % interval, by Student's t of its standard error over n.
+func HalfWidth(sem closedloop.Number, n int) closedloop.Number {
 	if n < 2 {
 		return closedloop.Number(math.NaN())
 	}
 	return closedloop.Number(distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975) * float64(sem))
 }
 
-// spread is the median and the 90 % quantile of a distribution; dashes without values.
-func spread(format string, r *closedloop.RegretStatistics) []string {
+// Spread is the median and the 90 % quantile of a distribution; dashes without values.
+func Spread(format string, r *closedloop.RegretStatistics) []string {
 	if r.N == 0 {
 		return []string{"–", "–"}
 	}
@@ -57,9 +56,9 @@ func plain(v closedloop.Number) string {
 	return strconv.FormatFloat(two, 'f', -1, 64)
 }
 
-// plainPercent is a cost in % to two digits, zero below 0.001, with half the width of its 95 % interval where n is
+// PlainPercent is a cost in % to two digits, zero below 0.001, with half the width of its 95 % interval where n is
 // below 30.
-func plainPercent(v, half closedloop.Number, n int) string {
+func PlainPercent(v, half closedloop.Number, n int) string {
 	text := plain(v)
 	if math.Abs(float64(v)) < 0.001 {
 		text = "0.000"
@@ -70,30 +69,30 @@ func plainPercent(v, half closedloop.Number, n int) string {
 	return text
 }
 
-// plainMilliseconds is median and 99 % quantile of a time to two digits.
-func plainMilliseconds(q *closedloop.Quantiles) string {
+// PlainMilliseconds is median and 99 % quantile of a time to two digits.
+func PlainMilliseconds(q *closedloop.Quantiles) string {
 	return plain(q.P50/1e3) + " / " + plain(q.P99/1e3)
 }
 
-// dash is a text in a cell: a dash for an empty one.
-func dash(text string) string {
+// OrDash is a text in a cell: a dash for an empty one.
+func OrDash(text string) string {
 	if text == "" {
 		return "–"
 	}
 	return text
 }
 
-// safeOf is how many of the episodes were safe.
-func safeOf(e *closedloop.Result) string {
+// SafeOf is how many of the episodes were safe.
+func SafeOf(e *closedloop.Result) string {
 	return fmt.Sprintf("%.0f/%d", float64(e.Safe)*float64(e.Episodes), e.Episodes)
 }
 
-// safeInterval is the 95 % interval of their share.
-func safeInterval(e *closedloop.Result) string {
+// SafeInterval is the 95 % interval of their share.
+func SafeInterval(e *closedloop.Result) string {
 	return fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1])
 }
 
-// milliseconds are the median and the 99th percentile of a latency, ms.
-func milliseconds(format string, q *closedloop.Quantiles) string {
-	return number(format, float64(q.P50)/1e3) + " / " + number(format, float64(q.P99)/1e3)
+// Milliseconds are the median and the 99th percentile of a latency, ms.
+func Milliseconds(format string, q *closedloop.Quantiles) string {
+	return Number(format, float64(q.P50)/1e3) + " / " + Number(format, float64(q.P99)/1e3)
 }

@@ -23,18 +23,18 @@ type Suite struct {
 	Seconds float64  `json:"seconds"`
 }
 
-func conformanceSection(c Conformance) section {
-	s := section{
+func conformanceSection(c Conformance) Section {
+	s := Section{
 		title:      "Kernels held to float64 on the device",
-		provenance: origin("", c.Commit, c.Device),
-		rows:       [][]string{{"suite", "passed", "failed", "skipped", "s"}},
+		Provenance: Origin("", c.Commit, c.Device),
+		Rows:       [][]string{{"suite", "passed", "failed", "skipped", "s"}},
 	}
 	for _, v := range c.Suites {
 		failed := cmp.Or(strings.Join(v.Failed, ", "), "0")
 		if !v.OK && len(v.Failed) == 0 {
 			failed = "did not end"
 		}
-		s.rows = append(s.rows, []string{v.Name, fmt.Sprint(v.Passed), failed, cmp.Or(strings.Join(v.Skipped, ", "), "0"), fmt.Sprintf("%.0f", v.Seconds)})
+		s.Rows = append(s.Rows, []string{v.Name, fmt.Sprint(v.Passed), failed, cmp.Or(strings.Join(v.Skipped, ", "), "0"), fmt.Sprintf("%.0f", v.Seconds)})
 	}
 	return s
 }

@@ -3,201 +3,41 @@ package report
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
-	"regexp"
 	"slices"
-
-	"github.com/gpc-engine/gpc/internal/docsection"
 )
 
-// document is a part of a page that the records write, between two marks.
-type document struct {
-	page, name string // page is below the root of the repository
-	text       func(d devices) string
-}
-
-// Pages of results that several parts and tests name.
-const (
-	casesPage   = "docs/results/cases.md"
-	galleryPage = "docs/results/gallery.md"
-	searchPage  = "docs/results/search.md"
-)
-
-// documents are all of them. Nothing in them is typed.
-var documents = []document{
-	{"README.md", "maps beside the warm solver", devices.mapsOnSameEpisodes},
-	{"README.md", "large optimal power flows", devices.largestFlows},
-	{"README.md", "the paper's cases", devices.briefGlance},
-	{casesPage, "at a glance", func(d devices) string { return tables(glance(d)) }},
-	{casesPage, "results", devices.summary},
-	{casesPage, "other loads", devices.elsewhere},
-	{searchPage, "what the map is worth among robots", devices.mapWorth},
-	{galleryPage, "gallery at a glance", devices.galleryGlance},
-	{searchPage, "quality of the search", devices.quality},
-	{searchPage, "search on other plants", devices.shifted},
-	{searchPage, "parts of the search", devices.searchParts},
-	{searchPage, "decisions under noise", devices.underNoise},
-	{"docs/results/solvers.md", "methods in closed loop", devices.baselines},
-	{"docs/results/dispatch.md", "dispatch", devices.dispatch},
-	{"docs/results/dispatch.md", "networks", devices.networks},
-	{"docs/results/robots.md", "multiagent-static on unseen scenes", func(d devices) string { return d.goals("multiagent-static") }},
-	{"docs/results/robots.md", "multiagent-moving on unseen scenes", func(d devices) string { return d.goals("multiagent-moving") }},
-	{"docs/results/robots.md", "multiagent-static by candidates", func(d devices) string { return d.candidates("multiagent-static") }},
-	{"docs/results/robots.md", "multiagent-moving by candidates", func(d devices) string { return d.candidates("multiagent-moving") }},
-	{"docs/results/solvers.md", "beside other solvers", devices.solvers},
-	{"docs/results/compile.md", "rounds of the cart-pole", func(d devices) string { return d.rounds("cartpole") }},
-	{"docs/results/maps.md", "what maps reach", devices.compiled},
-	{"docs/results/maps.md", "methods beside maps", devices.besideCompiled},
-	{"docs/results/maps.md", "the latent step", devices.latentSteps},
-	{"docs/results/maps.md", "maps beside solvers", devices.mapsBeside},
-	{"docs/results/conditions.md", "conditions", func(d devices) string { return d.conditions() + d.conditionsBroken() }},
-	{"docs/contribute/notebook/cuda-kernels.md", "forecasts", devices.forecasts},
-	{"docs/results/torture.md", "torture", devices.torture},
-	{"docs/results/serving.md", "beyond capacity", devices.served},
-	{"docs/results/scaling.md", "a loop at a rate", devices.deadlines},
-	{"docs/results/monitor.md", "wrong maps", devices.monitor},
-	{"docs/reference/environments.md", "steps a second", devices.environments},
-	{"docs/results/pandapower.md", "beside pandapower", devices.pandapower},
-	{"docs/results/networks.md", "beside other solvers", devices.optima},
-	{"docs/results/networks.md", "networks of PGLib", devices.optimalFlows},
-	{"docs/results/networks.md", "where learned ones are measured", devices.learnedFlows},
-	{"docs/results/networks.md", "times", devices.flows},
-	{"docs/results/networks.md", "outages beside lightsim2grid", devices.outages},
-	{"docs/results/export.md", "rounded to float16", devices.rounded},
-	{"docs/results/export.md", "on a Cortex-M", devices.cortexM},
-	{"docs/results/export.md", "on a larger processor", devices.exported},
-	{"docs/results/export.md", "controllers in C", devices.exportedLoops},
-	{"docs/results/export.md", "exact controllers in C", devices.exactLoops},
-	{"docs/results/export.md", "exact controllers on a Cortex-M7", devices.cortexMExact},
-	{"docs/results/export.md", "controllers on a Cortex-M7", devices.cortexMLoops},
-	{"docs/reference/python.md", "what a call costs", devices.calls},
-	{"docs/results/dispatch.md", "steering", func(d devices) string { return d.steered("opf30", "opf30-uncertain") }},
-	{"docs/results/dispatch.md", "weights", devices.weights},
-	{"docs/results/dispatch.md", "tightening", devices.tightening},
-	{"docs/results/dispatch.md", "receding", devices.receding},
-	{"docs/results/scaling.md", "measured", devices.scaling},
-	{"docs/results/scaling.md", "extrapolated", devices.extrapolated},
-	{"docs/results/scaling.md", "two makes", devices.makes},
-	{paperPage, "figures of the paper", devices.paperRows},
-	{paperPage, "limits broken", devices.limitsBroken},
-	{paperPage, "roll-outs", devices.rolledOut},
-	{paperPage, "differences", devices.differences},
-	{paperPage, "ablations", devices.ablations},
-	{paperPage, "projection", devices.projections},
-	{paperPage, "constants", devices.constants},
-	{paperPage, "paper's values", devices.replacedConstants},
-}
-
-// marks are the lines around a document's part.
-func (d *document) marks() docsection.Section {
-	return docsection.Section{
-		Begin: fmt.Sprintf("<!-- %s: written by make docs from bench/results -->", d.name),
-		End:   fmt.Sprintf("<!-- end of %s -->", d.name),
-	}
-}
-
-// WriteDocuments brings the generated parts of the pages below root up to date with the
-// records of all devices and returns the paths of the pages that differed; without write
-// they stay as they are. A case that was recorded on several devices is shown as on the
-// first. A part without a record is an error.
-func WriteDocuments(root string, write bool, all ...*Records) (differed []string, err error) {
-	texts, err := documentTexts(all)
-	if err != nil {
-		return nil, err
-	}
-	return placeTexts(root, write, texts)
-}
-
-// documentTexts gives the text of every document's part, in the order of documents.
-func documentTexts(all devices) ([]string, error) {
-	if err := checkKept(all); err != nil {
-		return nil, err
-	}
-	texts := make([]string, len(documents))
-	for i, doc := range documents {
-		text := doc.text(all)
-		if text == "" {
-			return nil, fmt.Errorf("report: no records for %q in %s", doc.name, doc.page)
-		}
-		// Lists and tables of Markdown end at an empty line.
-		texts[i] = "\n" + linkedFrom(doc.page, text) + "\n"
-	}
-	return texts, nil
-}
-
-// placeTexts puts the texts of the documents' parts into the pages below root.
-func placeTexts(root string, write bool, texts []string) (differed []string, err error) {
-	for i, doc := range documents {
-		path := filepath.Join(root, doc.page)
-		differs, err := doc.marks().Replace(path, texts[i], write)
-		if err != nil {
-			return nil, fmt.Errorf("report: %w", err)
-		}
-		if differs && !slices.Contains(differed, path) {
-			differed = append(differed, path)
-		}
-	}
-	return differed, nil
-}
-
-var fileLink = regexp.MustCompile(`\]\([a-z]+/[^):]*\)`)
-
-// linkedFrom makes links to files, which texts write from the root of the repository, relative to the page.
-func linkedFrom(page, text string) string {
-	return fileLink.ReplaceAllStringFunc(text, func(link string) string {
-		to, err := filepath.Rel(filepath.Dir(page), link[2:len(link)-1])
-		if err != nil {
-			return link
-		}
-		return "](" + filepath.ToSlash(to) + ")"
-	})
-}
-
-// devices are the records of every device.
-type devices []*Records
-
-// last is the last of some records on the first device that has one, nil for none.
-func last[T any](d devices, of func(*Records) []T) *T {
-	for _, r := range d {
-		if all := of(r); len(all) > 0 {
-			return &all[len(all)-1]
-		}
-	}
-	return nil
-}
-
-// run is a case as recorded on one device.
-type run struct {
+// Run is a case as recorded on one device.
+type Run struct {
 	*Records
-	name string
+	Name string
 }
 
-// runs are the cases that have some of what is listed by names, each on its first device.
-func runs(all []*Records, names func(r *Records) []string) (out []run) {
+// RunsOf are the cases that have some of what is listed by names, each on its first device.
+func RunsOf(all []*Records, names func(r *Records) []string) (out []Run) {
 	for _, r := range all {
 		for _, name := range names(r) {
-			if !slices.ContainsFunc(out, func(other run) bool { return other.name == name }) {
-				out = append(out, run{r, name})
+			if !slices.ContainsFunc(out, func(other Run) bool { return other.Name == name }) {
+				out = append(out, Run{r, name})
 			}
 		}
 	}
 	return out
 }
 
-// tables writes tables one below another, without those that have no rows.
-func tables(sections ...section) string {
+// Tables writes tables one below another, without those that have no rows.
+func Tables(sections ...Section) string {
 	var b bytes.Buffer
 	for _, s := range sections {
-		if len(s.rows) < 2 {
+		if len(s.Rows) < 2 {
 			continue
 		}
 		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}
-		if s.note != "" {
-			fmt.Fprintf(&b, "%s\n\n", s.note)
+		if s.Note != "" {
+			fmt.Fprintf(&b, "%s\n\n", s.Note)
 		}
-		s.table(&b)
+		s.Table(&b)
 		s.origins(&b)
 	}
 	return b.String()

@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot/vg/draw"
-
 	"github.com/gpc-engine/gpc/bench"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // HardwareFigures are those of a comparison of benchmarks and its records: roofline, latency
@@ -239,16 +238,16 @@ func histogramFigure(name, title string, along axis, labels []string, all [][]fl
 	return f
 }
 
-func benchmarkSection(b bench.Record) section {
+func benchmarkSection(b bench.Record) Section {
 	title := "Latency and throughput"
 	if _, what, _ := strings.Cut(b.Command, " bench "); !strings.HasPrefix(what, "-") {
 		what, _, _ = strings.Cut(what, " --max-load")
 		title = strings.TrimSpace(title + " " + strings.TrimSuffix(what, " --json"))
 	}
-	return section{
+	return Section{
 		title:      title,
-		note:       "The ceiling is the best sustained multiply-add loop of the same instruction set in the same run. Rates count every unit of a network; jacobian, metric and step leave the inactive ReLU units out, so that their fraction by this count can pass 1.",
-		provenance: origin(b.Command, b.Commit, b.Device, b.Load),
-		rows:       bench.Rows(b.Results),
+		Note:       "The ceiling is the best sustained multiply-add loop of the same instruction set in the same run. Rates count every unit of a network; jacobian, metric and step leave the inactive ReLU units out, so that their fraction by this count can pass 1.",
+		Provenance: Origin(b.Command, b.Commit, b.Device, b.Load),
+		Rows:       bench.Rows(b.Results),
 	}
 }

@@ -19,7 +19,7 @@ type kind struct {
 	chapter  string   // that its sections stand in
 	keys     []string // that only its files hold, all of them
 	add      func(r *Records, text []byte) error
-	sections func(r *Records) []section // nil: none, or at their case
+	sections func(r *Records) []Section // nil: none, or at their case
 }
 
 // is reports whether a file's keys are those of the kind.
@@ -69,8 +69,8 @@ func into[T any](list func(r *Records) *[]T, check func(*T) error) func(r *Recor
 }
 
 // listed is a kind with a section for every record; one without rows is left out.
-func listed[T any](name, chapter string, keys []string, list func(r *Records) *[]T, check func(*T) error, of func(T) section) kind {
-	return kind{name, chapter, keys, into(list, check), func(r *Records) []section { return each(*list(r), of) }}
+func listed[T any](name, chapter string, keys []string, list func(r *Records) *[]T, check func(*T) error, of func(T) Section) kind {
+	return kind{name, chapter, keys, into(list, check), func(r *Records) []Section { return each(*list(r), of) }}
 }
 
 // kept is a kind without a section: what reads the records asks for them by its name.
@@ -82,9 +82,9 @@ func kept(name string, keys ...string) kind {
 }
 
 // each makes a section of every record; one without rows is left out.
-func each[T any](records []T, of func(T) section) (out []section) {
+func each[T any](records []T, of func(T) Section) (out []Section) {
 	for _, v := range records {
-		if s := of(v); len(s.rows) > 0 {
+		if s := of(v); len(s.Rows) > 0 {
 			out = append(out, s)
 		}
 	}

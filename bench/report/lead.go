@@ -30,7 +30,7 @@ func (r *Records) lead(ctx context.Context) (*lead, error) {
 			return nil, err
 		}
 	}
-	rows, few := hardestScenes([]*Records{r})
+	rows, few := HardestScenes([]*Records{r})
 	if len(few) > 0 {
 		l.note = " Left out, as one episode says little: " + strings.Join(few, ", ") + "."
 	}
@@ -40,17 +40,17 @@ func (r *Records) lead(ctx context.Context) (*lead, error) {
 	kept, most := 0, math.Inf(-1)
 	l.rows = [][]string{{"case", "safe", "extra cost, %", "decision, ms"}}
 	for _, h := range rows {
-		mean, sem := excess(h.own)
-		if keptShare(h.own) == 1 {
+		mean, sem := Excess(h.Own)
+		if keptShare(h.Own) == 1 {
 			kept++
 		}
-		if h.own.RegretN > 1 {
+		if h.Own.RegretN > 1 {
 			most = max(most, float64(mean))
 		}
 		l.rows = append(l.rows, []string{
-			"`" + h.name + "`", keptText(h.own), plainPercent(mean, halfWidth(sem, h.own.RegretN), h.own.RegretN), plainMilliseconds(&h.own.Latency),
+			"`" + h.Name + "`", KeptText(h.Own), PlainPercent(mean, HalfWidth(sem, h.Own.RegretN), h.Own.RegretN), PlainMilliseconds(&h.Own.Latency),
 		})
-		if h.own.RegretN < 2 {
+		if h.Own.RegretN < 2 {
 			l.rows[len(l.rows)-1][2] = "–"
 		}
 	}
@@ -60,7 +60,7 @@ func (r *Records) lead(ctx context.Context) (*lead, error) {
 	}
 	l.headline = fmt.Sprintf("With the map every limit was kept in %s", cases)
 	if !math.IsInf(most, 0) && !math.IsNaN(most) {
-		l.headline += fmt.Sprintf(", at a mean extra cost of at most %s", strings.Replace(number("%.2g\u00a0%%", max(0, most)), "e-0", "e-", 1))
+		l.headline += fmt.Sprintf(", at a mean extra cost of at most %s", strings.Replace(Number("%.2g\u00a0%%", max(0, most)), "e-0", "e-", 1))
 	}
 	l.headline += "."
 	l.note = "Each row is of the scenes in which the map costs most. Safe: episodes, or dispatches of a network, in which no limit was broken and every goal reached, of all. " +
@@ -75,7 +75,7 @@ func (r *Records) liveliest() *Trace {
 	most := -1
 	for i := range r.Traces {
 		t := &r.Traces[i]
-		if t.Header.Method != r.leading(t.Header.Case) || len(t.Episodes) == 0 {
+		if t.Header.Method != r.Leading(t.Header.Case) || len(t.Episodes) == 0 {
 			continue
 		}
 		moving := 0

@@ -76,7 +76,7 @@ func (r *Records) mixed() error {
 		if err := same("problems", problems, e, e.ProblemSHA256); err != nil {
 			return err
 		}
-		if m := r.method(e.Case, e.Method); m.Needs&domain.NeedsMap != 0 {
+		if m := r.Method(e.Case, e.Method); m.Needs&domain.NeedsMap != 0 {
 			if err := same("maps", maps, e, e.ModelSHA256); err != nil {
 				return err
 			}
@@ -105,14 +105,14 @@ var namedMethod = regexp.MustCompile(`("method": ?")([^"]*)(")`)
 
 // present is the present name of a method of a case; one that is not known has the navigator's.
 func (r *Records) present(name, method string) string {
-	if _, known := r.cases[name]; !known {
+	if _, known := r.Cases[name]; !known {
 		for _, m := range batchnav.Named() {
 			if m.Called(method) {
 				return m.Name
 			}
 		}
 	}
-	return r.method(name, method).Name
+	return r.Method(name, method).Name
 }
 
 // renamed is a record of a case with its methods' present names.
@@ -221,6 +221,26 @@ func (t *Trace) check() error {
 		}
 	}
 	return nil
+}
+
+// LoadAll reads the records of every device below a folder of results, in the order of their names. A folder without any
+// is an error.
+func LoadAll(ctx context.Context, results string, cases map[string]Case) (all []*Records, err error) {
+	dirs, err := Devices(results)
+	if err != nil {
+		return nil, err
+	}
+	if len(dirs) == 0 {
+		return nil, fmt.Errorf("report: %s: no recorded runs (*.json) and no traces (*.jsonl) in it", results)
+	}
+	for _, dir := range dirs {
+		r, err := Load(ctx, dir, cases)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
 }
 
 // Devices lists the folders of results that hold records or traces, without those below another.

@@ -6,11 +6,10 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
 )
 
 // motion is an episode in pictures: the shapes at its start and after every decision.
@@ -27,7 +26,7 @@ const near = 0.02
 // motion replays an episode of a trace; nil where its case draws nothing. The error says why
 // it cannot be replayed.
 func (r *Records) motion(t *Trace, e *closedloop.EpisodeRecord) (*motion, error) {
-	definition := r.cases[t.Header.Case].Definition
+	definition := r.Cases[t.Header.Case].Definition
 	if definition.Problem == nil || definition.Plant == nil {
 		return nil, nil
 	}
@@ -207,7 +206,7 @@ func (r *Records) bodyName(name string, of, among int) string {
 	if among < 2 {
 		return "body"
 	}
-	if p := r.cases[name].Definition.Problem; p != nil {
+	if p := r.Cases[name].Definition.Problem; p != nil {
 		for _, v := range p.Spec().Action {
 			if m := numbered.FindStringSubmatch(v.Name); m != nil && m[2] == fmt.Sprint(of) {
 				return fmt.Sprintf("robot %d", of)

@@ -10,22 +10,22 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 )
 
-// undisturbed pairings are of the case as it is, and of whole methods.
-func undisturbed(p *closedloop.Pairing) bool { return undisturbedPlant(p) && !ablates(p) }
+// Undisturbed pairings are of the case as it is, and of whole methods.
+func Undisturbed(p *closedloop.Pairing) bool { return UndisturbedPlant(p) && !ablates(p) }
 
-func undisturbedPlant(p *closedloop.Pairing) bool {
+func UndisturbedPlant(p *closedloop.Pairing) bool {
 	return len(p.Shift) == 0 && p.Noise == 0 && p.Bias == 0 && p.ScenesSHA256 == ""
 }
 
 // ablates tells whether a pairing sets a method beside itself without a part.
 func ablates(p *closedloop.Pairing) bool {
 	return slices.ContainsFunc(p.Pairs, func(m closedloop.Paired) bool {
-		_, is := wholeOf(m.Method)
+		_, is := WholeOf(m.Method)
 		return is
 	})
 }
 
-func shiftText(shift map[string]float64) string {
+func ShiftText(shift map[string]float64) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(shift)) {
 		parts = append(parts, fmt.Sprintf("%s × %g", name, shift[name]))
@@ -33,11 +33,11 @@ func shiftText(shift map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// paired returns the pairings of a case that are wanted: those of larger maps first, then
+// PairingsWhere returns the pairings of a case that are wanted: those of larger maps first, then
 // by shift, noise and bias.
-func (r *Records) paired(name string, wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
+func (r *Records) PairingsWhere(name string, wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
 	for _, p := range r.Pairings {
-		if p.Case == name && p.ScenesSHA256 == "" && !byCandidates(&p) && !byConstants(&p) && !retrained(&p) && wanted(&p) {
+		if p.Case == name && p.ScenesSHA256 == "" && !byCandidates(&p) && !ByConstants(&p) && !retrained(&p) && wanted(&p) {
 			out = append(out, p)
 		}
 	}
@@ -68,30 +68,20 @@ func (r *Records) pairedCases() (names []string) {
 	return slices.Compact(names)
 }
 
-// knownPaired are those of them that the program has.
-func (r *Records) knownPaired() []string {
+// PairedCases are those of them that the program has.
+func (r *Records) PairedCases() []string {
 	return slices.DeleteFunc(r.pairedCases(), func(name string) bool {
-		_, has := r.cases[name]
+		_, has := r.Cases[name]
 		return !has
 	})
 }
 
-// bundledMap is what tables call the map of a pairing without a file.
-const bundledMap = "bundled"
+// BundledMap is what tables call the map of a pairing without a file.
+const BundledMap = "bundled"
 
-// plainest are the undisturbed pairings of a case of the bundled map, and of the one of the
-// fewest samples where there is another.
-func plainest(r run) []closedloop.Pairing {
-	all := r.paired(r.name, undisturbed)
-	if len(all) > 1 {
-		return []closedloop.Pairing{all[0], all[len(all)-1]}
-	}
-	return all
-}
-
-// pairedRow is the i-th method of a pairing, behind what its first cells say.
-func pairedRow(first []string, i int, m *closedloop.Paired) []string {
-	return slices.Concat(first, []string{"`" + m.Method + "`"}, pairedCells(i, m), []string{milliseconds("%.3f", &m.Latency)})
+// PairedRow is the i-th method of a pairing, behind what its first cells say.
+func PairedRow(first []string, i int, m *closedloop.Paired) []string {
+	return slices.Concat(first, []string{"`" + m.Method + "`"}, pairedCells(i, m), []string{Milliseconds("%.3f", &m.Latency)})
 }
 
 // pairedCells are how many of its episodes were safe, its regret, the median, 90 % quantile and
@@ -99,40 +89,8 @@ func pairedRow(first []string, i int, m *closedloop.Paired) []string {
 func pairedCells(i int, m *closedloop.Paired) []string {
 	difference, n := "–", "–"
 	if i > 0 {
-		difference, n = estimate("%.5f", m.DifferencePct, m.DifferenceCI95), fmt.Sprint(m.Compared)
+		difference, n = Estimate("%.5f", m.DifferencePct, m.DifferenceCI95), fmt.Sprint(m.Compared)
 	}
-	return slices.Concat([]string{fmt.Sprintf("%d/%d", m.Safe, m.Episodes), estimate("%.5f", m.RegretPct, m.RegretCI95)}, spread("%.5f", &m.Regret),
+	return slices.Concat([]string{fmt.Sprintf("%d/%d", m.Safe, m.Episodes), Estimate("%.5f", m.RegretPct, m.RegretCI95)}, Spread("%.5f", &m.Regret),
 		[]string{m.RegretWorst.Text("%.4f"), difference, n})
-}
-
-// quality is what candidates, polish and data are worth, in pairs, method by method.
-func (d devices) quality() string {
-	s := section{rows: [][]string{{"case", "map, samples", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
-	var shown []closedloop.Pairing
-	for _, r := range runs(d, (*Records).knownPaired) {
-		for _, p := range plainest(r) {
-			shown = append(shown, p)
-			for i, m := range p.Pairs {
-				s.rows = append(s.rows, pairedRow([]string{p.Case, cmp.Or(p.Map.File, bundledMap) + ", " + fmt.Sprint(p.Map.Samples)}, i, &m))
-			}
-		}
-	}
-	s.provenance = recordedBy(shown)
-	return tables(s)
-}
-
-// shifted is the same on plants that the maps were not made for.
-func (d devices) shifted() string {
-	s := section{rows: [][]string{{"case", "plant", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
-	var shown []closedloop.Pairing
-	for _, r := range runs(d, (*Records).knownPaired) {
-		for _, p := range r.paired(r.name, func(p *closedloop.Pairing) bool { return p.Shift["ellipse"] == 1.1 || p.Shift["obstacle-speed"] == 1.5 }) {
-			shown = append(shown, p)
-			for i, m := range p.Pairs {
-				s.rows = append(s.rows, pairedRow([]string{p.Case, shiftText(p.Shift)}, i, &m))
-			}
-		}
-	}
-	s.provenance = recordedBy(shown)
-	return tables(s)
 }

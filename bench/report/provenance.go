@@ -8,15 +8,15 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 )
 
-// origin says where a section is from: the command, the commit and the machine, and the load under which times were
+// Origin says where a section is from: the command, the commit and the machine, and the load under which times were
 // taken. "" and nil are left out.
-func origin(command, commit, device string, on ...*closedloop.Load) string {
+func Origin(command, commit, device string, on ...*closedloop.Load) string {
 	text := fmt.Sprintf("Commit %s, %s.", commit, device)
 	if command != "" {
 		text = fmt.Sprintf("`%s`, commit %s, %s.", command, commit, device)
 	}
 	if len(on) > 0 {
-		text += " " + loads(on)
+		text += " " + Loads(on)
 	}
 	return text
 }
@@ -24,11 +24,11 @@ func origin(command, commit, device string, on ...*closedloop.Load) string {
 // originOf is that of evaluations, of which the first stands for the seed, the commit and the machine.
 func originOf(evals []closedloop.Result) string {
 	first := &evals[0]
-	return fmt.Sprintf("Seed %d. %s %s", first.Seed, origin("", first.Commit, first.Device), loadsOf(evals))
+	return fmt.Sprintf("Seed %d. %s %s", first.Seed, Origin("", first.Commit, first.Device), loadsOf(evals))
 }
 
-// loads says under which load of the machine times were taken, the largest of all.
-func loads(all []*closedloop.Load) string {
+// Loads says under which load of the machine times were taken, the largest of all.
+func Loads(all []*closedloop.Load) string {
 	var most closedloop.Load
 	unknown, above, partial := 0, 0, 0
 	for _, l := range all {
@@ -66,26 +66,26 @@ func loadsOf(evals []closedloop.Result) string {
 	for i := range evals {
 		all = append(all, evals[i].Load)
 	}
-	return loads(all)
+	return Loads(all)
 }
 
-// recordedBy says where pairings come from: seed, commit, device, load.
-func recordedBy(pairings []closedloop.Pairing) string {
+// RecordedBy says where pairings come from: seed, commit, device, load.
+func RecordedBy(pairings []closedloop.Pairing) string {
 	var seeds, commits, on []string
 	var all []*closedloop.Load
 	for _, p := range pairings {
 		seeds, commits, on = append(seeds, fmt.Sprint(p.Seed)), append(commits, p.Commit), append(on, p.Device)
 		all = append(all, p.Load)
 	}
-	of := fmt.Sprintf("Seed %s, commit %s", distinct(seeds), distinct(commits))
+	of := fmt.Sprintf("Seed %s, commit %s", Distinct(seeds), Distinct(commits))
 	if untimed(pairings) {
 		return of + ". Recorded without times."
 	}
-	return fmt.Sprintf("%s, %s. %s", of, distinct(on), loads(all))
+	return fmt.Sprintf("%s, %s. %s", of, Distinct(on), Loads(all))
 }
 
-// distinct are the different ones of some words, in order.
-func distinct(words []string) string {
+// Distinct are the different ones of some words, in order.
+func Distinct(words []string) string {
 	slices.Sort(words)
 	return strings.Join(slices.Compact(words), ", ")
 }

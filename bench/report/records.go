@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -39,7 +40,7 @@ type Records struct {
 	Rollouts     []Rollout
 
 	kept      map[string][]json.RawMessage // by the name of their kind
-	cases     map[string]Case
+	Cases     map[string]Case
 	trainings map[learned]trainings
 }
 
@@ -55,10 +56,23 @@ type Case struct {
 	Definition domain.Case
 }
 
+// CasesOf is what tables know of some cases of the program, by name.
+func CasesOf(all []*gpc.Case) map[string]Case {
+	cases := map[string]Case{}
+	for _, c := range all {
+		of := Case{Methods: c.Methods(), Paper: c.Definition().Paper, Definition: *c.Definition()}
+		if m, err := c.Model(""); err == nil { // a case without a bundled map has no number
+			of.Samples = m.Provenance.Samples
+		}
+		cases[c.Name()] = of
+	}
+	return cases
+}
+
 // New returns the records of a device, of which there are none yet. cases are what their tables
 // know of cases, by name.
 func New(device string, cases map[string]Case) *Records {
-	return &Records{Device: device, cases: cases, trainings: map[learned]trainings{}, kept: map[string][]json.RawMessage{}}
+	return &Records{Device: device, Cases: cases, trainings: map[learned]trainings{}, kept: map[string][]json.RawMessage{}}
 }
 
 // Kept are the records of a kind that the report has no section for, as they are.
@@ -70,8 +84,8 @@ type Trace struct {
 	Episodes []closedloop.EpisodeRecord
 }
 
-// named lists the cases that have evaluations or traces, by name.
-func (r *Records) named() []string {
+// CaseNames lists the cases that have evaluations or traces, by name.
+func (r *Records) CaseNames() []string {
 	var names []string
 	for _, e := range r.Evaluations {
 		names = append(names, e.Case)
@@ -83,26 +97,26 @@ func (r *Records) named() []string {
 	return slices.Compact(names)
 }
 
-// of returns the evaluations of a case without noise and with the adaptive
+// Plain returns the evaluations of a case without noise and with the adaptive
 // priority, one per method, in the order of the tables.
-func (r *Records) of(name string) []closedloop.Result {
-	return r.evaluations(name, func(e *closedloop.Result) bool { return e.Noise == 0 && e.Regime == "" })
+func (r *Records) Plain(name string) []closedloop.Result {
+	return r.EvaluationsWhere(name, func(e *closedloop.Result) bool { return e.Noise == 0 && e.Regime == "" })
 }
 
 // noisy returns the evaluations of a case with measurement noise, by noise.
 func (r *Records) noisy(name string) []closedloop.Result {
-	return r.evaluations(name, func(e *closedloop.Result) bool { return e.Noise > 0 && e.Regime == "" })
+	return r.EvaluationsWhere(name, func(e *closedloop.Result) bool { return e.Noise > 0 && e.Regime == "" })
 }
 
-// inRegimes returns the evaluations of a case that name a regime, by regime,
+// InRegimes returns the evaluations of a case that name a regime, by regime,
 // noise and method.
-func (r *Records) inRegimes(name string) []closedloop.Result {
-	return r.evaluations(name, func(e *closedloop.Result) bool { return e.Regime != "" })
+func (r *Records) InRegimes(name string) []closedloop.Result {
+	return r.EvaluationsWhere(name, func(e *closedloop.Result) bool { return e.Regime != "" })
 }
 
-// evaluations are those of a case that are wanted, by regime, noise and method, on scenes that
+// EvaluationsWhere are those of a case that are wanted, by regime, noise and method, on scenes that
 // were drawn: those that were given are no sample of anything.
-func (r *Records) evaluations(name string, wanted func(e *closedloop.Result) bool) []closedloop.Result {
+func (r *Records) EvaluationsWhere(name string, wanted func(e *closedloop.Result) bool) []closedloop.Result {
 	var out []closedloop.Result
 	for i := range r.Evaluations {
 		if e := &r.Evaluations[i]; e.Case == name && e.Bias == 0 && len(e.Shift) == 0 && e.ScenesSHA256 == "" && wanted(e) {
@@ -118,17 +132,17 @@ func (r *Records) evaluations(name string, wanted func(e *closedloop.Result) boo
 // rank is where a method stands in the tables of a case: in the order of its list,
 // one that is not in it behind all others.
 func (r *Records) rank(e *closedloop.Result) int {
-	methods := r.cases[e.Case].Methods
+	methods := r.Cases[e.Case].Methods
 	if i := slices.IndexFunc(methods, func(m domain.Method) bool { return m.Name == e.Method }); i >= 0 {
 		return i
 	}
 	return len(methods)
 }
 
-// method is what is known of the method of a run by any name that it had; nothing but its name for
+// Method is what is known of the method of a run by any name that it had; nothing but its name for
 // one that its case does not list.
-func (r *Records) method(name, method string) domain.Method {
-	for _, m := range r.cases[name].Methods {
+func (r *Records) Method(name, method string) domain.Method {
+	for _, m := range r.Cases[name].Methods {
 		if m.Called(method) {
 			return m
 		}
@@ -136,13 +150,13 @@ func (r *Records) method(name, method string) domain.Method {
 	return domain.Method{Name: method, Group: domain.GroupBaseline}
 }
 
-// less is what an evaluation costs above the leading method on the same episodes.
-func (r *Records) less(e *closedloop.Result) []string { return r.lessThan(e, r.leading(e.Case)) }
+// Less is what an evaluation costs above the leading method on the same episodes.
+func (r *Records) Less(e *closedloop.Result) []string { return r.LessThan(e, r.Leading(e.Case)) }
 
-// lessThan is what an evaluation costs above another method on the same episodes: the
+// LessThan is what an evaluation costs above another method on the same episodes: the
 // interval of the mean, the median, and of how many. Dashes where one of the two does not
 // say what its episodes cost.
-func (r *Records) lessThan(e *closedloop.Result, method string) []string {
+func (r *Records) LessThan(e *closedloop.Result, method string) []string {
 	cells := []string{"–", "–", "–"}
 	if e.Method == method {
 		return cells
@@ -157,16 +171,16 @@ func (r *Records) lessThan(e *closedloop.Result, method string) []string {
 		case err != nil:
 			return []string{"other scenes", "–", "–"}
 		case d.N > 0:
-			return []string{d.Mean.Text("%+.4f") + " " + between("%+.4f", d.MeanCI95), d.Median.Text("%+.4f"), fmt.Sprint(d.N)}
+			return []string{d.Mean.Text("%+.4f") + " " + Interval("%+.4f", d.MeanCI95), d.Median.Text("%+.4f"), fmt.Sprint(d.N)}
 		}
 	}
 	return cells
 }
 
-// unrecorded are the methods that the paper has a row of and none of the evaluations is of, in
+// Unrecorded are the methods that the paper has a row of and none of the evaluations is of, in
 // the order of the tables.
-func (r *Records) unrecorded(name string, evals []closedloop.Result) (methods []string) {
-	for method := range r.cases[name].Paper {
+func (r *Records) Unrecorded(name string, evals []closedloop.Result) (methods []string) {
+	for method := range r.Cases[name].Paper {
 		if !slices.ContainsFunc(evals, func(e closedloop.Result) bool { return e.Method == method }) {
 			methods = append(methods, method)
 		}
@@ -178,10 +192,10 @@ func (r *Records) unrecorded(name string, evals []closedloop.Result) (methods []
 	return methods
 }
 
-// paper is the paper's row of a method in a case; one without figures where it has
+// Paper is the paper's row of a method in a case; one without figures where it has
 // none.
-func (r *Records) paper(name, method string) domain.PaperRow {
-	if p, ok := r.cases[name].Paper[method]; ok {
+func (r *Records) Paper(name, method string) domain.PaperRow {
+	if p, ok := r.Cases[name].Paper[method]; ok {
 		return p
 	}
 	return domain.NoPaperRow()

@@ -134,8 +134,8 @@ func (o *Rollout) motion() (*motion, error) {
 	return m, m.measure()
 }
 
-// rolled are the roll-outs of a case by their numbers.
-func (r *Records) rolled(name string) (out []Rollout) {
+// RolloutsOf are the roll-outs of a case by their numbers.
+func (r *Records) RolloutsOf(name string) (out []Rollout) {
 	for _, o := range r.Rollouts {
 		if o.Case == name {
 			out = append(out, o)
@@ -148,7 +148,7 @@ func (r *Records) rolled(name string) (out []Rollout) {
 // rolloutFigures are the three panels of each roll-out of a case, as the paper's figures of Case 2
 // have them: the ways of all bodies, their distances to their goals, the smallest margin.
 func (r *Records) rolloutFigures(name string) (figures []*Figure) {
-	for _, o := range r.rolled(name) {
+	for _, o := range r.RolloutsOf(name) {
 		file, title := fmt.Sprintf("%s-episode-%d", name, o.Number), fmt.Sprintf("%s, episode %d", name, o.Number)
 		of := fmt.Sprintf("Episode %d of %s, seed %d, commit %s", o.Number, o.Method, o.Seed, o.Commit)
 		m, err := o.motion()
@@ -176,25 +176,4 @@ func (r *Records) rolloutFigures(name string) (figures []*Figure) {
 		figures = append(figures, f)
 	}
 	return figures
-}
-
-// rolledOut is a table of the figures of the roll-outs that the paper draws, below the trace of the
-// standing obstacles.
-func (d devices) rolledOut() string {
-	s := section{rows: [][]string{{"roll-out", "joint trajectory", "distance to the goal", "scene-safety margin"}}}
-	picture := func(file, what string) string { return fmt.Sprintf("![%s](docs/results/figures/%s.svg)", what, file) }
-	add := func(title, file string) {
-		s.rows = append(s.rows, []string{title, picture(file+"-trajectory", "trajectories"), picture(file+"-distances", "distances"), picture(file+"-margins", "margins")})
-	}
-	for _, r := range d[:min(1, len(d))] { // figures of other devices are not in that folder
-		for _, name := range []string{"multiagent-static", "multiagent-moving"} {
-			if t := r.shown(name); t != nil && name == "multiagent-static" {
-				add(fmt.Sprintf("%s, episode %d", strings.TrimPrefix(name, "multiagent-"), t.Episodes[0].Episode), name)
-			}
-			for _, o := range r.rolled(name) {
-				add(fmt.Sprintf("%s, episode %d", strings.TrimPrefix(name, "multiagent-"), o.Number), fmt.Sprintf("%s-episode-%d", name, o.Number))
-			}
-		}
-	}
-	return tables(s)
 }

@@ -14,10 +14,10 @@ import (
 
 // overlaid are the methods that a figure over time shows, each where it was recorded: the
 // exact one first, which others are set against.
-var overlaid = []string{"oracle", "mo-opf", algorithmTwo, "mpc"}
+var overlaid = []string{"oracle", "mo-opf", AlgorithmTwo, "mpc"}
 
-// paperRegime is the word for scenes like the paper's, which its figures stand beside.
-const paperRegime = "paper"
+// PaperRegime is the word for scenes like the paper's, which its figures stand beside.
+const PaperRegime = "paper"
 
 // mostRegimes of a case are drawn over time: the paper's, and the first of the others.
 const mostRegimes = 2
@@ -25,12 +25,12 @@ const mostRegimes = 2
 // seriesFigures show how episodes go: the cost of a decision, by how much it is above the
 // exact one's, each objective, and the priorities.
 func (r *Records) seriesFigures(name string) (figures []*Figure) {
-	all := r.evaluations(name, func(e *closedloop.Result) bool {
+	all := r.EvaluationsWhere(name, func(e *closedloop.Result) bool {
 		return e.Noise == 0 && e.Series != nil && slices.Contains(overlaid, e.Method)
 	})
 	var regimes []string
 	for _, e := range all {
-		if e.Method == algorithmTwo {
+		if e.Method == AlgorithmTwo {
 			regimes = append(regimes, e.Regime)
 		}
 	}
@@ -51,7 +51,7 @@ func (r *Records) seriesFigures(name string) (figures []*Figure) {
 }
 
 func rankOfRegime(regime string) int {
-	if regime == paperRegime {
+	if regime == PaperRegime {
 		return 0
 	}
 	return 1
@@ -59,7 +59,7 @@ func rankOfRegime(regime string) int {
 
 // overTime draws the evaluations of one regime.
 func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figures []*Figure) {
-	c := r.cases[name].Definition
+	c := r.Cases[name].Definition
 	file, title := name, name
 	if regime != "" {
 		file, title = name+"-"+regime, name+", "+regime
@@ -72,7 +72,7 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 	time := func(s *closedloop.Series) []float64 { return steps(s, at[1]) }
 	beside := func(f *Figure, what string) *Figure {
 		f.caption += " " + episodesOf(shown)
-		if text := c.PaperFigures[what]; text != "" && (regime == paperRegime || regime == "") {
+		if text := c.PaperFigures[what]; text != "" && (regime == PaperRegime || regime == "") {
 			f.caption += " " + text
 		}
 		return f
@@ -101,15 +101,15 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 	f.plot.Y.Min, f.plot.Y.Max = 0, 1
 	for k, e := range shown {
 		for i, b := range e.Series.Sigma {
-			if e.Method == algorithmTwo {
+			if e.Method == AlgorithmTwo {
 				f.band(r.objective(name, "σ", i), colour(i), false, time(e.Series), b)
 				continue
 			}
 			f.line("", faint(colour(i)), k == 0, time(e.Series), b.Mean)
 		}
 	}
-	f.caption = fmt.Sprintf("σ as the plant scores decisions: of %s the mean over episodes, and between the 10 and 90 %% quantiles shaded.", algorithmTwo)
-	if others := slices.DeleteFunc(methodsOf(shown), func(m string) bool { return m == algorithmTwo }); len(others) > 0 {
+	f.caption = fmt.Sprintf("σ as the plant scores decisions: of %s the mean over episodes, and between the 10 and 90 %% quantiles shaded.", AlgorithmTwo)
+	if others := slices.DeleteFunc(methodsOf(shown), func(m string) bool { return m == AlgorithmTwo }); len(others) > 0 {
 		f.caption += fmt.Sprintf(" Thin lines are the means of %s.", strings.Join(others, " and "))
 	}
 	return append(figures, beside(f, "weights"))
@@ -119,7 +119,7 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 // the same episodes; nil where there is no exact method among them, or none beside it.
 func (r *Records) above(name, file, title string, along, up axis, shown []closedloop.Result, time func(s *closedloop.Series) []float64, cost func(s *closedloop.Series) closedloop.Band) *Figure {
 	exact := &shown[0]
-	if exact.Method == algorithmTwo || len(shown) < 2 {
+	if exact.Method == AlgorithmTwo || len(shown) < 2 {
 		return nil
 	}
 	f := newFigure(file+"-above", title+": cost above "+exact.Method, along, axis{up.name + " above " + exact.Method + "'s", up.unit})
@@ -201,7 +201,7 @@ func (f *Figure) band(label string, c color.RGBA, dashed bool, xs []float64, b c
 // objective is a symbol of the i-th objective with its name.
 func (r *Records) objective(name, symbol string, i int) string {
 	text := symbol + subscript(i)
-	if p := r.cases[name].Definition.Problem; p != nil && i < len(p.Spec().Objectives) {
+	if p := r.Cases[name].Definition.Problem; p != nil && i < len(p.Spec().Objectives) {
 		text += " " + p.Spec().Objectives[i].Name
 	}
 	return text
@@ -209,7 +209,7 @@ func (r *Records) objective(name, symbol string, i int) string {
 
 // unitOfObjective is the unit of an axis of the i-th objective.
 func (r *Records) unitOfObjective(name string, i int) string {
-	if p := r.cases[name].Definition.Problem; p != nil && i < len(p.Spec().Objectives) {
+	if p := r.Cases[name].Definition.Problem; p != nil && i < len(p.Spec().Objectives) {
 		return unitOf(p.Spec().Objectives[i].Unit)
 	}
 	return unitOf("")
@@ -217,7 +217,7 @@ func (r *Records) unitOfObjective(name string, i int) string {
 
 // unitOfCost is the unit of a sum of objectives: that of those that have one.
 func (r *Records) unitOfCost(name string) string {
-	p := r.cases[name].Definition.Problem
+	p := r.Cases[name].Definition.Problem
 	if p == nil {
 		return unitOf("")
 	}

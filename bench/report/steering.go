@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot/vg/draw"
-
 	"github.com/gpc-engine/gpc/closedloop"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // SteeringRows lays a steering's front out as a table, the header first.
@@ -69,42 +68,18 @@ func preference(w []float64) string {
 	return strings.Join(parts, ", ")
 }
 
-func (r *Records) steeringSections() []section {
+func (r *Records) steeringSections() []Section {
 	if len(r.Steerings) == 0 {
 		return nil
 	}
-	summary := section{
+	summary := Section{
 		title: "Steering by a fixed preference",
-		note:  "One map of each case, no retraining. Regret is over the exact optimum of the same episodes under the same preference; hypervolumes are to the nadir of both fronts stretched by a tenth of the range, as shares of the box from there to their ideal.",
-		rows:  SteeringSummaryRows(r.Steerings...),
+		Note:  "One map of each case, no retraining. Regret is over the exact optimum of the same episodes under the same preference; hypervolumes are to the nadir of both fronts stretched by a tenth of the range, as shares of the box from there to their ideal.",
+		Rows:  SteeringSummaryRows(r.Steerings...),
 	}
-	return append([]section{summary}, each(r.Steerings, func(v closedloop.Steering) section {
-		return section{title: fmt.Sprintf("%s: %s under each preference", v.Case, v.Method), figures: r.steeringFigures(v), rows: SteeringRows(&v)}
+	return append([]Section{summary}, each(r.Steerings, func(v closedloop.Steering) Section {
+		return Section{title: fmt.Sprintf("%s: %s under each preference", v.Case, v.Method), figures: r.steeringFigures(v), Rows: SteeringRows(&v)}
 	})...)
-}
-
-// steered are the sweeps over preferences of some cases.
-func (d devices) steered(cases ...string) string {
-	var all []closedloop.Steering
-	swept := func(r *Records) (names []string) {
-		for _, s := range r.Steerings {
-			if slices.Contains(cases, s.Case) {
-				names = append(names, s.Case)
-			}
-		}
-		return names
-	}
-	for _, r := range runs(d, swept) {
-		for _, s := range r.Steerings {
-			if s.Case == r.name {
-				all = append(all, s)
-			}
-		}
-	}
-	if all == nil {
-		return noRecord
-	}
-	return tables(section{rows: SteeringSummaryRows(all...)})
 }
 
 // steeringFigures show the front traced by one map and the exact one: two
@@ -144,7 +119,7 @@ func (r *Records) summed(name string, i int) axis {
 // frontName is that of a front's figure: of the case, and of a method that is not the
 // case's own.
 func frontName(s *closedloop.Steering) string {
-	if s.Method == algorithmTwo || s.Method == planner {
+	if s.Method == AlgorithmTwo || s.Method == Planner {
 		return s.Case + "-front"
 	}
 	return s.Case + "-" + s.Method + "-front"

@@ -24,7 +24,7 @@ type panel struct {
 
 // seconds between two decisions of a trace; 0: not known.
 func (r *Records) seconds(t *Trace) float64 {
-	if p := r.cases[t.Header.Case].Definition.Problem; p != nil {
+	if p := r.Cases[t.Header.Case].Definition.Problem; p != nil {
 		return p.Spec().StepSeconds
 	}
 	return 0
@@ -33,7 +33,7 @@ func (r *Records) seconds(t *Trace) float64 {
 // clock gives the times of n points, one decision of a case apart, and their axis.
 func (r *Records) clock(name string, n int) ([]float64, axis) {
 	seconds := 0.0
-	if p := r.cases[name].Definition.Problem; p != nil {
+	if p := r.Cases[name].Definition.Problem; p != nil {
 		seconds = p.Spec().StepSeconds
 	}
 	return clockOf(seconds, n)
@@ -73,7 +73,7 @@ func (p *panel) robots(among int) {
 // smallest margin.
 func (r *Records) panels(t *Trace) (out []panel) {
 	var states, actions []domain.Variable
-	if p := r.cases[t.Header.Case].Definition.Problem; p != nil {
+	if p := r.Cases[t.Header.Case].Definition.Problem; p != nil {
 		states, actions = p.Spec().Measured, p.Spec().Action
 	}
 	lines := t.Episodes[0].Lines

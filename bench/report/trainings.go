@@ -70,5 +70,5 @@ func (r *Records) seeds(e *closedloop.Result) string {
 	return fmt.Sprintf(", first of %d of %d seeds", t.recorded, t.planned)
 }
 
-// titled is the method of an evaluation in a table.
-func (r *Records) titled(e *closedloop.Result) string { return "`" + e.Method + "`" + r.seeds(e) }
+// Titled is the method of an evaluation in a table.
+func (r *Records) Titled(e *closedloop.Result) string { return "`" + e.Method + "`" + r.seeds(e) }
