@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/compile"
 )
 
 // Undisturbed pairings are of the case as it is, and of whole methods.
@@ -94,3 +96,277 @@ func pairedCells(i int, m *closedloop.Paired) []string {
 	return slices.Concat([]string{fmt.Sprintf("%d/%d", m.Safe, m.Episodes), Estimate("%.5f", m.RegretPct, m.RegretCI95)}, Spread("%.5f", &m.Regret),
 		[]string{m.RegretWorst.Text("%.4f"), difference, n})
 }
+
+// ablated are the parts of Algorithm 2 that the paper names, by what their ablations end in.
+var ablated = []string{"-no-semantic", "-no-rollout", "-no-lie", "-no-retraction"}
+
+// unprojected is what an ablation without the projection ends in.
+const unprojected = "-no-projection"
+
+// WholeOf is the method that an ablation of the paper's is one of.
+func WholeOf(ablation string) (whole string, is bool) {
+	for _, part := range ablated {
+		if whole, is = strings.CutSuffix(ablation, part); is {
+			return whole, whole == AlgorithmTwo || whole == Planner
+		}
+	}
+	return "", false
+}
+
+// WarmSolver is the exact solver that a compiled map is set beside.
+const WarmSolver = "nmpc"
+
+// ByConstants tells whether a pairing runs a method again with other constants.
+func ByConstants(p *closedloop.Pairing) bool {
+	return slices.ContainsFunc(p.Pairs, func(m closedloop.Paired) bool { return len(m.Constants) > 0 })
+}
+
+// UnprojectedAside tells whether a pairing sets a method beside itself without its projection.
+func UnprojectedAside(p *closedloop.Pairing) bool {
+	return len(p.Pairs) == 2 && p.Pairs[1].Method == p.Pairs[0].Method+unprojected && UndisturbedPlant(p)
+}
+
+// retrained tells whether a pairing is of the projection, or of two maps of one method.
+func retrained(p *closedloop.Pairing) bool {
+	return UnprojectedAside(p) || len(p.Pairs) == 2 && p.Pairs[0].Method == p.Pairs[1].Method && p.Pairs[0].ModelSHA256 != p.Pairs[1].ModelSHA256
+}
+
+// untimed tells whether none of some pairings holds times.
+func untimed(pairings []closedloop.Pairing) bool {
+	return !slices.ContainsFunc(pairings, func(p closedloop.Pairing) bool {
+		return slices.ContainsFunc(p.Pairs, func(m closedloop.Paired) bool { return !math.IsNaN(float64(m.Latency.P50)) })
+	})
+}
+
+// A pairing by candidates sets the planner with a map beside what decides without one: with as many
+// candidates, and with as many as take its time.
+
+// withoutMap is how the methods without a map begin whose latents' share went elsewhere.
+const withoutMap = Planner + "-no-latent-"
+
+// byCandidates tells whether a pairing is one of numbers of candidates: a method of it is without
+// the map's latents.
+func byCandidates(p *closedloop.Pairing) bool {
+	return slices.ContainsFunc(p.Pairs, func(m closedloop.Paired) bool {
+		return len(m.Method) > len(withoutMap) && m.Method[:len(withoutMap)] == withoutMap
+	})
+}
+
+// ComparedCases are the cases with such a pairing.
+func (r *Records) ComparedCases() (names []string) {
+	for _, p := range r.Pairings {
+		if byCandidates(&p) {
+			names = append(names, p.Case)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// CandidatesOf is how many candidates a decision of a row has.
+func (r *Records) CandidatesOf(name string, m *closedloop.Paired) int {
+	return cmp.Or(m.Candidates, r.Method(name, m.Method).Candidates)
+}
+
+// CandidatePairings are those of a case, most candidates first.
+func (r *Records) CandidatePairings(name string) (out []closedloop.Pairing) {
+	for _, p := range r.Pairings {
+		if p.Case == name && byCandidates(&p) {
+			out = append(out, p)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b closedloop.Pairing) int {
+		return r.CandidatesOf(name, &b.Pairs[0]) - r.CandidatesOf(name, &a.Pairs[0])
+	})
+	return out
+}
+
+// EqualIn says in what a row is like the first: its candidates, or the time that they take.
+func (r *Records) EqualIn(name string, first, m *closedloop.Paired) string {
+	switch {
+	case m == first:
+		return "–"
+	case r.CandidatesOf(name, first) == r.CandidatesOf(name, m):
+		return "candidates"
+	}
+	return "time"
+}
+
+// Compared is the record of `gpc eval compare`: methods on the same episodes.
+type Compared struct {
+	Comparisons []closedloop.Comparison `json:"comparisons"`
+}
+
+// comparisonSection is the table of one.
+func comparisonSection(c Compared) Section {
+	if len(c.Comparisons) == 0 {
+		return Section{}
+	}
+	first := c.Comparisons[0]
+	s := Section{
+		title:      first.Case + ": on the same episodes",
+		Note:       fmt.Sprintf("Cost: mean over the %d episodes in which every run is safe of the difference to %s, ± its standard error.", first.Compared, first.Method),
+		Provenance: fmt.Sprintf("Seed %d, commit %s.", first.Seed, first.Commit),
+		Rows:       [][]string{{"method", "safe", "cost %", "margin", "p50 / p99 ms"}},
+	}
+	for _, m := range c.Comparisons {
+		s.Rows = append(s.Rows, []string{m.Method, fmt.Sprintf("%d/%d", m.Safe, m.Episodes), Estimate("%.2f", m.DifferencePct, m.DifferenceSEM), m.MarginMean.Text("%.3f"), Milliseconds("%.2f", &m.Latency)})
+	}
+	return s
+}
+
+// checkCompilation refuses a record that the tables cannot index.
+func checkCompilation(c *compile.Report) error {
+	if c.Case == "" || c.Best < 0 || c.Best >= len(c.Rounds) {
+		return fmt.Errorf("a compilation of case %q whose map is of round %d of %d", c.Case, c.Best, len(c.Rounds))
+	}
+	return nil
+}
+
+// compilationSections are a table of every map that was compiled, one of methods on the same
+// episodes for the cases that the program does not have, as those of the gallery, and one of
+// the latent step's parts there.
+func (r *Records) compilationSections() (out []Section) {
+	if names := r.CompiledCases(); len(names) > 0 {
+		s := Compilations(r.Compilations, names)
+		s.title = "Maps compiled from equations"
+		out = append(out, s)
+	}
+	if s := BesideMaps(r.ForeignPairings(Undisturbed), nil); len(s.Rows) > 1 {
+		s.title = "Methods beside compiled maps"
+		out = append(out, s)
+	}
+	if s := BesideMaps(r.ForeignPairings(InParts), nil); len(s.Rows) > 1 {
+		s.title = "The latent step on compiled maps"
+		out = append(out, s)
+	}
+	return out
+}
+
+// CompiledCases are those of the compilations, by name.
+func (r *Records) CompiledCases() (names []string) {
+	for _, c := range r.Compilations {
+		names = append(names, c.Case)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// loud is how many CPUs others may have while one loop is timed; beyond it the times are not
+// the loop's own.
+const loud = 0.25
+
+// Spoilt tells whether a load that is known was too much to time beside.
+func Spoilt(l *closedloop.Load) bool { return l != nil && l.Others+l.Stolen > loud }
+
+// Compilations is what maps reach from the starts that no decision has looked at: the first of
+// every name, and which of them there is none of.
+func Compilations(all []compile.Report, names []string) Section {
+	s := Section{Rows: [][]string{{"case", "test by", "unsafe", "of these no way", "mean %", "p90 %", "max %", "no optimum", "rescued %", "p50 / p99, µs", "target %", "met", "scenarios, samples", "minutes", "held-out mean %, by method"}}}
+	var on []*closedloop.Load
+	var commits, devices, busy, missed []string
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(c compile.Report) bool { return c.Case == name })
+		if i < 0 {
+			s.Absent = append(s.Absent, "`"+name+"`")
+			continue
+		}
+		c, scenarios := &all[i], 0
+		for _, round := range c.Rounds[:c.Best+1] {
+			scenarios += round.Scenarios
+		}
+		t := &c.Test
+		times, minutes, met := t.P50.Text("%.3g")+" / "+t.P99.Text("%.3g"), fmt.Sprintf("%.0f", c.Seconds/60), "yes"
+		timed := cmp.Or(c.TimesLoad, c.Load)
+		if Spoilt(timed) {
+			times = "–"
+			busy = append(busy, fmt.Sprintf("`%s` (others had %.2f CPUs)", name, timed.Others+timed.Stolen))
+		} else {
+			on = append(on, timed)
+		}
+		if Spoilt(c.Load) {
+			minutes = "–"
+		}
+		if !c.Met {
+			met = "no"
+			missed = append(missed, fmt.Sprintf(" What would help `%s`: %s.", name, c.Advice))
+		}
+		var choice []string
+		for _, m := range c.Choice {
+			choice = append(choice, fmt.Sprintf("`%s` %s", m.Method, m.Mean.Text("%.3g")))
+		}
+		s.Rows = append(s.Rows, []string{
+			"`" + name + "`", "`" + t.Method + "`", fmt.Sprintf("%d of %d", t.Unsafe, t.Episodes), fmt.Sprint(t.NoWay),
+			t.Mean.Text("%.3g"), t.P90.Text("%.3g"), t.Max.Text("%.3g"), fmt.Sprint(t.Unsolved), t.Rescued.Text("%.2g"),
+			times, fmt.Sprintf("%g", c.Target.Mean), met, fmt.Sprintf("%d, %d", scenarios, c.Rounds[c.Best].Samples), minutes, strings.Join(choice, ", "),
+		})
+		commits, devices = append(commits, c.Commit), append(devices, c.Device)
+	}
+	if len(commits) > 0 {
+		s.Provenance = Origin("", Distinct(commits), Distinct(devices), on...)
+	}
+	if len(busy) > 0 {
+		s.Note = "Times taken beside other work are left out: " + strings.Join(busy, ", ") + "."
+	}
+	s.Note = strings.TrimSpace(s.Note + strings.Join(missed, ""))
+	return s
+}
+
+// ForeignPairings are those wanted of cases that the program does not have, on drawn scenes.
+func (r *Records) ForeignPairings(wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
+	known := r.PairedCases()
+	for _, name := range r.pairedCases() {
+		if !slices.Contains(known, name) {
+			out = append(out, r.PairingsWhere(name, wanted)...)
+		}
+	}
+	return out
+}
+
+// BesideMaps is methods on the same episodes, case by case; names are those of which there
+// has to be a row, in the order of the table.
+func BesideMaps(all []closedloop.Pairing, names []string) Section {
+	s := Section{Rows: [][]string{{"case", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "replaced %", "p50 / p99, ms", "between decisions, ms"}}}
+	var shown []closedloop.Pairing
+	show := func(p closedloop.Pairing) {
+		shown = append(shown, p)
+		for i, m := range p.Pairs {
+			row, between := PairedRow([]string{"`" + p.Case + "`"}, i, &m), "–"
+			if m.Prepare != nil {
+				between = Number("%.3f", float64(m.Prepare.P50)/1e3) + " / " + Number("%.3f", float64(m.Prepare.P99)/1e3)
+			}
+			if Spoilt(p.Load) {
+				row[len(row)-1], between = "–", "–"
+			}
+			s.Rows = append(s.Rows, append(slices.Insert(row, len(row)-1, replaced(&m)), between))
+		}
+	}
+	for _, name := range names {
+		if i := slices.IndexFunc(all, func(p closedloop.Pairing) bool { return p.Case == name }); i >= 0 {
+			show(all[i])
+		} else {
+			s.Absent = append(s.Absent, "`"+name+"`")
+		}
+	}
+	for _, p := range all {
+		if !slices.Contains(names, p.Case) {
+			show(p)
+		}
+	}
+	if len(shown) > 0 {
+		s.Provenance = RecordedBy(shown)
+	}
+	return s
+}
+
+// replaced is the share of decisions in which a guard had something else executed than the method's
+// own action.
+func replaced(m *closedloop.Paired) string {
+	if m.Guard == nil || m.Decisions == 0 {
+		return "–"
+	}
+	return Number("%.1f", 100*float64(m.Fallback)/float64(m.Decisions))
+}
+
+// InParts are pairings with a method beside itself without a part.
+func InParts(p *closedloop.Pairing) bool { return UndisturbedPlant(p) && ablates(p) }

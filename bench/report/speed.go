@@ -1,0 +1,244 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/internal/opfrecord"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+const PeersNote = "Both in one run; CPU time of one thread, medians of alternating rounds."
+
+// peersSection is a record of other programs' times beside ours.
+func peersSection(p peerrecord.Record) Section {
+	var peers []string
+	for _, v := range p.Ratios {
+		if !slices.Contains(peers, v.Peer) {
+			peers = append(peers, v.Peer)
+		}
+	}
+	s := Section{
+		title:      "Beside " + strings.Join(peers, ", "),
+		Note:       cmp.Or(p.Note, PeersNote) + " The ratio is the peer's time over ours, with its spread over the rounds.",
+		Provenance: Origin("", p.Commit, p.Device, p.Load),
+		Rows:       [][]string{{"operation", "case", "peer", "batch", "ours, µs", "peer, µs", "ratio", "spread"}},
+	}
+	for _, m := range p.Missing {
+		s.Note += " Not in this run: " + m + "."
+	}
+	for _, c := range p.Checks {
+		lower := ""
+		if c.Lower > 0 {
+			lower = fmt.Sprintf(", in %d at lower ones", c.Lower)
+		}
+		s.Note += fmt.Sprintf(" %s: %d of our %d decisions without a solution; %s from our plans ends at our costs to %.1e in %d of them%s, plans as timed are within %.1e.",
+			c.Case, c.Unsolved, c.Decisions, c.Peer, c.Worst, c.Compared, lower, c.Above)
+	}
+	decisions := slices.ContainsFunc(p.Ratios, func(v peerrecord.Ratio) bool { return v.Decisions > 0 })
+	if decisions {
+		s.Rows[0] = append(s.Rows[0], "decisions", "unsolved by the peer", "at a lower cost", "at a higher cost")
+	}
+	for _, v := range p.Ratios {
+		s.Rows = append(s.Rows, []string{
+			v.Op, v.Case, v.Peer, fmt.Sprint(v.Batch), fmt.Sprintf("%.1f", v.OursUS), fmt.Sprintf("%.0f", v.PeerUS),
+			Ratio(v.Ratio), "[" + Ratio(v.Lo) + ", " + Ratio(v.Hi) + "]",
+		})
+		if decisions {
+			row := &s.Rows[len(s.Rows)-1]
+			*row = append(*row, fmt.Sprint(v.Decisions), fmt.Sprint(v.Unsolved), fmt.Sprint(v.Lower), fmt.Sprint(v.Higher))
+		}
+	}
+	return s
+}
+
+// Ratio is a ratio to three digits, or all of them before the point.
+func Ratio(ratio float64) string {
+	if ratio >= 100 {
+		return fmt.Sprintf("%.0f", ratio)
+	}
+	return fmt.Sprintf("%.3g", ratio)
+}
+
+// Conformance says which tests of the kernels passed on a device.
+type Conformance struct {
+	Device string  `json:"device"`
+	Commit string  `json:"commit"`
+	Suites []Suite `json:"suites"`
+}
+
+// Suite is one run of a test program: tests by name but for those that passed.
+type Suite struct {
+	Name    string   `json:"step"`
+	OK      bool     `json:"ok"`
+	Passed  int      `json:"passed"`
+	Failed  []string `json:"failed"`
+	Skipped []string `json:"skipped"`
+	Seconds float64  `json:"seconds"`
+}
+
+func conformanceSection(c Conformance) Section {
+	s := Section{
+		title:      "Kernels held to float64 on the device",
+		Provenance: Origin("", c.Commit, c.Device),
+		Rows:       [][]string{{"suite", "passed", "failed", "skipped", "s"}},
+	}
+	for _, v := range c.Suites {
+		failed := cmp.Or(strings.Join(v.Failed, ", "), "0")
+		if !v.OK && len(v.Failed) == 0 {
+			failed = "did not end"
+		}
+		s.Rows = append(s.Rows, []string{v.Name, fmt.Sprint(v.Passed), failed, cmp.Or(strings.Join(v.Skipped, ", "), "0"), fmt.Sprintf("%.0f", v.Seconds)})
+	}
+	return s
+}
+
+// ConditionsOf are the sets of networks of PGLib, by what their names end with.
+var ConditionsOf = []struct{ End, Title string }{
+	{"", "typical"}, {"__api", "heavily loaded (api)"}, {"__sad", "small angle differences (sad)"},
+}
+
+// EndOf is what the name of a network ends with.
+func EndOf(name string) string {
+	for _, c := range ConditionsOf[1:] {
+		if strings.HasSuffix(name, c.End) {
+			return c.End
+		}
+	}
+	return ""
+}
+
+func GapOf(n *opfrecord.Network) string {
+	if n.Gap == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%+.1e", *n.Gap)
+}
+
+func OptimalFlowsNote(r *opfrecord.Record) string {
+	return fmt.Sprintf("CPU time of the first solve from the flat start, without the analysis of the network. The violation is of the limits by a power flow of the dispatch. Published values and times: %s, where a time is 1 s or more, on other hardware.", cmp.Or(r.Published, "none"))
+}
+
+func OptimalFlowsOrigin(r *opfrecord.Record) string {
+	return Origin(r.Command, r.Commit, fmt.Sprintf("%s, %d threads", r.Device, r.Threads), r.Load)
+}
+
+// optimalFlowsSection is the record whole, and its figure.
+func optimalFlowsSection(r opfrecord.Record) Section {
+	s := Section{title: "Optimal power flows of many networks", Note: OptimalFlowsNote(&r), Provenance: OptimalFlowsOrigin(&r), figures: []*Figure{optimalFlowsFigure(&r)},
+		Rows: [][]string{{"network", "buses", "status", "objective, $/h", "gap", "iterations", "CPU time, s", "analysis, s", "violation, pu", "memory, MB"}}}
+	for i := range r.Networks {
+		n := &r.Networks[i]
+		objective, violation := "–", "–"
+		if n.Optimal() {
+			objective = fmt.Sprintf("%.7g", *n.Objective)
+		}
+		if n.Violation != nil {
+			violation = fmt.Sprintf("%.1e", *n.Violation)
+		}
+		s.Rows = append(s.Rows, []string{n.Name, fmt.Sprint(n.Buses), n.Status, objective, GapOf(n), fmt.Sprint(n.Iterations),
+			fmt.Sprintf("%.3g", n.CPUMS/1e3), fmt.Sprintf("%.3g", n.SetupMS/1e3), violation, fmt.Sprintf("%.0f", n.PeakMB)})
+	}
+	return s
+}
+
+// optimalFlowsFigure is time against buses, ours and as published.
+func optimalFlowsFigure(r *opfrecord.Record) *Figure {
+	f := newFigure("optimal-flows", "optimal power flows: time against buses", axis{"size of the network", "buses"}, axis{"CPU time", "s"})
+	f.logX()
+	f.logY()
+	for k, c := range ConditionsOf {
+		var xs, ys []float64
+		for _, n := range r.Networks {
+			if n.Optimal() && EndOf(n.Name) == c.End {
+				xs, ys = append(xs, float64(n.Buses)), append(ys, n.CPUMS/1e3)
+			}
+		}
+		f.points(c.Title, colour(k), draw.CircleGlyph{}, xs, ys)
+	}
+	var xs, ys []float64
+	for _, n := range r.Networks {
+		if n.PeerMS != nil {
+			xs, ys = append(xs, float64(n.Buses)), append(ys, *n.PeerMS/1e3)
+		}
+	}
+	f.points("published, other hardware", colour(grey), draw.CrossGlyph{}, xs, ys)
+	f.caption = "CPU time of one solve from the flat start, each network once; published times of 1 s or more are IPOPT's with HSL through PowerModels on other hardware."
+	return f
+}
+
+// ScalingFigures are one for each axis: the cost with its intervals, and the fit.
+func ScalingFigures(s *bench.Scaling) (figures []*Figure) {
+	for i := range s.Curves {
+		c := &s.Curves[i]
+		f := newFigure("scaling-"+file(c.Axis), "cost against "+c.Axis, axis{c.Axis, "count"}, axis{"median of a call", "µs"})
+		f.logX()
+		f.logY()
+		var xs, ys []float64
+		for _, p := range c.Points {
+			x := float64(p.X)
+			xs, ys = append(xs, x), append(ys, p.Median)
+			f.errorBar(colour(0), x, p.Interval[0], p.Interval[1])
+		}
+		f.points("measured", colour(0), draw.CircleGlyph{}, xs, ys)
+		f.caption = strings.ToUpper(c.What[:min(1, len(c.What))]) + c.What[min(1, len(c.What)):] + "."
+		for k, n := range []int{0, c.Upper()} {
+			p, err := c.Cost(n)
+			if err != nil || k > 0 && n == len(c.Points) {
+				continue
+			}
+			f.line([]string{"size^", "the largest: size^"}[k]+Number("%.2f", p.Exponent), colour(k+1), true, []float64{float64(p.From), float64(p.To)},
+				[]float64{p.Constant * math.Pow(float64(p.From), p.Exponent), p.Constant * math.Pow(float64(p.To), p.Exponent)})
+		}
+		figures = append(figures, f)
+	}
+	return figures
+}
+
+// scalingSection is a record of costs along sizes.
+func scalingSection(s bench.Scaling) Section {
+	return Section{
+		title: "Cost against size", Note: ScalingNote(&s), Provenance: ScalingOrigin(&s), Rows: s.Rows(), figures: ScalingFigures(&s),
+	}
+}
+
+// busyShare is the share of the processors that others may have before times are not the
+// machine's own.
+const busyShare = 0.1
+
+// Busy reports whether a record is of a machine that had other work, or may have had.
+func Busy(s *bench.Scaling) bool {
+	return s.Load == nil || s.Load.Others+s.Load.Stolen > busyShare*float64(s.Load.CPUs)
+}
+
+func ScalingNote(s *bench.Scaling) string {
+	return "Cost ∝ size^b: least squares of the logarithms of the medians, with the 95 % interval of b by Student's t; the last columns are of the larger half of the sizes, at least four, and of the work as it is counted." + OtherWork(s)
+}
+
+func ScalingOrigin(s *bench.Scaling) string {
+	return Origin(s.Command, s.Commit, fmt.Sprintf("%s, %s %s, %d threads", s.Device, s.Backend, s.ISA, s.Threads), s.Load)
+}
+
+// OtherWork says of a busy machine's record what its times are worth.
+func OtherWork(s *bench.Scaling) string {
+	if !Busy(s) {
+		return ""
+	}
+	return " **The machine had other work: these times and exponents are not its own.**"
+}
+
+// DeadlineFigure is the histogram of a loop's response times and release jitter, with the
+// deadline.
+func DeadlineFigure(d *bench.Deadlines) *Figure {
+	response, jitter := d.Times()
+	title := fmt.Sprintf("%s by %s, %g times a second", d.Case, d.Method, d.Rate)
+	f := histogramFigure("deadline-"+file(d.Case, d.Method), title, axis{"time behind the release", "µs"}, []string{"response", "jitter"}, [][]float64{response, jitter})
+	f.line("deadline", bound.light, true, []float64{d.Deadline, d.Deadline}, []float64{0, f.plot.Y.Max})
+	f.caption = fmt.Sprintf("%d of %d deadlines missed. %s.", d.Missed, d.Releases, d.Load)
+	return f
+}
