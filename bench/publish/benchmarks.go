@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,41 +139,12 @@ func (b *Benchmarked) origin(times bool) string {
 // noRecord is what stands where a table will be once its command has been recorded.
 const noRecord = "Not recorded yet.\n"
 
-// inBraces is what a cell has of a benchmark: a metric with its format, and a factor where its unit is another; or a
-// number, for a part of the benchmark's name.
-var inBraces = regexp.MustCompile(`\{([^ }]+)(?: (%[^ }]+))?(?: ([^}]+))?\}`)
-
-// filledIn is a cell such as "`{0}`: {unsafe %.0f}/{episodes %.0f}" of a benchmark. It is a dash where a metric was not
-// measured; of several with | between, the least is shown.
-func filledIn(cell string, parts []string, metric func(name string) float64) string {
-	missing := false
-	text := inBraces.ReplaceAllStringFunc(cell, func(found string) string {
-		m := inBraces.FindStringSubmatch(found)
-		if i, err := strconv.Atoi(m[1]); err == nil {
-			return append(parts, make([]string, i+1)...)[i]
-		}
-		v := math.Inf(1)
-		for _, name := range strings.Split(m[1], "|") {
-			v = math.Min(v, metric(name))
-		}
-		if m[3] != "" {
-			factor, _ := strconv.ParseFloat(m[3], 64)
-			v *= factor
-		}
-		missing = missing || math.IsNaN(v)
-		return report.Number(m[2], v)
-	})
-	if missing {
-		return "–"
-	}
-	return text
-}
-
-// benchmarkTable has a row for every benchmark of the last run of its kind.
+// benchmarkTable has a row for every benchmark of the last run of its kind. The fields of its cells are metrics, the
+// benchmark's name, and by their numbers the parts of it; of several with | between, the least is shown.
 type benchmarkTable struct {
-	of      string      // the benchmark of go test whose parts the rows are; in braces: the metric that tells them
-	times   bool        // what else the machine did is said
-	columns [][2]string // headings and cells, as filledIn has them
+	of      string // the benchmark of go test whose parts the rows are; in braces: the metric that tells them
+	times   bool   // what else the machine did is said
+	columns report.Columns
 }
 
 func (t *benchmarkTable) text(d devices) string {
@@ -186,30 +156,40 @@ func (t *benchmarkTable) text(d devices) string {
 	if b == nil {
 		return noRecord
 	}
-	s := report.Section{Provenance: b.origin(t.times), Rows: make([][]string, 1)}
-	for _, c := range t.columns {
-		s.Rows[0] = append(s.Rows[0], c[0])
-	}
+	s := report.Section{Provenance: b.origin(t.times), Rows: [][]string{t.columns.Headings()}}
 	for _, m := range b.Benchmarks {
 		if !wanted(m) {
 			continue
 		}
 		name := strings.TrimPrefix(m.Name, t.of+"/")
+		parts := append(strings.SplitN(name, separator, 3), "", "")
+		fields := map[string]any{"name": name, "0": parts[0], "1": parts[1], "2": parts[2]}
+		for metric, v := range m.Metrics {
+			fields[metric] = v
+		}
 		var row []string
 		for _, c := range t.columns {
-			row = append(row, filledIn(strings.ReplaceAll(c[1], "{name}", name), strings.SplitN(name, separator, 3), m.metric))
+			row = append(row, report.Cell(c[1], func(metric string) any { return leastField(fields, metric) }))
 		}
 		s.Rows = append(s.Rows, row)
 	}
 	return report.Tables(s)
 }
 
-// metric is one of a benchmark's, NaN where it was not measured.
-func (m Benchmark) metric(name string) float64 {
-	if v, ok := m.Metrics[name]; ok {
-		return v
+// leastField is a field, or the least of several numbers with | between.
+func leastField(fields map[string]any, names string) any {
+	if !strings.Contains(names, "|") {
+		return fields[names]
 	}
-	return math.NaN()
+	least := math.Inf(1)
+	for name := range strings.SplitSeq(names, "|") {
+		v, ok := fields[name].(float64)
+		if !ok {
+			return nil
+		}
+		least = math.Min(least, v)
+	}
+	return least
 }
 
 // benchmarkGrid is a table of benchmarks whose columns and rows are parts of their names, each with its heading.
@@ -218,7 +198,7 @@ type benchmarkGrid struct {
 	times         bool   // what else the machine did is said
 	corner        string
 	columns, rows [][2]string
-	cell          string // as filledIn has it
+	cell          string // of its metrics
 }
 
 func (g *benchmarkGrid) text(d devices) string {
@@ -234,7 +214,7 @@ func (g *benchmarkGrid) text(d devices) string {
 		row := []string{r[1]}
 		for _, c := range g.columns {
 			name := strings.NewReplacer("{column}", c[0], "{row}", r[0]).Replace(g.name)
-			row = append(row, filledIn(g.cell, nil, func(metric string) float64 { return b.least(name, metric) }))
+			row = append(row, report.Cell(g.cell, func(metric string) any { return b.least(name, metric) }))
 		}
 		s.Rows = append(s.Rows, row)
 	}
@@ -276,7 +256,7 @@ var (
 	}
 	// flows are the times of power flows, the least of the runs of grid/powerflow's BenchmarkSolve and BenchmarkLarge.
 	flows = benchmarkGrid{
-		of: "BenchmarkSolve", name: "{row}/{column}", times: true, corner: "network", cell: "{ns/op %.3g 1e-3} µs, {iterations/op %.1f} iterations",
+		of: "BenchmarkSolve", name: "{row}/{column}", times: true, corner: "network", cell: "{ns/op %.3g /1e3} µs, {iterations/op %.1f} iterations",
 		columns: [][2]string{{"flat", "flat start"}, {"warm", "warm start"}},
 		rows: [][2]string{
 			{"BenchmarkSolve/case30", "case30"}, {"BenchmarkSolve/case39", "case39"}, {"BenchmarkSolve/case118", "case118"},
@@ -316,49 +296,49 @@ func (d devices) monitor() string {
 // Tables of what programs print, a row a benchmark.
 var (
 	// environments are the steps a second of gpc.envs.bench.
-	environments = benchmarkTable{"{cpu_microseconds_per_step}", true, [][2]string{
+	environments = benchmarkTable{"{cpu_microseconds_per_step}", true, report.Columns{
 		{"", "{name}"}, {"CPU µs a step", "{cpu_microseconds_per_step %.3g}"}, {"steps a second", "{steps_per_second %.0f}"},
 	}}
 	// calls are what decisions cost from Python, python/bench/latency.py.
-	calls = benchmarkTable{"{python_us}", true, [][2]string{
+	calls = benchmarkTable{"{python_us}", true, report.Columns{
 		{"case", "{0}"}, {"method", "`{1}`"}, {"loops in a call", "{2}"},
 		{"in Go, µs", "{go_us %.1f}"}, {"from Python, µs", "{python_us %.1f}"}, {"ratio", "{ratio %.3f}"},
 	}}
 	// rounded is what maps of float16 decide in closed loop beside those of float32, package export's BenchmarkRounded.
-	rounded = benchmarkTable{"BenchmarkRounded", false, [][2]string{
+	rounded = benchmarkTable{"BenchmarkRounded", false, report.Columns{
 		{"map", "{0}"}, {"episodes", "{episodes %.0f}"}, {"safe, both", "{safe|safe_rounded %.0f}"},
 		{"difference of cost, % ± 95 %", "{difference_% %+.5f} ± {interval_% %.5f}"},
 		{"largest change of a plan, of D_u's scale", "{largest_change %.2g}"},
 	}}
 	// cortexM is what maps take on a microcontroller, scripts/export-cortex-m.sh.
-	cortexM = benchmarkTable{"BenchmarkCortexM", false, [][2]string{
+	cortexM = benchmarkTable{"BenchmarkCortexM", false, report.Columns{
 		{"map", "{0}"}, {"weights", "{1}"}, {"processor", "{2}"},
 		{"code", "{code_bytes %.0f}"}, {"constants", "{constants_bytes %.0f}"}, {"static", "{static_bytes %.0f}"}, {"stack", "{stack_bytes %.0f}"},
 		{"instructions, mean", "{instructions %.0f}"}, {"most", "{instructions_most %.0f}"}, {"all units active", "{instructions_dense %.0f}"},
 		{"equal entries", "{equal %.0f} of {entries %.0f}"},
 	}}
 	// exportedLoops are closed loops of whole controllers in C beside Go, package gallery's BenchmarkExportedLoops.
-	exportedLoops = benchmarkTable{"BenchmarkExportedLoops", false, [][2]string{
+	exportedLoops = benchmarkTable{"BenchmarkExportedLoops", false, report.Columns{
 		{"system", "`{0}`"}, {"unsafe in C", "{unsafe %.0f}/{episodes %.0f}"}, {"in Go", "{unsafe_gpc %.0f}/{episodes %.0f}"},
-		{"safe in one alone", "{differ %.0f}"}, {"end state off, of its typical size", "{state_off_1e-12 %.1e 1e-12}"}, {"cost off", "{cost_off_1e-12 %.1e 1e-12}"},
+		{"safe in one alone", "{differ %.0f}"}, {"end state off, of its typical size", "{state_off_1e-12 %.1e /1e12}"}, {"cost off", "{cost_off_1e-12 %.1e /1e12}"},
 		{"decisions", "{decisions %.0f}"}, {"projected", "{projected %.0f}"}, {"off the map", "{off_map %.0f}"}, {"guarded", "{guarded %.0f}"},
 		{"by the plan before", "{incumbent %.0f}"}, {"escape", "{escaped %.0f}"}, {"rest", "{rested %.0f}"}, {"not known to be safe", "{unsafe_decisions %.0f}"},
 	}}
 	// exactLoops are closed loops of exact controllers in C beside Go, package gallery's BenchmarkExactLoops.
-	exactLoops = benchmarkTable{"BenchmarkExactLoops", false, [][2]string{
+	exactLoops = benchmarkTable{"BenchmarkExactLoops", false, report.Columns{
 		{"system", "`{0}`"}, {"unsafe in C", "{unsafe %.0f}/{episodes %.0f}"}, {"in Go", "{unsafe_gpc %.0f}/{episodes %.0f}"},
 		{"safe in one alone", "{differ %.0f}"}, {"mean cost in C above Go's, %", "{above_% %+.2g}"}, {"largest difference of an episode's cost, %", "{cost_off_% %.2g}"},
 		{"decisions", "{decisions %.0f}"}, {"solved anew", "{cold %.0f}"}, {"unsolved", "{unsolved %.0f}"}, {"memory of a loop, bytes", "{loop_bytes %.0f}"},
 	}}
 	// cortexMExact is what exact controllers take on a microcontroller, scripts/export-loops-cortex-m.sh.
-	cortexMExact = benchmarkTable{"BenchmarkCortexMExact", false, [][2]string{
+	cortexMExact = benchmarkTable{"BenchmarkCortexMExact", false, report.Columns{
 		{"system", "`{0}`"}, {"code", "{code_bytes %.0f}"}, {"constants", "{constants_bytes %.0f}"}, {"static", "{static_bytes %.0f}"},
 		{"memory of a loop", "{loop_bytes %.0f}"}, {"largest frame", "{frame_bytes %.0f}"},
 		{"instructions of a decision, mean", "{instructions %.0f}"}, {"most", "{instructions_most %.0f}"},
 		{"unsafe there", "{unsafe %.0f}/{episodes %.0f}"}, {"in Go", "{unsafe_gpc %.0f}/{episodes %.0f}"},
 	}}
 	// cortexMLoops is what whole controllers take on a microcontroller, scripts/export-loops-cortex-m.sh.
-	cortexMLoops = benchmarkTable{"BenchmarkCortexMLoops", false, [][2]string{
+	cortexMLoops = benchmarkTable{"BenchmarkCortexMLoops", false, report.Columns{
 		{"system", "`{0}`"}, {"code", "{code_bytes %.0f}"}, {"constants", "{constants_bytes %.0f}"}, {"static", "{static_bytes %.0f}"},
 		{"largest frame", "{frame_bytes %.0f}"}, {"instructions of the map", "{map_instructions %.0f}"},
 		{"of a decision, mean", "{instructions %.0f}"}, {"most", "{instructions_most %.0f}"}, {"every roll-out to its end", "{instructions_full %.0f}"},

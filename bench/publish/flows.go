@@ -241,14 +241,14 @@ func (d devices) pandapower() string {
 	if p.Numba {
 		numba = "with numba"
 	}
-	flows := report.Section{
-		Note: fmt.Sprintf("Power flows, `runpp`: %s %s, least of %d rounds, [least, largest ratio of a round]:", p.Peer, numba, p.Rounds),
-		Rows: [][]string{{"network", "buses", "pu", "°", "MW, MVAr", "loading %", "ours / pandapower, ms", "ratio", "solve, ms"}},
-	}
-	optima := report.Section{
-		Note: "Optimal power flows, `runopp`:", Provenance: fmt.Sprintf("Commit %s, %s, load average %.1f.", p.Commit, p.Device, p.Average),
-		Rows: [][]string{{"network", "cost, ours", "relative difference", "pu", "MW, MVAr", "ours / pandapower, ms", "ratio", "solve, ms"}},
-	}
+	times := report.Columns{{"ours / pandapower, ms", "{OursMs %.0f} / {PeerMs %.0f}"}, {"ratio", "{Ratio times} [{Lo times}, {Hi times}]"}, {"solve, ms", "{SolveMs %.1f}"}}
+	flowColumns := append(report.Columns{
+		{"network", "{Network}"}, {"buses", "{Buses}"}, {"pu", "{Voltage tiny}"}, {"°", "{Angle tiny}"}, {"MW, MVAr", "{Power tiny}"}, {"loading %", "{Loading tiny}"},
+	}, times...)
+	optimumColumns := append(report.Columns{
+		{"network", "{Network}"}, {"cost, ours", "{Cost %.4f}"}, {"relative difference", "{CostRelative tiny}"}, {"pu", "{Voltage tiny}"}, {"MW, MVAr", "{Power tiny}"},
+	}, times...)
+	var solved, optimal []*PandapowerNetwork
 	var failed strings.Builder
 	for i := range p.Rows {
 		n := &p.Rows[i]
@@ -256,21 +256,22 @@ func (d devices) pandapower() string {
 		case n.PeerFailed != "":
 			fmt.Fprintf(&failed, "* %s, `%s`: pandapower %s, gpc %s\n", n.Network, n.Op, firstLine(n.PeerFailed), n.ours())
 		case n.Op == "runpp":
-			flows.Rows = append(flows.Rows, slices.Concat([]string{n.Network, fmt.Sprint(n.Buses), tiny(n.Voltage), tiny(n.Angle), tiny(n.Power), tiny(n.Loading)}, n.times()))
+			solved = append(solved, n)
 		case n.Cost != nil:
-			optima.Rows = append(optima.Rows, slices.Concat([]string{n.Network, fmt.Sprintf("%.4f", *n.Cost), tiny(n.CostRelative), tiny(n.Voltage), tiny(n.Power)}, n.times()))
+			optimal = append(optimal, n)
 		}
 	}
-	text := report.Tables(flows, optima)
+	text := report.Tables(report.Section{
+		Note: fmt.Sprintf("Power flows, `runpp`: %s %s, least of %d rounds, [least, largest ratio of a round]:", p.Peer, numba, p.Rounds),
+		Rows: report.Table(flowColumns, solved),
+	}, report.Section{
+		Note: "Optimal power flows, `runopp`:", Provenance: fmt.Sprintf("Commit %s, %s, load average %.1f.", p.Commit, p.Device, p.Average),
+		Rows: report.Table(optimumColumns, optimal),
+	})
 	if failed.Len() > 0 {
 		text += "\nWhere pandapower has no solution:\n\n" + failed.String()
 	}
 	return text
-}
-
-// times are the cells of a row that are times.
-func (n *PandapowerNetwork) times() []string {
-	return []string{fmt.Sprintf("%.0f / %.0f", n.OursMs, n.PeerMs), fmt.Sprintf("%s [%s, %s]", report.Ratio(n.Ratio), report.Ratio(n.Lo), report.Ratio(n.Hi)), fmt.Sprintf("%.1f", n.SolveMs)}
 }
 
 // ours is what gpc comes to where the peer does not.
@@ -289,14 +290,6 @@ func firstLine(text string) string {
 	return first
 }
 
-// tiny is a difference as a power of ten with one digit.
-func tiny(v float64) string {
-	if !(math.Abs(v) > 0) {
-		return "0"
-	}
-	return strings.NewReplacer("e-0", "e-", "e+0", "e+").Replace(fmt.Sprintf("%.0e", v))
-}
-
 // outages are the power flows without a branch each beside another program's, by bench/peers/outages.
 func (d devices) outages() string {
 	for _, r := range d {
@@ -304,15 +297,13 @@ func (d devices) outages() string {
 			if len(p.Ratios) == 0 || p.Ratios[0].Op != "outages of branches" {
 				continue
 			}
-			s := report.Section{
+			return report.Tables(report.Section{
 				Note: cmp.Or(p.Note, report.PeersNote) + ".", Provenance: report.Origin("", p.Commit, p.Device, p.Load),
-				Rows: [][]string{{"network", "outages", "ours, µs each", p.Ratios[0].Peer + ", µs", "ratio", "solved by it alone", "other solutions"}},
-			}
-			for _, v := range p.Ratios {
-				s.Rows = append(s.Rows, []string{v.Case, fmt.Sprint(v.Decisions), fmt.Sprintf("%.1f", v.OursUS), fmt.Sprintf("%.1f", v.PeerUS),
-					fmt.Sprintf("%s [%s, %s]", report.Ratio(v.Ratio), report.Ratio(v.Lo), report.Ratio(v.Hi)), fmt.Sprint(v.Unsolved), fmt.Sprint(v.Different)})
-			}
-			return report.Tables(s)
+				Rows: report.Table(report.Columns{
+					{"network", "{Case}"}, {"outages", "{Decisions}"}, {"ours, µs each", "{OursUS %.1f}"}, {p.Ratios[0].Peer + ", µs", "{PeerUS %.1f}"},
+					{"ratio", "{Ratio times} [{Lo times}, {Hi times}]"}, {"solved by it alone", "{Unsolved}"}, {"other solutions", "{Different}"},
+				}, p.Ratios),
+			})
 		}
 	}
 	return noRecord
@@ -351,13 +342,12 @@ func (d devices) learnedFlows() string {
 	if p == nil {
 		return noRecord
 	}
-	s := report.Section{
+	return report.Tables(report.Section{
 		Note: p.Note, Provenance: fmt.Sprintf("Seed %d, commit %s, %s, load average %.1f.", p.Seed, p.Commit, p.Device, p.Average),
-		Rows: [][]string{{"network", "recipe", "optimal", "infeasible", "iterations: median, largest", "in lanes, ms", "alone, ms", "a second of CPU", "imbalance, pu", "violation, pu"}},
-	}
-	for _, v := range p.Rows {
-		s.Rows = append(s.Rows, []string{v.Network, v.Recipe, fmt.Sprintf("%d of %d", v.Optimal, v.Scenarios), fmt.Sprint(v.Infeasible), fmt.Sprintf("%d, %d", v.Median, v.Largest),
-			fmt.Sprintf("%.3g", v.BatchMs), fmt.Sprintf("%.3g", v.AloneMs), fmt.Sprintf("%.0f", v.ASecond), tiny(v.Mismatch), tiny(v.Violation)})
-	}
-	return report.Tables(s)
+		Rows: report.Table(report.Columns{
+			{"network", "{Network}"}, {"recipe", "{Recipe}"}, {"optimal", "{Optimal} of {Scenarios}"}, {"infeasible", "{Infeasible}"},
+			{"iterations: median, largest", "{Median}, {Largest}"}, {"in lanes, ms", "{BatchMs %.3g}"}, {"alone, ms", "{AloneMs %.3g}"},
+			{"a second of CPU", "{ASecond %.0f}"}, {"imbalance, pu", "{Mismatch tiny}"}, {"violation, pu", "{Violation tiny}"},
+		}, p.Rows),
+	})
 }

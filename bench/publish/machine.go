@@ -177,11 +177,9 @@ func (t *Torture) check() error {
 
 // Rows are the table of a run, the header first.
 func (t *Torture) Rows() [][]string {
-	rows := [][]string{{"attack", "on", "tried", "survived", "survived is"}}
-	for _, a := range t.Attacks {
-		rows = append(rows, []string{a.By, a.On, fmt.Sprint(a.Tried), fmt.Sprint(a.Survived), a.Want})
-	}
-	return rows
+	return report.Table(report.Columns{
+		{"attack", "{By}"}, {"on", "{On}"}, {"tried", "{Tried}"}, {"survived", "{Survived}"}, {"survived is", "{Want}"},
+	}, t.Attacks)
 }
 
 // torture is the last run on the first device that has one, whatever was not survived in words.

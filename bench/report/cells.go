@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -95,4 +96,12 @@ func SafeInterval(e *closedloop.Result) string {
 // Milliseconds are the median and the 99th percentile of a latency, ms.
 func Milliseconds(format string, q *closedloop.Quantiles) string {
 	return Number(format, float64(q.P50)/1e3) + " / " + Number(format, float64(q.P99)/1e3)
+}
+
+// Tiny is a difference as a power of ten with one digit.
+func Tiny(v float64) string {
+	if !(math.Abs(v) > 0) {
+		return "0"
+	}
+	return strings.NewReplacer("e-0", "e-", "e+0", "e+").Replace(fmt.Sprintf("%.0e", v))
 }

@@ -203,16 +203,15 @@ func comparisonSection(c Compared) Section {
 		return Section{}
 	}
 	first := c.Comparisons[0]
-	s := Section{
+	return Section{
 		title:      first.Case + ": on the same episodes",
 		Note:       fmt.Sprintf("Cost: mean over the %d episodes in which every run is safe of the difference to %s, ± its standard error.", first.Compared, first.Method),
 		Provenance: fmt.Sprintf("Seed %d, commit %s.", first.Seed, first.Commit),
-		Rows:       [][]string{{"method", "safe", "cost %", "margin", "p50 / p99 ms"}},
+		Rows: Table(Columns{
+			{"method", "{Method}"}, {"safe", "{Safe}/{Episodes}"}, {"cost %", "{DifferencePct %.2f} ± {DifferenceSEM? %.2f}"}, {"margin", "{MarginMean %.3f}"},
+			{"p50 / p99 ms", "{Latency.P50? %.2f /1e3} / {Latency.P99? %.2f /1e3}"},
+		}, c.Comparisons),
 	}
-	for _, m := range c.Comparisons {
-		s.Rows = append(s.Rows, []string{m.Method, fmt.Sprintf("%d/%d", m.Safe, m.Episodes), Estimate("%.2f", m.DifferencePct, m.DifferenceSEM), m.MarginMean.Text("%.3f"), Milliseconds("%.2f", &m.Latency)})
-	}
-	return s
 }
 
 // checkCompilation refuses a record that the tables cannot index.

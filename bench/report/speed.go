@@ -130,21 +130,12 @@ func OptimalFlowsOrigin(r *opfrecord.Record) string {
 
 // optimalFlowsSection is the record whole, and its figure.
 func optimalFlowsSection(r opfrecord.Record) Section {
-	s := Section{title: "Optimal power flows of many networks", Note: OptimalFlowsNote(&r), Provenance: OptimalFlowsOrigin(&r), figures: []*Figure{optimalFlowsFigure(&r)},
-		Rows: [][]string{{"network", "buses", "status", "objective, $/h", "gap", "iterations", "CPU time, s", "analysis, s", "violation, pu", "memory, MB"}}}
-	for i := range r.Networks {
-		n := &r.Networks[i]
-		objective, violation := "–", "–"
-		if n.Optimal() {
-			objective = fmt.Sprintf("%.7g", *n.Objective)
-		}
-		if n.Violation != nil {
-			violation = fmt.Sprintf("%.1e", *n.Violation)
-		}
-		s.Rows = append(s.Rows, []string{n.Name, fmt.Sprint(n.Buses), n.Status, objective, GapOf(n), fmt.Sprint(n.Iterations),
-			fmt.Sprintf("%.3g", n.CPUMS/1e3), fmt.Sprintf("%.3g", n.SetupMS/1e3), violation, fmt.Sprintf("%.0f", n.PeakMB)})
-	}
-	return s
+	return Section{title: "Optimal power flows of many networks", Note: OptimalFlowsNote(&r), Provenance: OptimalFlowsOrigin(&r), figures: []*Figure{optimalFlowsFigure(&r)},
+		Rows: Table(Columns{
+			{"network", "{Name}"}, {"buses", "{Buses}"}, {"status", "{Status}"}, {"objective, $/h", "{Objective %.7g}"}, {"gap", "{Gap %+.1e}"},
+			{"iterations", "{Iterations}"}, {"CPU time, s", "{CPUMS %.3g /1e3}"}, {"analysis, s", "{SetupMS %.3g /1e3}"},
+			{"violation, pu", "{Violation %.1e}"}, {"memory, MB", "{PeakMB %.0f}"},
+		}, r.Networks)}
 }
 
 // optimalFlowsFigure is time against buses, ours and as published.
