@@ -14,7 +14,8 @@ import (
 // dispatch is a table of every method of the cases with regimes, without noise; networks in
 // files have tables of their own.
 func (d devices) dispatch() string {
-	s := report.Section{Rows: [][]string{slices.Concat([]string{"case", "loads", "method", "kept", "dispatches", "feasible % (paper)", "gap % ± 95 %", "gap % (paper)", "n"}, report.BesideMain(report.AlgorithmTwo), []string{"fallbacks", "p50 / p99, ms", "(paper)"})}}
+	var s report.Section
+	var rows []report.RunRow
 	for _, r := range report.RunsOf(d, (*report.Records).CaseNames) {
 		if strings.HasPrefix(r.Name, networkCase) {
 			continue
@@ -23,15 +24,18 @@ func (d devices) dispatch() string {
 			if e.Noise > 0 {
 				continue
 			}
-			p := r.PaperRowOf(&e)
-			s.Rows = append(s.Rows, slices.Concat(
-				[]string{r.Name, e.Regime, r.Titled(&e), report.SafeOf(&e), report.Dispatches(&e), report.Given(p.Feasible), report.Within("%.4f", e.GapPct, e.GapSEM, e.RegretN), report.Given(p.Gap), fmt.Sprint(e.RegretN)},
-				r.Less(&e), []string{fmt.Sprint(e.Fallback), report.Milliseconds("%.3f", &e.Latency), report.Given(p.Milliseconds)}))
+			rows = append(rows, r.Row(&e, r.PaperRowOf(&e), r.Leading(r.Name)))
 		}
 		if absent := r.Absent(r.Name, r.LackedLikePaper(r.Name)); len(absent) > 0 {
 			s.Absent = append(s.Absent, r.Name+": "+strings.Join(absent, ", "))
 		}
 	}
+	s.Rows = report.Table(slices.Concat(report.Columns{
+		{"case", "{Case}"}, {"loads", "{Regime}"}, {"method", "`{Method}`{Seeds}"}, {"kept", "{Kept}"}, {"dispatches", "{Dispatches}"}, {"feasible % (paper)", "{Paper.Feasible}"},
+		{"gap % ± 95 %", "{GapPct %.4f} ± {GapHalf? %.4f}"}, {"gap % (paper)", "{Paper.Gap}"}, {"n", "{RegretN}"},
+	}, report.LessColumns(report.AlgorithmTwo), report.Columns{
+		{"fallbacks", "{Fallback}"}, {"p50 / p99, ms", "{Latency.P50? %.3f /1e3} / {Latency.P99? %.3f /1e3}"}, {"(paper)", "{Paper.Milliseconds}"},
+	}), rows)
 	return report.Tables(s)
 }
 

@@ -106,9 +106,9 @@ func summarize(r report.Run, b *bytes.Buffer, shown []closedloop.Result) {
 	s.Table(b)
 }
 
-// elsewhere sets the whole method, the plain map and the best without a map side by side in
+// otherLoads sets the whole method, the plain map and the best without a map side by side in
 // kinds of scenes that the paper has not.
-func (d devices) elsewhere() string {
+func (d devices) otherLoads() string {
 	s := report.Section{Rows: [][]string{{"case", "loads", "draws left out", "`" + report.AlgorithmTwo + "`", "`direct`", "best without a map"}}}
 	cell := func(e *closedloop.Result) string {
 		if e == nil {
@@ -133,16 +133,14 @@ func (d devices) elsewhere() string {
 
 // baselines is a table of the exact and baseline methods of each case of the integrator.
 func (d devices) baselines() string {
-	s := report.Section{Rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "safe % (paper)", "regret % ± 95 %", "n", "median", "p90", "regret % (paper)", "p50 / p99, ms", "ms (paper)"}}}
+	var s report.Section
+	var rows []report.RunRow
 	for _, r := range report.RunsOf(d, (*report.Records).CaseNames) {
 		for _, e := range r.Plain(r.Name) {
 			if group := r.Method(r.Name, e.Method).Group; !strings.HasPrefix(r.Name, "integrator-") || group != domain.GroupExact && group != domain.GroupBaseline && e.Method != r.Leading(r.Name) && e.Method != "direct" {
 				continue
 			}
-			p := r.Paper(r.Name, e.Method)
-			s.Rows = append(s.Rows, slices.Concat(
-				[]string{r.Name, r.Titled(&e), report.SafeOf(&e), report.SafeInterval(&e), report.Given(p.SafeEpisodes()), report.Within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)},
-				report.Spread("%.4f", &e.Regret), []string{report.RegretGiven(p), report.Milliseconds("%.3f", &e.Latency), report.Given(p.Milliseconds)}))
+			rows = append(rows, r.Row(&e, r.Paper(r.Name, e.Method), r.Leading(r.Name)))
 		}
 		if evals := r.Plain(r.Name); len(evals) > 0 && strings.HasPrefix(r.Name, "integrator-") {
 			if absent := r.Absent(r.Name, r.Unrecorded(r.Name, evals)); len(absent) > 0 {
@@ -150,12 +148,18 @@ func (d devices) baselines() string {
 			}
 		}
 	}
+	s.Rows = report.Table(report.Columns{
+		{"case", "{Case}"}, {"method", "`{Method}`{Seeds}"}, {"safe episodes", "{Kept}"}, {"95 % interval", "{SafeInterval}"}, {"safe % (paper)", "{PaperSafe}"},
+		{"regret % ± 95 %", "{RegretPct %.4f} ± {RegretHalf? %.4f}"}, {"n", "{RegretN}"}, {"median", "{Spread.Median %.4f}"}, {"p90", "{Spread.P90 %.4f}"},
+		{"regret % (paper)", "{PaperRegret}"}, {"p50 / p99, ms", "{Latency.P50? %.3f /1e3} / {Latency.P99? %.3f /1e3}"}, {"ms (paper)", "{Paper.Milliseconds}"},
+	}, rows)
 	return report.Tables(s)
 }
 
 // goals is the table of a case whose episodes have goals.
 func (d devices) goals(name string) string {
-	s := report.Section{Rows: [][]string{slices.Concat([]string{"method", "safe", "95 % interval", "safe % (paper)", "collision-free", "(paper)", "gap % ± 95 %", "gap % (paper)", "n"}, report.BesideMain(report.Planner), []string{"mean smallest margin, m", "margin (paper)", "fallbacks", "p50 / p99, ms"})}}
+	var s report.Section
+	var rows []report.RunRow
 	for _, r := range report.RunsOf(d, (*report.Records).CaseNames) {
 		if r.Name != name {
 			continue
@@ -165,13 +169,17 @@ func (d devices) goals(name string) string {
 			s.Note = fmt.Sprintf("Gaps are over the n of the %d episodes that all methods ran in which the method and the reference are safe; all else is over all of a method's episodes.", scenes)
 		}
 		for _, e := range same {
-			p := r.Paper(r.Name, e.Method)
-			s.Rows = append(s.Rows, slices.Concat(
-				[]string{r.Titled(&e), report.SafeOf(&e), report.SafeInterval(&e), report.Given(p.Safe), report.Number("%.1f %%", 100*float64(e.CollisionFree)), report.Given(p.Collision), report.Within("%.2f", e.GapPct, e.GapSEM, e.RegretN), report.Given(p.Gap), fmt.Sprint(e.RegretN)},
-				r.Less(&e), []string{report.Estimate("%.3f", e.MarginMean, e.MarginSEM), report.Given(p.Margin), fmt.Sprint(e.Fallback), report.Milliseconds("%.1f", &e.Latency)}))
+			rows = append(rows, r.Row(&e, r.Paper(r.Name, e.Method), r.Leading(r.Name)))
 		}
 		s.Absent = r.Absent(name, r.Unrecorded(name, r.Plain(name)))
 	}
+	s.Rows = report.Table(slices.Concat(report.Columns{
+		{"method", "`{Method}`{Seeds}"}, {"safe", "{Kept}"}, {"95 % interval", "{SafeInterval}"}, {"safe % (paper)", "{Paper.Safe}"}, {"collision-free", "{NoCollision %.1f} %"},
+		{"(paper)", "{Paper.Collision}"}, {"gap % ± 95 %", "{GapPct %.2f} ± {GapHalf? %.2f}"}, {"gap % (paper)", "{Paper.Gap}"}, {"n", "{RegretN}"},
+	}, report.LessColumns(report.Planner), report.Columns{
+		{"mean smallest margin, m", "{MarginMean %.3f} ± {MarginSEM? %.3f}"}, {"margin (paper)", "{Paper.Margin}"}, {"fallbacks", "{Fallback}"},
+		{"p50 / p99, ms", "{Latency.P50? %.1f /1e3} / {Latency.P99? %.1f /1e3}"},
+	}), rows)
 	return report.Tables(s)
 }
 
@@ -204,7 +212,7 @@ func (d devices) ablations() string {
 			}
 			row := []string{r.Name, report.OrDash(regime), "`" + m.Name + "`"}
 			if e := report.FindMethod(m.Name, evals); e != nil {
-				s.Rows = append(s.Rows, slices.Concat(row, []string{report.SafeOf(e)}, r.LessThan(e, whole)))
+				s.Rows = append(s.Rows, slices.Concat(row, []string{report.SafeOf(e)}, r.CostAbove(e, whole)))
 			} else if cells := pairedWith(r.Records, r.Name, regime, whole, m.Name); cells != nil {
 				s.Rows = append(s.Rows, append(row, cells...))
 			} else {
@@ -215,15 +223,15 @@ func (d devices) ablations() string {
 	return report.Tables(s)
 }
 
-// searched are the searches whose parts were left out one by one.
-var searched = []string{"refine-64", "refine-512"}
+// ablatedSearches are the searches whose parts were left out one by one.
+var ablatedSearches = []string{"refine-64", "refine-512"}
 
 // searchParts are the searches without one of their parts, and the map without the first of them,
 // on the episodes of the whole search.
 func (d devices) searchParts() string {
 	s := report.Section{Rows: [][]string{{"case", "loads", "method", "safe", "regret, % ± 95 %", "cost less the whole search's, % [95 %]", "median", "n"}}}
 	d.eachLoads(func(r report.Run, regime string, evals []closedloop.Result) {
-		for i, whole := range searched {
+		for i, whole := range ablatedSearches {
 			parts := slices.DeleteFunc(slices.Clone(evals), func(e closedloop.Result) bool {
 				return !strings.HasPrefix(e.Method, whole+"-") || r.Method(r.Name, e.Method).Group != domain.GroupAblation
 			})
@@ -236,7 +244,7 @@ func (d devices) searchParts() string {
 				parts = append(parts, *direct)
 			}
 			for _, e := range parts {
-				s.Rows = append(s.Rows, slices.Concat([]string{r.Name, report.OrDash(regime), "`" + e.Method + "`", report.SafeOf(&e), report.Within("%.5f", e.RegretPct, e.RegretSEM, e.RegretN)}, r.LessThan(&e, whole)))
+				s.Rows = append(s.Rows, slices.Concat([]string{r.Name, report.OrDash(regime), "`" + e.Method + "`", report.SafeOf(&e), report.Within("%.5f", e.RegretPct, e.RegretSEM, e.RegretN)}, r.CostAbove(&e, whole)))
 			}
 		}
 	})

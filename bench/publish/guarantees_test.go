@@ -71,7 +71,7 @@ func TestWhenNotToUseAMapIsMeasured(t *testing.T) {
 	own := map[string]float64{}
 	for _, r := range report.RunsOf(recorded(t), (*report.Records).PairedCases) {
 		for _, p := range plainest(r) {
-			direct, search := contender(&p, "direct"), contender(&p, "refine-64")
+			direct, search := pairedMethod(&p, "direct"), pairedMethod(&p, "refine-64")
 			if direct == nil || search == nil {
 				continue
 			}
@@ -84,7 +84,7 @@ func TestWhenNotToUseAMapIsMeasured(t *testing.T) {
 	}
 	for _, r := range report.RunsOf(recorded(t), (*report.Records).PairedCases) {
 		for _, p := range r.Pairings {
-			if direct := contender(&p, "direct"); len(p.Shift) == 1 && p.Shift["ellipse"] == 1.1 && p.Map.File == "" && direct != nil {
+			if direct := pairedMethod(&p, "direct"); len(p.Shift) == 1 && p.Shift["ellipse"] == 1.1 && p.Map.File == "" && direct != nil {
 				if elsewhere++; !(float64(direct.RegretPct) > own[p.Case]) {
 					t.Errorf("%s on another plant costs %v, on its own %v", p.Case, direct.RegretPct, own[p.Case])
 				}

@@ -318,9 +318,9 @@ func otherMachines(s *bench.Scaling) *report.Section {
 // ofCeiling are the operations whose rate is a fraction of the ceiling of multiply-adds.
 var ofCeiling = []string{"gemm", "jacobian", "metric", "step", "train"}
 
-// makes has the fractions of the ceiling that whole benchmarks of several devices reach at their
+// ceilingFractions has the fractions of the ceiling that whole benchmarks of several devices reach at their
 // largest batch, a column a device.
-func (d devices) makes() string {
+func (d devices) ceilingFractions() string {
 	head, note := []string{"operation", "batch"}, ""
 	var records []bench.Record
 	var all []*closedloop.Load

@@ -145,7 +145,7 @@ func (d devices) rounds(name string) string {
 			if m := round.Confirmed; m != nil {
 				confirmed = m.Mean.Text("%.3g") + ", " + m.P90.Text("%.3g") + ", " + m.Max.Text("%.3g")
 			}
-			if !report.Spoilt(c.Load) {
+			if !report.Disturbed(c.Load) {
 				seconds = fmt.Sprintf("%.0f", round.Seconds.Solve+round.Seconds.Train+round.Seconds.Evaluate)
 			}
 			s.Rows = append(s.Rows, []string{
@@ -202,13 +202,13 @@ func (d devices) galleryGlance() string {
 		if c == nil || p == nil {
 			continue
 		}
-		own, solver := contender(p, c.Test.Method), contender(p, report.WarmSolver)
+		own, solver := pairedMethod(p, c.Test.Method), pairedMethod(p, report.WarmSolver)
 		if own == nil || solver == nil {
 			continue
 		}
 		shown = append(shown, *p)
 		times := func(m *closedloop.Paired) string {
-			if report.Spoilt(p.Load) {
+			if report.Disturbed(p.Load) {
 				return "–"
 			}
 			return report.Milliseconds("%.3f", &m.Latency)
@@ -216,7 +216,7 @@ func (d devices) galleryGlance() string {
 		s.Rows = append(s.Rows, []string{
 			"`" + name + "`", "`" + own.Method + "`", safeShare(own),
 			fmt.Sprintf("%s (%s), %d", report.Estimate("%.3f", own.RegretPct, own.RegretCI95), own.RegretWorst.Text("%.2g"), own.RegretN), times(own),
-			safeShare(solver), lessThan(p, own, solver), times(solver),
+			safeShare(solver), pairedCostAbove(p, own, solver), times(solver),
 		})
 	}
 	if len(shown) > 0 {
@@ -235,11 +235,11 @@ func (d devices) mapsOnSameEpisodes() string {
 		if c == nil || p == nil {
 			continue
 		}
-		own, solver := contender(p, c.Test.Method), contender(p, report.WarmSolver)
+		own, solver := pairedMethod(p, c.Test.Method), pairedMethod(p, report.WarmSolver)
 		switch {
 		case own == nil || solver == nil:
 			continue
-		case own.Episodes != solver.Episodes || own.RegretN != solver.RegretN || report.Spoilt(p.Load):
+		case own.Episodes != solver.Episodes || own.RegretN != solver.RegretN || report.Disturbed(p.Load):
 			fewer = append(fewer, fmt.Sprintf("`%s` (%d of %d)", name, solver.Episodes, own.Episodes))
 			continue
 		}
@@ -264,10 +264,10 @@ func (d devices) mapsOnSameEpisodes() string {
 
 func safeShare(m *closedloop.Paired) string { return fmt.Sprintf("%d/%d", m.Safe, m.Episodes) }
 
-// lessThan is by how much a method costs more than another on the episodes that both have, in
+// pairedCostAbove is by how much a method costs more than another on the episodes that both have, in
 // points of the optimum's cost. The interval is known where the other is the pairing's first
 // method; a dash where they were not compared on as many episodes.
-func lessThan(p *closedloop.Pairing, other, m *closedloop.Paired) string {
+func pairedCostAbove(p *closedloop.Pairing, other, m *closedloop.Paired) string {
 	switch {
 	case other == &p.Pairs[0]:
 		return fmt.Sprintf("%s (%d)", report.Estimate("%.3f", m.DifferencePct, m.DifferenceCI95), m.Compared)
@@ -277,8 +277,8 @@ func lessThan(p *closedloop.Pairing, other, m *closedloop.Paired) string {
 	return fmt.Sprintf("%s (%d)", (m.DifferencePct - other.DifferencePct).Text("%.3f"), m.Compared)
 }
 
-// contender is a method of a pairing; nil: it is not among them.
-func contender(p *closedloop.Pairing, method string) *closedloop.Paired {
+// pairedMethod is a method of a pairing; nil: it is not among them.
+func pairedMethod(p *closedloop.Pairing, method string) *closedloop.Paired {
 	if i := slices.IndexFunc(p.Pairs, func(m closedloop.Paired) bool { return m.Method == method }); i >= 0 {
 		return &p.Pairs[i]
 	}

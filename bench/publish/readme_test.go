@@ -129,7 +129,7 @@ func TestGlanceShowsTheHardestScenes(t *testing.T) {
 	if text := report.Tables(report.Glance(d)); !strings.Contains(text, "loads `swing` | `direct`, 600/600 | 1.500 ") || strings.Contains(text, "`paper`") || !strings.Contains(text, "| `hold`, 600/600 |") {
 		t.Errorf("at a glance:\n%s", text)
 	}
-	if text := d.elsewhere(); !strings.Contains(text, "| `swing` | 7 of 9 |") || !strings.Contains(text, "| `envelope` | 7 of 9 |") || strings.Contains(text, "| `paper` |") {
+	if text := d.otherLoads(); !strings.Contains(text, "| `swing` | 7 of 9 |") || !strings.Contains(text, "| `envelope` | 7 of 9 |") || strings.Contains(text, "| `paper` |") {
 		t.Errorf("other loads:\n%s", text)
 	}
 	if text := ofCase(t, d.summary(), "opf30"); !strings.Contains(text, "| 0.5000 ") || strings.Contains(text, "2.5000") {
@@ -195,11 +195,11 @@ func TestGalleryAtAGlance(t *testing.T) {
 	for _, c := range []struct{ other, method, want string }{
 		{"direct", "nmpc", "-1.500 ± 0.250 (3)"}, {"refine-64-ahead", "nmpc", "-0.500 (3)"}, {"online", "nmpc", "–"},
 	} {
-		if got := lessThan(p, contender(p, c.other), contender(p, c.method)); got != c.want {
+		if got := pairedCostAbove(p, pairedMethod(p, c.other), pairedMethod(p, c.method)); got != c.want {
 			t.Errorf("%s less %s: %q, want %q", c.method, c.other, got, c.want)
 		}
 	}
-	if contender(p, "hold") != nil || (devices{report.New("", known())}).pairing("kite") != nil {
+	if pairedMethod(p, "hold") != nil || (devices{report.New("", known())}).pairing("kite") != nil {
 		t.Error("a method or pairing that is not there was found")
 	}
 }
@@ -239,7 +239,7 @@ func TestREADMEsMapsAreOnTheSolversEpisodes(t *testing.T) {
 	table, left, _ := strings.Cut(text, "Left out")
 	for _, name := range all.systems() {
 		p := all.pairing(name)
-		own, solver := contender(p, all.compilation(name).Test.Method), contender(p, report.WarmSolver)
+		own, solver := pairedMethod(p, all.compilation(name).Test.Method), pairedMethod(p, report.WarmSolver)
 		if same := own.Episodes == solver.Episodes && own.RegretN == solver.RegretN; strings.Contains(table, "`"+name+"`") != same || strings.Contains(left, "`"+name+"`") == same {
 			t.Errorf("%s: the map ran %d episodes, the solver %d:\n%s", name, own.Episodes, solver.Episodes, text)
 		}

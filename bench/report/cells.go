@@ -98,8 +98,8 @@ func Milliseconds(format string, q *closedloop.Quantiles) string {
 	return Number(format, float64(q.P50)/1e3) + " / " + Number(format, float64(q.P99)/1e3)
 }
 
-// Tiny is a difference as a power of ten with one digit.
-func Tiny(v float64) string {
+// tiny is a difference as a power of ten with one digit.
+func tiny(v float64) string {
 	if !(math.Abs(v) > 0) {
 		return "0"
 	}

@@ -43,7 +43,7 @@ func Table[T any](c Columns, rows []T) [][]string {
 var inBraces = regexp.MustCompile(`\{([^}]+?)(\?)?(?: (%[^ }]+|times|tiny))?(?: /([0-9.e]+))?\}`)
 
 // formats are the words for how a number is written.
-var formats = map[string]func(float64) string{"times": Ratio, "tiny": Tiny}
+var formats = map[string]func(float64) string{"times": Ratio, "tiny": tiny}
 
 // Cell fills a cell in; value gives the field of a path, nil where there is none.
 func Cell(cell string, value func(path string) any) string {

@@ -196,9 +196,9 @@ func (r *Records) shiftFigures(name string) (out []*Figure) {
 // there is none.
 func (r *Records) series(f *Figure, name string, pairings []closedloop.Pairing, at func(p *closedloop.Pairing) float64) *Figure {
 	f.logY()
-	type place struct{ x, regret, half float64 }
+	type point struct{ x, regret, half float64 }
 	var methods []string
-	places := map[string][]place{}
+	points := map[string][]point{}
 	for _, p := range pairings {
 		for _, m := range p.Pairs {
 			if math.IsNaN(float64(m.RegretPct)) {
@@ -207,13 +207,13 @@ func (r *Records) series(f *Figure, name string, pairings []closedloop.Pairing, 
 			if !slices.Contains(methods, m.Method) {
 				methods = append(methods, m.Method)
 			}
-			places[m.Method] = append(places[m.Method], place{at(&p), float64(m.RegretPct), float64(m.RegretCI95)})
+			points[m.Method] = append(points[m.Method], point{at(&p), float64(m.RegretPct), float64(m.RegretCI95)})
 		}
 	}
 	drawn := 0
 	for _, m := range methods {
-		along := places[m]
-		slices.SortFunc(along, func(a, b place) int { return cmp.Compare(a.x, b.x) })
+		along := points[m]
+		slices.SortFunc(along, func(a, b point) int { return cmp.Compare(a.x, b.x) })
 		if along[0].x == along[len(along)-1].x {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
 )
 
 // evaluationSections are the tables of every case that was evaluated.
@@ -29,7 +30,7 @@ func (r *Records) evaluationSections() []Section {
 			out = append(out, r.regimeSection(name, evals))
 		}
 		if evals := r.noisy(name); len(evals) > 0 {
-			out = append(out, noiseSection(name, evals))
+			out = append(out, r.noiseSection(name, evals))
 		}
 		if len(out) == first { // a trace alone
 			out = append(out, Section{title: name, Note: "A trace without an evaluation's record."})
@@ -53,10 +54,54 @@ func (r *Records) opening(name string) string {
 	return strings.ToUpper(about[:1]) + about[1:] + ". "
 }
 
-// BesideMain heads the cells of Records.less.
-func BesideMain(method string) []string {
-	return []string{"cost less `" + method + "`'s, % [95 %]", "median", "n"}
+// RunRow is a run as tables show it: the fields of its record, those of the paper's row of its method, and what is
+// derived of both.
+type RunRow struct {
+	*closedloop.Result
+	Paper                domain.PaperRow
+	PaperRegret          string                       // with its standard error
+	Seeds                string                       // behind the name of a learned method
+	Kept, SafeInterval   string                       // safe episodes, and the interval of their share
+	Dispatches, Draws    string                       // within every limit; left out
+	RegretHalf, GapHalf  closedloop.Number            // of the intervals of their means
+	Spread               *closedloop.RegretStatistics // nil without values
+	FailPct, NoCollision float64                      // %
+	PaperSafe            float64                      // %, of episodes
+	Less                 []string                     // what it costs above another method: mean, median, n
 }
+
+// Row is a run in a table beside another method.
+func (r *Records) Row(e *closedloop.Result, paper domain.PaperRow, beside string) RunRow {
+	row := RunRow{
+		Result: e, Paper: paper, PaperRegret: regretGiven(paper), Seeds: r.seeds(e), Kept: SafeOf(e), SafeInterval: SafeInterval(e),
+		Dispatches: Dispatches(e), Draws: Excluded(e), RegretHalf: HalfWidth(e.RegretSEM, e.RegretN), GapHalf: HalfWidth(e.GapSEM, e.RegretN),
+		FailPct: 100 * (1 - float64(e.Safe)), NoCollision: 100 * float64(e.CollisionFree), Less: r.CostAbove(e, beside), PaperSafe: paper.SafeEpisodes(),
+	}
+	if e.Regret.N > 0 {
+		row.Spread = &e.Regret
+	}
+	return row
+}
+
+// besideLeading are rows beside a case's leading method.
+func (r *Records) besideLeading(name string, evals []closedloop.Result) (rows []RunRow) {
+	for i := range evals {
+		rows = append(rows, r.Row(&evals[i], r.Paper(name, evals[i].Method), r.Leading(name)))
+	}
+	return rows
+}
+
+// LessColumns are what a run costs above a method.
+func LessColumns(method string) Columns {
+	return Columns{{"cost less `" + method + "`'s, % [95 %]", "{Less.0}"}, {"median", "{Less.1}"}, {"n", "{Less.2}"}}
+}
+
+// Columns of runs in several tables.
+var (
+	regretColumns = Columns{{"regret %", "{RegretPct %.4f} ± {RegretHalf? %.4f}"}, {"n", "{RegretN}"}, {"median", "{Spread.Median %.4f}"}, {"p90", "{Spread.P90 %.4f}"}}
+	keptColumns   = Columns{{"safe", "{Kept}"}, {"95 % interval", "{SafeInterval}"}}
+	timeColumns   = Columns{{"p50 ms", "{Latency.P50 %.4f /1e3}"}, {"p99 ms", "{Latency.P99 %.4f /1e3}"}}
+)
 
 func (r *Records) evaluationSection(name string, evals []closedloop.Result) Section {
 	s := Section{
@@ -64,17 +109,10 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) Sect
 		parts:      []string{"safe"},
 		Note:       r.opening(name) + fmt.Sprintf("Unseen episodes. Regret over the n completed, safe episodes, its mean with the 95 %% interval by Student's t. Cost less `%s`'s: on the episodes in which both are safe.%s", r.Leading(name), r.regretNote(name)),
 		Provenance: originOf(evals),
-		Rows:       [][]string{slices.Concat([]string{"method", "regret %", "n", "median", "p90", "regret % (paper)"}, BesideMain(r.Leading(name)), []string{"safe", "95 % interval", "fail %", "fail % (paper)", "least margin", "p50 ms", "p99 ms", "ms (paper)", "mean ‖Δz‖"})},
-	}
-	for _, e := range evals {
-		p := r.Paper(name, e.Method)
-		s.Rows = append(s.Rows, slices.Concat(
-			[]string{e.Method + r.seeds(&e), Within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, Spread("%.4f", &e.Regret), []string{RegretGiven(p)}, r.Less(&e),
-			[]string{
-				SafeOf(&e), SafeInterval(&e),
-				Number("%.1f", 100*(1-float64(e.Safe))), Given(p.Fail), e.MarginMin.Text("%.1e"),
-				Number("%.4f", float64(e.Latency.P50)/1e3), Number("%.4f", float64(e.Latency.P99)/1e3), Given(p.Milliseconds), e.Displacement.Text("%.1e"),
-			}))
+		Rows: Table(slices.Concat(
+			Columns{{"method", "{Method}{Seeds}"}}, regretColumns, Columns{{"regret % (paper)", "{PaperRegret}"}}, LessColumns(r.Leading(name)), keptColumns,
+			Columns{{"fail %", "{FailPct %.1f}"}, {"fail % (paper)", "{Paper.Fail}"}, {"least margin", "{MarginMin %.1e}"}}, timeColumns,
+			Columns{{"ms (paper)", "{Paper.Milliseconds}"}, {"mean ‖Δz‖", "{Displacement %.1e}"}}), r.besideLeading(name, evals)),
 	}
 	s.Absent = r.Absent(name, slices.DeleteFunc(r.Unrecorded(name, evals), func(m string) bool {
 		return math.IsNaN(r.Paper(name, m).Regret) // the paper's figures are of other scenes
@@ -95,39 +133,21 @@ func (r *Records) regretNote(name string) string {
 // goalSection is the table of a case whose episodes have goals (tab.
 // multiagent-navigation and multiagent-navigation-margins).
 func (r *Records) goalSection(name string, evals []closedloop.Result) Section {
-	head := []string{"method", "episodes", "safe", "95 % interval", "safe % (paper)", "collision-free", "collision-free % (paper)", "reached", "at end", "gap %", "n", "median", "p90", "gap % (paper)"}
-	head = append(append(head, BesideMain(r.Leading(name))...), "scene margin", "± s.e.m.", "margin (paper)")
-	kinds := slices.Sorted(maps.Keys(evals[0].MarginsMean))
-	head = append(append(head, kinds...), "p50 ms", "p99 ms")
+	columns := slices.Concat(Columns{
+		{"method", "{Method}{Seeds}"}, {"episodes", "{Episodes}"}, {"safe", "{Safe %.4f}"}, {"95 % interval", "{SafeInterval}"}, {"safe % (paper)", "{Paper.Safe}"},
+		{"collision-free", "{CollisionFree %.4f}"}, {"collision-free % (paper)", "{Paper.Collision}"}, {"reached", "{Reached %.4f}"}, {"at end", "{AtEnd %.4f}"},
+		{"gap %", "{GapPct %.3f} ± {GapHalf? %.3f}"}, {"n", "{RegretN}"}, {"median", "{Spread.Median %.3f}"}, {"p90", "{Spread.P90 %.3f}"}, {"gap % (paper)", "{Paper.Gap}"},
+	}, LessColumns(r.Leading(name)), Columns{{"scene margin", "{MarginMean %.3f}"}, {"± s.e.m.", "{MarginSEM %.3f}"}, {"margin (paper)", "{Paper.Margin}"}})
+	for _, kind := range slices.Sorted(maps.Keys(evals[0].MarginsMean)) {
+		columns = append(columns, [2]string{kind, "{MarginsMean." + kind + " %.3f}"})
+	}
+	columns = append(columns, [2]string{"p50 ms", "{Latency.P50 %.3f /1e3}"}, [2]string{"p99 ms", "{Latency.P99 %.3f /1e3}"})
 	s := Section{
 		title:      name,
 		parts:      []string{"gap %", "scene margin"},
 		Note:       r.opening(name) + fmt.Sprintf("Unseen episodes. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. The paper's: 100 episodes, one unreachable moving scene left out.", r.Leading(name)),
 		Provenance: originOf(evals),
-		Rows:       [][]string{head},
-	}
-	value := func(n *closedloop.Number) float64 {
-		if n == nil {
-			return math.NaN()
-		}
-		return float64(*n)
-	}
-	for _, e := range evals {
-		p := r.Paper(name, e.Method)
-		row := []string{
-			e.Method + r.seeds(&e), fmt.Sprint(e.Episodes), e.Safe.Text("%.4f"), SafeInterval(&e), Given(p.Safe),
-			e.CollisionFree.Text("%.4f"), Given(p.Collision), Number("%.4f", value(e.Reached)), Number("%.4f", value(e.AtEnd)),
-			Within("%.3f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN),
-		}
-		row = slices.Concat(row, Spread("%.3f", &e.Regret), []string{Given(p.Gap)}, r.Less(&e), []string{e.MarginMean.Text("%.3f"), e.MarginSEM.Text("%.3f"), Given(p.Margin)})
-		for _, kind := range kinds {
-			m, ok := e.MarginsMean[kind]
-			if !ok {
-				m = closedloop.Number(math.NaN())
-			}
-			row = append(row, m.Text("%.3f"))
-		}
-		s.Rows = append(s.Rows, append(row, Number("%.3f", float64(e.Latency.P50)/1e3), Number("%.3f", float64(e.Latency.P99)/1e3)))
+		Rows:       Table(columns, r.besideLeading(name, evals)),
 	}
 	s.Absent = r.Absent(name, r.Unrecorded(name, evals))
 	return s
@@ -135,58 +155,42 @@ func (r *Records) goalSection(name string, evals []closedloop.Result) Section {
 
 // unsafeSection names every episode in which a method was not safe.
 func unsafeSection(e closedloop.Result) Section {
-	s := Section{
+	return Section{
 		title: fmt.Sprintf("%s: unsafe episodes of %s", e.Case, e.Method),
 		Note:  fmt.Sprintf("%d of %d, with what is known of the cause.", len(e.Unsafe), e.Episodes),
-		Rows:  [][]string{{"seed", "episode", "cause"}},
+		Rows:  Table(Columns{{"seed", fmt.Sprint(e.Seed)}, {"episode", "{Episode}"}, {"cause", "{Cause}"}}, e.Unsafe),
 	}
-	for _, u := range e.Unsafe {
-		s.Rows = append(s.Rows, []string{fmt.Sprint(e.Seed), fmt.Sprint(u.Episode), u.Cause})
-	}
-	return s
 }
 
-func noiseSection(name string, evals []closedloop.Result) Section {
-	s := Section{
+func (r *Records) noiseSection(name string, evals []closedloop.Result) Section {
+	return Section{
 		title:      name + " with measurement noise",
 		Note:       "The measured state is disturbed; margins and costs are of the true state. The noise is in units of each state's own scale. Regret over the n safe episodes, its mean with the 95 % interval by Student's t.",
 		Provenance: originOf(evals),
-		Rows:       [][]string{{"noise", "method", "regret %", "n", "median", "p90", "safe", "95 % interval", "least margin", "p50 ms", "p99 ms"}},
+		Rows: Table(slices.Concat(Columns{{"noise", "{Noise}"}, {"method", "{Method}"}}, regretColumns, keptColumns,
+			Columns{{"least margin", "{MarginMin %.1e}"}}, timeColumns), r.besideLeading(name, evals)),
 	}
-	for _, e := range evals {
-		s.Rows = append(s.Rows, slices.Concat(
-			[]string{fmt.Sprint(e.Noise), e.Method, Within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, Spread("%.4f", &e.Regret),
-			[]string{
-				SafeOf(&e), SafeInterval(&e), e.MarginMin.Text("%.1e"),
-				Number("%.4f", float64(e.Latency.P50)/1e3), Number("%.4f", float64(e.Latency.P99)/1e3),
-			}))
-	}
-	return s
 }
 
 // regimeSection is the table of a case whose test scenes come in regimes.
 func (r *Records) regimeSection(name string, evals []closedloop.Result) Section {
+	var rows []RunRow
+	for i := range evals {
+		rows = append(rows, r.Row(&evals[i], r.PaperRowOf(&evals[i]), r.Leading(name)))
+	}
 	s := Section{
 		title: name,
 		keys:  3, parts: []string{"gap %", "fallbacks"},
 		Note:       r.opening(name) + fmt.Sprintf("Unseen trajectories. Kept are the trajectories without a violation, with their 95 %% interval; dispatches are those that keep every limit on the plant, and those of one trajectory are not independent. The gap is 100 (Σ cost − Σ oracle)/Σ oracle over the n trajectories kept, the others left out, with the 95 %% interval over trajectories by Student's t; median and 90 %% quantile are of the same trajectories one by one. Cost less `%s`'s: on the trajectories that both keep. Excluded are draws for which the oracle itself finds a step without a solution, decided before any method ran. Fallbacks are decisions that the exact solver took over.", r.Leading(name)),
 		Provenance: originOf(evals),
-		Rows: [][]string{slices.Concat([]string{"regime", "noise", "method", "kept", "95 % interval", "dispatches", "feasible % (paper)", "gap %", "n", "median", "p90", "gap % (paper)"}, BesideMain(r.Leading(name)),
-			[]string{"fallbacks", "draws excluded", "least margin", "p50 ms", "p99 ms", "(paper)", "localize µs", "step µs", "project µs"})},
-	}
-	for _, e := range evals {
-		p := r.PaperRowOf(&e)
-		s.Rows = append(s.Rows, slices.Concat(
-			[]string{
-				e.Regime, fmt.Sprint(e.Noise), e.Method + r.seeds(&e), SafeOf(&e), SafeInterval(&e), Dispatches(&e), Given(p.Feasible),
-				Within("%.4f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN),
-			},
-			Spread("%.4f", &e.Regret), []string{Given(p.Gap)}, r.Less(&e),
-			[]string{
-				fmt.Sprintf("%d of %d", e.Fallback, e.Decisions), Excluded(&e), e.MarginMin.Text("%.1e"),
-				Number("%.4f", float64(e.Latency.P50)/1e3), Number("%.4f", float64(e.Latency.P99)/1e3), Given(p.Milliseconds),
-				e.Shares.Localize.Text("%.1f"), e.Shares.Step.Text("%.1f"), e.Shares.Project.Text("%.1f"),
-			}))
+		Rows: Table(slices.Concat(Columns{
+			{"regime", "{Regime}"}, {"noise", "{Noise}"}, {"method", "{Method}{Seeds}"}, {"kept", "{Kept}"}, {"95 % interval", "{SafeInterval}"},
+			{"dispatches", "{Dispatches}"}, {"feasible % (paper)", "{Paper.Feasible}"}, {"gap %", "{GapPct %.4f} ± {GapHalf? %.4f}"}, {"n", "{RegretN}"},
+			{"median", "{Spread.Median %.4f}"}, {"p90", "{Spread.P90 %.4f}"}, {"gap % (paper)", "{Paper.Gap}"},
+		}, LessColumns(r.Leading(name)), Columns{
+			{"fallbacks", "{Fallback} of {Decisions}"}, {"draws excluded", "{Draws}"}, {"least margin", "{MarginMin %.1e}"}}, timeColumns, Columns{
+			{"(paper)", "{Paper.Milliseconds}"}, {"localize µs", "{Shares.Localize %.1f}"}, {"step µs", "{Shares.Step %.1f}"}, {"project µs", "{Shares.Project %.1f}"},
+		}), rows),
 	}
 	s.Absent = r.Absent(name, r.LackedLikePaper(name))
 	return s

@@ -52,7 +52,7 @@ func FuzzRecord(f *testing.F) {
 func kindOf(r *Records) string {
 	for name, n := range map[string]int{
 		"eval": len(r.Evaluations), "bench": len(r.Benchmarks), "certify": len(r.Certificates), "steer": len(r.Steerings),
-		"peers": len(r.Peers), "conformance": len(r.Conformances), "compare": len(r.Comparisons), "pair": len(r.Pairings), "scaling": len(r.Scalings),
+		"peers": len(r.Peers), "conformance": len(r.Conformances), "compare": len(r.lists), "pair": len(r.Pairings), "scaling": len(r.Scalings),
 	} {
 		if n > 0 {
 			return name

@@ -23,7 +23,7 @@ type lead struct {
 // lead is of the cases' maps, each in the scenes that cost it most; without runs of them there is the picture alone.
 func (r *Records) lead(ctx context.Context) (*lead, error) {
 	l := &lead{headline: "gpc: recorded results, " + r.Device}
-	t := r.liveliest()
+	t := r.mostMoving()
 	if t != nil {
 		var err error
 		if l.motion, err = r.Animation(ctx, t); err != nil {
@@ -69,8 +69,8 @@ func (r *Records) lead(ctx context.Context) (*lead, error) {
 	return l, nil
 }
 
-// liveliest is the trace of a leading method in whose pictures most bodies move; else the first; nil: there is none.
-func (r *Records) liveliest() *Trace {
+// mostMoving is the trace of a leading method in whose pictures most bodies move; else the first; nil: there is none.
+func (r *Records) mostMoving() *Trace {
 	var best *Trace
 	most := -1
 	for i := range r.Traces {

@@ -128,7 +128,7 @@ func faults(f *Figure) (out []string) {
 		out = append(out, err.Error())
 	}
 	out = append(out, untwinned(svg)...)
-	_, below := f.places()
+	_, below := f.legendCorners()
 	under := 0
 	for _, box := range texts(&c) {
 		if box.Min.X < 0 || box.Min.Y < 0 || box.Max.X > width || box.Max.Y > height {

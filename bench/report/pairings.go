@@ -251,12 +251,12 @@ func (r *Records) CompiledCases() (names []string) {
 	return slices.Compact(names)
 }
 
-// loud is how many CPUs others may have while one loop is timed; beyond it the times are not
+// mostOthers is how many CPUs others may have while one loop is timed; beyond it the times are not
 // the loop's own.
-const loud = 0.25
+const mostOthers = 0.25
 
-// Spoilt tells whether a load that is known was too much to time beside.
-func Spoilt(l *closedloop.Load) bool { return l != nil && l.Others+l.Stolen > loud }
+// Disturbed tells whether a load that is known was too much to time beside.
+func Disturbed(l *closedloop.Load) bool { return l != nil && l.Others+l.Stolen > mostOthers }
 
 // Compilations is what maps reach from the starts that no decision has looked at: the first of
 // every name, and which of them there is none of.
@@ -277,13 +277,13 @@ func Compilations(all []compile.Report, names []string) Section {
 		t := &c.Test
 		times, minutes, met := t.P50.Text("%.3g")+" / "+t.P99.Text("%.3g"), fmt.Sprintf("%.0f", c.Seconds/60), "yes"
 		timed := cmp.Or(c.TimesLoad, c.Load)
-		if Spoilt(timed) {
+		if Disturbed(timed) {
 			times = "–"
 			busy = append(busy, fmt.Sprintf("`%s` (others had %.2f CPUs)", name, timed.Others+timed.Stolen))
 		} else {
 			on = append(on, timed)
 		}
-		if Spoilt(c.Load) {
+		if Disturbed(c.Load) {
 			minutes = "–"
 		}
 		if !c.Met {
@@ -334,7 +334,7 @@ func BesideMaps(all []closedloop.Pairing, names []string) Section {
 			if m.Prepare != nil {
 				between = Number("%.3f", float64(m.Prepare.P50)/1e3) + " / " + Number("%.3f", float64(m.Prepare.P99)/1e3)
 			}
-			if Spoilt(p.Load) {
+			if Disturbed(p.Load) {
 				row[len(row)-1], between = "–", "–"
 			}
 			s.Rows = append(s.Rows, append(slices.Insert(row, len(row)-1, replaced(&m)), between))

@@ -11,8 +11,8 @@ import (
 // Given is a figure of the paper's; a dash where it has none.
 func Given(v float64) string { return Number("%g", v) }
 
-// RegretGiven is a regret of the paper's with its standard error.
-func RegretGiven(p domain.PaperRow) string {
+// regretGiven is a regret of the paper's with its standard error.
+func regretGiven(p domain.PaperRow) string {
 	if math.IsNaN(p.Regret) {
 		return "–"
 	}

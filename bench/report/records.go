@@ -36,13 +36,13 @@ type Records struct {
 	Steerings    []closedloop.Steering
 	Peers        []peerrecord.Record
 	Conformances []Conformance
-	Comparisons  []Compared
 	Pairings     []closedloop.Pairing
 	Compilations []compile.Report
 	OptimalFlows []opfrecord.Record
 	Traces       []Trace
 	Rollouts     []Rollout
 
+	lists     map[string]any               // of records without a field of their own, by the name of their kind
 	kept      map[string][]json.RawMessage // by the name of their kind
 	Cases     map[string]Case
 	trainings map[learned]trainings
@@ -155,12 +155,12 @@ func (r *Records) Method(name, method string) domain.Method {
 }
 
 // Less is what an evaluation costs above the leading method on the same episodes.
-func (r *Records) Less(e *closedloop.Result) []string { return r.LessThan(e, r.Leading(e.Case)) }
+func (r *Records) Less(e *closedloop.Result) []string { return r.CostAbove(e, r.Leading(e.Case)) }
 
-// LessThan is what an evaluation costs above another method on the same episodes: the
+// CostAbove is what an evaluation costs above another method on the same episodes: the
 // interval of the mean, the median, and of how many. Dashes where one of the two does not
 // say what its episodes cost.
-func (r *Records) LessThan(e *closedloop.Result, method string) []string {
+func (r *Records) CostAbove(e *closedloop.Result, method string) []string {
 	cells := []string{"–", "–", "–"}
 	if e.Method == method {
 		return cells
@@ -223,8 +223,7 @@ func (k *kind) is(raw map[string]json.RawMessage) bool {
 // kinds are the sorts of records in the order of the report.
 var kinds = []kind{
 	{"eval", "Closed loops", []string{"method", "episodes"}, (*Records).addEvaluation, (*Records).evaluationSections},
-	listed("compare", "Methods on the same episodes", []string{"comparisons"},
-		func(r *Records) *[]Compared { return &r.Comparisons }, nil, comparisonSection),
+	declared("compare", "Methods on the same episodes", []string{"comparisons"}, nil, comparisonSection),
 	{"eval pair", "Candidates, time, data and disturbances", []string{"pairs"},
 		into(func(r *Records) *[]closedloop.Pairing { return &r.Pairings }, nil), (*Records).curveSections},
 	{"steer", "Steering", []string{"front"},
@@ -264,6 +263,20 @@ func into[T any](list func(r *Records) *[]T, check func(*T) error) func(r *Recor
 // listed is a kind with a section for every record; one without rows is left out.
 func listed[T any](name, chapter string, keys []string, list func(r *Records) *[]T, check func(*T) error, of func(T) Section) kind {
 	return kind{name, chapter, keys, into(list, check), func(r *Records) []Section { return each(*list(r), of) }}
+}
+
+// declared is a kind with a section for every record whose list has no field of Records: all of it is said in one place.
+func declared[T any](name, chapter string, keys []string, check func(*T) error, of func(T) Section) kind {
+	list := func(r *Records) *[]T {
+		if r.lists == nil {
+			r.lists = map[string]any{}
+		}
+		if r.lists[name] == nil {
+			r.lists[name] = new([]T)
+		}
+		return r.lists[name].(*[]T)
+	}
+	return listed(name, chapter, keys, list, check, of)
 }
 
 // kept is a kind without a section: what reads the records asks for them by its name.

@@ -300,7 +300,7 @@ func InPaper(p domain.PaperRow) string {
 	add("safe ", Given(p.SafeEpisodes()), " %")
 	add("feasible ", Given(p.Feasible), " %")
 	add("collision-free ", Given(p.Collision), " %")
-	add("", RegretGiven(p), " %")
+	add("", regretGiven(p), " %")
 	add("", Given(p.Gap), " %")
 	add("margin ", Given(p.Margin), " m")
 	add("", Given(p.Milliseconds), " ms")
