@@ -148,6 +148,12 @@ func (w *worker) judge(l int) {
 	} else {
 		ln.slow++
 	}
+	if mean := m.Get(p.comp[0], l) / float64(len(p.s)+p.soft); mean < 0.9*ln.lowest {
+		ln.lowest = mean
+		if ln.careful {
+			ln.slow = 0
+		}
+	}
 	most := patience
 	if ln.stiff || ln.careful {
 		most = carefulPatience
@@ -184,7 +190,7 @@ const softLimit = 1e-5
 const patience = 8
 
 // carefulPatience takes its place for infeasibility after a levelled start, and once the
-// barrier has been held: it falls with the barrier then.
+// barrier has been held: it falls with the barrier then, and a tenth less of either counts.
 const carefulPatience = 24
 
 func bad(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }

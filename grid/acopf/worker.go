@@ -99,6 +99,7 @@ type lane struct {
 	settled   bool // optimal but for the balance
 	slow      int  // iterations without progress in feasibility
 	bestG     float64
+	lowest    float64 // mean of s·z that was a tenth below the last such
 	pivoted   bool    // the matrix is factored with pivots chosen by size
 	factored  bool    // it was, in this iteration
 	apart     bool    // limits of branches may have their multipliers in the matrix
@@ -436,7 +437,7 @@ func (w *worker) prepare(l int) {
 
 // restart forgets what a lane knows of its iterates.
 func (ln *lane) restart() {
-	ln.slow, ln.near, ln.bestG, ln.lastShift, ln.previousF = 0, 0, math.Inf(1), 0, math.NaN()
+	ln.slow, ln.near, ln.bestG, ln.lowest, ln.lastShift, ln.previousF = 0, 0, math.Inf(1), math.Inf(1), 0, math.NaN()
 	ln.careful, ln.barrier, ln.error, ln.alpha = false, 0, math.Inf(1), 1
 	ln.pivoted, ln.stalled, ln.gradient = false, 0, math.Inf(1)
 }
