@@ -57,8 +57,6 @@ const (
 	boundaryFraction = 0.9995 // of the way to the boundary that a step may go
 	startSlack       = 0.1    // least slack of a flat start
 	startBarrier     = 0.1    // s·z of a flat start
-	warmSlack        = 1e-2   // least slack of a warm start
-	warmBarrier      = 3e-5   // s·z of a warm start
 	nextBarrier      = 1e-4   // and of the next round of a relaxation, give·hold too
 	steepLimit       = 100    // slope from which the slack of a branch's limit starts larger, from a levelled point
 	gradientScale    = 10     // largest marginal cost ($/h per pu) in the scaled objective
@@ -368,7 +366,7 @@ func (w *worker) begin(l int) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
 	slack, barrier := startSlack, startBarrier
 	if ln.warm {
-		slack, barrier = warmSlack, warmBarrier
+		slack, barrier = w.warmth(l)
 	}
 	for i := range p.nb {
 		lp, lq := 0.0, 0.0
