@@ -8,14 +8,14 @@ const (
 	warmSlack  = 1e-2 // least slack of a warm start whose problem has moved in ways that are not measured
 	leastSlack = 3e-4 // and the least of any
 	farSlack   = 5e-2 // and of one from far away
-	// warmBarrier times the square of the least slack is the least s·z.
-	warmBarrier = 0.3
+	// warmMultiplier, of the scaled objective, is the least multiplier of a limit at its least slack.
+	warmMultiplier = 3e-3
 	// From farNet on, the power that all units together have to give more or less as a share of all
 	// load, a start is from far away; up to nearNet it is near, and the slacks follow the data.
 	nearNet = 2.5e-3
 	farNet  = 3e-2
-	// Slacks per square of the share of the load that has moved, whichever way, and of its sum.
-	slackPerMove = 15
+	// Slacks per share of the load that has moved, whichever way, and per square of its sum.
+	slackPerMove = 0.07
 	slackPerNet  = 1500
 	// movedLimit is the violation (pu) of a limit at an optimum that says that the limit has moved.
 	movedLimit = 1e-6
@@ -40,9 +40,9 @@ func (w *worker) warmth(l int) (slack, barrier float64) {
 	case net > farNet:
 		slack = farSlack
 	case net <= nearNet:
-		slack = min(warmSlack, max(leastSlack, slackPerMove*all*all, slackPerNet*net*net))
+		slack = min(warmSlack, max(leastSlack, slackPerMove*all, slackPerNet*net*net))
 	}
-	return slack, warmBarrier * slack * slack
+	return slack, warmMultiplier * slack
 }
 
 // limitsMoved says whether a lane's point violates a limit, as an optimum does where limits have

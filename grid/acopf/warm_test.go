@@ -90,8 +90,8 @@ func TestSlacksOfWarmStarts(t *testing.T) {
 			t.Fatalf("%s: limits contradict one another", c.name)
 		}
 		w.m.Run(programEvaluate)
-		if slack, barrier := w.warmth(0); slack != c.want || barrier != warmBarrier*slack*slack {
-			t.Errorf("%s: least slack %g and s·z %g, want %g and %g", c.name, slack, barrier, c.want, warmBarrier*c.want*c.want)
+		if slack, barrier := w.warmth(0); slack != c.want || barrier != warmMultiplier*slack {
+			t.Errorf("%s: least slack %g and s·z %g, want %g and %g", c.name, slack, barrier, c.want, warmMultiplier*c.want)
 		}
 	}
 }
