@@ -49,7 +49,8 @@ func TestWarmStartsByHowFarLoadsHaveMoved(t *testing.T) {
 		for i := range warm {
 			iterations += warm[i].Iterations
 			if warm[i].Status != Optimal || !(math.Abs(warm[i].Objective-flat[i].Objective) <= 1e-6*flat[i].Objective) {
-				t.Errorf("loads by %g: %v at %.9g, from a flat start %.9g", c.step, warm[i].Status, warm[i].Objective, flat[i].Objective)
+				t.Errorf("loads by %g: %v at %.9g, from a flat start %.9g",
+					c.step, warm[i].Status, warm[i].Objective, flat[i].Objective)
 			}
 		}
 		if mean := float64(iterations) / n; mean > c.most {
@@ -79,8 +80,9 @@ func TestSlacksOfWarmStarts(t *testing.T) {
 		problem Problem
 		want    float64
 	}{
-		{"the same loads", scaled(1), leastSlack}, {"loads by 0.01 %", scaled(1.0001), leastSlack}, {"loads by 2 %", scaled(1.02), warmSlack},
-		{"loads by 10 %", scaled(0.9), farSlack}, {"another objective", other, warmSlack}, {"tighter limits", tighter, warmSlack},
+		{"the same loads", scaled(1), leastSlack}, {"loads by 0.01 %", scaled(1.0001), leastSlack},
+		{"loads by 2 %", scaled(1.02), warmSlack}, {"loads by 10 %", scaled(0.9), farSlack},
+		{"another objective", other, warmSlack}, {"tighter limits", tighter, warmSlack},
 	} {
 		w := s.teams[0].workers.New().(*worker)
 		ln := &w.lane[0]

@@ -243,7 +243,8 @@ func TestProgramsOfSeveralChunks(t *testing.T) {
 	b.Copy(x[:n-1], x[1:])
 	p := b.Program()
 	if len(p.code) < 4 || p.Operations() != n+1+n+n-length+n-1 || p.cells > n+2+length+2 {
-		t.Fatalf("%d chunks, %d operations, %d cells, want at least 4, %d, at most %d", len(p.code), p.Operations(), p.cells, 4*n-length, n+length+4)
+		t.Fatalf("%d chunks, %d operations, %d cells, want at least 4, %d, at most %d",
+			len(p.code), p.Operations(), p.cells, 4*n-length, n+length+4)
 	}
 	at := func(i int) float64 { return math.Sin(float64(i)) }
 	wantChain, wantSum, wantRow := 0.0, 0.0, [length]float64{}

@@ -190,7 +190,8 @@ func TestContributionsWaitBriefly(t *testing.T) {
 		}
 	}
 	if len(s.order) != len(s.fronts) || s.stack > all/4 {
-		t.Errorf("%d of %d fronts in order, %d numbers wait at once of %d in all, want at most a quarter", len(s.order), len(s.fronts), s.stack, all)
+		t.Errorf("%d of %d fronts in order, %d numbers wait at once of %d in all, want at most a quarter",
+			len(s.order), len(s.fronts), s.stack, all)
 	}
 	f := NewFactor(s)
 	f.Factor(values, nil)
