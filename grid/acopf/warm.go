@@ -14,8 +14,8 @@ const (
 	// load, a start is from far away; up to nearNet it is near, and the slacks follow the data.
 	nearNet = 2.5e-3
 	farNet  = 3e-2
-	// Slacks per share of the load that has moved, whichever way, and per square of its sum.
-	slackPerMove = 0.07
+	// Slacks per square of the share of the load that has moved, whichever way, and of its sum.
+	slackPerMove = 5
 	slackPerNet  = 1500
 	// movedLimit is the violation (pu) of a limit at an optimum that says that the limit has moved.
 	movedLimit = 1e-6
@@ -40,7 +40,7 @@ func (w *worker) warmth(l int) (slack, barrier float64) {
 	case net > farNet:
 		slack = farSlack
 	case net <= nearNet:
-		slack = min(warmSlack, max(leastSlack, slackPerMove*all, slackPerNet*net*net))
+		slack = min(warmSlack, max(leastSlack, slackPerMove*all*all, slackPerNet*net*net))
 	}
 	return slack, warmMultiplier * slack
 }
