@@ -3,6 +3,7 @@ package gpc_test
 import (
 	"context"
 	"errors"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -167,6 +168,13 @@ func TestALateDecisionIsHeldAndCosts(t *testing.T) {
 		t.Errorf("%d of %d decisions late, %d marked, %d held; regret %v %%, in time %v %%", late.Late, late.Decisions, marked, held, late.RegretPct, prompt.RegretPct)
 	}
 	verified(t, k, trace)
+	for _, method := range []string{"nmpc-ahead", "hold"} { // they are told what was executed, or the trace is not decided again
+		trace := filepath.Join(t.TempDir(), method)
+		require.Get(c.Evaluate(context.Background(), gpc.Setup{Method: method}, gpc.EngineOptions{}, closedloop.Options{
+			Episodes: 2, Seed: 5, Computing: slow, TracePath: trace, Preference: domain.Preference{Adaptive: true},
+		}))(t)
+		verified(t, k, trace)
+	}
 	always := episodes(t, c, closedloop.Options{Episodes: 1, Computing: &closedloop.Computing{P50: 1.5 * period, P99: 1.5 * period}})
 	if always.Late != always.Decisions {
 		t.Errorf("%d of %d decisions that take a period and a half are late", always.Late, always.Decisions)
@@ -176,5 +184,28 @@ func TestALateDecisionIsHeldAndCosts(t *testing.T) {
 		if _, err := c.Evaluate(context.Background(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, opt); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "decisions take") {
 			t.Errorf("%+v: %v", wrong, err)
 		}
+	}
+}
+
+// A filter counts on what is executed in place of late decisions, of actions under way too: its predictions stay those of the plant,
+// though a plan of one action leaves the conservative one, which is far from it.
+func TestAFilterKnowsWhatIsExecutedInPlaceOfLateDecisions(t *testing.T) {
+	c := require.Get(caseOf(t, heater()).Delayed(1))(t)
+	period := 1e6 * c.Spec().StepSeconds
+	late := 0
+	opt := closedloop.Options{Episodes: 2, Seed: 5, Preference: domain.Preference{Adaptive: true}, Computing: &closedloop.Computing{P50: 0.8 * period, P99: 3 * period}}
+	opt.Visit = func(e *closedloop.EpisodeRecord) {
+		for _, l := range e.Lines[10:50] { // the filter has begun, and actions act in the episode
+			if l.Late {
+				late++
+			}
+			if made := l.Latency > 0; made && !(math.Abs(l.X[0]-l.S[0]) < 0.1) {
+				t.Errorf("decision %d is made for %v K, its action begins to act in %v K", l.T, l.X[0], l.S[0])
+			}
+		}
+	}
+	r := require.Get(c.Evaluate(context.Background(), gpc.Setup{Method: "mpc-1"}, gpc.EngineOptions{}, opt))(t)
+	if late == 0 || late != min(late, r.Late) || r.Failures != 0 {
+		t.Errorf("%d late decisions of %d, %d episodes not completed", late, r.Late, r.Failures)
 	}
 }
