@@ -23,7 +23,8 @@ func heaterOf[T dual.Scalar]() equations.Of[T] {
 	}
 }
 
-// heater holds a room, in K above the outside, at a reference. Rest needs an action, so that a wrong gain leaves an offset.
+// heater holds a room, in K above the outside, at a reference. Rest needs an action, so that a wrong gain leaves an
+// offset.
 func heater() equations.System {
 	return equations.System{
 		Name: "heater", Description: "a heated room",
@@ -58,8 +59,8 @@ func offsetOf(t *testing.T, c *gpc.Case) float64 {
 	return 100 * math.Abs(offset) / 40
 }
 
-// The gain of an actuator is a parameter of any system's plant. A solver that knows it rests at the reference, one that does not
-// rests beside it, and one that is given the estimate of it rests at the reference.
+// The gain of an actuator is a parameter of any system's plant. A solver that knows it rests at the reference, one that
+// does not rests beside it, and one that is given the estimate of it rests at the reference.
 func TestAGainIsKnownUnknownOrEstimated(t *testing.T) {
 	c := caseOf(t, heater())
 	uncertain := require.Get(heater().UncertainGains(0.1))(t)
@@ -85,8 +86,8 @@ func TestAGainIsKnownUnknownOrEstimated(t *testing.T) {
 	}
 }
 
-// Gains are entries of the context with a place of their own: the functions of the system itself are given what they were given
-// without, and a gain of one changes nothing.
+// Gains are entries of the context with a place of their own: the functions of the system itself are given what they
+// were given without, and a gain of one changes nothing.
 func TestGainsStandBehindTheContext(t *testing.T) {
 	y := heater()
 	y.Measurement = nil
@@ -111,8 +112,8 @@ func TestGainsStandBehindTheContext(t *testing.T) {
 	}
 }
 
-// A trace of a system's file whose plant has another gain is verified without the file: in a plant that the solver knows, and in one
-// that it does not.
+// A trace of a system's file whose plant has another gain is verified without the file: in a plant that the solver
+// knows, and in one that it does not.
 func TestATraceOfAShiftedFileIsVerifiedWithoutIt(t *testing.T) {
 	text := string(require.Get(os.ReadFile("equations/systemfile/testdata/crane.json"))(t))
 	text = strings.Replace(strings.Replace(text, `"steps":50`, `"steps":12`, 1), `["const",0.02]`, `["const",0.08333333333333333]`, 1)

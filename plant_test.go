@@ -71,8 +71,8 @@ func verified(t *testing.T, k *gpc.Catalogue, trace string) {
 	}
 }
 
-// Methods know the model, the reference knows the plant: in a plant whose pushes move less they cost more than its optimum. The
-// same factor as a shift is known to the solver, which then costs nothing more.
+// Methods know the model, the reference knows the plant: in a plant whose pushes move less they cost more than its
+// optimum. The same factor as a shift is known to the solver, which then costs nothing more.
 func TestEpisodesInAnotherPlantThanTheModel(t *testing.T) {
 	c, k := sledCase(t, 0)
 	weak := require.Get(c.Shifted(map[string]float64{"push": 0.6}))(t)
@@ -141,8 +141,8 @@ func TestAPlantThatRunsOnIsDrivenForLonger(t *testing.T) {
 	}
 }
 
-// Declared times say which decisions are late, whatever the machine does: these are counted, the plan before is executed in their
-// place, and the episode costs more. Times within the period change nothing.
+// Declared times say which decisions are late, whatever the machine does: these are counted, the plan before is
+// executed in their place, and the episode costs more. Times within the period change nothing.
 func TestALateDecisionIsHeldAndCosts(t *testing.T) {
 	c, k := sledCase(t, 0)
 	trace := filepath.Join(t.TempDir(), "late.jsonl")
@@ -187,8 +187,8 @@ func TestALateDecisionIsHeldAndCosts(t *testing.T) {
 	}
 }
 
-// A filter counts on what is executed in place of late decisions, of actions under way too: its predictions stay those of the plant,
-// though a plan of one action leaves the conservative one, which is far from it.
+// A filter counts on what is executed in place of late decisions, of actions under way too: its predictions stay those
+// of the plant, though a plan of one action leaves the conservative one, which is far from it.
 func TestAFilterKnowsWhatIsExecutedInPlaceOfLateDecisions(t *testing.T) {
 	c := require.Get(caseOf(t, heater()).Delayed(1))(t)
 	period := 1e6 * c.Spec().StepSeconds

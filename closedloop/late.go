@@ -10,9 +10,9 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Computing declares how long decisions take, so that what is late depends on the seed and not on the machine. Times are
-// lognormal, in µs. A decision has the period of its case: one that comes later is late, and what Hold writes is executed. The
-// computer finishes what it has begun. A decision that could not begin in its period is not made.
+// Computing declares how long decisions take, so that what is late depends on the seed and not on the machine. Times
+// are lognormal, in µs. A decision has the period of its case: one that comes later is late, and what Hold writes is
+// executed. The computer finishes what it has begun. A decision that could not begin in its period is not made.
 type Computing struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"` // as P50: each takes that long
@@ -32,8 +32,8 @@ const computingStream = 0x636f_6d70_7574_6573 // "computes"
 // normalP99 is the 99th percentile of the standard normal distribution.
 const normalP99 = 2.3263478740408408
 
-// pace says when the decisions of one episode come, and keeps what is left of the last plan that came. The zero value is of
-// decisions that take no time.
+// pace says when the decisions of one episode come, and keeps what is left of the last plan that came. The zero value
+// is of decisions that take no time.
 type pace struct {
 	of     *Computing
 	period float64 // µs
@@ -59,7 +59,8 @@ func newPace(of *Computing, spec *domain.Spec, seed uint64, number int) *pace {
 	return &pace{of: of, period: 1e6 * spec.StepSeconds, rng: rand.New(rand.NewPCG(seed^computingStream, uint64(number)))}
 }
 
-// next begins a period. made reports whether its decision is made, late whether it comes behind the period or not at all.
+// next begins a period. made reports whether its decision is made, late whether it comes behind the period or not at
+// all.
 func (p *pace) next() (made, late bool) {
 	if p.of == nil {
 		return true, false
@@ -74,8 +75,8 @@ func (p *pace) next() (made, late bool) {
 	return true, p.free > begin+1
 }
 
-// executed writes into u, which the method has decided, what the period executes, and returns the monitor's record of it. What a
-// late decision decided is not executed in its period; its plan is there for the periods behind.
+// executed writes into u, which the method has decided, what the period executes, and returns the monitor's record of
+// it. What a late decision decided is not executed in its period; its plan is there for the periods behind.
 func (p *pace) executed(method domain.Controller, of *domain.Case, made, late, ok bool, s, c, u []float64) domain.Monitor {
 	if p.of == nil {
 		return monitor(method, ok)
@@ -116,9 +117,10 @@ func (p *pace) executed(method domain.Controller, of *domain.Case, made, late, o
 	return m
 }
 
-// Hold writes what is executed where a decision is late: next, the action of the plan before, where that keeps the limits or breaks
-// them by less than the problem's fallback, which it is elsewhere. next is nil where there is none. known: s and c are where it
-// acts; elsewhere next is taken as it is. It returns the smallest margin, NaN where it is not known.
+// Hold writes what is executed where a decision is late: next, the action of the plan before, where that keeps the
+// limits or breaks them by less than the problem's fallback, which it is elsewhere. next is nil where there is none.
+// known: s and c are where it acts; elsewhere next is taken as it is. It returns the smallest margin, NaN where it is
+// not known.
 func Hold(p domain.Problem, s, c, next []float64, known bool, u []float64) (margin float64, by domain.Fallback) {
 	spec := p.Spec()
 	of := func(u []float64) float64 {

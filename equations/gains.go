@@ -8,8 +8,8 @@ import (
 	"github.com/gpc-engine/gpc/equations/dual"
 )
 
-// gained are the systems around y whose actuators make more or less of each action: what every system has as parameters of its plant,
-// behind those of y.Plants.
+// gained are the systems around y whose actuators make more or less of each action: what every system has as parameters
+// of its plant, behind those of y.Plants.
 func (y *System) gained() *Plants {
 	own := Plants{New: func([]float64) System { return *y }}
 	if y.Plants != nil {
@@ -52,7 +52,8 @@ func times[T dual.Scalar](gains []float64, u []T) []T {
 	return acts
 }
 
-// moved is the system that real and dual(c, u) move in place of u. Objectives, margins and what ODE leaves to Step are of u.
+// moved is the system that real and dual(c, u) move in place of u. Objectives, margins and what ODE leaves to Step are
+// of u.
 func (y System) moved(real func(c, u []float64) []float64, dualOf func(c, u []complex128) []complex128) System {
 	switch {
 	case y.ODE != nil:
@@ -75,9 +76,10 @@ func (y System) moved(real func(c, u []float64) []float64, dualOf func(c, u []co
 	return y
 }
 
-// UncertainGains is the system with the gain of every actuator as a parameter: an entry of the context that the scenario draws from
-// 1 − share to 1 + share, so that a map is trained over this range. With a Measurement no gain is known; the filter estimates it
-// beside the state, and methods are given the estimate. Its name is y's with "-gains" behind it.
+// UncertainGains is the system with the gain of every actuator as a parameter: an entry of the context that the
+// scenario draws from 1 − share to 1 + share, so that a map is trained over this range. With a Measurement no gain is
+// known; the filter estimates it beside the state, and methods are given the estimate. Its name is y's with "-gains"
+// behind it.
 func (y System) UncertainGains(share float64) (System, error) {
 	if !(share > 0) || share >= 1 {
 		return System{}, fmt.Errorf("system %q: gains of 1 ± %v, want a share above 0 and below 1", y.Name, share)
@@ -133,7 +135,8 @@ func product[T dual.Scalar](gains, u []T) []T {
 	return acts
 }
 
-// without is a context as the functions of the system itself know it: its own entries, and then the clock, where there is one.
+// without is a context as the functions of the system itself know it: its own entries, and then the clock, where there
+// is one.
 func without[T dual.Scalar](c []T, own, gains int) []T {
 	if len(c) == own+gains {
 		return c[:own]
