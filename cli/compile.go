@@ -52,7 +52,7 @@ where it stopped. The report is FILE.report.json.`,
 			if c, err = measured(c); err != nil {
 				return err
 			}
-			if c, err = a.onPlant(c, plant); err != nil {
+			if c, err = a.onPlant(c, c, plant); err != nil {
 				return err
 			}
 			if opt.Out != "" {
@@ -96,7 +96,7 @@ where it stopped. The report is FILE.report.json.`,
 	}
 	measured = measuredFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&plant, "plant", "", "drive every start in another plant than the model, which the reference alone knows: a case or system FILE.json of the same sizes, or NAME=FACTOR,… of the plant's parameters (gpc cases --json)")
+	f.StringVar(&plant, "plant", "", "drive every start in "+plantUsage)
 	f.StringVar(&opt.Out, "out", "", "model file to write")
 	f.Var(&target, "target", "mean regret that held-out starts may have")
 	f.Var(&tail, "tail", "largest regret that one of them may have (default: twenty times the target)")

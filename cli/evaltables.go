@@ -40,10 +40,16 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 				return err
 			}
 		}
+		if err := renderLate(w, r.Method, r.Decisions, r.Late, r.Computing); err != nil {
+			return err
+		}
 		if err := renderPrepare(w, r.Method, r.Prepare); err != nil {
 			return err
 		}
 		if err := renderGuard(w, r.Method, r.Decisions, r.Guard); err != nil {
+			return err
+		}
+		if err := renderOther(w, r.Plant, r.Steps); err != nil {
 			return err
 		}
 		if err := renderBeyond(w, r.Beyond); err != nil {

@@ -85,7 +85,7 @@ const sceneUsage = "scene file, or a folder of them, an episode each in the orde
 
 // given reads the scenes of --scene, beside which no flag says what is drawn.
 func given(cmd *cobra.Command, path string) (*closedloop.Scenes, error) {
-	for _, flag := range []string{"episodes", "regime", "shift", "state"} {
+	for _, flag := range []string{"episodes", "regime", "shift", "plant", "steps", "state"} {
 		if cmd.Flags().Changed(flag) {
 			return nil, BadInputf("--%s and --scene %s: the scene says it all", flag, path)
 		}
