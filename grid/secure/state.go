@@ -51,6 +51,8 @@ type state struct {
 	factor              *multifrontal.Factor
 	residual, magnitude []float64
 	whole               []float64 // before an outage: values with the Schur complements
+	schur, complement   []float64 // after one: what its factorisation leaves of the border; memory of a lane's
+	negative, zeros     int       // eigenvalues of the last factorisation
 
 	elastic *elastic // nil: balances hold
 

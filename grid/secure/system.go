@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/gpc-engine/gpc/grid/internal/elimination"
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/internal/isa"
 )
 
 const (
@@ -37,6 +39,8 @@ type system struct {
 	rated    []int
 
 	base, after *layout
+	// Made when they are first needed: of the state before any outage, and of those after one.
+	lanesBefore, lanesAfter func() *laneFactor
 }
 
 // layout numbers the variables of a state, primal and dual, and the entries of its KKT matrix.
@@ -102,6 +106,18 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 		return nil, err
 	}
 	s.base, s.after = s.layBase(), s.layAfter()
+	level, err := isa.Choose()
+	if err != nil {
+		return nil, err
+	}
+	s.lanesBefore = sync.OnceValue(func() *laneFactor {
+		list, last := s.nodesBefore()
+		return newLaneFactor(s.base, list, last, 0, level)
+	})
+	s.lanesAfter = sync.OnceValue(func() *laneFactor {
+		list, last, border := s.nodesAfter()
+		return newLaneFactor(s.after, list, last, border, level)
+	})
 	return s, nil
 }
 
