@@ -232,8 +232,8 @@ func (t *state) evaluate(width float64) {
 		shunt := 2 * (lp*n.Gs[b] - lq*n.Bs[b])
 		r[at+ofMagnitude] += shunt * v
 		t.values[t.diagonal[at+ofMagnitude]] += shunt
-		t.values[t.entry(at+ofMagnitude, at+ofActive)] += 2 * v * n.Gs[b]
-		t.values[t.entry(at+ofReactive, at+ofMagnitude)] -= 2 * v * n.Bs[b]
+		t.values[t.shunt[b][0]] += 2 * v * n.Gs[b]
+		t.values[t.shunt[b][1]] -= 2 * v * n.Bs[b]
 		if t.weight.voltage > 0 {
 			t.deviation(at+ofMagnitude, v)
 		}

@@ -56,6 +56,7 @@ type layout struct {
 	row, col  []int32
 	diagonal  []int32       // by variable
 	branch    [][8][8]int32 // entries of the eight variables at a branch's ends
+	shunt     [][2]int32    // by bus: entries of V with λ_P and λ_Q
 	between   [][]int32     // before an outage: entries of pairs of set-points, the second not after the first
 	entries   map[[2]int32]int32
 }
@@ -164,6 +165,7 @@ func (l *layout) network(s *system, start []int) {
 				l.entry(at+i, at+j)
 			}
 		}
+		l.shunt = append(l.shunt, [2]int32{l.entry(at+ofMagnitude, at+ofActive), l.entry(at+ofReactive, at+ofMagnitude)})
 	}
 	for k, f := range s.net.From {
 		var place [8][8]int32
