@@ -82,8 +82,10 @@ func (p *interior) whole() (a *mat.SymDense, place [][]int) {
 // The Schur complement that an outage's block leaves is the dense C − B·K⁻¹·Bᵀ.
 func TestBorderIsTheDenseComplement(t *testing.T) {
 	for _, name := range []string{"case9", "case14", "case39"} {
-		for _, elastic := range []bool{false, true} {
+		for k := range 4 {
+			elastic, pivoted := k%2 == 1, k >= 2
 			p := bordered(t, name, elastic)
+			p.pivoted = pivoted
 			p.factorWith(1e-2, 1e-4) // at random points blocks may be singular without
 			for _, st := range p.states[1:] {
 				var inner []int
@@ -118,7 +120,7 @@ func TestBorderIsTheDenseComplement(t *testing.T) {
 					t.Fatal(err)
 				}
 				product.Mul(b.T(), &solved)
-				schur, n, first := st.factor.Schur(), len(st.set), st.variables-len(st.set)
+				schur, n, first := st.schur, len(st.set), st.variables-len(st.set)
 				scale := 0.0
 				for i, v := range st.set {
 					for j, w := range st.set {
@@ -130,7 +132,7 @@ func TestBorderIsTheDenseComplement(t *testing.T) {
 						x, y := v-first, w-first
 						got, want := schur[min(x, y)*n+max(x, y)], dense[v][w]-product.At(i, j)
 						if !(math.Abs(got-want) <= 1e-8*scale) {
-							t.Fatalf("%s, outage %v, elastic %v: entry (%d, %d) of the border is %g, dense %g", name, st.outage, elastic, i, j, got, want)
+							t.Fatalf("%s, outage %v, elastic %v: pivots chosen %v: entry (%d, %d) of the border is %g, dense %g", name, st.outage, elastic, pivoted, i, j, got, want)
 						}
 					}
 				}
@@ -143,10 +145,14 @@ func TestBorderIsTheDenseComplement(t *testing.T) {
 // factorisation proves is that of its eigenvalues.
 func TestDirectionAndInertiaAreThoseOfTheWholeMatrix(t *testing.T) {
 	for _, name := range []string{"case9", "case14"} {
-		for _, elastic := range []bool{false, true} {
+		for k := range 4 {
+			elastic, pivoted := k%2 == 1, k >= 2
 			p := bordered(t, name, elastic)
 			if !p.factorise() {
 				t.Fatalf("%s: no shift gives the inertia", name)
+			}
+			if p.pivoted = pivoted; pivoted {
+				p.factorWith(0, 0)
 			}
 			a, place := p.whole()
 			var eigen mat.EigenSym
@@ -170,6 +176,9 @@ func TestDirectionAndInertiaAreThoseOfTheWholeMatrix(t *testing.T) {
 				t.Errorf("%s, elastic %v: %d negative eigenvalues for %d equations", name, elastic, negative, want)
 			}
 			p.direction(1, false)
+			if p.pivoted != pivoted {
+				t.Errorf("%s, elastic %v: lanes do not come to the direction", name, elastic)
+			}
 			n, _ := a.Dims()
 			d, rhs := mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
 			for k, st := range p.states {
@@ -188,5 +197,26 @@ func TestDirectionAndInertiaAreThoseOfTheWholeMatrix(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Where the pivots of lanes break down, pivots chosen by size take over, and nothing of it stays in the lanes.
+func TestLanesThatBreakDown(t *testing.T) {
+	p := bordered(t, "case14", false)
+	if !p.factorise() || p.pivoted {
+		t.Fatalf("lanes do not give the inertia")
+	}
+	p.groups[0].run(func(st *state) []float64 { return make([]float64, len(st.values)) })
+	finite := func() bool {
+		p.direction(1, false)
+		worst, size := p.residual()
+		return worst <= laneTo*size
+	}
+	if !finite() || !p.pivoted {
+		t.Errorf("pivots chosen: %v, the direction is off", p.pivoted)
+	}
+	p.evaluate()
+	if !p.factorise() || !finite() || p.pivoted {
+		t.Errorf("after that, pivots chosen: %v", p.pivoted)
 	}
 }

@@ -23,9 +23,12 @@
 //
 // The optimisation is a primal–dual interior point with exact second derivatives (Mehrotra's steps, as
 // package acopf). Each state, before any outage and after each one remembered, is a block of its
-// matrix. A block after an outage meets the others in the set-points alone: its multifrontal
-// factorisation leaves their Schur complement, and the block before any outage takes in the sum. Blocks
-// are factored side by side; the pivots' signs, added up, are the inertia.
+// matrix. A block after an outage meets the others in the set-points alone: its factorisation
+// leaves their Schur complement, and the block before any outage takes in the sum. Blocks of outages are
+// factored side by side in the lanes of vectors (package lanes), with pivots in a fixed order: all have the
+// pattern of the network, in which what is out is zero. The pivots' signs, added up, are the inertia. Where that
+// is not the one wanted, or a direction keeps a residual, the blocks are factored again with pivots chosen by
+// size (package multifrontal).
 //
 // Limits after an outage may be exceeded at a price, so that the interior point always has a point
 // inside them. Where it does not converge, it begins again with balances after an outage that give too, at a

@@ -1,6 +1,11 @@
 package secure
 
-import "math"
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/internal/parallel"
+)
 
 // factorise factors the matrix, with as much added to its diagonal as it needs to have as many
 // negative eigenvalues as there are equations.
@@ -14,15 +19,22 @@ func (p *interior) factorise() bool {
 		}
 	}
 	p.shift = leastShift
+	p.pivoted = len(p.states) == 1 || p.sys.lanesBefore() == nil || p.sys.lanesAfter() == nil
+	inLanes := !p.pivoted
 	rho, added, addedRho := 0.0, 0.0, 0.0
 	for tried := 0; ; tried++ {
 		negative, zero := p.factorWith(p.shift-added, rho-addedRho)
+		if negative != want && inLanes && tried == 0 && !p.shifted {
+			p.pivoted = true
+			negative, zero = p.factorWith(0, 0)
+		}
 		if negative == want && zero == 0 {
-			if tried > 0 {
+			if p.shifted = tried > 0; p.shifted {
 				p.lastShift = p.shift
 			}
 			return true
 		}
+		p.pivoted = !inLanes
 		added, addedRho = p.shift, rho
 		switch {
 		case tried == 0 && zero > 0 && negative <= want:
@@ -62,24 +74,33 @@ func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
 	}
 	p.each(func(t *state) {
 		add(t)
-		if t.after {
+		if t.after && p.pivoted {
 			t.factor.Factor(t.values, t.omit)
+			t.schur, t.negative, t.zeros = t.factor.Schur(), t.factor.Negative, t.factor.Zero
 		}
 	})
+	if !p.pivoted {
+		p.group()
+		p.eachGroup((*laneGroup).factor)
+	}
 	base := p.states[0]
 	base.whole = append(base.whole[:0], base.values...)
 	for _, t := range p.states[1:] {
-		schur, n, first := t.factor.Schur(), len(t.set), t.variables-len(t.set)
+		schur, n, first := t.schur, len(t.set), t.variables-len(t.set)
 		for a := range n {
 			for b := range a + 1 {
 				i, j := t.set[a]-first, t.set[b]-first
 				base.whole[base.between[a][b]] += schur[min(i, j)*n+max(i, j)]
 			}
 		}
-		negative, zero = negative+t.factor.Negative, zero+t.factor.Zero
+		negative, zero = negative+t.negative, zero+t.zeros
 	}
-	base.factor.Factor(base.whole, base.omit)
-	return negative + base.factor.Negative, zero + base.factor.Zero
+	if p.pivoted {
+		base.factor.Factor(base.whole, base.omit)
+		return negative + base.factor.Negative, zero + base.factor.Zero
+	}
+	p.root.run(func(t *state) []float64 { return t.whole })
+	return negative + base.negative, zero
 }
 
 // direction solves for the step to s·z = mu; with second the products of the step before are
@@ -121,12 +142,10 @@ func (p *interior) direction(mu float64, second bool) {
 			t.rhs[v] = 0
 		}
 	}
-	p.each(func(t *state) { copy(t.d, t.rhs) })
-	p.solve(func(t *state) []float64 { return t.d })
-	for range refinements {
-		if !p.refine() {
-			break
-		}
+	if !p.linear() && !p.pivoted {
+		p.pivoted = true
+		p.factorWith(0, 0)
+		p.linear()
 	}
 	p.each(func(t *state) {
 		for i := range t.limits {
@@ -143,6 +162,47 @@ func (p *interior) direction(mu float64, second bool) {
 	})
 }
 
+// linear solves for the direction of the right-hand side, and says whether its residual is small enough.
+func (p *interior) linear() bool {
+	p.each(func(t *state) { copy(t.d, t.rhs) })
+	p.solve(func(t *state) []float64 { return t.d })
+	most := refinements
+	if !p.pivoted {
+		most = laneRefinements
+	}
+	last := math.Inf(1)
+	for k := 0; ; k++ {
+		worst, size := p.residual()
+		if !(worst > refineTo*size) || k == most || !(worst < last/2) && !p.pivoted {
+			return p.pivoted || worst <= laneTo*size
+		}
+		last = worst
+		p.correct()
+	}
+}
+
+// group gives states after outages their lanes.
+func (p *interior) group() {
+	f := p.sys.lanesAfter()
+	if p.root == nil {
+		root := p.sys.lanesBefore()
+		p.root = &laneGroup{f: root, m: lanes.NewMachine(root.compiled)}
+	}
+	p.root.states = p.states[:1]
+	width, after := f.compiled.Width(), p.states[1:]
+	for len(p.groups)*width < len(after) {
+		p.groups = append(p.groups, &laneGroup{f: f, m: lanes.NewMachine(f.compiled)})
+	}
+	for k, g := range p.groups {
+		g.states = after[min(k*width, len(after)):min((k+1)*width, len(after))]
+	}
+}
+
+// eachGroup runs f for every group of lanes, side by side.
+func (p *interior) eachGroup(f func(g *laneGroup)) {
+	parallel.Each(p.threads, len(p.groups), func(_, k int) { f(p.groups[k]) })
+}
+
 // solve writes the whole matrix's inverse times a vector over the vector. In states after an
 // outage the border's part is not read: what they add to it is in that of the first state.
 func (p *interior) solve(of func(t *state) []float64) {
@@ -152,9 +212,14 @@ func (p *interior) solve(of func(t *state) []float64) {
 			for _, v := range t.set {
 				x[v] = 0
 			}
-			t.factor.Forward(x)
+			if p.pivoted {
+				t.factor.Forward(x)
+			}
 		}
 	})
+	if !p.pivoted {
+		p.eachGroup(func(g *laneGroup) { g.forward(of) })
+	}
 	base := p.states[0]
 	x := of(base)
 	for _, t := range p.states[1:] {
@@ -163,20 +228,31 @@ func (p *interior) solve(of func(t *state) []float64) {
 			x[base.set[k]] += from[v]
 		}
 	}
-	base.factor.Solve(x)
+	if p.pivoted {
+		base.factor.Solve(x)
+	} else {
+		p.root.forward(of)
+		p.root.backward(of)
+	}
 	p.each(func(t *state) {
 		if t.after {
 			to := of(t)
 			for k, v := range t.set {
 				to[v] = x[base.set[k]]
 			}
-			t.factor.Backward(to)
+			if p.pivoted {
+				t.factor.Backward(to)
+			}
 		}
 	})
+	if !p.pivoted {
+		p.eachGroup(func(g *laneGroup) { g.backward(of) })
+	}
 }
 
-// refine corrects the direction by its residual, and says whether another time is worth it.
-func (p *interior) refine() bool {
+// residual is what the direction leaves of the right-hand side, the largest entry, beside that of the
+// right-hand side.
+func (p *interior) residual() (worst, size float64) {
 	p.each(func(t *state) {
 		t.structure.Residual(t.values, t.d, t.rhs, t.residual, t.magnitude)
 	})
@@ -187,20 +263,20 @@ func (p *interior) refine() bool {
 			t.residual[v] = 0
 		}
 	}
-	worst, size := 0.0, 0.0
 	for _, t := range p.states {
 		for v, r := range t.residual {
 			worst, size = max(worst, math.Abs(r)), max(size, math.Abs(t.rhs[v]))
 		}
 	}
-	if !(worst > refineTo*size) {
-		return false
-	}
+	return worst, size
+}
+
+// correct solves for the residual and adds that to the direction.
+func (p *interior) correct() {
 	p.solve(func(t *state) []float64 { return t.residual })
 	p.each(func(t *state) {
 		for v, c := range t.residual {
 			t.d[v] += c
 		}
 	})
-	return true
 }

@@ -30,13 +30,17 @@ const (
 	dualShift                = 1e-8
 	refinements              = 3
 	refineTo                 = 1e-10 // of the right-hand side
+	laneRefinements          = 10
+	laneTo                   = 1e-7 // where pivots in a fixed order do not come to it, they are chosen
 	conditionLimit           = 1e-6
 	hiddenGap                = 1e-6 // of the objective, where rounding hides the inertia
 	nearFeasibility          = 1e-8 // pu, where rounding keeps a point from more
 	patience                 = 8
 	shortStep                = 0.1
 	enoughError              = 0.9
-	stuckStep, stuckSteps    = 0.03, 40 // so many steps in a row, none of them longer, lead nowhere
+	// So many steps with a shift so large say that balances have to give: the matrix is all shift.
+	hopelessShift, hopelessSteps = 1e5, 5
+	stuckStep, stuckSteps        = 0.03, 40 // so many steps in a row, none of them longer, lead nowhere
 )
 
 // interior is a primal–dual interior point over the states of a network.
@@ -55,6 +59,11 @@ type interior struct {
 	kkt              KKT
 	previous         float64 // objective
 	trace            func(Iterate)
+
+	pivoted bool         // states after outages were factored with pivots chosen by size, else in lanes
+	shifted bool         // the last factorisation took a shift
+	root    *laneGroup   // the state before any outage
+	groups  []*laneGroup // those after one
 }
 
 // each runs f for every state, side by side.
@@ -242,7 +251,7 @@ func (p *interior) norms() (m norms) {
 // run iterates to an optimum.
 func (p *interior) run(ctx context.Context, most int, feasibility, optimality float64) Status {
 	near, stuck := 0, 0
-	length := 1.0
+	length, hopeless := 1.0, 0
 	for {
 		gap, m := p.gap(), p.norms()
 		f := p.objective()
@@ -281,6 +290,12 @@ func (p *interior) run(ctx context.Context, most int, feasibility, optimality fl
 				return converged // rounding hides the inertia at high prices
 			}
 			return Numerical
+		}
+		if p.shift >= hopelessShift {
+			hopeless++
+		}
+		if hopeless == hopelessSteps && !p.elastic {
+			return IterationLimit
 		}
 		mean := gap / float64(max(1, p.limits))
 		least := 0.1 * min(optimality*(1+math.Abs(f)), max(optimality, conditionLimit)) / float64(max(1, p.limits))

@@ -51,6 +51,8 @@ type state struct {
 	factor              *multifrontal.Factor
 	residual, magnitude []float64
 	whole               []float64 // before an outage: values with the Schur complements
+	schur, complement   []float64 // after one: what its factorisation leaves of the border; memory of a lane's
+	negative, zeros     int       // eigenvalues of the last factorisation
 
 	elastic *elastic // nil: balances hold
 
@@ -230,8 +232,8 @@ func (t *state) evaluate(width float64) {
 		shunt := 2 * (lp*n.Gs[b] - lq*n.Bs[b])
 		r[at+ofMagnitude] += shunt * v
 		t.values[t.diagonal[at+ofMagnitude]] += shunt
-		t.values[t.entry(at+ofMagnitude, at+ofActive)] += 2 * v * n.Gs[b]
-		t.values[t.entry(at+ofReactive, at+ofMagnitude)] -= 2 * v * n.Bs[b]
+		t.values[t.shunt[b][0]] += 2 * v * n.Gs[b]
+		t.values[t.shunt[b][1]] -= 2 * v * n.Bs[b]
 		if t.weight.voltage > 0 {
 			t.deviation(at+ofMagnitude, v)
 		}

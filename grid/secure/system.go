@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/gpc-engine/gpc/grid/internal/elimination"
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/internal/isa"
 )
 
 const (
@@ -37,6 +39,8 @@ type system struct {
 	rated    []int
 
 	base, after *layout
+	// Made when they are first needed: of the state before any outage, and of those after one.
+	lanesBefore, lanesAfter func() *laneFactor
 }
 
 // layout numbers the variables of a state, primal and dual, and the entries of its KKT matrix.
@@ -52,6 +56,7 @@ type layout struct {
 	row, col  []int32
 	diagonal  []int32       // by variable
 	branch    [][8][8]int32 // entries of the eight variables at a branch's ends
+	shunt     [][2]int32    // by bus: entries of V with λ_P and λ_Q
 	between   [][]int32     // before an outage: entries of pairs of set-points, the second not after the first
 	entries   map[[2]int32]int32
 }
@@ -102,6 +107,18 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 		return nil, err
 	}
 	s.base, s.after = s.layBase(), s.layAfter()
+	level, err := isa.Choose()
+	if err != nil {
+		return nil, err
+	}
+	s.lanesBefore = sync.OnceValue(func() *laneFactor {
+		list, last := s.nodesBefore()
+		return newLaneFactor(s.base, list, last, 0, level)
+	})
+	s.lanesAfter = sync.OnceValue(func() *laneFactor {
+		list, last, border := s.nodesAfter()
+		return newLaneFactor(s.after, list, last, border, level)
+	})
 	return s, nil
 }
 
@@ -148,6 +165,7 @@ func (l *layout) network(s *system, start []int) {
 				l.entry(at+i, at+j)
 			}
 		}
+		l.shunt = append(l.shunt, [2]int32{l.entry(at+ofMagnitude, at+ofActive), l.entry(at+ofReactive, at+ofMagnitude)})
 	}
 	for k, f := range s.net.From {
 		var place [8][8]int32

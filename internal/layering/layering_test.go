@@ -68,7 +68,7 @@ var allowed = map[string][]string{
 	"grid/acopf":                             {"grid/network", "grid/acopf/*", "grid/internal/*", "internal/lanes", "internal/isa", "internal/parallel"},
 	"grid/internal/multifrontal":             {},
 	"grid/internal/elimination":              {},
-	"grid/secure":                            {"grid/acopf", "grid/acopf/laneflow", "grid/internal/elimination", "grid/internal/multifrontal", "grid/network", "grid/powerflow", "internal/parallel"},
+	"grid/secure":                            {"grid/acopf", "grid/acopf/laneflow", "grid/internal/elimination", "grid/internal/multifrontal", "grid/network", "grid/powerflow", "internal/isa", "internal/lanes", "internal/parallel"},
 	"grid/acopf/laneflow":                    {"internal/lanes", "grid/network", "grid/powerflow", "internal/isa"},
 	"domains/opf/command":                    {".", "cli", "bench", "internal/interrupt", "internal/machine", "domains/opf", "grid/network", "grid/powerflow", "grid/acopf", "grid/acopf/laneflow", "grid/matpower", "grid/matpower/cases", "grid/secure", "grid/series", "domain", "internal/durable", "internal/opfrecord", "internal/parallel", "internal/version"},
 	"grid/series":                            {"grid/acopf", "grid/network", "internal/durable"},

@@ -1,0 +1,347 @@
+package secure
+
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/grid/internal/elimination"
+	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/lanes"
+)
+
+// laneFactor factors the states after outages side by side, each in its lane of a vector: a block LDLᵀ with
+// 4×4 pivots in an order fixed beforehand. It does not choose pivots by size; interior compares the inertia with
+// the one wanted, corrects directions by their residual, and where either fails factors again with pivots chosen
+// (package multifrontal).
+//
+// A pivot holds pairs of a variable and a multiplier that do not vanish together: (θ, λ_P) and (V, λ_Q) at a bus
+// without units; (V, drop) and (y, λ_Q), then (θ, λ_P), at one with units; and (Δ, λ_P of the reference) before
+// the border. Before any outage they are (θ, λ_P), with (V, λ_Q) or (Q, λ_Q), and a unit's power with λ_P of the
+// reference; set-points that are left come last, where the matrix is positive definite if the inertia is right.
+type laneFactor struct {
+	layout   *layout
+	compiled *lanes.Compiled
+	entry    []lanes.Ref // by entry of the matrix
+	variable []lanes.Ref // by variable: right-hand side, then what Forward makes of the border
+	solution []lanes.Ref // by variable
+	diagonal []lanes.Ref // by variable
+	fill     lanes.Col   // places in blocks without a variable
+	negative lanes.Ref
+	one      lanes.Ref
+	border   []lanes.Ref // lower part of the Schur complement by columns, of variables in their order
+}
+
+// nodesAfter pairs the variables of a state after an outage.
+func (s *system) nodesAfter() (list [][]int, last, border int) {
+	l := s.after
+	slack := l.bus[s.net.Slack] + ofActive
+	for b, at := range l.bus {
+		active := except(slack, at+ofActive)
+		if i := s.at[b]; i >= 0 {
+			list = append(list, []int{at + ofMagnitude, l.drop[i], l.reactive[i], at + ofReactive}, []int{at + ofAngle, active})
+		} else {
+			list = append(list, []int{at + ofAngle, active, at + ofMagnitude, at + ofReactive})
+		}
+	}
+	list = append(list, []int{l.delta, slack})
+	first := l.variables - len(l.set)
+	var set []int
+	for v := first; v < l.variables; v++ {
+		set = append(set, v)
+	}
+	for four := range slices.Chunk(set, 4) {
+		list = append(list, four)
+		border++
+	}
+	return list, border + 1, border
+}
+
+// nodesBefore pairs those of the state before any outage.
+func (s *system) nodesBefore() (list [][]int, last int) {
+	l, n := s.base, s.net
+	slack := l.bus[n.Slack] + ofActive
+	balance := -1 // the unit whose power goes with the balance of the reference
+	for g, k := range s.setP {
+		if k >= 0 && (balance < 0 || n.GenBus[g] == n.Slack && n.GenBus[balance] != n.Slack) {
+			balance = g
+		}
+	}
+	var set []int
+	for b, at := range l.bus {
+		active, i := except(slack, at+ofActive), s.at[b]
+		switch {
+		case i < 0:
+			list = append(list, []int{at + ofAngle, active, at + ofMagnitude, at + ofReactive})
+		case s.qhi[i]-s.qlo[i] <= narrow: // Q is not there
+			list = append(list, []int{at + ofAngle, active, at + ofMagnitude, at + ofReactive}, []int{l.reactive[i]})
+		default:
+			list = append(list, []int{at + ofAngle, active, l.reactive[i], at + ofReactive})
+			set = append(set, at+ofMagnitude)
+		}
+	}
+	pair := []int{-1, slack}
+	for g, k := range s.setP {
+		switch {
+		case k < 0:
+		case g == balance:
+			pair[0] = l.set[k]
+		default:
+			set = append(set, l.set[k])
+		}
+	}
+	list = append(list, pair)
+	last = 1
+	for four := range slices.Chunk(set, 4) {
+		list = append(list, four)
+		last++
+	}
+	return list, last
+}
+
+// except is a variable, or −1 where it is the one that stands elsewhere.
+func except(elsewhere, v int) int {
+	if v == elsewhere {
+		return -1
+	}
+	return v
+}
+
+const (
+	programFactor = iota
+	programForward
+	programBackward
+	programClean
+)
+
+// newLaneFactor writes the programs for a layout whose variables stand in nodes of four at most, −1 for none.
+// The last nodes go last, and the border's, the last of these, are not eliminated. It is nil where the programs
+// need more cells than lanes have.
+func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level) *laneFactor {
+	node, place := make([]int, l.variables), make([]int, l.variables)
+	for k, variables := range list {
+		for i, v := range variables {
+			if v >= 0 {
+				node[v], place[v] = k, i
+			}
+		}
+	}
+	nodes := len(list)
+	inside, first := nodes-border, l.variables-len(l.set)
+	if border == 0 {
+		first = l.variables
+	}
+	var edges [][2]int
+	for e, i := range l.row {
+		edges = append(edges, [2]int{node[i], node[l.col[e]]})
+	}
+	var end []int
+	for k := nodes - last; k < nodes; k++ {
+		end = append(end, k)
+	}
+	order := elimination.MinimumDegree(nodes, edges, end)
+
+	var cells lanes.Layout
+	f := &laneFactor{layout: l, negative: cells.New(1)[0], one: cells.New(1)[0]}
+	zero := cells.New(1)
+	fd, fp := cells.Blocks(nodes), cells.Blocks(inside)
+	fw, fl := map[[2]int]lanes.Ref{}, map[[2]int]lanes.Ref{}
+	var clears lanes.Col
+	block := func(first lanes.Ref) {
+		for i := range lanes.Ref(lanes.BlockCells) {
+			clears = append(clears, first+i)
+		}
+	}
+	for _, first := range fd {
+		block(first)
+	}
+	off := func(j, k int) lanes.Ref {
+		key := [2]int{j, k}
+		if _, ok := fw[key]; !ok {
+			fw[key] = cells.Blocks(1)[0]
+			block(fw[key])
+			if k < inside {
+				fl[key] = cells.Blocks(1)[0]
+			}
+		}
+		return fw[key]
+	}
+	for k, below := range order.Below[:inside] {
+		for _, j := range below {
+			off(j, k)
+		}
+	}
+	at := func(i, j int) lanes.Ref {
+		x, y := order.Place[node[i]], order.Place[node[j]]
+		switch {
+		case x == y:
+			return fd[x] + lanes.Ref(4*max(place[i], place[j])+min(place[i], place[j]))
+		case x < y:
+			i, j, x, y = j, i, y, x
+		}
+		return off(x, y) + lanes.Ref(4*place[i]+place[j])
+	}
+	for e, i := range l.row {
+		f.entry = append(f.entry, at(int(i), int(l.col[e])))
+	}
+	for j := first; j < l.variables; j++ {
+		for i := j; i < l.variables; i++ {
+			f.border = append(f.border, at(i, j))
+		}
+	}
+	right, left := cells.New(4*nodes), cells.New(4*nodes)
+	used := make([]bool, 4*nodes)
+	for v := range l.variables {
+		k := 4*order.Place[node[v]] + place[v]
+		used[k] = true
+		f.variable, f.solution = append(f.variable, right[k]), append(f.solution, left[k])
+		f.diagonal = append(f.diagonal, fd[k/4]+lanes.Ref(5*(k%4)))
+	}
+	for k, u := range used {
+		if !u {
+			f.fill = append(f.fill, fd[k/4]+lanes.Ref(5*(k%4)))
+		}
+	}
+
+	factor, forward, backward := lanes.NewBuilder(&cells), lanes.NewBuilder(&cells), lanes.NewBuilder(&cells)
+	column := func(k int) (w, l lanes.Col) {
+		for _, j := range order.Below[k] {
+			w, l = append(w, fw[[2]int{j, k}]), append(l, fl[[2]int{j, k}])
+		}
+		return w, l
+	}
+	starts := func(of lanes.Col, places ...int) (out lanes.Col) {
+		for _, k := range places {
+			out = append(out, of[4*k])
+		}
+		return out
+	}
+	for k, below := range order.Below[:inside] {
+		w, l := column(k)
+		factor.Pivot(fd[k], fp[k], f.negative)
+		forward.Lower(right[4*k], fp[k], left[4*k])
+		if len(below) == 0 {
+			continue
+		}
+		factor.Scale(l, w, fp[k:k+1])
+		factor.Symmetric(fd.At(below), w, l)
+		var target, ws, ls lanes.Col
+		for x, j := range below {
+			for y, i := range below[:x] {
+				target, ws, ls = append(target, off(j, i)), append(ws, w[x]), append(ls, l[y])
+			}
+		}
+		if len(target) > 0 {
+			factor.Product(target, ws, ls)
+		}
+		forward.Forward(starts(right, below...), l, starts(right, k))
+	}
+	for k := inside - 1; k >= 0; k-- {
+		if below := order.Below[k]; len(below) > 0 {
+			_, l := column(k)
+			backward.Backward(starts(left, k), l, starts(left, below...))
+		}
+		backward.Upper(left[4*k], fp[k])
+	}
+	clean := lanes.NewBuilder(&cells)
+	clean.Copy(clears, zero)
+	clean.Copy(append(slices.Clone(right), left...), zero) // places without a variable keep nothing, no NaN above all
+	clean.Copy(f.fill, lanes.Col{f.one})
+	clean.Copy(lanes.Col{f.negative}, zero)
+	compiled, err := lanes.Compile(level, lanes.Widths(level)[0], factor.Program(), forward.Program(), backward.Program(), clean.Program())
+	if err != nil {
+		return nil
+	}
+	f.compiled = compiled
+	return f
+}
+
+// laneGroup are states that share the lanes of one machine.
+type laneGroup struct {
+	f      *laneFactor
+	m      *lanes.Machine
+	states []*state
+}
+
+// run factors the matrices with these values of the entries.
+func (g *laneGroup) run(of func(t *state) []float64) {
+	f := g.f
+	g.m.SetAll(f.one, 1)
+	g.m.Run(programClean)
+	for lane, t := range g.states {
+		values := of(t)
+		for e, cell := range f.entry {
+			g.m.Set(cell, lane, values[e])
+		}
+		for v, omitted := range t.omit {
+			if omitted {
+				g.m.Set(f.diagonal[v], lane, 1)
+			}
+		}
+	}
+	g.m.Run(programFactor)
+	for lane, t := range g.states {
+		t.negative, t.zeros = int(g.m.Get(f.negative, lane)), 0
+	}
+}
+
+// factor factors the matrices of states after outages, and leaves their Schur complements in them.
+func (g *laneGroup) factor() {
+	f, l := g.f, g.f.layout
+	g.run(func(t *state) []float64 { return t.values })
+	n := len(l.set)
+	for lane, t := range g.states {
+		if cap(t.complement) < n*n {
+			t.complement = make([]float64, n*n)
+		}
+		t.complement = t.complement[:n*n]
+		next := 0
+		for j := range n {
+			for i := j; i < n; i++ {
+				t.complement[j*n+i] = g.m.Get(f.border[next], lane)
+				next++
+			}
+		}
+		t.schur = t.complement
+	}
+}
+
+// forward is multifrontal's Forward of the states' vectors.
+func (g *laneGroup) forward(of func(t *state) []float64) {
+	for lane, t := range g.states {
+		for v, x := range of(t) {
+			if t.omit[v] {
+				x = 0
+			}
+			g.m.Set(g.f.variable[v], lane, x)
+		}
+	}
+	g.m.Run(programForward)
+	for lane, t := range g.states {
+		x := of(t)
+		if !t.after {
+			continue
+		}
+		for _, v := range t.set {
+			x[v] = g.m.Get(g.f.variable[v], lane)
+		}
+	}
+}
+
+// backward is multifrontal's Backward of the states' vectors, whose border is its solution, after forward.
+func (g *laneGroup) backward(of func(t *state) []float64) {
+	for lane, t := range g.states {
+		x := of(t)
+		if !t.after {
+			continue
+		}
+		for _, v := range t.set {
+			g.m.Set(g.f.solution[v], lane, x[v])
+		}
+	}
+	g.m.Run(programBackward)
+	for lane, t := range g.states {
+		x := of(t)
+		for v, cell := range g.f.solution {
+			x[v] = g.m.Get(cell, lane)
+		}
+	}
+}
