@@ -71,7 +71,7 @@ type Result struct {
 	Flagged    int `json:"flagged"`
 	// Guard is what the case's guard did; absent for a case without.
 	Guard *GuardCounts `json:"guard,omitempty"`
-	// Failed are the episodes that passed through a lost state (domain.Failing), Failures
+	// Failed are the episodes that passed through a lost state (domain.ProblemAbilities.Failed), Failures
 	// those that were not completed.
 	Failed   int `json:"failed"`
 	Failures int `json:"failures"`

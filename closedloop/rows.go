@@ -228,8 +228,8 @@ func (a *ahead) Prepare() (err error) {
 
 // remaining is how many decisions the episode still has at decision t, this one included; of a plant that runs on, its horizon.
 func remaining(p domain.Problem, c []float64, t int) int {
-	if f, ok := p.(domain.Finite); ok {
-		return f.Remaining(c)
+	if left := domain.AbilitiesOfProblem(p).Remaining; left != nil {
+		return left(c)
 	}
 	if spec := p.Spec(); spec.Horizon == 0 {
 		return max(1, spec.Steps-t)

@@ -72,7 +72,7 @@ func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt dom
 			}
 		}
 	}
-	if domain.Lost(m.Problem, scene.S, scene.C) {
+	if domain.AbilitiesOfProblem(m.Problem).Lost(scene.S, scene.C) {
 		return nil, errors.New("s and c are a lost state, before the first decision")
 	}
 	return m.measured(scene, seed, index, opt.Noise)

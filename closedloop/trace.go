@@ -226,7 +226,7 @@ type End struct {
 	// was where it should be after the last step; null for others.
 	Reached *bool `json:"reached,omitempty"`
 	AtEnd   *bool `json:"at_end,omitempty"`
-	// Failed: a state of the episode was lost (domain.Failing).
+	// Failed: a state of the episode was lost (domain.ProblemAbilities.Failed).
 	Failed bool `json:"failed,omitempty"`
 	// Cause says in one line why an episode is not safe: what an Explained one says, or the
 	// first margin that was violated, or the first state that was lost.

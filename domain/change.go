@@ -21,11 +21,3 @@ type Change struct {
 	// the same, and the scene alone is another.
 	Params any
 }
-
-// Stagewise is implemented by a problem whose single decisions have an optimum of their own, as those of
-// a dispatch have.
-type Stagewise interface {
-	// Best writes the action of the least cost that an episode counts under a preference (Weighing), and
-	// reports whether it was found and certified.
-	Best(s, c []float64, pref Preference, u []float64) bool
-}

@@ -90,7 +90,7 @@ type Outcome struct {
 	Margin float64   // smallest hard margin of the step
 	Named  []float64 // every hard margin, in the order of Spec.Margins
 	// Failed: the state after the action is lost, or the episode began in one that is; see
-	// Failing.
+	// ProblemAbilities.Failed.
 	Failed bool
 }
 

@@ -12,6 +12,10 @@ import (
 // half learns where the first state is positive only.
 type half struct{ toy }
 
+func (p half) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Selects: p.Selects}
+}
+
 func (half) Selects(s, _ []float64) bool { return s[0] > 0 }
 
 // What a selective problem leaves out is not trained on, and the rest is unchanged.

@@ -14,11 +14,10 @@ import (
 )
 
 var (
-	_ domain.Changing  = (*episode)(nil)
-	_ domain.Stagewise = (*System)(nil)
+	_ domain.Changing = (*episode)(nil)
 )
 
-// Best implements domain.Stagewise: what mo-opf decides, from a cold start.
+// Best is domain.ProblemAbilities.Best: what mo-opf decides, from a cold start.
 func (y *System) Best(s, c []float64, pref domain.Preference, u []float64) bool {
 	m, err := newExactController(y, nil)
 	if err != nil {

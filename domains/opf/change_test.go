@@ -31,7 +31,7 @@ func TestAChangeBeginsWhereTheEpisodeStands(t *testing.T) {
 		}
 		ep.Observe(s, x)
 		bus := 6
-		chart := c.Problem.(domain.Charted)
+		chart := domain.AbilitiesOfProblem(c.Problem)
 		c.Problem.Fallback(s, x, u)
 		at, ok := chart.Operate(s, x, u)
 		if !ok {
@@ -55,8 +55,8 @@ func TestAChangeBeginsWhereTheEpisodeStands(t *testing.T) {
 
 		opened := require.Get(ep.(domain.Changing).Change(json.RawMessage(`{"branch":{"at":5,"open":true}}`)))(t)
 		of := require.Get(c.Remake(require.Get(json.Marshal(opened.Params))(t)))(t)
-		if !of.Problem.(domain.Charted).Chart().Branches[5].Open || of.Problem.(domain.Charted).Chart().Branches[4].Open {
-			t.Errorf("%s: opened are %+v", spec.Name, of.Problem.(domain.Charted).Chart().Branches[:6])
+		if !domain.AbilitiesOfProblem(of.Problem).Chart().Branches[5].Open || domain.AbilitiesOfProblem(of.Problem).Chart().Branches[4].Open {
+			t.Errorf("%s: opened are %+v", spec.Name, domain.AbilitiesOfProblem(of.Problem).Chart().Branches[:6])
 		}
 		again := require.Get(of.Plant.(domain.Staging).Stage(11, 2, require.Get(json.Marshal(opened.Scene))(t), how))(t)
 		if _, err := again.(domain.Changing).Change(json.RawMessage(`{"branch":{"at":5,"open":true}}`)); err == nil || !strings.Contains(err.Error(), "already") {

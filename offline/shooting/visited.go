@@ -29,11 +29,10 @@ func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 	state, ctx, u := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context)), make([]float64, len(spec.Action))
 	nextState, nextCtx := make([]float64, len(state)), make([]float64, len(ctx))
 	s.initial(p, state, ctx)
-	failing, _ := s.problem.(domain.Failing)
 	var samples []domain.Sample
 	var left [][]float64 // of the last optimum, from the present state on
 	for k := 0; k < s.opt.Keep; k++ {
-		if failing != nil && failing.Failed(state, ctx) || !tensor.Finite(state) || !tensor.Finite(ctx) {
+		if s.may.Lost(state, ctx) || !tensor.Finite(state) || !tensor.Finite(ctx) {
 			break
 		}
 		best, err := s.resolve(state, ctx, s.opt.Horizon-k, pref, uint64(scenario), left)

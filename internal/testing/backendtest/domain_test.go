@@ -105,6 +105,13 @@ type broken struct {
 	picture  func() []domain.Shape
 }
 
+func (b broken) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{
+		Derivatives:   domain.Derivatives{Rows: b.GradientBatch, Block: b.GradientBlock},
+		NewPlanScorer: b.NewPlanScorer, Polish: b.Polish, Picture: b.Picture,
+	}
+}
+
 func (b broken) Gradient(s, u, c, sigma, gs, gu []float64) {
 	b.Toy.Gradient(s, u, c, sigma, gs, gu)
 	if b.gradient != nil {
@@ -352,6 +359,12 @@ func TestHorizonCheckFindsMistakes(t *testing.T) {
 
 // mortal is Toy with a lost state, of which its plant says nothing.
 type mortal struct{ *Toy }
+
+func (p mortal) Abilities() *domain.ProblemAbilities {
+	may := p.Toy.Abilities()
+	may.Failed = p.Failed
+	return may
+}
 
 func (mortal) Failed(s, _ []float64) bool { return s[0] < 100 }
 

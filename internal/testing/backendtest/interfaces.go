@@ -16,15 +16,6 @@ type optional struct {
 }
 
 var (
-	ofProblem = optional{reflect.TypeFor[domain.Problem](), []reflect.Type{
-		reflect.TypeFor[domain.Admitting](), reflect.TypeFor[domain.Answered](), reflect.TypeFor[domain.BatchGradient](),
-		reflect.TypeFor[domain.BlockGradient](), reflect.TypeFor[domain.Charted](),
-		reflect.TypeFor[domain.Device](), reflect.TypeFor[domain.Dual](), reflect.TypeFor[domain.Failing](),
-		reflect.TypeFor[domain.Fingerprinted](), reflect.TypeFor[domain.Finite](), reflect.TypeFor[domain.Lasting](), reflect.TypeFor[domain.Pictured](),
-		reflect.TypeFor[domain.PlanProjector](), reflect.TypeFor[domain.PlanScoring](),
-		reflect.TypeFor[domain.Polisher](), reflect.TypeFor[domain.Scored](), reflect.TypeFor[domain.Selective](), reflect.TypeFor[domain.Staged](), reflect.TypeFor[domain.Stagewise](),
-		reflect.TypeFor[domain.Escaping](), reflect.TypeFor[domain.StateMargined](), reflect.TypeFor[domain.Terminal](), reflect.TypeFor[domain.Weighing](),
-	}}
 	ofSolver = optional{reflect.TypeFor[domain.Solver](), []reflect.Type{
 		reflect.TypeFor[domain.InwardSolver](), reflect.TypeFor[domain.Interruptible](), reflect.TypeFor[domain.Optimizer](), reflect.TypeFor[domain.Receding](),
 		reflect.TypeFor[domain.ScenarioSolver](), reflect.TypeFor[domain.Tightening](), reflect.TypeFor[domain.VisitedSolver](),
@@ -81,9 +72,22 @@ func (o optional) check(v any) (errs []error) {
 	return errs
 }
 
+// uncalled finds methods of v that have the name of an ability and would never be called, because v does not
+// name them among its own: may, a pointer to a struct of functions.
+func uncalled(v, may any) (errs []error) {
+	own := reflect.ValueOf(may).Elem()
+	for i := range own.NumField() {
+		name := own.Type().Field(i).Name
+		if of := own.Field(i); of.Kind() == reflect.Func && of.IsNil() && reflect.ValueOf(v).MethodByName(name).IsValid() {
+			errs = append(errs, fmt.Errorf("%s of %T is never called: its Abilities are to name it in %v", name, v, own.Type()))
+		}
+	}
+	return errs
+}
+
 // checkInterfaces looks for methods that nothing would call in all that a case is made of.
 func checkInterfaces(c domain.Case) []error {
-	errs := ofProblem.check(c.Problem)
+	errs := uncalled(c.Problem, domain.AbilitiesOfProblem(c.Problem))
 	if c.Solver != nil {
 		errs = append(errs, ofSolver.check(c.Solver)...)
 		if r, ok := c.Solver.(domain.Receding); ok {
