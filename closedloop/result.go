@@ -17,7 +17,7 @@ type Result struct {
 	Shift    map[string]float64 `json:"shift,omitempty"`
 	Episodes int                `json:"episodes"`
 	// Safe: every step taken, no margin violated, no state lost and, where the episode has
-	// a goal (see domain.Judged), the goal reached.
+	// a goal (see domain.EpisodeAbilities), the goal reached.
 	Safe Number `json:"safe"`
 	// Feasible is the fraction of decisions without a violation (paper, OPF).
 	Feasible Number `json:"feasible"`

@@ -237,8 +237,8 @@ func (s *Scenes) Check(ctx context.Context, c *domain.Case, seed uint64, number,
 		if err != nil {
 			return nil, err
 		}
-		if of, ok := ep.(domain.Stretching); ok {
-			for _, what := range of.Beyond() {
+		if beyond := domain.AbilitiesOfEpisode(ep).Beyond; beyond != nil {
+			for _, what := range beyond() {
 				all = append(all, Beyond{number, what})
 			}
 		}

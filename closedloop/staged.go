@@ -78,9 +78,7 @@ func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt dom
 	return m.measured(scene, seed, index, opt.Noise)
 }
 
-var _ domain.Stretching = (*simulated)(nil)
-
-// Beyond implements domain.Stretching.
+// Beyond is domain.EpisodeAbilities.Beyond.
 func (e *simulated) Beyond() (all []string) {
 	p := e.plant.Problem
 	spec := p.Spec()

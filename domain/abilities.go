@@ -1,6 +1,9 @@
 package domain
 
-// Able is implemented by what can do more than its kind has to. A is ProblemAbilities of a Problem. A
+import "encoding/json"
+
+// Able is implemented by what can do more than its kind has to. A is ProblemAbilities of a
+// Problem, and so for the others. A
 // member that is nil is what it cannot do; each call makes them anew, so who asks often keeps them.
 type Able[A any] interface{ Abilities() *A }
 
@@ -126,4 +129,34 @@ func (a *ProblemAbilities) Weights(pref Preference, weights []float64) bool {
 		copy(weights, pref.W)
 	}
 	return !pref.Adaptive
+}
+
+// AbilitiesOfEpisode are an episode's, none of one that is not Able.
+func AbilitiesOfEpisode(e Episode) *EpisodeAbilities { return abilitiesOf[EpisodeAbilities](e) }
+
+// EpisodeAbilities are what an Episode may do besides.
+type EpisodeAbilities struct {
+	// Excluded is how many scenes were left out, where they were drawn anew until a criterion that looks
+	// at no method was met.
+	Excluded func() int
+	// Succeeded, of episodes that have a goal beside their margins, such as every agent's arrival, reports
+	// whether it was reached, and Arrived whether it is met now, as it can be reached and left again.
+	Succeeded, Arrived func() bool
+	// Cause says in one line why the episode is not safe, "" where it sees nothing wrong.
+	Cause func() string
+	// Sizes are the leading components of state and action that are used, such as by fewer robots than the
+	// case has room for. A trace holds those components and no others.
+	Sizes func() (state, action int)
+	// Beyond says, in a line each, in what the scene lies outside of what the case's maps are trained on,
+	// or asks for what no controller can do.
+	Beyond func() []string
+	// Changes names the fields that Change takes, one in a call, of a plant that a person may change while
+	// it runs, such as a load or the place of an obstacle. Change is the scene, in the form that Stage of
+	// the plant reads, of an episode that begins where this one stands, with what one field of an object
+	// says. What cannot be is an error that names it; the episode itself stays as it is.
+	Changes []string
+	Change  func(change json.RawMessage) (Change, error)
+	// Measure, of a plant with a Measurement, writes what is measured in place of the state, with its
+	// noise, and the context with its unknown entries as they are declared.
+	Measure func(y, c []float64)
 }

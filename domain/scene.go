@@ -20,10 +20,6 @@ type Staging interface {
 	Stage(seed uint64, index int, scene json.RawMessage, opt EpisodeOptions) (Episode, error)
 }
 
-// Stretching is implemented by episodes that can say, in a line each, in what their scene lies
-// outside of what the case's maps are trained on, or asks for what no controller can do.
-type Stretching interface{ Beyond() []string }
-
 // Scored is Fixed for a scene that names its weights itself: nil, or those of o.
 func (o EpisodeOptions) Scored(index, m int, w []float64) ([]float64, error) {
 	own, err := o.Fixed(index, m)

@@ -66,7 +66,7 @@ type Description struct {
 	// Episodes at hand; one that is not yet is not there.
 	Episodes []Episode `json:"episodes"`
 	Grid     *Grid     `json:"grid,omitempty"`
-	// Changes are the fields that a change of the plant may have; see domain.Changing.
+	// Changes are the fields that a change of the plant may have; see domain.EpisodeAbilities.
 	Changes []string `json:"changes"`
 }
 

@@ -119,6 +119,7 @@ type Fleet[T Float] struct {
 // slot is one environment.
 type slot struct {
 	episode domain.Episode
+	arrived func() bool // whether its goal is met now; nil: it has none
 	number  int64 // of its episode
 	next    int64 // of the episode that follows
 	left    int   // steps

@@ -62,6 +62,7 @@ func (f *Fleet[T]) open(ctx context.Context, list []int, rows *Rows[T]) error {
 		if err != nil {
 			return fmt.Errorf("environment: episode %d of %s: %w", number, f.spec.Name, err)
 		}
+		e.arrived = domain.AbilitiesOfEpisode(ep).Arrived
 		e.episode, e.number, e.next, e.left, e.ended = ep, int64(number), e.next+int64(len(f.slots)), ep.Steps(), false
 		ep.Observe(e.s, e.c)
 		f.observe(rows.Observation, i)

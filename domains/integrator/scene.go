@@ -70,9 +70,12 @@ func (y *System) possible(s *Scene) error {
 	return nil
 }
 
-var _ domain.Stretching = (*episode)(nil)
+// Abilities implements domain.Able.
+func (e *episode) Abilities() *domain.EpisodeAbilities {
+	return &domain.EpisodeAbilities{Beyond: e.Beyond}
+}
 
-// Beyond implements domain.Stretching.
+// Beyond is domain.EpisodeAbilities.Beyond.
 func (e *episode) Beyond() (all []string) {
 	s, dt := &e.scene, e.system.Params.Dt
 	rate := (s.P[1] - s.P[0]) / dt

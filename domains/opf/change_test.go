@@ -38,7 +38,7 @@ func TestAChangeBeginsWhereTheEpisodeStands(t *testing.T) {
 			t.Fatal("no power flow")
 		}
 		same := fmt.Sprintf(`{"load":{"bus":%d,"p_mw":%v}}`, bus, at.Pd[bus]*chart.Chart().BaseMVA)
-		change := require.Get(ep.(domain.Changing).Change(json.RawMessage(same)))(t)
+		change := require.Get(domain.AbilitiesOfEpisode(ep).Change(json.RawMessage(same)))(t)
 		on := require.Get(plant.Stage(11, 2, require.Get(json.Marshal(change.Scene))(t), how))(t)
 		a, b := make([]float64, len(s)), make([]float64, len(s))
 		ep.State(a)
@@ -53,16 +53,16 @@ func TestAChangeBeginsWhereTheEpisodeStands(t *testing.T) {
 			t.Errorf("%s: the next decision costs %v with margin %v, want %v and %v", spec.Name, got.Cost, got.Margin, want.Cost, want.Margin)
 		}
 
-		opened := require.Get(ep.(domain.Changing).Change(json.RawMessage(`{"branch":{"at":5,"open":true}}`)))(t)
+		opened := require.Get(domain.AbilitiesOfEpisode(ep).Change(json.RawMessage(`{"branch":{"at":5,"open":true}}`)))(t)
 		of := require.Get(c.Remake(require.Get(json.Marshal(opened.Params))(t)))(t)
 		if !domain.AbilitiesOfProblem(of.Problem).Chart().Branches[5].Open || domain.AbilitiesOfProblem(of.Problem).Chart().Branches[4].Open {
 			t.Errorf("%s: opened are %+v", spec.Name, domain.AbilitiesOfProblem(of.Problem).Chart().Branches[:6])
 		}
 		again := require.Get(of.Plant.(domain.Staging).Stage(11, 2, require.Get(json.Marshal(opened.Scene))(t), how))(t)
-		if _, err := again.(domain.Changing).Change(json.RawMessage(`{"branch":{"at":5,"open":true}}`)); err == nil || !strings.Contains(err.Error(), "already") {
+		if _, err := domain.AbilitiesOfEpisode(again).Change(json.RawMessage(`{"branch":{"at":5,"open":true}}`)); err == nil || !strings.Contains(err.Error(), "already") {
 			t.Errorf("opened twice: %v", err)
 		}
-		closed := require.Get(again.(domain.Changing).Change(json.RawMessage(`{"branch":{"at":5,"open":false}}`)))(t)
+		closed := require.Get(domain.AbilitiesOfEpisode(again).Change(json.RawMessage(`{"branch":{"at":5,"open":false}}`)))(t)
 		before := require.Get(json.Marshal(c.Plant.Params()))(t)
 		var own struct {
 			Case string `json:"case_m"`

@@ -176,9 +176,7 @@ func (y *System) within(s *Scene) error {
 	return nil
 }
 
-var _ domain.Stretching = (*episode)(nil)
-
-// Beyond implements domain.Stretching. It solves the episode's chain.
+// Beyond is domain.EpisodeAbilities.Beyond. It solves the episode's chain.
 func (e *episode) Beyond() (all []string) {
 	y, n := e.system, e.system.Network
 	add := func(what string, v, lo, hi float64) {

@@ -72,9 +72,7 @@ func (y *System) possible(s *Scene) error {
 	return nil
 }
 
-var _ domain.Stretching = (*Episode)(nil)
-
-// Beyond implements domain.Stretching.
+// Beyond is domain.EpisodeAbilities.Beyond.
 func (e *Episode) Beyond() (all []string) {
 	y, s := e.plant.System, &e.scene
 	d := &y.scenes

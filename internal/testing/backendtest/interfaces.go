@@ -26,10 +26,6 @@ var (
 	ofPlant = optional{reflect.TypeFor[domain.Plant](), []reflect.Type{
 		reflect.TypeFor[domain.Preparing](), reflect.TypeFor[domain.Staging](), reflect.TypeFor[domain.Together](),
 	}}
-	ofEpisode = optional{reflect.TypeFor[domain.Episode](), []reflect.Type{
-		reflect.TypeFor[domain.Arrived](), reflect.TypeFor[domain.Changing](), reflect.TypeFor[domain.Drawn](), reflect.TypeFor[domain.Explained](),
-		reflect.TypeFor[domain.Judged](), reflect.TypeFor[domain.Sensing](), reflect.TypeFor[domain.Sized](), reflect.TypeFor[domain.Stretching](),
-	}}
 )
 
 // check finds methods of v that have the name of an optional interface's and would never be
@@ -97,7 +93,7 @@ func checkInterfaces(c domain.Case) []error {
 	if c.Plant != nil {
 		errs = append(errs, ofPlant.check(c.Plant)...)
 		if e, err := c.Plant.Episode(domainSeed, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}); err == nil {
-			errs = append(errs, ofEpisode.check(e)...)
+			errs = append(errs, uncalled(e, domain.AbilitiesOfEpisode(e))...)
 		}
 	}
 	return errs

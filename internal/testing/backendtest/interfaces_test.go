@@ -54,7 +54,7 @@ func TestEveryOptionalInterfaceIsChecked(t *testing.T) {
 		"Accelerator", "Program", "Queue", "Proposer", "PlanScorer", "Stepper", "Stages", // what others of them return or are given
 	}
 	var listed, found []string
-	for _, o := range []optional{ofSolver, ofHorizon, ofPlant, ofEpisode} {
+	for _, o := range []optional{ofSolver, ofHorizon, ofPlant} {
 		for _, i := range o.may {
 			listed = append(listed, i.Name())
 		}
