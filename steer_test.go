@@ -19,7 +19,7 @@ func TestAChangedPreferenceIsFollowedAtOnce(t *testing.T) {
 	defer e.Close()
 	def := c.Definition()
 	problem, spec := def.Problem, c.Spec()
-	may, optimum := domain.AbilitiesOfProblem(problem), def.Solver.(domain.Optimizer)
+	may, optimum := domain.AbilitiesOfProblem(problem), domain.AbilitiesOfSolver(def.Solver)
 	changes := [][]float64{{0, 0, 1}, {0, 0.5, 0.5}, {1, 0, 0}, {0, 0, 1}, {0, 1, 0}, {0.7, 0.2, 0.1}, {0.2, 0.2, 0.6}, {0.5, 0, 0.5}}
 	const between = 6 // decisions
 	for _, test := range []struct {

@@ -24,8 +24,8 @@ type guard struct {
 	*rollouts
 	opt          domain.Guard
 	solver       domain.Optimal
-	horizon      domain.Horizon    // nil: none
-	tightening   domain.Tightening // makes one that keeps off the limits; nil: it cannot
+	horizon      domain.Horizon  // nil: none
+	receding     domain.Receding // makes those that keep off the limits
 	terminal     func(s, c []float64) float64
 	escape       func(s, c, u []float64) bool // asked where there is no rescue; nil: the problem knows no escape
 	noProjection bool
@@ -132,7 +132,7 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 	}
 	if opt.Rescue != nil && !opt.NoRescue {
 		g.horizon = opt.Rescue.NewHorizon(o.Iterations)
-		g.tightening, _ = opt.Rescue.(domain.Tightening)
+		g.receding = opt.Rescue
 	}
 	g.tight = make([]float64, size)
 	if g.noRescue = opt.NoRescue; !g.noRescue || spec.Horizon == 0 { // what runs without a solver knows no regulator either
@@ -528,11 +528,13 @@ func (g *guard) find(l *loop, r rollout, d *Decision) error {
 // solve compares the generic solver's plan, from the next; left is what a Deadline leaves.
 func (g *guard) solve(l *loop, r rollout, d *Decision, left time.Duration) error {
 	horizon := g.horizon
-	if g.noise != nil && g.tightening != nil {
-		horizon = g.tightening.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])).NewHorizon(g.opt.Iterations)
+	if g.noise != nil && g.receding != nil {
+		if tight := g.receding.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])); tight != nil {
+			horizon = tight.NewHorizon(g.opt.Iterations)
+		}
 	}
-	if h, ok := horizon.(domain.Timely); ok && g.opt.Deadline > 0 {
-		h.Within(left)
+	if g.opt.Deadline > 0 {
+		horizon.Within(left)
 	}
 	g.given = append(g.given[:0], l.watched.next.actions...)
 	for nu := len(l.u); len(g.given) < r.steps*nu; { // the last action is held

@@ -45,6 +45,7 @@ func newSpeeding(limit float64) speeding {
 
 // solver answers with a plan of its own; nil: with what it was given.
 type solver struct {
+	domain.Horizon
 	answer func(s []float64, steps int) []float64
 	asked  int
 	begun  [][]float64 // from what

@@ -85,7 +85,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	}
 	record.End = endOf(ep, &sum, failure == "")
 	record.End.Failure = failure
-	if m, ok := method.(domain.Multistart); ok {
+	if m, ok := method.(multistart); ok {
 		record.End.Starts = append(Vector(nil), m.Starts()...)
 	}
 	if m, ok := method.(interface{ Way() bool }); ok {

@@ -59,7 +59,7 @@ type Result struct {
 	// lie outside of what the case's maps are made for; absent where scenes were drawn.
 	ScenesSHA256 string   `json:"scenes_sha256,omitempty"`
 	Beyond       []Beyond `json:"beyond,omitempty"`
-	// Starts are of a domain.Multistart, absent elsewhere.
+	// Starts are of an oracle of several solves, absent elsewhere.
 	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.
 	Unsafe []UnsafeEpisode `json:"unsafe,omitempty"`

@@ -233,7 +233,7 @@ type End struct {
 	Cause string `json:"cause,omitempty"`
 	// OracleFailure is why there is no oracle cost where the oracle was asked.
 	OracleFailure string `json:"oracle_failure,omitempty"`
-	// Starts are the costs that the solves of a domain.Multistart ended at, null where one
+	// Starts are the costs that the solves of an oracle ended at, null where one
 	// did not converge.
 	Starts Vector `json:"starts,omitempty"`
 	// Excluded scenes were drawn before this one and left out; see Drawn.

@@ -1,6 +1,9 @@
 package domain
 
-import "encoding/json"
+import (
+	"context"
+	"encoding/json"
+)
 
 // Able is implemented by what can do more than its kind has to. A is ProblemAbilities of a
 // Problem, and so for the others. A
@@ -159,4 +162,53 @@ type EpisodeAbilities struct {
 	// Measure, of a plant with a Measurement, writes what is measured in place of the state, with its
 	// noise, and the context with its unknown entries as they are declared.
 	Measure func(y, c []float64)
+}
+
+// AbilitiesOfSolver are a solver's, none of one that is not Able.
+func AbilitiesOfSolver(s Solver) *SolverAbilities { return abilitiesOf[SolverAbilities](s) }
+
+// SolverAbilities are what a Solver may do besides; see Receding for one more.
+type SolverAbilities struct {
+	// Until, where one solve may take seconds, is the same solver, what it was Prepared with included,
+	// whose solves end with ctx's error soon after ctx is done.
+	Until func(ctx context.Context) Solver
+	// SolveAll solves all preferences of one scenario together, faster than one by one, such as where
+	// arithmetic runs many problems side by side. It returns for each preference the samples or the error
+	// that Solve would return for it with the seed of the same place.
+	SolveAll func(scenario int, p []float64, prefs []Preference, how Scalarization, seeds []uint64) ([][]Sample, []error)
+	// SolveVisited lets the policy drive from the scenario's start and returns the optimum from each state
+	// that it comes to. A map is exact where its data are; an error of its own leads it to states that lie
+	// beside every optimal trajectory, and there it needs the optimum most. States without a certified
+	// optimum are left out. It depends only on its arguments, the policy's decisions and what Prepare
+	// built.
+	SolveVisited func(scenario int, p []float64, pref Preference, policy Controller) ([]Sample, error)
+	// Inward is a solver that keeps off the limits: its optima keep every margin by slack at least, in the
+	// margin's own unit, and its targets are those optima, lifted beyond no limit. What it is made from
+	// stays as it is. A slack that leaves nothing is an error.
+	Inward func(slack float64) (Solver, error)
+	// Optimal knows the optimal action in any state of an episode, such as those a closed loop visits.
+	// Prepare comes first.
+	Optimal Optimal
+}
+
+// AbilitiesOfPlant are a plant's, none of one that is not Able.
+func AbilitiesOfPlant(p Plant) *PlantAbilities { return abilitiesOf[PlantAbilities](p) }
+
+// PlantAbilities are what a Plant may do besides.
+type PlantAbilities struct {
+	// Draft and Stage, both or none, are of a plant that takes scenes of a user's own beside those that it
+	// draws. Draft is the scene of an episode of Episode's or Stage's in the form that Stage reads. Stage
+	// makes an episode of a scene in JSON. What is not known, not finite, missing or impossible, such as
+	// bodies that overlap, is an error that names its field. Measurement noise is that of Episode under
+	// the same seed and index, and so is all else of a scene that was drawn there. opt.Preference scores
+	// the episode; a scene that names other weights is refused, as is any opt.Regime but "".
+	Draft func(e Episode) any
+	Stage func(seed uint64, index int, scene json.RawMessage, opt EpisodeOptions) (Episode, error)
+	// NewStepper makes what advances many episodes at less cost together than one by one, for one
+	// goroutine; nil where this machine has nothing to gain.
+	NewStepper func() Stepper
+	// Prepare draws test scenes of a seed at less cost together than one by one, so that Episode with the
+	// same arguments finds them; Episode says what is wrong with one that could not be drawn. A plant
+	// keeps at least 128 scenes that were prepared last.
+	Prepare func(ctx context.Context, seed uint64, indices []int, opt EpisodeOptions) error
 }

@@ -23,7 +23,7 @@ type Guard struct {
 	// Iterations of the generic solver in one rescue; 0: DefaultRescueIterations.
 	Iterations int `json:"iterations,omitempty"`
 	// Deadline is how long a rescue takes at most: no round of its search begins that would
-	// end later, and the solver has what is left, where it is Timely, or is not asked; 0: to
+	// end later, and the solver has what is left, or is not asked; 0: to
 	// its end. The result then depends on the machine.
 	Deadline time.Duration `json:"deadline_ns,omitempty"`
 }

@@ -109,11 +109,11 @@ func (l *Live) restage(ctx context.Context, change domain.Change) error {
 			of.decides = &controllers{aside: l.server.Aside(), of: on, sessions: map[string]domain.Controller{}}
 		}
 	}
-	plant, ok := on.Definition().Plant.(domain.Staging)
-	if !ok {
+	stage := domain.AbilitiesOfPlant(on.Definition().Plant).Stage
+	if stage == nil {
 		return fmt.Errorf("the plant of case %s takes no scenes that are given", l.c.Name())
 	}
-	ep, err := plant.Stage(l.seed, l.episode, scene, l.how(ctx, ""))
+	ep, err := stage(l.seed, l.episode, scene, l.how(ctx, ""))
 	if err != nil {
 		return err
 	}

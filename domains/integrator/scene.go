@@ -9,18 +9,16 @@ import (
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
-var _ domain.Staging = (*Plant)(nil)
-
 // Bounds of a scene that is given: beyond them numbers, not the problem, are what a run shows.
 const (
 	farthest = 1000 // m
 	fastest  = 100  // m/s
 )
 
-// Draft implements domain.Staging.
+// Draft is domain.PlantAbilities.Stage.
 func (l *Plant) Draft(e domain.Episode) any { return e.Scene() }
 
-// Stage implements domain.Staging. p may be any series: what controllers know of it is its
+// Stage is domain.PlantAbilities.Stage. p may be any series: what controllers know of it is its
 // present value and the rate of its first step.
 func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
 	if err := opt.NoRegime(l.system.spec.Name); err != nil {

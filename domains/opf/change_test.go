@@ -16,9 +16,9 @@ import (
 // leads where it would have led.
 func TestAChangeBeginsWhereTheEpisodeStands(t *testing.T) {
 	for _, c := range []domain.Case{opf.Thirty(), opf.ThirtyUncertain()} {
-		spec, plant := c.Problem.Spec(), c.Plant.(domain.Staging)
+		spec, plant := c.Problem.Spec(), domain.AbilitiesOfPlant(c.Plant)
 		how := domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
-		ep := require.Get(plant.Episode(11, 2, how))(t)
+		ep := require.Get(c.Plant.Episode(11, 2, how))(t)
 		s, x, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 		decide := func(of domain.Episode) domain.Outcome {
 			of.Observe(s, x)
@@ -58,7 +58,7 @@ func TestAChangeBeginsWhereTheEpisodeStands(t *testing.T) {
 		if !domain.AbilitiesOfProblem(of.Problem).Chart().Branches[5].Open || domain.AbilitiesOfProblem(of.Problem).Chart().Branches[4].Open {
 			t.Errorf("%s: opened are %+v", spec.Name, domain.AbilitiesOfProblem(of.Problem).Chart().Branches[:6])
 		}
-		again := require.Get(of.Plant.(domain.Staging).Stage(11, 2, require.Get(json.Marshal(opened.Scene))(t), how))(t)
+		again := require.Get(domain.AbilitiesOfPlant(of.Plant).Stage(11, 2, require.Get(json.Marshal(opened.Scene))(t), how))(t)
 		if _, err := domain.AbilitiesOfEpisode(again).Change(json.RawMessage(`{"branch":{"at":5,"open":true}}`)); err == nil || !strings.Contains(err.Error(), "already") {
 			t.Errorf("opened twice: %v", err)
 		}

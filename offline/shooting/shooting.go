@@ -105,12 +105,14 @@ type work struct {
 	settlings                   sync.Pool // of *settling
 }
 
-var (
-	_ domain.Solver        = (*Solver)(nil)
-	_ domain.Interruptible = (*Solver)(nil)
-)
+var _ domain.Solver = (*Solver)(nil)
 
-// Until implements domain.Interruptible.
+// Abilities implements domain.Able.
+func (s *Solver) Abilities() *domain.SolverAbilities {
+	return &domain.SolverAbilities{Until: s.Until, SolveVisited: s.SolveVisited}
+}
+
+// Until is domain.SolverAbilities.Until.
 func (s *Solver) Until(ctx context.Context) domain.Solver {
 	own := *s
 	own.until = ctx

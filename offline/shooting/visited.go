@@ -7,13 +7,11 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-var _ domain.VisitedSolver = (*Solver)(nil)
-
 // visitedRows of the optimum from a visited state are kept: the state's own and
 // its successor, for the losses that look at both.
 const visitedRows = 2
 
-// SolveVisited implements domain.VisitedSolver: the policy drives by the known dynamics
+// SolveVisited is domain.SolverAbilities.SolveVisited: the policy drives by the known dynamics
 // for the steps that are kept. The first optimum is Solve's; that from each later state is
 // solved from what is left of the one before it, and from the Solver's own starts where that
 // does not converge. It ends where the state is lost or no longer finite.

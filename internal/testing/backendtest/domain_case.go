@@ -258,7 +258,7 @@ func checkPlant(c domain.Case) (errs []error) {
 	if weigh := domain.AbilitiesOfProblem(c.Problem).Weigh; weigh != nil {
 		errs = append(errs, checkWeighing(weigh, c)...)
 	}
-	if p, ok := c.Plant.(domain.Staging); ok {
+	if p := domain.AbilitiesOfPlant(c.Plant); p.Stage != nil {
 		errs = append(errs, checkStaging(p, c)...)
 	}
 	return errs
@@ -266,11 +266,11 @@ func checkPlant(c domain.Case) (errs []error) {
 
 // checkStaging holds an episode of a scene that is given to the episode that the scene was
 // drawn in, noise included, and what is no scene to be refused. So are a plant's constants.
-func checkStaging(plant domain.Staging, c domain.Case) (errs []error) {
+func checkStaging(plant *domain.PlantAbilities, c domain.Case) (errs []error) {
 	opt := domain.EpisodeOptions{Noise: 0.01, Preference: domain.Preference{Adaptive: true}}
 	var text json.RawMessage
 	for index := range 2 {
-		drawn, err := plant.Episode(domainSeed, index, opt)
+		drawn, err := c.Plant.Episode(domainSeed, index, opt)
 		if err != nil {
 			return append(errs, fmt.Errorf("episode %d with noise: %w", index, err))
 		}
@@ -322,7 +322,7 @@ func checkStaging(plant domain.Staging, c domain.Case) (errs []error) {
 	if c.Remake == nil {
 		return errs
 	}
-	params, err := json.Marshal(plant.Params())
+	params, err := json.Marshal(c.Plant.Params())
 	if err != nil {
 		return append(errs, err)
 	}
