@@ -36,9 +36,9 @@ const (
 // RunDomain checks a control problem against its own contract:
 //
 //   - The case is one that domain.Case.Validate accepts, and no method has the name of an
-//     optional interface's without being called.
+//     ability that its Abilities leave out.
 //   - Gradient agrees with central differences of Objectives in s and u;
-//     GradientBatch and GradientBlock, if there are any, with Gradient row by row.
+//     Derivatives.Rows and Block, if there are any, with Gradient row by row.
 //   - Dual functions, if there are any, have the values of the problem's own and their
 //     derivatives.
 //   - Step, Base and Objectives are finite; no method changes its inputs.
