@@ -353,8 +353,8 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 			return nil, err
 		}
 		var optimal domain.Optimal
-		if o, ok := c.def.Solver.(domain.Optimizer); ok && c.def.Learned == nil {
-			optimal = o.Optimal
+		if c.def.Learned == nil {
+			optimal = domain.AbilitiesOfSolver(c.def.Solver).Optimal
 		}
 		if measured, err = batchnav.MeasureLoop(ctx, c.Spec(), ctrl, c.def.Plant, opt.Seed, opt.Episodes, domain.Preference{Adaptive: true}, optimal); err != nil {
 			return nil, err

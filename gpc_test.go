@@ -407,6 +407,10 @@ func paperCases(t *testing.T) []*gpc.Case {
 // falling is a cart that is always lost.
 type falling struct{ *testdomain.Cart }
 
+func (p falling) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Failed: p.Failed}
+}
+
 func (falling) Failed(s, c []float64) bool { return true }
 
 // A map is one of its problem, whatever the names and sizes; a shifted plant is driven by

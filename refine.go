@@ -43,6 +43,10 @@ func (c *Case) Refiner(e *Engine, s Setup, candidates int) (*Refiner, error) {
 	return r, r.prepare(candidates)
 }
 
+// chooses is a controller that decides by choosing among many candidates: Chosen describes the last decision. It
+// is what `gpc refine` shows of a case whose map is not about its own problem.
+type chooses interface{ Chosen() domain.Chosen }
+
 // prepare makes the method that searches among so many candidates.
 func (r *Refiner) prepare(candidates int) (err error) {
 	if candidates < 1 || candidates > batchnav.MaxCandidates {
@@ -55,7 +59,7 @@ func (r *Refiner) prepare(candidates int) (err error) {
 	if r.search, err = r.by.Controller(r.engine); err != nil {
 		return err
 	}
-	if _, ok := r.search.(domain.Refining); !ok {
+	if _, ok := r.search.(chooses); !ok {
 		return badInputf("the map of case %s is about %s, and method %q does not say what it chooses among", r.c.Name(), r.c.MapSpec().Description, r.by.Method.Name)
 	}
 	return nil
@@ -89,7 +93,7 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 		return nil, err
 	}
 	took := time.Since(start)
-	c := r.search.(domain.Refining).Chosen()
+	c := r.search.(chooses).Chosen()
 	if len(c.Plan) == 0 {
 		return nil, badInputf("refine: the observation leaves case %s nothing to choose: no candidate has a score", spec.Name)
 	}

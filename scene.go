@@ -16,8 +16,8 @@ func (c *Case) Staged(s *closedloop.Scenes) (*Case, error) {
 	if s == nil {
 		return c, nil
 	}
-	if _, ok := c.def.Plant.(domain.Staging); !ok {
-		return nil, badInputf("case %s takes no scenes that are given: its plant is no domain.Staging", c.Name())
+	if domain.AbilitiesOfPlant(c.def.Plant).Stage == nil {
+		return nil, badInputf("case %s takes no scenes that are given: its plant has no domain.PlantAbilities.Stage", c.Name())
 	}
 	var on domain.Case
 	var other bool
@@ -45,8 +45,8 @@ func (c *Case) Staged(s *closedloop.Scenes) (*Case, error) {
 
 // Scene is a drawn test scene as a file to begin a scene of one's own with.
 func (c *Case) Scene(ctx context.Context, seed uint64, index int, regime string, pref domain.Preference) (*closedloop.SceneFile, error) {
-	if _, ok := c.def.Plant.(domain.Staging); !ok {
-		return nil, badInputf("case %s takes no scenes that are given: its plant is no domain.Staging", c.Name())
+	if domain.AbilitiesOfPlant(c.def.Plant).Stage == nil {
+		return nil, badInputf("case %s takes no scenes that are given: its plant has no domain.PlantAbilities.Stage", c.Name())
 	}
 	ep, err := c.def.Plant.Episode(seed, index, domain.EpisodeOptions{Regime: regime, Preference: pref, Context: ctx})
 	if err != nil {

@@ -19,7 +19,7 @@ func TestAChangedPreferenceIsFollowedAtOnce(t *testing.T) {
 	defer e.Close()
 	def := c.Definition()
 	problem, spec := def.Problem, c.Spec()
-	scored, optimum := problem.(domain.Scored), def.Solver.(domain.Optimizer)
+	may, optimum := domain.AbilitiesOfProblem(problem), domain.AbilitiesOfSolver(def.Solver)
 	changes := [][]float64{{0, 0, 1}, {0, 0.5, 0.5}, {1, 0, 0}, {0, 0, 1}, {0, 1, 0}, {0.7, 0.2, 0.1}, {0.2, 0.2, 0.6}, {0.5, 0, 0.5}}
 	const between = 6 // decisions
 	for _, test := range []struct {
@@ -40,7 +40,7 @@ func TestAChangedPreferenceIsFollowedAtOnce(t *testing.T) {
 		u, weights := make([]float64, spec.ActionSize()), make([]float64, spec.ObjectiveSize())
 		J, margins := make([]float64, spec.ObjectiveSize()), make([]float64, len(spec.Margins))
 		cost := func(u []float64) (sum float64) {
-			scored.Score(o.S, o.C, u, J, margins)
+			may.Score(o.S, o.C, u, J, margins)
 			for i, w := range weights {
 				sum += w * J[i]
 			}
@@ -53,7 +53,7 @@ func TestAChangedPreferenceIsFollowedAtOnce(t *testing.T) {
 				d, err := loop.Decide(o.S, o.C, pref)
 				require.OK(t, err)
 				if step == 0 && k > 0 {
-					domain.Weigh(problem, domain.Preference{W: w}, weights)
+					may.Weights(domain.Preference{W: w}, weights)
 					if !optimum.Optimal(o.S, o.C, pref, u) {
 						t.Fatalf("%s, change %d: the state has no optimum", test.method, k)
 					}

@@ -90,11 +90,11 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		}
 	}
 	if opt.Inward != 0 {
-		tight, ok := c.def.Solver.(domain.InwardSolver)
-		if !ok || opt.Distil {
+		inward := domain.AbilitiesOfSolver(c.def.Solver).Inward
+		if inward == nil || opt.Distil {
 			return nil, badInputf("dataset: --inward is of what a solver of case %s can keep off its limits, and nothing here can", c.Name())
 		}
-		if _, err := tight.Inward(opt.Inward); err != nil {
+		if _, err := inward(opt.Inward); err != nil {
 			return nil, badInputf("dataset: --inward: %v", err)
 		}
 	}

@@ -66,7 +66,7 @@ func (a *Batch) prepare(l *loop) error {
 	}
 	s, c, pref := l.predictedS, l.predictedC, l.prepared.preference
 	a.problem.Step(l.state, l.lastC, l.lastU, s, c)
-	if f, finite := a.problem.(domain.Finite); !tensor.Finite(s) || !tensor.Finite(c) || finite && f.Remaining(c) < 1 {
+	if !tensor.Finite(s) || !tensor.Finite(c) || a.may.Remaining != nil && a.may.Remaining(c) < 1 {
 		l.memory.lose()
 		return nil
 	}

@@ -16,7 +16,7 @@ const (
 	answerTolerance = 0.5
 )
 
-// answerError is how wrong the map is about answers that are known (domain.Answered), 0
+// answerError is how wrong the map is about answers that are known (domain.ProblemAbilities.Answers), 0
 // where none are: with r_i = D_u(E_x(x_i)) in physical units and t_i the solver's target,
 //
 //	Σ_i ‖r_i − t_i‖² / Σ_i ‖t_i − t̄‖²,
@@ -24,11 +24,10 @@ const (
 // each component in units of its box, where it has one. The plan that fits all answers best
 // has 1. Neither side depends on what the map says of itself.
 func (l *loaded) answerError() (float64, error) {
-	p, ok := l.problem.(domain.Answered)
-	if !ok {
+	if l.may.Answers == nil {
 		return 0, nil
 	}
-	answers := p.Answers()
+	answers := l.may.Answers()
 	n := min(len(answers), answersAsked)
 	asked := make([]*domain.Sample, n)
 	input, z := tensor.New(n, l.spec.ObservationSize()), tensor.New(n, l.model.Latent())

@@ -183,7 +183,7 @@ func (l *loaded) keepLoops(cfg backend.LoopsConfig) (kept backend.Loops, onDevic
 }
 
 // AnswerError is how wrong the map is about decisions that the problem knows by its own solver
-// (domain.Answered): what it misses of their variation, as a share, 0 where none are known. Above
+// (domain.ProblemAbilities.Answers): what it misses of their variation, as a share, 0 where none are known. Above
 // 0.5 no decision of the map is trusted: each has domain.FallbackMap.
 func (a *Batch) AnswerError() float64 { return a.wrong }
 

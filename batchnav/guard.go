@@ -16,7 +16,7 @@ import (
 // guard rolls decided actions out before they are executed. A plan is the executed actions of a
 // roll-out: some that are given, then those of the base policy, `direct`. It is safe if no
 // margin of a step is below −MarginTolerance, or within the noise of it, no state is lost
-// (domain.Failing), and it ends where it may (domain.Terminal). The plan accepted at one
+// (domain.ProblemAbilities.Failed), and it ends where it may (domain.ProblemAbilities.TerminalMargin). The plan accepted at one
 // decision is, one step on, the incumbent of the next, which is executed where the new one is
 // not safe; where that is not either, a rescue looks for one, which is then followed while it
 // is the cheaper. It is the workspace of the loops of one batch.
@@ -24,10 +24,10 @@ type guard struct {
 	*rollouts
 	opt          domain.Guard
 	solver       domain.Optimal
-	horizon      domain.Horizon    // nil: none
-	tightening   domain.Tightening // makes one that keeps off the limits; nil: it cannot
-	terminal     domain.Terminal
-	escaping     domain.Escaping // asked where there is no rescue; nil: the problem knows no escape
+	horizon      domain.Horizon  // nil: none
+	receding     domain.Receding // makes those that keep off the limits
+	terminal     func(s, c []float64) float64
+	escape       func(s, c, u []float64) bool // asked where there is no rescue; nil: the problem knows no escape
 	noProjection bool
 	noRescue     bool
 	threads      int
@@ -132,14 +132,14 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 	}
 	if opt.Rescue != nil && !opt.NoRescue {
 		g.horizon = opt.Rescue.NewHorizon(o.Iterations)
-		g.tightening, _ = opt.Rescue.(domain.Tightening)
+		g.receding = opt.Rescue
 	}
 	g.tight = make([]float64, size)
 	if g.noRescue = opt.NoRescue; !g.noRescue || spec.Horizon == 0 { // what runs without a solver knows no regulator either
-		g.terminal, _ = l.problem.(domain.Terminal)
+		g.terminal = l.may.TerminalMargin
 	}
 	if g.noRescue {
-		g.escaping, _ = l.problem.(domain.Escaping)
+		g.escape = l.may.Escape
 	}
 	if o.Noise > 0 {
 		for _, v := range spec.Measured {
@@ -277,7 +277,7 @@ func (g *guard) ask(l *loop, c []float64, pref domain.Preference) error {
 
 // steps of the look-ahead from a context.
 func (g *guard) steps(c []float64) int {
-	return lookAhead(g.problem, c, g.opt.Steps, 0)
+	return lookAhead(g.spec, g.may, c, g.opt.Steps, 0)
 }
 
 // alone is roll of one.
@@ -353,7 +353,7 @@ func (g *guard) decided(runs []rollout, h, most int) error {
 		if at := h * nu; at < len(runs[i].given) {
 			copy(row(g.u, i, nu), runs[i].given[at:at+nu])
 		} else if runs[i].escapes {
-			g.escaping.Escape(row(g.s, i, len(runs[i].s)), row(g.c, i, len(runs[i].c)), row(g.u, i, nu))
+			g.escape(row(g.s, i, len(runs[i].s)), row(g.c, i, len(runs[i].c)), row(g.u, i, nu))
 		}
 	}
 	return nil
@@ -371,16 +371,16 @@ func (g *guard) note(r *rollout, h, i int) {
 	}
 	p.cost, p.margin = g.cost[i], g.margin[i]
 	if h == r.steps-1 {
-		if g.lasting != nil && r.priced {
-			p.cost += g.lasting.Behind(s, c, r.pref)
+		if g.behind != nil && r.priced {
+			p.cost += g.behind(s, c, r.pref)
 		}
 		p.endS, p.endC = append(p.endS[:0], s...), append(p.endC[:0], c...)
 		if t := &g.scratch[0]; tensor.Finite(s) {
-			domain.StateMargins(g.problem, s, c, g.action(g.u, h, i), t.above, t.below)
+			domain.StateMargins(g.problem, g.may, s, c, g.action(g.u, h, i), t.above, t.below)
 			p.margin = math.Min(p.margin, domain.Smallest(t.above))
 		}
 		if g.terminal != nil {
-			p.margin = math.Min(p.margin, g.terminal.TerminalMargin(s, c))
+			p.margin = math.Min(p.margin, g.terminal(s, c))
 		}
 	}
 	p.narrow = !g.spec.Keeps(g.tight[i])
@@ -459,7 +459,7 @@ func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision
 	asks := w.wait == 0 && !g.noRescue
 	switch {
 	case g.noRescue:
-		if g.escaping != nil && g.escaping.Escape(l.state, c, l.alternative) {
+		if g.escape != nil && g.escape(l.state, c, l.alternative) {
 			r.escapes = true
 			if err := g.compare(w, d, r, domain.FallbackEscape); err != nil {
 				return err
@@ -528,11 +528,13 @@ func (g *guard) find(l *loop, r rollout, d *Decision) error {
 // solve compares the generic solver's plan, from the next; left is what a Deadline leaves.
 func (g *guard) solve(l *loop, r rollout, d *Decision, left time.Duration) error {
 	horizon := g.horizon
-	if g.noise != nil && g.tightening != nil {
-		horizon = g.tightening.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])).NewHorizon(g.opt.Iterations)
+	if g.noise != nil && g.receding != nil {
+		if tight := g.receding.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])); tight != nil {
+			horizon = tight.NewHorizon(g.opt.Iterations)
+		}
 	}
-	if h, ok := horizon.(domain.Timely); ok && g.opt.Deadline > 0 {
-		h.Within(left)
+	if g.opt.Deadline > 0 {
+		horizon.Within(left)
 	}
 	g.given = append(g.given[:0], l.watched.next.actions...)
 	for nu := len(l.u); len(g.given) < r.steps*nu; { // the last action is held

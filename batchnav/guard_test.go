@@ -26,6 +26,12 @@ type speeding struct {
 	steps *atomic.Int64
 }
 
+func (p speeding) Abilities() *domain.ProblemAbilities {
+	may := p.finite.Abilities()
+	may.Failed = p.Failed
+	return may
+}
+
 func (p speeding) Failed(s, c []float64) bool { return s[1] > p.limit }
 
 func (p speeding) Step(s, c, u, nextS, nextC []float64) {
@@ -39,6 +45,7 @@ func newSpeeding(limit float64) speeding {
 
 // solver answers with a plan of its own; nil: with what it was given.
 type solver struct {
+	domain.Horizon
 	answer func(s []float64, steps int) []float64
 	asked  int
 	begun  [][]float64 // from what
@@ -167,6 +174,12 @@ func TestGuardSearches(t *testing.T) {
 
 // braking is speeding that knows an escape: against the speed.
 type braking struct{ speeding }
+
+func (p braking) Abilities() *domain.ProblemAbilities {
+	may := p.speeding.Abilities()
+	may.Escape = p.Escape
+	return may
+}
 
 func (p braking) Escape(s, _, u []float64) bool {
 	u[0] = -s[1]
@@ -356,6 +369,12 @@ func TestGuardTightensMargins(t *testing.T) {
 
 // resting is the cart that may end only at rest.
 type resting struct{ finite }
+
+func (p resting) Abilities() *domain.ProblemAbilities {
+	may := p.finite.Abilities()
+	may.TerminalMargin = p.TerminalMargin
+	return may
+}
 
 func (resting) TerminalMargin(s, c []float64) float64 { return 0.3 - math.Abs(s[1]) }
 

@@ -17,6 +17,7 @@ type loaded struct {
 	backend backend.Backend
 	model   *model.Model
 	problem domain.Problem
+	may     *domain.ProblemAbilities
 	spec    *domain.Spec
 	nav     domain.Navigation
 	encoder backend.Net
@@ -53,7 +54,7 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 			return nil, err
 		}
 	}
-	l := &loaded{backend: b, model: m, problem: p, spec: spec, nav: nav, bound: ResidualBound(spec, m.NormS), times: cmp.Or(opt.ResidualLimit, DefaultResidualLimit)}
+	l := &loaded{backend: b, model: m, problem: p, may: domain.AbilitiesOfProblem(p), spec: spec, nav: nav, bound: ResidualBound(spec, m.NormS), times: cmp.Or(opt.ResidualLimit, DefaultResidualLimit)}
 	if l.encoder, err = b.NewNet(m.EncoderX); err != nil {
 		return nil, fmt.Errorf("batchnav: E_x: %w", err)
 	}
@@ -191,10 +192,7 @@ func (l *loaded) threshold(variance float64) float64 {
 }
 
 // failing reports whether the problem has states that are lost.
-func (l *loaded) failing() bool {
-	_, ok := l.problem.(domain.Failing)
-	return ok
-}
+func (l *loaded) failing() bool { return l.may.Failed != nil }
 
 // Fits says whether a valid model was made for the problem of this spec: its
 // case, the widths of its networks, its decoded codes.
@@ -270,9 +268,9 @@ func (l *loaded) priority(pref domain.Preference, s, u, c, delta, sigma []float6
 }
 
 // rates writes the weights of the raw objectives that an action is counted with: those
-// of domain.Weigh, or σ.
+// of ProblemAbilities.Weights, or σ.
 func (l *loaded) rates(pref domain.Preference, s, u, c, delta, weights []float64) {
-	if !domain.Weigh(l.problem, pref, weights) {
+	if !l.may.Weights(pref, weights) {
 		l.priority(pref, s, u, c, delta, weights)
 	}
 }

@@ -53,7 +53,7 @@ type Options struct {
 	// NoGuard leaves Guard out.
 	NoGuard bool
 	// NoRescue has the guard neither search nor ask a solver: what is not safe is compared with the plan accepted before, with the
-	// problem's escape (domain.Escaping), and with Problem.Fallback. Its decisions are bounded: what package export writes as C.
+	// problem's escape (domain.ProblemAbilities.Escape), and with Problem.Fallback. Its decisions are bounded: what package export writes as C.
 	NoRescue bool
 	// Guard rolls every decision out before it is executed and replaces the ones that fail;
 	// nil: none. Plans must be of one action. It searches, and Rescue goes on from what is
@@ -128,11 +128,11 @@ func refine(n int, suffix string, group domain.Group, s SearchOptions) variant {
 }
 
 // Methods are the navigator's variants for a problem, in the order of the tables: a
-// search along roll-outs is none for plans of several actions, only a domain.Polisher
+// search along roll-outs is none for plans of several actions, only a problem with Polish
 // polishes, and only what is guarded can be without. They have no New: NewNavigator makes
 // them, with the options of OptionsFor.
 func Methods(p domain.Problem, guarded bool) (all []domain.Method) {
-	_, polishes := p.(domain.Polisher)
+	polishes := domain.AbilitiesOfProblem(p).Polish != nil
 	for _, v := range variants {
 		var o Options
 		v.set(&o)

@@ -18,16 +18,15 @@ const polishIterations = 10
 // The first action of the result is executed where its roll-out is better than the best.
 type polish struct {
 	*search
-	by            domain.Polisher
+	by            func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool
 	best, another []float64 // [steps·action]
 }
 
 func newPolish(r *search) (*polish, error) {
-	by, ok := r.problem.(domain.Polisher)
-	if !ok || r.opt.Polish < 0 {
-		return nil, fmt.Errorf("batchnav: a polish of %d iterations in case %q: want them not negative, and a problem that is a domain.Polisher", r.opt.Polish, r.spec.Name)
+	if r.may.Polish == nil || r.opt.Polish < 0 {
+		return nil, fmt.Errorf("batchnav: a polish of %d iterations in case %q: want them not negative, and a problem that has domain.ProblemAbilities.Polish", r.opt.Polish, r.spec.Name)
 	}
-	return &polish{search: r, by: by}, nil
+	return &polish{search: r, by: r.may.Polish}, nil
 }
 
 // makeRoom begins a decision.
@@ -51,7 +50,7 @@ func (p *polish) improve(m *memory, found *crossentropy.Elite, s, c []float64, p
 		better = p.adopt(s, c, pref, &best)
 	}
 	copy(p.another, p.best)
-	if p.by.Polish(s, c, pref, p.another, p.opt.Polish) {
+	if p.by(s, c, pref, p.another, p.opt.Polish) {
 		better = p.adopt(s, c, pref, &best) || better
 	}
 	if better {

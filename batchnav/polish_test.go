@@ -20,6 +20,12 @@ type polishing struct {
 	polish func(plan []float64) bool
 }
 
+func (p polishing) Abilities() *domain.ProblemAbilities {
+	may := p.finite.Abilities()
+	may.Polish = p.Polish
+	return may
+}
+
 func (p polishing) Polish(_, _ []float64, _ domain.Preference, plan []float64, _ int) bool {
 	return p.polish(plan)
 }

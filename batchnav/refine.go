@@ -23,7 +23,7 @@ type RefineOptions struct {
 	Seed       uint64 // the result depends on it and on nothing else that varies
 	// LookAhead is how many decisions of the true dynamics score a candidate: its
 	// own action, then the base policy `direct`. 0: to the end of the episode as
-	// Remaining or the problem (domain.Finite) knows it, else a whole episode; for a
+	// Remaining or the problem (domain.ProblemAbilities.Remaining) knows it, else a whole episode; for a
 	// decoded plan its length.
 	LookAhead int
 	// Remaining is how many decisions the episode still has; 0: not known.
@@ -60,12 +60,12 @@ func (l *loaded) checkRefine(o *RefineOptions, q *domain.Question) error {
 	if err := l.check(q); err != nil {
 		return fmt.Errorf("refine: the observation %w", err)
 	}
-	if f, ok := l.problem.(domain.Finite); ok {
-		if left, most := f.Remaining(q.C), max(1, l.spec.LookAhead()); left > most {
+	if l.may.Remaining != nil {
+		if left, most := l.may.Remaining(q.C), max(1, l.spec.LookAhead()); left > most {
 			return fmt.Errorf("refine: the observation leaves %d decisions in its episode: want at most %d, a whole one", left, most)
 		}
 	}
-	if steps := lookAhead(l.problem, q.C, o.LookAhead, o.Remaining); o.Candidates*steps > maxDecisions {
+	if steps := lookAhead(l.spec, l.may, q.C, o.LookAhead, o.Remaining); o.Candidates*steps > maxDecisions {
 		return fmt.Errorf("refine: %d candidates with a look-ahead of %d decisions: want a product of at most %d", o.Candidates, steps, maxDecisions)
 	}
 	return nil
@@ -170,9 +170,9 @@ func NewRefiner(b backend.Backend, m *model.Model, p domain.Problem, opt Options
 // grow makes room for n candidates of a refinement in single operations.
 func (r *Refiner) grow(n int) (err error) {
 	if r.proposer == nil {
-		if p, ok := r.problem.(domain.PlanScoring); ok {
+		if r.may.NewPlanScorer != nil {
 			device, _ := r.backend.(domain.Accelerator)
-			if r.own, err = p.NewPlanScorer(device); err != nil {
+			if r.own, err = r.may.NewPlanScorer(device); err != nil {
 				return fmt.Errorf("refine: scoring the plans of %s: %w", r.spec.Name, err)
 			}
 		}
@@ -203,7 +203,7 @@ func (r *Refiner) Refine(ctx context.Context, obs Observation, opt RefineOptions
 	start := time.Now()
 	proposed, offset := Split(r.spec, opt)
 	r.question[0].Count = proposed
-	steps := lookAhead(r.problem, obs.C, opt.LookAhead, opt.Remaining)
+	steps := lookAhead(r.spec, r.may, obs.C, opt.LookAhead, opt.Remaining)
 	result, err := r.propose(ctx, obs, &opt, steps)
 	if err != nil {
 		return nil, err
@@ -294,8 +294,7 @@ const maxDecisions = 1 << 28
 // lookAhead is how many decisions are looked ahead from a context where asked are asked for,
 // 0: as RefineOptions.LookAhead says, remaining its Remaining. No context makes it longer
 // than an episode.
-func lookAhead(p domain.Problem, c []float64, asked, remaining int) int {
-	spec := p.Spec()
+func lookAhead(spec *domain.Spec, may *domain.ProblemAbilities, c []float64, asked, remaining int) int {
 	if spec.Plan > 1 {
 		if asked == 0 {
 			return spec.Plan
@@ -308,8 +307,8 @@ func lookAhead(p domain.Problem, c []float64, asked, remaining int) int {
 	if remaining > 0 {
 		return remaining
 	}
-	if f, ok := p.(domain.Finite); ok {
-		return max(1, min(f.Remaining(c), spec.LookAhead()))
+	if may.Remaining != nil {
+		return max(1, min(may.Remaining(c), spec.LookAhead()))
 	}
 	return max(1, spec.LookAhead())
 }

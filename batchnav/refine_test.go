@@ -142,6 +142,10 @@ type scored struct {
 	calls *atomic.Int64
 }
 
+func (p scored) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Score: p.Score}
+}
+
 func (p scored) Score(s, c, u, J, m []float64) {
 	p.calls.Add(1)
 	p.Objectives(s, u, c, J)
@@ -263,6 +267,10 @@ type scoring struct {
 	batches *[]domain.PlanBatch
 }
 
+func (p scoring) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{NewPlanScorer: p.NewPlanScorer}
+}
+
 func (p scoring) NewPlanScorer(device domain.Accelerator) (domain.PlanScorer, error) {
 	*p.device = device
 	return p, nil
@@ -333,6 +341,10 @@ func TestRefineAsksAProblemThatScoresPlans(t *testing.T) {
 
 // The end of the episode bounds the look-ahead where the problem knows it.
 type finite struct{ *testdomain.Cart }
+
+func (p finite) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Remaining: p.Remaining}
+}
 
 func (finite) Remaining(c []float64) int { return 7 }
 
@@ -447,6 +459,10 @@ func TestRefinementKeys(t *testing.T) {
 // endless is a problem whose context can claim that any number of decisions is left.
 type endless struct{ *testdomain.Cart }
 
+func (p endless) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Remaining: p.Remaining}
+}
+
 func (endless) Remaining(c []float64) int { return int(c[0]) }
 
 func TestNoObservationMakesARollOutLongerThanAnEpisode(t *testing.T) {
@@ -456,7 +472,7 @@ func TestNoObservationMakesARollOutLongerThanAnEpisode(t *testing.T) {
 	if _, err := r.Refine(t.Context(), obs, batchnav.RefineOptions{Candidates: 16}); err == nil || !strings.Contains(err.Error(), "200000000000 decisions") {
 		t.Errorf("%v, want an error that names the decisions", err)
 	}
-	if steps := batchnav.LookAhead(endless{cart}, obs.C, 0, 0); steps != 8 {
+	if steps := batchnav.LookAhead(cart.Spec(), endless{cart}.Abilities(), obs.C, 0, 0); steps != 8 {
 		t.Errorf("a closed loop looks %d decisions ahead, an episode has 8", steps)
 	}
 	for says, opt := range map[string]batchnav.RefineOptions{

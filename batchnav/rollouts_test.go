@@ -85,8 +85,8 @@ func TestRoundsAreTheReferences(t *testing.T) {
 			if name := c.Problem.Spec().Name; testing.Short() && name != "integrator-convex" && name != "tanks" && !shim.OnGPU() {
 				t.Skip("a device's threads are one thread here, and every case is some minute of them")
 			}
-			code, coded := c.Problem.(domain.Device)
-			holdRounds(t, b, c, m, coded && code.Device().Reason == "")
+			code := domain.AbilitiesOfProblem(c.Problem).Device
+			holdRounds(t, b, c, m, code != nil && code().Reason == "")
 		})
 	})
 }
@@ -193,6 +193,12 @@ func TestSearchIsTheReferences(t *testing.T) {
 type slippery struct {
 	*integrator.System
 	line float64
+}
+
+func (p slippery) Abilities() *domain.ProblemAbilities {
+	may := p.System.Abilities()
+	may.Failed = p.Failed
+	return may
 }
 
 func (p slippery) Failed(s, c []float64) bool { return s[0] > p.line }

@@ -16,14 +16,14 @@ import (
 // plan, and its Steps are at most those of the plan.
 type rollouts struct {
 	*loaded
-	scored   domain.Scored        // nil: Objectives and Margins score
-	block    domain.BlockGradient // nil: objectives row by row
-	unpriced bool                 // nobody asks what the plans cost
-	// failing, if the problem is one, ends roll-outs that lose the state: their margin is −∞.
+	scored   func(s, c, u, J, m []float64) // nil: Objectives and Margins score
+	block    func(domain.Block)            // nil: objectives row by row
+	unpriced bool                          // nobody asks what the plans cost
+	// failed, if the problem knows, ends roll-outs that lose the state: their margin is −∞.
 	// kept are then the steps of every plan before.
-	failing domain.Failing
-	kept    []int
-	lasting domain.Lasting // nil: nothing comes behind a plan
+	failed func(s, c []float64) bool
+	kept   []int
+	behind func(s, c []float64, pref domain.Preference) float64 // nil: nothing comes behind a plan
 	// noise is what every measured value may be off by; nil: nothing. tight are then the
 	// smallest margins of the plans less what that takes from them.
 	noise, tight []float64
@@ -59,12 +59,9 @@ type scratch struct {
 }
 
 func newRollouts(l *loaded) *rollouts {
-	r := &rollouts{loaded: l}
-	r.scored, _ = l.problem.(domain.Scored)
-	r.block, _ = l.problem.(domain.BlockGradient)
-	r.failing, _ = l.problem.(domain.Failing)
+	r := &rollouts{loaded: l, scored: l.may.Score, block: l.may.Derivatives.Block, failed: l.may.Failed}
 	if l.spec.Horizon > 0 && l.spec.Plan == 1 {
-		r.lasting, _ = l.problem.(domain.Lasting)
+		r.behind = l.may.Behind
 	}
 	r.advanceRows = func(part, from, to int) { r.step(&r.batch, r.h, from, to, &r.scratch[part]) }
 	return r
@@ -142,7 +139,7 @@ func (r *rollouts) step(b *domain.PlanBatch, h, from, to int, t *scratch) {
 		t.u = append(t.u, r.action(r.u, h, i)...)
 	}
 	ns, nc, m := len(b.S), len(b.C), r.spec.ObjectiveSize()
-	r.block.GradientBlock(domain.Block{Rows: to - from, S: r.s[from*ns : to*ns], U: t.u, C: r.c[from*nc : to*nc], J: r.objective[from*m : to*m]})
+	r.block(domain.Block{Rows: to - from, S: r.s[from*ns : to*ns], U: t.u, C: r.c[from*nc : to*nc], J: r.objective[from*m : to*m]})
 	for i := from; i < to; i++ {
 		r.advance(b, h, i, t)
 	}
@@ -219,7 +216,7 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 	s, c, u, J := row(r.s, i, len(b.S)), row(r.c, i, len(b.C)), r.action(r.u, h, i), row(r.objective, i, len(t.delta))
 	switch {
 	case r.scored != nil:
-		r.scored.Score(s, c, u, J, t.margins)
+		r.scored(s, c, u, J, t.margins)
 	case r.block == nil && !r.unpriced:
 		r.problem.Objectives(s, u, c, J)
 		fallthrough
@@ -238,7 +235,7 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 	}
 	b.Margin[i] = math.Min(b.Margin[i], domain.Smallest(t.margins))
 	last := h == b.Steps-1
-	if last && r.scored != nil && r.lasting == nil {
+	if last && r.scored != nil && r.behind == nil {
 		return // the score knows where it leads
 	}
 	nextS, nextC := row(r.nextS, i, len(s)), row(r.nextC, i, len(c))
@@ -249,12 +246,12 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 		copy(nextS, s)
 		copy(nextC, c)
 	}
-	if r.failing != nil && r.failing.Failed(nextS, nextC) {
+	if r.failed != nil && r.failed(nextS, nextC) {
 		b.Margin[i] = math.Inf(-1)
 		r.kept[i] = min(r.kept[i], h)
 	}
-	if last && r.lasting != nil && !r.unpriced {
-		b.Cost[i] += r.lasting.Behind(nextS, nextC, r.preference(b, i))
+	if last && r.behind != nil && !r.unpriced {
+		b.Cost[i] += r.behind(nextS, nextC, r.preference(b, i))
 	}
 	if r.spec.Plan == 1 && !last {
 		r.observe(nextS, nextC, r.preference(b, i), t.slot, r.input.Row(i), r.state.Row(i), r.ctx.Row(i), nil)

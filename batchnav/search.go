@@ -21,14 +21,14 @@ import (
 type SearchOptions struct {
 	Candidates int // roll-outs of one decision over all rounds, 1 to MaxCandidates
 	// LookAhead is how many decisions of the true dynamics score a candidate. 0: to the
-	// end of the episode as the problem (domain.Finite) knows it, else a whole episode.
+	// end of the episode as the problem (domain.ProblemAbilities.Remaining) knows it, else a whole episode.
 	LookAhead int
 	// Ahead searches between decisions, in the state that the last action leads to
 	// (Batch.Prepare): a decision adds the best offset found there to its latent, in about the time
 	// of direct's. One that is not prepared, as the first of an episode or under another
 	// preference, searches as ever. There is no Polish then.
 	Ahead  bool
-	Polish int // iterations of the problem (domain.Polisher) on the best roll-out; 0: none
+	Polish int // iterations of the problem (domain.ProblemAbilities.Polish) on the best roll-out; 0: none
 	// Within ends a decision's rounds where another, as long as the last, would take it
 	// beyond that; 0: never. The result then depends on the machine.
 	Within time.Duration
@@ -129,7 +129,7 @@ func (m *memory) offsets(steps int) tensor.Matrix {
 // becomes the first action of the best roll-out. It returns how far z has moved. Both
 // stay as they are where no roll-out has a margin. within is SearchOptions.Within.
 func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32, within time.Duration) (moved float64, err error) {
-	start, steps := time.Now(), lookAhead(r.problem, c, r.opt.LookAhead, 0)
+	start, steps := time.Now(), lookAhead(r.spec, r.may, c, r.opt.LookAhead, 0)
 	if r.polish != nil {
 		r.polish.makeRoom(steps)
 	}
@@ -209,7 +209,7 @@ func (r *search) score(s, c []float64, pref domain.Preference, state, z []float3
 // rank makes the margin of a roll-out that loses the state one that is below all others
 // and above that of one which loses it earlier.
 func (r *search) rank(n, steps int) {
-	if r.failing == nil {
+	if r.failed == nil {
 		return
 	}
 	for i, kept := range r.kept[:n] {

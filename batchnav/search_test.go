@@ -27,6 +27,10 @@ var adaptively = domain.Preference{Adaptive: true}
 // finite is the cart with the episode's end known.
 type finite struct{ *testdomain.Cart }
 
+func (p finite) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Remaining: p.Remaining}
+}
+
 func (finite) Remaining(c []float64) int {
 	return max(1, cartSteps-int(math.Round(c[0]*cartSteps)))
 }

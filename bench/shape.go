@@ -202,6 +202,11 @@ func (q *quadratic) Device() domain.DeviceCode {
 	return domain.DeviceCode{Name: fmt.Sprintf("quadratic_%d_%d", len(q.spec.Measured), len(q.spec.Action)), Images: images.Embedded()}
 }
 
+// Abilities implements domain.Able.
+func (q *quadratic) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Derivatives: domain.Derivatives{Rows: q.GradientBatch}, Device: q.Device}
+}
+
 func newQuadratic(s Shape) *quadratic {
 	q := &quadratic{spec: domain.Spec{Name: s.Case, Plan: 1}}
 	q.spec.Measured = make([]domain.Variable, s.State)
@@ -241,7 +246,7 @@ func (q *quadratic) Gradient(s, u, _, sigma, gs, gu []float64) {
 	}
 }
 
-// GradientBatch is Gradient over a batch; see domain.BatchGradient.
+// GradientBatch is Gradient over a batch; see domain.Derivatives.Rows.
 func (q *quadratic) GradientBatch(b domain.Batch) {
 	ns, nu := len(q.spec.Measured), len(q.spec.Action)
 	for r := range b.Rows {

@@ -154,11 +154,11 @@ func (a *App) robots(ctx context.Context, e *gpc.Engine) ([]bench.Axis, error) {
 			if err != nil {
 				return nil, fmt.Errorf("test episode %d of %s: %w", i, c.Name(), err)
 			}
-			sized, ok := ep.(domain.Sized)
-			if !ok {
+			sizes := domain.AbilitiesOfEpisode(ep).Sizes
+			if sizes == nil {
 				break
 			}
-			if _, inputs := sized.Sizes(); len(scenes[inputs]) < scenesOfSize {
+			if _, inputs := sizes(); len(scenes[inputs]) < scenesOfSize {
 				scenes[inputs] = append(scenes[inputs], i)
 			}
 		}

@@ -234,7 +234,7 @@ func (a *again) failure(e *EpisodeRecord, completed bool) {
 	}
 	a.text(end, "end.failure", e.End.Failure, failure)
 	var starts []float64
-	if m, ok := a.method.(domain.Multistart); ok {
+	if m, ok := a.method.(multistart); ok {
 		starts = m.Starts()
 	}
 	if a.length(end, "end.starts", e.End.Starts, starts) {

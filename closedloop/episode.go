@@ -98,7 +98,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	}
 	record.End = endOf(ep, &sum, failure == "")
 	record.End.Failure = failure
-	if m, ok := method.(domain.Multistart); ok {
+	if m, ok := method.(multistart); ok {
 		record.End.Starts = append(Vector(nil), m.Starts()...)
 	}
 	if m, ok := method.(interface{ Way() bool }); ok {
@@ -141,23 +141,24 @@ func wait(ctx context.Context, until time.Time) error {
 func endOf(ep domain.Episode, sum *score, completed bool) End {
 	end := End{Cost: Number(sum.cost), Completed: completed, CollisionFree: sum.collisionFree, Margins: sum.lowest, Violations: sum.violations, Failed: sum.failed}
 	end.Safe = completed && sum.safe()
-	if judged, ok := ep.(domain.Judged); ok {
-		reached := judged.Succeeded()
+	may := domain.AbilitiesOfEpisode(ep)
+	if may.Succeeded != nil {
+		reached := may.Succeeded()
 		end.Reached = &reached
 		end.Safe = end.Safe && reached
 	}
-	if a, ok := ep.(domain.Arrived); ok {
-		now := a.Arrived()
+	if may.Arrived != nil {
+		now := may.Arrived()
 		end.AtEnd = &now
 	}
-	if x, ok := ep.(domain.Explained); ok && !end.Safe && completed {
-		end.Cause = x.Cause()
+	if may.Cause != nil && !end.Safe && completed {
+		end.Cause = may.Cause()
 	}
 	if completed {
 		end.Cause = cmp.Or(end.Cause, sum.cause)
 	}
-	if drawn, ok := ep.(domain.Drawn); ok {
-		end.Excluded = drawn.Excluded()
+	if may.Excluded != nil {
+		end.Excluded = may.Excluded()
 	}
 	return end
 }

@@ -26,8 +26,8 @@ import (
 
 // sizes returns how many components of state and action an episode has.
 func sizes(spec *domain.Spec, ep domain.Episode) (state, action int) {
-	if sized, ok := ep.(domain.Sized); ok {
-		return sized.Sizes()
+	if of := domain.AbilitiesOfEpisode(ep).Sizes; of != nil {
+		return of()
 	}
 	return spec.MeasuredSize(), spec.ActionSize()
 }

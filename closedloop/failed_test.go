@@ -20,6 +20,10 @@ type brittle struct {
 	limits func(s, u, m []float64)
 }
 
+func (b brittle) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Failed: b.Failed}
+}
+
 func (b brittle) Failed(s, _ []float64) bool { return b.at(s) }
 
 func (b brittle) Margins(s, c, u, m []float64) {

@@ -76,6 +76,10 @@ func TestGuardIsCounted(t *testing.T) {
 // hasty is the cart that is lost when it is fast.
 type hasty struct{ *testdomain.Cart }
 
+func (p hasty) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Failed: p.Failed}
+}
+
 func (hasty) Failed(s, c []float64) bool { return s[1] > 0.4 }
 
 // In closed loop no episode that the guard looks after is lost, where the map alone loses

@@ -7,7 +7,10 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-var _ domain.Sensing = (*simulated)(nil)
+// Abilities implements domain.Able.
+func (e *simulated) Abilities() *domain.EpisodeAbilities {
+	return &domain.EpisodeAbilities{Beyond: e.Beyond, Measure: e.Measure}
+}
 
 // processStream separates what acts on the plant from every other draw of an episode.
 const processStream = 0x70726f6365737361 // "processa"
@@ -49,7 +52,7 @@ func (e *simulated) disturb(u []float64) {
 	}
 }
 
-// Measure implements domain.Sensing for a plant with a Measurement.
+// Measure is domain.EpisodeAbilities.Measure of a plant with a Measurement.
 func (e *simulated) Measure(y, c []float64) {
 	of := e.plant.Measurement
 	s, acts := e.s, e.before

@@ -25,7 +25,7 @@ type Recording struct {
 }
 
 // NewRecording begins a recording before the first decision of an episode, which is number opt.Episodes − 1 of the
-// case's plant. staged: its scene was given to a domain.Staging, and is not the one that is drawn for
+// case's plant. staged: its scene was given to a domain.PlantAbilities.Stage, and is not the one that is drawn for
 // that number.
 func NewRecording(c *domain.Case, ep domain.Episode, staged bool, opt Options) *Recording {
 	r := &Recording{of: c, ep: ep, staged: staged, opt: opt, record: EpisodeRecord{Episode: opt.Episodes - 1}}

@@ -25,7 +25,7 @@ type Result struct {
 	Late      int        `json:"late,omitempty"`
 	Episodes  int        `json:"episodes"`
 	// Safe: every step taken, no margin violated, no state lost and, where the episode has
-	// a goal (see domain.Judged), the goal reached.
+	// a goal (see domain.EpisodeAbilities), the goal reached.
 	Safe Number `json:"safe"`
 	// Feasible is the fraction of decisions without a violation (paper, OPF).
 	Feasible Number `json:"feasible"`
@@ -69,7 +69,7 @@ type Result struct {
 	// lie outside of what the case's maps are made for; absent where scenes were drawn.
 	ScenesSHA256 string   `json:"scenes_sha256,omitempty"`
 	Beyond       []Beyond `json:"beyond,omitempty"`
-	// Starts are of a domain.Multistart, absent elsewhere.
+	// Starts are of an oracle of several solves, absent elsewhere.
 	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.
 	Unsafe []UnsafeEpisode `json:"unsafe,omitempty"`
@@ -81,7 +81,7 @@ type Result struct {
 	Flagged    int `json:"flagged"`
 	// Guard is what the case's guard did; absent for a case without.
 	Guard *GuardCounts `json:"guard,omitempty"`
-	// Failed are the episodes that passed through a lost state (domain.Failing), Failures
+	// Failed are the episodes that passed through a lost state (domain.ProblemAbilities.Failed), Failures
 	// those that were not completed.
 	Failed   int `json:"failed"`
 	Failures int `json:"failures"`

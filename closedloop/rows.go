@@ -192,7 +192,7 @@ type ahead struct {
 	// s and c are those of the last decision, then where the plan begins; u is its first action.
 	s, c, nextS, nextC, u []float64
 	ready, solved         bool
-	correcting            domain.Correcting // of the plan; nil: it cannot
+	correcting            domain.Horizon // of the plan; nil: it cannot
 }
 
 var _ domain.Anticipating = (*ahead)(nil)
@@ -241,16 +241,16 @@ func (a *ahead) Prepare() (err error) {
 	a.s, a.nextS, a.c, a.nextC = a.nextS, a.s, a.nextC, a.c
 	a.solved, err = a.solve(a.s, a.c, a.preference, a.u)
 	a.ready, a.correcting = err == nil, nil
-	if h, can := a.horizon.(domain.Correcting); can && a.solved && h.Linearise() {
-		a.correcting = h
+	if a.solved && a.horizon.Linearise() {
+		a.correcting = a.horizon
 	}
 	return err
 }
 
 // remaining is how many decisions the episode still has at decision t, this one included; of a plant that runs on, its horizon.
 func remaining(p domain.Problem, c []float64, t int) int {
-	if f, ok := p.(domain.Finite); ok {
-		return f.Remaining(c)
+	if left := domain.AbilitiesOfProblem(p).Remaining; left != nil {
+		return left(c)
 	}
 	if spec := p.Spec(); spec.Horizon == 0 {
 		return max(1, spec.Steps-t)
@@ -273,14 +273,16 @@ type oracle struct {
 	ahead int
 }
 
-var _ domain.Multistart = (*oracle)(nil)
-
 func (o *oracle) Reset(ep domain.Episode) error {
 	if o.ep, o.plan, o.costs, o.t = ep, nil, nil, 0; ep == nil {
 		return errors.New("an oracle needs an episode to know")
 	}
 	return nil
 }
+
+// multistart decides an episode by the best of several solves: Starts are the costs that those of the present
+// episode ended at, NaN where one did not converge, nil before there are any.
+type multistart interface{ Starts() []float64 }
 
 func (o *oracle) Starts() []float64 { return o.costs }
 

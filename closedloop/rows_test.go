@@ -197,8 +197,12 @@ func TestSolvedAhead(t *testing.T) {
 type uncorrected struct{ domain.Receding }
 
 func (r uncorrected) NewHorizon(iterations int) domain.Horizon {
-	return struct{ domain.Horizon }{r.Receding.NewHorizon(iterations)}
+	return unlinearised{r.Receding.NewHorizon(iterations)}
 }
+
+type unlinearised struct{ domain.Horizon }
+
+func (unlinearised) Linearise() bool { return false }
 
 // A decision solved ahead is corrected for what is measured: under noise it costs what nmpc's costs.
 func TestAheadIsCorrected(t *testing.T) {
@@ -269,6 +273,7 @@ func TestOracleStatesTheGapBetweenItsStarts(t *testing.T) {
 // lost is a receding horizon that does not converge where fails says, or whose solver
 // breaks. Its plan is the number of the call.
 type lost struct {
+	domain.Horizon
 	fails         func(calls int) bool
 	broke         error
 	calls, begins int
@@ -282,6 +287,10 @@ type lostSolver struct {
 }
 
 func (s lostSolver) NewHorizon(int) domain.Horizon { return s.h }
+
+func (s lostSolver) Tightened([]float64) domain.Receding { return nil }
+
+func (h *lost) Linearise() bool { return false }
 
 func (h *lost) Begin([]float64) { h.begins++ }
 

@@ -38,7 +38,7 @@ type SceneFile struct {
 	// Params are the constants of the plant that are other than the case's own (Plant.Params),
 	// which has those that are left out.
 	Params json.RawMessage `json:"params,omitempty"`
-	// Scene is as the plant reads it; see domain.Staging.
+	// Scene is as the plant reads it; see domain.PlantAbilities.Stage.
 	Scene json.RawMessage `json:"scene"`
 }
 
@@ -50,7 +50,7 @@ func NewSceneFile(c *domain.Case, e domain.Episode) (*SceneFile, error) {
 	}
 	f := &SceneFile{Version: sceneVersion, Case: c.Problem.Spec().Name}
 	if c.Remake != nil {
-		if f.Params, err = json.Marshal(plant.Params()); err != nil {
+		if f.Params, err = json.Marshal(c.Plant.Params()); err != nil {
 			return nil, fmt.Errorf("closedloop: plant parameters: %w", err)
 		}
 	}
@@ -182,10 +182,10 @@ func ParseScene(text []byte) (*SceneFile, error) {
 }
 
 // staging is the plant of a case where it takes scenes that are given.
-func staging(c *domain.Case) (domain.Staging, error) {
-	plant, ok := c.Plant.(domain.Staging)
-	if !ok {
-		return nil, fmt.Errorf("case %q takes no scenes that are given: its plant is no domain.Staging", c.Problem.Spec().Name)
+func staging(c *domain.Case) (*domain.PlantAbilities, error) {
+	plant := domain.AbilitiesOfPlant(c.Plant)
+	if plant.Stage == nil {
+		return nil, fmt.Errorf("case %q takes no scenes that are given: its plant has no domain.PlantAbilities.Stage", c.Problem.Spec().Name)
 	}
 	return plant, nil
 }
@@ -237,8 +237,8 @@ func (s *Scenes) Check(ctx context.Context, c *domain.Case, seed uint64, number,
 		if err != nil {
 			return nil, err
 		}
-		if of, ok := ep.(domain.Stretching); ok {
-			for _, what := range of.Beyond() {
+		if beyond := domain.AbilitiesOfEpisode(ep).Beyond; beyond != nil {
+			for _, what := range beyond() {
 				all = append(all, Beyond{number, what})
 			}
 		}

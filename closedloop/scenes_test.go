@@ -157,7 +157,7 @@ func TestUnusableScenesAreRefusedByFileAndField(t *testing.T) {
 		t.Errorf("a file that is too long: %v", err)
 	}
 	bare := domain.Case{Problem: testdomain.NewCart(steps), Plant: struct{ domain.Plant }{c.Plant}}
-	if _, err := closedloop.NewSceneFile(&bare, nil); err == nil || !strings.Contains(err.Error(), "domain.Staging") {
+	if _, err := closedloop.NewSceneFile(&bare, nil); err == nil || !strings.Contains(err.Error(), "domain.PlantAbilities.Stage") {
 		t.Errorf("a plant that takes no scenes: %v", err)
 	}
 }

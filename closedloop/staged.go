@@ -10,8 +10,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
-var _ domain.Staging = (*Simulation)(nil)
-
 // stagedScene is a scene of a Simulation as it is given: its parameters, or its initial state
 // and context, or both, where they agree.
 type stagedScene struct {
@@ -21,13 +19,18 @@ type stagedScene struct {
 	Preference *domain.Preference `json:"preference,omitempty"`
 }
 
-// Draft implements domain.Staging.
+// Abilities implements domain.Able.
+func (m *Simulation) Abilities() *domain.PlantAbilities {
+	return &domain.PlantAbilities{Draft: m.Draft, Stage: m.Stage}
+}
+
+// Draft is domain.PlantAbilities.Stage.
 func (m *Simulation) Draft(e domain.Episode) any {
 	scene := e.(*simulated).scene
 	return stagedScene{P: scene.P, S: scene.S, C: scene.C}
 }
 
-// Stage implements domain.Staging.
+// Stage is domain.PlantAbilities.Stage.
 func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
 	spec := m.Problem.Spec()
 	if err := opt.NoRegime(spec.Name); err != nil {
@@ -72,15 +75,13 @@ func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt dom
 			}
 		}
 	}
-	if domain.Lost(m.Problem, scene.S, scene.C) {
+	if domain.AbilitiesOfProblem(m.Problem).Lost(scene.S, scene.C) {
 		return nil, errors.New("s and c are a lost state, before the first decision")
 	}
 	return m.measured(scene, seed, index, opt.Noise)
 }
 
-var _ domain.Stretching = (*simulated)(nil)
-
-// Beyond implements domain.Stretching.
+// Beyond is domain.EpisodeAbilities.Beyond.
 func (e *simulated) Beyond() (all []string) {
 	p := e.plant.Problem
 	spec := p.Spec()

@@ -242,14 +242,14 @@ type End struct {
 	// was where it should be after the last step; null for others.
 	Reached *bool `json:"reached,omitempty"`
 	AtEnd   *bool `json:"at_end,omitempty"`
-	// Failed: a state of the episode was lost (domain.Failing).
+	// Failed: a state of the episode was lost (domain.ProblemAbilities.Failed).
 	Failed bool `json:"failed,omitempty"`
 	// Cause says in one line why an episode is not safe: what an Explained one says, or the
 	// first margin that was violated, or the first state that was lost.
 	Cause string `json:"cause,omitempty"`
 	// OracleFailure is why there is no oracle cost where the oracle was asked.
 	OracleFailure string `json:"oracle_failure,omitempty"`
-	// Starts are the costs that the solves of a domain.Multistart ended at, null where one
+	// Starts are the costs that the solves of an oracle ended at, null where one
 	// did not converge.
 	Starts Vector `json:"starts,omitempty"`
 	// Excluded scenes were drawn before this one and left out; see Drawn.

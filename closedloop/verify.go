@@ -188,7 +188,7 @@ type verifier struct {
 	header   *Header
 	of       *domain.Case
 	plant    domain.Plant
-	staging  domain.Staging // of scenes that were given; nil: they were drawn
+	staging  *domain.PlantAbilities // of scenes that were given; nil: they were drawn
 	spec     *domain.Spec
 	embedded bool
 	method   domain.Controller // nil: the decisions are taken as they are

@@ -158,6 +158,10 @@ func TestRunGoesOnWhereItStoppedToTheSameModel(t *testing.T) {
 // widened is a problem whose networks are wider.
 type widened struct{ domain.Problem }
 
+func (p widened) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Fingerprint: p.Fingerprint}
+}
+
 func (p widened) Fingerprint() [32]byte { return domain.FingerprintOf(p.Problem) }
 
 func (p widened) Spec() *domain.Spec {
@@ -168,6 +172,10 @@ func (p widened) Spec() *domain.Spec {
 
 // weighed is a problem with other constants.
 type weighed struct{ domain.Problem }
+
+func (p weighed) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Fingerprint: p.Fingerprint}
+}
 
 func (weighed) Fingerprint() [32]byte { return [32]byte{1} }
 

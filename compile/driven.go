@@ -41,8 +41,6 @@ func (p driven) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 	return e, nil
 }
 
-var _ domain.Sensing = (*drivenEpisode)(nil)
-
 // drivenEpisode remembers its actions and what they cost.
 type drivenEpisode struct {
 	domain.Episode
@@ -66,8 +64,10 @@ func (e *drivenEpisode) Apply(u []float64) (domain.Outcome, error) {
 	return out, err
 }
 
-// Measure implements domain.Sensing for a plant with a Measurement, as the plant's own episode does.
-func (e *drivenEpisode) Measure(y, c []float64) { e.Episode.(domain.Sensing).Measure(y, c) }
+// Abilities implements domain.Able: what is measured is the plant's own.
+func (e *drivenEpisode) Abilities() *domain.EpisodeAbilities {
+	return &domain.EpisodeAbilities{Measure: domain.AbilitiesOfEpisode(e.Episode).Measure}
+}
 
 // Oracle implements domain.Episode.
 func (e *drivenEpisode) Oracle() (float64, [][]float64, error) {

@@ -126,7 +126,7 @@ const (
 func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]float64, policy string, within float64) (reached, samples int, err error) {
 	opt := r.c.DatasetDefaults()
 	opt.Scenarios, opt.Points, opt.Seed, opt.Threads, opt.Command = len(points), points, seed, r.opt.Threads, r.opt.Command
-	if _, visits := r.c.Definition().Solver.(domain.VisitedSolver); visits {
+	if domain.AbilitiesOfSolver(r.c.Definition().Solver).SolveVisited != nil {
 		opt.PolicyFile = policy
 	}
 	opt.Chunk = max((len(points)+parts-1)/parts, leastPart)

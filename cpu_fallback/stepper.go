@@ -68,9 +68,7 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 	if cfg.Problem != nil {
 		spec := cfg.Problem.Spec()
 		s.action = spec.ActionSize()
-		if batch, ok := cfg.Problem.(domain.BatchGradient); ok {
-			s.gradient = batch.GradientBatch
-		}
+		s.gradient = domain.AbilitiesOfProblem(cfg.Problem).Derivatives.Rows
 		s.lo, s.hi, s.boxed = actionBox(spec)
 	}
 	chunk := min(largestChunk, cfg.MaxBatch)

@@ -73,6 +73,10 @@ func (p *bowl) Gradient(s, u, c, sigma, gs, gu []float64) {
 // batchBowl evaluates whole batches itself.
 type batchBowl struct{ *bowl }
 
+func (p batchBowl) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Derivatives: domain.Derivatives{Rows: p.GradientBatch}}
+}
+
 func (p batchBowl) GradientBatch(b domain.Batch) {
 	for r := range b.Rows {
 		s, u := b.S[r*b.SStride:][:len(p.spec.Measured)], b.U[r*b.UStride:][:len(p.spec.Action)]

@@ -5,30 +5,21 @@ import (
 	"math"
 )
 
-// Admitting is implemented by a problem whose plant does not take every action of
-// Spec.Action's box: Admit moves u, in place, to the nearest that it takes in state s, such
-// as within a bound on how fast an input changes. An entry without a box, which the
-// problem fixes, gets its value.
-type Admitting interface {
-	Admit(s, c, u []float64)
-}
-
 // Unit is the box [−1, 1]ⁿ that a learned policy acts in: −1 and 1 are the ends of the box
 // of Spec.Action. It is safe for concurrent use. An evaluation and an environment that map a
 // policy's answers by it do the same.
 type Unit struct {
-	admitting Admitting // nil: the plant takes all of the box
-	action    []Variable
+	admit  func(s, c, u []float64) // nil: the plant takes all of the box
+	action []Variable
 }
 
 // NewUnit is the unit box of a problem, each of whose actions has to have a box unless the
-// problem is Admitting.
+// problem has Admit.
 func NewUnit(p Problem) (*Unit, error) {
 	spec := p.Spec()
-	u := &Unit{action: spec.Action}
-	u.admitting, _ = p.(Admitting)
+	u := &Unit{action: spec.Action, admit: AbilitiesOfProblem(p).Admit}
 	for _, v := range spec.Action {
-		if u.admitting != nil && !v.Bounded() {
+		if u.admit != nil && !v.Bounded() {
 			continue
 		}
 		if !(v.Lo < v.Hi) || math.IsInf(v.Lo, 0) || math.IsInf(v.Hi, 0) {
@@ -42,13 +33,13 @@ func NewUnit(p Problem) (*Unit, error) {
 //
 //	u_i = Lo_i + (Hi_i − Lo_i)·(a_i + 1)/2 with a_i limited to [−1, 1],
 //
-// moved to the nearest that the plant takes where the problem is Admitting. a is finite.
+// moved to the nearest that the plant takes where the problem has Admit. a is finite.
 func (b *Unit) Action(s, c, a, u []float64) {
 	for i, v := range b.action {
 		share := (min(max(a[i], -1), 1) + 1) / 2
 		u[i] = v.Lo + (v.Hi-v.Lo)*share
 	}
-	if b.admitting != nil {
-		b.admitting.Admit(s, c, u)
+	if b.admit != nil {
+		b.admit(s, c, u)
 	}
 }

@@ -1,31 +1,10 @@
 package domain
 
-import "encoding/json"
-
-// Changing is implemented by episodes whose plant a person may change while they run, such as a load
-// or the place of an obstacle.
-type Changing interface {
-	// Changes names the fields that Change takes, one in a call.
-	Changes() []string
-	// Change is the scene, in the form that Stage of the plant reads, of an episode that begins where
-	// this one stands, with what one field of an object says. What cannot be is an error that names it;
-	// the episode itself stays as it is.
-	Change(change json.RawMessage) (Change, error)
-}
-
 // Change is a change of a plant that runs.
 type Change struct {
 	About string // in a line
-	Scene any    // see Changing.Change
+	Scene any    // in the form that Stage of the plant reads
 	// Params are the fields of Plant.Params with which Case.Remake makes the changed plant; nil: the plant is
 	// the same, and the scene alone is another.
 	Params any
-}
-
-// Stagewise is implemented by a problem whose single decisions have an optimum of their own, as those of
-// a dispatch have.
-type Stagewise interface {
-	// Best writes the action of the least cost that an episode counts under a preference (Weighing), and
-	// reports whether it was found and certified.
-	Best(s, c []float64, pref Preference, u []float64) bool
 }

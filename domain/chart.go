@@ -1,15 +1,5 @@
 package domain
 
-// Charted is implemented by a problem of an electric network. Pages draw its one-line map with
-// what an action leads to in it.
-type Charted interface {
-	// Chart is the network. It is constant; callers must not modify it.
-	Chart() *Chart
-	// Operate is where action u leads the network in state s and context c; false where that
-	// has no power flow.
-	Operate(s, c, u []float64) (*OperatingPoint, bool)
-}
-
 // Chart is a network of buses, branches between them and units at them. Powers are in per unit
 // of BaseMVA; a limit that is none is infinite.
 type Chart struct {

@@ -2,15 +2,6 @@ package domain
 
 import "io/fs"
 
-// Device is implemented by a problem whose functions exist on CUDA devices too.
-// They must agree with the problem's own methods, in float32 for the step and in
-// float64 for the roll-out. A problem without them is steered all the same: the
-// backend then decodes on the device and takes the gradient on the host. Device is
-// asked once for each network that is loaded.
-type Device interface {
-	Device() DeviceCode
-}
-
 // DeviceCode names the device functions: the kernels gpc_domain_base_NAME,
 // _gradient_NAME, _priority_NAME and _rollout_NAME that kernels/include/domain.cuh
 // makes of a domain's .cu file, or that the file defines with the same arguments.
@@ -26,7 +17,7 @@ type DeviceCode struct {
 	Constants []float64
 	Indices   []int32
 	// Scored says that the roll-out scores an action as the problem's Score does;
-	// one without it cannot refine a Scored problem.
+	// one without it cannot refine a problem with Score.
 	Scored bool
 	// Lanes is how many threads of a block of 256 share a row of the roll-out, the
 	// struct's lanes: 2, 4, 8, 16 or 32; 0 is one. Base, gradient and priority have a

@@ -270,6 +270,10 @@ func (p plain) Spec() *domain.Spec { return &p.spec }
 
 type own struct{ plain }
 
+func (p own) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Fingerprint: p.Fingerprint}
+}
+
 func (own) Fingerprint() [32]byte { return [32]byte{7} }
 
 // A fingerprint tells specs apart by all that a sample depends on, and by nothing else.

@@ -34,9 +34,9 @@ const (
 	// FallbackRescue: the guard has asked for a rescue; FallbackSolver says that the executed
 	// action is the rescue's.
 	FallbackRescue
-	// FallbackMap: the map is wrong about answers that are known; see Answered.
+	// FallbackMap: the map is wrong about answers that are known; see ProblemAbilities.Answers.
 	FallbackMap
-	// FallbackEscape: the executed action is Escaping's.
+	// FallbackEscape: the executed action is ProblemAbilities.Escape's.
 	FallbackEscape
 )
 

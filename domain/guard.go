@@ -8,13 +8,13 @@ import (
 
 // Guard says how far the navigator's decisions are looked after in a case: each is rolled
 // out under the known dynamics before it is executed, and replaced where the roll-out
-// breaks a limit, loses the state (Failing) or ends where it must not (Terminal). The zero
+// breaks a limit, loses the state (Failed) or ends where it must not (TerminalMargin). The zero
 // value looks to the end of the episode.
 type Guard struct {
 	// Off leaves it out: for a case in which a projected action exists in every state that
 	// projected actions lead to.
 	Off bool `json:"-"`
-	// Steps of the look-ahead; 0: to the end of the episode as Finite knows it, else a
+	// Steps of the look-ahead; 0: to the end of the episode as Remaining knows it, else a
 	// whole episode.
 	Steps int `json:"steps,omitempty"`
 	// Noise is the standard deviation of measurement noise, in units of each state's own
@@ -23,7 +23,7 @@ type Guard struct {
 	// Iterations of the generic solver in one rescue; 0: DefaultRescueIterations.
 	Iterations int `json:"iterations,omitempty"`
 	// Deadline is how long a rescue takes at most: no round of its search begins that would
-	// end later, and the solver has what is left, where it is Timely, or is not asked; 0: to
+	// end later, and the solver has what is left, or is not asked; 0: to
 	// its end. The result then depends on the machine.
 	Deadline time.Duration `json:"deadline_ns,omitempty"`
 }
@@ -39,9 +39,3 @@ func (g *Guard) Validate() error {
 // DefaultRescueIterations are enough for most solves from a plan that a search has found,
 // and bound those that have no solution.
 const DefaultRescueIterations = 60
-
-// Terminal is implemented by a problem that goes on beyond any look-ahead: TerminalMargin
-// is ≥ 0 in the states where one may end, because from there the limits can be kept.
-type Terminal interface {
-	TerminalMargin(s, c []float64) float64
-}

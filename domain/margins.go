@@ -11,20 +11,13 @@ func Smallest(margins []float64) float64 {
 	return least
 }
 
-// StateMargined is implemented by a problem whose margins may be of the state that an action leads
-// to: MarginsOfState writes the margins that are of (s, c) alone, [Margins], and +Inf for those that the
-// action, or the state after it, has a part in.
-type StateMargined interface {
-	MarginsOfState(s, c, m []float64)
-}
-
 // StateMargins writes the margins that are of a state alone, +Inf for the others: m and the
-// scratch other are of the size of Margins. A StateMargined problem says which they are. Of another
-// they are those that no action changes: u is any action, which is tried with other entries and
+// scratch other are of the size of Margins. A problem with MarginsOfState says which they are; may are
+// its abilities. Of another they are those that no action changes: u is any action, which is tried with other entries and
 // comes back as it was.
-func StateMargins(p Problem, s, c, u, m, other []float64) {
-	if of, knows := p.(StateMargined); knows {
-		of.MarginsOfState(s, c, m)
+func StateMargins(p Problem, may *ProblemAbilities, s, c, u, m, other []float64) {
+	if may.MarginsOfState != nil {
+		may.MarginsOfState(s, c, m)
 		return
 	}
 	p.Margins(s, c, u, m)

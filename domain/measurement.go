@@ -103,9 +103,3 @@ func (m *Measurement) Output(s, c, u, y []float64) {
 	}
 	m.Real(s, c, u, y)
 }
-
-// Sensing is implemented by an Episode of a plant with a Measurement: Measure writes what is measured in
-// place of the state, with its noise, and the context with its unknown entries as they are declared.
-type Sensing interface {
-	Measure(y, c []float64)
-}

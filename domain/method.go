@@ -23,13 +23,6 @@ type Monitored interface {
 	Monitor() Monitor
 }
 
-// Multistart is implemented by a Controller that decides an episode by the best of
-// several solves: Starts are the costs that those of the present episode ended at, NaN
-// where one did not converge, nil before there are any.
-type Multistart interface {
-	Starts() []float64
-}
-
 // Anticipating is implemented by a Controller that works between its decisions, too: Prepare,
 // called after an action was executed and before the next observation, looks for the next
 // decision where the known dynamics say that the action leads. Decide then makes it one for
@@ -187,13 +180,6 @@ func (p PaperRow) SafeEpisodes() float64 {
 		return 100 - p.Fail
 	}
 	return p.Safe
-}
-
-// Refining is implemented by a Controller that decides by choosing among many
-// candidates: Chosen describes the last decision. It is what `gpc refine` shows for
-// a case whose map is not about its own problem.
-type Refining interface {
-	Chosen() Chosen
 }
 
 // Chosen is what a decision chose and among what, physical units.

@@ -5,15 +5,6 @@ import (
 	"math"
 )
 
-// Pictured is implemented by a problem that has a shape in a plane, such as a mechanical
-// system. Reports animate its episodes; a problem without it, or one that shows nothing, is
-// shown as time lines of its states, actions and margins.
-type Pictured interface {
-	// Picture returns what there is to see in a state, in metres, the second coordinate upwards.
-	// Over an episode the shapes are the same ones, in the same order.
-	Picture(s, c []float64) []Shape
-}
-
 // Role is what a Shape is.
 type Role uint8
 

@@ -90,7 +90,7 @@ type Outcome struct {
 	Margin float64   // smallest hard margin of the step
 	Named  []float64 // every hard margin, in the order of Spec.Margins
 	// Failed: the state after the action is lost, or the episode began in one that is; see
-	// Failing.
+	// ProblemAbilities.Failed.
 	Failed bool
 }
 
@@ -111,24 +111,3 @@ type Episode interface {
 	// oracle.
 	Oracle() (cost float64, plan [][]float64, err error)
 }
-
-// Drawn is implemented by episodes whose scene was drawn anew until a criterion
-// that looks at no method was met; Excluded is how many were left out.
-type Drawn interface{ Excluded() int }
-
-// Judged is implemented by episodes that have a goal beside their margins, such
-// as every agent's arrival.
-type Judged interface{ Succeeded() bool }
-
-// Arrived is implemented by episodes whose goal can be reached and left again: it
-// reports whether the goal is met now.
-type Arrived interface{ Arrived() bool }
-
-// Explained is implemented by episodes that can say in one line why they are not
-// safe, "" where they see nothing wrong.
-type Explained interface{ Cause() string }
-
-// Sized is implemented by episodes that use only the leading components of state
-// and action, such as those with fewer robots than the case has room for. A trace
-// holds those components and no others.
-type Sized interface{ Sizes() (state, action int) }

@@ -61,19 +61,6 @@ func (p Preference) Slot(slot []float64, floor float64) {
 	}
 }
 
-// Weigh writes the weights of the raw objectives that decisions under a preference are
-// counted with and reports whether there are such: a user's w, and none in the adaptive
-// mode, unless the problem is Weighing.
-func Weigh(p Problem, pref Preference, weights []float64) bool {
-	if v, ok := p.(Weighing); ok {
-		return v.Weigh(pref, weights)
-	}
-	if !pref.Adaptive {
-		copy(weights, pref.W)
-	}
-	return !pref.Adaptive
-}
-
 // Validate checks that a fixed W has m entries on the simplex.
 func (p Preference) Validate(m int) error {
 	if p.Adaptive {

@@ -1,28 +1,9 @@
 package domain
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 )
-
-// Staging is implemented by a plant that takes scenes of a user's own beside those that it
-// draws.
-type Staging interface {
-	Plant
-	// Draft is the scene of an episode of Episode's or Stage's in the form that Stage reads.
-	Draft(e Episode) any
-	// Stage makes an episode of a scene in JSON. What is not known, not finite, missing or
-	// impossible, such as bodies that overlap, is an error that names its field. Measurement
-	// noise is that of Episode under the same seed and index, and so is all else of a scene
-	// that was drawn there. opt.Preference scores the episode; a scene that names other weights
-	// is refused, as is any opt.Regime but "".
-	Stage(seed uint64, index int, scene json.RawMessage, opt EpisodeOptions) (Episode, error)
-}
-
-// Stretching is implemented by episodes that can say, in a line each, in what their scene lies
-// outside of what the case's maps are trained on, or asks for what no controller can do.
-type Stretching interface{ Beyond() []string }
 
 // Scored is Fixed for a scene that names its weights itself: nil, or those of o.
 func (o EpisodeOptions) Scored(index, m int, w []float64) ([]float64, error) {

@@ -6,17 +6,6 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// PlanScoring is implemented by a problem that scores whole batches of decoded plans
-// by itself, at less cost than action by action: what its roll-outs have in common is
-// computed once, or they run on a device. Refinement asks it for every search whose
-// look-ahead ends with the plan.
-type PlanScoring interface {
-	// NewPlanScorer prepares a scorer. device is what the map computes on, nil where
-	// that is the CPU. A scorer that can do nothing with it, or that it fails later,
-	// works on the CPU: an error means that there is no scorer at all.
-	NewPlanScorer(device Accelerator) (PlanScorer, error)
-}
-
 // PlanScorer says what decoded plans of one observation lead to under the known
 // dynamics. It must agree with the roll-out by Project, Step, Objectives (or Score)
 // and Margins in turn, in float32 or better, which RunDomain checks. It is used by one
@@ -35,7 +24,7 @@ type PlanBatch struct {
 	S, C       []float64 // the observation, finite
 	Preference Preference
 	Plans      tensor.Matrix // [n, plan], clipped to the action box; an entry may not be finite
-	Steps      int           // decisions that count, ≥ 1; for a PlanScoring at most Spec.Plan
+	Steps      int           // decisions that count, ≥ 1; of NewPlanScorer at most Spec.Plan
 	// NoProjection executes the actions as they were decoded.
 	NoProjection bool
 	Threads      int // 0 or 1 is one
@@ -48,7 +37,7 @@ type PlanBatch struct {
 	Cost []float64
 	// Margin is the smallest hard margin over the steps, [n]. NaN: a margin is not
 	// known, and the plan is not feasible. −Inf: an action, or a state that the plan
-	// leads to, is not finite, or that state is lost (Failing); Projected and Cost of such a
+	// leads to, is not finite, or that state is lost (Failed); Projected and Cost of such a
 	// row say nothing.
 	Margin []float64
 }

@@ -80,47 +80,12 @@ type Solver interface {
 	Solve(scenario int, p []float64, pref Preference, how Scalarization, seed uint64) ([]Sample, error)
 }
 
-// Interruptible is implemented by a Solver one solve of which may take seconds: Until is
-// the same solver, what it was Prepared with included, whose solves end with ctx's error
-// soon after ctx is done.
-type Interruptible interface {
-	Until(ctx context.Context) Solver
-}
-
-// SolverUntil is s ended by ctx where it is Interruptible, and otherwise s.
+// SolverUntil is s ended by ctx where it has Until, and otherwise s.
 func SolverUntil(ctx context.Context, s Solver) Solver {
-	if i, ok := s.(Interruptible); ok {
-		return i.Until(ctx)
+	if until := AbilitiesOfSolver(s).Until; until != nil {
+		return until(ctx)
 	}
 	return s
-}
-
-// ScenarioSolver is implemented by a Solver that solves all preferences of one
-// scenario together, faster than one by one, such as one whose arithmetic runs
-// many problems side by side. SolveAll returns for each preference the samples or
-// the error that Solve would return for it with the seed of the same place.
-type ScenarioSolver interface {
-	SolveAll(scenario int, p []float64, prefs []Preference, how Scalarization, seeds []uint64) ([][]Sample, []error)
-}
-
-// VisitedSolver is implemented by a Solver that also makes samples at the states
-// which a policy reaches in closed loop. A map is exact where its data are; an
-// error of its own leads it to states that lie beside every optimal trajectory,
-// and there it needs the optimum most.
-type VisitedSolver interface {
-	// SolveVisited lets the policy drive from the scenario's start and returns the
-	// optimum from each state that it comes to. States without a certified optimum
-	// are left out. It depends only on its arguments, the policy's decisions and
-	// what Prepare built.
-	SolveVisited(scenario int, p []float64, pref Preference, policy Controller) ([]Sample, error)
-}
-
-// InwardSolver is implemented by a Solver that can also keep off the limits: the optima of Inward
-// keep every margin by slack at least, in the margin's own unit, and its targets are those optima,
-// lifted beyond no limit. What it is made from stays as it is. A slack that leaves nothing is an
-// error.
-type InwardSolver interface {
-	Inward(slack float64) (Solver, error)
 }
 
 // Receding is implemented by a Solver that also solves the next decisions from any state
@@ -130,11 +95,8 @@ type Receding interface {
 	// NewHorizon makes the horizon of one loop, used by one goroutine. A solve ends after at
 	// most so many iterations from one start; 0: the Solver's own bound.
 	NewHorizon(iterations int) Horizon
-}
-
-// Tightening is implemented by a Receding that can keep off the limits: every margin of
-// Tightened's solves stays above the slack given for it, [Margins], which is not kept.
-type Tightening interface {
+	// Tightened keeps off the limits: every margin of its solves stays above the slack given for it,
+	// [Margins], which is not kept. It is nil of what cannot.
 	Tightened(slack []float64) Receding
 }
 
@@ -150,32 +112,17 @@ type Horizon interface {
 	// has converged, and otherwise finite actions as a last resort. All follows from the
 	// arguments and from what was before on this Horizon. An error is of the arguments.
 	Solve(s, c []float64, pref Preference, plan []float64) (cost float64, converged bool, err error)
-}
-
-// Timely is implemented by a Horizon whose solves a clock can end: Within bounds those to
-// come that start from what Begin gave, each from its call; 0: not.
-type Timely interface {
+	// Within bounds the solves to come that start from what Begin gave, each from its call; 0: not.
 	Within(limit time.Duration)
-}
-
-// Correcting is implemented by a Horizon that knows to first order how the first action of its
-// optimum changes with the state and context that the plan begins in. Linearise finds that out
-// after a Solve, and reports false where that has no such optimum. Correct then takes u, [Action],
-// to the first action from (s, c), within its box; no margin is looked at.
-type Correcting interface {
+	// Linearise finds out, after a Solve, how the first action of its optimum changes to first order with
+	// the state and context that the plan begins in, and reports false where that is not known. Correct
+	// then takes u, [Action], to the first action from (s, c), within its box; no margin is looked at.
 	Linearise() bool
 	Correct(s, c, u []float64)
 }
 
-// Optimizer is implemented by a Solver that knows the optimal action in any
-// state of an episode, such as those a closed loop visits. Prepare comes first.
-type Optimizer interface {
-	// Optimal writes the first action of the remaining optimum and reports
-	// whether one was found and certified.
-	Optimal(s, c []float64, pref Preference, u []float64) bool
-}
-
-// Optimal is Optimizer's method, or another function of its kind. nil knows no action.
+// Optimal writes the first action of the optimum of what remains, and reports whether one was found and
+// certified. nil knows no action.
 type Optimal func(s, c []float64, pref Preference, u []float64) bool
 
 // Finds reports whether an action was found that is finite, and written into u.

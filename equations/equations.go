@@ -86,7 +86,7 @@ type System struct {
 
 	// Failed says that a state is lost, such as a fall, whatever the margins are.
 	Failed func(s, c []float64) bool
-	// Picture returns what a state looks like, as domain.Pictured's. nil: time lines are drawn.
+	// Picture returns what a state looks like, as domain.ProblemAbilities.Picture's. nil: time lines are drawn.
 	Picture func(s, c []float64) []domain.Shape
 	// Rest is the action that does the least, clipped to the box: best one that about
 	// holds the system where it is, since the solver begins with it. nil: zeros, and the

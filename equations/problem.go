@@ -31,18 +31,16 @@ type Problem struct {
 	settles func(s, c []float64, steps int) (float64, bool)
 }
 
-var (
-	_ domain.Problem       = (*Problem)(nil)
-	_ domain.Dual          = (*Problem)(nil)
-	_ domain.Staged        = (*Problem)(nil)
-	_ domain.Finite        = (*Problem)(nil)
-	_ domain.Scored        = (*Problem)(nil)
-	_ domain.Failing       = (*Problem)(nil)
-	_ domain.Fingerprinted = (*Problem)(nil)
-	_ domain.Pictured      = (*Problem)(nil)
-	_ domain.Lasting       = (*Problem)(nil)
-	_ domain.Terminal      = (*Problem)(nil)
-)
+var _ domain.Problem = (*Problem)(nil)
+
+// Abilities implements domain.Able.
+func (p *Problem) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{
+		Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual, Stages: p.NewStages},
+		Fingerprint: p.Fingerprint, Remaining: p.Remaining, Score: p.Score, Failed: p.Failed, Escape: p.Escape,
+		MarginsOfState: p.MarginsOfState, Behind: p.Behind, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
+	}
+}
 
 // work is what one call computes in.
 type work struct {
@@ -98,7 +96,7 @@ func (p *Problem) borrow() *work { return p.works.Get().(*work) }
 // Spec implements domain.Problem, as do the methods below.
 func (p *Problem) Spec() *domain.Spec { return &p.spec }
 
-// Fingerprint implements domain.Fingerprinted: it is of the Spec, of Constants, and of what the
+// Fingerprint is domain.ProblemAbilities.Fingerprint: it is of the Spec, of Constants, and of what the
 // functions write at some starts and actions, so that an edited equation makes another problem.
 func (p *Problem) Fingerprint() [32]byte {
 	return p.spec.Fingerprint(slices.Concat(p.constants, p.behaviour))
@@ -245,7 +243,7 @@ func (p *Problem) MarginsDual(s, c, u, m []complex128) {
 	p.works.Put(w)
 }
 
-// Score implements domain.Scored by both.
+// Score is domain.ProblemAbilities.Score by both.
 func (p *Problem) Score(s, c, u, j, m []float64) {
 	w := p.borrow()
 	costOf(p, &p.system.Real, &w.real, s, u, c, j)
@@ -298,7 +296,7 @@ func (p *Problem) Indicators(s, _, c, delta []float64) {
 	}
 }
 
-// Remaining implements domain.Finite by the clock, and by the horizon of a plant that runs on.
+// Remaining is domain.ProblemAbilities.Remaining by the clock, and by the horizon of a plant that runs on.
 func (p *Problem) Remaining(c []float64) int {
 	if p.clock < 0 {
 		return p.spec.Horizon
@@ -307,7 +305,7 @@ func (p *Problem) Remaining(c []float64) int {
 	return max(1, steps-int(math.Round(c[p.clock]*float64(steps))))
 }
 
-// Behind implements domain.Lasting by the horizon solver of the case; a problem without one, and one whose episodes end, has
+// Behind is domain.ProblemAbilities.Behind by the horizon solver of the case; a problem without one, and one whose episodes end, has
 // nothing behind its plans.
 func (p *Problem) Behind(s, c []float64, pref domain.Preference) float64 {
 	if p.behind == nil {
@@ -316,7 +314,7 @@ func (p *Problem) Behind(s, c []float64, pref domain.Preference) float64 {
 	return p.behind(s, c, pref)
 }
 
-// TerminalMargin implements domain.Terminal for a plant that runs on: a plan may end where the linear regulator about the place to
+// TerminalMargin is domain.ProblemAbilities.TerminalMargin for a plant that runs on: a plan may end where the linear regulator about the place to
 // rest keeps the limits for another horizon, or the escape's steps are among the margins. It is +Inf where that is not known.
 func (p *Problem) TerminalMargin(s, c []float64) float64 {
 	if p.settles == nil || p.system.EscapeSteps > 0 {

@@ -21,7 +21,7 @@ type laned struct {
 	valuesAt, slopesAt, priorityAt *lanes.Compiled
 }
 
-// NewStages implements domain.Staged where the system has a Source. Its error says what of the source cannot be followed.
+// NewStages is domain.Derivatives.Stages where the system has a Source. Its error says what of the source cannot be followed.
 func (p *Problem) NewStages() (domain.Stages, error) {
 	if p.system.Source == nil {
 		return nil, nil

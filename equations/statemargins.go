@@ -3,11 +3,7 @@ package equations
 import (
 	"math"
 	"slices"
-
-	"github.com/gpc-engine/gpc/domain"
 )
-
-var _ domain.StateMargined = (*Problem)(nil)
 
 // findStateMargins finds the margins of a system that neither the action nor the state after it has a
 // part in. It gives Margins a NaN in place of both: what comes out finite did not read them. A function
@@ -33,7 +29,7 @@ func (p *Problem) findStateMargins(starts [][]float64) {
 	}
 }
 
-// MarginsOfState implements domain.StateMargined. Margins along the escape are none of these.
+// MarginsOfState is domain.ProblemAbilities.MarginsOfState. Margins along the escape are none of these.
 func (p *Problem) MarginsOfState(s, c, m []float64) {
 	if slices.Contains(p.ofState, true) {
 		p.MarginsInPlace(s, c, m)

@@ -40,7 +40,7 @@ func coastingOf[T dual.Scalar]() equations.Of[T] {
 func TestLimitsOfTheNextStateEndWithTheEpisode(t *testing.T) {
 	c := require.Get(coasting().Case())(t)
 	m := make([]float64, 4)
-	domain.StateMargins(c.Problem, []float64{1, 0.5}, []float64{1}, []float64{0}, m, make([]float64, 4))
+	domain.StateMargins(c.Problem, domain.AbilitiesOfProblem(c.Problem), []float64{1, 0.5}, []float64{1}, []float64{0}, m, make([]float64, 4))
 	if !math.IsInf(m[0], 1) || m[1] != 4 || !math.IsInf(m[2], 1) || !math.IsInf(m[3], 1) {
 		t.Errorf("margins of the state alone are %v, want the second alone, 4", m)
 	}

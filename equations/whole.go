@@ -3,13 +3,10 @@ package equations
 import (
 	"slices"
 
-	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations/program"
 )
 
-var _ domain.Escaping = (*Problem)(nil)
-
-// Escape implements domain.Escaping by the System's, clipped to the box.
+// Escape is domain.ProblemAbilities.Escape by the System's, clipped to the box.
 func (p *Problem) Escape(s, c, u []float64) bool {
 	if p.system.Real.Escape == nil {
 		return false

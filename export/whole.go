@@ -202,9 +202,9 @@ func (w *whole) Guarded() (n int) {
 // ofState are the margins that the problem knows to be of the state alone.
 func ofState(p domain.Problem, at *Episode, n int) []bool {
 	is := make([]bool, n)
-	if of, knows := p.(domain.StateMargined); knows {
+	if of := domain.AbilitiesOfProblem(p).MarginsOfState; of != nil {
 		m := make([]float64, len(p.Spec().Margins))
-		of.MarginsOfState(at.S, at.C, m)
+		of(at.S, at.C, m)
 		for i := range is {
 			is[i] = !math.IsInf(m[i], 1)
 		}

@@ -94,7 +94,7 @@ func (b *Backend) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
 
 // newLoops is NewLoops of a part of so many loops as are navigated as a whole.
 func (b *Backend) newLoops(cfg backend.LoopsConfig, whole int) (backend.Loops, error) {
-	if _, ok := cfg.Step.Problem.(domain.Device); !ok || cfg.Step.DecoderS.In() > MaxLatent || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
+	if domain.AbilitiesOfProblem(cfg.Step.Problem).Device == nil || cfg.Step.DecoderS.In() > MaxLatent || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
 		return nil, backend.ErrNoLoops
 	}
 	if err := cfg.Validate(); err != nil {

@@ -36,11 +36,13 @@ func (l unprojected) Decide(in backend.LoopsInput, out backend.LoopsOutput) erro
 // counted is a problem that counts the actions which the host projects.
 type counted struct {
 	domain.Problem
-	functions domain.Device
+	functions func() domain.DeviceCode
 	projected int
 }
 
-func (p *counted) Device() domain.DeviceCode { return p.functions.Device() }
+func (p *counted) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Device: p.functions}
+}
 
 func (p *counted) Project(s, c, u []float64) bool {
 	p.projected++
@@ -59,7 +61,7 @@ type navigated struct {
 // projected.
 func (n *navigated) decide(t testing.TB, b backend.Backend, which []int) (out []batchnav.Decision, projected int) {
 	t.Helper()
-	p := &counted{Problem: n.problem, functions: n.problem.(domain.Device)}
+	p := &counted{Problem: n.problem, functions: domain.AbilitiesOfProblem(n.problem).Device}
 	batch := require.Get(batchnav.NewBatch(b, n.m, p, n.opt, len(n.s)))(t)
 	if !batch.OnDevice() {
 		t.Fatalf("%s is not navigated on the device", p.Spec().Name)

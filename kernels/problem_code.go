@@ -49,11 +49,11 @@ type problemCode struct {
 
 // newProblemCode loads the device functions that a problem has and their constants.
 func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
-	device, ok := p.(domain.Device)
-	if !ok {
+	device := domain.AbilitiesOfProblem(p).Device
+	if device == nil {
 		return problemCode{}
 	}
-	code := device.Device()
+	code := device()
 	if code.Name == "" {
 		return problemCode{}
 	}
@@ -67,7 +67,7 @@ func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
 
 // noDevice says why this instance of a problem has no device functions.
 func noDevice(p domain.Problem, cause error) error {
-	return fmt.Errorf("%s: %s: %w", p.Spec().Name, p.(domain.Device).Device().Reason, cause)
+	return fmt.Errorf("%s: %s: %w", p.Spec().Name, domain.AbilitiesOfProblem(p).Device().Reason, cause)
 }
 
 // shape is the launch of a kernel over rows: a warp a block where blocks of 128 rows

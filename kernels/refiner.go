@@ -23,12 +23,12 @@ type refiner struct {
 	room       *memory // buffers of the largest request so far, and the graphs on them
 	neighbours int     // of localization
 
-	policy  packedNet // D_u of E_x, the base policy of the roll-out
-	problem domain.Problem
-	floor   float64 // of the preference slot
-	spec    *domain.Spec
-	norm    model.Normalizer // of E_x's input
-	normS   model.Normalizer
+	policy packedNet // D_u of E_x, the base policy of the roll-out
+	may    *domain.ProblemAbilities
+	floor  float64 // of the preference slot
+	spec   *domain.Spec
+	norm   model.Normalizer // of E_x's input
+	normS  model.Normalizer
 
 	capacity int
 	host     *driver.HostMemory
@@ -133,14 +133,14 @@ var refineKernels = []string{
 // NewRefiner implements backend.RefinerBackend for problems with device functions,
 // which have to score an action as the problem does.
 func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
-	if _, ok := cfg.Step.Problem.(domain.Device); !ok || cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
+	if domain.AbilitiesOfProblem(cfg.Step.Problem).Device == nil || cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
 		return nil, backend.ErrNoRefiner
 	}
 	if err := cfg.Step.Validate(); err != nil {
 		return nil, err
 	}
 	r := &refiner{
-		room: &memory{}, problem: cfg.Step.Problem, floor: cfg.PreferenceFloor, spec: cfg.Step.Problem.Spec(), neighbours: cfg.Neighbours,
+		room: &memory{}, may: domain.AbilitiesOfProblem(cfg.Step.Problem), floor: cfg.PreferenceFloor, spec: cfg.Step.Problem.Spec(), neighbours: cfg.Neighbours,
 		norm:  model.Normalizer{Mean: slices.Clone(cfg.NormX.Mean), Scale: slices.Clone(cfg.NormX.Scale)},
 		normS: model.Normalizer{Mean: slices.Clone(cfg.Step.NormS.Mean), Scale: slices.Clone(cfg.Step.NormS.Scale)},
 	}

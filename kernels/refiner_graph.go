@@ -130,7 +130,7 @@ func (r *refiner) stage(in backend.RefineInput) (counted bool) {
 	singles(l.tau32, 1)[0] = in.Tau
 	copy(singles(l.previous, f.latent), in.Previous)
 	copy(driver.HostSlice[float64](r.host, r.space.scales.host, len(in.NoiseScales)), in.NoiseScales)
-	return domain.Weigh(r.problem, in.Preference, doubles(l.rates, f.objectives))
+	return r.may.Weights(in.Preference, doubles(l.rates, f.objectives))
 }
 
 // queue puts a whole refinement on the stream.

@@ -84,7 +84,7 @@ func (m *deviceMap) rollOut(q *queue, s *plansSpace, p *plans, policy packedNet,
 
 // scores tells whether the device functions score an action as the problem does.
 func (m *deviceMap) scores(q *queue, p domain.Problem, none error) {
-	if _, scored := p.(domain.Scored); scored && !m.flow.code.scored {
+	if domain.AbilitiesOfProblem(p).Score != nil && !m.flow.code.scored {
 		q.then(func() error {
 			return fmt.Errorf("%s: its device functions do not score an action by the state it leads to: %w", p.Spec().Name, none)
 		})
@@ -97,6 +97,7 @@ type rollouts struct {
 	deviceMap
 	room   *memory // buffers, and the graphs on them
 	cfg    backend.RolloutsConfig
+	may    *domain.ProblemAbilities
 	policy packedNet // D_u of E_x
 	slot   []float64 // scratch
 	whole  int       // candidates of the round that the next call has a part of; 0: it has all
@@ -157,10 +158,11 @@ func (b *Backend) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, err
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if _, ok := cfg.Step.Problem.(domain.Device); !ok {
+	may := domain.AbilitiesOfProblem(cfg.Step.Problem)
+	if may.Device == nil {
 		return nil, backend.ErrNoRollouts
 	}
-	r := &rollouts{room: &memory{}, cfg: cfg, slot: make([]float64, cfg.Step.Problem.Spec().PreferenceSize())}
+	r := &rollouts{room: &memory{}, cfg: cfg, may: may, slot: make([]float64, cfg.Step.Problem.Spec().PreferenceSize())}
 	r.graphs.memory, r.graphs.most = r.room, roundGraphs
 	r.cfg.Codes, r.cfg.Decoded = tensor.Matrix{}, tensor.Matrix{}
 	err := b.do(func(t *driver.Thread) error {
@@ -244,7 +246,7 @@ func (r *rollouts) stage(in backend.RolloutsInput) (counted bool) {
 	copy(singles(l.latent, f.latent), in.Z)
 	gather(singles(l.offsets, in.Offsets.Rows*in.Offsets.Cols), in.Offsets, 0, in.Offsets.Rows)
 	clear(doubles(l.weights, f.objectives))
-	return domain.Weigh(r.cfg.Step.Problem, in.Preference, doubles(l.weights, f.objectives))
+	return r.may.Weights(in.Preference, doubles(l.weights, f.objectives))
 }
 
 type roundStart struct {

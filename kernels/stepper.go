@@ -16,7 +16,7 @@ import (
 // call of one padded batch size does, its copies included, is one captured graph,
 // launched from a bounded cache.
 //
-// A problem with device functions (domain.Device) needs no more. For any other, and for
+// A problem with device functions (domain.ProblemAbilities.Device) needs no more. For any other, and for
 // the energy of whole plans, of which device functions have no gradient, the step is
 // split: gradients are taken on the host, between three graphs, and Split tells what
 // that cost.
@@ -76,9 +76,7 @@ func (b *Backend) NewStepper(cfg backend.StepperConfig) (backend.Stepper, error)
 			s.memory.since(t, 0, 0)
 			return q.err
 		}
-		if batch, ok := cfg.Problem.(domain.BatchGradient); ok {
-			s.rows = batch.GradientBatch
-		}
+		s.rows = domain.AbilitiesOfProblem(cfg.Problem).Derivatives.Rows
 		device, pinned := len(s.memory.device), len(s.memory.pinned)
 		for rows := min(padded(cfg.MaxBatch), mostRows); ; rows = padded(rows / 2) {
 			var err error

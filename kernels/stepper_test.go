@@ -123,6 +123,10 @@ func compareSteps(t *testing.T, cfg backend.StepperConfig, in backend.StepInput)
 // unable is a problem that is too large for its device functions.
 type unable struct{ domain.Problem }
 
+func (p unable) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Device: p.Device}
+}
+
 func (unable) Device() domain.DeviceCode { return domain.DeviceCode{Reason: "it has 7 wheels"} }
 
 // TestProblemTooLargeForTheDevice steers a problem whose device functions do not hold

@@ -275,7 +275,8 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 		r.err = err
 		return r
 	}
-	_, together := g.solver.(domain.ScenarioSolver)
+	may := domain.AbilitiesOfSolver(g.solver)
+	together := may.SolveAll != nil
 	var all []domain.Sample
 	for k, pref := range prefs {
 		if r.err = g.ctx.Err(); r.err != nil {
@@ -285,7 +286,7 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 		r.counters.Solves++
 		if err == nil && policy != nil && g.teacher == nil {
 			var visited []domain.Sample
-			visited, err = g.solver.(domain.VisitedSolver).SolveVisited(scenario, g.points[scenario], pref, policy)
+			visited, err = may.SolveVisited(scenario, g.points[scenario], pref, policy)
 			samples = append(samples, visited...)
 		}
 		if err == nil && len(samples) == 0 {
@@ -340,8 +341,8 @@ func (g *generator) solves(scenario int, first int64, prefs []domain.Preference,
 	for k := range seeds {
 		seeds[k] = derive(p.Seed, streamSolve, uint64(first+int64(k)))
 	}
-	together, ok := g.solver.(domain.ScenarioSolver)
-	if !ok || p.Adaptive && p.Scalarization != domain.WeightedSum {
+	together := domain.AbilitiesOfSolver(g.solver).SolveAll
+	if together == nil || p.Adaptive && p.Scalarization != domain.WeightedSum {
 		return func(k int) ([]domain.Sample, error) {
 			how := p.Scalarization
 			if prefs[k].Adaptive {
@@ -350,7 +351,7 @@ func (g *generator) solves(scenario int, first int64, prefs []domain.Preference,
 			return g.solver.Solve(scenario, g.points[scenario], prefs[k], how, seeds[k])
 		}, nil
 	}
-	samples, errs := together.SolveAll(scenario, g.points[scenario], prefs, p.Scalarization, seeds)
+	samples, errs := together(scenario, g.points[scenario], prefs, p.Scalarization, seeds)
 	if len(samples) != len(prefs) || len(errs) != len(prefs) {
 		return nil, fmt.Errorf("offline: scenario %d: SolveAll gave %d results and %d errors for %d preferences", scenario, len(samples), len(errs), len(prefs))
 	}

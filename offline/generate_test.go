@@ -283,6 +283,10 @@ func TestFullDiskSurfaces(t *testing.T) {
 // together solves a scenario's preferences in one call.
 type together struct{ *toySolver }
 
+func (s together) Abilities() *domain.SolverAbilities {
+	return &domain.SolverAbilities{SolveAll: s.SolveAll}
+}
+
 func (s together) SolveAll(scenario int, p []float64, prefs []domain.Preference, how domain.Scalarization, seeds []uint64) ([][]domain.Sample, []error) {
 	samples, errs := make([][]domain.Sample, len(prefs)), make([]error, len(prefs))
 	for i, pref := range prefs {

@@ -30,7 +30,7 @@ type Options struct {
 	// adaptive priority is always a weighted sum.
 	Scalarization domain.Scalarization
 	// Inward, if positive, is the slack by which every optimum keeps every margin
-	// (domain.InwardSolver); 0: the solver's own targets.
+	// (domain.SolverAbilities.Inward); 0: the solver's own targets.
 	Inward float64
 	Seed   uint64
 	Shard  Shard // zero: the whole
@@ -44,7 +44,7 @@ type Options struct {
 	Chunk int
 	// Policy makes one controller for each thread that solves; with it every solve
 	// under the weighted sum also gives the optima at the states which that
-	// controller visits (domain.VisitedSolver). Visiting says in the provenance
+	// controller visits (domain.SolverAbilities.SolveVisited). Visiting says in the provenance
 	// which it is.
 	Policy   func() (domain.Controller, error)
 	Visiting Policy
@@ -126,7 +126,7 @@ func (o Options) header(c domain.Case) (Header, error) {
 	if o.Regime != "" && !o.Distil {
 		return h, fmt.Errorf("offline: regime %q is of episodes, and no policy is distilled", o.Regime)
 	}
-	if _, ok := c.Solver.(domain.VisitedSolver); o.Policy != nil && !o.Distil && (!ok || p.Scalarization != domain.WeightedSum) {
+	if o.Policy != nil && !o.Distil && (domain.AbilitiesOfSolver(c.Solver).SolveVisited == nil || p.Scalarization != domain.WeightedSum) {
 		return h, fmt.Errorf("offline: case %s cannot solve from the states a policy visits, scalarization %q", spec.Name, p.Scalarization)
 	}
 	if !p.Adaptive && p.Weights.Count == 0 {
@@ -140,11 +140,11 @@ func (o Options) header(c domain.Case) (Header, error) {
 
 // inward is the solver that keeps off the limits.
 func inward(s domain.Solver, slack float64, distil bool) (domain.Solver, error) {
-	tight, ok := s.(domain.InwardSolver)
-	if !ok || distil {
+	tight := domain.AbilitiesOfSolver(s).Inward
+	if tight == nil || distil {
 		return nil, errors.New("offline: inward targets are of a solver that can keep off the limits, and this has none")
 	}
-	s, err := tight.Inward(slack)
+	s, err := tight(slack)
 	if err != nil {
 		return nil, fmt.Errorf("offline: inward targets: %w", err)
 	}

@@ -15,6 +15,10 @@ import (
 // the policy decides.
 type followed struct{ *toySolver }
 
+func (s followed) Abilities() *domain.SolverAbilities {
+	return &domain.SolverAbilities{SolveVisited: s.SolveVisited}
+}
+
 func (s followed) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
 	samples, err := s.Solve(scenario, p, pref, domain.WeightedSum, 0)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestWhatIsMeasuredIsServed(t *testing.T) {
 	ep := require.Get(c.Definition().Plant.Episode(3, 0, domain.EpisodeOptions{Preference: adaptive}))(t)
 	y, x, state, known, u := make([]float64, 1), make([]float64, 2), make([]float64, 2), make([]float64, 2), make([]float64, 1)
 	for n := 0; !ep.Done(); n++ {
-		ep.(domain.Sensing).Measure(y, x)
+		domain.AbilitiesOfEpisode(ep).Measure(y, x)
 		if n == 5 {
 			y[0] = math.NaN()
 		}

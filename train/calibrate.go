@@ -91,6 +91,7 @@ func evaluate(be backend.Backend, problem domain.Problem, d *Data, s *trainingSe
 // planner turns decoder outputs into plans; it owns the float64 scratch.
 type planner struct {
 	problem           domain.Problem
+	whole             func(s, c, plan []float64) // nil: action by action
 	spec              *domain.Spec
 	s, c, sNext, next []float64
 	plan              []float64
@@ -101,7 +102,7 @@ func newPlanner(problem domain.Problem) *planner {
 	spec := problem.Spec()
 	vector := func(n int) []float64 { return make([]float64, n) }
 	return &planner{
-		problem: problem, spec: spec,
+		problem: problem, whole: domain.AbilitiesOfProblem(problem).ProjectPlan, spec: spec,
 		s: vector(spec.MeasuredSize()), sNext: vector(spec.MeasuredSize()),
 		c: vector(spec.ContextSize()), next: vector(spec.ContextSize()),
 		plan: vector(spec.PlanSize()), output: make([]float32, spec.PlanSize()),
@@ -123,8 +124,8 @@ func (p *planner) decode(norm model.Normalizer, output, s, c []float32) []float6
 			p.plan[i] = min(max(p.plan[i], a.Lo), a.Hi)
 		}
 	}
-	if whole, ok := p.problem.(domain.PlanProjector); ok {
-		whole.ProjectPlan(p.s, p.c, p.plan)
+	if p.whole != nil {
+		p.whole(p.s, p.c, p.plan)
 		return p.plan
 	}
 	for h := range p.spec.Plan {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/ref"
@@ -112,6 +113,10 @@ func resumesBitwise(t *testing.T, be backend.Backend, scenarios int, stops []int
 
 // heavier is the toy with other parameters, which only its fingerprint tells.
 type heavier struct{ toy }
+
+func (p heavier) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Fingerprint: p.Fingerprint}
+}
 
 func (heavier) Fingerprint() [32]byte { return [32]byte{1} }
 

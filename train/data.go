@@ -48,11 +48,11 @@ func FromDataset(p domain.Problem, datasets ...*offline.Dataset) (Data, error) {
 	return d, nil
 }
 
-// selected are the rows that the problem's map is to learn, all for a problem that
-// is not domain.Selective.
+// selected are the rows that the problem's map is to learn, all for a problem without
+// Selects.
 func (d *Data) selected(p domain.Problem) Data {
-	chooser, ok := p.(domain.Selective)
-	if !ok {
+	selects := domain.AbilitiesOfProblem(p).Selects
+	if selects == nil {
 		return *d
 	}
 	s, c := make([]float64, d.S.Cols), make([]float64, d.C.Cols)
@@ -60,7 +60,7 @@ func (d *Data) selected(p domain.Problem) Data {
 	for i := range d.S.Rows {
 		tensor.Widen(s, d.S.Row(i))
 		tensor.Widen(c, d.C.Row(i))
-		if chooser.Selects(s, c) {
+		if selects(s, c) {
 			rows = append(rows, i)
 		}
 	}

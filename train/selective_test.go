@@ -5,12 +5,17 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
 )
 
 // half learns where the first state is positive only.
 type half struct{ toy }
+
+func (p half) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Selects: p.Selects}
+}
 
 func (half) Selects(s, _ []float64) bool { return s[0] > 0 }
 

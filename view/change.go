@@ -29,7 +29,7 @@ type decides interface {
 
 // Changes is a Source whose plant a person may change while it runs.
 type Changes interface {
-	// Change changes it from the last frame on; see domain.Changing.
+	// Change changes it from the last frame on; see domain.EpisodeAbilities.
 	Change(ctx context.Context, change json.RawMessage) error
 	// Seeded begins an episode of another seed.
 	Seeded(ctx context.Context, seed uint64) error
@@ -75,14 +75,14 @@ const (
 
 // Change implements Changes: an episode that begins where the plant stands, with the change.
 func (l *Live) Change(ctx context.Context, text json.RawMessage) error {
-	ep, ok := l.ep.(domain.Changing)
-	if !ok {
+	changed := domain.AbilitiesOfEpisode(l.ep).Change
+	if changed == nil {
 		return jsonin.Errorf("change", "nothing in case %s can be changed at a page", l.c.Name())
 	}
 	if l.ep.Done() {
 		return jsonin.Errorf("change", "the episode is over: begin another")
 	}
-	change, err := ep.Change(text)
+	change, err := changed(text)
 	if err == nil {
 		err = l.restage(ctx, change)
 	}
@@ -109,11 +109,11 @@ func (l *Live) restage(ctx context.Context, change domain.Change) error {
 			of.decides = &controllers{aside: l.server.Aside(), of: on, sessions: map[string]domain.Controller{}}
 		}
 	}
-	plant, ok := on.Definition().Plant.(domain.Staging)
-	if !ok {
+	stage := domain.AbilitiesOfPlant(on.Definition().Plant).Stage
+	if stage == nil {
 		return fmt.Errorf("the plant of case %s takes no scenes that are given", l.c.Name())
 	}
-	ep, err := plant.Stage(l.seed, l.episode, scene, l.how(ctx, ""))
+	ep, err := stage(l.seed, l.episode, scene, l.how(ctx, ""))
 	if err != nil {
 		return err
 	}

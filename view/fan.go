@@ -84,8 +84,8 @@ func (l *loop) fan(root serve.Request) func(ctx context.Context) (*Fan, error) {
 // ahead is how many decisions a fan looks ahead from a context.
 func (l *loop) ahead(c []float64) int {
 	left := mostAhead
-	if f, ok := l.problem.(domain.Finite); ok {
-		left = min(left, f.Remaining(c))
+	if remaining := domain.AbilitiesOfProblem(l.problem).Remaining; remaining != nil {
+		left = min(left, remaining(c))
 	}
 	return max(1, left)
 }

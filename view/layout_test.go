@@ -15,7 +15,7 @@ func TestPlaces(t *testing.T) {
 	k := paper.Cases()
 	for _, name := range []string{"opf30", "opf:case118.m"} {
 		c := require.Get(k.Find(name))(t)
-		g := newGrid(c.Definition().Problem.(domain.Charted).Chart())
+		g := newGrid(domain.AbilitiesOfProblem(c.Definition().Problem).Chart())
 		if g.Width < g.Height {
 			t.Errorf("%s: %v wide and %v high", name, g.Width, g.Height)
 		}

@@ -138,8 +138,8 @@ func (l *Live) begin(ctx context.Context, episode int, kept []*Frame) error {
 	if l.on != l.c || l.description.Source != l.source() {
 		l.take(l.c, l.home.decider)
 	}
-	if of, ok := ep.(domain.Changing); ok {
-		l.description.Changes = of.Changes()
+	if may := domain.AbilitiesOfEpisode(ep); may.Change != nil {
+		l.description.Changes = may.Changes
 	}
 	l.start(ep, false)
 	l.append(l.opening())

@@ -77,8 +77,8 @@ func (l *loop) decided(d *serve.Decision, t int) *Frame {
 
 // score writes what the known dynamics say of an action.
 func (l *loop) score(s, c, u, j, margins []float64) {
-	if scored, ok := l.problem.(domain.Scored); ok {
-		scored.Score(s, c, u, j, margins)
+	if score := domain.AbilitiesOfProblem(l.problem).Score; score != nil {
+		score(s, c, u, j, margins)
 		return
 	}
 	l.problem.Objectives(s, u, c, j)
@@ -107,13 +107,12 @@ func (l *loop) preview(ctx context.Context, r serve.Request) (*Frame, error) {
 }
 
 // compare writes the cost of a frame's decision beside that of the exact optimum of the same request, of a
-// domain.Stagewise; the optimum is another slice of the server's time, and not known where the server has none.
+// problem with Best; the optimum is another slice of the server's time, and not known where the server has none.
 func (l *loop) compare(ctx context.Context, f *Frame, r serve.Request) {
 	f.Cost, f.Best = math.NaN(), math.NaN()
-	problem, ok := l.problem.(domain.Stagewise)
-	weighing, weighs := l.problem.(domain.Weighing)
+	may := domain.AbilitiesOfProblem(l.problem)
 	weights := make([]float64, l.spec.ObjectiveSize())
-	if !ok || !weighs || l.description.Grid == nil || len(l.description.Grid.Buses) > mostCompared || !weighing.Weigh(*r.Preference, weights) {
+	if may.Best == nil || may.Weigh == nil || l.description.Grid == nil || len(l.description.Grid.Buses) > mostCompared || !may.Weigh(*r.Preference, weights) {
 		return
 	}
 	j, margins := make([]float64, len(weights)), make([]float64, len(l.spec.Margins))
@@ -126,7 +125,7 @@ func (l *loop) compare(ctx context.Context, f *Frame, r serve.Request) {
 	}
 	f.Cost = cost(f.U)
 	_ = l.server.Aside().Do(ctx, func() error { // ErrBusy: the optimum stays unknown
-		if u := make([]float64, len(f.U)); problem.Best(r.S, r.C, *r.Preference, u) {
+		if u := make([]float64, len(f.U)); may.Best(r.S, r.C, *r.Preference, u) {
 			f.Best = cost(u)
 		}
 		return nil

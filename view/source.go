@@ -66,7 +66,7 @@ type Description struct {
 	// Episodes at hand; one that is not yet is not there.
 	Episodes []Episode `json:"episodes"`
 	Grid     *Grid     `json:"grid,omitempty"`
-	// Changes are the fields that a change of the plant may have; see domain.Changing.
+	// Changes are the fields that a change of the plant may have; see domain.EpisodeAbilities.
 	Changes []string `json:"changes"`
 }
 
@@ -135,10 +135,10 @@ type Frame struct {
 	// Event is the change of the plant that this frame begins with.
 	Event string `json:"event,omitempty"`
 	// Cost of this decision as an episode counts it, and of the exact optimum of the same decision, of a
-	// domain.Stagewise.
+	// domain.ProblemAbilities.Best.
 	Cost float64 `json:"cost"`
 	Best float64 `json:"best"`
-	// Shapes of a domain.Pictured after U, Grid of a domain.Charted under U.
+	// Shapes of a domain.ProblemAbilities.Picture after U, Grid of a domain.ProblemAbilities.Chart under U.
 	Shapes []Shape                `json:"shapes,omitempty"`
 	Grid   *domain.OperatingPoint `json:"grid,omitempty"`
 }
@@ -159,12 +159,12 @@ const drawnReach = 1e6
 // picture are the shapes of a state, nil where the problem draws none or one of them cannot be
 // drawn.
 func picture(p domain.Problem, s, c []float64) []Shape {
-	pictured, ok := p.(domain.Pictured)
-	if !ok {
+	pictured := domain.AbilitiesOfProblem(p).Picture
+	if pictured == nil {
 		return nil
 	}
 	var shapes []Shape
-	for _, d := range pictured.Picture(s, c) {
+	for _, d := range pictured(s, c) {
 		if d.Validate() != nil || int(d.Role) >= len(roles) || !(d.Radius < drawnReach) {
 			return nil
 		}
@@ -201,8 +201,8 @@ func describe(c *domain.Case) *Description {
 		vertex[i] = 1
 		d.Vertices = append(d.Vertices, vertex)
 	}
-	if charted, ok := c.Problem.(domain.Charted); ok {
-		if chart := charted.Chart(); len(chart.Buses) <= mostBuses {
+	if of := domain.AbilitiesOfProblem(c.Problem).Chart; of != nil {
+		if chart := of(); len(chart.Buses) <= mostBuses {
 			d.Grid = newGrid(chart)
 		} else {
 			d.Warnings = append(d.Warnings, fmt.Sprintf("no map: the network has %d buses, at most %d are drawn", len(chart.Buses), mostBuses))
@@ -214,11 +214,11 @@ func describe(c *domain.Case) *Description {
 // mostBuses are drawn on a map.
 const mostBuses = 3000
 
-// operate is where u leads a domain.Charted, nil where the problem is none or there is no
+// operate is where u leads an electric network, nil where the problem is none or there is no
 // power flow.
 func operate(p domain.Problem, s, c, u []float64) *domain.OperatingPoint {
-	if charted, ok := p.(domain.Charted); ok {
-		if at, ok := charted.Operate(s, c, u); ok {
+	if operate := domain.AbilitiesOfProblem(p).Operate; operate != nil {
+		if at, ok := operate(s, c, u); ok {
 			return at
 		}
 	}

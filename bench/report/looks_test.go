@@ -31,6 +31,10 @@ import (
 // slider is the cart on a line that comes to rest at 0, with a picture of it.
 type slider struct{ *testdomain.Cart }
 
+func (p slider) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Picture: p.Picture}
+}
+
 func (p slider) Picture(s, _ []float64) []domain.Shape {
 	return []domain.Shape{domain.Line(domain.Ground, [2]float64{-1, 0}, [2]float64{1, 0}), domain.Disc(domain.Goal, 0, 0, 0.1), domain.Disc(domain.Body, s[0], 0, 0.05)}
 }

@@ -35,8 +35,8 @@ func (r *Records) motion(t *Trace, e *closedloop.EpisodeRecord) (*motion, error)
 	if err != nil {
 		return nil, err
 	}
-	problem, ok := c.Problem.(domain.Pictured)
-	if !ok {
+	picture := domain.AbilitiesOfProblem(c.Problem).Picture
+	if picture == nil {
 		return nil, nil
 	}
 	ep, err := c.Plant.Replay(t.Header.Params, e.Scene)
@@ -47,7 +47,7 @@ func (r *Records) motion(t *Trace, e *closedloop.EpisodeRecord) (*motion, error)
 	s, context, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 	for k := 0; ; k++ {
 		ep.Observe(s, context)
-		shapes := problem.Picture(s, context)
+		shapes := picture(s, context)
 		if len(shapes) == 0 {
 			return nil, nil
 		}

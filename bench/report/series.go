@@ -66,7 +66,7 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 		file, title = name+"-"+regime, name+", "+regime
 	}
 	cost, up := func(s *closedloop.Series) closedloop.Band { return s.Weighted }, axis{"σᵀJ", r.unitOfCost(name)}
-	if _, weighs := c.Problem.(domain.Weighing); weighs { // the cost is Σ J_i, not Σ σ_i J_i
+	if domain.AbilitiesOfProblem(c.Problem).Weigh != nil { // the cost is Σ J_i, not Σ σ_i J_i
 		cost, up = func(s *closedloop.Series) closedloop.Band { return s.Total }, axis{"J_total = Σ J_i", up.unit}
 	}
 	at, along := r.clock(name, len(shown[0].Series.Total.Mean)*shown[0].Series.Every+1)

@@ -119,11 +119,12 @@ type Fleet[T Float] struct {
 // slot is one environment.
 type slot struct {
 	episode domain.Episode
-	number  int64 // of its episode
-	next    int64 // of the episode that follows
-	left    int   // steps
-	ended   bool  // and not begun anew
-	reset   bool  // in this step
+	arrived func() bool // whether its goal is met now; nil: it has none
+	number  int64       // of its episode
+	next    int64       // of the episode that follows
+	left    int         // steps
+	ended   bool        // and not begun anew
+	reset   bool        // in this step
 	s, c, u []float64
 }
 
@@ -169,8 +170,8 @@ func New[T Float](c *domain.Case, opt Options) (*Fleet[T], error) {
 	threads := cmp.Or(opt.Threads, runtime.GOMAXPROCS(0))
 	for range min(threads, n) {
 		w := &worker{a: make([]float64, f.nu), margins: make([]float64, f.nm)}
-		if t, ok := c.Plant.(domain.Together); ok {
-			w.stepper = t.NewStepper()
+		if together := domain.AbilitiesOfPlant(c.Plant).NewStepper; together != nil {
+			w.stepper = together()
 		}
 		if opt.Safeguard {
 			w.guard = domain.NewSafeguard(c)

@@ -205,6 +205,10 @@ func (e *stubEpisode) Apply(u []float64) (domain.Outcome, error) {
 	return out, err
 }
 
+func (e *stubEpisode) Abilities() *domain.EpisodeAbilities {
+	return &domain.EpisodeAbilities{Arrived: e.Arrived}
+}
+
 func (e *stubEpisode) Arrived() bool { return e.t > e.arrive && e.arrive >= 0 }
 
 // TestHowAnEpisodeEnds: what a failure leaves untaken is paid for, an arrival is not.

@@ -8,7 +8,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// prepared is how many scenes a domain.Preparing keeps, together how many of them a thread draws.
+// prepared is how many scenes a plant with domain.PlantAbilities.Prepare keeps, together how many of them a thread draws.
 const (
 	prepared = 128
 	together = 2 * lanes
@@ -16,8 +16,8 @@ const (
 
 // begin begins the next episodes of some environments.
 func (f *Fleet[T]) begin(ctx context.Context, list []int, rows *Rows[T]) error {
-	p, ok := f.plant.(domain.Preparing)
-	if !ok || len(list) == 1 {
+	prepare := domain.AbilitiesOfPlant(f.plant).Prepare
+	if prepare == nil || len(list) == 1 {
 		return f.open(ctx, list, rows)
 	}
 	for part := range slices.Chunk(list, prepared) {
@@ -30,7 +30,7 @@ func (f *Fleet[T]) begin(ctx context.Context, list []int, rows *Rows[T]) error {
 		// No more together than leaves every thread some.
 		share := min(max((len(numbers)+len(f.workers)-1)/len(f.workers), 1), together)
 		err := f.parallel(len(numbers), share, func(_ *worker, lo, hi int) error {
-			return p.Prepare(ctx, f.opt.Seed, numbers[lo:hi], domain.EpisodeOptions{Regime: f.opt.Regime, Preference: f.opt.Preference})
+			return prepare(ctx, f.opt.Seed, numbers[lo:hi], domain.EpisodeOptions{Regime: f.opt.Regime, Preference: f.opt.Preference})
 		})
 		if err != nil {
 			return fmt.Errorf("environment: %w", err)
@@ -62,6 +62,7 @@ func (f *Fleet[T]) open(ctx context.Context, list []int, rows *Rows[T]) error {
 		if err != nil {
 			return fmt.Errorf("environment: episode %d of %s: %w", number, f.spec.Name, err)
 		}
+		e.arrived = domain.AbilitiesOfEpisode(ep).Arrived
 		e.episode, e.number, e.next, e.left, e.ended = ep, int64(number), e.next+int64(len(f.slots)), ep.Steps(), false
 		ep.Observe(e.s, e.c)
 		f.observe(rows.Observation, i)

@@ -179,7 +179,7 @@ func (f *Fleet[T]) score(ctx context.Context, w *worker, rows *Rows[T], i int, o
 		step = f.countUntaken(w, e, step, refused != nil)
 	}
 	if refused == nil {
-		if a, ok := e.episode.(domain.Arrived); ok && !f.opt.Past && a.Arrived() {
+		if e.arrived != nil && !f.opt.Past && e.arrived() {
 			terminated = true
 		}
 		e.episode.Observe(e.s, e.c)

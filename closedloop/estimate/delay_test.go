@@ -80,7 +80,7 @@ func TestADecisionIsMadeForWhenItActs(t *testing.T) {
 				ep.State(now)
 				truth = append(truth, now)
 				if filtered {
-					ep.(domain.Sensing).Measure(seen[:1], cx)
+					domain.AbilitiesOfEpisode(ep).Measure(seen[:1], cx)
 					require.Get(k.DecideMeasured(seen[:1], cx, adaptive, s, known, u))(t)
 				} else {
 					ep.Observe(seen, cx)

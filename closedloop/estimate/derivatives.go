@@ -7,7 +7,7 @@ import (
 
 // linearised writes the derivatives of a stage by dual numbers.
 type linearised struct {
-	dual    domain.Dual
+	dual    domain.Derivatives
 	n, ns   int
 	nu, nm  int
 	next    []float64 // [ns+nc][n+nu]
@@ -24,7 +24,7 @@ func newLinearised(problem domain.Problem, f *Filter) linearised {
 		dual: f.dual, n: f.n, ns: f.ns, nu: f.nu, nm: nm, next: make([]float64, (f.ns+f.nc)*k), margins: make([]float64, nm*k), rows: make([]float64, f.ny*f.n),
 		at: newDuals(f.of, f.ns, f.nc, f.nu), sn: make([]complex128, f.ns), cn: make([]complex128, f.nc), m: make([]complex128, nm),
 	}
-	if d, is := problem.(domain.Dual); is {
+	if d := domain.AbilitiesOfProblem(problem).Derivatives; d.Dual() {
 		l.dual = d
 	}
 	return l
@@ -36,8 +36,8 @@ func (l *linearised) stage(x *stage) bool {
 	d.set(x.s, x.c, x.u)
 	for by := range k {
 		d.vary(by, func() {
-			l.dual.StepDual(d.s, d.c, d.u, l.sn, l.cn)
-			l.dual.MarginsDual(d.s, d.c, d.u, l.m)
+			l.dual.Step(d.s, d.c, d.u, l.sn, l.cn)
+			l.dual.Margins(d.s, d.c, d.u, l.m)
 		})
 		slopes(l.sn, l.next, k, by)
 		slopes(l.cn, l.next[l.ns*k:], k, by)

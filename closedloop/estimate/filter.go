@@ -3,7 +3,7 @@
 //
 // The central type is Filter, an extended Kalman filter in square-root form (Bierman 1977; Potter's
 // update, a QR factorisation in the prediction) on the exact derivatives of the problem's own equations
-// (domain.Dual). State, parameters and disturbances are estimated together. A missing value, an outlier
+// (domain.Derivatives). State, parameters and disturbances are estimated together. A missing value, an outlier
 // and a sensor that no longer moves are left out of the update and said.
 package estimate
 
@@ -43,7 +43,7 @@ func (f Fault) String() string { return [...]string{"fine", "missing", "outlier"
 // Filter is the estimator of one closed loop. It is used by one goroutine, and allocates nothing after New.
 type Filter struct {
 	problem domain.Problem
-	dual    domain.Dual
+	dual    domain.Derivatives
 	of      *domain.Measurement
 	ns, nc  int
 	nu, ny  int
@@ -77,8 +77,8 @@ func New(problem domain.Problem, of *domain.Measurement, mean, spread []float64)
 	if err := of.Validate(spec); err != nil {
 		return nil, fmt.Errorf("estimate: case %q: %w", spec.Name, err)
 	}
-	d, ok := problem.(domain.Dual)
-	if !ok {
+	d := domain.AbilitiesOfProblem(problem).Derivatives
+	if !d.Dual() {
 		return nil, fmt.Errorf("estimate: the problem of case %q has no functions of dual numbers, whose derivatives the filter needs", spec.Name)
 	}
 	if of.Mean != nil {
@@ -264,7 +264,7 @@ func (f *Filter) widenTo(spread []float64) {
 // Predict takes the action that acts, and moves the estimate to the next decision.
 func (f *Filter) Predict(u []float64) {
 	copy(f.u, u)
-	f.move(u, f.dual.StepDual, f.problem.Step, f.noise)
+	f.move(u, f.dual.Step, f.problem.Step, f.noise)
 }
 
 // predictPart is Predict of a plant that is measured a share into each period: the rest of the one in which u acts, then that share
@@ -272,7 +272,7 @@ func (f *Filter) Predict(u []float64) {
 func (f *Filter) predictPart(delay *domain.Delay, u, after []float64) {
 	share := delay.Share()
 	f.move(u, func(s, c, u, sNext, cNext []complex128) {
-		f.dual.StepDual(s, c, u, sNext, cNext)
+		f.dual.Step(s, c, u, sNext, cNext)
 		delay.PartDual(1-share, s, c, u, sNext)
 	}, func(s, c, u, sNext, cNext []float64) {
 		f.problem.Step(s, c, u, sNext, cNext)

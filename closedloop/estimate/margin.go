@@ -23,7 +23,8 @@ const DefaultLevel = 3.0
 // and a margin m(s, u) varies by (m_s + m_u K) D (·)ᵀ + m_s P m_sᵀ. At the present decision D is zero. Where actions are
 // under way, E takes P's place in these two: P of so many steps before, moved by A and Q alone since.
 type Margin struct {
-	problem domain.Problem // as it is, nothing kept off
+	problem domain.Problem        // as it is, nothing kept off
+	left    func(c []float64) int // decisions of an episode; nil: its spec's
 	backoff *domain.Backoff
 	Level   float64
 
@@ -63,6 +64,7 @@ func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float
 	}
 	n, ns, nu, nm := f.n, f.ns, f.nu, len(spec.Margins)
 	m := &Margin{
+		left:    domain.AbilitiesOfProblem(problem).Remaining,
 		problem: problem, backoff: b, Level: level, of: f.of, n: n, ns: ns, nu: nu, nm: nm,
 		p: make([]float64, n*n), e: make([]float64, n*n), d: make([]float64, n*n), work: make([]float64, n*n), steer: make([]float64, n),
 		value: make([]float64, ns*ns), kk: make([]float64, nu*ns), next: make([]float64, ns), after: make([]float64, f.nc),
@@ -93,8 +95,8 @@ func (m *Margin) Clear() { m.backoff.Clear() }
 
 // remaining is how many decisions an episode still has.
 func (m *Margin) remaining(c []float64) int {
-	if f, finite := m.problem.(domain.Finite); finite {
-		return min(len(m.stages), f.Remaining(c))
+	if m.left != nil {
+		return min(len(m.stages), m.left(c))
 	}
 	return len(m.stages)
 }

@@ -49,5 +49,5 @@ func (y *System) answered() []domain.Sample {
 	return samples
 }
 
-// Answers implements domain.Answered.
+// Answers is domain.ProblemAbilities.Answers.
 func (y *System) Answers() []domain.Sample { return y.answers() }

@@ -6,12 +6,10 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-var _ domain.Pictured = (*System)(nil)
-
 // drawn is the radius of what has no size, m.
 const drawn = 0.08
 
-// Picture implements domain.Pictured: the integrator, the ellipse where it is, and the goal.
+// Picture is domain.ProblemAbilities.Picture: the integrator, the ellipse where it is, and the goal.
 func (y *System) Picture(s, c []float64) []domain.Shape {
 	e, p := &y.Params.Ellipse, c[2]
 	const edges = 72

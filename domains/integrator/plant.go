@@ -239,9 +239,12 @@ func (e *episode) apply(u []float64, out *domain.Outcome) error {
 	return nil
 }
 
-var _ domain.Together = (*Plant)(nil)
+// Abilities implements domain.Able.
+func (l *Plant) Abilities() *domain.PlantAbilities {
+	return &domain.PlantAbilities{Draft: l.Draft, Stage: l.Stage, NewStepper: l.NewStepper}
+}
 
-// NewStepper implements domain.Together: a step allocates nothing.
+// NewStepper is domain.PlantAbilities.NewStepper: a step allocates nothing.
 func (l *Plant) NewStepper() domain.Stepper { return stepper{} }
 
 // stepper implements domain.Stepper.

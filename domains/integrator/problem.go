@@ -21,15 +21,15 @@ type System struct {
 	answers   func() []domain.Sample // made on first use
 }
 
-var (
-	_ domain.Problem       = (*System)(nil)
-	_ domain.BatchGradient = (*System)(nil)
-	_ domain.Finite        = (*System)(nil)
-	_ domain.Polisher      = (*System)(nil)
-	_ domain.Device        = (*System)(nil)
-	_ domain.Fingerprinted = (*System)(nil)
-	_ domain.Answered      = (*System)(nil)
-)
+var _ domain.Problem = (*System)(nil)
+
+// Abilities implements domain.Able.
+func (y *System) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{
+		Derivatives: domain.Derivatives{Rows: y.GradientBatch}, Fingerprint: y.Fingerprint, Remaining: y.Remaining,
+		Answers: y.Answers, Polish: y.Polish, Picture: y.Picture, Device: y.Device,
+	}
+}
 
 // NewSystem builds the problem called name; the parameters must be valid.
 func NewSystem(name string, params Params) (*System, error) {
@@ -104,7 +104,7 @@ func NewSystem(name string, params Params) (*System, error) {
 	return y, nil
 }
 
-// Fingerprint implements domain.Fingerprinted.
+// Fingerprint is domain.ProblemAbilities.Fingerprint.
 func (y *System) Fingerprint() [32]byte {
 	text, err := json.Marshal(traceParams{y.Params, semantic})
 	if err != nil {
@@ -145,7 +145,7 @@ func pullBack[T real](k *constants[T], o *stage[T], u, sigma, gs, gu []T) {
 	gu[0], gu[1] = k.half*gx+effort*u[0], k.half*gy+effort*u[1]
 }
 
-// GradientBatch implements domain.BatchGradient with the same formulas in
+// GradientBatch is domain.Derivatives.Rows with the same formulas in
 // float32.
 func (y *System) GradientBatch(b domain.Batch) {
 	k := &y.k32
@@ -203,12 +203,12 @@ func (y *System) Fallback(s, c, u []float64) {
 }
 
 // Remaining is the number of decisions left at a context, at least 1; see
-// domain.Finite.
+// domain.ProblemAbilities.Remaining.
 func (y *System) Remaining(c []float64) int {
 	return max(1, Horizon-int(math.Round(c[contextTime]*Horizon)))
 }
 
-// Polish implements domain.Polisher by iterations of the interior point over the plan's
+// Polish is domain.ProblemAbilities.Polish by iterations of the interior point over the plan's
 // steps, σ along the prediction.
 func (y *System) Polish(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool {
 	steps := len(plan) / 2

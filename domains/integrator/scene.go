@@ -9,18 +9,16 @@ import (
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
-var _ domain.Staging = (*Plant)(nil)
-
 // Bounds of a scene that is given: beyond them numbers, not the problem, are what a run shows.
 const (
 	farthest = 1000 // m
 	fastest  = 100  // m/s
 )
 
-// Draft implements domain.Staging.
+// Draft is domain.PlantAbilities.Stage.
 func (l *Plant) Draft(e domain.Episode) any { return e.Scene() }
 
-// Stage implements domain.Staging. p may be any series: what controllers know of it is its
+// Stage is domain.PlantAbilities.Stage. p may be any series: what controllers know of it is its
 // present value and the rate of its first step.
 func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
 	if err := opt.NoRegime(l.system.spec.Name); err != nil {
@@ -70,9 +68,12 @@ func (y *System) possible(s *Scene) error {
 	return nil
 }
 
-var _ domain.Stretching = (*episode)(nil)
+// Abilities implements domain.Able.
+func (e *episode) Abilities() *domain.EpisodeAbilities {
+	return &domain.EpisodeAbilities{Beyond: e.Beyond}
+}
 
-// Beyond implements domain.Stretching.
+// Beyond is domain.EpisodeAbilities.Beyond.
 func (e *episode) Beyond() (all []string) {
 	s, dt := &e.scene, e.system.Params.Dt
 	rate := (s.P[1] - s.P[0]) / dt

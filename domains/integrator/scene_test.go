@@ -80,7 +80,7 @@ func TestWhatLiesBeyondTrainingIsSaid(t *testing.T) {
 		`{"p": [0.1,0.11,0.12,0.13,0.14,0.15,0.16,0.17,0.18,0.19,0.2,0.21,0.22,0.23,0.24,0.25,0.26,0.27,0.28,0.4]}`: "off the straight line",
 	} {
 		ep := require.Get(plant.Stage(1, 0, edited(t, plant, fields), adaptiveOnly))(t)
-		all := strings.Join(ep.(domain.Stretching).Beyond(), "; ")
+		all := strings.Join(domain.AbilitiesOfEpisode(ep).Beyond(), "; ")
 		if says == "" && all != "" || !strings.Contains(all, says) {
 			t.Errorf("%s: %q, want %q", fields, all, says)
 		}

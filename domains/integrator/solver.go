@@ -37,19 +37,19 @@ type Solver struct {
 	seed      uint64      // of lib
 }
 
-var (
-	_ domain.Solver        = (*Solver)(nil)
-	_ domain.VisitedSolver = (*Solver)(nil)
-	_ domain.Optimizer     = (*Solver)(nil)
-	_ domain.InwardSolver  = (*Solver)(nil)
-)
+var _ domain.Solver = (*Solver)(nil)
 
 // NewSolver returns a solver whose libraries will hold size scenarios each.
 func NewSolver(y *System, size int) *Solver {
 	return &Solver{system: y, size: size, clearance: DatasetClearance}
 }
 
-// Inward implements domain.InwardSolver: the same problem with u_max and r_max less the slack and
+// Abilities implements domain.Able.
+func (v *Solver) Abilities() *domain.SolverAbilities {
+	return &domain.SolverAbilities{SolveVisited: v.SolveVisited, Inward: v.Inward, Optimal: v.Optimal}
+}
+
+// Inward is domain.SolverAbilities.Inward: the same problem with u_max and r_max less the slack and
 // ψ ≥ 1 + slack, in each margin's own unit.
 func (v *Solver) Inward(slack float64) (domain.Solver, error) {
 	y := cmp.Or(v.inward, v.system)
@@ -180,7 +180,7 @@ func (v *Solver) problem(p []float64, pref domain.Preference) (*Library, horizon
 // its successor, for the losses that look at both.
 const visitedRows = 2
 
-// SolveVisited implements domain.VisitedSolver. The optimum from each state is
+// SolveVisited is domain.SolverAbilities.SolveVisited. The optimum from each state is
 // solved from the tail of the optimum at the state before it and from those of
 // the nearest library plans.
 func (v *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {

@@ -13,12 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
-var (
-	_ domain.Changing  = (*episode)(nil)
-	_ domain.Stagewise = (*System)(nil)
-)
-
-// Best implements domain.Stagewise: what mo-opf decides, from a cold start.
+// Best is domain.ProblemAbilities.Best: what mo-opf decides, from a cold start.
 func (y *System) Best(s, c []float64, pref domain.Preference, u []float64) bool {
 	m, err := newExactController(y, nil)
 	if err != nil {
@@ -52,10 +47,7 @@ type branchChange struct {
 // mostLoad of a bus that a person sets, as a multiple of the file's.
 const mostLoad = 5
 
-// Changes implements domain.Changing.
-func (e *episode) Changes() []string { return []string{"load", "branch"} }
-
-// Change implements domain.Changing.
+// Change is domain.EpisodeAbilities.Change.
 func (e *episode) Change(text json.RawMessage) (domain.Change, error) {
 	var to change
 	if err := jsonin.Exact(text, &to); err != nil {

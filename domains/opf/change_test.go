@@ -16,9 +16,9 @@ import (
 // leads where it would have led.
 func TestAChangeBeginsWhereTheEpisodeStands(t *testing.T) {
 	for _, c := range []domain.Case{opf.Thirty(), opf.ThirtyUncertain()} {
-		spec, plant := c.Problem.Spec(), c.Plant.(domain.Staging)
+		spec, plant := c.Problem.Spec(), domain.AbilitiesOfPlant(c.Plant)
 		how := domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
-		ep := require.Get(plant.Episode(11, 2, how))(t)
+		ep := require.Get(c.Plant.Episode(11, 2, how))(t)
 		s, x, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 		decide := func(of domain.Episode) domain.Outcome {
 			of.Observe(s, x)
@@ -31,14 +31,14 @@ func TestAChangeBeginsWhereTheEpisodeStands(t *testing.T) {
 		}
 		ep.Observe(s, x)
 		bus := 6
-		chart := c.Problem.(domain.Charted)
+		chart := domain.AbilitiesOfProblem(c.Problem)
 		c.Problem.Fallback(s, x, u)
 		at, ok := chart.Operate(s, x, u)
 		if !ok {
 			t.Fatal("no power flow")
 		}
 		same := fmt.Sprintf(`{"load":{"bus":%d,"p_mw":%v}}`, bus, at.Pd[bus]*chart.Chart().BaseMVA)
-		change := require.Get(ep.(domain.Changing).Change(json.RawMessage(same)))(t)
+		change := require.Get(domain.AbilitiesOfEpisode(ep).Change(json.RawMessage(same)))(t)
 		on := require.Get(plant.Stage(11, 2, require.Get(json.Marshal(change.Scene))(t), how))(t)
 		a, b := make([]float64, len(s)), make([]float64, len(s))
 		ep.State(a)
@@ -53,16 +53,16 @@ func TestAChangeBeginsWhereTheEpisodeStands(t *testing.T) {
 			t.Errorf("%s: the next decision costs %v with margin %v, want %v and %v", spec.Name, got.Cost, got.Margin, want.Cost, want.Margin)
 		}
 
-		opened := require.Get(ep.(domain.Changing).Change(json.RawMessage(`{"branch":{"at":5,"open":true}}`)))(t)
+		opened := require.Get(domain.AbilitiesOfEpisode(ep).Change(json.RawMessage(`{"branch":{"at":5,"open":true}}`)))(t)
 		of := require.Get(c.Remake(require.Get(json.Marshal(opened.Params))(t)))(t)
-		if !of.Problem.(domain.Charted).Chart().Branches[5].Open || of.Problem.(domain.Charted).Chart().Branches[4].Open {
-			t.Errorf("%s: opened are %+v", spec.Name, of.Problem.(domain.Charted).Chart().Branches[:6])
+		if !domain.AbilitiesOfProblem(of.Problem).Chart().Branches[5].Open || domain.AbilitiesOfProblem(of.Problem).Chart().Branches[4].Open {
+			t.Errorf("%s: opened are %+v", spec.Name, domain.AbilitiesOfProblem(of.Problem).Chart().Branches[:6])
 		}
-		again := require.Get(of.Plant.(domain.Staging).Stage(11, 2, require.Get(json.Marshal(opened.Scene))(t), how))(t)
-		if _, err := again.(domain.Changing).Change(json.RawMessage(`{"branch":{"at":5,"open":true}}`)); err == nil || !strings.Contains(err.Error(), "already") {
+		again := require.Get(domain.AbilitiesOfPlant(of.Plant).Stage(11, 2, require.Get(json.Marshal(opened.Scene))(t), how))(t)
+		if _, err := domain.AbilitiesOfEpisode(again).Change(json.RawMessage(`{"branch":{"at":5,"open":true}}`)); err == nil || !strings.Contains(err.Error(), "already") {
 			t.Errorf("opened twice: %v", err)
 		}
-		closed := require.Get(again.(domain.Changing).Change(json.RawMessage(`{"branch":{"at":5,"open":false}}`)))(t)
+		closed := require.Get(domain.AbilitiesOfEpisode(again).Change(json.RawMessage(`{"branch":{"at":5,"open":false}}`)))(t)
 		before := require.Get(json.Marshal(c.Plant.Params()))(t)
 		var own struct {
 			Case string `json:"case_m"`

@@ -8,9 +8,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-var _ domain.Charted = (*System)(nil)
-
-// Chart implements domain.Charted.
+// Chart is domain.ProblemAbilities.Chart.
 func (y *System) Chart() *domain.Chart { return y.chart() }
 
 func (y *System) newChart() *domain.Chart {
@@ -28,7 +26,7 @@ func (y *System) newChart() *domain.Chart {
 	return chart
 }
 
-// Operate implements domain.Charted: the power flow that Margins are of.
+// Operate is domain.ProblemAbilities.Chart: the power flow that Margins are of.
 func (y *System) Operate(s, c, u []float64) (*domain.OperatingPoint, bool) {
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)

@@ -37,10 +37,12 @@ type episode struct {
 	admittance *network.Admittance
 }
 
-var (
-	_ domain.Episode = (*episode)(nil)
-	_ domain.Drawn   = (*episode)(nil)
-)
+var _ domain.Episode = (*episode)(nil)
+
+// Abilities implements domain.Able.
+func (e *episode) Abilities() *domain.EpisodeAbilities {
+	return &domain.EpisodeAbilities{Excluded: e.Excluded, Beyond: e.Beyond, Changes: []string{"load", "branch"}, Change: e.Change}
+}
 
 func newEpisode(l *Plant, scene Scene) (*episode, error) {
 	y := l.system

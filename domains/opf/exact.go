@@ -78,7 +78,7 @@ func (y *System) setPoints(r *acopf.Result, u []float64) {
 	}
 }
 
-// Polish implements domain.Polisher by iterations of the interior point from the power
+// Polish is domain.ProblemAbilities.Polish by iterations of the interior point from the power
 // flow of the dispatch, without tightening. The loads beyond the present dispatch are
 // not known: a longer plan is left as it is.
 func (y *System) Polish(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool {

@@ -172,7 +172,7 @@ func (y *System) Gradient(s, u, c, sigma, gs, gu []float64) {
 	evaluate(&y.model.terms, s, u, c, sigma, nil, gs, gu)
 }
 
-// GradientBatch implements domain.BatchGradient with the same formulas, the sums
+// GradientBatch is domain.Derivatives.Rows with the same formulas, the sums
 // in float32.
 func (y *System) GradientBatch(b domain.Batch) {
 	ns, nu, t := 2*y.layout.buses, 2*y.layout.gens, &y.model.terms

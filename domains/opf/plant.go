@@ -200,9 +200,7 @@ func (l *Plant) trajectory(key drawKey) *drawn {
 	return d
 }
 
-var _ domain.Preparing = (*Plant)(nil)
-
-// Prepare implements domain.Preparing: the oracles of the trajectories are solved side by side.
+// Prepare is domain.PlantAbilities.Prepare: the oracles of the trajectories are solved side by side.
 func (l *Plant) Prepare(ctx context.Context, seed uint64, indices []int, opt domain.EpisodeOptions) error {
 	r, err := l.regime(opt.Regime)
 	if err != nil {

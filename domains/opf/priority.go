@@ -45,7 +45,7 @@ func (y *System) weightsAt(s, c []float64, pref domain.Preference) [objectives]f
 	return sigma
 }
 
-// Weigh implements domain.Weighing: the adaptive mode is counted by J_total.
+// Weigh is domain.ProblemAbilities.Weigh: the adaptive mode is counted by J_total.
 func (y *System) Weigh(pref domain.Preference, weights []float64) bool {
 	var w []float64
 	if !pref.Adaptive {

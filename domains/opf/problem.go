@@ -39,7 +39,7 @@ func (y *System) Margins(s, c, u, m []float64) {
 // Score writes the objectives and margins of the state that u leads to, the
 // reference unit at its actual P_G: what the plant will say. Where the power flow
 // has no solution the state stays, and the objectives are those of s and u. It
-// implements domain.Scored.
+// is domain.ProblemAbilities.Score.
 func (y *System) Score(s, c, u, J, m []float64) {
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
@@ -60,7 +60,7 @@ func (w *workspace) objectives(c, J []float64) {
 }
 
 // Admit sets what the file fixes: the power of a unit, or the voltage of its bus, whose
-// limits are equal. It implements domain.Admitting.
+// limits are equal. It is domain.ProblemAbilities.Admit.
 func (y *System) Admit(_, _, u []float64) {
 	n := y.Network
 	for g, b := range n.GenBus {
@@ -74,7 +74,7 @@ func (y *System) Admit(_, _, u []float64) {
 }
 
 // Remaining is 1: the loads beyond the present step are not known; see
-// domain.Finite.
+// domain.ProblemAbilities.Remaining.
 func (y *System) Remaining([]float64) int { return 1 }
 
 // Fallback writes the conservative dispatch: every unit holds its last P_G and

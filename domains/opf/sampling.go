@@ -46,11 +46,7 @@ type Solver struct {
 	system *System
 }
 
-var (
-	_ domain.Solver         = (*Solver)(nil)
-	_ domain.ScenarioSolver = (*Solver)(nil)
-	_ domain.Optimizer      = (*Solver)(nil)
-)
+var _ domain.Solver = (*Solver)(nil)
 
 func newSolver(y *System) *Solver { return &Solver{system: y} }
 
@@ -73,6 +69,12 @@ func (v *Solver) Parameters() []domain.Variable {
 }
 
 // Prepare has nothing to build.
+
+// Abilities implements domain.Able.
+func (v *Solver) Abilities() *domain.SolverAbilities {
+	return &domain.SolverAbilities{SolveAll: v.SolveAll, Optimal: v.Optimal}
+}
+
 func (v *Solver) Prepare(context.Context, uint64, func(done, total int)) error { return nil }
 
 // Solve returns the samples of one scenario under one preference: see SolveAll.
@@ -169,7 +171,7 @@ func (v *Solver) check(p []float64, pref domain.Preference, how domain.Scalariza
 }
 
 // Optimal writes the exact dispatch for an observation: within the ramp of the
-// context's previous P_G, without tightening. See domain.Optimizer.
+// context's previous P_G, without tightening. See domain.SolverAbilities.Optimal.
 func (v *Solver) Optimal(s, c []float64, pref domain.Preference, u []float64) bool {
 	results := make([]acopf.Result, 1)
 	if v.system.solve(context.Background(), []acopf.Problem{v.system.problemAt(s, c, pref, nil)}, results) != nil || !usable(&results[0]) {

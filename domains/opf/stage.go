@@ -10,8 +10,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
-var _ domain.Staging = (*Plant)(nil)
-
 // staged is a Scene as it is given: with loads by bus, or with a level that is times the
 // file's load at every bus; what is left out is 1 for branch factors and the exact dispatch
 // of the first row for set-points.
@@ -31,7 +29,7 @@ type staged struct {
 // givenRegime is that of a scene that names none.
 const givenRegime = "given"
 
-// Draft implements domain.Staging.
+// Draft is domain.PlantAbilities.Stage.
 func (l *Plant) Draft(e domain.Episode) any {
 	ep := e.(*episode)
 	scene := ep.scene
@@ -39,7 +37,7 @@ func (l *Plant) Draft(e domain.Episode) any {
 	return scene
 }
 
-// Stage implements domain.Staging. Loads that no dispatch can carry are refused in the first
+// Stage is domain.PlantAbilities.Stage. Loads that no dispatch can carry are refused in the first
 // row, which the episode begins with; of the others Beyond tells.
 func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
 	if err := opt.NoRegime(l.system.spec.Name); err != nil {
@@ -176,9 +174,7 @@ func (y *System) within(s *Scene) error {
 	return nil
 }
 
-var _ domain.Stretching = (*episode)(nil)
-
-// Beyond implements domain.Stretching. It solves the episode's chain.
+// Beyond is domain.EpisodeAbilities.Beyond. It solves the episode's chain.
 func (e *episode) Beyond() (all []string) {
 	y, n := e.system, e.system.Network
 	add := func(what string, v, lo, hi float64) {

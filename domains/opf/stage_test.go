@@ -45,7 +45,7 @@ func TestALevelIsTimesTheNetworksLoad(t *testing.T) {
 	if out := require.Get(ep.Apply(u))(t); !plant.system.spec.Keeps(out.Margin) {
 		t.Errorf("the optimum of the first row has the margin %v", out.Margin)
 	}
-	if all := ep.(domain.Stretching).Beyond(); len(all) != 0 {
+	if all := domain.AbilitiesOfEpisode(ep).Beyond(); len(all) != 0 {
 		t.Errorf("what lies beyond at 0.75: %q", all)
 	}
 }
@@ -108,7 +108,7 @@ func TestWhatLiesBeyondIsSaid(t *testing.T) {
 	b[3] = 1.2
 	text := require.Get(json.Marshal(b))(t)
 	ep := require.Get(plant.Stage(1, 0, level(`, "branch_factor": `+string(text), path...), adaptiveOnly))(t)
-	all := strings.Join(ep.(domain.Stretching).Beyond(), "; ")
+	all := strings.Join(domain.AbilitiesOfEpisode(ep).Beyond(), "; ")
 	for _, says := range []string{"pd_mw[40]", "branch_factor[3] is 1.2", "row 40 of the loads"} {
 		if !strings.Contains(all, says) {
 			t.Errorf("no %q in %q", says, all)

@@ -20,9 +20,12 @@ func newLanes(y *System) *laneflow.Solver {
 	return s
 }
 
-var _ domain.Together = (*Plant)(nil)
+// Abilities implements domain.Able.
+func (l *Plant) Abilities() *domain.PlantAbilities {
+	return &domain.PlantAbilities{Draft: l.Draft, Stage: l.Stage, NewStepper: l.NewStepper, Prepare: l.Prepare}
+}
 
-// NewStepper implements domain.Together: the power flows of as many episodes as a vector
+// NewStepper is domain.PlantAbilities.NewStepper: the power flows of as many episodes as a vector
 // has lanes are solved together. One that does not converge so is left to Episode.Apply.
 func (l *Plant) NewStepper() domain.Stepper {
 	if l.system.security != nil {

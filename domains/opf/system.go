@@ -51,18 +51,16 @@ type System struct {
 	likely      func() []bool
 }
 
-var (
-	_ domain.Problem       = (*System)(nil)
-	_ domain.BatchGradient = (*System)(nil)
-	_ domain.Scored        = (*System)(nil)
-	_ domain.Finite        = (*System)(nil)
-	_ domain.Weighing      = (*System)(nil)
-	_ domain.Polisher      = (*System)(nil)
-	_ domain.Device        = (*System)(nil)
-	_ domain.Fingerprinted = (*System)(nil)
-	_ domain.Answered      = (*System)(nil)
-	_ domain.Admitting     = (*System)(nil)
-)
+var _ domain.Problem = (*System)(nil)
+
+// Abilities implements domain.Able.
+func (y *System) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{
+		Derivatives: domain.Derivatives{Rows: y.GradientBatch}, Fingerprint: y.Fingerprint, Remaining: y.Remaining,
+		Score: y.Score, Weigh: y.Weigh, Best: y.Best, Answers: y.Answers, Polish: y.Polish, Admit: y.Admit,
+		Chart: y.Chart, Operate: y.Operate, Device: y.Device,
+	}
+}
 
 // layout says where things stand in the vectors of a System.
 type layout struct {
@@ -278,7 +276,7 @@ func number(all []domain.Variable) {
 // Spec implements domain.Problem.
 func (y *System) Spec() *domain.Spec { return &y.spec }
 
-// Fingerprint implements domain.Fingerprinted: the SHA-256 of the case file, followed by the
+// Fingerprint is domain.ProblemAbilities.Fingerprint: the SHA-256 of the case file, followed by the
 // Options that are not their zero values.
 func (y *System) Fingerprint() [32]byte { return y.fingerprint }
 

@@ -2,8 +2,8 @@
 // expression graph, and get their gradients from it: the alternative to writing
 // Objectives and Gradient of domain.Problem by hand.
 //
-// The central type is Graph. Embed a *Graph in a problem and four of its
-// methods are done: Objectives, Gradient, GradientBatch and GradientBlock. An
+// The central type is Graph. Embed a *Graph in a problem and two of its
+// methods are done, Objectives and Gradient; Derivatives goes into its abilities. An
 // operation of Gorgonia costs some tenths of a microsecond whatever it computes,
 // so the graph is built for a few fixed numbers of rows, every variable being a
 // vector with one entry per row, and one run serves a whole block of points.
@@ -55,11 +55,6 @@ type Graph struct {
 	ns, nu, nc, m    int
 	values, gradient [len(widths)]sync.Pool // of *program
 }
-
-var (
-	_ domain.BatchGradient = (*Graph)(nil)
-	_ domain.BlockGradient = (*Graph)(nil)
-)
 
 // New compiles the expression for a problem of the given Spec. It fails when
 // the expression does, when it gives another number of objectives than the
@@ -297,13 +292,18 @@ func (o *Graph) Gradient(s, u, c, sigma, gs, gu []float64) {
 	o.GradientBlock(domain.Block{Rows: 1, S: s, U: u, C: c, Sigma: sigma, GS: gs, GU: gu})
 }
 
-// GradientBlock evaluates many float64 points; see domain.BlockGradient.
+// Derivatives are of ProblemAbilities of a problem with the graph.
+func (o *Graph) Derivatives() domain.Derivatives {
+	return domain.Derivatives{Rows: o.GradientBatch, Block: o.GradientBlock}
+}
+
+// GradientBlock evaluates many float64 points; see domain.Derivatives.Block.
 func (o *Graph) GradientBlock(b domain.Block) {
 	at := func(data []float64, width int) array[float64] { return array[float64]{data, width} }
 	evaluate(o, b.Rows, at(b.S, o.ns), at(b.U, o.nu), at(b.C, o.nc), at(b.Sigma, o.m), at(b.J, o.m), at(b.GS, o.ns), at(b.GU, o.nu))
 }
 
-// GradientBatch evaluates a float32 batch; see domain.BatchGradient.
+// GradientBatch evaluates a float32 batch; see domain.Derivatives.Rows.
 func (o *Graph) GradientBatch(b domain.Batch) {
 	at := func(data []float32, stride int) array[float32] { return array[float32]{data, stride} }
 	evaluate(o, b.Rows, at(b.S, b.SStride), at(b.U, b.UStride), at(b.C, b.CStride), at(b.Sigma, b.SigmaStride), at(b.J, b.JStride), at(b.GS, b.GSStride), at(b.GU, b.GUStride))

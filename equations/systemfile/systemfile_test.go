@@ -105,11 +105,11 @@ func crane(t testing.TB) []byte {
 func TestAFileByHand(t *testing.T) {
 	f := require.Get(systemfile.Unmarshal(crane(t)))(t)
 	c := require.Get(f.Case())(t)
-	pictured, ok := c.Problem.(domain.Pictured)
-	if !ok {
+	picture := domain.AbilitiesOfProblem(c.Problem).Picture
+	if picture == nil {
 		t.Fatal("the case has no picture")
 	}
-	shapes := pictured.Picture([]float64{1, 0, 0, 0}, []float64{0, 0})
+	shapes := picture([]float64{1, 0, 0, 0}, []float64{0, 0})
 	if len(shapes) != 2 || shapes[0].Path[1] != [2]float64{1, -2} || shapes[1].Radius != 0.2 {
 		t.Errorf("the shapes are %v", shapes)
 	}

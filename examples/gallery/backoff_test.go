@@ -34,7 +34,7 @@ func TestWhatIsKeptOffIsKeptOffEverywhere(t *testing.T) {
 	}
 	tight.Problem.Margins(x[:ns], x[ns:], u, m)
 	check("one by one", m)
-	require.Get(tight.Problem.(domain.Staged).NewStages())(t).Evaluate(1, x, u, next, j, m)
+	require.Get(domain.AbilitiesOfProblem(tight.Problem).Derivatives.Stages())(t).Evaluate(1, x, u, next, j, m)
 	check("on lanes", m)
 	x[ns+nc-1] = 0.22 // another stage
 	c.Problem.Margins(x[:ns], x[ns:], u, plain)

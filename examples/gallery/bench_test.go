@@ -135,10 +135,14 @@ func BenchmarkIterations(b *testing.B) {
 	}
 }
 
-// unstaged is a problem without domain.Staged.
+// unstaged is a problem without domain.Derivatives.Stages.
 type unstaged struct{ *equations.Problem }
 
-func (unstaged) NewStages() (domain.Stages, error) { return nil, nil }
+func (p unstaged) Abilities() *domain.ProblemAbilities {
+	may := p.Problem.Abilities()
+	may.Derivatives.Stages = nil
+	return may
+}
 
 // BenchmarkStaged is how many times the CPU time of BenchmarkReceding's decisions takes without the lanes of vectors. Both sides decide in the
 // same states in turn, on one thread; their costs have to be equal where both converge in one basin.

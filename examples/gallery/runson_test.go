@@ -24,7 +24,7 @@ func TestRunningOnContract(t *testing.T) {
 				t.Errorf("a clock %d, context %v", spec.Clock, spec.Context)
 			}
 			ctx := make([]float64, spec.ContextSize())
-			if got := c.Problem.(domain.Finite).Remaining(ctx); got != y.Horizon {
+			if got := domain.AbilitiesOfProblem(c.Problem).Remaining(ctx); got != y.Horizon {
 				t.Errorf("%d decisions remain, want always %d", got, y.Horizon)
 			}
 			c.Solver = nil

@@ -11,10 +11,12 @@ import (
 // compare the two: what the graph saves to write, and what it costs.
 type ByHand struct{ system }
 
-var (
-	_ domain.Problem = (*ByHand)(nil)
-	_ domain.Finite  = (*ByHand)(nil)
-)
+var _ domain.Problem = (*ByHand)(nil)
+
+// Abilities implements domain.Able.
+func (b *ByHand) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Remaining: b.Remaining}
+}
 
 // NewByHand builds the problem.
 func NewByHand() *ByHand { return &ByHand{system{newSpec("tanks-by-hand")}} }

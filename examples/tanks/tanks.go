@@ -39,19 +39,19 @@ const (
 	contextSize
 )
 
-// Tanks is the problem. Objectives, Gradient, GradientBatch and GradientBlock are
+// Tanks is the problem. Objectives and Gradient are
 // promoted from the compiled graph, the rest from the system.
 type Tanks struct {
 	system
 	*gorgoniagrad.Graph
 }
 
-var (
-	_ domain.Problem       = (*Tanks)(nil)
-	_ domain.BatchGradient = (*Tanks)(nil)
-	_ domain.BlockGradient = (*Tanks)(nil)
-	_ domain.Finite        = (*Tanks)(nil)
-)
+var _ domain.Problem = (*Tanks)(nil)
+
+// Abilities implements domain.Able.
+func (t *Tanks) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Derivatives: t.Graph.Derivatives(), Remaining: t.Remaining}
+}
 
 // system is the problem but for its objectives.
 type system struct{ spec domain.Spec }
@@ -168,7 +168,7 @@ func (t *system) Project(s, c, u []float64) bool {
 // Fallback stops both pumps.
 func (t *system) Fallback(_, _, u []float64) { clear(u) }
 
-// Remaining implements domain.Finite.
+// Remaining is domain.ProblemAbilities.Remaining.
 func (t *system) Remaining(c []float64) int {
 	return max(1, steps-int(math.Round(c[clock]*steps)))
 }

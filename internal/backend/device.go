@@ -3,7 +3,7 @@ package backend
 import "github.com/gpc-engine/gpc/domain"
 
 // DeviceFunctions is implemented by a backend that runs the device functions of a
-// problem (domain.Device) also by themselves, which is what tests hold to the
+// problem (domain.ProblemAbilities.Device) also by themselves, which is what tests hold to the
 // problem's own methods.
 type DeviceFunctions interface {
 	// DeviceGradient runs Base, Objectives and Gradient, in float32.

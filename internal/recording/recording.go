@@ -78,8 +78,7 @@ type Writer struct {
 	header   *closedloop.Header
 	plant    domain.Plant
 	spec     *domain.Spec
-	picture  domain.Pictured // nil: none
-	network  domain.Charted  // nil: none
+	may      *domain.ProblemAbilities
 	places   [][2]float64
 	channels map[string]uint16
 	numbers  map[string]numbers // by topic
@@ -100,10 +99,10 @@ func NewWriter(out io.Writer, h *closedloop.Header, c *domain.Case) (*Writer, er
 		header: h, plant: c.Plant, spec: c.Problem.Spec(), channels: map[string]uint16{}, numbers: map[string]numbers{}, sequence: map[string]uint32{}, begin: second,
 	}
 	w.period = uint64(math.Round(w.spec.StepSeconds * second))
-	w.picture, _ = c.Problem.(domain.Pictured)
-	if network, ok := c.Problem.(domain.Charted); ok {
-		chart := network.Chart()
-		w.network, w.places = network, graphlayout.Of(len(chart.Buses), chart.Branches)
+	w.may = domain.AbilitiesOfProblem(c.Problem)
+	if w.may.Chart != nil {
+		chart := w.may.Chart()
+		w.places = graphlayout.Of(len(chart.Buses), chart.Branches)
 	}
 	var err error
 	if w.out, err = mcap.NewWriter(out, &mcap.WriterOptions{Chunked: true, Compression: mcap.CompressionZSTD, IncludeCRC: true, OverrideLibrary: true}); err != nil {
@@ -138,10 +137,10 @@ func (w *Writer) declare() error {
 		return channel{topic, "gpc", name, []*descriptorpb.DescriptorProto{n.descriptor()}, n.about}
 	}
 	channels := []channel{of(topicEpisode, "gpc", reflect.TypeFor[ended]())}
-	if w.picture != nil || w.network != nil {
+	if w.may.Picture != nil || w.may.Chart != nil {
 		channels = append(channels, of(topicScene, "foxglove", reflect.TypeFor[sceneUpdate]()))
 	}
-	if w.picture != nil {
+	if w.may.Picture != nil {
 		channels = append(channels, of(topicFrames, "foxglove", reflect.TypeFor[frameTransforms]()))
 	}
 	channels = append(channels,
@@ -265,10 +264,10 @@ func (w *Writer) decision(l *closedloop.Line, out *domain.Outcome, ns uint64) er
 
 // look writes the picture of a state.
 func (w *Writer) look(s, c []float64, ns uint64) error {
-	if w.picture == nil {
+	if w.may.Picture == nil {
 		return nil
 	}
-	entities, frames, err := pictured(w.picture.Picture(s, c), ns)
+	entities, frames, err := pictured(w.may.Picture(s, c), ns)
 	if err != nil {
 		return err
 	}
@@ -282,14 +281,14 @@ func (w *Writer) look(s, c []float64, ns uint64) error {
 
 // operate writes a network under an action. Where that has no power flow it stays as it was.
 func (w *Writer) operate(s, c, u []float64, ns uint64) error {
-	if w.network == nil {
+	if w.may.Chart == nil {
 		return nil
 	}
-	p, ok := w.network.Operate(s, c, u)
+	p, ok := w.may.Operate(s, c, u)
 	if !ok {
 		return nil
 	}
-	return w.message(topicScene, ns, sceneUpdate{Entities: charted(w.network.Chart(), w.places, p, ns)})
+	return w.message(topicScene, ns, sceneUpdate{Entities: charted(w.may.Chart(), w.places, p, ns)})
 }
 
 // Close ends the file.

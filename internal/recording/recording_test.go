@@ -300,7 +300,7 @@ func TestSceneOfANetwork(t *testing.T) {
 	if counts := info.ChannelCounts(); counts["/scene"] != 301 || counts["/tf"] != 0 {
 		t.Errorf("%v", counts)
 	}
-	chart := c.Problem.(domain.Charted).Chart()
+	chart := domain.AbilitiesOfProblem(c.Problem).Chart()
 	at := graphlayout.Of(len(chart.Buses), chart.Branches)
 	var found bool
 	for _, m := range messages {

@@ -30,11 +30,11 @@ func NewRollouts(cfg backend.RolloutsConfig) *Rollouts {
 // Score rolls out the candidate of these offsets, [knots·width]. Where all is a number
 // it returns Σ σᵀJ and the smallest margin over the steps, and the decoded first action;
 // the margin is −Inf of one whose state, context or action is not, or that meets a state
-// which is lost (domain.Failing). Where the last step leads is asked only of a problem
+// which is lost (ProblemAbilities.Failed). Where the last step leads is asked only of a problem
 // without Score, which knows.
 func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float64, steps int, project bool) (first []float64, cost, margin float64) {
 	p := r.energy.Problem
-	_, scored := p.(domain.Scored)
+	may := domain.AbilitiesOfProblem(p)
 	margin = math.Inf(1)
 	for h := range steps {
 		u := r.action(s, c, pref, r.offset(offsets, h, steps))
@@ -44,12 +44,12 @@ func (r *Rollouts) Score(s, c []float64, pref domain.Preference, offsets []float
 		if !tensor.Finite(u) {
 			return first, cost, math.Inf(-1)
 		}
-		added, low := scoreAction(p, s, c, pref, u, project)
+		added, low := scoreAction(p, may, s, c, pref, u, project)
 		cost, margin = cost+added, math.Min(margin, low)
-		if h == steps-1 && scored {
+		if h == steps-1 && may.Score != nil {
 			break
 		}
-		if s, c = next(p, s, c, u); !tensor.Finite(s) || !tensor.Finite(c) || domain.Lost(p, s, c) {
+		if s, c = next(p, s, c, u); !tensor.Finite(s) || !tensor.Finite(c) || may.Lost(s, c) {
 			return first, cost, math.Inf(-1)
 		}
 	}

@@ -9,43 +9,43 @@ import (
 
 // ScorePlan executes a decoded plan, one action after another, for steps decisions:
 // each is projected in the state it is taken in, unless project is false, and adds σᵀJ
-// (with the weights of domain.Weigh where it has some for σ) and its smallest margin, with
+// (with the weights of ProblemAbilities.Weights where it has some for σ) and its smallest margin, with
 // Score where the problem has it. A plan that leaves the numbers, or meets a state that is
-// lost (domain.Failing), has the margin −Inf. It is what a domain.PlanScorer must agree with.
+// lost (domain.ProblemAbilities.Failed), has the margin −Inf. It is what a domain.PlanScorer must agree with.
 func ScorePlan(p domain.Problem, s, c []float64, pref domain.Preference, plan []float64, steps int, project bool) (projected []float64, cost, margin float64) {
-	nu := p.Spec().ActionSize()
+	nu, may := p.Spec().ActionSize(), domain.AbilitiesOfProblem(p)
 	projected, margin = append([]float64(nil), plan...), math.Inf(1)
 	for h := range steps {
 		u := projected[h*nu : (h+1)*nu]
 		if !tensor.Finite(s) || !tensor.Finite(c) || !tensor.Finite(u) {
 			return projected, cost, math.Inf(-1)
 		}
-		added, low := scoreAction(p, s, c, pref, u, project)
+		added, low := scoreAction(p, may, s, c, pref, u, project)
 		cost, margin = cost+added, math.Min(margin, low)
-		if s, c = next(p, s, c, u); domain.Lost(p, s, c) {
+		if s, c = next(p, s, c, u); may.Lost(s, c) {
 			margin = math.Inf(-1)
 		}
 	}
-	if l, ok := p.(domain.Lasting); ok && p.Spec().Horizon > 0 && tensor.Finite(s) && tensor.Finite(c) {
-		cost += l.Behind(s, c, pref)
+	if may.Behind != nil && p.Spec().Horizon > 0 && tensor.Finite(s) && tensor.Finite(c) {
+		cost += may.Behind(s, c, pref)
 	}
 	return projected, cost, margin
 }
 
 // scoreAction projects the action u of state s in place, unless project is false, and
 // returns σᵀJ and the smallest margin there.
-func scoreAction(p domain.Problem, s, c []float64, pref domain.Preference, u []float64, project bool) (cost, margin float64) {
+func scoreAction(p domain.Problem, may *domain.ProblemAbilities, s, c []float64, pref domain.Preference, u []float64, project bool) (cost, margin float64) {
 	spec := p.Spec()
 	J, delta, sigma, m := make([]float64, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize()), make([]float64, len(spec.Margins))
 	if project {
 		p.Project(s, c, u)
 	}
-	if !domain.Weigh(p, pref, sigma) {
+	if !may.Weights(pref, sigma) {
 		p.Indicators(s, u, c, delta)
 		spec.Semantic.Priority(delta, sigma)
 	}
-	if scored, ok := p.(domain.Scored); ok {
-		scored.Score(s, c, u, J, m)
+	if may.Score != nil {
+		may.Score(s, c, u, J, m)
 	} else {
 		p.Objectives(s, u, c, J)
 		p.Margins(s, c, u, m)

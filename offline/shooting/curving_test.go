@@ -3,12 +3,20 @@ package shooting
 import (
 	"math"
 	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
 )
 
 // asked counts what is asked of the margins at dual numbers.
 type asked struct {
 	dualTanks
 	margins *int
+}
+
+func (p asked) Abilities() *domain.ProblemAbilities {
+	may := p.dualTanks.Abilities()
+	may.Derivatives.Margins = p.MarginsDual
+	return may
 }
 
 func (p asked) MarginsDual(s, c, u, m []complex128) {

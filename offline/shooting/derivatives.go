@@ -96,11 +96,11 @@ func (q *program) lift(p *point, t int) {
 func (q *program) evaluateDual(t int, margins bool) {
 	s, c, u := q.zy[:q.ns], q.zy[q.ns:q.nx], q.zy[q.nx:]
 	if t < q.transitions() {
-		q.dual.StepDual(s, c, u, q.zx[:q.ns], q.zx[q.ns:])
+		q.dual.Step(s, c, u, q.zx[:q.ns], q.zx[q.ns:])
 	}
-	q.dual.ObjectivesDual(s, u, c, q.zj)
+	q.dual.Objectives(s, u, c, q.zj)
 	if margins {
-		q.dual.MarginsDual(s, c, u, q.zm)
+		q.dual.Margins(s, c, u, q.zm)
 	}
 }
 

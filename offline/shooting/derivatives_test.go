@@ -109,6 +109,10 @@ type blockTanks struct {
 	calls, rows *int
 }
 
+func (p blockTanks) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Derivatives: domain.Derivatives{Block: p.GradientBlock}}
+}
+
 func (p blockTanks) GradientBlock(b domain.Block) {
 	*p.calls++
 	*p.rows += b.Rows

@@ -10,11 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-var (
-	_ domain.Receding   = (*Solver)(nil)
-	_ domain.Timely     = (*horizon)(nil)
-	_ domain.Correcting = (*horizon)(nil)
-)
+var _ domain.Receding = (*Solver)(nil)
 
 // Oracle is the least cost over the given number of decisions from where a scenario begins,
 // (s, c), and the plan [steps][action] that attains it, as closedloop.Simulation asks for them. Of a
@@ -86,13 +82,13 @@ func (h *horizon) Begin(plan []float64) {
 	h.plan, h.given, h.own = append(h.plan[:0], plan...), len(plan) > 0, false
 }
 
-// Within implements domain.Timely.
+// Within implements domain.Horizon.
 func (h *horizon) Within(limit time.Duration) { h.warm.limits.Time = limit }
 
-// Linearise implements domain.Correcting.
+// Linearise implements domain.Horizon.
 func (h *horizon) Linearise() bool { return h.own && h.warm.Linearise() }
 
-// Correct implements domain.Correcting.
+// Correct implements domain.Horizon.
 func (h *horizon) Correct(s, c, u []float64) { h.warm.Correct(s, c, u) }
 
 // Solve implements domain.Horizon.

@@ -68,7 +68,7 @@ func TestHorizonWithin(t *testing.T) {
 	h := s.NewHorizon(0)
 	given := []float64{0.5, 0.4, 0.3, 0.2, 0.1, 0, 0}
 	for _, limit := range []time.Duration{time.Nanosecond, 0} {
-		h.(domain.Timely).Within(limit)
+		h.Within(limit)
 		h.Begin(given)
 		u, cost, converged := plan(t, h, 7)
 		if limit > 0 && (converged || !slices.Equal(u, given)) || limit == 0 && (!converged || math.Abs(cost-want.Cost) > 1e-6) {

@@ -250,7 +250,7 @@ func (r *resting) find(c []float64, pref domain.Preference) *lasting {
 				r.from[a] = r.pt.image[a]
 			}
 		}
-		if !r.search() || domain.Lost(q.problem, r.pt.x[:q.ns], r.pt.x[q.ns:q.nx]) || !r.stays() {
+		if !r.search() || q.may.Lost(r.pt.x[:q.ns], r.pt.x[q.ns:q.nx]) || !r.stays() {
 			continue
 		}
 		if best == nil || r.pt.f < best.each-1e-9*(1+math.Abs(best.each)) {
@@ -659,7 +659,7 @@ func (s *Solver) Settles(state, c []float64, steps int) (margin float64, known b
 		}
 		p.Step(w.s, w.c, w.u, w.nextS, w.nextC)
 		w.s, w.nextS, w.c, w.nextC = w.nextS, w.s, w.nextC, w.c
-		if !tensor.Finite(w.s) || !tensor.Finite(w.c) || domain.Lost(p, w.s, w.c) {
+		if !tensor.Finite(w.s) || !tensor.Finite(w.c) || s.may.Lost(w.s, w.c) {
 			return math.Inf(-1), true
 		}
 	}

@@ -7,12 +7,12 @@ import (
 )
 
 // points collects the points at which the objectives, or their gradients, are
-// wanted, so that a problem with a domain.BlockGradient evaluates them in one
+// wanted, so that a problem with a domain.Derivatives.Block evaluates them in one
 // call. Any other problem is called point by point.
 type points struct {
 	problem        domain.Problem
 	ns, nu, nc, no int
-	block          domain.BlockGradient // nil: point by point
+	block          func(domain.Block) // nil: point by point
 	b              domain.Block
 }
 
@@ -20,9 +20,8 @@ type points struct {
 const maxPoints = 4096
 
 func newPoints(p domain.Problem) points {
-	block, _ := p.(domain.BlockGradient)
 	spec := p.Spec()
-	return points{problem: p, ns: len(spec.Measured), nu: len(spec.Action), nc: len(spec.Context), no: len(spec.Objectives), block: block}
+	return points{problem: p, ns: len(spec.Measured), nu: len(spec.Action), nc: len(spec.Context), no: len(spec.Objectives), block: domain.AbilitiesOfProblem(p).Derivatives.Block}
 }
 
 func (p *points) reset() {
@@ -48,7 +47,7 @@ func (p *points) objectives() []float64 {
 	p.b.J = slices.Grow(p.b.J[:0], p.b.Rows*no)[:p.b.Rows*no]
 	if p.block != nil {
 		if p.b.Rows > 0 {
-			p.block.GradientBlock(domain.Block{Rows: p.b.Rows, S: p.b.S, U: p.b.U, C: p.b.C, J: p.b.J})
+			p.block(domain.Block{Rows: p.b.Rows, S: p.b.S, U: p.b.U, C: p.b.C, J: p.b.J})
 		}
 		return p.b.J
 	}
@@ -66,7 +65,7 @@ func (p *points) gradients() (gs, gu []float64) {
 	if p.block != nil {
 		b := p.b
 		b.J = nil
-		p.block.GradientBlock(b)
+		p.block(b)
 		return p.b.GS, p.b.GU
 	}
 	for r := range p.b.Rows {

@@ -110,6 +110,10 @@ func (tanks) Fallback(s, c, u []float64)     { copy(u, c[1:]) }
 // dualTanks is tanks with its functions at dual numbers.
 type dualTanks struct{ tanks }
 
+func (p dualTanks) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual}}
+}
+
 func (dualTanks) StepDual(s, c, u, sn, cn []complex128) {
 	const dt = 0.5
 	flow := func(h complex128) complex128 { return cmplx.Sqrt(cmplx.Sqrt(h*h + 1e-4)) }

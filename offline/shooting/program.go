@@ -17,18 +17,19 @@ import (
 //	     a τ + b − y_N ≥ 0                      for every total, y_{t+1} = y_t + eᵀJ_t
 //
 // with ω_t fixed, or σ(s_t, u_t; c_t) in the adaptive mode, and V that of a plant that runs on (lasting). First derivatives are
-// those of a domain.Dual; else those of J with respect to s and u are the problem's
+// those of domain.Derivatives; else those of J with respect to s and u are the problem's
 // own and the others central differences. Second derivatives are a domain.Curved's; else
 // differences, of exact first derivatives where there are such and of values otherwise:
 // their error costs iterations, never accuracy.
 type program struct {
 	problem    domain.Problem
-	dual       domain.Dual   // nil: differences
-	staged     domain.Stages // nil: stage by stage
-	failed     error         // why there are no stages where there should be some
-	linearised *point        // whose derivatives the stages hold, nil: none
-	ahead      bool          // whether derivatives are wanted of what is evaluated
-	far        []bool        // [steps], of a domain.Staged
+	may        *domain.ProblemAbilities
+	dual       *domain.Derivatives // nil: differences
+	staged     domain.Stages       // nil: stage by stage
+	failed     error               // why there are no stages where there should be some
+	linearised *point              // whose derivatives the stages hold, nil: none
+	ahead      bool                // whether derivatives are wanted of what is evaluated
+	far        []bool              // [steps], of a domain.Derivatives.Stages
 	// Likewise: weights of J [steps][no] and λ [steps][nx] in the problem's units, Hessians [steps][nf][nf], sizes of the columns, and
 	// images that nobody looks at.
 	weightings, costates, hs, units, images, ofSigma []float64
@@ -54,12 +55,12 @@ type program struct {
 	next, margins                                    []float64 // ∂ξ_{t+1}, [steps][nX][d], and ∂margins, [steps][nm][d]
 	objective                                        []float64 // ∂ωᵀJ, [steps][d]
 	varying                                          []float64 // of it, in the adaptive mode, J's part through σ
-	dj, dsigma                                       []float64 // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Dual
+	dj, dsigma                                       []float64 // ∂J and ∂σ, [steps][no][d], in the adaptive mode with a domain.Derivatives
 	ends                                             []float64 // [totals][nX]: ∂ of the constraints on the totals
 	h                                                []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
 	hp                                               []float64 // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
 	room                                             []float64 // [nm] that margins are to keep to spare, nil: none
-	dx, dJ, dm                                       []float64 // what a domain.Staged writes, [nx], [no] and [nm] by the columns
+	dx, dJ, dm                                       []float64 // what a domain.Derivatives.Stages writes, [nx], [no] and [nm] by the columns
 	y, other                                         []float64 // (s, c, u)
 	fp, fm, mp, mm                                   []float64
 	sp, sm, delta, unit                              []float64
@@ -94,9 +95,12 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		problem: p, spec: spec, points: newPoints(p),
 		ns: len(spec.Measured), nc: len(spec.Context), nu: len(spec.Action), no: len(spec.Objectives), nm: len(spec.Margins),
 	}
-	q.dual, _ = p.(domain.Dual)
-	if staged, ok := p.(domain.Staged); ok {
-		q.staged, q.failed = staged.NewStages()
+	q.may = domain.AbilitiesOfProblem(p)
+	if q.may.Derivatives.Dual() {
+		q.dual = &q.may.Derivatives
+	}
+	if q.may.Derivatives.Stages != nil {
+		q.staged, q.failed = q.may.Derivatives.Stages()
 	}
 	q.nx = q.ns + q.nc
 	y := q.nx + q.nu
@@ -371,7 +375,7 @@ func (q *program) finite(p *point) bool {
 	return sum == 0
 }
 
-// discoverStages marks those that a domain.Staged lists.
+// discoverStages marks those that a domain.Derivatives.Stages lists.
 func (q *program) discoverStages(p *point) {
 	clear(q.moves)
 	for _, a := range q.staged.Moving() {

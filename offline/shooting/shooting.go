@@ -6,7 +6,7 @@
 //
 // The central type is Solver. It needs only a domain.Problem, the scenario's
 // axes and the initial state of a scenario. Derivatives that the problem does not
-// give, by domain.Dual or its Gradient, are central differences in float64, so its
+// give, by domain.Derivatives or its Gradient, are central differences in float64, so its
 // functions should be smooth near solutions. A step of the method costs
 // O(steps·(states + actions)³).
 package shooting
@@ -85,6 +85,7 @@ type Counts struct {
 // what Solve returns depends on its arguments alone.
 type Solver struct {
 	problem domain.Problem
+	may     *domain.ProblemAbilities
 	axes    []domain.Variable
 	initial func(p, s, c []float64)
 	opt     Options
@@ -104,12 +105,14 @@ type work struct {
 	settlings                   sync.Pool // of *settling
 }
 
-var (
-	_ domain.Solver        = (*Solver)(nil)
-	_ domain.Interruptible = (*Solver)(nil)
-)
+var _ domain.Solver = (*Solver)(nil)
 
-// Until implements domain.Interruptible.
+// Abilities implements domain.Able.
+func (s *Solver) Abilities() *domain.SolverAbilities {
+	return &domain.SolverAbilities{Until: s.Until, SolveVisited: s.SolveVisited}
+}
+
+// Until is domain.SolverAbilities.Until.
 func (s *Solver) Until(ctx context.Context) domain.Solver {
 	own := *s
 	own.until = ctx
@@ -168,7 +171,7 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 }
 
 func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options, ends *lastings) *Solver {
-	s := &Solver{problem: problem, axes: axes, initial: initial, opt: opt, lastings: ends, work: &work{}, until: context.Background()}
+	s := &Solver{problem: problem, may: domain.AbilitiesOfProblem(problem), axes: axes, initial: initial, opt: opt, lastings: ends, work: &work{}, until: context.Background()}
 	s.work.spaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
 	s.work.settlings.New = func() any {
 		row, spec := func(n int) []float64 { return make([]float64, n) }, problem.Spec()
@@ -229,7 +232,7 @@ func (t *Trajectory) Total() []float64 {
 // context, with the preference and scalarization as Solve takes them. It
 // returns the best of the starts, and an error that wraps domain.ErrInfeasible
 // when none has a feasible point near it, or each leads through a state that is
-// lost (domain.Failing), domain.ErrNotConverged when none
+// lost (domain.ProblemAbilities.Failed), domain.ErrNotConverged when none
 // reaches the tolerance. Further start plans [steps][action] come before the
 // built-in ones.
 //
@@ -302,7 +305,7 @@ func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Traj
 // loses reports whether a trajectory leads through a state that is lost.
 func (s *Solver) loses(t *Trajectory) bool {
 	for i := range t.S[1:] {
-		if domain.Lost(s.problem, t.S[1+i], t.C[1+i]) {
+		if s.may.Lost(t.S[1+i], t.C[1+i]) {
 			return true
 		}
 	}

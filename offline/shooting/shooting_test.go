@@ -236,6 +236,10 @@ type losing struct {
 	below float64
 }
 
+func (p losing) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Failed: p.Failed}
+}
+
 func (p losing) Failed(s, _ []float64) bool { return s[0] < p.below }
 
 // A way through a lost state is none, however cheap.

@@ -2,7 +2,7 @@ package shooting
 
 import "github.com/gpc-engine/gpc/tensor"
 
-// evaluateStages is evaluateEach by a domain.Staged. Images of a roll-out stay those of Step.
+// evaluateStages is evaluateEach by a domain.Derivatives.Stages. Images of a roll-out stay those of Step.
 func (q *program) evaluateStages(p *point, rolled bool) {
 	if !rolled {
 		for t := range q.steps {
@@ -42,7 +42,7 @@ func (q *program) linearise(p *point, image, j, g []float64) {
 	q.linearised = p
 }
 
-// differentiateStages fills the first derivatives of all stages by a domain.Staged.
+// differentiateStages fills the first derivatives of all stages by a domain.Derivatives.Stages.
 func (q *program) differentiateStages(p *point) {
 	d, nf := q.d, q.nf
 	if q.linearised != p {
@@ -91,7 +91,7 @@ func (q *program) weighObjectives(p *point, t, n int) {
 	}
 }
 
-// hessianStages writes the Hessians of all stages by a domain.Staged.
+// hessianStages writes the Hessians of all stages by a domain.Derivatives.Stages.
 func (q *program) hessianStages(p *point, mu, objectiveScale float64, z, lambda []float64) {
 	nf := q.nf
 	if q.linearised != p { // but a trial that was not taken
@@ -130,7 +130,7 @@ func (q *program) scaleHessian(t int, h []float64) {
 	}
 }
 
-// differentiatePriorities is differentiatePriority by a domain.Staged.
+// differentiatePriorities is differentiatePriority by a domain.Derivatives.Stages.
 func (q *program) differentiatePriorities(p *point) {
 	d, nf := q.d, q.nf
 	size(&q.ofSigma, q.steps*q.no*nf)

@@ -291,6 +291,10 @@ func (m chainOfMasses) Margins(s, _, u, margins []float64) {
 		margins[i] = s[2*i+1] + 0.08
 	}
 }
+func (p chainOfMasses) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual}}
+}
+
 func (m chainOfMasses) StepDual(s, _, u, sn, _ []complex128) { chainStep(int(m), s, u, sn) }
 func (m chainOfMasses) ObjectivesDual(s, u, _, j []complex128) {
 	chainObjectives(int(m), s, u, j)

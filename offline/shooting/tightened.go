@@ -6,8 +6,6 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-var _ domain.Tightening = (*Solver)(nil)
-
 // tightened is a problem with less room to its limits. What else the problem may be
 // besides, such as derivatives of its own, it is not.
 type tightened struct {
@@ -22,7 +20,7 @@ func (p tightened) Margins(s, c, u, m []float64) {
 	}
 }
 
-// Tightened implements domain.Tightening.
+// Tightened implements domain.Receding.
 func (s *Solver) Tightened(slack []float64) domain.Receding {
 	return newSolver(tightened{s.problem, slices.Clone(slack)}, s.axes, s.initial, s.opt, s.lastings)
 }

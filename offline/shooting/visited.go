@@ -7,13 +7,11 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-var _ domain.VisitedSolver = (*Solver)(nil)
-
 // visitedRows of the optimum from a visited state are kept: the state's own and
 // its successor, for the losses that look at both.
 const visitedRows = 2
 
-// SolveVisited implements domain.VisitedSolver: the policy drives by the known dynamics
+// SolveVisited is domain.SolverAbilities.SolveVisited: the policy drives by the known dynamics
 // for the steps that are kept. The first optimum is Solve's; that from each later state is
 // solved from what is left of the one before it, and from the Solver's own starts where that
 // does not converge. It ends where the state is lost or no longer finite.
@@ -29,11 +27,10 @@ func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 	state, ctx, u := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context)), make([]float64, len(spec.Action))
 	nextState, nextCtx := make([]float64, len(state)), make([]float64, len(ctx))
 	s.initial(p, state, ctx)
-	failing, _ := s.problem.(domain.Failing)
 	var samples []domain.Sample
 	var left [][]float64 // of the last optimum, from the present state on
 	for k := 0; k < s.opt.Keep; k++ {
-		if failing != nil && failing.Failed(state, ctx) || !tensor.Finite(state) || !tensor.Finite(ctx) {
+		if s.may.Lost(state, ctx) || !tensor.Finite(state) || !tensor.Finite(ctx) {
 			break
 		}
 		best, err := s.resolve(state, ctx, s.opt.Horizon-k, pref, uint64(scenario), left)

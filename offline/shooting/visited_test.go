@@ -101,6 +101,10 @@ type doomed struct {
 	loses bool
 }
 
+func (d doomed) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Failed: d.Failed}
+}
+
 func (d doomed) Failed(s, _ []float64) bool { return d.loses && s[0] > 1.3 }
 
 func (d doomed) Step(s, c, u, sn, cn []float64) {

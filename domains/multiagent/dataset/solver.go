@@ -86,10 +86,7 @@ type Solver struct {
 	pool    sync.Pool    // of *work
 }
 
-var (
-	_ domain.Solver         = (*Solver)(nil)
-	_ domain.ScenarioSolver = (*Solver)(nil)
-)
+var _ domain.Solver = (*Solver)(nil)
 
 // work is what one scenario is solved with.
 type work struct {
@@ -147,7 +144,12 @@ func (r *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	return samples[0], errs[0]
 }
 
-// SolveAll implements domain.ScenarioSolver: the scene is driven once for all
+// Abilities implements domain.Able.
+func (r *Solver) Abilities() *domain.SolverAbilities {
+	return &domain.SolverAbilities{SolveAll: r.SolveAll}
+}
+
+// SolveAll is domain.SolverAbilities.SolveAll: the scene is driven once for all
 // preferences.
 func (r *Solver) SolveAll(_ int, p []float64, prefs []domain.Preference, how domain.Scalarization, seeds []uint64) ([][]domain.Sample, []error) {
 	samples, errs := make([][]domain.Sample, len(prefs)), make([]error, len(prefs))

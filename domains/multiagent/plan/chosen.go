@@ -6,7 +6,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Chosen implements domain.Refining. Plan is everyone's, Cost and Margin are those of
+// Chosen describes the last decision. Plan is everyone's, Cost and Margin are those of
 // the plant's own arithmetic along it; Source is that of the ego's plan. Candidates are
 // plans of single robots, and what their sources cost is the search's scores of them.
 // The baseline is the first plan that the map decoded for each robot it was asked about,

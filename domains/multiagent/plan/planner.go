@@ -137,7 +137,6 @@ type Planner struct {
 var (
 	_ domain.Controller = (*Planner)(nil)
 	_ domain.Monitored  = (*Planner)(nil)
-	_ domain.Refining   = (*Planner)(nil)
 )
 
 // New returns a planner of a system's robots; it is used by one goroutine, and so are

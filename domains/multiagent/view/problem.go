@@ -127,7 +127,7 @@ func (v *View) Gradient(s, u, c, sigma, gs, gu []float64) {
 	gu[0], gu[1] = g.a, g.omega
 }
 
-// GradientBatch implements domain.BatchGradient.
+// GradientBatch is domain.Derivatives.Rows.
 func (v *View) GradientBatch(b domain.Batch) {
 	var s, gs [viewMeasured]float64
 	var c [viewContext]float64
@@ -245,7 +245,7 @@ func (v *View) Project(s, c, u []float64) bool {
 	return v.margin(&e, u) >= 0
 }
 
-// ProjectPlan implements domain.PlanProjector: Project changes an action by box and
+// ProjectPlan is domain.ProblemAbilities.ProjectPlan: Project changes an action by box and
 // slew bound alone.
 func (v *View) ProjectPlan(s, c, plan []float64) {
 	before := c[viewPrevious : viewPrevious+world.ActionSize]
@@ -260,7 +260,7 @@ func (v *View) ProjectPlan(s, c, plan []float64) {
 // nearer, the optimum is a manoeuvre for centimetres that no map can tell from noise.
 const LearnedDistance = 3.0
 
-// Selects implements domain.Selective.
+// Selects is domain.ProblemAbilities.Selects.
 func (v *View) Selects(s, c []float64) bool {
 	return s[viewDistance]*s[viewDistance] >= LearnedDistance
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// NewPlanScorer implements domain.PlanScoring, on the CPU.
+// NewPlanScorer is domain.ProblemAbilities.NewPlanScorer, on the CPU.
 func (v *View) NewPlanScorer(domain.Accelerator) (domain.PlanScorer, error) { return v, nil }
 
 // ScorePlans implements domain.PlanScorer. Step by step it says of a view only what

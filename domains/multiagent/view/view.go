@@ -112,15 +112,17 @@ type View struct {
 }
 
 var (
-	_ domain.Problem       = (*View)(nil)
-	_ domain.BatchGradient = (*View)(nil)
-	_ domain.PlanProjector = (*View)(nil)
-	_ domain.PlanScoring   = (*View)(nil)
-	_ domain.PlanScorer    = (*View)(nil)
-	_ domain.Selective     = (*View)(nil)
-	_ domain.Device        = (*View)(nil)
-	_ domain.Fingerprinted = (*View)(nil)
+	_ domain.Problem    = (*View)(nil)
+	_ domain.PlanScorer = (*View)(nil)
 )
+
+// Abilities implements domain.Able.
+func (v *View) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{
+		Derivatives: domain.Derivatives{Rows: v.GradientBatch}, Fingerprint: v.Fingerprint, NewPlanScorer: v.NewPlanScorer,
+		ProjectPlan: v.ProjectPlan, Selects: v.Selects, Device: v.Device,
+	}
+}
 
 // New returns the view of a system's robots.
 func New(y *world.System) *View {
@@ -213,7 +215,7 @@ func (v *View) System() *world.System { return v.system }
 // Spec implements domain.Problem.
 func (v *View) Spec() *domain.Spec { return &v.spec }
 
-// Fingerprint implements domain.Fingerprinted.
+// Fingerprint is domain.ProblemAbilities.Fingerprint.
 func (v *View) Fingerprint() [32]byte {
 	whole := v.system.Fingerprint()
 	return v.spec.Fingerprint(fmt.Appendf(whole[:], "%+v", v.soft))

@@ -11,8 +11,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
-var _ domain.Changing = (*Episode)(nil)
-
 // change is what a person may change of a scene that runs: where an obstacle stands, or a robot's goal.
 type change struct {
 	Obstacle *moved `json:"obstacle,omitempty"`
@@ -25,10 +23,7 @@ type moved struct {
 	To [2]float64 `json:"to"`
 }
 
-// Changes implements domain.Changing.
-func (e *Episode) Changes() []string { return []string{"obstacle", "goal"} }
-
-// Change implements domain.Changing. An obstacle keeps its velocity.
+// Change is domain.EpisodeAbilities.Change. An obstacle keeps its velocity.
 func (e *Episode) Change(text json.RawMessage) (domain.Change, error) {
 	var to change
 	if err := jsonin.Exact(text, &to); err != nil {

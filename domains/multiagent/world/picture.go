@@ -2,9 +2,7 @@ package world
 
 import "github.com/gpc-engine/gpc/domain"
 
-var _ domain.Pictured = (*System)(nil)
-
-// Picture implements domain.Pictured: the workspace, the obstacles, and every robot with its goal.
+// Picture is domain.ProblemAbilities.Picture: the workspace, the obstacles, and every robot with its goal.
 func (y *System) Picture(s, c []float64) []domain.Shape {
 	h, w := y.Decode(s, c), y.Params.Workspace
 	shapes := []domain.Shape{domain.Line(domain.Ground, [2]float64{w[0], w[2]}, [2]float64{w[1], w[2]}, [2]float64{w[1], w[3]}, [2]float64{w[0], w[3]}, [2]float64{w[0], w[2]})}

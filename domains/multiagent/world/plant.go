@@ -102,13 +102,15 @@ type Episode struct {
 	hit     string              // the first violated margin, in words
 }
 
-var (
-	_ domain.Episode   = (*Episode)(nil)
-	_ domain.Judged    = (*Episode)(nil)
-	_ domain.Arrived   = (*Episode)(nil)
-	_ domain.Explained = (*Episode)(nil)
-	_ domain.Sized     = (*Episode)(nil)
-)
+var _ domain.Episode = (*Episode)(nil)
+
+// Abilities implements domain.Able.
+func (e *Episode) Abilities() *domain.EpisodeAbilities {
+	return &domain.EpisodeAbilities{
+		Succeeded: e.Succeeded, Arrived: e.Arrived, Cause: e.Cause, Sizes: e.Sizes, Beyond: e.Beyond,
+		Changes: []string{"obstacle", "goal"}, Change: e.Change,
+	}
+}
 
 func (e *Episode) Scene() any        { return e.scene }
 func (e *Episode) Steps() int        { return e.plant.System.Params.Steps }

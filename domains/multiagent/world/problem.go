@@ -38,11 +38,14 @@ type System struct {
 	spec   domain.Spec
 }
 
-var (
-	_ domain.Problem       = (*System)(nil)
-	_ domain.Fingerprinted = (*System)(nil)
-	_ domain.Admitting     = (*System)(nil)
-)
+var _ domain.Problem = (*System)(nil)
+
+// Abilities implements domain.Able.
+func (y *System) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{
+		Fingerprint: y.Fingerprint, Admit: y.Admit, Picture: y.Picture,
+	}
+}
 
 // NewSystem builds the problem called name; moving chooses the scenes.
 func NewSystem(name string, params Params, moving bool) (*System, error) {
@@ -112,7 +115,7 @@ func (y *System) Moving() bool { return y.scenes.Moving }
 // Spec implements domain.Problem.
 func (y *System) Spec() *domain.Spec { return &y.spec }
 
-// Fingerprint implements domain.Fingerprinted.
+// Fingerprint is domain.ProblemAbilities.Fingerprint.
 func (y *System) Fingerprint() [32]byte {
 	text, err := json.Marshal(y.Params)
 	if err != nil {
@@ -273,7 +276,7 @@ func (y *System) Project(s, c, u []float64) bool {
 }
 
 // Admit moves a joint action into limits and slew bounds, which the plant refuses to leave;
-// a robot that is not there has none. It implements domain.Admitting.
+// a robot that is not there has none. It is domain.ProblemAbilities.Admit.
 func (y *System) Admit(s, c, u []float64) {
 	for i := range y.Params.Room() {
 		if c[y.Params.contextRadius()+i] <= 0 {

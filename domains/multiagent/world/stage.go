@@ -9,9 +9,12 @@ import (
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
-var _ domain.Staging = (*Plant)(nil)
+// Abilities implements domain.Able.
+func (l *Plant) Abilities() *domain.PlantAbilities {
+	return &domain.PlantAbilities{Draft: l.Draft, Stage: l.Stage}
+}
 
-// Draft implements domain.Staging.
+// Draft is domain.PlantAbilities.Stage.
 func (l *Plant) Draft(e domain.Episode) any { return e.Scene() }
 
 // staged is a Scene as it is given: what a generator counts may be left out.
@@ -22,7 +25,7 @@ type staged struct {
 	W         []float64  `json:"w,omitempty"`
 }
 
-// Stage implements domain.Staging. In a static case no obstacle moves: its planners solve
+// Stage is domain.PlantAbilities.Stage. In a static case no obstacle moves: its planners solve
 // grids among bodies that stand.
 func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
 	y := l.System
@@ -72,9 +75,7 @@ func (y *System) possible(s *Scene) error {
 	return nil
 }
 
-var _ domain.Stretching = (*Episode)(nil)
-
-// Beyond implements domain.Stretching.
+// Beyond is domain.EpisodeAbilities.Beyond.
 func (e *Episode) Beyond() (all []string) {
 	y, s := e.plant.System, &e.scene
 	d := &y.scenes

@@ -67,7 +67,7 @@ func TestWhatLiesBeyondTrainingIsSaid(t *testing.T) {
 	plant := &Plant{System: system(t, false)}
 	beyond := func(text string) string {
 		ep := require.Get(plant.Stage(1, 0, json.RawMessage(text), adaptiveOnly))(t)
-		return strings.Join(ep.(domain.Stretching).Beyond(), "; ")
+		return strings.Join(domain.AbilitiesOfEpisode(ep).Beyond(), "; ")
 	}
 	all := beyond(strings.Replace(crowd(2), `"r": 0.3`, `"r": 0.38`, 1))
 	for _, says := range []string{"number of agents is 2", "number of obstacles is 1", "agents[0].r is 0.38 m"} {
@@ -87,7 +87,7 @@ func TestWhatLiesBeyondTrainingIsSaid(t *testing.T) {
 		t.Errorf("a closed wall: %q", all)
 	}
 	drawn := require.Get(plant.Episode(991, 0, adaptiveOnly))(t)
-	if all := drawn.(domain.Stretching).Beyond(); len(all) != 0 {
+	if all := domain.AbilitiesOfEpisode(drawn).Beyond(); len(all) != 0 {
 		t.Errorf("a drawn scene: %q", all)
 	}
 }
@@ -172,7 +172,7 @@ func FuzzStage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		e.(domain.Stretching).Beyond()
+		domain.AbilitiesOfEpisode(e).Beyond()
 		out := require.Get(e.Apply(make([]float64, plant.System.Spec().ActionSize())))(t)
 		if math.IsNaN(out.Margin) {
 			t.Fatalf("outcome %+v", out)

@@ -42,11 +42,12 @@ const (
 // Room is the problem.
 type Room struct{ spec domain.Spec }
 
-var (
-	_ domain.Problem = (*Room)(nil)
-	_ domain.Finite  = (*Room)(nil)
-	_ domain.Device  = (*Room)(nil)
-)
+var _ domain.Problem = (*Room)(nil)
+
+// Abilities implements domain.Able.
+func (r *Room) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Device: r.Device, Remaining: r.Remaining}
+}
 
 // New builds the problem.
 func New() *Room {
@@ -136,7 +137,7 @@ func (r *Room) Project(s, c, u []float64) bool {
 // Fallback turns the heater off.
 func (r *Room) Fallback(_, _, u []float64) { clear(u) }
 
-// Remaining implements domain.Finite.
+// Remaining is domain.ProblemAbilities.Remaining.
 func (r *Room) Remaining(c []float64) int {
 	return max(1, steps-int(math.Round(c[clock]*steps)))
 }

@@ -122,8 +122,8 @@ func stepOf(p domain.Problem, s, c, u []float64, project bool) [6][]float64 {
 	nextS, nextC := make([]float64, len(s)), make([]float64, len(c))
 	p.Indicators(s, a, c, delta)
 	spec.Semantic.Priority(delta, sigma)
-	if scored, ok := p.(domain.Scored); ok {
-		scored.Score(s, c, a, J, margins)
+	if score := domain.AbilitiesOfProblem(p).Score; score != nil {
+		score(s, c, a, J, margins)
 	} else {
 		p.Objectives(s, a, c, J)
 		p.Margins(s, c, a, margins)

@@ -36,9 +36,9 @@ const (
 // RunDomain checks a control problem against its own contract:
 //
 //   - The case is one that domain.Case.Validate accepts, and no method has the name of an
-//     optional interface's without being called.
+//     ability that its Abilities leave out.
 //   - Gradient agrees with central differences of Objectives in s and u;
-//     GradientBatch and GradientBlock, if there are any, with Gradient row by row.
+//     Derivatives.Rows and Block, if there are any, with Gradient row by row.
 //   - Dual functions, if there are any, have the values of the problem's own and their
 //     derivatives.
 //   - Step, Base and Objectives are finite; no method changes its inputs.
@@ -53,7 +53,7 @@ const (
 //   - Project leaves finite actions, and where it reports success every margin is
 //     kept within MarginTolerance.
 //   - Fallback is finite and inside the action box for a state that is all NaN.
-//   - What a Pictured shows is of finite shapes, the same again.
+//   - What a Picture shows is of finite shapes, the same again.
 //   - Solver samples (left out under -short) are finite, of the sizes of Spec,
 //     inside the box, with margins and the first action's margins kept.
 //   - A receding horizon, if the solver has one (left out under -short), writes finite
@@ -71,7 +71,7 @@ const (
 //   - Where the plant is Staging, the episode of a draft is bitwise the one that it is
 //     of, with its noise, and so is that of the scene in a trace; unknown fields are refused.
 //     Remake takes the plant's own params and no unknown ones.
-//   - Device functions (domain.Device) agree with the problem's own methods, at these
+//   - Device functions (domain.ProblemAbilities.Device) agree with the problem's own methods, at these
 //     points and beyond the limits, on the backend that device opens; nil: they are
 //     not run.
 //
@@ -116,9 +116,9 @@ func RunDomain(t *testing.T, c domain.Case, device func(*testing.T, domain.Devic
 	if r, ok := c.Solver.(domain.Receding); ok && !testing.Short() {
 		t.Run("horizon", func(t *testing.T) { report(t, checkHorizon(r, c.Problem, points)) })
 	}
-	if d, ok := c.Problem.(domain.Device); ok && device != nil {
+	if d := domain.AbilitiesOfProblem(c.Problem).Device; d != nil && device != nil {
 		t.Run("device", func(t *testing.T) {
-			code := d.Device()
+			code := d()
 			if code.Name == "" {
 				t.Skipf("it has no device functions: %s", code.Reason)
 			}

@@ -107,18 +107,18 @@ func boxErrors(what string, spec *domain.Spec, plan []float64) (errs []error) {
 }
 
 func checkPicture(p domain.Problem, points []point) (errs []error) {
-	pictured, ok := p.(domain.Pictured)
-	if !ok {
+	picture := domain.AbilitiesOfProblem(p).Picture
+	if picture == nil {
 		return nil
 	}
 	for i, at := range points {
-		shapes := pictured.Picture(at.s, at.c)
+		shapes := picture(at.s, at.c)
 		for k := range shapes {
 			if err := shapes[k].Validate(); err != nil {
 				errs = append(errs, fmt.Errorf("point %d: picture: %d of %d: %w", i, k, len(shapes), err))
 			}
 		}
-		if again := pictured.Picture(at.s, at.c); !reflect.DeepEqual(shapes, again) {
+		if again := picture(at.s, at.c); !reflect.DeepEqual(shapes, again) {
 			errs = append(errs, fmt.Errorf("point %d: picture: %v the first time, %v the second", i, shapes, again))
 		}
 	}

@@ -105,8 +105,8 @@ func checkHorizon(solver domain.Receding, p domain.Problem, points []point) (err
 		at, pref := points[i], prefs[i/6%2]
 		what := fmt.Sprintf("horizon at %v, %v", at.s, at.c)
 		steps := min(horizonSteps, spec.Steps)
-		if f, ok := p.(domain.Finite); ok {
-			steps = min(steps, f.Remaining(at.c))
+		if left := domain.AbilitiesOfProblem(p).Remaining; left != nil {
+			steps = min(steps, left(at.c))
 		}
 		plan, again := make([]float64, steps*nu), make([]float64, steps*nu)
 		solve := func(iterations int, begin, plan []float64) (float64, bool) {
@@ -198,11 +198,11 @@ func trajectory(p domain.Problem, e domain.Episode) (values []float64, err error
 		if len(out.Named) > 0 && out.Margin != slices.Min(out.Named) {
 			return nil, fmt.Errorf("step %d: smallest margin %v, named margins %v", step, out.Margin, out.Named)
 		}
-		if f, ok := p.(domain.Failing); ok && !e.Done() {
+		if may := domain.AbilitiesOfProblem(p); may.Failed != nil && !e.Done() {
 			e.Observe(s, c)
 			now := make([]float64, len(state)) // what is observed may be noisy
 			e.State(now)
-			if f.Failed(now, c) && !out.Failed {
+			if may.Failed(now, c) && !out.Failed {
 				return nil, fmt.Errorf("step %d: the state %v, %v is lost, the plant does not say so", step, now, c)
 			}
 		}
@@ -255,10 +255,10 @@ func checkPlant(c domain.Case) (errs []error) {
 			errs = append(errs, fmt.Errorf("replay of episode %d differs from the episode", index))
 		}
 	}
-	if p, ok := c.Problem.(domain.Weighing); ok {
-		errs = append(errs, checkWeighing(p, c)...)
+	if weigh := domain.AbilitiesOfProblem(c.Problem).Weigh; weigh != nil {
+		errs = append(errs, checkWeighing(weigh, c)...)
 	}
-	if p, ok := c.Plant.(domain.Staging); ok {
+	if p := domain.AbilitiesOfPlant(c.Plant); p.Stage != nil {
 		errs = append(errs, checkStaging(p, c)...)
 	}
 	return errs
@@ -266,11 +266,11 @@ func checkPlant(c domain.Case) (errs []error) {
 
 // checkStaging holds an episode of a scene that is given to the episode that the scene was
 // drawn in, noise included, and what is no scene to be refused. So are a plant's constants.
-func checkStaging(plant domain.Staging, c domain.Case) (errs []error) {
+func checkStaging(plant *domain.PlantAbilities, c domain.Case) (errs []error) {
 	opt := domain.EpisodeOptions{Noise: 0.01, Preference: domain.Preference{Adaptive: true}}
 	var text json.RawMessage
 	for index := range 2 {
-		drawn, err := plant.Episode(domainSeed, index, opt)
+		drawn, err := c.Plant.Episode(domainSeed, index, opt)
 		if err != nil {
 			return append(errs, fmt.Errorf("episode %d with noise: %w", index, err))
 		}
@@ -322,7 +322,7 @@ func checkStaging(plant domain.Staging, c domain.Case) (errs []error) {
 	if c.Remake == nil {
 		return errs
 	}
-	params, err := json.Marshal(plant.Params())
+	params, err := json.Marshal(c.Plant.Params())
 	if err != nil {
 		return append(errs, err)
 	}
@@ -341,7 +341,7 @@ func checkStaging(plant domain.Staging, c domain.Case) (errs []error) {
 
 // checkWeighing holds the cost of an episode under a preference to Weigh, the last
 // adaptive.
-func checkWeighing(p domain.Weighing, c domain.Case) (errs []error) {
+func checkWeighing(weigh func(domain.Preference, []float64) bool, c domain.Case) (errs []error) {
 	spec := c.Problem.Spec()
 	rng := newRand(domainSeed + 5)
 	for index := range 4 {
@@ -352,7 +352,7 @@ func checkWeighing(p domain.Weighing, c domain.Case) (errs []error) {
 		pref := domain.Preference{W: w}
 		if index == 3 {
 			pref = domain.Preference{Adaptive: true}
-			if !p.Weigh(pref, weights) {
+			if !weigh(pref, weights) {
 				continue // σ counts, which changes from action to action
 			}
 		}
@@ -368,7 +368,7 @@ func checkWeighing(p domain.Weighing, c domain.Case) (errs []error) {
 		if err != nil {
 			return append(errs, fmt.Errorf("episode %d under %v: %w", index, w, err))
 		}
-		if !p.Weigh(pref, weights) {
+		if !weigh(pref, weights) {
 			errs = append(errs, fmt.Errorf("there are no weights for %v", w))
 			continue
 		}

@@ -90,8 +90,8 @@ func rowErrors(b *domain.Batch, i int, what, reference string, J, gs, gu []float
 }
 
 func checkBatchGradient(p domain.Problem, points []point) (errs []error) {
-	batch, ok := p.(domain.BatchGradient)
-	if !ok {
+	batched := domain.AbilitiesOfProblem(p).Derivatives.Rows
+	if batched == nil {
 		return nil
 	}
 	spec := p.Spec()
@@ -116,11 +116,11 @@ func checkBatchGradient(p domain.Problem, points []point) (errs []error) {
 				tensor.Narrow(b.Sigma[i*b.SigmaStride:], simplex(rng, m))
 			}
 		}
-		batch.GradientBatch(b)
+		batched(b)
 		withJ := slices.Concat(b.GS, b.GU)
 		withoutJ := b
 		withoutJ.J = nil
-		batch.GradientBatch(withoutJ)
+		batched(withoutJ)
 		for i, v := range slices.Concat(b.GS, b.GU) {
 			if v != withJ[i] {
 				errs = append(errs, fmt.Errorf("GradientBatch gives another gradient when J is not wanted"))
@@ -140,8 +140,8 @@ func checkBatchGradient(p domain.Problem, points []point) (errs []error) {
 }
 
 func checkBlockGradient(p domain.Problem, points []point) (errs []error) {
-	block, ok := p.(domain.BlockGradient)
-	if !ok {
+	block := domain.AbilitiesOfProblem(p).Derivatives.Block
+	if block == nil {
 		return nil
 	}
 	spec := p.Spec()
@@ -157,14 +157,14 @@ func checkBlockGradient(p domain.Problem, points []point) (errs []error) {
 			b.Sigma = append(b.Sigma, simplex(rng, m)...)
 		}
 		inputs := slices.Concat(b.S, b.U, b.C, b.Sigma)
-		block.GradientBlock(b)
+		block(b)
 		if !slices.Equal(inputs, slices.Concat(b.S, b.U, b.C, b.Sigma)) {
 			errs = append(errs, fmt.Errorf("GradientBlock of %d rows changed an input", rows))
 		}
 		onlyJ := domain.Block{Rows: rows, S: b.S, U: b.U, C: b.C, J: make([]float64, rows*m)}
-		block.GradientBlock(onlyJ)
+		block(onlyJ)
 		onlyGradient := domain.Block{Rows: rows, S: b.S, U: b.U, C: b.C, Sigma: b.Sigma, GS: make([]float64, rows*ns), GU: make([]float64, rows*nu)}
-		block.GradientBlock(onlyGradient)
+		block(onlyGradient)
 		for i := range rows {
 			at := points[i%len(points)]
 			J, gs, gu := make([]float64, m), make([]float64, ns), make([]float64, nu)

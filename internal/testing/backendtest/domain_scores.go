@@ -16,15 +16,15 @@ import (
 // checkScore compares Score's margins with those of Margins, to the tolerance of
 // one evaluation of the dynamics.
 func checkScore(p domain.Problem, points []point) (errs []error) {
-	scored, ok := p.(domain.Scored)
-	if !ok {
+	score := domain.AbilitiesOfProblem(p).Score
+	if score == nil {
 		return nil
 	}
 	spec := p.Spec()
 	for i, at := range points {
 		before := at.clone()
 		J, m, want := make([]float64, spec.ObjectiveSize()), make([]float64, len(spec.Margins)), make([]float64, len(spec.Margins))
-		scored.Score(at.s, at.c, at.u, J, m)
+		score(at.s, at.c, at.u, J, m)
 		p.Margins(at.s, at.c, at.u, want)
 		if !tensor.Finite(J) {
 			errs = append(errs, fmt.Errorf("point %d: Score gives the objectives %v", i, J))
@@ -46,11 +46,11 @@ const planRows = 21
 
 // checkPlanScore compares a PlanScorer with the roll-out of one plan after another.
 func checkPlanScore(p domain.Problem, points []point) (errs []error) {
-	scoring, ok := p.(domain.PlanScoring)
-	if !ok {
+	newScorer := domain.AbilitiesOfProblem(p).NewPlanScorer
+	if newScorer == nil {
 		return nil
 	}
-	scorer, err := scoring.NewPlanScorer(nil)
+	scorer, err := newScorer(nil)
 	if err != nil {
 		return []error{fmt.Errorf("a PlanScorer on the CPU: %w", err)}
 	}
@@ -119,15 +119,15 @@ const (
 )
 
 func checkPolish(p domain.Problem, points []point) (errs []error) {
-	polisher, ok := p.(domain.Polisher)
-	if !ok {
+	may := domain.AbilitiesOfProblem(p)
+	if may.Polish == nil {
 		return nil
 	}
 	spec, rng, gained := p.Spec(), newRand(domainSeed+7), 0
 	for i, at := range points {
 		steps, pref := polishSteps, domain.Preference{Adaptive: true}
-		if f, ok := p.(domain.Finite); ok {
-			steps = min(steps, f.Remaining(at.c))
+		if may.Remaining != nil {
+			steps = min(steps, may.Remaining(at.c))
 		}
 		if i%2 == 1 {
 			pref = domain.Preference{W: simplex(rng, spec.ObjectiveSize())}
@@ -137,7 +137,7 @@ func checkPolish(p domain.Problem, points []point) (errs []error) {
 		var beside sync.WaitGroup
 		for k := range plans {
 			plans[k] = slices.Clone(given)
-			polish := func() { changed[k] = polisher.Polish(at.s, at.c, pref, plans[k], polishIterations) }
+			polish := func() { changed[k] = may.Polish(at.s, at.c, pref, plans[k], polishIterations) }
 			if k == 0 {
 				polish()
 			} else {

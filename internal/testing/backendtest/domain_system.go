@@ -101,7 +101,7 @@ func checkStarts(p domain.Problem, points []point) (errs []error) {
 // episode may begin outside it.
 func checkLimitsAtStarts(p domain.Problem, points []point) (errs []error) {
 	spec := p.Spec()
-	m, other := make([]float64, len(spec.Margins)), make([]float64, len(spec.Margins))
+	m, other, may := make([]float64, len(spec.Margins)), make([]float64, len(spec.Margins)), domain.AbilitiesOfProblem(p)
 	beyond, least := make([]int, len(m)), make([]float64, len(m))
 	for _, at := range points {
 		if of, asked := p.(limitsInPlace); asked {
@@ -109,7 +109,7 @@ func checkLimitsAtStarts(p domain.Problem, points []point) (errs []error) {
 		} else {
 			u := slices.Clone(at.u)
 			p.Fallback(at.s, at.c, u)
-			domain.StateMargins(p, at.s, at.c, u, m, other)
+			domain.StateMargins(p, may, at.s, at.c, u, m, other)
 		}
 		for i, v := range m {
 			if v < -spec.MarginTolerance {
@@ -213,7 +213,7 @@ func checkEffects(p domain.Problem, points []point) (errs []error) {
 	if !slices.Contains(counts, true) {
 		errs = append(errs, fmt.Errorf("no objective depends on the action: objectives are of what the action leads to (sNext), or of the action itself"))
 	}
-	if _, ok := p.(domain.Weighing); ok {
+	if domain.AbilitiesOfProblem(p).Weigh != nil {
 		return errs
 	}
 	errs = append(errs, unbounded(p, points, size)...)

@@ -105,6 +105,13 @@ type broken struct {
 	picture  func() []domain.Shape
 }
 
+func (b broken) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{
+		Derivatives:   domain.Derivatives{Rows: b.GradientBatch, Block: b.GradientBlock},
+		NewPlanScorer: b.NewPlanScorer, Polish: b.Polish, Picture: b.Picture,
+	}
+}
+
 func (b broken) Gradient(s, u, c, sigma, gs, gu []float64) {
 	b.Toy.Gradient(s, u, c, sigma, gs, gu)
 	if b.gradient != nil {
@@ -263,6 +270,10 @@ type staged struct {
 	wrong string
 }
 
+func (p staged) Abilities() *domain.PlantAbilities {
+	return &domain.PlantAbilities{Draft: p.Draft, Stage: p.Stage}
+}
+
 func (p staged) Draft(e domain.Episode) any { return e }
 
 func (p staged) Stage(_ uint64, _ int, scene json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
@@ -287,12 +298,15 @@ func TestStagingChecksFindMistakes(t *testing.T) {
 	c := toyCase()
 	for wrong, found := range map[string]bool{"": false, "a regime": true, "unknown fields": true, "another start": true} {
 		plant := staged{toyPlant{c.Problem.(*Toy)}, wrong}
-		if errs := checkStaging(plant, c); (len(errs) > 0) != found {
+		c.Plant = plant
+		if errs := checkStaging(plant.Abilities(), c); (len(errs) > 0) != found {
 			t.Errorf("a plant with %q wrong: %v", wrong, errs)
 		}
 	}
 	c.Remake = func(json.RawMessage) (domain.Case, error) { return c, nil }
-	if errs := checkStaging(staged{toyPlant{c.Problem.(*Toy)}, ""}, c); len(errs) != 1 {
+	sound := staged{toyPlant{c.Problem.(*Toy)}, ""}
+	c.Plant = sound
+	if errs := checkStaging(sound.Abilities(), c); len(errs) != 1 {
 		t.Errorf("a case that is remade of whatever is given: %v", errs)
 	}
 }
@@ -314,12 +328,15 @@ func TestPlantAndSolverChecksFindMistakes(t *testing.T) {
 
 // still is a receding horizon about Toy that plans zeros, with one thing gone wrong.
 type still struct {
+	domain.Horizon
 	p     *Toy
 	wrong func(plan []float64, begun bool) (converged bool)
 	begun bool
 }
 
 func (h still) NewHorizon(int) domain.Horizon { return &h }
+
+func (h still) Tightened([]float64) domain.Receding { return nil }
 
 func (h *still) Begin(plan []float64) { h.begun = plan != nil }
 
@@ -352,6 +369,12 @@ func TestHorizonCheckFindsMistakes(t *testing.T) {
 
 // mortal is Toy with a lost state, of which its plant says nothing.
 type mortal struct{ *Toy }
+
+func (p mortal) Abilities() *domain.ProblemAbilities {
+	may := p.Toy.Abilities()
+	may.Failed = p.Failed
+	return may
+}
 
 func (mortal) Failed(s, _ []float64) bool { return s[0] < 100 }
 

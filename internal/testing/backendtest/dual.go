@@ -12,12 +12,12 @@ import (
 // another order.
 const dualRounding = 1e-11
 
-// checkDual holds a domain.Dual to the problem's own functions: its real parts to their
+// checkDual holds domain.Derivatives to the problem's own functions: its real parts to their
 // values, its imaginary parts to their derivatives along a random direction, where the
 // differences of both sides agree that there is one.
 func checkDual(p domain.Problem, points []point) (errs []error) {
-	dual, ok := p.(domain.Dual)
-	if !ok {
+	dual := domain.AbilitiesOfProblem(p).Derivatives
+	if !dual.Dual() {
 		return nil
 	}
 	spec := p.Spec()
@@ -42,9 +42,9 @@ func checkDual(p domain.Problem, points []point) (errs []error) {
 		before := slices.Clone(z)
 		got := make([]complex128, ns+nc+m+k)
 		s, c, u := z[:ns], z[ns:ns+nc], z[ns+nc:]
-		dual.StepDual(s, c, u, got[:ns], got[ns:ns+nc])
-		dual.ObjectivesDual(s, u, c, got[ns+nc:ns+nc+m])
-		dual.MarginsDual(s, c, u, got[ns+nc+m:])
+		dual.Step(s, c, u, got[:ns], got[ns:ns+nc])
+		dual.Objectives(s, u, c, got[ns+nc:ns+nc+m])
+		dual.Margins(s, c, u, got[ns+nc+m:])
 		if !slices.Equal(z, before) {
 			errs = append(errs, fmt.Errorf("point %d: a dual function changed an input", i))
 		}

@@ -14,6 +14,10 @@ type wrongDual struct {
 	step, objectives, margins func(out []complex128)
 }
 
+func (p wrongDual) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual}}
+}
+
 func (p wrongDual) StepDual(s, c, u, sn, cn []complex128) {
 	p.Pole.StepDual(s, c, u, sn, cn)
 	if p.step != nil {

@@ -15,7 +15,7 @@ const (
 	curvatureTolerance = 1e-4
 )
 
-// stageValues are what a domain.Staged writes of some points at once.
+// stageValues are what a domain.Derivatives.Stages writes of some points at once.
 type stageValues struct {
 	k                     int
 	by                    []int // of the derivatives, entries of (s, c, u)
@@ -59,14 +59,14 @@ func stagesOf(spec *domain.Spec, stages domain.Stages, points []point) *stageVal
 	return d
 }
 
-// checkStaged holds a domain.Staged to the problem's own functions: its values to theirs, its first derivatives to those of
+// checkStaged holds a domain.Derivatives.Stages to the problem's own functions: its values to theirs, its first derivatives to those of
 // differences along a random direction, and the second ones to differences of the first, where both sides agree that there is one.
 func checkStaged(p domain.Problem, points []point) (errs []error) {
-	of, ok := p.(domain.Staged)
-	if !ok {
+	of := domain.AbilitiesOfProblem(p).Derivatives.Stages
+	if of == nil {
 		return nil
 	}
-	stages, err := of.NewStages()
+	stages, err := of()
 	if err != nil {
 		return []error{err}
 	}

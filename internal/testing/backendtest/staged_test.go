@@ -23,6 +23,12 @@ type spoiledStages struct {
 	of string
 }
 
+func (p spoiled) Abilities() *domain.ProblemAbilities {
+	may := p.Problem.Abilities()
+	may.Derivatives.Stages = p.NewStages
+	return may
+}
+
 func (p spoiled) NewStages() (domain.Stages, error) {
 	stages, err := p.Problem.NewStages()
 	if err == nil {

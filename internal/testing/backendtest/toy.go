@@ -14,7 +14,7 @@ import (
 //
 // (indices of c and u taken modulo their sizes), Base = c/10, s' = 0.9 s +
 // 0.1 u, the box |u_j| ≤ 0.8 on every action component but the last of three or
-// more, and the hard margin 2 − |s_0| − |u_0|. It implements BatchGradient.
+// more, and the hard margin 2 − |s_0| − |u_0|. It has Derivatives.Rows.
 type Toy struct{ spec domain.Spec }
 
 // NewToy makes a problem of the given sizes, all at least 1.
@@ -38,6 +38,11 @@ func NewToy(measured, context, action, plan int) *Toy {
 		}
 	}
 	return &Toy{spec}
+}
+
+// Abilities implements domain.Able.
+func (p *Toy) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Derivatives: domain.Derivatives{Rows: p.GradientBatch}}
 }
 
 // Spec implements domain.Problem.
@@ -74,7 +79,7 @@ func (p *Toy) Gradient(s, u, c, sigma, gs, gu []float64) {
 	}
 }
 
-// GradientBatch implements domain.BatchGradient row by row.
+// GradientBatch is domain.Derivatives.Rows row by row.
 func (p *Toy) GradientBatch(b domain.Batch) {
 	sizes := &p.spec
 	ns, nu, nc, m := sizes.MeasuredSize(), sizes.ActionSize(), sizes.ContextSize(), sizes.ObjectiveSize()

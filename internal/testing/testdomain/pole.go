@@ -13,8 +13,6 @@ import (
 // numbers.
 type Pole struct{}
 
-var _ domain.Dual = Pole{}
-
 const (
 	// PoleForce is the bound of the action, N.
 	PoleForce = 10.0
@@ -87,6 +85,12 @@ func (Pole) Margins(s, c, u, m []float64)           { poleMargins(s, c, u, m) }
 func (Pole) StepDual(s, c, u, sn, cn []complex128)  { poleStep(s, c, u, sn, cn) }
 func (Pole) ObjectivesDual(s, u, c, j []complex128) { poleObjectives(s, u, c, j) }
 func (Pole) MarginsDual(s, c, u, m []complex128)    { poleMargins(s, c, u, m) }
+
+// Abilities implements domain.Able.
+func (p Pole) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual}}
+}
+
 func (p Pole) Gradient(s, u, c, sigma, gs, gu []float64) {
 	var zs [4]complex128
 	var zu [1]complex128
