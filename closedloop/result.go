@@ -40,9 +40,11 @@ type Result struct {
 	CostMean Number           `json:"cost_mean"`
 	// MarginMin and MarginMean are over the episodes' smallest margins, MarginSEM is
 	// the mean's standard error.
-	MarginMin  Number `json:"margin_min"`
-	MarginMean Number `json:"margin_mean"`
-	MarginSEM  Number `json:"margin_sem"`
+	MarginMin Number `json:"margin_min"`
+	// Tolerance: a margin below −Tolerance is a violation; absent in a record of an older program.
+	Tolerance  float64 `json:"margin_tolerance,omitempty"`
+	MarginMean Number  `json:"margin_mean"`
+	MarginSEM  Number  `json:"margin_sem"`
 	// MarginsMean are the means over episodes of the smallest value of each named
 	// margin; absent where a trace does not hold them.
 	MarginsMean map[string]Number `json:"margins_mean,omitempty"`

@@ -168,7 +168,7 @@ func (a *tally) result(h *Header) *Result {
 		GapPct:        Number(100 * (gap - 1)), GapSEM: Number(100 * gapSEM),
 		RegretPct: Number(mean), RegretSEM: Number(sem), RegretMin: Number(low), RegretN: len(a.regret),
 		CostMean:  Number(a.costAll / float64(a.episodes)),
-		MarginMin: Number(lowest), MarginMean: Number(margin), MarginSEM: Number(marginSEM),
+		MarginMin: Number(lowest), Tolerance: a.spec.MarginTolerance, MarginMean: Number(margin), MarginSEM: Number(marginSEM),
 		Regret:    regretStatistics(slices.Clone(a.regret)),
 		Failed:    a.failed,
 		Unsafe:    a.unsafe,
