@@ -103,7 +103,7 @@ func (r *refiner) loadTables(t *driver.Thread, in backend.RefineInput) error {
 }
 
 // stage writes the observation into pinned memory, as kernels and E_x read it, and
-// reports whether actions are counted with weights of domain.Weigh.
+// reports whether actions are counted with weights of ProblemAbilities.Weights.
 func (r *refiner) stage(in backend.RefineInput) (counted bool) {
 	l, base, f := r.observationLayout(), r.space.observation.host, &r.flow
 	doubles := func(at, n int) []float64 { return driver.HostSlice[float64](r.host, base+at, n) }

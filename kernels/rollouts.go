@@ -232,7 +232,7 @@ func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) e
 }
 
 // stage writes what goes in into pinned memory, as the kernels read it, and reports
-// whether actions are counted with weights of domain.Weigh.
+// whether actions are counted with weights of ProblemAbilities.Weights.
 func (r *rollouts) stage(in backend.RolloutsInput) (counted bool) {
 	l, at, f := r.roundInput(), r.space.in.host, &r.flow
 	doubles := func(offset, n int) []float64 { return driver.HostSlice[float64](r.host, at+offset, n) }

@@ -21,7 +21,7 @@ import (
 // solver's samples, and that the plant replays an episode bit for bit.
 //
 // Where the problem, or the one that its map is about, has functions on CUDA devices
-// (domain.Device), they are compared with its own methods, and their images have to be
+// (domain.ProblemAbilities.Device), they are compared with its own methods, and their images have to be
 // those of the sources as they are. The kernels of the module that the test lies in run
 // on the host shim (kernels/shim), which needs a C++20 compiler: without one that part
 // is skipped and says so, or fails where the environment has GPC_REQUIRE_SHIM=1. With
