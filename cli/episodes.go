@@ -21,11 +21,11 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 	f := cmd.Flags()
 	f.StringVar(&scene, "scene", "", sceneUsage)
 	f.IntVar(&opt.Episodes, "episodes", 100, "episodes")
-	f.StringVar(&opt.Regime, "regime", "", "regime of test scenes, the case's own word")
+	f.StringVar(&opt.Regime, "regime", "", "kind of test scenes, one of the names that the case defines")
 	f.Float64Var(&opt.Noise, "noise", 0, "standard deviation of the measurement noise, in units of each state's scale")
-	f.Float64Var(&opt.Bias, "bias", 0, "size of a constant error of every measured value, its sign drawn for each value and episode")
-	f.StringSliceVar(&shifts, "shift", nil, "NAME=FACTOR,…: parameters of the plant (gpc cases --json) times factors; controllers and oracle know that plant, the map does not")
-	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… on the simplex (default: the adaptive priority)")
+	f.Float64Var(&opt.Bias, "bias", 0, "size of a constant error of every measured value; its sign is drawn for each value and episode")
+	f.StringSliceVar(&shifts, "shift", nil, "NAME=FACTOR,…: multiply parameters of the plant (gpc cases --json); solvers know the changed plant, the map does not")
+	f.Float64SliceVar(&weights, "preference", nil, "weights w1,w2,… of the objectives, which sum to 1 (default: the case's adaptive weights)")
 	return func(c *gpc.Case) (*gpc.Case, error) {
 		factors, err := factorsOf(shifts)
 		if err != nil {
