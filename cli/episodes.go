@@ -38,7 +38,7 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 			if err := durable.Apart([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--scene", Path: scene}}); err != nil {
 				return nil, gpc.BadInput(err)
 			}
-			if opt.Scenes, err = given(cmd, scene); err != nil {
+			if opt.Scenes, err = readScenes(cmd, scene); err != nil {
 				return nil, err
 			}
 			opt.Episodes = len(opt.Scenes.Files)

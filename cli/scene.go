@@ -83,8 +83,8 @@ it was drawn from. docs/reference/formats.md has its fields.`,
 // sceneUsage is of the flag --scene.
 const sceneUsage = "scene file, or a folder with one file an episode in the order of their names, in place of drawn scenes (see gpc scene)"
 
-// given reads the scenes of --scene, beside which no flag says what is drawn.
-func given(cmd *cobra.Command, path string) (*closedloop.Scenes, error) {
+// readScenes reads the scenes of --scene, and refuses flags that say what is drawn.
+func readScenes(cmd *cobra.Command, path string) (*closedloop.Scenes, error) {
 	for _, flag := range []string{"episodes", "regime", "shift", "state"} {
 		if cmd.Flags().Changed(flag) {
 			return nil, BadInputf("--%s and --scene %s: the scene says it all", flag, path)
@@ -100,7 +100,7 @@ func given(cmd *cobra.Command, path string) (*closedloop.Scenes, error) {
 // observed is what is measured at the start of the one scene of a file.
 func (a *App) observed(cmd *cobra.Command, c *gpc.Case, path string, pref domain.Preference) (*gpc.Case, batchnav.Observation, error) {
 	obs := batchnav.Observation{Preference: pref}
-	scenes, err := given(cmd, path)
+	scenes, err := readScenes(cmd, path)
 	if err != nil {
 		return nil, obs, err
 	}
