@@ -430,13 +430,13 @@ results: build
 
 .PHONY: report
 ## report: draw docs/results and the generated parts of README.md and docs/*.md from the recorded runs of every device
-report: build
-	bin/gpc report --results bench/results --out docs/results --documents .
+report: build docs
+	bin/gpc report --results bench/results --out docs/results
 
 .PHONY: docs
 ## docs: the generated parts of README.md and docs/*.md alone
-docs: build
-	bin/gpc report --results bench/results --documents .
+docs:
+	$(GO) run ./bench/publish/pages
 
 .PHONY: site site-requirements
 ## site: docs/ as a static site in build/site/html, by MkDocs Material; a link that leads nowhere fails it

@@ -125,6 +125,8 @@ type Contender struct {
 	Candidates int
 	// Constants of the online step in place of its own, by the names of Constants.
 	Constants map[string]float64
+	// Computing are the declared times of its decisions; nil: those of the options.
+	Computing *closedloop.Computing
 }
 
 // constants are the numbers of domain.Navigation that a pairing can replace, by their names.
@@ -224,7 +226,7 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, closedloop.Contender{Method: r.Method.Name, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: of, Candidates: m.Candidates, Constants: m.Constants, New: newController})
+		all = append(all, closedloop.Contender{Method: r.Method.Name, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: of, Candidates: m.Candidates, Constants: m.Constants, Computing: m.Computing, New: newController})
 	}
 	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err

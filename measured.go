@@ -1,10 +1,9 @@
 package gpc
 
 import (
+	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/closedloop/estimate"
@@ -42,7 +41,12 @@ func (c *Case) Delayed(periods float64) (*Case, error) {
 	if err := def.Delay.Validate(c.Spec()); err != nil {
 		return nil, badInputf("case %s: %w", c.Name(), err)
 	}
-	own.Delay, def.Plant = def.Delay, &own
+	if plant.Steps > 0 && plant.Steps <= def.Delay.Ahead() {
+		return nil, badInputf("case %s: a delay of %v periods in episodes of %d decisions: none of them would act", c.Name(), periods, plant.Steps)
+	}
+	if own.Delay, def.Plant = def.Delay, &own; def.Other != nil { // within a period it is the plant that moves
+		own.Delay.Part, own.Delay.PartDual = plant.Delay.Part, plant.Delay.PartDual
+	}
 	return c.defined(def), nil
 }
 
@@ -67,26 +71,34 @@ func (c *Case) On(other *Case) (*Case, error) {
 		}
 	}
 	own, def := *its, c.def
-	own.Measurement, own.Delay = plant.Measurement, its.Delay
+	own.Measurement, own.Delay, own.Steps = plant.Measurement, its.Delay, plant.Steps
 	own.Delay.Periods = plant.Delay.Periods
 	if err := own.Delay.Validate(b); err != nil {
 		return nil, badInputf("the plant %s: %w", b.Name, err)
 	}
-	def.Plant, def.Altered = &own, append(slices.Clone(def.Altered), otherPlant(other))
+	model, err := json.Marshal(plant.Params())
+	if err != nil {
+		return nil, fmt.Errorf("case %s: plant parameters: %w", a.Name, err)
+	}
+	def.Other = &domain.OtherPlant{Case: b.Name, ProblemSHA256: durable.Sum(domain.FingerprintOf(other.def.Problem)), Shift: other.def.Shift, Model: model}
+	def.Plant, def.Altered = &own, append(slices.Clone(def.Altered), "the plant is "+def.Other.String())
 	return c.defined(def), nil
 }
 
-// otherPlant says in a line what plant it is: its fingerprint tells those of one name apart.
-func otherPlant(c *Case) string {
-	var factors []string
-	for _, name := range slices.Sorted(maps.Keys(c.def.Shift)) {
-		factors = append(factors, fmt.Sprintf("%s=%g", name, c.def.Shift[name]))
+// Driven is the case with episodes of so many decisions, of a plant that runs on: what decides does not know how long it is tested.
+func (c *Case) Driven(steps int) (*Case, error) {
+	plant, generic := c.def.Plant.(*closedloop.Simulation)
+	switch {
+	case !generic || c.Spec().Horizon == 0:
+		return nil, badInputf("case %s ends after %d decisions, and what decides knows it: a plant that runs on (horizon) is driven for as long as is asked", c.Name(), c.Spec().Steps)
+	case steps < 1 || steps > closedloop.MaxEpisodeSteps:
+		return nil, badInputf("episodes of %d decisions, want 1 to %d", steps, closedloop.MaxEpisodeSteps)
+	case steps <= c.def.Delay.Ahead():
+		return nil, badInputf("episodes of %d decisions and a delay of %v periods: none of them would act", steps, c.def.Delay.Periods)
 	}
-	what := strings.Join(factors, ",")
-	if what != "" {
-		what = " with " + what
-	}
-	return fmt.Sprintf("the plant is %s%s, problem_sha256 %.12s", c.Name(), what, durable.Sum(domain.FingerprintOf(c.def.Problem)))
+	own, def := *plant, c.def
+	own.Steps, def.Plant = steps, &own
+	return c.defined(def), nil
 }
 
 // Informed is the case whose methods are given the state of its plant, which stays as it is, late where it is.

@@ -61,9 +61,32 @@ func (k *Catalogue) Verify(ctx context.Context, file string, opt VerifyOptions) 
 // Traced is the case of a trace's header, on the header's plant: one of the catalogue's own by
 // its name, or what Embedded, or the system in it, makes of the header. No file is opened.
 func (k *Catalogue) Traced(h *closedloop.Header) (c *Case, embedded bool, err error) {
-	if c, embedded, err = k.traced(h); err == nil && c.def.Delay.Periods != h.Delay {
+	model := *h
+	if h.Plant != nil {
+		model.Params = h.Plant.Model
+	}
+	if c, embedded, err = k.traced(&model); err == nil && h.Plant != nil {
+		var of bool
+		if c, of, err = k.onOther(c, h); of {
+			embedded = true
+		}
+	}
+	if err == nil && h.Steps != 0 {
+		c, err = c.Driven(h.Steps)
+	}
+	if err == nil && c.def.Delay.Periods != h.Delay {
 		c, err = c.Delayed(h.Delay)
 	}
+	return c, embedded, err
+}
+
+// onOther is a case in the other plant of a trace's header, and whether that is made of what the trace holds.
+func (k *Catalogue) onOther(c *Case, h *closedloop.Header) (*Case, bool, error) {
+	plant, embedded, err := k.traced(&closedloop.Header{Case: h.Plant.Case, Params: h.Params, Shift: h.Plant.Shift})
+	if err != nil {
+		return nil, false, fmt.Errorf("its plant: %w", err)
+	}
+	c, err = c.On(plant)
 	return c, embedded, err
 }
 
@@ -78,6 +101,7 @@ func (k *Catalogue) traced(h *closedloop.Header) (c *Case, embedded bool, err er
 		return &Case{def: def, models: c.models, unshifted: c.mapped(), remade: embedded}, embedded, nil
 	}
 	def, ok, made := embeddedSystem(h.Case, h.Params)
+	own := ok
 	if !ok && k.Embedded != nil {
 		def, ok, made = k.Embedded(h.Case, h.Params)
 	}
@@ -86,6 +110,12 @@ func (k *Catalogue) traced(h *closedloop.Header) (c *Case, embedded bool, err er
 	}
 	if made != nil {
 		return nil, false, made
+	}
+	if own { // the file is of the system as it was
+		if c, err = NewCase(def); err == nil && len(h.Shift) > 0 {
+			c, err = c.Shifted(h.Shift)
+		}
+		return c, true, err
 	}
 	def.Shift = h.Shift
 	c, err = NewCase(def)

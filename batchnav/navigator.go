@@ -14,6 +14,8 @@
 package batchnav
 
 import (
+	"math"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
@@ -81,6 +83,7 @@ type anticipating struct{ controller }
 var (
 	_ domain.Loop         = controller{}
 	_ domain.Planning     = controller{}
+	_ domain.Overruled    = controller{}
 	_ domain.Anticipating = anticipating{}
 )
 
@@ -107,6 +110,17 @@ func (c controller) Monitor() domain.Monitor {
 
 // Plan implements domain.Planning by the plan that the guard has accepted, nil where there is none.
 func (c controller) Plan() []float64 { return c.navigator.batch.Plan(0) }
+
+// Executed implements domain.Overruled.
+func (c controller) Executed(u []float64) { c.navigator.batch.Executed(0, u) }
+
+// Missed implements domain.Overruled.
+func (c controller) Missed(s, cx, u []float64) {
+	if s == nil {
+		s = []float64{math.NaN()} // as an observation that is not known
+	}
+	c.navigator.batch.Missed(0, Observation{S: s, C: cx}, u)
+}
 
 func (c controller) Decoded() []float64 {
 	d := &c.navigator.decision[0]

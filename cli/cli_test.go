@@ -87,6 +87,11 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"a part of a period of no differential equation", []string{"compile", "cart", "--out", good + "2", "--delay", "0.5"}, "a whole number"},
 		{"a plant that there is not", []string{"compile", "cart", "--out", good + "2", "--plant", "boat"}, "--plant"},
 		{"a plant without parameters", []string{"compile", "cart", "--out", good + "2", "--plant", "mass=2"}, "no parameters of its plant"},
+		{"episodes in a plant that there is not", []string{"eval", "cart", "--plant", "boat", "--model", file}, "--plant"},
+		{"a longer stretch of a plant that ends", []string{"eval", "cart", "--steps", "9", "--model", file}, "case cart ends after"},
+		{"a decision of no time", []string{"eval", "cart", "--computing", "0s", "--model", file}, "--computing 0s"},
+		{"a tail below the median", []string{"eval", "cart", "--computing", "2ms,1ms", "--model", file}, "the second not below the first"},
+		{"a time of a method that is not compared", []string{"eval", "pair", "cart", "--methods", "direct", "--computing", "nmpc=2ms", "--model", file}, "--methods has no nmpc"},
 		{"half a guard", []string{"eval", "cart", "--guard", "half", "--model", file}, "--guard half"},
 		{"a tightened guard that is off", []string{"steer", "cart", "--guard", "off", "--guard-tighten", "0.1", "--model", file}, "--guard-tighten 0.1"},
 		{"a deadline of a guard that is off", []string{"eval", "cart", "--guard", "off", "--guard-deadline", "5ms", "--model", file}, "--guard-deadline 5ms"},
@@ -300,7 +305,7 @@ func TestNewSaysWhatACheckoutNeeds(t *testing.T) {
 // out, what an oracle's starts say, and the first of many unsafe episodes.
 func TestEvaluationIsPrinted(t *testing.T) {
 	none := closedloop.Number(math.NaN())
-	r := closedloop.Result{Case: "cart", Method: "oracle", Seed: 4, Episodes: 8, Safe: 0.25, Failed: 3, GapPct: 0.6, GapSEM: 0.1, Excluded: 2}
+	r := closedloop.Result{Case: "cart", Method: "oracle", Seed: 4, Episodes: 8, Safe: 0.25, Failed: 3, MarginMin: -0.5, Tolerance: 1e-5, GapPct: 0.6, GapSEM: 0.1, Excluded: 2}
 	r.Regret = closedloop.RegretStatistics{N: 2, Mean: 0.5, MeanCI95: closedloop.OpenInterval{0.25, 0.75}, Median: 0.375, MedianCI95: closedloop.OpenInterval{none, none},
 		P90: 0.625, P90CI95: closedloop.OpenInterval{0.125, none}, Max: 0.875, BeyondCI95: closedloop.Interval{0, 0.8419}}
 	r.Starts = &closedloop.StartStatistics{Solves: 64, Converged: 1, Best: 0.75, GapPct: r.Regret}
@@ -318,7 +323,7 @@ func TestEvaluationIsPrinted(t *testing.T) {
 		for line := range strings.Lines(out.String()) {
 			lines = append(lines, fields(line))
 		}
-		want := []string{"case method episodes safe 95 % interval failed min margin fallbacks p50 µs p99 µs mean ‖Δz‖", "cart oracle 8 0.2500 [0.0000, 0.0000] 3 0.00e+00 0 0.0 0.0 0.00e+00"}
+		want := []string{"case method episodes safe 95 % interval failed min margin tolerance fallbacks p50 µs p99 µs mean ‖Δz‖", "cart oracle 8 0.2500 [0.0000, 0.0000] 3 -5.00e-01 1e-05 0 0.0 0.0 0.00e+00"}
 		if regrets {
 			want = append(want, "regret % n mean 95 % interval median 95 % interval p90 95 % interval max above max % gap % ± s.e.m.",
 				"oracle 2 0.5000 [0.2500, 0.7500] 0.3750 [–, –] 0.6250 [0.1250, –] 0.8750 ≤ 84.19 0.6000 0.1000",
@@ -343,9 +348,12 @@ func TestSeveralMethodsOfACaseArePrintedTogether(t *testing.T) {
 	for _, method := range []string{"navigator", "hold", "mpc"} {
 		results = append(results, &closedloop.Result{Case: "cart", Method: method, Episodes: 8, Excluded: 2, Regret: closedloop.RegretStatistics{N: 8, Mean: -1e-9}})
 	}
-	results = append(results, &closedloop.Result{Case: "cart", Method: "late", Episodes: 8, Excluded: 3})
+	results = append(results, &closedloop.Result{Case: "cart", Method: "late", Episodes: 8, Excluded: 3, Safe: 1, MarginMin: -3.91e-6, Tolerance: 1e-5})
 	var out bytes.Buffer
 	require.OK(t, renderEvaluation(&out, results))
+	if within := "late: safe, since no margin is below −1e-05, the tolerance of the case; the least is -3.91e-06\n"; !strings.Contains(out.String(), within) {
+		t.Errorf("printed\n%s\nwithout %q", out.String(), within)
+	}
 	if text := out.String(); strings.Count(text, "cart: 2 of 10 draws") != 1 || strings.Count(text, "cart: 3 of 11 draws") != 1 || strings.Contains(text, "-0.0000") {
 		t.Errorf("printed\n%s", text)
 	}

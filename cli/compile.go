@@ -52,7 +52,7 @@ same command continues where it stopped. The report is FILE.report.json.`,
 			if c, err = measured(c); err != nil {
 				return err
 			}
-			if c, err = a.onPlant(c, plant); err != nil {
+			if c, err = a.onPlant(c, c, plant); err != nil {
 				return err
 			}
 			if opt.Out != "" {
@@ -96,7 +96,7 @@ same command continues where it stopped. The report is FILE.report.json.`,
 	}
 	measured = measuredFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&plant, "plant", "", "drive every start in a plant that differs from the model; only the reference solver knows it: a case or system FILE.json of the same sizes, or NAME=FACTOR,… of the plant's parameters (gpc cases --json)")
+	f.StringVar(&plant, "plant", "", "drive every start in "+plantUsage)
 	f.StringVar(&opt.Out, "out", "", "model file to write")
 	f.Var(&target, "target", "mean extra cost above the optimum on held-out starts")
 	f.Var(&tail, "tail", "largest extra cost of a single held-out start (default: twenty times the target)")

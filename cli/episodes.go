@@ -17,22 +17,34 @@ import (
 func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gpc.Case) (*gpc.Case, error) {
 	var weights []float64
 	var shifts []string
-	var scene string
+	var scene, plant string
+	var steps int
 	f := cmd.Flags()
 	f.StringVar(&scene, "scene", "", sceneUsage)
 	f.IntVar(&opt.Episodes, "episodes", 100, "episodes")
 	f.StringVar(&opt.Regime, "regime", "", "kind of test scenes, one of the names that the case defines")
 	f.Float64Var(&opt.Noise, "noise", 0, "standard deviation of the measurement noise, in units of each state's scale")
-	f.Float64Var(&opt.Bias, "bias", 0, "size of a constant error of every measured value; its sign is drawn for each value and episode")
-	f.StringSliceVar(&shifts, "shift", nil, "NAME=FACTOR,…: multiply parameters of the plant (gpc cases --json); solvers know the changed plant, the map does not")
-	f.Float64SliceVar(&weights, "preference", nil, "weights w1,w2,… of the objectives, which sum to 1 (default: the case's adaptive weights)")
+	f.Float64Var(&opt.Bias, "bias", 0, "size of a constant error of every measured value, its sign drawn for each value and episode")
+	f.StringSliceVar(&shifts, "shift", nil, "NAME=FACTOR,…: parameters of the plant (gpc cases --json) times factors; controllers and oracle know that plant, the map does not")
+	f.StringVar(&plant, "plant", "", "drive every episode in "+plantUsage)
+	f.IntVar(&steps, "steps", 0, "decisions of an episode, of a plant that runs on (default: the case's)")
+	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… on the simplex (default: the adaptive priority)")
 	return func(c *gpc.Case) (*gpc.Case, error) {
 		factors, err := factorsOf(shifts)
 		if err != nil {
 			return nil, err
 		}
+		plain := c
 		if c, err = c.Shifted(factors); err != nil {
 			return nil, err
+		}
+		if c, err = a.onPlant(c, plain, plant); err != nil {
+			return nil, err
+		}
+		if cmd.Flags().Changed("steps") {
+			if c, err = c.Driven(steps); err != nil {
+				return nil, err
+			}
 		}
 		if scene != "" {
 			if err := durable.Apart([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--scene", Path: scene}}); err != nil {
@@ -56,6 +68,9 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 		return c, nil
 	}
 }
+
+// plantUsage is of the flag --plant.
+const plantUsage = "another plant than the model, which the reference alone knows: a case or system FILE.json of the same sizes, or NAME=FACTOR,… of the plant's parameters (gpc cases --json)"
 
 // factorsOf reads the factors of --shift, each NAME=FACTOR.
 func factorsOf(shifts []string) (map[string]float64, error) {

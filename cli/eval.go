@@ -12,7 +12,7 @@ import (
 
 func (a *App) evalCommand() *cobra.Command {
 	var opt closedloop.Options
-	var method, modelFile, shard, mcapFile string
+	var method, modelFile, shard, mcapFile, computing string
 	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
@@ -32,6 +32,9 @@ episodes side by side, which changes latencies alone.`,
 				return err
 			}
 			if c, err = scenes(c); err != nil {
+				return err
+			}
+			if opt.Computing, err = computingOf(computing); err != nil {
 				return err
 			}
 			opt.Resume = opt.Resume || a.requeue.Load()
@@ -64,6 +67,7 @@ episodes side by side, which changes latencies alone.`,
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
 	scenes = a.sceneFlags(cmd, &opt)
 	guard, limit = guardFlags(cmd), limitFlags(cmd)
+	f.StringVar(&computing, "computing", "", computingUsage)
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines), which must not exist, or is continued with --resume")
 	f.StringVar(&mcapFile, "mcap", "", "write the episodes as MCAP too, for Foxglove and Rerun (gpc mcap does it of a trace)")
 	f.BoolVar(&opt.Resume, "resume", false, "continue the trace after its last complete episode")

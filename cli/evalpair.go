@@ -18,7 +18,7 @@ import (
 
 func (a *App) pairCommand() *cobra.Command {
 	var opt closedloop.Options
-	var texts, constants []string
+	var texts, constants, computing []string
 	var untimed bool
 	var modelFile string
 	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
@@ -35,6 +35,19 @@ func (a *App) pairCommand() *cobra.Command {
 			methods, err := contenders(texts)
 			if err != nil {
 				return err
+			}
+			all, each, err := computingOfMethods(computing)
+			if err != nil {
+				return err
+			}
+			opt.Computing = all
+			for i := range methods {
+				methods[i].Computing = each[methods[i].Method]
+			}
+			for name := range each {
+				if !slices.ContainsFunc(methods, func(m gpc.Contender) bool { return m.Method == name }) {
+					return BadInputf("--computing %s=…: --methods has no %s", name, name)
+				}
 			}
 			if methods, err = withConstants(methods, constants); err != nil {
 				return err
@@ -62,7 +75,8 @@ func (a *App) pairCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringSliceVar(&texts, "methods", nil, "methods to compare with the first; NAME@CANDIDATES decides with so many, NAME:EPISODES runs the first of the episodes alone, NAME=FILE with a map or weights of its own")
 	f.StringArrayVar(&constants, "constant", nil, "NAME=VALUE: the first method again, with this constant of the online step in place of its own; repeatable, a row each: "+strings.Join(gpc.Constants(), ", "))
-	f.BoolVar(&untimed, "untimed", false, "leave times and load out of the record, for a machine that does other work")
+	f.StringArrayVar(&computing, "computing", nil, computingUsage+"; NAME=… for one of the methods; repeatable")
+	f.BoolVar(&untimed, "untimed", false, "leave times and load out of the record, of a machine that does other work")
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	scenes = a.sceneFlags(cmd, &opt)
@@ -153,12 +167,18 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) error {
 		return err
 	}
 	for _, r := range result.Pairs {
+		if err := renderLate(w, r.Method, r.Decisions, r.Late, r.Computing); err != nil {
+			return err
+		}
 		if err := renderPrepare(w, r.Method, r.Prepare); err != nil {
 			return err
 		}
 		if err := renderGuard(w, r.Method, r.Decisions, r.Guard); err != nil {
 			return err
 		}
+	}
+	if err := renderOther(w, result.Plant, result.Steps); err != nil {
+		return err
 	}
 	return renderBeyond(w, result.Beyond)
 }

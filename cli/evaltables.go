@@ -8,12 +8,12 @@ import (
 )
 
 func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
-	rows := [][]string{{"case", "method", "episodes", "safe", "95 % interval", "failed", "min margin", "fallbacks", "p50 µs", "p99 µs", "mean ‖Δz‖"}}
+	rows := [][]string{{"case", "method", "episodes", "safe", "95 % interval", "failed", "min margin", "tolerance", "fallbacks", "p50 µs", "p99 µs", "mean ‖Δz‖"}}
 	regrets := [][]string{{"regret %", "n", "mean", "95 % interval", "median", "95 % interval", "p90", "95 % interval", "max", "above max %", "gap %", "± s.e.m."}}
 	for _, r := range results {
 		rows = append(rows, []string{
 			r.Case, r.Method, fmt.Sprint(r.Episodes), r.Safe.Text("%.4f"),
-			fmt.Sprintf("[%.4f, %.4f]", r.CI95.Safe[0], r.CI95.Safe[1]), fmt.Sprint(r.Failed), r.MarginMin.Text("%.2e"),
+			fmt.Sprintf("[%.4f, %.4f]", r.CI95.Safe[0], r.CI95.Safe[1]), fmt.Sprint(r.Failed), r.MarginMin.Text("%.2e"), fmt.Sprintf("%.0e", r.Tolerance),
 			fmt.Sprint(r.Fallback), r.Latency.P50.Text("%.1f"), r.Latency.P99.Text("%.1f"), r.Displacement.Text("%.2e"),
 		})
 		if g := r.Regret; g.N > 0 {
@@ -36,14 +36,20 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 	}
 	for _, r := range results {
 		if r.Safe == 1 && r.MarginMin < 0 {
-			if _, err := fmt.Fprintf(w, "%s: a margin of %s is kept within the case's tolerance (margin_tolerance of `methods %s --json`)\n", r.Method, r.MarginMin.Text("%.2e"), r.Case); err != nil {
+			if _, err := fmt.Fprintf(w, "%s: safe, since no margin is below −%g, the tolerance of the case; the least is %s\n", r.Method, r.Tolerance, r.MarginMin.Text("%.2e")); err != nil {
 				return err
 			}
+		}
+		if err := renderLate(w, r.Method, r.Decisions, r.Late, r.Computing); err != nil {
+			return err
 		}
 		if err := renderPrepare(w, r.Method, r.Prepare); err != nil {
 			return err
 		}
 		if err := renderGuard(w, r.Method, r.Decisions, r.Guard); err != nil {
+			return err
+		}
+		if err := renderOther(w, r.Plant, r.Steps); err != nil {
 			return err
 		}
 		if err := renderBeyond(w, r.Beyond); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -57,6 +58,9 @@ var limits = map[string]limit{
 	"demo epochs":            {1, mostEpochs},
 	"export episodes":        {1, 1 << 16},
 	"export records":         {1, 1 << 16},
+	"eval steps":             {1, closedloop.MaxEpisodeSteps},
+	"eval pair steps":        {1, closedloop.MaxEpisodeSteps},
+	"plant steps":            {1, closedloop.MaxEpisodeSteps},
 	"refine flow-steps":      {0, batchnav.MaxFlowSteps},
 	"refine look-ahead":      {0, batchnav.MaxLookAhead},
 	"refine repeat":          {1, 1_000_000},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,8 +40,9 @@ func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 	}
 }
 
-// onPlant is a case in the plant that --plant asks for, "" for its own.
-func (a *App) onPlant(c *gpc.Case, plant string) (*gpc.Case, error) {
+// onPlant is a case in the plant that --plant asks for, "" for its own. NAME=FACTOR,… are of the plant of plain, which the case is
+// but for what --shift says.
+func (a *App) onPlant(c, plain *gpc.Case, plant string) (*gpc.Case, error) {
 	if plant == "" {
 		return c, nil
 	}
@@ -51,7 +53,7 @@ func (a *App) onPlant(c *gpc.Case, plant string) (*gpc.Case, error) {
 		if factors, err = factorsOf(strings.Split(plant, ",")); err != nil {
 			return nil, BadInputf("--plant %s: want a case, a system file, or NAME=FACTOR,… with each name once", plant)
 		}
-		other, err = c.Shifted(factors)
+		other, err = plain.Shifted(factors)
 	} else {
 		other, err = a.Find(plant)
 	}
@@ -59,4 +61,18 @@ func (a *App) onPlant(c *gpc.Case, plant string) (*gpc.Case, error) {
 		return nil, fmt.Errorf("--plant: %w", err)
 	}
 	return c.On(other)
+}
+
+// renderOther says that episodes were driven in another plant than the model, or for longer than the case's own number of decisions.
+func renderOther(w io.Writer, plant *domain.OtherPlant, steps int) error {
+	if plant != nil {
+		if _, err := fmt.Fprintf(w, "the model is not the plant: the plant is %s; the reference knows it, map and solver do not\n", plant); err != nil {
+			return err
+		}
+	}
+	if steps == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "each episode has %d decisions\n", steps)
+	return err
 }

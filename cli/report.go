@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench/report"
 )
 
@@ -17,33 +16,21 @@ type drawn struct {
 }
 
 func (a *App) reportCommand() *cobra.Command {
-	var results, out, documents string
+	var results, out string
 	cmd := &cobra.Command{
 		Use:   "report --out DIR",
 		Short: "Write the paper's tables and figures from recorded runs, beside the paper's values",
 		Args:  ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if out == "" && documents == "" {
+			if out == "" {
 				return BadInputf("--out is required: the folder of the report")
 			}
-			dirs, err := report.Devices(results)
+			all, err := report.LoadAll(cmd.Context(), results, a.reported())
 			if err != nil {
 				return BadInputf("--results: %w", err)
 			}
-			if len(dirs) == 0 {
-				return BadInputf("--results %s: no recorded runs (*.json) and no traces (*.jsonl) in it", results)
-			}
 			var written drawn
-			var all []*report.Records
-			for i, dir := range dirs {
-				r, err := report.Load(cmd.Context(), dir, a.reported())
-				if err != nil {
-					return gpc.BadInput(err)
-				}
-				all = append(all, r)
-				if out == "" {
-					continue
-				}
+			for i, r := range all {
 				to := out
 				if i > 0 {
 					to = filepath.Join(out, r.Device)
@@ -54,13 +41,6 @@ func (a *App) reportCommand() *cobra.Command {
 				}
 				written.Files = append(written.Files, files...)
 			}
-			if documents != "" {
-				pages, err := report.WriteDocuments(documents, true, all...)
-				if err != nil {
-					return gpc.BadInput(err)
-				}
-				written.Files = append(written.Files, pages...)
-			}
 			return a.Print(written, func(w io.Writer) error {
 				for _, f := range written.Files {
 					fmt.Fprintln(w, f)
@@ -70,20 +50,9 @@ func (a *App) reportCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&results, "results", "bench/results", "folder of recorded runs, one folder per device")
-	cmd.Flags().StringVar(&documents, "documents", "", "bring the generated parts of README.md and docs/*.md below this folder up to date, with --out or alone")
 	cmd.Flags().StringVar(&out, "out", "", "folder to write report.html, report.md and figures to")
 	return cmd
 }
 
 // reported is what tables need to know of the program's cases.
-func (a *App) reported() map[string]report.Case {
-	cases := map[string]report.Case{}
-	for _, c := range a.All() {
-		of := report.Case{Methods: c.Methods(), Paper: c.Definition().Paper, Definition: *c.Definition()}
-		if m, err := c.Model(""); err == nil { // a case without a bundled map has no number
-			of.Samples = m.Provenance.Samples
-		}
-		cases[c.Name()] = of
-	}
-	return cases
-}
+func (a *App) reported() map[string]report.Case { return report.CasesOf(a.All()) }

@@ -83,9 +83,9 @@ it was drawn from. docs/reference/formats.md has its fields.`,
 // sceneUsage is of the flag --scene.
 const sceneUsage = "scene file, or a folder with one file an episode in the order of their names, in place of drawn scenes (see gpc scene)"
 
-// readScenes reads the scenes of --scene, and refuses flags that say what is drawn.
+// readScenes reads the scenes of --scene, beside which no flag says what is drawn.
 func readScenes(cmd *cobra.Command, path string) (*closedloop.Scenes, error) {
-	for _, flag := range []string{"episodes", "regime", "shift", "state"} {
+	for _, flag := range []string{"episodes", "regime", "shift", "plant", "steps", "state"} {
 		if cmd.Flags().Changed(flag) {
 			return nil, BadInputf("--%s and --scene %s: the scene says it all", flag, path)
 		}

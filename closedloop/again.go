@@ -23,6 +23,7 @@ type again struct {
 	s, c, u   []float64
 	state     []float64
 	ns        int
+	pace      *pace
 	ended     string // why the method could not go on behind a decision
 }
 
@@ -32,7 +33,7 @@ func (v *verifier) again(e *EpisodeRecord, ns int) *again {
 	a := &again{
 		verifier: v, ns: ns, noisy: h.Noise != 0 || h.Bias != 0, bias: biases(h.Bias, h.Seed, e.Episode, ns),
 		s: make([]float64, v.spec.MeasuredSize()), c: make([]float64, v.spec.ContextSize()), u: make([]float64, v.spec.ActionSize()),
-		state: make([]float64, v.spec.MeasuredSize()),
+		state: make([]float64, v.spec.MeasuredSize()), pace: newPace(h.Computing, v.spec, h.Seed, e.Episode),
 	}
 	if h.Estimated {
 		a.noisy, a.estimated = true, true
@@ -86,6 +87,8 @@ func sameScene(trace, own any) bool {
 // decision compares what was known before a decision, ep standing there, and makes the
 // decision again. Then the trace's own action is taken.
 func (a *again) decision(l *Line, ep domain.Episode, u []float64) {
+	made, late := a.pace.next()
+	a.flag(l, "late", l.Late, late)
 	again := a.drawn != nil && !a.estimated && (a.noisy || a.method != nil || len(a.c) > 0)
 	if again {
 		a.observe()
@@ -106,10 +109,12 @@ func (a *again) decision(l *Line, ep domain.Episode, u []float64) {
 	if a.method != nil {
 		lost(a.s[:a.ns], l.X)
 		lost(a.c, l.C)
-		a.decide(l)
+		a.decide(l, made, late)
 	}
 	if _, err := apply(a.spec, a.drawn, u); err != nil {
 		a.drawn = nil // the replay says so too
+	} else if !made {
+		return
 	} else if _, err := prepare(a.method, a.drawn); err != nil {
 		a.ended = unprepared(l.T, err)
 	}
@@ -159,14 +164,17 @@ func (a *again) entries(l *Line, field string, trace Vector, own []float64) {
 }
 
 // decide makes one decision and compares it with the trace's.
-func (a *again) decide(l *Line) {
-	ok, err := a.method.Decide(a.s, a.c, a.header.Preference, a.u)
+func (a *again) decide(l *Line, made, late bool) {
+	ok, err := true, error(nil)
+	if made {
+		ok, err = a.method.Decide(a.s, a.c, a.header.Preference, a.u)
+	}
 	if err != nil {
 		a.count("u")
 		a.differs(l.Line, l.Episode, l.T, "u", fmt.Sprint([]float64(l.U)), err.Error())
 		return
 	}
-	m := monitor(a.method, ok)
+	m := a.pace.executed(a.method, a.of, made, late, ok, a.s, a.c, a.u)
 	for j, u := range l.U {
 		scale := 1 + math.Abs(a.u[j])
 		if v := a.spec.Action[j]; v.Bounded() {

@@ -142,7 +142,7 @@ func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, erro
 		return nil, fmt.Errorf("closedloop: %d traces of %d shards: missing %s", len(paths), n, strings.Join(missing, ", "))
 	}
 	// In the order of the whole run, and each to its end.
-	sum := newTally(spec)
+	sum := newTally(spec, first.Steps)
 	for i := range first.Episodes + n {
 		s := shards[i%n]
 		e, err := s.episode()

@@ -46,21 +46,27 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	ns, nu := sizes(spec, ep)
 	var sum score
 	bias := biases(opt.Bias, opt.Seed, number, ns)
+	pace := newPace(opt.Computing, spec, opt.Seed, number)
 	for t, due := 0, time.Now(); failure == "" && !ep.Done(); t, due = t+1, due.Add(opt.Every) {
 		if err := wait(ctx, due); err != nil {
 			return nil, err
 		}
+		made, late := pace.next()
 		start := time.Now()
-		var ok bool
+		ok := true
 		if sensed != nil {
-			ok, err = sensed.decide(bias, opt.Preference, s, cx, u)
+			sensed.measure(bias)
+			if made {
+				ok, err = sensed.decide(opt.Preference, s, cx, u)
+			}
 		} else {
 			ep.Observe(s, cx)
 			for i, b := range bias {
 				s[i] += b
 			}
-			start = time.Now()
-			ok, err = method.Decide(s, cx, opt.Preference, u)
+			if start = time.Now(); made {
+				ok, err = method.Decide(s, cx, opt.Preference, u)
+			}
 		}
 		latency := time.Since(start)
 		if errors.As(err, new(domain.PreferenceError)) {
@@ -70,13 +76,20 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 			failure = fmt.Sprintf("decision %d: %v", t, err)
 			break
 		}
+		report := pace.executed(method, c, made, late, ok, s, cx, u)
 		out, err := apply(spec, ep, u)
 		if err != nil {
 			failure = fmt.Sprintf("step %d: %v", t, err)
 			break
 		}
 		sum.add(spec, &out)
-		record.Lines = append(record.Lines, line(number, t, s[:ns], cx, u[:nu], &out, monitor(method, ok), latency))
+		record.Lines = append(record.Lines, line(number, t, s[:ns], cx, u[:nu], &out, report, latency))
+		if late {
+			record.Lines[t].late(made)
+		}
+		if !made {
+			continue
+		}
 		if took, err := prepare(method, ep); err != nil {
 			failure = unprepared(t, err)
 		} else {

@@ -32,6 +32,14 @@ func sizes(spec *domain.Spec, ep domain.Episode) (state, action int) {
 	return spec.MeasuredSize(), spec.ActionSize()
 }
 
+// stepsOf are the decisions of an episode where they are not the problem's own; 0: they are.
+func stepsOf(plant domain.Plant) int {
+	if p, generic := plant.(*Simulation); generic && p.steps() != p.Problem.Spec().Steps {
+		return p.Steps
+	}
+	return 0
+}
+
 // newHeader describes a run.
 func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error) {
 	params, err := json.Marshal(plant.Params())
@@ -45,6 +53,7 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 		Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift, Regime: opt.Regime, Preference: opt.Preference,
 		Episodes: opt.Episodes, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
 	}
+	h.Plant, h.Steps, h.Computing = c.Other, stepsOf(plant), opt.Computing
 	h.Estimated, h.KeptOff, h.Delay = c.Measurement != nil, c.Level, c.Delay.Periods
 	if !c.Guard.Off {
 		h.Guard = &c.Guard
@@ -76,7 +85,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		return nil, err
 	}
 	e := evaluation{
-		of: c, opt: &opt, header: header, methods: make([]domain.Controller, max(1, opt.Threads)), sum: newTally(spec),
+		of: c, opt: &opt, header: header, methods: make([]domain.Controller, max(1, opt.Threads)), sum: newTally(spec, header.Steps),
 		how: domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx},
 	}
 	var beyond []Beyond

@@ -24,6 +24,8 @@ type Options struct {
 	// Bias is the size of a constant error of every measured value, in its own unit, with
 	// a sign that is drawn for each value and episode.
 	Bias float64
+	// Computing are the declared times of decisions; nil: they take none.
+	Computing *Computing
 	// Preference of decisions and of scoring.
 	Preference domain.Preference
 	// Threads run episodes side by side; 0 or 1 is one, which is what latencies
@@ -82,6 +84,11 @@ func (o *Options) Validate(spec *domain.Spec) error {
 		return fmt.Errorf("closedloop: %d episodes of regime %q of %d scenes that are given: want an episode a scene, and no regime", o.Episodes, o.Regime, len(o.Scenes.Files))
 	case o.Resume && o.TracePath == "":
 		return fmt.Errorf("closedloop: nothing to resume without a trace file")
+	}
+	if o.Computing != nil {
+		if err := o.Computing.Validate(); err != nil {
+			return fmt.Errorf("closedloop: %w", err)
+		}
 	}
 	return o.Preference.Validate(spec.ObjectiveSize())
 }

@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -26,6 +27,8 @@ type Contender struct {
 	Candidates int
 	Constants  map[string]float64
 	New        func() (domain.Controller, error)
+	// Computing are the declared times of its decisions; nil: those of the options.
+	Computing *Computing
 }
 
 // Pairing is the record of `gpc eval pair`: methods on the same episodes, one after
@@ -42,6 +45,9 @@ type Pairing struct {
 	Noise         float64            `json:"noise"`
 	Bias          float64            `json:"bias"`
 	Shift         map[string]float64 `json:"shift"`
+	// Plant and Steps are as in Header.
+	Plant *domain.OtherPlant `json:"plant,omitempty"`
+	Steps int                `json:"steps,omitempty"`
 	// ScenesSHA256 and Beyond are as in Result.
 	ScenesSHA256 string   `json:"scenes_sha256,omitempty"`
 	Beyond       []Beyond `json:"beyond,omitempty"`
@@ -83,15 +89,18 @@ type Paired struct {
 	SafeCI95    Interval           `json:"safe_ci95"`
 	// NoWay are the episodes whose first decision had no plan that keeps off the limits by all that is asked
 	// for, SafeNoWay those of them that were safe all the same.
-	NoWay       int    `json:"no_way,omitempty"`
-	SafeNoWay   int    `json:"safe_no_way,omitempty"`
-	Decisions   int    `json:"decisions"`
-	Violations  int    `json:"violations"`
-	Fallback    int    `json:"fallback"`
-	RegretPct   Number `json:"regret_pct"`
-	RegretCI95  Number `json:"regret_ci95_pct"`
-	RegretWorst Number `json:"regret_worst_pct"`
-	RegretN     int    `json:"regret_n"`
+	NoWay     int `json:"no_way,omitempty"`
+	SafeNoWay int `json:"safe_no_way,omitempty"`
+	// Computing and Late are as in Result.
+	Computing   *Computing `json:"computing_us,omitempty"`
+	Late        int        `json:"late,omitempty"`
+	Decisions   int        `json:"decisions"`
+	Violations  int        `json:"violations"`
+	Fallback    int        `json:"fallback"`
+	RegretPct   Number     `json:"regret_pct"`
+	RegretCI95  Number     `json:"regret_ci95_pct"`
+	RegretWorst Number     `json:"regret_worst_pct"`
+	RegretN     int        `json:"regret_n"`
 	// Regret is the distribution of the same, with intervals that need no normal one.
 	Regret         RegretStatistics `json:"regret"`
 	DifferencePct  Number           `json:"difference_pct"`
@@ -120,7 +129,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 	if len(methods) == 0 || opt.TracePath != "" || opt.ShardCount > 1 {
 		return nil, fmt.Errorf("closedloop: a pairing of %d methods, trace %q, %d shards: want at least one method, no trace and no shards", len(methods), opt.TracePath, opt.ShardCount)
 	}
-	p := &Pairing{Case: c.Problem.Spec().Name, Seed: opt.Seed, Commit: opt.Commit, Regime: opt.Regime, Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift}
+	p := &Pairing{Case: c.Problem.Spec().Name, Seed: opt.Seed, Commit: opt.Commit, Regime: opt.Regime, Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift, Plant: c.Other, Steps: stepsOf(c.Plant)}
 	watch, err := machine.Begin(opt.Limit)
 	if err != nil {
 		return nil, err
@@ -134,6 +143,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		}
 		own := opt
 		own.Method, own.Device, own.Backend, own.ModelSHA256 = m.Method, m.Device, m.Backend, m.ModelSHA256
+		own.Computing = cmp.Or(m.Computing, opt.Computing)
 		if m.Episodes > 0 {
 			own.Episodes = m.Episodes
 			own.Scenes = opt.Scenes.first(m.Episodes)
@@ -173,6 +183,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency, Prepare: r.Prepare, Guard: r.Guard,
 			MarginMean: r.MarginMean, MarginCI95: halfWidth(float64(r.MarginSEM), r.Episodes), MarginMin: r.MarginMin, LatencyMean: Number(taken / float64(r.Decisions)),
 		}
+		row.Computing, row.Late = r.Computing, r.Late
 		row.NoWay, row.SafeNoWay = noWay, safeNoWay
 		var dearer []float64
 		for _, i := range slices.Sorted(maps.Keys(cost)) {

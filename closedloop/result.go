@@ -1,5 +1,7 @@
 package closedloop
 
+import "github.com/gpc-engine/gpc/domain"
+
 // Result holds the statistics of an evaluation under the JSON keys of `gpc
 // eval`. Rates are fractions.
 type Result struct {
@@ -13,9 +15,15 @@ type Result struct {
 	Noise  float64 `json:"noise"`
 	// Bias and Shift are zero, and absent, where measurements are true on average and
 	// the plant is the case's own.
-	Bias     float64            `json:"bias,omitempty"`
-	Shift    map[string]float64 `json:"shift,omitempty"`
-	Episodes int                `json:"episodes"`
+	Bias  float64            `json:"bias,omitempty"`
+	Shift map[string]float64 `json:"shift,omitempty"`
+	// Plant and Steps are as in Header.
+	Plant *domain.OtherPlant `json:"plant,omitempty"`
+	Steps int                `json:"steps,omitempty"`
+	// Computing is as in Header, Late the decisions that came behind their period by it.
+	Computing *Computing `json:"computing_us,omitempty"`
+	Late      int        `json:"late,omitempty"`
+	Episodes  int        `json:"episodes"`
 	// Safe: every step taken, no margin violated, no state lost and, where the episode has
 	// a goal (see domain.Judged), the goal reached.
 	Safe Number `json:"safe"`
@@ -40,9 +48,11 @@ type Result struct {
 	CostMean Number           `json:"cost_mean"`
 	// MarginMin and MarginMean are over the episodes' smallest margins, MarginSEM is
 	// the mean's standard error.
-	MarginMin  Number `json:"margin_min"`
-	MarginMean Number `json:"margin_mean"`
-	MarginSEM  Number `json:"margin_sem"`
+	MarginMin Number `json:"margin_min"`
+	// Tolerance: a margin below −Tolerance is a violation; absent in a record of an older program.
+	Tolerance  float64 `json:"margin_tolerance,omitempty"`
+	MarginMean Number  `json:"margin_mean"`
+	MarginSEM  Number  `json:"margin_sem"`
 	// MarginsMean are the means over episodes of the smallest value of each named
 	// margin; absent where a trace does not hold them.
 	MarginsMean map[string]Number `json:"margins_mean,omitempty"`

@@ -97,6 +97,12 @@ func (h *hold) Decide(s, c []float64, _ domain.Preference, u []float64) (bool, e
 	return kept, nil
 }
 
+// Executed implements domain.Overruled.
+func (h *hold) Executed(u []float64) { h.last = append(h.last[:0], u...) }
+
+// Missed implements domain.Overruled.
+func (h *hold) Missed(_, _, u []float64) { h.Executed(u) }
+
 // receding solves the next decisions and applies the first action.
 type receding struct {
 	problem      domain.Problem
@@ -138,6 +144,15 @@ func (r *receding) Decide(s, c []float64, pref domain.Preference, u []float64) (
 
 // Plan implements domain.Planning.
 func (r *receding) Plan() []float64 { return r.planned }
+
+// Executed implements domain.Overruled.
+func (r *receding) Executed(u []float64) { copy(r.last, u) }
+
+// Missed implements domain.Overruled.
+func (r *receding) Missed(_, _, u []float64) {
+	copy(r.last, u)
+	r.t++
+}
 
 // solve writes the first action of the plan from (s, c).
 func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
@@ -212,6 +227,12 @@ func (a *ahead) Decide(s, c []float64, pref domain.Preference, u []float64) (sol
 	copy(a.s, s)
 	copy(a.c, c)
 	return solved, nil
+}
+
+// Missed implements domain.Overruled: what is prepared is of another period.
+func (a *ahead) Missed(s, c, u []float64) {
+	a.ready = false
+	a.receding.Missed(s, c, u)
 }
 
 // Prepare implements domain.Anticipating.

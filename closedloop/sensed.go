@@ -19,11 +19,15 @@ func newSensed(of *domain.Case, ep domain.Episode, method domain.Controller) *se
 	return &sensed{episode, m, make([]float64, len(of.Measurement.Outputs)), make([]float64, of.Problem.Spec().ContextSize())}
 }
 
-// decide measures, with a bias of each output, and decides; s and c become the estimates.
-func (e *sensed) decide(bias []float64, pref domain.Preference, s, c, u []float64) (bool, error) {
+// measure measures, with a bias of each output.
+func (e *sensed) measure(bias []float64) {
 	e.episode.Measure(e.y, e.c)
 	for i := range min(len(bias), len(e.y)) {
 		e.y[i] += bias[i]
 	}
+}
+
+// decide decides by what was measured; s and c become the estimates.
+func (e *sensed) decide(pref domain.Preference, s, c, u []float64) (bool, error) {
 	return e.method.DecideMeasured(e.y, e.c, pref, s, c, u)
 }

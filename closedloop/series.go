@@ -47,8 +47,8 @@ type series struct {
 	values            [][][]float64 // [quantity][point], see quantities
 }
 
-func newSeries(spec *domain.Spec) *series {
-	return &series{every: max(1, (spec.Steps+seriesPoints-1)/seriesPoints), objectives: spec.ObjectiveSize()}
+func newSeries(spec *domain.Spec, steps int) *series {
+	return &series{every: max(1, (steps+seriesPoints-1)/seriesPoints), objectives: spec.ObjectiveSize()}
 }
 
 // add counts an episode; a decision without all its objectives ends it.

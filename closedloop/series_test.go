@@ -13,7 +13,7 @@ import (
 // seriesOf describes episodes whose decisions have these objectives, under (w, 1 − w).
 func seriesOf(steps int, w float64, order []int, episodes ...[][2]float64) *Series {
 	spec := &domain.Spec{Steps: steps, Objectives: make([]domain.Variable, 2)}
-	a := newSeries(spec)
+	a := newSeries(spec, spec.Steps)
 	for _, number := range order {
 		e := &EpisodeRecord{Episode: number}
 		for _, j := range episodes[number] {
@@ -78,7 +78,7 @@ func TestSeriesOfBrokenEpisodes(t *testing.T) {
 	if s.J[1].Mean[0] != 0 || s.Total.Mean[0] != 1 || s.Episodes != 2 {
 		t.Errorf("%d episodes, J₂ %v, total %v", s.Episodes, s.J[1].Mean, s.Total.Mean)
 	}
-	a := newSeries(&domain.Spec{Steps: 1, Objectives: make([]domain.Variable, 1)})
+	a := newSeries(&domain.Spec{Steps: 1, Objectives: make([]domain.Variable, 1)}, 1)
 	a.add(&EpisodeRecord{Episode: seriesEpisodes, Lines: []Line{{J: Vector{1}, Sigma: Vector{1}}}})
 	if a.result() != nil {
 		t.Error("an episode beyond the bound counts")

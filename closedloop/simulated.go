@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -35,6 +36,8 @@ type Simulation struct {
 	// Delay is between what an episode shows and the action that is decided by it. An episode takes as many actions as
 	// without; the last ones do not act in it any more.
 	Delay domain.Delay
+	// Steps are the decisions of an episode of a plant that runs on; 0: the problem's.
+	Steps int
 	// Oracle, if set, solves an episode from its initial state for its least cost
 	// and the plan [steps][action] that attains it.
 	Oracle func(s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
@@ -49,6 +52,9 @@ var _ domain.Plant = (*Simulation)(nil)
 func Simulated(problem domain.Problem, parameters []domain.Variable, initial func(p, s, c []float64)) *Simulation {
 	return &Simulation{Problem: problem, Parameters: parameters, Initial: initial}
 }
+
+// steps are the decisions of an episode.
+func (m *Simulation) steps() int { return cmp.Or(m.Steps, m.Problem.Spec().Steps) }
 
 // simulationParams are the header constants. Without System the dynamics are the
 // problem's code: such a trace is re-simulated by a program that has it.
@@ -76,7 +82,7 @@ type simulationScene struct {
 // Params implements domain.Plant.
 func (m *Simulation) Params() any {
 	spec := m.Problem.Spec()
-	return simulationParams{spec.Name, spec.Steps, spec.StepSeconds, spec.MarginTolerance, m.Parameters, m.System}
+	return simulationParams{spec.Name, m.steps(), spec.StepSeconds, spec.MarginTolerance, m.Parameters, m.System}
 }
 
 // Episode implements domain.Plant. There are no regimes. Noise is in units of
@@ -200,7 +206,7 @@ type simulated struct {
 var _ domain.Episode = (*simulated)(nil)
 
 func (e *simulated) Scene() any        { return e.scene }
-func (e *simulated) Steps() int        { return e.plant.Problem.Spec().Steps }
+func (e *simulated) Steps() int        { return e.plant.steps() }
 func (e *simulated) Done() bool        { return e.t >= e.Steps() }
 func (e *simulated) State(s []float64) { copy(s, e.s) }
 

@@ -12,7 +12,7 @@ import (
 type tally struct {
 	spec                                     *domain.Spec
 	episodes, safe, collisionFree, failures  int
-	failed                                   int
+	failed, late                             int
 	decisions, violations, fallback, flagged int
 	latency, prepare                         []float64
 	regret                                   []float64
@@ -35,8 +35,10 @@ type tally struct {
 	series                                   *series
 }
 
-func newTally(spec *domain.Spec) *tally {
-	return &tally{spec: spec, lowest: make([]float64, len(spec.Margins)), limits: newLimits(spec), series: newSeries(spec)}
+// newTally sums up episodes of so many decisions; 0: the problem's own number.
+func newTally(spec *domain.Spec, steps int) *tally {
+	steps = cmp.Or(steps, spec.Steps)
+	return &tally{spec: spec, lowest: make([]float64, len(spec.Margins)), limits: newLimits(spec), series: newSeries(spec, steps)}
 }
 
 // add counts one complete episode.
@@ -95,7 +97,12 @@ func (a *tally) add(e *EpisodeRecord) {
 		}
 		a.guard.add(l)
 		low = math.Min(low, float64(l.Margin))
-		a.latency = append(a.latency, float64(l.Latency))
+		if l.Late {
+			a.late++
+		}
+		if !l.Late || l.Latency > 0 {
+			a.latency = append(a.latency, float64(l.Latency))
+		}
 		if l.Prepare > 0 {
 			a.prepare = append(a.prepare, float64(l.Prepare))
 		}
@@ -162,13 +169,13 @@ func (a *tally) result(h *Header) *Result {
 	}
 	r := &Result{
 		Case: h.Case, Method: h.Method, Seed: h.Seed, Commit: h.Commit, Device: h.Device,
-		Source: Source{h.ProblemSHA256, h.ModelSHA256, h.Backend, h.ISA}, Regime: h.Regime, Noise: h.Noise, Bias: h.Bias, Shift: h.Shift, ScenesSHA256: h.ScenesSHA256,
+		Source: Source{h.ProblemSHA256, h.ModelSHA256, h.Backend, h.ISA}, Regime: h.Regime, Noise: h.Noise, Bias: h.Bias, Shift: h.Shift, Plant: h.Plant, Steps: h.Steps, Computing: h.Computing, Late: a.late, ScenesSHA256: h.ScenesSHA256,
 		Episodes: a.episodes, Safe: ratio(a.safe, a.episodes), Feasible: ratio(a.decisions-a.violations, a.decisions),
 		CollisionFree: Number(math.NaN()),
 		GapPct:        Number(100 * (gap - 1)), GapSEM: Number(100 * gapSEM),
 		RegretPct: Number(mean), RegretSEM: Number(sem), RegretMin: Number(low), RegretN: len(a.regret),
 		CostMean:  Number(a.costAll / float64(a.episodes)),
-		MarginMin: Number(lowest), MarginMean: Number(margin), MarginSEM: Number(marginSEM),
+		MarginMin: Number(lowest), Tolerance: a.spec.MarginTolerance, MarginMean: Number(margin), MarginSEM: Number(marginSEM),
 		Regret:    regretStatistics(slices.Clone(a.regret)),
 		Failed:    a.failed,
 		Unsafe:    a.unsafe,

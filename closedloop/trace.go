@@ -84,12 +84,18 @@ type Header struct {
 	Bias  float64 `json:"bias,omitempty"`
 	// Estimated: decisions are made for estimates, which x and c then are, of when the action begins to act; KeptOff is how many
 	// standard deviations were kept off the limits, Delay that of the plant in periods (domain.Delay).
-	Estimated  bool               `json:"estimated,omitempty"`
-	KeptOff    float64            `json:"kept_off,omitempty"`
-	Delay      float64            `json:"delay,omitempty"`
-	Shift      map[string]float64 `json:"shift,omitempty"`
-	Regime     string             `json:"regime"`
-	Preference domain.Preference  `json:"preference"`
+	Estimated bool               `json:"estimated,omitempty"`
+	KeptOff   float64            `json:"kept_off,omitempty"`
+	Delay     float64            `json:"delay,omitempty"`
+	Shift     map[string]float64 `json:"shift,omitempty"`
+	// Plant is there where the plant is another than the model that methods know. Params are that plant's, ProblemSHA256 the model's.
+	Plant *domain.OtherPlant `json:"plant,omitempty"`
+	// Steps are the decisions of an episode where the run asked for other than the case's own number.
+	Steps int `json:"steps,omitempty"`
+	// Computing are the declared times of decisions; absent: none takes time.
+	Computing  *Computing        `json:"computing_us,omitempty"`
+	Regime     string            `json:"regime"`
+	Preference domain.Preference `json:"preference"`
 	// ScenesSHA256 is of the files that the scenes were given in (Scenes.SHA256); "" where they
 	// were drawn from the seed.
 	ScenesSHA256 string `json:"scenes_sha256,omitempty"`
@@ -180,11 +186,21 @@ type Line struct {
 	Displacement Number `json:"displacement"`
 	Priority     Vector `json:"priority,omitempty"`
 	Times        Vector `json:"times_us,omitempty"`
+	// Late: the decision came behind its period, by Header.Computing, and u is of the plan before or the problem's fallback. The
+	// latency is 0 where it was not made at all.
+	Late bool `json:"late,omitempty"`
 	// Prepare is what came between this decision and the next observation, µs, of a
 	// domain.Anticipating.
 	Prepare Number `json:"prepare_us,omitempty"`
 	// Number of the line in its file, from 1; not stored.
 	Line int `json:"-"`
+}
+
+// late marks a decision as late; one that was not made took no time.
+func (l *Line) late(made bool) {
+	if l.Late = true; !made {
+		l.Latency = 0
+	}
 }
 
 // sceneLine begins an episode, with the hash of the record before it: the header's line or

@@ -186,6 +186,7 @@ type verifier struct {
 	Verification
 	opt      VerifyOptions
 	header   *Header
+	of       *domain.Case
 	plant    domain.Plant
 	staging  domain.Staging // of scenes that were given; nil: they were drawn
 	spec     *domain.Spec
@@ -281,7 +282,7 @@ func (v *verifier) begin() error {
 	if c.Plant == nil {
 		return fmt.Errorf("trace line 1: case %q has no plant to re-simulate with", h.Case)
 	}
-	v.plant, v.spec, v.embedded = c.Plant, c.Problem.Spec(), embedded
+	v.of, v.plant, v.spec, v.embedded = c, c.Plant, c.Problem.Spec(), embedded
 	if h.ScenesSHA256 != "" {
 		if v.staging, err = staging(c); err != nil {
 			return fmt.Errorf("trace line 1: %w", err)
@@ -296,6 +297,14 @@ func (v *verifier) begin() error {
 	}
 	header := &Line{Line: 1, Episode: -1, T: -1}
 	v.text(header, "header.problem_sha256", h.ProblemSHA256, durable.Sum(domain.FingerprintOf(c.Problem)))
+	if h.Computing != nil {
+		if err := h.Computing.Validate(); err != nil {
+			return fmt.Errorf("trace line 1: computing_us: %w", err)
+		}
+	}
+	if h.Plant != nil && c.Other != nil {
+		v.text(header, "header.plant", h.Plant.ProblemSHA256, c.Other.ProblemSHA256)
+	}
 	v.number(header, "header.margin_tolerance", -1, h.Tolerance, v.spec.MarginTolerance)
 	var margins []string
 	for _, m := range v.spec.Margins {

@@ -224,3 +224,12 @@ type SourceStatistics struct {
 	BestCost   float64 `json:"best_cost"`
 	MeanCost   float64 `json:"mean_cost"`
 }
+
+// Overruled is implemented by a Controller that remembers what was executed.
+type Overruled interface {
+	// Executed says that u was executed at the last decision, in place of what was decided.
+	Executed(u []float64)
+	// Missed says that u was executed in a period that the controller was not asked to decide in. s and c are what was
+	// observed, nil where that is not the state that u acts in.
+	Missed(s, c, u []float64)
+}

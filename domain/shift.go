@@ -1,7 +1,9 @@
 package domain
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -57,4 +59,27 @@ func (c *Case) Shifted(factors map[string]float64) (Case, error) {
 	}
 	shifted.Shift = factors
 	return shifted, nil
+}
+
+// OtherPlant is a plant that is another than the model of its case.
+type OtherPlant struct {
+	Case          string `json:"case"` // whose plant it is
+	ProblemSHA256 string `json:"problem_sha256"`
+	// Shift are the factors on parameters of that case's plant that made it.
+	Shift map[string]float64 `json:"shift,omitempty"`
+	// Model are the Plant.Params of the case itself, whose own plant its methods know.
+	Model json.RawMessage `json:"model"`
+}
+
+// String says in a line what plant it is: its fingerprint tells those of one name apart.
+func (o *OtherPlant) String() string {
+	var factors []string
+	for _, name := range slices.Sorted(maps.Keys(o.Shift)) {
+		factors = append(factors, fmt.Sprintf("%s=%g", name, o.Shift[name]))
+	}
+	what := strings.Join(factors, ",")
+	if what != "" {
+		what = " with " + what
+	}
+	return fmt.Sprintf("%s%s, problem_sha256 %.12s", o.Case, what, o.ProblemSHA256)
 }

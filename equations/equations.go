@@ -107,8 +107,8 @@ type System struct {
 	// first; StateScale is the system's, and Room that of Margins, which the limits along the
 	// escape keep too.
 	Solver shooting.Options
-	// Plants are the systems around this one, for evaluations of a plant that the map was not made for; nil:
-	// there are none.
+	// Plants are the systems around this one, for evaluations of a plant that the map was not made for. Every system has those
+	// whose actuators have other gains, by the names of its actions; nil: there are no others.
 	Plants *Plants
 	// Measurement says what is measured of the plant and what is not known of it; nil: the state is, exactly.
 	Measurement *domain.Measurement
@@ -127,14 +127,11 @@ type Plants struct {
 	New func(factors []float64) System
 }
 
-// shifts are the cases of these systems.
+// shifts are the cases of these systems, and of those whose actuators have other gains.
 func (y *System) shifts() *domain.Shifts {
-	if y.Plants == nil {
-		return nil
-	}
-	own := y.specOf()
-	return &domain.Shifts{Parameters: y.Plants.Parameters, New: func(factors []float64) (domain.Case, error) {
-		c, err := y.Plants.New(factors).Case()
+	own, plants := y.specOf(), y.gained()
+	return &domain.Shifts{Parameters: plants.Parameters, New: func(factors []float64) (domain.Case, error) {
+		c, err := plants.New(factors).Case()
 		if err != nil {
 			return c, err
 		}

@@ -175,26 +175,28 @@ func (c *controllers) restart(of *session) error { return of.controller.Reset(ni
 func (c *controllers) close(*session)                                   {}
 func (c *controllers) resume(*session, batchnav.Observation, []float64) {}
 
-// executed tells a filter that u was executed in place of what was decided.
+// executed tells a controller that u was executed in place of what was decided.
 func (c *controllers) executed(j *job, u []float64) {
-	if l, estimates := j.of.controller.(executing); estimates {
+	if l, remembers := j.of.controller.(domain.Overruled); remembers {
 		l.Executed(u)
 	}
 }
 
-// missed tells a filter that a step was made of which nothing was measured in time.
+// missed tells a controller that a step was made that it was not asked about in time.
 func (c *controllers) missed(j *job) {
-	if l, estimates := j.of.controller.(executing); estimates && j.answer.Decision != nil {
-		l.Missed(j.answer.Decision.U)
+	l, remembers := j.of.controller.(domain.Overruled)
+	if !remembers || j.answer.Decision == nil {
+		return
+	}
+	if c.of.Definition().Measurement != nil || c.of.Definition().Delay.Periods > 0 {
+		l.Missed(nil, nil, j.answer.Decision.U)
+	} else {
+		l.Missed(j.request.S, j.request.C, j.answer.Decision.U)
 	}
 }
 
-// executing is a controller whose estimate depends on what is executed; estimate.Loop is.
-type executing interface {
-	Executed(u []float64)
-	Missed(u []float64)
-	Faults() []string
-}
+// faulting is a controller that judges its sensors; estimate.Loop is.
+type faulting interface{ Faults() []string }
 
 // decide lets each session's controller decide, side by side.
 func (c *controllers) decide(s *Server, jobs []*job) {
@@ -248,7 +250,7 @@ func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (*Decisio
 		}
 		ok, err = e.DecideMeasured(y, r.C, j.preference, at.S, at.C, d.U)
 		d.Estimate = &Estimate{S: at.S, C: at.C}
-		if l, says := ctrl.(executing); says {
+		if l, says := ctrl.(faulting); says {
 			d.Estimate.Faults = l.Faults()
 		}
 	} else {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 )
 
@@ -46,25 +47,18 @@ func (s *Server) instead(j *job) (*Decision, error) {
 	if err != nil || j.op != opDecide {
 		return d, err
 	}
-	u := make([]float64, s.spec.ActionSize())
-	if !s.held.take(j.session, u) {
+	next := make([]float64, s.spec.ActionSize())
+	if !s.held.take(j.session, next) {
 		return d, nil
 	}
-	margin := math.NaN()
-	if s.of.Definition().Delay.Periods == 0 && isFinite(j.request.S) { // else nothing is known of where it acts
-		margins := make([]float64, len(s.spec.Margins))
-		if err := s.guarded(func() error {
-			s.problem.Margins(j.request.S, j.request.C, u, margins)
-			return nil
-		}); err != nil {
-			return nil, err
-		}
-		if margin = domain.Smallest(margins); !s.spec.Keeps(margin) && !(margin >= d.Margin) {
-			return d, nil
-		}
-	}
-	d.U, d.Margin, d.Feasible, d.Fallback = u, margin, s.spec.Keeps(margin), uint32(domain.FallbackIncumbent)
-	return d, nil
+	known := s.of.Definition().Delay.Periods == 0 && isFinite(j.request.S) // else nothing is known of where it acts
+	err = s.guarded(func() error {
+		var by domain.Fallback
+		d.Margin, by = closedloop.Hold(s.problem, j.request.S, j.request.C, next, known, d.U)
+		d.Feasible, d.Fallback = s.spec.Keeps(d.Margin), uint32(by)
+		return nil
+	})
+	return d, err
 }
 
 // isFinite reports whether every value is a number.

@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/bench/publish"
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domains/paper"
@@ -116,12 +117,8 @@ func amend(ctx context.Context, path string, program []string, log io.Writer) er
 
 // keepRollout writes what the figures of a trace's first episode show.
 func keepRollout(ctx context.Context, trace, out string) error {
-	cases := map[string]report.Case{}
 	catalogue := paper.Cases()
-	for _, c := range catalogue.All() {
-		cases[c.Name()] = report.Case{Methods: c.Methods(), Definition: *c.Definition()}
-	}
-	r := report.New("", cases)
+	r := report.New("", report.CasesOf(catalogue.All()))
 	if err := r.AddTrace(ctx, trace); err != nil {
 		return err
 	}
@@ -156,7 +153,7 @@ func run(ctx context.Context, out string, limit machine.Limit, arguments []strin
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", arguments[0], err)
 	}
-	record := report.Benchmarked{Device: gpc.Host(), Commit: version.Build(), Command: words(arguments)}
+	record := publish.Benchmarked{Device: gpc.Host(), Commit: version.Build(), Command: words(arguments)}
 	if record.Load, err = watch.End(); err != nil {
 		return err
 	}
@@ -164,7 +161,7 @@ func run(ctx context.Context, out string, limit machine.Limit, arguments []strin
 		own := (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 		l.Others = max(0, l.Others-own/time.Since(begun).Seconds())
 	}
-	if record.Benchmarks, err = report.ParseBenchmarks(printed.String()); err != nil {
+	if record.Benchmarks, err = publish.ParseBenchmarks(printed.String()); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(&record, "", " ")

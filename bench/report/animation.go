@@ -7,11 +7,10 @@ import (
 	"math"
 	"strings"
 
+	"github.com/gpc-engine/gpc/domain"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
-
-	"github.com/gpc-engine/gpc/domain"
 )
 
 // Animation is an episode as a drawing that moves, in a loop. Where a reader wants less motion, it stands at its end.

@@ -98,8 +98,8 @@ func darkened(svg, within string) string {
 
 // methodTints are the colours of methods by their places in tints, the same in every drawing.
 var methodTints = map[string]int{
-	algorithmTwo: 0, planner: 0, "direct": 1, "refine-64": 2, "refine-512": 3, "polish": 4, "mpc": 5, "mpc8": 5,
-	warmSolver: grey, "oracle": grey, "mo-opf": grey, "refine-4096": brown,
+	AlgorithmTwo: 0, Planner: 0, "direct": 1, "refine-64": 2, "refine-512": 3, "polish": 4, "mpc": 5, "mpc8": 5,
+	WarmSolver: grey, "oracle": grey, "mo-opf": grey, "refine-4096": brown,
 }
 
 // methodColour is that of a method; a variant has the colour of the whole method.
@@ -109,7 +109,7 @@ func (r *Records) methodColour(name, method string) color.RGBA {
 			return colour(i)
 		}
 	}
-	if r.method(name, method).Group == domain.GroupExact {
+	if r.Method(name, method).Group == domain.GroupExact {
 		return colour(grey)
 	}
 	return colour(brown)

@@ -9,10 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot/vg/draw"
-
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // curveFloor is what a regret of less is drawn at, %.
@@ -29,26 +28,28 @@ type curve struct {
 }
 
 var curves = []curve{
-	{": quality against candidates, time and data", "Samples are those that the map was last trained on.", (*Records).qualityFigures, []string{"map", "samples"}, undisturbed,
+	{": quality against candidates, time and data", "Samples are those that the map was last trained on.", (*Records).qualityFigures, []string{"map", "samples"}, Undisturbed,
 		func(p *closedloop.Pairing) []string {
-			return []string{cmp.Or(p.Map.File, bundledMap), fmt.Sprint(p.Map.Samples)}
+			return []string{cmp.Or(p.Map.File, BundledMap), fmt.Sprint(p.Map.Samples)}
 		}},
 	{": what a part of Algorithm 2 is worth", "Maps of their own, which hold the decoder with the part and without it.", func(*Records, string) []*Figure { return nil }, []string{"map", "loads"},
-		inParts,
-		func(p *closedloop.Pairing) []string { return []string{cmp.Or(p.Map.File, bundledMap), dash(p.Regime)} }},
+		InParts,
+		func(p *closedloop.Pairing) []string {
+			return []string{cmp.Or(p.Map.File, BundledMap), OrDash(p.Regime)}
+		}},
 	{" on a plant that its map was not made for", "Parameters of the plant times a factor; methods and oracle know that plant, the map does not.", (*Records).shiftFigures, []string{"plant"},
 		func(p *closedloop.Pairing) bool { return len(p.Shift) > 0 },
-		func(p *closedloop.Pairing) []string { return []string{shiftText(p.Shift)} }},
+		func(p *closedloop.Pairing) []string { return []string{ShiftText(p.Shift)} }},
 	{" with noise and bias of the measured state", "Noise is drawn anew at every decision; a bias has one sign for each value and episode. Margins and costs are of the true state.", (*Records).noiseFigures, []string{"noise", "bias"},
 		func(p *closedloop.Pairing) bool { return len(p.Shift) == 0 && (p.Noise > 0 || p.Bias > 0) },
 		func(p *closedloop.Pairing) []string { return []string{fmt.Sprint(p.Noise), fmt.Sprint(p.Bias)} }},
 }
 
 // curveSections are the tables of every case of the program whose methods were run in pairs.
-func (r *Records) curveSections() (out []section) {
-	for _, name := range r.knownPaired() {
+func (r *Records) curveSections() (out []Section) {
+	for _, name := range r.PairedCases() {
 		for _, c := range curves {
-			if pairings := r.paired(name, c.holds); len(pairings) > 0 {
+			if pairings := r.PairingsWhere(name, c.holds); len(pairings) > 0 {
 				s := c.section(name, pairings)
 				s.figures = slices.DeleteFunc(c.figures(r, name), func(f *Figure) bool { return f == nil })
 				out = append(out, s)
@@ -58,17 +59,17 @@ func (r *Records) curveSections() (out []section) {
 	return out
 }
 
-func (c *curve) section(name string, pairings []closedloop.Pairing) section {
-	s := section{
+func (c *curve) section(name string, pairings []closedloop.Pairing) Section {
+	s := Section{
 		title:      name + c.title,
-		note:       "Cost above the oracle, %, mean over the safe episodes with its 95 % interval by Student's t; the difference is to the first method on the n episodes in which both are safe. " + c.note,
-		provenance: recordedBy(pairings),
-		rows:       [][]string{slices.Concat(c.columns, []string{"method", "safe", "regret %", "median", "p90", "worst", "less the first's", "n", "p50 ms", "p99 ms"})},
+		Note:       "Cost above the oracle, %, mean over the safe episodes with its 95 % interval by Student's t; the difference is to the first method on the n episodes in which both are safe. " + c.note,
+		Provenance: RecordedBy(pairings),
+		Rows:       [][]string{slices.Concat(c.columns, []string{"method", "safe", "regret %", "median", "p90", "worst", "less the first's", "n", "p50 ms", "p99 ms"})},
 	}
 	for _, p := range pairings {
 		for i, m := range p.Pairs {
-			s.rows = append(s.rows, slices.Concat(c.cells(&p), []string{m.Method}, pairedCells(i, &m),
-				[]string{number("%.4f", float64(m.Latency.P50)/1e3), number("%.4f", float64(m.Latency.P99)/1e3)}))
+			s.Rows = append(s.Rows, slices.Concat(c.cells(&p), []string{m.Method}, pairedCells(i, &m),
+				[]string{Number("%.4f", float64(m.Latency.P50)/1e3), Number("%.4f", float64(m.Latency.P99)/1e3)}))
 		}
 	}
 	return s
@@ -76,7 +77,7 @@ func (c *curve) section(name string, pairings []closedloop.Pairing) section {
 
 // qualityFigures are quality against time and data.
 func (r *Records) qualityFigures(name string) []*Figure {
-	plain := r.paired(name, undisturbed)
+	plain := r.PairingsWhere(name, Undisturbed)
 	return []*Figure{r.qualityFigure(name, plain), r.dataFigure(name, plain)}
 }
 
@@ -90,7 +91,7 @@ func (r *Records) noiseFigures(name string) (out []*Figure) {
 		{"noise", func(p *closedloop.Pairing) float64 { return p.Noise }, func(p *closedloop.Pairing) float64 { return p.Bias }},
 		{"bias", func(p *closedloop.Pairing) float64 { return p.Bias }, func(p *closedloop.Pairing) float64 { return p.Noise }},
 	} {
-		levels := r.paired(name, func(p *closedloop.Pairing) bool {
+		levels := r.PairingsWhere(name, func(p *closedloop.Pairing) bool {
 			return p.Map.File == "" && len(p.Shift) == 0 && of.other(p) == 0
 		})
 		f := newFigure(name+"-"+of.name, name+": "+of.name+" of the measured state", axis{of.name + " of every measured value", "share of its scale"}, regretAxis)
@@ -122,7 +123,7 @@ func (r *Records) qualityFigure(name string, plain []closedloop.Pairing) *Figure
 		label := fmt.Sprintf("map of %d samples", p.Map.Samples)
 		for _, m := range p.Pairs {
 			x, y := float64(m.Latency.P50)/1e3, float64(m.RegretPct)
-			if r.method(name, m.Method).Needs&domain.NeedsMap == 0 || math.IsNaN(y) {
+			if r.Method(name, m.Method).Needs&domain.NeedsMap == 0 || math.IsNaN(y) {
 				continue
 			}
 			y = math.Max(curveFloor, y)
@@ -143,7 +144,7 @@ func (r *Records) qualityFigure(name string, plain []closedloop.Pairing) *Figure
 		f.line(label, []color.RGBA{ink.light, faint(ink.light)}[k], false, xs, ys)
 	}
 	for _, m := range plain[0].Pairs {
-		if x := float64(m.Latency.P50) / 1e3; r.method(name, m.Method).Needs&domain.NeedsMap == 0 && x > 0 {
+		if x := float64(m.Latency.P50) / 1e3; r.Method(name, m.Method).Needs&domain.NeedsMap == 0 && x > 0 {
 			f.line(m.Method+", warm, exact", colour(grey), true, []float64{x, x}, []float64{min(lowest, highest) / 2, highest * 2})
 		}
 	}
@@ -166,9 +167,9 @@ func (r *Records) dataFigure(name string, plain []closedloop.Pairing) *Figure {
 // shiftFigures are regret against the factor on each parameter that was shifted alone,
 // the case's own plant among them.
 func (r *Records) shiftFigures(name string) (out []*Figure) {
-	plain := r.paired(name, undisturbed)
+	plain := r.PairingsWhere(name, Undisturbed)
 	var parameters []string
-	shifted := r.paired(name, func(p *closedloop.Pairing) bool { return len(p.Shift) == 1 && p.Map.File == "" })
+	shifted := r.PairingsWhere(name, func(p *closedloop.Pairing) bool { return len(p.Shift) == 1 && p.Map.File == "" })
 	for _, p := range shifted {
 		parameters = slices.AppendSeq(parameters, maps.Keys(p.Shift))
 	}
@@ -195,9 +196,9 @@ func (r *Records) shiftFigures(name string) (out []*Figure) {
 // there is none.
 func (r *Records) series(f *Figure, name string, pairings []closedloop.Pairing, at func(p *closedloop.Pairing) float64) *Figure {
 	f.logY()
-	type place struct{ x, regret, half float64 }
+	type point struct{ x, regret, half float64 }
 	var methods []string
-	places := map[string][]place{}
+	points := map[string][]point{}
 	for _, p := range pairings {
 		for _, m := range p.Pairs {
 			if math.IsNaN(float64(m.RegretPct)) {
@@ -206,13 +207,13 @@ func (r *Records) series(f *Figure, name string, pairings []closedloop.Pairing, 
 			if !slices.Contains(methods, m.Method) {
 				methods = append(methods, m.Method)
 			}
-			places[m.Method] = append(places[m.Method], place{at(&p), float64(m.RegretPct), float64(m.RegretCI95)})
+			points[m.Method] = append(points[m.Method], point{at(&p), float64(m.RegretPct), float64(m.RegretCI95)})
 		}
 	}
 	drawn := 0
 	for _, m := range methods {
-		along := places[m]
-		slices.SortFunc(along, func(a, b place) int { return cmp.Compare(a.x, b.x) })
+		along := points[m]
+		slices.SortFunc(along, func(a, b point) int { return cmp.Compare(a.x, b.x) })
 		if along[0].x == along[len(along)-1].x {
 			continue
 		}

@@ -1,39 +1,42 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // evaluationSections are the tables of every case that was evaluated.
-func (r *Records) evaluationSections() []section {
-	var out []section
-	for _, name := range r.named() {
+func (r *Records) evaluationSections() []Section {
+	var out []Section
+	for _, name := range r.CaseNames() {
 		first := len(out)
-		if evals := r.of(name); len(evals) > 0 && evals[0].Reached != nil {
+		if evals := r.Plain(name); len(evals) > 0 && evals[0].Reached != nil {
 			out = append(out, r.goalSection(name, evals))
 			for _, e := range evals {
-				if e.Method == r.leading(name) && len(e.Unsafe) > 0 {
+				if e.Method == r.Leading(name) && len(e.Unsafe) > 0 {
 					out = append(out, unsafeSection(e))
 				}
 			}
 		} else if len(evals) > 0 {
 			out = append(out, r.evaluationSection(name, evals))
 		}
-		if evals := r.inRegimes(name); len(evals) > 0 {
+		if evals := r.InRegimes(name); len(evals) > 0 {
 			out = append(out, r.regimeSection(name, evals))
 		}
 		if evals := r.noisy(name); len(evals) > 0 {
-			out = append(out, noiseSection(name, evals))
+			out = append(out, r.noiseSection(name, evals))
 		}
 		if len(out) == first { // a trace alone
-			out = append(out, section{title: name, note: "A trace without an evaluation's record."})
+			out = append(out, Section{title: name, Note: "A trace without an evaluation's record."})
 		}
 		out[first].figures = r.caseFigures(name)
 		for i := range r.Traces {
@@ -47,45 +50,82 @@ func (r *Records) evaluationSections() []section {
 
 // opening is the first sentence of a case's note: what its problem is.
 func (r *Records) opening(name string) string {
-	about := r.about(name)
+	about := r.About(name)
 	if about == "" {
 		return ""
 	}
 	return strings.ToUpper(about[:1]) + about[1:] + ". "
 }
 
-// besideMain heads the cells of Records.less.
-func besideMain(method string) []string {
-	return []string{"cost less `" + method + "`'s, % [95 %]", "median", "n"}
+// RunRow is a run as tables show it: the fields of its record, those of the paper's row of its method, and what is
+// derived of both.
+type RunRow struct {
+	*closedloop.Result
+	Paper                domain.PaperRow
+	PaperRegret          string                       // with its standard error
+	Seeds                string                       // behind the name of a learned method
+	Kept, SafeInterval   string                       // safe episodes, and the interval of their share
+	Dispatches, Draws    string                       // within every limit; left out
+	RegretHalf, GapHalf  closedloop.Number            // of the intervals of their means
+	Spread               *closedloop.RegretStatistics // nil without values
+	FailPct, NoCollision float64                      // %
+	PaperSafe            float64                      // %, of episodes
+	Less                 []string                     // what it costs above another method: mean, median, n
 }
 
-func (r *Records) evaluationSection(name string, evals []closedloop.Result) section {
-	s := section{
+// Row is a run in a table beside another method.
+func (r *Records) Row(e *closedloop.Result, paper domain.PaperRow, beside string) RunRow {
+	row := RunRow{
+		Result: e, Paper: paper, PaperRegret: regretGiven(paper), Seeds: r.seeds(e), Kept: SafeOf(e), SafeInterval: SafeInterval(e),
+		Dispatches: Dispatches(e), Draws: Excluded(e), RegretHalf: HalfWidth(e.RegretSEM, e.RegretN), GapHalf: HalfWidth(e.GapSEM, e.RegretN),
+		FailPct: 100 * (1 - float64(e.Safe)), NoCollision: 100 * float64(e.CollisionFree), Less: r.CostAbove(e, beside), PaperSafe: paper.SafeEpisodes(),
+	}
+	if e.Regret.N > 0 {
+		row.Spread = &e.Regret
+	}
+	return row
+}
+
+// besideLeading are rows beside a case's leading method.
+func (r *Records) besideLeading(name string, evals []closedloop.Result) (rows []RunRow) {
+	for i := range evals {
+		rows = append(rows, r.Row(&evals[i], r.Paper(name, evals[i].Method), r.Leading(name)))
+	}
+	return rows
+}
+
+// LessColumns are what a run costs above a method.
+func LessColumns(method string) Columns {
+	return Columns{{"cost less `" + method + "`'s, % [95 %]", "{Less.0}"}, {"median", "{Less.1}"}, {"n", "{Less.2}"}}
+}
+
+// Columns of runs in several tables.
+var (
+	regretColumns = Columns{{"regret %", "{RegretPct %.4f} ± {RegretHalf? %.4f}"}, {"n", "{RegretN}"}, {"median", "{Spread.Median %.4f}"}, {"p90", "{Spread.P90 %.4f}"}}
+	keptColumns   = Columns{{"safe", "{Kept}"}, {"95 % interval", "{SafeInterval}"}}
+	timeColumns   = Columns{{"p50 ms", "{Latency.P50 %.4f /1e3}"}, {"p99 ms", "{Latency.P99 %.4f /1e3}"}}
+)
+
+func (r *Records) evaluationSection(name string, evals []closedloop.Result) Section {
+	s := Section{
 		title:      name,
 		parts:      []string{"safe"},
-		note:       r.opening(name) + fmt.Sprintf("Unseen episodes. Regret over the n completed, safe episodes, its mean with the 95 %% interval by Student's t. Cost less `%s`'s: on the episodes in which both are safe.%s", r.leading(name), r.regretNote(name)),
-		provenance: originOf(evals),
-		rows:       [][]string{slices.Concat([]string{"method", "regret %", "n", "median", "p90", "regret % (paper)"}, besideMain(r.leading(name)), []string{"safe", "95 % interval", "fail %", "fail % (paper)", "least margin", "p50 ms", "p99 ms", "ms (paper)", "mean ‖Δz‖"})},
+		Note:       r.opening(name) + fmt.Sprintf("Unseen episodes. Regret over the n completed, safe episodes, its mean with the 95 %% interval by Student's t. Cost less `%s`'s: on the episodes in which both are safe.%s", r.Leading(name), r.regretNote(name)),
+		Provenance: originOf(evals),
+		Rows: Table(slices.Concat(
+			Columns{{"method", "{Method}{Seeds}"}}, regretColumns, Columns{{"regret % (paper)", "{PaperRegret}"}}, LessColumns(r.Leading(name)), keptColumns,
+			Columns{{"fail %", "{FailPct %.1f}"}, {"fail % (paper)", "{Paper.Fail}"}, {"least margin", "{MarginMin %.1e}"}}, timeColumns,
+			Columns{{"ms (paper)", "{Paper.Milliseconds}"}, {"mean ‖Δz‖", "{Displacement %.1e}"}}), r.besideLeading(name, evals)),
 	}
-	for _, e := range evals {
-		p := r.paper(name, e.Method)
-		s.rows = append(s.rows, slices.Concat(
-			[]string{e.Method + r.seeds(&e), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, spread("%.4f", &e.Regret), []string{regretGiven(p)}, r.less(&e),
-			[]string{
-				safeOf(&e), safeInterval(&e),
-				number("%.1f", 100*(1-float64(e.Safe))), given(p.Fail), e.MarginMin.Text("%.1e"),
-				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3), given(p.Milliseconds), e.Displacement.Text("%.1e"),
-			}))
-	}
-	s.absent = r.absent(name, slices.DeleteFunc(r.unrecorded(name, evals), func(m string) bool {
-		return math.IsNaN(r.paper(name, m).Regret) // the paper's figures are of other scenes
+	s.Absent = r.Absent(name, slices.DeleteFunc(r.Unrecorded(name, evals), func(m string) bool {
+		return math.IsNaN(r.Paper(name, m).Regret) // the paper's figures are of other scenes
 	}))
 	return s
 }
 
 // regretNote says where the paper's regrets of a case are from; "" where it has none.
 func (r *Records) regretNote(name string) string {
-	for _, p := range r.cases[name].Paper {
+	for _, p := range r.Cases[name].Paper {
 		if !math.IsNaN(p.Regret) {
 			return " (paper): tab. analytical, 100 trajectories, ± its standard error (s.e.m.), times on its own hardware; its MPC horizon is not stated."
 		}
@@ -95,116 +135,309 @@ func (r *Records) regretNote(name string) string {
 
 // goalSection is the table of a case whose episodes have goals (tab.
 // multiagent-navigation and multiagent-navigation-margins).
-func (r *Records) goalSection(name string, evals []closedloop.Result) section {
-	head := []string{"method", "episodes", "safe", "95 % interval", "safe % (paper)", "collision-free", "collision-free % (paper)", "reached", "at end", "gap %", "n", "median", "p90", "gap % (paper)"}
-	head = append(append(head, besideMain(r.leading(name))...), "scene margin", "± s.e.m.", "margin (paper)")
-	kinds := slices.Sorted(maps.Keys(evals[0].MarginsMean))
-	head = append(append(head, kinds...), "p50 ms", "p99 ms")
-	s := section{
+func (r *Records) goalSection(name string, evals []closedloop.Result) Section {
+	columns := slices.Concat(Columns{
+		{"method", "{Method}{Seeds}"}, {"episodes", "{Episodes}"}, {"safe", "{Safe %.4f}"}, {"95 % interval", "{SafeInterval}"}, {"safe % (paper)", "{Paper.Safe}"},
+		{"collision-free", "{CollisionFree %.4f}"}, {"collision-free % (paper)", "{Paper.Collision}"}, {"reached", "{Reached %.4f}"}, {"at end", "{AtEnd %.4f}"},
+		{"gap %", "{GapPct %.3f} ± {GapHalf? %.3f}"}, {"n", "{RegretN}"}, {"median", "{Spread.Median %.3f}"}, {"p90", "{Spread.P90 %.3f}"}, {"gap % (paper)", "{Paper.Gap}"},
+	}, LessColumns(r.Leading(name)), Columns{{"scene margin", "{MarginMean %.3f}"}, {"± s.e.m.", "{MarginSEM %.3f}"}, {"margin (paper)", "{Paper.Margin}"}})
+	for _, kind := range slices.Sorted(maps.Keys(evals[0].MarginsMean)) {
+		columns = append(columns, [2]string{kind, "{MarginsMean." + kind + " %.3f}"})
+	}
+	columns = append(columns, [2]string{"p50 ms", "{Latency.P50 %.3f /1e3}"}, [2]string{"p99 ms", "{Latency.P99 %.3f /1e3}"})
+	s := Section{
 		title:      name,
 		parts:      []string{"gap %", "scene margin"},
-		note:       r.opening(name) + fmt.Sprintf("Unseen episodes. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. The paper's: 100 episodes, one unreachable moving scene left out.", r.leading(name)),
-		provenance: originOf(evals),
-		rows:       [][]string{head},
+		Note:       r.opening(name) + fmt.Sprintf("Unseen episodes. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. The paper's: 100 episodes, one unreachable moving scene left out.", r.Leading(name)),
+		Provenance: originOf(evals),
+		Rows:       Table(columns, r.besideLeading(name, evals)),
 	}
-	value := func(n *closedloop.Number) float64 {
-		if n == nil {
-			return math.NaN()
-		}
-		return float64(*n)
-	}
-	for _, e := range evals {
-		p := r.paper(name, e.Method)
-		row := []string{
-			e.Method + r.seeds(&e), fmt.Sprint(e.Episodes), e.Safe.Text("%.4f"), safeInterval(&e), given(p.Safe),
-			e.CollisionFree.Text("%.4f"), given(p.Collision), number("%.4f", value(e.Reached)), number("%.4f", value(e.AtEnd)),
-			within("%.3f", e.GapPct, e.GapSEM, e.RegretN), fmt.Sprint(e.RegretN),
-		}
-		row = slices.Concat(row, spread("%.3f", &e.Regret), []string{given(p.Gap)}, r.less(&e), []string{e.MarginMean.Text("%.3f"), e.MarginSEM.Text("%.3f"), given(p.Margin)})
-		for _, kind := range kinds {
-			m, ok := e.MarginsMean[kind]
-			if !ok {
-				m = closedloop.Number(math.NaN())
-			}
-			row = append(row, m.Text("%.3f"))
-		}
-		s.rows = append(s.rows, append(row, number("%.3f", float64(e.Latency.P50)/1e3), number("%.3f", float64(e.Latency.P99)/1e3)))
-	}
-	s.absent = r.absent(name, r.unrecorded(name, evals))
+	s.Absent = r.Absent(name, r.Unrecorded(name, evals))
 	return s
 }
 
 // unsafeSection names every episode in which a method was not safe.
-func unsafeSection(e closedloop.Result) section {
-	s := section{
+func unsafeSection(e closedloop.Result) Section {
+	return Section{
 		title: fmt.Sprintf("%s: unsafe episodes of %s", e.Case, e.Method),
-		note:  fmt.Sprintf("%d of %d, with what is known of the cause.", len(e.Unsafe), e.Episodes),
-		rows:  [][]string{{"seed", "episode", "cause"}},
+		Note:  fmt.Sprintf("%d of %d, with what is known of the cause.", len(e.Unsafe), e.Episodes),
+		Rows:  Table(Columns{{"seed", fmt.Sprint(e.Seed)}, {"episode", "{Episode}"}, {"cause", "{Cause}"}}, e.Unsafe),
 	}
-	for _, u := range e.Unsafe {
-		s.rows = append(s.rows, []string{fmt.Sprint(e.Seed), fmt.Sprint(u.Episode), u.Cause})
-	}
-	return s
 }
 
-func noiseSection(name string, evals []closedloop.Result) section {
-	s := section{
+func (r *Records) noiseSection(name string, evals []closedloop.Result) Section {
+	return Section{
 		title:      name + " with measurement noise",
-		note:       "The measured state is disturbed; margins and costs are of the true state. The noise is in units of each state's own scale. Regret over the n safe episodes, its mean with the 95 % interval by Student's t.",
-		provenance: originOf(evals),
-		rows:       [][]string{{"noise", "method", "regret %", "n", "median", "p90", "safe", "95 % interval", "least margin", "p50 ms", "p99 ms"}},
+		Note:       "The measured state is disturbed; margins and costs are of the true state. The noise is in units of each state's own scale. Regret over the n safe episodes, its mean with the 95 % interval by Student's t.",
+		Provenance: originOf(evals),
+		Rows: Table(slices.Concat(Columns{{"noise", "{Noise}"}, {"method", "{Method}"}}, regretColumns, keptColumns,
+			Columns{{"least margin", "{MarginMin %.1e}"}}, timeColumns), r.besideLeading(name, evals)),
 	}
-	for _, e := range evals {
-		s.rows = append(s.rows, slices.Concat(
-			[]string{fmt.Sprint(e.Noise), e.Method, within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)}, spread("%.4f", &e.Regret),
-			[]string{
-				safeOf(&e), safeInterval(&e), e.MarginMin.Text("%.1e"),
-				number("%.4f", float64(e.Latency.P50)/1e3), number("%.4f", float64(e.Latency.P99)/1e3),
-			}))
+}
+
+// regimeSection is the table of a case whose test scenes come in regimes.
+func (r *Records) regimeSection(name string, evals []closedloop.Result) Section {
+	var rows []RunRow
+	for i := range evals {
+		rows = append(rows, r.Row(&evals[i], r.PaperRowOf(&evals[i]), r.Leading(name)))
+	}
+	s := Section{
+		title: name,
+		keys:  3, parts: []string{"gap %", "fallbacks"},
+		Note:       r.opening(name) + fmt.Sprintf("Unseen trajectories. Kept are the trajectories without a violation, with their 95 %% interval; dispatches are those that keep every limit on the plant, and those of one trajectory are not independent. The gap is 100 (Σ cost − Σ oracle)/Σ oracle over the n trajectories kept, the others left out, with the 95 %% interval over trajectories by Student's t; median and 90 %% quantile are of the same trajectories one by one. Cost less `%s`'s: on the trajectories that both keep. Excluded are draws for which the oracle itself finds a step without a solution, decided before any method ran. Fallbacks are decisions that the exact solver took over.", r.Leading(name)),
+		Provenance: originOf(evals),
+		Rows: Table(slices.Concat(Columns{
+			{"regime", "{Regime}"}, {"noise", "{Noise}"}, {"method", "{Method}{Seeds}"}, {"kept", "{Kept}"}, {"95 % interval", "{SafeInterval}"},
+			{"dispatches", "{Dispatches}"}, {"feasible % (paper)", "{Paper.Feasible}"}, {"gap %", "{GapPct %.4f} ± {GapHalf? %.4f}"}, {"n", "{RegretN}"},
+			{"median", "{Spread.Median %.4f}"}, {"p90", "{Spread.P90 %.4f}"}, {"gap % (paper)", "{Paper.Gap}"},
+		}, LessColumns(r.Leading(name)), Columns{
+			{"fallbacks", "{Fallback} of {Decisions}"}, {"draws excluded", "{Draws}"}, {"least margin", "{MarginMin %.1e}"}}, timeColumns, Columns{
+			{"(paper)", "{Paper.Milliseconds}"}, {"localize µs", "{Shares.Localize %.1f}"}, {"step µs", "{Shares.Step %.1f}"}, {"project µs", "{Shares.Project %.1f}"},
+		}), rows),
+	}
+	s.Absent = r.Absent(name, r.LackedLikePaper(name))
+	return s
+}
+
+// Dispatches is how many decisions kept every limit.
+func Dispatches(e *closedloop.Result) string {
+	return fmt.Sprintf("%d/%d", e.Decisions-e.Violations, e.Decisions)
+}
+
+// Excluded is how many draws of scenes were left out, of all.
+func Excluded(e *closedloop.Result) string {
+	return fmt.Sprintf("%d of %d", e.Excluded, e.Episodes+e.Excluded)
+}
+
+// SteeringRows lays a steering's front out as a table, the header first.
+func SteeringRows(s *closedloop.Steering) [][]string {
+	list := func(v []closedloop.Number) string {
+		parts := make([]string, len(v))
+		for i, x := range v {
+			parts[i] = x.Text("%.4f")
+		}
+		return strings.Join(parts, ", ")
+	}
+	rows := [][]string{{"w", "Σ J", "exact Σ J", "regret %", "compared", "violations"}}
+	for _, p := range s.Front {
+		rows = append(rows, []string{preference(p.W), list(p.J), list(p.OracleJ), regretText(p.RegretPct), fmt.Sprintf("%d/%d", p.Compared, p.Episodes), fmt.Sprint(p.Violations)})
+	}
+	return rows
+}
+
+// SteeringSummaryRows has a row for each sweep, the header first: how far the front that
+// the method traces is from the exact one, and how much of its length it covers.
+func SteeringSummaryRows(sweeps ...closedloop.Steering) [][]string {
+	rows := [][]string{{"case", "method", "preferences", "episodes compared", "mean regret %", "worst", "at w", "hypervolume", "exact", "Σ J from – to (exact)"}}
+	for _, s := range sweeps {
+		s.Summarize() // a record of an earlier version holds the front alone
+		compared, episodes := 0, 0
+		for _, p := range s.Front {
+			compared, episodes = compared+p.Compared, episodes+p.Episodes
+		}
+		spans := make([]string, len(s.JRange))
+		for j := range spans {
+			own, exact := s.JRange[j], s.OracleJRange[j]
+			spans[j] = fmt.Sprintf("%.6g – %.6g (%.6g – %.6g)", own[0], own[1], exact[0], exact[1])
+		}
+		rows = append(rows, []string{
+			s.Case, "`" + s.Method + "`", fmt.Sprint(len(s.Front)), fmt.Sprintf("%d/%d", compared, episodes), regretText(s.MeanRegretPct), regretText(s.WorstRegretPct), preference(s.WorstW),
+			s.Hypervolume.Text("%.5f"), s.ExactHypervolume.Text("%.5f"), strings.Join(spans, "; "),
+		})
+	}
+	return rows
+}
+
+// longRegret is a regret, %, that is written in powers of ten.
+const longRegret = 1e5
+
+// regretText has four decimals, or powers of ten where these would be a long row of digits.
+func regretText(v closedloop.Number) string {
+	if math.Abs(float64(v)) >= longRegret {
+		return v.Text("%.3g")
+	}
+	return v.Text("%.4f")
+}
+
+func preference(w []float64) string {
+	parts := make([]string, len(w))
+	for i, x := range w {
+		parts[i] = fmt.Sprintf("%.3g", x)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (r *Records) steeringSections() []Section {
+	if len(r.Steerings) == 0 {
+		return nil
+	}
+	summary := Section{
+		title: "Steering by a fixed preference",
+		Note:  "One map of each case, no retraining. Regret is over the exact optimum of the same episodes under the same preference; hypervolumes are to the nadir of both fronts stretched by a tenth of the range, as shares of the box from there to their ideal.",
+		Rows:  SteeringSummaryRows(r.Steerings...),
+	}
+	return append([]Section{summary}, each(r.Steerings, func(v closedloop.Steering) Section {
+		return Section{title: fmt.Sprintf("%s: %s under each preference", v.Case, v.Method), figures: r.steeringFigures(v), Rows: SteeringRows(&v)}
+	})...)
+}
+
+// steeringFigures show the front traced by one map and the exact one: two
+// objectives in one figure; of three, the first and the second each against the
+// third, where a line joins the two points of each preference.
+func (r *Records) steeringFigures(s closedloop.Steering) []*Figure {
+	if len(s.Front) == 0 {
+		return nil
+	}
+	switch len(s.Front[0].J) {
+	case 2:
+		f := newFigure(frontName(&s), s.Case+": one map steered by a fixed preference", r.summed(s.Case, 0), r.summed(s.Case, 1))
+		var x, y []float64
+		for _, p := range s.Front {
+			x, y = append(x, float64(p.OracleJ[0])), append(y, float64(p.OracleJ[1]))
+		}
+		f.line("exact front", colour(grey), false, x, y)
+		x, y = nil, nil
+		for _, p := range s.Front {
+			x, y = append(x, float64(p.J[0])), append(y, float64(p.J[1]))
+		}
+		f.points(s.Method, r.methodColour(s.Case, s.Method), draw.CircleGlyph{}, x, y)
+		f.caption = frontCaption
+		return []*Figure{f}
+	case 3:
+		figures := []*Figure{r.pairedFront(&s, 0), r.pairedFront(&s, 1)}
+		return slices.DeleteFunc(figures, func(f *Figure) bool { return f == nil })
+	}
+	return nil
+}
+
+// summed is the axis of an objective summed over an episode.
+func (r *Records) summed(name string, i int) axis {
+	return axis{"Σ " + r.objective(name, "J", i), r.unitOfObjective(name, i)}
+}
+
+// frontName is that of a front's figure: of the case, and of a method that is not the
+// case's own.
+func frontName(s *closedloop.Steering) string {
+	if s.Method == AlgorithmTwo || s.Method == Planner {
+		return s.Case + "-front"
+	}
+	return s.Case + "-" + s.Method + "-front"
+}
+
+// pairedFront draws objective j against the third, preference by preference. The
+// axis of j is logarithmic where it falls by decades, as an objective may near its
+// own optimum.
+func (r *Records) pairedFront(s *closedloop.Steering, j int) *Figure {
+	f := newFigure(fmt.Sprintf("%s-%d", frontName(s), j+1), s.Case+": one map steered by a fixed preference", r.summed(s.Case, j), r.summed(s.Case, 2))
+	var x, y [2][]float64 // exact, steered
+	for _, p := range s.Front {
+		px, py := [2]float64{float64(p.OracleJ[j]), float64(p.J[j])}, [2]float64{float64(p.OracleJ[2]), float64(p.J[2])}
+		if !(min(px[0], px[1]) > 0) || math.IsNaN(py[0]+py[1]) {
+			continue // zero has no place on the axis, and a preference without a comparison none at all
+		}
+		for k := range x {
+			x[k], y[k] = append(x[k], px[k]), append(y[k], py[k])
+		}
+	}
+	if len(x[0]) == 0 {
+		return nil
+	}
+	if decade := 10.0; max(slices.Max(x[0]), slices.Max(x[1])) > decade*min(slices.Min(x[0]), slices.Min(x[1])) {
+		f.logX()
+	}
+	for i := range x[0] {
+		f.line("", faint(colour(grey)), false, []float64{x[0][i], x[1][i]}, []float64{y[0][i], y[1][i]})
+	}
+	f.points("exact", colour(grey), draw.RingGlyph{}, x[0], y[0])
+	f.points(s.Method, r.methodColour(s.Case, s.Method), draw.CircleGlyph{}, x[1], y[1])
+	f.caption = frontCaption + " A line joins the two of one preference."
+	return f
+}
+
+// frontCaption is that of every front.
+const frontCaption = "Objectives summed over an episode, in the mean, one point for each preference: what the map reaches, and the exact optimum."
+
+// checkSteering says what of a front is of another size than its first point.
+func checkSteering(s *closedloop.Steering) error {
+	for i, p := range s.Front {
+		if n := len(s.Front[0].J); len(p.J) != n || len(p.OracleJ) != n || n == 0 {
+			return fmt.Errorf("front[%d] has %d values of j and %d of oracle_j, want %d", i, len(p.J), len(p.OracleJ), max(1, n))
+		}
+	}
+	return nil
+}
+
+func certificateSection(c batchnav.Certified) Section {
+	s := Section{
+		title:   c.Certificate.Case + ": the paper's conditions on this map",
+		Note:    "Constants are estimated on held-out samples; a condition that does not hold says that the theorem gives no guarantee here, not that the controller failed.",
+		figures: recoveryFigures(c),
+		Rows:    [][]string{{"condition", "claim", "left", "right", "verdict", "note"}},
+	}
+	for _, v := range c.Certificate.Conditions {
+		verdict := string(v.Verdict)
+		if v.Verdict == batchnav.DoesNot {
+			verdict = strings.ToUpper(verdict)
+		}
+		s.Rows = append(s.Rows, []string{v.Name, v.Claim, v.Left.Text("%.3g"), v.Right.Text("%.3g"), verdict, v.Note})
 	}
 	return s
 }
 
-// baselines is a table of the exact and baseline methods of each case of the integrator.
-func (d devices) baselines() string {
-	s := section{rows: [][]string{{"case", "method", "safe episodes", "95 % interval", "safe % (paper)", "regret % ± 95 %", "n", "median", "p90", "regret % (paper)", "p50 / p99, ms", "ms (paper)"}}}
-	for _, r := range d.runs((*Records).named) {
-		for _, e := range r.of(r.name) {
-			if group := r.method(r.name, e.Method).Group; !strings.HasPrefix(r.name, "integrator-") || group != domain.GroupExact && group != domain.GroupBaseline && e.Method != r.leading(r.name) && e.Method != "direct" {
-				continue
-			}
-			p := r.paper(r.name, e.Method)
-			s.rows = append(s.rows, slices.Concat(
-				[]string{r.name, r.titled(&e), safeOf(&e), safeInterval(&e), given(p.SafeEpisodes()), within("%.4f", e.RegretPct, e.RegretSEM, e.RegretN), fmt.Sprint(e.RegretN)},
-				spread("%.4f", &e.Regret), []string{regretGiven(p), milliseconds("%.3f", &e.Latency), given(p.Milliseconds)}))
-		}
-		if evals := r.of(r.name); len(evals) > 0 && strings.HasPrefix(r.name, "integrator-") {
-			if absent := r.absent(r.name, r.unrecorded(r.name, evals)); len(absent) > 0 {
-				s.absent = append(s.absent, r.name+": "+strings.Join(absent, ", "))
-			}
+// recoveryShown is how many steps of a recovery are drawn.
+const recoveryShown = 40
+
+// recoveryFigures show Φ after a perturbation off M* and the predicted
+// contraction.
+func recoveryFigures(c batchnav.Certified) []*Figure {
+	r, name := c.Recovery, c.Certificate.Case
+	if r == nil {
+		return nil
+	}
+	f := newFigure(name+"-recovery", name+": recovery from a perturbation off M*", axis{"latent steps", "count"}, axis{"Φ", "squared scales of the state"})
+	f.logY()
+	xs := make([]float64, min(recoveryShown, len(r.Median)))
+	floor := math.Inf(1)
+	for i := range xs {
+		xs[i] = float64(i)
+		floor = math.Min(floor, float64(r.Median[i]))
+	}
+	// The prediction goes on falling where the flow has come to rest.
+	predicted := slices.Clone(r.Predicted)
+	for i, v := range predicted {
+		if float64(v) < floor/10 {
+			predicted[i] = batchnav.Number(math.NaN())
 		}
 	}
-	return tables(s)
+	for i, s := range []struct {
+		label  string
+		v      []batchnav.Number
+		dashed bool
+	}{{"median", r.Median, false}, {"95th percentile", r.P95, false}, {"largest", r.Max, false}, {"predicted", predicted, true}} {
+		f.line(s.label, colour(i), s.dashed, xs, numbers(s.v)[:len(xs)])
+	}
+	f.caption = "Φ = ‖x − D_s(z)‖², how far the decoded state is from the measured one, step by step, where the step begins beside the map; dashed, what the certified contraction predicts."
+	return []*Figure{f}
 }
 
-// goals is the table of a case whose episodes have goals.
-func (d devices) goals(name string) string {
-	s := section{rows: [][]string{slices.Concat([]string{"method", "safe", "95 % interval", "safe % (paper)", "collision-free", "(paper)", "gap % ± 95 %", "gap % (paper)", "n"}, besideMain(planner), []string{"mean smallest margin, m", "margin (paper)", "fallbacks", "p50 / p99, ms"})}}
-	for _, r := range d.runs((*Records).named) {
-		if r.name != name {
-			continue
-		}
-		same, scenes := sameScenes(r.of(name))
-		if scenes > 0 {
-			s.note = fmt.Sprintf("Gaps are over the n of the %d episodes that all methods ran in which the method and the reference are safe; all else is over all of a method's episodes.", scenes)
-		}
-		for _, e := range same {
-			p := r.paper(r.name, e.Method)
-			s.rows = append(s.rows, slices.Concat(
-				[]string{r.titled(&e), safeOf(&e), safeInterval(&e), given(p.Safe), number("%.1f %%", 100*float64(e.CollisionFree)), given(p.Collision), within("%.2f", e.GapPct, e.GapSEM, e.RegretN), given(p.Gap), fmt.Sprint(e.RegretN)},
-				r.less(&e), []string{estimate("%.3f", e.MarginMean, e.MarginSEM), given(p.Margin), fmt.Sprint(e.Fallback), milliseconds("%.1f", &e.Latency)}))
-		}
-		s.absent = r.absent(name, r.unrecorded(name, r.of(name)))
+func numbers(v []batchnav.Number) []float64 {
+	out := make([]float64, len(v))
+	for i, x := range v {
+		out[i] = float64(x)
 	}
-	return tables(s)
+	return out
+}
+
+// checkCertified says what of a recovery is shorter than its median.
+func checkCertified(c *batchnav.Certified) error {
+	if r := c.Recovery; r != nil {
+		n := len(r.Median)
+		if len(r.P95) < n || len(r.Max) < n || len(r.Predicted) < n {
+			return fmt.Errorf("recovery has %d values of median, %d of p95, %d of max and %d of predicted, want as many of each", n, len(r.P95), len(r.Max), len(r.Predicted))
+		}
+	}
+	if c.Certificate == nil {
+		return errors.New("certificate is missing")
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gpc-engine/gpc/internal/durable"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
@@ -16,8 +17,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
-
-	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // Figure is one plot, written as SVG and as PNG.
@@ -116,8 +115,8 @@ func (f *Figure) entry(label string, thumb plot.Thumbnailer) {
 	}
 }
 
-// places are the upper left corners of the legend's entries below the upper left corner of the legend, and its height.
-func (f *Figure) places() (at []vg.Point, height vg.Length) {
+// legendCorners are the upper left corners of the legend's entries below the upper left corner of the legend, and its height.
+func (f *Figure) legendCorners() (at []vg.Point, height vg.Length) {
 	var x vg.Length
 	for _, e := range f.legend {
 		w := thumbWidth + labelGap + f.plot.Legend.TextStyle.Width(e.label)
@@ -285,7 +284,7 @@ func (f *Figure) equalAspect() {
 
 // size is that of the page: the figure's, and the legend's below it.
 func (f *Figure) size() (width, height vg.Length) {
-	_, below := f.places()
+	_, below := f.legendCorners()
 	return f.Width, f.Height + below
 }
 
@@ -317,7 +316,7 @@ func (f *Figure) draw(page draw.Canvas) draw.Canvas {
 	page.SetColor(background.light)
 	page.Fill(page.Rectangle.Path())
 	page = draw.Crop(page, pageMargin, -pageMargin, pageMargin, -pageMargin)
-	at, below := f.places()
+	at, below := f.legendCorners()
 	for i, e := range f.legend {
 		style := f.plot.Legend.TextStyle
 		corner := vg.Point{X: page.Min.X + at[i].X, Y: page.Min.Y + below - labelGap - at[i].Y}

@@ -6,26 +6,25 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/plot/vg/draw"
-
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // algorithmTwo is the paper's online algorithm, whole; planner is what Case 2 has in its place.
 const (
-	algorithmTwo = "navigator"
-	planner      = "planner"
+	AlgorithmTwo = "navigator"
+	Planner      = "planner"
 )
 
-// leading is the method of a case whose traces and points the figures single out, and beside
+// Leading is the method of a case whose traces and points the figures single out, and beside
 // which the others stand: the first of its list.
-func (r *Records) leading(name string) string {
-	if methods := r.cases[name].Methods; len(methods) > 0 {
+func (r *Records) Leading(name string) string {
+	if methods := r.Cases[name].Methods; len(methods) > 0 {
 		return methods[0].Name
 	}
-	return algorithmTwo
+	return AlgorithmTwo
 }
 
 // caseFigures are for each case the paper's four panels: terminal regret, semantic
@@ -34,10 +33,10 @@ func (r *Records) leading(name string) string {
 func (r *Records) caseFigures(name string) []*Figure {
 	var figures []*Figure
 	// A gap to a reference may be negative: no logarithmic axis holds it.
-	if evals := r.of(name); len(evals) > 0 && evals[0].Reached == nil {
+	if evals := r.Plain(name); len(evals) > 0 && evals[0].Reached == nil {
 		figures = append(figures, r.regretFigure(name, evals), r.frontierFigure(name, evals))
 	}
-	if t := r.shown(name); t != nil {
+	if t := r.ShownTrace(name); t != nil {
 		figures = append(figures, r.priorityFigure(t))
 		figures = append(figures, r.traceFigures(t)...)
 	}
@@ -46,11 +45,11 @@ func (r *Records) caseFigures(name string) []*Figure {
 	return slices.DeleteFunc(figures, func(f *Figure) bool { return f == nil })
 }
 
-// shown is the trace of a case that its figures are of: the leading method's, or else the
+// ShownTrace is the trace of a case that its figures are of: the leading method's, or else the
 // first; nil where there is none with a decision.
-func (r *Records) shown(name string) *Trace {
+func (r *Records) ShownTrace(name string) *Trace {
 	wanted := func(t Trace) bool { return len(t.Episodes) > 0 && len(t.Episodes[0].Lines) > 0 }
-	if t := r.trace(name, func(t Trace) bool { return wanted(t) && t.Header.Method == r.leading(name) }); t != nil {
+	if t := r.trace(name, func(t Trace) bool { return wanted(t) && t.Header.Method == r.Leading(name) }); t != nil {
 		return t
 	}
 	return r.trace(name, wanted)
@@ -77,7 +76,7 @@ func (r *Records) regretFigure(name string, evals []closedloop.Result) *Figure {
 	var labels []string
 	for _, e := range evals {
 		regret := float64(e.RegretPct)
-		if r.method(name, e.Method).Group == domain.GroupExact || math.IsNaN(regret) {
+		if r.Method(name, e.Method).Group == domain.GroupExact || math.IsNaN(regret) {
 			continue
 		}
 		y := -float64(len(labels)) // downwards
@@ -86,7 +85,7 @@ func (r *Records) regretFigure(name string, evals []closedloop.Result) *Figure {
 		lo, hi := regret-float64(e.RegretSEM), regret+float64(e.RegretSEM)
 		f.line("", c, false, []float64{math.Max(regretFloor, lo), math.Max(regretFloor, hi)}, []float64{y, y})
 		f.point("", c, draw.CircleGlyph{}, math.Max(regretFloor, regret), y)
-		if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
+		if p := r.Paper(name, e.Method); !math.IsNaN(p.Regret) {
 			f.point("", colour(grey), draw.CrossGlyph{}, p.Regret, y)
 		}
 	}
@@ -95,7 +94,7 @@ func (r *Records) regretFigure(name string, evals []closedloop.Result) *Figure {
 	}
 	f.rows(labels)
 	f.caption = fmt.Sprintf("Cost above the optimum over safe episodes, mean ± s.e.m.; below %g %% drawn there.", regretFloor)
-	if len(r.cases[name].Paper) > 0 {
+	if len(r.Cases[name].Paper) > 0 {
 		f.caption += " Crosses are the paper's."
 	}
 	return f
@@ -110,13 +109,13 @@ func (r *Records) frontierFigure(name string, evals []closedloop.Result) *Figure
 	for _, e := range evals {
 		regret, ms := float64(e.RegretPct), float64(e.Latency.P50)/1e3
 		// Ablations stand in the table; here they would only hide each other.
-		group := r.method(name, e.Method).Group
+		group := r.Method(name, e.Method).Group
 		if group == domain.GroupExact || group == domain.GroupAblation || math.IsNaN(regret) || !(ms > 0) {
 			continue
 		}
 		regret = math.Max(regretFloor, regret)
 		f.point(e.Method, r.methodColour(name, e.Method), draw.CircleGlyph{}, ms, regret)
-		if p := r.paper(name, e.Method); !math.IsNaN(p.Regret) {
+		if p := r.Paper(name, e.Method); !math.IsNaN(p.Regret) {
 			f.point(e.Method+" (paper)", colour(grey), draw.CrossGlyph{}, p.Milliseconds, p.Regret)
 		}
 		drawn++
@@ -125,7 +124,7 @@ func (r *Records) frontierFigure(name string, evals []closedloop.Result) *Figure
 		return nil
 	}
 	f.caption = "Left is faster, lower is better. Exact methods and ablations stand in the table"
-	if len(r.cases[name].Paper) > 0 {
+	if len(r.Cases[name].Paper) > 0 {
 		f.caption += "; crosses are the paper's, on its own hardware"
 	}
 	f.caption += "."

@@ -14,13 +14,13 @@ func TestGivenScenesAreNoSample(t *testing.T) {
 		r.Evaluations = append(r.Evaluations, closedloop.Result{Case: name, Method: "navigator", ScenesSHA256: sum})
 		r.Pairings = append(r.Pairings, closedloop.Pairing{Case: name, ScenesSHA256: sum, Pairs: []closedloop.Paired{{Method: "navigator"}}})
 	}
-	if all := r.of(name); len(all) != 1 || all[0].ScenesSHA256 != "" {
+	if all := r.Plain(name); len(all) != 1 || all[0].ScenesSHA256 != "" {
 		t.Errorf("%d evaluations", len(all))
 	}
-	if all := r.paired(name, func(*closedloop.Pairing) bool { return true }); len(all) != 1 || all[0].ScenesSHA256 != "" {
+	if all := r.PairingsWhere(name, func(*closedloop.Pairing) bool { return true }); len(all) != 1 || all[0].ScenesSHA256 != "" {
 		t.Errorf("%d pairings", len(all))
 	}
-	if undisturbedPlant(&r.Pairings[1]) {
+	if UndisturbedPlant(&r.Pairings[1]) {
 		t.Error("a pairing on scenes that were given counts as the case as it is")
 	}
 }

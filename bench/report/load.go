@@ -35,7 +35,7 @@ func Load(ctx context.Context, dir string, cases map[string]Case) (*Records, err
 		case strings.HasSuffix(path, ".jsonl"):
 			return r.AddTrace(ctx, path)
 		case strings.HasSuffix(path, ".json"):
-			if err := r.add(path); err != nil {
+			if err := r.addFile(path); err != nil {
 				return fmt.Errorf("report: %s: %w", path, err)
 			}
 		case path == filepath.Join(dir, trainingsFile):
@@ -76,7 +76,7 @@ func (r *Records) mixed() error {
 		if err := same("problems", problems, e, e.ProblemSHA256); err != nil {
 			return err
 		}
-		if m := r.method(e.Case, e.Method); m.Needs&domain.NeedsMap != 0 {
+		if m := r.Method(e.Case, e.Method); m.Needs&domain.NeedsMap != 0 {
 			if err := same("maps", maps, e, e.ModelSHA256); err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func (r *Records) mixed() error {
 	return nil
 }
 
-func (r *Records) add(path string) error {
+func (r *Records) addFile(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (r *Records) add(path string) error {
 	if err != nil {
 		return err
 	}
-	return r.addRecord(text)
+	return r.Add(text)
 }
 
 // namedMethod is a method that a record names.
@@ -105,14 +105,14 @@ var namedMethod = regexp.MustCompile(`("method": ?")([^"]*)(")`)
 
 // present is the present name of a method of a case; one that is not known has the navigator's.
 func (r *Records) present(name, method string) string {
-	if _, known := r.cases[name]; !known {
+	if _, known := r.Cases[name]; !known {
 		for _, m := range batchnav.Named() {
 			if m.Called(method) {
 				return m.Name
 			}
 		}
 	}
-	return r.method(name, method).Name
+	return r.Method(name, method).Name
 }
 
 // renamed is a record of a case with its methods' present names.
@@ -123,8 +123,8 @@ func (r *Records) renamed(name string, text []byte) []byte {
 	})
 }
 
-// addRecord reads one record.
-func (r *Records) addRecord(text []byte) error {
+// Add reads one record, JSON of one of the kinds.
+func (r *Records) Add(text []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {
 		return err
@@ -162,18 +162,13 @@ func (r *Records) addEvaluation(text []byte) error {
 }
 
 // decode reads a record and, where there is one, holds it to a check.
-func decode[T any](text []byte, into *[]T, check func(*T) error) error {
-	var v T
-	if err := json.Unmarshal(text, &v); err != nil {
-		return err
+func decode[T any](text []byte, check func(*T) error) (*T, error) {
+	v := new(T)
+	err := json.Unmarshal(text, v)
+	if err == nil && check != nil {
+		err = check(v)
 	}
-	if check != nil {
-		if err := check(&v); err != nil {
-			return err
-		}
-	}
-	*into = append(*into, v)
-	return nil
+	return v, err
 }
 
 // AddTrace reads a whole trace file into the records.
@@ -226,6 +221,26 @@ func (t *Trace) check() error {
 		}
 	}
 	return nil
+}
+
+// LoadAll reads the records of every device below a folder of results, in the order of their names. A folder without any
+// is an error.
+func LoadAll(ctx context.Context, results string, cases map[string]Case) (all []*Records, err error) {
+	dirs, err := Devices(results)
+	if err != nil {
+		return nil, err
+	}
+	if len(dirs) == 0 {
+		return nil, fmt.Errorf("report: %s: no recorded runs (*.json) and no traces (*.jsonl) in it", results)
+	}
+	for _, dir := range dirs {
+		r, err := Load(ctx, dir, cases)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
 }
 
 // Devices lists the folders of results that hold records or traces, without those below another.

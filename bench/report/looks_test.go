@@ -15,6 +15,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/font/liberation"
@@ -22,11 +26,6 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/recorder"
-
-	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/testing/require"
-	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // slider is the cart on a line that comes to rest at 0, with a picture of it.
@@ -129,7 +128,7 @@ func faults(f *Figure) (out []string) {
 		out = append(out, err.Error())
 	}
 	out = append(out, untwinned(svg)...)
-	_, below := f.places()
+	_, below := f.legendCorners()
 	under := 0
 	for _, box := range texts(&c) {
 		if box.Min.X < 0 || box.Min.Y < 0 || box.Max.X > width || box.Max.Y > height {
@@ -376,15 +375,15 @@ func TestNotesAreOfTheirCase(t *testing.T) {
 		r.Evaluations = append(r.Evaluations, closedloop.Result{Case: name, Method: "navigator", Episodes: 1})
 	}
 	for _, s := range r.evaluationSections() {
-		if has := strings.Contains(s.note, "tab. analytical"); has != strings.HasPrefix(s.title, "integrator") {
-			t.Errorf("the note of %s is %q", s.title, s.note)
+		if has := strings.Contains(s.Note, "tab. analytical"); has != strings.HasPrefix(s.title, "integrator") {
+			t.Errorf("the note of %s is %q", s.title, s.Note)
 		}
 	}
 }
 
 // Columns without an entry are left out, others stay.
 func TestColumnsWithoutAnEntryAreLeftOut(t *testing.T) {
-	got := filled([][]string{{"method", "paper", "p50"}, {"a", "–", "1"}, {"b", "–", "–"}})
+	got := Filled([][]string{{"method", "paper", "p50"}, {"a", "–", "1"}, {"b", "–", "–"}})
 	if fmt.Sprint(got) != "[[method p50] [a 1] [b –]]" {
 		t.Errorf("got %v", got)
 	}

@@ -15,15 +15,15 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
-// section is one table with its heading, what it means and where it comes from, and the figures and animations beside
+// Section is one table with its heading, what it means and where it comes from, and the figures and animations beside
 // it.
-type section struct {
-	title, note string
-	provenance  string     // seed, commit, machine and its load
-	absent      []string   // rows that have no record
+type Section struct {
+	title, Note string
+	Provenance  string     // seed, commit, machine and its load
+	Absent      []string   // rows that have no record
 	keys        int        // columns that name a row; 0: one
 	parts       []string   // headings at which a part of the table begins that a page shows as a table of its own
-	rows        [][]string // the first is the header; nil: no table
+	Rows        [][]string // the first is the header; nil: no table
 	figures     []*Figure
 	traces      []*Trace // shown in motion
 }
@@ -31,15 +31,18 @@ type section struct {
 // chapter is what one sort of records or several give.
 type chapter struct {
 	title    string
-	sections []section
+	sections []Section
 }
 
 // chapters are those of the report that have sections, all cases at a glance before them.
 func (r *Records) chapters() (out []chapter) {
-	if s := (devices{r}).glance(); len(s.rows) > 1 {
-		out = append(out, chapter{"In short", []section{s}})
+	if s := Glance([]*Records{r}); len(s.Rows) > 1 {
+		out = append(out, chapter{"In short", []Section{s}})
 	}
 	for _, k := range kinds {
+		if k.sections == nil {
+			continue
+		}
 		sections := k.sections(r)
 		switch last := len(out) - 1; {
 		case len(sections) == 0:
@@ -191,24 +194,24 @@ func (p *sheet) chapter(title string) {
 
 func (p *sheet) endChapter() { fmt.Fprint(&p.html, "</div></details>\n") }
 
-func (p *sheet) section(s *section) {
+func (p *sheet) section(s *Section) {
 	p.sections++
 	p.figures = false
 	fmt.Fprintf(&p.md, "\n### %s\n", s.title)
 	fmt.Fprintf(&p.html, "<details><summary><h3>%s</h3></summary>\n<section id=\"section-%d\" aria-label=\"%[1]s\">\n", html.EscapeString(s.title), p.sections)
-	if s.note != "" {
-		fmt.Fprintf(&p.md, "\n%s\n", s.note)
-		fmt.Fprintf(&p.html, "<p>%s</p>\n", inline(s.note))
+	if s.Note != "" {
+		fmt.Fprintf(&p.md, "\n%s\n", s.Note)
+		fmt.Fprintf(&p.html, "<p>%s</p>\n", inline(s.Note))
 	}
-	if len(s.rows) > 0 {
+	if len(s.Rows) > 0 {
 		fmt.Fprintln(&p.md)
-		s.table(&p.md)
+		s.Table(&p.md)
 		s.html(&p.html)
 	}
 	s.origins(&p.md)
 }
 
-func (p *sheet) endSection(s *section) {
+func (p *sheet) endSection(s *Section) {
 	if p.figures {
 		fmt.Fprint(&p.html, "</div>\n")
 	}
@@ -269,17 +272,17 @@ func inline(text string) string {
 }
 
 // origins writes which rows have no record, and where the others come from.
-func (s *section) origins(w *bytes.Buffer) {
-	if len(s.absent) > 0 {
-		fmt.Fprintf(w, "\nWithout a record: %s.\n", strings.Join(s.absent, "; "))
+func (s *Section) origins(w *bytes.Buffer) {
+	if len(s.Absent) > 0 {
+		fmt.Fprintf(w, "\nWithout a record: %s.\n", strings.Join(s.Absent, "; "))
 	}
-	if s.provenance != "" {
-		fmt.Fprintf(w, "\n%s\n", s.provenance)
+	if s.Provenance != "" {
+		fmt.Fprintf(w, "\n%s\n", s.Provenance)
 	}
 }
 
-func (s *section) table(w *bytes.Buffer) {
-	for i, r := range s.rows {
+func (s *Section) Table(w *bytes.Buffer) {
+	for i, r := range s.Rows {
 		fmt.Fprintf(w, "| %s |\n", strings.Join(r, " | "))
 		if i == 0 {
 			fmt.Fprintf(w, "|---%s|\n", strings.Repeat("|---:", len(r)-1))
@@ -287,8 +290,8 @@ func (s *section) table(w *bytes.Buffer) {
 	}
 }
 
-// filled leaves out columns without an entry in any row.
-func filled(rows [][]string) [][]string {
+// Filled leaves out columns without an entry in any row.
+func Filled(rows [][]string) [][]string {
 	if len(rows) < 2 {
 		return rows
 	}
@@ -308,19 +311,19 @@ func filled(rows [][]string) [][]string {
 
 // html writes the table, or each part of it behind the columns that name the rows, in a box of its own, in which it
 // scrolls on a screen that is too narrow for it.
-func (s *section) html(w *bytes.Buffer) {
+func (s *Section) html(w *bytes.Buffer) {
 	keys := max(1, s.keys)
 	from := []int{keys}
 	for _, heading := range s.parts {
-		from = append(from, slices.Index(s.rows[0], heading))
+		from = append(from, slices.Index(s.Rows[0], heading))
 	}
-	for i, first := range append(from, len(s.rows[0]))[1:] {
-		part := make([][]string, len(s.rows))
-		for k, row := range s.rows {
+	for i, first := range append(from, len(s.Rows[0]))[1:] {
+		part := make([][]string, len(s.Rows))
+		for k, row := range s.Rows {
 			part[k] = slices.Concat(row[:min(keys, len(row))], row[min(from[i], len(row)):first])
 		}
 		fmt.Fprintf(w, "<div class=\"table\" tabindex=\"0\" role=\"group\" aria-label=\"%s\"><table>\n", html.EscapeString(fmt.Sprintf("Table: %s, %s", s.title, part[0][min(keys, len(part[0])-1)])))
-		htmlRows(w, filled(part))
+		htmlRows(w, Filled(part))
 		fmt.Fprint(w, "</table></div>\n")
 	}
 }

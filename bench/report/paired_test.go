@@ -107,7 +107,7 @@ func TestLoadOfRecordedTimes(t *testing.T) {
 		"1 runs were recorded above the limit":      {{Start: 3, Limit: 2, Above: true}, {Start: 1, Limit: 2}},
 		"at most 3.00, other processes had at most": {{Start: 3}, {End: 2}},
 	} {
-		if text := loads(all); !strings.Contains(text, want) {
+		if text := Loads(all); !strings.Contains(text, want) {
 			t.Errorf("%q lacks %q", text, want)
 		}
 	}

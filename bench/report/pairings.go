@@ -4,28 +4,30 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/compile"
 )
 
-// undisturbed pairings are of the case as it is, and of whole methods.
-func undisturbed(p *closedloop.Pairing) bool { return undisturbedPlant(p) && !ablates(p) }
+// Undisturbed pairings are of the case as it is, and of whole methods.
+func Undisturbed(p *closedloop.Pairing) bool { return UndisturbedPlant(p) && !ablates(p) }
 
-func undisturbedPlant(p *closedloop.Pairing) bool {
+func UndisturbedPlant(p *closedloop.Pairing) bool {
 	return len(p.Shift) == 0 && p.Noise == 0 && p.Bias == 0 && p.ScenesSHA256 == ""
 }
 
 // ablates tells whether a pairing sets a method beside itself without a part.
 func ablates(p *closedloop.Pairing) bool {
 	return slices.ContainsFunc(p.Pairs, func(m closedloop.Paired) bool {
-		_, is := wholeOf(m.Method)
+		_, is := WholeOf(m.Method)
 		return is
 	})
 }
 
-func shiftText(shift map[string]float64) string {
+func ShiftText(shift map[string]float64) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(shift)) {
 		parts = append(parts, fmt.Sprintf("%s × %g", name, shift[name]))
@@ -33,11 +35,11 @@ func shiftText(shift map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// paired returns the pairings of a case that are wanted: those of larger maps first, then
+// PairingsWhere returns the pairings of a case that are wanted: those of larger maps first, then
 // by shift, noise and bias.
-func (r *Records) paired(name string, wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
+func (r *Records) PairingsWhere(name string, wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
 	for _, p := range r.Pairings {
-		if p.Case == name && p.ScenesSHA256 == "" && !byCandidates(&p) && !byConstants(&p) && !retrained(&p) && wanted(&p) {
+		if p.Case == name && p.ScenesSHA256 == "" && !byCandidates(&p) && !ByConstants(&p) && !retrained(&p) && wanted(&p) {
 			out = append(out, p)
 		}
 	}
@@ -68,30 +70,20 @@ func (r *Records) pairedCases() (names []string) {
 	return slices.Compact(names)
 }
 
-// knownPaired are those of them that the program has.
-func (r *Records) knownPaired() []string {
+// PairedCases are those of them that the program has.
+func (r *Records) PairedCases() []string {
 	return slices.DeleteFunc(r.pairedCases(), func(name string) bool {
-		_, has := r.cases[name]
+		_, has := r.Cases[name]
 		return !has
 	})
 }
 
-// bundledMap is what tables call the map of a pairing without a file.
-const bundledMap = "bundled"
+// BundledMap is what tables call the map of a pairing without a file.
+const BundledMap = "bundled"
 
-// plainest are the undisturbed pairings of a case of the bundled map, and of the one of the
-// fewest samples where there is another.
-func (r run) plainest() []closedloop.Pairing {
-	all := r.paired(r.name, undisturbed)
-	if len(all) > 1 {
-		return []closedloop.Pairing{all[0], all[len(all)-1]}
-	}
-	return all
-}
-
-// pairedRow is the i-th method of a pairing, behind what its first cells say.
-func pairedRow(first []string, i int, m *closedloop.Paired) []string {
-	return slices.Concat(first, []string{"`" + m.Method + "`"}, pairedCells(i, m), []string{milliseconds("%.3f", &m.Latency)})
+// PairedRow is the i-th method of a pairing, behind what its first cells say.
+func PairedRow(first []string, i int, m *closedloop.Paired) []string {
+	return slices.Concat(first, []string{"`" + m.Method + "`"}, pairedCells(i, m), []string{Milliseconds("%.3f", &m.Latency)})
 }
 
 // pairedCells are how many of its episodes were safe, its regret, the median, 90 % quantile and
@@ -99,40 +91,281 @@ func pairedRow(first []string, i int, m *closedloop.Paired) []string {
 func pairedCells(i int, m *closedloop.Paired) []string {
 	difference, n := "–", "–"
 	if i > 0 {
-		difference, n = estimate("%.5f", m.DifferencePct, m.DifferenceCI95), fmt.Sprint(m.Compared)
+		difference, n = Estimate("%.5f", m.DifferencePct, m.DifferenceCI95), fmt.Sprint(m.Compared)
 	}
-	return slices.Concat([]string{fmt.Sprintf("%d/%d", m.Safe, m.Episodes), estimate("%.5f", m.RegretPct, m.RegretCI95)}, spread("%.5f", &m.Regret),
+	return slices.Concat([]string{fmt.Sprintf("%d/%d", m.Safe, m.Episodes), Estimate("%.5f", m.RegretPct, m.RegretCI95)}, Spread("%.5f", &m.Regret),
 		[]string{m.RegretWorst.Text("%.4f"), difference, n})
 }
 
-// quality is what candidates, polish and data are worth, in pairs, method by method.
-func (d devices) quality() string {
-	s := section{rows: [][]string{{"case", "map, samples", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
-	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).knownPaired) {
-		for _, p := range r.plainest() {
-			shown = append(shown, p)
-			for i, m := range p.Pairs {
-				s.rows = append(s.rows, pairedRow([]string{p.Case, cmp.Or(p.Map.File, bundledMap) + ", " + fmt.Sprint(p.Map.Samples)}, i, &m))
-			}
+// ablated are the parts of Algorithm 2 that the paper names, by what their ablations end in.
+var ablated = []string{"-no-semantic", "-no-rollout", "-no-lie", "-no-retraction"}
+
+// unprojected is what an ablation without the projection ends in.
+const unprojected = "-no-projection"
+
+// WholeOf is the method that an ablation of the paper's is one of.
+func WholeOf(ablation string) (whole string, is bool) {
+	for _, part := range ablated {
+		if whole, is = strings.CutSuffix(ablation, part); is {
+			return whole, whole == AlgorithmTwo || whole == Planner
 		}
 	}
-	s.provenance = recordedBy(shown)
-	return tables(s)
+	return "", false
 }
 
-// shifted is the same on plants that the maps were not made for.
-func (d devices) shifted() string {
-	s := section{rows: [][]string{{"case", "plant", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
-	var shown []closedloop.Pairing
-	for _, r := range d.runs((*Records).knownPaired) {
-		for _, p := range r.paired(r.name, func(p *closedloop.Pairing) bool { return p.Shift["ellipse"] == 1.1 || p.Shift["obstacle-speed"] == 1.5 }) {
-			shown = append(shown, p)
-			for i, m := range p.Pairs {
-				s.rows = append(s.rows, pairedRow([]string{p.Case, shiftText(p.Shift)}, i, &m))
-			}
+// WarmSolver is the exact solver that a compiled map is set beside.
+const WarmSolver = "nmpc"
+
+// ByConstants tells whether a pairing runs a method again with other constants.
+func ByConstants(p *closedloop.Pairing) bool {
+	return slices.ContainsFunc(p.Pairs, func(m closedloop.Paired) bool { return len(m.Constants) > 0 })
+}
+
+// UnprojectedAside tells whether a pairing sets a method beside itself without its projection.
+func UnprojectedAside(p *closedloop.Pairing) bool {
+	return len(p.Pairs) == 2 && p.Pairs[1].Method == p.Pairs[0].Method+unprojected && UndisturbedPlant(p)
+}
+
+// retrained tells whether a pairing is of the projection, or of two maps of one method.
+func retrained(p *closedloop.Pairing) bool {
+	return UnprojectedAside(p) || len(p.Pairs) == 2 && p.Pairs[0].Method == p.Pairs[1].Method && p.Pairs[0].ModelSHA256 != p.Pairs[1].ModelSHA256
+}
+
+// untimed tells whether none of some pairings holds times.
+func untimed(pairings []closedloop.Pairing) bool {
+	return !slices.ContainsFunc(pairings, func(p closedloop.Pairing) bool {
+		return slices.ContainsFunc(p.Pairs, func(m closedloop.Paired) bool { return !math.IsNaN(float64(m.Latency.P50)) })
+	})
+}
+
+// A pairing by candidates sets the planner with a map beside what decides without one: with as many
+// candidates, and with as many as take its time.
+
+// withoutMap is how the methods without a map begin whose latents' share went elsewhere.
+const withoutMap = Planner + "-no-latent-"
+
+// byCandidates tells whether a pairing is one of numbers of candidates: a method of it is without
+// the map's latents.
+func byCandidates(p *closedloop.Pairing) bool {
+	return slices.ContainsFunc(p.Pairs, func(m closedloop.Paired) bool {
+		return len(m.Method) > len(withoutMap) && m.Method[:len(withoutMap)] == withoutMap
+	})
+}
+
+// ComparedCases are the cases with such a pairing.
+func (r *Records) ComparedCases() (names []string) {
+	for _, p := range r.Pairings {
+		if byCandidates(&p) {
+			names = append(names, p.Case)
 		}
 	}
-	s.provenance = recordedBy(shown)
-	return tables(s)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
+
+// CandidatesOf is how many candidates a decision of a row has.
+func (r *Records) CandidatesOf(name string, m *closedloop.Paired) int {
+	return cmp.Or(m.Candidates, r.Method(name, m.Method).Candidates)
+}
+
+// CandidatePairings are those of a case, most candidates first.
+func (r *Records) CandidatePairings(name string) (out []closedloop.Pairing) {
+	for _, p := range r.Pairings {
+		if p.Case == name && byCandidates(&p) {
+			out = append(out, p)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b closedloop.Pairing) int {
+		return r.CandidatesOf(name, &b.Pairs[0]) - r.CandidatesOf(name, &a.Pairs[0])
+	})
+	return out
+}
+
+// EqualIn says in what a row is like the first: its candidates, or the time that they take.
+func (r *Records) EqualIn(name string, first, m *closedloop.Paired) string {
+	switch {
+	case m == first:
+		return "–"
+	case r.CandidatesOf(name, first) == r.CandidatesOf(name, m):
+		return "candidates"
+	}
+	return "time"
+}
+
+// Compared is the record of `gpc eval compare`: methods on the same episodes.
+type Compared struct {
+	Comparisons []closedloop.Comparison `json:"comparisons"`
+}
+
+// comparisonSection is the table of one.
+func comparisonSection(c Compared) Section {
+	if len(c.Comparisons) == 0 {
+		return Section{}
+	}
+	first := c.Comparisons[0]
+	return Section{
+		title:      first.Case + ": on the same episodes",
+		Note:       fmt.Sprintf("Cost: mean over the %d episodes in which every run is safe of the difference to %s, ± its standard error.", first.Compared, first.Method),
+		Provenance: fmt.Sprintf("Seed %d, commit %s.", first.Seed, first.Commit),
+		Rows: Table(Columns{
+			{"method", "{Method}"}, {"safe", "{Safe}/{Episodes}"}, {"cost %", "{DifferencePct %.2f} ± {DifferenceSEM? %.2f}"}, {"margin", "{MarginMean %.3f}"},
+			{"p50 / p99 ms", "{Latency.P50? %.2f /1e3} / {Latency.P99? %.2f /1e3}"},
+		}, c.Comparisons),
+	}
+}
+
+// checkCompilation refuses a record that the tables cannot index.
+func checkCompilation(c *compile.Report) error {
+	if c.Case == "" || c.Best < 0 || c.Best >= len(c.Rounds) {
+		return fmt.Errorf("a compilation of case %q whose map is of round %d of %d", c.Case, c.Best, len(c.Rounds))
+	}
+	return nil
+}
+
+// compilationSections are a table of every map that was compiled, one of methods on the same
+// episodes for the cases that the program does not have, as those of the gallery, and one of
+// the latent step's parts there.
+func (r *Records) compilationSections() (out []Section) {
+	if names := r.CompiledCases(); len(names) > 0 {
+		s := Compilations(r.Compilations, names)
+		s.title = "Maps compiled from equations"
+		out = append(out, s)
+	}
+	if s := BesideMaps(r.ForeignPairings(Undisturbed), nil); len(s.Rows) > 1 {
+		s.title = "Methods beside compiled maps"
+		out = append(out, s)
+	}
+	if s := BesideMaps(r.ForeignPairings(InParts), nil); len(s.Rows) > 1 {
+		s.title = "The latent step on compiled maps"
+		out = append(out, s)
+	}
+	return out
+}
+
+// CompiledCases are those of the compilations, by name.
+func (r *Records) CompiledCases() (names []string) {
+	for _, c := range r.Compilations {
+		names = append(names, c.Case)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// mostOthers is how many CPUs others may have while one loop is timed; beyond it the times are not
+// the loop's own.
+const mostOthers = 0.25
+
+// Disturbed tells whether a load that is known was too much to time beside.
+func Disturbed(l *closedloop.Load) bool { return l != nil && l.Others+l.Stolen > mostOthers }
+
+// Compilations is what maps reach from the starts that no decision has looked at: the first of
+// every name, and which of them there is none of.
+func Compilations(all []compile.Report, names []string) Section {
+	s := Section{Rows: [][]string{{"case", "test by", "unsafe", "of these no way", "mean %", "p90 %", "max %", "no optimum", "rescued %", "p50 / p99, µs", "target %", "met", "scenarios, samples", "minutes", "held-out mean %, by method"}}}
+	var on []*closedloop.Load
+	var commits, devices, busy, missed []string
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(c compile.Report) bool { return c.Case == name })
+		if i < 0 {
+			s.Absent = append(s.Absent, "`"+name+"`")
+			continue
+		}
+		c, scenarios := &all[i], 0
+		for _, round := range c.Rounds[:c.Best+1] {
+			scenarios += round.Scenarios
+		}
+		t := &c.Test
+		times, minutes, met := t.P50.Text("%.3g")+" / "+t.P99.Text("%.3g"), fmt.Sprintf("%.0f", c.Seconds/60), "yes"
+		timed := cmp.Or(c.TimesLoad, c.Load)
+		if Disturbed(timed) {
+			times = "–"
+			busy = append(busy, fmt.Sprintf("`%s` (others had %.2f CPUs)", name, timed.Others+timed.Stolen))
+		} else {
+			on = append(on, timed)
+		}
+		if Disturbed(c.Load) {
+			minutes = "–"
+		}
+		if !c.Met {
+			met = "no"
+			missed = append(missed, fmt.Sprintf(" What would help `%s`: %s.", name, c.Advice))
+		}
+		var choice []string
+		for _, m := range c.Choice {
+			choice = append(choice, fmt.Sprintf("`%s` %s", m.Method, m.Mean.Text("%.3g")))
+		}
+		s.Rows = append(s.Rows, []string{
+			"`" + name + "`", "`" + t.Method + "`", fmt.Sprintf("%d of %d", t.Unsafe, t.Episodes), fmt.Sprint(t.NoWay),
+			t.Mean.Text("%.3g"), t.P90.Text("%.3g"), t.Max.Text("%.3g"), fmt.Sprint(t.Unsolved), t.Rescued.Text("%.2g"),
+			times, fmt.Sprintf("%g", c.Target.Mean), met, fmt.Sprintf("%d, %d", scenarios, c.Rounds[c.Best].Samples), minutes, strings.Join(choice, ", "),
+		})
+		commits, devices = append(commits, c.Commit), append(devices, c.Device)
+	}
+	if len(commits) > 0 {
+		s.Provenance = Origin("", Distinct(commits), Distinct(devices), on...)
+	}
+	if len(busy) > 0 {
+		s.Note = "Times taken beside other work are left out: " + strings.Join(busy, ", ") + "."
+	}
+	s.Note = strings.TrimSpace(s.Note + strings.Join(missed, ""))
+	return s
+}
+
+// ForeignPairings are those wanted of cases that the program does not have, on drawn scenes.
+func (r *Records) ForeignPairings(wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
+	known := r.PairedCases()
+	for _, name := range r.pairedCases() {
+		if !slices.Contains(known, name) {
+			out = append(out, r.PairingsWhere(name, wanted)...)
+		}
+	}
+	return out
+}
+
+// BesideMaps is methods on the same episodes, case by case; names are those of which there
+// has to be a row, in the order of the table.
+func BesideMaps(all []closedloop.Pairing, names []string) Section {
+	s := Section{Rows: [][]string{{"case", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "replaced %", "p50 / p99, ms", "between decisions, ms"}}}
+	var shown []closedloop.Pairing
+	show := func(p closedloop.Pairing) {
+		shown = append(shown, p)
+		for i, m := range p.Pairs {
+			row, between := PairedRow([]string{"`" + p.Case + "`"}, i, &m), "–"
+			if m.Prepare != nil {
+				between = Number("%.3f", float64(m.Prepare.P50)/1e3) + " / " + Number("%.3f", float64(m.Prepare.P99)/1e3)
+			}
+			if Disturbed(p.Load) {
+				row[len(row)-1], between = "–", "–"
+			}
+			s.Rows = append(s.Rows, append(slices.Insert(row, len(row)-1, replaced(&m)), between))
+		}
+	}
+	for _, name := range names {
+		if i := slices.IndexFunc(all, func(p closedloop.Pairing) bool { return p.Case == name }); i >= 0 {
+			show(all[i])
+		} else {
+			s.Absent = append(s.Absent, "`"+name+"`")
+		}
+	}
+	for _, p := range all {
+		if !slices.Contains(names, p.Case) {
+			show(p)
+		}
+	}
+	if len(shown) > 0 {
+		s.Provenance = RecordedBy(shown)
+	}
+	return s
+}
+
+// replaced is the share of decisions in which a guard had something else executed than the method's
+// own action.
+func replaced(m *closedloop.Paired) string {
+	if m.Guard == nil || m.Decisions == 0 {
+		return "–"
+	}
+	return Number("%.1f", 100*float64(m.Fallback)/float64(m.Decisions))
+}
+
+// InParts are pairings with a method beside itself without a part.
+func InParts(p *closedloop.Pairing) bool { return UndisturbedPlant(p) && ablates(p) }

@@ -8,9 +8,15 @@ package report
 
 import (
 	"cmp"
+	"encoding/csv"
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -30,20 +36,15 @@ type Records struct {
 	Steerings    []closedloop.Steering
 	Peers        []peerrecord.Record
 	Conformances []Conformance
-	Comparisons  []Compared
 	Pairings     []closedloop.Pairing
 	Compilations []compile.Report
-	Tortures     []Torture
-	Serves       []Served
-	Deadlines    []bench.Deadlines
-	Benchmarked  []Benchmarked
-	Pandapower   []BesidePandapower
-	LearnedFlows []LearnedFlows
 	OptimalFlows []opfrecord.Record
 	Traces       []Trace
 	Rollouts     []Rollout
 
-	cases     map[string]Case
+	lists     map[string]any               // of records without a field of their own, by the name of their kind
+	kept      map[string][]json.RawMessage // by the name of their kind
+	Cases     map[string]Case
 	trainings map[learned]trainings
 }
 
@@ -59,11 +60,27 @@ type Case struct {
 	Definition domain.Case
 }
 
+// CasesOf is what tables know of some cases of the program, by name.
+func CasesOf(all []*gpc.Case) map[string]Case {
+	cases := map[string]Case{}
+	for _, c := range all {
+		of := Case{Methods: c.Methods(), Paper: c.Definition().Paper, Definition: *c.Definition()}
+		if m, err := c.Model(""); err == nil { // a case without a bundled map has no number
+			of.Samples = m.Provenance.Samples
+		}
+		cases[c.Name()] = of
+	}
+	return cases
+}
+
 // New returns the records of a device, of which there are none yet. cases are what their tables
 // know of cases, by name.
 func New(device string, cases map[string]Case) *Records {
-	return &Records{Device: device, cases: cases, trainings: map[learned]trainings{}}
+	return &Records{Device: device, Cases: cases, trainings: map[learned]trainings{}, kept: map[string][]json.RawMessage{}}
 }
+
+// Kept are the records of a kind that the report has no section for, as they are.
+func (r *Records) Kept(kind string) []json.RawMessage { return r.kept[kind] }
 
 // Trace is a recorded trace, whole.
 type Trace struct {
@@ -71,8 +88,8 @@ type Trace struct {
 	Episodes []closedloop.EpisodeRecord
 }
 
-// named lists the cases that have evaluations or traces, by name.
-func (r *Records) named() []string {
+// CaseNames lists the cases that have evaluations or traces, by name.
+func (r *Records) CaseNames() []string {
 	var names []string
 	for _, e := range r.Evaluations {
 		names = append(names, e.Case)
@@ -84,26 +101,26 @@ func (r *Records) named() []string {
 	return slices.Compact(names)
 }
 
-// of returns the evaluations of a case without noise and with the adaptive
+// Plain returns the evaluations of a case without noise and with the adaptive
 // priority, one per method, in the order of the tables.
-func (r *Records) of(name string) []closedloop.Result {
-	return r.evaluations(name, func(e *closedloop.Result) bool { return e.Noise == 0 && e.Regime == "" })
+func (r *Records) Plain(name string) []closedloop.Result {
+	return r.EvaluationsWhere(name, func(e *closedloop.Result) bool { return e.Noise == 0 && e.Regime == "" })
 }
 
 // noisy returns the evaluations of a case with measurement noise, by noise.
 func (r *Records) noisy(name string) []closedloop.Result {
-	return r.evaluations(name, func(e *closedloop.Result) bool { return e.Noise > 0 && e.Regime == "" })
+	return r.EvaluationsWhere(name, func(e *closedloop.Result) bool { return e.Noise > 0 && e.Regime == "" })
 }
 
-// inRegimes returns the evaluations of a case that name a regime, by regime,
+// InRegimes returns the evaluations of a case that name a regime, by regime,
 // noise and method.
-func (r *Records) inRegimes(name string) []closedloop.Result {
-	return r.evaluations(name, func(e *closedloop.Result) bool { return e.Regime != "" })
+func (r *Records) InRegimes(name string) []closedloop.Result {
+	return r.EvaluationsWhere(name, func(e *closedloop.Result) bool { return e.Regime != "" })
 }
 
-// evaluations are those of a case that are wanted, by regime, noise and method, on scenes that
+// EvaluationsWhere are those of a case that are wanted, by regime, noise and method, on scenes that
 // were drawn: those that were given are no sample of anything.
-func (r *Records) evaluations(name string, wanted func(e *closedloop.Result) bool) []closedloop.Result {
+func (r *Records) EvaluationsWhere(name string, wanted func(e *closedloop.Result) bool) []closedloop.Result {
 	var out []closedloop.Result
 	for i := range r.Evaluations {
 		if e := &r.Evaluations[i]; e.Case == name && e.Bias == 0 && len(e.Shift) == 0 && e.ScenesSHA256 == "" && wanted(e) {
@@ -119,17 +136,17 @@ func (r *Records) evaluations(name string, wanted func(e *closedloop.Result) boo
 // rank is where a method stands in the tables of a case: in the order of its list,
 // one that is not in it behind all others.
 func (r *Records) rank(e *closedloop.Result) int {
-	methods := r.cases[e.Case].Methods
+	methods := r.Cases[e.Case].Methods
 	if i := slices.IndexFunc(methods, func(m domain.Method) bool { return m.Name == e.Method }); i >= 0 {
 		return i
 	}
 	return len(methods)
 }
 
-// method is what is known of the method of a run by any name that it had; nothing but its name for
+// Method is what is known of the method of a run by any name that it had; nothing but its name for
 // one that its case does not list.
-func (r *Records) method(name, method string) domain.Method {
-	for _, m := range r.cases[name].Methods {
+func (r *Records) Method(name, method string) domain.Method {
+	for _, m := range r.Cases[name].Methods {
 		if m.Called(method) {
 			return m
 		}
@@ -137,13 +154,13 @@ func (r *Records) method(name, method string) domain.Method {
 	return domain.Method{Name: method, Group: domain.GroupBaseline}
 }
 
-// less is what an evaluation costs above the leading method on the same episodes.
-func (r *Records) less(e *closedloop.Result) []string { return r.lessThan(e, r.leading(e.Case)) }
+// Less is what an evaluation costs above the leading method on the same episodes.
+func (r *Records) Less(e *closedloop.Result) []string { return r.CostAbove(e, r.Leading(e.Case)) }
 
-// lessThan is what an evaluation costs above another method on the same episodes: the
+// CostAbove is what an evaluation costs above another method on the same episodes: the
 // interval of the mean, the median, and of how many. Dashes where one of the two does not
 // say what its episodes cost.
-func (r *Records) lessThan(e *closedloop.Result, method string) []string {
+func (r *Records) CostAbove(e *closedloop.Result, method string) []string {
 	cells := []string{"–", "–", "–"}
 	if e.Method == method {
 		return cells
@@ -158,16 +175,16 @@ func (r *Records) lessThan(e *closedloop.Result, method string) []string {
 		case err != nil:
 			return []string{"other scenes", "–", "–"}
 		case d.N > 0:
-			return []string{d.Mean.Text("%+.4f") + " " + between("%+.4f", d.MeanCI95), d.Median.Text("%+.4f"), fmt.Sprint(d.N)}
+			return []string{d.Mean.Text("%+.4f") + " " + Interval("%+.4f", d.MeanCI95), d.Median.Text("%+.4f"), fmt.Sprint(d.N)}
 		}
 	}
 	return cells
 }
 
-// unrecorded are the methods that the paper has a row of and none of the evaluations is of, in
+// Unrecorded are the methods that the paper has a row of and none of the evaluations is of, in
 // the order of the tables.
-func (r *Records) unrecorded(name string, evals []closedloop.Result) (methods []string) {
-	for method := range r.cases[name].Paper {
+func (r *Records) Unrecorded(name string, evals []closedloop.Result) (methods []string) {
+	for method := range r.Cases[name].Paper {
 		if !slices.ContainsFunc(evals, func(e closedloop.Result) bool { return e.Method == method }) {
 			methods = append(methods, method)
 		}
@@ -179,11 +196,165 @@ func (r *Records) unrecorded(name string, evals []closedloop.Result) (methods []
 	return methods
 }
 
-// paper is the paper's row of a method in a case; one without figures where it has
+// Paper is the paper's row of a method in a case; one without figures where it has
 // none.
-func (r *Records) paper(name, method string) domain.PaperRow {
-	if p, ok := r.cases[name].Paper[method]; ok {
+func (r *Records) Paper(name, method string) domain.PaperRow {
+	if p, ok := r.Cases[name].Paper[method]; ok {
 		return p
 	}
 	return domain.NoPaperRow()
 }
+
+// kind is one sort of record: how a file of it is known, where it goes, and what the
+// report makes of all of its sort.
+type kind struct {
+	name     string   // the command that writes it
+	chapter  string   // that its sections stand in
+	keys     []string // that only its files hold, all of them
+	add      func(r *Records, text []byte) error
+	sections func(r *Records) []Section // nil: none, or at their case
+}
+
+// is reports whether a file's keys are those of the kind.
+func (k *kind) is(raw map[string]json.RawMessage) bool {
+	return !slices.ContainsFunc(k.keys, func(key string) bool { return raw[key] == nil })
+}
+
+// kinds are the sorts of records in the order of the report.
+var kinds = []kind{
+	{"eval", "Closed loops", []string{"method", "episodes"}, (*Records).addEvaluation, (*Records).evaluationSections},
+	declared("compare", "Methods on the same episodes", []string{"comparisons"}, nil, comparisonSection),
+	{"eval pair", "Candidates, time, data and disturbances", []string{"pairs"},
+		into(func(r *Records) *[]closedloop.Pairing { return &r.Pairings }, nil), (*Records).curveSections},
+	{"steer", "Steering", []string{"front"},
+		into(func(r *Records) *[]closedloop.Steering { return &r.Steerings }, checkSteering), (*Records).steeringSections},
+	listed("certify", "Certificates", []string{"certificate"},
+		func(r *Records) *[]batchnav.Certified { return &r.Certificates }, checkCertified, certificateSection),
+	{"compile", "Maps compiled from equations", []string{"rounds", "choice", "test"},
+		into(func(r *Records) *[]compile.Report { return &r.Compilations }, checkCompilation), (*Records).compilationSections},
+	listed("bench", "Speed", []string{"results"}, func(r *Records) *[]bench.Record { return &r.Benchmarks }, nil, benchmarkSection),
+	listed("conformance", "Speed", []string{"suites"}, func(r *Records) *[]Conformance { return &r.Conformances }, nil, conformanceSection),
+	listed("bench scaling", "Speed", []string{"curves"},
+		func(r *Records) *[]bench.Scaling { return &r.Scalings }, (*bench.Scaling).Validate, scalingSection),
+	listed("peers", "Speed", []string{"ratios"}, func(r *Records) *[]peerrecord.Record { return &r.Peers }, nil, peersSection),
+	{"record --rollout", "", []string{"rollout", "shapes"},
+		into(func(r *Records) *[]Rollout { return &r.Rollouts }, (*Rollout).check), nil},
+	listed("opf of several networks", "Speed", []string{"networks", "threads"},
+		func(r *Records) *[]opfrecord.Record { return &r.OptimalFlows }, (*opfrecord.Record).Check, optimalFlowsSection),
+	kept("torture", "attacks"),
+	kept("bench serve", "canary_differing"),
+	kept("bench deadline", "late_causes"),
+	kept("bench record", "benchmarks"),
+	kept("learned optimal power flows", "recipes", "rows"),
+	kept("peers of pandapower", "peer", "rows"),
+}
+
+// into adds a record to a list once it has passed its check, if there is one.
+func into[T any](list func(r *Records) *[]T, check func(*T) error) func(r *Records, text []byte) error {
+	return func(r *Records, text []byte) error {
+		v, err := decode(text, check)
+		if err == nil {
+			*list(r) = append(*list(r), *v)
+		}
+		return err
+	}
+}
+
+// listed is a kind with a section for every record; one without rows is left out.
+func listed[T any](name, chapter string, keys []string, list func(r *Records) *[]T, check func(*T) error, of func(T) Section) kind {
+	return kind{name, chapter, keys, into(list, check), func(r *Records) []Section { return each(*list(r), of) }}
+}
+
+// declared is a kind with a section for every record whose list has no field of Records: all of it is said in one place.
+func declared[T any](name, chapter string, keys []string, check func(*T) error, of func(T) Section) kind {
+	list := func(r *Records) *[]T {
+		if r.lists == nil {
+			r.lists = map[string]any{}
+		}
+		if r.lists[name] == nil {
+			r.lists[name] = new([]T)
+		}
+		return r.lists[name].(*[]T)
+	}
+	return listed(name, chapter, keys, list, check, of)
+}
+
+// kept is a kind without a section: what reads the records asks for them by its name.
+func kept(name string, keys ...string) kind {
+	return kind{name: name, keys: keys, add: func(r *Records, text []byte) error {
+		r.kept[name] = append(r.kept[name], text)
+		return nil
+	}}
+}
+
+// each makes a section of every record; one without rows is left out.
+func each[T any](records []T, of func(T) Section) (out []Section) {
+	for _, v := range records {
+		if s := of(v); len(s.Rows) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// trainingsFile is the list of the evaluations of learned methods, a line a training, below a
+// device's folder (baselines/all.py).
+var trainingsFile = filepath.Join("baselines", "evaluations.csv")
+
+// learned is a learned method as evaluated in one case.
+type learned struct{ name, regime, method string }
+
+// trainings are how many of a learned method's trainings were evaluated, of how many.
+type trainings struct{ recorded, planned int }
+
+// addTrainings reads a list of evaluations.
+func (r *Records) addTrainings(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return err
+	}
+	if len(lines) == 0 {
+		return fmt.Errorf("it has no line of headings")
+	}
+	at := map[string]int{}
+	for _, heading := range []string{"case", "regime", "method", "training_seeds"} {
+		if at[heading] = slices.Index(lines[0], heading); at[heading] < 0 {
+			return fmt.Errorf("it has no column %q", heading)
+		}
+	}
+	for i, line := range lines[1:] {
+		key := learned{line[at["case"]], line[at["regime"]], line[at["method"]]}
+		t := r.trainings[key]
+		planned, err := strconv.Atoi(line[at["training_seeds"]])
+		if err != nil {
+			return fmt.Errorf("line %d: training_seeds: %w", i+2, err)
+		}
+		t.recorded++
+		t.planned = max(t.planned, planned)
+		r.trainings[key] = t
+	}
+	return nil
+}
+
+// seeds says behind the name of a learned method how many of its trainings are there, the first of
+// which the record is of; "" for other methods.
+func (r *Records) seeds(e *closedloop.Result) string {
+	t, ok := r.trainings[learned{e.Case, e.Regime, e.Method}]
+	switch {
+	case !ok:
+		return ""
+	case t.recorded == 1:
+		return fmt.Sprintf(", 1 of %d seeds", t.planned)
+	case t.recorded == t.planned:
+		return fmt.Sprintf(", first of %d seeds", t.planned)
+	}
+	return fmt.Sprintf(", first of %d of %d seeds", t.recorded, t.planned)
+}
+
+// Titled is the method of an evaluation in a table.
+func (r *Records) Titled(e *closedloop.Result) string { return "`" + e.Method + "`" + r.seeds(e) }

@@ -36,7 +36,7 @@ func TestARolloutKeepsWhatItsFiguresShow(t *testing.T) {
 		}
 	}
 	text := require.Get(json.Marshal(o))(t)
-	require.OK(t, r.addRecord(text))
+	require.OK(t, r.Add(text))
 	figures := r.rolloutFigures("cart")
 	var names []string
 	for _, f := range figures {
@@ -56,7 +56,7 @@ func TestARolloutKeepsWhatItsFiguresShow(t *testing.T) {
 		var wrong Rollout
 		require.OK(t, json.Unmarshal(text, &wrong))
 		spoil(&wrong)
-		if err := r.addRecord(require.Get(json.Marshal(&wrong))(t)); err == nil || !strings.Contains(err.Error(), what) {
+		if err := r.Add(require.Get(json.Marshal(&wrong))(t)); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("want an error with %q, got %v", what, err)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/bench/report"
+	"github.com/gpc-engine/gpc/bench/publish"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/durable"
@@ -96,7 +96,7 @@ func main() {
 func be() int { return cli.Main(&cli.App{Catalogue: paper.Cases()}) }
 
 // run is the whole of it.
-func run(ctx context.Context, o options, log io.Writer) (r *report.Served, err error) {
+func run(ctx context.Context, o options, log io.Writer) (r *publish.Served, err error) {
 	if o.lasts <= 0 || o.measure <= 0 || o.deadline <= 0 || o.connections < 1 || o.halfOpen < 0 {
 		return nil, errors.New("want times and numbers above 0")
 	}
@@ -106,7 +106,7 @@ func run(ctx context.Context, o options, log io.Writer) (r *report.Served, err e
 	if err != nil {
 		return nil, err
 	}
-	r = &report.Served{Case: o.name, Method: o.method, Commit: version.Build(), Device: gpc.Host(), Connections: o.connections, Waiting: o.waiting, HalfOpen: o.halfOpen, DeadlineMs: float64(o.deadline) / 1e6, Broken: []string{}}
+	r = &publish.Served{Case: o.name, Method: o.method, Commit: version.Build(), Device: gpc.Host(), Connections: o.connections, Waiting: o.waiting, HalfOpen: o.halfOpen, DeadlineMs: float64(o.deadline) / 1e6, Broken: []string{}}
 	if all := machine.CPUs(); len(all) > 1 && !o.shared {
 		last := len(all) - 1
 		r.ServerCPUs, r.GeneratorCPUs = all[:last], all[last:]
@@ -170,7 +170,7 @@ func run(ctx context.Context, o options, log io.Writer) (r *report.Served, err e
 }
 
 // print writes the record as a table.
-func print(w io.Writer, r *report.Served) error {
+func print(w io.Writer, r *publish.Served) error {
 	if err := cli.Table(w, r.Rows()); err != nil {
 		return err
 	}

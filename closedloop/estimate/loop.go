@@ -28,6 +28,7 @@ type Loop struct {
 var (
 	_ domain.Estimating   = (*Loop)(nil)
 	_ domain.Monitored    = (*Loop)(nil)
+	_ domain.Overruled    = (*Loop)(nil)
 	_ domain.Anticipating = aheadLoop{}
 )
 
@@ -94,7 +95,7 @@ func (l *Loop) DecideMeasured(y, c []float64, pref domain.Preference, s, known, 
 	} else if ok, err = l.decide(s, known, pref, u); err != nil {
 		return false, err
 	}
-	l.Executed(u)
+	l.executed(u)
 	return ok, nil
 }
 
@@ -132,13 +133,28 @@ func (l *Loop) predict() {
 	}
 }
 
-// Executed says that u was executed at the last decision, in place of what was decided.
-func (l *Loop) Executed(u []float64) { l.u, l.pending = append(l.u[:0], u...), true }
+// executed remembers what the next prediction is made by.
+func (l *Loop) executed(u []float64) { l.u, l.pending = append(l.u[:0], u...), true }
 
-// Missed says that a step was made by u of which nothing was measured.
-func (l *Loop) Missed(u []float64) {
+// Executed implements domain.Overruled.
+func (l *Loop) Executed(u []float64) {
+	l.executed(u)
+	if inner, remembers := l.inner.(domain.Overruled); remembers {
+		inner.Executed(u)
+	}
+}
+
+// Missed implements domain.Overruled. It uses no observation: the step is predicted. Before anything was measured an action that is
+// under way is not known, and nothing is done.
+func (l *Loop) Missed(_, _, u []float64) {
+	if l.under.n > 0 && !l.under.begun {
+		return
+	}
 	l.predict()
-	l.Executed(u)
+	l.executed(u)
+	if inner, remembers := l.inner.(domain.Overruled); remembers {
+		inner.Missed(nil, nil, u)
+	}
 }
 
 // Faults says of each output what was wrong with it at the last decision.

@@ -200,8 +200,19 @@ func (f *File) Case() (domain.Case, error) {
 	if err != nil {
 		return c, err
 	}
-	if plant, ok := c.Plant.(*closedloop.Simulation); ok {
-		plant.System = text
+	holds := func(c *domain.Case) {
+		if plant, ok := c.Plant.(*closedloop.Simulation); ok {
+			plant.System = text
+		}
 	}
+	holds(&c)
+	shifts := *c.Shifts
+	c.Shifts = &domain.Shifts{Parameters: shifts.Parameters, New: func(factors []float64) (domain.Case, error) {
+		shifted, err := shifts.New(factors)
+		if err == nil {
+			holds(&shifted)
+		}
+		return shifted, err
+	}}
 	return c, nil
 }

@@ -177,7 +177,7 @@ func TestDerivativesAgainstCentralDifferences(t *testing.T) {
 				case i == j:
 					return p.m.Get(pl.diag[i]+lanes.Ref(4*col+row), 0)
 				}
-				for k, pair := range pl.pairs() {
+				for k, pair := range pl.pairs {
 					if pair == [2]int{i, j} {
 						return p.m.Get(pl.off[k]+lanes.Ref(4*row+col), 0)
 					}

@@ -145,8 +145,14 @@ func (w *worker) judge(l int) {
 	ln.iteration++
 	if sum < 0.9*ln.bestG {
 		ln.bestG, ln.slow = sum, 0
-	} else {
+	} else if ln.job.attempt != warm || ln.alpha < shortWarmStep {
 		ln.slow++
+	}
+	if mean := m.Get(p.comp[0], l) / float64(len(p.s)+p.soft); mean < 0.9*ln.lowest {
+		ln.lowest = mean
+		if ln.careful {
+			ln.slow = 0
+		}
 	}
 	most := patience
 	if ln.stiff || ln.careful {
@@ -184,7 +190,7 @@ const softLimit = 1e-5
 const patience = 8
 
 // carefulPatience takes its place for infeasibility after a levelled start, and once the
-// barrier has been held: it falls with the barrier then.
+// barrier has been held: it falls with the barrier then, and a tenth less of either counts.
 const carefulPatience = 24
 
 func bad(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
@@ -349,15 +355,16 @@ func (w *worker) centre() {
 // as much, and then lowers it (Fiacco and McCormick's rule; the two together as in
 // J. Nocedal, A. Wächter, R. A. Waltz, SIAM J. Optim. 19, 2009). It is held after a short
 // step that has not lowered the error of the conditions by a tenth, until that is lower
-// by so much; never from a warm start, whose short steps are few and near the end.
+// by so much; from a warm start only after latestWarm iterations: its short steps are few and
+// near the end.
 func (w *worker) holds(l int, mean, least float64) bool {
 	p, m, ln := w.plan, w.m, &w.lane[l]
-	if ln.mode != optimising || ln.job.attempt == warm {
+	if ln.mode != optimising || ln.job.attempt == warm && ln.iteration < latestWarm {
 		return false
 	}
 	err := m.Get(p.sumGrad[0], l)/float64(len(p.v)+len(p.th)+len(p.u)) + (m.Get(p.sumG[0], l)+m.Get(p.sumR[0], l))/float64(2*p.nb+len(p.s)) + mean
 	short := shortStep
-	if ln.careful {
+	if ln.careful || ln.job.attempt == warm {
 		short = carefulShort
 	}
 	early := ln.iteration < earliestHold && !ln.stiff
@@ -389,6 +396,9 @@ const (
 	carefulShort = 0.5  // and this, once the barrier has been held
 	enoughError  = 0.9  // an error below this share of the last is lower by enough
 	earliestHold = 3    // iteration: the first steps of a flat start are short anywhere
+	latestWarm   = 12   // iteration: by then most warm starts are at an optimum
+	// A warm start whose primal steps are longer is on its way, though its balances wait for them.
+	shortWarmStep = 0.1
 )
 
 // lengths sets how far each lane goes along its step.
@@ -424,7 +434,7 @@ func (w *worker) end(l int, s Status) {
 		return
 	}
 	r := ln.job.result
-	r.Status, r.Iterations, r.restoring = s, ln.spent+ln.iteration, restoring
+	r.Status, r.Iterations, r.objective, r.restoring = s, ln.spent+ln.iteration, ln.job.problem.Objective, restoring
 	n := len(p.s)
 	r.Vm, r.Va = resize(r.Vm, p.nb), resize(r.Va, p.nb)
 	r.Pg, r.Qg = resize(r.Pg, p.ng), resize(r.Qg, p.ng)

@@ -18,17 +18,13 @@ const (
 )
 
 // blocks finds the cells of the KKT matrix.
-type blocks struct {
-	p     *plan
-	index map[[2]int]int // pair of places to position in off
-}
+type blocks struct{ p *plan }
 
-func (p *plan) newBlocks() *blocks {
-	k := &blocks{p: p, index: map[[2]int]int{}}
-	for i, pair := range p.pairs() {
-		k.index[pair] = i
-	}
-	return k
+func (p *plan) newBlocks() *blocks { return &blocks{p} }
+
+// pair is the position of a pair of places in pairs, and so in off.
+func (p *plan) pair(later, earlier int) (at int, found bool) {
+	return slices.BinarySearchFunc(p.pairs, [2]int{later, earlier}, byEarlier)
 }
 
 // diagonal is a cell of each bus's own block; row ≥ col.
@@ -45,10 +41,11 @@ func (k *blocks) between(i, j []int, row, col int) lanes.Col {
 	out := make(lanes.Col, len(i))
 	for n := range i {
 		a, b := k.p.order.Place[i[n]], k.p.order.Place[j[n]]
+		at, _ := k.p.pair(max(a, b), min(a, b))
 		if a > b {
-			out[n] = k.p.off[k.index[[2]int{a, b}]] + lanes.Ref(4*row+col)
+			out[n] = k.p.off[at] + lanes.Ref(4*row+col)
 		} else {
-			out[n] = k.p.off[k.index[[2]int{b, a}]] + lanes.Ref(4*col+row)
+			out[n] = k.p.off[at] + lanes.Ref(4*col+row)
 		}
 	}
 	return out
@@ -150,7 +147,7 @@ func (p *plan) assemble(b *lanes.Builder) {
 		d := c.diag[place]
 		b.Copy(lanes.Col{d}, one)
 		b.Copy(lanes.Col{d + 4*rowActive, d + 4*rowMagnitude, d + 4*rowReactive}, zero)
-		for i, pair := range p.pairs() {
+		for i, pair := range p.pairs {
 			switch place {
 			case pair[0]:
 				b.Copy(lanes.Col{c.off[i], c.off[i] + 1, c.off[i] + 2, c.off[i] + 3}, zero)
@@ -319,31 +316,20 @@ func (p *plan) factor(b *lanes.Builder) {
 		}
 		return out
 	}
-	fill := p.fillBlocks()
 	b.Copy(cells(c.fd), cells(c.diag))
-	var source lanes.Col
-	index := p.newBlocks().index
 	for k, below := range p.order.Below {
-		for _, j := range below {
-			if i, ok := index[[2]int{j, k}]; ok {
-				source = append(source, cells(c.off[i:i+1])...)
-			} else {
-				for range lanes.BlockCells {
-					source = append(source, p.constant(0)[0])
-				}
+		for n, j := range below {
+			source := p.constant(0)
+			if i, ok := p.pair(j, k); ok {
+				source = cells(c.off[i : i+1])
 			}
+			b.Copy(cells(p.column(c.fw, k)[n:n+1]), source)
 		}
 	}
-	if len(source) > 0 {
-		b.Copy(cells(c.fw), source)
-	}
+	var target, left, right lanes.Col
 	for k, below := range p.order.Below {
 		b.Pivot(c.fd[k], c.fp[k], c.negative[0])
-		var w, l lanes.Col
-		for _, j := range below {
-			w = append(w, c.fw[fill[[2]int{j, k}]])
-			l = append(l, c.fl[fill[[2]int{j, k}]])
-		}
+		w, l := p.column(c.fw, k), p.column(c.fl, k)
 		if len(below) == 0 {
 			continue
 		}
@@ -353,10 +339,11 @@ func (p *plan) factor(b *lanes.Builder) {
 			on = append(on, c.fd[j])
 		}
 		b.Symmetric(on, w, l)
-		var target, left, right lanes.Col
+		target, left, right = target[:0], left[:0], right[:0]
 		for x, j := range below {
 			for y := range x {
-				target = append(target, c.fw[fill[[2]int{j, below[y]}]])
+				row, _ := slices.BinarySearch(p.order.Below[below[y]], j)
+				target = append(target, p.column(c.fw, below[y])[row])
 				left, right = append(left, w[x]), append(right, l[y])
 			}
 		}
@@ -366,27 +353,12 @@ func (p *plan) factor(b *lanes.Builder) {
 	}
 }
 
-// fillBlocks numbers the blocks below the diagonal of the factor, by columns.
-func (p *plan) fillBlocks() map[[2]int]int {
-	out := map[[2]int]int{}
-	for k, below := range p.order.Below {
-		for _, j := range below {
-			out[[2]int{j, k}] = len(out)
-		}
-	}
-	return out
-}
+// column are the blocks below the diagonal of one of the factor's columns, in fw or fl.
+func (p *plan) column(c lanes.Col, k int) lanes.Col { return c[p.fill[k]:p.fill[k+1]] }
 
 // solve writes x = K⁻¹·work by the factor; work is overwritten.
 func (p *plan) solve(b *lanes.Builder, x, work lanes.Col) {
 	c := &p.cells
-	fill := p.fillBlocks()
-	column := func(k int) (l lanes.Col) {
-		for _, j := range p.order.Below[k] {
-			l = append(l, c.fl[fill[[2]int{j, k}]])
-		}
-		return l
-	}
 	first := func(v lanes.Col, places ...int) (out lanes.Col) {
 		for _, k := range places {
 			out = append(out, v[4*k])
@@ -396,12 +368,12 @@ func (p *plan) solve(b *lanes.Builder, x, work lanes.Col) {
 	for k, below := range p.order.Below {
 		b.Lower(work[4*k], c.fp[k], x[4*k])
 		if len(below) > 0 {
-			b.Forward(first(work, below...), column(k), first(work, k))
+			b.Forward(first(work, below...), p.column(c.fl, k), first(work, k))
 		}
 	}
 	for k, below := range slices.Backward(p.order.Below) {
 		if len(below) > 0 {
-			b.Backward(first(x, k), column(k), first(x, below...))
+			b.Backward(first(x, k), p.column(c.fl, k), first(x, below...))
 		}
 		b.Upper(x[4*k], c.fp[k])
 	}
@@ -423,7 +395,7 @@ func (p *plan) residual(b *lanes.Builder) {
 	b.Copy(upper, lower)
 	b.Forward(own, c.diag, by)
 	var below, column, above, row lanes.Col
-	for _, pair := range p.pairs() {
+	for _, pair := range p.pairs {
 		below, column = append(below, c.res[4*pair[0]]), append(column, c.sol[4*pair[1]])
 		above, row = append(above, c.res[4*pair[1]]), append(row, c.sol[4*pair[0]])
 	}

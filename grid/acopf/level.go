@@ -62,7 +62,7 @@ func (p *plan) newLevelling() *multifrontal.Structure {
 		sizes[k] = 1
 		row, col = append(row, int32(k)), append(col, int32(k))
 	}
-	for _, pair := range p.pairs() {
+	for _, pair := range p.pairs {
 		row, col = append(row, int32(pair[0])), append(col, int32(pair[1]))
 	}
 	return multifrontal.Analyse(sizes, 1, p.order.Below, row, col)
@@ -73,11 +73,7 @@ func (p *plan) newLevelling() *multifrontal.Structure {
 // admittances, magnitudes within the limits.
 func (w *worker) level(l int) {
 	p, m := w.plan, w.m
-	at := map[[2]int]int{}
-	for i, pair := range p.pairs() {
-		at[pair] = p.nb + i
-	}
-	n := p.nb + len(at)
+	n := p.nb + len(p.pairs)
 	magnitude, angle := make([]float64, n), make([]float64, n)
 	v, th := make([]float64, p.nb), make([]float64, p.nb)
 	for i := range p.nb {
@@ -95,7 +91,8 @@ func (w *worker) level(l int) {
 		if f == t || y == 0 || bad(ratio) {
 			continue
 		}
-		e := at[[2]int{max(f, t), min(f, t)}]
+		e, _ := p.pair(max(f, t), min(f, t))
+		e += p.nb
 		magnitude[f] += y
 		magnitude[t] += float64(y * ratio * ratio)
 		magnitude[e] -= float64(y * ratio)

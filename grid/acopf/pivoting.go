@@ -92,7 +92,7 @@ func (p *plan) newPivoting() *pivoting {
 			}
 		}
 	}
-	for n, pair := range p.pairs() {
+	for n, pair := range p.pairs {
 		for i := range 4 {
 			for j := range 4 {
 				entry(start[pair[0]]+i, start[pair[1]]+j, p.off[n]+lanes.Ref(4*i+j), 1)

@@ -1,6 +1,7 @@
 package acopf
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -31,8 +32,10 @@ type plan struct {
 	unitBus       []int  // units
 	hasGenerator  []bool // buses
 	order         elimination.Order
-	rated         []int // branches with a limit on |S|
-	angleLo       []int // branches with a limit on the angle difference
+	pairs         [][2]int // of places that a branch joins, the later one first, ascending by the earlier one
+	fill          []int    // where the blocks of each column of the factor begin
+	rated         []int    // branches with a limit on |S|
+	angleLo       []int    // branches with a limit on the angle difference
 	angleHi       []int
 	bounded       [2][]int              // units with a lower and with an upper limit
 	linear        []int                 // units with piecewise linear cost
@@ -291,18 +294,17 @@ func (p *plan) allocate() {
 			*c = p.layout.Blocks(count)
 		}
 	}
-	fill := 0
-	for _, below := range p.order.Below {
-		fill += len(below)
+	p.pairs, p.fill = p.joined(), make([]int, p.nb+1)
+	for k, below := range p.order.Below {
+		p.fill[k+1] = p.fill[k] + len(below)
 	}
 	blocks(p.nb, &c.diag, &c.fd, &c.fp)
-	blocks(len(p.pairs()), &c.off)
-	blocks(fill, &c.fw, &c.fl)
+	blocks(len(p.pairs), &c.off)
+	blocks(p.fill[p.nb], &c.fw, &c.fl)
 }
 
-// pairs lists the pairs of places in the elimination order that a branch joins,
-// the later one first, ascending by the earlier one.
-func (p *plan) pairs() [][2]int {
+// joined lists the pairs of places in the elimination order that a branch joins.
+func (p *plan) joined() [][2]int {
 	var out [][2]int
 	for l := range p.nl {
 		i, j := p.order.Place[p.net.From[l]], p.order.Place[p.net.To[l]]
@@ -310,11 +312,9 @@ func (p *plan) pairs() [][2]int {
 			out = append(out, [2]int{max(i, j), min(i, j)})
 		}
 	}
-	slices.SortFunc(out, func(a, b [2]int) int {
-		if a[1] != b[1] {
-			return a[1] - b[1]
-		}
-		return a[0] - b[0]
-	})
+	slices.SortFunc(out, byEarlier)
 	return slices.Compact(out)
 }
+
+// byEarlier compares pairs by their earlier place, then by the later one.
+func byEarlier(a, b [2]int) int { return cmp.Or(a[1]-b[1], a[0]-b[0]) }

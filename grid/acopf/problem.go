@@ -175,6 +175,7 @@ type Result struct {
 	// upper, segments of piecewise linear costs.
 	Multipliers []float64
 	KKT         KKT
+	objective   Objective // that was minimised
 	restoring   bool      // it ended in the feasibility phase
 	give        []float64 // what each soft limit gave
 }

@@ -24,13 +24,17 @@ type Solver struct {
 	level isa.Level
 	teams []*team // widest first
 
+	compiling sync.Mutex
+	compiled  *lanes.Compiled // the first that was made; it has the programs' memory
+
 	pivoting  func() *pivoting
 	levelling func() *multifrontal.Structure
 }
 
 // team is the workers of one width.
 type team struct {
-	compiled *lanes.Compiled
+	kernel
+	compiled func() *lanes.Compiled
 	workers  sync.Pool
 }
 
@@ -66,18 +70,37 @@ func newSolver(net *network.Network, opt Options, kernels []kernel) (*Solver, er
 	s := &Solver{net: net, opt: opt.withDefaults(), plan: p, level: kernels[0].level}
 	s.pivoting, s.levelling = sync.OnceValue(p.newPivoting), sync.OnceValue(p.newLevelling)
 	for _, k := range kernels {
-		t := &team{}
-		if t.compiled, err = lanes.Compile(k.level, k.lanes, p.programs[:]...); err != nil {
+		if err := lanes.Check(k.level, k.lanes, p.programs[:]...); err != nil {
 			return nil, fmt.Errorf("network %s: %w", net.Name, err)
 		}
-		t.workers.New = func() any { return newWorker(s, t.compiled) }
+		t := &team{kernel: k, compiled: sync.OnceValue(func() *lanes.Compiled { return s.compile(k) })}
+		t.workers.New = func() any { return newWorker(s, t.compiled()) }
 		s.teams = append(s.teams, t)
 	}
 	return s, nil
 }
 
+// compile makes the programs ready for a kernel that was checked. A network of tens of thousands
+// of buses has programs of a gigabyte: there is one copy for every width that is used.
+func (s *Solver) compile(k kernel) *lanes.Compiled {
+	s.compiling.Lock()
+	defer s.compiling.Unlock()
+	var err error
+	c := s.compiled
+	if c == nil {
+		c, err = lanes.Take(k.level, k.lanes, s.plan.programs[:]...)
+		s.compiled = c
+	} else {
+		c, err = c.For(k.level, k.lanes)
+	}
+	if err != nil {
+		panic(err) // newSolver has checked it
+	}
+	return c
+}
+
 // Lanes is the number of problems that one thread solves side by side.
-func (s *Solver) Lanes() int { return s.teams[0].compiled.Width() }
+func (s *Solver) Lanes() int { return s.teams[0].lanes }
 
 // ISA names the instruction set.
 func (s *Solver) ISA() string { return s.level.String() }
@@ -107,7 +130,7 @@ func (s *Solver) work(ctx context.Context, problems []Problem, results []Result,
 		threads = runtime.GOMAXPROCS(0)
 	}
 	t := s.teamFor(jobs)
-	threads = min(threads, (jobs+t.compiled.Width()-1)/t.compiled.Width())
+	threads = min(threads, (jobs+t.lanes-1)/t.lanes)
 	if threads <= 1 {
 		w := t.workers.Get().(*worker)
 		w.own = queue{ctx: ctx, problems: problems, results: results, chains: chains}
@@ -128,7 +151,7 @@ func (s *Solver) work(ctx context.Context, problems []Problem, results []Result,
 func (s *Solver) teamFor(jobs int) *team {
 	t := s.teams[0]
 	for _, narrower := range s.teams[1:] {
-		if jobs <= narrower.compiled.Width() {
+		if jobs <= narrower.lanes {
 			t = narrower
 		}
 	}

@@ -57,8 +57,6 @@ const (
 	boundaryFraction = 0.9995 // of the way to the boundary that a step may go
 	startSlack       = 0.1    // least slack of a flat start
 	startBarrier     = 0.1    // s·z of a flat start
-	warmSlack        = 1e-2   // least slack of a warm start
-	warmBarrier      = 3e-5   // s·z of a warm start
 	nextBarrier      = 1e-4   // and of the next round of a relaxation, give·hold too
 	steepLimit       = 100    // slope from which the slack of a branch's limit starts larger, from a levelled point
 	gradientScale    = 10     // largest marginal cost ($/h per pu) in the scaled objective
@@ -99,6 +97,7 @@ type lane struct {
 	settled   bool // optimal but for the balance
 	slow      int  // iterations without progress in feasibility
 	bestG     float64
+	lowest    float64 // mean of s·z that was a tenth below the last such
 	pivoted   bool    // the matrix is factored with pivots chosen by size
 	factored  bool    // it was, in this iteration
 	apart     bool    // limits of branches may have their multipliers in the matrix
@@ -367,7 +366,7 @@ func (w *worker) begin(l int) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
 	slack, barrier := startSlack, startBarrier
 	if ln.warm {
-		slack, barrier = warmSlack, warmBarrier
+		slack, barrier = w.warmth(l)
 	}
 	for i := range p.nb {
 		lp, lq := 0.0, 0.0
@@ -436,7 +435,7 @@ func (w *worker) prepare(l int) {
 
 // restart forgets what a lane knows of its iterates.
 func (ln *lane) restart() {
-	ln.slow, ln.near, ln.bestG, ln.lastShift, ln.previousF = 0, 0, math.Inf(1), 0, math.NaN()
+	ln.slow, ln.near, ln.bestG, ln.lowest, ln.lastShift, ln.previousF = 0, 0, math.Inf(1), math.Inf(1), 0, math.NaN()
 	ln.careful, ln.barrier, ln.error, ln.alpha = false, 0, math.Inf(1), 1
 	ln.pivoted, ln.stalled, ln.gradient = false, 0, math.Inf(1)
 }

@@ -1,6 +1,9 @@
 package lanes
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Col is a column of cells, one per element (a bus, a branch, a limit). The
 // operations of a Builder work element by element on columns of equal length; a
@@ -48,7 +51,12 @@ func (l *Layout) Cells() int { return int(l.top) }
 // Cells that outlive it have to be taken from the layout, before.
 type Builder struct {
 	layout    *Layout
-	runs      []run
+	code      [][]uint32 // chunks that are complete
+	chunk     []uint32   // the one at work
+	op        op         // of its last run, opEnd for none
+	head      Ref        // of that run
+	row       int
+	count     int // place of that run's number of repetitions
 	temporary Ref // how many there are
 }
 
@@ -60,58 +68,130 @@ func NewBuilder(l *Layout) *Builder { return &Builder{layout: l} }
 
 // Program returns what was written.
 func (b *Builder) Program() *Program {
+	b.close()
 	b.place()
-	return &Program{runs: b.runs, cells: b.layout.Cells()}
+	p := &Program{code: b.code, cells: b.layout.Cells()}
+	p.count()
+	return p
+}
+
+// close ends the chunk at work, and with it its last run.
+func (b *Builder) close() {
+	n := len(b.chunk)
+	if slack := cap(b.chunk) - n - 1; slack < 0 || slack > n/16 {
+		b.chunk = append(make([]uint32, 0, n+1), b.chunk...)
+	}
+	b.code = append(b.code, append(b.chunk, uint32(opEnd)))
+	b.chunk, b.op = nil, opEnd
+}
+
+// grow makes room for n more words in the chunk at work and returns them.
+func (b *Builder) grow(n int) []uint32 {
+	at := len(b.chunk)
+	if most := cap(b.chunk); at+n > most {
+		more := min(chunkWords, max(2*most, at+n, 64))
+		if len(b.code) > 0 {
+			more = chunkWords
+		}
+		b.chunk = append(make([]uint32, 0, more), b.chunk...)
+	}
+	b.chunk = b.chunk[:at+n]
+	return b.chunk[at:]
+}
+
+// extend returns the words of the operands of up to n repetitions of an operation, and at
+// least of one, joined to the run before when that is of the same operation and head.
+func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
+	const end = 1
+	k, header := operands[o], 2
+	headed := reduces[o] || o == opRow
+	if headed {
+		header++
+	}
+	if o == opRow {
+		header++
+	}
+	joins := b.op == o && b.row == row && b.head == head
+	if joins && len(b.chunk)+k+end > chunkWords || !joins && len(b.chunk)+header+k+end > chunkWords {
+		b.close()
+		joins = false
+	}
+	if !joins {
+		words := b.grow(header)
+		words[0], words[1] = uint32(o), 0
+		b.op, b.head, b.row, b.count = o, head, row, len(b.chunk)-header+1
+		if headed {
+			words[2] = uint32(head)
+		}
+		if o == opRow {
+			words[3] = uint32(row)
+		}
+	}
+	n = min(n, (chunkWords-end-len(b.chunk))/k)
+	args := b.grow(n * k)
+	b.chunk[b.count] += uint32(n)
+	return args
 }
 
 // place gives temporaries their cells: one that has been used for the last time
 // leaves its cell to the next that is written, the latest first, so that what is
 // in use stays in the nearest cache.
 func (b *Builder) place() {
-	last := make([]int, b.temporary)
-	each := func(f func(at int, arg *Ref)) {
-		at := 0
-		for i := range b.runs {
-			r := &b.runs[i]
-			if len(r.args) == 0 {
-				continue
+	const freed = -1
+	last := make([]int32, b.temporary) // operation that uses it last
+	at := int32(0)
+	each(b.code, func(r run) {
+		k := operands[r.op]
+		for i, a := range r.args {
+			if Ref(a)&temporaryBit != 0 {
+				last[Ref(a)&^temporaryBit] = at + int32(i/k)
 			}
-			f(at, &r.head)
-			for k := range r.args {
-				f(at+k/operands[r.op], &r.args[k])
-			}
-			at += len(r.args) / operands[r.op]
 		}
-	}
-	each(func(at int, arg *Ref) {
-		if *arg&temporaryBit != 0 {
-			last[*arg&^temporaryBit] = at
+		at += int32(len(r.args) / k)
+		for _, a := range r.head {
+			if Ref(a)&temporaryBit != 0 {
+				last[Ref(a)&^temporaryBit] = at - 1
+			}
 		}
 	})
-	cell := make([]Ref, b.temporary)
-	ending := map[int][]Ref{} // by operation, the cells that are free after it
-	var free []Ref
-	done := 0
+	const none = temporaryBit
+	cell := slices.Repeat([]Ref{none}, int(b.temporary))
+	var free, ids []Ref
 	next := b.layout.next
-	each(func(at int, arg *Ref) {
-		for ; done < at; done++ {
-			free = append(free, ending[done]...)
-			delete(ending, done)
-		}
-		if *arg&temporaryBit == 0 {
-			return
-		}
-		id := *arg &^ temporaryBit
-		if cell[id] == 0 {
-			if n := len(free); n > 0 {
-				cell[id], free = free[n-1], free[:n-1]
-			} else {
-				cell[id] = next
-				next++
+	give := func(words []uint32) {
+		for i, a := range words {
+			if Ref(a)&temporaryBit == 0 {
+				continue
 			}
-			ending[last[id]] = append(ending[last[id]], cell[id])
+			id := Ref(a) &^ temporaryBit
+			if cell[id] == none {
+				if n := len(free); n > 0 {
+					cell[id], free = free[n-1], free[:n-1]
+				} else {
+					cell[id] = next
+					next++
+				}
+			}
+			words[i] = uint32(cell[id])
+			ids = append(ids, id)
 		}
-		*arg = cell[id]
+	}
+	at = 0
+	each(b.code, func(r run) {
+		ids = ids[:0]
+		give(r.head)
+		heads, k := len(ids), operands[r.op]
+		for i := 0; i < len(r.args); i += k {
+			give(r.args[i : i+k])
+			for _, id := range ids {
+				if last[id] == at {
+					free = append(free, cell[id])
+					last[id] = freed
+				}
+			}
+			ids = ids[:heads]
+			at++
+		}
 	})
 	b.layout.top = max(b.layout.top, next)
 }
@@ -131,18 +211,21 @@ func (b *Builder) emit(o op, n int, cols ...Col) {
 	if reduces[o] {
 		head, cols = cols[0][0], cols[1:]
 	}
-	if last := len(b.runs) - 1; last < 0 || b.runs[last].op != o || b.runs[last].head != head {
-		b.runs = append(b.runs, run{op: o, head: head})
-	}
-	r := &b.runs[len(b.runs)-1]
-	for i := range n {
-		for _, c := range cols {
-			if len(c) == 1 {
-				r.args = append(r.args, c[0])
-			} else {
-				r.args = append(r.args, c[i])
+	width := operands[o]
+	for at := 0; at < n; {
+		args := b.extend(o, head, 0, n-at)
+		for k, c := range cols {
+			i := at
+			for w := k; w < len(args); w += width {
+				if len(c) == 1 {
+					args[w] = uint32(c[0])
+				} else {
+					args[w] = uint32(c[i])
+				}
+				i++
 			}
 		}
+		at += len(args) / width
 	}
 }
 
@@ -245,12 +328,8 @@ func (b *Builder) Row(d, a, x Ref, n int) {
 	if n == 0 {
 		return
 	}
-	last := len(b.runs) - 1
-	if last < 0 || b.runs[last].op != opRow || b.runs[last].head != d || b.runs[last].row != n {
-		b.runs = append(b.runs, run{op: opRow, head: d, row: n})
-		last++
-	}
-	b.runs[last].args = append(b.runs[last].args, a, x)
+	args := b.extend(opRow, d, n, 1)
+	args[0], args[1] = uint32(a), uint32(x)
 }
 
 // RowSet writes d = a·x likewise; x may be d.

@@ -28,8 +28,7 @@ type Ref uint32
 // named by its first cell.
 const BlockCells = 16
 
-// op is an operation. A run is the operation, the number of its repetitions and
-// the operands of each.
+// op is an operation; see run.
 type op uint32
 
 // The comment is the operands and what one repetition computes.
@@ -92,78 +91,95 @@ var reduces = [opCount]bool{opAbsMax: true, opAbsSum: true, opDot: true, opMaxNe
 // as many cells as the run's: it stays in registers for as long.
 const counts = 3
 
-// run is one operation with the operands of all its repetitions.
-type run struct {
-	op   op
-	head Ref // d of an operation that reduces or of opRow, else 0
-	row  int // cells of opRow's row
-	args []Ref
-}
-
 // Program is a sequence of runs. It is made by a Builder, does not change, and
 // may be executed by any number of machines at once.
 type Program struct {
-	runs  []run
-	cells int // one more than the largest cell that is used
+	code                    [][]uint32 // see run; nil once it has been taken
+	cells                   int        // one more than the largest cell that is used
+	runs, operations, flops int
+}
+
+// chunkWords is the most words of one chunk of a program, whose end costs one more run.
+// Programs of millions of operations grow by chunks, without copies and slack.
+const chunkWords = 1 << 18
+
+// run is one operation with the operands of all its repetitions. In a chunk of code it is
+// the operation, the number of repetitions, the head of an operation that reduces or of
+// opRow, the length of opRow's row, and the operands. A chunk ends with opEnd.
+type run struct {
+	op   op
+	head []uint32 // d of an operation that reduces or of opRow, else empty
+	row  int      // cells of opRow's row
+	args []uint32
+}
+
+// each calls f with the runs of chunks of code, whose operands f may change.
+func each(code [][]uint32, f func(r run)) {
+	for _, c := range code {
+		for op(c[0]) != opEnd {
+			r := run{op: op(c[0])}
+			n := int(c[1]) * operands[r.op]
+			c = c[2:]
+			if reduces[r.op] || r.op == opRow {
+				r.head, c = c[:1], c[1:]
+			}
+			if r.op == opRow {
+				r.row, c = int(c[0]), c[1:]
+			}
+			r.args, c = c[:n], c[n:]
+			f(r)
+		}
+	}
 }
 
 // Runs is the number of runs; Operations that of single operations.
-func (p *Program) Runs() int { return len(p.runs) }
+func (p *Program) Runs() int { return p.runs }
 
 // Operations counts the repetitions of all runs.
-func (p *Program) Operations() int {
-	n := 0
-	for _, r := range p.runs {
-		n += len(r.args) / operands[r.op]
-	}
-	return n
-}
+func (p *Program) Operations() int { return p.operations }
 
 // Flops counts the floating-point operations of one lane; a fused one counts
 // twice.
-func (p *Program) Flops() int {
-	each := [opCount]int{
-		opAdd: 1, opSub: 1, opMul: 1, opFMA: 2, opFNMA: 2, opDiv: 1, opMax: 1, opMin: 1, opSqrt: 1, opFloor: 1,
-		opAbsMax: 1, opAbsSum: 1, opDot: 2, opMaxNegProduct: 2, opPivot: 40, opScale: 56, opSymmetric: 80,
-		opProduct: 128, opForward: 32, opBackward: 32, opLower: 20, opUpper: 8, opMaximum: 1, opMinimum: 1,
-		opLess: 1, opAtMost: 1, opEqual: 1,
-	}
-	n := 0
-	for _, r := range p.runs {
-		switch r.op {
-		case opRow:
-			n += 2 * r.row * len(r.args) / operands[r.op]
-		case opRowSet:
-			for i := counts; i < len(r.args); i += operands[r.op] {
-				n += int(r.args[i])
-			}
-		}
-		n += each[r.op] * len(r.args) / operands[r.op]
-	}
-	return n
+func (p *Program) Flops() int { return p.flops }
+
+var flops = [opCount]int{
+	opAdd: 1, opSub: 1, opMul: 1, opFMA: 2, opFNMA: 2, opDiv: 1, opMax: 1, opMin: 1, opSqrt: 1, opFloor: 1,
+	opAbsMax: 1, opAbsSum: 1, opDot: 2, opMaxNegProduct: 2, opPivot: 40, opScale: 56, opSymmetric: 80,
+	opProduct: 128, opForward: 32, opBackward: 32, opLower: 20, opUpper: 8, opMaximum: 1, opMinimum: 1,
+	opLess: 1, opAtMost: 1, opEqual: 1,
 }
 
-// code is the program for cells of the given width: operands become offsets in
-// float64.
-func (p *Program) code(width int) []uint32 {
-	var out []uint32
-	for _, r := range p.runs {
-		out = append(out, uint32(r.op), uint32(len(r.args)/operands[r.op]))
-		if reduces[r.op] || r.op == opRow {
-			out = append(out, uint32(r.head)*uint32(width))
+// count finds the numbers of runs, operations and flops.
+func (p *Program) count() {
+	each(p.code, func(r run) {
+		n := len(r.args) / operands[r.op]
+		p.runs++
+		p.operations += n
+		switch r.op {
+		case opRow:
+			p.flops += 2 * r.row * n
+		case opRowSet:
+			for i := counts; i < len(r.args); i += operands[r.op] {
+				p.flops += int(r.args[i])
+			}
 		}
-		if r.op == opRow {
-			out = append(out, uint32(r.row))
+		p.flops += flops[r.op] * n
+	})
+}
+
+// widen turns offsets in cells of one width into those of another.
+func widen(code [][]uint32, from, to int) {
+	was, is := uint32(from), uint32(to)
+	each(code, func(r run) {
+		for i, a := range r.head {
+			r.head[i] = a / was * is
 		}
 		for i, a := range r.args {
-			if r.op == opRowSet && i%operands[r.op] == counts {
-				out = append(out, uint32(a))
-				continue
+			if r.op != opRowSet || i%operands[opRowSet] != counts {
+				r.args[i] = a / was * is
 			}
-			out = append(out, uint32(a)*uint32(width))
 		}
-	}
-	return append(out, uint32(opEnd))
+	})
 }
 
 // Machine holds the cells of one set of lanes and executes programs on them. It
@@ -171,7 +187,7 @@ func (p *Program) code(width int) []uint32 {
 type Machine struct {
 	width int
 	cells []float64
-	codes [][]uint32
+	codes [][][]uint32
 	level isa.Level
 }
 
@@ -193,7 +209,7 @@ type Compiled struct {
 	level isa.Level
 	width int
 	cells int
-	codes [][]uint32
+	codes [][][]uint32 // chunks of each program, operands as offsets in float64
 }
 
 // maxOffset bounds the offsets in float64 that a program's operands hold.
@@ -202,20 +218,76 @@ const maxOffset = 1 << 31
 // Compile prepares programs for cells of the given width on the instruction set.
 // Assembly needs a width of its own (see Widths); generic Go runs any from 1.
 func Compile(level isa.Level, width int, programs ...*Program) (*Compiled, error) {
-	if width < 1 || level != isa.Generic && !slices.Contains(Widths(level), width) {
-		return nil, fmt.Errorf("lanes: %d lanes, %v has %v", width, level, Widths(level))
+	c, err := newCompiled(level, width, programs)
+	if err != nil {
+		return nil, err
 	}
-	c := &Compiled{level: level, width: width}
-	for _, p := range programs {
-		c.cells = max(c.cells, p.cells)
+	c.codes = c.copied(1)
+	return c, nil
+}
+
+// Take is Compile in the memory of the programs, which cannot be compiled any more.
+func Take(level isa.Level, width int, programs ...*Program) (*Compiled, error) {
+	c, err := newCompiled(level, width, programs)
+	if err != nil {
+		return nil, err
 	}
-	if c.cells*width >= maxOffset {
-		return nil, fmt.Errorf("lanes: %d cells of %d lanes are more than offsets of 32 bits reach", c.cells, width)
-	}
-	for _, p := range programs {
-		c.codes = append(c.codes, p.code(width))
+	for i, code := range c.codes {
+		widen(code, 1, width)
+		programs[i].code = nil
 	}
 	return c, nil
+}
+
+// For is the same programs for another width.
+func (c *Compiled) For(level isa.Level, width int) (*Compiled, error) {
+	out := &Compiled{level: level, width: width, cells: c.cells, codes: c.codes}
+	if err := out.check(); err != nil {
+		return nil, err
+	}
+	out.codes = out.copied(c.width)
+	return out, nil
+}
+
+// newCompiled has the programs' own code.
+func newCompiled(level isa.Level, width int, programs []*Program) (*Compiled, error) {
+	c := &Compiled{level: level, width: width}
+	for i, p := range programs {
+		if p.code == nil {
+			return nil, fmt.Errorf("lanes: program %d of %d has been taken", i, len(programs))
+		}
+		c.cells = max(c.cells, p.cells)
+		c.codes = append(c.codes, p.code)
+	}
+	return c, c.check()
+}
+
+// Check returns what keeps programs from being compiled for a width.
+func Check(level isa.Level, width int, programs ...*Program) error {
+	_, err := newCompiled(level, width, programs)
+	return err
+}
+
+func (c *Compiled) check() error {
+	if c.width < 1 || c.level != isa.Generic && !slices.Contains(Widths(c.level), c.width) {
+		return fmt.Errorf("lanes: %d lanes, %v has %v", c.width, c.level, Widths(c.level))
+	}
+	if c.cells*c.width >= maxOffset {
+		return fmt.Errorf("lanes: %d cells of %d lanes are more than offsets of 32 bits reach", c.cells, c.width)
+	}
+	return nil
+}
+
+// copied is the code with offsets for the width, where they are for another.
+func (c *Compiled) copied(from int) [][][]uint32 {
+	out := make([][][]uint32, len(c.codes))
+	for i, code := range c.codes {
+		for _, chunk := range code {
+			out[i] = append(out[i], slices.Clone(chunk))
+		}
+		widen(out[i], from, c.width)
+	}
+	return out
 }
 
 // NewMachine returns a machine whose cells are all zero.
@@ -228,7 +300,11 @@ func NewMachine(c *Compiled) *Machine {
 func (m *Machine) Lanes() int { return m.width }
 
 // Run executes the program with that index in Compile's list on all lanes.
-func (m *Machine) Run(program int) { execute(m.level, m.codes[program], m.cells, m.width) }
+func (m *Machine) Run(program int) {
+	for _, code := range m.codes[program] {
+		execute(m.level, code, m.cells, m.width)
+	}
+}
 
 // Get returns one lane of a cell.
 func (m *Machine) Get(r Ref, lane int) float64 { return m.cells[int(r)*m.width+lane] }

@@ -3,6 +3,7 @@ package lanes
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -23,7 +24,9 @@ func onBits(o op) bool { return o == opAnd || o == opOr || o == opShiftUp || o =
 // randomProgram is a program of one run per operation in a random order on
 // random cells, block operands apart from one another.
 func randomProgram(rng *rand.Rand, cells int) *Program {
-	p := &Program{cells: cells}
+	var layout Layout
+	layout.New(cells)
+	b := NewBuilder(&layout)
 	sizes := func(o op) [4]int {
 		switch o {
 		case opPivot:
@@ -43,19 +46,20 @@ func randomProgram(rng *rand.Rand, cells int) *Program {
 	}
 	for _, k := range rng.Perm(int(opCount) - 1) {
 		o := op(k + 1)
-		r := run{op: o}
+		row, head := 0, Ref(0)
 		if reduces[o] {
-			r.head = Ref(numbers + rng.IntN(cells-numbers))
+			head = Ref(numbers + rng.IntN(cells-numbers))
 		}
 		if o == opRow {
-			r.head, r.row = Ref(numbers+rng.IntN(cells-numbers-15)), 1+rng.IntN(15)
+			head, row = Ref(numbers+rng.IntN(cells-numbers-15)), 1+rng.IntN(15)
 		}
 		for range 1 + rng.IntN(5) {
 			var taken [][2]int
-			for i := range operands[o] {
+			args := b.extend(o, head, row, 1)
+			for i := range args {
 				n := sizes(o)[i]
 				if o == opRowSet && i == counts {
-					r.args = append(r.args, Ref(1+rng.IntN(9)))
+					args[i] = uint32(1 + rng.IntN(9))
 					continue
 				}
 				for {
@@ -63,24 +67,23 @@ func randomProgram(rng *rand.Rand, cells int) *Program {
 					if onBits(o) && i > 0 {
 						at = rng.IntN(numbers)
 					}
-					free := !reduces[o] || Ref(at) != r.head
+					free := !reduces[o] || Ref(at) != head
 					if o == opRow {
-						free = at+n <= int(r.head) || int(r.head)+r.row <= at
+						free = at+n <= int(head) || int(head)+row <= at
 					}
 					for _, t := range taken {
 						free = free && (n == 1 && t[1] == 1 || at+n <= t[0] || t[0]+t[1] <= at)
 					}
 					if free {
 						taken = append(taken, [2]int{at, n})
-						r.args = append(r.args, Ref(at))
+						args[i] = uint32(at)
 						break
 					}
 				}
 			}
 		}
-		p.runs = append(p.runs, r)
 	}
-	return p
+	return b.Program()
 }
 
 type kernel struct {
@@ -217,6 +220,95 @@ func TestCompileRefusesAWidthThatAssemblyDoesNotHave(t *testing.T) {
 		}
 	}
 	if _, err := Compile(isa.Generic, 0); err == nil {
+		t.Error("no lanes were accepted")
+	}
+}
+
+// A program of several chunks computes what one loop does: a chain of sums, a reduction and
+// a row, each longer than a chunk.
+func TestProgramsOfSeveralChunks(t *testing.T) {
+	const n, length = chunkWords, 5
+	var layout Layout
+	x, sum, row, chain := layout.New(n), layout.New(1), layout.New(length), layout.New(1)
+	b := NewBuilder(&layout)
+	latest := chain
+	for i := range n {
+		latest = b.FMA(latest, x[i:i+1], x[i:i+1])
+	}
+	b.Copy(chain, latest)
+	b.Dot(sum, x, x)
+	for i := range n - length {
+		b.Row(row[0], x[i], x[i+1], length)
+	}
+	b.Copy(x[:n-1], x[1:])
+	p := b.Program()
+	if len(p.code) < 4 || p.Operations() != n+1+n+n-length+n-1 || p.cells > n+2+length+2 {
+		t.Fatalf("%d chunks, %d operations, %d cells, want at least 4, %d, at most %d",
+			len(p.code), p.Operations(), p.cells, 4*n-length, n+length+4)
+	}
+	at := func(i int) float64 { return math.Sin(float64(i)) }
+	wantChain, wantSum, wantRow := 0.0, 0.0, [length]float64{}
+	for i := range n {
+		wantChain = math.FMA(wantChain, at(i), at(i))
+		wantSum = math.FMA(at(i), at(i), wantSum)
+	}
+	for i := range n - length {
+		for k := range wantRow {
+			wantRow[k] = math.FMA(at(i), at(i+1+k), wantRow[k])
+		}
+	}
+	for _, k := range kernels() {
+		c, err := Compile(k.level, k.width, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := NewMachine(c)
+		for i := range n {
+			m.SetAll(x[i], at(i))
+		}
+		m.Run(0)
+		got := []float64{m.Get(chain[0], 0), m.Get(sum[0], k.width-1), m.Get(x[0], 0), m.Get(x[n-2], 0)}
+		want := []float64{wantChain, wantSum, at(1), at(n - 1)}
+		for i := range wantRow {
+			got, want = append(got, m.Get(row[i], 0)), append(want, wantRow[i])
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("%v×%d: number %d is %v, want %v", k.level, k.width, i, got[i], want[i])
+			}
+		}
+	}
+}
+
+// Programs that were taken, and those made for another width from them, have the code of a copy.
+func TestTakenProgramsAreTheSame(t *testing.T) {
+	made := func() *Program { return randomProgram(rand.New(rand.NewPCG(5, 6)), 150) }
+	p := made()
+	operations, count := p.Operations(), p.Flops()
+	taken, err := Take(isa.Generic, 2, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, width := range []int{2, 4, 1} {
+		want, err := Compile(isa.Generic, width, made())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := taken.For(isa.Generic, width)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("the code for %d lanes is another one", width)
+		}
+	}
+	if p.Operations() != operations || p.Flops() != count {
+		t.Errorf("a taken program has %d operations, %d flops, want %d, %d", p.Operations(), p.Flops(), operations, count)
+	}
+	if _, err := Compile(isa.Generic, 1, p); err == nil {
+		t.Error("a program that was taken was compiled")
+	}
+	if _, err := taken.For(isa.Generic, 0); err == nil {
 		t.Error("no lanes were accepted")
 	}
 }

@@ -211,6 +211,7 @@ func (y *many) one(ctx context.Context, path string, values map[string]published
 			out.PeerMS = &ms
 		}
 	}
+	runtime.GC() // of the network before; its workers wait in a pool for one collection more
 	debug.FreeOSMemory()
 	forgetPeak()
 	c, err := readCase(ctx, y.app, path)

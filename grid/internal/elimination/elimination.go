@@ -3,7 +3,10 @@
 // The central type is Order, which MinimumDegree finds.
 package elimination
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Order is an order of the buses in which the block LDLᵀ of a matrix with
 // the network's sparsity fills in little, and the pattern of its factor.
@@ -20,58 +23,119 @@ type Order struct {
 // neighbours become neighbours of one another. The buses in last go last, in
 // that order.
 func MinimumDegree(n int, edges [][2]int, last []int) Order {
-	adjacent := make([]map[int]bool, n)
-	for i := range adjacent {
-		adjacent[i] = map[int]bool{}
-	}
+	adjacent := make([][]int32, n)
 	for _, e := range edges {
-		if e[0] != e[1] {
-			adjacent[e[0]][e[1]], adjacent[e[1]][e[0]] = true, true
+		if i, j := int32(e[0]), int32(e[1]); i != j {
+			adjacent[i], adjacent[j] = append(adjacent[i], j), append(adjacent[j], i)
 		}
 	}
 	held := make([]bool, n)
 	for _, i := range last {
 		held[i] = true
 	}
+	// A bus stands in the queue with each degree that it has had; the latest one holds.
+	var next queue
+	for i, list := range adjacent {
+		slices.Sort(list)
+		adjacent[i] = slices.Compact(list)
+		if !held[i] {
+			next.push(entry(len(adjacent[i]), i))
+		}
+	}
 	e := Order{Place: make([]int, n)}
 	gone := make([]bool, n)
-	var columns [][]int // by bus numbers
-	take := func(i int) {
+	columns := make([][]int32, 0, n) // by bus numbers
+	var union []int32
+	take := func(i int32) {
 		e.Place[i] = len(e.Order)
-		e.Order = append(e.Order, i)
+		e.Order = append(e.Order, int(i))
 		gone[i] = true
-		column := make([]int, 0, len(adjacent[i]))
-		for j := range adjacent[i] {
-			column = append(column, j)
-		}
-		slices.Sort(column)
-		for a, j := range column {
-			delete(adjacent[j], i)
-			for _, k := range column[a+1:] {
-				adjacent[j][k], adjacent[k][j] = true, true
+		column := adjacent[i]
+		for _, j := range column {
+			union = join(union[:0], adjacent[j], column, i, j)
+			adjacent[j] = append(adjacent[j][:0], union...)
+			if !held[j] {
+				next.push(entry(len(union), int(j)))
 			}
 		}
 		columns = append(columns, column)
+		adjacent[i] = nil
 	}
-	for range n - len(last) {
-		best := -1
-		for i := range n {
-			if !gone[i] && !held[i] && (best < 0 || len(adjacent[i]) < len(adjacent[best])) {
-				best = i
-			}
+	for len(next) > 0 {
+		degree, i := next.pop()
+		if !gone[i] && len(adjacent[i]) == degree {
+			take(int32(i))
 		}
-		take(best)
 	}
 	for _, i := range last {
-		take(i)
+		take(int32(i))
 	}
-	for _, column := range columns {
+	e.Below = make([][]int, n)
+	for k, column := range columns {
 		places := make([]int, len(column))
 		for a, j := range column {
 			places[a] = e.Place[j]
 		}
 		slices.Sort(places)
-		e.Below = append(e.Below, places)
+		e.Below[k] = places
 	}
 	return e
+}
+
+// join appends the union of the ascending lists a and b, without i and j, to list.
+func join(list, a, b []int32, i, j int32) []int32 {
+	for len(a) > 0 || len(b) > 0 {
+		var x int32
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
+			x, a = a[0], a[1:]
+		case len(a) == 0 || b[0] < a[0]:
+			x, b = b[0], b[1:]
+		default:
+			x, a, b = a[0], a[1:], b[1:]
+		}
+		if x != i && x != j {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// queue is a heap of buses by degree, then by number.
+type queue []uint64
+
+func entry(degree, bus int) uint64 { return uint64(degree)<<32 | uint64(bus) }
+
+func (q *queue) push(x uint64) {
+	h := append(*q, x)
+	i := len(h) - 1
+	for i > 0 && h[(i-1)/2] > x {
+		h[i] = h[(i-1)/2]
+		i = (i - 1) / 2
+	}
+	h[i] = x
+	*q = h
+}
+
+func (q *queue) pop() (degree, bus int) {
+	h := *q
+	top, x := h[0], h[len(h)-1]
+	h = h[:len(h)-1]
+	*q = h
+	i := 0
+	for {
+		child := 2*i + 1
+		if child+1 < len(h) && h[child+1] < h[child] {
+			child++
+		}
+		if child >= len(h) || h[child] >= x {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	if len(h) > 0 {
+		h[i] = x
+	}
+	return int(top >> 32), int(top & math.MaxUint32)
 }

@@ -2,6 +2,7 @@ package elimination
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -34,6 +35,9 @@ func TestEliminationIsAnOrderWithItsFill(t *testing.T) {
 				rt.Fatalf("held bus %d is not at its place", i)
 			}
 		}
+		if want := slowly(n, edges, last); !slices.Equal(e.Order, want) {
+			rt.Fatalf("the order is %v, want %v", e.Order, want)
+		}
 		has := func(row, col int) bool {
 			for _, j := range e.Below[col] {
 				if j == row {
@@ -61,4 +65,35 @@ func TestEliminationIsAnOrderWithItsFill(t *testing.T) {
 			}
 		}
 	})
+}
+
+// slowly is minimum degree as its definition says.
+func slowly(n int, edges [][2]int, last []int) (order []int) {
+	meets := make([]map[int]bool, n)
+	for i := range meets {
+		meets[i] = map[int]bool{}
+	}
+	for _, e := range edges {
+		if e[0] != e[1] {
+			meets[e[0]][e[1]], meets[e[1]][e[0]] = true, true
+		}
+	}
+	for len(order) < n-len(last) {
+		best := -1
+		for i := range n {
+			if !slices.Contains(order, i) && !slices.Contains(last, i) && (best < 0 || len(meets[i]) < len(meets[best])) {
+				best = i
+			}
+		}
+		for i := range meets[best] {
+			delete(meets[i], best)
+			for j := range meets[best] {
+				if i != j {
+					meets[i][j] = true
+				}
+			}
+		}
+		order = append(order, best)
+	}
+	return append(order, last...)
 }

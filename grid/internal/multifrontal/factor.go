@@ -21,6 +21,8 @@ type Factor struct {
 	out    []bool
 	done   []eliminated
 	passed []contribution
+	stack  []float64 // the matrices of contributions that wait for their parents
+	top    int
 	place  []int32 // of a variable in the front at work
 	dense  []float64
 	index  []int32
@@ -43,11 +45,11 @@ type eliminated struct {
 	d, off []float64
 }
 
-// contribution is what a front leaves to its parent: the lower part by columns.
+// contribution is what a front leaves to its parent: the lower part by columns, on the stack.
 type contribution struct {
 	vars    []int32
 	delayed int // the first of vars
-	a       []float64
+	at      int // on the stack
 }
 
 // NewFactor has room for matrices of a structure.
@@ -61,9 +63,9 @@ func NewFactor(s *Structure) *Factor {
 func (f *Factor) Factor(values []float64, out []bool) {
 	f.out = out
 	f.equilibrate(values)
-	f.Negative, f.Zero, f.Delayed = 0, 0, 0
-	for k := range f.s.fronts {
-		f.eliminate(k, values)
+	f.Negative, f.Zero, f.Delayed, f.top = 0, 0, 0, 0
+	for _, k := range f.s.order {
+		f.eliminate(int(k), values)
 	}
 }
 
@@ -122,12 +124,14 @@ func (f *Factor) eliminate(k int, values []float64) {
 		x, y := int(f.place[i]), int(f.place[j])
 		a[min(x, y)*m+max(x, y)] += v
 	}
+	top := f.top
 	for _, c := range fr.children {
 		from := &f.passed[c]
 		n := len(from.vars)
+		top = min(top, from.at)
 		for j, vj := range from.vars {
 			y := int(f.place[vj])
-			column := from.a[j*n : j*n+n]
+			column := f.stack[from.at+j*n : from.at+j*n+n]
 			for i := j; i < n; i++ {
 				x := int(f.place[from.vars[i]])
 				if x >= y {
@@ -161,12 +165,13 @@ func (f *Factor) eliminate(k int, values []float64) {
 	p.delayed = candidates - at
 	f.Delayed += p.delayed
 	n := m - at
-	if cap(p.a) < n*n {
-		p.a = make([]float64, n*n)
+	p.at, f.top = top, top+n*n // in the place of its children
+	if len(f.stack) < f.top {
+		f.stack = append(make([]float64, 0, max(f.top, f.s.stack, len(f.stack)+len(f.stack)/4)), f.stack[:top]...)
+		f.stack = f.stack[:cap(f.stack)]
 	}
-	p.a = p.a[:n*n]
 	for j := range n {
-		copy(p.a[j*n+j:(j+1)*n], a[(at+j)*m+at+j:(at+j+1)*m])
+		copy(f.stack[top+j*n+j:top+(j+1)*n], a[(at+j)*m+at+j:(at+j+1)*m])
 	}
 }
 
@@ -182,7 +187,7 @@ func (f *Factor) left(list, vars []int32) []int32 {
 
 // Schur is what the factorisation leaves of the border: its Schur complement, the lower part by
 // columns, n a column for n variables. It holds until the next factorisation.
-func (f *Factor) Schur() []float64 { return f.passed[len(f.passed)-1].a }
+func (f *Factor) Schur() []float64 { return f.stack[:f.top] }
 
 // dense is a front, its lower part by columns: entry (i, j), i ≥ j, is a[j·m+i].
 type dense struct {

@@ -172,3 +172,30 @@ func TestSingularMatrix(t *testing.T) {
 		t.Errorf("%d zero and %d negative pivots of diag(1 2; 2 4), 3, want 1 and 0", f.Zero, f.Negative)
 	}
 }
+
+// What fronts leave waits for their parents only: the fronts come subtree by subtree, so that
+// what waits is a small part of all, and nothing is left at the end.
+func TestContributionsWaitBriefly(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	below, row, col, values, _ := kkt(r, 300, 4)
+	s := Analyse(slices.Repeat([]int{4}, len(below)), 4, below, row, col)
+	all, place := 0, make([]int, len(s.fronts))
+	for i, k := range s.order {
+		place[k] = i
+		all += len(s.fronts[k].below) * len(s.fronts[k].below)
+	}
+	for k, f := range s.fronts {
+		if f.parent >= 0 && place[f.parent] <= place[k] {
+			t.Errorf("front %d comes after its parent %d", k, f.parent)
+		}
+	}
+	if len(s.order) != len(s.fronts) || s.stack > all/4 {
+		t.Errorf("%d of %d fronts in order, %d numbers wait at once of %d in all, want at most a quarter",
+			len(s.order), len(s.fronts), s.stack, all)
+	}
+	f := NewFactor(s)
+	f.Factor(values, nil)
+	if f.top != 0 || len(f.stack) > 2*s.stack {
+		t.Errorf("%d numbers are left and %d were held, want 0 and at most twice %d", f.top, len(f.stack), s.stack)
+	}
+}

@@ -20,8 +20,10 @@ type Structure struct {
 	row    []int32 // of each entry, row ≥ column in the order of elimination
 	col    []int32
 	fronts []front
-	border int // variables that stay, the last ones
-	most   int // largest front without delayed variables
+	order  []int32 // of the fronts: children before their parent, and right before it what they are made of
+	stack  int     // numbers that wait at once in that order, without delayed variables
+	border int     // variables that stay, the last ones
+	most   int     // largest front without delayed variables
 }
 
 // front is a supernode.
@@ -127,7 +129,44 @@ func AnalyseBordered(size, inner []int, below [][]int, border int, row, col []in
 		f := index[of[blockOf[col[e]]]]
 		s.fronts[f].entries = append(s.fronts[f].entries, int32(e))
 	}
+	s.traverse()
 	return s
+}
+
+// traverse finds an order of the fronts in which little waits: subtrees one after another, those
+// first that need much more than they leave (J. W. H. Liu, ACM Trans. Math. Software 12, 1986).
+func (s *Structure) traverse() {
+	leaves, most := make([]int, len(s.fronts)), make([]int, len(s.fronts))
+	byNeed := make([][]int32, len(s.fronts))
+	for k := range s.fronts { // children have smaller numbers
+		f := &s.fronts[k]
+		n := len(f.below)
+		if f.stays {
+			n = len(f.vars)
+		}
+		leaves[k] = n * n
+		byNeed[k] = slices.Clone(f.children)
+		slices.SortStableFunc(byNeed[k], func(a, b int32) int { return most[b] - leaves[b] - (most[a] - leaves[a]) })
+		wait := 0
+		for _, c := range byNeed[k] {
+			most[k] = max(most[k], wait+most[c])
+			wait += leaves[c]
+		}
+		most[k] = max(most[k], leaves[k])
+	}
+	var visit func(k int32)
+	visit = func(k int32) {
+		for _, c := range byNeed[k] {
+			visit(c)
+		}
+		s.order = append(s.order, k)
+	}
+	for k, f := range s.fronts {
+		if f.parent < 0 { // the border is the last; what it leaves stays
+			visit(int32(k))
+			s.stack = max(s.stack, most[k])
+		}
+	}
 }
 
 // Residual writes r = b − A·x, and the sum of the magnitudes that each row of it adds up.

@@ -1,0 +1,370 @@
+package publish
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpc-engine/gpc/bench/report"
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// Benchmarked is a run of a program that prints measurements, as bench/record keeps it: of go
+// test -bench, or of one that prints JSON.
+type Benchmarked struct {
+	Device     string      `json:"device"`
+	Commit     string      `json:"commit"`
+	Command    string      `json:"command"` // that printed them
+	Benchmarks []Benchmark `json:"benchmarks"`
+	// Load is the machine's meanwhile; the program's own processes are not among the others.
+	Load *closedloop.Load `json:"load,omitempty"`
+}
+
+// Benchmark is one measurement by its name: for go test BenchmarkX/Y without the number of
+// processors, with its metrics by their units.
+type Benchmark struct {
+	Name    string             `json:"name"`
+	Metrics map[string]float64 `json:"metrics"`
+}
+
+// check says what of a run cannot be.
+func (b *Benchmarked) check() error {
+	if len(b.Benchmarks) == 0 {
+		return errors.New("benchmarks is empty")
+	}
+	return nil
+}
+
+// ParseBenchmarks reads what a program printed: the lines of go test -bench, other lines among
+// them, or a JSON array of objects with a name, whose other numbers are the metrics.
+func ParseBenchmarks(text string) ([]Benchmark, error) {
+	if strings.HasPrefix(strings.TrimSpace(text), "[") {
+		return parseRows(text)
+	}
+	var all []Benchmark
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || len(fields)%2 != 0 || !strings.HasPrefix(fields[0], "Benchmark") {
+			continue
+		}
+		b := Benchmark{Name: unnumbered(fields[0]), Metrics: map[string]float64{}}
+		for i := 2; i < len(fields); i += 2 {
+			v, err := strconv.ParseFloat(fields[i], 64)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %q is no number", b.Name, fields[i])
+			}
+			b.Metrics[fields[i+1]] = v
+		}
+		all = append(all, b)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no benchmark was printed")
+	}
+	return all, nil
+}
+
+// unnumbered is a benchmark's name without -N, the processors that it ran on.
+func unnumbered(name string) string {
+	if at := strings.LastIndexByte(name, '-'); at >= 0 {
+		if _, err := strconv.Atoi(name[at+1:]); err == nil {
+			return name[:at]
+		}
+	}
+	return name
+}
+
+// parseRows reads a JSON array of objects.
+func parseRows(text string) ([]Benchmark, error) {
+	var rows []map[string]any
+	if err := json.Unmarshal([]byte(text), &rows); err != nil {
+		return nil, err
+	}
+	all := make([]Benchmark, len(rows))
+	for i, row := range rows {
+		name, _ := row["name"].(string)
+		if name == "" {
+			return nil, fmt.Errorf("row %d has no name", i)
+		}
+		all[i] = Benchmark{name, map[string]float64{}}
+		for key, v := range row {
+			if number, ok := v.(float64); ok {
+				all[i].Metrics[key] = number
+			}
+		}
+	}
+	return all, nil
+}
+
+// printed is the last run with a benchmark that is wanted on the first device that has one; nil:
+// none is recorded.
+func (d devices) printed(wanted func(m Benchmark) bool) *Benchmarked {
+	for _, r := range d {
+		for _, b := range slices.Backward(benchmarked.of(r)) {
+			if slices.ContainsFunc(b.Benchmarks, wanted) {
+				return &b
+			}
+		}
+	}
+	return nil
+}
+
+// below are the benchmarks that a benchmark of go test runs.
+func below(name string) func(m Benchmark) bool {
+	return func(m Benchmark) bool { return strings.HasPrefix(m.Name, name+"/") }
+}
+
+// least is the smallest of a benchmark's runs by one metric, NaN for none.
+func (b *Benchmarked) least(name, metric string) float64 {
+	least := math.NaN()
+	for _, m := range b.Benchmarks {
+		if v, ok := m.Metrics[metric]; ok && m.Name == name && !(least <= v) {
+			least = v
+		}
+	}
+	return least
+}
+
+// origin says where the figures of a table are from; with times what else the machine did.
+func (b *Benchmarked) origin(times bool) string {
+	if !times {
+		return report.Origin(b.Command, b.Commit, b.Device)
+	}
+	return report.Origin(b.Command, b.Commit, b.Device, b.Load)
+}
+
+// noRecord is what stands where a table will be once its command has been recorded.
+const noRecord = "Not recorded yet.\n"
+
+// benchmarkTable has a row for every benchmark of the last run of its kind. The fields of its cells are metrics, the
+// benchmark's name, and by their numbers the parts of it; of several with | between, the least is shown.
+type benchmarkTable struct {
+	of      string // the benchmark of go test whose parts the rows are; in braces: the metric that tells them
+	times   bool   // what else the machine did is said
+	columns report.Columns
+}
+
+func (t *benchmarkTable) text(d devices) string {
+	wanted, separator := below(t.of), "/"
+	if metric, is := strings.CutPrefix(t.of, "{"); is {
+		wanted, separator = func(m Benchmark) bool { return m.Metrics[strings.TrimSuffix(metric, "}")] > 0 }, " "
+	}
+	b := d.printed(wanted)
+	if b == nil {
+		return noRecord
+	}
+	s := report.Section{Provenance: b.origin(t.times), Rows: [][]string{t.columns.Headings()}}
+	for _, m := range b.Benchmarks {
+		if !wanted(m) {
+			continue
+		}
+		name := strings.TrimPrefix(m.Name, t.of+"/")
+		parts := append(strings.SplitN(name, separator, 3), "", "")
+		fields := map[string]any{"name": name, "0": parts[0], "1": parts[1], "2": parts[2]}
+		for metric, v := range m.Metrics {
+			fields[metric] = v
+		}
+		var row []string
+		for _, c := range t.columns {
+			row = append(row, report.Cell(c[1], func(metric string) any { return leastField(fields, metric) }))
+		}
+		s.Rows = append(s.Rows, row)
+	}
+	return report.Tables(s)
+}
+
+// leastField is a field, or the least of several numbers with | between.
+func leastField(fields map[string]any, names string) any {
+	if !strings.Contains(names, "|") {
+		return fields[names]
+	}
+	least := math.Inf(1)
+	for name := range strings.SplitSeq(names, "|") {
+		v, ok := fields[name].(float64)
+		if !ok {
+			return nil
+		}
+		least = math.Min(least, v)
+	}
+	return least
+}
+
+// benchmarkGrid is a table of benchmarks whose columns and rows are parts of their names, each with its heading.
+type benchmarkGrid struct {
+	of, name      string // the benchmark of go test, and a benchmark's whole name by {column} and {row}
+	times         bool   // what else the machine did is said
+	corner        string
+	columns, rows [][2]string
+	cell          string // of its metrics
+}
+
+func (g *benchmarkGrid) text(d devices) string {
+	b := d.printed(below(g.of))
+	if b == nil {
+		return noRecord
+	}
+	s := report.Section{Provenance: b.origin(g.times), Rows: [][]string{{g.corner}}}
+	for _, c := range g.columns {
+		s.Rows[0] = append(s.Rows[0], c[1])
+	}
+	for _, r := range g.rows {
+		row := []string{r[1]}
+		for _, c := range g.columns {
+			name := strings.NewReplacer("{column}", c[0], "{row}", r[0]).Replace(g.name)
+			row = append(row, report.Cell(g.cell, func(metric string) any { return b.least(name, metric) }))
+		}
+		s.Rows = append(s.Rows, row)
+	}
+	return report.Tables(s)
+}
+
+// regimesOfLoads are the test loads of the dispatch.
+var regimesOfLoads = [][2]string{{"paper", "paper"}, {"envelope", "envelope"}, {"swing", "swing"}}
+
+// The grids of docs/results/dispatch.md and networks.md.
+var (
+	// weights are what weights of the raw objectives cost in J_total, domains/opf's BenchmarkWeights.
+	weights = benchmarkGrid{
+		of: "BenchmarkWeights", name: "BenchmarkWeights/{column}/{row}", corner: "weight of J₁ : J₂ : J₃", cell: "{J_total_% %.4f} %",
+		columns: [][2]string{{"0.7", "level 0.70"}, {"0.9", "0.90"}, {"0.99", "0.99"}},
+		rows: [][2]string{
+			{"100:1:1", "100 : 1 : 1"}, {"1000:1:1", "1000 : 1 : 1"}, {"10000:1:1", "10⁴ : 1 : 1"},
+			{"1:10:1", "1 : 10 : 1"}, {"1:100:1", "1 : 100 : 1"}, {"1:1000:1", "1 : 1000 : 1"},
+		},
+	}
+	// tightening is what staying away from limits costs, domains/opf's BenchmarkTightening.
+	tightening = benchmarkGrid{
+		of: "BenchmarkTightening", name: "BenchmarkTightening/{column}/{row}", corner: "tightening, pu",
+		columns: regimesOfLoads, cell: "{gap_% %.4f} % ({unsolved %.0f})",
+		rows: [][2]string{
+			{"V0.003,Q0.005,S0.005", "V 0.003, Q 0.005, S 0.005"}, {"V0.0015,Q0.0025,S0.0025", "half of it"}, {"V0.00075,Q0.00125,S0.00125", "a quarter"},
+			{"V0.003,Q0,S0", "V 0.003 alone"}, {"V0,Q0,S0.005", "S 0.005 alone"},
+		},
+	}
+	// receding is what look-ahead and linearisations are worth to `mpc`, domains/opf's BenchmarkReceding.
+	receding = benchmarkGrid{
+		of: "BenchmarkReceding", name: "BenchmarkReceding/{column}/{row}", corner: "`mpc`",
+		columns: regimesOfLoads, cell: "{gap_% %.7f}; {broken %.0f}, {unsolved %.0f}; {linearisations %.1f}, {most %.0f}",
+		rows: [][2]string{
+			{"steps5,iterations20,bare=false", "whole"}, {"steps1,iterations20,bare=false", "of one step"}, {"steps10,iterations20,bare=false", "of ten steps"},
+			{"steps5,iterations1,bare=false", "one linearisation"}, {"steps5,iterations1,bare=true", "one linearisation, not projected"},
+			{"steps5,iterations2,bare=true", "two, not projected"}, {"steps5,iterations20,bare=true", "whole, not projected"},
+		},
+	}
+	// flows are the times of power flows, the least of the runs of grid/powerflow's BenchmarkSolve and BenchmarkLarge.
+	flows = benchmarkGrid{
+		of: "BenchmarkSolve", name: "{row}/{column}", times: true, corner: "network", cell: "{ns/op %.3g /1e3} µs, {iterations/op %.1f} iterations",
+		columns: [][2]string{{"flat", "flat start"}, {"warm", "warm start"}},
+		rows: [][2]string{
+			{"BenchmarkSolve/case30", "case30"}, {"BenchmarkSolve/case39", "case39"}, {"BenchmarkSolve/case118", "case118"},
+			{"BenchmarkLarge/buses-1180", "ten copies of case118 tied together, 1180 buses"}, {"BenchmarkLarge/buses-3540", "thirty copies, 3540 buses"},
+		},
+	}
+)
+
+// monitoredCases are the cases whose maps are asked about known answers.
+var monitoredCases = []string{"integrator-convex", "integrator-nonconvex", "opf30", "opf30-uncertain"}
+
+// monitor is what is seen of maps that are wrong, and how often of those that are not, package
+// gpc's BenchmarkMonitor.
+func (d devices) monitor() string {
+	const name = "BenchmarkMonitor"
+	b := d.printed(below(name))
+	if b == nil {
+		return noRecord
+	}
+	g := benchmarkGrid{of: name, name: name + "/{column}/{row}", corner: "D_u", cell: "{answers_missed %.2g}, {above_% %+.2f} %, {flagged %.0f}, {drifting %.0f}"}
+	for _, c := range monitoredCases {
+		g.columns = append(g.columns, [2]string{c, "`" + c + "`"})
+	}
+	var alarms []string
+	for _, m := range b.Benchmarks {
+		of, changed, _ := strings.Cut(strings.TrimPrefix(m.Name, name+"/"), "/")
+		switch {
+		case changed == "direct":
+			alarms = append(alarms, fmt.Sprintf("`%s` %.0f of %.0f decisions", of, m.Metrics["alarms"], m.Metrics["decisions"]))
+		case of == monitoredCases[0]:
+			g.rows = append(g.rows, [2]string{changed, strings.ReplaceAll(changed, "_", " ")})
+		}
+	}
+	return g.text(d) + "\nFalse alarms with `direct`, whole episodes: " + strings.Join(alarms, ", ") + ".\n"
+}
+
+// Tables of what programs print, a row a benchmark.
+var (
+	// environments are the steps a second of gpc.envs.bench.
+	environments = benchmarkTable{"{cpu_microseconds_per_step}", true, report.Columns{
+		{"", "{name}"}, {"CPU µs a step", "{cpu_microseconds_per_step %.3g}"}, {"steps a second", "{steps_per_second %.0f}"},
+	}}
+	// calls are what decisions cost from Python, python/bench/latency.py.
+	calls = benchmarkTable{"{python_us}", true, report.Columns{
+		{"case", "{0}"}, {"method", "`{1}`"}, {"loops in a call", "{2}"},
+		{"in Go, µs", "{go_us %.1f}"}, {"from Python, µs", "{python_us %.1f}"}, {"ratio", "{ratio %.3f}"},
+	}}
+	// rounded is what maps of float16 decide in closed loop beside those of float32, package export's BenchmarkRounded.
+	rounded = benchmarkTable{"BenchmarkRounded", false, report.Columns{
+		{"map", "{0}"}, {"episodes", "{episodes %.0f}"}, {"safe, both", "{safe|safe_rounded %.0f}"},
+		{"difference of cost, % ± 95 %", "{difference_% %+.5f} ± {interval_% %.5f}"},
+		{"largest change of a plan, of D_u's scale", "{largest_change %.2g}"},
+	}}
+	// cortexM is what maps take on a microcontroller, scripts/export-cortex-m.sh.
+	cortexM = benchmarkTable{"BenchmarkCortexM", false, report.Columns{
+		{"map", "{0}"}, {"weights", "{1}"}, {"processor", "{2}"},
+		{"code", "{code_bytes %.0f}"}, {"constants", "{constants_bytes %.0f}"}, {"static", "{static_bytes %.0f}"}, {"stack", "{stack_bytes %.0f}"},
+		{"instructions, mean", "{instructions %.0f}"}, {"most", "{instructions_most %.0f}"}, {"all units active", "{instructions_dense %.0f}"},
+		{"equal entries", "{equal %.0f} of {entries %.0f}"},
+	}}
+	// exportedLoops are closed loops of whole controllers in C beside Go, package gallery's BenchmarkExportedLoops.
+	exportedLoops = benchmarkTable{"BenchmarkExportedLoops", false, report.Columns{
+		{"system", "`{0}`"}, {"unsafe in C", "{unsafe %.0f}/{episodes %.0f}"}, {"in Go", "{unsafe_gpc %.0f}/{episodes %.0f}"},
+		{"safe in one alone", "{differ %.0f}"}, {"end state off, of its typical size", "{state_off_1e-12 %.1e /1e12}"}, {"cost off", "{cost_off_1e-12 %.1e /1e12}"},
+		{"decisions", "{decisions %.0f}"}, {"projected", "{projected %.0f}"}, {"off the map", "{off_map %.0f}"}, {"guarded", "{guarded %.0f}"},
+		{"by the plan before", "{incumbent %.0f}"}, {"escape", "{escaped %.0f}"}, {"rest", "{rested %.0f}"}, {"not known to be safe", "{unsafe_decisions %.0f}"},
+	}}
+	// exactLoops are closed loops of exact controllers in C beside Go, package gallery's BenchmarkExactLoops.
+	exactLoops = benchmarkTable{"BenchmarkExactLoops", false, report.Columns{
+		{"system", "`{0}`"}, {"unsafe in C", "{unsafe %.0f}/{episodes %.0f}"}, {"in Go", "{unsafe_gpc %.0f}/{episodes %.0f}"},
+		{"safe in one alone", "{differ %.0f}"}, {"mean cost in C above Go's, %", "{above_% %+.2g}"}, {"largest difference of an episode's cost, %", "{cost_off_% %.2g}"},
+		{"decisions", "{decisions %.0f}"}, {"solved anew", "{cold %.0f}"}, {"unsolved", "{unsolved %.0f}"}, {"memory of a loop, bytes", "{loop_bytes %.0f}"},
+	}}
+	// cortexMExact is what exact controllers take on a microcontroller, scripts/export-loops-cortex-m.sh.
+	cortexMExact = benchmarkTable{"BenchmarkCortexMExact", false, report.Columns{
+		{"system", "`{0}`"}, {"code", "{code_bytes %.0f}"}, {"constants", "{constants_bytes %.0f}"}, {"static", "{static_bytes %.0f}"},
+		{"memory of a loop", "{loop_bytes %.0f}"}, {"largest frame", "{frame_bytes %.0f}"},
+		{"instructions of a decision, mean", "{instructions %.0f}"}, {"most", "{instructions_most %.0f}"},
+		{"unsafe there", "{unsafe %.0f}/{episodes %.0f}"}, {"in Go", "{unsafe_gpc %.0f}/{episodes %.0f}"},
+	}}
+	// cortexMLoops is what whole controllers take on a microcontroller, scripts/export-loops-cortex-m.sh.
+	cortexMLoops = benchmarkTable{"BenchmarkCortexMLoops", false, report.Columns{
+		{"system", "`{0}`"}, {"code", "{code_bytes %.0f}"}, {"constants", "{constants_bytes %.0f}"}, {"static", "{static_bytes %.0f}"},
+		{"largest frame", "{frame_bytes %.0f}"}, {"instructions of the map", "{map_instructions %.0f}"},
+		{"of a decision, mean", "{instructions %.0f}"}, {"most", "{instructions_most %.0f}"}, {"every roll-out to its end", "{instructions_full %.0f}"},
+		{"unsafe there", "{unsafe %.0f}/{episodes %.0f}"}, {"in Go", "{unsafe_gpc %.0f}/{episodes %.0f}"},
+	}}
+)
+
+// exported are times of a decision by Go and by what it exports, package export's BenchmarkDirect.
+func (d devices) exported() string {
+	const name, decision = "BenchmarkDirect", "ns/decision"
+	b := d.printed(below(name))
+	if b == nil {
+		return noRecord
+	}
+	s := report.Section{Provenance: b.origin(true), Rows: [][]string{{"map", "Go, µs", "C, float32, µs", "C, float16, µs", "C / Go"}}}
+	for _, m := range b.Benchmarks {
+		of, _, _ := strings.Cut(strings.TrimPrefix(m.Name, name+"/"), "/")
+		if slices.ContainsFunc(s.Rows, func(row []string) bool { return row[0] == of }) {
+			continue
+		}
+		us := func(by string) float64 { return b.least(name+"/"+of+"/"+by, decision) / 1e3 }
+		row := []string{of}
+		for _, v := range []float64{us("go"), us("c/half=false"), us("c/half=true"), us("c/half=false") / us("go")} {
+			row = append(row, report.Number("%.1f", v))
+		}
+		s.Rows = append(s.Rows, row)
+	}
+	return report.Tables(s)
+}

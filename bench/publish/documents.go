@@ -1,0 +1,228 @@
+// Package publish writes the generated parts of this project's own pages, README.md and docs, from recorded runs. The
+// program gpc does not link it: its report is package report, whose records and tables the pages share.
+//
+// The central list is documents: which part of which page shows what. A record that pages alone show is a keptKind.
+package publish
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/bench/report"
+	"github.com/gpc-engine/gpc/internal/docsection"
+)
+
+// document is a part of a page that the records write, between two marks.
+type document struct {
+	page, name string // page is below the root of the repository
+	text       func(d devices) string
+}
+
+// Pages of results that several parts and tests name.
+const (
+	casesPage   = "docs/results/cases.md"
+	galleryPage = "docs/results/gallery.md"
+	searchPage  = "docs/results/search.md"
+)
+
+// documents are all of them. Nothing in them is typed.
+var documents = []document{
+	{"README.md", "maps beside the warm solver", devices.mapsOnSameEpisodes},
+	{"README.md", "large optimal power flows", devices.largestFlows},
+	{"README.md", "the paper's cases", devices.briefGlance},
+	{casesPage, "at a glance", func(d devices) string { return report.Tables(report.Glance(d)) }},
+	{casesPage, "results", devices.summary},
+	{casesPage, "other loads", devices.otherLoads},
+	{searchPage, "what the map is worth among robots", devices.mapWorth},
+	{galleryPage, "gallery at a glance", devices.galleryGlance},
+	{searchPage, "quality of the search", devices.quality},
+	{searchPage, "search on other plants", devices.shifted},
+	{searchPage, "parts of the search", devices.searchParts},
+	{searchPage, "decisions under noise", devices.underNoise},
+	{"docs/results/solvers.md", "methods in closed loop", devices.baselines},
+	{"docs/results/dispatch.md", "dispatch", devices.dispatch},
+	{"docs/results/dispatch.md", "networks", devices.networks},
+	{"docs/results/robots.md", "multiagent-static on unseen scenes", func(d devices) string { return d.goals("multiagent-static") }},
+	{"docs/results/robots.md", "multiagent-moving on unseen scenes", func(d devices) string { return d.goals("multiagent-moving") }},
+	{"docs/results/robots.md", "multiagent-static by candidates", func(d devices) string { return d.candidates("multiagent-static") }},
+	{"docs/results/robots.md", "multiagent-moving by candidates", func(d devices) string { return d.candidates("multiagent-moving") }},
+	{"docs/results/solvers.md", "beside other solvers", devices.solvers},
+	{"docs/results/compile.md", "rounds of the cart-pole", func(d devices) string { return d.rounds("cartpole") }},
+	{"docs/results/maps.md", "what maps reach", devices.compiled},
+	{"docs/results/maps.md", "methods beside maps", devices.besideCompiled},
+	{"docs/results/maps.md", "the latent step", devices.latentSteps},
+	{"docs/results/maps.md", "maps beside solvers", devices.mapsBeside},
+	{"docs/results/conditions.md", "conditions", func(d devices) string { return d.conditions() + d.conditionsBroken() }},
+	{"docs/contribute/notebook/cuda-kernels.md", "forecasts", devices.forecasts},
+	{"docs/results/torture.md", "torture", devices.torture},
+	{"docs/results/serving.md", "beyond capacity", devices.served},
+	{"docs/results/scaling.md", "a loop at a rate", devices.deadlines},
+	{"docs/results/monitor.md", "wrong maps", devices.monitor},
+	{"docs/reference/environments.md", "steps a second", environments.text},
+	{"docs/results/pandapower.md", "beside pandapower", devices.pandapower},
+	{"docs/results/networks.md", "beside other solvers", devices.optima},
+	{"docs/results/networks.md", "networks of PGLib", devices.optimalFlows},
+	{"docs/results/networks.md", "where learned ones are measured", devices.learnedFlows},
+	{"docs/results/networks.md", "times", flows.text},
+	{"docs/results/networks.md", "outages beside lightsim2grid", devices.outages},
+	{"docs/results/export.md", "rounded to float16", rounded.text},
+	{"docs/results/export.md", "on a Cortex-M", cortexM.text},
+	{"docs/results/export.md", "on a larger processor", devices.exported},
+	{"docs/results/export.md", "controllers in C", exportedLoops.text},
+	{"docs/results/export.md", "exact controllers in C", exactLoops.text},
+	{"docs/results/export.md", "exact controllers on a Cortex-M7", cortexMExact.text},
+	{"docs/results/export.md", "controllers on a Cortex-M7", cortexMLoops.text},
+	{"docs/reference/python.md", "what a call costs", calls.text},
+	{"docs/results/dispatch.md", "steering", func(d devices) string { return d.steered("opf30", "opf30-uncertain") }},
+	{"docs/results/dispatch.md", "weights", weights.text},
+	{"docs/results/dispatch.md", "tightening", tightening.text},
+	{"docs/results/dispatch.md", "receding", receding.text},
+	{"docs/results/scaling.md", "measured", devices.scaling},
+	{"docs/results/scaling.md", "extrapolated", devices.extrapolated},
+	{"docs/results/scaling.md", "two makes", devices.ceilingFractions},
+	{paperPage, "figures of the paper", devices.paperRows},
+	{paperPage, "limits broken", devices.limitsBroken},
+	{paperPage, "roll-outs", devices.rolledOut},
+	{paperPage, "differences", devices.differences},
+	{paperPage, "ablations", devices.ablations},
+	{paperPage, "projection", devices.projections},
+	{paperPage, "constants", devices.constants},
+	{paperPage, "paper's values", devices.replacedConstants},
+}
+
+// marks are the lines around a document's part.
+func (d *document) marks() docsection.Section {
+	return docsection.Section{
+		Begin: fmt.Sprintf("<!-- %s: written by make docs from bench/results -->", d.name),
+		End:   fmt.Sprintf("<!-- end of %s -->", d.name),
+	}
+}
+
+// WriteDocuments brings the generated parts of the pages below root up to date with the
+// records of all devices and returns the paths of the pages that differed; without write
+// they stay as they are. A case that was recorded on several devices is shown as on the
+// first. A part without a record is an error.
+func WriteDocuments(root string, write bool, all ...*report.Records) (differed []string, err error) {
+	texts, err := documentTexts(all)
+	if err != nil {
+		return nil, err
+	}
+	return placeTexts(root, write, texts)
+}
+
+// documentTexts gives the text of every document's part, in the order of documents.
+func documentTexts(all devices) ([]string, error) {
+	if err := checkKept(all); err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(documents))
+	for i, doc := range documents {
+		text := doc.text(all)
+		if text == "" {
+			return nil, fmt.Errorf("publish: no records for %q in %s", doc.name, doc.page)
+		}
+		// Lists and tables of Markdown end at an empty line.
+		texts[i] = "\n" + linkedFrom(doc.page, text) + "\n"
+	}
+	return texts, nil
+}
+
+// placeTexts puts the texts of the documents' parts into the pages below root.
+func placeTexts(root string, write bool, texts []string) (differed []string, err error) {
+	for i, doc := range documents {
+		path := filepath.Join(root, doc.page)
+		differs, err := doc.marks().Replace(path, texts[i], write)
+		if err != nil {
+			return nil, fmt.Errorf("publish: %w", err)
+		}
+		if differs && !slices.Contains(differed, path) {
+			differed = append(differed, path)
+		}
+	}
+	return differed, nil
+}
+
+var fileLink = regexp.MustCompile(`\]\([a-z]+/[^):]*\)`)
+
+// linkedFrom makes links to files, which texts write from the root of the repository, relative to the page.
+func linkedFrom(page, text string) string {
+	return fileLink.ReplaceAllStringFunc(text, func(link string) string {
+		to, err := filepath.Rel(filepath.Dir(page), link[2:len(link)-1])
+		if err != nil {
+			return link
+		}
+		return "](" + filepath.ToSlash(to) + ")"
+	})
+}
+
+// devices are the records of every device.
+type devices []*report.Records
+
+// last is the last of some records on the first device that has one, nil for none.
+func last[T any](d devices, of func(*report.Records) []T) *T {
+	for _, r := range d {
+		if all := of(r); len(all) > 0 {
+			return &all[len(all)-1]
+		}
+	}
+	return nil
+}
+
+// keptKind is a kind of record that pages show and the report does not: its name there, and what a record has to be.
+type keptKind[T any] struct {
+	name  string
+	check func(*T) error
+}
+
+// The kinds that pages alone show.
+var (
+	tortures         = keptKind[Torture]{"torture", (*Torture).check}
+	servings         = keptKind[Served]{"bench serve", nil}
+	deadlineLoops    = keptKind[bench.Deadlines]{"bench deadline", nil}
+	benchmarked      = keptKind[Benchmarked]{"bench record", (*Benchmarked).check}
+	learnedRuns      = keptKind[LearnedFlows]{"learned optimal power flows", nil}
+	besidePandapower = keptKind[BesidePandapower]{"peers of pandapower", nil}
+)
+
+// checkKept says which of the records of these kinds is none.
+func checkKept(all []*report.Records) error {
+	for _, r := range all {
+		for _, valid := range []func(*report.Records) error{tortures.valid, servings.valid, deadlineLoops.valid, benchmarked.valid, learnedRuns.valid, besidePandapower.valid} {
+			if err := valid(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// read gives the records of the kind.
+func (k keptKind[T]) read(r *report.Records) (all []T, err error) {
+	for _, text := range r.Kept(k.name) {
+		var v T
+		err := json.Unmarshal(text, &v)
+		if err == nil && k.check != nil {
+			err = k.check(&v)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("publish: a record of %s, %s: %w", r.Device, k.name, err)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func (k keptKind[T]) valid(r *report.Records) error {
+	_, err := k.read(r)
+	return err
+}
+
+// of are the records of the kind, all of them valid.
+func (k keptKind[T]) of(r *report.Records) []T {
+	all, _ := k.read(r)
+	return all
+}

@@ -1,0 +1,353 @@
+package publish
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/bench/report"
+	"github.com/gpc-engine/gpc/internal/opfrecord"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
+)
+
+// sameValue is how far above a published optimum of five digits one may lie to be the same.
+const sameValue = 1e-4
+
+// optimalFlows are the tables of docs/results/networks.md on many networks: how many of each set are solved,
+// and those that are not or took the most iterations.
+func (d devices) optimalFlows() string {
+	r := last(d, func(r *report.Records) []opfrecord.Record { return r.OptimalFlows })
+	if r == nil {
+		return noRecord
+	}
+	sets := report.Section{Note: report.OptimalFlowsNote(r), Provenance: report.OptimalFlowsOrigin(r), Rows: [][]string{{"networks", "files", "largest, buses", "optimal", "at the published value or below", "iterations: median, largest", "largest violation, pu", "published time / ours, median"}}}
+	for _, c := range report.ConditionsOf {
+		var of []*opfrecord.Network
+		for i := range r.Networks {
+			if report.EndOf(r.Networks[i].Name) == c.End {
+				of = append(of, &r.Networks[i])
+			}
+		}
+		if len(of) > 0 {
+			sets.Rows = append(sets.Rows, append([]string{c.Title}, setOf(of)...))
+		}
+	}
+	hard := report.Section{Note: "Without an optimum, above the published value, or with the most iterations:", Rows: [][]string{{"network", "buses", "status", "gap to the published value", "iterations", "CPU time, s"}}}
+	order := slices.Clone(r.Networks)
+	slices.SortStableFunc(order, func(a, b opfrecord.Network) int {
+		return cmp.Or(cmp.Compare(failing(&b), failing(&a)), b.Iterations-a.Iterations)
+	})
+	for i := range order {
+		n := &order[i]
+		if i >= 10 && failing(n) == 0 {
+			break
+		}
+		hard.Rows = append(hard.Rows, []string{n.Name, fmt.Sprint(n.Buses), cmp.Or(n.Reason, n.Status), report.GapOf(n), fmt.Sprint(n.Iterations), fmt.Sprintf("%.3g", n.CPUMS/1e3)})
+	}
+	return report.Tables(sets, hard)
+}
+
+// largestBuses is from how many buses on a network stands in README.
+const largestBuses = 9000
+
+// largestFlows is README's table of optimal power flows: the typical networks of PGLib with the most buses, and below
+// it how many networks were solved in all.
+func (d devices) largestFlows() string {
+	r := last(d, func(r *report.Records) []opfrecord.Record { return r.OptimalFlows })
+	if r == nil {
+		return ""
+	}
+	s := report.Section{Rows: [][]string{{"network", "buses", "gap to the published optimum", "iterations", "`gpc`, CPU time, s", "published IPOPT time, s"}}}
+	optimal := 0
+	order := slices.Clone(r.Networks)
+	slices.SortFunc(order, func(a, b opfrecord.Network) int { return cmp.Or(a.Buses-b.Buses, cmp.Compare(a.Name, b.Name)) })
+	for i := range order {
+		n := &order[i]
+		if n.Optimal() {
+			optimal++
+		}
+		if n.Buses < largestBuses || report.EndOf(n.Name) != "" {
+			continue
+		}
+		published := "–"
+		if n.PeerMS != nil {
+			published = fmt.Sprintf("%.0f", *n.PeerMS/1e3)
+		}
+		s.Rows = append(s.Rows, []string{"`" + n.Name + "`", fmt.Sprint(n.Buses), report.GapOf(n), fmt.Sprint(n.Iterations), fmt.Sprintf("%.1f", n.CPUMS/1e3), published})
+	}
+	return fmt.Sprintf("%s\nOf all %d networks that were tried, %d were solved to an optimum.\n", report.Tables(s), len(r.Networks), optimal)
+}
+
+// failing is 2 of a network without an optimum, 1 of one above the published value.
+func failing(n *opfrecord.Network) int {
+	switch {
+	case !n.Optimal():
+		return 2
+	case n.Gap != nil && !(*n.Gap <= sameValue):
+		return 1
+	}
+	return 0
+}
+
+// setOf are the cells of a set after its name.
+func setOf(of []*opfrecord.Network) []string {
+	buses, optimal, compared, within, violation := 0, 0, 0, 0, 0.0
+	var iterations, ratios []float64
+	for _, n := range of {
+		buses = max(buses, n.Buses)
+		if n.Published != nil {
+			compared++
+		}
+		if !n.Optimal() {
+			continue
+		}
+		optimal++
+		iterations = append(iterations, float64(n.Iterations))
+		if n.Gap != nil && *n.Gap <= sameValue {
+			within++
+		}
+		if n.Violation == nil {
+			violation = math.NaN()
+		} else {
+			violation = max(violation, *n.Violation)
+		}
+		if n.PeerMS != nil && n.CPUMS > 0 {
+			ratios = append(ratios, *n.PeerMS/n.CPUMS)
+		}
+	}
+	median := func(v []float64, format string) string {
+		if len(v) == 0 {
+			return "–"
+		}
+		slices.Sort(v)
+		return fmt.Sprintf(format, v[len(v)/2])
+	}
+	most := "–"
+	if len(iterations) > 0 {
+		most = fmt.Sprintf("%s, %.0f", median(iterations, "%.0f"), slices.Max(iterations))
+	}
+	ratio := "–"
+	if len(ratios) > 0 {
+		ratio = fmt.Sprintf("%s of %d", median(ratios, "%.2g"), len(ratios))
+	}
+	return []string{fmt.Sprint(len(of)), fmt.Sprint(buses), fmt.Sprint(optimal), fmt.Sprintf("%d of %d", within, compared), most, fmt.Sprintf("%.1e", violation), ratio}
+}
+
+// optima is what other solvers of optimal power flows take beside ours, by bench/peers/opf: the
+// last run on the first device that has one.
+func (d devices) optima() string {
+	for _, r := range d {
+		for _, p := range slices.Backward(r.Peers) {
+			if len(p.Ratios) > 0 && p.Ratios[0].Op == "opf" {
+				return report.Tables(optimaSection(&p))
+			}
+		}
+	}
+	return noRecord
+}
+
+// optimaSection has a row for each network: our times alone and in a batch, and by how much those
+// of every peer are longer.
+func optimaSection(p *peerrecord.Record) report.Section {
+	type of struct {
+		network, peer string
+		alone         bool
+	}
+	found := map[of]peerrecord.Ratio{}
+	var networks, peers []string
+	batch := 1
+	for _, v := range p.Ratios {
+		found[of{v.Case, v.Peer, v.Batch == 1}] = v
+		batch = max(batch, v.Batch)
+		if !slices.Contains(networks, v.Case) {
+			networks = append(networks, v.Case)
+		}
+		if !slices.Contains(peers, v.Peer) {
+			peers = append(peers, v.Peer)
+		}
+	}
+	s := report.Section{
+		Note: cmp.Or(p.Note, report.PeersNote), Provenance: report.Origin("", p.Commit, p.Device, p.Load),
+		Rows: [][]string{{"case", "alone, µs", fmt.Sprintf("%d side by side, each", batch)}},
+	}
+	for _, m := range p.Missing {
+		s.Note += " Not in this run: " + m + "."
+	}
+	for _, peer := range peers {
+		s.Rows[0] = append(s.Rows[0], peer+": time / ours alone", "side by side")
+	}
+	for _, network := range networks {
+		row := []string{network, "–", "–"}
+		for _, peer := range peers {
+			for i, alone := range []bool{true, false} {
+				v, ok := found[of{network, peer, alone}]
+				if !ok {
+					row = append(row, "–")
+					continue
+				}
+				row[1+i] = fmt.Sprintf("%.0f", v.OursUS)
+				row = append(row, report.Ratio(v.Ratio))
+			}
+		}
+		s.Rows = append(s.Rows, row)
+	}
+	return s
+}
+
+// BesidePandapower is a run of bench/peers/pandapower.
+type BesidePandapower struct {
+	Device  string              `json:"device"`
+	Commit  string              `json:"commit"`
+	Peer    string              `json:"peer"` // with its version
+	Numba   bool                `json:"numba"`
+	Rounds  int                 `json:"rounds"`
+	Average float64             `json:"load_average"` // of a quarter of an hour, at the end
+	Rows    []PandapowerNetwork `json:"rows"`
+}
+
+// PandapowerNetwork is a network solved by both: largest differences of all elements and tables,
+// times of whole calls, and of ours the solve alone.
+type PandapowerNetwork struct {
+	Network string  `json:"network"`
+	Op      string  `json:"op"` // runpp or runopp
+	Buses   int     `json:"buses"`
+	Voltage float64 `json:"voltage_pu"`
+	Angle   float64 `json:"angle_deg"`
+	Power   float64 `json:"power_mw"` // and MVAr
+	Loading float64 `json:"loading_pct"`
+	// Of an optimum.
+	Cost         *float64 `json:"cost"`
+	CostRelative float64  `json:"cost_relative"`
+	OursMs       float64  `json:"ours_ms"`
+	PeerMs       float64  `json:"peer_ms"`
+	SolveMs      float64  `json:"solve_ms"`
+	Ratio        float64  `json:"ratio"` // the peer's time over ours, from Lo to Hi over the rounds
+	Lo           float64  `json:"lo"`
+	Hi           float64  `json:"hi"`
+	// What was raised; "" where there is a solution.
+	PeerFailed string `json:"peer_failed"`
+	OursFailed string `json:"ours_failed"`
+}
+
+// pandapower are the tables of a run: power flows, optima, and what either does not solve.
+func (d devices) pandapower() string {
+	p := last(d, besidePandapower.of)
+	if p == nil {
+		return noRecord
+	}
+	numba := "without numba"
+	if p.Numba {
+		numba = "with numba"
+	}
+	times := report.Columns{{"ours / pandapower, ms", "{OursMs %.0f} / {PeerMs %.0f}"}, {"ratio", "{Ratio times} [{Lo times}, {Hi times}]"}, {"solve, ms", "{SolveMs %.1f}"}}
+	flowColumns := append(report.Columns{
+		{"network", "{Network}"}, {"buses", "{Buses}"}, {"pu", "{Voltage tiny}"}, {"°", "{Angle tiny}"}, {"MW, MVAr", "{Power tiny}"}, {"loading %", "{Loading tiny}"},
+	}, times...)
+	optimumColumns := append(report.Columns{
+		{"network", "{Network}"}, {"cost, ours", "{Cost %.4f}"}, {"relative difference", "{CostRelative tiny}"}, {"pu", "{Voltage tiny}"}, {"MW, MVAr", "{Power tiny}"},
+	}, times...)
+	var solved, optimal []*PandapowerNetwork
+	var failed strings.Builder
+	for i := range p.Rows {
+		n := &p.Rows[i]
+		switch {
+		case n.PeerFailed != "":
+			fmt.Fprintf(&failed, "* %s, `%s`: pandapower %s, gpc %s\n", n.Network, n.Op, firstLine(n.PeerFailed), n.ours())
+		case n.Op == "runpp":
+			solved = append(solved, n)
+		case n.Cost != nil:
+			optimal = append(optimal, n)
+		}
+	}
+	text := report.Tables(report.Section{
+		Note: fmt.Sprintf("Power flows, `runpp`: %s %s, least of %d rounds, [least, largest ratio of a round]:", p.Peer, numba, p.Rounds),
+		Rows: report.Table(flowColumns, solved),
+	}, report.Section{
+		Note: "Optimal power flows, `runopp`:", Provenance: fmt.Sprintf("Commit %s, %s, load average %.1f.", p.Commit, p.Device, p.Average),
+		Rows: report.Table(optimumColumns, optimal),
+	})
+	if failed.Len() > 0 {
+		text += "\nWhere pandapower has no solution:\n\n" + failed.String()
+	}
+	return text
+}
+
+// ours is what gpc comes to where the peer does not.
+func (n *PandapowerNetwork) ours() string {
+	switch {
+	case n.OursFailed != "":
+		return firstLine(n.OursFailed)
+	case n.Cost != nil:
+		return fmt.Sprintf("has an optimum of %.4f", *n.Cost)
+	}
+	return "has a solution"
+}
+
+func firstLine(text string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return first
+}
+
+// outages are the power flows without a branch each beside another program's, by bench/peers/outages.
+func (d devices) outages() string {
+	for _, r := range d {
+		for _, p := range slices.Backward(r.Peers) {
+			if len(p.Ratios) == 0 || p.Ratios[0].Op != "outages of branches" {
+				continue
+			}
+			return report.Tables(report.Section{
+				Note: cmp.Or(p.Note, report.PeersNote) + ".", Provenance: report.Origin("", p.Commit, p.Device, p.Load),
+				Rows: report.Table(report.Columns{
+					{"network", "{Case}"}, {"outages", "{Decisions}"}, {"ours, µs each", "{OursUS %.1f}"}, {p.Ratios[0].Peer + ", µs", "{PeerUS %.1f}"},
+					{"ratio", "{Ratio times} [{Lo times}, {Hi times}]"}, {"solved by it alone", "{Unsolved}"}, {"other solutions", "{Different}"},
+				}, p.Ratios),
+			})
+		}
+	}
+	return noRecord
+}
+
+// LearnedFlows is a run of bench/peers/learned: exact optima of scenarios that learned optimal power flows
+// are measured at.
+type LearnedFlows struct {
+	Device  string          `json:"device"`
+	Commit  string          `json:"commit"`
+	Seed    int             `json:"seed"`
+	Average float64         `json:"load_average"`
+	Note    string          `json:"note"`
+	Rows    []LearnedRecipe `json:"rows"`
+}
+
+// LearnedRecipe is a network at the loads and topologies of one data set.
+type LearnedRecipe struct {
+	Network    string  `json:"network"`
+	Recipe     string  `json:"recipe"`
+	Scenarios  int     `json:"scenarios"`
+	Optimal    int     `json:"optimal"`
+	Infeasible int     `json:"infeasible"`
+	Median     int     `json:"median_iterations"`
+	Largest    int     `json:"largest_iterations"`
+	BatchMs    float64 `json:"batch_ms"`
+	AloneMs    float64 `json:"alone_ms"`
+	ASecond    float64 `json:"solves_per_cpu_second"`
+	Mismatch   float64 `json:"max_mismatch_pu"`
+	Violation  float64 `json:"max_violation_pu"`
+}
+
+// learnedFlows is the table of the last such run.
+func (d devices) learnedFlows() string {
+	p := last(d, learnedRuns.of)
+	if p == nil {
+		return noRecord
+	}
+	return report.Tables(report.Section{
+		Note: p.Note, Provenance: fmt.Sprintf("Seed %d, commit %s, %s, load average %.1f.", p.Seed, p.Commit, p.Device, p.Average),
+		Rows: report.Table(report.Columns{
+			{"network", "{Network}"}, {"recipe", "{Recipe}"}, {"optimal", "{Optimal} of {Scenarios}"}, {"infeasible", "{Infeasible}"},
+			{"iterations: median, largest", "{Median}, {Largest}"}, {"in lanes, ms", "{BatchMs %.3g}"}, {"alone, ms", "{AloneMs %.3g}"},
+			{"a second of CPU", "{ASecond %.0f}"}, {"imbalance, pu", "{Mismatch tiny}"}, {"violation, pu", "{Violation tiny}"},
+		}, p.Rows),
+	})
+}

@@ -1,0 +1,110 @@
+package publish
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/bench/report"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+)
+
+// What programs print is read as the lines of go test or as rows of JSON, and what is neither
+// is refused.
+func TestParseBenchmarks(t *testing.T) {
+	all := require.Get(ParseBenchmarks("goos: linux\nBenchmarkWeights/0.7/100:1:1-2   \t 1\t 3120 ns/op\t 0.0044 J_total_%\nBenchmarkLarge/buses-1180/flat 7 1.5e+06 ns/op\nPASS\n"))(t)
+	if len(all) != 2 || all[0].Name != "BenchmarkWeights/0.7/100:1:1" || all[0].Metrics["J_total_%"] != 0.0044 || all[0].Metrics["ns/op"] != 3120 || all[1].Name != "BenchmarkLarge/buses-1180/flat" {
+		t.Errorf("%+v", all)
+	}
+	all = require.Get(ParseBenchmarks(`[{"name":"opf30, 256 environments","steps":512,"by":"numpy"}]`))(t)
+	if len(all) != 1 || all[0].Name != "opf30, 256 environments" || len(all[0].Metrics) != 1 || all[0].Metrics["steps"] != 512 {
+		t.Errorf("%+v", all)
+	}
+	for _, wrong := range []string{"", "ok  pkg 1s\n", "BenchmarkX 1 fast ns/op\n", `[{"steps":1}]`, `[1]`} {
+		if all, err := ParseBenchmarks(wrong); err == nil {
+			t.Errorf("%q is read as %+v", wrong, all)
+		}
+	}
+}
+
+// printedBy is a run of a program that printed these lines.
+func printedBy(t *testing.T, lines ...string) Benchmarked {
+	return Benchmarked{Device: "a device", Commit: "c0ffee", Command: "go test", Benchmarks: require.Get(ParseBenchmarks(strings.Join(lines, "\n")))(t), Load: &closedloop.Load{CPUs: 2, Start: 0.5}}
+}
+
+// keep adds records as their files hold them.
+func keep(t *testing.T, r *report.Records, all ...any) {
+	t.Helper()
+	for _, v := range all {
+		require.OK(t, r.Add(require.Get(json.Marshal(v))(t)))
+	}
+}
+
+// Pages show what was measured as the last record of it has it, the least time of several runs,
+// dashes for what a run left out, and say so where nothing is recorded.
+func TestPagesShowWhatWasMeasured(t *testing.T) {
+	one := 8081.5263
+	own := report.New("own", known())
+	keep(t, own,
+		printedBy(t, "BenchmarkWeights/0.7/100:1:1 1 9 ns/op 77 J_total_%"),
+		printedBy(t,
+			"BenchmarkWeights/0.7/1:100:1 1 9 ns/op 0.0055 J_total_%",
+			"BenchmarkTightening/swing/V0.003,Q0,S0 1 9 ns/op 0.0042 gap_% 3 unsolved",
+			"BenchmarkReceding/envelope/steps5,iterations1,bare=true 1 9 ns/op 0.00094 gap_% 2 unsolved 1 broken 1 linearisations 1 most"),
+		printedBy(t, "BenchmarkSolve/case30/flat 9 8900 ns/op 3.2 iterations/op", "BenchmarkSolve/case30/flat 9 8400 ns/op 3.2 iterations/op"),
+		printedBy(t, "BenchmarkMonitor/integrator-convex/10_%_of_signs 1 9 ns/op 0.8 answers_missed 114.7 above_% 60 flagged 22 drifting 60 episodes", "BenchmarkMonitor/opf30/direct 1 9 ns/op 0 alarms 30600 decisions"),
+		printedBy(t, "BenchmarkRounded/opf30 1 9 ns/op 10 episodes 10 safe 9 safe_rounded -1.2e-05 difference_% 2e-05 interval_% 0.0127 largest_change"),
+		printedBy(t, "BenchmarkCortexM/opf30/float16/M7 1 6272 code_bytes 362664 constants_bytes 2560 static_bytes 216 stack_bytes 537065 instructions 583280 instructions_most 837360 instructions_dense 767 equal 768 entries"),
+		printedBy(t, "BenchmarkDirect/opf30/go-2 20 9 ns/op 15200 ns/decision", "BenchmarkDirect/opf30/c/half=false-2 20 9 ns/op 18240 ns/decision"),
+		printedBy(t, `[{"name":"opf30 direct 1000","calls":20,"go_us":4933.2,"python_us":5105,"ratio":1.035},{"name":"opf30","python_us":1}]`),
+		printedBy(t, `[{"name":"opf30, 256 environments, 2 threads","steps":512,"steps_per_second":241000.4,"cpu_microseconds_per_step":6.71}]`),
+	)
+	own.Steerings = []closedloop.Steering{
+		{Case: "opf30", Method: "navigator", Front: []closedloop.FrontPoint{{W: []float64{1, 0, 0}, J: []closedloop.Number{1, 2, 3}, OracleJ: []closedloop.Number{1, 2, 3}, Compared: 1, Episodes: 1}}},
+		{Case: "integrator-convex", Method: "navigator"},
+	}
+	keep(t, own, Served{Case: "opf30", Method: "navigator", Waiting: "measured", Commit: "c0ffee", P99Ratio: 1.758, Load: OfferedLoad{Seconds: 600, Rate: 10, Sent: 6000, Refused: 4000}, Broken: []string{"what is due is sent"}})
+	keep(t, own, bench.Deadlines{Case: "opf30", Method: "navigator", Commit: "c0ffee", Releases: 12000, Late: 2, Missed: 2, Response: bench.Spread{P50: 337.33}})
+	keep(t, own, BesidePandapower{Commit: "c0ffee", Peer: "pandapower 3.5.6", Numba: true, Rounds: 3, Rows: []PandapowerNetwork{
+		{Network: "case9", Op: "runpp", Buses: 9, Voltage: 4.2e-11, OursMs: 16, PeerMs: 17, Ratio: 1.09, Lo: 0.98, Hi: 1.1, SolveMs: 0.8},
+		{Network: "case14", Op: "runopp", Cost: &one, CostRelative: 4e-8, OursMs: 21, PeerMs: 147, Ratio: 6.9, Lo: 6.4, Hi: 6.9},
+		{Network: "case300", Op: "runopp", PeerFailed: "OPFNotConverged: no\nmore", OursFailed: "infeasible"},
+	}})
+	own.Peers = []peerrecord.Record{{Commit: "c0ffee", Ratios: []peerrecord.Ratio{
+		{Op: "opf", Case: "case9", Peer: "IPOPT", Batch: 1, Ratio: 162.3, OursUS: 65.97}, {Op: "opf", Case: "case9", Peer: "IPOPT", Batch: 64, Ratio: 790.2, OursUS: 14.57},
+		{Op: "opf", Case: "case9", Peer: "MIPS", Batch: 1, Ratio: 2411, OursUS: 65.97},
+	}}}
+	for _, page := range []struct {
+		of   func(d devices) string
+		want []string
+	}{
+		{weights.text, []string{"| 1 : 100 : 1 | 0.0055 % | – | – |", "| 100 : 1 : 1 | – | – | – |", "`go test`, commit c0ffee, a device."}},
+		{tightening.text, []string{"| V 0.003 alone | – | – | 0.0042 % (3) |"}},
+		{receding.text, []string{"| one linearisation, not projected | – | 0.0009400; 1, 2; 1.0, 1 | – |"}},
+		{flows.text, []string{"| case30 | 8.4 µs, 3.2 iterations | – |", "load was at most 0.50"}},
+		{devices.monitor, []string{"| 10 % of signs | 0.8, +114.70 %, 60, 22 | – | – | – |", "`opf30` 0 of 30600 decisions."}},
+		{environments.text, []string{"| opf30, 256 environments, 2 threads | 6.71 | 241000 |"}},
+		{rounded.text, []string{"| opf30 | 10 | 9 | -0.00001 ± 0.00002 | 0.013 |"}},
+		{cortexM.text, []string{"| opf30 | float16 | M7 | 6272 | 362664 | 2560 | 216 | 537065 | 583280 | 837360 | 767 of 768 |"}},
+		{devices.exported, []string{"| opf30 | 15.2 | 18.2 | – | 1.2 |", "load was at most 0.50"}},
+		{calls.text, []string{"| opf30 | `direct` | 1000 | 4933.2 | 5105.0 | 1.035 |", "| opf30 | `` |  | – | 1.0 | – |"}},
+		{func(d devices) string { return d.steered("opf30") }, []string{"| opf30 | `navigator` | 1 | 1/1 |"}},
+		{devices.served, []string{"| answered | 0 decided (0 of them late), 4000 refused,", "p99 1.76 times the idle server's", "| does not hold | what is due is sent |", "6000 sent, 1.00 of"}},
+		{devices.deadlines, []string{"| response | 337.3 |", "* 2 of 12000 deadlines missed: 2 decisions late"}},
+		{devices.pandapower, []string{"| case9 | 9 | 4e-11 | 0 | 0 | 0 | 16 / 17 | 1.09 [0.98, 1.1] | 0.8 |", "| case14 | 8081.5263 | 4e-8 | 0 | 0 | 21 / 147 | 6.9 [6.4, 6.9] | 0.0 |", "* case300, `runopp`: pandapower OPFNotConverged: no, gpc infeasible\n", "pandapower 3.5.6 with numba"}},
+		{devices.optima, []string{"| case9 | 66 | 15 | 162 | 790 | 2411 | – |"}},
+	} {
+		if text := page.of(devices{report.New("none", nil)}); text != noRecord {
+			t.Errorf("without a record: %q", text)
+		}
+		text := page.of(devices{report.New("none", nil), own})
+		for _, want := range page.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("does not have %q:\n%s", want, text)
+			}
+		}
+	}
+}

@@ -1,0 +1,494 @@
+package publish
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/bench/report"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/compile"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
+)
+
+// dearer is by how much a row's episodes cost more than the first's: mean with its interval, median
+// and number; dashes for the first.
+func dearer(first bool, m *closedloop.Paired) []string {
+	if first {
+		return []string{"–", "–", "–"}
+	}
+	return []string{m.Cost.Mean.Text("%+.2f") + " " + report.Interval("%+.2f", m.Cost.MeanCI95), m.Cost.Median.Text("%+.2f"), fmt.Sprint(m.Cost.N)}
+}
+
+// meanTime is a mean decision's time with its median and 99 % quantile, ms; dashes of a record
+// without times.
+func meanTime(m *closedloop.Paired) string {
+	return report.Number("%.2f", float64(m.LatencyMean)/1e3) + " (" + report.Milliseconds("%.2f", &m.Latency) + ")"
+}
+
+// candidates is the table of a case's pairings by candidates.
+func (d devices) candidates(name string) string {
+	s := report.Section{Rows: [][]string{{"method", "candidates", "equal", "safe", "cost above the first's, % [95 %]", "median", "n", "smallest margin, m ± 95 %", "fallbacks", "decision mean (p50 / p99), ms"}}}
+	var shown []closedloop.Pairing
+	for _, r := range report.RunsOf(d, (*report.Records).ComparedCases) {
+		if r.Name != name {
+			continue
+		}
+		for _, p := range r.CandidatePairings(name) {
+			shown = append(shown, p)
+			for i := range p.Pairs {
+				m := &p.Pairs[i]
+				s.Rows = append(s.Rows, slices.Concat(
+					[]string{"`" + m.Method + "`", fmt.Sprint(r.CandidatesOf(name, m)), r.EqualIn(name, &p.Pairs[0], m), fmt.Sprintf("%d/%d", m.Safe, m.Episodes)},
+					dearer(i == 0, m), []string{report.Estimate("%.3f", m.MarginMean, m.MarginCI95), fmt.Sprint(m.Fallback), meanTime(m)}))
+			}
+		}
+	}
+	s.Note, s.Provenance = "Each method is beside the last one above it with the map (`"+report.Planner+"`), on the same episodes.", report.RecordedBy(shown)
+	return report.Tables(s)
+}
+
+// mapWorth has, for each case of such pairings, what decides without a map beside the planner with
+// it: with as many candidates, and in its time.
+func (d devices) mapWorth() string {
+	s := report.Section{Rows: [][]string{{"case", "candidates with the map", "without it", "equal", "candidates", "cost above the map's, % [95 %]", "median", "n", "smallest margin less the map's, m", "decision mean over the map's"}}}
+	var shown []closedloop.Pairing
+	for _, r := range report.RunsOf(d, (*report.Records).ComparedCases) {
+		for _, p := range r.CandidatePairings(r.Name) {
+			shown = append(shown, p)
+			first := &p.Pairs[0]
+			for i := 1; i < len(p.Pairs); i++ {
+				m := &p.Pairs[i]
+				if r.Method(r.Name, m.Method).Needs&domain.NeedsMap != 0 {
+					continue
+				}
+				s.Rows = append(s.Rows, slices.Concat(
+					[]string{"`" + r.Name + "`", fmt.Sprint(r.CandidatesOf(r.Name, first)), "`" + m.Method + "`", r.EqualIn(r.Name, first, m), fmt.Sprint(r.CandidatesOf(r.Name, m))},
+					dearer(false, m), []string{report.Number("%+.3f", float64(m.MarginMean-first.MarginMean)), report.Number("%.2f", float64(m.LatencyMean/first.LatencyMean))}))
+			}
+		}
+	}
+	s.Provenance = report.RecordedBy(shown)
+	return report.Tables(s)
+}
+
+// plainest are the undisturbed pairings of a case of the bundled map, and of the one of the
+// fewest samples where there is another.
+func plainest(r report.Run) []closedloop.Pairing {
+	all := r.PairingsWhere(r.Name, report.Undisturbed)
+	if len(all) > 1 {
+		return []closedloop.Pairing{all[0], all[len(all)-1]}
+	}
+	return all
+}
+
+// quality is what candidates, polish and data are worth, in pairs, method by method.
+func (d devices) quality() string {
+	s := report.Section{Rows: [][]string{{"case", "map, samples", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
+	var shown []closedloop.Pairing
+	for _, r := range report.RunsOf(d, (*report.Records).PairedCases) {
+		for _, p := range plainest(r) {
+			shown = append(shown, p)
+			for i, m := range p.Pairs {
+				s.Rows = append(s.Rows, report.PairedRow([]string{p.Case, cmp.Or(p.Map.File, report.BundledMap) + ", " + fmt.Sprint(p.Map.Samples)}, i, &m))
+			}
+		}
+	}
+	s.Provenance = report.RecordedBy(shown)
+	return report.Tables(s)
+}
+
+// shifted is the same on plants that the maps were not made for.
+func (d devices) shifted() string {
+	s := report.Section{Rows: [][]string{{"case", "plant", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
+	var shown []closedloop.Pairing
+	for _, r := range report.RunsOf(d, (*report.Records).PairedCases) {
+		for _, p := range r.PairingsWhere(r.Name, func(p *closedloop.Pairing) bool { return p.Shift["ellipse"] == 1.1 || p.Shift["obstacle-speed"] == 1.5 }) {
+			shown = append(shown, p)
+			for i, m := range p.Pairs {
+				s.Rows = append(s.Rows, report.PairedRow([]string{p.Case, report.ShiftText(p.Shift)}, i, &m))
+			}
+		}
+	}
+	s.Provenance = report.RecordedBy(shown)
+	return report.Tables(s)
+}
+
+// compiled are the maps of all devices, each case's on its first, the systems that other
+// solvers are timed on before others.
+func (d devices) compiled() string {
+	names := d.systems()
+	var all []compile.Report
+	for _, r := range d {
+		for _, name := range r.CompiledCases() {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		all = append(all, r.Compilations...)
+	}
+	return report.Tables(report.Compilations(all, names))
+}
+
+// rounds are those of a case's compilation, with the reason of each.
+func (d devices) rounds(name string) string {
+	s := report.Section{Rows: [][]string{{"round", "why", "scenarios (near the worst)", "samples", "epochs", "own starts, mean %", "held-out, mean %", "p90 %", "max %", "confirmed: mean, p90, max %", "s"}}}
+	for _, r := range d {
+		i := slices.IndexFunc(r.Compilations, func(c compile.Report) bool { return c.Case == name })
+		if i < 0 {
+			continue
+		}
+		c := &r.Compilations[i]
+		for _, round := range c.Rounds {
+			confirmed, seconds := "–", "–"
+			if m := round.Confirmed; m != nil {
+				confirmed = m.Mean.Text("%.3g") + ", " + m.P90.Text("%.3g") + ", " + m.Max.Text("%.3g")
+			}
+			if !report.Disturbed(c.Load) {
+				seconds = fmt.Sprintf("%.0f", round.Seconds.Solve+round.Seconds.Train+round.Seconds.Evaluate)
+			}
+			s.Rows = append(s.Rows, []string{
+				string(round.Kind), round.Why, fmt.Sprintf("%d (%d)", round.Scenarios, round.Focused), fmt.Sprint(round.Samples), fmt.Sprint(round.Epochs), round.Training.Mean.Text("%.3g"),
+				round.HeldOut.Mean.Text("%.3g"), round.HeldOut.P90.Text("%.3g"), round.HeldOut.Max.Text("%.3g"), confirmed, seconds,
+			})
+		}
+		s.Note, s.Provenance = fmt.Sprintf("Rounds ended: %s.", c.Ended), report.Origin("", c.Commit, c.Device, c.Load)
+		return report.Tables(s)
+	}
+	return noRecord
+}
+
+// besideCompiled is the same for the systems that other solvers are timed on.
+func (d devices) besideCompiled() string {
+	var all []closedloop.Pairing
+	for _, r := range d {
+		all = append(all, r.ForeignPairings(report.Undisturbed)...)
+	}
+	return report.Tables(report.BesideMaps(all, d.systems()))
+}
+
+// latentSteps is what localization, flow and retraction do in those systems.
+func (d devices) latentSteps() string {
+	var all []closedloop.Pairing
+	for _, r := range d {
+		all = append(all, r.ForeignPairings(report.InParts)...)
+	}
+	return report.Tables(report.BesideMaps(all, d.systems()))
+}
+
+// underNoise is the same where the measured state is noisy.
+func (d devices) underNoise() string {
+	var all []closedloop.Pairing
+	for _, r := range d {
+		all = append(all, r.ForeignPairings(func(p *closedloop.Pairing) bool { return len(p.Shift) == 0 && p.Bias == 0 && p.Noise > 0 })...)
+	}
+	s := report.BesideMaps(all, nil)
+	if len(all) == 0 {
+		return noRecord
+	}
+	s.Note = strings.TrimSpace(fmt.Sprintf("Noise of %g, in units of each state's scale. ", all[0].Noise) + s.Note)
+	return report.Tables(s)
+}
+
+// galleryGlance has a row for every system that other solvers are timed on: its map, by the
+// method that it was compiled for, beside the warm exact solver in closed loop. Both decide
+// on the same episodes of one run, without noise.
+func (d devices) galleryGlance() string {
+	s := report.Section{Rows: [][]string{{"system", "map by", "safe", "cost above the optimum, % (worst), n", "decision p50 / p99, ms", "`" + report.WarmSolver + "` safe", "its cost less the map's, points (n)", "its decision p50 / p99, ms"}}}
+	var shown []closedloop.Pairing
+	for _, name := range d.systems() {
+		c, p := d.compilation(name), d.pairing(name)
+		if c == nil || p == nil {
+			continue
+		}
+		own, solver := pairedMethod(p, c.Test.Method), pairedMethod(p, report.WarmSolver)
+		if own == nil || solver == nil {
+			continue
+		}
+		shown = append(shown, *p)
+		times := func(m *closedloop.Paired) string {
+			if report.Disturbed(p.Load) {
+				return "–"
+			}
+			return report.Milliseconds("%.3f", &m.Latency)
+		}
+		s.Rows = append(s.Rows, []string{
+			"`" + name + "`", "`" + own.Method + "`", safeShare(own),
+			fmt.Sprintf("%s (%s), %d", report.Estimate("%.3f", own.RegretPct, own.RegretCI95), own.RegretWorst.Text("%.2g"), own.RegretN), times(own),
+			safeShare(solver), pairedCostAbove(p, own, solver), times(solver),
+		})
+	}
+	if len(shown) > 0 {
+		s.Provenance = report.RecordedBy(shown)
+	}
+	return report.Tables(s)
+}
+
+// mapsOnSameEpisodes is README's table of the gallery: the map and the warm exact solver of each system on which both
+// decided in the same episodes of one run. Systems in which the solver ran fewer episodes are named below the table.
+func (d devices) mapsOnSameEpisodes() string {
+	s := report.Section{Rows: [][]string{{"system", "episodes", "unsafe: map, solver", "map: extra cost mean (worst), %", "solver: extra cost mean (worst), %", "map: p50 / p99, ms", "solver: p50 / p99, ms"}}}
+	var fewer []string
+	for _, name := range d.systems() {
+		c, p := d.compilation(name), d.pairing(name)
+		if c == nil || p == nil {
+			continue
+		}
+		own, solver := pairedMethod(p, c.Test.Method), pairedMethod(p, report.WarmSolver)
+		switch {
+		case own == nil || solver == nil:
+			continue
+		case own.Episodes != solver.Episodes || own.RegretN != solver.RegretN || report.Disturbed(p.Load):
+			fewer = append(fewer, fmt.Sprintf("`%s` (%d of %d)", name, solver.Episodes, own.Episodes))
+			continue
+		}
+		extra := func(m *closedloop.Paired) string {
+			return fmt.Sprintf("%s (%s)", report.PlainPercent(m.RegretPct, m.RegretCI95, m.RegretN), report.PlainPercent(m.RegretWorst, 0, m.RegretN))
+		}
+		s.Rows = append(s.Rows, []string{
+			fmt.Sprintf("`%s`, `%s`", name, own.Method), fmt.Sprint(own.Episodes),
+			fmt.Sprintf("%d, %d", own.Episodes-own.Safe, solver.Episodes-solver.Safe),
+			extra(own), extra(solver), report.PlainMilliseconds(&own.Latency), report.PlainMilliseconds(&solver.Latency),
+		})
+	}
+	if len(s.Rows) < 2 {
+		return ""
+	}
+	text := report.Tables(s)
+	if len(fewer) > 0 {
+		text += fmt.Sprintf("\nLeft out, as the solver ran fewer episodes than the map: %s.\n", strings.Join(fewer, ", "))
+	}
+	return text
+}
+
+func safeShare(m *closedloop.Paired) string { return fmt.Sprintf("%d/%d", m.Safe, m.Episodes) }
+
+// pairedCostAbove is by how much a method costs more than another on the episodes that both have, in
+// points of the optimum's cost. The interval is known where the other is the pairing's first
+// method; a dash where they were not compared on as many episodes.
+func pairedCostAbove(p *closedloop.Pairing, other, m *closedloop.Paired) string {
+	switch {
+	case other == &p.Pairs[0]:
+		return fmt.Sprintf("%s (%d)", report.Estimate("%.3f", m.DifferencePct, m.DifferenceCI95), m.Compared)
+	case other.Compared != m.Compared:
+		return "–"
+	}
+	return fmt.Sprintf("%s (%d)", (m.DifferencePct - other.DifferencePct).Text("%.3f"), m.Compared)
+}
+
+// pairedMethod is a method of a pairing; nil: it is not among them.
+func pairedMethod(p *closedloop.Pairing, method string) *closedloop.Paired {
+	if i := slices.IndexFunc(p.Pairs, func(m closedloop.Paired) bool { return m.Method == method }); i >= 0 {
+		return &p.Pairs[i]
+	}
+	return nil
+}
+
+// compilation is a case's on the first device that has one.
+func (d devices) compilation(name string) *compile.Report {
+	for _, r := range d {
+		if i := slices.IndexFunc(r.Compilations, func(c compile.Report) bool { return c.Case == name }); i >= 0 {
+			return &r.Compilations[i]
+		}
+	}
+	return nil
+}
+
+// pairing is the undisturbed one of whole methods of a case of the gallery.
+func (d devices) pairing(name string) *closedloop.Pairing {
+	for _, r := range d {
+		all := r.ForeignPairings(report.Undisturbed)
+		if i := slices.IndexFunc(all, func(p closedloop.Pairing) bool { return p.Case == name }); i >= 0 {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// horizonPeers is the record of the solvers of a receding horizon: the first whose checks
+// compare optima.
+func (d devices) horizonPeers() *peerrecord.Record {
+	for _, r := range d {
+		for i := range r.Peers {
+			if len(r.Peers[i].Checks) > 0 {
+				return &r.Peers[i]
+			}
+		}
+	}
+	return nil
+}
+
+// systems are those of that record.
+func (d devices) systems() (names []string) {
+	if r := d.horizonPeers(); r != nil {
+		for _, y := range systemsOf(r) {
+			names = append(names, y.name)
+		}
+	}
+	return names
+}
+
+// system is what a record says of one system.
+type system struct {
+	name   string
+	checks []peerrecord.Check // one for each peer that optima were compared with
+	peers  []string           // in the order of the record
+	ratios []peerrecord.Ratio
+}
+
+func systemsOf(r *peerrecord.Record) (all []system) {
+	for _, c := range r.Checks {
+		if i := slices.IndexFunc(all, func(s system) bool { return s.name == c.Case }); i >= 0 {
+			all[i].checks = append(all[i].checks, c)
+			continue
+		}
+		s := system{name: c.Case, checks: []peerrecord.Check{c}}
+		for _, v := range r.Ratios {
+			if name, _, _ := strings.Cut(v.Case, ","); name == c.Case {
+				s.ratios = append(s.ratios, v)
+				if !slices.Contains(s.peers, v.Peer) {
+					s.peers = append(s.peers, v.Peer)
+				}
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func (s *system) ratio(peer, op string) *peerrecord.Ratio {
+	i := slices.IndexFunc(s.ratios, func(v peerrecord.Ratio) bool { return v.Peer == peer && v.Op == op })
+	if i < 0 {
+		return nil
+	}
+	return &s.ratios[i]
+}
+
+// warm is the operation that a loop repeats, and its tail.
+const warm, warmTail = "warm p50", "warm p99"
+
+// warmPeers are the other solvers of a loop, in the order of the record.
+func warmPeers(systems []system) (peers []string) {
+	for _, y := range systems {
+		for _, p := range y.peers {
+			if y.ratio(p, warm) != nil && !slices.Contains(peers, p) {
+				peers = append(peers, p)
+			}
+		}
+	}
+	return peers
+}
+
+// peerName is a peer's without what all of them run in.
+func peerName(peer string) string { return strings.TrimPrefix(peer, "CasADi + ") }
+
+// solvers compares our solver of a receding horizon with others', system by system.
+func (d devices) solvers() string {
+	r := d.horizonPeers()
+	if r == nil {
+		return ""
+	}
+	s := report.Section{Note: peersOn(r), Provenance: report.Origin("", r.Commit, r.Device, r.Load), Rows: [][]string{{"system", "decisions", "ours warm p50 / p99 / cold, ms"}}}
+	systems := systemsOf(r)
+	peers := warmPeers(systems)
+	for _, p := range peers {
+		s.Rows[0] = append(s.Rows[0], peerName(p))
+	}
+	s.Rows[0] = append(s.Rows[0], "unsolved, ours", "theirs", "equal", "above")
+	ops := []string{warm, warmTail, "cold p50"}
+	for _, y := range systems {
+		first := &y.checks[0]
+		equal := fmt.Sprintf("%.0e", first.Worst)
+		for _, c := range y.checks[1:] {
+			equal += fmt.Sprintf(", %s %.0e", peerName(c.Peer), c.Worst)
+		}
+		row, theirs := []string{"`" + y.name + "`", fmt.Sprint(first.Decisions), "–"}, []string{}
+		for _, p := range peers {
+			var cell, ours []string
+			for _, op := range ops {
+				if v := y.ratio(p, op); v != nil {
+					cell, ours = append(cell, report.Ratio(v.Ratio)), append(ours, fmt.Sprintf("%.3g", v.OursUS/1e3))
+				}
+			}
+			if len(cell) < len(ops) {
+				row, theirs = append(row, "–"), append(theirs, "–")
+				continue
+			}
+			row[2] = strings.Join(ours, " / ")
+			row, theirs = append(row, strings.Join(cell, " / ")), append(theirs, fmt.Sprint(y.ratio(p, warm).Unsolved))
+		}
+		s.Rows = append(s.Rows, append(row, fmt.Sprint(first.Unsolved), strings.Join(theirs, " / "), equal, fmt.Sprintf("%.0e", first.Above)))
+	}
+	return report.Tables(s)
+}
+
+// peersOn says how the record was taken, and what is not in it.
+func peersOn(r *peerrecord.Record) string {
+	text := r.Note
+	for _, m := range r.Missing {
+		text += " Not in this run: " + m + "."
+	}
+	return text
+}
+
+// ownSolver is our own warm solver in a peer's place.
+const ownSolver = "package shooting"
+
+// mapsBeside sets the times of maps beside those of other solvers, warm, in the same states of
+// one run. What a map is compared with is the fastest of these that solves every decision.
+func (d devices) mapsBeside() string {
+	r := d.horizonPeers()
+	if r == nil {
+		return ""
+	}
+	systems := systemsOf(r)
+	peers := warmPeers(systems)
+	s := report.Section{Note: peersOn(r), Provenance: report.Origin("", r.Commit, r.Device, r.Load), Rows: [][]string{{"system", "method", "its p50 / p99, µs"}}}
+	for _, p := range peers {
+		s.Rows[0] = append(s.Rows[0], peerName(p)+"'s, µs")
+	}
+	s.Rows[0] = append(s.Rows[0], "fastest that solves all", "over the method's p50 / p99", "warm `nmpc`'s over its p50")
+	for _, y := range systems {
+		var methods, beside []string
+		for _, v := range y.ratios {
+			if m, ok := strings.CutSuffix(v.Op, " p50"); ok && v.Peer == ownSolver {
+				methods = append(methods, m)
+			}
+		}
+		fastest, least := "", math.Inf(1)
+		for _, p := range peers {
+			v, tail := y.ratio(p, warm), y.ratio(p, warmTail)
+			if v == nil || tail == nil {
+				beside = append(beside, "–")
+				continue
+			}
+			cell := fmt.Sprintf("%.0f / %.0f", v.PeerUS, tail.PeerUS)
+			if v.Unsolved > 0 {
+				cell += fmt.Sprintf(", %d of %d unsolved", v.Unsolved, v.Decisions)
+			} else if v.PeerUS < least {
+				fastest, least = p, v.PeerUS
+			}
+			beside = append(beside, cell)
+		}
+		name, solves := "`"+y.name+"`", cmp.Or(peerName(fastest), "none")
+		for _, m := range methods {
+			own, tail := y.ratio(ownSolver, m+" p50"), y.ratio(ownSolver, m+" p99")
+			if tail == nil {
+				continue
+			}
+			over := "–"
+			if v, tail := y.ratio(fastest, m+" p50"), y.ratio(fastest, m+" p99"); v != nil && tail != nil {
+				over = report.Ratio(v.Ratio) + " / " + report.Ratio(tail.Ratio)
+			}
+			row := []string{name, "`" + m + "`", fmt.Sprintf("%.3g / %.3g", own.OursUS, tail.OursUS)}
+			s.Rows = append(s.Rows, slices.Concat(row, beside, []string{solves, over, report.Ratio(own.Ratio)}))
+		}
+		if len(methods) == 0 {
+			s.Rows = append(s.Rows, slices.Concat([]string{name, "–", "–"}, beside, []string{solves, "–", "–"}))
+		}
+	}
+	return report.Tables(s)
+}

@@ -1,0 +1,477 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/internal/opfrecord"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+const PeersNote = "Both in one run; CPU time of one thread, medians of alternating rounds."
+
+// peersSection is a record of other programs' times beside ours.
+func peersSection(p peerrecord.Record) Section {
+	var peers []string
+	for _, v := range p.Ratios {
+		if !slices.Contains(peers, v.Peer) {
+			peers = append(peers, v.Peer)
+		}
+	}
+	s := Section{
+		title:      "Beside " + strings.Join(peers, ", "),
+		Note:       cmp.Or(p.Note, PeersNote) + " The ratio is the peer's time over ours, with its spread over the rounds.",
+		Provenance: Origin("", p.Commit, p.Device, p.Load),
+		Rows:       [][]string{{"operation", "case", "peer", "batch", "ours, µs", "peer, µs", "ratio", "spread"}},
+	}
+	for _, m := range p.Missing {
+		s.Note += " Not in this run: " + m + "."
+	}
+	for _, c := range p.Checks {
+		lower := ""
+		if c.Lower > 0 {
+			lower = fmt.Sprintf(", in %d at lower ones", c.Lower)
+		}
+		s.Note += fmt.Sprintf(" %s: %d of our %d decisions without a solution; %s from our plans ends at our costs to %.1e in %d of them%s, plans as timed are within %.1e.",
+			c.Case, c.Unsolved, c.Decisions, c.Peer, c.Worst, c.Compared, lower, c.Above)
+	}
+	decisions := slices.ContainsFunc(p.Ratios, func(v peerrecord.Ratio) bool { return v.Decisions > 0 })
+	if decisions {
+		s.Rows[0] = append(s.Rows[0], "decisions", "unsolved by the peer", "at a lower cost", "at a higher cost")
+	}
+	for _, v := range p.Ratios {
+		s.Rows = append(s.Rows, []string{
+			v.Op, v.Case, v.Peer, fmt.Sprint(v.Batch), fmt.Sprintf("%.1f", v.OursUS), fmt.Sprintf("%.0f", v.PeerUS),
+			Ratio(v.Ratio), "[" + Ratio(v.Lo) + ", " + Ratio(v.Hi) + "]",
+		})
+		if decisions {
+			row := &s.Rows[len(s.Rows)-1]
+			*row = append(*row, fmt.Sprint(v.Decisions), fmt.Sprint(v.Unsolved), fmt.Sprint(v.Lower), fmt.Sprint(v.Higher))
+		}
+	}
+	return s
+}
+
+// Ratio is a ratio to three digits, or all of them before the point.
+func Ratio(ratio float64) string {
+	if ratio >= 100 {
+		return fmt.Sprintf("%.0f", ratio)
+	}
+	return fmt.Sprintf("%.3g", ratio)
+}
+
+// Conformance says which tests of the kernels passed on a device.
+type Conformance struct {
+	Device string  `json:"device"`
+	Commit string  `json:"commit"`
+	Suites []Suite `json:"suites"`
+}
+
+// Suite is one run of a test program: tests by name but for those that passed.
+type Suite struct {
+	Name    string   `json:"step"`
+	OK      bool     `json:"ok"`
+	Passed  int      `json:"passed"`
+	Failed  []string `json:"failed"`
+	Skipped []string `json:"skipped"`
+	Seconds float64  `json:"seconds"`
+}
+
+func conformanceSection(c Conformance) Section {
+	s := Section{
+		title:      "Kernels held to float64 on the device",
+		Provenance: Origin("", c.Commit, c.Device),
+		Rows:       [][]string{{"suite", "passed", "failed", "skipped", "s"}},
+	}
+	for _, v := range c.Suites {
+		failed := cmp.Or(strings.Join(v.Failed, ", "), "0")
+		if !v.OK && len(v.Failed) == 0 {
+			failed = "did not end"
+		}
+		s.Rows = append(s.Rows, []string{v.Name, fmt.Sprint(v.Passed), failed, cmp.Or(strings.Join(v.Skipped, ", "), "0"), fmt.Sprintf("%.0f", v.Seconds)})
+	}
+	return s
+}
+
+// ConditionsOf are the sets of networks of PGLib, by what their names end with.
+var ConditionsOf = []struct{ End, Title string }{
+	{"", "typical"}, {"__api", "heavily loaded (api)"}, {"__sad", "small angle differences (sad)"},
+}
+
+// EndOf is what the name of a network ends with.
+func EndOf(name string) string {
+	for _, c := range ConditionsOf[1:] {
+		if strings.HasSuffix(name, c.End) {
+			return c.End
+		}
+	}
+	return ""
+}
+
+func GapOf(n *opfrecord.Network) string {
+	if n.Gap == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%+.1e", *n.Gap)
+}
+
+func OptimalFlowsNote(r *opfrecord.Record) string {
+	return fmt.Sprintf("CPU time of the first solve from the flat start, without the analysis of the network. The violation is of the limits by a power flow of the dispatch. Published values and times: %s, where a time is 1 s or more, on other hardware.", cmp.Or(r.Published, "none"))
+}
+
+func OptimalFlowsOrigin(r *opfrecord.Record) string {
+	return Origin(r.Command, r.Commit, fmt.Sprintf("%s, %d threads", r.Device, r.Threads), r.Load)
+}
+
+// optimalFlowsSection is the record whole, and its figure.
+func optimalFlowsSection(r opfrecord.Record) Section {
+	return Section{title: "Optimal power flows of many networks", Note: OptimalFlowsNote(&r), Provenance: OptimalFlowsOrigin(&r), figures: []*Figure{optimalFlowsFigure(&r)},
+		Rows: Table(Columns{
+			{"network", "{Name}"}, {"buses", "{Buses}"}, {"status", "{Status}"}, {"objective, $/h", "{Objective %.7g}"}, {"gap", "{Gap %+.1e}"},
+			{"iterations", "{Iterations}"}, {"CPU time, s", "{CPUMS %.3g /1e3}"}, {"analysis, s", "{SetupMS %.3g /1e3}"},
+			{"violation, pu", "{Violation %.1e}"}, {"memory, MB", "{PeakMB %.0f}"},
+		}, r.Networks)}
+}
+
+// optimalFlowsFigure is time against buses, ours and as published.
+func optimalFlowsFigure(r *opfrecord.Record) *Figure {
+	f := newFigure("optimal-flows", "optimal power flows: time against buses", axis{"size of the network", "buses"}, axis{"CPU time", "s"})
+	f.logX()
+	f.logY()
+	for k, c := range ConditionsOf {
+		var xs, ys []float64
+		for _, n := range r.Networks {
+			if n.Optimal() && EndOf(n.Name) == c.End {
+				xs, ys = append(xs, float64(n.Buses)), append(ys, n.CPUMS/1e3)
+			}
+		}
+		f.points(c.Title, colour(k), draw.CircleGlyph{}, xs, ys)
+	}
+	var xs, ys []float64
+	for _, n := range r.Networks {
+		if n.PeerMS != nil {
+			xs, ys = append(xs, float64(n.Buses)), append(ys, *n.PeerMS/1e3)
+		}
+	}
+	f.points("published, other hardware", colour(grey), draw.CrossGlyph{}, xs, ys)
+	f.caption = "CPU time of one solve from the flat start, each network once; published times of 1 s or more are IPOPT's with HSL through PowerModels on other hardware."
+	return f
+}
+
+// ScalingFigures are one for each axis: the cost with its intervals, and the fit.
+func ScalingFigures(s *bench.Scaling) (figures []*Figure) {
+	for i := range s.Curves {
+		c := &s.Curves[i]
+		f := newFigure("scaling-"+file(c.Axis), "cost against "+c.Axis, axis{c.Axis, "count"}, axis{"median of a call", "µs"})
+		f.logX()
+		f.logY()
+		var xs, ys []float64
+		for _, p := range c.Points {
+			x := float64(p.X)
+			xs, ys = append(xs, x), append(ys, p.Median)
+			f.errorBar(colour(0), x, p.Interval[0], p.Interval[1])
+		}
+		f.points("measured", colour(0), draw.CircleGlyph{}, xs, ys)
+		f.caption = strings.ToUpper(c.What[:min(1, len(c.What))]) + c.What[min(1, len(c.What)):] + "."
+		for k, n := range []int{0, c.Upper()} {
+			p, err := c.Cost(n)
+			if err != nil || k > 0 && n == len(c.Points) {
+				continue
+			}
+			f.line([]string{"size^", "the largest: size^"}[k]+Number("%.2f", p.Exponent), colour(k+1), true, []float64{float64(p.From), float64(p.To)},
+				[]float64{p.Constant * math.Pow(float64(p.From), p.Exponent), p.Constant * math.Pow(float64(p.To), p.Exponent)})
+		}
+		figures = append(figures, f)
+	}
+	return figures
+}
+
+// scalingSection is a record of costs along sizes.
+func scalingSection(s bench.Scaling) Section {
+	return Section{
+		title: "Cost against size", Note: ScalingNote(&s), Provenance: ScalingOrigin(&s), Rows: s.Rows(), figures: ScalingFigures(&s),
+	}
+}
+
+// busyShare is the share of the processors that others may have before times are not the
+// machine's own.
+const busyShare = 0.1
+
+// Busy reports whether a record is of a machine that had other work, or may have had.
+func Busy(s *bench.Scaling) bool {
+	return s.Load == nil || s.Load.Others+s.Load.Stolen > busyShare*float64(s.Load.CPUs)
+}
+
+func ScalingNote(s *bench.Scaling) string {
+	return "Cost ∝ size^b: least squares of the logarithms of the medians, with the 95 % interval of b by Student's t; the last columns are of the larger half of the sizes, at least four, and of the work as it is counted." + OtherWork(s)
+}
+
+func ScalingOrigin(s *bench.Scaling) string {
+	return Origin(s.Command, s.Commit, fmt.Sprintf("%s, %s %s, %d threads", s.Device, s.Backend, s.ISA, s.Threads), s.Load)
+}
+
+// OtherWork says of a busy machine's record what its times are worth.
+func OtherWork(s *bench.Scaling) string {
+	if !Busy(s) {
+		return ""
+	}
+	return " **The machine had other work: these times and exponents are not its own.**"
+}
+
+// DeadlineFigure is the histogram of a loop's response times and release jitter, with the
+// deadline.
+func DeadlineFigure(d *bench.Deadlines) *Figure {
+	response, jitter := d.Times()
+	title := fmt.Sprintf("%s by %s, %g times a second", d.Case, d.Method, d.Rate)
+	f := histogramFigure("deadline-"+file(d.Case, d.Method), title, axis{"time behind the release", "µs"}, []string{"response", "jitter"}, [][]float64{response, jitter})
+	f.line("deadline", bound.light, true, []float64{d.Deadline, d.Deadline}, []float64{0, f.plot.Y.Max})
+	f.caption = fmt.Sprintf("%d of %d deadlines missed. %s.", d.Missed, d.Releases, d.Load)
+	return f
+}
+
+// HardwareFigures are those of a comparison of benchmarks and its records: roofline, latency
+// against batch of every operation, and histograms of the latencies of its largest batch.
+func HardwareFigures(c *bench.Comparison, records []bench.NamedRecord) []*Figure {
+	labels := c.Labels()
+	figures := append([]*Figure{rooflineFigure(labels, c, records)}, batchFigures(labels, records)...)
+	return slices.DeleteFunc(append(figures, histogramFigures(labels, c, records)...), func(f *Figure) bool { return f == nil })
+}
+
+// rooflineFigure is the rate of every row against its operations a byte, under the ceilings of
+// multiply-adds and of memory; nil where no record counts bytes.
+func rooflineFigure(labels []string, c *bench.Comparison, records []bench.NamedRecord) *Figure {
+	f := newFigure("roofline", "Rates under the ceilings of multiply-adds and memory", axis{"operations for each byte that has to move", "FLOP/B"}, axis{"rate", "GFLOP/s"})
+	f.logX()
+	f.logY()
+	least, most := math.Inf(1), 0.0
+	for k, r := range records {
+		var xs, ys []float64
+		largest := map[string]int{} // batch by operation and case
+		for _, res := range r.Results {
+			if res.Bytes > 0 && res.GFlops > 0 {
+				largest[res.Op+res.Case] = max(largest[res.Op+res.Case], res.Batch)
+			}
+		}
+		for _, res := range r.Results {
+			if !(res.Bytes > 0 && res.GFlops > 0) {
+				continue
+			}
+			x := 1e9 * res.GFlop / res.Bytes
+			least, most = min(least, x), max(most, x)
+			if k == 0 && res.Batch == largest[res.Op+res.Case] {
+				f.point(strings.TrimSuffix(res.Op+" "+res.Case, " -"), colour(k), draw.CircleGlyph{}, x, res.GFlops)
+				continue
+			}
+			xs, ys = append(xs, x), append(ys, res.GFlops)
+		}
+		f.points(labels[k], colour(k), draw.CircleGlyph{}, xs, ys)
+	}
+	if !(most > 0) {
+		return nil
+	}
+	for k := range records {
+		peak, bandwidth := c.Records[k].Peak, c.Records[k].Bandwidth
+		if !(peak > 0) {
+			continue
+		}
+		left := least / 2
+		ridge := left
+		if bandwidth > 0 {
+			ridge = max(left, peak/bandwidth)
+		}
+		f.line("", colour(k), true, []float64{left, ridge, max(2*most, 2*ridge)}, []float64{min(peak, bandwidthOr(bandwidth, peak/left)*left), peak, peak})
+	}
+	f.caption = "Dashed: what memory and multiply-adds allow. A call counts operands, results and weights once; small batches come from the caches, so that they may stand above the slope. " +
+		"Jacobian, metric and step leave inactive units out and may pass the ceiling. Named: the first record's largest batches."
+	return f
+}
+
+// bandwidthOr is a bandwidth, or what stands for one that was not recorded.
+func bandwidthOr(bandwidth, other float64) float64 {
+	if bandwidth > 0 {
+		return bandwidth
+	}
+	return other
+}
+
+// batchFigures are the medians of each operation and case against the batch, where a record
+// has two batches or more.
+func batchFigures(labels []string, records []bench.NamedRecord) (figures []*Figure) {
+	for _, of := range operations(records) {
+		f := newFigure("latency-"+file(of.op, of.name), of.title()+": latency against batch", axis{"batch", "rows"}, axis{"median of a call", "µs"})
+		f.logX()
+		f.logY()
+		drawn := false
+		for k, r := range records {
+			for _, size := range of.sizes(r) {
+				var xs, ys []float64
+				for _, batch := range of.batches(r, size) {
+					fastest := math.Inf(1) // of several numbers of threads
+					for _, res := range r.Results {
+						if of.is(&res) && res.Batch == batch && sizeWithoutBatch(&res) == size {
+							fastest = min(fastest, res.P50)
+						}
+					}
+					xs, ys = append(xs, float64(batch)), append(ys, fastest)
+				}
+				if len(xs) < 2 {
+					continue
+				}
+				drawn = true
+				label := ""
+				if len(f.legend) < maxEntries {
+					label = labels[k]
+					if len(of.sizes(r)) > 1 {
+						label += ", " + size
+					}
+				}
+				f.line(label, colour(k), len(of.sizes(r)) > 1 && size != of.sizes(r)[0], xs, ys)
+				f.points("", colour(k), draw.CircleGlyph{}, xs, ys)
+			}
+		}
+		if drawn {
+			f.caption = "The fastest number of threads of each batch."
+			figures = append(figures, f)
+		}
+	}
+	return figures
+}
+
+// operation is one of a record's, on a case.
+type operation struct{ op, name string }
+
+func (o operation) is(r *bench.Result) bool { return r.Op == o.op && r.Case == o.name }
+
+func (o operation) title() string { return strings.TrimSuffix(o.op+" "+o.name, " -") }
+
+// file is a name of several parts for a file.
+func file(parts ...string) string {
+	clean := func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
+			return r
+		}
+		return '-'
+	}
+	return strings.Trim(strings.Map(clean, strings.ToLower(strings.Join(parts, "-"))), "-")
+}
+
+// operations are those of all records, in their order.
+func operations(records []bench.NamedRecord) (all []operation) {
+	for _, r := range records {
+		for _, res := range r.Results {
+			if o := (operation{res.Op, res.Case}); !slices.Contains(all, o) {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
+}
+
+// sizeWithoutBatch is a row's size without its batch, which products begin with.
+func sizeWithoutBatch(r *bench.Result) string {
+	return strings.TrimPrefix(r.Size, fmt.Sprintf("%d×", r.Batch))
+}
+
+func (o operation) sizes(r bench.NamedRecord) (sizes []string) {
+	for _, res := range r.Results {
+		if s := sizeWithoutBatch(&res); o.is(&res) && !slices.Contains(sizes, s) {
+			sizes = append(sizes, s)
+		}
+	}
+	return sizes
+}
+
+func (o operation) batches(r bench.NamedRecord, size string) (batches []int) {
+	for _, res := range r.Results {
+		if o.is(&res) && sizeWithoutBatch(&res) == size {
+			batches = append(batches, res.Batch)
+		}
+	}
+	slices.Sort(batches)
+	return slices.Compact(batches)
+}
+
+// histogramFigures are of the recorded latencies of each operation's largest batch on a case.
+func histogramFigures(labels []string, c *bench.Comparison, records []bench.NamedRecord) (figures []*Figure) {
+	last := map[operation]int{}
+	for i, row := range c.Rows {
+		o := operation{row.Op, row.Case}
+		if at, ok := last[o]; !ok || row.Batch >= c.Rows[at].Batch {
+			last[o] = i
+		}
+	}
+	for _, o := range operations(records) {
+		row := &c.Rows[last[o]]
+		var all [][]float64
+		var of []string
+		for k, t := range row.Times {
+			if t != nil && t.N > 1 {
+				all, of = append(all, t.Latencies()), append(of, labels[k])
+			}
+		}
+		if f := histogramFigure("histogram-"+file(o.op, o.name), o.title()+": latencies", axis{"latency of a call", "µs"}, of, all); f != nil {
+			f.caption = row.Name() + ": the calls that the records hold, spread over each measurement."
+			figures = append(figures, f)
+		}
+	}
+	return figures
+}
+
+// bins of a histogram.
+const bins = 40
+
+// histogramFigure draws how values above 0 are distributed over bins of equal width on a
+// logarithmic axis, each series as its own share; nil where there are none.
+func histogramFigure(name, title string, along axis, labels []string, all [][]float64) *Figure {
+	least, most := math.Inf(1), 0.0
+	for _, values := range all {
+		for _, v := range values {
+			if v > 0 && !math.IsInf(v, 0) {
+				least, most = min(least, v), max(most, v)
+			}
+		}
+	}
+	if !(most > 0) {
+		return nil
+	}
+	if most < narrowest*least {
+		least, most = least/math.Sqrt(narrowest), most*math.Sqrt(narrowest)
+	}
+	f := newFigure(name, title, along, axis{"share of calls", "%"})
+	f.logX()
+	width := math.Log(most/least) / bins
+	for k, values := range all {
+		counts := make([]float64, bins)
+		for _, v := range values {
+			if v > 0 && !math.IsInf(v, 0) {
+				counts[min(bins-1, int(math.Log(v/least)/width))] += 100 / float64(len(values))
+			}
+		}
+		var xs, ys []float64
+		for i, n := range counts {
+			xs, ys = append(xs, least*math.Exp(width*float64(i)), least*math.Exp(width*float64(i+1))), append(ys, n, n)
+		}
+		f.line(labels[k], colour(k), false, xs, ys)
+	}
+	f.plot.Y.Min = 0
+	return f
+}
+
+func benchmarkSection(b bench.Record) Section {
+	title := "Latency and throughput"
+	if _, what, _ := strings.Cut(b.Command, " bench "); !strings.HasPrefix(what, "-") {
+		what, _, _ = strings.Cut(what, " --max-load")
+		title = strings.TrimSpace(title + " " + strings.TrimSuffix(what, " --json"))
+	}
+	return Section{
+		title:      title,
+		Note:       "The ceiling is the best sustained multiply-add loop of the same instruction set in the same run. Rates count every unit of a network; jacobian, metric and step leave the inactive ReLU units out, so that their fraction by this count can pass 1.",
+		Provenance: Origin(b.Command, b.Commit, b.Device, b.Load),
+		Rows:       bench.Rows(b.Results),
+	}
+}
