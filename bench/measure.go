@@ -145,8 +145,8 @@ func Micros(us float64) string {
 	return fmt.Sprintf("%.4g", us)
 }
 
-// what is the size of a row with what it found.
-func (r *Result) what() string {
+// sizeAndOutcome is the size of a row, with its outcome behind it if there is one.
+func (r *Result) sizeAndOutcome() string {
 	if r.Outcome == "" {
 		return r.Size
 	}
@@ -168,7 +168,7 @@ func Rows(results []Result) [][]string {
 		if r.GFlops > 0 {
 			rate, peak, fraction = fmt.Sprintf("%.1f", r.GFlops), fmt.Sprintf("%.1f", r.PeakGFlops), fmt.Sprintf("%.2f", r.Fraction)
 		}
-		rows = append(rows, []string{r.Op, r.Case, r.what(), r.ISA, fmt.Sprint(r.Threads), fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), work, rate, peak, fraction, r.Error.String()})
+		rows = append(rows, []string{r.Op, r.Case, r.sizeAndOutcome(), r.ISA, fmt.Sprint(r.Threads), fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99), work, rate, peak, fraction, r.Error.String()})
 	}
 	return rows
 }

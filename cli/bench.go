@@ -34,7 +34,7 @@ func (a *App) benchCommand() *cobra.Command {
 	var b benching
 	cmd := &cobra.Command{
 		Use:   "bench [" + strings.Join(bench.Names(slices.Concat(bench.Operations, a.Operations)), "|") + "]...",
-		Short: "Latency and throughput of the engine's operations beside this machine's measured ceiling",
+		Short: "Measure latency and throughput of the engine's operations beside this machine's peak rate",
 		Long: `Each row is the median and 99th percentile of repeated calls, and a rate by the
 documented count of operations, every unit of a network counted, as a fraction
 of the best sustained multiply-add loop measured before and after. Jacobian,

@@ -17,7 +17,7 @@ type listed struct {
 func (a *App) casesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cases",
-		Short: "List the cases with their dimensions",
+		Short: "List the cases and systems that commands take, with their dimensions",
 		Args:  ExactArgs(0),
 		RunE: func(*cobra.Command, []string) error {
 			var result listed

@@ -14,12 +14,13 @@ func (a *App) certifyCommand() *cobra.Command {
 	var opt gpc.CertifyOptions
 	cmd := &cobra.Command{
 		Use:   "certify CASE",
-		Short: "Estimate the paper's constants on held-out data and say which of its conditions hold",
-		Long: `Solves held-out scenarios, estimates γ_min, K_Du, K_Ds, L_f, σ_0, μ_PL, δ_dec,
-δ_loc, δ_feas, F_Δ and κ_max on them, evaluates the feasible-step condition, the
-drift bound and the action-error bounds, and compares them with what the closed
-loop does. Then perturbs latents off M* and follows their recovery. A condition
-that does not hold is a result, not a failure: the exit code is 0.`,
+		Short: "Estimate the constants of the paper's guarantees on held-out data, and say which conditions hold",
+		Long: `Solves held-out scenarios and estimates the constants of the paper's guarantees on
+them: γ_min, K_Du, K_Ds, L_f, σ_0, μ_PL, δ_dec, δ_loc, δ_feas, F_Δ and κ_max. It
+evaluates the feasible-step condition, the drift bound and the action-error bounds,
+and compares them with the closed loop. It then perturbs latents and follows their
+recovery. A condition that does not hold is a result: the exit code is still 0.
+docs/explain/guarantees.md defines the constants.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, setup, err := a.setup(args[0], modelFile, method)

@@ -150,9 +150,10 @@ func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   a.Name,
 		Short: "Geometric Pareto Control: decide by moving on a learned Pareto manifold",
-		Long: `Geometric Pareto Control: a map of Pareto-optimal decisions is learned offline;
-online, a controller decides by moving on it, for any preference between the
-objectives, and projects every action onto the hard limits.
+		Long: `gpc compiles a plant's equations into a controller. A solver finds optimal plans
+offline, and a small network, the map, is trained on them. The controller evaluates
+the map in microseconds, for any weighting of the objectives, and projects each
+action onto the hard limits. gpc also solves AC power flows and optimal power flows.
 
 Results go to stdout, as one JSON object with --json; progress and errors go to
 stderr. The same seed gives the same result on any number of threads.`,

@@ -36,13 +36,13 @@ func (a *App) compileCommand() *cobra.Command {
 	var measured func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "compile CASE --out FILE",
-		Short: "Make a map that meets a target: data, training and closed loops in turn; resumable",
-		Long: `Solves scenarios, trains, and drives the map from held-out starts; then adds
-scenarios (more of them near the starts it does worst from, and the optimum at the
-states it visits) or epochs, as regret and its tail say, until the held-out starts
-meet the target or the budget is spent. The method is chosen on the held-out starts
-and reported from others. FILE.compile keeps everything: the same command goes on
-where it stopped. The report is FILE.report.json.`,
+		Short: "Make a controller that meets a target for cost: solve, train and test in turn; resumable",
+		Long: `Solves scenarios, trains a map, and drives it from held-out starts. If the extra
+cost above the optimum misses the target, it adds scenarios or epochs and repeats,
+until the target is met or the budget is spent. Scenarios are added near the worst
+starts and at the states that the map visits. The method is chosen on the held-out
+starts, and the report measures it on other ones. FILE.compile keeps all work: the
+same command continues where it stopped. The report is FILE.report.json.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])
@@ -98,9 +98,9 @@ where it stopped. The report is FILE.report.json.`,
 	f := cmd.Flags()
 	f.StringVar(&plant, "plant", "", "drive every start in "+plantUsage)
 	f.StringVar(&opt.Out, "out", "", "model file to write")
-	f.Var(&target, "target", "mean regret that held-out starts may have")
-	f.Var(&tail, "tail", "largest regret that one of them may have (default: twenty times the target)")
-	f.DurationVar(&opt.Budget, "budget", 0, "wall time, earlier runs of the same folder included; up to half of it is kept for choice and test (default 15m)")
+	f.Var(&target, "target", "mean extra cost above the optimum on held-out starts")
+	f.Var(&tail, "tail", "largest extra cost of a single held-out start (default: twenty times the target)")
+	f.DurationVar(&opt.Budget, "budget", 0, "wall time, with earlier runs of the same folder; up to half of it is kept for choosing the method and for the test (default 15m)")
 	f.IntVar(&opt.Rounds, "rounds", 0, "rounds at most; 0: what the budget allows")
 	f.IntVar(&opt.Scenarios, "scenarios", 0, "scenarios of the first round; 0: the case's")
 	f.IntVar(&opt.Starts, "starts", 0, "held-out starts of each round (default 200, fewer where their references take much of the budget)")

@@ -23,14 +23,14 @@ func (a *App) datasetCommand() *cobra.Command {
 	var inward float64
 	cmd := &cobra.Command{
 		Use:   "dataset CASE --out DIR [--scenarios N] [--weights W]",
-		Short: "Solve Pareto samples of a case into a parquet dataset; resumable",
-		Long: `Draws N scenarios by Latin hypercube sampling, solves each for the adaptive
-priority and for W fixed preferences, and writes the samples as parquet parts.
-Running the same command again continues where the last one stopped, if the parts
-that are there are whole. Without a single sample it fails and says why. --shard i/n
-solves one of n parts of the work; gpc dataset merge joins them. With --policy the
-optimum is also solved from every state that an earlier map leads to; with --distil
-as well, that method's own decisions are the samples and there is no solver.`,
+		Short: "Solve optimal plans of a case into a Parquet dataset to train on; resumable",
+		Long: `Draws N scenarios by Latin hypercube sampling. It solves each for the case's adaptive
+weights and for W fixed weightings of the objectives, and writes the samples as
+Parquet files. The same command continues where the last one stopped, if the files
+written so far are whole. Without a single sample it fails and says why. --shard i/n
+solves one of n parts of the work; gpc dataset merge joins them. --policy also solves
+from every state that an earlier map leads to. With --distil as well, nothing is
+solved: the samples are the decisions of that method.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])
@@ -82,10 +82,10 @@ as well, that method's own decisions are the samples and there is no solver.`,
 	f.StringVar(&how, "scalarization", string(domain.WeightedSum), "weighted-sum, chebyshev or epsilon-constraint, for fixed preferences")
 	f.BoolVar(&adaptive, "adaptive", true, "solve every scenario with the adaptive priority")
 	f.StringVar(&policy, "policy", "", "model file: solve also from the states its method direct visits in closed loop")
-	f.StringVar(&distil, "distil", "", "method, such as refine-64, that drives --policy's map in closed loop: its decisions are the samples, nothing is solved")
-	f.StringVar(&regime, "regime", "", "of the episodes of --distil (default: the case's)")
+	f.StringVar(&distil, "distil", "", "method, such as refine-64, that drives --policy's map in closed loop; its decisions are the samples, and nothing is solved")
+	f.StringVar(&regime, "regime", "", "kind of scenes for the episodes of --distil (default: the case's)")
 	f.StringArrayVar(&ranges, "range", nil, "AXIS=LO:HI: draw this axis of the scenarios from LO to HI; repeatable, AXIS may be a pattern such as 'P*'")
-	f.Float64Var(&inward, "inward", 0, "slack by which every optimum keeps every margin, with targets that lie beyond no limit (default: the case's own targets)")
+	f.Float64Var(&inward, "inward", 0, "room that every optimum keeps to every limit (default: the case's own targets)")
 	f.IntVar(&chunk, "chunk", 0, "scenarios per part; 0 is 64")
 	requeueFlag(cmd, "")
 	cmd.AddCommand(a.mergeCommand())

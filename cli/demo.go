@@ -41,7 +41,7 @@ func (a *App) demoCommand() *cobra.Command {
 	var candidates, episodes, scenarios, epochs int
 	cmd := &cobra.Command{
 		Use:   "demo --out DIR",
-		Short: "Decide, refine 4096 candidates and drive every case with a bundled map, train one from nothing, draw it all",
+		Short: "Show everything: decide, search, drive every case, train a small map, and draw a report",
 		Args:  ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {

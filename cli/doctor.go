@@ -100,7 +100,7 @@ type doctor struct {
 func (a *App) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "What this machine offers: CPU features, chosen kernels, CUDA, measured ceilings",
+		Short: "Show what this machine offers: CPU features, chosen kernels, CUDA, measured peak rates",
 		Args:  ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			e, err := gpc.OpenEngine(a.engine())

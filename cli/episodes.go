@@ -22,7 +22,7 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 	f := cmd.Flags()
 	f.StringVar(&scene, "scene", "", sceneUsage)
 	f.IntVar(&opt.Episodes, "episodes", 100, "episodes")
-	f.StringVar(&opt.Regime, "regime", "", "regime of test scenes, the case's own word")
+	f.StringVar(&opt.Regime, "regime", "", "kind of test scenes, one of the names that the case defines")
 	f.Float64Var(&opt.Noise, "noise", 0, "standard deviation of the measurement noise, in units of each state's scale")
 	f.Float64Var(&opt.Bias, "bias", 0, "size of a constant error of every measured value, its sign drawn for each value and episode")
 	f.StringSliceVar(&shifts, "shift", nil, "NAME=FACTOR,…: parameters of the plant (gpc cases --json) times factors; controllers and oracle know that plant, the map does not")
@@ -50,7 +50,7 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 			if err := durable.Apart([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--scene", Path: scene}}); err != nil {
 				return nil, gpc.BadInput(err)
 			}
-			if opt.Scenes, err = given(cmd, scene); err != nil {
+			if opt.Scenes, err = readScenes(cmd, scene); err != nil {
 				return nil, err
 			}
 			opt.Episodes = len(opt.Scenes.Files)

@@ -18,10 +18,10 @@ func (a *App) evalCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval CASE [--method NAME] [--episodes N] [--trace FILE]",
 		Short: "Evaluate a method in closed loop on unseen episodes",
-		Long: `Runs episodes of the case's plant, scores every decision, and writes a trace that
-gpc verify can check without trusting this command. The engine uses one thread
-unless --threads says otherwise, so that latencies are of one core; --parallel
-runs episodes side by side, which disturbs latencies and nothing else.`,
+		Long: `Drives episodes of the case's plant and scores every decision. --trace writes a file
+that gpc verify checks without trusting this command. The engine uses one thread
+unless you give --threads, so latencies are those of one core. --parallel runs
+episodes side by side, which changes latencies alone.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutputs([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--model", Path: modelFile}}); err != nil {
@@ -63,14 +63,14 @@ runs episodes side by side, which disturbs latencies and nothing else.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&method, "method", "", "method: see gpc methods CASE (default: the one that the map was compiled for, or the first there)")
+	f.StringVar(&method, "method", "", "method that decides, see gpc methods CASE (default: the one that the map was compiled for, or the first of the list)")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
 	scenes = a.sceneFlags(cmd, &opt)
 	guard, limit = guardFlags(cmd), limitFlags(cmd)
 	f.StringVar(&computing, "computing", "", computingUsage)
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines), which must not exist, or is continued with --resume")
 	f.StringVar(&mcapFile, "mcap", "", "write the episodes as MCAP too, for Foxglove and Rerun (gpc mcap does it of a trace)")
-	f.BoolVar(&opt.Resume, "resume", false, "continue the trace behind its last complete episode")
+	f.BoolVar(&opt.Resume, "resume", false, "continue the trace after its last complete episode")
 	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i"+shardUsage)
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	requeueFlag(cmd, "; with --resume")

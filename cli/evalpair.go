@@ -25,7 +25,7 @@ func (a *App) pairCommand() *cobra.Command {
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
 		Use:   "pair CASE --methods NAME[@CANDIDATES][:EPISODES][=FILE],…",
-		Short: "Several methods on the same episodes, each beside the first, with 95 % intervals",
+		Short: "Compare methods on the same episodes, each with the first, with 95 % intervals",
 		Args:  ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])

@@ -15,7 +15,7 @@ func (a *App) joinCommand() *cobra.Command {
 	var runs []string
 	cmd := &cobra.Command{
 		Use:   "join CASE TRACE...",
-		Short: "Statistics of an evaluation whose shards were run apart, from their traces",
+		Short: "Join the traces of an evaluation's shards into the statistics of the whole",
 		Args:  atLeast(2, "eval join needs a case and the traces of its shards"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])
@@ -40,7 +40,7 @@ func (a *App) joinCommand() *cobra.Command {
 func (a *App) compareCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare TRACE TRACE...",
-		Short: "Cost of several methods beside the first's, on the episodes in which all of them are safe",
+		Short: "Compare the costs of methods from their traces, on the episodes in which all are safe",
 		Args:  atLeast(2, "eval compare needs at least two traces of the same episodes"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			compared, err := closedloop.Compare(cmd.Context(), args)

@@ -57,9 +57,9 @@ the name of a case for its bundled map. DIR must not exist, or be empty.`,
 	f.StringVar(&opt.Dir, "c", "", "folder to write C to")
 	f.StringVar(&of, "case", "", "case of the map in a model file (default: what it was trained for, if that is one of the program's own)")
 	f.StringVar(&opt.Method, "method", "", "method to export (default: what the map was compiled for)")
-	f.IntVar(&opt.Episodes, "episodes", 100, "episodes to drive the controller in, here and in the written test")
+	f.IntVar(&opt.Episodes, "episodes", 100, "episodes that the controller drives, here and in the written test")
 	f.BoolVar(&opt.FMU, "fmu", false, "also write the controller and its plant as units of FMI 2.0 for co-simulation")
-	f.BoolVar(&opt.MapOnly, "map-only", false, "the map alone, without what keeps the limits")
+	f.BoolVar(&opt.MapOnly, "map-only", false, "write the map alone, without projection and guard")
 	f.BoolVar(&opt.Half, "half", false, "round the weights to float16 and store them so: half the memory")
 	f.IntVar(&opt.Records, "records", 64, "recorded decisions in the test of a map alone")
 	return cmd

@@ -19,9 +19,9 @@ func guardFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 	var deadline time.Duration
 	measured := measuredFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&mode, "guard", "", "on or off: whether the navigator's decisions are rolled out before they are executed, and replaced where that fails (default: as the case says)")
+	f.StringVar(&mode, "guard", "", "on or off: roll each decision out before it is executed, and replace it if the roll-out breaks a limit (default: as the case says)")
 	f.Float64Var(&noise, "guard-tighten", 0, "tighten the guard's margins by measurement noise of this standard deviation, in units of each state's scale")
-	f.DurationVar(&deadline, "guard-deadline", 0, "time that a rescue of the guard may take, such as 5ms, which makes decisions depend on the machine (default: as the case says)")
+	f.DurationVar(&deadline, "guard-deadline", 0, "time that the guard's solver may take, such as 5ms; decisions then depend on the machine (default: as the case says)")
 	return func(c *gpc.Case) (*gpc.Case, error) {
 		c, err := measured(c)
 		if err != nil {

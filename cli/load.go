@@ -17,7 +17,7 @@ func limitFlags(cmd *cobra.Command) func() (closedloop.LoadLimit, error) {
 	var limit closedloop.LoadLimit
 	f := cmd.Flags()
 	f.Float64Var(&limit.Load, "max-load", 0, "refuse to record, with exit code 1, where the machine's load average is above this before or after the run (default: no limit)")
-	f.BoolVar(&limit.Any, "any-load", false, "record above --max-load all the same; the record says so")
+	f.BoolVar(&limit.Any, "any-load", false, "record even above --max-load; the record says so")
 	return func() (closedloop.LoadLimit, error) {
 		if !(limit.Load >= 0) || math.IsInf(limit.Load, 0) {
 			return limit, BadInputf("--max-load %v: want a finite load average ≥ 0", limit.Load)

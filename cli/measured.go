@@ -16,9 +16,9 @@ import (
 func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 	var noise, level, delay float64
 	f := cmd.Flags()
-	f.Float64Var(&noise, "estimate", 0, "measure every state with noise of this standard deviation, in units of its scale, and decide by the estimate of a Kalman filter (a case with a measurement of its own is estimated without)")
-	f.Float64Var(&level, "keep-off", 0, "standard deviations of the closed loop that are kept off every limit; needs a measurement")
-	f.Float64Var(&delay, "delay", 0, "periods from what a decision is made by to when its action begins to act, such as 1 or 0.4 (default: the case's)")
+	f.Float64Var(&noise, "estimate", 0, "add measurement noise of this standard deviation, in units of each state's scale, and decide by a Kalman filter's estimate (a case that defines its own measurement needs no such flag)")
+	f.Float64Var(&level, "keep-off", 0, "distance kept from every limit, in standard deviations of the closed loop; needs a measurement")
+	f.Float64Var(&delay, "delay", 0, "delay from measurement to action, in periods, such as 1 or 0.4 (default: the case's)")
 	return func(c *gpc.Case) (_ *gpc.Case, err error) {
 		if cmd.Flags().Changed("delay") {
 			if c, err = c.Delayed(delay); err != nil {

@@ -26,7 +26,7 @@ func (a *App) methodsCommand() *cobra.Command {
 	var bare, bundled bool
 	cmd := &cobra.Command{
 		Use:   "methods CASE",
-		Short: "List what --method can name for a case, in the order of its tables",
+		Short: "List the methods that --method can name for a case",
 		Args:  ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])

@@ -24,7 +24,7 @@ func (a *App) newCommand() *cobra.Command {
 	var m starter.Module
 	cmd := &cobra.Command{
 		Use:   "new DIR",
-		Short: "Begin a system of your own: a Go module that tests, compiles and runs before it is edited",
+		Short: "Begin a system of your own, as a Go module that runs before you edit it",
 		Long: `Writes into DIR, which is new or empty, a Go module with a complete small system (a
 crane), its test, its command line, and a README of the commands to run. Edit
 system.go; docs/tutorials/your-system.md says the rest.`,

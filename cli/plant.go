@@ -23,11 +23,10 @@ func (a *App) plantCommand() *cobra.Command {
 	var scenes func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "plant CASE --connect URL",
-		Short: "The plant of a case, driven by a running gpc serve",
-		Long: `Runs the episodes of gpc eval with a server's decisions: every observation goes to it
-and every action comes from it, by HTTP. With the same seed actions and costs are, to the
-bit, those of gpc eval with the server's method, and so is what is printed, but for the
-times, which are those of the answers.`,
+		Short: "Simulate the plant of a case and let a running gpc serve drive it",
+		Long: `Simulates the episodes of gpc eval, and asks a server for every action over HTTP.
+With the same seed, actions and costs equal those of gpc eval with the server's
+method, bit for bit. The times that are printed are those of the answers.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if connect == "" {

@@ -21,15 +21,14 @@ func (a *App) refineCommand() *cobra.Command {
 	opt := batchnav.RefineOptions{}
 	cmd := &cobra.Command{
 		Use:   "refine CASE [--state FILE] [--candidates N]",
-		Short: "Refine many latent candidates of one observation and return the best plan",
-		Long: `Localizes the observation, spreads candidates over the map (neighbours in the
-measurement-consistent set, a sweep of preferences, noise at several scales),
-lets all of them flow together, decodes and projects them, rolls each out under
-the true dynamics, and returns the best feasible plan. Where plans are of one
-action these are a ninth of the candidates; the rest are rounds that offset the
-latents along the whole roll-out, each about the best of those before it. The
-state is {"s":[…],"c":[…]} or every variable by its name. Exit code 1: no
-candidate is feasible, or the observation is off the map.`,
+		Short: "Search many plans from one observation and return the best safe one",
+		Long: `Proposes candidates around the map's answer: neighbours, other weightings of the
+objectives, and noise at several scales. It decodes and projects all of them, rolls
+each out under the model, and returns the best plan that keeps every limit. If a
+plan is a single action, a ninth of the candidates are such proposals. The others
+are drawn in rounds, each about the best of the rounds before. The observation is
+{"s":[…],"c":[…]}, or every variable by its name. Exit code 1: no candidate keeps
+the limits, or the map does not cover the observation.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, setup, err := a.setup(args[0], modelFile, "")
@@ -85,7 +84,7 @@ candidate is feasible, or the observation is off the map.`,
 	f.BoolVar(&opt.NoRounds, "no-rounds", false, "proposals alone: no rounds along the roll-outs after them")
 	f.DurationVar(&opt.Within, "within", 0, "start no round that would end later than this after the observation, such as 5ms (default: no limit)")
 	f.BoolVar(&opt.NoProjection, "no-projection", false, "leave decoded actions as they are")
-	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… on the simplex (default: the adaptive priority)")
+	f.Float64SliceVar(&weights, "preference", nil, "weights w1,w2,… of the objectives, which sum to 1 (default: the case's adaptive weights)")
 	f.IntVar(&repeat, "repeat", 1, "refine this many times and report the last: the first pays for allocation and cold caches")
 	return cmd
 }

@@ -19,7 +19,7 @@ func (a *App) reportCommand() *cobra.Command {
 	var results, out string
 	cmd := &cobra.Command{
 		Use:   "report --out DIR",
-		Short: "The paper's tables and figures from recorded runs, ours beside the paper's",
+		Short: "Write the paper's tables and figures from recorded runs, beside the paper's values",
 		Args:  ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {

@@ -31,7 +31,7 @@ func (a *App) sceneCommand() *cobra.Command {
 	var w written
 	cmd := &cobra.Command{
 		Use:   "scene CASE --out FILE [--seed S] [--episode K]",
-		Short: "Write a drawn test scene as a file, to begin a scene of one's own with",
+		Short: "Write a test scene as a file that you can edit",
 		Long: `Draws test scene number K of the seed and writes it with the constants of its
 plant. gpc eval CASE --scene FILE runs it: as it is, bit for bit the episode that
 it was drawn from. docs/reference/formats.md has its fields.`,
@@ -74,17 +74,17 @@ it was drawn from. docs/reference/formats.md has its fields.`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&w.Episode, "episode", 0, "number of the test scene")
-	f.StringVar(&w.Regime, "regime", "", "regime of test scenes, the case's own word")
-	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… that score the episode (default: the adaptive priority)")
+	f.StringVar(&w.Regime, "regime", "", "kind of test scenes, one of the names that the case defines")
+	f.Float64SliceVar(&weights, "preference", nil, "weights w1,w2,… of the objectives that score the episode (default: the case's adaptive weights)")
 	f.StringVar(&w.Out, "out", "", "file to write, which must not exist")
 	return cmd
 }
 
 // sceneUsage is of the flag --scene.
-const sceneUsage = "scene file, or a folder of them, an episode each in the order of their names, instead of drawn scenes (gpc scene writes one)"
+const sceneUsage = "scene file, or a folder with one file an episode in the order of their names, in place of drawn scenes (see gpc scene)"
 
-// given reads the scenes of --scene, beside which no flag says what is drawn.
-func given(cmd *cobra.Command, path string) (*closedloop.Scenes, error) {
+// readScenes reads the scenes of --scene, beside which no flag says what is drawn.
+func readScenes(cmd *cobra.Command, path string) (*closedloop.Scenes, error) {
 	for _, flag := range []string{"episodes", "regime", "shift", "plant", "steps", "state"} {
 		if cmd.Flags().Changed(flag) {
 			return nil, BadInputf("--%s and --scene %s: the scene says it all", flag, path)
@@ -100,7 +100,7 @@ func given(cmd *cobra.Command, path string) (*closedloop.Scenes, error) {
 // observed is what is measured at the start of the one scene of a file.
 func (a *App) observed(cmd *cobra.Command, c *gpc.Case, path string, pref domain.Preference) (*gpc.Case, batchnav.Observation, error) {
 	obs := batchnav.Observation{Preference: pref}
-	scenes, err := given(cmd, path)
+	scenes, err := readScenes(cmd, path)
 	if err != nil {
 		return nil, obs, err
 	}

@@ -90,7 +90,7 @@ func (a *App) serveCommand() *cobra.Command {
 	var f serving
 	cmd := &cobra.Command{
 		Use:   "serve CASE --stdin | --listen HOST:PORT [--ui] | --unix PATH",
-		Short: "Decide for many closed loops: JSON Lines in and out, or HTTP",
+		Short: "Serve decisions to many control loops, over HTTP or as JSON Lines",
 		Long: `With --stdin it reads one request a line from standard input and writes one answer a
 line, in the same order, to standard output:
 
@@ -118,21 +118,21 @@ asked is answered. docs/how-to/serve.md has every key.`,
 	set := cmd.Flags()
 	set.BoolVar(&f.stdin, "stdin", false, "requests on standard input, answers on standard output")
 	set.StringVar(&f.doors.Address, "listen", "", "HTTP at this address, such as 127.0.0.1:8080; port 0 is any that is free")
-	set.BoolVar(&f.ui, "ui", false, "at --listen also a page to watch and steer a plant of the case that runs beside")
+	set.BoolVar(&f.ui, "ui", false, "with --listen: a web page to watch and steer a simulated plant")
 	set.StringVar(&f.doors.Unix, "unix", "", "HTTP at a socket of this path, which its owner alone may open")
-	set.StringVar(&f.tokenFile, "token-file", "", "file of the token that every request over HTTP has to bring (Authorization: Bearer …)")
+	set.StringVar(&f.tokenFile, "token-file", "", "file of the token that every HTTP request must send (Authorization: Bearer …)")
 	set.StringVar(&f.doors.TLSCert, "tls-cert", "", "PEM file of the certificate for --listen")
 	set.StringVar(&f.doors.TLSKey, "tls-key", "", "PEM file of its key")
 	set.IntVar(&f.doors.Connections, "connections", serve.DefaultConnections, "connections that may be open at once")
 	set.IntVar(&f.http.MaxBytes, "body-bytes", serve.DefaultLineBytes, "bytes of a request's body at most")
-	set.Var((*waiting)(&f.options.Waiting), "waiting", "requests over HTTP that may wait or be decided at once, the next is refused with 429: a number, or \"measured\" for as few as are answered nearly as soon as by a server without other work (default: as many as sessions)")
+	set.Var((*waiting)(&f.options.Waiting), "waiting", "largest number of HTTP requests in hand; further ones are refused with 429: a number, or \"measured\" for as few as are answered almost without waiting (default: as many as sessions)")
 	set.StringVar(&f.modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
 	set.StringVar(&f.method, "method", "", "method that decides (default: the one that the map was compiled for, or the first of gpc methods CASE)")
-	set.Float64SliceVar(&f.weights, "preference", nil, "fixed weights w1,w2,… of sessions that state none (default: the adaptive priority)")
+	set.Float64SliceVar(&f.weights, "preference", nil, "weights w1,w2,… of the objectives for sessions that state none (default: the case's adaptive weights)")
 	set.IntVar(&f.options.Sessions, "sessions", serve.DefaultSessions, "sessions that may be open at once")
-	set.DurationVar(&f.options.SessionIdle, "session-idle", serve.DefaultSessionIdle, "where all sessions are open, one that was not asked for this long gives its place to a new one, such as 10m; 0: never")
-	set.DurationVar(&f.options.Deadline, "deadline", 0, "answer by then, with the plan before or the fallback if need be, where a request states no deadline_ms, such as 5ms; 0: none (default: decisions by the period of the case)")
-	set.DurationVar(&f.options.MaxAge, "max-age", 0, "every decision states observed_ms, and one that is older has the fallback, as all after it until the session is cleared (default: any age)")
+	set.DurationVar(&f.options.SessionIdle, "session-idle", serve.DefaultSessionIdle, "when all sessions are open, a new session replaces one that was idle for this long, such as 10m; 0: never")
+	set.DurationVar(&f.options.Deadline, "deadline", 0, "time for an answer if a request states no deadline_ms, such as 5ms; a late answer is the last plan or the fallback; 0: none (default: the case's period for decisions)")
+	set.DurationVar(&f.options.MaxAge, "max-age", 0, "largest age of an observation, whose time observed_ms each request must state; an older one is answered by the fallback until the session is cleared (default: any age)")
 	set.IntVar(&f.lines.MaxBytes, "line-bytes", serve.DefaultLineBytes, "bytes of a line at most")
 	set.StringVar(&f.stateFile, "state-file", "", "resume the sessions of this file, and write them to it every second and at the end")
 	set.StringVar(&f.log, "log", "text", "what is logged to standard error: text, json or off")

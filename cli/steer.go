@@ -16,7 +16,7 @@ func (a *App) steerCommand() *cobra.Command {
 	var guard func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "steer CASE",
-		Short: "Sweep a user's fixed preference over the simplex with one map, beside the exact front",
+		Short: "Sweep the weights of the objectives with one map, and compare with the exact Pareto front",
 		Args:  ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, setup, err := a.setup(args[0], modelFile, method)

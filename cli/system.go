@@ -25,10 +25,10 @@ func (a *App) systemCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "system CASE [--out FILE]",
 		Short: "Write a system of equations as a file, or check such a file",
-		Long: `A system as a file holds names, ranges, episodes, hints and its functions as a
-program (docs/reference/system-file.md). The name of such a file, which ends in .json, is
-taken wherever a case's is: compile, eval, serve and the others need no Go then.
-CASE is a case of equations whose text is known (Source), or a file, which is checked.`,
+		Long: `A system file holds names, ranges, episodes, hints and the functions of a system
+(docs/reference/system-file.md). Commands such as compile, eval and serve take its
+name, which ends in .json, in place of a case, so you need no Go. CASE is a system of
+equations to write as a file with --out, or a system file to check.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])

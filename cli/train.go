@@ -30,11 +30,12 @@ func (a *App) trainCommand() *cobra.Command {
 	var out, curves, initial string
 	cmd := &cobra.Command{
 		Use:   "train CASE --data DIR --out FILE",
-		Short: "Train a map: manifold, then rollout-aware decoder refinement",
-		Long: `Trains E_x, E_o, D_u and D_s on a dataset, then refines D_u on rollout latents,
-chooses the codes of M*, calibrates on held-out scenarios and writes the model.
-FILE.checkpoint is saved about every second and on interrupt; --resume continues
-from it to bitwise the same model, on any number of threads.`,
+		Short: "Train a map on a dataset; resumable",
+		Long: `Trains a map's encoders (E_x, E_o) and decoders (D_u, D_s) on a dataset. It then
+trains the action decoder D_u on latents of roll-outs, chooses the stored codes M*,
+calibrates on held-out scenarios and writes the model. FILE.checkpoint is saved
+about every second and on interrupt. --resume continues from it to the same model,
+bit for bit, on any number of threads.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])

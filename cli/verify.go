@@ -15,11 +15,11 @@ func (a *App) verifyCommand() *cobra.Command {
 	var opt gpc.VerifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify TRACE",
-		Short: "Check a trace: re-simulate it, draw its scenes again, and with --deep decide again",
-		Long: `Re-simulates every episode from the header, its scene and its actions; draws
-scenes and measurements again from the seed, and solves for the optima again;
-with --deep makes every decision again by the method and the map that the header
-names. What is left unchecked is said. No file is opened but TRACE and --model.`,
+		Short: "Check a trace by simulating it again; with --deep by repeating each decision",
+		Long: `Simulates every episode again from its scene and actions, draws scenes and
+measurements again from the seed, and solves for the optima again. --deep also
+repeats every decision with the method and the map that the trace names. The output
+says which checks were left out. Only TRACE and --model are opened.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opt.Model != "" && !opt.Deep {

@@ -25,10 +25,10 @@ func (a *App) viewCommand() *cobra.Command {
 	var listen string
 	cmd := &cobra.Command{
 		Use:   "view TRACE",
-		Short: "A page that shows a recorded trace: scrub, step, play",
-		Long: `Shows the episodes of a trace at a page of this machine: its case's picture or
-one-line map, time lines of objectives, priorities, margins and latencies. The page
-needs no network. Ctrl-C ends it. No file is opened but TRACE.`,
+		Short: "Show a recorded trace on a web page: scrub, step, play",
+		Long: `Shows the episodes of a trace on a web page of this machine: a picture of the plant,
+and plots of objectives, weights, margins and latencies over time. The page needs no
+network. Ctrl-C ends it. Only TRACE is opened.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			trace, err := view.OpenTrace(cmd.Context(), &a.Catalogue, args[0])

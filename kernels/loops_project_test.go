@@ -263,14 +263,14 @@ func TestProjectionIsPartOfTheGraph(t *testing.T) {
 	if kernels[1] != kernels[0]+1 {
 		t.Errorf("a projected decision is %d launches, another %d", kernels[1], kernels[0])
 	}
-	marked := 0
+	projected := 0
 	for _, f := range out.Flags {
 		if f&backend.LoopProjected != 0 {
-			marked++
+			projected++
 		}
 	}
-	if marked == 0 || slices.Max(out.Margins) == 0 {
-		t.Errorf("%d actions of 17 are projected, with margins %v", marked, out.Margins)
+	if projected == 0 || slices.Max(out.Margins) == 0 {
+		t.Errorf("%d actions of 17 are projected, with margins %v", projected, out.Margins)
 	}
 }
 

@@ -65,10 +65,10 @@ func (q *queue) copy(to, from driver.Pointer, bytes int) {
 	q.then(func() error { return q.t.CopyAsync(to, from, bytes, q.on) })
 }
 
-// beside queues what f does as a branch of its own, behind the work now on the stream
+// fork queues what f does as a branch of its own, behind the work now on the stream
 // and beside what follows; join brings it back. In a captured graph the two branches
 // run at the same time.
-func (q *queue) beside(f func()) {
+func (q *queue) fork(f func()) {
 	if q.trace != nil { // one after the other
 		f()
 		return

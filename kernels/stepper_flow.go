@@ -273,7 +273,7 @@ func (f *flow) step(q *queue, rows int, in inputs, b *stepBuffers, next driver.P
 // beside both field evaluations.
 func (f *flow) fields(q *queue, rows int, in inputs, b *stepBuffers, gradient func()) {
 	f.forward(q, rows, in, b)
-	q.beside(func() { f.frame(q, rows, b) })
+	q.fork(func() { f.frame(q, rows, b) })
 	f.slopes(q, rows, in, b, gradient)
 }
 

@@ -127,7 +127,7 @@ func (p *queuedPart) put() {
 	case splitStart:
 		p.observed()
 		f.forward(q, rows, in, b)
-		q.beside(func() { f.frame(q, rows, b) })
+		q.fork(func() { f.frame(q, rows, b) })
 		p.physical()
 		q.join()
 	case splitMiddle:

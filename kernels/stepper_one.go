@@ -36,7 +36,7 @@ func (s *Stepper) queueOne(q *queue, whole part) {
 	case stepWhole:
 		// D_s does not wait for Base, and the frame, the longest branch, for nothing else.
 		passes := f.passes(in, &b)
-		q.beside(func() {
+		q.fork(func() {
 			q.forward(1, f.passWidth(), passes[0])
 			q.mark()
 			f.frame(q, 1, &b)

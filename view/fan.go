@@ -129,7 +129,7 @@ func (l *loop) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request)
 		if plan != nil {
 			u = plan[t*n : (t+1)*n]
 		} else {
-			r := l.asked(s, c, p)
+			r := l.requestAbout(s, c, p)
 			r.Deadline = time.Now().Add(unhurried)
 			d, err := l.decides.Decide(ctx, raySession, r)
 			if err != nil {

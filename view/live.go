@@ -177,7 +177,7 @@ func (l *Live) observe(f *Frame) {
 
 // request is the observation at hand under a preference.
 func (l *Live) request(p domain.Preference) serve.Request {
-	return l.asked(l.s, l.x, p)
+	return l.requestAbout(l.s, l.x, p)
 }
 
 // Advance implements Source: one decision, and after the last of an episode the next episode.

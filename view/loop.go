@@ -57,8 +57,8 @@ func (l *loop) append(f *Frame) {
 	l.frames = append(l.frames, f)
 }
 
-// asked is a request about copies of a state and a context.
-func (l *loop) asked(s, c []float64, p domain.Preference) serve.Request {
+// requestAbout asks about copies of a state and a context.
+func (l *loop) requestAbout(s, c []float64, p domain.Preference) serve.Request {
 	r := serve.Request{S: slices.Clone(s), C: slices.Clone(c), Preference: &p}
 	if l.dated {
 		r.Observed = time.Now()

@@ -451,14 +451,14 @@ func (p *player) lookAhead() {
 		})
 		took := time.Since(began)
 		select {
-		case p.ask <- func() { p.looked(of, fan, err, took) }:
+		case p.ask <- func() { p.receiveFan(of, fan, err, took) }:
 		case <-p.ctx.Done():
 		}
 	})
 }
 
-// looked takes a fan that has been made; one of an episode that is gone is nobody's.
-func (p *player) looked(of fanOf, fan *Fan, err error, took time.Duration) {
+// receiveFan sends a finished fan to the page; a fan of an earlier episode is dropped.
+func (p *player) receiveFan(of fanOf, fan *Fan, err error, took time.Duration) {
 	p.fanning, p.nextFan = false, time.Now().Add(fansEvery)
 	if p.playing {
 		p.nextFan = time.Now().Add(time.Duration(float64(took) * (1/fanShare - 1)))

@@ -140,7 +140,7 @@ func (s *Session) show(f *Frame, state, c []float64) {
 	copy(f.S, state)
 	s.root = serve.Request{}
 	if !slices.ContainsFunc(slices.Concat(state, c), math.IsNaN) {
-		s.root = s.asked(state, c, s.preference)
+		s.root = s.requestAbout(state, c, s.preference)
 		f.J, f.Margins = make([]float64, s.spec.ObjectiveSize()), make([]float64, len(s.spec.Margins))
 		s.score(state, c, f.U, f.J, f.Margins)
 		f.Shapes, f.Grid = picture(s.problem, state, c), operate(s.problem, state, c, f.U)
@@ -166,7 +166,7 @@ func (s *Session) request() serve.Request {
 	if s.root.S == nil {
 		return s.root
 	}
-	return s.asked(s.root.S, s.root.C, s.preference)
+	return s.requestAbout(s.root.S, s.root.C, s.preference)
 }
 
 // Preview implements Source.

@@ -158,8 +158,8 @@ func (r *torture) prepare() error {
 	return nil
 }
 
-// again runs a work to its end, with what is at its place already.
-func (r *torture) again(w *work, to string) (why string, err error) {
+// rerun runs a work to its end over the files that are there already.
+func (r *torture) rerun(w *work, to string) (why string, err error) {
 	args := w.args(to)
 	if w.resume != "" {
 		args = append(args, w.resume)
@@ -222,7 +222,7 @@ func (r *torture) kill() error {
 				_ = cmd.Process.Kill() // it may have ended
 				_ = cmd.Wait()
 			}
-			why, err := r.again(w, to)
+			why, err := r.rerun(w, to)
 			if err != nil {
 				return err
 			}
@@ -254,7 +254,7 @@ func (r *torture) fill() error {
 				count(a, fmt.Sprintf("n = %d: exit code %d: %s", n, code, log))
 				continue
 			}
-			why, err := r.again(w, to)
+			why, err := r.rerun(w, to)
 			if err != nil {
 				return err
 			}

@@ -97,9 +97,9 @@ func paper(joint, collision, safe, margin, gap float64, time string) domain.Pape
 	return r
 }
 
-// apart adds the row of tab:multiagent-navigation-margins: ego and others to obstacles, and among
+// withMargins adds the row of tab:multiagent-navigation-margins: ego and others to obstacles, and among
 // robots, m.
-func apart(r domain.PaperRow, ego, agent, pair float64) domain.PaperRow {
+func withMargins(r domain.PaperRow, ego, agent, pair float64) domain.PaperRow {
 	r.EgoMargin, r.AgentMargin, r.PairMargin = ego, agent, pair
 	return r
 }
@@ -116,13 +116,13 @@ var none = math.NaN()
 // The paper's rows, of 100 episodes. It left one unreachable moving scene out.
 var (
 	paperStatic = map[string]domain.PaperRow{
-		"planner":   apart(paper(100, 100, 100, 0.301, 0.28, ""), 0.900, 0.503, 2.477),
+		"planner":   withMargins(paper(100, 100, 100, 0.301, 0.28, ""), 0.900, 0.503, 2.477),
 		"reference": failing(paper(none, none, 60, none, 0, "solver"), 40),
 		"ppo":       paper(0, 5, 0, -0.558, none, "policy"), "ppo-lagrangian": paper(0, 5, 0, -0.540, none, "policy"),
 		"cpo": paper(0, 13, 0, -0.467, none, "policy"), "ppo-shielded": paper(0, 8, 0, -0.429, none, "policy"),
 	}
 	paperMoving = map[string]domain.PaperRow{
-		"planner":   apart(paper(99, 100, 99, 0.203, -3.43, ""), 0.528, 0.253, 1.065),
+		"planner":   withMargins(paper(99, 100, 99, 0.203, -3.43, ""), 0.528, 0.253, 1.065),
 		"reference": failing(paper(83, 42, 35, none, 0, "solver"), 65),
 		"ppo":       paper(0, 0, 0, -0.663, none, "policy"), "ppo-lagrangian": paper(0, 0, 0, -0.672, none, "policy"),
 		"cpo": paper(0, 0, 0, -0.637, none, "policy"), "ppo-shielded": paper(0, 0, 0, -0.567, none, "policy"),

@@ -210,11 +210,11 @@ func topK(level isa.Level, g []float32, n, k, count int) (values, vectors []floa
 
 func TestPairsHoldOnEverySpectrum(t *testing.T) {
 	for _, level := range isa.Available() {
-		for name, make := range spectra {
+		for name, spectrum := range spectra {
 			t.Run(fmt.Sprintf("%v/%s", level, name), func(t *testing.T) {
 				for _, size := range [][2]int{{1, 1}, {2, 2}, {3, 3}, {4, 2}, {7, 7}, {12, 3}, {16, 3}, {17, 5}, {32, 3}, {32, 32}, {64, 3}, {64, 64}} {
 					n, k := size[0], size[1]
-					g := make(rand.New(rand.NewPCG(uint64(n), uint64(k))), n)
+					g := spectrum(rand.New(rand.NewPCG(uint64(n), uint64(k))), n)
 					values, vectors := topK(level, g, n, k, 1)
 					checkPairs(t, g, n, k, values, vectors)
 					if t.Failed() {

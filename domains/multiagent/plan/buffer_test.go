@@ -149,7 +149,7 @@ func TestWayIsThePlansPath(t *testing.T) {
 	look := p.joint.Outlook(1)
 	p.search.Begin(&look, 1, p.options.Score(&p.scene, 1, world.Thirds), &p.joint.Robots[1].Plan)
 	p.search.Put(&p.joint.Robots[1].Plan, 5)
-	w := p.search.leads(5)
+	w := p.search.follow(5)
 	for k := range w {
 		at := p.joint.Robots[1].Path[(k+1)*world.LookAhead/4-1]
 		if math.Hypot(w[k][0]-float64(at[0]), w[k][1]-float64(at[1])) > 1e-5 {

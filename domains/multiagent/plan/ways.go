@@ -18,8 +18,8 @@ func (a *way) from(b *way) (far float64) {
 	return far
 }
 
-// leads follows candidate n.
-func (s *Search) leads(n int) (w way) {
+// follow rolls candidate n out and returns its way.
+func (s *Search) follow(n int) (w way) {
 	h := s.look.Scene
 	state := h.State[s.robot]
 	quarter := s.steps / 4
@@ -38,7 +38,7 @@ func (s *Search) dare(score float64, safe, n int) {
 	if math.IsNaN(score) || (s.daring == len(s.bold) && score >= s.bold[s.daring-1].key) {
 		return
 	}
-	w := s.leads(n)
+	w := s.follow(n)
 	others := 0
 	for b := range s.daring {
 		c := &s.bold[b]

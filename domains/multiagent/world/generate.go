@@ -121,8 +121,8 @@ func generator(name string, stream Stream, seed, index uint64) *rand.Rand {
 // between is uniform in an interval.
 func between(rng *rand.Rand, v [2]float64) float64 { return v[0] + (v[1]-v[0])*rng.Float64() }
 
-// whole is uniform over the integers from v[0] to v[1].
-func whole(rng *rand.Rand, v [2]int) int { return v[0] + rng.IntN(v[1]-v[0]+1) }
+// drawInteger is uniform over the integers from v[0] to v[1].
+func drawInteger(rng *rand.Rand, v [2]int) int { return v[0] + rng.IntN(v[1]-v[0]+1) }
 
 // inside is a uniform point of the workspace inset by a distance.
 func (y *System) inside(rng *rand.Rand, inset float64) [2]float64 {
@@ -137,7 +137,7 @@ func (y *System) inside(rng *rand.Rand, inset float64) [2]float64 {
 func (y *System) place(rng *rand.Rand) (Scene, bool) {
 	d := &y.scenes
 	scene := Scene{Obstacles: []Obstacle{}}
-	robots, obstacles := whole(rng, d.Robots), whole(rng, d.Obstacles)
+	robots, obstacles := drawInteger(rng, d.Robots), drawInteger(rng, d.Obstacles)
 	for range robots {
 		if !y.placeRobot(rng, &scene) {
 			return scene, false

@@ -18,8 +18,8 @@ import (
 )
 
 // networkArgument is what commands that take a network say about it.
-const networkArgument = `FILE.m is a MATPOWER case file, version 2, or "-" for standard input; a name without a file is
-that of a network that comes with the program: `
+const networkArgument = `FILE.m is a MATPOWER case file, version 2, or "-" for standard input. These names of networks come
+with the program: `
 
 // readNetwork reads the case an argument names and takes what is in service.
 // What the file says and the program does not use is named on stderr.

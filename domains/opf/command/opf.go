@@ -78,17 +78,17 @@ func OptimalFlow(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "opf FILE.m|FOLDER...",
 		Short: "AC optimal power flow of a MATPOWER case",
-		Long: `An interior point with exact second derivatives from a flat start, on the case's own costs and
-limits: voltages, active and reactive power, |S| at both ends of branches, angle differences.
+		Long: `Finds the cheapest dispatch by an interior point with exact second derivatives, from a flat start. It
+keeps the case's limits: voltages, active and reactive power, |S| at both ends of branches, angles.
+Prices, flows and binding limits are printed.
 
 ` + networkArgument + strings.Join(cases.Names(), ", ") + `.
 
 With --weights the objective is their sum over thermal penalty, voltage penalty and cost, each
 scaled by its range over the three separate optima at these loads.
 
-Where there is no optimum the least relaxation of the limits is looked for, balances included,
-and printed with the buses, generators and branches that would have to give, and how much; not
-with --why=false.
+If there is no optimum, gpc looks for the least relaxation of limits and balances. It prints by how
+much each bus, generator and branch would have to exceed its limit. --why=false leaves that out.
 
 --out writes the case with the optimum in it, prices and multipliers included, --csv its tables.
 

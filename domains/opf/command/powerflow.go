@@ -54,16 +54,16 @@ func PowerFlow(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pf FILE.m",
 		Short: "AC power flow of a MATPOWER case: voltages, generation and branch flows",
-		Long: `Newton's method on the AC power flow, with the case's loads, generation and voltage set-points.
+		Long: `Solves the AC power flow by Newton's method, with the case's loads, generation and voltage set-points.
 
 ` + networkArgument + strings.Join(cases.Names(), ", ") + `.
 
 --out writes the case with the solution in it, --csv its tables, both only when it converges.
 
-With --outages every branch, every unit, or those of a file go out one at a time: each is a power
-flow from the base solution, to the same tolerance, without what an island then lacks a reference
-for. Limits that are broken more than in the base are listed, the worst outage first: an overload
-counts as its share of the rating, 0.01 pu of voltage as a tenth of one.
+With --outages every branch, every unit, or those of a file go out one at a time. Each outage is a
+power flow from the base solution, to the same tolerance; islands without a reference are left out.
+Limits that are exceeded more than in the base are listed, the worst outage first. An overload counts
+as its share of the rating, and 0.01 pu of voltage as a tenth of it.
 
 Exit code 1 when it does not converge, with --outages when one breaks a limit or has no power flow.`,
 		Example: "  " + a.Name + " pf case118 --enforce-q\n  " + a.Name + " pf network.m --csv out/tables",
