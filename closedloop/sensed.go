@@ -4,9 +4,9 @@ import "github.com/gpc-engine/gpc/domain"
 
 // sensed is an episode whose method decides by what is measured.
 type sensed struct {
-	read    func(y, c []float64)
-	method  domain.Estimating
-	y, c    []float64
+	read   func(y, c []float64)
+	method domain.Estimating
+	y, c   []float64
 }
 
 // newSensed is nil for a case without a Measurement, and for a method that is given the state itself.
