@@ -176,7 +176,7 @@ var pageRules = []pageRule{
 	{line: `eval pair cartpole --model cartpole.safetensors`, instead: [2]string{"--model cartpole.safetensors --methods direct,nmpc --episodes 100", "--methods direct,nmpc --episodes 2"}, quick: true},
 	{line: `--episodes 20$`, page: "how-to/", instead: [2]string{"--episodes 20", "--episodes 1"}},
 	{line: `opf case30 (--scale 3|--secure)`, quick: true, exit: 1},
-	{line: `gpc (cases|opf )|^(cp|printf|ls|echo) `, quick: true},
+	{line: `gpc (cases|opf )|^(mkdir|cp|printf|ls|echo) `, quick: true},
 }
 
 // Commands of README, tutorials and how-to pages are run in the order of their page, and print what the page shows.
