@@ -106,6 +106,7 @@ func (h *hold) Missed(_, _, u []float64) { h.Executed(u) }
 // receding solves the next decisions and applies the first action.
 type receding struct {
 	problem      domain.Problem
+	remaining    func(c []float64) int // nil: the episode's end is that of the spec
 	horizon      domain.Horizon
 	steps        int  // look-ahead at most
 	held         bool // σ is that of the present state along the look-ahead
@@ -123,7 +124,7 @@ func recedingOf(p domain.Problem, solver domain.Receding, steps int, held bool) 
 	spec := p.Spec()
 	m := spec.ObjectiveSize()
 	return &receding{
-		problem: p, horizon: solver.NewHorizon(0), steps: steps, held: held,
+		problem: p, remaining: domain.AbilitiesOfProblem(p).Remaining, horizon: solver.NewHorizon(0), steps: steps, held: held,
 		plan: make([]float64, steps*spec.ActionSize()), last: make([]float64, spec.ActionSize()), delta: make([]float64, m), sigma: make([]float64, m),
 	}
 }
@@ -164,7 +165,7 @@ func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (b
 		r.problem.Spec().Semantic.Priority(r.delta, r.sigma)
 		pref = domain.Preference{W: r.sigma}
 	}
-	plan := r.plan[:len(u)*min(r.steps, remaining(r.problem, c, r.t))]
+	plan := r.plan[:len(u)*min(r.steps, r.left(c))]
 	_, solved, err := r.horizon.Solve(s, c, pref, plan)
 	if err != nil {
 		return false, err
@@ -247,15 +248,15 @@ func (a *ahead) Prepare() (err error) {
 	return err
 }
 
-// remaining is how many decisions the episode still has at decision t, this one included; of a plant that runs on, its horizon.
-func remaining(p domain.Problem, c []float64, t int) int {
-	if left := domain.AbilitiesOfProblem(p).Remaining; left != nil {
-		return left(c)
+// left is how many decisions the episode still has, the next one included; of a plant that runs on, its horizon.
+func (r *receding) left(c []float64) int {
+	if r.remaining != nil {
+		return r.remaining(c)
 	}
-	if spec := p.Spec(); spec.Horizon == 0 {
-		return max(1, spec.Steps-t)
+	if spec := r.problem.Spec(); spec.Horizon == 0 {
+		return max(1, spec.Steps-r.t)
 	}
-	return p.Spec().Horizon
+	return r.problem.Spec().Horizon
 }
 
 // oracleStarts of an oracle: the solver's own, the plant's reference, and plans at random.

@@ -174,7 +174,7 @@ func (m *Simulation) Replay(params, scene json.RawMessage) (domain.Episode, erro
 
 func (m *Simulation) start(scene simulationScene) *simulated {
 	ep := &simulated{
-		plant: m, scene: scene, s: append([]float64(nil), scene.S...), c: append([]float64(nil), scene.C...),
+		plant: m, may: domain.AbilitiesOfProblem(m.Problem), scene: scene, s: append([]float64(nil), scene.S...), c: append([]float64(nil), scene.C...),
 		nextS: make([]float64, len(scene.S)), nextC: make([]float64, len(scene.C)),
 	}
 	ep.delay = m.Delay
@@ -192,6 +192,7 @@ func (m *Simulation) start(scene simulationScene) *simulated {
 // simulated is one episode of a Simulation.
 type simulated struct {
 	plant              *Simulation
+	may                *domain.ProblemAbilities
 	scene              simulationScene
 	s, c, nextS, nextC []float64
 	t                  int
@@ -223,7 +224,7 @@ func (e *simulated) Observe(s, c []float64) {
 
 func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 	p := e.plant.Problem
-	spec, may := p.Spec(), domain.AbilitiesOfProblem(p)
+	spec := p.Spec()
 	if e.Done() {
 		return domain.Outcome{}, fmt.Errorf("the episode is over after %d steps", e.t)
 	}
@@ -251,16 +252,16 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 		out.Cost += out.Sigma[i] * j
 	}
 	p.Margins(e.s, e.c, u, out.Named)
-	out.Failed = e.t == 0 && may.Lost(e.s, e.c)
+	out.Failed = e.t == 0 && e.may.Lost(e.s, e.c)
 	p.Step(e.s, e.c, u, e.nextS, e.nextC)
 	e.s, e.nextS = e.nextS, e.s
 	e.c, e.nextC = e.nextC, e.c
 	e.disturb(u)
 	copy(out.S, e.s)
 	e.t++
-	out.Failed = out.Failed || may.Lost(e.s, e.c)
+	out.Failed = out.Failed || e.may.Lost(e.s, e.c)
 	if e.Done() {
-		e.judgeEnd(may, u, out.Named)
+		e.judgeEnd(u, out.Named)
 	}
 	out.Margin = domain.Smallest(out.Named)
 	return out, nil
@@ -269,9 +270,9 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 // judgeEnd lowers the margins of the last action u to those of the state it has led to,
 // where these are what no action there changes: a limit written of the state that an
 // action is taken in, and not of the one it leads to, holds at the end too.
-func (e *simulated) judgeEnd(may *domain.ProblemAbilities, u, named []float64) {
+func (e *simulated) judgeEnd(u, named []float64) {
 	last := make([]float64, len(named))
-	domain.StateMargins(e.plant.Problem, may, e.s, e.c, append([]float64(nil), u...), last, make([]float64, len(named)))
+	domain.StateMargins(e.plant.Problem, e.may, e.s, e.c, append([]float64(nil), u...), last, make([]float64, len(named)))
 	for i, m := range last {
 		named[i] = math.Min(named[i], m)
 	}

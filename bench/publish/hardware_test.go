@@ -1,31 +1,17 @@
 package publish
 
 import (
-	"math"
 	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/testing/testrecords"
 )
-
-// along is a record of costs that grow by an exponent.
-func along(exponent float64) *bench.Scaling {
-	s := &bench.Scaling{Device: "some CPU", Commit: "c0ffee", Command: "gpc bench scaling", Backend: "cpu", ISA: "avx2", Threads: 2, Load: &closedloop.Load{CPUs: 2, Start: 3.5}}
-	for _, axis := range []string{"batch", "codes"} {
-		c := bench.Curve{Axis: axis, What: "something of some size"}
-		for _, x := range []int{1, 4, 16, 64, 256, 1024} {
-			us := 3 * math.Pow(float64(x), exponent)
-			c.Points = append(c.Points, bench.Point{X: x, Median: us, Interval: [2]float64{0.9 * us, 1.1 * us}, Calls: 20, GFlop: 1e-3 * float64(x)})
-		}
-		s.Curves = append(s.Curves, c)
-	}
-	return s
-}
 
 // The page says what was measured with its load, and marks what was not.
 func TestScalingPage(t *testing.T) {
-	d := devices{{Scalings: []bench.Scaling{*along(1.5)}}}
+	d := devices{{Scalings: []bench.Scaling{*testrecords.Scaling(1.5)}}}
 	page := d.scaling()
 	for _, says := range []string{"| batch | 1 to 1024 | 3 to 98304 | 1.50 [1.50, 1.50] | 1.50 [1.50, 1.50] | 1.00 [1.00, 1.00] |", "load was at most 3.50", "c0ffee", "codes: something of some size.", "| 1 | 4 | 16 |"} {
 		if !strings.Contains(page, says) {
@@ -42,7 +28,7 @@ func TestScalingPage(t *testing.T) {
 	if strings.Contains(page+beyond, "had other work") || !strings.Contains(beyond, "| 984 to 1.32e+03 |") {
 		t.Errorf("a quiet machine's record is doubted:\n%s", beyond)
 	}
-	noisy := along(1.5)
+	noisy := testrecords.Scaling(1.5)
 	for _, load := range []*closedloop.Load{nil, {CPUs: 2, Others: 0.3}, {CPUs: 2, Stolen: 0.3}} {
 		noisy.Load = load
 		d := devices{{Scalings: []bench.Scaling{*noisy}}}

@@ -8,6 +8,7 @@ import (
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/testing/testrecords"
 )
 
 // Networks are shown as far as they are recorded, and nowhere but in their own tables.
@@ -22,7 +23,7 @@ func TestNetworksAreShownAsFarAsTheyAreRecorded(t *testing.T) {
 			P50: 100 * float64(i+1), P99: 2000, Outcome: []string{"59/60 optimal", "60/60 optimal", "60/60 keep the limits, 0.0023 % above the optimum", "58/60 keep the limits, 0.51 % above the optimum"}[i],
 		})
 	}
-	loop := drawnRun("opf:pglib_opf_case300_ieee.m", "direct", "envelope:0.92:1:0.08", 1, 2)
+	loop := testrecords.Run("opf:pglib_opf_case300_ieee.m", "direct", "envelope:0.92:1:0.08", 1, 2)
 	loop.Fallback, loop.GapPct, loop.GapSEM, loop.Latency = 12, 1.5, 0.5, closedloop.Quantiles{P50: 934, P99: 4000}
 	all := recorded(t)
 	before := map[string]string{}
@@ -38,7 +39,7 @@ func TestNetworksAreShownAsFarAsTheyAreRecorded(t *testing.T) {
 	own := report.New("own", known())
 	own.Benchmarks, own.Evaluations = []bench.Record{timed}, []closedloop.Result{loop}
 	text := devices{own}.networks()
-	rowsHold(t, text, map[string]string{
+	testrecords.RowsHold(t, text, map[string]string{
 		"| 118, MATPOWER (no line rated) | 0.1 / 2 ": "| 0.1 / 2 | 0.2 / 2 | 0.3 / 2 | 0.4 / 2 | – | – | – | – |",
 		"| 118, MATPOWER (no line rated) | envelope": "| envelope:0.7:1 | – | – | – | 59/60 optimal | 60/60 optimal | 60/60 keep the limits, 0.0023 % above the optimum | 58/60 keep the limits, 0.51 % above the optimum | – |",
 		"| 300, PGLib | – ":                          "| – | – | – | – | – | – | 0.934 / 4 | – |",

@@ -6,13 +6,8 @@ import (
 
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/internal/opfrecord"
+	"github.com/gpc-engine/gpc/internal/testing/testrecords"
 )
-
-func optimalFlow(name string, objective, published float64, iterations int) opfrecord.Network {
-	gap, violation, peer := (objective-published)/published, 1e-10, 4000.0
-	return opfrecord.Network{Name: name, Buses: 100, Status: "optimal", Objective: &objective, Published: &published, Gap: &gap,
-		Iterations: iterations, CPUMS: 20, Violation: &violation, PeerMS: &peer}
-}
 
 // A set counts what is optimal and what reaches the published value; what does not stands first
 // among the hard ones, with its reason.
@@ -22,7 +17,7 @@ func TestOptimalFlowsOfManyNetworks(t *testing.T) {
 	failed.Published = &published
 	r := report.New("here", known())
 	r.OptimalFlows = []opfrecord.Record{{Command: "gpc opf x", Networks: []opfrecord.Network{
-		optimalFlow("a", 100, 100, 20), optimalFlow("b", 103, 100, 30), optimalFlow("a__api", 99, 100, 40), failed}}}
+		testrecords.OptimalFlow("a", 100, 100, 20), testrecords.OptimalFlow("b", 103, 100, 30), testrecords.OptimalFlow("a__api", 99, 100, 40), failed}}}
 	text := devices{r}.optimalFlows()
 	for _, want := range []string{
 		"| typical | 2 | 100 | 2 | 1 of 2 | 30, 30 | 1.0e-10 | 2e+02 of 2 |",

@@ -6,19 +6,20 @@ import (
 
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/testing/testrecords"
 )
 
 // The parts of Algorithm 2 that the paper leaves out stand beside the whole, in a pairing where
 // the bundled map lacks the part.
 func TestAblationsStandBesideTheWhole(t *testing.T) {
 	all := report.New("here", known())
-	all.Evaluations = []closedloop.Result{drawnRun("opf30", "navigator", report.PaperRegime, 1, 1, 3), drawnRun("opf30", "navigator-no-lie", report.PaperRegime, 1.505, 2.01, 4.03)}
+	all.Evaluations = []closedloop.Result{testrecords.Run("opf30", "navigator", report.PaperRegime, 1, 1, 3), testrecords.Run("opf30", "navigator-no-lie", report.PaperRegime, 1.505, 2.01, 4.03)}
 	pair := func(method string) closedloop.Paired {
 		return closedloop.Paired{Method: method, Episodes: 3, Safe: 3, Compared: 3, Difference: closedloop.RegretStatistics{N: 3, Mean: 0.5, Median: 0.25}}
 	}
 	all.Pairings = []closedloop.Pairing{{Case: "opf30", Regime: report.PaperRegime, Map: closedloop.PairedMap{File: "refined"}, Pairs: []closedloop.Paired{pair("navigator"), pair("navigator-no-rollout")}}}
 	got := devices{all}.ablations()
-	rowsHold(t, got, map[string]string{
+	testrecords.RowsHold(t, got, map[string]string{
 		"| opf30 | paper | `navigator-no-lie` |":     "| +0.8333 [",
 		"| opf30 | paper | `navigator-no-rollout` |": "| 3/3, map `refined` | +0.5000 [",
 	})
@@ -38,14 +39,14 @@ func TestAblationsStandBesideTheWhole(t *testing.T) {
 func TestPartsOfASearchStandBesideTheWhole(t *testing.T) {
 	all := report.New("here", known())
 	all.Evaluations = []closedloop.Result{
-		drawnRun("opf30", "refine-64", report.PaperRegime, 1, 1, 3),
-		drawnRun("opf30", "refine-64-no-rollout", report.PaperRegime, 1.505, 2.01, 4.03),
-		drawnRun("opf30", "direct", report.PaperRegime, 2.01, 2.01, 6.09),
-		drawnRun("opf30", "refine-512-no-rollout", report.PaperRegime, 1, 1, 3),
-		drawnRun("opf30", "refine-64-no-rollout", "swing", 1, 1, 3),
+		testrecords.Run("opf30", "refine-64", report.PaperRegime, 1, 1, 3),
+		testrecords.Run("opf30", "refine-64-no-rollout", report.PaperRegime, 1.505, 2.01, 4.03),
+		testrecords.Run("opf30", "direct", report.PaperRegime, 2.01, 2.01, 6.09),
+		testrecords.Run("opf30", "refine-512-no-rollout", report.PaperRegime, 1, 1, 3),
+		testrecords.Run("opf30", "refine-64-no-rollout", "swing", 1, 1, 3),
 	}
 	got := devices{all}.searchParts()
-	rowsHold(t, got, map[string]string{
+	testrecords.RowsHold(t, got, map[string]string{
 		"| opf30 | paper | `refine-64` |":            "| 3/3 | ",
 		"| opf30 | paper | `refine-64-no-rollout` |": "| +0.8333 [",
 		"| opf30 | paper | `direct` |":               "| +1.6667 [",

@@ -17,6 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/testrecords"
 )
 
 // A case that two devices have recorded is summarized once, as on the first.
@@ -102,7 +103,7 @@ func trained(t *testing.T, lines string) *report.Records {
 func TestPoliciesStandBesideTheirRows(t *testing.T) {
 	r := trained(t, "td3,integrator-convex,,1,3\n")
 	for _, method := range []string{"navigator", "td3", "td3+safeguard", "ppo", "ppo+safeguard"} { // the paper has no ppo in Case 1
-		r.Evaluations = append(r.Evaluations, drawnRun("integrator-convex", method, "", 1, 3))
+		r.Evaluations = append(r.Evaluations, testrecords.Run("integrator-convex", method, "", 1, 3))
 	}
 	text := devices{r}.summary()
 	if !strings.Contains(text, "| `td3`, 1 of 3 seeds |") || strings.Contains(text, "`td3` (") || strings.Contains(text, "`ppo") || !strings.Contains(text, "`cpo` (") {
@@ -120,7 +121,7 @@ func TestGlanceShowsTheHardestScenes(t *testing.T) {
 	r := report.New("", known())
 	for regime, gap := range map[string]closedloop.Number{"paper": 0.5, "swing": 2.5, "envelope": 1.5} {
 		for _, method := range []string{"navigator", "direct", "hold"} {
-			e := drawnRun("opf30", method, regime, 1, 2)
+			e := testrecords.Run("opf30", method, regime, 1, 2)
 			e.GapPct = gap
 			r.Evaluations = append(r.Evaluations, e)
 		}
@@ -371,7 +372,7 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 func TestGlanceShowsAPairedRival(t *testing.T) {
 	reached := closedloop.Number(1)
 	plain := func(method string, safe float64) closedloop.Result {
-		e := drawnRun("multiagent-moving", method, "", 1, 2)
+		e := testrecords.Run("multiagent-moving", method, "", 1, 2)
 		e.Safe, e.Reached = closedloop.Number(safe), &reached
 		return e
 	}

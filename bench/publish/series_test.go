@@ -11,18 +11,19 @@ import (
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testrecords"
 )
 
 // A method of the paper's without a record has no row: it is named below the table, with the paper's figures.
 func TestWhatIsNotRecordedIsListed(t *testing.T) {
-	own := drawnRun("opf30", "navigator", report.PaperRegime, 1, 2)
+	own := testrecords.Run("opf30", "navigator", report.PaperRegime, 1, 2)
 	text := page(t, own)
 	_, below, _ := strings.Cut(text, "\nWithout a record: ")
 	below, _, _ = strings.Cut(below, "\n")
 	if strings.Contains(text, "| paper | 0 | td3 |") || !strings.Contains(below, "`td3` (") || !strings.Contains(below, "; 106.6 %; 0.17 ms)") || strings.Contains(below, "`navigator`") {
 		t.Errorf("td3 is named by %s", below)
 	}
-	if got := row(t, text, "| paper | 0 | navigator |"); !strings.Contains(got, "| 12.3 |") {
+	if got := testrecords.Row(t, text, "| paper | 0 | navigator |"); !strings.Contains(got, "| 12.3 |") {
 		t.Errorf("the row of gpc is %s", got)
 	}
 	all := report.New("here", known())
@@ -43,14 +44,14 @@ func TestRowsOfLearnedMethodsSayTheirSeeds(t *testing.T) {
 	const headings = "method,case,regime,training_seed,training_seeds\n"
 	require.OK(t, os.WriteFile(list, []byte(headings+"td3,opf30,paper,1,3\ncpo,opf30,paper,1,3\ncpo,opf30,paper,3,3\nppo,opf30,paper,1,2\nppo,opf30,paper,2,2\n"), 0o666))
 	r := require.Get(report.Load(t.Context(), dir, known()))(t)
-	r.Evaluations = []closedloop.Result{drawnRun("opf30", "navigator", report.PaperRegime, 1, 2), drawnRun("opf30", "td3", report.PaperRegime, 1, 2), drawnRun("opf30", "cpo", report.PaperRegime, 1, 2)}
+	r.Evaluations = []closedloop.Result{testrecords.Run("opf30", "navigator", report.PaperRegime, 1, 2), testrecords.Run("opf30", "td3", report.PaperRegime, 1, 2), testrecords.Run("opf30", "cpo", report.PaperRegime, 1, 2)}
 	rows := devices{r}.paperRows()
 	for _, want := range []string{"| opf30 | `navigator` | 2 |", "| opf30 | `td3`, 1 of 3 seeds | 2 |", "| opf30 | `cpo`, first of 2 of 3 seeds | 2 |"} {
 		if !strings.Contains(rows, want) {
 			t.Errorf("the table beside the paper lacks %s:\n%s", want, rows)
 		}
 	}
-	if whole := drawnRun("opf30", "ppo", report.PaperRegime, 1, 2); r.Titled(&whole) != "`ppo`, first of 2 seeds" {
+	if whole := testrecords.Run("opf30", "ppo", report.PaperRegime, 1, 2); r.Titled(&whole) != "`ppo`, first of 2 seeds" {
 		t.Errorf("of two trainings of two a row says %q", r.Titled(&whole))
 	}
 	for text, want := range map[string]string{
@@ -74,7 +75,7 @@ func TestDifferencesAreOfAFactorOfTwo(t *testing.T) {
 			t.Errorf("%v and %v: %v", c.a, c.b, got)
 		}
 	}
-	r := drawnRun("opf30", "navigator", report.PaperRegime, 1, 1)
+	r := testrecords.Run("opf30", "navigator", report.PaperRegime, 1, 1)
 	r.GapPct, r.Latency.P50, r.Feasible, r.CostMean, r.Outcomes = 0.31, 11_900, 1, 361*300, nil
 	all := report.New("here", known())
 	if all.Evaluations = []closedloop.Result{r}; strings.Contains(devices{all}.differences(), "navigator") {

@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+	"github.com/gpc-engine/gpc/internal/testing/testrecords"
 )
 
 // measured is a benchmark's record, times a factor.
@@ -107,23 +108,9 @@ func TestSharesOfAHistogram(t *testing.T) {
 	}
 }
 
-// along is a record of costs that grow by an exponent.
-func along(exponent float64) *bench.Scaling {
-	s := &bench.Scaling{Device: "some CPU", Commit: "c0ffee", Command: "gpc bench scaling", Backend: "cpu", ISA: "avx2", Threads: 2, Load: &closedloop.Load{CPUs: 2, Start: 3.5}}
-	for _, axis := range []string{"batch", "codes"} {
-		c := bench.Curve{Axis: axis, What: "something of some size"}
-		for _, x := range []int{1, 4, 16, 64, 256, 1024} {
-			us := 3 * math.Pow(float64(x), exponent)
-			c.Points = append(c.Points, bench.Point{X: x, Median: us, Interval: [2]float64{0.9 * us, 1.1 * us}, Calls: 20, GFlop: 1e-3 * float64(x)})
-		}
-		s.Curves = append(s.Curves, c)
-	}
-	return s
-}
-
 func TestFiguresOfScaling(t *testing.T) {
 	for _, exponent := range []float64{0, 1, 2.5} {
-		for _, f := range ScalingFigures(along(exponent)) {
+		for _, f := range ScalingFigures(testrecords.Scaling(exponent)) {
 			for _, fault := range faults(f) {
 				t.Errorf("%s by %v: %s", f.Name, exponent, fault)
 			}

@@ -9,22 +9,8 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testrecords"
 )
-
-// drawnRun is a record of episodes whose regrets are given, in %; the oracle's cost is 100.
-func drawnRun(name, method, regime string, regrets ...float64) closedloop.Result {
-	r := closedloop.Result{
-		Case: name, Method: method, Regime: regime, Episodes: len(regrets), Safe: 1, RegretN: len(regrets), Decisions: 300 * len(regrets), Excluded: 7,
-		Outcomes: &closedloop.Outcomes{}, Load: &closedloop.Load{CPUs: 2, Start: 1, End: 2.25, Others: 0.5},
-	}
-	for i, v := range regrets {
-		r.RegretPct += closedloop.Number(v / float64(len(regrets)))
-		o := r.Outcomes
-		o.Episode, o.Safe = append(o.Episode, i), append(o.Safe, true)
-		o.Cost, o.Oracle = append(o.Cost, 100+v), append(o.Oracle, 100)
-	}
-	return r
-}
 
 // page is the report of some records.
 func page(t *testing.T, records ...any) string {
@@ -38,36 +24,14 @@ func page(t *testing.T, records ...any) string {
 	return string(require.Get(os.ReadFile(filepath.Join(out, "report.md")))(t))
 }
 
-// row is the line of a page's first table row that begins so.
-func row(t *testing.T, page, begin string) string {
-	t.Helper()
-	for line := range strings.Lines(page) {
-		if strings.HasPrefix(line, begin) {
-			return line
-		}
-	}
-	t.Fatalf("no row %q in\n%s", begin, page)
-	return ""
-}
-
-// rowsHold asks that the page has, of each row's beginning, the cells.
-func rowsHold(t *testing.T, page string, want map[string]string) {
-	t.Helper()
-	for begin, cells := range want {
-		if line := row(t, page, begin); !strings.Contains(line, cells) {
-			t.Errorf("%s lacks %s", line, cells)
-		}
-	}
-}
-
 // An ablation of the first two of four episodes has half the mean regret of the main row
 // and, on the same episodes, exactly its cost.
 func TestAblationsStandBesideTheMainRowsEpisodes(t *testing.T) {
 	text := page(t,
-		drawnRun("integrator-convex", "navigator", "", 1, 1, 3, 3),
-		drawnRun("integrator-convex", "navigator-no-lie", "", 1, 1),
-		drawnRun("integrator-convex", "navigator-no-retraction", "", 1.505, 2.01, 4.03))
-	rowsHold(t, text, map[string]string{
+		testrecords.Run("integrator-convex", "navigator", "", 1, 1, 3, 3),
+		testrecords.Run("integrator-convex", "navigator-no-lie", "", 1, 1),
+		testrecords.Run("integrator-convex", "navigator-no-retraction", "", 1.505, 2.01, 4.03))
+	testrecords.RowsHold(t, text, map[string]string{
 		"| navigator |":               "| – | – | – | 4/4 |",
 		"| navigator-no-lie |":        "| +0.0000 [+0.0000, +0.0000] | +0.0000 | 2 | 2/2 |",
 		"| navigator-no-retraction |": "| +1.0000 | 3 | 3/3 |",
@@ -76,9 +40,9 @@ func TestAblationsStandBesideTheMainRowsEpisodes(t *testing.T) {
 		t.Error("the table does not say under which load its times were taken")
 	}
 	// The same number is another scene where the oracle's cost is another.
-	other := drawnRun("integrator-convex", "navigator-no-lie", "", 1)
+	other := testrecords.Run("integrator-convex", "navigator-no-lie", "", 1)
 	other.Outcomes.Oracle[0] = 101
-	if got := row(t, page(t, drawnRun("integrator-convex", "navigator", "", 1), other), "| navigator-no-lie |"); !strings.Contains(got, "other scenes") {
+	if got := testrecords.Row(t, page(t, testrecords.Run("integrator-convex", "navigator", "", 1), other), "| navigator-no-lie |"); !strings.Contains(got, "other scenes") {
 		t.Errorf("records of other scenes are compared: %s", got)
 	}
 }
@@ -86,11 +50,11 @@ func TestAblationsStandBesideTheMainRowsEpisodes(t *testing.T) {
 // A dispatch's row says how many trajectories its gap is over, and how many draws were left
 // out of how many.
 func TestDispatchesSayWhatTheyLeaveOut(t *testing.T) {
-	kept := drawnRun("opf30", "hold", "envelope", 1, 2, 3)
+	kept := testrecords.Run("opf30", "hold", "envelope", 1, 2, 3)
 	kept.Safe, kept.RegretN, kept.Violations, kept.Outcomes.Safe[2] = 2./3, 2, 4, false
 	kept.GapPct, kept.GapSEM = 1.5, 0.1
-	text := page(t, drawnRun("opf30", "navigator", "envelope", 1, 1, 1), kept)
-	got := row(t, text, "| envelope | 0 | hold |")
+	text := page(t, testrecords.Run("opf30", "navigator", "envelope", 1, 1, 1), kept)
+	got := testrecords.Row(t, text, "| envelope | 0 | hold |")
 	for _, cells := range []string{"| hold | 2/3 |", "| 896/900 | – | 1.5000 ± 1.2706 | 2 |", "| 2 | 0 of 900 | 7 of 10 |"} {
 		if !strings.Contains(got, cells) {
 			t.Errorf("%s lacks %s", got, cells)

@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testrecords"
 )
 
 // known are the paper's cases, and "arena" with methods that are compared by their
@@ -97,7 +98,7 @@ func TestRecordsOfTwoProblemsOrMapsAreRefused(t *testing.T) {
 	first, second := strings.Repeat("a", 64), strings.Repeat("b", 64)
 	load := func(change func(r *closedloop.Result)) error {
 		dir := t.TempDir()
-		one, other := drawnRun("opf30", "navigator", "paper", 1), drawnRun("opf30", "direct", "paper", 1)
+		one, other := testrecords.Run("opf30", "navigator", "paper", 1), testrecords.Run("opf30", "direct", "paper", 1)
 		one.ProblemSHA256, one.ModelSHA256 = first, first
 		other.ProblemSHA256, other.ModelSHA256 = first, first
 		change(&other)

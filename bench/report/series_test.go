@@ -6,11 +6,12 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testrecords"
 )
 
 // overTime is an evaluation of the paper's regime with a series whose J_total is level.
 func overTime(method string, level float64) closedloop.Result {
-	r := drawnRun("opf30", method, PaperRegime, 1, 2)
+	r := testrecords.Run("opf30", method, PaperRegime, 1, 2)
 	r.Seed = 11
 	band := func(at float64) closedloop.Band {
 		return closedloop.Band{Mean: closedloop.Vector{at, at}, P10: closedloop.Vector{at - 1, at - 1}, P90: closedloop.Vector{at + 1, at + 1}}

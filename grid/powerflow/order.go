@@ -1,6 +1,10 @@
 package powerflow
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/grid/internal/elimination"
+)
 
 // minimumDegree orders the vertices of a graph so that eliminating them one by
 // one, each time joining the neighbours of the eliminated one, adds few edges:
@@ -36,7 +40,7 @@ func minimumDegree(adjacency [][]int32) (order []int32, left [][]int32) {
 		near := adjacency[v]
 		left = append(left, near)
 		for _, w := range near {
-			union = merge(union[:0], adjacency[w], near, v, w)
+			union = elimination.Union(union[:0], adjacency[w], near, v, w)
 			adjacency[w] = append(adjacency[w][:0:0], union...)
 			byDegree[len(union)] = append(byDegree[len(union)], w)
 			d = min(d, len(union))
@@ -44,23 +48,4 @@ func minimumDegree(adjacency [][]int32) (order []int32, left [][]int32) {
 		adjacency[v] = nil
 	}
 	return order, left
-}
-
-// merge appends the union of the sorted a and b, without v and w, to dst.
-func merge(dst, a, b []int32, v, w int32) []int32 {
-	for len(a) > 0 || len(b) > 0 {
-		var x int32
-		switch {
-		case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
-			x, a = a[0], a[1:]
-		case len(a) == 0 || b[0] < a[0]:
-			x, b = b[0], b[1:]
-		default:
-			x, a, b = a[0], a[1:], b[1:]
-		}
-		if x != v && x != w {
-			dst = append(dst, x)
-		}
-	}
-	return dst
 }

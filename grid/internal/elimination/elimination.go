@@ -52,7 +52,7 @@ func MinimumDegree(n int, edges [][2]int, last []int) Order {
 		gone[i] = true
 		column := adjacent[i]
 		for _, j := range column {
-			union = join(union[:0], adjacent[j], column, i, j)
+			union = Union(union[:0], adjacent[j], column, i, j)
 			adjacent[j] = append(adjacent[j][:0], union...)
 			if !held[j] {
 				next.push(entry(len(union), int(j)))
@@ -82,8 +82,8 @@ func MinimumDegree(n int, edges [][2]int, last []int) Order {
 	return e
 }
 
-// join appends the union of the ascending lists a and b, without i and j, to list.
-func join(list, a, b []int32, i, j int32) []int32 {
+// Union appends the union of the ascending lists a and b, without i and j, to list.
+func Union(list, a, b []int32, i, j int32) []int32 {
 	for len(a) > 0 || len(b) > 0 {
 		var x int32
 		switch {
