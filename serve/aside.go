@@ -15,6 +15,10 @@ const (
 	// sessions are open: fewer decisions than every tenth can find one in progress, so the 90th
 	// percentile of their times stays what it is without them.
 	asideShare = 16
+	// asideQuiet is how long after the last decision for others a slice may begin before asideShare groups of
+	// decisions have been made since the last: a plant that asks again at once would find one at every other of its
+	// decisions, however small its share of the time.
+	asideQuiet = 10 * time.Millisecond
 	// asidePatience is how long a request aside waits for its turn before it is refused with ErrBusy.
 	asidePatience = 2 * time.Second
 )
@@ -22,7 +26,7 @@ const (
 // Aside asks for somebody who looks on: no plant waits for its answers. A request is one slice of the
 // dispatcher's time. A slice begins only when no other request waits, so that a decision waits for
 // the slice in progress at most. While sessions of others are open, slices take at most one
-// sixteenth of the time. Latencies and deadlines count from the beginning of the slice. Metrics and
+// sixteenth of the time, and where their plants ask again at once, one comes after sixteen decisions. Latencies and deadlines count from the beginning of the slice. Metrics and
 // Health count slices apart, and a StateFile does not keep sessions that were begun aside.
 type Aside struct{ s *Server }
 
@@ -53,6 +57,10 @@ func (a Aside) Do(ctx context.Context, f func() error) error {
 	_, err := a.ask(ctx, &job{op: opInside, inside: func() { did = a.s.guarded(f) }})
 	return cmp.Or(err, did)
 }
+
+// Groups is how many groups of decisions the server has made for those whose plants wait: while it grows, somebody
+// who looks on does well to ask for less.
+func (a Aside) Groups() int64 { return a.s.batches.Load() }
 
 // Controller is the server's method on a case with another plant of the same sizes, made on the server's engine. That
 // takes the time of hundreds of decisions, and none of the dispatcher's; its decisions belong into Do.
@@ -95,7 +103,11 @@ func (s *Server) next(turn *time.Timer) (group []*job, ok bool) {
 		default:
 		}
 		aside := s.aside
-		if wait := time.Until(s.asideFrom); wait > 0 {
+		from := s.asideFrom
+		if s.others > 0 && s.batches.Load()-s.asideAt < asideShare && s.decidedAt.Add(asideQuiet).After(from) {
+			from = s.decidedAt.Add(asideQuiet)
+		}
+		if wait := time.Until(from); wait > 0 {
 			aside = nil
 			turn.Reset(wait)
 		}
@@ -118,6 +130,7 @@ func (s *Server) slice(j *job) {
 		return
 	}
 	s.serve([]*job{j})
+	s.asideAt = s.batches.Load()
 	if s.others > 0 {
 		s.asideFrom = time.Now().Add((asideShare - 1) * time.Since(began))
 	}

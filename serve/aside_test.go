@@ -24,10 +24,17 @@ type working struct {
 }
 
 func (w working) Decide(s, c []float64, p domain.Preference, u []float64) (bool, error) {
-	time.Sleep(w.takes)
+	if s[0] == short {
+		time.Sleep(2 * w.takes / 5)
+	} else {
+		time.Sleep(w.takes)
+	}
 	w.done(s[0])
 	return w.Controller.Decide(s, c, p, u)
 }
+
+// short is a state about which a decision takes two fifths of the time.
+const short = 0.05
 
 // atWork is a server whose decisions take a time, and the first entries of the states that it has decided
 // about. It is made, asked and closed in the bubble of a synctest, where times are exact.
@@ -56,7 +63,7 @@ func atWork(t *testing.T, takes time.Duration) (s *serve.Server, decided func() 
 func about(x float64) serve.Request { return serve.Request{S: []float64{x, 0}, C: []float64{0}} }
 
 // What a plant waits for comes before everything that was asked aside, and waits for the slice in
-// progress alone. While its session is open, slices take a sixteenth of the time.
+// progress alone. While its session is open, slices take a sixteenth of the time, and begin when it asks nothing.
 func TestADecisionComesBeforeWhatIsAskedAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, decided := atWork(t, 10*time.Millisecond)
@@ -75,8 +82,8 @@ func TestADecisionComesBeforeWhatIsAskedAside(t *testing.T) {
 		if got, want := decided(), []float64{0.1, 0.2, 0.3, 0.1, 0.1, 0.1, 0.1}; !slices.Equal(got, want) {
 			t.Errorf("decisions were made about %v, want %v", got, want)
 		}
-		// The first slice, two decisions, a slice, then three times a rest and a slice.
-		if took, want := time.Since(began), (10+20+10+3*160)*time.Millisecond; took != want {
+		// The first slice, two decisions, a moment of quiet, a slice, then three times a rest and a slice.
+		if took, want := time.Since(began), (10+20+10+10+3*160)*time.Millisecond; took != want {
 			t.Errorf("all of it took %v, want %v", took, want)
 		}
 		if h := s.Health(); h.Decisions != 2 || h.Sessions != 2 {
@@ -100,51 +107,61 @@ func TestADecisionComesBeforeWhatIsAskedAside(t *testing.T) {
 }
 
 // Who looks on all the time leaves the 90th percentile of a plant's decisions within 1.2 times what it is
-// unwatched, and the longest waits for one slice.
+// unwatched, and the longest waits for one slice: whether the plant asks now and then or at once again.
 func TestWhoLooksOnDoesNotSlowDecisions(t *testing.T) {
-	times := func(watched bool) (all []time.Duration, slices int) {
-		synctest.Test(t, func(t *testing.T) {
-			s, decided := atWork(t, time.Millisecond)
-			stop := make(chan struct{})
-			var looking sync.WaitGroup
-			for range 3 {
-				looking.Go(func() {
-					for watched {
-						select {
-						case <-stop:
-							return
-						default:
-							require.Get(s.Aside().Decide(t.Context(), "looking", about(0.1)))(t)
-						}
+	for _, plant := range []struct {
+		name  string
+		rests time.Duration // between two decisions, at most
+		about float64       // what the slices decide about
+		looks int           // of them beside 2000 decisions, at least
+	}{{"now and then", 20 * time.Millisecond, 0.1, 500}, {"at once", 50 * time.Microsecond, short, 100}} {
+		alone, _ := watchedTimes(t, plant.rests, plant.about, false)
+		watched, looks := watchedTimes(t, plant.rests, plant.about, true)
+		slices.Sort(alone)
+		slices.Sort(watched)
+		p90 := len(alone) * 9 / 10
+		if looks < plant.looks {
+			t.Errorf("%s: %d slices beside 2000 decisions: nobody looked on", plant.name, looks)
+		}
+		if ratio := float64(watched[p90]) / float64(alone[p90]); ratio > 1.2 {
+			t.Errorf("%s: p90 is %v watched and %v unwatched, %.2f times as long", plant.name, watched[p90], alone[p90], ratio)
+		}
+		if longest := watched[len(watched)-1]; longest > 2*time.Millisecond {
+			t.Errorf("%s: a decision of 1 ms took %v: it waited for more than one slice", plant.name, longest)
+		}
+	}
+}
+
+// watchedTimes are those of 2000 decisions of a plant that rests for a random time between two, and how many
+// slices those had who look on.
+func watchedTimes(t *testing.T, rests time.Duration, looked float64, watched bool) (all []time.Duration, slices int) {
+	synctest.Test(t, func(t *testing.T) {
+		s, decided := atWork(t, time.Millisecond)
+		stop := make(chan struct{})
+		var looking sync.WaitGroup
+		for range 3 {
+			looking.Go(func() {
+				for watched {
+					select {
+					case <-stop:
+						return
+					default:
+						require.Get(s.Aside().Decide(t.Context(), "looking", about(looked)))(t)
 					}
-				})
-			}
-			draw := rand.New(rand.NewPCG(1, 2))
-			for range 2000 {
-				time.Sleep(time.Duration(draw.IntN(20_000)) * time.Microsecond)
-				began := time.Now()
-				require.Get(s.Decide(t.Context(), "plant", about(0.2)))(t)
-				all = append(all, time.Since(began))
-			}
-			close(stop)
-			looking.Wait()
-			s.Close()
-			slices = len(decided()) - 2000
-		})
-		return all, slices
-	}
-	alone, _ := times(false)
-	watched, looks := times(true)
-	slices.Sort(alone)
-	slices.Sort(watched)
-	p90 := len(alone) * 9 / 10
-	if looks < 500 {
-		t.Errorf("%d slices beside 2000 decisions: nobody looked on", looks)
-	}
-	if ratio := float64(watched[p90]) / float64(alone[p90]); ratio > 1.2 {
-		t.Errorf("p90 is %v watched and %v unwatched, %.2f times as long", watched[p90], alone[p90], ratio)
-	}
-	if longest := watched[len(watched)-1]; longest > 2*time.Millisecond {
-		t.Errorf("a decision of 1 ms took %v: it waited for more than one slice", longest)
-	}
+				}
+			})
+		}
+		draw := rand.New(rand.NewPCG(1, 2))
+		for range 2000 {
+			time.Sleep(time.Duration(draw.Int64N(int64(rests))))
+			began := time.Now()
+			require.Get(s.Decide(t.Context(), "plant", about(0.2)))(t)
+			all = append(all, time.Since(began))
+		}
+		close(stop)
+		looking.Wait()
+		s.Close()
+		slices = len(decided()) - 2000
+	})
+	return all, slices
 }

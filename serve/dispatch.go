@@ -160,7 +160,8 @@ func (s *Server) decide(jobs []*job) {
 	s.decider.decide(s, open)
 	s.decider.prepare(s, open)
 	if !aside {
-		s.pace.took(len(open), time.Since(start), s.opt.Sessions)
+		s.decidedAt = time.Now()
+		s.pace.took(len(open), s.decidedAt.Sub(start), s.opt.Sessions)
 	}
 	for _, j := range open {
 		j.of.report(j)

@@ -105,6 +105,8 @@ type Server struct {
 	queue      chan []*job
 	aside      chan *job     // see Aside
 	asideFrom  time.Time     // from when on the next of it may be served; the dispatcher's alone
+	asideAt    int64         // batches when the last of it was served; the dispatcher's alone
+	decidedAt  time.Time     // when the last batch was; the dispatcher's alone
 	asides     atomic.Int64  // slices that have begun
 	others     int           // sessions that were not begun aside; the dispatcher's alone
 	ended      chan struct{} // closed when the dispatcher is done

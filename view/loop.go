@@ -57,6 +57,9 @@ func (l *loop) append(f *Frame) {
 	l.frames = append(l.frames, f)
 }
 
+// groups is how many groups of decisions the server has made for plants of others.
+func (l *loop) groups() int64 { return l.server.Aside().Groups() }
+
 // requestAbout asks about copies of a state and a context.
 func (l *loop) requestAbout(s, c []float64, p domain.Preference) serve.Request {
 	r := serve.Request{S: slices.Clone(s), C: slices.Clone(c), Preference: &p}

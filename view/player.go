@@ -27,8 +27,14 @@ const (
 	patient = 40 * time.Millisecond
 	// framesEvery bounds how often a frame is sent: what comes faster is made and not shown.
 	framesEvery = time.Second / 60
-	// fanShare is how much of the time may go into fans while the loop runs.
-	fanShare = 0.25
+	// framesBeside does so while the server decides for others: a page draws for some 30 ms a frame, perhaps on
+	// the machine that decides.
+	framesBeside = time.Second / 2
+	// besideFor is how long after a decision for others the next is expected.
+	besideFor = time.Second
+	// fanShare is how much of the time may go into fans while the loop runs, fanBeside while the server decides
+	// for others.
+	fanShare, fanBeside = 0.25, 0.05
 	// fansEvery is the least time between two.
 	fansEvery = 50 * time.Millisecond
 	// waits is the fault of a loop that goes on when the server has time for it.
@@ -58,6 +64,9 @@ type player struct {
 	fault      string
 	due        time.Time // of the next frame
 	sent       time.Time // when a frame was last sent
+	sentAt     int       // which
+	groups     int64     // of others' decisions that the server had made
+	groupsAt   time.Time // when they were last more than before
 	fanning    bool      // a fan is on its way
 	nextFan    time.Time
 	fanned     fanOf // what the last fan was of
@@ -170,6 +179,9 @@ func (p *player) tick() {
 	}
 	err := p.guarded(p.forward)
 	if errors.Is(err, errNotYet) {
+		if p.sentAt != p.at && time.Since(p.sent) >= p.pace() {
+			p.show()
+		}
 		return
 	}
 	busy := errors.Is(err, serve.ErrBusy) // others come first
@@ -207,15 +219,35 @@ func (p *player) forward() error {
 		}
 	}
 	p.at = min(p.at+1, last)
-	if now := time.Now(); !p.playing || now.Sub(p.sent) >= framesEvery {
+	if !p.playing || time.Since(p.sent) >= p.pace() {
 		p.show()
 	}
 	return nil
 }
 
+// pace is the least time between two frames that are sent.
+func (p *player) pace() time.Duration {
+	if p.beside() {
+		return framesBeside
+	}
+	return framesEvery
+}
+
+// beside reports whether the server decides for plants other than the page's own.
+func (p *player) beside() bool {
+	of, ok := p.source.(interface{ groups() int64 })
+	if !ok {
+		return false
+	}
+	if n := of.groups(); n != p.groups {
+		p.groups, p.groupsAt = n, time.Now()
+	}
+	return time.Since(p.groupsAt) < besideFor
+}
+
 // show sends the frame at hand.
 func (p *player) show() {
-	p.sent = time.Now()
+	p.sent, p.sentAt = time.Now(), p.at
 	p.send("frame", p.source.Frame(p.at))
 }
 
@@ -461,7 +493,11 @@ func (p *player) lookAhead() {
 func (p *player) receiveFan(of fanOf, fan *Fan, err error, took time.Duration) {
 	p.fanning, p.nextFan = false, time.Now().Add(fansEvery)
 	if p.playing {
-		p.nextFan = time.Now().Add(time.Duration(float64(took) * (1/fanShare - 1)))
+		share := fanShare
+		if p.beside() {
+			share = fanBeside
+		}
+		p.nextFan = time.Now().Add(time.Duration(float64(took) * (1/share - 1)))
 	}
 	switch {
 	case of.generation != p.generation:
