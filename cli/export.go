@@ -16,6 +16,7 @@ import (
 func (a *App) exportCommand() *cobra.Command {
 	var opt gpc.ExportOptions
 	var of string
+	var measured func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "export MODEL --c DIR",
 		Short: "Write a whole controller, or a trained map, as C99 for a microcontroller or another program",
@@ -24,7 +25,9 @@ limits, guard by roll-out, escape, rest, and the plant, in bounded time and
 memory, after driving it in so many episodes. How many of them were unsafe is
 printed, and the written test drives the same ones in C. A map that was compiled
 for a method that C does not have is refused: --method direct-no-rescue asks for
-what C has instead. --method nmpc writes the exact controller, which solves each
+what C has instead. Where the case declares what is measured of its plant, or a
+delay, or where --estimate or --delay do, the Kalman filter and the prediction
+along the actions under way are written before it. --method nmpc writes the exact controller, which solves each
 decision's problem anew and needs no map: MODEL may be any case of equations, or
 a file of a system. --map-only writes what the method direct decides before its
 projection, of any case: E_x, D_u, their normalisation, the plan that D_u
@@ -38,11 +41,17 @@ the name of a case for its bundled map. DIR must not exist, or be empty.`,
 			if opt.MapOnly && opt.Method != "" {
 				return BadInputf("--method %s and --map-only: want one of them", opt.Method)
 			}
+			if opt.MapOnly && (cmd.Flags().Changed("estimate") || cmd.Flags().Changed("delay")) {
+				return BadInputf("--map-only has neither estimator nor prediction: leave --estimate and --delay out")
+			}
 			if opt.MapOnly && opt.FMU {
 				return BadInputf("--fmu and --map-only: a unit is a whole controller")
 			}
 			c, m, err := a.exported(args[0], of, opt.Method)
 			if err != nil {
+				return err
+			}
+			if c, err = measured(c); err != nil {
 				return err
 			}
 			opt.Seed = a.seed
@@ -53,6 +62,7 @@ the name of a case for its bundled map. DIR must not exist, or be empty.`,
 			return a.Print(r, func(w io.Writer) error { return sayExported(w, r) })
 		},
 	}
+	measured = measuredFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&opt.Dir, "c", "", "folder to write C to")
 	f.StringVar(&of, "case", "", "case of the map in a model file (default: what it was trained for, if that is one of the program's own)")

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/gotrace"
 )
@@ -168,11 +167,7 @@ func (p *Problem) read() (*program.Program, error) {
 	if source.given != nil {
 		return source.given, nil
 	}
-	pkg, err := gotrace.Load(source.main, append([]gotrace.Source{{Path: dualPath, Files: dual.Source}}, source.others...)...)
-	if err != nil {
-		return nil, err
-	}
-	system, err := pkg.Run(source.function, source.args...)
+	system, err := source.run()
 	if err != nil {
 		return nil, err
 	}

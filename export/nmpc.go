@@ -31,6 +31,7 @@ type OptimalOptions struct {
 	FMU      bool
 	Start    []float64
 	Episodes []Episode
+	Observed *Observed
 }
 
 // optimiser is what the solver's templates read.
@@ -58,7 +59,7 @@ func Optimal(ctx context.Context, dir string, p domain.Problem, opt OptimalOptio
 	}
 	return &Result{
 		Case: w.Spec.Name, Dir: dir, Symbol: w.Symbol, ScratchBytes: w.ScratchBytes, Method: Solver, Episodes: len(opt.Episodes), Unsafe: &w.Unsafe,
-		Operations: w.solverOperations(), LoopBytes: w.LoopBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(w.Libm, ",", " ")),
+		Operations: w.decision(w.solverOperations()), LoopBytes: w.allBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(w.Libm, ",", " ")),
 	}, nil
 }
 
@@ -108,6 +109,9 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 		s.Middle = append(s.Middle, middle)
 	}
 	w.Solver = s
+	if err := w.observe(opt.Observed, opt.FMU); err != nil {
+		return nil, err
+	}
 	w.generate()
 	w.generateSolver(priority)
 	w.ScratchBytes = 8 * w.blockNumbers()
@@ -172,6 +176,9 @@ func (w *whole) generateSolver(priority *program.Function) {
 	}
 	derive(priority, "priority")
 	s.Functions = strings.TrimRight(b.String(), "\n") + "\n"
+	if w.Filtered() {
+		written = append(written, w.Observer.outputs, w.slopes["outputs"].Function)
+	}
 	w.Libm = libm(append(written, w.Y.Functions...), "exp", "fabs", "fmax", "fmin", "hypot", "log", "pow", "round", "sqrt")
 }
 
@@ -202,31 +209,25 @@ func (w *whole) loopNumbers() int {
 // iterations of three solves.
 func (w *whole) solverOperations() int {
 	s, d, n := w.Solver, w.Solver.Width, w.Horizon
-	of := func(name string) int {
-		if f := w.Y.Function(name); f != nil {
-			return f.Operations()
-		}
-		return 0
-	}
 	second := func(name string) int {
 		if h := s.hessians[name]; h != nil {
 			return h.Operations() + 3*d*d*len(h.Rows)
 		}
 		return 0
 	}
-	step, along := of("step"), second("step")
+	step, along := w.once("step"), second("step")
 	solve := 16*w.NS*w.NS*w.NS/3 + 8*w.NS*w.NS
 	switch w.Y.Integrator {
 	case program.RK4:
-		step += 4 * w.Y.Substeps * (of("ode") + 5*w.NS)
+		step += 4 * w.Y.Substeps * (w.once("ode") + 5*w.NS)
 		along += 4 * w.Y.Substeps * (2*second("ode") + 5*w.NS*(1+d))
 	case program.Radau:
-		implicit := 40 * (4*of("ode") + solve)
+		implicit := 40 * (4*w.once("ode") + solve)
 		step += w.Y.Substeps * implicit
 		along += w.Y.Substeps * (implicit + 2*solve + 4*second("ode") + d*8*w.NS*w.NS)
 	}
 	times := 1 + w.Y.EscapeSteps
-	trial := n * (times*(step+of("margins")+of("escape")) + of("objectives") + 2*of("urgency") + 40*w.NJ)
+	trial := n * (times*(step+w.once("margins")+w.once("escape")) + w.once("objectives") + 2*w.once("urgency") + 40*w.NJ)
 	derivatives := n * (times*(2*along+2*second("margins")+2*second("escape")) + 2*second("objectives") + 2*second("priority"))
 	recursion := 25 * n * (2*len(s.Moving)*(len(s.Moving)+d)*d + w.All*d*d)
 	iteration := derivatives + recursion + 30*trial

@@ -207,6 +207,7 @@ static void integrate_along(struct block *b)
     static along from_by[NS];
     int n, i, j, k, a;
 
+    w.length = {{constant .H}};
     memcpy(from, b->s, sizeof from);
     memcpy(from_by, b->x, sizeof from_by);
     for (n = 0; n < {{.Y.Substeps}}; n++) {
@@ -219,7 +220,7 @@ static void integrate_along(struct block *b)
             for (j = 0; j < 2; j++)
                 for (k = 0; k < ODE_COUNT; k++)
                     if (ode_col[k] >= NS) {
-                        const double d = STEP_LENGTH * w.value[j][k] * b->x[ode_col[k]][a];
+                        const double d = w.length * w.value[j][k] * b->x[ode_col[k]][a];
 
                         w.r[ode_row[k]] += radau[0][j] * d;
                         w.r[NS + ode_row[k]] += radau[1][j] * d;
@@ -245,6 +246,7 @@ static void integrate_back(struct block *b, along *h, double *to_next, double *t
     double weight[NS], gradient[AT_NEXT], value[ODE_CURVES] = { 0.0 }, multiplier[WIDTH];
     int n, i, j;
 
+    w.length = {{constant .H}};
     memcpy(in + AT_C, b->x + AT_C, (AT_NEXT - AT_C) * sizeof *in);
     for (n = {{.Y.Substeps}} - 1; n >= 0; n--) {
         memcpy(w.stage, b->values[n], sizeof w.stage);
@@ -255,7 +257,7 @@ static void integrate_back(struct block *b, along *h, double *to_next, double *t
         memcpy(multiplier, w.r, sizeof multiplier);
         for (j = 0; j < 2; j++) {
             for (i = 0; i < NS; i++)
-                weight[i] = STEP_LENGTH * (radau[0][j] * multiplier[i] + radau[1][j] * multiplier[NS + i]);
+                weight[i] = w.length * (radau[0][j] * multiplier[i] + radau[1][j] * multiplier[NS + i]);
             memcpy(in, b->by[n] + j * NS, NS * sizeof *in);
             ode_hessian(b->values[n] + j * NS, b->c, b->u, weight, gradient, value);
             curve(h, ODE_CURVED, ode_hrow, ode_hcol, value, in);
