@@ -9,7 +9,6 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/export"
 )
 
@@ -89,9 +88,7 @@ func (c *Case) observing(k domain.Controller) (domain.Controller, *export.Observ
 	}
 	o := &export.Observed{Measurement: c.def.Measurement, Delay: c.def.Delay}
 	if c.def.Measurement != nil {
-		known, ok := c.def.Problem.(interface {
-			Outputs(of *domain.Measurement) (*program.Function, error)
-		})
+		known, ok := c.def.Problem.(export.Observable)
 		if !ok {
 			return nil, nil, badInputf("case %s has a Measurement whose function is not known as equations", c.Name())
 		}

@@ -22,6 +22,12 @@ type Observed struct {
 	Replay []Replayed
 }
 
+// Observable is implemented by an Equated problem that knows what a Measurement measures as a function, such as equations.Problem.
+type Observable interface {
+	Equated
+	Outputs(of *domain.Measurement) (*program.Function, error)
+}
+
 // Replayed is a decision as this module has made it.
 type Replayed struct {
 	Y, C   []float64 // given; NaN is missing
