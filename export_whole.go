@@ -79,9 +79,6 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	if _, of := c.def.Problem.(export.Optimised); !ok || !of {
 		return nil, badInputf("case %s has a solver of its own, which C has not", c.Name())
 	}
-	if c.Spec().Horizon > 0 {
-		return nil, badInputf("the plant of case %s runs on: C has a solver for episodes that end, and none for what comes behind a horizon", c.Name())
-	}
 	if opt.Half {
 		return nil, badInputf("--half rounds the weights of a map, and %s has none", export.Solver)
 	}

@@ -42,8 +42,10 @@ type optimiser struct {
 	Typical, Middle []float64 // sizes of these, middles of the actions' boxes
 	Width, Places   int       // variables of a step; entries of (s, c)
 	Third           float64   // of a substep
-	Functions       string
-	hessians        map[string]*program.Sparse
+	// Where a search for a place to rest begins: the middle of each state's range, and half of it.
+	StateMiddle, StateHalf []float64
+	Functions              string
+	hessians               map[string]*program.Sparse
 }
 
 // Optimal writes the exact controller of problem p, which must be Optimised, and its plant to the folder dir, which must be Vacant, with
@@ -72,8 +74,8 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	switch {
 	case spec.Plan != 1:
 		return nil, fmt.Errorf("export: plans of case %s have %d actions, a controller in C decides one", spec.Name, spec.Plan)
-	case spec.Horizon > 0:
-		return nil, fmt.Errorf("export: the plant of case %s runs on: C has a solver for episodes that end, and none for what comes behind a horizon", spec.Name)
+	case spec.Horizon == 1:
+		return nil, fmt.Errorf("export: the plant of case %s runs on, and its horizon is of one step: a solver in C wants at least 2", spec.Name)
 	case len(opt.Episodes) == 0:
 		return nil, errors.New("export: no episodes to test with, want at least 1")
 	case !(opt.Tolerance > 0) || opt.Iterations < 1:
@@ -93,13 +95,20 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	symbol := identifier(spec.Name)
 	w := wholeOf(&unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Build: version.Build(), Spec: spec}, p, y, opt.Episodes)
 	w.Method, w.Start = Solver, opt.Start
-	s := &optimiser{Tolerance: opt.Tolerance, Iterations: opt.Iterations, Moving: moving, Width: w.NU + len(moving), Places: w.NS + w.NC, Third: w.H / 3}
+	s := &optimiser{Tolerance: opt.Tolerance, Iterations: opt.Iterations, Moving: moving, Width: w.NU + len(moving), Places: w.NS + max(1, w.NC), Third: w.H / 3}
 	for _, a := range moving {
 		scale := 1.0
 		if a < w.NS {
 			scale = y.StateScale[a]
 		}
 		s.Typical = append(s.Typical, scale)
+	}
+	for i, v := range spec.Measured {
+		half := y.StateScale[i]
+		if v.Bounded() {
+			half = (v.Hi - v.Lo) / 2
+		}
+		s.StateMiddle, s.StateHalf = append(s.StateMiddle, (v.Lo+v.Hi)/2), append(s.StateHalf, half)
 	}
 	for _, a := range spec.Action {
 		middle := 0.0
@@ -194,7 +203,12 @@ func (w *whole) blockNumbers() int {
 		stages = 2 * w.Y.Substeps * w.NS
 	}
 	block := inputs + w.NC + 2 + (inputs+w.NC+1)*d + stages*(1+d) + w.NU
-	return block*(1+w.Y.EscapeSteps) + (2*(w.NS+w.NC+w.NU)+2*w.NS)*d + (len(w.Solver.Moving)+d)*d
+	numbers := block*(1+w.Y.EscapeSteps) + (2*(w.NS+w.NC+w.NU)+2*w.NS)*d + (len(w.Solver.Moving)+d)*d
+	if w.Spec.Horizon > 0 { // the search for a place to rest
+		a, k, all := len(w.Solver.Moving), d+len(w.Solver.Moving), max(1, w.All)
+		numbers += w.Solver.Places + 2*d + k + 7*all + 4*w.NU + 4*a + k*k + 2*d*d + 2*a*a + a*d + w.NU*w.NU + a*w.NU
+	}
+	return numbers
 }
 
 // loopNumbers are those of a loop.
@@ -202,7 +216,11 @@ func (w *whole) loopNumbers() int {
 	n, a, d, all := w.Horizon, len(w.Solver.Moving), w.Solver.Width, max(1, w.All)
 	x := w.Solver.Places
 	iterate := (n+1)*x + n*(2*w.NU+x+2*w.NJ+3*all+a) + 2
-	return 2*iterate + n*(3*all+4*w.NU+(a+all+2*w.NJ+1+d)*d+d+a+w.NU*w.NU+a*w.NU+w.NU) + (n+1)*(3*a+a*a) + a + 128 + w.NJ + 16
+	behind := 0
+	if w.Spec.Horizon > 0 {
+		behind = 2*a + a*a + max(1, w.NC) + w.NJ + 1
+	}
+	return behind + 2*iterate + n*(3*all+4*w.NU+(a+all+2*w.NJ+1+d)*d+d+a+w.NU*w.NU+a*w.NU+w.NU) + (n+1)*(3*a+a*a) + a + 128 + w.NJ + 16
 }
 
 // solverOperations bound the arithmetic operations of a decision: of the derivatives, the recursion and the trials of so many
@@ -231,8 +249,19 @@ func (w *whole) solverOperations() int {
 	derivatives := n * (times*(2*along+2*second("margins")+2*second("escape")) + 2*second("objectives") + 2*second("priority"))
 	recursion := 25 * n * (2*len(s.Moving)*(len(s.Moving)+d)*d + w.All*d*d)
 	iteration := derivatives + recursion + 30*trial
+	if w.Spec.Horizon > 0 {
+		return w.restOperations(2*(derivatives+25*trial)/n) + min(3*s.Iterations*iteration, 1<<61)
+	}
 	if most := (1 << 62) / (3 * max(1, iteration)); s.Iterations > most {
 		return 1 << 62
 	}
 	return 3 * s.Iterations * iteration
+}
+
+// restOperations bound a search for a place to rest, of which an iteration takes so many for derivatives and trials.
+func (w *whole) restOperations(iteration int) int {
+	a, d := len(w.Solver.Moving), w.Solver.Width
+	k := a + d
+	newton := 17*(d*d*(4*w.All+2*a)+d*d*d+4*d*(a+w.All)) + k*k*k + 3*k*k
+	return 9 * (150*(iteration+newton) + 50000*(2*a*a*d+2*a*d*d+w.NU*w.NU*w.NU+4*a*a*w.NU+3*a*a))
 }

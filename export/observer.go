@@ -116,9 +116,9 @@ func (w *whole) AlongEstimated() along { return along{w, "estimated", "ESTIMATED
 // ObserverBytes are the memory of one loop besides the controller's, where an int takes 4 bytes.
 func (w *whole) ObserverBytes() int {
 	o := w.Observer
-	bytes := 8*(w.NS+w.NC+w.NU*(1+o.Ahead)) + 2*4
+	bytes := 8*(w.NS+max(1, w.NC)+w.NU*(1+o.Ahead)) + 2*4
 	if o.Filtered {
-		bytes += 4*3*o.NY + 8*(2*o.NY+o.Size+o.Size*o.Size+w.NC+w.NU)
+		bytes += 4*3*o.NY + 8*(2*o.NY+o.Size+o.Size*o.Size+max(1, w.NC)+w.NU)
 		bytes += bytes % 8
 	}
 	return bytes

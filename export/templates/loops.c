@@ -14,7 +14,7 @@
 
 #include "test_episodes.h"
 
-enum { NS = {{.NS}}, NC = {{.NC}}, NU = {{.NU}}, STEPS = GPC_{{.Macro}}_STEPS };
+enum { NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, STEPS = GPC_{{.Macro}}_STEPS };
 
 #ifdef GPC_TICKS
 unsigned long GPC_TICKS(void);
@@ -68,9 +68,9 @@ static unsigned act(const double *y, const double *c, double *u)
 /* Episode e from (s, c), which become its end: whether it is safe, and its cost. */
 static int drive(int e, double *s, double *c, double *cost)
 {
-    double u[NU], m[{{.AtLeastOne .All}}], s_next[NS], c_next[NC];
+    double u[NU], m[{{.AtLeastOne .All}}], s_next[NS], c_next[CONTEXT];
 {{- if .Filtered}}
-    double y[{{.Observer.NY}}], told[NC];
+    double y[{{.Observer.NY}}], told[CONTEXT];
 {{- end}}
 {{- if .Observer}}
     double way[{{.Observer.Ahead}} + 1][NU]{{if .Fraction}}, shown[NS]{{else if .Filtered}}, before[NU] = { 0.0 }{{end}};
@@ -92,7 +92,7 @@ static int drive(int e, double *s, double *c, double *cost)
         gpc_{{.Symbol}}_outputs({{if .Fraction}}shown, c, way[0]{{else}}s, c, before{{end}}, y);
         for (i = 0; i < {{.Observer.NY}}; i++)
             y[i] += noise[e * STEPS + t][i];
-        memcpy(told, c, sizeof told);
+        memcpy(told, c, NC * sizeof *told);
 {{- range .Observer.Unknown}}
         told[{{.}}] = (double)NAN; /* it is not read */
 {{- end}}
@@ -110,7 +110,7 @@ static int drive(int e, double *s, double *c, double *cost)
         safe = safe && kept(m);
         gpc_{{.Symbol}}_step(s, c, u, s_next, c_next);
         memcpy(s, s_next, sizeof s_next);
-        memcpy(c, c_next, sizeof c_next);
+        memcpy(c, c_next, NC * sizeof *c);
 {{- if and .Filtered .Observer.Disturbed}}
         for (i = 0; i < NS; i++)
             s[i] += acting[e * STEPS + t][i];
@@ -130,7 +130,7 @@ static int drive(int e, double *s, double *c, double *cost)
 /* What is no observation is answered by the rest. */
 static int refuses(void)
 {
-    double s[NS], c[NC], u[NU], rest[NU];
+    double s[NS], c[CONTEXT], u[NU], rest[NU];
     int i, failed = 0;
 
     gpc_{{.Symbol}}_rest(rest);
@@ -140,7 +140,7 @@ static int refuses(void)
             continue;
 {{- end}}{{end}}
         memcpy(s, episode[0].s, sizeof s);
-        memcpy(c, episode[0].c, sizeof c);
+        memcpy(c, episode[0].c, NC * sizeof *c);
         *(i < NS ? s + i : c + i - NS) = i % 2 ? (double)NAN : (double)INFINITY;
         begin();
         if (gpc_{{.Symbol}}_act{{if .Observer}}_measured{{end}}(&loop, {{if .Filtered}}replay[0].y, NULL{{else}}s{{end}}, c, NULL, u) != GPC_{{.Macro}}_BAD_INPUT || memcmp(u, rest, sizeof u) != 0)
@@ -187,7 +187,7 @@ int main(void)
     const double typical[NS] = { {{row .Y.StateScale}} };
 
     for (e = 0; e < EPISODES; e++) {
-        double s[NS], c[NC];
+        double s[NS], c[CONTEXT];
         int safe;
 
         memcpy(s, episode[e].s, sizeof s);
@@ -232,7 +232,7 @@ int main(void)
     printf("ticks_mean %lu\nticks_most %lu\n", sum / (unsigned long)decisions, most);
 {{- if not .Solver}}
     {
-        float s[NS], c[NC], u[NU];
+        float s[NS], c[CONTEXT], u[NU];
         unsigned long ticks, map = 0;
 
         for (e = 0; e < EPISODES && e < 16; e++) {

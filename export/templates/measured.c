@@ -9,7 +9,7 @@
 #endif
 
 enum {
-    NS = {{.NS}}, NC = {{.NC}}, NU = {{.NU}}, STEPS = GPC_{{.Macro}}_STEPS, AHEAD = {{.Observer.Ahead}}{{if .Filtered}},
+    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, STEPS = GPC_{{.Macro}}_STEPS, AHEAD = {{.Observer.Ahead}}{{if .Filtered}},
     NY = {{.Observer.NY}}, UNKNOWN = {{len .Observer.Unknown}}, N = NS + UNKNOWN{{end}}
 };
 
@@ -93,7 +93,7 @@ static void move(measured *m, const double *s, const double *c, double d[N][N], 
     int a, b, k;
 
     memcpy(m->x, s, NS * sizeof *s);
-    memcpy(m->context, c, sizeof m->context);
+    memcpy(m->context, c, NC * sizeof *c);
 {{- if .Observer.Unknown}}
     for (k = 0; k < UNKNOWN; k++)
         m->x[NS + k] = c[unknown[k]];
@@ -192,7 +192,7 @@ static void update(measured *m, const double *y, const unsigned char *missing, c
     double before[N], predicted[NY], h[NY][N];
     int i;
 
-    memcpy(m->context, c, sizeof m->context);
+    memcpy(m->context, c, NC * sizeof *c);
     place(m);
     gpc_{{.Symbol}}_outputs_along(m->x, m->context, m->before, predicted, h);
     memcpy(before, m->x, sizeof before);
@@ -209,7 +209,7 @@ static void update(measured *m, const double *y, const unsigned char *missing, c
 /* Moves the estimate by the period in which u acts{{if .Fraction}}, of which the rest is to come{{end}}. */
 static void advance(measured *m, const double *u)
 {
-    double s[NS], c[NC], d[N][N];
+    double s[NS], c[CONTEXT], d[N][N];
 
     memcpy(m->before, u, sizeof m->before);
 {{- if .Fraction}}
@@ -223,10 +223,10 @@ static void advance(measured *m, const double *u)
 /* Moves it into a period, to where it is measured. */
 static void into(measured *m, const double *u)
 {
-    double s[NS], c[NC], d[N][N];
+    double s[NS], c[CONTEXT], d[N][N];
 
     memcpy(m->before, u, sizeof m->before);
-    memcpy(c, m->context, sizeof c);
+    memcpy(c, m->context, NC * sizeof *c);
     gpc_{{.Symbol}}_to_measured_along(m->x, m->context, u, s, d);
     move(m, s, c, d, NULL);
 }
@@ -261,7 +261,7 @@ static void begin(measured *m, const double *c)
         gpc_{{.Symbol}}_rest(m->way[i]);
 {{- end}}
 {{- if and .Filtered .Fraction}}
-    memcpy(m->context, c, sizeof m->context);
+    memcpy(m->context, c, NC * sizeof *c);
     place(m);
     into(m, m->way[0]);
 {{- else}}
@@ -325,20 +325,20 @@ static int valid(const double *y, const double *c)
 /* Moves state and context to when the next action begins to act; 0 where the episode is over by then. */
 static int ahead(measured *m)
 {
-    double s[NS], c[NC];
+    double s[NS], c[CONTEXT];
 {{- if or (not .Fraction) (gt .Observer.Ahead 1)}}
     int i;
 {{- end}}
 {{if .Fraction}}
     gpc_{{.Symbol}}_from_measured(m->s, m->c, m->way[0], s, c);
     memcpy(m->s, s, sizeof s);
-    memcpy(m->c, c, sizeof c);
+    memcpy(m->c, c, NC * sizeof *c);
 {{- end}}
 {{- if or (not .Fraction) (gt .Observer.Ahead 1)}}
     for (i = {{if .Fraction}}1{{else}}0{{end}}; i < AHEAD; i++) {
         gpc_{{.Symbol}}_step(m->s, m->c, m->way[i], s, c);
         memcpy(m->s, s, sizeof s);
-        memcpy(m->c, c, sizeof c);
+        memcpy(m->c, c, NC * sizeof *c);
     }
 {{- end}}
     return {{if .Spec.Horizon}}1{{else}}!(round((1.0 - m->c[NC - 1]) * STEPS) < 1.0){{end}};
@@ -363,7 +363,7 @@ unsigned gpc_{{.Symbol}}_act_measured(measured *m, const double y[], {{if .Filte
     memcpy(m->c, m->context, sizeof m->c);
 {{- else}}
     memcpy(m->s, y, sizeof m->s);
-    memcpy(m->c, c, sizeof m->c);
+    memcpy(m->c, c, NC * sizeof *c);
 {{- end}}
 {{- if .Observer.Ahead}}
     if (!ahead(m))

@@ -49,7 +49,7 @@ enum {
 typedef struct {
     gpc_{{.Symbol}}_loop loop;
     /* By what the last decision was made: state and context of when its action begins to act. */
-    double s[{{.NS}}], c[{{.NC}}];
+    double s[{{.NS}}], c[{{.AtLeastOne .NC}}];
     /* The action that was decided last. Write into it what was executed instead, if something was, before the next decision. */
     double u[{{.NU}}];
 {{- if .Observer.Ahead}}
@@ -60,7 +60,7 @@ typedef struct {
     int fault[{{.Observer.NY}}], repeated[{{.Observer.NY}}], rejected[{{.Observer.NY}}];
     double last[{{.Observer.NY}}], since[{{.Observer.NY}}];
     /* The estimate at the last measurement, the lower root of its covariance, and the context with the estimates in it. */
-    double x[{{.Observer.Size}}], root[{{.Observer.Size}}][{{.Observer.Size}}], context[{{.NC}}], before[{{.NU}}];
+    double x[{{.Observer.Size}}], root[{{.Observer.Size}}][{{.Observer.Size}}], context[{{.AtLeastOne .NC}}], before[{{.NU}}];
 {{- end}}
 } gpc_{{.Symbol}}_measured;
 

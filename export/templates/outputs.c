@@ -29,7 +29,7 @@ void gpc_{{.Symbol}}_outputs_along(const double s[], const double c[], const dou
 
 void gpc_{{.Symbol}}_step_along(const double s[], const double c[], const double u[], double s_next[], double c_next[], double d[][ESTIMATED])
 {
-    estimated x[INPUTS], after[NC];
+    estimated x[INPUTS], after[CONTEXT];
 {{- if .Observer.Unknown}}
     int i;
 {{- end}}

@@ -13,7 +13,7 @@
 #endif
 
 enum {
-    NS = {{.NS}}, NC = {{.NC}}, NU = {{.NU}}, NJ = {{.NJ}}, NM = {{.NM}}, ESCAPES = {{.Y.EscapeSteps}}, ALL = {{.All}},
+    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, NJ = {{.NJ}}, NM = {{.NM}}, ESCAPES = {{.Y.EscapeSteps}}, ALL = {{.All}},
     /* Where s, c, u and the next state stand among the inputs of a function. */
     AT_C = NS, AT_U = NS + NC, AT_NEXT = NS + NC + NU, INPUTS = NS + NC + NU + NS{{if .Filtered}},
     OUTPUTS = {{.Observer.NY}}, UNKNOWN = {{len .Observer.Unknown}}, ESTIMATED = NS + UNKNOWN{{end}}
@@ -143,7 +143,7 @@ int gpc_{{.Symbol}}_failed(const double s[], const double c[])
 void gpc_{{.Symbol}}_evaluate(const double s[], const double c[], const double u[], double s_next[], double c_next[], double j[], double m[])
 {
 {{- if .Y.EscapeSteps}}
-    double state[2][NS], context[2][NC], away[NU];
+    double state[2][NS], context[2][CONTEXT], away[NU];
     int k;
 {{- end}}
 
@@ -157,7 +157,7 @@ void gpc_{{.Symbol}}_evaluate(const double s[], const double c[], const double u
 {{- end}}
 {{- if .Y.EscapeSteps}}
     memcpy(state[0], s_next, sizeof state[0]);
-    memcpy(context[0], c_next, sizeof context[0]);
+    memcpy(context[0], c_next, NC * sizeof *c_next);
     for (k = 0; k < ESCAPES; k++) {
         const int now = k % 2, then = 1 - now;
 
@@ -170,18 +170,18 @@ void gpc_{{.Symbol}}_evaluate(const double s[], const double c[], const double u
 
 void gpc_{{.Symbol}}_margins(const double s[], const double c[], const double u[], double m[])
 {
-    double s_next[NS], c_next[NC];
+    double s_next[NS], c_next[CONTEXT];
 
     gpc_{{.Symbol}}_evaluate(s, c, u, s_next, c_next, NULL, m);
 }
 {{if .NM}}
 void gpc_{{.Symbol}}_margins_along(const double s[], const double c[], const double u[], double m[], double dm[][NU])
 {
-    double s_next[NS], c_next[NC], value[MARGINS_ROOM];
-    along x[INPUTS], after[NC];
+    double s_next[NS], c_next[CONTEXT], value[MARGINS_ROOM];
+    along x[INPUTS], after[CONTEXT];
     int i;
 {{- if .Y.EscapeSteps}}
-    double state[NS], context[NC], away[NU], slope[ESCAPE_ROOM];
+    double state[NS], context[CONTEXT], away[NU], slope[ESCAPE_ROOM];
     int k;
 {{- end}}
 
@@ -194,9 +194,9 @@ void gpc_{{.Symbol}}_margins_along(const double s[], const double c[], const dou
 {{- if .Y.EscapeSteps}}
     for (k = 1; k <= ESCAPES; k++) {
         memcpy(state, s_next, sizeof state);
-        memcpy(context, c_next, sizeof context);
+        memcpy(context, c_next, NC * sizeof *context);
         memcpy(x, x + AT_NEXT, NS * sizeof *x);
-        memcpy(x + AT_C, after, sizeof after);
+        memcpy(x + AT_C, after, NC * sizeof *after);
         escape_jacobian(state, context, away, slope);
         apply(NU, ESCAPE_COUNT, escape_row, escape_col, slope, x, x + AT_U);
         clip(away, x + AT_U);
@@ -233,7 +233,7 @@ void gpc_{{.Symbol}}_state_margins(const double s[], const double c[], double m[
 
 void gpc_{{.Symbol}}_objectives(const double s[], const double c[], const double u[], double j[])
 {
-    double s_next[NS], c_next[NC];
+    double s_next[NS], c_next[CONTEXT];
 
     gpc_{{.Symbol}}_step(s, c, u, s_next, c_next);
     objectives(s, c, u, s_next, j);
