@@ -10,6 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
 // maxEpisodes bounds the episodes of an export.
@@ -75,6 +76,7 @@ func (c *Case) middle() (p []float64) {
 func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Result, error) {
 	solver, ok := c.def.Solver.(interface {
 		Bounds() (tolerance float64, iterations int)
+		Beginnings(ctx context.Context) (*shooting.Beginnings, error)
 	})
 	if _, of := c.def.Problem.(export.Optimised); !ok || !of {
 		return nil, badInputf("case %s has a solver of its own, which C has not", c.Name())
@@ -92,6 +94,14 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	}
 	exact := export.OptimalOptions{FMU: opt.FMU, Start: c.middle()}
 	exact.Tolerance, exact.Iterations = solver.Bounds()
+	from, err := solver.Beginnings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	exact.Starts, exact.Waves, exact.Nearest, exact.Scale = from.Starts, from.Waves, from.Nearest, from.Scale
+	for i, at := range from.At {
+		exact.Library = append(exact.Library, export.Planned{At: at, Plan: from.Plans[i]})
+	}
 	if exact.Episodes, exact.Observed, err = c.driveExport(ctx, opt, loop, nil); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -27,11 +28,24 @@ type Optimised interface {
 type OptimalOptions struct {
 	Tolerance  float64 // of the optimality conditions, as shooting.Options has it
 	Iterations int     // at most, of one solve
+	// What a decision begins from without a plan before it: so many starts of its own, of which Waves are those behind the rest held
+	// and rolled out, [start][action] of level, amplitudes and phase; and of a first decision the plans of the Nearest of
+	// Library, in a distance with the weights Scale. The zero value: the rest held, then rolled out.
+	Starts, Nearest int
+	Waves           [][][4]float64
+	Scale           []float64
+	Library         []Planned
 	// As Whole has them.
 	FMU      bool
 	Start    []float64
 	Episodes []Episode
 	Observed *Observed
+}
+
+// Planned is a state and context with the plan from there, [steps][action].
+type Planned struct {
+	At   []float64
+	Plan [][]float64
 }
 
 // optimiser is what the solver's templates read.
@@ -44,8 +58,14 @@ type optimiser struct {
 	Third           float64   // of a substep
 	// Where a search for a place to rest begins: the middle of each state's range, and half of it.
 	StateMiddle, StateHalf []float64
-	Functions              string
-	hessians               map[string]*program.Sparse
+	// More starts than two: Own of the controller's, and the Nearest of Library.
+	Several      bool
+	Own, Nearest int
+	Waves        [][][4]float64
+	Scale        []float64
+	Library      []Planned
+	Functions    string
+	hessians     map[string]*program.Sparse
 }
 
 // Optimal writes the exact controller of problem p, which must be Optimised, and its plant to the folder dir, which must be Vacant, with
@@ -60,7 +80,7 @@ func Optimal(ctx context.Context, dir string, p domain.Problem, opt OptimalOptio
 		return nil, err
 	}
 	return &Result{
-		Case: w.Spec.Name, Dir: dir, Symbol: w.Symbol, ScratchBytes: w.ScratchBytes, Method: Solver, Episodes: len(opt.Episodes), Unsafe: &w.Unsafe,
+		Case: w.Spec.Name, Dir: dir, Symbol: w.Symbol, ConstantBytes: w.ConstantBytes, ScratchBytes: w.ScratchBytes, Method: Solver, Episodes: len(opt.Episodes), Unsafe: &w.Unsafe,
 		Operations: w.decision(w.solverOperations()), LoopBytes: w.allBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(w.Libm, ",", " ")),
 	}, nil
 }
@@ -116,6 +136,19 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 			middle = (a.Lo + a.Hi) / 2
 		}
 		s.Middle = append(s.Middle, middle)
+	}
+	if s.Several = opt.Starts > 1 || len(opt.Library) > 0; s.Several {
+		s.Own, s.Waves, s.Scale, s.Library = opt.Starts, opt.Waves, opt.Scale, nil
+		for _, l := range opt.Library {
+			if len(l.Plan) >= w.Horizon {
+				s.Library = append(s.Library, Planned{l.At, l.Plan[:w.Horizon]})
+			}
+		}
+		s.Nearest = min(opt.Nearest, len(s.Library))
+		w.ConstantBytes += 8 * (len(s.Library)*(w.NS+w.NC+w.Horizon*w.NU) + len(s.Scale) + 4*w.NU*len(s.Waves))
+		if len(s.Waves) < s.Own {
+			return nil, fmt.Errorf("export: %d starts and %d of smooth actions, want as many", s.Own, len(s.Waves))
+		}
 	}
 	w.Solver = s
 	if err := w.observe(opt.Observed, opt.FMU); err != nil {
@@ -188,7 +221,11 @@ func (w *whole) generateSolver(priority *program.Function) {
 	if w.Filtered() {
 		written = append(written, w.Observer.outputs, w.slopes["outputs"].Function)
 	}
-	w.Libm = libm(append(written, w.Y.Functions...), "exp", "fabs", "fmax", "fmin", "hypot", "log", "pow", "round", "sqrt")
+	var more []string
+	if s.Several {
+		more = append(more, "sin")
+	}
+	w.Libm = libm(append(written, w.Y.Functions...), slices.Concat(more, []string{"exp", "fabs", "fmax", "fmin", "hypot", "log", "pow", "round", "sqrt"})...)
 }
 
 // blockNumbers are the numbers of double that the solver's static storage holds.
@@ -223,8 +260,16 @@ func (w *whole) loopNumbers() int {
 	return behind + 2*iterate + n*(3*all+4*w.NU+(a+all+2*w.NJ+1+d)*d+d+a+w.NU*w.NU+a*w.NU+w.NU) + (n+1)*(3*a+a*a) + a + 128 + w.NJ + 16
 }
 
+// Solves of a decision at most: from the plan before, from each start with two more where none converges, and the best again.
+func (w *whole) Solves() int {
+	if s := w.Solver; s.Several {
+		return 1 + s.Nearest + s.Own + 2 + 1
+	}
+	return 3
+}
+
 // solverOperations bound the arithmetic operations of a decision: of the derivatives, the recursion and the trials of so many
-// iterations of three solves.
+// iterations of all solves.
 func (w *whole) solverOperations() int {
 	s, d, n := w.Solver, w.Solver.Width, w.Horizon
 	second := func(name string) int {
@@ -250,9 +295,9 @@ func (w *whole) solverOperations() int {
 	recursion := 25 * n * (2*len(s.Moving)*(len(s.Moving)+d)*d + w.All*d*d)
 	iteration := derivatives + recursion + 30*trial
 	if w.Spec.Horizon > 0 {
-		return w.restOperations(2*(derivatives+25*trial)/n) + min(3*s.Iterations*iteration, 1<<61)
+		return w.restOperations(2*(derivatives+25*trial)/n) + min(w.Solves()*s.Iterations*iteration, 1<<61)
 	}
-	if most := (1 << 62) / (3 * max(1, iteration)); s.Iterations > most {
+	if most := (1 << 62) / (w.Solves() * max(1, iteration)); s.Iterations > most {
 		return 1 << 62
 	}
 	return 3 * s.Iterations * iteration

@@ -357,7 +357,7 @@ func (w *whole) stepAlong(wide int) int {
 func (w *whole) Bounds() []string {
 	if w.Solver != nil {
 		return []string{
-			fmt.Sprintf("at most 3 solves a decision, of %d iterations each, in which a step is tried at 25 lengths at most;", w.Solver.Iterations),
+			fmt.Sprintf("at most %d solves a decision, of %d iterations each, in which a step is tried at 25 lengths at most;", w.Solves(), w.Solver.Iterations),
 			fmt.Sprintf("and so at most %d arithmetic operations for a decision. Solves hardly ever come near theirs: measure.", w.solverOperations()),
 		}
 	}

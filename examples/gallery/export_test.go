@@ -17,6 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
 	"github.com/gpc-engine/gpc/examples/gallery/chain"
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
+	"github.com/gpc-engine/gpc/examples/gallery/hvac"
 	"github.com/gpc-engine/gpc/examples/gallery/models"
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
 	"github.com/gpc-engine/gpc/export"
@@ -137,6 +138,7 @@ func TestExactControllerInC(t *testing.T) {
 		{quadrotor.System(), 0.1, 2e-2, false}, // ways on both sides cost nearly the same
 		{wider(cstr.System(), 1.5), 1e-2, 1e-3, false},
 		{unlimited(t, cartpole.System()), 1e-3, 1e-4, false},
+		{hvac.System(), 0.1, 1e-2, true}, // several starts, and plans that are known
 		{RunningOn()[0], 1e-3, 1e-4, false},
 		{RunningOn()[1], 1e-2, 1e-3, true},
 		{runningOn(chain.System(1), 20), 1e-3, 1e-4, true}, // without a context

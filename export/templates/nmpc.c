@@ -1309,20 +1309,18 @@ static void run(loop *p, double rho)
     iterate_plan(p);
 }
 
-/* Solves anew: from the rest, its states held or rolled out. */
-static int solve_cold(loop *p, const double *first, int held)
+/* Solves anew from the plan's actions, its states held or rolled out. */
+static int solve_start(loop *p, const double *first, int held, double mu)
 {
     iterate *at = &p->iterates[p->now];
-    double rested[NU];
     int t, j;
 
-    gpc_{{.Symbol}}_rest(rested);
     p->iterations = p->gains = 0;
     p->shift = 0.0;
     memcpy(at->x[0], first, sizeof at->x[0]);
     for (t = 0; t < p->steps; t++)
         for (j = 0; j < NU; j++) {
-            const double v = (rested[j] - middle[j]) / size[j];
+            const double v = at->v[t][j];
 
             at->v[t][j] = !boxed(j) ? v : v < -0.98 ? -0.98 : v > 0.98 ? 0.98 : v;
         }
@@ -1343,7 +1341,7 @@ static int solve_cold(loop *p, const double *first, int held)
     evaluate(p, at, !held);
     if (!values_finite(p, at))
         return 0;
-    p->first_mu = held ? 0.3 : 3.0;
+    p->first_mu = mu;
     differentiate(p);
     p->objective_scale = scale_of(p);
     run(p, 1e3);
@@ -1354,6 +1352,129 @@ static int solve_cold(loop *p, const double *first, int held)
     return p->converged && p->violation <= SOLVED;
 }
 
+/* The same from the rest. */
+static int solve_cold(loop *p, const double *first, int held)
+{
+    iterate *at = &p->iterates[p->now];
+    double rested[NU];
+    int t, j;
+
+    gpc_{{.Symbol}}_rest(rested);
+    for (t = 0; t < p->steps; t++)
+        for (j = 0; j < NU; j++)
+            at->v[t][j] = (rested[j] - middle[j]) / size[j];
+    return solve_start(p, first, held, held ? 0.3 : 3.0);
+}
+{{if .Solver.Several}}
+/* Starts of a decision that has no plan before: OWN, and of a first one the plans of the NEAREST known. */
+enum { OWN = {{.Solver.Own}}, RETRIES = 2, KNOWN = {{len .Solver.Library}}, NEAREST = {{.Solver.Nearest}} };
+
+static const double waves[][NU][4] = { /* level, two amplitudes and the phase of smooth actions */
+{{- range .Solver.Waves}}
+    { {{range .}}{ {{row4 .}} }, {{end}}},
+{{- end}}
+};
+{{- if .Solver.Nearest}}
+static const double known_weight[NS + NC] = { {{row .Solver.Scale}} };
+static const double known_at[KNOWN][NS + NC] = {
+{{- range .Solver.Library}}
+    { {{row .At}} },
+{{- end}}
+};
+static const double known_plan[KNOWN][N][NU] = {
+{{- range .Solver.Library}}
+    { {{range .Plan}}{ {{row .}} }, {{end}}},
+{{- end}}
+};
+
+/* The known plans that begin nearest to a state and context. */
+static void find_nearest(const double *first, int *nearest)
+{
+    double least[NEAREST];
+    int found = 0, i, j, k;
+
+    for (i = 0; i < KNOWN; i++) {
+        double away = 0.0;
+
+        for (j = 0; j < NS + NC; j++) {
+            const double e = (known_at[i][j] - first[j]) * known_weight[j];
+
+            away += e * e;
+        }
+        for (k = found; k > 0 && away < least[k - 1]; k--)
+            if (k < NEAREST)
+                least[k] = least[k - 1], nearest[k] = nearest[k - 1];
+        if (k < NEAREST) {
+            least[k] = away, nearest[k] = i;
+            found += found < NEAREST;
+        }
+    }
+}
+{{- end}}
+
+/* Writes the actions of a start of the controller's own; the first two are the rest. */
+static void wave(loop *p, int start)
+{
+    iterate *at = &p->iterates[p->now];
+    int t, j;
+
+    for (t = 0; t < p->steps; t++)
+        for (j = 0; j < NU; j++) {
+            const double *of = waves[start - 2][j], angle = 3.14159265358979323846 * t / p->steps;
+            const double v = of[0] + of[1] * sin(angle + of[3]) + of[2] * sin(2.0 * angle + of[3]);
+
+            at->v[t][j] = !boxed(j) ? v : v < -0.9 ? -0.9 : v > 0.9 ? 0.9 : v;
+        }
+}
+
+/* Solves from every start: the plan is the best of what they lead to. */
+static int solve_several(loop *p, const double *first, int fresh)
+{
+    double best[N][NU], cost = (double)INFINITY;
+    int near = 0, found = 0, last = 0, k;
+{{- if .Solver.Nearest}}
+    int nearest[NEAREST], t, j;
+
+    if (fresh && p->steps == N) {
+        near = NEAREST;
+        find_nearest(first, nearest);
+    }
+{{- else}}
+
+    (void)fresh;
+{{- end}}
+    for (k = 0; k < near + OWN + (found ? 0 : RETRIES); k++) {
+        const int start = k - near;
+        int solved;
+
+{{- if .Solver.Nearest}}
+        if (start < 0) {
+            for (t = 0; t < N; t++)
+                for (j = 0; j < NU; j++)
+                    p->iterates[p->now].v[t][j] = (known_plan[nearest[k]][t][j] - middle[j]) / size[j];
+            solved = solve_start(p, first, 0, 1e-2);
+        } else
+{{- end}}
+        if (start < 2) {
+            solved = solve_cold(p, first, start == 0);
+        } else {
+            wave(p, start);
+            solved = solve_start(p, first, 0, 3.0);
+        }
+        last = solved && (!found || p->iterates[p->now].f < cost);
+        if (last) {
+            found = 1;
+            cost = p->iterates[p->now].f;
+            memcpy(best, p->iterates[p->now].v, sizeof best);
+        }
+    }
+    if (found && !last) {
+        memcpy(p->iterates[p->now].v, best, sizeof best);
+        return solve_start(p, first, 0, 1e-2);
+    }
+    return found;
+}
+{{end}}
 /* Moves every step's entries to the step before, and repeats the last as far as it is wanted. */
 static void shift_steps(void *steps, size_t each, int before, int after)
 {
@@ -1546,7 +1667,11 @@ unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *p, const double s[], const do
     p->steps = n;
     if (!solved) {
         status |= GPC_{{.Macro}}_COLD;
+{{- if .Solver.Several}}
+        solved = solve_several(p, first, !shifted);
+{{- else}}
         solved = solve_cold(p, first, 1) || solve_cold(p, first, 0);
+{{- end}}
     }
     p->ready = solved;
     if (!solved) {

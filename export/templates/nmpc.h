@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* The most iterations of one solve; a decision makes at most three. Define it for another bound. */
+/* The most iterations of one solve; a decision makes at most {{.Solves}}. Define it for another bound. */
 #ifndef GPC_{{.Macro}}_ITERATIONS
 #define GPC_{{.Macro}}_ITERATIONS {{.Solver.Iterations}}
 #endif
