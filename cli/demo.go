@@ -220,7 +220,7 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 			return fmt.Errorf("%s: the re-simulation differs in %d values, first: %s", trace, len(v.Mismatches), v.Mismatches[0])
 		}
 		d.result.Evaluations = append(d.result.Evaluations, result)
-		d.records.Evaluations = append(d.records.Evaluations, *result)
+		report.Put(d.records, *result)
 		if method == m.DefaultMethod() {
 			if err := d.records.AddTrace(d.cmd.Context(), trace); err != nil {
 				return err
@@ -254,7 +254,7 @@ func (d *demo) cost(e *gpc.Engine, c *gpc.Case) (err error) {
 	}); err != nil {
 		return err
 	}
-	d.records.Benchmarks = append(d.records.Benchmarks, bench.Record{Device: e.Device(), Commit: version.Build(), Command: d.commandLine(), Results: d.result.Steps})
+	report.Put(d.records, bench.Record{Device: e.Device(), Commit: version.Build(), Command: d.commandLine(), Results: d.result.Steps})
 	if d.json {
 		return nil
 	}

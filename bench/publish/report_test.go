@@ -37,8 +37,7 @@ var knownCases = sync.OnceValue(func() map[string]report.Case {
 func recorded(t *testing.T) (all []*report.Records) {
 	t.Helper()
 	for _, r := range require.Get(committed())(t) {
-		own := *r
-		all = append(all, &own)
+		all = append(all, r.Copy())
 	}
 	return all
 }
@@ -104,7 +103,7 @@ func TestTheTextsFiguresAreTheRecords(t *testing.T) {
 	all := devices(recorded(t))
 	evaluation := func(name, method string) closedloop.Result {
 		for _, r := range all {
-			for _, e := range r.Evaluations {
+			for _, e := range report.Of[closedloop.Result](r) {
 				if e.Case == name && e.Method == method {
 					return e
 				}

@@ -268,17 +268,18 @@ func preference(w []float64) string {
 }
 
 func (r *Records) steeringSections() []Section {
-	if len(r.Steerings) == 0 {
+	all := Of[closedloop.Steering](r)
+	if len(all) == 0 {
 		return nil
 	}
 	summary := Section{
 		title: "Steering by a fixed preference",
 		Note:  "One map of each case, no retraining. Regret is over the exact optimum of the same episodes under the same preference; hypervolumes are to the nadir of both fronts stretched by a tenth of the range, as shares of the box from there to their ideal.",
-		Rows:  SteeringSummaryRows(r.Steerings...),
+		Rows:  SteeringSummaryRows(all...),
 	}
-	return append([]Section{summary}, each(r.Steerings, func(v closedloop.Steering) Section {
+	return append([]Section{summary}, each(func(v closedloop.Steering) Section {
 		return Section{title: fmt.Sprintf("%s: %s under each preference", v.Case, v.Method), figures: r.steeringFigures(v), Rows: SteeringRows(&v)}
-	})...)
+	})(r)...)
 }
 
 // steeringFigures show the front traced by one map and the exact one: two

@@ -357,7 +357,7 @@ func TestThePageIsWhole(t *testing.T) {
 func TestTheFirstScreenSaysWhatTheMapReaches(t *testing.T) {
 	r := New("here", known())
 	for name, episodes := range map[string]int{"integrator-convex": 20, "integrator-nonconvex": 40, "opf30": 1} {
-		r.Evaluations = append(r.Evaluations, closedloop.Result{
+		Put(r, closedloop.Result{
 			Case: name, Method: "direct", Episodes: episodes, Decisions: 10 * episodes, Safe: 1, RegretN: episodes, RegretPct: 0.0312, RegretSEM: 0.01,
 			Latency: closedloop.Quantiles{P50: 9.21, P99: 42},
 		})
@@ -376,7 +376,7 @@ func TestTheFirstScreenSaysWhatTheMapReaches(t *testing.T) {
 func TestNotesAreOfTheirCase(t *testing.T) {
 	r := New("here", known())
 	for _, name := range []string{"integrator-convex", "opf30", "arena"} {
-		r.Evaluations = append(r.Evaluations, closedloop.Result{Case: name, Method: "navigator", Episodes: 1})
+		Put(r, closedloop.Result{Case: name, Method: "navigator", Episodes: 1})
 	}
 	for _, s := range r.evaluationSections() {
 		if has := strings.Contains(s.Note, "tab. analytical"); has != strings.HasPrefix(s.title, "integrator") {

@@ -416,7 +416,7 @@ func (o *Rollout) motion() (*motion, error) {
 
 // RolloutsOf are the roll-outs of a case by their numbers.
 func (r *Records) RolloutsOf(name string) (out []Rollout) {
-	for _, o := range r.Rollouts {
+	for _, o := range Of[Rollout](r) {
 		if o.Case == name {
 			out = append(out, o)
 		}

@@ -38,8 +38,7 @@ var knownCases = sync.OnceValue(func() map[string]Case {
 func recorded(t *testing.T) (all []*Records) {
 	t.Helper()
 	for _, r := range require.Get(committed())(t) {
-		own := *r
-		all = append(all, &own)
+		all = append(all, r.Copy())
 	}
 	return all
 }

@@ -29,7 +29,7 @@ func overTime(method string, level float64) closedloop.Result {
 // it.
 func TestEvaluationsAreDrawnOverTime(t *testing.T) {
 	in := New("here", known())
-	in.Evaluations = append(in.Evaluations, overTime("navigator", 361), overTime("mo-opf", 360), overTime("mpc", 360.5), overTime("hold", 370))
+	Put(in, overTime("navigator", 361), overTime("mo-opf", 360), overTime("mpc", 360.5), overTime("hold", 370))
 	figures := map[string]*Figure{}
 	for _, f := range in.seriesFigures("opf30") {
 		figures[f.Name] = f
@@ -56,7 +56,7 @@ func TestEvaluationsAreDrawnOverTime(t *testing.T) {
 	}
 	other := overTime("mpc", 360.5)
 	other.Seed = 12
-	in.Evaluations = []closedloop.Result{overTime("mo-opf", 360), overTime("navigator", 361), other}
+	Set(in, []closedloop.Result{overTime("mo-opf", 360), overTime("navigator", 361), other})
 	for _, f := range in.seriesFigures("opf30") {
 		if f.Name == "opf30-paper-above" && strings.Count(string(require.Get(f.SVG())(t)), "mpc") > 0 {
 			t.Error("a method on other episodes is set against the exact one")
