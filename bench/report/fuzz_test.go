@@ -155,7 +155,7 @@ func TestMalformedRecordsAreNoPanic(t *testing.T) {
 			r := New("", cases)
 			if r.addTrace(strings.NewReader(text)) == nil {
 				drawAll(r)
-				r.Animation(t.Context(), &r.Traces[0])
+				r.animation(&r.Traces[0])
 			}
 		}()
 	}
