@@ -37,7 +37,8 @@ var knownCases = sync.OnceValue(func() map[string]report.Case {
 func recorded(t *testing.T) (all []*report.Records) {
 	t.Helper()
 	for _, r := range require.Get(committed())(t) {
-		all = append(all, r.Copy())
+		own := *r
+		all = append(all, &own)
 	}
 	return all
 }

@@ -44,14 +44,10 @@ func Of[T any](r *Records) []T {
 // Put adds records of one type.
 func Put[T any](r *Records, more ...T) { Set(r, append(Of[T](r), more...)) }
 
-// Set has the records of one type be these.
-func Set[T any](r *Records, all []T) { r.lists[reflect.TypeFor[T]()] = all }
-
-// Copy has lists of its own: what is added to them or takes their place is not in r.
-func (r *Records) Copy() *Records {
-	own := *r
-	own.lists = maps.Clone(r.lists)
-	return &own
+// Set has the records of one type be these. A copy of r keeps what it has.
+func Set[T any](r *Records, all []T) {
+	r.lists = maps.Clone(r.lists)
+	r.lists[reflect.TypeFor[T]()] = all
 }
 
 // Case is what tables need to know of a case: its methods in their order, and the
@@ -156,9 +152,6 @@ func (r *Records) Method(name, method string) domain.Method {
 	}
 	return domain.Method{Name: method, Group: domain.GroupBaseline}
 }
-
-// Less is what an evaluation costs above the leading method on the same episodes.
-func (r *Records) Less(e *closedloop.Result) []string { return r.CostAbove(e, r.Leading(e.Case)) }
 
 // CostAbove is what an evaluation costs above another method on the same episodes: the
 // interval of the mean, the median, and of how many. Dashes where one of the two does not
