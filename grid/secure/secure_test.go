@@ -214,29 +214,6 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// From an earlier dispatch, at loads one percent higher, the optimum is that of a cold solve.
-func TestWarmStart(t *testing.T) {
-	n := networktest.Load(t, "case_ieee30")
-	s, first := solve(t, n, DefaultOptions(), 0.89, nil)
-	var pr Problem
-	pr.Pd, pr.Qd = n.Loads(0.89 * 1.01)
-	cold, err := s.Solve(context.Background(), pr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pr.Start = first
-	warm, err := s.Solve(context.Background(), pr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first.Status != Secure || cold.Status != Secure || warm.Status != Secure || len(first.Remembered) == 0 {
-		t.Fatalf("%v, cold %v, warm %v (%s), %d remembered", first.Status, cold.Status, warm.Status, warm.Reason, len(first.Remembered))
-	}
-	if math.Abs(warm.Objective-cold.Objective) > 1e-6*cold.Objective || warm.Iterations >= cold.Iterations {
-		t.Errorf("warm %.9g in %d iterations, cold %.9g in %d", warm.Objective, warm.Iterations, cold.Objective, cold.Iterations)
-	}
-}
-
 // Where no dispatch survives, the result names the outage and what would have to give.
 func TestNothingSurvives(t *testing.T) {
 	n := networktest.Load(t, "case30")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -95,7 +96,7 @@ func (s *Solver) Check(ctx context.Context, pd, qd, pg, vm, va []float64) ([]*Ch
 			return nil, fmt.Errorf("secure: %d %s to check, want %d", len(v.v), v.name, v.n)
 		}
 	}
-	return s.screen(ctx, pd, qd, pg, vm, va, nil)
+	return s.screen(ctx, pd, qd, pg, vm, va, nil, known{})
 }
 
 // outagesARound is how many outages a round of constraint generation adds at most.
@@ -132,28 +133,30 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 	p := &interior{sys: s.sys, threads: s.sys.opt.Threads, trace: s.sys.opt.Trace}
 	base := s.before(pr, pd, qd, &plain[0])
 	p.states = []*state{base}
+	var from known
 	if pr.Start != nil {
+		from = known{pr.Start.After, pr.Start.Vm, pr.Start.Va}
 		if err := s.resume(p, r, pr.Start, pd, qd); err != nil {
 			return nil, err
 		}
 		p.states[0].ask(pr)
-		if status := s.side(ctx, p, r); status != converged {
+		if status := s.side(ctx, p, r, warmStart); status != converged {
 			return s.failed(ctx, p, r, status)
 		}
 	}
-	return s.generate(ctx, p, r, pd, qd)
+	return s.generate(ctx, p, r, pd, qd, from)
 }
 
 // generate adds outages that break a limit until none is left, or until something gives at the last
 // price.
-func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []float64) (*Result, error) {
+func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []float64, from known) (*Result, error) {
 	for polished, given := false, false; ; {
 		r.read(s, p.states[0])
-		checks, err := s.screen(ctx, pd, qd, r.Pg, r.Vm, r.Va, p.states)
+		checks, err := s.screen(ctx, pd, qd, r.Pg, r.Vm, r.Va, p.states, from)
 		if err != nil {
 			return r, err
 		}
-		r.After = checks
+		r.After, from = checks, known{checks, r.Vm, r.Va}
 		if r.Before == nil {
 			r.Before = checks
 		}
@@ -161,25 +164,30 @@ func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []
 			return r.close(s, p, checks), nil
 		}
 		added := s.add(p, r, checks, pd, qd)
-		if added == 0 && (polished || len(r.Remembered) == 0) {
+		if added == 0 && polished {
 			return r.close(s, p, checks), nil
 		}
-		if r.Rounds == s.sys.opt.Rounds {
+		if added > 0 && r.Rounds == s.sys.opt.Rounds {
 			r.Status = IterationLimit
 			r.Reason = fmt.Sprintf("after %d rounds %d outages still break limits that had not before", r.Rounds, added)
 			return r, nil
 		}
 		r.Rounds++
-		status := converged
+		status, moved := converged, added > 0
 		if polished = added == 0; !polished {
 			status = s.optimise(ctx, p, r)
+			given = status == converged && len(p.given()) > 0
 		}
-		if given = status == converged && len(p.given()) > 0; status == converged && (polished || given) {
-			status = s.polish(ctx, p, r)
+		if status == converged && (polished || given) {
+			moved, status = s.polish(ctx, p, r)
 			given = len(p.given()) > 0
 		}
 		if status != converged {
 			return s.failed(ctx, p, r, status)
+		}
+		if !moved && !given { // what was checked stands
+			r.Rounds--
+			return r.close(s, p, checks), nil
 		}
 	}
 }
@@ -191,32 +199,44 @@ func (s *Solver) failed(ctx context.Context, p *interior, r *Result, status Stat
 	return r, ctx.Err()
 }
 
-// optimise solves with the outages that are remembered: where one is new first with smooth corners,
-// then on the sides of the corners where that ended.
+// optimise solves with the outages that are remembered. From an earlier result it begins where that stands, and
+// with new outages at their power flows. Where that does not converge, or without a result, it begins with smooth
+// corners, then on the sides of the corners where that ended: from nothing, that finds the better optimum.
 func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
+	if p.warm {
+		begun := p.clone()
+		for _, t := range p.states[1:] {
+			if t.corner == nil {
+				t.setCorner(t.corners())
+			}
+		}
+		if status := s.side(ctx, p, r, nearStart); status == converged || status == NotSolved {
+			return status
+		}
+		p.restore(begun)
+	}
 	p.width = widest
 	for _, t := range p.states[1:] {
 		t.setCorner(nil)
 	}
 	begun := p.clone()
-	status := s.attempt(ctx, p, r, startBarrier, startSlack, roughFeasibility, roughOptimality)
+	status := s.attempt(ctx, p, r, farStart, roughFeasibility, roughOptimality)
 	if status != converged {
 		p.restore(begun) // and the sides of the power flows
 	}
 	for _, t := range p.states[1:] {
 		t.setCorner(t.corners())
 	}
-	return s.side(ctx, p, r)
+	return s.side(ctx, p, r, nearStart)
 }
 
 // side solves on the present sides of the corners. A unit that is not on its side at the optimum
 // changes it. Where limits, balances or sides give after that, their price was too low: it is raised as
 // long as that helps. Where a higher price cannot be solved for, the optimum at the last one stands.
-func (s *Solver) side(ctx context.Context, p *interior, r *Result) Status {
+func (s *Solver) side(ctx context.Context, p *interior, r *Result, from start) Status {
 	var kept []*state
-	barrier := nearBarrier
 	for range sideSolves {
-		if status := s.attempt(ctx, p, r, barrier, 0, feasibility, optimality); status != converged {
+		if status := s.attempt(ctx, p, r, from, feasibility, optimality); status != converged {
 			if kept == nil || status == NotSolved {
 				return status
 			}
@@ -228,15 +248,14 @@ func (s *Solver) side(ctx context.Context, p *interior, r *Result) Status {
 		}
 		flipped := 0
 		for _, t := range p.states[1:] {
-			flipped += t.flip(true)
+			flipped += t.flip()
 		}
-		barrier = nearBarrier
-		if flipped == 0 {
+		if from = cornerStart; flipped == 0 {
 			if !p.raise() {
 				break
 			}
-			if p.elastic {
-				barrier = raisedBarrier
+			if from = nearStart; p.elastic {
+				from = raisedStart
 			}
 		}
 	}
@@ -245,7 +264,7 @@ func (s *Solver) side(ctx context.Context, p *interior, r *Result) Status {
 
 // attempt runs the interior point. Where that does not converge, it begins again with balances that may
 // give, and once more with the barrier held at every step.
-func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, barrier, slack, feasibility, optimality float64) Status {
+func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, from start, feasibility, optimality float64) Status {
 	most := s.sys.opt.MaxIterations
 	first := most
 	if !p.elastic {
@@ -256,7 +275,7 @@ func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, barrier, s
 		begun[k] = slices.Clone(t.x)
 	}
 	p.careful = false
-	p.begin(barrier, slack)
+	p.begin(from)
 	status := p.run(ctx, first, feasibility, optimality)
 	r.Iterations += p.iterations
 	for _, careful := range []bool{false, true} {
@@ -271,7 +290,7 @@ func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, barrier, s
 		}
 		p.soften()
 		p.careful = careful
-		p.begin(startBarrier, startSlack)
+		p.begin(farStart)
 		status = p.run(ctx, most, feasibility, optimality)
 		r.Iterations += p.iterations
 	}
@@ -279,31 +298,40 @@ func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, barrier, s
 	return status
 }
 
-// polish tries the other side wherever a unit is kept on its own at a price, as long as the cost falls.
-func (s *Solver) polish(ctx context.Context, p *interior, r *Result) Status {
+// polish takes units to the other side of their corners wherever that promises a lower cost, as long as the cost
+// falls, and says whether the dispatch has moved.
+func (s *Solver) polish(ctx context.Context, p *interior, r *Result) (moved bool, status Status) {
 	best, kept := p.objective(), p.clone()
+	promised := make([]map[limitPlace]float64, len(p.states))
 	for range polishings {
-		flipped := 0
-		for _, t := range p.states[1:] {
-			flipped += t.flip(false)
+		changed := 0
+		for k, t := range p.states[1:] {
+			promised[k+1] = t.tempt()
+			changed += len(promised[k+1])
 		}
-		if flipped == 0 {
-			return converged
+		if changed == 0 {
+			return moved, converged
 		}
 		if r.Iterations > enough*s.sys.opt.MaxIterations {
 			break
 		}
-		if status := s.side(ctx, p, r); status != converged && status != IterationLimit {
-			return status
+		if status := s.side(ctx, p, r, cornerStart); status != converged && status != IterationLimit {
+			return moved, status
 		}
 		f := p.objective()
 		if !(f < best-leastGain*math.Abs(best)) {
 			break
 		}
-		best, kept = f, p.clone()
+		best, kept, moved = f, p.clone(), true
 	}
 	p.restore(kept)
-	return converged
+	for k, t := range p.states[1:] {
+		if promise := promised[k+1]; len(promise) > 0 {
+			t.corner = t.corner.clone() // earlier results keep theirs
+			maps.Copy(t.corner.vain, promise)
+		}
+	}
+	return moved, converged
 }
 
 const (
@@ -354,6 +382,7 @@ func (s *Solver) resume(p *interior, r *Result, start *Result, pd, qd []float64)
 		p.states = append(p.states, c)
 	}
 	r.Remembered = slices.Clone(start.Remembered)
+	p.warm = true
 	return nil
 }
 
