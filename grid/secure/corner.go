@@ -132,11 +132,10 @@ func (t *state) flip() (count int) {
 	return count
 }
 
-// tempt changes the sides of units whose other side promises a lower cost, and says what it promises, by place.
-// What has come to nothing is tried again where it promises more.
-func (t *state) tempt() map[limitPlace]float64 {
+// promises says how much less the cost of units' other sides is by across, by place. What has come to nothing
+// counts where it promises more.
+func (t *state) promises() map[limitPlace]float64 {
 	promised := map[limitPlace]float64{}
-	c := t.corner.clone()
 	for i := len(t.limits) - t.sides; i < len(t.limits); i++ {
 		if !t.kept(i) {
 			continue
@@ -144,13 +143,23 @@ func (t *state) tempt() map[limitPlace]float64 {
 		place, promise := t.limits[i].place(), -t.across(i)
 		if promise > max(leastPromise, vainGrowth*t.corner.vain[place]) {
 			promised[place] = promise
+		}
+	}
+	return promised
+}
+
+// cross takes the units at these places to their other sides.
+func (t *state) cross(places map[limitPlace]float64) {
+	if len(places) == 0 {
+		return
+	}
+	c := t.corner.clone()
+	for i := len(t.limits) - t.sides; i < len(t.limits); i++ {
+		if _, ok := places[t.limits[i].place()]; ok && t.kept(i) {
 			t.change(c, i)
 		}
 	}
-	if len(promised) > 0 {
-		t.setCorner(c)
-	}
-	return promised
+	t.setCorner(c)
 }
 
 // sideAt is the side that a limit keeps a unit on.

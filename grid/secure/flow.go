@@ -84,10 +84,11 @@ type outageFlows struct {
 	pd, qd  []float64
 	solvers map[[2]int]*powerflow.Solver // by reference and unit that is out, −1 for none
 	y       *network.Admittance
+	losses  float64 // of near power flows: what units have to share more, as losses take their part
 }
 
 func newOutageFlows(s *system, pd, qd []float64) *outageFlows {
-	return &outageFlows{sys: s, pd: pd, qd: qd, solvers: map[[2]int]*powerflow.Solver{}, y: network.NewAdmittance(s.net.Branches())}
+	return &outageFlows{sys: s, pd: pd, qd: qd, solvers: map[[2]int]*powerflow.Solver{}, y: network.NewAdmittance(s.net.Branches()), losses: 1}
 }
 
 // solver is one for a reference and a unit that is out.
@@ -137,7 +138,7 @@ func (f *outageFlows) after(o Outage, pg, vm, va []float64, near func(c *Check))
 	for {
 		tried[reference] = true
 		c.reference = reference
-		if err := f.shared(o, reference, pg, vm, c); err != nil || !c.Solved {
+		if err := f.shared(o, reference, pg, vm, c, near != nil); err != nil || !c.Solved {
 			return c, err
 		}
 		lo, hi := s.left(o, s.at[reference])
@@ -185,8 +186,8 @@ func (f *outageFlows) widest(o Outage, tried map[int]bool, held []int8, q []floa
 	return best
 }
 
-// shared solves with one bus as the reference.
-func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check) error {
+// shared solves with one bus as the reference. Near says that the check's voltages are near those that come out.
+func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check, near bool) error {
 	s, n := f.sys, f.sys.net
 	solver, err := f.solver(reference, o.Unit)
 	if err != nil {
@@ -256,9 +257,14 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 		}
 		first := 1 / max(slope, 1e-6) // losses left aside
 		by := off * first
+		if near {
+			by *= f.losses
+			opt.Factors = true
+		}
 		if k > 0 {
 			if secant := -(delta - last) / (off - lastOff); secant > 0.5*first && secant < 100*first {
 				by = off * secant
+				f.losses = secant / first
 			}
 		}
 		last, lastOff = delta, off

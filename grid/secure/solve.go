@@ -49,6 +49,7 @@ type Result struct {
 
 	states []*state
 	sys    *system
+	plain  acopf.Result
 }
 
 // New analyses a network and its outages.
@@ -118,14 +119,18 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 	if err := pr.check(n); err != nil {
 		return nil, err
 	}
-	if err := s.plain.Solve(ctx, []acopf.Problem{{Pd: pd, Qd: qd, Objective: pr.Objective, Previous: pr.Previous, Ramp: pr.Ramp}}, plain); err != nil {
+	without := acopf.Problem{Pd: pd, Qd: qd, Objective: pr.Objective, Previous: pr.Previous, Ramp: pr.Ramp}
+	if pr.Start != nil && pr.Start.plain.Status == acopf.Optimal {
+		without.Start = &pr.Start.plain
+	}
+	if err := s.plain.Solve(ctx, []acopf.Problem{without}, plain); err != nil {
 		return nil, err
 	}
 	if plain[0].Status != acopf.Optimal {
 		r.Status, r.Reason = Insecure, "without any outage: "+plain[0].Reason()
 		return r, nil
 	}
-	r.Plain = plain[0].Objective
+	r.Plain, r.plain = plain[0].Objective, plain[0]
 	if r.Reason = s.short(pd); r.Reason != "" {
 		r.Status = Insecure
 		return r, nil
@@ -301,19 +306,21 @@ func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, from start
 // polish takes units to the other side of their corners wherever that promises a lower cost, as long as the cost
 // falls, and says whether the dispatch has moved.
 func (s *Solver) polish(ctx context.Context, p *interior, r *Result) (moved bool, status Status) {
-	best, kept := p.objective(), p.clone()
+	best := p.objective()
+	var kept []*state
 	promised := make([]map[limitPlace]float64, len(p.states))
 	for range polishings {
 		changed := 0
 		for k, t := range p.states[1:] {
-			promised[k+1] = t.tempt()
+			promised[k+1] = t.promises()
 			changed += len(promised[k+1])
 		}
-		if changed == 0 {
+		if changed == 0 || r.Iterations > enough*s.sys.opt.MaxIterations {
 			return moved, converged
 		}
-		if r.Iterations > enough*s.sys.opt.MaxIterations {
-			break
+		kept = p.clone()
+		for k, t := range p.states[1:] {
+			t.cross(promised[k+1])
 		}
 		if status := s.side(ctx, p, r, cornerStart); status != converged && status != IterationLimit {
 			return moved, status
@@ -322,7 +329,10 @@ func (s *Solver) polish(ctx context.Context, p *interior, r *Result) (moved bool
 		if !(f < best-leastGain*math.Abs(best)) {
 			break
 		}
-		best, kept, moved = f, p.clone(), true
+		best, moved, kept = f, true, nil
+	}
+	if kept == nil {
+		return moved, converged
 	}
 	p.restore(kept)
 	for k, t := range p.states[1:] {
