@@ -80,6 +80,15 @@ type interior struct {
 	groups  []*laneGroup // those after one
 }
 
+// crossed is how a solve begins in which units have changed their sides. Where balances give, the optimum may then
+// be far away.
+func (p *interior) crossed() start {
+	if p.elastic {
+		return nearStart
+	}
+	return cornerStart
+}
+
 // each runs f for every state, side by side.
 func (p *interior) each(f func(t *state)) {
 	parallel.Each(p.threads, len(p.states), func(_, k int) { f(p.states[k]) })

@@ -255,7 +255,7 @@ func (s *Solver) side(ctx context.Context, p *interior, r *Result, from start) S
 		for _, t := range p.states[1:] {
 			flipped += t.flip()
 		}
-		if from = cornerStart; flipped == 0 {
+		if from = p.crossed(); flipped == 0 {
 			if !p.raise() {
 				break
 			}
@@ -322,7 +322,7 @@ func (s *Solver) polish(ctx context.Context, p *interior, r *Result) (moved bool
 		for k, t := range p.states[1:] {
 			t.cross(promised[k+1])
 		}
-		if status := s.side(ctx, p, r, cornerStart); status != converged && status != IterationLimit {
+		if status := s.side(ctx, p, r, p.crossed()); status != converged && status != IterationLimit {
 			return moved, status
 		}
 		f := p.objective()
