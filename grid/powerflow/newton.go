@@ -281,7 +281,7 @@ func (s *Solver) newton(opt Options, out *Solution) Status {
 	if opt.Factors && slices.Equal(s.kind, s.factored) {
 		made = s.made
 	}
-	for last := made; ; last = out.Mismatch {
+	for last := math.Inf(1); ; last = out.Mismatch {
 		s.evaluate()
 		out.Mismatch, out.MismatchBus = s.mismatch()
 		switch {
