@@ -57,7 +57,7 @@ func readCase(ctx context.Context, a *cli.App, argument string) (*matpower.Case,
 		}
 		if name := strings.TrimSuffix(filepath.Base(argument), ".m"); name != argument {
 			if _, embedded := cases.Text(name); embedded == nil {
-				return nil, fmt.Errorf("%w; the network that comes with the program is named %s", err, name)
+				return nil, fmt.Errorf("%w; to use the network inside the program, give its name alone: %s", err, name)
 			}
 		}
 		return nil, fmt.Errorf("%w, and %w", err, unknown)

@@ -138,7 +138,7 @@ Exit code 1 when there is no optimum or no secure one, of several networks or st
 			if severalNetworks(args) {
 				for _, name := range []string{"weights", "why", "out", "csv", "loads", "results", "chains", "secure", "outages", "emergency", "voltage-band", "participation"} {
 					if cmd.Flags().Changed(name) {
-						return cli.BadInputf("--%s is of one network", name)
+						return cli.BadInputf("--%s needs a single network, several are given", name)
 					}
 				}
 				opt.Threads = a.Threads()
@@ -159,7 +159,7 @@ Exit code 1 when there is no optimum or no secure one, of several networks or st
 			}
 			for _, name := range []string{"published", "record", "max-load", "any-load"} {
 				if cmd.Flags().Changed(name) {
-					return cli.BadInputf("--%s is of several networks", name)
+					return cli.BadInputf("--%s needs several networks or a folder, one is given", name)
 				}
 			}
 			if err := securely.only(cmd.Flags()); err != nil {

@@ -79,7 +79,7 @@ Exit code 1 when it does not converge, with --outages when one breaks a limit or
 				return cli.BadInputf("--scale %g: want a number of 0 or more", scale)
 			}
 			if outages != "" && (cmd.Flags().Changed("out") || cmd.Flags().Changed("csv")) {
-				return cli.BadInputf("--outages has no one solution to write with --out or --csv")
+				return cli.BadInputf("--outages solves many power flows: leave out --out and --csv, which write one")
 			}
 			if err := files.check(args[0]); err != nil {
 				return err

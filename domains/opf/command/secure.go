@@ -89,7 +89,7 @@ func (y *securing) only(f *pflag.FlagSet) error {
 	if y.on {
 		for _, name := range []string{"weights", "why", "results", "chains", "starts", "feasibility", "optimality", "csv"} {
 			if f.Changed(name) {
-				return cli.BadInputf("--%s has no meaning with --secure", name)
+				return cli.BadInputf("--%s and --secure exclude each other", name)
 			}
 		}
 		if f.Changed("emergency") && y.opt.Emergency == 0 {
@@ -102,7 +102,7 @@ func (y *securing) only(f *pflag.FlagSet) error {
 	}
 	for _, name := range []string{"outages", "emergency", "voltage-band", "participation"} {
 		if f.Changed(name) {
-			return cli.BadInputf("--%s is of a secure dispatch: want --secure", name)
+			return cli.BadInputf("--%s needs --secure", name)
 		}
 	}
 	return nil

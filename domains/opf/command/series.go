@@ -39,14 +39,14 @@ func (y *seriesOf) only(f *pflag.FlagSet) error {
 	if y.loads != "" {
 		for _, name := range without {
 			if f.Changed(name) {
-				return cli.BadInputf("--%s has no meaning with --loads", name)
+				return cli.BadInputf("--%s and --loads exclude each other", name)
 			}
 		}
 		return nil
 	}
 	for _, name := range with {
 		if f.Changed(name) {
-			return cli.BadInputf("--%s is of a series: want --loads", name)
+			return cli.BadInputf("--%s needs --loads", name)
 		}
 	}
 	return nil
@@ -158,7 +158,7 @@ func (y *seriesOf) run(ctx context.Context, n *network.Network, opt acopf.Option
 		return nil, err
 	}
 	if out.Steps == 0 {
-		return nil, cli.BadInputf("--loads: %s has no step", y.loads)
+		return nil, cli.BadInputf("--loads: %s has no row with loads", y.loads)
 	}
 	if slices.Sort(iterations); len(iterations) > 0 {
 		out.Median, out.Largest = iterations[len(iterations)/2], iterations[len(iterations)-1]
