@@ -36,10 +36,10 @@ the name of a case for its bundled map. DIR must not exist, or be empty.`,
 				return BadInputf("--c is required: the folder to write C to")
 			}
 			if opt.MapOnly && opt.Method != "" {
-				return BadInputf("--method %s and --map-only: want one of them", opt.Method)
+				return BadInputf("--method %s and --map-only exclude each other: give one of them", opt.Method)
 			}
 			if opt.MapOnly && opt.FMU {
-				return BadInputf("--fmu and --map-only: a unit is a whole controller")
+				return BadInputf("--fmu and --map-only exclude each other: an FMU holds the whole controller, --map-only writes the map alone")
 			}
 			c, m, err := a.exported(args[0], of, opt.Method)
 			if err != nil {
@@ -102,7 +102,7 @@ func (a *App) exported(name, of, method string) (*gpc.Case, *model.Model, error)
 	if _, err := os.Stat(name); err != nil {
 		c, err := a.Find(name)
 		if err != nil {
-			return nil, nil, fmt.Errorf("no model file %s, and %w", name, err)
+			return nil, nil, fmt.Errorf("%s is neither a model file nor a case: %w", name, err)
 		}
 		m, err := c.Model("")
 		return c, m, err

@@ -114,7 +114,7 @@ func (a *App) explain(root *cobra.Command) {
 		}
 		text := exitCodes
 		if c.Flags().Lookup("requeue") != nil {
-			text += "; 75 under --requeue: the same command goes on"
+			text += "; 75 with --requeue: run the same command again to continue"
 		}
 		_, err := fmt.Fprintln(c.OutOrStderr(), text)
 		return err

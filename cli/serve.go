@@ -143,7 +143,7 @@ asked is answered. docs/how-to/serve.md has every key.`,
 func (f *serving) check(cmd *cobra.Command) error {
 	http := f.doors.Address != "" || f.doors.Unix != ""
 	if !f.stdin && !http {
-		return BadInputf("serve needs a door: --stdin, --listen HOST:PORT or --unix PATH")
+		return BadInputf("serve needs a way to receive requests: --stdin, --listen HOST:PORT or --unix PATH")
 	}
 	for _, needs := range []struct {
 		flag, of string
@@ -153,17 +153,17 @@ func (f *serving) check(cmd *cobra.Command) error {
 		{"waiting", "--listen or --unix", http}, {"tls-cert", "--listen", f.doors.Address != ""}, {"tls-key", "--listen", f.doors.Address != ""},
 	} {
 		if cmd.Flags().Changed(needs.flag) && !needs.there {
-			return BadInputf("--%s is of %s, which is not given", needs.flag, needs.of)
+			return BadInputf("--%s needs %s, which is not given", needs.flag, needs.of)
 		}
 	}
 	switch {
 	case f.ui && f.doors.Address == "":
-		return BadInputf("--ui is a page at --listen, which is not given")
+		return BadInputf("--ui needs --listen HOST:PORT, the address of its page")
 	case f.ui && f.tokenFile != "":
-		return BadInputf("--ui with --token-file: the page has no password, and would let in whoever has no token")
+		return BadInputf("--ui and --token-file exclude each other: the page asks for no token, so anyone could use it without one")
 	}
 	if (f.doors.TLSCert == "") != (f.doors.TLSKey == "") {
-		return BadInputf("--tls-cert and --tls-key are given together")
+		return BadInputf("--tls-cert and --tls-key: give both or neither")
 	}
 	return nil
 }
