@@ -4,8 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -69,6 +71,28 @@ func TestHelpEndsWithExitCodes(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(help), "\n")
 		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "Exit codes: 0 done; 1 ") || strings.Contains(last, "; 75 ") != requeued {
 			t.Errorf("%s ends with %q", command, last)
+		}
+	}
+}
+
+// Help keeps to the width of a terminal: its paragraphs, its lists of commands and of flags.
+func TestHelpKeepsToTheWidth(t *testing.T) {
+	app, _ := cart(t)
+	for _, width := range []int{80, 120} {
+		t.Setenv("COLUMNS", strconv.Itoa(width))
+		longest := 0
+		for _, command := range []string{"", "eval", "compile", "dataset", "bench scaling", "verify"} {
+			_, help, _ := run(app, append(strings.Fields(command), "--help")...)
+			for line := range strings.Lines(help) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width+1 {
+					t.Errorf("%s: %d columns of %d: %s", command, n, width, line)
+				} else {
+					longest = max(longest, n)
+				}
+			}
+		}
+		if longest < width-10 {
+			t.Errorf("no line is longer than %d of %d columns", longest, width)
 		}
 	}
 }

@@ -28,9 +28,9 @@ type seriesOf struct {
 }
 
 func (y *seriesOf) flags(f *pflag.FlagSet) {
-	f.StringVar(&y.loads, "loads", "", "`FILE`.csv or .parquet with a series of loads: an optimum for every step")
-	f.StringVar(&y.results, "results", "", "`folder` for the series' steps.parquet, bus.parquet, gen.parquet and branch.parquet")
-	f.IntVar(&y.chains, "chains", series.DefaultChains, "runs of consecutive steps that a series is divided into, each step warm from the one before; 0: every step from a flat start")
+	f.StringVar(&y.loads, "loads", "", "`FILE` (.csv or .parquet) with a series of loads: find an optimum for every step")
+	f.StringVar(&y.results, "results", "", "with --loads: `folder` to write steps.parquet, bus.parquet, gen.parquet and branch.parquet to")
+	f.IntVar(&y.chains, "chains", series.DefaultChains, "with --loads: number of parts that are solved in parallel, each step warm from the one before; 0: every step from a flat start")
 }
 
 // only refuses flags that have no meaning with a series, or without one.
