@@ -62,7 +62,7 @@ func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	return &horizon{
 		from: s,
 		cold: newSolver(s.problem, s.axes, s.initial, opt, s.lastings),
-		warm: &Receding{opt: opt, lastings: s.lastings, limits: RecedingOptions{Iterations: opt.Iterations}, p: newIPM(newProgram(s.problem, opt.StateScale))},
+		warm: &Receding{opt: opt, lastings: s.lastings, iterations: opt.Iterations, p: newIPM(newProgram(s.problem, opt.StateScale))},
 	}
 }
 
@@ -83,7 +83,7 @@ func (h *horizon) Begin(plan []float64) {
 }
 
 // Within implements domain.Horizon.
-func (h *horizon) Within(limit time.Duration) { h.warm.limits.Time = limit }
+func (h *horizon) Within(limit time.Duration) { h.warm.within = limit }
 
 // Linearise implements domain.Horizon.
 func (h *horizon) Linearise() bool { return h.own && h.warm.Linearise() }
