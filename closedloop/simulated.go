@@ -41,6 +41,9 @@ type Simulation struct {
 	// Oracle, if set, solves an episode from its initial state for its least cost
 	// and the plan [steps][action] that attains it.
 	Oracle func(s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
+	// Solver solves this plant where it is another than the model of its case (gpc.Case.On): a method that is given the truth decides by
+	// it. nil: the case's.
+	Solver domain.Solver
 	// System, optional, is the file of the system that the problem was made of: traces hold it.
 	System json.RawMessage
 }
