@@ -18,7 +18,7 @@ func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 	if !generic {
 		return nil, badInputf("case %s has a plant of its own, which says itself what is measured", c.Name())
 	}
-	if m != nil {
+	if m = c.withGains(m); m != nil {
 		if err := m.Validate(c.Spec()); err != nil {
 			return nil, badInputf("case %s: %w", c.Name(), err)
 		}
@@ -51,12 +51,20 @@ func (c *Case) Delayed(periods float64) (*Case, error) {
 }
 
 // On is the case in another plant than its model: that of a case of the same sizes. Its reference and its oracle know that plant, its
-// other methods and its data do not. What is measured, and how late, is as here. Both plants have to be the generic one, of package closedloop.
+// other methods and its data do not. What is measured, and how late, is as here. Where the gains of its
+// actuators are uncertain, so are those of that plant. Both plants have to be the generic one, of package closedloop.
 func (c *Case) On(other *Case) (*Case, error) {
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
 	its, too := other.def.Plant.(*closedloop.Simulation)
 	if !generic || !too {
 		return nil, badInputf("cases %s and %s: one of them has a plant of its own, which cannot be exchanged", c.Name(), other.Name())
+	}
+	if share := c.gainShare(); share > 0 && other.gainShare() == 0 {
+		var err error
+		if other, err = other.UncertainGains(share); err != nil {
+			return nil, err
+		}
+		its = other.def.Plant.(*closedloop.Simulation)
 	}
 	a, b := c.Spec(), other.Spec()
 	for _, n := range []struct {

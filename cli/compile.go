@@ -49,6 +49,9 @@ same command continues where it stopped. The report is FILE.report.json.`,
 			if err != nil {
 				return err
 			}
+			if c, err = uncertainGains(cmd, c); err != nil {
+				return err
+			}
 			if c, err = measured(c); err != nil {
 				return err
 			}

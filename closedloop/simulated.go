@@ -167,6 +167,9 @@ func (m *Simulation) Replay(params, scene json.RawMessage) (domain.Episode, erro
 	if err := s.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, fmt.Errorf("scene: %w", err)
 	}
+	if s.Process != 0 && m.Measurement == nil {
+		return nil, fmt.Errorf("scene: the seed %d of what acts on the plant, and case %q here says of nothing that it acts", s.Process, spec.Name)
+	}
 	delay := m.Delay
 	delay.Periods = s.Delay
 	if err := delay.Validate(spec); err != nil {

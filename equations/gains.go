@@ -100,12 +100,13 @@ func (y System) UncertainGains(share float64) (System, error) {
 		of.Initial(p[:parameters], s, c)
 		copy(c[own:own+gains], p[parameters:])
 	}
+	y.gains, y.share = make([]domain.Unknown, gains), share
+	for i := range y.gains { // uniform in its range
+		y.gains[i] = domain.Unknown{Context: own + i, Mean: 1, Deviation: share / 1.7320508075688772, Lo: 1 - 2*share, Hi: 1 + 2*share}
+	}
 	if of.Measurement != nil {
 		m := *of.Measurement
-		m.Unknown = slices.Clone(m.Unknown)
-		for i := range gains { // uniform in its range
-			m.Unknown = append(m.Unknown, domain.Unknown{Context: own + i, Mean: 1, Deviation: share / 1.7320508075688772, Lo: 1 - 2*share, Hi: 1 + 2*share})
-		}
+		m.Unknown = slices.Concat(m.Unknown, y.gains)
 		if m.Real != nil {
 			inner := m
 			m.Real = func(s, c, u, out []float64) { inner.Real(s, without(c, own, gains), u, out) }
@@ -125,6 +126,12 @@ func (y System) UncertainGains(share float64) (System, error) {
 		y.Picture = func(s, c []float64) []domain.Shape { return of.Picture(s, without(c, own, gains)) }
 	}
 	return y.moved(func(c, u []float64) []float64 { return product(c[own:], u) }, func(c, u []complex128) []complex128 { return product(c[own:], u) }), nil
+}
+
+// UncertainGains is the share of a system with UncertainGains, and the gains as what its Measurement does not know; 0 and none of
+// another system.
+func (p *Problem) UncertainGains() (share float64, unknown []domain.Unknown) {
+	return p.system.share, slices.Clone(p.system.gains)
 }
 
 // plantsWithGains are the systems around y with the same gains.
