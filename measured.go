@@ -173,8 +173,10 @@ func (c *Case) Estimator() (*estimate.Filter, error) {
 	}
 	var mean, spread []float64
 	if m.Mean == nil {
-		plant, generic := c.def.Plant.(*closedloop.Simulation)
-		if !generic {
+		plant, drawn := c.def.Plant.(interface {
+			Prior() (mean, deviation []float64)
+		})
+		if !drawn {
 			return nil, badInputf("case %s: its Measurement has no Mean and Initial, and its plant no scenario to take them from", c.Name())
 		}
 		mean, spread = plant.Prior()
