@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/gotrace"
 )
@@ -172,11 +171,7 @@ func (p *Problem) read() (*program.Program, error) {
 	if source.scaled != nil {
 		return source.scaled.read(p)
 	}
-	pkg, err := gotrace.Load(source.main, append([]gotrace.Source{{Path: dualPath, Files: dual.Source}}, source.others...)...)
-	if err != nil {
-		return nil, err
-	}
-	system, err := pkg.Run(source.function, source.args...)
+	system, err := source.run()
 	if err != nil {
 		return nil, err
 	}
