@@ -168,15 +168,15 @@ func (r *Records) CandidatesOf(name string, m *closedloop.Paired) int {
 	return cmp.Or(m.Candidates, r.Method(name, m.Method).Candidates)
 }
 
-// CandidatePairings are those of a case, most candidates first.
-func (r *Records) CandidatePairings(name string) (out []closedloop.Pairing) {
-	for _, p := range Of[closedloop.Pairing](r) {
-		if p.Case == name && byCandidates(&p) {
+// CandidatePairings are those of the case, most candidates first.
+func (r Run) CandidatePairings() (out []closedloop.Pairing) {
+	for _, p := range Of[closedloop.Pairing](r.Records) {
+		if p.Case == r.Name && byCandidates(&p) {
 			out = append(out, p)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b closedloop.Pairing) int {
-		return r.CandidatesOf(name, &b.Pairs[0]) - r.CandidatesOf(name, &a.Pairs[0])
+		return r.CandidatesOf(r.Name, &b.Pairs[0]) - r.CandidatesOf(r.Name, &a.Pairs[0])
 	})
 	return out
 }
