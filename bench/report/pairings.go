@@ -62,12 +62,8 @@ func compareFactors(a, b map[string]float64) int {
 }
 
 // pairedCases are the cases with pairings, by name.
-func (r *Records) pairedCases() (names []string) {
-	for _, p := range Of[closedloop.Pairing](r) {
-		names = append(names, p.Case)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+func (r *Records) pairedCases() []string {
+	return casesOf(Of[closedloop.Pairing](r), func(p *closedloop.Pairing) string { return p.Case })
 }
 
 // PairedCases are those of them that the program has.
@@ -153,14 +149,13 @@ func byCandidates(p *closedloop.Pairing) bool {
 }
 
 // ComparedCases are the cases with such a pairing.
-func (r *Records) ComparedCases() (names []string) {
-	for _, p := range Of[closedloop.Pairing](r) {
-		if byCandidates(&p) {
-			names = append(names, p.Case)
+func (r *Records) ComparedCases() []string {
+	return casesOf(Of[closedloop.Pairing](r), func(p *closedloop.Pairing) string {
+		if byCandidates(p) {
+			return p.Case
 		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+		return ""
+	})
 }
 
 // CandidatesOf is how many candidates a decision of a row has.
@@ -243,12 +238,8 @@ func (r *Records) compilationSections() (out []Section) {
 }
 
 // CompiledCases are those of the compilations, by name.
-func (r *Records) CompiledCases() (names []string) {
-	for _, c := range Of[compile.Report](r) {
-		names = append(names, c.Case)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+func (r *Records) CompiledCases() []string {
+	return casesOf(Of[compile.Report](r), func(c *compile.Report) string { return c.Case })
 }
 
 // Compilation is a case's; nil: there is none.
