@@ -19,7 +19,7 @@ const maxEpisodes = 1 << 16
 // exportWhole writes the whole controller, after driving it.
 func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOptions) (*export.Result, error) {
 	if _, ok := c.def.Problem.(export.Equated); !ok {
-		return nil, badInputf("case %s is not given by equations: there is no whole controller to export, only its map alone, which is --map-only", c.Name())
+		return nil, badInputf("case %s is not given by equations, so that only its map can be exported: add --map-only", c.Name())
 	}
 	switch {
 	case opt.Dir == "":
@@ -27,9 +27,9 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 	case opt.Episodes < 1 || opt.Episodes > maxEpisodes:
 		return nil, badInputf("%d episodes to drive, want 1 to %d", opt.Episodes, maxEpisodes)
 	case c.def.Measurement != nil:
-		return nil, badInputf("case %s has a Measurement: the estimator before the controller is not exported", c.Name())
+		return nil, badInputf("case %s estimates its state from measurements: the estimator cannot be exported", c.Name())
 	case c.def.Delay.Periods > 0:
-		return nil, badInputf("case %s has a delay of %v periods: the prediction before the controller is not exported", c.Name(), c.def.Delay.Periods)
+		return nil, badInputf("case %s has a delay of %v periods: the prediction over the delay cannot be exported", c.Name(), c.def.Delay.Periods)
 	case c.def.Plant == nil:
 		return nil, badInputf("case %s has no plant to drive the controller with", c.Name())
 	}
@@ -40,7 +40,7 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 		return c.exportSolver(ctx, opt)
 	}
 	if m == nil {
-		return nil, badInputf("no map to export: of case %s without one there is its exact controller, --method %s", c.Name(), export.Solver)
+		return nil, badInputf("no map to export for case %s: give a model file, or export its exact controller with --method %s", c.Name(), export.Solver)
 	}
 	if err := c.exports(cmp.Or(opt.Method, m.Provenance.Method), opt.Method != ""); err != nil {
 		return nil, err
@@ -78,13 +78,13 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 		Bounds() (tolerance float64, iterations int)
 	})
 	if _, of := c.def.Problem.(export.Optimised); !ok || !of {
-		return nil, badInputf("case %s has a solver of its own, which C has not", c.Name())
+		return nil, badInputf("case %s has its own solver, which cannot be exported as C", c.Name())
 	}
 	if c.Spec().Horizon > 0 {
-		return nil, badInputf("the plant of case %s runs on: C has a solver for episodes that end, and none for what comes behind a horizon", c.Name())
+		return nil, badInputf("episodes of case %s have no end: the exact controller can be exported only for episodes that end", c.Name())
 	}
 	if opt.Half {
-		return nil, badInputf("--half rounds the weights of a map, and %s has none", export.Solver)
+		return nil, badInputf("--half rounds the weights of a map, which method %s does not have: leave it out", export.Solver)
 	}
 	found, err := c.method(export.Solver)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *Case) exports(method string, asked bool) error {
 	if asked {
 		whose = "it was asked for"
 	}
-	return badInputf("method %s cannot be exported (%s): C has %s, %s, if that is asked for by --method %s; the exact controller by --method %s; or the map alone by --map-only", found.Name, whose, export.Method, "whose guard neither searches nor asks a solver", export.Method, export.Solver)
+	return badInputf("method %s cannot be exported (%s). Export %s, %s, with --method %s; the exact controller with --method %s; or the map alone with --map-only", found.Name, whose, export.Method, "whose guard neither searches nor asks a solver", export.Method, export.Solver)
 }
 
 // driveExported drives the episodes by the method that is exported, on the CPU.

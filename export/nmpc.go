@@ -72,7 +72,7 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	case spec.Plan != 1:
 		return nil, fmt.Errorf("export: plans of case %s have %d actions, a controller in C decides one", spec.Name, spec.Plan)
 	case spec.Horizon > 0:
-		return nil, fmt.Errorf("export: the plant of case %s runs on: C has a solver for episodes that end, and none for what comes behind a horizon", spec.Name)
+		return nil, fmt.Errorf("export: episodes of case %s have no end: the exact controller can be exported only for episodes that end", spec.Name)
 	case len(opt.Episodes) == 0:
 		return nil, errors.New("export: no episodes to test with, want at least 1")
 	case !(opt.Tolerance > 0) || opt.Iterations < 1:

@@ -167,7 +167,7 @@ func New(n *network.Network) (*Solver, error) {
 	}
 	for _, r := range n.References {
 		if len(s.gensAt[r]) == 0 {
-			return nil, fmt.Errorf("powerflow: network %s, bus %d: no generator is in service at a reference bus, so that nothing takes up the balance", n.Name, n.BusID[r])
+			return nil, fmt.Errorf("powerflow: network %s, bus %d: the reference bus has no generator in service, so that no power takes up the balance", n.Name, n.BusID[r])
 		}
 	}
 	s.near = make([][]int32, buses)

@@ -344,7 +344,7 @@ func (s *Solver) short(pd []float64) string {
 // resume takes the states of an earlier result at other loads.
 func (s *Solver) resume(p *interior, r *Result, start *Result, pd, qd []float64) error {
 	if start.sys != s.sys || len(start.states) == 0 {
-		return fmt.Errorf("secure: the start is not a result of this solver with states that it left")
+		return fmt.Errorf("secure: the start is not a result of this solver with its states")
 	}
 	p.states = nil
 	for _, t := range start.states {
