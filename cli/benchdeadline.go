@@ -38,7 +38,7 @@ processes, other guests of the host. Threads are one unless --threads says other
 			if err := opt.Validate(); err != nil {
 				return gpc.BadInput(err)
 			}
-			c, setup, err := a.setup(name, modelFile, method)
+			c, setup, err := a.setup(cmd, name, modelFile, method)
 			if err != nil {
 				return err
 			}
