@@ -197,7 +197,7 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 	}
 	for _, m := range methods {
 		if m.Episodes < 0 || m.Episodes > opt.Episodes {
-			return nil, badInputf("%d episodes of method %s among %d", m.Episodes, m.Method, opt.Episodes)
+			return nil, badInputf("%d episodes for method %s, want at most the %d of the comparison", m.Episodes, m.Method, opt.Episodes)
 		}
 		s, err := c.Setup(m.Method, cmp.Or(m.File, file))
 		if err != nil {
@@ -209,7 +209,7 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 			return nil, err
 		}
 		if m.Candidates != 0 && r.Method.Candidates == 0 {
-			return nil, badInputf("method %s has no number of candidates to replace by %d", s.Method, m.Candidates)
+			return nil, badInputf("method %s searches no candidates: leave the number %d out", s.Method, m.Candidates)
 		}
 		if err := r.replace(m.Constants); err != nil {
 			return nil, err
@@ -255,7 +255,7 @@ func asBadInput(err error) error {
 // the exact front of the same episodes. What opt records, and its Weights, are filled in.
 func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, divisions int, opt closedloop.SteerOptions) (*closedloop.Steering, error) {
 	if divisions < 1 || divisions > 1000 || opt.Episodes < 1 {
-		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000, and at least 1", divisions, opt.Episodes)
+		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000 divisions and at least 1 episode", divisions, opt.Episodes)
 	}
 	r, err := c.Resolve(s)
 	if err != nil {
@@ -305,7 +305,7 @@ type CertifyOptions struct {
 // the map's problem, the closed loop is that of the case's own method.
 func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptions) (*batchnav.Certified, error) {
 	if opt.Scenarios < 1 || opt.Episodes < 0 || opt.Steps < 1 || !(opt.Radius > 0) {
-		return nil, badInputf("certify: %d scenarios, %d episodes, %d recovery steps of radius %v: want at least 1, 0, 1 and a radius above 0", opt.Scenarios, opt.Episodes, opt.Steps, opt.Radius)
+		return nil, badInputf("certify: %d scenarios, %d episodes, %d recovery steps of radius %v: want at least 1 scenario, 0 episodes, 1 step and a radius above 0", opt.Scenarios, opt.Episodes, opt.Steps, opt.Radius)
 	}
 	if c.def.Solver == nil {
 		return nil, badInputf("case %s has no solver to make held-out samples with", c.Name())
@@ -321,7 +321,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 	case err != nil:
 		return nil, err
 	case r.Model == nil:
-		return nil, badInputf("certify: method %s does not decide by the map", r.Method.Name)
+		return nil, badInputf("certify: method %s decides without the map, want a method of the map such as navigator", r.Method.Name)
 	case e == nil:
 		return nil, errNoEngine
 	}
@@ -405,7 +405,7 @@ func (c *Case) heldOut(ctx context.Context, opt CertifyOptions) ([]domain.Sample
 		opt.Progress("held-out scenarios", i+1, len(points))
 	}
 	if len(held) == 0 {
-		return nil, fmt.Errorf("none of %d held-out scenarios has a certified solution", opt.Scenarios)
+		return nil, fmt.Errorf("the solver certified no solution of the %d held-out scenarios", opt.Scenarios)
 	}
 	return held, nil
 }

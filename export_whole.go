@@ -19,7 +19,7 @@ const maxEpisodes = 1 << 16
 // exportWhole writes the whole controller, after driving it.
 func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOptions) (*export.Result, error) {
 	if _, ok := c.def.Problem.(export.Equated); !ok {
-		return nil, badInputf("case %s is not given by equations: there is no whole controller to export, only its map alone, which is --map-only", c.Name())
+		return nil, badInputf("case %s is not given by equations, so that only its map can be exported: add --map-only", c.Name())
 	}
 	switch {
 	case opt.Dir == "":
@@ -27,9 +27,9 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 	case opt.Episodes < 1 || opt.Episodes > maxEpisodes:
 		return nil, badInputf("%d episodes to drive, want 1 to %d", opt.Episodes, maxEpisodes)
 	case c.def.Level > 0:
-		return nil, badInputf("case %s keeps %v standard deviations off its limits: C keeps nothing off them, leave --keep-off out", c.Name(), c.def.Level)
+		return nil, badInputf("case %s keeps %v standard deviations off its limits, which the exported C cannot: leave --keep-off out", c.Name(), c.def.Level)
 	case c.indirect() && opt.FMU:
-		return nil, badInputf("case %s is measured with errors, or late: a unit of FMI has neither estimator nor prediction, leave --fmu out", c.Name())
+		return nil, badInputf("case %s has an estimator or a delay, which an FMU cannot hold: leave --fmu out", c.Name())
 	case c.def.Plant == nil:
 		return nil, badInputf("case %s has no plant to drive the controller with", c.Name())
 	}
@@ -40,7 +40,7 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 		return c.exportSolver(ctx, opt)
 	}
 	if m == nil {
-		return nil, badInputf("no map to export: of case %s without one there is its exact controller, --method %s", c.Name(), export.Solver)
+		return nil, badInputf("no map to export for case %s: give a model file, or export its exact controller with --method %s", c.Name(), export.Solver)
 	}
 	if err := c.exports(cmp.Or(opt.Method, m.Provenance.Method), opt.Method != ""); err != nil {
 		return nil, err
@@ -79,10 +79,10 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 		Beginnings(ctx context.Context) (*shooting.Beginnings, error)
 	})
 	if _, of := c.def.Problem.(export.Optimised); !ok || !of {
-		return nil, badInputf("case %s has a solver of its own, which C has not", c.Name())
+		return nil, badInputf("case %s has its own solver, which cannot be exported as C", c.Name())
 	}
 	if opt.Half {
-		return nil, badInputf("--half rounds the weights of a map, and %s has none", export.Solver)
+		return nil, badInputf("--half rounds the weights of a map, which method %s does not have: leave it out", export.Solver)
 	}
 	found, err := c.method(export.Solver)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *Case) exports(method string, asked bool) error {
 	if asked {
 		whose = "it was asked for"
 	}
-	return badInputf("method %s cannot be exported (%s): C has %s, %s, if that is asked for by --method %s; the exact controller by --method %s; or the map alone by --map-only", found.Name, whose, export.Method, "whose guard neither searches nor asks a solver", export.Method, export.Solver)
+	return badInputf("method %s cannot be exported (%s). Export %s, %s, with --method %s; the exact controller with --method %s; or the map alone with --map-only", found.Name, whose, export.Method, "whose guard neither searches nor asks a solver", export.Method, export.Solver)
 }
 
 // driveExported drives the episodes by the method that is exported, on the CPU.

@@ -32,13 +32,13 @@ processes, other guests of the host. Threads are one unless --threads says other
 		Args: ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if name == "" {
-				return BadInputf("--case is required: whose decisions are made")
+				return BadInputf("--case is required: the case whose decisions are timed")
 			}
 			opt.Seed = a.seed
 			if err := opt.Validate(); err != nil {
 				return gpc.BadInput(err)
 			}
-			c, setup, err := a.setup(name, modelFile, method)
+			c, setup, err := a.setup(cmd, name, modelFile, method)
 			if err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ func (a *App) steerCommand() *cobra.Command {
 		Short: "Sweep the weights of the objectives with one map, and compare with the exact Pareto front",
 		Args:  ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, setup, err := a.setup(args[0], modelFile, method)
+			c, setup, err := a.setup(cmd, args[0], modelFile, method)
 			if err != nil {
 				return err
 			}

@@ -95,7 +95,7 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	case spec.Plan != 1:
 		return nil, fmt.Errorf("export: plans of case %s have %d actions, a controller in C decides one", spec.Name, spec.Plan)
 	case spec.Horizon == 1:
-		return nil, fmt.Errorf("export: the plant of case %s runs on, and its horizon is of one step: a solver in C wants at least 2", spec.Name)
+		return nil, fmt.Errorf("export: the plant of case %s runs on with a horizon of one step: the exact controller in C needs at least 2", spec.Name)
 	case len(opt.Episodes) == 0:
 		return nil, errors.New("export: no episodes to test with, want at least 1")
 	case !(opt.Tolerance > 0) || opt.Iterations < 1:

@@ -256,7 +256,7 @@ func (p *player) show() {
 func (p *player) frame(k int) (*Frame, error) {
 	first, last := p.source.Range()
 	if k < first || k > last {
-		return nil, jsonin.Errorf("k", "frame %d is not at hand, want %d to %d", k, first, last)
+		return nil, jsonin.Errorf("k", "frame %d is not kept, want %d to %d", k, first, last)
 	}
 	return p.source.Frame(k), nil
 }
@@ -293,7 +293,7 @@ func (p *player) pause(v *bool) error {
 
 func (p *player) step(by *int) error {
 	if by == nil || *by != 1 && *by != -1 {
-		return jsonin.Errorf("by", "field \"by\" is no step, want 1 or -1")
+		return jsonin.Errorf("by", "field \"by\" is missing or wrong, want 1 or -1")
 	}
 	p.playing, p.fault = false, ""
 	var err error
@@ -312,7 +312,7 @@ func (p *player) step(by *int) error {
 
 func (p *player) setRate(hz *float64) error {
 	if hz == nil || !(*hz >= leastRate && *hz <= mostRate) {
-		return jsonin.Errorf("hz", "field \"hz\" is no rate, want %v to %v decisions a second", leastRate, mostRate)
+		return jsonin.Errorf("hz", "field \"hz\" is missing or out of range, want %v to %v decisions a second", leastRate, mostRate)
 	}
 	p.rate, p.due = *hz, time.Now()
 	p.sendState()
@@ -396,7 +396,7 @@ func (p *player) renew() {
 func (p *player) seed(v *uint64) error {
 	of, err := p.changes()
 	if err == nil && (v == nil || *v > mostSeed) {
-		err = jsonin.Errorf("seed", "field \"seed\" is no seed, want 0 to %d", uint64(mostSeed))
+		err = jsonin.Errorf("seed", "field \"seed\" is missing or out of range, want 0 to %d", uint64(mostSeed))
 	}
 	if err == nil {
 		err = of.Seeded(p.ctx, *v)
@@ -436,7 +436,7 @@ func (p *player) follow(name *string) error {
 	if name != nil {
 		home, ok := p.home.(Follows)
 		if !ok {
-			return jsonin.Errorf("session", "there are no sessions beside a %s", p.home.Describe().Kind)
+			return jsonin.Errorf("session", "a page that shows a %s has no sessions", p.home.Describe().Kind)
 		}
 		s, err := home.Follow(p.ctx, *name)
 		if err != nil {
@@ -488,7 +488,7 @@ func (p *player) send(name string, v any) {
 func (p *player) watch(ctx context.Context) (w *watcher, err error) {
 	err = p.do(ctx, func() error {
 		if len(p.watchers) >= mostWatchers {
-			return fmt.Errorf("%d pages are watching, as many as may", mostWatchers)
+			return fmt.Errorf("%d pages are open already, the largest number: close one", mostWatchers)
 		}
 		w = &watcher{make(chan []byte, waitingEvents)}
 		w.events <- event("state", p.state())

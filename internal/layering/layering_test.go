@@ -134,7 +134,7 @@ var allowed = map[string][]string{
 	"internal/starter":                       {},
 	"domains/paper/models":                   {},
 	"cmd/gpc":                                {"cli", "domains/paper", "domains/opf/command"},
-	"python/libgpc":                          {".", "compile", "serve", "domains/paper", "batchnav", "closedloop", "closedloop/environment", "domain", "tensor", "internal/durable", "internal/finite", "internal/version", "grid/ppc", "model", "offline", "grid/acopf", "grid/matpower", "grid/matpower/cases", "grid/network"},
+	"python/libgpc":                          {".", "compile", "serve", "domains/paper", "batchnav", "closedloop", "closedloop/environment", "domain", "tensor", "internal/durable", "internal/finite", "internal/version", "grid/ppc", "model", "offline", "grid/acopf", "grid/powerflow", "grid/matpower", "grid/matpower/cases", "grid/network"},
 	"examples/*":                             {".", "serve", "examples/*", "cli", "domain", "equations/dual", "equations", "equations/gorgoniagrad", "offline", "offline/*", "closedloop", "tensor"},
 	"internal/layering":                      {},
 	"internal/pages":                         {},

@@ -26,7 +26,7 @@ const (
 // table is an array of the caller's of whole rows.
 func table(name string, p unsafe.Pointer, count C.int64_t, columns int) ([]float64, error) {
 	if count < 0 || int64(count) > math.MaxInt32 {
-		return nil, wrongf("%s has %d rows", name, int64(count))
+		return nil, wrongf("%s has %d rows, want 0 to %d", name, int64(count), math.MaxInt32)
 	}
 	n := int(count) * columns
 	return view[float64](name, p, C.int64_t(n), n)
