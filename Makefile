@@ -596,6 +596,7 @@ test-ptx:
 	cp examples/outside/go.mod build/outside.mod
 	cp go.sum build/outside.sum
 	$(GO) test -short -count 1 -timeout 60m ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train && \
+		$(GO) test -short -count 1 -run QuadraticOnTheDevice ./bench && \
 		GOPROXY=off $(GO) -C examples/outside test -modfile $(CURDIR)/build/outside.mod -mod mod -short -count 1 ./heating && echo 'user and system time, of the shell and then of the tests:' && times
 	$(GO) run ./bench/ptxreport -executed $(GPC_TEST_PTX_EXECUTED)
 
