@@ -396,7 +396,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 		return nil, err
 	}
 	out.Test.P50, out.Test.P99, out.Test.Late, out.Test.Prepare = alone.P50, alone.P99, alone.Late, alone.Prepare
-	if out.Solver, err = r.beside(ctx, m, regrets); err != nil {
+	if out.Solver, err = r.driveSolver(ctx, m, regrets); err != nil {
 		return nil, err
 	}
 	if out.Met = out.Test.meets(&r.opt); !out.Met {
