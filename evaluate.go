@@ -251,19 +251,11 @@ func asBadInput(err error) error {
 	return refused(err)
 }
 
-// SteerOptions say how a user's preference is swept.
-type SteerOptions struct {
-	Divisions int // of the simplex's edge (Das and Dennis)
-	Episodes  int // at each preference
-	Seed      uint64
-	Progress  func(done, total int) // nil: nobody
-}
-
-// Steer sweeps a fixed preference over the simplex with one map, beside the exact
-// front of the same episodes.
-func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOptions) (*closedloop.Steering, error) {
-	if opt.Divisions < 1 || opt.Divisions > 1000 || opt.Episodes < 1 {
-		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000 divisions and at least 1 episode", opt.Divisions, opt.Episodes)
+// Steer sweeps a fixed preference over the simplex, its edge in so many divisions (Das and Dennis), with one map, beside
+// the exact front of the same episodes. What opt records, and its Weights, are filled in.
+func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, divisions int, opt closedloop.SteerOptions) (*closedloop.Steering, error) {
+	if divisions < 1 || divisions > 1000 || opt.Episodes < 1 {
+		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000 divisions and at least 1 episode", divisions, opt.Episodes)
 	}
 	r, err := c.Resolve(s)
 	if err != nil {
@@ -278,18 +270,15 @@ func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOpt
 	if err != nil {
 		return nil, err
 	}
-	set, err := instructionSet()
-	if err != nil {
+	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err
 	}
-	of, err := r.SHA256()
-	if err != nil {
+	if opt.ModelSHA256, err = r.SHA256(); err != nil {
 		return nil, err
 	}
-	front, err := closedloop.Steer(ctx, &c.def, m, closedloop.SteerOptions{
-		Method: r.Method.Name, Commit: version.Build(), Device: on.device, Backend: on.backend, ISA: set, ModelSHA256: of, Seed: opt.Seed, Episodes: opt.Episodes,
-		Weights: offline.DasDennis(c.Spec().ObjectiveSize(), opt.Divisions), Progress: opt.Progress,
-	})
+	opt.Method, opt.Commit, opt.Device, opt.Backend = r.Method.Name, version.Build(), on.device, on.backend
+	opt.Weights = offline.DasDennis(c.Spec().ObjectiveSize(), divisions)
+	front, err := closedloop.Steer(ctx, &c.def, m, opt)
 	return front, asBadInput(err)
 }
 
@@ -360,7 +349,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 			return nil, err
 		}
 	}
-	recovery, err := batchnav.Recover(ctx, e.backend, r.Model, problem, held, constants, batchnav.RecoveryOptions{Certify: certify, Radius: opt.Radius * r.Model.Calibration.LatentSpread, Steps: opt.Steps})
+	recovery, err := batchnav.Recover(ctx, e.backend, r.Model, problem, held, constants, certify, opt.Radius*r.Model.Calibration.LatentSpread, opt.Steps)
 	if err != nil {
 		return nil, err
 	}

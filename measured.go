@@ -18,7 +18,7 @@ func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 	if !generic {
 		return nil, badInputf("case %s simulates its own plant, which fixes what is measured", c.Name())
 	}
-	if m != nil {
+	if m = c.withGains(m); m != nil {
 		if err := m.Validate(c.Spec()); err != nil {
 			return nil, badInputf("case %s: %w", c.Name(), err)
 		}
@@ -50,13 +50,21 @@ func (c *Case) Delayed(periods float64) (*Case, error) {
 	return c.defined(def), nil
 }
 
-// On is the case in another plant than its model: that of a case of the same sizes. Its reference knows that plant, its methods and
-// its data do not. What is measured, and how late, is as here. Both plants have to be the generic one, of package closedloop.
+// On is the case in another plant than its model: that of a case of the same sizes. Its reference and its oracle know that plant, its
+// other methods and its data do not. What is measured, and how late, is as here. Where the gains of its
+// actuators are uncertain, so are those of that plant. Both plants have to be the generic one, of package closedloop.
 func (c *Case) On(other *Case) (*Case, error) {
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
 	its, too := other.def.Plant.(*closedloop.Simulation)
 	if !generic || !too {
 		return nil, badInputf("cases %s and %s: one of them simulates its own plant, which cannot be exchanged", c.Name(), other.Name())
+	}
+	if share := c.gainShare(); share > 0 && other.gainShare() == 0 {
+		var err error
+		if other, err = other.UncertainGains(share); err != nil {
+			return nil, err
+		}
+		its = other.def.Plant.(*closedloop.Simulation)
 	}
 	a, b := c.Spec(), other.Spec()
 	for _, n := range []struct {
@@ -72,7 +80,7 @@ func (c *Case) On(other *Case) (*Case, error) {
 	}
 	own, def := *its, c.def
 	own.Measurement, own.Delay, own.Steps = plant.Measurement, its.Delay, plant.Steps
-	own.Delay.Periods = plant.Delay.Periods
+	own.Delay.Periods, own.Solver = plant.Delay.Periods, other.def.Solver
 	if err := own.Delay.Validate(b); err != nil {
 		return nil, badInputf("the plant %s: %w", b.Name, err)
 	}
@@ -83,6 +91,24 @@ func (c *Case) On(other *Case) (*Case, error) {
 	def.Other = &domain.OtherPlant{Case: b.Name, ProblemSHA256: durable.Sum(domain.FingerprintOf(other.def.Problem)), Shift: other.def.Shift, Model: model}
 	def.Plant, def.Altered = &own, append(slices.Clone(def.Altered), "the plant is "+def.Other.String())
 	return c.defined(def), nil
+}
+
+// truthful refuses a method that is given the truth where the plant that runs is another than the model and the method would know the
+// model alone.
+func (c *Case) truthful(m domain.Method) error {
+	if c.def.Other == nil || m.Group != domain.GroupExact {
+		return nil
+	}
+	const instead = "; use nmpc, which knows the model alone, or name the parameters by --shift, which every solver knows"
+	if slices.ContainsFunc(c.def.Methods, func(own domain.Method) bool { return own.Name == m.Name }) {
+		return badInputf("method %s of case %s is given the truth of that case's own plant, and the plant is %s%s", m.Name, c.Name(), c.def.Other, instead)
+	}
+	if plant, generic := c.def.Plant.(*closedloop.Simulation); generic {
+		if _, solves := plant.Solver.(domain.Receding); solves {
+			return nil
+		}
+	}
+	return badInputf("method %s is given the truth, and the plant %s has no solver for a whole episode%s", m.Name, c.def.Other, instead)
 }
 
 // Driven is the case with episodes of so many decisions, of a plant that runs on: what decides does not know how long it is tested.
@@ -147,8 +173,10 @@ func (c *Case) Estimator() (*estimate.Filter, error) {
 	}
 	var mean, spread []float64
 	if m.Mean == nil {
-		plant, generic := c.def.Plant.(*closedloop.Simulation)
-		if !generic {
+		plant, drawn := c.def.Plant.(interface {
+			Prior() (mean, deviation []float64)
+		})
+		if !drawn {
 			return nil, badInputf("case %s: its Measurement has neither Mean nor Initial, and its plant no scenario that would give them", c.Name())
 		}
 		mean, spread = plant.Prior()
@@ -166,7 +194,11 @@ func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
 		if err != nil || c.def.Delay.Periods == 0 {
 			return inner, err
 		}
-		return struct{ domain.Controller }{estimate.NewLoop(inner, c.def.Problem, nil, nil, c.def.Delay)}, nil
+		problem, delay := c.def.Problem, c.def.Delay
+		if plant, generic := c.def.Plant.(*closedloop.Simulation); generic && c.def.Other != nil {
+			problem, delay = plant.Problem, plant.Delay
+		}
+		return struct{ domain.Controller }{estimate.NewLoop(inner, problem, nil, nil, delay)}, nil
 	}
 	var filter *estimate.Filter
 	if c.def.Measurement != nil {

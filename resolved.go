@@ -33,6 +33,9 @@ func (c *Case) Resolve(s Setup) (*Resolved, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.truthful(m); err != nil {
+		return nil, err
+	}
 	r := &Resolved{Method: m, Weights: s.Weights, Candidates: s.Candidates, of: c}
 	if !mapped(m) {
 		return r, nil

@@ -125,17 +125,12 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 	return &counters, refused(err)
 }
 
-// TrainOptions are those of train.Run; its Backend, Problem and Data are filled in.
-type TrainOptions struct {
-	train.Options
-	Dirs []string // folders of datasets, their shards or both; see offline.Load
-}
-
-// Train trains a map on a dataset; see train.Run. progress may be nil.
-func (c *Case) Train(ctx context.Context, e *Engine, opt TrainOptions, progress func(train.Progress)) (*train.Result, error) {
+// Train trains a map on the data in folders of datasets, their shards or both (see offline.Load); see train.Run. Backend,
+// Problem, Data and Version of opt are filled in. progress may be nil.
+func (c *Case) Train(ctx context.Context, e *Engine, dirs []string, opt train.Options, progress func(train.Progress)) (*train.Result, error) {
 	opt.Backend, opt.Problem, opt.Version = e.backend, c.def.MapProblem(), build()
 	var rounds []*offline.Dataset
-	for _, dir := range opt.Dirs {
+	for _, dir := range dirs {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -149,9 +144,9 @@ func (c *Case) Train(ctx context.Context, e *Engine, opt TrainOptions, progress 
 	if opt.Data, err = train.FromDataset(c.def.MapProblem(), rounds...); err != nil {
 		return nil, BadInput(err)
 	}
-	if err := opt.Options.Validate(); err != nil {
+	if err := opt.Validate(); err != nil {
 		return nil, BadInput(err)
 	}
-	result, err := train.Run(ctx, opt.Options, progress)
+	result, err := train.Run(ctx, opt, progress)
 	return result, refused(err)
 }

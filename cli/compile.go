@@ -51,6 +51,9 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 			if err != nil {
 				return err
 			}
+			if c, err = uncertainGains(cmd, c); err != nil {
+				return err
+			}
 			if c, err = measured(c); err != nil {
 				return err
 			}

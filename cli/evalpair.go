@@ -52,6 +52,9 @@ func (a *App) pairCommand() *cobra.Command {
 			if methods, err = withConstants(methods, constants); err != nil {
 				return err
 			}
+			if c, err = uncertainGains(cmd, c); err != nil {
+				return err
+			}
 			if c, err = scenes(c); err != nil {
 				return err
 			}

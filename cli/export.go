@@ -16,6 +16,7 @@ import (
 func (a *App) exportCommand() *cobra.Command {
 	var opt gpc.ExportOptions
 	var of string
+	var measured func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "export MODEL --c DIR",
 		Short: "Write a whole controller, or a trained map, as C99 for a microcontroller or another program",
@@ -26,6 +27,9 @@ episodes and prints how many were unsafe; the test beside the C repeats them.
 
 MODEL is a model file, or the name of a case for its bundled map. DIR must be
 empty, or not exist.
+
+Where the case declares measurements or a delay, or --estimate or --delay do,
+the Kalman filter and the prediction along the actions under way are written too.
 
 --method nmpc writes the exact controller instead, which solves an optimisation
 problem at each decision and needs no map. MODEL may then be any case of
@@ -42,11 +46,17 @@ their normalisation, and the box of the actions. It keeps no other limit.`,
 			if opt.MapOnly && opt.Method != "" {
 				return BadInputf("--method %s and --map-only exclude each other: give one of them", opt.Method)
 			}
+			if opt.MapOnly && (cmd.Flags().Changed("estimate") || cmd.Flags().Changed("delay")) {
+				return BadInputf("--map-only has neither estimator nor prediction: leave --estimate and --delay out")
+			}
 			if opt.MapOnly && opt.FMU {
 				return BadInputf("--fmu and --map-only exclude each other: an FMU holds the whole controller, --map-only writes the map alone")
 			}
 			c, m, err := a.exported(args[0], of, opt.Method)
 			if err != nil {
+				return err
+			}
+			if c, err = measured(c); err != nil {
 				return err
 			}
 			opt.Seed = a.seed
@@ -57,6 +67,7 @@ their normalisation, and the box of the actions. It keeps no other limit.`,
 			return a.Print(r, func(w io.Writer) error { return sayExported(w, r) })
 		},
 	}
+	measured = measuredFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&opt.Dir, "c", "", "folder to write the C files to")
 	f.StringVar(&of, "case", "", "case that the model file is for (default: the case it names, if this program has it)")

@@ -24,7 +24,7 @@ func Rows(c *domain.Case) []domain.Method {
 	rows := []domain.Method{
 		{Name: "oracle", About: fmt.Sprintf("the best of %d solves of the whole episode from its true start, which differ in where they begin", oracleStarts), Group: domain.GroupExact,
 			New: func(domain.Means) (domain.Controller, error) {
-				return &oracle{problem: p, horizon: solver.NewHorizon(0), ahead: c.Delay.Ahead()}, built(c.Solver)
+				return newOracle(c)
 			}},
 		{Name: "hold", About: "the last action again, at first the fallback, projected", Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) { return &hold{problem: p}, nil }},
@@ -272,6 +272,21 @@ type oracle struct {
 	t       int
 	// ahead of its decisions do not act in the episode any more, and the state that it is given is where its first one acts.
 	ahead int
+}
+
+// newOracle knows the plant that runs, which may be another than the case's model.
+func newOracle(c *domain.Case) (*oracle, error) {
+	problem, whole := c.Problem, c.Solver
+	if c.Other != nil {
+		if plant, generic := c.Plant.(*Simulation); generic {
+			problem, whole = plant.Problem, plant.Solver
+		}
+	}
+	solver, recedes := whole.(domain.Receding)
+	if !recedes {
+		return nil, fmt.Errorf("closedloop: nothing solves the plant %s, so that no oracle knows it", c.Other)
+	}
+	return &oracle{problem: problem, horizon: solver.NewHorizon(0), ahead: c.Delay.Ahead()}, built(whole)
 }
 
 func (o *oracle) Reset(ep domain.Episode) error {

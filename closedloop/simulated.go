@@ -41,6 +41,9 @@ type Simulation struct {
 	// Oracle, if set, solves an episode from its initial state for its least cost
 	// and the plan [steps][action] that attains it.
 	Oracle func(s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
+	// Solver solves this plant where it is another than the model of its case (gpc.Case.On): a method that is given the truth decides by
+	// it. nil: the case's.
+	Solver domain.Solver
 	// System, optional, is the file of the system that the problem was made of: traces hold it.
 	System json.RawMessage
 }
@@ -163,6 +166,9 @@ func (m *Simulation) Replay(params, scene json.RawMessage) (domain.Episode, erro
 	}
 	if err := s.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, fmt.Errorf("scene: %w", err)
+	}
+	if s.Process != 0 && m.Measurement == nil {
+		return nil, fmt.Errorf("scene: the seed %d of what acts on the plant, and case %q here says of nothing that it acts", s.Process, spec.Name)
 	}
 	delay := m.Delay
 	delay.Periods = s.Delay

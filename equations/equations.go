@@ -117,6 +117,10 @@ type System struct {
 	// Training and Navigation replace defaults where their fields are not zero.
 	Training   domain.Training
 	Navigation domain.Navigation
+
+	// Of UncertainGains.
+	gains []domain.Unknown
+	share float64
 }
 
 // Plants are systems of the same names and sizes with other parameters of their plant.

@@ -146,3 +146,24 @@ func TestProgramIsHeldToTheFunctions(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A number of a function that makes a system is read as it was given, so that a system with another parameter keeps its
+// program; one of another type is refused.
+func TestProgramOfASystemWithANumber(t *testing.T) {
+	y := swinging()
+	given := strings.Replace(swingText, "func System() equations.System {", "func System(fastest float64) equations.System {", 1)
+	given = strings.Replace(given, "p[0], 0, 2 }", "p[0], 0, fastest }", 1)
+	y.Initial = func(p, s, c []float64) { s[0], s[1], c[0] = p[0], 0, 1.7 }
+	y.Source = equations.From(text(given), "System", 1.7)
+	if _, err := y.Program(); err != nil {
+		t.Error(err)
+	}
+	y.Source = equations.From(text(given), "System", 1)
+	if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), "float64") {
+		t.Errorf("an int for a float64: %v", err)
+	}
+	y.Source = equations.From(text(given), "System", 1.8)
+	if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), "initial") {
+		t.Errorf("another number than the system's: %v", err)
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/grid/ppc"
 )
 
@@ -85,7 +87,7 @@ func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.
 		if err != nil {
 			return err
 		}
-		sol, reason, err := g.PowerFlow(r, ppc.FlowOptions(o))
+		sol, reason, err := g.PowerFlow(r, o.Given, powerflow.Options{EnforceQ: o.EnforceQ, Tolerance: o.Tolerance, MaxIterations: o.MaxIterations})
 		if err != nil {
 			if r.Err() != nil {
 				return err
@@ -139,7 +141,9 @@ func gpc_grid_optimal(h C.uintptr_t, opt *C.char, bus unsafe.Pointer, buses C.in
 		if err != nil {
 			return err
 		}
-		r, err := g.OptimalFlow(run, ppc.OptimalOptions(o))
+		r, err := g.OptimalFlow(run, o.Given, acopf.Options{
+			CurrentLimits: o.CurrentLimits, Feasibility: o.Feasibility, Optimality: o.Optimality, MaxIterations: o.MaxIterations,
+		})
 		if err != nil {
 			if run.Err() != nil {
 				return err

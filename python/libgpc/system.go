@@ -109,12 +109,24 @@ func gpc_compile(opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.
 			TestStarts int     `json:"test_starts"`
 			Seed       uint64  `json:"seed"`
 			Threads    int     `json:"threads"`
+			Gains      float64 `json:"uncertain_gains"`
+			plant
+			measured
 		}
 		if err := options(opt, &o); err != nil {
 			return err
 		}
 		c, err := named(o.Case, o.System)
+		if err == nil {
+			c, err = gains(c, o.Gains)
+		}
 		if err != nil {
+			return err
+		}
+		if c, err = o.measured.of(c, o.Gains != 0); err != nil {
+			return err
+		}
+		if c, err = o.drives(c, c); err != nil {
 			return err
 		}
 		if o.Out != "" {
