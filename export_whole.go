@@ -55,15 +55,15 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 			return nil, BadInput(err)
 		}
 	}
-	whole := export.Whole{Half: opt.Half, Guard: c.def.Guard, FMU: opt.FMU, Start: c.middle()}
+	whole := export.Whole{Half: opt.Half, Guard: c.def.Guard, FMU: opt.FMU, Start: c.middleScenario()}
 	if err := c.driveExported(ctx, decides, opt, &whole); err != nil {
 		return nil, err
 	}
 	return export.Controller(ctx, opt.Dir, m, c.def.Problem, whole)
 }
 
-// middle is the scenario in the middle of the ranges, nil where there are none.
-func (c *Case) middle() (p []float64) {
+// middleScenario is the scenario in the middle of the ranges, nil where there are none.
+func (c *Case) middleScenario() (p []float64) {
 	if sim, ok := c.def.Plant.(*closedloop.Simulation); ok {
 		for _, v := range sim.Parameters {
 			p = append(p, (v.Lo+v.Hi)/2)
@@ -92,7 +92,7 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	if err != nil {
 		return nil, err
 	}
-	exact := export.OptimalOptions{FMU: opt.FMU, Start: c.middle()}
+	exact := export.OptimalOptions{FMU: opt.FMU, Start: c.middleScenario()}
 	exact.Tolerance, exact.Iterations = solver.Bounds()
 	from, err := solver.Beginnings(ctx)
 	if err != nil {

@@ -47,7 +47,7 @@ func (c *Case) Resolve(s Setup) (*Resolved, error) {
 		if r.options, err = batchnav.OptionsFor(m.Name); err != nil {
 			return nil, BadInput(err)
 		}
-		if r.looksAfter() { // an ablation executes what it decodes
+		if r.mayReplace() { // an ablation executes what it decodes
 			r.options.Solver = c.def.Rescue
 		}
 	}
@@ -72,8 +72,8 @@ func (r *Resolved) setup() Setup {
 // together.
 func (r *Resolved) Navigates() bool { return r.Method.New == nil }
 
-// looksAfter reports whether a variant of the navigator may replace what it decodes.
-func (r *Resolved) looksAfter() bool { return !r.options.NoProjection && !r.options.NoFallback }
+// mayReplace reports whether a variant of the navigator may replace what it decodes.
+func (r *Resolved) mayReplace() bool { return !r.options.NoProjection && !r.options.NoFallback }
 
 // SHA256 is that of the map or the weights, "" for a method without.
 func (r *Resolved) SHA256() (string, error) {
@@ -153,7 +153,7 @@ func (r *Resolved) learned(e *Engine, means *domain.Means) (err error) {
 
 // Loop makes one closed loop of the navigator or a variant of it.
 func (r *Resolved) Loop(e *Engine) (*batchnav.Navigator, error) {
-	opt, err := r.looked(e)
+	opt, err := r.guardedOptions(e)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (r *Resolved) Loop(e *Engine) (*batchnav.Navigator, error) {
 
 // Loops makes n closed loops that decide together: each call of the engine serves all.
 func (r *Resolved) Loops(e *Engine, n int) (*batchnav.Batch, error) {
-	opt, err := r.looked(e)
+	opt, err := r.guardedOptions(e)
 	if err != nil {
 		return nil, err
 	}
@@ -171,8 +171,8 @@ func (r *Resolved) Loops(e *Engine, n int) (*batchnav.Batch, error) {
 	return b, BadInput(err)
 }
 
-// looked are the options of loops on an engine, looked after where the case says so.
-func (r *Resolved) looked(e *Engine) (batchnav.Options, error) {
+// guardedOptions are the options of loops on an engine, looked after where the case says so.
+func (r *Resolved) guardedOptions(e *Engine) (batchnav.Options, error) {
 	opt, c := r.options, r.of
 	switch {
 	case !r.Navigates():
@@ -180,7 +180,7 @@ func (r *Resolved) looked(e *Engine) (batchnav.Options, error) {
 	case e == nil:
 		return opt, errNoEngine
 	}
-	if c.guarded() && r.looksAfter() {
+	if c.guarded() && r.mayReplace() {
 		opt.Guard = &c.def.Guard
 		opt.Rescue, _ = c.def.Solver.(domain.Receding)
 	}

@@ -80,16 +80,16 @@ func (a *Batch) assume(l *loop, obs *Observation) {
 		copy(l.predictedC, l.lastC)
 	}
 	for j, v := range obs.S {
-		l.state[j] = known(v, l.predictedS[j])
+		l.state[j] = finiteOr(v, l.predictedS[j])
 	}
 	copy(l.lastS, l.state)
 	for j, v := range obs.C {
-		l.lastC[j] = known(v, known(l.predictedC[j], l.lastC[j]))
+		l.lastC[j] = finiteOr(v, finiteOr(l.predictedC[j], l.lastC[j]))
 	}
 }
 
-// known is v, or otherwise where that is not finite.
-func known(v, otherwise float64) float64 {
+// finiteOr is v, or otherwise where that is not finite.
+func finiteOr(v, otherwise float64) float64 {
 	if v-v != 0 {
 		return otherwise
 	}

@@ -97,13 +97,13 @@ func (g *guard) expect(l *loop, pref domain.Preference) error {
 	if !w.next.safe() {
 		return nil
 	}
-	w.next.follows(l.lastU, l.predictedS, l.predictedC)
+	w.next.prepend(l.lastU, l.predictedS, l.predictedC)
 	w.accepted, w.next = w.next, w.accepted
 	return nil
 }
 
-// follows puts an action that leads to (s, c), where the plan begins, before it.
-func (p *plan) follows(u, s, c []float64) {
+// prepend puts an action that leads to (s, c), where the plan begins, before it.
+func (p *plan) prepend(u, s, c []float64) {
 	p.actions = slices.Insert(p.actions, 0, u...)
 	p.s, p.c = append(p.s[:0], s...), append(p.c[:0], c...)
 	p.steps, p.fails = p.steps+1, p.fails+1

@@ -245,9 +245,9 @@ func (a *Batch) DecideSome(which []int, obs []Observation, out []Decision) error
 // at is the loop that entry i of a decision is of.
 func (a *Batch) at(i int) *loop { return &a.loops[a.which[i]] }
 
-// seat gives the loops of a decision their rows. On the host there are no others; where a
+// assignRows gives the loops of a decision their rows. On the host there are no others; where a
 // backend keeps the latents every loop has its row, and those that do not decide are on hold.
-func (a *Batch) seat(which []int) {
+func (a *Batch) assignRows(which []int) {
 	a.which, a.in, a.out = which, a.room, a.answer
 	if _, host := a.latents.(*loops.Loops); host {
 		a.in, a.out = a.room.First(len(which)), a.answer.First(len(which))
@@ -275,7 +275,7 @@ func (a *Batch) latent() error {
 
 func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
 	start := time.Now()
-	a.seat(which)
+	a.assignRows(which)
 	defer func() { a.which = nil }()
 	for i := range obs {
 		if err := a.admit(i, &obs[i]); err != nil {

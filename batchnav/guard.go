@@ -239,7 +239,7 @@ func (g *guard) watch(a *Batch, obs []Observation, out []Decision) error {
 	}
 	for i := range obs {
 		if l := a.at(i); !l.bad {
-			if err := g.settle(l, obs[i].C, a.preference(&obs[i]), &out[i]); err != nil {
+			if err := g.acceptPlan(l, obs[i].C, a.preference(&obs[i]), &out[i]); err != nil {
 				return err
 			}
 		}
@@ -389,9 +389,9 @@ func (g *guard) note(r *rollout, h, i int) {
 	}
 }
 
-// settle accepts a plan for a loop: the new one if it is safe, else the incumbent if that
+// acceptPlan accepts a plan for a loop: the new one if it is safe, else the incumbent if that
 // is, else the best of both and what a solver finds.
-func (g *guard) settle(l *loop, c []float64, pref domain.Preference, d *Decision) error {
+func (g *guard) acceptPlan(l *loop, c []float64, pref domain.Preference, d *Decision) error {
 	w, nu := &l.watched, len(l.u)
 	incumbent := w.accepted.steps > 1
 	if w.behind {

@@ -136,7 +136,7 @@ func (r *Proposer) Propose(opt domain.ProposeOptions, questions []domain.Questio
 		return err
 	}
 	r.localized = time.Now()
-	if err := r.scatter(opt.Mixture, questions); err != nil {
+	if err := r.sampleStarts(opt.Mixture, questions); err != nil {
 		return err
 	}
 	r.scattered = time.Now()
@@ -173,9 +173,9 @@ func (r *Proposer) anchor(questions []domain.Question, answers []domain.Answer) 
 	return nil
 }
 
-// scatter writes the start latents of every question and their sources. The
+// sampleStarts writes the start latents of every question and their sources. The
 // neighbours and the swept preferences of all questions are one call each.
-func (r *Proposer) scatter(mix Mixture, questions []domain.Question) error {
+func (r *Proposer) sampleStarts(mix Mixture, questions []domain.Question) error {
 	mostNeighbours, swept := 0, 0
 	for i := range questions {
 		neighbours, preferences, _ := shares(&questions[i], mix)

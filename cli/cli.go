@@ -99,7 +99,7 @@ func Main(app *App) int {
 		return code
 	case <-time.After(cmp.Or(app.Patience, DefaultPatience)):
 		app.notice(interrupted)
-		return app.unfinished(1)
+		return app.exitToContinue(1)
 	}
 }
 
@@ -133,7 +133,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 		return 1
 	case errors.Is(err, context.Canceled):
 		a.notice(interrupted)
-		return a.unfinished(1)
+		return a.exitToContinue(1)
 	}
 	a.notice(err.Error())
 	code := 1
@@ -141,7 +141,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 		code = 2
 	}
 	if errors.Is(err, durable.ErrBusy) {
-		return a.unfinished(code)
+		return a.exitToContinue(code)
 	}
 	return code
 }
@@ -167,7 +167,7 @@ stderr. The same seed gives the same result on any number of threads.`,
 			return nil
 		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			a.heedRequeue(cmd)
+			a.readRequeue(cmd)
 			return checkLimits(cmd)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

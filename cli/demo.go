@@ -136,7 +136,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	if err := d.cost(e, with[0].Case); err != nil {
 		return err
 	}
-	if err := d.fromNothing(e, with[0].Case, scenarios, epochs); err != nil {
+	if err := d.trainSmallMap(e, with[0].Case, scenarios, epochs); err != nil {
 		return err
 	}
 	if d.result.Files, err = d.records.Write(d.cmd.Context(), d.out); err != nil {
@@ -263,8 +263,8 @@ func (d *demo) cost(e *gpc.Engine, c *gpc.Case) (err error) {
 	return Table(d.Stdout, bench.Rows(d.result.Steps))
 }
 
-// fromNothing solves a small dataset, trains a map on it and evaluates it.
-func (d *demo) fromNothing(e *gpc.Engine, c *gpc.Case, scenarios, epochs int) error {
+// trainSmallMap solves a small dataset, trains a map on it and evaluates it.
+func (d *demo) trainSmallMap(e *gpc.Engine, c *gpc.Case, scenarios, epochs int) error {
 	d.say("\n── %s again from nothing, at reduced size", c.Name())
 	data := filepath.Join(d.out, "data")
 	if err := os.RemoveAll(data); err != nil {

@@ -53,7 +53,7 @@ episodes side by side, which changes latencies alone.`,
 			if c, err = guard(c); err != nil {
 				return err
 			}
-			result, err := a.recordedToo(cmd.Context(), mcapFile, modelFile, &opt, func() (*closedloop.Result, error) {
+			result, err := a.evaluateToMCAP(cmd.Context(), mcapFile, modelFile, &opt, func() (*closedloop.Result, error) {
 				return c.Evaluate(cmd.Context(), setup, a.engine(), opt)
 			})
 			if err != nil {

@@ -34,9 +34,9 @@ func (a *App) mcapCommand() *cobra.Command {
 	}
 }
 
-// recordedToo is evaluate with its trace as MCAP in the file out, where that is asked for. A
+// evaluateToMCAP is evaluate with its trace as MCAP in the file out, where that is asked for. A
 // run without a trace has one for that alone, which is not kept.
-func (a *App) recordedToo(ctx context.Context, out, model string, opt *closedloop.Options, evaluate func() (*closedloop.Result, error)) (*closedloop.Result, error) {
+func (a *App) evaluateToMCAP(ctx context.Context, out, model string, opt *closedloop.Options, evaluate func() (*closedloop.Result, error)) (*closedloop.Result, error) {
 	if out == "" {
 		return evaluate()
 	}

@@ -16,8 +16,8 @@ func requeueFlag(cmd *cobra.Command, also string) {
 	cmd.Flags().Bool("requeue", false, "exit with code 75 if the same command can continue: after SIGTERM, SIGINT or SIGUSR1, or while another process writes the same files"+also)
 }
 
-// heedRequeue reads --requeue where a command has it.
-func (a *App) heedRequeue(cmd *cobra.Command) {
+// readRequeue reads --requeue where a command has it.
+func (a *App) readRequeue(cmd *cobra.Command) {
 	f := cmd.Flags().Lookup("requeue")
 	a.requeue.Store(f != nil && f.Value.String() == "true")
 	if a.requeue.Load() && a.signals != nil && len(launchers) > 0 { // Notify of no signal is of every one
@@ -25,9 +25,9 @@ func (a *App) heedRequeue(cmd *cobra.Command) {
 	}
 }
 
-// unfinished is the exit code of a command that may be started again as it was; otherwise is
+// exitToContinue is the exit code of a command that may be started again as it was; otherwise is
 // the one without --requeue.
-func (a *App) unfinished(otherwise int) int {
+func (a *App) exitToContinue(otherwise int) int {
 	if a.requeue.Load() {
 		return exitRequeue
 	}

@@ -244,7 +244,7 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(memory()))
 	}
-	err = a.through(cmd.Context(), c, s, f, log, len(opt.Resume), file)
+	err = a.serveDoors(cmd.Context(), c, s, f, log, len(opt.Resume), file)
 	if cmd.Context().Err() != nil {
 		return err // the process ends, and what still computes with it
 	}
@@ -256,8 +256,8 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 	return err
 }
 
-// through opens the doors, and ends when one of them does or the context.
-func (a *App) through(ctx context.Context, c *gpc.Case, s *serve.Server, f *serving, log *slog.Logger, resumed int, file *serve.StateFile) error {
+// serveDoors opens the doors, and ends when one of them does or the context.
+func (a *App) serveDoors(ctx context.Context, c *gpc.Case, s *serve.Server, f *serving, log *slog.Logger, resumed int, file *serve.StateFile) error {
 	on, err := s.Listen(f.doors)
 	if err != nil {
 		return err

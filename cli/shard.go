@@ -35,7 +35,7 @@ func (a *App) shard(s string) (offline.Shard, error) {
 			return offline.Shard{}, BadInputf("--shard %q: want env/n with n ≥ 1", s)
 		}
 	}
-	of, err := launched(n, os.Getenv)
+	of, err := shardOfLauncher(n, os.Getenv)
 	if err != nil {
 		return of, BadInputf("--shard %s: %w", s, err)
 	}
@@ -55,9 +55,9 @@ const (
 	kubernetesIndex = "JOB_COMPLETION_INDEX"
 )
 
-// launched is the shard that the environment says: of n, or for n = 0 of as many as the
+// shardOfLauncher is the shard that the environment says: of n, or for n = 0 of as many as the
 // array has tasks.
-func launched(n int, getenv func(string) string) (offline.Shard, error) {
+func shardOfLauncher(n int, getenv func(string) string) (offline.Shard, error) {
 	of := offline.Shard{Count: n}
 	slurm, kubernetes := getenv(slurmID), getenv(kubernetesIndex)
 	switch {

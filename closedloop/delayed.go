@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// underWay are n actions of a plant that was told nothing yet.
-func (m *Simulation) underWay(s, c []float64, n int) [][]float64 {
+// queuedActions are n actions of a plant that was told nothing yet.
+func (m *Simulation) queuedActions(s, c []float64, n int) [][]float64 {
 	under := make([][]float64, n)
 	for i := range under {
 		under[i] = make([]float64, m.Problem.Spec().ActionSize())
@@ -15,8 +15,8 @@ func (m *Simulation) underWay(s, c []float64, n int) [][]float64 {
 	return under
 }
 
-// turn takes an action that is decided, and is the one that acts now: itself where there is no delay.
-func (e *simulated) turn(u []float64) []float64 {
+// delayedAction takes an action that is decided, and is the one that acts now: itself where there is no delay.
+func (e *simulated) delayedAction(u []float64) []float64 {
 	if len(e.under) == 0 {
 		return u
 	}
@@ -25,8 +25,8 @@ func (e *simulated) turn(u []float64) []float64 {
 	return acts
 }
 
-// shown writes the state that is measured: of within the period, where the delay is not of whole ones.
-func (e *simulated) shown(s []float64) {
+// measuredState writes the state that is measured: of within the period, where the delay is not of whole ones.
+func (e *simulated) measuredState(s []float64) {
 	if share := e.delay.Share(); share > 0 {
 		e.delay.Part(share, e.s, e.c, e.under[0], s)
 		return

@@ -99,7 +99,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		return nil, err
 	}
 	if opt.TracePath != "" {
-		lock, err := claim(opt.TracePath, opt.Resume)
+		lock, err := lockTrace(opt.TracePath, opt.Resume)
 		if err != nil {
 			return nil, err
 		}

@@ -58,7 +58,7 @@ func (e *simulated) Measure(y, c []float64) {
 	s, acts := e.s, e.before
 	if e.delay.Share() > 0 {
 		s, acts = make([]float64, len(e.s)), e.under[0]
-		e.shown(s)
+		e.measuredState(s)
 	}
 	of.Output(s, e.c, acts, y)
 	for i, v := range of.Deviation {

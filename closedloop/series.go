@@ -71,15 +71,15 @@ func (a *series) add(e *EpisodeRecord) {
 			sum[2+m+i] += l.Sigma[i]
 		}
 		if count++; count == a.every || t == len(e.Lines)-1 {
-			a.put(t/a.every, sum, float64(count))
+			a.addMeans(t/a.every, sum, float64(count))
 			clear(sum)
 			count = 0
 		}
 	}
 }
 
-// put adds an episode's means at a point, but for what is no number.
-func (a *series) put(point int, sum []float64, count float64) {
+// addMeans adds an episode's means at a point, but for what is no number.
+func (a *series) addMeans(point int, sum []float64, count float64) {
 	if a.values == nil {
 		a.values = make([][][]float64, len(sum))
 	}

@@ -185,7 +185,7 @@ func (m *Simulation) start(scene simulationScene) *simulated {
 	}
 	ep.delay = m.Delay
 	ep.delay.Periods = scene.Delay
-	ep.under = m.underWay(scene.S, scene.C, ep.delay.Ahead())
+	ep.under = m.queuedActions(scene.S, scene.C, ep.delay.Ahead())
 	if m.Measurement != nil {
 		ep.before = make([]float64, m.Problem.Spec().ActionSize())
 	}
@@ -218,7 +218,7 @@ func (e *simulated) Done() bool        { return e.t >= e.Steps() }
 func (e *simulated) State(s []float64) { copy(s, e.s) }
 
 func (e *simulated) Observe(s, c []float64) {
-	e.shown(s)
+	e.measuredState(s)
 	copy(c, e.c)
 	if e.noise == 0 {
 		return
@@ -240,7 +240,7 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 	if !tensor.Finite(u) {
 		return domain.Outcome{}, fmt.Errorf("action %v is not finite", u)
 	}
-	u = e.turn(u)
+	u = e.delayedAction(u)
 	m := spec.ObjectiveSize()
 	out := domain.Outcome{
 		S: make([]float64, len(e.s)), J: make([]float64, m), Sigma: make([]float64, m),

@@ -23,10 +23,10 @@ type traceFile struct {
 	last string // hash of the last record
 }
 
-// claim makes this process the one writer of a trace, before any work, and refuses one that
+// lockTrace makes this process the one writer of a trace, before any work, and refuses one that
 // is there and is not to be resumed. What is no file, such as a pipe, is written without
 // either; the lock is nil then.
-func claim(path string, resume bool) (*durable.Lock, error) {
+func lockTrace(path string, resume bool) (*durable.Lock, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

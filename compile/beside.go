@@ -34,8 +34,8 @@ type Beside struct {
 	Fits   bool              `json:"fits"`
 }
 
-// besides is how many starts the solver has, 0 where the case has none or it was not timed.
-func (r *run) besides() int {
+// solverStarts is how many starts the solver has, 0 where the case has none or it was not timed.
+func (r *run) solverStarts() int {
 	took := r.journal.Pace.Episodes[solver]
 	if took == 0 {
 		return 0
@@ -43,10 +43,10 @@ func (r *run) besides() int {
 	return max(1, min(besideStarts, cmp.Or(r.opt.TestStarts, leastTests), int(besideShare*r.opt.Budget.Seconds()/took)))
 }
 
-// beside drives the solver from the starts of the test, in which the chosen method had the regrets
+// driveSolver drives the solver from the starts of the test, in which the chosen method had the regrets
 // mapped, by episode.
-func (r *run) beside(ctx context.Context, m *model.Model, mapped map[int]float64) (*Beside, error) {
-	n := r.besides()
+func (r *run) driveSolver(ctx context.Context, m *model.Model, mapped map[int]float64) (*Beside, error) {
+	n := r.solverStarts()
 	if n == 0 {
 		return nil, nil
 	}

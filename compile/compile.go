@@ -1,7 +1,6 @@
-// Package compile makes of a case's equations a map that holds what was asked of it:
-// it solves scenarios, trains, drives the map in closed loop from starts that nothing
-// was trained on, and adds data or epochs where regret or its tail say so, until a
-// target is met or a budget spent.
+// Package compile makes a map from a case's equations until it meets a target for its extra cost. In rounds
+// it solves scenarios, trains a map, and drives that in closed loop from held-out starts. Where the mean or the
+// largest extra cost misses the target, it adds data or epochs, until the budget of time is spent.
 //
 // The central function is Run. Everything between lies in a folder beside the model,
 // so that an interrupted run goes on where it stopped.
@@ -395,7 +394,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 		return nil, err
 	}
 	out.Test.P50, out.Test.P99, out.Test.Late, out.Test.Prepare = alone.P50, alone.P99, alone.Late, alone.Prepare
-	if out.Solver, err = r.beside(ctx, m, regrets); err != nil {
+	if out.Solver, err = r.driveSolver(ctx, m, regrets); err != nil {
 		return nil, err
 	}
 	if out.Met = out.Test.meets(&r.opt); !out.Met {

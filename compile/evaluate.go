@@ -38,7 +38,7 @@ func (r *run) confirming(number int) int {
 func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Round) error {
 	err := r.timeMethods(ctx, m)
 	if err == nil {
-		err = r.holdFewer()
+		err = r.reduceHeldOut()
 	}
 	if err != nil {
 		return err

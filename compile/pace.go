@@ -89,27 +89,27 @@ func (r *run) holdOut() error {
 	}
 	p := &r.journal.Pace
 	if p.Starts == 0 {
-		p.Starts = r.bearable()
+		p.Starts = r.affordableStarts()
 	}
 	r.opt.Starts = p.Starts
 	return r.save()
 }
 
-// holdFewer holds out fewer starts where closed loops of the first map take much of the budget too, as
+// reduceHeldOut holds out fewer starts where closed loops of the first map take much of the budget too, as
 // they do where a guard asks a solver often.
-func (r *run) holdFewer() error {
+func (r *run) reduceHeldOut() error {
 	p := &r.journal.Pace
 	if p.Starts == 0 || len(r.journal.Rounds) > 0 {
 		return nil
 	}
-	p.Starts = min(p.Starts, r.bearable())
+	p.Starts = min(p.Starts, r.affordableStarts())
 	r.opt.Starts = p.Starts
 	return r.save()
 }
 
-// bearable is how many held-out starts leave the references of a round, and its closed loops once they
+// affordableStarts is how many held-out starts leave the references of a round, and its closed loops once they
 // are timed, evaluable of the budget.
-func (r *run) bearable() int {
+func (r *run) affordableStarts() int {
 	p := &r.journal.Pace
 	each := r.sets() * (p.Reference + p.Episodes["direct"]/float64(r.threads()))
 	return int(min(mostStarts, max(leastStarts, evaluable*r.opt.Budget.Seconds()/each)))
@@ -129,9 +129,9 @@ func (r *run) references(starts int) float64 {
 	return r.sets() * float64(starts) * r.journal.Pace.Reference
 }
 
-// affordable is how many of so many epochs on a round's data, of which samples were added, the time
+// affordableEpochs is how many of so many epochs on a round's data, of which samples were added, the time
 // that is left has room for.
-func (r *run) affordable(ctx context.Context, number, wanted, added int) (int, error) {
+func (r *run) affordableEpochs(ctx context.Context, number, wanted, added int) (int, error) {
 	p := &r.journal.Pace
 	for len(p.Epochs) <= number {
 		p.Epochs = append(p.Epochs, 0)
@@ -224,7 +224,7 @@ func (r *run) reserve() float64 {
 // which an episode takes so long.
 func (r *run) testing(tests int, took float64) float64 {
 	test := float64(tests)*(r.journal.Pace.Reference+took/float64(r.threads())) + float64(timed(tests))*took
-	return test + float64(r.besides())*r.journal.Pace.Episodes[solver]
+	return test + float64(r.solverStarts())*r.journal.Pace.Episodes[solver]
 }
 
 // tests is how many starts the test of a method has: those that were asked for, or as many as the

@@ -172,7 +172,7 @@ func TestALaterRoundFitsTheBudget(t *testing.T) {
 		r.journal.Rounds = []Round{{Kind: First, Samples: 1000, Epochs: 60, Seconds: Seconds{Train: 6, Evaluate: 5}}}
 		r.earlier = 450
 		for range 2 {
-			if got, err := r.affordable(context.Background(), 1, 60, v.added); got != v.want || err != nil {
+			if got, err := r.affordableEpochs(context.Background(), 1, 60, v.added); got != v.want || err != nil {
 				t.Errorf("%d samples more: %d epochs (%v), want %d", v.added, got, err, v.want)
 			}
 			r.earlier = 490 // of no more concern
@@ -196,7 +196,7 @@ func TestFewerAreHeldOutWhereLoopsAreSlow(t *testing.T) {
 		}
 		r.journal.Pace = pace{Reference: 0.02, Starts: v.starts, Episodes: map[string]float64{"direct": v.episode}}
 		r.journal.Rounds = make([]Round, v.ended)
-		require.OK(t, r.holdFewer())
+		require.OK(t, r.reduceHeldOut())
 		if r.opt.Starts != v.want {
 			t.Errorf("%v s an episode, %d rounds: %d of %d starts, want %d", v.episode, v.ended, r.opt.Starts, v.starts, v.want)
 		}

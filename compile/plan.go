@@ -42,7 +42,7 @@ func (r *run) next() (work, string) {
 	if len(rounds) == r.opt.Rounds {
 		return work{}, fmt.Sprintf("%d rounds", len(rounds))
 	}
-	w, ended := r.fit(r.wish())
+	w, ended := r.fit(r.wantedRound())
 	if ended == "" && w.from < len(rounds)-1 {
 		w.why += fmt.Sprintf("; on from the map of round %d, which is better than that of round %d", w.from+1, len(rounds))
 	}
@@ -73,18 +73,18 @@ func (r *run) exhausted() bool {
 	return !(float64(last.HeldOut.Capped) <= (1-worthwhile)*float64(r.journal.Rounds[last.From].HeldOut.Capped))
 }
 
-// unvisited tells whether the map's own actions reach its next observation through the context,
+// lacksVisitedStates tells whether the map's own actions reach its next observation through the context,
 // and no data show what then happens: longer training on optimal actions does not.
-func (r *run) unvisited() bool {
+func (r *run) lacksVisitedStates() bool {
 	return r.remembers && !slices.ContainsFunc(r.journal.Rounds, func(x Round) bool { return x.Focused > 0 })
 }
 
-// wish is the next round were there time without end.
-func (r *run) wish() work {
+// wantedRound is the next round were there time without end.
+func (r *run) wantedRound() work {
 	from := r.best()
 	now := &r.journal.Rounds[from]
 	gap := ratio(now.Probed.Capped, now.Training.Capped)
-	learnt := now.Training.Episodes == 0 || now.Training.meets(&r.opt) || now.Confirmed != nil || r.exhausted() || r.unvisited()
+	learnt := now.Training.Episodes == 0 || now.Training.meets(&r.opt) || now.Confirmed != nil || r.exhausted() || r.lacksVisitedStates()
 	if !learnt && gap < overfit && now.Probed.rate() <= now.Training.rate() {
 		return work{Epochs, fmt.Sprintf("its own starts cost %s, others %.2g times that", r.typical(&now.Training), gap), from, 0, 2 * now.Epochs}
 	}
@@ -100,7 +100,7 @@ func (r *run) wish() work {
 		why = fmt.Sprintf("the worst start costs %.2g %%", float64(now.HeldOut.Max))
 	case now.Training.Episodes == 0:
 		why = "the target is missed"
-	case r.unvisited() && gap < overfit:
+	case r.lacksVisitedStates() && gap < overfit:
 		why = "the context remembers actions, and nothing is known of those that the map takes"
 	}
 	if now.Confirmed != nil && float64(now.Confirmed.Mean) <= r.opt.Target {

@@ -47,7 +47,7 @@ func (r *run) round(ctx context.Context, number int, w work) (*Round, error) {
 		}
 		out.Seconds.Solve = r.since(began)
 		began = r.now()
-		if w.epochs, err = r.affordable(ctx, number, w.epochs, added); err != nil {
+		if w.epochs, err = r.affordableEpochs(ctx, number, w.epochs, added); err != nil {
 			return nil, err
 		}
 	}

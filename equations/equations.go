@@ -1,6 +1,5 @@
-// Package equations makes a domain of plain equations: whoever writes the dynamics,
-// objectives and limits of a system as Go functions gets a domain.Case for them, with
-// solver, plant, oracle, projection, urgency and exact derivatives.
+// Package equations makes a control problem from plain equations. You write the dynamics, objectives and limits of a
+// system as Go functions, and get a domain.Case with solver, plant, projection and exact derivatives.
 //
 // The central type is System: a struct of names, ranges and functions, which are generic in
 // dual.Scalar, so that they are written once and both computed and differentiated. Its

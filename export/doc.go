@@ -1,6 +1,6 @@
-// Package export writes a trained map as C99 that depends on nothing, for a
-// microcontroller or a program in another language: the decision of the method
-// `direct` before its projection, in float32 and in static memory.
+// Package export writes trained maps and whole controllers as C99 without dependencies, for microcontrollers and
+// programs in other languages. A map alone is the decision of the method `direct` before its projection, in float32
+// and in static memory.
 //
 // The central function is C, which writes a folder: the map's source and header, its
 // parameters, and a program that holds both to recorded decisions of this module

@@ -82,8 +82,8 @@ func resume(dir string, h *Header) (made Counters, missing []int, err error) {
 	return made, missing, nil
 }
 
-// grace is a context that ends a second after ctx.
-func grace(ctx context.Context) (late context.Context, cancel func()) {
+// graceContext is a context that ends a second after ctx.
+func graceContext(ctx context.Context) (late context.Context, cancel func()) {
 	late, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, end) })
 	return late, func() {
@@ -177,7 +177,7 @@ func (g *generator) generate(ctx context.Context, opt *Options, missing []int, t
 			}
 		}
 	}
-	late, cancel := grace(ctx)
+	late, cancel := graceContext(ctx)
 	defer cancel()
 	g.ctx, g.solver = late, domain.SolverUntil(late, g.solver)
 	scenarios := g.header.scenarios()

@@ -32,8 +32,8 @@ type pace struct {
 	most        atomic.Int64
 }
 
-// took notes that a batch of n took so long.
-func (p *pace) took(n int, d time.Duration, sessions int) {
+// observeBatch notes that a batch of n took so long.
+func (p *pace) observeBatch(n int, d time.Duration, sessions int) {
 	if n == 1 {
 		p.alone.learn(float64(d))
 	} else {

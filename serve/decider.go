@@ -105,7 +105,7 @@ func (l *loops) decide(s *Server, jobs []*job) {
 	}
 	if panicked(err) {
 		if len(jobs) == 1 {
-			s.broke(jobs[0], err)
+			s.endBroken(jobs[0], err)
 			return
 		}
 		if err = l.batch.Restore(&l.saved); err == nil {
@@ -210,7 +210,7 @@ func (c *controllers) decide(s *Server, jobs []*job) {
 	for i, j := range jobs {
 		switch {
 		case panicked(errs[i]):
-			s.broke(j, errs[i])
+			s.endBroken(j, errs[i])
 		case errs[i] != nil:
 			s.fail(j, errs[i])
 		default:

@@ -136,7 +136,7 @@ func (s *Server) decide(jobs []*job) {
 		j.preference = s.preferenceOf(j)
 		switch {
 		case s.outdated(j):
-			s.holdBack(j)
+			s.answerStale(j)
 		case j.finished() || j.overdue() && s.expire(j): // its deadline passed while it waited
 			s.decider.missed(j)
 			j.of.report(j)
@@ -161,7 +161,7 @@ func (s *Server) decide(jobs []*job) {
 	s.decider.prepare(s, open)
 	if !aside {
 		s.decidedAt = time.Now()
-		s.pace.took(len(open), s.decidedAt.Sub(start), s.opt.Sessions)
+		s.pace.observeBatch(len(open), s.decidedAt.Sub(start), s.opt.Sessions)
 	}
 	for _, j := range open {
 		j.of.report(j)

@@ -65,7 +65,7 @@ func (s *Server) expire(j *job) bool {
 		<-j.done
 		return true
 	}
-	d, err := s.instead(j)
+	d, err := s.replacement(j)
 	if err != nil {
 		s.fail(j, err)
 		return true

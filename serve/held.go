@@ -40,9 +40,9 @@ func (h *held) take(session string, u []float64) bool {
 	return isFinite(u)
 }
 
-// instead is the decision of a request whose deadline has come: the next action of the plan before where that keeps the limits, or
+// replacement is the decision of a request whose deadline has come: the next action of the plan before where that keeps the limits, or
 // breaks them by less than the problem's fallback, which it is elsewhere.
-func (s *Server) instead(j *job) (*Decision, error) {
+func (s *Server) replacement(j *job) (*Decision, error) {
 	d, err := s.conservative(&j.request)
 	if err != nil || j.op != opDecide {
 		return d, err

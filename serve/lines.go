@@ -181,7 +181,7 @@ func (l *lines) line() ([]byte, error) {
 	for {
 		part, err := l.from.ReadSlice('\n')
 		some = some || len(part) > 0
-		if text = append(text, part...); len(bare(text)) > l.max {
+		if text = append(text, part...); len(withoutNewline(text)) > l.max {
 			text, long = text[:0], true
 		}
 		switch {
@@ -192,11 +192,11 @@ func (l *lines) line() ([]byte, error) {
 		case long:
 			return nil, nil
 		}
-		return bare(text), nil
+		return withoutNewline(text), nil
 	}
 }
 
-// bare is a line without its end.
-func bare(text []byte) []byte {
+// withoutNewline is a line without its end.
+func withoutNewline(text []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
 }

@@ -16,8 +16,8 @@ func TestPace(t *testing.T) {
 			if outliers && i%8 == 3 {
 				off = 10 * time.Millisecond
 			}
-			p.took(1, alone+off, 256)
-			p.took(1+i%3, alone+time.Duration(i%3)*each+off, 256)
+			p.observeBatch(1, alone+off, 256)
+			p.observeBatch(1+i%3, alone+time.Duration(i%3)*each+off, 256)
 		}
 		return p
 	}
@@ -34,18 +34,18 @@ func TestPace(t *testing.T) {
 	}
 	p := &pace{}
 	for range 1000 {
-		p.took(1, 100*us, 256)
+		p.observeBatch(1, 100*us, 256)
 	}
 	for i := range learned {
 		if got := p.most.Load(); got != 2 {
 			t.Errorf("after %d batches of several %d are let in, want 2", i, got)
 		}
-		p.took(2, 110*us, 256)
+		p.observeBatch(2, 110*us, 256)
 	}
 	if got := p.most.Load(); got <= 2 {
 		t.Errorf("after %d batches of several %d are let in", learned, got)
 	}
-	if p.took(1, 100*us, 3); p.most.Load() > 3 {
+	if p.observeBatch(1, 100*us, 3); p.most.Load() > 3 {
 		t.Errorf("%d are let in where 3 sessions may be open", p.most.Load())
 	}
 }

@@ -28,8 +28,8 @@ func (s *Server) guarded(f func() error) (err error) {
 	return f()
 }
 
-// broke ends the session of a decision that panicked.
-func (s *Server) broke(j *job, err error) {
+// endBroken ends the session of a decision that panicked.
+func (s *Server) endBroken(j *job, err error) {
 	s.panics.Add(1)
 	s.end(j.of)
 	s.fail(j, &FieldError{Field: "session", Err: fmt.Errorf("the session has ended: %w", err)})

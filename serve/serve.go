@@ -1,5 +1,5 @@
-// Package serve decides for many closed loops at once: the core of a running controller,
-// whatever it is reached by.
+// Package serve answers requests for decisions of many control loops at once, over HTTP, over standard input and
+// output, or in process.
 //
 // The central type is Server. A session is one closed loop by its name; it begins with its
 // first request and ends with Reset. Requests of different sessions that are at hand together

@@ -10,28 +10,28 @@ import (
 
 // session is one closed loop. It is the dispatcher's alone.
 type session struct {
-	name       string
-	place      int                // its loop, of a method that has loops
-	controller domain.Controller  // or its controller
-	preference *domain.Preference // nil: the server's
-	waits      bool               // one of its requests is in the batch
-	aside      bool               // nobody's plant: see Aside
-	asked      time.Time          // when it was last asked for
-	observed   time.Time          // the last observation that said when; zero: none
-	stale      string             // why every decision is the fallback; "": none is
-	s, c, u    []float64          // what was reported last and executed then; nil: nothing yet
+	name        string
+	place       int                // its loop, of a method that has loops
+	controller  domain.Controller  // or its controller
+	preference  *domain.Preference // nil: the server's
+	waits       bool               // one of its requests is in the batch
+	aside       bool               // nobody's plant: see Aside
+	lastRequest time.Time          // when it was last asked for
+	observed    time.Time          // the last observation that said when; zero: none
+	stale       string             // why every decision is the fallback; "": none is
+	s, c, u     []float64          // what was reported last and executed then; nil: nothing yet
 }
 
 // begin finds the session of a request, a new one where it has none.
 func (s *Server) begin(j *job) (err error) {
 	if j.of = s.sessions[j.session]; j.of != nil {
-		j.of.asked = time.Now()
+		j.of.lastRequest = time.Now()
 		return nil
 	}
 	if len(s.sessions) >= s.opt.Sessions && !s.expireIdle() {
 		return jsonin.Errorf("session", "%w: the server holds %d; reset one, or start it with a larger --sessions", ErrFull, len(s.sessions))
 	}
-	of := &session{name: j.session, aside: j.aside, asked: time.Now()}
+	of := &session{name: j.session, aside: j.aside, lastRequest: time.Now()}
 	if err := s.guarded(func() error { return s.decider.open(of) }); err != nil {
 		return err
 	}
@@ -48,14 +48,14 @@ func (s *Server) begin(j *job) (err error) {
 func (s *Server) expireIdle() bool {
 	var oldest *session
 	for _, of := range s.sessions {
-		if !of.waits && of.stale == "" && (oldest == nil || of.asked.Before(oldest.asked)) {
+		if !of.waits && of.stale == "" && (oldest == nil || of.lastRequest.Before(oldest.lastRequest)) {
 			oldest = of
 		}
 	}
-	if s.opt.SessionIdle < 0 || oldest == nil || time.Since(oldest.asked) < s.opt.SessionIdle {
+	if s.opt.SessionIdle < 0 || oldest == nil || time.Since(oldest.lastRequest) < s.opt.SessionIdle {
 		return false
 	}
-	s.opt.Log.Info("an idle session has ended", "session", oldest.name, "idle", time.Since(oldest.asked).Round(time.Second))
+	s.opt.Log.Info("an idle session has ended", "session", oldest.name, "idle", time.Since(oldest.lastRequest).Round(time.Second))
 	s.end(oldest)
 	s.metrics.expired.Add(1)
 	return true
@@ -121,8 +121,8 @@ func (s *Server) outdated(j *job) bool {
 	return true
 }
 
-// holdBack answers a decision of an observation that is stale.
-func (s *Server) holdBack(j *job) {
+// answerStale answers a decision of an observation that is stale.
+func (s *Server) answerStale(j *job) {
 	d, err := s.conservative(&j.request)
 	if err != nil {
 		s.fail(j, err)

@@ -207,14 +207,14 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 	}
 	initial := trained(t, toyOptions(be, 10)).Model
 	for says, change := range map[string]func(*Options){
-		"options.Seed is 5, this run's is 6":                 func(o *Options) { o.Seed++ },
-		"options.LearningRate is 0.001, this run's is 0.002": func(o *Options) { o.LearningRate = 2e-3 },
-		"its data_sha256 is":                                 func(o *Options) { o.Data.U.Data[3] += 1 },
-		"its backend is cpu":                                 func(o *Options) { o.Backend = ref.New() },
-		"its program is , this run's is v2":                  func(o *Options) { o.Version = "v2" },
-		"its initial_sha256 is , this run's is":              func(o *Options) { o.Initial = initial },
-		"its problem_sha256 is":                              func(o *Options) { o.Problem = heavier{newToy()} },
-		"its backend is " + computesOn(be) + ", this run":    func(o *Options) { o.Backend = level{be} },
+		"options.Seed is 5, this run's is 6":                   func(o *Options) { o.Seed++ },
+		"options.LearningRate is 0.001, this run's is 0.002":   func(o *Options) { o.LearningRate = 2e-3 },
+		"its data_sha256 is":                                   func(o *Options) { o.Data.U.Data[3] += 1 },
+		"its backend is cpu":                                   func(o *Options) { o.Backend = ref.New() },
+		"its program is , this run's is v2":                    func(o *Options) { o.Version = "v2" },
+		"its initial_sha256 is , this run's is":                func(o *Options) { o.Initial = initial },
+		"its problem_sha256 is":                                func(o *Options) { o.Problem = heavier{newToy()} },
+		"its backend is " + numericIdentity(be) + ", this run": func(o *Options) { o.Backend = level{be} },
 	} {
 		other := toyOptions(be, 10)
 		other.Checkpoint, other.Resume = opt.Checkpoint, true

@@ -19,7 +19,7 @@ func (r *run) identify() error {
 	o := r.opt
 	id := runIdentity{
 		Case: o.Problem.Spec().Name, ProblemSHA256: durable.Sum(domain.FingerprintOf(o.Problem)), DataSHA256: o.Data.contentHash(o.Problem.Spec()),
-		Program: o.Version, Backend: computesOn(o.Backend), Manifold: o.manifold, Rollout: o.rollout, Adam: o.adam,
+		Program: o.Version, Backend: numericIdentity(o.Backend), Manifold: o.manifold, Rollout: o.rollout, Adam: o.adam,
 	}
 	var err error
 	if o.Initial != nil {
@@ -38,9 +38,9 @@ func (r *run) identify() error {
 	return nil
 }
 
-// computesOn names a backend as far as the bits of its results depend on it; on how many
+// numericIdentity names a backend as far as the bits of its results depend on it; on how many
 // threads they do not.
-func computesOn(b backend.Backend) string {
+func numericIdentity(b backend.Backend) string {
 	d := b.Describe()
 	on := strings.TrimSpace(strings.Join([]string{d.Name, runtime.GOARCH, d.ISA, d.Precision}, " "))
 	if d.Devices > 1 { // by whose number gradients are added up

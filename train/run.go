@@ -191,7 +191,7 @@ func (r *run) finish() (*model.Model, error) {
 		hash = o.Data.contentHash(o.Problem.Spec())
 	}
 	m.Provenance = model.Provenance{
-		Command: o.Command, Seed: o.Seed, Version: o.Version, Backend: computesOn(o.Backend), Samples: o.Data.S.Rows,
+		Command: o.Command, Seed: o.Seed, Version: o.Version, Backend: numericIdentity(o.Backend), Samples: o.Data.S.Rows,
 		ProblemSHA256: durable.Sum(domain.FingerprintOf(o.Problem)), DatasetSHA256: hash, InitialSHA256: r.initial, Rounds: o.Data.Rounds,
 	}
 	if m.Navigation, err = json.Marshal(o.Problem.Spec().Navigation); err != nil {

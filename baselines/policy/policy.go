@@ -1,5 +1,5 @@
-// Package policy runs policies that were learned elsewhere, by reinforcement, as methods of
-// any case.
+// Package policy runs neural policies, trained by reinforcement learning outside this module, as methods of any
+// case.
 //
 // The central type is Actor: the network of a policy with what it was trained on, as a file
 // holds it. A policy observes [s, c], measured state and context in their units, in float32, and answers

@@ -1,5 +1,5 @@
-// Package environment is a case's plant as learners take one: thousands of its closed-loop
-// episodes side by side, each begun anew when it has ended.
+// Package environment simulates a case's plant for reinforcement learning: thousands of closed-loop episodes
+// side by side, each reset when it ends.
 //
 // The central type is Fleet, which steps all of them in one call, in parallel, and reads and
 // writes arrays of the caller's. Everything in it is the case's own: the episodes are those

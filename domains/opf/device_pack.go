@@ -51,7 +51,7 @@ type devicePack struct {
 	pairAt          []int32
 	numbers, tables []float64 // tables are those of numbers
 	sizes           []int32
-	places          []int32 // of the tables, in the order of device_network.cuh
+	offsets         []int32 // of the tables, in the order of device_network.cuh
 	indices         []int32
 	fast, slow      int // float64 of a row in flight: without the least change, of it
 	limits          int // rows that a least change has at most
@@ -65,7 +65,7 @@ func (p *devicePack) size(v ...int) {
 
 func (p *devicePack) floats(v ...[]float64) {
 	for _, t := range v {
-		p.places = append(p.places, int32(packConstants+len(p.tables)))
+		p.offsets = append(p.offsets, int32(packConstants+len(p.tables)))
 		p.tables = append(p.tables, t...)
 	}
 }
@@ -74,7 +74,7 @@ func (p *devicePack) floats(v ...[]float64) {
 // head is known.
 func (p *devicePack) ints(v ...[]int32) {
 	for _, t := range v {
-		p.places = append(p.places, int32(len(p.indices)))
+		p.offsets = append(p.offsets, int32(len(p.indices)))
 		p.indices = append(p.indices, t...)
 	}
 }
@@ -96,13 +96,13 @@ func (p *devicePack) finish(fastShared bool, workspace int) (constants []float64
 		p.sizes[packFastShared] = 1
 	}
 	p.sizes[packWorkspace] = int32(workspace)
-	head := int32(len(p.sizes) + len(p.places))
-	for i := packTablesOfFloat; i < len(p.places); i++ {
-		p.places[i] += head
+	head := int32(len(p.sizes) + len(p.offsets))
+	for i := packTablesOfFloat; i < len(p.offsets); i++ {
+		p.offsets[i] += head
 	}
 	constants = slices.Concat(p.numbers, p.tables)
 	constants[packNumbers] = float64(len(constants))
-	return constants, slices.Concat(p.sizes, p.places, p.indices)
+	return constants, slices.Concat(p.sizes, p.offsets, p.indices)
 }
 
 func narrow(v []int) []int32 {
@@ -218,7 +218,7 @@ func loadsOf(with []int, first, buses int) []int32 {
 // charging of Bff and Btt, which it does not, behind each.
 func (y *System) packBranches() []float64 {
 	n, l := y.Network, &y.layout
-	y2, err := doubled(n)
+	y2, err := admittancesAtTwo(n)
 	if err != nil {
 		panic("opf: " + err.Error()) // NewSystem made the same
 	}

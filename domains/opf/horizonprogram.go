@@ -116,10 +116,10 @@ func (p *horizonProgram) solve() bool {
 			return false
 		}
 		p.direction(factor, 0, false)
-		primal := p.longest()
+		primal := p.stepLength()
 		centre := p.complementarity(primal, primal) / gap
 		p.direction(factor, centre*centre*centre*gap, true)
-		p.advance(programBoundary * p.longest())
+		p.advance(programBoundary * p.stepLength())
 	}
 	return false
 }
@@ -260,8 +260,8 @@ func (p *horizonProgram) direction(factor blas64.TriangularBand, centre float64,
 	}
 }
 
-// longest is the part of the direction that keeps everything positive, at most 1.
-func (p *horizonProgram) longest() float64 {
+// stepLength is the part of the direction that keeps everything positive, at most 1.
+func (p *horizonProgram) stepLength() float64 {
 	step := 1.0
 	hold := func(v, dv float64) {
 		if v+step*dv < 0 {

@@ -28,15 +28,15 @@ type terms struct {
 	buses                                    int
 }
 
-// doubled are the admittances at branch factors of 2: less those of the file they
+// admittancesAtTwo are the admittances at branch factors of 2: less those of the file they
 // are what a factor multiplies.
-func doubled(n *network.Network) (*network.Admittance, error) {
+func admittancesAtTwo(n *network.Network) (*network.Admittance, error) {
 	y := network.NewAdmittance(n.Branches())
 	return y, n.ScaleBranches(slices.Repeat([]float64{2}, n.Branches()), y)
 }
 
 func newTerms(n *network.Network, l *layout) (terms, error) {
-	y2, err := doubled(n)
+	y2, err := admittancesAtTwo(n)
 	if err != nil {
 		return terms{}, err
 	}

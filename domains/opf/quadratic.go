@@ -147,11 +147,11 @@ func (p *leastChange) solve(tolerance float64) {
 			p.exchange(c)
 		}
 	}
-	p.climb(tolerance)
+	p.solveDual(tolerance)
 }
 
-// climb is the dual active set.
-func (p *leastChange) climb(tolerance float64) {
+// solveDual is the dual active set.
+func (p *leastChange) solveDual(tolerance float64) {
 	p.push = resized(p.push, len(p.x)+len(p.bound))
 	clear(p.push)
 	p.ascend()

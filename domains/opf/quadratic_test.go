@@ -20,7 +20,7 @@ func TestLeastChangeIsOptimal(t *testing.T) {
 
 // So does what takes over where blocks go round in circles, alone.
 func TestTheDualActiveSetIsOptimal(t *testing.T) {
-	checkLeastChange(t, (*leastChange).climb)
+	checkLeastChange(t, (*leastChange).solveDual)
 }
 
 func checkLeastChange(t *testing.T, solve func(p *leastChange, tolerance float64)) {

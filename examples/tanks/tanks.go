@@ -1,5 +1,5 @@
-// Package tanks is a domain of one's own: two coupled water tanks, two
-// objectives, two hard limits. It uses public packages only, and states its
+// Package tanks is an example of a control problem outside the program: two
+// coupled water tanks, two objectives, two hard limits. It uses public packages only, and states its
 // objectives as a Gorgonia graph, from which their gradients come; ByHand is the
 // same problem with its gradients written out.
 //

@@ -1,4 +1,4 @@
-// Package networktest gives tests the networks that they compute on.
+// Package networktest loads power networks for tests.
 package networktest
 
 import (

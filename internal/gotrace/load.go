@@ -1,4 +1,5 @@
-// Package gotrace reads Go functions as programs: it runs their source on symbols, and records what they compute.
+// Package gotrace turns the source of Go functions into straight-line programs: it executes the source on symbols in
+// place of numbers, and records every operation.
 //
 // The central type is Package. Load parses and checks the files of a package, as go:embed keeps them in a binary; Run calls one of
 // its functions with what is known, such as the function that makes a system; Trace calls a function that came back with

@@ -1,5 +1,5 @@
-// Package interrupt makes reading end when a context does: from a terminal, a pipe that
-// nobody writes to, a device without end.
+// Package interrupt ends a blocked read when a context ends: from a terminal, a pipe that nobody writes to, or a
+// device without end.
 package interrupt
 
 import (

@@ -1,5 +1,4 @@
-// Package jsonin reads JSON that comes from outside, and says what is wrong with the place that it
-// is about.
+// Package jsonin reads JSON from users and clients, and names the field that is wrong.
 //
 // Its central types are Fields, an object read field by field as requests and observations are, with
 // FieldError for a field that is wrong, and Exact, which takes what people write as it stands or

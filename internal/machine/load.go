@@ -1,4 +1,4 @@
-// Package machine says what else a machine did while something was timed on it.
+// Package machine measures how busy a machine was with other work while something was timed on it.
 //
 // The central type is Load. Times of a machine that had other work are not its own:
 // every recorded time has a Load, and a recording with a Limit is refused above it.

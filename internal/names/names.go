@@ -1,4 +1,4 @@
-// Package names finds what a mistyped name was meant for.
+// Package names suggests the known name that a mistyped one is closest to.
 package names
 
 import (

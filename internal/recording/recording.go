@@ -74,17 +74,17 @@ const least = "least"
 
 // Writer writes the episodes of a trace. It is used by one goroutine.
 type Writer struct {
-	out      *mcap.Writer
-	header   *closedloop.Header
-	plant    domain.Plant
-	spec     *domain.Spec
-	may      *domain.ProblemAbilities
-	places   [][2]float64
-	channels map[string]uint16
-	numbers  map[string]numbers // by topic
-	sequence map[string]uint32
-	period   uint64 // ns
-	begin    uint64 // of the next episode, ns
+	out          *mcap.Writer
+	header       *closedloop.Header
+	plant        domain.Plant
+	spec         *domain.Spec
+	may          *domain.ProblemAbilities
+	busPositions [][2]float64
+	channels     map[string]uint16
+	numbers      map[string]numbers // by topic
+	sequence     map[string]uint32
+	period       uint64 // ns
+	begin        uint64 // of the next episode, ns
 }
 
 const second = 1_000_000_000 // ns
@@ -102,7 +102,7 @@ func NewWriter(out io.Writer, h *closedloop.Header, c *domain.Case) (*Writer, er
 	w.may = domain.AbilitiesOfProblem(c.Problem)
 	if w.may.Chart != nil {
 		chart := w.may.Chart()
-		w.places = graphlayout.Of(len(chart.Buses), chart.Branches)
+		w.busPositions = graphlayout.Of(len(chart.Buses), chart.Branches)
 	}
 	var err error
 	if w.out, err = mcap.NewWriter(out, &mcap.WriterOptions{Chunked: true, Compression: mcap.CompressionZSTD, IncludeCRC: true, OverrideLibrary: true}); err != nil {
@@ -288,7 +288,7 @@ func (w *Writer) operate(s, c, u []float64, ns uint64) error {
 	if !ok {
 		return nil
 	}
-	return w.message(topicScene, ns, sceneUpdate{Entities: charted(w.may.Chart(), w.places, p, ns)})
+	return w.message(topicScene, ns, sceneUpdate{Entities: charted(w.may.Chart(), w.busPositions, p, ns)})
 }
 
 // Close ends the file.

@@ -1,5 +1,5 @@
-// Package web is what the doors of packages serve and view have in common: whose name a request
-// is for, and streams of server-sent events.
+// Package web is shared by the HTTP handlers of packages serve and view: it checks the host that a request
+// names, and writes streams of server-sent events.
 //
 // The central type is Stream.
 package web

@@ -129,8 +129,8 @@ def test_actors_that_do_not_belong_are_refused_by_name(tmp_path):
         with pytest.raises(gpc.InputError, match="asked for a decision under 0.5,0.5"):
             s.evaluate(episodes=1, preference=[0.5, 0.5])
     for changed, named in (
-        ({"case": "opf30"}, 'of case "opf30", not of "integrator-convex"'), ({"version": "2"}, 'of version "2"'), ({"algorithm": "cpo"}, "of the algorithm cpo"),
-        ({"problem_sha256": "1" * 64}, "trained on another problem"),
+        ({"case": "opf30"}, 'for case "opf30", want "integrator-convex"'), ({"version": "2"}, 'of version "2"'), ({"algorithm": "cpo"}, "of the algorithm cpo"),
+        ({"problem_sha256": "1" * 64}, "trained on other equations"),
     ):
         with pytest.raises(gpc.InputError, match=named):
             gpc.open("integrator-convex", model=actor(file, **changed), method="td3").loop()

@@ -57,7 +57,7 @@ def test_a_folder_has_an_episode_a_file(cart, scene):
         for number, episode in ((0, 4), (1, 1)):
             np.testing.assert_array_equal(s.observe(number)[0], cart.observe(episode, seed=SEED)[0])
         assert s.evaluate("direct")["episodes"] == 2
-        with pytest.raises(gpc.InputError, match="episode 2 of 2 scenes"):
+        with pytest.raises(gpc.InputError, match="episode 2 is beyond the 2 scenes"):
             s.observe(2)
 
 

@@ -106,15 +106,15 @@ func (p *Planner) ask(pref domain.Preference, round, rounds int) error {
 			count = p.split(i, round, rounds).latents
 		}
 		if count > 0 && !p.calm[i] {
-			p.inquire(i, pref, count)
+			p.addQuestions(i, pref, count)
 		}
 	}
 	return p.proposer.Propose(p.options.Propose, p.questions, p.answers[:len(p.questions)])
 }
 
-// inquire adds the questions for count plans of robot i: half of them in a mirror, the
+// addQuestions adds the questions for count plans of robot i: half of them in a mirror, the
 // first and the odd one straight.
-func (p *Planner) inquire(i int, pref domain.Preference, count int) {
+func (p *Planner) addQuestions(i int, pref domain.Preference, count int) {
 	look := p.joint.Outlook(i)
 	first := len(p.questions)
 	for k, share := range [2]int{(count + 1) / 2, count / 2} {
@@ -178,8 +178,8 @@ func (s *Search) decoded(plan []float32, turn [world.ActionSize]float32, n int) 
 	}
 }
 
-// hold keeps the latent that robot i's committed plan is decoded or derived from.
-func (p *Planner) hold(i, latent int) {
+// keepLatent keeps the latent that robot i's committed plan is decoded or derived from.
+func (p *Planner) keepLatent(i, latent int) {
 	switch latent {
 	case heldLatent:
 	case noLatent:

@@ -301,21 +301,21 @@ func (p *Planner) plan(i, round, rounds int) (bool, error) {
 		p.latents(i, 0, 1)
 		s.flush()
 	} else {
-		p.seek(i, score.Goal, &n, offers)
+		p.searchRobot(i, score.Goal, &n, offers)
 	}
 	if s.kept == 0 {
 		return false, s.err // nothing has a score: the committed plan stays
 	}
 	chosen := &s.best[0]
 	p.joint.Commit(i, &chosen.plan)
-	p.hold(i, chosen.from.latent)
+	p.keepLatent(i, chosen.from.latent)
 	p.adopted[i] = chosen.from.source
 	return chosen.safe == s.steps, s.err
 }
 
-// seek evaluates robot i's candidates: the committed plan, what the map and the
+// searchRobot evaluates robot i's candidates: the committed plan, what the map and the
 // library have first, and unless that settles it all the rest.
-func (p *Planner) seek(i int, goal float64, n *shares, offers int) {
+func (p *Planner) searchRobot(i int, goal float64, n *shares, offers int) {
 	s, r := p.search, &p.joint.Robots[i]
 	opening := min(n.primitives, openingPrimitives)
 	if offers == 0 {

@@ -204,7 +204,7 @@ func (s *Search) keep(score float64, safe, n int) {
 		t.MeanCost += score
 	}
 	s.kept, _ = s.insert(s.best, s.kept, score+unsafeStep*float64(s.steps-safe), safe, n)
-	s.dare(score, safe, n)
+	s.insertBold(score, safe, n)
 }
 
 // insert puts candidate n into a list of so many, smallest key first, where it is among

@@ -53,7 +53,7 @@ func BenchmarkSources(b *testing.B) {
 	s := p.search
 	offer := func(i, count int) error {
 		p.guidance.forget()
-		p.inquire(i, adaptive, count)
+		p.addQuestions(i, adaptive, count)
 		return proposer.Propose(p.options.Propose, p.questions, p.answers[:len(p.questions)])
 	}
 	sources := []struct {

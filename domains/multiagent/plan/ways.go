@@ -32,9 +32,9 @@ func (s *Search) follow(n int) (w way) {
 	return w
 }
 
-// dare inserts candidate n into the bold ones. Of those that lead nearly the same
+// insertBold inserts candidate n into the bold ones. Of those that lead nearly the same
 // way only the cheapest stays, so that the descent starts from different ways.
-func (s *Search) dare(score float64, safe, n int) {
+func (s *Search) insertBold(score float64, safe, n int) {
 	if math.IsNaN(score) || (s.daring == len(s.bold) && score >= s.bold[s.daring-1].key) {
 		return
 	}

@@ -1,5 +1,5 @@
-// Package view is what the map of Case 2 is about: one robot among discs on known
-// paths, in its own frame.
+// Package view is the control problem that the map of Case 2 learns: one robot among discs on known paths, in
+// the frame of the robot.
 //
 // The central type is View, a domain.Problem. Observe writes a robot's view of a
 // scene, Flip the same in a mirror, Base is the plan that goes home regardless, and

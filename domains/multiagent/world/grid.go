@@ -157,9 +157,9 @@ func (g *Grid) sweep(iy, dx int) bool {
 	return changed
 }
 
-// flood reports whether a point is connected with the goal over free points, in
+// reachable reports whether a point is connected with the goal over free points, in
 // eight directions.
-func (g *Grid) flood(from, goal [2]float64) bool {
+func (g *Grid) reachable(from, goal [2]float64) bool {
 	seen := make([]bool, len(g.Rate))
 	var open []int
 	g.around(goal, func(i int, _ float64) {
@@ -194,7 +194,7 @@ func (y *System) connected(scene *Scene) bool {
 		for j, o := range scene.Obstacles {
 			discs[j] = Disc{o.C[0], o.C[1], o.R + a.R + y.Params.DSafe + y.scenes.Connectivity}
 		}
-		if !NewGrid(y.Params.Workspace, a.Goal, discs).flood(a.P, a.Goal) {
+		if !NewGrid(y.Params.Workspace, a.Goal, discs).reachable(a.P, a.Goal) {
 			return false
 		}
 	}

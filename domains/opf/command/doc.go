@@ -1,3 +1,3 @@
-// Package command is what the networks of domains/opf add to a program's command
-// line: gpc pf, gpc opf and the benchmarks opf, opf-sweep and dispatch.
+// Package command adds power networks to a program's command line: the commands gpc pf and gpc opf, and the
+// benchmarks opf, opf-sweep and dispatch.
 package command

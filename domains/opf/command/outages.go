@@ -212,10 +212,10 @@ type securityRun struct {
 func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, alone *powerflow.Outages, part, of int) error {
 	w, sol := newSecurityWatch(y.n), s.NewSolution()
 	now := make([]float64, w.limits())
-	var branches, places []int
+	var branches, positions []int
 	for i := part; i < len(y.list); i += of {
 		if c := y.list[i]; c.branch >= 0 {
-			branches, places = append(branches, c.branch), append(places, i)
+			branches, positions = append(branches, c.branch), append(positions, i)
 			continue
 		}
 		got, err := alone.Unit(y.list[i].unit, sol)
@@ -225,7 +225,7 @@ func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow
 		y.judge(i, s, got, w, now)
 	}
 	return o.Branches(branches, sol, func(k int, got powerflow.Outage) error {
-		y.judge(places[k], s, got, w, now)
+		y.judge(positions[k], s, got, w, now)
 		return ctx.Err()
 	})
 }

@@ -13,7 +13,7 @@ import (
 type Order struct {
 	Order []int // Order[k] is the bus eliminated k-th
 	Place []int // Place[Order[k]] = k
-	// Below[k] lists the places of the blocks below the diagonal in column k of the
+	// Below[k] lists the ordered of the blocks below the diagonal in column k of the
 	// factor, ascending.
 	Below [][]int
 }
@@ -72,12 +72,12 @@ func MinimumDegree(n int, edges [][2]int, last []int) Order {
 	}
 	e.Below = make([][]int, n)
 	for k, column := range columns {
-		places := make([]int, len(column))
+		ordered := make([]int, len(column))
 		for a, j := range column {
-			places[a] = e.Place[j]
+			ordered[a] = e.Place[j]
 		}
-		slices.Sort(places)
-		e.Below[k] = places
+		slices.Sort(ordered)
+		e.Below[k] = ordered
 	}
 	return e
 }

@@ -1,5 +1,5 @@
-// Package constructs has a function for each way of writing equations in Go, for the test of package gotrace, which reads
-// them from their source and runs both.
+// Package constructs is test data for package gotrace: one function for each construct of Go that equations may use. The
+// test compares the traced program of each with the function itself.
 package constructs
 
 import (

@@ -268,7 +268,7 @@ func interpreter(v vectors) {
 	Load(Param("code"), code)
 	Load(Param("cells"), cells)
 	v.constants()
-	places := 0
+	searches := 0
 	next := func() {
 		MOVL(Mem{Base: code}, reg.EAX)
 		MOVL(Mem{Base: code, Disp: 4}, reg.ECX)
@@ -280,8 +280,8 @@ func interpreter(v vectors) {
 				return
 			}
 			mid := (lo + hi) / 2
-			places++
-			upper := fmt.Sprintf("search%d", places)
+			searches++
+			upper := fmt.Sprintf("search%d", searches)
 			CMPL(reg.EAX, U32(mid))
 			JGE(LabelRef(upper))
 			search(lo, mid)

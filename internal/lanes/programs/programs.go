@@ -1,4 +1,5 @@
-// Package programs writes programs of equations for the lanes of vectors.
+// Package programs compiles programs of equations for SIMD: every lane of a vector evaluates the same equations at
+// another point.
 //
 // The central type is Code: Function adds a function's operations, elementary functions being made of arithmetic (elementary.go), and
 // Emit writes all of them by a lanes.Builder, equal operations behind one another where their operands allow. Arithmetic, comparisons and

@@ -1,4 +1,4 @@
-// Package require ends a test at an error that the test is not about.
+// Package require ends a test at once if a step that only prepares it fails.
 package require
 
 // T is a test, a benchmark or a check of properties.

@@ -1,4 +1,4 @@
-// Package dots takes the products of one vector with many at once, and adds many to one. The
+// Package dots computes the dot products of one vector with many others, and adds multiples of many vectors to one. The
 // products are bitwise those of tensor.Dot, whose four partial sums are the lanes of a
 // register here, and the sums those of one tensor.Axpy after another.
 package dots
