@@ -16,7 +16,7 @@ import (
 func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
 	if !generic {
-		return nil, badInputf("case %s has a plant of its own, which says itself what is measured", c.Name())
+		return nil, badInputf("case %s simulates its own plant, which fixes what is measured", c.Name())
 	}
 	if m = c.withGains(m); m != nil {
 		if err := m.Validate(c.Spec()); err != nil {
@@ -34,7 +34,7 @@ func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 func (c *Case) Delayed(periods float64) (*Case, error) {
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
 	if !generic {
-		return nil, badInputf("case %s has a plant of its own, which has no delays", c.Name())
+		return nil, badInputf("case %s simulates its own plant, which has no delays", c.Name())
 	}
 	own, def := *plant, c.def
 	def.Delay.Periods = periods
@@ -42,7 +42,7 @@ func (c *Case) Delayed(periods float64) (*Case, error) {
 		return nil, badInputf("case %s: %w", c.Name(), err)
 	}
 	if plant.Steps > 0 && plant.Steps <= def.Delay.Ahead() {
-		return nil, badInputf("case %s: a delay of %v periods in episodes of %d decisions: none of them would act", c.Name(), periods, plant.Steps)
+		return nil, badInputf("case %s: a delay of %v periods in episodes of %d decisions: no decision would act before the end", c.Name(), periods, plant.Steps)
 	}
 	if own.Delay, def.Plant = def.Delay, &own; def.Other != nil { // within a period it is the plant that moves
 		own.Delay.Part, own.Delay.PartDual = plant.Delay.Part, plant.Delay.PartDual
@@ -57,7 +57,7 @@ func (c *Case) On(other *Case) (*Case, error) {
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
 	its, too := other.def.Plant.(*closedloop.Simulation)
 	if !generic || !too {
-		return nil, badInputf("cases %s and %s: one of them has a plant of its own, which cannot be exchanged", c.Name(), other.Name())
+		return nil, badInputf("cases %s and %s: one of them simulates its own plant, which cannot be exchanged", c.Name(), other.Name())
 	}
 	if share := c.gainShare(); share > 0 && other.gainShare() == 0 {
 		var err error
@@ -75,7 +75,7 @@ func (c *Case) On(other *Case) (*Case, error) {
 		{"objectives", a.ObjectiveSize(), b.ObjectiveSize()}, {"margins", len(a.Margins), len(b.Margins)}, {"decisions", a.Steps, b.Steps},
 	} {
 		if n.own != n.that {
-			return nil, badInputf("the plant %s has %d %s, its model %s has %d: want as many", b.Name, n.that, n.what, a.Name, n.own)
+			return nil, badInputf("the plant %s has %d %s, its model %s has %d: want equal numbers", b.Name, n.that, n.what, a.Name, n.own)
 		}
 	}
 	own, def := *its, c.def
@@ -116,11 +116,11 @@ func (c *Case) Driven(steps int) (*Case, error) {
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
 	switch {
 	case !generic || c.Spec().Horizon == 0:
-		return nil, badInputf("case %s ends after %d decisions, and what decides knows it: a plant that runs on (horizon) is driven for as long as is asked", c.Name(), c.Spec().Steps)
+		return nil, badInputf("the episodes of case %s end after %d decisions, which its methods count on: only a plant without an end (horizon) takes another number", c.Name(), c.Spec().Steps)
 	case steps < 1 || steps > closedloop.MaxEpisodeSteps:
 		return nil, badInputf("episodes of %d decisions, want 1 to %d", steps, closedloop.MaxEpisodeSteps)
 	case steps <= c.def.Delay.Ahead():
-		return nil, badInputf("episodes of %d decisions and a delay of %v periods: none of them would act", steps, c.def.Delay.Periods)
+		return nil, badInputf("episodes of %d decisions and a delay of %v periods: no decision would act before the end", steps, c.def.Delay.Periods)
 	}
 	own, def := *plant, c.def
 	own.Steps, def.Plant = steps, &own
@@ -149,13 +149,13 @@ func (c *Case) indirect() bool { return c.def.Measurement != nil || c.def.Delay.
 func (c *Case) Robust(level float64) (*Case, error) {
 	switch {
 	case c.def.Measurement == nil:
-		return nil, badInputf("case %s says of no error what could be kept off its limits: it has no Measurement", c.Name())
+		return nil, badInputf("case %s has no Measurement, so that no error is known to keep off its limits", c.Name())
 	case !(level >= 0) || level > maxLevel:
-		return nil, badInputf("%v standard deviations kept off the limits, want 0 to %d", level, maxLevel)
+		return nil, badInputf("%v standard deviations to the limits, want 0 to %d", level, maxLevel)
 	case level > 0 && c.Spec().Horizon > 0:
-		return nil, badInputf("case %s runs on: what is kept off its limits is known stage by stage of an episode that ends; leave --keep-off out", c.Name())
+		return nil, badInputf("episodes of case %s have no end, and --keep-off needs an end: leave it out", c.Name())
 	case level > 0 && c.def.Tightened == nil:
-		return nil, badInputf("case %s cannot keep off its limits; a system of equations can", c.Name())
+		return nil, badInputf("case %s cannot keep off its limits: only a system of equations can", c.Name())
 	}
 	def := c.def
 	def.Level = level
@@ -177,7 +177,7 @@ func (c *Case) Estimator() (*estimate.Filter, error) {
 			Prior() (mean, deviation []float64)
 		})
 		if !drawn {
-			return nil, badInputf("case %s: its Measurement has no Mean and Initial, and its plant no scenario to take them from", c.Name())
+			return nil, badInputf("case %s: its Measurement has neither Mean nor Initial, and its plant no scenario that would give them", c.Name())
 		}
 		mean, spread = plant.Prior()
 	}

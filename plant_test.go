@@ -214,7 +214,7 @@ func TestALateDecisionIsHeldAndCosts(t *testing.T) {
 	}
 	for _, wrong := range []closedloop.Computing{{}, {P50: 2, P99: 1}, {P50: -1, P99: 1}} {
 		opt := closedloop.Options{Episodes: 1, Preference: domain.Preference{Adaptive: true}, Computing: &wrong}
-		if _, err := c.Evaluate(context.Background(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, opt); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "decisions take") {
+		if _, err := c.Evaluate(context.Background(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, opt); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "median computing time") {
 			t.Errorf("%+v: %v", wrong, err)
 		}
 	}

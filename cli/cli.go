@@ -111,7 +111,7 @@ func BadInputf(format string, args ...any) error { return gpc.BadInput(fmt.Error
 
 // ErrCheck is returned when a command did its work and found that what it
 // checks does not hold; the result has been printed already.
-var ErrCheck = errors.New("check did not hold")
+var ErrCheck = errors.New("the check failed")
 
 // Run executes one command line and returns its exit code.
 func (a *App) Run(ctx context.Context, args []string) int {

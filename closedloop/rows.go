@@ -291,7 +291,7 @@ func newOracle(c *domain.Case) (*oracle, error) {
 
 func (o *oracle) Reset(ep domain.Episode) error {
 	if o.ep, o.plan, o.costs, o.t = ep, nil, nil, 0; ep == nil {
-		return errors.New("an oracle needs an episode to know")
+		return errors.New("the episode given to the oracle is nil, want the episode whose optimum it computes")
 	}
 	return nil
 }
@@ -313,7 +313,7 @@ func (o *oracle) Decide(s, c []float64, pref domain.Preference, u []float64) (bo
 		return true, nil
 	}
 	if o.t == o.ep.Steps() {
-		return false, fmt.Errorf("the oracle's plan has %d steps, another was asked for", o.t)
+		return false, fmt.Errorf("the oracle's plan has %d steps, and a further one was asked for", o.t)
 	}
 	copy(u, o.plan[o.t*len(u):])
 	o.t++

@@ -82,10 +82,10 @@ func (y System) moved(real func(c, u []float64) []float64, dualOf func(c, u []co
 // behind it.
 func (y System) UncertainGains(share float64) (System, error) {
 	if !(share > 0) || share >= 1 {
-		return System{}, fmt.Errorf("system %q: gains of 1 ± %v, want a share above 0 and below 1", y.Name, share)
+		return System{}, fmt.Errorf("system %q: gains of 1 ± %v, want a number above 0 and below 1", y.Name, share)
 	}
 	if y.Real.Step == nil && y.ODE == nil && y.Stiff == nil {
-		return System{}, fmt.Errorf("system %q: nothing moves its state", y.Name)
+		return System{}, fmt.Errorf("system %q: no action changes its state, so that there are no gains to vary", y.Name)
 	}
 	own, parameters, gains := len(y.Context), len(y.Scenario), len(y.Action)
 	of := y // before its context grows

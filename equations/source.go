@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/gotrace"
 )
@@ -172,11 +171,7 @@ func (p *Problem) read() (*program.Program, error) {
 	if source.scaled != nil {
 		return source.scaled.read(p)
 	}
-	pkg, err := gotrace.Load(source.main, append([]gotrace.Source{{Path: dualPath, Files: dual.Source}}, source.others...)...)
-	if err != nil {
-		return nil, err
-	}
-	system, err := pkg.Run(source.function, source.args...)
+	system, err := source.run()
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +271,7 @@ func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, erro
 				}
 				results = append(results, v)
 			} else if v != named[a.name][i] {
-				return nil, fmt.Errorf("it changes %s[%d], which is not its to write", a.name, i)
+				return nil, fmt.Errorf("it changes %s[%d], an input, which it may only read", a.name, i)
 			}
 		}
 	}
@@ -367,7 +362,7 @@ func (p *Problem) holdAt(read *program.Program, at, initial, s, c, u []float64) 
 	} {
 		g := read.Function(f.name)
 		if (g != nil) != f.there {
-			return fmt.Errorf("the source and the system do not agree whether there is a function %s: is it the source of this system?", f.name)
+			return fmt.Errorf("only one of source and system has a function %s: is it the source of this system?", f.name)
 		}
 		if g == nil {
 			continue
@@ -380,7 +375,7 @@ func (p *Problem) holdAt(read *program.Program, at, initial, s, c, u []float64) 
 		for i, want := range f.want {
 			// Processors that fuse products and sums round the functions and not the program so.
 			if same := got[i] == want || math.IsNaN(got[i]) && math.IsNaN(want); !same && !(math.Abs(got[i]-want) <= 1e-9*(1+math.Abs(want))) {
-				return fmt.Errorf("%s as it was read writes %v into entry %d, the function %v, for %v: does it depend on what is not an argument, or is it the source of another system?",
+				return fmt.Errorf("%s as its source says gives %v for entry %d, the function itself %v, at %v: does it depend on a value that is not an argument, or is it the source of another system?",
 					f.name, got[i], i, want, f.in)
 			}
 		}

@@ -99,8 +99,8 @@ func TestProgramSaysWhatIsWrong(t *testing.T) {
 		name, old, new, function, want string
 	}{
 		{"another function", "", "", "Other", "no function Other"},
-		{"another constant", "stiffness = 2", "stiffness = 3", "System", "step as it was read writes"},
-		{"a function less", "Failed:", "// ", "System", "agree whether there is a function failed"},
+		{"another constant", "stiffness = 2", "stiffness = 3", "System", "step as its source says gives"},
+		{"a function less", "Failed:", "// ", "System", "only one of source and system has a function failed"},
 		{"nothing written", "j[0] = n[0]*n[0] + u[0]*u[0]", "", "System", "Real.Objectives: it does not write j[0]"},
 		{"an input written", "j[0] = n[0]", "u[0] = 0; j[0] = n[0]", "System", "it changes u[0]"},
 		{"an index too far", "n[0]*n[0] + u", "n[2]*n[0] + u", "System", "Real.Objectives: p.go:20:57: index 2 of 2 (in effort"},
@@ -142,7 +142,7 @@ func TestProgramIsHeldToTheFunctions(t *testing.T) {
 	stiffness = 2.5
 	y := swinging()
 	y.Source = equations.From(text(swingText), "System")
-	if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), "depend on what is not an argument") {
+	if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), "depend on a value that is not an argument") {
 		t.Errorf("%v", err)
 	}
 }

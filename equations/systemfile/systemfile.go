@@ -95,7 +95,7 @@ func ReadFile(path string) (*File, error) {
 		return nil, err
 	}
 	if !is.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: no regular file", path)
+		return nil, fmt.Errorf("%s: not a regular file", path)
 	}
 	r, err := os.Open(path)
 	if err != nil {

@@ -61,8 +61,9 @@ func (s *Solver) hold(bus int, side int8, limit float64) {
 
 // Share writes what every generator gives, pg and qg, where the buses inject p and q,
 // pu: at a reference the first takes what the others leave of P, and Q is shared in
-// proportion to the generators' reactive ranges, equally where one has no finite range.
-// It reads nothing of a solve.
+// proportion to the generators' reactive ranges, or as equally as their limits allow where one
+// has no finite range. A generator leaves its limits only where the bus's sum leaves the sum of
+// them. It reads nothing of a solve.
 func (s *Solver) Share(in Input, p, q, pg, qg []float64) {
 	n := s.net
 	pd, qd := pick(in.Pd, n.Pd), pick(in.Qd, n.Qd)
@@ -90,14 +91,69 @@ func (s *Solver) Share(in Input, p, q, pg, qg []float64) {
 		total := q[b] + qd[b]
 		span := s.qhi[b] - s.qlo[b]
 		if !(span > 0) || math.IsInf(span, 1) {
-			for _, g := range gens {
-				qg[g] = total / float64(len(gens))
-			}
+			s.shareEqually(gens, total, s.qlo[b], s.qhi[b], qg)
 			continue
 		}
 		share := (total - s.qlo[b]) / span
 		for _, g := range gens {
 			qg[g] = n.QMin[g] + share*(n.QMax[g]-n.QMin[g])
+		}
+	}
+}
+
+// shareEqually writes shares of a total of which each is the same level, or its generator's
+// limit where the level lies beyond that. lo and hi are the sums of the limits; a total beyond
+// them leaves every generator beyond its limit by the same.
+func (s *Solver) shareEqually(gens []int32, total, lo, hi float64, qg []float64) {
+	n := s.net
+	if len(gens) == 1 {
+		qg[gens[0]] = total
+		return
+	}
+	within := max(lo, min(total, hi))
+	beyond := (total - within) / float64(len(gens))
+	// A round finds the level of the generators that are free, and fixes at their limits those that
+	// lie beyond on one side: the lower one where the limits take the sum up, else the upper one.
+	rest, free := within, len(gens)
+	for _, g := range gens {
+		qg[g] = math.NaN()
+	}
+	for free > 0 {
+		level, over := rest/float64(free), 0.0
+		for _, g := range gens {
+			if math.IsNaN(qg[g]) {
+				over += min(max(level, n.QMin[g]), n.QMax[g]) - level
+			}
+		}
+		fixed := false
+		for _, g := range gens {
+			if !math.IsNaN(qg[g]) {
+				continue
+			}
+			switch {
+			case over >= 0 && level < n.QMin[g]:
+				qg[g] = n.QMin[g]
+			case over <= 0 && level > n.QMax[g]:
+				qg[g] = n.QMax[g]
+			default:
+				continue
+			}
+			rest -= qg[g]
+			free--
+			fixed = true
+		}
+		if !fixed {
+			for _, g := range gens {
+				if math.IsNaN(qg[g]) {
+					qg[g] = level
+				}
+			}
+			break
+		}
+	}
+	if beyond != 0 {
+		for _, g := range gens {
+			qg[g] += beyond
 		}
 	}
 }

@@ -208,7 +208,7 @@ class SubprocessSession:
 
     def __getattr__(self, name: str) -> Any:
         if name in ("observe", "encode", "decode", "jacobian", "step"):
-            raise Error(f"gpc: {name} is of the library alone: open the case without door=\"subprocess\"")
+            raise Error(f"gpc: {name} needs the library: open the case without door=\"subprocess\"")
         raise AttributeError(name)
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ class SubprocessLoops:
 
     def __init__(self, session: SubprocessSession, n: int, method: str, candidates: int, faults: bool) -> None:
         if candidates:
-            raise Error("gpc: candidates is of the library alone: name a method that has them, such as refine-512")
+            raise Error("gpc: candidates needs the library: name a method that has them, such as refine-512")
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise InputError(f"{n!r} closed loops, want a whole number from 1")
         self.n, self._faults, self._spec = n, faults, session.spec

@@ -197,11 +197,11 @@ def open(
         from gpc.door import SubprocessSession
 
         if scene is not None:
-            raise InputError("scene is of the library alone: give it to evaluate where the door is a process")
+            raise InputError("scene needs the library: with door=\"subprocess\" give it to evaluate")
         if isinstance(case, System):
-            raise InputError("a System is of the library alone: save it and give its file where the door is a process")
+            raise InputError("a System needs the library: with door=\"subprocess\" save it and give its file")
         if uncertain_gains or estimate is not None:
-            raise InputError("uncertain_gains and estimate are of the library alone: leave door out")
+            raise InputError("uncertain_gains and estimate need the library: leave door out")
         return SubprocessSession(os.fspath(case), "" if model is None else str(model), method, backend, threads, tf32, devices, program)  # type: ignore[return-value]
     if door != "library":
         raise InputError(f'door is {door!r}, want "library" or "subprocess"')
@@ -297,7 +297,7 @@ class Session(Object):
         if isinstance(state, np.ndarray) and state.ndim == 2:
             return self._decide_all(state, context, preference, out)  # type: ignore[return-value]
         if out is not None:
-            raise InputError("out is for many observations: state with one dimension has one")
+            raise InputError("out needs many observations: state has one dimension, which is one observation")
         if self._first is None:
             self._first = self.loop()
         return self._first.decide(state, () if context is None else context, preference, fresh=True)

@@ -87,11 +87,11 @@ func hand(out *C.uintptr_t, v any) { *out = C.uintptr_t(cgo.NewHandle(v)) }
 func fromHandle[T any](h C.uintptr_t) (T, error) {
 	var none T
 	if h == 0 {
-		return none, wrongf("a handle is 0, want that of a %T", none)
+		return none, wrongf("the handle is 0, want the handle of a %T", none)
 	}
 	v, ok := cgo.Handle(h).Value().(T)
 	if !ok {
-		return none, wrongf("the handle is that of a %T, want a %T", cgo.Handle(h).Value(), none)
+		return none, wrongf("the handle belongs to a %T, want a %T", cgo.Handle(h).Value(), none)
 	}
 	return v, nil
 }

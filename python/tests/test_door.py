@@ -56,7 +56,7 @@ def test_errors_have_the_library_s_types(opf, door):
     ):
         with pytest.raises(gpc.InputError, match=named):
             call()
-    with pytest.raises(gpc.Error, match="the library alone"):
+    with pytest.raises(gpc.Error, match="needs the library"):
         door.encode(state[None], context[None])
     with pytest.raises(gpc.Error, match="no program"):
         gpc.open("opf30", door="subprocess", program="no-such-gpc")

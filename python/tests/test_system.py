@@ -154,10 +154,10 @@ def test_errors_speak_of_the_user_s_names_and_lines():
     for change, marks in (
         (branches, [f"{here}:{line_of('# branches here', branches)}: a branch on a number", "np.where"]),
         (converts, [f"{here}:{line_of('# converts here', converts)}: a number that is not known yet", "NumPy's functions in place of math's"]),
-        (short, ["ode returns 1 numbers, want 2 derivatives: x, v"]), (misnames, [f":{line_of('# misnames here', misnames)}: there is no entry 'y'; there is x, v"]),
+        (short, ["ode returns 1 numbers, want 2 derivatives: x, v"]), (misnames, [f":{line_of('# misnames here', misnames)}: there is no entry 'y', want one of x, v"]),
         (asks, ["the function margins has a parameter 'next'; it may ask for s (state)"]),
         (undefined, [f"{here}:{line_of('# undefined here', undefined)}: objectives[0] is nan at a random start: sqrt of -"]),
-        (unknown, [f"{here}:{line_of('# unknown here', unknown)}: numpy"]), (carried, ["an expression of another function"]),
+        (unknown, [f"{here}:{line_of('# unknown here', unknown)}: numpy"]), (carried, ["this expression belongs to another function"]),
     ):
         message = wrong(change)
         for mark in marks:
@@ -315,7 +315,7 @@ def test_a_map_of_another_system_is_refused_by_name(controller):
     def _(s, u):
         return s.v, 1.01 * u.force
 
-    with pytest.raises(gpc.InputError, match="is a map of another problem than the case cart here"):
+    with pytest.raises(gpc.InputError, match="was trained on other equations than those of case cart"):
         gpc.open(other, controller.file)
     with pytest.raises(gpc.InputError, match="chart"):
         gpc.open(cart("chart"), controller.file)

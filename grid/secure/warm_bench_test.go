@@ -1,0 +1,123 @@
+package secure
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/networktest"
+)
+
+// walk are loads that move by up to so much at every step, half of it by each bus for itself and half by all
+// together, around a level of the network's.
+func walk(n *network.Network, level, by float64, steps int, seed uint64) (list []Problem) {
+	rng := rand.New(rand.NewPCG(39, seed))
+	factor, all := slices.Repeat([]float64{1}, n.Buses()), 1.0
+	for range steps {
+		pr := Problem{}
+		pr.Pd, pr.Qd = n.Loads(level)
+		for b := range pr.Pd {
+			pr.Pd[b] *= all * factor[b]
+			pr.Qd[b] *= all * factor[b]
+		}
+		list = append(list, pr)
+		// Steps lead back to the level, so that a long walk stays where secure dispatches are.
+		move := func(f float64) float64 { return f * (1 + by/2*(2*rng.Float64()-1) - 0.1*(f-1)) }
+		all = move(all)
+		for b := range factor {
+			factor[b] = move(factor[b])
+		}
+	}
+	return list
+}
+
+// cpu is the time that all threads of the process have worked, in seconds.
+func cpu(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Sec+u.Stime.Sec) + 1e-6*float64(u.Utime.Usec+u.Stime.Usec)
+}
+
+// CPU time and iterations of a chain of loads that move by a share at every step, cold and warm. GPC_CASE is a
+// file, in place of a case that comes with the program, GPC_LEVEL its level and GPC_STEPS the chain's length.
+// Branches alone go out.
+func BenchmarkChain(b *testing.B) {
+	n, level, steps := networktest.Load(b, "pglib_opf_case118_ieee"), 0.9, 40
+	number := func(name string, otherwise float64) float64 {
+		if text := os.Getenv(name); text != "" {
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return x
+		}
+		return otherwise
+	}
+	if path := os.Getenv("GPC_CASE"); path != "" {
+		f, err := os.Open(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer f.Close()
+		c, err := matpower.Read(filepath.Base(path), f)
+		if err != nil {
+			b.Fatal(err)
+		}
+		n = networktest.Of(b, c)
+	}
+	level, steps = number("GPC_LEVEL", level), int(number("GPC_STEPS", float64(steps)))
+	opt := DefaultOptions()
+	opt.Outages, opt.Threads = Branches(n), 1
+	for _, by := range []float64{0.001, 0.01, 0.03} {
+		b.Run(fmt.Sprintf("%s/by=%g", n.Name, by), func(b *testing.B) {
+			problems := walk(n, level, by, steps, 1)
+			for b.Loop() {
+				s, err := New(n, opt)
+				if err != nil {
+					b.Fatal(err)
+				}
+				var iterations, times []float64
+				warmed, last := 0, cpu(b)
+				err = s.Chain(context.Background(), problems, func(k int, warm bool, r *Result) error {
+					now := cpu(b)
+					if os.Getenv("GPC_VERBOSE") != "" {
+						fmt.Printf("%3d warm %-5v %v rounds %d iterations %3d remembered %2d cost %.8g cpu %.1f ms %s\n", k, warm, r.Status, r.Rounds, r.Iterations, len(r.Remembered), r.Objective, 1e3*(now-last), r.Reason)
+					}
+					if warm {
+						warmed++
+						iterations = append(iterations, float64(r.Iterations))
+						times = append(times, 1e3*(now-last))
+					}
+					last = cpu(b)
+					return nil
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				at := func(list []float64, share float64) float64 {
+					if len(list) == 0 {
+						return math.NaN()
+					}
+					slices.Sort(list)
+					return list[int(share*float64(len(list)-1)+0.5)]
+				}
+				b.ReportMetric(float64(warmed), "warm")
+				b.ReportMetric(at(iterations, 0.5), "iterations")
+				b.ReportMetric(at(iterations, 1), "most")
+				b.ReportMetric(at(times, 0.5), "cpu-ms")
+				b.ReportMetric(at(times, 0.99), "cpu-p99-ms")
+			}
+		})
+	}
+}
