@@ -248,14 +248,14 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	for want, opt := range map[string]Options{
-		"cuts off a part of the network":         {Outages: []Outage{{bridge, -1}}},
-		"want one of":              {Outages: []Outage{{-1, 99}}},
-		"participation factors":    {Participation: []float64{1}},
-		"not negative":             {Participation: []float64{-1, 0, 0, 0, 0}},
-		"no unit replaces the power":       {Participation: make([]float64, n.Gens())},
-		"emergency factor":         {Emergency: 0.5},
-		"voltage band":             {Band: -1},
-		"and at most 10000 iterat": {MaxIterations: -1},
+		"cuts off a part of the network": {Outages: []Outage{{bridge, -1}}},
+		"want one of":                    {Outages: []Outage{{-1, 99}}},
+		"participation factors":          {Participation: []float64{1}},
+		"not negative":                   {Participation: []float64{-1, 0, 0, 0, 0}},
+		"no unit replaces the power":     {Participation: make([]float64, n.Gens())},
+		"emergency factor":               {Emergency: 0.5},
+		"voltage band":                   {Band: -1},
+		"and at most 10000 iterat":       {MaxIterations: -1},
 	} {
 		if _, err := New(n, opt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)

@@ -234,6 +234,9 @@ func (s *Solver) resume(p *interior, r *Result, start *Result, pd, qd []float64)
 	for _, t := range start.states {
 		c := t.clone()
 		c.pd, c.qd = pd, qd
+		if start.Status == Secure {
+			c.elastic = nil // no balance gives there
+		}
 		p.elastic = p.elastic || c.elastic != nil
 		p.states = append(p.states, c)
 	}

@@ -39,7 +39,8 @@ func TestWarmStart(t *testing.T) {
 				return err
 			}
 			if r.Status != Secure || cold.Status != Secure || warm != (k > 0) || len(r.Remembered) == 0 {
-				t.Fatalf("%s, step %d: warm %v: %v %s, cold %v, %d remembered", c.name, k, warm, r.Status, r.Reason, cold.Status, len(r.Remembered))
+				t.Fatalf("%s, step %d: warm %v: %v %s, cold %v, %d remembered",
+					c.name, k, warm, r.Status, r.Reason, cold.Status, len(r.Remembered))
 			}
 			if r.Objective-cold.Objective > 1e-7*cold.Objective {
 				t.Errorf("%s, step %d: warm %.9g, cold %.9g", c.name, k, r.Objective, cold.Objective)
@@ -106,7 +107,8 @@ func TestMultiplierAcrossACorner(t *testing.T) {
 			o.evaluate(0)
 			for v := range o.r {
 				if math.Abs(o.r[v]-at.r[v]) > 1e-12 {
-					t.Errorf("side %d, limit of kind %d at %d: condition %d is off by %g on one side, by %g on the other", side, l.kind, l.at, v, at.r[v], o.r[v])
+					t.Errorf("side %d, limit of kind %d at %d: condition %d is off by %g on one side, by %g on the other",
+						side, l.kind, l.at, v, at.r[v], o.r[v])
 				}
 			}
 			kinds[l.kind]++
