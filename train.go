@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/offline"
@@ -44,7 +45,7 @@ func (c *Case) DatasetDefaults() DatasetOptions {
 }
 
 // Dataset solves Pareto samples into a folder, or continues there; see
-// offline.Generate. progress may be nil.
+// offline.Generate. Samples of a case that keeps off its limits (Robust) keep off them too. progress may be nil.
 func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(offline.Progress)) (*offline.Counters, error) {
 	if opt.Scenarios < 1 {
 		return nil, badInputf("dataset: %d scenarios, want 1 or more", opt.Scenarios)
@@ -121,7 +122,15 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		defer closeAll()
 		opt.Policy, opt.Visiting.Backend = newController, on.backend
 	}
-	counters, err := offline.Generate(ctx, c.def, opt.Options, progress)
+	def := c.def
+	if def.Level > 0 && !opt.Distil {
+		samples, err := estimate.NewSamples(&def, c.Estimator)
+		if err != nil {
+			return nil, BadInput(err)
+		}
+		def.Solver, opt.KeptOff = samples, def.Level
+	}
+	counters, err := offline.Generate(ctx, def, opt.Options, progress)
 	return &counters, refused(err)
 }
 

@@ -142,6 +142,21 @@ func (a *App) logged(now func() time.Time) func(stage string, done, total int, b
 	}
 }
 
+// writeKeptOff says from how many starts all that is asked for could be kept off the limits, in the data and by the solver of the test.
+func writeKeptOff(w io.Writer, out *compile.Report) error {
+	solved, short := 0, 0
+	for _, r := range out.Rounds {
+		solved, short = solved+r.Solves, short+r.NoRoom
+	}
+	text := fmt.Sprintf("kept off: samples, map and solver keep %g standard deviations of the closed loop off every limit; %d of %d solves of the data keep off less, as no plan from their start keeps off so much",
+		out.KeptOff, short, solved)
+	if b := out.Solver; b != nil {
+		text += fmt.Sprintf("; of the test %s has no such plan in %d of %d episodes, and is unsafe in %d", b.Method, b.NoRoom, b.Episodes, b.Unsafe)
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
 func writeCompiled(w io.Writer, out *compile.Report) error {
 	seconds := func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
 	number := func(v closedloop.Number) string { return v.Text("%.3g") }
@@ -216,6 +231,11 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 		}
 		if _, err := fmt.Fprintf(w, "not knowing the state costs %s points: %s costs %s %% by the estimates and %s %% by the state of the plant; the map adds %s points\n",
 			number(b.Own-informed), b.Method, number(b.Own), number(informed), number(b.Map-b.Own)); err != nil {
+			return err
+		}
+	}
+	if out.KeptOff > 0 {
+		if err := writeKeptOff(w, out); err != nil {
 			return err
 		}
 	}

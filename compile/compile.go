@@ -80,6 +80,10 @@ type Round struct {
 	Wanted    int `json:"wanted"`
 	Scenarios int `json:"scenarios"`
 	Focused   int `json:"focused"`
+	// Solves had samples, of these scenarios each under several preferences, where Report.KeptOff asks for room. NoRoom are those
+	// that keep off the limits by less than Report.KeptOff: from their start no plan keeps off so much.
+	Solves int `json:"solves,omitempty"`
+	NoRoom int `json:"no_room,omitempty"`
 	// Samples are all that the map was trained on.
 	Samples int `json:"samples"`
 	Epochs  int `json:"epochs"`
@@ -110,8 +114,10 @@ type Score struct {
 	Unsafe   int    `json:"unsafe"`
 	// NoWay are those of Unsafe that begin where the reference finds no way to keep the
 	// limits either: a target does not ask for them.
-	NoWay int               `json:"no_way"`
-	Mean  closedloop.Number `json:"mean_pct"`
+	NoWay int `json:"no_way"`
+	// NoRoom are the episodes whose first plan does not keep off the limits by all of Report.KeptOff, of a method that plans to the end.
+	NoRoom int               `json:"no_room,omitempty"`
+	Mean   closedloop.Number `json:"mean_pct"`
 	// Floored is the mean with no episode counted as less than nothing, which is what the target
 	// is held to: where the reference was no optimum, its loss is not the map's gain.
 	Floored closedloop.Number `json:"floored_pct"`
@@ -189,6 +195,8 @@ type Report struct {
 	Solver *Beside `json:"solver,omitempty"` // absent where the case has none
 	// Measured: every method was given estimates of what is measured, in the plant as it is declared.
 	Measured bool `json:"measured,omitempty"`
+	// KeptOff is by how many standard deviations of the closed loop samples, map and solver keep off every limit.
+	KeptOff float64 `json:"kept_off,omitempty"`
 	// Plant says in a line what was driven where it is another plant than the model, and Delay how late its actions act, in periods.
 	Plant  string  `json:"plant,omitempty"`
 	Delay  float64 `json:"delay,omitempty"`
@@ -361,6 +369,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	best, began := r.best(), r.now()
 	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Rounds: rounds, Best: best, Ended: ended}
 	out.Measured, out.Plant, out.Delay = r.c.Definition().Measurement != nil, strings.Join(r.c.Definition().Altered, "; "), r.c.Definition().Delay.Periods
+	out.KeptOff = r.c.Definition().Level
 	out.Target.Mean, out.Target.Max = r.opt.Target, r.opt.Tail
 	m, err := r.c.Model(r.mapFile(best))
 	if err != nil {

@@ -148,6 +148,9 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 			if !e.End.Safe && e.End.OracleFailure != "" {
 				out.NoWay++
 			}
+			if e.NoWay {
+				out.NoRoom++
+			}
 			if pct, ok := e.Regret(); ok {
 				pct = max(pct, 0)
 				floored, capped, known = floored+pct, capped+min(pct, r.journal.Cap), known+1

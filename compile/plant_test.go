@@ -45,6 +45,11 @@ func TestEveryStartIsDrivenInThePlant(t *testing.T) {
 		t.Errorf("the solver is %+v: it should cost about nothing where it knows the state, and more where it measures the position with noise", b)
 	}
 	opt.Out = filepath.Join(t.TempDir(), "sled.safetensors")
+	robust := require.Get(Run(context.Background(), require.Get(c.Robust(2))(t), opt))(t) // at once, by the prior of its scenario
+	if of := robust.Rounds[0]; robust.KeptOff != 2 || !robust.Measured || of.Solves == 0 || of.NoRoom > of.Solves || declared.KeptOff != 0 || declared.Rounds[0].Solves != 0 {
+		t.Errorf("kept off %v deviations: %d of %d solves have no room; kept off %v: %d solves", robust.KeptOff, of.NoRoom, of.Solves, declared.KeptOff, declared.Rounds[0].Solves)
+	}
+	opt.Out = filepath.Join(t.TempDir(), "sled.safetensors")
 	other := require.Get(sled(t).On(slow()))(t)
 	got := require.Get(Run(context.Background(), other, opt))(t)
 	if !strings.Contains(got.Plant, "sled") || got.Solver == nil || !(got.Solver.Own > 0.1) {

@@ -74,13 +74,25 @@ func (r *run) data(ctx context.Context, number int, w work, out *Round) (samples
 	}
 	began, within, visited := r.now(), solvable*r.left(), 0
 	if len(focused) > 0 {
-		if out.Focused, visited, err = r.solve(ctx, r.nearData(number), r.seed(near, number), focused, r.mapFile(w.from), within/2); err != nil {
+		reached, made, err := r.solve(ctx, r.nearData(number), r.seed(near, number), focused, r.mapFile(w.from), within/2)
+		if err != nil {
 			return 0, err
 		}
+		r.room(out, &made)
+		out.Focused, visited = reached, int(made.Samples)
 	}
-	n, samples, err := r.solve(ctx, r.ownData(number), r.seed(solved, number), spread, "", within-r.since(began))
+	n, made, err := r.solve(ctx, r.ownData(number), r.seed(solved, number), spread, "", within-r.since(began))
+	r.room(out, &made)
 	out.Scenarios = n + out.Focused
-	return samples + visited, err
+	return int(made.Samples) + visited, err
+}
+
+// room counts the solves that keep off the limits what is asked for, of a case that keeps off them.
+func (r *run) room(of *Round, made *offline.Counters) {
+	if r.c.Definition().Level > 0 {
+		of.Solves += int(made.Solves - made.Infeasible - made.NotConverged)
+		of.NoRoom += int(made.NoRoom)
+	}
 }
 
 const (
@@ -122,8 +134,8 @@ const (
 
 // solve makes a part of the data, with a map also the optimum from the states that it
 // visits, and returns how many of the scenarios were reached within so many seconds, in their order,
-// and how many samples they give.
-func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]float64, policy string, within float64) (reached, samples int, err error) {
+// and what they give.
+func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]float64, policy string, within float64) (reached int, total offline.Counters, err error) {
 	opt := r.c.DatasetDefaults()
 	opt.Scenarios, opt.Points, opt.Seed, opt.Threads, opt.Command = len(points), points, seed, r.opt.Threads, r.opt.Command
 	if domain.AbilitiesOfSolver(r.c.Definition().Solver).SolveVisited != nil {
@@ -132,25 +144,24 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 	opt.Chunk = max((len(points)+parts-1)/parts, leastPart)
 	opt.Shard.Count = (len(points) + opt.Chunk - 1) / opt.Chunk
 	began := r.now()
-	var total offline.Counters
 	for done := 0; done < len(points); done += opt.Chunk {
 		if k := float64(opt.Shard.Index); k > 0 && r.since(began)*(k+1)/k > within {
-			return done, int(total.Samples), nil
+			return done, total, nil
 		}
 		opt.OutDir = part(folder, opt.Shard.Index)
 		counters, err := r.c.Dataset(ctx, opt, func(p offline.Progress) {
 			r.opt.Progress(Progress{Stage: "solve", Done: done + p.Done, Total: len(points)})
 		})
 		if err != nil {
-			return 0, 0, err
+			return 0, total, err
 		}
 		total.Add(*counters)
 		opt.Shard.Index++
 	}
 	if total.Samples == 0 && policy == "" {
-		return 0, 0, fmt.Errorf("compile: no samples of %d scenarios; %s", total.Scenarios, total.Missing())
+		return 0, total, fmt.Errorf("compile: no samples of %d scenarios; %s", total.Scenarios, total.Missing())
 	}
-	return len(points), int(total.Samples), nil
+	return len(points), total, nil
 }
 
 // part is the folder of a part of a round's data.

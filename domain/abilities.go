@@ -172,6 +172,8 @@ type SolverAbilities struct {
 	// Until, where one solve may take seconds, is the same solver, what it was Prepared with included,
 	// whose solves end with ctx's error soon after ctx is done.
 	Until func(ctx context.Context) Solver
+	// Start writes the state and the context that a scenario begins in, [Parameters].
+	Start func(p, s, c []float64)
 	// SolveAll solves all preferences of one scenario together, faster than one by one, such as where
 	// arithmetic runs many problems side by side. It returns for each preference the samples or the error
 	// that Solve would return for it with the seed of the same place.

@@ -20,6 +20,13 @@ func NewBackoff(spec *Spec) *Backoff {
 // Clear keeps nothing off.
 func (b *Backoff) Clear() { clear(b.rows) }
 
+// Scale keeps off so many times what is kept off now.
+func (b *Backoff) Scale(by float64) {
+	for i := range b.rows {
+		b.rows[i] *= by
+	}
+}
+
 // Row views what is kept off the margins of the decision at a clock's reading, [margins].
 func (b *Backoff) Row(clock float64) []float64 {
 	stage := min(b.steps-1, max(0, int(math.Round(clock*float64(b.steps)))))

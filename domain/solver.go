@@ -45,6 +45,9 @@ type Sample struct {
 	Sigma, J   []float64
 	Margins    []float64
 	KKT        float64 // largest scaled KKT residual of the solve
+	// NoRoom: from its scenario's start no plan keeps off the limits by all that the case asks for (Case.Level), so that it keeps off
+	// less. It is counted and not stored.
+	NoRoom bool
 }
 
 // ErrInfeasible is returned by a Solver for a scenario without a feasible

@@ -52,6 +52,8 @@ type Provenance struct {
 	Regime    string `json:"regime,omitempty"`
 	// Inward is by how much every optimum keeps every margin; 0: its targets are the solver's own.
 	Inward float64 `json:"inward,omitempty"`
+	// KeptOff is how many standard deviations of the closed loop every optimum keeps off every margin where its start has room for them.
+	KeptOff float64 `json:"kept_off,omitempty"`
 }
 
 // Policy says which controller leads to the states of a dataset; zero: none.
@@ -153,7 +155,7 @@ func (h *Header) differs(o *Header) string {
 		{"program", a.Program, b.Program}, {"isa", a.ISA, b.ISA}, {"seed", a.Seed, b.Seed},
 		{"scenarios", a.Scenarios, b.Scenarios}, {"adaptive", a.Adaptive, b.Adaptive}, {"weights", a.Weights, b.Weights},
 		{"scalarization", a.Scalarization, b.Scalarization}, {"chunk", a.Chunk, b.Chunk},
-		{"points_sha256", a.PointsSHA256, b.PointsSHA256}, {"policy", a.Policy, b.Policy}, {"distilled", a.Distilled, b.Distilled}, {"regime", a.Regime, b.Regime}, {"inward", a.Inward, b.Inward},
+		{"points_sha256", a.PointsSHA256, b.PointsSHA256}, {"policy", a.Policy, b.Policy}, {"distilled", a.Distilled, b.Distilled}, {"regime", a.Regime, b.Regime}, {"inward", a.Inward, b.Inward}, {"kept_off", a.KeptOff, b.KeptOff},
 	} {
 		if f.got != f.want {
 			return fmt.Sprintf("field %s is %v, want %v", f.name, f.got, f.want)
@@ -182,6 +184,8 @@ type Counters struct {
 	// there is a feasible point does not depend on the preference.
 	Infeasible   int64 `json:"infeasible"`
 	NotConverged int64 `json:"not_converged"`
+	// NoRoom are the solves with samples that keep off the limits by less than the provenance's KeptOff, as no plan keeps off so much.
+	NoRoom int64 `json:"no_room,omitempty"`
 	// Reasons are the same solves by why they have no solution, as exactly as the solver
 	// says it (domain.Reason).
 	Reasons     map[string]int64 `json:"reasons,omitempty"`
@@ -199,6 +203,7 @@ func (c *Counters) Add(o Counters) {
 	c.Solves += o.Solves
 	c.Infeasible += o.Infeasible
 	c.NotConverged += o.NotConverged
+	c.NoRoom += o.NoRoom
 	if len(o.Reasons) > 0 {
 		c.Reasons = maps.Clone(c.Reasons) // copies of c share it
 		for reason, n := range o.Reasons {

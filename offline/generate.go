@@ -298,6 +298,9 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 		switch {
 		case err == nil:
 			all = append(all, samples...)
+			if samples[0].NoRoom {
+				r.counters.NoRoom++
+			}
 		case errors.Is(err, domain.ErrInfeasible) || errors.Is(err, domain.ErrNotConverged):
 			r.counters.unsolved(err)
 		default:

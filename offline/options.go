@@ -32,8 +32,10 @@ type Options struct {
 	// Inward, if positive, is the slack by which every optimum keeps every margin
 	// (domain.SolverAbilities.Inward); 0: the solver's own targets.
 	Inward float64
-	Seed   uint64
-	Shard  Shard // zero: the whole
+	// KeptOff says of a Solver which keeps off its limits by how many standard deviations (estimate.Samples); 0: of another.
+	KeptOff float64
+	Seed    uint64
+	Shard   Shard // zero: the whole
 	// OutDir is the dataset folder. Chunks that an earlier run of the same
 	// provenance finished there are kept.
 	OutDir string
@@ -80,7 +82,7 @@ func (o Options) header(c domain.Case) (Header, error) {
 			Case: spec.Name, ProblemSHA256: durable.Sum(domain.FingerprintOf(c.MapProblem())),
 			Program: o.Program, ISA: level, Seed: o.Seed, Scenarios: o.Scenarios, Adaptive: o.Adaptive,
 			Weights: o.Weights, Scalarization: o.Scalarization, Chunk: o.Chunk, Policy: o.Visiting,
-			Distilled: o.Distil, Regime: o.Regime, Inward: o.Inward,
+			Distilled: o.Distil, Regime: o.Regime, Inward: o.Inward, KeptOff: o.KeptOff,
 		},
 	}
 	p := &h.Provenance

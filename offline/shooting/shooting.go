@@ -109,7 +109,7 @@ var _ domain.Solver = (*Solver)(nil)
 
 // Abilities implements domain.Able.
 func (s *Solver) Abilities() *domain.SolverAbilities {
-	return &domain.SolverAbilities{Until: s.Until, SolveVisited: s.SolveVisited}
+	return &domain.SolverAbilities{Until: s.Until, SolveVisited: s.SolveVisited, Start: s.initial}
 }
 
 // Until is domain.SolverAbilities.Until.

@@ -1,0 +1,228 @@
+package estimate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// Samples is the Solver of a case whose loops keep off their limits: its optima keep off them too, by what a Margin of the
+// same level finds along the plan of each start. Where no plan keeps off so much, it is a half or a quarter of that, or nothing, and
+// the samples say so (domain.Sample.NoRoom). Several goroutines may use it.
+type Samples struct {
+	problem domain.Problem // as it is, nothing kept off
+	of      domain.Solver  // the case's own
+	start   func(p, s, c []float64)
+	make    func() (*keeper, error)
+	until   context.Context
+	free    *keepers
+}
+
+// keepers are those that nobody uses.
+type keepers struct {
+	mu   sync.Mutex
+	list []*keeper
+}
+
+// keeper solves under what it keeps off. It is used by one goroutine.
+type keeper struct {
+	off     *domain.Backoff
+	solver  domain.Solver
+	horizon domain.Horizon
+	margin  *Margin
+	filter  *Filter
+	delay   domain.Delay
+	s, c    []float64
+	plan    []float64
+}
+
+var _ domain.Solver = (*Samples)(nil)
+
+// NewSamples is that of a case with a Tightened and a Level above 0. filter makes the estimator of one loop.
+func NewSamples(of *domain.Case, filter func() (*Filter, error)) (*Samples, error) {
+	spec := of.Problem.Spec()
+	start := domain.AbilitiesOfSolver(of.Solver).Start
+	if of.Tightened == nil || start == nil {
+		return nil, fmt.Errorf("estimate: case %q cannot solve samples that keep off its limits: it has no Tightened, or its solver no Start", spec.Name)
+	}
+	made := func() (*keeper, error) {
+		k := &keeper{
+			off: domain.NewBackoff(spec), delay: of.Delay, s: make([]float64, spec.MeasuredSize()), c: make([]float64, spec.ContextSize()),
+			plan: make([]float64, spec.LookAhead()*spec.ActionSize()),
+		}
+		tight, err := of.Tightened(k.off)
+		if err != nil {
+			return nil, err
+		}
+		receding, recedes := tight.Solver.(domain.Receding)
+		if !recedes {
+			return nil, fmt.Errorf("estimate: the solver of case %q plans no horizon, along which limits are kept off", spec.Name)
+		}
+		if k.filter, err = filter(); err != nil {
+			return nil, err
+		}
+		k.solver, k.horizon = tight.Solver, receding.NewHorizon(0)
+		k.margin, err = NewMargin(of.Problem, k.off, k.filter, of.Level)
+		return k, err
+	}
+	return &Samples{problem: of.Problem, of: of.Solver, start: start, make: made, until: context.Background(), free: &keepers{}}, nil
+}
+
+// Parameters implements domain.Solver, as do Prepare and Solve.
+func (m *Samples) Parameters() []domain.Variable { return m.of.Parameters() }
+
+// Prepare makes the first of what goroutines solve with. What solves share is of the limits as they are.
+func (m *Samples) Prepare(ctx context.Context, seed uint64, progress func(done, total int)) error {
+	k, err := m.make()
+	if err == nil {
+		err = k.solver.Prepare(ctx, seed, progress)
+	}
+	if err == nil {
+		m.give(k)
+	}
+	return err
+}
+
+// take is one that is free, or a new one.
+func (m *Samples) take() (*keeper, error) {
+	m.free.mu.Lock()
+	if n := len(m.free.list); n > 0 {
+		k := m.free.list[n-1]
+		m.free.list = m.free.list[:n-1]
+		m.free.mu.Unlock()
+		return k, nil
+	}
+	m.free.mu.Unlock()
+	k, err := m.make()
+	if err == nil {
+		err = k.solver.Prepare(m.until, 0, nil)
+	}
+	return k, err
+}
+
+func (m *Samples) give(k *keeper) {
+	k.off.Clear()
+	m.free.mu.Lock()
+	m.free.list = append(m.free.list, k)
+	m.free.mu.Unlock()
+}
+
+// Solve returns the samples of one scenario under what is kept off along its plan.
+func (m *Samples) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	return m.kept(p, pref, func(s domain.Solver) ([]domain.Sample, error) { return s.Solve(scenario, p, pref, how, seed) })
+}
+
+// SolveVisited is domain.SolverAbilities.SolveVisited under what is kept off along the plan of the scenario's start.
+func (m *Samples) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
+	return m.kept(p, pref, func(s domain.Solver) ([]domain.Sample, error) {
+		return domain.AbilitiesOfSolver(s).SolveVisited(scenario, p, pref, policy)
+	})
+}
+
+// kept solves with what is kept off from the start of a scenario.
+func (m *Samples) kept(p []float64, pref domain.Preference, solve func(domain.Solver) ([]domain.Sample, error)) ([]domain.Sample, error) {
+	if want := len(m.of.Parameters()); len(p) != want {
+		return nil, fmt.Errorf("estimate: a scenario of %d parameters, want %d", len(p), want)
+	}
+	k, err := m.take()
+	if err != nil {
+		return nil, err
+	}
+	defer m.give(k)
+	m.start(p, k.s, k.c)
+	all, err := k.settle(pref)
+	if err != nil {
+		return nil, err
+	}
+	samples, err := solve(domain.SolverUntil(m.until, k.solver))
+	for i := range samples {
+		at := &samples[i]
+		at.NoRoom, at.Margins = !all, make([]float64, len(at.Margins)) // those of the case
+		m.problem.Margins(at.S, at.C, at.U[:k.margin.nu], at.Margins)
+	}
+	return samples, err
+}
+
+// shares of what is to be kept off are tried one after another where no plan keeps all of it.
+var shares = [...]float64{1, 0.5, 0.25}
+
+// settle keeps off what the plan from the start asks for, found along the plan before it as a Loop finds that of its first decision,
+// and reports whether it is all of it.
+func (k *keeper) settle(pref domain.Preference) (all bool, err error) {
+	k.off.Clear()
+	k.horizon.Begin(nil)
+	plan := k.plan[:k.margin.remaining(k.c)*k.margin.nu]
+	_, solved, err := k.horizon.Solve(k.s, k.c, pref, plan)
+	if err != nil || !solved { // there is no way without anything kept off either, or none is found
+		return false, err
+	}
+	plain := slices.Clone(plan)
+	for _, share := range shares {
+		copy(plan, plain)
+		solved = true
+		for turn := 1; turn < settling && solved; turn++ {
+			k.margin.Nominal(k.s, k.c, plan, k.filter, k.delay)
+			k.off.Scale(share)
+			if solved, err = k.resolve(pref, plan); err != nil {
+				return false, err
+			}
+		}
+		if solved {
+			return share == 1, nil
+		}
+	}
+	k.off.Clear()
+	return false, nil
+}
+
+// resolve solves from a plan, and from the solver's own starts where that finds none.
+func (k *keeper) resolve(pref domain.Preference, plan []float64) (solved bool, err error) {
+	k.horizon.Begin(plan)
+	if _, solved, err = k.horizon.Solve(k.s, k.c, pref, plan); solved || err != nil {
+		return solved, err
+	}
+	k.horizon.Begin(nil)
+	_, solved, err = k.horizon.Solve(k.s, k.c, pref, plan)
+	return solved, err
+}
+
+// Abilities implements domain.Able.
+func (m *Samples) Abilities() *domain.SolverAbilities {
+	may := &domain.SolverAbilities{Start: m.start, Until: func(ctx context.Context) domain.Solver {
+		own := *m
+		own.until = ctx
+		return &own
+	}}
+	if domain.AbilitiesOfSolver(m.of).SolveVisited != nil {
+		may.SolveVisited = m.SolveVisited
+	}
+	return may
+}
+
+// Nominal is Along from where an episode begins, which is known: as large as the errors of an estimate there are after a first measurement.
+// Actions under way are the problem's Fallback.
+func (m *Margin) Nominal(s, c, plan []float64, f *Filter, delay domain.Delay) {
+	f.about(s, c)
+	under := newUnderWay(m.problem, delay)
+	under.begin(s, c)
+	under.ahead(slices.Clone(s), slices.Clone(c))
+	m.Along(s, c, plan, f, under)
+}
+
+// about is the estimate after a first measurement whose errors are zero, of a state and context.
+func (f *Filter) about(s, c []float64) {
+	f.Reset()
+	copy(f.x, s)
+	copy(f.c, c)
+	for i, p := range f.of.Unknown {
+		f.x[f.ns+i] = c[p.Context]
+	}
+	f.linearise()
+	copy(f.before, f.x)
+	for i := range f.y {
+		f.take(i, f.y[i])
+	}
+}
