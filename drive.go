@@ -41,7 +41,7 @@ func (c *Case) Drive(e *Engine, s Setup, n int) (*Drive, error) {
 		return nil, err
 	}
 	if c.def.Measurement != nil {
-		return nil, badInputf("case %s is decided by what is measured of it, one loop at a time: Controller makes a domain.Estimating, serve takes y", c.Name())
+		return nil, badInputf("case %s estimates its state from measurements, in one loop at a time: make it with Controller, which returns a domain.Estimating, or use serve with the field y", c.Name())
 	}
 	if n < 1 || n > maxDrive {
 		return nil, badInputf("%d closed loops, want 1 to %d", n, maxDrive)

@@ -197,7 +197,7 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 	}
 	for _, m := range methods {
 		if m.Episodes < 0 || m.Episodes > opt.Episodes {
-			return nil, badInputf("%d episodes of method %s among %d", m.Episodes, m.Method, opt.Episodes)
+			return nil, badInputf("%d episodes for method %s, want at most the %d of the comparison", m.Episodes, m.Method, opt.Episodes)
 		}
 		s, err := c.Setup(m.Method, cmp.Or(m.File, file))
 		if err != nil {
@@ -209,7 +209,7 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e Eng
 			return nil, err
 		}
 		if m.Candidates != 0 && r.Method.Candidates == 0 {
-			return nil, badInputf("method %s has no number of candidates to replace by %d", s.Method, m.Candidates)
+			return nil, badInputf("method %s searches no candidates: leave the number %d out", s.Method, m.Candidates)
 		}
 		if err := r.replace(m.Constants); err != nil {
 			return nil, err
@@ -251,19 +251,11 @@ func asBadInput(err error) error {
 	return refused(err)
 }
 
-// SteerOptions say how a user's preference is swept.
-type SteerOptions struct {
-	Divisions int // of the simplex's edge (Das and Dennis)
-	Episodes  int // at each preference
-	Seed      uint64
-	Progress  func(done, total int) // nil: nobody
-}
-
-// Steer sweeps a fixed preference over the simplex with one map, beside the exact
-// front of the same episodes.
-func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOptions) (*closedloop.Steering, error) {
-	if opt.Divisions < 1 || opt.Divisions > 1000 || opt.Episodes < 1 {
-		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000, and at least 1", opt.Divisions, opt.Episodes)
+// Steer sweeps a fixed preference over the simplex, its edge in so many divisions (Das and Dennis), with one map, beside
+// the exact front of the same episodes. What opt records, and its Weights, are filled in.
+func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, divisions int, opt closedloop.SteerOptions) (*closedloop.Steering, error) {
+	if divisions < 1 || divisions > 1000 || opt.Episodes < 1 {
+		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000 divisions and at least 1 episode", divisions, opt.Episodes)
 	}
 	r, err := c.Resolve(s)
 	if err != nil {
@@ -278,18 +270,15 @@ func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, opt SteerOpt
 	if err != nil {
 		return nil, err
 	}
-	set, err := instructionSet()
-	if err != nil {
+	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err
 	}
-	of, err := r.SHA256()
-	if err != nil {
+	if opt.ModelSHA256, err = r.SHA256(); err != nil {
 		return nil, err
 	}
-	front, err := closedloop.Steer(ctx, &c.def, m, closedloop.SteerOptions{
-		Method: r.Method.Name, Commit: version.Build(), Device: on.device, Backend: on.backend, ISA: set, ModelSHA256: of, Seed: opt.Seed, Episodes: opt.Episodes,
-		Weights: offline.DasDennis(c.Spec().ObjectiveSize(), opt.Divisions), Progress: opt.Progress,
-	})
+	opt.Method, opt.Commit, opt.Device, opt.Backend = r.Method.Name, version.Build(), on.device, on.backend
+	opt.Weights = offline.DasDennis(c.Spec().ObjectiveSize(), divisions)
+	front, err := closedloop.Steer(ctx, &c.def, m, opt)
 	return front, asBadInput(err)
 }
 
@@ -316,7 +305,7 @@ type CertifyOptions struct {
 // the map's problem, the closed loop is that of the case's own method.
 func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptions) (*batchnav.Certified, error) {
 	if opt.Scenarios < 1 || opt.Episodes < 0 || opt.Steps < 1 || !(opt.Radius > 0) {
-		return nil, badInputf("certify: %d scenarios, %d episodes, %d recovery steps of radius %v: want at least 1, 0, 1 and a radius above 0", opt.Scenarios, opt.Episodes, opt.Steps, opt.Radius)
+		return nil, badInputf("certify: %d scenarios, %d episodes, %d recovery steps of radius %v: want at least 1 scenario, 0 episodes, 1 step and a radius above 0", opt.Scenarios, opt.Episodes, opt.Steps, opt.Radius)
 	}
 	if c.def.Solver == nil {
 		return nil, badInputf("case %s has no solver to make held-out samples with", c.Name())
@@ -332,7 +321,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 	case err != nil:
 		return nil, err
 	case r.Model == nil:
-		return nil, badInputf("certify: method %s does not decide by the map", r.Method.Name)
+		return nil, badInputf("certify: method %s decides without the map, want a method of the map such as navigator", r.Method.Name)
 	case e == nil:
 		return nil, errNoEngine
 	}
@@ -360,7 +349,7 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 			return nil, err
 		}
 	}
-	recovery, err := batchnav.Recover(ctx, e.backend, r.Model, problem, held, constants, batchnav.RecoveryOptions{Certify: certify, Radius: opt.Radius * r.Model.Calibration.LatentSpread, Steps: opt.Steps})
+	recovery, err := batchnav.Recover(ctx, e.backend, r.Model, problem, held, constants, certify, opt.Radius*r.Model.Calibration.LatentSpread, opt.Steps)
 	if err != nil {
 		return nil, err
 	}
@@ -416,7 +405,7 @@ func (c *Case) heldOut(ctx context.Context, opt CertifyOptions) ([]domain.Sample
 		opt.Progress("held-out scenarios", i+1, len(points))
 	}
 	if len(held) == 0 {
-		return nil, fmt.Errorf("none of %d held-out scenarios has a certified solution", opt.Scenarios)
+		return nil, fmt.Errorf("the solver certified no solution of the %d held-out scenarios", opt.Scenarios)
 	}
 	return held, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/examples/tanks"
+	"github.com/gpc-engine/gpc/train"
 )
 
 // open is what every example begins with: a case of the paper and an engine.
@@ -210,9 +211,7 @@ func ExampleCase_Train() {
 		log.Fatal(err)
 	}
 	defer e.Close()
-	opt := gpc.TrainOptions{Dirs: []string{dir}}
-	opt.Seed, opt.ManifoldEpochs, opt.RolloutEpochs = 1, 2, -1
-	r, err := c.Train(context.Background(), e, opt, nil)
+	r, err := c.Train(context.Background(), e, []string{dir}, train.Options{Seed: 1, ManifoldEpochs: 2, RolloutEpochs: -1}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -240,7 +239,7 @@ func ExampleCase_Steer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	out, err := c.Steer(context.Background(), gpc.Setup{Method: "direct"}, gpc.EngineOptions{Backend: "cpu"}, gpc.SteerOptions{Divisions: 1, Episodes: 1, Seed: 1})
+	out, err := c.Steer(context.Background(), gpc.Setup{Method: "direct"}, gpc.EngineOptions{Backend: "cpu"}, 1, closedloop.SteerOptions{Episodes: 1, Seed: 1})
 	if err != nil {
 		log.Fatal(err)
 	}

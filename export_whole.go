@@ -3,7 +3,6 @@ package gpc
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -11,6 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/offline/shooting"
 )
 
 // maxEpisodes bounds the episodes of an export.
@@ -19,17 +19,17 @@ const maxEpisodes = 1 << 16
 // exportWhole writes the whole controller, after driving it.
 func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOptions) (*export.Result, error) {
 	if _, ok := c.def.Problem.(export.Equated); !ok {
-		return nil, badInputf("case %s is not given by equations: there is no whole controller to export, only its map alone, which is --map-only", c.Name())
+		return nil, badInputf("case %s is not given by equations, so that only its map can be exported: add --map-only", c.Name())
 	}
 	switch {
 	case opt.Dir == "":
 		return nil, badInputf("no folder to export to")
 	case opt.Episodes < 1 || opt.Episodes > maxEpisodes:
 		return nil, badInputf("%d episodes to drive, want 1 to %d", opt.Episodes, maxEpisodes)
-	case c.def.Measurement != nil:
-		return nil, badInputf("case %s has a Measurement: the estimator before the controller is not exported", c.Name())
-	case c.def.Delay.Periods > 0:
-		return nil, badInputf("case %s has a delay of %v periods: the prediction before the controller is not exported", c.Name(), c.def.Delay.Periods)
+	case c.def.Level > 0:
+		return nil, badInputf("case %s keeps %v standard deviations off its limits, which the exported C cannot: leave --keep-off out", c.Name(), c.def.Level)
+	case c.indirect() && opt.FMU:
+		return nil, badInputf("case %s has an estimator or a delay, which an FMU cannot hold: leave --fmu out", c.Name())
 	case c.def.Plant == nil:
 		return nil, badInputf("case %s has no plant to drive the controller with", c.Name())
 	}
@@ -40,7 +40,7 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 		return c.exportSolver(ctx, opt)
 	}
 	if m == nil {
-		return nil, badInputf("no map to export: of case %s without one there is its exact controller, --method %s", c.Name(), export.Solver)
+		return nil, badInputf("no map to export for case %s: give a model file, or export its exact controller with --method %s", c.Name(), export.Solver)
 	}
 	if err := c.exports(cmp.Or(opt.Method, m.Provenance.Method), opt.Method != ""); err != nil {
 		return nil, err
@@ -76,15 +76,13 @@ func (c *Case) middle() (p []float64) {
 func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Result, error) {
 	solver, ok := c.def.Solver.(interface {
 		Bounds() (tolerance float64, iterations int)
+		Beginnings(ctx context.Context) (*shooting.Beginnings, error)
 	})
 	if _, of := c.def.Problem.(export.Optimised); !ok || !of {
-		return nil, badInputf("case %s has a solver of its own, which C has not", c.Name())
-	}
-	if c.Spec().Horizon > 0 {
-		return nil, badInputf("the plant of case %s runs on: C has a solver for episodes that end, and none for what comes behind a horizon", c.Name())
+		return nil, badInputf("case %s has its own solver, which cannot be exported as C", c.Name())
 	}
 	if opt.Half {
-		return nil, badInputf("--half rounds the weights of a map, and %s has none", export.Solver)
+		return nil, badInputf("--half rounds the weights of a map, which method %s does not have: leave it out", export.Solver)
 	}
 	found, err := c.method(export.Solver)
 	if err != nil {
@@ -96,23 +94,16 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	}
 	exact := export.OptimalOptions{FMU: opt.FMU, Start: c.middle()}
 	exact.Tolerance, exact.Iterations = solver.Bounds()
-	for index := range opt.Episodes {
-		ep, err := c.def.Plant.Episode(opt.Seed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Context: ctx})
-		if err != nil {
-			return nil, err
-		}
-		if err := loop.Reset(ep); err != nil {
-			return nil, err
-		}
-		u := make([]float64, c.Spec().ActionSize())
-		driven, err := driveEpisode(ctx, c.Spec(), ep, func(s, cx []float64, _ *export.Episode) ([]float64, error) {
-			_, err := loop.Decide(s, cx, domain.Preference{Adaptive: true}, u)
-			return u, err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("episode %d: %w", index, err)
-		}
-		exact.Episodes = append(exact.Episodes, driven)
+	from, err := solver.Beginnings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	exact.Starts, exact.Waves, exact.Nearest, exact.Scale = from.Starts, from.Waves, from.Nearest, from.Scale
+	for i, at := range from.At {
+		exact.Library = append(exact.Library, export.Planned{At: at, Plan: from.Plans[i]})
+	}
+	if exact.Episodes, exact.Observed, err = c.driveExport(ctx, opt, loop, nil); err != nil {
+		return nil, err
 	}
 	return export.Optimal(ctx, opt.Dir, c.def.Problem, exact)
 }
@@ -134,7 +125,7 @@ func (c *Case) exports(method string, asked bool) error {
 	if asked {
 		whose = "it was asked for"
 	}
-	return badInputf("method %s cannot be exported (%s): C has %s, %s, if that is asked for by --method %s; the exact controller by --method %s; or the map alone by --map-only", found.Name, whose, export.Method, "whose guard neither searches nor asks a solver", export.Method, export.Solver)
+	return badInputf("method %s cannot be exported (%s). Export %s, %s, with --method %s; the exact controller with --method %s; or the map alone with --map-only", found.Name, whose, export.Method, "whose guard neither searches nor asks a solver", export.Method, export.Solver)
 }
 
 // driveExported drives the episodes by the method that is exported, on the CPU.
@@ -156,55 +147,8 @@ func (c *Case) driveExported(ctx context.Context, m *model.Model, opt ExportOpti
 	if lo, hi := loop.Envelope(); lo != nil {
 		whole.Envelope = [][]float64{lo, hi}
 	}
-	for index := range opt.Episodes {
-		ep, err := c.def.Plant.Episode(opt.Seed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Context: ctx})
-		if err != nil {
-			return err
-		}
-		loop.Reset()
-		driven, err := driveEpisode(ctx, c.Spec(), ep, func(s, cx []float64, driven *export.Episode) ([]float64, error) {
-			d, err := loop.Decide(s, cx, domain.Preference{Adaptive: true})
-			if err != nil {
-				return nil, err
-			}
-			if d.OffMap {
-				driven.OffMap++
-			}
-			if d.Fallback&domain.FallbackGuard != 0 {
-				driven.Guarded++
-			}
-			whole.Limit = d.Limit
-			return d.U, nil
-		})
-		if err != nil {
-			return fmt.Errorf("episode %d: %w", index, err)
-		}
-		whole.Episodes = append(whole.Episodes, driven)
-	}
-	return nil
-}
-
-// driveEpisode drives one by what decides.
-func driveEpisode(ctx context.Context, spec *domain.Spec, ep domain.Episode, decide func(s, c []float64, driven *export.Episode) ([]float64, error)) (driven export.Episode, err error) {
-	s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
-	ep.Observe(s, c)
-	driven = export.Episode{S: append([]float64(nil), s...), C: append([]float64(nil), c...), End: make([]float64, len(s)), Safe: true}
-	for !ep.Done() {
-		if err := ctx.Err(); err != nil {
-			return driven, err
-		}
-		ep.Observe(s, c)
-		u, err := decide(s, c, &driven)
-		if err != nil {
-			return driven, err
-		}
-		out, err := ep.Apply(u)
-		if err != nil {
-			return driven, err
-		}
-		driven.Cost += out.Cost
-		driven.Safe = driven.Safe && spec.Keeps(out.Margin) && !out.Failed
-		copy(driven.End, out.S)
-	}
-	return driven, nil
+	by := &navigated{loop: loop}
+	whole.Episodes, whole.Observed, err = c.driveExport(ctx, opt, by, &by.driven)
+	whole.Limit = by.limit
+	return err
 }

@@ -1,6 +1,8 @@
 package gpc_test
 
 import (
+	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -128,5 +130,61 @@ func TestATraceOfAShiftedFileIsVerifiedWithoutIt(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 		verified(t, &gpc.Catalogue{}, trace)
+	}
+}
+
+// Uncertain gains of a case are those of its system: an exact solver that is given their estimates rests at the reference in a
+// plant that has another gain besides, which is estimated too. A measurement that comes afterwards knows no gain either.
+func TestUncertainGainsOfACase(t *testing.T) {
+	c := caseOf(t, heater())
+	of := require.Get(c.UncertainGains(0.1))(t)
+	weak := map[string]float64{"power": 0.93}
+	fixed := require.Get(of.On(require.Get(of.Shifted(weak))(t)))(t)
+	if name := require.Get(of.On(c))(t).Definition().Other.Case; name != "heater-gains" {
+		t.Errorf("the other plant is %s, whose gains should be uncertain too", name)
+	}
+	if unknown, estimated := offsetOf(t, require.Get(c.On(require.Get(c.Shifted(weak))(t)))(t)), offsetOf(t, fixed); !(estimated < 0.5) || !(unknown > 1) {
+		t.Errorf("offset at rest, %% of the range: unknown %.3g, estimated %.3g", unknown, estimated)
+	}
+	y := heater()
+	y.Measurement = nil
+	late := require.Get(require.Get(caseOf(t, y).UncertainGains(0.1))(t).Measured(domain.Whole(c.Spec(), 1e-3)))(t)
+	if m := late.Definition().Measurement; len(m.Unknown) != 1 || m.Unknown[0].Context != 1 || m.Unknown[0].Mean != 1 {
+		t.Errorf("a measurement that comes afterwards does not know %+v", m.Unknown)
+	}
+	for _, refused := range []func() (*gpc.Case, error){
+		func() (*gpc.Case, error) { return of.UncertainGains(0.1) },
+		func() (*gpc.Case, error) { return c.UncertainGains(1) },
+		func() (*gpc.Case, error) { return require.Get(c.Shifted(weak))(t).UncertainGains(0.1) },
+		func() (*gpc.Case, error) { return require.Get(c.On(c))(t).UncertainGains(0.1) },
+	} {
+		if _, err := refused(); !errors.As(err, new(gpc.InputError)) {
+			t.Errorf("want an error of input, got %v", err)
+		}
+	}
+}
+
+// A trace with uncertain gains holds the system with them, so that it is verified by the program without it, in another
+// plant too. A scene of what acts on a plant is no scene of one on which nothing acts.
+func TestATraceOfUncertainGainsIsVerified(t *testing.T) {
+	text := string(require.Get(os.ReadFile("equations/systemfile/testdata/crane.json"))(t))
+	text = strings.Replace(strings.Replace(text, `"steps":50`, `"steps":12`, 1), `["const",0.02]`, `["const",0.08333333333333333]`, 1)
+	c := require.Get(require.Get(gpc.SystemText([]byte(text)))(t).UncertainGains(0.2))(t)
+	weak := require.Get(c.Shifted(map[string]float64{"pull": 0.9}))(t)
+	for name, of := range map[string]*gpc.Case{"own": c, "known": weak, "unknown": require.Get(c.On(weak))(t)} {
+		of = require.Get(of.Measured(domain.Whole(of.Spec(), 1e-3)))(t)
+		trace := filepath.Join(t.TempDir(), "run.jsonl")
+		r := require.Get(of.Evaluate(t.Context(), gpc.Setup{Method: "mpc-5"}, gpc.EngineOptions{}, closedloop.Options{
+			Episodes: 1, Seed: 5, TracePath: trace, Preference: domain.Preference{Adaptive: true},
+		}))(t)
+		if r.Failures != 0 || r.Case != "crane-gains" {
+			t.Errorf("%s: %+v", name, r)
+		}
+		verified(t, &gpc.Catalogue{}, trace)
+	}
+	plant := c.Definition().Plant
+	scene := []byte(`{"p":null,"s":[0,0,0,0],"c":[0,1,0],"preference":{"adaptive":true},"process":7}`)
+	if _, err := plant.Replay(require.Get(json.Marshal(plant.Params()))(t), scene); err == nil {
+		t.Error("a scene of a plant on which something acts is taken for one on which nothing does")
 	}
 }

@@ -149,7 +149,7 @@ func NewCase(c domain.Case) (*Case, error) {
 	seen := map[string]bool{}
 	for _, m := range of.Methods() {
 		if seen[m.Name] {
-			return nil, badInputf("case %q: a method of its own is named %q, as the navigator's is", of.Name(), m.Name)
+			return nil, badInputf("case %q: one of its own methods is named %q, which is the name of a method that every case has: give it another", of.Name(), m.Name)
 		}
 		seen[m.Name] = true
 	}
@@ -169,7 +169,7 @@ func (c *Case) Shifted(factors map[string]float64) (*Case, error) {
 // Guarded is the case with another guard over the navigator's decisions, such as none.
 func (c *Case) Guarded(g domain.Guard) (*Case, error) {
 	if spec := c.Spec(); !g.Off && (spec.Plan != 1 || c.def.Learned != nil) {
-		return nil, badInputf("case %s: a guard rolls out plans of one action by the case's own map, which it has not", spec.Name)
+		return nil, badInputf("case %s cannot have a guard: a guard needs plans of one action, and a map of the case's own problem", spec.Name)
 	}
 	if err := g.Validate(); err != nil {
 		return nil, badInputf("case %s: %w", c.Name(), err)
@@ -223,7 +223,7 @@ func (c *Case) fits(m *model.Model, name string) error {
 		return nil // the plant as it was, whose map it is, is not at hand: a trace embeds the shifted one
 	}
 	if own := durable.Sum(domain.FingerprintOf(c.mapped())); m.Provenance.ProblemSHA256 != own {
-		return fmt.Errorf("%s is a map of another problem than the case %s here, though its name and sizes are the same: its problem_sha256 is %s, the case's %s",
+		return fmt.Errorf("%s was trained on other equations than those of case %s, though name and sizes are the same: its problem_sha256 is %s, that of the case is %s; train or compile the map again",
 			name, c.Name(), cmp.Or(m.Provenance.ProblemSHA256, "missing"), own)
 	}
 	return nil

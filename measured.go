@@ -16,9 +16,9 @@ import (
 func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
 	if !generic {
-		return nil, badInputf("case %s has a plant of its own, which says itself what is measured", c.Name())
+		return nil, badInputf("case %s simulates its own plant, which fixes what is measured", c.Name())
 	}
-	if m != nil {
+	if m = c.withGains(m); m != nil {
 		if err := m.Validate(c.Spec()); err != nil {
 			return nil, badInputf("case %s: %w", c.Name(), err)
 		}
@@ -34,7 +34,7 @@ func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 func (c *Case) Delayed(periods float64) (*Case, error) {
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
 	if !generic {
-		return nil, badInputf("case %s has a plant of its own, which has no delays", c.Name())
+		return nil, badInputf("case %s simulates its own plant, which has no delays", c.Name())
 	}
 	own, def := *plant, c.def
 	def.Delay.Periods = periods
@@ -42,7 +42,7 @@ func (c *Case) Delayed(periods float64) (*Case, error) {
 		return nil, badInputf("case %s: %w", c.Name(), err)
 	}
 	if plant.Steps > 0 && plant.Steps <= def.Delay.Ahead() {
-		return nil, badInputf("case %s: a delay of %v periods in episodes of %d decisions: none of them would act", c.Name(), periods, plant.Steps)
+		return nil, badInputf("case %s: a delay of %v periods in episodes of %d decisions: no decision would act before the end", c.Name(), periods, plant.Steps)
 	}
 	if own.Delay, def.Plant = def.Delay, &own; def.Other != nil { // within a period it is the plant that moves
 		own.Delay.Part, own.Delay.PartDual = plant.Delay.Part, plant.Delay.PartDual
@@ -50,13 +50,21 @@ func (c *Case) Delayed(periods float64) (*Case, error) {
 	return c.defined(def), nil
 }
 
-// On is the case in another plant than its model: that of a case of the same sizes. Its reference knows that plant, its methods and
-// its data do not. What is measured, and how late, is as here. Both plants have to be the generic one, of package closedloop.
+// On is the case in another plant than its model: that of a case of the same sizes. Its reference and its oracle know that plant, its
+// other methods and its data do not. What is measured, and how late, is as here. Where the gains of its
+// actuators are uncertain, so are those of that plant. Both plants have to be the generic one, of package closedloop.
 func (c *Case) On(other *Case) (*Case, error) {
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
 	its, too := other.def.Plant.(*closedloop.Simulation)
 	if !generic || !too {
-		return nil, badInputf("cases %s and %s: one of them has a plant of its own, which cannot be exchanged", c.Name(), other.Name())
+		return nil, badInputf("cases %s and %s: one of them simulates its own plant, which cannot be exchanged", c.Name(), other.Name())
+	}
+	if share := c.gainShare(); share > 0 && other.gainShare() == 0 {
+		var err error
+		if other, err = other.UncertainGains(share); err != nil {
+			return nil, err
+		}
+		its = other.def.Plant.(*closedloop.Simulation)
 	}
 	a, b := c.Spec(), other.Spec()
 	for _, n := range []struct {
@@ -67,12 +75,12 @@ func (c *Case) On(other *Case) (*Case, error) {
 		{"objectives", a.ObjectiveSize(), b.ObjectiveSize()}, {"margins", len(a.Margins), len(b.Margins)}, {"decisions", a.Steps, b.Steps},
 	} {
 		if n.own != n.that {
-			return nil, badInputf("the plant %s has %d %s, its model %s has %d: want as many", b.Name, n.that, n.what, a.Name, n.own)
+			return nil, badInputf("the plant %s has %d %s, its model %s has %d: want equal numbers", b.Name, n.that, n.what, a.Name, n.own)
 		}
 	}
 	own, def := *its, c.def
 	own.Measurement, own.Delay, own.Steps = plant.Measurement, its.Delay, plant.Steps
-	own.Delay.Periods = plant.Delay.Periods
+	own.Delay.Periods, own.Solver = plant.Delay.Periods, other.def.Solver
 	if err := own.Delay.Validate(b); err != nil {
 		return nil, badInputf("the plant %s: %w", b.Name, err)
 	}
@@ -85,16 +93,34 @@ func (c *Case) On(other *Case) (*Case, error) {
 	return c.defined(def), nil
 }
 
+// truthful refuses a method that is given the truth where the plant that runs is another than the model and the method would know the
+// model alone.
+func (c *Case) truthful(m domain.Method) error {
+	if c.def.Other == nil || m.Group != domain.GroupExact {
+		return nil
+	}
+	const instead = "; use nmpc, which knows the model alone, or name the parameters by --shift, which every solver knows"
+	if slices.ContainsFunc(c.def.Methods, func(own domain.Method) bool { return own.Name == m.Name }) {
+		return badInputf("method %s of case %s is given the truth of that case's own plant, and the plant is %s%s", m.Name, c.Name(), c.def.Other, instead)
+	}
+	if plant, generic := c.def.Plant.(*closedloop.Simulation); generic {
+		if _, solves := plant.Solver.(domain.Receding); solves {
+			return nil
+		}
+	}
+	return badInputf("method %s is given the truth, and the plant %s has no solver for a whole episode%s", m.Name, c.def.Other, instead)
+}
+
 // Driven is the case with episodes of so many decisions, of a plant that runs on: what decides does not know how long it is tested.
 func (c *Case) Driven(steps int) (*Case, error) {
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
 	switch {
 	case !generic || c.Spec().Horizon == 0:
-		return nil, badInputf("case %s ends after %d decisions, and what decides knows it: a plant that runs on (horizon) is driven for as long as is asked", c.Name(), c.Spec().Steps)
+		return nil, badInputf("the episodes of case %s end after %d decisions, which its methods count on: only a plant without an end (horizon) takes another number", c.Name(), c.Spec().Steps)
 	case steps < 1 || steps > closedloop.MaxEpisodeSteps:
 		return nil, badInputf("episodes of %d decisions, want 1 to %d", steps, closedloop.MaxEpisodeSteps)
 	case steps <= c.def.Delay.Ahead():
-		return nil, badInputf("episodes of %d decisions and a delay of %v periods: none of them would act", steps, c.def.Delay.Periods)
+		return nil, badInputf("episodes of %d decisions and a delay of %v periods: no decision would act before the end", steps, c.def.Delay.Periods)
 	}
 	own, def := *plant, c.def
 	own.Steps, def.Plant = steps, &own
@@ -123,13 +149,13 @@ func (c *Case) indirect() bool { return c.def.Measurement != nil || c.def.Delay.
 func (c *Case) Robust(level float64) (*Case, error) {
 	switch {
 	case c.def.Measurement == nil:
-		return nil, badInputf("case %s says of no error what could be kept off its limits: it has no Measurement", c.Name())
+		return nil, badInputf("case %s has no Measurement, so that no error is known to keep off its limits", c.Name())
 	case !(level >= 0) || level > maxLevel:
-		return nil, badInputf("%v standard deviations kept off the limits, want 0 to %d", level, maxLevel)
+		return nil, badInputf("%v standard deviations to the limits, want 0 to %d", level, maxLevel)
 	case level > 0 && c.Spec().Horizon > 0:
-		return nil, badInputf("case %s runs on: what is kept off its limits is known stage by stage of an episode that ends; leave --keep-off out", c.Name())
+		return nil, badInputf("episodes of case %s have no end, and --keep-off needs an end: leave it out", c.Name())
 	case level > 0 && c.def.Tightened == nil:
-		return nil, badInputf("case %s cannot keep off its limits; a system of equations can", c.Name())
+		return nil, badInputf("case %s cannot keep off its limits: only a system of equations can", c.Name())
 	}
 	def := c.def
 	def.Level = level
@@ -147,9 +173,11 @@ func (c *Case) Estimator() (*estimate.Filter, error) {
 	}
 	var mean, spread []float64
 	if m.Mean == nil {
-		plant, generic := c.def.Plant.(*closedloop.Simulation)
-		if !generic {
-			return nil, badInputf("case %s: its Measurement has no Mean and Initial, and its plant no scenario to take them from", c.Name())
+		plant, drawn := c.def.Plant.(interface {
+			Prior() (mean, deviation []float64)
+		})
+		if !drawn {
+			return nil, badInputf("case %s: its Measurement has neither Mean nor Initial, and its plant no scenario that would give them", c.Name())
 		}
 		mean, spread = plant.Prior()
 	}
@@ -166,7 +194,11 @@ func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
 		if err != nil || c.def.Delay.Periods == 0 {
 			return inner, err
 		}
-		return struct{ domain.Controller }{estimate.NewLoop(inner, c.def.Problem, nil, nil, c.def.Delay)}, nil
+		problem, delay := c.def.Problem, c.def.Delay
+		if plant, generic := c.def.Plant.(*closedloop.Simulation); generic && c.def.Other != nil {
+			problem, delay = plant.Problem, plant.Delay
+		}
+		return struct{ domain.Controller }{estimate.NewLoop(inner, problem, nil, nil, delay)}, nil
 	}
 	var filter *estimate.Filter
 	if c.def.Measurement != nil {

@@ -3,6 +3,7 @@ package gpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -86,6 +87,16 @@ func TestEpisodesInAnotherPlantThanTheModel(t *testing.T) {
 		t.Errorf("the plant is said to be %+v, of the model %s with the shift %v", p, unknown.ProblemSHA256, unknown.Shift)
 	}
 	verified(t, k, trace)
+	knows := filepath.Join(t.TempDir(), "oracle.jsonl")
+	for _, late := range []float64{0, 1} {
+		of := require.Get(require.Get(c.On(weak))(t).Delayed(late))(t)
+		opt := closedloop.Options{Episodes: 3, Seed: 5, Preference: domain.Preference{Adaptive: true}, TracePath: knows + fmt.Sprint(late)}
+		oracle := require.Get(of.Evaluate(t.Context(), gpc.Setup{Method: "oracle"}, gpc.EngineOptions{}, opt))(t)
+		if !(math.Abs(float64(oracle.RegretPct)) < 0.01) || oracle.RegretN != 3 {
+			t.Errorf("delay %v: the oracle costs %v %% more than the plant's optimum, of %d episodes: it should know the plant", late, oracle.RegretPct, oracle.RegretN)
+		}
+		verified(t, k, opt.TracePath)
+	}
 	other := *k
 	y := sledSystem(1.01, 0)
 	other.Cases = []domain.Case{require.Get(y.Case())(t)}
@@ -100,6 +111,28 @@ func TestEpisodesInAnotherPlantThanTheModel(t *testing.T) {
 	late := episodes(t, require.Get(require.Get(c.On(weak))(t).Delayed(1))(t), closedloop.Options{Episodes: 1})
 	if late.Plant == nil || late.Failures != 0 {
 		t.Errorf("with a delay: %+v", late)
+	}
+}
+
+// An oracle of a case's own knows that case's plant, so that it is refused in another, and so is one in a plant that
+// nothing solves. The message names what to use.
+func TestAnOracleIsRefusedWhereItDoesNotKnowThePlant(t *testing.T) {
+	model := sledSystem(1, 0)
+	own := require.Get(model.Case())(t)
+	own.Methods = []domain.Method{{Name: "exact", Group: domain.GroupExact, New: func(domain.Means) (domain.Controller, error) { return nil, nil }}}
+	plant := sledSystem(0.6, 0)
+	unsolved := require.Get(plant.Case())(t)
+	unsolved.Solver, unsolved.Tightened = nil, nil
+	for method, c := range map[string]*gpc.Case{
+		"exact":  require.Get(require.Get(gpc.NewCase(own))(t).On(caseOf(t, plant)))(t),
+		"oracle": require.Get(caseOf(t, model).On(require.Get(gpc.NewCase(unsolved))(t)))(t),
+	} {
+		if _, err := c.Resolve(gpc.Setup{Method: method}); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "use nmpc") {
+			t.Errorf("method %s: %v", method, err)
+		}
+		if _, err := c.Resolve(gpc.Setup{Method: "nmpc"}); err != nil {
+			t.Errorf("nmpc beside method %s: %v", method, err)
+		}
 	}
 }
 
@@ -181,7 +214,7 @@ func TestALateDecisionIsHeldAndCosts(t *testing.T) {
 	}
 	for _, wrong := range []closedloop.Computing{{}, {P50: 2, P99: 1}, {P50: -1, P99: 1}} {
 		opt := closedloop.Options{Episodes: 1, Preference: domain.Preference{Adaptive: true}, Computing: &wrong}
-		if _, err := c.Evaluate(context.Background(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, opt); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "decisions take") {
+		if _, err := c.Evaluate(context.Background(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, opt); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "median computing time") {
 			t.Errorf("%+v: %v", wrong, err)
 		}
 	}

@@ -60,7 +60,7 @@ func (r *Refiner) prepare(candidates int) (err error) {
 		return err
 	}
 	if _, ok := r.search.(chooses); !ok {
-		return badInputf("the map of case %s is about %s, and method %q does not say what it chooses among", r.c.Name(), r.c.MapSpec().Description, r.by.Method.Name)
+		return badInputf("refine: the map of case %s is of another problem (%s), and method %q has no search that can be shown", r.c.Name(), r.c.MapSpec().Description, r.by.Method.Name)
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 		return nil, err
 	}
 	if opt.LookAhead != 0 || opt.NoProjection || opt.NoRounds || opt.Within != 0 || opt.FlowSteps > 1 || opt.Mixture != (batchnav.Mixture{}) {
-		return nil, badInputf("refine: case %s searches with its own look-ahead, projection, flow, rounds, time and mixture of candidates", spec.Name)
+		return nil, badInputf("refine: case %s chooses look-ahead, projection, flow, rounds, time and mixture of candidates itself: leave them out", spec.Name)
 	}
 	if err := spec.CheckObservation(obs.S, obs.C, obs.Preference); err != nil {
 		return nil, badInputf("refine: the observation %w", err)
@@ -95,7 +95,7 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 	took := time.Since(start)
 	c := r.search.(chooses).Chosen()
 	if len(c.Plan) == 0 {
-		return nil, badInputf("refine: the observation leaves case %s nothing to choose: no candidate has a score", spec.Name)
+		return nil, badInputf("refine: at this observation case %s has nothing to choose: no candidate has a score", spec.Name)
 	}
 	out := &batchnav.Refinement{
 		U: c.Plan, Cost: c.Cost, Margin: c.Margin, Feasible: c.Feasible, Candidates: c.Candidates, Source: c.Source,

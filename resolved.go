@@ -33,6 +33,9 @@ func (c *Case) Resolve(s Setup) (*Resolved, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.truthful(m); err != nil {
+		return nil, err
+	}
 	r := &Resolved{Method: m, Weights: s.Weights, Candidates: s.Candidates, of: c}
 	if !mapped(m) {
 		return r, nil
@@ -90,7 +93,7 @@ func (c *Case) guarded() bool { return !c.def.Guard.Off && c.Spec().Plan == 1 }
 // it is asked.
 const proposals = 4096
 
-var errNoEngine = errors.New("gpc: a method with a map needs an engine")
+var errNoEngine = errors.New("gpc: a method with a map needs an engine, the engine given is nil")
 
 // Controller makes the method, which decides in one closed loop. e is nil for a method
 // without a map. Of a case with a Measurement or a Delay it is a domain.Estimating, unless the method is
@@ -114,7 +117,7 @@ func (r *Resolved) controller(e *Engine) (domain.Controller, error) {
 	means := domain.Means{Weights: r.Weights, Candidates: r.Candidates}
 	weighted := r.Method.Needs&domain.NeedsWeights != 0
 	if weighted && r.Weights == nil {
-		return nil, badInputf("method %s brings weights of its own: give their file with --model", r.Method.Name)
+		return nil, badInputf("method %s needs the file of its weights: give it with --model", r.Method.Name)
 	}
 	if r.Model != nil {
 		if err := r.learned(e, &means); err != nil {
@@ -173,7 +176,7 @@ func (r *Resolved) looked(e *Engine) (batchnav.Options, error) {
 	opt, c := r.options, r.of
 	switch {
 	case !r.Navigates():
-		return opt, badInputf("method %s of case %s is not the navigator's: Controller makes it", r.Method.Name, c.Name())
+		return opt, badInputf("method %s of case %s decides in one loop at a time: make it with Controller", r.Method.Name, c.Name())
 	case e == nil:
 		return opt, errNoEngine
 	}

@@ -17,7 +17,7 @@ func (c *Case) Staged(s *closedloop.Scenes) (*Case, error) {
 		return c, nil
 	}
 	if domain.AbilitiesOfPlant(c.def.Plant).Stage == nil {
-		return nil, badInputf("case %s takes no scenes that are given: its plant has no domain.PlantAbilities.Stage", c.Name())
+		return nil, badInputf("case %s cannot begin from a given scene: its plant has no domain.PlantAbilities.Stage", c.Name())
 	}
 	var on domain.Case
 	var other bool
@@ -28,7 +28,7 @@ func (c *Case) Staged(s *closedloop.Scenes) (*Case, error) {
 		}
 		if i > 0 {
 			if !bytes.Equal(f.Params, s.Files[0].Params) {
-				return nil, badInputf("%s: params are others than those of %s: scenes of one folder are of one plant", f.Name, s.Files[0].Name)
+				return nil, badInputf("%s: params differ from those of %s: all scenes of a folder need the same plant", f.Name, s.Files[0].Name)
 			}
 			continue
 		}
@@ -46,7 +46,7 @@ func (c *Case) Staged(s *closedloop.Scenes) (*Case, error) {
 // Scene is a drawn test scene as a file to begin a scene of one's own with.
 func (c *Case) Scene(ctx context.Context, seed uint64, index int, regime string, pref domain.Preference) (*closedloop.SceneFile, error) {
 	if domain.AbilitiesOfPlant(c.def.Plant).Stage == nil {
-		return nil, badInputf("case %s takes no scenes that are given: its plant has no domain.PlantAbilities.Stage", c.Name())
+		return nil, badInputf("case %s cannot begin from a given scene: its plant has no domain.PlantAbilities.Stage", c.Name())
 	}
 	ep, err := c.def.Plant.Episode(seed, index, domain.EpisodeOptions{Regime: regime, Preference: pref, Context: ctx})
 	if err != nil {

@@ -49,7 +49,7 @@ func (c *Case) System() (*systemfile.File, error) {
 	}
 	p, ok := c.def.Problem.(*equations.Problem)
 	if !ok {
-		return nil, badInputf("case %s is no system of equations (equations.System), which alone can be a file", c.Name())
+		return nil, badInputf("case %s is not a system of equations (equations.System): only such a system can be written as a file", c.Name())
 	}
 	f, err := systemfile.Of(p)
 	return f, BadInput(err)
@@ -68,7 +68,7 @@ func embeddedSystem(name string, params json.RawMessage) (c domain.Case, ok bool
 		return c, true, fmt.Errorf("trace params: %w", err)
 	}
 	if f.Name() != name {
-		return c, true, fmt.Errorf("trace params: they hold the system %.100q, the trace is of %.100q", f.Name(), name)
+		return c, true, fmt.Errorf("trace params: they hold the system %.100q, the trace that of %.100q", f.Name(), name)
 	}
 	c, err = f.Case()
 	return c, true, err

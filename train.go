@@ -50,7 +50,7 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		return nil, badInputf("dataset: %d scenarios, want 1 or more", opt.Scenarios)
 	}
 	if opt.OutDir == "" {
-		return nil, badInputf("dataset: --out is required, the folder of the dataset")
+		return nil, badInputf("dataset: --out is required, the folder to write the dataset to")
 	}
 	if err := opt.Weights.Validate(c.MapSpec().ObjectiveSize()); err != nil {
 		return nil, BadInput(err)
@@ -63,12 +63,12 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 	opt.Distil = opt.Teacher != ""
 	if opt.Distil {
 		if opt.Scalarization != domain.WeightedSum {
-			return nil, badInputf("dataset: --scalarization %s is of what is solved, and --distil solves nothing", opt.Scalarization)
+			return nil, badInputf("dataset: --scalarization %s and --distil exclude each other: --distil solves nothing", opt.Scalarization)
 		}
 		if m, err := c.method(opt.Teacher); err != nil {
 			return nil, err
 		} else if m.New != nil {
-			return nil, badInputf("dataset: method %s of case %s decodes no plan to distil, the navigator's do", m.Name, c.Name())
+			return nil, badInputf("dataset: --distil takes a method that decodes plans with a map, such as direct; method %s of case %s does not", m.Name, c.Name())
 		}
 		if opt.PolicyFile == "" {
 			return nil, badInputf("dataset: --distil needs --policy, the map that method %s drives", opt.Teacher)
@@ -81,7 +81,7 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 	}
 	if len(opt.Ranges) > 0 {
 		if opt.Distil {
-			return nil, badInputf("dataset: --range is of scenarios that are drawn, --distil drives episodes (--regime)")
+			return nil, badInputf("dataset: --range and --distil exclude each other: --distil drives episodes, which --regime chooses")
 		}
 		if c.def.Solver != nil {
 			if _, err := offline.Within(c.def.Solver.Parameters(), opt.Ranges); err != nil {
@@ -92,14 +92,14 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 	if opt.Inward != 0 {
 		inward := domain.AbilitiesOfSolver(c.def.Solver).Inward
 		if inward == nil || opt.Distil {
-			return nil, badInputf("dataset: --inward is of what a solver of case %s can keep off its limits, and nothing here can", c.Name())
+			return nil, badInputf("dataset: --inward needs a solver that can keep off its limits; case %s has none here", c.Name())
 		}
 		if _, err := inward(opt.Inward); err != nil {
 			return nil, badInputf("dataset: --inward: %v", err)
 		}
 	}
 	if opt.Regime != "" && !opt.Distil {
-		return nil, badInputf("dataset: --regime %s is of the episodes of --distil", opt.Regime)
+		return nil, badInputf("dataset: --regime %s needs --distil", opt.Regime)
 	}
 	if opt.PolicyFile != "" {
 		m, err := c.Model(opt.PolicyFile)
@@ -125,17 +125,12 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 	return &counters, refused(err)
 }
 
-// TrainOptions are those of train.Run; its Backend, Problem and Data are filled in.
-type TrainOptions struct {
-	train.Options
-	Dirs []string // folders of datasets, their shards or both; see offline.Load
-}
-
-// Train trains a map on a dataset; see train.Run. progress may be nil.
-func (c *Case) Train(ctx context.Context, e *Engine, opt TrainOptions, progress func(train.Progress)) (*train.Result, error) {
+// Train trains a map on the data in folders of datasets, their shards or both (see offline.Load); see train.Run. Backend,
+// Problem, Data and Version of opt are filled in. progress may be nil.
+func (c *Case) Train(ctx context.Context, e *Engine, dirs []string, opt train.Options, progress func(train.Progress)) (*train.Result, error) {
 	opt.Backend, opt.Problem, opt.Version = e.backend, c.def.MapProblem(), build()
 	var rounds []*offline.Dataset
-	for _, dir := range opt.Dirs {
+	for _, dir := range dirs {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -149,9 +144,9 @@ func (c *Case) Train(ctx context.Context, e *Engine, opt TrainOptions, progress 
 	if opt.Data, err = train.FromDataset(c.def.MapProblem(), rounds...); err != nil {
 		return nil, BadInput(err)
 	}
-	if err := opt.Options.Validate(); err != nil {
+	if err := opt.Validate(); err != nil {
 		return nil, BadInput(err)
 	}
-	result, err := train.Run(ctx, opt.Options, progress)
+	result, err := train.Run(ctx, opt, progress)
 	return result, refused(err)
 }

@@ -149,7 +149,7 @@ func (c *Case) again(h *closedloop.Header, opt VerifyOptions) (domain.Controller
 	}
 	if sum != h.ModelSHA256 {
 		from := cmp.Or(opt.Model, "the bundled map of "+c.Name())
-		return nil, "", nothing, fmt.Errorf("method %s decided by a model of SHA-256 %s, %s has %s: name its file with --model", h.Method, cmp.Or(h.ModelSHA256, "none"), from, cmp.Or(sum, "none"))
+		return nil, "", nothing, fmt.Errorf("method %s decided with a model of SHA-256 %s, %s has %s: give the file of that model with --model", h.Method, cmp.Or(h.ModelSHA256, "none"), from, cmp.Or(sum, "none"))
 	}
 	newController, on, closeAll, err := r.controllers(opt.Engine)
 	if err != nil {

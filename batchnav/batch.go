@@ -235,7 +235,7 @@ func (a *Batch) DecideSome(which []int, obs []Observation, out []Decision) error
 	}
 	for i, w := range which {
 		if w < 0 || w >= a.size || a.loops[w].row >= 0 {
-			return fmt.Errorf("batchnav: loop %d is asked for at place %d, want each of 0 to %d once at most", w, i, a.size-1)
+			return fmt.Errorf("batchnav: entry %[2]d names loop %[1]d, want each of 0 to %[3]d at most once", w, i, a.size-1)
 		}
 		a.loops[w].row = i
 	}

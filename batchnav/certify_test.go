@@ -174,7 +174,7 @@ func TestRecovery(t *testing.T) {
 	m := testdomain.Map(cart, 14, true)
 	opt := CertifyOptions{Options: Options{Navigation: &nav}, Samples: 30}
 	k := require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
-	r := require.Get(Recover(t.Context(), ref.New(), m, level{cart}, heldOut(60), k, RecoveryOptions{Certify: opt, Radius: 0.5, Steps: 12}))(t)
+	r := require.Get(Recover(t.Context(), ref.New(), m, level{cart}, heldOut(60), k, opt, 0.5, 12))(t)
 	close(t, "contraction", r.Contraction, math.Exp(-4*nav.LatentStep/nav.Epsilon), 1e-3)
 	if len(r.Median) != 13 || math.Abs(float64(r.Median[0])-0.25) > 0.01 {
 		t.Fatalf("Φ starts at %v, want 0.25 in 13 entries", r.Median)
@@ -188,7 +188,7 @@ func TestRecovery(t *testing.T) {
 	}
 	nav.VMax = 0.1
 	k = require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
-	r, err := Recover(t.Context(), ref.New(), m, cart, heldOut(60), k, RecoveryOptions{Certify: opt, Radius: 0.5, Steps: 12})
+	r, err := Recover(t.Context(), ref.New(), m, cart, heldOut(60), k, opt, 0.5, 12)
 	require.OK(t, err)
 	if r.Capped < 0.99 || r.Within > 0.1 {
 		t.Errorf("with V_max = 0.1: capped %v, within %v; the cap must be seen", r.Capped, r.Within)

@@ -21,7 +21,7 @@ func (r Rows) Check(spec *domain.Spec, n int) error {
 		got, each int
 	}{{"states have", len(r.S), spec.MeasuredSize()}, {"contexts have", len(r.C), spec.ContextSize()}, {"weights have", len(r.W), spec.ObjectiveSize()}} {
 		if w.got != n*w.each && (w.got > 0 || w.what != "weights have") {
-			return fmt.Errorf("the %s %d entries, %d rows of case %q have %d each", w.what, w.got, n, spec.Name, w.each)
+			return fmt.Errorf("the %s %d entries, want %d rows of case %q with %d each", w.what, w.got, n, spec.Name, w.each)
 		}
 	}
 	return nil

@@ -198,7 +198,7 @@ func (l *loaded) failing() bool { return l.may.Failed != nil }
 // case, the widths of its networks, its decoded codes.
 func Fits(m *model.Model, spec *domain.Spec) error {
 	if m.Case != "" && m.Case != spec.Name {
-		return fmt.Errorf("batchnav: the model was trained for case %q, the problem is %q", m.Case, spec.Name)
+		return fmt.Errorf("batchnav: the model was trained for case %q, want %q", m.Case, spec.Name)
 	}
 	for _, w := range []struct {
 		what      string
@@ -214,7 +214,7 @@ func Fits(m *model.Model, spec *domain.Spec) error {
 		}
 	}
 	if tau, bound := m.Calibration.TauGeom, ResidualBound(spec, m.NormS); !(tau >= 0 && tau <= bound) {
-		return fmt.Errorf("batchnav: the map's tau_geom is %g, want it in [0, %.4g]: a residual above that is no observation of case %q, whatever map it is for", tau, bound, spec.Name)
+		return fmt.Errorf("batchnav: the map's tau_geom is %g, want it in [0, %.4g]: no observation of case %q has a larger residual", tau, bound, spec.Name)
 	}
 	if n := m.Codes.Rows; n > 0 && m.CodesDecoded.Rows > 0 {
 		return tensor.Check("batchnav", "decoded codes", m.CodesDecoded, n, spec.MeasuredSize())

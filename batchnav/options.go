@@ -164,7 +164,7 @@ func OptionsFor(method string) (Options, error) {
 		}
 		names = append(names, v.Name)
 	}
-	return Options{}, fmt.Errorf("batchnav: no navigator method %q, have %s", method, strings.Join(names, ", "))
+	return Options{}, fmt.Errorf("batchnav: unknown method of the map %q (want one of %s)", method, strings.Join(names, ", "))
 }
 
 // resolve returns the constants of the flow with the ablations applied.

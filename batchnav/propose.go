@@ -107,7 +107,7 @@ func (l *loaded) check(q *domain.Question) error {
 // checkAll says what is wrong with a request, and how many candidates it has.
 func (r *Proposer) checkAll(opt domain.ProposeOptions, questions []domain.Question, answers []domain.Answer) (total int, err error) {
 	if len(questions) != len(answers) || len(questions) > MaxQuestions {
-		return 0, fmt.Errorf("propose: %d questions and %d answers, want as many of both and at most %d", len(questions), len(answers), MaxQuestions)
+		return 0, fmt.Errorf("propose: %d questions and %d answers, want equal numbers, at most %d", len(questions), len(answers), MaxQuestions)
 	}
 	if err := checkOptions(opt); err != nil {
 		return 0, fmt.Errorf("propose: %w", err)

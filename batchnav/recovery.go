@@ -11,14 +11,6 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// RecoveryOptions describe a perturbation off M* and how long the flow is
-// followed.
-type RecoveryOptions struct {
-	Certify CertifyOptions // which samples, seed and loop
-	Radius  float64        // ‖perturbation‖ in latent units; > 0
-	Steps   int            // latent steps with the observation held; ≥ 1
-}
-
 // Recovery is Φ_normal = ‖x̂ − D_s(z)‖² against steps after a perturbation, over
 // samples, with the contraction that the theory predicts from the median start.
 type Recovery struct {
@@ -45,14 +37,14 @@ type Recovery struct {
 // part of it, so that its length is not exactly that.
 const cappedShare = 0.95
 
-// Recover perturbs the localized latents of held-out samples off M*, then
-// follows the flow alone (no localization, no retraction) with the observation
+// Recover perturbs the localized latents of held-out samples off M* by a radius, latent units, > 0, then
+// follows the flow alone (no localization, no retraction) for so many steps, ≥ 1, with the observation
 // held.
-func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, k *Constants, opt RecoveryOptions) (*Recovery, error) {
-	if !(opt.Radius > 0) || opt.Steps < 1 {
-		return nil, fmt.Errorf("recovery: radius %v and %d steps, want both positive", opt.Radius, opt.Steps)
+func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, k *Constants, opt CertifyOptions, radius float64, steps int) (*Recovery, error) {
+	if !(radius > 0) || steps < 1 {
+		return nil, fmt.Errorf("recovery: radius %v and %d steps, want both positive", radius, steps)
 	}
-	a, err := newCertifier(b, m, p, held, opt.Certify)
+	a, err := newCertifier(b, m, p, held, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -61,12 +53,12 @@ func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Pr
 		return nil, err
 	}
 	z, next := tensor.New(n, m.Latent()), tensor.New(n, m.Latent())
-	displace(a.opt.Seed, a.opt.Directions, opt.Radius, a.spot, z)
+	displace(a.opt.Seed, a.opt.Directions, radius, a.spot, z)
 	rho := math.Exp(-float64(k.MuPL) * a.nav.LatentStep / a.nav.Epsilon)
-	r := &Recovery{Radius: opt.Radius, Runs: n, Contraction: Number(rho), MuPL: k.MuPL, Floor: Number(float64(k.FDelta) / (1 - rho))}
+	r := &Recovery{Radius: radius, Runs: n, Contraction: Number(rho), MuPL: k.MuPL, Floor: Number(float64(k.FDelta) / (1 - rho))}
 	phi, start, slope := make([]float64, n), make([]float64, n), make([]float64, n)
 	within, capped := 0, 0
-	for step := range opt.Steps + 1 {
+	for step := range steps + 1 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -99,7 +91,7 @@ func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Pr
 		r.Max = append(r.Max, Number(quantile(ordered, 1)))
 		r.Predicted = append(r.Predicted, Number(decay*float64(r.Median[0])))
 	}
-	total := float64(n * opt.Steps)
+	total := float64(n * steps)
 	r.Within, r.Capped = Number(float64(within)/total), Number(float64(capped)/total)
 	return r, nil
 }

@@ -55,7 +55,7 @@ func (l *loaded) checkRefine(o *RefineOptions, q *domain.Question) error {
 	case o.Candidates < 1 || o.Candidates > MaxCandidates:
 		return fmt.Errorf("refine: %d candidates, want 1 to %d", o.Candidates, MaxCandidates)
 	case o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.Remaining < 0 || o.Remaining > MaxLookAhead || o.Within < 0:
-		return fmt.Errorf("refine: look-ahead %d, remaining %d, within %v: want none negative and at most %d decisions", o.LookAhead, o.Remaining, o.Within, MaxLookAhead)
+		return fmt.Errorf("refine: look-ahead %d, remaining %d, within %v: want numbers ≥ 0, and at most %d decisions", o.LookAhead, o.Remaining, o.Within, MaxLookAhead)
 	}
 	if err := l.check(q); err != nil {
 		return fmt.Errorf("refine: the observation %w", err)

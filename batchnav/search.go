@@ -69,10 +69,10 @@ type memory struct {
 func newSearch(l *loaded, opt *Options) (*search, error) {
 	o := opt.Search
 	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.Within < 0 {
-		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d, at most %d, and none negative", o.Candidates, o.LookAhead, o.Within, MaxCandidates, MaxLookAhead)
+		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d candidates, a look-ahead of 0 to %d, and a time ≥ 0", o.Candidates, o.LookAhead, o.Within, MaxCandidates, MaxLookAhead)
 	}
 	if o.Ahead && o.Polish != 0 {
-		return nil, errors.New("batchnav: a search ahead is without polish")
+		return nil, errors.New("batchnav: a search ahead cannot have a polish: leave one of them out")
 	}
 	if l.spec.Plan != 1 {
 		return nil, fmt.Errorf("batchnav: a search along roll-outs needs plans of one action, those of case %q have %d", l.spec.Name, l.spec.Plan)

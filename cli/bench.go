@@ -1,13 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,30 +33,39 @@ type benching struct {
 func (a *App) benchCommand() *cobra.Command {
 	var b benching
 	cmd := &cobra.Command{
-		Use:   "bench [" + strings.Join(bench.Names(slices.Concat(bench.Operations, a.Operations)), "|") + "]...",
+		Use:   "bench [OPERATION]...",
 		Short: "Measure latency and throughput of the engine's operations beside this machine's peak rate",
-		Long: `Each row is the median and 99th percentile of repeated calls, and a rate by the
-documented count of operations, every unit of a network counted, as a fraction
-of the best sustained multiply-add loop measured before and after. Jacobian,
-metric and step leave inactive ReLU units out, so that their fraction by this
-count can pass 1. The error column is the largest deviation of the results from
-float64 over their largest magnitude, from the same run; with --tf32 the float32
-one stands beside it. train-epochs extrapolates 500 epochs of 250 000 samples
-from single updates; --epochs really runs them. kernels times every launch of a
-step, a training update and a refinement beside what bounds it on the device.`,
+		Long: `Times operations of the engine. Each row shows the median and the 99th
+percentile of repeated calls. The rate counts floating-point operations by a
+fixed formula for each operation. The fraction compares the rate with the best
+multiply-add loop on this machine, measured before and after. The formulas count
+every unit of a network; jacobian, metric and step skip inactive ReLU units, so
+that their fraction can exceed 1. The error column is the largest difference from
+float64, relative to the largest magnitude; --tf32 adds the error of float32.
+
+  gemm, gemm-tiles       products of matrices
+  jacobian, metric, eig  the decoder's Jacobian, its pullback metric, eigenpairs
+  localize               the nearest of the map's stored optimal decisions
+  step, step+localize    one decision in latent space, without and with localize
+  refine                 a search among candidates
+  train, train-epochs    one update of a training, whole epochs
+  kernels                every CUDA launch, beside what bounds it on the device
+
+Further operations of this program: ` + cmp.Or(strings.Join(bench.Names(a.Operations), ", "), "none") + `.
+Without names all are timed but gemm-tiles, train-epochs, kernels and dispatch.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.bench(cmd.Context(), &b, args) },
 	}
 	b.limit = limitFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&b.options.Case, "case", "", "a case by its name, or size:integrator, size:opf30 with quadratic objectives (default: both sizes)")
+	f.StringVar(&b.options.Case, "case", "", "a case, or size:integrator or size:opf30: its sizes with random networks and quadratic objectives (default: both sizes)")
 	f.IntSliceVar(&b.options.Batches, "batch", nil, "batch sizes (default 1,64,4096)")
-	f.IntSliceVar(&b.options.Codes, "codes", nil, "codes of M* for localize (default 20000,250000)")
-	f.StringVar(&b.modelFile, "model", "", "model file that refine takes (default: the bundled map)")
-	f.IntVar(&b.options.Samples, "samples", 0, "samples of train-epochs (default 250000)")
-	f.IntVar(&b.options.Epochs, "epochs", 0, "epochs that train-epochs really runs (default: 500 are extrapolated)")
-	f.StringVar(&b.options.Record, "record", "", "safetensors file for networks, inputs and results of the step's largest batch")
-	f.StringVar(&b.lines, "lines", "", "file that each row is added to as it is measured, one record a line")
-	f.DurationVar(&b.options.Budget.Time, "time", time.Second, "time spent on each row, 20 calls at least (under 10ms: 2)")
+	f.IntSliceVar(&b.options.Codes, "codes", nil, "numbers of codes that localize searches (default 20000,250000)")
+	f.StringVar(&b.modelFile, "model", "", "model file for refine (default: the bundled map)")
+	f.IntVar(&b.options.Samples, "samples", 0, "samples in each epoch of train-epochs (default 250000)")
+	f.IntVar(&b.options.Epochs, "epochs", 0, "epochs that train-epochs runs in full (default: none, 500 are extrapolated from single updates)")
+	f.StringVar(&b.options.Record, "record", "", "safetensors file to write networks, inputs and results of step to, at the largest batch")
+	f.StringVar(&b.lines, "lines", "", "file to append each row to as soon as it is measured, as a line of JSON")
+	f.DurationVar(&b.options.Budget.Time, "time", time.Second, "time to spend on each row; at least 20 calls are made, 2 if it is below 10ms")
 	for _, op := range a.Operations {
 		f.AddGoFlagSet(op.Flags)
 	}

@@ -8,12 +8,12 @@ import (
 	"math"
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/bench/draw"
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/spf13/cobra"
 )
 
 func (a *App) benchCompareCommand() *cobra.Command {
@@ -119,7 +119,7 @@ func writeCSV(path string, rows [][]string) error {
 }
 
 // writeFigures makes the folder of figures and writes them there.
-func writeFigures(dir string, figures []*report.Figure) error {
+func writeFigures(dir string, figures []*draw.Figure) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return gpc.BadInput(err)
 	}

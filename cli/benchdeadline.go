@@ -5,14 +5,14 @@ import (
 	"io"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/bench/draw"
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/spf13/cobra"
 )
 
 func (a *App) benchDeadlineCommand() *cobra.Command {
@@ -32,13 +32,13 @@ processes, other guests of the host. Threads are one unless --threads says other
 		Args: ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if name == "" {
-				return BadInputf("--case is required: whose decisions are made")
+				return BadInputf("--case is required: the case whose decisions are timed")
 			}
 			opt.Seed = a.seed
 			if err := opt.Validate(); err != nil {
 				return gpc.BadInput(err)
 			}
-			c, setup, err := a.setup(name, modelFile, method)
+			c, setup, err := a.setup(cmd, name, modelFile, method)
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ processes, other guests of the host. Threads are one unless --threads says other
 			d.Method, d.Device, d.Backend, d.ISA, d.Threads = setup.Method, e.Device(), about.Backend, about.ISA, about.Threads
 			d.Commit, d.Command = version.Build(), a.commandLine()
 			if figures != "" {
-				if err := writeFigures(figures, []*report.Figure{report.DeadlineFigure(d)}); err != nil {
+				if err := writeFigures(figures, []*draw.Figure{report.DeadlineFigure(d)}); err != nil {
 					return err
 				}
 			}

@@ -40,7 +40,7 @@ written from that of bench/results (make report).`,
 		Args: ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
-				return BadInputf("--out is required: the folder of the record")
+				return BadInputf("--out is required: the folder to write the record to")
 			}
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return gpc.BadInput(err)

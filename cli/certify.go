@@ -23,7 +23,7 @@ recovery. A condition that does not hold is a result: the exit code is still 0.
 docs/explain/guarantees.md defines the constants.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, setup, err := a.setup(args[0], modelFile, method)
+			c, setup, err := a.setup(cmd, args[0], modelFile, method)
 			if err != nil {
 				return err
 			}

@@ -111,7 +111,7 @@ func BadInputf(format string, args ...any) error { return gpc.BadInput(fmt.Error
 
 // ErrCheck is returned when a command did its work and found that what it
 // checks does not hold; the result has been printed already.
-var ErrCheck = errors.New("check did not hold")
+var ErrCheck = errors.New("the check failed")
 
 // Run executes one command line and returns its exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
@@ -247,9 +247,12 @@ func (a *App) notice(text string) { fmt.Fprintln(a.Stderr, a.Name+":", text) }
 
 // setup finds the case of that name and what its method needs: the map or the weights
 // of a file, the bundled map for "".
-func (a *App) setup(name, modelFile, method string) (*gpc.Case, gpc.Setup, error) {
+func (a *App) setup(cmd *cobra.Command, name, modelFile, method string) (*gpc.Case, gpc.Setup, error) {
 	s := gpc.Setup{Method: method}
 	c, err := a.Find(name)
+	if err == nil {
+		c, err = uncertainGains(cmd, c)
+	}
 	if err != nil {
 		return nil, s, err
 	}

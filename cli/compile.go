@@ -37,16 +37,21 @@ func (a *App) compileCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compile CASE --out FILE",
 		Short: "Make a controller that meets a target for cost: solve, train and test in turn; resumable",
-		Long: `Solves scenarios, trains a map, and drives it from held-out starts. If the extra
-cost above the optimum misses the target, it adds scenarios or epochs and repeats,
-until the target is met or the budget is spent. Scenarios are added near the worst
-starts and at the states that the map visits. The method is chosen on the held-out
-starts, and the report measures it on other ones. FILE.compile keeps all work: the
-same command continues where it stopped. The report is FILE.report.json.`,
+		Long: `Makes a map in rounds. A round solves scenarios, trains the map, and drives it
+from held-out starts. If the extra cost above the optimum misses the target, the
+next round adds epochs, or scenarios near the worst starts and at states that the
+map visited. Rounds end when the target is met or the budget is spent. gpc then
+chooses the method on the held-out starts, and measures it on other starts.
+
+FILE is the map, FILE.report.json the report. FILE.compile keeps all work: run the
+same command again to continue. Exit code 1 says that the target is missed.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.Find(args[0])
 			if err != nil {
+				return err
+			}
+			if c, err = uncertainGains(cmd, c); err != nil {
 				return err
 			}
 			if c, err = measured(c); err != nil {
@@ -96,16 +101,17 @@ same command continues where it stopped. The report is FILE.report.json.`,
 	}
 	measured = measuredFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&plant, "plant", "", "drive every start in "+plantUsage)
+	f.StringVar(&plant, "plant", "", "drive the map in "+plantUsage)
 	f.StringVar(&opt.Out, "out", "", "model file to write")
-	f.Var(&target, "target", "mean extra cost above the optimum on held-out starts")
-	f.Var(&tail, "tail", "largest extra cost of a single held-out start (default: twenty times the target)")
-	f.DurationVar(&opt.Budget, "budget", 0, "wall time, with earlier runs of the same folder; up to half of it is kept for choosing the method and for the test (default 15m)")
-	f.IntVar(&opt.Rounds, "rounds", 0, "rounds at most; 0: what the budget allows")
-	f.IntVar(&opt.Scenarios, "scenarios", 0, "scenarios of the first round; 0: the case's")
-	f.IntVar(&opt.Starts, "starts", 0, "held-out starts of each round (default 200, fewer where their references take much of the budget)")
+	f.Var(&target, "target", "largest mean extra cost above the optimum, over held-out starts")
+	f.Var(&tail, "tail", "largest extra cost of a single held-out start (default: 20 times the target)")
+	f.Lookup("tail").DefValue = "" // said in words
+	f.DurationVar(&opt.Budget, "budget", 0, "wall time of all runs with the same FILE together; up to half is kept for choosing the method and for the test (default 15m)")
+	f.IntVar(&opt.Rounds, "rounds", 0, "largest number of rounds; 0: as many as the budget allows")
+	f.IntVar(&opt.Scenarios, "scenarios", 0, "scenarios to solve in the first round; 0: the number that the case states")
+	f.IntVar(&opt.Starts, "starts", 0, "held-out starts in each round (default 200, fewer where solving them takes much of the budget)")
 	requeueFlag(cmd, "")
-	f.IntVar(&opt.TestStarts, "test-starts", 0, "starts of the final test (default 1000, fewer where the budget has no time for them)")
+	f.IntVar(&opt.TestStarts, "test-starts", 0, "starts in the final test (default 1000, fewer where the budget is too short)")
 	return cmd
 }
 

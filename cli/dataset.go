@@ -106,7 +106,7 @@ func (a *App) mergeCommand() *cobra.Command {
 		Args:  atLeast(1, "dataset merge needs the folders of the shards"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
-				return BadInputf("--out is required: the folder of the merged dataset")
+				return BadInputf("--out is required: the folder to write the merged dataset to")
 			}
 			d, err := offline.Merge(cmd.Context(), out, args...)
 			if errors.As(err, new(*durable.Refusal)) {

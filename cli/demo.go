@@ -19,6 +19,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/train"
 )
 
 // demoSeed draws the demonstration's scenes; no map was chosen by them.
@@ -220,7 +221,7 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 			return fmt.Errorf("%s: the re-simulation differs in %d values, first: %s", trace, len(v.Mismatches), v.Mismatches[0])
 		}
 		d.result.Evaluations = append(d.result.Evaluations, result)
-		d.records.Evaluations = append(d.records.Evaluations, *result)
+		report.Put(d.records, *result)
 		if method == m.DefaultMethod() {
 			if err := d.records.AddTrace(d.cmd.Context(), trace); err != nil {
 				return err
@@ -254,7 +255,7 @@ func (d *demo) cost(e *gpc.Engine, c *gpc.Case) (err error) {
 	}); err != nil {
 		return err
 	}
-	d.records.Benchmarks = append(d.records.Benchmarks, bench.Record{Device: e.Device(), Commit: version.Build(), Command: d.commandLine(), Results: d.result.Steps})
+	report.Put(d.records, bench.Record{Device: e.Device(), Commit: version.Build(), Command: d.commandLine(), Results: d.result.Steps})
 	if d.json {
 		return nil
 	}
@@ -278,11 +279,12 @@ func (d *demo) fromNothing(e *gpc.Engine, c *gpc.Case, scenarios, epochs int) er
 	}
 	d.say("%d Pareto samples of %d scenarios in %.1f s", counters.Samples, counters.Retained, time.Since(start).Seconds())
 	file := filepath.Join(d.out, c.Name()+".safetensors")
-	opt := gpc.TrainOptions{Dirs: []string{data}}
-	opt.Seed, opt.Command, opt.ManifoldEpochs, opt.RolloutEpochs, opt.Batch, opt.Checkpoint = demoSeed, d.commandLine(), epochs, max(1, epochs/5), 256, file+".checkpoint"
+	opt := train.Options{
+		Seed: demoSeed, Command: d.commandLine(), ManifoldEpochs: epochs, RolloutEpochs: max(1, epochs/5), Batch: 256, Checkpoint: file + ".checkpoint",
+	}
 	stderr := d.Stderr
 	d.Stderr = io.Discard // a line per epoch is too much here
-	d.result.Trained, err = d.train(d.cmd, c, e, opt, file, "")
+	d.result.Trained, err = d.train(d.cmd, c, e, []string{data}, opt, file, "")
 	d.Stderr = stderr
 	if err != nil {
 		return err

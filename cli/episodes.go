@@ -70,7 +70,7 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 }
 
 // plantUsage is of the flag --plant.
-const plantUsage = "another plant than the model, which the reference alone knows: a case or system FILE.json of the same sizes, or NAME=FACTOR,… of the plant's parameters (gpc cases --json)"
+const plantUsage = "another plant than the model, which only the reference and the oracle know: a case or a system FILE.json of the same sizes, or NAME=FACTOR,… for parameters of the plant (gpc cases --json lists them)"
 
 // factorsOf reads the factors of --shift, each NAME=FACTOR.
 func factorsOf(shifts []string) (map[string]float64, error) {

@@ -27,7 +27,7 @@ episodes side by side, which changes latencies alone.`,
 			if err := checkOutputs([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--model", Path: modelFile}}); err != nil {
 				return err
 			}
-			c, setup, err := a.setup(args[0], modelFile, method)
+			c, setup, err := a.setup(cmd, args[0], modelFile, method)
 			if err != nil {
 				return err
 			}

@@ -46,10 +46,13 @@ func (a *App) pairCommand() *cobra.Command {
 			}
 			for name := range each {
 				if !slices.ContainsFunc(methods, func(m gpc.Contender) bool { return m.Method == name }) {
-					return BadInputf("--computing %s=…: --methods has no %s", name, name)
+					return BadInputf("--computing names the method %s, want one of --methods", name)
 				}
 			}
 			if methods, err = withConstants(methods, constants); err != nil {
+				return err
+			}
+			if c, err = uncertainGains(cmd, c); err != nil {
 				return err
 			}
 			if c, err = scenes(c); err != nil {
@@ -87,7 +90,7 @@ func (a *App) pairCommand() *cobra.Command {
 // contenders reads the methods of --methods, each NAME[@CANDIDATES][:EPISODES][=FILE].
 func contenders(texts []string) ([]gpc.Contender, error) {
 	if len(texts) == 0 {
-		return nil, BadInputf("--methods is required: what to compare, the first with the others")
+		return nil, BadInputf("--methods is required: the methods to compare, the first with each of the others")
 	}
 	var all []gpc.Contender
 	for _, text := range texts {
@@ -98,7 +101,7 @@ func contenders(texts []string) ([]gpc.Contender, error) {
 		if m.Method, episodes, fewer = strings.Cut(m.Method, ":"); fewer {
 			var err error
 			if m.Episodes, err = strconv.Atoi(episodes); err != nil || m.Episodes < 1 {
-				return nil, BadInputf("--methods %s: want NAME or NAME:EPISODES, with =FILE behind it or not", text)
+				return nil, BadInputf("--methods %s: want NAME[@CANDIDATES][:EPISODES][=FILE],…", text)
 			}
 		}
 		if name, number, other := strings.Cut(m.Method, "@"); other {
@@ -109,7 +112,7 @@ func contenders(texts []string) ([]gpc.Contender, error) {
 			m.Method = name
 		}
 		if m.Method == "" {
-			return nil, BadInputf("--methods names a method of no name: want NAME[@CANDIDATES][:EPISODES][=FILE],…")
+			return nil, BadInputf("--methods has an entry without a name: want NAME[@CANDIDATES][:EPISODES][=FILE],…")
 		}
 		all = append(all, m)
 	}

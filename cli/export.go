@@ -16,33 +16,47 @@ import (
 func (a *App) exportCommand() *cobra.Command {
 	var opt gpc.ExportOptions
 	var of string
+	var measured func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "export MODEL --c DIR",
 		Short: "Write a whole controller, or a trained map, as C99 for a microcontroller or another program",
-		Long: `Writes the whole controller of a system of equations: map, projection onto the
-limits, guard by roll-out, escape, rest, and the plant, in bounded time and
-memory, after driving it in so many episodes. How many of them were unsafe is
-printed, and the written test drives the same ones in C. A map that was compiled
-for a method that C does not have is refused: --method direct-no-rescue asks for
-what C has instead. --method nmpc writes the exact controller, which solves each
-decision's problem anew and needs no map: MODEL may be any case of equations, or
-a file of a system. --map-only writes what the method direct decides before its
-projection, of any case: E_x, D_u, their normalisation, the plan that D_u
-corrects, and the actions' box, which keeps no limit. MODEL is a model file, or
-the name of a case for its bundled map. DIR must not exist, or be empty.`,
+		Long: `Writes the whole controller of a system of equations as C99: map, projection onto
+the limits, guard by roll-out, the fallbacks, and the plant. Its time and memory
+are bounded. Before it writes, gpc drives the controller through --episodes
+episodes and prints how many were unsafe; the test beside the C repeats them.
+
+MODEL is a model file, or the name of a case for its bundled map. DIR must be
+empty, or not exist.
+
+Where the case declares measurements or a delay, or --estimate or --delay do,
+the Kalman filter and the prediction along the actions under way are written too.
+
+--method nmpc writes the exact controller instead, which solves an optimisation
+problem at each decision and needs no map. MODEL may then be any case of
+equations, or a system file. A map that was compiled for a method that C does not
+have is refused; --method direct-no-rescue writes the nearest method that C has.
+
+--map-only writes the map alone, of any case: the encoder E_x, the decoder D_u,
+their normalisation, and the box of the actions. It keeps no other limit.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opt.Dir == "" {
 				return BadInputf("--c is required: the folder to write C to")
 			}
 			if opt.MapOnly && opt.Method != "" {
-				return BadInputf("--method %s and --map-only: want one of them", opt.Method)
+				return BadInputf("--method %s and --map-only exclude each other: give one of them", opt.Method)
+			}
+			if opt.MapOnly && (cmd.Flags().Changed("estimate") || cmd.Flags().Changed("delay")) {
+				return BadInputf("--map-only has neither estimator nor prediction: leave --estimate and --delay out")
 			}
 			if opt.MapOnly && opt.FMU {
-				return BadInputf("--fmu and --map-only: a unit is a whole controller")
+				return BadInputf("--fmu and --map-only exclude each other: an FMU holds the whole controller, --map-only writes the map alone")
 			}
 			c, m, err := a.exported(args[0], of, opt.Method)
 			if err != nil {
+				return err
+			}
+			if c, err = measured(c); err != nil {
 				return err
 			}
 			opt.Seed = a.seed
@@ -53,15 +67,16 @@ the name of a case for its bundled map. DIR must not exist, or be empty.`,
 			return a.Print(r, func(w io.Writer) error { return sayExported(w, r) })
 		},
 	}
+	measured = measuredFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&opt.Dir, "c", "", "folder to write C to")
-	f.StringVar(&of, "case", "", "case of the map in a model file (default: what it was trained for, if that is one of the program's own)")
+	f.StringVar(&opt.Dir, "c", "", "folder to write the C files to")
+	f.StringVar(&of, "case", "", "case that the model file is for (default: the case it names, if this program has it)")
 	f.StringVar(&opt.Method, "method", "", "method to export (default: what the map was compiled for)")
-	f.IntVar(&opt.Episodes, "episodes", 100, "episodes that the controller drives, here and in the written test")
-	f.BoolVar(&opt.FMU, "fmu", false, "also write the controller and its plant as units of FMI 2.0 for co-simulation")
+	f.IntVar(&opt.Episodes, "episodes", 100, "episodes to drive the controller through, here and in the test beside the C")
+	f.BoolVar(&opt.FMU, "fmu", false, "also write the controller and its plant as FMUs (FMI 2.0, co-simulation)")
 	f.BoolVar(&opt.MapOnly, "map-only", false, "write the map alone, without projection and guard")
-	f.BoolVar(&opt.Half, "half", false, "round the weights to float16 and store them so: half the memory")
-	f.IntVar(&opt.Records, "records", 64, "recorded decisions in the test of a map alone")
+	f.BoolVar(&opt.Half, "half", false, "store the weights as float16, in half the memory")
+	f.IntVar(&opt.Records, "records", 64, "with --map-only: recorded decisions in the test beside the C")
 	return cmd
 }
 
@@ -102,7 +117,7 @@ func (a *App) exported(name, of, method string) (*gpc.Case, *model.Model, error)
 	if _, err := os.Stat(name); err != nil {
 		c, err := a.Find(name)
 		if err != nil {
-			return nil, nil, fmt.Errorf("no model file %s, and %w", name, err)
+			return nil, nil, fmt.Errorf("%s is neither a model file nor a case: %w", name, err)
 		}
 		m, err := c.Model("")
 		return c, m, err

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strconv"
 	"strings"
 
@@ -59,7 +61,7 @@ var topics = map[string]struct{ group, example string }{
 }
 
 // exitCodes end the help of every command.
-const exitCodes = "\nExit codes: 0 done; 1 the run failed, or what it checks does not hold; 2 wrong usage or input"
+const exitCodes = "Exit codes: 0 done; 1 the run failed, or a check does not hold; 2 wrong input"
 
 // explain gives every command of a program its place and its example in the help, and errors of
 // usage the way to it.
@@ -107,21 +109,73 @@ func (a *App) explain(root *cobra.Command) {
 	})
 	root.SetHelpCommandGroupID("help")
 	root.SetCompletionCommandGroupID("help")
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		long := c.Long
+		c.Long = reflowed(cmp.Or(long, c.Short), helpWidth(c.OutOrStdout()))
+		help(c, args)
+		c.Long = long
+	})
 	usage := root.UsageFunc()
 	root.SetUsageFunc(func(c *cobra.Command) error {
-		if err := usage(c); err != nil {
+		var whole strings.Builder
+		out := c.OutOrStderr()
+		c.SetOut(&whole)
+		err := usage(c)
+		c.SetOut(out)
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(out, wrapUsage(c, whole.String(), helpWidth(out))); err != nil {
 			return err
 		}
 		text := exitCodes
 		if c.Flags().Lookup("requeue") != nil {
-			text += "; 75 under --requeue: the same command goes on"
+			text += "; 75 run it again (--requeue)"
 		}
-		_, err := fmt.Fprintln(c.OutOrStderr(), text)
+		_, err = fmt.Fprintf(out, "\n%s\n", wrapped(text, 0, helpWidth(out)))
 		return err
 	})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return BadInputf("%s: %s (`%s --help` lists its flags)", cmd.CommandPath(), flagError(cmd, err), cmd.CommandPath())
 	})
+}
+
+// Help is wrapped to the width of the terminal, which COLUMNS may state, within these bounds.
+const leastHelp, mostHelp = 60, 120
+
+// helpWidth is the columns that help on w may take.
+func helpWidth(w io.Writer) int {
+	wide := columns(w)
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		wide = n
+	}
+	return min(max(wide, leastHelp), mostHelp)
+}
+
+// wrapUsage is the usage of a command whose lists of commands and flags keep to a width.
+func wrapUsage(c *cobra.Command, usage string, width int) string {
+	for _, sub := range c.Commands() {
+		line := fmt.Sprintf("  %-*s ", sub.NamePadding(), sub.Name())
+		usage = strings.Replace(usage, line+sub.Short, line+wrapped(sub.Short, len(line), width), 1)
+	}
+	for _, f := range []*pflag.FlagSet{c.LocalFlags(), c.InheritedFlags()} {
+		if long := f.FlagUsages(); long != "" {
+			usage = strings.Replace(usage, strings.TrimRight(long, "\n"), strings.TrimRight(f.FlagUsagesWrapped(width), "\n"), 1)
+		}
+	}
+	return usage
+}
+
+// reflowed is a text whose paragraphs fill a width; those with an indented line, such as lists, stay as they are.
+func reflowed(text string, width int) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if !strings.HasPrefix(p, " ") && !strings.Contains(p, "\n ") {
+			paragraphs[i] = wrapped(p, 0, width)
+		}
+	}
+	return strings.Join(paragraphs, "\n\n")
 }
 
 // flagError says what is wrong with a flag: with one that is none, which may have been meant; with a

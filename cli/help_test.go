@@ -4,8 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -73,6 +75,28 @@ func TestHelpEndsWithExitCodes(t *testing.T) {
 	}
 }
 
+// Help keeps to the width of a terminal: its paragraphs, its lists of commands and of flags.
+func TestHelpKeepsToTheWidth(t *testing.T) {
+	app, _ := cart(t)
+	for _, width := range []int{80, 120} {
+		t.Setenv("COLUMNS", strconv.Itoa(width))
+		longest := 0
+		for _, command := range []string{"", "eval", "compile", "dataset", "bench scaling", "verify"} {
+			_, help, _ := run(app, append(strings.Fields(command), "--help")...)
+			for line := range strings.Lines(help) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width+1 {
+					t.Errorf("%s: %d columns of %d: %s", command, n, width, line)
+				} else {
+					longest = max(longest, n)
+				}
+			}
+		}
+		if longest < width-10 {
+			t.Errorf("no line is longer than %d of %d columns", longest, width)
+		}
+	}
+}
+
 // A mistyped command, flag or name is answered by the one that was meant, where there is one, and
 // by all of them or the way there.
 func TestWhatWasMeantIsSaid(t *testing.T) {
@@ -102,16 +126,16 @@ func TestWhatWasMeantIsSaid(t *testing.T) {
 		{"methods cart --group basline", `--group "basline"; did you mean baseline? (want some of `},
 		{"eval cart --method navigater", `has no method "navigater"; did you mean navigator? (it has navigator, `},
 		{"eval cart --method refine", "did you mean refine-64?"},
-		{"eval pair cart --methods navigator,", "--methods names a method of no name"},
+		{"eval pair cart --methods navigator,", "--methods has an entry without a name"},
 		{"eval pair cart --methods navigator,driect --model " + file, "did you mean direct?"},
-		{"eval cart --method hold --regime paper", `case "cart" has one kind of scenes and no regimes, "paper" is none`},
+		{"eval cart --method hold --regime paper", `case "cart" has no regimes: leave the regime "paper" out`},
 		{"bench stpe", `unknown operation "stpe"; did you mean step? (want one of `},
 		{"bench gemm --backend cup", `unknown backend "cup"; did you mean cpu? (want auto, cuda, cpu or ref)`},
 		{"bench step --case crat", `unknown case "crat"; did you mean cart? (bench knows `},
 		{"bench scaling --out " + out + " --axes batsh", "--axes batsh; did you mean batch? (want some of "},
 		{"dataset cart --out " + out + " --scenarios 2 --design uniforn", `unknown weight design "uniforn"; did you mean uniform? (want one of `},
 		{"dataset cart --out " + out + " --scenarios 2 --scalarization chebishev", `unknown scalarization "chebishev"; did you mean chebyshev? (want one of `},
-		{"dataset cart --out " + out + " --scenarios 2 --distil direct --policy " + file + " --scalarization chebyshev", "--scalarization chebyshev is of what is solved"},
+		{"dataset cart --out " + out + " --scenarios 2 --distil direct --policy " + file + " --scalarization chebyshev", "--scalarization chebyshev and --distil exclude each other"},
 		{"cases --fast", "unknown flag: --fast (`gpc cases --help` lists its flags)"},
 	} {
 		refused(t, app, c.want, strings.Fields(c.line)...)

@@ -18,6 +18,7 @@ func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 	f := cmd.Flags()
 	f.Float64Var(&noise, "estimate", 0, "add measurement noise of this standard deviation, in units of each state's scale, and decide by a Kalman filter's estimate (a case that defines its own measurement needs no such flag)")
 	f.Float64Var(&level, "keep-off", 0, "distance kept from every limit, in standard deviations of the closed loop; needs a measurement")
+	f.Float64(gainsFlag, 0, "gains of the actuators are not known: each episode draws them from 1 − SHARE to 1 + SHARE, and the filter estimates them beside the state, such as 0.1; needs a measurement, and a map that was compiled with the same share")
 	f.Float64Var(&delay, "delay", 0, "delay from measurement to action, in periods, such as 1 or 0.4 (default: the case's)")
 	return func(c *gpc.Case) (_ *gpc.Case, err error) {
 		if cmd.Flags().Changed("delay") {
@@ -33,11 +34,32 @@ func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 				return nil, err
 			}
 		}
+		if cmd.Flags().Changed(gainsFlag) && c.Definition().Measurement == nil {
+			return nil, BadInputf("--%s: case %s measures its state exactly, so that nothing is estimated: add --estimate, or declare a Measurement", gainsFlag, c.Name())
+		}
 		if cmd.Flags().Changed("keep-off") {
 			return c.Robust(level)
 		}
 		return c, nil
 	}
+}
+
+// gainsFlag is one of measuredFlags. It makes another problem, so that it comes before a map is read and a plant chosen.
+const gainsFlag = "uncertain-gains"
+
+// uncertainGains is the case with the gains that --uncertain-gains asks for.
+func uncertainGains(cmd *cobra.Command, c *gpc.Case) (*gpc.Case, error) {
+	if !cmd.Flags().Changed(gainsFlag) {
+		return c, nil
+	}
+	share, err := cmd.Flags().GetFloat64(gainsFlag)
+	if err != nil {
+		return nil, err
+	}
+	if !(share > 0) || share >= 1 {
+		return nil, BadInputf("--%s %v: want a share above 0 and below 1, such as 0.1 for gains of 0.9 to 1.1", gainsFlag, share)
+	}
+	return c.UncertainGains(share)
 }
 
 // onPlant is a case in the plant that --plant asks for, "" for its own. NAME=FACTOR,… are of the plant of plain, which the case is

@@ -25,9 +25,9 @@ func (a *App) newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new DIR",
 		Short: "Begin a system of your own, as a Go module that runs before you edit it",
-		Long: `Writes into DIR, which is new or empty, a Go module with a complete small system (a
-crane), its test, its command line, and a README of the commands to run. Edit
-system.go; docs/tutorials/your-system.md says the rest.`,
+		Long: `Writes a Go module into DIR, which must be new or empty: a complete small system
+(a crane), its test, its command line, and a README of the commands to run. Then
+edit system.go; docs/tutorials/your-system.md explains it.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := filepath.Abs(args[0])
@@ -64,7 +64,7 @@ system.go; docs/tutorials/your-system.md says the rest.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&m.Name, "name", "", "name of the case, the program and the module (default: the folder's)")
-	f.StringVar(&m.Source, "source", "", "checkout of gpc that the module is to use, by a replace in its go.mod")
+	f.StringVar(&m.Name, "name", "", "name of the system, the program and the module (default: the name of DIR)")
+	f.StringVar(&m.Source, "source", "", "folder of a checkout of gpc, which the go.mod of the module then uses (default: the published version)")
 	return cmd
 }

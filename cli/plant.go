@@ -55,10 +55,10 @@ method, bit for bit. The times that are printed are those of the answers.`,
 			defer client.Close()
 			h, err := client.Health(cmd.Context())
 			if err != nil {
-				return fmt.Errorf("--connect: no gpc serve answers: %w", err)
+				return fmt.Errorf("--connect: no gpc serve answers there: %w", err)
 			}
 			if h.Case != c.Name() {
-				return BadInputf("--connect %s: it decides in case %s, not in %s", connect, h.Case, c.Name())
+				return BadInputf("--connect %s: that server runs case %s, want %s", connect, h.Case, c.Name())
 			}
 			opt.Method, opt.Commit, opt.Device, opt.Backend, opt.ISA, opt.ModelSHA256 = h.Method, version.Build(), gpc.Host(), h.Backend, h.ISA, h.ModelSHA256
 			opt.Progress = a.progress(c.Name() + " at " + connect)

@@ -65,10 +65,10 @@ func TestAPolicyIsAMethodOfAnyCase(t *testing.T) {
 		t.Errorf("pair: exit code %d, %s, %s", code, out, log)
 	}
 	for want, args := range map[string][]string{
-		`of case "trolley", not of "cart"`: {"--method", "td3", "--model", feedback(t, "trolley")},
-		"give their file with --model":     {"--method", "td3"},
-		"of the kind":                      {"--method", "cpo", "--model", mapFile},
-		"the method runs those of ppo":     {"--method", "ppo", "--model", actor},
+		`for case "trolley", want "cart"`:                                   {"--method", "td3", "--model", feedback(t, "trolley")},
+		"needs the file of its weights":                                     {"--method", "td3"},
+		"the kind of the file":                                              {"--method", "cpo", "--model", mapFile},
+		"the method runs actors of ppo":                                     {"--method", "ppo", "--model", actor},
 		"the preference adaptive, and asked for a decision under 0.25,0.75": {"--method", "td3", "--model", actor, "--preference", "0.25,0.75"},
 	} {
 		if code, out, log := run(app, append([]string{"eval", "cart", "--episodes", "1"}, args...)...); code != 2 || !strings.Contains(log, want) {

@@ -31,7 +31,7 @@ are drawn in rounds, each about the best of the rounds before. The observation i
 the limits, or the map does not cover the observation.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, setup, err := a.setup(args[0], modelFile, "")
+			c, setup, err := a.setup(cmd, args[0], modelFile, "")
 			if err != nil {
 				return err
 			}

@@ -41,7 +41,7 @@ it was drawn from. docs/reference/formats.md has its fields.`,
 				return BadInputf("--out is required: the file to write the scene to")
 			}
 			if _, err := os.Lstat(w.Out); err == nil {
-				return BadInputf("--out %s exists and would be lost: give it another name", w.Out)
+				return BadInputf("--out %s exists already: give another name, a scene never overwrites a file", w.Out)
 			}
 			if err := checkOutputs([]durable.File{{Name: "--out", Path: w.Out}}, nil); err != nil {
 				return err
@@ -87,7 +87,7 @@ const sceneUsage = "scene file, or a folder with one file an episode in the orde
 func readScenes(cmd *cobra.Command, path string) (*closedloop.Scenes, error) {
 	for _, flag := range []string{"episodes", "regime", "shift", "plant", "steps", "state"} {
 		if cmd.Flags().Changed(flag) {
-			return nil, BadInputf("--%s and --scene %s: the scene says it all", flag, path)
+			return nil, BadInputf("--%s and --scene %s exclude each other: the scene fixes what --%[1]s would choose", flag, path)
 		}
 	}
 	scenes, err := closedloop.ReadScenes(path)
@@ -108,7 +108,7 @@ func (a *App) observed(cmd *cobra.Command, c *gpc.Case, path string, pref domain
 		return nil, obs, err
 	}
 	if n := len(scenes.Files); n != 1 {
-		return nil, obs, BadInputf("--scene %s: %d scenes, one observation is refined", path, n)
+		return nil, obs, BadInputf("--scene %s holds %d scenes, want one: refine searches from one observation", path, n)
 	}
 	how := domain.EpisodeOptions{Preference: pref, Context: cmd.Context()}
 	beyond, err := scenes.Check(cmd.Context(), c.Definition(), a.seed, 0, 1, how)

@@ -91,51 +91,54 @@ func (a *App) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve CASE --stdin | --listen HOST:PORT [--ui] | --unix PATH",
 		Short: "Serve decisions to many control loops, over HTTP or as JSON Lines",
-		Long: `With --stdin it reads one request a line from standard input and writes one answer a
-line, in the same order, to standard output:
+		Long: `Answers requests for decisions. With --stdin gpc reads one request a line from
+standard input and writes one answer a line, in the same order:
 
   {"op":"decide","session":"a","s":[…],"c":[…],"preference":[…],"deadline_ms":5}
   {"op":"refine","s":[…],"c":[…],"candidates":4096,"deadline_ms":20}
-  {"op":"preference","session":"a","preference":[…]}      null: adaptive
-  {"op":"clear","session":"a"}                            after a stale observation
-  {"op":"reset","session":"a"}
+  {"op":"preference","session":"a","preference":[…]}   null: adaptive weights
+  {"op":"clear","session":"a"}                         after a stale observation
+  {"op":"reset","session":"a"}                         a new episode begins
   {"op":"health"}
 
-With --listen and --unix the same objects without op are the bodies of POST /v1/decide,
-/v1/refine, /v1/preference, /v1/clear and /v1/reset; GET /health, /ready, /metrics and
-/v1/stream?session=NAME; GET /openapi.json describes all of it. An address that other
-machines reach needs --token-file. With --ui there is a page at / besides, to watch and
-steer a plant of the case that runs beside the server (docs/how-to/view.md).
+s is the measured state, c the context; gpc cases --json names their entries. A
+session is one control loop, by any name you choose. Requests of several sessions
+that arrive together are decided as one batch. A wrong request is answered by
+{"error":…,"field":…}.
 
-A session is one closed loop by its name; those whose requests are at hand together
-decide as one batch. What is wrong with a request is its answer, {"error":…,"field":…}.
-The end of the input, Ctrl-C and SIGTERM end the program with exit code 0 when what was
-asked is answered. docs/how-to/serve.md has every key.`,
+With --listen or --unix the same objects without op are the bodies of POST
+/v1/decide, /v1/refine, /v1/preference, /v1/clear and /v1/reset. There are GET
+/health, /ready, /metrics and /v1/stream?session=NAME; GET /openapi.json describes
+them all. An address that other machines reach needs --token-file. --ui adds a web
+page at /, to watch and steer a simulated plant (docs/how-to/view.md).
+
+The end of the input, Ctrl-C and SIGTERM end the program with exit code 0, after
+all open requests are answered. docs/how-to/serve.md explains every field.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.serve(cmd, args[0], &f) },
 	}
 	f.measured = measuredFlags(cmd)
 	set := cmd.Flags()
-	set.BoolVar(&f.stdin, "stdin", false, "requests on standard input, answers on standard output")
-	set.StringVar(&f.doors.Address, "listen", "", "HTTP at this address, such as 127.0.0.1:8080; port 0 is any that is free")
-	set.BoolVar(&f.ui, "ui", false, "with --listen: a web page to watch and steer a simulated plant")
-	set.StringVar(&f.doors.Unix, "unix", "", "HTTP at a socket of this path, which its owner alone may open")
-	set.StringVar(&f.tokenFile, "token-file", "", "file of the token that every HTTP request must send (Authorization: Bearer …)")
-	set.StringVar(&f.doors.TLSCert, "tls-cert", "", "PEM file of the certificate for --listen")
-	set.StringVar(&f.doors.TLSKey, "tls-key", "", "PEM file of its key")
-	set.IntVar(&f.doors.Connections, "connections", serve.DefaultConnections, "connections that may be open at once")
-	set.IntVar(&f.http.MaxBytes, "body-bytes", serve.DefaultLineBytes, "bytes of a request's body at most")
-	set.Var((*waiting)(&f.options.Waiting), "waiting", "largest number of HTTP requests in hand; further ones are refused with 429: a number, or \"measured\" for as few as are answered almost without waiting (default: as many as sessions)")
-	set.StringVar(&f.modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
-	set.StringVar(&f.method, "method", "", "method that decides (default: the one that the map was compiled for, or the first of gpc methods CASE)")
-	set.Float64SliceVar(&f.weights, "preference", nil, "weights w1,w2,… of the objectives for sessions that state none (default: the case's adaptive weights)")
-	set.IntVar(&f.options.Sessions, "sessions", serve.DefaultSessions, "sessions that may be open at once")
-	set.DurationVar(&f.options.SessionIdle, "session-idle", serve.DefaultSessionIdle, "when all sessions are open, a new session replaces one that was idle for this long, such as 10m; 0: never")
-	set.DurationVar(&f.options.Deadline, "deadline", 0, "time for an answer if a request states no deadline_ms, such as 5ms; a late answer is the last plan or the fallback; 0: none (default: the case's period for decisions)")
-	set.DurationVar(&f.options.MaxAge, "max-age", 0, "largest age of an observation, whose time observed_ms each request must state; an older one is answered by the fallback until the session is cleared (default: any age)")
-	set.IntVar(&f.lines.MaxBytes, "line-bytes", serve.DefaultLineBytes, "bytes of a line at most")
-	set.StringVar(&f.stateFile, "state-file", "", "resume the sessions of this file, and write them to it every second and at the end")
-	set.StringVar(&f.log, "log", "text", "what is logged to standard error: text, json or off")
+	set.BoolVar(&f.stdin, "stdin", false, "read requests from standard input, write answers to standard output")
+	set.StringVar(&f.doors.Address, "listen", "", "serve HTTP at this address, such as 127.0.0.1:8080; port 0 takes any free port")
+	set.BoolVar(&f.ui, "ui", false, "with --listen: add a web page to watch and steer a simulated plant")
+	set.StringVar(&f.doors.Unix, "unix", "", "serve HTTP at a Unix socket of this path, which only its owner may open")
+	set.StringVar(&f.tokenFile, "token-file", "", "file with the token that every HTTP request must send (Authorization: Bearer …)")
+	set.StringVar(&f.doors.TLSCert, "tls-cert", "", "PEM file of the TLS certificate for --listen")
+	set.StringVar(&f.doors.TLSKey, "tls-key", "", "PEM file of the private key of --tls-cert")
+	set.IntVar(&f.doors.Connections, "connections", serve.DefaultConnections, "largest number of open connections")
+	set.IntVar(&f.http.MaxBytes, "body-bytes", serve.DefaultLineBytes, "largest body of a request, bytes")
+	set.Var((*waiting)(&f.options.Waiting), "waiting", "largest number of HTTP requests at once, further ones get status 429: a number, or \"measured\" to measure how many are answered almost without waiting (default: as many as sessions)")
+	set.StringVar(&f.modelFile, "model", "", "model file, or the weights of a learned policy (default: the bundled map)")
+	set.StringVar(&f.method, "method", "", "method that decides (default: the one the map was compiled for, or the first that gpc methods CASE lists)")
+	set.Float64SliceVar(&f.weights, "preference", nil, "weights `w1,w2,…` of the objectives, for sessions that state none (default: the case's adaptive weights)")
+	set.IntVar(&f.options.Sessions, "sessions", serve.DefaultSessions, "largest number of open sessions")
+	set.DurationVar(&f.options.SessionIdle, "session-idle", serve.DefaultSessionIdle, "when no session is free, a new session replaces one that was idle for this long, such as 10m; 0: never")
+	set.DurationVar(&f.options.Deadline, "deadline", 0, "time limit of an answer where the request states no deadline_ms, such as 5ms; after it the answer is the last plan or the fallback; 0: no limit (default: the period of the case, for decisions)")
+	set.DurationVar(&f.options.MaxAge, "max-age", 0, "largest age of an observation; each request must then state its time as observed_ms. After an older one the session answers the fallback until it is cleared (default: no limit)")
+	set.IntVar(&f.lines.MaxBytes, "line-bytes", serve.DefaultLineBytes, "largest line of standard input, bytes")
+	set.StringVar(&f.stateFile, "state-file", "", "file to resume sessions from, and to write them to every second and at the end")
+	set.StringVar(&f.log, "log", "text", "format of the log on standard error: text, json or off")
 	return cmd
 }
 
@@ -143,7 +146,7 @@ asked is answered. docs/how-to/serve.md has every key.`,
 func (f *serving) check(cmd *cobra.Command) error {
 	http := f.doors.Address != "" || f.doors.Unix != ""
 	if !f.stdin && !http {
-		return BadInputf("serve needs a door: --stdin, --listen HOST:PORT or --unix PATH")
+		return BadInputf("serve needs a way to receive requests: --stdin, --listen HOST:PORT or --unix PATH")
 	}
 	for _, needs := range []struct {
 		flag, of string
@@ -153,17 +156,17 @@ func (f *serving) check(cmd *cobra.Command) error {
 		{"waiting", "--listen or --unix", http}, {"tls-cert", "--listen", f.doors.Address != ""}, {"tls-key", "--listen", f.doors.Address != ""},
 	} {
 		if cmd.Flags().Changed(needs.flag) && !needs.there {
-			return BadInputf("--%s is of %s, which is not given", needs.flag, needs.of)
+			return BadInputf("--%s needs %s, which is not given", needs.flag, needs.of)
 		}
 	}
 	switch {
 	case f.ui && f.doors.Address == "":
-		return BadInputf("--ui is a page at --listen, which is not given")
+		return BadInputf("--ui needs --listen HOST:PORT, the address of its page")
 	case f.ui && f.tokenFile != "":
-		return BadInputf("--ui with --token-file: the page has no password, and would let in whoever has no token")
+		return BadInputf("--ui and --token-file exclude each other: the page asks for no token, so anyone could use it without one")
 	}
 	if (f.doors.TLSCert == "") != (f.doors.TLSKey == "") {
-		return BadInputf("--tls-cert and --tls-key are given together")
+		return BadInputf("--tls-cert and --tls-key: give both or neither")
 	}
 	return nil
 }
@@ -203,7 +206,7 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 	if os.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(garbage))
 	}
-	c, setup, err := a.setup(name, f.modelFile, f.method)
+	c, setup, err := a.setup(cmd, name, f.modelFile, f.method)
 	if err != nil {
 		return err
 	}

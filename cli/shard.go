@@ -62,11 +62,11 @@ func launched(n int, getenv func(string) string) (offline.Shard, error) {
 	slurm, kubernetes := getenv(slurmID), getenv(kubernetesIndex)
 	switch {
 	case slurm != "" && kubernetes != "":
-		return of, fmt.Errorf("%s is %s and %s is %s: two launchers", slurmID, slurm, kubernetesIndex, kubernetes)
+		return of, fmt.Errorf("%s is %s and %s is %s: two job systems number this process; give --shard i/n", slurmID, slurm, kubernetesIndex, kubernetes)
 	case slurm == "" && kubernetes == "":
-		return of, fmt.Errorf("neither %s nor %s is set", slurmID, kubernetesIndex)
+		return of, fmt.Errorf("neither %s nor %s is set: give --shard i/n, or start it from a Slurm array or an indexed Kubernetes job", slurmID, kubernetesIndex)
 	case n == 0 && kubernetes != "":
-		return of, fmt.Errorf("%s is %s, and no variable says of how many: want env/n", kubernetesIndex, kubernetes)
+		return of, fmt.Errorf("%s is %s, and no variable says how many processes there are: give --shard env/n", kubernetesIndex, kubernetes)
 	case n == 0:
 		return arrayTask(getenv)
 	}
@@ -96,7 +96,7 @@ func arrayTask(getenv func(string) string) (offline.Shard, error) {
 		}
 	}
 	if step < 1 || most < least || of.Count != (most-least)/step+1 || id < least || id > most || (id-least)%step != 0 {
-		return of, fmt.Errorf("%s is %d, %s %d, %s %d, %s %d, %s %d: not a task of an array a-b or a-b:step; of other arrays want env/n",
+		return of, fmt.Errorf("%s is %d, %s %d, %s %d, %s %d, %s %d: not a task of a whole array a-b or a-b:step; for other arrays give --shard env/n",
 			slurmID, id, slurmMin, least, slurmMax, most, slurmStep, step, slurmCount, of.Count)
 	}
 	of.Index = (id - least) / step

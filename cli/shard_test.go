@@ -51,8 +51,8 @@ func TestShardsAreThoseOfTheLauncher(t *testing.T) {
 
 		{"env", "", offline.Shard{}, "neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set"},
 		{"env/4", "COUNT=4 MIN=0 MAX=3 STEP=1", offline.Shard{}, "neither SLURM_ARRAY_TASK_ID nor"},
-		{"env", "INDEX=2", offline.Shard{}, "JOB_COMPLETION_INDEX is 2, and no variable says of how many"},
-		{"env/4", "INDEX=2 ID=2", offline.Shard{}, "SLURM_ARRAY_TASK_ID is 2 and JOB_COMPLETION_INDEX is 2: two launchers"},
+		{"env", "INDEX=2", offline.Shard{}, "JOB_COMPLETION_INDEX is 2, and no variable says how many processes there are"},
+		{"env/4", "INDEX=2 ID=2", offline.Shard{}, "SLURM_ARRAY_TASK_ID is 2 and JOB_COMPLETION_INDEX is 2: two job systems number this process"},
 		{"env", "ID=4 MIN=4 MAX=10 STEP=3", offline.Shard{}, "SLURM_ARRAY_TASK_COUNT is not set"},
 		{"env", "ID=4 MIN=4 STEP=3 COUNT=3", offline.Shard{}, "SLURM_ARRAY_TASK_MAX is not set"},
 		{"env", "ID=x" + array, offline.Shard{}, `SLURM_ARRAY_TASK_ID is "x"`},
@@ -63,7 +63,7 @@ func TestShardsAreThoseOfTheLauncher(t *testing.T) {
 		{"env", "ID=1" + array, offline.Shard{}, "not a task"},
 		{"env", "ID=13" + array, offline.Shard{}, "not a task"},
 		{"env", "ID=4 MIN=4 MAX=10 STEP=3 COUNT=4", offline.Shard{}, "not a task"},
-		{"env", "ID=2 MIN=1 MAX=9 STEP=1 COUNT=3", offline.Shard{}, "want env/n"}, // --array=1,2,9
+		{"env", "ID=2 MIN=1 MAX=9 STEP=1 COUNT=3", offline.Shard{}, "give --shard env/n"}, // --array=1,2,9
 		{"env", "ID=4 MIN=4 MAX=10 STEP=0 COUNT=3", offline.Shard{}, "not a task"},
 		{"env", "ID=4 MIN=10 MAX=4 STEP=3 COUNT=3", offline.Shard{}, "not a task"},
 		{"env/0", "INDEX=0", offline.Shard{}, "n ≥ 1"},

@@ -8,18 +8,20 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench/report"
+	"github.com/gpc-engine/gpc/closedloop"
 )
 
 func (a *App) steerCommand() *cobra.Command {
 	var modelFile, method string
-	var opt gpc.SteerOptions
+	var divisions int
+	var opt closedloop.SteerOptions
 	var guard func(c *gpc.Case) (*gpc.Case, error)
 	cmd := &cobra.Command{
 		Use:   "steer CASE",
 		Short: "Sweep the weights of the objectives with one map, and compare with the exact Pareto front",
 		Args:  ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, setup, err := a.setup(args[0], modelFile, method)
+			c, setup, err := a.setup(cmd, args[0], modelFile, method)
 			if err != nil {
 				return err
 			}
@@ -27,7 +29,7 @@ func (a *App) steerCommand() *cobra.Command {
 				return err
 			}
 			opt.Seed, opt.Progress = a.seed, a.progress("steer")
-			out, err := c.Steer(cmd.Context(), setup, a.engine(), opt)
+			out, err := c.Steer(cmd.Context(), setup, a.engine(), divisions, opt)
 			if err != nil {
 				return err
 			}
@@ -45,7 +47,7 @@ func (a *App) steerCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.StringVar(&method, "method", "", "method that is steered (default: the one that the map was compiled for, or the first of gpc methods CASE)")
-	f.IntVar(&opt.Divisions, "divisions", 20, "divisions of the simplex's edge")
+	f.IntVar(&divisions, "divisions", 20, "divisions of the simplex's edge")
 	f.IntVar(&opt.Episodes, "episodes", 20, "episodes at each preference")
 	guard = guardFlags(cmd)
 	return cmd

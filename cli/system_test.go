@@ -44,7 +44,7 @@ func TestASystemsFileIsACase(t *testing.T) {
 	done("eval", file, "--model", model, "--episodes", "2", "--trace", trace, "--threads", "1")
 	other := filepath.Join(dir, "heavier.json")
 	require.OK(t, os.WriteFile(other, []byte(strings.Replace(small, `["const",9.81]`, `["const",9.91]`, 1)), 0o644))
-	refused(t, app, "is a map of another problem than the case crane here", "eval", other, "--model", model, "--episodes", "1")
+	refused(t, app, "was trained on other equations than those of case crane", "eval", other, "--model", model, "--episodes", "1")
 	require.OK(t, os.Remove(file))
 	done("verify", trace)
 	refused(t, app, "no such file", "eval", file, "--method", "nmpc")

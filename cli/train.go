@@ -26,7 +26,8 @@ type trained struct {
 }
 
 func (a *App) trainCommand() *cobra.Command {
-	var opt gpc.TrainOptions
+	var opt train.Options
+	var dirs []string
 	var out, curves, initial string
 	cmd := &cobra.Command{
 		Use:   "train CASE --data DIR --out FILE",
@@ -42,13 +43,13 @@ bit for bit, on any number of threads.`,
 			if err != nil {
 				return err
 			}
-			if len(opt.Dirs) == 0 || out == "" {
+			if len(dirs) == 0 || out == "" {
 				return BadInputf("--data and --out are required")
 			}
 			opt.Checkpoint = out + ".checkpoint"
 			opt.Resume = opt.Resume || a.requeue.Load()
 			inputs := []durable.File{{Name: "--init", Path: initial}}
-			for _, dir := range opt.Dirs {
+			for _, dir := range dirs {
 				inputs = append(inputs, durable.File{Name: "--data", Path: dir})
 			}
 			if err := checkOutputs([]durable.File{
@@ -67,7 +68,7 @@ bit for bit, on any number of threads.`,
 			}
 			defer e.Close()
 			opt.Seed, opt.Command = a.seed, a.commandLine()
-			result, err := a.train(cmd, c, e, opt, out, curves)
+			result, err := a.train(cmd, c, e, dirs, opt, out, curves)
 			if err != nil {
 				return err
 			}
@@ -75,7 +76,7 @@ bit for bit, on any number of threads.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&opt.Dirs, "data", nil, "folders of datasets of any seeds and policies, solved or distilled, or of their shards")
+	f.StringSliceVar(&dirs, "data", nil, "folders of datasets of any seeds and policies, solved or distilled, or of their shards")
 	f.StringVar(&out, "out", "", "model file to write")
 	f.StringVar(&initial, "init", "", "start from the networks and the normalisation of this earlier map")
 	f.StringVar(&curves, "curves", "", "write the learning curves to this CSV file")
@@ -127,9 +128,9 @@ func renderTrained(w io.Writer, result *trained) error {
 func policyName(p model.Policy) string { return fmt.Sprintf("%s of %.12s", p.Method, p.ModelSHA256) }
 
 // train runs the training with progress and writes model and curves.
-func (a *App) train(cmd *cobra.Command, c *gpc.Case, e *gpc.Engine, opt gpc.TrainOptions, out, curves string) (*trained, error) {
+func (a *App) train(cmd *cobra.Command, c *gpc.Case, e *gpc.Engine, dirs []string, opt train.Options, out, curves string) (*trained, error) {
 	bar := a.progress("train")
-	r, err := c.Train(cmd.Context(), e, opt, func(p train.Progress) {
+	r, err := c.Train(cmd.Context(), e, dirs, opt, func(p train.Progress) {
 		bar(p.Step, p.Steps)
 		if p.Note != "" {
 			fmt.Fprintln(a.Stderr, p.Note)

@@ -23,7 +23,7 @@ says which checks were left out. Only TRACE and --model are opened.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opt.Model != "" && !opt.Deep {
-				return BadInputf("--model %s: only --deep decides by a map", opt.Model)
+				return BadInputf("--model %s needs --deep: only --deep decides with a map", opt.Model)
 			}
 			if opt.EpisodeLimit <= 0 {
 				return BadInputf("--episode-limit %v: want a time above 0", opt.EpisodeLimit)

@@ -100,7 +100,7 @@ func loopback(ctx context.Context, address string) (net.Listener, error) {
 		return nil, BadInputf("--listen %s: %w", address, err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, BadInputf("--listen %s: want an address of this machine alone, such as 127.0.0.1:8080, for a page has no password; from elsewhere, ssh -L leads there", address)
+		return nil, BadInputf("--listen %s: want an address that only this machine reaches, such as 127.0.0.1:8080: the page has no password. From another machine, use ssh -L", address)
 	}
 	on, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {

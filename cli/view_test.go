@@ -87,7 +87,7 @@ func TestPagesOfTheCommandLine(t *testing.T) {
 
 // A page listens where nobody else can reach it.
 func TestAPageIsOfThisMachineAlone(t *testing.T) {
-	for address, says := range map[string]string{"0.0.0.0:0": "this machine alone", "somewhere:0": "this machine alone", ":0": "this machine alone", "8080": "missing port", "127.0.0.1:99999": "99999"} {
+	for address, says := range map[string]string{"0.0.0.0:0": "only this machine reaches", "somewhere:0": "only this machine reaches", ":0": "only this machine reaches", "8080": "missing port", "127.0.0.1:99999": "99999"} {
 		if on, err := loopback(t.Context(), address); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, %v", address, on, err)
 		}
@@ -105,9 +105,9 @@ func TestWrongPagesAreRefused(t *testing.T) {
 		"view nothing":                     "nothing",
 		"view " + empty:                    "the file is empty",
 		"view " + empty + " --listen 8080": "the file is empty",
-		"serve cart --ui":                  "needs a door",
-		"serve cart --ui --stdin":          "--listen, which is not given",
-		"serve cart --ui --listen 127.0.0.1:0 --token-file " + token:             "no password",
+		"serve cart --ui":                  "needs a way to receive requests",
+		"serve cart --ui --stdin":          "--ui needs --listen",
+		"serve cart --ui --listen 127.0.0.1:0 --token-file " + token:             "the page asks for no token",
 		"serve cart --ui --model " + file + " --listen 0.0.0.0:0":                "needs a token",
 		"serve cart --ui --model " + file + " --listen 127.0.0.1:0 --sessions 2": "room for 2 sessions",
 	} {

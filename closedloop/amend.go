@@ -21,7 +21,7 @@ type Amendment struct {
 var ErrNothingToAdd = errors.New("the record has every field already")
 
 // errDiffers is wrapped by Amend's error for a record that another run does not confirm.
-var errDiffers = errors.New("not the run of the record")
+var errDiffers = errors.New("the run differs from the record")
 
 // timed are the fields of a record that say when and how fast it was made: another run of the
 // same decisions has others, and those of the first stay.

@@ -117,14 +117,14 @@ func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, erro
 			first = &h
 		}
 		if h.Case != spec.Name {
-			return nil, fmt.Errorf("closedloop: %s is of case %s, want %s", path, h.Case, spec.Name)
+			return nil, fmt.Errorf("closedloop: trace %s holds case %s, want %s", path, h.Case, spec.Name)
 		}
 		if why := first.sameRun(&h); why != "" {
 			return nil, fmt.Errorf("closedloop: %s belongs to another run than %s: %s", path, paths[0], why)
 		}
 		i := w.Header.Shard[0]
 		if other, twice := shards[i]; twice {
-			return nil, fmt.Errorf("closedloop: %s is shard %d/%d, which was given before, as %s", path, i, h.Shard[1], other.path)
+			return nil, fmt.Errorf("closedloop: %s is shard %d/%d, as is %s: give each shard once", path, i, h.Shard[1], other.path)
 		}
 		shards[i] = shard{w, path}
 	}
@@ -217,7 +217,7 @@ func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 		same.Method, same.Commit, same.Device, same.Backend, same.ISA = first.Method, first.Commit, first.Device, first.Backend, first.ISA
 		same.ModelSHA256, same.Candidates, same.Episodes, same.Shard = first.ModelSHA256, first.Candidates, first.Episodes, first.Shard
 		if why := first.sameRun(&same); why != "" {
-			return nil, fmt.Errorf("closedloop: %s is not about the same episodes as %s: %s", path, paths[0], why)
+			return nil, fmt.Errorf("closedloop: %s does not hold the same episodes as %s: %s", path, paths[0], why)
 		}
 	}
 	maps.DeleteFunc(safe[0], func(episode int, _ ended) bool {

@@ -78,7 +78,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		return nil, err
 	}
 	if c.Plant == nil {
-		return nil, fmt.Errorf("closedloop: case %q has no plant; see Simulated", spec.Name)
+		return nil, fmt.Errorf("closedloop: case %q has no plant to simulate; closedloop.Simulated makes one of its dynamics", spec.Name)
 	}
 	header, err := newHeader(c, c.Plant, &opt)
 	if err != nil {

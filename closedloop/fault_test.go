@@ -104,7 +104,7 @@ func TestATraceIsNotOverwritten(t *testing.T) {
 		}
 	}
 	evaluate(t, c, direct(c), during)
-	refused("a finished trace", o, "would be lost")
+	refused("a finished trace", o, "exists already")
 	if v := require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); !v.OK {
 		t.Errorf("after all this: %+v", v)
 	}

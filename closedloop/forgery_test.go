@@ -208,7 +208,7 @@ func TestTheChainHoldsEveryByte(t *testing.T) {
 		}
 	}
 	more := strings.Join(lines, "") + strings.Join(lines[1+5*per:], "")
-	if _, err := closedloop.VerifyReader(t.Context(), strings.NewReader(more), lookup(c)); err == nil || !strings.Contains(err.Error(), "goes on") {
+	if _, err := closedloop.VerifyReader(t.Context(), strings.NewReader(more), lookup(c)); err == nil || !strings.Contains(err.Error(), "continues after the last") {
 		t.Errorf("an episode too many: %v", err)
 	}
 	unknown := strings.Replace(strings.Join(lines, ""), `"u":[`, `"wind":1,"u":[`, 1)

@@ -79,11 +79,11 @@ func (o *Options) Validate(spec *domain.Spec) error {
 	case !(o.Bias >= 0) || math.IsInf(o.Bias, 0):
 		return fmt.Errorf("closedloop: bias %v, want a finite number ≥ 0", o.Bias)
 	case o.Every < 0:
-		return fmt.Errorf("closedloop: an observation every %v, want 0 or more", o.Every)
+		return fmt.Errorf("closedloop: observations every %v, want a time ≥ 0", o.Every)
 	case o.Scenes != nil && (o.Episodes != len(o.Scenes.Files) || o.Regime != ""):
-		return fmt.Errorf("closedloop: %d episodes of regime %q of %d scenes that are given: want an episode a scene, and no regime", o.Episodes, o.Regime, len(o.Scenes.Files))
+		return fmt.Errorf("closedloop: %d episodes of regime %q and %d given scenes: want one episode for each scene, and no regime", o.Episodes, o.Regime, len(o.Scenes.Files))
 	case o.Resume && o.TracePath == "":
-		return fmt.Errorf("closedloop: nothing to resume without a trace file")
+		return fmt.Errorf("closedloop: resuming needs the trace file of the interrupted run")
 	}
 	if o.Computing != nil {
 		if err := o.Computing.Validate(); err != nil {

@@ -53,7 +53,7 @@ func (o *Outcomes) list() []outcome {
 // validate reports a list that is not as long as the others.
 func (o *Outcomes) validate() error {
 	if n := len(o.Episode); len(o.Safe) != n || len(o.Cost) != n || len(o.Oracle) != n {
-		return fmt.Errorf("outcomes of %d episodes with %d verdicts, %d costs and %d of the oracle", n, len(o.Safe), len(o.Cost), len(o.Oracle))
+		return fmt.Errorf("outcomes of %d episodes with %d verdicts, %d costs and %d optimal costs: want one of each for every episode", n, len(o.Safe), len(o.Cost), len(o.Oracle))
 	}
 	return nil
 }

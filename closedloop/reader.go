@@ -185,7 +185,7 @@ func (t *Reader) Next() (*EpisodeRecord, error) {
 	}
 	if t.episodes == t.Header.count() {
 		t.line++
-		return nil, t.errorf("goes on behind the last of the %d episodes that the header counts", t.episodes)
+		return nil, t.errorf("continues after the last of the %d episodes that the header counts", t.episodes)
 	}
 	var scene struct {
 		Episode *int            `json:"episode"`

@@ -24,7 +24,7 @@ func Rows(c *domain.Case) []domain.Method {
 	rows := []domain.Method{
 		{Name: "oracle", About: fmt.Sprintf("the best of %d solves of the whole episode from its true start, which differ in where they begin", oracleStarts), Group: domain.GroupExact,
 			New: func(domain.Means) (domain.Controller, error) {
-				return &oracle{problem: p, horizon: solver.NewHorizon(0), ahead: c.Delay.Ahead()}, built(c.Solver)
+				return newOracle(c)
 			}},
 		{Name: "hold", About: "the last action again, at first the fallback, projected", Group: domain.GroupBaseline, Brief: true,
 			New: func(domain.Means) (domain.Controller, error) { return &hold{problem: p}, nil }},
@@ -274,9 +274,24 @@ type oracle struct {
 	ahead int
 }
 
+// newOracle knows the plant that runs, which may be another than the case's model.
+func newOracle(c *domain.Case) (*oracle, error) {
+	problem, whole := c.Problem, c.Solver
+	if c.Other != nil {
+		if plant, generic := c.Plant.(*Simulation); generic {
+			problem, whole = plant.Problem, plant.Solver
+		}
+	}
+	solver, recedes := whole.(domain.Receding)
+	if !recedes {
+		return nil, fmt.Errorf("closedloop: nothing solves the plant %s, so that no oracle knows it", c.Other)
+	}
+	return &oracle{problem: problem, horizon: solver.NewHorizon(0), ahead: c.Delay.Ahead()}, built(whole)
+}
+
 func (o *oracle) Reset(ep domain.Episode) error {
 	if o.ep, o.plan, o.costs, o.t = ep, nil, nil, 0; ep == nil {
-		return errors.New("an oracle needs an episode to know")
+		return errors.New("the episode given to the oracle is nil, want the episode whose optimum it computes")
 	}
 	return nil
 }
@@ -298,7 +313,7 @@ func (o *oracle) Decide(s, c []float64, pref domain.Preference, u []float64) (bo
 		return true, nil
 	}
 	if o.t == o.ep.Steps() {
-		return false, fmt.Errorf("the oracle's plan has %d steps, another was asked for", o.t)
+		return false, fmt.Errorf("the oracle's plan has %d steps, and a further one was asked for", o.t)
 	}
 	copy(u, o.plan[o.t*len(u):])
 	o.t++

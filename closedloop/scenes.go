@@ -130,7 +130,7 @@ func ReadScenes(path string) (*Scenes, error) {
 	for _, entry := range entries {
 		file := filepath.Join(path, entry.Name())
 		if entry.IsDir() || !strings.HasSuffix(entry.Name(), ".json") {
-			return nil, fmt.Errorf("scene: %s is no .json file, which is all that a folder of scenes has", file)
+			return nil, fmt.Errorf("scene: %s is not a .json file: a folder of scenes holds nothing else", file)
 		}
 		text, err := readScene(file)
 		if err != nil {
@@ -185,7 +185,7 @@ func ParseScene(text []byte) (*SceneFile, error) {
 func staging(c *domain.Case) (*domain.PlantAbilities, error) {
 	plant := domain.AbilitiesOfPlant(c.Plant)
 	if plant.Stage == nil {
-		return nil, fmt.Errorf("case %q takes no scenes that are given: its plant has no domain.PlantAbilities.Stage", c.Problem.Spec().Name)
+		return nil, fmt.Errorf("case %q cannot begin from a given scene: its plant has no domain.PlantAbilities.Stage", c.Problem.Spec().Name)
 	}
 	return plant, nil
 }
@@ -197,7 +197,7 @@ func (s *Scenes) Episode(c *domain.Case, seed uint64, index int, opt domain.Epis
 		return nil, err
 	}
 	if index < 0 || index >= len(s.Files) {
-		return nil, fmt.Errorf("episode %d of %d scenes", index, len(s.Files))
+		return nil, fmt.Errorf("episode %d is beyond the %d scenes", index, len(s.Files))
 	}
 	ep, err := plant.Stage(seed, index, s.Files[index].Scene, opt)
 	switch {

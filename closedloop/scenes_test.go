@@ -124,7 +124,7 @@ func TestUnusableScenesAreRefusedByFileAndField(t *testing.T) {
 		`{"gpc_scene": 1, "case": "cart"}`: "scene is missing",
 		`{"gpc_scene": 1, "scene": {}}`:    "case is missing",
 		`{"gpc_scene": 1, "case": "cart", "scene": {"p": [0, 0]}, "sceen": 1}`: `unknown field "sceen"`,
-		`{"gpc_scene": 1, "case": "cart", "case": "cart", "scene": {}}`:        "case is there twice",
+		`{"gpc_scene": 1, "case": "cart", "case": "cart", "scene": {}}`:        "case appears twice",
 		"not json":                               "invalid character",
 		scene(`{"q": [0]}`):                      `unknown field "q"`,
 		scene(`{"p": [0]}`):                      "p has 1 entries",

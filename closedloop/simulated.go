@@ -41,6 +41,9 @@ type Simulation struct {
 	// Oracle, if set, solves an episode from its initial state for its least cost
 	// and the plan [steps][action] that attains it.
 	Oracle func(s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
+	// Solver solves this plant where it is another than the model of its case (gpc.Case.On): a method that is given the truth decides by
+	// it. nil: the case's.
+	Solver domain.Solver
 	// System, optional, is the file of the system that the problem was made of: traces hold it.
 	System json.RawMessage
 }
@@ -103,7 +106,7 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 		Preference: opt.Preference, Delay: m.Delay.Periods,
 	}
 	if scene.P == nil {
-		return nil, fmt.Errorf("episode index is %d, there are %d starts", index, len(m.Starts))
+		return nil, fmt.Errorf("episode index is %d, want 0 to the last of the %d given starts", index, len(m.Starts))
 	}
 	m.Initial(scene.P, scene.S, scene.C)
 	return m.measured(scene, seed, index, opt.Noise)
@@ -120,7 +123,7 @@ func (m *Simulation) measured(scene simulationScene, seed uint64, index int, noi
 	}
 	ep := m.start(scene)
 	if m.Measurement != nil && noise != 0 {
-		return nil, fmt.Errorf("measurement noise of %v is asked for, and case %q says itself what is measured and how well", noise, m.Problem.Spec().Name)
+		return nil, fmt.Errorf("a measurement noise of %v cannot be added: case %q declares its measurement and the noise of it", noise, m.Problem.Spec().Name)
 	}
 	ep.noise = noise
 	ep.rng = rand.New(rand.NewPCG(seed^noiseStream, uint64(index)))
@@ -152,7 +155,7 @@ func (m *Simulation) Replay(params, scene json.RawMessage) (domain.Episode, erro
 		return nil, err
 	}
 	if !sameJSON(own, params) {
-		return nil, fmt.Errorf("the trace's params %.200s are not those of this build's case %q, %.200s", params, spec.Name, own)
+		return nil, fmt.Errorf("the params of the trace, %.200s, are not those of case %q in this build, %.200s", params, spec.Name, own)
 	}
 	var s simulationScene
 	if err := json.Unmarshal(scene, &s); err != nil {
@@ -163,6 +166,9 @@ func (m *Simulation) Replay(params, scene json.RawMessage) (domain.Episode, erro
 	}
 	if err := s.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, fmt.Errorf("scene: %w", err)
+	}
+	if s.Process != 0 && m.Measurement == nil {
+		return nil, fmt.Errorf("scene: the seed %d of what acts on the plant, and case %q here says of nothing that it acts", s.Process, spec.Name)
 	}
 	delay := m.Delay
 	delay.Periods = s.Delay
@@ -226,7 +232,7 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 	p := e.plant.Problem
 	spec := p.Spec()
 	if e.Done() {
-		return domain.Outcome{}, fmt.Errorf("the episode is over after %d steps", e.t)
+		return domain.Outcome{}, fmt.Errorf("the episode has ended after %d steps", e.t)
 	}
 	if len(u) != spec.ActionSize() {
 		return domain.Outcome{}, fmt.Errorf("action has %d components, want %d", len(u), spec.ActionSize())

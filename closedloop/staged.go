@@ -47,7 +47,7 @@ func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt dom
 		return nil, err
 	}
 	if p := given.Preference; p != nil && !p.Equal(opt.Preference) {
-		return nil, fmt.Errorf("preference is %v, and the run's %v scores the episode: leave it out, or ask for it", *p, opt.Preference)
+		return nil, fmt.Errorf("preference is %v, but the run scores episodes with %v: leave it out, or run with the scene's preference", *p, opt.Preference)
 	}
 	scene := simulationScene{P: []float64{}, S: given.S, C: given.C, Preference: opt.Preference}
 	if given.P != nil && (len(given.P) > 0 || len(m.Parameters) == 0) { // a scene without p is [] in a trace
@@ -57,7 +57,7 @@ func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt dom
 		s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 		m.Initial(slices.Clone(given.P), s, c)
 		if given.S != nil && !slices.Equal(given.S, s) || given.C != nil && !slices.Equal(given.C, c) {
-			return nil, errors.New("s or c is not the start that p gives: leave p out, or s and c")
+			return nil, errors.New("s or c differs from the start that p gives: leave out either p, or s and c")
 		}
 		scene.P, scene.S, scene.C = given.P, s, c
 	}
@@ -71,12 +71,12 @@ func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt dom
 		}
 		for i, x := range v.values {
 			if !finite(x) {
-				return nil, fmt.Errorf("%s[%d] (%s) is %v", v.name, i, v.variables[i].Name, x)
+				return nil, fmt.Errorf("%s[%d] (%s) is %v, want a finite number", v.name, i, v.variables[i].Name, x)
 			}
 		}
 	}
 	if domain.AbilitiesOfProblem(m.Problem).Lost(scene.S, scene.C) {
-		return nil, errors.New("s and c are a lost state, before the first decision")
+		return nil, errors.New("from s and c no action can keep the limits (the state is lost): give another start")
 	}
 	return m.measured(scene, seed, index, opt.Noise)
 }

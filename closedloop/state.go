@@ -47,7 +47,7 @@ func fieldErrorf(field, format string, args ...any) error {
 func Measured(fields map[string]json.RawMessage, m *domain.Measurement, spec *domain.Spec) (y, c []float64, err error) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name != "y" && name != "c" {
-			return nil, nil, fieldErrorf(name, "field %q is none: what is measured is \"y\", with the context \"c\"", name)
+			return nil, nil, fieldErrorf(name, "unknown field %q: give the measured outputs as \"y\", and the context as \"c\"", name)
 		}
 	}
 	if y, err = list(fields["y"], "y", m.Outputs, true); err != nil {
@@ -61,7 +61,7 @@ func Measured(fields map[string]json.RawMessage, m *domain.Measurement, spec *do
 	}
 	for i, v := range c {
 		if math.IsNaN(v) {
-			return nil, nil, fieldErrorf("c", "field \"c\", entry %d (%s): want a number: it is no unknown that is estimated", i, spec.Context[i].Name)
+			return nil, nil, fieldErrorf("c", "field \"c\", entry %d (%s): want a number: null is allowed only where the context is estimated", i, spec.Context[i].Name)
 		}
 	}
 	return y, c, nil
@@ -73,7 +73,7 @@ func State(fields map[string]json.RawMessage, spec *domain.Spec, gaps bool) (s, 
 	if isList(fields["s"]) {
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if name != "s" && name != "c" {
-				return nil, nil, fieldErrorf(name, "field %q is none: \"s\" and \"c\" are given as lists", name)
+				return nil, nil, fieldErrorf(name, "unknown field %q: \"s\" and \"c\" are given as lists, and nothing else belongs beside them", name)
 			}
 		}
 		if s, err = list(fields["s"], "s", spec.Measured, gaps); err != nil {

@@ -32,7 +32,7 @@ func TestReadState(t *testing.T) {
 		`{"q":1,"v":2,"progress":0,"w":1}`: `"w"`,
 		`{"s":[1,2],"c":[0]} {}`:           "more than one",
 		`{"s":[1,2],"c":[0]`:               "JSON",
-		`{"s":[1,2],"s":[1,2],"c":[0]}`:    `"s" is there twice`,
+		`{"s":[1,2],"s":[1,2],"c":[0]}`:    `"s" appears twice`,
 	} {
 		if _, _, err := closedloop.ReadState(strings.NewReader(text), spec); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v, want one that mentions %s", text, err, says)

@@ -151,7 +151,7 @@ type SteerOptions struct {
 func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOptions) (*Steering, error) {
 	spec := c.Problem.Spec()
 	if c.Plant == nil {
-		return nil, fmt.Errorf("closedloop: case %q has no plant; see Simulated", spec.Name)
+		return nil, fmt.Errorf("closedloop: case %q has no plant to simulate; closedloop.Simulated makes one of its dynamics", spec.Name)
 	}
 	if opt.Episodes < 1 {
 		return nil, fmt.Errorf("closedloop: %d episodes, want 1 or more", opt.Episodes)

@@ -37,7 +37,7 @@ func claim(path string, resume bool) (*durable.Lock, error) {
 	case !info.Mode().IsRegular():
 		return nil, nil
 	case info.Size() > 0 && !resume:
-		return nil, durable.Refusef("closedloop: %s exists and would be lost: resume it, remove it, or give the trace another name", path)
+		return nil, durable.Refusef("closedloop: %s exists already: resume it, remove it, or give the trace another name", path)
 	}
 	lock, err := durable.Acquire(path)
 	if err != nil {

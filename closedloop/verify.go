@@ -314,7 +314,7 @@ func (v *verifier) begin() error {
 		v.differs(1, -1, -1, "header.margins", fmt.Sprintf("%q", h.Margins), fmt.Sprintf("%q", margins))
 	}
 	if v.opt.Deep != nil && h.Steered {
-		return errors.New("trace line 1: somebody steered between its decisions: they cannot be made again, leave --deep out")
+		return errors.New("trace line 1: a person changed the preference or the plant between its decisions, so that they cannot be repeated: leave --deep out")
 	}
 	if v.opt.Deep != nil {
 		method, backend, err := v.opt.Deep(h)

@@ -242,15 +242,15 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time
 	def := c.Definition()
 	switch {
 	case opt.Out == "":
-		return nil, gpc.BadInput(fmt.Errorf("compile: --out is required, the model file"))
+		return nil, gpc.BadInput(fmt.Errorf("compile: --out is required, the model file to write"))
 	case !(opt.Target > 0) || !(opt.Tail > 0) || math.IsInf(opt.Target+opt.Tail, 0):
-		return nil, gpc.BadInput(fmt.Errorf("compile: a target of %v %% with a largest regret of %v %%, want positive numbers", opt.Target, opt.Tail))
+		return nil, gpc.BadInput(fmt.Errorf("compile: a target of %v %% and a largest extra cost (--tail) of %v %%, want positive numbers", opt.Target, opt.Tail))
 	case opt.Budget < 0 || opt.Rounds < 0 || opt.Scenarios < 1 || opt.Starts < 0 || opt.TestStarts < 0:
-		return nil, gpc.BadInput(fmt.Errorf("compile: a budget of %v, %d rounds, %d scenarios, %d held-out and %d test starts: want none negative and at least one scenario", opt.Budget, opt.Rounds, opt.Scenarios, opt.Starts, opt.TestStarts))
+		return nil, gpc.BadInput(fmt.Errorf("compile: a budget of %v, %d rounds, %d scenarios, %d held-out and %d test starts: want numbers ≥ 0, and at least one scenario", opt.Budget, opt.Rounds, opt.Scenarios, opt.Starts, opt.TestStarts))
 	case def.Solver == nil || def.Plant == nil:
 		return nil, gpc.BadInput(fmt.Errorf("compile: case %s has no solver or no plant; offline/shooting and closedloop.Simulated are generic ones", c.Name()))
 	case def.Learned != nil:
-		return nil, gpc.BadInput(fmt.Errorf("compile: the map of case %s is about another problem than its plant; use dataset and train", c.Name()))
+		return nil, gpc.BadInput(fmt.Errorf("compile: the map of case %s is of another problem than its plant, which compile cannot make: use dataset and train", c.Name()))
 	}
 	told := opt.Progress
 	r := &run{opt: opt, c: c, dir: opt.Out + ".compile", now: now, began: now()}
@@ -358,7 +358,7 @@ func (r *run) mapFile(round int) string {
 func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*Report, error) {
 	rounds := r.journal.Rounds
 	if len(rounds) == 0 {
-		return nil, fmt.Errorf("compile: no round fits the budget of %v", r.opt.Budget)
+		return nil, fmt.Errorf("compile: the budget of %v is too short for one round: give a larger --budget", r.opt.Budget)
 	}
 	best, began := r.best(), r.now()
 	out := &Report{Case: r.c.Name(), Model: filepath.Base(r.opt.Out), Device: gpc.Host(), Commit: version.Commit, Rounds: rounds, Best: best, Ended: ended}

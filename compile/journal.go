@@ -75,7 +75,7 @@ func (r *run) open() (release func() error, err error) {
 		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
 	}
 	if r.journal.Version == want.Version && r.journal.Case == want.Case && r.journal.ProblemSHA256 != want.ProblemSHA256 {
-		return nil, gpc.BadInput(fmt.Errorf("compile: %s is of system %s as it was before it was edited: field problem_sha256 is %s, want %s; choose another --out or remove the folder", path, want.Case, r.journal.ProblemSHA256, want.ProblemSHA256))
+		return nil, gpc.BadInput(fmt.Errorf("compile: %s belongs to system %s before it was edited: field problem_sha256 is %s, want %s; choose another --out, or remove the folder", path, want.Case, r.journal.ProblemSHA256, want.ProblemSHA256))
 	}
 	for _, f := range []struct {
 		name      string
@@ -86,7 +86,7 @@ func (r *run) open() (release func() error, err error) {
 		{"scenarios", r.journal.Scenarios, want.Scenarios}, {"starts", r.journal.Starts, want.Starts},
 	} {
 		if f.got != f.want {
-			return nil, gpc.BadInput(fmt.Errorf("compile: %s is of another run: field %s is %v, want %v; choose another --out or remove the folder", path, f.name, f.got, f.want))
+			return nil, gpc.BadInput(fmt.Errorf("compile: %s belongs to another run: field %s is %v, want %v; choose another --out, or remove the folder", path, f.name, f.got, f.want))
 		}
 	}
 	r.continued = true

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/parallel"
 	"github.com/gpc-engine/gpc/model"
@@ -165,7 +164,7 @@ func (r *run) timeEpoch(ctx context.Context) (epoch, around float64, err error) 
 	began := r.now()
 	var first, last time.Time
 	var updates, of int
-	if _, err := r.trained(ctx, 0, 1, gpc.TrainOptions{}, func(now train.Progress) {
+	if _, err := r.trained(ctx, 0, 1, train.Options{}, func(now train.Progress) {
 		r.opt.Progress(Progress{Stage: "time training", Done: now.Step, Total: now.Steps})
 		if last = r.now(); first.IsZero() {
 			first = last

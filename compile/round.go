@@ -158,7 +158,7 @@ func part(folder string, index int) string { return fmt.Sprintf("%s-%d", folder,
 
 // train goes on from an earlier round's map with all data so far, and keeps the map.
 func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int, error) {
-	var opt gpc.TrainOptions
+	var opt train.Options
 	opt.Checkpoint, opt.Resume = r.mapFile(number)+".checkpoint", true
 	if number > 0 {
 		var err error
@@ -179,12 +179,13 @@ func (r *run) train(ctx context.Context, number int, w work) (*model.Model, int,
 }
 
 // trained trains for so many epochs on the data of the rounds until this one.
-func (r *run) trained(ctx context.Context, number, epochs int, opt gpc.TrainOptions, progress func(train.Progress)) (*train.Result, error) {
+func (r *run) trained(ctx context.Context, number, epochs int, opt train.Options, progress func(train.Progress)) (*train.Result, error) {
+	var dirs []string
 	for i := range number + 1 {
 		for _, folder := range [2]string{r.ownData(i), r.nearData(i)} {
 			for k := range parts {
 				if _, err := os.Stat(part(folder, k)); err == nil {
-					opt.Dirs = append(opt.Dirs, part(folder, k))
+					dirs = append(dirs, part(folder, k))
 				} else if !errors.Is(err, fs.ErrNotExist) {
 					return nil, err
 				}
@@ -198,5 +199,5 @@ func (r *run) trained(ctx context.Context, number, epochs int, opt gpc.TrainOpti
 	defer e.Close()
 	opt.Seed, opt.Command = r.seed(solved, number), r.opt.Command
 	opt.ManifoldEpochs, opt.RolloutEpochs = epochs, -1
-	return r.c.Train(ctx, e, opt, progress)
+	return r.c.Train(ctx, e, dirs, opt, progress)
 }

@@ -46,13 +46,12 @@ func (b *Backend) NewIndex(codes, decoded tensor.Matrix) (backend.Index, error) 
 	if codes.Rows != decoded.Rows {
 		return nil, fmt.Errorf("%s: %d codes with %d decoded states, want as many", op, codes.Rows, decoded.Rows)
 	}
-	opt := neighbours.Options{Runner: b.pool, Lanes: b.level.Lanes()}
 	ix := &index{workers: make([]indexWorker, b.pool.Threads())}
 	var err error
-	if ix.codes, err = neighbours.New(codes, opt); err != nil {
+	if ix.codes, err = neighbours.New(codes, b.pool, b.level.Lanes()); err != nil {
 		return nil, fmt.Errorf("%s: codes: %w", op, err)
 	}
-	if ix.decoded, err = neighbours.New(decoded, opt); err != nil {
+	if ix.decoded, err = neighbours.New(decoded, b.pool, b.level.Lanes()); err != nil {
 		return nil, fmt.Errorf("%s: decoded states: %w", op, err)
 	}
 	ix.undefined = slices.Repeat([]float32{float32(math.NaN())}, codes.Cols)

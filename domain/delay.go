@@ -27,11 +27,11 @@ func (d *Delay) Share() float64 { return math.Ceil(d.Periods) - d.Periods }
 func (d *Delay) Validate(spec *Spec) error {
 	switch {
 	case !(d.Periods >= 0) || d.Periods > float64(spec.Steps-1):
-		return fmt.Errorf("a delay of %v periods, want 0 to %d, so that an episode of %d decisions has one that acts", d.Periods, spec.Steps-1, spec.Steps)
+		return fmt.Errorf("a delay of %v periods, want 0 to %d: otherwise none of the %d decisions of an episode acts before its end", d.Periods, spec.Steps-1, spec.Steps)
 	case (d.Part == nil) != (d.PartDual == nil):
-		return fmt.Errorf("delay: Part is there %t and PartDual %t, want both or none", d.Part != nil, d.PartDual != nil)
+		return fmt.Errorf("delay: Part is given: %t, PartDual is given: %t, want both or neither", d.Part != nil, d.PartDual != nil)
 	case d.Share() > 0 && d.Part == nil:
-		return fmt.Errorf("a delay of %v periods, want a whole number: nothing says the state within a period, as an ordinary differential equation does", d.Periods)
+		return fmt.Errorf("a delay of %v periods, want a whole number: only a system with an ordinary differential equation has states within a period", d.Periods)
 	}
 	return nil
 }

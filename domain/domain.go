@@ -64,7 +64,7 @@ type Case struct {
 	// made this one; see Shifted.
 	Shifts *Shifts
 	Shift  map[string]float64
-	// Other is there where Plant is that of another case, which methods do not know.
+	// Other is there where Plant is that of another case, which methods do not know but those that are given the truth.
 	Other *OtherPlant
 	// Remake makes the case with other constants of its plant: the fields of Plant.Params in a
 	// JSON object, of which those that it leaves out stay as they are. Names and sizes of the

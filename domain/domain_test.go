@@ -332,7 +332,7 @@ func TestARegimeThatIsNone(t *testing.T) {
 		{has, "papr:0.8:1", `case "grid" has no regime "papr:0.8:1"; did you mean paper? (it has paper, envelope)`},
 		{has, "paper:1", `case "grid" has no regime "paper:1" (it has paper, envelope)`},
 		{has, "storm", `case "grid" has no regime "storm" (it has paper, envelope)`},
-		{[]string{""}, "paper", `case "grid" has one kind of scenes and no regimes, "paper" is none`},
+		{[]string{""}, "paper", `case "grid" has no regimes: leave the regime "paper" out`},
 	} {
 		if got := (domain.RegimeError{Case: "grid", Regime: c.regime, Has: c.has}).Error(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

@@ -31,7 +31,7 @@ type Guard struct {
 // Validate says what in a Guard cannot be.
 func (g *Guard) Validate() error {
 	if g.Steps < 0 || g.Iterations < 0 || g.Deadline < 0 || !(g.Noise >= 0) || math.IsInf(g.Noise, 0) {
-		return fmt.Errorf("a guard of %d steps, %d iterations, deadline %v, noise %v: want none negative and all finite", g.Steps, g.Iterations, g.Deadline, g.Noise)
+		return fmt.Errorf("a guard of %d steps, %d iterations, deadline %v, noise %v: want finite numbers ≥ 0", g.Steps, g.Iterations, g.Deadline, g.Noise)
 	}
 	return nil
 }

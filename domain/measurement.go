@@ -60,10 +60,10 @@ func (m *Measurement) Validate(spec *Spec) error {
 		return nil
 	}
 	if (m.Real == nil) != (m.Dual == nil) {
-		return fmt.Errorf("measurement: Real is there %t and Dual %t, want both or none", m.Real != nil, m.Dual != nil)
+		return fmt.Errorf("measurement: Real is given: %t, Dual is given: %t, want both or neither", m.Real != nil, m.Dual != nil)
 	}
 	if m.Real == nil && len(m.Outputs) != spec.MeasuredSize() {
-		return fmt.Errorf("measurement: Outputs has %d entries and there is no function, want one for each of the %d states", len(m.Outputs), spec.MeasuredSize())
+		return fmt.Errorf("measurement: Outputs has %d entries and Real is nil: without a function want one entry for each of the %d states", len(m.Outputs), spec.MeasuredSize())
 	}
 	if err := positive("Deviation", m.Deviation, len(m.Outputs), true); err != nil {
 		return err
@@ -80,14 +80,14 @@ func (m *Measurement) Validate(spec *Spec) error {
 		}
 	}
 	if (m.Mean == nil) != (m.Initial == nil) || m.Mean != nil && len(m.Mean) != spec.MeasuredSize() {
-		return fmt.Errorf("measurement: Mean has %d entries and Initial %d, want both for each of the %d states, or none", len(m.Mean), len(m.Initial), spec.MeasuredSize())
+		return fmt.Errorf("measurement: Mean has %d entries and Initial %d, want one in each for every one of the %d states, or none", len(m.Mean), len(m.Initial), spec.MeasuredSize())
 	}
 	for i, p := range m.Unknown {
 		switch {
 		case p.Context < 0 || p.Context >= spec.ContextSize() || p.Context == spec.Clock-1:
 			return fmt.Errorf("measurement: Unknown[%d].Context is %d, want an entry of the %d of the context that is not the clock", i, p.Context, spec.ContextSize())
 		case !(p.Deviation >= 0 && p.Drift >= 0) || math.IsInf(p.Deviation+p.Drift, 0) || math.IsNaN(p.Mean) || math.IsInf(p.Mean, 0):
-			return fmt.Errorf("measurement: Unknown[%d] has mean %v, deviation %v and drift %v, want finite numbers, none of the last two negative", i, p.Mean, p.Deviation, p.Drift)
+			return fmt.Errorf("measurement: Unknown[%d] has mean %v, deviation %v and drift %v, want finite numbers, deviation and drift ≥ 0", i, p.Mean, p.Deviation, p.Drift)
 		case p.Lo > p.Hi:
 			return fmt.Errorf("measurement: Unknown[%d] is bounded from %v to %v, want Lo ≤ Hi", i, p.Lo, p.Hi)
 		}

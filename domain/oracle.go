@@ -16,7 +16,7 @@ var _ Controller = (*Oracle)(nil)
 // Reset asks the episode for its plan.
 func (o *Oracle) Reset(ep Episode) error {
 	if ep == nil {
-		return errors.New("an oracle needs an episode to know")
+		return errors.New("the episode given to the oracle is nil, want the episode whose optimum it computes")
 	}
 	_, plan, err := ep.Oracle()
 	o.plan, o.t = plan, 0
@@ -26,7 +26,7 @@ func (o *Oracle) Reset(ep Episode) error {
 // Decide writes the plan's next action; where there is none, it is an error.
 func (o *Oracle) Decide(_, _ []float64, _ Preference, u []float64) (bool, error) {
 	if o.t >= len(o.plan) {
-		return false, fmt.Errorf("the oracle's plan has %d steps, another was asked for", len(o.plan))
+		return false, fmt.Errorf("the oracle's plan has %d steps, and a further one was asked for", len(o.plan))
 	}
 	copy(u, o.plan[o.t])
 	o.t++

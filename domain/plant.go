@@ -44,7 +44,7 @@ type RegimeError struct {
 
 func (e RegimeError) Error() string {
 	if !slices.ContainsFunc(e.Has, func(name string) bool { return name != "" }) {
-		return fmt.Sprintf("case %q has one kind of scenes and no regimes, %q is none", e.Case, e.Regime)
+		return fmt.Sprintf("case %q has no regimes: leave the regime %q out", e.Case, e.Regime)
 	}
 	name, _, _ := strings.Cut(e.Regime, ":") // what is behind it is the case's own
 	meant := ""

@@ -83,7 +83,7 @@ func (g *Safeguard) Refuse(s, c []float64, pref Preference, u []float64) (Fallba
 	if g.decided {
 		g.problem.Step(g.s, g.c, g.u, g.nextS, g.nextC)
 	} else if !tensor.Finite(c) {
-		return 0, errors.New("the first context of an episode is not finite, and there is no decision to predict it from")
+		return 0, errors.New("the first context of an episode is not finite, want finite numbers: before the first decision nothing can replace them")
 	}
 	assumed := func(into, measured, predicted []float64) {
 		for j, v := range measured {

@@ -9,7 +9,7 @@ import (
 func (o EpisodeOptions) Scored(index, m int, w []float64) ([]float64, error) {
 	own, err := o.Fixed(index, m)
 	if err == nil && w != nil && !slices.Equal(own, w) {
-		err = fmt.Errorf("w is %v, and the run's preference %v scores the episode: leave it out, or ask for it", w, o.Preference)
+		err = fmt.Errorf("w is %v, but the run scores episodes with the preference %v: leave it out, or run with the scene's preference", w, o.Preference)
 	}
 	return own, err
 }

@@ -159,7 +159,7 @@ func (s *Spec) CheckSizes(state, context []float64) error {
 	// Half a step of room for a clock that is counted in other arithmetic.
 	at, half := s.Clock-1, 0.5/float64(s.Steps)
 	if v := context[at]; v < -half || v >= 1-half {
-		return fmt.Errorf("has %s %v in c[%d], want it from 0 to %.6g: the episode of case %q has %d decisions, and after these nothing is known of its limits; begin another episode at 0",
+		return fmt.Errorf("has %s %v in c[%d], want it from 0 to %.6g: the episode of case %q has %d decisions, and its limits are defined only for these; begin another episode at 0",
 			s.Context[at].Name, v, at, 1-2*half, s.Name, s.Steps)
 	}
 	return nil

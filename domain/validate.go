@@ -137,7 +137,7 @@ func (c *Case) Validate() error {
 	}
 	for i, m := range c.Methods {
 		if m.Name == "" || m.New == nil {
-			return fmt.Errorf("case %q: Methods[%d] has the name %q and New %t, want both", name, i, m.Name, m.New != nil)
+			return fmt.Errorf("case %q: Methods[%d] has the name %q, and New is given: %t; want both", name, i, m.Name, m.New != nil)
 		}
 		if slices.IndexFunc(c.Methods, func(o Method) bool { return o.Name == m.Name }) != i {
 			return fmt.Errorf("case %q: two of its Methods are named %q", name, m.Name)
@@ -158,11 +158,11 @@ func (c *Case) Validate() error {
 		return nil
 	}
 	if len(c.Shifts.Parameters) == 0 || c.Shifts.New == nil {
-		return fmt.Errorf("case %q: Shifts has %d Parameters and New %t, want at least one, and New", name, len(c.Shifts.Parameters), c.Shifts.New != nil)
+		return fmt.Errorf("case %q: Shifts has %d Parameters, and New is given: %t; want at least one parameter, and New", name, len(c.Shifts.Parameters), c.Shifts.New != nil)
 	}
 	for i, p := range c.Shifts.Parameters {
 		if p.Name == "" || slices.IndexFunc(c.Shifts.Parameters, func(o PlantParameter) bool { return o.Name == p.Name }) != i {
-			return fmt.Errorf("case %q: Shifts.Parameters[%d] is named %q, want a name of its own", name, i, p.Name)
+			return fmt.Errorf("case %q: Shifts.Parameters[%d] is named %q, want a name that no other has", name, i, p.Name)
 		}
 	}
 	return nil

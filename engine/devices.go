@@ -76,7 +76,7 @@ func (o *Options) checkDevices() error {
 		return nil
 	}
 	if o.Backend == "cpu" || o.Backend == "ref" {
-		return fmt.Errorf("--backend %s with %s: devices are of the CUDA backend alone", o.Backend, o.flag())
+		return fmt.Errorf("--backend %s with %s: only the CUDA backend has devices", o.Backend, o.flag())
 	}
 	for i, d := range o.Devices {
 		if slices.Contains(o.Devices[:i], d) {

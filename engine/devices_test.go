@@ -29,7 +29,7 @@ func TestDevicesThatCannotBe(t *testing.T) {
 		{"auto", []int{count}, absent},
 		{"auto", []int{0, count}, absent},
 		{"cuda", []int{-1}, "no CUDA device"},
-		{"cpu", []int{0}, "--backend cpu with --device 0: devices are of the CUDA backend alone"},
+		{"cpu", []int{0}, "--backend cpu with --device 0: only the CUDA backend has devices"},
 		{"ref", []int{0, 1}, "--backend ref with --device 0,1"},
 	} {
 		if e, reason, err := Open(Options{Backend: c.backend, Devices: c.devices}); err == nil || !strings.Contains(err.Error(), c.says) {

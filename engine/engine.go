@@ -46,7 +46,7 @@ type Options struct {
 // device; each is closed by itself.
 func Open(o Options) (e Engine, reason string, err error) {
 	if o.TF32 && (o.Backend == "cpu" || o.Backend == "ref") {
-		return nil, "", fmt.Errorf("--backend %s: TF32 is an option of the CUDA backend alone", o.Backend)
+		return nil, "", fmt.Errorf("--backend %s: only the CUDA backend has --tf32", o.Backend)
 	}
 	if err := o.checkDevices(); err != nil {
 		return nil, "", err

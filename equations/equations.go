@@ -118,6 +118,10 @@ type System struct {
 	// Training and Navigation replace defaults where their fields are not zero.
 	Training   domain.Training
 	Navigation domain.Navigation
+
+	// Of UncertainGains.
+	gains []domain.Unknown
+	share float64
 }
 
 // Plants are systems of the same names and sizes with other parameters of their plant.
@@ -137,7 +141,7 @@ func (y *System) shifts() *domain.Shifts {
 		}
 		if s := c.Problem.Spec(); s.Name != own.Name || s.MeasuredSize() != own.MeasuredSize() || s.ContextSize() != own.ContextSize() ||
 			s.ActionSize() != own.ActionSize() || s.ObjectiveSize() != own.ObjectiveSize() || len(s.Margins) != len(own.Margins) {
-			return c, fmt.Errorf("system %q: Plants.New makes the system %q, or one of other sizes: want the same with other parameters", own.Name, s.Name)
+			return c, fmt.Errorf("system %q: Plants.New makes the system %q or another size: want the same name and sizes, with other parameters", own.Name, s.Name)
 		}
 		return c, nil
 	}}
@@ -167,7 +171,7 @@ func (y System) caseOf(p *Problem) (domain.Case, error) {
 	opt := y.Solver
 	opt.StateScale = p.system.StateScale
 	if opt.Room != nil && len(opt.Room) != len(y.Margins) {
-		return domain.Case{}, fmt.Errorf("system %q: Solver.Room has %d entries, want one for each of the %d of Margins", y.Name, len(opt.Room), len(y.Margins))
+		return domain.Case{}, fmt.Errorf("system %q: Solver.Room has %d entries, want one for each of the %d Margins", y.Name, len(opt.Room), len(y.Margins))
 	}
 	if opt.Room != nil {
 		opt.Room = slices.Repeat(opt.Room, 1+y.EscapeSteps)

@@ -291,7 +291,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		{"Action is empty", func(y *System) { y.Action = nil }},
 		{"Objectives is empty", func(y *System) { y.Objectives = nil }},
 		{"Scenario is empty", func(y *System) { y.Scenario = nil }},
-		{`State[1] has no Name`, func(y *System) { y.State[1].Name = "" }},
+		{`State[1].Name is empty`, func(y *System) { y.State[1].Name = "" }},
 		{`State[0] and State[1] are both named "x"`, func(y *System) { y.State[1].Name = "x" }},
 		{"Action[0] (fx) ranges from 2 to 1", func(y *System) { y.Action[0].Lo = 2 }},
 		{"Scenario[1] (y) has no range", func(y *System) { y.Scenario[1] = domain.Variable{Name: "y"} }},
@@ -303,12 +303,12 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		{"list Margins is empty", func(y *System) { y.Margins = nil }},
 		{"Steps is 0", func(y *System) { y.Steps = 0 }},
 		{"StepSeconds is NaN", func(y *System) { y.StepSeconds = math.NaN() }},
-		{"Rest has 1 entries, want one for each of the 2 of Action", func(y *System) { y.Rest = []float64{1} }},
+		{"Rest has 1 entries, want one for each of the 2 entries of Action", func(y *System) { y.Rest = []float64{1} }},
 		{"StateScale[3] is 0", func(y *System) { y.StateScale = []float64{1, 1, 1, 0} }},
 		{"ObjectiveScale has 3", func(y *System) { y.ObjectiveScale = []float64{1, 1, 1} }},
 		{"Semantic has 1 K", func(y *System) { y.Semantic.K = []float64{1} }},
 		{"Initial, given 4 Scenario values", func(y *System) { y.Initial = func(p, s, c []float64) { s[4] = p[0] } }},
-		{"the function Initial does not write s[3] (vy)", func(y *System) { y.Initial = func(p, s, c []float64) { copy(s, p[:3]) } }},
+		{"the function Initial leaves s[3] (vy) unset", func(y *System) { y.Initial = func(p, s, c []float64) { copy(s, p[:3]) } }},
 		{"Step, given 4 of State, 3 of Context with the clock, 2 of Action and 4 to write: runtime error: index out of range [4]", func(y *System) {
 			y.Real.Step = func(s, c, u, sNext, cNext []float64) { step(s, c, u, sNext, cNext); sNext[4] = 0 }
 		}},

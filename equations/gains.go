@@ -34,7 +34,7 @@ func (y *System) gained() *Plants {
 		if !slices.ContainsFunc(gains, func(g float64) bool { return g != 1 }) {
 			return made
 		}
-		made.Source = nil // its text is of actuators without gains
+		made.Source = made.withGains(scaled{constants: gains})
 		made.Constants = struct {
 			Own   any       `json:"own"`
 			Gains []float64 `json:"gains"`
@@ -82,15 +82,15 @@ func (y System) moved(real func(c, u []float64) []float64, dualOf func(c, u []co
 // behind it.
 func (y System) UncertainGains(share float64) (System, error) {
 	if !(share > 0) || share >= 1 {
-		return System{}, fmt.Errorf("system %q: gains of 1 ± %v, want a share above 0 and below 1", y.Name, share)
+		return System{}, fmt.Errorf("system %q: gains of 1 ± %v, want a number above 0 and below 1", y.Name, share)
 	}
 	if y.Real.Step == nil && y.ODE == nil && y.Stiff == nil {
-		return System{}, fmt.Errorf("system %q: nothing moves its state", y.Name)
+		return System{}, fmt.Errorf("system %q: no action changes its state, so that there are no gains to vary", y.Name)
 	}
 	own, parameters, gains := len(y.Context), len(y.Scenario), len(y.Action)
 	of := y // before its context grows
 	y.Name, y.Description = y.Name+"-gains", y.Description+", whose actuators have gains that are not known"
-	y.Source, y.Plants = nil, nil
+	y.Source, y.Plants = of.withGains(scaled{}), of.plantsWithGains(share)
 	y.Context, y.Scenario = slices.Clone(y.Context), slices.Clone(y.Scenario)
 	for _, a := range y.Action {
 		gain := domain.Variable{Name: "gain of " + a.Name, Unit: "1", Lo: 1 - share, Hi: 1 + share}
@@ -100,12 +100,13 @@ func (y System) UncertainGains(share float64) (System, error) {
 		of.Initial(p[:parameters], s, c)
 		copy(c[own:own+gains], p[parameters:])
 	}
+	y.gains, y.share = make([]domain.Unknown, gains), share
+	for i := range y.gains { // uniform in its range
+		y.gains[i] = domain.Unknown{Context: own + i, Mean: 1, Deviation: share / 1.7320508075688772, Lo: 1 - 2*share, Hi: 1 + 2*share}
+	}
 	if of.Measurement != nil {
 		m := *of.Measurement
-		m.Unknown = slices.Clone(m.Unknown)
-		for i := range gains { // uniform in its range
-			m.Unknown = append(m.Unknown, domain.Unknown{Context: own + i, Mean: 1, Deviation: share / 1.7320508075688772, Lo: 1 - 2*share, Hi: 1 + 2*share})
-		}
+		m.Unknown = slices.Concat(m.Unknown, y.gains)
 		if m.Real != nil {
 			inner := m
 			m.Real = func(s, c, u, out []float64) { inner.Real(s, without(c, own, gains), u, out) }
@@ -125,6 +126,27 @@ func (y System) UncertainGains(share float64) (System, error) {
 		y.Picture = func(s, c []float64) []domain.Shape { return of.Picture(s, without(c, own, gains)) }
 	}
 	return y.moved(func(c, u []float64) []float64 { return product(c[own:], u) }, func(c, u []complex128) []complex128 { return product(c[own:], u) }), nil
+}
+
+// UncertainGains is the share of a system with UncertainGains, and the gains as what its Measurement does not know; 0 and none of
+// another system.
+func (p *Problem) UncertainGains() (share float64, unknown []domain.Unknown) {
+	return p.system.share, slices.Clone(p.system.gains)
+}
+
+// plantsWithGains are the systems around y with the same gains.
+func (y *System) plantsWithGains(share float64) *Plants {
+	if y.Plants == nil {
+		return nil
+	}
+	own := *y.Plants
+	return &Plants{Parameters: own.Parameters, New: func(factors []float64) System {
+		made, err := own.New(factors).UncertainGains(share)
+		if err != nil {
+			return System{} // whose name is that of no system
+		}
+		return made
+	}}
 }
 
 func product[T dual.Scalar](gains, u []T) []T {

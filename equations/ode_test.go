@@ -60,13 +60,13 @@ func TestODE(t *testing.T) {
 
 func TestODERefuses(t *testing.T) {
 	for says, change := range map[string]func(*System){
-		"ODE has Real nil true":          func(y *System) { y.ODE = &dual.Explicit{Dual: springODE[complex128], Span: 1, Substeps: 1} },
-		"Dual nil true":                  func(y *System) { y.ODE = &dual.Explicit{Real: springODE[float64], Span: 1, Substeps: 1} },
-		"a Span of 0":                    func(y *System) { y.ODE.Span = 0 },
-		"0 Substeps":                     func(y *System) { y.ODE.Substeps = 0 },
-		"both ODE and Stiff":             func(y *System) { y.Stiff = &dual.Stiff{ODE: springODE[complex128], Span: 0.1, Substeps: 1} },
-		"Dual.Step is nil":               func(y *System) { y.Dual.Step = nil },
-		"which ODE or Stiff has written": func(y *System) { y.Real.Step = func(_, _, _, sNext, _ []float64) { sNext[0]++ } },
+		"ODE: Real is nil: true":           func(y *System) { y.ODE = &dual.Explicit{Dual: springODE[complex128], Span: 1, Substeps: 1} },
+		"Dual is nil: true":                func(y *System) { y.ODE = &dual.Explicit{Real: springODE[float64], Span: 1, Substeps: 1} },
+		"Span is 0":                        func(y *System) { y.ODE.Span = 0 },
+		"Substeps is 0":                    func(y *System) { y.ODE.Substeps = 0 },
+		"ODE and Stiff exclude each other": func(y *System) { y.Stiff = &dual.Stiff{ODE: springODE[complex128], Span: 0.1, Substeps: 1} },
+		"Dual.Step is nil":                 func(y *System) { y.Dual.Step = nil },
+		"which ODE or Stiff has written":   func(y *System) { y.Real.Step = func(_, _, _, sNext, _ []float64) { sNext[0]++ } },
 	} {
 		y := spring(0)
 		change(&y)

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/internal/gotrace"
 )
@@ -25,16 +24,17 @@ type Source struct {
 	main     gotrace.Source
 	others   []gotrace.Source
 	function string
-	args     []int
+	args     []any
 	given    *program.Program // instead of all these
+	scaled   *scaled          // instead of all these
 }
 
 // Given is the source of a system whose functions are evaluated from a program, which Program then returns.
 func Given(p *program.Program) *Source { return &Source{given: p} }
 
-// From is the source of the System that a function of these files returns, given the integers, if it takes any. The files are those
-// of one package, at the root of the file system.
-func From(files fs.FS, function string, args ...int) *Source {
+// From is the source of the System that a function of these files returns, given the arguments, if it takes any: each an int or a
+// float64. The files are those of one package, at the root of the file system.
+func From(files fs.FS, function string, args ...any) *Source {
 	return &Source{main: gotrace.Source{Path: "system", Files: files}, function: function, args: slices.Clone(args)}
 }
 
@@ -168,11 +168,10 @@ func (p *Problem) read() (*program.Program, error) {
 	if source.given != nil {
 		return source.given, nil
 	}
-	pkg, err := gotrace.Load(source.main, append([]gotrace.Source{{Path: dualPath, Files: dual.Source}}, source.others...)...)
-	if err != nil {
-		return nil, err
+	if source.scaled != nil {
+		return source.scaled.read(p)
 	}
-	system, err := pkg.Run(source.function, source.args...)
+	system, err := source.run()
 	if err != nil {
 		return nil, err
 	}
@@ -215,8 +214,8 @@ func (p *Problem) remembersNothing(g signature) *program.Function {
 	return b.Function([]program.Argument{{Name: "cNext", Size: len(c), Of: "context"}}, c)
 }
 
-func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, error) {
-	var in, out []program.Argument
+// arguments are what the program's function reads and writes.
+func (g *signature) arguments() (in, out []program.Argument) {
 	for _, a := range g.parameters {
 		if a.reads {
 			in = append(in, program.Argument{Name: a.name, Size: a.size, Of: a.of})
@@ -225,6 +224,14 @@ func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, erro
 			out = append(out, program.Argument{Name: a.name, Size: a.size, Of: a.of})
 		}
 	}
+	if g.returns {
+		out = []program.Argument{{Name: g.name, Size: 1}}
+	}
+	return in, out
+}
+
+func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, error) {
+	in, out := g.arguments()
 	b := program.NewBuilder(g.name, in...)
 	named := map[string][]program.Value{}
 	for k, a := range in {
@@ -264,12 +271,12 @@ func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, erro
 				}
 				results = append(results, v)
 			} else if v != named[a.name][i] {
-				return nil, fmt.Errorf("it changes %s[%d], which is not its to write", a.name, i)
+				return nil, fmt.Errorf("it changes %s[%d], an input, which it may only read", a.name, i)
 			}
 		}
 	}
 	if g.returns {
-		out, results = []program.Argument{{Name: g.name, Size: 1}}, []program.Value{returned}
+		results = []program.Value{returned}
 	}
 	return b.Function(out, results), nil
 }
@@ -355,7 +362,7 @@ func (p *Problem) holdAt(read *program.Program, at, initial, s, c, u []float64) 
 	} {
 		g := read.Function(f.name)
 		if (g != nil) != f.there {
-			return fmt.Errorf("the source and the system do not agree whether there is a function %s: is it the source of this system?", f.name)
+			return fmt.Errorf("only one of source and system has a function %s: is it the source of this system?", f.name)
 		}
 		if g == nil {
 			continue
@@ -368,7 +375,7 @@ func (p *Problem) holdAt(read *program.Program, at, initial, s, c, u []float64) 
 		for i, want := range f.want {
 			// Processors that fuse products and sums round the functions and not the program so.
 			if same := got[i] == want || math.IsNaN(got[i]) && math.IsNaN(want); !same && !(math.Abs(got[i]-want) <= 1e-9*(1+math.Abs(want))) {
-				return fmt.Errorf("%s as it was read writes %v into entry %d, the function %v, for %v: does it depend on what is not an argument, or is it the source of another system?",
+				return fmt.Errorf("%s as its source says gives %v for entry %d, the function itself %v, at %v: does it depend on a value that is not an argument, or is it the source of another system?",
 					f.name, got[i], i, want, f.in)
 			}
 		}

@@ -99,8 +99,8 @@ func TestProgramSaysWhatIsWrong(t *testing.T) {
 		name, old, new, function, want string
 	}{
 		{"another function", "", "", "Other", "no function Other"},
-		{"another constant", "stiffness = 2", "stiffness = 3", "System", "step as it was read writes"},
-		{"a function less", "Failed:", "// ", "System", "agree whether there is a function failed"},
+		{"another constant", "stiffness = 2", "stiffness = 3", "System", "step as its source says gives"},
+		{"a function less", "Failed:", "// ", "System", "only one of source and system has a function failed"},
 		{"nothing written", "j[0] = n[0]*n[0] + u[0]*u[0]", "", "System", "Real.Objectives: it does not write j[0]"},
 		{"an input written", "j[0] = n[0]", "u[0] = 0; j[0] = n[0]", "System", "it changes u[0]"},
 		{"an index too far", "n[0]*n[0] + u", "n[2]*n[0] + u", "System", "Real.Objectives: p.go:20:57: index 2 of 2 (in effort"},
@@ -142,7 +142,28 @@ func TestProgramIsHeldToTheFunctions(t *testing.T) {
 	stiffness = 2.5
 	y := swinging()
 	y.Source = equations.From(text(swingText), "System")
-	if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), "depend on what is not an argument") {
+	if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), "depend on a value that is not an argument") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A number of a function that makes a system is read as it was given, so that a system with another parameter keeps its
+// program; one of another type is refused.
+func TestProgramOfASystemWithANumber(t *testing.T) {
+	y := swinging()
+	given := strings.Replace(swingText, "func System() equations.System {", "func System(fastest float64) equations.System {", 1)
+	given = strings.Replace(given, "p[0], 0, 2 }", "p[0], 0, fastest }", 1)
+	y.Initial = func(p, s, c []float64) { s[0], s[1], c[0] = p[0], 0, 1.7 }
+	y.Source = equations.From(text(given), "System", 1.7)
+	if _, err := y.Program(); err != nil {
+		t.Error(err)
+	}
+	y.Source = equations.From(text(given), "System", 1)
+	if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), "float64") {
+		t.Errorf("an int for a float64: %v", err)
+	}
+	y.Source = equations.From(text(given), "System", 1.8)
+	if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), "initial") {
+		t.Errorf("another number than the system's: %v", err)
 	}
 }

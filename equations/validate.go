@@ -51,7 +51,7 @@ func New(y System) (*Problem, error) {
 // validate says, by the name of the field, what cannot be.
 func (y *System) validate() error {
 	if y.Name == "" {
-		return errors.New("System.Name is empty")
+		return errors.New("System.Name is empty, want a name")
 	}
 	var errs []error
 	fail := func(format string, a ...any) {
@@ -71,7 +71,7 @@ func (y *System) validate() error {
 		for i, v := range list.variables {
 			switch at := slices.IndexFunc(list.variables, func(other domain.Variable) bool { return other.Name == v.Name }); {
 			case v.Name == "":
-				fail("%s[%d] has no Name", list.field, i)
+				fail("%s[%d].Name is empty, want a name", list.field, i)
 			case at < i:
 				fail("%s[%d] and %s[%d] are both named %q", list.field, at, list.field, i, v.Name)
 			}
@@ -82,7 +82,7 @@ func (y *System) validate() error {
 				fail("Scenario[%d] (%s) has no range, want Lo < Hi to draw it from", i, v.Name)
 			}
 			if list.field == "Context" && v.Name == clockName && y.Horizon == 0 {
-				fail("Context[%d] is named %q, which the package appends itself", i, clockName)
+				fail("Context[%d] is named %q, which is added to every context: leave it out", i, clockName)
 			}
 		}
 	}
@@ -101,19 +101,19 @@ func (y *System) validate() error {
 		}
 	}
 	if len(y.Margins) == 0 && (y.Real.Margins != nil || y.Dual.Margins != nil) {
-		fail("there is a function Margins and the list Margins is empty, want a name for each margin")
+		fail("the function Margins is given and the list Margins is empty, want a name for each margin")
 	}
 	if (y.Real.Escape == nil) != (y.EscapeSteps == 0) || (y.Real.Escape == nil) != (y.Dual.Escape == nil) || y.EscapeSteps < 0 {
-		fail("Real.Escape is there %t, Dual.Escape %t and EscapeSteps is %d, want both functions and at least 1 step, or none of them", y.Real.Escape != nil, y.Dual.Escape != nil, y.EscapeSteps)
+		fail("Real.Escape is given: %t, Dual.Escape is given: %t, EscapeSteps is %d; want both functions and at least 1 step, or none of them", y.Real.Escape != nil, y.Dual.Escape != nil, y.EscapeSteps)
 	}
 	if stiff := y.Stiff; stiff != nil && (stiff.ODE == nil || !(stiff.Span > 0) || math.IsInf(stiff.Span, 0) || stiff.Substeps < 1) {
-		fail("Stiff has ODE nil %t, a Span of %v and %d Substeps, want a function, a finite time above 0 and at least 1", stiff.ODE == nil, stiff.Span, stiff.Substeps)
+		fail("Stiff: ODE is nil: %t, Span is %v, Substeps is %d; want a function, a finite time above 0 and at least 1", stiff.ODE == nil, stiff.Span, stiff.Substeps)
 	}
 	if ode := y.ODE; ode != nil && (ode.Real == nil || ode.Dual == nil || !(ode.Span > 0) || math.IsInf(ode.Span, 0) || ode.Substeps < 1) {
-		fail("ODE has Real nil %t, Dual nil %t, a Span of %v and %d Substeps, want both functions, a finite time above 0 and at least 1", ode.Real == nil, ode.Dual == nil, ode.Span, ode.Substeps)
+		fail("ODE: Real is nil: %t, Dual is nil: %t, Span is %v, Substeps is %d; want both functions, a finite time above 0 and at least 1", ode.Real == nil, ode.Dual == nil, ode.Span, ode.Substeps)
 	}
 	if y.ODE != nil && y.Stiff != nil {
-		fail("there are both ODE and Stiff, want one of them to write sNext")
+		fail("ODE and Stiff exclude each other: give one of them")
 	}
 	if y.Horizon < 0 {
 		fail("Horizon is %d, want 0 where episodes end, or at least 1 where the plant runs on", y.Horizon)
@@ -126,7 +126,7 @@ func (y *System) validate() error {
 	}
 	sizes := func(field string, values []float64, want int, of string, positive bool) {
 		if values != nil && len(values) != want {
-			fail("%s has %d entries, want one for each of the %d of %s", field, len(values), want, of)
+			fail("%s has %d entries, want one for each of the %d entries of %s", field, len(values), want, of)
 		}
 		for i, v := range values {
 			if !isFinite(v) || positive && !(v > 0) {
@@ -197,7 +197,7 @@ func (p *Problem) try() error {
 			return fmt.Errorf("the function Initial, given %d Scenario values, %d of State and %d of Context: %w", len(at), ns, nc, err)
 		}
 		if i := slices.IndexFunc(x[:ns+nc], func(v float64) bool { return !isFinite(v) }); i >= 0 {
-			return fmt.Errorf("the function Initial does not write %s, or not a finite number, for the scenario %v", p.nameOf(i), at)
+			return fmt.Errorf("the function Initial leaves %s unset or not finite for the scenario %v, want a finite number", p.nameOf(i), at)
 		}
 		for i, a := range spec.Action {
 			u[i] = uniform(a)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -27,10 +28,24 @@ type Optimised interface {
 type OptimalOptions struct {
 	Tolerance  float64 // of the optimality conditions, as shooting.Options has it
 	Iterations int     // at most, of one solve
+	// What a decision begins from without a plan before it: so many starts of its own, of which Waves are those behind the rest held
+	// and rolled out, [start][action] of level, amplitudes and phase; and of a first decision the plans of the Nearest of
+	// Library, in a distance with the weights Scale. The zero value: the rest held, then rolled out.
+	Starts, Nearest int
+	Waves           [][][4]float64
+	Scale           []float64
+	Library         []Planned
 	// As Whole has them.
 	FMU      bool
 	Start    []float64
 	Episodes []Episode
+	Observed *Observed
+}
+
+// Planned is a state and context with the plan from there, [steps][action].
+type Planned struct {
+	At   []float64
+	Plan [][]float64
 }
 
 // optimiser is what the solver's templates read.
@@ -41,8 +56,16 @@ type optimiser struct {
 	Typical, Middle []float64 // sizes of these, middles of the actions' boxes
 	Width, Places   int       // variables of a step; entries of (s, c)
 	Third           float64   // of a substep
-	Functions       string
-	hessians        map[string]*program.Sparse
+	// Where a search for a place to rest begins: the middle of each state's range, and half of it.
+	StateMiddle, StateHalf []float64
+	// More starts than two: Own of the controller's, and the Nearest of Library.
+	Several      bool
+	Own, Nearest int
+	Waves        [][][4]float64
+	Scale        []float64
+	Library      []Planned
+	Functions    string
+	hessians     map[string]*program.Sparse
 }
 
 // Optimal writes the exact controller of problem p, which must be Optimised, and its plant to the folder dir, which must be Vacant, with
@@ -57,8 +80,8 @@ func Optimal(ctx context.Context, dir string, p domain.Problem, opt OptimalOptio
 		return nil, err
 	}
 	return &Result{
-		Case: w.Spec.Name, Dir: dir, Symbol: w.Symbol, ScratchBytes: w.ScratchBytes, Method: Solver, Episodes: len(opt.Episodes), Unsafe: &w.Unsafe,
-		Operations: w.solverOperations(), LoopBytes: w.LoopBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(w.Libm, ",", " ")),
+		Case: w.Spec.Name, Dir: dir, Symbol: w.Symbol, ConstantBytes: w.ConstantBytes, ScratchBytes: w.ScratchBytes, Method: Solver, Episodes: len(opt.Episodes), Unsafe: &w.Unsafe,
+		Operations: w.decision(w.solverOperations()), LoopBytes: w.allBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(w.Libm, ",", " ")),
 	}, nil
 }
 
@@ -71,8 +94,8 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	switch {
 	case spec.Plan != 1:
 		return nil, fmt.Errorf("export: plans of case %s have %d actions, a controller in C decides one", spec.Name, spec.Plan)
-	case spec.Horizon > 0:
-		return nil, fmt.Errorf("export: the plant of case %s runs on: C has a solver for episodes that end, and none for what comes behind a horizon", spec.Name)
+	case spec.Horizon == 1:
+		return nil, fmt.Errorf("export: the plant of case %s runs on with a horizon of one step: the exact controller in C needs at least 2", spec.Name)
 	case len(opt.Episodes) == 0:
 		return nil, errors.New("export: no episodes to test with, want at least 1")
 	case !(opt.Tolerance > 0) || opt.Iterations < 1:
@@ -92,13 +115,20 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	symbol := identifier(spec.Name)
 	w := wholeOf(&unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Build: version.Build(), Spec: spec}, p, y, opt.Episodes)
 	w.Method, w.Start = Solver, opt.Start
-	s := &optimiser{Tolerance: opt.Tolerance, Iterations: opt.Iterations, Moving: moving, Width: w.NU + len(moving), Places: w.NS + w.NC, Third: w.H / 3}
+	s := &optimiser{Tolerance: opt.Tolerance, Iterations: opt.Iterations, Moving: moving, Width: w.NU + len(moving), Places: w.NS + max(1, w.NC), Third: w.H / 3}
 	for _, a := range moving {
 		scale := 1.0
 		if a < w.NS {
 			scale = y.StateScale[a]
 		}
 		s.Typical = append(s.Typical, scale)
+	}
+	for i, v := range spec.Measured {
+		half := y.StateScale[i]
+		if v.Bounded() {
+			half = (v.Hi - v.Lo) / 2
+		}
+		s.StateMiddle, s.StateHalf = append(s.StateMiddle, (v.Lo+v.Hi)/2), append(s.StateHalf, half)
 	}
 	for _, a := range spec.Action {
 		middle := 0.0
@@ -107,7 +137,23 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 		}
 		s.Middle = append(s.Middle, middle)
 	}
+	if s.Several = opt.Starts > 1 || len(opt.Library) > 0; s.Several {
+		s.Own, s.Waves, s.Scale, s.Library = opt.Starts, opt.Waves, opt.Scale, nil
+		for _, l := range opt.Library {
+			if len(l.Plan) >= w.Horizon {
+				s.Library = append(s.Library, Planned{l.At, l.Plan[:w.Horizon]})
+			}
+		}
+		s.Nearest = min(opt.Nearest, len(s.Library))
+		w.ConstantBytes += 8 * (len(s.Library)*(w.NS+w.NC+w.Horizon*w.NU) + len(s.Scale) + 4*w.NU*len(s.Waves))
+		if len(s.Waves) < s.Own {
+			return nil, fmt.Errorf("export: %d starts and %d of smooth actions, want as many", s.Own, len(s.Waves))
+		}
+	}
 	w.Solver = s
+	if err := w.observe(opt.Observed, opt.FMU); err != nil {
+		return nil, err
+	}
 	w.generate()
 	w.generateSolver(priority)
 	w.ScratchBytes = 8 * w.blockNumbers()
@@ -172,7 +218,14 @@ func (w *whole) generateSolver(priority *program.Function) {
 	}
 	derive(priority, "priority")
 	s.Functions = strings.TrimRight(b.String(), "\n") + "\n"
-	w.Libm = libm(append(written, w.Y.Functions...), "exp", "fabs", "fmax", "fmin", "hypot", "log", "pow", "round", "sqrt")
+	if w.Filtered() {
+		written = append(written, w.Observer.outputs, w.slopes["outputs"].Function)
+	}
+	var more []string
+	if s.Several {
+		more = append(more, "sin")
+	}
+	w.Libm = libm(append(written, w.Y.Functions...), slices.Concat(more, []string{"exp", "fabs", "fmax", "fmin", "hypot", "log", "pow", "round", "sqrt"})...)
 }
 
 // blockNumbers are the numbers of double that the solver's static storage holds.
@@ -187,7 +240,12 @@ func (w *whole) blockNumbers() int {
 		stages = 2 * w.Y.Substeps * w.NS
 	}
 	block := inputs + w.NC + 2 + (inputs+w.NC+1)*d + stages*(1+d) + w.NU
-	return block*(1+w.Y.EscapeSteps) + (2*(w.NS+w.NC+w.NU)+2*w.NS)*d + (len(w.Solver.Moving)+d)*d
+	numbers := block*(1+w.Y.EscapeSteps) + (2*(w.NS+w.NC+w.NU)+2*w.NS)*d + (len(w.Solver.Moving)+d)*d
+	if w.Spec.Horizon > 0 { // the search for a place to rest
+		a, k, all := len(w.Solver.Moving), d+len(w.Solver.Moving), max(1, w.All)
+		numbers += w.Solver.Places + 2*d + k + 7*all + 4*w.NU + 4*a + k*k + 2*d*d + 2*a*a + a*d + w.NU*w.NU + a*w.NU
+	}
+	return numbers
 }
 
 // loopNumbers are those of a loop.
@@ -195,43 +253,60 @@ func (w *whole) loopNumbers() int {
 	n, a, d, all := w.Horizon, len(w.Solver.Moving), w.Solver.Width, max(1, w.All)
 	x := w.Solver.Places
 	iterate := (n+1)*x + n*(2*w.NU+x+2*w.NJ+3*all+a) + 2
-	return 2*iterate + n*(3*all+4*w.NU+(a+all+2*w.NJ+1+d)*d+d+a+w.NU*w.NU+a*w.NU+w.NU) + (n+1)*(3*a+a*a) + a + 128 + w.NJ + 16
+	behind := 0
+	if w.Spec.Horizon > 0 {
+		behind = 2*a + a*a + max(1, w.NC) + w.NJ + 1
+	}
+	return behind + 2*iterate + n*(3*all+4*w.NU+(a+all+2*w.NJ+1+d)*d+d+a+w.NU*w.NU+a*w.NU+w.NU) + (n+1)*(3*a+a*a) + a + 128 + w.NJ + 16
+}
+
+// Solves of a decision at most: from the plan before, from each start with two more where none converges, and the best again.
+func (w *whole) Solves() int {
+	if s := w.Solver; s.Several {
+		return 1 + s.Nearest + s.Own + 2 + 1
+	}
+	return 3
 }
 
 // solverOperations bound the arithmetic operations of a decision: of the derivatives, the recursion and the trials of so many
-// iterations of three solves.
+// iterations of all solves.
 func (w *whole) solverOperations() int {
 	s, d, n := w.Solver, w.Solver.Width, w.Horizon
-	of := func(name string) int {
-		if f := w.Y.Function(name); f != nil {
-			return f.Operations()
-		}
-		return 0
-	}
 	second := func(name string) int {
 		if h := s.hessians[name]; h != nil {
 			return h.Operations() + 3*d*d*len(h.Rows)
 		}
 		return 0
 	}
-	step, along := of("step"), second("step")
+	step, along := w.once("step"), second("step")
 	solve := 16*w.NS*w.NS*w.NS/3 + 8*w.NS*w.NS
 	switch w.Y.Integrator {
 	case program.RK4:
-		step += 4 * w.Y.Substeps * (of("ode") + 5*w.NS)
+		step += 4 * w.Y.Substeps * (w.once("ode") + 5*w.NS)
 		along += 4 * w.Y.Substeps * (2*second("ode") + 5*w.NS*(1+d))
 	case program.Radau:
-		implicit := 40 * (4*of("ode") + solve)
+		implicit := 40 * (4*w.once("ode") + solve)
 		step += w.Y.Substeps * implicit
 		along += w.Y.Substeps * (implicit + 2*solve + 4*second("ode") + d*8*w.NS*w.NS)
 	}
 	times := 1 + w.Y.EscapeSteps
-	trial := n * (times*(step+of("margins")+of("escape")) + of("objectives") + 2*of("urgency") + 40*w.NJ)
+	trial := n * (times*(step+w.once("margins")+w.once("escape")) + w.once("objectives") + 2*w.once("urgency") + 40*w.NJ)
 	derivatives := n * (times*(2*along+2*second("margins")+2*second("escape")) + 2*second("objectives") + 2*second("priority"))
 	recursion := 25 * n * (2*len(s.Moving)*(len(s.Moving)+d)*d + w.All*d*d)
 	iteration := derivatives + recursion + 30*trial
-	if most := (1 << 62) / (3 * max(1, iteration)); s.Iterations > most {
+	if w.Spec.Horizon > 0 {
+		return w.restOperations(2*(derivatives+25*trial)/n) + min(w.Solves()*s.Iterations*iteration, 1<<61)
+	}
+	if most := (1 << 62) / (w.Solves() * max(1, iteration)); s.Iterations > most {
 		return 1 << 62
 	}
 	return 3 * s.Iterations * iteration
+}
+
+// restOperations bound a search for a place to rest, of which an iteration takes so many for derivatives and trials.
+func (w *whole) restOperations(iteration int) int {
+	a, d := len(w.Solver.Moving), w.Solver.Width
+	k := a + d
+	newton := 17*(d*d*(4*w.All+2*a)+d*d*d+4*d*(a+w.All)) + k*k*k + 3*k*k
+	return 9 * (150*(iteration+newton) + 50000*(2*a*a*d+2*a*d*d+w.NU*w.NU*w.NU+4*a*a*w.NU+3*a*a))
 }

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"slices"
@@ -20,6 +21,7 @@ var sources embed.FS
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"floats": floats, "halves": halves, "float": float, "double": double, "variable": variable, "title": title,
 	"constant": ccode.Constant, "row": row, "xml": escaped,
+	"row4": func(v [4]float64) string { return row(v[:]) }, "orZero": func(row string) string { return cmp.Or(row, "0.0") },
 }).ParseFS(sources, "templates/*"))
 
 // float is a constant of C's type float, exact.

@@ -33,6 +33,9 @@ type Episode struct {
 	Safe bool
 	// Decisions that were off the map, and whose roll-out failed.
 	OffMap, Guarded int
+	// Of a plant with a Measurement, at each decision: the errors of what was measured; and what acted on the plant behind the
+	// action, on the states and on the unknown entries of the context, nil where nothing does.
+	Noise, Acts [][]float64
 }
 
 // Whole are the options of a whole controller.
@@ -49,6 +52,8 @@ type Whole struct {
 	Envelope [][]float64
 	// Episodes were driven by Method with the map m, or with half by its Rounded; there must be at least one.
 	Episodes []Episode
+	// Observed is what comes before the controller; nil: it decides by the state as it is.
+	Observed *Observed
 }
 
 // Controller writes the whole controller of problem p, which must be Equated, and its plant to the folder dir, which must be Vacant: the
@@ -65,7 +70,7 @@ func Controller(ctx context.Context, dir string, m *model.Model, p domain.Proble
 	return &Result{
 		Case: m.Case, Dir: dir, Symbol: u.Symbol, SHA256: u.SHA256, Base: "copied", Half: opt.Half,
 		ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes, MulAdds: m.EncoderX.MulAdds() + m.DecoderU.MulAdds(),
-		Method: Method, Episodes: len(opt.Episodes), Unsafe: &u.Unsafe, Operations: u.operations().decision, LoopBytes: u.LoopBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(u.Libm, ",", " ")),
+		Method: Method, Episodes: len(opt.Episodes), Unsafe: &u.Unsafe, Operations: u.decision(u.operations().decision), LoopBytes: u.allBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(u.Libm, ",", " ")),
 	}, nil
 }
 
@@ -108,6 +113,7 @@ type whole struct {
 	Episodes              []Episode
 	Unsafe                int
 	Solver                *optimiser // nil: a map decides
+	Observer              *observer  // nil: by the state as it is
 	slopes                map[string]*program.Sparse
 }
 
@@ -148,6 +154,9 @@ func newWhole(m *model.Model, p domain.Problem, opt *Whole) (*whole, error) {
 	w.Limit, w.Method, w.Start, w.Envelope = opt.Limit, Method, opt.Start, opt.Envelope
 	if opt.Guard.Steps > 0 {
 		w.Guard, w.Horizon = true, opt.Guard.Steps
+	}
+	if err := w.observe(opt.Observed, opt.FMU); err != nil {
+		return nil, err
 	}
 	w.generate()
 	return w, nil
@@ -235,11 +244,11 @@ func (w *whole) generate() {
 		written = append(written, f)
 		b.WriteString(ccode.Function(f, name) + "\n")
 	}
-	slope := func(name string, needed bool) {
+	slope := func(name string, needed bool, f *program.Function) {
 		if !needed {
 			return
 		}
-		s := w.Y.Function(name).Jacobian(nil)
+		s := f.Jacobian(nil)
 		w.slopes[name] = s
 		upper := strings.ToUpper(name)
 		fmt.Fprintf(&b, "enum { %s_COUNT = %d, %s_ROOM = %d };\n%s", upper, len(s.Rows), upper, max(1, len(s.Rows)), ccode.Places(s, name))
@@ -249,12 +258,21 @@ func (w *whole) generate() {
 		put(f, f.Name())
 	}
 	limited := w.NM > 0
-	slope("ode", limited && w.Y.Integrator == program.RK4 || w.Y.Integrator == program.Radau)
-	slope("step", limited)
-	slope("margins", limited)
-	slope("escape", limited && w.Y.EscapeSteps > 0)
+	derived := limited || w.Filtered()
+	slope("ode", derived && w.Y.Integrator == program.RK4 || w.Y.Integrator == program.Radau, w.Y.Function("ode"))
+	slope("step", derived, w.Y.Function("step"))
+	slope("margins", limited, w.Y.Function("margins"))
+	slope("escape", limited && w.Y.EscapeSteps > 0, w.Y.Function("escape"))
+	if w.Filtered() {
+		put(w.Observer.outputs, "outputs")
+		slope("outputs", true, w.Observer.outputs)
+	}
 	w.Functions = strings.TrimRight(b.String(), "\n") + "\n"
-	w.Libm = libm(written, "exp", "fabs", "fmax", "hypot", "round", "sqrt")
+	more := []string{"exp", "fabs", "fmax", "hypot", "round", "sqrt"}
+	if w.Filtered() && len(w.Observer.Unknown) > 0 {
+		more = append(more, "fmin")
+	}
+	w.Libm = libm(written, more...)
 }
 
 // libm names what functions call, and what else is called.
@@ -269,34 +287,11 @@ type counts struct{ step, margins, slopes, program, projection, decision int }
 
 // operations are what the loops' bounds multiply to.
 func (w *whole) operations() counts {
-	of := func(name string) int {
-		if f := w.Y.Function(name); f != nil {
-			return f.Operations()
-		}
-		return 0
-	}
-	along := func(name string) int {
-		if s := w.slopes[name]; s != nil {
-			return s.Operations() + 2*w.NU*len(s.Rows)
-		}
-		return 0
-	}
 	var c counts
-	n := 2 * w.NS
-	solve := 2*n*n*n/3 + 2*n*n // factors and substitution
-	c.step, c.slopes = of("step"), along("step")
-	switch w.Y.Integrator {
-	case program.RK4:
-		c.step += w.Y.Substeps * 4 * (of("ode") + 5*w.NS)
-		c.slopes += w.Y.Substeps * 4 * (along("ode") + 5*w.NS*(1+w.NU))
-	case program.Radau:
-		implicit := 40*(2*along("ode")+solve+6*n) + solve
-		c.step += w.Y.Substeps * implicit
-		c.slopes += w.Y.Substeps * (implicit + 2*along("ode") + solve + w.NU*2*n*n)
-	}
+	c.step, c.slopes = w.step(), w.stepAlong(w.NU)
 	times := 1 + w.Y.EscapeSteps
-	c.margins = times * (c.step + of("margins") + of("escape"))
-	c.slopes = times * (c.slopes + along("margins") + along("escape"))
+	c.margins = times * (c.step + w.once("margins") + w.once("escape"))
+	c.slopes = times * (c.slopes + w.along("margins", w.NU) + w.along("escape", w.NU))
 	wide, rows := w.NU+1, w.All+2*w.NU
 	add := (wide + 1) * (wide*wide*wide + 6*wide*wide)
 	c.program = 10 * (rows + wide) * (2*rows*wide + add)
@@ -309,11 +304,60 @@ func (w *whole) operations() counts {
 	return c
 }
 
+// once is a function itself, 0 where there is none.
+func (w *whole) once(name string) int {
+	if f := w.Y.Function(name); f != nil {
+		return f.Operations()
+	}
+	return 0
+}
+
+// step is the plant's.
+func (w *whole) step() int {
+	switch w.Y.Integrator {
+	case program.RK4:
+		return w.once("step") + w.Y.Substeps*4*(w.once("ode")+5*w.NS)
+	case program.Radau:
+		return w.once("step") + w.Y.Substeps*w.implicit(w.NU)
+	}
+	return w.once("step")
+}
+
+// along is the derivative of a function, by so many numbers at once.
+func (w *whole) along(name string, wide int) int {
+	if s := w.slopes[name]; s != nil {
+		return s.Operations() + 2*wide*len(s.Rows)
+	}
+	return 0
+}
+
+// solving are the factors of an implicit step's matrix, and a substitution.
+func (w *whole) solving() int {
+	n := 2 * w.NS
+	return 2*n*n*n/3 + 2*n*n
+}
+
+func (w *whole) implicit(wide int) int {
+	return 40*(2*w.along("ode", wide)+w.solving()+12*w.NS) + w.solving()
+}
+
+// stepAlong is a step with derivatives by so many numbers.
+func (w *whole) stepAlong(wide int) int {
+	n := w.along("step", wide)
+	switch w.Y.Integrator {
+	case program.RK4:
+		n += w.Y.Substeps * 4 * (w.along("ode", wide) + 5*w.NS*(1+wide))
+	case program.Radau:
+		n += w.Y.Substeps * (w.implicit(wide) + 2*w.along("ode", wide) + w.solving() + wide*8*w.NS*w.NS)
+	}
+	return n
+}
+
 // Bounds are the header's lines about them.
 func (w *whole) Bounds() []string {
 	if w.Solver != nil {
 		return []string{
-			fmt.Sprintf("at most 3 solves a decision, of %d iterations each, in which a step is tried at 25 lengths at most;", w.Solver.Iterations),
+			fmt.Sprintf("at most %d solves a decision, of %d iterations each, in which a step is tried at 25 lengths at most;", w.Solves(), w.Solver.Iterations),
 			fmt.Sprintf("and so at most %d arithmetic operations for a decision. Solves hardly ever come near theirs: measure.", w.solverOperations()),
 		}
 	}
@@ -383,6 +427,11 @@ func (w *whole) write() ([]file, error) {
 			template{"gpc_" + w.Symbol + "_weights.h", "weights.h", w.unit},
 			template{"gpc_" + w.Symbol + "_controller.h", "controller.h", w},
 			template{"gpc_" + w.Symbol + "_controller.c", "controller.c", w})
+	}
+	if w.Observer != nil {
+		list = append(list,
+			template{"gpc_" + w.Symbol + "_measured.h", "measured.h", w},
+			template{"gpc_" + w.Symbol + "_measured.c", "measured.c", w})
 	}
 	var all []file
 	for _, f := range list {

@@ -143,7 +143,7 @@ func Read(r io.Reader) (*Model, error) {
 	}
 	for _, key := range metadataKeys {
 		if _, ok := metadata[key]; !ok {
-			return nil, fmt.Errorf("model: metadata has no %q", key)
+			return nil, fmt.Errorf("model: metadata lacks %q", key)
 		}
 	}
 	for key := range metadata {

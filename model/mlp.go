@@ -103,12 +103,12 @@ func (m *MLP) Validate() error {
 			return fmt.Errorf("model: layer %d has %d biases for %d outputs", i, len(l.B), rows)
 		}
 		if i > 0 && cols != m.Layers[i-1].W.Rows {
-			return fmt.Errorf("model: layer %d takes %d inputs, layer %d gives %d", i, cols, i-1, m.Layers[i-1].W.Rows)
+			return fmt.Errorf("model: layer %d takes %d inputs, layer %d before it gives %d: want equal numbers", i, cols, i-1, m.Layers[i-1].W.Rows)
 		}
 		for _, vs := range [2][]float32{l.W.Data[:rows*cols], l.B} {
 			for j, v := range vs {
 				if v-v != 0 { // NaN or infinite
-					return fmt.Errorf("model: layer %d has the parameter %v at index %d", i, v, j)
+					return fmt.Errorf("model: layer %d has the parameter %v at index %d, want a finite number", i, v, j)
 				}
 			}
 		}

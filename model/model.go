@@ -51,7 +51,7 @@ func (n Normalizer) Validate(what string, size int) error {
 	for i := range n.Mean {
 		m, s := float64(n.Mean[i]), float64(n.Scale[i])
 		if math.IsNaN(m) || math.IsInf(m, 0) || !(s > 0) || math.IsInf(s, 0) {
-			return fmt.Errorf("model: %s normalisation has mean %v, scale %v at %d", what, m, s, i)
+			return fmt.Errorf("model: %s normalisation has mean %v, scale %v at entry %d, want finite numbers and a scale above 0", what, m, s, i)
 		}
 	}
 	return nil
@@ -80,7 +80,7 @@ type Model struct {
 // sharing everything else with m. It is an error where that D_u was not kept.
 func (m *Model) WithoutRollout() (*Model, error) {
 	if m.DecoderUManifold == nil {
-		return nil, fmt.Errorf("model: the map for %s does not hold D_u as it was before rollout-aware refinement", m.Case)
+		return nil, fmt.Errorf("model: the map for %s holds no D_u from before the rollout-aware refinement", m.Case)
 	}
 	before := *m
 	before.DecoderU, before.DecoderUManifold = m.DecoderUManifold, nil
@@ -177,12 +177,12 @@ func (m *Model) Validate() error {
 			return fmt.Errorf("model: D_u before refinement: %w", err)
 		}
 		if before.In() != m.DecoderU.In() || before.Out() != m.DecoderU.Out() {
-			return fmt.Errorf("model: D_u is %d to %d, before refinement %d to %d", m.DecoderU.In(), m.DecoderU.Out(), before.In(), before.Out())
+			return fmt.Errorf("model: D_u takes %d values to %d, D_u before refinement %d to %d: want the same sizes", m.DecoderU.In(), m.DecoderU.Out(), before.In(), before.Out())
 		}
 	}
 	nz := m.Latent()
 	if m.EncoderX.Out() != nz || m.EncoderO.Out() != nz || m.DecoderU.In() != nz {
-		return fmt.Errorf("model: latent sizes differ: E_x %d, E_o %d, D_u %d, D_s %d", m.EncoderX.Out(), m.EncoderO.Out(), m.DecoderU.In(), nz)
+		return fmt.Errorf("model: the latent sizes of the networks differ: E_x %d, E_o %d, D_u %d, D_s %d; want one size", m.EncoderX.Out(), m.EncoderO.Out(), m.DecoderU.In(), nz)
 	}
 	if m.Codes.Rows > 0 && m.Codes.Cols != nz {
 		return &tensor.ShapeError{Op: "model", What: "codes", WantRows: m.Codes.Rows, WantCols: nz, GotRows: m.Codes.Rows, GotCols: m.Codes.Cols}

@@ -45,7 +45,7 @@ func (m *Model) Replaced(parameters []Parameter, by Provenance) (*Model, error) 
 	tensors := map[string]Parameter{}
 	for _, p := range parameters {
 		if _, ok := tensors[p.Name]; ok {
-			return nil, fmt.Errorf("model: tensor %s is there twice", p.Name)
+			return nil, fmt.Errorf("model: tensor %s appears twice", p.Name)
 		}
 		tensors[p.Name] = p
 	}

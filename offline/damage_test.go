@@ -73,7 +73,7 @@ func TestOpenAndReadRefusals(t *testing.T) {
 		{header, "seed is 5, want 6", forged(t, func(h *Header) { h.Provenance.Seed = 6 })},
 		{header, "problem_sha256", forged(t, func(h *Header) { h.Provenance.ProblemSHA256 = sum })},
 		{header, "problem_sha256", forged(t, func(h *Header) { h.Provenance.ProblemSHA256 = "" })},
-		{header, "is of shard 0/1", forged(t, func(h *Header) { h.Shard.Count = 2 })},
+		{header, "belongs to shard 0/1", forged(t, func(h *Header) { h.Shard.Count = 2 })},
 		{header, "program is v1, want v2", forged(t, func(h *Header) { h.Provenance.Program = "v2" })},
 	} {
 		dir := edited(t, source, c.file, c.edit)

@@ -392,7 +392,7 @@ func (d *Dataset) Check(p domain.Problem) error {
 		return fmt.Errorf("offline: %s does not fit case %s: %s", d.dir, spec.Name, diff)
 	}
 	if own := durable.Sum(domain.FingerprintOf(p)); of.ProblemSHA256 != own {
-		return fmt.Errorf("offline: %s is of another problem than the case %s here, though its name and columns are the same: its problem_sha256 is %s, the case's %s", d.dir, spec.Name, of.ProblemSHA256, own)
+		return fmt.Errorf("offline: %s was solved for other equations than those of case %s, though name and columns are the same: its problem_sha256 is %s, that of the case is %s", d.dir, spec.Name, of.ProblemSHA256, own)
 	}
 	return nil
 }
@@ -432,10 +432,10 @@ func (h *Header) decodeFile(path string, m *manifest, dst *Columns, at int) erro
 		return fmt.Errorf("metadata %s: %w", keyHeader, err)
 	}
 	if diff := own.differs(h); diff != "" {
-		return fmt.Errorf("the part is of another dataset than %s says: %s", headerName, diff)
+		return fmt.Errorf("the part belongs to another dataset than %s says: %s", headerName, diff)
 	}
 	if own.Shard != h.Shard {
-		return fmt.Errorf("the part is of shard %s, %s says %s", own.Shard, headerName, h.Shard)
+		return fmt.Errorf("the part belongs to shard %s, but %s says %s", own.Shard, headerName, h.Shard)
 	}
 	from, to := h.span(m.Chunk)
 	for i := at; i < at+m.Rows; i++ {

@@ -22,13 +22,13 @@ func newTeacher(c *domain.Case, o *Options) (*teacher, error) {
 	name := c.Problem.Spec().Name
 	switch {
 	case c.Plant == nil:
-		return nil, fmt.Errorf("offline: case %s has no plant to distil a policy in", name)
+		return nil, fmt.Errorf("offline: case %s has no plant to simulate, which distilling needs", name)
 	case c.Learned != nil:
-		return nil, fmt.Errorf("offline: the map of case %s is about %s, not about what its plant does: no policy to distil", name, c.Learned.Spec().Name)
+		return nil, fmt.Errorf("offline: the map of case %s is of another problem (%s) than its plant, so that its policy cannot be distilled", name, c.Learned.Spec().Name)
 	case o.Policy == nil:
-		return nil, errors.New("offline: nothing to distil without a policy")
+		return nil, errors.New("offline: distilling needs a policy, none is given")
 	case o.Scalarization != "" && o.Scalarization != domain.WeightedSum:
-		return nil, fmt.Errorf("offline: a policy decides by weighted sums, not by scalarization %q", o.Scalarization)
+		return nil, fmt.Errorf("offline: distilling works with weighted sums only, want no scalarization %q", o.Scalarization)
 	}
 	return &teacher{problem: c.Problem, plant: c.Plant, regime: o.Regime, seed: derive(o.Seed, streamEpisode, 0)}, nil
 }
@@ -46,7 +46,7 @@ var (
 func (v *teacher) episode(ctx context.Context, scenario int, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
 	loop, ok := policy.(domain.Loop)
 	if !ok {
-		return nil, errors.New("the policy decodes no plans")
+		return nil, errors.New("the policy decodes no plans, which distilling needs")
 	}
 	ep, err := v.plant.Episode(v.seed, scenario, domain.EpisodeOptions{Regime: v.regime, Preference: pref, Context: ctx})
 	if err != nil {

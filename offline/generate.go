@@ -133,7 +133,7 @@ type generator struct {
 
 func newGenerator(c *domain.Case, opt *Options, h *Header, progress func(Progress)) (*generator, error) {
 	if opt.OutDir == "" {
-		return nil, errors.New("offline: no output folder")
+		return nil, errors.New("offline: the output folder is missing, want a path")
 	}
 	if opt.Threads < 0 {
 		return nil, fmt.Errorf("offline: %d threads, want at least 1, or 0 for all processors", opt.Threads)

@@ -120,15 +120,15 @@ func TestGenerateRefusals(t *testing.T) {
 		{"weights is", func(o *Options) { o.OutDir, o.Weights.Count = dir, 3 }},
 		{"scenarios is 0", func(o *Options) { o.Scenarios = 0 }},
 		{"shard is 3/3", func(o *Options) { o.Shard = Shard{3, 3} }},
-		{"neither", func(o *Options) { o.Adaptive, o.Weights.Count = false, 0 }},
-		{"policy and its name", func(o *Options) { o.Visiting.Method = "p" }},
+		{"nothing to solve for", func(o *Options) { o.Adaptive, o.Weights.Count = false, 0 }},
+		{"a policy together with its name", func(o *Options) { o.Visiting.Method = "p" }},
 		{"cannot solve from the states", func(o *Options) {
 			o.Visiting.Method, o.Policy = "p", func() (domain.Controller, error) { return nil, nil }
 		}},
 		{"unknown scalarization", func(o *Options) { o.Scalarization = "x" }},
 		{"unknown weight design", func(o *Options) { o.Weights.Design = "x" }},
 		{"-1 threads", func(o *Options) { o.Threads = -1 }},
-		{"no output folder", func(o *Options) { o.OutDir = "" }},
+		{"the output folder is missing", func(o *Options) { o.OutDir = "" }},
 	} {
 		if err := run(c.edit, &toySolver{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error is %v, want %q", err, c.want)

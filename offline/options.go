@@ -102,11 +102,11 @@ func (o Options) header(c domain.Case) (Header, error) {
 		return h, fmt.Errorf("offline: %w", err)
 	}
 	if (o.Policy == nil) != (o.Visiting == Policy{}) {
-		return h, errors.New("offline: a policy and its name come together")
+		return h, errors.New("offline: give a policy together with its name")
 	}
 	if o.Points != nil {
 		if o.Distil {
-			return h, errors.New("offline: points are scenarios of a solver, a policy that is distilled drives episodes")
+			return h, errors.New("offline: points and distilling exclude each other: points are scenarios to solve, distilling drives episodes")
 		}
 		if len(o.Points) != o.Scenarios {
 			return h, fmt.Errorf("offline: %d points for %d scenarios", len(o.Points), o.Scenarios)
@@ -116,7 +116,7 @@ func (o Options) header(c domain.Case) (Header, error) {
 		}
 	}
 	if len(o.Ranges) > 0 && (o.Distil || o.Points != nil) {
-		return h, errors.New("offline: ranges are of scenarios that are drawn, and these are given")
+		return h, errors.New("offline: ranges and points exclude each other: ranges are for scenarios that are drawn")
 	}
 	if o.Inward != 0 {
 		if _, err := inward(c.Solver, o.Inward, o.Distil); err != nil {
@@ -124,13 +124,13 @@ func (o Options) header(c domain.Case) (Header, error) {
 		}
 	}
 	if o.Regime != "" && !o.Distil {
-		return h, fmt.Errorf("offline: regime %q is of episodes, and no policy is distilled", o.Regime)
+		return h, fmt.Errorf("offline: regime %q needs a policy to distil: only its episodes have a regime", o.Regime)
 	}
 	if o.Policy != nil && !o.Distil && (domain.AbilitiesOfSolver(c.Solver).SolveVisited == nil || p.Scalarization != domain.WeightedSum) {
 		return h, fmt.Errorf("offline: case %s cannot solve from the states a policy visits, scalarization %q", spec.Name, p.Scalarization)
 	}
 	if !p.Adaptive && p.Weights.Count == 0 {
-		return h, errors.New("offline: neither the adaptive priority nor fixed weights are asked for")
+		return h, errors.New("offline: nothing to solve for: want the adaptive priority, fixed weights, or both")
 	}
 	if err := h.validate(); err != nil {
 		return h, fmt.Errorf("offline: %w", err)
@@ -142,7 +142,7 @@ func (o Options) header(c domain.Case) (Header, error) {
 func inward(s domain.Solver, slack float64, distil bool) (domain.Solver, error) {
 	tight := domain.AbilitiesOfSolver(s).Inward
 	if tight == nil || distil {
-		return nil, errors.New("offline: inward targets are of a solver that can keep off the limits, and this has none")
+		return nil, errors.New("offline: inward targets need a solver that can keep off the limits, which this case has not")
 	}
 	s, err := tight(slack)
 	if err != nil {

@@ -189,13 +189,13 @@ func TestPolicyIsDistilled(t *testing.T) {
 		want   string
 	}{
 		"no plant":        {func(_ *Options, c *domain.Case) { c.Plant = nil }, "no plant"},
-		"no policy":       {func(o *Options, _ *domain.Case) { o.Policy, o.Visiting = nil, Policy{} }, "without a policy"},
+		"no policy":       {func(o *Options, _ *domain.Case) { o.Policy, o.Visiting = nil, Policy{} }, "needs a policy"},
 		"scalarization":   {func(o *Options, _ *domain.Case) { o.Scalarization = domain.Chebyshev }, "weighted sums"},
-		"another problem": {func(_ *Options, c *domain.Case) { c.Learned = toy{} }, "not about what its plant does"},
+		"another problem": {func(_ *Options, c *domain.Case) { c.Learned = toy{} }, "so that its policy cannot be distilled"},
 		"no plans": {func(o *Options, _ *domain.Case) {
 			o.Policy = func() (domain.Controller, error) { return constant(0), nil }
 		}, "decodes no plans"},
-		"regime": {func(o *Options, _ *domain.Case) { o.Distil, o.Regime = false, "ice" }, "no policy is distilled"},
+		"regime": {func(o *Options, _ *domain.Case) { o.Distil, o.Regime = false, "ice" }, "needs a policy to distil"},
 	} {
 		opt, other := distil(1, false), c
 		if name == "regime" {

@@ -33,7 +33,7 @@ type Round struct {
 // its merged shards.
 func Load(datasets ...*Dataset) (*Columns, []Round, string, error) {
 	if len(datasets) == 0 {
-		return nil, nil, "", errors.New("offline: no dataset")
+		return nil, nil, "", errors.New("offline: no dataset is given, want at least one folder")
 	}
 	var groups [][]*Dataset
 	rows := 0
@@ -47,7 +47,7 @@ func Load(datasets ...*Dataset) (*Columns, []Round, string, error) {
 			diff = fmt.Sprintf("they are of two problems of one name: field problem_sha256 is %s, want %s", own, want)
 		}
 		if diff != "" {
-			return nil, nil, "", fmt.Errorf("offline: %s does not go with %s: %s", d.dir, datasets[0].dir, diff)
+			return nil, nil, "", fmt.Errorf("offline: %s and %s cannot be used together: %s", d.dir, datasets[0].dir, diff)
 		}
 		if rows += d.rows; rows > maxRows {
 			return nil, nil, "", fmt.Errorf("offline: the datasets hold more than %d samples", maxRows)

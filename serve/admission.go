@@ -154,7 +154,7 @@ func (s *Server) prepare(j *job, began time.Time) error {
 	}
 	if m := s.of.Definition().Measurement; m != nil && j.op == opDecide {
 		if len(r.Y) != len(m.Outputs) {
-			return jsonin.Errorf("y", "the observation has %d entries of y, case %q measures %d", len(r.Y), s.spec.Name, len(m.Outputs))
+			return jsonin.Errorf("y", "field \"y\" has %d entries, case %q has %d measured outputs", len(r.Y), s.spec.Name, len(m.Outputs))
 		}
 		r.S = slices.Repeat([]float64{math.NaN()}, s.spec.MeasuredSize()) // nobody measured it
 	}
@@ -166,11 +166,11 @@ func (s *Server) prepare(j *job, began time.Time) error {
 		return jsonin.Errorf(field, "the observation %w", err)
 	}
 	if j.op == opDecide && s.opt.MaxAge > 0 && r.Observed.IsZero() {
-		return jsonin.Errorf("observed_ms", "field \"observed_ms\" is missing: an observation is to be of %v at most, want when it was made, in milliseconds since 1970", s.opt.MaxAge)
+		return jsonin.Errorf("observed_ms", "field \"observed_ms\" is missing: this server takes observations of at most %v of age; want the time of the measurement, in milliseconds since 1970", s.opt.MaxAge)
 	}
 	if j.op == opRefine {
 		if s.refiner == nil {
-			return jsonin.Errorf("op", "method %s of case %s has no map to refine with", s.health.Method, s.spec.Name)
+			return jsonin.Errorf("op", "method %s of case %s has no map, which a search needs: start the server with a method that has one", s.health.Method, s.spec.Name)
 		}
 		j.refine.Candidates = cmp.Or(j.refine.Candidates, DefaultCandidates)
 		j.refine.Seed, j.refine.Threads = cmp.Or(j.refine.Seed, s.opt.Seed), s.opt.Threads

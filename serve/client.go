@@ -124,7 +124,7 @@ func (c *Client) Health(ctx context.Context) (*Health, error) {
 		return nil, err
 	}
 	if a.Health == nil {
-		return nil, fmt.Errorf("serve: %s answers no health", c.at)
+		return nil, fmt.Errorf("serve: %s does not answer GET /health as gpc serve does", c.at)
 	}
 	return a.Health, nil
 }
@@ -175,7 +175,7 @@ func (c *Client) ask(ctx context.Context, method, path string, what map[string]a
 		return nil
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("serve: what %s answers: %w", c.at, err)
+		return fmt.Errorf("serve: the answer of %s cannot be read: %w", c.at, err)
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func (l *loops) prepare(s *Server, jobs []*job) {
 		}
 		l.which = append(l.which[:0], j.of.place)
 		if err := s.guarded(func() error { return l.batch.PrepareSome(l.which) }); err != nil {
-			s.opt.Log.Warn("the next decision is not prepared", "session", j.session, "error", err.Error())
+			s.opt.Log.Warn("the next decision could not be prepared in advance", "session", j.session, "error", err.Error())
 			l.batch.ResetLoop(j.of.place)
 		}
 	}
@@ -231,7 +231,7 @@ func (c *controllers) prepare(s *Server, jobs []*job) {
 			return
 		}
 		if err := s.guarded(func() error { return domain.Prepare(j.of.controller) }); err != nil {
-			s.opt.Log.Warn("the next decision is not prepared", "session", j.session, "error", err.Error())
+			s.opt.Log.Warn("the next decision could not be prepared in advance", "session", j.session, "error", err.Error())
 		}
 	})
 }

@@ -114,7 +114,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if serve == nil {
 		for name := range methods {
 			w.Header().Set("Allow", name)
-			h.fail(w, Answer{}, problemf(http.StatusMethodNotAllowed, "%s is asked by %s, not %.16q", r.URL.Path, name, r.Method))
+			h.fail(w, Answer{}, problemf(http.StatusMethodNotAllowed, "%s takes %s, the request is %.16q", r.URL.Path, name, r.Method))
 		}
 		return
 	}

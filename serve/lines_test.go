@@ -169,7 +169,7 @@ func TestBadLinesAreAnswered(t *testing.T) {
 		{`{"op":"decide","s":[0.1,0.2],"c":[0],"deadline_ms":0}`, "deadline_ms", "above 0"},
 		{`{"op":"decide","s":[0.1,0.2],"c":[0],"deadline_ms":1e300}`, "deadline_ms", "at most"},
 		{`{"op":"decide","s":[0.1,0.2],"c":[0],"observed_ms":1e300}`, "observed_ms", "at most"},
-		{`{"op":"refine","s":[0.1,0.2],"c":[0],"observed_ms":1}`, "observed_ms", "none"},
+		{`{"op":"refine","s":[0.1,0.2],"c":[0],"observed_ms":1}`, "observed_ms", "unknown field"},
 		{`{"op":"clear","s":[0.1,0.2]}`, "s", "no field"},
 		{`{"op":"decide","s":[0.1,0.2],"c":[0],"preference":[2,-1]}`, "preference", "weight"},
 		{`{"op":"refine","s":[0.1,null],"c":[0]}`, "s", "finite"},

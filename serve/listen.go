@@ -53,7 +53,7 @@ func (s *Server) Listen(o ListenOptions) (on []net.Listener, err error) {
 	}()
 	most := cmp.Or(o.Connections, DefaultConnections)
 	if (o.TLSCert == "") != (o.TLSKey == "") || o.TLSCert != "" && o.Address == "" {
-		return nil, gpc.BadInput(errors.New("serve: TLS needs a certificate, its key, and an address"))
+		return nil, gpc.BadInput(errors.New("serve: TLS needs three things: a certificate, its key and an address"))
 	}
 	if o.Address != "" {
 		at, err := net.ResolveTCPAddr("tcp", o.Address)
@@ -61,7 +61,7 @@ func (s *Server) Listen(o ListenOptions) (on []net.Listener, err error) {
 			return nil, gpc.BadInput(fmt.Errorf("serve: the address %q: %w; want HOST:PORT, such as 127.0.0.1:8080", o.Address, err))
 		}
 		if !at.IP.IsLoopback() && o.Token == "" {
-			return nil, gpc.BadInput(fmt.Errorf("serve: the address %q is reached from other machines: it needs a token", o.Address))
+			return nil, gpc.BadInput(fmt.Errorf("serve: other machines reach the address %q: it needs a token (--token-file), or an address such as 127.0.0.1:8080", o.Address))
 		}
 		var cert tls.Certificate
 		if o.TLSCert != "" {
@@ -98,18 +98,18 @@ func listenUnix(path string) (net.Listener, error) {
 	case err != nil:
 		return nil, gpc.BadInput(fmt.Errorf("serve: the socket: %w", err))
 	case info.Mode().Type() != fs.ModeSocket:
-		return nil, gpc.BadInput(fmt.Errorf("serve: %s is there and is no socket", path))
+		return nil, gpc.BadInput(fmt.Errorf("serve: %s exists and is not a socket: give the socket another path", path))
 	default:
 		c, err := net.DialTimeout("unix", path, time.Second)
 		if err == nil {
 			c.Close()
-			return nil, gpc.BadInput(fmt.Errorf("serve: another process listens at the socket %s", path))
+			return nil, gpc.BadInput(fmt.Errorf("serve: another process listens at the socket %s: stop it, or give another path", path))
 		}
 		if !left(err) {
-			return nil, gpc.BadInput(fmt.Errorf("serve: the socket %s is there, and whether anybody listens is not known: %w", path, err))
+			return nil, gpc.BadInput(fmt.Errorf("serve: the socket %s exists, and whether a process listens there cannot be tried: %w", path, err))
 		}
 		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("serve: the socket %s that a process has left: %w", path, err)
+			return nil, fmt.Errorf("serve: the socket %s, left by a process that has ended, cannot be removed: %w", path, err)
 		}
 	}
 	l, err := private(path)

@@ -48,15 +48,15 @@ func TestListen(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	require.OK(t, os.WriteFile(file, []byte("x"), 0o600))
 	for name, o := range map[string]serve.ListenOptions{
-		"a token":        {Address: "0.0.0.0:0"},
-		"a token ":       {Address: ":0"},
-		"no socket":      {Unix: file},
-		"certificate":    {Address: "127.0.0.1:0", TLSCert: file, TLSKey: file},
-		"TLS needs":      {Unix: filepath.Join(dir, "s"), TLSCert: file, TLSKey: file},
-		"TLS needs a":    {Address: "127.0.0.1:0", TLSCert: file},
-		"nowhere":        {Unix: filepath.Join(dir, "nowhere", "s")},
-		"the address":    {Address: "127.0.0.1:http:8"},
-		"the address \"": {Address: "127.0.0.1"},
+		"a token":                {Address: "0.0.0.0:0"},
+		"a token ":               {Address: ":0"},
+		"is not a socket":        {Unix: file},
+		"certificate":            {Address: "127.0.0.1:0", TLSCert: file, TLSKey: file},
+		"TLS needs":              {Unix: filepath.Join(dir, "s"), TLSCert: file, TLSKey: file},
+		"TLS needs three things": {Address: "127.0.0.1:0", TLSCert: file},
+		"nowhere":                {Unix: filepath.Join(dir, "nowhere", "s")},
+		"the address":            {Address: "127.0.0.1:http:8"},
+		"the address \"":         {Address: "127.0.0.1"},
 	} {
 		if on, err := s.Listen(o); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(name)) || len(on) != 0 {
 			t.Errorf("%+v: %v, %v; want an error that mentions %s", o, on, err, name)

@@ -65,7 +65,7 @@ func TestWaitingIsMeasured(t *testing.T) {
 		t.Errorf("metrics %s", text)
 	}
 	c, setup := cart(t)
-	if _, err := serve.New(c, engine(t), serve.Options{Setup: setup, Waiting: -2}); err == nil || !strings.Contains(err.Error(), "may wait") {
+	if _, err := serve.New(c, engine(t), serve.Options{Setup: setup, Waiting: -2}); err == nil || !strings.Contains(err.Error(), "-2 waiting requests") {
 		t.Errorf("%v", err)
 	}
 }

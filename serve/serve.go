@@ -53,7 +53,7 @@ const (
 var ErrBusy = errors.New("serve: too many requests are waiting")
 
 // ErrFull is wrapped by the error of a request that would begin one session too many.
-var ErrFull = errors.New("as many sessions are open as may be")
+var ErrFull = errors.New("no session is free")
 
 // ErrClosed is returned by a server that is closing.
 var ErrClosed = errors.New("serve: the server is closing")
@@ -156,9 +156,9 @@ func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 	case opt.Deadline < 0 && opt.Deadline != Period || opt.Deadline > MaxDeadline:
 		return nil, gpc.BadInput(fmt.Errorf("serve: a deadline of %v, want 0 to %v", opt.Deadline, MaxDeadline))
 	case opt.MaxAge < 0 || opt.MaxAge > MaxDeadline:
-		return nil, gpc.BadInput(fmt.Errorf("serve: observations of %v at most, want 0 to %v", opt.MaxAge, MaxDeadline))
+		return nil, gpc.BadInput(fmt.Errorf("serve: a largest age of observations of %v, want 0 to %v", opt.MaxAge, MaxDeadline))
 	case opt.Waiting < 1 && opt.Waiting != Measured:
-		return nil, gpc.BadInput(fmt.Errorf("serve: %d requests may wait, want at least 1", opt.Waiting))
+		return nil, gpc.BadInput(fmt.Errorf("serve: room for %d waiting requests, want at least 1", opt.Waiting))
 	}
 	if err := s.preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, gpc.BadInput(err)

@@ -29,7 +29,7 @@ func (s *Server) begin(j *job) (err error) {
 		return nil
 	}
 	if len(s.sessions) >= s.opt.Sessions && !s.expireIdle() {
-		return jsonin.Errorf("session", "%w, %d: reset one", ErrFull, len(s.sessions))
+		return jsonin.Errorf("session", "%w: the server holds %d; reset one, or start it with a larger --sessions", ErrFull, len(s.sessions))
 	}
 	of := &session{name: j.session, aside: j.aside, asked: time.Now()}
 	if err := s.guarded(func() error { return s.decider.open(of) }); err != nil {
@@ -113,10 +113,10 @@ func (s *Server) outdated(j *job) bool {
 		of.observed = at
 		return false
 	}
-	s.opt.Log.Warn("stale observation: the session has the fallback until it is cleared or reset", "session", of.name, "why", of.stale, "age", age)
+	s.opt.Log.Warn("stale observation: the session answers the fallback until it is cleared or reset", "session", of.name, "why", of.stale, "age", age)
 	s.held.keep(of.name, nil)
 	if err := s.guarded(func() error { return s.decider.restart(of) }); err != nil {
-		s.opt.Log.Error("a loop does not begin anew", "session", of.name, "error", err)
+		s.opt.Log.Error("a control loop cannot be restarted", "session", of.name, "error", err)
 	}
 	return true
 }

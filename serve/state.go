@@ -73,7 +73,7 @@ func (s *Server) resume(state *SessionState) error {
 		return wrong(err)
 	}
 	if s.sessions[state.Session] != nil {
-		return wrong(errors.New("it is there twice"))
+		return wrong(errors.New("the file holds it twice"))
 	}
 	told := state.S != nil || state.C != nil || state.U != nil
 	if told {
@@ -85,7 +85,7 @@ func (s *Server) resume(state *SessionState) error {
 		}
 	}
 	if state.Stale != "" && state.Stale != staleAge && state.Stale != staleOrder {
-		return wrong(fmt.Errorf("it is stale by %.64q, want %q or %q", state.Stale, staleAge, staleOrder))
+		return wrong(fmt.Errorf("field stale is %.64q, want %q or %q", state.Stale, staleAge, staleOrder))
 	}
 	if err := s.begin(j); err != nil {
 		return wrong(err)

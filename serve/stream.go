@@ -18,12 +18,12 @@ const heartbeat = 15 * time.Second
 func sessionOf(query url.Values) (string, error) {
 	for name, values := range query {
 		if name != "session" || len(values) != 1 {
-			return "", jsonin.Errorf(name, "the query has the field %.64q %d times: want session once at most", name, len(values))
+			return "", jsonin.Errorf(name, "the query has %.64q %d times, want only session, at most once", name, len(values))
 		}
 	}
 	name := query.Get("session")
 	if len(name) > MaxSessionName || !utf8.ValidString(name) {
-		return "", jsonin.Errorf("session", "the name of a session is of %d bytes, want UTF-8 of at most %d", len(name), MaxSessionName)
+		return "", jsonin.Errorf("session", "the name of a session has %d bytes, want at most %d bytes of UTF-8", len(name), MaxSessionName)
 	}
 	return name, nil
 }

@@ -91,7 +91,7 @@ func (e *emphasis) restore(arrays map[string][]float32, rows int) error {
 		return nil
 	}
 	if len(values) != rows {
-		return fmt.Errorf("array %q has %d entries, its phase %d rows", emphasisArray, len(values), rows)
+		return fmt.Errorf("array %q has %d entries, want one for each of the %d rows of its phase", emphasisArray, len(values), rows)
 	}
 	e.error = values
 	return nil

@@ -11,7 +11,7 @@ import (
 // ties by index, and their squared distances. k must be below the number of
 // rows.
 func nearest(points tensor.Matrix, k int) (index []int32, dist2 []float32, err error) {
-	ix, err := neighbours.New(points, neighbours.Options{Runner: neighbours.Threads(runtime.GOMAXPROCS(0))})
+	ix, err := neighbours.New(points, neighbours.Threads(runtime.GOMAXPROCS(0)), 0)
 	if err != nil {
 		return nil, nil, err
 	}

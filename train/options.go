@@ -152,7 +152,7 @@ func (o *Options) takeSizes(m *model.Model) error {
 		has  int
 	}{{"Latent", &o.Latent, m.Latent()}, {"Hidden", &o.Hidden, m.DecoderU.Layers[0].W.Rows}, {"Encoder", &o.Encoder, m.EncoderX.Layers[0].W.Rows}} {
 		if *size.want != 0 && *size.want != size.has {
-			return fmt.Errorf("train: %s %d is asked for, the initial map has %d", size.name, *size.want, size.has)
+			return fmt.Errorf("train: %s is %d, want %d as in the initial map", size.name, *size.want, size.has)
 		}
 		*size.want = size.has
 	}
@@ -240,7 +240,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("train: RiskAction %v and RiskParameter %v must not be negative", o.RiskAction, o.RiskParameter)
 	}
 	if o.ManifoldEpochs == 0 && o.RolloutEpochs > 0 && o.Initial == nil {
-		return errors.New("train: rollout refinement without manifold training: RolloutEpochs > 0 needs ManifoldEpochs > 0 or an initial map")
+		return errors.New("train: rollout refinement needs manifold training before it: RolloutEpochs > 0 needs ManifoldEpochs > 0 or an initial map")
 	}
 	if o.Resume && o.Checkpoint == "" {
 		return errors.New("train: Resume needs the Checkpoint file to resume from")

@@ -59,12 +59,12 @@ func (r *run) resume() error {
 		return err
 	}
 	if d := difference(s.Run, r.identity); d != "" {
-		return fmt.Errorf("train: checkpoint %s is of another run: %s; remove it, or resume with what it was begun with", r.opt.Checkpoint, d)
+		return fmt.Errorf("train: checkpoint %s belongs to another run: %s; remove it, or resume with the options it was begun with", r.opt.Checkpoint, d)
 	}
 	c := s.Cursor
 	if c.Phase < 0 || c.Phase > len(r.phases) || c.Epoch < 0 || c.Step < 0 ||
 		c.Phase < len(r.phases) && (c.Epoch >= r.phases[c.Phase].epochs || c.Step >= r.stepsPerEpoch(c.Phase)) {
-		return fmt.Errorf("train: checkpoint %s stands at phase %d, epoch %d, step %d, which this run does not have", r.opt.Checkpoint, c.Phase, c.Epoch, c.Step)
+		return fmt.Errorf("train: checkpoint %s stopped at phase %d, epoch %d, step %d, which this run does not reach", r.opt.Checkpoint, c.Phase, c.Epoch, c.Step)
 	}
 	if err := r.restoreDecoder(arrays); err != nil {
 		return fmt.Errorf("train: checkpoint %s: %w", r.opt.Checkpoint, err)

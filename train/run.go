@@ -198,7 +198,7 @@ func (r *run) finish() (*model.Model, error) {
 		return nil, fmt.Errorf("train: %w", err)
 	}
 	if err := m.Validate(); err != nil {
-		return nil, fmt.Errorf("train: the trained model does not hold together: %w", err)
+		return nil, fmt.Errorf("train: the trained model is inconsistent: %w", err)
 	}
 	return m, nil
 }

@@ -169,7 +169,7 @@ func (s *trainingSet) split(d *Data, opt Options) error {
 	slices.Sort(scenarios)
 	scenarios = slices.Compact(scenarios)
 	if len(scenarios) < 2 {
-		return fmt.Errorf("train: the dataset has %d scenario(s); at least 2 are needed, validation is split off by scenario", len(scenarios))
+		return fmt.Errorf("train: the dataset has %d scenario(s); want at least 2: some scenarios are held out for validation", len(scenarios))
 	}
 	rng := rand.New(rand.NewPCG(opt.Seed, streamSplit))
 	rng.Shuffle(len(scenarios), func(i, j int) { scenarios[i], scenarios[j] = scenarios[j], scenarios[i] })

@@ -43,7 +43,7 @@ type Changes interface {
 var _ Changes = (*Live)(nil)
 
 // errFixed is returned for a change of what nobody at a page can change.
-var errFixed = errors.New("only the plant that runs beside a server can be changed, linked and saved here")
+var errFixed = errors.New("only the plant that gpc serve --ui simulates can be changed, linked and saved here")
 
 // Link is how a frame of a Live came about: so many decisions of a drawn episode, with what a person did on
 // the way. The same program and map make the same frame of it, bit for bit.
@@ -77,10 +77,10 @@ const (
 func (l *Live) Change(ctx context.Context, text json.RawMessage) error {
 	changed := domain.AbilitiesOfEpisode(l.ep).Change
 	if changed == nil {
-		return jsonin.Errorf("change", "nothing in case %s can be changed at a page", l.c.Name())
+		return jsonin.Errorf("change", "nothing in case %s can be changed from the page", l.c.Name())
 	}
 	if l.ep.Done() {
-		return jsonin.Errorf("change", "the episode is over: begin another")
+		return jsonin.Errorf("change", "the episode has ended: begin another")
 	}
 	change, err := changed(text)
 	if err == nil {
@@ -111,7 +111,7 @@ func (l *Live) restage(ctx context.Context, change domain.Change) error {
 	}
 	stage := domain.AbilitiesOfPlant(on.Definition().Plant).Stage
 	if stage == nil {
-		return fmt.Errorf("the plant of case %s takes no scenes that are given", l.c.Name())
+		return fmt.Errorf("the plant of case %s cannot begin from a given scene", l.c.Name())
 	}
 	ep, err := stage(l.seed, l.episode, scene, l.how(ctx, ""))
 	if err != nil {
@@ -167,14 +167,14 @@ func (l *Live) Seeded(ctx context.Context, seed uint64) error {
 func (l *Live) Link(k int) (*Link, error) {
 	first, last := l.Range()
 	if k < first || k > last {
-		return nil, jsonin.Errorf("k", "frame %d is not at hand, want %d to %d", k, first, last)
+		return nil, jsonin.Errorf("k", "frame %d is not kept, want %d to %d", k, first, last)
 	}
 	made, undone := l.made, 0
 	for _, f := range l.frames[k-first+1:] {
 		if f.Event != "" {
 			undone++
 		} else if f.U == nil {
-			const over = "frame %d is of an episode that is over: a link leads to the present one"
+			const over = "frame %d belongs to an episode that has ended: a link leads to the present episode"
 			return nil, jsonin.Errorf("k", over, k)
 		}
 		if f.U != nil {
@@ -200,9 +200,9 @@ func (l *Live) Link(k int) (*Link, error) {
 func (l *Live) Relive(ctx context.Context, to *Link) error {
 	switch {
 	case to.Case != l.c.Name():
-		return jsonin.Errorf("case", "the link is of case %.64q, this server runs %s", to.Case, l.c.Name())
+		return jsonin.Errorf("case", "the link is for case %.64q, this server runs %s", to.Case, l.c.Name())
 	case to.Method != l.description.Method:
-		const other = "the link is of method %.64q, this server decides by %s"
+		const other = "the link is for method %.64q, this server decides by %s"
 		return jsonin.Errorf("method", other, to.Method, l.description.Method)
 	case to.Episode < 0 || to.Episode > math.MaxInt32:
 		return jsonin.Errorf("episode", "field \"episode\" is %d, want 0 to %d", to.Episode, math.MaxInt32)
@@ -213,10 +213,10 @@ func (l *Live) Relive(ctx context.Context, to *Link) error {
 	}
 	for i, e := range to.Did {
 		if e.After < 0 || e.After > to.Decisions || i > 0 && e.After < to.Did[i-1].After {
-			return jsonin.Errorf("did", "entry %d is after %d decisions, want 0 to %d, in order", i, e.After, to.Decisions)
+			return jsonin.Errorf("did", "entry %d comes after %d decisions, want 0 to %d, in rising order", i, e.After, to.Decisions)
 		}
 		if (e.Preference == nil) == (e.Change == nil) {
-			return jsonin.Errorf("did", "entry %d: want one of preference and change", i)
+			return jsonin.Errorf("did", "entry %d: want either preference or change", i)
 		}
 	}
 	ctx, stop := context.WithTimeout(ctx, reliveLimit)
@@ -243,7 +243,7 @@ func (l *Live) Relive(ctx context.Context, to *Link) error {
 			return nil
 		}
 		if l.ep.Done() || l.frames[len(l.frames)-1].Note != "" {
-			const over = "the episode is over after %d decisions, the link leads to %d"
+			const over = "the episode ends after %d decisions, the link leads to decision %d"
 			return jsonin.Errorf("decisions", over, l.made, to.Decisions)
 		}
 		if err := l.Advance(ctx); err != nil {
@@ -259,7 +259,7 @@ func (l *Live) Recorded() ([]byte, error) {
 		const large = "an episode of case %s has more than %d numbers, and is not kept: gpc eval --trace records it"
 		return nil, jsonin.Errorf("episode", large, l.c.Name(), mostRecorded)
 	case l.recorded == 0:
-		return nil, jsonin.Errorf("episode", "nothing is decided in this episode yet")
+		return nil, jsonin.Errorf("episode", "no decision has been made in this episode yet")
 	}
 	return l.recording.Trace()
 }
@@ -304,7 +304,7 @@ func (o *controllers) session(name string) (m domain.Controller, err error) {
 }
 
 // errNoSearch is of a search on a plant that was changed.
-var errNoSearch = errors.New("view: no search on a changed plant")
+var errNoSearch = errors.New("view: a plant that was changed cannot be searched")
 
 // Refine implements decides.
 func (o *controllers) Refine(context.Context, string, serve.Request, batchnav.RefineOptions) (*serve.Refined, error) {

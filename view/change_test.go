@@ -33,7 +33,7 @@ func verified(t *testing.T, p *page) {
 	if !v.OK || v.Episodes != 1 || v.Decisions == 0 {
 		t.Fatalf("of %d decisions %d values differ: %v", v.Decisions, v.Differing, v.Mismatches)
 	}
-	if _, err := k.Verify(t.Context(), file, gpc.VerifyOptions{Deep: true}); err == nil || !strings.Contains(err.Error(), "steered") {
+	if _, err := k.Verify(t.Context(), file, gpc.VerifyOptions{Deep: true}); err == nil || !strings.Contains(err.Error(), "a person changed") {
 		t.Errorf("decided again: %v", err)
 	}
 	other := strings.Replace(text, `"margin":`, `"margin":1`, 1)

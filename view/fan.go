@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -96,13 +97,17 @@ func (l *loop) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request)
 	p := ray.Preference
 	var plan []float64
 	if l.searches {
-		r, err := l.decides.Refine(ctx, loopSession, serve.Request{S: root.S, C: root.C, Preference: &p, Deadline: time.Now().Add(unhurried)}, batchnav.RefineOptions{Candidates: rayCandidates})
+		r, err := again(ctx, func() (*serve.Refined, error) {
+			request := serve.Request{S: root.S, C: root.C, Preference: &p, Deadline: time.Now().Add(unhurried)}
+			return l.decides.Refine(ctx, loopSession, request, batchnav.RefineOptions{Candidates: rayCandidates})
+		})
 		if err != nil {
 			return err
 		}
 		plan = r.U
 	}
-	if err := l.decides.Reset(ctx, raySession); err != nil {
+	reset := func() (struct{}, error) { return struct{}{}, l.decides.Reset(ctx, raySession) }
+	if _, err := again(ctx, reset); err != nil {
 		return err
 	}
 	n := l.spec.ActionSize()
@@ -129,9 +134,11 @@ func (l *loop) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request)
 		if plan != nil {
 			u = plan[t*n : (t+1)*n]
 		} else {
-			r := l.requestAbout(s, c, p)
-			r.Deadline = time.Now().Add(unhurried)
-			d, err := l.decides.Decide(ctx, raySession, r)
+			d, err := again(ctx, func() (*serve.Decision, error) {
+				r := l.requestAbout(s, c, p)
+				r.Deadline = time.Now().Add(unhurried)
+				return l.decides.Decide(ctx, raySession, r)
+			})
 			if err != nil {
 				return err
 			}
@@ -149,7 +156,23 @@ func (l *loop) cast(ctx context.Context, fan *Fan, ray *Ray, root serve.Request)
 		add(s, c)
 	}
 	ray.J, ray.Feasible = J, l.spec.Keeps(ray.Margin)
-	return l.decides.Reset(ctx, raySession)
+	_, err := again(ctx, reset)
+	return err
+}
+
+// again asks until the server has time: a fan is hundreds of slices, and is not lost with one of them.
+func again[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	for {
+		answer, err := ask()
+		if !errors.Is(err, serve.ErrBusy) {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return answer, ctx.Err()
+		case <-time.After(fansEvery):
+		}
+	}
 }
 
 // divisions of the simplex's edge for a fan's preferences, by the number of objectives.

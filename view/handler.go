@@ -116,18 +116,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	head.Set("Cache-Control", "no-cache")
 	if !web.Addressed(r) {
-		fail(w, http.StatusForbidden, fmt.Errorf("the host is %.100q, want an address or localhost: a name may be made to lead anywhere", r.Host))
+		fail(w, http.StatusForbidden, fmt.Errorf("the request names the host %.100q, want an IP address or localhost: other names are refused, against DNS rebinding", r.Host))
 		return
 	}
 	if err := h.origins.Check(r); err != nil {
-		fail(w, http.StatusForbidden, fmt.Errorf("another site's page asks: %w", err))
+		fail(w, http.StatusForbidden, fmt.Errorf("the request comes from another site's page: %w", err))
 		return
 	}
 	handler, pattern := h.mux.Handler(r)
 	if pattern == "" { // the mux refuses, in a text that is not JSON
 		refusal := headOnly{ResponseWriter: w}
 		handler.ServeHTTP(&refusal, r)
-		fail(w, refusal.status, fmt.Errorf("nothing is asked by %.16q of the path %.64q", r.Method, r.URL.Path))
+		fail(w, refusal.status, fmt.Errorf("there is no %.16q of the path %.64q", r.Method, r.URL.Path))
 		return
 	}
 	h.mux.ServeHTTP(w, r)

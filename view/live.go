@@ -77,7 +77,7 @@ var _ Source = (*Live)(nil)
 func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions) (*Live, error) {
 	d, spec := c.Definition(), c.Spec()
 	if d.Plant == nil {
-		return nil, gpc.BadInput(fmt.Errorf("case %s has no plant to run: a page cannot show one", c.Name()))
+		return nil, gpc.BadInput(fmt.Errorf("case %s has no plant to simulate, which the page shows", c.Name()))
 	}
 	l := &Live{
 		loop: loop{
@@ -91,7 +91,7 @@ func NewLive(ctx context.Context, c *gpc.Case, s *serve.Server, opt LiveOptions)
 	}
 	h := s.Health()
 	if h.SessionsMax < Sessions {
-		return nil, gpc.BadInput(fmt.Errorf("the server has room for %d sessions: a page wants %d of its own", h.SessionsMax, Sessions))
+		return nil, gpc.BadInput(fmt.Errorf("the server has room for %d sessions, the page needs %d: raise --sessions", h.SessionsMax, Sessions))
 	}
 	l.description.Kind, l.description.Steers, l.description.Method, l.description.DeadlineUs = "live", true, h.Method, machine.Microseconds(opt.Deadline)
 	l.first, l.home = l.preference, l.loop

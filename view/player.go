@@ -32,9 +32,8 @@ const (
 	framesBeside = time.Second / 2
 	// besideFor is how long after a decision for others the next is expected.
 	besideFor = time.Second
-	// fanShare is how much of the time may go into fans while the loop runs, fanBeside while the server decides
-	// for others.
-	fanShare, fanBeside = 0.25, 0.05
+	// fanShare is how much of the time may go into fans while the loop runs.
+	fanShare = 0.25
 	// fansEvery is the least time between two.
 	fansEvery = 50 * time.Millisecond
 	// waits is the fault of a loop that goes on when the server has time for it.
@@ -68,6 +67,7 @@ type player struct {
 	groups     int64     // of others' decisions that the server had made
 	groupsAt   time.Time // when they were last more than before
 	fanning    bool      // a fan is on its way
+	dropFan    func()    // that nobody wants any more
 	nextFan    time.Time
 	fanned     fanOf // what the last fan was of
 	watchers   map[*watcher]bool
@@ -86,7 +86,8 @@ type watcher struct{ events chan []byte }
 func newPlayer(source Source, rate float64, playing bool) *player {
 	p := &player{
 		source: source, home: source, rate: rate, playing: playing, ask: make(chan func()), ended: make(chan struct{}), watchers: map[*watcher]bool{},
-		start: rand.Int64N(1 << 48), // a number that JavaScript has
+		start:   rand.Int64N(1 << 48), // a number that JavaScript has
+		dropFan: func() {},
 	}
 	p.generation, p.described = p.start, source.Describe()
 	_, p.at = source.Range()
@@ -255,7 +256,7 @@ func (p *player) show() {
 func (p *player) frame(k int) (*Frame, error) {
 	first, last := p.source.Range()
 	if k < first || k > last {
-		return nil, jsonin.Errorf("k", "frame %d is not at hand, want %d to %d", k, first, last)
+		return nil, jsonin.Errorf("k", "frame %d is not kept, want %d to %d", k, first, last)
 	}
 	return p.source.Frame(k), nil
 }
@@ -292,7 +293,7 @@ func (p *player) pause(v *bool) error {
 
 func (p *player) step(by *int) error {
 	if by == nil || *by != 1 && *by != -1 {
-		return jsonin.Errorf("by", "field \"by\" is no step, want 1 or -1")
+		return jsonin.Errorf("by", "field \"by\" is missing or wrong, want 1 or -1")
 	}
 	p.playing, p.fault = false, ""
 	var err error
@@ -311,7 +312,7 @@ func (p *player) step(by *int) error {
 
 func (p *player) setRate(hz *float64) error {
 	if hz == nil || !(*hz >= leastRate && *hz <= mostRate) {
-		return jsonin.Errorf("hz", "field \"hz\" is no rate, want %v to %v decisions a second", leastRate, mostRate)
+		return jsonin.Errorf("hz", "field \"hz\" is missing or out of range, want %v to %v decisions a second", leastRate, mostRate)
 	}
 	p.rate, p.due = *hz, time.Now()
 	p.sendState()
@@ -348,6 +349,7 @@ func (p *player) reset(episode *int) error {
 // begin shows other frames than before, from their first.
 func (p *player) begin() {
 	p.generation++
+	p.dropFan()
 	p.described = p.source.Describe()
 	p.fault = ""
 	p.at, _ = p.source.Range()
@@ -382,6 +384,7 @@ func (p *player) change(what *json.RawMessage) error {
 // renew tells the pages to read everything again, and shows the last frame.
 func (p *player) renew() {
 	p.generation++
+	p.dropFan()
 	p.described = p.source.Describe()
 	p.fault, p.nextFan, p.due = "", time.Now(), time.Now()
 	_, p.at = p.source.Range()
@@ -393,7 +396,7 @@ func (p *player) renew() {
 func (p *player) seed(v *uint64) error {
 	of, err := p.changes()
 	if err == nil && (v == nil || *v > mostSeed) {
-		err = jsonin.Errorf("seed", "field \"seed\" is no seed, want 0 to %d", uint64(mostSeed))
+		err = jsonin.Errorf("seed", "field \"seed\" is missing or out of range, want 0 to %d", uint64(mostSeed))
 	}
 	if err == nil {
 		err = of.Seeded(p.ctx, *v)
@@ -433,7 +436,7 @@ func (p *player) follow(name *string) error {
 	if name != nil {
 		home, ok := p.home.(Follows)
 		if !ok {
-			return jsonin.Errorf("session", "there are no sessions beside a %s", p.home.Describe().Kind)
+			return jsonin.Errorf("session", "a page that shows a %s has no sessions", p.home.Describe().Kind)
 		}
 		s, err := home.Follow(p.ctx, *name)
 		if err != nil {
@@ -451,61 +454,6 @@ func (p *player) follow(name *string) error {
 func (p *player) release() {
 	if s, ok := p.source.(*Session); ok {
 		s.Close()
-	}
-}
-
-// lookAhead has a fan made of the last frame where somebody sees it and it is another than the
-// one before, and leaves the loop its time.
-func (p *player) lookAhead() {
-	if p.fanning || !p.watched() || time.Now().Before(p.nextFan) {
-		return
-	}
-	p.nextFan = time.Now().Add(fansEvery)
-	_, last := p.source.Range()
-	if p.at != last {
-		return
-	}
-	of := fanOf{last, p.generation, fmt.Sprint(p.source.Preference())}
-	if of == p.fanned {
-		return
-	}
-	look := p.source.Fan()
-	if look == nil {
-		return
-	}
-	p.fanning, p.fanned = true, of
-	began := time.Now()
-	p.looking.Go(func() {
-		var fan *Fan
-		err := p.guarded(func() (err error) {
-			fan, err = look(p.ctx)
-			return err
-		})
-		took := time.Since(began)
-		select {
-		case p.ask <- func() { p.receiveFan(of, fan, err, took) }:
-		case <-p.ctx.Done():
-		}
-	})
-}
-
-// receiveFan sends a finished fan to the page; a fan of an earlier episode is dropped.
-func (p *player) receiveFan(of fanOf, fan *Fan, err error, took time.Duration) {
-	p.fanning, p.nextFan = false, time.Now().Add(fansEvery)
-	if p.playing {
-		share := fanShare
-		if p.beside() {
-			share = fanBeside
-		}
-		p.nextFan = time.Now().Add(time.Duration(float64(took) * (1/share - 1)))
-	}
-	switch {
-	case of.generation != p.generation:
-	case err == nil:
-		p.send("fan", fan)
-	case !errors.Is(err, serve.ErrBusy):
-		p.fault, p.nextFan = fmt.Sprintf("looking ahead: %v", err), time.Now().Add(time.Minute)
-		p.sendState()
 	}
 }
 
@@ -540,7 +488,7 @@ func (p *player) send(name string, v any) {
 func (p *player) watch(ctx context.Context) (w *watcher, err error) {
 	err = p.do(ctx, func() error {
 		if len(p.watchers) >= mostWatchers {
-			return fmt.Errorf("%d pages are watching, as many as may", mostWatchers)
+			return fmt.Errorf("%d pages are open already, the largest number: close one", mostWatchers)
 		}
 		w = &watcher{make(chan []byte, waitingEvents)}
 		w.events <- event("state", p.state())

@@ -28,7 +28,7 @@ var _ Follows = (*Live)(nil)
 var errNotYet = errors.New("view: nothing new")
 
 // errClients is returned for an episode of a session, which its client begins.
-var errClients = errors.New("the episodes of a session are its client's")
+var errClients = errors.New("only the client of a session begins its episodes")
 
 // Session is a Source: a session of a server that its clients ask. A frame is what it was asked about and what it
 // decided; objectives and margins are what the known dynamics say of that.

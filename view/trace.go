@@ -52,7 +52,7 @@ func OpenTrace(ctx context.Context, k *gpc.Catalogue, file string) (*Trace, erro
 			return nil
 		}
 		if len(t.description.Episodes) == mostEpisodes {
-			return fmt.Errorf("more than %d episodes: the page lists no more", mostEpisodes)
+			return fmt.Errorf("more than %d episodes, the largest number that the page lists", mostEpisodes)
 		}
 		if first == nil {
 			first = e
@@ -126,7 +126,7 @@ func (t *Trace) show(ctx context.Context, e *closedloop.EpisodeRecord) error {
 	for i := range e.Lines {
 		l := &e.Lines[i]
 		if len(l.U) > spec.ActionSize() || len(l.S) > spec.MeasuredSize() || len(l.J) > spec.ObjectiveSize() || len(l.Sigma) > spec.ObjectiveSize() || len(l.Priority) > spec.ObjectiveSize() {
-			return gpc.BadInput(fmt.Errorf("%s: line %d has vectors of other sizes than case %s", t.file, l.Line, spec.Name))
+			return gpc.BadInput(fmt.Errorf("%s: line %d: the sizes of its vectors are not those of case %s", t.file, l.Line, spec.Name))
 		}
 		bits := domain.Fallback(l.Fallback)
 		frames = append(frames, Frame{
@@ -232,7 +232,7 @@ func (t *Trace) Reset(ctx context.Context, episode int) error {
 		return nil
 	})
 	if !errors.Is(err, found) {
-		return fmt.Errorf("%s: episode %d is no longer there: %w", t.file, list[at].Episode, errors.Join(err, io.ErrUnexpectedEOF))
+		return fmt.Errorf("%s: episode %d cannot be read any more: %w", t.file, list[at].Episode, errors.Join(err, io.ErrUnexpectedEOF))
 	}
 	return t.show(ctx, is)
 }

@@ -86,10 +86,10 @@ func Decode(data []byte) (*Actor, error) {
 		return nil, fmt.Errorf("actor: %w", err)
 	}
 	if metadata["kind"] != fileKind {
-		return nil, fmt.Errorf("actor: the file is of the kind %.40q, want %q: an actor as baselines/common.py exports it", metadata["kind"], fileKind)
+		return nil, fmt.Errorf("actor: the kind of the file is %.40q, want %q: an actor that baselines/common.py exports", metadata["kind"], fileKind)
 	}
 	if metadata["version"] != fileVersion {
-		return nil, fmt.Errorf("actor: the file is of version %.40q, this program runs those of version %q", metadata["version"], fileVersion)
+		return nil, fmt.Errorf("actor: the version of the file is %.40q, this program reads version %q", metadata["version"], fileVersion)
 	}
 	a := &Actor{Activation: metadata["activation"], Output: metadata["output"]}
 	a.Case, a.ProblemSHA256, a.Algorithm, a.Library = metadata["case"], metadata["problem_sha256"], metadata["algorithm"], metadata["library"]
@@ -178,16 +178,16 @@ func (a *Actor) validate() error {
 // to be made for, nil where that is not at hand.
 func (a *Actor) Fits(spec *domain.Spec, trained domain.Problem) error {
 	if a.Case != spec.Name {
-		return fmt.Errorf("the actor is of case %q, not of %q", a.Case, spec.Name)
+		return fmt.Errorf("the actor was trained for case %q, want %q", a.Case, spec.Name)
 	}
 	if in, out := spec.MeasuredSize()+spec.ContextSize(), spec.ActionSize(); a.Network.In() != in || a.Network.Out() != out {
-		return fmt.Errorf("the actor reads %d values and answers %d, in case %q they are %d and %d", a.Network.In(), a.Network.Out(), spec.Name, in, out)
+		return fmt.Errorf("the actor takes %d values and gives %d, case %q has %d and %d", a.Network.In(), a.Network.Out(), spec.Name, in, out)
 	}
 	if trained == nil {
 		return nil
 	}
 	if own := durable.Sum(domain.FingerprintOf(trained)); a.ProblemSHA256 != own {
-		return fmt.Errorf("the actor was trained on another problem than the case %s here, though its name and sizes are the same: its problem_sha256 is %.64s, the case's %s",
+		return fmt.Errorf("the actor was trained on other equations than those of case %s, though name and sizes are the same: its problem_sha256 is %.64s, that of the case is %s",
 			spec.Name, cmp.Or(a.ProblemSHA256, "missing"), own)
 	}
 	return nil

@@ -68,7 +68,7 @@ func newController(c *domain.Case, trained domain.Problem, algorithm string, gua
 			return nil, err
 		}
 		if actor.Algorithm != algorithm {
-			return nil, fmt.Errorf("the actor is of the algorithm %s, the method runs those of %s", actor.Algorithm, algorithm)
+			return nil, fmt.Errorf("the algorithm of the actor is %s, the method runs actors of %s", actor.Algorithm, algorithm)
 		}
 		observed, of := c.Problem, trained
 		if c.Nominal != nil && actor.Case == c.Nominal.Spec().Name {
@@ -124,7 +124,7 @@ func (p *controller) Decide(s, c []float64, pref domain.Preference, u []float64)
 	}
 	if !tensor.Finite(s) || !tensor.Finite(c) {
 		if p.safeguard == nil {
-			return false, fmt.Errorf("the observation is not finite, and a policy without a safeguard has no answer to it: s %v, c %v", s, c)
+			return false, fmt.Errorf("the observation has an entry that is not finite, and a policy without a safeguard has no answer to it: s %v, c %v", s, c)
 		}
 		var err error
 		p.fallback, err = p.safeguard.Refuse(s, c, pref, u)

@@ -227,8 +227,8 @@ func TestFlippedBitsAreFound(t *testing.T) {
 func TestBadActorsAreRefusedByName(t *testing.T) {
 	c := domain.Case{Problem: testdomain.NewCart(8)}
 	for want, change := range map[string]func(a *policy.Actor){
-		"layer 0 has the parameter NaN":           func(a *policy.Actor) { a.Network.Layers[0].B[1] = float32(math.NaN()) },
-		"layer 1 takes 2 inputs, layer 0 gives 1": func(a *policy.Actor) { a.Network.Layers[0] = layer([]float32{0}, []float32{1, 1, 1}) },
+		"layer 0 has the parameter NaN":                     func(a *policy.Actor) { a.Network.Layers[0].B[1] = float32(math.NaN()) },
+		"layer 1 takes 2 inputs, layer 0 before it gives 1": func(a *policy.Actor) { a.Network.Layers[0] = layer([]float32{0}, []float32{1, 1, 1}) },
 		"0 layers": func(a *policy.Actor) { a.Network.Layers = nil },
 		"17 layers": func(a *policy.Actor) {
 			a.Network.Layers = slices.Repeat([]model.Layer{layer([]float32{0}, []float32{1})}, 17)
@@ -248,11 +248,11 @@ func TestBadActorsAreRefusedByName(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(a *policy.Actor){
-		`of case "trolley", not of "cart"`:      func(a *policy.Actor) { a.Case = "trolley" },
-		"trained on another problem":            func(a *policy.Actor) { a.ProblemSHA256 = strings.Repeat("1", 64) },
-		"problem_sha256 is missing":             func(a *policy.Actor) { a.ProblemSHA256 = "" },
-		"of the algorithm cpo, the method runs": func(a *policy.Actor) { a.Algorithm = "cpo" },
-		"reads 2 values and answers 1": func(a *policy.Actor) {
+		`for case "trolley", want "cart"`:                func(a *policy.Actor) { a.Case = "trolley" },
+		"trained on other equations":                     func(a *policy.Actor) { a.ProblemSHA256 = strings.Repeat("1", 64) },
+		"problem_sha256 is missing":                      func(a *policy.Actor) { a.ProblemSHA256 = "" },
+		"algorithm of the actor is cpo, the method runs": func(a *policy.Actor) { a.Algorithm = "cpo" },
+		"takes 2 values and gives 1": func(a *policy.Actor) {
 			a.Mean, a.Scale, a.Network.Layers[0] = a.Mean[:2], a.Scale[:2], layer([]float32{0, 0}, []float32{1, 1}, []float32{1, 1})
 		},
 	} {
@@ -265,12 +265,12 @@ func TestBadActorsAreRefusedByName(t *testing.T) {
 	// A file of another version, of another kind, and of numbers that are none.
 	good := string(file(t, cartActor(c.Problem)))
 	for want, of := range map[string][2]string{
-		`version "2"`:              {`"version":"1"`, `"version":"2"`},
-		`kind "gpc-acton"`:         {"gpc-actor", "gpc-acton"},
-		`seed is "x"`:              {`"seed":"3"`, `"seed":"x"`},
-		`interactions is "-7"`:     {`"interactions":"17"`, `"interactions":"-7"`},
-		`bound is "e"`:             {`"bound":"2"`, `"bound":"e"`},
-		`preference is "adaptivo"`: {`"adaptive"`, `"adaptivo"`},
+		`version of the file is "2"`:      {`"version":"1"`, `"version":"2"`},
+		`kind of the file is "gpc-acton"`: {"gpc-actor", "gpc-acton"},
+		`seed is "x"`:                     {`"seed":"3"`, `"seed":"x"`},
+		`interactions is "-7"`:            {`"interactions":"17"`, `"interactions":"-7"`},
+		`bound is "e"`:                    {`"bound":"2"`, `"bound":"e"`},
+		`preference is "adaptivo"`:        {`"adaptive"`, `"adaptivo"`},
 	} {
 		if _, err := policy.Decode(edited(good, of[0], of[1])); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)

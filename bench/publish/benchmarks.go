@@ -1,109 +1,20 @@
 package publish
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gpc-engine/gpc/bench/report"
-	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
-
-// Benchmarked is a run of a program that prints measurements, as bench/record keeps it: of go
-// test -bench, or of one that prints JSON.
-type Benchmarked struct {
-	Device     string      `json:"device"`
-	Commit     string      `json:"commit"`
-	Command    string      `json:"command"` // that printed them
-	Benchmarks []Benchmark `json:"benchmarks"`
-	// Load is the machine's meanwhile; the program's own processes are not among the others.
-	Load *closedloop.Load `json:"load,omitempty"`
-}
-
-// Benchmark is one measurement by its name: for go test BenchmarkX/Y without the number of
-// processors, with its metrics by their units.
-type Benchmark struct {
-	Name    string             `json:"name"`
-	Metrics map[string]float64 `json:"metrics"`
-}
-
-// check says what of a run cannot be.
-func (b *Benchmarked) check() error {
-	if len(b.Benchmarks) == 0 {
-		return errors.New("benchmarks is empty")
-	}
-	return nil
-}
-
-// ParseBenchmarks reads what a program printed: the lines of go test -bench, other lines among
-// them, or a JSON array of objects with a name, whose other numbers are the metrics.
-func ParseBenchmarks(text string) ([]Benchmark, error) {
-	if strings.HasPrefix(strings.TrimSpace(text), "[") {
-		return parseRows(text)
-	}
-	var all []Benchmark
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) < 4 || len(fields)%2 != 0 || !strings.HasPrefix(fields[0], "Benchmark") {
-			continue
-		}
-		b := Benchmark{Name: unnumbered(fields[0]), Metrics: map[string]float64{}}
-		for i := 2; i < len(fields); i += 2 {
-			v, err := strconv.ParseFloat(fields[i], 64)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %q is no number", b.Name, fields[i])
-			}
-			b.Metrics[fields[i+1]] = v
-		}
-		all = append(all, b)
-	}
-	if len(all) == 0 {
-		return nil, errors.New("no benchmark was printed")
-	}
-	return all, nil
-}
-
-// unnumbered is a benchmark's name without -N, the processors that it ran on.
-func unnumbered(name string) string {
-	if at := strings.LastIndexByte(name, '-'); at >= 0 {
-		if _, err := strconv.Atoi(name[at+1:]); err == nil {
-			return name[:at]
-		}
-	}
-	return name
-}
-
-// parseRows reads a JSON array of objects.
-func parseRows(text string) ([]Benchmark, error) {
-	var rows []map[string]any
-	if err := json.Unmarshal([]byte(text), &rows); err != nil {
-		return nil, err
-	}
-	all := make([]Benchmark, len(rows))
-	for i, row := range rows {
-		name, _ := row["name"].(string)
-		if name == "" {
-			return nil, fmt.Errorf("row %d has no name", i)
-		}
-		all[i] = Benchmark{name, map[string]float64{}}
-		for key, v := range row {
-			if number, ok := v.(float64); ok {
-				all[i].Metrics[key] = number
-			}
-		}
-	}
-	return all, nil
-}
 
 // printed is the last run with a benchmark that is wanted on the first device that has one; nil:
 // none is recorded.
-func (d devices) printed(wanted func(m Benchmark) bool) *Benchmarked {
+func (d devices) printed(wanted func(m peerrecord.Benchmark) bool) *peerrecord.Benchmarked {
 	for _, r := range d {
-		for _, b := range slices.Backward(benchmarked.of(r)) {
+		for _, b := range slices.Backward(report.Of[peerrecord.Benchmarked](r)) {
 			if slices.ContainsFunc(b.Benchmarks, wanted) {
 				return &b
 			}
@@ -113,12 +24,12 @@ func (d devices) printed(wanted func(m Benchmark) bool) *Benchmarked {
 }
 
 // below are the benchmarks that a benchmark of go test runs.
-func below(name string) func(m Benchmark) bool {
-	return func(m Benchmark) bool { return strings.HasPrefix(m.Name, name+"/") }
+func below(name string) func(m peerrecord.Benchmark) bool {
+	return func(m peerrecord.Benchmark) bool { return strings.HasPrefix(m.Name, name+"/") }
 }
 
-// least is the smallest of a benchmark's runs by one metric, NaN for none.
-func (b *Benchmarked) least(name, metric string) float64 {
+// leastOf is the smallest of a benchmark's runs by one metric, NaN for none.
+func leastOf(b *peerrecord.Benchmarked, name, metric string) float64 {
 	least := math.NaN()
 	for _, m := range b.Benchmarks {
 		if v, ok := m.Metrics[metric]; ok && m.Name == name && !(least <= v) {
@@ -128,8 +39,8 @@ func (b *Benchmarked) least(name, metric string) float64 {
 	return least
 }
 
-// origin says where the figures of a table are from; with times what else the machine did.
-func (b *Benchmarked) origin(times bool) string {
+// originOf says where the figures of a table are from; with times what else the machine did.
+func originOf(b *peerrecord.Benchmarked, times bool) string {
 	if !times {
 		return report.Origin(b.Command, b.Commit, b.Device)
 	}
@@ -150,13 +61,13 @@ type benchmarkTable struct {
 func (t *benchmarkTable) text(d devices) string {
 	wanted, separator := below(t.of), "/"
 	if metric, is := strings.CutPrefix(t.of, "{"); is {
-		wanted, separator = func(m Benchmark) bool { return m.Metrics[strings.TrimSuffix(metric, "}")] > 0 }, " "
+		wanted, separator = func(m peerrecord.Benchmark) bool { return m.Metrics[strings.TrimSuffix(metric, "}")] > 0 }, " "
 	}
 	b := d.printed(wanted)
 	if b == nil {
 		return noRecord
 	}
-	s := report.Section{Provenance: b.origin(t.times), Rows: [][]string{t.columns.Headings()}}
+	s := report.Section{Provenance: originOf(b, t.times), Rows: [][]string{t.columns.Headings()}}
 	for _, m := range b.Benchmarks {
 		if !wanted(m) {
 			continue
@@ -206,7 +117,7 @@ func (g *benchmarkGrid) text(d devices) string {
 	if b == nil {
 		return noRecord
 	}
-	s := report.Section{Provenance: b.origin(g.times), Rows: [][]string{{g.corner}}}
+	s := report.Section{Provenance: originOf(b, g.times), Rows: [][]string{{g.corner}}}
 	for _, c := range g.columns {
 		s.Rows[0] = append(s.Rows[0], c[1])
 	}
@@ -214,7 +125,7 @@ func (g *benchmarkGrid) text(d devices) string {
 		row := []string{r[1]}
 		for _, c := range g.columns {
 			name := strings.NewReplacer("{column}", c[0], "{row}", r[0]).Replace(g.name)
-			row = append(row, report.Cell(g.cell, func(metric string) any { return b.least(name, metric) }))
+			row = append(row, report.Cell(g.cell, func(metric string) any { return leastOf(b, name, metric) }))
 		}
 		s.Rows = append(s.Rows, row)
 	}
@@ -353,13 +264,13 @@ func (d devices) exported() string {
 	if b == nil {
 		return noRecord
 	}
-	s := report.Section{Provenance: b.origin(true), Rows: [][]string{{"map", "Go, µs", "C, float32, µs", "C, float16, µs", "C / Go"}}}
+	s := report.Section{Provenance: originOf(b, true), Rows: [][]string{{"map", "Go, µs", "C, float32, µs", "C, float16, µs", "C / Go"}}}
 	for _, m := range b.Benchmarks {
 		of, _, _ := strings.Cut(strings.TrimPrefix(m.Name, name+"/"), "/")
 		if slices.ContainsFunc(s.Rows, func(row []string) bool { return row[0] == of }) {
 			continue
 		}
-		us := func(by string) float64 { return b.least(name+"/"+of+"/"+by, decision) / 1e3 }
+		us := func(by string) float64 { return leastOf(b, name+"/"+of+"/"+by, decision) / 1e3 }
 		row := []string{of}
 		for _, v := range []float64{us("go"), us("c/half=false"), us("c/half=true"), us("c/half=false") / us("go")} {
 			row = append(row, report.Number("%.1f", v))

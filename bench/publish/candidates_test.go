@@ -38,7 +38,7 @@ func worthOf(times bool) closedloop.Pairing {
 func TestWhatTheMapIsWorth(t *testing.T) {
 	for _, times := range []bool{true, false} {
 		r := report.New("machine", known())
-		r.Pairings = []closedloop.Pairing{worthOf(times)}
+		report.Set(r, []closedloop.Pairing{worthOf(times)})
 		d := devices{r}
 		want := []string{
 			"| `multiagent-static` | 4096 | `planner-no-latent-primitives` | candidates | 4096 | +0.50 [+0.25, +0.75] | +0.25 | 90 | -0.050 | 0.50 |",

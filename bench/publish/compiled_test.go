@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
@@ -60,7 +61,7 @@ func TestRounds(t *testing.T) {
 		"confirmed":{"mean_pct":0.75,"p90_pct":2,"max_pct":24},"seconds":{"solve":10,"train":20,"evaluate":3}}`, 1)
 	require.OK(t, r.Add([]byte(text)))
 	wants(t, d.rounds("cart"), "| data | the worst | 300 (90) | 1800 | 60 | 0.25 | 0.5 | 1 | 9 | 0.75, 2, 24 | 33 |", "Commit abc, cpu.")
-	r.Compilations = nil
+	report.Set[compile.Report](r, nil)
 	require.OK(t, r.Add([]byte(strings.NewReplacer(`"others":0.1`, `"others":0.5`, `"confirmed"`, `"none"`).Replace(text))))
 	wants(t, d.rounds("cart"), "| 9 | – | – |")
 }
@@ -92,7 +93,7 @@ func TestTimesBesideOtherWork(t *testing.T) {
 // or without; a target that is missed has its reason.
 func TestWhatIsNotRecorded(t *testing.T) {
 	r := report.New("device", nil)
-	r.Peers = []peerrecord.Record{peersOfTwo()}
+	report.Set(r, []peerrecord.Record{peersOfTwo()})
 	missed := strings.NewReplacer(`"cart"`, `"walker"`, `"met":true`, `"met":false,"advice":"more starts"`).Replace(cartCompiled)
 	for _, text := range []string{cartCompiled, missed} {
 		require.OK(t, r.Add([]byte(text)))
@@ -108,14 +109,14 @@ func TestWhatIsNotRecorded(t *testing.T) {
 // table, and not among those of its own cases.
 func TestMethodsBesideMaps(t *testing.T) {
 	r := report.New("device", known())
-	r.Peers = []peerrecord.Record{peersOfTwo()}
+	report.Set(r, []peerrecord.Record{peersOfTwo()})
 	pairing := func(name string, others float64) closedloop.Pairing {
 		return closedloop.Pairing{Case: name, Seed: 7, Commit: "abc", Device: "cpu", Load: &closedloop.Load{Others: others}, Pairs: []closedloop.Paired{
 			{Method: "direct", Episodes: 20, Safe: 20, Decisions: 800, Fallback: 50, Guard: &closedloop.GuardCounts{}, RegretPct: 0.5, RegretCI95: 0.1, Latency: closedloop.Quantiles{P50: 3, P99: 40}},
 			{Method: "nmpc", Episodes: 20, Safe: 19, RegretPct: 0.1, RegretCI95: 0.2, DifferencePct: -0.4, DifferenceCI95: 0.1, Compared: 19, Latency: closedloop.Quantiles{P50: 400, P99: 2000}},
 		}}
 	}
-	r.Pairings = []closedloop.Pairing{pairing("integrator-convex", 0), pairing("cart", 0)}
+	report.Set(r, []closedloop.Pairing{pairing("integrator-convex", 0), pairing("cart", 0)})
 	d := devices{r}
 	text := d.besideCompiled()
 	wants(t, text,
@@ -135,12 +136,12 @@ func TestMethodsBesideMaps(t *testing.T) {
 	}
 	parts := pairing("cart", 0)
 	parts.Pairs[1].Method = "navigator-no-lie"
-	r.Pairings = []closedloop.Pairing{pairing("cart", 0), parts}
+	report.Set(r, []closedloop.Pairing{pairing("cart", 0), parts})
 	if text := d.besideCompiled(); strings.Contains(text, "navigator-no-lie") {
 		t.Errorf("the table of whole methods has one without a part:\n%s", text)
 	}
 	wants(t, d.latentSteps(), "| `cart` | `direct` | 20/20 |", "| `cart` | `navigator-no-lie` | 19/20 |", "\nWithout a record: `crane`.")
 	wants(t, markdownOf(t, r), "### Methods beside compiled maps", "### The latent step on compiled maps")
-	r.Pairings = []closedloop.Pairing{pairing("cart", 1)}
+	report.Set(r, []closedloop.Pairing{pairing("cart", 1)})
 	wants(t, d.besideCompiled(), "| `cart` | `nmpc` | 19/20 | 0.10000 ± 0.20000 | – | – | 0.0000 | -0.40000 ± 0.10000 | 19 | – | – |")
 }

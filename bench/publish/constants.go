@@ -216,7 +216,7 @@ func (d devices) replacedConstants() string {
 	s := report.Section{Rows: [][]string{{"case", "loads", "noise", "constant", "safe, ours", "safe, paper's", "cost above ours, % [95 %]", "median", "n"}}}
 	var shown []closedloop.Pairing
 	for _, r := range report.RunsOf(d, (*report.Records).PairedCases) {
-		for _, p := range r.Pairings {
+		for _, p := range report.Of[closedloop.Pairing](r.Records) {
 			if p.Case != r.Name || !report.ByConstants(&p) {
 				continue
 			}
@@ -235,7 +235,7 @@ func (d devices) replacedConstants() string {
 			if k.with == "" || k.with == inwardMap { // of the projection's table
 				continue
 			}
-			for _, p := range r.Pairings {
+			for _, p := range report.Of[closedloop.Pairing](r.Records) {
 				if p.Case == r.Name && len(p.Pairs) == 2 && p.Pairs[0].Method == p.Pairs[1].Method && strings.HasSuffix(p.Map.File, k.with) {
 					shown = append(shown, p)
 					own, m := &p.Pairs[0], &p.Pairs[1]
@@ -286,7 +286,7 @@ func sumHead(sum string) string { return "`" + sum[:min(len(sum), 12)] + "`" }
 
 // projectionPairings are a case's, the bundled map's first, then by the map's name.
 func projectionPairings(r *report.Records) (out []closedloop.Pairing) {
-	for _, p := range r.Pairings {
+	for _, p := range report.Of[closedloop.Pairing](r) {
 		if report.UnprojectedAside(&p) {
 			out = append(out, p)
 		}

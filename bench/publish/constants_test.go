@@ -125,11 +125,11 @@ func TestReplacedConstantsAndProjections(t *testing.T) {
 		return closedloop.Pairing{Case: "opf30", Seed: 3, Commit: "c", Regime: "envelope", Map: closedloop.PairedMap{File: file, Samples: 12345}, Pairs: pairs}
 	}
 	r := report.New("machine", known())
-	r.Pairings = []closedloop.Pairing{
+	report.Set(r, []closedloop.Pairing{
 		pair("", closedloop.Paired{Method: "navigator"}, closedloop.Paired{Method: "navigator", Constants: map[string]float64{"epsilon": 0.05}, Cost: cost}, closedloop.Paired{Method: "navigator", Constants: map[string]float64{"epsilon": 0.01}, Cost: cost}),
 		pair("opf30-uniform", closedloop.Paired{Method: "navigator", ModelSHA256: "aa"}, closedloop.Paired{Method: "navigator", ModelSHA256: "bb", Cost: cost}),
 		pair("opf30-inward", closedloop.Paired{Method: "navigator", ModelSHA256: "0123456789abcdef", Decisions: 400}, closedloop.Paired{Method: "navigator-no-projection", ModelSHA256: "0123456789abcdef", Decisions: 400, Violations: 7, MarginMin: -0.02, RegretPct: nan}),
-	}
+	})
 	d := devices{r}
 	replaced, without := d.replacedConstants(), d.projections()
 	for _, want := range []string{"| ε of the energy = 0.05 | 20/20 | 19/20 | +0.5000 [+0.2500, +0.7500] | +0.1250 | 20 |", "map `opf30-uniform` | 20/20 | 19/20 |"} {

@@ -68,8 +68,9 @@ type onNetwork struct {
 
 func (d devices) onNetwork(name string) (found onNetwork) {
 	for _, r := range d {
-		for i := range r.Benchmarks {
-			b := &r.Benchmarks[i]
+		benchmarks := report.Of[bench.Record](r)
+		for i := range benchmarks {
+			b := &benchmarks[i]
 			if slices.ContainsFunc(b.Results, func(row bench.Result) bool { return row.Case == name && strings.HasPrefix(row.Op, "dispatch, ") }) {
 				found.times = append(found.times, b)
 			}
@@ -162,7 +163,7 @@ func (d devices) networks() string {
 func (d devices) steered(cases ...string) string {
 	var all []closedloop.Steering
 	swept := func(r *report.Records) (names []string) {
-		for _, s := range r.Steerings {
+		for _, s := range report.Of[closedloop.Steering](r) {
 			if slices.Contains(cases, s.Case) {
 				names = append(names, s.Case)
 			}
@@ -170,7 +171,7 @@ func (d devices) steered(cases ...string) string {
 		return names
 	}
 	for _, r := range report.RunsOf(d, swept) {
-		for _, s := range r.Steerings {
+		for _, s := range report.Of[closedloop.Steering](r.Records) {
 			if s.Case == r.Name {
 				all = append(all, s)
 			}

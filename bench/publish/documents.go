@@ -1,17 +1,15 @@
 // Package publish writes the generated parts of this project's own pages, README.md and docs, from recorded runs. The
 // program gpc does not link it: its report is package report, whose records and tables the pages share.
 //
-// The central list is documents: which part of which page shows what. A record that pages alone show is a keptKind.
+// The central list is documents: which part of which page shows what.
 package publish
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
 
-	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/internal/docsection"
 )
@@ -116,9 +114,6 @@ func WriteDocuments(root string, write bool, all ...*report.Records) (differed [
 
 // documentTexts gives the text of every document's part, in the order of documents.
 func documentTexts(all devices) ([]string, error) {
-	if err := checkKept(all); err != nil {
-		return nil, err
-	}
 	texts := make([]string, len(documents))
 	for i, doc := range documents {
 		text := doc.text(all)
@@ -162,67 +157,12 @@ func linkedFrom(page, text string) string {
 // devices are the records of every device.
 type devices []*report.Records
 
-// last is the last of some records on the first device that has one, nil for none.
-func last[T any](d devices, of func(*report.Records) []T) *T {
+// last is the last record of a type on the first device that has one, nil for none.
+func last[T any](d devices) *T {
 	for _, r := range d {
-		if all := of(r); len(all) > 0 {
+		if all := report.Of[T](r); len(all) > 0 {
 			return &all[len(all)-1]
 		}
 	}
 	return nil
-}
-
-// keptKind is a kind of record that pages show and the report does not: its name there, and what a record has to be.
-type keptKind[T any] struct {
-	name  string
-	check func(*T) error
-}
-
-// The kinds that pages alone show.
-var (
-	tortures         = keptKind[Torture]{"torture", (*Torture).check}
-	servings         = keptKind[Served]{"bench serve", nil}
-	deadlineLoops    = keptKind[bench.Deadlines]{"bench deadline", nil}
-	benchmarked      = keptKind[Benchmarked]{"bench record", (*Benchmarked).check}
-	learnedRuns      = keptKind[LearnedFlows]{"learned optimal power flows", nil}
-	besidePandapower = keptKind[BesidePandapower]{"peers of pandapower", nil}
-)
-
-// checkKept says which of the records of these kinds is none.
-func checkKept(all []*report.Records) error {
-	for _, r := range all {
-		for _, valid := range []func(*report.Records) error{tortures.valid, servings.valid, deadlineLoops.valid, benchmarked.valid, learnedRuns.valid, besidePandapower.valid} {
-			if err := valid(r); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// read gives the records of the kind.
-func (k keptKind[T]) read(r *report.Records) (all []T, err error) {
-	for _, text := range r.Kept(k.name) {
-		var v T
-		err := json.Unmarshal(text, &v)
-		if err == nil && k.check != nil {
-			err = k.check(&v)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("publish: a record of %s, %s: %w", r.Device, k.name, err)
-		}
-		all = append(all, v)
-	}
-	return all, nil
-}
-
-func (k keptKind[T]) valid(r *report.Records) error {
-	_, err := k.read(r)
-	return err
-}
-
-// of are the records of the kind, all of them valid.
-func (k keptKind[T]) of(r *report.Records) []T {
-	all, _ := k.read(r)
-	return all
 }

@@ -254,7 +254,7 @@ func (d devices) searchParts() string {
 // pairedWith is a row of a pairing with a map of its own, that has a method first and another
 // behind it; nil: there is none.
 func pairedWith(r *report.Records, name, regime, first, method string) []string {
-	for _, p := range r.Pairings {
+	for _, p := range report.Of[closedloop.Pairing](r) {
 		if p.Case != name || p.Regime != regime || len(p.Pairs) == 0 || p.Pairs[0].Method != first || !report.UndisturbedPlant(&p) {
 			continue
 		}
@@ -294,7 +294,7 @@ func (d devices) rolledOut() string {
 // certified are the certificates of all devices, one of each case.
 func (d devices) certified() (all []batchnav.Certified) {
 	for _, r := range d {
-		for _, c := range r.Certificates {
+		for _, c := range report.Of[batchnav.Certified](r) {
 			if !slices.ContainsFunc(all, func(o batchnav.Certified) bool { return o.Certificate.Case == c.Certificate.Case }) {
 				all = append(all, c)
 			}

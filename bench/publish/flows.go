@@ -18,7 +18,7 @@ const sameValue = 1e-4
 // optimalFlows are the tables of docs/results/networks.md on many networks: how many of each set are solved,
 // and those that are not or took the most iterations.
 func (d devices) optimalFlows() string {
-	r := last(d, func(r *report.Records) []opfrecord.Record { return r.OptimalFlows })
+	r := last[opfrecord.Record](d)
 	if r == nil {
 		return noRecord
 	}
@@ -58,7 +58,7 @@ const (
 // largestFlows is README's table of optimal power flows: typical networks of PGLib with the most buses, and below
 // it how many networks were solved in all.
 func (d devices) largestFlows() string {
-	r := last(d, func(r *report.Records) []opfrecord.Record { return r.OptimalFlows })
+	r := last[opfrecord.Record](d)
 	if r == nil {
 		return ""
 	}
@@ -143,7 +143,7 @@ func setOf(of []*opfrecord.Network) []string {
 // last run on the first device that has one.
 func (d devices) optima() string {
 	for _, r := range d {
-		for _, p := range slices.Backward(r.Peers) {
+		for _, p := range slices.Backward(report.Of[peerrecord.Record](r)) {
 			if len(p.Ratios) > 0 && p.Ratios[0].Op == "opf" {
 				return report.Tables(optimaSection(&p))
 			}
@@ -200,44 +200,9 @@ func optimaSection(p *peerrecord.Record) report.Section {
 	return s
 }
 
-// BesidePandapower is a run of bench/peers/pandapower.
-type BesidePandapower struct {
-	Device  string              `json:"device"`
-	Commit  string              `json:"commit"`
-	Peer    string              `json:"peer"` // with its version
-	Numba   bool                `json:"numba"`
-	Rounds  int                 `json:"rounds"`
-	Average float64             `json:"load_average"` // of a quarter of an hour, at the end
-	Rows    []PandapowerNetwork `json:"rows"`
-}
-
-// PandapowerNetwork is a network solved by both: largest differences of all elements and tables,
-// times of whole calls, and of ours the solve alone.
-type PandapowerNetwork struct {
-	Network string  `json:"network"`
-	Op      string  `json:"op"` // runpp or runopp
-	Buses   int     `json:"buses"`
-	Voltage float64 `json:"voltage_pu"`
-	Angle   float64 `json:"angle_deg"`
-	Power   float64 `json:"power_mw"` // and MVAr
-	Loading float64 `json:"loading_pct"`
-	// Of an optimum.
-	Cost         *float64 `json:"cost"`
-	CostRelative float64  `json:"cost_relative"`
-	OursMs       float64  `json:"ours_ms"`
-	PeerMs       float64  `json:"peer_ms"`
-	SolveMs      float64  `json:"solve_ms"`
-	Ratio        float64  `json:"ratio"` // the peer's time over ours, from Lo to Hi over the rounds
-	Lo           float64  `json:"lo"`
-	Hi           float64  `json:"hi"`
-	// What was raised; "" where there is a solution.
-	PeerFailed string `json:"peer_failed"`
-	OursFailed string `json:"ours_failed"`
-}
-
 // pandapower are the tables of a run: power flows, optima, and what either does not solve.
 func (d devices) pandapower() string {
-	p := last(d, besidePandapower.of)
+	p := last[peerrecord.BesidePandapower](d)
 	if p == nil {
 		return noRecord
 	}
@@ -252,13 +217,13 @@ func (d devices) pandapower() string {
 	optimumColumns := append(report.Columns{
 		{"network", "{Network}"}, {"cost, ours", "{Cost %.4f}"}, {"relative difference", "{CostRelative tiny}"}, {"pu", "{Voltage tiny}"}, {"MW, MVAr", "{Power tiny}"},
 	}, times...)
-	var solved, optimal []*PandapowerNetwork
+	var solved, optimal []*peerrecord.PandapowerNetwork
 	var failed strings.Builder
 	for i := range p.Rows {
 		n := &p.Rows[i]
 		switch {
 		case n.PeerFailed != "":
-			fmt.Fprintf(&failed, "* %s, `%s`: pandapower %s, gpc %s\n", n.Network, n.Op, firstLine(n.PeerFailed), n.ours())
+			fmt.Fprintf(&failed, "* %s, `%s`: pandapower %s, gpc %s\n", n.Network, n.Op, firstLine(n.PeerFailed), ours(n))
 		case n.Op == "runpp":
 			solved = append(solved, n)
 		case n.Cost != nil:
@@ -279,7 +244,7 @@ func (d devices) pandapower() string {
 }
 
 // ours is what gpc comes to where the peer does not.
-func (n *PandapowerNetwork) ours() string {
+func ours(n *peerrecord.PandapowerNetwork) string {
 	switch {
 	case n.OursFailed != "":
 		return firstLine(n.OursFailed)
@@ -297,7 +262,7 @@ func firstLine(text string) string {
 // outages are the power flows without a branch each beside another program's, by bench/peers/outages.
 func (d devices) outages() string {
 	for _, r := range d {
-		for _, p := range slices.Backward(r.Peers) {
+		for _, p := range slices.Backward(report.Of[peerrecord.Record](r)) {
 			if len(p.Ratios) == 0 || p.Ratios[0].Op != "outages of branches" {
 				continue
 			}
@@ -313,36 +278,9 @@ func (d devices) outages() string {
 	return noRecord
 }
 
-// LearnedFlows is a run of bench/peers/learned: exact optima of scenarios that learned optimal power flows
-// are measured at.
-type LearnedFlows struct {
-	Device  string          `json:"device"`
-	Commit  string          `json:"commit"`
-	Seed    int             `json:"seed"`
-	Average float64         `json:"load_average"`
-	Note    string          `json:"note"`
-	Rows    []LearnedRecipe `json:"rows"`
-}
-
-// LearnedRecipe is a network at the loads and topologies of one data set.
-type LearnedRecipe struct {
-	Network    string  `json:"network"`
-	Recipe     string  `json:"recipe"`
-	Scenarios  int     `json:"scenarios"`
-	Optimal    int     `json:"optimal"`
-	Infeasible int     `json:"infeasible"`
-	Median     int     `json:"median_iterations"`
-	Largest    int     `json:"largest_iterations"`
-	BatchMs    float64 `json:"batch_ms"`
-	AloneMs    float64 `json:"alone_ms"`
-	ASecond    float64 `json:"solves_per_cpu_second"`
-	Mismatch   float64 `json:"max_mismatch_pu"`
-	Violation  float64 `json:"max_violation_pu"`
-}
-
 // learnedFlows is the table of the last such run.
 func (d devices) learnedFlows() string {
-	p := last(d, learnedRuns.of)
+	p := last[peerrecord.LearnedFlows](d)
 	if p == nil {
 		return noRecord
 	}

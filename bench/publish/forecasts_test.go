@@ -24,7 +24,7 @@ func TestForecastsAreFilledByTheirOwnRows(t *testing.T) {
 	other := eig
 	other.Launch, other.P50 = &bench.Launch{Kernel: "gpc_metric"}, 3
 	r := report.New("h200", nil)
-	r.Benchmarks = []bench.Record{{Results: []bench.Result{own, cpu, two, row, other, eig}}}
+	report.Set(r, []bench.Record{{Results: []bench.Result{own, cpu, two, row, other, eig}}})
 	text := (devices{r}).forecasts()
 	if strings.Count(text, "not run") != len(forecasts)-2 || !strings.Contains(text, "812 µs (h200)") || !strings.Contains(text, "88 µs (h200)") {
 		t.Errorf("after a run:\n%s", text)

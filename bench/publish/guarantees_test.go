@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench/report"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -83,7 +84,7 @@ func TestWhenNotToUseAMapIsMeasured(t *testing.T) {
 		}
 	}
 	for _, r := range report.RunsOf(recorded(t), (*report.Records).PairedCases) {
-		for _, p := range r.Pairings {
+		for _, p := range report.Of[closedloop.Pairing](r.Records) {
 			if direct := pairedMethod(&p, "direct"); len(p.Shift) == 1 && p.Shift["ellipse"] == 1.1 && p.Map.File == "" && direct != nil {
 				if elsewhere++; !(float64(direct.RegretPct) > own[p.Case]) {
 					t.Errorf("%s on another plant costs %v, on its own %v", p.Case, direct.RegretPct, own[p.Case])

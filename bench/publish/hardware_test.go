@@ -5,13 +5,16 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/testing/testrecords"
 )
 
 // The page says what was measured with its load, and marks what was not.
 func TestScalingPage(t *testing.T) {
-	d := devices{{Scalings: []bench.Scaling{*testrecords.Scaling(1.5)}}}
+	r := report.New("", nil)
+	report.Put(r, *testrecords.Scaling(1.5))
+	d := devices{r}
 	page := d.scaling()
 	for _, says := range []string{"| batch | 1 to 1024 | 3 to 98304 | 1.50 [1.50, 1.50] | 1.50 [1.50, 1.50] | 1.00 [1.00, 1.00] |", "load was at most 3.50", "c0ffee", "codes: something of some size.", "| 1 | 4 | 16 |"} {
 		if !strings.Contains(page, says) {
@@ -31,7 +34,7 @@ func TestScalingPage(t *testing.T) {
 	noisy := testrecords.Scaling(1.5)
 	for _, load := range []*closedloop.Load{nil, {CPUs: 2, Others: 0.3}, {CPUs: 2, Stolen: 0.3}} {
 		noisy.Load = load
-		d := devices{{Scalings: []bench.Scaling{*noisy}}}
+		report.Set(r, []bench.Scaling{*noisy})
 		if !strings.Contains(d.scaling(), "had other work") || !strings.Contains(d.extrapolated(), "had other work") || !strings.Contains(d.extrapolated(), "| – | 30 to 60 %") {
 			t.Errorf("a record under %v is believed:\n%s", load, d.extrapolated())
 		}

@@ -12,27 +12,9 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
-// What programs print is read as the lines of go test or as rows of JSON, and what is neither
-// is refused.
-func TestParseBenchmarks(t *testing.T) {
-	all := require.Get(ParseBenchmarks("goos: linux\nBenchmarkWeights/0.7/100:1:1-2   \t 1\t 3120 ns/op\t 0.0044 J_total_%\nBenchmarkLarge/buses-1180/flat 7 1.5e+06 ns/op\nPASS\n"))(t)
-	if len(all) != 2 || all[0].Name != "BenchmarkWeights/0.7/100:1:1" || all[0].Metrics["J_total_%"] != 0.0044 || all[0].Metrics["ns/op"] != 3120 || all[1].Name != "BenchmarkLarge/buses-1180/flat" {
-		t.Errorf("%+v", all)
-	}
-	all = require.Get(ParseBenchmarks(`[{"name":"opf30, 256 environments","steps":512,"by":"numpy"}]`))(t)
-	if len(all) != 1 || all[0].Name != "opf30, 256 environments" || len(all[0].Metrics) != 1 || all[0].Metrics["steps"] != 512 {
-		t.Errorf("%+v", all)
-	}
-	for _, wrong := range []string{"", "ok  pkg 1s\n", "BenchmarkX 1 fast ns/op\n", `[{"steps":1}]`, `[1]`} {
-		if all, err := ParseBenchmarks(wrong); err == nil {
-			t.Errorf("%q is read as %+v", wrong, all)
-		}
-	}
-}
-
 // printedBy is a run of a program that printed these lines.
-func printedBy(t *testing.T, lines ...string) Benchmarked {
-	return Benchmarked{Device: "a device", Commit: "c0ffee", Command: "go test", Benchmarks: require.Get(ParseBenchmarks(strings.Join(lines, "\n")))(t), Load: &closedloop.Load{CPUs: 2, Start: 0.5}}
+func printedBy(t *testing.T, lines ...string) peerrecord.Benchmarked {
+	return peerrecord.Benchmarked{Device: "a device", Commit: "c0ffee", Command: "go test", Benchmarks: require.Get(peerrecord.ParseBenchmarks(strings.Join(lines, "\n")))(t), Load: &closedloop.Load{CPUs: 2, Start: 0.5}}
 }
 
 // keep adds records as their files hold them.
@@ -62,21 +44,21 @@ func TestPagesShowWhatWasMeasured(t *testing.T) {
 		printedBy(t, `[{"name":"opf30 direct 1000","calls":20,"go_us":4933.2,"python_us":5105,"ratio":1.035},{"name":"opf30","python_us":1}]`),
 		printedBy(t, `[{"name":"opf30, 256 environments, 2 threads","steps":512,"steps_per_second":241000.4,"cpu_microseconds_per_step":6.71}]`),
 	)
-	own.Steerings = []closedloop.Steering{
+	report.Set(own, []closedloop.Steering{
 		{Case: "opf30", Method: "navigator", Front: []closedloop.FrontPoint{{W: []float64{1, 0, 0}, J: []closedloop.Number{1, 2, 3}, OracleJ: []closedloop.Number{1, 2, 3}, Compared: 1, Episodes: 1}}},
 		{Case: "integrator-convex", Method: "navigator"},
-	}
-	keep(t, own, Served{Case: "opf30", Method: "navigator", Waiting: "measured", Commit: "c0ffee", P99Ratio: 1.758, Load: OfferedLoad{Seconds: 600, Rate: 10, Sent: 6000, Refused: 4000}, Broken: []string{"what is due is sent"}})
+	})
+	keep(t, own, peerrecord.Served{Case: "opf30", Method: "navigator", Waiting: "measured", Commit: "c0ffee", P99Ratio: 1.758, Load: peerrecord.OfferedLoad{Seconds: 600, Rate: 10, Sent: 6000, Refused: 4000}, Broken: []string{"what is due is sent"}})
 	keep(t, own, bench.Deadlines{Case: "opf30", Method: "navigator", Commit: "c0ffee", Releases: 12000, Late: 2, Missed: 2, Response: bench.Spread{P50: 337.33}})
-	keep(t, own, BesidePandapower{Commit: "c0ffee", Peer: "pandapower 3.5.6", Numba: true, Rounds: 3, Rows: []PandapowerNetwork{
+	keep(t, own, peerrecord.BesidePandapower{Commit: "c0ffee", Peer: "pandapower 3.5.6", Numba: true, Rounds: 3, Rows: []peerrecord.PandapowerNetwork{
 		{Network: "case9", Op: "runpp", Buses: 9, Voltage: 4.2e-11, OursMs: 16, PeerMs: 17, Ratio: 1.09, Lo: 0.98, Hi: 1.1, SolveMs: 0.8},
 		{Network: "case14", Op: "runopp", Cost: &one, CostRelative: 4e-8, OursMs: 21, PeerMs: 147, Ratio: 6.9, Lo: 6.4, Hi: 6.9},
 		{Network: "case300", Op: "runopp", PeerFailed: "OPFNotConverged: no\nmore", OursFailed: "infeasible"},
 	}})
-	own.Peers = []peerrecord.Record{{Commit: "c0ffee", Ratios: []peerrecord.Ratio{
+	report.Set(own, []peerrecord.Record{{Commit: "c0ffee", Ratios: []peerrecord.Ratio{
 		{Op: "opf", Case: "case9", Peer: "IPOPT", Batch: 1, Ratio: 162.3, OursUS: 65.97}, {Op: "opf", Case: "case9", Peer: "IPOPT", Batch: 64, Ratio: 790.2, OursUS: 14.57},
 		{Op: "opf", Case: "case9", Peer: "MIPS", Batch: 1, Ratio: 2411, OursUS: 65.97},
-	}}}
+	}}})
 	for _, page := range []struct {
 		of   func(d devices) string
 		want []string

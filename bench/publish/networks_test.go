@@ -30,14 +30,16 @@ func TestNetworksAreShownAsFarAsTheyAreRecorded(t *testing.T) {
 	for _, doc := range documents {
 		before[doc.page+doc.name] = doc.text(all)
 	}
-	all[0].Benchmarks, all[0].Evaluations = append(all[0].Benchmarks, timed), append(all[0].Evaluations, loop)
+	report.Put(all[0], timed)
+	report.Put(all[0], loop)
 	for _, doc := range documents {
 		if doc.name != "networks" && doc.text(all) != before[doc.page+doc.name] {
 			t.Errorf("%q in %s shows them too", doc.name, doc.page)
 		}
 	}
 	own := report.New("own", known())
-	own.Benchmarks, own.Evaluations = []bench.Record{timed}, []closedloop.Result{loop}
+	report.Set(own, []bench.Record{timed})
+	report.Set(own, []closedloop.Result{loop})
 	text := devices{own}.networks()
 	testrecords.RowsHold(t, text, map[string]string{
 		"| 118, MATPOWER (no line rated) | 0.1 / 2 ": "| 0.1 / 2 | 0.2 / 2 | 0.3 / 2 | 0.4 / 2 | – | – | – | – |",

@@ -16,8 +16,8 @@ func TestOptimalFlowsOfManyNetworks(t *testing.T) {
 	published := 7.0
 	failed.Published = &published
 	r := report.New("here", known())
-	r.OptimalFlows = []opfrecord.Record{{Command: "gpc opf x", Networks: []opfrecord.Network{
-		testrecords.OptimalFlow("a", 100, 100, 20), testrecords.OptimalFlow("b", 103, 100, 30), testrecords.OptimalFlow("a__api", 99, 100, 40), failed}}}
+	report.Set(r, []opfrecord.Record{{Command: "gpc opf x", Networks: []opfrecord.Network{
+		testrecords.OptimalFlow("a", 100, 100, 20), testrecords.OptimalFlow("b", 103, 100, 30), testrecords.OptimalFlow("a__api", 99, 100, 40), failed}}})
 	text := devices{r}.optimalFlows()
 	for _, want := range []string{
 		"| typical | 2 | 100 | 2 | 1 of 2 | 30, 30 | 1.0e-10 | 2e+02 of 2 |",

@@ -128,7 +128,7 @@ func (d devices) compiled() string {
 				names = append(names, name)
 			}
 		}
-		all = append(all, r.Compilations...)
+		all = append(all, report.Of[compile.Report](r)...)
 	}
 	return report.Tables(report.Compilations(all, names))
 }
@@ -137,11 +137,10 @@ func (d devices) compiled() string {
 func (d devices) rounds(name string) string {
 	s := report.Section{Rows: [][]string{{"round", "why", "scenarios (near the worst)", "samples", "epochs", "own starts, mean %", "held-out, mean %", "p90 %", "max %", "confirmed: mean, p90, max %", "s"}}}
 	for _, r := range d {
-		i := slices.IndexFunc(r.Compilations, func(c compile.Report) bool { return c.Case == name })
-		if i < 0 {
+		c := r.Compilation(name)
+		if c == nil {
 			continue
 		}
-		c := &r.Compilations[i]
 		for _, round := range c.Rounds {
 			confirmed, seconds := "–", "–"
 			if m := round.Confirmed; m != nil {
@@ -290,8 +289,8 @@ func pairedMethod(p *closedloop.Pairing, method string) *closedloop.Paired {
 // compilation is a case's on the first device that has one.
 func (d devices) compilation(name string) *compile.Report {
 	for _, r := range d {
-		if i := slices.IndexFunc(r.Compilations, func(c compile.Report) bool { return c.Case == name }); i >= 0 {
-			return &r.Compilations[i]
+		if c := r.Compilation(name); c != nil {
+			return c
 		}
 	}
 	return nil
@@ -312,9 +311,9 @@ func (d devices) pairing(name string) *closedloop.Pairing {
 // compare optima.
 func (d devices) horizonPeers() *peerrecord.Record {
 	for _, r := range d {
-		for i := range r.Peers {
-			if len(r.Peers[i].Checks) > 0 {
-				return &r.Peers[i]
+		for _, p := range report.Of[peerrecord.Record](r) {
+			if len(p.Checks) > 0 {
+				return &p
 			}
 		}
 	}

@@ -13,11 +13,11 @@ import (
 // the bundled map lacks the part.
 func TestAblationsStandBesideTheWhole(t *testing.T) {
 	all := report.New("here", known())
-	all.Evaluations = []closedloop.Result{testrecords.Run("opf30", "navigator", report.PaperRegime, 1, 1, 3), testrecords.Run("opf30", "navigator-no-lie", report.PaperRegime, 1.505, 2.01, 4.03)}
+	report.Set(all, []closedloop.Result{testrecords.Run("opf30", "navigator", report.PaperRegime, 1, 1, 3), testrecords.Run("opf30", "navigator-no-lie", report.PaperRegime, 1.505, 2.01, 4.03)})
 	pair := func(method string) closedloop.Paired {
 		return closedloop.Paired{Method: method, Episodes: 3, Safe: 3, Compared: 3, Difference: closedloop.RegretStatistics{N: 3, Mean: 0.5, Median: 0.25}}
 	}
-	all.Pairings = []closedloop.Pairing{{Case: "opf30", Regime: report.PaperRegime, Map: closedloop.PairedMap{File: "refined"}, Pairs: []closedloop.Paired{pair("navigator"), pair("navigator-no-rollout")}}}
+	report.Set(all, []closedloop.Pairing{{Case: "opf30", Regime: report.PaperRegime, Map: closedloop.PairedMap{File: "refined"}, Pairs: []closedloop.Paired{pair("navigator"), pair("navigator-no-rollout")}}})
 	got := devices{all}.ablations()
 	testrecords.RowsHold(t, got, map[string]string{
 		"| opf30 | paper | `navigator-no-lie` |":     "| +0.8333 [",
@@ -29,7 +29,7 @@ func TestAblationsStandBesideTheWhole(t *testing.T) {
 	if strings.Contains(got, "navigator-no-projection") {
 		t.Error("a part that the paper does not leave out stands among those that it does")
 	}
-	if report.Undisturbed(&all.Pairings[0]) {
+	if report.Undisturbed(&report.Of[closedloop.Pairing](all)[0]) {
 		t.Error("an ablation's pairing counts among those of whole methods")
 	}
 }
@@ -38,13 +38,13 @@ func TestAblationsStandBesideTheWhole(t *testing.T) {
 // the loads of both, and so does the map without a search; another search's parts do not.
 func TestPartsOfASearchStandBesideTheWhole(t *testing.T) {
 	all := report.New("here", known())
-	all.Evaluations = []closedloop.Result{
+	report.Set(all, []closedloop.Result{
 		testrecords.Run("opf30", "refine-64", report.PaperRegime, 1, 1, 3),
 		testrecords.Run("opf30", "refine-64-no-rollout", report.PaperRegime, 1.505, 2.01, 4.03),
 		testrecords.Run("opf30", "direct", report.PaperRegime, 2.01, 2.01, 6.09),
 		testrecords.Run("opf30", "refine-512-no-rollout", report.PaperRegime, 1, 1, 3),
 		testrecords.Run("opf30", "refine-64-no-rollout", "swing", 1, 1, 3),
-	}
+	})
 	got := devices{all}.searchParts()
 	testrecords.RowsHold(t, got, map[string]string{
 		"| opf30 | paper | `refine-64` |":            "| 3/3 | ",

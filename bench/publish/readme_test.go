@@ -15,6 +15,7 @@ import (
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/internal/testing/testrecords"
@@ -27,8 +28,9 @@ func TestSummaryOfSeveralDevices(t *testing.T) {
 	}
 	methods := batchnav.Methods(testdomain.NewCart(1), false)
 	cases := map[string]report.Case{"one": {Methods: methods}, "two": {Methods: methods}}
-	a := &report.Records{Evaluations: []closedloop.Result{eval("one", "navigator", 1)}, Cases: cases}
-	b := &report.Records{Evaluations: []closedloop.Result{eval("one", "navigator", 2), eval("two", "navigator", 3)}, Cases: cases}
+	a, b := report.New("a", cases), report.New("b", cases)
+	report.Put(a, eval("one", "navigator", 1))
+	report.Put(b, eval("one", "navigator", 2), eval("two", "navigator", 3))
 	text := devices{a, b}.summary()
 	if strings.Count(text, "**`one`**") != 1 || strings.Count(text, "| `navigator` |") != 2 || !strings.Contains(text, "| 1.0000 ± – |") || !strings.Contains(text, "| 3.0000 ± – |") {
 		t.Errorf("the summary is\n%s", text)
@@ -103,7 +105,7 @@ func trained(t *testing.T, lines string) *report.Records {
 func TestPoliciesStandBesideTheirRows(t *testing.T) {
 	r := trained(t, "td3,integrator-convex,,1,3\n")
 	for _, method := range []string{"navigator", "td3", "td3+safeguard", "ppo", "ppo+safeguard"} { // the paper has no ppo in Case 1
-		r.Evaluations = append(r.Evaluations, testrecords.Run("integrator-convex", method, "", 1, 3))
+		report.Put(r, testrecords.Run("integrator-convex", method, "", 1, 3))
 	}
 	text := devices{r}.summary()
 	if !strings.Contains(text, "| `td3`, 1 of 3 seeds |") || strings.Contains(text, "`td3` (") || strings.Contains(text, "`ppo") || !strings.Contains(text, "`cpo` (") {
@@ -123,7 +125,7 @@ func TestGlanceShowsTheHardestScenes(t *testing.T) {
 		for _, method := range []string{"navigator", "direct", "hold"} {
 			e := testrecords.Run("opf30", method, regime, 1, 2)
 			e.GapPct = gap
-			r.Evaluations = append(r.Evaluations, e)
+			report.Put(r, e)
 		}
 	}
 	d := devices{r}
@@ -211,7 +213,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 	var ratios []float64
 	buses, networks := []int{}, map[string]bool{}
 	for _, r := range all {
-		for _, p := range r.Peers {
+		for _, p := range report.Of[peerrecord.Record](r) {
 			for _, v := range p.Ratios {
 				if v.Op == "opf" && v.Batch == 1 && strings.HasPrefix(v.Peer, "IPOPT") {
 					ratios, networks[v.Case] = append(ratios, v.Ratio), true
@@ -377,26 +379,26 @@ func TestGlanceShowsAPairedRival(t *testing.T) {
 		return e
 	}
 	r := report.New("", known())
-	r.Evaluations = []closedloop.Result{plain(report.Planner, 1), plain("reference", 0.5)}
+	report.Set(r, []closedloop.Result{plain(report.Planner, 1), plain("reference", 0.5)})
 	pair := func(method string, safe int, mean float64) closedloop.Paired {
 		cost := closedloop.RegretStatistics{N: 4, Mean: closedloop.Number(mean), MeanCI95: closedloop.OpenInterval{0, 1}}
 		return closedloop.Paired{Method: method, Episodes: 4, Safe: safe, Cost: cost}
 	}
 	pairs := []closedloop.Paired{pair(report.Planner, 4, 0), pair(report.Planner+"-no-latent-primitives", 4, 0.5), pair(report.Planner+"-no-latent-descents", 4, 0.25), pair(report.Planner+"-no-latent-descents", 4, 0.125)}
 	pairs[3].Candidates = 9000 // by equal time
-	r.Pairings = []closedloop.Pairing{{Case: "multiagent-moving", Seed: 31, Pairs: pairs}}
+	report.Set(r, []closedloop.Pairing{{Case: "multiagent-moving", Seed: 31, Pairs: pairs}})
 	for _, c := range []struct{ add, want string }{
 		{"", "| `planner-no-latent-descents`, 4/4 of seed 31 | +0.25 [+0.00, +1.00] above the map's, n 4 |"},
 		{report.Planner + "-no-latent-descents", "| `planner-no-latent-primitives`, 4/4 of seed 31 |"},
 	} {
 		if c.add != "" {
-			r.Evaluations = append(r.Evaluations, plain(c.add, 0.75))
+			report.Put(r, plain(c.add, 0.75))
 		}
 		if text := report.Tables(report.Glance(devices{r})); !strings.Contains(text, c.want) {
 			t.Errorf("%q is not in\n%s", c.want, text)
 		}
 	}
-	r.Evaluations[1].Safe = 1
+	report.Of[closedloop.Result](r)[1].Safe = 1
 	if text := report.Tables(report.Glance(devices{r})); !strings.Contains(text, "| `reference`, 2/2 |") {
 		t.Errorf("what is as safe on the map's own episodes is no rival:\n%s", text)
 	}

@@ -104,7 +104,7 @@ func TestTheTextsFiguresAreTheRecords(t *testing.T) {
 	all := devices(recorded(t))
 	evaluation := func(name, method string) closedloop.Result {
 		for _, r := range all {
-			for _, e := range r.Evaluations {
+			for _, e := range report.Of[closedloop.Result](r) {
 				if e.Case == name && e.Method == method {
 					return e
 				}

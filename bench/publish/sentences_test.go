@@ -15,6 +15,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -98,9 +99,9 @@ type records struct {
 func (r records) of(name, method, regime string) *closedloop.Result {
 	r.t.Helper()
 	for _, d := range r.all {
-		for i := range d.Evaluations {
-			if e := &d.Evaluations[i]; e.Case == name && e.Method == method && e.Regime == regime && e.Noise == 0 {
-				return e
+		for _, e := range report.Of[closedloop.Result](d) {
+			if e.Case == name && e.Method == method && e.Regime == regime && e.Noise == 0 {
+				return &e
 			}
 		}
 	}
@@ -141,7 +142,7 @@ func (r records) paired(file, method string) *closedloop.Paired {
 func (r records) printed(name, metric string) float64 {
 	r.t.Helper()
 	for _, d := range r.all {
-		for _, b := range benchmarked.of(d) {
+		for _, b := range report.Of[peerrecord.Benchmarked](d) {
 			for _, m := range b.Benchmarks {
 				if v, ok := m.Metrics[metric]; ok && m.Name == name {
 					return v

@@ -27,7 +27,7 @@ func TestWhatIsNotRecordedIsListed(t *testing.T) {
 		t.Errorf("the row of gpc is %s", got)
 	}
 	all := report.New("here", known())
-	all.Evaluations = []closedloop.Result{own}
+	report.Set(all, []closedloop.Result{own})
 	rows := devices{all}.paperRows()
 	for _, want := range []string{"| opf30 | `mpc` | – | – | – / 360.99 | – / 100 | – / 0.28 |", "| opf30 | `navigator` | 2 | 2 |", "| opf30 | `runopf` | – | – | – / 360.03 |"} {
 		if !strings.Contains(rows, want) {
@@ -44,7 +44,7 @@ func TestRowsOfLearnedMethodsSayTheirSeeds(t *testing.T) {
 	const headings = "method,case,regime,training_seed,training_seeds\n"
 	require.OK(t, os.WriteFile(list, []byte(headings+"td3,opf30,paper,1,3\ncpo,opf30,paper,1,3\ncpo,opf30,paper,3,3\nppo,opf30,paper,1,2\nppo,opf30,paper,2,2\n"), 0o666))
 	r := require.Get(report.Load(t.Context(), dir, known()))(t)
-	r.Evaluations = []closedloop.Result{testrecords.Run("opf30", "navigator", report.PaperRegime, 1, 2), testrecords.Run("opf30", "td3", report.PaperRegime, 1, 2), testrecords.Run("opf30", "cpo", report.PaperRegime, 1, 2)}
+	report.Set(r, []closedloop.Result{testrecords.Run("opf30", "navigator", report.PaperRegime, 1, 2), testrecords.Run("opf30", "td3", report.PaperRegime, 1, 2), testrecords.Run("opf30", "cpo", report.PaperRegime, 1, 2)})
 	rows := devices{r}.paperRows()
 	for _, want := range []string{"| opf30 | `navigator` | 2 |", "| opf30 | `td3`, 1 of 3 seeds | 2 |", "| opf30 | `cpo`, first of 2 of 3 seeds | 2 |"} {
 		if !strings.Contains(rows, want) {
@@ -78,10 +78,11 @@ func TestDifferencesAreOfAFactorOfTwo(t *testing.T) {
 	r := testrecords.Run("opf30", "navigator", report.PaperRegime, 1, 1)
 	r.GapPct, r.Latency.P50, r.Feasible, r.CostMean, r.Outcomes = 0.31, 11_900, 1, 361*300, nil
 	all := report.New("here", known())
-	if all.Evaluations = []closedloop.Result{r}; strings.Contains(devices{all}.differences(), "navigator") {
+	report.Put(all, r)
+	if strings.Contains(devices{all}.differences(), "navigator") {
 		t.Errorf("as the paper's, and a difference: %s", devices{all}.differences())
 	}
-	all.Evaluations[0].Latency.P50 = 1190
+	report.Of[closedloop.Result](all)[0].Latency.P50 = 1190
 	if got := (devices{all}).differences(); !strings.Contains(got, "| opf30 | `navigator` | decision, ms | 1.19 | 12.3 | 0.097 | [Times of a decision](#times-of-a-decision) |") {
 		t.Errorf("a tenth of the paper's time is no difference: %s", got)
 	}

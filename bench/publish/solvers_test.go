@@ -33,11 +33,11 @@ func peersOfTwo() peerrecord.Record {
 // TestSolversBesideOurs: a cell has the three ratios of a peer, theirs are in the order of the columns.
 func TestSolversBesideOurs(t *testing.T) {
 	r := report.New("device", nil)
-	r.Peers = []peerrecord.Record{{}, peersOfTwo()}
+	report.Set(r, []peerrecord.Record{{}, peersOfTwo()})
 	wants(t, (devices{r}).solvers(), "| `cart` | 10 | 1 / 1.5 / 8 | 4 / 5.33 / 0.5 | 2 / 2.67 / 0.25 | 0.5 / 0.667 / 0.0625 | 0 | 0 / 0 / 3 | 2e-09 | 3e-06 |")
 
 	// A peer of one system alone has dashes elsewhere, and its check no row of its own.
-	own := &r.Peers[1]
+	own := &report.Of[peerrecord.Record](r)[1]
 	own.Checks = append(own.Checks, peerrecord.Check{Case: "crane", Peer: "own-mpc", Decisions: 10, Worst: 4e-8})
 	for _, op := range []string{"warm p50", "warm p99", "cold p50"} {
 		own.Ratios = append(own.Ratios, peerrecord.Ratio{Op: op, Case: "crane, 40 steps", Peer: "own-mpc", Ratio: 16, OursUS: 1000, PeerUS: 16000, Decisions: 10, Unsolved: 1})
@@ -50,7 +50,7 @@ func TestSolversBesideOurs(t *testing.T) {
 // though one that does not is faster; a system without a map's times is there too, and says so.
 func TestMapsBesideSolvers(t *testing.T) {
 	r := report.New("device", nil)
-	r.Peers = []peerrecord.Record{{}, peersOfTwo()}
+	report.Set(r, []peerrecord.Record{{}, peersOfTwo()})
 	wants(t, (devices{r}).mapsBeside(),
 		"| system | method | its p50 / p99, µs | slow's, µs | quick's, µs | fails's, µs | fastest that solves all | over the method's p50 / p99 | warm `nmpc`'s over its p50 |",
 		"| `cart` | `direct` | 5 / 10 | 4000 / 8000 | 2000 / 4000 | 500 / 1000, 3 of 10 unsolved | quick | 400 / 400 | 200 |",

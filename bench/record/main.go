@@ -33,12 +33,12 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/bench/publish"
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -153,7 +153,7 @@ func run(ctx context.Context, out string, limit machine.Limit, arguments []strin
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", arguments[0], err)
 	}
-	record := publish.Benchmarked{Device: gpc.Host(), Commit: version.Build(), Command: words(arguments)}
+	record := peerrecord.Benchmarked{Device: gpc.Host(), Commit: version.Build(), Command: words(arguments)}
 	if record.Load, err = watch.End(); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func run(ctx context.Context, out string, limit machine.Limit, arguments []strin
 		own := (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 		l.Others = max(0, l.Others-own/time.Since(begun).Seconds())
 	}
-	if record.Benchmarks, err = publish.ParseBenchmarks(printed.String()); err != nil {
+	if record.Benchmarks, err = peerrecord.ParseBenchmarks(printed.String()); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(&record, "", " ")

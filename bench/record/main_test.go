@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/bench/publish"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -46,7 +46,7 @@ func TestWhatAProgramPrintsIsKept(t *testing.T) {
 		t.Error("a record of nothing was written")
 	}
 	require.OK(t, record("BenchmarkWeights/0.7-2 1 12 ns/op 0.5 J_total_%"))
-	var r publish.Benchmarked
+	var r peerrecord.Benchmarked
 	require.OK(t, json.Unmarshal(require.Get(os.ReadFile(file))(t), &r))
 	if len(r.Benchmarks) != 1 || r.Benchmarks[0].Name != "BenchmarkWeights/0.7" || r.Benchmarks[0].Metrics["J_total_%"] != 0.5 || r.Device == "" || r.Commit == "" {
 		t.Errorf("%+v", r)

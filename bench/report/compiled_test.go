@@ -12,7 +12,7 @@ import (
 func TestCompilationIsARecord(t *testing.T) {
 	text := require.Get(json.Marshal(compile.Report{Case: "cart", Rounds: make([]compile.Round, 1), Choice: make([]compile.Score, 1)}))(t)
 	r := New("device", nil)
-	if err := r.Add(text); err != nil || len(r.Compilations) != 1 {
-		t.Errorf("%d compilations and %v from %s", len(r.Compilations), err, text)
+	if err := r.Add(text); err != nil || len(Of[compile.Report](r)) != 1 {
+		t.Errorf("%d compilations and %v from %s", len(Of[compile.Report](r)), err, text)
 	}
 }

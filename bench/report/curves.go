@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpc-engine/gpc/bench/draw"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 // curveFloor is what a regret of less is drawn at, %.
@@ -21,7 +21,7 @@ const curveFloor = 1e-5
 // columns.
 type curve struct {
 	title, note string
-	figures     func(r *Records, name string) []*Figure
+	figures     func(r *Records, name string) []*draw.Figure
 	columns     []string
 	holds       func(p *closedloop.Pairing) bool
 	cells       func(p *closedloop.Pairing) []string
@@ -32,7 +32,7 @@ var curves = []curve{
 		func(p *closedloop.Pairing) []string {
 			return []string{cmp.Or(p.Map.File, BundledMap), fmt.Sprint(p.Map.Samples)}
 		}},
-	{": what a part of Algorithm 2 is worth", "Maps of their own, which hold the decoder with the part and without it.", func(*Records, string) []*Figure { return nil }, []string{"map", "loads"},
+	{": what a part of Algorithm 2 is worth", "Maps of their own, which hold the decoder with the part and without it.", func(*Records, string) []*draw.Figure { return nil }, []string{"map", "loads"},
 		InParts,
 		func(p *closedloop.Pairing) []string {
 			return []string{cmp.Or(p.Map.File, BundledMap), OrDash(p.Regime)}
@@ -51,7 +51,7 @@ func (r *Records) curveSections() (out []Section) {
 		for _, c := range curves {
 			if pairings := r.PairingsWhere(name, c.holds); len(pairings) > 0 {
 				s := c.section(name, pairings)
-				s.figures = slices.DeleteFunc(c.figures(r, name), func(f *Figure) bool { return f == nil })
+				s.figures = slices.DeleteFunc(c.figures(r, name), func(f *draw.Figure) bool { return f == nil })
 				out = append(out, s)
 			}
 		}
@@ -76,13 +76,13 @@ func (c *curve) section(name string, pairings []closedloop.Pairing) Section {
 }
 
 // qualityFigures are quality against time and data.
-func (r *Records) qualityFigures(name string) []*Figure {
+func (r *Records) qualityFigures(name string) []*draw.Figure {
 	plain := r.PairingsWhere(name, Undisturbed)
-	return []*Figure{r.qualityFigure(name, plain), r.dataFigure(name, plain)}
+	return []*draw.Figure{r.qualityFigure(name, plain), r.dataFigure(name, plain)}
 }
 
 // noiseFigures are regret against noise and against bias, each without the other.
-func (r *Records) noiseFigures(name string) (out []*Figure) {
+func (r *Records) noiseFigures(name string) (out []*draw.Figure) {
 	for _, of := range []struct {
 		name  string
 		level func(p *closedloop.Pairing) float64
@@ -94,25 +94,23 @@ func (r *Records) noiseFigures(name string) (out []*Figure) {
 		levels := r.PairingsWhere(name, func(p *closedloop.Pairing) bool {
 			return p.Map.File == "" && len(p.Shift) == 0 && of.other(p) == 0
 		})
-		f := newFigure(name+"-"+of.name, name+": "+of.name+" of the measured state", axis{of.name + " of every measured value", "share of its scale"}, regretAxis)
+		f := draw.New(name+"-"+of.name, name+": "+of.name+" of the measured state", draw.Along(of.name+" of every measured value", "share of its scale"), regretAxis)
 		out = append(out, r.series(f, name, levels, of.level))
 	}
 	return out
 }
 
 // regretAxis is that of a cost above the oracle's with its 95 % interval.
-var regretAxis = axis{"cost above the optimum", "%"}
+var regretAxis = draw.Log("cost above the optimum", "%")
 
 // qualityFigure is regret against decision time on one core: the searches by their number
 // of candidates along a line, with the bundled map and with the smallest; what polishes
 // apart; and exact solvers as the times at which they have none.
-func (r *Records) qualityFigure(name string, plain []closedloop.Pairing) *Figure {
+func (r *Records) qualityFigure(name string, plain []closedloop.Pairing) *draw.Figure {
 	if len(plain) == 0 {
 		return nil
 	}
-	f := newFigure(name+"-quality", name+": quality against candidates and time", axis{"median decision time on one core", "ms"}, regretAxis)
-	f.logX()
-	f.logY()
+	f := draw.New(name+"-quality", name+": quality against candidates and time", draw.Log("median decision time on one core", "ms"), regretAxis)
 	shown := plain[:1]
 	if last := plain[len(plain)-1]; last.Map != plain[0].Map {
 		shown = append(slices.Clone(shown), last)
@@ -135,38 +133,37 @@ func (r *Records) qualityFigure(name string, plain []closedloop.Pairing) *Figure
 				word = m.Method
 			}
 			if strings.HasSuffix(m.Method, "polish") {
-				f.point(word, c, draw.PyramidGlyph{}, x, y)
+				f.Point(word, c, draw.Pyramid, x, y)
 				continue
 			}
-			f.point(word, c, draw.CircleGlyph{}, x, y)
+			f.Point(word, c, draw.Disc, x, y)
 			xs, ys = append(xs, x), append(ys, y)
 		}
-		f.line(label, []color.RGBA{ink.light, faint(ink.light)}[k], false, xs, ys)
+		f.Line(label, []color.RGBA{draw.Ink, draw.Faint(draw.Ink)}[k], false, xs, ys)
 	}
 	for _, m := range plain[0].Pairs {
 		if x := float64(m.Latency.P50) / 1e3; r.Method(name, m.Method).Needs&domain.NeedsMap == 0 && x > 0 {
-			f.line(m.Method+", warm, exact", colour(grey), true, []float64{x, x}, []float64{min(lowest, highest) / 2, highest * 2})
+			f.Line(m.Method+", warm, exact", draw.Colour(draw.Grey), true, []float64{x, x}, []float64{min(lowest, highest) / 2, highest * 2})
 		}
 	}
-	f.caption = curveCaption + " Names are of the searches by their candidates; triangles polish what they found. Dashed: when an exact solver has the optimum."
+	f.Caption = curveCaption + " Names are of the searches by their candidates; triangles polish what they found. Dashed: when an exact solver has the optimum."
 	return f
 }
 
 // interval draws the 95 % interval of a regret on a logarithmic axis.
-func interval(f *Figure, c color.RGBA, x, regret, half float64) {
-	f.errorBar(c, x, math.Max(curveFloor, regret-half), math.Max(curveFloor, regret+half))
+func interval(f *draw.Figure, c color.RGBA, x, regret, half float64) {
+	f.ErrorBar(c, x, math.Max(curveFloor, regret-half), math.Max(curveFloor, regret+half))
 }
 
 // dataFigure is regret against the samples that a map was trained on.
-func (r *Records) dataFigure(name string, plain []closedloop.Pairing) *Figure {
-	f := newFigure(name+"-data", name+": maps from little data", axis{"dataset of the map", "samples"}, regretAxis)
-	f.logX()
+func (r *Records) dataFigure(name string, plain []closedloop.Pairing) *draw.Figure {
+	f := draw.New(name+"-data", name+": maps from little data", draw.Log("dataset of the map", "samples"), regretAxis)
 	return r.series(f, name, plain, func(p *closedloop.Pairing) float64 { return float64(p.Map.Samples) })
 }
 
 // shiftFigures are regret against the factor on each parameter that was shifted alone,
 // the case's own plant among them.
-func (r *Records) shiftFigures(name string) (out []*Figure) {
+func (r *Records) shiftFigures(name string) (out []*draw.Figure) {
 	plain := r.PairingsWhere(name, Undisturbed)
 	var parameters []string
 	shifted := r.PairingsWhere(name, func(p *closedloop.Pairing) bool { return len(p.Shift) == 1 && p.Map.File == "" })
@@ -181,7 +178,7 @@ func (r *Records) shiftFigures(name string) (out []*Figure) {
 				along = append(along, p)
 			}
 		}
-		f := newFigure(name+"-shift-"+of, name+": "+of+" of the plant, times a factor", axis{of, "times its own value"}, regretAxis)
+		f := draw.New(name+"-shift-"+of, name+": "+of+" of the plant, times a factor", draw.Along(of, "times its own value"), regretAxis)
 		out = append(out, r.series(f, name, along, func(p *closedloop.Pairing) float64 {
 			if f := p.Shift[of]; f != 0 {
 				return f
@@ -194,8 +191,7 @@ func (r *Records) shiftFigures(name string) (out []*Figure) {
 
 // series draws a line for every method that has a regret at two places or more; nil where
 // there is none.
-func (r *Records) series(f *Figure, name string, pairings []closedloop.Pairing, at func(p *closedloop.Pairing) float64) *Figure {
-	f.logY()
+func (r *Records) series(f *draw.Figure, name string, pairings []closedloop.Pairing, at func(p *closedloop.Pairing) float64) *draw.Figure {
 	type point struct{ x, regret, half float64 }
 	var methods []string
 	points := map[string][]point{}
@@ -222,15 +218,15 @@ func (r *Records) series(f *Figure, name string, pairings []closedloop.Pairing, 
 		for _, p := range along {
 			xs, ys = append(xs, p.x), append(ys, math.Max(curveFloor, p.regret))
 			interval(f, c, p.x, p.regret, p.half)
-			f.point("", c, draw.CircleGlyph{}, p.x, math.Max(curveFloor, p.regret))
+			f.Point("", c, draw.Disc, p.x, math.Max(curveFloor, p.regret))
 		}
-		f.line(m, c, false, xs, ys)
+		f.Line(m, c, false, xs, ys)
 		drawn++
 	}
 	if drawn == 0 {
 		return nil
 	}
-	f.caption = curveCaption
+	f.Caption = curveCaption
 	return f
 }
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/bench/draw"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 // evaluationSections are the tables of every case that was evaluated.
@@ -268,51 +268,52 @@ func preference(w []float64) string {
 }
 
 func (r *Records) steeringSections() []Section {
-	if len(r.Steerings) == 0 {
+	all := Of[closedloop.Steering](r)
+	if len(all) == 0 {
 		return nil
 	}
 	summary := Section{
 		title: "Steering by a fixed preference",
 		Note:  "One map of each case, no retraining. Regret is over the exact optimum of the same episodes under the same preference; hypervolumes are to the nadir of both fronts stretched by a tenth of the range, as shares of the box from there to their ideal.",
-		Rows:  SteeringSummaryRows(r.Steerings...),
+		Rows:  SteeringSummaryRows(all...),
 	}
-	return append([]Section{summary}, each(r.Steerings, func(v closedloop.Steering) Section {
+	return append([]Section{summary}, each(func(v closedloop.Steering) Section {
 		return Section{title: fmt.Sprintf("%s: %s under each preference", v.Case, v.Method), figures: r.steeringFigures(v), Rows: SteeringRows(&v)}
-	})...)
+	})(r)...)
 }
 
 // steeringFigures show the front traced by one map and the exact one: two
 // objectives in one figure; of three, the first and the second each against the
 // third, where a line joins the two points of each preference.
-func (r *Records) steeringFigures(s closedloop.Steering) []*Figure {
+func (r *Records) steeringFigures(s closedloop.Steering) []*draw.Figure {
 	if len(s.Front) == 0 {
 		return nil
 	}
 	switch len(s.Front[0].J) {
 	case 2:
-		f := newFigure(frontName(&s), s.Case+": one map steered by a fixed preference", r.summed(s.Case, 0), r.summed(s.Case, 1))
+		f := draw.New(frontName(&s), s.Case+": one map steered by a fixed preference", r.summed(s.Case, 0), r.summed(s.Case, 1))
 		var x, y []float64
 		for _, p := range s.Front {
 			x, y = append(x, float64(p.OracleJ[0])), append(y, float64(p.OracleJ[1]))
 		}
-		f.line("exact front", colour(grey), false, x, y)
+		f.Line("exact front", draw.Colour(draw.Grey), false, x, y)
 		x, y = nil, nil
 		for _, p := range s.Front {
 			x, y = append(x, float64(p.J[0])), append(y, float64(p.J[1]))
 		}
-		f.points(s.Method, r.methodColour(s.Case, s.Method), draw.CircleGlyph{}, x, y)
-		f.caption = frontCaption
-		return []*Figure{f}
+		f.Points(s.Method, r.methodColour(s.Case, s.Method), draw.Disc, x, y)
+		f.Caption = frontCaption
+		return []*draw.Figure{f}
 	case 3:
-		figures := []*Figure{r.pairedFront(&s, 0), r.pairedFront(&s, 1)}
-		return slices.DeleteFunc(figures, func(f *Figure) bool { return f == nil })
+		figures := []*draw.Figure{r.pairedFront(&s, 0), r.pairedFront(&s, 1)}
+		return slices.DeleteFunc(figures, func(f *draw.Figure) bool { return f == nil })
 	}
 	return nil
 }
 
 // summed is the axis of an objective summed over an episode.
-func (r *Records) summed(name string, i int) axis {
-	return axis{"Σ " + r.objective(name, "J", i), r.unitOfObjective(name, i)}
+func (r *Records) summed(name string, i int) draw.Axis {
+	return draw.Along("Σ "+r.objective(name, "J", i), r.unitOfObjective(name, i))
 }
 
 // frontName is that of a front's figure: of the case, and of a method that is not the
@@ -327,8 +328,7 @@ func frontName(s *closedloop.Steering) string {
 // pairedFront draws objective j against the third, preference by preference. The
 // axis of j is logarithmic where it falls by decades, as an objective may near its
 // own optimum.
-func (r *Records) pairedFront(s *closedloop.Steering, j int) *Figure {
-	f := newFigure(fmt.Sprintf("%s-%d", frontName(s), j+1), s.Case+": one map steered by a fixed preference", r.summed(s.Case, j), r.summed(s.Case, 2))
+func (r *Records) pairedFront(s *closedloop.Steering, j int) *draw.Figure {
 	var x, y [2][]float64 // exact, steered
 	for _, p := range s.Front {
 		px, py := [2]float64{float64(p.OracleJ[j]), float64(p.J[j])}, [2]float64{float64(p.OracleJ[2]), float64(p.J[2])}
@@ -342,15 +342,17 @@ func (r *Records) pairedFront(s *closedloop.Steering, j int) *Figure {
 	if len(x[0]) == 0 {
 		return nil
 	}
+	along := r.summed(s.Case, j)
 	if decade := 10.0; max(slices.Max(x[0]), slices.Max(x[1])) > decade*min(slices.Min(x[0]), slices.Min(x[1])) {
-		f.logX()
+		along.Logarithmic = true
 	}
+	f := draw.New(fmt.Sprintf("%s-%d", frontName(s), j+1), s.Case+": one map steered by a fixed preference", along, r.summed(s.Case, 2))
 	for i := range x[0] {
-		f.line("", faint(colour(grey)), false, []float64{x[0][i], x[1][i]}, []float64{y[0][i], y[1][i]})
+		f.Line("", draw.Faint(draw.Colour(draw.Grey)), false, []float64{x[0][i], x[1][i]}, []float64{y[0][i], y[1][i]})
 	}
-	f.points("exact", colour(grey), draw.RingGlyph{}, x[0], y[0])
-	f.points(s.Method, r.methodColour(s.Case, s.Method), draw.CircleGlyph{}, x[1], y[1])
-	f.caption = frontCaption + " A line joins the two of one preference."
+	f.Points("exact", draw.Colour(draw.Grey), draw.Ring, x[0], y[0])
+	f.Points(s.Method, r.methodColour(s.Case, s.Method), draw.Disc, x[1], y[1])
+	f.Caption = frontCaption + " A line joins the two of one preference."
 	return f
 }
 
@@ -389,13 +391,12 @@ const recoveryShown = 40
 
 // recoveryFigures show Φ after a perturbation off M* and the predicted
 // contraction.
-func recoveryFigures(c batchnav.Certified) []*Figure {
+func recoveryFigures(c batchnav.Certified) []*draw.Figure {
 	r, name := c.Recovery, c.Certificate.Case
 	if r == nil {
 		return nil
 	}
-	f := newFigure(name+"-recovery", name+": recovery from a perturbation off M*", axis{"latent steps", "count"}, axis{"Φ", "squared scales of the state"})
-	f.logY()
+	f := draw.New(name+"-recovery", name+": recovery from a perturbation off M*", draw.Along("latent steps", "count"), draw.Log("Φ", "squared scales of the state"))
 	xs := make([]float64, min(recoveryShown, len(r.Median)))
 	floor := math.Inf(1)
 	for i := range xs {
@@ -414,10 +415,10 @@ func recoveryFigures(c batchnav.Certified) []*Figure {
 		v      []batchnav.Number
 		dashed bool
 	}{{"median", r.Median, false}, {"95th percentile", r.P95, false}, {"largest", r.Max, false}, {"predicted", predicted, true}} {
-		f.line(s.label, colour(i), s.dashed, xs, numbers(s.v)[:len(xs)])
+		f.Line(s.label, draw.Colour(i), s.dashed, xs, numbers(s.v)[:len(xs)])
 	}
-	f.caption = "Φ = ‖x − D_s(z)‖², how far the decoded state is from the measured one, step by step, where the step begins beside the map; dashed, what the certified contraction predicts."
-	return []*Figure{f}
+	f.Caption = "Φ = ‖x − D_s(z)‖², how far the decoded state is from the measured one, step by step, where the step begins beside the map; dashed, what the certified contraction predicts."
+	return []*draw.Figure{f}
 }
 
 func numbers(v []batchnav.Number) []float64 {

@@ -10,7 +10,7 @@ func TestConformanceIsShown(t *testing.T) {
 	if err := r.Add([]byte(`{"device":"NVIDIA H200","commit":"c","suites":[{"step":"suite-operations","ok":true,"passed":40,"failed":[],"skipped":["TestFaultsOfARound"],"seconds":31},{"step":"suite-rollout","ok":false,"passed":2,"failed":[],"skipped":[],"seconds":90}]}`)); err != nil {
 		t.Fatal(err)
 	}
-	rows := conformanceSection(r.Conformances[0]).Rows
+	rows := conformanceSection(Of[Conformance](r)[0]).Rows
 	if len(rows) != 3 || rows[1][3] != "TestFaultsOfARound" || rows[1][2] != "0" || rows[2][2] != "did not end" {
 		t.Errorf("%q", rows)
 	}

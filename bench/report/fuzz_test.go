@@ -49,19 +49,10 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
+// kindOf is the type of the one record.
 func kindOf(r *Records) string {
-	for name, n := range map[string]int{
-		"eval": len(r.Evaluations), "bench": len(r.Benchmarks), "certify": len(r.Certificates), "steer": len(r.Steerings),
-		"peers": len(r.Peers), "conformance": len(r.Conformances), "compare": len(r.lists), "pair": len(r.Pairings), "scaling": len(r.Scalings),
-	} {
-		if n > 0 {
-			return name
-		}
-	}
-	for _, k := range kinds {
-		if len(r.Kept(k.name)) > 0 {
-			return k.name
-		}
+	for of := range r.lists {
+		return of.String()
 	}
 	return ""
 }
@@ -164,7 +155,7 @@ func TestMalformedRecordsAreNoPanic(t *testing.T) {
 			r := New("", cases)
 			if r.addTrace(strings.NewReader(text)) == nil {
 				drawAll(r)
-				r.Animation(t.Context(), &r.Traces[0])
+				r.animation(&r.Traces[0])
 			}
 		}()
 	}

@@ -11,8 +11,8 @@ func TestGivenScenesAreNoSample(t *testing.T) {
 	const name = "integrator-convex"
 	r := New("", known())
 	for _, sum := range []string{"", "ab"} {
-		r.Evaluations = append(r.Evaluations, closedloop.Result{Case: name, Method: "navigator", ScenesSHA256: sum})
-		r.Pairings = append(r.Pairings, closedloop.Pairing{Case: name, ScenesSHA256: sum, Pairs: []closedloop.Paired{{Method: "navigator"}}})
+		Put(r, closedloop.Result{Case: name, Method: "navigator", ScenesSHA256: sum})
+		Put(r, closedloop.Pairing{Case: name, ScenesSHA256: sum, Pairs: []closedloop.Paired{{Method: "navigator"}}})
 	}
 	if all := r.Plain(name); len(all) != 1 || all[0].ScenesSHA256 != "" {
 		t.Errorf("%d evaluations", len(all))
@@ -20,7 +20,7 @@ func TestGivenScenesAreNoSample(t *testing.T) {
 	if all := r.PairingsWhere(name, func(*closedloop.Pairing) bool { return true }); len(all) != 1 || all[0].ScenesSHA256 != "" {
 		t.Errorf("%d pairings", len(all))
 	}
-	if UndisturbedPlant(&r.Pairings[1]) {
+	if UndisturbedPlant(&Of[closedloop.Pairing](r)[1]) {
 		t.Error("a pairing on scenes that were given counts as the case as it is")
 	}
 }

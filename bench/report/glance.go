@@ -3,7 +3,6 @@ package report
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"html"
 	"math"
@@ -313,18 +312,18 @@ func InPaper(p domain.PaperRow) string {
 // lead is the first screen of a report: one sentence, one picture in motion, one table.
 type lead struct {
 	headline string
-	motion   *Animation
+	motion   *animation
 	rows     [][]string
 	note     string // how the rows are to be read, and what is not among them
 }
 
 // lead is of the cases' maps, each in the scenes that cost it most; without runs of them there is the picture alone.
-func (r *Records) lead(ctx context.Context) (*lead, error) {
+func (r *Records) lead() (*lead, error) {
 	l := &lead{headline: "gpc: recorded results, " + r.Device}
 	t := r.mostMoving()
 	if t != nil {
 		var err error
-		if l.motion, err = r.Animation(ctx, t); err != nil {
+		if l.motion, err = r.animation(t); err != nil {
 			return nil, err
 		}
 	}
@@ -378,8 +377,8 @@ func (r *Records) mostMoving() *Trace {
 		}
 		moving := 0
 		if m, err := r.motion(t, &t.Episodes[0]); m != nil && err == nil {
-			last := m.shapes[len(m.shapes)-1]
-			for k, s := range m.shapes[0] {
+			last := m.Shapes[len(m.Shapes)-1]
+			for k, s := range m.Shapes[0] {
 				if s.Role != domain.Ground && !slices.Equal(s.Path, last[k].Path) {
 					moving++
 				}
@@ -399,7 +398,7 @@ func (p *sheet) lead(l *lead) {
 	w := &p.html
 	fmt.Fprintf(w, "<h1>%s</h1>\n<div class=\"lead\">\n", html.EscapeString(l.headline))
 	if a := l.motion; a != nil {
-		p.enlargeable(a.Title, a.caption, a.SVG)
+		p.enlargeable(a.title, a.caption, a.svg)
 	}
 	if l.rows != nil {
 		var table bytes.Buffer

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/bench/draw"
+	"github.com/gpc-engine/gpc/bench/draw/drawtest"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -33,7 +35,7 @@ func measured(factor float64) *bench.Record {
 	return r
 }
 
-func comparison(t *testing.T, records ...*bench.Record) []*Figure {
+func comparison(t *testing.T, records ...*bench.Record) []*draw.Figure {
 	t.Helper()
 	var named []bench.NamedRecord
 	for i, r := range records {
@@ -49,10 +51,10 @@ func TestFiguresOfAComparison(t *testing.T) {
 	dir := t.TempDir()
 	for _, f := range figures {
 		names = append(names, f.Name)
-		for _, fault := range faults(f) {
+		for _, fault := range drawtest.Faults(f) {
 			t.Errorf("%s: %s", f.Name, fault)
 		}
-		if f.caption == "" {
+		if f.Caption == "" {
 			t.Errorf("%s has no caption", f.Name)
 		}
 		require.OK(t, f.Write(dir))
@@ -88,34 +90,20 @@ func TestFiguresOfOlderRecords(t *testing.T) {
 	one.Results = one.Results[:1]
 	one.Results[0].PeakGFlops = 0
 	for _, f := range comparison(t, one, old) {
-		for _, fault := range faults(f) {
+		for _, fault := range drawtest.Faults(f) {
 			t.Errorf("%s of one row: %s", f.Name, fault)
 		}
-	}
-}
-
-// A histogram's shares are of all calls.
-func TestSharesOfAHistogram(t *testing.T) {
-	f := histogramFigure("h", "t", axis{"latency", "µs"}, []string{"a"}, [][]float64{{1, 1, 1, 10}})
-	if f.plot.Y.Max != 75 {
-		t.Errorf("three of four calls are %v %%", f.plot.Y.Max)
-	}
-	if histogramFigure("h", "t", axis{"latency", "µs"}, nil, nil) != nil {
-		t.Error("nothing is drawn")
-	}
-	for _, fault := range faults(histogramFigure("h", "t", axis{"latency", "µs"}, []string{"a"}, [][]float64{{5, 5, 5}})) {
-		t.Errorf("one value: %s", fault)
 	}
 }
 
 func TestFiguresOfScaling(t *testing.T) {
 	for _, exponent := range []float64{0, 1, 2.5} {
 		for _, f := range ScalingFigures(testrecords.Scaling(exponent)) {
-			for _, fault := range faults(f) {
+			for _, fault := range drawtest.Faults(f) {
 				t.Errorf("%s by %v: %s", f.Name, exponent, fault)
 			}
-			if f.caption != "Something of some size." {
-				t.Errorf("%s is under %q", f.Name, f.caption)
+			if f.Caption != "Something of some size." {
+				t.Errorf("%s is under %q", f.Name, f.Caption)
 			}
 		}
 	}
@@ -124,11 +112,11 @@ func TestFiguresOfScaling(t *testing.T) {
 func TestFigureOfALoop(t *testing.T) {
 	d := require.Get(bench.KeepDeadlines(t.Context(), closedCart(), idle{}, bench.DeadlineOptions{Rate: 1000, For: 20e6, Episodes: 1, Preference: domain.Preference{Adaptive: true}}))(t)
 	f := DeadlineFigure(d)
-	for _, fault := range faults(f) {
+	for _, fault := range drawtest.Faults(f) {
 		t.Error(fault)
 	}
-	if len(f.legend) != 3 || !strings.Contains(f.caption, "deadlines missed") {
-		t.Errorf("%d entries, %q", len(f.legend), f.caption)
+	if f.Entries() != 3 || !strings.Contains(f.Caption, "deadlines missed") {
+		t.Errorf("%d entries, %q", f.Entries(), f.Caption)
 	}
 }
 

@@ -68,16 +68,15 @@ func (r *Records) mixed() error {
 		}
 		return nil
 	}
-	for i := range r.Evaluations {
-		e := &r.Evaluations[i]
+	for _, e := range Of[closedloop.Result](r) {
 		if len(e.Shift) > 0 || e.ScenesSHA256 != "" {
 			continue // of a plant of their own
 		}
-		if err := same("problems", problems, e, e.ProblemSHA256); err != nil {
+		if err := same("problems", problems, &e, e.ProblemSHA256); err != nil {
 			return err
 		}
 		if m := r.Method(e.Case, e.Method); m.Needs&domain.NeedsMap != 0 {
-			if err := same("maps", maps, e, e.ModelSHA256); err != nil {
+			if err := same("maps", maps, &e, e.ModelSHA256); err != nil {
 				return err
 			}
 		}
@@ -157,18 +156,8 @@ func (r *Records) addEvaluation(text []byte) error {
 			return err
 		}
 	}
-	r.Evaluations = append(r.Evaluations, e)
+	Put(r, e)
 	return nil
-}
-
-// decode reads a record and, where there is one, holds it to a check.
-func decode[T any](text []byte, check func(*T) error) (*T, error) {
-	v := new(T)
-	err := json.Unmarshal(text, v)
-	if err == nil && check != nil {
-		err = check(v)
-	}
-	return v, err
 }
 
 // AddTrace reads a whole trace file into the records.

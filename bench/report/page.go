@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpc-engine/gpc/bench/draw"
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
@@ -24,7 +25,7 @@ type Section struct {
 	keys        int        // columns that name a row; 0: one
 	parts       []string   // headings at which a part of the table begins that a page shows as a table of its own
 	Rows        [][]string // the first is the header; nil: no table
-	figures     []*Figure
+	figures     []*draw.Figure
 	traces      []*Trace // shown in motion
 }
 
@@ -56,7 +57,7 @@ func (r *Records) chapters() (out []chapter) {
 }
 
 // Figures are those of all sections, in the order of the report.
-func (r *Records) Figures() (figures []*Figure) {
+func (r *Records) Figures() (figures []*draw.Figure) {
 	for _, c := range r.chapters() {
 		for _, s := range c.sections {
 			figures = append(figures, s.figures...)
@@ -96,7 +97,7 @@ func (r *Records) Write(ctx context.Context, dir string) ([]string, error) {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	files := []string{filepath.Join(dir, "report.md"), filepath.Join(dir, "report.html")}
-	l, err := r.lead(ctx)
+	l, err := r.lead()
 	if err != nil {
 		return nil, err
 	}
@@ -120,22 +121,25 @@ func (r *Records) Write(ctx context.Context, dir string) ([]string, error) {
 				if err != nil {
 					return nil, err
 				}
-				p.picture(f.Name, f.Title, f.caption, svg)
+				p.picture(f.Name, f.Title, f.Caption, svg)
 			}
 			for _, t := range s.traces {
-				a, err := r.Animation(ctx, t)
+				if ctx.Err() != nil {
+					return nil, ctx.Err()
+				}
+				a, err := r.animation(t)
 				if err != nil {
 					return nil, err
 				}
 				if a == nil {
 					continue
 				}
-				path := filepath.Join(images, a.Name+".svg")
-				if err := durable.WriteFile(path, a.SVG, 0o644); err != nil {
+				path := filepath.Join(images, a.name+".svg")
+				if err := durable.WriteFile(path, a.svg, 0o644); err != nil {
 					return nil, fmt.Errorf("report: %w", err)
 				}
 				files = append(files, path)
-				p.picture(a.Name, a.Title+", in motion", a.caption, a.SVG)
+				p.picture(a.name, a.title+", in motion", a.caption, a.svg)
 			}
 			p.endSection(&s)
 		}
@@ -163,10 +167,9 @@ type sheet struct {
 var layout string
 
 func (p *sheet) begin(l *lead) {
-	colours := fmt.Sprintf(":root{color-scheme:light dark;--ink:%s;--paper:%s}\n@media(prefers-color-scheme:dark){:root{--ink:%s;--paper:%s}}\n", css(ink.light), css(background.light), css(ink.dark), css(background.dark))
 	fmt.Fprintf(&p.md, "# %s\n\n%s\n", p.title, introduction)
-	fmt.Fprintf(&p.html, "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>%s</title>\n<style>%s%s\n%s</style></head>\n<body>\n<main>\n",
-		html.EscapeString(p.title), colours, layout, darkened(anyColour, "svg "))
+	fmt.Fprintf(&p.html, "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>%s</title>\n<style>%s</style></head>\n<body>\n<main>\n",
+		html.EscapeString(p.title), draw.PageStyle(layout))
 	p.lead(l)
 	fmt.Fprintf(&p.html, "<details><summary>What this report is</summary><p>%s %s</p></details>\n", html.EscapeString(p.title+"."), html.EscapeString(introduction))
 }

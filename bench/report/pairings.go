@@ -38,7 +38,7 @@ func ShiftText(shift map[string]float64) string {
 // PairingsWhere returns the pairings of a case that are wanted: those of larger maps first, then
 // by shift, noise and bias.
 func (r *Records) PairingsWhere(name string, wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
-	for _, p := range r.Pairings {
+	for _, p := range Of[closedloop.Pairing](r) {
 		if p.Case == name && p.ScenesSHA256 == "" && !byCandidates(&p) && !ByConstants(&p) && !retrained(&p) && wanted(&p) {
 			out = append(out, p)
 		}
@@ -63,7 +63,7 @@ func compareFactors(a, b map[string]float64) int {
 
 // pairedCases are the cases with pairings, by name.
 func (r *Records) pairedCases() (names []string) {
-	for _, p := range r.Pairings {
+	for _, p := range Of[closedloop.Pairing](r) {
 		names = append(names, p.Case)
 	}
 	slices.Sort(names)
@@ -154,7 +154,7 @@ func byCandidates(p *closedloop.Pairing) bool {
 
 // ComparedCases are the cases with such a pairing.
 func (r *Records) ComparedCases() (names []string) {
-	for _, p := range r.Pairings {
+	for _, p := range Of[closedloop.Pairing](r) {
 		if byCandidates(&p) {
 			names = append(names, p.Case)
 		}
@@ -170,7 +170,7 @@ func (r *Records) CandidatesOf(name string, m *closedloop.Paired) int {
 
 // CandidatePairings are those of a case, most candidates first.
 func (r *Records) CandidatePairings(name string) (out []closedloop.Pairing) {
-	for _, p := range r.Pairings {
+	for _, p := range Of[closedloop.Pairing](r) {
 		if p.Case == name && byCandidates(&p) {
 			out = append(out, p)
 		}
@@ -227,7 +227,7 @@ func checkCompilation(c *compile.Report) error {
 // the latent step's parts there.
 func (r *Records) compilationSections() (out []Section) {
 	if names := r.CompiledCases(); len(names) > 0 {
-		s := Compilations(r.Compilations, names)
+		s := Compilations(Of[compile.Report](r), names)
 		s.title = "Maps compiled from equations"
 		out = append(out, s)
 	}
@@ -244,11 +244,21 @@ func (r *Records) compilationSections() (out []Section) {
 
 // CompiledCases are those of the compilations, by name.
 func (r *Records) CompiledCases() (names []string) {
-	for _, c := range r.Compilations {
+	for _, c := range Of[compile.Report](r) {
 		names = append(names, c.Case)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// Compilation is a case's; nil: there is none.
+func (r *Records) Compilation(name string) *compile.Report {
+	for _, c := range Of[compile.Report](r) {
+		if c.Case == name {
+			return &c
+		}
+	}
+	return nil
 }
 
 // mostOthers is how many CPUs others may have while one loop is timed; beyond it the times are not

@@ -11,41 +11,43 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/opfrecord"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
-// Records are the recorded runs of one device.
+// Records are the recorded runs of one device: lists of records by their types, which Of gives, and traces.
 type Records struct {
-	Device       string // folder name
-	Evaluations  []closedloop.Result
-	Benchmarks   []bench.Record
-	Scalings     []bench.Scaling
-	Certificates []batchnav.Certified
-	Steerings    []closedloop.Steering
-	Peers        []peerrecord.Record
-	Conformances []Conformance
-	Pairings     []closedloop.Pairing
-	Compilations []compile.Report
-	OptimalFlows []opfrecord.Record
-	Traces       []Trace
-	Rollouts     []Rollout
-
-	lists     map[string]any               // of records without a field of their own, by the name of their kind
-	kept      map[string][]json.RawMessage // by the name of their kind
+	Device    string // folder name
+	Traces    []Trace
 	Cases     map[string]Case
+	lists     map[reflect.Type]any // []T by T
 	trainings map[learned]trainings
+}
+
+// Of are the records of one type, in the order in which they were read.
+func Of[T any](r *Records) []T {
+	all, _ := r.lists[reflect.TypeFor[T]()].([]T)
+	return all
+}
+
+// Put adds records of one type.
+func Put[T any](r *Records, more ...T) { Set(r, append(Of[T](r), more...)) }
+
+// Set has the records of one type be these. A copy of r keeps what it has.
+func Set[T any](r *Records, all []T) {
+	r.lists = maps.Clone(r.lists)
+	r.lists[reflect.TypeFor[T]()] = all
 }
 
 // Case is what tables need to know of a case: its methods in their order, and the
@@ -76,11 +78,8 @@ func CasesOf(all []*gpc.Case) map[string]Case {
 // New returns the records of a device, of which there are none yet. cases are what their tables
 // know of cases, by name.
 func New(device string, cases map[string]Case) *Records {
-	return &Records{Device: device, Cases: cases, trainings: map[learned]trainings{}, kept: map[string][]json.RawMessage{}}
+	return &Records{Device: device, Cases: cases, trainings: map[learned]trainings{}, lists: map[reflect.Type]any{}}
 }
-
-// Kept are the records of a kind that the report has no section for, as they are.
-func (r *Records) Kept(kind string) []json.RawMessage { return r.kept[kind] }
 
 // Trace is a recorded trace, whole.
 type Trace struct {
@@ -91,7 +90,7 @@ type Trace struct {
 // CaseNames lists the cases that have evaluations or traces, by name.
 func (r *Records) CaseNames() []string {
 	var names []string
-	for _, e := range r.Evaluations {
+	for _, e := range Of[closedloop.Result](r) {
 		names = append(names, e.Case)
 	}
 	for _, t := range r.Traces {
@@ -122,9 +121,9 @@ func (r *Records) InRegimes(name string) []closedloop.Result {
 // were drawn: those that were given are no sample of anything.
 func (r *Records) EvaluationsWhere(name string, wanted func(e *closedloop.Result) bool) []closedloop.Result {
 	var out []closedloop.Result
-	for i := range r.Evaluations {
-		if e := &r.Evaluations[i]; e.Case == name && e.Bias == 0 && len(e.Shift) == 0 && e.ScenesSHA256 == "" && wanted(e) {
-			out = append(out, *e)
+	for _, e := range Of[closedloop.Result](r) {
+		if e.Case == name && e.Bias == 0 && len(e.Shift) == 0 && e.ScenesSHA256 == "" && wanted(&e) {
+			out = append(out, e)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b closedloop.Result) int {
@@ -154,9 +153,6 @@ func (r *Records) Method(name, method string) domain.Method {
 	return domain.Method{Name: method, Group: domain.GroupBaseline}
 }
 
-// Less is what an evaluation costs above the leading method on the same episodes.
-func (r *Records) Less(e *closedloop.Result) []string { return r.CostAbove(e, r.Leading(e.Case)) }
-
 // CostAbove is what an evaluation costs above another method on the same episodes: the
 // interval of the mean, the median, and of how many. Dashes where one of the two does not
 // say what its episodes cost.
@@ -165,12 +161,11 @@ func (r *Records) CostAbove(e *closedloop.Result, method string) []string {
 	if e.Method == method {
 		return cells
 	}
-	for i := range r.Evaluations {
-		main := &r.Evaluations[i]
+	for _, main := range Of[closedloop.Result](r) {
 		if main.Method != method || main.Case != e.Case || main.Seed != e.Seed || main.Regime != e.Regime || main.Noise != e.Noise || main.Bias != e.Bias || len(main.Shift)+len(e.Shift) > 0 || main.ScenesSHA256 != "" {
 			continue
 		}
-		d, err := e.Less(main)
+		d, err := e.Less(&main)
 		switch {
 		case err != nil:
 			return []string{"other scenes", "–", "–"}
@@ -220,81 +215,53 @@ func (k *kind) is(raw map[string]json.RawMessage) bool {
 	return !slices.ContainsFunc(k.keys, func(key string) bool { return raw[key] == nil })
 }
 
-// kinds are the sorts of records in the order of the report.
+// kinds are the sorts of records in the order of the report; those without a chapter stand at their case, or on pages alone.
 var kinds = []kind{
 	{"eval", "Closed loops", []string{"method", "episodes"}, (*Records).addEvaluation, (*Records).evaluationSections},
-	declared("compare", "Methods on the same episodes", []string{"comparisons"}, nil, comparisonSection),
-	{"eval pair", "Candidates, time, data and disturbances", []string{"pairs"},
-		into(func(r *Records) *[]closedloop.Pairing { return &r.Pairings }, nil), (*Records).curveSections},
-	{"steer", "Steering", []string{"front"},
-		into(func(r *Records) *[]closedloop.Steering { return &r.Steerings }, checkSteering), (*Records).steeringSections},
-	listed("certify", "Certificates", []string{"certificate"},
-		func(r *Records) *[]batchnav.Certified { return &r.Certificates }, checkCertified, certificateSection),
-	{"compile", "Maps compiled from equations", []string{"rounds", "choice", "test"},
-		into(func(r *Records) *[]compile.Report { return &r.Compilations }, checkCompilation), (*Records).compilationSections},
-	listed("bench", "Speed", []string{"results"}, func(r *Records) *[]bench.Record { return &r.Benchmarks }, nil, benchmarkSection),
-	listed("conformance", "Speed", []string{"suites"}, func(r *Records) *[]Conformance { return &r.Conformances }, nil, conformanceSection),
-	listed("bench scaling", "Speed", []string{"curves"},
-		func(r *Records) *[]bench.Scaling { return &r.Scalings }, (*bench.Scaling).Validate, scalingSection),
-	listed("peers", "Speed", []string{"ratios"}, func(r *Records) *[]peerrecord.Record { return &r.Peers }, nil, peersSection),
-	{"record --rollout", "", []string{"rollout", "shapes"},
-		into(func(r *Records) *[]Rollout { return &r.Rollouts }, (*Rollout).check), nil},
-	listed("opf of several networks", "Speed", []string{"networks", "threads"},
-		func(r *Records) *[]opfrecord.Record { return &r.OptimalFlows }, (*opfrecord.Record).Check, optimalFlowsSection),
-	kept("torture", "attacks"),
-	kept("bench serve", "canary_differing"),
-	kept("bench deadline", "late_causes"),
-	kept("bench record", "benchmarks"),
-	kept("learned optimal power flows", "recipes", "rows"),
-	kept("peers of pandapower", "peer", "rows"),
+	declared[Compared]("compare", "Methods on the same episodes", nil, each(comparisonSection), "comparisons"),
+	declared[closedloop.Pairing]("eval pair", "Candidates, time, data and disturbances", nil, (*Records).curveSections, "pairs"),
+	declared("steer", "Steering", checkSteering, (*Records).steeringSections, "front"),
+	declared("certify", "Certificates", checkCertified, each(certificateSection), "certificate"),
+	declared("compile", "Maps compiled from equations", checkCompilation, (*Records).compilationSections, "rounds", "choice", "test"),
+	declared[bench.Record]("bench", "Speed", nil, each(benchmarkSection), "results"),
+	declared[Conformance]("conformance", "Speed", nil, each(conformanceSection), "suites"),
+	declared("bench scaling", "Speed", (*bench.Scaling).Validate, each(scalingSection), "curves"),
+	declared[peerrecord.Record]("peers", "Speed", nil, each(peersSection), "ratios"),
+	declared("record --rollout", "", (*Rollout).check, nil, "rollout", "shapes"),
+	declared("opf of several networks", "Speed", (*opfrecord.Record).Check, each(optimalFlowsSection), "networks", "threads"),
+	declared("torture", "", (*peerrecord.Torture).Check, nil, "attacks"),
+	declared[peerrecord.Served]("bench serve", "", nil, nil, "canary_differing"),
+	declared[bench.Deadlines]("bench deadline", "", nil, nil, "late_causes"),
+	declared("bench record", "", (*peerrecord.Benchmarked).Check, nil, "benchmarks"),
+	declared[peerrecord.LearnedFlows]("learned optimal power flows", "", nil, nil, "recipes", "rows"),
+	declared[peerrecord.BesidePandapower]("peers of pandapower", "", nil, nil, "peer", "rows"),
 }
 
-// into adds a record to a list once it has passed its check, if there is one.
-func into[T any](list func(r *Records) *[]T, check func(*T) error) func(r *Records, text []byte) error {
-	return func(r *Records, text []byte) error {
-		v, err := decode(text, check)
+// declared is a kind of records of one type. Each has to pass check, if there is one.
+func declared[T any](name, chapter string, check func(*T) error, sections func(r *Records) []Section, keys ...string) kind {
+	return kind{name, chapter, keys, func(r *Records, text []byte) error {
+		v := new(T)
+		err := json.Unmarshal(text, v)
+		if err == nil && check != nil {
+			err = check(v)
+		}
 		if err == nil {
-			*list(r) = append(*list(r), *v)
+			Put(r, *v)
 		}
 		return err
-	}
+	}, sections}
 }
 
-// listed is a kind with a section for every record; one without rows is left out.
-func listed[T any](name, chapter string, keys []string, list func(r *Records) *[]T, check func(*T) error, of func(T) Section) kind {
-	return kind{name, chapter, keys, into(list, check), func(r *Records) []Section { return each(*list(r), of) }}
-}
-
-// declared is a kind with a section for every record whose list has no field of Records: all of it is said in one place.
-func declared[T any](name, chapter string, keys []string, check func(*T) error, of func(T) Section) kind {
-	list := func(r *Records) *[]T {
-		if r.lists == nil {
-			r.lists = map[string]any{}
+// each makes a section of every record of a type; one without rows is left out.
+func each[T any](of func(T) Section) func(r *Records) []Section {
+	return func(r *Records) (out []Section) {
+		for _, v := range Of[T](r) {
+			if s := of(v); len(s.Rows) > 0 {
+				out = append(out, s)
+			}
 		}
-		if r.lists[name] == nil {
-			r.lists[name] = new([]T)
-		}
-		return r.lists[name].(*[]T)
+		return out
 	}
-	return listed(name, chapter, keys, list, check, of)
-}
-
-// kept is a kind without a section: what reads the records asks for them by its name.
-func kept(name string, keys ...string) kind {
-	return kind{name: name, keys: keys, add: func(r *Records, text []byte) error {
-		r.kept[name] = append(r.kept[name], text)
-		return nil
-	}}
-}
-
-// each makes a section of every record; one without rows is left out.
-func each[T any](records []T, of func(T) Section) (out []Section) {
-	for _, v := range records {
-		if s := of(v); len(s.Rows) > 0 {
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 // trainingsFile is the list of the evaluations of learned methods, a line a training, below a

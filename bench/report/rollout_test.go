@@ -29,8 +29,8 @@ func TestARolloutKeepsWhatItsFiguresShow(t *testing.T) {
 	}
 	whole := require.Get(r.motion(tr, &tr.Episodes[0]))(t)
 	thin := require.Get(o.motion())(t)
-	for i, s := range thin.shapes[len(thin.shapes)-1] {
-		want := whole.shapes[(len(thin.shapes)-1)*o.Every][i]
+	for i, s := range thin.Shapes[len(thin.Shapes)-1] {
+		want := whole.Shapes[(len(thin.Shapes)-1)*o.Every][i]
 		if s.Role != want.Role || math.Abs(s.Path[0][0]-want.Path[0][0]) > 0.5/millimetres {
 			t.Errorf("shape %d ends at %v, want %v", i, s, want)
 		}

@@ -3,12 +3,12 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"image/color"
 	"math"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/gpc-engine/gpc/bench/draw"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -25,7 +25,7 @@ const mostRegimes = 2
 
 // seriesFigures show how episodes go: the cost of a decision, by how much it is above the
 // exact one's, each objective, and the priorities.
-func (r *Records) seriesFigures(name string) (figures []*Figure) {
+func (r *Records) seriesFigures(name string) (figures []*draw.Figure) {
 	all := r.EvaluationsWhere(name, func(e *closedloop.Result) bool {
 		return e.Noise == 0 && e.Series != nil && slices.Contains(overlaid, e.Method)
 	})
@@ -59,35 +59,35 @@ func rankOfRegime(regime string) int {
 }
 
 // overTime draws the evaluations of one regime.
-func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figures []*Figure) {
+func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figures []*draw.Figure) {
 	c := r.Cases[name].Definition
 	file, title := name, name
 	if regime != "" {
 		file, title = name+"-"+regime, name+", "+regime
 	}
-	cost, up := func(s *closedloop.Series) closedloop.Band { return s.Weighted }, axis{"σᵀJ", r.unitOfCost(name)}
+	cost, up := func(s *closedloop.Series) closedloop.Band { return s.Weighted }, draw.Along("σᵀJ", r.unitOfCost(name))
 	if domain.AbilitiesOfProblem(c.Problem).Weigh != nil { // the cost is Σ J_i, not Σ σ_i J_i
-		cost, up = func(s *closedloop.Series) closedloop.Band { return s.Total }, axis{"J_total = Σ J_i", up.unit}
+		cost, up = func(s *closedloop.Series) closedloop.Band { return s.Total }, draw.Along("J_total = Σ J_i", up.Unit)
 	}
 	at, along := r.clock(name, len(shown[0].Series.Total.Mean)*shown[0].Series.Every+1)
 	time := func(s *closedloop.Series) []float64 { return steps(s, at[1]) }
-	beside := func(f *Figure, what string) *Figure {
-		f.caption += " " + episodesOf(shown)
+	beside := func(f *draw.Figure, what string) *draw.Figure {
+		f.Caption += " " + episodesOf(shown)
 		if text := c.PaperFigures[what]; text != "" && (regime == PaperRegime || regime == "") {
-			f.caption += " " + text
+			f.Caption += " " + text
 		}
 		return f
 	}
-	add := func(what, heading string, up axis, of func(s *closedloop.Series) closedloop.Band) {
-		f := newFigure(file+"-"+what, title+": "+heading, along, up)
+	add := func(what, heading string, up draw.Axis, of func(s *closedloop.Series) closedloop.Band) {
+		f := draw.New(file+"-"+what, title+": "+heading, along, up)
 		for k := range shown {
 			s, b := shown[k].Series, of(shown[k].Series)
 			if k > 0 { // shades would hide each other
 				b.P10, b.P90 = nil, nil
 			}
-			f.band(shown[k].Method, r.methodColour(name, shown[k].Method), k > 1, time(s), b)
+			f.Band(shown[k].Method, r.methodColour(name, shown[k].Method), k > 1, time(s), b.Mean, b.P10, b.P90)
 		}
-		f.caption = fmt.Sprintf("The mean over episodes, and of %s between the 10 and 90 %% quantiles shaded; curves may lie on each other.", shown[0].Method)
+		f.Caption = fmt.Sprintf("The mean over episodes, and of %s between the 10 and 90 %% quantiles shaded; curves may lie on each other.", shown[0].Method)
 		figures = append(figures, beside(f, strings.TrimRight(what, "0123456789-")))
 	}
 	add("total", "cost of a decision", up, cost)
@@ -96,34 +96,34 @@ func (r *Records) overTime(name, regime string, shown []closedloop.Result) (figu
 	}
 	for i := range shown[0].Series.J {
 		label := r.objective(name, "J", i)
-		add(fmt.Sprintf("objective-%d", i+1), label, axis{label, r.unitOfObjective(name, i)}, func(s *closedloop.Series) closedloop.Band { return s.J[min(i, len(s.J)-1)] })
+		add(fmt.Sprintf("objective-%d", i+1), label, draw.Along(label, r.unitOfObjective(name, i)), func(s *closedloop.Series) closedloop.Band { return s.J[min(i, len(s.J)-1)] })
 	}
-	f := newFigure(file+"-weights", title+": priority σ", along, axis{"priority σ", "share"})
-	f.plot.Y.Min, f.plot.Y.Max = 0, 1
+	f := draw.New(file+"-weights", title+": priority σ", along, draw.Along("priority σ", "share"))
+	f.Plot.Y.Min, f.Plot.Y.Max = 0, 1
 	for k, e := range shown {
 		for i, b := range e.Series.Sigma {
 			if e.Method == AlgorithmTwo {
-				f.band(r.objective(name, "σ", i), colour(i), false, time(e.Series), b)
+				f.Band(r.objective(name, "σ", i), draw.Colour(i), false, time(e.Series), b.Mean, b.P10, b.P90)
 				continue
 			}
-			f.line("", faint(colour(i)), k == 0, time(e.Series), b.Mean)
+			f.Line("", draw.Faint(draw.Colour(i)), k == 0, time(e.Series), b.Mean)
 		}
 	}
-	f.caption = fmt.Sprintf("σ as the plant scores decisions: of %s the mean over episodes, and between the 10 and 90 %% quantiles shaded.", AlgorithmTwo)
+	f.Caption = fmt.Sprintf("σ as the plant scores decisions: of %s the mean over episodes, and between the 10 and 90 %% quantiles shaded.", AlgorithmTwo)
 	if others := slices.DeleteFunc(methodsOf(shown), func(m string) bool { return m == AlgorithmTwo }); len(others) > 0 {
-		f.caption += fmt.Sprintf(" Thin lines are the means of %s.", strings.Join(others, " and "))
+		f.Caption += fmt.Sprintf(" Thin lines are the means of %s.", strings.Join(others, " and "))
 	}
 	return append(figures, beside(f, "weights"))
 }
 
 // above is by how much the cost of a decision is above that of the first method, of the means of
 // the same episodes; nil where there is no exact method among them, or none beside it.
-func (r *Records) above(name, file, title string, along, up axis, shown []closedloop.Result, time func(s *closedloop.Series) []float64, cost func(s *closedloop.Series) closedloop.Band) *Figure {
+func (r *Records) above(name, file, title string, along, up draw.Axis, shown []closedloop.Result, time func(s *closedloop.Series) []float64, cost func(s *closedloop.Series) closedloop.Band) *draw.Figure {
 	exact := &shown[0]
 	if exact.Method == AlgorithmTwo || len(shown) < 2 {
 		return nil
 	}
-	f := newFigure(file+"-above", title+": cost above "+exact.Method, along, axis{up.name + " above " + exact.Method + "'s", up.unit})
+	f := draw.New(file+"-above", title+": cost above "+exact.Method, along, draw.Along(up.Name+" above "+exact.Method+"'s", up.Unit))
 	base := cost(exact.Series).Mean
 	drawn := false
 	for _, e := range shown[1:] {
@@ -135,13 +135,13 @@ func (r *Records) above(name, file, title string, along, up axis, shown []closed
 		for t := range own {
 			difference[t] = own[t] - base[t]
 		}
-		f.line(e.Method, r.methodColour(name, e.Method), false, time(e.Series), difference)
+		f.Line(e.Method, r.methodColour(name, e.Method), false, time(e.Series), difference)
 		drawn = true
 	}
 	if !drawn {
 		return nil
 	}
-	f.caption = fmt.Sprintf("Difference of the means over the same episodes. A method whose state is another may cost less for a while than %s.", exact.Method)
+	f.Caption = fmt.Sprintf("Difference of the means over the same episodes. A method whose state is another may cost less for a while than %s.", exact.Method)
 	return f
 }
 
@@ -180,25 +180,6 @@ func subscript(i int) string {
 	return b.String()
 }
 
-// band adds a mean as a line, and the range between its quantiles as a shade.
-func (f *Figure) band(label string, c color.RGBA, dashed bool, xs []float64, b closedloop.Band) {
-	var x, y []float64
-	for k, v := range b.P10 {
-		if !math.IsNaN(v) {
-			x, y = append(x, xs[k]), append(y, v)
-		}
-	}
-	for k, v := range slices.Backward(b.P90) {
-		if !math.IsNaN(v) {
-			x, y = append(x, xs[k]), append(y, v)
-		}
-	}
-	if shade := translucent(c); len(x) > 3 {
-		f.fill(shade, shade, x, y)
-	}
-	f.line(label, c, dashed, xs, b.Mean)
-}
-
 // objective is a symbol of the i-th objective with its name.
 func (r *Records) objective(name, symbol string, i int) string {
 	text := symbol + subscript(i)
@@ -211,16 +192,16 @@ func (r *Records) objective(name, symbol string, i int) string {
 // unitOfObjective is the unit of an axis of the i-th objective.
 func (r *Records) unitOfObjective(name string, i int) string {
 	if p := r.Cases[name].Definition.Problem; p != nil && i < len(p.Spec().Objectives) {
-		return unitOf(p.Spec().Objectives[i].Unit)
+		return p.Spec().Objectives[i].Unit
 	}
-	return unitOf("")
+	return ""
 }
 
 // unitOfCost is the unit of a sum of objectives: that of those that have one.
 func (r *Records) unitOfCost(name string) string {
 	p := r.Cases[name].Definition.Problem
 	if p == nil {
-		return unitOf("")
+		return ""
 	}
 	unit := ""
 	for _, o := range p.Spec().Objectives {
@@ -229,70 +210,41 @@ func (r *Records) unitOfCost(name string) string {
 		}
 		unit = cmp.Or(unit, o.Unit)
 	}
-	return unitOf(unit)
+	return unit
 }
 
-// panel is what is drawn of an episode against time in one figure: values of one unit.
-type panel struct {
-	name, title string
-	axis, unit  string // what is drawn up
-	names       []string
-	values      [][]float64 // [len(names)][decisions]
-	time        []float64
-	clock       axis // of time
-	limit       bool // 0 is one
-}
-
-// seconds between two decisions of a trace; 0: not known.
-func (r *Records) seconds(t *Trace) float64 {
-	if p := r.Cases[t.Header.Case].Definition.Problem; p != nil {
+// seconds between two decisions of a case; 0: not known.
+func (r *Records) seconds(name string) float64 {
+	if p := r.Cases[name].Definition.Problem; p != nil {
 		return p.Spec().StepSeconds
 	}
 	return 0
 }
 
 // clock gives the times of n points, one decision of a case apart, and their axis.
-func (r *Records) clock(name string, n int) ([]float64, axis) {
-	seconds := 0.0
-	if p := r.Cases[name].Definition.Problem; p != nil {
-		seconds = p.Spec().StepSeconds
-	}
-	return clockOf(seconds, n)
-}
-
-// clockOf is the same of points that are so many seconds apart; 0: not known.
-func clockOf(seconds float64, n int) ([]float64, axis) {
-	each, along := 1.0, axis{"decisions", "count"}
-	if seconds > 0 {
-		per, unit := timeUnit(seconds * float64(n))
-		each, along = seconds/per, axis{"time", unit}
-	}
-	at := make([]float64, n)
-	for k := range at {
-		at[k] = each * float64(k)
-	}
-	return at, along
+func (r *Records) clock(name string, n int) ([]float64, draw.Axis) {
+	return draw.Clock(r.seconds(name), n)
 }
 
 // numbered is a variable that each of several robots has: its letters and the number of the robot.
 var numbered = regexp.MustCompile(`^(\pL+)([0-9]+)$`)
 
-// robots gives the panel the names of robots where every line is of one, so many in the scene.
-func (p *panel) robots(among int) {
-	names, letters := make([]string, len(p.names)), ""
-	for i, name := range p.names {
+// nameRobots gives a panel the names of robots where every line is of one, so many in the scene.
+func nameRobots(p *draw.Panel, among int) {
+	names, letters := make([]string, len(p.Names)), ""
+	for i, name := range p.Names {
 		m := numbered.FindStringSubmatch(name)
 		if m == nil || among < 2 || letters != "" && m[1] != letters {
 			return
 		}
 		letters, names[i] = m[1], "robot "+m[2]
 	}
-	p.axis, p.names = p.axis+" "+letters, names
+	p.Axis, p.Names = p.Axis+" "+letters, names
 }
 
 // panels are the time lines of a trace's first episode: states and actions by their units, and the
 // smallest margin.
-func (r *Records) panels(t *Trace) (out []panel) {
+func (r *Records) panels(t *Trace) (out []draw.Panel) {
 	var states, actions []domain.Variable
 	if p := r.Cases[t.Header.Case].Definition.Problem; p != nil {
 		states, actions = p.Spec().Measured, p.Spec().Action
@@ -314,116 +266,22 @@ func (r *Records) panels(t *Trace) (out []panel) {
 					along[k] = x[i]
 				}
 			}
-			p := slices.IndexFunc(out[first:], func(p panel) bool { return p.unit == v.Unit })
+			p := slices.IndexFunc(out[first:], func(p draw.Panel) bool { return p.Unit == v.Unit })
 			if p < 0 {
 				p = len(out) - first
-				out = append(out, panel{name: fmt.Sprintf("%s-%d", name, p+1), title: title, axis: title, unit: v.Unit, time: at, clock: clock})
+				out = append(out, draw.Panel{Name: fmt.Sprintf("%s-%d", name, p+1), Title: title, Axis: title, Unit: v.Unit, Time: at, Clock: clock})
 			}
-			out[first+p].names, out[first+p].values = append(out[first+p].names, v.Name), append(out[first+p].values, along)
+			in := &out[first+p]
+			in.Names, in.Values = append(in.Names, v.Name), append(in.Values, along)
 		}
 	}
 	add("states", "states", states, "s", func(l *closedloop.Line) []float64 { return l.S })
 	add("actions", "actions", actions, "u", func(l *closedloop.Line) []float64 { return l.U })
-	margin := panel{name: "margins", title: "smallest margin of each decision", axis: "margin", names: []string{"smallest margin"}, values: [][]float64{make([]float64, len(lines))}, time: at, clock: clock, limit: true}
+	margin := make([]float64, len(lines))
 	for k := range lines {
-		margin.values[0][k] = float64(lines[k].Margin)
+		margin[k] = float64(lines[k].Margin)
 	}
-	return append(out, margin)
-}
-
-// timeUnit is the unit that a time of so many seconds reads best in, and the seconds in it.
-func timeUnit(whole float64) (seconds float64, name string) {
-	switch {
-	case whole >= 2*3600:
-		return 3600, "h"
-	case whole >= 300:
-		return 60, "min"
-	}
-	return 1, "s"
-}
-
-// span is how far a line moves; 0 where it has no number.
-func span(v []float64) float64 {
-	lo, hi := math.Inf(1), math.Inf(-1)
-	for _, x := range v {
-		if !math.IsNaN(x) {
-			lo, hi = min(lo, x), max(hi, x)
-		}
-	}
-	return max(0, hi-lo)
-}
-
-// figure is the panel. Of more lines than a legend holds, those that move most are named.
-func (p *panel) figure(name, title string) *Figure {
-	f := newFigure(name, title, p.clock, axis{p.axis, unitOf(p.unit)})
-	order := make([]int, len(p.names))
-	for i := range order {
-		order[i] = i
-	}
-	named := len(order)
-	if p.limit && named == maxEntries || named > maxEntries {
-		named = maxEntries - 2 // the others and the limit are two more
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(span(p.values[b]), span(p.values[a])) })
-		slices.Sort(order[:named])
-		for k, i := range order[named:] {
-			word := ""
-			if k == 0 {
-				word = fmt.Sprintf("%d others", len(order)-named)
-			}
-			f.line(word, faint(colour(grey)), false, p.time, p.values[i])
-		}
-	}
-	for k, i := range order[:named] {
-		word := p.names[i]
-		if p.limit && len(p.names) == 1 {
-			word = ""
-		}
-		c := body(k)
-		if named == len(order) {
-			c = body(i)
-		}
-		f.line(word, c, false, p.time, p.values[i])
-	}
-	if p.limit {
-		f.line("limit", bound.light, true, []float64{p.time[0], p.time[len(p.time)-1]}, []float64{0, 0})
-	}
-	return f
-}
-
-// stackedPanels are the most of an animation, one above the other.
-const stackedPanels = 4
-
-// stacked are the panels that an animation shows: of the states, of the actions, and the
-// margin, which is the last.
-func stacked(panels []panel) []panel {
-	if len(panels) <= stackedPanels {
-		return panels
-	}
-	actions := slices.IndexFunc(panels, func(p panel) bool { return p.title == "actions" })
-	states := panels[:min(actions, stackedPanels-2)]
-	return slices.Concat(states, panels[actions:actions+1], panels[len(panels)-1:])
-}
-
-// settled is the decision from which on every state stays near where it ends.
-func settled(lines []closedloop.Line) int {
-	last := len(lines) - 1
-	end := lines[last].S
-	room := make([]float64, len(end))
-	for i := range end {
-		along := make([]float64, 0, len(lines))
-		for k := range lines {
-			if i < len(lines[k].S) {
-				along = append(along, lines[k].S[i])
-			}
-		}
-		room[i] = near * span(along)
-	}
-	for k := last; k > 0; k-- {
-		for i, x := range lines[k-1].S {
-			if i < len(end) && !(math.Abs(x-end[i]) <= room[i]) {
-				return k
-			}
-		}
-	}
-	return 0
+	return append(out, draw.Panel{
+		Name: "margins", Title: "smallest margin of each decision", Axis: "margin", Names: []string{"smallest margin"}, Values: [][]float64{margin}, Time: at, Clock: clock, Limit: true,
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/bench/draw"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testrecords"
@@ -29,8 +30,8 @@ func overTime(method string, level float64) closedloop.Result {
 // it.
 func TestEvaluationsAreDrawnOverTime(t *testing.T) {
 	in := New("here", known())
-	in.Evaluations = append(in.Evaluations, overTime("navigator", 361), overTime("mo-opf", 360), overTime("mpc", 360.5), overTime("hold", 370))
-	figures := map[string]*Figure{}
+	Put(in, overTime("navigator", 361), overTime("mo-opf", 360), overTime("mpc", 360.5), overTime("hold", 370))
+	figures := map[string]*draw.Figure{}
 	for _, f := range in.seriesFigures("opf30") {
 		figures[f.Name] = f
 		if _, err := f.SVG(); err != nil {
@@ -44,19 +45,19 @@ func TestEvaluationsAreDrawnOverTime(t *testing.T) {
 		"opf30-paper-objective-3": "Episodes of seed 11: mo-opf 2, navigator 2, mpc 2.",
 		"opf30-paper-weights":     "means of mo-opf and mpc",
 	} {
-		if f := figures[name]; f == nil || !strings.Contains(f.caption, says) {
+		if f := figures[name]; f == nil || !strings.Contains(f.Caption, says) {
 			t.Errorf("%s is not there, or does not say %q: %+v", name, says, f)
 		}
 	}
 	if len(figures) != 6 {
 		t.Errorf("%d figures, want 6", len(figures))
 	}
-	if f := figures["opf30-paper-above"]; f != nil && (f.plot.Y.Min > 0.5 || f.plot.Y.Max < 1 || f.plot.Y.Max > 2) {
-		t.Errorf("the differences of 0.5 and 1 are drawn from %v to %v", f.plot.Y.Min, f.plot.Y.Max)
+	if f := figures["opf30-paper-above"]; f != nil && (f.Plot.Y.Min > 0.5 || f.Plot.Y.Max < 1 || f.Plot.Y.Max > 2) {
+		t.Errorf("the differences of 0.5 and 1 are drawn from %v to %v", f.Plot.Y.Min, f.Plot.Y.Max)
 	}
 	other := overTime("mpc", 360.5)
 	other.Seed = 12
-	in.Evaluations = []closedloop.Result{overTime("mo-opf", 360), overTime("navigator", 361), other}
+	Set(in, []closedloop.Result{overTime("mo-opf", 360), overTime("navigator", 361), other})
 	for _, f := range in.seriesFigures("opf30") {
 		if f.Name == "opf30-paper-above" && strings.Count(string(require.Get(f.SVG())(t)), "mpc") > 0 {
 			t.Error("a method on other episodes is set against the exact one")

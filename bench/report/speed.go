@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/bench/draw"
 	"github.com/gpc-engine/gpc/internal/opfrecord"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 const PeersNote = "Both in one run; CPU time of one thread, medians of alternating rounds."
@@ -130,7 +130,7 @@ func OptimalFlowsOrigin(r *opfrecord.Record) string {
 
 // optimalFlowsSection is the record whole, and its figure.
 func optimalFlowsSection(r opfrecord.Record) Section {
-	return Section{title: "Optimal power flows of many networks", Note: OptimalFlowsNote(&r), Provenance: OptimalFlowsOrigin(&r), figures: []*Figure{optimalFlowsFigure(&r)},
+	return Section{title: "Optimal power flows of many networks", Note: OptimalFlowsNote(&r), Provenance: OptimalFlowsOrigin(&r), figures: []*draw.Figure{optimalFlowsFigure(&r)},
 		Rows: Table(Columns{
 			{"network", "{Name}"}, {"buses", "{Buses}"}, {"status", "{Status}"}, {"objective, $/h", "{Objective %.7g}"}, {"gap", "{Gap %+.1e}"},
 			{"iterations", "{Iterations}"}, {"CPU time, s", "{CPUMS %.3g /1e3}"}, {"analysis, s", "{SetupMS %.3g /1e3}"},
@@ -139,10 +139,8 @@ func optimalFlowsSection(r opfrecord.Record) Section {
 }
 
 // optimalFlowsFigure is time against buses, ours and as published.
-func optimalFlowsFigure(r *opfrecord.Record) *Figure {
-	f := newFigure("optimal-flows", "optimal power flows: time against buses", axis{"size of the network", "buses"}, axis{"CPU time", "s"})
-	f.logX()
-	f.logY()
+func optimalFlowsFigure(r *opfrecord.Record) *draw.Figure {
+	f := draw.New("optimal-flows", "optimal power flows: time against buses", draw.Log("size of the network", "buses"), draw.Log("CPU time", "s"))
 	for k, c := range ConditionsOf {
 		var xs, ys []float64
 		for _, n := range r.Networks {
@@ -150,7 +148,7 @@ func optimalFlowsFigure(r *opfrecord.Record) *Figure {
 				xs, ys = append(xs, float64(n.Buses)), append(ys, n.CPUMS/1e3)
 			}
 		}
-		f.points(c.Title, colour(k), draw.CircleGlyph{}, xs, ys)
+		f.Points(c.Title, draw.Colour(k), draw.Disc, xs, ys)
 	}
 	var xs, ys []float64
 	for _, n := range r.Networks {
@@ -158,32 +156,30 @@ func optimalFlowsFigure(r *opfrecord.Record) *Figure {
 			xs, ys = append(xs, float64(n.Buses)), append(ys, *n.PeerMS/1e3)
 		}
 	}
-	f.points("published, other hardware", colour(grey), draw.CrossGlyph{}, xs, ys)
-	f.caption = "CPU time of one solve from the flat start, each network once; published times of 1 s or more are IPOPT's with HSL through PowerModels on other hardware."
+	f.Points("published, other hardware", draw.Colour(draw.Grey), draw.Cross, xs, ys)
+	f.Caption = "CPU time of one solve from the flat start, each network once; published times of 1 s or more are IPOPT's with HSL through PowerModels on other hardware."
 	return f
 }
 
 // ScalingFigures are one for each axis: the cost with its intervals, and the fit.
-func ScalingFigures(s *bench.Scaling) (figures []*Figure) {
+func ScalingFigures(s *bench.Scaling) (figures []*draw.Figure) {
 	for i := range s.Curves {
 		c := &s.Curves[i]
-		f := newFigure("scaling-"+file(c.Axis), "cost against "+c.Axis, axis{c.Axis, "count"}, axis{"median of a call", "µs"})
-		f.logX()
-		f.logY()
+		f := draw.New("scaling-"+file(c.Axis), "cost against "+c.Axis, draw.Log(c.Axis, "count"), draw.Log("median of a call", "µs"))
 		var xs, ys []float64
 		for _, p := range c.Points {
 			x := float64(p.X)
 			xs, ys = append(xs, x), append(ys, p.Median)
-			f.errorBar(colour(0), x, p.Interval[0], p.Interval[1])
+			f.ErrorBar(draw.Colour(0), x, p.Interval[0], p.Interval[1])
 		}
-		f.points("measured", colour(0), draw.CircleGlyph{}, xs, ys)
-		f.caption = strings.ToUpper(c.What[:min(1, len(c.What))]) + c.What[min(1, len(c.What)):] + "."
+		f.Points("measured", draw.Colour(0), draw.Disc, xs, ys)
+		f.Caption = strings.ToUpper(c.What[:min(1, len(c.What))]) + c.What[min(1, len(c.What)):] + "."
 		for k, n := range []int{0, c.Upper()} {
 			p, err := c.Cost(n)
 			if err != nil || k > 0 && n == len(c.Points) {
 				continue
 			}
-			f.line([]string{"size^", "the largest: size^"}[k]+Number("%.2f", p.Exponent), colour(k+1), true, []float64{float64(p.From), float64(p.To)},
+			f.Line([]string{"size^", "the largest: size^"}[k]+Number("%.2f", p.Exponent), draw.Colour(k+1), true, []float64{float64(p.From), float64(p.To)},
 				[]float64{p.Constant * math.Pow(float64(p.From), p.Exponent), p.Constant * math.Pow(float64(p.To), p.Exponent)})
 		}
 		figures = append(figures, f)
@@ -225,29 +221,27 @@ func OtherWork(s *bench.Scaling) string {
 
 // DeadlineFigure is the histogram of a loop's response times and release jitter, with the
 // deadline.
-func DeadlineFigure(d *bench.Deadlines) *Figure {
+func DeadlineFigure(d *bench.Deadlines) *draw.Figure {
 	response, jitter := d.Times()
 	title := fmt.Sprintf("%s by %s, %g times a second", d.Case, d.Method, d.Rate)
-	f := histogramFigure("deadline-"+file(d.Case, d.Method), title, axis{"time behind the release", "µs"}, []string{"response", "jitter"}, [][]float64{response, jitter})
-	f.line("deadline", bound.light, true, []float64{d.Deadline, d.Deadline}, []float64{0, f.plot.Y.Max})
-	f.caption = fmt.Sprintf("%d of %d deadlines missed. %s.", d.Missed, d.Releases, d.Load)
+	f := draw.Histogram("deadline-"+file(d.Case, d.Method), title, draw.Log("time behind the release", "µs"), []string{"response", "jitter"}, [][]float64{response, jitter})
+	f.Line("deadline", draw.Limit, true, []float64{d.Deadline, d.Deadline}, []float64{0, f.Plot.Y.Max})
+	f.Caption = fmt.Sprintf("%d of %d deadlines missed. %s.", d.Missed, d.Releases, d.Load)
 	return f
 }
 
 // HardwareFigures are those of a comparison of benchmarks and its records: roofline, latency
 // against batch of every operation, and histograms of the latencies of its largest batch.
-func HardwareFigures(c *bench.Comparison, records []bench.NamedRecord) []*Figure {
+func HardwareFigures(c *bench.Comparison, records []bench.NamedRecord) []*draw.Figure {
 	labels := c.Labels()
-	figures := append([]*Figure{rooflineFigure(labels, c, records)}, batchFigures(labels, records)...)
-	return slices.DeleteFunc(append(figures, histogramFigures(labels, c, records)...), func(f *Figure) bool { return f == nil })
+	figures := append([]*draw.Figure{rooflineFigure(labels, c, records)}, batchFigures(labels, records)...)
+	return slices.DeleteFunc(append(figures, histogramFigures(labels, c, records)...), func(f *draw.Figure) bool { return f == nil })
 }
 
 // rooflineFigure is the rate of every row against its operations a byte, under the ceilings of
 // multiply-adds and of memory; nil where no record counts bytes.
-func rooflineFigure(labels []string, c *bench.Comparison, records []bench.NamedRecord) *Figure {
-	f := newFigure("roofline", "Rates under the ceilings of multiply-adds and memory", axis{"operations for each byte that has to move", "FLOP/B"}, axis{"rate", "GFLOP/s"})
-	f.logX()
-	f.logY()
+func rooflineFigure(labels []string, c *bench.Comparison, records []bench.NamedRecord) *draw.Figure {
+	f := draw.New("roofline", "Rates under the ceilings of multiply-adds and memory", draw.Log("operations for each byte that has to move", "FLOP/B"), draw.Log("rate", "GFLOP/s"))
 	least, most := math.Inf(1), 0.0
 	for k, r := range records {
 		var xs, ys []float64
@@ -264,12 +258,12 @@ func rooflineFigure(labels []string, c *bench.Comparison, records []bench.NamedR
 			x := 1e9 * res.GFlop / res.Bytes
 			least, most = min(least, x), max(most, x)
 			if k == 0 && res.Batch == largest[res.Op+res.Case] {
-				f.point(strings.TrimSuffix(res.Op+" "+res.Case, " -"), colour(k), draw.CircleGlyph{}, x, res.GFlops)
+				f.Point(strings.TrimSuffix(res.Op+" "+res.Case, " -"), draw.Colour(k), draw.Disc, x, res.GFlops)
 				continue
 			}
 			xs, ys = append(xs, x), append(ys, res.GFlops)
 		}
-		f.points(labels[k], colour(k), draw.CircleGlyph{}, xs, ys)
+		f.Points(labels[k], draw.Colour(k), draw.Disc, xs, ys)
 	}
 	if !(most > 0) {
 		return nil
@@ -284,9 +278,9 @@ func rooflineFigure(labels []string, c *bench.Comparison, records []bench.NamedR
 		if bandwidth > 0 {
 			ridge = max(left, peak/bandwidth)
 		}
-		f.line("", colour(k), true, []float64{left, ridge, max(2*most, 2*ridge)}, []float64{min(peak, bandwidthOr(bandwidth, peak/left)*left), peak, peak})
+		f.Line("", draw.Colour(k), true, []float64{left, ridge, max(2*most, 2*ridge)}, []float64{min(peak, bandwidthOr(bandwidth, peak/left)*left), peak, peak})
 	}
-	f.caption = "Dashed: what memory and multiply-adds allow. A call counts operands, results and weights once; small batches come from the caches, so that they may stand above the slope. " +
+	f.Caption = "Dashed: what memory and multiply-adds allow. A call counts operands, results and weights once; small batches come from the caches, so that they may stand above the slope. " +
 		"Jacobian, metric and step leave inactive units out and may pass the ceiling. Named: the first record's largest batches."
 	return f
 }
@@ -301,11 +295,9 @@ func bandwidthOr(bandwidth, other float64) float64 {
 
 // batchFigures are the medians of each operation and case against the batch, where a record
 // has two batches or more.
-func batchFigures(labels []string, records []bench.NamedRecord) (figures []*Figure) {
+func batchFigures(labels []string, records []bench.NamedRecord) (figures []*draw.Figure) {
 	for _, of := range operations(records) {
-		f := newFigure("latency-"+file(of.op, of.name), of.title()+": latency against batch", axis{"batch", "rows"}, axis{"median of a call", "µs"})
-		f.logX()
-		f.logY()
+		f := draw.New("latency-"+file(of.op, of.name), of.title()+": latency against batch", draw.Log("batch", "rows"), draw.Log("median of a call", "µs"))
 		drawn := false
 		for k, r := range records {
 			for _, size := range of.sizes(r) {
@@ -324,18 +316,18 @@ func batchFigures(labels []string, records []bench.NamedRecord) (figures []*Figu
 				}
 				drawn = true
 				label := ""
-				if len(f.legend) < maxEntries {
+				if f.Entries() < draw.MaxEntries {
 					label = labels[k]
 					if len(of.sizes(r)) > 1 {
 						label += ", " + size
 					}
 				}
-				f.line(label, colour(k), len(of.sizes(r)) > 1 && size != of.sizes(r)[0], xs, ys)
-				f.points("", colour(k), draw.CircleGlyph{}, xs, ys)
+				f.Line(label, draw.Colour(k), len(of.sizes(r)) > 1 && size != of.sizes(r)[0], xs, ys)
+				f.Points("", draw.Colour(k), draw.Disc, xs, ys)
 			}
 		}
 		if drawn {
-			f.caption = "The fastest number of threads of each batch."
+			f.Caption = "The fastest number of threads of each batch."
 			figures = append(figures, f)
 		}
 	}
@@ -397,7 +389,7 @@ func (o operation) batches(r bench.NamedRecord, size string) (batches []int) {
 }
 
 // histogramFigures are of the recorded latencies of each operation's largest batch on a case.
-func histogramFigures(labels []string, c *bench.Comparison, records []bench.NamedRecord) (figures []*Figure) {
+func histogramFigures(labels []string, c *bench.Comparison, records []bench.NamedRecord) (figures []*draw.Figure) {
 	last := map[operation]int{}
 	for i, row := range c.Rows {
 		o := operation{row.Op, row.Case}
@@ -414,52 +406,12 @@ func histogramFigures(labels []string, c *bench.Comparison, records []bench.Name
 				all, of = append(all, t.Latencies()), append(of, labels[k])
 			}
 		}
-		if f := histogramFigure("histogram-"+file(o.op, o.name), o.title()+": latencies", axis{"latency of a call", "µs"}, of, all); f != nil {
-			f.caption = row.Name() + ": the calls that the records hold, spread over each measurement."
+		if f := draw.Histogram("histogram-"+file(o.op, o.name), o.title()+": latencies", draw.Log("latency of a call", "µs"), of, all); f != nil {
+			f.Caption = row.Name() + ": the calls that the records hold, spread over each measurement."
 			figures = append(figures, f)
 		}
 	}
 	return figures
-}
-
-// bins of a histogram.
-const bins = 40
-
-// histogramFigure draws how values above 0 are distributed over bins of equal width on a
-// logarithmic axis, each series as its own share; nil where there are none.
-func histogramFigure(name, title string, along axis, labels []string, all [][]float64) *Figure {
-	least, most := math.Inf(1), 0.0
-	for _, values := range all {
-		for _, v := range values {
-			if v > 0 && !math.IsInf(v, 0) {
-				least, most = min(least, v), max(most, v)
-			}
-		}
-	}
-	if !(most > 0) {
-		return nil
-	}
-	if most < narrowest*least {
-		least, most = least/math.Sqrt(narrowest), most*math.Sqrt(narrowest)
-	}
-	f := newFigure(name, title, along, axis{"share of calls", "%"})
-	f.logX()
-	width := math.Log(most/least) / bins
-	for k, values := range all {
-		counts := make([]float64, bins)
-		for _, v := range values {
-			if v > 0 && !math.IsInf(v, 0) {
-				counts[min(bins-1, int(math.Log(v/least)/width))] += 100 / float64(len(values))
-			}
-		}
-		var xs, ys []float64
-		for i, n := range counts {
-			xs, ys = append(xs, least*math.Exp(width*float64(i)), least*math.Exp(width*float64(i+1))), append(ys, n, n)
-		}
-		f.line(labels[k], colour(k), false, xs, ys)
-	}
-	f.plot.Y.Min = 0
-	return f
 }
 
 func benchmarkSection(b bench.Record) Section {

@@ -22,10 +22,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gpc-engine/gpc/bench/publish"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
 const (
@@ -254,15 +254,15 @@ func (l *load) ask(ctx context.Context, n int, name string, next <-chan asked, n
 }
 
 // idle asks requests one after another, and remembers what the canary is decided.
-func (l *load) idle(lasts time.Duration) (publish.Times, error) {
+func (l *load) idle(lasts time.Duration) (peerrecord.Times, error) {
 	w, err := l.dial()
 	if err != nil {
-		return publish.Times{}, err
+		return peerrecord.Times{}, err
 	}
 	l.want, err = l.canary(w, nil)
 	w.Close()
 	if err != nil {
-		return publish.Times{}, err
+		return peerrecord.Times{}, err
 	}
 	ctx, stop := context.WithTimeout(l.ctx, lasts)
 	defer stop()
@@ -388,7 +388,7 @@ func (l *load) capacity(connections int, lasts time.Duration) (float64, error) {
 }
 
 // over offers a rate, with trouble beside it.
-func (l *load) over(rate float64, r *publish.Served) error {
+func (l *load) over(rate float64, r *peerrecord.Served) error {
 	ctx, stop := context.WithTimeout(l.ctx, l.o.lasts)
 	defer stop()
 	start := time.Now()
@@ -409,7 +409,7 @@ func (l *load) over(rate float64, r *publish.Served) error {
 		})
 	}()
 	type noted struct {
-		publish.OfferedLoad
+		peerrecord.OfferedLoad
 		answers, refusals, behind []time.Duration
 	}
 	all := make([]noted, l.o.connections)
@@ -447,7 +447,7 @@ func (l *load) over(rate float64, r *publish.Served) error {
 		accepted, refused, behind = append(accepted, n.answers...), append(refused, n.refusals...), append(behind, n.behind...)
 	}
 	sum.Answers, sum.Refusals, sum.Behind = timesOf(accepted), timesOf(refused), timesOf(behind)
-	r.Trouble = publish.Trouble{Large: int(counts[large].Load()), Malformed: int(counts[malformed].Load()), Disconnected: int(counts[disconnected].Load()), Reopened: int(counts[reopened].Load()), Wrong: int(counts[wrong].Load())}
+	r.Trouble = peerrecord.Trouble{Large: int(counts[large].Load()), Malformed: int(counts[malformed].Load()), Disconnected: int(counts[disconnected].Load()), Reopened: int(counts[reopened].Load()), Wrong: int(counts[wrong].Load())}
 	return errors.Join(err, troubled, silent, watched, resident, l.ctx.Err())
 }
 
@@ -527,7 +527,7 @@ func (l *load) silent(ctx context.Context, counts *[5]atomic.Int64) error {
 }
 
 // watch lets the canary go through its observations until the end, and compares.
-func (l *load) watch(ctx context.Context, r *publish.Served) error {
+func (l *load) watch(ctx context.Context, r *peerrecord.Served) error {
 	for ctx.Err() == nil {
 		w, err := l.dial()
 		if err != nil {
@@ -549,7 +549,7 @@ func (l *load) watch(ctx context.Context, r *publish.Served) error {
 }
 
 // remember reads the server's resident memory.
-func (l *load) remember(ctx context.Context, start time.Time, m *publish.ResidentMemory) error {
+func (l *load) remember(ctx context.Context, start time.Time, m *peerrecord.ResidentMemory) error {
 	gap := min(time.Second, l.o.lasts/20)
 	for {
 		select {
@@ -582,11 +582,11 @@ func residentOf(pid int) (int, error) {
 }
 
 // timesOf sorts latencies.
-func timesOf(took []time.Duration) publish.Times {
+func timesOf(took []time.Duration) peerrecord.Times {
 	if len(took) == 0 {
-		return publish.Times{}
+		return peerrecord.Times{}
 	}
 	slices.Sort(took)
 	at := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))]) / 1e3 }
-	return publish.Times{N: len(took), P50: at(0.5), P99: at(0.99), Max: at(1)}
+	return peerrecord.Times{N: len(took), P50: at(0.5), P99: at(0.99), Max: at(1)}
 }

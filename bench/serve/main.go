@@ -23,12 +23,12 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/bench/publish"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -96,7 +96,7 @@ func main() {
 func be() int { return cli.Main(&cli.App{Catalogue: paper.Cases()}) }
 
 // run is the whole of it.
-func run(ctx context.Context, o options, log io.Writer) (r *publish.Served, err error) {
+func run(ctx context.Context, o options, log io.Writer) (r *peerrecord.Served, err error) {
 	if o.lasts <= 0 || o.measure <= 0 || o.deadline <= 0 || o.connections < 1 || o.halfOpen < 0 {
 		return nil, errors.New("want times and numbers above 0")
 	}
@@ -106,7 +106,7 @@ func run(ctx context.Context, o options, log io.Writer) (r *publish.Served, err 
 	if err != nil {
 		return nil, err
 	}
-	r = &publish.Served{Case: o.name, Method: o.method, Commit: version.Build(), Device: gpc.Host(), Connections: o.connections, Waiting: o.waiting, HalfOpen: o.halfOpen, DeadlineMs: float64(o.deadline) / 1e6, Broken: []string{}}
+	r = &peerrecord.Served{Case: o.name, Method: o.method, Commit: version.Build(), Device: gpc.Host(), Connections: o.connections, Waiting: o.waiting, HalfOpen: o.halfOpen, DeadlineMs: float64(o.deadline) / 1e6, Broken: []string{}}
 	if all := machine.CPUs(); len(all) > 1 && !o.shared {
 		last := len(all) - 1
 		r.ServerCPUs, r.GeneratorCPUs = all[:last], all[last:]
@@ -170,7 +170,7 @@ func run(ctx context.Context, o options, log io.Writer) (r *publish.Served, err 
 }
 
 // print writes the record as a table.
-func print(w io.Writer, r *publish.Served) error {
+func print(w io.Writer, r *peerrecord.Served) error {
 	if err := cli.Table(w, r.Rows()); err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpc-engine/gpc/bench/publish"
 	"github.com/gpc-engine/gpc/internal/finite"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -29,7 +29,7 @@ func TestAShortLoad(t *testing.T) {
 		t.Skip("it loads the machine for seconds")
 	}
 	// As long as it takes for some of everything.
-	var r *publish.Served
+	var r *peerrecord.Served
 	for lasts := 2 * time.Second; r == nil || r.Canary == 0 || r.Idle.N == 0 || r.Trouble.Large == 0 || r.Trouble.Malformed == 0 || r.Trouble.Disconnected == 0; lasts *= 2 {
 		r = require.Get(run(t.Context(), options{name: "integrator-convex", method: "navigator", lasts: lasts, measure: lasts / 4, deadline: time.Minute, connections: 32, waiting: "measured", halfOpen: 100, patience: time.Hour}, t.Output()))(t)
 	}
@@ -55,7 +55,7 @@ func TestAShortLoad(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "serve.json")
 	require.OK(t, os.WriteFile(file, require.Get(finite.Marshal(r))(t), 0o644))
-	var back publish.Served
+	var back peerrecord.Served
 	require.OK(t, json.Unmarshal(require.Get(os.ReadFile(file))(t), &back))
 	if back.Load.Sent != r.Load.Sent || back.Capacity != r.Capacity {
 		t.Errorf("read back as %+v", back)

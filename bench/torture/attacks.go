@@ -16,9 +16,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpc-engine/gpc/bench/publish"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline"
 )
@@ -31,12 +31,12 @@ type torture struct {
 	log     io.Writer
 	works   []*work
 	data    string // a dataset that is whole
-	attacks []*publish.Attack
+	attacks []*peerrecord.Attack
 }
 
 // begin adds a row, and says what the one before has come to.
-func (r *torture) begin(by, on, want string) *publish.Attack {
-	a := &publish.Attack{By: by, On: on, Want: want}
+func (r *torture) begin(by, on, want string) *peerrecord.Attack {
+	a := &peerrecord.Attack{By: by, On: on, Want: want}
 	if n := len(r.attacks); n > 0 {
 		fmt.Fprintf(r.log, "%d of %d survived\n", r.attacks[n-1].Survived, r.attacks[n-1].Tried)
 	}
@@ -46,7 +46,7 @@ func (r *torture) begin(by, on, want string) *publish.Attack {
 }
 
 // count adds one try; why is "" where it was survived.
-func count(a *publish.Attack, why string) {
+func count(a *peerrecord.Attack, why string) {
 	a.Tried++
 	if why == "" {
 		a.Survived++

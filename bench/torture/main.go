@@ -22,12 +22,12 @@ import (
 	"github.com/klauspost/cpuid/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/gpc-engine/gpc/bench/publish"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domains/opf/command"
 	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -80,7 +80,7 @@ func main() {
 	if err != nil {
 		fail(err)
 	}
-	record := publish.Torture{Device: cpuid.CPU.BrandName, Commit: version.Build(), Seed: *seed, Short: *brief}
+	record := peerrecord.Torture{Device: cpuid.CPU.BrandName, Commit: version.Build(), Seed: *seed, Short: *brief}
 	start := time.Now()
 	attacks, err := run(dir, of, *seed, os.Stderr)
 	os.RemoveAll(dir)
@@ -115,7 +115,7 @@ func fail(err error) {
 }
 
 // write replaces the record in a file; "": it is not kept.
-func write(file string, record *publish.Torture) error {
+func write(file string, record *peerrecord.Torture) error {
 	if file == "" {
 		return nil
 	}
@@ -127,7 +127,7 @@ func write(file string, record *publish.Torture) error {
 }
 
 // run makes every attack in a folder.
-func run(dir string, of size, seed uint64, log io.Writer) ([]*publish.Attack, error) {
+func run(dir string, of size, seed uint64, log io.Writer) ([]*peerrecord.Attack, error) {
 	r := &torture{dir: dir, size: of, rng: rand.New(rand.NewPCG(seed, 0)), log: log}
 	for _, step := range []func() error{r.prepare, r.kill, r.fill, r.flip, r.crowd, r.mislead} {
 		if err := step(); err != nil {

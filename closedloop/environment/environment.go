@@ -66,9 +66,9 @@ func (o *Options) validate(spec *domain.Spec) error {
 	case o.Environments < 1 || o.Environments > maxEnvironments:
 		return fmt.Errorf("environment: %d environments, want 1 to %d", o.Environments, maxEnvironments)
 	case o.Cycle < 0 || o.Threads < 0:
-		return fmt.Errorf("environment: a cycle of %d episodes and %d threads, want none negative", o.Cycle, o.Threads)
+		return fmt.Errorf("environment: a cycle of %d episodes and %d threads, want numbers ≥ 0", o.Cycle, o.Threads)
 	case !(o.FailureCost >= 0) || math.IsInf(o.FailureCost, 0):
-		return fmt.Errorf("environment: a failure costs %v a step, want a finite number ≥ 0", o.FailureCost)
+		return fmt.Errorf("environment: the cost of a failure is %v a step, want a finite number ≥ 0", o.FailureCost)
 	case !slices.Contains([]Autoreset{NextStep, SameStep, Disabled}, o.Autoreset):
 		return fmt.Errorf("environment: autoreset %q, want %s, %s or %s", o.Autoreset, NextStep, SameStep, Disabled)
 	}
@@ -155,7 +155,7 @@ func New[T Float](c *domain.Case, opt Options) (*Fleet[T], error) {
 		return nil, err
 	}
 	if c.Plant == nil {
-		return nil, fmt.Errorf("environment: case %q has no plant; see closedloop.Simulated", spec.Name)
+		return nil, fmt.Errorf("environment: case %q has no plant to simulate; closedloop.Simulated makes one of its dynamics", spec.Name)
 	}
 	unit, err := domain.NewUnit(c.Problem)
 	if err != nil {
@@ -205,13 +205,13 @@ func (f *Fleet[T]) Seed(seed uint64) {
 func (f *Fleet[T]) Reset(ctx context.Context, which []bool, numbers []int64, rows *Rows[T]) error {
 	n := len(f.slots)
 	if which != nil && len(which) != n || numbers != nil && len(numbers) != n {
-		return fmt.Errorf("environment: a reset of %d marks and %d numbers, want %d of each or none", len(which), len(numbers), n)
+		return fmt.Errorf("environment: a reset with %d marks and %d episode numbers, want %d of each, or none", len(which), len(numbers), n)
 	}
 	if err := f.check(rows, false); err != nil {
 		return err
 	}
 	if which != nil && !f.begun && slices.Contains(which, false) {
-		return fmt.Errorf("environment: the first reset is of all environments, not of some")
+		return fmt.Errorf("environment: the first reset has to reset all environments")
 	}
 	var list []int
 	for i := range f.slots {
@@ -220,7 +220,7 @@ func (f *Fleet[T]) Reset(ctx context.Context, which []bool, numbers []int64, row
 		}
 		if numbers != nil {
 			if numbers[i] < 0 {
-				return fmt.Errorf("environment: environment %d is to begin episode %d, want ≥ 0", i, numbers[i])
+				return fmt.Errorf("environment: environment %d shall begin episode %d, want an episode ≥ 0", i, numbers[i])
 			}
 			f.slots[i].next = numbers[i]
 		}

@@ -275,7 +275,7 @@ func TestFailureCost(t *testing.T) {
 	require.OK(t, err)
 	r := rows(f)
 	require.OK(t, f.Reset(t.Context(), nil, nil, r))
-	if err := f.Step(t.Context(), r); err == nil || !strings.Contains(err.Error(), "cost of a failure has to be given") {
+	if err := f.Step(t.Context(), r); err == nil || !strings.Contains(err.Error(), "give that cost (failure_cost)") {
 		t.Errorf("a plant that refuses everything: %v", err)
 	}
 	c = integrator.Convex()
@@ -409,7 +409,7 @@ func TestWrongInput(t *testing.T) {
 		{environment.Options{Preference: adaptive}, "0 environments"},
 		{environment.Options{Environments: 1, Preference: adaptive, Autoreset: "never"}, `autoreset "never"`},
 		{environment.Options{Environments: 1, Preference: adaptive, Cycle: -1}, "cycle of -1"},
-		{environment.Options{Environments: 1, Preference: adaptive, FailureCost: math.NaN()}, "a failure costs NaN"},
+		{environment.Options{Environments: 1, Preference: adaptive, FailureCost: math.NaN()}, "the cost of a failure is NaN"},
 		{environment.Options{Environments: 1, Preference: domain.Preference{W: []float64{1}}}, "1 weights"},
 	} {
 		if _, err := environment.New[float32](&c, of.opt); err == nil || !strings.Contains(err.Error(), of.want) {
@@ -426,7 +426,7 @@ func TestWrongInput(t *testing.T) {
 		}
 	}
 	wants(f.Step(t.Context(), r), "before the first reset")
-	wants(f.Reset(t.Context(), []bool{true, false}, nil, r), "first reset is of all")
+	wants(f.Reset(t.Context(), []bool{true, false}, nil, r), "first reset has to reset all")
 	require.OK(t, f.Reset(t.Context(), nil, nil, r))
 	before := slices.Clone(r.Observation)
 	r.Action[3] = math.Inf(1)
@@ -437,7 +437,7 @@ func TestWrongInput(t *testing.T) {
 	if !slices.Equal(before, r.Observation) {
 		t.Error("a refused step has moved an environment")
 	}
-	wants(f.Reset(t.Context(), nil, []int64{0}, rows(f)), "1 numbers")
+	wants(f.Reset(t.Context(), nil, []int64{0}, rows(f)), "1 episode numbers")
 	wants(f.Reset(t.Context(), nil, []int64{0, -1}, rows(f)), "episode -1")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

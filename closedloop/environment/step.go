@@ -16,7 +16,7 @@ import (
 // moved, unless the error is of drawing an episode, which ctx ends.
 func (f *Fleet[T]) Step(ctx context.Context, rows *Rows[T]) error {
 	if !f.begun {
-		return fmt.Errorf("environment: a step before the first reset")
+		return fmt.Errorf("environment: step was called before the first reset: call reset first")
 	}
 	if err := f.check(rows, true); err != nil {
 		return err
@@ -245,7 +245,7 @@ func (f *Fleet[T]) measureFailure(ctx context.Context) (failure, error) {
 	}
 	ep, err := f.plant.Episode(0, 0, domain.EpisodeOptions{Regime: f.opt.Regime, Preference: f.opt.Preference, Context: ctx})
 	if err != nil {
-		return fail, fmt.Errorf("environment: episode 0 of seed 0 of %s, whose cost under the conservative action is that of a failure: %w", f.spec.Name, err)
+		return fail, fmt.Errorf("environment: the cost of a failure in %s cannot be taken from episode 0 of seed 0: %w", f.spec.Name, err)
 	}
 	s, c, u := make([]float64, f.ns), make([]float64, f.nc), make([]float64, f.nu)
 	for !ep.Done() {
@@ -261,7 +261,7 @@ func (f *Fleet[T]) measureFailure(ctx context.Context) (failure, error) {
 		}
 	}
 	if fail.cost == 0 {
-		return fail, fmt.Errorf("environment: the conservative action of %s costs nothing at all, so that the cost of a failure has to be given", f.spec.Name)
+		return fail, fmt.Errorf("environment: the conservative action of %s costs nothing, from which no cost of a failure follows: give that cost (failure_cost)", f.spec.Name)
 	}
 	return fail, nil
 }

@@ -19,11 +19,11 @@ const (
 	// Gate is how many standard deviations of its prediction an output may be off before it is taken for an
 	// outlier.
 	Gate = 6.0
-	// persistent outliers of one output in a row are no outliers: the estimate is wrong, and widened.
-	persistent = 4
-	// still is after how many decisions an output that does not change in a single bit, while its prediction
+	// Persistent outliers of one output in a row are no outliers: the estimate is wrong, and widened.
+	Persistent = 4
+	// Still is after how many decisions an output that does not change in a single bit, while its prediction
 	// moves by more than its deviation, is taken for frozen. One that is rounded may stand still at rest.
-	still = 4
+	Still = 4
 )
 
 // Fault is what is wrong with an output at a decision.
@@ -129,6 +129,15 @@ func (f *Filter) Reset() {
 // Size is the number of entries that are estimated: the states, then the unknown entries of the context.
 func (f *Filter) Size() int { return f.n }
 
+// Prior is the estimate before anything is measured, and its standard deviation, of each entry.
+func (f *Filter) Prior() (mean, deviation []float64) {
+	mean = slices.Clone(f.mean)
+	for _, p := range f.of.Unknown {
+		mean = append(mean, p.Mean)
+	}
+	return mean, slices.Clone(f.spread)
+}
+
 // Root views the square root of the estimate's covariance, [Size][Size]: covariance = root·rootᵀ.
 func (f *Filter) Root() []float64 { return f.root }
 
@@ -232,14 +241,14 @@ func (f *Filter) judge(i int, value, predicted, variance float64) Fault {
 		f.repeated[i], f.since[i] = 0, predicted
 	}
 	f.last[i] = value
-	if f.repeated[i] >= still && math.Abs(predicted-f.since[i]) > f.of.Deviation[i] {
+	if f.repeated[i] >= Still && math.Abs(predicted-f.since[i]) > f.of.Deviation[i] {
 		return Frozen
 	}
 	if innovation := value - predicted; innovation*innovation <= Gate*Gate*variance {
 		f.rejected[i] = 0
 		return Fine
 	}
-	if f.rejected[i]++; f.rejected[i] < persistent {
+	if f.rejected[i]++; f.rejected[i] < Persistent {
 		return Outlier
 	}
 	// So many in a row are the plant's, not the sensor's: what is known of it is as at first again.

@@ -121,7 +121,7 @@ func TestThePlantBehindASocketIsThatOfEval(t *testing.T) {
 	}
 	_, _, url := served(t, file, "integrator-convex", "--method", "direct")
 	for says, args := range map[string][]string{
-		"decides in case integrator-convex": {"opf30", "--connect", url}, "--connect is required": {"opf30"}, "want http://": {"opf30", "--connect", "nowhere"},
+		"that server runs case integrator-convex, want opf30": {"opf30", "--connect", url}, "--connect is required": {"opf30"}, "want http://": {"opf30", "--connect", "nowhere"},
 	} {
 		out, err := exec.Command(file, append([]string{"plant"}, args...)...).CombinedOutput()
 		if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), says) {

@@ -110,7 +110,7 @@ func remade(l *Plant, fields json.RawMessage, opt Options) (domain.Case, error) 
 		opt.Ramp = p.Ramp
 	}
 	if (p.Security == nil) != (own.Security == nil) {
-		return domain.Case{}, errors.New("security: a dispatch that has to survive outages is another case than one that has not")
+		return domain.Case{}, errors.New("security: the trace and this case must both survive outages, or neither")
 	}
 	if p.Security != nil {
 		n, err := readNetwork(y.spec.Name, []byte(p.Case))
@@ -121,7 +121,7 @@ func remade(l *Plant, fields json.RawMessage, opt Options) (domain.Case, error) 
 			return domain.Case{}, err
 		}
 		if len(opt.Security.Outages) != len(own.Security.Outages) {
-			return domain.Case{}, fmt.Errorf("security: %d outages, this case has %d: so many margins are a case of their own", len(opt.Security.Outages), len(own.Security.Outages))
+			return domain.Case{}, fmt.Errorf("security: %d outages, this case has %d: another number of outages is another case", len(opt.Security.Outages), len(own.Security.Outages))
 		}
 	}
 	c, err := FromText(y.spec.Name, y.spec.Description, []byte(p.Case), opt)
@@ -130,7 +130,7 @@ func remade(l *Plant, fields json.RawMessage, opt Options) (domain.Case, error) 
 	}
 	of := c.Problem.(*System)
 	if a, b := &of.layout, &y.layout; a.buses != b.buses || a.gens != b.gens || a.branches != b.branches || !slices.Equal(a.loadP, b.loadP) || !slices.Equal(a.loadQ, b.loadQ) || !slices.Equal(a.rated, b.rated) {
-		return c, fmt.Errorf("case_m: its buses, units, branches, loads or ratings are others than those of %s: such a network is a case of its own, %sFILE.m", y.spec.Name, FilePrefix)
+		return c, fmt.Errorf("case_m: its buses, units, branches, loads or ratings differ from those of %s: such a network is another case, %sFILE.m", y.spec.Name, FilePrefix)
 	}
 	of.answers = y.answers
 	return c, nil
@@ -175,7 +175,7 @@ func Embedded(name string, params json.RawMessage) (c domain.Case, ok bool, err 
 		}
 	}
 	if filepath.Base(file) != file {
-		return c, true, fmt.Errorf("opf: case %.100q is no name that a trace has: want %sFILE.m, without a folder", name, FilePrefix)
+		return c, true, fmt.Errorf("opf: case %.100q is not a name for a trace: want %sFILE.m, without a folder", name, FilePrefix)
 	}
 	var p Params
 	if err := json.Unmarshal(params, &p); err != nil {

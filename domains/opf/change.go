@@ -56,7 +56,7 @@ func (e *episode) Change(text json.RawMessage) (domain.Change, error) {
 	scene := e.from()
 	switch {
 	case (to.Load == nil) == (to.Branch == nil):
-		return domain.Change{}, errors.New("want one of load and branch")
+		return domain.Change{}, errors.New("want either load or branch")
 	case to.Load != nil:
 		return e.load(&scene, to.Load)
 	}
@@ -83,7 +83,7 @@ func (e *episode) from() Scene {
 func (e *episode) load(s *Scene, to *loadChange) (domain.Change, error) {
 	n := e.system.Network
 	if to.Bus < 0 || to.Bus >= n.Buses() {
-		return domain.Change{}, fmt.Errorf("load.bus is %d, want 0 to %d, the place of a bus", to.Bus, n.Buses()-1)
+		return domain.Change{}, fmt.Errorf("load.bus is %d, want the index of a bus, 0 to %d", to.Bus, n.Buses()-1)
 	}
 	b, name, was := to.Bus, n.BusID[to.Bus], s.Pd[1][to.Bus]
 	if n.Pd[b] == 0 {
@@ -128,16 +128,16 @@ func (e *episode) branch(s *Scene, to *branchChange) (domain.Change, error) {
 	y := e.system
 	n := y.Network
 	if to.At < 0 || to.At >= n.Branches() {
-		return domain.Change{}, fmt.Errorf("branch.at is %d, want 0 to %d, the place of a branch", to.At, n.Branches()-1)
+		return domain.Change{}, fmt.Errorf("branch.at is %d, want the index of a branch, 0 to %d", to.At, n.Branches()-1)
 	}
 	name := fmt.Sprintf("branch %d–%d", n.BusID[n.From[to.At]], n.BusID[n.To[to.At]])
 	if is := slices.Contains(y.opened, to.At); is == to.Open {
-		return domain.Change{}, fmt.Errorf("branch.open is %v, and so %s is already", to.Open, name)
+		return domain.Change{}, fmt.Errorf("branch.open is %v, which %s is already", to.Open, name)
 	}
 	text, about := e.text, name+" is opened"
 	if to.Open {
 		if cut := cutOff(n, append(slices.Clone(y.opened), to.At)); cut > 0 {
-			const only = "branch.at is %d: %s is the only way to %d of %d buses, and a dispatch is of a network in one piece"
+			const only = "branch.at is %d: %s is the only way to %d of %d buses, and this case needs a connected network"
 			return domain.Change{}, fmt.Errorf(only, to.At, name, cut, n.Buses())
 		}
 		text += opening(n, to.At)

@@ -221,7 +221,7 @@ func newSampleLibrary(y *System) (*sampleLibrary, error) {
 		}
 	}
 	if len(l.context) == 0 {
-		return nil, errors.New("opf: no scenario of the library of `nearest` has a solution")
+		return nil, errors.New("opf: method nearest: none of its stored scenarios has a solution")
 	}
 	for j := range l.scale {
 		mean, square := 0.0, 0.0
@@ -248,7 +248,7 @@ func (nearestController) Reset(domain.Episode) error { return nil }
 func (n nearestController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
 	l := n.library
 	if !pref.Adaptive {
-		return false, errors.New("opf: `nearest` has samples of the adaptive priority only")
+		return false, errors.New("opf: method nearest has samples for the adaptive priority only: leave the preference out")
 	}
 	best, at := math.Inf(1), 0
 	for k, other := range l.context {

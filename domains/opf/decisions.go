@@ -39,7 +39,7 @@ func (y *System) Decisions(ctx context.Context, regime string, seed uint64, step
 		return nil, fmt.Errorf("opf: regime %q: %w", regime, err)
 	}
 	if steps < 1 || steps >= Steps || chains < 1 {
-		return nil, fmt.Errorf("opf: %d steps of %d chains: want 1 to %d, and a chain at least", steps, chains, Steps-1)
+		return nil, fmt.Errorf("opf: %d steps in each of %d chains: want 1 to %d steps, and at least one chain", steps, chains, Steps-1)
 	}
 	var all []Decision
 	for k := range chains {
@@ -53,7 +53,7 @@ func (y *System) Decisions(ctx context.Context, regime string, seed uint64, step
 			all = append(all, chain...)
 		}
 		if len(all) == before {
-			return nil, fmt.Errorf("opf: no exact chain of %d steps in %d draws of the loads %q of %s", steps, maxRedraws, regime, y.Network.Name)
+			return nil, fmt.Errorf("opf: in %d steps no optimum follows from the one before, in %d draws of the loads %q of %s", steps, maxRedraws, regime, y.Network.Name)
 		}
 	}
 	return all, nil

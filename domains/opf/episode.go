@@ -161,7 +161,7 @@ func (e *episode) Apply(u []float64) (domain.Outcome, error) {
 func (e *episode) refuses(u []float64) error {
 	switch want := 2 * e.system.layout.gens; {
 	case e.Done():
-		return fmt.Errorf("the episode is over after %d steps", Steps)
+		return fmt.Errorf("the episode has ended after %d steps", Steps)
 	case len(u) != want:
 		return fmt.Errorf("action has %d components, want %d", len(u), want)
 	case !tensor.Finite(u):

@@ -41,7 +41,7 @@ func parseRegime(text string) (regime, error) {
 	r := regime{name: cmp.Or(strings.TrimSuffix(parts[0], hiddenSuffix), RegimeEnvelope), spread: busSpread, hidden: strings.HasSuffix(parts[0], hiddenSuffix)}
 	span, known := levels[r.name]
 	if !known {
-		return r, errors.New("a name and :LO:HI[:SPREAD] behind it are wanted")
+		return r, errors.New("want a name of the loads, or NAME:LO:HI[:SPREAD]")
 	}
 	r.lo, r.hi = span[0], span[1]
 	into := [...]*float64{&r.lo, &r.hi, &r.spread}

@@ -148,7 +148,7 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 		return nil, fmt.Errorf("%w: %w", l.noRegime(opt.Regime), err)
 	}
 	if r.hidden && !l.system.layout.uncertain {
-		return nil, fmt.Errorf("%w: there are no branch factors to withhold", l.noRegime(opt.Regime))
+		return nil, fmt.Errorf("%w: this case has no branch factors to hide", l.noRegime(opt.Regime))
 	}
 	w, err := opt.Fixed(index, objectives)
 	if err != nil {
@@ -268,7 +268,7 @@ func (l *Plant) draw(ctx context.Context, seed uint64, indices []int, loads regi
 	}
 	for k := range indices {
 		if chains[k] == nil && errs[k] == nil {
-			errs[k] = fmt.Errorf("opf: %d trajectories of regime %q in a row are infeasible for the oracle; NAME:LO:HI chooses other load levels", maxRedraws, loads)
+			errs[k] = fmt.Errorf("opf: regime %[2]q: %[1]d load series in a row have no optimum; NAME:LO:HI chooses other load levels", maxRedraws, loads)
 		}
 	}
 	return scenes, chains, errs
@@ -300,9 +300,9 @@ func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {
 	}
 	switch {
 	case p.Case != own.Case:
-		return nil, errors.New("trace params: case_m is another network than this case's")
+		return nil, errors.New("trace params: case_m differs from the network of this case")
 	case !p.Security.same(own.Security):
-		return nil, errors.New("trace params: security is of other outages or limits after them than this case's")
+		return nil, errors.New("trace params: security has other outages or limits than this case")
 	case !slices.Equal(p.Ramp, own.Ramp):
 		return nil, fmt.Errorf("trace params: ramp_pu is %v, this case has %v", p.Ramp, own.Ramp)
 	}
@@ -326,7 +326,7 @@ func (own *Params) fixed(p *Params) error {
 	case p.Dt != own.Dt:
 		return fmt.Errorf("dt_s is %v, this program has %v", p.Dt, own.Dt)
 	case p.Tolerance != own.Tolerance || p.Thermal != own.Thermal || p.Deadband != own.Deadband || p.Cost != own.Cost || !slices.Equal(p.Scales, own.Scales):
-		return errors.New("tolerance, objectives or cost are not those of this program")
+		return errors.New("tolerance, objectives or cost differ from those of this program")
 	case !slices.Equal(a.K, b.K) || !slices.Equal(a.Epsilon, b.Epsilon) || a.Rho != b.Rho || a.Economic != b.Economic:
 		return fmt.Errorf("semantic is %+v, this program reports with %+v", *a, *b)
 	}
@@ -337,7 +337,7 @@ func (own *Params) fixed(p *Params) error {
 func (y *System) checkScene(s *Scene) error {
 	n := y.Network
 	if len(s.Pd) != Steps+1 || len(s.Qd) != Steps+1 {
-		return fmt.Errorf("pd_mw has %d rows and qd_mvar %d, want %d: the state before and one a step", len(s.Pd), len(s.Qd), Steps+1)
+		return fmt.Errorf("pd_mw has %d rows and qd_mvar %d, want %d: one for the state before, and one for each step", len(s.Pd), len(s.Qd), Steps+1)
 	}
 	for t := range s.Pd {
 		if len(s.Pd[t]) != n.Buses() || len(s.Qd[t]) != n.Buses() {

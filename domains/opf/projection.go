@@ -221,6 +221,13 @@ func (w *workspace) correct(c, u []float64, keep bool) (broken float64) {
 			p.chosen = append(p.chosen, k)
 		}
 	}
+	return w.move(u)
+}
+
+// move solves the program with the chosen limits, and with those that its solution would break, and moves u there. broken
+// is the largest price of a limit that it gives up.
+func (w *workspace) move(u []float64) (broken float64) {
+	p := w.projection
 	for more := true; more; {
 		w.addChosen()
 		p.program.solve(programTolerance)

@@ -35,7 +35,7 @@ type security struct {
 
 func newSecurity(n *network.Network, s Security) (*security, error) {
 	if len(s.Outages) == 0 {
-		return nil, errors.New("opf: a secure dispatch without any outage: want one at least")
+		return nil, errors.New("opf: a secure dispatch needs at least one outage")
 	}
 	opt := secure.Options{Outages: s.Outages, Emergency: s.Emergency, Band: s.Band, Threads: 1}
 	return &security{
@@ -144,7 +144,7 @@ func ParseOutages(n *network.Network, what string, read func(name string) ([]byt
 		list = append(list, o)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("outages %s: no outage in it", what)
+		return nil, fmt.Errorf("outages %s: the file lists no outage", what)
 	}
 	return list, lines.Err()
 }
@@ -164,7 +164,7 @@ func parseOutage(n *network.Network, line string) (secure.Outage, error) {
 	case kind == "unit":
 		return secure.Outage{Branch: -1, Unit: k}, nil
 	case secure.Islands(n, k):
-		return secure.Outage{}, fmt.Errorf("the outage of branch %d leaves an island, which no dispatch survives", row)
+		return secure.Outage{}, fmt.Errorf("the outage of branch %d cuts off a part of the network, which no dispatch survives: leave it out", row)
 	}
 	return secure.Outage{Branch: k, Unit: -1}, nil
 }

@@ -218,10 +218,10 @@ func TestSecureCasesThatAreNone(t *testing.T) {
 		"opf-secure:case39.m,outage=all":                                         "want outages=",
 		"opf-secure:nothing.m":                                                   "nothing.m",
 		"opf-secure:case39.m,outages=" + filepath.Join(dir, "absent"):            "want branches, units, all or a file",
-		"opf-secure:case39.m,outages=" + file("empty", "# none\n"):               "no outage in it",
+		"opf-secure:case39.m,outages=" + file("empty", "# none\n"):               "the file lists no outage",
 		"opf-secure:case39.m,outages=" + file("far", "branch 1\nbranch 999\n"):   "line 2: no branch in service is row 999",
 		"opf-secure:case39.m,outages=" + file("other", "bus 3\n"):                "want branch ROW or unit ROW",
-		"opf-secure:case39.m,outages=" + file("island", "branch 20 # to unit\n"): "leaves an island",
+		"opf-secure:case39.m,outages=" + file("island", "branch 20 # to unit\n"): "cuts off a part of the network",
 	} {
 		if _, err := SecureFromFile(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)

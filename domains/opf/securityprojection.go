@@ -93,19 +93,7 @@ func (w *workspace) correctSecure(c, u []float64) (broken float64) {
 		}
 	}
 	w.addOutages()
-	for more := true; more; {
-		w.addChosen()
-		p.program.solve(programTolerance)
-		more = w.choosePredicted()
-	}
-	for j, at := range p.control {
-		u[at] += p.program.x[j]
-	}
-	w.known = false
-	for _, v := range p.program.lambda {
-		broken = math.Max(broken, elasticity*v)
-	}
-	return broken
+	return w.move(u)
 }
 
 // addOutages makes limits after the watched outages rows of the program.

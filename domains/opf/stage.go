@@ -72,7 +72,7 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 		chain, err := l.system.runChain(opt.Until(), &first)
 		var out *chainError
 		if errors.As(err, &out) {
-			return nil, fmt.Errorf("row 0 of the loads: the exact solver finds it %s, and the episode begins at its optimum", out.reason)
+			return nil, fmt.Errorf("row 0 of the loads: an episode begins at its optimum, and the exact solver finds it %s", out.reason)
 		}
 		if err != nil {
 			return nil, err
@@ -95,10 +95,10 @@ func (y *System) scene(g *staged) (Scene, error) {
 	n := y.Network
 	if g.Level != nil {
 		if g.Pd != nil || g.Qd != nil {
-			return s, errors.New("level is given beside pd_mw or qd_mvar, want one or the other")
+			return s, errors.New("level and pd_mw or qd_mvar exclude each other: give one")
 		}
 		if len(g.Level) != Steps+1 {
-			return s, fmt.Errorf("level has %d entries, want %d: the state before and one a step", len(g.Level), Steps+1)
+			return s, fmt.Errorf("level has %d entries, want %d: one for the state before, and one for each step", len(g.Level), Steps+1)
 		}
 		for t, v := range g.Level {
 			if !(0 < v && v <= largestLevel) {
@@ -136,24 +136,24 @@ func (y *System) possible(s *Scene) error {
 		for t, row := range v.rows {
 			for i, load := range row {
 				if v.file[i] == 0 && load != 0 {
-					return fmt.Errorf("%s[%d][%d] is %v: bus %d has no such load in the network, and the case's context no place for it", v.name, t, i, load, n.BusID[i])
+					return fmt.Errorf("%s[%d][%d] is %v: bus %d has no such load in the network, so that the context has no entry for it: want 0", v.name, t, i, load, n.BusID[i])
 				}
 				if !(math.Abs(load) <= most) {
-					return fmt.Errorf("%s[%d][%d] is %v, more than %v times all loads of the network", v.name, t, i, load, largestLevel)
+					return fmt.Errorf("%s[%d][%d] is %v, want at most %v times all loads of the network", v.name, t, i, load, largestLevel)
 				}
 			}
 		}
 	}
 	for k, b := range s.Branch {
 		if b != 1 && !y.layout.uncertain {
-			return fmt.Errorf("branch_factor[%d] is %v: this case knows no branch factors", k, b)
+			return fmt.Errorf("branch_factor[%d] is %v: this case has no branch factors, want 1 or leave it out", k, b)
 		}
 		if !(0.1 <= b && b <= 10) {
 			return fmt.Errorf("branch_factor[%d] is %v, want 0.1 to 10", k, b)
 		}
 	}
 	if s.Hidden && !y.layout.uncertain {
-		return errors.New("hidden is true: this case has no branch factors to withhold")
+		return errors.New("hidden is true: this case has no branch factors to hide")
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	y.layout = newLayout(n, opt.Uncertain)
 	if opt.Security != nil {
 		if opt.Uncertain {
-			return nil, errors.New("opf: a secure dispatch with uncertain branch factors: want one or the other")
+			return nil, errors.New("opf: a secure dispatch and uncertain branch factors exclude each other")
 		}
 		var err error
 		if y.security, err = newSecurity(n, *opt.Security); err != nil {
@@ -140,11 +140,11 @@ func checkNetwork(n *network.Network) error {
 		return err
 	}
 	if len(kept) > 0 {
-		return fmt.Errorf("opf: %s, generator %d at bus %d is a dispatchable load (PMIN < 0, PMAX = 0): a dispatch has no place for its constant power factor; set QMIN and QMAX to 0 or model it as a load",
+		return fmt.Errorf("opf: %s, generator %d at bus %d is a dispatchable load (PMIN < 0, PMAX = 0): this case cannot keep its constant power factor; set QMIN and QMAX to 0, or model it as a load",
 			n.Name, n.GenRow[kept[0].Gen]+1, n.BusID[n.GenBus[kept[0].Gen]])
 	}
 	if len(n.References) != 1 {
-		return fmt.Errorf("opf: %s has %d reference buses, want one: every bus in one island with one slack", n.Name, len(n.References))
+		return fmt.Errorf("opf: %s has %d reference buses, want one: all buses in one connected network", n.Name, len(n.References))
 	}
 	slack := false
 	for i, b := range n.GenBus {

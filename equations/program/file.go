@@ -214,7 +214,7 @@ func (d reader) take(field string) (json.RawMessage, error) {
 // end refuses fields that nobody took.
 func (d reader) end(at string) error {
 	for name := range d.fields {
-		return fmt.Errorf("%s%.64q is no field here", at, name)
+		return fmt.Errorf("%s%.64q is not a field of a program", at, name)
 	}
 	return nil
 }
@@ -382,7 +382,7 @@ func readNode(at string, raw json.RawMessage) (n node, err error) {
 		n.op, ok = named[string(first[1:len(first)-1])]
 	}
 	if !ok {
-		return n, fmt.Errorf("%s: there is no operation %.64s", at, first)
+		return n, fmt.Errorf("%s: unknown operation %.64s", at, first)
 	}
 	want := max(n.op.Arity(), 1) // that of a constant is its number
 	for i := range want {

@@ -172,7 +172,7 @@ func (p *Program) Validate() error {
 			return fmt.Errorf("vectors[%d]%w", i, err)
 		}
 		if _, twice := sizes[v.Name]; twice {
-			return fmt.Errorf("vectors[%d].name %q is there twice", i, v.Name)
+			return fmt.Errorf("vectors[%d].name %q appears twice", i, v.Name)
 		}
 		sizes[v.Name] = len(v.Entries)
 	}
@@ -187,7 +187,7 @@ func (p *Program) Validate() error {
 			return fmt.Errorf("functions[%d] (%.64q): %w", i, f.name, err)
 		}
 		if slices.ContainsFunc(p.Functions[:i], func(g *Function) bool { return g.name == f.name }) {
-			return fmt.Errorf("functions[%d].name %q is there twice", i, f.name)
+			return fmt.Errorf("functions[%d].name %q appears twice", i, f.name)
 		}
 	}
 	return nil
@@ -207,7 +207,7 @@ func (v *Vector) validate() error {
 			return fmt.Errorf(".entries[%d] %w", i, err)
 		}
 		if known[name] {
-			return fmt.Errorf(".entries[%d] %q is there twice", i, name)
+			return fmt.Errorf(".entries[%d] %q appears twice", i, name)
 		}
 		known[name] = true
 	}
@@ -228,7 +228,7 @@ func (f *Function) validate(sizes map[string]int) error {
 		return err
 	}
 	if inputs != f.inputs {
-		return fmt.Errorf("it has %d inputs, its arguments %d", f.inputs, inputs)
+		return fmt.Errorf("inputs have %d entries in all, the code takes %d", f.inputs, inputs)
 	}
 	if outputs != len(f.results) {
 		return fmt.Errorf("results has %d entries, want %d, one for each entry of the outputs", len(f.results), outputs)
@@ -238,17 +238,17 @@ func (f *Function) validate(sizes map[string]int) error {
 	}
 	for i, n := range f.nodes {
 		if n.op == Input || n.op >= opCount {
-			return fmt.Errorf("code[%d] is no operation", i)
+			return fmt.Errorf("code[%d] is not an operation", i)
 		}
 		for k := range n.op.Arity() {
 			if v := n.arg[k]; v < 0 || int(v) >= inputs+i {
-				return fmt.Errorf("code[%d] (%s): operand %d is value %d, want one of the %d before it", i, n.op, k+1, v, inputs+i)
+				return fmt.Errorf("code[%d] (%s): operand %d is value %d, want one of the %d values before it", i, n.op, k+1, v, inputs+i)
 			}
 		}
 	}
 	for i, v := range f.results {
 		if v < 0 || int(v) >= inputs+len(f.nodes) {
-			return fmt.Errorf("results[%d] is value %d, want one of the %d there are", i, v, inputs+len(f.nodes))
+			return fmt.Errorf("results[%d] is value %d, want one of the %d values of the function", i, v, inputs+len(f.nodes))
 		}
 	}
 	return nil
@@ -263,7 +263,7 @@ func checkArguments(field string, list []Argument, sizes map[string]int) (total 
 			return 0, fmt.Errorf("%s[%d].name %w", field, i, err)
 		}
 		if slices.ContainsFunc(list[:i], func(b Argument) bool { return b.Name == a.Name }) {
-			return 0, fmt.Errorf("%s[%d].name %q is there twice", field, i, a.Name)
+			return 0, fmt.Errorf("%s[%d].name %q appears twice", field, i, a.Name)
 		}
 		if a.Size < 0 || a.Size > maxSize {
 			return 0, fmt.Errorf("%s[%d].size is %d, want 0 to %d", field, i, a.Size, maxSize)
@@ -271,7 +271,7 @@ func checkArguments(field string, list []Argument, sizes map[string]int) (total 
 		if a.Of != "" {
 			n, ok := sizes[a.Of]
 			if !ok {
-				return 0, fmt.Errorf("%s[%d].of is %.64q, which is no vector", field, i, a.Of)
+				return 0, fmt.Errorf("%s[%d].of is %.64q, want the name of one of vectors", field, i, a.Of)
 			}
 			if n != a.Size {
 				return 0, fmt.Errorf("%s[%d].size is %d, the vector %q has %d entries", field, i, a.Size, a.Of, n)

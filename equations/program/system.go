@@ -33,7 +33,7 @@ type System struct {
 // Validate says which function or number is missing.
 func (y *System) Validate() error {
 	if y.Program == nil {
-		return fmt.Errorf("a system without a program")
+		return fmt.Errorf("the system has no program, want its equations as one")
 	}
 	if err := y.Program.Validate(); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (y *System) Validate() error {
 	if y.Integrator != NoIntegrator {
 		needed = append(needed, "ode")
 		if !(y.Span > 0) || y.Substeps < 1 {
-			return fmt.Errorf("system %q: its integrator takes %d steps of a span of %v, want both positive", y.Name, y.Substeps, y.Span)
+			return fmt.Errorf("system %q: its integrator makes %d steps over a span of %v s, want both positive", y.Name, y.Substeps, y.Span)
 		}
 	}
 	if y.EscapeSteps > 0 {

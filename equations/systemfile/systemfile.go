@@ -95,7 +95,7 @@ func ReadFile(path string) (*File, error) {
 		return nil, err
 	}
 	if !is.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: no regular file", path)
+		return nil, fmt.Errorf("%s: not a regular file", path)
 	}
 	r, err := os.Open(path)
 	if err != nil {
@@ -200,12 +200,18 @@ func (f *File) Case() (domain.Case, error) {
 	if err != nil {
 		return c, err
 	}
+	Embed(&c, text)
+	return c, nil
+}
+
+// Embed has the plant of a case, and those around it, tell traces the file of its system.
+func Embed(c *domain.Case, text []byte) {
 	holds := func(c *domain.Case) {
 		if plant, ok := c.Plant.(*closedloop.Simulation); ok {
 			plant.System = text
 		}
 	}
-	holds(&c)
+	holds(c)
 	shifts := *c.Shifts
 	c.Shifts = &domain.Shifts{Parameters: shifts.Parameters, New: func(factors []float64) (domain.Case, error) {
 		shifted, err := shifts.New(factors)
@@ -214,5 +220,4 @@ func (f *File) Case() (domain.Case, error) {
 		}
 		return shifted, err
 	}}
-	return c, nil
 }

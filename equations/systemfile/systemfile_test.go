@@ -134,19 +134,19 @@ func TestWrongFilesAreRefusedByPlace(t *testing.T) {
 		{`"steps":50`, `"steps":50,"stepz":1`, "stepz"},
 		{`"steps":50`, `"steps":null`, "steps is null"},
 		{`"steps":50`, `"steps":50,"steps":50`, "twice"},
-		{`"lo":-5,"hi":5`, `"lo":-5`, "action[0] has one of lo and hi"},
+		{`"lo":-5,"hi":5`, `"lo":-5`, "action[0] has only one of lo and hi"},
 		{`"lo":-5,"hi":5`, `"lo":5,"hi":-5`, "action[0] ranges from 5 to -5"},
 		{`"lo":-5,"hi":5`, `"lo":-5,"hi":1e999`, "1e999"},
-		{`"name":"swing","unit":"rad"`, `"name":"x","unit":"rad"`, `state[2].name "x" is there twice`},
+		{`"name":"swing","unit":"rad"`, `"name":"x","unit":"rad"`, `state[2].name "x" appears twice`},
 		{`"name":"crane","description"`, `"name":"../crane","description"`, "slash"},
 		{`"method":"rk4"`, `"method":"euler"`, `integrator.method is "euler"`},
-		{`"substeps":2`, `"substeps":60000`, "the margins of one action take"},
+		{`"substeps":2`, `"substeps":60000`, "the margins of one decision take"},
 		{`"role":"body"`, `"role":"ghost"`, `picture[0].role is "ghost"`},
 		{`"name":"margins","inputs"`, `"name":"marges","inputs"`, `program has no function "margins"`},
-		{`"name":"urgency","inputs"`, `"name":"urge","inputs"`, `"urge" is no function of a system`},
+		{`"name":"urgency","inputs"`, `"name":"urge","inputs"`, `"urge" is not a function that a system has`},
 		{`"steps":50`, `"steps":50,"escape_steps":3`, `program has no function "escape"`},
 		{`["cos",2]`, `["cos",200]`, "operand 1 is value 200"},
-		{`["cos",2]`, `["cosine",2]`, "there is no operation"},
+		{`["cos",2]`, `["cosine",2]`, "unknown operation"},
 	} {
 		text := strings.Replace(good, c.from, c.to, 1)
 		if text == good {
@@ -185,11 +185,11 @@ func FuzzUnmarshal(f *testing.F) {
 	})
 }
 
-// What is no regular file, such as a pipe that nobody writes to, is refused and not waited for.
+// What is not a regular file, such as a pipe that nobody writes to, is refused and not waited for.
 func TestReadFileTakesRegularFilesAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "crane.json")
 	require.OK(t, os.Mkdir(path, 0o755))
-	if _, err := systemfile.ReadFile(path); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if _, err := systemfile.ReadFile(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a folder: %v", err)
 	}
 }

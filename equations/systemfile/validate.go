@@ -36,7 +36,7 @@ func (h *header) texts() error {
 		return errors.Join(err, given("name", h.Name))
 	}
 	if strings.ContainsAny(h.Name, `/\`) {
-		return fmt.Errorf("name %q has a slash: files are named after it", h.Name)
+		return fmt.Errorf("name %q has a slash, which no name of a file may have", h.Name)
 	}
 	return printing("description", h.Description, maxAbout)
 }
@@ -77,7 +77,7 @@ func (h *header) lists() error {
 				return err
 			}
 			if slices.ContainsFunc(list.variables[:i], func(w variable) bool { return w.Name == v.Name }) {
-				return fmt.Errorf("%s[%d].name %q is there twice", list.field, i, v.Name)
+				return fmt.Errorf("%s[%d].name %q appears twice", list.field, i, v.Name)
 			}
 		}
 	}
@@ -91,13 +91,13 @@ func (v *variable) validate(at string) error {
 	}
 	switch {
 	case (v.Lo == nil) != (v.Hi == nil):
-		return fmt.Errorf("%s has one of lo and hi, want both or none", at)
+		return fmt.Errorf("%s has only one of lo and hi, want both or neither", at)
 	case v.Lo != nil && !(*v.Lo < *v.Hi):
 		return fmt.Errorf("%s ranges from %v to %v, want lo < hi", at, *v.Lo, *v.Hi)
 	case v.Tolerance < 0:
 		return fmt.Errorf("%s.tolerance is %v, want it ≥ 0", at, v.Tolerance)
 	case v.Kind != "" && v.Kind != collision:
-		return fmt.Errorf("%s.kind is %q, want %q or no such field", at, v.Kind, collision)
+		return fmt.Errorf("%s.kind is %q, want %q, or leave it out", at, v.Kind, collision)
 	}
 	return nil
 }
@@ -109,13 +109,13 @@ func (h *header) sizes() error {
 	case !(h.StepSeconds > 0):
 		return fmt.Errorf("step_s is %v, want it above 0", h.StepSeconds)
 	case h.Horizon < 0 || h.Horizon > maxSteps:
-		return fmt.Errorf("horizon is %d, want 1 to %d, or no such field where episodes end", h.Horizon, maxSteps)
+		return fmt.Errorf("horizon is %d, want 1 to %d, or leave it out where episodes end", h.Horizon, maxSteps)
 	case !(h.Delay >= 0) || h.Delay > float64(h.Steps-1):
 		return fmt.Errorf("delay is %v periods, want 0 to %d, one less than steps", h.Delay, h.Steps-1)
 	case h.Delay != math.Trunc(h.Delay) && h.Integrator == nil:
-		return fmt.Errorf("delay is %v periods, want a whole number: without an integrator nothing says the state within a period", h.Delay)
+		return fmt.Errorf("delay is %v periods, want a whole number: only a system with an integrator has states within a period", h.Delay)
 	case h.EscapeSteps < 0 || h.EscapeSteps > maxSteps || len(h.Margins)*(1+h.EscapeSteps) > maxLimits:
-		return fmt.Errorf("escape_steps is %d, want 0 to %d, and at most %d limits along it", h.EscapeSteps, maxSteps, maxLimits)
+		return fmt.Errorf("escape_steps is %d, want 0 to %d, and at most %d limits in all these steps", h.EscapeSteps, maxSteps, maxLimits)
 	case h.MarginTolerance < 0:
 		return fmt.Errorf("margin_tolerance is %v, want it ≥ 0", h.MarginTolerance)
 	case len(h.Constants) > maxConstants:
@@ -143,7 +143,7 @@ func (h *header) shapes() error {
 			return fmt.Errorf("picture[%d].role is %.64q, want one of %s", i, s.Role, strings.Join(roles, ", "))
 		}
 		if s.Points < 1 || s.Points > maxEntries || s.Disc != (s.Points == 1) || s.Of < 0 || s.Of > maxEntries {
-			return fmt.Errorf("picture[%d] has %d points, disc is %t and of %d, want a disc of one point or a line of more, and a body from 0 to %d", i, s.Points, s.Disc, s.Of, maxEntries)
+			return fmt.Errorf("picture[%d] has %d points, disc %t and body %d; want a disc of one point or a line of more points, and a body from 0 to %d", i, s.Points, s.Disc, s.Of, maxEntries)
 		}
 	}
 	return nil
@@ -169,7 +169,7 @@ func (h *header) hints() error {
 		}
 	}
 	if wide := max(t.Latent, t.Hidden, t.Encoder); wide > maxEntries {
-		return fmt.Errorf("training: a layer of %d, want at most %d", wide, maxEntries)
+		return fmt.Errorf("training: a layer has %d units, want at most %d", wide, maxEntries)
 	}
 	return printing("weight_design.name", h.WeightDesign.Name, maxText)
 }
@@ -228,16 +228,16 @@ func (f *File) functions() error {
 	}
 	for i, g := range f.program.Functions {
 		if !known[g.Name()] {
-			return fmt.Errorf("program: functions[%d].name %q is no function of a system", i, g.Name())
+			return fmt.Errorf("program: functions[%d].name %q is not a function that a system has", i, g.Name())
 		}
 	}
 	switch {
 	case h.EscapeSteps == 0 && f.program.Function("escape") != nil:
-		return errors.New("program: there is a function escape, and escape_steps is 0")
+		return errors.New("program: the function escape needs escape_steps of at least 1, escape_steps is 0")
 	case len(h.Margins) == 0 && f.program.Function("margins") != nil:
-		return errors.New("program: there is a function margins, and margins is empty")
+		return errors.New("program: the function margins needs the field margins, which names each margin")
 	case len(h.Picture) == 0 && f.program.Function("picture") != nil:
-		return errors.New("program: there is a function picture, and picture is empty")
+		return errors.New("program: the function picture needs the field picture, which describes each shape")
 	}
 	return errors.Join(f.ticks(), f.bounded())
 }
@@ -286,7 +286,7 @@ func (f *File) bounded() error {
 		work += times * float64(g.Operations())
 	}
 	if work *= float64(1 + f.header.EscapeSteps); work > maxWork || math.IsNaN(work) {
-		return fmt.Errorf("the margins of one action take %.3g operations, want at most %d", work, maxWork)
+		return fmt.Errorf("program: the margins of one decision take %.3g operations, want at most %d", work, maxWork)
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func BenchmarkReceding(b *testing.B) {
 	for _, y := range Systems() {
 		b.Run(y.Name, func(b *testing.B) {
 			c := require.Get(y.Case())(b)
-			controller := require.Get(c.Solver.(*shooting.Solver).Receding(shooting.RecedingOptions{}))(b)
+			controller := require.Get(c.Solver.(*shooting.Solver).Receding(0, 0))(b)
 			rng := rand.New(rand.NewPCG(991, 1))
 			var cold, warm []time.Duration
 			iterations, unsolved := 0, 0
@@ -97,7 +97,7 @@ func BenchmarkIterations(b *testing.B) {
 			b.Run(y.Name+"/"+from, func(b *testing.B) {
 				c := require.Get(y.Case())(b)
 				solver := c.Solver.(*shooting.Solver)
-				controller := require.Get(solver.Receding(shooting.RecedingOptions{}))(b)
+				controller := require.Get(solver.Receding(0, 0))(b)
 				var warm []int
 				unsolved, cost := 0, 0.0
 				for episode := range 20 {
@@ -157,7 +157,7 @@ func BenchmarkStaged(b *testing.B) {
 			var sides [2]side
 			for k, problem := range []domain.Problem{unstaged{p}, p} {
 				solver := require.Get(shooting.New(problem, y.Scenario, y.Initial, opt))(b)
-				sides[k].controller = require.Get(solver.Receding(shooting.RecedingOptions{}))(b)
+				sides[k].controller = require.Get(solver.Receding(0, 0))(b)
 				sides[k].loop(b, &y, p, 0) // reads the program
 				sides[k] = side{controller: sides[k].controller}
 			}
@@ -343,7 +343,7 @@ func BenchmarkLibrary(b *testing.B) {
 func TestWarmReactor(t *testing.T) {
 	y := cstr.System()
 	c := require.Get(y.Case())(t)
-	controller := require.Get(c.Solver.(*shooting.Solver).Receding(shooting.RecedingOptions{}))(t)
+	controller := require.Get(c.Solver.(*shooting.Solver).Receding(0, 0))(t)
 	rng := rand.New(rand.NewPCG(991, 1))
 	iterations := 0
 	for range 8 {

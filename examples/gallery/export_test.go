@@ -15,7 +15,9 @@ import (
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/program"
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
+	"github.com/gpc-engine/gpc/examples/gallery/chain"
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
+	"github.com/gpc-engine/gpc/examples/gallery/hvac"
 	"github.com/gpc-engine/gpc/examples/gallery/models"
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
 	"github.com/gpc-engine/gpc/export"
@@ -124,18 +126,26 @@ func TestWholeControllerInC(t *testing.T) {
 	}
 }
 
-// The exact controller in C finds the optima that Go finds: of explicit steps, of integrated ones with an escape, of implicit ones, and
-// without margins. Two optima of one tolerance differ by the square of it in cost.
+// The exact controller in C finds the optima that Go finds: of explicit steps, of integrated ones with an escape, of implicit ones,
+// without margins, and of plants that run on. Two optima of one tolerance differ by the square of it in cost.
 func TestExactControllerInC(t *testing.T) {
 	for _, test := range []struct {
 		y           equations.System
 		state, cost float64
+		long        bool // not under -short
 	}{
-		{wider(cartpole.Track(), 1.2), 1e-3, 1e-4},
-		{quadrotor.System(), 0.1, 2e-2}, // ways on both sides cost nearly the same
-		{wider(cstr.System(), 1.5), 1e-2, 1e-3},
-		{unlimited(t, cartpole.System()), 1e-3, 1e-4},
+		{wider(cartpole.Track(), 1.2), 1e-3, 1e-4, false},
+		{quadrotor.System(), 0.1, 2e-2, false}, // ways on both sides cost nearly the same
+		{wider(cstr.System(), 1.5), 1e-2, 1e-3, false},
+		{unlimited(t, cartpole.System()), 1e-3, 1e-4, false},
+		{hvac.System(), 0.1, 1e-2, true}, // several starts, and plans that are known
+		{RunningOn()[0], 1e-3, 1e-4, false},
+		{RunningOn()[1], 1e-2, 1e-3, true},
+		{runningOn(chain.System(1), 20), 1e-3, 1e-4, true}, // without a context
 	} {
+		if test.long && testing.Short() {
+			continue
+		}
 		got := exported(t, test.y, export.Solver, 6, "-O1")
 		for what, bound := range map[string]float64{"state_off": test.state, "cost_off": test.cost} {
 			if v := require.Get(strconv.ParseFloat(got[what], 64))(t); !(v <= bound) {
@@ -154,10 +164,7 @@ func TestExactControllerInC(t *testing.T) {
 
 // BenchmarkExactLoops drives every system's exact controller in C and in Go from 100 starts.
 func BenchmarkExactLoops(b *testing.B) {
-	for _, y := range Systems() {
-		if y.Horizon > 0 {
-			continue // a plant that runs on has no such controller
-		}
+	for _, y := range slices.Concat(Systems(), RunningOn()) {
 		b.Run(y.Name, func(b *testing.B) {
 			for b.Loop() {
 				got := exported(b, y, export.Solver, 100, "-O2")
@@ -213,7 +220,6 @@ func TestExportRefusesMethods(t *testing.T) {
 	for _, test := range []struct{ name, method, says string }{
 		{"cartpole", "refine-64-ahead", "method refine-64-ahead cannot be exported (it was asked for)"},
 		{"cartpole", "nmpc-ahead", "the exact controller by --method nmpc"},
-		{"cartpole-runs-on", "nmpc", "the plant of case cartpole-runs-on runs on"},
 		{"cartpole", "direct", "C has direct-no-rescue"},
 		{"hvac", "", "method refine-64-ahead cannot be exported (the map was compiled for it)"},
 		{"cartpole", "teleport", "no method \"teleport\""},

@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/domain/domaintest"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
+	"github.com/gpc-engine/gpc/examples/gallery/chain"
 	"github.com/gpc-engine/gpc/examples/gallery/cstr"
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -75,6 +76,52 @@ func TestEstimatedGainsLeaveNoOffset(t *testing.T) {
 	}
 	if worst < 2*got || worst < 0.5 {
 		t.Errorf("by the model the product rests %.3g %% of its range beside the reference, so that nothing had to be estimated", worst)
+	}
+}
+
+// A system whose actuators have gains, of a plant or of the context, keeps its program, and the solver its lanes: these write
+// what the functions write.
+func TestGainsKeepTheProgram(t *testing.T) {
+	for _, y := range []equations.System{cartpole.Track(), quadrotor.System(), chain.System(1), runningOn(cstr.System(), 40)} {
+		own := require.Get(y.Case())(t)
+		factors := map[string]float64{}
+		for i, a := range y.Action {
+			factors[a.Name] = 0.9 + 0.05*float64(i)
+		}
+		with := require.Get(y.UncertainGains(0.1))(t)
+		gained := require.Get(with.Case())(t)
+		shifted, both := require.Get(own.Shifted(factors))(t), require.Get(gained.Shifted(factors))(t)
+		for how, c := range map[string]domain.Case{"shifted": shifted, "gained": gained, "shifted and gained": both} {
+			p := c.Problem.(*equations.Problem)
+			if _, err := p.Program(); err != nil {
+				t.Fatalf("%s %s: %v", y.Name, how, err)
+			}
+			spec := c.Problem.Spec()
+			ns, nc, nu, nj, nm := spec.MeasuredSize(), spec.ContextSize(), spec.ActionSize(), spec.ObjectiveSize(), len(spec.Margins)
+			x, u := make([]float64, ns+nc), make([]float64, nu)
+			plant := c.Plant.(*closedloop.Simulation)
+			plant.Initial(plant.Start(2, 1), x[:ns], x[ns:])
+			for i, a := range spec.Action {
+				u[i] = a.Lo + 0.6*(a.Hi-a.Lo)
+			}
+			want, j, m := make([]float64, ns+nc), make([]float64, nj), make([]float64, nm)
+			p.Step(x[:ns], x[ns:], u, want[:ns], want[ns:])
+			p.Objectives(x[:ns], u, x[ns:], j)
+			p.Margins(x[:ns], x[ns:], u, m)
+			next, lanesJ, lanesM := make([]float64, ns+nc), make([]float64, nj), make([]float64, nm)
+			lanes := require.Get(p.NewStages())(t)
+			if lanes == nil {
+				t.Fatalf("%s %s: no lanes", y.Name, how)
+			}
+			lanes.Evaluate(1, x, u, next, lanesJ, lanesM)
+			for k, pair := range [][2][]float64{{next, want}, {lanesJ, j}, {lanesM, m}} {
+				for i, v := range pair[0] {
+					if !(math.Abs(v-pair[1][i]) <= 1e-9*(1+math.Abs(v))) {
+						t.Errorf("%s %s: entry %d of result %d is %v on lanes, %v by the functions", y.Name, how, i, k, v, pair[1][i])
+					}
+				}
+			}
+		}
 	}
 }
 

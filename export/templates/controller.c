@@ -14,7 +14,7 @@
 #endif
 
 enum {
-    NS = {{.NS}}, NC = {{.NC}}, NU = {{.NU}}, NJ = {{.NJ}}, ALL = {{.All}}, ROWS = ALL + 2 * NU, WIDE = NU + 1,
+    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, NJ = {{.NJ}}, ALL = {{.All}}, ROWS = ALL + 2 * NU, WIDE = NU + 1,
     RELINEARISATIONS = 10, STEPS = GPC_{{.Macro}}_STEPS
 };
 
@@ -30,7 +30,7 @@ enum behind { POLICY, ESCAPE };
 /* The map's own action. */
 static void policy(const double *s, const double *c, const float *w, double *u)
 {
-    float state[NS], context[NC], plan[NU];
+    float state[NS], context[CONTEXT], plan[NU];
     int i;
 
     for (i = 0; i < NS; i++)
@@ -45,11 +45,11 @@ static void policy(const double *s, const double *c, const float *w, double *u)
 /* Rolls out the given actions and what goes on behind them, until a limit breaks. */
 static void roll(gpc_{{.Symbol}}_plan *p, const double *s0, const double *c0, const float *w, const double *given, int count, enum behind behind, int steps)
 {
-    double s[NS], c[NC], s_next[NS], c_next[NC], m[{{.AtLeastOne .All}}];
+    double s[NS], c[CONTEXT], s_next[NS], c_next[CONTEXT], m[{{.AtLeastOne .All}}];
     int h;
 
     memcpy(s, s0, sizeof s);
-    memcpy(c, c0, sizeof c);
+    memcpy(c, c0, NC * sizeof *c);
     p->steps = p->fails = steps;
     p->margin = (double)INFINITY;
     for (h = 0; h < steps; h++) {
@@ -74,7 +74,7 @@ static void roll(gpc_{{.Symbol}}_plan *p, const double *s0, const double *c0, co
             p->margin = -(double)INFINITY;
         } else {
             memcpy(s, s_next, sizeof s);
-            memcpy(c, c_next, sizeof c);
+            memcpy(c, c_next, NC * sizeof *c);
         }
         if (gpc_{{.Symbol}}_failed(s, c))
             p->margin = -(double)INFINITY;
@@ -175,7 +175,7 @@ static int beyond(const double *s)
 static unsigned decide(const double *s, const double *c, const float *w, double *u)
 {
     double raw[NU];
-    float state[NS], context[NC];
+    float state[NS], context[CONTEXT];
     unsigned status = 0;
     int i;
 

@@ -3,10 +3,37 @@
 enum { EPISODES = {{len .Episodes}}{{if not .Solver}}, OFF_MAP_GPC = {{.OffMap}}, GUARDED_GPC = {{.Guarded}}{{end}} };
 
 static const struct {
-    double s[{{.NS}}], c[{{.NC}}], end[{{.NS}}], cost;
+    double s[{{.NS}}], c[{{.AtLeastOne .NC}}], end[{{.NS}}], cost;
     int safe;
 } episode[EPISODES] = {
 {{- range .Episodes}}
-    { { {{row .S}} }, { {{row .C}} }, { {{row .End}} }, {{constant .Cost}}, {{if .Safe}}1{{else}}0{{end}} },
+    { { {{row .S}} }, { {{row .C | orZero}} }, { {{row .End}} }, {{constant .Cost}}, {{if .Safe}}1{{else}}0{{end}} },
 {{- end}}
 };
+{{- if .Filtered}}
+
+/* The errors of what was measured, one row a decision{{if .Observer.Disturbed}}; then what acted on the plant behind the action, on states and unknown entries of the context{{end}}. */
+static const double noise[][{{.Observer.NY}}] = {
+{{- range .Episodes}}{{range .Noise}}
+    { {{row .}} },
+{{- end}}{{end}}
+};
+{{- if .Observer.Disturbed}}
+static const double acting[][{{.Observer.Size}}] = {
+{{- range .Episodes}}{{range .Acts}}
+    { {{row .}} },
+{{- end}}{{end}}
+};
+{{- end}}
+
+/* An episode whose sensors have faults: what was given, and by gpc the faults, the estimate and the action. */
+enum { REPLAYED = {{len .Observer.Replay}} };
+static const struct {
+    double y[{{.Observer.NY}}], c[{{.AtLeastOne .NC}}], s[{{.NS}}], u[{{.NU}}];
+    int fault[{{.Observer.NY}}];
+} replay[REPLAYED] = {
+{{- range .Observer.Replay}}
+    { { {{row .Y}} }, { {{row .C | orZero}} }, { {{row .S}} }, { {{row .U}} }, { {{range .Faults}}{{printf "%d" .}}, {{end}}} },
+{{- end}}
+};
+{{- end}}

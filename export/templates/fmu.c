@@ -47,7 +47,7 @@ typedef struct {
 #define PERIOD {{constant .Spec.StepSeconds}}
 
 enum {
-    NS = {{.NS}}, NC = {{.NC}}, NU = {{.NU}}, NJ = {{.NJ}}, NP = {{.NP}}, ALL = {{.All}},
+    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, NJ = {{.NJ}}, NP = {{.NP}}, ALL = {{.All}},
     /* Where vectors stand among the real values. */
 {{- range .Reals}}
     AT_{{.Macro}} = {{.At}},
@@ -111,13 +111,13 @@ static void advance(unit *m)
 {{- if .Controls}}
     m->integer = (int)gpc_{{.Symbol}}_act(&m->loop, m->real + AT_S, m->real + AT_C, m->boolean ? NULL : m->real + AT_W, m->real + AT_U);
 {{- else}}
-    double s[NS], c[NC];
+    double s[NS], c[CONTEXT];
 
     gpc_{{.Symbol}}_margins(m->real + AT_S, m->real + AT_C, m->real + AT_U, m->real + AT_M);
     m->real[AT_COST] = gpc_{{.Symbol}}_cost(m->real + AT_S, m->real + AT_C, NULL, m->real + AT_U);
     gpc_{{.Symbol}}_step(m->real + AT_S, m->real + AT_C, m->real + AT_U, s, c);
-    memcpy(m->real + AT_S, s, sizeof s);
-    memcpy(m->real + AT_C, c, sizeof c);
+    memcpy(m->real + AT_S, s, NS * sizeof *s);
+    memcpy(m->real + AT_C, c, NC * sizeof *c);
     m->boolean = m->boolean || gpc_{{.Symbol}}_failed(s, c);
 {{- end}}
 }

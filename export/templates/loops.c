@@ -5,15 +5,16 @@
  * cycles, where the target has one; otherwise the processor's time is measured.
  */
 {{if not .Solver}}#include "gpc_{{.Symbol}}.h"
-{{end}}#include "gpc_{{.Symbol}}_controller.h"
-#include "test_episodes.h"
+{{end}}#include "gpc_{{.Symbol}}_{{if .Observer}}measured{{else}}controller{{end}}.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-enum { NS = {{.NS}}, NC = {{.NC}}, NU = {{.NU}}, STEPS = GPC_{{.Macro}}_STEPS };
+#include "test_episodes.h"
+
+enum { NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, STEPS = GPC_{{.Macro}}_STEPS };
 
 #ifdef GPC_TICKS
 unsigned long GPC_TICKS(void);
@@ -36,36 +37,90 @@ static const struct { const char *name; unsigned bit; } bits[] = {
 };
 enum { BITS = sizeof bits / sizeof bits[0] };
 
+{{if .Observer -}}
+static gpc_{{.Symbol}}_measured loop;
+{{- else -}}
 static gpc_{{.Symbol}}_loop loop;
+{{- end}}
 static long decided[BITS], decisions;
 static unsigned long most, sum;
 
 static int kept(const double *m) { return gpc_{{.Symbol}}_least(m) >= -GPC_{{.Macro}}_TOLERANCE; }
 
-/* One episode from (s, c), which become its end: whether it is safe, and its cost. */
-static int drive(double *s, double *c, double *cost)
+static void begin(void) { gpc_{{.Symbol}}_begin{{if .Observer}}_measured{{end}}(&loop); }
+
+/* Decides by what is given. */
+static unsigned act(const double *y, const double *c, double *u)
 {
-    double u[NU], m[{{.AtLeastOne .All}}], s_next[NS], c_next[NC];
-    int t, k, safe = !gpc_{{.Symbol}}_failed(s, c);
+    unsigned long ticks = GPC_TICKS();
+    const unsigned status = gpc_{{.Symbol}}_act{{if .Observer}}_measured{{end}}(&loop, y, {{if .Filtered}}NULL, {{end}}c, NULL, u);
+    int k;
 
-    gpc_{{.Symbol}}_begin(&loop);
+    ticks = GPC_TICKS() - ticks;
+    sum += ticks;
+    most = ticks > most ? ticks : most;
+    decisions++;
+    for (k = 0; k < BITS; k++)
+        decided[k] += (status & bits[k].bit) != 0;
+    return status;
+}
+
+/* Episode e from (s, c), which become its end: whether it is safe, and its cost. */
+static int drive(int e, double *s, double *c, double *cost)
+{
+    double u[NU], m[{{.AtLeastOne .All}}], s_next[NS], c_next[CONTEXT];
+{{- if .Filtered}}
+    double y[{{.Observer.NY}}], told[CONTEXT];
+{{- end}}
+{{- if .Observer}}
+    double way[{{.Observer.Ahead}} + 1][NU]{{if .Fraction}}, shown[NS]{{else if .Filtered}}, before[NU] = { 0.0 }{{end}};
+{{- end}}
+    int t, {{if or .Filtered (and .Observer .Observer.Ahead)}}i, {{end}}safe = !gpc_{{.Symbol}}_failed(s, c);
+
+    (void)e;
+    begin();
     *cost = 0.0;
+{{- if and .Observer .Observer.Ahead}}
+    for (i = 0; i < {{.Observer.Ahead}}; i++)
+        gpc_{{.Symbol}}_rest(way[i]);
+{{- end}}
     for (t = 0; t < STEPS; t++) {
-        unsigned long ticks = GPC_TICKS();
-        const unsigned status = gpc_{{.Symbol}}_act(&loop, s, c, NULL, u);
-
-        ticks = GPC_TICKS() - ticks;
-        sum += ticks;
-        most = ticks > most ? ticks : most;
-        decisions++;
-        for (k = 0; k < BITS; k++)
-            decided[k] += (status & bits[k].bit) != 0;
+{{- if .Fraction}}
+        gpc_{{.Symbol}}_to_measured(s, c, way[0], shown);
+{{- end}}
+{{- if .Filtered}}
+        gpc_{{.Symbol}}_outputs({{if .Fraction}}shown, c, way[0]{{else}}s, c, before{{end}}, y);
+        for (i = 0; i < {{.Observer.NY}}; i++)
+            y[i] += noise[e * STEPS + t][i];
+        memcpy(told, c, NC * sizeof *told);
+{{- range .Observer.Unknown}}
+        told[{{.}}] = (double)NAN; /* it is not read */
+{{- end}}
+        act(y, told, u);
+{{- else}}
+        act({{if .Fraction}}shown{{else}}s{{end}}, c, u);
+{{- end}}
+{{- if .Observer}}
+        memcpy(way[{{.Observer.Ahead}}], u, sizeof u);
+        memcpy(u, way[0], sizeof u); /* acts now */
+        memmove(way, way + 1, {{.Observer.Ahead}} * sizeof u);
+{{- end}}
         *cost += gpc_{{.Symbol}}_cost(s, c, NULL, u);
         gpc_{{.Symbol}}_margins(s, c, u, m);
         safe = safe && kept(m);
         gpc_{{.Symbol}}_step(s, c, u, s_next, c_next);
         memcpy(s, s_next, sizeof s_next);
-        memcpy(c, c_next, sizeof c_next);
+        memcpy(c, c_next, NC * sizeof *c);
+{{- if and .Filtered .Observer.Disturbed}}
+        for (i = 0; i < NS; i++)
+            s[i] += acting[e * STEPS + t][i];
+{{- range $k, $at := .Observer.Unknown}}
+        c[{{$at}}] += acting[e * STEPS + t][NS + {{$k}}];
+{{- end}}
+{{- end}}
+{{- if and .Filtered (not .Fraction)}}
+        memcpy(before, u, sizeof before);
+{{- end}}
         safe = safe && !gpc_{{.Symbol}}_failed(s, c);
     }
     gpc_{{.Symbol}}_state_margins(s, c, m);
@@ -75,21 +130,56 @@ static int drive(double *s, double *c, double *cost)
 /* What is no observation is answered by the rest. */
 static int refuses(void)
 {
-    double s[NS], c[NC], u[NU], rest[NU];
+    double s[NS], c[CONTEXT], u[NU], rest[NU];
     int i, failed = 0;
 
     gpc_{{.Symbol}}_rest(rest);
-    for (i = 0; i < NS + NC; i++) {
+    for (i = {{if .Filtered}}NS{{else}}0{{end}}; i < NS + NC; i++) {
+{{- if .Filtered}}{{range .Observer.Unknown}}
+        if (i == NS + {{.}})
+            continue;
+{{- end}}{{end}}
         memcpy(s, episode[0].s, sizeof s);
-        memcpy(c, episode[0].c, sizeof c);
+        memcpy(c, episode[0].c, NC * sizeof *c);
         *(i < NS ? s + i : c + i - NS) = i % 2 ? (double)NAN : (double)INFINITY;
-        gpc_{{.Symbol}}_begin(&loop);
-        if (gpc_{{.Symbol}}_act(&loop, s, c, NULL, u) != GPC_{{.Macro}}_BAD_INPUT || memcmp(u, rest, sizeof u) != 0)
+        begin();
+        if (gpc_{{.Symbol}}_act{{if .Observer}}_measured{{end}}(&loop, {{if .Filtered}}replay[0].y, NULL{{else}}s{{end}}, c, NULL, u) != GPC_{{.Macro}}_BAD_INPUT || memcmp(u, rest, sizeof u) != 0)
             failed = 1;
     }
     return !failed;
 }
+{{if .Filtered}}
+/* Gives the estimator what gpc was given, faults of sensors among it: how many faults are told otherwise than by gpc, and the largest
+ * distance of an estimate, in typical sizes, and of an action. A value is missing by its flag too. */
+static int replays(const double *typical, int *faults, double *estimate_off, double *action_off)
+{
+    int t, i, differ = 0;
 
+    begin();
+    for (t = 0; t < REPLAYED; t++) {
+        unsigned char missing[{{.Observer.NY}}];
+        double y[{{.Observer.NY}}], u[NU];
+
+        for (i = 0; i < {{.Observer.NY}}; i++) {
+            missing[i] = replay[t].fault[i] == GPC_{{.Macro}}_MISSING;
+            y[i] = missing[i] ? 0.0 : replay[t].y[i];
+        }
+        gpc_{{.Symbol}}_act_measured(&loop, t % 2 ? y : replay[t].y, t % 2 ? missing : NULL, replay[t].c, NULL, u);
+        for (i = 0; i < {{.Observer.NY}}; i++) {
+            *faults += replay[t].fault[i] != GPC_{{.Macro}}_FINE;
+            differ += loop.fault[i] != replay[t].fault[i];
+        }
+        for (i = 0; i < NS; i++)
+            if (!(fabs(loop.s[i] - replay[t].s[i]) / typical[i] <= *estimate_off))
+                *estimate_off = fabs(loop.s[i] - replay[t].s[i]) / typical[i];
+        for (i = 0; i < NU; i++)
+            if (!(fabs(u[i] - replay[t].u[i]) <= *action_off))
+                *action_off = fabs(u[i] - replay[t].u[i]);
+        memcpy(loop.u, replay[t].u, sizeof u);
+    }
+    return differ;
+}
+{{end}}
 int main(void)
 {
     double cost, total = 0.0, total_gpc = 0.0, state_off = 0.0, cost_off = 0.0;
@@ -97,12 +187,12 @@ int main(void)
     const double typical[NS] = { {{row .Y.StateScale}} };
 
     for (e = 0; e < EPISODES; e++) {
-        double s[NS], c[NC];
+        double s[NS], c[CONTEXT];
         int safe;
 
         memcpy(s, episode[e].s, sizeof s);
         memcpy(c, episode[e].c, sizeof c);
-        safe = drive(s, c, &cost);
+        safe = drive(e, s, c, &cost);
         unsafe += !safe;
         unsafe_go += !episode[e].safe;
         if (safe != episode[e].safe) {
@@ -120,6 +210,15 @@ int main(void)
         failed = 1;
     }
     failed = failed || differ > 0;
+{{- if .Filtered}}
+    {
+        double estimate_off = 0.0, action_off = 0.0;
+        int faults = 0, faults_differ = replays(typical, &faults, &estimate_off, &action_off);
+
+        failed = failed || faults_differ > 0 || !(estimate_off <= 1e-6);
+        printf("replayed %d\nfaults %d\nfaults_differ %d\nestimate_off %.3g\naction_off %.3g\n", REPLAYED, faults, faults_differ, estimate_off, action_off);
+    }
+{{- end}}
     printf("%s\n", gpc_{{.Symbol}}_controller_info);
     printf("episodes %d\nunsafe %d\nunsafe_gpc %d\ndiffer %d\n", EPISODES, unsafe, unsafe_go, differ);
     printf("mean_cost %.17g\nmean_cost_gpc %.17g\ncost_off %.3g\nstate_off %.3g\n", total / EPISODES, total_gpc / EPISODES, cost_off, state_off);
@@ -133,7 +232,7 @@ int main(void)
     printf("ticks_mean %lu\nticks_most %lu\n", sum / (unsigned long)decisions, most);
 {{- if not .Solver}}
     {
-        float s[NS], c[NC], u[NU];
+        float s[NS], c[CONTEXT], u[NU];
         unsigned long ticks, map = 0;
 
         for (e = 0; e < EPISODES && e < 16; e++) {

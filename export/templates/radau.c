@@ -1,10 +1,9 @@
 /* Radau IIA of two stages, order 3: its weights, and when Newton's method takes new factors, ends and gives up. */
 enum { WIDTH = 2 * NS, ITERATIONS = 40 };
 static const double radau[2][2] = { { 5.0 / 12.0, -1.0 / 12.0 }, { 3.0 / 4.0, 1.0 / 4.0 } };
-#define STEP_LENGTH {{constant .H}}
 
 struct stages {
-    double stage[WIDTH], r[WIDTH], matrix[WIDTH][WIDTH], value[2][ODE_ROOM];
+    double length, stage[WIDTH], r[WIDTH], matrix[WIDTH][WIDTH], value[2][ODE_ROOM];
     int pivot[WIDTH];
 };
 
@@ -70,8 +69,8 @@ static void collect(struct stages *w, int j, const double *f)
     int i;
 
     for (i = 0; i < NS; i++) {
-        w->r[i] += STEP_LENGTH * radau[0][j] * f[i];
-        w->r[NS + i] += STEP_LENGTH * radau[1][j] * f[i];
+        w->r[i] += w->length * radau[0][j] * f[i];
+        w->r[NS + i] += w->length * radau[1][j] * f[i];
     }
 }
 
@@ -102,7 +101,7 @@ static int newton(struct stages *w, const double *c, const double *u)
         ode_jacobian(w->stage + j * NS, c, u, f, w->value[j]);
         for (k = 0; k < ODE_COUNT; k++)
             if (ode_col[k] < NS) {
-                const double d = STEP_LENGTH * w->value[j][k];
+                const double d = w->length * w->value[j][k];
 
                 w->matrix[ode_row[k]][j * NS + ode_col[k]] -= radau[0][j] * d;
                 w->matrix[NS + ode_row[k]][j * NS + ode_col[k]] -= radau[1][j] * d;

@@ -13,9 +13,10 @@
 #endif
 
 enum {
-    NS = {{.NS}}, NC = {{.NC}}, NU = {{.NU}}, NJ = {{.NJ}}, NM = {{.NM}}, ESCAPES = {{.Y.EscapeSteps}}, ALL = {{.All}},
+    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, NJ = {{.NJ}}, NM = {{.NM}}, ESCAPES = {{.Y.EscapeSteps}}, ALL = {{.All}},
     /* Where s, c, u and the next state stand among the inputs of a function. */
-    AT_C = NS, AT_U = NS + NC, AT_NEXT = NS + NC + NU, INPUTS = NS + NC + NU + NS
+    AT_C = NS, AT_U = NS + NC, AT_NEXT = NS + NC + NU, INPUTS = NS + NC + NU + NS{{if .Filtered}},
+    OUTPUTS = {{.Observer.NY}}, UNKNOWN = {{len .Observer.Unknown}}, ESTIMATED = NS + UNKNOWN{{end}}
 };
 
 static const double rest[NU] = { {{row .Y.Rest}} };
@@ -23,24 +24,22 @@ static const double rest[NU] = { {{row .Y.Rest}} };
 static const double lowest[NU] = { {{row .Lo}} }, highest[NU] = { {{row .Hi}} }; /* both 0: no box */
 {{- end}}
 
-/* Derivatives of a number by each entry of the action. */
+{{if .NM}}/* Derivatives of a number by each entry of the action. */
 typedef double along[NU];
 
-{{.Helpers}}
-{{.Functions}}
-/* out = matrix * x, the matrix's entries standing in the rows and columns listed. */
-static inline void apply(int rows, int count, const unsigned short *row, const unsigned short *col, const double *value, along *x, along *out)
-{
-    int i, a;
+{{end}}{{if .Filtered}}/* Derivatives of a number by each entry that is estimated. */
+typedef double estimated[ESTIMATED];
 
-    memset(out, 0, (size_t)rows * sizeof *out);
-    for (i = 0; i < count; i++)
-        for (a = 0; a < NU; a++)
-            out[row[i]][a] += value[i] * x[col[i]][a];
-}
-{{if eq .Integrator "rk4"}}
-/* {{.Y.Substeps}} steps of the classical Runge-Kutta method, u held. */
-static void integrate(const double *s, const double *c, const double *u, double *next)
+{{end}}{{if .Integrator}}/* The length of a substep, its half and its sixth. */
+static const double whole_period[3] = { {{constant .H}}, {{constant .Half}}, {{constant .Sixth}} };
+{{- if .Fraction}}
+static const double to_measured[3] = { {{row .Observer.Into}} }, from_measured[3] = { {{row .Observer.Remainder}} };
+{{- end}}
+
+{{end}}{{.Helpers}}
+{{.Functions}}
+{{if eq .Integrator "rk4"}}/* {{.Y.Substeps}} steps of the classical Runge-Kutta method, u held; h is a step's length, its half and its sixth. */
+static void integrate(const double *h, const double *s, const double *c, const double *u, double *next)
 {
     double at[NS], slope[NS], sum[NS];
     int n, i;
@@ -49,109 +48,41 @@ static void integrate(const double *s, const double *c, const double *u, double 
     for (n = 0; n < {{.Y.Substeps}}; n++) {
         ode(next, c, u, slope);
         for (i = 0; i < NS; i++)
-            sum[i] = slope[i], at[i] = next[i] + {{constant .Half}} * slope[i];
+            sum[i] = slope[i], at[i] = next[i] + h[1] * slope[i];
         ode(at, c, u, slope);
         for (i = 0; i < NS; i++)
-            sum[i] = sum[i] + 2.0 * slope[i], at[i] = next[i] + {{constant .Half}} * slope[i];
+            sum[i] = sum[i] + 2.0 * slope[i], at[i] = next[i] + h[1] * slope[i];
         ode(at, c, u, slope);
         for (i = 0; i < NS; i++)
-            sum[i] = sum[i] + 2.0 * slope[i], at[i] = next[i] + {{constant .H}} * slope[i];
+            sum[i] = sum[i] + 2.0 * slope[i], at[i] = next[i] + h[0] * slope[i];
         ode(at, c, u, slope);
         for (i = 0; i < NS; i++)
-            next[i] += {{constant .Sixth}} * (sum[i] + slope[i]);
+            next[i] += h[2] * (sum[i] + slope[i]);
     }
 }
 
-/* The same with derivatives: x holds those of s, c and u. */
-static void integrate_along(const double *s, const double *c, const double *u, along *x, double *next, along *next_along)
-{
-    static const double ahead[3] = { {{constant .Half}}, {{constant .Half}}, {{constant .H}} };
-    double at[NS], slope[NS], sum[NS], value[ODE_ROOM];
-    along begin[NS], slope_along[NS], sum_along[NS];
-    int n, stage, i, a;
-
-    memcpy(begin, x, sizeof begin);
-    memcpy(next, s, sizeof at);
-    memcpy(next_along, x, sizeof begin);
-    for (n = 0; n < {{.Y.Substeps}}; n++) {
-        memset(sum, 0, sizeof sum);
-        memset(sum_along, 0, sizeof sum_along);
-        memcpy(at, next, sizeof at);
-        memcpy(x, next_along, sizeof begin);
-        for (stage = 0; stage < 4; stage++) {
-            const double weight = stage == 1 || stage == 2 ? 2.0 : 1.0;
-
-            ode_jacobian(at, c, u, slope, value);
-            apply(NS, ODE_COUNT, ode_row, ode_col, value, x, slope_along);
-            for (i = 0; i < NS; i++) {
-                sum[i] += weight * slope[i];
-                if (stage < 3)
-                    at[i] = next[i] + ahead[stage] * slope[i];
-                for (a = 0; a < NU; a++) {
-                    sum_along[i][a] += weight * slope_along[i][a];
-                    if (stage < 3)
-                        x[i][a] = next_along[i][a] + ahead[stage] * slope_along[i][a];
-                }
-            }
-        }
-        for (i = 0; i < NS; i++) {
-            next[i] += {{constant .Sixth}} * sum[i];
-            for (a = 0; a < NU; a++)
-                next_along[i][a] += {{constant .Sixth}} * sum_along[i][a];
-        }
-    }
-    memcpy(x, begin, sizeof begin);
-}
-{{else if eq .Integrator "radau"}}
-{{template "radau.c" .}}/* {{.Y.Substeps}} implicit steps, u held, with derivatives unless x is a null pointer: x holds those of s, c and u. */
-static void implicit(const double *s, const double *c, const double *u, along *x, double *next, along *next_along)
+{{else if eq .Integrator "radau"}}{{template "radau.c" .}}/* {{.Y.Substeps}} implicit steps, u held; h is a step's length, its half and its sixth. */
+static void integrate(const double *h, const double *s, const double *c, const double *u, double *next)
 {
     struct stages w;
-    int n, i, j, k, a;
+    int n, i;
 
+    w.length = h[0];
     memcpy(next, s, NS * sizeof *next);
-    if (x)
-        memcpy(next_along, x, NS * sizeof *x);
     for (n = 0; n < {{.Y.Substeps}}; n++) {
-        int solved = solve(&w, next, c, u);
+        const int solved = solve(&w, next, c, u);
 
         for (i = 0; i < NS; i++)
             next[i] = solved ? w.stage[NS + i] : (double)NAN;
-        if (!x)
-            continue;
-        solved = solved && newton(&w, c, u);
-        for (a = 0; a < NU; a++) {
-            for (i = 0; i < WIDTH; i++)
-                w.r[i] = next_along[i % NS][a];
-            for (j = 0; j < 2; j++)
-                for (k = 0; k < ODE_COUNT; k++)
-                    if (ode_col[k] >= NS) {
-                        const double d = STEP_LENGTH * w.value[j][k] * x[ode_col[k]][a];
-
-                        w.r[ode_row[k]] += radau[0][j] * d;
-                        w.r[NS + ode_row[k]] += radau[1][j] * d;
-                    }
-            substitute(&w);
-            for (i = 0; i < NS; i++)
-                next_along[i][a] = solved ? w.r[NS + i] : (double)NAN;
-        }
     }
 }
 
-static void integrate(const double *s, const double *c, const double *u, double *next)
-{
-    implicit(s, c, u, NULL, next, NULL);
-}
-
-static void integrate_along(const double *s, const double *c, const double *u, along *x, double *next, along *next_along)
-{
-    implicit(s, c, u, x, next, next_along);
-}
-{{end}}
+{{end}}{{if .NM}}{{template "along.c" .Along}}{{end}}
+{{- if .Filtered}}{{template "along.c" .AlongEstimated}}{{end -}}
 void gpc_{{.Symbol}}_step(const double s[], const double c[], const double u[], double s_next[], double c_next[])
 {
 {{- if .Integrator}}
-    integrate(s, c, u, s_next);
+    integrate(whole_period, s, c, u, s_next);
     step(s, c, u, s_next, c_next);
 {{- else}}
     step(s, c, u, s_next, c_next);
@@ -170,7 +101,7 @@ double gpc_{{.Symbol}}_least(const double m[])
 
 {{if .HasEscape}}
 /* Moves an action into its box; derivatives end at its sides. */
-static void clip(double *u, along *du)
+static void clip(double *u, double (*du)[NU])
 {
     int i;
 
@@ -212,7 +143,7 @@ int gpc_{{.Symbol}}_failed(const double s[], const double c[])
 void gpc_{{.Symbol}}_evaluate(const double s[], const double c[], const double u[], double s_next[], double c_next[], double j[], double m[])
 {
 {{- if .Y.EscapeSteps}}
-    double state[2][NS], context[2][NC], away[NU];
+    double state[2][NS], context[2][CONTEXT], away[NU];
     int k;
 {{- end}}
 
@@ -226,7 +157,7 @@ void gpc_{{.Symbol}}_evaluate(const double s[], const double c[], const double u
 {{- end}}
 {{- if .Y.EscapeSteps}}
     memcpy(state[0], s_next, sizeof state[0]);
-    memcpy(context[0], c_next, sizeof context[0]);
+    memcpy(context[0], c_next, NC * sizeof *c_next);
     for (k = 0; k < ESCAPES; k++) {
         const int now = k % 2, then = 1 - now;
 
@@ -239,37 +170,18 @@ void gpc_{{.Symbol}}_evaluate(const double s[], const double c[], const double u
 
 void gpc_{{.Symbol}}_margins(const double s[], const double c[], const double u[], double m[])
 {
-    double s_next[NS], c_next[NC];
+    double s_next[NS], c_next[CONTEXT];
 
     gpc_{{.Symbol}}_evaluate(s, c, u, s_next, c_next, NULL, m);
 }
 {{if .NM}}
-/* The step with derivatives: x holds those of s, c and u, and gets those of the next state; after those of the context. */
-static void step_along(const double *s, const double *c, const double *u, along *x, double *s_next, double *c_next, along *after)
-{
-    double value[STEP_ROOM];
-{{- if .Integrator}}
-
-    integrate_along(s, c, u, x, s_next, x + AT_NEXT);
-    step_jacobian(s, c, u, s_next, c_next, value);
-    apply(NC, STEP_COUNT, step_row, step_col, value, x, after);
-{{- else}}
-    along out[NS + NC];
-
-    step_jacobian(s, c, u, s_next, c_next, value);
-    apply(NS + NC, STEP_COUNT, step_row, step_col, value, x, out);
-    memcpy(x + AT_NEXT, out, NS * sizeof *out);
-    memcpy(after, out + NS, NC * sizeof *out);
-{{- end}}
-}
-
 void gpc_{{.Symbol}}_margins_along(const double s[], const double c[], const double u[], double m[], double dm[][NU])
 {
-    double s_next[NS], c_next[NC], value[MARGINS_ROOM];
-    along x[INPUTS], after[NC];
+    double s_next[NS], c_next[CONTEXT], value[MARGINS_ROOM];
+    along x[INPUTS], after[CONTEXT];
     int i;
 {{- if .Y.EscapeSteps}}
-    double state[NS], context[NC], away[NU], slope[ESCAPE_ROOM];
+    double state[NS], context[CONTEXT], away[NU], slope[ESCAPE_ROOM];
     int k;
 {{- end}}
 
@@ -282,9 +194,9 @@ void gpc_{{.Symbol}}_margins_along(const double s[], const double c[], const dou
 {{- if .Y.EscapeSteps}}
     for (k = 1; k <= ESCAPES; k++) {
         memcpy(state, s_next, sizeof state);
-        memcpy(context, c_next, sizeof context);
+        memcpy(context, c_next, NC * sizeof *context);
         memcpy(x, x + AT_NEXT, NS * sizeof *x);
-        memcpy(x + AT_C, after, sizeof after);
+        memcpy(x + AT_C, after, NC * sizeof *after);
         escape_jacobian(state, context, away, slope);
         apply(NU, ESCAPE_COUNT, escape_row, escape_col, slope, x, x + AT_U);
         clip(away, x + AT_U);
@@ -321,7 +233,7 @@ void gpc_{{.Symbol}}_state_margins(const double s[], const double c[], double m[
 
 void gpc_{{.Symbol}}_objectives(const double s[], const double c[], const double u[], double j[])
 {
-    double s_next[NS], c_next[NC];
+    double s_next[NS], c_next[CONTEXT];
 
     gpc_{{.Symbol}}_step(s, c, u, s_next, c_next);
     objectives(s, c, u, s_next, j);
@@ -372,3 +284,14 @@ double gpc_{{.Symbol}}_cost(const double s[], const double c[], const double *w,
 }
 
 void gpc_{{.Symbol}}_initial(const double p[], double s[], double c[]) { initial(p, s, c); }
+{{if .Filtered}}{{template "outputs.c" .}}{{end}}
+{{- if .Fraction}}
+/* How far into a period its measurement is made, and from there to its end. */
+void gpc_{{.Symbol}}_to_measured(const double s[], const double c[], const double u[], double s_next[]) { integrate(to_measured, s, c, u, s_next); }
+
+void gpc_{{.Symbol}}_from_measured(const double s[], const double c[], const double u[], double s_next[], double c_next[])
+{
+    gpc_{{.Symbol}}_step(s, c, u, s_next, c_next);
+    integrate(from_measured, s, c, u, s_next);
+}
+{{end}}

@@ -2,7 +2,7 @@
  *
  * The plant of {{.Symbol}}, in double: {{title .Spec.Description}}
  *
- * State s, context c{{if not .Spec.Horizon}} (the clock, the share of an episode that has passed, is its last entry){{end}}, action u:
+ * State s, context c{{if not .Spec.Horizon}} (the clock, the share of an episode that has passed, is its last entry){{end}}{{if not .NC}} (there is none: c is not read){{end}}, action u:
 {{- range $i, $v := .Spec.Measured}}
  *   {{variable "s" $i $v}}
 {{- end}}
@@ -75,7 +75,22 @@ double gpc_{{.Symbol}}_cost(const double s[], const double c[], const double *w,
 /* The adaptive preference in a state. */
 void gpc_{{.Symbol}}_priority(const double s[], const double c[], double w[]);
 
-/* The state and context that an episode of the scenario p begins with. */
+{{if .Filtered}}/* What is measured of a state, u being the action before. */
+void gpc_{{.Symbol}}_outputs(const double s[], const double c[], const double u[], double y[]);
+
+/* The same, and the step, with derivatives by the entries that are estimated: the states, then unknown entries of the context. */
+void gpc_{{.Symbol}}_outputs_along(const double s[], const double c[], const double u[], double y[], double d[][{{.Observer.Size}}]);
+void gpc_{{.Symbol}}_step_along(const double s[], const double c[], const double u[], double s_next[], double c_next[], double d[][{{.Observer.Size}}]);
+
+{{end}}{{if .Fraction}}/* A measurement is made {{printf "%g" .Observer.Share}} of a period behind its beginning: the state there, and from there to the end{{if .Filtered}}; with derivatives{{end}}. */
+void gpc_{{.Symbol}}_to_measured(const double s[], const double c[], const double u[], double s_next[]);
+void gpc_{{.Symbol}}_from_measured(const double s[], const double c[], const double u[], double s_next[], double c_next[]);
+{{- if .Filtered}}
+void gpc_{{.Symbol}}_to_measured_along(const double s[], const double c[], const double u[], double s_next[], double d[][{{.Observer.Size}}]);
+void gpc_{{.Symbol}}_from_measured_along(const double s[], const double c[], const double u[], double s_next[], double c_next[], double d[][{{.Observer.Size}}]);
+{{- end}}
+
+{{end}}/* The state and context that an episode of the scenario p begins with. */
 void gpc_{{.Symbol}}_initial(const double p[], double s[], double c[]);
 
 #ifdef __cplusplus

@@ -89,7 +89,7 @@ func TestWhatCannotBeOutIsRefused(t *testing.T) {
 	s := newTestSolver(t, networktest.Load(t, "case9"), Options{})
 	for _, out := range []Out{{Branches: []int{9}}, {Units: []int{-1}}, {Units: []int{3}}} {
 		err := s.Solve(context.Background(), []Problem{{Out: out}}, make([]Result, 1))
-		if err == nil || !strings.Contains(err.Error(), "is out: want 0 to") {
+		if err == nil || !strings.Contains(err.Error(), "want an index of 0 to") {
 			t.Errorf("%s: %v", fmt.Sprint(out), err)
 		}
 	}

@@ -236,7 +236,7 @@ func (o Options) Validate() error {
 		return fmt.Errorf("acopf: MaxIterations %d and Threads %d: want 0 to %d, and 0 or more", o.MaxIterations, o.Threads, MaxIterations)
 	}
 	if o.Dispatchable < network.DispatchableByFile || o.Dispatchable > network.DispatchablePlain {
-		return fmt.Errorf("acopf: Dispatchable %d: want one of the network package's", int(o.Dispatchable))
+		return fmt.Errorf("acopf: Dispatchable %d: want one of the constants of package network", int(o.Dispatchable))
 	}
 	for _, t := range []struct {
 		name string

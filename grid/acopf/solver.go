@@ -189,10 +189,10 @@ func (s *Solver) check(pr *Problem) error {
 		}
 	}
 	if s.opt.CurrentLimits && pr.Objective.Weights[0] > 0 {
-		return errors.New("the thermal objective is of |S|, and the limits are of |I| (CurrentLimits): want weight 1 to be 0")
+		return errors.New("the thermal penalty counts |S|, but with CurrentLimits the limits are on |I|: want weight 0 for the thermal penalty")
 	}
 	if (pr.Previous == nil) != (pr.Ramp == nil) {
-		return errors.New("one of Previous and Ramp is nil: they go together")
+		return errors.New("one of Previous and Ramp is nil: give both or neither")
 	}
 	if t := pr.Tighten; !(min(t.VLoad, t.VGen, t.P, t.Q, t.S, t.Angle) >= 0) {
 		return fmt.Errorf("tightening %+v: want nonnegative numbers", t)
@@ -202,7 +202,7 @@ func (s *Solver) check(pr *Problem) error {
 			return fmt.Errorf("start is %v: want an optimal result, or one not solved and without multipliers", st.Status)
 		}
 		if len(st.Vm) != s.plan.nb || len(st.Pg) != s.plan.ng || st.Multipliers != nil && len(st.Multipliers) != len(s.plan.s) {
-			return fmt.Errorf("start is of another network: %d buses, %d generators, %d limits, want %d, %d, %d",
+			return fmt.Errorf("start belongs to another network: %d buses, %d generators, %d limits, want %d, %d, %d",
 				len(st.Vm), len(st.Pg), len(st.Multipliers), s.plan.nb, s.plan.ng, len(s.plan.s))
 		}
 	}
@@ -213,7 +213,7 @@ func (s *Solver) check(pr *Problem) error {
 	}{{"branch", pr.Out.Branches, s.plan.nl}, {"unit", pr.Out.Units, s.plan.ng}} {
 		for _, i := range out.list {
 			if i < 0 || i >= out.n {
-				return fmt.Errorf("%s %d is out: want 0 to %d, the network's in service", out.what, i, out.n-1)
+				return fmt.Errorf("the outage of %s %d is not in the network: want an index of 0 to %d, which counts those in service", out.what, i, out.n-1)
 			}
 		}
 	}

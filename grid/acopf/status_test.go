@@ -141,7 +141,7 @@ func TestBadInputIsNamed(t *testing.T) {
 		"one of Previous and Ramp is nil": {Previous: make([]float64, 3)},
 		"Ramp[1] is -1":                   {Previous: make([]float64, 3), Ramp: []float64{1, -1, 1}},
 		"start is infeasible":             {Start: &Result{Status: Infeasible}},
-		"start is of another network":     {Start: other},
+		"start belongs to another network":     {Start: other},
 		"weight 2 is -1":                  {Objective: Objective{Weights: [3]float64{1, -1, 1}}},
 		"objective 3 has ideal 1 and":     {Objective: Objective{Weights: [3]float64{1, 1, 1}, Ideal: [3]float64{0, 0, 1}, Nadir: [3]float64{1, 1, 1}}},
 		"tightening {VLoad:-1":            {Tighten: Tightening{VLoad: -1}},

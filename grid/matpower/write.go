@@ -33,13 +33,13 @@ func FunctionName(path string) string {
 // "" is none. A case that Check refuses is not written.
 func Write(w io.Writer, name, comment string, c *Case) error {
 	if FunctionName(name) != name {
-		return fmt.Errorf("matpower: %q is no name of a function: want letters, digits and underscores, a letter first", name)
+		return fmt.Errorf("matpower: %q cannot be the name of a function: want letters, digits and underscores, a letter first", name)
 	}
 	if err := c.Check(); err != nil {
 		return err
 	}
 	if c.HasMultipliers && !c.HasFlows {
-		return fmt.Errorf("matpower: case %s has multipliers and no flows: the format has a place for both or for flows alone", c.Name)
+		return fmt.Errorf("matpower: case %s has multipliers but no flows: a file holds both, or flows alone", c.Name)
 	}
 	out := &writer{w: bufio.NewWriter(w)}
 	out.text("function mpc = " + name + "\n%" + strings.ToUpper(name) + "\n")

@@ -59,7 +59,7 @@ func (n *Network) PowerFactors(d Dispatchable) (kept []PowerFactor, plain []int,
 		case d == DispatchablePlain || d == DispatchableByFile && (pglib || why != ""):
 			plain = append(plain, g)
 		case why != "":
-			return nil, nil, fmt.Errorf("network %s, generator %d at bus %d is to be a load of constant power factor (PMIN < 0, PMAX = 0): %s",
+			return nil, nil, fmt.Errorf("network %s, generator %d at bus %d counts as a load of constant power factor (PMIN < 0, PMAX = 0): %s",
 				n.Name, n.GenRow[g]+1, n.BusID[n.GenBus[g]], why)
 		default:
 			kept = append(kept, PowerFactor{g, ratio})

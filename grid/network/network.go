@@ -261,7 +261,7 @@ func (n *Network) ScaleBranches(factors []float64, dst *Admittance) error {
 		return fmt.Errorf("network %s: %d branch factors for %d branches in service", n.Name, len(factors), n.Branches())
 	}
 	if len(dst.Gff) != n.Branches() {
-		return fmt.Errorf("network %s: admittance has room for %d branches, the network has %d", n.Name, len(dst.Gff), n.Branches())
+		return fmt.Errorf("network %s: the admittance arrays hold %d branches, the network has %d", n.Name, len(dst.Gff), n.Branches())
 	}
 	for k, f := range factors {
 		if !(f > 0) || math.IsInf(f, 1) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/network"
 )
@@ -277,7 +278,10 @@ const KeepFactors = 1e-4
 func (s *Solver) newton(opt Options, out *Solution) Status {
 	tol, limit := cmp.Or(opt.Tolerance, DefaultTolerance), cmp.Or(opt.MaxIterations, 30)
 	made := math.Inf(1) // the mismatch that the factors were made at
-	for last := made; ; last = out.Mismatch {
+	if opt.Factors && slices.Equal(s.kind, s.factored) {
+		made = s.made
+	}
+	for last := math.Inf(1); ; last = out.Mismatch {
 		s.evaluate()
 		out.Mismatch, out.MismatchBus = s.mismatch()
 		switch {
@@ -293,6 +297,7 @@ func (s *Solver) newton(opt Options, out *Solution) Status {
 				return Singular
 			}
 			made = out.Mismatch
+			s.made, s.factored = made, append(s.factored[:0], s.kind...)
 			out.Factorisations++
 		}
 		s.lu.solve()

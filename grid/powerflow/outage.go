@@ -70,7 +70,7 @@ func (s *Solver) NewOutages(in Input, opt Options, base *Solution) (*Outages, er
 		return nil, err
 	}
 	if !sol.Converged() {
-		return nil, fmt.Errorf("powerflow: the base of the outages has no solution with their options: %s", s.Reason(sol))
+		return nil, fmt.Errorf("powerflow: the base case, without any outage, has no solution with these options: %s", s.Reason(sol))
 	}
 	if sol.apart(base) > max(sameBase, sameBaseTolerances*opt.Tolerance) {
 		o.base = sol

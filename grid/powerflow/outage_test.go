@@ -204,7 +204,7 @@ func TestABaseOfOtherOptionsIsSolvedAgain(t *testing.T) {
 	for b := range heavy {
 		heavy[b] *= 20
 	}
-	if _, err := s.NewOutages(Input{Pd: heavy}, free, solve(Input{}, free)); err == nil || !strings.Contains(err.Error(), "base of the outages has no solution") {
+	if _, err := s.NewOutages(Input{Pd: heavy}, free, solve(Input{}, free)); err == nil || !strings.Contains(err.Error(), "without any outage, has no solution") {
 		t.Errorf("a base without a solution: %v", err)
 	}
 }

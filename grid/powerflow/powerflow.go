@@ -48,6 +48,9 @@ type Options struct {
 	// Held, with EnforceQ and Given, begins with the buses at a limit that the solution's AtLimit has
 	// there. They are released as any other.
 	Held bool
+	// Factors, where the solver's last solve had the same admittances and a start near this one, begins
+	// with that solve's factors in place of new ones.
+	Factors bool
 	// Context ends the Newton steps with its error; nil: nothing does.
 	Context context.Context
 }
@@ -144,6 +147,9 @@ type Solver struct {
 	lost      int       // a unit that is out, −1 for none
 	dead      []bool    // buses that are, nil for none
 	beside    []float64 // right-hand sides of solveTransposed
+	// The mismatch and kinds that newton's last factors were made at.
+	made     float64
+	factored []network.Kind
 	// All positions; those of generators; and the closure of these and of a reference's
 	// neighbours.
 	everywhere, generating, towards []int32
@@ -167,7 +173,7 @@ func New(n *network.Network) (*Solver, error) {
 	}
 	for _, r := range n.References {
 		if len(s.gensAt[r]) == 0 {
-			return nil, fmt.Errorf("powerflow: network %s, bus %d: no generator is in service at a reference bus, so that nothing takes up the balance", n.Name, n.BusID[r])
+			return nil, fmt.Errorf("powerflow: network %s, bus %d: the reference bus has no generator in service, so that no power takes up the balance", n.Name, n.BusID[r])
 		}
 	}
 	s.near = make([][]int32, buses)
@@ -300,7 +306,7 @@ func (s *Solver) SetAdmittance(y *network.Admittance) error {
 	if len(y.Gff) != n.Branches() {
 		return fmt.Errorf("powerflow: admittances of %d branches for a network of %d", len(y.Gff), n.Branches())
 	}
-	s.admitting = y
+	s.admitting, s.factored = y, s.factored[:0]
 	copy(s.gd, n.Gs)
 	copy(s.bd, n.Bs)
 	for k := range s.pairs {

@@ -220,3 +220,66 @@ func TestHeldBusesAreAStart(t *testing.T) {
 		}
 	}
 }
+
+// A solve that begins with the factors of the one before comes to the same solution, with none of its own where
+// little has moved, and with new ones where buses have changed their kind or admittances are set.
+func TestFactorsOfTheSolveBefore(t *testing.T) {
+	n := networktest.Load(t, "case118")
+	s := solver(t, n)
+	sol, again, alone := s.NewSolution(), s.NewSolution(), s.NewSolution()
+	in := powerflow.Input{Pg: append([]float64(nil), n.Pg0...)}
+	opt := powerflow.Options{EnforceQ: true, MaxIterations: 100}
+	if err := s.Solve(in, opt, sol); err != nil || !sol.Converged() {
+		t.Fatal(err, sol.Status)
+	}
+	near := powerflow.Options{EnforceQ: true, MaxIterations: 100, Start: powerflow.Given, Held: true}
+	in.Pg[5] += 1e-5
+	if err := s.Solve(in, near, sol); err != nil || sol.Factorisations != 1 {
+		t.Fatal(err, sol.Factorisations)
+	}
+	in.Pg[5] += 1e-5
+	fresh := near
+	near.Factors = true
+	for _, c := range []struct {
+		name   string
+		before func()
+		opt    powerflow.Options
+		want   bool // factors of its own
+	}{
+		{"near", func() {}, near, false},
+		{"asked for new ones", func() {}, fresh, true},
+		{"other admittances", func() {
+			if err := s.SetAdmittance(&n.Admittance); err != nil {
+				t.Fatal(err)
+			}
+		}, near, true},
+		{"another kind", func() {
+			other := in
+			other.Qd = make([]float64, n.Buses())
+			for b, q := range n.Qd {
+				other.Qd[b] = 1.5 * q
+			}
+			if err := s.Solve(other, opt, s.NewSolution()); err != nil {
+				t.Fatal(err)
+			}
+		}, near, true},
+	} {
+		for _, to := range []*powerflow.Solution{again, alone} {
+			copy(to.Vm, sol.Vm)
+			copy(to.Va, sol.Va)
+			copy(to.AtLimit, sol.AtLimit)
+		}
+		c.before()
+		if err := s.Solve(in, c.opt, again); err != nil || !again.Converged() || (again.Factorisations > 0) != c.want {
+			t.Errorf("%s: %v, %v, %d factorisations", c.name, err, again.Status, again.Factorisations)
+		}
+		if err := solver(t, n).Solve(in, fresh, alone); err != nil {
+			t.Fatal(err)
+		}
+		for b, v := range alone.Vm {
+			if math.Abs(again.Vm[b]-v) > 1e-8 || math.Abs(again.Va[b]-alone.Va[b]) > 1e-8 {
+				t.Errorf("%s: bus %d at %g pu, %g rad; alone %g, %g", c.name, n.BusID[b], again.Vm[b], again.Va[b], v, alone.Va[b])
+			}
+		}
+	}
+}

@@ -14,6 +14,7 @@ import "github.com/gpc-engine/gpc/grid/network"
 // calls of Sensitivity and Response after it use, until the next Solve. It reports false
 // where the Jacobian is singular.
 func (s *Solver) Linearise() bool {
+	s.factored = s.factored[:0]
 	s.jacobian()
 	return s.lu.factorise()
 }

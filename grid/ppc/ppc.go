@@ -114,25 +114,17 @@ func (g *Grid) Angles() []float64 {
 	return angle
 }
 
-// FlowOptions are those of PowerFlow.
-type FlowOptions struct {
-	// Given starts from the arrays' voltages; otherwise magnitudes are 1 pu, or the
-	// set-point of a unit, and angles those of Angles.
-	Given         bool
-	EnforceQ      bool    // hold units within their reactive limits
-	Tolerance     float64 // largest mismatch, pu; 0 is 1e-9
-	MaxIterations int     // 0 is 30
-}
-
-// PowerFlow solves the AC power flow. reason is a sentence where it did not converge.
-func (g *Grid) PowerFlow(ctx context.Context, o FlowOptions) (sol *powerflow.Solution, reason string, err error) {
+// PowerFlow solves the AC power flow from the arrays' voltages, if given; otherwise magnitudes are 1 pu, or the
+// set-point of a unit, and angles those of Angles. Start and Context of opt are filled in. reason is a sentence where it
+// did not converge.
+func (g *Grid) PowerFlow(ctx context.Context, given bool, opt powerflow.Options) (sol *powerflow.Solution, reason string, err error) {
 	s, err := powerflow.New(g.net)
 	if err != nil {
 		return nil, "", err
 	}
-	opt := powerflow.Options{EnforceQ: o.EnforceQ, Tolerance: o.Tolerance, MaxIterations: o.MaxIterations, Context: ctx}
+	opt.Start, opt.Context = powerflow.FromFile, ctx
 	sol = s.NewSolution()
-	if !o.Given {
+	if !given {
 		opt.Start = powerflow.Given
 		copy(sol.Va, g.Angles())
 		for b := range sol.Vm {
@@ -145,18 +137,6 @@ func (g *Grid) PowerFlow(ctx context.Context, o FlowOptions) (sol *powerflow.Sol
 	return sol, s.Reason(sol), nil
 }
 
-// OptimalOptions are those of OptimalFlow.
-type OptimalOptions struct {
-	// Given starts from the arrays' voltages and generation; otherwise magnitudes and
-	// generation are in the middle of their limits and angles those of Angles.
-	Given bool
-	// CurrentLimits takes ratings as those of |I| at 1 pu, not of |S|.
-	CurrentLimits bool
-	Feasibility   float64 // as acopf.Options
-	Optimality    float64
-	MaxIterations int
-}
-
 // Optimum is the end of OptimalFlow.
 type Optimum struct {
 	acopf.Result
@@ -166,15 +146,18 @@ type Optimum struct {
 // Found reports whether there is an optimum.
 func (o *Optimum) Found() bool { return o.Status == acopf.Optimal }
 
-// OptimalFlow solves the AC optimal power flow of the arrays' costs and limits.
-func (g *Grid) OptimalFlow(ctx context.Context, o OptimalOptions) (*Optimum, error) {
-	s, err := acopf.New(g.net, acopf.Options{CurrentLimits: o.CurrentLimits, Feasibility: o.Feasibility, Optimality: o.Optimality, MaxIterations: o.MaxIterations, Threads: 1})
+// OptimalFlow solves the AC optimal power flow of the arrays' costs and limits, on one thread. It starts from the arrays'
+// voltages and generation, if given; otherwise magnitudes and generation are in the middle of their limits and angles
+// those of Angles.
+func (g *Grid) OptimalFlow(ctx context.Context, given bool, opt acopf.Options) (*Optimum, error) {
+	opt.Threads = 1
+	s, err := acopf.New(g.net, opt)
 	if err != nil {
 		return nil, err
 	}
 	n := g.net
 	start := &acopf.Result{Vm: n.Vm0, Va: n.Va0, Pg: n.Pg0, Qg: n.Qg0}
-	if !o.Given {
+	if !given {
 		*start = acopf.Result{Vm: middles(n.VMin, n.VMax), Va: g.Angles(), Pg: middles(n.PMin, n.PMax), Qg: middles(n.QMin, n.QMax)}
 	}
 	pr := acopf.Problem{Start: start}

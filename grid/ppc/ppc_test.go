@@ -66,7 +66,7 @@ func TestArraysAreTheCase(t *testing.T) {
 		if err := s.Solve(powerflow.Input{}, powerflow.Options{}, want); err != nil {
 			t.Fatal(err)
 		}
-		got, reason, err := g.PowerFlow(t.Context(), ppc.FlowOptions{Given: true})
+		got, reason, err := g.PowerFlow(t.Context(), true, powerflow.Options{})
 		if err != nil || !got.Converged() {
 			t.Fatal(err, reason)
 		}
@@ -75,7 +75,7 @@ func TestArraysAreTheCase(t *testing.T) {
 				t.Errorf("%s, bus %d: %g pu at %g, want %g at %g", name, b, got.Vm[b], got.Va[b], want.Vm[b], want.Va[b])
 			}
 		}
-		flat, _, err := g.PowerFlow(t.Context(), ppc.FlowOptions{})
+		flat, _, err := g.PowerFlow(t.Context(), false, powerflow.Options{})
 		if err != nil || !flat.Converged() || !(math.Abs(flat.Vm[0]-want.Vm[0]) < 1e-8) {
 			t.Errorf("%s from no voltages: %+v, %v", name, flat, err)
 		}
@@ -88,7 +88,7 @@ func TestArraysAreTheCase(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, given := range []bool{false, true} {
-			r, err := g.OptimalFlow(t.Context(), ppc.OptimalOptions{Given: given})
+			r, err := g.OptimalFlow(t.Context(), given, acopf.Options{})
 			if err != nil || r.Status != acopf.Optimal || !(math.Abs(r.Objective-results[0].Objective) <= 1e-6*results[0].Objective) || len(r.Limits.VMin) != n.Buses() {
 				t.Errorf("%s: %v, %+v, want %g $/h", name, err, r, results[0].Objective)
 			}
@@ -115,7 +115,7 @@ func TestAdmittancesAreThoseGiven(t *testing.T) {
 	if err := s.Solve(powerflow.Input{}, powerflow.Options{}, want); err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := g.PowerFlow(t.Context(), ppc.FlowOptions{Given: true})
+	got, _, err := g.PowerFlow(t.Context(), true, powerflow.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,11 +137,11 @@ func TestAnglesFollowPhaseShifts(t *testing.T) {
 			t.Errorf("bus %d at %g°, want %g°", bus+1, got[bus]*180/math.Pi, want)
 		}
 	}
-	sol, reason, err := g.PowerFlow(t.Context(), ppc.FlowOptions{})
+	sol, reason, err := g.PowerFlow(t.Context(), false, powerflow.Options{})
 	if err != nil || !sol.Converged() || sol.Iterations > 5 {
 		t.Errorf("%v, %s after %d iterations", err, reason, sol.Iterations)
 	}
-	r, err := g.OptimalFlow(t.Context(), ppc.OptimalOptions{})
+	r, err := g.OptimalFlow(t.Context(), false, acopf.Options{})
 	if err != nil || r.Status != acopf.Optimal || !(math.Abs(r.Objective-5296.6865) < 1e-2) {
 		t.Errorf("%v, %v at %g", err, r.Status, r.Objective)
 	}
@@ -188,7 +188,7 @@ func TestArraysThatAreRefused(t *testing.T) {
 		change(&a)
 		g, err := ppc.New("arrays", 100, a.bus, a.gen, a.branch, a.cost, 7, a.y)
 		if err == nil {
-			_, err = g.OptimalFlow(t.Context(), ppc.OptimalOptions{})
+			_, err = g.OptimalFlow(t.Context(), false, acopf.Options{})
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

@@ -41,7 +41,7 @@ func bordered(t *testing.T, name string, elastic bool) *interior {
 			}
 		}
 	}
-	p.begin(startBarrier, startSlack)
+	p.begin(farStart)
 	return p
 }
 

@@ -48,12 +48,21 @@ type corner struct {
 	reactive []int8 // by place in hold
 	// crossed is how often a limit's unit has changed its side because it was not on it.
 	crossed map[limitPlace]int
+	// vain is what a unit's change of side promised, as across has it, where the cost did not fall.
+	vain map[limitPlace]float64
 }
 
+func (c *corner) clone() *corner {
+	return &corner{slices.Clone(c.active), slices.Clone(c.reactive), maps.Clone(c.crossed), maps.Clone(c.vain)}
+}
+
+// limitPlace says whose corner a limit is about.
 type limitPlace struct {
 	kind limitKind
 	at   int
 }
+
+func (l *limit) place() limitPlace { return limitPlace{l.kind, l.at} }
 
 func sideOf(x, lo, hi float64) int8 {
 	switch {
@@ -68,7 +77,7 @@ func sideOf(x, lo, hi float64) int8 {
 // corners are the sides that an iterate is on.
 func (t *state) corners() *corner {
 	s, n := t.sys, t.sys.net
-	c := &corner{make([]int8, n.Gens()), make([]int8, len(s.hold)), map[limitPlace]int{}}
+	c := &corner{make([]int8, n.Gens()), make([]int8, len(s.hold)), map[limitPlace]int{}, map[limitPlace]float64{}}
 	for i := range s.hold {
 		if lo, hi := t.reactiveLimits(i); lo <= hi {
 			c.reactive[i] = sideOf(t.x[t.reactive[i]], lo, hi)
@@ -104,37 +113,18 @@ func (t *state) setCorner(c *corner) {
 	*t = *t.with(c)
 }
 
-// flip changes the sides of units that are kept on theirs at a price, and says how many; with beyond
-// only those of units that are not on theirs.
-func (t *state) flip(beyond bool) (count int) {
-	c := &corner{slices.Clone(t.corner.active), slices.Clone(t.corner.reactive), maps.Clone(t.corner.crossed)}
-	place := map[int]int{}
-	for i, y := range t.reactive {
-		place[y] = i
-	}
+// flip changes the sides of units that are not on theirs, and says how many.
+func (t *state) flip() (count int) {
+	c := t.corner.clone()
 	for i := len(t.limits) - t.sides; i < len(t.limits); i++ {
-		if t.z[i] <= t.s[i] || t.z[i] < leastMultiplier || beyond && t.give[i] <= leastGive {
+		if !t.kept(i) || t.give[i] <= leastGive {
 			continue
 		}
-		l := &t.limits[i]
-		if place := (limitPlace{l.kind, l.at}); beyond {
-			if c.crossed[place] == crossings {
-				continue
-			}
+		if place := t.limits[i].place(); c.crossed[place] < crossings {
 			c.crossed[place]++
+			t.change(c, i)
+			count++
 		}
-		var side *int8
-		if l.kind == ofShare {
-			side = &c.active[l.at]
-		} else {
-			side = &c.reactive[place[l.at]]
-		}
-		if *side == 0 {
-			*side = int8(l.sign)
-		} else {
-			*side = 0
-		}
-		count++
 	}
 	if count > 0 {
 		t.setCorner(c)
@@ -142,5 +132,89 @@ func (t *state) flip(beyond bool) (count int) {
 	return count
 }
 
-// leastMultiplier is what a multiplier has to be above to be a price, scaled.
-const leastMultiplier = 1e-5
+// promises says how much less the cost of units' other sides is by across, by place. What has come to nothing
+// counts where it promises more.
+func (t *state) promises() map[limitPlace]float64 {
+	promised := map[limitPlace]float64{}
+	for i := len(t.limits) - t.sides; i < len(t.limits); i++ {
+		if !t.kept(i) {
+			continue
+		}
+		place, promise := t.limits[i].place(), -t.across(i)
+		if promise > max(leastPromise, vainGrowth*t.corner.vain[place]) {
+			promised[place] = promise
+		}
+	}
+	return promised
+}
+
+// cross takes the units at these places to their other sides.
+func (t *state) cross(places map[limitPlace]float64) {
+	if len(places) == 0 {
+		return
+	}
+	c := t.corner.clone()
+	for i := len(t.limits) - t.sides; i < len(t.limits); i++ {
+		if _, ok := places[t.limits[i].place()]; ok && t.kept(i) {
+			t.change(c, i)
+		}
+	}
+	t.setCorner(c)
+}
+
+// sideAt is the side that a limit keeps a unit on.
+func (t *state) sideAt(i int) int8 {
+	l := &t.limits[i]
+	if l.kind == ofShare {
+		return t.corner.active[l.at]
+	}
+	return t.corner.reactive[slices.Index(t.reactive, l.at)]
+}
+
+// kept says whether a limit keeps a unit on its side, at a price.
+func (t *state) kept(i int) bool { return t.z[i] > t.s[i] && t.z[i] >= leastMultiplier }
+
+// change takes the unit of a limit to the other side of that.
+func (t *state) change(c *corner, i int) {
+	l := &t.limits[i]
+	var side *int8
+	if l.kind == ofShare {
+		side = &c.active[l.at]
+	} else {
+		side = &c.reactive[slices.Index(t.reactive, l.at)]
+	}
+	if *side == 0 {
+		*side = int8(l.sign)
+	} else {
+		*side = 0
+	}
+}
+
+// across is the multiplier that the limit of a side would have on the other side of its corner, where a unit is
+// at the corner. Both sides meet there: with the unit held to the corner, all other multipliers are the same on
+// either. Where it is negative, the cost falls on the other side; where neither side's is, the corner is an
+// optimum of both.
+func (t *state) across(i int) float64 {
+	l := &t.limits[i]
+	if l.kind == ofShare {
+		upper := float64(t.corner.active[l.at])
+		if upper == 0 {
+			upper = l.sign
+		}
+		return upper*t.x[t.bus[t.sys.net.GenBus[l.at]]+ofActive] - t.z[i]
+	}
+	place := slices.Index(t.reactive, l.at)
+	if side := t.corner.reactive[place]; side != 0 {
+		return float64(side) * t.x[t.bus[t.sys.hold[place]]+ofReactive]
+	}
+	return l.sign * t.x[t.drop[place]] / dropUnit
+}
+
+const (
+	// leastMultiplier is what a multiplier has to be above to be a price, scaled.
+	leastMultiplier = 1e-5
+	// leastPromise is the least multiplier of another side that is tried: a cost of 1e-9 less comes of it at the
+	// curvatures of case118, 2 scaled costs a pu².
+	leastPromise = 1e-3
+	vainGrowth   = 2
+)

@@ -53,6 +53,7 @@ type Check struct {
 
 	vm, va, q []float64 // by bus; q of its units
 	held      []int8    // by bus: at its lower (−1) or upper (+1) reactive limit
+	reference int       // the bus that took up the balance inside; −1: none did
 }
 
 // Severity is the worst violation's; 0 where there is none, +Inf where there is no power flow.
@@ -83,10 +84,11 @@ type outageFlows struct {
 	pd, qd  []float64
 	solvers map[[2]int]*powerflow.Solver // by reference and unit that is out, −1 for none
 	y       *network.Admittance
+	losses  float64 // of near power flows: what units have to share more, as losses take their part
 }
 
 func newOutageFlows(s *system, pd, qd []float64) *outageFlows {
-	return &outageFlows{sys: s, pd: pd, qd: qd, solvers: map[[2]int]*powerflow.Solver{}, y: network.NewAdmittance(s.net.Branches())}
+	return &outageFlows{sys: s, pd: pd, qd: qd, solvers: map[[2]int]*powerflow.Solver{}, y: network.NewAdmittance(s.net.Branches()), losses: 1}
 }
 
 // solver is one for a reference and a unit that is out.
@@ -115,14 +117,16 @@ func (f *outageFlows) solver(reference, unit int) (*powerflow.Solver, error) {
 func without[T any](list []T, at int) []T { return slices.Delete(slices.Clone(list), at, at+1) }
 
 // after is the power flow after an outage at a dispatch: active powers by unit and voltages by
-// bus, from the voltages vm, va, or from those of a state that was solved with that outage.
-func (f *outageFlows) after(o Outage, pg, vm, va []float64, near *state) (*Check, error) {
+// bus, from the voltages vm, va, or from what near writes into the check.
+func (f *outageFlows) after(o Outage, pg, vm, va []float64, near func(c *Check)) (*Check, error) {
 	s := f.sys
-	c := &Check{Outage: o, vm: slices.Clone(vm), va: slices.Clone(va), q: make([]float64, len(vm)), held: make([]int8, len(vm))}
+	c := &Check{Outage: o, vm: slices.Clone(vm), va: slices.Clone(va), q: make([]float64, len(vm)), held: make([]int8, len(vm)), reference: -1}
 	reference := s.net.Slack
 	if near != nil {
-		near.start(c)
-		reference = f.widest(o, nil, c.held, c.q)
+		near(c)
+		if reference = c.reference; reference < 0 {
+			reference = f.widest(o, nil, c.held, c.q)
+		}
 	} else if lo, hi := s.left(o, s.at[reference]); lo > hi || s.at[reference] < 0 {
 		reference = f.widest(o, nil, nil, nil)
 	}
@@ -133,7 +137,8 @@ func (f *outageFlows) after(o Outage, pg, vm, va []float64, near *state) (*Check
 	tried := map[int]bool{}
 	for {
 		tried[reference] = true
-		if err := f.shared(o, reference, pg, vm, c); err != nil || !c.Solved {
+		c.reference = reference
+		if err := f.shared(o, reference, pg, vm, c, near != nil); err != nil || !c.Solved {
 			return c, err
 		}
 		lo, hi := s.left(o, s.at[reference])
@@ -181,8 +186,8 @@ func (f *outageFlows) widest(o Outage, tried map[int]bool, held []int8, q []floa
 	return best
 }
 
-// shared solves with one bus as the reference.
-func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check) error {
+// shared solves with one bus as the reference. Near says that the check's voltages are near those that come out.
+func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check, near bool) error {
 	s, n := f.sys, f.sys.net
 	solver, err := f.solver(reference, o.Unit)
 	if err != nil {
@@ -214,7 +219,9 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 	}
 	sol := solver.NewSolution()
 	copy(sol.Vm, c.vm)
-	copy(sol.Va, c.va)
+	for b, a := range c.va { // the reference's angle is the file's
+		sol.Va[b] = a + (n.Va0[reference] - c.va[reference])
+	}
 	copy(sol.AtLimit, c.held)
 	sol.AtLimit[reference] = 0
 	delta := c.Delta
@@ -250,9 +257,14 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 		}
 		first := 1 / max(slope, 1e-6) // losses left aside
 		by := off * first
+		if near {
+			by *= f.losses
+			opt.Factors = true
+		}
 		if k > 0 {
 			if secant := -(delta - last) / (off - lastOff); secant > 0.5*first && secant < 100*first {
 				by = off * secant
+				f.losses = secant / first
 			}
 		}
 		last, lastOff = delta, off
@@ -324,26 +336,41 @@ func (f *outageFlows) judge(c *Check) {
 	})
 }
 
-// screen solves every outage of the options at a dispatch; where that does not come to a power flow,
-// again from the state that the dispatch was found with, if there is one.
-func (s *Solver) screen(ctx context.Context, pd, qd, pg, vm, va []float64, states []*state) ([]*Check, error) {
+// known is what checks of every outage begin with: the checks of an earlier dispatch, in the order of the outages,
+// and its voltages.
+type known struct {
+	checks []*Check
+	vm, va []float64
+}
+
+// begin begins the power flow after an outage where the earlier one stood, moved as voltages before it have.
+func (k *known) begin(i int, vm, va []float64) func(c *Check) {
+	if i >= len(k.checks) || !k.checks[i].Solved {
+		return nil
+	}
+	return func(c *Check) {
+		earlier := k.checks[i]
+		for b := range c.vm {
+			c.vm[b] = earlier.vm[b] + vm[b] - k.vm[b]
+			c.va[b] = earlier.va[b] + va[b] - k.va[b]
+		}
+		copy(c.q, earlier.q)
+		copy(c.held, earlier.held)
+		c.Delta, c.reference = earlier.Delta, earlier.reference
+	}
+}
+
+// screen solves every outage of the options at a dispatch: from what is known of an earlier one, where there is
+// none, or that comes to no power flow or one that breaks a limit, from the voltages before. Where that does not
+// come to a power flow, it begins again at the state that the dispatch was found with, if there is one.
+func (s *Solver) screen(ctx context.Context, pd, qd, pg, vm, va []float64, states []*state, from known) ([]*Check, error) {
 	checks := make([]*Check, len(s.outages))
 	threads := max(1, min(s.sys.opt.Threads, len(checks)))
 	errs := make([]error, threads)
 	parallel.Each(threads, threads, func(_, part int) {
 		f := newOutageFlows(s.sys, pd, qd)
 		for i := part; i < len(checks) && errs[part] == nil && ctx.Err() == nil; i += threads {
-			checks[i], errs[part] = f.after(s.outages[i], pg, vm, va, nil)
-			if errs[part] == nil && !checks[i].Solved {
-				for _, t := range states {
-					if t.after && t.outage == s.outages[i] {
-						again, err := f.after(s.outages[i], pg, vm, va, t)
-						if errs[part] = err; err == nil && again.Solved {
-							checks[i] = again
-						}
-					}
-				}
-			}
+			checks[i], errs[part] = f.check(s.outages[i], pg, vm, va, states, from.begin(i, vm, va))
 		}
 	})
 	for _, err := range errs {
@@ -352,6 +379,27 @@ func (s *Solver) screen(ctx context.Context, pd, qd, pg, vm, va []float64, state
 		}
 	}
 	return checks, ctx.Err()
+}
+
+// check is screen's of one outage.
+func (f *outageFlows) check(o Outage, pg, vm, va []float64, states []*state, near func(c *Check)) (*Check, error) {
+	if near != nil {
+		if c, err := f.after(o, pg, vm, va, near); err != nil || c.Solved && len(c.Violations) == 0 {
+			return c, err
+		}
+	}
+	c, err := f.after(o, pg, vm, va, nil)
+	if err != nil || c.Solved {
+		return c, err
+	}
+	for _, t := range states {
+		if t.after && t.outage == o {
+			if again, err := f.after(o, pg, vm, va, t.start); err != nil || again.Solved {
+				return again, err
+			}
+		}
+	}
+	return c, nil
 }
 
 // start begins a power flow at the state.

@@ -22,7 +22,7 @@ const (
 func (pr *Problem) check(n *network.Network) error {
 	o := &pr.Objective
 	if o.Ideal != [3]float64{} || o.Nadir != [3]float64{} {
-		return errors.New("secure: the objective has ideal and nadir points: want weights alone, divided by their distance")
+		return errors.New("secure: the objective has ideal and nadir points: leave them zero, and divide the weights by nadir − ideal")
 	}
 	for _, w := range o.Weights {
 		if !(w >= 0) || math.IsInf(w, 1) {
@@ -30,7 +30,7 @@ func (pr *Problem) check(n *network.Network) error {
 		}
 	}
 	if (pr.Previous == nil) != (pr.Ramp == nil) || pr.Previous != nil && (len(pr.Previous) != n.Gens() || len(pr.Ramp) != n.Gens()) {
-		return fmt.Errorf("secure: %d previous powers and %d ramps for %d units: want both, or neither", len(pr.Previous), len(pr.Ramp), n.Gens())
+		return fmt.Errorf("secure: %d previous powers and %d ramps for %d units: want both for each unit, or neither", len(pr.Previous), len(pr.Ramp), n.Gens())
 	}
 	return nil
 }

@@ -113,9 +113,9 @@ func (o Options) check(n *network.Network) error {
 	for i, x := range o.Outages {
 		switch {
 		case x.Branch >= 0 && x.Unit >= 0 || x.Branch < 0 && x.Unit < 0 || x.Branch >= n.Branches() || x.Unit >= n.Gens():
-			return fmt.Errorf("secure: outage %d is of branch %d and unit %d: want one of the network's %d branches or %d units, and −1", i, x.Branch, x.Unit, n.Branches(), n.Gens())
+			return fmt.Errorf("secure: outage %d has branch %d and unit %d: want one of them −1, the other an index into the network's %d branches or %d units", i, x.Branch, x.Unit, n.Branches(), n.Gens())
 		case x.Branch >= 0 && Islands(n, x.Branch):
-			return fmt.Errorf("secure: the outage of %s leaves an island, which no dispatch survives", x.name(n))
+			return fmt.Errorf("secure: the outage of %s cuts off a part of the network, which no dispatch survives: leave it out", x.name(n))
 		}
 	}
 	return nil
@@ -134,7 +134,7 @@ func (o Options) shares(n *network.Network, free []bool) ([]float64, error) {
 				return nil, fmt.Errorf("secure: participation factor %g of unit %d at bus %d: want a finite number, not negative", out[g], n.GenRow[g]+1, n.BusID[n.GenBus[g]])
 			}
 		} else if out[g] = n.PMax[g] - n.PMin[g]; !finite(out[g]) {
-			return nil, fmt.Errorf("secure: unit %d at bus %d has no limits of active power to take its participation from: give factors", n.GenRow[g]+1, n.BusID[n.GenBus[g]])
+			return nil, fmt.Errorf("secure: unit %d at bus %d has no limits of active power, from which its participation would follow: give factors", n.GenRow[g]+1, n.BusID[n.GenBus[g]])
 		}
 		if !free[g] {
 			out[g] = 0
@@ -145,7 +145,7 @@ func (o Options) shares(n *network.Network, free []bool) ([]float64, error) {
 		sum += out[g]
 	}
 	if with == 0 {
-		return nil, fmt.Errorf("secure: network %s: no unit takes part in what an outage leaves missing: all factors of units whose power can change are 0", n.Name)
+		return nil, fmt.Errorf("secure: network %s: no unit replaces the power that an outage takes: give a factor above 0 to a unit whose power can change", n.Name)
 	}
 	for g := range out {
 		out[g] /= sum

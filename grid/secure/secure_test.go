@@ -177,8 +177,8 @@ func TestRandomLoads(t *testing.T) {
 	}
 }
 
-// A chain is the solves one by one, warm where the dispatch before serves, and goes on after a step that
-// nothing survives.
+// A chain costs no more than the solves one by one, is warm where the dispatch before serves, takes in outages
+// that begin to matter, and goes on after a step that nothing survives.
 func TestChain(t *testing.T) {
 	n := networktest.Load(t, "case_ieee30")
 	s, err := New(n, DefaultOptions())
@@ -186,12 +186,12 @@ func TestChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	var steps []Problem
-	for _, scale := range []float64{0.88, 0.89, 9, 0.885} {
+	for _, scale := range []float64{0.8, 0.89, 9, 0.885} {
 		var pr Problem
 		pr.Pd, pr.Qd = n.Loads(scale)
 		steps = append(steps, pr)
 	}
-	count := 0
+	count, remembered := 0, 0
 	err = s.Chain(context.Background(), steps, func(k int, warm bool, r *Result) error {
 		count++
 		if (k == 2) != (r.Status != Secure) || warm != (k == 1 || k == 3) {
@@ -200,40 +200,21 @@ func TestChain(t *testing.T) {
 		if k == 2 {
 			return nil
 		}
+		if k == 1 && len(r.Remembered) <= remembered {
+			t.Errorf("step %d: %d outages remembered, %d before", k, len(r.Remembered), remembered)
+		}
+		remembered = len(r.Remembered)
 		cold, err := s.Solve(context.Background(), steps[k])
 		if err != nil {
 			return err
 		}
-		if math.Abs(cold.Objective-r.Objective) > 1e-6*cold.Objective {
+		if r.Objective-cold.Objective > 1e-6*cold.Objective {
 			t.Errorf("step %d: %.9g, alone %.9g", k, r.Objective, cold.Objective)
 		}
 		return nil
 	})
 	if err != nil || count != len(steps) {
 		t.Errorf("%d steps, %v", count, err)
-	}
-}
-
-// From an earlier dispatch, at loads one percent higher, the optimum is that of a cold solve.
-func TestWarmStart(t *testing.T) {
-	n := networktest.Load(t, "case_ieee30")
-	s, first := solve(t, n, DefaultOptions(), 0.89, nil)
-	var pr Problem
-	pr.Pd, pr.Qd = n.Loads(0.89 * 1.01)
-	cold, err := s.Solve(context.Background(), pr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pr.Start = first
-	warm, err := s.Solve(context.Background(), pr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first.Status != Secure || cold.Status != Secure || warm.Status != Secure || len(first.Remembered) == 0 {
-		t.Fatalf("%v, cold %v, warm %v (%s), %d remembered", first.Status, cold.Status, warm.Status, warm.Reason, len(first.Remembered))
-	}
-	if math.Abs(warm.Objective-cold.Objective) > 1e-6*cold.Objective || warm.Iterations >= cold.Iterations {
-		t.Errorf("warm %.9g in %d iterations, cold %.9g in %d", warm.Objective, warm.Iterations, cold.Objective, cold.Iterations)
 	}
 }
 
@@ -267,14 +248,14 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	for want, opt := range map[string]Options{
-		"leaves an island":         {Outages: []Outage{{bridge, -1}}},
-		"want one of":              {Outages: []Outage{{-1, 99}}},
-		"participation factors":    {Participation: []float64{1}},
-		"not negative":             {Participation: []float64{-1, 0, 0, 0, 0}},
-		"no unit takes part":       {Participation: make([]float64, n.Gens())},
-		"emergency factor":         {Emergency: 0.5},
-		"voltage band":             {Band: -1},
-		"and at most 10000 iterat": {MaxIterations: -1},
+		"cuts off a part of the network": {Outages: []Outage{{bridge, -1}}},
+		"want one of":                    {Outages: []Outage{{-1, 99}}},
+		"participation factors":          {Participation: []float64{1}},
+		"not negative":                   {Participation: []float64{-1, 0, 0, 0, 0}},
+		"no unit replaces the power":     {Participation: make([]float64, n.Gens())},
+		"emergency factor":               {Emergency: 0.5},
+		"voltage band":                   {Band: -1},
+		"and at most 10000 iterat":       {MaxIterations: -1},
 	} {
 		if _, err := New(n, opt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)

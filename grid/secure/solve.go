@@ -48,6 +48,7 @@ type Result struct {
 
 	states []*state
 	sys    *system
+	plain  acopf.Result
 }
 
 // New analyses a network and its outages.
@@ -95,7 +96,7 @@ func (s *Solver) Check(ctx context.Context, pd, qd, pg, vm, va []float64) ([]*Ch
 			return nil, fmt.Errorf("secure: %d %s to check, want %d", len(v.v), v.name, v.n)
 		}
 	}
-	return s.screen(ctx, pd, qd, pg, vm, va, nil)
+	return s.screen(ctx, pd, qd, pg, vm, va, nil, known{})
 }
 
 // outagesARound is how many outages a round of constraint generation adds at most.
@@ -117,14 +118,18 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 	if err := pr.check(n); err != nil {
 		return nil, err
 	}
-	if err := s.plain.Solve(ctx, []acopf.Problem{{Pd: pd, Qd: qd, Objective: pr.Objective, Previous: pr.Previous, Ramp: pr.Ramp}}, plain); err != nil {
+	without := acopf.Problem{Pd: pd, Qd: qd, Objective: pr.Objective, Previous: pr.Previous, Ramp: pr.Ramp}
+	if pr.Start != nil && pr.Start.plain.Status == acopf.Optimal {
+		without.Start = &pr.Start.plain
+	}
+	if err := s.plain.Solve(ctx, []acopf.Problem{without}, plain); err != nil {
 		return nil, err
 	}
 	if plain[0].Status != acopf.Optimal {
 		r.Status, r.Reason = Insecure, "without any outage: "+plain[0].Reason()
 		return r, nil
 	}
-	r.Plain = plain[0].Objective
+	r.Plain, r.plain = plain[0].Objective, plain[0]
 	if r.Reason = s.short(pd); r.Reason != "" {
 		r.Status = Insecure
 		return r, nil
@@ -132,28 +137,30 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 	p := &interior{sys: s.sys, threads: s.sys.opt.Threads, trace: s.sys.opt.Trace}
 	base := s.before(pr, pd, qd, &plain[0])
 	p.states = []*state{base}
+	var from known
 	if pr.Start != nil {
+		from = known{pr.Start.After, pr.Start.Vm, pr.Start.Va}
 		if err := s.resume(p, r, pr.Start, pd, qd); err != nil {
 			return nil, err
 		}
 		p.states[0].ask(pr)
-		if status := s.side(ctx, p, r); status != converged {
+		if status := s.side(ctx, p, r, warmStart); status != converged {
 			return s.failed(ctx, p, r, status)
 		}
 	}
-	return s.generate(ctx, p, r, pd, qd)
+	return s.generate(ctx, p, r, pd, qd, from)
 }
 
 // generate adds outages that break a limit until none is left, or until something gives at the last
 // price.
-func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []float64) (*Result, error) {
+func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []float64, from known) (*Result, error) {
 	for polished, given := false, false; ; {
 		r.read(s, p.states[0])
-		checks, err := s.screen(ctx, pd, qd, r.Pg, r.Vm, r.Va, p.states)
+		checks, err := s.screen(ctx, pd, qd, r.Pg, r.Vm, r.Va, p.states, from)
 		if err != nil {
 			return r, err
 		}
-		r.After = checks
+		r.After, from = checks, known{checks, r.Vm, r.Va}
 		if r.Before == nil {
 			r.Before = checks
 		}
@@ -161,25 +168,30 @@ func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []
 			return r.close(s, p, checks), nil
 		}
 		added := s.add(p, r, checks, pd, qd)
-		if added == 0 && (polished || len(r.Remembered) == 0) {
+		if added == 0 && polished {
 			return r.close(s, p, checks), nil
 		}
-		if r.Rounds == s.sys.opt.Rounds {
+		if added > 0 && r.Rounds == s.sys.opt.Rounds {
 			r.Status = IterationLimit
 			r.Reason = fmt.Sprintf("after %d rounds %d outages still break limits that had not before", r.Rounds, added)
 			return r, nil
 		}
 		r.Rounds++
-		status := converged
+		status, moved := converged, added > 0
 		if polished = added == 0; !polished {
 			status = s.optimise(ctx, p, r)
+			given = status == converged && len(p.given()) > 0
 		}
-		if given = status == converged && len(p.given()) > 0; status == converged && (polished || given) {
-			status = s.polish(ctx, p, r)
+		if status == converged && (polished || given) {
+			moved, status = s.polish(ctx, p, r)
 			given = len(p.given()) > 0
 		}
 		if status != converged {
 			return s.failed(ctx, p, r, status)
+		}
+		if !moved && !given { // what was checked stands
+			r.Rounds--
+			return r.close(s, p, checks), nil
 		}
 	}
 }
@@ -190,134 +202,6 @@ func (s *Solver) failed(ctx context.Context, p *interior, r *Result, status Stat
 	r.explain(s, p)
 	return r, ctx.Err()
 }
-
-// optimise solves with the outages that are remembered: where one is new first with smooth corners,
-// then on the sides of the corners where that ended.
-func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
-	p.width = widest
-	for _, t := range p.states[1:] {
-		t.setCorner(nil)
-	}
-	begun := p.clone()
-	status := s.attempt(ctx, p, r, startBarrier, startSlack, roughFeasibility, roughOptimality)
-	if status != converged {
-		p.restore(begun) // and the sides of the power flows
-	}
-	for _, t := range p.states[1:] {
-		t.setCorner(t.corners())
-	}
-	return s.side(ctx, p, r)
-}
-
-// side solves on the present sides of the corners. A unit that is not on its side at the optimum
-// changes it. Where limits, balances or sides give after that, their price was too low: it is raised as
-// long as that helps. Where a higher price cannot be solved for, the optimum at the last one stands.
-func (s *Solver) side(ctx context.Context, p *interior, r *Result) Status {
-	var kept []*state
-	barrier := nearBarrier
-	for range sideSolves {
-		if status := s.attempt(ctx, p, r, barrier, 0, feasibility, optimality); status != converged {
-			if kept == nil || status == NotSolved {
-				return status
-			}
-			p.restore(kept)
-			break
-		}
-		if len(p.given()) > 0 {
-			kept = p.clone()
-		}
-		flipped := 0
-		for _, t := range p.states[1:] {
-			flipped += t.flip(true)
-		}
-		barrier = nearBarrier
-		if flipped == 0 {
-			if !p.raise() {
-				break
-			}
-			if p.elastic {
-				barrier = raisedBarrier
-			}
-		}
-	}
-	return converged
-}
-
-// attempt runs the interior point. Where that does not converge, it begins again with balances that may
-// give, and once more with the barrier held at every step.
-func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, barrier, slack, feasibility, optimality float64) Status {
-	most := s.sys.opt.MaxIterations
-	first := most
-	if !p.elastic {
-		first = min(most, hardIterations)
-	}
-	begun := make([][]float64, len(p.states))
-	for k, t := range p.states {
-		begun[k] = slices.Clone(t.x)
-	}
-	p.careful = false
-	p.begin(barrier, slack)
-	status := p.run(ctx, first, feasibility, optimality)
-	r.Iterations += p.iterations
-	for _, careful := range []bool{false, true} {
-		if status != IterationLimit && status != Numerical {
-			break
-		}
-		if !careful && p.elastic {
-			continue
-		}
-		for k, t := range p.states {
-			copy(t.x, begun[k])
-		}
-		p.soften()
-		p.careful = careful
-		p.begin(startBarrier, startSlack)
-		status = p.run(ctx, most, feasibility, optimality)
-		r.Iterations += p.iterations
-	}
-	r.KKT = p.kkt
-	return status
-}
-
-// polish tries the other side wherever a unit is kept on its own at a price, as long as the cost falls.
-func (s *Solver) polish(ctx context.Context, p *interior, r *Result) Status {
-	best, kept := p.objective(), p.clone()
-	for range polishings {
-		flipped := 0
-		for _, t := range p.states[1:] {
-			flipped += t.flip(false)
-		}
-		if flipped == 0 {
-			return converged
-		}
-		if r.Iterations > enough*s.sys.opt.MaxIterations {
-			break
-		}
-		if status := s.side(ctx, p, r); status != converged && status != IterationLimit {
-			return status
-		}
-		f := p.objective()
-		if !(f < best-leastGain*math.Abs(best)) {
-			break
-		}
-		best, kept = f, p.clone()
-	}
-	p.restore(kept)
-	return converged
-}
-
-const (
-	polishings = 20
-	crossings  = 2  // changes of side of one unit, before being on the wrong one gets dearer
-	sideSolves = 12 // optimisations of one round at most
-	enough     = 5  // times the iterations of one optimisation, after which no other side is tried
-	// Most optimisations take fewer iterations; one that does not is begun again with balances that give.
-	hardIterations = 100
-	leastGain      = 1e-9 // of the objective, by another side
-	// The smooth corners only say which side to begin on.
-	roughFeasibility = 1e-6
-	roughOptimality  = 1e-4
-)
 
 // short says which unit leaves too little power when it is out, if one does.
 func (s *Solver) short(pd []float64) string {
@@ -344,16 +228,20 @@ func (s *Solver) short(pd []float64) string {
 // resume takes the states of an earlier result at other loads.
 func (s *Solver) resume(p *interior, r *Result, start *Result, pd, qd []float64) error {
 	if start.sys != s.sys || len(start.states) == 0 {
-		return fmt.Errorf("secure: the start is not a result of this solver with states that it left")
+		return fmt.Errorf("secure: the start is not a result of this solver with its states")
 	}
 	p.states = nil
 	for _, t := range start.states {
 		c := t.clone()
 		c.pd, c.qd = pd, qd
+		if start.Status == Secure {
+			c.elastic = nil // no balance gives there
+		}
 		p.elastic = p.elastic || c.elastic != nil
 		p.states = append(p.states, c)
 	}
 	r.Remembered = slices.Clone(start.Remembered)
+	p.warm = true
 	return nil
 }
 

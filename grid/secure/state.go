@@ -498,7 +498,7 @@ func (t *state) along(i int, d []float64) float64 {
 // clone is a copy that can be solved on.
 func (t *state) clone() *state {
 	o := t.with(t.corner)
-	for _, v := range [][2][]float64{{o.s, t.s}, {o.z, t.z}, {o.price, t.price}, {o.give, t.give}, {o.hold, t.hold}} {
+	for _, v := range o.known(t) {
 		copy(v[0], v[1])
 	}
 	return o
@@ -514,8 +514,30 @@ func (t *state) with(c *corner) *state {
 	}
 	n := len(t.limits) - t.sides
 	copy(o.limits[:n], t.limits[:n]) // with the window of what was asked
-	for _, v := range [][2][]float64{{o.s, t.s}, {o.z, t.z}, {o.price, t.price}, {o.give, t.give}, {o.hold, t.hold}} {
+	for _, v := range o.known(t) {
 		copy(v[0][:n], v[1][:n])
 	}
+	if t.corner == nil || c == nil || c == t.corner {
+		return o
+	}
+	// Units that stay on their side keep what is known about that; one that changes it begins almost free.
+	place := map[limit]int{}
+	for i := n; i < len(t.limits); i++ {
+		place[t.limits[i]] = i
+	}
+	for i := n; i < len(o.limits); i++ {
+		if from, ok := place[o.limits[i]]; ok && o.sideAt(i) == t.sideAt(from) {
+			for _, v := range o.known(t) {
+				v[0][i] = v[1][from]
+			}
+		} else {
+			o.z[i] = leastMultiplier
+		}
+	}
 	return o
+}
+
+// known pairs what is known about a state's limits with that of another.
+func (t *state) known(from *state) [5][2][]float64 {
+	return [5][2][]float64{{t.s, from.s}, {t.z, from.z}, {t.price, from.price}, {t.give, from.give}, {t.hold, from.hold}}
 }

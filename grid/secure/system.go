@@ -314,7 +314,7 @@ func checkSupported(n *network.Network) error {
 	}
 	for g, c := range n.Cost {
 		if c.PiecewiseLinear() {
-			return fmt.Errorf("%s: its cost is piecewise linear; a secure optimal power flow takes polynomials", name(g))
+			return fmt.Errorf("%s: its cost is piecewise linear; a secure optimal power flow takes polynomials only", name(g))
 		}
 	}
 	if n.ReactiveCost != nil {

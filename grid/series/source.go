@@ -63,14 +63,14 @@ func (s *Source) layout(path string) error {
 	names := s.t.names()
 	for i, name := range names {
 		if slices.Index(names, name) < i {
-			return fmt.Errorf("%s: column %q stands twice", path, name)
+			return fmt.Errorf("%s: column %q appears twice", path, name)
 		}
 	}
 	s.time, s.bus = slices.Index(names, "time"), slices.Index(names, "bus")
 	if s.long = s.bus >= 0; s.long {
 		s.pd, s.qd = slices.Index(names, "pd"), slices.Index(names, "qd")
 		if s.time < 0 || s.pd < 0 {
-			return fmt.Errorf("%s: with a column bus there have to be time and pd; it has %s", path, strings.Join(names, ", "))
+			return fmt.Errorf("%s: a table with a column bus needs the columns time and pd too; it has %s", path, strings.Join(names, ", "))
 		}
 		return nil
 	}
@@ -172,7 +172,7 @@ func (s *Source) longStep(steps *Steps) error {
 			return fmt.Errorf("%s: network %s has no bus %g in service", s.t.where(), s.n.Name, id)
 		}
 		if named[bus] {
-			return fmt.Errorf("%s: bus %d stands twice at time %q", s.t.where(), s.n.BusID[bus], label)
+			return fmt.Errorf("%s: bus %d appears twice at time %q", s.t.where(), s.n.BusID[bus], label)
 		}
 		named[bus] = true
 		if err := s.put(row, load{bus, s.pd, s.qd}, pd, qd); err != nil {

@@ -68,7 +68,7 @@ func newCSV(path string, f *os.File) (*csvTable, error) {
 	in.ReuseRecord, in.Comment, in.TrimLeadingSpace = true, '#', true
 	first, err := in.Read()
 	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: it is empty: want a row of names", path)
+		return nil, fmt.Errorf("%s: the file is empty, want a first row with names of columns", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

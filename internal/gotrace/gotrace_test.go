@@ -164,10 +164,10 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	p := load(t, file("func F(x float64) int { return 1 }\nfunc G() (int, int) { return 1, 2 }\nfunc H() int { panic(1) }"))
 	for _, c := range []struct {
 		name string
-		args []int
+		args []any
 		want string
 	}{
-		{"E", nil, "no function E"}, {"F", nil, "1 parameters"}, {"F", []int{1}, "float64, want int"}, {"G", nil, "2 results"}, {"H", nil, "p.go:4:21: a panic"},
+		{"E", nil, "no function E"}, {"F", nil, "1 parameters"}, {"F", []any{1}, "given 1 of type int"}, {"G", nil, "2 results"}, {"H", nil, "p.go:4:21: a panic"},
 	} {
 		if _, err := p.Run(c.name, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s%v: %v, want %s", c.name, c.args, err, c.want)

@@ -15,23 +15,29 @@ type Object struct {
 	typ types.Type
 }
 
-// Run calls a function of the package with integers, and returns its one result.
-func (p *Package) Run(name string, args ...int) (*Object, error) {
+// Run calls a function of the package with arguments, each an int or a float64, and returns its one result.
+func (p *Package) Run(name string, args ...any) (*Object, error) {
 	fn := p.main.Func(name)
 	if fn == nil {
 		return nil, fmt.Errorf("the source has no function %s", name)
 	}
 	if n := fn.Signature.Params().Len(); n != len(args) || fn.Signature.Results().Len() != 1 || fn.Signature.TypeParams().Len() > 0 {
-		return nil, fmt.Errorf("the function %s has %d parameters and %d results, want %d integers and one result", name, n, fn.Signature.Results().Len(), len(args))
+		return nil, fmt.Errorf("the function %s has %d parameters and %d results, want %d and one result", name, n, fn.Signature.Results().Len(), len(args))
 	}
 	x := newMachine(p)
 	o := &Object{x: x, typ: fn.Signature.Results().At(0).Type()}
 	values := make([]value, len(args))
 	for i, a := range args {
-		if b, ok := fn.Signature.Params().At(i).Type().Underlying().(*types.Basic); !ok || b.Kind() != types.Int {
-			return nil, fmt.Errorf("parameter %d of the function %s is %s, want int", i+1, name, fn.Signature.Params().At(i).Type())
+		kind := types.Invalid
+		switch a := a.(type) {
+		case int:
+			kind, values[i] = types.Int, int64(a)
+		case float64:
+			kind, values[i] = types.Float64, a
 		}
-		values[i] = int64(a)
+		if b, ok := fn.Signature.Params().At(i).Type().Underlying().(*types.Basic); !ok || b.Kind() != kind {
+			return nil, fmt.Errorf("parameter %d of the function %s is %s and given %v of type %T, want int or float64 for both", i+1, name, fn.Signature.Params().At(i).Type(), a, a)
+		}
 	}
 	err := x.run(func() { o.v = x.call(&closure{fn: fn}, values) })
 	return o, err

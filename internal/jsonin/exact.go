@@ -80,7 +80,7 @@ func same(given, taken any, some bool) error {
 	b, wantsList := d.B.([]any)
 	switch {
 	case d.B == Absent{}:
-		return fmt.Errorf("%s is no field here", d.Path)
+		return fmt.Errorf("%s is an unknown field", d.Path)
 	case d.A == Absent{}:
 		return fmt.Errorf("%s is missing", d.Path)
 	case d.A == nil:
@@ -128,12 +128,12 @@ func unique(text []byte) error {
 	err := nested(dec)
 	var twice *FieldError
 	if errors.As(err, &twice) {
-		return fmt.Errorf("%s is there twice", twice.Field)
+		return fmt.Errorf("%s appears twice", twice.Field)
 	}
 	return err
 }
 
-// nested walks the next value of dec. A key that is there twice is an *FieldError of its path.
+// nested walks the next value of dec. A key that appears twice is an *FieldError of its path.
 func nested(dec *json.Decoder) error {
 	token, err := dec.Token()
 	switch {

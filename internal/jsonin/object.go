@@ -3,7 +3,7 @@
 //
 // Its central types are Fields, an object read field by field as requests and observations are, with
 // FieldError for a field that is wrong, and Exact, which takes what people write as it stands or
-// refuses it: a field of another case, an array that is too short, a null, a key that is there twice.
+// refuses it: a field of another case, an array that is too short, a null, a key that appears twice.
 // FirstDifference finds where two values differ.
 package jsonin
 
@@ -67,7 +67,7 @@ func Object(text []byte, what, like string) (Fields, error) {
 }
 
 // Members reads the object that dec stands in, behind its brace, to its end: value is called with
-// the name of each field and has to read what stands there. A name that is there twice is a
+// the name of each field and has to read what stands there. A name that appears twice is a
 // *FieldError.
 func Members(dec *json.Decoder, value func(name string) error) error {
 	known := map[string]bool{}
@@ -78,7 +78,7 @@ func Members(dec *json.Decoder, value func(name string) error) error {
 		}
 		name, _ := t.(string) // an object has no other token here
 		if known[name] {
-			return Errorf(name, "field %.64q is there twice", name)
+			return Errorf(name, "field %.64q appears twice", name)
 		}
 		known[name] = true
 		if err := value(name); err != nil {

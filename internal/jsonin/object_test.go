@@ -19,7 +19,7 @@ func TestRead(t *testing.T) {
 	for text, want := range map[string]struct{ field, says string }{
 		``: {"", "not a JSON object, such as {}"}, `null`: {"", "not a JSON object"}, `[1]`: {"", "not a JSON object"}, "{\"a\":\"\xff\"}": {"", "UTF-8"},
 		`{"a":1`: {"", "not JSON"}, `{"a":}`: {"", `field "a"`}, `{"a":1}{}`: {"", "more than one"}, `{"a":1} x`: {"", "more than one"},
-		`{"a":1,"b":{},"a":2}`: {"a", `field "a" is there twice`}, `{"a":1,"\u0061":2}`: {"a", "twice"}, `{1:2}`: {"", "not JSON"},
+		`{"a":1,"b":{},"a":2}`: {"a", `field "a" appears twice`}, `{"a":1,"\u0061":2}`: {"a", "twice"}, `{1:2}`: {"", "not JSON"},
 	} {
 		if f, err := Object([]byte(text), "body", "{}"); err == nil || field(err) != want.field || !strings.Contains(err.Error(), want.says) {
 			t.Errorf("%q: %v, %v; want field %q and an error that mentions %s", text, f, err, want.field, want.says)

@@ -50,7 +50,7 @@ func BenchmarkNearest(b *testing.B) {
 	for _, c := range benchCases {
 		points, queries := c.data()
 		for _, k := range availableKernels() {
-			ix := require.Get(New(points, Options{Lanes: k.lanes}))(b)
+			ix := require.Get(New(points, nil, k.lanes))(b)
 			name := fmt.Sprintf("%s/%dx%d/k=%d/lanes=%d", c.kind, c.n, c.dim, c.k, k.lanes)
 			ids, dist2 := make([]int32, queries.Rows*c.k), make([]float32, queries.Rows*c.k)
 			s := ix.NewSearcher()
@@ -82,7 +82,7 @@ func BenchmarkBuild(b *testing.B) {
 		points, _ := c.data()
 		b.Run(fmt.Sprintf("%dx%d", c.n, c.dim), func(b *testing.B) {
 			for range b.N {
-				if _, err := New(points, Options{}); err != nil {
+				if _, err := New(points, nil, 0); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -16,7 +16,7 @@ func TestQueriesThatAreNotFiniteOrHugeHaveADefinedAnswer(t *testing.T) {
 	eachKernel(t, func(t *testing.T, lanes int) {
 		rng := rand.New(rand.NewPCG(4, 4))
 		points := cloud(rng, "uniform", 300, 5)
-		ix := require.Get(New(points, Options{Lanes: lanes}))(t)
+		ix := require.Get(New(points, nil, lanes))(t)
 		inf := float32(math.Inf(1))
 		values := []float32{float32(math.NaN()), inf, -inf, 1e38, -3e38, 2e17, 9e16, -9e18}
 		queries := tensor.New(2*len(values), 5)
@@ -37,7 +37,7 @@ func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
 	const k = 7
 	var want []int32
 	for _, threads := range []int{1, 2, 5} {
-		ix := require.Get(New(points, Options{Runner: Threads(threads)}))(t)
+		ix := require.Get(New(points, Threads(threads), 0))(t)
 		ids, dist2 := make([]int32, 333*k), make([]float32, 333*k)
 		require.OK(t, ix.Nearest(queries, k, ids, dist2))
 		if want == nil {
@@ -57,7 +57,7 @@ func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
 
 func TestSearchStopsAfterMaxRejected(t *testing.T) {
 	points := cloud(rand.New(rand.NewPCG(6, 6)), "uniform", 2000, 4)
-	ix := require.Get(New(points, Options{}))(t)
+	ix := require.Get(New(points, nil, 0))(t)
 	asked := 0
 	q := Query{Point: points.Row(0), Accept: func(int32) bool { asked++; return false }, MaxRejected: 10, IDs: make([]int32, 2), Dist2: make([]float32, 2)}
 	ix.NewSearcher().Search([]Query{q})
@@ -74,7 +74,7 @@ func TestSearchStopsAfterMaxRejected(t *testing.T) {
 func TestNearestAllocatesNothingOnceWarm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	points := manifold(rng, 2000, 12, 5)
-	ix := require.Get(New(points, Options{}))(t)
+	ix := require.Get(New(points, nil, 0))(t)
 	queries := queriesFor(rng, points, 100)
 	ids, dist2 := make([]int32, 400), make([]float32, 400)
 	for _, batch := range []int{1, 100} {
@@ -96,21 +96,21 @@ func TestNewAndNearestNameWhatIsWrong(t *testing.T) {
 	huge.Row(1)[0] = 1e16
 	for _, c := range []struct {
 		points tensor.Matrix
-		opt    Options
+		width  int
 		want   string
 	}{
-		{tensor.New(0, 2), Options{}, "0×2"},
-		{tensor.New(2, 0), Options{}, "2×0"},
-		{nan, Options{}, "point 2 has coordinate 1 = NaN"},
-		{huge, Options{}, "point 1 has coordinate 0"},
-		{good, Options{Lanes: 5}, "5 lanes"},
-		{tensor.Matrix{Rows: 3, Cols: 2, Stride: 2, Data: make([]float32, 5)}, Options{}, "holds 5 elements"},
+		{tensor.New(0, 2), 0, "0×2"},
+		{tensor.New(2, 0), 0, "2×0"},
+		{nan, 0, "point 2 has coordinate 1 = NaN"},
+		{huge, 0, "point 1 has coordinate 0"},
+		{good, 5, "5 lanes"},
+		{tensor.Matrix{Rows: 3, Cols: 2, Stride: 2, Data: make([]float32, 5)}, 0, "holds 5 elements"},
 	} {
-		if _, err := New(c.points, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := New(c.points, nil, c.width); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("New: %v, want %q", err, c.want)
 		}
 	}
-	ix := require.Get(New(good, Options{}))(t)
+	ix := require.Get(New(good, nil, 0))(t)
 	ids, dist2 := make([]int32, 4), make([]float32, 4)
 	if err := ix.Nearest(tensor.New(2, 3), 2, ids, dist2); err == nil || !strings.Contains(err.Error(), "2×3") {
 		t.Errorf("Nearest with wide queries: %v", err)
@@ -131,7 +131,7 @@ func TestAMapOfTwentyThousandCodesGivesTheScan(t *testing.T) {
 	for _, points := range []tensor.Matrix{manifold(rng, 20_000, 32, 10), cloud(rng, "uniform", 20_000, 12), cloud(rng, "offset", 20_000, 16)} {
 		queries := queriesFor(rng, points, 150)
 		for _, set := range availableKernels() {
-			ix := require.Get(New(points, Options{Lanes: set.lanes}))(t)
+			ix := require.Get(New(points, nil, set.lanes))(t)
 			ids, dist2 := make([]int32, queries.Rows*k), make([]float32, queries.Rows*k)
 			require.OK(t, ix.Nearest(queries, k, ids, dist2))
 			s := ix.NewSearcher()
@@ -157,13 +157,13 @@ func TestTheEnvironmentChoosesTheKernels(t *testing.T) {
 	points := tensor.New(3, 2)
 	for _, level := range isa.Available() {
 		t.Setenv(isa.Environment, level.String())
-		ix := require.Get(New(points, Options{}))(t)
+		ix := require.Get(New(points, nil, 0))(t)
 		if ix.kernel.lanes != level.Lanes() {
 			t.Errorf("%s=%s: kernels of %d lanes, want %d", isa.Environment, level, ix.kernel.lanes, level.Lanes())
 		}
 	}
 	t.Setenv(isa.Environment, "sse9")
-	if _, err := New(points, Options{}); err == nil || !strings.Contains(err.Error(), "sse9") {
+	if _, err := New(points, nil, 0); err == nil || !strings.Contains(err.Error(), "sse9") {
 		t.Errorf("%s=sse9: error %v, want one that names it", isa.Environment, err)
 	}
 }

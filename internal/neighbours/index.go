@@ -29,17 +29,6 @@ const (
 	maxQuery = 1e17
 )
 
-// Options are the choices of an index. The zero value runs on the caller's
-// goroutine with the kernels that isa.Choose names.
-type Options struct {
-	// Runner spreads a batch over threads; nil is the caller's goroutine alone.
-	Runner Runner
-	// Lanes selects the kernels by the float32 lanes of their registers: 1 Go, 8
-	// AVX2, 16 AVX-512; 0 leaves it to isa.Choose: GPC_CPU, or the best of this
-	// CPU and build. Results do not depend on it.
-	Lanes int
-}
-
 // Index is an exact nearest-neighbour index. It is immutable after New, except
 // for the workspaces of Nearest: one Nearest at a time; any number of Searchers
 // may be used concurrently with each other and with it.
@@ -84,10 +73,12 @@ type node struct {
 	left, right int32
 }
 
-// New builds the index over points [N, dim], which are copied. It is an error
+// New builds the index over points [N, dim], which are copied. A runner spreads a batch over threads; nil is the caller's
+// goroutine alone. The kernels are those of registers of width float32: 1 Go, 8 AVX2, 16 AVX-512; 0 leaves it to
+// isa.Choose: GPC_CPU, or the best of this CPU and build. Results do not depend on it. It is an error
 // if there are none, or one has a coordinate that is not finite or exceeds
 // MaxMagnitude. The same points give the same index.
-func New(points tensor.Matrix, opt Options) (*Index, error) {
+func New(points tensor.Matrix, runner Runner, width int) (*Index, error) {
 	const op = "neighbours.New"
 	if points.Rows < 1 || points.Cols < 1 || points.Cols > MaxDimension || points.Rows > math.MaxInt32-blockSize {
 		return nil, fmt.Errorf("%s: points are %d×%d, want at least 1 point of 1 to %d coordinates", op, points.Rows, points.Cols, MaxDimension)
@@ -102,7 +93,7 @@ func New(points tensor.Matrix, opt Options) (*Index, error) {
 			}
 		}
 	}
-	k, err := chooseKernels(opt.Lanes)
+	k, err := chooseKernels(width)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
@@ -110,7 +101,7 @@ func New(points tensor.Matrix, opt Options) (*Index, error) {
 		n: points.Rows, dim: points.Cols,
 		stride: roundUp(points.Cols, lanes),
 		groups: 2 * ((points.Cols + 7) / 8),
-		kernel: k, runner: opt.Runner,
+		kernel: k, runner: runner,
 		gamma: float64(points.Cols+16) * 0x1p-22,
 	}
 	if ix.runner == nil {

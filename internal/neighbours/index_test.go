@@ -203,7 +203,7 @@ func TestNearestIsBruteForceBitForBit(t *testing.T) {
 					points := cloud(rng, kind, n, dim)
 					queries := queriesFor(rng, points, 8)
 					for _, k := range availableKernels() {
-						ix := require.Get(New(points, Options{Lanes: k.lanes}))(t)
+						ix := require.Get(New(points, nil, k.lanes))(t)
 						for _, k := range []int{1, 130} {
 							checkNearest(t, ix, points, queries, k)
 						}

@@ -27,7 +27,7 @@ func drawLanes(t *rapid.T) int {
 func TestAnyCloudAnyQueryIsBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng, points := drawCloud(t)
-		ix, err := New(points, Options{Lanes: drawLanes(t), Runner: Threads(rapid.IntRange(1, 3).Draw(t, "threads"))})
+		ix, err := New(points, Threads(rapid.IntRange(1, 3).Draw(t, "threads")), drawLanes(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestAnyCloudAnyQueryIsBruteForce(t *testing.T) {
 func TestRestrictedSearchIsBruteForceOverTheAccepted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng, points := drawCloud(t)
-		ix, err := New(points, Options{Lanes: drawLanes(t)})
+		ix, err := New(points, nil, drawLanes(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestRestrictedSearchIsBruteForceOverTheAccepted(t *testing.T) {
 func TestWithinVisitsExactlyThePointsOfTheBall(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng, points := drawCloud(t)
-		ix, err := New(points, Options{Lanes: drawLanes(t)})
+		ix, err := New(points, nil, drawLanes(t))
 		if err != nil {
 			t.Fatal(err)
 		}

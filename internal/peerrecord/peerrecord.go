@@ -1,7 +1,7 @@
-// Package peerrecord is the record of other programs' times beside ours: what the
-// commands that time them write, and what the report draws.
+// Package peerrecord holds the records of the programs that measure this one: what their commands write, and what
+// reports and pages show.
 //
-// Its central type is Record.
+// The central type is Record, other programs' times beside ours.
 package peerrecord
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// Record is one run.
+// Record is one run of a program that times others.
 type Record struct {
 	Device  string   `json:"device"`
 	Commit  string   `json:"commit"`

@@ -51,7 +51,7 @@ func BenchmarkReceding(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			var times []time.Duration
 			var iterations []int
-			controller, err := newPole(c.problem, Options{}).Receding(RecedingOptions{})
+			controller, err := newPole(c.problem, Options{}).Receding(0, 0)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -28,7 +28,7 @@ func TestCorrectIsTheOptimumNearby(t *testing.T) {
 		"a margin that binds": {newCart(cart{force: 1, speed: 0.3, steps: 10}, Options{Tolerance: 1e-9}), []float64{1, -0.2}, nil, fixed, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			controller, err := c.solver.Receding(RecedingOptions{})
+			controller, err := c.solver.Receding(0, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func TestCorrectIsTheOptimumNearby(t *testing.T) {
 func TestCorrectStaysInItsBox(t *testing.T) {
 	controllers := [2]*Receding{}
 	for i := range controllers {
-		controller, err := newPole(testdomain.Pole{}, Options{}).Receding(RecedingOptions{})
+		controller, err := newPole(testdomain.Pole{}, Options{}).Receding(0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

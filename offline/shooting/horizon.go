@@ -62,7 +62,7 @@ func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	return &horizon{
 		from: s,
 		cold: newSolver(s.problem, s.axes, s.initial, opt, s.lastings),
-		warm: &Receding{opt: opt, lastings: s.lastings, limits: RecedingOptions{Iterations: opt.Iterations}, p: newIPM(newProgram(s.problem, opt.StateScale))},
+		warm: &Receding{opt: opt, lastings: s.lastings, iterations: opt.Iterations, p: newIPM(newProgram(s.problem, opt.StateScale))},
 	}
 }
 
@@ -83,7 +83,7 @@ func (h *horizon) Begin(plan []float64) {
 }
 
 // Within implements domain.Horizon.
-func (h *horizon) Within(limit time.Duration) { h.warm.limits.Time = limit }
+func (h *horizon) Within(limit time.Duration) { h.warm.within = limit }
 
 // Linearise implements domain.Horizon.
 func (h *horizon) Linearise() bool { return h.own && h.warm.Linearise() }
@@ -137,10 +137,13 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 	return cost, solved, nil
 }
 
+// horizonSeed draws a decision's random starts.
+const horizonSeed = 1
+
 // begin solves from the Solver's own starts; before there is a decision, with the whole look-ahead, from the library's
 // plans too, all of its own starts kept: no first decision costs more than without a library.
 func (h *horizon) begin(s, c []float64, steps int, pref domain.Preference) (*Trajectory, error) {
-	t := task{solver: h.cold, state: s, ctx: c, steps: steps, seed: 1, own: h.cold.opt.Starts, retries: retries}
+	t := task{solver: h.cold, state: s, ctx: c, steps: steps, seed: horizonSeed, own: h.cold.opt.Starts, retries: retries}
 	if len(h.plan) == 0 && steps >= h.cold.problem.Spec().LookAhead() {
 		l, err := h.from.library(h.from.until, nil)
 		if err != nil {

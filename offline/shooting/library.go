@@ -252,3 +252,36 @@ func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preferen
 	}
 	return t.minimise(pref, how)
 }
+
+// Beginnings are what the decisions of a receding loop begin from where there is no plan before that leads to an optimum.
+type Beginnings struct {
+	// Starts are the Solver's own: the fallback held, its roll-out, and smooth actions, of which Waves has, for each behind these two
+	// and two more that are tried where none converges, level, two amplitudes and a phase of each action, in halves of the box.
+	Starts int
+	Waves  [][][4]float64
+	// Of a first decision also the plans of the scenarios nearest to it, Nearest of them: At are state and context, Plans
+	// [steps][action], and Scale weighs the components of a distance.
+	Nearest int
+	Scale   []float64
+	At      [][]float64
+	Plans   [][][]float64
+}
+
+// Beginnings are those of NewHorizon; the library is built where nothing has built it.
+func (s *Solver) Beginnings(ctx context.Context) (*Beginnings, error) {
+	l, err := s.library(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	b := &Beginnings{Starts: s.opt.Starts, Nearest: startNeighbours}
+	for k := 2; k < s.opt.Starts+retries; k++ {
+		b.Waves = append(b.Waves, waves(horizonSeed, k, s.problem.Spec().ActionSize()))
+	}
+	if l != nil {
+		b.Scale = l.scale
+		for _, e := range l.entries {
+			b.At, b.Plans = append(b.At, e.at), append(b.Plans, e.plan)
+		}
+	}
+	return b, nil
+}

@@ -8,28 +8,22 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// RecedingOptions bound one decision. The zero value bounds it by the solver's
-// Iterations alone.
-type RecedingOptions struct {
-	Iterations int           // 0: the solver's
-	Time       time.Duration // from the call; 0: none. It is looked at between iterations
-}
-
 // Receding solves the decisions of one closed loop: each starts from the solution of
 // the one before, actions, states and multipliers a stage further on, under the
 // feedback of its last step where the state is not the one predicted. After the first
 // calls of the longest horizon it allocates nothing. It is not safe for concurrent use.
 type Receding struct {
-	opt      Options
-	lastings *lastings
-	limits   RecedingOptions
-	p        *ipm
-	weights  []float64
-	first    []float64 // state and context
-	begun    []float64 // what Begin gave
-	ready    bool      // whether there is a decision to start from
-	answer   *point    // the plan
-	status   Status
+	opt        Options
+	lastings   *lastings
+	iterations int           // of one decision
+	within     time.Duration // of its call; 0: any
+	p          *ipm
+	weights    []float64
+	first      []float64 // state and context
+	begun      []float64 // what Begin gave
+	ready      bool      // whether there is a decision to start from
+	answer     *point    // the plan
+	status     Status
 }
 
 // Status says what a decision's solve came to. Where no plan keeps the margins the
@@ -45,15 +39,16 @@ type Status struct {
 	Iterations int
 }
 
-// Receding returns a controller's solver of the weighted sum.
-func (s *Solver) Receding(limits RecedingOptions) (*Receding, error) {
-	if limits.Iterations < 0 || limits.Time < 0 {
-		return nil, fmt.Errorf("shooting: limits of %d iterations and %v, want none negative", limits.Iterations, limits.Time)
+// Receding returns a controller's solver of the weighted sum. One decision has at most so many iterations, 0: the
+// solver's, within a time from the call, 0: any, which is looked at between iterations.
+func (s *Solver) Receding(iterations int, within time.Duration) (*Receding, error) {
+	if iterations < 0 || within < 0 {
+		return nil, fmt.Errorf("shooting: limits of %d iterations and %v, want none negative", iterations, within)
 	}
-	if limits.Iterations == 0 {
-		limits.Iterations = s.opt.Iterations
+	if iterations == 0 {
+		iterations = s.opt.Iterations
 	}
-	return &Receding{opt: s.opt, lastings: s.lastings, limits: limits, p: newIPM(newProgram(s.problem, s.opt.StateScale))}, nil
+	return &Receding{opt: s.opt, lastings: s.lastings, iterations: iterations, within: within, p: newIPM(newProgram(s.problem, s.opt.StateScale))}, nil
 }
 
 // Reset forgets the decision before: the next is solved from the problem's fallback
@@ -84,9 +79,9 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	if n < 1 || n*q.nu > maxVariables {
 		return Status{}, fmt.Errorf("shooting: %d steps with %d actions, want at least 1 step and at most %d variables", n, q.nu, maxVariables)
 	}
-	p.opt = ipmOptions{tolerance: r.opt.Tolerance, iterations: r.limits.Iterations, mu: plannedBarrier}
-	if r.limits.Time > 0 {
-		p.opt.deadline = time.Now().Add(r.limits.Time)
+	p.opt = ipmOptions{tolerance: r.opt.Tolerance, iterations: r.iterations, mu: plannedBarrier}
+	if r.within > 0 {
+		p.opt.deadline = time.Now().Add(r.within)
 	}
 	r.weights = append(r.weights[:0], pref.W...)
 	q.weigh(pref.Adaptive, r.weights)
@@ -127,7 +122,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	r.status.Beyond = q.lasting.cost(q, p.cur)
 	r.status.Violation, r.status.Cost, r.status.Iterations = result.violation, result.f-r.status.Beyond, p.iterations
 	// From a point without progress the next would have none either.
-	stalled := !r.status.Converged && p.iterations < p.opt.iterations && r.limits.Time == 0
+	stalled := !r.status.Converged && p.iterations < p.opt.iterations && r.within == 0
 	r.answer, r.ready = p.cur, !stalled
 	if !p.cur.rolled {
 		// The next decision goes on from the iterate; the plan is a roll-out of it.

@@ -135,7 +135,7 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 	}
 	switch {
 	case initial == nil:
-		return nil, errors.New("shooting: no function from a scenario to its initial state")
+		return nil, errors.New("shooting: the function from a scenario to its initial state is nil")
 	case spec.Plan < 1:
 		return nil, fmt.Errorf("shooting: Spec.Plan is %d, want at least 1", spec.Plan)
 	case opt.Horizon < spec.Plan || opt.Horizon*len(spec.Action) > maxVariables:
@@ -149,9 +149,9 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 	case !(opt.PerturbScale > 0) || math.IsInf(opt.PerturbScale, 0):
 		return nil, fmt.Errorf("shooting: perturbation scale is %v, want a positive number", opt.PerturbScale)
 	case opt.Room != nil && len(opt.Room) != len(spec.Margins):
-		return nil, fmt.Errorf("shooting: room for %d margins of %d", len(opt.Room), len(spec.Margins))
+		return nil, fmt.Errorf("shooting: room is given for %d margins, want it for all %d", len(opt.Room), len(spec.Margins))
 	case len(opt.StateScale) != len(spec.Measured):
-		return nil, fmt.Errorf("shooting: %d state scales for %d measured components", len(opt.StateScale), len(spec.Measured))
+		return nil, fmt.Errorf("shooting: %d state scales for %d measured components, want one for each", len(opt.StateScale), len(spec.Measured))
 	}
 	for i, v := range opt.StateScale {
 		if !(v > 0) || math.IsInf(v, 0) {
@@ -266,7 +266,7 @@ func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Traj
 		}
 	}
 	if how != "" && how != domain.WeightedSum && pref.Adaptive {
-		return nil, fmt.Errorf("shooting: the adaptive priority has no fixed weights for %s; want %s", how, domain.WeightedSum)
+		return nil, fmt.Errorf("shooting: the adaptive priority cannot be solved by %s, which needs fixed weights; want %s", how, domain.WeightedSum)
 	}
 	switch {
 	case how == "" || how == domain.WeightedSum:
@@ -276,7 +276,7 @@ func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Traj
 			q.lasting = ending
 		})
 	case t.solver.opt.Lasting:
-		return nil, fmt.Errorf("shooting: the plant runs on: what comes behind the horizon is known for %s, not for %s", domain.WeightedSum, how)
+		return nil, fmt.Errorf("shooting: episodes without an end can be solved for %s, not for %s", domain.WeightedSum, how)
 	case how == domain.Chebyshev || how == domain.EpsilonConstraint:
 		ideal, spread, plans, err := t.payoff()
 		if err != nil {

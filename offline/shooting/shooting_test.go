@@ -130,7 +130,7 @@ func TestInfeasibleAndNotConverged(t *testing.T) {
 		how  domain.Scalarization
 	}{
 		{"sum to", domain.Preference{W: []float64{1, 1}}, domain.WeightedSum},
-		{"no fixed weights", adaptive, domain.Chebyshev},
+		{"needs fixed weights", adaptive, domain.Chebyshev},
 		{"unknown scalarization", domain.Preference{W: []float64{1, 0}}, "x"},
 	} {
 		if _, err := solver.Solve(0, []float64{0, 0}, c.pref, c.how, 1); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -172,7 +172,7 @@ func TestDynamicsThatLeaveTheirDomain(t *testing.T) {
 	if _, err := solver.Minimise([]float64{-1}, nil, 8, only, "", 1); !errors.Is(err, domain.ErrNotConverged) {
 		t.Errorf("a state outside the domain gives %v", err)
 	}
-	controller, err := solver.Receding(RecedingOptions{})
+	controller, err := solver.Receding(0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -449,7 +449,7 @@ func TestALongHorizonConverges(t *testing.T) {
 
 func TestWarmDecisionsTakeFewIterations(t *testing.T) {
 	for name, problem := range map[string]domain.Problem{"dual": testdomain.Pole{}, "differences": poleByDifferences{testdomain.Pole{}}} {
-		controller, err := newPole(problem, Options{}).Receding(RecedingOptions{})
+		controller, err := newPole(problem, Options{}).Receding(0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -478,7 +478,7 @@ func TestWarmDecisionsTakeFewIterations(t *testing.T) {
 // fixed nothing is left to do, and the plan is the one Minimise finds.
 func TestWarmDecisionsOfAShrinkingHorizon(t *testing.T) {
 	solver := newPole(testdomain.Pole{}, Options{Tolerance: 1e-6})
-	controller, err := solver.Receding(RecedingOptions{})
+	controller, err := solver.Receding(0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -506,7 +506,7 @@ func TestWarmDecisionsOfAShrinkingHorizon(t *testing.T) {
 
 func TestDecisionsAreThoseOfMinimise(t *testing.T) {
 	solver := newPole(testdomain.Pole{}, Options{Tolerance: 1e-7})
-	controller, err := solver.Receding(RecedingOptions{})
+	controller, err := solver.Receding(0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -561,7 +561,7 @@ func TestWarmDecisionsAllocateNothing(t *testing.T) {
 				solver = newPole(problem, Options{})
 				state, ctx = []float64{0.3, 0, 0.1, 0}, []float64{-0.5, 0}
 			}
-			controller, err := solver.Receding(RecedingOptions{})
+			controller, err := solver.Receding(0, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -583,7 +583,7 @@ func TestWarmDecisionsAllocateNothing(t *testing.T) {
 }
 
 func TestInfeasibleDecisionsSayHowFar(t *testing.T) {
-	controller, err := newCart(cart{force: 1, speed: 0.5, steps: 10}, Options{}).Receding(RecedingOptions{})
+	controller, err := newCart(cart{force: 1, speed: 0.5, steps: 10}, Options{}).Receding(0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -608,8 +608,11 @@ func TestInfeasibleDecisionsSayHowFar(t *testing.T) {
 func TestLimitsOfADecision(t *testing.T) {
 	solver := newPole(testdomain.Pole{}, Options{})
 	state, ctx, pref := []float64{0.9, 0.2, -0.1, -0.4}, []float64{-0.4, 0}, domain.Preference{W: []float64{0.5, 0.5}}
-	for _, limits := range []RecedingOptions{{Iterations: 2}, {Time: time.Nanosecond}} {
-		controller, err := solver.Receding(limits)
+	for _, limits := range []struct {
+		iterations int
+		within     time.Duration
+	}{{2, 0}, {0, time.Nanosecond}} {
+		controller, err := solver.Receding(limits.iterations, limits.within)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -624,7 +627,7 @@ func TestLimitsOfADecision(t *testing.T) {
 		}
 	}
 	// Limits are a decision's: several of them in a closed loop get there.
-	controller, err := solver.Receding(RecedingOptions{Iterations: 3})
+	controller, err := solver.Receding(3, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -643,8 +646,8 @@ func TestLimitsOfADecision(t *testing.T) {
 	if !status.Converged {
 		t.Errorf("after 20 decisions of 3 iterations: %+v", status)
 	}
-	for _, bad := range []RecedingOptions{{Iterations: -1}, {Time: -1}} {
-		if _, err := solver.Receding(bad); err == nil {
+	for _, bad := range [][2]int{{-1, 0}, {0, -1}} {
+		if _, err := solver.Receding(bad[0], time.Duration(bad[1])); err == nil {
 			t.Errorf("limits %+v were accepted", bad)
 		}
 	}

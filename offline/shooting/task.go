@@ -130,16 +130,25 @@ func (t *task) start(q *program, to *point, k int) {
 		}
 	default:
 		// A constant and two slow waves per action, at random.
-		rng := rand.New(rand.NewPCG(t.seed, uint64(k)))
-		for j := range q.nu {
-			level, a, b := 1.2*rng.Float64()-0.6, 0.4*rng.NormFloat64(), 0.4*rng.NormFloat64()
-			phase := 2 * math.Pi * rng.Float64()
+		for j, of := range waves(t.seed, k, q.nu) {
+			level, a, b, phase := of[0], of[1], of[2], of[3]
 			for step := range t.steps {
 				w := math.Pi * float64(step) / float64(t.steps)
 				scaled(step, j, q.mid[j]+q.half[j]*(level+a*math.Sin(w+phase)+b*math.Sin(2*w+phase)))
 			}
 		}
 	}
+}
+
+// waves are the constant, the amplitudes of two slow waves and their phase, of each action of start k.
+func waves(seed uint64, k, actions int) [][4]float64 {
+	rng := rand.New(rand.NewPCG(seed, uint64(k)))
+	all := make([][4]float64, actions)
+	for j := range all {
+		level, a, b := 1.2*rng.Float64()-0.6, 0.4*rng.NormFloat64(), 0.4*rng.NormFloat64()
+		all[j] = [4]float64{level, a, b, 2 * math.Pi * rng.Float64()}
+	}
+	return all
 }
 
 // place sets the state that the next solve starts from.

@@ -54,7 +54,7 @@ class CasadiFunction:
     def __call__(self, *args: Any) -> Any:
         """The outputs, one alone as it is: a number of size 1, a vector of a column, else an array [rows, columns]."""
         if len(args) != len(self._in):
-            raise InputError(f"{self.name} of CasADi takes {', '.join(self.inputs)}, not {len(args)} arguments")
+            raise InputError(f"{self.name} of CasADi takes {len(self.inputs)} arguments ({', '.join(self.inputs)}), not {len(args)}")
         given = []
         for name, (shape, places), x in zip(self.inputs, self._in, args):
             entries = e._objects(x).reshape(-1, order="F")

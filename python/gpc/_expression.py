@@ -60,7 +60,7 @@ class Code:
         """The value of an expression of this code, or of a number."""
         if isinstance(x, Expression):
             if x._code is not self:
-                raise InputError(f"{at(_line())}an expression of another function: pass what a function needs as its arguments, or compute it again")
+                raise InputError(f"{at(_line())}this expression belongs to another function: pass it as an argument, or compute it again here")
             return x._value
         return self.put("const", _number(x))
 
@@ -95,11 +95,11 @@ def _number(x: Any) -> float:
 
 
 _BRANCH = (
-    "a branch on a number that is not known yet: the function is written down once, for all its arguments. "
+    "a branch on a number that is not known yet: the function is traced once, for all its arguments. "
     "In place of if and the ternary use np.where, of and, or, not the operators & | ~, of min and max np.minimum and np.maximum "
     "(of a list by np.array: gpc.array)"
 )
-_CONVERT = "a number that is not known yet is wanted as a Python number: use NumPy's functions in place of math's, and no index or loop that depends on it"
+_CONVERT = "a number that is not known yet cannot become a Python number: use NumPy's functions in place of math's, and no index or loop that depends on it"
 
 
 class Expression:
@@ -352,7 +352,7 @@ def _each(f: Callable[..., Any], *x: Any) -> Any:
 
 
 def _unknown(name: str) -> InputError:
-    return InputError(f"{at(_line())}numpy.{name} is not known of expressions: write it by others")
+    return InputError(f"{at(_line())}numpy.{name} does not work on expressions: write it with other functions (docs/reference/python.md lists them)")
 
 
 def _ufunc(ufunc: Any, method: str, inputs: Any, kwargs: dict[str, Any]) -> Any:
@@ -361,7 +361,7 @@ def _ufunc(ufunc: Any, method: str, inputs: Any, kwargs: dict[str, Any]) -> Any:
     if name == "clip":
         f = _clip  # type: ignore[assignment]
     if kwargs.get("out") is not None:
-        raise InputError(f"{at(_line())}numpy.{name} with out=: expressions have no place to write to")
+        raise InputError(f"{at(_line())}numpy.{name} with out=: expressions cannot be written into an array, leave out= out")
     if name in ("matmul", "vecdot", "matvec", "vecmat") and method == "__call__":
         return _vector(_product(*(_objects(x) for x in inputs)))
     if f is None:
@@ -530,8 +530,8 @@ class Vector(np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             if key not in self._names:
-                known = ", ".join(self._names) or "no names: use indices"
-                raise InputError(f"{at(_line())}there is no entry {key!r}; there is {known}")
+                known = "want one of " + ", ".join(self._names) if self._names else "the entries have no names, use an index"
+                raise InputError(f"{at(_line())}there is no entry {key!r}, {known}")
             key = self._names[key]
         try:
             return _vector(self._array[key])

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from gpc._lib import HANDLE, OUT, TEXT, InputError, Object, ask, declare, lib, make, text
 from gpc._progress import Bar, _watched
 from gpc.loops import Loop, _weights
-from gpc.session import Session, _options
+from gpc.session import Plant, Session, _measured, _options, _plant
 from gpc.system import System, seconds
 
 __all__ = ["Controller", "Event", "Server", "compile", "nmpc"]
@@ -29,7 +29,8 @@ Event = Callable[[dict[str, Any]], None]
 def compile(
     system: System | str | os.PathLike[str], out: str | os.PathLike[str] | None = None, *, target: float = 0.5, tail: float | None = None,
     budget: str | float = "15m", rounds: int = 0, scenarios: int = 0, starts: int = 0, test_starts: int = 0, seed: int = 1, threads: int = 0,
-    progress: bool | Event | None = None,
+    progress: bool | Event | None = None, plant: Plant | None = None, estimate: float | None = None, keep_off: float | None = None, delay: float | None = None,
+    uncertain_gains: float = 0.0,
 ) -> Controller:
     """Makes a map of a system that meets a target, and returns its controller: `gpc compile` (docs/how-to/compile.md).
 
@@ -39,8 +40,13 @@ def compile(
     the same call goes on after an interruption. progress is True for bars and a line a round, False for none, or a
     function of events: {"stage", "done", "total"} and {"number", "round"}; None shows them at a terminal and in a notebook.
     Ctrl-C ends it within two seconds, with what was finished kept. A target that is not met is no error: see report["met"].
+
+    plant, estimate, keep_off and delay are those of Session.evaluate: every start is driven in that plant, by what is measured of
+    it. uncertain_gains, such as 0.1, trains the map over gains of the actuators from 0.9 to 1.1, which are estimated beside
+    the state; it needs estimate. The controller has the same gains, and evaluates by the same estimate where evaluate says no other.
     """
-    options = _options(system)
+    gained = {"uncertain_gains": float(uncertain_gains), "estimate": estimate}
+    options = {**_options(system), **gained, **_plant(plant), **_measured(estimate, keep_off, delay)}
     name = system.name if isinstance(system, System) else os.path.splitext(os.path.basename(os.fspath(system)))[0]
     file = f"{name}.safetensors" if out is None else os.fspath(out)
     options |= {
@@ -53,20 +59,23 @@ def compile(
     finally:
         if bars is not None:
             bars.close()
-    return Controller(system, file, report)
+    return Controller(system, file, report, **gained)
 
 
-def nmpc(system: System | str | os.PathLike[str], *, threads: int = 0) -> Session:
+def nmpc(system: System | str | os.PathLike[str], *, threads: int = 0, uncertain_gains: float = 0.0, estimate: float | None = None) -> Session:
     """The exact warm solver of a system as its controller: no map, nothing to compile. Its loop is .loop(), its
-    evaluation .evaluate()."""
-    return Session(make(lib.gpc_open, text({**_options(system), "method": "nmpc", "threads": threads})))
+    evaluation .evaluate(). uncertain_gains and estimate are those of gpc.open."""
+    options = {**_options(system), "method": "nmpc", "threads": threads, "uncertain_gains": float(uncertain_gains), "estimate": estimate}
+    return Session(make(lib.gpc_open, text(options)))
 
 
 class Controller(Session):
     """A compiled system: a session that decides by its map, with the report of its compilation."""
 
-    def __init__(self, system: System | str | os.PathLike[str], file: str, report: Mapping[str, Any]) -> None:
-        super().__init__(make(lib.gpc_open, text({**_options(system), "model": file})))
+    def __init__(
+        self, system: System | str | os.PathLike[str], file: str, report: Mapping[str, Any], *, uncertain_gains: float = 0.0, estimate: float | None = None,
+    ) -> None:
+        super().__init__(make(lib.gpc_open, text({**_options(system), "model": file, "uncertain_gains": uncertain_gains, "estimate": estimate})))
         self.system = system
         """What it was compiled of."""
         self.file = file

@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike
 from gpc._lib import Error, InputError, array, empty
 from gpc._progress import Progress
 from gpc.loops import _BEHIND, Decision, Decisions, Floats, _weights
-from gpc.session import Spec, _spec
+from gpc.session import Plant, Spec, _computing, _measured, _spec
+from gpc.system import System
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -179,16 +180,27 @@ class SubprocessSession:
         self, method: str = "", *, episodes: int | None = None, seed: int = 1, regime: str = "", noise: float = 0.0, bias: float = 0.0,
         preference: ArrayLike | None = None, shift: Mapping[str, float] | None = None, scene: str | os.PathLike[str] | None = None,
         parallel: int = 1, trace: str | None = None, resume: bool = False, progress: bool | Progress | None = None,
+        plant: Plant | None = None, steps: int | None = None, computing: float | Sequence[float] | None = None,
+        estimate: float | None = None, keep_off: float | None = None, delay: float | None = None,
     ) -> dict[str, Any]:
         """A method in closed loop on unseen episodes; see Session.evaluate. It reports no progress."""
-        method = method or self._method
+        method, times = method or self._method, _computing(computing)
         arguments = [
             "eval", self._case, *self._map, *self._engine, *([] if episodes is None else ["--episodes", str(episodes)]), "--seed", str(seed), "--noise", repr(float(noise)), "--bias", repr(float(bias)),
             "--parallel", str(parallel), *(["--method", method] if method else []), *(["--regime", regime] if regime else []), *self._preference(preference),
             *(x for k, v in (shift or {}).items() for x in ("--shift", f"{k}={float(v)!r}")), *(["--trace", str(trace)] if trace else []),
-            *(["--resume"] if resume else []), *(["--scene", str(scene)] if scene is not None else []),
+            *(["--resume"] if resume else []), *(["--scene", str(scene)] if scene is not None else []), *self._plant(plant),
+            *([] if steps is None else ["--steps", str(steps)]), *(["--computing", ",".join(f"{v!r}s" for v in times)] if times else []),
+            *(x for k, v in _measured(estimate, keep_off, delay).items() for x in (f"--{k.replace('_', '-')}", repr(v))),
         ]
         return self._command(*arguments)
+
+    def _plant(self, plant: Plant | None) -> list[str]:
+        if plant is None:
+            return []
+        if isinstance(plant, System):
+            raise InputError("a System is of the library alone: save it and give its file where the door is a process")
+        return ["--plant", ",".join(f"{k}={float(v)!r}" for k, v in plant.items()) if isinstance(plant, Mapping) else os.fspath(plant)]
 
     def _preference(self, preference: ArrayLike | None) -> list[str]:
         w = _weights(preference, len(self.spec.objectives))
@@ -196,7 +208,7 @@ class SubprocessSession:
 
     def __getattr__(self, name: str) -> Any:
         if name in ("observe", "encode", "decode", "jacobian", "step"):
-            raise Error(f"gpc: {name} is of the library alone: open the case without door=\"subprocess\"")
+            raise Error(f"gpc: {name} needs the library: open the case without door=\"subprocess\"")
         raise AttributeError(name)
 
     def close(self) -> None:
@@ -215,7 +227,7 @@ class SubprocessLoops:
 
     def __init__(self, session: SubprocessSession, n: int, method: str, candidates: int, faults: bool) -> None:
         if candidates:
-            raise Error("gpc: candidates is of the library alone: name a method that has them, such as refine-512")
+            raise Error("gpc: candidates needs the library: name a method that has them, such as refine-512")
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise InputError(f"{n!r} closed loops, want a whole number from 1")
         self.n, self._faults, self._spec = n, faults, session.spec

@@ -209,7 +209,7 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     """
     n = source if isinstance(source, Network) else network(source, **options)
     if isinstance(source, Network) and options:
-        raise InputError(f"opf: {', '.join(options)}: options of network(), which this network was made with")
+        raise InputError(f"opf: give {', '.join(options)} to network(), not to opf() of a network that is made already")
     pd, qd = _loads(n, loads)
     if isinstance(loads, Scenarios):
         branch_out = loads.branch_out if branch_out is None else branch_out
@@ -242,7 +242,7 @@ def _loads(n: Network, loads: Any) -> tuple[Floats | None, Floats | None]:
         loads = (loads.pd, loads.qd)
     pair = loads if isinstance(loads, tuple) else (loads,)
     if len(pair) not in (1, 2):
-        raise InputError(f"loads: {len(pair)} arrays, want active loads, or active and reactive ones")
+        raise InputError(f"loads: {len(pair)} arrays, want one (active loads) or two (active and reactive loads)")
     wanted = [np.ascontiguousarray(np.atleast_2d(np.asarray(a, dtype=float))) for a in pair]
     pd = array(wanted[0], float, (None, len(n.bus)), "loads, active")
     if len(pair) == 1:
@@ -262,7 +262,7 @@ def sample(n: Network, count: int, recipe: str = "opfdata", *, seed: int, outage
     """
     draw = np.random.default_rng(seed)
     if count < 0 or not 0 <= low <= high:
-        raise InputError(f"sample: {count} scenarios with factors of {low} to {high}")
+        raise InputError(f"sample: {count} scenarios with factors of {low} to {high}, want 0 or more scenarios and 0 ≤ low ≤ high")
     if recipe == "opfdata":
         by = 0.2 if noise is None else noise
         p, q = (draw.uniform(1 - by, 1 + by, (count, len(n.bus))) for _ in range(2))
@@ -276,7 +276,7 @@ def sample(n: Network, count: int, recipe: str = "opfdata", *, seed: int, outage
     units = np.flatnonzero(~np.isin(n.gen_bus, n.reference))
     branches = np.flatnonzero(~_bridges(n))
     if not len(units) or not len(branches):
-        raise InputError("sample: no unit or no branch of the network may be out")
+        raise InputError("sample: the network has no unit or no branch that can be out: leave outages out")
     kind = draw.random(count) < 0.5
     branch = np.where(kind, draw.choice(branches, count), -1).astype(np.int32)
     gen = np.where(kind, -1, draw.choice(units, count)).astype(np.int32)
@@ -348,7 +348,7 @@ def _pandapower(net: Any) -> tuple[str, float, list[Floats]]:
     for name in ("BR_G", "BR_R_ASYM", "BR_X_ASYM", "BR_G_ASYM", "BR_B_ASYM"):
         k = getattr(idx_brch, name, None)
         if k is not None and branch.shape[1] > k and np.any(np.nan_to_num(branch[:, k].real) != 0):
-            raise InputError(f"network: a branch of the pandapower net has {name}, which MATPOWER's branches have not: gpc.pandapower.runopp solves such nets")
+            raise InputError(f"network: a branch of the pandapower net has {name}, which a branch of MATPOWER cannot have: use gpc.pandapower.runopp")
     bus, gen = np.array(ppc["bus"][:, :13], float), np.array(ppc["gen"][:, :10], float)
     branch = np.array(branch[:, :13].real, float)
     bus[:, 0] += 1
@@ -366,11 +366,11 @@ def _pandapower(net: Any) -> tuple[str, float, list[Floats]]:
 def _powermodels(data: Mapping[str, Any]) -> tuple[str, float, list[Floats]]:
     """PowerModels' dictionary, as its JSON holds it: per unit and radians."""
     if not data.get("per_unit", True):
-        raise InputError("network: PowerModels' data are not per unit")
+        raise InputError("network: PowerModels' data are not per unit, want per_unit true")
     for kind in ("dcline", "storage", "switch"):
         for key, d in data.get(kind, {}).items():
             if d.get("br_status", d.get("status", 1)):
-                raise InputError(f"network: {kind} {key} of PowerModels' data is in service, which is not solved")
+                raise InputError(f"network: {kind} {key} of PowerModels' data is in service, which gpc does not solve")
     base, degree = float(data["baseMVA"]), 180 / np.pi
 
     def rows(kind: str) -> list[Mapping[str, Any]]:
@@ -393,7 +393,7 @@ def _powermodels(data: Mapping[str, Any]) -> tuple[str, float, list[Floats]]:
         costs.append(_cost(g, base))
     for b in rows("branch"):
         if b.get("g_fr", 0) or b.get("g_to", 0) or abs(b.get("b_fr", 0) - b.get("b_to", 0)) > 1e-12:
-            raise InputError(f"network: branch {b.get('index', len(branches) + 1)} of PowerModels' data has other charging at its two ends or conductance, which MATPOWER's branches have not")
+            raise InputError(f"network: branch {b.get('index', len(branches) + 1)} of PowerModels' data has a conductance or differs in charging at its two ends, which a branch of MATPOWER cannot")
         tap = b.get("tap", 1) if b.get("transformer", b.get("tap", 1) != 1) else 0
         branches.append([b["f_bus"], b["t_bus"], b["br_r"], b["br_x"], b.get("b_fr", 0) + b.get("b_to", 0), base * b.get("rate_a", 0), base * b.get("rate_b", 0), base * b.get("rate_c", 0),
                          tap, b.get("shift", 0) * degree, b.get("br_status", 1), b.get("angmin", -2 * np.pi) * degree, b.get("angmax", 2 * np.pi) * degree])

@@ -31,7 +31,7 @@ def opfdata(n: Network, scenarios: Scenarios, optima: Optima) -> Iterator[tuple[
     """Number and document of every scenario with an optimum, in OPFData's layout: per unit and radians,
     what is out left out."""
     if not n.quadratic:
-        raise InputError("opfdata: its costs are polynomials of degree 2, which this network's are not")
+        raise InputError("opfdata: want costs that are polynomials of degree 2, this network has others")
     base, rad = n.base_mva, np.pi / 180
     at = {int(b): i for i, b in enumerate(n.bus)}
     b, g, r = n.bus_table, n.gen_table, n.branch_table

@@ -80,7 +80,7 @@ def _values(name: str, value: Any) -> NDArray[np.float32]:
     if a.dtype.kind != "f" or a.ndim not in (1, 2):
         raise InputError(f"{name} is an array of {a.dtype} with shape {a.shape}, want floating-point numbers in one or two dimensions")
     if not np.isfinite(a).all() or np.abs(a, dtype=np.float64).max(initial=0) > np.finfo(np.float32).max:
-        raise InputError(f"{name} has entries that are no finite float32")
+        raise InputError(f"{name} has entries that are not finite float32 numbers")
     return np.ascontiguousarray(a, np.float32)
 
 

@@ -127,6 +127,38 @@ def _options(case: str | os.PathLike[str] | System) -> dict[str, Any]:
     return {"case": os.fspath(case)}
 
 
+Plant = str | os.PathLike[str] | System | Mapping[str, float]
+
+
+def _plant(plant: Plant | None) -> dict[str, Any]:
+    """What names another plant than the model to the library."""
+    if plant is None:
+        return {}
+    if isinstance(plant, Mapping):
+        if not plant:
+            raise InputError("plant is an empty mapping, want factors on parameters of the plant, by name")
+        return {"plant_factors": {k: float(v) for k, v in plant.items()}}
+    if isinstance(plant, System):
+        return {"plant_system": plant.text()}
+    return {"plant": os.fspath(plant)}
+
+
+def _measured(estimate: float | None, keep_off: float | None, delay: float | None) -> dict[str, Any]:
+    """What is measured of a plant, and how late; None: what the case says."""
+    given = {"estimate": estimate, "keep_off": keep_off, "delay": delay}
+    return {k: float(v) for k, v in given.items() if v is not None}
+
+
+def _computing(computing: float | Sequence[float] | None) -> list[float]:
+    """Median and 99th percentile, s."""
+    if computing is None:
+        return []
+    times = [float(computing)] * 2 if isinstance(computing, (int, float)) else [float(v) for v in computing]
+    if len(times) != 2:
+        raise InputError(f"computing has {len(times)} times, want one, or the median and the 99th percentile")
+    return times
+
+
 def _path(file: str | os.PathLike[str] | None) -> str:
     return "" if file is None else str(file)
 
@@ -144,7 +176,7 @@ def cases() -> list[dict[str, Any]]:
 def open(
     case: str | os.PathLike[str] | System, model: str | os.PathLike[str] | None = None, *, method: str = "", backend: Literal["auto", "cpu", "cuda", "ref"] = "auto", threads: int = 0,
     tf32: bool = False, devices: Sequence[int] = (), scene: str | os.PathLike[str] | None = None, door: Literal["library", "subprocess"] = "library",
-    program: str | None = None,
+    program: str | None = None, uncertain_gains: float = 0.0, estimate: float | None = None,
 ) -> Session:
     """Opens a case with a map on an engine.
 
@@ -157,21 +189,25 @@ def open(
     plant, whose sizes and limits spec has, and observe and evaluate are of its episodes, in the order
     of the files' names; what lies outside of what maps are made for is in about()["notices"]. door
     "subprocess" calls the command line instead of the library (package door): program is its file,
-    None for what the environment variable GPC names, or else "gpc" on PATH.
+    None for what the environment variable GPC names, or else "gpc" on PATH. uncertain_gains, such as 0.1, makes the gain of
+    every actuator an entry of the context, from 0.9 to 1.1: evaluate estimates them beside the state by what estimate says is
+    measured; decide and loops are given your own estimates. 0: the gains are those of the case.
     """
     if door == "subprocess":
         from gpc.door import SubprocessSession
 
         if scene is not None:
-            raise InputError("scene is of the library alone: give it to evaluate where the door is a process")
+            raise InputError("scene needs the library: with door=\"subprocess\" give it to evaluate")
         if isinstance(case, System):
-            raise InputError("a System is of the library alone: save it and give its file where the door is a process")
+            raise InputError("a System needs the library: with door=\"subprocess\" save it and give its file")
+        if uncertain_gains or estimate is not None:
+            raise InputError("uncertain_gains and estimate need the library: leave door out")
         return SubprocessSession(os.fspath(case), "" if model is None else str(model), method, backend, threads, tf32, devices, program)  # type: ignore[return-value]
     if door != "library":
         raise InputError(f'door is {door!r}, want "library" or "subprocess"')
     options = {
         **_options(case), "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32,
-        "devices": [int(d) for d in devices], "scene": _path(scene),
+        "devices": [int(d) for d in devices], "scene": _path(scene), "uncertain_gains": float(uncertain_gains), "estimate": estimate,
     }
     return Session(make(lib.gpc_open, text(options)))
 
@@ -261,7 +297,7 @@ class Session(Object):
         if isinstance(state, np.ndarray) and state.ndim == 2:
             return self._decide_all(state, context, preference, out)  # type: ignore[return-value]
         if out is not None:
-            raise InputError("out is for many observations: state with one dimension has one")
+            raise InputError("out needs many observations: state has one dimension, which is one observation")
         if self._first is None:
             self._first = self.loop()
         return self._first.decide(state, () if context is None else context, preference, fresh=True)
@@ -299,6 +335,8 @@ class Session(Object):
         self, method: str = "", *, episodes: int | None = None, seed: int = 1, regime: str = "", noise: float = 0.0, bias: float = 0.0,
         preference: ArrayLike | None = None, shift: Mapping[str, float] | None = None, scene: str | os.PathLike[str] | None = None,
         candidates: int = 0, parallel: int = 1, trace: str | None = None, resume: bool = False, progress: bool | Progress | None = None,
+        plant: Plant | None = None, steps: int | None = None, computing: float | Sequence[float] | None = None,
+        estimate: float | None = None, keep_off: float | None = None, delay: float | None = None,
     ) -> dict[str, Any]:
         """A method in closed loop on unseen episodes; the answer has the keys of `gpc eval --json`.
 
@@ -309,9 +347,16 @@ class Session(Object):
         state's unit, shift parameters of the plant times factors, parallel the episodes that run side by
         side, trace a file for every decision. progress is a function of (done, total), True for a bar, False for none; None shows
         a bar at a terminal and in a notebook. Ctrl-C ends it within two seconds.
+
+        The rest is a plant that is not the model (docs/how-to/real-plant.md), None for what the case says. plant drives every episode in
+        another plant, which the reference and the oracle alone know: a case's name, a System or its file, or factors on
+        parameters of the plant by name. steps are the decisions of an episode, of a plant that runs on. computing is the
+        declared time of a decision, s, or its median and 99th percentile: a late one is not executed. estimate measures every state with
+        noise of that standard deviation in units of the state's scale, and decides by a Kalman filter's estimate; keep_off keeps so
+        many standard deviations off every limit; delay is from measurement to action, in periods.
         """
         options = {
-            **self._scene(seed, regime, noise, bias, preference, shift), "method": method, "candidates": candidates, "scene": _path(scene),
+            **self._scene(seed, regime, noise, bias, preference, shift), **_plant(plant), **_measured(estimate, keep_off, delay), "steps": steps, "computing_s": _computing(computing), "method": method, "candidates": candidates, "scene": _path(scene),
             "episodes": episodes, "parallel": parallel, "trace": "" if trace is None else str(trace), "resume": resume,
         }
         report, end = progress_of(progress, f"{self.spec.name} {method}".rstrip())

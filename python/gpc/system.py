@@ -182,7 +182,7 @@ class System:
         if not isinstance(steps, (int, np.integer)) or steps < 1:
             raise InputError(f"steps is {steps!r}, want the number of decisions in an episode, at least 1")
         if not isinstance(horizon, (int, np.integer)) or horizon < 0:
-            raise InputError(f"horizon is {horizon!r}, want the number of decisions that a plan of a plant that runs on looks ahead, or 0 where episodes end")
+            raise InputError(f"horizon is {horizon!r}, want how many decisions a plan looks ahead where episodes have no end, or 0 where they end")
         if not 0 <= float(delay) <= steps - 1:
             raise InputError(f"delay is {delay!r}, want 0 to {steps - 1} periods, one less than steps")
         if not float(period) > 0:
@@ -192,7 +192,7 @@ class System:
         self._clock = [] if self.horizon else [CLOCK]
         self._state, self._action, self._context = _variables("state", state), _variables("action", action), _variables("context", context)
         if CLOCK in self._context and self._clock:
-            raise InputError(f"context[{CLOCK!r}] is there by itself: the share of the episode that has passed")
+            raise InputError(f"context[{CLOCK!r}] is added by itself, as the share of the episode that has passed: leave it out")
         self._scenario = _variables("scenario", scenario, {**self._context, **self._state})
         self._objectives: dict[str, dict[str, Any]] = {}
         self._margins: dict[str, dict[str, Any]] = {}
@@ -256,7 +256,7 @@ class System:
     def _take(self, name: str) -> Callable[[F], F]:
         def take(f: F) -> F:
             if not callable(f):
-                raise InputError(f"{name} is of a function, not of {f!r}")
+                raise InputError(f"@{name} decorates a function, not {f!r}")
             self._functions[name], self._text = f, None
             return f
 
@@ -291,7 +291,7 @@ class System:
         if isinstance(got, Mapping):
             for key in got:
                 if key not in of:
-                    raise InputError(f"{self._where(name)}{name} returns {key!r}, which is none of {', '.join(of)}")
+                    raise InputError(f"{self._where(name)}{name} returns {key!r}, want {', '.join(of)}")
             missing = [key for key in of if key not in got]
             if missing:
                 raise InputError(f"{self._where(name)}{name} does not return {missing[0]!r}")
@@ -352,10 +352,10 @@ class System:
             after = known if solved else {**known, "n": Vector(state, self._names("state"))}
             changed = self._call("memory", after)
             if not isinstance(changed, Mapping):
-                raise InputError(f"{self._where('memory')}memory returns {changed!r}, want a dict of what changes of the context")
+                raise InputError(f"{self._where('memory')}memory returns {changed!r}, want a dict of the entries of the context that change")
             for key, v in changed.items():
                 if key not in self._context:
-                    raise InputError(f"{self._where('memory')}memory returns {key!r}, which is none of the context: {', '.join(self._context) or 'it is empty'}")
+                    raise InputError(f"{self._where('memory')}memory returns {key!r}, which is not an entry of the context: {', '.join(self._context) or 'it is empty'}")
                 context[key] = v
         outputs = ([] if solved else [("sNext", "state", len(state))]) + [("cNext", "context", len(context))]
         where = self._where("memory" if solved and "memory" in self._functions else "ode" if solved else "step")
@@ -374,10 +374,10 @@ class System:
                 raise InputError(f"{where}initial returns {given!r}, want a dict of state and context by name")
             for key in given:
                 if key not in own:
-                    raise InputError(f"{where}initial returns {key!r}, which is none of {', '.join(own)}")
+                    raise InputError(f"{where}initial returns {key!r}, want some of {', '.join(own)}")
             values.update(given)
         elif not any(k in self._scenario for k in own):
-            raise InputError(f"system {self.name!r}: no parameter of the scenario has the name of an entry of state or context, so that @{self.name}.initial has to say what they are")
+            raise InputError(f"system {self.name!r}: no parameter of the scenario has the name of an entry of state or context: give one such a name, or write a function @{self.name}.initial")
         outputs = [("s", "state", len(self._state)), ("c", "context", len(self._context) + len(self._clock))]
         return _Written("initial", where, arguments, outputs, code, [*values.values(), *(0.0 for _ in self._clock)])
 

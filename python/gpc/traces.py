@@ -83,11 +83,11 @@ def read(file: str) -> Trace:
                 continue
             if "sha256" in line:
                 if line["sha256"] != record.hexdigest():
-                    raise InputError(f"{file}, line {number}: damaged or edited: the seal of episode {line.get('episode')} is not the hash of its lines")
+                    raise InputError(f"{file}, line {number}: damaged or edited: the checksum of episode {line.get('episode')} does not match its lines")
                 last, record = line["sha256"], hashlib.sha256()
                 *steps, end = pending[1:] or [{}]
                 if not pending or "scene" not in pending[0] or "end" not in end:
-                    raise InputError(f"{file}, line {number}: an episode begins with its scene and ends with its end")
+                    raise InputError(f"{file}, line {number}: want an episode that begins with the line of its scene and closes with its end")
                 scenes.append(pending[0]["scene"])
                 ends.append(end["end"])
                 episodes.append(pending[0]["episode"])
@@ -95,15 +95,15 @@ def read(file: str) -> Trace:
                 pending = []
                 continue
             if not pending and line.get("before_sha256") != last:
-                raise InputError(f"{file}, line {number}: damaged or edited: before_sha256 is not the hash of the record before")
+                raise InputError(f"{file}, line {number}: damaged or edited: before_sha256 does not match the record before")
             record.update(raw)
             pending.append(line)
     if header is None:
-        raise InputError(f"{file}: no header line")
+        raise InputError(f"{file}: the file is empty, want a header line")
     try:
         return Trace(header, _columns(lines), scenes, ends, episodes, last)
     except (KeyError, TypeError, ValueError) as e:
-        raise InputError(f"{file}: a decision lacks a field, or one is no number: {e!r}") from None
+        raise InputError(f"{file}: a decision lacks a field, or a field is not a number: {e!r}") from None
 
 
 def _columns(lines: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:

@@ -108,7 +108,7 @@ func (f *fleetOf[T]) physical(i int, a, u []float64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if i < 0 || i >= f.Environments() {
-		return wrongf("environment %d of %d", i, f.Environments())
+		return wrongf("environment %d, want 0 to the last of %d", i, f.Environments())
 	}
 	f.Physical(i, a, u)
 	return nil
@@ -252,7 +252,7 @@ func stepping(h C.uintptr_t, rows unsafe.Pointer, arrays C.int64_t, by C.uintptr
 	}
 	at, err := view[unsafe.Pointer]("rows", rows, arrays, rowCount)
 	if err == nil && at == nil {
-		err = wrongf("rows are left out, want %d addresses", rowCount)
+		err = wrongf("rows are missing, want %d addresses", rowCount)
 	}
 	if err != nil {
 		return nil, nil, nil, err
@@ -273,7 +273,7 @@ func gpc_fleet_physical(h C.uintptr_t, i C.int64_t, a, u unsafe.Pointer, entries
 			return err
 		}
 		if from == nil || to == nil {
-			return wrongf("an action is left out")
+			return wrongf("an action is missing")
 		}
 		return f.physical(int(i), from, to)
 	})

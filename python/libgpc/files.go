@@ -122,7 +122,7 @@ func gpc_model_save(h C.uintptr_t, opt *C.char, data *C.float, length C.int64_t,
 			n := 1
 			for _, d := range t.Shape {
 				if d < 0 || d > int(length) || n > int(length) {
-					return wrongf("tensor %d, %s, has shape %v, of %d values in all", i, t.Name, t.Shape, int64(length))
+					return wrongf("tensor %d, %s, has shape %v, which does not fit the %d values given", i, t.Name, t.Shape, int64(length))
 				}
 				n *= d
 			}

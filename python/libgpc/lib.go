@@ -87,11 +87,11 @@ func hand(out *C.uintptr_t, v any) { *out = C.uintptr_t(cgo.NewHandle(v)) }
 func fromHandle[T any](h C.uintptr_t) (T, error) {
 	var none T
 	if h == 0 {
-		return none, wrongf("a handle is 0, want that of a %T", none)
+		return none, wrongf("the handle is 0, want the handle of a %T", none)
 	}
 	v, ok := cgo.Handle(h).Value().(T)
 	if !ok {
-		return none, wrongf("the handle is that of a %T, want a %T", cgo.Handle(h).Value(), none)
+		return none, wrongf("the handle belongs to a %T, want a %T", cgo.Handle(h).Value(), none)
 	}
 	return v, nil
 }
@@ -231,6 +231,8 @@ type session struct {
 	scenes     *closedloop.Scenes // that were given; nil: episodes are drawn
 	scene      string             // where they were read
 	setup      gpc.Setup
+	uncertain  bool   // gains of the actuators are, by an option
+	estimate   *float64
 	file       string // of the map or weights, "" for the bundled ones
 	choice     gpc.EngineOptions
 	engine     *gpc.Engine
@@ -294,13 +296,19 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 			TF32    bool   `json:"tf32"`
 			Devices []int  `json:"devices"`
 			Scene   string `json:"scene"`
+			// Gains is the share by which those of the actuators are uncertain, Estimate what evaluations measure by; see measured.
+			Gains    float64  `json:"uncertain_gains"`
+			Estimate *float64 `json:"estimate"`
 		}
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		s := &session{file: o.Model}
+		s := &session{file: o.Model, uncertain: o.Gains != 0, estimate: o.Estimate}
 		var err error
 		if s.drawn, err = named(o.Case, o.System); err != nil {
+			return err
+		}
+		if s.drawn, err = gains(s.drawn, o.Gains); err != nil {
 			return err
 		}
 		if s.setup, err = s.drawn.Setup(o.Method, o.Model); err != nil {

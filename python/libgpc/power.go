@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/grid/ppc"
 )
 
@@ -24,7 +26,7 @@ const (
 // table is an array of the caller's of whole rows.
 func table(name string, p unsafe.Pointer, count C.int64_t, columns int) ([]float64, error) {
 	if count < 0 || int64(count) > math.MaxInt32 {
-		return nil, wrongf("%s has %d rows", name, int64(count))
+		return nil, wrongf("%s has %d rows, want 0 to %d", name, int64(count), math.MaxInt32)
 	}
 	n := int(count) * columns
 	return view[float64](name, p, C.int64_t(n), n)
@@ -85,7 +87,7 @@ func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.
 		if err != nil {
 			return err
 		}
-		sol, reason, err := g.PowerFlow(r, ppc.FlowOptions(o))
+		sol, reason, err := g.PowerFlow(r, o.Given, powerflow.Options{EnforceQ: o.EnforceQ, Tolerance: o.Tolerance, MaxIterations: o.MaxIterations})
 		if err != nil {
 			if r.Err() != nil {
 				return err
@@ -139,7 +141,9 @@ func gpc_grid_optimal(h C.uintptr_t, opt *C.char, bus unsafe.Pointer, buses C.in
 		if err != nil {
 			return err
 		}
-		r, err := g.OptimalFlow(run, ppc.OptimalOptions(o))
+		r, err := g.OptimalFlow(run, o.Given, acopf.Options{
+			CurrentLimits: o.CurrentLimits, Feasibility: o.Feasibility, Optimality: o.Optimality, MaxIterations: o.MaxIterations,
+		})
 		if err != nil {
 			if run.Err() != nil {
 				return err

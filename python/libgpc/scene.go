@@ -48,7 +48,7 @@ func sceneAlone(path string, drawn scene, episodes *int) error {
 		there bool
 	}{{"episodes", episodes != nil}, {"regime", drawn.Regime != ""}, {"shift", len(drawn.Shift) > 0}} {
 		if o.there {
-			return wrongf("%s and scene %s: the scene says it all", o.name, path)
+			return wrongf("%s and scene %s exclude each other: the scene fixes what %[1]s would choose", o.name, path)
 		}
 	}
 	return nil

@@ -390,6 +390,10 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 			Parallel   int    `json:"parallel"`
 			Trace      string `json:"trace"`
 			Resume     bool   `json:"resume"`
+			plant
+			measured
+			Steps     *int      `json:"steps"` // null: the case's
+			Computing []float64 `json:"computing_s"`
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -404,6 +408,23 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 		}
 		c, err := s.run(o.Scene, o.scene, o.Episodes, &with)
 		if err != nil {
+			return err
+		}
+		if c, err = o.drives(c, s.drawn); err != nil {
+			return err
+		}
+		if o.Steps != nil {
+			if c, err = c.Driven(*o.Steps); err != nil {
+				return err
+			}
+		}
+		if o.Estimate == nil {
+			o.Estimate = s.estimate
+		}
+		if c, err = o.measured.of(c, s.uncertain); err != nil {
+			return err
+		}
+		if with.Computing, err = computing(o.Computing); err != nil {
 			return err
 		}
 		if with.Preference, err = preference(o.Preference, c.Spec()); err != nil {

@@ -109,12 +109,24 @@ func gpc_compile(opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.
 			TestStarts int     `json:"test_starts"`
 			Seed       uint64  `json:"seed"`
 			Threads    int     `json:"threads"`
+			Gains      float64 `json:"uncertain_gains"`
+			plant
+			measured
 		}
 		if err := options(opt, &o); err != nil {
 			return err
 		}
 		c, err := named(o.Case, o.System)
+		if err == nil {
+			c, err = gains(c, o.Gains)
+		}
 		if err != nil {
+			return err
+		}
+		if c, err = o.measured.of(c, o.Gains != 0); err != nil {
+			return err
+		}
+		if c, err = o.drives(c, c); err != nil {
 			return err
 		}
 		if o.Out != "" {
@@ -154,7 +166,7 @@ func gpc_export_c(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 			return err
 		}
 		if s.setup.Model == nil {
-			return wrongf("method %s of case %s has no map, which every export has", s.setup.Method, s.of.Name())
+			return wrongf("method %s of case %s has no map, which an export needs", s.setup.Method, s.of.Name())
 		}
 		r, err := s.of.Export(run, s.setup.Model, gpc.ExportOptions{
 			Dir: o.Dir, Method: o.Method, Episodes: o.Episodes, FMU: o.FMU, MapOnly: o.MapOnly, Half: o.Half, Records: o.Records, Seed: o.Seed,
@@ -214,7 +226,7 @@ func gpc_serve(h C.uintptr_t, opt *C.char, out *C.uintptr_t, err **C.char) C.int
 		}
 		doors, err := with.Listen(serve.ListenOptions{Address: o.Listen, Unix: o.Unix, Token: o.Token})
 		if err == nil && len(doors) == 0 {
-			err = wrongf("serve needs a door: listen or unix")
+			err = wrongf("serve needs a way to receive requests: listen or unix")
 		}
 		if err != nil {
 			with.Close()

@@ -56,7 +56,7 @@ def test_errors_have_the_library_s_types(opf, door):
     ):
         with pytest.raises(gpc.InputError, match=named):
             call()
-    with pytest.raises(gpc.Error, match="the library alone"):
+    with pytest.raises(gpc.Error, match="needs the library"):
         door.encode(state[None], context[None])
     with pytest.raises(gpc.Error, match="no program"):
         gpc.open("opf30", door="subprocess", program="no-such-gpc")
@@ -99,3 +99,22 @@ def test_an_interrupt_leaves_it_in_step(opf, door):
         finally:
             signal.signal(signal.SIGALRM, previous)
         np.testing.assert_array_equal(loops.decide(state, context, fresh=True).u, wanted)
+
+
+def test_a_plant_that_is_not_the_model_is_the_library_s(tmp_path):
+    y = gpc.System("sled", "a mass", state={"x": "m", "v": "m/s"}, action={"push": ("N", -2, 2)}, scenario={"x": (-1, 1)}, steps=8, period=0.2)
+    y.initial(lambda p: {"x": p.x, "v": 0.0})
+    y.ode()(lambda s, u: (s.v, u.push))
+    y.objectives(cost="1")(lambda u, n: n.x**2 + n.v**2 + 0.1 * u.push**2)
+    file = tmp_path / "sled.json"
+    file.write_text(y.text())
+    how = {"plant": {"push": 0.8}, "computing": (0.05, 0.4), "estimate": 0.01, "delay": 1.0, "episodes": 2, "progress": False}
+    with gpc.open(file, method="nmpc", threads=1) as near, gpc.open(file, method="nmpc", threads=1, door="subprocess") as far:
+        a, b = (s.evaluate(**how) for s in (near, far))
+        assert a["cost_mean"] == b["cost_mean"] and a["plant"] == b["plant"] and a["late"] == b["late"] > 0
+        with pytest.raises(gpc.InputError, match="ends after 8"):
+            far.evaluate(steps=30)
+        with pytest.raises(gpc.InputError, match="its file"):
+            far.evaluate(plant=y)
+    with pytest.raises(gpc.InputError, match="library alone"):
+        gpc.open(file, door="subprocess", uncertain_gains=0.1)

@@ -129,7 +129,7 @@ def test_a_map_goes_out_and_comes_back(tmp_path):
         (lambda s: s.update(wind=np.zeros(3)), 'unknown tensor "wind"'),
         (lambda s: s.update({"decoder_u.0.bias": np.zeros(3)}), "biases"),
         (lambda s: s.update({"decoder_u.0.bias": s["decoder_u.0.bias"].astype(int)}), "decoder_u.0.bias is an array of int"),
-        (lambda s: s.update({"decoder_u.0.bias": np.full_like(s["decoder_u.0.bias"], np.nan)}), "no finite float32"),
+        (lambda s: s.update({"decoder_u.0.bias": np.full_like(s["decoder_u.0.bias"], np.nan)}), "not finite float32"),
         (lambda s: s.update({"norm_decoder_s.scale": -s["norm_decoder_s.scale"]}), "scale"),
         (lambda s: s.update({"codes": s["codes"][:, :2]}), "codes"),
     ],

@@ -97,5 +97,5 @@ def test_bad_scenes_are_refused_by_field(cart, scene, tmp_path):
             cart.evaluate("direct", scene=file, **arguments)
     with gpc.open(CASE, threads=1, scene=file) as s, pytest.raises(gpc.InputError, match="regime and scene"):
         s.observe(regime="x")
-    with pytest.raises(gpc.InputError, match="scene is of the library alone"):
+    with pytest.raises(gpc.InputError, match="scene needs the library"):
         gpc.open(CASE, scene=file, door="subprocess")

@@ -154,10 +154,10 @@ def test_errors_speak_of_the_user_s_names_and_lines():
     for change, marks in (
         (branches, [f"{here}:{line_of('# branches here', branches)}: a branch on a number", "np.where"]),
         (converts, [f"{here}:{line_of('# converts here', converts)}: a number that is not known yet", "NumPy's functions in place of math's"]),
-        (short, ["ode returns 1 numbers, want 2 derivatives: x, v"]), (misnames, [f":{line_of('# misnames here', misnames)}: there is no entry 'y'; there is x, v"]),
+        (short, ["ode returns 1 numbers, want 2 derivatives: x, v"]), (misnames, [f":{line_of('# misnames here', misnames)}: there is no entry 'y', want one of x, v"]),
         (asks, ["the function margins has a parameter 'next'; it may ask for s (state)"]),
         (undefined, [f"{here}:{line_of('# undefined here', undefined)}: objectives[0] is nan at a random start: sqrt of -"]),
-        (unknown, [f"{here}:{line_of('# unknown here', unknown)}: numpy"]), (carried, ["an expression of another function"]),
+        (unknown, [f"{here}:{line_of('# unknown here', unknown)}: numpy"]), (carried, ["this expression belongs to another function"]),
     ):
         message = wrong(change)
         for mark in marks:
@@ -315,7 +315,7 @@ def test_a_map_of_another_system_is_refused_by_name(controller):
     def _(s, u):
         return s.v, 1.01 * u.force
 
-    with pytest.raises(gpc.InputError, match="is a map of another problem than the case cart here"):
+    with pytest.raises(gpc.InputError, match="was trained on other equations than those of case cart"):
         gpc.open(other, controller.file)
     with pytest.raises(gpc.InputError, match="chart"):
         gpc.open(cart("chart"), controller.file)
@@ -369,3 +369,60 @@ def test_budgets():
     assert (seconds("4m"), seconds("90s"), seconds("1h30m"), seconds("1.5m"), seconds(7)) == (240, 90, 5400, 90, 7)
     with pytest.raises(gpc.InputError, match='want a time such as "4m"'):
         seconds("four minutes")
+
+
+def test_a_plant_that_is_not_the_model(tmp_path):
+    """Methods know the model, the reference and the oracle the plant; declared times make decisions late; every state is measured."""
+    y = cart(constants={"of": "plants"})
+    file = tmp_path / "cart.json"
+    file.write_text(y.text())
+    with gpc.nmpc(y, threads=1) as s:
+        own, oracle = s.evaluate(episodes=3), s.evaluate("oracle", episodes=3, plant={"force": 0.7})
+        other = s.evaluate(episodes=3, plant={"force": 0.7}, trace=str(tmp_path / "run.jsonl"))
+        assert other["plant"]["shift"] == {"force": 0.7} and "plant" not in own
+        assert other["regret_pct"] > own["regret_pct"] + 0.1 and abs(oracle["regret_pct"]) < 0.05
+        same = s.evaluate(episodes=3, plant=file)
+        assert same["plant"]["problem_sha256"] == own["problem_sha256"] and same["cost_mean"] == own["cost_mean"]
+        assert s.evaluate(episodes=3, plant=y)["cost_mean"] == own["cost_mean"]
+        late, always = s.evaluate(episodes=3, computing=(0.05, 0.4)), s.evaluate(episodes=1, computing=0.15)
+        assert 0 < late["late"] < late["decisions"] and always["late"] == always["decisions"]
+        assert s.evaluate(episodes=3, estimate=0.01, keep_off=2, delay=1)["cost_mean"] != own["cost_mean"]
+        for wrong, says in (
+            ({"plant": {"push": 2.0}}, "push"), ({"plant": {}}, "empty"), ({"plant": "boat"}, "plant: "), ({"steps": 30}, "ends after 15"),
+            ({"computing": (1, 2, 3)}, "3 times"), ({"computing": -1.0}, "computing"), ({"estimate": 0.0}, "estimate"), ({"keep_off": 3.0}, "Measurement"),
+        ):
+            with pytest.raises(gpc.InputError, match=says):
+                s.evaluate(episodes=1, **wrong)
+    with gpc.nmpc(cart("running", horizon=8), threads=1) as s:
+        assert s.evaluate(episodes=1, steps=40)["decisions"] == 40
+
+
+def test_uncertain_gains():
+    """The gain of an actuator is an entry of the context, which evaluate estimates: that needs something that is measured."""
+    with gpc.nmpc(cart(), uncertain_gains=0.2, estimate=0.01, threads=1) as s:
+        assert s.spec.name == "cart-gains" and [v.name for v in s.spec.context] == ["goal", "before", "gain of force", "clock"]
+        report = s.evaluate(episodes=2)
+        assert report["case"] == "cart-gains" and report["failures"] == 0
+        _, c = s.observe(episode=1)
+        assert 0.8 <= c[2] <= 1.2 and c[2] != 1
+    with gpc.nmpc(cart(), uncertain_gains=0.2, threads=1) as s:
+        with pytest.raises(gpc.InputError, match="estimate"):
+            s.evaluate(episodes=1)
+        assert s.evaluate(episodes=1, estimate=0.01)["episodes"] == 1
+    with pytest.raises(gpc.InputError, match="below 1"):
+        gpc.nmpc(cart(), uncertain_gains=1.0)
+
+
+def test_a_map_of_uncertain_gains(tmp_path):
+    """A controller compiled over uncertain gains is opened with them again, and by no session without."""
+    file = tmp_path / "cart.safetensors"
+    made = gpc.compile(
+        cart(steps=6), file, target=1000.0, tail=1e6, rounds=1, starts=4, test_starts=4, budget="1h", threads=1, progress=False,
+        uncertain_gains=0.1, estimate=0.01, plant={"force": 0.95},
+    )
+    with made:
+        assert made.report["measured"] and "force=0.95" in made.report["plant"] and made.evaluate(episodes=1)["case"] == "cart-gains"
+    with gpc.open(cart(steps=6), file, uncertain_gains=0.1, threads=1) as s:
+        assert s.spec.latent == 4
+    with pytest.raises(gpc.InputError):
+        gpc.open(cart(steps=6), file, threads=1)

@@ -55,10 +55,11 @@ const looks = {
   "phone-light": { colorScheme: "light", viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true },
 };
 
-/** visit opens a page and fails where it says anything on the console or asks another host. */
-async function visit(url, look, use) {
+/** visit opens a page and fails where it says anything on the console or asks another host. before, if any, runs in it before anything else. */
+async function visit(url, look, use, before) {
   const context = await browser.newContext(looks[look]);
   const page = await context.newPage();
+  if (before) await page.addInitScript(before);
   page.setDefaultTimeout(hangs);
   const said = [];
   page.on("console", (m) => said.push(`${m.type()}: ${m.text()}`));
@@ -331,6 +332,14 @@ async function died(look) {
   check((await live.end()) === 0, `${look}: serve --ui ends with 0`);
 }
 
+/** answersFirst has a page hear of a new state later than it has the answer to what it asked for. */
+function answersFirst() {
+  const listens = EventSource.prototype.addEventListener;
+  EventSource.prototype.addEventListener = function (name, hears) {
+    listens.call(this, name, name === "state" ? (e) => setTimeout(() => hears(e), 300) : hears);
+  };
+}
+
 /** followed shows the session of a client, steers it, and says when the client asks nothing any more. */
 async function followed() {
   const live = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
@@ -360,7 +369,7 @@ async function followed() {
     check(true, "the page says that the client asks nothing");
     await shows.selectOption("");
     check(await until(page, (s) => s.session === null), "and goes back to the plant");
-  });
+  }, answersFirst);
   await Promise.race([followed, ended]);
   await live.end();
 }

@@ -373,7 +373,7 @@ func drive(y equations.System, l loop, seed uint64) (episodes, error) {
 		if c, err = y.Case(); err != nil {
 			return episodes{}, err
 		}
-		if solvers[i], err = c.Solver.(*shooting.Solver).Receding(shooting.RecedingOptions{}); err != nil {
+		if solvers[i], err = c.Solver.(*shooting.Solver).Receding(0, 0); err != nil {
 			return episodes{}, err
 		}
 	}

@@ -94,7 +94,7 @@ func TestDispatchesOfANetwork(t *testing.T) {
 	for says, args := range map[string][]string{
 		"none.m":         {"--network", "none.m"},
 		"storm":          {"--network", "case9.m", "--network-loads", "storm"},
-		"no exact chain": {"--network", "case9.m", "--network-loads", "envelope:9:9"},
+		"no optimum follows from the one before": {"--network", "case9.m", "--network-loads", "envelope:9:9"},
 	} {
 		if code, _, log := run(append([]string{"bench", "dispatch", "--backend", "cpu"}, args...)...); code != 2 || !strings.Contains(log, says) {
 			t.Errorf("%v: exit code %d: %s", args, code, log)

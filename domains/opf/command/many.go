@@ -58,7 +58,7 @@ func expand(args []string) (files []networkFile, published string, err error) {
 	add := func(path string, size int64) error {
 		name := caseName(path)
 		if other, twice := names[name]; twice {
-			return fmt.Errorf("%s and %s have one name", other, path)
+			return fmt.Errorf("%s and %s have the same name, want files with different names", other, path)
 		}
 		names[name] = path
 		files = append(files, networkFile{path, size})
@@ -97,7 +97,7 @@ func expand(args []string) (files []networkFile, published string, err error) {
 			return nil, "", err
 		}
 		if len(files) == before {
-			return nil, "", fmt.Errorf("%s: no .m file in it", argument)
+			return nil, "", fmt.Errorf("the folder %s has no case file (.m)", argument)
 		}
 	}
 	slices.SortStableFunc(files, func(a, b networkFile) int { return cmp.Compare(a.size, b.size) })
@@ -133,7 +133,7 @@ func (y *many) run(ctx context.Context, args []string) (*opfrecord.Record, error
 		case err != nil:
 			return nil, cli.BadInputf("--record: %w", err)
 		case old != nil && old.Commit != r.Commit:
-			return nil, cli.BadInputf("--record %s: it is of build %s, this is %s: remove it, or name another file", y.record, old.Commit, r.Commit)
+			return nil, cli.BadInputf("--record %s: build %s wrote it, this program is build %s: remove the file, or name another", y.record, old.Commit, r.Commit)
 		case old != nil:
 			r.Networks, continued = old.Networks, len(old.Networks) > 0
 		}

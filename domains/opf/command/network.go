@@ -18,8 +18,22 @@ import (
 )
 
 // networkArgument is what commands that take a network say about it.
-const networkArgument = `FILE.m is a MATPOWER case file, version 2, or "-" for standard input. These names of networks come
-with the program: `
+func networkArgument() string {
+	text := `FILE.m is a MATPOWER case file, version 2, or "-" for standard input. These names
+stand for networks inside the program:
+`
+	wide := helpWidth
+	for _, name := range cases.Names() {
+		if wide += len(name) + 1; wide > helpWidth {
+			text, wide = text+"\n ", len(name)+2
+		}
+		text += " " + name
+	}
+	return text
+}
+
+// helpWidth is the columns of a line of help.
+const helpWidth = 80
 
 // readNetwork reads the case an argument names and takes what is in service.
 // What the file says and the program does not use is named on stderr.
@@ -57,7 +71,7 @@ func readCase(ctx context.Context, a *cli.App, argument string) (*matpower.Case,
 		}
 		if name := strings.TrimSuffix(filepath.Base(argument), ".m"); name != argument {
 			if _, embedded := cases.Text(name); embedded == nil {
-				return nil, fmt.Errorf("%w; the network that comes with the program is named %s", err, name)
+				return nil, fmt.Errorf("%w; to use the network inside the program, give its name alone: %s", err, name)
 			}
 		}
 		return nil, fmt.Errorf("%w, and %w", err, unknown)

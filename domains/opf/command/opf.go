@@ -16,7 +16,6 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/matpower"
-	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
@@ -78,35 +77,39 @@ func OptimalFlow(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "opf FILE.m|FOLDER...",
 		Short: "AC optimal power flow of a MATPOWER case",
-		Long: `Finds the cheapest dispatch by an interior point with exact second derivatives, from a flat start. It
-keeps the case's limits: voltages, active and reactive power, |S| at both ends of branches, angles.
-Prices, flows and binding limits are printed.
+		Long: `Finds the cheapest dispatch of a network and prints prices, flows and binding
+limits. The limits are those of the file: voltages, active and reactive power, |S|
+at both ends of branches, and angles. The solver is an interior-point method with
+exact second derivatives, and starts from a flat voltage profile.
 
-` + networkArgument + strings.Join(cases.Names(), ", ") + `.
+` + networkArgument() + `
 
-With --weights the objective is their sum over thermal penalty, voltage penalty and cost, each
-scaled by its range over the three separate optima at these loads.
+--weights replaces the cost by a weighted sum of thermal penalty, voltage penalty
+and cost. Each is scaled by its range over the three separate optima.
 
-If there is no optimum, gpc looks for the least relaxation of limits and balances. It prints by how
-much each bus, generator and branch would have to exceed its limit. --why=false leaves that out.
+Without an optimum, gpc prints the least relaxation that has one: by how much each
+bus, generator and branch would have to exceed its limit. --why=false skips it.
 
---out writes the case with the optimum in it, prices and multipliers included, --csv its tables.
+--out writes the case with its optimum, prices and multipliers; --csv its tables.
 
-Of several files or a folder it prints a table, the smallest file first: objective, gap to the
-published value (--published, or BASELINE.md in the folder), iterations, time of the first solve,
-and the largest violation of a limit by a power flow of the dispatch. --record keeps the table in
-a file after each network; the same command continues.
+Several files or a folder give a table, the smallest file first: objective, gap to
+the published value (--published, or BASELINE.md in the folder), iterations, time
+of the first solve, and the largest violation of a limit by a power flow of the
+dispatch. --record keeps each row in a file: run the same command to continue.
 
---loads solves a series, such as a day in five-minute steps: one optimum a row of the table, each
-warm from the one before, in lanes and on all threads. Columns are time, scale, pd_BUS, qd_BUS, or
-time, bus, pd, qd, in MW and MVAr. --results keeps dispatch, prices and flows as parquet tables.
+--loads solves a series of loads, such as a day in five-minute steps. Each row of
+its table is a step, solved warm from the step before. Columns are time, scale,
+pd_BUS, qd_BUS, or time, bus, pd, qd, in MW and MVAr. --results writes dispatch,
+prices and flows as Parquet tables.
 
---secure finds the cheapest dispatch that keeps every limit after any single outage too: of every
-branch that leaves no island and of every unit, or of --outages. Units then share what is missing by
---participation, hold their voltages until a reactive limit, and ratings and voltages may be exceeded
-by --emergency and --voltage-band. Every outage of the result is checked by a power flow.
+--secure finds the cheapest dispatch that also keeps every limit after any single
+outage: of a unit, of a branch whose outage cuts nothing off, or of --outages. After
+an outage units share the missing power (--participation) and hold their voltages
+up to their reactive limits. Ratings and voltage limits are then wider (--emergency,
+--voltage-band). A power flow checks every outage of the result.
 
-Exit code 1 when there is no optimum or no secure one, of several networks or steps when one has none.`,
+Exit code 1 says that no optimum, or no secure one, was found; with several
+networks or steps, that at least one has none.`,
 		Example: "  " + a.Name + " opf case30\n  " + a.Name + " opf network.m --out solved.m\n  " + a.Name + " opf pglib-opf --record pglib.json\n  " + a.Name + " opf case118 --loads day.csv --results day\n  " + a.Name + " opf case118 --secure --outages branches",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -138,7 +141,7 @@ Exit code 1 when there is no optimum or no secure one, of several networks or st
 			if severalNetworks(args) {
 				for _, name := range []string{"weights", "why", "out", "csv", "loads", "results", "chains", "secure", "outages", "emergency", "voltage-band", "participation"} {
 					if cmd.Flags().Changed(name) {
-						return cli.BadInputf("--%s is of one network", name)
+						return cli.BadInputf("--%s needs a single network, several are given", name)
 					}
 				}
 				opt.Threads = a.Threads()
@@ -159,7 +162,7 @@ Exit code 1 when there is no optimum or no secure one, of several networks or st
 			}
 			for _, name := range []string{"published", "record", "max-load", "any-load"} {
 				if cmd.Flags().Changed(name) {
-					return cli.BadInputf("--%s is of several networks", name)
+					return cli.BadInputf("--%s needs several networks or a folder, one is given", name)
 				}
 			}
 			if err := securely.only(cmd.Flags()); err != nil {
@@ -261,21 +264,21 @@ Exit code 1 when there is no optimum or no secure one, of several networks or st
 		},
 	}
 	f := cmd.Flags()
-	f.Float64SliceVar(&weights, "weights", nil, "weights of thermal penalty, voltage penalty and cost (default: the file's cost alone)")
+	f.Float64SliceVar(&weights, "weights", nil, "`weights` of thermal penalty, voltage penalty and cost, which sum to 1 (default: the cost alone)")
 	f.Float64Var(&scale, "scale", 1, "factor on every load, active and reactive")
-	f.IntVar(&starts, "starts", 1, "2 solves from the nearest feasible point too, and takes the lower optimum: there may be several")
-	f.StringVar(&dispatchable, "dispatchable", dispatchable, "units with PMIN < 0 = PMAX and reactive limits: power-factor keeps MATPOWER's constant power factor, plain leaves P and Q free (PGLib), file keeps one where MATPOWER defines it and the case is not PGLib's")
-	f.BoolVar(&explained, "why", true, "where there is no optimum, look for the least relaxation of the limits")
+	f.IntVar(&starts, "starts", 1, "2 also solves from the nearest feasible point, and takes the lower optimum")
+	f.StringVar(&dispatchable, "dispatchable", dispatchable, "`rule` for units that are loads (PMIN < 0, PMAX = 0): power-factor keeps the constant power factor of MATPOWER, plain leaves P and Q free as PGLib does, file takes plain for cases of PGLib and power-factor for others")
+	f.BoolVar(&explained, "why", true, "without an optimum, look for the least relaxation of the limits")
 	files.flags(f)
 	along.flags(f)
 	securely.flags(f)
-	f.StringVar(&several.published, "published", "", "`FILE` with tables of published optima, of several networks (default: "+publishedTable+" in a folder)")
-	f.StringVar(&several.record, "record", "", "`FILE.json` that keeps the results of several networks; what is in it is not solved again")
-	f.Float64Var(&several.limit.Load, "max-load", 0, "of several networks: refuse, with exit code 1, where the machine's load average is above this before or after (default: no limit)")
-	f.BoolVar(&several.limit.Any, "any-load", false, "go on above --max-load all the same; the record says so")
-	f.IntVar(&opt.MaxIterations, "max-iterations", 150, "interior-point iterations at most")
-	f.Float64Var(&opt.Feasibility, "feasibility", 1e-9, "largest balance mismatch and limit violation of an optimum, pu")
-	f.Float64Var(&opt.Optimality, "optimality", 1e-8, "largest scaled gradient and relative duality gap of an optimum")
+	f.StringVar(&several.published, "published", "", "with several networks: `FILE` with tables of published optima (default: "+publishedTable+" in a folder)")
+	f.StringVar(&several.record, "record", "", "with several networks: `FILE.json` to keep the results in; a network in it is not solved again")
+	f.Float64Var(&several.limit.Load, "max-load", 0, "with several networks: exit with code 1 if the load average of the machine is above this before or after (default: no limit)")
+	f.BoolVar(&several.limit.Any, "any-load", false, "continue above --max-load, and note it in the record")
+	f.IntVar(&opt.MaxIterations, "max-iterations", 150, "largest number of interior-point iterations")
+	f.Float64Var(&opt.Feasibility, "feasibility", 1e-9, "largest mismatch of power and violation of a limit that counts as solved, pu")
+	f.Float64Var(&opt.Optimality, "optimality", 1e-8, "largest scaled gradient and relative duality gap that counts as optimal")
 	return cmd
 }
 

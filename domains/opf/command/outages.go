@@ -117,7 +117,7 @@ func contingencies(n *network.Network, what string) (list []contingency, err err
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: no outage in it", what)
+		return nil, fmt.Errorf("%s: the file lists no outage", what)
 	}
 	return list, nil
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/grid/matpower"
-	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 )
@@ -54,18 +52,21 @@ func PowerFlow(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pf FILE.m",
 		Short: "AC power flow of a MATPOWER case: voltages, generation and branch flows",
-		Long: `Solves the AC power flow by Newton's method, with the case's loads, generation and voltage set-points.
+		Long: `Solves the AC power flow by Newton's method, with the loads, generation and voltage
+set-points of the file.
 
-` + networkArgument + strings.Join(cases.Names(), ", ") + `.
+` + networkArgument() + `
 
---out writes the case with the solution in it, --csv its tables, both only when it converges.
+--out writes the case with its solution, --csv its tables; both only if it converges.
 
-With --outages every branch, every unit, or those of a file go out one at a time. Each outage is a
-power flow from the base solution, to the same tolerance; islands without a reference are left out.
-Limits that are exceeded more than in the base are listed, the worst outage first. An overload counts
-as its share of the rating, and 0.01 pu of voltage as a tenth of it.
+--outages takes out one branch or unit at a time: all branches, all units, or those
+of a file. Each outage is a power flow that starts from the solution without outage;
+parts that are cut off without a reference bus are left out. The table lists limits
+that are exceeded further than without outage, the worst outage first. An overload
+counts as its share of the rating, and 0.01 pu of voltage as a tenth of the rating.
 
-Exit code 1 when it does not converge, with --outages when one breaks a limit or has no power flow.`,
+Exit code 1 says that it does not converge; with --outages, that an outage breaks a
+limit or has no power flow.`,
 		Example: "  " + a.Name + " pf case118 --enforce-q\n  " + a.Name + " pf network.m --csv out/tables",
 		Args:    cli.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,7 +80,7 @@ Exit code 1 when it does not converge, with --outages when one breaks a limit or
 				return cli.BadInputf("--scale %g: want a number of 0 or more", scale)
 			}
 			if outages != "" && (cmd.Flags().Changed("out") || cmd.Flags().Changed("csv")) {
-				return cli.BadInputf("--outages has no one solution to write with --out or --csv")
+				return cli.BadInputf("--outages solves many power flows: leave out --out and --csv, which write one")
 			}
 			if err := files.check(args[0]); err != nil {
 				return err
@@ -122,11 +123,11 @@ Exit code 1 when it does not converge, with --outages when one breaks a limit or
 	}
 	f := cmd.Flags()
 	f.BoolVar(&flat, "flat", false, "start from 1 pu and equal angles instead of the file's voltages")
-	f.BoolVar(&opt.EnforceQ, "enforce-q", false, "hold generators within their reactive limits; the reference bus is not switched")
+	f.BoolVar(&opt.EnforceQ, "enforce-q", false, "hold generators within their reactive limits, except at the reference bus")
 	f.Float64Var(&opt.Tolerance, "tolerance", 1e-9, "largest mismatch that counts as solved, pu")
-	f.IntVar(&opt.MaxIterations, "max-iterations", 30, "Newton steps at most")
+	f.IntVar(&opt.MaxIterations, "max-iterations", 30, "largest number of Newton steps")
 	f.Float64Var(&scale, "scale", 1, "factor on every load, active and reactive; the reference bus takes up the difference")
-	f.StringVar(&outages, "outages", "", "branches, units or a `FILE` of lines such as \"branch 7\" and \"unit 2\" (rows of the file's tables): security analysis")
+	f.StringVar(&outages, "outages", "", "analyse single outages: branches, units, or a `FILE` of lines such as \"branch 7\" and \"unit 2\", which count rows of mpc.branch and mpc.gen")
 	files.flags(f)
 	return cmd
 }

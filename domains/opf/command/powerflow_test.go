@@ -101,7 +101,7 @@ func TestPowerFlowExitCodes(t *testing.T) {
 		want string
 	}{
 		{[]string{"pf", bad}, "bad.m:2: this is a version 1 case file"},
-		{[]string{"pf", "case30.m"}, "is named case30"},
+		{[]string{"pf", "case30.m"}, "give its name alone: case30"},
 		{[]string{"pf", "nothing"}, "there are case9"},
 		{[]string{"pf"}, "usage: gpc pf FILE.m"},
 		{[]string{"pf", "case9", "--scale", "-1"}, "--scale -1"},

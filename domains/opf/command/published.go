@@ -69,7 +69,7 @@ func parsePublished(r io.Reader) (map[string]publishedValue, error) {
 			if strings.Trim(cells[objective], "-–. naif") == "" { // none is published
 				continue
 			}
-			return nil, fmt.Errorf("line %d: objective %q of %s is no number", n, cells[objective], cells[name])
+			return nil, fmt.Errorf("line %d: objective %q of %s is not a number", n, cells[objective], cells[name])
 		}
 		value := publishedValue{objective: v}
 		if seconds >= 0 && seconds < len(cells) {

@@ -77,11 +77,11 @@ type securing struct {
 
 func (y *securing) flags(f *pflag.FlagSet) {
 	y.opt = secure.DefaultOptions()
-	f.BoolVar(&y.on, "secure", false, "the cheapest dispatch that keeps every limit after any single outage")
-	f.StringVar(&y.outages, "outages", "all", "with --secure: branches, units, all, or a `FILE` of lines such as \"branch 7\" and \"unit 2\"")
+	f.BoolVar(&y.on, "secure", false, "find the cheapest dispatch that keeps every limit after any single outage")
+	f.StringVar(&y.outages, "outages", "all", "with --secure: the outages to survive: branches, units, all, or a `FILE` of lines such as \"branch 7\" and \"unit 2\"")
 	f.Float64Var(&y.opt.Emergency, "emergency", y.opt.Emergency, "with --secure: factor on every rating after an outage, 1 or more")
-	f.Float64Var(&y.opt.Band, "voltage-band", y.opt.Band, "with --secure: how far voltages may leave their limits after an outage, pu")
-	f.StringVar(&y.participation, "participation", "range", "with --secure: how units share missing power: range of active power, pmax, equal, or a `FILE` of lines such as \"unit 2 0.4\"")
+	f.Float64Var(&y.opt.Band, "voltage-band", y.opt.Band, "with --secure: how far voltages may exceed their limits after an outage, pu")
+	f.StringVar(&y.participation, "participation", "range", "with --secure: how units share the missing power: by range (PMAX − PMIN), by pmax, equal, or by a `FILE` of lines such as \"unit 2 0.4\"")
 }
 
 // only refuses flags that have no meaning with --secure, or without it.
@@ -89,7 +89,7 @@ func (y *securing) only(f *pflag.FlagSet) error {
 	if y.on {
 		for _, name := range []string{"weights", "why", "results", "chains", "starts", "feasibility", "optimality", "csv"} {
 			if f.Changed(name) {
-				return cli.BadInputf("--%s has no meaning with --secure", name)
+				return cli.BadInputf("--%s and --secure exclude each other", name)
 			}
 		}
 		if f.Changed("emergency") && y.opt.Emergency == 0 {
@@ -102,7 +102,7 @@ func (y *securing) only(f *pflag.FlagSet) error {
 	}
 	for _, name := range []string{"outages", "emergency", "voltage-band", "participation"} {
 		if f.Changed(name) {
-			return cli.BadInputf("--%s is of a secure dispatch: want --secure", name)
+			return cli.BadInputf("--%s needs --secure", name)
 		}
 	}
 	return nil

@@ -28,9 +28,9 @@ type seriesOf struct {
 }
 
 func (y *seriesOf) flags(f *pflag.FlagSet) {
-	f.StringVar(&y.loads, "loads", "", "`FILE`.csv or .parquet with a series of loads: an optimum for every step")
-	f.StringVar(&y.results, "results", "", "`folder` for the series' steps.parquet, bus.parquet, gen.parquet and branch.parquet")
-	f.IntVar(&y.chains, "chains", series.DefaultChains, "runs of consecutive steps that a series is divided into, each step warm from the one before; 0: every step from a flat start")
+	f.StringVar(&y.loads, "loads", "", "`FILE` (.csv or .parquet) with a series of loads: find an optimum for every step")
+	f.StringVar(&y.results, "results", "", "with --loads: `folder` to write steps.parquet, bus.parquet, gen.parquet and branch.parquet to")
+	f.IntVar(&y.chains, "chains", series.DefaultChains, "with --loads: number of parts that are solved in parallel, each step warm from the one before; 0: every step from a flat start")
 }
 
 // only refuses flags that have no meaning with a series, or without one.
@@ -39,14 +39,14 @@ func (y *seriesOf) only(f *pflag.FlagSet) error {
 	if y.loads != "" {
 		for _, name := range without {
 			if f.Changed(name) {
-				return cli.BadInputf("--%s has no meaning with --loads", name)
+				return cli.BadInputf("--%s and --loads exclude each other", name)
 			}
 		}
 		return nil
 	}
 	for _, name := range with {
 		if f.Changed(name) {
-			return cli.BadInputf("--%s is of a series: want --loads", name)
+			return cli.BadInputf("--%s needs --loads", name)
 		}
 	}
 	return nil
@@ -158,7 +158,7 @@ func (y *seriesOf) run(ctx context.Context, n *network.Network, opt acopf.Option
 		return nil, err
 	}
 	if out.Steps == 0 {
-		return nil, cli.BadInputf("--loads: %s has no step", y.loads)
+		return nil, cli.BadInputf("--loads: %s has no row with loads", y.loads)
 	}
 	if slices.Sort(iterations); len(iterations) > 0 {
 		out.Median, out.Largest = iterations[len(iterations)/2], iterations[len(iterations)-1]

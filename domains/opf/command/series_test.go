@@ -61,12 +61,12 @@ func TestSeriesRefusesWhatHasNoMeaning(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"opf", "case9", "--results", t.TempDir()}, "--results is of a series"},
-		{[]string{"opf", "case9", "--loads", loads, "--scale", "2"}, "--scale has no meaning"},
-		{[]string{"opf", "case9", "case14", "--loads", loads}, "--loads is of one network"},
+		{[]string{"opf", "case9", "--results", t.TempDir()}, "--results needs --loads"},
+		{[]string{"opf", "case9", "--loads", loads, "--scale", "2"}, "--scale and --loads exclude each other"},
+		{[]string{"opf", "case9", "case14", "--loads", loads}, "--loads needs a single network"},
 		{[]string{"opf", "case9", "--loads", loads, "--chains", "-1"}, "-1 chains"},
 		{[]string{"opf", "case9", "--loads", loads + "x"}, "no such file"},
-		{[]string{"opf", "case9", "--loads", loadsFile(t, "e.csv", "scale\n")}, "has no step"},
+		{[]string{"opf", "case9", "--loads", loadsFile(t, "e.csv", "scale\n")}, "has no row with loads"},
 	} {
 		if code, _, log := run(c.args...); code != 2 || !strings.Contains(log, c.says) {
 			t.Errorf("%v: exit code %d, %s; want %q", c.args, code, log, c.says)

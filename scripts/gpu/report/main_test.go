@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/bench/report"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -34,17 +36,18 @@ func TestARunBecomesRecords(t *testing.T) {
 		`{"step":"doctor","ok":true,"code":0,"seconds":2,"limit":60,"commit":"abc"}`,
 		`{"step":"suite-operations","ok":false,"code":124,"seconds":150,"limit":150,"commit":"abc","passed":3,"failed":[],"skipped":[]}`,
 		`{"step":"suite-operations","ok":true,"code":0,"seconds":41,"limit":150,"commit":"abc","passed":60,"failed":[],"skipped":["TestFaultsOfARound"]}`)
-	write("others.jsonl", `{"step":"peers-step","record":{"ratios":[]}}`, `{"step":"rollout","record":{"benchmarks":[]}}`)
+	write("others.jsonl", `{"step":"peers-step","record":{"ratios":[]}}`, `{"step":"rollout","record":{"benchmarks":[{"name":"BenchmarkRollout"}]}}`)
 	written := require.Get(convert(run, results))(t)
 	if len(written) != 5 {
 		t.Errorf("%d records: %q", len(written), written)
 	}
 	r := require.Get(report.Load(context.Background(), results, nil))(t)
-	if len(r.Benchmarks) != 3 || len(r.Peers) != 1 || len(r.Conformances) != 1 {
-		t.Fatalf("%d benchmarks, %d of peers, %d of conformance", len(r.Benchmarks), len(r.Peers), len(r.Conformances))
+	benchmarks, peers, conformances := report.Of[bench.Record](r), report.Of[peerrecord.Record](r), report.Of[report.Conformance](r)
+	if len(benchmarks) != 3 || len(peers) != 1 || len(conformances) != 1 {
+		t.Fatalf("%d benchmarks, %d of peers, %d of conformance", len(benchmarks), len(peers), len(conformances))
 	}
-	if s := r.Conformances[0].Suites; len(s) != 1 || s[0].Passed != 60 || !strings.Contains(r.Conformances[0].Device, "H200") {
-		t.Errorf("%+v", r.Conformances[0])
+	if c := conformances[0]; len(c.Suites) != 1 || c.Suites[0].Passed != 60 || !strings.Contains(c.Device, "H200") {
+		t.Errorf("%+v", c)
 	}
 	text := require.Get(os.ReadFile(filepath.Join(results, "gpu-step-case-size-opf30-batch-1-64.json")))(t)
 	if !strings.Contains(string(text), `"p50_us": 110`) || strings.Contains(string(text), `"p50_us": 120`) {

@@ -110,10 +110,20 @@ async function readSeries(): Promise<void> {
   reading = false;
 }
 
-async function readAll(): Promise<void> {
+let reads = 0;
+let read = Promise.resolve();
+
+/** readAll reads everything again; of two at once the later is what counts, for both. */
+function readAll(): Promise<void> {
+  return (read = described(++reads));
+}
+
+async function described(asked: number): Promise<void> {
   try {
-    store.about = await get<Description>("case");
-    document.title = `${store.about.case} · gpc view`;
+    const about = await get<Description>("case");
+    if (asked !== reads) return read;
+    store.about = about;
+    document.title = `${about.case} · gpc view`;
     await readSeries();
     store.error = "";
     await opened();
@@ -199,18 +209,7 @@ export function connect(): void {
   on("alive", () => {
     if (store.about && store.about.kind !== "trace") void get<string[]>("sessions").then((names) => (store.sessions = names), fault);
   });
-  on<State>("state", (s) => {
-    const before = store.state;
-    const other = s.generation !== before?.generation || !store.about;
-    take(s);
-    if (!other) return;
-    store.preview = store.fan = undefined;
-    if (before?.start !== s.start) store.series = store.frame = undefined; // of a run that is gone
-    const about = store.about;
-    void readAll().then(async () => {
-      if (before && before.start !== s.start) await restarted(before, about);
-    });
-  });
+  on<State>("state", take);
   on<Frame>("frame", (f) => {
     store.frame = f;
     if (f.grid) store.operated = f.grid;
@@ -253,9 +252,17 @@ async function restarted(before: State, about: Description | undefined): Promise
   changed();
 }
 
+/** take has a state of the server, of an event or of an answer, whichever is here first: of other frames than those before everything is read again. */
 function take(s: State): void {
+  const { state: before, about } = store;
   store.state = s;
   if (store.held && same(store.held, s.preference)) store.held = undefined;
+  if (about && s.generation === before?.generation) return;
+  store.preview = store.fan = undefined;
+  if (before?.start !== s.start) store.series = store.frame = undefined; // of a run that is gone
+  void readAll().then(async () => {
+    if (before && before.start !== s.start) await restarted(before, about);
+  });
 }
 
 function same(a: Preference, b: Preference): boolean {

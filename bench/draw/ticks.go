@@ -1,4 +1,4 @@
-package report
+package draw
 
 import (
 	"math"
@@ -148,7 +148,7 @@ func (t *tags) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 		}
 		if from := nearest(best, m); math.Hypot(float64(from.X-m.X), float64(from.Y-m.Y)) > 2*markerRadius {
-			c.StrokeLine2(draw.LineStyle{Color: faint(ink.light), Width: vg.Points(0.5)}, m.X, m.Y, from.X, from.Y)
+			c.StrokeLine2(draw.LineStyle{Color: Faint(ink.light), Width: vg.Points(0.5)}, m.X, m.Y, from.X, from.Y)
 		}
 		taken = append(taken, best)
 		c.FillText(style, best.Min.Sub(style.Rectangle(word).Min), word)

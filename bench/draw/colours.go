@@ -1,4 +1,4 @@
-package report
+package draw
 
 import (
 	"fmt"
@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/gpc-engine/gpc/domain"
 )
 
 // tint is a colour on light paper, in which figures are drawn, and its twin on dark paper.
@@ -24,8 +22,8 @@ var tints = []tint{
 
 // Places in tints of what is no series of its own.
 const (
-	grey  = 6 // exact methods, obstacles, ground
-	brown = 7 // learned policies, and every method without a place of its own
+	Grey  = 6 // exact methods, obstacles, ground
+	Brown = 7 // learned policies, and every method without a place of its own
 )
 
 // What is drawn besides: the background, words and axes, grid, and a limit.
@@ -36,7 +34,14 @@ var (
 	bound      = tint{rgb(0xc23b10), rgb(0xff8f70)}
 )
 
-func colour(i int) color.RGBA { return tints[i%len(tints)].light }
+// Colours of a limit, and of words and axes.
+var (
+	Limit = bound.light
+	Ink   = ink.light
+)
+
+// Colour is the i-th of the table.
+func Colour(i int) color.RGBA { return tints[i%len(tints)].light }
 
 // towards mixes two parts of a background into a colour.
 func towards(c, white color.RGBA) color.RGBA {
@@ -44,7 +49,8 @@ func towards(c, white color.RGBA) color.RGBA {
 	return color.RGBA{mix(c.R, white.R), mix(c.G, white.G), mix(c.B, white.B), 255}
 }
 
-func faint(c color.RGBA) color.RGBA { return towards(c, background.light) }
+// Faint is a colour as it is where it is pale.
+func Faint(c color.RGBA) color.RGBA { return towards(c, background.light) }
 
 // translucent is a colour through which others are seen, a fifth of it. Drawings name it as the whole colour: its parts
 // are rounded up, as they round down.
@@ -65,20 +71,22 @@ var twins = func() map[string]string {
 	for _, t := range append([]tint{background, ink, lines, bound}, tints...) {
 		all[css(t.light)] = css(t.dark)
 		if t != background && t != lines {
-			all[css(faint(t.light))] = css(towards(t.dark, background.dark))
+			all[css(Faint(t.light))] = css(towards(t.dark, background.dark))
 		}
 	}
 	return all
 }()
 
-// anyColour is a drawing with all of them.
-var anyColour = func() string {
-	var b strings.Builder
+// PageStyle are the variables --ink and --paper of a page, and the rules that give all drawings in it the colours of dark
+// paper; what stands between is put between them.
+func PageStyle(between string) string {
+	var all strings.Builder
 	for light := range twins {
-		fmt.Fprintf(&b, "fill:%s stroke:%s ", light, light)
+		fmt.Fprintf(&all, "fill:%s stroke:%s ", light, light)
 	}
-	return b.String()
-}()
+	return fmt.Sprintf(":root{color-scheme:light dark;--ink:%s;--paper:%s}\n@media(prefers-color-scheme:dark){:root{--ink:%s;--paper:%s}}\n%s\n%s",
+		css(ink.light), css(background.light), css(ink.dark), css(background.dark), between, darkened(all.String(), "svg "))
+}
 
 // darkened are the rules that give a drawing, inside of what selects it, the colours of dark paper.
 func darkened(svg, within string) string {
@@ -96,29 +104,10 @@ func darkened(svg, within string) string {
 	return "@media(prefers-color-scheme:dark){" + b.String() + "}"
 }
 
-// methodTints are the colours of methods by their places in tints, the same in every drawing.
-var methodTints = map[string]int{
-	AlgorithmTwo: 0, Planner: 0, "direct": 1, "refine-64": 2, "refine-512": 3, "polish": 4, "mpc": 5, "mpc8": 5,
-	WarmSolver: grey, "oracle": grey, "mo-opf": grey, "refine-4096": brown,
-}
-
-// methodColour is that of a method; a variant has the colour of the whole method.
-func (r *Records) methodColour(name, method string) color.RGBA {
-	for base := method; base != ""; base = base[:max(0, strings.LastIndexAny(base, "-+"))] {
-		if i, ok := methodTints[base]; ok {
-			return colour(i)
-		}
-	}
-	if r.Method(name, method).Group == domain.GroupExact {
-		return colour(grey)
-	}
-	return colour(brown)
-}
-
-// body is the colour of a body or robot.
-func body(of int) color.RGBA {
-	if of %= len(tints) - 1; of >= grey {
+// Body is the colour of a body or robot.
+func Body(of int) color.RGBA {
+	if of %= len(tints) - 1; of >= Grey {
 		of++
 	}
-	return colour(of)
+	return Colour(of)
 }

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/internal/testing/require"
+)
+
+// shortCrane is the file of a crane of a few decisions.
+func shortCrane(t *testing.T) string {
+	t.Helper()
+	text := string(require.Get(os.ReadFile("../equations/systemfile/testdata/crane.json"))(t))
+	text = strings.Replace(strings.Replace(text, `"steps":50`, `"steps":6`, 1), `["const",0.02]`, `["const",0.16666666666666666]`, 1)
+	file := filepath.Join(t.TempDir(), "crane.json")
+	require.OK(t, os.WriteFile(file, []byte(text), 0o644))
+	return file
+}
+
+// Gains of the actuators are uncertain by a flag, in one's own plant and in another, by each command that decides; the trace is
+// verified without it. The flag is refused where nothing is measured, and where it is no share.
+func TestUncertainGainsByAFlag(t *testing.T) {
+	app, _ := cart(t)
+	crane := shortCrane(t)
+	trace := filepath.Join(t.TempDir(), "run.jsonl")
+	gained := []string{"--uncertain-gains", "0.1", "--estimate", "0.01", "--episodes", "2"}
+	for _, args := range [][]string{
+		{"eval", crane, "--method", "mpc-3", "--trace", trace}, {"eval", crane, "--method", "mpc-3", "--plant", "pull=0.9"},
+		{"eval", crane, "--method", "mpc-3", "--plant", crane}, {"eval", "pair", crane, "--methods", "mpc-3,hold"},
+	} {
+		code, out, log := run(app, append(args, gained...)...)
+		if code != 0 || args[1] != "pair" && !strings.Contains(out, "crane-gains") {
+			t.Errorf("%v: exit code %d, %s, %s", args, code, out, log)
+		}
+	}
+	if code, out, log := run(app, "verify", trace); code != 0 {
+		t.Errorf("exit code %d, %s, %s", code, out, log)
+	}
+	refused(t, app, "--estimate", "eval", crane, "--method", "mpc-3", "--uncertain-gains", "0.1")
+	refused(t, app, "below 1", "eval", crane, "--method", "mpc-3", "--uncertain-gains", "1", "--estimate", "0.01")
+	refused(t, app, "no system of equations", "eval", "cart", "--method", "nmpc", "--uncertain-gains", "0.1", "--estimate", "0.01")
+}

@@ -1,0 +1,101 @@
+package equations
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/dual"
+	"github.com/gpc-engine/gpc/equations/program"
+	"github.com/gpc-engine/gpc/internal/gotrace"
+)
+
+// Outputs is what a Measurement of the system measures, y of (s, c, u), as a function "outputs". One that has no functions is of the
+// states themselves; Real of another is read from the Source, at Measurement.Real, and held to it as the functions of Program are.
+func (p *Problem) Outputs(of *domain.Measurement) (*program.Function, error) {
+	f, err := p.measured(of)
+	if err != nil {
+		return nil, fmt.Errorf("system %q: %w", p.spec.Name, err)
+	}
+	return f, nil
+}
+
+func (p *Problem) measured(of *domain.Measurement) (*program.Function, error) {
+	if err := of.Validate(&p.spec); err != nil {
+		return nil, err
+	}
+	ns, nc, nu := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action)
+	g := signature{name: "outputs", field: "Measurement.Real", parameters: []parameter{
+		{name: "s", of: "state", size: ns, reads: true}, {name: "c", of: "context", size: nc, reads: true}, {name: "u", of: "action", size: nu, reads: true},
+		{name: "y", size: len(of.Outputs), writes: true},
+	}}
+	if of.Real == nil {
+		b := program.NewBuilder(g.name, program.Argument{Name: "s", Size: ns, Of: "state"}, program.Argument{Name: "c", Size: nc, Of: "context"}, program.Argument{Name: "u", Size: nu, Of: "action"})
+		return b.Function([]program.Argument{{Name: "y", Size: ns}}, b.In(0)), nil
+	}
+	source := p.system.Source
+	if source == nil || source.given != nil || source.scaled != nil {
+		return nil, errors.New("what its Measurement measures is a function whose text is not known, want equations.From the embedded files as the Source")
+	}
+	system, err := source.run()
+	if err != nil {
+		return nil, err
+	}
+	f, err := system.Field(g.field)
+	if err != nil {
+		return nil, fmt.Errorf("the source's %w", err)
+	}
+	if f == nil {
+		return nil, errors.New("the source has no Measurement.Real: is it the source of this system?")
+	}
+	traced, err := p.trace(f, g)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", g.field, err)
+	}
+	return traced, p.holdOutputs(traced, of)
+}
+
+// holdOutputs compares what was read with the function itself, at random.
+func (p *Problem) holdOutputs(read *program.Function, of *domain.Measurement) error {
+	ns, nc := len(p.spec.Measured), len(p.spec.Context)
+	in, got, want := make([]float64, read.Entries()), make([]float64, read.Results()), make([]float64, read.Results())
+	rng := rand.New(rand.NewPCG(5, 0x6f757470757473)) // "outputs"
+	for range 100 {
+		at := make([]float64, len(p.system.Scenario))
+		for i, v := range p.system.Scenario {
+			at[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
+		}
+		s, c, u := in[:ns], in[ns:ns+nc], in[ns+nc:]
+		p.initial(at, s, c)
+		for i, size := range p.system.StateScale {
+			s[i] += scatter * size * rng.NormFloat64()
+		}
+		for i, a := range p.spec.Action {
+			u[i] = rng.NormFloat64()
+			if a.Bounded() {
+				u[i] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
+			}
+		}
+		of.Real(slices.Clone(s), slices.Clone(c), slices.Clone(u), want)
+		read.Evaluate(in, got)
+		for i, w := range want {
+			if same := got[i] == w || math.IsNaN(got[i]) && math.IsNaN(w); !same && !(math.Abs(got[i]-w) <= 1e-9*(1+math.Abs(w))) {
+				return fmt.Errorf("Measurement.Real as it was read writes %v into entry %d, the function %v, for %v: does it depend on what is not an argument, or is it another Measurement than the source's?",
+					got[i], i, w, in)
+			}
+		}
+	}
+	return nil
+}
+
+// run calls the function of the source that makes the System.
+func (s *Source) run() (*gotrace.Object, error) {
+	pkg, err := gotrace.Load(s.main, append([]gotrace.Source{{Path: dualPath, Files: dual.Source}}, s.others...)...)
+	if err != nil {
+		return nil, err
+	}
+	return pkg.Run(s.function, s.args...)
+}

@@ -1,0 +1,118 @@
+package gallery
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
+	"github.com/gpc-engine/gpc/examples/gallery/cstr"
+	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
+	"github.com/gpc-engine/gpc/export"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testcart"
+)
+
+// whole is a system of which every state is measured with noise, so many periods late.
+func whole(t *testing.T, y equations.System, noise, delay float64) equations.System {
+	if noise > 0 {
+		y.Measurement = domain.Whole(require.Get(equations.New(y))(t).Spec(), noise)
+	}
+	y.Delay = delay
+	return y
+}
+
+// lasting is a system that runs on.
+func lasting(y equations.System) equations.System {
+	y.Horizon, y.Steps = 20, 60
+	return y
+}
+
+// Behind estimator and prediction a controller in C drives its plant to where Go drives it, with the same errors of what is measured
+// and the same disturbances; and where sensors have faults it tells the same faults and has the same estimates. The derivatives
+// of Go are dual numbers and those of C programs, which round otherwise.
+func TestMeasuredControllerInC(t *testing.T) {
+	for _, test := range []struct {
+		y           equations.System
+		method      string
+		episodes    int
+		state, cost float64
+		faults      int  // at least
+		long        bool // not under -short
+	}{
+		{cartpole.Positions(), export.Method, 24, 1e-9, 1e-9, 8, false},
+		{whole(t, cartpole.Track(), 0, 2), export.Method, 12, 1e-9, 1e-9, 0, true},
+		{whole(t, quadrotor.System(), 0.0005, 1.4), export.Method, 12, 1e-5, 1e-5, 8, true}, // an observation may be rounded to another float
+		{whole(t, quadrotor.System(), 0, 0.4), export.Method, 12, 1e-5, 1e-5, 0, true},
+		{whole(t, cstr.System(), 0.003, 0.4), export.Method, 12, 1e-9, 1e-9, 8, false},
+		{testcart.System(), export.Solver, 6, 1e-4, 1e-6, 8, true},
+		{whole(t, testcart.System(), 0, 1.6), export.Solver, 6, 1e-4, 1e-6, 8, false},
+		{lasting(testcart.System()), export.Solver, 6, 1e-4, 1e-6, 8, true}, // what comes behind the horizon is found again for each estimate of the wind
+	} {
+		if test.long && testing.Short() {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s/%s/%v", test.y.Name, test.method, test.y.Delay), func(t *testing.T) {
+			got := exported(t, test.y, test.method, test.episodes, "-O1")
+			for what, bound := range map[string]float64{"state_off": test.state, "cost_off": test.cost} {
+				if v := require.Get(strconv.ParseFloat(got[what], 64))(t); !(v <= bound) {
+					t.Errorf("%s is %g, want at most %g", what, v, bound)
+				}
+			}
+			if test.y.Measurement == nil {
+				return
+			}
+			if n := require.Get(strconv.Atoi(got["faults"]))(t); n < test.faults || got["faults_differ"] != "0" {
+				t.Errorf("%d faults of sensors, of which %s are told otherwise in C; want at least %d and none", n, got["faults_differ"], test.faults)
+			}
+			if v := require.Get(strconv.ParseFloat(got["estimate_off"], 64))(t); !(v <= 1e-12) {
+				t.Errorf("an estimate in C is %g typical sizes off", v)
+			}
+			if got["loop_bytes"] != got["loop_bytes_said"] {
+				t.Errorf("a loop takes %s bytes, the export says %s", got["loop_bytes"], got["loop_bytes_said"])
+			}
+		})
+	}
+}
+
+// What comes before a controller and is not there in C is refused by name.
+func TestExportRefusesWhatIsBefore(t *testing.T) {
+	other := cartpole.Positions()
+	m := *other.Measurement
+	m.Real = func(s, _, _, y []float64) { y[0], y[1] = s[0], 2*s[2] }
+	other.Measurement = &m
+	unread := cartpole.Positions()
+	unread.Source = nil
+	for _, test := range []struct {
+		y     equations.System
+		level float64
+		fmu   bool
+		says  string
+	}{
+		{cartpole.Positions(), 3, false, "C keeps nothing off them, leave --keep-off out"},
+		{cartpole.Positions(), 0, true, "neither estimator nor prediction, leave --fmu out"},
+		{whole(t, cartpole.Track(), 0, 1), 0, true, "neither estimator nor prediction, leave --fmu out"},
+		{other, 0, false, "Measurement.Real as it was read writes"},
+		{unread, 0, false, "whose text is not known"},
+	} {
+		c := require.Get(gpc.NewCase(require.Get(test.y.Case())(t)))(t)
+		if test.level > 0 {
+			c = require.Get(c.Robust(test.level))(t)
+		}
+		dir := filepath.Join(t.TempDir(), "c")
+		_, err := c.Export(t.Context(), nil, gpc.ExportOptions{Dir: dir, Method: export.Solver, Episodes: 1, FMU: test.fmu})
+		if !errors.As(err, &gpc.InputError{}) || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%v, want bad input that says %q", err, test.says)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%q: the folder was written", test.says)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gpc-engine/gpc/closedloop/estimate"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations/program"
+)
+
+// Observed are the options of a controller that decides by what its plant shows, or late: its estimator and the prediction along
+// the actions under way.
+type Observed struct {
+	Measurement *domain.Measurement // nil: the state is measured, exactly
+	// Of a Measurement: Outputs writes y from (s, c, u), as the Measurement's Real does; Filter is the estimator that was driven.
+	Outputs *program.Function
+	Filter  *estimate.Filter
+	// Delay is that of the case, Part the integration of its equations over a share of their span.
+	Delay domain.Delay
+	// Replay, of a Measurement, is an episode with faults of its sensors, for the written test.
+	Replay []Replayed
+}
+
+// Observable is implemented by an Equated problem that knows what a Measurement measures as a function, such as equations.Problem.
+type Observable interface {
+	Equated
+	Outputs(of *domain.Measurement) (*program.Function, error)
+}
+
+// Replayed is a decision as this module has made it.
+type Replayed struct {
+	Y, C   []float64 // given; NaN is missing
+	Faults []estimate.Fault
+	S, U   []float64 // the state that it was made for, and the action
+}
+
+// observer is what the templates read of it.
+type observer struct {
+	Filtered            bool
+	NY, Size            int
+	Outputs             []domain.Variable
+	Deviation           []float64
+	Mean, Spread, Noise []float64 // of each estimated entry
+	Unknown             []int     // entries of the context
+	Lo, Hi              []float64
+	Periods, Share      float64
+	Ahead               int
+	Into, Remainder     []float64 // substeps to where a measurement is made, and from there, as whole_period in system.c
+	Gate                float64
+	Persistent, Still   int
+	Replay              []Replayed
+	Disturbed           bool
+	outputs             *program.Function
+}
+
+// observe completes a controller by what comes before it.
+func (w *whole) observe(of *Observed, fmu bool) error {
+	if of == nil {
+		return nil
+	}
+	o := &observer{
+		NY: w.NS, Outputs: w.Spec.Measured, Periods: of.Delay.Periods, Share: of.Delay.Share(), Ahead: of.Delay.Ahead(),
+		Gate: estimate.Gate, Persistent: estimate.Persistent, Still: estimate.Still, Replay: of.Replay,
+	}
+	switch {
+	case fmu:
+		return fmt.Errorf("export: case %s has a Measurement or a delay: a unit of FMI has no estimator and no prediction, leave --fmu out", w.Spec.Name)
+	case o.Share > 0 && w.Y.Integrator == program.NoIntegrator:
+		return fmt.Errorf("export: a delay of %g periods, and the equations of case %s say nothing of the state within a period", o.Periods, w.Spec.Name)
+	case o.Ahead >= w.Spec.Steps:
+		return fmt.Errorf("export: a delay of %g periods in episodes of %d decisions", o.Periods, w.Spec.Steps)
+	}
+	period := func(share float64) []float64 {
+		h := share * w.Y.Span / float64(w.Y.Substeps)
+		return []float64{h, h / 2, h / 6}
+	}
+	o.Into, o.Remainder = period(o.Share), period(1-o.Share)
+	if m := of.Measurement; m != nil {
+		if of.Outputs == nil || of.Filter == nil {
+			return errors.New("export: a Measurement without its function and its filter")
+		}
+		if n := w.NS + w.NC + w.NU; of.Outputs.Entries() != n || of.Outputs.Results() != len(m.Outputs) {
+			return fmt.Errorf("export: what is measured of case %s is a function of %d numbers that writes %d, want %d and %d",
+				w.Spec.Name, of.Outputs.Entries(), of.Outputs.Results(), n, len(m.Outputs))
+		}
+		o.Filtered, o.NY, o.Size, o.Outputs, o.Deviation, o.outputs = true, len(m.Outputs), of.Filter.Size(), m.Outputs, m.Deviation, of.Outputs
+		o.Mean, o.Spread = of.Filter.Prior()
+		o.Noise = of.Filter.Process()
+		for _, p := range m.Unknown {
+			o.Unknown, o.Lo, o.Hi = append(o.Unknown, p.Context), append(o.Lo, p.Lo), append(o.Hi, p.Hi)
+		}
+		for i := range w.Episodes {
+			o.Disturbed = o.Disturbed || len(w.Episodes[i].Acts) > 0
+		}
+	}
+	w.Observer = o
+	return nil
+}
+
+// Questions of the templates.
+func (w *whole) Filtered() bool { return w.Observer != nil && w.Observer.Filtered }
+func (w *whole) Fraction() bool { return w.Observer != nil && w.Observer.Share > 0 }
+
+// along is what the template of derivatives reads: C's type of a number's derivatives, how many there are, and what the names of its
+// functions end in.
+type along struct {
+	*whole
+	Type, Wide, Suffix string
+}
+
+// Along are derivatives by the action, AlongEstimated those by what is estimated.
+func (w *whole) Along() along          { return along{w, "along", "NU", ""} }
+func (w *whole) AlongEstimated() along { return along{w, "estimated", "ESTIMATED", "_estimated"} }
+
+// ObserverBytes are the memory of one loop besides the controller's, where an int takes 4 bytes.
+func (w *whole) ObserverBytes() int {
+	o := w.Observer
+	bytes := 8*(w.NS+max(1, w.NC)+w.NU*(1+o.Ahead)) + 2*4
+	if o.Filtered {
+		bytes += 4*3*o.NY + 8*(2*o.NY+o.Size+o.Size*o.Size+max(1, w.NC)+w.NU)
+		bytes += bytes % 8
+	}
+	return bytes
+}
+
+// ObserverOperations bound the arithmetic operations that a decision takes before the controller's.
+func (w *whole) ObserverOperations() int {
+	o, n := w.Observer, w.Observer.Size
+	step := w.step()
+	total := o.Ahead * step
+	if w.Fraction() {
+		total += step
+	}
+	if !o.Filtered {
+		return total
+	}
+	moves := 1
+	if w.Fraction() {
+		moves = 3 // the whole step, for the context, and two parts
+	}
+	root := 4*n*n*n + 16*n*n // Householder's
+	total += moves*(w.stepAlong(n)+2*n*n*n) + 2*root
+	return total + w.along("outputs", n) + o.NY*(7*n*n+12*n+root)
+}
+
+// decision and allBytes are what a decision and a loop take with what comes before the controller.
+func (w *whole) decision(own int) int {
+	if w.Observer == nil {
+		return own
+	}
+	return own + min(w.ObserverOperations(), 1<<62-own)
+}
+
+func (w *whole) allBytes() int {
+	if w.Observer == nil {
+		return w.LoopBytes()
+	}
+	return w.LoopBytes() + w.ObserverBytes()
+}

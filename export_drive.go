@@ -1,0 +1,234 @@
+package gpc
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop/estimate"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/export"
+)
+
+// navigated is a navigator whose decisions are counted.
+type navigated struct {
+	loop   *batchnav.Navigator
+	driven *export.Episode
+	limit  float64
+}
+
+// Reset implements domain.Controller.
+func (n *navigated) Reset(domain.Episode) error {
+	n.loop.Reset()
+	return nil
+}
+
+// Decide implements domain.Controller.
+func (n *navigated) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+	d, err := n.loop.Decide(s, c, pref)
+	if err != nil {
+		return false, err
+	}
+	if d.OffMap {
+		n.driven.OffMap++
+	}
+	if d.Fallback&domain.FallbackGuard != 0 {
+		n.driven.Guarded++
+	}
+	n.limit = d.Limit
+	copy(u, d.U)
+	return true, nil
+}
+
+// driveExport drives the episodes of an export by a controller, behind what the case needs before it; counts, optional, is set to
+// the episode that is driven.
+func (c *Case) driveExport(ctx context.Context, opt ExportOptions, k domain.Controller, counts **export.Episode) ([]export.Episode, *export.Observed, error) {
+	k, observed, err := c.observing(k)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := exportDrive{of: c, k: k, observed: observed}
+	episodes := make([]export.Episode, opt.Episodes)
+	drive := func(index int, driven *export.Episode) error {
+		ep, err := c.def.Plant.Episode(opt.Seed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Context: ctx})
+		if err != nil {
+			return err
+		}
+		if counts != nil {
+			*counts = driven
+		}
+		if err := k.Reset(ep); err != nil {
+			return err
+		}
+		if err := d.episode(ctx, ep, driven); err != nil {
+			return fmt.Errorf("episode %d: %w", index, err)
+		}
+		return nil
+	}
+	for index := range episodes {
+		if err := drive(index, &episodes[index]); err != nil {
+			return nil, nil, err
+		}
+	}
+	if c.def.Measurement != nil {
+		d.spoiled = true
+		if err := drive(0, &export.Episode{}); err != nil {
+			return nil, nil, err
+		}
+	}
+	return episodes, observed, nil
+}
+
+// observing is a controller behind the estimator and the prediction of its case, and what is exported of them.
+func (c *Case) observing(k domain.Controller) (domain.Controller, *export.Observed, error) {
+	if !c.indirect() {
+		return k, nil, nil
+	}
+	o := &export.Observed{Measurement: c.def.Measurement, Delay: c.def.Delay}
+	if c.def.Measurement != nil {
+		known, ok := c.def.Problem.(export.Observable)
+		if !ok {
+			return nil, nil, badInputf("case %s has a Measurement whose function is not known as equations", c.Name())
+		}
+		var err error
+		if o.Outputs, err = known.Outputs(c.def.Measurement); err != nil {
+			return nil, nil, BadInput(err)
+		}
+		if o.Filter, err = c.Estimator(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return estimate.NewLoop(k, c.def.Problem, o.Filter, nil, c.def.Delay), o, nil
+}
+
+// exportDrive drives episodes and takes what a test in C needs to drive the same ones.
+type exportDrive struct {
+	of       *Case
+	k        domain.Controller
+	observed *export.Observed
+	spoiled  bool // sensors have faults, and observed gets the decisions
+}
+
+// episode drives one.
+func (d *exportDrive) episode(ctx context.Context, ep domain.Episode, driven *export.Episode) error {
+	spec, problem := d.of.Spec(), d.of.def.Problem
+	adaptive := domain.Preference{Adaptive: true}
+	s, c, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+	shown, known, next, after := slices.Clone(s), slices.Clone(c), slices.Clone(s), slices.Clone(c)
+	ep.Observe(s, c)
+	ep.State(s)
+	*driven = export.Episode{S: slices.Clone(s), C: slices.Clone(c), End: slices.Clone(s), Safe: true}
+	way := make([][]float64, d.of.def.Delay.Ahead())
+	for i := range way {
+		way[i] = slices.Clone(u)
+		problem.Fallback(s, c, way[i])
+	}
+	before := slices.Clone(u)
+	for t := 0; !ep.Done(); t++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		ep.Observe(shown, c)
+		ep.State(s)
+		acts := before
+		if d.of.def.Delay.Share() > 0 {
+			acts = way[0]
+		}
+		if err := d.decide(ep, t, shown, c, acts, adaptive, known, u, driven); err != nil {
+			return err
+		}
+		way = append(way, slices.Clone(u))
+		before, way = way[0], way[1:]
+		problem.Step(s, c, before, next, after)
+		out, err := ep.Apply(u)
+		if err != nil {
+			return err
+		}
+		driven.Cost += out.Cost
+		driven.Safe = driven.Safe && spec.Keeps(out.Margin) && !out.Failed
+		copy(driven.End, out.S)
+		d.acted(ep, out.S, next, after, driven)
+	}
+	return nil
+}
+
+// decide decides by what the episode shows, whose state and context are given with the action that acts.
+func (d *exportDrive) decide(ep domain.Episode, t int, shown, c, acts []float64, pref domain.Preference, known, u []float64, driven *export.Episode) error {
+	m := d.of.def.Measurement
+	if m == nil {
+		_, err := d.k.Decide(shown, c, pref, u)
+		return err
+	}
+	measure := domain.AbilitiesOfEpisode(ep).Measure
+	loop, estimates := d.k.(domain.Estimating)
+	if measure == nil || !estimates {
+		return fmt.Errorf("case %s has a Measurement, and its plant does not measure", d.of.Name())
+	}
+	y, told, exact := make([]float64, len(m.Outputs)), make([]float64, len(c)), make([]float64, len(m.Outputs))
+	measure(y, told)
+	m.Output(shown, c, acts, exact)
+	for i, v := range exact {
+		exact[i] = y[i] - v
+	}
+	driven.Noise = append(driven.Noise, exact)
+	if d.spoiled {
+		d.spoil(t, y)
+	}
+	s := make([]float64, len(shown))
+	if _, err := loop.DecideMeasured(y, told, pref, s, known, u); err != nil {
+		return err
+	}
+	if d.spoiled {
+		d.observed.Replay = append(d.observed.Replay, export.Replayed{
+			Y: y, C: told, S: s, U: slices.Clone(u), Faults: slices.Clone(d.observed.Filter.Faults()),
+		})
+	}
+	return nil
+}
+
+// spoil gives sensors their faults: values are missing, one is far off, four in a row are, and one stands still.
+func (d *exportDrive) spoil(t int, y []float64) {
+	const far = 1e6 // standard deviations
+	last := len(y) - 1
+	switch {
+	case t == 3:
+		y[0] = math.NaN()
+	case t == 6:
+		y[last] = math.NaN()
+	case t == 5:
+		y[last] += far * d.of.def.Measurement.Deviation[last]
+	case t >= 8 && t < 8+estimate.Persistent:
+		y[0] -= far * d.of.def.Measurement.Deviation[0]
+	case t > 14 && t < 24:
+		y[0] = d.observed.Replay[14].Y[0]
+	}
+}
+
+// acted takes what acted on a plant, whose model is after the action at next and after.
+func (d *exportDrive) acted(ep domain.Episode, s, next, after []float64, driven *export.Episode) {
+	m := d.of.def.Measurement
+	if m == nil {
+		return
+	}
+	own, c := make([]float64, len(s)), make([]float64, len(after))
+	ep.Observe(own, c)
+	var acts []float64
+	some := false
+	for i, v := range s {
+		acts = append(acts, v-next[i])
+	}
+	for _, p := range m.Unknown {
+		acts = append(acts, c[p.Context]-after[p.Context])
+	}
+	for _, v := range acts {
+		some = some || v != 0
+	}
+	if some || driven.Acts != nil {
+		for len(driven.Acts) < len(driven.Noise)-1 {
+			driven.Acts = append(driven.Acts, make([]float64, len(acts)))
+		}
+		driven.Acts = append(driven.Acts, acts)
+	}
+}

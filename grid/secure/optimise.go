@@ -1,0 +1,161 @@
+package secure
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+)
+
+// optimise solves with the outages that are remembered. From an earlier result it begins where that stands, and
+// with new outages at their power flows. Where that does not converge, or without a result, it begins with smooth
+// corners, then on the sides of the corners where that ended: from nothing, that finds the better optimum.
+func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
+	if p.warm {
+		begun := p.clone()
+		for _, t := range p.states[1:] {
+			if t.corner == nil {
+				t.setCorner(t.corners())
+			}
+		}
+		if status := s.side(ctx, p, r, nearStart); status == converged || status == NotSolved {
+			return status
+		}
+		p.restore(begun)
+	}
+	p.width = widest
+	for _, t := range p.states[1:] {
+		t.setCorner(nil)
+	}
+	begun := p.clone()
+	status := s.attempt(ctx, p, r, farStart, roughFeasibility, roughOptimality)
+	if status != converged {
+		p.restore(begun) // and the sides of the power flows
+	}
+	for _, t := range p.states[1:] {
+		t.setCorner(t.corners())
+	}
+	return s.side(ctx, p, r, nearStart)
+}
+
+// side solves on the present sides of the corners. A unit that is not on its side at the optimum
+// changes it. Where limits, balances or sides give after that, their price was too low: it is raised as
+// long as that helps. Where a higher price cannot be solved for, the optimum at the last one stands.
+func (s *Solver) side(ctx context.Context, p *interior, r *Result, from start) Status {
+	var kept []*state
+	for range sideSolves {
+		if status := s.attempt(ctx, p, r, from, feasibility, optimality); status != converged {
+			if kept == nil || status == NotSolved {
+				return status
+			}
+			p.restore(kept)
+			break
+		}
+		if len(p.given()) > 0 {
+			kept = p.clone()
+		}
+		flipped := 0
+		for _, t := range p.states[1:] {
+			flipped += t.flip()
+		}
+		if from = p.crossed(); flipped == 0 {
+			if !p.raise() {
+				break
+			}
+			if from = nearStart; p.elastic {
+				from = raisedStart
+			}
+		}
+	}
+	return converged
+}
+
+// attempt runs the interior point. Where that does not converge, it begins again with balances that may
+// give, and once more with the barrier held at every step.
+func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, from start, feasibility, optimality float64) Status {
+	most := s.sys.opt.MaxIterations
+	first := most
+	if !p.elastic {
+		first = min(most, hardIterations)
+	}
+	begun := make([][]float64, len(p.states))
+	for k, t := range p.states {
+		begun[k] = slices.Clone(t.x)
+	}
+	p.careful = false
+	p.begin(from)
+	status := p.run(ctx, first, feasibility, optimality)
+	r.Iterations += p.iterations
+	for _, careful := range []bool{false, true} {
+		if status != IterationLimit && status != Numerical {
+			break
+		}
+		if !careful && p.elastic {
+			continue
+		}
+		for k, t := range p.states {
+			copy(t.x, begun[k])
+		}
+		p.soften()
+		p.careful = careful
+		p.begin(farStart)
+		status = p.run(ctx, most, feasibility, optimality)
+		r.Iterations += p.iterations
+	}
+	r.KKT = p.kkt
+	return status
+}
+
+// polish takes units to the other side of their corners wherever that promises a lower cost, as long as the cost
+// falls, and says whether the dispatch has moved.
+func (s *Solver) polish(ctx context.Context, p *interior, r *Result) (moved bool, status Status) {
+	best := p.objective()
+	var kept []*state
+	promised := make([]map[limitPlace]float64, len(p.states))
+	for range polishings {
+		changed := 0
+		for k, t := range p.states[1:] {
+			promised[k+1] = t.promises()
+			changed += len(promised[k+1])
+		}
+		if changed == 0 || r.Iterations > enough*s.sys.opt.MaxIterations {
+			return moved, converged
+		}
+		kept = p.clone()
+		for k, t := range p.states[1:] {
+			t.cross(promised[k+1])
+		}
+		if status := s.side(ctx, p, r, p.crossed()); status != converged && status != IterationLimit {
+			return moved, status
+		}
+		f := p.objective()
+		if !(f < best-leastGain*math.Abs(best)) {
+			break
+		}
+		best, moved, kept = f, true, nil
+	}
+	if kept == nil {
+		return moved, converged
+	}
+	p.restore(kept)
+	for k, t := range p.states[1:] {
+		if promise := promised[k+1]; len(promise) > 0 {
+			t.corner = t.corner.clone() // earlier results keep theirs
+			maps.Copy(t.corner.vain, promise)
+		}
+	}
+	return moved, converged
+}
+
+const (
+	polishings = 20
+	crossings  = 2  // changes of side of one unit, before being on the wrong one gets dearer
+	sideSolves = 12 // optimisations of one round at most
+	enough     = 5  // times the iterations of one optimisation, after which no other side is tried
+	// Most optimisations take fewer iterations; one that does not is begun again with balances that give.
+	hardIterations = 100
+	leastGain      = 1e-9 // of the objective, by another side
+	// The smooth corners only say which side to begin on.
+	roughFeasibility = 1e-6
+	roughOptimality  = 1e-4
+)

@@ -1,0 +1,158 @@
+package secure
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/networktest"
+)
+
+// walk are loads that move by up to so much at every step, half of it by each bus for itself and half by all
+// together, around a level of the network's.
+func walk(n *network.Network, level, by float64, steps int, seed uint64) (list []Problem) {
+	rng := rand.New(rand.NewPCG(39, seed))
+	factor, all := slices.Repeat([]float64{1}, n.Buses()), 1.0
+	for range steps {
+		pr := Problem{}
+		pr.Pd, pr.Qd = n.Loads(level)
+		for b := range pr.Pd {
+			pr.Pd[b] *= all * factor[b]
+			pr.Qd[b] *= all * factor[b]
+		}
+		list = append(list, pr)
+		// Steps lead back to the level, so that a long walk stays where secure dispatches are.
+		move := func(f float64) float64 { return f * (1 + by/2*(2*rng.Float64()-1) - 0.1*(f-1)) }
+		all = move(all)
+		for b := range factor {
+			factor[b] = move(factor[b])
+		}
+	}
+	return list
+}
+
+// cpu is the time that all threads of the process have worked, in seconds.
+func cpu(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Sec+u.Stime.Sec) + 1e-6*float64(u.Utime.Usec+u.Stime.Usec)
+}
+
+// survivable are the branches that may go out, without these rows of the file and without those after whose outage
+// the plain optimum has no power flow.
+func survivable(b *testing.B, n *network.Network, level float64, without []string) (list []Outage) {
+	opt := DefaultOptions()
+	opt.Threads = 1
+	for _, o := range Branches(n) {
+		if !slices.Contains(without, strconv.Itoa(n.BranchRow[o.Branch]+1)) {
+			opt.Outages = append(opt.Outages, o)
+		}
+	}
+	s, err := New(n, opt)
+	if err != nil {
+		b.Fatal(err)
+	}
+	pd, qd := n.Loads(level)
+	plain := make([]acopf.Result, 1)
+	if err := s.plain.Solve(context.Background(), []acopf.Problem{{Pd: pd, Qd: qd}}, plain); err != nil {
+		b.Fatal(err)
+	}
+	checks, err := s.Check(context.Background(), pd, qd, plain[0].Pg, plain[0].Vm, plain[0].Va)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range checks {
+		if c.Solved {
+			list = append(list, c.Outage)
+		}
+	}
+	return list
+}
+
+// CPU time and iterations of a chain of loads that move by a share at every step, cold and warm. GPC_CASE is a
+// file, in place of a case that comes with the program, GPC_LEVEL its level and GPC_STEPS the chain's length.
+// Branches alone go out, without the rows in GPC_WITHOUT and those without a power flow at the plain optimum: where
+// nothing survives an outage there is no chain.
+func BenchmarkChain(b *testing.B) {
+	n, level, steps := networktest.Load(b, "pglib_opf_case118_ieee"), 0.9, 40
+	number := func(name string, otherwise float64) float64 {
+		if text := os.Getenv(name); text != "" {
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return x
+		}
+		return otherwise
+	}
+	if path := os.Getenv("GPC_CASE"); path != "" {
+		f, err := os.Open(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer f.Close()
+		c, err := matpower.Read(filepath.Base(path), f)
+		if err != nil {
+			b.Fatal(err)
+		}
+		n = networktest.Of(b, c)
+	}
+	level, steps = number("GPC_LEVEL", level), int(number("GPC_STEPS", float64(steps)))
+	opt := DefaultOptions()
+	opt.Outages, opt.Threads = survivable(b, n, level, strings.Split(os.Getenv("GPC_WITHOUT"), ",")), 1
+	for _, by := range []float64{0.001, 0.01, 0.03} {
+		b.Run(fmt.Sprintf("%s/by=%g", n.Name, by), func(b *testing.B) {
+			problems := walk(n, level, by, steps, 1)
+			for b.Loop() {
+				s, err := New(n, opt)
+				if err != nil {
+					b.Fatal(err)
+				}
+				var iterations, times []float64
+				warmed, last := 0, cpu(b)
+				err = s.Chain(context.Background(), problems, func(k int, warm bool, r *Result) error {
+					now := cpu(b)
+					if k == 0 {
+						b.ReportMetric(now-last, "cold-cpu-s")
+						b.ReportMetric(float64(r.Iterations), "cold-iterations")
+					}
+					if warm {
+						warmed++
+						iterations = append(iterations, float64(r.Iterations))
+						times = append(times, 1e3*(now-last))
+					}
+					last = cpu(b)
+					return nil
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				at := func(list []float64, share float64) float64 {
+					if len(list) == 0 {
+						return math.NaN()
+					}
+					slices.Sort(list)
+					return list[int(share*float64(len(list)-1)+0.5)]
+				}
+				b.ReportMetric(float64(warmed), "warm")
+				b.ReportMetric(at(iterations, 0.5), "iterations")
+				b.ReportMetric(at(iterations, 1), "most")
+				b.ReportMetric(at(times, 0.5), "cpu-ms")
+				b.ReportMetric(at(times, 0.99), "cpu-p99-ms")
+			}
+		})
+	}
+}

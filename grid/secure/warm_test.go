@@ -1,0 +1,168 @@
+package secure
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/gpc-engine/gpc/grid/networktest"
+)
+
+// From the dispatch before, where loads have moved by up to one percent, the optimum costs no more than that of a
+// solve from nothing, after a third of its iterations.
+func TestWarmStart(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		level float64
+		units bool
+	}{{"case_ieee30", 0.89, true}, {"case39", 0.88, false}, {"pglib_opf_case118_ieee", 0.9, false}} {
+		if c.name == "pglib_opf_case118_ieee" && testing.Short() {
+			continue // its solves from nothing take seconds
+		}
+		n := networktest.Load(t, c.name)
+		opt := DefaultOptions()
+		opt.Threads = 1
+		if !c.units {
+			opt.Outages = Branches(n)
+		}
+		s, err := New(n, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := walk(n, c.level, 0.01, 6, 2)
+		var few, many int
+		err = s.Chain(context.Background(), steps, func(k int, warm bool, r *Result) error {
+			cold, err := s.Solve(context.Background(), steps[k])
+			if err != nil {
+				return err
+			}
+			if r.Status != Secure || cold.Status != Secure || warm != (k > 0) || len(r.Remembered) == 0 {
+				t.Fatalf("%s, step %d: warm %v: %v %s, cold %v, %d remembered",
+					c.name, k, warm, r.Status, r.Reason, cold.Status, len(r.Remembered))
+			}
+			if r.Objective-cold.Objective > 1e-7*cold.Objective {
+				t.Errorf("%s, step %d: warm %.9g, cold %.9g", c.name, k, r.Objective, cold.Objective)
+			}
+			if skipped := survives(t, s, r, steps[k].Pd, steps[k].Qd); skipped > len(s.outages)/2 {
+				t.Errorf("%s, step %d: %d of %d outages could not be checked again", c.name, k, skipped, len(s.outages))
+			}
+			if warm {
+				few, many = few+r.Iterations, many+cold.Iterations
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if t.Logf("%s: %d iterations warm, %d cold", c.name, few, many); few > many/3 {
+			t.Errorf("%s: %d iterations warm, %d cold", c.name, few, many)
+		}
+	}
+}
+
+// Where a unit is at a corner, the conditions of an optimum are off by as much on either side, if the limit of the
+// other side has the multiplier that across says: that of a set-point or of what is shared does not change.
+func TestMultiplierAcrossACorner(t *testing.T) {
+	n := networktest.Load(t, "case_ieee30")
+	s, err := New(n, DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(39, 3))
+	kinds := map[limitKind]int{}
+	for _, side := range []int8{-1, 0, 1} {
+		c := newState(s.sys, Outage{0, -1}, true, n.Pd, n.Qd, nil).corners()
+		for g := range c.active {
+			c.active[g] = side
+		}
+		for i := range c.reactive {
+			c.reactive[i] = side
+		}
+		at := newState(s.sys, Outage{0, -1}, true, n.Pd, n.Qd, c)
+		for i := len(at.limits) - at.sides; i < len(at.limits); i++ {
+			l := at.limits[i]
+			for v := range at.x {
+				at.x[v] = 0.9 + 0.2*rng.Float64()
+			}
+			clear(at.z)
+			if l.kind == ofShare {
+				at.x[at.set[s.sys.setP[l.at]]] = l.bound - s.sys.share[l.at]*at.x[at.delta]
+				at.z[i] = rng.Float64()
+			} else {
+				at.x[l.at] = l.bound
+				at.evaluate(0)
+				at.z[i] = -l.sign * at.r[l.at] // as at an optimum
+			}
+			at.evaluate(0)
+			other := at.corner.clone()
+			at.change(other, i)
+			o := at.with(other)
+			clear(o.z)
+			on := slices.IndexFunc(o.limits, func(m limit) bool {
+				return m.kind == l.kind && m.at == l.at && m.bound == l.bound && m.weight == l.weight
+			})
+			o.z[on] = at.across(i)
+			o.evaluate(0)
+			for v := range o.r {
+				if math.Abs(o.r[v]-at.r[v]) > 1e-12 {
+					t.Errorf("side %d, limit of kind %d at %d: condition %d is off by %g on one side, by %g on the other",
+						side, l.kind, l.at, v, at.r[v], o.r[v])
+				}
+			}
+			kinds[l.kind]++
+		}
+	}
+	if kinds[ofVariable] == 0 || kinds[ofShare] == 0 {
+		t.Errorf("corners by kind: %v", kinds)
+	}
+}
+
+// Checks that begin at those of an earlier dispatch come to the power flows that they come to from the voltages
+// before an outage.
+func TestChecksFromEarlierOnes(t *testing.T) {
+	n := networktest.Load(t, "case118")
+	opt := DefaultOptions()
+	opt.Threads = 1
+	s, err := New(n, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var from known
+	switched, begun := 0, 0
+	for _, level := range []float64{1, 1.01, 0.98} {
+		pd, qd := n.Loads(level)
+		base, pg, err := newOutageFlows(s.sys, pd, qd).base(Candidate{scaled(n.Pg0, level), n.Vm0})
+		if err != nil || !base.Solved {
+			t.Fatal(err, base.Reason)
+		}
+		alone, err := s.screen(context.Background(), pd, qd, pg, base.vm, base.va, nil, known{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near, err := s.screen(context.Background(), pd, qd, pg, base.vm, base.va, nil, from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range alone {
+			if from.begin(i, base.vm, base.va) != nil {
+				begun++
+			}
+			switched += c.Switched
+			if c.Solved != near[i].Solved || len(c.Violations) != len(near[i].Violations) {
+				t.Errorf("level %g, %s: solved %v, %d broken; from the earlier check %v, %d", level, c.name(n),
+					c.Solved, len(c.Violations), near[i].Solved, len(near[i].Violations))
+			}
+			for b, v := range c.vm {
+				if c.Solved && math.Abs(v-near[i].vm[b]) > 1e-7 {
+					t.Errorf("level %g, %s: |V| at bus %d is %g, from the earlier check %g", level, c.name(n), n.BusID[b], v, near[i].vm[b])
+				}
+			}
+		}
+		from = known{alone, base.vm, base.va}
+	}
+	if switched == 0 || begun < len(s.outages) {
+		t.Errorf("%d buses at a reactive limit, %d checks from earlier ones", switched, begun)
+	}
+}

@@ -1,0 +1,61 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// lookAhead has a fan made of the last frame where somebody sees it and it is another than the
+// one before, and leaves the loop its time.
+func (p *player) lookAhead() {
+	if p.fanning || !p.watched() || time.Now().Before(p.nextFan) {
+		return
+	}
+	p.nextFan = time.Now().Add(fansEvery)
+	_, last := p.source.Range()
+	if p.at != last {
+		return
+	}
+	of := fanOf{last, p.generation, fmt.Sprint(p.source.Preference())}
+	if of == p.fanned {
+		return
+	}
+	look := p.source.Fan()
+	if look == nil {
+		return
+	}
+	p.fanning, p.fanned = true, of
+	ctx, drop := context.WithCancel(p.ctx)
+	p.dropFan = drop
+	began := time.Now()
+	p.looking.Go(func() {
+		var fan *Fan
+		err := p.guarded(func() (err error) {
+			fan, err = look(ctx)
+			return err
+		})
+		took := time.Since(began)
+		select {
+		case p.ask <- func() { p.receiveFan(of, fan, err, took) }:
+		case <-p.ctx.Done():
+		}
+	})
+}
+
+// receiveFan sends a finished fan to the page; a fan of an earlier episode is dropped.
+func (p *player) receiveFan(of fanOf, fan *Fan, err error, took time.Duration) {
+	p.dropFan()
+	p.fanning, p.nextFan = false, time.Now().Add(fansEvery)
+	if p.playing {
+		p.nextFan = time.Now().Add(time.Duration(float64(took) * (1/fanShare - 1)))
+	}
+	switch {
+	case of.generation != p.generation:
+	case err == nil:
+		p.send("fan", fan)
+	default:
+		p.fault, p.nextFan = fmt.Sprintf("looking ahead: %v", err), time.Now().Add(time.Minute)
+		p.sendState()
+	}
+}
