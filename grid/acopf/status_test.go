@@ -135,18 +135,18 @@ func TestBadInputIsNamed(t *testing.T) {
 	nan[4] = math.NaN()
 	factors := make([]float64, net.Branches())
 	for want, pr := range map[string]Problem{
-		"Pd has 3 values for 9 buses":     {Pd: make([]float64, 3)},
-		"Pd[4] is NaN":                    {Pd: nan},
-		"BranchFactors[0] is 0":           {BranchFactors: factors},
-		"one of Previous and Ramp is nil": {Previous: make([]float64, 3)},
-		"Ramp[1] is -1":                   {Previous: make([]float64, 3), Ramp: []float64{1, -1, 1}},
-		"start is infeasible":             {Start: &Result{Status: Infeasible}},
-		"start belongs to another network":     {Start: other},
-		"weight 2 is -1":                  {Objective: Objective{Weights: [3]float64{1, -1, 1}}},
-		"objective 3 has ideal 1 and":     {Objective: Objective{Weights: [3]float64{1, 1, 1}, Ideal: [3]float64{0, 0, 1}, Nadir: [3]float64{1, 1, 1}}},
-		"tightening {VLoad:-1":            {Tighten: Tightening{VLoad: -1}},
-		"tightening {VLoad:0 VGen:NaN":    {Tighten: Tightening{VGen: math.NaN()}},
-		"Previous[0] is +Inf":             {Previous: []float64{math.Inf(1), 0, 0}, Ramp: make([]float64, 3)},
+		"Pd has 3 values for 9 buses":      {Pd: make([]float64, 3)},
+		"Pd[4] is NaN":                     {Pd: nan},
+		"BranchFactors[0] is 0":            {BranchFactors: factors},
+		"one of Previous and Ramp is nil":  {Previous: make([]float64, 3)},
+		"Ramp[1] is -1":                    {Previous: make([]float64, 3), Ramp: []float64{1, -1, 1}},
+		"start is infeasible":              {Start: &Result{Status: Infeasible}},
+		"start belongs to another network": {Start: other},
+		"weight 2 is -1":                   {Objective: Objective{Weights: [3]float64{1, -1, 1}}},
+		"objective 3 has ideal 1 and":      {Objective: Objective{Weights: [3]float64{1, 1, 1}, Ideal: [3]float64{0, 0, 1}, Nadir: [3]float64{1, 1, 1}}},
+		"tightening {VLoad:-1":             {Tighten: Tightening{VLoad: -1}},
+		"tightening {VLoad:0 VGen:NaN":     {Tighten: Tightening{VGen: math.NaN()}},
+		"Previous[0] is +Inf":              {Previous: []float64{math.Inf(1), 0, 0}, Ramp: make([]float64, 3)},
 	} {
 		err := s.Solve(context.Background(), []Problem{{Start: good}, pr}, make([]Result, 2))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "problem 1") {
