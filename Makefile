@@ -586,9 +586,19 @@ test-stand-in: stand-in
 	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short -timeout 30m -run 'Device|Rounds|Search|Planning' ./batchnav ./domains/multiagent/plan
 
 .PHONY: test-ptx test-ptx-short ptx-report
-## test-ptx: the tests of the CUDA path on the PTX of the images, interpreted, with races and unwritten memory as errors (docs/contribute/ptx.md)
+## test-ptx: the tests of the CUDA path on the PTX of the images, interpreted, with races and unwritten memory as errors; prints their CPU time and which entries ran (docs/contribute/ptx.md)
+test-ptx: export GPC_TEST_PTX = 1
+test-ptx: export GPC_TEST_PTX_EXECUTED = $(CURDIR)/build/ptx-executed
 test-ptx:
-	GPC_TEST_PTX=1 $(GO) test -short -timeout 60m ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train
+	mkdir -p build
+	rm -f $(GPC_TEST_PTX_EXECUTED)
+	@# The example's module has no sums of its own: those of this one hold for it.
+	cp examples/outside/go.mod build/outside.mod
+	cp go.sum build/outside.sum
+	$(GO) test -short -count 1 -timeout 60m ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train && \
+		$(GO) test -short -count 1 -run QuadraticOnTheDevice ./bench && \
+		GOPROXY=off $(GO) -C examples/outside test -modfile $(CURDIR)/build/outside.mod -mod mod -short -count 1 ./heating && echo 'user and system time, of the shell and then of the tests:' && times
+	$(GO) run ./bench/ptxreport -executed $(GPC_TEST_PTX_EXECUTED)
 
 ## test-ptx-short: the interpreter's own tests, and a part of the suite that has every kind of kernel; CI runs it, and the shim's checks leave out that part
 PTX_SHORT = ^TestConformance$$/^(net-edges|eig-degenerate|index-ties|index-edges|step-group|step-broadcast|loops|trainer-chain)$$|TF32|TensorCore
@@ -599,7 +609,7 @@ test-ptx-short:
 	$(GO) test -short ./kernels/ptx/...
 	GPC_TEST_PTX=1 $(GO) test -short -timeout 30m -run '$(PTX_SHORT)' ./kernels
 
-## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/contribute/notebook/cuda-kernels.md; hours, and the same command continues; SAMPLE=32 runs some blocks of each launch of a step, update or decision
+## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/contribute/notebook/cuda-kernels.md; hours, and the same command continues; SAMPLE=32 runs some blocks of each launch of a step, update or decision, OF= one operation
 ROWS ?= 64
 RECORD ?=
 ptx-report:
@@ -607,7 +617,7 @@ ifeq ($(RECORD),)
 	$(GO) run ./bench/ptxreport -case $(or $(filter-out multiagent-static,$(CASE)),size:opf30) -batch $(ROWS)
 else
 	mkdir -p $(dir $(RECORD))
-	$(GO) run ./bench/ptxreport -record $(RECORD) -sample $(or $(SAMPLE),0)
+	$(GO) run ./bench/ptxreport -record $(RECORD) -sample $(or $(SAMPLE),0) -of '$(OF)'
 	$(GO) run ./bench/ptxreport -page docs/contribute/notebook/cuda-kernels.md -from $(RECORD)
 endif
 

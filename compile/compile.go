@@ -10,7 +10,6 @@ package compile
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -413,11 +412,7 @@ func (r *run) finish(ctx context.Context, ended string, watch *machine.Watch) (*
 	if out.Load != nil {
 		out.Load.Partial = r.continued
 	}
-	text, err := json.MarshalIndent(out, "", "  ")
-	if err == nil {
-		err = durable.WriteFile(r.opt.Out+".report.json", append(text, '\n'), 0o644)
-	}
-	if err != nil {
+	if err := durable.WriteJSON(r.opt.Out+".report.json", out, "  "); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	r.journal.Pace.Tests = tests

@@ -137,6 +137,7 @@ func (m *backends) table(measure func(backend.Backend) ([]backendtest.Deviation,
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", m.names[i], err)
 		}
+		log.Printf("measured: %s", m.names[i])
 		columns = append(columns, d)
 	}
 	var s strings.Builder

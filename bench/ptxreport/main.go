@@ -7,6 +7,8 @@
 //	go run ./bench/ptxreport -record bench/ptxreport/counts.json
 //	go run ./bench/ptxreport -page docs/contribute/notebook/cuda-kernels.md
 //
+// With -executed it says which entries of the images tests have launched (make test-ptx).
+//
 // Nothing of this is a time: counts of instructions and of requests to memory hold for any
 // device, and how long they take on one is arithmetic that the page explains.
 package main
@@ -84,20 +86,24 @@ func main() {
 	worst := flag.Int("worst", 3, "costly accesses to name for each kernel")
 	record := flag.String("record", "", "write the counts of all cases at full size to this file instead")
 	page := flag.String("page", "", "write the section of this page from the record instead")
+	names := flag.String("executed", "", "compare this file of names of launched kernels with the entries of all images instead")
 	from := flag.String("from", "bench/ptxreport/counts.json", "the record that -page reads")
 	flag.Parse()
 	if flag.NArg() > 0 || *batch < 1 || *sample < 0 {
 		log.Printf("%d arguments, batch %d, sample %d: want none, at least 1, at least 0", flag.NArg(), *batch, *sample)
 		os.Exit(2)
 	}
+	wanted := func(of string) bool { return *only == "" || of == *only }
 	var err error
 	switch {
+	case *names != "":
+		err = executed(os.Stdout, *names)
 	case *page != "":
 		err = write(*page, *from)
 	case *record != "":
-		err = all(*record, *sample)
+		err = all(*record, *sample, wanted)
 	default:
-		err = run(*name, *batch, *tf32, *sample, func(of string) bool { return *only == "" || of == *only }, func(of, _ string, counts []*ptx.Counts) error {
+		err = run(*name, *batch, *tf32, *sample, wanted, func(of, _ string, counts []*ptx.Counts) error {
 			fmt.Printf("\n%s of %d, %s\n\n", of, *batch, *name)
 			if err := ptx.Report(os.Stdout, counts); err != nil {
 				return err
@@ -113,22 +119,21 @@ func main() {
 	}
 }
 
-// all records every case at full size, but for the operations that the record has: all of
-// them take long, so that the same command continues. A record of other images is to be
-// removed first.
-func all(path string, sample int) error {
+// all records the wanted operations of every case at full size, except those that the record
+// has: the same command continues a record. A record of other images is to be removed first.
+func all(path string, sample int, wanted func(of string) bool) error {
 	list, err := read(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	for _, c := range recorded {
 		log.Printf("%s, %d rows, tf32 %v", c.name, c.batch, c.tf32)
-		recordedOf := func(of string) bool {
-			return slices.ContainsFunc(list, func(r Record) bool {
+		missing := func(of string) bool {
+			return wanted(of) && !slices.ContainsFunc(list, func(r Record) bool {
 				return r.Of == of && r.Case == c.name && r.Batch == c.batch && (r.Precision == "fp32") != c.tf32
 			})
 		}
-		err := run(c.name, c.batch, c.tf32, sample, func(of string) bool { return !recordedOf(of) }, func(of, precision string, counts []*ptx.Counts) error {
+		err := run(c.name, c.batch, c.tf32, sample, missing, func(of, precision string, counts []*ptx.Counts) error {
 			log.Printf("%s", of)
 			for _, k := range counts {
 				list = append(list, record(of, c.name, c.batch, precision, k))

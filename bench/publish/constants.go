@@ -225,7 +225,7 @@ func (d devices) replacedConstants() string {
 				k := &paperConstants[i]
 				for _, m := range p.Pairs[1:] {
 					if v, ok := m.Constants[k.replaced]; k.replaced != "" && ok && v == k.value {
-						s.Rows = append(s.Rows, slices.Concat([]string{r.Name, report.OrDash(p.Regime), fmt.Sprint(p.Noise), fmt.Sprintf("%s = %g", k.name, k.value), fmt.Sprintf("%d/%d", p.Pairs[0].Safe, p.Pairs[0].Episodes), fmt.Sprintf("%d/%d", m.Safe, m.Episodes)}, costCells(&m)))
+						s.Rows = append(s.Rows, slices.Concat([]string{r.Name, report.OrDash(p.Regime), fmt.Sprint(p.Noise), fmt.Sprintf("%s = %g", k.name, k.value), safeShare(&p.Pairs[0]), safeShare(&m)}, costCells(&m)))
 					}
 				}
 			}
@@ -239,7 +239,7 @@ func (d devices) replacedConstants() string {
 				if p.Case == r.Name && len(p.Pairs) == 2 && p.Pairs[0].Method == p.Pairs[1].Method && strings.HasSuffix(p.Map.File, k.with) {
 					shown = append(shown, p)
 					own, m := &p.Pairs[0], &p.Pairs[1]
-					s.Rows = append(s.Rows, slices.Concat([]string{r.Name, report.OrDash(p.Regime), fmt.Sprint(p.Noise), fmt.Sprintf("%s: map `%s`", k.name, p.Map.File), fmt.Sprintf("%d/%d", own.Safe, own.Episodes), fmt.Sprintf("%d/%d", m.Safe, m.Episodes)}, costCells(m)))
+					s.Rows = append(s.Rows, slices.Concat([]string{r.Name, report.OrDash(p.Regime), fmt.Sprint(p.Noise), fmt.Sprintf("%s: map `%s`", k.name, p.Map.File), safeShare(own), safeShare(m)}, costCells(m)))
 				}
 			}
 		}
@@ -260,34 +260,23 @@ func costCells(m *closedloop.Paired) []string {
 // projections are the decisions with and without the projection, on the bundled maps and on maps of
 // less data: of lifted targets, and of targets that keep off the limits.
 func (d devices) projections() string {
-	s := report.Section{Rows: [][]string{{"case", "map", "samples", "sha256", "method", "safe", "decisions that break a limit", "least margin", "cost above the optimum, % ± 95 %", "n"}}}
-	var shown []closedloop.Pairing
-	for _, r := range report.RunsOf(d, (*report.Records).PairedCases) {
-		for _, p := range projectionPairings(r.Records) {
-			if p.Case != r.Name {
-				continue
-			}
-			shown = append(shown, p)
-			for _, m := range p.Pairs {
-				of := cmp.Or(p.Map.File, report.BundledMap)
-				s.Rows = append(s.Rows, []string{
-					r.Name, "`" + of + "`", grouped(p.Map.Samples), sumHead(m.ModelSHA256), "`" + m.Method + "`", fmt.Sprintf("%d/%d", m.Safe, m.Episodes),
-					fmt.Sprintf("%d of %d", m.Violations, m.Decisions), m.MarginMin.Text("%.2g"), report.Estimate("%.4f", m.RegretPct, m.RegretCI95), fmt.Sprint(m.RegretN),
-				})
-			}
+	headings := []string{"case", "map", "samples", "sha256", "method", "safe", "decisions that break a limit", "least margin", "cost above the optimum, % ± 95 %", "n"}
+	return d.paired("", headings, (*report.Records).PairedCases, projectionPairings, func(r report.Run, p *closedloop.Pairing, i int) []string {
+		m := &p.Pairs[i]
+		return []string{
+			r.Name, "`" + cmp.Or(p.Map.File, report.BundledMap) + "`", grouped(p.Map.Samples), sumHead(m.ModelSHA256), "`" + m.Method + "`", safeShare(m),
+			fmt.Sprintf("%d of %d", m.Violations, m.Decisions), m.MarginMin.Text("%.2g"), report.Estimate("%.4f", m.RegretPct, m.RegretCI95), fmt.Sprint(m.RegretN),
 		}
-	}
-	s.Provenance = report.RecordedBy(shown)
-	return report.Tables(s)
+	})
 }
 
 // sumHead is the beginning of a sum, which tells files apart.
 func sumHead(sum string) string { return "`" + sum[:min(len(sum), 12)] + "`" }
 
 // projectionPairings are a case's, the bundled map's first, then by the map's name.
-func projectionPairings(r *report.Records) (out []closedloop.Pairing) {
-	for _, p := range report.Of[closedloop.Pairing](r) {
-		if report.UnprojectedAside(&p) {
+func projectionPairings(r report.Run) (out []closedloop.Pairing) {
+	for _, p := range report.Of[closedloop.Pairing](r.Records) {
+		if p.Case == r.Name && report.UnprojectedAside(&p) {
 			out = append(out, p)
 		}
 	}

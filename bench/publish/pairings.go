@@ -14,6 +14,28 @@ import (
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
+// paired is the table of the pairs of some pairings of each case on its first device, behind its headings: a row gives
+// the cells of the i-th method of a pairing, nil where it has no row. note may be empty.
+func (d devices) paired(
+	note string, headings []string, names func(r *report.Records) []string, of func(r report.Run) []closedloop.Pairing,
+	row func(r report.Run, p *closedloop.Pairing, i int) []string,
+) string {
+	s := report.Section{Note: note, Rows: [][]string{headings}}
+	var shown []closedloop.Pairing
+	for _, r := range report.RunsOf(d, names) {
+		for _, p := range of(r) {
+			shown = append(shown, p)
+			for i := range p.Pairs {
+				if cells := row(r, &p, i); cells != nil {
+					s.Rows = append(s.Rows, cells)
+				}
+			}
+		}
+	}
+	s.Provenance = report.RecordedBy(shown)
+	return report.Tables(s)
+}
+
 // dearer is by how much a row's episodes cost more than the first's: mean with its interval, median
 // and number; dashes for the first.
 func dearer(first bool, m *closedloop.Paired) []string {
@@ -31,48 +53,30 @@ func meanTime(m *closedloop.Paired) string {
 
 // candidates is the table of a case's pairings by candidates.
 func (d devices) candidates(name string) string {
-	s := report.Section{Rows: [][]string{{"method", "candidates", "equal", "safe", "cost above the first's, % [95 %]", "median", "n", "smallest margin, m ± 95 %", "fallbacks", "decision mean (p50 / p99), ms"}}}
-	var shown []closedloop.Pairing
-	for _, r := range report.RunsOf(d, (*report.Records).ComparedCases) {
-		if r.Name != name {
-			continue
-		}
-		for _, p := range r.CandidatePairings(name) {
-			shown = append(shown, p)
-			for i := range p.Pairs {
-				m := &p.Pairs[i]
-				s.Rows = append(s.Rows, slices.Concat(
-					[]string{"`" + m.Method + "`", fmt.Sprint(r.CandidatesOf(name, m)), r.EqualIn(name, &p.Pairs[0], m), fmt.Sprintf("%d/%d", m.Safe, m.Episodes)},
-					dearer(i == 0, m), []string{report.Estimate("%.3f", m.MarginMean, m.MarginCI95), fmt.Sprint(m.Fallback), meanTime(m)}))
-			}
-		}
+	of := func(r *report.Records) []string {
+		return slices.DeleteFunc(r.ComparedCases(), func(of string) bool { return of != name })
 	}
-	s.Note, s.Provenance = "Each method is beside the last one above it with the map (`"+report.Planner+"`), on the same episodes.", report.RecordedBy(shown)
-	return report.Tables(s)
+	headings := []string{"method", "candidates", "equal", "safe", "cost above the first's, % [95 %]", "median", "n", "smallest margin, m ± 95 %", "fallbacks", "decision mean (p50 / p99), ms"}
+	note := "Each method is beside the last one above it with the map (`" + report.Planner + "`), on the same episodes."
+	return d.paired(note, headings, of, report.Run.CandidatePairings, func(r report.Run, p *closedloop.Pairing, i int) []string {
+		m := &p.Pairs[i]
+		return slices.Concat([]string{"`" + m.Method + "`", fmt.Sprint(r.CandidatesOf(name, m)), r.EqualIn(name, &p.Pairs[0], m), safeShare(m)},
+			dearer(i == 0, m), []string{report.Estimate("%.3f", m.MarginMean, m.MarginCI95), fmt.Sprint(m.Fallback), meanTime(m)})
+	})
 }
 
 // mapWorth has, for each case of such pairings, what decides without a map beside the planner with
 // it: with as many candidates, and in its time.
 func (d devices) mapWorth() string {
-	s := report.Section{Rows: [][]string{{"case", "candidates with the map", "without it", "equal", "candidates", "cost above the map's, % [95 %]", "median", "n", "smallest margin less the map's, m", "decision mean over the map's"}}}
-	var shown []closedloop.Pairing
-	for _, r := range report.RunsOf(d, (*report.Records).ComparedCases) {
-		for _, p := range r.CandidatePairings(r.Name) {
-			shown = append(shown, p)
-			first := &p.Pairs[0]
-			for i := 1; i < len(p.Pairs); i++ {
-				m := &p.Pairs[i]
-				if r.Method(r.Name, m.Method).Needs&domain.NeedsMap != 0 {
-					continue
-				}
-				s.Rows = append(s.Rows, slices.Concat(
-					[]string{"`" + r.Name + "`", fmt.Sprint(r.CandidatesOf(r.Name, first)), "`" + m.Method + "`", r.EqualIn(r.Name, first, m), fmt.Sprint(r.CandidatesOf(r.Name, m))},
-					dearer(false, m), []string{report.Number("%+.3f", float64(m.MarginMean-first.MarginMean)), report.Number("%.2f", float64(m.LatencyMean/first.LatencyMean))}))
-			}
+	headings := []string{"case", "candidates with the map", "without it", "equal", "candidates", "cost above the map's, % [95 %]", "median", "n", "smallest margin less the map's, m", "decision mean over the map's"}
+	return d.paired("", headings, (*report.Records).ComparedCases, report.Run.CandidatePairings, func(r report.Run, p *closedloop.Pairing, i int) []string {
+		first, m := &p.Pairs[0], &p.Pairs[i]
+		if i == 0 || r.Method(r.Name, m.Method).Needs&domain.NeedsMap != 0 {
+			return nil
 		}
-	}
-	s.Provenance = report.RecordedBy(shown)
-	return report.Tables(s)
+		return slices.Concat([]string{"`" + r.Name + "`", fmt.Sprint(r.CandidatesOf(r.Name, first)), "`" + m.Method + "`", r.EqualIn(r.Name, first, m), fmt.Sprint(r.CandidatesOf(r.Name, m))},
+			dearer(false, m), []string{report.Number("%+.3f", float64(m.MarginMean-first.MarginMean)), report.Number("%.2f", float64(m.LatencyMean/first.LatencyMean))})
+	})
 }
 
 // plainest are the undisturbed pairings of a case of the bundled map, and of the one of the
@@ -87,34 +91,24 @@ func plainest(r report.Run) []closedloop.Pairing {
 
 // quality is what candidates, polish and data are worth, in pairs, method by method.
 func (d devices) quality() string {
-	s := report.Section{Rows: [][]string{{"case", "map, samples", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
-	var shown []closedloop.Pairing
-	for _, r := range report.RunsOf(d, (*report.Records).PairedCases) {
-		for _, p := range plainest(r) {
-			shown = append(shown, p)
-			for i, m := range p.Pairs {
-				s.Rows = append(s.Rows, report.PairedRow([]string{p.Case, cmp.Or(p.Map.File, report.BundledMap) + ", " + fmt.Sprint(p.Map.Samples)}, i, &m))
-			}
-		}
-	}
-	s.Provenance = report.RecordedBy(shown)
-	return report.Tables(s)
+	return d.paired("", pairedHeadings("map, samples"), (*report.Records).PairedCases, plainest, func(_ report.Run, p *closedloop.Pairing, i int) []string {
+		return report.PairedRow([]string{p.Case, cmp.Or(p.Map.File, report.BundledMap) + ", " + fmt.Sprint(p.Map.Samples)}, i, &p.Pairs[i])
+	})
+}
+
+// pairedHeadings are those of report.PairedRow behind a case and something else.
+func pairedHeadings(second string) []string {
+	return []string{"case", second, "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}
 }
 
 // shifted is the same on plants that the maps were not made for.
 func (d devices) shifted() string {
-	s := report.Section{Rows: [][]string{{"case", "plant", "method", "safe", "regret % ± 95 %", "median", "p90", "worst", "less the first's ± 95 %", "n", "p50 / p99, ms"}}}
-	var shown []closedloop.Pairing
-	for _, r := range report.RunsOf(d, (*report.Records).PairedCases) {
-		for _, p := range r.PairingsWhere(r.Name, func(p *closedloop.Pairing) bool { return p.Shift["ellipse"] == 1.1 || p.Shift["obstacle-speed"] == 1.5 }) {
-			shown = append(shown, p)
-			for i, m := range p.Pairs {
-				s.Rows = append(s.Rows, report.PairedRow([]string{p.Case, report.ShiftText(p.Shift)}, i, &m))
-			}
-		}
+	of := func(r report.Run) []closedloop.Pairing {
+		return r.PairingsWhere(r.Name, func(p *closedloop.Pairing) bool { return p.Shift["ellipse"] == 1.1 || p.Shift["obstacle-speed"] == 1.5 })
 	}
-	s.Provenance = report.RecordedBy(shown)
-	return report.Tables(s)
+	return d.paired("", pairedHeadings("plant"), (*report.Records).PairedCases, of, func(_ report.Run, p *closedloop.Pairing, i int) []string {
+		return report.PairedRow([]string{p.Case, report.ShiftText(p.Shift)}, i, &p.Pairs[i])
+	})
 }
 
 // compiled are the maps of all devices, each case's on its first, the systems that other

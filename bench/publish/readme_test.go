@@ -269,7 +269,7 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 	}
 	bare := 0
 	for _, r := range report.RunsOf(all, (*report.Records).PairedCases) {
-		for _, p := range projectionPairings(r.Records) {
+		for _, p := range projectionPairings(r) {
 			bare = max(bare, p.Pairs[1].Safe)
 		}
 	}

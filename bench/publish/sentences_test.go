@@ -396,7 +396,7 @@ func aboutEqualTime(c *claims) {
 func rangesOfEqualTime(t *testing.T) (dearer, cheaper []float64, clear int) {
 	t.Helper()
 	for _, r := range report.RunsOf(recorded(t), (*report.Records).ComparedCases) {
-		for _, p := range r.CandidatePairings(r.Name) {
+		for _, p := range r.CandidatePairings() {
 			first := &p.Pairs[0]
 			for i := 1; i < len(p.Pairs); i++ {
 				m := &p.Pairs[i]

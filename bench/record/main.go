@@ -164,11 +164,7 @@ func run(ctx context.Context, out string, limit machine.Limit, arguments []strin
 	if record.Benchmarks, err = peerrecord.ParseBenchmarks(printed.String()); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(&record, "", " ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(out, append(text, '\n'), 0o644)
+	return durable.WriteJSON(out, &record, " ")
 }
 
 // words are a command line as a shell takes it, but for the linker's flags and folders of

@@ -105,7 +105,7 @@ func (r Run) Rival(evals []closedloop.Result) (best *closedloop.Result) {
 // candidates, and keeps the limits more often there than the best plain record without a map does: the cheapest of
 // these. nil: there is none.
 func (r Run) pairedRival(own, other *closedloop.Result) (in *closedloop.Pairing, best *closedloop.Paired) {
-	for _, p := range r.CandidatePairings(r.Name) {
+	for _, p := range r.CandidatePairings() {
 		if p.Pairs[0].Method != own.Method {
 			continue
 		}

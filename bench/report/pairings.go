@@ -62,12 +62,8 @@ func compareFactors(a, b map[string]float64) int {
 }
 
 // pairedCases are the cases with pairings, by name.
-func (r *Records) pairedCases() (names []string) {
-	for _, p := range Of[closedloop.Pairing](r) {
-		names = append(names, p.Case)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+func (r *Records) pairedCases() []string {
+	return casesOf(Of[closedloop.Pairing](r), func(p *closedloop.Pairing) string { return p.Case })
 }
 
 // PairedCases are those of them that the program has.
@@ -153,14 +149,13 @@ func byCandidates(p *closedloop.Pairing) bool {
 }
 
 // ComparedCases are the cases with such a pairing.
-func (r *Records) ComparedCases() (names []string) {
-	for _, p := range Of[closedloop.Pairing](r) {
-		if byCandidates(&p) {
-			names = append(names, p.Case)
+func (r *Records) ComparedCases() []string {
+	return casesOf(Of[closedloop.Pairing](r), func(p *closedloop.Pairing) string {
+		if byCandidates(p) {
+			return p.Case
 		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+		return ""
+	})
 }
 
 // CandidatesOf is how many candidates a decision of a row has.
@@ -168,15 +163,15 @@ func (r *Records) CandidatesOf(name string, m *closedloop.Paired) int {
 	return cmp.Or(m.Candidates, r.Method(name, m.Method).Candidates)
 }
 
-// CandidatePairings are those of a case, most candidates first.
-func (r *Records) CandidatePairings(name string) (out []closedloop.Pairing) {
-	for _, p := range Of[closedloop.Pairing](r) {
-		if p.Case == name && byCandidates(&p) {
+// CandidatePairings are those of the case, most candidates first.
+func (r Run) CandidatePairings() (out []closedloop.Pairing) {
+	for _, p := range Of[closedloop.Pairing](r.Records) {
+		if p.Case == r.Name && byCandidates(&p) {
 			out = append(out, p)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b closedloop.Pairing) int {
-		return r.CandidatesOf(name, &b.Pairs[0]) - r.CandidatesOf(name, &a.Pairs[0])
+		return r.CandidatesOf(r.Name, &b.Pairs[0]) - r.CandidatesOf(r.Name, &a.Pairs[0])
 	})
 	return out
 }
@@ -243,12 +238,8 @@ func (r *Records) compilationSections() (out []Section) {
 }
 
 // CompiledCases are those of the compilations, by name.
-func (r *Records) CompiledCases() (names []string) {
-	for _, c := range Of[compile.Report](r) {
-		names = append(names, c.Case)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+func (r *Records) CompiledCases() []string {
+	return casesOf(Of[compile.Report](r), func(c *compile.Report) string { return c.Case })
 }
 
 // Compilation is a case's; nil: there is none.

@@ -89,12 +89,17 @@ type Trace struct {
 
 // CaseNames lists the cases that have evaluations or traces, by name.
 func (r *Records) CaseNames() []string {
-	var names []string
-	for _, e := range Of[closedloop.Result](r) {
-		names = append(names, e.Case)
-	}
-	for _, t := range r.Traces {
-		names = append(names, t.Header.Case)
+	evaluated := casesOf(Of[closedloop.Result](r), func(e *closedloop.Result) string { return e.Case })
+	traced := casesOf(r.Traces, func(t *Trace) string { return t.Header.Case })
+	return slices.Compact(slices.Sorted(slices.Values(append(evaluated, traced...))))
+}
+
+// casesOf are the cases that some records are of, by name; "" is none.
+func casesOf[T any](records []T, of func(*T) string) (names []string) {
+	for i := range records {
+		if name := of(&records[i]); name != "" {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

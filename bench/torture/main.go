@@ -8,7 +8,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -119,11 +118,7 @@ func write(file string, record *peerrecord.Torture) error {
 	if file == "" {
 		return nil
 	}
-	text, err := json.MarshalIndent(record, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(file, append(text, '\n'), 0o644)
+	return durable.WriteJSON(file, record, "  ")
 }
 
 // run makes every attack in a folder.

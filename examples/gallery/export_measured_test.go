@@ -96,9 +96,9 @@ func TestExportRefusesWhatIsBefore(t *testing.T) {
 		fmu   bool
 		says  string
 	}{
-		{cartpole.Positions(), 3, false, "C keeps nothing off them, leave --keep-off out"},
-		{cartpole.Positions(), 0, true, "neither estimator nor prediction, leave --fmu out"},
-		{whole(t, cartpole.Track(), 0, 1), 0, true, "neither estimator nor prediction, leave --fmu out"},
+		{cartpole.Positions(), 3, false, "which the exported C cannot: leave --keep-off out"},
+		{cartpole.Positions(), 0, true, "which an FMU cannot hold: leave --fmu out"},
+		{whole(t, cartpole.Track(), 0, 1), 0, true, "which an FMU cannot hold: leave --fmu out"},
 		{other, 0, false, "Measurement.Real as it was read writes"},
 		{unread, 0, false, "whose text is not known"},
 	} {

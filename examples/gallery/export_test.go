@@ -219,8 +219,8 @@ func TestExportRefusesMethods(t *testing.T) {
 	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
 	for _, test := range []struct{ name, method, says string }{
 		{"cartpole", "refine-64-ahead", "method refine-64-ahead cannot be exported (it was asked for)"},
-		{"cartpole", "nmpc-ahead", "the exact controller by --method nmpc"},
-		{"cartpole", "direct", "C has direct-no-rescue"},
+		{"cartpole", "nmpc-ahead", "the exact controller with --method nmpc"},
+		{"cartpole", "direct", "Export direct-no-rescue"},
 		{"hvac", "", "method refine-64-ahead cannot be exported (the map was compiled for it)"},
 		{"cartpole", "teleport", "no method \"teleport\""},
 	} {

@@ -8,6 +8,7 @@ package durable
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +36,15 @@ func Refusef(format string, args ...any) error { return &Refusal{fmt.Errorf(form
 // symbolic link is followed. A file that is there keeps its permissions, a new one has
 // 0644 less the umask. Temporaries that ended processes left in the folder are removed.
 func Create(path string, write func(io.Writer) error) error { return create(path, 0o644, write) }
+
+// WriteJSON is WriteFile of a value as JSON that people read, each level behind an indent.
+func WriteJSON(path string, v any, indent string) error {
+	text, err := json.MarshalIndent(v, "", indent)
+	if err != nil {
+		return err
+	}
+	return WriteFile(path, append(text, '\n'), 0o644)
+}
 
 // WriteFile is Create of data, with the permissions of a new file.
 func WriteFile(path string, data []byte, perm fs.FileMode) error {

@@ -101,9 +101,5 @@ func Read(path string) (*Record, error) {
 
 // Write replaces a file by the record.
 func (r *Record) Write(path string) error {
-	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(path, append(text, '\n'), 0o644)
+	return durable.WriteJSON(path, r, " ")
 }

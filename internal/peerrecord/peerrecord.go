@@ -7,6 +7,7 @@ package peerrecord
 import (
 	"encoding/json"
 	"os"
+	"slices"
 
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
@@ -60,6 +61,20 @@ type Ratio struct {
 	Higher    int `json:"higher,omitempty"`
 	// Different are those where the two end at different solutions.
 	Different int `json:"different,omitempty"`
+}
+
+// Compare is the comparison of times, µs, that were taken in turn, each the median of its rounds.
+func Compare(op, of, peer string, batch int, ours, theirs []float64) Ratio {
+	ratios := make([]float64, len(ours))
+	for k := range ratios {
+		ratios[k] = theirs[k] / ours[k]
+	}
+	median := func(v []float64) float64 {
+		v = slices.Sorted(slices.Values(v))
+		return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+	}
+	return Ratio{Op: op, Case: of, Peer: peer, Batch: batch, Ratio: median(ratios), Lo: slices.Min(ratios), Hi: slices.Max(ratios),
+		OursUS: median(ours), PeerUS: median(theirs)}
 }
 
 // Write replaces the file whole, or writes to standard output where its name is

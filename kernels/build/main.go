@@ -22,7 +22,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -204,7 +203,7 @@ func compileFolder(m images.Module, folder string, verify bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return writeJSON(filepath.Join(dir, "manifest.json"), made)
+	return durable.WriteJSON(filepath.Join(dir, "manifest.json"), made, "  ")
 }
 
 // compileExtra compiles every kernel for the architectures that no image is committed
@@ -255,12 +254,12 @@ func compileExtra(m images.Module, dir string) error {
 				replace[filepath.Join(m.Images(folder), name)] = filepath.Join(to, name)
 			}
 		}
-		if err := writeJSON(filepath.Join(to, "manifest.json"), made); err != nil {
+		if err := durable.WriteJSON(filepath.Join(to, "manifest.json"), made, "  "); err != nil {
 			return err
 		}
 		replace[filepath.Join(m.Images(folder), "manifest.json")] = filepath.Join(to, "manifest.json")
 	}
-	return writeJSON(filepath.Join(dir, "overlay.json"), map[string]any{"Replace": replace})
+	return durable.WriteJSON(filepath.Join(dir, "overlay.json"), map[string]any{"Replace": replace}, "  ")
 }
 
 // extraImages adds to an entry its images for the extra architectures, which lie in a
@@ -288,14 +287,6 @@ func extraImages(m images.Module, folder, to string, e *images.Entry, before ima
 		e.Files[target.Name] = images.Hash(image)
 	}
 	return nil
-}
-
-func writeJSON(path string, v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(path, append(text, '\n'), 0o644)
 }
 
 // usage prints what the assembler says of each kernel.

@@ -41,7 +41,6 @@ type Options struct {
 	// Tolerate lets a launch go on where something is found that is no fault: findings are
 	// then only listed. Without it a finding is an error of the launch.
 	Tolerate bool
-	Workers  int // goroutines that run blocks; 0: one a core
 	// Sample runs so many of the blocks along a grid's first extent, spread evenly, with all
 	// behind them; 0: all. What counts say then stands for those blocks. Where blocks are rows
 	// of a batch, kernels with blocks of different sizes run the same rows, if their number
@@ -111,7 +110,7 @@ func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 	copy(held, args)
 	r := &run{machine: m, kernel: k, launch: l, args: held, stamp: m.stamp}
 	ran := blocks / l.Grid[0] * min(l.Grid[0], cmp.Or(m.options.Sample, l.Grid[0]))
-	workers := min(cmp.Or(m.options.Workers, runtime.GOMAXPROCS(0)), ran)
+	workers := min(runtime.GOMAXPROCS(0), ran)
 	results := make([]*worker, workers)
 	faults := make([]*Fault, workers)
 	var group sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -66,6 +67,8 @@ func OnPTX() bool { return os.Getenv("GPC_TEST_PTX") == "1" }
 
 // interpreter makes a device that checks what GPC_TEST_PTX_CHECK names, "shared,global" where
 // it is empty; "lanes" and "seed=N" set the order of lanes. What it finds fails the test.
+// The names of the kernels that the test launched are appended to the file that
+// GPC_TEST_PTX_EXECUTED names, a line each.
 func interpreter(t testing.TB) driver.Driver {
 	t.Helper()
 	checks := os.Getenv("GPC_TEST_PTX_CHECK")
@@ -76,7 +79,24 @@ func interpreter(t testing.TB) driver.Driver {
 	if err != nil {
 		t.Fatalf("GPC_TEST_PTX_CHECK: %v", err)
 	}
-	return device.New(o)
+	d := device.New(o)
+	if path := os.Getenv("GPC_TEST_PTX_EXECUTED"); path != "" {
+		t.Cleanup(func() {
+			var names strings.Builder
+			for _, c := range d.Counts() {
+				names.WriteString(c.Kernel + "\n")
+			}
+			f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+			if err == nil {
+				_, err = f.WriteString(names.String())
+				err = errors.Join(err, f.Close())
+			}
+			if err != nil {
+				t.Errorf("GPC_TEST_PTX_EXECUTED: %v", err)
+			}
+		})
+	}
+	return d
 }
 
 // SetOrder is Library.SetOrder where the driver is the shim, metered or not; a GPU has an

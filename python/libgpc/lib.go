@@ -231,7 +231,7 @@ type session struct {
 	scenes     *closedloop.Scenes // that were given; nil: episodes are drawn
 	scene      string             // where they were read
 	setup      gpc.Setup
-	uncertain  bool   // gains of the actuators are, by an option
+	uncertain  bool // gains of the actuators are, by an option
 	estimate   *float64
 	file       string // of the map or weights, "" for the bundled ones
 	choice     gpc.EngineOptions

@@ -24,7 +24,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -115,27 +114,13 @@ func run(out, matpower string, names []string, rounds int) error {
 	for _, name := range names {
 		t := times[name]
 		for k, p := range peers {
-			r.Ratios = append(r.Ratios, compare(name, p.name, 1, t.single, t.peers[k]), compare(name, p.name, batch, t.batched, t.peers[k]))
+			r.Ratios = append(r.Ratios, peerrecord.Compare("opf", name, p.name, 1, t.single, t.peers[k]), peerrecord.Compare("opf", name, p.name, batch, t.batched, t.peers[k]))
 		}
 	}
 	if r.Load, err = watch.End(); err != nil {
 		return err
 	}
 	return r.Write(out)
-}
-
-func compare(name, peer string, batch int, ours, theirs []float64) peerrecord.Ratio {
-	ratios := make([]float64, len(ours))
-	for k := range ratios {
-		ratios[k] = theirs[k] / ours[k]
-	}
-	return peerrecord.Ratio{Op: "opf", Case: name, Peer: peer, Batch: batch, Ratio: median(ratios), Lo: slices.Min(ratios), Hi: slices.Max(ratios),
-		OursUS: median(ours), PeerUS: median(theirs)}
-}
-
-func median(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
 func load(name string) (*network.Network, error) {

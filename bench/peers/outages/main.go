@@ -23,7 +23,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -275,7 +274,7 @@ func compare(python, path string, rounds, most int) (*peerrecord.Ratio, error) {
 		return nil, err
 	}
 	n := float64(len(y.list))
-	var a, b, ratios []float64
+	var a, b []float64
 	for range rounds {
 		mine, err := y.time()
 		if err != nil {
@@ -286,10 +285,9 @@ func compare(python, path string, rounds, most int) (*peerrecord.Ratio, error) {
 			return nil, err
 		}
 		a, b = append(a, mine.Seconds()*1e6/n), append(b, other.Seconds()*1e6/n)
-		ratios = append(ratios, other.Seconds()/mine.Seconds())
 	}
-	row := &peerrecord.Ratio{Op: "outages of branches", Case: y.n.Name, Peer: p.name, Batch: len(y.list), Ratio: median(ratios),
-		Lo: slices.Min(ratios), Hi: slices.Max(ratios), OursUS: median(a), PeerUS: median(b), Decisions: len(y.list)}
+	row := peerrecord.Compare("outages of branches", y.n.Name, p.name, len(y.list), a, b)
+	row.Decisions = len(y.list)
 	if err := y.keep(); err != nil {
 		return nil, err
 	}
@@ -320,7 +318,7 @@ func compare(python, path string, rounds, most int) (*peerrecord.Ratio, error) {
 	if both < len(v)*9/10 {
 		return nil, fmt.Errorf("both solve %d of %d outages", both, len(v))
 	}
-	return row, nil
+	return &row, nil
 }
 
 // furthest is the bus whose voltages are furthest apart.
@@ -331,9 +329,4 @@ func furthest(a, b []complex128) (bus int, by float64) {
 		}
 	}
 	return bus, by
-}
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[len(v)/2]
 }

@@ -92,8 +92,8 @@ func TestDispatchesOfANetwork(t *testing.T) {
 		t.Error("the record does not say the machine's load")
 	}
 	for says, args := range map[string][]string{
-		"none.m":         {"--network", "none.m"},
-		"storm":          {"--network", "case9.m", "--network-loads", "storm"},
+		"none.m":                                 {"--network", "none.m"},
+		"storm":                                  {"--network", "case9.m", "--network-loads", "storm"},
 		"no optimum follows from the one before": {"--network", "case9.m", "--network-loads", "envelope:9:9"},
 	} {
 		if code, _, log := run(append([]string{"bench", "dispatch", "--backend", "cpu"}, args...)...); code != 2 || !strings.Contains(log, says) {

@@ -131,10 +131,10 @@ func TestOutagesBadInput(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"want branches, units or a file":      {"--outages", "nothing"},
-		"the file lists no outage":                     {"--outages", write("empty", "# none\n")},
+		"the file lists no outage":            {"--outages", write("empty", "# none\n")},
 		"line 2: no branch in service":        {"--outages", write("far", "branch 1\nbranch 999\n")},
 		"want branch ROW or unit ROW":         {"--outages", write("other", "bus 3\n")},
-		"leave out --out and --csv":        {"--outages", "units", "--csv", dir},
+		"leave out --out and --csv":           {"--outages", "units", "--csv", dir},
 		"line 1: no unit in service is row x": {"--outages", write("word", "unit x\n")},
 	} {
 		if code, _, log := run(append([]string{"pf", "case14"}, args...)...); code != 2 || !strings.Contains(log, want) {

@@ -70,14 +70,14 @@ func TestSecureRefusals(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"needs --secure":                  {"case30", "--emergency", "1.2"},
-		"and --secure exclude each other":   {"case30", "--secure", "--weights", "0.2,0.3,0.5"},
-		"emergency factor 0.5":           {"case30", "--secure", "--emergency", "0.5"},
-		"voltage band -1":                {"case30", "--secure", "--voltage-band", "-1"},
-		"cuts off a part of the network":               {"case14", "--secure", "--outages", file("outages", "branch 14\n")},
-		"want branches, units or a file": {"case30", "--secure", "--outages", "lines"},
-		"want range, pmax, equal or":     {"case30", "--secure", "--participation", "none"},
-		"no unit replaces the power":             {"case30", "--secure", "--participation", file("shares", "unit 1 0\n")},
-		"--secure needs a single network":     {"case30", "case9", "--secure"},
+		"and --secure exclude each other": {"case30", "--secure", "--weights", "0.2,0.3,0.5"},
+		"emergency factor 0.5":            {"case30", "--secure", "--emergency", "0.5"},
+		"voltage band -1":                 {"case30", "--secure", "--voltage-band", "-1"},
+		"cuts off a part of the network":  {"case14", "--secure", "--outages", file("outages", "branch 14\n")},
+		"want branches, units or a file":  {"case30", "--secure", "--outages", "lines"},
+		"want range, pmax, equal or":      {"case30", "--secure", "--participation", "none"},
+		"no unit replaces the power":      {"case30", "--secure", "--participation", file("shares", "unit 1 0\n")},
+		"--secure needs a single network": {"case30", "case9", "--secure"},
 	} {
 		if code, _, log := run(append([]string{"opf"}, args...)...); code != 2 || !strings.Contains(log, want) {
 			t.Errorf("%v: exit code %d, %q, want %q", args, code, log, want)

@@ -40,12 +40,12 @@ func New(options ptx.Options) *Device {
 
 // ParseOptions reads what to check and count as a list with commas: shared, global, count,
 // lanes (one lane at a time), tolerate (findings are listed, not errors), seed=N, errors=N,
-// sample=N, workers=N; none alone asks for nothing.
+// sample=N; none alone asks for nothing.
 func ParseOptions(text string) (o ptx.Options, err error) {
 	lanes, none := false, false
 	words := map[string]*bool{"shared": &o.Shared, "global": &o.Global, "count": &o.Count, "tolerate": &o.Tolerate, "lanes": &lanes, "none": &none}
-	sample, workers := uint64(0), uint64(0)
-	numbers := map[string]*uint64{"seed": &o.Seed, "errors": &o.Errors, "sample": &sample, "workers": &workers}
+	sample := uint64(0)
+	numbers := map[string]*uint64{"seed": &o.Seed, "errors": &o.Errors, "sample": &sample}
 	for word := range strings.SplitSeq(text, ",") {
 		name, value, isNumber := strings.Cut(word, "=")
 		switch {
@@ -56,10 +56,10 @@ func ParseOptions(text string) (o ptx.Options, err error) {
 				return o, fmt.Errorf("%q: %w", word, err)
 			}
 		default:
-			return o, fmt.Errorf("%q: want shared, global, count, lanes, tolerate, seed=N, errors=N, sample=N, workers=N or none", word)
+			return o, fmt.Errorf("%q: want shared, global, count, lanes, tolerate, seed=N, errors=N, sample=N or none", word)
 		}
 	}
-	o.Sample, o.Workers = int(sample), int(workers)
+	o.Sample = int(sample)
 	if lanes {
 		o.Order = ptx.Lanes
 	}

@@ -46,13 +46,9 @@ func convert(run, results string) (written []string, err error) {
 		return nil, err
 	}
 	save := func(name string, v any) error {
-		text, err := json.MarshalIndent(v, "", "  ")
-		if err != nil {
-			return err
-		}
 		path := filepath.Join(results, name+".json")
 		written = append(written, path)
-		return durable.WriteFile(path, append(text, '\n'), 0o644)
+		return durable.WriteJSON(path, v, "  ")
 	}
 	device := ""
 	for _, file := range []string{"rows.jsonl", "launches.jsonl"} {
