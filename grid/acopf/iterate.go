@@ -143,8 +143,12 @@ func (w *worker) judge(l int) {
 		return
 	}
 	ln.iteration++
-	if sum < 0.9*ln.bestG {
-		ln.bestG, ln.slow = sum, 0
+	// The limits' residuals of |S|² are squares: where flows are large they may grow while the
+	// balances close.
+	if balances := m.Get(p.sumG[0], l); balances < 0.9*ln.bestG {
+		ln.bestG, ln.slow = balances, 0
+	} else if sum < 0.9*ln.bestSum {
+		ln.bestSum, ln.slow = sum, 0
 	} else if ln.job.attempt != warm || ln.alpha < shortWarmStep {
 		ln.slow++
 	}
@@ -281,6 +285,10 @@ func (w *worker) factorise() {
 			first, least, growth, share := firstShift, firstShift, 8.0, 1.0
 			if ln.careful {
 				first, least, growth, share = carefulShift, carefulLeast, 2, unitShare
+			}
+			if ln.mode == restoring {
+				first = min(first, max(carefulLeast, restoringShare*w.mismatch(l)))
+				least = first
 			}
 			switch {
 			case ln.tried == 0 && ln.lastShift == 0:

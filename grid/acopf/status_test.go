@@ -26,6 +26,18 @@ func TestInfeasibleLoadsAreFound(t *testing.T) {
 	}
 }
 
+// The feasibility phase ends in a few quadratic steps: with a regularisation that does not fall with the
+// mismatch this one and the optimisation after it take 15 iterations.
+func TestFeasibilityPhaseConvergesQuadratically(t *testing.T) {
+	net := load(t, "case_ieee30")
+	pr := Problem{Feasible: true, Pd: scaled(net.Pd, 0.5), Qd: scaled(net.Qd, 0.5)}
+	r := solveOne(t, newTestSolver(t, net, Options{}), pr)
+	if r.Status != Optimal || r.Iterations > 13 {
+		t.Errorf("%v after %d iterations, want optimal within 13", r.Status, r.Iterations)
+	}
+	checkOptimum(t, net, pr, r)
+}
+
 func TestContradictoryLimitsAreInfeasibleAtOnce(t *testing.T) {
 	net := load(t, "case30")
 	s := newTestSolver(t, net, Options{})
