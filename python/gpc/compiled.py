@@ -45,8 +45,8 @@ def compile(
     it. uncertain_gains, such as 0.1, trains the map over gains of the actuators from 0.9 to 1.1, which are estimated beside
     the state; it needs estimate. The controller has the same gains, and evaluates by the same estimate where evaluate says no other.
     """
-    gained = {"uncertain_gains": float(uncertain_gains), "estimate": estimate}
-    options = {**_options(system), **gained, **_plant(plant), **_measured(estimate, keep_off, delay)}
+    gains = float(uncertain_gains)
+    options = {**_options(system), "uncertain_gains": gains, "estimate": estimate, **_plant(plant), **_measured(estimate, keep_off, delay)}
     name = system.name if isinstance(system, System) else os.path.splitext(os.path.basename(os.fspath(system)))[0]
     file = f"{name}.safetensors" if out is None else os.fspath(out)
     options |= {
@@ -59,7 +59,7 @@ def compile(
     finally:
         if bars is not None:
             bars.close()
-    return Controller(system, file, report, **gained)
+    return Controller(system, file, report, uncertain_gains=gains, estimate=estimate)
 
 
 def nmpc(system: System | str | os.PathLike[str], *, threads: int = 0, uncertain_gains: float = 0.0, estimate: float | None = None) -> Session:
