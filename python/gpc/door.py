@@ -199,7 +199,7 @@ class SubprocessSession:
         if plant is None:
             return []
         if isinstance(plant, System):
-            raise InputError("a System is of the library alone: save it and give its file where the door is a process")
+            raise InputError("a System needs the library: with door=\"subprocess\" save it and give its file")
         return ["--plant", ",".join(f"{k}={float(v)!r}" for k, v in plant.items()) if isinstance(plant, Mapping) else os.fspath(plant)]
 
     def _preference(self, preference: ArrayLike | None) -> list[str]:

@@ -112,9 +112,9 @@ def test_a_plant_that_is_not_the_model_is_the_library_s(tmp_path):
     with gpc.open(file, method="nmpc", threads=1) as near, gpc.open(file, method="nmpc", threads=1, door="subprocess") as far:
         a, b = (s.evaluate(**how) for s in (near, far))
         assert a["cost_mean"] == b["cost_mean"] and a["plant"] == b["plant"] and a["late"] == b["late"] > 0
-        with pytest.raises(gpc.InputError, match="ends after 8"):
+        with pytest.raises(gpc.InputError, match="end after 8"):
             far.evaluate(steps=30)
         with pytest.raises(gpc.InputError, match="its file"):
             far.evaluate(plant=y)
-    with pytest.raises(gpc.InputError, match="library alone"):
+    with pytest.raises(gpc.InputError, match="need the library"):
         gpc.open(file, door="subprocess", uncertain_gains=0.1)

@@ -126,7 +126,7 @@ def test_what_is_refused():
         (lambda: grid.network({"bus": [[1]]}), "baseMVA"),
         (lambda: grid.opf(n, np.ones((2, 8))), "shape"),
         (lambda: grid.opf(n, np.full(9, np.nan)), "finite"),
-        (lambda: grid.opf(n, n.pd, branch_out=[9]), "branch 9 is out"),
+        (lambda: grid.opf(n, n.pd, branch_out=[9]), "branch 9 is not in the network"),
         (lambda: grid.opf(n, threads=1), "threads"),
         (lambda: grid.opf(n, n.pd, chains=-1), "chains"),
         (lambda: grid.sample(n, 1, "mine", seed=0), "recipe"),

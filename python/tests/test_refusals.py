@@ -129,7 +129,7 @@ def test_actors_that_do_not_belong_are_refused_by_name(tmp_path):
         with pytest.raises(gpc.InputError, match="asked for a decision under 0.5,0.5"):
             s.evaluate(episodes=1, preference=[0.5, 0.5])
     for changed, named in (
-        ({"case": "opf30"}, 'for case "opf30", want "integrator-convex"'), ({"version": "2"}, 'of version "2"'), ({"algorithm": "cpo"}, "of the algorithm cpo"),
+        ({"case": "opf30"}, 'for case "opf30", want "integrator-convex"'), ({"version": "2"}, 'version of the file is "2"'), ({"algorithm": "cpo"}, "the algorithm of the actor is cpo"),
         ({"problem_sha256": "1" * 64}, "trained on other equations"),
     ):
         with pytest.raises(gpc.InputError, match=named):

@@ -388,7 +388,7 @@ def test_a_plant_that_is_not_the_model(tmp_path):
         assert 0 < late["late"] < late["decisions"] and always["late"] == always["decisions"]
         assert s.evaluate(episodes=3, estimate=0.01, keep_off=2, delay=1)["cost_mean"] != own["cost_mean"]
         for wrong, says in (
-            ({"plant": {"push": 2.0}}, "push"), ({"plant": {}}, "empty"), ({"plant": "boat"}, "plant: "), ({"steps": 30}, "ends after 15"),
+            ({"plant": {"push": 2.0}}, "push"), ({"plant": {}}, "empty"), ({"plant": "boat"}, "plant: "), ({"steps": 30}, "end after 15"),
             ({"computing": (1, 2, 3)}, "3 times"), ({"computing": -1.0}, "computing"), ({"estimate": 0.0}, "estimate"), ({"keep_off": 3.0}, "Measurement"),
         ):
             with pytest.raises(gpc.InputError, match=says):
