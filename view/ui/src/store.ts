@@ -270,8 +270,14 @@ function same(a: Preference, b: Preference): boolean {
   return !!a.w && !!b.w && a.w.every((v, i) => Math.abs(v - b.w![i]) < 1e-9);
 }
 
-/** act asks the server for something. */
-export async function act(what: string, body: unknown): Promise<void> {
+let acting = Promise.resolve();
+
+/** act asks the server for something, when what was asked for before is answered: two requests at once may overtake each other. */
+export function act(what: string, body: unknown): Promise<void> {
+  return (acting = acting.then(() => asks(what, body)));
+}
+
+async function asks(what: string, body: unknown): Promise<void> {
   try {
     take(await post(what, body));
     store.error = "";
