@@ -418,3 +418,34 @@ $END:
 		}
 	}
 }
+
+// Blocks on several cores that write bytes of one word have written them all.
+func TestBytesOfAWordByBlocks(t *testing.T) {
+	const source = `.version 8.2
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 from, .param .u64 to)
+{
+	.reg .b32 %r<4>;
+	.reg .b16 %rs<4>;
+	.reg .b64 %rd<8>;
+	mov.u32 %r1, %ctaid.x;
+	cvt.u64.u32 %rd1, %r1;
+	mov.u16 %rs1, 7;
+	LOAD
+	ld.param.u64 %rd4, [to];
+	add.s64 %rd5, %rd4, %rd1;
+	st.global.u8 [%rd5], %rs1;
+	ret;
+}`
+	machine := NewMachine(everything)
+	kernel := func(load string) *Kernel {
+		return require.Get(require.Get(Parse("k.ptx", []byte(strings.Replace(source, "LOAD", load, 1))))(t).Kernel("k"))(t)
+	}
+	put, copied := kernel(""), kernel("ld.param.u64 %rd2, [from];\nadd.s64 %rd3, %rd2, %rd1;\nld.global.u8 %rs1, [%rd3];")
+	const blocks = 1 << 14
+	from, to := machine.Memory.Alloc(blocks), machine.Memory.Alloc(blocks)
+	launch := Launch{Grid: [3]int{blocks, 1, 1}, Block: [3]int{1, 1, 1}}
+	require.OK(t, machine.Launch(put, launch, arguments(put, from, from)))
+	require.OK(t, machine.Launch(copied, launch, arguments(copied, from, to)))
+}

@@ -194,11 +194,6 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 		off := offset(x)
 		bytes := part(off, n)
 		for word := off >> 2; word<<2 < off+uint64(n); word++ {
-			if a.store {
-				s.written[word] |= bytes
-			} else if bytes&^s.written[word] != 0 {
-				w.good[element(a, off, word)] &^= same
-			}
 			if p := &cells.pages[word/pageWords]; p != held {
 				if held != nil {
 					held.mutex.Unlock()
@@ -208,6 +203,12 @@ func (w *warp) observeGlobal(a *access, mask uint32) {
 				if p.cells == nil {
 					p.cells = make([]cell, pageWords)
 				}
+			}
+			// The page is held: blocks on other cores store other bytes of this word.
+			if a.store {
+				s.written[word] |= bytes
+			} else if bytes&^s.written[word] != 0 {
+				w.good[element(a, off, word)] &^= same
 			}
 			c := &held.cells[word%pageWords]
 			if c.stamp != stamp {
