@@ -26,8 +26,9 @@ const (
 // Aside asks for somebody who looks on: no plant waits for its answers. A request is one slice of the
 // dispatcher's time. A slice begins only when no other request waits, so that a decision waits for
 // the slice in progress at most. While sessions of others are open, slices take at most one
-// sixteenth of the time, and where their plants ask again at once, one comes after sixteen decisions. Latencies and deadlines count from the beginning of the slice. Metrics and
-// Health count slices apart, and a StateFile does not keep sessions that were begun aside.
+// sixteenth of the time, and where their plants ask again at once, one comes after sixteen decisions.
+// Latencies and deadlines count from the beginning of the slice. Metrics and Health count slices apart,
+// and a StateFile does not keep sessions that were begun aside.
 type Aside struct{ s *Server }
 
 // Aside is the server for somebody who looks on.

@@ -16,7 +16,7 @@ type Samples struct {
 	problem domain.Problem // as it is, nothing kept off
 	of      domain.Solver  // the case's own
 	start   func(p, s, c []float64)
-	make    func() (*keeper, error)
+	newOne  func() (*keeper, error)
 	until   context.Context
 	free    *keepers
 }
@@ -68,7 +68,7 @@ func NewSamples(of *domain.Case, filter func() (*Filter, error)) (*Samples, erro
 		k.margin, err = NewMargin(of.Problem, k.off, k.filter, of.Level)
 		return k, err
 	}
-	return &Samples{problem: of.Problem, of: of.Solver, start: start, make: made, until: context.Background(), free: &keepers{}}, nil
+	return &Samples{problem: of.Problem, of: of.Solver, start: start, newOne: made, until: context.Background(), free: &keepers{}}, nil
 }
 
 // Parameters implements domain.Solver, as do Prepare and Solve.
@@ -76,7 +76,7 @@ func (m *Samples) Parameters() []domain.Variable { return m.of.Parameters() }
 
 // Prepare makes the first of what goroutines solve with. What solves share is of the limits as they are.
 func (m *Samples) Prepare(ctx context.Context, seed uint64, progress func(done, total int)) error {
-	k, err := m.make()
+	k, err := m.newOne()
 	if err == nil {
 		err = k.solver.Prepare(ctx, seed, progress)
 	}
@@ -96,7 +96,7 @@ func (m *Samples) take() (*keeper, error) {
 		return k, nil
 	}
 	m.free.mu.Unlock()
-	k, err := m.make()
+	k, err := m.newOne()
 	if err == nil {
 		err = k.solver.Prepare(m.until, 0, nil)
 	}
