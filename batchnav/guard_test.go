@@ -107,6 +107,7 @@ func fastest(states [][]float64) (v float64) {
 // What is rolled out before an action is executed is the policy's roll-out: the same cost
 // and margin as its closed form, and safe where that is.
 func TestGuardRollsThePolicyOut(t *testing.T) {
+	require.Seeded(t)
 	cart, failed := testdomain.NewCart(cartSteps), 0
 	rapid.Check(t, func(rt *rapid.T) {
 		p := newSpeeding(rapid.Float64Range(0.2, 1.2).Draw(rt, "limit"))

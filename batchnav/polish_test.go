@@ -39,6 +39,7 @@ func polisher(t testing.TB, n int, polish func(plan []float64) bool) *Navigator 
 // Whatever a polish says, what is executed is feasible where the search's best roll-out
 // is, and costs no more under the model; and it is the plan that is remembered.
 func TestPolishIsNeverWorseThanTheSearch(t *testing.T) {
+	require.Seeded(t)
 	cart, changed := testdomain.NewCart(cartSteps), 0
 	rapid.Check(t, func(rt *rapid.T) {
 		s := []float64{rapid.Float64Range(-2, 1.2).Draw(rt, "q"), rapid.Float64Range(-1, 1).Draw(rt, "v")}

@@ -68,6 +68,7 @@ func bent(p *testdomain.Cart, s []float64, w2 float64, pref domain.Preference, o
 // worse than direct's: with more margin where that one breaks a limit, at no more cost
 // where it does not.
 func TestSearchIsNeverWorseThanDirect(t *testing.T) {
+	require.Seeded(t)
 	cart := testdomain.NewCart(cartSteps)
 	gained := 0
 	rapid.Check(t, func(rt *rapid.T) {

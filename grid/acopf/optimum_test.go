@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // MATPOWER 8's objectives (MIPS, flat start), $/h.
@@ -296,6 +297,7 @@ func checkOptimum(tb reporter, net *network.Network, pr Problem, r *Result) {
 // Any random problem that is called optimal satisfies the KKT conditions, under
 // every feature at once.
 func TestOptimalMeansKKT(t *testing.T) {
+	require.Seeded(t)
 	solvers := map[string]*Solver{}
 	for _, name := range []string{"case9", "case14", "case30", "features"} {
 		solvers[name] = newTestSolver(t, load(t, name), Options{})

@@ -15,7 +15,7 @@ func OK(t T, err error) {
 	}
 }
 
-// Get gives the value of a call, or ends the test with its error: must.Get(f())(t).
+// Get gives the value of a call, or ends the test with its error: require.Get(f())(t).
 func Get[V any](v V, err error) func(T) V {
 	return func(t T) V {
 		t.Helper()
