@@ -16,6 +16,7 @@ type Drive struct {
 	c            *Case
 	batch        *batchnav.Batch // nil: controllers
 	controllers  []domain.Controller
+	abilities    []*domain.ControllerAbilities // theirs
 	observations []batchnav.Observation
 	decisions    []batchnav.Decision
 	margins      []float64 // scratch of controllers
@@ -41,7 +42,7 @@ func (c *Case) Drive(e *Engine, s Setup, n int) (*Drive, error) {
 		return nil, err
 	}
 	if c.def.Measurement != nil {
-		return nil, badInputf("case %s estimates its state from measurements, in one loop at a time: make it with Controller, which returns a domain.Estimating, or use serve with the field y", c.Name())
+		return nil, badInputf("case %s estimates its state from measurements, in one loop at a time: make it with Controller, which has DecideMeasured, or use serve with the field y", c.Name())
 	}
 	if n < 1 || n > maxDrive {
 		return nil, badInputf("%d closed loops, want 1 to %d", n, maxDrive)
@@ -56,7 +57,7 @@ func (c *Case) Drive(e *Engine, s Setup, n int) (*Drive, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.controllers = append(d.controllers, k)
+		d.controllers, d.abilities = append(d.controllers, k), append(d.abilities, domain.AbilitiesOfController(k))
 	}
 	if err := d.Reset(); err != nil {
 		return nil, badInputf("method %s of case %s: %w", r.Method.Name, c.Name(), err)
@@ -136,8 +137,11 @@ func (d *Drive) Prepare() error {
 	if d.batch != nil {
 		return d.batch.Prepare()
 	}
-	for _, k := range d.controllers {
-		if err := domain.Prepare(k); err != nil {
+	for _, may := range d.abilities {
+		if may.Prepare == nil {
+			continue
+		}
+		if err := may.Prepare(); err != nil {
 			return err
 		}
 	}
@@ -152,34 +156,21 @@ func (d *Drive) control(i int, out *Driven) error {
 		u = out.U[i*len(u) : (i+1)*len(u)]
 	}
 	s, known := o.S, o.C
-	var ok bool
+	var did domain.Decision
 	var err error
-	if k, predicts := d.controllers[i].(domain.Estimating); predicts { // margins are of when the action begins to act
+	if measured := d.abilities[i].DecideMeasured; measured != nil { // margins are of when the action begins to act
 		s, known = make([]float64, len(s)), make([]float64, len(known))
-		ok, err = k.DecideMeasured(o.S, o.C, o.Preference, s, known, u)
+		did, err = measured(o.S, o.C, o.Preference, s, known, u)
 	} else {
-		ok, err = d.controllers[i].Decide(s, known, o.Preference, u)
+		did, err = d.controllers[i].Decide(s, known, o.Preference, u)
 	}
 	if err != nil {
 		return asBadInput(err)
 	}
-	monitor := domain.NoMonitor()
-	if m, is := d.controllers[i].(domain.Monitored); is {
-		monitor = m.Monitor()
-	}
-	if !ok {
-		monitor.Fallback |= domain.FallbackMethod
-	}
-	decision := batchnav.Decision{
-		U: u, Sigma: monitor.Priority, Margins: d.margins, Margin: math.NaN(),
-		Residual: monitor.Residual, Limit: monitor.Limit, Displacement: monitor.Displacement, Fallback: monitor.Fallback, Times: monitor.Times,
-	}
+	decision := batchnav.Decision{Decision: did, U: u, Margins: d.margins, Margin: math.NaN()}
 	if tensor.Finite(s) && tensor.Finite(known) {
 		d.c.def.Problem.Margins(s, known, u, d.margins)
-		decision.Margin = math.Inf(1)
-		for _, m := range d.margins {
-			decision.Margin = math.Min(decision.Margin, m)
-		}
+		decision.Margin = domain.Smallest(d.margins)
 	} else {
 		for j := range d.margins {
 			d.margins[j] = math.NaN()

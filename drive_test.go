@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -20,7 +21,7 @@ func driven(t *testing.T, name string, n int) (*gpc.Case, *gpc.Engine, batchnav.
 	t.Helper()
 	cases := paper.Cases()
 	c := require.Get(cases.Find(name))(t)
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	t.Cleanup(func() { e.Close() })
 	var in batchnav.Rows
 	m := c.Spec().ObjectiveSize()
@@ -135,8 +136,8 @@ func TestLatentsAreTheStepsOfADecision(t *testing.T) {
 	}
 	require.OK(t, batch.Decide(observations, want))
 	for i, w := range want {
-		if !slices.Equal(u.Row(i), w.Plan) || !slices.Equal(sigma[i*spec.ObjectiveSize():(i+1)*spec.ObjectiveSize()], w.Sigma) {
-			t.Errorf("row %d: plan %v, want the decision's %v", i, u.Row(i), w.Plan)
+		if !slices.Equal(u.Row(i), w.Decoded) || !slices.Equal(sigma[i*spec.ObjectiveSize():(i+1)*spec.ObjectiveSize()], w.Sigma) {
+			t.Errorf("row %d: plan %v, want the decision's %v", i, u.Row(i), w.Decoded)
 		}
 	}
 	decoded := tensor.New(n, spec.PlanSize())

@@ -12,9 +12,6 @@ import (
 	"github.com/gpc-engine/gpc/engine"
 )
 
-// EngineOptions choose what computes: a GPU where one answers, else this CPU.
-type EngineOptions = engine.Options
-
 // Engine is what computes. Objects made on it are used by one goroutine each; it may
 // serve many. Close it when they are done.
 type Engine struct {
@@ -32,7 +29,7 @@ type About struct {
 }
 
 // OpenEngine opens an engine. Unless Threads says otherwise it uses every core.
-func OpenEngine(opt EngineOptions) (*Engine, error) {
+func OpenEngine(opt engine.Options) (*Engine, error) {
 	if opt.Threads < 0 {
 		return nil, badInputf("--threads %d: want 0 or more", opt.Threads)
 	}

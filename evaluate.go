@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/names"
@@ -29,7 +30,7 @@ type computeDevice struct {
 
 // controllers returns a maker of controllers, each on an engine of its own of one
 // thread unless opt says otherwise, what computes, and a function that closes the engines.
-func (r *Resolved) controllers(opt EngineOptions) (newController func() (domain.Controller, error), on computeDevice, closeAll func(), err error) {
+func (r *Resolved) controllers(opt engine.Options) (newController func() (domain.Controller, error), on computeDevice, closeAll func(), err error) {
 	if r.Model == nil {
 		return func() (domain.Controller, error) { return r.Controller(nil) }, computeDevice{device: Host()}, func() {}, nil
 	}
@@ -76,7 +77,7 @@ func (r *Resolved) controllers(opt EngineOptions) (newController func() (domain.
 // Each of opt.Threads workers has an engine of its own, of one thread unless e says
 // otherwise, so that latencies are of one core. What opt records of method, map, program
 // and machine is filled in.
-func (c *Case) Evaluate(ctx context.Context, s Setup, e EngineOptions, opt closedloop.Options) (*closedloop.Result, error) {
+func (c *Case) Evaluate(ctx context.Context, s Setup, e engine.Options, opt closedloop.Options) (*closedloop.Result, error) {
 	c, err := c.Staged(opt.Scenes)
 	if err != nil {
 		return nil, err
@@ -185,7 +186,7 @@ func (r *Resolved) replace(replaced map[string]float64) error {
 
 // Pair runs methods on the same episodes, one after another, each beside the first; see
 // closedloop.Pair. file is the map of those that have one, "" the bundled one.
-func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e EngineOptions, opt closedloop.Options) (*closedloop.Pairing, error) {
+func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e engine.Options, opt closedloop.Options) (*closedloop.Pairing, error) {
 	c, err := c.Staged(opt.Scenes)
 	if err != nil {
 		return nil, err
@@ -253,7 +254,7 @@ func asBadInput(err error) error {
 
 // Steer sweeps a fixed preference over the simplex, its edge in so many divisions (Das and Dennis), with one map, beside
 // the exact front of the same episodes. What opt records, and its Weights, are filled in.
-func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, divisions int, opt closedloop.SteerOptions) (*closedloop.Steering, error) {
+func (c *Case) Steer(ctx context.Context, s Setup, e engine.Options, divisions int, opt closedloop.SteerOptions) (*closedloop.Steering, error) {
 	if divisions < 1 || divisions > 1000 || opt.Episodes < 1 {
 		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000 divisions and at least 1 episode", divisions, opt.Episodes)
 	}
@@ -286,32 +287,21 @@ func (c *Case) Steer(ctx context.Context, s Setup, e EngineOptions, divisions in
 // of a dataset with the same seed.
 const heldOutStream = 0x68656c646f757400 // "heldout"
 
-// CertifyOptions say how much is sampled.
-type CertifyOptions struct {
-	Seed      uint64
-	Scenarios int // held-out scenarios to solve, ≥ 1
-	Episodes  int // closed-loop episodes to compare the bounds with; 0: none
-	// Steps are latent steps followed after a perturbation, ≥ 1, of Radius, > 0, as a
-	// fraction of the spread of M*.
-	Steps    int
-	Radius   float64
-	Progress func(stage string, done, total int) // nil: nobody
-}
-
 // Certify estimates the paper's constants of a map on held-out scenarios, says which
 // of its conditions hold, and compares the bounds with what the method does in closed
 // loop. No method is AlgorithmTwo, where the case has it: the paper's conditions are of that
 // loop. In a case whose map is not about its own problem the constants are those of
-// the map's problem, the closed loop is that of the case's own method.
-func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptions) (*batchnav.Certified, error) {
-	if opt.Scenarios < 1 || opt.Episodes < 0 || opt.Steps < 1 || !(opt.Radius > 0) {
-		return nil, badInputf("certify: %d scenarios, %d episodes, %d recovery steps of radius %v: want at least 1 scenario, 0 episodes, 1 step and a radius above 0", opt.Scenarios, opt.Episodes, opt.Steps, opt.Radius)
+// the map's problem, the closed loop is that of the case's own method. So many held-out scenarios, ≥ 1, are solved, and
+// the bounds compared with so many episodes; 0: none. The Options of opt are filled in. progress may be nil.
+func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, scenarios, episodes int, opt batchnav.CertifyOptions, progress func(stage string, done, total int)) (*batchnav.Certified, error) {
+	if scenarios < 1 || episodes < 0 || opt.Steps < 1 || !(opt.Perturbation > 0) {
+		return nil, badInputf("certify: %d scenarios, %d episodes, %d recovery steps of radius %v: want at least 1 scenario, 0 episodes, 1 step and a radius above 0", scenarios, episodes, opt.Steps, opt.Perturbation)
 	}
 	if c.def.Solver == nil {
 		return nil, badInputf("case %s has no solver to make held-out samples with", c.Name())
 	}
-	if opt.Progress == nil {
-		opt.Progress = func(string, int, int) {}
+	if progress == nil {
+		progress = func(string, int, int) {}
 	}
 	if s.Method == "" {
 		s.Method = c.certified()
@@ -325,18 +315,18 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 	case e == nil:
 		return nil, errNoEngine
 	}
-	certify := batchnav.CertifyOptions{Seed: opt.Seed, Options: r.options}
-	held, err := c.heldOut(ctx, opt)
+	opt.Options = r.options
+	held, err := c.heldOut(ctx, opt.Seed, scenarios, progress)
 	if err != nil {
 		return nil, err
 	}
 	problem := c.def.MapProblem()
-	constants, err := batchnav.Estimate(ctx, e.backend, r.Model, problem, held, certify)
+	constants, err := batchnav.Estimate(ctx, e.backend, r.Model, problem, held, opt)
 	if err != nil {
 		return nil, err
 	}
 	var measured *batchnav.Measured
-	if opt.Episodes > 0 && c.def.Plant != nil {
+	if episodes > 0 && c.def.Plant != nil {
 		ctrl, err := r.Controller(e)
 		if err != nil {
 			return nil, err
@@ -345,11 +335,11 @@ func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, opt CertifyOptio
 		if c.def.Learned == nil {
 			optimal = domain.AbilitiesOfSolver(c.def.Solver).Optimal
 		}
-		if measured, err = batchnav.MeasureLoop(ctx, c.Spec(), ctrl, c.def.Plant, opt.Seed, opt.Episodes, domain.Preference{Adaptive: true}, optimal); err != nil {
+		if measured, err = batchnav.MeasureLoop(ctx, c.Spec(), ctrl, c.def.Plant, opt.Seed, episodes, domain.Preference{Adaptive: true}, optimal); err != nil {
 			return nil, err
 		}
 	}
-	recovery, err := batchnav.Recover(ctx, e.backend, r.Model, problem, held, constants, certify, opt.Radius*r.Model.Calibration.LatentSpread, opt.Steps)
+	recovery, err := batchnav.Recover(ctx, e.backend, r.Model, problem, held, constants, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -383,13 +373,14 @@ func (c *Case) certified() string {
 }
 
 // heldOut solves scenarios of a stream that no dataset uses.
-func (c *Case) heldOut(ctx context.Context, opt CertifyOptions) ([]domain.Sample, error) {
-	solver, seed := c.def.Solver, opt.Seed^heldOutStream
-	points, err := offline.LatinHypercube(solver.Parameters(), opt.Scenarios, seed)
+func (c *Case) heldOut(ctx context.Context, seed uint64, scenarios int, progress func(stage string, done, total int)) ([]domain.Sample, error) {
+	solver := c.def.Solver
+	seed ^= heldOutStream
+	points, err := offline.LatinHypercube(solver.Parameters(), scenarios, seed)
 	if err != nil {
 		return nil, err
 	}
-	if err := solver.Prepare(ctx, seed, func(done, total int) { opt.Progress("prepare", done, total) }); err != nil {
+	if err := solver.Prepare(ctx, seed, func(done, total int) { progress("prepare", done, total) }); err != nil {
 		return nil, err
 	}
 	solver = domain.SolverUntil(ctx, solver)
@@ -402,10 +393,10 @@ func (c *Case) heldOut(ctx context.Context, opt CertifyOptions) ([]domain.Sample
 		if err == nil {
 			held = append(held, samples...)
 		}
-		opt.Progress("held-out scenarios", i+1, len(points))
+		progress("held-out scenarios", i+1, len(points))
 	}
 	if len(held) == 0 {
-		return nil, fmt.Errorf("the solver certified no solution of the %d held-out scenarios", opt.Scenarios)
+		return nil, fmt.Errorf("the solver certified no solution of the %d held-out scenarios", scenarios)
 	}
 	return held, nil
 }

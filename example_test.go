@@ -13,6 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/examples/tanks"
 	"github.com/gpc-engine/gpc/train"
 )
@@ -24,7 +25,7 @@ func open(name string) (*gpc.Case, *gpc.Engine) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	e, err := gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu"})
+	e, err := gpc.OpenEngine(engine.Options{Backend: "cpu"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -171,13 +172,13 @@ func ExampleCase_Evaluate() {
 	}
 	defer os.RemoveAll(dir)
 	trace := filepath.Join(dir, "trace.jsonl")
-	r, err := c.Evaluate(context.Background(), gpc.Setup{Method: "direct"}, gpc.EngineOptions{Backend: "cpu"}, closedloop.Options{
+	r, err := c.Evaluate(context.Background(), gpc.Setup{Method: "direct"}, engine.Options{Backend: "cpu"}, closedloop.Options{
 		Episodes: 1, Seed: 3, TracePath: trace, Preference: domain.Preference{Adaptive: true},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	v, err := cases.Verify(context.Background(), trace, gpc.VerifyOptions{Deep: true, Engine: gpc.EngineOptions{Backend: "cpu"}})
+	v, err := cases.Verify(context.Background(), trace, &gpc.Again{Engine: engine.Options{Backend: "cpu"}}, closedloop.VerifyOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -202,11 +203,11 @@ func ExampleCase_Train() {
 	defer os.RemoveAll(dir)
 	data := c.DatasetDefaults()
 	data.OutDir, data.Scenarios, data.Seed = dir, 8, 1
-	counters, err := c.Dataset(context.Background(), data, nil)
+	counters, err := c.Dataset(context.Background(), "", engine.Options{}, data, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	e, err := gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu"})
+	e, err := gpc.OpenEngine(engine.Options{Backend: "cpu"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func ExampleCase_Train() {
 func ExampleCase_Certify() {
 	c, e := open("opf30")
 	defer e.Close()
-	out, err := c.Certify(context.Background(), e, gpc.Setup{}, gpc.CertifyOptions{Seed: 1, Scenarios: 2, Episodes: 1, Steps: 5, Radius: 0.1})
+	out, err := c.Certify(context.Background(), e, gpc.Setup{}, 2, 1, batchnav.CertifyOptions{Seed: 1, Steps: 5, Perturbation: 0.1}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -239,7 +240,7 @@ func ExampleCase_Steer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	out, err := c.Steer(context.Background(), gpc.Setup{Method: "direct"}, gpc.EngineOptions{Backend: "cpu"}, 1, closedloop.SteerOptions{Episodes: 1, Seed: 1})
+	out, err := c.Steer(context.Background(), gpc.Setup{Method: "direct"}, engine.Options{Backend: "cpu"}, 1, closedloop.SteerOptions{Episodes: 1, Seed: 1})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -178,7 +178,7 @@ func (by *recorders) decide(spec *domain.Spec, s, c []float64, pref domain.Prefe
 		if d.Fallback&(domain.FallbackObservation|domain.FallbackAction) != 0 {
 			return nil, fmt.Errorf("gpc: the map of %s decodes no finite plan at s %v, c %v", spec.Name, r.S, r.C)
 		}
-		*l.to = append([]float32(nil), d.Plan...)
+		*l.to = append([]float32(nil), d.Decoded...)
 	}
 	return r, nil
 }

@@ -26,10 +26,10 @@ func (n *navigated) Reset(domain.Episode) error {
 }
 
 // Decide implements domain.Controller.
-func (n *navigated) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (n *navigated) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	d, err := n.loop.Decide(s, c, pref)
 	if err != nil {
-		return false, err
+		return domain.Decision{}, err
 	}
 	if d.OffMap {
 		n.driven.OffMap++
@@ -39,7 +39,7 @@ func (n *navigated) Decide(s, c []float64, pref domain.Preference, u []float64) 
 	}
 	n.limit = d.Limit
 	copy(u, d.U)
-	return true, nil
+	return d.Decision, nil
 }
 
 // driveExport drives the episodes of an export by a controller, behind what the case needs before it; counts, optional, is set to
@@ -162,8 +162,8 @@ func (d *exportDrive) decide(ep domain.Episode, t int, shown, c, acts []float64,
 		return err
 	}
 	measure := domain.AbilitiesOfEpisode(ep).Measure
-	loop, estimates := d.k.(domain.Estimating)
-	if measure == nil || !estimates {
+	decide := domain.AbilitiesOfController(d.k).DecideMeasured
+	if measure == nil || decide == nil {
 		return fmt.Errorf("case %s has a Measurement, and its plant does not measure", d.of.Name())
 	}
 	y, told, exact := make([]float64, len(m.Outputs)), make([]float64, len(c)), make([]float64, len(m.Outputs))
@@ -177,7 +177,7 @@ func (d *exportDrive) decide(ep domain.Episode, t int, shown, c, acts []float64,
 		d.spoil(t, y)
 	}
 	s := make([]float64, len(shown))
-	if _, err := loop.DecideMeasured(y, told, pref, s, known, u); err != nil {
+	if _, err := decide(y, told, pref, s, known, u); err != nil {
 		return err
 	}
 	if d.spoiled {

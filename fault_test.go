@@ -7,6 +7,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestBlindDispatchKeepsTheLimits(t *testing.T) {
 	cases := paper.Cases()
 	c := require.Get(cases.Find("opf30"))(t)
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Threads: 1}))(t)
 	defer e.Close()
 	spec := c.Spec()
 	s, cx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())

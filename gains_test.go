@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -123,7 +124,7 @@ func TestATraceOfAShiftedFileIsVerifiedWithoutIt(t *testing.T) {
 	weak := require.Get(c.Shifted(map[string]float64{"pull": 0.9}))(t)
 	for name, of := range map[string]*gpc.Case{"known": weak, "unknown": require.Get(c.On(weak))(t)} {
 		trace := filepath.Join(t.TempDir(), "run.jsonl")
-		r := require.Get(of.Evaluate(t.Context(), gpc.Setup{Method: "mpc-5"}, gpc.EngineOptions{}, closedloop.Options{
+		r := require.Get(of.Evaluate(t.Context(), gpc.Setup{Method: "mpc-5"}, engine.Options{}, closedloop.Options{
 			Episodes: 1, Seed: 5, TracePath: trace, Preference: domain.Preference{Adaptive: true},
 		}))(t)
 		if r.Failures != 0 {
@@ -174,7 +175,7 @@ func TestATraceOfUncertainGainsIsVerified(t *testing.T) {
 	for name, of := range map[string]*gpc.Case{"own": c, "known": weak, "unknown": require.Get(c.On(weak))(t)} {
 		of = require.Get(of.Measured(domain.Whole(of.Spec(), 1e-3)))(t)
 		trace := filepath.Join(t.TempDir(), "run.jsonl")
-		r := require.Get(of.Evaluate(t.Context(), gpc.Setup{Method: "mpc-5"}, gpc.EngineOptions{}, closedloop.Options{
+		r := require.Get(of.Evaluate(t.Context(), gpc.Setup{Method: "mpc-5"}, engine.Options{}, closedloop.Options{
 			Episodes: 1, Seed: 5, TracePath: trace, Preference: domain.Preference{Adaptive: true},
 		}))(t)
 		if r.Failures != 0 || r.Case != "crane-gains" {

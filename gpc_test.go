@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/offline/shooting"
@@ -98,9 +99,9 @@ type learned struct{ gain byte }
 
 func (learned) Reset(domain.Episode) error { return nil }
 
-func (l learned) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (l learned) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	u[0] = float64(l.gain)
-	return true, nil
+	return domain.Decided(true), nil
 }
 
 // A method with weights of its own is one entry of its case's list.
@@ -120,8 +121,8 @@ func TestAMethodWithWeightsOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := make([]float64, 1)
-	if ok, err := ctrl.Decide(nil, nil, domain.Preference{}, u); !ok || err != nil || u[0] != 7 {
-		t.Errorf("u %v, ok %v, error %v", u, ok, err)
+	if d, err := ctrl.Decide(nil, nil, domain.Preference{}, u); !d.Solved() || err != nil || u[0] != 7 {
+		t.Errorf("u %v, %+v, error %v", u, d, err)
 	}
 	file := filepath.Join(t.TempDir(), "weights")
 	require.OK(t, os.WriteFile(file, []byte{7, 8}, 0o600))
@@ -149,7 +150,7 @@ func TestAMethodWithConstantsOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu"}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu"}))(t)
 	defer e.Close()
 	if _, err := c.Controller(e, gpc.Setup{Method: "wild", Model: testdomain.Map(cart, 9, true)}); err == nil || !strings.Contains(err.Error(), "LieGain") {
 		t.Errorf("constants out of range: %v", err)
@@ -173,7 +174,7 @@ func TestRescueStandsBehindEveryLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"})
+	e, err := gpc.OpenEngine(engine.Options{Backend: "ref"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +248,7 @@ func TestSearchIsAMethodForPlansOfOneAction(t *testing.T) {
 		cart := testdomain.NewPlanCart(3, length)
 		cart.Spec().Training.Latent = 9
 		c := require.Get(gpc.NewCase(domain.Case{Problem: cart}))(t)
-		e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
+		e := require.Get(gpc.OpenEngine(engine.Options{Backend: "ref"}))(t)
 		defer e.Close()
 		setup := gpc.Setup{Method: "refine-64", Model: testdomain.Map(cart, 9, true)}
 		_, err := c.Loop(e, setup)
@@ -354,7 +355,7 @@ func TestCasesAreGuarded(t *testing.T) {
 		u[0] = -1
 		return true
 	}}
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "ref"}))(t)
 	defer e.Close()
 	whole := require.Get(gpc.NewCase(lost))(t)
 	for _, g := range []domain.Guard{{}, {Off: true}} {
@@ -436,7 +437,7 @@ func TestAMapIsOfItsProblem(t *testing.T) {
 	m := testdomain.Map(cart, 5, false)
 	file := filepath.Join(t.TempDir(), "map.safetensors")
 	require.OK(t, m.WriteFile(file))
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "ref"}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "ref"}))(t)
 	defer e.Close()
 	for name, of := range map[string]*gpc.Case{"its own": c, "shifted": shifted, "shifted and guarded": guarded, "another": other} {
 		_, fromFile := of.Model(file)

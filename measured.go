@@ -198,6 +198,7 @@ func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
 		if plant, generic := c.def.Plant.(*closedloop.Simulation); generic && c.def.Other != nil {
 			problem, delay = plant.Problem, plant.Delay
 		}
+		// It is asked as one that measures nothing, and keeps to itself what was executed.
 		return struct{ domain.Controller }{estimate.NewLoop(inner, problem, nil, nil, delay)}, nil
 	}
 	var filter *estimate.Filter

@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -137,7 +138,7 @@ func watch(t testing.TB, c *gpc.Case, e *gpc.Engine, method string, m *model.Mod
 			if err != nil {
 				break // nothing to apply: the episode has cost enough
 			}
-			tensor.Widen(decoded, d.Plan[:len(decoded)])
+			tensor.Widen(decoded, d.Decoded[:len(decoded)])
 			c.Definition().Problem.Objectives(s, decoded, cx, J)
 			difference := 0.0
 			for i, v := range J {
@@ -161,7 +162,7 @@ func (r *monitored) above(other *monitored) float64 { return 100 * (r.cost/other
 
 // monitoredMaps calls f with every case whose bundled map is asked for known answers.
 func monitoredMaps(t testing.TB, f func(c *gpc.Case, e *gpc.Engine, m *model.Model)) {
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Threads: 1}))(t)
 	defer e.Close()
 	for _, name := range []string{"integrator-convex", "integrator-nonconvex", "opf30", "opf30-uncertain"} {
 		cases := paper.Cases()

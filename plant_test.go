@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -60,13 +61,13 @@ func sledCase(t *testing.T, horizon int) (*gpc.Case, *gpc.Catalogue) {
 func episodes(t *testing.T, c *gpc.Case, opt closedloop.Options) *closedloop.Result {
 	t.Helper()
 	opt.Seed, opt.Preference = 5, domain.Preference{Adaptive: true}
-	return require.Get(c.Evaluate(context.Background(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, opt))(t)
+	return require.Get(c.Evaluate(context.Background(), gpc.Setup{Method: "nmpc"}, engine.Options{}, opt))(t)
 }
 
 // verified demands that a trace is confirmed, decision by decision.
 func verified(t *testing.T, k *gpc.Catalogue, trace string) {
 	t.Helper()
-	v := require.Get(k.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t)
+	v := require.Get(k.Verify(t.Context(), trace, &gpc.Again{}, closedloop.VerifyOptions{}))(t)
 	if !v.OK || !v.Exact {
 		t.Errorf("the trace is not confirmed: exact %t, %+v", v.Exact, v.Mismatches)
 	}
@@ -91,7 +92,7 @@ func TestEpisodesInAnotherPlantThanTheModel(t *testing.T) {
 	for _, late := range []float64{0, 1} {
 		of := require.Get(require.Get(c.On(weak))(t).Delayed(late))(t)
 		opt := closedloop.Options{Episodes: 3, Seed: 5, Preference: domain.Preference{Adaptive: true}, TracePath: knows + fmt.Sprint(late)}
-		oracle := require.Get(of.Evaluate(t.Context(), gpc.Setup{Method: "oracle"}, gpc.EngineOptions{}, opt))(t)
+		oracle := require.Get(of.Evaluate(t.Context(), gpc.Setup{Method: "oracle"}, engine.Options{}, opt))(t)
 		if !(math.Abs(float64(oracle.RegretPct)) < 0.01) || oracle.RegretN != 3 {
 			t.Errorf("delay %v: the oracle costs %v %% more than the plant's optimum, of %d episodes: it should know the plant", late, oracle.RegretPct, oracle.RegretN)
 		}
@@ -100,10 +101,10 @@ func TestEpisodesInAnotherPlantThanTheModel(t *testing.T) {
 	other := *k
 	y := sledSystem(1.01, 0)
 	other.Cases = []domain.Case{require.Get(y.Case())(t)}
-	if v := require.Get(other.Verify(t.Context(), trace, gpc.VerifyOptions{}))(t); v.OK {
+	if v := require.Get(other.Verify(t.Context(), trace, nil, closedloop.VerifyOptions{}))(t); v.OK {
 		t.Error("a trace is confirmed by another model and plant of the same names")
 	}
-	pair := require.Get(require.Get(c.On(weak))(t).Pair(context.Background(), []gpc.Contender{{Method: "nmpc"}, {Method: "hold"}}, "", gpc.EngineOptions{},
+	pair := require.Get(require.Get(c.On(weak))(t).Pair(context.Background(), []gpc.Contender{{Method: "nmpc"}, {Method: "hold"}}, "", engine.Options{},
 		closedloop.Options{Episodes: 3, Seed: 5, Preference: domain.Preference{Adaptive: true}}))(t)
 	if pair.Plant == nil || pair.Plant.Shift["push"] != 0.6 || pair.Pairs[0].RegretPct != unknown.RegretPct {
 		t.Errorf("a pairing in the plant %+v has the regret %v, want %v", pair.Plant, pair.Pairs[0].RegretPct, unknown.RegretPct)
@@ -203,7 +204,7 @@ func TestALateDecisionIsHeldAndCosts(t *testing.T) {
 	verified(t, k, trace)
 	for _, method := range []string{"nmpc-ahead", "hold"} { // they are told what was executed, or the trace is not decided again
 		trace := filepath.Join(t.TempDir(), method)
-		require.Get(c.Evaluate(context.Background(), gpc.Setup{Method: method}, gpc.EngineOptions{}, closedloop.Options{
+		require.Get(c.Evaluate(context.Background(), gpc.Setup{Method: method}, engine.Options{}, closedloop.Options{
 			Episodes: 2, Seed: 5, Computing: slow, TracePath: trace, Preference: domain.Preference{Adaptive: true},
 		}))(t)
 		verified(t, k, trace)
@@ -214,7 +215,7 @@ func TestALateDecisionIsHeldAndCosts(t *testing.T) {
 	}
 	for _, wrong := range []closedloop.Computing{{}, {P50: 2, P99: 1}, {P50: -1, P99: 1}} {
 		opt := closedloop.Options{Episodes: 1, Preference: domain.Preference{Adaptive: true}, Computing: &wrong}
-		if _, err := c.Evaluate(context.Background(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, opt); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "median computing time") {
+		if _, err := c.Evaluate(context.Background(), gpc.Setup{Method: "nmpc"}, engine.Options{}, opt); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "median computing time") {
 			t.Errorf("%+v: %v", wrong, err)
 		}
 	}
@@ -237,7 +238,7 @@ func TestAFilterKnowsWhatIsExecutedInPlaceOfLateDecisions(t *testing.T) {
 			}
 		}
 	}
-	r := require.Get(c.Evaluate(context.Background(), gpc.Setup{Method: "mpc-1"}, gpc.EngineOptions{}, opt))(t)
+	r := require.Get(c.Evaluate(context.Background(), gpc.Setup{Method: "mpc-1"}, engine.Options{}, opt))(t)
 	if late == 0 || late != min(late, r.Late) || r.Failures != 0 {
 		t.Errorf("%d late decisions of %d, %d episodes not completed", late, r.Late, r.Failures)
 	}

@@ -19,6 +19,7 @@ type Refiner struct {
 	// problem the method that searches.
 	latent *batchnav.Refiner
 	search domain.Controller // for by.Candidates
+	chosen func() domain.Chosen
 }
 
 // Refiner prepares refinement with room for candidates. Setup.Method is the method
@@ -43,11 +44,7 @@ func (c *Case) Refiner(e *Engine, s Setup, candidates int) (*Refiner, error) {
 	return r, r.prepare(candidates)
 }
 
-// chooses is a controller that decides by choosing among many candidates: Chosen describes the last decision. It
-// is what `gpc refine` shows of a case whose map is not about its own problem.
-type chooses interface{ Chosen() domain.Chosen }
-
-// prepare makes the method that searches among so many candidates.
+// prepare makes the method that searches among so many candidates, and shows what it chose.
 func (r *Refiner) prepare(candidates int) (err error) {
 	if candidates < 1 || candidates > batchnav.MaxCandidates {
 		return badInputf("refine: %d candidates, want 1 to %d", candidates, batchnav.MaxCandidates)
@@ -59,7 +56,7 @@ func (r *Refiner) prepare(candidates int) (err error) {
 	if r.search, err = r.by.Controller(r.engine); err != nil {
 		return err
 	}
-	if _, ok := r.search.(chooses); !ok {
+	if r.chosen = domain.AbilitiesOfController(r.search).Chosen; r.chosen == nil {
 		return badInputf("refine: the map of case %s is of another problem (%s), and method %q has no search that can be shown", r.c.Name(), r.c.MapSpec().Description, r.by.Method.Name)
 	}
 	return nil
@@ -89,11 +86,12 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 		return nil, err
 	}
 	start := time.Now()
-	if _, err := r.search.Decide(obs.S, obs.C, obs.Preference, make([]float64, spec.ActionSize())); err != nil {
+	did, err := r.search.Decide(obs.S, obs.C, obs.Preference, make([]float64, spec.ActionSize()))
+	if err != nil {
 		return nil, err
 	}
 	took := time.Since(start)
-	c := r.search.(chooses).Chosen()
+	c := r.chosen()
 	if len(c.Plan) == 0 {
 		return nil, badInputf("refine: at this observation case %s has nothing to choose: no candidate has a score", spec.Name)
 	}
@@ -102,11 +100,8 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 		FeasibleCount: c.FeasibleCount, LookAhead: c.LookAhead, LocalizedCost: c.Baseline, LocalizedFeasible: c.BaselineFeasible,
 		Consistent: c.Consistent, Sources: c.Sources,
 	}
-	if m, ok := r.search.(domain.Monitored); ok {
-		now := m.Monitor()
-		out.Sigma = append([]float64(nil), now.Priority...)
-		out.Locate(now.Residual, now.Limit)
-	}
+	out.Sigma = append([]float64(nil), did.Sigma...)
+	out.Locate(did.Residual, did.Limit)
 	out.Rounds = []batchnav.RefineRound{{Candidates: c.Candidates, Cost: c.Cost, Margin: c.Margin, Feasible: c.Feasible}}
 	out.Latency.Total = machine.Microseconds(took)
 	return out, nil

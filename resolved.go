@@ -96,8 +96,8 @@ const proposals = 4096
 var errNoEngine = errors.New("gpc: a method with a map needs an engine, the engine given is nil")
 
 // Controller makes the method, which decides in one closed loop. e is nil for a method
-// without a map. Of a case with a Measurement or a Delay it is a domain.Estimating, unless the method is
-// given the truth.
+// without a map. Of a case with a Measurement or a Delay it has DecideMeasured, unless the method is given
+// the truth.
 func (r *Resolved) Controller(e *Engine) (domain.Controller, error) {
 	if !r.of.indirect() {
 		return r.controller(e)
@@ -140,7 +140,7 @@ func (r *Resolved) learned(e *Engine, means *domain.Means) (err error) {
 	if means.Proposer, err = batchnav.NewProposer(e.backend, r.Model, problem, r.options, max(proposals, r.Candidates)); err != nil {
 		return BadInput(err)
 	}
-	means.Loop = func() (domain.Loop, error) {
+	means.Loop = func() (domain.Controller, error) {
 		n, err := batchnav.NewNavigator(e.backend, r.Model, problem, r.options)
 		if err != nil {
 			return nil, BadInput(err)

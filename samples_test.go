@@ -8,6 +8,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/offline"
 )
@@ -65,7 +66,7 @@ func TestADatasetKeepsOffTheLimits(t *testing.T) {
 		c := keptOff(t, noise, level)
 		opt := c.DatasetDefaults()
 		opt.OutDir, opt.Scenarios, opt.Seed, opt.Threads, opt.Weights.Count = filepath.Join(dir, name), 3, 4, threads, 1
-		return c.Dataset(t.Context(), opt, nil)
+		return c.Dataset(t.Context(), "", engine.Options{}, opt, nil)
 	}
 	three := require.Get(made("three", 0.01, 3, 2))(t)
 	require.Get(made("alone", 0.01, 3, 1))(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -29,10 +30,10 @@ func staged(t *testing.T, c *gpc.Case, method string, s *closedloop.Scenes) (*cl
 	t.Helper()
 	catalogue := paper.Cases()
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
-	r := require.Get(c.Evaluate(context.Background(), require.Get(c.Setup(method, ""))(t), gpc.EngineOptions{Backend: "cpu"}, closedloop.Options{
+	r := require.Get(c.Evaluate(context.Background(), require.Get(c.Setup(method, ""))(t), engine.Options{Backend: "cpu"}, closedloop.Options{
 		Episodes: len(s.Files), Scenes: s, Seed: 991, TracePath: trace, Preference: domain.Preference{Adaptive: true},
 	}))(t)
-	v := require.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t)
+	v := require.Get(catalogue.Verify(t.Context(), trace, &gpc.Again{}, closedloop.VerifyOptions{}))(t)
 	if !v.OK || !v.Exact {
 		t.Errorf("%s: its trace does not verify: %v", method, v.Mismatches)
 	}
@@ -104,7 +105,7 @@ func TestMoreRobotsThanThePaperHas(t *testing.T) {
 		}
 	}
 	// Without room for them they are refused, by name, and nothing is run.
-	_, err := c.Evaluate(context.Background(), gpc.Setup{Method: "reference"}, gpc.EngineOptions{}, closedloop.Options{
+	_, err := c.Evaluate(context.Background(), gpc.Setup{Method: "reference"}, engine.Options{}, closedloop.Options{
 		Episodes: 1, Scenes: written(t, strings.Replace(text, `"robots": 8, `, "", 1)), Preference: domain.Preference{Adaptive: true},
 	})
 	var in gpc.InputError

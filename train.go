@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/train"
@@ -14,27 +15,14 @@ import (
 // build is what datasets and models say of the program that made them.
 func build() string { return version.Version + " " + version.Build() }
 
-// DatasetOptions are those of offline.Generate with an earlier map that leads to the
-// states which are solved from.
-type DatasetOptions struct {
-	offline.Options
-	// PolicyFile is a model file: its method direct drives, and the optimum is also
-	// solved from every state it visits. "": none.
-	PolicyFile string
-	// Teacher is a method of the navigator that drives PolicyFile's map instead, and whose
-	// decisions are the samples (offline.Options.Distil); "": none.
-	Teacher string
-	Engine  EngineOptions // of the policy
-}
-
 // DatasetDefaults are the options of the case's full dataset; OutDir and Seed are the
 // caller's.
-func (c *Case) DatasetDefaults() DatasetOptions {
+func (c *Case) DatasetDefaults() offline.Options {
 	t := c.MapSpec().Training
-	opt := DatasetOptions{Options: offline.Options{
+	opt := offline.Options{
 		Scenarios: t.Scenarios, Adaptive: true,
 		Weights: offline.Weights{Count: t.Weights, Design: offline.WeightDesign(t.Design.Name)},
-	}}
+	}
 	if d := t.Design; d.LogLo < d.LogHi {
 		opt.Weights.Reference, opt.Weights.LogLo, opt.Weights.LogHi = d.Reference, d.LogLo, d.LogHi
 	}
@@ -45,8 +33,11 @@ func (c *Case) DatasetDefaults() DatasetOptions {
 }
 
 // Dataset solves Pareto samples into a folder, or continues there; see
-// offline.Generate. Samples of a case that keeps off its limits (Robust) keep off them too. progress may be nil.
-func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(offline.Progress)) (*offline.Counters, error) {
+// offline.Generate. Samples of a case that keeps off its limits (Robust) keep off them too. policy is the file of an
+// earlier map, "" for none: the method opt.Visiting.Method, which is direct where it is "", drives it on engines of e, and
+// the optimum is also solved from every state that it visits, or with opt.Distil its decisions are the samples. Policy,
+// Program and the rest of Visiting are filled in. progress may be nil.
+func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt offline.Options, progress func(offline.Progress)) (*offline.Counters, error) {
 	if opt.Scenarios < 1 {
 		return nil, badInputf("dataset: %d scenarios, want 1 or more", opt.Scenarios)
 	}
@@ -61,18 +52,20 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		return nil, BadInput(err)
 	}
 	opt.Program = build()
-	opt.Distil = opt.Teacher != ""
+	if policy != "" || opt.Distil {
+		opt.Visiting.Method = cmp.Or(opt.Visiting.Method, "direct")
+	}
 	if opt.Distil {
 		if opt.Scalarization != domain.WeightedSum {
 			return nil, badInputf("dataset: --scalarization %s and --distil exclude each other: --distil solves nothing", opt.Scalarization)
 		}
-		if m, err := c.method(opt.Teacher); err != nil {
+		if m, err := c.method(opt.Visiting.Method); err != nil {
 			return nil, err
 		} else if m.New != nil {
 			return nil, badInputf("dataset: --distil takes a method that decodes plans with a map, such as direct; method %s of case %s does not", m.Name, c.Name())
 		}
-		if opt.PolicyFile == "" {
-			return nil, badInputf("dataset: --distil needs --policy, the map that method %s drives", opt.Teacher)
+		if policy == "" {
+			return nil, badInputf("dataset: --distil needs --policy, the map that method %s drives", opt.Visiting.Method)
 		}
 		if c.def.Plant != nil {
 			if _, err := c.def.Plant.Episode(opt.Seed, 0, domain.EpisodeOptions{Regime: opt.Regime, Preference: domain.Preference{Adaptive: true}, Context: ctx}); err != nil {
@@ -102,12 +95,11 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 	if opt.Regime != "" && !opt.Distil {
 		return nil, badInputf("dataset: --regime %s needs --distil", opt.Regime)
 	}
-	if opt.PolicyFile != "" {
-		m, err := c.Model(opt.PolicyFile)
+	if policy != "" {
+		m, err := c.Model(policy)
 		if err != nil {
 			return nil, err
 		}
-		opt.Visiting.Method = cmp.Or(opt.Teacher, "direct")
 		if opt.Visiting.ModelSHA256, err = m.SHA256(); err != nil {
 			return nil, err
 		}
@@ -115,7 +107,7 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		if err != nil {
 			return nil, err
 		}
-		newController, on, closeAll, err := r.controllers(opt.Engine)
+		newController, on, closeAll, err := r.controllers(e)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +122,7 @@ func (c *Case) Dataset(ctx context.Context, opt DatasetOptions, progress func(of
 		}
 		def.Solver, opt.KeptOff = samples, def.Level
 	}
-	counters, err := offline.Generate(ctx, def, opt.Options, progress)
+	counters, err := offline.Generate(ctx, def, opt, progress)
 	return &counters, refused(err)
 }
 

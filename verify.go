@@ -5,29 +5,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 )
 
-// VerifyOptions say how far a trace is checked.
-type VerifyOptions struct {
-	// Deep makes every decision again and compares it.
-	Deep bool
+// Again says what makes the decisions of a trace again.
+type Again struct {
 	// Model is the file of the map or the weights that the trace names by its hash, "" for
 	// the bundled map.
 	Model  string
-	Engine EngineOptions // of the decisions; one thread unless it says otherwise
-	// EpisodeLimit is how long one episode may take; 0: closedloop.DefaultEpisodeLimit.
-	EpisodeLimit time.Duration
-	Progress     func(done, total int) // nil: nobody
+	Engine engine.Options // one thread unless it says otherwise
 }
 
-// Verify re-simulates a trace, draws its scenes, measurements and optima again, and decides
-// again where that is asked for; see closedloop.Verify. No file but the trace and opt.Model
-// is opened: a case that is none of the catalogue's own is made of what the trace embeds.
-func (k *Catalogue) Verify(ctx context.Context, file string, opt VerifyOptions) (*closedloop.Verification, error) {
+// Verify re-simulates a trace, draws its scenes, measurements and optima again, and makes every
+// decision again where again says by what, which may be nil; see closedloop.Verify. Case, Deep and ISA of
+// how are filled in. No file but the trace and again.Model is opened: a case that is none of the
+// catalogue's own is made of what the trace embeds.
+func (k *Catalogue) Verify(ctx context.Context, file string, again *Again, how closedloop.VerifyOptions) (*closedloop.Verification, error) {
 	set, err := instructionSet()
 	if err != nil {
 		return nil, BadInput(err)
@@ -35,16 +31,16 @@ func (k *Catalogue) Verify(ctx context.Context, file string, opt VerifyOptions) 
 	closeAll := func() {}
 	defer func() { closeAll() }()
 	var of *Case
-	how := closedloop.VerifyOptions{ISA: set, EpisodeLimit: opt.EpisodeLimit, Progress: opt.Progress}
+	how.ISA = set
 	how.Case = func(h *closedloop.Header) (_ *domain.Case, embedded bool, err error) {
 		if of, embedded, err = k.Traced(h); err != nil {
 			return nil, false, err
 		}
 		return &of.def, embedded, nil
 	}
-	if opt.Deep {
+	if again != nil {
 		how.Deep = func(h *closedloop.Header) (m domain.Controller, backend string, err error) {
-			m, backend, closeAll, err = of.again(h, opt)
+			m, backend, closeAll, err = of.again(h, again)
 			return m, backend, err
 		}
 	}
@@ -124,7 +120,7 @@ func (k *Catalogue) traced(h *closedloop.Header) (c *Case, embedded bool, err er
 
 // again makes the method of a trace's header as it was, with what computes it and a function
 // that closes that.
-func (c *Case) again(h *closedloop.Header, opt VerifyOptions) (domain.Controller, string, func(), error) {
+func (c *Case) again(h *closedloop.Header, by *Again) (domain.Controller, string, func(), error) {
 	nothing := func() {}
 	was := *c
 	c = &was
@@ -134,7 +130,7 @@ func (c *Case) again(h *closedloop.Header, opt VerifyOptions) (domain.Controller
 		}
 		c.def.Guard = *h.Guard
 	}
-	s, err := c.Setup(h.Method, opt.Model)
+	s, err := c.Setup(h.Method, by.Model)
 	if err != nil {
 		return nil, "", nothing, err
 	}
@@ -148,10 +144,10 @@ func (c *Case) again(h *closedloop.Header, opt VerifyOptions) (domain.Controller
 		return nil, "", nothing, err
 	}
 	if sum != h.ModelSHA256 {
-		from := cmp.Or(opt.Model, "the bundled map of "+c.Name())
+		from := cmp.Or(by.Model, "the bundled map of "+c.Name())
 		return nil, "", nothing, fmt.Errorf("method %s decided with a model of SHA-256 %s, %s has %s: give the file of that model with --model", h.Method, cmp.Or(h.ModelSHA256, "none"), from, cmp.Or(sum, "none"))
 	}
-	newController, on, closeAll, err := r.controllers(opt.Engine)
+	newController, on, closeAll, err := r.controllers(by.Engine)
 	if err != nil {
 		return nil, "", nothing, err
 	}

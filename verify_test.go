@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -28,7 +29,7 @@ func recorded(t *testing.T, c *gpc.Case, s gpc.Setup) string {
 }
 
 func evaluated(c *gpc.Case, s gpc.Setup, trace string, resume bool) (*closedloop.Result, error) {
-	return c.Evaluate(context.Background(), s, gpc.EngineOptions{Backend: "cpu"}, closedloop.Options{
+	return c.Evaluate(context.Background(), s, engine.Options{Backend: "cpu"}, closedloop.Options{
 		Episodes: 1, Seed: 991, TracePath: trace, Resume: resume, Preference: domain.Preference{Adaptive: true},
 	})
 }
@@ -43,7 +44,7 @@ func TestATraceOpensNoFile(t *testing.T) {
 	c := require.Get(catalogue.Find("opf:" + network))(t)
 	trace := recorded(t, c, gpc.Setup{Method: "hold"})
 	require.OK(t, os.Remove(network))
-	v := require.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t)
+	v := require.Get(catalogue.Verify(t.Context(), trace, &gpc.Again{}, closedloop.VerifyOptions{}))(t)
 	if !v.OK || v.Decisions != 300 || !v.Exact {
 		t.Errorf("without the network's file: %+v", v)
 	}
@@ -58,7 +59,7 @@ func TestATraceOpensNoFile(t *testing.T) {
 	for _, name := range []string{"opf:/dev/zero", "opf:" + secret, "opf:../" + filepath.Base(dir) + "/secret.txt", "/dev/zero"} {
 		forged := filepath.Join(dir, "forged.jsonl")
 		require.OK(t, os.WriteFile(forged, bytes.Replace(text, []byte(`"opf:net.m"`), []byte(`"`+name+`"`), 1), 0o644))
-		if _, err := catalogue.Verify(t.Context(), forged, gpc.VerifyOptions{}); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := catalogue.Verify(t.Context(), forged, nil, closedloop.VerifyOptions{}); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -74,16 +75,16 @@ func TestATraceNamesItsMap(t *testing.T) {
 	other.Calibration.TauGeom *= 1.25
 	file := filepath.Join(t.TempDir(), "other.safetensors")
 	require.OK(t, other.WriteFile(file))
-	if v := require.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t); !v.OK || !v.Exact {
+	if v := require.Get(catalogue.Verify(t.Context(), trace, &gpc.Again{}, closedloop.VerifyOptions{}))(t); !v.OK || !v.Exact {
 		t.Errorf("by its own map: %+v", v)
 	}
 	dispatch := require.Get(catalogue.Find("opf30"))(t)
 	shifted := require.Get(dispatch.Shifted(map[string]float64{"load": 0.95}))(t)
-	if v := require.Get(catalogue.Verify(t.Context(), recorded(t, shifted, gpc.Setup{Method: "direct"}), gpc.VerifyOptions{Deep: true}))(t); !v.OK || !v.Exact {
+	if v := require.Get(catalogue.Verify(t.Context(), recorded(t, shifted, gpc.Setup{Method: "direct"}), &gpc.Again{}, closedloop.VerifyOptions{}))(t); !v.OK || !v.Exact {
 		t.Errorf("on a shifted plant: %+v", v)
 	}
 	hashes := regexp.MustCompile(`[0-9a-f]{64}.*[0-9a-f]{64}`)
-	if _, err := catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true, Model: file}); err == nil || !hashes.MatchString(err.Error()) {
+	if _, err := catalogue.Verify(t.Context(), trace, &gpc.Again{Model: file}, closedloop.VerifyOptions{}); err == nil || !hashes.MatchString(err.Error()) {
 		t.Errorf("by another map: %v", err)
 	}
 	before := require.Get(os.ReadFile(trace))(t)
@@ -98,7 +99,7 @@ func TestATraceNamesItsMap(t *testing.T) {
 		if _, err := evaluated(c, gpc.Setup{Method: "direct"}, trace, true); err == nil || !strings.Contains(err.Error(), "isa") {
 			t.Errorf("continued with another instruction set: %v", err)
 		}
-		if v := require.Get(catalogue.Verify(t.Context(), trace, gpc.VerifyOptions{Deep: true}))(t); !v.OK || v.Exact {
+		if v := require.Get(catalogue.Verify(t.Context(), trace, &gpc.Again{}, closedloop.VerifyOptions{}))(t); !v.OK || v.Exact {
 			t.Errorf("decided again on another instruction set: %+v", v)
 		}
 	}
@@ -111,7 +112,7 @@ func TestATraceNamesItsMap(t *testing.T) {
 // preference of each give the action that was applied, to the bit.
 func TestATraceHoldsWhatADecisionIsMadeOf(t *testing.T) {
 	catalogue := paper.Cases()
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
 	for _, of := range []struct{ name, method string }{{"integrator-nonconvex", "navigator"}, {"opf30-uncertain", "direct"}} {
 		c := require.Get(catalogue.Find(of.name))(t)

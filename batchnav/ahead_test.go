@@ -28,7 +28,7 @@ func TestAheadIsTheSearchWhereItIsExpected(t *testing.T) {
 			want := require.Get(search.Decide(s, cx, adaptively))(t)
 			for name, n := range map[string]*Navigator{"prepared": prepared, "not prepared": not} {
 				d := require.Get(n.Decide(s, cx, adaptively))(t)
-				if !slices.Equal(d.U, want.U) || !slices.Equal(d.Plan, want.Plan) || d.Displacement != want.Displacement {
+				if !slices.Equal(d.U, want.U) || !slices.Equal(d.Decoded, want.Decoded) || d.Displacement != want.Displacement {
 					t.Fatalf("%s: u %v, moved %v; the search has %v, %v", name, d.U, d.Displacement, want.U, want.Displacement)
 				}
 			}
@@ -53,8 +53,8 @@ func TestAheadAnswersWhatIsMeasured(t *testing.T) {
 	o := slices.Clone(n.batch.loops[0].memory.Best().Offsets[:3])
 	d := require.Get(n.Decide(next, nextC, pref))(t)
 	want := testdomain.Feedback[0]*(next[0]+float64(o[0])) + testdomain.Feedback[1]*(next[1]+float64(o[1])) + 0.2*(pref.W[1]+float64(o[2]))
-	if o[0] == 0 && o[1] == 0 || math.Abs(float64(d.Plan[0])-want) > 1e-5 {
-		t.Errorf("decoded %v with offsets %v, want %v", d.Plan[0], o, want)
+	if o[0] == 0 && o[1] == 0 || math.Abs(float64(d.Decoded[0])-want) > 1e-5 {
+		t.Errorf("decoded %v with offsets %v, want %v", d.Decoded[0], o, want)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestWhoIsAnticipating(t *testing.T) {
 		want bool
 	}{{SearchOptions{}, false}, {SearchOptions{Candidates: 3}, false}, {SearchOptions{Candidates: 3, Ahead: true}, true}} {
 		n := searcher(t, ref.New(), cart, c.o)
-		if _, is := n.Controller().(domain.Anticipating); is != c.want || n.batch.Prepares() != c.want {
+		if is := domain.AbilitiesOfController(n.Controller()).Prepare != nil; is != c.want || n.batch.Prepares() != c.want {
 			t.Errorf("%+v: anticipating %v", c.o, is)
 		}
 		require.OK(t, n.Prepare())

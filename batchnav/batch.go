@@ -313,6 +313,7 @@ func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
 		}
 		copy(l.lastU, l.u)
 		l.haveState, l.decided = !l.bad, true
+		out[i].Ahead = l.watched.accepted.actions
 	}
 	times := domain.Times{Step: stepped.Sub(start), Project: time.Since(stepped)}
 	if host, ok := a.latents.(*loops.Loops); ok {
@@ -358,7 +359,3 @@ func (a *Batch) refine(i int, obs *Observation, left int) (err error) {
 	a.out.Displacement[row], err = a.search.decide(l.memory, l.state, obs.C, a.preference(obs), a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row), within)
 	return err
 }
-
-// Plan views the plan that the guard has accepted at the last decision of a loop, [steps·action]; nil where there is none. The next
-// decision overwrites it.
-func (a *Batch) Plan(loop int) []float64 { return a.loops[loop].watched.accepted.actions }

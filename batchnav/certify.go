@@ -26,6 +26,10 @@ type CertifyOptions struct {
 	// Radius, latent units, of the displacements around the localized latent within which the
 	// Polyak–Łojasiewicz constant is sampled; 0: max(δ_loc, V_max Δt).
 	Radius float64
+	// Steps are the latent steps, ≥ 1, that Recover follows after a perturbation of Perturbation, > 0, a
+	// fraction of the spread of M*.
+	Steps        int
+	Perturbation float64
 }
 
 func (o *CertifyOptions) defaults() {

@@ -172,9 +172,9 @@ func TestRecovery(t *testing.T) {
 	nav := cart.Spec().Navigation
 	nav.VMax, nav.Epsilon = 15, 0.2 // the cap is above the initial speed 2·0.5/ε = 5
 	m := testdomain.Map(cart, 14, true)
-	opt := CertifyOptions{Options: Options{Navigation: &nav}, Samples: 30}
+	opt := CertifyOptions{Options: Options{Navigation: &nav}, Samples: 30, Steps: 12, Perturbation: 0.5 / m.Calibration.LatentSpread}
 	k := require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
-	r := require.Get(Recover(t.Context(), ref.New(), m, level{cart}, heldOut(60), k, opt, 0.5, 12))(t)
+	r := require.Get(Recover(t.Context(), ref.New(), m, level{cart}, heldOut(60), k, opt))(t)
 	close(t, "contraction", r.Contraction, math.Exp(-4*nav.LatentStep/nav.Epsilon), 1e-3)
 	if len(r.Median) != 13 || math.Abs(float64(r.Median[0])-0.25) > 0.01 {
 		t.Fatalf("Φ starts at %v, want 0.25 in 13 entries", r.Median)
@@ -188,7 +188,7 @@ func TestRecovery(t *testing.T) {
 	}
 	nav.VMax = 0.1
 	k = require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
-	r, err := Recover(t.Context(), ref.New(), m, cart, heldOut(60), k, opt, 0.5, 12)
+	r, err := Recover(t.Context(), ref.New(), m, cart, heldOut(60), k, opt)
 	require.OK(t, err)
 	if r.Capped < 0.99 || r.Within > 0.1 {
 		t.Errorf("with V_max = 0.1: capped %v, within %v; the cap must be seen", r.Capped, r.Within)
@@ -245,10 +245,10 @@ type pushed struct {
 	by float64
 }
 
-func (p pushed) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
-	ok, err := p.Controller.Decide(s, c, pref, u)
+func (p pushed) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
+	d, err := p.Controller.Decide(s, c, pref, u)
 	u[0] += p.by
-	return ok, err
+	return d, err
 }
 
 // A certificate counts what does not hold as it is, and says which bounds the closed loop

@@ -15,7 +15,8 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	o, row := &a.out, l.row
 	flags := o.Flags[row]
 	l.haveSigma = l.haveSigma || flags&backend.LoopSteered != 0
-	d.U, d.Plan, d.Sigma, d.Margins = l.u, o.U.Row(row), l.sigma, l.margins
+	decoded := o.U.Row(row)
+	d.U, d.Decoded, d.Sigma, d.Margins = l.u, decoded, l.sigma, l.margins
 	if a.opt.Latents {
 		d.Latent = o.Z.Row(row)
 	}
@@ -29,8 +30,9 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 		a.refuse(l, obs, d)
 		return
 	}
-	tensor.Widen(l.u, d.Plan[:len(l.u)])
+	tensor.Widen(l.u, decoded[:len(l.u)])
 	if flags&backend.LoopFinite == 0 {
+		d.Decoded = nil
 		d.Fallback |= domain.FallbackAction | domain.FallbackConservative
 		a.problem.Fallback(l.state, obs.C, l.u)
 		a.problem.Margins(l.state, obs.C, l.u, l.margins)
@@ -71,7 +73,7 @@ func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 		l.margins[j] = math.NaN()
 	}
 	d.Margin, d.Residual, d.Displacement = math.NaN(), math.NaN(), 0
-	d.Consistent = false
+	d.Consistent, d.Decoded = false, nil
 }
 
 // margin is the smallest of u in what is assumed of an observation that is not finite.

@@ -35,7 +35,6 @@ func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller,
 	m := &Measured{MarginMin: Number(math.Inf(1)), MarginTolerance: spec.MarginTolerance}
 	s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	u, best := make([]float64, spec.ActionSize()), make([]float64, spec.ActionSize())
-	monitored, _ := ctrl.(domain.Monitored)
 	var errors []float64
 	residual, displacement := math.NaN(), math.NaN()
 	for e := range episodes {
@@ -51,7 +50,7 @@ func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller,
 				return nil, err
 			}
 			ep.Observe(s, c)
-			ok, err := ctrl.Decide(s, c, pref, u)
+			d, err := ctrl.Decide(s, c, pref, u)
 			if err != nil {
 				return nil, fmt.Errorf("certify: episode %d: %w", e, err)
 			}
@@ -62,13 +61,9 @@ func MeasureLoop(ctx context.Context, spec *domain.Spec, ctrl domain.Controller,
 				}
 				errors = append(errors, math.Sqrt(sum))
 			}
-			if monitored != nil {
-				d := monitored.Monitor()
-				ok = ok && !d.Fallback.Replaced()
-				// A decision that did not ask the map has neither.
-				residual, displacement = larger(residual, d.Residual), larger(displacement, d.Displacement)
-			}
-			if !ok {
+			// A decision that did not ask the map has neither.
+			residual, displacement = larger(residual, d.Residual), larger(displacement, d.Displacement)
+			if !d.Solved() || d.Fallback.Replaced() {
 				m.Fallbacks++
 			}
 			out, err := ep.Apply(u)

@@ -7,33 +7,26 @@ import (
 	"github.com/gpc-engine/gpc/model"
 )
 
-// Decision is one executed action with its monitor record. Its slices belong to
+// Decision is one executed action with all that is known of it. Its slices belong to
 // the navigator and are overwritten by the next decision.
 type Decision struct {
+	domain.Decision
 	U       []float64 // executed action, physical units
-	Plan    []float32 // decoded plan [Plan·action] before projection
 	Latent  []float32 // z_{t+1}; nil unless Options.Latents asks for it
-	Sigma   []float64 // priority that steered the flow
 	Margins []float64 // every hard margin of U, in the order of Spec.Margins
 	// Margin is the smallest of Margins; NaN when the observation was not finite.
 	Margin float64
-	// Residual is ‖x̂ − D_s(z_t)‖² at the localized latent, normalised units,
-	// Threshold the τ_t that codes are admitted by, NoiseVariance the σ̂²_t in it.
-	Residual, Threshold, NoiseVariance float64
+	// Threshold is the τ_t that codes are admitted by, NoiseVariance the σ̂²_t in it.
+	Threshold, NoiseVariance float64
 	// OffMap: the residual is above Limit, or no number, or a measured component is far beyond what the
 	// codes of the map decode to (domain.Spec.Enveloped). The map was not made for such an observation,
 	// and what it says of it means nothing.
 	OffMap bool
-	Limit  float64
-	// Displacement is ‖z_{t+1} − z_t‖: what flow and retraction moved.
-	Displacement float64
 	// Correction is the largest component by which the projection moved the
 	// decoded action.
 	Correction float64
 	// Consistent reports whether M_t was not empty; true without localization.
 	Consistent bool
-	Fallback   domain.Fallback
-	Times      domain.Times
 }
 
 // farScales: ten of the map's scales in a component are no observation that it was made for.

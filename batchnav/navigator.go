@@ -19,7 +19,6 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Navigator is one closed loop. It is used by one goroutine. On the CPU backend
@@ -64,69 +63,37 @@ func (n *Navigator) Prepare() error { return n.batch.Prepare() }
 func (n *Navigator) AnswerError() float64 { return n.batch.AnswerError() }
 
 // Controller is the navigator as evaluation takes a method.
-func (n *Navigator) Controller() domain.Loop {
-	c := controller{n, make([]float64, n.batch.spec.PlanSize())}
-	if n.batch.Prepares() {
-		return anticipating{c}
+func (n *Navigator) Controller() domain.Controller { return controller{n} }
+
+type controller struct{ navigator *Navigator }
+
+// Abilities implements domain.Able.
+func (c controller) Abilities() *domain.ControllerAbilities {
+	b := c.navigator.batch
+	may := &domain.ControllerAbilities{Executed: func(u []float64) { b.Executed(0, u) }, Missed: c.missed}
+	if b.Prepares() {
+		may.Prepare = b.Prepare
 	}
-	return c
+	return may
 }
-
-type controller struct {
-	navigator *Navigator
-	decoded   []float64
-}
-
-// anticipating is the controller of a search ahead.
-type anticipating struct{ controller }
-
-var (
-	_ domain.Loop         = controller{}
-	_ domain.Planning     = controller{}
-	_ domain.Overruled    = controller{}
-	_ domain.Anticipating = anticipating{}
-)
-
-func (c anticipating) Prepare() error { return c.navigator.Prepare() }
 
 func (c controller) Reset(domain.Episode) error {
 	c.navigator.Reset()
 	return nil
 }
 
-func (c controller) Decide(s, cx []float64, pref domain.Preference, u []float64) (bool, error) {
+func (c controller) Decide(s, cx []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	d, err := c.navigator.Decide(s, cx, pref)
 	if err != nil {
-		return false, err
+		return domain.Decision{}, err
 	}
 	copy(u, d.U)
-	return true, nil
+	return d.Decision, nil
 }
 
-func (c controller) Monitor() domain.Monitor {
-	d := &c.navigator.decision[0]
-	return domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Limit: d.Limit, Displacement: d.Displacement, Fallback: d.Fallback, Times: d.Times}
-}
-
-// Plan implements domain.Planning by the plan that the guard has accepted, nil where there is none.
-func (c controller) Plan() []float64 { return c.navigator.batch.Plan(0) }
-
-// Executed implements domain.Overruled.
-func (c controller) Executed(u []float64) { c.navigator.batch.Executed(0, u) }
-
-// Missed implements domain.Overruled.
-func (c controller) Missed(s, cx, u []float64) {
+func (c controller) missed(s, cx, u []float64) {
 	if s == nil {
 		s = []float64{math.NaN()} // as an observation that is not known
 	}
 	c.navigator.batch.Missed(0, Observation{S: s, C: cx}, u)
-}
-
-func (c controller) Decoded() []float64 {
-	d := &c.navigator.decision[0]
-	if d.Fallback&(domain.FallbackObservation|domain.FallbackAction) != 0 {
-		return nil
-	}
-	tensor.Widen(c.decoded, d.Plan)
-	return c.decoded
 }

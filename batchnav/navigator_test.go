@@ -346,12 +346,10 @@ func TestControllerSaysWhatItDecoded(t *testing.T) {
 	c := navigator(t, cart, batchnav.Options{Direct: true}).Controller()
 	want := decide(t, navigator(t, cart, batchnav.Options{Direct: true, NoProjection: true}), []float64{0.3, -0.2}, adaptive)
 	u := make([]float64, 1)
-	require.Get(c.Decide([]float64{0.3, -0.2}, []float64{0}, adaptive, u))(t)
-	if got := c.Decoded(); len(got) != 1 || got[0] != want.U[0] {
+	if got := require.Get(c.Decide([]float64{0.3, -0.2}, []float64{0}, adaptive, u))(t).Decoded; len(got) != 1 || float64(got[0]) != want.U[0] {
 		t.Errorf("decoded %v, want %v", got, want.U)
 	}
-	require.Get(c.Decide([]float64{math.NaN(), 0}, []float64{0}, adaptive, u))(t)
-	if got := c.Decoded(); got != nil {
+	if got := require.Get(c.Decide([]float64{math.NaN(), 0}, []float64{0}, adaptive, u))(t).Decoded; got != nil {
 		t.Errorf("decoded %v of what is not a number", got)
 	}
 }

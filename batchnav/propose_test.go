@@ -65,8 +65,8 @@ func TestProposalsThatStandAlone(t *testing.T) {
 			n := require.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(p, 13, false), p, opt))(t)
 			want := require.Get(n.Decide(q.S, q.C, q.Preference))(t)
 			require.OK(t, r.Propose(domain.ProposeOptions{FlowSteps: steps}, []domain.Question{q}, answer))
-			if got := answer[0].Plans.Row(row); !slices.Equal(got, want.Plan) {
-				t.Errorf("%d flow steps, plan %d is %v, the navigator decodes %v", steps, row, got, want.Plan)
+			if got := answer[0].Plans.Row(row); !slices.Equal(got, want.Decoded) {
+				t.Errorf("%d flow steps, plan %d is %v, the navigator decodes %v", steps, row, got, want.Decoded)
 			}
 			if steps > 0 && (!slices.Equal(answer[0].Sigma, want.Sigma) || answer[0].Residual != want.Residual || answer[0].Limit != want.Limit || answer[0].Consistent != want.Consistent) {
 				t.Errorf("the answer says %+v, the navigator σ %v, residual %v, limit %v", answer[0], want.Sigma, want.Residual, want.Limit)

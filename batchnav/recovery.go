@@ -37,10 +37,11 @@ type Recovery struct {
 // part of it, so that its length is not exactly that.
 const cappedShare = 0.95
 
-// Recover perturbs the localized latents of held-out samples off M* by a radius, latent units, > 0, then
-// follows the flow alone (no localization, no retraction) for so many steps, ≥ 1, with the observation
+// Recover perturbs the localized latents of held-out samples off M* by opt.Perturbation, then
+// follows the flow alone (no localization, no retraction) for opt.Steps, with the observation
 // held.
-func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, k *Constants, opt CertifyOptions, radius float64, steps int) (*Recovery, error) {
+func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, k *Constants, opt CertifyOptions) (*Recovery, error) {
+	radius, steps := opt.Perturbation*m.Calibration.LatentSpread, opt.Steps
 	if !(radius > 0) || steps < 1 {
 		return nil, fmt.Errorf("recovery: radius %v and %d steps, want both positive", radius, steps)
 	}

@@ -212,8 +212,8 @@ func TestRefineOfLongerPlans(t *testing.T) {
 	// In closed loop the first action of the plan is executed.
 	nav := require.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{Direct: true}))(t)
 	d := decide(t, nav, []float64{0.2, 0.1}, pref)
-	if len(d.U) != 1 || len(d.Plan) != length || math.Abs(float64(d.Plan[1])-testdomain.Decay*d.U[0]) > 1e-6 {
-		t.Errorf("u %v of the plan %v", d.U, d.Plan)
+	if len(d.U) != 1 || len(d.Decoded) != length || math.Abs(float64(d.Decoded[1])-testdomain.Decay*d.U[0]) > 1e-6 {
+		t.Errorf("u %v of the plan %v", d.U, d.Decoded)
 	}
 }
 

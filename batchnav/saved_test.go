@@ -52,7 +52,7 @@ func noisy(rng *rand.Rand, n int) []batchnav.Observation {
 
 // said is what a decision says, in words that differ where a bit does.
 func said(d *batchnav.Decision) string {
-	return fmt.Sprint(d.U, d.Plan, d.Sigma, d.Margins, d.Residual, d.Threshold, d.NoiseVariance, d.Displacement, d.Fallback)
+	return fmt.Sprint(d.U, d.Decoded, d.Sigma, d.Margins, d.Residual, d.Threshold, d.NoiseVariance, d.Displacement, d.Fallback)
 }
 
 // Loops that decide in whatever company decide as each does alone.

@@ -110,7 +110,7 @@ func TestSearchOfOneCandidateIsItsPolicy(t *testing.T) {
 		episode(t, c, 3, func(s, cx []float64) []float64 {
 			d := require.Get(policy.Decide(s, cx, adaptively))(t)
 			got, err := one.Decide(s, cx, adaptively)
-			if err != nil || !slices.Equal(got.U, d.U) || !slices.Equal(got.Plan, d.Plan) {
+			if err != nil || !slices.Equal(got.U, d.U) || !slices.Equal(got.Decoded, d.Decoded) {
 				t.Fatalf("%+v: u %v, the policy's is %v; error %v", v.o, got.U, d.U, err)
 			}
 			return d.U

@@ -145,13 +145,13 @@ type still struct {
 
 func (s *still) Reset(domain.Episode) error { s.resets++; return nil }
 
-func (s *still) Decide(state, _ []float64, _ domain.Preference, u []float64) (bool, error) {
+func (s *still) Decide(state, _ []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
 	clear(u)
 	u[0] = -0.1 * state[0]
 	if s.asked++; s.moody {
 		u[0] += 1e-9 * s.asked
 	}
-	return true, s.fails
+	return domain.Decided(true), s.fails
 }
 
 func cart() *domain.Case {
@@ -196,18 +196,20 @@ func (p *planning) Reset(ep domain.Episode) error {
 	return p.still.Reset(ep)
 }
 
-func (p *planning) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (p *planning) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	if clear(u); p.ready {
 		u[0] = p.next
 	}
 	p.next, p.ready = u[0]+0.01, false
-	return true, nil
+	return domain.Decided(true), nil
 }
 
-func (p *planning) Prepare() error {
-	p.prepared++
-	p.ready = true
-	return nil
+func (p *planning) Abilities() *domain.ControllerAbilities {
+	return &domain.ControllerAbilities{Prepare: func() error {
+		p.prepared++
+		p.ready = true
+		return nil
+	}}
 }
 
 // What works between its decisions does so in the recorded loops and before each release but an

@@ -30,6 +30,7 @@ func drive(ctx context.Context, c *domain.Case, k domain.Controller, opt Deadlin
 	if episodes == 0 {
 		episodes = defaultRecorded
 	}
+	may := domain.AbilitiesOfController(k)
 	for e := range episodes {
 		ep, err := c.Plant.Episode(opt.Seed, e, domain.EpisodeOptions{Preference: opt.Preference, Context: ctx})
 		if err != nil {
@@ -53,8 +54,8 @@ func drive(ctx context.Context, c *domain.Case, k domain.Controller, opt Deadlin
 				return nil, fmt.Errorf("test episode %d: %w", e, err)
 			}
 			all = append(all, d)
-			if !ep.Done() {
-				if err := domain.Prepare(k); err != nil {
+			if !ep.Done() && may.Prepare != nil {
+				if err := may.Prepare(); err != nil {
 					return nil, fmt.Errorf("test episode %d: %w", e, err)
 				}
 			}
@@ -70,7 +71,7 @@ func drive(ctx context.Context, c *domain.Case, k domain.Controller, opt Deadlin
 // release by an absolute time. The observations are those of closed loops recorded before, so
 // that the plant takes no time in the loop; the decisions are made again, and compared. The
 // releases that pass while a decision is made are skipped but for the last, which begins late.
-// What works between its decisions (domain.Anticipating) does so before the next release.
+// What works between its decisions (domain.ControllerAbilities.Prepare) does so before the next release.
 func KeepDeadlines(ctx context.Context, c *domain.Case, k domain.Controller, opt DeadlineOptions) (*Deadlines, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -87,12 +88,16 @@ func KeepDeadlines(ctx context.Context, c *domain.Case, k domain.Controller, opt
 	releases := int(opt.For / period)
 	l := newLoop(max(1, releases), period, deadline)
 	u := make([]float64, c.Problem.Spec().ActionSize())
+	may := domain.AbilitiesOfController(k)
 	runtime.GC()
 	err = l.run(ctx, func(n int) error {
 		if begins := recorded[n%len(recorded)].begins; begins != nil {
 			return k.Reset(begins)
 		}
-		return domain.Prepare(k) // what it takes of the period is late where it takes more
+		if may.Prepare == nil {
+			return nil
+		}
+		return may.Prepare() // what it takes of the period is late where it takes more
 	}, func(n int) error {
 		d := &recorded[n%len(recorded)]
 		_, err := k.Decide(d.s, d.c, opt.Preference, u)

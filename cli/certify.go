@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/batchnav"
 )
 
 func (a *App) certifyCommand() *cobra.Command {
 	var modelFile, method string
-	var opt gpc.CertifyOptions
+	var scenarios, episodes int
+	var opt batchnav.CertifyOptions
 	cmd := &cobra.Command{
 		Use:   "certify CASE",
 		Short: "Estimate the constants of the paper's guarantees on held-out data, and say which conditions hold",
@@ -33,8 +34,8 @@ docs/explain/guarantees.md defines the constants.`,
 				return err
 			}
 			defer e.Close()
-			opt.Seed, opt.Progress = a.seed, a.stages()
-			out, err := c.Certify(cmd.Context(), e, setup, opt)
+			opt.Seed = a.seed
+			out, err := c.Certify(cmd.Context(), e, setup, scenarios, episodes, opt, a.stages())
 			if err != nil {
 				return err
 			}
@@ -53,9 +54,9 @@ docs/explain/guarantees.md defines the constants.`,
 	f := cmd.Flags()
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.StringVar(&method, "method", "", "method whose closed loop is compared with the bounds (default: Algorithm 2)")
-	f.IntVar(&opt.Scenarios, "scenarios", 20, "held-out scenarios to solve")
-	f.IntVar(&opt.Episodes, "episodes", 20, "closed-loop episodes to compare the bounds with; 0: none")
+	f.IntVar(&scenarios, "scenarios", 20, "held-out scenarios to solve")
+	f.IntVar(&episodes, "episodes", 20, "closed-loop episodes to compare the bounds with; 0: none")
 	f.IntVar(&opt.Steps, "recovery-steps", 200, "latent steps followed after a perturbation")
-	f.Float64Var(&opt.Radius, "recovery-radius", 0.1, "size of the perturbation as a fraction of the spread of M*")
+	f.Float64Var(&opt.Perturbation, "recovery-radius", 0.1, "size of the perturbation as a fraction of the spread of M*")
 	return cmd
 }

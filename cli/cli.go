@@ -218,8 +218,8 @@ func atLeast(n int, wanted string) cobra.PositionalArgs {
 }
 
 // engine says which engine the flags ask for.
-func (a *App) engine() gpc.EngineOptions {
-	return gpc.EngineOptions{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Devices: a.devices, Notice: a.notice}
+func (a *App) engine() engine.Options {
+	return engine.Options{Backend: a.backend, Threads: a.threads, TF32: a.tf32, Devices: a.devices, Notice: a.notice}
 }
 
 // open opens that engine and says on stderr, where stdout is not JSON, which it is.

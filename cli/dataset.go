@@ -52,13 +52,13 @@ solved: the samples are the decisions of that method.`,
 			}
 			opt.OutDir, opt.Adaptive, opt.Scalarization, opt.Chunk = out, adaptive, domain.Scalarization(how), chunk
 			opt.Seed, opt.Threads, opt.Command = a.seed, a.threads, a.commandLine()
-			opt.PolicyFile, opt.Teacher, opt.Engine = policy, distil, a.engine()
+			opt.Distil, opt.Visiting.Method = distil != "", distil
 			opt.Regime, opt.Inward = regime, inward
 			if opt.Ranges, err = parseRanges(ranges); err != nil {
 				return err
 			}
 			stages := a.stages()
-			counters, err := c.Dataset(cmd.Context(), opt, func(p offline.Progress) { stages(p.Stage, p.Done, p.Total) })
+			counters, err := c.Dataset(cmd.Context(), policy, a.engine(), opt, func(p offline.Progress) { stages(p.Stage, p.Done, p.Total) })
 			if err != nil {
 				return err
 			}

@@ -213,7 +213,7 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 		if err != nil {
 			return err
 		}
-		v, err := d.Verify(d.cmd.Context(), trace, gpc.VerifyOptions{})
+		v, err := d.Verify(d.cmd.Context(), trace, nil, closedloop.VerifyOptions{})
 		if err != nil {
 			return err
 		}
@@ -273,7 +273,7 @@ func (d *demo) trainSmallMap(e *gpc.Engine, c *gpc.Case, scenarios, epochs int) 
 	start := time.Now()
 	set := c.DatasetDefaults()
 	set.Scenarios, set.Weights.Count, set.Seed, set.OutDir, set.Threads, set.Command = scenarios, 0, demoSeed+1, data, d.threads, d.commandLine()
-	counters, err := c.Dataset(d.cmd.Context(), set, nil)
+	counters, err := c.Dataset(d.cmd.Context(), "", engine.Options{}, set, nil)
 	if err != nil {
 		return err
 	}

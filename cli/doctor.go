@@ -160,7 +160,7 @@ func ceilingsOf(e *gpc.Engine) ceilings {
 }
 
 func measureCeilings(threads int) (ceilings, error) {
-	e, err := gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: threads})
+	e, err := gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: threads})
 	if err != nil {
 		return ceilings{}, err
 	}

@@ -12,7 +12,9 @@ import (
 )
 
 func (a *App) verifyCommand() *cobra.Command {
-	var opt gpc.VerifyOptions
+	var deep bool
+	var by gpc.Again
+	var opt closedloop.VerifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify TRACE",
 		Short: "Check a trace by simulating it again; with --deep by repeating each decision",
@@ -22,14 +24,18 @@ repeats every decision with the method and the map that the trace names. The out
 says which checks were left out. Only TRACE and --model are opened.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if opt.Model != "" && !opt.Deep {
-				return BadInputf("--model %s needs --deep: only --deep decides with a map", opt.Model)
+			if by.Model != "" && !deep {
+				return BadInputf("--model %s needs --deep: only --deep decides with a map", by.Model)
 			}
 			if opt.EpisodeLimit <= 0 {
 				return BadInputf("--episode-limit %v: want a time above 0", opt.EpisodeLimit)
 			}
-			opt.Engine, opt.Progress = a.engine(), a.progress("verify")
-			v, err := a.Verify(cmd.Context(), args[0], opt)
+			var again *gpc.Again
+			if by.Engine = a.engine(); deep {
+				again = &by
+			}
+			opt.Progress = a.progress("verify")
+			v, err := a.Verify(cmd.Context(), args[0], again, opt)
 			if err != nil {
 				return err
 			}
@@ -43,8 +49,8 @@ says which checks were left out. Only TRACE and --model are opened.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&opt.Deep, "deep", false, "decide again and compare the actions: bit for bit where backend and instruction set are the trace's")
-	f.StringVar(&opt.Model, "model", "", "with --deep, the file of the map that the trace names by its SHA-256 (default: the bundled map)")
+	f.BoolVar(&deep, "deep", false, "decide again and compare the actions: bit for bit where backend and instruction set are the trace's")
+	f.StringVar(&by.Model, "model", "", "with --deep, the file of the map that the trace names by its SHA-256 (default: the bundled map)")
 	f.DurationVar(&opt.EpisodeLimit, "episode-limit", closedloop.DefaultEpisodeLimit, "give up where one episode takes longer")
 	return cmd
 }

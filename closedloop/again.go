@@ -115,7 +115,7 @@ func (a *again) decision(l *Line, ep domain.Episode, u []float64) {
 		a.drawn = nil // the replay says so too
 	} else if !made {
 		return
-	} else if _, err := prepare(a.method, a.drawn); err != nil {
+	} else if _, err := prepare(a.may, a.drawn); err != nil {
 		a.ended = unprepared(l.T, err)
 	}
 }
@@ -165,16 +165,17 @@ func (a *again) entries(l *Line, field string, trace Vector, own []float64) {
 
 // decide makes one decision and compares it with the trace's.
 func (a *again) decide(l *Line, made, late bool) {
-	ok, err := true, error(nil)
+	var m domain.Decision
+	var err error
 	if made {
-		ok, err = a.method.Decide(a.s, a.c, a.header.Preference, a.u)
+		m, err = a.method.Decide(a.s, a.c, a.header.Preference, a.u)
 	}
 	if err != nil {
 		a.count("u")
 		a.differs(l.Line, l.Episode, l.T, "u", fmt.Sprint([]float64(l.U)), err.Error())
 		return
 	}
-	m := a.pace.executed(a.method, a.of, made, late, ok, a.s, a.c, a.u)
+	m = a.pace.executed(a.may, a.of, made, late, m, a.s, a.c, a.u)
 	for j, u := range l.U {
 		scale := 1 + math.Abs(a.u[j])
 		if v := a.spec.Action[j]; v.Bounded() {
@@ -184,9 +185,9 @@ func (a *again) decide(l *Line, made, late bool) {
 	}
 	a.one(l, "residual", -1, float64(l.Residual), m.Residual)
 	a.one(l, "displacement", -1, float64(l.Displacement), m.Displacement)
-	if a.length(l, "priority", l.Priority, m.Priority) {
+	if a.length(l, "priority", l.Priority, m.Sigma) {
 		for i, p := range l.Priority {
-			a.one(l, "priority", i, p, m.Priority[i])
+			a.one(l, "priority", i, p, m.Sigma[i])
 		}
 	}
 	if a.count("fallback"); domain.Fallback(l.Fallback) != m.Fallback {
@@ -234,8 +235,8 @@ func (a *again) failure(e *EpisodeRecord, completed bool) {
 	}
 	a.text(end, "end.failure", e.End.Failure, failure)
 	var starts []float64
-	if m, ok := a.method.(multistart); ok {
-		starts = m.Starts()
+	if a.may.Starts != nil {
+		starts = a.may.Starts()
 	}
 	if a.length(end, "end.starts", e.End.Starts, starts) {
 		a.count("end.starts")

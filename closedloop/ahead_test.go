@@ -25,15 +25,19 @@ func (p *planner) Reset(domain.Episode) error {
 	return nil
 }
 
-func (p *planner) Decide(s, _ []float64, _ domain.Preference, u []float64) (bool, error) {
+func (p *planner) Decide(s, _ []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
 	p.far = p.far || p.decided == 0 && s[0] > 0
 	p.decided++
 	u[0] = clip(testdomain.Feedback[0]*s[0] + testdomain.Feedback[1]*s[1] + p.next)
 	p.next = 0
-	return true, nil
+	return domain.Decided(true), nil
 }
 
-func (p *planner) Prepare() error {
+func (p *planner) Abilities() *domain.ControllerAbilities {
+	return &domain.ControllerAbilities{Prepare: p.prepare}
+}
+
+func (p *planner) prepare() error {
 	if p.far && p.decided == 3 {
 		return errors.New("out of plans")
 	}

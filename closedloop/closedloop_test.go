@@ -76,11 +76,11 @@ type feedback struct {
 }
 
 func (f *feedback) Reset(domain.Episode) error { f.t = 0; return nil }
-func (f *feedback) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (f *feedback) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	v, ok, err := f.decide(f.t, s)
 	u[0] = v
 	f.t++
-	return ok, err
+	return domain.Decided(ok), err
 }
 
 func controller(decide func(t int, s []float64) (float64, bool, error)) func() (domain.Controller, error) {

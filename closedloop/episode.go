@@ -40,7 +40,8 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	if err := method.Reset(ep); err != nil {
 		failure = fmt.Sprintf("reset: %v", err)
 	}
-	sensed := newSensed(c, ep, method)
+	may := domain.AbilitiesOfController(method)
+	sensed := newSensed(c, ep, may)
 	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 	u := make([]float64, spec.ActionSize())
 	ns, nu := sizes(spec, ep)
@@ -53,11 +54,11 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 		}
 		made, late := pace.next()
 		start := time.Now()
-		ok := true
+		var did domain.Decision
 		if sensed != nil {
 			sensed.measure(bias)
 			if made {
-				ok, err = sensed.decide(opt.Preference, s, cx, u)
+				did, err = sensed.decide(opt.Preference, s, cx, u)
 			}
 		} else {
 			ep.Observe(s, cx)
@@ -65,7 +66,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 				s[i] += b
 			}
 			if start = time.Now(); made {
-				ok, err = method.Decide(s, cx, opt.Preference, u)
+				did, err = method.Decide(s, cx, opt.Preference, u)
 			}
 		}
 		latency := time.Since(start)
@@ -76,21 +77,21 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 			failure = fmt.Sprintf("decision %d: %v", t, err)
 			break
 		}
-		report := pace.executed(method, c, made, late, ok, s, cx, u)
+		did = pace.executed(may, c, made, late, did, s, cx, u)
 		out, err := apply(spec, ep, u)
 		if err != nil {
 			failure = fmt.Sprintf("step %d: %v", t, err)
 			break
 		}
 		sum.add(spec, &out)
-		record.Lines = append(record.Lines, line(number, t, s[:ns], cx, u[:nu], &out, report, latency))
+		record.Lines = append(record.Lines, line(number, t, s[:ns], cx, u[:nu], &out, did, latency))
 		if late {
 			record.Lines[t].late(made)
 		}
 		if !made {
 			continue
 		}
-		if took, err := prepare(method, ep); err != nil {
+		if took, err := prepare(may, ep); err != nil {
 			failure = unprepared(t, err)
 		} else {
 			record.Lines[t].Prepare = Number(machine.Microseconds(took))
@@ -98,12 +99,10 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	}
 	record.End = endOf(ep, &sum, failure == "")
 	record.End.Failure = failure
-	if m, ok := method.(multistart); ok {
-		record.End.Starts = append(Vector(nil), m.Starts()...)
+	if may.Starts != nil {
+		record.End.Starts = append(Vector(nil), may.Starts()...)
 	}
-	if m, ok := method.(interface{ Way() bool }); ok {
-		record.NoWay = !m.Way()
-	}
+	record.NoWay = may.Way != nil && !may.Way()
 	record.End.compare(opt.optima.ask(number, ep))
 	if err := ctx.Err(); err != nil {
 		return nil, err // what failed may have been ended by it
@@ -115,13 +114,12 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 func unprepared(t int, err error) string { return fmt.Sprintf("behind decision %d: %v", t, err) }
 
 // prepare lets a method that works between decisions do so, where there is another.
-func prepare(method domain.Controller, ep domain.Episode) (took time.Duration, err error) {
-	m, has := method.(domain.Anticipating)
-	if !has || ep.Done() {
+func prepare(may *domain.ControllerAbilities, ep domain.Episode) (took time.Duration, err error) {
+	if may.Prepare == nil || ep.Done() {
 		return 0, nil
 	}
 	start := time.Now()
-	err = m.Prepare()
+	err = may.Prepare()
 	return time.Since(start), err
 }
 
@@ -181,31 +179,18 @@ func biases(size float64, seed uint64, number, n int) []float64 {
 	return bias
 }
 
-// monitor is a method's own record of its last decision; ok says whether its own
-// solve succeeded.
-func monitor(method domain.Controller, ok bool) domain.Monitor {
-	m := domain.NoMonitor()
-	if monitored, has := method.(domain.Monitored); has {
-		m = monitored.Monitor()
-	}
-	if !ok {
-		m.Fallback |= domain.FallbackMethod
-	}
-	return m
-}
-
 // line copies what the trace keeps of one decision.
-func line(number, t int, s, c, u []float64, out *domain.Outcome, report domain.Monitor, latency time.Duration) Line {
+func line(number, t int, s, c, u []float64, out *domain.Outcome, did domain.Decision, latency time.Duration) Line {
 	clone := func(v []float64) Vector { return append(Vector{}, v...) }
 	l := Line{
 		Episode: number, T: t, X: clone(s), C: clone(c), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
-		Margin: Number(out.Margin), Residual: Number(report.Residual), Latency: Number(machine.Microseconds(latency)),
-		Fallback: uint32(report.Fallback), Failed: out.Failed, Displacement: Number(report.Displacement),
+		Margin: Number(out.Margin), Residual: Number(did.Residual), Latency: Number(machine.Microseconds(latency)),
+		Fallback: uint32(did.Fallback), Failed: out.Failed, Displacement: Number(did.Displacement),
 	}
-	if report.Priority != nil {
-		l.Priority = clone(report.Priority)
+	if did.Sigma != nil {
+		l.Priority = clone(did.Sigma)
 	}
-	if t := report.Times; t.Total() > 0 {
+	if t := did.Times; t.Total() > 0 {
 		l.Times = Vector{machine.Microseconds(t.Localize), machine.Microseconds(t.Step), machine.Microseconds(t.Project)}
 	}
 	return l

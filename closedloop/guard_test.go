@@ -21,10 +21,10 @@ type flags struct {
 	bits []domain.Fallback
 }
 
-func (f *flags) Monitor() domain.Monitor {
-	m := domain.NoMonitor()
-	m.Fallback = f.bits[f.t-1]
-	return m
+func (f *flags) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
+	d, err := f.feedback.Decide(s, c, pref, u)
+	d.Fallback = f.bits[f.t-1]
+	return d, err
 }
 
 func flagged(bits []domain.Fallback) func() (domain.Controller, error) {

@@ -75,22 +75,23 @@ func (p *pace) next() (made, late bool) {
 	return true, p.free > begin+1
 }
 
-// executed writes into u, which the method has decided, what the period executes, and returns the monitor's record of
-// it. What a late decision decided is not executed in its period; its plan is there for the periods behind.
-func (p *pace) executed(method domain.Controller, of *domain.Case, made, late, ok bool, s, c, u []float64) domain.Monitor {
+// executed writes into u, which decision d has decided, what the period executes, and returns what is known of that.
+// What a late decision decided is not executed in its period; its plan is there for the periods behind. may are the
+// method's abilities.
+func (p *pace) executed(may *domain.ControllerAbilities, of *domain.Case, made, late bool, d domain.Decision, s, c, u []float64) domain.Decision {
 	if p.of == nil {
-		return monitor(method, ok)
+		return d
 	}
 	var plan aPlan
 	if made {
 		plan = aPlan{slices.Clone(u), p.t - 1, p.free}
-		if m, plans := method.(domain.Planning); plans && len(m.Plan()) > len(u) {
-			plan.actions = append(plan.actions, m.Plan()[len(u):]...)
+		if len(d.Ahead) > len(u) {
+			plan.actions = append(plan.actions, d.Ahead[len(u):]...)
 		}
 	}
 	if !late {
 		p.came, p.coming = plan, aPlan{}
-		return monitor(method, ok)
+		return d
 	}
 	if p.coming.actions != nil && p.coming.ready <= float64(p.t) {
 		p.came, p.coming = p.coming, aPlan{}
@@ -99,22 +100,22 @@ func (p *pace) executed(method domain.Controller, of *domain.Case, made, late, o
 	if at := (p.t - 1 - p.came.from) * len(u); at > 0 && at+len(u) <= len(p.came.actions) {
 		next = p.came.actions[at : at+len(u)]
 	}
-	m := domain.NoMonitor()
+	did := domain.Decided(true)
 	known := of.Measurement == nil && of.Delay.Periods == 0
-	_, m.Fallback = Hold(of.Problem, s, c, next, known, u)
-	switch told, can := method.(domain.Overruled); {
-	case !can:
+	_, did.Fallback = Hold(of.Problem, s, c, next, known, u)
+	switch {
+	case may.Executed == nil:
 	case made:
-		told.Executed(u)
+		may.Executed(u)
 	case known:
-		told.Missed(s, c, u)
+		may.Missed(s, c, u)
 	default:
-		told.Missed(nil, nil, u)
+		may.Missed(nil, nil, u)
 	}
 	if made {
 		p.coming = plan
 	}
-	return m
+	return did
 }
 
 // Hold writes what is executed where a decision is late: next, the action of the plan before, where that keeps the

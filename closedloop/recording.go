@@ -34,9 +34,9 @@ func NewRecording(c *domain.Case, ep domain.Episode, staged bool, opt Options) *
 }
 
 // Add appends a decision: what it was made for, u, and what the plant made of u.
-func (r *Recording) Add(s, c, u []float64, out *domain.Outcome, m domain.Monitor, latency time.Duration) {
+func (r *Recording) Add(s, c, u []float64, out *domain.Outcome, did domain.Decision, latency time.Duration) {
 	r.sum.add(r.of.Problem.Spec(), out)
-	l := line(r.record.Episode, len(r.record.Lines), s[:r.ns], c, u[:r.nu], out, m, latency)
+	l := line(r.record.Episode, len(r.record.Lines), s[:r.ns], c, u[:r.nu], out, did, latency)
 	r.record.Lines = append(r.record.Lines, l)
 }
 

@@ -1,6 +1,8 @@
 package closedloop
 
-import "github.com/gpc-engine/gpc/domain"
+import (
+	"github.com/gpc-engine/gpc/domain"
+)
 
 // Result holds the statistics of an evaluation under the JSON keys of `gpc
 // eval`. Rates are fractions.
@@ -91,7 +93,7 @@ type Result struct {
 	// criterion.
 	Excluded int       `json:"excluded"`
 	Latency  Quantiles `json:"latency_us"`
-	// Prepare are the times between decisions of a domain.Anticipating; absent for others.
+	// Prepare are the times between decisions of a method that works there (domain.ControllerAbilities.Prepare); absent for others.
 	Prepare *Quantiles `json:"prepare_us,omitempty"`
 	// Load is the machine's while the latencies were taken; absent where it is not known, as
 	// of a result that was read from traces.

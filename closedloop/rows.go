@@ -86,7 +86,7 @@ func (h *hold) Reset(domain.Episode) error {
 	return nil
 }
 
-func (h *hold) Decide(s, c []float64, _ domain.Preference, u []float64) (bool, error) {
+func (h *hold) Decide(s, c []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
 	if h.last == nil {
 		h.problem.Fallback(s, c, u)
 	} else {
@@ -94,14 +94,14 @@ func (h *hold) Decide(s, c []float64, _ domain.Preference, u []float64) (bool, e
 	}
 	kept := h.problem.Project(s, c, u)
 	h.last = append(h.last[:0], u...)
-	return kept, nil
+	return domain.Decided(kept), nil
 }
 
-// Executed implements domain.Overruled.
-func (h *hold) Executed(u []float64) { h.last = append(h.last[:0], u...) }
-
-// Missed implements domain.Overruled.
-func (h *hold) Missed(_, _, u []float64) { h.Executed(u) }
+// Abilities implements domain.Able.
+func (h *hold) Abilities() *domain.ControllerAbilities {
+	executed := func(u []float64) { h.last = append(h.last[:0], u...) }
+	return &domain.ControllerAbilities{Executed: executed, Missed: func(_, _, u []float64) { executed(u) }}
+}
 
 // receding solves the next decisions and applies the first action.
 type receding struct {
@@ -112,7 +112,6 @@ type receding struct {
 	held         bool // σ is that of the present state along the look-ahead
 	t            int
 	plan, last   []float64 // last: executed action
-	planned      []float64 // the last plan
 	delta, sigma []float64
 }
 
@@ -135,28 +134,26 @@ func (r *receding) Reset(domain.Episode) error {
 	return nil
 }
 
-func (r *receding) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
-	solved, err := r.solve(s, c, pref, u)
+func (r *receding) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
+	d, err := r.solve(s, c, pref, u)
 	if err == nil {
 		r.execute(s, c, u)
 	}
-	return solved, err
+	return d, err
 }
 
-// Plan implements domain.Planning.
-func (r *receding) Plan() []float64 { return r.planned }
+// Abilities implements domain.Able.
+func (r *receding) Abilities() *domain.ControllerAbilities {
+	return &domain.ControllerAbilities{Executed: func(u []float64) { copy(r.last, u) }, Missed: r.missed}
+}
 
-// Executed implements domain.Overruled.
-func (r *receding) Executed(u []float64) { copy(r.last, u) }
-
-// Missed implements domain.Overruled.
-func (r *receding) Missed(_, _, u []float64) {
+func (r *receding) missed(_, _, u []float64) {
 	copy(r.last, u)
 	r.t++
 }
 
 // solve writes the first action of the plan from (s, c).
-func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	if r.t == 0 {
 		r.problem.Fallback(s, c, r.last)
 	}
@@ -168,11 +165,12 @@ func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (b
 	plan := r.plan[:len(u)*min(r.steps, r.left(c))]
 	_, solved, err := r.horizon.Solve(s, c, pref, plan)
 	if err != nil {
-		return false, err
+		return domain.Decision{}, err
 	}
 	copy(u, plan)
-	r.planned = plan
-	return solved, nil
+	d := domain.Decided(solved)
+	d.Ahead = plan
+	return d, nil
 }
 
 // execute projects u, which is then the last action.
@@ -192,11 +190,10 @@ type ahead struct {
 	preference domain.Preference
 	// s and c are those of the last decision, then where the plan begins; u is its first action.
 	s, c, nextS, nextC, u []float64
-	ready, solved         bool
+	ready                 bool
+	planned               domain.Decision
 	correcting            domain.Horizon // of the plan; nil: it cannot
 }
-
-var _ domain.Anticipating = (*ahead)(nil)
 
 func newAhead(p domain.Problem, whole domain.Solver, solver domain.Receding) func(domain.Means) (domain.Controller, error) {
 	return func(domain.Means) (domain.Controller, error) {
@@ -214,35 +211,39 @@ func (a *ahead) Reset(ep domain.Episode) error {
 	return a.receding.Reset(ep)
 }
 
-func (a *ahead) Decide(s, c []float64, pref domain.Preference, u []float64) (solved bool, err error) {
-	if solved = a.solved; a.ready && a.preference.Equal(pref) {
+func (a *ahead) Decide(s, c []float64, pref domain.Preference, u []float64) (d domain.Decision, err error) {
+	if d = a.planned; a.ready && a.preference.Equal(pref) {
 		if copy(u, a.u); a.correcting != nil {
 			a.correcting.Correct(s, c, u)
 		}
-	} else if solved, err = a.solve(s, c, pref, u); err != nil {
-		return false, err
+	} else if d, err = a.solve(s, c, pref, u); err != nil {
+		return d, err
 	}
 	a.ready = false
 	a.execute(s, c, u)
 	a.preference.Adaptive, a.preference.W = pref.Adaptive, append(a.preference.W[:0], pref.W...)
 	copy(a.s, s)
 	copy(a.c, c)
-	return solved, nil
+	return d, nil
 }
 
-// Missed implements domain.Overruled: what is prepared is of another period.
-func (a *ahead) Missed(s, c, u []float64) {
-	a.ready = false
-	a.receding.Missed(s, c, u)
+// Abilities implements domain.Able. Where a period was missed what is prepared is of another one.
+func (a *ahead) Abilities() *domain.ControllerAbilities {
+	may := a.receding.Abilities()
+	may.Prepare = a.prepare
+	may.Missed = func(s, c, u []float64) {
+		a.ready = false
+		a.missed(s, c, u)
+	}
+	return may
 }
 
-// Prepare implements domain.Anticipating.
-func (a *ahead) Prepare() (err error) {
+func (a *ahead) prepare() (err error) {
 	a.problem.Step(a.s, a.c, a.last, a.nextS, a.nextC)
 	a.s, a.nextS, a.c, a.nextC = a.nextS, a.s, a.nextC, a.c
-	a.solved, err = a.solve(a.s, a.c, a.preference, a.u)
+	a.planned, err = a.solve(a.s, a.c, a.preference, a.u)
 	a.ready, a.correcting = err == nil, nil
-	if a.solved && a.horizon.Linearise() {
+	if a.ready && a.planned.Solved() && a.horizon.Linearise() {
 		a.correcting = a.horizon
 	}
 	return err
@@ -296,28 +297,27 @@ func (o *oracle) Reset(ep domain.Episode) error {
 	return nil
 }
 
-// multistart decides an episode by the best of several solves: Starts are the costs that those of the present
-// episode ended at, NaN where one did not converge, nil before there are any.
-type multistart interface{ Starts() []float64 }
+// Abilities implements domain.Able.
+func (o *oracle) Abilities() *domain.ControllerAbilities {
+	return &domain.ControllerAbilities{Starts: func() []float64 { return o.costs }}
+}
 
-func (o *oracle) Starts() []float64 { return o.costs }
-
-func (o *oracle) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (o *oracle) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	if o.t == 0 {
 		if err := o.solve(s, c, pref); err != nil {
-			return false, err
+			return domain.Decision{}, err
 		}
 	}
 	if o.ahead > 0 && o.t >= o.ep.Steps()-o.ahead {
 		o.problem.Fallback(s, c, u)
-		return true, nil
+		return domain.Decided(true), nil
 	}
 	if o.t == o.ep.Steps() {
-		return false, fmt.Errorf("the oracle's plan has %d steps, and a further one was asked for", o.t)
+		return domain.Decision{}, fmt.Errorf("the oracle's plan has %d steps, and a further one was asked for", o.t)
 	}
 	copy(u, o.plan[o.t*len(u):])
 	o.t++
-	return true, nil
+	return domain.Decided(true), nil
 }
 
 // solve finds the plan from the true state and the context of the first decision, and

@@ -168,8 +168,8 @@ func TestSolvedAhead(t *testing.T) {
 	pref := rowOptions().Preference
 	decide := func(k domain.Controller, s, cx []float64, pref domain.Preference) []float64 {
 		u := make([]float64, 1)
-		if ok, err := k.Decide(s, cx, pref, u); !ok || err != nil {
-			t.Fatal(ok, err)
+		if d, err := k.Decide(s, cx, pref, u); !d.Solved() || err != nil {
+			t.Fatal(d, err)
 		}
 		return u
 	}
@@ -185,7 +185,7 @@ func TestSolvedAhead(t *testing.T) {
 		cart.Step(s, cx, u, next, nextC)
 		copy(s, next)
 		copy(cx, nextC)
-		require.OK(t, k.(domain.Anticipating).Prepare())
+		require.OK(t, domain.AbilitiesOfController(k).Prepare())
 	}
 	before := solved
 	if decide(k, s, cx, domain.Preference{W: []float64{0.5, 0.5}}); solved != before+1 {

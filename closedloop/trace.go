@@ -189,8 +189,7 @@ type Line struct {
 	// Late: the decision came behind its period, by Header.Computing, and u is of the plan before or the problem's fallback. The
 	// latency is 0 where it was not made at all.
 	Late bool `json:"late,omitempty"`
-	// Prepare is what came between this decision and the next observation, µs, of a
-	// domain.Anticipating.
+	// Prepare is what came between this decision and the next observation, µs, of a method that works there.
 	Prepare Number `json:"prepare_us,omitempty"`
 	// Number of the line in its file, from 1; not stored.
 	Line int `json:"-"`

@@ -110,7 +110,7 @@ func VerifyReader(ctx context.Context, in io.Reader, opt VerifyOptions) (*Verifi
 	}
 	v := &verifier{
 		Verification: Verification{Case: r.Header.Case, Method: r.Header.Method, Tolerance: VerifyTolerance, Deep: opt.Deep != nil, Mismatches: []Mismatch{}},
-		opt:          opt, header: &r.Header, tally: map[string]*tallied{},
+		opt:          opt, header: &r.Header, tally: map[string]*tallied{}, may: new(domain.ControllerAbilities),
 	}
 	if err := within(ctx, opt.EpisodeLimit, "line 1", v.begin); err != nil {
 		return nil, err
@@ -192,6 +192,7 @@ type verifier struct {
 	spec     *domain.Spec
 	embedded bool
 	method   domain.Controller // nil: the decisions are taken as they are
+	may      *domain.ControllerAbilities
 	tally    map[string]*tallied
 }
 
@@ -321,7 +322,7 @@ func (v *verifier) begin() error {
 		if err != nil {
 			return fmt.Errorf("trace line 1: %w", err)
 		}
-		v.method, v.Exact = method, h.Backend == backend && h.ISA == v.opt.ISA
+		v.method, v.may, v.Exact = method, domain.AbilitiesOfController(method), h.Backend == backend && h.ISA == v.opt.ISA
 	}
 	return nil
 }

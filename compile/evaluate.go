@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/model"
 )
 
@@ -142,7 +143,7 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 	out := Score{Method: l.method}
 	floored, capped, known := 0.0, 0.0, 0
 	period, tardy := l.of.Spec().StepSeconds, 0
-	got, err := l.of.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, gpc.EngineOptions{}, closedloop.Options{
+	got, err := l.of.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
 		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()),
 		Visit: func(e *closedloop.EpisodeRecord) {
 			if !e.End.Safe && e.End.OracleFailure != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/train"
@@ -138,8 +139,9 @@ const (
 func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]float64, policy string, within float64) (reached int, total offline.Counters, err error) {
 	opt := r.c.DatasetDefaults()
 	opt.Scenarios, opt.Points, opt.Seed, opt.Threads, opt.Command = len(points), points, seed, r.opt.Threads, r.opt.Command
-	if domain.AbilitiesOfSolver(r.c.Definition().Solver).SolveVisited != nil {
-		opt.PolicyFile = policy
+	visited := policy
+	if domain.AbilitiesOfSolver(r.c.Definition().Solver).SolveVisited == nil {
+		visited = ""
 	}
 	opt.Chunk = max((len(points)+parts-1)/parts, leastPart)
 	opt.Shard.Count = (len(points) + opt.Chunk - 1) / opt.Chunk
@@ -149,7 +151,7 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 			return done, total, nil
 		}
 		opt.OutDir = part(folder, opt.Shard.Index)
-		counters, err := r.c.Dataset(ctx, opt, func(p offline.Progress) {
+		counters, err := r.c.Dataset(ctx, visited, engine.Options{}, opt, func(p offline.Progress) {
 			r.opt.Progress(Progress{Stage: "solve", Done: done + p.Done, Total: len(points)})
 		})
 		if err != nil {
@@ -203,7 +205,7 @@ func (r *run) trained(ctx context.Context, number, epochs int, opt train.Options
 			}
 		}
 	}
-	e, err := gpc.OpenEngine(gpc.EngineOptions{Threads: r.opt.Threads})
+	e, err := gpc.OpenEngine(engine.Options{Threads: r.opt.Threads})
 	if err != nil {
 		return nil, err
 	}

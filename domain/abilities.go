@@ -164,6 +164,40 @@ type EpisodeAbilities struct {
 	Measure func(y, c []float64)
 }
 
+// AbilitiesOfController are a controller's, none of one that is not Able.
+func AbilitiesOfController(c Controller) *ControllerAbilities {
+	return abilitiesOf[ControllerAbilities](c)
+}
+
+// ControllerAbilities are what a Controller may do besides. A wrapper begins with those of what it wraps.
+type ControllerAbilities struct {
+	// Prepare, called after an action was executed and before the next observation, looks for the next
+	// decision where the known dynamics say that the action leads. Decide then makes it one for what is
+	// measured. A controller that was not prepared decides all the same.
+	Prepare func() error
+	// Executed and Missed, both or none, are of a controller that remembers what was executed. Executed says
+	// that u was, at the last decision, in place of what was decided; Missed that it was in a period that
+	// the controller was not asked to decide in. s and c are what was observed, nil where that is not the
+	// state that u acts in.
+	Executed func(u []float64)
+	Missed   func(s, c, u []float64)
+	// DecideMeasured decides by what is measured of a plant: it takes y and the context with its unknown
+	// entries as they are declared, and writes the estimates of state and context that it decides by, and
+	// the action.
+	DecideMeasured func(y, c []float64, pref Preference, s, known, u []float64) (Decision, error)
+	// Faults says of each output, in the order of the Measurement, what was wrong with it at the last
+	// decision.
+	Faults func() []string
+	// Chosen describes the last decision of a search among many candidates.
+	Chosen func() Chosen
+	// Starts, of an oracle that solves an episode from several starts, are the costs that the solves of the present
+	// one ended at, NaN where one did not converge; nil before there are any.
+	Starts func() []float64
+	// Way reports whether the first decision's plan keeps the limits of the present episode with all that is
+	// to be kept off them; where it does not, the start has no way that holds at the stated level.
+	Way func() bool
+}
+
 // AbilitiesOfSolver are a solver's, none of one that is not Able.
 func AbilitiesOfSolver(s Solver) *SolverAbilities { return abilitiesOf[SolverAbilities](s) }
 

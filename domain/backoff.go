@@ -1,6 +1,8 @@
 package domain
 
-import "math"
+import (
+	"math"
+)
 
 // Backoff is how far the margins of one closed loop are kept from their limits, stage by stage of an
 // episode: what the errors of the estimate, and those to come, may take from each. It is changed between
@@ -35,17 +37,3 @@ func (b *Backoff) Row(clock float64) []float64 {
 
 // At is Row of a context.
 func (b *Backoff) At(c []float64) []float64 { return b.Row(c[b.clock]) }
-
-// Planning is implemented by a Controller that decides by a plan: Plan views the actions, [steps·action],
-// that its last decision was the first of; nil where there is none. The next decision may overwrite it.
-type Planning interface {
-	Plan() []float64
-}
-
-// Estimating is implemented by a Controller that decides by what is measured of a plant: DecideMeasured
-// takes y and the context with its unknown entries as they are declared, and writes the estimates of state
-// and context that it decides by, and the action.
-type Estimating interface {
-	Controller
-	DecideMeasured(y, c []float64, pref Preference, s, known, u []float64) (ok bool, err error)
-}

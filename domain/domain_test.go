@@ -245,8 +245,8 @@ func TestEverySourceAndGroupHasAName(t *testing.T) {
 }
 
 func TestWhatIsNotKnownIsNaN(t *testing.T) {
-	m := domain.NoMonitor()
-	if !math.IsNaN(m.Residual) || !math.IsNaN(m.Displacement) || m.Priority != nil || m.Fallback != 0 {
+	m := domain.Decided(true)
+	if !math.IsNaN(m.Residual) || !math.IsNaN(m.Displacement) || m.Sigma != nil || m.Fallback != 0 || !m.Solved() || domain.Decided(false).Solved() {
 		t.Errorf("the record of a decision without a map: %+v", m)
 	}
 	r := domain.NoPaperRow()

@@ -30,12 +30,12 @@ func TestInterfacesAreDocumented(t *testing.T) {
 		}
 	}
 	found := exportedInterfaces(t)
-	if n := len(found); n < 10 || n > 22 {
-		t.Fatalf("package domain exports %d interfaces, want 10 to 22: what few types can do is an ability: %v", n, found)
+	if n := len(found); n < 10 || n > 16 {
+		t.Fatalf("package domain exports %d interfaces, want 10 to 16: what few types can do is an ability: %v", n, found)
 	}
 	for _, of := range []reflect.Type{
 		reflect.TypeFor[domain.Derivatives](), reflect.TypeFor[domain.ProblemAbilities](), reflect.TypeFor[domain.SolverAbilities](),
-		reflect.TypeFor[domain.PlantAbilities](), reflect.TypeFor[domain.EpisodeAbilities](),
+		reflect.TypeFor[domain.PlantAbilities](), reflect.TypeFor[domain.EpisodeAbilities](), reflect.TypeFor[domain.ControllerAbilities](),
 	} {
 		for _, f := range reflect.VisibleFields(of) {
 			if f.Type != reflect.TypeFor[domain.Derivatives]() {

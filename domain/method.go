@@ -2,77 +2,18 @@ package domain
 
 import (
 	"math"
-	"time"
 )
 
 // Controller decides in closed loop, one decision after another in one episode. It
-// is used by one goroutine.
+// is used by one goroutine. What it may do besides are its ControllerAbilities.
 type Controller interface {
 	// Reset starts an episode. Methods that may not look at the plant (all but
 	// oracles) use only what Decide is given; ep is nil where there is no plant.
 	Reset(ep Episode) error
-	// Decide writes the action and reports whether the method's own solve
-	// succeeded; when it did not, u holds the method's own last resort.
-	Decide(s, c []float64, pref Preference, u []float64) (ok bool, err error)
+	// Decide writes the action and says how it was come to; where the method's own solve
+	// did not succeed, u holds the method's own last resort.
+	Decide(s, c []float64, pref Preference, u []float64) (Decision, error)
 }
-
-// Monitored is implemented by a Controller that steers by a learned map: Monitor
-// returns the record of the last decision. Its slices may be overwritten by the
-// next.
-type Monitored interface {
-	Monitor() Monitor
-}
-
-// Anticipating is implemented by a Controller that works between its decisions, too: Prepare,
-// called after an action was executed and before the next observation, looks for the next
-// decision where the known dynamics say that the action leads. Decide then makes it one for
-// what is measured. A Controller that was not prepared decides all the same.
-type Anticipating interface {
-	Prepare() error
-}
-
-// Prepare lets a controller that is an Anticipating prepare.
-func Prepare(c Controller) error {
-	if a, does := c.(Anticipating); does {
-		return a.Prepare()
-	}
-	return nil
-}
-
-// Loop is one closed loop of Algorithm 2 about the problem of a case's map. Its Reset
-// ignores the episode.
-type Loop interface {
-	Controller
-	Monitored
-	// Decoded is the plan of the last decision before projection, [Plan][action], whose
-	// first action was executed where projection and fallbacks left it; nil where there
-	// was none. The next decision may overwrite it.
-	Decoded() []float64
-}
-
-// Monitor is what a map's controller records of one decision. Where the map was not
-// asked, Priority is nil and Residual and Displacement are NaN.
-type Monitor struct {
-	Priority     []float64 // σ that steered the decision
-	Residual     float64   // ‖x̂ − D_s(z)‖² at the localized latent, the largest of all observations
-	Limit        float64   // of the residual: above it the observation is off the map; 0: none is stated
-	Displacement float64   // ‖z_{t+1} − z_t‖
-	Fallback     Fallback
-	Times        Times
-}
-
-// NoMonitor is the record of a decision without a map.
-func NoMonitor() Monitor { return Monitor{Residual: math.NaN(), Displacement: math.NaN()} }
-
-// Times are the shares of one decision; zero where they were not taken.
-type Times struct {
-	Localize time.Duration // encode, search, smoothing
-	Step     time.Duration // indicators, flow, retraction, decode; what a device projects with them
-	Project  time.Duration // projection, margins, fallback
-}
-
-// Total is the whole decision.
-func (t Times) Total() time.Duration { return t.Localize + t.Step + t.Project }
 
 // Group is where a method stands in tables and figures.
 type Group uint8
@@ -123,7 +64,7 @@ type Method struct {
 	NoRollout bool
 	// Candidates per decision, of a method whose number of them is compared; 0: none.
 	Candidates int
-	// Ahead says that the controller is an Anticipating.
+	// Ahead says that the controller works between its decisions (ControllerAbilities.Prepare).
 	Ahead bool
 	// New makes the controller. It is nil for a variant of the navigator, which
 	// package batchnav makes.
@@ -138,8 +79,9 @@ func (m *Method) Called(name string) bool {
 // Means is what a method is made with.
 type Means struct {
 	Proposer Proposer // the case's map on an engine, for NeedsMap
-	// Loop makes a closed loop of that map there, for NeedsMap.
-	Loop func() (Loop, error)
+	// Loop makes a closed loop of Algorithm 2 about the problem of that map there, for NeedsMap. Its
+	// decisions have what they Decoded; its Reset ignores the episode.
+	Loop func() (Controller, error)
 	// Accelerator is where that engine computes if it is a device; nil: this CPU.
 	Accelerator Accelerator
 	Weights     []byte // content of the file of weights, for NeedsWeights
@@ -180,42 +122,4 @@ func (p PaperRow) SafeEpisodes() float64 {
 		return 100 - p.Fail
 	}
 	return p.Safe
-}
-
-// Chosen is what a decision chose and among what, physical units.
-type Chosen struct {
-	Plan []float64 // [LookAhead][action]
-	// Cost is Σ σᵀJ and Margin the smallest hard margin along Plan, by the known
-	// dynamics in float64.
-	Cost, Margin  float64
-	Feasible      bool // Margin ≥ −MarginTolerance
-	Candidates    int  // scored
-	FeasibleCount int
-	LookAhead     int
-	Source        Source // of the first action
-	// Baseline is what the decoded plan of E_x alone would cost, and whether it is
-	// feasible.
-	Baseline         float64
-	BaselineFeasible bool
-	Consistent       bool // M_t was not empty for any observation
-	Sources          []SourceStatistics
-}
-
-// SourceStatistics say what one source of candidates contributed. Costs are over
-// its feasible candidates, 0 where it has none.
-type SourceStatistics struct {
-	Source     Source  `json:"source"`
-	Candidates int     `json:"candidates"`
-	Feasible   int     `json:"feasible"`
-	BestCost   float64 `json:"best_cost"`
-	MeanCost   float64 `json:"mean_cost"`
-}
-
-// Overruled is implemented by a Controller that remembers what was executed.
-type Overruled interface {
-	// Executed says that u was executed at the last decision, in place of what was decided.
-	Executed(u []float64)
-	// Missed says that u was executed in a period that the controller was not asked to decide in. s and c are what was
-	// observed, nil where that is not the state that u acts in.
-	Missed(s, c, u []float64)
 }

@@ -24,11 +24,11 @@ func (o *Oracle) Reset(ep Episode) error {
 }
 
 // Decide writes the plan's next action; where there is none, it is an error.
-func (o *Oracle) Decide(_, _ []float64, _ Preference, u []float64) (bool, error) {
+func (o *Oracle) Decide(_, _ []float64, _ Preference, u []float64) (Decision, error) {
 	if o.t >= len(o.plan) {
-		return false, fmt.Errorf("the oracle's plan has %d steps, and a further one was asked for", len(o.plan))
+		return Decision{}, fmt.Errorf("the oracle's plan has %d steps, and a further one was asked for", len(o.plan))
 	}
 	copy(u, o.plan[o.t])
 	o.t++
-	return true, nil
+	return Decided(true), nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -349,7 +350,7 @@ func BenchmarkDirect(b *testing.B) {
 
 // benchmarkGo is the median of decisions along one episode.
 func benchmarkGo(b *testing.B, c *gpc.Case, m *model.Model) {
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(b)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(b)
 	defer e.Close()
 	loop := require.Get(c.Loop(e, gpc.Setup{Method: "direct", Model: m}))(b)
 	s, cx := make([]float64, c.Spec().MeasuredSize()), make([]float64, c.Spec().ContextSize())
@@ -380,7 +381,7 @@ func BenchmarkRounded(b *testing.B) {
 				r := require.Get(c.Export(b.Context(), m, gpc.ExportOptions{MapOnly: true, Dir: filepath.Join(b.TempDir(), "c"), Half: true, Records: 1000, Seed: 991}))(b)
 				file := filepath.Join(b.TempDir(), "half.safetensors")
 				require.OK(b, require.Get(export.Rounded(m))(b).WriteFile(file))
-				p := require.Get(c.Pair(b.Context(), []gpc.Contender{{Method: "direct"}, {Method: "direct", File: file}}, "", gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{Episodes: v.episodes, Seed: 991, Preference: domain.Preference{Adaptive: true}, Threads: runtime.NumCPU()}))(b)
+				p := require.Get(c.Pair(b.Context(), []gpc.Contender{{Method: "direct"}, {Method: "direct", File: file}}, "", engine.Options{Backend: "cpu", Threads: 1}, closedloop.Options{Episodes: v.episodes, Seed: 991, Preference: domain.Preference{Adaptive: true}, Threads: runtime.NumCPU()}))(b)
 				whole, half := p.Pairs[0], p.Pairs[1]
 				b.ReportMetric(float64(half.Episodes), "episodes")
 				b.ReportMetric(float64(whole.Safe), "safe")

@@ -190,7 +190,7 @@ func TestViewLoopsOnDevice(t *testing.T) {
 			obs[1].Preference = domain.Preference{W: []float64{0.2, 0.3, 0.5}}
 			require.OK(t, batch.Decide(obs, out))
 			for i, one := range out {
-				one.U, one.Plan, one.Latent = slices.Clone(one.U), slices.Clone(one.Plan), slices.Clone(one.Latent)
+				one.U, one.Decoded, one.Latent = slices.Clone(one.U), slices.Clone(one.Decoded), slices.Clone(one.Latent)
 				one.Sigma, one.Margins = slices.Clone(one.Sigma), slices.Clone(one.Margins)
 				decisions[k] = append(decisions[k], one)
 				s, ctx := make([]float64, len(d.s[i])), make([]float64, len(d.c[i]))
@@ -255,13 +255,12 @@ func TestPlannerOnDevice(t *testing.T) {
 			s, ctx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 			for range decisions {
 				episode.Observe(s, ctx)
-				if _, err := controller.Decide(s, ctx, domain.Preference{Adaptive: true}, u); err != nil {
-					t.Fatal(err)
-				}
+				d, err := controller.Decide(s, ctx, domain.Preference{Adaptive: true}, u)
+				require.OK(t, err)
 				if _, err := episode.Apply(u); err != nil {
 					t.Fatal(err)
 				}
-				if r := controller.(domain.Monitored).Monitor().Residual; math.IsNaN(r) {
+				if math.IsNaN(d.Residual) {
 					t.Errorf("%s: the map was not asked", name)
 				}
 			}

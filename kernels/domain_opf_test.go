@@ -251,7 +251,7 @@ func TestDispatchLoopsOnDevice(t *testing.T) {
 			obs[1].Preference = domain.Preference{W: []float64{0.2, 0.3, 0.5}}
 			require.OK(t, batch.Decide(obs, out))
 			for _, one := range out {
-				one.U, one.Plan, one.Latent = slices.Clone(one.U), slices.Clone(one.Plan), slices.Clone(one.Latent)
+				one.U, one.Decoded, one.Latent = slices.Clone(one.U), slices.Clone(one.Decoded), slices.Clone(one.Latent)
 				one.Sigma, one.Margins = slices.Clone(one.Sigma), slices.Clone(one.Margins)
 				decisions[k] = append(decisions[k], one)
 			}

@@ -148,8 +148,8 @@ func TestLoopsAreProjectedOnDevice(t *testing.T) {
 		lost, moved, worst := 0, 0, 0.0
 		for i := range want {
 			g, w := got[i], want[i]
-			if !slices.Equal(g.Plan, w.Plan) || g.Fallback != w.Fallback || g.Consistent != w.Consistent || g.OffMap != w.OffMap {
-				t.Errorf("%s, loop %d: plan %v, fallback %v, want %v, %v", name, i, g.Plan, g.Fallback, w.Plan, w.Fallback)
+			if !slices.Equal(g.Decoded, w.Decoded) || g.Fallback != w.Fallback || g.Consistent != w.Consistent || g.OffMap != w.OffMap {
+				t.Errorf("%s, loop %d: plan %v, fallback %v, want %v, %v", name, i, g.Decoded, g.Fallback, w.Decoded, w.Fallback)
 			}
 			bad := w.Fallback&(domain.FallbackMargin|domain.FallbackObservation) != 0
 			if w.Fallback&domain.FallbackMargin != 0 {

@@ -55,7 +55,7 @@ func drive(t testing.TB, b backend.Backend, opt batchnav.Options, loops, steps i
 		require.OK(t, batch.Decide(given, out))
 		for i := range out {
 			d := out[i]
-			d.U, d.Plan, d.Latent = append([]float64(nil), d.U...), append([]float32(nil), d.Plan...), append([]float32(nil), d.Latent...)
+			d.U, d.Decoded, d.Latent = append([]float64(nil), d.U...), append([]float32(nil), d.Decoded...), append([]float32(nil), d.Latent...)
 			d.Sigma, d.Margins = append([]float64(nil), d.Sigma...), append([]float64(nil), d.Margins...)
 			d.Times = domain.Times{}
 			decisions = append(decisions, d)
@@ -88,7 +88,7 @@ func sameDecisions(t testing.TB, got, want []batchnav.Decision) {
 			what      string
 			got, want []float64
 		}{
-			{"action", g.U, w.U}, {"plan", wide32(g.Plan), wide32(w.Plan)}, {"latent", wide32(g.Latent), wide32(w.Latent)}, {"σ", g.Sigma, w.Sigma}, {"margins", g.Margins, w.Margins},
+			{"action", g.U, w.U}, {"plan", wide32(g.Decoded), wide32(w.Decoded)}, {"latent", wide32(g.Latent), wide32(w.Latent)}, {"σ", g.Sigma, w.Sigma}, {"margins", g.Margins, w.Margins},
 			{"residual and displacement", []float64{g.Residual, g.Displacement}, []float64{w.Residual, w.Displacement}},
 		} {
 			if err := backendtest.Near(v.got, v.want, 2e-4); err != nil {

@@ -136,7 +136,7 @@ func searched(t *testing.T, b backend.Backend, p domain.Problem, model string, o
 	s, c = slices.Clone(s), slices.Clone(c)
 	for range steps {
 		d := *require.Get(n.Decide(s, c, domain.Preference{Adaptive: true}))(t)
-		d.U, d.Plan, d.Latent, d.Sigma, d.Margins = slices.Clone(d.U), slices.Clone(d.Plan), slices.Clone(d.Latent), slices.Clone(d.Sigma), slices.Clone(d.Margins)
+		d.U, d.Decoded, d.Latent, d.Sigma, d.Margins = slices.Clone(d.U), slices.Clone(d.Decoded), slices.Clone(d.Latent), slices.Clone(d.Sigma), slices.Clone(d.Margins)
 		decisions = append(decisions, d)
 		nextS, nextC := make([]float64, len(s)), make([]float64, len(c))
 		p.Step(s, c, d.U, nextS, nextC)

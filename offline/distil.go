@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // teacher makes samples of what a controller decides in a case's own plant, in place of
@@ -44,10 +45,6 @@ var (
 // projection: where an optimum lies on a limit, a decoder that aims outside it errs less.
 // A trajectory ends where a decision is left out.
 func (v *teacher) episode(ctx context.Context, scenario int, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
-	loop, ok := policy.(domain.Loop)
-	if !ok {
-		return nil, errors.New("the policy decodes no plans, which distilling needs")
-	}
 	ep, err := v.plant.Episode(v.seed, scenario, domain.EpisodeOptions{Regime: v.regime, Preference: pref, Context: ctx})
 	if err != nil {
 		return nil, err
@@ -71,22 +68,24 @@ func (v *teacher) episode(ctx context.Context, scenario int, pref domain.Prefere
 			Sigma: make([]float64, m), J: make([]float64, m), Margins: make([]float64, len(spec.Margins)),
 		}
 		ep.Observe(row.S, row.C)
-		own, err := policy.Decide(row.S, row.C, pref, u)
+		d, err := policy.Decide(row.S, row.C, pref, u)
 		if err != nil {
 			return nil, fmt.Errorf("policy at step %d: %w", step, err)
 		}
-		decoded := loop.Decoded()
-		own = own && decoded != nil && !loop.Monitor().Fallback.Replaced()
+		if d.Decoded == nil && !d.Fallback.Replaced() {
+			return nil, errors.New("the policy decodes no plans, which distilling needs")
+		}
+		own := d.Solved() && d.Decoded != nil && !d.Fallback.Replaced()
 		v.problem.Margins(row.S, row.C, u, row.Margins)
 		for _, margin := range row.Margins {
 			own = own && spec.Keeps(margin)
 		}
 		if own {
-			copy(row.U, decoded)
+			tensor.Widen(row.U, d.Decoded)
 			copy(row.U, u)
 			v.problem.Base(row.S, row.C, base)
 			for j, b := range base {
-				row.Target[j] = decoded[j] - b
+				row.Target[j] = float64(d.Decoded[j]) - b
 			}
 			v.problem.Objectives(row.S, u, row.C, row.J)
 			if copy(row.Sigma, pref.W); pref.Adaptive {

@@ -52,7 +52,7 @@ type Options struct {
 	Visiting Policy
 	// Distil makes the policy the teacher: a scenario is an episode of the case's plant,
 	// drawn by Seed from no stream that evaluation draws from, nothing is solved, and the
-	// samples are the policy's own decisions (domain.Loop). Regime is the episodes'.
+	// samples are the policy's own decisions (domain.Decision.Decoded). Regime is the episodes'.
 	Distil bool
 	Regime string
 	// Program and Command are recorded as they are.

@@ -37,11 +37,11 @@ func (s followed) SolveVisited(scenario int, p []float64, pref domain.Preference
 type constant float64
 
 func (constant) Reset(domain.Episode) error { return nil }
-func (v constant) Decide(_, _ []float64, _ domain.Preference, u []float64) (bool, error) {
+func (v constant) Decide(_, _ []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
 	for i := range u {
 		u[i] = float64(v)
 	}
-	return true, nil
+	return domain.Decided(true), nil
 }
 
 // Visited states add their samples, whatever the number of threads, and the
@@ -108,26 +108,18 @@ func (r *ride) Apply(u []float64) (domain.Outcome, error) {
 // half decodes −x and executes half of it; its second decision is not its own where
 // slips is set.
 type half struct {
-	plan  []float64
 	slips bool
 	t     int
 }
 
 func (h *half) Reset(domain.Episode) error { h.t = 0; return nil }
-func (h *half) Decide(s, _ []float64, _ domain.Preference, u []float64) (bool, error) {
-	h.plan, u[0] = []float64{-s[0], 7}, -s[0]/2
-	h.t++
-	return true, nil
-}
-
-func (h *half) Decoded() []float64 { return h.plan }
-
-func (h *half) Monitor() domain.Monitor {
-	m := domain.NoMonitor()
-	if h.slips && h.t == 2 {
-		m.Fallback = domain.FallbackConservative
+func (h *half) Decide(s, _ []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
+	d := domain.Decided(true)
+	d.Decoded, u[0] = []float32{float32(-s[0]), 7}, -s[0]/2
+	if h.t++; h.slips && h.t == 2 {
+		d.Fallback = domain.FallbackConservative
 	}
-	return m
+	return d, nil
 }
 
 // A distilled policy's samples are its own decisions: what it decoded is the target,

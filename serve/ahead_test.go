@@ -30,7 +30,7 @@ func TestSessionsArePreparedBehindTheirAnswers(t *testing.T) {
 		def, steps := *own.Definition(), new(atomic.Int64)
 		def.Problem = stepping{def.Problem.(fragile), steps}
 		setup.Method = method
-		s := require.Get(serve.New(require.Get(gpc.NewCase(def))(t), engine(t), serve.Options{Setup: setup}))(t)
+		s := require.Get(serve.New(require.Get(gpc.NewCase(def))(t), cpu(t), serve.Options{Setup: setup}))(t)
 		t.Cleanup(s.Close)
 		steps.Store(0)
 		said(t, s, serve.LineOptions{}, decide(t, "", []float64{0.3, 0.1}, []float64{0}), `{"op":"health"}`)
@@ -51,9 +51,11 @@ type anticipating struct {
 	prepared *atomic.Int64
 }
 
-func (a anticipating) Prepare() error {
-	a.prepared.Add(1)
-	return nil
+func (a anticipating) Abilities() *domain.ControllerAbilities {
+	return &domain.ControllerAbilities{Prepare: func() error {
+		a.prepared.Add(1)
+		return nil
+	}}
 }
 
 func TestControllersArePreparedBehindTheirAnswers(t *testing.T) {
@@ -63,7 +65,7 @@ func TestControllersArePreparedBehindTheirAnswers(t *testing.T) {
 		return anticipating{require.Get(own.Controller(nil, gpc.Setup{Method: "hold"}))(t), prepared}, nil
 	}})
 	setup.Method = "anticipating"
-	s := require.Get(serve.New(require.Get(gpc.NewCase(def))(t), engine(t), serve.Options{Setup: setup, Sessions: 2}))(t)
+	s := require.Get(serve.New(require.Get(gpc.NewCase(def))(t), cpu(t), serve.Options{Setup: setup, Sessions: 2}))(t)
 	t.Cleanup(s.Close)
 	said(t, s, serve.LineOptions{}, decide(t, "a", []float64{0.3, 0.1}, []float64{0}), decide(t, "b", []float64{0.3, 0.1}, []float64{0}), `{"op":"health"}`)
 	if prepared.Load() != 2 {

@@ -23,7 +23,7 @@ type working struct {
 	done  func(x float64)
 }
 
-func (w working) Decide(s, c []float64, p domain.Preference, u []float64) (bool, error) {
+func (w working) Decide(s, c []float64, p domain.Preference, u []float64) (domain.Decision, error) {
 	if s[0] == short {
 		time.Sleep(2 * w.takes / 5)
 	} else {
@@ -52,7 +52,7 @@ func atWork(t *testing.T, takes time.Duration) (s *serve.Server, decided func() 
 		return working{require.Get(own.Controller(nil, gpc.Setup{Method: "hold"}))(t), takes, done}, nil
 	}})
 	setup.Method = "working"
-	s = require.Get(serve.New(require.Get(gpc.NewCase(def))(t), engine(t), serve.Options{Setup: setup}))(t)
+	s = require.Get(serve.New(require.Get(gpc.NewCase(def))(t), cpu(t), serve.Options{Setup: setup}))(t)
 	return s, func() []float64 {
 		of.Lock()
 		defer of.Unlock()

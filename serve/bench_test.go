@@ -28,7 +28,7 @@ func BenchmarkLines(b *testing.B) {
 			ep.Observe(s, cx)
 			for _, n := range []int{1, 16, 256} {
 				b.Run(fmt.Sprintf("%s/%s/%d", name, method, n), func(b *testing.B) {
-					server := require.Get(serve.New(c, engine(b), serve.Options{Setup: setup}))(b)
+					server := require.Get(serve.New(c, cpu(b), serve.Options{Setup: setup}))(b)
 					defer server.Close()
 					w := wired(b, server)
 					lines := make([]string, n)
@@ -64,7 +64,7 @@ func BenchmarkHTTP(b *testing.B) {
 			if method == "navigator" {
 				opt.Setup = require.Get(c.Setup("navigator", ""))(b)
 			}
-			server := require.Get(serve.New(c, engine(b), opt))(b)
+			server := require.Get(serve.New(c, cpu(b), opt))(b)
 			defer server.Close()
 			if method == "refused" {
 				server.Drain(time.Hour) // by the same way as a busy one

@@ -10,6 +10,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/offline/shooting"
@@ -72,9 +73,9 @@ func cart(t testing.TB, held ...*gate) (*gpc.Case, gpc.Setup) {
 	return c, gpc.Setup{Method: "navigator", Model: testdomain.Map(p.Cart, 9, true)}
 }
 
-func engine(t testing.TB) *gpc.Engine {
+func cpu(t testing.TB) *gpc.Engine {
 	t.Helper()
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 2}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 2}))(t)
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -86,7 +87,7 @@ func server(t testing.TB, opt serve.Options, held ...*gate) *serve.Server {
 	if opt.Setup.Method == "" {
 		opt.Setup = setup
 	}
-	s := require.Get(serve.New(c, engine(t), opt))(t)
+	s := require.Get(serve.New(c, cpu(t), opt))(t)
 	t.Cleanup(s.Close)
 	for _, g := range held {
 		t.Cleanup(g.open)

@@ -183,7 +183,7 @@ func (c *Client) ask(ctx context.Context, method, path string, what map[string]a
 // Controller is a session of the server as a method that decides in a closed loop. Each of its
 // decisions has a deadline so much later; 0: none. The context ends what it waits for.
 func (c *Client) Controller(ctx context.Context, session string, deadline time.Duration) domain.Controller {
-	return &remote{ctx: ctx, client: c, session: session, deadline: deadline, monitor: domain.NoMonitor()}
+	return &remote{ctx: ctx, client: c, session: session, deadline: deadline}
 }
 
 type remote struct {
@@ -191,17 +191,13 @@ type remote struct {
 	client   *Client
 	session  string
 	deadline time.Duration
-	monitor  domain.Monitor
 }
 
-var (
-	_ domain.Controller = (*remote)(nil)
-	_ domain.Monitored  = (*remote)(nil)
-)
+var _ domain.Controller = (*remote)(nil)
 
 func (r *remote) Reset(domain.Episode) error { return r.client.Reset(r.ctx, r.session) }
 
-func (r *remote) Decide(s, c []float64, p domain.Preference, u []float64) (bool, error) {
+func (r *remote) Decide(s, c []float64, p domain.Preference, u []float64) (domain.Decision, error) {
 	now := time.Now()
 	ask := Request{S: s, C: c, Preference: &p, Observed: now}
 	if r.deadline > 0 {
@@ -209,13 +205,10 @@ func (r *remote) Decide(s, c []float64, p domain.Preference, u []float64) (bool,
 	}
 	d, err := r.client.Decide(r.ctx, r.session, ask)
 	if err != nil {
-		return false, err
+		return domain.Decision{}, err
 	}
 	if copy(u, d.U) != len(u) {
-		return false, fmt.Errorf("serve: the server decides actions of %d entries, want %d", len(d.U), len(u))
+		return domain.Decision{}, fmt.Errorf("serve: the server decides actions of %d entries, want %d", len(d.U), len(u))
 	}
-	r.monitor = domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Limit: d.ResidualLimit, Displacement: d.Displacement, Fallback: domain.Fallback(d.Fallback)}
-	return true, nil
+	return domain.Decision{Sigma: d.Sigma, Residual: d.Residual, Limit: d.ResidualLimit, Displacement: d.Displacement, Fallback: domain.Fallback(d.Fallback)}, nil
 }
-
-func (r *remote) Monitor() domain.Monitor { return r.monitor }

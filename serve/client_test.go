@@ -53,7 +53,7 @@ func TestLoopsOverHTTPAreThoseOfControllers(t *testing.T) {
 	cases := paper.Cases()
 	c := require.Get(cases.Find("integrator-convex"))(t)
 	setup := require.Get(c.Setup("navigator", ""))(t)
-	s := require.Get(serve.New(c, engine(t), serve.Options{Setup: setup}))(t)
+	s := require.Get(serve.New(c, cpu(t), serve.Options{Setup: setup}))(t)
 	defer s.Close()
 	h := httptest.NewServer(serve.Handler(s, serve.HTTPOptions{}))
 	defer h.Close()
@@ -63,17 +63,16 @@ func TestLoopsOverHTTPAreThoseOfControllers(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range 3 {
 		ep := require.Get(c.Definition().Plant.Episode(991, i, domain.EpisodeOptions{Preference: adaptive}))(t)
-		alone, served := require.Get(c.Controller(engine(t), setup))(t), client.Controller(t.Context(), fmt.Sprint(i), time.Hour)
+		alone, served := require.Get(c.Controller(cpu(t), setup))(t), client.Controller(t.Context(), fmt.Sprint(i), time.Hour)
 		wait.Go(func() {
 			x, cx := make([]float64, c.Spec().MeasuredSize()), make([]float64, c.Spec().ContextSize())
 			u, v := make([]float64, c.Spec().ActionSize()), make([]float64, c.Spec().ActionSize())
 			err := errors.Join(alone.Reset(ep), served.Reset(ep))
 			for step := 0; err == nil && !ep.Done(); step++ {
 				ep.Observe(x, cx)
-				_, one := alone.Decide(x, cx, adaptive, u)
-				_, two := served.Decide(x, cx, adaptive, v)
-				a, b := alone.(domain.Monitored).Monitor(), served.(domain.Monitored).Monitor()
-				if !slices.Equal(u, v) || !slices.Equal(a.Priority, b.Priority) || a.Residual != b.Residual || a.Displacement != b.Displacement || a.Fallback != b.Fallback {
+				a, one := alone.Decide(x, cx, adaptive, u)
+				b, two := served.Decide(x, cx, adaptive, v)
+				if !slices.Equal(u, v) || !slices.Equal(a.Sigma, b.Sigma) || a.Residual != b.Residual || a.Displacement != b.Displacement || a.Fallback != b.Fallback {
 					t.Errorf("episode %d, decision %d: %v %+v, a controller decides %v %+v", i, step, v, b, u, a)
 					return
 				}

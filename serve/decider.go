@@ -2,7 +2,6 @@ package serve
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc"
@@ -20,7 +19,7 @@ type decider interface {
 	restart(of *session) error
 	resume(of *session, obs batchnav.Observation, u []float64)
 	// decide answers every job; prepare lets methods that work between decisions
-	// (domain.Anticipating) do so, for those of the jobs' sessions that are still open.
+	// (domain.ControllerAbilities.Prepare) do so, for those of the jobs' sessions that are still open.
 	decide(s *Server, jobs []*job)
 	prepare(s *Server, jobs []*job)
 	// executed says that u was executed in place of what was decided last, missed that a
@@ -119,7 +118,10 @@ func (l *loops) decide(s *Server, jobs []*job) {
 		if err != nil {
 			s.fail(j, err)
 		} else {
-			s.decided(j, of(&l.out[i], s.spec), l.batch.Plan(j.of.place), len(jobs))
+			d := &l.out[i]
+			answer := answered(slices.Clone(d.U), d.Margin, &d.Decision, s.spec)
+			answer.OffMap = d.OffMap
+			s.decided(j, answer, d.Ahead, len(jobs))
 		}
 	}
 }
@@ -142,11 +144,11 @@ func (l *loops) prepare(s *Server, jobs []*job) {
 	}
 }
 
-// of is what is answered of a decision.
-func of(d *batchnav.Decision, spec *domain.Spec) *Decision {
+// answered is what is answered of a decision of u, whose smallest margin is known.
+func answered(u []float64, margin float64, d *domain.Decision, spec *domain.Spec) *Decision {
 	return &Decision{
-		U: slices.Clone(d.U), Margin: d.Margin, Feasible: spec.Keeps(d.Margin), Sigma: slices.Clone(d.Sigma),
-		Residual: d.Residual, ResidualLimit: d.Limit, OffMap: d.OffMap, Displacement: d.Displacement, Fallback: uint32(d.Fallback),
+		U: u, Margin: margin, Feasible: spec.Keeps(margin), Sigma: slices.Clone(d.Sigma),
+		Residual: d.Residual, ResidualLimit: d.Limit, Displacement: d.Displacement, Fallback: uint32(d.Fallback),
 	}
 }
 
@@ -166,7 +168,7 @@ func (c *controllers) open(of *session) error {
 	if err := ctrl.Reset(nil); err != nil {
 		return gpc.BadInput(fmt.Errorf("serve: method %s of case %s: %w", c.method.Method.Name, c.of.Name(), err))
 	}
-	of.controller = ctrl
+	of.controller, of.may = ctrl, domain.AbilitiesOfController(ctrl)
 	return nil
 }
 
@@ -177,33 +179,28 @@ func (c *controllers) resume(*session, batchnav.Observation, []float64) {}
 
 // executed tells a controller that u was executed in place of what was decided.
 func (c *controllers) executed(j *job, u []float64) {
-	if l, remembers := j.of.controller.(domain.Overruled); remembers {
-		l.Executed(u)
+	if j.of.may.Executed != nil {
+		j.of.may.Executed(u)
 	}
 }
 
 // missed tells a controller that a step was made that it was not asked about in time.
 func (c *controllers) missed(j *job) {
-	l, remembers := j.of.controller.(domain.Overruled)
-	if !remembers || j.answer.Decision == nil {
-		return
-	}
-	if c.of.Definition().Measurement != nil || c.of.Definition().Delay.Periods > 0 {
-		l.Missed(nil, nil, j.answer.Decision.U)
-	} else {
-		l.Missed(j.request.S, j.request.C, j.answer.Decision.U)
+	switch missed := j.of.may.Missed; {
+	case missed == nil || j.answer.Decision == nil:
+	case c.of.Definition().Measurement != nil || c.of.Definition().Delay.Periods > 0:
+		missed(nil, nil, j.answer.Decision.U)
+	default:
+		missed(j.request.S, j.request.C, j.answer.Decision.U)
 	}
 }
 
-// faulting is a controller that judges its sensors; estimate.Loop is.
-type faulting interface{ Faults() []string }
-
 // decide lets each session's controller decide, side by side.
 func (c *controllers) decide(s *Server, jobs []*job) {
-	decisions, errs := make([]*Decision, len(jobs)), make([]error, len(jobs))
+	decisions, plans, errs := make([]*Decision, len(jobs)), make([][]float64, len(jobs)), make([]error, len(jobs))
 	parallel.Each(c.threads, len(jobs), func(_, i int) {
 		errs[i] = s.guarded(func() (err error) {
-			decisions[i], err = c.one(s.spec, s.problem, jobs[i])
+			decisions[i], plans[i], err = c.one(s.spec, s.problem, jobs[i])
 			return err
 		})
 	})
@@ -214,11 +211,7 @@ func (c *controllers) decide(s *Server, jobs []*job) {
 		case errs[i] != nil:
 			s.fail(j, errs[i])
 		default:
-			var plan []float64
-			if p, plans := j.of.controller.(domain.Planning); plans {
-				plan = p.Plan()
-			}
-			s.decided(j, decisions[i], plan, len(jobs))
+			s.decided(j, decisions[i], plans[i], len(jobs))
 		}
 	}
 }
@@ -227,49 +220,41 @@ func (c *controllers) decide(s *Server, jobs []*job) {
 func (c *controllers) prepare(s *Server, jobs []*job) {
 	parallel.Each(c.threads, len(jobs), func(_, i int) {
 		j := jobs[i]
-		if s.sessions[j.session] != j.of {
+		if s.sessions[j.session] != j.of || j.of.may.Prepare == nil {
 			return
 		}
-		if err := s.guarded(func() error { return domain.Prepare(j.of.controller) }); err != nil {
+		if err := s.guarded(j.of.may.Prepare); err != nil {
 			s.opt.Log.Warn("the next decision could not be prepared in advance", "session", j.session, "error", err.Error())
 		}
 	})
 }
 
-func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (*Decision, error) {
-	r, ctrl := &j.request, j.of.controller
-	d := &Decision{U: make([]float64, spec.ActionSize()), Residual: math.NaN(), Displacement: math.NaN()}
-	at := batchnav.Observation{S: r.S, C: r.C}
-	var ok bool
-	var err error
-	if e, estimates := ctrl.(domain.Estimating); estimates {
-		at = batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize())}
+// one decides a job; plan is the one that the action is the first of, as the controller views it.
+func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (d *Decision, plan []float64, err error) {
+	r, of, u := &j.request, j.of, make([]float64, spec.ActionSize())
+	at, did := Estimate{S: r.S, C: r.C}, domain.Decision{}
+	if of.may.DecideMeasured == nil {
+		did, err = of.controller.Decide(r.S, r.C, j.preference, u)
+	} else {
 		y := r.Y
 		if y == nil { // the state is measured
 			y = r.S
 		}
-		ok, err = e.DecideMeasured(y, r.C, j.preference, at.S, at.C, d.U)
-		d.Estimate = &Estimate{S: at.S, C: at.C}
-		if l, says := ctrl.(faulting); says {
-			d.Estimate.Faults = l.Faults()
-		}
-	} else {
-		ok, err = ctrl.Decide(r.S, r.C, j.preference, d.U)
+		at = Estimate{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize())}
+		did, err = of.may.DecideMeasured(y, r.C, j.preference, at.S, at.C, u)
 	}
 	if err != nil {
-		return nil, err
-	}
-	if m, has := ctrl.(domain.Monitored); has {
-		now := m.Monitor()
-		d.Sigma, d.Residual, d.ResidualLimit, d.Displacement, d.Fallback = slices.Clone(now.Priority), now.Residual, now.Limit, now.Displacement, uint32(now.Fallback)
-		d.OffMap = now.Limit > 0 && !(now.Residual <= now.Limit)
-	}
-	if !ok {
-		d.Fallback |= uint32(domain.FallbackMethod)
+		return nil, nil, err
 	}
 	margins := make([]float64, len(spec.Margins))
-	p.Margins(at.S, at.C, d.U, margins)
-	d.Margin = domain.Smallest(margins)
-	d.Feasible = spec.Keeps(d.Margin)
-	return d, nil
+	p.Margins(at.S, at.C, u, margins)
+	d = answered(u, domain.Smallest(margins), &did, spec)
+	d.OffMap = did.Limit > 0 && !(did.Residual <= did.Limit)
+	if of.may.DecideMeasured != nil {
+		d.Estimate = &at
+	}
+	if of.may.Faults != nil {
+		at.Faults = of.may.Faults()
+	}
+	return d, did.Ahead, nil
 }

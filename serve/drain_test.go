@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
@@ -24,7 +25,7 @@ func TestDraining(t *testing.T) {
 	held := newGate()
 	defer held.open()
 	c, setup := cart(t, held)
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
 	s := require.Get(serve.New(c, e, serve.Options{Setup: setup}))(t)
 	on, stop := running(t, s, serve.ListenOptions{Address: "127.0.0.1:0"}, serve.HTTPOptions{}, 100*time.Millisecond)

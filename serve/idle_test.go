@@ -15,7 +15,7 @@ import (
 func TestAnIdleSessionGivesItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, setup := cart(t)
-		s := require.Get(serve.New(c, engine(t), serve.Options{Setup: setup, Sessions: 3, SessionIdle: time.Minute}))(t)
+		s := require.Get(serve.New(c, cpu(t), serve.Options{Setup: setup, Sessions: 3, SessionIdle: time.Minute}))(t)
 		defer s.Close()
 		at := time.Now()
 		decide := func(name string) (*serve.Decision, error) {

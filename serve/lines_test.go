@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
@@ -98,10 +98,10 @@ func TestTheLoopThroughLinesIsThatOfEval(t *testing.T) {
 			c := require.Get(cases.Find(of.name))(t)
 			setup := require.Get(c.Setup(of.method, ""))(t)
 			want := make([][]closedloop.Line, of.episodes)
-			require.Get(c.Evaluate(t.Context(), setup, gpc.EngineOptions{Backend: "cpu"}, closedloop.Options{
+			require.Get(c.Evaluate(t.Context(), setup, engine.Options{Backend: "cpu"}, closedloop.Options{
 				Episodes: of.episodes, Seed: 991, Preference: domain.Preference{Adaptive: true}, Visit: func(e *closedloop.EpisodeRecord) { want[e.Episode] = e.Lines },
 			}))(t)
-			s := require.Get(serve.New(c, engine(t), serve.Options{Setup: setup, Sessions: of.episodes}))(t)
+			s := require.Get(serve.New(c, cpu(t), serve.Options{Setup: setup, Sessions: of.episodes}))(t)
 			defer s.Close()
 			w := wired(t, s)
 			spec := c.Spec()

@@ -7,6 +7,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -46,9 +47,9 @@ func gliderOf[T dual.Scalar]() equations.Of[T] {
 // What is measured, served, is decided about as in an evaluation: to the bit, with the estimate said.
 func TestWhatIsMeasuredIsServed(t *testing.T) {
 	c := glider(t)
-	s := require.Get(serve.New(c, engine(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
+	s := require.Get(serve.New(c, cpu(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
 	t.Cleanup(s.Close)
-	k := require.Get(c.Controller(nil, gpc.Setup{Method: "nmpc"}))(t).(domain.Estimating)
+	k := require.Get(c.Controller(nil, gpc.Setup{Method: "nmpc"}))(t)
 	require.OK(t, k.Reset(nil))
 	adaptive := domain.Preference{Adaptive: true}
 	ep := require.Get(c.Definition().Plant.Episode(3, 0, domain.EpisodeOptions{Preference: adaptive}))(t)
@@ -58,7 +59,7 @@ func TestWhatIsMeasuredIsServed(t *testing.T) {
 		if n == 5 {
 			y[0] = math.NaN()
 		}
-		require.Get(k.DecideMeasured(y, x, adaptive, state, known, u))(t)
+		require.Get(domain.AbilitiesOfController(k).DecideMeasured(y, x, adaptive, state, known, u))(t)
 		d := require.Get(s.Decide(t.Context(), "a", serve.Request{Y: y, C: x}))(t)
 		if d.U[0] != u[0] || d.Estimate == nil || d.Estimate.S[1] != state[1] || d.Estimate.C[0] != known[0] {
 			t.Fatalf("decision %d: %+v, want %v of %v, %v", n, d, u, state, known)
@@ -76,7 +77,7 @@ func TestWhatIsMeasuredIsServed(t *testing.T) {
 
 // Through lines y stands in the place of s; what is unknown may be null, and what is wrong is named.
 func TestMeasuredLines(t *testing.T) {
-	s := require.Get(serve.New(glider(t), engine(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
+	s := require.Get(serve.New(glider(t), cpu(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
 	t.Cleanup(s.Close)
 	answers := said(t, s, serve.LineOptions{}, `{"op":"decide","y":[0.3],"c":[null,0]}`, `{"op":"decide","s":[0.3,0],"c":[0,0]}`, `{"op":"decide","y":[0.3,1],"c":[0,0]}`, `{"op":"decide","y":[0.3],"c":[0,null]}`, `{"op":"decide","y":[0.3],"c":[0,7.5]}`)
 	if e, there := answers[0]["estimate"].(map[string]any); !there || len(e["s"].([]any)) != 2 {
@@ -97,7 +98,7 @@ func TestADeclaredPlantIsReplayed(t *testing.T) {
 	c = require.Get(c.Measured(&m))(t)
 	trace := t.TempDir() + "/trace.jsonl"
 	o := closedloop.Options{Episodes: 3, Seed: 2, Preference: domain.Preference{Adaptive: true}, TracePath: trace}
-	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, o))(t)
+	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, engine.Options{}, o))(t)
 	by := closedloop.VerifyOptions{Case: func(*closedloop.Header) (*domain.Case, bool, error) { return c.Definition(), false, nil }}
 	if v := require.Get(closedloop.Verify(t.Context(), trace, by))(t); !v.OK {
 		t.Errorf("%+v", v.Mismatches)
@@ -107,7 +108,7 @@ func TestADeclaredPlantIsReplayed(t *testing.T) {
 // A plant with a delay is served as it is evaluated, to the bit, and the answer says in which state its action will act.
 func TestADelayIsServed(t *testing.T) {
 	c := require.Get(require.Get(glider(t).Measured(nil))(t).Delayed(2))(t)
-	s := require.Get(serve.New(c, engine(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
+	s := require.Get(serve.New(c, cpu(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
 	t.Cleanup(s.Close)
 	k := require.Get(c.Controller(nil, gpc.Setup{Method: "nmpc"}))(t)
 	adaptive := domain.Preference{Adaptive: true}
@@ -130,7 +131,7 @@ func TestADelayIsServed(t *testing.T) {
 	}
 	trace := t.TempDir() + "/trace.jsonl"
 	o := closedloop.Options{Episodes: 2, Seed: 2, Preference: adaptive, TracePath: trace}
-	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, o))(t)
+	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, engine.Options{}, o))(t)
 	by := closedloop.VerifyOptions{
 		Case: func(h *closedloop.Header) (*domain.Case, bool, error) {
 			if h.Delay != 2 {

@@ -144,7 +144,7 @@ func (d document) keys(t testing.TB, path string, schema map[string]any) (all []
 func TestTheOpenAPIDocumentIsTheCode(t *testing.T) {
 	cases := paper.Cases()
 	c := require.Get(cases.Find("integrator-convex"))(t)
-	s := require.Get(serve.New(c, engine(t), serve.Options{Setup: require.Get(c.Setup("navigator", ""))(t)}))(t)
+	s := require.Get(serve.New(c, cpu(t), serve.Options{Setup: require.Get(c.Setup("navigator", ""))(t)}))(t)
 	defer s.Close()
 	h := httptest.NewServer(serve.Handler(s, serve.HTTPOptions{}))
 	defer h.Close()

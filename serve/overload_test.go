@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
@@ -23,7 +24,7 @@ import (
 func TestWhatIsAtHandIsAdmittedFirst(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	c, setup := cart(t)
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
 	s := require.Get(serve.New(c, e, serve.Options{Setup: setup, Waiting: 1, Threads: 1}))(t)
 	defer s.Close()
@@ -65,7 +66,7 @@ func TestWaitingIsMeasured(t *testing.T) {
 		t.Errorf("metrics %s", text)
 	}
 	c, setup := cart(t)
-	if _, err := serve.New(c, engine(t), serve.Options{Setup: setup, Waiting: -2}); err == nil || !strings.Contains(err.Error(), "-2 waiting requests") {
+	if _, err := serve.New(c, cpu(t), serve.Options{Setup: setup, Waiting: -2}); err == nil || !strings.Contains(err.Error(), "-2 waiting requests") {
 		t.Errorf("%v", err)
 	}
 }

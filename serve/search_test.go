@@ -15,7 +15,7 @@ import (
 func TestASearchOfItsOwnRefinesByADeadline(t *testing.T) {
 	k := paper.Cases()
 	c := require.Get(k.Find("multiagent-static"))(t)
-	s := require.Get(serve.New(c, engine(t), serve.Options{Setup: require.Get(c.Setup("planner", ""))(t)}))(t)
+	s := require.Get(serve.New(c, cpu(t), serve.Options{Setup: require.Get(c.Setup("planner", ""))(t)}))(t)
 	t.Cleanup(s.Close)
 	o := require.Get(c.Observe(991, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 	r := serve.Request{S: o.S, C: o.C, Deadline: time.Now().Add(24 * time.Hour)}

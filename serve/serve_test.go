@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
@@ -124,8 +125,7 @@ func TestALateDecisionHasThePlanBefore(t *testing.T) {
 	plain := require.Get(c.Controller(nil, setup))(t)
 	require.OK(t, plain.Reset(nil))
 	adaptive, u := domain.Preference{Adaptive: true}, make([]float64, 1)
-	require.Get(plain.Decide([]float64{0.25, 0.1}, []float64{0}, adaptive, u))(t)
-	plan := slices.Clone(plain.(domain.Planning).Plan())
+	plan := slices.Clone(require.Get(plain.Decide([]float64{0.25, 0.1}, []float64{0}, adaptive, u))(t).Ahead)
 	held := newGate()
 	s := server(t, serve.Options{Setup: setup}, held)
 	first := `{"op":"decide","session":"a","s":[0.25,0.1],"c":[0]}`
@@ -167,7 +167,7 @@ func TestRefinementsAreServed(t *testing.T) {
 	line := `{"op":"refine","session":"a","s":[0.2,0.1],"c":[0],"candidates":256,"seed":3`
 	answers := said(t, s, serve.LineOptions{}, line+`}`, line+`,"preference":[1,0]}`, `{"op":"preference","session":"a","preference":[1,0]}`, line+`}`, `{"op":"health"}`)
 	c, setup := cart(t)
-	r := require.Get(require.Get(c.Refiner(engine(t), setup, 256))(t).Refine(t.Context(), batchnav.Observation{S: []float64{0.2, 0.1}, C: []float64{0}, Preference: domain.Preference{Adaptive: true}}, batchnav.RefineOptions{Candidates: 256, Seed: 3}))(t)
+	r := require.Get(require.Get(c.Refiner(cpu(t), setup, 256))(t).Refine(t.Context(), batchnav.Observation{S: []float64{0.2, 0.1}, C: []float64{0}, Preference: domain.Preference{Adaptive: true}}, batchnav.RefineOptions{Candidates: 256, Seed: 3}))(t)
 	cost := func(i int) float64 { return answers[i]["refinement"].(map[string]any)["cost"].(float64) }
 	if cost(0) != r.Cost || cost(1) == r.Cost || cost(3) != cost(1) {
 		t.Errorf("costs %v, %v, %v; a refinement by itself %v", cost(0), cost(1), cost(3), r.Cost)
@@ -259,7 +259,7 @@ func TestAGapIsNoError(t *testing.T) {
 func TestTheCoreServesGoroutines(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	c, setup := cart(t)
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
 	s := require.Get(serve.New(c, e, serve.Options{Setup: setup}))(t)
 	var wait sync.WaitGroup

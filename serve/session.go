@@ -11,8 +11,9 @@ import (
 // session is one closed loop. It is the dispatcher's alone.
 type session struct {
 	name        string
-	place       int                // its loop, of a method that has loops
-	controller  domain.Controller  // or its controller
+	place       int               // its loop, of a method that has loops
+	controller  domain.Controller // or its controller
+	may         *domain.ControllerAbilities
 	preference  *domain.Preference // nil: the server's
 	waits       bool               // one of its requests is in the batch
 	aside       bool               // nobody's plant: see Aside

@@ -102,16 +102,16 @@ func TestStatesAreRefused(t *testing.T) {
 		bad := good
 		change(&bad)
 		var in gpc.InputError
-		if _, err := serve.New(c, engine(t), serve.Options{Setup: setup, Resume: []serve.SessionState{bad}}); !errors.As(err, &in) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "session") {
+		if _, err := serve.New(c, cpu(t), serve.Options{Setup: setup, Resume: []serve.SessionState{bad}}); !errors.As(err, &in) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "session") {
 			t.Errorf("want an error of input that mentions %s: %v", says, err)
 		}
 	}
-	if _, err := serve.New(c, engine(t), serve.Options{Setup: setup, Resume: []serve.SessionState{good, good}}); err == nil || !strings.Contains(err.Error(), "twice") {
+	if _, err := serve.New(c, cpu(t), serve.Options{Setup: setup, Resume: []serve.SessionState{good, good}}); err == nil || !strings.Contains(err.Error(), "twice") {
 		t.Errorf("one session twice: %v", err)
 	}
 	two := good
 	two.Session = "b"
-	if _, err := serve.New(c, engine(t), serve.Options{Setup: setup, Sessions: 1, Resume: []serve.SessionState{good, two}}); !errors.Is(err, serve.ErrFull) {
+	if _, err := serve.New(c, cpu(t), serve.Options{Setup: setup, Sessions: 1, Resume: []serve.SessionState{good, two}}); !errors.Is(err, serve.ErrFull) {
 		t.Errorf("too many sessions: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "sessions.json")

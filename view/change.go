@@ -329,26 +329,22 @@ func (o *controllers) Decide(ctx context.Context, session string, r serve.Reques
 	err = o.aside.Do(ctx, func() error {
 		problem, spec := o.of.Definition().Problem, o.of.Spec()
 		u, began := make([]float64, spec.ActionSize()), time.Now()
-		ok, err := m.Decide(r.S, r.C, *r.Preference, u)
+		did, err := m.Decide(r.S, r.C, *r.Preference, u)
 		if err != nil {
 			return err
 		}
-		did := domain.NoMonitor()
-		if of, monitored := m.(domain.Monitored); monitored {
-			did = of.Monitor()
-		}
-		if !ok {
-			did.Fallback |= domain.FallbackMethod
-		}
 		margins := make([]float64, len(spec.Margins))
 		d = &serve.Decision{
-			U: u, Sigma: slices.Clone(did.Priority), Residual: did.Residual, ResidualLimit: did.Limit,
+			U: u, Sigma: slices.Clone(did.Sigma), Residual: did.Residual, ResidualLimit: did.Limit,
 			Displacement: did.Displacement,
 			Fallback:     uint32(did.Fallback), LatencyUs: machine.Microseconds(time.Since(began)),
 		}
 		problem.Margins(r.S, r.C, u, margins)
 		d.Margin = domain.Smallest(margins)
-		return domain.Prepare(m)
+		if may := domain.AbilitiesOfController(m); may.Prepare != nil {
+			return may.Prepare()
+		}
+		return nil
 	})
 	return d, err
 }

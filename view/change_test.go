@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
@@ -29,16 +30,16 @@ func verified(t *testing.T, p *page) {
 	file := filepath.Join(t.TempDir(), "saved.jsonl")
 	require.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	k := paper.Cases()
-	v := require.Get(k.Verify(t.Context(), file, gpc.VerifyOptions{}))(t)
+	v := require.Get(k.Verify(t.Context(), file, nil, closedloop.VerifyOptions{}))(t)
 	if !v.OK || v.Episodes != 1 || v.Decisions == 0 {
 		t.Fatalf("of %d decisions %d values differ: %v", v.Decisions, v.Differing, v.Mismatches)
 	}
-	if _, err := k.Verify(t.Context(), file, gpc.VerifyOptions{Deep: true}); err == nil || !strings.Contains(err.Error(), "a person changed") {
+	if _, err := k.Verify(t.Context(), file, &gpc.Again{}, closedloop.VerifyOptions{}); err == nil || !strings.Contains(err.Error(), "a person changed") {
 		t.Errorf("decided again: %v", err)
 	}
 	other := strings.Replace(text, `"margin":`, `"margin":1`, 1)
 	require.OK(t, os.WriteFile(file, []byte(other), 0o600))
-	if v, err := k.Verify(t.Context(), file, gpc.VerifyOptions{}); err == nil && v.OK {
+	if v, err := k.Verify(t.Context(), file, nil, closedloop.VerifyOptions{}); err == nil && v.OK {
 		t.Error("a changed margin is confirmed")
 	}
 }

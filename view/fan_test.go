@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/offline/shooting"
@@ -41,7 +42,7 @@ func TestAFanLooksAhead(t *testing.T) {
 	// As many as there are sessions for.
 	k := paper.Cases()
 	c := require.Get(k.Find("integrator-convex"))(t)
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
 	s := require.Get(serve.New(c, e, serve.Options{Sessions: view.Sessions - 1}))(t)
 	defer s.Close()
@@ -86,7 +87,7 @@ func TestAPanicOfARayIsTheFans(t *testing.T) {
 	p := &breaking{Cart: testdomain.NewCart(8)}
 	solver := require.Get(shooting.New(p, testdomain.Starts, testdomain.Start, shooting.Options{}))(t)
 	c := require.Get(gpc.NewCase(domain.Case{Problem: p, Solver: solver, Plant: closedloop.Simulated(p, testdomain.Starts, testdomain.Start), Guard: domain.Guard{Off: true}}))(t)
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
 	s := require.Get(serve.New(c, e, serve.Options{Setup: gpc.Setup{Method: "direct", Model: testdomain.Map(p.Cart, 9, true)}}))(t)
 	defer s.Close()

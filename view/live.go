@@ -207,8 +207,7 @@ func (l *Live) Advance(ctx context.Context) error {
 	}
 	f.S, f.J, f.Sigma, f.Margin, f.Margins, f.Failed = out.S, out.J, out.Sigma, out.Margin, out.Named, out.Failed
 	if l.recording != nil {
-		bits := domain.Fallback(d.Fallback)
-		did := domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Displacement: d.Displacement, Fallback: bits}
+		did := domain.Decision{Sigma: d.Sigma, Residual: d.Residual, Displacement: d.Displacement, Fallback: domain.Fallback(d.Fallback)}
 		l.recording.Add(l.s, l.x, d.U, &out, did, time.Duration(d.LatencyUs*1e3))
 		l.recorded++
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 	"github.com/gpc-engine/gpc/view"
@@ -22,7 +23,7 @@ func live(t *testing.T, name string, opt view.LiveOptions, options serve.Options
 	t.Helper()
 	k := paper.Cases()
 	c := require.Get(k.Find(name))(t)
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	t.Cleanup(func() { e.Close() })
 	s := require.Get(serve.New(c, e, options))(t)
 	t.Cleanup(s.Close)
@@ -52,7 +53,7 @@ func TestALiveLoopIsTheOneOfEval(t *testing.T) {
 		def.Plant = blind{def.Plant}
 		c := require.Get(gpc.NewCase(def))(t)
 		var want *closedloop.EpisodeRecord
-		require.Get(c.Evaluate(t.Context(), gpc.Setup{Model: require.Get(own.Model(""))(t)}, gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{
+		require.Get(c.Evaluate(t.Context(), gpc.Setup{Model: require.Get(own.Model(""))(t)}, engine.Options{Backend: "cpu", Threads: 1}, closedloop.Options{
 			Episodes: 1, Seed: 991, Preference: domain.Preference{Adaptive: true}, Visit: func(e *closedloop.EpisodeRecord) { want = e },
 		}))(t)
 		_, p := live(t, name, view.LiveOptions{Seed: 991}, serve.Options{})

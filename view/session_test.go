@@ -7,6 +7,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 	"github.com/gpc-engine/gpc/view"
@@ -16,7 +17,7 @@ import (
 func TestASessionOfAClientIsShown(t *testing.T) {
 	k := paper.Cases()
 	c := require.Get(k.Find("integrator-nonconvex"))(t)
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	t.Cleanup(func() { e.Close() })
 	s := require.Get(serve.New(c, e, serve.Options{}))(t)
 	t.Cleanup(s.Close)

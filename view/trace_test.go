@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/view"
 )
@@ -27,7 +28,7 @@ func recorded(t *testing.T, name string, episodes int) string {
 	def.Plant = blind{def.Plant}
 	c := require.Get(gpc.NewCase(def))(t)
 	file := filepath.Join(t.TempDir(), "trace.jsonl")
-	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "direct", Model: require.Get(own.Model(""))(t)}, gpc.EngineOptions{Backend: "cpu", Threads: 1}, closedloop.Options{
+	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "direct", Model: require.Get(own.Model(""))(t)}, engine.Options{Backend: "cpu", Threads: 1}, closedloop.Options{
 		Episodes: episodes, Seed: 991, Preference: domain.Preference{Adaptive: true}, TracePath: file,
 	}))(t)
 	return file

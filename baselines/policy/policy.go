@@ -99,10 +99,7 @@ type controller struct {
 	observation []float32
 	measured    int // entries of the observation that are of the state
 	answer      []float64
-	fallback    domain.Fallback
 }
-
-var _ domain.Monitored = (*controller)(nil)
 
 func (p *controller) Reset(domain.Episode) error {
 	if p.safeguard != nil {
@@ -111,32 +108,26 @@ func (p *controller) Reset(domain.Episode) error {
 	return nil
 }
 
-// Monitor says what the safeguard did.
-func (p *controller) Monitor() domain.Monitor {
-	m := domain.NoMonitor()
-	m.Fallback = p.fallback
-	return m
-}
-
-func (p *controller) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+// Decide says in its Decision what the safeguard did.
+func (p *controller) Decide(s, c []float64, pref domain.Preference, u []float64) (d domain.Decision, err error) {
+	d = domain.Decided(true)
 	if !pref.Equal(p.actor.Preference) {
-		return false, domain.PreferenceError{Made: p.actor.Preference, Asked: pref}
+		return d, domain.PreferenceError{Made: p.actor.Preference, Asked: pref}
 	}
 	if !tensor.Finite(s) || !tensor.Finite(c) {
 		if p.safeguard == nil {
-			return false, fmt.Errorf("the observation has an entry that is not finite, and a policy without a safeguard has no answer to it: s %v, c %v", s, c)
+			return d, fmt.Errorf("the observation has an entry that is not finite, and a policy without a safeguard has no answer to it: s %v, c %v", s, c)
 		}
-		var err error
-		p.fallback, err = p.safeguard.Refuse(s, c, pref, u)
-		return err == nil, err
+		d.Fallback, err = p.safeguard.Refuse(s, c, pref, u)
+		return d, err
 	}
 	// The context of a nominal problem is the leading part of the case's.
 	tensor.Narrow(p.observation, s[:p.measured])
 	tensor.Narrow(p.observation[p.measured:], c[:len(p.observation)-p.measured])
 	tensor.Widen(p.answer, p.network.forward(p.observation))
 	p.unit.Action(s, c, p.answer, u)
-	if p.fallback = 0; p.safeguard != nil {
-		p.fallback = p.safeguard.Keep(s, c, pref, u)
+	if p.safeguard != nil {
+		d.Fallback = p.safeguard.Keep(s, c, pref, u)
 	}
-	return true, nil
+	return d, nil
 }

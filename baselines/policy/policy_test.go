@@ -76,7 +76,7 @@ func method(t testing.TB, c *domain.Case, name string) domain.Method {
 func decide(t *testing.T, c domain.Controller, s, cx []float64) float64 {
 	t.Helper()
 	u := make([]float64, 1)
-	if ok := require.Get(c.Decide(s, cx, adaptive, u))(t); !ok {
+	if d := require.Get(c.Decide(s, cx, adaptive, u))(t); !d.Solved() {
 		t.Errorf("at %v: not ok", s)
 	}
 	return u[0]
@@ -342,7 +342,7 @@ func TestSafeguardIsTheNavigators(t *testing.T) {
 				c[0] = math.Inf(1)
 			}
 			d := require.Get(nav.Decide(s, c, adaptive))(t)
-			u := []float64{float64(d.Plan[0])}
+			u := []float64{float64(d.Decoded[0])}
 			var by domain.Fallback
 			if missing < 2 || missing == 2 && k%50 != 0 {
 				by = require.Get(guard.Refuse(s, c, adaptive, u))(t)

@@ -130,7 +130,7 @@ type idle struct{}
 
 func (idle) Reset(domain.Episode) error { return nil }
 
-func (idle) Decide(_, _ []float64, _ domain.Preference, u []float64) (bool, error) {
+func (idle) Decide(_, _ []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
 	clear(u)
-	return true, nil
+	return domain.Decided(true), nil
 }

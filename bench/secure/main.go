@@ -24,6 +24,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/machine"
@@ -108,7 +109,7 @@ func run(o options) (*record, error) {
 		opt := domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Regime: o.regime}
 		return c.Definition().Plant.Episode(o.seed, e, opt)
 	}
-	engine, err := gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1})
+	engine, err := gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1})
 	if err != nil {
 		return nil, err
 	}

@@ -54,11 +54,11 @@ func newController(p domain.Problem) (*controller, error) {
 
 func (c *controller) Reset(domain.Episode) error { return nil }
 
-func (c *controller) Decide(s, cx []float64, _ domain.Preference, u []float64) (bool, error) {
+func (c *controller) Decide(s, cx []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
 	c.x = append(append(c.x[:0], s...), cx...)
 	policy(c.x, c.a)
 	c.unit.Action(s, cx, c.a, u)
-	return true, nil
+	return domain.Decided(true), nil
 }
 
 // TestEpisodesAreThoseOfAnEvaluation: under one policy every line of an evaluation's episode

@@ -7,6 +7,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -32,7 +33,7 @@ func driven(t *testing.T, c *gpc.Case, method string, episodes int) (safe int, w
 			worst = math.Max(worst, math.Abs(pct))
 		}
 	}}
-	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: method}, gpc.EngineOptions{}, o))(t)
+	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: method}, engine.Options{}, o))(t)
 	return safe, worst
 }
 
@@ -69,7 +70,7 @@ func TestADecisionIsMadeForWhenItActs(t *testing.T) {
 			if periods == 0 && !filtered {
 				continue // nothing stands between
 			}
-			k := require.Get(c.Controller(nil, gpc.Setup{Method: "nmpc"}))(t).(domain.Estimating)
+			k := require.Get(c.Controller(nil, gpc.Setup{Method: "nmpc"}))(t)
 			ep := require.Get(c.Definition().Plant.Episode(3, 1, domain.EpisodeOptions{Preference: adaptive}))(t)
 			require.OK(t, k.Reset(ep))
 			ahead := int(math.Ceil(periods))
@@ -81,10 +82,10 @@ func TestADecisionIsMadeForWhenItActs(t *testing.T) {
 				truth = append(truth, now)
 				if filtered {
 					domain.AbilitiesOfEpisode(ep).Measure(seen[:1], cx)
-					require.Get(k.DecideMeasured(seen[:1], cx, adaptive, s, known, u))(t)
+					require.Get(domain.AbilitiesOfController(k).DecideMeasured(seen[:1], cx, adaptive, s, known, u))(t)
 				} else {
 					ep.Observe(seen, cx)
-					require.Get(k.DecideMeasured(seen, cx, adaptive, s, known, u))(t)
+					require.Get(domain.AbilitiesOfController(k).DecideMeasured(seen, cx, adaptive, s, known, u))(t)
 				}
 				predicted = append(predicted, s)
 				require.Get(ep.Apply(u))(t)

@@ -11,10 +11,12 @@ import (
 // act, and, where it has a Margin, the limits kept off by what the errors of the estimate may take. It is used by one goroutine.
 type Loop struct {
 	inner  domain.Controller
-	filter *Filter // nil: the state is measured
-	margin *Margin // nil: the limits are kept as they are
+	may    *domain.ControllerAbilities // inner's
+	filter *Filter                     // nil: the state is measured
+	margin *Margin                     // nil: the limits are kept as they are
 	under  *underWay
 	s, c   []float64
+	last   domain.Decision
 	plan   []float64 // that the margin is computed along
 	began  bool
 	way    bool
@@ -25,39 +27,31 @@ type Loop struct {
 	ended bool
 }
 
-var (
-	_ domain.Estimating   = (*Loop)(nil)
-	_ domain.Monitored    = (*Loop)(nil)
-	_ domain.Overruled    = (*Loop)(nil)
-	_ domain.Anticipating = aheadLoop{}
-)
-
-// NewLoop is a controller behind a filter, which is an Anticipating where the controller is one. filter is nil where the state is
+// NewLoop is a controller behind a filter, which may besides what the controller may. filter is nil where the state is
 // measured. With a margin the controller has to be of the case that it tightens.
-func NewLoop(inner domain.Controller, problem domain.Problem, filter *Filter, margin *Margin, delay domain.Delay) domain.Estimating {
+func NewLoop(inner domain.Controller, problem domain.Problem, filter *Filter, margin *Margin, delay domain.Delay) *Loop {
 	spec := problem.Spec()
-	l := &Loop{
-		inner: inner, filter: filter, margin: margin, under: newUnderWay(problem, delay),
+	return &Loop{
+		inner: inner, may: domain.AbilitiesOfController(inner), filter: filter, margin: margin, under: newUnderWay(problem, delay),
 		s: make([]float64, spec.MeasuredSize()), c: make([]float64, spec.ContextSize()),
 	}
-	if _, ahead := inner.(domain.Anticipating); ahead {
-		return aheadLoop{l}
-	}
-	return l
 }
 
-// Judged is what a loop that keeps off the limits says of its episode's start.
-type Judged interface{ Way() bool }
+// Abilities implements domain.Able.
+func (l *Loop) Abilities() *domain.ControllerAbilities {
+	may := *l.may
+	may.Executed, may.Missed, may.DecideMeasured, may.Faults, may.Way = l.overruled, l.missed, l.DecideMeasured, l.faults, l.keeps
+	if may.Prepare != nil {
+		may.Prepare = l.prepare
+	}
+	return &may
+}
 
-// aheadLoop is a Loop whose controller works between decisions.
-type aheadLoop struct{ *Loop }
-
-// Prepare implements domain.Anticipating.
-func (l aheadLoop) Prepare() error {
+func (l *Loop) prepare() error {
 	if l.ended {
 		return nil
 	}
-	return domain.Prepare(l.inner)
+	return l.may.Prepare()
 }
 
 // Filter is the estimator of the loop, nil where the state is measured.
@@ -70,7 +64,7 @@ func (l *Loop) Reset(ep domain.Episode) error {
 	}
 	l.under.reset()
 	l.pending, l.ended = false, false
-	l.began, l.plan = false, l.plan[:0]
+	l.began, l.plan, l.last = false, l.plan[:0], domain.Decided(true)
 	if l.margin != nil {
 		l.margin.Clear()
 	}
@@ -78,25 +72,26 @@ func (l *Loop) Reset(ep domain.Episode) error {
 }
 
 // Decide takes the measured values in the place of the state, which they have to be one of each.
-func (l *Loop) Decide(y, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (l *Loop) Decide(y, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	return l.DecideMeasured(y, c, pref, l.s, l.c, u)
 }
 
-// DecideMeasured implements domain.Estimating. What it writes into s and known is of when u will begin to act.
-func (l *Loop) DecideMeasured(y, c []float64, pref domain.Preference, s, known, u []float64) (ok bool, err error) {
+// DecideMeasured is domain.ControllerAbilities.DecideMeasured. What it writes into s and known is of when u will begin to act.
+// Where that is behind the episode's end nothing is decided, and the Decision is the one before.
+func (l *Loop) DecideMeasured(y, c []float64, pref domain.Preference, s, known, u []float64) (domain.Decision, error) {
 	l.predict()
 	if err := l.measure(y, c, s, known); err != nil {
-		return false, err
+		return domain.Decision{}, err
 	}
 	left := l.under.ahead(s, known)
-	if l.ended = left < 2; left < 1 { // it will not act: the episode is over by then
+	if l.ended = left < 2; left < 1 {
 		l.under.problem.Fallback(s, known, u)
-		ok = true
-	} else if ok, err = l.decide(s, known, pref, u); err != nil {
-		return false, err
+		l.last.Fallback &^= domain.FallbackMethod
+	} else if err := l.decide(s, known, pref, u); err != nil {
+		return domain.Decision{}, err
 	}
 	l.executed(u)
-	return ok, nil
+	return l.last, nil
 }
 
 // measure writes the state and the context of when y was measured.
@@ -136,29 +131,27 @@ func (l *Loop) predict() {
 // executed remembers what the next prediction is made by.
 func (l *Loop) executed(u []float64) { l.u, l.pending = append(l.u[:0], u...), true }
 
-// Executed implements domain.Overruled.
-func (l *Loop) Executed(u []float64) {
+func (l *Loop) overruled(u []float64) {
 	l.executed(u)
-	if inner, remembers := l.inner.(domain.Overruled); remembers {
-		inner.Executed(u)
+	if l.may.Executed != nil {
+		l.may.Executed(u)
 	}
 }
 
-// Missed implements domain.Overruled. It uses no observation: the step is predicted. Before anything was measured an action that is
-// under way is not known, and nothing is done.
-func (l *Loop) Missed(_, _, u []float64) {
+// missed uses no observation: the step is predicted. Before anything was measured an action that is under way is not
+// known, and nothing is done.
+func (l *Loop) missed(_, _, u []float64) {
 	if l.under.n > 0 && !l.under.begun {
 		return
 	}
 	l.predict()
 	l.executed(u)
-	if inner, remembers := l.inner.(domain.Overruled); remembers {
-		inner.Missed(nil, nil, u)
+	if l.may.Missed != nil {
+		l.may.Missed(nil, nil, u)
 	}
 }
 
-// Faults says of each output what was wrong with it at the last decision.
-func (l *Loop) Faults() []string {
+func (l *Loop) faults() []string {
 	names := []string{}
 	if l.filter == nil {
 		return names
@@ -173,40 +166,42 @@ func (l *Loop) Faults() []string {
 // asks to be kept off: there is no decision before it to take a plan from.
 const settling = 3
 
-func (l *Loop) decide(s, c []float64, pref domain.Preference, u []float64) (ok bool, err error) {
+// decide makes the last decision anew.
+func (l *Loop) decide(s, c []float64, pref domain.Preference, u []float64) (err error) {
 	if l.margin == nil {
-		return l.inner.Decide(s, c, pref, u)
+		l.last, err = l.inner.Decide(s, c, pref, u)
+		return err
 	}
 	if l.began {
 		l.margin.Along(s, c, l.plan, l.filter, l.under)
-		if ok, err = l.inner.Decide(s, c, pref, u); err == nil {
+		if l.last, err = l.inner.Decide(s, c, pref, u); err == nil {
 			l.next(u)
 		}
-		return ok, err
+		return err
 	}
 	for k := range settling {
 		if k > 0 {
 			if err := l.inner.Reset(nil); err != nil {
-				return false, err
+				return err
 			}
 		}
 		l.margin.Along(s, c, l.plan, l.filter, l.under)
-		if ok, err = l.inner.Decide(s, c, pref, u); err != nil {
-			return false, err
+		if l.last, err = l.inner.Decide(s, c, pref, u); err != nil {
+			return err
 		}
 		l.now(u)
 	}
 	l.way = l.margin.Keeps(s, c, l.plan)
 	l.next(u)
 	l.began = true
-	return ok, nil
+	return nil
 }
 
 // now remembers the plan of this decision, whose first action is u.
 func (l *Loop) now(u []float64) {
 	l.plan = append(l.plan[:0], u...)
-	if p, plans := l.inner.(domain.Planning); plans && len(p.Plan()) > len(u) {
-		l.plan = append(l.plan, p.Plan()[len(u):]...)
+	if len(l.last.Ahead) > len(u) {
+		l.plan = append(l.plan, l.last.Ahead[len(u):]...)
 	}
 }
 
@@ -218,22 +213,4 @@ func (l *Loop) next(u []float64) {
 	}
 }
 
-// Way reports whether the first decision's plan keeps the limits with all that is to be kept off them.
-// Where it does not, the start has no way that holds at the stated level.
-func (l *Loop) Way() bool { return l.margin == nil || l.way }
-
-// Plan implements domain.Planning where the controller does.
-func (l *Loop) Plan() []float64 {
-	if p, plans := l.inner.(domain.Planning); plans {
-		return p.Plan()
-	}
-	return nil
-}
-
-// Monitor implements domain.Monitored.
-func (l *Loop) Monitor() domain.Monitor {
-	if m, monitored := l.inner.(domain.Monitored); monitored {
-		return m.Monitor()
-	}
-	return domain.NoMonitor()
-}
+func (l *Loop) keeps() bool { return l.margin == nil || l.way }

@@ -8,6 +8,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -60,7 +61,7 @@ func safe(t *testing.T, level float64, episodes int) (safe, noWay int) {
 			safe++
 		}
 	}}
-	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, o))(t)
+	require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, engine.Options{}, o))(t)
 	return safe, noWay
 }
 
@@ -124,7 +125,7 @@ func TestWhatIsKeptOffIsTheSpreadOfTheMargin(t *testing.T) {
 func TestWithoutAMeasurementNothingStandsBetween(t *testing.T) {
 	c := require.Get(gpc.NewCase(require.Get(cart().Case())(t)))(t)
 	k := require.Get(c.Controller(nil, gpc.Setup{Method: "nmpc"}))(t)
-	if _, is := k.(domain.Estimating); is {
+	if domain.AbilitiesOfController(k).DecideMeasured != nil {
 		t.Error("there is a filter")
 	}
 	if _, err := c.Robust(3); err == nil {

@@ -101,10 +101,10 @@ func (r *recedingHorizon) Reset(domain.Episode) error {
 	return nil
 }
 
-func (r *recedingHorizon) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (r *recedingHorizon) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	t := stepOf(c)
 	if t >= Horizon {
-		return false, fmt.Errorf("step %d is past the horizon of %d", t, Horizon)
+		return domain.Decision{}, fmt.Errorf("step %d is past the horizon of %d", t, Horizon)
 	}
 	var h horizonProblem
 	r.system.remaining(&h, s, c, pref, r.steps, r.frozen)
@@ -139,5 +139,5 @@ func (r *recedingHorizon) Decide(s, c []float64, pref domain.Preference, u []flo
 		r.plan[k], r.plan[k+1] = plan[last], plan[last+1]
 	}
 	r.warm = solved
-	return ok, nil
+	return domain.Decided(ok), nil
 }

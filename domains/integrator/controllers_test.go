@@ -30,11 +30,11 @@ func runEpisode(t testing.TB, ep domain.Episode, ctl domain.Controller, pref dom
 	s, c, u := make([]float64, 4), make([]float64, contextSize), make([]float64, 2)
 	for !ep.Done() {
 		ep.Observe(s, c)
-		ok, err := ctl.Decide(s, c, pref, u)
+		d, err := ctl.Decide(s, c, pref, u)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !ok {
+		if !d.Solved() {
 			r.failed = true
 			return r
 		}

@@ -80,7 +80,7 @@ func (d *dynamicProgram) Reset(domain.Episode) error {
 	return nil
 }
 
-func (d *dynamicProgram) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (d *dynamicProgram) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	t := stepOf(c)
 	if !d.solved {
 		d.recurse(c, pref)
@@ -104,7 +104,7 @@ func (d *dynamicProgram) Decide(s, c []float64, pref domain.Preference, u []floa
 	if !found {
 		d.system.Project(s, c, u)
 	}
-	return found, nil
+	return domain.Decided(found), nil
 }
 
 // ahead is the cost of one action and of what follows by the next step's value

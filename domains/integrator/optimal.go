@@ -1,6 +1,8 @@
 package integrator
 
-import "github.com/gpc-engine/gpc/domain"
+import (
+	"github.com/gpc-engine/gpc/domain"
+)
 
 // Optimal writes the first action of the best certified optimum of what remains
 // from a state of an episode, solved from holding u₋₁ and from every structured
@@ -12,6 +14,6 @@ func (v *Solver) Optimal(s, c []float64, pref domain.Preference, u []float64) bo
 	w := v.system.interiors.Get().(*interior)
 	defer v.system.interiors.Put(w)
 	cold := recedingHorizon{system: v.system, work: w, steps: Horizon}
-	ok, err := cold.Decide(s, c, pref, u)
-	return ok && err == nil
+	d, err := cold.Decide(s, c, pref, u)
+	return err == nil && d.Solved()
 }

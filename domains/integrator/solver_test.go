@@ -223,15 +223,15 @@ func (p *straying) Reset(domain.Episode) error {
 	return nil
 }
 
-func (p *straying) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (p *straying) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	p.states = append(p.states, append([]float64{}, s...))
 	if !p.solver.Optimal(s, c, pref, u) {
-		return false, errors.New("no optimum")
+		return domain.Decision{}, errors.New("no optimum")
 	}
 	u[0] -= 0.02
 	u[1] += 0.02
 	p.solver.system.Project(s, c, u)
-	return true, nil
+	return domain.Decided(true), nil
 }
 
 func TestSamplesFromVisitedStates(t *testing.T) {

@@ -19,8 +19,8 @@ func (y *System) Best(s, c []float64, pref domain.Preference, u []float64) bool 
 	if err != nil {
 		return false
 	}
-	ok, err := m.Decide(s, c, pref, u)
-	return ok && err == nil
+	d, err := m.Decide(s, c, pref, u)
+	return err == nil && d.Solved()
 }
 
 // change is what a person may change of a dispatch that runs.

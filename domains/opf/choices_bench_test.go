@@ -116,8 +116,10 @@ func BenchmarkReceding(b *testing.B) {
 								b.Fatal("no power flow to begin at")
 							}
 							solved = m.plan(s, u)
-						} else if solved, err = m.Decide(s, ctx, pref, u); err != nil {
+						} else if d, err := m.Decide(s, ctx, pref, u); err != nil {
 							b.Fatal(err)
+						} else {
+							solved = d.Solved()
 						}
 						if !solved {
 							unsolved++

@@ -13,7 +13,7 @@ import (
 )
 
 // methods are the case's own. All but the oracle see only what Decide is given. A
-// method reports ok = false where its dispatch breaks a limit as far as it can tell.
+// method is not solved where its dispatch breaks a limit as far as it can tell.
 func methods(y *System) []domain.Method {
 	var once sync.Once
 	var library *sampleLibrary
@@ -115,7 +115,7 @@ func (m *exactController) Reset(domain.Episode) error {
 	return nil
 }
 
-func (m *exactController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (m *exactController) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	y := m.system
 	m.step++
 	now, last := m.results[m.step%2:][:1], &m.results[(m.step+1)%2]
@@ -131,20 +131,20 @@ func (m *exactController) Decide(s, c []float64, pref domain.Preference, u []flo
 	var err error
 	problem.Tighten = m.tighten
 	if m.warm, err = y.solveOne(context.Background(), problem, now); err != nil {
-		return false, err
+		return domain.Decision{}, err
 	}
 	if !m.warm && m.tighten != (acopf.Tightening{}) {
 		problem.Tighten = acopf.Tightening{}
 		if m.warm, err = y.solveOne(context.Background(), problem, now); err != nil {
-			return false, err
+			return domain.Decision{}, err
 		}
 	}
 	if !m.warm {
 		y.Fallback(s, c, u)
-		return false, nil
+		return domain.Decided(false), nil
 	}
 	y.setPoints(&now[0], u)
-	return true, nil
+	return domain.Decided(true), nil
 }
 
 // holdController repeats the last dispatch.
@@ -160,7 +160,7 @@ func (h *holdController) Reset(domain.Episode) error {
 	return nil
 }
 
-func (h *holdController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (h *holdController) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	y := h.system
 	if h.last == nil {
 		copy(u, c[y.layout.previous:y.layout.previous+y.layout.gens])
@@ -172,7 +172,7 @@ func (h *holdController) Decide(s, c []float64, pref domain.Preference, u []floa
 	}
 	ok := y.Project(s, c, u)
 	h.last = append(h.last[:0], u...)
-	return ok, nil
+	return domain.Decided(ok), nil
 }
 
 // meritController dispatches by the merit order.
@@ -182,9 +182,9 @@ var _ domain.Controller = meritController{}
 
 func (meritController) Reset(domain.Episode) error { return nil }
 
-func (m meritController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (m meritController) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	m.system.Base(s, c, u)
-	return m.system.Project(s, c, u), nil
+	return domain.Decided(m.system.Project(s, c, u)), nil
 }
 
 // sampleLibrary holds samples of the adaptive priority for lookup by context.
@@ -245,10 +245,10 @@ var _ domain.Controller = nearestController{}
 
 func (nearestController) Reset(domain.Episode) error { return nil }
 
-func (n nearestController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (n nearestController) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	l := n.library
 	if !pref.Adaptive {
-		return false, errors.New("opf: method nearest has samples for the adaptive priority only: leave the preference out")
+		return domain.Decision{}, errors.New("opf: method nearest has samples for the adaptive priority only: leave the preference out")
 	}
 	best, at := math.Inf(1), 0
 	for k, other := range l.context {
@@ -262,5 +262,5 @@ func (n nearestController) Decide(s, c []float64, pref domain.Preference, u []fl
 		}
 	}
 	copy(u, l.plan[at])
-	return l.system.Project(s, c, u), nil
+	return domain.Decided(l.system.Project(s, c, u)), nil
 }

@@ -72,15 +72,15 @@ func (m *recedingDispatch) Reset(domain.Episode) error {
 }
 
 // Decide implements domain.Controller. The first dispatch of the plan is projected, since
-// limits are kept to the program's tolerance; ok says that the iterations came to an end
-// and that the dispatch keeps every limit.
-func (m *recedingDispatch) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+// limits are kept to the program's tolerance; it is solved where the iterations came to an
+// end and the dispatch keeps every limit.
+func (m *recedingDispatch) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	if m.warm = tensor.Finite(s) && tensor.Finite(c) && m.start(s, c, pref); !m.warm {
 		m.system.Fallback(s, c, u)
-		return false, nil
+		return domain.Decided(false), nil
 	}
 	solved := m.plan(s, u)
-	return m.system.Project(s, c, u) && solved, nil
+	return domain.Decided(m.system.Project(s, c, u) && solved), nil
 }
 
 // plan improves the plan that start made and writes its first dispatch; it reports whether

@@ -92,7 +92,7 @@ func drive(t *testing.T, c domain.Case, method string, opt domain.EpisodeOptions
 	unsolved := 0
 	for step := range steps {
 		ep.Observe(s, cx)
-		solved := require.Get(controller.Decide(s, cx, opt.Preference, u))(t)
+		solved := require.Get(controller.Decide(s, cx, opt.Preference, u))(t).Solved()
 		out := require.Get(ep.Apply(u))(t)
 		if !solved {
 			unsolved++
@@ -196,7 +196,7 @@ func TestRunopfMinimisesCostAlone(t *testing.T) {
 			m, _ := c.Method(method)
 			controller := require.Get(m.New(domain.Means{}))(t)
 			require.OK(t, controller.Reset(nil))
-			if !require.Get(controller.Decide(s, cx, opt.Preference, u))(t) {
+			if !require.Get(controller.Decide(s, cx, opt.Preference, u))(t).Solved() {
 				t.Fatalf("%s has no dispatch", method)
 			}
 			J[i] = make([]float64, objectives)
@@ -232,7 +232,7 @@ func TestTightenedDispatchStaysInside(t *testing.T) {
 	// nearest is by how much the most loaded branch stays below its limit.
 	nearest := func(controller domain.Controller) float64 {
 		require.OK(t, controller.Reset(nil))
-		if !require.Get(controller.Decide(s, cx, pref, u))(t) {
+		if !require.Get(controller.Decide(s, cx, pref, u))(t).Solved() {
 			t.Fatal("no dispatch")
 		}
 		y.Score(s, cx, u, J, margins)

@@ -76,23 +76,23 @@ func (m *secureController) Reset(domain.Episode) error {
 	return nil
 }
 
-func (m *secureController) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (m *secureController) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	y := m.system
 	problem := y.problemAt(s, c, pref, nil)
 	y.Weigh(pref, problem.Objective.Weights[:])
 	r, err := y.security.solve(context.Background(), problem, m.last)
 	if err != nil {
-		return false, err
+		return domain.Decision{}, err
 	}
 	if r.Status != secure.Secure {
 		m.last = nil
 		y.Fallback(s, c, u)
-		return false, nil
+		return domain.Decided(false), nil
 	}
 	m.last = r
 	at := optimum(r)
 	y.setPoints(&at, u)
-	return true, nil
+	return domain.Decided(true), nil
 }
 
 // judge writes the margins after outages at the dispatch of a workspace by power flows of package secure:

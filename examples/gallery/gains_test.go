@@ -9,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/domaintest"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
 	"github.com/gpc-engine/gpc/examples/gallery/chain"
@@ -42,7 +43,7 @@ func restsAt(t *testing.T, c *gpc.Case) float64 {
 			offset += (l.S[1] - l.C[0]) / resting
 		}
 	}}
-	require.Get(c.Evaluate(context.Background(), gpc.Setup{Method: "nmpc"}, gpc.EngineOptions{}, opt))(t)
+	require.Get(c.Evaluate(context.Background(), gpc.Setup{Method: "nmpc"}, engine.Options{}, opt))(t)
 	of := c.Spec().Measured[1]
 	return 100 * math.Abs(offset) / (of.Hi - of.Lo)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
 	"github.com/gpc-engine/gpc/examples/gallery/models"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -15,7 +16,7 @@ import (
 func TestAStateBeyondTheDataIsOffTheMap(t *testing.T) {
 	all := gpc.Catalogue{Cases: []domain.Case{require.Get(cartpole.System().Case())(t)}, Models: models.Bundled}
 	c := require.Get(require.Get(all.Find("cartpole"))(t).Guarded(domain.Guard{Off: true}))(t)
-	loop := require.Get(c.Loop(require.Get(gpc.OpenEngine(gpc.EngineOptions{Threads: 1}))(t), gpc.Setup{Method: "direct"}))(t)
+	loop := require.Get(c.Loop(require.Get(gpc.OpenEngine(engine.Options{Threads: 1}))(t), gpc.Setup{Method: "direct"}))(t)
 	s, x := make([]float64, c.Spec().MeasuredSize()), make([]float64, c.Spec().ContextSize())
 	for i := range 5 {
 		loop.Reset()

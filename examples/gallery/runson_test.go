@@ -98,7 +98,7 @@ func TestTenThousandDecisions(t *testing.T) {
 	n, unsafe := 0, 0
 	for ; !ep.Done(); n++ {
 		ep.Observe(s, ctx)
-		if solved, err := method.Decide(s, ctx, adaptive.Preference, u); err != nil || !solved {
+		if d, err := method.Decide(s, ctx, adaptive.Preference, u); err != nil || !d.Solved() {
 			t.Fatalf("decision %d is not solved: %v", n, err)
 		}
 		if out := require.Get(ep.Apply(u))(t); out.Failed || !spec.Keeps(out.Margin) {

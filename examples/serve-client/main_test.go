@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/serve"
 )
@@ -16,7 +17,7 @@ import (
 func TestTheClientsDriveTheSameLoop(t *testing.T) {
 	cases := paper.Cases()
 	c := require.Get(cases.Find("integrator-convex"))(t)
-	e := require.Get(gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1}))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
 	s := require.Get(serve.New(c, e, serve.Options{Setup: require.Get(c.Setup("navigator", ""))(t)}))(t)
 	defer s.Close()

@@ -37,15 +37,11 @@ type still struct{ p domain.Problem }
 
 func (still) Reset(domain.Episode) error { return nil }
 
-func (c still) Decide(s, x []float64, _ domain.Preference, u []float64) (bool, error) {
+func (c still) Decide(s, x []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
 	c.p.Fallback(s, x, u)
-	return true, nil
-}
-
-func (still) Monitor() domain.Monitor {
-	m := domain.NoMonitor()
-	m.Priority = []float64{0.5, 0.25, 0.25}
-	return m
+	d := domain.Decided(true)
+	d.Sigma = []float64{0.5, 0.25, 0.25}
+	return d, nil
 }
 
 // message is one of a recording, decoded by the schema that the file has of it into JSON.

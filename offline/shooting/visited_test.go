@@ -39,11 +39,11 @@ func (d *driver) Reset(ep domain.Episode) error {
 	return nil
 }
 
-func (d *driver) Decide(_, _ []float64, _ domain.Preference, u []float64) (bool, error) {
+func (d *driver) Decide(_, _ []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
 	var err error
 	u[0], err = d.act(d.t)
 	d.t++
-	return true, err
+	return domain.Decided(true), err
 }
 
 // follows are the states of a scenario under a policy.

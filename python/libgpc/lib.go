@@ -40,6 +40,7 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domains/paper"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/version"
 )
@@ -234,7 +235,7 @@ type session struct {
 	uncertain  bool // gains of the actuators are, by an option
 	estimate   *float64
 	file       string // of the map or weights, "" for the bundled ones
-	choice     gpc.EngineOptions
+	choice     engine.Options
 	engine     *gpc.Engine
 	users      atomic.Int32 // it and what was made of it
 	notices    notices
@@ -317,7 +318,7 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		if err := s.stage(o.Scene); err != nil {
 			return err
 		}
-		s.choice = gpc.EngineOptions{Backend: o.Backend, Threads: o.Threads, TF32: o.TF32, Devices: o.Devices, Notice: s.notices.add}
+		s.choice = engine.Options{Backend: o.Backend, Threads: o.Threads, TF32: o.TF32, Devices: o.Devices, Notice: s.notices.add}
 		if s.engine, err = gpc.OpenEngine(s.choice); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/examples/gallery/models"
 )
@@ -28,7 +29,7 @@ func (e *episodes) decide(y equations.System) error {
 	if err != nil || !c.Bundled() {
 		return err
 	}
-	engine, err := gpc.OpenEngine(gpc.EngineOptions{Backend: "cpu", Threads: 1})
+	engine, err := gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1})
 	if err != nil {
 		return err
 	}

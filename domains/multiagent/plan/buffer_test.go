@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/multiagent/world"
 )
 
@@ -54,7 +55,7 @@ func TestBufferFollowsTheClosestApproach(t *testing.T) {
 	}
 	s := facing(y, 0.15)
 	last := math.Inf(1)
-	drive(t, start(y, s), p, 60, func([]float64, bool) {
+	drive(t, start(y, s), p, 60, func([]float64, domain.Decision) {
 		if b := p.buffer(); b > last || b < p.options.Hard {
 			t.Fatalf("the buffer is %v after %v", b, last)
 		} else {
@@ -118,7 +119,7 @@ func TestBoldCandidatesAreDistinct(t *testing.T) {
 		y := system(t, moving)
 		p := planner(t, y, 768)
 		several := 0
-		drive(t, scene(t, y, 1), p, 10, func([]float64, bool) {
+		drive(t, scene(t, y, 1), p, 10, func([]float64, domain.Decision) {
 			for n := range p.search.daring {
 				for m := range n {
 					if d := p.search.bold[n].way.from(&p.search.bold[m].way); d <= distinctWays {
@@ -167,7 +168,7 @@ func TestRestingRobotStopsSearching(t *testing.T) {
 	}
 	p := planner(t, y, 768)
 	resting := 0
-	_, low := drive(t, start(y, s), p, 60, func([]float64, bool) {
+	_, low := drive(t, start(y, s), p, 60, func([]float64, domain.Decision) {
 		if p.joint.Robots[0].Exhausted > 0 {
 			resting++
 		}

@@ -6,13 +6,13 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// Chosen describes the last decision. Plan is everyone's, Cost and Margin are those of
+// chose describes the last decision. Plan is everyone's, Cost and Margin are those of
 // the plant's own arithmetic along it; Source is that of the ego's plan. Candidates are
 // plans of single robots, and what their sources cost is the search's scores of them.
 // The baseline is the first plan that the map decoded for each robot it was asked about,
 // and the chosen one of the others; NaN where it was asked about nobody. Before a
 // decision, and after one that got the fallback, everything is zero.
-func (p *Planner) Chosen() domain.Chosen {
+func (p *Planner) chose() domain.Chosen {
 	var c domain.Chosen
 	for source, t := range p.search.statistics {
 		if t.Candidates == 0 {

@@ -52,15 +52,15 @@ func TestChosenIsWhatThePlantSays(t *testing.T) {
 		s, c := example(t, name)
 		for _, pref := range []domain.Preference{{Adaptive: true}, {W: []float64{0.5, 0.2, 0.3}}} {
 			p := guidedPlanner(t, y, proposer(t, view.New(y), 1), nil)
-			if got := p.Chosen(); !reflect.DeepEqual(got, domain.Chosen{}) {
+			if got := p.chose(); !reflect.DeepEqual(got, domain.Chosen{}) {
 				t.Fatalf("before any decision %+v was chosen", got)
 			}
 			u := make([]float64, world.MaxRobots*world.ActionSize)
-			ok, err := p.Decide(s, c, pref, u)
-			if err != nil || !ok {
-				t.Fatalf("%s: decided %v, error %v", name, ok, err)
+			d, err := p.Decide(s, c, pref, u)
+			if err != nil || !d.Solved() {
+				t.Fatalf("%s: decided %+v, error %v", name, d, err)
 			}
-			got := p.Chosen()
+			got := p.chose()
 			w := world.Thirds
 			if pref.W != nil {
 				w = pref.W
@@ -84,8 +84,8 @@ func TestChosenIsWhatThePlantSays(t *testing.T) {
 				t.Errorf("%s: baseline %v", name, got.Baseline)
 			}
 			s[0] = math.NaN()
-			if _, err := p.Decide(s, c, pref, u); err != nil || !reflect.DeepEqual(p.Chosen(), domain.Chosen{}) {
-				t.Errorf("%s: without a state %+v was chosen, error %v", name, p.Chosen(), err)
+			if _, err := p.Decide(s, c, pref, u); err != nil || !reflect.DeepEqual(p.chose(), domain.Chosen{}) {
+				t.Errorf("%s: without a state %+v was chosen, error %v", name, p.chose(), err)
 			}
 			s, _ = example(t, name)
 		}
@@ -116,14 +116,14 @@ func TestBaselineIsTheDecodedPlan(t *testing.T) {
 		}
 	}
 	want, margin := executed(y, s, c, joint, world.Thirds)
-	if got := p.Chosen(); got.Baseline != want || got.BaselineFeasible != (margin >= 0) || !got.Consistent {
+	if got := p.chose(); got.Baseline != want || got.BaselineFeasible != (margin >= 0) || !got.Consistent {
 		t.Errorf("the baseline costs %v, feasible %v; executed it costs %v with the margin %v", got.Baseline, got.BaselineFeasible, want, margin)
 	}
 	blind := planner(t, y, 384)
 	if _, err := blind.Decide(s, c, adaptive, u); err != nil {
 		t.Fatal(err)
 	}
-	if got := blind.Chosen(); !math.IsNaN(got.Baseline) || got.BaselineFeasible {
+	if got := blind.chose(); !math.IsNaN(got.Baseline) || got.BaselineFeasible {
 		t.Errorf("without a map the baseline is %v, feasible %v", got.Baseline, got.BaselineFeasible)
 	}
 }

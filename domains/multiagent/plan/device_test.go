@@ -46,10 +46,10 @@ func TestPlansOnADevice(t *testing.T) {
 				t.Fatal(err)
 			}
 			launches := library.Calls("cuGraphLaunch") - before
-			a, b := p[0].Chosen(), p[1].Chosen()
-			if got != want || b.Feasible != a.Feasible || b.Candidates != a.Candidates ||
+			a, b := p[0].chose(), p[1].chose()
+			if got.Solved() != want.Solved() || b.Feasible != a.Feasible || b.Candidates != a.Candidates ||
 				!(math.Abs(b.Cost-a.Cost) <= rollouttest.Tolerances()[0].Value*math.Max(1, a.Cost)) {
-				t.Errorf("%s, step %d: %v, %v on the device, %v, %v on the CPU", name, step, got, b.Cost, want, a.Cost)
+				t.Errorf("%s, step %d: %v, %v on the device, %v, %v on the CPU", name, step, got.Solved(), b.Cost, want.Solved(), a.Cost)
 			}
 			// Of each robot's search the first candidates are one launch, all the others
 			// that do not depend on scores one, and so is the whole descent.
@@ -114,7 +114,7 @@ func TestNavigatorOnADevice(t *testing.T) {
 	s, c := example(t, "moving")
 	var u [2][world.MaxRobots * world.ActionSize]float64
 	for k, b := range []backend.Backend{cpu, device} {
-		n := navigator(t, y, func() (domain.Loop, error) {
+		n := navigator(t, y, func() (domain.Controller, error) {
 			loop, err := batchnav.NewNavigator(b, m, v, batchnav.Options{})
 			if err != nil {
 				return nil, err

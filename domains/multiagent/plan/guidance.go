@@ -72,19 +72,19 @@ func (g *guidance) forget() {
 	}
 }
 
-// Monitor implements domain.Monitored: the ego's priority, and the largest
-// residual of all questions.
-func (p *Planner) Monitor() domain.Monitor {
-	m := domain.NoMonitor()
-	for k := range p.questions {
-		if r := p.answers[k].Residual; !(r <= m.Residual) {
-			m.Residual, m.Limit = r, p.answers[k].Limit
+// decided is a decision's outcome: the ego's priority, and the largest residual of all
+// questions.
+func (g *guidance) decided(safe bool) domain.Decision {
+	d := domain.Decided(safe)
+	for k := range g.questions {
+		if r := g.answers[k].Residual; !(r <= d.Residual) {
+			d.Residual, d.Limit = r, g.answers[k].Limit
 		}
 	}
-	if ego := p.offers[0]; len(ego) > 0 {
-		m.Priority = p.answers[ego[0].question].Sigma
+	if ego := g.offers[0]; len(ego) > 0 {
+		d.Sigma = g.answers[ego[0].question].Sigma
 	}
-	return m
+	return d
 }
 
 // ask puts the questions of every robot that is on its way to the map, for its

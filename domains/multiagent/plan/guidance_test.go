@@ -115,13 +115,12 @@ func TestGuidedPlannerIsSafeOnAnyThreads(t *testing.T) {
 		for k := range runs {
 			p := guidedPlanner(t, y, proposer(t, view.New(y), 1+k), nil)
 			claimed := 0
-			_, low := drive(t, scene(t, y, 1), p, 12, func(u []float64, ok bool) {
+			_, low := drive(t, scene(t, y, 1), p, 12, func(u []float64, m domain.Decision) {
 				runs[k] = append(runs[k], u...)
-				m := p.Monitor()
-				if !slices.ContainsFunc(m.Priority, func(x float64) bool { return x > 0 }) || !(m.Residual > 0) {
-					t.Fatalf("the monitor says %v and %v", m.Priority, m.Residual)
+				if !slices.ContainsFunc(m.Sigma, func(x float64) bool { return x > 0 }) || !(m.Residual > 0) {
+					t.Fatalf("the decision has %v and %v", m.Sigma, m.Residual)
 				}
-				if !ok {
+				if !m.Solved() {
 					return
 				}
 				claimed++
@@ -215,7 +214,7 @@ func TestBudgetIsKept(t *testing.T) {
 			if share == 1 {
 				want += p.scene.Robots // the committed plans
 			}
-			if n := p.Chosen().Candidates; n != want {
+			if n := p.chose().Candidates; n != want {
 				t.Errorf("%d candidates, share %g: %d evaluated, want %d", candidates, share, n, want)
 			}
 			if off := math.Abs(float64(asked) - share*float64(candidates)); off > 16*float64(p.scene.Robots) && candidates >= 1000 {
@@ -235,12 +234,13 @@ func TestSettledRobotsAreNotAskedAbout(t *testing.T) {
 	m := &scripted{write: func(int, int, []float32) {}}
 	p := guidedPlanner(t, y, m, nil)
 	e := start(y, s)
-	drive(t, e, p, 3, nil)
+	var last domain.Decision
+	drive(t, e, p, 3, func(_ []float64, d domain.Decision) { last = d })
 	if len(m.asked) != 2 || len(p.offers[0]) > 0 || len(p.offers[1]) == 0 {
 		t.Errorf("%d questions, %d and %d proposals to robots 0 and 1; want two, of robot 1", len(m.asked), len(p.offers[0]), len(p.offers[1]))
 	}
-	if m := p.Monitor(); m.Priority != nil || m.Residual != 1 {
-		t.Errorf("the ego was not asked about, and the monitor says %v and %v", m.Priority, m.Residual)
+	if last.Sigma != nil || last.Residual != 1 {
+		t.Errorf("the ego was not asked about, and the decision has %v and %v", last.Sigma, last.Residual)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestRawExecutesTheDecodedPlan(t *testing.T) {
 	}}
 	p := guidedPlanner(t, y, m, func(o *Options) { o.Raw = true })
 	e := scene(t, y, 0)
-	drive(t, e, p, 2, func(u []float64, _ bool) {
+	drive(t, e, p, 2, func(u []float64, _ domain.Decision) {
 		if len(m.asked) != p.scene.Robots || m.asked[0].Count != 1 {
 			t.Fatalf("%d questions for %d plans, want one plan for each of %d robots", len(m.asked), m.asked[0].Count, p.scene.Robots)
 		}
@@ -305,8 +305,8 @@ func TestGuidedPlannerReportsThatNoPlanIsSafe(t *testing.T) {
 	}
 	p := guidedPlanner(t, y, proposer(t, view.New(y), 1), nil)
 	unsafe := 0
-	drive(t, start(y, s), p, 6, func(_ []float64, ok bool) {
-		if !ok {
+	drive(t, start(y, s), p, 6, func(_ []float64, d domain.Decision) {
+		if !d.Solved() {
 			unsafe++
 		}
 		for _, c := range p.search.best[1:p.search.kept] {
@@ -331,11 +331,12 @@ func TestGuidedPlannerPassesErrorsOn(t *testing.T) {
 		t.Errorf("error %v, want the proposer's", err)
 	}
 	s[0] = math.NaN()
-	if ok, err := p.Decide(s, c, adaptive, u); ok || err != nil {
-		t.Errorf("a decision without a state: ok %v, error %v", ok, err)
+	d, err := p.Decide(s, c, adaptive, u)
+	if d.Solved() || err != nil {
+		t.Errorf("a decision without a state: %+v, error %v", d, err)
 	}
-	if m := p.Monitor(); m.Priority != nil || m.Residual == m.Residual {
-		t.Errorf("nobody was asked, and the monitor says %v and %v", m.Priority, m.Residual)
+	if d.Sigma != nil || d.Residual == d.Residual {
+		t.Errorf("nobody was asked, and the decision has %v and %v", d.Sigma, d.Residual)
 	}
 }
 

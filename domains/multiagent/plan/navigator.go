@@ -16,15 +16,11 @@ import (
 type Navigator struct {
 	planner *Planner // commitments, ways home and fields
 	view    *view.View
-	loops   [world.MostRobots]domain.Loop
+	loops   [world.MostRobots]domain.Controller
 	s, c, u []float64 // of one view
-	monitor domain.Monitor
 }
 
-var (
-	_ domain.Controller = (*Navigator)(nil)
-	_ domain.Monitored  = (*Navigator)(nil)
-)
+var _ domain.Controller = (*Navigator)(nil)
 
 // NewNavigator returns a navigator of a system's robots on the map of the means; it is
 // used by one goroutine.
@@ -38,7 +34,7 @@ func NewNavigator(y *world.System, means domain.Means) (*Navigator, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Navigator{planner: p, view: view.New(y), monitor: domain.NoMonitor()}
+	n := &Navigator{planner: p, view: view.New(y)}
 	spec := n.view.Spec()
 	n.s, n.c, n.u = make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 	for i := range y.Params.Room() {
@@ -56,23 +52,18 @@ func (n *Navigator) Reset(e domain.Episode) error {
 			return err
 		}
 	}
-	n.monitor = domain.NoMonitor()
 	return n.planner.Reset(e)
 }
 
-// Monitor implements domain.Monitored: the ego's priority and displacement, the largest
-// residual, the fallbacks and times of all.
-func (n *Navigator) Monitor() domain.Monitor { return n.monitor }
-
 // Decide implements domain.Controller; a state that is not finite gets the problem's
-// fallback.
-func (n *Navigator) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
-	p := n.planner
-	n.monitor = domain.NoMonitor()
+// fallback. The Decision has the ego's priority and displacement, the largest residual, the
+// fallbacks and times of all.
+func (n *Navigator) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
+	p, all := n.planner, domain.Decided(true)
 	w, known := p.see(s, c, pref)
 	if !known {
 		p.system.Fallback(s, c, u)
-		return false, nil
+		return domain.Decided(false), nil
 	}
 	p.Observe(&p.scene, w)
 	if pref.W == nil {
@@ -85,42 +76,42 @@ func (n *Navigator) Decide(s, c []float64, pref domain.Preference, u []float64) 
 		if !p.started {
 			p.joint.Planned = turn
 		}
-		if err := n.decide(i, pref); err != nil {
-			return false, err
+		if err := n.decide(i, pref, &all); err != nil {
+			return domain.Decision{}, err
 		}
 	}
 	p.t++
 	p.started = true
 	p.joint.Actions(u)
-	return true, nil
+	return all, nil
 }
 
 // decide makes one decision of robot i's loop its commitment.
-func (n *Navigator) decide(i int, pref domain.Preference) error {
+func (n *Navigator) decide(i int, pref domain.Preference, all *domain.Decision) error {
 	joint, loop := &n.planner.joint, n.loops[i]
 	n.planner.look = joint.Outlook(i)
 	n.view.Observe(&n.planner.look, i, n.s, n.c)
-	if _, err := loop.Decide(n.s, n.c, pref, n.u); err != nil {
+	d, err := loop.Decide(n.s, n.c, pref, n.u)
+	if err != nil {
 		return err
 	}
-	m, all := loop.Monitor(), &n.monitor
 	plan := joint.Robots[i].Plan
-	if decoded := loop.Decoded(); decoded != nil { // else what it had, one step on
+	if d.Decoded != nil { // else what it had, one step on
 		for k := range plan {
-			plan[k] = [2]float32{float32(decoded[2*k]), float32(decoded[2*k+1])}
+			plan[k] = [2]float32(d.Decoded[2*k:])
 		}
 	}
 	plan[0] = [2]float32{float32(n.u[0]), float32(n.u[1])}
 	joint.Commit(i, &plan)
 	if i == 0 {
-		all.Priority, all.Displacement = m.Priority, m.Displacement
+		all.Sigma, all.Displacement = d.Sigma, d.Displacement
 	}
-	if !(m.Residual <= all.Residual) {
-		all.Residual, all.Limit = m.Residual, m.Limit
+	if !(d.Residual <= all.Residual) {
+		all.Residual, all.Limit = d.Residual, d.Limit
 	}
-	all.Fallback |= m.Fallback
-	all.Times.Localize += m.Times.Localize
-	all.Times.Step += m.Times.Step
-	all.Times.Project += m.Times.Project
+	all.Fallback |= d.Fallback
+	all.Times.Localize += d.Times.Localize
+	all.Times.Step += d.Times.Step
+	all.Times.Project += d.Times.Project
 	return nil
 }

@@ -15,28 +15,25 @@ import (
 
 // scriptedLoop does what a test says, and counts what it was shown.
 type scriptedLoop struct {
-	shown   []float64 // contexts
-	resets  int
-	plan    [2 * world.LookAhead]float64
-	monitor domain.Monitor
-	fail    error
+	shown  []float64 // contexts
+	resets int
+	plan   [2 * world.LookAhead]float32
+	did    domain.Decision
+	fail   error
 }
 
 func (l *scriptedLoop) Reset(domain.Episode) error { l.resets++; return nil }
-func (l *scriptedLoop) Monitor() domain.Monitor    { return l.monitor }
-func (l *scriptedLoop) Decoded() []float64 {
-	if l.monitor.Fallback&(domain.FallbackObservation|domain.FallbackAction) != 0 {
-		return nil
-	}
-	return l.plan[:]
-}
-func (l *scriptedLoop) Decide(_, c []float64, _ domain.Preference, u []float64) (bool, error) {
+func (l *scriptedLoop) Decide(_, c []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
 	l.shown = append(l.shown[:0], c...)
-	u[0], u[1] = 0.25, l.plan[1]
-	return true, l.fail
+	u[0], u[1] = 0.25, float64(l.plan[1])
+	l.did.Decoded = l.plan[:]
+	if l.did.Fallback&domain.FallbackAction != 0 {
+		l.did.Decoded = nil
+	}
+	return l.did, l.fail
 }
 
-func navigator(t testing.TB, y *world.System, loop func() (domain.Loop, error)) *Navigator {
+func navigator(t testing.TB, y *world.System, loop func() (domain.Controller, error)) *Navigator {
 	t.Helper()
 	n, err := NewNavigator(y, domain.Means{Loop: loop})
 	if err != nil {
@@ -50,18 +47,18 @@ func navigator(t testing.TB, y *world.System, loop func() (domain.Loop, error)) 
 func TestNavigatorExecutesItsLoops(t *testing.T) {
 	y := system(t, true)
 	var loops []*scriptedLoop
-	n := navigator(t, y, func() (domain.Loop, error) {
+	n := navigator(t, y, func() (domain.Controller, error) {
 		l := new(scriptedLoop)
 		for k := range l.plan {
-			l.plan[k] = 0.01 * float64(len(loops)+1)
+			l.plan[k] = 0.01 * float32(len(loops)+1)
 		}
-		l.monitor = domain.Monitor{Priority: []float64{float64(len(loops))}, Residual: float64(len(loops)), Displacement: 3, Fallback: domain.FallbackMargin}
+		l.did = domain.Decision{Sigma: []float64{float64(len(loops))}, Residual: float64(len(loops)), Displacement: 3, Fallback: domain.FallbackMargin}
 		loops = append(loops, l)
 		return l, nil
 	})
 	e := scene(t, y, 0)
 	robots := e.Scene().(world.Scene).Robots
-	drive(t, e, n, 1, func(u []float64, ok bool) {
+	drive(t, e, n, 1, func(u []float64, m domain.Decision) {
 		for i := range robots {
 			own := 0.01 * float64(i+1)
 			plan := n.planner.Commitments().Robots[i].Plan
@@ -69,13 +66,12 @@ func TestNavigatorExecutesItsLoops(t *testing.T) {
 				t.Errorf("robot %d does %v of the plan %v, its loop says 0.25 and then %v", i, u[2*i:2*i+2], plan[:8], own)
 			}
 		}
+		if m.Sigma[0] != 0 || m.Displacement != 3 || m.Residual != float64(len(robots)-1) || m.Fallback != domain.FallbackMargin || loops[0].resets != 1 {
+			t.Errorf("the decision is %+v after %d resets", m, loops[0].resets)
+		}
 	})
-	m := n.Monitor()
-	if m.Priority[0] != 0 || m.Displacement != 3 || m.Residual != float64(len(robots)-1) || m.Fallback != domain.FallbackMargin || loops[0].resets != 1 {
-		t.Errorf("the monitor says %+v after %d resets", m, loops[0].resets)
-	}
 	// What a loop could not decode is not committed to.
-	loops[0].monitor.Fallback, loops[0].plan[20] = domain.FallbackAction, 9
+	loops[0].did.Fallback, loops[0].plan[20] = domain.FallbackAction, 9
 	drive(t, scene(t, y, 0), n, 2, nil)
 	if plan := n.planner.Commitments().Robots[0].Plan; plan[10][0] == 9 || plan[0][0] != 0.25 {
 		t.Errorf("the ego, without a decoded plan, is committed to %v", plan)
@@ -87,8 +83,8 @@ func TestNavigatorExecutesItsLoops(t *testing.T) {
 		t.Errorf("a loop's error comes back as %v", err)
 	}
 	s[0] = math.NaN()
-	if ok, err := n.Decide(s, c, adaptive, u); ok || err != nil {
-		t.Errorf("a state that is not finite: %v, %v", ok, err)
+	if d, err := n.Decide(s, c, adaptive, u); d.Solved() || err != nil {
+		t.Errorf("a state that is not finite: %+v, %v", d, err)
 	}
 	if _, err := NewNavigator(y, domain.Means{}); err == nil {
 		t.Error("a navigator without a map was made")
@@ -104,10 +100,10 @@ func TestNavigatorsSeeEachOther(t *testing.T) {
 	var seen [2][]float64
 	for k, turn := range []float32{-1, 1} {
 		var loops []*scriptedLoop
-		n := navigator(t, y, func() (domain.Loop, error) {
+		n := navigator(t, y, func() (domain.Controller, error) {
 			l := new(scriptedLoop)
 			for k := range world.LookAhead {
-				l.plan[2*k], l.plan[2*k+1] = 0.5, float64(turn)
+				l.plan[2*k], l.plan[2*k+1] = 0.5, turn
 			}
 			loops = append(loops, l)
 			return l, nil
@@ -134,7 +130,7 @@ func TestNavigatorOnAMap(t *testing.T) {
 			}
 			defer b.Close()
 			m := untrained(t, v, 32, 64)
-			n := navigator(t, y, func() (domain.Loop, error) {
+			n := navigator(t, y, func() (domain.Controller, error) {
 				loop, err := batchnav.NewNavigator(b, m, v, batchnav.Options{})
 				if err != nil {
 					return nil, err
@@ -144,10 +140,12 @@ func TestNavigatorOnAMap(t *testing.T) {
 			if k == 2 {
 				drive(t, scene(t, y, 3), n, 3, nil)
 			}
-			drive(t, scene(t, y, 1), n, 6, func(u []float64, _ bool) { runs[k] = append(runs[k], u...) })
-			if m := n.Monitor(); len(m.Priority) != 3 || !(m.Residual > 0) || m.Times.Step == 0 {
-				t.Errorf("the monitor says %+v", m)
-			}
+			drive(t, scene(t, y, 1), n, 6, func(u []float64, m domain.Decision) {
+				runs[k] = append(runs[k], u...)
+				if len(m.Sigma) != 3 || !(m.Residual > 0) || m.Times.Step == 0 {
+					t.Errorf("the decision is %+v", m)
+				}
+			})
 		}
 		if !slices.Equal(runs[0], runs[1]) || !slices.Equal(runs[0], runs[2]) {
 			t.Errorf("moving %v: threads or an episode before change what is done", moving)

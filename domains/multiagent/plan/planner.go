@@ -134,10 +134,12 @@ type Planner struct {
 	adopted [world.MostRobots]domain.Source // that everyone's plan comes from
 }
 
-var (
-	_ domain.Controller = (*Planner)(nil)
-	_ domain.Monitored  = (*Planner)(nil)
-)
+var _ domain.Controller = (*Planner)(nil)
+
+// Abilities implements domain.Able.
+func (p *Planner) Abilities() *domain.ControllerAbilities {
+	return &domain.ControllerAbilities{Chosen: p.chose}
+}
 
 // New returns a planner of a system's robots; it is used by one goroutine, and so are
 // the means: without a Proposer it asks no map, and it searches on the Accelerator where
@@ -168,16 +170,16 @@ func (p *Planner) Reset(domain.Episode) error {
 	return nil
 }
 
-// Decide implements domain.Controller; ok says that every robot's plan is safe
+// Decide implements domain.Controller; it is solved where every robot's plan is safe
 // for all the steps it looks ahead. A state that is not finite gets the problem's
 // fallback.
-func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	p.guidance.forget()
 	clear(p.search.statistics[:])
 	w, known := p.see(s, c, pref)
 	if !known {
 		p.system.Fallback(s, c, u)
-		return false, nil
+		return domain.Decided(false), nil
 	}
 	p.Observe(&p.scene, w)
 	// At the first decision nobody has a plan yet. In a first round everyone plans
@@ -195,18 +197,18 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (b
 		}
 		if turn%n == 0 {
 			if err := p.ask(pref, turn/n, rounds); err != nil {
-				return false, err
+				return domain.Decision{}, err
 			}
 		}
 		var err error
 		if safe[i], err = p.plan(i, turn/n, rounds); err != nil {
-			return false, err
+			return domain.Decision{}, err
 		}
 	}
 	p.t++
 	p.started = true
 	p.joint.Actions(u)
-	return !slices.Contains(safe[:n], false), nil
+	return p.guidance.decided(!slices.Contains(safe[:n], false)), nil
 }
 
 // see reads the scene of a decision and returns the preference that it counts with;

@@ -45,7 +45,7 @@ func drawn(t testing.TB, y *world.System, rng *rand.Rand) *world.Prediction {
 }
 
 // drive runs a controller for so many steps and hands every decision to check.
-func drive(t testing.TB, e *world.Episode, c domain.Controller, steps int, check func(u []float64, ok bool)) (cost, low float64) {
+func drive(t testing.TB, e *world.Episode, c domain.Controller, steps int, check func(u []float64, d domain.Decision)) (cost, low float64) {
 	t.Helper()
 	if err := c.Reset(e); err != nil {
 		t.Fatal(err)
@@ -57,12 +57,12 @@ func drive(t testing.TB, e *world.Episode, c domain.Controller, steps int, check
 			break
 		}
 		e.Observe(s, x)
-		ok, err := c.Decide(s, x, adaptive, u)
+		d, err := c.Decide(s, x, adaptive, u)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if check != nil {
-			check(u, ok)
+			check(u, d)
 		}
 		out, err := e.Apply(u)
 		if err != nil {
@@ -118,8 +118,8 @@ func TestCommittedPlansAreSafe(t *testing.T) {
 			e := scene(t, y, index)
 			p := planner(t, y, 768)
 			claimed := 0
-			_, low := drive(t, e, p, 40, func(_ []float64, ok bool) {
-				if !ok {
+			_, low := drive(t, e, p, 40, func(_ []float64, d domain.Decision) {
+				if !d.Solved() {
 					return
 				}
 				claimed++
@@ -141,7 +141,7 @@ func TestPlannerIsDeterministic(t *testing.T) {
 	var runs [2][]float64
 	p := planner(t, y, 384)
 	for i := range runs {
-		drive(t, scene(t, y, 0), p, 6, func(u []float64, _ bool) { runs[i] = append(runs[i], u...) })
+		drive(t, scene(t, y, 0), p, 6, func(u []float64, _ domain.Decision) { runs[i] = append(runs[i], u...) })
 		drive(t, scene(t, y, 1), p, 3, nil)
 	}
 	if !slices.Equal(runs[0], runs[1]) {
@@ -175,8 +175,8 @@ func TestPlannerReportsThatNoPlanIsSafe(t *testing.T) {
 	}
 	e := start(y, s)
 	unsafe := 0
-	drive(t, e, planner(t, y, 384), 8, func(_ []float64, ok bool) {
-		if !ok {
+	drive(t, e, planner(t, y, 384), 8, func(_ []float64, d domain.Decision) {
+		if !d.Solved() {
 			unsafe++
 		}
 	})
@@ -192,9 +192,9 @@ func TestPlannerFallsBackWithoutAState(t *testing.T) {
 	s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
 	e.Observe(s, c)
 	s[1] = math.NaN()
-	ok, err := p.Decide(s, c, adaptive, u)
-	if err != nil || ok {
-		t.Fatalf("a decision without a state: ok %v, error %v", ok, err)
+	d, err := p.Decide(s, c, adaptive, u)
+	if err != nil || d.Solved() {
+		t.Fatalf("a decision without a state: %+v, error %v", d, err)
 	}
 	if _, err := e.Apply(u); err != nil {
 		t.Error(err)
@@ -272,7 +272,7 @@ func TestReferenceIsFeasibleFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := scene(t, y, 3)
-	drive(t, e, r, 5, func(_ []float64, ok bool) {
+	drive(t, e, r, 5, func(_ []float64, _ domain.Decision) {
 		top := r.order[0]
 		for _, o := range r.order[1:] {
 			if better(o, top) {

@@ -80,9 +80,9 @@ func (r *Reference) at(n, i, e int) int {
 	return (n/rollout.Lanes*r.system.Params.Room()+i)*plan + e*rollout.Lanes + n%rollout.Lanes
 }
 
-// Decide implements domain.Controller; ok says that the executed plan keeps every
+// Decide implements domain.Controller; it is solved where the executed plan keeps every
 // margin over the H predicted steps.
-func (r *Reference) Decide(s, c []float64, pref domain.Preference, u []float64) (bool, error) {
+func (r *Reference) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	w := world.Thirds
 	if !pref.Adaptive && pref.W != nil {
 		w = pref.W
@@ -121,7 +121,7 @@ func (r *Reference) Decide(s, c []float64, pref domain.Preference, u []float64) 
 		copy(r.mean[i][:], plan[i][2:])
 	}
 	r.warm = true
-	return best.feasible, nil
+	return domain.Decided(best.feasible), nil
 }
 
 func better(a, b ranked) bool {

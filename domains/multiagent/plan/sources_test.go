@@ -79,7 +79,7 @@ func BenchmarkSources(b *testing.B) {
 			b.Fatal(err)
 		}
 		e, step := start(y, drawn), 0
-		drive(b, e, p, 90, func(u []float64, _ bool) {
+		drive(b, e, p, 90, func(u []float64, _ domain.Decision) {
 			if step++; step%20 != 6 {
 				return
 			}

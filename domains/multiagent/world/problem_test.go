@@ -269,15 +269,15 @@ type driver struct {
 }
 
 func (d *driver) Reset(domain.Episode) error { return nil }
-func (d *driver) Decide(s, c []float64, _ domain.Preference, u []float64) (bool, error) {
+func (d *driver) Decide(s, c []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
 	clear(u)
 	if d.lazy || d.err != nil {
-		return true, d.err
+		return domain.Decided(true), d.err
 	}
 	want := (math.Max(0, math.Min(1, 5-s[0])) - s[3]) / 0.2
 	d.before += math.Max(-1, math.Min(1, math.Max(-2, math.Min(2, want))-d.before))
 	u[0] = d.before
-	return true, nil
+	return domain.Decided(true), nil
 }
 
 // What a reference paid is a yardstick where it arrived and kept every margin, and

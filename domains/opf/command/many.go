@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/machine"
@@ -122,7 +123,7 @@ func (y *many) run(ctx context.Context, args []string) (*opfrecord.Record, error
 	}
 	r := &opfrecord.Record{Device: fmt.Sprintf("%s, %d threads", runtime.GOARCH, runtime.GOMAXPROCS(0)), Commit: version.Build(),
 		Command: y.app.Name + " opf " + strings.Join(based(args), " "), Threads: max(1, y.opt.Threads), Networks: []opfrecord.Network{}}
-	if e, err := gpc.OpenEngine(gpc.EngineOptions{Threads: 1}); err == nil {
+	if e, err := gpc.OpenEngine(engine.Options{Threads: 1}); err == nil {
 		r.Device = e.Device()
 		e.Close()
 	}
