@@ -22,38 +22,6 @@ func gemm(ctx context.Context, r *Runner, _ Shape) error {
 	return r.network(ctx, "gemm", Shape{Case: "-"}, size, mlp, width, cpufallback.ForwardFLOPs(mlp), backend.Net.Forward)
 }
 
-// gemmTiles is the product of each batch at three widths in every way that the CPU backend can
-// cut it, its own first.
-func gemmTiles(ctx context.Context, r *Runner, _ Shape) error {
-	b, ok := r.b.(interface {
-		Tiles() []cpufallback.Tile
-		NewTiledNet(mlp *model.MLP, t cpufallback.Tile) (backend.Net, error)
-	})
-	if !ok {
-		return fmt.Errorf("the backend %s has no tiles to choose from", r.d.Name)
-	}
-	for _, width := range []int{256, 512, 1024} {
-		mlp, err := model.NewMLP(r.Rand(), width, width)
-		if err != nil {
-			return err
-		}
-		for _, t := range b.Tiles() {
-			net, err := b.NewTiledNet(mlp, t)
-			if err != nil {
-				return err
-			}
-			for _, n := range r.opt.Batches {
-				z, out := random(r.Rand(), n, width), tensor.New(n, width)
-				w := work{float64(n) * cpufallback.ForwardFLOPs(mlp), weightBytes(mlp) + 8*float64(n*width)}
-				if err := r.row(ctx, "gemm-tiles", Shape{Case: "-"}, fmt.Sprintf("%d×%d×%d, tile %v", n, width, width, t), n, w, nil, func() error { return net.Forward(z, out) }); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
 // network measures an operation on a network, with results of so many columns and so
 // much work a row.
 func (r *Runner) network(ctx context.Context, op string, s Shape, size func(n int) string, mlp *model.MLP, columns int, flops float64, f func(net backend.Net, z, out tensor.Matrix) error) error {

@@ -38,7 +38,6 @@ type Operation struct {
 // Operations are those of the engine, in the order of the table.
 var Operations = []Operation{
 	{Name: "gemm", Once: true, Measure: gemm},
-	{Name: "gemm-tiles", Once: true, Asked: true, Measure: gemmTiles},
 	{Name: "jacobian", Measure: jacobian},
 	{Name: "metric", Measure: metric},
 	{Name: "eig", Measure: eig},

@@ -43,7 +43,7 @@ every unit of a network; jacobian, metric and step skip inactive ReLU units, so
 that their fraction can exceed 1. The error column is the largest difference from
 float64, relative to the largest magnitude; --tf32 adds the error of float32.
 
-  gemm, gemm-tiles       products of matrices
+  gemm                   products of matrices
   jacobian, metric, eig  the decoder's Jacobian, its pullback metric, eigenpairs
   localize               the nearest of the map's stored optimal decisions
   step, step+localize    one decision in latent space, without and with localize
@@ -52,7 +52,7 @@ float64, relative to the largest magnitude; --tf32 adds the error of float32.
   kernels                every CUDA launch, beside what bounds it on the device
 
 Further operations of this program: ` + cmp.Or(strings.Join(bench.Names(a.Operations), ", "), "none") + `.
-Without names all are timed but gemm-tiles, train-epochs, kernels and dispatch.`,
+Without names all are timed but train-epochs, kernels and dispatch.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.bench(cmd.Context(), &b, args) },
 	}
 	b.limit = limitFlags(cmd)

@@ -70,13 +70,7 @@ unless that may be chance, and the rows are named.`,
 					return err
 				}
 			}
-			if err := a.Print(c, func(w io.Writer) error { return renderComparison(w, c) }); err != nil {
-				return err
-			}
-			if len(c.Regressions) > 0 {
-				return ErrCheck
-			}
-			return nil
+			return a.PrintChecked(len(c.Regressions) == 0, c, func(w io.Writer) error { return renderComparison(w, c) })
 		},
 	}
 	f := cmd.Flags()

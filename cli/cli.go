@@ -273,6 +273,14 @@ func (a *App) Print(result any, render func(w io.Writer) error) error {
 	return render(a.Stdout)
 }
 
+// PrintChecked is Print of a result that holds or not: ErrCheck where it does not.
+func (a *App) PrintChecked(holds bool, result any, render func(w io.Writer) error) error {
+	if err := a.Print(result, render); err != nil || holds {
+		return err
+	}
+	return ErrCheck
+}
+
 // preference parses --preference: empty is the adaptive mode.
 func preference(weights []float64, m int) (domain.Preference, error) {
 	if len(weights) == 0 {

@@ -90,13 +90,7 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 			if err != nil {
 				return err
 			}
-			if err := a.Print(out, func(w io.Writer) error { return writeCompiled(w, out) }); err != nil {
-				return err
-			}
-			if !out.Met {
-				return ErrCheck
-			}
-			return nil
+			return a.PrintChecked(out.Met, out, func(w io.Writer) error { return writeCompiled(w, out) })
 		},
 	}
 	measured = measuredFlags(cmd)

@@ -65,13 +65,7 @@ the limits, or the map does not cover the observation.`,
 					return err
 				}
 			}
-			if err := a.Print(result, func(w io.Writer) error { return renderRefinement(w, spec, result) }); err != nil {
-				return err
-			}
-			if !result.Feasible || result.OffMap {
-				return ErrCheck
-			}
-			return nil
+			return a.PrintChecked(result.Feasible && !result.OffMap, result, func(w io.Writer) error { return renderRefinement(w, spec, result) })
 		},
 	}
 	f := cmd.Flags()

@@ -39,13 +39,7 @@ says which checks were left out. Only TRACE and --model are opened.`,
 			if err != nil {
 				return err
 			}
-			if err := a.Print(v, func(w io.Writer) error { return renderVerification(w, args[0], v) }); err != nil {
-				return err
-			}
-			if !v.OK {
-				return ErrCheck
-			}
-			return nil
+			return a.PrintChecked(v.OK, v, func(w io.Writer) error { return renderVerification(w, args[0], v) })
 		},
 	}
 	f := cmd.Flags()

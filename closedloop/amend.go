@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 // Amendment says which fields of a record a run of a later program added.
@@ -33,7 +35,7 @@ var timed = []string{"commit", "device", "latency_us", "prepare_us", "shares_us"
 // that names the first difference.
 func Amend(record, run []byte) ([]byte, error) {
 	var was, now Result
-	if err := strict(run, &now); err != nil {
+	if err := jsonin.Known(run, &now); err != nil {
 		return nil, fmt.Errorf("closedloop: the run: %w", err)
 	}
 	if err := json.Unmarshal(record, &was); err != nil {

@@ -2,7 +2,6 @@ package closedloop
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"io"
 
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 // Limits on what a trace can make a reader hold or go on with. The longest line is a
@@ -80,7 +80,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	case version.Trace != traceVersion && version.Trace != bareVersion:
 		return nil, t.errorf("header has \"trace\": %d, this program reads versions %d and %d", version.Trace, bareVersion, traceVersion)
 	}
-	if err := strict(text, h); err != nil {
+	if err := jsonin.Known(text, h); err != nil {
 		return nil, t.errorf("header: %w", err)
 	}
 	if !t.complete {
@@ -98,19 +98,6 @@ func NewReader(r io.Reader) (*Reader, error) {
 	}
 	t.seal()
 	return t, nil
-}
-
-// strict decodes JSON with known fields only.
-func strict(text []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one JSON value")
-	}
-	return nil
 }
 
 // seal ends a record: its hash is the last one.
@@ -171,7 +158,7 @@ func (t *Reader) parse(into any) error {
 	if !t.complete {
 		return t.errorf("%w (no newline)", ErrTruncated)
 	}
-	if err := strict(text, into); err != nil {
+	if err := jsonin.Known(text, into); err != nil {
 		return t.errorf("%w", err)
 	}
 	return nil

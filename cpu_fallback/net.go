@@ -3,7 +3,6 @@ package cpufallback
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/gpc-engine/gpc/cpu_fallback/internal/gemm"
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -60,35 +59,6 @@ var _ backend.Net = (*net)(nil)
 // NewNet packs a copy of mlp. It returns an error when mlp does not validate.
 func (b *Backend) NewNet(mlp *model.MLP) (backend.Net, error) {
 	return b.newNet(mlp)
-}
-
-// Tile is how products are cut: rows and columns of the registers' tile, and the inner indices
-// of a pass, 0 for all. It changes no bit of a result.
-type Tile struct{ Rows, Cols, Depth int }
-
-func (t Tile) String() string {
-	if t.Depth == 0 {
-		return fmt.Sprintf("%d×%d", t.Rows, t.Cols)
-	}
-	return fmt.Sprintf("%d×%d, passes of %d", t.Rows, t.Cols, t.Depth)
-}
-
-// Tiles are ways to cut products, the backend's own first.
-func (b *Backend) Tiles() []Tile {
-	rows, cols := gemm.For(b.level).Tile()
-	return slices.Compact([]Tile{
-		{rows, cols, 0}, {rows, cols, 64}, {rows, cols, 128}, {rows, cols, 192}, {rows, cols, 256},
-		{rows * 2 / 3, cols, 0}, {rows / 2, cols, 0}, {rows / 2, cols, 128},
-	})
-}
-
-// NewTiledNet is NewNet with products cut in one of Tiles, for measurements.
-func (b *Backend) NewTiledNet(mlp *model.MLP, t Tile) (backend.Net, error) {
-	n, err := b.newNet(mlp)
-	if err == nil {
-		n.kernel = n.kernel.Cut(t.Rows, t.Depth)
-	}
-	return n, err
 }
 
 func (b *Backend) newNet(mlp *model.MLP) (*net, error) {

@@ -2,7 +2,6 @@ package model
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,6 +14,7 @@ import (
 	"github.com/x448/float16"
 
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/internal/safetensors"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -152,10 +152,10 @@ func Read(r io.Reader) (*Model, error) {
 		}
 	}
 	m := &Model{Case: metadata["case"]}
-	if err := decodeStrict(metadata["calibration"], &m.Calibration); err != nil {
+	if err := jsonin.Known([]byte(metadata["calibration"]), &m.Calibration); err != nil {
 		return nil, fmt.Errorf("model: metadata calibration: %w", err)
 	}
-	if err := decodeStrict(metadata["provenance"], &m.Provenance); err != nil {
+	if err := jsonin.Known([]byte(metadata["provenance"]), &m.Provenance); err != nil {
 		return nil, fmt.Errorf("model: metadata provenance: %w", err)
 	}
 	if nav := metadata["navigation"]; nav != "" {
@@ -287,19 +287,6 @@ func (m *Model) validateFile() error {
 	}
 	if len(m.Navigation) > 0 && !json.Valid(m.Navigation) {
 		return fmt.Errorf("model: navigation is not valid JSON")
-	}
-	return nil
-}
-
-// decodeStrict decodes one JSON value with known fields only.
-func decodeStrict(text string, into any) error {
-	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return fmt.Errorf("more than one JSON value")
 	}
 	return nil
 }

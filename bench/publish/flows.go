@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/bench/report"
-	"github.com/gpc-engine/gpc/internal/opfrecord"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
@@ -18,13 +17,13 @@ const sameValue = 1e-4
 // optimalFlows are the tables of docs/results/networks.md on many networks: how many of each set are solved,
 // and those that are not or took the most iterations.
 func (d devices) optimalFlows() string {
-	r := last[opfrecord.Record](d)
+	r := last[peerrecord.OptimalFlows](d)
 	if r == nil {
 		return noRecord
 	}
 	sets := report.Section{Note: report.OptimalFlowsNote(r), Provenance: report.OptimalFlowsOrigin(r), Rows: [][]string{{"networks", "files", "largest, buses", "optimal", "at the published value or below", "iterations: median, largest", "largest violation, pu", "published time / ours, median"}}}
 	for _, c := range report.ConditionsOf {
-		var of []*opfrecord.Network
+		var of []*peerrecord.Network
 		for i := range r.Networks {
 			if report.EndOf(r.Networks[i].Name) == c.End {
 				of = append(of, &r.Networks[i])
@@ -36,7 +35,7 @@ func (d devices) optimalFlows() string {
 	}
 	hard := report.Section{Note: "Without an optimum, above the published value, or with the most iterations:", Rows: [][]string{{"network", "buses", "status", "gap to the published value", "iterations", "CPU time, s"}}}
 	order := slices.Clone(r.Networks)
-	slices.SortStableFunc(order, func(a, b opfrecord.Network) int {
+	slices.SortStableFunc(order, func(a, b peerrecord.Network) int {
 		return cmp.Or(cmp.Compare(failing(&b), failing(&a)), b.Iterations-a.Iterations)
 	})
 	for i := range order {
@@ -58,14 +57,14 @@ const (
 // largestFlows is README's table of optimal power flows: typical networks of PGLib with the most buses, and below
 // it how many networks were solved in all.
 func (d devices) largestFlows() string {
-	r := last[opfrecord.Record](d)
+	r := last[peerrecord.OptimalFlows](d)
 	if r == nil {
 		return ""
 	}
 	s := report.Section{Rows: [][]string{{"network", "buses", "gap to the published optimum", "iterations", "`gpc`, CPU time, s", "published IPOPT time, s"}}}
 	optimal, least := 0, float64(largestBuses)
 	order := slices.Clone(r.Networks)
-	slices.SortFunc(order, func(a, b opfrecord.Network) int { return cmp.Or(a.Buses-b.Buses, cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(order, func(a, b peerrecord.Network) int { return cmp.Or(a.Buses-b.Buses, cmp.Compare(a.Name, b.Name)) })
 	for i := range order {
 		n := &order[i]
 		if n.Optimal() {
@@ -85,7 +84,7 @@ func (d devices) largestFlows() string {
 }
 
 // failing is 2 of a network without an optimum, 1 of one above the published value.
-func failing(n *opfrecord.Network) int {
+func failing(n *peerrecord.Network) int {
 	switch {
 	case !n.Optimal():
 		return 2
@@ -96,7 +95,7 @@ func failing(n *opfrecord.Network) int {
 }
 
 // setOf are the cells of a set after its name.
-func setOf(of []*opfrecord.Network) []string {
+func setOf(of []*peerrecord.Network) []string {
 	buses, optimal, compared, within, violation := 0, 0, 0, 0, 0.0
 	var iterations, ratios []float64
 	for _, n := range of {
@@ -142,14 +141,22 @@ func setOf(of []*opfrecord.Network) []string {
 // optima is what other solvers of optimal power flows take beside ours, by bench/peers/opf: the
 // last run on the first device that has one.
 func (d devices) optima() string {
+	if p := d.timed("opf"); p != nil {
+		return report.Tables(optimaSection(p))
+	}
+	return noRecord
+}
+
+// timed is the last record of other programs' times of an operation on the first device that has one; nil: none is recorded.
+func (d devices) timed(op string) *peerrecord.Record {
 	for _, r := range d {
 		for _, p := range slices.Backward(report.Of[peerrecord.Record](r)) {
-			if len(p.Ratios) > 0 && p.Ratios[0].Op == "opf" {
-				return report.Tables(optimaSection(&p))
+			if len(p.Ratios) > 0 && p.Ratios[0].Op == op {
+				return &p
 			}
 		}
 	}
-	return noRecord
+	return nil
 }
 
 // optimaSection has a row for each network: our times alone and in a batch, and by how much those
@@ -173,11 +180,8 @@ func optimaSection(p *peerrecord.Record) report.Section {
 		}
 	}
 	s := report.Section{
-		Note: cmp.Or(p.Note, report.PeersNote), Provenance: report.Origin("", p.Commit, p.Device, p.Load),
+		Note: report.PeersNote(p), Provenance: report.Origin("", p.Commit, p.Device, p.Load),
 		Rows: [][]string{{"case", "alone, µs", fmt.Sprintf("%d side by side, each", batch)}},
-	}
-	for _, m := range p.Missing {
-		s.Note += " Not in this run: " + m + "."
 	}
 	for _, peer := range peers {
 		s.Rows[0] = append(s.Rows[0], peer+": time / ours alone", "side by side")
@@ -261,21 +265,17 @@ func firstLine(text string) string {
 
 // outages are the power flows without a branch each beside another program's, by bench/peers/outages.
 func (d devices) outages() string {
-	for _, r := range d {
-		for _, p := range slices.Backward(report.Of[peerrecord.Record](r)) {
-			if len(p.Ratios) == 0 || p.Ratios[0].Op != "outages of branches" {
-				continue
-			}
-			return report.Tables(report.Section{
-				Note: cmp.Or(p.Note, report.PeersNote) + ".", Provenance: report.Origin("", p.Commit, p.Device, p.Load),
-				Rows: report.Table(report.Columns{
-					{"network", "{Case}"}, {"outages", "{Decisions}"}, {"ours, µs each", "{OursUS %.1f}"}, {p.Ratios[0].Peer + ", µs", "{PeerUS %.1f}"},
-					{"ratio", "{Ratio times} [{Lo times}, {Hi times}]"}, {"solved by it alone", "{Unsolved}"}, {"other solutions", "{Different}"},
-				}, p.Ratios),
-			})
-		}
+	p := d.timed("outages of branches")
+	if p == nil {
+		return noRecord
 	}
-	return noRecord
+	return report.Tables(report.Section{
+		Note: report.PeersNote(p) + ".", Provenance: report.Origin("", p.Commit, p.Device, p.Load),
+		Rows: report.Table(report.Columns{
+			{"network", "{Case}"}, {"outages", "{Decisions}"}, {"ours, µs each", "{OursUS %.1f}"}, {p.Ratios[0].Peer + ", µs", "{PeerUS %.1f}"},
+			{"ratio", "{Ratio times} [{Lo times}, {Hi times}]"}, {"solved by it alone", "{Unsolved}"}, {"other solutions", "{Different}"},
+		}, p.Ratios),
+	})
 }
 
 // learnedFlows is the table of the last such run.

@@ -5,18 +5,18 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/bench/report"
-	"github.com/gpc-engine/gpc/internal/opfrecord"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/testrecords"
 )
 
 // A set counts what is optimal and what reaches the published value; what does not stands first
 // among the hard ones, with its reason.
 func TestOptimalFlowsOfManyNetworks(t *testing.T) {
-	failed := opfrecord.Network{Name: "c__api", Buses: 300, Status: "iteration limit", Reason: "because of this", Iterations: 300}
+	failed := peerrecord.Network{Name: "c__api", Buses: 300, Status: "iteration limit", Reason: "because of this", Iterations: 300}
 	published := 7.0
 	failed.Published = &published
 	r := report.New("here", known())
-	report.Set(r, []opfrecord.Record{{Command: "gpc opf x", Networks: []opfrecord.Network{
+	report.Set(r, []peerrecord.OptimalFlows{{Command: "gpc opf x", Networks: []peerrecord.Network{
 		testrecords.OptimalFlow("a", 100, 100, 20), testrecords.OptimalFlow("b", 103, 100, 30), testrecords.OptimalFlow("a__api", 99, 100, 40), failed}}})
 	text := devices{r}.optimalFlows()
 	for _, want := range []string{

@@ -154,30 +154,27 @@ func (d devices) rounds(name string) string {
 	return noRecord
 }
 
+// foreign are the pairings wanted of all devices, of cases that the program does not have.
+func (d devices) foreign(wanted func(p *closedloop.Pairing) bool) (all []closedloop.Pairing) {
+	for _, r := range d {
+		all = append(all, r.ForeignPairings(wanted)...)
+	}
+	return all
+}
+
 // besideCompiled is the same for the systems that other solvers are timed on.
 func (d devices) besideCompiled() string {
-	var all []closedloop.Pairing
-	for _, r := range d {
-		all = append(all, r.ForeignPairings(report.Undisturbed)...)
-	}
-	return report.Tables(report.BesideMaps(all, d.systems()))
+	return report.Tables(report.BesideMaps(d.foreign(report.Undisturbed), d.systems()))
 }
 
 // latentSteps is what localization, flow and retraction do in those systems.
 func (d devices) latentSteps() string {
-	var all []closedloop.Pairing
-	for _, r := range d {
-		all = append(all, r.ForeignPairings(report.InParts)...)
-	}
-	return report.Tables(report.BesideMaps(all, d.systems()))
+	return report.Tables(report.BesideMaps(d.foreign(report.InParts), d.systems()))
 }
 
 // underNoise is the same where the measured state is noisy.
 func (d devices) underNoise() string {
-	var all []closedloop.Pairing
-	for _, r := range d {
-		all = append(all, r.ForeignPairings(func(p *closedloop.Pairing) bool { return len(p.Shift) == 0 && p.Bias == 0 && p.Noise > 0 })...)
-	}
+	all := d.foreign(func(p *closedloop.Pairing) bool { return len(p.Shift) == 0 && p.Bias == 0 && p.Noise > 0 })
 	s := report.BesideMaps(all, nil)
 	if len(all) == 0 {
 		return noRecord
@@ -292,11 +289,9 @@ func (d devices) compilation(name string) *compile.Report {
 
 // pairing is the undisturbed one of whole methods of a case of the gallery.
 func (d devices) pairing(name string) *closedloop.Pairing {
-	for _, r := range d {
-		all := r.ForeignPairings(report.Undisturbed)
-		if i := slices.IndexFunc(all, func(p closedloop.Pairing) bool { return p.Case == name }); i >= 0 {
-			return &all[i]
-		}
+	all := d.foreign(report.Undisturbed)
+	if i := slices.IndexFunc(all, func(p closedloop.Pairing) bool { return p.Case == name }); i >= 0 {
+		return &all[i]
 	}
 	return nil
 }
@@ -384,7 +379,7 @@ func (d devices) solvers() string {
 	if r == nil {
 		return ""
 	}
-	s := report.Section{Note: peersOn(r), Provenance: report.Origin("", r.Commit, r.Device, r.Load), Rows: [][]string{{"system", "decisions", "ours warm p50 / p99 / cold, ms"}}}
+	s := report.Section{Note: report.PeersNote(r), Provenance: report.Origin("", r.Commit, r.Device, r.Load), Rows: [][]string{{"system", "decisions", "ours warm p50 / p99 / cold, ms"}}}
 	systems := systemsOf(r)
 	peers := warmPeers(systems)
 	for _, p := range peers {
@@ -418,15 +413,6 @@ func (d devices) solvers() string {
 	return report.Tables(s)
 }
 
-// peersOn says how the record was taken, and what is not in it.
-func peersOn(r *peerrecord.Record) string {
-	text := r.Note
-	for _, m := range r.Missing {
-		text += " Not in this run: " + m + "."
-	}
-	return text
-}
-
 // ownSolver is our own warm solver in a peer's place.
 const ownSolver = "package shooting"
 
@@ -439,7 +425,7 @@ func (d devices) mapsBeside() string {
 	}
 	systems := systemsOf(r)
 	peers := warmPeers(systems)
-	s := report.Section{Note: peersOn(r), Provenance: report.Origin("", r.Commit, r.Device, r.Load), Rows: [][]string{{"system", "method", "its p50 / p99, µs"}}}
+	s := report.Section{Note: report.PeersNote(r), Provenance: report.Origin("", r.Commit, r.Device, r.Load), Rows: [][]string{{"system", "method", "its p50 / p99, µs"}}}
 	for _, p := range peers {
 		s.Rows[0] = append(s.Rows[0], peerName(p)+"'s, µs")
 	}

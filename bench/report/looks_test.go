@@ -212,3 +212,13 @@ func TestARobotHasOneName(t *testing.T) {
 		t.Errorf("states of two kinds are called %v", p.Names)
 	}
 }
+
+// Figures are those of all sections, in the order of the report.
+func (r *Records) Figures() (figures []*draw.Figure) {
+	for _, c := range r.chapters() {
+		for _, s := range c.sections {
+			figures = append(figures, s.figures...)
+		}
+	}
+	return figures
+}

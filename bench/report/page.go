@@ -56,16 +56,6 @@ func (r *Records) chapters() (out []chapter) {
 	return out
 }
 
-// Figures are those of all sections, in the order of the report.
-func (r *Records) Figures() (figures []*draw.Figure) {
-	for _, c := range r.chapters() {
-		for _, s := range c.sections {
-			figures = append(figures, s.figures...)
-		}
-	}
-	return figures
-}
-
 // introduction of every report.
 const introduction = "A map of Pareto-optimal decisions is learned offline; online, a controller moves on it instead of solving a problem. " +
 	"Here is what that gave on one machine. Every table and figure is drawn from recorded runs: nothing is typed, and what was not recorded is missing. " +

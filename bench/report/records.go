@@ -22,7 +22,6 @@ import (
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/opfrecord"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
@@ -233,7 +232,7 @@ var kinds = []kind{
 	declared("bench scaling", "Speed", (*bench.Scaling).Validate, each(scalingSection), "curves"),
 	declared[peerrecord.Record]("peers", "Speed", nil, each(peersSection), "ratios"),
 	declared("record --rollout", "", (*Rollout).check, nil, "rollout", "shapes"),
-	declared("opf of several networks", "Speed", (*opfrecord.Record).Check, each(optimalFlowsSection), "networks", "threads"),
+	declared("opf of several networks", "Speed", (*peerrecord.OptimalFlows).Check, each(optimalFlowsSection), "networks", "threads"),
 	declared("torture", "", (*peerrecord.Torture).Check, nil, "attacks"),
 	declared[peerrecord.Served]("bench serve", "", nil, nil, "canary_differing"),
 	declared[bench.Deadlines]("bench deadline", "", nil, nil, "late_causes"),

@@ -9,11 +9,17 @@ import (
 
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/bench/draw"
-	"github.com/gpc-engine/gpc/internal/opfrecord"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
-const PeersNote = "Both in one run; CPU time of one thread, medians of alternating rounds."
+// PeersNote says how a record of other programs' times was taken, and what is not in it.
+func PeersNote(p *peerrecord.Record) string {
+	text := cmp.Or(p.Note, "Both in one run; CPU time of one thread, medians of alternating rounds.")
+	for _, m := range p.Missing {
+		text += " Not in this run: " + m + "."
+	}
+	return text
+}
 
 // peersSection is a record of other programs' times beside ours.
 func peersSection(p peerrecord.Record) Section {
@@ -25,12 +31,8 @@ func peersSection(p peerrecord.Record) Section {
 	}
 	s := Section{
 		title:      "Beside " + strings.Join(peers, ", "),
-		Note:       cmp.Or(p.Note, PeersNote) + " The ratio is the peer's time over ours, with its spread over the rounds.",
+		Note:       PeersNote(&p) + " The ratio is the peer's time over ours, with its spread over the rounds.",
 		Provenance: Origin("", p.Commit, p.Device, p.Load),
-		Rows:       [][]string{{"operation", "case", "peer", "batch", "ours, µs", "peer, µs", "ratio", "spread"}},
-	}
-	for _, m := range p.Missing {
-		s.Note += " Not in this run: " + m + "."
 	}
 	for _, c := range p.Checks {
 		lower := ""
@@ -40,20 +42,14 @@ func peersSection(p peerrecord.Record) Section {
 		s.Note += fmt.Sprintf(" %s: %d of our %d decisions without a solution; %s from our plans ends at our costs to %.1e in %d of them%s, plans as timed are within %.1e.",
 			c.Case, c.Unsolved, c.Decisions, c.Peer, c.Worst, c.Compared, lower, c.Above)
 	}
-	decisions := slices.ContainsFunc(p.Ratios, func(v peerrecord.Ratio) bool { return v.Decisions > 0 })
-	if decisions {
-		s.Rows[0] = append(s.Rows[0], "decisions", "unsolved by the peer", "at a lower cost", "at a higher cost")
+	columns := Columns{
+		{"operation", "{Op}"}, {"case", "{Case}"}, {"peer", "{Peer}"}, {"batch", "{Batch}"},
+		{"ours, µs", "{OursUS %.1f}"}, {"peer, µs", "{PeerUS %.0f}"}, {"ratio", "{Ratio times}"}, {"spread", "[{Lo times}, {Hi times}]"},
 	}
-	for _, v := range p.Ratios {
-		s.Rows = append(s.Rows, []string{
-			v.Op, v.Case, v.Peer, fmt.Sprint(v.Batch), fmt.Sprintf("%.1f", v.OursUS), fmt.Sprintf("%.0f", v.PeerUS),
-			Ratio(v.Ratio), "[" + Ratio(v.Lo) + ", " + Ratio(v.Hi) + "]",
-		})
-		if decisions {
-			row := &s.Rows[len(s.Rows)-1]
-			*row = append(*row, fmt.Sprint(v.Decisions), fmt.Sprint(v.Unsolved), fmt.Sprint(v.Lower), fmt.Sprint(v.Higher))
-		}
+	if slices.ContainsFunc(p.Ratios, func(v peerrecord.Ratio) bool { return v.Decisions > 0 }) {
+		columns = append(columns, [2]string{"decisions", "{Decisions}"}, [2]string{"unsolved by the peer", "{Unsolved}"}, [2]string{"at a lower cost", "{Lower}"}, [2]string{"at a higher cost", "{Higher}"})
 	}
+	s.Rows = Table(columns, p.Ratios)
 	return s
 }
 
@@ -113,23 +109,23 @@ func EndOf(name string) string {
 	return ""
 }
 
-func GapOf(n *opfrecord.Network) string {
+func GapOf(n *peerrecord.Network) string {
 	if n.Gap == nil {
 		return "–"
 	}
 	return fmt.Sprintf("%+.1e", *n.Gap)
 }
 
-func OptimalFlowsNote(r *opfrecord.Record) string {
+func OptimalFlowsNote(r *peerrecord.OptimalFlows) string {
 	return fmt.Sprintf("CPU time of the first solve from the flat start, without the analysis of the network. The violation is of the limits by a power flow of the dispatch. Published values and times: %s, where a time is 1 s or more, on other hardware.", cmp.Or(r.Published, "none"))
 }
 
-func OptimalFlowsOrigin(r *opfrecord.Record) string {
+func OptimalFlowsOrigin(r *peerrecord.OptimalFlows) string {
 	return Origin(r.Command, r.Commit, fmt.Sprintf("%s, %d threads", r.Device, r.Threads), r.Load)
 }
 
 // optimalFlowsSection is the record whole, and its figure.
-func optimalFlowsSection(r opfrecord.Record) Section {
+func optimalFlowsSection(r peerrecord.OptimalFlows) Section {
 	return Section{title: "Optimal power flows of many networks", Note: OptimalFlowsNote(&r), Provenance: OptimalFlowsOrigin(&r), figures: []*draw.Figure{optimalFlowsFigure(&r)},
 		Rows: Table(Columns{
 			{"network", "{Name}"}, {"buses", "{Buses}"}, {"status", "{Status}"}, {"objective, $/h", "{Objective %.7g}"}, {"gap", "{Gap %+.1e}"},
@@ -139,7 +135,7 @@ func optimalFlowsSection(r opfrecord.Record) Section {
 }
 
 // optimalFlowsFigure is time against buses, ours and as published.
-func optimalFlowsFigure(r *opfrecord.Record) *draw.Figure {
+func optimalFlowsFigure(r *peerrecord.OptimalFlows) *draw.Figure {
 	f := draw.New("optimal-flows", "optimal power flows: time against buses", draw.Log("size of the network", "buses"), draw.Log("CPU time", "s"))
 	for k, c := range ConditionsOf {
 		var xs, ys []float64

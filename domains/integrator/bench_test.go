@@ -63,8 +63,7 @@ func BenchmarkOracleAgreement(b *testing.B) {
 	}
 }
 
-// BenchmarkClosedLoop runs every method of the case over 50 test scenes (the
-// grid method over 10) and reports failures, regret and time; run with
+// BenchmarkClosedLoop runs every method of the case over 50 test scenes and reports failures, regret and time; run with
 // -benchtime 1x.
 func BenchmarkClosedLoop(b *testing.B) {
 	pref := domain.Preference{Adaptive: true}
@@ -79,10 +78,7 @@ func BenchmarkClosedLoop(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				episodes := 50
-				if m.Name == "dp" {
-					episodes = 10
-				}
+				const episodes = 50
 				for range b.N {
 					failed, unsafe, n := 0, 0, 0
 					sum, least := 0.0, math.Inf(1)

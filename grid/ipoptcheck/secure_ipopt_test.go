@@ -41,7 +41,7 @@ func TestSameSecureOptimumAsIPOPT(t *testing.T) {
 			if c.local && start == nil {
 				continue
 			}
-			program, err := NewSecure(n, pd, qd, ours.Remembered, opt.Emergency, opt.Band, s.Shares(), start)
+			program, err := newSecure(n, pd, qd, ours.Remembered, opt.Emergency, opt.Band, s.Shares(), start)
 			if err != nil {
 				t.Fatal(err)
 			}

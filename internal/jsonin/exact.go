@@ -19,6 +19,19 @@ func Exact(text []byte, into any) error { return read(text, into, false) }
 // Merge is Exact of some of the fields alone: the others keep what they have.
 func Merge(text []byte, into any) error { return read(text, into, true) }
 
+// Known decodes one JSON value that a program wrote: unknown keys and anything behind it are errors.
+func Known(text []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON value")
+	}
+	return nil
+}
+
 func read(text []byte, into any, some bool) error {
 	if err := unique(text); err != nil {
 		return err

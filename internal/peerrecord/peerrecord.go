@@ -1,5 +1,5 @@
-// Package peerrecord holds the records of the programs that measure this one: what their commands write, and what
-// reports and pages show.
+// Package peerrecord holds the records of the programs that measure this one, and of the optimal power flows of many
+// networks: what their commands write, and what reports and pages show.
 //
 // The central type is Record, other programs' times beside ours.
 package peerrecord

@@ -34,8 +34,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
-	"unsafe"
 
 	"github.com/klauspost/cpuid/v2"
 
@@ -397,9 +395,9 @@ func drive(y equations.System, l loop, seed uint64) (episodes, error) {
 		pref := domain.Preference{W: []float64{w, 1 - w}}
 		controller.Reset()
 		for k := range l.decisions {
-			began := cpuMicroseconds()
+			began := machine.Microseconds(machine.ThreadCPU())
 			status, err := controller.Solve(s, ctx, y.Steps, pref)
-			took := cpuMicroseconds() - began
+			took := machine.Microseconds(machine.ThreadCPU()) - began
 			if err != nil {
 				return episodes{}, fmt.Errorf("decision %d: %w", k, err)
 			}
@@ -434,14 +432,4 @@ func drive(y equations.System, l loop, seed uint64) (episodes, error) {
 		}
 	}
 	return e, nil
-}
-
-// cpuMicroseconds is the CPU time of this thread.
-func cpuMicroseconds() float64 {
-	const threadCPUTime = 3
-	var t syscall.Timespec
-	if _, _, e := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, threadCPUTime, uintptr(unsafe.Pointer(&t)), 0); e != 0 {
-		panic(e)
-	}
-	return float64(t.Nano()) / 1e3
 }

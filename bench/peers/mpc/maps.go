@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/examples/gallery/models"
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // shootingName is what maps are compared with as if it were a peer: our own solver, warm.
@@ -57,9 +58,9 @@ func (e *episodes) decide(y equations.System) error {
 				if d.First {
 					loop.Reset()
 				}
-				began := cpuMicroseconds()
+				began := machine.Microseconds(machine.ThreadCPU())
 				_, err := loop.Decide(d.States[0], d.Contexts[0], domain.Preference{W: d.Weights})
-				m.us[i] = cpuMicroseconds() - began
+				m.us[i] = machine.Microseconds(machine.ThreadCPU()) - began
 				if err == nil {
 					err = loop.Prepare() // the next decision, where the method works between them
 				}

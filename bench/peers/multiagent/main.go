@@ -29,7 +29,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 	"unsafe"
 
@@ -212,18 +211,9 @@ func (m *ours) seconds(f func() error) (float64, error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	begin := threadSeconds()
+	begin := machine.ThreadCPU()
 	err := f()
-	return threadSeconds() - begin, err
-}
-
-func threadSeconds() float64 {
-	const ofThread = 3 // CLOCK_THREAD_CPUTIME_ID
-	var t syscall.Timespec
-	if _, _, code := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, ofThread, uintptr(unsafe.Pointer(&t)), 0); code != 0 {
-		panic("peers: clock_gettime: " + code.Error())
-	}
-	return float64(t.Nano()) / 1e9
+	return (machine.ThreadCPU() - begin).Seconds(), err
 }
 
 // write leaves the problem and the plans for the script.

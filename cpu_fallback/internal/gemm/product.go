@@ -7,14 +7,12 @@
 // register tile is 12×32 on AVX-512 and 6×16 on AVX2, and the second operand is
 // packed in panels as wide as the tile (the scheme of Goto and van de Geijn,
 // "Anatomy of High-Performance Matrix Multiplication", 2008, with the level that
-// a network's layers need: a whole panel stays in the second-level cache). Cut makes
-// other tiles of it, with passes over the inner dimension, to measure beside it.
+// a network's layers need: a whole panel stays in the second-level cache).
 //
 // Every element of a result is one chain of multiply-adds, in ascending order of
 // the inner index, that begins at the bias, at zero or at the old value. No
-// chain depends on how rows are grouped in tiles or cut in passes, between which an
-// element waits in C as the float32 that it is, so a row's result is bitwise
-// the same wherever it stands in a batch and however a batch is cut.
+// chain depends on how rows are grouped in tiles, so a row's result is bitwise the same
+// wherever it stands in a batch and however a batch is cut.
 package gemm
 
 import (
@@ -69,7 +67,6 @@ type Product struct {
 type Kernel struct {
 	level      isa.Level
 	rows, cols int // register tile
-	depth      int // inner indices of a pass at most; 0: all
 }
 
 // For returns the kernel of an instruction set that this CPU has.
@@ -82,16 +79,6 @@ func For(level isa.Level) Kernel {
 	default:
 		return Kernel{level: isa.Generic, rows: 2, cols: 4}
 	}
-}
-
-// Tile is the kernel's register tile.
-func (k Kernel) Tile() (rows, cols int) { return k.rows, k.cols }
-
-// Cut is the kernel with another tile: at most as many rows as it has, passes of so many inner
-// indices, 0 for all. Results are the same bit for bit.
-func (k Kernel) Cut(rows, depth int) Kernel {
-	k.rows, k.depth = min(max(rows, 1), k.rows), max(depth, 0)
-	return k
 }
 
 // Level is the instruction set.
@@ -122,7 +109,7 @@ func (k Kernel) Multiply(p *Product) {
 }
 
 // rowBlock runs along the panels of one block of rows, whose part of A stays in
-// the first-level cache, pass by pass.
+// the first-level cache.
 func (k Kernel) rowBlock(p *Product, from, rows int) {
 	var t tile
 	t.rows = rows
@@ -136,78 +123,42 @@ func (k Kernel) rowBlock(p *Product, from, rows int) {
 	if p.Where != nil {
 		t.whereRow = 4 * uintptr(p.WhereRow)
 	}
+	t.k, t.mode = depth, p.mode()
+	if depth > 0 {
+		t.a = &p.A[from*p.ARow]
+	}
 	first := 0 // column
 	if rows == 1 && p.AList == nil && p.B.N >= gemvPanels*k.cols && k.level != isa.Generic {
-		t.k = depth
-		t.mode = p.mode(true, true)
-		if depth > 0 {
-			t.a = &p.A[from*p.ARow]
-		}
 		first = k.singleRow(p, from, t)
 	}
-	passes := 1
-	if k.depth > 0 && rows > 1 && p.B.N > k.cols { // else nothing of A is read again
-		passes = max(1, (depth+k.depth-1)/k.depth)
+	if p.AList != nil && depth > 0 {
+		t.aList, t.bList = &p.AList[0], &p.BList[0]
 	}
-	at := 0
-	for pass := 1; pass <= passes; pass++ {
-		to := pass * depth / passes
-		k.pass(p, t, span{from, first, at, to - at, pass == 1, pass == passes})
-		at = to
-	}
-}
-
-// span is what a pass covers: rows and columns from there on, n inner indices from at on.
-type span struct {
-	row, column, at, n int
-	first, last        bool // of the passes over these rows
-}
-
-// mode says how a pass begins and ends: only the last one has the ReLU. The mask may be
-// applied at every one.
-func (p *Product) mode(first, last bool) (mode int) {
-	if !first || p.Init == Accumulate {
-		mode |= modeAccumulate
-	}
-	if last && p.ReLU {
-		mode |= modeReLU
-	}
-	return mode
-}
-
-// pass runs along the panels.
-func (k Kernel) pass(p *Product, t tile, s span) {
-	t.k, t.mode = s.n, p.mode(s.first, s.last)
-	inA, inB := s.at*p.AStep, s.at
-	if p.AList != nil && s.n > 0 {
-		t.aList, t.bList = &p.AList[s.at], &p.BList[s.at]
-		inA, inB = 0, 0
-	}
-	if s.n > 0 {
-		t.a = &p.A[s.row*p.ARow+inA]
-	}
-	n := p.B.N
-	for j := s.column; j < n; j += k.cols {
-		cols := min(k.cols, n-j)
+	for j := first; j < p.B.N; j += k.cols {
+		cols := min(k.cols, p.B.N-j)
 		step := p.B.Step
 		if cols < k.cols {
 			step = p.B.TailStep
 		}
-		t.bStep = 4 * uintptr(step)
-		t.point(p, s.row, j, k.cols)
-		if s.n > 0 {
-			t.b = offset(t.b, uintptr(inB)*t.bStep)
-		}
-		if !s.first {
-			t.start = nil
-		}
-		t.cols = cols
+		t.bStep, t.cols = 4*uintptr(step), cols
+		t.point(p, from, j, k.cols)
 		if p.AList != nil {
 			k.listed(&t)
 		} else {
 			k.run(&t)
 		}
 	}
+}
+
+// mode says where chains begin and whether they end in a ReLU.
+func (p *Product) mode() (mode int) {
+	if p.Init == Accumulate {
+		mode |= modeAccumulate
+	}
+	if p.ReLU {
+		mode |= modeReLU
+	}
+	return mode
 }
 
 // point sets the addresses of the tile at row from and column j.

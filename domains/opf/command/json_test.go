@@ -3,8 +3,8 @@ package command
 import (
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/opfrecord"
 	"github.com/gpc-engine/gpc/internal/pages"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -12,5 +12,5 @@ import (
 // besides.
 func TestEveryJSONKeyIsDocumented(t *testing.T) {
 	page := require.Get(pages.ReadKeys("../../../docs/reference/json.md"))(t)
-	page.Hold(t, map[string]any{"pf": powerFlow{}, "pf --outages": security{}, "opf": optimalFlow{}, "opf --secure": secureFlow{}, "opf --secure --loads": secureChain{}, "opf of several networks": opfrecord.Record{}, "opf --loads": seriesResult{}})
+	page.Hold(t, map[string]any{"pf": powerFlow{}, "pf --outages": security{}, "opf": optimalFlow{}, "opf --secure": secureFlow{}, "opf --secure --loads": secureChain{}, "opf of several networks": peerrecord.OptimalFlows{}, "opf --loads": seriesResult{}})
 }

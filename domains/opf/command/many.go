@@ -22,7 +22,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/machine"
-	"github.com/gpc-engine/gpc/internal/opfrecord"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -116,20 +116,20 @@ func based(paths []string) (names []string) {
 func caseName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".m") }
 
 // run solves the files one after another and keeps the record up to date after each.
-func (y *many) run(ctx context.Context, args []string) (*opfrecord.Record, error) {
+func (y *many) run(ctx context.Context, args []string) (*peerrecord.OptimalFlows, error) {
 	files, beside, err := expand(args)
 	if err != nil {
 		return nil, gpc.BadInput(err)
 	}
-	r := &opfrecord.Record{Device: fmt.Sprintf("%s, %d threads", runtime.GOARCH, runtime.GOMAXPROCS(0)), Commit: version.Build(),
-		Command: y.app.Name + " opf " + strings.Join(based(args), " "), Threads: max(1, y.opt.Threads), Networks: []opfrecord.Network{}}
+	r := &peerrecord.OptimalFlows{Device: fmt.Sprintf("%s, %d threads", runtime.GOARCH, runtime.GOMAXPROCS(0)), Commit: version.Build(),
+		Command: y.app.Name + " opf " + strings.Join(based(args), " "), Threads: max(1, y.opt.Threads), Networks: []peerrecord.Network{}}
 	if e, err := gpc.OpenEngine(engine.Options{Threads: 1}); err == nil {
 		r.Device = e.Device()
 		e.Close()
 	}
 	continued := false
 	if y.record != "" {
-		old, err := opfrecord.Read(y.record)
+		old, err := peerrecord.ReadOptimalFlows(y.record)
 		switch {
 		case err != nil:
 			return nil, cli.BadInputf("--record: %w", err)
@@ -203,8 +203,8 @@ func remaining(spent time.Duration, done, all int64) string {
 
 // one reads, solves and checks a network. What is wrong with a file is in what it returns; an
 // error is the context's end.
-func (y *many) one(ctx context.Context, path string, values map[string]publishedValue) (*opfrecord.Network, error) {
-	out := &opfrecord.Network{Name: caseName(path), Status: "not read"}
+func (y *many) one(ctx context.Context, path string, values map[string]publishedValue) (*peerrecord.Network, error) {
+	out := &peerrecord.Network{Name: caseName(path), Status: "not read"}
 	if v, ok := values[out.Name]; ok {
 		out.Published = &v.objective
 		if v.seconds != nil {
@@ -292,7 +292,7 @@ func peak() float64 {
 }
 
 // optimaPrinted writes the table of a record.
-func optimaPrinted(r *opfrecord.Record) func(w io.Writer) error {
+func optimaPrinted(r *peerrecord.OptimalFlows) func(w io.Writer) error {
 	number := func(format string, v *float64) string {
 		if v == nil {
 			return "–"

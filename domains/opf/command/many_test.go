@@ -11,7 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/networktest"
-	"github.com/gpc-engine/gpc/internal/opfrecord"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
 // folder has these networks and a table that says of some what their optimum is.
@@ -59,7 +59,7 @@ func TestOptimaOfAFolder(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
-	var r opfrecord.Record
+	var r peerrecord.OptimalFlows
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestARecordIsContinued(t *testing.T) {
 	if code, _, log := run("opf", dir, "--record", record); code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
-	r, err := opfrecord.Read(record)
+	r, err := peerrecord.ReadOptimalFlows(record)
 	if err != nil || len(r.Networks) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -110,7 +110,7 @@ func TestARecordIsContinued(t *testing.T) {
 	if code != 0 || strings.Count(log, "[") != 1 {
 		t.Errorf("exit code %d, progress %q, want one network", code, log)
 	}
-	if r, err = opfrecord.Read(record); err != nil || len(r.Networks) != 2 || *r.Of(kept).Objective != mark || r.Load != nil && !r.Load.Partial {
+	if r, err = peerrecord.ReadOptimalFlows(record); err != nil || len(r.Networks) != 2 || *r.Of(kept).Objective != mark || r.Load != nil && !r.Load.Partial {
 		t.Errorf("%+v, %v", r, err)
 	}
 	r.Commit = "another"
@@ -135,7 +135,7 @@ func TestReasonsOfAFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, _ := run("opf", dir, "--json", "--scale", "2")
-	var r opfrecord.Record
+	var r peerrecord.OptimalFlows
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 {
 		t.Fatalf("exit code %d, %v", code, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
 // optimalFlow is what gpc opf prints: voltages in pu and degrees, powers in MW,
@@ -61,6 +63,24 @@ type optimalFlowBus struct {
 	// Price is the objective's derivative by the bus's load, per MWh; in $ for the
 	// file's own objective.
 	Price float64 `json:"price"`
+}
+
+// optimalBuses are the buses of an optimum in the file's units.
+func optimalBuses(n *network.Network, pd, qd, vm, va, lambda []float64) []optimalFlowBus {
+	out := make([]optimalFlowBus, len(n.BusID))
+	for b, id := range n.BusID {
+		out[b] = optimalFlowBus{id, vm[b], degrees(va[b]), pd[b] * n.BaseMVA, qd[b] * n.BaseMVA, lambda[b] / n.BaseMVA}
+	}
+	return out
+}
+
+// busTable are the rows of buses, the header first.
+func busTable(buses []optimalFlowBus, price string) [][]string {
+	rows := [][]string{{"bus", "V pu", "angle °", "load MW", "load MVAr", price}}
+	for _, b := range buses {
+		rows = append(rows, []string{strconv.Itoa(b.ID), fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), fmt.Sprintf("%.4g", b.Price)})
+	}
+	return rows
 }
 
 // OptimalFlow is gpc opf.
@@ -150,15 +170,8 @@ networks or steps, that at least one has none.`,
 				if err != nil {
 					return err
 				}
-				if err := a.Print(r, optimaPrinted(r)); err != nil {
-					return err
-				}
-				for _, n := range r.Networks {
-					if !n.Optimal() {
-						return cli.ErrCheck
-					}
-				}
-				return nil
+				missed := slices.ContainsFunc(r.Networks, func(n peerrecord.Network) bool { return !n.Optimal() })
+				return a.PrintChecked(!missed, r, optimaPrinted(r))
 			}
 			for _, name := range []string{"published", "record", "max-load", "any-load"} {
 				if cmd.Flags().Changed(name) {
@@ -200,26 +213,14 @@ networks or steps, that at least one has none.`,
 				if err != nil {
 					return err
 				}
-				if err := a.Print(r, r.print); err != nil {
-					return err
-				}
-				if r.Secure < r.Steps {
-					return cli.ErrCheck
-				}
-				return nil
+				return a.PrintChecked(r.Secure >= r.Steps, r, r.print)
 			}
 			if along.loads != "" {
 				r, err := along.run(cmd.Context(), n, opt, a.Stderr)
 				if err != nil {
 					return err
 				}
-				if err := a.Print(r, r.print); err != nil {
-					return err
-				}
-				if r.Optimal < r.Steps {
-					return cli.ErrCheck
-				}
-				return nil
+				return a.PrintChecked(r.Optimal >= r.Steps, r, r.print)
 			}
 			if securely.on {
 				r, solved, err := securely.run(cmd.Context(), c, n, scale)
@@ -231,13 +232,7 @@ networks or steps, that at least one has none.`,
 						return err
 					}
 				}
-				if err := a.Print(r, r.print); err != nil {
-					return err
-				}
-				if solved == nil {
-					return cli.ErrCheck
-				}
-				return nil
+				return a.PrintChecked(solved != nil, r, r.print)
 			}
 			result, solved, err := runOptimalFlow(cmd, c, n, opt, objective, scale, starts)
 			if err != nil {
@@ -254,13 +249,7 @@ networks or steps, that at least one has none.`,
 					return err
 				}
 			}
-			if err := a.Print(result, result.print); err != nil {
-				return err
-			}
-			if result.Status != acopf.Optimal.String() {
-				return cli.ErrCheck
-			}
-			return nil
+			return a.PrintChecked(result.Status == acopf.Optimal.String(), result, result.print)
 		},
 	}
 	f := cmd.Flags()
@@ -323,10 +312,7 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	}
 	out.Objective, out.Mismatch, out.Violation, out.J = &r.Objective, &r.KKT.Mismatch, &r.KKT.Violation, r.J[:]
 	out.KKT = &optimalFlowKKT{r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost}
-	for b, id := range n.BusID {
-		out.Bus = append(out.Bus, optimalFlowBus{ID: id, Vm: r.Vm[b], Va: r.Va[b] * 180 / math.Pi,
-			Pd: pr.Pd[b] * n.BaseMVA, Qd: pr.Qd[b] * n.BaseMVA, Price: r.LambdaP[b] / n.BaseMVA})
-	}
+	out.Bus = optimalBuses(n, pr.Pd, pr.Qd, r.Vm, r.Va, r.LambdaP)
 	out.dispatch = newDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
 	loss := out.dispatch.loss()
 	out.LossMW = &loss
@@ -359,11 +345,7 @@ func (r *optimalFlow) print(w io.Writer) error {
 	if r.Weights != nil {
 		price = "objective/MWh"
 	}
-	rows := [][]string{{"bus", "V pu", "angle °", "load MW", "load MVAr", price}}
-	for _, b := range r.Bus {
-		rows = append(rows, []string{strconv.Itoa(b.ID), fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), fmt.Sprintf("%.4g", b.Price)})
-	}
-	if err := r.tables(w, rows); err != nil || len(r.Binding) == 0 {
+	if err := r.tables(w, busTable(r.Bus, price)); err != nil || len(r.Binding) == 0 {
 		return err
 	}
 	binding := [][]string{{"binding limit", "at", "value", "unit", strings.Replace(price, "MWh", "h a unit", 1)}}

@@ -95,13 +95,7 @@ limit or has no power flow.`,
 				if err != nil {
 					return err
 				}
-				if err := a.Print(r, r.print); err != nil {
-					return err
-				}
-				if r.Secure < len(r.Outages) {
-					return cli.ErrCheck
-				}
-				return nil
+				return a.PrintChecked(r.Secure >= len(r.Outages), r, r.print)
 			}
 			result, solved, err := runPowerFlow(c, n, opt, scale)
 			if err != nil {
@@ -112,13 +106,7 @@ limit or has no power flow.`,
 					return err
 				}
 			}
-			if err := a.Print(result, result.print); err != nil {
-				return err
-			}
-			if !result.Converged {
-				return cli.ErrCheck
-			}
-			return nil
+			return a.PrintChecked(result.Converged, result, result.print)
 		},
 	}
 	f := cmd.Flags()

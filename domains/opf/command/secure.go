@@ -229,9 +229,7 @@ func (y *securing) run(ctx context.Context, c *matpower.Case, n *network.Network
 		return out, nil, nil
 	}
 	out.Objective = &r.Objective
-	for b, id := range n.BusID {
-		out.Bus = append(out.Bus, optimalFlowBus{ID: id, Vm: r.Vm[b], Va: degrees(r.Va[b]), Pd: pr.Pd[b] * n.BaseMVA, Qd: pr.Qd[b] * n.BaseMVA, Price: r.LambdaP[b] / n.BaseMVA})
-	}
+	out.Bus = optimalBuses(n, pr.Pd, pr.Qd, r.Vm, r.Va, r.LambdaP)
 	out.dispatch = newDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
 	loss := out.dispatch.loss()
 	out.LossMW = &loss
@@ -348,11 +346,7 @@ func (r *secureFlow) print(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "objective %.4f $/h, %.2f %% more; loss %.3f MW; %d outages remembered, every outage checked by a power flow\n", *r.Objective,
 		100*(*r.Objective / *r.Plain - 1), *r.LossMW, len(r.Remembered))
-	rows := [][]string{{"bus", "V pu", "angle °", "load MW", "load MVAr", "$/MWh"}}
-	for _, b := range r.Bus {
-		rows = append(rows, []string{strconv.Itoa(b.ID), fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), fmt.Sprintf("%.4g", b.Price)})
-	}
-	return r.tables(w, rows)
+	return r.tables(w, busTable(r.Bus, "$/MWh"))
 }
 
 // printChecks prints the worst of what outages break.

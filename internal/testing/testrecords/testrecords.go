@@ -8,7 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/internal/opfrecord"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
 // Run is a record of episodes whose regrets are given, in %; the oracle's cost is 100.
@@ -40,9 +40,9 @@ func Scaling(exponent float64) *bench.Scaling {
 	return s
 }
 
-func OptimalFlow(name string, objective, published float64, iterations int) opfrecord.Network {
+func OptimalFlow(name string, objective, published float64, iterations int) peerrecord.Network {
 	gap, violation, peer := (objective-published)/published, 1e-10, 4000.0
-	return opfrecord.Network{Name: name, Buses: 100, Status: "optimal", Objective: &objective, Published: &published, Gap: &gap,
+	return peerrecord.Network{Name: name, Buses: 100, Status: "optimal", Objective: &objective, Published: &published, Gap: &gap,
 		Iterations: iterations, CPUMS: 20, Violation: &violation, PeerMS: &peer}
 }
 

@@ -1,8 +1,4 @@
-// Package opfrecord is the record of many networks' optimal power flows: what `gpc opf` writes for
-// several files, and what the report draws.
-//
-// Its central type is Record.
-package opfrecord
+package peerrecord
 
 import (
 	"encoding/json"
@@ -16,8 +12,9 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// Record is one run, which may have been interrupted and continued.
-type Record struct {
+// OptimalFlows are the optimal power flows of many networks: what `gpc opf` writes for several files. The run may have been
+// interrupted and continued.
+type OptimalFlows struct {
 	Device    string        `json:"device"`
 	Commit    string        `json:"commit"`
 	Command   string        `json:"command"`
@@ -57,7 +54,7 @@ type Network struct {
 func (n *Network) Optimal() bool { return n.Objective != nil }
 
 // Of is the network of that name, nil for none.
-func (r *Record) Of(name string) *Network {
+func (r *OptimalFlows) Of(name string) *Network {
 	i := slices.IndexFunc(r.Networks, func(n Network) bool { return n.Name == name })
 	if i < 0 {
 		return nil
@@ -66,7 +63,7 @@ func (r *Record) Of(name string) *Network {
 }
 
 // Check says what is wrong with a record that was read.
-func (r *Record) Check() error {
+func (r *OptimalFlows) Check() error {
 	seen := map[string]bool{}
 	for _, n := range r.Networks {
 		switch {
@@ -80,8 +77,8 @@ func (r *Record) Check() error {
 	return nil
 }
 
-// Read is the record in a file, nil where there is no file.
-func Read(path string) (*Record, error) {
+// ReadOptimalFlows is the record in a file, nil where there is no file.
+func ReadOptimalFlows(path string) (*OptimalFlows, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -89,7 +86,7 @@ func Read(path string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Record{}
+	r := &OptimalFlows{}
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -100,6 +97,6 @@ func Read(path string) (*Record, error) {
 }
 
 // Write replaces a file by the record.
-func (r *Record) Write(path string) error {
+func (r *OptimalFlows) Write(path string) error {
 	return durable.WriteJSON(path, r, " ")
 }

@@ -1,0 +1,341 @@
+package driver
+
+import (
+	"errors"
+	"slices"
+	"unsafe"
+)
+
+func (s *Software) memoryInfo() (free, total uint64, err error) {
+	c, err := s.enter("cuMemGetInfo")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer s.mutex.Unlock()
+	return s.memory - min(c.used, s.memory), s.memory, nil
+}
+
+func (s *Software) alloc(n int) (Pointer, error) {
+	c, err := s.enter("cuMemAlloc")
+	if err != nil {
+		return 0, err
+	}
+	defer s.mutex.Unlock()
+	if n <= 0 {
+		return 0, softError("cuMemAlloc", codeInvalidValue, "%d bytes", n)
+	}
+	if c.used+uint64(n) > s.memory {
+		return 0, softError("cuMemAlloc", codeOutOfMemory, "%d bytes beside %d of %d", n, c.used, s.memory)
+	}
+	p, err := c.executor.Alloc(n)
+	if err != nil {
+		return 0, err
+	}
+	c.device[p] = n
+	c.used += uint64(n)
+	return p, nil
+}
+
+func (s *Software) free(p Pointer) error {
+	c, err := s.enter("cuMemFree")
+	if err != nil {
+		return err
+	}
+	defer s.mutex.Unlock()
+	n, ok := c.device[p]
+	if !ok {
+		return softError("cuMemFree", codeInvalidValue, "an address that is no allocation")
+	}
+	if err := c.drainAll(); err != nil {
+		return err
+	}
+	delete(c.device, p)
+	c.used -= uint64(n)
+	c.executor.Free(p)
+	return nil
+}
+
+func (s *Software) allocHost(n int) (unsafe.Pointer, error) {
+	c, err := s.enter("cuMemHostAlloc")
+	if err != nil {
+		return nil, err
+	}
+	defer s.mutex.Unlock()
+	if n <= 0 {
+		return nil, softError("cuMemHostAlloc", codeInvalidValue, "%d bytes", n)
+	}
+	at, err := c.executor.Alloc(n)
+	if err != nil {
+		return nil, err
+	}
+	b, err := c.executor.Bytes(at, n, true) // what the host writes there nobody sees
+	if err != nil {
+		return nil, err
+	}
+	p := unsafe.Pointer(&b[0])
+	c.pinned[uintptr(p)] = &softPinned{b, at}
+	return p, nil
+}
+
+func (s *Software) hostAddress(p unsafe.Pointer) (Pointer, error) {
+	c, err := s.enter("cuMemHostGetDevicePointer")
+	if err != nil {
+		return 0, err
+	}
+	defer s.mutex.Unlock()
+	h := c.pinned[uintptr(p)]
+	if h == nil {
+		return 0, softError("cuMemHostGetDevicePointer", codeInvalidValue, "memory that is not pinned")
+	}
+	return h.at, nil
+}
+
+func (s *Software) freeHost(p unsafe.Pointer) error {
+	c, err := s.enter("cuMemFreeHost")
+	if err != nil {
+		return err
+	}
+	defer s.mutex.Unlock()
+	h := c.pinned[uintptr(p)]
+	if h == nil {
+		return softError("cuMemFreeHost", codeInvalidValue, "memory that is not pinned")
+	}
+	if err := c.drainAll(); err != nil {
+		return err
+	}
+	c.executor.Free(h.at)
+	delete(c.pinned, uintptr(p))
+	return nil
+}
+
+// hostBytes is pinned memory from an address on, nil where it is not pinned.
+func (c *softContext) hostBytes(p unsafe.Pointer, n int) []byte {
+	at := uintptr(p)
+	for start, h := range c.pinned {
+		if at >= start && at-start <= uintptr(len(h.bytes)) && uintptr(n) <= uintptr(len(h.bytes))-(at-start) {
+			return h.bytes[at-start : at-start+uintptr(n)]
+		}
+	}
+	return nil
+}
+
+// bytes is device memory for a copy; pinned memory is none.
+func (c *softContext) bytes(call string, p Pointer, n int, written bool) ([]byte, error) {
+	b, err := c.executor.Bytes(p, n, written)
+	if err != nil {
+		return nil, softError(call, codeInvalidValue, "%v", err)
+	}
+	return b, nil
+}
+
+func (s *Software) copyToDevice(dst Pointer, src unsafe.Pointer, n int) error {
+	c, err := s.enter("cuMemcpyHtoD")
+	if err != nil {
+		return err
+	}
+	defer s.mutex.Unlock()
+	if err := errors.Join(c.uncaptured("cuMemcpyHtoD", codeCaptureImplicit)); err != nil {
+		return err
+	}
+	if err := c.drainAll(); err != nil {
+		return err
+	}
+	to, err := c.bytes("cuMemcpyHtoD", dst, n, true)
+	if err != nil {
+		return err
+	}
+	copy(to, unsafe.Slice((*byte)(src), n))
+	return nil
+}
+
+func (s *Software) copyToHost(dst unsafe.Pointer, src Pointer, n int) error {
+	c, err := s.enter("cuMemcpyDtoH")
+	if err != nil {
+		return err
+	}
+	defer s.mutex.Unlock()
+	if err := c.uncaptured("cuMemcpyDtoH", codeCaptureImplicit); err != nil {
+		return err
+	}
+	if err := c.drainAll(); err != nil {
+		return err
+	}
+	from, err := c.bytes("cuMemcpyDtoH", src, n, false)
+	if err != nil {
+		return err
+	}
+	copy(unsafe.Slice((*byte)(dst), n), from)
+	return nil
+}
+
+// enqueue puts work on a stream, or in the graph that it captures. What prepare finds wrong
+// is an error of the call itself.
+func (s *Software) enqueue(call string, h Stream, prepare func(c *softContext) (func() error, error)) error {
+	c, err := s.enter(call)
+	if err != nil {
+		return err
+	}
+	defer s.mutex.Unlock()
+	stream, err := c.stream(call, h)
+	if err != nil {
+		return err
+	}
+	work, err := prepare(c)
+	if err != nil {
+		return err
+	}
+	return c.put(call, stream, work)
+}
+
+func (c *softContext) put(call string, stream *softStream, work func() error) error {
+	if stream.capture != nil {
+		if stream.invalid {
+			return softError(call, codeCaptureInvalidated, "the capture has failed")
+		}
+		g := stream.capture
+		g.nodes = append(g.nodes, softNode{work, slices.Clone(stream.tail)})
+		stream.tail = []int{len(g.nodes) - 1}
+		return nil
+	}
+	// The default stream waits for the others, and they for it.
+	if stream == &c.legacy {
+		if err := c.uncaptured(call, codeCaptureImplicit); err != nil {
+			return err
+		}
+		if err := c.drainAll(); err != nil {
+			return err
+		}
+	} else if err := c.drain(&c.legacy, everything); err != nil {
+		return err
+	}
+	stream.queue = append(stream.queue, work)
+	stream.enqueued++
+	return nil
+}
+
+func (c *softContext) stream(call string, h Stream) (*softStream, error) {
+	if h == 0 || h == 1 {
+		return &c.legacy, nil
+	}
+	if s := c.streams[h]; s != nil {
+		return s, nil
+	}
+	return nil, softError(call, codeInvalidHandle, "no such stream")
+}
+
+func (s *Software) copyToDeviceAsync(dst Pointer, src unsafe.Pointer, n int, h Stream) error {
+	const call = "cuMemcpyHtoDAsync"
+	return s.enqueue(call, h, func(c *softContext) (func() error, error) {
+		if c.hostBytes(src, n) == nil {
+			return nil, softError(call, codeInvalidValue, "a copy from memory that is not pinned")
+		}
+		if _, err := c.bytes(call, dst, n, false); err != nil {
+			return nil, err
+		}
+		return func() error {
+			from := c.hostBytes(src, n)
+			if from == nil {
+				return softError(call, codeIllegalAddress, "pinned memory freed before its copy ran")
+			}
+			to, err := c.bytes(call, dst, n, true)
+			copy(to, from)
+			return err
+		}, nil
+	})
+}
+
+func (s *Software) copyToHostAsync(dst unsafe.Pointer, src Pointer, n int, h Stream) error {
+	const call = "cuMemcpyDtoHAsync"
+	return s.enqueue(call, h, func(c *softContext) (func() error, error) {
+		if c.hostBytes(dst, n) == nil {
+			return nil, softError(call, codeInvalidValue, "a copy to memory that is not pinned")
+		}
+		if _, err := c.bytes(call, src, n, false); err != nil {
+			return nil, err
+		}
+		return func() error {
+			to := c.hostBytes(dst, n)
+			if to == nil {
+				return softError(call, codeIllegalAddress, "pinned memory freed before its copy ran")
+			}
+			from, err := c.bytes(call, src, n, false)
+			copy(to, from)
+			return err
+		}, nil
+	})
+}
+
+func (s *Software) copyOnDeviceAsync(dst, src Pointer, n int, h Stream) error {
+	const call = "cuMemcpyDtoDAsync"
+	return s.enqueue(call, h, func(c *softContext) (func() error, error) {
+		work := func() error {
+			from, err := c.bytes(call, src, n, false)
+			if err != nil {
+				return err
+			}
+			to, err := c.bytes(call, dst, n, true)
+			copy(to, from)
+			return err
+		}
+		if _, err := c.bytes(call, src, n, false); err != nil {
+			return nil, err
+		}
+		_, err := c.bytes(call, dst, n, false)
+		return work, err
+	})
+}
+
+func (s *Software) copyPeerAsync(dst Pointer, to contextHandle, src Pointer, from contextHandle, n int, h Stream) error {
+	const call = "cuMemcpyPeerAsync"
+	return s.enqueue(call, h, func(*softContext) (func() error, error) {
+		target, source := s.contexts[to], s.contexts[from]
+		if target == nil || source == nil {
+			return nil, softError(call, codeInvalidContext, "no such context")
+		}
+		if _, err := source.bytes(call, src, n, false); err != nil {
+			return nil, err
+		}
+		if _, err := target.bytes(call, dst, n, false); err != nil {
+			return nil, err
+		}
+		return func() error {
+			if source.dead != nil {
+				return source.dead
+			}
+			a, err := source.bytes(call, src, n, false)
+			if err != nil {
+				return err
+			}
+			b, err := target.bytes(call, dst, n, true)
+			copy(b, a)
+			return err
+		}, nil
+	})
+}
+
+func (s *Software) fill(call string, p Pointer, pattern []byte, count int, h Stream) error {
+	n := count * len(pattern)
+	return s.enqueue(call, h, func(c *softContext) (func() error, error) {
+		if uint64(p)%uint64(len(pattern)) != 0 {
+			return nil, softError(call, codeInvalidValue, "a misaligned address")
+		}
+		if _, err := c.bytes(call, p, n, false); err != nil {
+			return nil, err
+		}
+		return func() error {
+			b, err := c.bytes(call, p, n, true)
+			for i := range b {
+				b[i] = pattern[i%len(pattern)]
+			}
+			return err
+		}, nil
+	})
+}
+
+func (s *Software) fill8Async(dst Pointer, value uint8, count int, h Stream) error {
+	return s.fill("cuMemsetD8Async", dst, []byte{value}, count, h)
+}
+
+func (s *Software) fill32Async(dst Pointer, v uint32, count int, h Stream) error {
+	return s.fill("cuMemsetD32Async", dst, []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}, count, h)
+}
