@@ -21,6 +21,7 @@ case_runs() {
   local method episodes
   for method in $("$gpc" methods "$case" --group exact,ablation,baseline --bundled --names); do
     episodes=$(first 200)
+    [ "$method" != dp ] || episodes=$(first 50) # half a second a decision
     record "$case-$method" eval "$case" --method "$method" --episodes $episodes --seed $seed --threads 1
   done
   for noise in 0.02 0.05; do
