@@ -187,6 +187,9 @@ func (l *loaded) keepLoops(cfg backend.LoopsConfig) (kept backend.Loops, onDevic
 // 0.5 no decision of the map is trusted: each has domain.FallbackMap.
 func (a *Batch) AnswerError() float64 { return a.wrong }
 
+// OnDevice tells whether the latents stay where the backend computes.
+func (a *Batch) OnDevice() bool { return a.onDevice }
+
 // Reset starts an episode in every loop.
 func (a *Batch) Reset() {
 	for i := range a.loops {

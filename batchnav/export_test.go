@@ -20,9 +20,6 @@ func NewRound(b backend.Backend, m *model.Model, p domain.Problem, opt Options) 
 	return Round{a.search}, a.rolloutsConfig(a.search.round, max(1, a.search.steps)), nil
 }
 
-// OnDevice tells whether the latents stay where the backend computes.
-func (a *Batch) OnDevice() bool { return a.onDevice }
-
 // OnDevice tells whether the backend scores by itself.
 func (r Round) OnDevice() bool { return r.search.device != nil }
 
