@@ -102,7 +102,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 		record.End.Starts = append(Vector(nil), m.Starts()...)
 	}
 	if m, ok := method.(interface{ Way() bool }); ok {
-		record.NoWay = !m.Way()
+		record.End.NoWay = !m.Way()
 	}
 	record.End.compare(opt.optima.ask(number, ep))
 	if err := ctx.Err(); err != nil {
