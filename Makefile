@@ -478,9 +478,9 @@ results-gallery: build
 	$(MAKE) report
 
 .PHONY: real-plant
-## real-plant: record in RESULTS/real-plant what estimates and limits that are kept off are worth in the gallery under noise, on seeds nothing was chosen by; days of a quiet machine whole (EPISODES=1000 SYSTEMS= NOISES= LEVELS= METHODS= PARALLEL=), and the same command continues
+## real-plant: record in RESULTS/real-plant what estimates and limits that are kept off are worth in the gallery under noise, on seeds nothing was chosen by; hours to days of a quiet machine (EPISODES=1000 SYSTEMS= NOISES= LEVELS= METHODS= PARALLEL= PART=0/4), and the same command continues behind the last episode
 real-plant: build
-	scripts/real-plant.sh $(RESULTS)/real-plant
+	scripts/real-plant.sh $(RESULTS)/real-plant build/real-plant
 
 .PHONY: networks networks-maps
 ## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/results/dispatch.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)

@@ -11,9 +11,11 @@ import (
 
 // Drive is closed loops of one method, whichever it is, that take and give rows of numbers:
 // what a caller has who holds observations in arrays. Loops of the navigator decide together,
-// as those of Case.Loops; of any other method one after another. It is used by one goroutine.
+// as those of Case.Loops; of any other method one after another. Of a case with a Measurement each loop has an estimator, and
+// an observation has the outputs in place of the states. It is used by one goroutine.
 type Drive struct {
 	c            *Case
+	shown        domain.Spec     // of an observation: the case's, with the outputs of a Measurement as its states
 	batch        *batchnav.Batch // nil: controllers
 	controllers  []domain.Controller
 	abilities    []*domain.ControllerAbilities // theirs
@@ -32,6 +34,10 @@ type Driven struct {
 	Margin, Residual, Limit, Displacement []float64
 	Fallback                              []domain.Fallback // [n]
 	Times                                 []domain.Times    // of the whole batch, in each row [n]
+	// S and C are the state and context that a decision was made by [n, n_s], [n, n_c]: estimates where a loop has an estimator.
+	// Faults are what it found wrong with each output, [n, n_y].
+	S, C   []float64
+	Faults []string
 }
 
 // Drive makes n closed loops of a method. One that has to know the episode, such as an
@@ -41,13 +47,13 @@ func (c *Case) Drive(e *Engine, s Setup, n int) (*Drive, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.def.Measurement != nil {
-		return nil, badInputf("case %s estimates its state from measurements, in one loop at a time: make it with Controller, which has DecideMeasured, or use serve with the field y", c.Name())
-	}
 	if n < 1 || n > maxDrive {
 		return nil, badInputf("%d closed loops, want 1 to %d", n, maxDrive)
 	}
-	d := &Drive{c: c, observations: make([]batchnav.Observation, n), decisions: make([]batchnav.Decision, n), margins: make([]float64, len(c.Spec().Margins))}
+	d := &Drive{c: c, shown: *c.Spec(), observations: make([]batchnav.Observation, n), decisions: make([]batchnav.Decision, n), margins: make([]float64, len(c.Spec().Margins))}
+	if c.def.Measurement != nil {
+		d.shown.Measured = c.def.Measurement.Outputs
+	}
 	if r.Navigates() && !c.indirect() {
 		d.batch, err = r.Loops(e, n)
 		return d, err
@@ -70,6 +76,28 @@ const maxDrive = 1 << 20
 
 // Size is the number of loops.
 func (d *Drive) Size() int { return len(d.observations) }
+
+// Shown says what an observation has: of a case with a Measurement its outputs stand in the place of the states.
+func (d *Drive) Shown() *domain.Spec { return &d.shown }
+
+// Executed says that loop i executed u in place of what it decided last, which its estimator counts on.
+func (d *Drive) Executed(i int, u []float64) error {
+	switch nu := d.c.Spec().ActionSize(); {
+	case i < 0 || i >= d.Size():
+		return badInputf("loop %d, want 0 to %d", i, d.Size()-1)
+	case len(u) != nu:
+		return badInputf("an action of %d entries, want %d", len(u), nu)
+	case !tensor.Finite(u):
+		return badInputf("the executed action is %v, want finite numbers", u)
+	case d.batch != nil:
+		d.batch.Executed(i, u)
+		return nil
+	}
+	if d.abilities[i].Executed != nil {
+		d.abilities[i].Executed(u)
+	}
+	return nil
+}
 
 // Reset starts an episode in every loop.
 func (d *Drive) Reset() error {
@@ -96,21 +124,21 @@ func (d *Drive) ResetLoop(i int) error {
 // Decide makes one decision in every loop. An entry of an observation that is not finite is
 // a sensor's fault, which loops of the navigator answer and flag.
 func (d *Drive) Decide(in batchnav.Rows, out Driven) error {
-	spec, n := d.c.Spec(), d.Size()
-	if err := in.Check(spec, n); err != nil {
+	spec, shown, n := d.c.Spec(), &d.shown, d.Size()
+	if err := in.Check(shown, n); err != nil {
 		return BadInput(err)
 	}
 	for i := range d.observations {
-		o := in.At(spec, i)
+		o := in.At(shown, i)
 		if err := o.Preference.Validate(spec.ObjectiveSize()); err != nil {
 			return badInputf("observation %d: %w", i, err)
 		}
-		if err := spec.CheckSizes(o.S, o.C); err != nil {
+		if err := shown.CheckSizes(o.S, o.C); err != nil {
 			return badInputf("observation %d %w", i, err)
 		}
 		d.observations[i] = o
 	}
-	if err := out.check(spec, n); err != nil {
+	if err := out.check(spec, shown, n); err != nil {
 		return err
 	}
 	if d.batch != nil {
@@ -119,6 +147,8 @@ func (d *Drive) Decide(in batchnav.Rows, out Driven) error {
 		}
 		for i := range d.decisions {
 			out.write(spec, i, &d.decisions[i])
+			place(out.S, i, d.observations[i].S)
+			place(out.C, i, d.observations[i].C)
 		}
 		return nil
 	}
@@ -159,13 +189,18 @@ func (d *Drive) control(i int, out *Driven) error {
 	var did domain.Decision
 	var err error
 	if measured := d.abilities[i].DecideMeasured; measured != nil { // margins are of when the action begins to act
-		s, known = make([]float64, len(s)), make([]float64, len(known))
+		s, known = make([]float64, spec.MeasuredSize()), make([]float64, len(known))
 		did, err = measured(o.S, o.C, o.Preference, s, known, u)
 	} else {
 		did, err = d.controllers[i].Decide(s, known, o.Preference, u)
 	}
 	if err != nil {
 		return asBadInput(err)
+	}
+	place(out.S, i, s)
+	place(out.C, i, known)
+	if faults := d.abilities[i].Faults; faults != nil && len(out.Faults) > 0 {
+		copy(out.Faults[i*d.shown.MeasuredSize():], faults())
 	}
 	decision := batchnav.Decision{Decision: did, U: u, Margins: d.margins, Margin: math.NaN()}
 	if tensor.Finite(s) && tensor.Finite(known) {
@@ -181,7 +216,7 @@ func (d *Drive) control(i int, out *Driven) error {
 }
 
 // check says what is wrong with the room for n decisions.
-func (o *Driven) check(spec *domain.Spec, n int) error {
+func (o *Driven) check(spec, shown *domain.Spec, n int) error {
 	for _, w := range []struct {
 		what      string
 		got, each int
@@ -189,6 +224,7 @@ func (o *Driven) check(spec *domain.Spec, n int) error {
 		{"U", len(o.U), spec.ActionSize()}, {"Sigma", len(o.Sigma), spec.ObjectiveSize()}, {"Margins", len(o.Margins), len(spec.Margins)},
 		{"Margin", len(o.Margin), 1}, {"Residual", len(o.Residual), 1}, {"Limit", len(o.Limit), 1}, {"Displacement", len(o.Displacement), 1},
 		{"Fallback", len(o.Fallback), 1}, {"Times", len(o.Times), 1},
+		{"S", len(o.S), spec.MeasuredSize()}, {"C", len(o.C), spec.ContextSize()}, {"Faults", len(o.Faults), shown.MeasuredSize()},
 	} {
 		if w.got != 0 && w.got != n*w.each {
 			return BadInput(fmt.Errorf("%s has room for %d entries, %d decisions of case %q have %d each", w.what, w.got, n, spec.Name, w.each))

@@ -87,7 +87,10 @@ func (c *Case) observing(k domain.Controller) (domain.Controller, *export.Observ
 		return k, nil, nil
 	}
 	o := &export.Observed{Measurement: c.def.Measurement, Delay: c.def.Delay}
-	if c.def.Measurement != nil {
+	if m := c.def.Measurement; m != nil {
+		if m.Window > 0 || m.Lo != nil {
+			return nil, nil, badInputf("case %s is estimated over a window of decisions, or within bounds of its states: C has the Kalman filter without them alone", c.Name())
+		}
 		known, ok := c.def.Problem.(export.Observable)
 		if !ok {
 			return nil, nil, badInputf("case %s has a Measurement whose function is not known as equations", c.Name())

@@ -29,6 +29,17 @@ func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 	return c.defined(def), nil
 }
 
+// Windowed is the case whose state is estimated from so many of the last decisions at once (domain.Measurement.Window); 0: by a
+// Kalman filter. It needs a Measurement.
+func (c *Case) Windowed(decisions int) (*Case, error) {
+	if c.def.Measurement == nil {
+		return nil, badInputf("case %s has no Measurement to estimate its state by", c.Name())
+	}
+	own := *c.def.Measurement
+	own.Window = decisions
+	return c.Measured(&own)
+}
+
 // Delayed is the case with another delay between what a decision is made by and its action, in periods; 0: none. The plant has to
 // be the generic one, of package closedloop.
 func (c *Case) Delayed(periods float64) (*Case, error) {
@@ -152,8 +163,6 @@ func (c *Case) Robust(level float64) (*Case, error) {
 		return nil, badInputf("case %s has no Measurement, so that no error is known to keep off its limits", c.Name())
 	case !(level >= 0) || level > maxLevel:
 		return nil, badInputf("%v standard deviations to the limits, want 0 to %d", level, maxLevel)
-	case level > 0 && c.Spec().Horizon > 0:
-		return nil, badInputf("episodes of case %s have no end, and --keep-off needs an end: leave it out", c.Name())
 	case level > 0 && c.def.Tightened == nil:
 		return nil, badInputf("case %s cannot keep off its limits: only a system of equations can", c.Name())
 	}

@@ -106,6 +106,7 @@ func (v *verifier) checks() []Check {
 		named("header.noise", recomputed(byMeasuring)),
 		named("header.bias", recomputed(byMeasuring)),
 		named("header.estimated", unchecked(noClaim)),
+		named("header.estimate_window", unchecked(noClaim)),
 		named("header.kept_off", unchecked(noClaim)),
 		named("header.delay", scene),
 		named("header.shift", shift),
@@ -157,5 +158,6 @@ func (v *verifier) checks() []Check {
 		named("end.oracle_failure", optimum),
 		named("end.starts", decided),
 		named("end.excluded", confirmed("the scene")),
+		named("end.no_way", unchecked(noClaim)),
 	}
 }

@@ -102,7 +102,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	if may.Starts != nil {
 		record.End.Starts = append(Vector(nil), may.Starts()...)
 	}
-	record.NoWay = may.Way != nil && !may.Way()
+	record.End.NoWay = may.Way != nil && !may.Way()
 	record.End.compare(opt.optima.ask(number, ep))
 	if err := ctx.Err(); err != nil {
 		return nil, err // what failed may have been ended by it

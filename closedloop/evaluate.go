@@ -55,6 +55,9 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 	}
 	h.Plant, h.Steps, h.Computing = c.Other, stepsOf(plant), opt.Computing
 	h.Estimated, h.KeptOff, h.Delay = c.Measurement != nil, c.Level, c.Delay.Periods
+	if c.Measurement != nil {
+		h.Window = c.Measurement.Window
+	}
 	if !c.Guard.Off {
 		h.Guard = &c.Guard
 	}

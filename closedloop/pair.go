@@ -149,16 +149,10 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			own.Scenes = opt.Scenes.first(m.Episodes)
 		}
 		regret, cost := map[int]float64{}, map[int]float64{}
-		taken, noWay, safeNoWay := 0.0, 0, 0
+		taken := 0.0
 		own.Visit = func(e *EpisodeRecord) {
 			for i := range e.Lines {
 				taken += float64(e.Lines[i].Latency)
-			}
-			if e.NoWay {
-				noWay++
-			}
-			if e.NoWay && e.End.Safe {
-				safeNoWay++
 			}
 			if e.End.Safe {
 				cost[e.Episode] = float64(e.End.Cost)
@@ -184,7 +178,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 			MarginMean: r.MarginMean, MarginCI95: halfWidth(float64(r.MarginSEM), r.Episodes), MarginMin: r.MarginMin, LatencyMean: Number(taken / float64(r.Decisions)),
 		}
 		row.Computing, row.Late = r.Computing, r.Late
-		row.NoWay, row.SafeNoWay = noWay, safeNoWay
+		row.NoWay, row.SafeNoWay = r.NoWay, r.SafeNoWay
 		var dearer []float64
 		for _, i := range slices.Sorted(maps.Keys(cost)) {
 			if w, both := firsts[i]; both && w > 0 {

@@ -35,9 +35,6 @@ type EpisodeRecord struct {
 	After int64
 	// Broken says how its hashes are not those of the bytes that were read; "" if they are.
 	Broken string
-	// NoWay says, of an episode that was run and not read, that its method found no plan from the start that
-	// keeps off the limits by all that is asked for.
-	NoWay bool
 }
 
 // ErrTruncated is wrapped by the error for a trace that ends inside an episode.

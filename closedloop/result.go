@@ -87,6 +87,10 @@ type Result struct {
 	// those that were not completed.
 	Failed   int `json:"failed"`
 	Failures int `json:"failures"`
+	// NoWay are the episodes whose first decision had no plan that keeps off the limits by all that is asked
+	// for, SafeNoWay those of them that were safe all the same.
+	NoWay     int `json:"no_way,omitempty"`
+	SafeNoWay int `json:"safe_no_way,omitempty"`
 	// OracleFailures are episodes whose oracle did not solve.
 	OracleFailures int `json:"oracle_failures"`
 	// Excluded are scenes left out before any method ran, by the case's own

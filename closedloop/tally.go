@@ -29,6 +29,7 @@ type tally struct {
 	goals, reached, atEnd                    int
 	unsafe                                   []UnsafeEpisode
 	guard                                    GuardCounts
+	noWay, safeNoWay                         int
 	starts, converged, best                  int       // of a Multistart
 	gaps                                     []float64 // of its starts, by episode
 	outcomes                                 Outcomes
@@ -61,6 +62,12 @@ func (a *tally) add(e *EpisodeRecord) {
 		a.failed++
 	}
 	a.excluded += e.End.Excluded
+	if e.End.NoWay {
+		a.noWay++
+		if e.End.Safe {
+			a.safeNoWay++
+		}
+	}
 	if e.End.OracleFailure != "" {
 		a.oracleFailures++
 	}
@@ -176,9 +183,10 @@ func (a *tally) result(h *Header) *Result {
 		RegretPct: Number(mean), RegretSEM: Number(sem), RegretMin: Number(low), RegretN: len(a.regret),
 		CostMean:  Number(a.costAll / float64(a.episodes)),
 		MarginMin: Number(lowest), Tolerance: a.spec.MarginTolerance, MarginMean: Number(margin), MarginSEM: Number(marginSEM),
-		Regret:    regretStatistics(slices.Clone(a.regret)),
-		Failed:    a.failed,
-		Unsafe:    a.unsafe,
+		Regret: regretStatistics(slices.Clone(a.regret)),
+		Failed: a.failed,
+		Unsafe: a.unsafe,
+		NoWay:  a.noWay, SafeNoWay: a.safeNoWay,
 		Decisions: a.decisions, Violations: a.violations, Fallback: a.fallback, Flagged: a.flagged, Failures: a.failures, OracleFailures: a.oracleFailures, Excluded: a.excluded,
 		Latency:      quantiles(slices.Clone(a.latency)),
 		Displacement: Number(a.displacement / float64(a.displacements)),

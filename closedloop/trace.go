@@ -82,9 +82,11 @@ type Header struct {
 	// of Params.
 	Noise float64 `json:"noise"`
 	Bias  float64 `json:"bias,omitempty"`
-	// Estimated: decisions are made for estimates, which x and c then are, of when the action begins to act; KeptOff is how many
-	// standard deviations were kept off the limits, Delay that of the plant in periods (domain.Delay).
+	// Estimated: decisions are made for estimates, which x and c then are, of when the action begins to act; Window is of how many
+	// decisions at once (domain.Measurement.Window). KeptOff is how many standard deviations were kept off the limits, Delay that
+	// of the plant in periods (domain.Delay).
 	Estimated bool               `json:"estimated,omitempty"`
+	Window    int                `json:"estimate_window,omitempty"`
 	KeptOff   float64            `json:"kept_off,omitempty"`
 	Delay     float64            `json:"delay,omitempty"`
 	Shift     map[string]float64 `json:"shift,omitempty"`
@@ -253,4 +255,6 @@ type End struct {
 	Starts Vector `json:"starts,omitempty"`
 	// Excluded scenes were drawn before this one and left out; see Drawn.
 	Excluded int `json:"excluded,omitempty"`
+	// NoWay: the method found no plan from the start that keeps off the limits by all that is asked for.
+	NoWay bool `json:"no_way,omitempty"`
 }

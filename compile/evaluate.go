@@ -149,7 +149,7 @@ func (r *run) drive(ctx context.Context, l loops) (Score, error) {
 			if !e.End.Safe && e.End.OracleFailure != "" {
 				out.NoWay++
 			}
-			if e.NoWay {
+			if e.End.NoWay {
 				out.NoRoom++
 			}
 			if pct, ok := e.Regret(); ok {

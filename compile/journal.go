@@ -106,6 +106,9 @@ func plantOf(c *domain.Case) string {
 	words := slices.Clone(c.Altered)
 	if m := c.Measurement; m != nil {
 		words = append(words, fmt.Sprintf("measured: %v ± %v, process %v, unknown %+v, kept off %g", m.Outputs, m.Deviation, m.Process, m.Unknown, c.Level))
+		if m.Window > 0 || m.Lo != nil {
+			words = append(words, fmt.Sprintf("estimated over %d decisions within %v to %v", m.Window, m.Lo, m.Hi))
+		}
 	}
 	if c.Delay.Periods > 0 {
 		words = append(words, fmt.Sprintf("delay: %g periods", c.Delay.Periods))

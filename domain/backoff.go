@@ -5,18 +5,22 @@ import (
 )
 
 // Backoff is how far the margins of one closed loop are kept from their limits, stage by stage of an
-// episode: what the errors of the estimate, and those to come, may take from each. It is changed between
-// decisions by the loop's one goroutine, and read by the solves and roll-outs within one.
+// episode, or at all stages alike of a plant that runs on: what the errors of the estimate, and those to come, may take from
+// each. It is changed between decisions by the loop's one goroutine, and read by the solves and roll-outs within one.
 type Backoff struct {
 	steps int
-	clock int
+	clock int       // −1: the plant runs on
 	rows  []float64 // [steps][margins]
 	width int
 }
 
-// NewBackoff is one of a spec with a clock, nothing kept off yet.
+// NewBackoff is one of a spec, nothing kept off yet.
 func NewBackoff(spec *Spec) *Backoff {
-	return &Backoff{steps: spec.Steps, clock: spec.Clock - 1, width: len(spec.Margins), rows: make([]float64, spec.Steps*len(spec.Margins))}
+	steps := spec.Steps
+	if spec.Clock == 0 {
+		steps = 1
+	}
+	return &Backoff{steps: steps, clock: spec.Clock - 1, width: len(spec.Margins), rows: make([]float64, steps*len(spec.Margins))}
 }
 
 // Clear keeps nothing off.
@@ -36,4 +40,9 @@ func (b *Backoff) Row(clock float64) []float64 {
 }
 
 // At is Row of a context.
-func (b *Backoff) At(c []float64) []float64 { return b.Row(c[b.clock]) }
+func (b *Backoff) At(c []float64) []float64 {
+	if b.clock < 0 {
+		return b.Row(0)
+	}
+	return b.Row(c[b.clock])
+}

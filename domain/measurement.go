@@ -25,6 +25,25 @@ type Measurement struct {
 	// Initial is the standard deviation of each state about Mean before anything is measured. Both nil: of the
 	// scenario's starts.
 	Initial, Mean []float64
+	// Lo and Hi bound the estimate of each state, −Inf and +Inf where there is no bound; both nil: none has one.
+	Lo, Hi []float64
+	// Window is of how many of the last decisions what was measured is estimated from at once: a moving-horizon estimate, which
+	// keeps the bounds of states and parameters at each of them. 0: one decision after the other, by an extended Kalman filter.
+	Window int
+}
+
+// MaxWindow bounds Measurement.Window.
+const MaxWindow = 1000
+
+// Bounds are those of estimated entry i of a problem with so many states: the states, then Unknown.
+func (m *Measurement) Bounds(i, states int) (lo, hi float64) {
+	switch {
+	case i < states && m.Lo != nil:
+		return m.Lo[i], m.Hi[i]
+	case i >= states && m.Unknown[i-states].Lo < m.Unknown[i-states].Hi:
+		return m.Unknown[i-states].Lo, m.Unknown[i-states].Hi
+	}
+	return math.Inf(-1), math.Inf(1)
 }
 
 // Unknown is an entry of the context that is estimated.
@@ -81,6 +100,17 @@ func (m *Measurement) Validate(spec *Spec) error {
 	}
 	if (m.Mean == nil) != (m.Initial == nil) || m.Mean != nil && len(m.Mean) != spec.MeasuredSize() {
 		return fmt.Errorf("measurement: Mean has %d entries and Initial %d, want one in each for every one of the %d states, or none", len(m.Mean), len(m.Initial), spec.MeasuredSize())
+	}
+	if (m.Lo == nil) != (m.Hi == nil) || m.Lo != nil && (len(m.Lo) != spec.MeasuredSize() || len(m.Hi) != spec.MeasuredSize()) {
+		return fmt.Errorf("measurement: Lo has %d entries and Hi %d, want one in each for every one of the %d states, or none", len(m.Lo), len(m.Hi), spec.MeasuredSize())
+	}
+	for i, lo := range m.Lo {
+		if !(lo < m.Hi[i]) {
+			return fmt.Errorf("measurement: state %d is bounded from %v to %v, want Lo < Hi", i, lo, m.Hi[i])
+		}
+	}
+	if m.Window < 0 || m.Window > MaxWindow {
+		return fmt.Errorf("measurement: a window of %d decisions, want 1 to %d, or 0 for a Kalman filter", m.Window, MaxWindow)
 	}
 	for i, p := range m.Unknown {
 		switch {

@@ -17,6 +17,14 @@ func (p *Problem) keepingOff(b *domain.Backoff) *Problem {
 	return own
 }
 
+// clockOf is the clock's reading in a context, 0 where the plant runs on.
+func clockOf[T dual.Scalar](p *Problem, c []T) float64 {
+	if p.clock < 0 {
+		return 0
+	}
+	return dual.Value(c[p.clock])
+}
+
 // keepOff takes from margins what is kept off them at a clock's reading.
 func keepOff[T dual.Scalar](p *Problem, clock float64, m []T) {
 	if p.backoff == nil {

@@ -162,11 +162,11 @@ func (y System) Case() (domain.Case, error) {
 	if err := delay.Validate(&p.spec); err != nil {
 		return domain.Case{}, fmt.Errorf("system %q: %w", y.Name, err)
 	}
-	return y.caseOf(p)
+	return y.caseOf(p, nil)
 }
 
-// caseOf is the case of a problem, or of the same problem keeping off its limits.
-func (y System) caseOf(p *Problem) (domain.Case, error) {
+// caseOf is the case of a problem, or of the same problem keeping off its limits, with the solver of the problem without that.
+func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) {
 	opt := y.Solver
 	opt.StateScale = p.system.StateScale
 	if opt.Room != nil && len(opt.Room) != len(y.Margins) {
@@ -186,6 +186,9 @@ func (y System) caseOf(p *Problem) (domain.Case, error) {
 	if err != nil {
 		return domain.Case{}, err
 	}
+	if plain != nil {
+		solver = plain.Of(p)
+	}
 	if opt.Lasting {
 		p.behind, p.settles = solver.Behind, solver.Settles
 	}
@@ -200,7 +203,7 @@ func (y System) caseOf(p *Problem) (domain.Case, error) {
 		return p.Project(s, c, u)
 	}
 	tightened := func(b *domain.Backoff) (domain.Case, error) {
-		c, err := y.caseOf(p.keepingOff(b))
+		c, err := y.caseOf(p.keepingOff(b), solver)
 		c.Plant = plant
 		return c, err
 	}

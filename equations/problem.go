@@ -174,10 +174,7 @@ func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T)
 	}
 	take(p, of, w, s, c, u)
 	of.Margins(s, c, u, w.next, m[:n])
-	clock := 0.0
-	if p.backoff != nil {
-		clock = dual.Value(c[p.clock])
-	}
+	clock := clockOf(p, c)
 	s, c = w.next, w.after
 	for k := range p.system.EscapeSteps {
 		escapeTo(p, of, s, c, w.escape)

@@ -171,9 +171,7 @@ func (w *workspace) Evaluate(n int, x, u, next, j, margins []float64) {
 func (w *workspace) read(m *stages.Machine, first, i int, x, next, j, margins []float64) {
 	to := row(next, w.nx, i)
 	m.Values(i-first, to[:w.ns], to[w.ns:], row(j, w.nj, i), row(margins, w.nm, i))
-	if w.problem.backoff != nil {
-		keepOff(w.problem, row(x, w.nx, i)[w.ns+w.problem.clock], row(margins, w.nm, i))
-	}
+	keepOff(w.problem, clockOf(w.problem, row(x, w.nx, i)[w.ns:]), row(margins, w.nm, i))
 }
 
 func (w *workspace) Linearise(n int, x, u, next, j, margins, ofNext, ofJ, ofMargins []float64) {

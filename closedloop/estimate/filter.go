@@ -4,7 +4,8 @@
 // The central type is Filter, an extended Kalman filter in square-root form (Bierman 1977; Potter's
 // update, a QR factorisation in the prediction) on the exact derivatives of the problem's own equations
 // (domain.Derivatives). State, parameters and disturbances are estimated together. A missing value, an outlier
-// and a sensor that no longer moves are left out of the update and said.
+// and a sensor that no longer moves are left out of the update and said. With domain.Measurement.Window the estimate is a
+// moving-horizon one, whose arrival cost the filter gives.
 package estimate
 
 import (
@@ -38,7 +39,10 @@ const (
 )
 
 // String names a fault.
-func (f Fault) String() string { return [...]string{"fine", "missing", "outlier", "frozen"}[f] }
+func (f Fault) String() string { return FaultNames[f] }
+
+// FaultNames are the names of the faults, in their order.
+var FaultNames = [...]string{"fine", "missing", "outlier", "frozen"}
 
 // Filter is the estimator of one closed loop. It is used by one goroutine, and allocates nothing after New.
 type Filter struct {
@@ -68,6 +72,18 @@ type Filter struct {
 	y, next, after     []float64
 	duals              duals
 	dn, da             []complex128 // state and context after a step
+
+	whole   movement
+	parts   []movement // of a plant that is measured within a period: the rest of the period, and into it
+	widened bool       // by the present Update
+	window  *window    // nil: what is measured is taken one decision after the other
+}
+
+// movement is how state and context move under an action: a step of the problem, or a part of one.
+type movement struct {
+	real func(s, c, u, sNext, cNext []float64)
+	dual func(s, c, u, sNext, cNext []complex128)
+	acts bool // the noise of a step is added
 }
 
 // New makes the filter of a problem with a Measurement. mean and spread are what is known of the state at
@@ -97,11 +113,18 @@ func New(problem domain.Problem, of *domain.Measurement, mean, spread []float64)
 		jac: make([]float64, n*n), stack: make([]float64, 2*n*n), before: make([]float64, n), rows: make([]float64, ny*n), phi: make([]float64, n), gain: make([]float64, n),
 		y: make([]float64, ny), next: make([]float64, ns), after: make([]float64, nc),
 		duals: newDuals(of, ns, nc, nu), dn: make([]complex128, ns), da: make([]complex128, nc),
+		whole: movement{problem.Step, d.Step, true},
 	}
 	copy(f.noise, of.Process)
 	for i, p := range of.Unknown {
 		f.spread = append(f.spread, p.Deviation)
 		f.noise[ns+i] = p.Drift
+	}
+	if of.Window > 0 {
+		var err error
+		if f.window, err = newWindow(f); err != nil {
+			return nil, err
+		}
 	}
 	f.Reset()
 	return f, nil
@@ -124,6 +147,9 @@ func (f *Filter) Reset() {
 		f.last[i] = math.NaN()
 	}
 	clear(f.u)
+	if f.window != nil {
+		f.window.clear()
+	}
 }
 
 // Size is the number of entries that are estimated: the states, then the unknown entries of the context.
@@ -156,12 +182,19 @@ func (f *Filter) Update(y, c, s, known []float64) error {
 	}
 	copy(f.c, c)
 	f.place()
+	if f.window != nil {
+		f.window.open(f)
+	}
 	f.linearise()
 	copy(f.before, f.x)
+	f.widened = false
 	for i := range y {
 		f.take(i, y[i])
 	}
 	f.bound()
+	if f.window != nil {
+		f.window.settle(f, y)
+	}
 	f.place()
 	copy(s, f.x)
 	copy(known, f.c)
@@ -175,12 +208,11 @@ func (f *Filter) place() {
 	}
 }
 
-// bound keeps the unknown entries within their range.
+// bound keeps each entry within its bounds.
 func (f *Filter) bound() {
-	for i, p := range f.of.Unknown {
-		if x := &f.x[f.ns+i]; p.Lo < p.Hi {
-			*x = math.Min(p.Hi, math.Max(p.Lo, *x))
-		}
+	for i, x := range f.x {
+		lo, hi := f.of.Bounds(i, f.ns)
+		f.x[i] = math.Min(hi, math.Max(lo, x))
 	}
 }
 
@@ -190,12 +222,18 @@ func (f *Filter) linearise() {
 	f.duals.outputs(f.x[:f.ns], f.c, f.u, f.rows, f.n)
 }
 
-// take is the update by output i alone (Potter): φ = rootᵀh, α = 1/(φᵀφ + r),
-// K = α root φ, root ← root − γ K φᵀ with γ = 1/(1 + √(α r)).
+// take is the update by output i alone, where nothing is wrong with its value.
 func (f *Filter) take(i int, value float64) {
+	predicted, variance := f.expect(i)
+	if f.faults[i] = f.judge(i, value, predicted, variance); f.faults[i] == Fine {
+		f.absorb(i, value-predicted, variance)
+	}
+}
+
+// expect is the prediction of output i, corrected by what outputs before it have moved, and its variance; f.phi becomes rootᵀh.
+func (f *Filter) expect(i int) (predicted, variance float64) {
 	n, h := f.n, f.rows[i*f.n:(i+1)*f.n]
-	r := f.of.Deviation[i] * f.of.Deviation[i]
-	predicted := f.y[i] // corrected by what outputs before this one have moved
+	predicted = f.y[i]
 	for k, d := range h {
 		predicted += d * (f.x[k] - f.before[k])
 	}
@@ -205,16 +243,19 @@ func (f *Filter) take(i int, value float64) {
 			f.phi[b] += f.root[a*n+b] * h[a]
 		}
 	}
-	variance := r
+	variance = f.of.Deviation[i] * f.of.Deviation[i]
 	for _, v := range f.phi {
 		variance += v * v
 	}
-	innovation := value - predicted
-	if f.faults[i] = f.judge(i, value, predicted, variance); f.faults[i] != Fine {
-		return
-	}
+	return predicted, variance
+}
+
+// absorb is Potter's update by an innovation of output i: with φ = rootᵀh, α = 1/(φᵀφ + r),
+// K = α root φ, root ← root − γ K φᵀ with γ = 1/(1 + √(α r)).
+func (f *Filter) absorb(i int, innovation, variance float64) {
+	n := f.n
 	alpha := 1 / variance
-	gamma := 1 / (1 + math.Sqrt(alpha*r))
+	gamma := 1 / (1 + math.Sqrt(alpha*f.of.Deviation[i]*f.of.Deviation[i]))
 	for a := range n {
 		f.gain[a] = 0
 		for b := range n {
@@ -252,7 +293,7 @@ func (f *Filter) judge(i int, value, predicted, variance float64) Fault {
 		return Outlier
 	}
 	// So many in a row are the plant's, not the sensor's: what is known of it is as at first again.
-	f.rejected[i] = 0
+	f.rejected[i], f.widened = 0, true
 	f.widenTo(f.spread)
 	return Outlier
 }
@@ -271,36 +312,45 @@ func (f *Filter) widenTo(spread []float64) {
 }
 
 // Predict takes the action that acts, and moves the estimate to the next decision.
-func (f *Filter) Predict(u []float64) {
-	copy(f.u, u)
-	f.move(u, f.dual.Step, f.problem.Step, f.noise)
-}
+func (f *Filter) Predict(u []float64) { f.act(&f.whole, u) }
 
 // predictPart is Predict of a plant that is measured a share into each period: the rest of the one in which u acts, then that share
 // of the one in which after does.
 func (f *Filter) predictPart(delay *domain.Delay, u, after []float64) {
-	share := delay.Share()
-	f.move(u, func(s, c, u, sNext, cNext []complex128) {
-		f.dual.Step(s, c, u, sNext, cNext)
-		delay.PartDual(1-share, s, c, u, sNext)
-	}, func(s, c, u, sNext, cNext []float64) {
-		f.problem.Step(s, c, u, sNext, cNext)
-		delay.Part(1-share, s, c, u, sNext)
-	}, f.noise)
+	f.act(&f.within(delay)[0], u)
 	f.into(delay, after)
 }
 
 // into moves the estimate into a period, to where it is measured.
-func (f *Filter) into(delay *domain.Delay, u []float64) {
+func (f *Filter) into(delay *domain.Delay, u []float64) { f.act(&f.within(delay)[1], u) }
+
+// within are the two parts of a period.
+func (f *Filter) within(delay *domain.Delay) []movement {
+	if f.parts != nil {
+		return f.parts
+	}
 	share := delay.Share()
-	copy(f.u, u)
-	f.move(u, func(s, c, u, sNext, cNext []complex128) {
-		delay.PartDual(share, s, c, u, sNext)
-		copy(cNext, c)
-	}, func(s, c, u, sNext, cNext []float64) {
-		delay.Part(share, s, c, u, sNext)
-		copy(cNext, c)
-	}, nil)
+	f.parts = []movement{{
+		real: func(s, c, u, sNext, cNext []float64) {
+			f.problem.Step(s, c, u, sNext, cNext)
+			delay.Part(1-share, s, c, u, sNext)
+		},
+		dual: func(s, c, u, sNext, cNext []complex128) {
+			f.dual.Step(s, c, u, sNext, cNext)
+			delay.PartDual(1-share, s, c, u, sNext)
+		},
+		acts: true,
+	}, {
+		real: func(s, c, u, sNext, cNext []float64) {
+			delay.Part(share, s, c, u, sNext)
+			copy(cNext, c)
+		},
+		dual: func(s, c, u, sNext, cNext []complex128) {
+			delay.PartDual(share, s, c, u, sNext)
+			copy(cNext, c)
+		},
+	}}
+	return f.parts
 }
 
 // begin is before the first measurement of a plant with actions under way.
@@ -313,19 +363,28 @@ func (f *Filter) begin(c []float64, w *underWay) {
 	f.into(&w.delay, w.way[0])
 }
 
-// move moves estimate and covariance by a step under u, which adds noise to each entry; nil: none.
-func (f *Filter) move(u []float64, stepDual func(s, c, u, sNext, cNext []complex128), step func(s, c, u, sNext, cNext []float64), noise []float64) {
+// act moves the estimate under an action, which the window remembers.
+func (f *Filter) act(m *movement, u []float64) {
+	copy(f.u, u)
+	if f.window != nil {
+		f.window.moved(f, m, u)
+	}
+	f.move(m, u)
+}
+
+// move moves estimate and covariance under u.
+func (f *Filter) move(m *movement, u []float64) {
 	n, ns := f.n, f.ns
 	d := &f.duals
 	d.set(f.x[:ns], f.c, u)
 	for k := range n {
-		d.vary(k, func() { stepDual(d.s, d.c, d.u, f.dn, f.da) })
+		d.vary(k, func() { m.dual(d.s, d.c, d.u, f.dn, f.da) })
 		slopes(f.dn, f.jac, n, k)
 		for a, p := range f.of.Unknown {
 			f.jac[(ns+a)*n+k] = imag(f.da[p.Context]) / domain.DualStep
 		}
 	}
-	step(f.x[:ns], f.c, u, f.next, f.after)
+	m.real(f.x[:ns], f.c, u, f.next, f.after)
 	copy(f.x, f.next)
 	copy(f.c, f.after)
 	for i, p := range f.of.Unknown {
@@ -341,8 +400,8 @@ func (f *Filter) move(u []float64, stepDual func(s, c, u, sNext, cNext []complex
 			}
 			f.stack[b*n+a] = sum
 		}
-		if noise != nil {
-			f.stack[(n+a)*n+a] = noise[a]
+		if m.acts {
+			f.stack[(n+a)*n+a] = f.noise[a]
 		}
 	}
 	f.triangularise()

@@ -48,13 +48,12 @@ func seen() *domain.Measurement {
 }
 
 // safe counts safe episodes of `nmpc` at a level.
-func safe(t *testing.T, level float64, episodes int) (safe, noWay int) {
+func safe(t *testing.T, y equations.System, level float64, episodes int) (safe, noWay int) {
 	t.Helper()
-	y := cart()
 	y.Measurement = seen()
 	c := require.Get(require.Get(gpc.NewCase(require.Get(y.Case())(t)))(t).Robust(level))(t)
 	o := closedloop.Options{Episodes: episodes, Seed: 5, Preference: adaptive, Visit: func(e *closedloop.EpisodeRecord) {
-		if e.NoWay {
+		if e.End.NoWay {
 			noWay++
 		}
 		if e.End.Safe {
@@ -69,13 +68,38 @@ func safe(t *testing.T, level float64, episodes int) (safe, noWay int) {
 // limit in most episodes; with what the errors may take kept off it, in none of these.
 func TestLimitsHoldInThePlant(t *testing.T) {
 	const episodes = 20
-	bare, _ := safe(t, 0, episodes)
-	kept, noWay := safe(t, 4, episodes)
+	bare, _ := safe(t, cart(), 0, episodes)
+	kept, noWay := safe(t, cart(), 4, episodes)
 	if bare > episodes/2 {
 		t.Errorf("%d of %d are safe without anything kept off: the test shows nothing", bare, episodes)
 	}
 	if kept < episodes || noWay > 0 {
 		t.Errorf("%d of %d are safe, %d have no way", kept, episodes, noWay)
+	}
+}
+
+// A plant that runs on keeps its limit too, at which it would rest: the most that any stage of its plan asks for is kept off.
+func TestLimitsHoldInAPlantThatRunsOn(t *testing.T) {
+	y := cart()
+	y.Horizon, y.Steps = 15, 60
+	const episodes = 10
+	bare, _ := safe(t, y, 0, episodes)
+	kept, noWay := safe(t, y, 4, episodes)
+	if bare > episodes/2 {
+		t.Errorf("%d of %d are safe without anything kept off: the test shows nothing", bare, episodes)
+	}
+	if kept < episodes || noWay > 0 {
+		t.Errorf("%d of %d are safe, %d have no way", kept, episodes, noWay)
+	}
+	p := require.Get(equations.New(y))(t)
+	f := require.Get(estimate.New(p, seen(), []float64{-0.5, 0}, []float64{0.1, 0.05}))(t)
+	off := domain.NewBackoff(p.Spec())
+	margin := require.Get(estimate.NewMargin(p, off, f, 2))(t)
+	s, c := make([]float64, 2), make([]float64, 1)
+	require.OK(t, f.Update([]float64{-0.48}, []float64{0}, s, c))
+	margin.Along(s, c, make([]float64, 15), f, nil)
+	if v := off.At(c); len(v) != 1 || !(v[0] > 0) || v[0] != off.Row(0.9)[0] {
+		t.Errorf("%v is kept off, want one distance at all stages", v)
 	}
 }
 

@@ -22,6 +22,8 @@ const DefaultLevel = 3.0
 //
 // and a margin m(s, u) varies by (m_s + m_u K) D (·)ᵀ + m_s P m_sᵀ. At the present decision D is zero. Where actions are
 // under way, E takes P's place in these two: P of so many steps before, moved by A and Q alone since.
+//
+// A plant that runs on has no stages: there the most that any stage of the plan asks for is kept off each margin.
 type Margin struct {
 	problem domain.Problem        // as it is, nothing kept off
 	left    func(c []float64) int // decisions of an episode; nil: its spec's
@@ -59,8 +61,8 @@ func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float
 	if !(level > 0) || math.IsInf(level, 0) {
 		return nil, fmt.Errorf("estimate: limits kept off by %v standard deviations, want a number above 0", level)
 	}
-	if spec.Clock == 0 {
-		return nil, fmt.Errorf("estimate: case %q has no clock that tells the stages of its episode, along which limits are kept off", spec.Name)
+	if spec.Clock == 0 && spec.Horizon == 0 {
+		return nil, fmt.Errorf("estimate: case %q has no clock that tells the stages of its episode, along which limits are kept off, and does not run on", spec.Name)
 	}
 	n, ns, nu, nm := f.n, f.ns, f.nu, len(spec.Margins)
 	m := &Margin{
@@ -76,7 +78,7 @@ func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float
 	for _, v := range spec.Action {
 		m.half = append(m.half, v.Scale()/2)
 	}
-	for range spec.Steps {
+	for range spec.LookAhead() {
 		m.stages = append(m.stages, m.newStage())
 	}
 	return m, nil
@@ -109,6 +111,7 @@ func (m *Margin) Along(s, c, plan []float64, f *Filter, under *underWay) {
 		return // what was kept off before is the best that is known
 	}
 	m.feedback(steps)
+	m.backoff.Clear()
 	for i := range m.n {
 		for j := range m.n {
 			sum := 0.0
@@ -326,7 +329,7 @@ func (m *Margin) keep(at *stage) {
 			}
 		}
 		variance := quadratic(m.e, ms) + quadratic(m.d, m.steer)
-		row[i] = m.Level * math.Sqrt(math.Max(0, variance))
+		row[i] = math.Max(row[i], m.Level*math.Sqrt(math.Max(0, variance)))
 	}
 }
 

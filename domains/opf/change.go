@@ -67,7 +67,7 @@ func (e *episode) Change(text json.RawMessage) (domain.Change, error) {
 // behind the last row the loads stay as they are.
 func (e *episode) from() Scene {
 	s := e.scene
-	s.Regime, s.Excluded, s.Hidden = givenRegime, nil, e.hidden
+	s.Regime, s.Excluded, s.Hidden = givenRegime, nil, e.hidden || e.estimator != nil
 	s.Pg0, s.Vg0 = slices.Clone(e.pg), slices.Clone(e.applied[e.system.layout.gens:])
 	at := func(rows [][]float64) (from [][]float64) {
 		for k := range Steps + 1 {

@@ -22,8 +22,10 @@ type episode struct {
 	chain  *Chain // nil in a replay until it is asked for
 	noise  float64
 	hidden bool
-	rng    *rand.Rand
-	until  context.Context // of the chain
+	// estimator finds the branch factors; nil: they are observed, or hidden.
+	estimator *admittances
+	rng       *rand.Rand
+	until     context.Context // of the chain
 
 	t       int
 	c       []float64 // true context of step t
@@ -110,6 +112,9 @@ func (e *episode) Excluded() int { return len(e.scene.Excluded) }
 func (e *episode) Observe(s, c []float64) {
 	copy(s, e.s)
 	copy(c, e.c)
+	if e.estimator != nil {
+		e.estimate(c)
+	}
 	if e.hidden {
 		for k := range e.system.layout.branches {
 			c[e.system.layout.factors+k] = 1
@@ -124,6 +129,15 @@ func (e *episode) Observe(s, c []float64) {
 			s[i] += e.noise * e.rng.NormFloat64()
 		}
 	}
+}
+
+// estimate writes what the flows of this state and of those before it say of the branch factors.
+func (e *episode) estimate(c []float64) {
+	if a := e.estimator; a.step != e.t { // once a step, however often it is observed
+		a.update(a.measure(e.s, e.scene.Branch))
+		a.step = e.t
+	}
+	e.estimator.write(c[e.system.layout.factors:][:e.system.layout.branches])
 }
 
 // Apply dispatches: the power flow of u to 1e-9 pu under the loads of this step,

@@ -32,13 +32,19 @@ type regime struct {
 	lo, hi float64 // of the load level
 	spread float64 // of single buses about it
 	hidden bool    // the controller does not see the branch factors
+	// estimated: it sees what measured flows say of them.
+	estimated bool
 }
 
-// parseRegime reads NAME[-hidden][:LO:HI[:SPREAD]]: "" is RegimeEnvelope, LO and HI take
+// parseRegime reads NAME[-hidden|-estimated][:LO:HI[:SPREAD]]: "" is RegimeEnvelope, LO and HI take
 // the place of the regime's levels, SPREAD that of busSpread.
 func parseRegime(text string) (regime, error) {
 	parts := strings.Split(text, ":")
-	r := regime{name: cmp.Or(strings.TrimSuffix(parts[0], hiddenSuffix), RegimeEnvelope), spread: busSpread, hidden: strings.HasSuffix(parts[0], hiddenSuffix)}
+	r := regime{spread: busSpread}
+	r.name, r.hidden = strings.CutSuffix(parts[0], hiddenSuffix)
+	r.name, r.estimated = strings.CutSuffix(r.name, estimatedSuffix)
+	r.name = cmp.Or(r.name, RegimeEnvelope)
+	r.estimated = r.estimated && !r.hidden
 	span, known := levels[r.name]
 	if !known {
 		return r, errors.New("want a name of the loads, or NAME:LO:HI[:SPREAD]")

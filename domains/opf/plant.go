@@ -22,6 +22,9 @@ const testStream = 0x6f70_665f_7465_7374 // "opf_test"
 // observes ones.
 const hiddenSuffix = "-hidden"
 
+// estimatedSuffix withholds them too, and the controller observes what is estimated of them from measured flows.
+const estimatedSuffix = "-estimated"
+
 // maxRedraws trajectories in a row may be infeasible for the oracle before an
 // episode is given up.
 const maxRedraws = 100
@@ -140,22 +143,22 @@ func (l *Plant) params() Params {
 // solution at one of its steps; how often is in the scene. opt.Noise is the
 // standard deviation of the measured voltages, pu, and angles, rad. opt.Regime is
 // one of RegimePaper, RegimeEnvelope (the default) and RegimeSwing; in the
-// uncertain case "-hidden" behind it withholds the branch factors, and behind that
+// uncertain case "-hidden" behind it withholds the branch factors, "-estimated" gives what flows say of them, and behind that
 // ":LO:HI" or ":LO:HI:SPREAD" are load levels, and a spread of single loads, of one's own.
 func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
 	r, err := l.regime(opt.Regime)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", l.noRegime(opt.Regime), err)
 	}
-	if r.hidden && !l.system.layout.uncertain {
-		return nil, fmt.Errorf("%w: this case has no branch factors to hide", l.noRegime(opt.Regime))
+	if (r.hidden || r.estimated) && !l.system.layout.uncertain {
+		return nil, fmt.Errorf("%w: this case has no branch factors to hide or to estimate", l.noRegime(opt.Regime))
 	}
 	w, err := opt.Fixed(index, objectives)
 	if err != nil {
 		return nil, err
 	}
 	loads := r
-	loads.hidden = false // whoever observes it
+	loads.hidden, loads.estimated = false, false // whoever observes it
 	d := l.trajectory(drawKey{seed, index, loads, fmt.Sprint(w)})
 	if err := d.draw(func() (Scene, *Chain, error) {
 		scenes, chains, errs := l.draw(opt.Until(), seed, []int{index}, loads, w)
@@ -168,6 +171,9 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 		return nil, err
 	}
 	e.chain, e.hidden = d.chain, r.hidden
+	if r.estimated {
+		e.estimator = newAdmittances(l.system.Network, seed, index)
+	}
 	return e.measured(seed, index, opt), nil
 }
 
@@ -206,7 +212,7 @@ func (l *Plant) Prepare(ctx context.Context, seed uint64, indices []int, opt dom
 	if err != nil {
 		return fmt.Errorf("%w: %w", l.noRegime(opt.Regime), err)
 	}
-	r.hidden = false
+	r.hidden, r.estimated = false, false
 	w, err := opt.Fixed(0, objectives)
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ const givenRegime = "given"
 func (l *Plant) Draft(e domain.Episode) any {
 	ep := e.(*episode)
 	scene := ep.scene
-	scene.Hidden = ep.hidden
+	scene.Hidden = ep.hidden || ep.estimator != nil
 	return scene
 }
 

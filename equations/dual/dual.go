@@ -197,6 +197,18 @@ func Min[T Scalar](x, y T) T {
 	return lift2(x, y, math.Min, func(x, y, _ float64) (dx, dy float64) { return either(x <= y) })
 }
 
+// Along is the line through knots, which are equally far apart, where a share of it has passed: 0 at the first, 1 at the last, which is held
+// behind it. It is of a signal that is known ahead, such as weather, a price or a reference, whose knots stand in the context; the share
+// may be the clock. Its derivative has a step at each knot.
+func Along[T Scalar](knots []T, share T) T {
+	at := knots[0]
+	for i := range len(knots) - 1 {
+		passed := Max(0, Min(1, Const[T](float64(len(knots)-1))*share-Const[T](float64(i))))
+		at += (knots[i+1] - knots[i]) * passed
+	}
+	return at
+}
+
 func either(first bool) (dx, dy float64) {
 	if first {
 		return 1, 0

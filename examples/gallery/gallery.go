@@ -5,6 +5,7 @@ package gallery
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
@@ -36,10 +37,13 @@ func runningOn(y equations.System, horizon int) equations.System {
 	return y
 }
 
+// Foreseeing are plants of these that know what comes: their context has knots of it (dual.Along).
+func Foreseeing() []equations.System { return []equations.System{hvac.Ahead()} }
+
 // Cases makes the case of every system.
 func Cases() ([]domain.Case, error) {
 	var cases []domain.Case
-	for _, y := range append(Systems(), RunningOn()...) {
+	for _, y := range slices.Concat(Systems(), RunningOn(), Foreseeing()) {
 		c, err := y.Case()
 		if err != nil {
 			return nil, fmt.Errorf("gallery: %w", err)

@@ -462,6 +462,21 @@ def _mean(x: Any, axis: Any = None) -> Any:
     return _each(div, _reduce(add, a, axis), float(a.size if axis is None else a.shape[axis]))
 
 
+def _interp(x: Any, xp: Any, fp: Any) -> Any:
+    """The line through (xp, fp) at x, held at both ends; xp are numbers."""
+    places, values = np.asarray(xp, float), _objects(fp)
+    if places.ndim != 1 or places.shape != values.shape or places.size == 0 or not (np.diff(places) > 0).all():
+        raise InputError(f"numpy.interp of expressions: xp is {xp}, want increasing numbers, as many as fp has")
+
+    def one(v: Any) -> Any:
+        y = values[0]
+        for i in range(len(places) - 1):
+            y = add(y, mul(sub(values[i + 1], values[i]), _clip(div(sub(v, places[i]), places[i + 1] - places[i]), 0.0, 1.0)))
+        return y
+
+    return _each(one, x)
+
+
 # NumPy's functions of arrays that are not loops of the above.
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.where: lambda c, x, y: where(c, x, y), np.sum: lambda x, axis=None: _reduce(add, x, axis), np.prod: lambda x, axis=None: _reduce(mul, x, axis),
@@ -471,6 +486,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.dot: lambda a, b: _each(mul, a, b) if 0 in (_objects(a).ndim, _objects(b).ndim) else _vector(_product(_objects(a), _objects(b))),
     np.inner: lambda a, b: _vector(_product(_objects(a), _objects(b).T)), np.vdot: lambda a, b: _vector(_product(_objects(a), _objects(b))),
     np.outer: lambda a, b: _each(mul, _objects(a).reshape(-1, 1), _objects(b).reshape(1, -1)),
+    np.interp: _interp,
     np.any: lambda x, axis=None: _reduce(either, x, axis), np.all: lambda x, axis=None: _reduce(both, x, axis),
     np.zeros_like: lambda x: np.zeros(_objects(x).shape), np.ones_like: lambda x: np.ones(_objects(x).shape), np.shape: lambda x: _objects(x).shape,
     np.ndim: lambda x: _objects(x).ndim, np.size: lambda x: _objects(x).size,

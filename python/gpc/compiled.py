@@ -6,7 +6,7 @@ import html
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from numpy.typing import ArrayLike
 
@@ -30,7 +30,7 @@ def compile(
     system: System | str | os.PathLike[str], out: str | os.PathLike[str] | None = None, *, target: float = 0.5, tail: float | None = None,
     budget: str | float = "15m", rounds: int = 0, scenarios: int = 0, starts: int = 0, test_starts: int = 0, seed: int = 1, threads: int = 0,
     progress: bool | Event | None = None, plant: Plant | None = None, estimate: float | None = None, keep_off: float | None = None, delay: float | None = None,
-    uncertain_gains: float = 0.0,
+    uncertain_gains: float = 0.0, estimate_window: int | None = None,
 ) -> Controller:
     """Makes a map of a system that meets a target, and returns its controller: `gpc compile` (docs/how-to/compile.md).
 
@@ -41,12 +41,12 @@ def compile(
     function of events: {"stage", "done", "total"} and {"number", "round"}; None shows them at a terminal and in a notebook.
     Ctrl-C ends it within two seconds, with what was finished kept. A target that is not met is no error: see report["met"].
 
-    plant, estimate, keep_off and delay are those of Session.evaluate: every start is driven in that plant, by what is measured of
+    plant, estimate, keep_off, delay and estimate_window are those of Session.evaluate: every start is driven in that plant, by what is measured of
     it. uncertain_gains, such as 0.1, trains the map over gains of the actuators from 0.9 to 1.1, which are estimated beside
-    the state; it needs estimate. The controller has the same gains, and evaluates by the same estimate where evaluate says no other.
+    the state; it needs estimate. The controller has the same gains, and estimates in evaluate, loop and serve as here where these say no other.
     """
     gains = float(uncertain_gains)
-    options = {**_options(system), "uncertain_gains": gains, "estimate": estimate, **_plant(plant), **_measured(estimate, keep_off, delay)}
+    options = {**_options(system), "uncertain_gains": gains, **_plant(plant), **_measured(estimate, keep_off, delay, estimate_window)}
     name = system.name if isinstance(system, System) else os.path.splitext(os.path.basename(os.fspath(system)))[0]
     file = f"{name}.safetensors" if out is None else os.fspath(out)
     options |= {
@@ -59,13 +59,17 @@ def compile(
     finally:
         if bars is not None:
             bars.close()
-    return Controller(system, file, report, uncertain_gains=gains, estimate=estimate)
+    return Controller(system, file, report, uncertain_gains=gains, estimate=estimate, estimate_window=estimate_window)
 
 
-def nmpc(system: System | str | os.PathLike[str], *, threads: int = 0, uncertain_gains: float = 0.0, estimate: float | None = None) -> Session:
+def nmpc(
+    system: System | str | os.PathLike[str], *, threads: int = 0, uncertain_gains: float = 0.0, estimate: float | None = None, estimate_window: int | None = None,
+) -> Session:
     """The exact warm solver of a system as its controller: no map, nothing to compile. Its loop is .loop(), its
-    evaluation .evaluate(). uncertain_gains and estimate are those of gpc.open."""
-    options = {**_options(system), "method": "nmpc", "threads": threads, "uncertain_gains": float(uncertain_gains), "estimate": estimate}
+    evaluation .evaluate(). uncertain_gains, estimate and estimate_window are those of gpc.open."""
+    options = {
+        **_options(system), "method": "nmpc", "threads": threads, "uncertain_gains": float(uncertain_gains), **_measured(estimate, estimate_window=estimate_window),
+    }
     return Session(make(lib.gpc_open, text(options)))
 
 
@@ -74,8 +78,10 @@ class Controller(Session):
 
     def __init__(
         self, system: System | str | os.PathLike[str], file: str, report: Mapping[str, Any], *, uncertain_gains: float = 0.0, estimate: float | None = None,
+        estimate_window: int | None = None,
     ) -> None:
-        super().__init__(make(lib.gpc_open, text({**_options(system), "model": file, "uncertain_gains": uncertain_gains, "estimate": estimate})))
+        measured = _measured(estimate, estimate_window=estimate_window)
+        super().__init__(make(lib.gpc_open, text({**_options(system), "model": file, "uncertain_gains": uncertain_gains, **measured})))
         self.system = system
         """What it was compiled of."""
         self.file = file
@@ -110,17 +116,19 @@ class Controller(Session):
 
     def serve(
         self, listen: str = "127.0.0.1:0", *, unix: str | os.PathLike[str] | None = None, token: str = "", preference: ArrayLike | None = None,
-        sessions: int = 0, deadline: float = 0.0,
+        sessions: int = 0, deadline: float = 0.0, estimate: float | Literal[False] | None = None, keep_off: float | None = None,
+        delay: float | None = None, estimate_window: int | None = None,
     ) -> Server:
         """Decides for many closed loops over HTTP, as `gpc serve` does (docs/how-to/serve.md), until the server that it returns is closed.
 
         listen is host:port, port 0 any that is free; an address that other machines reach needs a token. deadline, s, is by
-        when a request is answered that states none, 0 for never.
+        when a request is answered that states none, 0 for never. The rest is as in loop: with an estimate requests have what is
+        measured, "y", in place of "s".
         """
         w = _weights(preference, len(self.spec.objectives))
         options = {
             "listen": listen, "unix": "" if unix is None else os.fspath(unix), "token": token, "preference": None if w is None else w.tolist(),
-            "sessions": sessions, "deadline_ms": 1e3 * deadline,
+            "sessions": sessions, "deadline_ms": 1e3 * deadline, **_measured(estimate, keep_off, delay, estimate_window),
         }
         return Server(make(lib.gpc_serve, self.handle, text(options)))
 

@@ -15,14 +15,14 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpc._lib import Error, InputError, array, empty
 from gpc._progress import Progress
-from gpc.loops import _BEHIND, Decision, Decisions, Floats, _weights
+from gpc.loops import _BEHIND, SENSOR_FAULTS, Decision, Decisions, Floats, _weights
 from gpc.session import Plant, Spec, _computing, _measured, _spec
 from gpc.system import System
 
@@ -131,11 +131,11 @@ class SubprocessSession:
             _fail(p.returncode, err)
         return json.loads(out)
 
-    def _serve(self, method: str, n: int) -> _Server:
+    def _serve(self, method: str, n: int, measured: Mapping[str, Any]) -> _Server:
         """A process for n loops of a method."""
         method = method or self._method
         named = ["--method", method] if method else []
-        return _Server([self._program, "serve", self._case, "--stdin", "--json", "--log", "off", "--sessions", str(n), *self._map, *named, *self._engine])
+        return _Server([self._program, "serve", self._case, "--stdin", "--json", "--log", "off", "--sessions", str(n), *self._map, *named, *self._engine, *_flags(measured)])
 
     def about(self) -> dict[str, Any]:
         """Case, method, map and what computes."""
@@ -146,13 +146,19 @@ class SubprocessSession:
         """What method can name."""
         return self._methods
 
-    def loop(self, method: str = "", *, candidates: int = 0, faults: bool = False) -> SubprocessLoop:
+    def loop(
+        self, method: str = "", *, candidates: int = 0, faults: bool = False, estimate: float | Literal[False] | None = None,
+        keep_off: float | None = None, delay: float | None = None, estimate_window: int | None = None,
+    ) -> SubprocessLoop:
         """One closed loop; see Session.loop."""
-        return SubprocessLoop(self, method, candidates, faults)
+        return SubprocessLoop(self, method, candidates, faults, _measured(estimate, keep_off, delay, estimate_window))
 
-    def loops(self, n: int, method: str = "", *, candidates: int = 0, faults: bool = False) -> SubprocessLoops:
+    def loops(
+        self, n: int, method: str = "", *, candidates: int = 0, faults: bool = False, estimate: float | Literal[False] | None = None,
+        keep_off: float | None = None, delay: float | None = None, estimate_window: int | None = None,
+    ) -> SubprocessLoops:
         """n closed loops; see Session.loops."""
-        return SubprocessLoops(self, n, method, candidates, faults)
+        return SubprocessLoops(self, n, method, candidates, faults, _measured(estimate, keep_off, delay, estimate_window))
 
     def decide(self, state: ArrayLike, context: ArrayLike | None = None, preference: ArrayLike | None = None, *, out: Floats | None = None) -> Decision:
         """The first decision of an episode; see Session.decide."""
@@ -181,7 +187,7 @@ class SubprocessSession:
         preference: ArrayLike | None = None, shift: Mapping[str, float] | None = None, scene: str | os.PathLike[str] | None = None,
         parallel: int = 1, trace: str | None = None, resume: bool = False, progress: bool | Progress | None = None,
         plant: Plant | None = None, steps: int | None = None, computing: float | Sequence[float] | None = None,
-        estimate: float | None = None, keep_off: float | None = None, delay: float | None = None,
+        estimate: float | None = None, keep_off: float | None = None, delay: float | None = None, estimate_window: int | None = None,
     ) -> dict[str, Any]:
         """A method in closed loop on unseen episodes; see Session.evaluate. It reports no progress."""
         method, times = method or self._method, _computing(computing)
@@ -191,7 +197,7 @@ class SubprocessSession:
             *(x for k, v in (shift or {}).items() for x in ("--shift", f"{k}={float(v)!r}")), *(["--trace", str(trace)] if trace else []),
             *(["--resume"] if resume else []), *(["--scene", str(scene)] if scene is not None else []), *self._plant(plant),
             *([] if steps is None else ["--steps", str(steps)]), *(["--computing", ",".join(f"{v!r}s" for v in times)] if times else []),
-            *(x for k, v in _measured(estimate, keep_off, delay).items() for x in (f"--{k.replace('_', '-')}", repr(v))),
+            *_flags(_measured(estimate, keep_off, delay, estimate_window)),
         ]
         return self._command(*arguments)
 
@@ -225,13 +231,14 @@ class SubprocessSession:
 class SubprocessLoops:
     """Loops behind `gpc serve`; see Loops."""
 
-    def __init__(self, session: SubprocessSession, n: int, method: str, candidates: int, faults: bool) -> None:
+    def __init__(self, session: SubprocessSession, n: int, method: str, candidates: int, faults: bool, measured: Mapping[str, Any]) -> None:
         if candidates:
             raise Error("gpc: candidates needs the library: name a method that has them, such as refine-512")
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise InputError(f"{n!r} closed loops, want a whole number from 1")
         self.n, self._faults, self._spec = n, faults, session.spec
-        self._server = session._serve(method, n)
+        self._estimated = (len(self._spec.state), len(self._spec.context)) if "estimate" in measured else (0, 0)
+        self._server = session._serve(method, n, measured)
 
     def reset(self, loop: int | None = None) -> None:
         """Starts an episode in one loop, or in all."""
@@ -246,15 +253,16 @@ class SubprocessLoops:
         """One decision in every loop; see Loops.decide."""
         spec, n = self._spec, self.n
         s = array(state, np.float64, (n, len(spec.state)), "state", finite=not self._faults)
-        c = array(np.empty((n, 0)) if context is None else context, np.float64, (n, len(spec.context)), "context", finite=not self._faults)
+        estimates, (ns, nc) = sum(self._estimated) > 0, self._estimated
+        c = array(np.empty((n, 0)) if context is None else context, np.float64, (n, len(spec.context)), "context", finite=not self._faults and not estimates)
         m, nm = len(spec.objectives), len(spec.margins)
         w = _weights(preference, m, n)
         u = empty(out, np.float64, (n, len(spec.action)), "out")
-        r = empty(None if isinstance(record, bool) else record, np.float64, (n, m + nm + _BEHIND), "record")
+        r = empty(None if isinstance(record, bool) else record, np.float64, (n, m + nm + _BEHIND + 2 * ns + nc), "record")
         if fresh:
             self.reset()
         answers = self._server.ask(
-            {"op": "decide", "session": str(i), "s": _null(s[i]), "c": _null(c[i]), "preference": None if w is None else w[i].tolist()}
+            {"op": "decide", "session": str(i), "y" if estimates else "s": _null(s[i]), "c": _null(c[i]), "preference": None if w is None else w[i].tolist()}
             for i in range(n)
         )
         r[:] = np.nan
@@ -263,7 +271,10 @@ class SubprocessLoops:
             if a["sigma"] is not None:
                 r[i, :m] = a["sigma"]
             r[i, m + nm : m + nm + 5] = [np.nan if a[k] is None else a[k] for k in ("margin", "residual", "residual_limit", "displacement", "fallback")]
-        return Decisions(u, r, m, nm)
+            if estimates:
+                known = a["estimate"]
+                r[i, m + nm + _BEHIND :] = [*known["s"], *known["c"], *map(SENSOR_FAULTS.index, known["faults"])]
+        return Decisions(u, r, m, nm, self._estimated)
 
     def close(self) -> None:
         """Ends the loops and their process."""
@@ -279,16 +290,21 @@ class SubprocessLoops:
 class SubprocessLoop(SubprocessLoops):
     """One loop behind `gpc serve`; see Loop."""
 
-    def __init__(self, session: SubprocessSession, method: str, candidates: int, faults: bool) -> None:
-        super().__init__(session, 1, method, candidates, faults)
+    def __init__(self, session: SubprocessSession, method: str, candidates: int, faults: bool, measured: Mapping[str, Any]) -> None:
+        super().__init__(session, 1, method, candidates, faults, measured)
 
     def decide(self, state: ArrayLike, context: ArrayLike = (), preference: ArrayLike | None = None, *, fresh: bool = False) -> Decision:  # type: ignore[override]
         """One decision; see Loop.decide."""
         spec = self._spec
         s = array(state, np.float64, (len(spec.state),), "state", finite=not self._faults)
-        c = array(context, np.float64, (len(spec.context),), "context", finite=not self._faults)
+        c = array(context, np.float64, (len(spec.context),), "context", finite=False)
         d = super().decide(s[None], c[None], preference, fresh=fresh)
-        return Decision(d.u[0], d.record[0], d._objectives, d._margins, tuple(v.name for v in self._spec.action))
+        return Decision(d.u[0], d.record[0], d._objectives, d._margins, d._estimated, tuple(v.name for v in self._spec.action))
+
+
+def _flags(measured: Mapping[str, Any]) -> list[str]:
+    """Flags of the command line."""
+    return [x for k, v in measured.items() if k != "informed" for x in (f"--{k.replace('_', '-')}", repr(v))]
 
 
 def _null(v: Floats) -> list[float | None]:

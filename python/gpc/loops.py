@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ Floats = NDArray[np.float64]
 declare("gpc_drive_new", HANDLE, TEXT, INT, OUT)
 declare("gpc_drive_reset", HANDLE, INT)
 declare("gpc_drive_prepare", HANDLE)
+declare("gpc_drive_executed", HANDLE, INT, ARRAY, INT)
 declare("gpc_drive_decide", HANDLE, INT, *(ARRAY, INT) * 5)
 
 FALLBACKS = (
@@ -30,6 +32,9 @@ FALLBACKS = (
     "solver", "conservative", "guard", "incumbent", "rescue", "map", "escape", "method",
 )
 """Names of the bits of Decisions.fallback, from bit 0 (package domain, Fallback)."""
+
+SENSOR_FAULTS = ("fine", "missing", "outlier", "frozen")
+"""Names of what a loop with an estimator finds wrong with what is measured (package closedloop/estimate, Fault)."""
 
 _RESET, _FAULTS = 1, 2
 _BEHIND = 8  # entries of a record behind σ and the margins
@@ -42,9 +47,10 @@ class Decisions:
     u: Floats
     """Executed actions [n, n_u], physical units (spec.action)."""
     record: Floats
-    """All that follows, as the library wrote it [n, M + n_m + 8]."""
+    """All that follows, as the library wrote it [n, M + n_m + 8], with the estimates behind that where there are some."""
     _objectives: int
     _margins: int
+    _estimated: tuple[int, int] = (0, 0)
 
     def __repr__(self) -> str:
         return f"<gpc.Decisions: {len(self.u)}, smallest margin {float(np.min(self.margin)) if self.margin.size else np.nan:.3g}>"
@@ -100,6 +106,26 @@ class Decisions:
         return self.record[..., at : at + 3]
 
 
+    def _behind(self, start: int, count: int | None) -> Floats:
+        at = self._objectives + self._margins + _BEHIND + start
+        return self.record[..., at : None if count is None else at + count]
+
+    @property
+    def state(self) -> Floats:
+        """The estimate of the state that a loop with an estimator decided by [n, n_s]; of another loop [n, 0]."""
+        return self._behind(0, self._estimated[0])
+
+    @property
+    def context(self) -> Floats:
+        """The context with the estimates in it [n, n_c]; of a loop without an estimator [n, 0]."""
+        return self._behind(*self._estimated)
+
+    @property
+    def sensors(self) -> NDArray[np.intp]:
+        """What was wrong with each value that was measured [n, n_s]: numbers of SENSOR_FAULTS."""
+        return self._behind(sum(self._estimated), None).astype(np.intp)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Decision(Decisions):
     """One decision: as Decisions, without the dimension n."""
@@ -126,19 +152,28 @@ class Loops(Object):
     each other.
     """
 
-    def __init__(self, session: Session, n: int, method: str = "", candidates: int = 0, faults: bool = False) -> None:
+    def __init__(self, session: Session, n: int, method: str = "", candidates: int = 0, faults: bool = False, measured: Mapping[str, Any] | None = None) -> None:
         if not isinstance(n, int) or isinstance(n, bool):
             raise InputError(f"{n!r} closed loops, want a whole number")
-        super().__init__(make(lib.gpc_drive_new, session.handle, text({"method": method, "candidates": candidates}), n))
+        options = {"method": method, "candidates": candidates, **(measured or {})}
+        super().__init__(make(lib.gpc_drive_new, session.handle, text(options), n))
         spec = session.spec
         self.n = n
         self._sizes = len(spec.state), len(spec.context), len(spec.objectives)
         self._nu, self._nm = len(spec.action), len(spec.margins)
+        estimates = "estimate" in options or session._estimates and "informed" not in options
+        self._estimated = (len(spec.state), len(spec.context)) if estimates else (0, 0)
+        self._width = self._sizes[2] + self._nm + _BEHIND + sum(self._estimated) + self._estimated[0]
         self._flags = _FAULTS if faults else 0
 
     def reset(self, loop: int | None = None) -> None:
         """Starts an episode in one loop, or in all."""
         call(lib.gpc_drive_reset, self.handle, -1 if loop is None else loop)
+
+    def executed(self, u: ArrayLike, loop: int = 0) -> None:
+        """Says that a loop executed u [n_u] in place of its last decision: an estimator counts on what was executed."""
+        action = array(u, np.float64, (self._nu,), "u")
+        call(lib.gpc_drive_executed, self.handle, loop, address(action), action.size)
 
     def prepare(self) -> None:
         """Lets every loop look for its next decision, after the actions of the last were executed.
@@ -157,7 +192,7 @@ class Loops(Object):
         state [n, n_s] and context [n, n_c] are C-contiguous arrays of float64 in physical units
         (spec.state, spec.context); context may be left out where a case has none. preference is
         None for the adaptive priority, or weights on the simplex, [M] for all or an array [n, M]. The actions
-        are written to out [n, n_u] and the rest to record [n, M + n_m + 8], arrays of float64
+        are written to out [n, n_u] and the rest to record [n, M + n_m + 8], with an estimator [n, M + n_m + 8 + 2 n_s + n_c], arrays of float64
         of the caller's; both are new arrays otherwise, and record=False leaves the rest out. fresh
         starts an episode in every loop first.
         """
@@ -167,7 +202,7 @@ class Loops(Object):
         c = array(np.empty((n, 0)) if context is None and nc == 0 else context, np.float64, (n, nc), "context", finite=False)
         w = _weights(preference, m, n)
         u = empty(out, np.float64, (n, self._nu), "out")
-        width = m + self._nm + _BEHIND
+        width = self._width
         r = empty(None if record is True else record, np.float64, (n, width), "record") if record is not False else None
         call(
             lib.gpc_drive_decide, self.handle, self._flags | (_RESET if fresh else 0), address(s), s.size, address(c), c.size,
@@ -175,7 +210,7 @@ class Loops(Object):
         )
         if r is None:
             r = np.broadcast_to(np.nan, (n, width))
-        return Decisions(u, r, m, self._nm)
+        return Decisions(u, r, m, self._nm, self._estimated)
 
 
 def _weights(preference: Any, m: int, n: int | None = None) -> Floats | None:
@@ -195,12 +230,12 @@ class Loop(Loops):
     in Go. It may be used by any thread; calls wait for each other.
     """
 
-    def __init__(self, session: Session, method: str = "", candidates: int = 0, faults: bool = False) -> None:
-        super().__init__(session, 1, method, candidates, faults)
+    def __init__(self, session: Session, method: str = "", candidates: int = 0, faults: bool = False, measured: Mapping[str, Any] | None = None) -> None:
+        super().__init__(session, 1, method, candidates, faults, measured)
         self._names = tuple(v.name for v in session.spec.action)
         ns, nc, m = self._sizes
         self._s, self._c, self._w = np.empty(ns), np.empty(nc), np.empty(m)
-        self._u, self._r = np.empty(self._nu), np.empty(m + self._nm + _BEHIND)
+        self._u, self._r = np.empty(self._nu), np.empty(self._width)
         self._decide = lib.gpc_drive_decide
         self._error = ctypes.c_void_p()
         self._lock = threading.Lock()
@@ -228,7 +263,7 @@ class Loop(Loops):
             code = self._decide(self.handle, self._flags | fresh, *arguments)
             if code:
                 _lib._raise(code, self._error)
-            return Decision(self._u.copy(), self._r.copy(), self._sizes[2], self._nm, self._names)
+            return Decision(self._u.copy(), self._r.copy(), self._sizes[2], self._nm, self._estimated, self._names)
 
 
 def _put(into: Floats, x: Any, name: str) -> None:

@@ -143,10 +143,17 @@ def _plant(plant: Plant | None) -> dict[str, Any]:
     return {"plant": os.fspath(plant)}
 
 
-def _measured(estimate: float | None, keep_off: float | None, delay: float | None) -> dict[str, Any]:
-    """What is measured of a plant, and how late; None: what the case says."""
+def _measured(
+    estimate: float | Literal[False] | None, keep_off: float | None = None, delay: float | None = None, estimate_window: int | None = None,
+) -> dict[str, Any]:
+    """What is measured of a plant, and how late; None: what the session or the case says; an estimate of False: states."""
+    if estimate is False:
+        if keep_off is not None or estimate_window is not None:
+            raise InputError("estimate is False, and keep_off and estimate_window need one")
+        return {"informed": True, **({} if delay is None else {"delay": float(delay)})}
     given = {"estimate": estimate, "keep_off": keep_off, "delay": delay}
-    return {k: float(v) for k, v in given.items() if v is not None}
+    window = {} if estimate_window is None else {"estimate_window": int(estimate_window)}
+    return {**{k: float(v) for k, v in given.items() if v is not None}, **window}
 
 
 def _computing(computing: float | Sequence[float] | None) -> list[float]:
@@ -176,7 +183,7 @@ def cases() -> list[dict[str, Any]]:
 def open(
     case: str | os.PathLike[str] | System, model: str | os.PathLike[str] | None = None, *, method: str = "", backend: Literal["auto", "cpu", "cuda", "ref"] = "auto", threads: int = 0,
     tf32: bool = False, devices: Sequence[int] = (), scene: str | os.PathLike[str] | None = None, door: Literal["library", "subprocess"] = "library",
-    program: str | None = None, uncertain_gains: float = 0.0, estimate: float | None = None,
+    program: str | None = None, uncertain_gains: float = 0.0, estimate: float | None = None, estimate_window: int | None = None,
 ) -> Session:
     """Opens a case with a map on an engine.
 
@@ -190,8 +197,9 @@ def open(
     of the files' names; what lies outside of what maps are made for is in about()["notices"]. door
     "subprocess" calls the command line instead of the library (package door): program is its file,
     None for what the environment variable GPC names, or else "gpc" on PATH. uncertain_gains, such as 0.1, makes the gain of
-    every actuator an entry of the context, from 0.9 to 1.1: evaluate estimates them beside the state by what estimate says is
-    measured; decide and loops are given your own estimates. 0: the gains are those of the case.
+    every actuator an entry of the context, from 0.9 to 1.1, which is estimated beside the state by what estimate says is
+    measured. 0: the gains are those of the case. estimate and estimate_window are those of evaluate, for evaluations, loops and
+    servers that do not say their own; decide is given states, or your own estimates.
     """
     if door == "subprocess":
         from gpc.door import SubprocessSession
@@ -200,14 +208,14 @@ def open(
             raise InputError("scene needs the library: with door=\"subprocess\" give it to evaluate")
         if isinstance(case, System):
             raise InputError("a System needs the library: with door=\"subprocess\" save it and give its file")
-        if uncertain_gains or estimate is not None:
-            raise InputError("uncertain_gains and estimate need the library: leave door out")
+        if uncertain_gains or estimate is not None or estimate_window is not None:
+            raise InputError("uncertain_gains and estimate need the library: leave door out, or give estimate to loops")
         return SubprocessSession(os.fspath(case), "" if model is None else str(model), method, backend, threads, tf32, devices, program)  # type: ignore[return-value]
     if door != "library":
         raise InputError(f'door is {door!r}, want "library" or "subprocess"')
     options = {
         **_options(case), "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32,
-        "devices": [int(d) for d in devices], "scene": _path(scene), "uncertain_gains": float(uncertain_gains), "estimate": estimate,
+        "devices": [int(d) for d in devices], "scene": _path(scene), "uncertain_gains": float(uncertain_gains), **_measured(estimate, estimate_window=estimate_window),
     }
     return Session(make(lib.gpc_open, text(options)))
 
@@ -223,6 +231,7 @@ class Session(Object):
         """What the vectors of the case are."""
         self.map_spec: Spec = _spec(specs["map_spec"])
         """What the map is about: spec, but for cases whose map is about a part of the scene."""
+        self._estimates: bool = specs["estimates"]
         self._first: Loop | None = None
         self._batch: Loops | None = None
 
@@ -277,15 +286,26 @@ class Session(Object):
             "seed": seed, "regime": regime, "noise": noise, "bias": bias, "preference": None if w is None else w.tolist(), "shift": dict(shift or {}),
         }
 
-    def loop(self, method: str = "", *, candidates: int = 0, faults: bool = False) -> Loop:
+    def loop(
+        self, method: str = "", *, candidates: int = 0, faults: bool = False, estimate: float | Literal[False] | None = None,
+        keep_off: float | None = None, delay: float | None = None, estimate_window: int | None = None,
+    ) -> Loop:
         """One closed loop of a method, "" the session's own. candidates is for methods that search,
         0 their own number. faults admits entries of observations that are not finite: the loop
-        answers them as a sensor's fault and flags the decision; otherwise they are refused."""
-        return Loop(self, method, candidates, faults)
+        answers them as a sensor's fault and flags the decision; otherwise they are refused.
 
-    def loops(self, n: int, method: str = "", *, candidates: int = 0, faults: bool = False) -> Loops:
+        estimate, keep_off, delay and estimate_window are those of evaluate. With an estimate the loop is given what is
+        measured in place of the state, and its decisions have the estimates; entries of the context that are estimated are
+        not read. None is what the session was opened with, False that states are given.
+        """
+        return Loop(self, method, candidates, faults, _measured(estimate, keep_off, delay, estimate_window))
+
+    def loops(
+        self, n: int, method: str = "", *, candidates: int = 0, faults: bool = False, estimate: float | Literal[False] | None = None,
+        keep_off: float | None = None, delay: float | None = None, estimate_window: int | None = None,
+    ) -> Loops:
         """n closed loops that decide together; see loop."""
-        return Loops(self, n, method, candidates, faults)
+        return Loops(self, n, method, candidates, faults, _measured(estimate, keep_off, delay, estimate_window))
 
     def decide(self, state: ArrayLike, context: ArrayLike | None = None, preference: ArrayLike | None = None, *, out: Floats | None = None) -> Decision:
         """The first decision of an episode at an observation, by the session's method.
@@ -299,13 +319,13 @@ class Session(Object):
         if out is not None:
             raise InputError("out needs many observations: state has one dimension, which is one observation")
         if self._first is None:
-            self._first = self.loop()
+            self._first = self.loop(estimate=False)
         return self._first.decide(state, () if context is None else context, preference, fresh=True)
 
     def _decide_all(self, state: Floats, context: Any, preference: Any, out: Floats | None) -> Decisions:
         batch = self._batch
         if batch is None or batch.n != len(state):
-            batch = self._batch = self.loops(len(state))
+            batch = self._batch = self.loops(len(state), estimate=False)
         return batch.decide(state, context, preference, out=out, fresh=True)
 
     def refine(
@@ -336,7 +356,7 @@ class Session(Object):
         preference: ArrayLike | None = None, shift: Mapping[str, float] | None = None, scene: str | os.PathLike[str] | None = None,
         candidates: int = 0, parallel: int = 1, trace: str | None = None, resume: bool = False, progress: bool | Progress | None = None,
         plant: Plant | None = None, steps: int | None = None, computing: float | Sequence[float] | None = None,
-        estimate: float | None = None, keep_off: float | None = None, delay: float | None = None,
+        estimate: float | None = None, keep_off: float | None = None, delay: float | None = None, estimate_window: int | None = None,
     ) -> dict[str, Any]:
         """A method in closed loop on unseen episodes; the answer has the keys of `gpc eval --json`.
 
@@ -352,11 +372,12 @@ class Session(Object):
         another plant, which the reference and the oracle alone know: a case's name, a System or its file, or factors on
         parameters of the plant by name. steps are the decisions of an episode, of a plant that runs on. computing is the
         declared time of a decision, s, or its median and 99th percentile: a late one is not executed. estimate measures every state with
-        noise of that standard deviation in units of the state's scale, and decides by a Kalman filter's estimate; keep_off keeps so
-        many standard deviations off every limit; delay is from measurement to action, in periods.
+        noise of that standard deviation in units of the state's scale, and decides by a Kalman filter's estimate, or by one of
+        estimate_window last decisions at once; keep_off keeps so many standard deviations off every limit; delay is from
+        measurement to action, in periods.
         """
         options = {
-            **self._scene(seed, regime, noise, bias, preference, shift), **_plant(plant), **_measured(estimate, keep_off, delay), "steps": steps, "computing_s": _computing(computing), "method": method, "candidates": candidates, "scene": _path(scene),
+            **self._scene(seed, regime, noise, bias, preference, shift), **_plant(plant), **_measured(estimate, keep_off, delay, estimate_window), "steps": steps, "computing_s": _computing(computing), "method": method, "candidates": candidates, "scene": _path(scene),
             "episodes": episodes, "parallel": parallel, "trace": "" if trace is None else str(trace), "resume": resume,
         }
         report, end = progress_of(progress, f"{self.spec.name} {method}".rstrip())

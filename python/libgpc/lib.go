@@ -232,9 +232,9 @@ type session struct {
 	scenes     *closedloop.Scenes // that were given; nil: episodes are drawn
 	scene      string             // where they were read
 	setup      gpc.Setup
-	uncertain  bool // gains of the actuators are, by an option
-	estimate   *float64
-	file       string // of the map or weights, "" for the bundled ones
+	uncertain  bool     // gains of the actuators are, by an option
+	measured   measured // what evaluations and loops measure by where they do not say it
+	file       string   // of the map or weights, "" for the bundled ones
 	choice     engine.Options
 	engine     *gpc.Engine
 	users      atomic.Int32 // it and what was made of it
@@ -297,14 +297,14 @@ func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 			TF32    bool   `json:"tf32"`
 			Devices []int  `json:"devices"`
 			Scene   string `json:"scene"`
-			// Gains is the share by which those of the actuators are uncertain, Estimate what evaluations measure by; see measured.
-			Gains    float64  `json:"uncertain_gains"`
-			Estimate *float64 `json:"estimate"`
+			// Gains is the share by which those of the actuators are uncertain.
+			Gains float64 `json:"uncertain_gains"`
+			measured
 		}
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		s := &session{file: o.Model, uncertain: o.Gains != 0, estimate: o.Estimate}
+		s := &session{file: o.Model, uncertain: o.Gains != 0, measured: o.measured}
 		var err error
 		if s.drawn, err = named(o.Case, o.System); err != nil {
 			return err

@@ -45,8 +45,25 @@ func (p *plant) drives(c, plain *gpc.Case) (*gpc.Case, error) {
 // measured is what is measured of a plant, and how late; null: what the case says.
 type measured struct {
 	Estimate *float64 `json:"estimate"`
+	Window   *int     `json:"estimate_window"`
 	KeepOff  *float64 `json:"keep_off"`
 	Delay    *float64 `json:"delay"`
+	// Informed loops are given states, or estimates of the caller's, whatever the session measures by.
+	Informed bool `json:"informed"`
+}
+
+// or is m, what it does not say being as in other.
+func (m measured) or(other measured) measured {
+	if m.Informed {
+		return m
+	}
+	if m.Estimate == nil {
+		m.Estimate = other.Estimate
+	}
+	if m.Window == nil {
+		m.Window = other.Window
+	}
+	return m
 }
 
 // of is c measured so. uncertain: its gains are, by the session's option.
@@ -61,6 +78,11 @@ func (m *measured) of(c *gpc.Case, uncertain bool) (_ *gpc.Case, err error) {
 			return nil, wrongf("estimate is %v, want a standard deviation above 0, in units of each state's scale", *v)
 		}
 		if c, err = c.Measured(domain.Whole(c.Spec(), *v)); err != nil {
+			return nil, err
+		}
+	}
+	if m.Window != nil {
+		if c, err = c.Windowed(*m.Window); err != nil {
 			return nil, err
 		}
 	}

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -14,6 +15,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -90,7 +92,8 @@ func gpc_spec(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 			Map  gpc.SpecDescription `json:"map_spec"` // of what the map is about
 			// Fallbacks are the names of the bits of a fallback, from bit 0.
 			Fallbacks []string `json:"fallbacks"`
-		}{s.described(s.of.Spec()), s.described(s.of.MapSpec()), fallbacks()})
+			Estimates bool     `json:"estimates"` // loops that do not say otherwise have an estimator
+		}{s.described(s.of.Spec()), s.described(s.of.MapSpec()), fallbacks(), s.measured.Estimate != nil || s.of.Definition().Measurement != nil})
 	})
 }
 
@@ -160,16 +163,20 @@ type drive struct {
 	of   *session
 	with *gpc.Drive
 	out  gpc.Driven // what a record is made of
+	// unknown are entries of the context that are not read, as they are estimated; estimates says that there is an estimator.
+	unknown   []domain.Unknown
+	estimates bool
 }
 
 func (d *drive) Close() error { return d.of.Close() }
 
 //export gpc_drive_new
-func gpc_drive_new(h C.uintptr_t, opt *C.char, n C.int64_t, out *C.uintptr_t, err **C.char) C.int32_t {
+func gpc_drive_new(h C.uintptr_t, opt *C.char, n C.int64_t, to *C.uintptr_t, err **C.char) C.int32_t {
 	return on(h, err, func(s *session) error {
 		var o struct {
 			Method     string `json:"method"`
 			Candidates int    `json:"candidates"`
+			measured
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -179,19 +186,43 @@ func gpc_drive_new(h C.uintptr_t, opt *C.char, n C.int64_t, out *C.uintptr_t, er
 			return err
 		}
 		setup.Candidates = o.Candidates
+		how := o.measured.or(s.measured)
+		c, err := how.of(s.of, false)
+		if err != nil {
+			return err
+		}
 		d := &drive{of: s}
-		if d.with, err = s.of.Drive(s.engine, setup, int(n)); err != nil {
+		if d.with, err = c.Drive(s.engine, setup, int(n)); err != nil {
 			return err
 		}
 		rows, of := d.with.Size(), s.of.Spec()
-		d.out = gpc.Driven{
-			Sigma: make([]float64, rows*of.ObjectiveSize()), Margins: make([]float64, rows*len(of.Margins)),
-			Margin: make([]float64, rows), Residual: make([]float64, rows), Limit: make([]float64, rows), Displacement: make([]float64, rows),
-			Fallback: make([]domain.Fallback, rows), Times: make([]domain.Times, rows),
+		if m := c.Definition().Measurement; m != nil {
+			d.estimates, d.unknown = true, m.Unknown
+			d.out.S, d.out.C = make([]float64, rows*of.MeasuredSize()), make([]float64, rows*of.ContextSize())
+			d.out.Faults = make([]string, rows*len(m.Outputs))
 		}
+		out := &d.out
+		out.Sigma, out.Margins = make([]float64, rows*of.ObjectiveSize()), make([]float64, rows*len(of.Margins))
+		out.Margin, out.Residual, out.Limit, out.Displacement = make([]float64, rows), make([]float64, rows), make([]float64, rows), make([]float64, rows)
+		out.Fallback, out.Times = make([]domain.Fallback, rows), make([]domain.Times, rows)
 		s.use()
-		hand(out, d)
+		hand(to, d)
 		return nil
+	})
+}
+
+// gpc_drive_executed says that a loop executed another action than it decided.
+//
+//export gpc_drive_executed
+func gpc_drive_executed(h C.uintptr_t, loop C.int64_t, action *C.double, actions C.int64_t, err **C.char) C.int32_t {
+	return on(h, err, func(d *drive) error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		u, err := view[float64]("action", unsafe.Pointer(action), actions, d.of.of.Spec().ActionSize())
+		if err != nil {
+			return err
+		}
+		return d.with.Executed(int(loop), u)
 	})
 }
 
@@ -222,8 +253,30 @@ func gpc_drive_prepare(h C.uintptr_t, err **C.char) C.int32_t {
 }
 
 // recorded are the entries of a record behind σ and the margins: margin, residual, limit,
-// displacement, fallback, and the seconds of localization, step and projection.
+// displacement, fallback, and the seconds of localization, step and projection. Behind them a loop with an estimator has the
+// estimates of state and context, and the fault of each output.
 const recorded = 8
+
+// width is that of a record.
+func (d *drive) width() int {
+	of := d.of.of.Spec()
+	n := of.ObjectiveSize() + len(of.Margins) + recorded
+	if d.estimates {
+		n += of.MeasuredSize() + of.ContextSize() + d.with.Shown().MeasuredSize()
+	}
+	return n
+}
+
+// estimated writes what the estimator of loop i says.
+func (d *drive) estimated(i int, row []float64) {
+	of, ny := d.of.of.Spec(), d.with.Shown().MeasuredSize()
+	ns, nc := of.MeasuredSize(), of.ContextSize()
+	copy(row, d.out.S[i*ns:(i+1)*ns])
+	copy(row[ns:], d.out.C[i*nc:(i+1)*nc])
+	for k, fault := range d.out.Faults[i*ny : (i+1)*ny] {
+		row[ns+nc+k] = float64(slices.Index(estimate.FaultNames[:], fault))
+	}
+}
 
 // Bits of a decision's flags.
 const (
@@ -243,7 +296,7 @@ func gpc_drive_decide(h C.uintptr_t, flags C.int64_t, state *C.double, states C.
 		defer d.mu.Unlock()
 		of, n := d.of.of.Spec(), d.with.Size()
 		m, nm := of.ObjectiveSize(), len(of.Margins)
-		in, err := rows(of, n, state, states, ctx, contexts, weights, nweights)
+		in, err := rows(d.with.Shown(), n, state, states, ctx, contexts, weights, nweights)
 		if err != nil {
 			return err
 		}
@@ -251,13 +304,13 @@ func gpc_drive_decide(h C.uintptr_t, flags C.int64_t, state *C.double, states C.
 		if err != nil {
 			return err
 		}
-		width := m + nm + recorded
+		width := d.width()
 		r, err := view[float64]("record", unsafe.Pointer(record), records, n*width)
 		if err != nil {
 			return err
 		}
 		if flags&flagFaults == 0 {
-			if err := check(of, in, n); err != nil {
+			if err := check(d.with.Shown(), in, n, d.unknown...); err != nil {
 				return err
 			}
 		}
@@ -280,6 +333,9 @@ func gpc_drive_decide(h C.uintptr_t, flags C.int64_t, state *C.double, states C.
 			copy(row[m:], out.Margins[i*nm:(i+1)*nm])
 			t := out.Times[i]
 			copy(row[m+nm:], []float64{out.Margin[i], out.Residual[i], out.Limit[i], out.Displacement[i], float64(out.Fallback[i]), t.Localize.Seconds(), t.Step.Seconds(), t.Project.Seconds()})
+			if d.estimates {
+				d.estimated(i, row[m+nm+recorded:])
+			}
 		}
 		return nil
 	})
@@ -297,8 +353,8 @@ func rows(of *domain.Spec, n int, state *C.double, states C.int64_t, ctx *C.doub
 	return in, err
 }
 
-// check names the first entry that is not finite.
-func check(of *domain.Spec, in batchnav.Rows, n int) error {
+// check names the first entry that is not finite, but for those of the context that are not read.
+func check(of *domain.Spec, in batchnav.Rows, n int, unread ...domain.Unknown) error {
 	for _, w := range []struct {
 		name      string
 		v         []float64
@@ -309,6 +365,9 @@ func check(of *domain.Spec, in batchnav.Rows, n int) error {
 				continue
 			}
 			k := len(w.variables)
+			if w.name == "context" && slices.ContainsFunc(unread, func(p domain.Unknown) bool { return p.Context == i%k }) {
+				continue
+			}
 			if n > 1 {
 				return wrongf("%s[%d, %d] (%s) is %v, want finite numbers", w.name, i/k, i%k, w.variables[i%k].Name, x)
 			}
@@ -418,10 +477,8 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 				return err
 			}
 		}
-		if o.Estimate == nil {
-			o.Estimate = s.estimate
-		}
-		if c, err = o.measured.of(c, s.uncertain); err != nil {
+		how := o.measured.or(s.measured)
+		if c, err = how.of(c, s.uncertain); err != nil {
 			return err
 		}
 		if with.Computing, err = computing(o.Computing); err != nil {

@@ -209,15 +209,21 @@ func gpc_serve(h C.uintptr_t, opt *C.char, out *C.uintptr_t, err **C.char) C.int
 			Preference []float64 `json:"preference"`
 			Sessions   int       `json:"sessions"`
 			DeadlineMS float64   `json:"deadline_ms"`
+			measured
 		}
 		if err := options(opt, &o); err != nil {
+			return err
+		}
+		how := o.measured.or(s.measured)
+		c, err := how.of(s.of, false)
+		if err != nil {
 			return err
 		}
 		e, err := gpc.OpenEngine(s.choice)
 		if err != nil {
 			return err
 		}
-		with, err := serve.New(s.of, e, serve.Options{
+		with, err := serve.New(c, e, serve.Options{
 			Setup: s.setup, Preference: o.Preference, Sessions: o.Sessions, Deadline: time.Duration(o.DeadlineMS * float64(time.Millisecond)), Threads: s.choice.Threads,
 		})
 		if err != nil {

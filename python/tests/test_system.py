@@ -397,6 +397,81 @@ def test_a_plant_that_is_not_the_model(tmp_path):
         assert s.evaluate(episodes=1, steps=40)["decisions"] == 40
 
 
+def test_loops_estimate(tmp_path):
+    """A loop with an estimator is given what is measured, decides as `gpc serve` does to the bit, and says what it estimates."""
+    file = tmp_path / "cart.json"
+    file.write_text(cart().text())
+    rng = np.random.default_rng(3)
+    how = {"estimate": 0.02, "keep_off": 2.0, "estimate_window": 4}
+    with gpc.open(file, method="nmpc", threads=1) as near, gpc.open(file, method="nmpc", threads=1, door="subprocess") as far:
+        s, c = near.observe(episode=2)
+        with near.loop(**how, faults=True) as a, far.loop(**how, faults=True) as b, near.loop() as plain:
+            for k in range(5):
+                y = s + rng.normal(0, [0.08, 0.04])
+                if k == 3:
+                    y[1] = np.nan
+                one, two = a.decide(y, c), b.decide(y, c)
+                assert (one.u == two.u).all() and (one.state == two.state).all() and (one.context == two.context).all()
+                assert [gpc.loops.SENSOR_FAULTS[i] for i in one.sensors] == ["fine", "missing" if k == 3 else "fine"] and (one.sensors == two.sensors).all()
+                s = np.array([s[0] + 0.1 * s[1] + 0.005 * one.u[0], s[1] + 0.1 * one.u[0]])
+                c = np.array([c[0], one.u[0], c[2] + 1 / 15])
+            assert np.abs(one.state - s).max() < 0.3 and plain.decide(*near.observe(episode=2)).state.size == 0
+        with pytest.raises(gpc.InputError, match="Measurement"):
+            near.loop(keep_off=3)
+        with pytest.raises(gpc.InputError, match="estimate is False"):
+            near.loop(estimate=False, keep_off=3)
+    with gpc.nmpc(cart(), uncertain_gains=0.2, estimate=0.01, threads=1) as s:
+        state, context = s.observe(episode=1)
+        known = s.decide(state, context)
+        context[2] = np.nan
+        with s.loop() as loop, s.loop() as other:
+            d = loop.decide(state, context)
+            assert d.state.shape == (2,) and 0.6 <= d.context[2] <= 1.4 and known.state.size == 0
+            other.decide(state, context)
+            other.executed(-d.u)
+            assert (loop.decide(state, context).u != other.decide(state, context).u).any()
+
+
+def test_a_served_loop_estimates(tmp_path):
+    """Served loops have the estimator of their controller: they take y, and answer with what they estimate."""
+    made = gpc.compile(
+        cart(steps=6), tmp_path / "cart.safetensors", target=1000.0, tail=1e6, rounds=1, starts=4, test_starts=4, budget="1h", threads=1, progress=False, estimate=0.01,
+    )
+    with made:
+        state, context = made.observe(episode=1)
+        with made.loop("", estimate_window=3) as loop, made.serve(estimate_window=3) as server:
+            ask = urllib.request.Request(server.url + "/v1/decide", json.dumps({"y": state.tolist(), "c": context.tolist()}).encode())
+            with urllib.request.urlopen(ask) as r:
+                answer = json.load(r)
+            d = loop.decide(state, context)
+            assert answer["u"] == d.u.tolist() and answer["estimate"]["s"] == d.state.tolist()
+        with made.loop(estimate=False) as informed:
+            assert informed.decide(state, context).state.size == 0
+
+
+def test_day_ahead():
+    """A signal that is known ahead is numpy.interp of knots in the context."""
+    y = gpc.System(
+        "tank", "a tank", state={"level": "m"}, context={"low": "m", "mid": "m", "high": "m"}, action={"flow": ("m", -1, 1)},
+        scenario={"level": (-1, 1), "low": (-1, 1), "mid": (-1, 1), "high": (-1, 1)}, steps=12, period=1.0,
+    )
+    y.step(lambda s, u: s.level + 0.5 * u.flow)
+    y.objectives(away="m²", effort="m²")(
+        lambda c, u, n: ((n.level - np.interp(c.clock, [0, 0.5, 1], [c.low, c.mid, c.high])) ** 2, 0.1 * u.flow**2)
+    )
+    rng = np.random.default_rng(1)
+    s, c, u, n = rng.normal(size=(4, 1)), rng.normal(size=(4, 4)), rng.normal(size=(4, 1)), rng.normal(size=(4, 1))
+    c[:, 3] = [-0.2, 0.3, 0.5, 0.9]
+    for i in range(4):
+        away = y.function("objectives")(s[i], c[i], u[i], n[i])[0]
+        assert away == pytest.approx((n[i, 0] - np.interp(c[i, 3], [0, 0.5, 1], c[i, :3])) ** 2)
+    with gpc.nmpc(y, threads=1) as session:
+        assert session.evaluate(episodes=2)["failures"] == 0
+    with pytest.raises(gpc.InputError, match="increasing"):
+        y.objectives(away="m²")(lambda c, n: n.level - np.interp(c.clock, [0, 0], [c.low, c.mid]))
+        y.text()
+
+
 def test_uncertain_gains():
     """The gain of an actuator is an entry of the context, which evaluate estimates: that needs something that is measured."""
     with gpc.nmpc(cart(), uncertain_gains=0.2, estimate=0.01, threads=1) as s:

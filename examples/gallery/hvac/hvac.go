@@ -52,10 +52,9 @@ const (
 func rise[T dual.Scalar](x T) T { return 0.5 + 0.5*dual.Tanh(x) }
 
 // occupied is 1 between arrival and leaving, and 0 at night.
-func occupied[T dual.Scalar](c []T) T {
-	h := 24 * c[clock]
-	return rise(2*(h-c[arrive])) * rise(2*(c[leave]-h))
-}
+func occupied[T dual.Scalar](c []T) T { return between(24*c[clock], c[arrive], c[leave]) }
+
+func between[T dual.Scalar](h, from, to T) T { return rise(2*(h-from)) * rise(2*(to-h)) }
 
 // tariff has a peak in the evening.
 func tariff[T dual.Scalar](c []T) T {
@@ -63,15 +62,19 @@ func tariff[T dual.Scalar](c []T) T {
 	return 1 + dual.Exp(-h*h)
 }
 
-// ode is s = (room, walls, heaters, sensor).
 func ode[T dual.Scalar](s, c, u, ds []T) {
 	day := 2 * math.Pi * c[clock]
 	air := c[outside] + c[swing]*dual.Cos(day-2*math.Pi*15/24)
 	light := c[sun] * dual.Max(0, -dual.Cos(day))
+	balance(s, air, light, occupied(c), u[0], ds)
+}
+
+// balance is of s = (room, walls, heaters, sensor).
+func balance[T dual.Scalar](s []T, air, light, busy, heating T, ds []T) {
 	walls, heat, sense := 1/rWalls*(s[1]-s[0]), 1/rHeat*(s[2]-s[0]), 1/rSense*(s[3]-s[0])
-	ds[0] = 1 / cRoom * (walls + heat + sense + window*light + people*occupied(c))
+	ds[0] = 1 / cRoom * (walls + heat + sense + window*light + people*busy)
 	ds[1] = 1 / cWalls * (1/rOut*(air-s[1]) - walls + facade*light)
-	ds[2] = 1 / cHeat * (u[0] - heat)
+	ds[2] = 1 / cHeat * (heating - heat)
 	ds[3] = -1 / cSense * sense
 }
 
