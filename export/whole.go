@@ -156,7 +156,7 @@ func newWhole(m *model.Model, p domain.Problem, opt *Whole) (*whole, error) {
 	if opt.Guard.Steps > 0 {
 		w.Guard, w.Horizon = true, opt.Guard.Steps
 	}
-	if err := w.observe(opt.Observed, opt.FMU); err != nil {
+	if err := w.observe(opt.Observed); err != nil {
 		return nil, err
 	}
 	w.generate()
