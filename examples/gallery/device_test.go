@@ -122,11 +122,17 @@ func projectedOnDevice(t *testing.T, b *kernels.Backend, p domain.Problem, at ba
 			u[k] = float64(float32(v))
 		}
 		wanted := slices.Clone(u)
-		p.Project(at.S[i], at.C[i], u)
-		moves := false
+		keeps, moves, bound := p.Project(at.S[i], at.C[i], u), false, 2e-9
+		if !keeps {
+			bound = 1e-6 // the least violation: of a program whose rows differ by 1e4 in size, so that its Gram matrix loses half of the digits
+		}
 		for k, a := range spec.Action {
 			half := (a.Hi - a.Lo) / 2
-			off = max(off, math.Abs(have[0][k]-u[k])/half)
+			if d := math.Abs(have[0][k]-u[k]) / half; !(d <= bound) {
+				errs = append(errs, fmt.Errorf("%s, row %d: a projected action is %g half boxes off, and keeps the limits: %v", spec.Name, i, d, keeps))
+			} else {
+				off = max(off, d)
+			}
 			moves = moves || math.Abs(u[k]-min(a.Hi, max(a.Lo, wanted[k]))) > 1e-6*half // by a limit, beyond the box
 		}
 		if moves {
@@ -140,9 +146,6 @@ func projectedOnDevice(t *testing.T, b *kernels.Backend, p domain.Problem, at ba
 				errs = append(errs, fmt.Errorf("%s, row %d, result %d of the device's own action: %w", spec.Name, i, k, err))
 			}
 		}
-	}
-	if !(off <= 2e-9) {
-		errs = append(errs, fmt.Errorf("%s: a projected action is %g half boxes off", spec.Name, off))
 	}
 	return moved, off, errs
 }
