@@ -28,8 +28,6 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 		return nil, badInputf("%d episodes to drive, want 1 to %d", opt.Episodes, maxEpisodes)
 	case c.def.Level > 0:
 		return nil, badInputf("case %s keeps %v standard deviations off its limits, which the exported C cannot: leave --keep-off out", c.Name(), c.def.Level)
-	case c.indirect() && opt.FMU:
-		return nil, badInputf("case %s has an estimator or a delay, which an FMU cannot hold: leave --fmu out", c.Name())
 	case c.def.Plant == nil:
 		return nil, badInputf("case %s has no plant to drive the controller with", c.Name())
 	}

@@ -80,6 +80,9 @@ func openCUDA(o Options) (opened, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	if o.Notice != nil {
+		b.Notify(o.Notice)
+	}
 	which := "device"
 	if len(devices) > 1 {
 		which = "devices"

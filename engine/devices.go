@@ -14,6 +14,7 @@ import (
 type opened interface {
 	Engine
 	told() bool // notes that the loss of a context is told, and whether it was before
+	Notify(func(string))
 }
 
 // group is one engine's part of several devices that compute together.

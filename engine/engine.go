@@ -33,8 +33,8 @@ type Options struct {
 	// TF32 lets the CUDA backend round the inputs of large products to TF32, for the
 	// tensor cores (kernels.Options). The CPU backends have no such thing and refuse it.
 	TF32 bool
-	// Notice is told when `auto` leaves a GPU that failed and goes on on the CPU; nil:
-	// nobody is.
+	// Notice is told when `auto` leaves a GPU that failed and goes on on the CPU, and where a GPU leaves
+	// equations to the CPU, as there is no compiler for them; nil: nobody is.
 	Notice func(string)
 }
 

@@ -1,6 +1,7 @@
 package equations
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/gpc-engine/gpc/equations/program"
@@ -18,6 +19,9 @@ func (p *Problem) Escape(s, c, u []float64) bool {
 
 // Equations are the whole system as data, from its Source: what is exported to other languages.
 func (p *Problem) Equations() (*program.System, error) {
+	if p.backoff != nil {
+		return nil, fmt.Errorf("system %q keeps off its limits by a table that every decision writes anew, which its equations do not have", p.system.Name)
+	}
 	read, err := p.Program()
 	if err != nil {
 		return nil, err

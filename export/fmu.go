@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -66,6 +67,9 @@ func newMockup(w *whole, controls bool) (*mockup, error) {
 		if w.Solver == nil {
 			m.Sources = append(m.Sources, "gpc_"+w.Symbol+".c")
 		}
+		if w.Observer != nil {
+			m.Sources = append(m.Sources, "gpc_"+w.Symbol+"_measured.c")
+		}
 	}
 	m.ModelName, m.Identifier = w.Spec.Name+" "+what, "gpc_"+w.Symbol+"_"+what
 	m.describe()
@@ -90,10 +94,17 @@ func (m *mockup) describe() {
 	input := scalar{Causality: "input", Variability: "discrete", Start: "0"}
 	output := scalar{Causality: "output", Variability: "discrete", Initial: "calculated"}
 	if m.Controls {
-		m.vector("s", spec.Measured, input, nil)
+		if m.Observer != nil {
+			m.vector("y", m.Observer.Outputs, input, nil)
+		} else {
+			m.vector("s", spec.Measured, input, nil)
+		}
 		m.vector("c", spec.Context, input, nil)
 		m.vector("w", spec.Objectives, scalar{Causality: "parameter", Variability: "tunable", Start: strconv.FormatFloat(m.Equally, 'g', -1, 64)}, nil)
 		m.vector("u", spec.Action, output, nil)
+		if m.Observer != nil { // the state that the action was decided for
+			m.vector("estimate", spec.Measured, output, nil)
+		}
 		m.add(scalar{Name: "status", About: "what the decision says, bit by bit; see gpc_" + m.Symbol + "_controller.h", Type: "Integer", Causality: "output", Variability: "discrete", Initial: "calculated"})
 		m.add(scalar{Name: "adaptive", About: "the preference follows the state; else it is w", Type: "Boolean", Causality: "parameter", Variability: "tunable", Start: "true"})
 		return
@@ -103,11 +114,27 @@ func (m *mockup) describe() {
 	}
 	m.vector("u", spec.Action, input, nil)
 	m.vector("p", m.parameters(), scalar{Causality: "parameter", Variability: "fixed"}, m.Scenario)
+	if m.Filtered() {
+		m.vector("noise", m.Observer.Outputs, input, nil)
+		m.vector("acts", m.acted(), input, nil)
+	}
+	if m.Observer != nil {
+		m.vector("y", m.Observer.Outputs, output, nil)
+	}
 	m.vector("s", spec.Measured, output, nil)
 	m.vector("c", spec.Context, output, nil)
 	m.vector("m", spec.Margins, output, nil)
 	m.vector("cost", []domain.Variable{{Name: "adaptive"}}, output, nil)
 	m.add(scalar{Name: "failed", About: "a state was lost", Type: "Boolean", Causality: "output", Variability: "discrete", Initial: "calculated"})
+}
+
+// acted are what may act on a plant behind its action: its states, and the unknown entries of the context.
+func (m *mockup) acted() []domain.Variable {
+	all := slices.Clone(m.Spec.Measured)
+	for _, k := range m.Observer.Unknown {
+		all = append(all, m.Spec.Context[k])
+	}
+	return all
 }
 
 // parameters are those of the scenario, in the middle of their ranges where these are known.

@@ -151,7 +151,7 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 		}
 	}
 	w.Solver = s
-	if err := w.observe(opt.Observed, opt.FMU); err != nil {
+	if err := w.observe(opt.Observed); err != nil {
 		return nil, err
 	}
 	w.generate()

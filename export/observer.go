@@ -55,7 +55,7 @@ type observer struct {
 }
 
 // observe completes a controller by what comes before it.
-func (w *whole) observe(of *Observed, fmu bool) error {
+func (w *whole) observe(of *Observed) error {
 	if of == nil {
 		return nil
 	}
@@ -64,8 +64,6 @@ func (w *whole) observe(of *Observed, fmu bool) error {
 		Gate: estimate.Gate, Persistent: estimate.Persistent, Still: estimate.Still, Replay: of.Replay,
 	}
 	switch {
-	case fmu:
-		return fmt.Errorf("export: case %s has a Measurement or a delay: a unit of FMI has no estimator and no prediction, leave --fmu out", w.Spec.Name)
 	case o.Share > 0 && w.Y.Integrator == program.NoIntegrator:
 		return fmt.Errorf("export: a delay of %g periods, and the equations of case %s say nothing of the state within a period", o.Periods, w.Spec.Name)
 	case o.Ahead >= w.Spec.Steps:

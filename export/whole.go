@@ -114,6 +114,7 @@ type whole struct {
 	Unsafe                int
 	Solver                *optimiser // nil: a map decides
 	Observer              *observer  // nil: by the state as it is
+	Device                bool       // it is a plant alone, for a GPU
 	slopes                map[string]*program.Sparse
 }
 
@@ -155,7 +156,7 @@ func newWhole(m *model.Model, p domain.Problem, opt *Whole) (*whole, error) {
 	if opt.Guard.Steps > 0 {
 		w.Guard, w.Horizon = true, opt.Guard.Steps
 	}
-	if err := w.observe(opt.Observed, opt.FMU); err != nil {
+	if err := w.observe(opt.Observed); err != nil {
 		return nil, err
 	}
 	w.generate()
@@ -258,9 +259,10 @@ func (w *whole) generate() {
 		put(f, f.Name())
 	}
 	limited := w.NM > 0
-	derived := limited || w.Filtered()
+	derived := limited || w.Filtered() || w.Device
 	slope("ode", derived && w.Y.Integrator == program.RK4 || w.Y.Integrator == program.Radau, w.Y.Function("ode"))
 	slope("step", derived, w.Y.Function("step"))
+	slope("objectives", w.Device, w.Y.Function("objectives"))
 	slope("margins", limited, w.Y.Function("margins"))
 	slope("escape", limited && w.Y.EscapeSteps > 0, w.Y.Function("escape"))
 	if w.Filtered() {

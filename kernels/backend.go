@@ -47,6 +47,7 @@ type Backend struct {
 	device  driver.Device
 	modules *images.Modules
 	domains map[string]*images.Modules // device functions of problems, by name
+	written map[[32]byte]written       // device functions of problems by their equations
 	kernels map[string]*driver.Kernel
 	stream  driver.Stream
 	// Work beside the stream's own: see queue.beside.
@@ -59,6 +60,8 @@ type Backend struct {
 	mutex   sync.Mutex
 	garbage []func(*driver.Thread) error // of objects that nobody holds any more
 	closed  bool
+	notice  func(string) // is told what the CPU does instead; nil: nobody is
+	told    map[string]bool
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -69,7 +72,7 @@ var _ backend.Backend = (*Backend)(nil)
 func New(context *driver.Context, options Options) (*Backend, error) {
 	b := &Backend{
 		context: context, options: options, device: context.Device(),
-		domains: map[string]*images.Modules{}, kernels: map[string]*driver.Kernel{},
+		domains: map[string]*images.Modules{}, kernels: map[string]*driver.Kernel{}, written: map[[32]byte]written{}, told: map[string]bool{},
 	}
 	err := context.Do(func(t *driver.Thread) error {
 		set, err := images.Kernels()
@@ -183,11 +186,15 @@ func (b *Backend) preload(t *driver.Thread, names ...string) error {
 func (b *Backend) loadDomain(t *driver.Thread, code domain.DeviceCode) error {
 	modules := b.domains[code.Name]
 	if modules == nil {
-		set, err := images.New(code.Images)
-		if err != nil {
-			return err
+		var sets []*images.Set
+		if code.Images != nil {
+			set, err := images.New(code.Images)
+			if err != nil {
+				return err
+			}
+			sets = append(sets, set)
 		}
-		modules = images.NewModules(set)
+		modules = images.NewModules(sets...)
 		b.domains[code.Name] = modules
 	}
 	for _, function := range []string{"base", "gradient", "priority", "rollout"} {

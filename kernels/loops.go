@@ -6,7 +6,6 @@ import (
 	"math"
 	"runtime"
 
-	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/tensor"
@@ -58,7 +57,7 @@ func packMap(q *queue, cfg backend.MapConfig, none error) deviceMap {
 		d.codes = packCodes(q, m, cfg.Codes, cfg.Decoded)
 	}
 	if d.flow.code.name == "" {
-		q.then(func() error { return noDevice(cfg.Step.Problem, none) })
+		q.then(func() error { return noDevice(cfg.Step.Problem, d.flow.code.reason, none) })
 	}
 	return d
 }
@@ -94,7 +93,7 @@ func (b *Backend) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
 
 // newLoops is NewLoops of a part of so many loops as are navigated as a whole.
 func (b *Backend) newLoops(cfg backend.LoopsConfig, whole int) (backend.Loops, error) {
-	if domain.AbilitiesOfProblem(cfg.Step.Problem).Device == nil || cfg.Step.DecoderS.In() > MaxLatent || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
+	if !mayHaveDevice(cfg.Step.Problem) || cfg.Step.DecoderS.In() > MaxLatent || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
 		return nil, backend.ErrNoLoops
 	}
 	if err := cfg.Validate(); err != nil {

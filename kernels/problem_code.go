@@ -38,7 +38,7 @@ func semanticOf(spec *domain.Spec) []float64 {
 // problemCode is a problem's device functions as the launches need them. The zero
 // value is a problem without.
 type problemCode struct {
-	name                          string
+	name, reason                  string // reason: why it has none
 	constants                     driver.Pointer
 	warp                          bool
 	lanes                         int // that share a row of the roll-out
@@ -49,13 +49,12 @@ type problemCode struct {
 
 // newProblemCode loads the device functions that a problem has and their constants.
 func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
-	device := domain.AbilitiesOfProblem(p).Device
-	if device == nil {
+	if q.err != nil || p == nil {
 		return problemCode{}
 	}
-	code := device()
+	code := q.deviceCode(q.t, p)
 	if code.Name == "" {
-		return problemCode{}
+		return problemCode{reason: code.Reason}
 	}
 	q.then(func() error { return q.loadDomain(q.t, code) })
 	c := problemCode{name: code.Name, warp: code.Warp, lanes: max(code.Lanes, 1), gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored}
@@ -66,8 +65,8 @@ func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
 }
 
 // noDevice says why this instance of a problem has no device functions.
-func noDevice(p domain.Problem, cause error) error {
-	return fmt.Errorf("%s: %s: %w", p.Spec().Name, domain.AbilitiesOfProblem(p).Device().Reason, cause)
+func noDevice(p domain.Problem, reason string, cause error) error {
+	return fmt.Errorf("%s: %s: %w", p.Spec().Name, reason, cause)
 }
 
 // shape is the launch of a kernel over rows: a warp a block where blocks of 128 rows

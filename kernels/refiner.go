@@ -133,7 +133,7 @@ var refineKernels = []string{
 // NewRefiner implements backend.RefinerBackend for problems with device functions,
 // which have to score an action as the problem does.
 func (b *Backend) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
-	if domain.AbilitiesOfProblem(cfg.Step.Problem).Device == nil || cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
+	if !mayHaveDevice(cfg.Step.Problem) || cfg.Step.DecoderS.In() > MaxLatent || cfg.Codes.Cols > MaxCodeSize || min(cfg.Neighbours, cfg.Codes.Rows) > MaxNeighbours {
 		return nil, backend.ErrNoRefiner
 	}
 	if err := cfg.Step.Validate(); err != nil {

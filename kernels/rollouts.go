@@ -159,7 +159,7 @@ func (b *Backend) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, err
 		return nil, err
 	}
 	may := domain.AbilitiesOfProblem(cfg.Step.Problem)
-	if may.Device == nil {
+	if !mayHaveDevice(cfg.Step.Problem) {
 		return nil, backend.ErrNoRollouts
 	}
 	r := &rollouts{room: &memory{}, cfg: cfg, may: may, slot: make([]float64, cfg.Step.Problem.Spec().PreferenceSize())}

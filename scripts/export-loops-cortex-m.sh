@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Whole controllers as C on a Cortex-M7 under QEMU: scripts/export-loops-cortex-m.sh CASE|MODEL..., lines of a benchmark with
+# Whole controllers as C on a Cortex-M7 under QEMU: scripts/export-loops-cortex-m.sh CASE|MODEL[--FLAG=VALUE]..., lines of a benchmark with
 # bytes, the instructions of the worst decision of EPISODES (2) closed loops beside those of the map alone, and how many of
 # the loops were unsafe there and here. A loop that is safe in one of them alone ends it. Instructions are counted in steps
 # of 40; "full" is the most where every roll-out goes to its end and all units are active. METHOD=nmpc drives exact controllers, which have no
-# map and no roll-outs. Instructions are QEMU's and not a processor's cycles. Stack is the largest frame of a function of the controller and its plant.
+# map and no roll-outs. Flags are those of the export, such as cartpole-track--estimate=0.005--delay=1. Instructions are QEMU's and not a processor's cycles. Stack is the largest frame of a function of the controller and its plant.
 set -euo pipefail
 for tool in arm-none-eabi-gcc arm-none-eabi-size qemu-system-arm; do
   command -v "$tool" > /dev/null || { echo "$tool is not here; on Debian: apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm" >&2; exit 1; }
@@ -31,9 +31,11 @@ run() {
 }
 
 method=${METHOD:-direct-no-rescue}
-for map in "$@"; do
+for what in "$@"; do
+  read -r -a of <<< "${what//--/ --}"
+  map=${of[0]}
   rm -rf "$work/c"
-  ${GPC:-bin/gpc-gallery} export "$map" --method "$method" --c "$work/c" --episodes "${EPISODES:-2}" > /dev/null
+  ${GPC:-bin/gpc-gallery} export "${of[@]}" --method "$method" --c "$work/c" --episodes "${EPISODES:-2}" > /dev/null
   if [ "$method" = nmpc ]; then
     name=BenchmarkCortexMExact own=
   else
@@ -44,7 +46,7 @@ for map in "$@"; do
   stack=$(awk '$(NF - 1) > most { most = $(NF - 1) } END { print most }' "$work"/*.su)
   [ "$method" = nmpc ] && own="$(figure loop_bytes) loop_bytes $(figure cold) cold $(figure unsolved) unsolved" ||
     own="$(figure ticks_map_most) map_instructions $full instructions_full $(figure guarded) guarded"
-  echo "$name/$(basename "$map" .safetensors)/M7 1 $(section text) code_bytes $(section rodata) constants_bytes $(section bss) static_bytes $stack frame_bytes" \
+  echo "$name/$(basename "$map" .safetensors)${what#"$map"}/M7 1 $(section text) code_bytes $(section rodata) constants_bytes $(section bss) static_bytes $stack frame_bytes" \
     "$own $(figure ticks_mean) instructions $(figure ticks_most) instructions_most" \
     "$(figure episodes) episodes $(figure unsafe) unsafe $(figure unsafe_gpc) unsafe_gpc"
 done

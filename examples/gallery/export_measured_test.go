@@ -93,21 +93,18 @@ func TestExportRefusesWhatIsBefore(t *testing.T) {
 	for _, test := range []struct {
 		y     equations.System
 		level float64
-		fmu   bool
 		says  string
 	}{
-		{cartpole.Positions(), 3, false, "which the exported C cannot: leave --keep-off out"},
-		{cartpole.Positions(), 0, true, "which an FMU cannot hold: leave --fmu out"},
-		{whole(t, cartpole.Track(), 0, 1), 0, true, "which an FMU cannot hold: leave --fmu out"},
-		{other, 0, false, "Measurement.Real as it was read writes"},
-		{unread, 0, false, "whose text is not known"},
+		{cartpole.Positions(), 3, "which the exported C cannot: leave --keep-off out"},
+		{other, 0, "Measurement.Real as it was read writes"},
+		{unread, 0, "whose text is not known"},
 	} {
 		c := require.Get(gpc.NewCase(require.Get(test.y.Case())(t)))(t)
 		if test.level > 0 {
 			c = require.Get(c.Robust(test.level))(t)
 		}
 		dir := filepath.Join(t.TempDir(), "c")
-		_, err := c.Export(t.Context(), nil, gpc.ExportOptions{Dir: dir, Method: export.Solver, Episodes: 1, FMU: test.fmu})
+		_, err := c.Export(t.Context(), nil, gpc.ExportOptions{Dir: dir, Method: export.Solver, Episodes: 1})
 		if !errors.As(err, &gpc.InputError{}) || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%v, want bad input that says %q", err, test.says)
 		}

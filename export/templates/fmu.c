@@ -3,7 +3,7 @@
  * {{.Title}}, as a functional mock-up unit: FMI 2.0 for co-simulation. The declarations are those of the standard.
  * Compile it with the other sources here, -ffp-contract=off and -DGPC_SCRATCH= (several units may then decide at once).
  */
-#include "gpc_{{.Symbol}}_{{if .Controls}}controller{{else}}system{{end}}.h"
+#include "gpc_{{.Symbol}}_{{if not .Controls}}system{{else if .Observer}}measured{{else}}controller{{end}}.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -61,8 +61,12 @@ typedef struct {
     int stepping; /* initialised */
     double real[REALS];
     int integer, boolean;
-{{- if .Controls}}
+{{- if and .Controls .Observer}}
+    gpc_{{.Symbol}}_measured loop;
+{{- else if .Controls}}
     gpc_{{.Symbol}}_loop loop;
+{{- else if .Observer}}
+    double way[{{.Observer.Ahead}} + 1][NU], before[NU]; /* actions under way, the next one to act first; the one that has acted */
 {{- end}}
 } unit;
 
@@ -93,32 +97,92 @@ static void defaults(unit *m)
 {{- end}}
 }
 
-/* At the end of the initialization. */
+{{if and .Observer (not .Controls)}}/* What is measured of the present state. */
+static void measure(unit *m)
+{
+    double *y = m->real + AT_Y;
+{{- if .Filtered}}
+    int i;
+{{- end}}
+{{- if .Fraction}}
+    double shown[NS];
+
+    gpc_{{.Symbol}}_to_measured(m->real + AT_S, m->real + AT_C, m->way[0], shown);
+{{- else}}
+    const double *shown = m->real + AT_S;
+
+{{- end}}
+{{- if .Filtered}}
+    gpc_{{.Symbol}}_outputs(shown, m->real + AT_C, {{if .Fraction}}m->way[0]{{else}}m->before{{end}}, y);
+    for (i = 0; i < {{.Observer.NY}}; i++)
+        y[i] += m->real[AT_NOISE + i];
+{{- else}}
+    memcpy(y, shown, NS * sizeof *y);
+{{- end}}
+}
+
+{{end}}/* At the end of the initialization. */
 static void begin(unit *m)
 {
 {{- if .Controls}}
-    gpc_{{.Symbol}}_begin(&m->loop);
+    gpc_{{.Symbol}}_begin{{if .Observer}}_measured{{end}}(&m->loop);
     gpc_{{.Symbol}}_rest(m->real + AT_U);
 {{- else}}
+{{- if .Observer}}
+{{- if .Observer.Ahead}}
+    int k;
+
+    for (k = 0; k < {{.Observer.Ahead}}; k++)
+        gpc_{{.Symbol}}_rest(m->way[k]);
+{{- end}}
+    memset(m->before, 0, sizeof m->before);
+{{- end}}
     gpc_{{.Symbol}}_initial(m->real + AT_P, m->real + AT_S, m->real + AT_C);
     m->boolean = gpc_{{.Symbol}}_failed(m->real + AT_S, m->real + AT_C);
+{{- if .Observer}}
+    measure(m);
+{{- end}}
 {{- end}}
 }
 
 /* One period. */
 static void advance(unit *m)
 {
-{{- if .Controls}}
+{{- if and .Controls .Observer}}
+    m->integer = (int)gpc_{{.Symbol}}_act_measured(&m->loop, m->real + AT_Y, {{if .Filtered}}NULL, {{end}}m->real + AT_C, m->boolean ? NULL : m->real + AT_W, m->real + AT_U);
+    memcpy(m->real + AT_ESTIMATE, m->loop.s, NS * sizeof *m->loop.s);
+{{- else if .Controls}}
     m->integer = (int)gpc_{{.Symbol}}_act(&m->loop, m->real + AT_S, m->real + AT_C, m->boolean ? NULL : m->real + AT_W, m->real + AT_U);
 {{- else}}
     double s[NS], c[CONTEXT];
+{{- if .Observer}}
+    double *u = m->before;
+{{- if .Filtered}}
+    int k;
+{{- end}}
 
-    gpc_{{.Symbol}}_margins(m->real + AT_S, m->real + AT_C, m->real + AT_U, m->real + AT_M);
-    m->real[AT_COST] = gpc_{{.Symbol}}_cost(m->real + AT_S, m->real + AT_C, NULL, m->real + AT_U);
-    gpc_{{.Symbol}}_step(m->real + AT_S, m->real + AT_C, m->real + AT_U, s, c);
+    memcpy(m->way[{{.Observer.Ahead}}], m->real + AT_U, sizeof m->before);
+    memcpy(u, m->way[0], sizeof m->before);
+    memmove(m->way, m->way + 1, {{.Observer.Ahead}} * sizeof m->before);
+{{- else}}
+    const double *u = m->real + AT_U;
+{{end}}
+    gpc_{{.Symbol}}_margins(m->real + AT_S, m->real + AT_C, u, m->real + AT_M);
+    m->real[AT_COST] = gpc_{{.Symbol}}_cost(m->real + AT_S, m->real + AT_C, NULL, u);
+    gpc_{{.Symbol}}_step(m->real + AT_S, m->real + AT_C, u, s, c);
+{{- if .Filtered}}
+    for (k = 0; k < NS; k++)
+        s[k] += m->real[AT_ACTS + k];
+{{- range $k, $at := .Observer.Unknown}}
+    c[{{$at}}] += m->real[AT_ACTS + NS + {{$k}}];
+{{- end}}
+{{- end}}
     memcpy(m->real + AT_S, s, NS * sizeof *s);
     memcpy(m->real + AT_C, c, NC * sizeof *c);
     m->boolean = m->boolean || gpc_{{.Symbol}}_failed(s, c);
+{{- if .Observer}}
+    measure(m);
+{{- end}}
 {{- end}}
 }
 

@@ -311,7 +311,7 @@ func usage(m images.Module) error {
 			if err != nil {
 				return err
 			}
-			_, log, err := compiler.compile(folder+"/"+filepath.Base(source), text, target)
+			_, log, err := compileFor(compiler, m, folder+"/"+filepath.Base(source), text, target)
 			if err != nil {
 				return err
 			}
@@ -406,7 +406,7 @@ func writeImage(path, name string) error {
 	}
 	for _, target := range slices.Concat(images.Targets, images.Extra) {
 		if target.Name == name {
-			image, _, err := compiler.compile(path, text, target)
+			image, _, err := compileFor(compiler, m, path, text, target)
 			if err == nil {
 				_, err = os.Stdout.Write(image)
 			}
@@ -419,6 +419,3 @@ func writeImage(path, name string) error {
 func filesWhole(dir string, e images.Entry) bool {
 	return !slices.ContainsFunc(images.Targets, func(t images.Target) bool { return e.CheckFile(dir, t) != nil })
 }
-
-// wheel is the compiler's package on PyPI.
-const wheel = "nvidia-cuda-nvrtc-cu12==12.2.140"

@@ -16,6 +16,9 @@ func (b *builder) move(out *instr) {
 	case from.kind == 'v' && len(from.list) == 2 && t.size == 8: // the first below
 		pack := two(func(low, high uint32) uint64 { return uint64(low) | uint64(high)<<32 })
 		b.lanes(out, pack.as(ClassMove), []operand{to, from.list[0], from.list[1]})
+	case from.kind == 'v' && len(from.list) == 2 && t.size == 4:
+		pack := two(func(low, high uint16) uint32 { return uint32(low) | uint32(high)<<16 })
+		b.lanes(out, pack.as(ClassMove), []operand{to, from.list[0], from.list[1]})
 	case to.kind == 'v' && len(to.list) == 2 && t.size == 8:
 		b.unpack(out, to.list, b.operand(from, t))
 	default:

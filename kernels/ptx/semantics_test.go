@@ -158,6 +158,7 @@ func TestInstructions(t *testing.T) {
 			return 0xff*(a>>31&1) + 0xffffff00*(a>>7&1)
 		}},
 		{"mov.b64 D, { A, B}", []int{8, 4, 4}, func(a, b, _ uint64) uint64 { return uint64(uint32(a)) | b<<32 }},
+		{"mov.b32 D, { A, B}", []int{4, 2, 2}, func(a, b, _ uint64) uint64 { return uint64(uint16(a)) | b&0xffff<<16 }},
 		{"mov.b64 { D, _}, A", []int{4, 8}, func(a, _, _ uint64) uint64 { return uint64(uint32(a)) }},
 		{"mov.b64 {_, D}, A", []int{4, 8}, func(a, _, _ uint64) uint64 { return a >> 32 }},
 		{"mov.u32 D, %laneid; add.u32 D, D, A", []int{4, 4}, nil},

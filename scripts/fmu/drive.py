@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -69,7 +70,7 @@ class Unit:
 
 
 class Library:
-    """The exported C as a library."""
+    """The exported C as a library, and its closed loop: plant, what is measured, actions under way."""
 
     def __init__(self, folder: Path, symbol: str, work: Path) -> None:
         path = work / f"{symbol}.so"
@@ -77,6 +78,12 @@ class Library:
         subprocess.run(["gcc", *FLAGS, *STRICT, "-fPIC", "-shared", "-o", str(path), *sources, "-lm"], check=True)
         self.library, self.symbol = ctypes.CDLL(str(path)), symbol
         self.loop = ctypes.create_string_buffer(1 << 22)
+        header = folder / f"gpc_{symbol}_measured.h"
+        self.measured = header.exists()
+        self.filtered = hasattr(self.library, f"gpc_{symbol}_outputs")
+        self.fraction = hasattr(self.library, f"gpc_{symbol}_to_measured")
+        under_way = re.search(r"_UNDER_WAY = (\d+)", header.read_text()) if self.measured else None
+        self.ahead = int(under_way[1]) if under_way else 0
 
     def call(self, name: str, *args: object) -> int:
         f = getattr(self.library, f"gpc_{self.symbol}_{name}")
@@ -87,34 +94,76 @@ class Library:
     def array(values: list[float]) -> ctypes.Array[ctypes.c_double]:
         return (ctypes.c_double * max(1, len(values)))(*values)
 
+    def begin(self, scenario: list[float], sizes: dict[str, int]) -> None:
+        self.s, self.c, self.u, self.before = (self.array([0.0] * sizes[name]) for name in ("s", "c", "u", "u"))
+        self.outputs = sizes.get("y", 0)
+        self.call("initial", self.array(scenario), self.s, self.c)
+        self.call("begin_measured" if self.measured else "begin", self.loop)
+        self.way = [self.array([0.0] * sizes["u"]) for _ in range(self.ahead)]
+        for u in self.way:
+            self.call("rest", u)
 
-def couple(controller: Unit, plant: Unit, c: Library, scenario: list[float], period: float, steps: int) -> int:
+    def shown(self, noise: list[float]) -> ctypes.Array[ctypes.c_double]:
+        """What the controller decides by."""
+        at = self.s
+        if self.fraction:
+            at = self.array([0.0] * len(self.s))
+            self.call("to_measured", self.s, self.c, self.way[0], at)
+        if not self.filtered:
+            return at
+        y = self.array([0.0] * self.outputs)
+        self.call("outputs", at, self.c, self.way[0] if self.fraction else self.before, y)
+        return self.array([v + n for v, n in zip(y, noise)])
+
+    def decide(self, y: ctypes.Array[ctypes.c_double]) -> int:
+        if not self.measured:
+            return self.call("act", self.loop, y, self.c, None, self.u)
+        missing = (None,) if self.filtered else ()
+        return self.call("act_measured", self.loop, y, *missing, self.c, None, self.u)
+
+    def step(self) -> None:
+        way = [*self.way, self.array(list(self.u))]
+        self.before, self.way = way[0], way[1:]
+        s_next, c_next = self.array([0.0] * len(self.s)), self.array([0.0] * len(self.c))
+        self.call("step", self.s, self.c, self.before, s_next, c_next)
+        self.s, self.c = s_next, c_next
+
+
+def couple(controller: Unit, plant: Unit, c: Library, scenario: list[float], period: float, steps: int, rng: random.Random) -> int:
     """One episode by both; the number of steps in which something differs."""
-    plant.begin(p=scenario)
+    sizes = {name: len(v) for name, v in plant.vectors.items()}
+    told = "y" if c.measured else "s"
+
+    def draw() -> dict[str, list[float]]:
+        return {"noise": [1e-3 * rng.gauss(0, 1) for _ in range(sizes["noise"])]} if c.filtered else {}
+
+    noise = draw()
+    plant.begin(p=scenario, **noise)
     controller.begin()
-    s, ctx, u = (c.array([0.0] * len(plant.vectors[name])) for name in ("s", "c", "u"))
-    c.call("initial", c.array(scenario), s, ctx)
-    c.call("begin", c.loop)
+    c.begin(scenario, sizes)
     differ = 0
     for t in range(steps):
-        controller.set("s", plant.get("s"))
+        controller.set(told, plant.get(told))
         controller.set("c", plant.get("c"))
         controller.slave.doStep(currentCommunicationPoint=t * period, communicationStepSize=period)
-        plant.set("u", controller.get("u"))
+        y = c.shown(noise.get("noise", []))
+        status = c.decide(y)
+        same = bits(plant.get(told)) == bits(list(y)) and bits(controller.get("u")) == bits(list(c.u))
+        same = same and controller.slave.getInteger(controller.vectors["status"]) == [status]
+        noise = draw()
+        for name, values in {"u": controller.get("u"), **noise}.items():
+            plant.set(name, values)
         plant.slave.doStep(currentCommunicationPoint=t * period, communicationStepSize=period)
-        status = c.call("act", c.loop, s, ctx, None, u)
-        same = bits(controller.get("u")) == bits(list(u)) and controller.slave.getInteger(controller.vectors["status"]) == [status]
-        s_next, c_next = c.array([0.0] * len(s)), c.array([0.0] * len(ctx))
-        c.call("step", s, ctx, u, s_next, c_next)
-        s, ctx = s_next, c_next
-        differ += not (same and bits(plant.get("s")) == bits(list(s)) and bits(plant.get("c")) == bits(list(ctx)))
+        c.step()
+        differ += not (same and bits(plant.get("s")) == bits(list(c.s)) and bits(plant.get("c")) == bits(list(c.c)))
     return differ
 
 
 def refuses(controller: Unit, period: float) -> bool:
     """What is no observation is answered with its status, and another period is refused."""
     controller.begin()
-    controller.set("s", [float("nan")] * len(controller.vectors["s"]))
+    told = "s" if "s" in controller.vectors else "c"
+    controller.set(told, [float("nan")] * len(controller.vectors[told]))
     controller.slave.doStep(currentCommunicationPoint=0.0, communicationStepSize=period)
     if controller.slave.getInteger(controller.vectors["status"]) != [256]:
         return False
@@ -147,7 +196,7 @@ def main() -> int:
             differ = 0
             for episode in range(EPISODES):
                 scenario = [v * (1 + 0.1 * rng.uniform(-1, 1) * (episode > 0)) + 0.05 * rng.uniform(-1, 1) * (episode > 0) for v in middle]
-                differ += couple(controller, plant, c, scenario, period, steps)
+                differ += couple(controller, plant, c, scenario, period, steps, rng)
             refused = refuses(controller, period)
             print(f"{symbol}: {EPISODES} episodes of {steps} steps, {differ} steps differ, bad input and period {'refused' if refused else 'TAKEN'}")
             failed += differ > 0 or not refused

@@ -1,0 +1,141 @@
+//go:build unix
+
+package nvrtc
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// Compiler is an open library.
+type Compiler struct {
+	Library                                       string // its file, or the name by which the loader found it
+	Major, Minor                                  int
+	createProgram, compileProgram, destroyProgram uintptr
+	logSize, log, ptxSize, ptx, cubinSize, cubin  uintptr
+}
+
+// Find opens the library that the environment's GPC_NVRTC names, or one that the loader finds or a CUDA toolkit has. Without
+// any it is a *MissingError.
+func Find() (*Compiler, error) {
+	if path := os.Getenv(Variable); path != "" {
+		return Open(path)
+	}
+	for _, name := range places {
+		c, err := Open(name)
+		var missing *MissingError
+		if !errors.As(err, &missing) {
+			return c, err
+		}
+	}
+	return nil, &MissingError{Tried: places}
+}
+
+// Open opens a library, by its file or by a name that the loader finds. One that is not there is a *MissingError.
+func Open(library string) (*Compiler, error) {
+	if filepath.Base(library) != library {
+		// The compiler finds its built-in headers only if they are loaded.
+		beside, err := filepath.Glob(filepath.Join(filepath.Dir(library), "libnvrtc-builtins.so.*"))
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range beside {
+			if _, err := purego.Dlopen(b, purego.RTLD_NOW|purego.RTLD_GLOBAL); err != nil {
+				return nil, &MissingError{Tried: []string{b}, Cause: err}
+			}
+		}
+	}
+	h, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return nil, &MissingError{Tried: []string{library}, Cause: err}
+	}
+	c := &Compiler{Library: library}
+	var version uintptr
+	for name, into := range map[string]*uintptr{
+		"nvrtcVersion": &version, "nvrtcCreateProgram": &c.createProgram, "nvrtcCompileProgram": &c.compileProgram,
+		"nvrtcDestroyProgram": &c.destroyProgram, "nvrtcGetProgramLogSize": &c.logSize, "nvrtcGetProgramLog": &c.log,
+		"nvrtcGetPTXSize": &c.ptxSize, "nvrtcGetPTX": &c.ptx, "nvrtcGetCUBINSize": &c.cubinSize, "nvrtcGetCUBIN": &c.cubin,
+	} {
+		if *into, err = purego.Dlsym(h, name); err != nil {
+			return nil, fmt.Errorf("%s: %w", library, err)
+		}
+	}
+	var major, minor int32
+	purego.SyscallN(version, uintptr(unsafe.Pointer(&major)), uintptr(unsafe.Pointer(&minor)))
+	c.Major, c.Minor = int(major), int(minor)
+	return c, nil
+}
+
+// texts are strings of C, kept as long as the list.
+func texts(list []string) []*byte {
+	pointers := make([]*byte, len(list))
+	for i, s := range list {
+		pointers[i] = &append([]byte(s), 0)[0]
+	}
+	return pointers
+}
+
+// first is the address of a list's first element, 0 for none.
+func first(list []*byte) uintptr {
+	if len(list) == 0 {
+		return 0
+	}
+	return uintptr(unsafe.Pointer(&list[0]))
+}
+
+// Compile gives the image of a source, and what the compiler said: PTX, or a cubin where the flags name a real
+// architecture and ptx is false. name is what errors call the source; headers are those that it may include by their names, beside what
+// the flags say.
+func (c *Compiler) Compile(name string, source []byte, headers map[string]string, flags []string, ptx bool) (image []byte, said string, err error) {
+	names := slices.Sorted(maps.Keys(headers))
+	var contents []string
+	for _, n := range names {
+		contents = append(contents, headers[n])
+	}
+	main, include, text := texts([]string{string(source), name}), texts(names), texts(contents)
+	var program uintptr
+	if r, _, _ := purego.SyscallN(c.createProgram, uintptr(unsafe.Pointer(&program)), uintptr(unsafe.Pointer(main[0])),
+		uintptr(unsafe.Pointer(main[1])), uintptr(len(names)), first(text), first(include)); r != 0 {
+		return nil, "", fmt.Errorf("%s: nvrtcCreateProgram: error %d", name, r)
+	}
+	runtime.KeepAlive([][]*byte{main, include, text})
+	defer func() { purego.SyscallN(c.destroyProgram, uintptr(unsafe.Pointer(&program))) }()
+	options := texts(flags)
+	r, _, _ := purego.SyscallN(c.compileProgram, program, uintptr(len(options)), first(options))
+	runtime.KeepAlive(options)
+	log, err := c.get(program, c.logSize, c.log)
+	if err != nil {
+		return nil, "", err
+	}
+	said = strings.TrimRight(string(log), "\x00\n")
+	if r != 0 {
+		return nil, said, fmt.Errorf("%s does not compile:\n%s", name, said)
+	}
+	if ptx {
+		image, err = c.get(program, c.ptxSize, c.ptx)
+		return []byte(strings.TrimRight(string(image), "\x00")), said, err
+	}
+	image, err = c.get(program, c.cubinSize, c.cubin)
+	return image, said, err
+}
+
+func (c *Compiler) get(program, size, read uintptr) ([]byte, error) {
+	var n uintptr
+	if r, _, _ := purego.SyscallN(size, program, uintptr(unsafe.Pointer(&n))); r != 0 || n == 0 {
+		return nil, fmt.Errorf("the compiler gives no output: error %d", r)
+	}
+	out := make([]byte, n)
+	if r, _, _ := purego.SyscallN(read, program, uintptr(unsafe.Pointer(&out[0]))); r != 0 {
+		return nil, fmt.Errorf("the compiler gives no output: error %d", r)
+	}
+	return out, nil
+}

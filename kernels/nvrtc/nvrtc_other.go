@@ -1,0 +1,20 @@
+//go:build !unix
+
+package nvrtc
+
+// Compiler is an open library; this system has none.
+type Compiler struct {
+	Library      string
+	Major, Minor int
+}
+
+// Find is a *MissingError.
+func Find() (*Compiler, error) { return nil, &MissingError{Tried: places} }
+
+// Open is a *MissingError.
+func Open(library string) (*Compiler, error) { return nil, &MissingError{Tried: []string{library}} }
+
+// Compile is never called: there is no Compiler.
+func (c *Compiler) Compile(string, []byte, map[string]string, []string, bool) ([]byte, string, error) {
+	return nil, "", &MissingError{Tried: places}
+}
