@@ -105,7 +105,7 @@ func (c controller) Decide(s, cx []float64, pref domain.Preference, u []float64)
 
 func (c controller) Monitor() domain.Monitor {
 	d := &c.navigator.decision[0]
-	return domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Limit: d.Limit, Displacement: d.Displacement, Fallback: d.Fallback, Times: d.Times}
+	return domain.Monitor{Priority: d.Sigma, Residual: d.Residual, Limit: d.Limit, Displacement: d.Displacement, Gap: d.Gap, Fallback: d.Fallback, Times: d.Times}
 }
 
 // Plan implements domain.Planning by the plan that the guard has accepted, nil where there is none.

@@ -76,7 +76,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 			failure = fmt.Sprintf("decision %d: %v", t, err)
 			break
 		}
-		report := pace.executed(method, c, made, late, ok, s, cx, u)
+		report := bounded(c, pace.executed(method, c, made, late, ok, s, cx, u), s, cx, opt.Preference, u)
 		out, err := apply(spec, ep, u)
 		if err != nil {
 			failure = fmt.Sprintf("step %d: %v", t, err)
@@ -201,6 +201,7 @@ func line(number, t int, s, c, u []float64, out *domain.Outcome, report domain.M
 		Episode: number, T: t, X: clone(s), C: clone(c), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
 		Margin: Number(out.Margin), Residual: Number(report.Residual), Latency: Number(machine.Microseconds(latency)),
 		Fallback: uint32(report.Fallback), Failed: out.Failed, Displacement: Number(report.Displacement),
+		Gap: Number(report.Gap),
 	}
 	if report.Priority != nil {
 		l.Priority = clone(report.Priority)

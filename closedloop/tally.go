@@ -29,6 +29,7 @@ type tally struct {
 	goals, reached, atEnd                    int
 	unsafe                                   []UnsafeEpisode
 	guard                                    GuardCounts
+	gapBounds                                []float64
 	starts, converged, best                  int       // of a Multistart
 	gaps                                     []float64 // of its starts, by episode
 	outcomes                                 Outcomes
@@ -96,6 +97,9 @@ func (a *tally) add(e *EpisodeRecord) {
 			a.fallback++
 		}
 		a.guard.add(l)
+		if l.Gap != 0 {
+			a.gapBounds = append(a.gapBounds, float64(l.Gap))
+		}
 		low = math.Min(low, float64(l.Margin))
 		if l.Late {
 			a.late++
@@ -188,6 +192,7 @@ func (a *tally) result(h *Header) *Result {
 		CI95:     RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Failed: ClopperPearson(a.failed, a.episodes)},
 		Outcomes: a.outcomes.sorted(),
 		Series:   a.series.result(),
+		Gap:      gapBounds(a.gapBounds),
 	}
 	if h.Guard != nil {
 		guard := a.guard

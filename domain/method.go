@@ -57,6 +57,7 @@ type Monitor struct {
 	Residual     float64   // ‖x̂ − D_s(z)‖² at the localized latent, the largest of all observations
 	Limit        float64   // of the residual: above it the observation is off the map; 0: none is stated
 	Displacement float64   // ‖z_{t+1} − z_t‖
+	Gap          float64   // of the executed action, by ProblemAbilities.Gap; 0: it was not asked
 	Fallback     Fallback
 	Times        Times
 }
