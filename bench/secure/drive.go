@@ -13,13 +13,14 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
-// warm makes one decision that does not count.
+// warm makes decisions that do not count.
 func warm(of *domain.Case, k domain.Controller, draw func(e int) (domain.Episode, error)) error {
 	episode, err := draw(0)
 	if err != nil {
 		return err
 	}
-	_, err = (&driven{of: of, k: k, to: &row{}}).drive(episode, 1, new([]float64))
+	// Of two decisions, since what the last one left serves where it is made again.
+	_, err = (&driven{of: of, k: k, to: &row{}}).drive(episode, 2, new([]float64))
 	return err
 }
 
