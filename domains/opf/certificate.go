@@ -9,7 +9,7 @@ import (
 // certificateReach, pu: a limit with more room is no row of a certificate at first.
 const certificateReach = 1e-3
 
-// certificate is the scratch of Gap.
+// certificate is the scratch of gap.
 type certificate struct {
 	program leastCost
 	slope   []float64 // of the objectives less what units cost by themselves, by control
@@ -26,7 +26,7 @@ func newCertificate(w *workspace) *certificate {
 	}
 }
 
-// Gap is domain.ProblemAbilities.Gap of a secure dispatch. Let f be what u is counted by, and
+// gap is domain.ProblemAbilities.Gap of a secure dispatch. Let f be what u is counted by, and
 // a_i·x ≥ −m_i its limits, linearised at u and at the power flows after outages there. For every λ ≥ 0 and
 // every x within box and ramp that keeps these limits,
 //
@@ -35,7 +35,7 @@ func newCertificate(w *workspace) *certificate {
 // which is weak duality: f_j is what unit j costs beyond u and else the slope of f, which is convex in what the
 // linearised power flows say. λ are the multipliers of the program that projects, with the slope of f
 // added. The limits are those that units, after an outage, are at as they are at u. It is +Inf where u breaks a limit.
-func (y *System) Gap(s, c []float64, pref domain.Preference, u []float64) float64 {
+func (y *System) gap(s, c []float64, pref domain.Preference, u []float64) float64 {
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
 	if !w.dispatch(s, c, u) || !y.spec.Keeps(w.smallest()) || !w.linear.LineariseAt(w.solver) {

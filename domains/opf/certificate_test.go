@@ -27,7 +27,7 @@ func TestGapBoundsWhatADecisionCostsAboveTheOptimum(t *testing.T) {
 		u, result := make([]float64, 2*y.layout.gens), optimum(best)
 		y.setPoints(&result, u)
 		least := counted(y, s, c, u)
-		if gap := y.Gap(s, c, adaptive.Preference, u); !(gap >= 0 && gap < 5e-4) {
+		if gap := y.gap(s, c, adaptive.Preference, u); !(gap >= 0 && gap < 5e-4) {
 			t.Errorf("level %v: %v at the optimum", levels[1], gap)
 		}
 		for _, size := range []float64{0.01, 0.1} {
@@ -40,11 +40,11 @@ func TestGapBoundsWhatADecisionCostsAboveTheOptimum(t *testing.T) {
 				t.Fatalf("level %v: a dispatch %v away is not projected", levels[1], size)
 			}
 			above := counted(y, s, c, v)/least - 1
-			if gap := y.Gap(s, c, adaptive.Preference, v); !(gap > above-1e-6 && gap < 50*above+1e-3) {
+			if gap := y.gap(s, c, adaptive.Preference, v); !(gap > above-1e-6 && gap < 50*above+1e-3) {
 				t.Errorf("level %v, %v away: bound %v, above by %v", levels[1], size, gap, above)
 			}
 		}
-		if u[0] = y.Network.PMin[0]; !math.IsInf(y.Gap(s, c, adaptive.Preference, u), 1) { // beyond the ramp
+		if u[0] = y.Network.PMin[0]; !math.IsInf(y.gap(s, c, adaptive.Preference, u), 1) { // beyond the ramp
 			t.Errorf("level %v: a dispatch that breaks a limit has a bound", levels[1])
 		}
 	}

@@ -61,7 +61,7 @@ func (y *System) Abilities() *domain.ProblemAbilities {
 		Chart: y.Chart, Operate: y.Operate, Device: y.Device,
 	}
 	if y.security != nil {
-		may.Gap = y.Gap
+		may.Gap = y.gap
 	}
 	return may
 }
