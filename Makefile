@@ -26,9 +26,11 @@ vet-platforms:
 	for arch in amd64 arm64; do echo "vet linux/$$arch"; GOOS=linux GOARCH=$$arch CGO_ENABLED=0 $(GO) vet ./... || exit 1; done
 	for os in darwin windows; do for arch in amd64 arm64; do echo "build $$os/$$arch"; GOOS=$$os GOARCH=$$arch CGO_ENABLED=0 $(GO) build ./... || exit 1; done; done
 
-## run: decide, refine 4096 candidates for every case, check them under the true dynamics, draw the results in out/demo; then from the equations of a cart-pole to a controller, in out/gallery
+## run: decide, refine 4096 candidates for every case, check them under the true dynamics, draw the results in out/demo; one dispatch that survives every outage; then from the equations of a cart-pole to a controller, in out/gallery
 run: build
 	bin/gpc demo --out out/demo
+	@echo; echo 'One dispatch of 39 buses: without a look at outages, by the linear model, by the map, exactly'
+	$(GO) run ./bench/secure --steps 1 --seed 2026 --methods mo-opf,dc-secure,direct,secure
 	rm -rf out/gallery
 	mkdir -p out/gallery
 	bin/gpc-gallery compile cartpole --out out/gallery/cartpole.safetensors --rounds 1 --target 10% --tail 1000% --starts 100 --test-starts 200

@@ -22,7 +22,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	}
 	d.Fallback = domain.Fallback(o.Fallbacks[row])
 	d.Threshold, d.NoiseVariance = a.threshold(l.variance), l.variance
-	d.Residual, d.Displacement, d.Correction = o.Residual[row], o.Displacement[row], 0
+	d.Residual, d.Displacement, d.Correction, d.Gap = o.Residual[row], o.Displacement[row], 0, 0
 	d.Consistent = flags&backend.LoopConsistent != 0
 	d.Limit = a.limit(l.variance)
 	d.OffMap = l.bad || !(d.Residual <= d.Limit) || a.beyond(l.state, l.variance)
@@ -84,7 +84,8 @@ func (a *Batch) margin(l *loop, u, margins []float64) float64 {
 
 // trigger is the fallback trigger: a margin below −MarginTolerance after
 // projection (written so that a NaN triggers too), an observation off the map, or a map that
-// is wrong about known answers. It asks the solver, then Problem.Fallback. An answer to a
+// is wrong about known answers, or an action that may be dearer than the optimum by more than
+// domain.LargestGap. It asks the solver, then Problem.Fallback. An answer to a
 // negative margin is executed only if its own smallest margin is larger. Under a
 // guard the trigger is recorded: whether the action is executed is the roll-out's to say.
 func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
@@ -98,7 +99,10 @@ func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
 	if !(a.wrong <= answerTolerance) {
 		d.Fallback |= domain.FallbackMap
 	}
-	if d.Fallback&(domain.FallbackMargin|domain.FallbackResidual|domain.FallbackMap) == 0 {
+	if a.gap(l, obs, d); !(d.Gap <= domain.LargestGap) {
+		d.Fallback |= domain.FallbackGap
+	}
+	if d.Fallback&(domain.FallbackMargin|domain.FallbackResidual|domain.FallbackMap|domain.FallbackGap) == 0 {
 		return
 	}
 	if a.guard != nil || a.opt.NoFallback || a.opt.NoProjection && a.opt.Solver == nil {
@@ -113,5 +117,13 @@ func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
 		copy(l.margins, l.alternativeMargins)
 		d.Margin = margin
 		d.Fallback |= bit
+		a.gap(l, obs, d)
+	}
+}
+
+// gap is that of the action, where the problem knows one and the action keeps the limits.
+func (a *Batch) gap(l *loop, obs *Observation, d *Decision) {
+	if d.Gap = 0; a.may.Gap != nil && a.spec.Keeps(d.Margin) {
+		d.Gap = a.may.Gap(l.state, obs.C, a.preference(obs), l.u)
 	}
 }

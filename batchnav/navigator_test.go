@@ -158,6 +158,43 @@ func TestFallbackTriggers(t *testing.T) {
 	}
 }
 
+// doubted is the cart whose actions above 0.3 are known to be dear.
+type doubted struct{ *testdomain.Cart }
+
+func (p doubted) Abilities() *domain.ProblemAbilities {
+	may := domain.AbilitiesOfProblem(p.Cart)
+	may.Gap = func(s, c []float64, pref domain.Preference, u []float64) float64 {
+		if u[0] > 0.3 {
+			return 2 * domain.LargestGap
+		}
+		return domain.LargestGap / 2
+	}
+	return may
+}
+
+// An action whose bound is too large is the solver's where that keeps the limits; without a fallback it is flagged.
+func TestABoundThatIsTooLargeAsksTheSolver(t *testing.T) {
+	cart := doubted{testdomain.NewCart(50)}
+	m := testdomain.Map(cart.Cart, 13, false)
+	solver := func(s, c []float64, pref domain.Preference, u []float64) bool {
+		u[0] = 0.25
+		return true
+	}
+	nav := require.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{Solver: solver, Direct: true}))(t)
+	d := decide(t, nav, []float64{-1, 0}, adaptive)
+	if d.U[0] != 0.25 || d.Fallback != domain.FallbackGap|domain.FallbackSolver || d.Gap != domain.LargestGap/2 {
+		t.Errorf("u %g, bound %g, fallback %v", d.U[0], d.Gap, d.Fallback)
+	}
+	d = decide(t, nav, []float64{0, 0}, adaptive)
+	if d.Fallback != 0 || d.Gap != domain.LargestGap/2 {
+		t.Errorf("at rest: bound %g, fallback %v", d.Gap, d.Fallback)
+	}
+	raw := require.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{NoFallback: true, Direct: true}))(t)
+	if d = decide(t, raw, []float64{-1, 0}, adaptive); d.Fallback != domain.FallbackGap || !(d.U[0] > 0.3) {
+		t.Errorf("without a fallback: u %g, fallback %v", d.U[0], d.Fallback)
+	}
+}
+
 // A batch decides row by row what single loops decide, bad rows included.
 func TestBatchEqualsSingleLoops(t *testing.T) {
 	cart := testdomain.NewCart(50)

@@ -49,6 +49,9 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) error {
 		if err := renderGuard(w, r.Method, r.Decisions, r.Guard); err != nil {
 			return err
 		}
+		if err := renderBounds(w, r.Method, r.Decisions, r.Gap); err != nil {
+			return err
+		}
 		if err := renderOther(w, r.Plant, r.Steps); err != nil {
 			return err
 		}

@@ -65,6 +65,16 @@ func renderPrepare(w io.Writer, method string, took *closedloop.Quantiles) error
 	return err
 }
 
+// renderBounds says how far decisions may be above their optima.
+func renderBounds(w io.Writer, method string, decisions int, b *closedloop.GapBounds) error {
+	if b == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "%s: above the optimum of the linearised limits by at most %s %% on average, p99 %s %%, most %s %%; %d of %d decisions above 1 %% or without a bound\n",
+		method, b.Mean.Text("%.3g"), b.P99.Text("%.3g"), b.Max.Text("%.3g"), b.Over, decisions)
+	return err
+}
+
 // renderGuard adds what a guard did in so many decisions of a method.
 func renderGuard(w io.Writer, method string, decisions int, g *closedloop.GuardCounts) error {
 	if g == nil || g.Failing == 0 {

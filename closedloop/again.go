@@ -175,7 +175,7 @@ func (a *again) decide(l *Line, made, late bool) {
 		a.differs(l.Line, l.Episode, l.T, "u", fmt.Sprint([]float64(l.U)), err.Error())
 		return
 	}
-	m = a.pace.executed(a.may, a.of, made, late, m, a.s, a.c, a.u)
+	m = bounded(a.of, a.pace.executed(a.may, a.of, made, late, m, a.s, a.c, a.u), a.s, a.c, a.header.Preference, a.u)
 	for j, u := range l.U {
 		scale := 1 + math.Abs(a.u[j])
 		if v := a.spec.Action[j]; v.Bounded() {
@@ -185,6 +185,9 @@ func (a *again) decide(l *Line, made, late bool) {
 	}
 	a.one(l, "residual", -1, float64(l.Residual), m.Residual)
 	a.one(l, "displacement", -1, float64(l.Displacement), m.Displacement)
+	if l.Gap != 0 { // a trace of an older program has none
+		a.one(l, "gap_bound", -1, float64(l.Gap), m.Gap)
+	}
 	if a.length(l, "priority", l.Priority, m.Sigma) {
 		for i, p := range l.Priority {
 			a.one(l, "priority", i, p, m.Sigma[i])

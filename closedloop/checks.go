@@ -140,6 +140,7 @@ func (v *verifier) checks() []Check {
 		named("failed", confirmed(bySimulation)),
 		named("displacement", decided),
 		named("priority", decided),
+		named("gap_bound", decided),
 		named("times_us", unchecked(noTime)),
 		named("late", recomputed("drawing the times of decisions from the seed")),
 		named("prepare_us", unchecked(noTime)),

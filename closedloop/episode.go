@@ -77,7 +77,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 			failure = fmt.Sprintf("decision %d: %v", t, err)
 			break
 		}
-		did = pace.executed(may, c, made, late, did, s, cx, u)
+		did = bounded(c, pace.executed(may, c, made, late, did, s, cx, u), s, cx, opt.Preference, u)
 		out, err := apply(spec, ep, u)
 		if err != nil {
 			failure = fmt.Sprintf("step %d: %v", t, err)
@@ -186,6 +186,7 @@ func line(number, t int, s, c, u []float64, out *domain.Outcome, did domain.Deci
 		Episode: number, T: t, X: clone(s), C: clone(c), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
 		Margin: Number(out.Margin), Residual: Number(did.Residual), Latency: Number(machine.Microseconds(latency)),
 		Fallback: uint32(did.Fallback), Failed: out.Failed, Displacement: Number(did.Displacement),
+		Gap: Number(did.Gap),
 	}
 	if did.Sigma != nil {
 		l.Priority = clone(did.Sigma)

@@ -81,6 +81,8 @@ type Result struct {
 	Violations int `json:"violations"`
 	Fallback   int `json:"fallback"`
 	Flagged    int `json:"flagged"`
+	// Gap says how far decisions may be above their optima; absent for a case that knows no bound.
+	Gap *GapBounds `json:"gap_bound,omitempty"`
 	// Guard is what the case's guard did; absent for a case without.
 	Guard *GuardCounts `json:"guard,omitempty"`
 	// Failed are the episodes that passed through a lost state (domain.ProblemAbilities.Failed), Failures

@@ -30,6 +30,7 @@ type tally struct {
 	unsafe                                   []UnsafeEpisode
 	guard                                    GuardCounts
 	noWay, safeNoWay                         int
+	gapBounds                                []float64
 	starts, converged, best                  int       // of a Multistart
 	gaps                                     []float64 // of its starts, by episode
 	outcomes                                 Outcomes
@@ -103,6 +104,9 @@ func (a *tally) add(e *EpisodeRecord) {
 			a.fallback++
 		}
 		a.guard.add(l)
+		if l.Gap != 0 {
+			a.gapBounds = append(a.gapBounds, float64(l.Gap))
+		}
 		low = math.Min(low, float64(l.Margin))
 		if l.Late {
 			a.late++
@@ -196,6 +200,7 @@ func (a *tally) result(h *Header) *Result {
 		CI95:     RateIntervals{Safe: ClopperPearson(a.safe, a.episodes), Failed: ClopperPearson(a.failed, a.episodes)},
 		Outcomes: a.outcomes.sorted(),
 		Series:   a.series.result(),
+		Gap:      gapBounds(a.gapBounds),
 	}
 	if h.Guard != nil {
 		guard := a.guard

@@ -188,6 +188,9 @@ type Line struct {
 	Displacement Number `json:"displacement"`
 	Priority     Vector `json:"priority,omitempty"`
 	Times        Vector `json:"times_us,omitempty"`
+	// Gap is domain.ProblemAbilities.Gap of the decision; 0 and absent where the case knows none, null where the
+	// decision has none.
+	Gap Number `json:"gap_bound,omitempty"`
 	// Late: the decision came behind its period, by Header.Computing, and u is of the plan before or the problem's fallback. The
 	// latency is 0 where it was not made at all.
 	Late bool `json:"late,omitempty"`

@@ -46,6 +46,11 @@ type ProblemAbilities struct {
 	// single decisions have an optimum of their own, as those of a dispatch have, and reports whether it
 	// was found and certified.
 	Best func(s, c []float64, pref Preference, u []float64) bool
+	// Gap bounds, as a share of what u is counted with under a preference (Weigh), how much less any action
+	// is counted with that keeps the limits as they are linearised at u: weak duality, which proves nothing of
+	// actions beyond what the linearisation is good for. +Inf: no bound is known. Above LargestGap a decision
+	// of a map is the solver's instead.
+	Gap func(s, c []float64, pref Preference, u []float64) float64
 	// Answers are optimal decisions, by the problem's own exact solver, over the states that episodes come
 	// to: the navigator asks a map about them before it trusts it. Of each S, C, Preference and Target are
 	// read. They are the same at each call. Those of a shifted plant (Case.Shifted) are of the plant that

@@ -12,6 +12,7 @@ type Decision struct {
 	Residual     float64   // ‖x̂ − D_s(z)‖² at the localized latent, normalised units, the largest of all observations; NaN: the map was not asked
 	Limit        float64   // of the residual: above it the observation is off the map; 0: none is stated
 	Displacement float64   // ‖z_{t+1} − z_t‖, what flow and retraction moved; NaN: the map was not asked
+	Gap          float64   // of the executed action, by ProblemAbilities.Gap; 0: it was not asked
 	Fallback     Fallback  // FallbackMethod where the method's own solve did not succeed
 	Times        Times
 	// Decoded is the map's plan before projection, [Plan·action], whose first action was executed where projection and

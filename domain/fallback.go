@@ -40,8 +40,15 @@ const (
 	FallbackEscape
 )
 
-// FallbackMethod is the bit of a Controller whose own solve did not succeed.
-const FallbackMethod Fallback = 1 << 15
+const (
+	// FallbackMethod is the bit of a Controller whose own solve did not succeed.
+	FallbackMethod Fallback = 1 << 15
+	// FallbackGap: an action may cost less by more than LargestGap; see ProblemAbilities.Gap.
+	FallbackGap Fallback = 1 << 16
+)
+
+// LargestGap is the share of its cost that a decision of a map may be above the bound of ProblemAbilities.Gap.
+const LargestGap = 0.01
 
 // Replaced reports whether the executed action is not the map's.
 func (f Fallback) Replaced() bool {
@@ -77,6 +84,7 @@ var fallbackNames = []struct {
 	{FallbackMap, "map"},
 	{FallbackEscape, "escape"},
 	{FallbackMethod, "method"},
+	{FallbackGap, "gap"},
 }
 
 // String lists the set bits by name, "none" for zero.

@@ -71,9 +71,10 @@ type workspace struct {
 	solved bool
 	// Of a secure dispatch: the network after every outage, which of them were looked at here, and whether
 	// all were.
-	outages []*afterOutage
-	looked  []bool
-	checked bool
+	outages     []*afterOutage
+	looked      []bool
+	checked     bool
+	certificate *certificate
 }
 
 func newWorkspace(y *System) *workspace {

@@ -95,7 +95,7 @@ func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, 
 	samples, errs := make([][]domain.Sample, len(prefs)), make([]error, len(prefs))
 	y := v.system
 	var chains []*trainingChain
-	outcome := v.possible(p)
+	first, outcome := v.possible(p)
 	for i, pref := range prefs {
 		if errs[i] = cmp.Or(v.check(p, pref, how), outcome); errs[i] != nil {
 			continue
@@ -106,7 +106,9 @@ func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, 
 		}
 		rng := rand.New(rand.NewPCG(seeds[i], 0x7472_6169_6e))
 		for k := range count {
-			chains = append(chains, y.newTrainingChain(rng, p, pref, i, k, steps))
+			h := y.newTrainingChain(rng, p, pref, i, k, steps)
+			h.survives = first
+			chains = append(chains, h)
 		}
 	}
 	if err := y.solveChains(chains); err != nil {
@@ -135,18 +137,18 @@ func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, 
 }
 
 // possible says why the load of a scenario has no dispatch at all in the network
-// as the file has it; then no preference and no ramp has one.
-func (v *Solver) possible(p []float64) error {
+// as the file has it; then no preference and no ramp has one. A secure dispatch is
+// what the trajectories of the scenario begin at; nil of one that survives nothing.
+func (v *Solver) possible(p []float64) (*secure.Result, error) {
 	y := v.system
 	if len(p) != len(v.Parameters()) {
-		return nil // check's to say
+		return nil, nil // check's to say
 	}
 	h := y.newTrainingChain(rand.New(rand.NewPCG(0, 0)), p, domain.Preference{}, 0, 0, 1)
-	results := make([]acopf.Result, 1)
-	if err := y.solve(context.Background(), []acopf.Problem{y.problem(h.pd, h.qd, nil, nil, totalWeights, DatasetTightening, nil)}, results); err != nil {
-		return err
-	}
-	return outcomeOf(&results[0])
+	err := y.advance([]*trainingChain{h}, func(int, *trainingChain) (acopf.Problem, bool) {
+		return y.problem(h.pd, h.qd, nil, nil, totalWeights, DatasetTightening, nil), true
+	})
+	return h.survives, cmp.Or(err, h.err)
 }
 
 // outcomeOf is nil for a result that is used, else why there is none.

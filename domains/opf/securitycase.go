@@ -125,6 +125,8 @@ func secureMethods(y *System) []domain.Method {
 			func() (domain.Controller, error) {
 				return plainController(y, habitRating, acopf.Tightening{VLoad: habitVoltage})
 			}),
+		own("dc-secure", "active powers of least cost by the linear model, whose distribution factors keep every rating before and after outages; voltages as they are",
+			func() (domain.Controller, error) { return newDCController(y) }),
 		own("hold", "the last dispatch, projected",
 			func() (domain.Controller, error) { return &holdController{system: y}, nil }),
 		own("merit", "the merit order (what the decoder corrects), projected",

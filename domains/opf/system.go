@@ -55,11 +55,15 @@ var _ domain.Problem = (*System)(nil)
 
 // Abilities implements domain.Able.
 func (y *System) Abilities() *domain.ProblemAbilities {
-	return &domain.ProblemAbilities{
+	may := &domain.ProblemAbilities{
 		Derivatives: domain.Derivatives{Rows: y.GradientBatch}, Fingerprint: y.Fingerprint, Remaining: y.Remaining,
 		Score: y.Score, Weigh: y.Weigh, Best: y.Best, Answers: y.Answers, Polish: y.Polish, Admit: y.Admit,
 		Chart: y.Chart, Operate: y.Operate, Device: y.Device,
 	}
+	if y.security != nil {
+		may.Gap = y.gap
+	}
+	return may
 }
 
 // layout says where things stand in the vectors of a System.

@@ -29,7 +29,7 @@ declare("gpc_drive_decide", HANDLE, INT, *(ARRAY, INT) * 5)
 
 FALLBACKS = (
     "midpoint", "second-slope", "no-step", "lie", "observation", "action", "margin", "residual",
-    "solver", "conservative", "guard", "incumbent", "rescue", "map", "escape", "method",
+    "solver", "conservative", "guard", "incumbent", "rescue", "map", "escape", "method", "gap",
 )
 """Names of the bits of Decisions.fallback, from bit 0 (package domain, Fallback)."""
 

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
+)
+
+// warm makes decisions that do not count.
+func warm(of *domain.Case, k domain.Controller, draw func(e int) (domain.Episode, error)) error {
+	episode, err := draw(0)
+	if err != nil {
+		return err
+	}
+	// Of two decisions, since what the last one left serves where it is made again.
+	_, err = (&driven{of: of, k: k, to: &row{}}).drive(episode, 2, new([]float64))
+	return err
+}
+
+// driven is a method in its closed loop.
+type driven struct {
+	of   *domain.Case
+	k    domain.Controller
+	to   *row
+	gaps bool
+}
+
+var adaptive = domain.Preference{Adaptive: true}
+
+// drive decides the first steps of an episode and returns their cost.
+func (d *driven) drive(episode domain.Episode, steps int, cpu *[]float64) (total float64, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := d.k.Reset(episode); err != nil {
+		return 0, err
+	}
+	spec := d.of.Problem.Spec()
+	s, ctx, u := make([]float64, len(spec.Measured)), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+	for range steps {
+		episode.Observe(s, ctx)
+		before, known := machine.ThreadUsage()
+		if !known {
+			return 0, errors.New("the CPU time of a thread is not known on this system")
+		}
+		if _, err := d.k.Decide(s, ctx, adaptive, u); err != nil {
+			return 0, err
+		}
+		after, _ := machine.ThreadUsage()
+		*cpu = append(*cpu, float64(after.Since(before).CPU)/float64(time.Millisecond))
+		result, err := episode.Apply(u)
+		if err != nil {
+			return 0, err
+		}
+		d.count(spec, &result)
+		d.bound(s, ctx, u)
+		total += result.Cost
+	}
+	d.to.Action = u
+	return total, nil
+}
+
+// count takes what the plant made of a decision.
+func (d *driven) count(spec *domain.Spec, result *domain.Outcome) {
+	d.to.Decisions++
+	if spec.Keeps(result.Margin) {
+		d.to.Secure++
+	}
+	if at := slices.Index(result.Named, result.Margin); result.Margin < d.to.Margin || d.to.Worst == "" {
+		d.to.Margin, d.to.Worst = result.Margin, spec.Margins[max(at, 0)].Name
+	}
+}
+
+// boundTolerance is what an exact solve may be beside its optimum, as a share.
+const boundTolerance = 1e-6
+
+// bound takes the bound of a decision and, where that is asked, what it costs above the optimum.
+func (d *driven) bound(s, c, u []float64) {
+	may := domain.AbilitiesOfProblem(d.of.Problem)
+	if may.Gap == nil {
+		return
+	}
+	bound := may.Gap(s, c, adaptive, u)
+	if math.IsInf(bound, 1) {
+		return
+	}
+	d.to.Bound.all = append(d.to.Bound.all, 100*bound)
+	best := make([]float64, len(u))
+	if !d.gaps || !may.Best(s, c, adaptive, best) {
+		return
+	}
+	gap := 1 - d.cost(may, s, c, best)/d.cost(may, s, c, u)
+	d.to.Gap.all = append(d.to.Gap.all, 100*gap)
+	if bound < gap-boundTolerance {
+		d.to.Below++
+	}
+}
+
+// cost is what an action is counted with.
+func (d *driven) cost(may *domain.ProblemAbilities, s, c, u []float64) float64 {
+	spec := d.of.Problem.Spec()
+	weights, J := make([]float64, spec.ObjectiveSize()), make([]float64, spec.ObjectiveSize())
+	may.Weigh(adaptive, weights)
+	may.Score(s, c, u, J, make([]float64, len(spec.Margins)))
+	return floats.Dot(weights, J)
+}

@@ -1,0 +1,50 @@
+package closedloop
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// GapBounds describe what is known of how far decisions are above their optima, by domain.ProblemAbilities.Gap, %.
+type GapBounds struct {
+	N    int    `json:"n"` // decisions with a bound
+	Mean Number `json:"mean_pct"`
+	P99  Number `json:"p99_pct"`
+	Max  Number `json:"max_pct"`
+	// Over are the decisions that were more than domain.LargestGap above it, or had none.
+	Over int `json:"over"`
+}
+
+// bounded is a decision's record with its bound: the method's own, or that of a problem that knows one.
+func bounded(of *domain.Case, m domain.Decision, s, c []float64, pref domain.Preference, u []float64) domain.Decision {
+	if by := domain.AbilitiesOfProblem(of.Problem).Gap; by != nil && m.Gap == 0 {
+		m.Gap = by(s, c, pref, u)
+	}
+	return m
+}
+
+// gapBounds describes shares, of which one that is not finite is none; nil where there are no decisions.
+func gapBounds(shares []float64) *GapBounds {
+	if len(shares) == 0 {
+		return nil
+	}
+	b := &GapBounds{}
+	var known []float64
+	for _, v := range shares {
+		if !(v <= domain.LargestGap) {
+			b.Over++
+		}
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			known = append(known, 100*v)
+		}
+	}
+	b.N = len(known)
+	mean, _ := meanAndError(known)
+	q := quantiles(known) // sorts
+	b.Mean, b.P99, b.Max = Number(mean), q.P99, Number(math.NaN())
+	if len(known) > 0 {
+		b.Max = Number(known[len(known)-1])
+	}
+	return b
+}

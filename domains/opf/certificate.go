@@ -1,0 +1,148 @@
+package opf
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+)
+
+// certificateReach, pu: a limit with more room is no row of a certificate at first.
+const certificateReach = 1e-3
+
+// certificate is the scratch of gap.
+type certificate struct {
+	program leastCost
+	slope   []float64 // of the objectives less what units cost by themselves, by control
+	total   []float64 // of the objectives
+	state   []float64 // gradients in state and powers
+	own     []float64
+}
+
+func newCertificate(w *workspace) *certificate {
+	l, k := &w.system.layout, len(w.projection.control)
+	return &certificate{
+		program: leastCost{leastChange: w.projection.program}, slope: make([]float64, k), total: make([]float64, k),
+		state: make([]float64, 2*l.buses), own: make([]float64, l.gens),
+	}
+}
+
+// gap is domain.ProblemAbilities.Gap of a secure dispatch. Let f be what u is counted by, and
+// a_i·x ≥ −m_i its limits, linearised at u and at the power flows after outages there. For every λ ≥ 0 and
+// every x within box and ramp that keeps these limits,
+//
+//	f(u) − f(u+x) ≤ Σ λ_i m_i + Σ_j max −(f_j(x_j) − (Aᵀλ)_j x_j)   over lo_j ≤ x_j ≤ hi_j,
+//
+// which is weak duality: f_j is what unit j costs beyond u and else the slope of f, which is convex in what the
+// linearised power flows say. λ are the multipliers of the program that projects, with the slope of f
+// added. The limits are those that units, after an outage, are at as they are at u. It is +Inf where u breaks a limit.
+func (y *System) gap(s, c []float64, pref domain.Preference, u []float64) float64 {
+	w := y.pool.Get().(*workspace)
+	defer y.pool.Put(w)
+	if !w.dispatch(s, c, u) || !y.spec.Keeps(w.smallest()) || !w.linear.LineariseAt(w.solver) {
+		return math.Inf(1)
+	}
+	var weights, J [objectives]float64
+	y.Weigh(pref, weights[:])
+	w.objectives(c, J[:])
+	value := 0.0
+	for i, v := range weights {
+		value += v * J[i]
+	}
+	if w.certificate == nil {
+		w.certificate = newCertificate(w)
+	}
+	w.slopes(c, weights)
+	w.multipliers(c, u, weights[economic])
+	return math.Max(0, w.dualGap(u, weights[economic])) / value
+}
+
+// slopes are those of the weighted objectives by every control, along the linearised power flow.
+func (w *workspace) slopes(c []float64, weights [objectives]float64) {
+	y, p, to := w.system, w.projection, w.certificate
+	n, nb := y.Network, y.layout.buses
+	evaluate(&y.model.terms, w.scored, w.solution.Pg, c, weights[:], nil, to.state, to.own)
+	angle, vm := p.angle[0], p.magnitude[0]
+	copy(vm, to.state[:nb])
+	copy(angle, to.state[nb:])
+	price := to.own[y.model.slackGen]
+	w.linear.AddInjectionGradient(n.Slack, price, 0, angle, vm)
+	w.linear.Sensitivities(p.angle[:1], p.magnitude[:1])
+	for j, at := range p.control {
+		to.slope[j] = w.sensitivity(at, -price, angle, vm)
+		if to.total[j] = to.slope[j]; at < y.layout.gens {
+			to.total[j] += to.own[at]
+		}
+	}
+}
+
+// multipliers finds those of the limits near u: before outages, and after those that leave little room.
+func (w *workspace) multipliers(c, u []float64, weight float64) {
+	y, p, to := w.system, w.projection, w.certificate
+	program := &to.program
+	program.metric, program.slack = y.metric(), elasticity
+	program.reset()
+	p.watch = append(p.watch[:0], y.likely()...)
+	w.watched(true)
+	w.limitsWithin(c)
+	w.boxes(c, u)
+	for j := range to.total { // the metric is that of the units' cost alone
+		to.total[j] /= weight
+	}
+	program.begin(to.total)
+	p.chosen = p.chosen[:0]
+	for k := range p.limits {
+		if p.limits[k].bound > -certificateReach {
+			p.chosen = append(p.chosen, k)
+		}
+	}
+	w.addOutages()
+	for from, more := 0, true; more; {
+		w.addChosen()
+		program.solve(from, programTolerance)
+		from, more = len(program.bound), w.choosePredicted()
+	}
+}
+
+// dualGap is the bound by the multipliers.
+func (w *workspace) dualGap(u []float64, weight float64) (bound float64) {
+	p, to := w.projection, w.certificate
+	program := &to.program
+	left := to.total // slope less what the limits pull
+	copy(left, to.slope)
+	for k, lambda := range program.lambda {
+		if lambda > 0 {
+			bound += weight * lambda * (powerGuard - program.asked(k))
+			for j, a := range program.row(k) {
+				left[j] -= weight * lambda * a
+			}
+		}
+	}
+	for j, at := range p.control {
+		lo, hi := program.box(j)
+		bound -= w.system.cheapest(at, u[at], weight, left[j], lo, hi)
+	}
+	return bound
+}
+
+// cheapest is the least of weight·(cost(p+x) − cost(p)) + slope·x over lo ≤ x ≤ hi, of the unit that a
+// set-point is the power of, and with no cost where it is a voltage; by its tangent where the cost is of a
+// degree above two.
+func (y *System) cheapest(at int, p, weight, slope, lo, hi float64) float64 {
+	if at >= y.layout.gens {
+		return math.Min(slope*lo, slope*hi)
+	}
+	cost := &y.Network.Cost[at]
+	value, first, second := cost.At(p)
+	if tangent := weight*first + slope; cost.PiecewiseLinear() || len(cost.Polynomial) > 3 {
+		return math.Min(tangent*lo, tangent*hi)
+	}
+	to := func(x float64) float64 {
+		v, _, _ := cost.At(p + x)
+		return weight*(v-value) + slope*x
+	}
+	least := math.Min(to(lo), to(hi))
+	if second > 0 {
+		least = math.Min(least, to(math.Min(math.Max(-(first+slope/weight)/second, lo), hi)))
+	}
+	return least
+}

@@ -1,0 +1,94 @@
+package network
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// DC is the linear model of a network: the active power into branch k is
+//
+//	f_k = Σ_b Factor(k, b)·p_b + Offset[k]
+//
+// of the powers p that are injected at buses, with magnitudes of 1 pu and without losses. Whatever is
+// injected is taken out again at the first reference bus.
+type DC struct {
+	Offset  []float64 // of phase shifters, pu
+	buses   int
+	factors []float64 // a row a branch
+	from    []int
+	to      []int
+}
+
+// NewDC analyses a network of one island.
+func NewDC(n *Network) (*DC, error) {
+	nb, nl := n.Buses(), n.Branches()
+	at := make([]int, nb) // row of a bus in the reduced matrix
+	next := 0
+	for b := range at {
+		if at[b] = -1; b != n.Slack {
+			at[b] = next
+			next++
+		}
+	}
+	weight, shift := make([]float64, nl), make([]float64, nl)
+	matrix := mat.NewSymDense(next, nil)
+	add := func(i, j int, v float64) {
+		if i >= 0 && j >= 0 {
+			matrix.SetSym(i, j, matrix.At(i, j)+v)
+		}
+	}
+	for k, f := range n.From {
+		// Of y = 1/(r + jx): −b/(g² + b²) is x.
+		weight[k] = -(n.gs[k]*n.gs[k] + n.bs[k]*n.bs[k]) / (n.bs[k] * n.tap[k])
+		shift[k] = math.Atan2(n.sinφ[k], n.cosφ[k])
+		i, j := at[f], at[n.To[k]]
+		add(i, i, weight[k])
+		add(j, j, weight[k])
+		add(i, j, -weight[k])
+	}
+	var lu mat.LU
+	lu.Factorize(matrix)
+	var inverse mat.Dense
+	if err := lu.SolveTo(&inverse, false, mat.NewDiagDense(next, ones(next))); err != nil {
+		return nil, fmt.Errorf("network %s: its linear model has no unique power flow: %w", n.Name, err)
+	}
+	d := &DC{Offset: make([]float64, nl), buses: nb, factors: make([]float64, nl*nb), from: n.From, to: n.To}
+	entry := func(i, j int) float64 {
+		if i < 0 || j < 0 {
+			return 0
+		}
+		return inverse.At(i, j)
+	}
+	for k := range nl {
+		for b := range nb {
+			d.factors[k*nb+b] = weight[k] * (entry(at[n.From[k]], at[b]) - entry(at[n.To[k]], at[b]))
+		}
+	}
+	for k := range nl { // a phase shifter injects at its ends
+		for m, v := range shift {
+			d.Offset[k] += weight[m] * v * d.across(k, m)
+		}
+		d.Offset[k] -= weight[k] * shift[k]
+	}
+	return d, nil
+}
+
+func ones(n int) []float64 {
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = 1
+	}
+	return v
+}
+
+// Factor is the power transfer distribution factor of a branch and a bus.
+func (d *DC) Factor(branch, bus int) float64 { return d.factors[branch*d.buses+bus] }
+
+// across is the flow in branch k of a unit that is sent along branch m's ends.
+func (d *DC) across(k, m int) float64 { return d.Factor(k, d.from[m]) - d.Factor(k, d.to[m]) }
+
+// OutageFactor is the line outage distribution factor: the share of branch m's flow that branch k carries
+// when m is out. It is not finite where that leaves an island.
+func (d *DC) OutageFactor(k, m int) float64 { return d.across(k, m) / (1 - d.across(m, m)) }
