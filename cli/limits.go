@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -39,6 +40,7 @@ var limits = map[string]limit{
 	"episodes":               {1, mostEpisodes},
 	"scenarios":              {0, mostScenarios},
 	"candidates":             {1, batchnav.MaxCandidates},
+	"estimate-window":        {0, domain.MaxWindow},
 	"max-iterations":         {0, 10_000},
 	"bench batch":            {1, 1 << 20},
 	"bench codes":            {1, 1_000_000},
