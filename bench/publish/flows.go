@@ -1,3 +1,10 @@
+	p := d.peersOf("outages of branches")
+	if p == nil {
+		return noRecord
+	}
+	return report.Tables(report.Section{
+
+	})
 package publish
 
 import (
@@ -142,14 +149,86 @@ func setOf(of []*opfrecord.Network) []string {
 // optima is what other solvers of optimal power flows take beside ours, by bench/peers/opf: the
 // last run on the first device that has one.
 func (d devices) optima() string {
+	if p := d.peersOf("opf"); p != nil {
+		return report.Tables(optimaSection(p))
+	}
+	return noRecord
+}
+
+// peersOf is the last record, on the first device that has one, whose first comparison is of an operation.
+func (d devices) peersOf(op string) *peerrecord.Record {
 	for _, r := range d {
 		for _, p := range slices.Backward(report.Of[peerrecord.Record](r)) {
-			if len(p.Ratios) > 0 && p.Ratios[0].Op == "opf" {
-				return report.Tables(optimaSection(&p))
+			if len(p.Ratios) > 0 && p.Ratios[0].Op == op {
+				return &p
 			}
 		}
 	}
-	return noRecord
+	return nil
+}
+
+// besideIPOPT are what IPOPT takes on networks of PGLib beside ours, and MUMPS for one factorisation.
+func (d devices) besideIPOPT() string {
+	p := d.peersOf(peerrecord.OpPGLib)
+	if p == nil {
+		return noRecord
+	}
+	solves := besideSection(p, peerrecord.OpPGLib, "One solve", "IPOPT")
+	solves.Note = p.Note + " " + solves.Note
+	factors := besideSection(p, peerrecord.OpFactor, "One numeric factorisation", "MUMPS")
+	factors.Provenance = report.Origin("", p.Commit, p.Device, p.Load)
+	return report.Tables(solves, factors)
+}
+
+// besideSection has a row for each network of an operation, and the means in its note.
+func besideSection(p *peerrecord.Record, op, what, peer string) report.Section {
+	alone, _ := peerrecord.Mean(p.Ratios, op, true)
+	together, n := peerrecord.Mean(p.Ratios, op, false)
+	s := report.Section{
+		Note: fmt.Sprintf("%s, %s / ours in the geometric mean of %d networks: %s alone, %s side by side.", what, peer, n, report.Ratio(alone), report.Ratio(together)),
+		Rows: [][]string{{"network", "alone, ms", "side by side, each", peer + ", ms", peer + " / ours alone", "side by side"}},
+	}
+	shares := op == peerrecord.OpFactor
+	if shares {
+		s.Rows[0] = append(s.Rows[0], "share of the multiply-add ceiling: alone, side by side, "+peer)
+	}
+	pairs := map[string][2]peerrecord.Ratio{}
+	var networks []string
+	for _, v := range p.Ratios {
+		if v.Op != op {
+			continue
+		}
+		pair, met := pairs[v.Case]
+		if !met {
+			networks = append(networks, v.Case)
+		}
+		pair[min(v.Batch-1, 1)] = v
+		pairs[v.Case] = pair
+	}
+	for _, name := range networks {
+		s.Rows = append(s.Rows, besideRow(pairs[name], shares))
+	}
+	return s
+}
+
+// besideRow is the row of a network, compared alone and side by side.
+func besideRow(pair [2]peerrecord.Ratio, shares bool) []string {
+	v, together := &pair[0], &pair[1]
+	ended := ""
+	switch {
+	case v.Unsolved > 0:
+		ended = ", no optimum"
+	case v.Lower > 0:
+		ended = ", at a lower cost"
+	case v.Higher > 0:
+		ended = ", at a higher cost"
+	}
+	ms := func(us float64) string { return fmt.Sprintf("%.3g", us/1e3) }
+	row := []string{v.Case, ms(v.OursUS), ms(together.OursUS), ms(v.PeerUS) + ended, report.Ratio(v.Ratio), report.Ratio(together.Ratio)}
+	if shares {
+		row = append(row, fmt.Sprintf("%.2f, %.2f, %.2f", v.OursShare, together.OursShare, v.PeerShare))
+	}
+	return row
 }
 
 // optimaSection has a row for each network: our times alone and in a batch, and by how much those
@@ -261,21 +340,17 @@ func firstLine(text string) string {
 
 // outages are the power flows without a branch each beside another program's, by bench/peers/outages.
 func (d devices) outages() string {
-	for _, r := range d {
-		for _, p := range slices.Backward(report.Of[peerrecord.Record](r)) {
-			if len(p.Ratios) == 0 || p.Ratios[0].Op != "outages of branches" {
-				continue
-			}
-			return report.Tables(report.Section{
-				Note: cmp.Or(p.Note, report.PeersNote) + ".", Provenance: report.Origin("", p.Commit, p.Device, p.Load),
-				Rows: report.Table(report.Columns{
-					{"network", "{Case}"}, {"outages", "{Decisions}"}, {"ours, µs each", "{OursUS %.1f}"}, {p.Ratios[0].Peer + ", µs", "{PeerUS %.1f}"},
-					{"ratio", "{Ratio times} [{Lo times}, {Hi times}]"}, {"solved by it alone", "{Unsolved}"}, {"other solutions", "{Different}"},
-				}, p.Ratios),
-			})
-		}
+	p := d.peersOf("outages of branches")
+	if p == nil {
+		return noRecord
 	}
-	return noRecord
+	return report.Tables(report.Section{
+		Note: cmp.Or(p.Note, report.PeersNote) + ".", Provenance: report.Origin("", p.Commit, p.Device, p.Load),
+		Rows: report.Table(report.Columns{
+			{"network", "{Case}"}, {"outages", "{Decisions}"}, {"ours, µs each", "{OursUS %.1f}"}, {p.Ratios[0].Peer + ", µs", "{PeerUS %.1f}"},
+			{"ratio", "{Ratio times} [{Lo times}, {Hi times}]"}, {"solved by it alone", "{Unsolved}"}, {"other solutions", "{Different}"},
+		}, p.Ratios),
+	})
 }
 
 // learnedFlows is the table of the last such run.
