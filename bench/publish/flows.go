@@ -159,6 +159,70 @@ func (d devices) timed(op string) *peerrecord.Record {
 	return nil
 }
 
+// besideIPOPT are what IPOPT takes on networks of PGLib beside ours, and MUMPS for one factorisation.
+func (d devices) besideIPOPT() string {
+	p := d.timed(peerrecord.OpPGLib)
+	if p == nil {
+		return noRecord
+	}
+	solves := besideSection(p, peerrecord.OpPGLib, "One solve", "IPOPT")
+	solves.Note = p.Note + " " + solves.Note
+	factors := besideSection(p, peerrecord.OpFactor, "One numeric factorisation", "MUMPS")
+	factors.Provenance = report.Origin("", p.Commit, p.Device, p.Load)
+	return report.Tables(solves, factors)
+}
+
+// besideSection has a row for each network of an operation, and the means in its note.
+func besideSection(p *peerrecord.Record, op, what, peer string) report.Section {
+	alone, _ := peerrecord.Mean(p.Ratios, op, true)
+	together, n := peerrecord.Mean(p.Ratios, op, false)
+	s := report.Section{
+		Note: fmt.Sprintf("%s, %s / ours in the geometric mean of %d networks: %s alone, %s side by side.", what, peer, n, report.Ratio(alone), report.Ratio(together)),
+		Rows: [][]string{{"network", "alone, ms", "side by side, each", peer + ", ms", peer + " / ours alone", "side by side"}},
+	}
+	shares := op == peerrecord.OpFactor
+	if shares {
+		s.Rows[0] = append(s.Rows[0], "share of the multiply-add ceiling: alone, side by side, "+peer)
+	}
+	pairs := map[string][2]peerrecord.Ratio{}
+	var networks []string
+	for _, v := range p.Ratios {
+		if v.Op != op {
+			continue
+		}
+		pair, met := pairs[v.Case]
+		if !met {
+			networks = append(networks, v.Case)
+		}
+		pair[min(v.Batch-1, 1)] = v
+		pairs[v.Case] = pair
+	}
+	for _, name := range networks {
+		s.Rows = append(s.Rows, besideRow(pairs[name], shares))
+	}
+	return s
+}
+
+// besideRow is the row of a network, compared alone and side by side.
+func besideRow(pair [2]peerrecord.Ratio, shares bool) []string {
+	v, together := &pair[0], &pair[1]
+	ended := ""
+	switch {
+	case v.Unsolved > 0:
+		ended = ", no optimum"
+	case v.Lower > 0:
+		ended = ", at a lower cost"
+	case v.Higher > 0:
+		ended = ", at a higher cost"
+	}
+	ms := func(us float64) string { return fmt.Sprintf("%.3g", us/1e3) }
+	row := []string{v.Case, ms(v.OursUS), ms(together.OursUS), ms(v.PeerUS) + ended, report.Ratio(v.Ratio), report.Ratio(together.Ratio)}
+	if shares {
+		row = append(row, fmt.Sprintf("%.2f, %.2f, %.2f", v.OursShare, together.OursShare, v.PeerShare))
+	}
+	return row
+}
+
 // optimaSection has a row for each network: our times alone and in a batch, and by how much those
 // of every peer are longer.
 func optimaSection(p *peerrecord.Record) report.Section {

@@ -35,3 +35,25 @@ func TestOptimalFlowsOfManyNetworks(t *testing.T) {
 		t.Errorf("without a record: %q", text)
 	}
 }
+
+// Networks beside IPOPT have a row each, with how IPOPT ended, and the means in the notes are those of the rows.
+func TestNetworksBesideIPOPT(t *testing.T) {
+	row := func(of, op string, batch int, ours, theirs float64, unsolved, lower int) peerrecord.Ratio {
+		return peerrecord.Ratio{Op: op, Case: of, Batch: batch, Ratio: theirs / ours, OursUS: ours, PeerUS: theirs, Unsolved: unsolved, Lower: lower, OursShare: 0.25, PeerShare: 0.5}
+	}
+	p := peerrecord.Record{Note: "How.", Commit: "abc", Ratios: []peerrecord.Ratio{
+		row("a", peerrecord.OpPGLib, 1, 1000, 10000, 0, 1), row("a", peerrecord.OpPGLib, 64, 500, 10000, 0, 1),
+		row("a", peerrecord.OpFactor, 1, 10, 20, 0, 0), row("a", peerrecord.OpFactor, 64, 5, 20, 0, 0),
+		row("b", peerrecord.OpPGLib, 1, 1000, 40000, 1, 0), row("b", peerrecord.OpPGLib, 16, 400, 40000, 1, 0),
+	}}
+	r := report.New("here", known())
+	report.Set(r, []peerrecord.Record{p, {Ratios: []peerrecord.Ratio{{Op: "other"}}}})
+	wants(t, devices{r}.besideIPOPT(),
+		"How. One solve, IPOPT / ours in the geometric mean of 2 networks: 20 alone, 44.7 side by side.",
+		"| a | 1 | 0.5 | 10, at a lower cost | 10 | 20 |", "| b | 1 | 0.4 | 40, no optimum | 40 | 100 |",
+		"One numeric factorisation, MUMPS / ours in the geometric mean of 1 networks: 2 alone, 4 side by side.",
+		"| a | 0.01 | 0.005 | 0.02 | 2 | 4 | 0.25, 0.25, 0.50 |")
+	if text := (devices{report.New("none", known())}).besideIPOPT(); text != noRecord {
+		t.Errorf("without a record: %q", text)
+	}
+}

@@ -125,6 +125,7 @@ type cells struct {
 	sumG, sumR, comp       lanes.Col
 	maxRes, maxRhs         lanes.Col
 	refine                 lanes.Col // < 0 in lanes whose solve is to be corrected
+	renew                  lanes.Col // < 0 in lanes whose target of s·z is made anew by the corrector
 
 	// What the driver sets for each lane.
 	rho, shift     lanes.Col // dual and primal regularisation
@@ -284,7 +285,7 @@ func (p *plan) allocate() {
 	col(len(p.angleHi), &c.aHi)
 	col(p.nl, &c.gff, &c.bff, &c.gft, &c.bft, &c.gtf, &c.btf, &c.gtt, &c.btt, &c.a, &c.b, &c.c, &c.d, &c.pf, &c.qf, &c.pt, &c.qt)
 	col(1, &c.c1, &c.c2, &c.c3, &c.j1, &c.j2, &c.j3, &c.negative, &c.maxG, &c.maxH, &c.maxX, &c.maxL, &c.maxZ, &c.maxS, &c.maxGrad, &c.sumGrad,
-		&c.sumG, &c.sumR, &c.comp, &c.maxRes, &c.maxRhs, &c.refine, &c.rho, &c.shift, &c.unitShift, &c.mu, &c.second, &c.alphaP, &c.alphaD,
+		&c.sumG, &c.sumR, &c.comp, &c.maxRes, &c.maxRhs, &c.refine, &c.renew, &c.rho, &c.shift, &c.unitShift, &c.mu, &c.second, &c.alphaP, &c.alphaD,
 		&c.limitP, &c.limitD, &c.dsz, &c.sdz, &c.dsdz, &c.elastic)
 	for range p.degree + 1 {
 		c.coefficients = append(c.coefficients, n(units))

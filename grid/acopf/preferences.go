@@ -34,15 +34,3 @@ func Preferences() [][3]float64 {
 	}
 	return out
 }
-
-// IterationFlops is the number of floating-point operations of one iteration of
-// one problem, corrections of its linear solves and further factorisations left
-// out.
-func (s *Solver) IterationFlops() float64 {
-	n := 0
-	for _, i := range []int{programEvaluate, programGradient, programAssemble, programFactor, programPredictor, programCorrector,
-		programResidual, programExpand, programReach, programExpand, programReach, programMovePrimal, programMoveDual} {
-		n += s.plan.programs[i].Flops()
-	}
-	return float64(n)
-}

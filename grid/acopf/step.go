@@ -7,12 +7,13 @@ import "github.com/gpc-engine/gpc/internal/lanes"
 //
 // With ds = −(h + s) − Jh dx and dz = (target − z ds)/s − z the limits leave
 // their multipliers' place to w = (target + z (h + s))/s. The affine step has
-// target 0; the corrector has μ − second·ds·dz with the affine step's ds, dz.
+// target 0; the corrector has μ − second·ds·dz with the affine step's ds, dz, or the
+// target that was there.
 func (p *plan) newton(b *lanes.Builder, corrector bool) {
 	c := &p.cells
 	zero := p.constant(0)
 	if corrector {
-		b.SetFNMA(c.target, b.Mul(c.second, c.ds), c.dz, c.mu)
+		b.Copy(c.target, b.Select(c.renew, b.FNMA(b.Mul(c.second, c.ds), c.dz, c.mu), c.target))
 	} else {
 		b.Copy(c.target, zero)
 	}

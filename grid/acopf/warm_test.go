@@ -20,7 +20,7 @@ func randomLoads(s *Solver, rng *rand.Rand, level, step float64) Problem {
 // Warm starts end at the flat start's optimum, and in the fewer iterations the less the loads have moved.
 func TestWarmStartsByHowFarLoadsHaveMoved(t *testing.T) {
 	s := newTestSolver(t, load(t, "case118"), Options{Threads: 1})
-	for _, c := range []struct{ step, most float64 }{{0.001, 3.5}, {0.01, 4.5}, {0.1, 7}} {
+	for _, c := range []struct{ step, most float64 }{{0.001, 2.5}, {0.01, 3.75}, {0.1, 7}} {
 		const n = 16
 		rng := rand.New(rand.NewPCG(118, uint64(1e4*c.step)))
 		from, problems := make([]Problem, n), make([]Problem, n)
@@ -59,8 +59,8 @@ func TestWarmStartsByHowFarLoadsHaveMoved(t *testing.T) {
 	}
 }
 
-// Slacks follow the data alone where the data is what has moved: with another objective or other
-// limits a warm start has the usual ones.
+// Slacks follow the data alone where the data is what has moved, and a start from near predicts: with
+// another objective or other limits a warm start has the usual slacks.
 func TestSlacksOfWarmStarts(t *testing.T) {
 	s := newTestSolver(t, load(t, "case118"), Options{Threads: 1})
 	results := make([]Result, 1)
@@ -79,10 +79,11 @@ func TestSlacksOfWarmStarts(t *testing.T) {
 		name    string
 		problem Problem
 		want    float64
+		next    prediction
 	}{
-		{"the same loads", scaled(1), leastSlack}, {"loads by 0.01 %", scaled(1.0001), leastSlack},
-		{"loads by 2 %", scaled(1.02), warmSlack}, {"loads by 10 %", scaled(0.9), farSlack},
-		{"another objective", other, warmSlack}, {"tighter limits", tighter, warmSlack},
+		{"the same loads", scaled(1), leastSlack, predict}, {"loads by 0.01 %", scaled(1.0001), leastSlack, predict},
+		{"loads by 2 %", scaled(1.02), warmSlack, noPrediction}, {"loads by 10 %", scaled(0.9), farSlack, noPrediction},
+		{"another objective", other, warmSlack, noPrediction}, {"tighter limits", tighter, warmSlack, noPrediction},
 	} {
 		w := s.teams[0].workers.New().(*worker)
 		ln := &w.lane[0]
@@ -92,8 +93,49 @@ func TestSlacksOfWarmStarts(t *testing.T) {
 			t.Fatalf("%s: limits contradict one another", c.name)
 		}
 		w.m.Run(programEvaluate)
-		if slack, barrier := w.warmth(0); slack != c.want || barrier != warmMultiplier*slack {
+		if slack, barrier, next := w.warmth(0); slack != c.want || next != c.next || barrier != warmMultiplier*slack {
 			t.Errorf("%s: least slack %g and s·z %g, want %g and %g", c.name, slack, barrier, c.want, warmMultiplier*c.want)
 		}
+	}
+}
+
+// After a prediction all limits have one s·z, but where a multiplier and a distance are both larger: a
+// limit that binds keeps its multiplier, one that does not its distance.
+func TestSlacksAfterAPrediction(t *testing.T) {
+	s := newTestSolver(t, load(t, "case118"), Options{Threads: 1})
+	results := make([]Result, 1)
+	if err := s.Solve(context.Background(), make([]Problem, 1), results); err != nil {
+		t.Fatal(err)
+	}
+	w, p := s.teams[0].workers.New().(*worker), s.plan
+	ln := &w.lane[0]
+	ln.job.problem, ln.job.result = Problem{Start: &results[0]}, new(Result)
+	ln.job.begin()
+	w.load(0)
+	w.m.Run(programEvaluate)
+	for i := range p.z {
+		w.m.Set(p.z[i], 0, results[0].Multipliers[i]*ln.scale)
+	}
+	w.m.Set(p.z[0], 0, -1)
+	w.follow(0)
+	const barrier = leastSlack * leastSlack
+	binding := 0
+	for i := range p.s {
+		slack, z, was, away := w.m.Get(p.s[i], 0), w.m.Get(p.z[i], 0), results[0].Multipliers[i]*ln.scale, -w.m.Get(p.h[i], 0)
+		if i == 0 {
+			was = 0
+		}
+		if was > leastSlack && away < barrier/was {
+			binding++
+			away = barrier / was
+		}
+		if away > leastSlack || was > leastSlack {
+			if want := max(barrier, was*away); !(math.Abs(slack*z-want) <= 1e-12*want) || slack != away {
+				t.Errorf("limit %d: slack %g and multiplier %g, want s·z = %g at a slack of %g", i, slack, z, want, away)
+			}
+		}
+	}
+	if binding == 0 {
+		t.Error("no limit binds: the test has nothing of them")
 	}
 }

@@ -36,6 +36,16 @@ const (
 	fromFile                // the file's voltages and generation
 )
 
+// prediction is where a warm start from near stands: its first step is a whole affine one, beyond
+// limits too, and slacks and multipliers are given where that ends.
+type prediction int
+
+const (
+	noPrediction prediction = iota
+	predict                 // the next step
+	predicted               // from the step that is being made
+)
+
 // elasticity is the weight of the balance multipliers in the feasibility phase:
 // its problem is min ‖g‖²/(2·elasticity) subject to the limits, whose λ is
 // g/elasticity.
@@ -78,37 +88,38 @@ const restoringShare = 0.05
 
 // lane is the state of one lane of a worker.
 type lane struct {
-	mode      mode
-	turn      turn
-	pending   bool // slacks and multipliers follow once the limits have been evaluated
-	warm      bool // they come from problem.Start
-	restored  bool // a feasibility phase has been run
-	job       job
-	near      int     // iterations since the first iterate within conditionLimit
-	again     bool    // the job's next attempt is to begin
-	spent     int     // iterations of the attempts before
-	scale     float64 // objective of the programs = scale × the problem's
-	coef      [3]float64
-	iteration int
-	shift     float64 // regularisation of this iteration
-	lastShift float64
-	tried     int     // shifts in this iteration
-	stiff     bool    // the flat start was levelled
-	careful   bool    // barrier has been held
-	barrier   float64 // s·z that is held, 0: Mehrotra's rule
-	error     float64 // of the KKT conditions when it last fell enough
-	alpha     float64 // length of the last primal step
-	previousF float64
-	settled   bool    // optimal but for the balance
-	slow      int     // iterations without progress in feasibility
-	bestSum   float64 // sum of all residuals that was a tenth below the last such
-	bestG     float64 // and that of the balances
-	lowest    float64 // mean of s·z that was a tenth below the last such
-	pivoted   bool    // the matrix is factored with pivots chosen by size
-	factored  bool    // it was, in this iteration
-	apart     bool    // limits of branches may have their multipliers in the matrix
-	stalled   int     // iterations at the end of the barrier whose gradient did not fall
-	gradient  float64 // at the last iterate
+	mode       mode
+	turn       turn
+	pending    bool // slacks and multipliers follow once the limits have been evaluated
+	warm       bool // they come from problem.Start
+	restored   bool // a feasibility phase has been run
+	job        job
+	near       int     // iterations since the first iterate within conditionLimit
+	again      bool    // the job's next attempt is to begin
+	spent      int     // iterations of the attempts before
+	scale      float64 // objective of the programs = scale × the problem's
+	coef       [3]float64
+	iteration  int
+	shift      float64 // regularisation of this iteration
+	lastShift  float64
+	tried      int     // shifts in this iteration
+	stiff      bool    // the flat start was levelled
+	careful    bool    // barrier has been held
+	barrier    float64 // s·z that is held, 0: Mehrotra's rule
+	error      float64 // of the KKT conditions when it last fell enough
+	alpha      float64 // length of the last primal step
+	previousF  float64
+	settled    bool    // optimal but for the balance
+	slow       int     // iterations without progress in feasibility
+	bestSum    float64 // sum of all residuals that was a tenth below the last such
+	bestG      float64 // and that of the balances
+	lowest     float64 // mean of s·z that was a tenth below the last such
+	prediction prediction
+	pivoted    bool    // the matrix is factored with pivots chosen by size
+	factored   bool    // it was, in this iteration
+	apart      bool    // limits of branches may have their multipliers in the matrix
+	stalled    int     // iterations at the end of the barrier whose gradient did not fall
+	gradient   float64 // at the last iterate
 }
 
 // worker solves problems on the lanes of one machine.
@@ -370,9 +381,14 @@ func (w *worker) startPoint(l int) {
 // multipliers.
 func (w *worker) begin(l int) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
+	if ln.prediction == predicted {
+		w.follow(l)
+		ln.pending, ln.prediction = false, noPrediction
+		return
+	}
 	slack, barrier := startSlack, startBarrier
 	if ln.warm {
-		slack, barrier = w.warmth(l)
+		slack, barrier, ln.prediction = w.warmth(l)
 	}
 	for i := range p.nb {
 		lp, lq := 0.0, 0.0
@@ -442,6 +458,7 @@ func (w *worker) prepare(l int) {
 // restart forgets what a lane knows of its iterates.
 func (ln *lane) restart() {
 	ln.slow, ln.near, ln.lowest, ln.lastShift, ln.previousF = 0, 0, math.Inf(1), 0, math.NaN()
+	ln.prediction = noPrediction
 	ln.bestSum, ln.bestG = math.Inf(1), math.Inf(1)
 	ln.careful, ln.barrier, ln.error, ln.alpha = false, 0, math.Inf(1), 1
 	ln.pivoted, ln.stalled, ln.gradient = false, 0, math.Inf(1)

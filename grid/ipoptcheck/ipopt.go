@@ -117,6 +117,14 @@ func newProgram(f *formulation, nlp nonlinear, settings Settings) (*Program, err
 	return p, nil
 }
 
+// Limit ends solves that take more CPU time.
+func (p *Program) Limit(cpu time.Duration) error {
+	if !p.number("max_cpu_time", cpu.Seconds()) {
+		return fmt.Errorf("ipoptcheck: IPOPT does not take the option %s", p.refused)
+	}
+	return nil
+}
+
 // text, whole and number set an option and say whether IPOPT took it.
 func (p *Program) text(name, value string) bool {
 	v := C.CString(value)

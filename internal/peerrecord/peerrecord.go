@@ -6,6 +6,10 @@ package peerrecord
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
 	"os"
 	"slices"
 
@@ -61,7 +65,16 @@ type Ratio struct {
 	Higher    int `json:"higher,omitempty"`
 	// Different are those where the two end at different solutions.
 	Different int `json:"different,omitempty"`
+	// Where both do the same floating-point work: the shares of the machine's multiply-add ceiling.
+	OursShare float64 `json:"ours_share,omitempty"`
+	PeerShare float64 `json:"peer_share,omitempty"`
 }
+
+// Operations of a record on networks of PGLib: one solve, and one numeric factorisation of its matrix.
+const (
+	OpPGLib  = "opf of PGLib"
+	OpFactor = "factorisation of PGLib"
+)
 
 // Compare is the comparison of times, µs, that were taken in turn, each the median of its rounds.
 func Compare(op, of, peer string, batch int, ours, theirs []float64) Ratio {
@@ -77,6 +90,22 @@ func Compare(op, of, peer string, batch int, ours, theirs []float64) Ratio {
 		OursUS: median(ours), PeerUS: median(theirs)}
 }
 
+// Read is the record in a file, nil where there is no file.
+func Read(path string) (*Record, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &Record{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
 // Write replaces the file whole, or writes to standard output where its name is
 // empty.
 func (r *Record) Write(file string) error {
@@ -90,4 +119,16 @@ func (r *Record) Write(file string) error {
 		return err
 	}
 	return durable.WriteFile(file, text, 0o644)
+}
+
+// Mean is the geometric mean of the ratios of an operation, alone or side by side, and of how many.
+func Mean(rows []Ratio, op string, alone bool) (mean float64, n int) {
+	sum := 0.0
+	for _, v := range rows {
+		if v.Op == op && (v.Batch == 1) == alone {
+			sum += math.Log(v.Ratio)
+			n++
+		}
+	}
+	return math.Exp(sum / float64(n)), n
 }

@@ -5,6 +5,9 @@
 //	go run -tags ipopt ./bench/peers/opf --out bench/results/NAME/peers-opf.json
 //	    [--matpower DIR] [--rounds 7] [--cases case9,case30]
 //
+// With --pglib FOLDER it compares with IPOPT alone, on networks of PGLib-OPF that are chosen by their
+// sizes, and one numeric factorisation with MUMPS'; the same command goes on with a record that was begun.
+//
 // A peer that is not at hand is one line on standard error and one in the record;
 // without any there is nothing to record.
 //
@@ -49,12 +52,24 @@ func main() {
 	matpower := flag.String("matpower", "", "folder of a MATPOWER checkout; no MIPS rows without it")
 	rounds := flag.Int("rounds", 7, "how often every solver is timed on every case")
 	names := flag.String("cases", strings.Join(cases.Names(), ","), "cases, with commas between them")
+	many := pglib{}
+	flag.StringVar(&many.folder, "pglib", "", "folder of PGLib-OPF's files: compare on networks of it instead")
+	flag.IntVar(&many.count, "networks", 20, "how many of them")
+	flag.DurationVar(&many.limit, "limit", 5*time.Minute, "CPU time of IPOPT for one solve of them")
 	flag.Parse()
 	if *rounds < 1 {
 		fmt.Fprintln(os.Stderr, "peers: --rounds: want 1 or more")
 		os.Exit(2)
 	}
-	if err := run(*out, *matpower, strings.Split(*names, ","), *rounds); err != nil {
+	if many.folder != "" && (many.count < 2 || many.limit < time.Second) {
+		fmt.Fprintln(os.Stderr, "peers: --networks: want 2 or more; --limit: want 1s or more")
+		os.Exit(2)
+	}
+	compare := func() error { return run(*out, *matpower, strings.Split(*names, ","), *rounds) }
+	if many.out = *out; many.folder != "" {
+		compare = many.run
+	}
+	if err := compare(); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(1)
 	}
@@ -131,12 +146,12 @@ func load(name string) (*network.Network, error) {
 	return network.New(c)
 }
 
-// repeat calls solve for a fifth of a second, five times at least, and returns
+// repeat calls solve for a fifth of a second, so many times at least, and returns
 // the mean of its CPU times in microseconds.
-func repeat(solve func() error) (float64, error) {
+func repeat(least int, solve func() error) (float64, error) {
 	before := machine.CPUTime()
 	count := 0
-	for start := time.Now(); count < 5 || time.Since(start) < 200*time.Millisecond; count++ {
+	for start := time.Now(); count < least || time.Since(start) < 200*time.Millisecond; count++ {
 		if err := solve(); err != nil {
 			return 0, err
 		}
@@ -157,7 +172,7 @@ func (t *timed) ours(name string) (float64, error) {
 	objective := 0.0
 	for _, size := range []int{1, batch} {
 		problems, results := make([]acopf.Problem, size), make([]acopf.Result, size)
-		us, err := repeat(func() error {
+		us, err := repeat(5, func() error {
 			if err := s.Solve(context.Background(), problems, results); err != nil {
 				return err
 			}

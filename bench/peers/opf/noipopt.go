@@ -2,8 +2,17 @@
 
 package main
 
-import "errors"
+import (
+	"errors"
+	"time"
 
-func findIPOPT() (peer, error) {
-	return peer{}, errors.New("IPOPT: this program was built without the tag ipopt, which needs coinor-libipopt-dev and a C compiler")
-}
+	"github.com/gpc-engine/gpc/grid/network"
+)
+
+const rivalName = "IPOPT"
+
+var errNoIPOPT = errors.New("IPOPT: this program was built without the tag ipopt, which needs coinor-libipopt-dev and a C compiler")
+
+func findIPOPT() (peer, error) { return peer{}, errNoIPOPT }
+
+func newRival(*network.Network, time.Duration) (rival, error) { return nil, errNoIPOPT }

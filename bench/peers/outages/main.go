@@ -71,6 +71,9 @@ func run(out, python, folder string, names []string, rounds, most int) error {
 	}
 	r := &peerrecord.Record{Device: cpuid.CPU.BrandName, Commit: version.Build(),
 		Note: fmt.Sprintf("CPU time of one thread for an outage, medians of %d alternating rounds; outages of branches that leave no island, to %g pu; every bus with a unit holds its voltage, as the peer takes it", rounds, tolerance)}
+	if most > 0 {
+		r.Note += fmt.Sprintf("; of a network with more outages %d, evenly spread", most)
+	}
 	for _, name := range names {
 		row, err := compare(python, filepath.Join(folder, name+".m"), rounds, most)
 		if err != nil {

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
+	"github.com/gpc-engine/gpc/internal/version"
+)
+
+// Networks of PGLib that are compared: typical ones of so many buses.
+const leastBuses, mostBuses = 118, 10000
+
+// How a network is timed: in up to mostRounds rounds, until IPOPT has taken enoughOfIPOPT. So many
+// problems are solved side by side, of largeNetwork buses or more a quarter.
+const (
+	mostRounds    = 3
+	enoughOfIPOPT = 20 * time.Second
+	largeNetwork  = 2000
+)
+
+// sameOptimum is the largest relative difference of objectives that are one.
+const sameOptimum = 1e-5
+
+// pglib compares with IPOPT on networks of PGLib.
+type pglib struct {
+	folder, out string
+	count       int           // networks
+	limit       time.Duration // of one solve by IPOPT, CPU time
+	flops       float64       // of the machine in a second, at most: float64 multiply-adds of one thread
+}
+
+// rival is IPOPT on one network.
+type rival interface {
+	// solve takes CPU time from the flat start; ended says how it ended where that is no optimum.
+	solve() (us, objective float64, ended string, err error)
+	// factor is the CPU time of one numeric factorisation near an optimum, and its operations.
+	factor(at *acopf.Result) (us, flops float64, err error)
+	close()
+}
+
+// choose takes networks by their numbers of buses alone: of all in the folder that are in question,
+// in the order of their sizes and names, so many in equal steps, the first and the last among them.
+func choose(folder string, count int) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "pglib_opf_case*.m"))
+	if err != nil {
+		return nil, err
+	}
+	buses := func(path string) int {
+		n, _ := strconv.Atoi(regexp.MustCompile(`[0-9]+`).FindString(filepath.Base(path)))
+		return n
+	}
+	files = slices.DeleteFunc(files, func(path string) bool {
+		n := buses(path)
+		return strings.Contains(filepath.Base(path), "__") || n < leastBuses || n > mostBuses
+	})
+	if len(files) < count {
+		return nil, fmt.Errorf("the folder %s has %d typical networks of %d to %d buses, want %d", folder, len(files), leastBuses, mostBuses, count)
+	}
+	slices.SortFunc(files, func(a, b string) int { return cmp.Or(buses(a)-buses(b), cmp.Compare(a, b)) })
+	chosen := make([]string, count)
+	for i := range chosen {
+		chosen[i] = files[i*(len(files)-1)/max(1, count-1)]
+	}
+	return chosen, nil
+}
+
+// run compares network after network and keeps the record up to date after each; one that was begun
+// by the same program goes on.
+func (y *pglib) run() error {
+	paths, err := choose(y.folder, y.count)
+	if err != nil {
+		return err
+	}
+	r, err := y.record()
+	if err != nil {
+		return err
+	}
+	continued := len(r.Ratios) > 0
+	watch, err := machine.Begin(machine.Limit{})
+	if err != nil {
+		return err
+	}
+	if err := y.ceiling(); err != nil {
+		return err
+	}
+	for i, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".m")
+		if slices.ContainsFunc(r.Ratios, func(v peerrecord.Ratio) bool { return v.Case == name }) {
+			continue
+		}
+		rows, err := y.network(path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		r.Ratios = append(r.Ratios, rows...)
+		if r.Load, err = watch.End(); err != nil {
+			return err
+		}
+		if r.Load != nil {
+			r.Load.Partial = continued
+		}
+		if y.out != "" {
+			if err := r.Write(y.out); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(os.Stderr, "[%d/%d] %s\n", i+1, len(paths), said(rows))
+	}
+	fmt.Fprintln(os.Stderr, means(r.Ratios))
+	if y.out == "" {
+		return r.Write("")
+	}
+	return nil
+}
+
+// record is a new one, or the one that was begun.
+func (y *pglib) record() (*peerrecord.Record, error) {
+	r := &peerrecord.Record{Device: cpuid.CPU.BrandName, Commit: version.Build(), Note: fmt.Sprintf(
+		"CPU time of one thread from a flat start, medians of up to %d alternating rounds, without what each analyses once a network; IPOPT had %v a solve, and where it found no optimum the ratio is of the time that it took. A factorisation of ours has the assembly of the matrix in it.",
+		mostRounds, y.limit)}
+	if y.out == "" {
+		return r, nil
+	}
+	old, err := peerrecord.Read(y.out)
+	switch {
+	case err != nil:
+		return nil, err
+	case old == nil:
+		return r, nil
+	case old.Commit != r.Commit || old.Note != r.Note:
+		return nil, fmt.Errorf("%s: build %s wrote it in another way than this program, build %s: remove the file, or name another", y.out, old.Commit, r.Commit)
+	}
+	return old, nil
+}
+
+// ceiling measures the machine.
+func (y *pglib) ceiling() error {
+	e, err := gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1})
+	if err != nil {
+		return err
+	}
+	for range 3 {
+		single, _ := e.Ceiling()
+		y.flops = max(y.flops, single/2)
+	}
+	return e.Close()
+}
+
+// network compares on one network.
+func (y *pglib) network(path string) ([]peerrecord.Ratio, error) {
+	n, err := readNetwork(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := acopf.New(n, acopf.Options{Threads: 1, Dispatchable: network.DispatchablePlain})
+	if err != nil {
+		return nil, err
+	}
+	other, err := newRival(n, y.limit)
+	if err != nil {
+		return nil, err
+	}
+	defer other.close()
+	together := batch
+	if n.Buses() >= largeNetwork {
+		together /= 4
+	}
+	var t timed
+	var theirs []float64
+	var optimum *acopf.Result
+	var objective float64
+	ended, spent := "", 0.0
+	for len(theirs) == 0 || len(theirs) < mostRounds && spent < float64(enoughOfIPOPT.Microseconds()) {
+		if optimum, err = t.solve(n.Name, s, 1); err == nil {
+			_, err = t.solve(n.Name, s, together)
+		}
+		if err != nil {
+			return nil, err
+		}
+		var us float64
+		if us, objective, ended, err = other.solve(); err != nil {
+			return nil, err
+		}
+		theirs, spent = append(theirs, us), spent+us
+	}
+	rows := []peerrecord.Ratio{
+		peerrecord.Compare(peerrecord.OpPGLib, n.Name, rivalName, 1, t.single, theirs),
+		peerrecord.Compare(peerrecord.OpPGLib, n.Name, rivalName, together, t.batched, theirs),
+	}
+	for i := range rows {
+		mark(&rows[i], (objective-optimum.Objective)/math.Abs(optimum.Objective), ended)
+	}
+	factors, err := y.factors(n.Name, s, other, optimum, together)
+	return append(rows, factors...), err
+}
+
+// mark says in a row how IPOPT ended: without an optimum, or by how much its cost is above ours.
+func mark(row *peerrecord.Ratio, above float64, ended string) {
+	row.Decisions = 1
+	switch {
+	case ended != "":
+		row.Unsolved = 1
+	case above > sameOptimum:
+		row.Higher = 1
+	case above < -sameOptimum:
+		row.Lower = 1
+	}
+}
+
+// factors compares one numeric factorisation, ours alone and side by side with its assembly.
+func (y *pglib) factors(name string, s *acopf.Solver, other rival, at *acopf.Result, together int) ([]peerrecord.Ratio, error) {
+	theirs, flops, err := other.factor(at)
+	if err != nil {
+		return nil, err
+	}
+	rate := func(flops, us float64) float64 { return flops / (us * 1e-6) / y.flops }
+	var rows []peerrecord.Ratio
+	for _, problems := range []int{1, together} {
+		f := s.NewFactorisation(problems)
+		took := func(run func()) float64 {
+			us, _ := repeat(5, func() error { run(); return nil })
+			return us / float64(f.Lanes)
+		}
+		factor := took(f.Factor)
+		row := peerrecord.Compare(peerrecord.OpFactor, name, "MUMPS", problems, []float64{took(f.Assemble) + factor}, []float64{theirs})
+		row.OursShare, row.PeerShare = rate(f.Flops, factor), rate(flops, theirs)
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// solve times so many problems a call and returns the optimum.
+func (t *timed) solve(name string, s *acopf.Solver, size int) (*acopf.Result, error) {
+	problems, results := make([]acopf.Problem, size), make([]acopf.Result, size)
+	solve := func() error {
+		if err := s.Solve(context.Background(), problems, results); err != nil {
+			return err
+		}
+		if r := &results[size-1]; r.Status != acopf.Optimal {
+			return fmt.Errorf("%s: acopf ends with %v", name, r.Status)
+		}
+		return nil
+	}
+	least := 1
+	switch {
+	case len(t.single)+len(t.batched) < 2: // the first call of a width makes what later ones have
+		if err := solve(); err != nil {
+			return nil, err
+		}
+	case size == 1:
+		least = 3
+	}
+	us, err := repeat(least, solve)
+	if err != nil {
+		return nil, err
+	}
+	if size == 1 {
+		t.single = append(t.single, us)
+	} else {
+		t.batched = append(t.batched, us/float64(size))
+	}
+	return &results[0], nil
+}
+
+func readNetwork(path string) (*network.Network, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	c, err := matpower.Read(path, f)
+	if err != nil {
+		return nil, err
+	}
+	return network.New(c)
+}
+
+// said is a network's rows in a line.
+func said(rows []peerrecord.Ratio) string {
+	words := []string{rows[0].Case + ":"}
+	for _, v := range rows {
+		how := fmt.Sprintf("%s × %d %.4g ms, %s %.4g ms: %.3g times;", v.Op, v.Batch, v.OursUS/1e3, v.Peer, v.PeerUS/1e3, v.Ratio)
+		if v.OursShare > 0 {
+			how += fmt.Sprintf(" %.2g of the ceiling, the peer %.2g;", v.OursShare, v.PeerShare)
+		}
+		if v.Unsolved > 0 {
+			how += " the peer has no optimum;"
+		}
+		words = append(words, how)
+	}
+	return strings.TrimSuffix(strings.Join(words, " "), ";")
+}
+
+// means are the geometric means of the ratios.
+func means(rows []peerrecord.Ratio) string {
+	var parts []string
+	for _, op := range []string{peerrecord.OpPGLib, peerrecord.OpFactor} {
+		for _, alone := range []bool{true, false} {
+			if mean, n := peerrecord.Mean(rows, op, alone); n > 0 {
+				parts = append(parts, fmt.Sprintf("%s, alone %v: %.3g times in the geometric mean of %d", op, alone, mean, n))
+			}
+		}
+	}
+	return strings.Join(parts, "; ")
+}
