@@ -19,6 +19,7 @@ cartpole 0.5% 15m 100
 cartpole-track 0.5% 15m 100
 cstr 1.5% 12m 50
 quadrotor 1.5% 12m 50
+quadrotor-3d 1.5% 25m 25
 chain9 1.5% 12m 25
 hvac 1.5% 25m 25
 double-pendulum 1.5% 60m 40

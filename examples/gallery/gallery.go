@@ -15,12 +15,14 @@ import (
 	"github.com/gpc-engine/gpc/examples/gallery/doublependulum"
 	"github.com/gpc-engine/gpc/examples/gallery/hvac"
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
+	"github.com/gpc-engine/gpc/examples/gallery/quadrotor3d"
 )
 
 // Systems are all of them, in the order of docs/reference/gallery.md.
 func Systems() []equations.System {
 	return []equations.System{
-		cartpole.System(), cartpole.Track(), cstr.System(), doublependulum.System(), chain.System(1), chain.System(3), quadrotor.System(), hvac.System(),
+		cartpole.System(), cartpole.Track(), cstr.System(), doublependulum.System(), chain.System(1), chain.System(3), quadrotor.System(), quadrotor3d.System(),
+		hvac.System(),
 	}
 }
 

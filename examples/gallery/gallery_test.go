@@ -83,7 +83,7 @@ func extreme(rng *rand.Rand, spec *domain.Spec, u []float64) {
 
 // mayRefuse are episodes of 40 in which actions at random may outrun the room that the
 // limits leave (docs/reference/gallery.md says why).
-var mayRefuse = map[string]int{"quadrotor": 2}
+var mayRefuse = map[string]int{"quadrotor": 2, "quadrotor-3d": 2}
 
 // TestLimitsCanBeKept: whatever is wanted, its projection keeps the limits, and leads to a
 // state with another such projection, until the state is lost for other reasons.

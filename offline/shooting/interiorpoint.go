@@ -203,12 +203,7 @@ func (p *ipm) minimise() (r ipmResult, feasible bool) {
 	p.incomplete = !p.q.differentiate(p.cur)
 	scale := p.scale()
 	p.rho = firstPenalty
-	r = p.run(scale)
-	if r.violation <= p.opt.tolerance {
-		return r, true
-	}
-	if worst := p.beyondRoom(); worst <= p.q.spec.MarginTolerance {
-		r.kkt, r.violation = r.elastic, worst
+	if r = p.run(scale); p.settled(&r) {
 		return r, true
 	}
 	p.rho = 1
@@ -220,6 +215,19 @@ func (p *ipm) minimise() (r ipmResult, feasible bool) {
 	}
 	p.rho = secondPenalty
 	return p.run(scale), true
+}
+
+// settled reports whether a result keeps the constraints, or at least the limits without their room, where that is a result of its own.
+func (p *ipm) settled(r *ipmResult) bool {
+	if r.violation <= p.opt.tolerance {
+		return true
+	}
+	worst := p.beyondRoom()
+	if worst > p.q.spec.MarginTolerance {
+		return false
+	}
+	r.kkt, r.violation = r.elastic, worst
+	return true
 }
 
 // beyondRoom is the largest violation of the limits themselves, +Inf where there is no room.

@@ -242,15 +242,24 @@ func (l *library) plans(state, ctx []float64, steps int) (plans [][][]float64) {
 // fromStart is Minimise from where a scenario begins: from the plans of the library's nearest
 // scenarios, and the Solver's own starts.
 func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64) (*Trajectory, error) {
+	t, err := s.taskFromStart(state, ctx, steps, seed)
+	if err != nil {
+		return nil, err
+	}
+	return t.minimise(pref, how)
+}
+
+// taskFromStart is fromStart's.
+func (s *Solver) taskFromStart(state, ctx []float64, steps int, seed uint64) (*task, error) {
 	l, err := s.library(s.until, nil)
 	if err != nil {
 		return nil, err
 	}
-	t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, own: s.opt.Starts, retries: retries}
+	t := s.taskFrom(state, ctx, steps, seed)
 	if t.starts = l.plans(state, ctx, steps); len(t.starts) > 0 {
 		t.own = max(1, t.own-len(t.starts))
 	}
-	return t.minimise(pref, how)
+	return t, nil
 }
 
 // Beginnings are what the decisions of a receding loop begin from where there is no plan before that leads to an optimum.

@@ -89,7 +89,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	r.first = append(append(r.first[:0], state...), ctx...)
 	var result ipmResult
 	switch {
-	case r.ready && p.advance(r.first, n, r.status.Converged):
+	case r.ready && p.resume(p, 1, r.first, n, r.status.Converged):
 		r.status = Status{Warm: true}
 		result = p.iterate()
 		if p.incomplete {
@@ -184,23 +184,25 @@ func (r *Receding) Correct(state, ctx, u []float64) {
 	}
 }
 
-// advance makes the last iterate, a stage further on, the start of the next of n steps
-// from the given state and context. One that had converged is rolled out from there and
+// resume makes the last iterate of a solve of the same functions, which may be p's own, so many stages further on, the start
+// of the next of n steps from the given state and context. One that had converged is rolled out from there and
 // begins with the last barrier parameter; another keeps its states, its defects and its
 // parameter. It reports false where nothing of it is finite.
-func (p *ipm) advance(first []float64, n int, converged bool) bool {
-	q := p.q
-	before := q.steps
-	p.iterations, p.incomplete, p.opt.warm = 0, false, converged
-	shiftStages(&p.cur.x, before+1, n+1, q.nx)
-	for _, b := range []*[]float64{&p.cur.v, &p.zl, &p.zu} {
-		shiftStages(b, before, n, q.nu)
+func (p *ipm) resume(from *ipm, by int, first []float64, n int, converged bool) bool {
+	q, before := p.q, from.q.steps
+	if p != from {
+		p.like(from)
 	}
-	shiftStages(&p.z, before, n, q.nm)
-	shiftStages(&p.lambda, before+1, n+1, q.nX)
-	shiftStages(&p.r.l, before, n, q.nu*q.nu)
-	shiftStages(&p.r.y, before, n, q.nX*q.nu)
-	if n != before {
+	p.iterations, p.incomplete, p.opt.warm = 0, false, converged
+	shiftStages(&p.cur.x, from.cur.x, before+1, n+1, by, q.nx)
+	shiftStages(&p.cur.v, from.cur.v, before, n, by, q.nu)
+	shiftStages(&p.zl, from.zl, before, n, by, q.nu)
+	shiftStages(&p.zu, from.zu, before, n, by, q.nu)
+	shiftStages(&p.z, from.z, before, n, by, q.nm)
+	shiftStages(&p.lambda, from.lambda, before+1, n+1, by, from.q.nX)
+	shiftStages(&p.r.l, from.r.l, before, n, by, q.nu*q.nu)
+	shiftStages(&p.r.y, from.r.y, before, n, by, from.q.nX*q.nu)
+	if p != from || n != before {
 		q.layout(n)
 	}
 	p.resize()
@@ -259,14 +261,19 @@ func (p *ipm) advance(first []float64, n int, converged bool) bool {
 	return true
 }
 
-// shiftStages moves every stage's entries to the stage before, drops the first and
-// repeats the last as often as the new number of stages asks for.
-func shiftStages(b *[]float64, before, after, width int) {
-	old := *b
-	size(b, after*width)
-	to := *b
+// like takes over what a solve has besides its stages.
+func (p *ipm) like(from *ipm) {
+	p.rho, p.mu, p.objectiveScale, p.gains = from.rho, from.mu, from.objectiveScale, from.gains
+	p.shift, p.least = 0, 0
+	copy(p.q.moves, from.q.moves)
+}
+
+// shiftStages writes every stage's entries to the stage so many before, drops the first ones and
+// repeats the last as often as the new number of stages asks for; the two may be the same.
+func shiftStages(to *[]float64, old []float64, before, after, by, width int) {
+	size(to, after*width)
 	for t := range after {
-		from := min(t+1, before-1)
-		copy(to[t*width:(t+1)*width], old[from*width:(from+1)*width])
+		from := min(t+by, before-1)
+		copy((*to)[t*width:(t+1)*width], old[from*width:(from+1)*width])
 	}
 }

@@ -22,10 +22,16 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	}
 	state, ctx := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context))
 	s.initial(p, state, ctx)
-	t, err := s.fromStart(state, ctx, s.opt.Horizon, pref, how, seed)
+	first, err := s.taskFromStart(state, ctx, s.opt.Horizon, seed)
 	if err != nil {
 		return nil, err
 	}
+	first.keeps = true
+	t, err := first.minimise(pref, how)
+	if err != nil {
+		return nil, err
+	}
+	defer s.work.spaces.Put(first.kept)
 	var out []domain.Sample
 	for step := range s.opt.Keep {
 		out = append(out, s.sample(t, step, scenario, pref))
@@ -38,7 +44,9 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 			from[i] += s.opt.PerturbScale * s.opt.StateScale[i] * rng.NormFloat64()
 		}
 		s.nearer(from, t.S[step], t.C[step], t.U[step])
-		again, err := s.Minimise(from, t.C[step], s.opt.Horizon-step, pref, how, rng.Uint64(), t.U[step:])
+		beside := s.taskFrom(from, t.C[step], s.opt.Horizon-step, rng.Uint64(), t.U[step:])
+		beside.beside, beside.by = first.kept, step
+		again, err := beside.minimise(pref, how)
 		if errors.Is(err, domain.ErrInfeasible) || errors.Is(err, domain.ErrNotConverged) {
 			s.work.dropped.Add(1)
 			continue

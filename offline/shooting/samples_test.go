@@ -96,6 +96,58 @@ func TestPerturbedSolutionsAreFollowed(t *testing.T) {
 	}
 }
 
+// TestSolvesBesideATrajectory: what goes on from a trajectory's solve ends at the optimum that a start of its own leads to, in fewer
+// iterations.
+func TestSolvesBesideATrajectory(t *testing.T) {
+	pref, p := domain.Preference{Adaptive: true}, []float64{0.5, 0.3, 0.7}
+	whole := newTanks(Options{Tolerance: 1e-8})
+	if _, err := whole.Solve(4, p, pref, domain.WeightedSum, 11); err != nil {
+		t.Fatal(err)
+	}
+	solver, apart := newTanks(Options{Perturbed: 6, Tolerance: 1e-8}), newTanks(Options{Tolerance: 1e-8})
+	samples, err := solver.Solve(4, p, pref, domain.WeightedSum, 11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, s := range samples {
+		if !s.Perturbed {
+			continue
+		}
+		compared++
+		best := minimise(t, apart, s.S, s.C, 30-s.Step, pref, domain.WeightedSum)
+		for j, u := range best.U[0] {
+			if d := math.Abs(u - s.U[j]); !(d < 1e-5) || s.KKT > 1e-8 {
+				t.Errorf("step %d: pump %d is %v with residual %.1e, from a start of its own %v", s.Step, j, s.U[j], s.KKT, u)
+			}
+		}
+	}
+	if beside, alone := solver.Counts().Iterations-whole.Counts().Iterations, apart.Counts().Iterations; compared < 4 || 2*beside > alone {
+		t.Errorf("%d solves take %d iterations beside the trajectory and %d alone", compared, beside, alone)
+	}
+}
+
+// TestSolveBesideNothing: where the other solve's end is no start, the starts of the task are.
+func TestSolveBesideNothing(t *testing.T) {
+	solver, pref := newTanks(Options{Tolerance: 1e-8}), domain.Preference{Adaptive: true}
+	s, c := []float64{0.2, 0.3}, []float64{0.7, 0.4, 0.1}
+	first := solver.taskFrom(s, c, 30, 1)
+	first.keeps = true
+	want, err := first.minimise(pref, domain.WeightedSum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range first.kept.cur.v {
+		first.kept.cur.v[i] = math.NaN()
+	}
+	again := solver.taskFrom(s, c, 30, 1)
+	again.beside = first.kept
+	got, err := again.minimise(pref, domain.WeightedSum)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, from what is not finite the solution is %+v, want %+v", err, got, want)
+	}
+}
+
 // A tail of an optimal trajectory is optimal for the remaining horizon
 // (Bellman), so solving again from its middle changes nothing.
 func TestTailsAreOptimal(t *testing.T) {

@@ -244,8 +244,7 @@ func (t *Trajectory) Total() []float64 {
 // and 1e-4 of the sum of all objectives over their ranges is added so that the
 // solution is not only weakly optimal.
 func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preference, how domain.Scalarization, seed uint64, starts ...[][]float64) (*Trajectory, error) {
-	t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, starts: starts, own: max(0, s.opt.Starts-len(starts)), retries: retries}
-	return t.minimise(pref, how)
+	return s.taskFrom(state, ctx, steps, seed, starts...).minimise(pref, how)
 }
 
 // minimise is Minimise's, from the starts that the task has.
@@ -278,6 +277,7 @@ func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Traj
 	case t.solver.opt.Lasting:
 		return nil, fmt.Errorf("shooting: episodes without an end can be solved for %s, not for %s", domain.WeightedSum, how)
 	case how == domain.Chebyshev || how == domain.EpsilonConstraint:
+		t.beside = nil // it has no totals, or those from another state
 		ideal, spread, plans, err := t.payoff()
 		if err != nil {
 			return nil, err

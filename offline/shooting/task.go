@@ -21,6 +21,17 @@ type task struct {
 	states  []float64
 	own     int // starts of the Solver's own behind these
 	retries int // of them, where none of these converged
+	// beside is a solve near by; what it ended with, so many stages further on, is tried in place of starts. nil: none.
+	beside *ipm
+	by     int
+	// keeps says that the workspace of the solution is wanted in kept, for solves beside it; whoever wants it puts it back.
+	keeps bool
+	kept  *ipm
+}
+
+// taskFrom is Minimise's.
+func (s *Solver) taskFrom(state, ctx []float64, steps int, seed uint64, starts ...[][]float64) *task {
+	return &task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, starts: starts, own: max(0, s.opt.Starts-len(starts)), retries: retries}
 }
 
 // retries are a solve's, unless it is one of many.
@@ -29,17 +40,18 @@ const retries = 2
 // best runs every start and returns the solution of the least cost.
 func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	s := t.solver
-	var found *Trajectory
+	found, first := t.continued(configure), 0
+	if found != nil {
+		first = len(t.starts)
+	}
 	infeasible, lost, runs, lowest := 0, 0, 0, math.Inf(1)
 	p := s.work.spaces.Get().(*ipm)
-	defer s.work.spaces.Put(p)
+	defer func() { s.work.spaces.Put(p) }()
 	if p.q.failed != nil {
 		return nil, fmt.Errorf("shooting: %w", p.q.failed)
 	}
 	wanted := len(t.starts) + t.own
-	for k := 0; k < wanted || k < wanted+t.retries && found == nil && infeasible < runs; k++ {
-		configure(p.q)
-		p.q.room = s.room
+	for k := first; k < wanted || k < wanted+t.retries && found == nil && infeasible < runs; k++ {
 		mu, held := firstBarrier, k == len(t.starts)
 		switch {
 		case k < len(t.starts):
@@ -47,7 +59,8 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 		case held:
 			mu = heldBarrier
 		}
-		p.opt = ipmOptions{tolerance: s.opt.Tolerance, iterations: s.opt.Iterations, mu: mu, further: 5, until: s.until}
+		t.ready(p, configure, s.opt.Iterations)
+		p.opt.mu = mu
 		p.place(t.state, t.ctx, t.steps)
 		t.start(p.q, p.cur, k)
 		r, feasible := ipmResult{kkt: math.Inf(1), violation: math.Inf(1)}, true
@@ -72,6 +85,7 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 		if r.kkt <= s.opt.Tolerance && (found == nil || r.f < found.Cost) {
 			if way := p.trajectory(r); !s.loses(way) {
 				found = way
+				p = t.keep(p)
 			} else {
 				infeasible++
 				lost++
@@ -90,6 +104,56 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 	default:
 		return nil, fmt.Errorf("shooting: from state %v: KKT residual %.1e, want at most %.1e: %w", t.state, lowest, s.opt.Tolerance, domain.ErrNotConverged)
 	}
+}
+
+// ready gives a workspace the options of a solve.
+func (t *task) ready(p *ipm, configure func(*program), iterations int) {
+	configure(p.q)
+	p.q.room = t.solver.room
+	p.opt = ipmOptions{tolerance: t.solver.opt.Tolerance, iterations: iterations, further: 5, until: t.solver.until}
+}
+
+// keep takes the workspace of a solution, if the task keeps one, and returns one to go on with.
+func (t *task) keep(p *ipm) *ipm {
+	if !t.keeps {
+		return p
+	}
+	other := t.kept
+	if other == nil {
+		other = t.solver.work.spaces.Get().(*ipm)
+	}
+	t.kept = p
+	return other
+}
+
+// besideIterations are those that a solve beside another has; a start of its own takes fewer than more of them.
+const besideIterations = 40
+
+// continued is the solution that begins where the solve beside it ended: actions under the feedback of its last step, with its
+// multipliers. nil where that leads to none, and another start may.
+func (t *task) continued(configure func(*program)) *Trajectory {
+	s := t.solver
+	if t.beside == nil {
+		return nil
+	}
+	p := s.work.spaces.Get().(*ipm)
+	defer func() { s.work.spaces.Put(p) }()
+	t.ready(p, configure, min(besideIterations, s.opt.Iterations))
+	s.work.starts.Add(1)
+	if p.q.failed != nil || !p.resume(t.beside, t.by, slices.Concat(t.state, t.ctx), t.steps, true) {
+		return nil
+	}
+	r := p.iterate()
+	s.work.iterations.Add(int64(p.iterations))
+	if p.incomplete || !p.settled(&r) || !(r.kkt <= s.opt.Tolerance) {
+		return nil
+	}
+	way := p.trajectory(r)
+	if s.loses(way) {
+		return nil
+	}
+	p = t.keep(p)
+	return way
 }
 
 // start writes the scaled actions of start k.

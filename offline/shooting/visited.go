@@ -28,46 +28,72 @@ func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 	nextState, nextCtx := make([]float64, len(state)), make([]float64, len(ctx))
 	s.initial(p, state, ctx)
 	var samples []domain.Sample
-	var left [][]float64 // of the last optimum, from the present state on
+	left := leftover{solver: s}
+	defer left.take(nil)
 	for k := 0; k < s.opt.Keep; k++ {
 		if s.may.Lost(state, ctx) || !tensor.Finite(state) || !tensor.Finite(ctx) {
 			break
 		}
-		best, err := s.resolve(state, ctx, s.opt.Horizon-k, pref, uint64(scenario), left)
+		best, err := s.resolve(state, ctx, s.opt.Horizon-k, pref, uint64(scenario), &left)
 		if err != nil {
 			return nil, err
 		}
-		if best != nil {
-			left = best.U
-			if k > 0 {
-				samples = s.follow(samples, best, s.opt.Perturbed+k, k, visitedRows, scenario, pref)
-			}
+		if best != nil && k > 0 {
+			samples = s.follow(samples, best, s.opt.Perturbed+k, k, visitedRows, scenario, pref)
 		}
 		if _, err := policy.Decide(state, ctx, pref, u); err != nil {
 			return nil, fmt.Errorf("policy at step %d: %w", k, err)
 		}
 		s.problem.Step(state, ctx, u, nextState, nextCtx)
 		state, nextState, ctx, nextCtx = nextState, state, nextCtx, ctx
-		left = left[min(1, len(left)):]
+		left.by++
 	}
 	return samples, nil
 }
 
-// resolve is the optimum from a state, begun from what is left of a plan where there is one;
+// leftover is what is left of the last optimum so many steps later: its plan, and the solve that found it.
+type leftover struct {
+	solver *Solver
+	plan   [][]float64
+	kept   *ipm // nil: none
+	by     int
+}
+
+// take makes a solve's workspace the leftover's, or that of none.
+func (l *leftover) take(kept *ipm) {
+	if l.kept != nil {
+		l.solver.work.spaces.Put(l.kept)
+	}
+	l.kept, l.by = kept, 0
+}
+
+// resolve is the optimum from a state, begun from what is left of the last one where there is one;
 // nil where none was found.
-func (s *Solver) resolve(state, ctx []float64, steps int, pref domain.Preference, seed uint64, plan [][]float64) (best *Trajectory, err error) {
-	err = domain.ErrNotConverged
-	if len(plan) == steps {
-		best, err = s.Minimise(state, ctx, steps, pref, domain.WeightedSum, seed, plan)
+func (s *Solver) resolve(state, ctx []float64, steps int, pref domain.Preference, seed uint64, left *leftover) (*Trajectory, error) {
+	fresh := s.taskFrom(state, ctx, steps, seed)
+	if steps == s.opt.Horizon {
+		var err error
+		if fresh, err = s.taskFromStart(state, ctx, steps, seed); err != nil {
+			return nil, err
+		}
 	}
-	switch {
-	case unsolved(err) && steps == s.opt.Horizon:
-		best, err = s.fromStart(state, ctx, steps, pref, domain.WeightedSum, seed)
-	case unsolved(err):
-		best, err = s.Minimise(state, ctx, steps, pref, domain.WeightedSum, seed)
+	tasks := []*task{fresh}
+	if left.kept != nil {
+		beside := s.taskFrom(state, ctx, steps, seed, left.plan[left.by:])
+		beside.beside, beside.by = left.kept, left.by
+		tasks = []*task{beside, fresh}
 	}
-	if unsolved(err) {
-		return nil, nil
+	for _, t := range tasks {
+		t.keeps = true
+		best, err := t.minimise(pref, domain.WeightedSum)
+		if err == nil {
+			left.take(t.kept)
+			left.plan = best.U
+			return best, nil
+		}
+		if !unsolved(err) {
+			return nil, err
+		}
 	}
-	return best, err
+	return nil, nil
 }

@@ -64,6 +64,7 @@ var loops = map[string]loop{
 	"chain9":          {4, 10, 0.002},
 	"chain21":         {2, 4, 0.002},
 	"quadrotor":       {3, 12, 0.002},
+	"quadrotor-3d":    {2, 6, 0.002},
 	"hvac":            {4, 20, 0.005},
 }
 

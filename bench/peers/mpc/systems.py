@@ -178,6 +178,44 @@ def quadrotor():
     return System(6, 2, step=rk4(ode, dt, 1), objectives=objectives, box={2: (-tilt, tilt)}, margins=room, escape=escape, escape_steps=6)
 
 
+def quadrotor_3d():
+    dt, arm, mass, inertia, upright, drag, gravity, room, braking, least_up = 0.05, 0.175, 0.5, 0.0023, 0.0040, 0.0245, 9.81, 0.75, 0.35, 0.36
+    hover = mass * gravity / 4
+
+    def ode(s, u):
+        (sr, cr), (sp, cp), (sy, cy) = [(sin(a), cos(a)) for a in s[3:6]]
+        p, q, r = s[9:]
+        push, yawing = sum(u) / mass, (sr * q + cr * r) / cp
+        return s[6:9] + [p + sp * yawing, cr * q - sr * r, yawing,
+                         push * (cy * sp * cr + sy * sr), push * (sy * sp * cr - cy * sr), push * cp * cr - gravity,
+                         (arm * (u[1] - u[3]) + (inertia - upright) * q * r) / inertia,
+                         (arm * (u[2] - u[0]) + (upright - inertia) * p * r) / inertia,
+                         drag / upright * (u[0] - u[1] + u[2] - u[3])]
+
+    def squares(v):
+        return sum(i ** 2 for i in v)
+
+    def objectives(s, c, u, n):
+        return [squares(i - g for i, g in zip(n[:3], c)) + 0.05 * squares(n[6:9]),
+                0.1 * squares(i - hover for i in u) + 0.1 * squares(n[3:6]) + 0.01 * squares(n[9:])]
+
+    def margins(n):
+        away = sqrt(squares(n[:3]))
+        closing = -sum(i * v for i, v in zip(n[:3], n[6:9])) / away
+        return [away - room - braking * (closing + sqrt(closing ** 2 + 0.04)) / 2, cos(n[3]) * cos(n[4]) - least_up]
+
+    def escape(s):
+        def turn(angle, rate):
+            return 0.45 * hover * tanh((100 * angle - 18 * rate) * inertia / (0.9 * hover * arm))
+
+        ahead, aside = cos(s[5]) * s[6] + sin(s[5]) * s[7], cos(s[5]) * s[7] - sin(s[5]) * s[6]
+        push, yaw = hover * (1.25 - 0.75 * tanh(s[8] + 0.3466)), -0.05 * hover * tanh(s[11])
+        roll, pitch = turn(0.6 * tanh(0.75 * aside) - s[3], s[9]), turn(-0.6 * tanh(0.75 * ahead) - s[4], s[10])
+        return [push - pitch + yaw, push + roll - yaw, push + pitch + yaw, push - roll - yaw]
+
+    return System(12, 4, step=rk4(ode, dt, 1), objectives=objectives, margins=margins, escape=escape, escape_steps=6)
+
+
 def hvac():
     power, room, walls, heaters, sensor = 5.1, 0.0928, 3.32, 0.889, 0.0549
     to_walls, to_outside, to_room, to_sensor, window, facade, people = 0.897, 4.38, 0.146, 1.89, 5.75, 3.87, 0.4
@@ -202,5 +240,6 @@ def hvac():
 
 SYSTEMS = {
     "cartpole": lambda: cartpole(False), "cartpole-track": lambda: cartpole(True), "cstr": cstr, "double-pendulum": double_pendulum,
-    "chain9": lambda: chain(1), "chain21": lambda: chain(3), "quadrotor": quadrotor, "hvac": hvac,
+    "chain9": lambda: chain(1), "chain21": lambda: chain(3), "quadrotor": quadrotor, "quadrotor-3d": quadrotor_3d,
+    "hvac": hvac,
 }
