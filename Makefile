@@ -445,7 +445,7 @@ docs:
 ## site: docs/ as a static site in build/site/html, by MkDocs Material; a link that leads nowhere fails it
 site: build/site/venv/ready
 	$(PYTHON) scripts/site/stage.py build/site/docs
-	NO_MKDOCS_2_WARNING=1 build/site/venv/bin/mkdocs build --quiet --config-file scripts/site/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 build/site/venv/bin/mkdocs build --quiet --config-file build/site/mkdocs.yml
 build/site/venv/ready: scripts/site/requirements.txt
 	$(PYTHON) -m venv build/site/venv
 	build/site/venv/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
