@@ -70,14 +70,14 @@ RECORD = bin/record
 record-choices: bin/record
 	$(RECORD) --out $(RESULTS)/choices.json $(GO) test ./domains/opf -run '^$$' -bench '^Benchmark(Weights|Tightening|Receding)$$' -benchtime 1x -cpu 1 -timeout 60m
 
-## record-export: what exported maps take on a Cortex-M and beside Go, and what float16 changes, the tables of docs/how-to/export.md, into RESULTS (as export-cortex-m); times on a quiet machine
+## record-export: what exported maps take on a Cortex-M and beside Go, and what float16 changes, the tables of docs/results/export.md, into RESULTS (as export-cortex-m); times on a quiet machine
 .PHONY: record-export record-calls
 record-export: bin/record build
 	$(RECORD) --out $(RESULTS)/export-cortex-m.json scripts/export-cortex-m.sh $(MAPS)
 	$(RECORD) --out $(RESULTS)/export-rounded.json $(GO) test ./export -run '^$$' -bench '^BenchmarkRounded$$' -benchtime 1x -cpu 1
 	$(RECORD) --out $(RESULTS)/export-direct.json $(GO) test ./export -run '^$$' -bench '^BenchmarkDirect$$' -benchtime 20x -cpu 1
 
-## record-export-loops: every controller of the gallery driven from 1000 starts in C and in Go, and on a Cortex-M7, the tables of docs/how-to/export.md, into RESULTS; takes no times
+## record-export-loops: every controller of the gallery driven from 1000 starts in C and in Go, and on a Cortex-M7, the tables of docs/results/export.md, into RESULTS; takes no times
 .PHONY: record-export-loops
 SYSTEMS = cartpole cartpole-track cstr double-pendulum chain9 chain21 quadrotor hvac
 # What is measured with errors or late, and plants that run on, on a Cortex-M7.
@@ -455,15 +455,18 @@ report: build docs
 	bin/gpc report --results bench/results --out docs/results
 
 .PHONY: docs
-## docs: the generated parts of README.md and docs/*.md alone
+## docs: the generated parts of README.md and docs/*.md alone: from records, from the help of commands, from the comments of JSON keys
 docs:
 	$(GO) run ./bench/publish/pages
+	$(GO) run ./cmd/gpc help --markdown > docs/reference/cli.md.new
+	mv docs/reference/cli.md.new docs/reference/cli.md
+	$(GO) generate ./cli ./domains/opf/command
 
 .PHONY: site site-requirements
 ## site: docs/ as a static site in build/site/html, by MkDocs Material; a link that leads nowhere fails it
 site: build/site/venv/ready
 	$(PYTHON) scripts/site/stage.py build/site/docs
-	NO_MKDOCS_2_WARNING=1 build/site/venv/bin/mkdocs build --quiet --config-file scripts/site/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 build/site/venv/bin/mkdocs build --quiet --config-file build/site/mkdocs.yml
 build/site/venv/ready: scripts/site/requirements.txt
 	$(PYTHON) -m venv build/site/venv
 	build/site/venv/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<

@@ -7,23 +7,23 @@ import (
 
 // Description is a case as lists of cases show it.
 type Description struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
+	Name        string `json:"name"`        // what `CASE` arguments take
+	Description string `json:"description"` // one line
 	// ProblemSHA256 identifies the problem's content (domain.FingerprintOf), as an actor's file says it.
-	ProblemSHA256 string   `json:"problem_sha256"`
-	NX            int      `json:"nx"` // inputs of E_x
-	NZ            int      `json:"nz"` // latent dimension
-	NU            int      `json:"nu"` // entries of a decoded plan
-	Objectives    int      `json:"objectives"`
-	State         []string `json:"state"` // “name unit”, as those that follow
-	Context       []string `json:"context"`
-	Action        []string `json:"action"`
-	Margins       []string `json:"margins"`
-	Steps         int      `json:"steps"`
-	StepSeconds   float64  `json:"step_s"`
-	Bundled       bool     `json:"bundled_model"`
-	Methods       []string `json:"methods"`
-	Shifts        []string `json:"shifts"` // “name: meaning”
+	ProblemSHA256 string   `json:"problem_sha256"` // the content of its problem, as an actor's file says it ([files.md](files.md))
+	NX            int      `json:"nx"`             // inputs of E_x: state, context and priority slot
+	NZ            int      `json:"nz"`             // latent dimension
+	NU            int      `json:"nu"`             // entries of a decoded plan
+	Objectives    int      `json:"objectives"`     // number of them
+	State         []string `json:"state"`          // measured values, “name unit”
+	Context       []string `json:"context"`        // likewise
+	Action        []string `json:"action"`         // likewise
+	Margins       []string `json:"margins"`        // likewise
+	Steps         int      `json:"steps"`          // decisions in an episode
+	StepSeconds   float64  `json:"step_s"`         // control period
+	Bundled       bool     `json:"bundled_model"`  // whether the program holds a map of it
+	Methods       []string `json:"methods"`        // what `--method` takes
+	Shifts        []string `json:"shifts"`         // what `--shift` takes, “name: meaning”
 }
 
 // Describe describes the case.
@@ -55,13 +55,13 @@ func named(variables []domain.Variable) (names []string) {
 
 // MethodDescription is a method as lists of methods show it.
 type MethodDescription struct {
-	Name       string `json:"name"`
-	Group      string `json:"group"`
-	About      string `json:"about"`
-	Map        bool   `json:"map"`
-	Weights    bool   `json:"weights"`
-	Candidates int    `json:"candidates,omitempty"`
-	Formerly   string `json:"formerly,omitempty"` // a name that it had, which is still taken
+	Name       string `json:"name"`                 // what `--method` takes
+	Group      string `json:"group"`                // exact, own, ablation or baseline
+	About      string `json:"about"`                // one line
+	Map        bool   `json:"map"`                  // whether it needs the case's map
+	Weights    bool   `json:"weights"`              // whether `--model` names weights of its own
+	Candidates int    `json:"candidates,omitempty"` // per decision, where methods are compared by it
+	Formerly   string `json:"formerly,omitempty"`   // a name that it had, which is still taken
 }
 
 // DescribeMethods describes Methods, in their order.
@@ -75,26 +75,26 @@ func (c *Case) DescribeMethods() []MethodDescription {
 
 // SpecDescription says what the vectors of a problem are.
 type SpecDescription struct {
-	Name            string                `json:"name"`
-	Description     string                `json:"description"`
-	State           []VariableDescription `json:"state"`
-	Context         []VariableDescription `json:"context"`
-	Action          []VariableDescription `json:"action"`
+	Name            string                `json:"name"`        // of the case
+	Description     string                `json:"description"` // one line
+	State           []VariableDescription `json:"state"`       // measured values
+	Context         []VariableDescription `json:"context"`     // what is known at every decision
+	Action          []VariableDescription `json:"action"`      // one action, with its box
 	Objectives      []VariableDescription `json:"objectives"`
-	Margins         []VariableDescription `json:"margins"`
-	Plan            int                   `json:"plan"` // actions of a decoded plan
-	Steps           int                   `json:"steps"`
-	StepSeconds     float64               `json:"step_s"`
-	MarginTolerance float64               `json:"margin_tolerance"`
-	Latent          int                   `json:"latent"` // n_z of a map that is trained by default
+	Margins         []VariableDescription `json:"margins"`          // hard limits, each ≥ 0 when kept
+	Plan            int                   `json:"plan"`             // actions in a decoded plan
+	Steps           int                   `json:"steps"`            // decisions in an episode
+	StepSeconds     float64               `json:"step_s"`           // control period
+	MarginTolerance float64               `json:"margin_tolerance"` // how far below 0 a margin may be before it counts as violated
+	Latent          int                   `json:"latent"`           // dimension of the latents of a map that is trained by default
 }
 
 // VariableDescription is a component of a vector; no bounds: nil.
 type VariableDescription struct {
-	Name string   `json:"name"`
-	Unit string   `json:"unit"`
-	Lo   *float64 `json:"lo"`
-	Hi   *float64 `json:"hi"`
+	Name string   `json:"name"` // of a component
+	Unit string   `json:"unit"` // its unit; "" for none
+	Lo   *float64 `json:"lo"`   // lower bound; null: none
+	Hi   *float64 `json:"hi"`   // upper bound; null: none
 }
 
 // DescribeSpec describes a problem's vectors.

@@ -108,8 +108,8 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 
 // exports refuses a method that C does not have. A map that was compiled for direct leaves as export.Method; asked for by
 // its name direct is refused, since its guard asks a search and a solver.
-func (c *Case) exports(method string, asked bool) error {
-	if method == "" || method == "direct" && !asked {
+func (c *Case) exports(method string, byName bool) error {
+	if method == "" || method == "direct" && !byName {
 		method = export.Method
 	}
 	found, err := c.method(method)
@@ -120,7 +120,7 @@ func (c *Case) exports(method string, asked bool) error {
 		return nil
 	}
 	whose := "the map was compiled for it"
-	if asked {
+	if byName {
 		whose = "it was asked for"
 	}
 	return badInputf("method %s cannot be exported (%s). Export %s, %s, with --method %s; the exact controller with --method %s; or the map alone with --map-only", found.Name, whose, export.Method, "whose guard neither searches nor asks a solver", export.Method, export.Solver)

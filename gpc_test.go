@@ -161,9 +161,9 @@ func TestAMethodWithConstantsOfItsOwn(t *testing.T) {
 // evaluation alone.
 func TestRescueStandsBehindEveryLoop(t *testing.T) {
 	cart := testdomain.NewCart(3)
-	asked := 0
+	calls := 0
 	def := domain.Case{Problem: cart, Rescue: func(s, c []float64, pref domain.Preference, u []float64) bool {
-		asked++
+		calls++
 		u[0] = 0
 		return true
 	}}
@@ -198,12 +198,12 @@ func TestRescueStandsBehindEveryLoop(t *testing.T) {
 	}
 	for name, decide := range loops {
 		for method, want := range map[string]int{"navigator": 1, "direct": 1, "refine-64": 1, "navigator-no-fallback": 0} {
-			asked = 0
+			calls = 0
 			if err := decide(method); err != nil {
 				t.Fatal(err)
 			}
-			if asked != want {
-				t.Errorf("%s of %s asked the exact solver %d times, want %d", name, method, asked, want)
+			if calls != want {
+				t.Errorf("%s of %s asked the exact solver %d times, want %d", name, method, calls, want)
 			}
 		}
 	}
@@ -349,9 +349,9 @@ func TestGenericMethodsStandBehindACasesOwn(t *testing.T) {
 func TestCasesAreGuarded(t *testing.T) {
 	cart := testdomain.NewCart(8)
 	cart.Spec().Training.Latent = 9
-	asked := 0
+	calls := 0
 	lost := domain.Case{Problem: falling{cart}, Rescue: func(s, c []float64, pref domain.Preference, u []float64) bool {
-		asked++
+		calls++
 		u[0] = -1
 		return true
 	}}
@@ -370,10 +370,10 @@ func TestCasesAreGuarded(t *testing.T) {
 				continue
 			}
 			require.OK(t, err)
-			asked = 0
+			calls = 0
 			d := require.Get(n.Decide([]float64{0, 0}, []float64{0}, domain.Preference{Adaptive: true}))(t)
-			if guards := !g.Off && !without; guards != (d.Fallback&domain.FallbackGuard != 0) || guards != (asked == 1) {
-				t.Errorf("guard %+v, method %s: %v, asked %d times", g, method, d.Fallback, asked)
+			if guards := !g.Off && !without; guards != (d.Fallback&domain.FallbackGuard != 0) || guards != (calls == 1) {
+				t.Errorf("guard %+v, method %s: %v, asked %d times", g, method, d.Fallback, calls)
 			}
 		}
 	}

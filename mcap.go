@@ -15,10 +15,10 @@ import (
 
 // Recorded is what a trace was written as.
 type Recorded struct {
-	Case     string `json:"case"`
-	Method   string `json:"method"`
-	Episodes int    `json:"episodes"`
-	Bytes    int64  `json:"bytes"`
+	Case     string `json:"case"`     // of the trace
+	Method   string `json:"method"`   // that decided
+	Episodes int    `json:"episodes"` // written
+	Bytes    int64  `json:"bytes"`    // of the file
 }
 
 // MCAP writes a trace as a file that Foxglove and Rerun open: scenes, frames and numbers on

@@ -176,14 +176,14 @@ def test_the_critics_step_is_that_of_the_written_loss():
 
 
 def test_the_line_search_takes_the_first_fraction_that_is_accepted():
-    asked = []
+    fractions = []
 
     def accepts(fraction):
-        asked.append(fraction)
+        fractions.append(fraction)
         return fraction <= 0.5
 
     assert cpo.line_search(accepts, 15, 0.8) == pytest.approx(0.8**4)
-    assert asked == pytest.approx([0.8**k for k in range(5)])
+    assert fractions == pytest.approx([0.8**k for k in range(5)])
     assert cpo.line_search(lambda _: False, 15, 0.8) == 0
 
 

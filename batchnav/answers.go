@@ -7,12 +7,12 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// answersAsked bounds how many known answers a map is asked for, answerTolerance how wrong it
+// mostAnswers bounds how many known answers a map is asked for, answerTolerance how wrong it
 // may be about them: by half of their variance. The bundled maps are wrong by 2e-4 to 0.06 of
 // it, one of Case 1 after 36 epochs on 120 scenarios, whose decisions cost 0.3 %, by 0.40: what
 // a projection takes back counts here; docs/explain/guard.md.
 const (
-	answersAsked    = 32
+	mostAnswers     = 32
 	answerTolerance = 0.5
 )
 
@@ -28,14 +28,14 @@ func (l *loaded) answerError() (float64, error) {
 		return 0, nil
 	}
 	answers := l.may.Answers()
-	n := min(len(answers), answersAsked)
-	asked := make([]*domain.Sample, n)
+	n := min(len(answers), mostAnswers)
+	samples := make([]*domain.Sample, n)
 	input, z := tensor.New(n, l.spec.ObservationSize()), tensor.New(n, l.model.Latent())
 	plans, slot := tensor.New(n, l.spec.PlanSize()), make([]float64, l.spec.PreferenceSize())
 	state, ctx := make([]float32, l.spec.MeasuredSize()), make([]float32, l.spec.ContextSize())
-	for i := range asked {
+	for i := range samples {
 		a := &answers[i*len(answers)/n]
-		asked[i] = a
+		samples[i] = a
 		l.observe(a.S, a.C, a.Preference, slot, input.Row(i), state, ctx, nil)
 	}
 	decoder, err := l.backend.NewNet(l.model.DecoderU)
@@ -48,19 +48,19 @@ func (l *loaded) answerError() (float64, error) {
 	if err := decoder.Forward(z, plans); err != nil {
 		return 0, err
 	}
-	return l.variationMissed(asked, plans), nil
+	return l.variationMissed(samples, plans), nil
 }
 
 // variationMissed is the quotient of answerError for what D_u gives, which is normalised.
-func (l *loaded) variationMissed(asked []*domain.Sample, plans tensor.Matrix) float64 {
+func (l *loaded) variationMissed(samples []*domain.Sample, plans tensor.Matrix) float64 {
 	mean := make([]float64, plans.Cols)
-	for _, a := range asked {
+	for _, a := range samples {
 		for j, target := range a.Target {
-			mean[j] += target / float64(len(asked))
+			mean[j] += target / float64(len(samples))
 		}
 	}
 	missed, variation := 0.0, 0.0
-	for i, a := range asked {
+	for i, a := range samples {
 		plan := plans.Row(i)
 		l.model.NormU.Invert(plan, plan)
 		for j, target := range a.Target {

@@ -21,35 +21,31 @@ const (
 // Condition is one inequality left ≤ right of the paper with its two sides as
 // estimated or measured.
 type Condition struct {
-	Name     string  `json:"name"`
-	Equation string  `json:"equation"` // label or name in the paper
-	Claim    string  `json:"claim"`    // the inequality in words and symbols
-	Left     Number  `json:"left"`
-	Right    Number  `json:"right"`
-	Verdict  Verdict `json:"verdict"`
-	Note     string  `json:"note,omitempty"`
+	Name     string  `json:"name"`           // of a condition
+	Equation string  `json:"equation"`       // label in the paper
+	Claim    string  `json:"claim"`          // the inequality
+	Left     Number  `json:"left"`           // its left side
+	Right    Number  `json:"right"`          // its right side
+	Verdict  Verdict `json:"verdict"`        // holds, does not hold, or why neither
+	Note     string  `json:"note,omitempty"` // what to know of it
 }
 
 // Certificate is the paper's theory applied to one map: constants, bounds that
 // follow from them, what was measured in closed loop, and every condition with
 // its verdict.
 type Certificate struct {
-	Case string `json:"case"`
+	Case string `json:"case"` // its name
 	// Method is the controller whose closed loop was measured; absent from older records.
 	Method    string    `json:"method,omitempty"`
 	Constants Constants `json:"constants"`
 	// Contraction is e^{−μ_PL Δt/ε}, the factor of Φ in one step by eq.
 	// snap-contraction before ε absorbs μ_PL.
-	Contraction Number `json:"contraction"`
-	// DriftBound is the steady bound of Φ (eq. iclr-drift-bound), DriftBoundRow the
-	// same with σ_0 of the row space.
-	DriftBound    Number `json:"drift_bound"`
-	DriftBoundRow Number `json:"drift_bound_row_space"`
-	// ActionBound is eq. iclr-action-error-main, ActionBoundRow the same with σ_0
-	// of the row space, ClosedLoopBound eq. closed-loop-bound. Physical units.
-	ActionBound     Number      `json:"action_bound"`
-	ActionBoundRow  Number      `json:"action_bound_row_space"`
-	ClosedLoopBound Number      `json:"closed_loop_bound"`
+	Contraction     Number      `json:"contraction"`
+	DriftBound      Number      `json:"drift_bound"`            // steady bound of Φ (eq. iclr-drift-bound)
+	DriftBoundRow   Number      `json:"drift_bound_row_space"`  // the same with σ_0 of the row space
+	ActionBound     Number      `json:"action_bound"`           // bound of the action error (eq. iclr-action-error-main), physical units
+	ActionBoundRow  Number      `json:"action_bound_row_space"` // the same with σ_0 of the row space
+	ClosedLoopBound Number      `json:"closed_loop_bound"`      // eq. closed-loop-bound
 	Measured        *Measured   `json:"measured,omitempty"`
 	Conditions      []Condition `json:"conditions"`
 }
@@ -59,14 +55,14 @@ type Certificate struct {
 type Certified struct {
 	Certificate *Certificate `json:"certificate"`
 	Recovery    *Recovery    `json:"recovery"`
-	Commit      string       `json:"commit"`
-	Device      string       `json:"device"`
+	Commit      string       `json:"commit"` // of the program
+	Device      string       `json:"device"` // that computed
 	// By content what was certified: the map's problem (domain.FingerprintOf) and the map, on
 	// what; absent from older records.
-	ProblemSHA256 string `json:"problem_sha256,omitempty"`
-	ModelSHA256   string `json:"model_sha256,omitempty"`
-	Backend       string `json:"backend,omitempty"`
-	ISA           string `json:"isa,omitempty"`
+	ProblemSHA256 string `json:"problem_sha256,omitempty"` // of the map's problem; absent from older records, as are the next three
+	ModelSHA256   string `json:"model_sha256,omitempty"`   // of the map
+	Backend       string `json:"backend,omitempty"`        // that computed
+	ISA           string `json:"isa,omitempty"`            // instruction set
 }
 
 // Judge evaluates the paper's conditions and bounds on constants, and compares

@@ -47,7 +47,7 @@ func newSpeeding(limit float64) speeding {
 type solver struct {
 	domain.Horizon
 	answer func(s []float64, steps int) []float64
-	asked  int
+	calls  int
 	begun  [][]float64 // from what
 	slack  []float64
 	limit  time.Duration
@@ -63,7 +63,7 @@ func (r *solver) NewHorizon(iterations int) domain.Horizon {
 func (r *solver) Begin(plan []float64) { r.begun = append(r.begun, slices.Clone(plan)) }
 
 func (r *solver) Solve(s, c []float64, pref domain.Preference, plan []float64) (float64, bool, error) {
-	r.asked++
+	r.calls++
 	answer := r.answer(s, len(plan))
 	copy(plan, answer)
 	return 0, answer != nil, nil
@@ -221,8 +221,8 @@ func TestGuardFollowsTheCheaper(t *testing.T) {
 	}{{0, true}, {-1, false}} {
 		rescue := &solver{answer: func(s []float64, steps int) []float64 { return slices.Repeat([]float64{c.u}, steps) }}
 		actions, bits, states := drive(t, guarded(t, newSpeeding(0.5), domain.Guard{}, rescue), simplex(0), []float64{-1, 0.4}, cartSteps) // effort alone costs
-		if fastest(states) > 0.5 || rescue.asked != 1 {
-			t.Errorf("at most at %g, the solver was asked %d times", fastest(states), rescue.asked)
+		if fastest(states) > 0.5 || rescue.calls != 1 {
+			t.Errorf("at most at %g, the solver was asked %d times", fastest(states), rescue.calls)
 		}
 		if g := rescue.begun[0]; len(g) != cartSteps || (actions[0] == c.u) != c.taken || !c.taken && actions[0] != g[0] {
 			t.Errorf("given %v, a plan of %g: %v was executed", g, c.u, actions)
@@ -241,17 +241,17 @@ func TestGuardWithoutASafePlan(t *testing.T) {
 	rescue := &solver{answer: func([]float64, int) []float64 { return nil }}
 	n := guarded(t, newSpeeding(-0.9), domain.Guard{}, rescue)
 	_, bits, _ := drive(t, n, adaptively, []float64{-2, 1}, cartSteps)
-	var asked []int
+	var calls []int
 	for h, f := range bits {
 		if f&domain.FallbackGuard == 0 {
 			t.Errorf("decision %d: %v", h, f)
 		}
 		if f&domain.FallbackRescue != 0 {
-			asked = append(asked, h)
+			calls = append(calls, h)
 		}
 	}
-	if !slices.Equal(asked, []int{0, 1, 3, 7}) || rescue.asked != 4 || len(rescue.begun) != 4 {
-		t.Errorf("a solver was asked at %v, %d times", asked, rescue.asked)
+	if !slices.Equal(calls, []int{0, 1, 3, 7}) || rescue.calls != 4 || len(rescue.begun) != 4 {
+		t.Errorf("a solver was asked at %v, %d times", calls, rescue.calls)
 	}
 	// Beyond every limit at once full braking is what Problem.Fallback does, and what fails
 	// with the larger margin is taken.
@@ -262,14 +262,14 @@ func TestGuardWithoutASafePlan(t *testing.T) {
 	// After a deadline no solver is asked.
 	never := &solver{}
 	require.Get(guarded(t, newSpeeding(-0.9), domain.Guard{Deadline: time.Nanosecond}, never).Decide([]float64{-2, 1}, []float64{0}, adaptively))(t)
-	if never.asked != 0 {
-		t.Errorf("after the deadline the solver was asked %d times", never.asked)
+	if never.calls != 0 {
+		t.Errorf("after the deadline the solver was asked %d times", never.calls)
 	}
 	// Before it the solver has what is left, and without one its own time.
 	for _, deadline := range []time.Duration{time.Hour, 0} {
 		timed := &solver{answer: func([]float64, int) []float64 { return nil }}
 		require.Get(guarded(t, newSpeeding(-0.9), domain.Guard{Deadline: deadline}, timed).Decide([]float64{-2, 1}, []float64{0}, adaptively))(t)
-		if timed.asked != 1 || timed.limit < 0 || timed.limit > deadline || (timed.limit == 0) != (deadline == 0) {
+		if timed.calls != 1 || timed.limit < 0 || timed.limit > deadline || (timed.limit == 0) != (deadline == 0) {
 			t.Errorf("of a deadline of %v the solver has %v", deadline, timed.limit)
 		}
 	}
@@ -278,22 +278,22 @@ func TestGuardWithoutASafePlan(t *testing.T) {
 // The case's own exact solver gives an action, after which the policy goes on. It is not
 // asked where there is a generic one, which takes the deadline and the margins that are tightened.
 func TestGuardAsksTheCasesOwnSolver(t *testing.T) {
-	asked := 0
+	calls := 0
 	own := func(s, c []float64, pref domain.Preference, u []float64) bool {
-		asked++
+		calls++
 		u[0] = -0.5
 		return true
 	}
 	p := newSpeeding(0.56)
 	n := require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Direct: true, Guard: &domain.Guard{}, Solver: own}))(t)
 	_, bits, states := drive(t, n, adaptively, []float64{-1.2, 0.3}, cartSteps)
-	if asked != 1 || fastest(states) > 0.56 || bits[0] != domain.FallbackGuard|domain.FallbackRescue|domain.FallbackSolver {
-		t.Errorf("asked %d times, at most at %g, bits %v", asked, fastest(states), bits)
+	if calls != 1 || fastest(states) > 0.56 || bits[0] != domain.FallbackGuard|domain.FallbackRescue|domain.FallbackSolver {
+		t.Errorf("asked %d times, at most at %g, bits %v", calls, fastest(states), bits)
 	}
 	generic := &solver{answer: func(s []float64, steps int) []float64 { return make([]float64, steps) }}
 	both := require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Direct: true, Guard: &domain.Guard{}, Solver: own, Rescue: generic}))(t)
-	if _, _, states = drive(t, both, adaptively, []float64{-1.2, 0.3}, cartSteps); asked != 1 || generic.asked == 0 || fastest(states) > 0.56 {
-		t.Errorf("beside a generic solver, asked %d times, it was asked %d times; at most at %g", asked, generic.asked, fastest(states))
+	if _, _, states = drive(t, both, adaptively, []float64{-1.2, 0.3}, cartSteps); calls != 1 || generic.calls == 0 || fastest(states) > 0.56 {
+		t.Errorf("beside a generic solver, asked %d times, it was asked %d times; at most at %g", calls, generic.calls, fastest(states))
 	}
 }
 

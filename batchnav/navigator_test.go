@@ -140,15 +140,15 @@ func TestFallbackTriggers(t *testing.T) {
 		t.Errorf("far outside the conservative action was not taken: u %g, fallback %v", d.U[0], d.Fallback)
 	}
 	// A solver is asked first.
-	asked := 0
+	calls := 0
 	nav = navigator(t, cart, batchnav.Options{Solver: func(s, c []float64, pref domain.Preference, u []float64) bool {
-		asked++
+		calls++
 		u[0] = 0.25
 		return true
 	}})
 	d = decide(t, nav, []float64{-30, 0}, adaptive)
-	if asked != 1 || d.U[0] != 0.25 || d.Fallback&domain.FallbackSolver == 0 {
-		t.Errorf("solver asked %d times: u %g, fallback %v", asked, d.U[0], d.Fallback)
+	if calls != 1 || d.U[0] != 0.25 || d.Fallback&domain.FallbackSolver == 0 {
+		t.Errorf("solver asked %d times: u %g, fallback %v", calls, d.U[0], d.Fallback)
 	}
 	// Without the fallback the trigger is recorded and the map's action executed.
 	raw := decide(t, navigator(t, cart, batchnav.Options{ResidualLimit: math.Inf(1)}), []float64{-30, 0}, adaptive).U[0]

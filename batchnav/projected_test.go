@@ -20,8 +20,8 @@ import (
 // the methods of a cart of its own.
 type keeping struct {
 	backend.Backend
-	cart  *testdomain.Cart
-	asked []bool // of each decision
+	cart      *testdomain.Cart
+	projected []bool // of each decision
 }
 
 func (b *keeping) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
@@ -36,7 +36,7 @@ type keptLoops struct {
 
 func (l keptLoops) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
 	err := l.Loops.Decide(in, out)
-	l.of.asked = append(l.of.asked, len(out.Action) > 0)
+	l.of.projected = append(l.of.projected, len(out.Action) > 0)
 	for i := range out.Action {
 		u, s, c, m := out.Action[i:i+1], in.State[2*i:2*i+2], in.C[i:i+1], out.Margins[2*i:2*i+2]
 		tensor.Widen(u, out.U.Row(i))
@@ -93,8 +93,8 @@ func TestLoopsAreProjectedWhereTheyAreKept(t *testing.T) {
 					left++
 				}
 			}
-			if asked := kept.asked[step]; asked != (projects && count >= 32) {
-				t.Errorf("%s: %d of %d loops decide, projected where they are kept: %v", name, count, size, asked)
+			if projected := kept.projected[step]; projected != (projects && count >= 32) {
+				t.Errorf("%s: %d of %d loops decide, projected where they are kept: %v", name, count, size, projected)
 			}
 			if projects && p.count != left {
 				t.Errorf("%s: of %d loops the host projects %d, want %d", name, count, p.count, left)
@@ -117,7 +117,7 @@ func TestFewLoopsAskForNothing(t *testing.T) {
 	obs := slices.Repeat([]batchnav.Observation{{S: []float64{0.3, 0.1}, C: []float64{0}, Preference: adaptive}}, 31)
 	out := make([]batchnav.Decision, 31)
 	require.OK(t, b.Decide(obs, out))
-	if kept.asked[0] || math.IsNaN(out[30].Margin) {
-		t.Errorf("asked %v, margin %v", kept.asked[0], out[30].Margin)
+	if kept.projected[0] || math.IsNaN(out[30].Margin) {
+		t.Errorf("asked %v, margin %v", kept.projected[0], out[30].Margin)
 	}
 }

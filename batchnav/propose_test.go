@@ -207,8 +207,8 @@ func TestNeighboursAreTheNearestConsistentCodes(t *testing.T) {
 	p := planCart()
 	m := testdomain.Map(p, 41, false)
 	r := require.Get(batchnav.NewProposer(ref.New(), m, p, batchnav.Options{}, 64))(t)
-	const asked = 4
-	q := questions(3, 2+asked)
+	const wanted = 4
+	q := questions(3, 2+wanted)
 	answers := make([]domain.Answer, len(q))
 	for i := range q {
 		q[i].Previous = nil
@@ -223,9 +223,9 @@ func TestNeighboursAreTheNearestConsistentCodes(t *testing.T) {
 		away := func(k int) float64 { return tensor.SquaredDistance(m.Codes.Row(k), a.Latents.Row(0)) }
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(away(a), away(b)) })
 		var want []int
-		for _, k := range order[:2*asked] {
+		for _, k := range order[:2*wanted] {
 			s := []float32{float32(q[i].S[0]), float32(q[i].S[1])}
-			if len(want) < asked && tensor.SquaredDistance(m.CodesDecoded.Row(k), s) <= a.Limit {
+			if len(want) < wanted && tensor.SquaredDistance(m.CodesDecoded.Row(k), s) <= a.Limit {
 				want = append(want, k)
 			}
 		}
@@ -236,14 +236,14 @@ func TestNeighboursAreTheNearestConsistentCodes(t *testing.T) {
 			}
 			at++
 		}
-		for ; at < 2+asked; at++ {
+		for ; at < 2+wanted; at++ {
 			if a.Sources[at] == domain.SourceNeighbour {
 				t.Errorf("question %d has more neighbours than %d", i, len(want))
 			}
 		}
 		given += len(want)
 	}
-	if given < 2*asked {
+	if given < 2*wanted {
 		t.Errorf("%d neighbours in all: too few to tell", given)
 	}
 }

@@ -14,23 +14,22 @@ import (
 // Recovery is Φ_normal = ‖x̂ − D_s(z)‖² against steps after a perturbation, over
 // samples, with the contraction that the theory predicts from the median start.
 type Recovery struct {
-	Radius float64 `json:"radius"`
-	Runs   int     `json:"runs"`
+	Radius float64 `json:"radius"` // of the perturbation
+	Runs   int     `json:"runs"`   // number of them
 	// Index 0 is the perturbed start; each series has Steps + 1 entries.
-	Median    []Number `json:"median"`
-	P95       []Number `json:"p95"`
-	Max       []Number `json:"max"`
-	Predicted []Number `json:"predicted"`
-	// Contraction is e^{−μ_PL Δt/ε}; MuPL its constant.
-	Contraction Number `json:"contraction"`
-	MuPL        Number `json:"mu_pl"`
+	Median      []Number `json:"median"`      // Φ by step, the first at the perturbed start
+	P95         []Number `json:"p95"`         // likewise
+	Max         []Number `json:"max"`         // likewise
+	Predicted   []Number `json:"predicted"`   // by the contraction
+	Contraction Number   `json:"contraction"` // e^{−μ_PL Δt/ε}
+	MuPL        Number   `json:"mu_pl"`       // its constant
 	// Floor is the steady bound F_Δ/(1 − contraction) added in the comparison.
 	Floor Number `json:"floor"`
 	// Within is the fraction of (run, step) with Φ_n ≤ contraction^n Φ_0 + Floor,
 	// Capped that of steps whose length was V_max Δt: there the cap, and not the
 	// potential, sets the speed, and the prediction does not apply.
-	Within Number `json:"within"`
-	Capped Number `json:"capped"`
+	Within Number `json:"within"` // share of steps within the prediction
+	Capped Number `json:"capped"` // share of steps at the velocity's cap
 }
 
 // cappedShare of V_max Δt counts as a step at the cap; the Lie residual turns

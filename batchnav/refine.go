@@ -73,32 +73,27 @@ func (l *loaded) checkRefine(o *RefineOptions, q *domain.Question) error {
 
 // Refinement is the best plan found. Its JSON keys are those of `gpc refine`.
 type Refinement struct {
-	U []float64 `json:"u"` // best plan [Plan·action], projected, physical units
-	// Cost is Σ σᵀJ of the true roll-out; Margin its smallest hard margin.
-	Cost     float64 `json:"cost"`
-	Margin   float64 `json:"margin"`
-	Feasible bool    `json:"feasible"` // Margin ≥ −MarginTolerance
-	// Candidates is B, Index the winner among them, Source its origin.
-	Candidates int           `json:"candidates"`
-	Index      int           `json:"index"`
-	Source     domain.Source `json:"source"`
-	// FeasibleCount is how many candidates were feasible over the look-ahead.
-	FeasibleCount int `json:"feasible_candidates"`
-	LookAhead     int `json:"look_ahead"`
+	U             []float64     `json:"u"`                   // best plan, action by action, projected, physical units
+	Cost          float64       `json:"cost"`                // Σ σᵀJ of its true roll-out
+	Margin        float64       `json:"margin"`              // smallest of the roll-out
+	Feasible      bool          `json:"feasible"`            // whether that is no violation
+	Candidates    int           `json:"candidates"`          // tried
+	Index         int           `json:"index"`               // the winner among them
+	Source        domain.Source `json:"source"`              // where the winner is from
+	FeasibleCount int           `json:"feasible_candidates"` // over the look-ahead
+	LookAhead     int           `json:"look_ahead"`          // decisions of the roll-out
 	// Latent is the one that the winner was decoded from, the next question's Previous.
-	Latent []float32 `json:"-"`
-	// LocalizedCost and LocalizedFeasible are those of the localized code's plan, what
-	// one latent step without refinement would do: candidate 1, or the only one, E_x's.
-	LocalizedCost     float64   `json:"localized_cost"`
-	LocalizedFeasible bool      `json:"localized_feasible"`
-	Sigma             []float64 `json:"sigma"`
+	Latent            []float32 `json:"-"`
+	LocalizedCost     float64   `json:"localized_cost"`     // of the localized code's plan: one latent step without refinement
+	LocalizedFeasible bool      `json:"localized_feasible"` // whether that is feasible
+	Sigma             []float64 `json:"sigma"`              // priority of the decision
 	// OffMap: the Residual at the localized code is above ResidualLimit, or no number, or the state is far
 	// beyond what the codes decode to. The
 	// map was not made for such an observation: its plans are candidates like any other.
-	OffMap        bool               `json:"off_map"`
-	Residual      float64            `json:"residual"`
-	ResidualLimit float64            `json:"residual_limit"`
-	Consistent    bool               `json:"consistent"`
+	OffMap        bool               `json:"off_map"`        // whether it is
+	Residual      float64            `json:"residual"`       // ‖s − D_s(z)‖² at the localized latent, normalised
+	ResidualLimit float64            `json:"residual_limit"` // above it the observation is off the map; 0: not known
+	Consistent    bool               `json:"consistent"`     // whether a code agreed with the measurement
 	Sources       []SourceStatistics `json:"sources"`
 	// Rounds are the proposals and the rounds after them, one behind the other.
 	Rounds  []RefineRound `json:"rounds"`
@@ -108,9 +103,9 @@ type Refinement struct {
 // RefineRound is the best so far after a round.
 type RefineRound struct {
 	Candidates int     `json:"candidates"` // so far
-	Cost       float64 `json:"cost"`
-	Margin     float64 `json:"margin"`
-	Feasible   bool    `json:"feasible"`
+	Cost       float64 `json:"cost"`       // best so far
+	Margin     float64 `json:"margin"`     // its margin
+	Feasible   bool    `json:"feasible"`   // whether it is feasible
 }
 
 // endRound adds the best so far to the rounds.
@@ -124,11 +119,11 @@ type SourceStatistics = domain.SourceStatistics
 // RefineLatency is where the time went, µs. A backend that refines by itself tells
 // the total only.
 type RefineLatency struct {
-	Localize   float64 `json:"localize"`
-	Candidates float64 `json:"candidates"`
-	Flow       float64 `json:"flow"`
-	Evaluate   float64 `json:"evaluate"`
-	Total      float64 `json:"total"`
+	Localize   float64 `json:"localize"`   // encode and search
+	Candidates float64 `json:"candidates"` // spread
+	Flow       float64 `json:"flow"`       // latent steps
+	Evaluate   float64 `json:"evaluate"`   // roll-outs
+	Total      float64 `json:"total"`      // the whole decision
 }
 
 // Refiner searches for the best plan of one observation in three parts: propose
@@ -291,18 +286,18 @@ const (
 // maxDecisions of all roll-outs of a refinement together bound its memory.
 const maxDecisions = 1 << 28
 
-// lookAhead is how many decisions are looked ahead from a context where asked are asked for,
+// lookAhead is how many decisions are looked ahead from a context where so many are requested,
 // 0: as RefineOptions.LookAhead says, remaining its Remaining. No context makes it longer
 // than an episode.
-func lookAhead(spec *domain.Spec, may *domain.ProblemAbilities, c []float64, asked, remaining int) int {
+func lookAhead(spec *domain.Spec, may *domain.ProblemAbilities, c []float64, requested, remaining int) int {
 	if spec.Plan > 1 {
-		if asked == 0 {
+		if requested == 0 {
 			return spec.Plan
 		}
-		return min(spec.Plan, asked)
+		return min(spec.Plan, requested)
 	}
-	if asked > 0 {
-		return asked
+	if requested > 0 {
+		return requested
 	}
 	if remaining > 0 {
 		return remaining

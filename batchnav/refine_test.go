@@ -323,12 +323,12 @@ func TestRefineAsksAProblemThatScoresPlans(t *testing.T) {
 			if got.Index != want.Index || !slices.Equal(got.U, want.U) || math.Abs(got.Cost-want.Cost) > 1e-12 || math.Abs(got.Margin-want.Margin) > 1e-12 || got.FeasibleCount != want.FeasibleCount {
 				t.Errorf("plans of %d, %+v: %+v, by the roll-out %+v", length, opt, got, want)
 			}
-			asked := 1
+			wanted := 1
 			if length == 1 && opt.LookAhead > 1 {
-				asked = 0
+				wanted = 0
 			}
-			if len(*own.batches) != asked {
-				t.Fatalf("plans of %d, look-ahead %d: ScorePlans was asked %d times, want %d", length, opt.LookAhead, len(*own.batches), asked)
+			if len(*own.batches) != wanted {
+				t.Fatalf("plans of %d, look-ahead %d: ScorePlans was asked %d times, want %d", length, opt.LookAhead, len(*own.batches), wanted)
 			}
 			for _, b := range *own.batches {
 				if b.Plans.Rows != 24 || b.Steps != min(opt.LookAhead, length) || b.NoProjection != opt.NoProjection {

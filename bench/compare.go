@@ -16,62 +16,56 @@ type Comparison struct {
 	Records []ComparedRecord `json:"records"`
 	Rows    []ComparedRow    `json:"rows"`
 	// MaxRegressionPct is what a median may be above the first's; NaN: anything.
-	MaxRegressionPct float64 `json:"max_regression_pct"`
+	MaxRegressionPct float64 `json:"max_regression_pct"` // as asked for; null: anything
 	// Regressions are the rows beyond it, by name and record.
 	Regressions []string `json:"regressions"`
 }
 
 // ComparedRecord is one of the records.
 type ComparedRecord struct {
-	File     string        `json:"file"`
-	Device   string        `json:"device"`
-	Commit   string        `json:"commit"`
-	Command  string        `json:"command"`
-	Backends []string      `json:"backends"` // of its rows, each with instruction set and threads
-	Load     *machine.Load `json:"load"`
-	// Peak is the largest ceiling of its rows, GFLOP/s; Bandwidth that of memory, GB/s; 0: not
-	// recorded.
-	Peak      float64 `json:"peak_gflops"`
-	Bandwidth float64 `json:"bandwidth_gb_s"`
-	// GeometricMean is of the medians over the first record's, Compared the rows it is over.
-	// NaN and 0 of the first.
-	GeometricMean float64 `json:"geomean_ratio"`
-	Compared      int     `json:"compared"`
+	File          string        `json:"file"`     // as named
+	Device        string        `json:"device"`   // that was measured
+	Commit        string        `json:"commit"`   // of the program
+	Command       string        `json:"command"`  // that recorded it
+	Backends      []string      `json:"backends"` // of its rows: backend, instruction set, threads
+	Load          *machine.Load `json:"load"`
+	Peak          float64       `json:"peak_gflops"`    // largest ceiling of its rows; 0: none
+	Bandwidth     float64       `json:"bandwidth_gb_s"` // ceiling of memory; 0: not recorded
+	GeometricMean float64       `json:"geomean_ratio"`  // geometric mean of the medians over the first record's; null of the first
+	Compared      int           `json:"compared"`       // rows that it is over
 	// Alone are rows that the first record does not have; of the first, those that no other has.
 	Alone []string `json:"alone"`
 }
 
 // ComparedRow is one row of a benchmark in every record that has it.
 type ComparedRow struct {
-	Op        string `json:"op"`
-	Case      string `json:"case"`
-	Size      string `json:"size"`
-	Batch     int    `json:"batch"`
-	Precision string `json:"precision"`
+	Op        string `json:"op"`        // operation
+	Case      string `json:"case"`      // whose sizes it has
+	Size      string `json:"size"`      // of the problem, in words
+	Batch     int    `json:"batch"`     // of one call
+	Precision string `json:"precision"` // of its numbers
 	// Times are those of the records in their order; nil where one has no such row.
 	Times []*ComparedTime `json:"times"`
 }
 
 // ComparedTime is a row in one record.
 type ComparedTime struct {
-	Backend string `json:"backend"`
-	ISA     string `json:"isa"`
-	Threads int    `json:"threads"`
+	Backend string `json:"backend"` // of a record, in their order; null where one lacks the row
+	ISA     string `json:"isa"`     // of its kernels
+	Threads int    `json:"threads"` // used
 	// Median is of a call, µs, with its 95 % interval between order statistics: NaN without
 	// latencies, and where there are too few for that end.
-	Median   float64    `json:"median_us"`
-	Interval [2]float64 `json:"median_ci95_us"`
-	P99      float64    `json:"p99_us"`
+	Median   float64    `json:"median_us"`      // of all calls
+	Interval [2]float64 `json:"median_ci95_us"` // of the recorded latencies, between order statistics; null without, and an end where they are too few
+	P99      float64    `json:"p99_us"`         // 99 % quantile
 	// N are the recorded latencies that interval and test are of; 0: the record has none.
 	N        int     `json:"n"`
-	GFlops   float64 `json:"gflops"`
-	Fraction float64 `json:"fraction"`
-	// Ratio is the median over the first record's. P is of the Mann–Whitney test that both
-	// are of one distribution. Both are NaN of the first record and where that lacks the row.
-	Ratio float64 `json:"ratio"`
-	P     float64 `json:"p"`
+	GFlops   float64 `json:"gflops"`   // rate, GFLOP/s
+	Fraction float64 `json:"fraction"` // rate over ceiling
+	Ratio    float64 `json:"ratio"`    // median over the first record's
+	P        float64 `json:"p"`        // of the Mann–Whitney test against the first record's latencies; null without a test
 	// Untested says why there is no P where there is a Ratio.
-	Untested string `json:"untested,omitempty"`
+	Untested string `json:"untested,omitempty"` // why there is none
 	// Regression: beyond what was allowed, and not by chance as far as that was tested.
 	Regression bool `json:"regression"`
 

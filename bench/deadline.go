@@ -46,36 +46,31 @@ func (o *DeadlineOptions) Validate() error {
 // Deadlines is a periodic loop as it went, under the JSON keys of `gpc bench deadline`. Times
 // are µs. A release is the moment at which a decision should begin.
 type Deadlines struct {
-	Case     string  `json:"case"`
-	Method   string  `json:"method"`
-	Device   string  `json:"device"`
-	Backend  string  `json:"backend"`
-	ISA      string  `json:"isa"`
-	Threads  int     `json:"threads"`
-	Commit   string  `json:"commit"`
-	Command  string  `json:"command"`
-	Rate     float64 `json:"rate_hz"`
-	Period   float64 `json:"period_us"`
-	Deadline float64 `json:"deadline_us"`
-	For      float64 `json:"for_s"`
-	// Releases are those of the loop; Decisions of them were made. Skipped passed while an
-	// earlier one was decided on, Late were decided behind the deadline; Missed are both.
-	Releases  int `json:"releases"`
-	Decisions int `json:"decisions"`
-	Skipped   int `json:"skipped"`
-	Late      int `json:"late"`
-	Missed    int `json:"missed"`
-	// LongestMiss is the most releases missed one after another.
-	LongestMiss int `json:"longest_miss"`
+	Case        string  `json:"case"`         // its name
+	Method      string  `json:"method"`       // that decided
+	Device      string  `json:"device"`       // that was measured
+	Backend     string  `json:"backend"`      // cpu, cuda or ref
+	ISA         string  `json:"isa"`          // of its kernels
+	Threads     int     `json:"threads"`      // of the engine
+	Commit      string  `json:"commit"`       // of the program
+	Command     string  `json:"command"`      // as typed
+	Rate        float64 `json:"rate_hz"`      // releases a second
+	Period      float64 `json:"period_us"`    // between two
+	Deadline    float64 `json:"deadline_us"`  // of an action after its release
+	For         float64 `json:"for_s"`        // how long
+	Releases    int     `json:"releases"`     // of the loop
+	Decisions   int     `json:"decisions"`    // of these, made
+	Skipped     int     `json:"skipped"`      // passed while an earlier one was decided on
+	Late        int     `json:"late"`         // decisions behind the deadline
+	Missed      int     `json:"missed"`       // both together
+	LongestMiss int     `json:"longest_miss"` // missed one after another, at most
 	// Differing are decisions whose action is not that of the closed loop whose observations
 	// they had.
-	Differing int `json:"differing"`
-	// Response is from release to action, Jitter from release to the loop's awaking, Compute the
-	// decision itself, CPU what the loop's thread computed in that; NaN where it is not known.
-	Response Spread `json:"response_us"`
-	Jitter   Spread `json:"jitter_us"`
-	Compute  Spread `json:"compute_us"`
-	CPU      Spread `json:"cpu_us"`
+	Differing int    `json:"differing"`
+	Response  Spread `json:"response_us"` // from release to action
+	Jitter    Spread `json:"jitter_us"`   // from release to the loop's awaking
+	Compute   Spread `json:"compute_us"`  // of the decision
+	CPU       Spread `json:"cpu_us"`      // of the loop's thread in it; null where it is not known
 	// Causes are of the Late decisions.
 	Causes LateCauses `json:"late_causes"`
 	// Switches are of the loop's thread; nil where they are not known.
@@ -83,7 +78,7 @@ type Deadlines struct {
 	// Collector is Go's, in the loop.
 	Collector Collector `json:"collector"`
 	// Load is the machine's meanwhile: what others took is named there.
-	Load *machine.Load `json:"load"`
+	Load *machine.Load `json:"load"` // what others took of the machine
 	// Histogram has as many bins a decade from the least time to the largest.
 	Histogram []TimeBin `json:"histogram"`
 
@@ -92,43 +87,43 @@ type Deadlines struct {
 
 // Spread are quantiles by the nearest rank.
 type Spread struct {
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p999"`
-	Max  float64 `json:"max"`
+	P50  float64 `json:"p50"`  // median, by the nearest rank
+	P90  float64 `json:"p90"`  // 90 % quantile
+	P99  float64 `json:"p99"`  // 99 %
+	P999 float64 `json:"p999"` // 99.9 %
+	Max  float64 `json:"max"`  // largest
 }
 
 // LateCauses counts what was there between release and action of late decisions; one may have
 // several, or none that is known.
 type LateCauses struct {
-	Released  int `json:"released_late"` // the loop awoke behind half of the deadline
-	Switched  int `json:"switched_out"`  // its thread lost the CPU involuntarily
-	Collected int `json:"collected"`     // a cycle of the collector ended
-	Computing int `json:"computing"`     // the decision's own CPU time is above the deadline
+	Released  int `json:"released_late"` // late decisions whose loop awoke behind half of the deadline; one may have several causes, or none
+	Switched  int `json:"switched_out"`  // whose thread lost the processor involuntarily
+	Collected int `json:"collected"`     // with the end of a cycle of the collector
+	Computing int `json:"computing"`     // whose own CPU time is above the deadline
 }
 
 // Switches are context switches of a thread: Involuntary ones gave the CPU to another.
 type Switches struct {
-	Involuntary int `json:"involuntary"`
-	Voluntary   int `json:"voluntary"`
+	Involuntary int `json:"involuntary"` // context switches of the loop's thread in favour of another; `switches` is null where they are not known
+	Voluntary   int `json:"voluntary"`   // by its own waiting
 }
 
 // Collector is what Go's garbage collector did.
 type Collector struct {
-	Cycles int `json:"cycles"`
-	Pauses int `json:"pauses"`
+	Cycles int `json:"cycles"` // of Go's garbage collector in the loop
+	Pauses int `json:"pauses"` // of all goroutines
 	// LongestPause is at most this long, µs: the end of its bin in runtime/metrics.
-	LongestPause float64 `json:"longest_pause_us"`
-	Allocated    float64 `json:"allocated_bytes"` // by the whole program
+	LongestPause float64 `json:"longest_pause_us"` // upper end of its bin
+	Allocated    float64 `json:"allocated_bytes"`  // by the whole program
 }
 
 // TimeBin counts the decisions whose times are in [Lo, Hi).
 type TimeBin struct {
-	Lo       float64 `json:"lo_us"`
-	Hi       float64 `json:"hi_us"`
-	Response int     `json:"response"`
-	Jitter   int     `json:"jitter"`
+	Lo       float64 `json:"lo_us"`    // bins of equal ratio, ten a decade; the first takes what is shorter
+	Hi       float64 `json:"hi_us"`    // its end
+	Response int     `json:"response"` // decisions with such a response
+	Jitter   int     `json:"jitter"`   // with such a jitter
 }
 
 // Times are response and jitter of every decision, µs, in their order; not to be changed.

@@ -138,7 +138,7 @@ func TestCollectorsCycles(t *testing.T) {
 // how often it was asked.
 type still struct {
 	moody  bool
-	asked  float64
+	calls  float64
 	resets int
 	fails  error
 }
@@ -148,8 +148,8 @@ func (s *still) Reset(domain.Episode) error { s.resets++; return nil }
 func (s *still) Decide(state, _ []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
 	clear(u)
 	u[0] = -0.1 * state[0]
-	if s.asked++; s.moody {
-		u[0] += 1e-9 * s.asked
+	if s.calls++; s.moody {
+		u[0] += 1e-9 * s.calls
 	}
 	return domain.Decided(true), s.fails
 }

@@ -11,13 +11,11 @@ import (
 // Deviation is how far the results of an operation are from float64 over the first
 // rows of the batch that was timed, relative to their largest magnitude.
 type Deviation struct {
-	Rows int     `json:"rows"`
-	Max  float64 `json:"max"`
-	RMS  float64 `json:"rms"`
-	// Float32Max and Float32RMS are those of the same device in float32, from the same
-	// run, where the timed one rounds to TF32.
-	Float32Max float64 `json:"fp32_max,omitempty"`
-	Float32RMS float64 `json:"fp32_rms,omitempty"`
+	Rows       int     `json:"rows"`               // compared with float64
+	Max        float64 `json:"max"`                // largest deviation over the largest magnitude
+	RMS        float64 `json:"rms"`                // root mean square of the same
+	Float32Max float64 `json:"fp32_max,omitempty"` // those of float32 where the timed run rounds to TF32
+	Float32RMS float64 `json:"fp32_rms,omitempty"` // likewise
 }
 
 // String is the table's cell.

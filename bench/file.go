@@ -14,9 +14,9 @@ import (
 
 // Record is what `gpc bench` prints and what bench/results holds.
 type Record struct {
-	Device  string   `json:"device"`
-	Commit  string   `json:"commit"`
-	Command string   `json:"command"`
+	Device  string   `json:"device"`  // that was measured
+	Commit  string   `json:"commit"`  // of the program
+	Command string   `json:"command"` // as typed
 	Results []Result `json:"results"`
 	// Bandwidth is the ceiling of memory, GB/s; 0 where it was not measured.
 	Bandwidth float64 `json:"bandwidth_gb_s,omitempty"`

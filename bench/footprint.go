@@ -2,12 +2,12 @@ package bench
 
 // StepFootprint is the memory that one fused step needs at a shape.
 type StepFootprint struct {
-	Case        string `json:"case"`
-	WeightBytes int    `json:"weight_bytes"`
+	Case        string `json:"case"`         // whose step it is
+	WeightBytes int    `json:"weight_bytes"` // of its networks
 	// BytesPerLatent crosses the contract for each latent of the batch: latents,
 	// observation, weights of the objectives, next latent and plan. The workspace
 	// of a worker does not grow with the batch.
-	BytesPerLatent int `json:"bytes_per_latent"`
+	BytesPerLatent int `json:"bytes_per_latent"` // for each latent of the batch
 }
 
 // Footprints returns the memory of a step for every Shape: both decoders, plus

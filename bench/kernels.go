@@ -16,18 +16,18 @@ import (
 // Launch is one kernel of an operation, as it is launched, beside what it cannot be faster
 // than on the device: the least µs by each of four things that it needs, and the largest.
 type Launch struct {
-	Of      string  `json:"of"`    // the operation that it is a part of
-	Place   int     `json:"place"` // from 1, in its order
-	Kernel  string  `json:"kernel"`
-	Grid    [2]int  `json:"grid"`         // blocks
-	Block   int     `json:"block"`        // threads
-	Shared  int     `json:"shared_bytes"` // dynamic
-	Limit   float64 `json:"limit_us"`
-	By      string  `json:"by"` // what the limit is of; "" where nothing is counted
-	FMA     float64 `json:"fma_us"`
-	Memory  float64 `json:"shared_us"`
-	Bytes   float64 `json:"bytes_us"`
-	Latency float64 `json:"latency_us"`
+	Of      string  `json:"of"`           // of `kernels`, where a row is one launch: the operation that it is a part of
+	Place   int     `json:"place"`        // from 1, in the order of that
+	Kernel  string  `json:"kernel"`       // entry point
+	Grid    [2]int  `json:"grid"`         // blocks across and down
+	Block   int     `json:"block"`        // threads of one
+	Shared  int     `json:"shared_bytes"` // dynamic shared memory of one
+	Limit   float64 `json:"limit_us"`     // what the launch cannot be faster than: the largest of the next four
+	By      string  `json:"by"`           // which of them
+	FMA     float64 `json:"fma_us"`       // by the multiply-adds of its products
+	Memory  float64 `json:"shared_us"`    // by requests to shared memory
+	Bytes   float64 `json:"bytes_us"`     // by bytes from and to what lies beyond a multiprocessor
+	Latency float64 `json:"latency_us"`   // by the longest chain of a block
 }
 
 // kernels times every launch of a step, of a training update and, where a case has a

@@ -24,40 +24,38 @@ import (
 // count a multiply-add as two operations. GFlops and Fraction are zero where an
 // operation is bounded by comparisons and memory rather than arithmetic.
 type Result struct {
-	Op        string  `json:"op"`
-	Case      string  `json:"case"`
-	Backend   string  `json:"backend"`
-	ISA       string  `json:"isa"`
-	Precision string  `json:"precision"`
-	Threads   int     `json:"threads"`
-	Devices   int     `json:"devices,omitempty"` // that computed together; 0: one, or the CPU
-	Batch     int     `json:"batch"`
-	Size      string  `json:"size"`
-	Outcome   string  `json:"outcome,omitempty"` // what the calls found, in words, where that varies
-	P50       float64 `json:"p50_us"`
-	P99       float64 `json:"p99_us"`
-	CPU       float64 `json:"cpu_us,omitempty"` // mean CPU time of a call, of all threads
-	Min       float64 `json:"min_us,omitempty"`
-	Calls     int     `json:"calls"`
+	Op        string  `json:"op"`                // operation
+	Case      string  `json:"case"`              // whose sizes it has
+	Backend   string  `json:"backend"`           // cpu, cuda or ref
+	ISA       string  `json:"isa"`               // of its kernels
+	Precision string  `json:"precision"`         // of its numbers
+	Threads   int     `json:"threads"`           // used
+	Devices   int     `json:"devices,omitempty"` // that computed together; absent for one
+	Batch     int     `json:"batch"`             // of one call
+	Size      string  `json:"size"`              // of the problem, in words
+	Outcome   string  `json:"outcome,omitempty"` // what the calls found, in words
+	P50       float64 `json:"p50_us"`            // median of a call
+	P99       float64 `json:"p99_us"`            // its 99 % quantile
+	CPU       float64 `json:"cpu_us,omitempty"`  // mean CPU time of a call, of all threads
+	Min       float64 `json:"min_us,omitempty"`  // least
+	Calls     int     `json:"calls"`             // measured
 	// GFlop is the work of one call by the documented count, whatever its rate.
 	GFlop      float64 `json:"gflop"`
-	GFlops     float64 `json:"gflops"`
-	PeakGFlops float64 `json:"peak_gflops"`
-	Fraction   float64 `json:"fraction"`
+	GFlops     float64 `json:"gflops"`      // rate, GFLOP/s
+	PeakGFlops float64 `json:"peak_gflops"` // ceiling of this run
+	Fraction   float64 `json:"fraction"`    // rate over ceiling
 	// Bytes is what a call has to move at least, operands, results and weights once each;
 	// 0 where it is not counted.
-	Bytes float64 `json:"bytes,omitempty"`
+	Bytes float64 `json:"bytes,omitempty"` // that a call has to move at least: operands, results and weights once each; absent where they are not counted
 	// Latencies are of at most MaxLatencies calls, evenly spread over the measurement and in
 	// its order.
-	Latencies []float64 `json:"latencies_us,omitempty"`
+	Latencies []float64 `json:"latencies_us,omitempty"` // of at most 100 calls in their order, the middle ones of as many equal parts of the measurement, for `bench compare`; absent from older records
 	// Error is how far results are from float64; nil where it is not measured.
-	Error  *Deviation `json:"error,omitempty"`
-	Launch *Launch    `json:"launch,omitempty"` // of kernels: the row is one launch
-	// Samples and Epochs are those of a whole training, Extrapolated tells that its
-	// time follows from that of single updates.
-	Samples      int  `json:"samples,omitempty"`
-	Epochs       int  `json:"epochs,omitempty"`
-	Extrapolated bool `json:"extrapolated,omitempty"`
+	Error        *Deviation `json:"error,omitempty"`
+	Launch       *Launch    `json:"launch,omitempty"`       // of kernels: the row is one launch
+	Samples      int        `json:"samples,omitempty"`      // of a whole training
+	Epochs       int        `json:"epochs,omitempty"`       // of it
+	Extrapolated bool       `json:"extrapolated,omitempty"` // whether its time follows from single updates
 }
 
 // MaxLatencies is how many calls of a row a record holds, for its statistics.

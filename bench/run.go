@@ -24,8 +24,8 @@ type Operation struct {
 	// Once is for sizes that are the operation's own: it is measured once, with the
 	// first Shape of the run, and not for each.
 	Once bool
-	// Asked is for one that is measured only when it is named.
-	Asked bool
+	// OnRequest is for one that is measured only when it is named.
+	OnRequest bool
 	// Flags are read by this operation alone; nil: none.
 	Flags *flag.FlagSet
 	// Fits says why a shape cannot be measured; nil: every one can. An operation that is not named
@@ -46,8 +46,8 @@ var Operations = []Operation{
 	{Name: "step+localize", Measure: stepLocalize},
 	{Name: "refine", Fits: refines, Measure: refine},
 	{Name: "train", Measure: train},
-	{Name: "train-epochs", Asked: true, Measure: trainEpochs},
-	{Name: "kernels", Asked: true, Measure: kernels},
+	{Name: "train-epochs", OnRequest: true, Measure: trainEpochs},
+	{Name: "kernels", OnRequest: true, Measure: kernels},
 }
 
 // Names are those of operations.
@@ -123,7 +123,7 @@ func Run(ctx context.Context, b backend.Backend, ceiling Ceiling, opt Options) (
 	}
 	operations := slices.Concat(Operations, opt.Extra)
 	if len(opt.Ops) == 0 {
-		opt.Ops = Names(slices.DeleteFunc(slices.Clone(operations), func(op Operation) bool { return op.Asked }))
+		opt.Ops = Names(slices.DeleteFunc(slices.Clone(operations), func(op Operation) bool { return op.OnRequest }))
 	}
 	if len(opt.Batches) == 0 {
 		opt.Batches = []int{1, 64, 4096}

@@ -29,33 +29,33 @@ type Axis struct {
 
 // Scaling is the record of `gpc bench scaling`.
 type Scaling struct {
-	Device  string        `json:"device"`
-	Commit  string        `json:"commit"`
-	Command string        `json:"command"`
-	Backend string        `json:"backend"`
-	ISA     string        `json:"isa"`
-	Threads int           `json:"threads"`
-	Peak    float64       `json:"peak_gflops"` // the largest ceiling of the run, all threads; 0: none
+	Device  string        `json:"device"`      // that was measured
+	Commit  string        `json:"commit"`      // of the program
+	Command string        `json:"command"`     // as typed
+	Backend string        `json:"backend"`     // cpu, cuda or ref
+	ISA     string        `json:"isa"`         // of its kernels
+	Threads int           `json:"threads"`     // of the engine
+	Peak    float64       `json:"peak_gflops"` // ceiling, the largest of the run; 0: none
 	Load    *machine.Load `json:"load,omitempty"`
 	Curves  []Curve       `json:"curves"`
 }
 
 // Curve is a cost along one axis.
 type Curve struct {
-	Axis   string  `json:"axis"`
-	What   string  `json:"what"`
+	Axis   string  `json:"axis"` // size that varies
+	What   string  `json:"what"` // what is timed, and what stays
 	Points []Point `json:"points"`
 }
 
 // Point is the cost at one size.
 type Point struct {
-	X int `json:"x"`
+	X int `json:"x"` // the size
 	// Median is of a call, µs, with its 95 % interval between order statistics of at most
 	// MaxLatencies calls, the ends of these where they are too few.
-	Median   float64    `json:"median_us"`
-	Interval [2]float64 `json:"median_ci95_us"`
-	Calls    int        `json:"calls"`
-	GFlop    float64    `json:"gflop"` // the counted work of one; 0: not counted
+	Median   float64    `json:"median_us"`      // of a call
+	Interval [2]float64 `json:"median_ci95_us"` // between order statistics of at most 100 calls
+	Calls    int        `json:"calls"`          // timed
+	GFlop    float64    `json:"gflop"`          // work of a call by the documented count; 0: not counted
 }
 
 // Power is a cost fitted as c·x^Exponent: least squares of the logarithms, with a 95 % interval

@@ -78,9 +78,9 @@ func TestPowersThatCannotBeFitted(t *testing.T) {
 
 // Axes are measured in their order, each value once; the fit of the end is over half of them.
 func TestScalingMeasuresEveryAxis(t *testing.T) {
-	var asked []int
+	var values []int
 	axis := Axis{Name: "size", What: "nothing", Values: []int{1, 2, 4, 8, 16, 32, 64, 128}, Measure: func(_ context.Context, _ *Runner, v int) ([]float64, float64, error) {
-		asked = append(asked, v)
+		values = append(values, v)
 		us := []float64{float64(v), float64(v), float64(v)}
 		if v > 8 {
 			us = []float64{float64(v * v), float64(v*v) + 1, float64(v*v) - 1}
@@ -89,8 +89,8 @@ func TestScalingMeasuresEveryAxis(t *testing.T) {
 	}}
 	s := require.Get(Scale(t.Context(), open(t), func() float64 { return 2e9 }, []Axis{axis}, Options{}))(t)
 	c := &s.Curves[0]
-	if len(asked) != 8 || len(c.Points) != 8 || c.Upper() != 4 || s.Peak != 2 {
-		t.Errorf("%v, %+v", asked, s)
+	if len(values) != 8 || len(c.Points) != 8 || c.Upper() != 4 || s.Peak != 2 {
+		t.Errorf("%v, %+v", values, s)
 	}
 	if p := require.Get(c.Cost(c.Upper()))(t); math.Abs(p.Exponent-2) > 1e-9 || p.From != 16 {
 		t.Errorf("the end: %+v", p)

@@ -52,7 +52,7 @@ float64, relative to the largest magnitude; --tf32 adds the error of float32.
   kernels                every CUDA launch, beside what bounds it on the device
 
 Further operations of this program: ` + cmp.Or(strings.Join(bench.Names(a.Operations), ", "), "none") + `.
-Without names all are timed but train-epochs, kernels and dispatch.`,
+Without names gpc times all operations except train-epochs, kernels and dispatch.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.bench(cmd.Context(), &b, args) },
 	}
 	b.limit = limitFlags(cmd)

@@ -21,19 +21,19 @@ func (a *App) benchCompareCommand() *cobra.Command {
 	worst := percent(math.NaN())
 	cmd := &cobra.Command{
 		Use:   "compare A.json B.json...",
-		Short: "Records of gpc bench side by side, with the tests of benchstat",
-		Long: `Sets the rows of every record of gpc bench --json beside those of the first: of the
-same operation, case, size, batch and precision, whatever the machine. A median has
-its 95 % interval; a change stands where the Mann–Whitney test of the recorded
-latencies finds one at 5 %, and ~ where it may be chance. Records without latencies,
-of older versions, have no test, and say so.
+		Short: "Compare records of gpc bench, with the statistical tests of benchstat",
+		Long: `Compares every record of gpc bench --json with the first, row by row: the same
+operation, case, size, batch and precision, on whatever machine. A median has its 95 %
+interval. The Mann–Whitney test of the recorded latencies decides at 5 % whether a
+change is real; ~ marks a change that may be chance. Records of older versions hold no
+latencies, so they have no test.
 
-The latencies of a record are of one process on one machine: the test tells them
-apart, not the two programs on another day. Record each side more than once before
-believing a small change.
+The latencies of a record come from one process on one machine. The test compares
+these two runs, not the two programs on another day. Record each side more than once
+before you believe a small change.
 
-With --max-regression exit code 1 where a median is above the first record's by more,
-unless that may be chance, and the rows are named.`,
+With --max-regression the exit code is 1 where a median is above the first record's by
+more than that, unless it may be chance. gpc names these rows.`,
 		Args: atLeast(2, "bench compare takes the files of two records of gpc bench --json or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("max-regression") && !(worst >= 0) {
@@ -74,7 +74,7 @@ unless that may be chance, and the rows are named.`,
 		},
 	}
 	f := cmd.Flags()
-	f.Var(&worst, "max-regression", "exit with code 1 where a median is above the first record's by more, such as 5% (default: whatever it is)")
+	f.Var(&worst, "max-regression", "exit with code 1 where a median is above the first record's by more than this, such as 5% (default: never)")
 	f.Lookup("max-regression").DefValue = ""
 	f.StringVar(&table, "csv", "", "file for a line of each row and record")
 	f.StringVar(&figures, "figures", "", "folder for roofline, latency against batch and histograms, SVG and PNG")

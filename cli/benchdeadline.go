@@ -22,13 +22,15 @@ func (a *App) benchDeadlineCommand() *cobra.Command {
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
 		Use:   "deadline --case CASE [--rate HZ] [--for TIME]",
-		Short: "A periodic loop of real decisions: response times, jitter, missed deadlines",
-		Long: `Decides at a rate, on a thread of its own that sleeps until each release by an
-absolute time, the observations of closed loops that are recorded first; the actions
-are compared with those. A response is from the release to the action. A decision is
-late behind its deadline; releases that pass while one is made are skipped, but for
-the last. What else had the processor is said: collector, context switches, other
-processes, other guests of the host. Threads are one unless --threads says otherwise.`,
+		Short: "Run real decisions in a periodic loop: response times, jitter, missed deadlines",
+		Long: `Runs decisions at a fixed rate. A thread of its own sleeps until each release, an
+absolute time, and decides on an observation of closed loops that were recorded
+first. gpc compares the actions with the recorded ones. A response lasts from the
+release to the action; a decision is late if its response exceeds the deadline.
+Releases that pass during a decision are skipped, except the last. The output also
+shows what else used the processor: garbage collector, context switches, other
+processes, other guests of the host. The engine uses one thread unless you give
+--threads.`,
 		Args: ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if name == "" {
@@ -94,14 +96,14 @@ processes, other guests of the host. Threads are one unless --threads says other
 	}
 	limit = limitFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&name, "case", "", "whose decisions are made")
+	f.StringVar(&name, "case", "", "case whose decisions are timed")
 	f.StringVar(&method, "method", "", "method that decides (default: the one that the map was compiled for, or the first of gpc methods CASE)")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
 	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… (default: the adaptive priority)")
 	f.Float64Var(&opt.Rate, "rate", 100, "decisions a second")
-	f.DurationVar(&opt.For, "for", 10*time.Second, "how long")
-	f.DurationVar(&opt.Deadline, "deadline", 0, "of a decision after its release, such as 2ms (default: until the next release)")
-	f.IntVar(&opt.Episodes, "episodes", 4, "closed loops whose observations are decided, again and again")
+	f.DurationVar(&opt.For, "for", 10*time.Second, "duration of the loop")
+	f.DurationVar(&opt.Deadline, "deadline", 0, "largest response of a decision, such as 2ms (default: until the next release)")
+	f.IntVar(&opt.Episodes, "episodes", 4, "closed loops whose observations are used, again and again")
 	f.StringVar(&figures, "figures", "", "folder for the histogram, SVG and PNG")
 	return cmd
 }

@@ -32,11 +32,11 @@ func (a *App) benchScalingCommand() *cobra.Command {
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
 		Use:   "scaling --out DIR",
-		Short: "What costs grow with: batch, latent dimension, width, codes, buses, robots",
-		Long: `Times a step against batch, latent dimension and width, localization against codes,
-optimal power flow against buses and a decision against robots, and fits cost ∝ size^b
-with the 95 % interval of b. DIR/scaling.json is the record; docs/results/scaling.md is
-written from that of bench/results (make report).`,
+		Short: "Measure how costs grow with batch, latent dimension, width, codes, buses, robots",
+		Long: `Times a step for several batches, latent dimensions and widths, and localization for
+several numbers of codes. It also times optimal power flows of several networks, and
+decisions for several numbers of robots. gpc fits cost ∝ size^b, with the 95 % interval of b, and
+writes DIR/scaling.json.`,
 		Args: ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {

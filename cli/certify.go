@@ -21,7 +21,7 @@ them: γ_min, K_Du, K_Ds, L_f, σ_0, μ_PL, δ_dec, δ_loc, δ_feas, F_Δ and κ
 evaluates the feasible-step condition, the drift bound and the action-error bounds,
 and compares them with the closed loop. It then perturbs latents and follows their
 recovery. A condition that does not hold is a result: the exit code is still 0.
-docs/explain/guarantees.md defines the constants.`,
+docs/reference/certify.md defines the constants.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, setup, err := a.setup(cmd, args[0], modelFile, method)

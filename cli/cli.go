@@ -149,7 +149,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   a.Name,
-		Short: "Geometric Pareto Control: decide by moving on a learned Pareto manifold",
+		Short: "Compile a plant's equations into a controller that decides in microseconds",
 		Long: `gpc compiles a plant's equations into a controller. A solver finds optimal plans
 offline, and a small network, the map, is trained on them. The controller evaluates
 the map in microseconds, for any weighting of the objectives, and projects each

@@ -38,9 +38,9 @@ func (a *App) compileCommand() *cobra.Command {
 		Use:   "compile CASE --out FILE",
 		Short: "Make a controller that meets a target for cost: solve, train and test in turn; resumable",
 		Long: `Makes a map in rounds. A round solves scenarios, trains the map, and drives it
-from held-out starts. If the extra cost above the optimum misses the target, the
-next round adds epochs, or scenarios near the worst starts and at states that the
-map visited. Rounds end when the target is met or the budget is spent. gpc then
+from held-out starts. Where the extra cost above the optimum misses the target, the
+next round adds epochs or scenarios. Scenarios lie near the worst starts and at states
+that the map visited. Rounds end when the target is met or the budget is spent. gpc then
 chooses the method on the held-out starts, and measures it on other starts.
 
 FILE is the map, FILE.report.json the report. FILE.compile keeps all work: run the

@@ -94,8 +94,8 @@ solved: the samples are the decisions of that method.`,
 
 // merged is what `gpc dataset merge` prints.
 type merged struct {
-	Samples int    `json:"samples"`
-	Hash    string `json:"hash"`
+	Samples int    `json:"samples"` // in the merged dataset
+	Hash    string `json:"hash"`    // of its content
 }
 
 func (a *App) mergeCommand() *cobra.Command {

@@ -27,13 +27,13 @@ const demoSeed = 2026
 
 // demonstration is what `gpc demo` prints.
 type demonstration struct {
-	Backend     string                          `json:"backend"`
-	Refinements map[string]*batchnav.Refinement `json:"refinements"`
+	Backend     string                          `json:"backend"`     // that computed, in words
+	Refinements map[string]*batchnav.Refinement `json:"refinements"` // by case
 	Evaluations []*closedloop.Result            `json:"evaluations"`
 	Steps       []bench.Result                  `json:"steps"`
-	Trained     *trained                        `json:"trained"`
-	TrainedEval *closedloop.Result              `json:"trained_evaluation"`
-	Files       []string                        `json:"files"`
+	Trained     *trained                        `json:"trained"`            // of the map trained from nothing
+	TrainedEval *closedloop.Result              `json:"trained_evaluation"` // of it
+	Files       []string                        `json:"files"`              // written
 }
 
 func (a *App) demoCommand() *cobra.Command {
@@ -64,9 +64,9 @@ func (a *App) demoCommand() *cobra.Command {
 	f.StringVar(&out, "out", "", "folder for traces and pictures")
 	f.StringToStringVar(&files, "model", nil, "CASE=FILE: model of a case in place of the bundled one")
 	f.IntVar(&candidates, "candidates", 4096, "candidates of one refinement")
-	f.IntVar(&episodes, "episodes", 20, "closed-loop episodes of each case at most; two of long ones, one of those with many robots")
+	f.IntVar(&episodes, "episodes", 20, "largest number of closed-loop episodes of each case; long cases drive two, cases with many robots one")
 	f.IntVar(&scenarios, "scenarios", 120, "scenarios of the map trained from nothing")
-	f.IntVar(&epochs, "epochs", 30, "its manifold epochs")
+	f.IntVar(&epochs, "epochs", 30, "epochs of that map's manifold training")
 	return cmd
 }
 

@@ -21,26 +21,26 @@ const (
 )
 
 type ceilings struct {
-	ISA           string  `json:"isa"`
-	Threads       int     `json:"threads"`
-	GFlops        float64 `json:"gflops"`
-	BandwidthGBps float64 `json:"bandwidth_gb_s"`
+	ISA           string  `json:"isa"`            // instruction set measured
+	Threads       int     `json:"threads"`        // threads of the measurement
+	GFlops        float64 `json:"gflops"`         // sustained multiply-adds, GFLOP/s
+	BandwidthGBps float64 `json:"bandwidth_gb_s"` // triad over memory, GB/s
 }
 
 // cudaReport is what the machine offers for the CUDA backend.
 type cudaReport struct {
-	Available      bool         `json:"available"`
-	Reason         string       `json:"reason"`                    // why not, or which device is used
+	Available      bool         `json:"available"`                 // whether a device is usable
+	Reason         string       `json:"reason"`                    // why not, or which is used
 	Driver         string       `json:"driver,omitempty"`          // how the library is reached
 	Library        string       `json:"library,omitempty"`         // its file
 	Version        string       `json:"version,omitempty"`         // of the driver API
-	VisibleDevices *string      `json:"visible_devices,omitempty"` // CUDA_VISIBLE_DEVICES, if set
+	VisibleDevices *string      `json:"visible_devices,omitempty"` // `CUDA_VISIBLE_DEVICES`, if set
 	Devices        []cudaDevice `json:"devices,omitempty"`
 }
 
 type cudaDevice struct {
 	engine.Device
-	ISA string `json:"isa"`
+	ISA string `json:"isa"` // such as sm_90
 }
 
 func reportCUDA(c engine.CUDA) cudaReport {
@@ -77,22 +77,22 @@ func (r cudaReport) print(w io.Writer) {
 }
 
 type doctor struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit"`
+	Version string `json:"version"` // of the program
+	Commit  string `json:"commit"`  // that it was built from
 	CPU     struct {
-		Name         string   `json:"name"`
-		Features     []string `json:"features"`
-		PhysicalCore int      `json:"physical_cores"`
-		LogicalCore  int      `json:"logical_cores"`
-		L1D          int      `json:"l1d_bytes"`
-		L2           int      `json:"l2_bytes"`
-		L3           int      `json:"l3_bytes"`
+		Name         string   `json:"name"`           // as the processor says
+		Features     []string `json:"features"`       // those that kernels may use
+		PhysicalCore int      `json:"physical_cores"` // cores
+		LogicalCore  int      `json:"logical_cores"`  // hardware threads
+		L1D          int      `json:"l1d_bytes"`      // level-1 data cache
+		L2           int      `json:"l2_bytes"`       // level-2 cache
+		L3           int      `json:"l3_bytes"`       // level-3 cache
 	} `json:"cpu"`
 	CUDA     cudaReport            `json:"cuda"`
-	Backend  string                `json:"backend"`
-	ISA      string                `json:"isa"`
-	Threads  int                   `json:"threads"`
-	Reason   string                `json:"reason"`
+	Backend  string                `json:"backend"` // that is used: cpu, cuda or ref
+	ISA      string                `json:"isa"`     // instruction set of its kernels
+	Threads  int                   `json:"threads"` // that it uses
+	Reason   string                `json:"reason"`  // why it was chosen
 	Ceilings []ceilings            `json:"ceilings"`
 	Memory   []bench.StepFootprint `json:"step_memory"`
 }

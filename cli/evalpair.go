@@ -79,7 +79,7 @@ func (a *App) pairCommand() *cobra.Command {
 	f.StringSliceVar(&texts, "methods", nil, "methods to compare with the first; NAME@CANDIDATES decides with so many, NAME:EPISODES runs the first of the episodes alone, NAME=FILE with a map or weights of its own")
 	f.StringArrayVar(&constants, "constant", nil, "NAME=VALUE: the first method again, with this constant of the online step in place of its own; repeatable, a row each: "+strings.Join(gpc.Constants(), ", "))
 	f.StringArrayVar(&computing, "computing", nil, computingUsage+"; NAME=… for one of the methods; repeatable")
-	f.BoolVar(&untimed, "untimed", false, "leave times and load out of the record, of a machine that does other work")
+	f.BoolVar(&untimed, "untimed", false, "leave times and load out of the record, for a machine that does other work")
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	scenes = a.sceneFlags(cmd, &opt)

@@ -28,8 +28,8 @@ episodes and prints how many were unsafe; the test beside the C repeats them.
 MODEL is a model file, or the name of a case for its bundled map. DIR must be
 empty, or not exist.
 
-Where the case declares measurements or a delay, or --estimate or --delay do,
-the Kalman filter and the prediction along the actions under way are written too.
+If the case, --estimate or --delay declares measurements or a delay, gpc also writes
+the Kalman filter and the prediction along the actions under way.
 
 --method nmpc writes the exact controller instead, which solves an optimisation
 problem at each decision and needs no map. MODEL may then be any case of

@@ -97,16 +97,7 @@ func (a *App) explain(root *cobra.Command) {
 		}
 	}
 	visit(root, "")
-	root.SetHelpCommand(&cobra.Command{
-		Use: "help [COMMAND]", Short: "Help about any command", Example: "  " + a.Name + " help eval pair",
-		RunE: func(_ *cobra.Command, args []string) error {
-			of, _, err := root.Find(args)
-			if err != nil || of == root && len(args) > 0 {
-				return a.unknownCommand(root, strings.Join(args, " "))
-			}
-			return of.Help()
-		},
-	})
+	root.SetHelpCommand(a.helpCommand(root))
 	root.SetHelpCommandGroupID("help")
 	root.SetCompletionCommandGroupID("help")
 	help := root.HelpFunc()
@@ -129,11 +120,7 @@ func (a *App) explain(root *cobra.Command) {
 		if _, err := io.WriteString(out, wrapUsage(c, whole.String(), helpWidth(out))); err != nil {
 			return err
 		}
-		text := exitCodes
-		if c.Flags().Lookup("requeue") != nil {
-			text += "; 75 run it again (--requeue)"
-		}
-		_, err = fmt.Fprintf(out, "\n%s\n", wrapped(text, 0, helpWidth(out)))
+		_, err = fmt.Fprintf(out, "\n%s\n", wrapped(exitCodesOf(c), 0, helpWidth(out)))
 		return err
 	})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

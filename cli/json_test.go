@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,55 +16,63 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
 	"github.com/gpc-engine/gpc/export"
+	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/docsection"
 	"github.com/gpc-engine/gpc/internal/pages"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/offline"
 	"github.com/gpc-engine/gpc/serve"
 )
 
-// printed is what each command prints with --json.
-var printed = map[string]any{
-	"new": begun{}, "cases": listed{}, "methods": methods{}, "doctor": doctor{},
-	"dataset": offline.Counters{}, "dataset merge": merged{}, "train": trained{}, "compile": compile.Report{}, "refine": batchnav.Refinement{},
-	"eval": closedloop.Result{}, "eval join": closedloop.Result{}, "eval pair": closedloop.Pairing{}, "eval compare": report.Compared{},
-	"verify": closedloop.Verification{}, "certify": batchnav.Certified{}, "steer": closedloop.Steering{}, "export": export.Result{}, "system": writtenSystem{},
-	"scene": written{}, "mcap": gpc.Recorded{},
-	"serve": serve.Answer{}, "plant": closedloop.Result{}, "view": viewed{}, "bench": bench.Record{}, "bench compare": bench.Comparison{}, "bench deadline": bench.Deadlines{}, "bench scaling": bench.Scaling{}, "report": drawn{}, "demo": demonstration{},
+// printed is what each command prints with --json, and the objects in it, in the order of their page.
+var printed = []pages.Section{
+	{Title: "`new`", Value: begun{}}, {Title: "`cases`", Value: listed{}}, {Title: "`system`", Value: writtenSystem{}}, {Title: "`methods`", Value: methods{}},
+	{Title: "Object `spec`", Value: gpc.SpecDescription{}}, {Title: "Object `variable`", Value: gpc.VariableDescription{}},
+	{Title: "`doctor`", Value: doctor{}}, {Title: "`dataset`", Value: offline.Counters{}}, {Title: "`dataset merge`", Value: merged{}}, {Title: "`train`", Value: trained{}},
+	{Title: "`compile`", Value: compile.Report{}}, {Title: "Object `score`", Value: compile.Score{}}, {Title: "`refine`", Value: batchnav.Refinement{}},
+	{Title: "`serve`", Note: "One object a line, for each line that was read, with or without `--json`, and the same over HTTP. The keys of each operation stand in [serve.md](serve.md).", Value: serve.Answer{}},
+	{Title: "`eval`, `eval join`, `plant`", Value: closedloop.Result{}}, {Title: "`eval pair`", Value: closedloop.Pairing{}},
+	{Title: "`scene`", Value: written{}}, {Title: "`mcap`", Value: gpc.Recorded{}}, {Title: "`eval compare`", Value: report.Compared{}},
+	{Title: "Object `distribution`", Value: closedloop.RegretStatistics{}},
+	{Title: "Object `band`", Note: "A quantity at each point along the episodes, over those that came so far.", Value: closedloop.Band{}},
+	{Title: "Object `quantiles`", Value: closedloop.Quantiles{}}, {Title: "Object `load`", Value: closedloop.Load{}}, {Title: "Object `guard`", Value: closedloop.GuardCounts{}},
+	{Title: "Object `manifold losses`", Value: backend.ManifoldLosses{}}, {Title: "Object `rollout losses`", Value: backend.RolloutLosses{}},
+	{Title: "`view`", Value: viewed{}}, {Title: "`verify`", Value: closedloop.Verification{}}, {Title: "`certify`", Value: batchnav.Certified{}},
+	{Title: "`steer`", Value: closedloop.Steering{}}, {Title: "`export`", Value: export.Result{}}, {Title: "`bench`", Value: bench.Record{}}, {Title: "`bench compare`", Value: bench.Comparison{}},
+	{Title: "`bench deadline`", Note: "A release is the moment at which a decision should begin.", Value: bench.Deadlines{}}, {Title: "Object `times`", Value: bench.Spread{}},
+	{Title: "`bench scaling`", Value: bench.Scaling{}}, {Title: "Object `measurement`", Value: bench.Result{}}, {Title: "`report`", Value: drawn{}}, {Title: "`demo`", Value: demonstration{}},
 }
 
-// TestEveryJSONKeyIsDocumented: docs/reference/json.md has every key that a command prints, and none
-// besides. Those of pf and opf are held by domains/opf/command.
-func TestEveryJSONKeyIsDocumented(t *testing.T) {
-	page := require.Get(pages.ReadKeys("../docs/reference/json.md"))(t)
-	page.Hold(t, printed)
+var update = flag.Bool("update", false, "rewrite the generated section of docs/reference/json.md")
+
+//go:generate go test . -count=1 -run JSONPage -update
+
+// The page of JSON keys is what the comments of the fields say of every command, except of pf and opf, which domains/opf/command writes.
+func TestTheJSONPageIsTheFieldsComments(t *testing.T) {
+	text := require.Get(pages.WriteKeys("..", printed))(t)
+	section := docsection.Section{Begin: "<!-- keys of the commands: written by make docs -->", End: "<!-- end of keys of the commands -->"}
+	if differs := require.Get(section.Replace("../docs/reference/json.md", text, *update))(t); differs && !*update {
+		t.Error("docs/reference/json.md is not what the comments of the fields say: run make docs")
+	}
+}
+
+// Every command has a section on the page of JSON keys.
+func TestEveryCommandHasASectionOfJSON(t *testing.T) {
 	app, _ := cart(t)
-	var walk func(c *cobra.Command, path string)
-	var commands []string
-	walk = func(c *cobra.Command, path string) {
-		for _, sub := range c.Commands() {
-			name := path + sub.Name()
-			if walk(sub, name+" "); sub.RunE != nil {
-				commands = append(commands, name)
+	var titles strings.Builder
+	for _, s := range printed {
+		titles.WriteString(s.Title)
+	}
+	var visit func(parent *cobra.Command, path string)
+	visit = func(parent *cobra.Command, path string) {
+		for _, c := range parent.Commands() {
+			name := path + c.Name()
+			if visit(c, name+" "); c.RunE != nil && c.GroupID != "help" && !strings.Contains(titles.String(), "`"+name+"`") {
+				t.Errorf("%s is a command whose JSON is not on the page", name)
 			}
 		}
 	}
-	walk(app.root(), "")
-	for _, c := range commands {
-		if printed[c] == nil {
-			t.Errorf("%s is a command whose JSON is not listed here", c)
-		}
-	}
-	for c := range printed {
-		if !slices.Contains(commands, c) {
-			t.Errorf("%s is listed here and no command", c)
-		}
-	}
-	for c := range page {
-		command, _, _ := strings.Cut(c, " ")
-		if _, ok := printed[c]; !ok && command != "pf" && command != "opf" && !slices.Contains(page.Objects(), c) {
-			t.Errorf("docs/reference/json.md has a section for %s, which is no command and no object that one refers to", c)
-		}
-	}
+	visit(app.root(), "")
 }
 
 // The backend is named in one line; of a GPU it speaks where there is one, or a driver that

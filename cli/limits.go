@@ -32,7 +32,7 @@ const (
 )
 
 // limits are the ranges of the flags that count, by command and flag; a flag alone is of
-// every command that is not named with it. docs/reference/limits.md has them.
+// every command that is not named with it. The help page has them (docs/reference/cli.md).
 var limits = map[string]limit{
 	"threads":                {0, mostThreads},
 	"device":                 {0, mostDevice},
@@ -108,6 +108,26 @@ func checkLimits(cmd *cobra.Command) (err error) {
 	return err
 }
 
+// limitOf is the range of a flag that counts: its own at a command, or that of every command.
+func limitOf(command, flag string) (limit, bool) {
+	l, ok := limits[command+" "+flag]
+	if !ok {
+		l, ok = limits[flag]
+	}
+	return l, ok
+}
+
+// rangeOf says the range of a flag, "" for any value.
+func rangeOf(command string, f *pflag.Flag) string {
+	if most, ok := longest[command+" "+f.Name]; ok {
+		return fmt.Sprintf("0 to %v", most)
+	}
+	if l, ok := limitOf(command, f.Name); ok && f.Value.Type() != "string" {
+		return l.String()
+	}
+	return ""
+}
+
 func checkLimit(command string, f *pflag.Flag, of *pflag.FlagSet) error {
 	var counts []int
 	switch f.Value.Type() {
@@ -133,10 +153,7 @@ func checkLimit(command string, f *pflag.Flag, of *pflag.FlagSet) error {
 		}
 		return err
 	}
-	l, ok := limits[command+" "+f.Name]
-	if !ok {
-		l, ok = limits[f.Name]
-	}
+	l, ok := limitOf(command, f.Name)
 	for _, n := range counts {
 		if ok && (n < l.least || n > l.most) {
 			return BadInputf("--%s %d: want %v", f.Name, n, l)

@@ -3,11 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"math"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,35 +132,4 @@ func FuzzArguments(f *testing.F) {
 			t.Errorf("exit code %d", code)
 		}
 	})
-}
-
-// The page has every limit as it is.
-func TestTheLimitsPageHasTheLimits(t *testing.T) {
-	page := string(require.Get(os.ReadFile("../docs/reference/limits.md"))(t))
-	parts := func(name string) (command, flag string, own bool) {
-		at := strings.LastIndexByte(name, ' ')
-		return name[:max(at, 0)], name[at+1:], at >= 0
-	}
-	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		command, flag, own := parts(name)
-		if own {
-			command = "`gpc " + command + "`"
-		} else {
-			command = "every command"
-		}
-		l := limits[name]
-		least := fmt.Sprint(l.least)
-		if l.least == math.MinInt {
-			least = "–"
-		}
-		if row := fmt.Sprintf("| %s | `--%s` | %s | %d |\n", command, flag, least, l.most); !strings.Contains(page, row) {
-			t.Errorf("docs/reference/limits.md lacks %s", row)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(longest)) {
-		command, flag, _ := parts(name)
-		if row := fmt.Sprintf("| `gpc %s` | `--%s` | 0 | %v |\n", command, flag, longest[name]); !strings.Contains(page, row) {
-			t.Errorf("docs/reference/limits.md lacks %s", row)
-		}
-	}
 }

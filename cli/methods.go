@@ -15,9 +15,9 @@ import (
 
 // methods is what `gpc methods` prints.
 type methods struct {
-	Case    string                  `json:"case"`
-	Spec    gpc.SpecDescription     `json:"spec"`
-	MapSpec gpc.SpecDescription     `json:"map_spec"` // of what the map is about
+	Case    string                  `json:"case"`     // its name
+	Spec    gpc.SpecDescription     `json:"spec"`     // the vectors of its problem
+	MapSpec gpc.SpecDescription     `json:"map_spec"` // of what its map is about: the same, but for cases whose map is about a part of the scene
 	Methods []gpc.MethodDescription `json:"methods"`
 }
 

@@ -13,11 +13,11 @@ import (
 
 // begun is what `gpc new` prints.
 type begun struct {
-	Dir     string   `json:"dir"`
-	Name    string   `json:"name"`
-	Files   []string `json:"files"`
-	Require string   `json:"require"`
-	Replace string   `json:"replace"`
+	Dir     string   `json:"dir"`     // folder of the module
+	Name    string   `json:"name"`    // of the case, the program and the module
+	Files   []string `json:"files"`   // written
+	Require string   `json:"require"` // module and version of gpc that go.mod requires
+	Replace string   `json:"replace"` // checkout that go.mod replaces it by; "" for none
 }
 
 func (a *App) newCommand() *cobra.Command {
@@ -25,9 +25,9 @@ func (a *App) newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new DIR",
 		Short: "Begin a system of your own, as a Go module that runs before you edit it",
-		Long: `Writes a Go module into DIR, which must be new or empty: a complete small system
-(a crane), its test, its command line, and a README of the commands to run. Then
-edit system.go; docs/tutorials/your-system.md explains it.`,
+		Long: `Writes a Go module into DIR, which must be new or empty. The module is a complete
+small system (a crane) with its test, its command line, and a README of the commands
+to run. Then edit system.go; docs/tutorials/your-system.md explains it.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := filepath.Abs(args[0])

@@ -12,7 +12,7 @@ import (
 
 // drawn is what `gpc report` prints.
 type drawn struct {
-	Files []string `json:"files"`
+	Files []string `json:"files"` // written
 }
 
 func (a *App) reportCommand() *cobra.Command {

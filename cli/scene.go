@@ -17,13 +17,13 @@ import (
 
 // written is the JSON of a scene that was written.
 type written struct {
-	Case    string `json:"case"`
-	Seed    uint64 `json:"seed"`
-	Episode int    `json:"episode"`
-	Regime  string `json:"regime"`
-	Out     string `json:"out"`
-	Bytes   int    `json:"bytes"`
-	SHA256  string `json:"sha256"`
+	Case    string `json:"case"`    // its name
+	Seed    uint64 `json:"seed"`    // that it was drawn from
+	Episode int    `json:"episode"` // its number
+	Regime  string `json:"regime"`  // as asked for
+	Out     string `json:"out"`     // the file
+	Bytes   int    `json:"bytes"`   // of it
+	SHA256  string `json:"sha256"`  // of it
 }
 
 func (a *App) sceneCommand() *cobra.Command {

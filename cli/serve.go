@@ -113,7 +113,7 @@ them all. An address that other machines reach needs --token-file. --ui adds a w
 page at /, to watch and steer a simulated plant (docs/how-to/view.md).
 
 The end of the input, Ctrl-C and SIGTERM end the program with exit code 0, after
-all open requests are answered. docs/how-to/serve.md explains every field.`,
+all open requests are answered. docs/reference/serve.md explains every field.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.serve(cmd, args[0], &f) },
 	}

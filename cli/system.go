@@ -11,13 +11,13 @@ import (
 
 // writtenSystem is what `gpc system` prints.
 type writtenSystem struct {
-	Case       string `json:"case"`
-	SHA256     string `json:"sha256"` // of the file's canonical bytes, which are those that are written
-	Problem    string `json:"problem_sha256"`
-	Functions  int    `json:"functions"`
-	Operations int    `json:"operations"` // of them all
-	Bytes      int    `json:"bytes"`
-	Out        string `json:"out,omitempty"`
+	Case       string `json:"case"`           // its name
+	SHA256     string `json:"sha256"`         // of the file's canonical bytes ([system-file.md](system-file.md#identity))
+	Problem    string `json:"problem_sha256"` // what its maps have to have
+	Functions  int    `json:"functions"`      // of its program
+	Operations int    `json:"operations"`     // of these
+	Bytes      int    `json:"bytes"`          // of the file
+	Out        string `json:"out,omitempty"`  // file written; absent where none was asked for
 }
 
 func (a *App) systemCommand() *cobra.Command {

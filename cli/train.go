@@ -15,14 +15,14 @@ import (
 
 // trained is what `gpc train` prints.
 type trained struct {
-	Epochs        int                 `json:"epochs"`
+	Epochs        int                 `json:"epochs"` // of both phases
 	Losses        []train.EpochRecord `json:"losses"`
 	Val           model.Calibration   `json:"val"`
-	WallSeconds   float64             `json:"wall_s"`
-	SamplesPerSec float64             `json:"samples_per_s"`
-	Samples       int                 `json:"samples"`
+	WallSeconds   float64             `json:"wall_s"`        // wall time
+	SamplesPerSec float64             `json:"samples_per_s"` // through both phases
+	Samples       int                 `json:"samples"`       // in the datasets
 	Rounds        []model.Round       `json:"rounds"`
-	Model         string              `json:"model"`
+	Model         string              `json:"model"` // file written
 }
 
 func (a *App) trainCommand() *cobra.Command {

@@ -45,7 +45,7 @@ says which checks were left out. Only TRACE and --model are opened.`,
 	f := cmd.Flags()
 	f.BoolVar(&deep, "deep", false, "decide again and compare the actions: bit for bit where backend and instruction set are the trace's")
 	f.StringVar(&by.Model, "model", "", "with --deep, the file of the map that the trace names by its SHA-256 (default: the bundled map)")
-	f.DurationVar(&opt.EpisodeLimit, "episode-limit", closedloop.DefaultEpisodeLimit, "give up where one episode takes longer")
+	f.DurationVar(&opt.EpisodeLimit, "episode-limit", closedloop.DefaultEpisodeLimit, "largest time for one episode, after which verification gives up")
 	return cmd
 }
 

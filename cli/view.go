@@ -18,7 +18,7 @@ import (
 
 // viewed is what view prints.
 type viewed struct {
-	URL string `json:"url"`
+	URL string `json:"url"` // of the page
 }
 
 func (a *App) viewCommand() *cobra.Command {
@@ -26,8 +26,8 @@ func (a *App) viewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "view TRACE",
 		Short: "Show a recorded trace on a web page: scrub, step, play",
-		Long: `Shows the episodes of a trace on a web page of this machine: a picture of the plant,
-and plots of objectives, weights, margins and latencies over time. The page needs no
+		Long: `Shows the episodes of a trace on a web page of this machine. The page has a picture of
+the plant, and plots of objectives, weights, margins and latencies over time. The page needs no
 network. Ctrl-C ends it. Only TRACE is opened.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,7 +39,7 @@ network. Ctrl-C ends it. Only TRACE is opened.`,
 			return a.page(cmd.Context(), view.New(trace, perSecond, false), listen)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address of the page, of this machine alone; port 0: any that is free")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address of the page, a loopback address; port 0 takes any free port")
 	return cmd
 }
 

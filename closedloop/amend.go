@@ -14,9 +14,9 @@ import (
 
 // Amendment says which fields of a record a run of a later program added.
 type Amendment struct {
-	Commit string   `json:"commit"`
-	Device string   `json:"device"`
-	Fields []string `json:"fields"` // keys, with those that they stand below before them
+	Commit string   `json:"commit"` // of a later program that ran the same decisions again and added fields; absent: none did. All other times and loads are of the first run
+	Device string   `json:"device"` // that it ran on
+	Fields []string `json:"fields"` // keys that it added
 }
 
 // ErrNothingToAdd is the error of Amend where a record has every field already.

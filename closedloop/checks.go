@@ -14,11 +14,11 @@ type Check struct {
 	// Field is a key of the trace: of the header with "header." before it, of the end of an
 	// episode with "end.".
 	Field string `json:"field"`
-	How   string `json:"how"`
-	By    string `json:"by"` // by what it was checked, or why it was not
+	How   string `json:"how"` // what was done with it
+	By    string `json:"by"`  // by what it was checked, or why not
 	// Values that were compared, and those among the field's that could not be.
-	Values    int `json:"values"`
-	Unchecked int `json:"unchecked"`
+	Values    int `json:"values"`    // compared
+	Unchecked int `json:"unchecked"` // that could not be
 }
 
 // Words of Check.By that several fields share.

@@ -159,23 +159,21 @@ func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, erro
 // Comparison is what one trace says on the episodes that all compared traces have
 // and in which all of them are safe.
 type Comparison struct {
-	Case     string `json:"case"`
-	Method   string `json:"method"`
-	Seed     uint64 `json:"seed"`
-	Commit   string `json:"commit"`
-	Device   string `json:"device"`
-	Trace    string `json:"trace"`    // name of its file, without the folder
-	Episodes int    `json:"episodes"` // of the trace
-	Safe     int    `json:"safe"`     // among them
-	Compared int    `json:"compared"` // safe in every trace
-	CostMean Number `json:"cost_mean"`
-	// DifferencePct is the mean of 100 (cost − first's)/first's over the compared
-	// episodes, DifferenceSEM its standard error.
-	DifferencePct Number `json:"difference_pct"`
-	DifferenceSEM Number `json:"difference_sem_pct"`
+	Case          string `json:"case"`               // its name
+	Method        string `json:"method"`             // of the trace
+	Seed          uint64 `json:"seed"`               // of its scenes
+	Commit        string `json:"commit"`             // of the program
+	Device        string `json:"device"`             // of the latencies
+	Trace         string `json:"trace"`              // its file's name
+	Episodes      int    `json:"episodes"`           // of the trace
+	Safe          int    `json:"safe"`               // of them
+	Compared      int    `json:"compared"`           // safe in every trace
+	CostMean      Number `json:"cost_mean"`          // over these
+	DifferencePct Number `json:"difference_pct"`     // mean of 100 (cost − first's)/first's over these
+	DifferenceSEM Number `json:"difference_sem_pct"` // its standard error
 	// Difference is the distribution of the same.
 	Difference RegretStatistics `json:"difference"`
-	MarginMean Number           `json:"margin_mean"` // of the compared episodes' smallest margins
+	MarginMean Number           `json:"margin_mean"` // of these episodes' least margins
 	Latency    Quantiles        `json:"latency_us"`
 }
 

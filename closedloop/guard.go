@@ -4,13 +4,13 @@ import "github.com/gpc-engine/gpc/domain"
 
 // GuardCounts are decisions by what the guard did in them.
 type GuardCounts struct {
-	Failing   int `json:"failing"`   // the decided action's roll-out failed
-	Incumbent int `json:"incumbent"` // the plan accepted before was executed
+	Failing   int `json:"failing"`   // decisions whose roll-out failed
+	Incumbent int `json:"incumbent"` // the plan before was executed
 	Rescues   int `json:"rescues"`   // a rescue was asked for
 	Solved    int `json:"solved"`    // and its action executed
 	// RescueRate is Rescues over all decisions, RescueWorst the longest of them, µs.
-	RescueRate  Number `json:"rescue_rate"`
-	RescueWorst Number `json:"rescue_worst_us"`
+	RescueRate  Number `json:"rescue_rate"`     // rescues over all decisions
+	RescueWorst Number `json:"rescue_worst_us"` // the longest
 }
 
 // add counts a decision.

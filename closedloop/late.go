@@ -14,8 +14,8 @@ import (
 // are lognormal, in µs. A decision has the period of its case: one that comes later is late, and what Hold writes is
 // executed. The computer finishes what it has begun. A decision that could not begin in its period is not made.
 type Computing struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"` // as P50: each takes that long
+	P50 float64 `json:"p50"` // declared median time of a decision (`--computing`); absent: decisions take no time, as is the next
+	P99 float64 `json:"p99"` // its declared 99th percentile
 }
 
 // Validate says what in the times cannot be.

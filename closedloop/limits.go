@@ -9,21 +9,19 @@ import (
 // LimitStatistics say how often a kind of limit was broken, and how near to it or how far beyond
 // it episodes came.
 type LimitStatistics struct {
-	Limit string `json:"limit"` // Variable.LimitName of its margins
-	Unit  string `json:"unit"`
+	Limit string `json:"limit"` // a kind of limit, such as `voltage`; absent from older records, as is all of `limits` and `above_oracle`
+	Unit  string `json:"unit"`  // of its margins
 	// Decisions that broke it and Episodes that have one, with their shares of all.
-	Decisions    int    `json:"decisions"`
-	DecisionRate Number `json:"decision_rate"`
-	Episodes     int    `json:"episodes"`
-	EpisodeRate  Number `json:"episode_rate"`
+	Decisions    int    `json:"decisions"`     // that broke it
+	DecisionRate Number `json:"decision_rate"` // their share
+	Episodes     int    `json:"episodes"`      // with such a decision
+	EpisodeRate  Number `json:"episode_rate"`  // their share
 	// Mean is of the episodes' smallest margins of the kind, SEM its standard error.
-	Mean Number `json:"margin_mean"`
-	SEM  Number `json:"margin_sem"`
-	// Least is the smallest margin of the kind over all episodes, below zero the worst violation;
-	// Margin is its name, Episode where it was.
-	Least   Number `json:"least"`
-	Margin  string `json:"margin"`
-	Episode int    `json:"episode"`
+	Mean    Number `json:"margin_mean"` // mean of the episodes' smallest margins of this kind
+	SEM     Number `json:"margin_sem"`  // its standard error
+	Least   Number `json:"least"`       // least of all episodes; below 0 the worst violation
+	Margin  string `json:"margin"`      // name of that margin
+	Episode int    `json:"episode"`     // where it was
 }
 
 // limits counts what LimitStatistics say.
@@ -91,13 +89,11 @@ func (l *limits) statistics(episodes, decisions int) []LimitStatistics {
 // AboveOracle says what all N episodes with an oracle cost above it, safe or not: a policy that
 // breaks limits may cost less than every one that keeps them.
 type AboveOracle struct {
-	// Pct is 100 (Σ cost − Σ oracle)/Σ oracle, Step (Σ cost − Σ oracle) over the decisions in the
-	// unit of the cost, the paper's Δ̄. SEM are standard errors over episodes.
-	Pct     Number `json:"pct"`
-	PctSEM  Number `json:"pct_sem"`
-	Step    Number `json:"step"`
-	StepSEM Number `json:"step_sem"`
-	N       int    `json:"n"`
+	Pct     Number `json:"pct"`      // 100 (Σ cost − Σ oracle)/Σ oracle over all episodes with an oracle, safe or not; absent where an episode was not completed
+	PctSEM  Number `json:"pct_sem"`  // its standard error
+	Step    Number `json:"step"`     // (Σ cost − Σ oracle) for each decision, in the unit of the cost
+	StepSEM Number `json:"step_sem"` // its standard error
+	N       int    `json:"n"`        // number of these episodes
 }
 
 // Above is AboveOracle by the record's Outcomes: nil without them, without an episode that has an

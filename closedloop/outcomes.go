@@ -11,10 +11,10 @@ import (
 // Outcomes are the episodes of an evaluation one by one, ascending by number: what
 // records of the same episodes are compared by.
 type Outcomes struct {
-	Episode []int  `json:"episode"`
-	Safe    []bool `json:"safe"`
-	Cost    Vector `json:"cost"`
-	Oracle  Vector `json:"oracle_cost"` // null without an oracle
+	Episode []int  `json:"episode"`     // number of each episode
+	Safe    []bool `json:"safe"`        // whether it was
+	Cost    Vector `json:"cost"`        // its cost
+	Oracle  Vector `json:"oracle_cost"` // its oracle's; null without
 }
 
 // outcome is one episode of Outcomes.

@@ -34,27 +34,27 @@ type Contender struct {
 // Pairing is the record of `gpc eval pair`: methods on the same episodes, one after
 // another on the same machine, each beside the first.
 type Pairing struct {
-	Case   string `json:"case"`
-	Seed   uint64 `json:"seed"`
-	Commit string `json:"commit"`
-	Device string `json:"device"`
+	Case   string `json:"case"`   // its name
+	Seed   uint64 `json:"seed"`   // of the scenes
+	Commit string `json:"commit"` // of the program
+	Device string `json:"device"` // of the latencies
 	// ProblemSHA256 and ISA are as in Source; Paired names the model and the backend.
-	ProblemSHA256 string             `json:"problem_sha256,omitempty"`
-	ISA           string             `json:"isa,omitempty"`
-	Regime        string             `json:"regime"`
-	Noise         float64            `json:"noise"`
-	Bias          float64            `json:"bias"`
-	Shift         map[string]float64 `json:"shift"`
+	ProblemSHA256 string             `json:"problem_sha256,omitempty"` // of the problem; absent from older records, as is the next
+	ISA           string             `json:"isa,omitempty"`            // instruction set
+	Regime        string             `json:"regime"`                   // of the scenes
+	Noise         float64            `json:"noise"`                    // of measurements
+	Bias          float64            `json:"bias"`                     // of measurements
+	Shift         map[string]float64 `json:"shift"`                    // factors on parameters of the plant
 	// Plant and Steps are as in Header.
 	Plant *domain.OtherPlant `json:"plant,omitempty"`
-	Steps int                `json:"steps,omitempty"`
+	Steps int                `json:"steps,omitempty"` // decisions of an episode, where `--steps` asked for them; absent: the case's own number
 	// ScenesSHA256 and Beyond are as in Result.
-	ScenesSHA256 string   `json:"scenes_sha256,omitempty"`
+	ScenesSHA256 string   `json:"scenes_sha256,omitempty"` // of the scenes that were given; absent: they were drawn
 	Beyond       []Beyond `json:"beyond,omitempty"`
 	// Map is the one that methods with a map decide by.
 	Map   PairedMap `json:"map"`
 	Pairs []Paired  `json:"pairs"`
-	Load  *Load     `json:"load,omitempty"` // the machine's during all of it; nil in a record without times
+	Load  *Load     `json:"load,omitempty"` // of the machine during all of it; null without times (`--untimed`)
 }
 
 // Untimed leaves the times out of the record: those of a machine that did other work say nothing.
@@ -67,8 +67,8 @@ func (p *Pairing) Untimed() {
 
 // PairedMap is a map with how much it was trained on.
 type PairedMap struct {
-	File    string `json:"file"` // its name without folder and ending; "" for the bundled map
-	Samples int    `json:"samples"`
+	File    string `json:"file"`    // its name without folder and ending; "" for the bundled one
+	Samples int    `json:"samples"` // that it was last trained on
 }
 
 // Paired is one method of a Pairing. Regret, as in Result, is over its safe episodes,
@@ -76,50 +76,47 @@ type PairedMap struct {
 // half the width of the 95 % interval of a mean by Student's t; null for fewer than two
 // episodes.
 type Paired struct {
-	Method string `json:"method"`
+	Method string `json:"method"` // in the order asked for
 	// Candidates per decision in place of the method's own number; 0: that.
-	Candidates int `json:"candidates,omitempty"`
+	Candidates int `json:"candidates,omitempty"` // of a decision, where another number than the method's own was asked for
 	// Constants of the online step in place of the method's own, by name.
 	Constants   map[string]float64 `json:"constants,omitempty"`
-	ModelSHA256 string             `json:"model_sha256,omitempty"` // as in Source
-	Backend     string             `json:"backend,omitempty"`
-	Episodes    int                `json:"episodes"`
-	Safe        int                `json:"safe"`
-	Failed      int                `json:"failed"` // through a lost state
-	SafeCI95    Interval           `json:"safe_ci95"`
-	// NoWay are the episodes whose first decision had no plan that keeps off the limits by all that is asked
-	// for, SafeNoWay those of them that were safe all the same.
-	NoWay     int `json:"no_way,omitempty"`
-	SafeNoWay int `json:"safe_no_way,omitempty"`
+	ModelSHA256 string             `json:"model_sha256,omitempty"` // of its map or weights; absent for a method without
+	Backend     string             `json:"backend,omitempty"`      // that it ran on; absent for one that no engine computes
+	Episodes    int                `json:"episodes"`               // run
+	Safe        int                `json:"safe"`                   // of them
+	Failed      int                `json:"failed"`                 // of them: through a lost state
+	SafeCI95    Interval           `json:"safe_ci95"`              // interval of the share
+	NoWay       int                `json:"no_way,omitempty"`       // episodes whose first decision had no plan that keeps off the limits by all that is asked for; absent for none
+	SafeNoWay   int                `json:"safe_no_way,omitempty"`  // those of them that were safe all the same
 	// Computing and Late are as in Result.
 	Computing   *Computing `json:"computing_us,omitempty"`
-	Late        int        `json:"late,omitempty"`
-	Decisions   int        `json:"decisions"`
-	Violations  int        `json:"violations"`
-	Fallback    int        `json:"fallback"`
-	RegretPct   Number     `json:"regret_pct"`
-	RegretCI95  Number     `json:"regret_ci95_pct"`
-	RegretWorst Number     `json:"regret_worst_pct"`
-	RegretN     int        `json:"regret_n"`
+	Late        int        `json:"late,omitempty"`   // decisions that came behind their period by these times; absent: 0
+	Decisions   int        `json:"decisions"`        // taken
+	Violations  int        `json:"violations"`       // of them: broke a margin
+	Fallback    int        `json:"fallback"`         // of them: something else was executed
+	RegretPct   Number     `json:"regret_pct"`       // mean over the safe episodes
+	RegretCI95  Number     `json:"regret_ci95_pct"`  // half-width by Student's t
+	RegretWorst Number     `json:"regret_worst_pct"` // largest
+	RegretN     int        `json:"regret_n"`         // number of these episodes
 	// Regret is the distribution of the same, with intervals that need no normal one.
 	Regret         RegretStatistics `json:"regret"`
-	DifferencePct  Number           `json:"difference_pct"`
-	DifferenceCI95 Number           `json:"difference_ci95_pct"`
+	DifferencePct  Number           `json:"difference_pct"`      // regret less the first method's on the same episodes, mean
+	DifferenceCI95 Number           `json:"difference_ci95_pct"` // half-width
 	// Difference is the distribution of the differences.
 	Difference RegretStatistics `json:"difference"`
-	Compared   int              `json:"compared"`
+	Compared   int              `json:"compared"` // number of these episodes
 	// Cost is by how much its episodes cost more than the first method's, in %: of those in which
 	// both are safe, whether they have an optimum or not.
-	Cost RegretStatistics `json:"cost"`
-	// MarginMean is of the episodes' smallest margins, MarginMin the smallest of all.
-	MarginMean Number    `json:"margin_mean"`
-	MarginCI95 Number    `json:"margin_ci95"`
-	MarginMin  Number    `json:"margin_min"`
-	Latency    Quantiles `json:"latency_us"`
+	Cost       RegretStatistics `json:"cost"`
+	MarginMean Number           `json:"margin_mean"` // mean over the episodes of the smallest margin
+	MarginCI95 Number           `json:"margin_ci95"` // half-width by Student's t
+	MarginMin  Number           `json:"margin_min"`  // smallest of all
+	Latency    Quantiles        `json:"latency_us"`  // null of a record without times (`--untimed`)
 	// LatencyMean is of all decisions, µs: what a method takes of a processor.
-	LatencyMean Number `json:"latency_mean_us"`
+	LatencyMean Number `json:"latency_mean_us"` // mean over the decisions; null alike
 	// Prepare is as in Result.
-	Prepare *Quantiles   `json:"prepare_us,omitempty"`
+	Prepare *Quantiles   `json:"prepare_us,omitempty"` // of what a method that works between decisions does there; absent for others
 	Guard   *GuardCounts `json:"guard,omitempty"`
 }
 

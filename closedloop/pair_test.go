@@ -67,13 +67,13 @@ func TestPairIsTheEvaluationsSideBySide(t *testing.T) {
 	}
 }
 
-// asked is a plant that counts how often the optimum of an episode is asked for.
-type asked struct {
+// counting is a plant that counts how often the optimum of an episode is asked for.
+type counting struct {
 	domain.Plant
 	times map[int]int
 }
 
-func (p asked) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+func (p counting) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
 	ep, err := p.Plant.Episode(seed, index, opt)
 	return askedEpisode{ep, p.times, index}, err
 }
@@ -93,7 +93,7 @@ func (e askedEpisode) Oracle() (float64, [][]float64, error) {
 // to the episode first.
 func TestAPairingFindsAnOptimumOnce(t *testing.T) {
 	c, times := *cartCase(t), map[int]int{}
-	c.Plant = asked{c.Plant, times}
+	c.Plant = counting{c.Plant, times}
 	opt := closedloop.Options{Seed: 5, Episodes: 4, Preference: domain.Preference{W: []float64{0.5, 0.5}}}
 	p := require.Get(closedloop.Pair(context.Background(), &c, []closedloop.Contender{{Method: "few", Episodes: 2, New: gained(1)}, {Method: "all", New: gained(1)}, {Method: "weak", New: gained(0.8)}}, opt))(t)
 	for i := range opt.Episodes {

@@ -7,100 +7,87 @@ import (
 // Result holds the statistics of an evaluation under the JSON keys of `gpc
 // eval`. Rates are fractions.
 type Result struct {
-	Case   string `json:"case"`
-	Method string `json:"method"`
-	Seed   uint64 `json:"seed"`
-	Commit string `json:"commit"`
-	Device string `json:"device"`
+	Case   string `json:"case"`   // its name
+	Method string `json:"method"` // that decided
+	Seed   uint64 `json:"seed"`   // of the scenes
+	Commit string `json:"commit"` // of the program
+	Device string `json:"device"` // of the latencies
 	Source
-	Regime string  `json:"regime"`
-	Noise  float64 `json:"noise"`
+	Regime string  `json:"regime"` // of the scenes, the case's own word
+	Noise  float64 `json:"noise"`  // of measurements, in units of each state's scale
 	// Bias and Shift are zero, and absent, where measurements are true on average and
 	// the plant is the case's own.
-	Bias  float64            `json:"bias,omitempty"`
-	Shift map[string]float64 `json:"shift,omitempty"`
+	Bias  float64            `json:"bias,omitempty"`  // of measurements, likewise; absent: 0
+	Shift map[string]float64 `json:"shift,omitempty"` // factors on parameters of the plant, by name
 	// Plant and Steps are as in Header.
 	Plant *domain.OtherPlant `json:"plant,omitempty"`
-	Steps int                `json:"steps,omitempty"`
+	Steps int                `json:"steps,omitempty"` // decisions of an episode, where `--steps` asked for them; absent: the case's own number
 	// Computing is as in Header, Late the decisions that came behind their period by it.
 	Computing *Computing `json:"computing_us,omitempty"`
-	Late      int        `json:"late,omitempty"`
-	Episodes  int        `json:"episodes"`
-	// Safe: every step taken, no margin violated, no state lost and, where the episode has
-	// a goal (see domain.EpisodeAbilities), the goal reached.
-	Safe Number `json:"safe"`
+	Late      int        `json:"late,omitempty"` // decisions that came behind their period by these times; absent: 0
+	Episodes  int        `json:"episodes"`       // run
+	Safe      Number     `json:"safe"`           // share: every step taken, no margin violated, no state lost, the goal reached
 	// Feasible is the fraction of decisions without a violation (paper, OPF).
-	Feasible Number `json:"feasible"`
-	// CollisionFree: no collision margin violated; null for a case that has none.
-	CollisionFree Number `json:"collision_free"`
+	Feasible      Number `json:"feasible"`       // share of decisions without a violation
+	CollisionFree Number `json:"collision_free"` // share without a violated collision margin; null where there is none
 	// GapPct is 100 (Σ cost − Σ oracle)/Σ oracle over the RegretN safe episodes that have
 	// an oracle (where that is a reference method: in which both are safe). GapSEM is the
 	// standard error of this ratio over episodes.
-	GapPct Number `json:"gap_pct"`
-	GapSEM Number `json:"gap_sem_pct"`
-	// RegretPct is the mean of 100 (cost − oracle)/oracle over the same RegretN
-	// episodes, RegretSEM its standard error, RegretMin the smallest: below zero
-	// it says that the oracle is weak.
-	RegretPct Number `json:"regret_pct"`
-	RegretSEM Number `json:"regret_sem_pct"`
-	RegretMin Number `json:"regret_min_pct"`
-	RegretN   int    `json:"regret_n"`
+	GapPct    Number `json:"gap_pct"`        // 100 (Σ cost − Σ oracle)/Σ oracle over safe episodes with an oracle
+	GapSEM    Number `json:"gap_sem_pct"`    // its standard error
+	RegretPct Number `json:"regret_pct"`     // mean of 100 (cost − oracle)/oracle over the same episodes
+	RegretSEM Number `json:"regret_sem_pct"` // its standard error
+	RegretMin Number `json:"regret_min_pct"` // least: below zero says that the oracle is weak
+	RegretN   int    `json:"regret_n"`       // number of these episodes
 	// Regret is their distribution, with intervals.
-	Regret   RegretStatistics `json:"regret"`
-	CostMean Number           `json:"cost_mean"`
-	// MarginMin and MarginMean are over the episodes' smallest margins, MarginSEM is
-	// the mean's standard error.
-	MarginMin Number `json:"margin_min"`
+	Regret    RegretStatistics `json:"regret"`
+	CostMean  Number           `json:"cost_mean"`  // of an episode
+	MarginMin Number           `json:"margin_min"` // least of all episodes
 	// Tolerance: a margin below −Tolerance is a violation; absent in a record of an older program.
-	Tolerance  float64 `json:"margin_tolerance,omitempty"`
-	MarginMean Number  `json:"margin_mean"`
-	MarginSEM  Number  `json:"margin_sem"`
+	Tolerance  float64 `json:"margin_tolerance,omitempty"` // how far below zero a margin may be before it counts as a violation; absent from older records
+	MarginMean Number  `json:"margin_mean"`                // mean of the episodes' least
+	MarginSEM  Number  `json:"margin_sem"`                 // its standard error
 	// MarginsMean are the means over episodes of the smallest value of each named
 	// margin; absent where a trace does not hold them.
-	MarginsMean map[string]Number `json:"margins_mean,omitempty"`
+	MarginsMean map[string]Number `json:"margins_mean,omitempty"` // mean of the episodes' least, by the margin's name
 	// Limits say how often and how far each kind of limit was broken, in the order of
 	// Spec.Limits; nil for a record of an older program, and for episodes of its traces.
 	Limits []LimitStatistics `json:"limits,omitempty"`
 	// AboveOracle is Above; absent for a method or a case without.
 	AboveOracle *AboveOracle `json:"above_oracle,omitempty"`
-	// Reached and AtEnd are the fractions of episodes that met their goal at some
-	// step, and after the last; absent for a case without goals.
-	Reached *Number `json:"reached,omitempty"`
-	AtEnd   *Number `json:"at_end,omitempty"`
+	Reached     *Number      `json:"reached,omitempty"` // share of episodes that met their goal at some step; absent without goals
+	AtEnd       *Number      `json:"at_end,omitempty"`  // share after the last step
 	// ScenesSHA256 is of the scenes that were given (Scenes.SHA256), Beyond says in what they
 	// lie outside of what the case's maps are made for; absent where scenes were drawn.
-	ScenesSHA256 string   `json:"scenes_sha256,omitempty"`
+	ScenesSHA256 string   `json:"scenes_sha256,omitempty"` // of the scenes that were given ([formats.md](formats.md#scene-scene-file)); absent: they were drawn
 	Beyond       []Beyond `json:"beyond,omitempty"`
 	// Starts are of an oracle of several solves, absent elsewhere.
 	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.
-	Unsafe []UnsafeEpisode `json:"unsafe,omitempty"`
-	// Decisions, of which Violations broke a margin, Fallback executed something
-	// other than the method's own action, and Flagged had any guard act.
-	Decisions  int `json:"decisions"`
-	Violations int `json:"violations"`
-	Fallback   int `json:"fallback"`
-	Flagged    int `json:"flagged"`
+	Unsafe     []UnsafeEpisode `json:"unsafe,omitempty"`
+	Decisions  int             `json:"decisions"`  // taken
+	Violations int             `json:"violations"` // of them: broke a margin
+	Fallback   int             `json:"fallback"`   // of them: something else than the method's own action was executed
+	Flagged    int             `json:"flagged"`    // of them: some guard acted
 	// Gap says how far decisions may be above their optima; absent for a case that knows no bound.
 	Gap *GapBounds `json:"gap_bound,omitempty"`
 	// Guard is what the case's guard did; absent for a case without.
 	Guard *GuardCounts `json:"guard,omitempty"`
 	// Failed are the episodes that passed through a lost state (domain.ProblemAbilities.Failed), Failures
 	// those that were not completed.
-	Failed   int `json:"failed"`
-	Failures int `json:"failures"`
+	Failed   int `json:"failed"`   // episodes through a lost state
+	Failures int `json:"failures"` // episodes that were not completed
 	// NoWay are the episodes whose first decision had no plan that keeps off the limits by all that is asked
 	// for, SafeNoWay those of them that were safe all the same.
-	NoWay     int `json:"no_way,omitempty"`
-	SafeNoWay int `json:"safe_no_way,omitempty"`
-	// OracleFailures are episodes whose oracle did not solve.
-	OracleFailures int `json:"oracle_failures"`
+	NoWay          int `json:"no_way,omitempty"`      // without a first plan that keeps off the limits by all that is asked for
+	SafeNoWay      int `json:"safe_no_way,omitempty"` // of them: safe all the same
+	OracleFailures int `json:"oracle_failures"`       // episodes whose oracle did not solve
 	// Excluded are scenes left out before any method ran, by the case's own
 	// criterion.
 	Excluded int       `json:"excluded"`
-	Latency  Quantiles `json:"latency_us"`
-	// Prepare are the times between decisions of a method that works there (domain.ControllerAbilities.Prepare); absent for others.
-	Prepare *Quantiles `json:"prepare_us,omitempty"`
+	Latency  Quantiles `json:"latency_us"` // of a decision
+	// Prepare are the times between decisions of a method that works there; absent for others.
+	Prepare *Quantiles `json:"prepare_us,omitempty"` // of what a method that works between decisions does there; absent for others
 	// Load is the machine's while the latencies were taken; absent where it is not known, as
 	// of a result that was read from traces.
 	Load *Load `json:"load,omitempty"`
@@ -108,7 +95,7 @@ type Result struct {
 	// has no such parts.
 	Shares Shares `json:"shares_us"`
 	// Displacement is the mean ‖z_{t+1} − z_t‖.
-	Displacement Number        `json:"displacement_mean"`
+	Displacement Number        `json:"displacement_mean"` // mean ‖z_{t+1} − z_t‖
 	CI95         RateIntervals `json:"ci95"`
 	Outcomes     *Outcomes     `json:"outcomes,omitempty"`
 	Series       *Series       `json:"series,omitempty"`
@@ -120,41 +107,39 @@ type Result struct {
 // Source is by content what the figures of a record come from besides its seed: of an older
 // record nothing. The model names its dataset.
 type Source struct {
-	ProblemSHA256 string `json:"problem_sha256,omitempty"` // domain.FingerprintOf the problem of the case
-	ModelSHA256   string `json:"model_sha256,omitempty"`   // as Header's
-	Backend       string `json:"backend,omitempty"`
-	ISA           string `json:"isa,omitempty"`
+	ProblemSHA256 string `json:"problem_sha256,omitempty"` // of the problem: network, parameters, sizes; absent from older records, as are the next three
+	ModelSHA256   string `json:"model_sha256,omitempty"`   // of the map or the weights, which name their dataset; absent for a method without
+	Backend       string `json:"backend,omitempty"`        // that the method ran on; absent for one that no engine computes
+	ISA           string `json:"isa,omitempty"`            // instruction set
 }
 
 // StartStatistics say how far the local optima of an oracle's starts lie apart, and so
 // what it is worth.
 type StartStatistics struct {
-	Solves    int    `json:"solves"`    // over all episodes
-	Converged Number `json:"converged"` // fraction
-	// Best is the fraction of the converged that ended within 0.01 % of their episode's
-	// least cost, GapPct the distribution over episodes of the worst above it.
-	Best   Number           `json:"best"`
-	GapPct RegretStatistics `json:"gap"`
+	Solves    int              `json:"solves"`    // of a method that solves from several starts, over all episodes
+	Converged Number           `json:"converged"` // share of them
+	Best      Number           `json:"best"`      // share of these within 0.01 % of the episode's least cost
+	GapPct    RegretStatistics `json:"gap"`       // over episodes, of the worst above it
 }
 
 // UnsafeEpisode is one entry of Result.Unsafe; with the result's seed it can be
 // run again.
 type UnsafeEpisode struct {
-	Episode int    `json:"episode"`
-	Cause   string `json:"cause"`
+	Episode int    `json:"episode"` // number of one that was not safe
+	Cause   string `json:"cause"`   // what is known of why
 }
 
 // Shares are the mean parts of a decision, µs.
 type Shares struct {
-	Localize Number `json:"localize"`
-	Step     Number `json:"step"`
-	Project  Number `json:"project"`
+	Localize Number `json:"localize"` // mean time of encoding and search
+	Step     Number `json:"step"`     // of the flow and decoding
+	Project  Number `json:"project"`  // of projection and margins
 }
 
 // RateIntervals are the 95 % Clopper–Pearson intervals of the rates over episodes. The
 // decisions of an episode are not independent, so that Feasible has none.
 type RateIntervals struct {
-	Safe          Interval  `json:"safe"`
-	Failed        Interval  `json:"failed"`
-	CollisionFree *Interval `json:"collision_free"`
+	Safe          Interval  `json:"safe"`           // Clopper–Pearson interval of `safe`
+	Failed        Interval  `json:"failed"`         // of the share of `failed`
+	CollisionFree *Interval `json:"collision_free"` // of `collision_free`
 }

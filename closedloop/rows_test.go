@@ -179,8 +179,8 @@ func TestSolvedAhead(t *testing.T) {
 	for h := range 5 {
 		before := solved
 		u := decide(k, s, cx, pref)
-		if asked := solved - before; asked != min(h, 1)^1 {
-			t.Errorf("decision %d asks for %d solves", h, asked)
+		if solves := solved - before; solves != min(h, 1)^1 {
+			t.Errorf("decision %d asks for %d solves", h, solves)
 		}
 		cart.Step(s, cx, u, next, nextC)
 		copy(s, next)

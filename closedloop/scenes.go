@@ -219,8 +219,8 @@ func (s *Scenes) first(n int) *Scenes {
 
 // Beyond is one entry of Result.Beyond.
 type Beyond struct {
-	Episode int    `json:"episode"` // −1: of the plant, in all of them
-	What    string `json:"what"`
+	Episode int    `json:"episode"` // of a scene that was given, −1 for the plant of all of them: something that maps are not made for
+	What    string `json:"what"`    // what
 }
 
 // Check makes every episode from number on, each step-th, without running it, and says what in

@@ -15,21 +15,20 @@ import (
 // mean of what follows over the episodes that came so far, and its 10 and 90 % quantiles.
 type Series struct {
 	// Every is how many decisions a point is the mean of; point k has those from k·Every on.
-	Every int `json:"every"`
+	Every int `json:"every"` // decisions that each point along the episodes is the mean of
 	// Episodes that are counted: those with a number below seriesEpisodes.
-	Episodes int `json:"episodes"`
-	// Total is Σ J_i, Weighted Σ σ_i J_i with σ as the plant scores the decision.
-	Total    Band   `json:"total"`
-	Weighted Band   `json:"weighted"`
-	J        []Band `json:"j"`
-	Sigma    []Band `json:"sigma"`
+	Episodes int    `json:"episodes"` // that are counted: of the first 200
+	Total    Band   `json:"total"`    // Σ J_i
+	Weighted Band   `json:"weighted"` // Σ σ_i J_i with σ as the plant scores the decision
+	J        []Band `json:"j"`        // each objective
+	Sigma    []Band `json:"sigma"`    // each entry of σ
 }
 
 // Band is a quantity along the points.
 type Band struct {
-	Mean Vector `json:"mean"`
-	P10  Vector `json:"p10"`
-	P90  Vector `json:"p90"`
+	Mean Vector `json:"mean"` // over episodes; null where none has a number
+	P10  Vector `json:"p10"`  // the 10 % quantile
+	P90  Vector `json:"p90"`  // the 90 % quantile
 }
 
 // Bounds of a Series, so that a record of it stays small.

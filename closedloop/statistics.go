@@ -26,19 +26,19 @@ type OpenInterval [2]Number
 // RegretStatistics describe the distribution of what is given in %. Without values every
 // figure is null.
 type RegretStatistics struct {
-	N    int    `json:"n"`
-	Mean Number `json:"mean_pct"`
+	N    int    `json:"n"`        // episodes
+	Mean Number `json:"mean_pct"` // mean
 	// MeanCI95 is the percentile bootstrap's, of resamples that depend on N alone.
-	MeanCI95 OpenInterval `json:"mean_ci95_pct"`
+	MeanCI95 OpenInterval `json:"mean_ci95_pct"` // its percentile bootstrap's interval
 	// Median and P90 are nearest-rank, their intervals between order statistics
 	// (distribution-free, at least 95 %).
-	Median     Number       `json:"median_pct"`
-	MedianCI95 OpenInterval `json:"median_ci95_pct"`
-	P90        Number       `json:"p90_pct"`
-	P90CI95    OpenInterval `json:"p90_ci95_pct"`
-	Max        Number       `json:"max_pct"`
+	Median     Number       `json:"median_pct"`      // nearest-rank median
+	MedianCI95 OpenInterval `json:"median_ci95_pct"` // between order statistics; an end may be null
+	P90        Number       `json:"p90_pct"`         // nearest-rank 90 % quantile
+	P90CI95    OpenInterval `json:"p90_ci95_pct"`    // likewise
+	Max        Number       `json:"max_pct"`         // largest
 	// BeyondCI95 is what share of all episodes may lie above Max.
-	BeyondCI95 Interval `json:"beyond_max_ci95"`
+	BeyondCI95 Interval `json:"beyond_max_ci95"` // share of all episodes that may lie above it
 }
 
 // bootstrapResamples of a mean.
@@ -110,9 +110,9 @@ func ClopperPearson(k, n int) Interval {
 
 // Quantiles are the latencies that DESIGN §7 names, µs.
 type Quantiles struct {
-	P50 Number `json:"p50"`
-	P95 Number `json:"p95"`
-	P99 Number `json:"p99"`
+	P50 Number `json:"p50"` // median
+	P95 Number `json:"p95"` // 95 % quantile
+	P99 Number `json:"p99"` // 99 % quantile
 }
 
 // quantiles sorts v and reads its nearest-rank quantiles; NaN for no values.

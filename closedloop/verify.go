@@ -35,12 +35,12 @@ const maxMismatches = 1000
 
 // Mismatch is one value of a trace that its verification does not confirm.
 type Mismatch struct {
-	Line    int    `json:"line"`
-	Episode int    `json:"episode"` // −1 for a value of the header
-	T       int    `json:"t"`       // −1 for a value of the header or of a whole episode
-	Field   string `json:"field"`   // as in Check.Field, with the entry where it is a list
+	Line    int    `json:"line"`    // of the file, from 1
+	Episode int    `json:"episode"` // its number
+	T       int    `json:"t"`       // decision; −1 for a value of the whole episode
+	Field   string `json:"field"`   // the trace's key, with the entry of a list
 	Trace   string `json:"trace"`   // what the trace says
-	Replay  string `json:"replay"`
+	Replay  string `json:"replay"`  // what the replay gives
 }
 
 func (m Mismatch) String() string {
@@ -49,22 +49,22 @@ func (m Mismatch) String() string {
 
 // Verification is the outcome of Verify under the JSON keys of `gpc verify`.
 type Verification struct {
-	OK     bool   `json:"ok"` // nothing that was checked differs
-	Case   string `json:"case"`
-	Method string `json:"method"`
+	OK     bool   `json:"ok"`     // whether nothing that was checked differs
+	Case   string `json:"case"`   // of the trace
+	Method string `json:"method"` // of the trace
 	// SHA256 is the hash of the last record, and by the chain of the whole trace.
-	SHA256    string  `json:"trace_sha256"`
-	Episodes  int     `json:"episodes"`
-	Decisions int     `json:"decisions"`
-	Safe      int     `json:"safe"`
-	Tolerance float64 `json:"tolerance"`
-	Deep      bool    `json:"deep"`
+	SHA256    string  `json:"trace_sha256"` // of the last record, and by the chain of the whole trace
+	Episodes  int     `json:"episodes"`     // replayed
+	Decisions int     `json:"decisions"`    // replayed
+	Safe      int     `json:"safe"`         // episodes, by the replay
+	Tolerance float64 `json:"tolerance"`    // relative, of a value
+	Deep      bool    `json:"deep"`         // whether decisions were made again
 	// Exact: what was decided again was compared bit for bit.
-	Exact bool `json:"exact"`
+	Exact bool `json:"exact"` // whether these were compared bit for bit
 	// Checks are what was done with every field that a trace has.
 	Checks []Check `json:"checks"`
 	// Differing values in all, the first of them in Mismatches.
-	Differing  int        `json:"differing"`
+	Differing  int        `json:"differing"` // values that differ
 	Mismatches []Mismatch `json:"mismatches"`
 }
 

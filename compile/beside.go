@@ -23,15 +23,13 @@ type Beside struct {
 	Score
 	// Over so many of them, in which both are safe and there is a reference, the chosen method
 	// costs Map and the solver Own.
-	Compared int               `json:"compared"`
-	Map      closedloop.Number `json:"map_mean_pct"`
-	Own      closedloop.Number `json:"own_mean_pct"`
+	Compared int               `json:"compared"`     // of these starts, those from which both it and the chosen method are safe and there is a reference
+	Map      closedloop.Number `json:"map_mean_pct"` // mean regret of the chosen method there
+	Own      closedloop.Number `json:"own_mean_pct"` // that of the solver there
 	// Informed is what the solver costs from the same starts where it is given the state of the plant; absent where it is.
-	Informed *closedloop.Number `json:"informed_mean_pct,omitempty"`
-	// Period is the time between two decisions, µs, and Fits says whether the solver is done in it
-	// in 99 of 100.
-	Period closedloop.Number `json:"period_us"`
-	Fits   bool              `json:"fits"`
+	Informed *closedloop.Number `json:"informed_mean_pct,omitempty"` // that of the solver from the same starts where it is given the state of the plant; absent where it is anyway
+	Period   closedloop.Number  `json:"period_us"`                   // time between two decisions
+	Fits     bool               `json:"fits"`                        // whether the solver's time between decisions is within that in 99 of 100
 }
 
 // solverStarts is how many starts the solver has, 0 where the case has none or it was not timed.

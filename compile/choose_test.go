@@ -74,10 +74,10 @@ func TestTheMapAloneAsksNoSolver(t *testing.T) {
 	y.Scenario = []domain.Variable{{Name: "q", Unit: "m", Lo: -1, Hi: -0.7}, {Name: "v", Unit: "m/s", Lo: 0.6, Hi: 1.2}}
 	y.Real, y.Dual = equations.Of[float64]{Step: coast[float64], Objectives: objectives[float64], Margins: before[float64]}, equations.Of[complex128]{Step: coast[complex128], Objectives: objectives[complex128], Margins: before[complex128]}
 	def := require.Get(y.Case())(t)
-	var asked atomic.Int64
+	var calls atomic.Int64
 	solve := def.Rescue
 	def.Rescue = func(s, c []float64, pref domain.Preference, u []float64) bool {
-		asked.Add(1)
+		calls.Add(1)
 		return solve(s, c, pref, u)
 	}
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
@@ -93,7 +93,7 @@ func TestTheMapAloneAsksNoSolver(t *testing.T) {
 	if first.HeldOut.Replaced == 0 || first.HeldOut.Rescued == 0 {
 		t.Errorf("%v %% of the guarded decisions were replaced, %v %% rescued: some of both were expected", first.HeldOut.Replaced, first.HeldOut.Rescued)
 	}
-	if n := asked.Load(); n != 0 {
+	if n := calls.Load(); n != 0 {
 		t.Errorf("a solver was asked %d times beside the guard's", n)
 	}
 }

@@ -71,30 +71,28 @@ const (
 
 // Round is one turn of data, training and closed loops.
 type Round struct {
-	Kind Kind   `json:"kind"`
-	Why  string `json:"why"`
+	Kind Kind   `json:"kind"` // what the round added
+	Why  string `json:"why"`  // its reason
 	// From is the round whose map it went on from; the first went on from none.
-	From int `json:"from"`
+	From int `json:"from"` // number of the round whose map it went on from, from 0
 	// Of the Wanted scenarios so many were solved anew before the time was up, Focused of them
 	// near starts that the map before did worst from.
-	Wanted    int `json:"wanted"`
-	Scenarios int `json:"scenarios"`
-	Focused   int `json:"focused"`
+	Wanted    int `json:"wanted"`    // scenarios that it was to add
+	Scenarios int `json:"scenarios"` // solved anew before the time was up
+	Focused   int `json:"focused"`   // of them near starts that the map before did worst from
 	// Solves had samples, of these scenarios each under several preferences, where Report.KeptOff asks for room. NoRoom are those
 	// that keep off the limits by less than Report.KeptOff: from their start no plan keeps off so much.
-	Solves int `json:"solves,omitempty"`
-	NoRoom int `json:"no_room,omitempty"`
+	Solves int `json:"solves,omitempty"`  // that gave samples of these scenarios, where `kept_off` is there
+	NoRoom int `json:"no_room,omitempty"` // of these solves, those that keep off the limits by less than `kept_off`: no plan from their start keeps off so much; absent: 0
 	// Samples are all that the map was trained on.
-	Samples int `json:"samples"`
-	Epochs  int `json:"epochs"`
-	// Training and Probed are the map alone, `direct` without a guard, from starts of its own
-	// data and from others, which are new in each round; HeldOut is `direct` as it is used.
-	Training Score `json:"training"`
-	Probed   Score `json:"probed"`
-	HeldOut  Score `json:"held_out"`
+	Samples  int   `json:"samples"`
+	Epochs   int   `json:"epochs"`   // of the training
+	Training Score `json:"training"` // of the map without a guard from starts of its own data
+	Probed   Score `json:"probed"`   // likewise from new starts
+	HeldOut  Score `json:"held_out"` // of `direct` as it is used
 	// Confirmed is that from 5 to 25 times as many starts, new in each round, where HeldOut
 	// meets the target; nil elsewhere.
-	Confirmed *Score `json:"confirmed,omitempty"`
+	Confirmed *Score `json:"confirmed,omitempty"` // from 5 to 25 times as many starts, where the target is met
 	// Worst are the probed starts to solve around where a round goes on from this one's map.
 	Worst   [][]float64 `json:"worst,omitempty"`
 	Seconds Seconds     `json:"seconds"`
@@ -102,44 +100,41 @@ type Round struct {
 
 // Seconds of wall time.
 type Seconds struct {
-	Solve    float64 `json:"solve"`
-	Train    float64 `json:"train"`
-	Evaluate float64 `json:"evaluate"`
+	Solve    float64 `json:"solve"`    // wall time of solving
+	Train    float64 `json:"train"`    // of training
+	Evaluate float64 `json:"evaluate"` // of closed loops
 }
 
 // Score is a method in closed loop. Regrets are over safe episodes, in %.
 type Score struct {
-	Method   string `json:"method"`
-	Episodes int    `json:"episodes"`
-	Unsafe   int    `json:"unsafe"`
+	Method   string `json:"method"`   // that drove
+	Episodes int    `json:"episodes"` // driven
+	Unsafe   int    `json:"unsafe"`   // of them
 	// NoWay are those of Unsafe that begin where the reference finds no way to keep the
 	// limits either: a target does not ask for them.
-	NoWay int `json:"no_way"`
-	// NoRoom are the episodes whose first plan does not keep off the limits by all of Report.KeptOff, of a method that plans to the end.
-	NoRoom int               `json:"no_room,omitempty"`
-	Mean   closedloop.Number `json:"mean_pct"`
+	NoWay  int               `json:"no_way"`            // of the unsafe: begin where the reference finds no way to keep the limits either
+	NoRoom int               `json:"no_room,omitempty"` // episodes whose first plan keeps off the limits by less than `kept_off`, of a method that plans to the end; absent: 0
+	Mean   closedloop.Number `json:"mean_pct"`          // mean regret
 	// Floored is the mean with no episode counted as less than nothing, which is what the target
 	// is held to: where the reference was no optimum, its loss is not the map's gain.
-	Floored closedloop.Number `json:"floored_pct"`
+	Floored closedloop.Number `json:"floored_pct"` // mean with no episode counted as less than nothing, which the target is held to
 	// Capped is that with no episode counted as more than the largest regret that was asked
 	// for: what decisions between rounds and maps look at.
-	Capped closedloop.Number `json:"capped_pct"`
-	Median closedloop.Number `json:"median_pct"`
-	P90    closedloop.Number `json:"p90_pct"`
-	Max    closedloop.Number `json:"max_pct"`
-	// Min is below zero where the reference optimum was not one. Unsolved are the episodes
-	// without any, of which no regret is known.
-	Min      closedloop.Number `json:"min_pct"`
-	Unsolved int               `json:"unsolved"`
+	Capped   closedloop.Number `json:"capped_pct"` // that with no episode counted as more than the largest regret that was asked for
+	Median   closedloop.Number `json:"median_pct"` // median regret
+	P90      closedloop.Number `json:"p90_pct"`    // 90 % quantile
+	Max      closedloop.Number `json:"max_pct"`    // largest
+	Min      closedloop.Number `json:"min_pct"`    // least: below zero where the reference was no optimum
+	Unsolved int               `json:"unsolved"`   // episodes without a reference
 	// Rescued are the decisions for which the guard asked a solver, Replaced those in which
 	// something other than the method's own action was executed: a plan is followed that the guard
 	// has accepted, the solver's too, for as long as it is the better.
-	Rescued  closedloop.Number `json:"rescued_pct"`
-	Replaced closedloop.Number `json:"replaced_pct"`
+	Rescued  closedloop.Number `json:"rescued_pct"`  // decisions for which the guard asked a solver
+	Replaced closedloop.Number `json:"replaced_pct"` // decisions in which something else than the method's own action was executed
 	// Late are the decisions that took longer than the time between two.
 	Late closedloop.Number `json:"late_pct"`
-	P50  closedloop.Number `json:"p50_us"`
-	P99  closedloop.Number `json:"p99_us"`
+	P50  closedloop.Number `json:"p50_us"` // median time of a decision
+	P99  closedloop.Number `json:"p99_us"` // its 99 % quantile
 	// Prepare are the times between decisions of a method that works there.
 	Prepare *closedloop.Quantiles `json:"prepare_us,omitempty"`
 }
@@ -180,40 +175,37 @@ func (s *Score) rate() float64 { return float64(s.Unsafe-s.NoWay) / float64(s.Ep
 
 // Report is what a run did and how good its model is.
 type Report struct {
-	Case   string  `json:"case"`
-	Model  string  `json:"model"` // its file, beside which the report lies
-	Device string  `json:"device"`
-	Commit string  `json:"commit"`
+	Case   string  `json:"case"`   // its name
+	Model  string  `json:"model"`  // file written, without its folder: the report lies beside it
+	Device string  `json:"device"` // that it ran on
+	Commit string  `json:"commit"` // of the program
 	Rounds []Round `json:"rounds"`
-	Best   int     `json:"best"` // the round whose map it is
+	Best   int     `json:"best"` // number of the round whose map it is, from 0
 	// Choice are the methods that were compared on the held-out starts; the first is
 	// the one chosen.
-	Choice []Score `json:"choice"`
+	Choice []Score `json:"choice"` // of the methods compared on held-out starts; the first is chosen
 	// Test is the chosen method from starts that no decision has looked at; its times are
 	// those of the first tenth, one after another.
-	Test   Score   `json:"test"`
-	Solver *Beside `json:"solver,omitempty"` // absent where the case has none
+	Test   Score   `json:"test"`             // of the chosen method from starts that no decision has looked at
+	Solver *Beside `json:"solver,omitempty"` // of the warm exact solver between decisions (`nmpc-ahead`) from the first starts of the test, on one thread; absent where the case has none
 	// Measured: every method was given estimates of what is measured, in the plant as it is declared.
-	Measured bool `json:"measured,omitempty"`
-	// KeptOff is by how many standard deviations of the closed loop samples, map and solver keep off every limit.
-	KeptOff float64 `json:"kept_off,omitempty"`
-	// Plant says in a line what was driven where it is another plant than the model, and Delay how late its actions act, in periods.
-	Plant  string  `json:"plant,omitempty"`
-	Delay  float64 `json:"delay,omitempty"`
-	Met    bool    `json:"met"` // Test meets target and tail
-	Target struct {
-		Mean float64 `json:"mean_pct"`
-		Max  float64 `json:"max_pct"`
+	Measured bool    `json:"measured,omitempty"` // whether every method was given estimates of what is measured, in the plant as it is declared; absent where the state is measured exactly. Then `solver.own_mean_pct` less `solver.informed_mean_pct` is what not knowing the state costs, and `solver.map_mean_pct` less `solver.own_mean_pct` is what the map adds
+	KeptOff  float64 `json:"kept_off,omitempty"` // standard deviations of the closed loop that samples, map and solver keep off every limit; absent: 0
+	Plant    string  `json:"plant,omitempty"`    // in a line what was driven where it is another plant than the model (`--plant`); absent elsewhere
+	Delay    float64 `json:"delay,omitempty"`    // of the plant's actions behind what they are decided by, in periods; absent: 0
+	Met      bool    `json:"met"`                // whether the test meets target and tail
+	Target   struct {
+		Mean float64 `json:"mean_pct"` // mean regret asked for
+		Max  float64 `json:"max_pct"`  // largest regret asked for
 	} `json:"target"`
-	Ended   string  `json:"ended"`  // why there is no further round
-	Advice  string  `json:"advice"` // what is left to do where the target is not met; ""
-	Seconds float64 `json:"seconds"`
-	// EndSeconds of these are the choice and the test of this run.
-	EndSeconds float64 `json:"end_seconds"`
+	Ended      string  `json:"ended"`       // why there is no further round
+	Advice     string  `json:"advice"`      // what is left to do where the target is not met; ""
+	Seconds    float64 `json:"seconds"`     // wall time, earlier runs of the folder included
+	EndSeconds float64 `json:"end_seconds"` // of these, choice and test of this run
 	// Load is the machine's, TimesLoad that while the times of Test were taken; absent where
 	// it is not known.
-	Load      *closedloop.Load `json:"load,omitempty"`
-	TimesLoad *closedloop.Load `json:"times_load,omitempty"`
+	Load      *closedloop.Load `json:"load,omitempty"`       // of the machine; absent where it is not known
+	TimesLoad *closedloop.Load `json:"times_load,omitempty"` // while the times of `test` were taken
 }
 
 // run is one run in progress.

@@ -117,9 +117,9 @@ func TestAsManyTestsAsThereIsTimeFor(t *testing.T) {
 	r := &run{c: sled(t), opt: Options{Starts: 200, Threads: 2, Budget: 600 * time.Second}, now: func() time.Time { return now }, began: now}
 	r.journal.Pace = pace{Reference: 0.25, Episodes: map[string]float64{"direct": 0.001, "refine-64-ahead": 0.5}}
 	for _, v := range []struct {
-		method       string
-		spent, asked float64
-		want         int
+		method           string
+		spent, requested float64
+		want             int
 	}{
 		{"direct", 0, 0, 1000},           // a quarter of a second each
 		{"direct", 450, 0, 550},          // 137.5 s, and 0.055 s for the times
@@ -129,9 +129,9 @@ func TestAsManyTestsAsThereIsTimeFor(t *testing.T) {
 		{"refine-64-ahead", 700, 30, 30},
 		{"refine-64-ahead", 700, 5000, 5000},
 	} {
-		r.earlier, r.opt.TestStarts = v.spent, int(v.asked)
+		r.earlier, r.opt.TestStarts = v.spent, int(v.requested)
 		if got := r.tests(v.method); got != v.want {
-			t.Errorf("%s after %v of 600 s, %v asked for: %d starts, want %d", v.method, v.spent, v.asked, got, v.want)
+			t.Errorf("%s after %v of 600 s, %v asked for: %d starts, want %d", v.method, v.spent, v.requested, got, v.want)
 		}
 	}
 	for tests, want := range map[int]int{10: 10, 100: 20, 500: 50, 1000: 100, 5000: 100} {
@@ -145,18 +145,18 @@ func TestAsManyTestsAsThereIsTimeFor(t *testing.T) {
 func TestAsManyHeldOutAsTheBudgetBears(t *testing.T) {
 	now := time.Unix(0, 0)
 	for _, v := range []struct {
-		reference   float64
-		asked, want int
+		reference       float64
+		requested, want int
 	}{{0, 0, 200}, {0.01, 0, 200}, {0.0625, 0, 160}, {1, 0, 50}, {1, 300, 300}} {
-		r := &run{c: sled(t), plant: &closedloop.Simulation{}, dir: t.TempDir(), opt: Options{Starts: v.asked, Budget: 200 * time.Second}, now: func() time.Time { return now }, began: now}
+		r := &run{c: sled(t), plant: &closedloop.Simulation{}, dir: t.TempDir(), opt: Options{Starts: v.requested, Budget: 200 * time.Second}, now: func() time.Time { return now }, began: now}
 		r.journal.Pace.Reference = v.reference
 		require.OK(t, r.holdOut())
 		if r.opt.Starts != v.want {
-			t.Errorf("%v s a reference, %d asked for: %d starts, want %d", v.reference, v.asked, r.opt.Starts, v.want)
+			t.Errorf("%v s a reference, %d asked for: %d starts, want %d", v.reference, v.requested, r.opt.Starts, v.want)
 		}
-		r.opt.Starts, r.opt.Budget = v.asked, time.Hour // another run of the same
+		r.opt.Starts, r.opt.Budget = v.requested, time.Hour // another run of the same
 		if require.OK(t, r.holdOut()); r.opt.Starts != v.want {
-			t.Errorf("%v s a reference, %d asked for: %d starts where it goes on, want %d", v.reference, v.asked, r.opt.Starts, v.want)
+			t.Errorf("%v s a reference, %d asked for: %d starts where it goes on, want %d", v.reference, v.requested, r.opt.Starts, v.want)
 		}
 	}
 }

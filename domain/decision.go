@@ -67,9 +67,9 @@ type Chosen struct {
 // SourceStatistics say what one source of candidates contributed. Costs are over
 // its feasible candidates, 0 where it has none.
 type SourceStatistics struct {
-	Source     Source  `json:"source"`
-	Candidates int     `json:"candidates"`
-	Feasible   int     `json:"feasible"`
-	BestCost   float64 `json:"best_cost"`
-	MeanCost   float64 `json:"mean_cost"`
+	Source     Source  `json:"source"`     // where candidates are from
+	Candidates int     `json:"candidates"` // of that source
+	Feasible   int     `json:"feasible"`   // of them
+	BestCost   float64 `json:"best_cost"`  // of the feasible; 0 without
+	MeanCost   float64 `json:"mean_cost"`  // likewise
 }

@@ -63,8 +63,8 @@ func (c *Case) Shifted(factors map[string]float64) (Case, error) {
 
 // OtherPlant is a plant that is another than the model of its case.
 type OtherPlant struct {
-	Case          string `json:"case"` // whose plant it is
-	ProblemSHA256 string `json:"problem_sha256"`
+	Case          string `json:"case"`           // whose plant it is, where that is another than the model (`--plant`)
+	ProblemSHA256 string `json:"problem_sha256"` // of that case's problem
 	// Shift are the factors on parameters of that case's plant that made it.
 	Shift map[string]float64 `json:"shift,omitempty"`
 	// Model are the Plant.Params of the case itself, whose own plant its methods know.

@@ -96,7 +96,7 @@ func (c *CUDA) chosen(o *Options) ([]int, error) {
 		return nil, fmt.Errorf("%s: %w", o.flag(), c.Problem)
 	}
 	for _, d := range o.Devices {
-		err := error(&driver.DeviceError{Asked: d})
+		err := error(&driver.DeviceError{Ordinal: d})
 		if d >= 0 && d < len(c.Devices) {
 			err = c.Devices[d].Usable()
 		}

@@ -93,14 +93,14 @@ func (m *Model) Latent() int { return m.DecoderS.In() }
 // Calibration holds what is estimated on held-out data after training, and how E_x reads
 // a user's preference.
 type Calibration struct {
-	TauGeom        float64   `json:"tau_geom"`        // mean ‖s − D_s(E_x(x))‖², normalised units
+	TauGeom        float64   `json:"tau_geom"`        // τ_geom of the map: mean ‖s − D_s(E_x(x))‖², normalised
 	DeltaDec       float64   `json:"delta_dec"`       // largest ‖D_u − u*‖ after decoding, physical units
 	DeltaDecP99    float64   `json:"delta_dec_p99"`   // its 99th percentile
-	ObjectiveIdeal []float64 `json:"objective_ideal"` // per objective, over the dataset
-	ObjectiveNadir []float64 `json:"objective_nadir"`
-	LatentSpread   float64   `json:"latent_spread"` // RMS distance of codes from their mean
+	ObjectiveIdeal []float64 `json:"objective_ideal"` // least of each objective over the dataset
+	ObjectiveNadir []float64 `json:"objective_nadir"` // largest of each
+	LatentSpread   float64   `json:"latent_spread"`   // RMS distance of codes from their mean
 	// PreferenceFloor is ε of the slot (domain.Preference.Slot) that E_x was trained with.
-	PreferenceFloor float64 `json:"preference_floor,omitempty"`
+	PreferenceFloor float64 `json:"preference_floor,omitempty"` // ε of the priority slot that E_x was trained with
 }
 
 // Provenance says how a model came to be; it is what makes a bundled model
@@ -131,21 +131,21 @@ type Provenance struct {
 // Round is a dataset of some seed: solved, at the states that a policy visits, or
 // distilled from one.
 type Round struct {
-	SamplesSHA256 string `json:"samples_sha256"`
-	Samples       int    `json:"samples"`
-	Seed          uint64 `json:"seed"`
-	Scenarios     int    `json:"scenarios"`
+	SamplesSHA256 string `json:"samples_sha256"` // of one dataset
+	Samples       int    `json:"samples"`        // in it
+	Seed          uint64 `json:"seed"`           // of it
+	Scenarios     int    `json:"scenarios"`      // of it
 	Policy        Policy `json:"policy,omitzero"`
-	Distilled     bool   `json:"distilled,omitempty"`
-	Program       string `json:"program"` // that made it
-	ISA           string `json:"isa"`     // of the CPU that made it
+	Distilled     bool   `json:"distilled,omitempty"` // whether its samples are a policy's own decisions
+	Program       string `json:"program"`             // that made it
+	ISA           string `json:"isa"`                 // instruction set that made it
 }
 
 // Policy is the controller that led to the states of a dataset: a method of a map.
 type Policy struct {
-	Method      string `json:"method"`
-	ModelSHA256 string `json:"model_sha256"`
-	Backend     string `json:"backend"`
+	Method      string `json:"method"`       // that visited its states
+	ModelSHA256 string `json:"model_sha256"` // of its map
+	Backend     string `json:"backend"`      // that it decided on
 }
 
 // Validate checks that the four networks, the normalisations and the codes fit

@@ -174,24 +174,22 @@ func (h *Header) differs(o *Header) string {
 
 // Counters say what a run or a dataset did.
 type Counters struct {
-	Samples   int64 `json:"samples"`
-	Scenarios int64 `json:"scenarios"` // scenarios tried
-	Retained  int64 `json:"retained"`  // scenarios with at least one sample
-	Discarded int64 `json:"discarded"` // scenarios without
+	Samples   int64 `json:"samples"`   // in the dataset
+	Scenarios int64 `json:"scenarios"` // tried
+	Retained  int64 `json:"retained"`  // with at least one sample
+	Discarded int64 `json:"discarded"` // without
 	Solves    int64 `json:"solves"`    // or episodes, of a distilled policy
 	// Infeasible and NotConverged are the solves without a solution. The first
 	// infeasible solve of a scenario that has no sample yet discards it: whether
 	// there is a feasible point does not depend on the preference.
-	Infeasible   int64 `json:"infeasible"`
-	NotConverged int64 `json:"not_converged"`
-	// NoRoom are the solves with samples that keep off the limits by less than the provenance's KeptOff, as no plan keeps off so much.
-	NoRoom int64 `json:"no_room,omitempty"`
+	Infeasible   int64 `json:"infeasible"`        // solves without a feasible point
+	NotConverged int64 `json:"not_converged"`     // solves that ended above their tolerance
+	NoRoom       int64 `json:"no_room,omitempty"` // solves with samples that keep off the limits by less than the case's level, as no plan keeps off so much; absent: 0
 	// Reasons are the same solves by why they have no solution, as exactly as the solver
 	// says it (domain.Reason).
-	Reasons     map[string]int64 `json:"reasons,omitempty"`
-	WallSeconds float64          `json:"wall_s"` // of this run; for a dataset, summed over its parts
-	// SolvesPerSecond is of this run's solves; 0 when nothing was left to solve.
-	SolvesPerSecond float64 `json:"solves_per_s"`
+	Reasons         map[string]int64 `json:"reasons,omitempty"` // solves without a sample, by reason
+	WallSeconds     float64          `json:"wall_s"`            // wall time; for a dataset, summed over its parts
+	SolvesPerSecond float64          `json:"solves_per_s"`      // of this run; 0 where nothing was left to solve
 }
 
 // Add adds what another run or part did; the rate stays.

@@ -68,17 +68,17 @@ func TestADecisionComesBeforeWhatIsAskedAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, decided := atWork(t, 10*time.Millisecond)
 		aside := s.Aside()
-		var asked sync.WaitGroup
+		var decisions sync.WaitGroup
 		for range 5 {
-			asked.Go(func() { require.Get(aside.Decide(t.Context(), "looking", about(0.1)))(t) })
+			decisions.Go(func() { require.Get(aside.Decide(t.Context(), "looking", about(0.1)))(t) })
 		}
 		synctest.Wait() // the first is in progress
 		for _, x := range []float64{0.2, 0.3} {
-			asked.Go(func() { require.Get(s.Decide(t.Context(), "plant", about(x)))(t) })
+			decisions.Go(func() { require.Get(s.Decide(t.Context(), "plant", about(x)))(t) })
 			synctest.Wait()
 		}
 		began := time.Now()
-		asked.Wait()
+		decisions.Wait()
 		if got, want := decided(), []float64{0.1, 0.2, 0.3, 0.1, 0.1, 0.1, 0.1}; !slices.Equal(got, want) {
 			t.Errorf("decisions were made about %v, want %v", got, want)
 		}

@@ -58,7 +58,7 @@ type handler struct {
 	routes  map[string]map[string]http.HandlerFunc // by path and method
 }
 
-// Handler is the server over HTTP, on Paths; docs/how-to/serve.md has what it answers. Any other path is
+// Handler is the server over HTTP, on Paths; docs/reference/serve.md has what it answers. Any other path is
 // 404.
 func Handler(s *Server, o HTTPOptions) http.Handler {
 	o.MaxBytes, o.Patience = cmp.Or(o.MaxBytes, DefaultLineBytes), cmp.Or(o.Patience, DefaultPatience)

@@ -44,16 +44,16 @@ func (s *Server) Lines(ctx context.Context, in io.Reader, out io.Writer, opt Lin
 	l := &lines{from: bufio.NewReaderSize(interrupt.Reader(until, in), 1<<16), max: cmp.Or(opt.MaxBytes, DefaultLineBytes)}
 	hurry := make(chan struct{})
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(cmp.Or(opt.Drain, DefaultDrain), func() { close(hurry) }) })()
-	asked, written := make(chan *job, waitingLines), make(chan error, 1)
+	pending, written := make(chan *job, waitingLines), make(chan error, 1)
 	go func() {
-		err := s.answer(asked, out, hurry)
+		err := s.answer(pending, out, hurry)
 		stop() // nothing more is to be read
-		for range asked {
+		for range pending {
 		}
 		written <- err
 	}()
-	err := s.read(l, asked)
-	close(asked)
+	err := s.read(l, pending)
+	close(pending)
 	if ctx.Err() != nil || until.Err() != nil {
 		err = nil
 	}
@@ -61,7 +61,7 @@ func (s *Server) Lines(ctx context.Context, in io.Reader, out io.Writer, opt Lin
 }
 
 // read asks for every line.
-func (s *Server) read(l *lines, asked chan<- *job) error {
+func (s *Server) read(l *lines, pending chan<- *job) error {
 	for {
 		group, end := l.group()
 		read := time.Now()
@@ -83,7 +83,7 @@ func (s *Server) read(l *lines, asked chan<- *job) error {
 			}
 		}
 		for _, j := range jobs {
-			asked <- j
+			pending <- j
 		}
 		switch {
 		case errors.Is(end, io.EOF):
@@ -111,9 +111,9 @@ func (s *Server) request(text []byte, limit int, read time.Time) (*job, error) {
 
 // answer writes the answers in the order of the requests, as they come. After hurry nobody is
 // waited for.
-func (s *Server) answer(asked <-chan *job, out io.Writer, hurry <-chan struct{}) error {
+func (s *Server) answer(pending <-chan *job, out io.Writer, hurry <-chan struct{}) error {
 	w := bufio.NewWriterSize(out, 1<<16)
-	for j := range asked {
+	for j := range pending {
 		if !j.finished() {
 			if err := w.Flush(); err != nil {
 				return err
@@ -135,7 +135,7 @@ func (s *Server) answer(asked <-chan *job, out io.Writer, hurry <-chan struct{})
 		if _, err := w.Write(append(text, '\n')); err != nil {
 			return err
 		}
-		if len(asked) == 0 {
+		if len(pending) == 0 {
 			if err := w.Flush(); err != nil {
 				return err
 			}

@@ -21,11 +21,11 @@ const (
 // (neighbourhoods are of training rows). Only the losses of the record's own
 // phase are set.
 type EpochRecord struct {
-	Phase        Phase   `json:"phase"`
-	Epoch        int     `json:"epoch"` // from 1, in its phase
-	LearningRate float64 `json:"learning_rate"`
-	Seconds      float64 `json:"seconds"`
-	Samples      int     `json:"samples"`
+	Phase        Phase   `json:"phase"`         // manifold or rollout
+	Epoch        int     `json:"epoch"`         // from 1, in its phase
+	LearningRate float64 `json:"learning_rate"` // of the epoch
+	Seconds      float64 `json:"seconds"`       // wall time
+	Samples      int     `json:"samples"`       // drawn
 
 	Manifold           *backend.ManifoldLosses `json:"manifold,omitempty"`
 	ManifoldValidation *backend.ManifoldLosses `json:"manifold_validation,omitempty"`
@@ -34,10 +34,10 @@ type EpochRecord struct {
 
 	// The early report, on the same held-out rows: what the certificates will
 	// rest on can be seen to converge, or not, from the first epoch.
-	TauGeom      float64 `json:"tau_geom"`      // mean ‖s − D_s(E_x(x))‖², normalised
-	DeltaDec     float64 `json:"delta_dec"`     // largest ‖u − u*‖ after projection, physical
-	DeltaDecP99  float64 `json:"delta_dec_p99"` // 99th percentile of the same
-	DeltaDecMean float64 `json:"delta_dec_mean"`
+	TauGeom      float64 `json:"tau_geom"`       // mean ‖s − D_s(E_x(x))‖² on held-out rows, normalised
+	DeltaDec     float64 `json:"delta_dec"`      // largest ‖u − u*‖ there after projection, physical units
+	DeltaDecP99  float64 `json:"delta_dec_p99"`  // its 99th percentile
+	DeltaDecMean float64 `json:"delta_dec_mean"` // its mean
 }
 
 // Loss is the mean total of the epoch's updates, each weighed by its samples.

@@ -42,7 +42,7 @@ const (
 	aliveEvery = 2 * time.Second
 )
 
-// Handler is the page and its API under /view/. What the API is, docs/how-to/view.md says.
+// Handler is the page and its API under /view/. What the API is, docs/reference/view.md says.
 type Handler struct {
 	mux     *http.ServeMux
 	origins http.CrossOriginProtection

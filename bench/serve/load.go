@@ -186,8 +186,8 @@ func (w *wire) ask(request []byte) (status int, body []byte, err error) {
 	return status, body, err
 }
 
-// asked is a request with the time of machine.Now that it is due at.
-type asked struct {
+// dueRequest is a request with the time of machine.Now that it is due at.
+type dueRequest struct {
 	number int
 	due    time.Duration
 }
@@ -201,7 +201,7 @@ type outcome struct {
 }
 
 // pace makes requests due at the times that next says, until the context ends or next says so.
-func pace(ctx context.Context, to chan<- asked, next func() (at time.Duration, more bool)) error {
+func pace(ctx context.Context, to chan<- dueRequest, next func() (at time.Duration, more bool)) error {
 	defer close(to)
 	runtime.LockOSThread() // and the thread ends with the goroutine, as it sleeps like no other
 	if err := machine.Punctual(); err != nil {
@@ -216,7 +216,7 @@ func pace(ctx context.Context, to chan<- asked, next func() (at time.Duration, m
 			return err
 		}
 		select {
-		case to <- asked{i, at}:
+		case to <- dueRequest{i, at}:
 		case <-ctx.Done():
 		}
 	}
@@ -225,7 +225,7 @@ func pace(ctx context.Context, to chan<- asked, next func() (at time.Duration, m
 
 // ask sends what is due until the context ends over n connections, each a session, and notes what
 // comes of it: on each connection one after another.
-func (l *load) ask(ctx context.Context, n int, name string, next <-chan asked, note func(connection int, o outcome)) error {
+func (l *load) ask(ctx context.Context, n int, name string, next <-chan dueRequest, note func(connection int, o outcome)) error {
 	return l.each(n, func(k int, w *wire) error {
 		defer func() { w.Close() }()
 		session := fmt.Sprint(name, k)
@@ -266,7 +266,7 @@ func (l *load) idle(lasts time.Duration) (peerrecord.Times, error) {
 	}
 	ctx, stop := context.WithTimeout(l.ctx, lasts)
 	defer stop()
-	next, answered, paced := make(chan asked, 1), make(chan outcome, 1), make(chan error, 1)
+	next, answered, paced := make(chan dueRequest, 1), make(chan outcome, 1), make(chan error, 1)
 	var took []time.Duration
 	var wrong error
 	go func() {
@@ -400,7 +400,7 @@ func (l *load) over(rate float64, r *peerrecord.Served) error {
 	beside.Go(func() { watched = l.watch(ctx, r) })
 	beside.Go(func() { resident = l.remember(ctx, start, &r.Memory) })
 	r.Load.Rate = rate
-	next, paced := make(chan asked, dueAtMost), make(chan error, 1)
+	next, paced := make(chan dueRequest, dueAtMost), make(chan error, 1)
 	go func() {
 		began, i := machine.Now(), -1
 		paced <- pace(ctx, next, func() (time.Duration, bool) {

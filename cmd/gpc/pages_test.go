@@ -154,6 +154,19 @@ func TestCommandsOfPagesAreThoseOfTheProgram(t *testing.T) {
 	}
 }
 
+// The page of commands is the help of the program, as `make docs` writes it.
+func TestThePageOfCommandsIsTheHelp(t *testing.T) {
+	var help, log bytes.Buffer
+	program := app()
+	program.Stdout, program.Stderr = &help, &log
+	if code := program.Run(context.Background(), []string{"help", "--markdown"}); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &log)
+	}
+	if page := require.Get(os.ReadFile(filepath.Join(root, "docs/reference/cli.md")))(t); help.String() != string(page) {
+		t.Error("docs/reference/cli.md is not what the help says: run make docs")
+	}
+}
+
 // pageRule says how the commands that it matches are run.
 type pageRule struct {
 	page, line string    // of the page, a part of its path; of the command, a regular expression

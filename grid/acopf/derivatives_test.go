@@ -170,7 +170,7 @@ func TestDerivativesAgainstCentralDifferences(t *testing.T) {
 			p.m.Run(programGradient)
 			p.m.Run(programAssemble)
 			cell := func(rowBus, row, colBus, col int) float64 {
-				i, j := pl.order.Place[rowBus], pl.order.Place[colBus]
+				i, j := pl.order.Position[rowBus], pl.order.Position[colBus]
 				switch {
 				case i == j && row >= col:
 					return p.m.Get(pl.diag[i]+lanes.Ref(4*row+col), 0)

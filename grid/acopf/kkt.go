@@ -31,7 +31,7 @@ func (p *plan) pair(later, earlier int) (at int, found bool) {
 func (k *blocks) diagonal(bus []int, row, col int) lanes.Col {
 	out := make(lanes.Col, len(bus))
 	for i, b := range bus {
-		out[i] = k.p.diag[k.p.order.Place[b]] + lanes.Ref(4*row+col)
+		out[i] = k.p.diag[k.p.order.Position[b]] + lanes.Ref(4*row+col)
 	}
 	return out
 }
@@ -40,7 +40,7 @@ func (k *blocks) diagonal(bus []int, row, col int) lanes.Col {
 func (k *blocks) between(i, j []int, row, col int) lanes.Col {
 	out := make(lanes.Col, len(i))
 	for n := range i {
-		a, b := k.p.order.Place[i[n]], k.p.order.Place[j[n]]
+		a, b := k.p.order.Position[i[n]], k.p.order.Position[j[n]]
 		at, _ := k.p.pair(max(a, b), min(a, b))
 		if a > b {
 			out[n] = k.p.off[at] + lanes.Ref(4*row+col)
@@ -55,7 +55,7 @@ func (k *blocks) between(i, j []int, row, col int) lanes.Col {
 func (p *plan) solCell(c lanes.Col, row int) lanes.Col {
 	out := make(lanes.Col, p.nb)
 	for bus := range out {
-		out[bus] = c[4*p.order.Place[bus]+row]
+		out[bus] = c[4*p.order.Position[bus]+row]
 	}
 	return out
 }
@@ -143,7 +143,7 @@ func (p *plan) assemble(b *lanes.Builder) {
 	}
 	// The reference angles are given: their rows and columns become the identity's.
 	for _, ref := range p.net.References {
-		place := p.order.Place[ref]
+		place := p.order.Position[ref]
 		d := c.diag[place]
 		b.Copy(lanes.Col{d}, one)
 		b.Copy(lanes.Col{d + 4*rowActive, d + 4*rowMagnitude, d + 4*rowReactive}, zero)

@@ -77,7 +77,7 @@ func (w *worker) level(l int) {
 	magnitude, angle := make([]float64, n), make([]float64, n)
 	v, th := make([]float64, p.nb), make([]float64, p.nb)
 	for i := range p.nb {
-		k := p.order.Place[i]
+		k := p.order.Position[i]
 		magnitude[k] = anchor
 		v[k] = anchor * (m.Get(p.vLo[i], l) + m.Get(p.vHi[i], l)) / 2
 		angle[k] = anchor / 10.0
@@ -86,7 +86,7 @@ func (w *worker) level(l int) {
 	for k := range p.nl {
 		gft, bft, gtf, btf := m.Get(p.gft[k], l), m.Get(p.bft[k], l), m.Get(p.gtf[k], l), m.Get(p.btf[k], l)
 		y := math.Hypot(gft, bft)
-		f, t := p.order.Place[p.net.From[k]], p.order.Place[p.net.To[k]]
+		f, t := p.order.Position[p.net.From[k]], p.order.Position[p.net.To[k]]
 		ratio := math.Sqrt(math.Hypot(m.Get(p.gtt[k], l), m.Get(p.btt[k], l)) / math.Hypot(m.Get(p.gff[k], l), m.Get(p.bff[k], l)))
 		if f == t || y == 0 || bad(ratio) {
 			continue
@@ -102,7 +102,7 @@ func (w *worker) level(l int) {
 		th[f], th[t] = th[f]+float64(y*turn), th[t]-float64(y*turn)
 	}
 	for _, ref := range p.net.References {
-		k := p.order.Place[ref]
+		k := p.order.Position[ref]
 		angle[k] += pinned
 		th[k] += float64(pinned * p.net.Va0[ref])
 	}
@@ -112,7 +112,7 @@ func (w *worker) level(l int) {
 	factor.Factor(angle, nil)
 	factor.Solve(th)
 	for i := range p.nb {
-		k := p.order.Place[i]
+		k := p.order.Position[i]
 		lo, hi := m.Get(p.vLo[i], l), m.Get(p.vHi[i], l)
 		margin := levelMargin * (hi - lo)
 		m.Set(p.v[i], l, min(max(v[k], lo+margin), hi-margin))

@@ -62,7 +62,7 @@ func (p *plan) newPivoting() *pivoting {
 	if p.soft == 0 {
 		for a := range p.apart {
 			l := branchOf(a)
-			k := min(p.order.Place[p.net.From[l]], p.order.Place[p.net.To[l]])
+			k := min(p.order.Position[p.net.From[l]], p.order.Position[p.net.To[l]])
 			limits[k] = append(limits[k], a)
 		}
 		out.limits = make([]apartLimit, len(p.apart))
@@ -109,7 +109,7 @@ func (p *plan) newPivoting() *pivoting {
 		v := &out.limits[a]
 		v.first = len(out.entries)
 		entry(v.variable, v.variable, p.s[r.sf[0]+a], 0)
-		at := func(bus, c int) int { return start[p.order.Place[bus]] + c }
+		at := func(bus, c int) int { return start[p.order.Position[bus]] + c }
 		angle := func(bus int, cell lanes.Ref, sign float64) {
 			if !reference[bus] {
 				entry(v.variable, at(bus, rowAngle), cell, sign)

@@ -308,7 +308,7 @@ func (p *plan) allocate() {
 func (p *plan) joined() [][2]int {
 	var out [][2]int
 	for l := range p.nl {
-		i, j := p.order.Place[p.net.From[l]], p.order.Place[p.net.To[l]]
+		i, j := p.order.Position[p.net.From[l]], p.order.Position[p.net.To[l]]
 		if i != j {
 			out = append(out, [2]int{max(i, j), min(i, j)})
 		}

@@ -172,7 +172,7 @@ func (p *parser) named(t token, inMatrix bool) value {
 	if v, ok := constants[t.text]; ok {
 		return value{number: v}
 	}
-	if p.tok.kind == '.' && t.text == p.out.object {
+	if p.tok.kind == '.' && t.text == p.out.structName {
 		p.advance()
 		return p.part(t.line)
 	}
@@ -188,10 +188,10 @@ func (p *parser) part(line int) value {
 	}
 	m := p.out.tables[field]
 	if m == nil {
-		p.failf(line, "%s.%s has no value that can be used here", p.out.object, field)
+		p.failf(line, "%s.%s has no value that can be used here", p.out.structName, field)
 	}
 	if p.tok.kind != '(' {
-		p.failf(line, "the whole of %s.%s in an expression", p.out.object, field)
+		p.failf(line, "the whole of %s.%s in an expression", p.out.structName, field)
 	}
 	rows, columns := p.index(m)
 	out := &block{len(rows), len(columns), make([]float64, 0, len(rows)*len(columns))}

@@ -15,7 +15,7 @@ type Table struct {
 // 13 or more of bus, 10 of gen, 11 of branch; gencost may be empty. It is checked
 // (Case.Check). Errors have no line; what they are about is named by its number.
 func New(name string, baseMVA float64, bus, gen, branch, gencost Table) (*Case, error) {
-	p := &parsed{function: name, object: "mpc", version: "2", versionLine: 1, baseMVA: baseMVA, baseLine: 1, tables: map[string]*matrix{}}
+	p := &parsed{function: name, structName: "mpc", version: "2", versionLine: 1, baseMVA: baseMVA, baseLine: 1, tables: map[string]*matrix{}}
 	for field, t := range map[string]Table{"bus": bus, "gen": gen, "branch": branch, "gencost": gencost} {
 		if field == "gencost" && len(t.Data) == 0 {
 			continue

@@ -11,7 +11,7 @@ import (
 type parsed struct {
 	function     string
 	functionLine int
-	object       string // the name of the struct: "mpc"
+	structName   string // the name of the struct: "mpc"
 	version      string
 	versionLine  int
 	baseMVA      float64
@@ -169,7 +169,7 @@ func (p *parser) statement() bool {
 // header parses "function mpc = name".
 func (p *parser) header() {
 	line := p.tok.line
-	if p.out.functionLine != 0 || p.out.object != "" {
+	if p.out.functionLine != 0 || p.out.structName != "" {
 		p.failf(line, "a second function: a case file holds one")
 	}
 	p.out.functionLine = line
@@ -199,7 +199,7 @@ func (p *parser) header() {
 	p.advance()
 	p.out.function = p.expect(tokenName, "the function's name").text
 	if len(results) == 1 {
-		p.out.object = results[0]
+		p.out.structName = results[0]
 	}
 	if p.tok.kind == '(' {
 		for p.tok.kind != ')' {
@@ -226,7 +226,7 @@ func (p *parser) assignment(name token) {
 		p.failf(name.line, "this is a version 1 case file: it assigns the matrix %s itself; only version 2, "+
 			"which assigns fields of one struct (mpc.%s), can be read", name.text, name.text)
 	}
-	if name.text == p.out.object {
+	if name.text == p.out.structName {
 		// "mpc = struct();" and the like begin an empty struct.
 		p.skipValue()
 		return
@@ -240,12 +240,12 @@ func (p *parser) assignment(name token) {
 }
 
 // field parses "mpc.name = value".
-func (p *parser) field(object token) {
-	if p.out.object == "" {
-		p.out.object = object.text
+func (p *parser) field(structName token) {
+	if p.out.structName == "" {
+		p.out.structName = structName.text
 	}
-	if object.text != p.out.object {
-		p.failf(object.line, "a field of %q: the case is in %q", object.text, p.out.object)
+	if structName.text != p.out.structName {
+		p.failf(structName.line, "a field of %q: the case is in %q", structName.text, p.out.structName)
 	}
 	p.advance()
 	field := p.expect(tokenName, "the name of a field").text
@@ -254,14 +254,14 @@ func (p *parser) field(object token) {
 		p.advance()
 		whole += "." + p.expect(tokenName, "the name of a field").text
 	}
-	called := object.text + "." + whole
+	called := structName.text + "." + whole
 	if p.tok.kind == '(' && slices.Contains(used, whole) {
 		p.change(called, whole)
 		return
 	}
 	if p.tok.kind == '(' || p.tok.kind == '{' {
 		if field == "baseMVA" || field == "version" || refused[field] != "" {
-			p.failf(object.line, "an assignment to a part of %s", called)
+			p.failf(structName.line, "an assignment to a part of %s", called)
 		}
 		p.balanced()
 	}
@@ -286,9 +286,9 @@ func (p *parser) field(object token) {
 		}
 		p.out.tables[whole] = p.matrix(called)
 	case refused[field] != "":
-		p.mustBeEmpty(called, refused[field], object.line)
+		p.mustBeEmpty(called, refused[field], structName.line)
 	default:
-		p.out.ignored = append(p.out.ignored, Field{Name: whole, Line: object.line})
+		p.out.ignored = append(p.out.ignored, Field{Name: whole, Line: structName.line})
 		p.skipValue()
 	}
 }

@@ -47,25 +47,25 @@ func (p *parsed) build(file string) (*Case, error) {
 	bad := func(line int, format string, args ...any) (*Case, error) {
 		return nil, &Error{Name: file, Line: max(line, 1), Reason: fmt.Sprintf(format, args...)}
 	}
-	if p.object == "" {
+	if p.structName == "" {
 		return bad(p.functionLine, "no case here: a case file assigns mpc.version, mpc.baseMVA, mpc.bus, mpc.gen and mpc.branch")
 	}
 	switch {
 	case p.versionLine == 0:
-		return bad(p.functionLine, "%s.version is missing: only version '2' case files can be read, and a file without it is version 1", p.object)
+		return bad(p.functionLine, "%s.version is missing: only version '2' case files can be read, and a file without it is version 1", p.structName)
 	case strings.TrimSpace(p.version) == "1":
 		return bad(p.versionLine, "this is a version 1 case file; only version '2' can be read (MATPOWER's savecase writes it)")
 	case strings.TrimSpace(p.version) != "2":
-		return bad(p.versionLine, "%s.version is %q; only version '2' can be read", p.object, p.version)
+		return bad(p.versionLine, "%s.version is %q; only version '2' can be read", p.structName, p.version)
 	case p.baseLine == 0:
-		return bad(p.functionLine, "%s.baseMVA is missing", p.object)
+		return bad(p.functionLine, "%s.baseMVA is missing", p.structName)
 	}
 	c := &Case{Name: p.function, BaseMVA: p.baseMVA, Ignored: p.ignored}
 	if c.Name == "" {
 		c.Name = file
 	}
 	if !(c.BaseMVA > 0) || math.IsInf(c.BaseMVA, 1) {
-		return bad(p.baseLine, "%s.baseMVA is %g: want a positive number", p.object, c.BaseMVA)
+		return bad(p.baseLine, "%s.baseMVA is %g: want a positive number", p.structName, c.BaseMVA)
 	}
 	for _, want := range []struct {
 		table   string
@@ -74,11 +74,11 @@ func (p *parsed) build(file string) (*Case, error) {
 		m := p.tables[want.table]
 		switch {
 		case m == nil:
-			return bad(p.functionLine, "%s.%s is missing", p.object, want.table)
+			return bad(p.functionLine, "%s.%s is missing", p.structName, want.table)
 		case m.rows() == 0:
-			return bad(m.line, "%s.%s is empty", p.object, want.table)
+			return bad(m.line, "%s.%s is empty", p.structName, want.table)
 		case m.columns < want.columns:
-			return bad(m.rowLine[0], "%s.%s has %d columns, version 2 has %d or more", p.object, want.table, m.columns, want.columns)
+			return bad(m.rowLine[0], "%s.%s has %d columns, version 2 has %d or more", p.structName, want.table, m.columns, want.columns)
 		}
 	}
 	k := &checker{file: file}
@@ -177,21 +177,21 @@ func (p *parsed) costs(c *Case, k *checker) {
 	case m.rows() < gens:
 		g := c.Gen[m.rows()]
 		k.fail(g.Line, "generator %d (bus %d) has no cost: %s.gencost has %d rows for %d generators",
-			m.rows()+1, g.Bus, p.object, m.rows(), gens)
+			m.rows()+1, g.Bus, p.structName, m.rows(), gens)
 		return
 	case m.rows() != gens && m.rows() != 2*gens:
 		k.fail(m.rowLine[min(gens, m.rows()-1)], "%s.gencost has %d rows for %d generators: want one a generator, or two with reactive power's after active power's",
-			p.object, m.rows(), gens)
+			p.structName, m.rows(), gens)
 		return
 	case m.columns < 5:
-		k.fail(m.rowLine[0], "%s.gencost has %d columns, want 5 or more", p.object, m.columns)
+		k.fail(m.rowLine[0], "%s.gencost has %d columns, want 5 or more", p.structName, m.columns)
 		return
 	}
 	c.HasCost, c.HasReactiveCost = true, m.rows() == 2*gens
 	for i := range m.rows() {
 		cost, reason := costRow(m.row(i))
 		if reason != "" {
-			k.fail(m.rowLine[i], "%s.gencost: %s", p.object, reason)
+			k.fail(m.rowLine[i], "%s.gencost: %s", p.structName, reason)
 		}
 		cost.Line = m.rowLine[i]
 		if i < gens {

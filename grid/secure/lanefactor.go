@@ -170,7 +170,7 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level) *
 		}
 	}
 	at := func(i, j int) lanes.Ref {
-		x, y := order.Place[node[i]], order.Place[node[j]]
+		x, y := order.Position[node[i]], order.Position[node[j]]
 		switch {
 		case x == y:
 			return fd[x] + lanes.Ref(4*max(place[i], place[j])+min(place[i], place[j]))
@@ -190,7 +190,7 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level) *
 	right, left := cells.New(4*nodes), cells.New(4*nodes)
 	used := make([]bool, 4*nodes)
 	for v := range l.variables {
-		k := 4*order.Place[node[v]] + place[v]
+		k := 4*order.Position[node[v]] + place[v]
 		used[k] = true
 		f.variable, f.solution = append(f.variable, right[k]), append(f.solution, left[k])
 		f.diagonal = append(f.diagonal, fd[k/4]+lanes.Ref(5*(k%4)))

@@ -268,13 +268,27 @@ type TrainerConfig struct {
 
 // ManifoldLosses are batch means of each unweighted term, and the weighted sum.
 type ManifoldLosses struct {
-	ReconX, Action, ReconO, Consistency, Locality, Total float64
+	ReconX      float64 // reconstruction from E_x
+	Action      float64 // action loss
+	ReconO      float64 // reconstruction from E_o
+	Consistency float64 // of the two encoders
+	Locality    float64 // of neighbours
+	Total       float64 // weighed sum
 }
 
 // RolloutLosses are batch means of each unweighted term of eq. du_obj.
 // LieAnchor and LieReg have no gradient in D_u and are reported only.
 type RolloutLosses struct {
-	Act, ActNext, Delta, Roll, Flow, LieAct, LieDelta, LieAnchor, LieReg, Total float64
+	Act       float64 // action at the latent
+	ActNext   float64 // at the next one
+	Delta     float64 // their difference
+	Roll      float64 // roll-out
+	Flow      float64 // flow
+	LieAct    float64 // action after the Lie residual
+	LieDelta  float64 // its change
+	LieAnchor float64 // its anchor
+	LieReg    float64 // its size
+	Total     float64 // weighed sum
 }
 
 // Trainer holds networks, moments and data on the backend.

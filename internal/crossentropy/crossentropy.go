@@ -59,7 +59,7 @@ type Sampler struct {
 	memory       *Memory
 	steps, knots int // of the decision
 	given        int // candidates that are not drawn in the next round
-	asked        int // candidates of the decision so far
+	drawn        int // candidates of the decision so far
 	candidates   tensor.Matrix
 	room         []float32
 	mean         []float64 // [steps·width]
@@ -141,7 +141,7 @@ func (m *Memory) Best() *Elite {
 // the best elite and of the last round.
 func (s *Sampler) Begin(m *Memory, steps int) {
 	width := len(s.opt.Unit)
-	s.memory, s.steps, s.knots, s.asked, s.given = m, steps, min(mostKnots, steps), 0, 1
+	s.memory, s.steps, s.knots, s.drawn, s.given = m, steps, min(mostKnots, steps), 0, 1
 	size := steps * width
 	s.room = slices.Grow(s.room[:0], s.opt.Round*size)[:s.opt.Round*size]
 	s.mean = slices.Grow(s.mean[:0], size)[:size]
@@ -208,14 +208,14 @@ func (s *Sampler) Offer() []float32 {
 func (s *Sampler) Ask(n int) tensor.Matrix {
 	size := len(s.mean)
 	s.candidates = tensor.Matrix{Rows: n, Cols: size, Stride: size, Data: s.room}
-	if s.asked > 0 && s.memory.kept > 0 {
+	if s.drawn > 0 && s.memory.kept > 0 {
 		tensor.Narrow(s.candidates.Row(0), s.mean)
 		s.given = 1
 	}
 	for i := s.given; i < n; i++ {
-		s.draw(s.asked+i, (i-s.given)%kinds, s.candidates.Row(i))
+		s.draw(s.drawn+i, (i-s.given)%kinds, s.candidates.Row(i))
 	}
-	s.asked, s.given = s.asked+n, 0
+	s.drawn, s.given = s.drawn+n, 0
 	return s.candidates
 }
 
@@ -261,7 +261,7 @@ func (s *Sampler) Tell(cost, margin []float64, payload tensor.Matrix) (gained bo
 // keep puts candidate i of a round among the elites if it is one. One without a margin,
 // or that leaves the numbers, is none.
 func (s *Sampler) keep(i int, cost, margin float64, payload tensor.Matrix) bool {
-	m, e := s.memory, Elite{Number: s.asked - s.candidates.Rows + i, Cost: cost, Margin: margin}
+	m, e := s.memory, Elite{Number: s.drawn - s.candidates.Rows + i, Cost: cost, Margin: margin}
 	at := m.kept
 	for at > 0 && s.Better(&e, &m.elites[at-1]) {
 		at--

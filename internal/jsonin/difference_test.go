@@ -42,12 +42,12 @@ func TestFirst(t *testing.T) {
 
 // What is neither two objects nor two lists of one length is the same where equal says so.
 func TestFirstAsksForTheRest(t *testing.T) {
-	asked := 0
+	calls := 0
 	_, differ := FirstDifference(decoded(t, `{"a": [1, "x"], "b": [1]}`), decoded(t, `{"a": [2, null], "b": [1, 2], "c": 1}`), func(any, any) bool {
-		asked++
+		calls++
 		return true
 	})
-	if differ || asked != 4 {
-		t.Errorf("asked %d times, differ %v; want 4 of two entries, two lists and a key of one", asked, differ)
+	if differ || calls != 4 {
+		t.Errorf("asked %d times, differ %v; want 4 of two entries, two lists and a key of one", calls, differ)
 	}
 }

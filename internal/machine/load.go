@@ -21,15 +21,15 @@ import (
 // are means over the run, in CPUs: what other processes computed, and what another guest
 // of the same host had.
 type Load struct {
-	CPUs   int     `json:"cpus"`
-	Start  float64 `json:"load_start"`
-	End    float64 `json:"load_end"`
-	Others float64 `json:"others"`
-	Stolen float64 `json:"stolen"`
+	CPUs   int     `json:"cpus"`       // hardware threads of the machine
+	Start  float64 `json:"load_start"` // threads that ran or wanted to, a minute's average, the run's own among them
+	End    float64 `json:"load_end"`   // the same at its end
+	Others float64 `json:"others"`     // CPUs that other processes took, mean over the run
+	Stolen float64 `json:"stolen"`     // CPUs that other guests of the host took
 	// Limit is what Start and End had to stay below, 0 for none; Above that it was recorded
 	// all the same.
-	Limit float64 `json:"limit,omitempty"`
-	Above bool    `json:"above_limit,omitempty"`
+	Limit float64 `json:"limit,omitempty"`       // of the load; absent: none
+	Above bool    `json:"above_limit,omitempty"` // whether it was recorded all the same
 	// Partial: of the last part of a run that was interrupted and continued.
 	Partial bool `json:"partial,omitempty"`
 }

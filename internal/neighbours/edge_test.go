@@ -58,11 +58,11 @@ func TestResultsDoNotDependOnThreadsOrBatch(t *testing.T) {
 func TestSearchStopsAfterMaxRejected(t *testing.T) {
 	points := cloud(rand.New(rand.NewPCG(6, 6)), "uniform", 2000, 4)
 	ix := require.Get(New(points, nil, 0))(t)
-	asked := 0
-	q := Query{Point: points.Row(0), Accept: func(int32) bool { asked++; return false }, MaxRejected: 10, IDs: make([]int32, 2), Dist2: make([]float32, 2)}
+	calls := 0
+	q := Query{Point: points.Row(0), Accept: func(int32) bool { calls++; return false }, MaxRejected: 10, IDs: make([]int32, 2), Dist2: make([]float32, 2)}
 	ix.NewSearcher().Search([]Query{q})
-	if asked != 11 {
-		t.Fatalf("asked about %d points, want 11", asked)
+	if calls != 11 {
+		t.Fatalf("asked about %d points, want 11", calls)
 	}
 	tile := []Query{q, {Point: points.Row(1), IDs: make([]int32, 1), Dist2: make([]float32, 1)}}
 	ix.NewSearcher().Search(tile)

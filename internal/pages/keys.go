@@ -29,16 +29,18 @@ var (
 	texter    = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
+// writesItself says whether a type has JSON of its own.
+func writesItself(t reflect.Type) bool {
+	return t.Implements(marshaler) || t.Implements(texter) || reflect.PointerTo(t).Implements(marshaler)
+}
+
 // collect adds the keys of a type at a path.
 func collect(keys map[string]bool, path string, t reflect.Type) {
-	own := func(t reflect.Type) bool {
-		return t.Implements(marshaler) || t.Implements(texter) || reflect.PointerTo(t).Implements(marshaler)
-	}
-	for t.Kind() == reflect.Pointer && !own(t) {
+	for t.Kind() == reflect.Pointer && !writesItself(t) {
 		t = t.Elem()
 	}
 	whole := path
-	for !own(t) && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array || t.Kind() == reflect.Map || t.Kind() == reflect.Pointer) {
+	for !writesItself(t) && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array || t.Kind() == reflect.Map || t.Kind() == reflect.Pointer) {
 		switch t.Kind() {
 		case reflect.Map:
 			path += "{}"
@@ -47,7 +49,7 @@ func collect(keys map[string]bool, path string, t reflect.Type) {
 		}
 		t = t.Elem()
 	}
-	if own(t) || t.Kind() != reflect.Struct {
+	if writesItself(t) || t.Kind() != reflect.Struct {
 		keys[whole] = true
 		return
 	}

@@ -15,39 +15,39 @@ import (
 // OptimalFlows are the optimal power flows of many networks: what `gpc opf` writes for several files. The run may have been
 // interrupted and continued.
 type OptimalFlows struct {
-	Device    string        `json:"device"`
-	Commit    string        `json:"commit"`
-	Command   string        `json:"command"`
-	Threads   int           `json:"threads"`
-	Published string        `json:"published,omitempty"` // the table of published values
+	Device    string        `json:"device"`              // processor and threads
+	Commit    string        `json:"commit"`              // of the build
+	Command   string        `json:"command"`             // without folders' paths
+	Threads   int           `json:"threads"`             // of the solver
+	Published string        `json:"published,omitempty"` // file of the published values; absent without
 	Load      *machine.Load `json:"load,omitempty"`
 	Networks  []Network     `json:"networks"`
 }
 
 // Network is one file.
 type Network struct {
-	Name       string   `json:"name"`
-	Buses      int      `json:"buses"`
-	Units      int      `json:"units"`
-	Branches   int      `json:"branches"`
-	Status     string   `json:"status"`           // of the solve; "not read" with Reason where there was none
-	Reason     string   `json:"reason,omitempty"` // of a status that is not optimal
-	Note       string   `json:"note,omitempty"`   // how the file was taken
-	Objective  *float64 `json:"objective"`        // $/h
-	Published  *float64 `json:"published"`
-	Gap        *float64 `json:"gap"` // (objective − published)/|published|
-	Iterations int      `json:"iterations"`
-	SetupMS    float64  `json:"setup_ms"` // analysis of the network
-	WallMS     float64  `json:"wall_ms"`  // the first solve
-	CPUMS      float64  `json:"cpu_ms"`
+	Name       string   `json:"name"`             // of the file, without `.m`
+	Buses      int      `json:"buses"`            // in service
+	Units      int      `json:"units"`            // likewise
+	Branches   int      `json:"branches"`         // likewise
+	Status     string   `json:"status"`           // optimal, or why not; `not read` where there was no solve
+	Reason     string   `json:"reason,omitempty"` // of another status, in a sentence; absent with an optimum
+	Note       string   `json:"note,omitempty"`   // how units that could be loads of constant power factor are taken; absent without such
+	Objective  *float64 `json:"objective"`        // $/h; null without an optimum
+	Published  *float64 `json:"published"`        // $/h; null where none is
+	Gap        *float64 `json:"gap"`              // (objective − published)/|published|
+	Iterations int      `json:"iterations"`       // of the interior point
+	SetupMS    float64  `json:"setup_ms"`         // analysis of the network
+	WallMS     float64  `json:"wall_ms"`          // of the first solve
+	CPUMS      float64  `json:"cpu_ms"`           // of the same, CPU time
 	// PeerMS is the published time of the same.
-	PeerMS *float64 `json:"published_ms,omitempty"`
+	PeerMS *float64 `json:"published_ms,omitempty"` // time that is published, other hardware; absent without
 	// Violation is the largest, pu and rad, of the limits by a power flow of the dispatch, made by
 	// another solver; Where it is; Difference the largest of its voltages from the optimum's, pu.
-	Violation  *float64 `json:"max_violation_pu"`
-	Where      string   `json:"violated,omitempty"`
-	Difference *float64 `json:"max_voltage_difference_pu"`
-	PeakMB     float64  `json:"peak_mb,omitempty"` // of the process, from reading to the solution
+	Violation  *float64 `json:"max_violation_pu"`          // of the limits by a power flow of the dispatch, pu and rad; null without
+	Where      string   `json:"violated,omitempty"`        // where, or why there is no such power flow; absent without a violation
+	Difference *float64 `json:"max_voltage_difference_pu"` // of that power flow from the optimum
+	PeakMB     float64  `json:"peak_mb,omitempty"`         // most memory of the process; absent where the system does not say
 }
 
 // Optimal says whether there is an objective.

@@ -35,7 +35,7 @@ func Open(d Driver, ordinal int) (*Context, error) {
 		return nil, err
 	}
 	if ordinal < 0 || ordinal >= len(devices) {
-		return nil, &DeviceError{Asked: ordinal}
+		return nil, &DeviceError{Ordinal: ordinal}
 	}
 	if err := devices[ordinal].Usable(); err != nil {
 		return nil, err

@@ -159,17 +159,17 @@ type Driver interface {
 
 // Device is what the driver says of one GPU.
 type Device struct {
-	Ordinal         int    `json:"ordinal"` // as counted after CUDA_VISIBLE_DEVICES
-	Name            string `json:"name"`
-	Major           int    `json:"-"` // compute capability Major.Minor
+	Ordinal         int    `json:"ordinal"` // as counted after `CUDA_VISIBLE_DEVICES`
+	Name            string `json:"name"`    // of the device
+	Major           int    `json:"-"`       // compute capability Major.Minor
 	Minor           int    `json:"-"`
-	Memory          uint64 `json:"memory_bytes"`
-	Multiprocessors int    `json:"multiprocessors"`
-	SharedPerBlock  int    `json:"shared_bytes_per_block"` // the most that one block may have, static memory counted, with opt-in
-	L2              int    `json:"l2_bytes"`
-	ClockKHz        int    `json:"clock_khz"`        // 0: not told
-	MemoryClockKHz  int    `json:"memory_clock_khz"` // 0: not told
-	MemoryBusBits   int    `json:"memory_bus_bits"`
+	Memory          uint64 `json:"memory_bytes"`           // device memory
+	Multiprocessors int    `json:"multiprocessors"`        // number of them
+	SharedPerBlock  int    `json:"shared_bytes_per_block"` // the most that one block may have
+	L2              int    `json:"l2_bytes"`               // level-2 cache
+	ClockKHz        int    `json:"clock_khz"`              // 0: not told
+	MemoryClockKHz  int    `json:"memory_clock_khz"`       // 0: not told
+	MemoryBusBits   int    `json:"memory_bus_bits"`        // width of the memory's bus
 }
 
 // ISA is the architecture's name, "sm_90".
@@ -210,7 +210,7 @@ func Devices(d Driver) ([]Device, error) {
 		return nil, err
 	}
 	if n == 0 {
-		return nil, &DeviceError{Asked: -1}
+		return nil, &DeviceError{Ordinal: -1}
 	}
 	devices := make([]Device, n)
 	for i := range devices {

@@ -53,15 +53,15 @@ func (e *VersionError) Error() string {
 
 func versionText(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
-// DeviceError says that there is no such device. Asked is the ordinal, −1 for any.
+// DeviceError says that there is no such device. Ordinal is the ordinal, −1 for any.
 type DeviceError struct {
-	Asked int
-	Cause error
+	Ordinal int
+	Cause   error
 }
 
 func (e *DeviceError) Error() string {
-	if e.Asked >= 0 {
-		return fmt.Sprintf("no CUDA device %d: see nvidia-smi -L; CUDA_VISIBLE_DEVICES hides and renumbers devices", e.Asked)
+	if e.Ordinal >= 0 {
+		return fmt.Sprintf("no CUDA device %d: see nvidia-smi -L; CUDA_VISIBLE_DEVICES hides and renumbers devices", e.Ordinal)
 	}
 	return "the driver shows no CUDA device: see nvidia-smi -L; CUDA_VISIBLE_DEVICES may hide it, a container needs --gpus all"
 }

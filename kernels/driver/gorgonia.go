@@ -94,7 +94,7 @@ func (linked) device(ordinal int) (cu.Device, error) {
 	err = wrap("cuDeviceGet", err)
 	var ce *CallError
 	if errors.As(err, &ce) && ce.Code == codeBadOrdinal {
-		err = &DeviceError{Asked: ordinal, Cause: err}
+		err = &DeviceError{Ordinal: ordinal, Cause: err}
 	}
 	return d, err
 }

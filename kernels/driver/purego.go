@@ -50,7 +50,7 @@ func Load(path string) (Driver, error) {
 				causes = append(causes, err)
 				continue
 			case ce.Code == codeNoDevice:
-				return nil, &DeviceError{Asked: -1, Cause: err}
+				return nil, &DeviceError{Ordinal: -1, Cause: err}
 			}
 			return nil, err
 		}
@@ -151,7 +151,7 @@ func (l *library) device(ordinal int) (uintptr, error) {
 	err := l.call("cuDeviceGet", uintptr(unsafe.Pointer(&d)), uintptr(ordinal))
 	var ce *CallError
 	if errors.As(err, &ce) && ce.Code == codeBadOrdinal {
-		err = &DeviceError{Asked: ordinal, Cause: err}
+		err = &DeviceError{Ordinal: ordinal, Cause: err}
 	}
 	return uintptr(d), err
 }

@@ -181,7 +181,7 @@ func (s *Software) DeviceCount() (int, error) {
 
 func (s *Software) exists(ordinal int) error {
 	if ordinal < 0 || ordinal >= s.devices {
-		return &DeviceError{Asked: ordinal, Cause: softError("cuDeviceGet", codeBadOrdinal, "there are %d devices", s.devices)}
+		return &DeviceError{Ordinal: ordinal, Cause: softError("cuDeviceGet", codeBadOrdinal, "there are %d devices", s.devices)}
 	}
 	return nil
 }

@@ -306,7 +306,7 @@ func TestFusedMultiplyAdd(t *testing.T) {
 }
 
 func ExampleFinding() {
-	fmt.Println(Finding{Place: Place{File: "a.ptx", Line: 7, Source: "a.cu:3"}, Kind: FindRace, Kernel: "k", Op: "ld.shared.f32", Thread: 33, What: "reads a word that thread 1 wrote", Times: 2})
+	fmt.Println(Finding{Location: Location{File: "a.ptx", Line: 7, Source: "a.cu:3"}, Kind: FindRace, Kernel: "k", Op: "ld.shared.f32", Thread: 33, What: "reads a word that thread 1 wrote", Times: 2})
 	// Output: race: a.ptx:7 (a.cu:3): kernel k, block [0 0 0], thread 33: ld.shared.f32: reads a word that thread 1 wrote, and 1 times more
 }
 

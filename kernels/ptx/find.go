@@ -26,9 +26,9 @@ const (
 	FindDivision  Kind = "division by zero"
 )
 
-// Finding is a fault of a program, at its first place.
+// Finding is a fault of a program, at its first location.
 type Finding struct {
-	Place
+	Location
 	Kind   Kind
 	Kernel string
 	Op     string
@@ -38,14 +38,14 @@ type Finding struct {
 	Times  int // in how many instructions of warps; a fault: 1
 }
 
-// Place is a line of a PTX text.
-type Place struct {
+// Location is a line of a PTX text.
+type Location struct {
 	File   string
 	Line   int
 	Source string // file and line that .loc names; "" without
 }
 
-func (p Place) String() string {
+func (p Location) String() string {
 	s := fmt.Sprintf("%s:%d", p.File, p.Line)
 	if p.Source != "" {
 		s += " (" + p.Source + ")"
@@ -58,7 +58,7 @@ func (f Finding) String() string {
 	if f.Times > 1 {
 		times = fmt.Sprintf(", and %d times more", f.Times-1)
 	}
-	return fmt.Sprintf("%s: %v: kernel %s, block %v, thread %d: %s: %s%s", f.Kind, f.Place, f.Kernel, f.Block, f.Thread, f.Op, f.What, times)
+	return fmt.Sprintf("%s: %v: kernel %s, block %v, thread %d: %s: %s%s", f.Kind, f.Location, f.Kernel, f.Block, f.Thread, f.Op, f.What, times)
 }
 
 // Fault is a finding that ended a launch.
@@ -107,12 +107,12 @@ func (s *findings) add(f Finding) {
 // finding describes what lanes of a warp do wrong where the warp stands.
 func (w *warp) finding(kind Kind, mask uint32, what string) Finding {
 	in := &w.kernel.code[w.pc]
-	return Finding{Place: w.kernel.place(in), Kind: kind, Kernel: w.kernel.Name, Op: in.op,
+	return Finding{Location: w.kernel.location(in), Kind: kind, Kernel: w.kernel.Name, Op: in.op,
 		Block: w.block.index, Thread: 32*w.index + bits.TrailingZeros32(mask)&31, What: what, Times: 1}
 }
 
-func (k *Kernel) place(in *instr) Place {
-	p := Place{File: k.Module.Name, Line: int(in.line)}
+func (k *Kernel) location(in *instr) Location {
+	p := Location{File: k.Module.Name, Line: int(in.line)}
 	if in.source.line > 0 {
 		p.Source = fmt.Sprintf("%s:%d", k.Module.files[in.source.file], in.source.line)
 	}

@@ -63,7 +63,7 @@ func (c *Counts) Worst(to io.Writer, n int) {
 		})
 		for _, i := range costly[:min(n, len(costly))] {
 			t, in := c.at[i], &c.kernel.code[i]
-			fmt.Fprintf(to, "%s: %s: %s: %d %s for %d that the bytes need, in %d instructions of warps\n", c.Kernel, c.kernel.place(in), strings.TrimSpace(in.op), t.transactions, what, t.minimal, t.warps)
+			fmt.Fprintf(to, "%s: %s: %s: %d %s for %d that the bytes need, in %d instructions of warps\n", c.Kernel, c.kernel.location(in), strings.TrimSpace(in.op), t.transactions, what, t.minimal, t.warps)
 		}
 	}
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// asked counts what is asked of the margins at dual numbers.
-type asked struct {
+// counting counts what is asked of the margins at dual numbers.
+type counting struct {
 	dualTanks
 	margins *int
 }
 
-func (p asked) Abilities() *domain.ProblemAbilities {
+func (p counting) Abilities() *domain.ProblemAbilities {
 	may := p.dualTanks.Abilities()
 	may.Derivatives.Margins = p.MarginsDual
 	return may
 }
 
-func (p asked) MarginsDual(s, c, u, m []complex128) {
+func (p counting) MarginsDual(s, c, u, m []complex128) {
 	*p.margins++
 	p.dualTanks.MarginsDual(s, c, u, m)
 }
@@ -28,7 +28,7 @@ func (p asked) MarginsDual(s, c, u, m []complex128) {
 // for the Hessian, and it is the one without them; all others are.
 func TestAHessianIsSparedMarginsOfNoWeight(t *testing.T) {
 	count := 0
-	for name, p := range testPrograms(asked{margins: &count}) {
+	for name, p := range testPrograms(counting{margins: &count}) {
 		q := p.q
 		q.differentiate(p.cur)
 		hessian := func(mu, z float64) (h []float64, margins int) {

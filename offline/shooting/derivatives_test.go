@@ -131,8 +131,8 @@ func (p blockTanks) GradientBlock(b domain.Block) {
 func (blockTanks) Objectives(s, u, c, J []float64) { panic("a problem with blocks is asked for a row") }
 
 func TestBlocksGiveTheDerivativesOfRows(t *testing.T) {
-	var calls, asked int
-	inRows, inBlocks := testPrograms(tanks{}), testPrograms(blockTanks{calls: &calls, rows: &asked})
+	var calls, points int
+	inRows, inBlocks := testPrograms(tanks{}), testPrograms(blockTanks{calls: &calls, rows: &points})
 	for name, rows := range inRows {
 		evaluate := func(p *ipm) []float64 {
 			q := p.q
@@ -148,7 +148,7 @@ func TestBlocksGiveTheDerivativesOfRows(t *testing.T) {
 			return slices.Concat([]float64{p.cur.f}, p.cur.g, p.cur.defect, q.objective, q.next, q.margins, h)
 		}
 		want := evaluate(rows)
-		calls, asked = 0, 0
+		calls, points = 0, 0
 		got := evaluate(inBlocks[name])
 		for i := range want {
 			if !(math.Abs(got[i]-want[i]) < 1e-9) {
@@ -157,15 +157,15 @@ func TestBlocksGiveTheDerivativesOfRows(t *testing.T) {
 		}
 		// Objectives, gradients, differences in the context, second differences.
 		if calls != 4 {
-			t.Errorf("%s: %d calls for one evaluation of %d points, want 4", name, calls, asked)
+			t.Errorf("%s: %d calls for one evaluation of %d points, want 4", name, calls, points)
 		}
 	}
 }
 
 func TestBlocksSolveToTheTrajectoryOfRows(t *testing.T) {
-	var calls, asked int
+	var calls, points int
 	rows := newTanks(Options{Tolerance: 1e-8})
-	blocks, err := New(blockTanks{calls: &calls, rows: &asked}, rows.axes, rows.initial, Options{Tolerance: 1e-8})
+	blocks, err := New(blockTanks{calls: &calls, rows: &points}, rows.axes, rows.initial, Options{Tolerance: 1e-8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestBlocksSolveToTheTrajectoryOfRows(t *testing.T) {
 			}
 		}
 	}
-	if mean := float64(asked) / float64(calls); mean < 100 {
-		t.Errorf("%d calls for %d points", calls, asked)
+	if mean := float64(points) / float64(calls); mean < 100 {
+		t.Errorf("%d calls for %d points", calls, points)
 	}
 }

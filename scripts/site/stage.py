@@ -30,6 +30,19 @@ def staged(page: pathlib.Path, text: str, root: pathlib.Path) -> str:
     return re.sub(r'(<img src=")([^"]+)(")', link, text)
 
 
+def navigation(index: str) -> str:
+    """The site's settings, with the pages in the order and under the headings of the index of documents."""
+    lines, seen = ["INHERIT: ../../scripts/site/mkdocs.yml", "nav:", "  - gpc: index.md", "  - Documents: documents.md"], set()
+    for line in index[index.index("\n## ") :].splitlines():
+        if line.startswith("## "):
+            lines.append(f"  - {line[3:]}:")
+        for page in re.findall(r"\]\(([^):#]+\.md)\)", line):
+            if page not in seen:
+                lines.append(f"      - {page}")
+            seen.add(page)
+    return "\n".join(lines) + "\n"
+
+
 def main(root: pathlib.Path, out: pathlib.Path) -> None:
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(root / "docs", out)
@@ -38,6 +51,8 @@ def main(root: pathlib.Path, out: pathlib.Path) -> None:
         page = pathlib.Path("docs") / ("README.md" if file.name == "documents.md" else file.relative_to(out))
         file.write_text(staged(page, file.read_text(), root))
     (out / "index.md").write_text(staged(pathlib.Path("README.md"), (root / "README.md").read_text(), root))
+    shutil.copy(root / "scripts/site/tables.css", out / "tables.css")
+    (out.parent / "mkdocs.yml").write_text(navigation((out / "documents.md").read_text()))
 
 
 if __name__ == "__main__":

@@ -70,15 +70,15 @@ func proposer(t testing.TB, v *view.View, threads int) domain.Proposer {
 
 // scripted is a proposer whose plans a test writes.
 type scripted struct {
-	asked []domain.Question
-	write func(question, row int, plan []float32)
-	fail  error
+	questions []domain.Question
+	write     func(question, row int, plan []float32)
+	fail      error
 }
 
 func (s *scripted) LatentSize() int { return 2 }
 
 func (s *scripted) Propose(_ domain.ProposeOptions, questions []domain.Question, answers []domain.Answer) error {
-	s.asked = slices.Clone(questions)
+	s.questions = slices.Clone(questions)
 	for i, q := range questions {
 		a := &answers[i]
 		a.Plans, a.Latents = tensor.New(q.Count, world.LookAhead*world.ActionSize), tensor.New(q.Count, 2)
@@ -181,9 +181,9 @@ func TestProposedPlansCompete(t *testing.T) {
 		}
 	}
 	drive2()
-	for n, q := range good.asked {
+	for n, q := range good.questions {
 		i, k := n/2, straight+image(n%2)
-		if asked := held[i] == k; asked != (q.Previous != nil) || asked && q.Previous[0] != 5 {
+		if holds := held[i] == k; holds != (q.Previous != nil) || holds && q.Previous[0] != 5 {
 			t.Errorf("robot %d holds a latent of image %d; the question about image %d says %v", i, held[i], k, q.Previous)
 		}
 	}
@@ -195,8 +195,8 @@ func TestBudgetIsKept(t *testing.T) {
 	y := system(t, true)
 	for _, share := range []float64{0, 0.2, 0.5, 1} {
 		for _, candidates := range []int{96, 192, 384, 1000, 4096} {
-			asked := 0
-			m := &scripted{write: func(int, int, []float32) { asked++ }}
+			latents := 0
+			m := &scripted{write: func(int, int, []float32) { latents++ }}
 			p := guidedPlanner(t, y, m, func(o *Options) {
 				o.Candidates, o.Latent = candidates, share
 				o.Descent = math.Min(0.4, 1-share)
@@ -204,7 +204,7 @@ func TestBudgetIsKept(t *testing.T) {
 			})
 			e := scene(t, y, 0)
 			drive(t, e, p, 3, nil)
-			asked = 0
+			latents = 0
 			s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
 			e.Observe(s, c)
 			if _, err := p.Decide(s, c, adaptive, u); err != nil {
@@ -217,8 +217,8 @@ func TestBudgetIsKept(t *testing.T) {
 			if n := p.chose().Candidates; n != want {
 				t.Errorf("%d candidates, share %g: %d evaluated, want %d", candidates, share, n, want)
 			}
-			if off := math.Abs(float64(asked) - share*float64(candidates)); off > 16*float64(p.scene.Robots) && candidates >= 1000 {
-				t.Errorf("%d candidates, share %g: %d latents", candidates, share, asked)
+			if off := math.Abs(float64(latents) - share*float64(candidates)); off > 16*float64(p.scene.Robots) && candidates >= 1000 {
+				t.Errorf("%d candidates, share %g: %d latents", candidates, share, latents)
 			}
 		}
 	}
@@ -236,8 +236,8 @@ func TestSettledRobotsAreNotAskedAbout(t *testing.T) {
 	e := start(y, s)
 	var last domain.Decision
 	drive(t, e, p, 3, func(_ []float64, d domain.Decision) { last = d })
-	if len(m.asked) != 2 || len(p.offers[0]) > 0 || len(p.offers[1]) == 0 {
-		t.Errorf("%d questions, %d and %d proposals to robots 0 and 1; want two, of robot 1", len(m.asked), len(p.offers[0]), len(p.offers[1]))
+	if len(m.questions) != 2 || len(p.offers[0]) > 0 || len(p.offers[1]) == 0 {
+		t.Errorf("%d questions, %d and %d proposals to robots 0 and 1; want two, of robot 1", len(m.questions), len(p.offers[0]), len(p.offers[1]))
 	}
 	if last.Sigma != nil || last.Residual != 1 {
 		t.Errorf("the ego was not asked about, and the decision has %v and %v", last.Sigma, last.Residual)
@@ -255,8 +255,8 @@ func TestRawExecutesTheDecodedPlan(t *testing.T) {
 	p := guidedPlanner(t, y, m, func(o *Options) { o.Raw = true })
 	e := scene(t, y, 0)
 	drive(t, e, p, 2, func(u []float64, _ domain.Decision) {
-		if len(m.asked) != p.scene.Robots || m.asked[0].Count != 1 {
-			t.Fatalf("%d questions for %d plans, want one plan for each of %d robots", len(m.asked), m.asked[0].Count, p.scene.Robots)
+		if len(m.questions) != p.scene.Robots || m.questions[0].Count != 1 {
+			t.Fatalf("%d questions for %d plans, want one plan for each of %d robots", len(m.questions), m.questions[0].Count, p.scene.Robots)
 		}
 		for i := range p.scene.Robots {
 			if u[2*i] != 0.5 || u[2*i+1] != 0.5 {

@@ -20,22 +20,21 @@ type dispatch struct {
 var noDispatch = dispatch{[]genOutput{}, []branchFlow{}}
 
 type genOutput struct {
-	Bus int     `json:"bus"`
-	Pg  float64 `json:"pg"`
-	Qg  float64 `json:"qg"`
+	Bus int     `json:"bus"` // its number
+	Pg  float64 `json:"pg"`  // active power, MW
+	Qg  float64 `json:"qg"`  // reactive power, MVAr
 }
 
 type branchFlow struct {
-	From int     `json:"from"`
-	To   int     `json:"to"`
-	Pf   float64 `json:"pf_mw"`
-	Qf   float64 `json:"qf_mvar"`
-	Pt   float64 `json:"pt_mw"`
-	Qt   float64 `json:"qt_mvar"`
-	Sf   float64 `json:"sf_mva"`
-	St   float64 `json:"st_mva"`
-	// Rate is the long-term rating, null in JSON where the file has none: it is infinite.
-	Rate float64 `json:"rate_mva"`
+	From int     `json:"from"`     // number of a bus
+	To   int     `json:"to"`       // number of a bus
+	Pf   float64 `json:"pf_mw"`    // active power into it at `from`
+	Qf   float64 `json:"qf_mvar"`  // reactive
+	Pt   float64 `json:"pt_mw"`    // active power into it at `to`
+	Qt   float64 `json:"qt_mvar"`  // reactive
+	Sf   float64 `json:"sf_mva"`   // apparent power at `from`
+	St   float64 `json:"st_mva"`   // at `to`
+	Rate float64 `json:"rate_mva"` // long-term rating; null without
 }
 
 // newDispatch puts a solution, pu and rad, in the file's units.

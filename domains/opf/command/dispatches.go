@@ -26,7 +26,7 @@ func dispatchOperation() bench.Operation {
 	flags := flag.NewFlagSet("dispatch", flag.ContinueOnError)
 	file := flags.String("network", "case30.m", "MATPOWER `file` of dispatch, or the name of a network that comes with the program")
 	regime := flags.String("network-loads", opf.RegimeEnvelope, "`regime` of dispatch's test loads, NAME or NAME:LO:HI")
-	return bench.Operation{Name: "dispatch", Once: true, Asked: true, Flags: flags, Measure: func(ctx context.Context, r *bench.Runner, _ bench.Shape) error {
+	return bench.Operation{Name: "dispatch", Once: true, OnRequest: true, Flags: flags, Measure: func(ctx context.Context, r *bench.Runner, _ bench.Shape) error {
 		return dispatches(ctx, r, *file, *regime)
 	}}
 }

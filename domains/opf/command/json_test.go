@@ -1,16 +1,34 @@
 package command
 
 import (
+	"flag"
 	"testing"
 
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/internal/docsection"
 	"github.com/gpc-engine/gpc/internal/pages"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
-// TestEveryJSONKeyIsDocumented: docs/reference/json.md has every key that pf and opf print, and none
-// besides.
-func TestEveryJSONKeyIsDocumented(t *testing.T) {
-	page := require.Get(pages.ReadKeys("../../../docs/reference/json.md"))(t)
-	page.Hold(t, map[string]any{"pf": powerFlow{}, "pf --outages": security{}, "opf": optimalFlow{}, "opf --secure": secureFlow{}, "opf --secure --loads": secureChain{}, "opf of several networks": peerrecord.OptimalFlows{}, "opf --loads": seriesResult{}})
+// printed is what pf and opf print with --json, and the objects in it, in the order of their page.
+var printed = []pages.Section{
+	{Title: "`pf`", Value: powerFlow{}}, {Title: "`pf --outages`", Value: security{}},
+	{Title: "`opf`", Value: optimalFlow{}}, {Title: "`opf --secure`", Value: secureFlow{}}, {Title: "`opf --secure --loads`", Value: secureChain{}},
+	{Title: "`opf of several networks`", Value: peerrecord.OptimalFlows{}}, {Title: "`opf --loads`", Value: seriesResult{}},
+	{Title: "Object `broken outage`", Value: secureCheck{}}, {Title: "Object `limit`", Value: limit{}}, {Title: "Object `generator`", Value: genOutput{}}, {Title: "Object `branch`", Value: branchFlow{}},
+	{Title: "Object `load`", Value: closedloop.Load{}, Elsewhere: true},
+}
+
+var update = flag.Bool("update", false, "rewrite the section of docs/reference/json.md")
+
+//go:generate go test . -count=1 -run JSONPage -update
+
+// The page of JSON keys is what the comments of the fields say of pf and opf.
+func TestTheJSONPageIsTheFieldsComments(t *testing.T) {
+	text := require.Get(pages.WriteKeys("../../..", printed))(t)
+	section := docsection.Section{Begin: "<!-- keys of pf and opf: written by make docs -->", End: "<!-- end of keys of pf and opf -->"}
+	if differs := require.Get(section.Replace("../../../docs/reference/json.md", text, *update))(t); differs && !*update {
+		t.Error("docs/reference/json.md is not what the comments of the fields say: run make docs")
+	}
 }

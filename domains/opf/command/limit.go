@@ -13,23 +13,23 @@ import (
 // limit is one limit of a network, where it is and how near a solution is, in the unit
 // of the file. Bus, Gen and Branch are 0 where it is of something else.
 type limit struct {
-	Limit  string  `json:"limit"`
-	Bus    int     `json:"bus"`
-	Gen    int     `json:"gen"`    // row of the file's table, from 1
-	Branch int     `json:"branch"` // likewise
-	From   int     `json:"from"`
-	To     int     `json:"to"`
-	End    string  `json:"end"` // of a branch whose ends are limited: from or to
-	Value  float64 `json:"value"`
-	Bound  float64 `json:"bound"`
-	Unit   string  `json:"unit"`
+	Limit  string  `json:"limit"`  // vmin, vmax, pmin, pmax, qmin, qmax, rating, angmin or angmax; in `why` also p_balance and q_balance: load that is not met, or, with a value below 0, power that nothing takes
+	Bus    int     `json:"bus"`    // number in the file, for a unit that of its bus; 0 for a branch
+	Gen    int     `json:"gen"`    // row in `mpc.gen`, from 1; 0 for what is no unit
+	Branch int     `json:"branch"` // row in `mpc.branch`, from 1; 0 for what is none
+	From   int     `json:"from"`   // number of its bus; 0 likewise
+	To     int     `json:"to"`     // likewise
+	End    string  `json:"end"`    // of a rating: from or to; "" else
+	Value  float64 `json:"value"`  // at the solution, in `unit`
+	Bound  float64 `json:"bound"`  // the limit, likewise; 0 for a balance
+	Unit   string  `json:"unit"`   // pu, MW, MVAr, MVA or °
 }
 
 // bindingLimit is one with a part in an optimum: its multiplier is how much the objective
 // would fall for one unit more of room, in $/h for the file's own.
 type bindingLimit struct {
 	limit
-	Multiplier float64 `json:"multiplier"`
+	Multiplier float64 `json:"multiplier"` // what the objective would fall by for a unit more of room, per hour
 }
 
 // where names what is limited.

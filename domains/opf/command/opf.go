@@ -24,42 +24,42 @@ import (
 // optimalFlow is what gpc opf prints: voltages in pu and degrees, powers in MW,
 // MVAr and MVA, prices in $/MWh. The lists are empty where there is no optimum.
 type optimalFlow struct {
-	Case       string           `json:"case"`
-	Status     string           `json:"status"`
-	Objective  *float64         `json:"objective"`
-	Reason     string           `json:"reason"`
-	Iterations int              `json:"iterations"`
-	WallMS     float64          `json:"wall_ms"`
-	SetupMS    float64          `json:"setup_ms"`
-	Mismatch   *float64         `json:"max_mismatch_pu"`
-	Violation  *float64         `json:"max_violation_pu"`
+	Case       string           `json:"case"`             // of the network
+	Status     string           `json:"status"`           // optimal, or why not
+	Objective  *float64         `json:"objective"`        // $/h, or that of the weights; null without an optimum
+	Reason     string           `json:"reason"`           // of another status, in a sentence; ""
+	Iterations int              `json:"iterations"`       // of the interior point
+	WallMS     float64          `json:"wall_ms"`          // of the solve
+	SetupMS    float64          `json:"setup_ms"`         // before it
+	Mismatch   *float64         `json:"max_mismatch_pu"`  // largest power mismatch
+	Violation  *float64         `json:"max_violation_pu"` // largest violation of a limit
 	KKT        *optimalFlowKKT  `json:"kkt"`
-	J          []float64        `json:"J"`
-	Ideal      []float64        `json:"ideal,omitempty"`
-	Nadir      []float64        `json:"nadir,omitempty"`
-	Weights    []float64        `json:"weights,omitempty"`
-	LoadMW     float64          `json:"load_mw"`
-	LossMW     *float64         `json:"loss_mw"`
+	J          []float64        `json:"J"`                 // thermal penalty, voltage penalty, cost
+	Ideal      []float64        `json:"ideal,omitempty"`   // least of each at these loads; with `--weights`
+	Nadir      []float64        `json:"nadir,omitempty"`   // largest of each over the separate optima
+	Weights    []float64        `json:"weights,omitempty"` // as given
+	LoadMW     float64          `json:"load_mw"`           // of all buses
+	LossMW     *float64         `json:"loss_mw"`           // of all branches
 	Bus        []optimalFlowBus `json:"bus"`
 	dispatch
-	Binding []bindingLimit `json:"binding"`
+	Binding []bindingLimit `json:"binding"` // those with a part in the optimum, the largest multiplier first
 	Why     *why           `json:"why,omitempty"`
 }
 
 // optimalFlowKKT are MATPOWER's four conditions; see acopf.KKT.
 type optimalFlowKKT struct {
-	Feasibility     float64 `json:"feascond"`
-	Gradient        float64 `json:"gradcond"`
-	Complementarity float64 `json:"compcond"`
-	Cost            float64 `json:"costcond"`
+	Feasibility     float64 `json:"feascond"` // MATPOWER's feasibility condition
+	Gradient        float64 `json:"gradcond"` // its gradient condition
+	Complementarity float64 `json:"compcond"` // its complementarity condition
+	Cost            float64 `json:"costcond"` // its cost condition
 }
 
 type optimalFlowBus struct {
-	ID int     `json:"id"`
-	Vm float64 `json:"vm"`
-	Va float64 `json:"va"`
-	Pd float64 `json:"pd"`
-	Qd float64 `json:"qd"`
+	ID int     `json:"id"` // number in the file
+	Vm float64 `json:"vm"` // voltage, pu
+	Va float64 `json:"va"` // angle, °
+	Pd float64 `json:"pd"` // active load, MW
+	Qd float64 `json:"qd"` // reactive load, MVAr
 	// Price is the objective's derivative by the bus's load, per MWh; in $ for the
 	// file's own objective.
 	Price float64 `json:"price"`
@@ -112,10 +112,10 @@ bus, generator and branch would have to exceed its limit. --why=false skips it.
 
 --out writes the case with its optimum, prices and multipliers; --csv its tables.
 
-Several files or a folder give a table, the smallest file first: objective, gap to
-the published value (--published, or BASELINE.md in the folder), iterations, time
-of the first solve, and the largest violation of a limit by a power flow of the
-dispatch. --record keeps each row in a file: run the same command to continue.
+Several files or a folder give a table, the smallest file first. It has the objective,
+the gap to the published value (--published, or BASELINE.md in the folder), iterations
+and the time of the first solve. It also has the largest violation of a limit by a
+power flow of the dispatch. --record keeps each row in a file: run the same command to continue.
 
 --loads solves a series of loads, such as a day in five-minute steps. Each row of
 its table is a step, solved warm from the step before. Columns are time, scale,
@@ -123,7 +123,7 @@ pd_BUS, qd_BUS, or time, bus, pd, qd, in MW and MVAr. --results writes dispatch,
 prices and flows as Parquet tables.
 
 --secure finds the cheapest dispatch that also keeps every limit after any single
-outage: of a unit, of a branch whose outage cuts nothing off, or of --outages. After
+outage. The outages are all units, all branches that leave no island, or --outages. After
 an outage units share the missing power (--participation) and hold their voltages
 up to their reactive limits. Ratings and voltage limits are then wider (--emergency,
 --voltage-band). A power flow checks every outage of the result.

@@ -24,29 +24,29 @@ import (
 
 // security is what gpc pf --outages prints.
 type security struct {
-	Case       string         `json:"case"`
-	EnforceQ   bool           `json:"enforce_q"`
-	WallMS     float64        `json:"wall_ms"`
-	Secure     int            `json:"secure"`   // solved without a violation that the base has not
-	Unsolved   int            `json:"unsolved"` // no power flow
-	Violations []brokenLimit  `json:"violations"`
+	Case       string         `json:"case"`       // of the network
+	EnforceQ   bool           `json:"enforce_q"`  // whether units were held within their reactive limits
+	WallMS     float64        `json:"wall_ms"`    // of all power flows
+	Secure     int            `json:"secure"`     // outages with a power flow that breaks no limit more than the base
+	Unsolved   int            `json:"unsolved"`   // outages without a power flow
+	Violations []brokenLimit  `json:"violations"` // of the base
 	Outages    []outageResult `json:"outages"`
 }
 
 // outageResult is one outage. Violations are those that the base has not, or has less of.
 type outageResult struct {
-	Outage      string        `json:"outage"` // branch or unit
-	Row         int           `json:"row"`    // of the file's table, from 1
-	From        int           `json:"from"`   // bus, of a unit its bus
-	To          int           `json:"to"`
-	Converged   bool          `json:"converged"`
-	Reason      string        `json:"reason"`
-	Iterations  int           `json:"iterations"`
-	Compensated bool          `json:"compensated"`
-	Islanded    []int         `json:"islanded"` // buses without a reference
-	LostMW      float64       `json:"lost_load_mw"`
-	Severity    float64       `json:"severity"`
-	Violations  []brokenLimit `json:"violations"`
+	Outage      string        `json:"outage"`       // branch or unit; the worst outage first
+	Row         int           `json:"row"`          // in `mpc.branch` or `mpc.gen`, from 1
+	From        int           `json:"from"`         // bus; of a unit its bus
+	To          int           `json:"to"`           // likewise
+	Converged   bool          `json:"converged"`    // whether there is a power flow
+	Reason      string        `json:"reason"`       // why not; ""
+	Iterations  int           `json:"iterations"`   // Newton steps
+	Compensated bool          `json:"compensated"`  // whether the factors of the base served
+	Islanded    []int         `json:"islanded"`     // buses that are left without a reference; the power flow is of the rest
+	LostMW      float64       `json:"lost_load_mw"` // of these buses
+	Severity    float64       `json:"severity"`     // the largest of overloads as shares of the rating, and of voltages tenfold their pu
+	Violations  []brokenLimit `json:"violations"`   // ratings and voltages that are broken more than in the base
 }
 
 // severities: an overload counts as its share of the rating, a voltage tenfold its pu, so that

@@ -19,28 +19,28 @@ import (
 // powerFlow is what gpc pf prints: voltages in pu and degrees, powers in MW,
 // MVAr and MVA. The lists are empty where it did not converge.
 type powerFlow struct {
-	Case       string         `json:"case"`
-	Converged  bool           `json:"converged"`
-	Status     string         `json:"status"`
-	Reason     string         `json:"reason"`
-	Iterations int            `json:"iterations"`
-	Mismatch   float64        `json:"max_mismatch_pu"`
-	WallMS     float64        `json:"wall_ms"`
-	LoadMW     float64        `json:"load_mw"`
-	LossMW     *float64       `json:"loss_mw"`
-	Switches   int            `json:"switches"`
+	Case       string         `json:"case"`            // of the network
+	Converged  bool           `json:"converged"`       // whether it did
+	Status     string         `json:"status"`          // in a word
+	Reason     string         `json:"reason"`          // in a sentence
+	Iterations int            `json:"iterations"`      // Newton steps
+	Mismatch   float64        `json:"max_mismatch_pu"` // largest power mismatch
+	WallMS     float64        `json:"wall_ms"`         // of the solve
+	LoadMW     float64        `json:"load_mw"`         // of all buses
+	LossMW     *float64       `json:"loss_mw"`         // of all branches
+	Switches   int            `json:"switches"`        // of units to a reactive limit
 	Bus        []powerFlowBus `json:"bus"`
 	dispatch
 }
 
 type powerFlowBus struct {
-	ID    int     `json:"id"`
-	Type  string  `json:"type"`
-	Vm    float64 `json:"vm"`
-	Va    float64 `json:"va"`
-	Pd    float64 `json:"pd"`
-	Qd    float64 `json:"qd"`
-	Limit string  `json:"q_limit"`
+	ID    int     `json:"id"`      // number in the file
+	Type  string  `json:"type"`    // slack, PV or PQ
+	Vm    float64 `json:"vm"`      // voltage, pu
+	Va    float64 `json:"va"`      // angle, °
+	Pd    float64 `json:"pd"`      // active load, MW
+	Qd    float64 `json:"qd"`      // reactive load, MVAr
+	Limit string  `json:"q_limit"` // min or max where a unit is held there; ""
 }
 
 // PowerFlow is gpc pf.

@@ -22,24 +22,23 @@ import (
 
 // secureFlow is what gpc opf --secure prints.
 type secureFlow struct {
-	Case      string   `json:"case"`
-	Status    string   `json:"status"`
-	Reason    string   `json:"reason"`
-	Objective *float64 `json:"objective"`
+	Case      string   `json:"case"`      // name of the network
+	Status    string   `json:"status"`    // secure, no secure point found, iteration limit, numerical or not solved
+	Reason    string   `json:"reason"`    // why there is no secure dispatch; ""
+	Objective *float64 `json:"objective"` // of the dispatch, $/h; null where there is none
 	// Plain is the cost of the optimum that looks at no outage.
-	Plain      *float64 `json:"plain_objective"`
-	Rounds     int      `json:"rounds"`
-	Iterations int      `json:"iterations"`
-	WallMS     float64  `json:"wall_ms"`
-	LoadMW     float64  `json:"load_mw"`
-	LossMW     *float64 `json:"loss_mw"`
-	Emergency  float64  `json:"emergency"`
-	Band       float64  `json:"voltage_band_pu"`
-	// Outages are those checked; Before what the plain optimum breaks after them.
-	Outages    int              `json:"outages"`
-	Before     []secureCheck    `json:"before"`
+	Plain      *float64         `json:"plain_objective"` // of the optimum without outages
+	Rounds     int              `json:"rounds"`          // of constraint generation
+	Iterations int              `json:"iterations"`      // of the interior point, in all rounds
+	WallMS     float64          `json:"wall_ms"`         // of all
+	LoadMW     float64          `json:"load_mw"`         // of all buses
+	LossMW     *float64         `json:"loss_mw"`         // of all branches, before any outage
+	Emergency  float64          `json:"emergency"`       // factor on ratings after an outage
+	Band       float64          `json:"voltage_band_pu"` // what voltages may leave their limits by after one
+	Outages    int              `json:"outages"`         // how many are checked
+	Before     []secureCheck    `json:"before"`          // of the optimum without outages
 	Remembered []secureOutage   `json:"remembered"`
-	After      []secureCheck    `json:"after"`
+	After      []secureCheck    `json:"after"` // of the last dispatch; empty where it is secure
 	Gives      []secureGive     `json:"gives"`
 	Bus        []optimalFlowBus `json:"bus"`
 	dispatch
@@ -47,18 +46,18 @@ type secureFlow struct {
 
 type secureOutage struct {
 	Outage string `json:"outage"` // branch or unit
-	Row    int    `json:"row"`    // of the file's table, from 1
-	From   int    `json:"from"`   // bus, of a unit its bus
-	To     int    `json:"to"`
+	Row    int    `json:"row"`    // in `mpc.branch` or `mpc.gen`, from 1
+	From   int    `json:"from"`   // bus; of a unit its bus
+	To     int    `json:"to"`     // likewise
 }
 
 // secureCheck is an outage that breaks a limit.
 type secureCheck struct {
 	secureOutage
-	Converged  bool          `json:"converged"`
-	Reason     string        `json:"reason"`
-	Severity   *float64      `json:"severity"`
-	Violations []brokenLimit `json:"violations"`
+	Converged  bool          `json:"converged"`  // whether there is a power flow
+	Reason     string        `json:"reason"`     // why not; ""
+	Severity   *float64      `json:"severity"`   // the largest of overloads as shares of the rating, and of voltages tenfold their pu; null without a power flow
+	Violations []brokenLimit `json:"violations"` // the worst first
 }
 
 // secureGive is a limit that is not kept after an outage.

@@ -18,30 +18,30 @@ import (
 
 // secureChain is what gpc opf --secure --loads prints.
 type secureChain struct {
-	Case    string            `json:"case"`
-	Loads   string            `json:"loads"`
-	Outages int               `json:"outages"`
-	Steps   int               `json:"steps"`
-	Secure  int               `json:"secure"`
-	Warm    int               `json:"warm"` // steps that the dispatch before served
-	WallMS  float64           `json:"wall_ms"`
-	CPUMS   float64           `json:"cpu_ms"`
+	Case    string            `json:"case"`    // name of the network
+	Loads   string            `json:"loads"`   // file of the series
+	Outages int               `json:"outages"` // that every step has to survive
+	Steps   int               `json:"steps"`   // of the series
+	Secure  int               `json:"secure"`  // steps with a secure dispatch
+	Warm    int               `json:"warm"`    // of these found from the dispatch before
+	WallMS  float64           `json:"wall_ms"` // of all steps
+	CPUMS   float64           `json:"cpu_ms"`  // processor time of all steps
 	Chain   []secureChainStep `json:"chain"`
 }
 
 // secureChainStep is one step of a series.
 type secureChainStep struct {
-	Step       int      `json:"step"`
-	Time       string   `json:"time"`
-	Status     string   `json:"status"`
-	Reason     string   `json:"reason"`
-	Objective  *float64 `json:"objective"`
-	Plain      *float64 `json:"plain_objective"`
-	Remembered int      `json:"remembered"`
-	Rounds     int      `json:"rounds"`
-	Iterations int      `json:"iterations"`
-	Warm       bool     `json:"warm"`
-	CPUMS      float64  `json:"cpu_ms"`
+	Step       int      `json:"step"`            // from 0
+	Time       string   `json:"time"`            // as the table has it
+	Status     string   `json:"status"`          // secure, no secure point found, iteration limit, numerical or not solved
+	Reason     string   `json:"reason"`          // why there is no secure dispatch; ""
+	Objective  *float64 `json:"objective"`       // of the dispatch, $/h; null where there is none
+	Plain      *float64 `json:"plain_objective"` // of the optimum without outages; null where there is none
+	Remembered int      `json:"remembered"`      // outages that the optimisation looked at
+	Rounds     int      `json:"rounds"`          // of constraint generation
+	Iterations int      `json:"iterations"`      // of the interior point, in all rounds
+	Warm       bool     `json:"warm"`            // whether the dispatch before served
+	CPUMS      float64  `json:"cpu_ms"`          // processor time
 }
 
 // chain solves a series of loads, each step from the one before.

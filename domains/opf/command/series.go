@@ -55,27 +55,27 @@ func (y *seriesOf) only(f *pflag.FlagSet) error {
 // seriesResult is what gpc opf --loads prints: counts and the iterations of optimal steps. Times
 // are of the solves alone.
 type seriesResult struct {
-	Case           string         `json:"case"`
-	Loads          string         `json:"loads"`
-	Steps          int            `json:"steps"`
-	Optimal        int            `json:"optimal"`
-	Chains         int            `json:"chains"`
-	Median         int            `json:"median_iterations"`
-	Largest        int            `json:"largest_iterations"`
-	Objective      float64        `json:"objective"` // summed over optimal steps
-	SetupMS        float64        `json:"setup_ms"`
-	WallMS         float64        `json:"wall_ms"`
-	CPUMS          float64        `json:"cpu_ms"`
-	SolvesASecond  float64        `json:"solves_per_second"`
+	Case           string         `json:"case"`               // name of the network
+	Loads          string         `json:"loads"`              // file of the series, without its folder
+	Steps          int            `json:"steps"`              // that were solved
+	Optimal        int            `json:"optimal"`            // steps with an optimum
+	Chains         int            `json:"chains"`             // runs of consecutive steps, 0 for flat starts
+	Median         int            `json:"median_iterations"`  // of optimal steps
+	Largest        int            `json:"largest_iterations"` // likewise
+	Objective      float64        `json:"objective"`          // summed over optimal steps, $/h
+	SetupMS        float64        `json:"setup_ms"`           // analysis of the network
+	WallMS         float64        `json:"wall_ms"`            // of the solves alone
+	CPUMS          float64        `json:"cpu_ms"`             // of the same, CPU time
+	SolvesASecond  float64        `json:"solves_per_second"`  // steps by the time of the solves
 	WithoutOptimum []seriesFailed `json:"without_optimum"`
 }
 
 // seriesFailed is a step without an optimum.
 type seriesFailed struct {
-	Step   int    `json:"step"`
-	Time   string `json:"time"`
-	Status string `json:"status"`
-	Reason string `json:"reason"`
+	Step   int    `json:"step"`   // from 0
+	Time   string `json:"time"`   // as the table has it
+	Status string `json:"status"` // why not
+	Reason string `json:"reason"` // the same in a sentence
 }
 
 // seriesSteps are how many steps are in memory at a time.

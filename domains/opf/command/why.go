@@ -15,21 +15,21 @@ import (
 // why says what the limits of a network without an optimum would have to give: the
 // cheapest way to break some so that all others can be kept (acopf.Relax).
 type why struct {
-	Status     string  `json:"status"`
-	Iterations int     `json:"iterations"`
-	WallMS     float64 `json:"wall_ms"`
+	Status     string  `json:"status"`     // of the search for the least relaxation; all of `why` is absent where there is an optimum, and with `--why=false`
+	Iterations int     `json:"iterations"` // of the interior point, in all rounds
+	WallMS     float64 `json:"wall_ms"`    // with its setup
 	// Cost is Σ price × amount by acopf's prices, which are per pu.
-	Cost *float64 `json:"cost"`
+	Cost *float64 `json:"cost"` // price × amount of all limits that give, by the prices of [acopf.md](acopf.md#why-there-is-no-optimum); null without a relaxation
 	// Shortfall is the active power that is missing: generators' beyond their limits
 	// and what buses lack.
-	Shortfall *float64      `json:"shortfall_mw"`
-	Limits    []brokenLimit `json:"limits"`
+	Shortfall *float64      `json:"shortfall_mw"` // active power that is missing: of units beyond `pmax` and of buses; null likewise
+	Limits    []brokenLimit `json:"limits"`       // those that give; empty where all can be kept
 }
 
 // brokenLimit is a limit and what it would have to give, in its unit.
 type brokenLimit struct {
 	limit
-	By float64 `json:"by"`
+	By float64 `json:"by"` // in its unit
 }
 
 // explain relaxes a network at loads in pu.

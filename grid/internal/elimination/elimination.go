@@ -11,8 +11,8 @@ import (
 // Order is an order of the buses in which the block LDLᵀ of a matrix with
 // the network's sparsity fills in little, and the pattern of its factor.
 type Order struct {
-	Order []int // Order[k] is the bus eliminated k-th
-	Place []int // Place[Order[k]] = k
+	Order    []int // Order[k] is the bus eliminated k-th
+	Position []int // Position[Order[k]] = k
 	// Below[k] lists the ordered of the blocks below the diagonal in column k of the
 	// factor, ascending.
 	Below [][]int
@@ -42,12 +42,12 @@ func MinimumDegree(n int, edges [][2]int, last []int) Order {
 			next.push(entry(len(adjacent[i]), i))
 		}
 	}
-	e := Order{Place: make([]int, n)}
+	e := Order{Position: make([]int, n)}
 	gone := make([]bool, n)
 	columns := make([][]int32, 0, n) // by bus numbers
 	var union []int32
 	take := func(i int32) {
-		e.Place[i] = len(e.Order)
+		e.Position[i] = len(e.Order)
 		e.Order = append(e.Order, int(i))
 		gone[i] = true
 		column := adjacent[i]
@@ -74,7 +74,7 @@ func MinimumDegree(n int, edges [][2]int, last []int) Order {
 	for k, column := range columns {
 		ordered := make([]int, len(column))
 		for a, j := range column {
-			ordered[a] = e.Place[j]
+			ordered[a] = e.Position[j]
 		}
 		slices.Sort(ordered)
 		e.Below[k] = ordered

@@ -23,8 +23,8 @@ func TestEliminationIsAnOrderWithItsFill(t *testing.T) {
 		seen := map[int]bool{}
 		for k, i := range e.Order {
 			seen[i] = true
-			if e.Place[i] != k {
-				rt.Fatalf("bus %d is %d-th and placed at %d", i, k, e.Place[i])
+			if e.Position[i] != k {
+				rt.Fatalf("bus %d is %d-th and placed at %d", i, k, e.Position[i])
 			}
 		}
 		if len(seen) != n || len(e.Order) != n {
@@ -47,7 +47,7 @@ func TestEliminationIsAnOrderWithItsFill(t *testing.T) {
 			return false
 		}
 		for _, edge := range edges {
-			a, b := e.Place[edge[0]], e.Place[edge[1]]
+			a, b := e.Position[edge[0]], e.Position[edge[1]]
 			if a != b && !has(max(a, b), min(a, b)) {
 				rt.Fatalf("edge (%d, %d) is missing", a, b)
 			}

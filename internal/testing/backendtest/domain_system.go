@@ -104,7 +104,7 @@ func checkLimitsAtStarts(p domain.Problem, points []point) (errs []error) {
 	m, other, may := make([]float64, len(spec.Margins)), make([]float64, len(spec.Margins)), domain.AbilitiesOfProblem(p)
 	beyond, least := make([]int, len(m)), make([]float64, len(m))
 	for _, at := range points {
-		if of, asked := p.(limitsInPlace); asked {
+		if of, ok := p.(limitsInPlace); ok {
 			of.MarginsInPlace(at.s, at.c, m)
 		} else {
 			u := slices.Clone(at.u)
