@@ -8,10 +8,10 @@ import (
 
 // GapBounds describe what is known of how far decisions are above their optima, by domain.ProblemAbilities.Gap, %.
 type GapBounds struct {
-	N    int    `json:"n"` // decisions with a bound
-	Mean Number `json:"mean_pct"`
-	P99  Number `json:"p99_pct"`
-	Max  Number `json:"max_pct"`
+	N    int    `json:"n"`        // decisions with a bound
+	Mean Number `json:"mean_pct"` // their mean bound
+	P99  Number `json:"p99_pct"`  // 99th percentile
+	Max  Number `json:"max_pct"`  // largest
 	// Over are the decisions that were more than domain.LargestGap above it, or had none.
 	Over int `json:"over"`
 }
