@@ -39,15 +39,15 @@ run: build
 
 ## test: the tests of every package, on every instruction set this machine has, and the CUDA path on the host shim (needs a C++20 compiler); what is exhaustive is make check's
 test: tested
-	$(TESTS) -short ./...
+	$(CHECKED) -short ./...
 
 ## check: every test in full: all cases, sizes, faults and signals where make test takes some of each
 check: tested
-	$(TESTS) -timeout 30m ./...
+	$(CHECKED) -timeout 30m ./...
 
 # Without tables for a debugger a hundred test binaries link in half the time; make lint runs vet.
 # Properties are drawn from one seed, so that no run fails where the last one passed; RAPID_SEED=0 draws anew.
-TESTS = $(GO) test -vet=off -ldflags='-s -w'
+CHECKED = $(GO) test -vet=off -ldflags='-s -w'
 export RAPID_SEED ?= 1
 
 .PHONY: tested
