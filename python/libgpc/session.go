@@ -74,12 +74,8 @@ func (s *session) described(of *domain.Spec) gpc.SpecDescription {
 }
 
 func fallbacks() (names []string) {
-	for bit := range 16 {
-		name := ""
-		if f := domain.Fallback(1) << bit; f.Known() {
-			name = f.String()
-		}
-		names = append(names, name)
+	for f := domain.Fallback(1); f.Known(); f <<= 1 {
+		names = append(names, f.String())
 	}
 	return names
 }
