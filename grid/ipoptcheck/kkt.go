@@ -1,3 +1,5 @@
+//go:build ipopt
+
 package ipoptcheck
 
 import (
