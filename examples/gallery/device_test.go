@@ -111,8 +111,8 @@ func TestEquationsOnTheDevice(t *testing.T) {
 }
 
 // projectedOnDevice counts the actions that a projected step of the device moves, and holds them to the problem's own. A projection ends
-// where an action moves by less than 1e-9 of half its box, which rounding may find one round earlier: off is the largest distance in that
-// unit. What follows from the device's own action is held to it as closely as all else.
+// where an action moves by less than 1e-9 of half its box, which rounding may find one round earlier, or nearer to its limits than the last digits of the state tell: off is the largest distance in
+// that unit. What follows from the device's own action is held to it as closely as all else.
 func projectedOnDevice(t *testing.T, b *kernels.Backend, p domain.Problem, at backend.DeviceRows) (moved int, off float64, errs []error) {
 	t.Helper()
 	got, spec := require.Get(b.DeviceStep(p, at, true))(t), p.Spec()
@@ -128,7 +128,7 @@ func projectedOnDevice(t *testing.T, b *kernels.Backend, p domain.Problem, at ba
 		}
 		for k, a := range spec.Action {
 			half := (a.Hi - a.Lo) / 2
-			if d := math.Abs(have[0][k]-u[k]) / half; !(d <= bound) {
+			if d := math.Abs(have[0][k]-u[k]) / half; !(d <= bound) && !(d <= bound+4*backendtest.Conditioned(p, at.S[i], at.C[i], wanted, true)[0]/half) {
 				errs = append(errs, fmt.Errorf("%s, row %d: a projected action is %g half boxes off, and keeps the limits: %v", spec.Name, i, d, keeps))
 			} else {
 				off = max(off, d)
