@@ -342,7 +342,10 @@ func TestSafeguardIsTheNavigators(t *testing.T) {
 				c[0] = math.Inf(1)
 			}
 			d := require.Get(nav.Decide(s, c, adaptive))(t)
-			u := []float64{float64(d.Decoded[0])}
+			u := make([]float64, 1)
+			if d.Decoded != nil {
+				u[0] = float64(d.Decoded[0])
+			}
 			var by domain.Fallback
 			if missing < 2 || missing == 2 && k%50 != 0 {
 				by = require.Get(guard.Refuse(s, c, adaptive, u))(t)
