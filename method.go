@@ -1,31 +1,13 @@
 package gpc
 
 import (
-	"cmp"
-	"io"
-	"os"
 	"slices"
 
 	"github.com/gpc-engine/gpc/baselines/policy"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/names"
-	"github.com/gpc-engine/gpc/model"
 )
-
-// Setup says how a controller of a case is made.
-type Setup struct {
-	Method string // "" is the case's DefaultMethod
-	// Model is the map of a method that needs one; nil: the bundled one.
-	Model *model.Model
-	// Weights is the content of the file of a method that brings weights of its own.
-	Weights []byte
-	// Candidates per decision; 0: the method's own number, if it has one.
-	Candidates int
-	// Navigation are constants of the online step; nil: the method's own.
-	Navigation *domain.Navigation
-}
 
 // Methods are all ways to decide in the case, in the order of its tables: the
 // navigator's variants where the case has a map about its own problem, then the
@@ -61,67 +43,6 @@ func (c *Case) MethodName(name string) string {
 		return m.Name
 	}
 	return name
-}
-
-// method finds a method by its name, or by the name that it had, "" for the default.
-func (c *Case) method(name string) (domain.Method, error) {
-	name = cmp.Or(name, c.DefaultMethod())
-	var known []string
-	for _, m := range c.Methods() {
-		if m.Called(name) {
-			return m, nil
-		}
-		known = append(known, m.Name)
-	}
-	if m, ok := closedloop.Row(&c.def, name); ok { // mpc-N
-		return m, nil
-	}
-	return domain.Method{}, badInputf("case %s has no method %q%s (it has %s)", c.Name(), name, names.Meant(name, known), names.List(known))
-}
-
-// mapped reports whether a method decides by the case's map.
-func mapped(m domain.Method) bool { return m.Needs&domain.NeedsMap != 0 }
-
-// Setup reads what a method needs from a file: the map, the bundled one for "", or the
-// weights of a method that brings its own. A method without either ignores the file. For
-// no method it is the one that the map was compiled for, or else DefaultMethod. The Setup has
-// the method's present name.
-func (c *Case) Setup(method, file string) (Setup, error) {
-	m, err := c.method(method)
-	s := Setup{Method: m.Name}
-	switch {
-	case err != nil:
-	case mapped(m):
-		if s.Model, err = c.Model(file); err == nil && method == "" && s.Model.Provenance.Method != "" {
-			m, err = c.method(s.Model.Provenance.Method)
-			s.Method = m.Name
-		}
-	case m.Needs&domain.NeedsWeights != 0 && file != "":
-		s.Weights, err = readWeights(file)
-	}
-	return s, err
-}
-
-// maxWeights is how many bytes the file of a method that brings weights of its own may have.
-const maxWeights = 1 << 28
-
-func readWeights(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, BadInput(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err == nil && info.Size() <= maxWeights { // a device has no size
-		var data []byte
-		if data, err = io.ReadAll(io.LimitReader(f, maxWeights+1)); len(data) <= maxWeights {
-			return data, BadInput(err)
-		}
-	}
-	if err != nil {
-		return nil, BadInput(err)
-	}
-	return nil, badInputf("%s: more than %d bytes, which weights may have at most", file, maxWeights)
 }
 
 // trained is the problem that the case's policies are made for, nil where it is not at hand.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
 // episode runs one episode to its end. What goes wrong inside the method or
@@ -265,4 +266,177 @@ func apply(spec *domain.Spec, ep domain.Episode, u []float64) (domain.Outcome, e
 		}
 	}
 	return out, nil
+}
+
+// evaluation is one under way.
+type evaluation struct {
+	of      *domain.Case
+	opt     *Options
+	header  Header
+	how     domain.EpisodeOptions
+	methods []domain.Controller // one for each thread
+	sum     *tally
+	file    *traceFile // nil: none
+}
+
+// run runs the shard's episodes from number next on, and keeps them in their order.
+func (e *evaluation) run(ctx context.Context, next int) error {
+	opt := e.opt
+	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
+	for next < opt.Episodes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		records, errs := e.together(ctx, next)
+		for i, record := range records {
+			if errs[i] != nil {
+				return errs[i]
+			}
+			if e.file != nil {
+				if err := e.file.append(record); err != nil {
+					return err
+				}
+			}
+			e.sum.add(record)
+			if opt.Visit != nil {
+				opt.Visit(record)
+			}
+			if opt.Progress != nil {
+				opt.Progress(e.sum.episodes, total)
+			}
+			next += opt.ShardCount
+		}
+	}
+	return nil
+}
+
+// together runs the shard's episodes from number next on, as many at once as there are
+// methods.
+func (e *evaluation) together(ctx context.Context, next int) ([]*EpisodeRecord, []error) {
+	stride := e.opt.ShardCount
+	count := min(len(e.methods), (e.opt.Episodes-next+stride-1)/stride)
+	records, errs := make([]*EpisodeRecord, count), make([]error, count)
+	parallel.Each(count, count, func(_, i int) { records[i], errs[i] = e.episode(ctx, next+i*stride, e.methods[i]) })
+	return records, errs
+}
+
+// computingStream separates the times of decisions from every other draw of an episode.
+const computingStream = 0x636f_6d70_7574_6573 // "computes"
+
+// normalP99 is the 99th percentile of the standard normal distribution.
+const normalP99 = 2.3263478740408408
+
+// pace says when the decisions of one episode come, and keeps what is left of the last plan that came. The zero value
+// is of decisions that take no time.
+type pace struct {
+	of     *Computing
+	period float64 // µs
+	rng    *rand.Rand
+	t      int     // periods that have begun
+	free   float64 // when the computer has done what it began, in periods
+	came   aPlan
+	coming aPlan // of a decision that is late; its actions are nil where there is none
+}
+
+// aPlan are actions from a period on, and when they are there, in periods.
+type aPlan struct {
+	actions []float64
+	from    int
+	ready   float64
+}
+
+// newPace is the pace of an episode; of is nil where decisions take no time.
+func newPace(of *Computing, spec *domain.Spec, seed uint64, number int) *pace {
+	if of == nil {
+		return &pace{}
+	}
+	return &pace{of: of, period: 1e6 * spec.StepSeconds, rng: rand.New(rand.NewPCG(seed^computingStream, uint64(number)))}
+}
+
+// next begins a period. made reports whether its decision is made, late whether it comes behind the period or not at
+// all.
+func (p *pace) next() (made, late bool) {
+	if p.of == nil {
+		return true, false
+	}
+	took := p.of.P50 * math.Exp(math.Log(p.of.P99/p.of.P50)/normalP99*p.rng.NormFloat64()) / p.period
+	begin := float64(p.t)
+	p.t++
+	if p.free >= begin+1 {
+		return false, true
+	}
+	p.free = math.Max(begin, p.free) + took
+	return true, p.free > begin+1
+}
+
+// executed writes into u, which decision d has decided, what the period executes, and returns what is known of that.
+// What a late decision decided is not executed in its period; its plan is there for the periods behind. may are the
+// method's abilities.
+func (p *pace) executed(may *domain.ControllerAbilities, of *domain.Case, made, late bool, d domain.Decision, s, c, u []float64) domain.Decision {
+	if p.of == nil {
+		return d
+	}
+	var plan aPlan
+	if made {
+		plan = aPlan{slices.Clone(u), p.t - 1, p.free}
+		if len(d.Ahead) > len(u) {
+			plan.actions = append(plan.actions, d.Ahead[len(u):]...)
+		}
+	}
+	if !late {
+		p.came, p.coming = plan, aPlan{}
+		return d
+	}
+	if p.coming.actions != nil && p.coming.ready <= float64(p.t) {
+		p.came, p.coming = p.coming, aPlan{}
+	}
+	var next []float64
+	if at := (p.t - 1 - p.came.from) * len(u); at > 0 && at+len(u) <= len(p.came.actions) {
+		next = p.came.actions[at : at+len(u)]
+	}
+	did := domain.Decided(true)
+	known := of.Measurement == nil && of.Delay.Periods == 0
+	_, did.Fallback = Hold(of.Problem, s, c, next, known, u)
+	switch {
+	case may.Executed == nil:
+	case made:
+		may.Executed(u)
+	case known:
+		may.Missed(s, c, u)
+	default:
+		may.Missed(nil, nil, u)
+	}
+	if made {
+		p.coming = plan
+	}
+	return did
+}
+
+// sensed is an episode whose method decides by what is measured.
+type sensed struct {
+	read func(y, c []float64)
+	by   func(y, c []float64, pref domain.Preference, s, known, u []float64) (domain.Decision, error)
+	y, c []float64
+}
+
+// newSensed is nil for a case without a Measurement, and for a method that is given the state itself.
+func newSensed(of *domain.Case, ep domain.Episode, may *domain.ControllerAbilities) *sensed {
+	measure := domain.AbilitiesOfEpisode(ep).Measure
+	if of.Measurement == nil || measure == nil || may.DecideMeasured == nil {
+		return nil
+	}
+	return &sensed{measure, may.DecideMeasured, make([]float64, len(of.Measurement.Outputs)), make([]float64, of.Problem.Spec().ContextSize())}
+}
+
+// measure measures, with a bias of each output.
+func (e *sensed) measure(bias []float64) {
+	e.read(e.y, e.c)
+	for i := range min(len(bias), len(e.y)) {
+		e.y[i] += bias[i]
+	}
+}
+
+// decide decides by what was measured; s and c become the estimates.
+func (e *sensed) decide(pref domain.Preference, s, c, u []float64) (domain.Decision, error) {
+	return e.by(e.y, e.c, pref, s, c, u)
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
-	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
 // sizes returns how many components of state and action an episode has.
@@ -140,58 +139,6 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		result.Load.Partial = resumed
 	}
 	return result, nil
-}
-
-// evaluation is one under way.
-type evaluation struct {
-	of      *domain.Case
-	opt     *Options
-	header  Header
-	how     domain.EpisodeOptions
-	methods []domain.Controller // one for each thread
-	sum     *tally
-	file    *traceFile // nil: none
-}
-
-// run runs the shard's episodes from number next on, and keeps them in their order.
-func (e *evaluation) run(ctx context.Context, next int) error {
-	opt := e.opt
-	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
-	for next < opt.Episodes {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		records, errs := e.together(ctx, next)
-		for i, record := range records {
-			if errs[i] != nil {
-				return errs[i]
-			}
-			if e.file != nil {
-				if err := e.file.append(record); err != nil {
-					return err
-				}
-			}
-			e.sum.add(record)
-			if opt.Visit != nil {
-				opt.Visit(record)
-			}
-			if opt.Progress != nil {
-				opt.Progress(e.sum.episodes, total)
-			}
-			next += opt.ShardCount
-		}
-	}
-	return nil
-}
-
-// together runs the shard's episodes from number next on, as many at once as there are
-// methods.
-func (e *evaluation) together(ctx context.Context, next int) ([]*EpisodeRecord, []error) {
-	stride := e.opt.ShardCount
-	count := min(len(e.methods), (e.opt.Episodes-next+stride-1)/stride)
-	records, errs := make([]*EpisodeRecord, count), make([]error, count)
-	parallel.Each(count, count, func(_, i int) { records[i], errs[i] = e.episode(ctx, next+i*stride, e.methods[i]) })
-	return records, errs
 }
 
 // isEnd reports whether an error only says that there is no more to read.
