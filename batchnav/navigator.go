@@ -509,3 +509,19 @@ func (l *loaded) limit(variance float64) float64 {
 func (l *loaded) threshold(variance float64) float64 {
 	return variance + l.model.Calibration.TauGeom + l.cover
 }
+
+// beyond reports whether a state has a component outside the envelope by more than envelopeDeviations of
+// noise of that variance, in the map's units.
+func (l *loaded) beyond(state []float64, variance float64) bool {
+	away := envelopeDeviations * math.Sqrt(variance)
+	for j, lo := range l.envelope.lo {
+		room := away * float64(l.model.NormS.Scale[j])
+		if v := state[j]; !(v >= lo-room && v <= l.envelope.hi[j]+room) {
+			return true
+		}
+	}
+	return false
+}
+
+// envelopeDeviations of the estimated noise are left beside the envelope.
+const envelopeDeviations = 3
