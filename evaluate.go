@@ -3,14 +3,14 @@ package gpc
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
-	"path/filepath"
+	"io"
+	"os"
 	"slices"
-	"strings"
 
+	"github.com/gpc-engine/gpc/baselines/policy"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
@@ -19,8 +19,377 @@ import (
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/internal/version"
-	"github.com/gpc-engine/gpc/offline"
+	"github.com/gpc-engine/gpc/model"
 )
+
+// Resolved is a method of a case with all that its controllers are made of. Resolve makes it
+// once; what evaluates, serves or exports takes it from there and looks nothing up again.
+type Resolved struct {
+	Method domain.Method
+	// Model is the map that the method decides by and Weights what it brings; nil: none.
+	Model   *model.Model
+	Weights []byte
+	// Candidates per decision; 0: the method's own number, if it has one.
+	Candidates int
+
+	of *Case
+	// options are the navigator's, or those of the map's loops and proposals in another method.
+	options batchnav.Options
+}
+
+// Resolve finds the method of a setup, the map that it needs, which must be one of the case, and the
+// constants of its online step.
+func (c *Case) Resolve(s Setup) (*Resolved, error) {
+	m, err := c.method(s.Method)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.truthful(m); err != nil {
+		return nil, err
+	}
+	r := &Resolved{Method: m, Weights: s.Weights, Candidates: s.Candidates, of: c}
+	if !mapped(m) {
+		return r, nil
+	}
+	if r.Model, err = c.fitted(s.Model); err != nil {
+		return nil, err
+	}
+	if r.options = (batchnav.Options{Navigation: m.Navigation, NoRollout: m.NoRollout}); r.Navigates() {
+		if r.options, err = batchnav.OptionsFor(m.Name); err != nil {
+			return nil, BadInput(err)
+		}
+		if r.mayReplace() { // an ablation executes what it decodes
+			r.options.Solver = c.def.Rescue
+		}
+	}
+	r.options.Navigation = cmp.Or(s.Navigation, r.options.Navigation)
+	return r, nil
+}
+
+// fitted is a map that is given, which must be one of the case, or else the bundled one.
+func (c *Case) fitted(m *model.Model) (*model.Model, error) {
+	if m == nil {
+		return c.Model("")
+	}
+	return m, BadInput(c.fits(m, "the map"))
+}
+
+// setup is what resolves to the same again, in another definition of the case.
+func (r *Resolved) setup() Setup {
+	return Setup{Method: r.Method.Name, Model: r.Model, Weights: r.Weights, Candidates: r.Candidates, Navigation: r.options.Navigation}
+}
+
+// Navigates reports whether the method is the navigator or a variant of it, whose loops can decide
+// together.
+func (r *Resolved) Navigates() bool { return r.Method.New == nil }
+
+// mayReplace reports whether a variant of the navigator may replace what it decodes.
+func (r *Resolved) mayReplace() bool { return !r.options.NoProjection && !r.options.NoFallback }
+
+// SHA256 is that of the map or the weights, "" for a method without.
+func (r *Resolved) SHA256() (string, error) {
+	switch {
+	case r.Model != nil:
+		return r.Model.SHA256()
+	case r.Method.Needs&domain.NeedsWeights != 0:
+		return durable.Sum(sha256.Sum256(r.Weights)), nil
+	}
+	return "", nil
+}
+
+// guarded reports whether the navigator's decisions are looked after.
+func (c *Case) guarded() bool { return !c.def.Guard.Off && c.Spec().Plan == 1 }
+
+// proposals is the room for candidates that a proposer begins with; it grows with what
+// it is asked.
+const proposals = 4096
+
+var errNoEngine = errors.New("gpc: a method with a map needs an engine, the engine given is nil")
+
+// Controller makes the method, which decides in one closed loop. e is nil for a method
+// without a map. Of a case with a Measurement or a Delay it has DecideMeasured, unless the method is given
+// the truth.
+func (r *Resolved) Controller(e *Engine) (domain.Controller, error) {
+	if !r.of.indirect() {
+		return r.controller(e)
+	}
+	return r.estimating(e)
+}
+
+// controller decides by the state.
+func (r *Resolved) controller(e *Engine) (domain.Controller, error) {
+	if r.Navigates() {
+		n, err := r.Loop(e)
+		if err != nil {
+			return nil, err
+		}
+		return n.Controller(), nil
+	}
+	means := domain.Means{Weights: r.Weights, Candidates: r.Candidates}
+	weighted := r.Method.Needs&domain.NeedsWeights != 0
+	if weighted && r.Weights == nil {
+		return nil, badInputf("method %s needs the file of its weights: give it with --model", r.Method.Name)
+	}
+	if r.Model != nil {
+		if err := r.learned(e, &means); err != nil {
+			return nil, err
+		}
+	}
+	ctrl, err := r.Method.New(means)
+	if weighted {
+		err = BadInput(err)
+	}
+	return ctrl, err
+}
+
+// learned is the map among a method's means.
+func (r *Resolved) learned(e *Engine, means *domain.Means) (err error) {
+	if e == nil {
+		return errNoEngine
+	}
+	problem := r.of.def.MapProblem()
+	if means.Proposer, err = batchnav.NewProposer(e.backend, r.Model, problem, r.options, max(proposals, r.Candidates)); err != nil {
+		return BadInput(err)
+	}
+	means.Loop = func() (domain.Controller, error) {
+		n, err := batchnav.NewNavigator(e.backend, r.Model, problem, r.options)
+		if err != nil {
+			return nil, BadInput(err)
+		}
+		return n.Controller(), nil
+	}
+	means.Accelerator, _ = e.backend.(domain.Accelerator)
+	return nil
+}
+
+// Loop makes one closed loop of the navigator or a variant of it.
+func (r *Resolved) Loop(e *Engine) (*batchnav.Navigator, error) {
+	opt, err := r.guardedOptions(e)
+	if err != nil {
+		return nil, err
+	}
+	n, err := batchnav.NewNavigator(e.backend, r.Model, r.of.def.Problem, opt)
+	return n, BadInput(err)
+}
+
+// Loops makes n closed loops that decide together: each call of the engine serves all.
+func (r *Resolved) Loops(e *Engine, n int) (*batchnav.Batch, error) {
+	opt, err := r.guardedOptions(e)
+	if err != nil {
+		return nil, err
+	}
+	b, err := batchnav.NewBatch(e.backend, r.Model, r.of.def.Problem, opt, n)
+	return b, BadInput(err)
+}
+
+// guardedOptions are the options of loops on an engine, looked after where the case says so.
+func (r *Resolved) guardedOptions(e *Engine) (batchnav.Options, error) {
+	opt, c := r.options, r.of
+	switch {
+	case !r.Navigates():
+		return opt, badInputf("method %s of case %s decides in one loop at a time: make it with Controller", r.Method.Name, c.Name())
+	case e == nil:
+		return opt, errNoEngine
+	}
+	if c.guarded() && r.mayReplace() {
+		opt.Guard = &c.def.Guard
+		opt.Rescue, _ = c.def.Solver.(domain.Receding)
+	}
+	if r.Method.Candidates > 0 && r.Candidates != 0 {
+		opt.Search.Candidates = r.Candidates
+	}
+	return opt, nil
+}
+
+// Controller makes the method of a setup; see Resolved.
+func (c *Case) Controller(e *Engine, s Setup) (domain.Controller, error) {
+	r, err := c.Resolve(s)
+	if err != nil {
+		return nil, err
+	}
+	return r.Controller(e)
+}
+
+// Loop makes one closed loop of the navigator or a variant of it; see Resolved.
+func (c *Case) Loop(e *Engine, s Setup) (*batchnav.Navigator, error) {
+	r, err := c.Resolve(s)
+	if err != nil {
+		return nil, err
+	}
+	return r.Loop(e)
+}
+
+// Loops makes n closed loops that decide together; see Resolved.
+func (c *Case) Loops(e *Engine, s Setup, n int) (*batchnav.Batch, error) {
+	r, err := c.Resolve(s)
+	if err != nil {
+		return nil, err
+	}
+	return r.Loops(e, n)
+}
+
+// Setup says how a controller of a case is made.
+type Setup struct {
+	Method string // "" is the case's DefaultMethod
+	// Model is the map of a method that needs one; nil: the bundled one.
+	Model *model.Model
+	// Weights is the content of the file of a method that brings weights of its own.
+	Weights []byte
+	// Candidates per decision; 0: the method's own number, if it has one.
+	Candidates int
+	// Navigation are constants of the online step; nil: the method's own.
+	Navigation *domain.Navigation
+}
+
+// Methods are all ways to decide in the case, in the order of its tables: the
+// navigator's variants where the case has a map about its own problem, then the
+// case's own, then those of closedloop.Rows and policy.Methods with names that are not
+// among them.
+func (c *Case) Methods() []domain.Method {
+	var all []domain.Method
+	if c.def.Learned == nil && (c.def.Solver != nil || c.Spec().Training.Latent > 0) {
+		all = batchnav.Methods(c.def.Problem, c.guarded())
+	}
+	all = append(all, c.def.Methods...)
+	for _, m := range slices.Concat(closedloop.Rows(&c.def), policy.Methods(&c.def, c.trained())) {
+		if !slices.ContainsFunc(all, func(o domain.Method) bool { return o.Name == m.Name }) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// DefaultMethod is the first of Methods: Algorithm 2 whole, or what the case has in its place; ""
+// where there is no method at all.
+func (c *Case) DefaultMethod() string {
+	if all := c.Methods(); len(all) > 0 {
+		return all[0].Name
+	}
+	return ""
+}
+
+// MethodName is the present name of a method by any that it had, "" for DefaultMethod; what no
+// method of the case is called stays as it is.
+func (c *Case) MethodName(name string) string {
+	if m, err := c.method(name); err == nil {
+		return m.Name
+	}
+	return name
+}
+
+// trained is the problem that the case's policies are made for, nil where it is not at hand.
+func (c *Case) trained() domain.Problem {
+	switch {
+	case len(c.def.Shift) == 0 && !c.remade:
+		return c.def.Problem
+	case c.def.Learned == nil:
+		return c.unshifted // nil: a trace embeds the shifted plant
+	}
+	return nil
+}
+
+// Setup reads what a method needs from a file: the map, the bundled one for "", or the
+// weights of a method that brings its own. A method without either ignores the file. For
+// no method it is the one that the map was compiled for, or else DefaultMethod. The Setup has
+// the method's present name.
+func (c *Case) Setup(method, file string) (Setup, error) {
+	m, err := c.method(method)
+	s := Setup{Method: m.Name}
+	switch {
+	case err != nil:
+	case mapped(m):
+		if s.Model, err = c.Model(file); err == nil && method == "" && s.Model.Provenance.Method != "" {
+			m, err = c.method(s.Model.Provenance.Method)
+			s.Method = m.Name
+		}
+	case m.Needs&domain.NeedsWeights != 0 && file != "":
+		s.Weights, err = readWeights(file)
+	}
+	return s, err
+}
+
+// maxWeights is how many bytes the file of a method that brings weights of its own may have.
+const maxWeights = 1 << 28
+
+func readWeights(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, BadInput(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && info.Size() <= maxWeights { // a device has no size
+		var data []byte
+		if data, err = io.ReadAll(io.LimitReader(f, maxWeights+1)); len(data) <= maxWeights {
+			return data, BadInput(err)
+		}
+	}
+	if err != nil {
+		return nil, BadInput(err)
+	}
+	return nil, badInputf("%s: more than %d bytes, which weights may have at most", file, maxWeights)
+}
+
+// method finds a method by its name, or by the name that it had, "" for the default.
+func (c *Case) method(name string) (domain.Method, error) {
+	name = cmp.Or(name, c.DefaultMethod())
+	var known []string
+	for _, m := range c.Methods() {
+		if m.Called(name) {
+			return m, nil
+		}
+		known = append(known, m.Name)
+	}
+	if m, ok := closedloop.Row(&c.def, name); ok { // mpc-N
+		return m, nil
+	}
+	return domain.Method{}, badInputf("case %s has no method %q%s (it has %s)", c.Name(), name, names.Meant(name, known), names.List(known))
+}
+
+// mapped reports whether a method decides by the case's map.
+func mapped(m domain.Method) bool { return m.Needs&domain.NeedsMap != 0 }
+
+// Model reads a map of the case from a file, or the bundled one where file is "". A map
+// of another problem is refused, also where names and sizes are the same.
+func (c *Case) Model(file string) (*model.Model, error) {
+	m, err := c.read(file)
+	if err != nil {
+		return nil, err
+	}
+	return m, BadInput(c.fits(m, cmp.Or(file, "the bundled map")))
+}
+
+func (c *Case) read(file string) (*model.Model, error) {
+	if file != "" {
+		m, err := model.ReadFile(file)
+		return m, BadInput(err)
+	}
+	if !c.Bundled() {
+		return nil, badInputf("case %s has no bundled map: make one with compile and give its file with --model, or decide by a method that needs none", c.Name())
+	}
+	f, err := c.models.Open(c.Name() + ".safetensors")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := model.Read(f)
+	return m, BadInput(err)
+}
+
+// fits says why a map, called name, is not one of this case.
+func (c *Case) fits(m *model.Model, name string) error {
+	if err := batchnav.Fits(m, c.MapSpec()); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if c.unshifted == nil && len(c.def.Shift) > 0 {
+		return nil // the plant as it was, whose map it is, is not at hand: a trace embeds the shifted one
+	}
+	if own := durable.Sum(domain.FingerprintOf(c.mapped())); m.Provenance.ProblemSHA256 != own {
+		return fmt.Errorf("%s was trained on other equations than those of case %s, though name and sizes are the same: its problem_sha256 is %s, that of the case is %s; train or compile the map again",
+			name, c.Name(), cmp.Or(m.Provenance.ProblemSHA256, "missing"), own)
+	}
+	return nil
+}
 
 // computeDevice is what decisions are computed on, as records name it.
 type computeDevice struct {
@@ -115,288 +484,4 @@ func (c *Case) EvaluateBy(ctx context.Context, newController func() (domain.Cont
 func instructionSet() (string, error) {
 	name, err := isa.Name()
 	return name, BadInput(err)
-}
-
-// Contender is a method of Pair; one that is slow may run the first Episodes alone.
-type Contender struct {
-	Method   string
-	Episodes int    // 0: all
-	File     string // of its map or weights; "": the pairing's
-	// Candidates per decision; 0: the method's own number.
-	Candidates int
-	// Constants of the online step in place of its own, by the names of Constants.
-	Constants map[string]float64
-	// Computing are the declared times of its decisions; nil: those of the options.
-	Computing *closedloop.Computing
-}
-
-// constants are the numbers of domain.Navigation that a pairing can replace, by their names.
-var constants = []struct {
-	name  string
-	whole bool // a whole number
-	set   func(n *domain.Navigation, v float64)
-}{
-	{"latent-step", false, func(n *domain.Navigation, v float64) { n.LatentStep = v }},
-	{"v-max", false, func(n *domain.Navigation, v float64) { n.VMax = v }},
-	{"epsilon", false, func(n *domain.Navigation, v float64) { n.Epsilon = v }},
-	{"metric-lambda", false, func(n *domain.Navigation, v float64) { n.MetricLambda = v }},
-	{"top-k", true, func(n *domain.Navigation, v float64) { n.TopK = int(v) }},
-	{"lie-gain", false, func(n *domain.Navigation, v float64) { n.LieGain = v }},
-	{"lie-scale", false, func(n *domain.Navigation, v float64) { n.LieScale = v }},
-	{"retraction", false, func(n *domain.Navigation, v float64) { n.RetractionMix = v }},
-	{"smoothing", false, func(n *domain.Navigation, v float64) { n.Smoothing = v }},
-	{"priority-filter", false, func(n *domain.Navigation, v float64) { n.PriorityFilter = v }},
-	{"neighbours", true, func(n *domain.Navigation, v float64) { n.Neighbours = int(v) }},
-}
-
-// Constants are the names of the online step's constants that a Contender can replace.
-func Constants() (all []string) {
-	for _, c := range constants {
-		all = append(all, c.name)
-	}
-	return all
-}
-
-// replace puts others in place of some constants of the online step.
-func (r *Resolved) replace(replaced map[string]float64) error {
-	if len(replaced) == 0 {
-		return nil
-	}
-	if r.Model == nil {
-		return badInputf("method %s decides without a map: it has no online step with constants", r.Method.Name)
-	}
-	nav := r.of.MapSpec().Navigation
-	if r.options.Navigation != nil {
-		nav = *r.options.Navigation
-	}
-	for _, name := range slices.Sorted(maps.Keys(replaced)) {
-		i := slices.Index(Constants(), name)
-		if i < 0 {
-			return badInputf("no constant %q%s (there are %s)", name, names.Meant(name, Constants()), names.List(Constants()))
-		}
-		v := replaced[name]
-		if constants[i].whole && v != math.Trunc(v) {
-			return badInputf("constant %s is %v, want a whole number", name, v)
-		}
-		constants[i].set(&nav, v)
-	}
-	r.options.Navigation = &nav
-	return nil
-}
-
-// Pair runs methods on the same episodes, one after another, each beside the first; see
-// closedloop.Pair. file is the map of those that have one, "" the bundled one.
-func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e engine.Options, opt closedloop.Options) (*closedloop.Pairing, error) {
-	c, err := c.Staged(opt.Scenes)
-	if err != nil {
-		return nil, err
-	}
-	var all []closedloop.Contender
-	record := closedloop.PairedMap{File: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))}
-	if file == "" {
-		record.File = ""
-	}
-	for _, m := range methods {
-		if m.Episodes < 0 || m.Episodes > opt.Episodes {
-			return nil, badInputf("%d episodes for method %s, want at most the %d of the comparison", m.Episodes, m.Method, opt.Episodes)
-		}
-		s, err := c.Setup(m.Method, cmp.Or(m.File, file))
-		if err != nil {
-			return nil, err
-		}
-		s.Candidates = m.Candidates
-		r, err := c.Resolve(s)
-		if err != nil {
-			return nil, err
-		}
-		if m.Candidates != 0 && r.Method.Candidates == 0 {
-			return nil, badInputf("method %s searches no candidates: leave the number %d out", s.Method, m.Candidates)
-		}
-		if err := r.replace(m.Constants); err != nil {
-			return nil, err
-		}
-		if r.Model != nil && m.File == "" {
-			record.Samples = r.Model.Provenance.Samples
-		}
-		newController, on, closeAll, err := r.controllers(e)
-		if err != nil {
-			return nil, err
-		}
-		defer closeAll()
-		of, err := r.SHA256()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, closedloop.Contender{Method: r.Method.Name, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: of, Candidates: m.Candidates, Constants: m.Constants, Computing: m.Computing, New: newController})
-	}
-	if opt.ISA, err = instructionSet(); err != nil {
-		return nil, err
-	}
-	opt.Commit = version.Build()
-	p, err := closedloop.Pair(ctx, &c.def, all, opt)
-	if err == nil {
-		p.Map = record
-	}
-	return p, asBadInput(err)
-}
-
-// asBadInput makes an error of what the caller asked for one of input: a regime that is none, a preference
-// that the method was not made for, an output that would lose or mix something.
-func asBadInput(err error) error {
-	var regime domain.RegimeError
-	var preference domain.PreferenceError
-	var scene *closedloop.SceneError
-	if errors.As(err, &regime) || errors.As(err, &preference) || errors.As(err, &scene) {
-		return BadInput(err)
-	}
-	return refused(err)
-}
-
-// Steer sweeps a fixed preference over the simplex, its edge in so many divisions (Das and Dennis), with one map, beside
-// the exact front of the same episodes. What opt records, and its Weights, are filled in.
-func (c *Case) Steer(ctx context.Context, s Setup, e engine.Options, divisions int, opt closedloop.SteerOptions) (*closedloop.Steering, error) {
-	if divisions < 1 || divisions > 1000 || opt.Episodes < 1 {
-		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000 divisions and at least 1 episode", divisions, opt.Episodes)
-	}
-	r, err := c.Resolve(s)
-	if err != nil {
-		return nil, err
-	}
-	newController, on, closeAll, err := r.controllers(e)
-	if err != nil {
-		return nil, err
-	}
-	defer closeAll()
-	m, err := newController()
-	if err != nil {
-		return nil, err
-	}
-	if opt.ISA, err = instructionSet(); err != nil {
-		return nil, err
-	}
-	if opt.ModelSHA256, err = r.SHA256(); err != nil {
-		return nil, err
-	}
-	opt.Method, opt.Commit, opt.Device, opt.Backend = r.Method.Name, version.Build(), on.device, on.backend
-	opt.Weights = offline.DasDennis(c.Spec().ObjectiveSize(), divisions)
-	front, err := closedloop.Steer(ctx, &c.def, m, opt)
-	return front, asBadInput(err)
-}
-
-// heldOutStream separates the scenarios a certificate is estimated on from those
-// of a dataset with the same seed.
-const heldOutStream = 0x68656c646f757400 // "heldout"
-
-// Certify estimates the paper's constants of a map on held-out scenarios, says which
-// of its conditions hold, and compares the bounds with what the method does in closed
-// loop. No method is AlgorithmTwo, where the case has it: the paper's conditions are of that
-// loop. In a case whose map is not about its own problem the constants are those of
-// the map's problem, the closed loop is that of the case's own method. So many held-out scenarios, ≥ 1, are solved, and
-// the bounds compared with so many episodes; 0: none. The Options of opt are filled in. progress may be nil.
-func (c *Case) Certify(ctx context.Context, e *Engine, s Setup, scenarios, episodes int, opt batchnav.CertifyOptions, progress func(stage string, done, total int)) (*batchnav.Certified, error) {
-	if scenarios < 1 || episodes < 0 || opt.Steps < 1 || !(opt.Perturbation > 0) {
-		return nil, badInputf("certify: %d scenarios, %d episodes, %d recovery steps of radius %v: want at least 1 scenario, 0 episodes, 1 step and a radius above 0", scenarios, episodes, opt.Steps, opt.Perturbation)
-	}
-	if c.def.Solver == nil {
-		return nil, badInputf("case %s has no solver to make held-out samples with", c.Name())
-	}
-	if progress == nil {
-		progress = func(string, int, int) {}
-	}
-	if s.Method == "" {
-		s.Method = c.certified()
-	}
-	r, err := c.Resolve(s)
-	switch {
-	case err != nil:
-		return nil, err
-	case r.Model == nil:
-		return nil, badInputf("certify: method %s decides without the map, want a method of the map such as navigator", r.Method.Name)
-	case e == nil:
-		return nil, errNoEngine
-	}
-	opt.Options = r.options
-	held, err := c.heldOut(ctx, opt.Seed, scenarios, progress)
-	if err != nil {
-		return nil, err
-	}
-	problem := c.def.MapProblem()
-	constants, err := batchnav.Estimate(ctx, e.backend, r.Model, problem, held, opt)
-	if err != nil {
-		return nil, err
-	}
-	var measured *batchnav.Measured
-	if episodes > 0 && c.def.Plant != nil {
-		ctrl, err := r.Controller(e)
-		if err != nil {
-			return nil, err
-		}
-		var optimal domain.Optimal
-		if c.def.Learned == nil {
-			optimal = domain.AbilitiesOfSolver(c.def.Solver).Optimal
-		}
-		if measured, err = batchnav.MeasureLoop(ctx, c.Spec(), ctrl, c.def.Plant, opt.Seed, episodes, domain.Preference{Adaptive: true}, optimal); err != nil {
-			return nil, err
-		}
-	}
-	recovery, err := batchnav.Recover(ctx, e.backend, r.Model, problem, held, constants, opt)
-	if err != nil {
-		return nil, err
-	}
-	set, err := instructionSet()
-	if err != nil {
-		return nil, err
-	}
-	of, err := r.Model.SHA256()
-	if err != nil {
-		return nil, err
-	}
-	certificate := batchnav.Judge(c.Name(), *constants, measured)
-	certificate.Method = r.Method.Name
-	return &batchnav.Certified{
-		Certificate: certificate, Recovery: recovery, Commit: version.Build(), Device: e.Device(),
-		ProblemSHA256: durable.Sum(domain.FingerprintOf(problem)), ModelSHA256: of, Backend: e.About().Backend, ISA: set,
-	}, nil
-}
-
-// AlgorithmTwo is the paper's online algorithm as a method of a case whose default searches.
-const AlgorithmTwo = "navigator"
-
-// certified is the method that a certificate is about if none is named.
-func (c *Case) certified() string {
-	for _, m := range c.Methods() {
-		if m.Name == AlgorithmTwo {
-			return m.Name
-		}
-	}
-	return c.DefaultMethod()
-}
-
-// heldOut solves scenarios of a stream that no dataset uses.
-func (c *Case) heldOut(ctx context.Context, seed uint64, scenarios int, progress func(stage string, done, total int)) ([]domain.Sample, error) {
-	solver := c.def.Solver
-	seed ^= heldOutStream
-	points, err := offline.LatinHypercube(solver.Parameters(), scenarios, seed)
-	if err != nil {
-		return nil, err
-	}
-	if err := solver.Prepare(ctx, seed, func(done, total int) { progress("prepare", done, total) }); err != nil {
-		return nil, err
-	}
-	solver = domain.SolverUntil(ctx, solver)
-	var held []domain.Sample
-	for i, p := range points {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		samples, err := solver.Solve(i, p, domain.Preference{Adaptive: true}, domain.WeightedSum, seed)
-		if err == nil {
-			held = append(held, samples...)
-		}
-		progress("held-out scenarios", i+1, len(points))
-	}
-	if len(held) == 0 {
-		return nil, fmt.Errorf("the solver certified no solution of the %d held-out scenarios", scenarios)
-	}
-	return held, nil
 }

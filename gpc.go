@@ -16,7 +16,6 @@
 package gpc
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,12 +23,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations/systemfile"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/names"
-	"github.com/gpc-engine/gpc/model"
 )
 
 // InputError is an error in what the caller gave: a name, a file, an option.
@@ -55,6 +53,18 @@ func refused(err error) error {
 		return BadInput(err)
 	}
 	return err
+}
+
+// asBadInput makes an error of what the caller asked for one of input: a regime that is none, a preference
+// that the method was not made for, an output that would lose or mix something.
+func asBadInput(err error) error {
+	var regime domain.RegimeError
+	var preference domain.PreferenceError
+	var scene *closedloop.SceneError
+	if errors.As(err, &regime) || errors.As(err, &preference) || errors.As(err, &scene) {
+		return BadInput(err)
+	}
+	return refused(err)
 }
 
 // Catalogue is the cases of a program with its bundled maps.
@@ -202,46 +212,4 @@ func (c *Case) Bundled() bool {
 	}
 	_, err := fs.Stat(c.models, c.Name()+".safetensors")
 	return err == nil
-}
-
-// Model reads a map of the case from a file, or the bundled one where file is "". A map
-// of another problem is refused, also where names and sizes are the same.
-func (c *Case) Model(file string) (*model.Model, error) {
-	m, err := c.read(file)
-	if err != nil {
-		return nil, err
-	}
-	return m, BadInput(c.fits(m, cmp.Or(file, "the bundled map")))
-}
-
-// fits says why a map, called name, is not one of this case.
-func (c *Case) fits(m *model.Model, name string) error {
-	if err := batchnav.Fits(m, c.MapSpec()); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	if c.unshifted == nil && len(c.def.Shift) > 0 {
-		return nil // the plant as it was, whose map it is, is not at hand: a trace embeds the shifted one
-	}
-	if own := durable.Sum(domain.FingerprintOf(c.mapped())); m.Provenance.ProblemSHA256 != own {
-		return fmt.Errorf("%s was trained on other equations than those of case %s, though name and sizes are the same: its problem_sha256 is %s, that of the case is %s; train or compile the map again",
-			name, c.Name(), cmp.Or(m.Provenance.ProblemSHA256, "missing"), own)
-	}
-	return nil
-}
-
-func (c *Case) read(file string) (*model.Model, error) {
-	if file != "" {
-		m, err := model.ReadFile(file)
-		return m, BadInput(err)
-	}
-	if !c.Bundled() {
-		return nil, badInputf("case %s has no bundled map: make one with compile and give its file with --model, or decide by a method that needs none", c.Name())
-	}
-	f, err := c.models.Open(c.Name() + ".safetensors")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	m, err := model.Read(f)
-	return m, BadInput(err)
 }

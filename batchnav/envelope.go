@@ -1,7 +1,6 @@
 package batchnav
 
 import (
-	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/tensor"
@@ -45,19 +44,3 @@ func (l *loaded) enclose() {
 func (n *Navigator) Envelope() (lo, hi []float64) {
 	return slices.Clone(n.batch.envelope.lo), slices.Clone(n.batch.envelope.hi)
 }
-
-// beyond reports whether a state has a component outside the envelope by more than envelopeDeviations of
-// noise of that variance, in the map's units.
-func (l *loaded) beyond(state []float64, variance float64) bool {
-	away := envelopeDeviations * math.Sqrt(variance)
-	for j, lo := range l.envelope.lo {
-		room := away * float64(l.model.NormS.Scale[j])
-		if v := state[j]; !(v >= lo-room && v <= l.envelope.hi[j]+room) {
-			return true
-		}
-	}
-	return false
-}
-
-// envelopeDeviations of the estimated noise are left beside the envelope.
-const envelopeDeviations = 3

@@ -172,25 +172,6 @@ func coverTolerance(index backend.Index, codes, decoded tensor.Matrix, neighbour
 	return spacing[int(coverQuantile*float64(samples-1))], nil
 }
 
-// limit is the residual above which an observation is off the map: the stated multiple
-// of τ_t, but no more than the domain's bound and that multiple of the noise. Without a
-// τ_t, of a model that was not calibrated, it is the bound.
-func (l *loaded) limit(variance float64) float64 {
-	tau, bound := l.threshold(variance), l.bound+l.times*variance
-	switch {
-	case math.IsInf(l.times, 1):
-		return l.times
-	case tau == 0:
-		return bound
-	}
-	return min(l.times*tau, bound)
-}
-
-// threshold is τ_t for the noise variance σ̂²_t.
-func (l *loaded) threshold(variance float64) float64 {
-	return variance + l.model.Calibration.TauGeom + l.cover
-}
-
 // failing reports whether the problem has states that are lost.
 func (l *loaded) failing() bool { return l.may.Failed != nil }
 

@@ -14,11 +14,15 @@
 package batchnav
 
 import (
+	"fmt"
 	"math"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/loops"
 	"github.com/gpc-engine/gpc/model"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Navigator is one closed loop. It is used by one goroutine. On the CPU backend
@@ -97,3 +101,439 @@ func (c controller) missed(s, cx, u []float64) {
 	}
 	c.navigator.batch.Missed(0, Observation{S: s, C: cx}, u)
 }
+
+// Decide makes one decision in every loop. len(obs) and len(out) must be the
+// size of the batch. See Navigator.Decide.
+func (a *Batch) Decide(obs []Observation, out []Decision) error {
+	if len(obs) != a.size || len(out) != a.size {
+		return fmt.Errorf("batchnav: %d observations and %d decisions for a batch of %d loops", len(obs), len(out), a.size)
+	}
+	return a.decide(a.every, obs, out)
+}
+
+// DecideSome makes one decision in the loops of these numbers alone, which obs and out are
+// of in their order; the others stay as they are. A decision is, to the bit, what it would be
+// among others on a backend whose rows do not depend on each other's place and which keeps no
+// loops by itself, as the CPU's.
+func (a *Batch) DecideSome(which []int, obs []Observation, out []Decision) error {
+	if len(obs) != len(which) || len(out) != len(which) {
+		return fmt.Errorf("batchnav: %d observations and %d decisions for %d loops", len(obs), len(out), len(which))
+	}
+	if len(which) == 0 {
+		return nil
+	}
+	for i := range a.loops {
+		a.loops[i].row = -1
+	}
+	for i, w := range which {
+		if w < 0 || w >= a.size || a.loops[w].row >= 0 {
+			return fmt.Errorf("batchnav: entry %[2]d names loop %[1]d, want each of 0 to %[3]d at most once", w, i, a.size-1)
+		}
+		a.loops[w].row = i
+	}
+	return a.decide(which, obs, out)
+}
+
+func (a *Batch) decide(which []int, obs []Observation, out []Decision) error {
+	start := time.Now()
+	a.assignRows(which)
+	defer func() { a.which = nil }()
+	for i := range obs {
+		if err := a.admit(i, &obs[i]); err != nil {
+			return err
+		}
+	}
+	if err := a.latent(); err != nil {
+		return err
+	}
+	m := a.spec.ObjectiveSize()
+	for i := range obs {
+		l := a.at(i)
+		copy(l.sigma, a.out.Sigma[l.row*m:])
+	}
+	if a.search != nil {
+		for i := range obs {
+			if err := a.refine(i, &obs[i], len(obs)-i); err != nil {
+				return err
+			}
+		}
+	}
+	stepped := time.Now()
+	for i := range obs {
+		a.execute(i, &obs[i], &out[i])
+	}
+	if a.guard != nil {
+		if err := a.guard.watch(a, obs, out); err != nil {
+			return err
+		}
+	}
+	for i := range obs {
+		l := a.at(i)
+		if a.ahead != nil {
+			l.prepared.decided(a.preference(&obs[i]))
+		}
+		copy(l.lastU, l.u)
+		l.haveState, l.decided = !l.bad, true
+		out[i].Ahead = l.watched.accepted.actions
+	}
+	times := domain.Times{Step: stepped.Sub(start), Project: time.Since(stepped)}
+	if host, ok := a.latents.(*loops.Loops); ok {
+		times.Localize = host.Localized().Sub(start)
+		times.Step -= times.Localize
+	}
+	for i := range out {
+		out[i].Times = times
+	}
+	return nil
+}
+
+// at is the loop that entry i of a decision is of.
+func (a *Batch) at(i int) *loop { return &a.loops[a.which[i]] }
+
+// assignRows gives the loops of a decision their rows. On the host there are no others; where a
+// backend keeps the latents every loop has its row, and those that do not decide are on hold.
+func (a *Batch) assignRows(which []int) {
+	a.which, a.in, a.out = which, a.room, a.answer
+	if _, host := a.latents.(*loops.Loops); host {
+		a.in, a.out = a.room.First(len(which)), a.answer.First(len(which))
+		for i, w := range which {
+			a.loops[w].row = i
+		}
+		return
+	}
+	if len(which) < leastProjected {
+		a.in.State, a.out.Action, a.out.Margins = nil, nil, nil
+	}
+	for i := range a.loops {
+		a.loops[i].row = i
+		a.in.Hold[i], a.in.Smoothing[i], a.in.Steering[i] = true, 1, backend.SteerKeep
+	}
+}
+
+// admit checks an observation, updates the noise estimate and writes what the
+// loop's latent is moved by. An observation that is not finite is replaced by zeros
+// so that the batch can go on, and marked.
+func (a *Batch) admit(i int, obs *Observation) error {
+	spec, l, in := a.spec, a.at(i), &a.in
+	row := l.row
+	if err := spec.CheckSizes(obs.S, obs.C); err != nil {
+		return fmt.Errorf("batchnav: observation %d %w", i, err)
+	}
+	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
+		return fmt.Errorf("batchnav: observation %d: %w", i, err)
+	}
+	nc := spec.ContextSize()
+	c, pref := in.C[row*nc:(row+1)*nc], a.preference(obs)
+	l.bad = !tensor.Finite(obs.C) || !tensor.Finite(obs.S)
+	if l.bad {
+		clear(in.S.Row(row))
+		clear(c)
+		clear(in.Slot.Row(row))
+		l.noise.Interrupt()
+		a.assume(l, obs)
+	} else {
+		a.innovate(l, obs.S)
+	}
+	l.variance = min(l.noise.Variance(a.model.Calibration.TauGeom), a.bound)
+	in.Tau[row] = float32(a.threshold(l.variance))
+	in.Hold[row], in.Smoothing[row], in.Steering[row] = l.bad, 1, backend.SteerKeep
+	if !l.bad {
+		a.estimate(l, obs.S)
+		tensor.Narrow(in.S.Row(row), l.state)
+		if len(in.State) > 0 {
+			copy(in.State[row*len(l.state):], l.state)
+		}
+		copy(c, obs.C)
+		pref.Slot(a.slot, a.model.Calibration.PreferenceFloor)
+		tensor.Narrow(in.Slot.Row(row), a.slot)
+		// α = 1 while σ̂² = 0.
+		if !a.opt.Direct && !a.opt.Observer && l.haveLatent && l.variance > 0 {
+			in.Smoothing[row] = float32(a.nav.Smoothing)
+		}
+	}
+	switch {
+	case !pref.Adaptive: // a fixed preference is not filtered
+		copy(l.sigma, pref.W)
+		l.haveSigma = false
+	case l.bad:
+	case l.haveSigma:
+		in.Steering[row] = backend.SteerFilter
+	default:
+		in.Steering[row] = backend.SteerSet
+	}
+	copy(in.Sigma[row*len(l.sigma):], l.sigma)
+	if !l.bad {
+		copy(l.lastC, obs.C)
+	}
+	return nil
+}
+
+// assume completes an observation that is not finite by what the known dynamics lead to
+// from the last decision. Before there is one a state stays unknown, and a context is the
+// mean of those that the map was made for.
+func (a *Batch) assume(l *loop, obs *Observation) {
+	if l.decided {
+		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
+	} else {
+		for j := range l.predictedS {
+			l.predictedS[j] = math.NaN()
+		}
+		tensor.Widen(l.lastC, a.model.NormX.Mean[len(l.lastS):][:len(l.lastC)])
+		copy(l.predictedC, l.lastC)
+	}
+	for j, v := range obs.S {
+		l.state[j] = finiteOr(v, l.predictedS[j])
+	}
+	copy(l.lastS, l.state)
+	for j, v := range obs.C {
+		l.lastC[j] = finiteOr(v, finiteOr(l.predictedC[j], l.lastC[j]))
+	}
+}
+
+// finiteOr is v, or otherwise where that is not finite.
+func finiteOr(v, otherwise float64) float64 {
+	if v-v != 0 {
+		return otherwise
+	}
+	return v
+}
+
+// innovate updates the noise estimate with s_t − F(s_{t−1}, u_{t−1}), both sides
+// as measured.
+func (a *Batch) innovate(l *loop, s []float64) {
+	if l.haveState && !a.opt.NoiseFree && a.nav.Smoothing < 1 {
+		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
+		for j, v := range s {
+			l.innovation[j] = (v - l.predictedS[j]) / float64(a.model.NormS.Scale[j])
+		}
+		if a.plausible(l.innovation) {
+			l.noise.Observe(l.innovation)
+		} else {
+			l.noise.Interrupt()
+		}
+	}
+	copy(l.lastS, s)
+}
+
+// plausible reports whether an innovation may be noise: not where it is beyond what the limit
+// can be.
+func (a *Batch) plausible(innovation []float64) bool {
+	sum := 0.0
+	for _, v := range innovation {
+		sum += v * v
+	}
+	return sum <= (1+a.times)*a.bound
+}
+
+// estimate sets the state that the loop works on: the measured one, or under
+// noise the observer's.
+func (a *Batch) estimate(l *loop, s []float64) {
+	if a.opt.Observer && l.haveState && l.variance > 0 {
+		a.problem.Step(l.state, l.lastC, l.lastU, l.predictedS, l.predictedC)
+		if tensor.Finite(l.predictedS) {
+			alpha := a.nav.Smoothing
+			for j, v := range s {
+				l.state[j] = (1-alpha)*l.predictedS[j] + alpha*v
+			}
+			return
+		}
+	}
+	copy(l.state, s)
+}
+
+// preference is the one in force: the ablation without semantics replaces it.
+func (a *Batch) preference(obs *Observation) domain.Preference {
+	if a.opt.NoSemantic {
+		return a.uniform
+	}
+	return obs.Preference
+}
+
+// latent makes the decision's latents.
+func (a *Batch) latent() error {
+	if host, ok := a.latents.(*loops.Loops); ok {
+		return host.DecideSome(a.which, a.in, a.out)
+	}
+	return a.latents.Decide(a.in, a.out)
+}
+
+// refine replaces direct's plan of entry i by the one that the search finds. So many, this
+// one included, are still to share the time.
+func (a *Batch) refine(i int, obs *Observation, left int) (err error) {
+	l := a.at(i)
+	row := l.row
+	if l.bad || a.out.Flags[row]&backend.LoopFinite == 0 {
+		return nil
+	}
+	if l.prepared.ready {
+		if l.prepared.preference.Equal(a.preference(obs)) {
+			a.out.Displacement[row], err = a.ahead.bend(l.memory.Best(), obs.C, a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row))
+			return err
+		}
+		l.memory.lose()
+	}
+	within := a.opt.Search.Within
+	if !obs.Until.IsZero() {
+		share := max(1, time.Until(obs.Until)/time.Duration(left))
+		if within == 0 || share < within {
+			within = share
+		}
+	}
+	a.out.Displacement[row], err = a.search.decide(l.memory, l.state, obs.C, a.preference(obs), a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row), within)
+	return err
+}
+
+// execute projects the decoded action, where it is not projected within its limits yet,
+// checks and, where needed, replaces it, and completes the record.
+func (a *Batch) execute(i int, obs *Observation, d *Decision) {
+	l := a.at(i)
+	o, row := &a.out, l.row
+	flags := o.Flags[row]
+	l.haveSigma = l.haveSigma || flags&backend.LoopSteered != 0
+	decoded := o.U.Row(row)
+	d.U, d.Decoded, d.Sigma, d.Margins = l.u, decoded, l.sigma, l.margins
+	if a.opt.Latents {
+		d.Latent = o.Z.Row(row)
+	}
+	d.Fallback = domain.Fallback(o.Fallbacks[row])
+	d.Threshold, d.NoiseVariance = a.threshold(l.variance), l.variance
+	d.Residual, d.Displacement, d.Correction, d.Gap = o.Residual[row], o.Displacement[row], 0, 0
+	d.Consistent = flags&backend.LoopConsistent != 0
+	d.Limit = a.limit(l.variance)
+	d.OffMap = l.bad || !(d.Residual <= d.Limit) || a.beyond(l.state, l.variance)
+	if l.bad {
+		a.refuse(l, obs, d)
+		return
+	}
+	tensor.Widen(l.u, decoded[:len(l.u)])
+	if flags&backend.LoopFinite == 0 {
+		d.Decoded = nil
+		d.Fallback |= domain.FallbackAction | domain.FallbackConservative
+		a.problem.Fallback(l.state, obs.C, l.u)
+		a.problem.Margins(l.state, obs.C, l.u, l.margins)
+		d.Margin = domain.Smallest(l.margins)
+		l.haveLatent = false
+	} else {
+		copy(l.raw, l.u)
+		if flags&backend.LoopProjected != 0 {
+			copy(l.u, o.Action[row*len(l.u):])
+			copy(l.margins, o.Margins[row*len(l.margins):])
+		} else {
+			if !a.opt.NoProjection {
+				a.problem.Project(l.state, obs.C, l.u)
+			}
+			a.problem.Margins(l.state, obs.C, l.u, l.margins)
+		}
+		for j, v := range l.raw {
+			d.Correction = math.Max(d.Correction, math.Abs(v-l.u[j]))
+		}
+		d.Margin = domain.Smallest(l.margins)
+		a.trigger(l, obs, d)
+		l.haveLatent = true
+	}
+}
+
+// refuse answers an observation that is not finite: by Problem.Fallback in what is assumed,
+// or by the solver where that would break a limit. What the margins are is not known.
+func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
+	a.problem.Fallback(l.state, l.lastC, l.u)
+	d.Fallback = domain.FallbackObservation | domain.FallbackConservative
+	if tensor.Finite(l.state) && !a.spec.Keeps(a.margin(l, l.u, l.margins)) &&
+		a.opt.Solver.Finds(l.state, l.lastC, a.preference(obs), l.alternative) &&
+		a.margin(l, l.alternative, l.alternativeMargins) > domain.Smallest(l.margins) {
+		copy(l.u, l.alternative)
+		d.Fallback = domain.FallbackObservation | domain.FallbackSolver
+	}
+	for j := range l.margins {
+		l.margins[j] = math.NaN()
+	}
+	d.Margin, d.Residual, d.Displacement = math.NaN(), math.NaN(), 0
+	d.Consistent, d.Decoded = false, nil
+}
+
+// margin is the smallest of u in what is assumed of an observation that is not finite.
+func (a *Batch) margin(l *loop, u, margins []float64) float64 {
+	a.problem.Margins(l.state, l.lastC, u, margins)
+	return domain.Smallest(margins)
+}
+
+// trigger is the fallback trigger: a margin below −MarginTolerance after
+// projection (written so that a NaN triggers too), an observation off the map, a map that
+// is wrong about known answers, or an action that may be dearer than the optimum by more than
+// domain.LargestGap. It asks the solver, then Problem.Fallback. An answer to a
+// negative margin is executed only if its own smallest margin is larger. Under a
+// guard the trigger is recorded: whether the action is executed is the roll-out's to say.
+func (a *Batch) trigger(l *loop, obs *Observation, d *Decision) {
+	broken := !a.spec.Keeps(d.Margin)
+	if broken {
+		d.Fallback |= domain.FallbackMargin
+	}
+	if d.OffMap {
+		d.Fallback |= domain.FallbackResidual
+	}
+	if !(a.wrong <= answerTolerance) {
+		d.Fallback |= domain.FallbackMap
+	}
+	if a.gap(l, obs, d); !(d.Gap <= domain.LargestGap) {
+		d.Fallback |= domain.FallbackGap
+	}
+	if d.Fallback&(domain.FallbackMargin|domain.FallbackResidual|domain.FallbackMap|domain.FallbackGap) == 0 {
+		return
+	}
+	if a.guard != nil || a.opt.NoFallback || a.opt.NoProjection && a.opt.Solver == nil {
+		return // the ablation executes what was decoded; the trigger is recorded
+	}
+	bit := a.opt.Solver.Instead(a.problem, l.state, obs.C, a.preference(obs), l.alternative)
+	a.problem.Margins(l.state, obs.C, l.alternative, l.alternativeMargins)
+	margin := domain.Smallest(l.alternativeMargins)
+	better := margin > d.Margin || math.IsNaN(d.Margin)
+	if (broken && better) || (!broken && a.spec.Keeps(margin)) {
+		copy(l.u, l.alternative)
+		copy(l.margins, l.alternativeMargins)
+		d.Margin = margin
+		d.Fallback |= bit
+		a.gap(l, obs, d)
+	}
+}
+
+// gap is that of the action, where the problem knows one and the action keeps the limits.
+func (a *Batch) gap(l *loop, obs *Observation, d *Decision) {
+	if d.Gap = 0; a.may.Gap != nil && a.spec.Keeps(d.Margin) {
+		d.Gap = a.may.Gap(l.state, obs.C, a.preference(obs), l.u)
+	}
+}
+
+// limit is the residual above which an observation is off the map: the stated multiple
+// of τ_t, but no more than the domain's bound and that multiple of the noise. Without a
+// τ_t, of a model that was not calibrated, it is the bound.
+func (l *loaded) limit(variance float64) float64 {
+	tau, bound := l.threshold(variance), l.bound+l.times*variance
+	switch {
+	case math.IsInf(l.times, 1):
+		return l.times
+	case tau == 0:
+		return bound
+	}
+	return min(l.times*tau, bound)
+}
+
+// threshold is τ_t for the noise variance σ̂²_t.
+func (l *loaded) threshold(variance float64) float64 {
+	return variance + l.model.Calibration.TauGeom + l.cover
+}
+
+// beyond reports whether a state has a component outside the envelope by more than envelopeDeviations of
+// noise of that variance, in the map's units.
+func (l *loaded) beyond(state []float64, variance float64) bool {
+	away := envelopeDeviations * math.Sqrt(variance)
+	for j, lo := range l.envelope.lo {
+		room := away * float64(l.model.NormS.Scale[j])
+		if v := state[j]; !(v >= lo-room && v <= l.envelope.hi[j]+room) {
+			return true
+		}
+	}
+	return false
+}
+
+// envelopeDeviations of the estimated noise are left beside the envelope.
+const envelopeDeviations = 3

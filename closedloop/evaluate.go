@@ -12,63 +12,20 @@
 package closedloop
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/parallel"
 )
-
-// sizes returns how many components of state and action an episode has.
-func sizes(spec *domain.Spec, ep domain.Episode) (state, action int) {
-	if of := domain.AbilitiesOfEpisode(ep).Sizes; of != nil {
-		return of()
-	}
-	return spec.MeasuredSize(), spec.ActionSize()
-}
-
-// stepsOf are the decisions of an episode where they are not the problem's own; 0: they are.
-func stepsOf(plant domain.Plant) int {
-	if p, generic := plant.(*Simulation); generic && p.steps() != p.Problem.Spec().Steps {
-		return p.Steps
-	}
-	return 0
-}
-
-// newHeader describes a run.
-func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error) {
-	params, err := json.Marshal(plant.Params())
-	if err != nil {
-		return Header{}, fmt.Errorf("closedloop: plant parameters: %w", err)
-	}
-	spec := c.Problem.Spec()
-	h := Header{
-		Trace: traceVersion, Case: spec.Name, Method: opt.Method, Seed: opt.Seed, Params: params,
-		ProblemSHA256: durable.Sum(domain.FingerprintOf(c.Problem)), Commit: opt.Commit, Device: opt.Device, Backend: opt.Backend, ISA: opt.ISA, ModelSHA256: opt.ModelSHA256, Candidates: opt.Candidates,
-		Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift, Regime: opt.Regime, Preference: opt.Preference,
-		Episodes: opt.Episodes, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
-	}
-	h.Plant, h.Steps, h.Computing = c.Other, stepsOf(plant), opt.Computing
-	h.Estimated, h.KeptOff, h.Delay = c.Measurement != nil, c.Level, c.Delay.Periods
-	if c.Measurement != nil {
-		h.Window = c.Measurement.Window
-	}
-	if !c.Guard.Off {
-		h.Guard = &c.Guard
-	}
-	if opt.Scenes != nil {
-		h.ScenesSHA256 = opt.Scenes.SHA256
-	}
-	for _, m := range spec.Margins {
-		h.Margins = append(h.Margins, m.Name)
-	}
-	return h, nil
-}
 
 // Evaluate runs a method, made anew by factory for every thread, through the
 // episodes of a case and returns its statistics. The case needs a Plant (see
@@ -145,6 +102,259 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	return result, nil
 }
 
+// episode runs one episode to its end. What goes wrong inside the method or
+// the plant fails the episode; a scene that cannot be made, or cancellation,
+// ends the evaluation.
+func (e *evaluation) episode(ctx context.Context, number int, method domain.Controller) (*EpisodeRecord, error) {
+	c, opt := e.of, e.opt
+	spec := c.Problem.Spec()
+	var ep domain.Episode
+	var err error
+	if opt.Scenes != nil {
+		ep, err = opt.Scenes.Episode(c, opt.Seed, number, e.how)
+	} else {
+		ep, err = c.Plant.Episode(opt.Seed, number, e.how)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("closedloop: episode %d of %s: %w", number, spec.Name, err)
+	}
+	scene, err := json.Marshal(ep.Scene())
+	if err != nil {
+		return nil, fmt.Errorf("closedloop: scene of episode %d of %s: %w", number, spec.Name, err)
+	}
+	record := &EpisodeRecord{Episode: number, Scene: scene}
+	failure := ""
+	if err := method.Reset(ep); err != nil {
+		failure = fmt.Sprintf("reset: %v", err)
+	}
+	may := domain.AbilitiesOfController(method)
+	sensed := newSensed(c, ep, may)
+	s, cx := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+	u := make([]float64, spec.ActionSize())
+	ns, nu := sizes(spec, ep)
+	var sum score
+	bias := biases(opt.Bias, opt.Seed, number, ns)
+	pace := newPace(opt.Computing, spec, opt.Seed, number)
+	for t, due := 0, time.Now(); failure == "" && !ep.Done(); t, due = t+1, due.Add(opt.Every) {
+		if err := wait(ctx, due); err != nil {
+			return nil, err
+		}
+		made, late := pace.next()
+		start := time.Now()
+		var did domain.Decision
+		if sensed != nil {
+			sensed.measure(bias)
+			if made {
+				did, err = sensed.decide(opt.Preference, s, cx, u)
+			}
+		} else {
+			ep.Observe(s, cx)
+			for i, b := range bias {
+				s[i] += b
+			}
+			if start = time.Now(); made {
+				did, err = method.Decide(s, cx, opt.Preference, u)
+			}
+		}
+		latency := time.Since(start)
+		if errors.As(err, new(domain.PreferenceError)) {
+			return nil, fmt.Errorf("method %s: %w", opt.Method, err) // so it is in every episode
+		}
+		if err != nil {
+			failure = fmt.Sprintf("decision %d: %v", t, err)
+			break
+		}
+		did = bounded(c, pace.executed(may, c, made, late, did, s, cx, u), s, cx, opt.Preference, u)
+		out, err := apply(spec, ep, u)
+		if err != nil {
+			failure = fmt.Sprintf("step %d: %v", t, err)
+			break
+		}
+		sum.add(spec, &out)
+		record.Lines = append(record.Lines, line(number, t, s[:ns], cx, u[:nu], &out, did, latency))
+		if late {
+			record.Lines[t].late(made)
+		}
+		if !made {
+			continue
+		}
+		if took, err := prepare(may, ep); err != nil {
+			failure = unprepared(t, err)
+		} else {
+			record.Lines[t].Prepare = Number(machine.Microseconds(took))
+		}
+	}
+	record.End = endOf(ep, &sum, failure == "")
+	record.End.Failure = failure
+	if may.Starts != nil {
+		record.End.Starts = append(Vector(nil), may.Starts()...)
+	}
+	record.End.NoWay = may.Way != nil && !may.Way()
+	record.End.compare(opt.optima.ask(number, ep))
+	if err := ctx.Err(); err != nil {
+		return nil, err // what failed may have been ended by it
+	}
+	return record, nil
+}
+
+// unprepared is the failure of an episode whose method could not go on behind a decision.
+func unprepared(t int, err error) string { return fmt.Sprintf("behind decision %d: %v", t, err) }
+
+// prepare lets a method that works between decisions do so, where there is another.
+func prepare(may *domain.ControllerAbilities, ep domain.Episode) (took time.Duration, err error) {
+	if may.Prepare == nil || ep.Done() {
+		return 0, nil
+	}
+	start := time.Now()
+	err = may.Prepare()
+	return time.Since(start), err
+}
+
+// wait waits for a moment, or the end of the context.
+func wait(ctx context.Context, until time.Time) error {
+	if left := time.Until(until); left > 0 {
+		select {
+		case <-time.After(left):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// endOf is what the plant says of an episode after its last step; completed is whether
+// every step was taken.
+func endOf(ep domain.Episode, sum *score, completed bool) End {
+	end := End{Cost: Number(sum.cost), Completed: completed, CollisionFree: sum.collisionFree, Margins: sum.lowest, Violations: sum.violations, Failed: sum.failed}
+	end.Safe = completed && sum.safe()
+	may := domain.AbilitiesOfEpisode(ep)
+	if may.Succeeded != nil {
+		reached := may.Succeeded()
+		end.Reached = &reached
+		end.Safe = end.Safe && reached
+	}
+	if may.Arrived != nil {
+		now := may.Arrived()
+		end.AtEnd = &now
+	}
+	if may.Cause != nil && !end.Safe && completed {
+		end.Cause = may.Cause()
+	}
+	if completed {
+		end.Cause = cmp.Or(end.Cause, sum.cause)
+	}
+	if may.Excluded != nil {
+		end.Excluded = may.Excluded()
+	}
+	return end
+}
+
+// compare states the optimum of the episode.
+func (e *End) compare(with optimum) { e.OracleCost, e.OracleFailure = with.cost, with.failure }
+
+// biasStream separates the signs of an episode's bias from its scene and its noise.
+const biasStream = 0x6269_6173 // "bias"
+
+// biases are the errors of n measured values in one episode, of a size; nil: none.
+func biases(size float64, seed uint64, number, n int) []float64 {
+	if size == 0 {
+		return nil
+	}
+	bias, rng := make([]float64, n), rand.New(rand.NewPCG(seed^biasStream, uint64(number)))
+	for i := range bias {
+		bias[i] = size * float64(1-2*rng.IntN(2))
+	}
+	return bias
+}
+
+// line copies what the trace keeps of one decision.
+func line(number, t int, s, c, u []float64, out *domain.Outcome, did domain.Decision, latency time.Duration) Line {
+	clone := func(v []float64) Vector { return append(Vector{}, v...) }
+	l := Line{
+		Episode: number, T: t, X: clone(s), C: clone(c), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
+		Margin: Number(out.Margin), Residual: Number(did.Residual), Latency: Number(machine.Microseconds(latency)),
+		Fallback: uint32(did.Fallback), Failed: out.Failed, Displacement: Number(did.Displacement),
+		Gap: Number(did.Gap),
+	}
+	if did.Sigma != nil {
+		l.Priority = clone(did.Sigma)
+	}
+	if t := did.Times; t.Total() > 0 {
+		l.Times = Vector{machine.Microseconds(t.Localize), machine.Microseconds(t.Step), machine.Microseconds(t.Project)}
+	}
+	return l
+}
+
+// score sums up the steps of one episode.
+type score struct {
+	cost                float64
+	steps               int
+	kept, collisionFree bool   // there is a step, and none violated a margin, or one against collision
+	failed              bool   // a state was lost
+	lowest              Vector // the smallest named margins so far
+	limits              []int  // of each named margin, the kind of limit that it is of
+	violations          []int  // decisions that broke one, by kind
+	broken              []bool // which this decision breaks
+	cause               string // the first of what makes the episode unsafe
+}
+
+// safe reports whether there is a step, every margin was kept and no state was lost.
+func (s *score) safe() bool { return s.kept && !s.failed }
+
+func (s *score) add(spec *domain.Spec, out *domain.Outcome) {
+	if s.lowest == nil {
+		s.kept, s.collisionFree, s.lowest = true, true, append(Vector{}, out.Named...)
+		kinds, of := spec.Limits()
+		s.limits, s.violations, s.broken = of, make([]int, len(kinds)), make([]bool, len(kinds))
+	}
+	s.cost += out.Cost
+	bad := !spec.Keeps(out.Margin)
+	switch at := slices.Index(out.Named, out.Margin); {
+	case !s.safe():
+	case bad && at >= 0:
+		s.cause = fmt.Sprintf("decision %d: margin %s is %.3g", s.steps, spec.Margins[at].Name, out.Margin)
+	case bad:
+		s.cause = fmt.Sprintf("decision %d: a margin is %.3g", s.steps, out.Margin)
+	case out.Failed:
+		s.cause = fmt.Sprintf("decision %d: the state is lost", s.steps)
+	}
+	s.kept, s.failed = s.kept && !bad, s.failed || out.Failed
+	s.steps++
+	for i, m := range out.Named {
+		s.lowest[i] = math.Min(s.lowest[i], m)
+		s.collisionFree = s.collisionFree && !(collides(spec.Margins[i]) && !spec.Keeps(m))
+		s.broken[s.limits[i]] = s.broken[s.limits[i]] || !spec.Keeps(m)
+	}
+	for k, broken := range s.broken {
+		if broken {
+			s.violations[k]++
+		}
+	}
+	clear(s.broken)
+}
+
+// collides reports whether a margin is a distance to another body.
+func collides(margin domain.Variable) bool { return margin.Kind == domain.Collision }
+
+// apply advances the plant and checks the sizes of what it says.
+func apply(spec *domain.Spec, ep domain.Episode, u []float64) (domain.Outcome, error) {
+	out, err := ep.Apply(u)
+	if err != nil {
+		return out, err
+	}
+	for _, v := range []struct {
+		name      string
+		got, want int
+	}{
+		{"S", len(out.S), spec.MeasuredSize()}, {"J", len(out.J), spec.ObjectiveSize()},
+		{"Sigma", len(out.Sigma), spec.ObjectiveSize()}, {"Named", len(out.Named), len(spec.Margins)},
+	} {
+		if v.got != v.want {
+			return out, fmt.Errorf("the plant's Outcome.%s has %d entries, case %q has %d", v.name, v.got, spec.Name, v.want)
+		}
+	}
+	return out, nil
+}
+
 // evaluation is one under way.
 type evaluation struct {
 	of      *domain.Case
@@ -197,5 +407,123 @@ func (e *evaluation) together(ctx context.Context, next int) ([]*EpisodeRecord, 
 	return records, errs
 }
 
-// isEnd reports whether an error only says that there is no more to read.
-func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, ErrTruncated) }
+// computingStream separates the times of decisions from every other draw of an episode.
+const computingStream = 0x636f_6d70_7574_6573 // "computes"
+
+// normalP99 is the 99th percentile of the standard normal distribution.
+const normalP99 = 2.3263478740408408
+
+// pace says when the decisions of one episode come, and keeps what is left of the last plan that came. The zero value
+// is of decisions that take no time.
+type pace struct {
+	of     *Computing
+	period float64 // µs
+	rng    *rand.Rand
+	t      int     // periods that have begun
+	free   float64 // when the computer has done what it began, in periods
+	came   aPlan
+	coming aPlan // of a decision that is late; its actions are nil where there is none
+}
+
+// aPlan are actions from a period on, and when they are there, in periods.
+type aPlan struct {
+	actions []float64
+	from    int
+	ready   float64
+}
+
+// newPace is the pace of an episode; of is nil where decisions take no time.
+func newPace(of *Computing, spec *domain.Spec, seed uint64, number int) *pace {
+	if of == nil {
+		return &pace{}
+	}
+	return &pace{of: of, period: 1e6 * spec.StepSeconds, rng: rand.New(rand.NewPCG(seed^computingStream, uint64(number)))}
+}
+
+// next begins a period. made reports whether its decision is made, late whether it comes behind the period or not at
+// all.
+func (p *pace) next() (made, late bool) {
+	if p.of == nil {
+		return true, false
+	}
+	took := p.of.P50 * math.Exp(math.Log(p.of.P99/p.of.P50)/normalP99*p.rng.NormFloat64()) / p.period
+	begin := float64(p.t)
+	p.t++
+	if p.free >= begin+1 {
+		return false, true
+	}
+	p.free = math.Max(begin, p.free) + took
+	return true, p.free > begin+1
+}
+
+// executed writes into u, which decision d has decided, what the period executes, and returns what is known of that.
+// What a late decision decided is not executed in its period; its plan is there for the periods behind. may are the
+// method's abilities.
+func (p *pace) executed(may *domain.ControllerAbilities, of *domain.Case, made, late bool, d domain.Decision, s, c, u []float64) domain.Decision {
+	if p.of == nil {
+		return d
+	}
+	var plan aPlan
+	if made {
+		plan = aPlan{slices.Clone(u), p.t - 1, p.free}
+		if len(d.Ahead) > len(u) {
+			plan.actions = append(plan.actions, d.Ahead[len(u):]...)
+		}
+	}
+	if !late {
+		p.came, p.coming = plan, aPlan{}
+		return d
+	}
+	if p.coming.actions != nil && p.coming.ready <= float64(p.t) {
+		p.came, p.coming = p.coming, aPlan{}
+	}
+	var next []float64
+	if at := (p.t - 1 - p.came.from) * len(u); at > 0 && at+len(u) <= len(p.came.actions) {
+		next = p.came.actions[at : at+len(u)]
+	}
+	did := domain.Decided(true)
+	known := of.Measurement == nil && of.Delay.Periods == 0
+	_, did.Fallback = Hold(of.Problem, s, c, next, known, u)
+	switch {
+	case may.Executed == nil:
+	case made:
+		may.Executed(u)
+	case known:
+		may.Missed(s, c, u)
+	default:
+		may.Missed(nil, nil, u)
+	}
+	if made {
+		p.coming = plan
+	}
+	return did
+}
+
+// sensed is an episode whose method decides by what is measured.
+type sensed struct {
+	read func(y, c []float64)
+	by   func(y, c []float64, pref domain.Preference, s, known, u []float64) (domain.Decision, error)
+	y, c []float64
+}
+
+// newSensed is nil for a case without a Measurement, and for a method that is given the state itself.
+func newSensed(of *domain.Case, ep domain.Episode, may *domain.ControllerAbilities) *sensed {
+	measure := domain.AbilitiesOfEpisode(ep).Measure
+	if of.Measurement == nil || measure == nil || may.DecideMeasured == nil {
+		return nil
+	}
+	return &sensed{measure, may.DecideMeasured, make([]float64, len(of.Measurement.Outputs)), make([]float64, of.Problem.Spec().ContextSize())}
+}
+
+// measure measures, with a bias of each output.
+func (e *sensed) measure(bias []float64) {
+	e.read(e.y, e.c)
+	for i := range min(len(bias), len(e.y)) {
+		e.y[i] += bias[i]
+	}
+}
+
+// decide decides by what was measured; s and c become the estimates.
+func (e *sensed) decide(pref domain.Preference, s, c, u []float64) (domain.Decision, error) {
+	return e.by(e.y, e.c, pref, s, c, u)
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // traceVersion is the value of the header's "trace". Traces of bareVersion, which earlier
@@ -260,4 +261,50 @@ type End struct {
 	Excluded int `json:"excluded,omitempty"`
 	// NoWay: the method found no plan from the start that keeps off the limits by all that is asked for.
 	NoWay bool `json:"no_way,omitempty"`
+}
+
+// newHeader describes a run.
+func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error) {
+	params, err := json.Marshal(plant.Params())
+	if err != nil {
+		return Header{}, fmt.Errorf("closedloop: plant parameters: %w", err)
+	}
+	spec := c.Problem.Spec()
+	h := Header{
+		Trace: traceVersion, Case: spec.Name, Method: opt.Method, Seed: opt.Seed, Params: params,
+		ProblemSHA256: durable.Sum(domain.FingerprintOf(c.Problem)), Commit: opt.Commit, Device: opt.Device, Backend: opt.Backend, ISA: opt.ISA, ModelSHA256: opt.ModelSHA256, Candidates: opt.Candidates,
+		Noise: opt.Noise, Bias: opt.Bias, Shift: c.Shift, Regime: opt.Regime, Preference: opt.Preference,
+		Episodes: opt.Episodes, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
+	}
+	h.Plant, h.Steps, h.Computing = c.Other, stepsOf(plant), opt.Computing
+	h.Estimated, h.KeptOff, h.Delay = c.Measurement != nil, c.Level, c.Delay.Periods
+	if c.Measurement != nil {
+		h.Window = c.Measurement.Window
+	}
+	if !c.Guard.Off {
+		h.Guard = &c.Guard
+	}
+	if opt.Scenes != nil {
+		h.ScenesSHA256 = opt.Scenes.SHA256
+	}
+	for _, m := range spec.Margins {
+		h.Margins = append(h.Margins, m.Name)
+	}
+	return h, nil
+}
+
+// stepsOf are the decisions of an episode where they are not the problem's own; 0: they are.
+func stepsOf(plant domain.Plant) int {
+	if p, generic := plant.(*Simulation); generic && p.steps() != p.Problem.Spec().Steps {
+		return p.Steps
+	}
+	return 0
+}
+
+// sizes returns how many components of state and action an episode has.
+func sizes(spec *domain.Spec, ep domain.Episode) (state, action int) {
+	if of := domain.AbilitiesOfEpisode(ep).Sizes; of != nil {
+		return of()
+	}
+	return spec.MeasuredSize(), spec.ActionSize()
 }

@@ -278,22 +278,9 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time
 	if err := r.holdOut(); err != nil {
 		return nil, err
 	}
-	ended := ""
-	for ended == "" {
-		var next work
-		if next, ended = r.next(); ended != "" {
-			break
-		}
-		round, err := r.round(ctx, len(r.journal.Rounds), next)
-		if err != nil {
-			r.save() // the time is spent
-			return nil, err
-		}
-		r.journal.Rounds = append(r.journal.Rounds, *round)
-		if err := r.save(); err != nil {
-			return nil, err
-		}
-		r.opt.Progress(Progress{Round: round, Number: len(r.journal.Rounds)})
+	ended, err := r.rounds(ctx)
+	if err != nil {
+		return nil, err
 	}
 	return r.finish(ctx, ended, watch)
 }

@@ -5,12 +5,9 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/parallel"
-	"github.com/gpc-engine/gpc/model"
-	"github.com/gpc-engine/gpc/train"
 )
 
 // pace is what the end of a run was timed by.
@@ -95,18 +92,6 @@ func (r *run) holdOut() error {
 	return r.save()
 }
 
-// reduceHeldOut holds out fewer starts where closed loops of the first map take much of the budget too, as
-// they do where a guard asks a solver often.
-func (r *run) reduceHeldOut() error {
-	p := &r.journal.Pace
-	if p.Starts == 0 || len(r.journal.Rounds) > 0 {
-		return nil
-	}
-	p.Starts = min(p.Starts, r.affordableStarts())
-	r.opt.Starts = p.Starts
-	return r.save()
-}
-
 // affordableStarts is how many held-out starts leave the references of a round, and its closed loops once they
 // are timed, evaluable of the budget.
 func (r *run) affordableStarts() int {
@@ -127,86 +112,6 @@ func (r *run) sets() float64 {
 // each set.
 func (r *run) references(starts int) float64 {
 	return r.sets() * float64(starts) * r.journal.Pace.Reference
-}
-
-// affordableEpochs is how many of so many epochs on a round's data, of which samples were added, the time
-// that is left has room for.
-func (r *run) affordableEpochs(ctx context.Context, number, wanted, added int) (int, error) {
-	p := &r.journal.Pace
-	for len(p.Epochs) <= number {
-		p.Epochs = append(p.Epochs, 0)
-	}
-	if p.Epochs[number] > 0 {
-		return min(p.Epochs[number], wanted), nil
-	}
-	var epoch, around float64
-	if number == 0 {
-		var err error
-		if epoch, around, err = r.timeEpoch(ctx); err != nil {
-			return 0, err
-		}
-		around += r.references(r.opt.Starts)
-	} else {
-		last := &r.journal.Rounds[number-1]
-		epoch, around = float64(last.Samples+added)*r.perSample(), last.Seconds.Evaluate
-	}
-	fitted := wanted
-	if room := (usable*r.left() - around) / epoch; epoch > 0 {
-		fitted = int(max(float64((wanted+leastEpochs-1)/leastEpochs), min(float64(wanted), room)))
-	}
-	p.Epochs[number] = fitted
-	return fitted, r.save()
-}
-
-// timeEpoch trains for one epoch on the first round's data: its time, and that around epochs, for a
-// training begins by reading its data and ends by calibrating.
-func (r *run) timeEpoch(ctx context.Context) (epoch, around float64, err error) {
-	began := r.now()
-	var first, last time.Time
-	var updates, of int
-	if _, err := r.trained(ctx, 0, 1, train.Options{}, func(now train.Progress) {
-		r.opt.Progress(Progress{Stage: "time training", Done: now.Step, Total: now.Steps})
-		if last = r.now(); first.IsZero() {
-			first = last
-		} else {
-			updates++
-		}
-		of = now.Steps
-	}); err != nil {
-		return 0, 0, err
-	}
-	epoch = last.Sub(first).Seconds() * float64(of) / float64(max(1, updates))
-	return epoch, max(0, r.since(began)-epoch), nil
-}
-
-// timeMethods drives each method that may be chosen from a few held-out starts, whose references
-// are known, and the solver from one.
-func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
-	if r.journal.Pace.Episodes != nil {
-		return nil
-	}
-	share := func(starts int) int { return min(timedReferences, (starts+timedShare-1)/timedShare) }
-	if err := r.solveReferences(ctx, share(r.opt.Starts)); err != nil {
-		return err
-	}
-	took := map[string]float64{}
-	for _, c := range r.candidates() {
-		n := share(c.starts)
-		began := r.now()
-		if _, err := r.drive(ctx, loops{of: r.c, model: m, method: c.method, purpose: heldOut, episodes: n, threads: 1}); err != nil {
-			return err
-		}
-		took[c.method] = r.since(began) / float64(n)
-	}
-	if r.has(solver) {
-		began := r.now()
-		if _, err := r.drive(ctx, loops{of: r.c, model: m, method: solver, purpose: heldOut, episodes: 1, threads: 1}); err != nil {
-			return err
-		}
-		took[solver] = r.since(began)
-	}
-	r.journal.Pace.Episodes = took
-	return nil
 }
 
 // reserve is what choice, test and solver are estimated to take, s, were the slowest method chosen: at

@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -170,19 +169,4 @@ func (r *run) perSample() float64 {
 		trained, train = trained+float64(x.Samples)*float64(x.Epochs), train+x.Seconds.Train
 	}
 	return train / trained
-}
-
-// focus are the starts that a probe did worst from: those that were not safe, then the
-// dearest, a tenth of all.
-func focus(points [][]float64, regret []float64) [][]float64 {
-	order := make([]int, len(points))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(regret[b], regret[a]) })
-	var worst [][]float64
-	for _, i := range order[:(len(order)+9)/10] {
-		worst = append(worst, points[i])
-	}
-	return worst
 }

@@ -1,16 +1,131 @@
 package serve
 
 import (
+	"cmp"
+	"context"
+	"math"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // backlog is how many groups of requests may wait for the dispatcher.
 const backlog = 1024
+
+// ask queues one request that began at a time and waits for its answer.
+func (s *Server) ask(ctx context.Context, j *job, began time.Time) (Answer, error) {
+	err := s.admit(j)
+	if err != nil {
+		s.count(err)
+		return Answer{Op: j.op.String(), Session: j.session}, err
+	}
+	if err = s.prepare(j, began); err == nil {
+		err = s.enqueue([]*job{j}, false)
+	}
+	if err != nil {
+		s.fail(j, err)
+	}
+	select {
+	case <-j.done:
+	case <-s.hurry:
+		s.giveUp(j)
+		<-j.done
+	case <-ctx.Done():
+		return Answer{}, ctx.Err()
+	}
+	return j.answer, j.err
+}
+
+// admit counts a request that waits, or refuses it.
+func (s *Server) admit(j *job) error {
+	if s.Draining() {
+		return ErrClosed
+	}
+	now, most := s.room(j.op)
+	if now.Add(1) > int64(most) {
+		now.Add(-1)
+		return ErrBusy
+	}
+	j.admitted = true
+	return nil
+}
+
+// prepare checks a request and starts its clock.
+func (s *Server) prepare(j *job, began time.Time) error {
+	j.began = began
+	if j.done == nil {
+		j.done = make(chan struct{})
+	}
+	if len(j.session) > MaxSessionName {
+		return jsonin.Errorf("session", "the name of a session has %d bytes, at most %d are allowed", len(j.session), MaxSessionName)
+	}
+	if !utf8.ValidString(j.session) {
+		return jsonin.Errorf("session", "the name of a session is not UTF-8")
+	}
+	r := &j.request
+	if p := r.Preference; p != nil {
+		if err := p.Validate(s.spec.ObjectiveSize()); err != nil {
+			return &FieldError{Field: "preference", Err: err}
+		}
+	}
+	if j.op != opDecide && j.op != opRefine {
+		return nil
+	}
+	if m := s.of.Definition().Measurement; m != nil && j.op == opDecide {
+		if len(r.Y) != len(m.Outputs) {
+			return jsonin.Errorf("y", "field \"y\" has %d entries, case %q has %d measured outputs", len(r.Y), s.spec.Name, len(m.Outputs))
+		}
+		r.S = slices.Repeat([]float64{math.NaN()}, s.spec.MeasuredSize()) // nobody measured it
+	}
+	if err := s.spec.CheckSizes(r.S, r.C); err != nil {
+		field := "s"
+		if len(r.S) == s.spec.MeasuredSize() {
+			field = "c"
+		}
+		return jsonin.Errorf(field, "the observation %w", err)
+	}
+	if j.op == opDecide && s.opt.MaxAge > 0 && r.Observed.IsZero() {
+		return jsonin.Errorf("observed_ms", "field \"observed_ms\" is missing: this server takes observations of at most %v of age; want the time of the measurement, in milliseconds since 1970", s.opt.MaxAge)
+	}
+	if j.op == opRefine {
+		if s.refiner == nil {
+			return jsonin.Errorf("op", "method %s of case %s has no map, which a search needs: start the server with a method that has one", s.health.Method, s.spec.Name)
+		}
+		j.refine.Candidates = cmp.Or(j.refine.Candidates, DefaultCandidates)
+		j.refine.Seed, j.refine.Threads = cmp.Or(j.refine.Seed, s.opt.Seed), s.opt.Threads
+	}
+	if own := s.deadlineOf(j.op); r.Deadline.IsZero() && own > 0 {
+		r.Deadline = began.Add(own)
+	}
+	if r.Deadline.IsZero() {
+		return nil
+	}
+	way := min(reserve, max(0, time.Until(r.Deadline)/10))
+	r.Deadline = r.Deadline.Add(-way)
+	j.until = r.Deadline.Add(-way)
+	j.timer.Store(time.AfterFunc(time.Until(r.Deadline), func() { s.expire(j) }))
+	return nil
+}
+
+// Deadline is that of a decision which states none; 0: none.
+func (s *Server) Deadline() time.Duration { return s.deadlineOf(opDecide) }
+
+// deadlineOf is that of requests which state none; 0: none.
+func (s *Server) deadlineOf(of op) time.Duration {
+	switch {
+	case s.opt.Deadline != Period:
+		return s.opt.Deadline
+	case of != opDecide:
+		return 0
+	}
+	return time.Duration(min(s.spec.StepSeconds*float64(time.Second), float64(MaxDeadline)))
+}
 
 // enqueue gives a group of requests, in their order, to the dispatcher. Without wait it is
 // refused where too many wait already.
@@ -129,6 +244,27 @@ func (s *Server) serve(jobs []*job) {
 	flush()
 }
 
+// begin finds the session of a request, a new one where it has none.
+func (s *Server) begin(j *job) (err error) {
+	if j.of = s.sessions[j.session]; j.of != nil {
+		j.of.lastRequest = time.Now()
+		return nil
+	}
+	if len(s.sessions) >= s.opt.Sessions && !s.expireIdle() {
+		return jsonin.Errorf("session", "%w: the server holds %d; reset one, or start it with a larger --sessions", ErrFull, len(s.sessions))
+	}
+	of := &session{name: j.session, aside: j.aside, lastRequest: time.Now()}
+	if err := s.guarded(func() error { return s.decider.open(of) }); err != nil {
+		return err
+	}
+	j.of, s.sessions[j.session] = of, of
+	if !of.aside {
+		s.others++
+	}
+	s.open.Store(int64(len(s.sessions)))
+	return nil
+}
+
 // decide answers decisions of sessions that differ.
 func (s *Server) decide(jobs []*job) {
 	open := jobs[:0:0]
@@ -168,6 +304,58 @@ func (s *Server) decide(jobs []*job) {
 	}
 }
 
+func (s *Server) preferenceOf(j *job) domain.Preference {
+	if j.request.Preference != nil {
+		return *j.request.Preference
+	}
+	if of := s.sessions[j.session]; of != nil && of.preference != nil {
+		return *of.preference
+	}
+	return s.preference
+}
+
+// Why a session's decisions are the fallback (Decision.Stale).
+const (
+	staleAge   = "age"   // an observation was older than Options.MaxAge, or as much ahead
+	staleOrder = "order" // one was not after the one before
+)
+
+// outdated reports whether a session's decisions are the fallback, of this observation on.
+func (s *Server) outdated(j *job) bool {
+	of, at := j.of, j.request.Observed
+	if of.stale != "" || at.IsZero() {
+		return of.stale != ""
+	}
+	age := time.Since(at)
+	switch {
+	case s.opt.MaxAge > 0 && age.Abs() > s.opt.MaxAge:
+		of.stale = staleAge
+	case !at.After(of.observed):
+		of.stale = staleOrder
+	default:
+		of.observed = at
+		return false
+	}
+	s.opt.Log.Warn("stale observation: the session answers the fallback until it is cleared or reset", "session", of.name, "why", of.stale, "age", age)
+	s.held.keep(of.name, nil)
+	if err := s.guarded(func() error { return s.decider.restart(of) }); err != nil {
+		s.opt.Log.Error("a control loop cannot be restarted", "session", of.name, "error", err)
+	}
+	return true
+}
+
+// answerStale answers a decision of an observation that is stale.
+func (s *Server) answerStale(j *job) {
+	d, err := s.conservative(&j.request)
+	if err != nil {
+		s.fail(j, err)
+		return
+	}
+	d.Stale, d.LatencyUs = j.of.stale, machine.Microseconds(time.Since(j.began))
+	s.finish(j, Answer{Op: j.op.String(), Session: j.session, Decision: d}, nil, counted(j, &s.decisions, &s.replaced)...)
+	j.of.report(j)
+}
+
 // decided answers one decision of a plan, nil for none. What was answered in its place by its deadline is what the
 // session has executed.
 func (s *Server) decided(j *job, d *Decision, plan []float64, together int) {
@@ -183,4 +371,63 @@ func (s *Server) decided(j *job, d *Decision, plan []float64, together int) {
 		s.decider.executed(j, j.answer.Decision.U)
 	}
 	s.held.keep(j.session, plan)
+}
+
+// finish answers a request, which the counters count, and reports whether it was not
+// answered yet. When it returns the answer is there.
+func (s *Server) finish(j *job, a Answer, err error, counters ...*atomic.Int64) bool {
+	if !j.answered.CompareAndSwap(false, true) {
+		<-j.done
+		return false
+	}
+	j.answer, j.err = a, err
+	for _, c := range counters {
+		c.Add(1)
+	}
+	if !j.aside {
+		s.metrics.answered(j)
+	}
+	s.watchers.tell(j)
+	s.release(j)
+	j.stop()
+	close(j.done)
+	return true
+}
+
+// release takes a request from those that wait.
+func (s *Server) release(j *job) {
+	if j.admitted {
+		now, _ := s.room(j.op)
+		now.Add(-1)
+	}
+}
+
+// fail answers a request with an error.
+func (s *Server) fail(j *job, err error) {
+	if s.finish(j, Answer{Op: j.op.String(), Session: j.session}, err) && !j.aside {
+		s.count(err)
+	}
+}
+
+// count counts an error that was answered.
+func (s *Server) count(err error) {
+	s.refused.Add(1)
+	s.metrics.refuse(err)
+}
+
+// counted are the counters of a request's answer: none of one that was asked aside.
+func counted(j *job, counters ...*atomic.Int64) []*atomic.Int64 {
+	if j.aside {
+		return nil
+	}
+	return counters
+}
+
+// report keeps what a session was told and did.
+func (of *session) report(j *job) {
+	if d := j.answer.Decision; d != nil && d.Estimate != nil {
+		of.s, of.c, of.u = append(of.s[:0], d.Estimate.S...), append(of.c[:0], d.Estimate.C...), append(of.u[:0], d.U...)
+	} else if d != nil && j.request.Y == nil { // of what is measured nothing is known without its filter
+		of.s, of.c, of.u = append(of.s[:0], j.request.S...), append(of.c[:0], j.request.C...), append(of.u[:0], d.U...)
+	}
 }

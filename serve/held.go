@@ -4,9 +4,12 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // held are what is left of the sessions' plans, by name: a decision that comes late is answered by the next action there.
@@ -64,4 +67,46 @@ func (s *Server) replacement(j *job) (*Decision, error) {
 // isFinite reports whether every value is a number.
 func isFinite(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+}
+
+// expire answers a request whose deadline has come with the plan before, or the problem's fallback. When it returns, true, the
+// answer is there.
+func (s *Server) expire(j *job) bool {
+	if j.answered.Load() || !j.expires.CompareAndSwap(false, true) { // its session's plan moves on once
+		<-j.done
+		return true
+	}
+	d, err := s.replacement(j)
+	if err != nil {
+		s.fail(j, err)
+		return true
+	}
+	a := Answer{Op: j.op.String(), Session: j.session}
+	switch j.op {
+	case opDecide:
+		d.Late, d.LatencyUs = true, machine.Microseconds(time.Since(j.began))
+		a.Decision = d
+	case opRefine:
+		plan := make([]float64, 0, s.spec.PlanSize())
+		for range s.spec.Plan {
+			plan = append(plan, d.U...)
+		}
+		a.Refinement = &Refined{Late: true, Refinement: batchnav.Refinement{U: plan, Cost: math.NaN(), Margin: d.Margin, Feasible: d.Feasible, Residual: math.NaN(), LocalizedCost: math.NaN()}}
+	}
+	s.finish(j, a, nil, counted(j, &s.late)...)
+	return true
+}
+
+// conservative is the problem's fallback as a decision.
+func (s *Server) conservative(r *Request) (*Decision, error) {
+	d := &Decision{U: make([]float64, s.spec.ActionSize()), Residual: math.NaN(), Displacement: math.NaN(), Fallback: uint32(domain.FallbackConservative)}
+	err := s.guarded(func() error {
+		s.problem.Fallback(r.S, r.C, d.U)
+		margins := make([]float64, len(s.spec.Margins))
+		s.problem.Margins(r.S, r.C, d.U, margins)
+		d.Margin = domain.Smallest(margins)
+		d.Feasible = s.spec.Keeps(d.Margin)
+		return nil
+	})
+	return d, err
 }

@@ -1,0 +1,172 @@
+package gpc
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/names"
+	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/offline"
+)
+
+// Contender is a method of Pair; one that is slow may run the first Episodes alone.
+type Contender struct {
+	Method   string
+	Episodes int    // 0: all
+	File     string // of its map or weights; "": the pairing's
+	// Candidates per decision; 0: the method's own number.
+	Candidates int
+	// Constants of the online step in place of its own, by the names of Constants.
+	Constants map[string]float64
+	// Computing are the declared times of its decisions; nil: those of the options.
+	Computing *closedloop.Computing
+}
+
+// constants are the numbers of domain.Navigation that a pairing can replace, by their names.
+var constants = []struct {
+	name  string
+	whole bool // a whole number
+	set   func(n *domain.Navigation, v float64)
+}{
+	{"latent-step", false, func(n *domain.Navigation, v float64) { n.LatentStep = v }},
+	{"v-max", false, func(n *domain.Navigation, v float64) { n.VMax = v }},
+	{"epsilon", false, func(n *domain.Navigation, v float64) { n.Epsilon = v }},
+	{"metric-lambda", false, func(n *domain.Navigation, v float64) { n.MetricLambda = v }},
+	{"top-k", true, func(n *domain.Navigation, v float64) { n.TopK = int(v) }},
+	{"lie-gain", false, func(n *domain.Navigation, v float64) { n.LieGain = v }},
+	{"lie-scale", false, func(n *domain.Navigation, v float64) { n.LieScale = v }},
+	{"retraction", false, func(n *domain.Navigation, v float64) { n.RetractionMix = v }},
+	{"smoothing", false, func(n *domain.Navigation, v float64) { n.Smoothing = v }},
+	{"priority-filter", false, func(n *domain.Navigation, v float64) { n.PriorityFilter = v }},
+	{"neighbours", true, func(n *domain.Navigation, v float64) { n.Neighbours = int(v) }},
+}
+
+// Constants are the names of the online step's constants that a Contender can replace.
+func Constants() (all []string) {
+	for _, c := range constants {
+		all = append(all, c.name)
+	}
+	return all
+}
+
+// replace puts others in place of some constants of the online step.
+func (r *Resolved) replace(replaced map[string]float64) error {
+	if len(replaced) == 0 {
+		return nil
+	}
+	if r.Model == nil {
+		return badInputf("method %s decides without a map: it has no online step with constants", r.Method.Name)
+	}
+	nav := r.of.MapSpec().Navigation
+	if r.options.Navigation != nil {
+		nav = *r.options.Navigation
+	}
+	for _, name := range slices.Sorted(maps.Keys(replaced)) {
+		i := slices.Index(Constants(), name)
+		if i < 0 {
+			return badInputf("no constant %q%s (there are %s)", name, names.Meant(name, Constants()), names.List(Constants()))
+		}
+		v := replaced[name]
+		if constants[i].whole && v != math.Trunc(v) {
+			return badInputf("constant %s is %v, want a whole number", name, v)
+		}
+		constants[i].set(&nav, v)
+	}
+	r.options.Navigation = &nav
+	return nil
+}
+
+// Pair runs methods on the same episodes, one after another, each beside the first; see
+// closedloop.Pair. file is the map of those that have one, "" the bundled one.
+func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e engine.Options, opt closedloop.Options) (*closedloop.Pairing, error) {
+	c, err := c.Staged(opt.Scenes)
+	if err != nil {
+		return nil, err
+	}
+	var all []closedloop.Contender
+	record := closedloop.PairedMap{File: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))}
+	if file == "" {
+		record.File = ""
+	}
+	for _, m := range methods {
+		if m.Episodes < 0 || m.Episodes > opt.Episodes {
+			return nil, badInputf("%d episodes for method %s, want at most the %d of the comparison", m.Episodes, m.Method, opt.Episodes)
+		}
+		s, err := c.Setup(m.Method, cmp.Or(m.File, file))
+		if err != nil {
+			return nil, err
+		}
+		s.Candidates = m.Candidates
+		r, err := c.Resolve(s)
+		if err != nil {
+			return nil, err
+		}
+		if m.Candidates != 0 && r.Method.Candidates == 0 {
+			return nil, badInputf("method %s searches no candidates: leave the number %d out", s.Method, m.Candidates)
+		}
+		if err := r.replace(m.Constants); err != nil {
+			return nil, err
+		}
+		if r.Model != nil && m.File == "" {
+			record.Samples = r.Model.Provenance.Samples
+		}
+		newController, on, closeAll, err := r.controllers(e)
+		if err != nil {
+			return nil, err
+		}
+		defer closeAll()
+		of, err := r.SHA256()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, closedloop.Contender{Method: r.Method.Name, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: of, Candidates: m.Candidates, Constants: m.Constants, Computing: m.Computing, New: newController})
+	}
+	if opt.ISA, err = instructionSet(); err != nil {
+		return nil, err
+	}
+	opt.Commit = version.Build()
+	p, err := closedloop.Pair(ctx, &c.def, all, opt)
+	if err == nil {
+		p.Map = record
+	}
+	return p, asBadInput(err)
+}
+
+// Steer sweeps a fixed preference over the simplex, its edge in so many divisions (Das and Dennis), with one map, beside
+// the exact front of the same episodes. What opt records, and its Weights, are filled in.
+func (c *Case) Steer(ctx context.Context, s Setup, e engine.Options, divisions int, opt closedloop.SteerOptions) (*closedloop.Steering, error) {
+	if divisions < 1 || divisions > 1000 || opt.Episodes < 1 {
+		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000 divisions and at least 1 episode", divisions, opt.Episodes)
+	}
+	r, err := c.Resolve(s)
+	if err != nil {
+		return nil, err
+	}
+	newController, on, closeAll, err := r.controllers(e)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll()
+	m, err := newController()
+	if err != nil {
+		return nil, err
+	}
+	if opt.ISA, err = instructionSet(); err != nil {
+		return nil, err
+	}
+	if opt.ModelSHA256, err = r.SHA256(); err != nil {
+		return nil, err
+	}
+	opt.Method, opt.Commit, opt.Device, opt.Backend = r.Method.Name, version.Build(), on.device, on.backend
+	opt.Weights = offline.DasDennis(c.Spec().ObjectiveSize(), divisions)
+	front, err := closedloop.Steer(ctx, &c.def, m, opt)
+	return front, asBadInput(err)
+}
