@@ -420,7 +420,7 @@ type pace struct {
 	period float64 // µs
 	rng    *rand.Rand
 	t      int     // periods that have begun
-	free   float64 // when the computer has done what it began, in periods
+	free   float64 // when the decision that was begun is ready, in periods
 	came   aPlan
 	coming aPlan // of a decision that is late; its actions are nil where there is none
 }

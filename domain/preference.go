@@ -37,10 +37,10 @@ func (p Preference) Text() string {
 }
 
 // PreferenceError says that a controller that was made for one preference was asked for a decision under another.
-type PreferenceError struct{ Made, Asked Preference }
+type PreferenceError struct{ Trained, Requested Preference }
 
 func (e PreferenceError) Error() string {
-	return fmt.Sprintf("made for the preference %s, and asked for a decision under %s", e.Made.Text(), e.Asked.Text())
+	return fmt.Sprintf("made for the preference %s, and asked for a decision under %s", e.Trained.Text(), e.Requested.Text())
 }
 
 // Slot writes the preference as the encoder reads it: a flag that is 1 for a

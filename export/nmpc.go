@@ -54,7 +54,7 @@ type optimiser struct {
 	Iterations      int
 	Moving          []int     // entries of (s, c)
 	Typical, Middle []float64 // sizes of these, middles of the actions' boxes
-	Width, Places   int       // variables of a step; entries of (s, c)
+	Width, Inputs   int       // variables of a step; entries of (s, c)
 	Third           float64   // of a substep
 	// Where a search for a place to rest begins: the middle of each state's range, and half of it.
 	StateMiddle, StateHalf []float64
@@ -115,7 +115,7 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	symbol := identifier(spec.Name)
 	w := wholeOf(&unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Build: version.Build(), Spec: spec}, p, y, opt.Episodes)
 	w.Method, w.Start = Solver, opt.Start
-	s := &optimiser{Tolerance: opt.Tolerance, Iterations: opt.Iterations, Moving: moving, Width: w.NU + len(moving), Places: w.NS + max(1, w.NC), Third: w.H / 3}
+	s := &optimiser{Tolerance: opt.Tolerance, Iterations: opt.Iterations, Moving: moving, Width: w.NU + len(moving), Inputs: w.NS + max(1, w.NC), Third: w.H / 3}
 	for _, a := range moving {
 		scale := 1.0
 		if a < w.NS {
@@ -193,8 +193,8 @@ func (w *whole) generateSolver(priority *program.Function) {
 		upper := strings.ToUpper(name)
 		fmt.Fprintf(&b, "enum { %[1]s_COUNT = %[2]d, %[1]s_ROOM = %[3]d, %[1]s_CURVED = %[4]d, %[1]s_CURVES = %[5]d, %[1]s_BY = %[6]d };\n",
 			upper, len(j.Rows), max(1, len(j.Rows)), len(h.Rows), max(1, len(h.Rows)), len(by))
-		b.WriteString(ccode.Places(j, name))
-		b.WriteString(strings.NewReplacer("_row[", "_hrow[", "_col[", "_hcol[").Replace(ccode.Places(h, name)))
+		b.WriteString(ccode.SparsityPattern(j, name))
+		b.WriteString(strings.NewReplacer("_row[", "_hrow[", "_col[", "_hcol[").Replace(ccode.SparsityPattern(h, name)))
 		if name != "priority" {
 			fmt.Fprintf(&b, "static const unsigned short %s_by[%d] = { %s };\n", name, max(1, len(by)), strings.Trim(strings.Join(strings.Fields(fmt.Sprint(by)), ", "), "[]"))
 		}
@@ -243,7 +243,7 @@ func (w *whole) blockNumbers() int {
 	numbers := block*(1+w.Y.EscapeSteps) + (2*(w.NS+w.NC+w.NU)+2*w.NS)*d + (len(w.Solver.Moving)+d)*d
 	if w.Spec.Horizon > 0 { // the search for a place to rest
 		a, k, all := len(w.Solver.Moving), d+len(w.Solver.Moving), max(1, w.All)
-		numbers += w.Solver.Places + 2*d + k + 7*all + 4*w.NU + 4*a + k*k + 2*d*d + 2*a*a + a*d + w.NU*w.NU + a*w.NU
+		numbers += w.Solver.Inputs + 2*d + k + 7*all + 4*w.NU + 4*a + k*k + 2*d*d + 2*a*a + a*d + w.NU*w.NU + a*w.NU
 	}
 	return numbers
 }
@@ -251,7 +251,7 @@ func (w *whole) blockNumbers() int {
 // loopNumbers are those of a loop.
 func (w *whole) loopNumbers() int {
 	n, a, d, all := w.Horizon, len(w.Solver.Moving), w.Solver.Width, max(1, w.All)
-	x := w.Solver.Places
+	x := w.Solver.Inputs
 	iterate := (n+1)*x + n*(2*w.NU+x+2*w.NJ+3*all+a) + 2
 	behind := 0
 	if w.Spec.Horizon > 0 {

@@ -252,7 +252,7 @@ func (w *whole) generate() {
 		s := f.Jacobian(nil)
 		w.slopes[name] = s
 		upper := strings.ToUpper(name)
-		fmt.Fprintf(&b, "enum { %s_COUNT = %d, %s_ROOM = %d };\n%s", upper, len(s.Rows), upper, max(1, len(s.Rows)), ccode.Places(s, name))
+		fmt.Fprintf(&b, "enum { %s_COUNT = %d, %s_ROOM = %d };\n%s", upper, len(s.Rows), upper, max(1, len(s.Rows)), ccode.SparsityPattern(s, name))
 		put(s.Function, name+"_jacobian")
 	}
 	for _, f := range w.Y.Functions {

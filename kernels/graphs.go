@@ -15,7 +15,7 @@ type recent[K comparable, V any] struct {
 
 // get returns the value of a key, made if it is not there; then the least recently
 // used of most values is dropped first.
-func (c *recent[K, V]) get(key K, most int, make func() (V, error), drop func(V) error) (V, error) {
+func (c *recent[K, V]) get(key K, most int, create func() (V, error), drop func(V) error) (V, error) {
 	if v, ok := c.values[key]; ok {
 		if c.order[len(c.order)-1] != key {
 			c.order = append(slices.DeleteFunc(c.order, func(k K) bool { return k == key }), key)
@@ -28,7 +28,7 @@ func (c *recent[K, V]) get(key K, most int, make func() (V, error), drop func(V)
 			return none, err
 		}
 	}
-	v, err := make()
+	v, err := create()
 	if err != nil {
 		return none, err
 	}

@@ -154,8 +154,8 @@ func parts(shards []*Dataset) ([]part, error) {
 	return taken, nil
 }
 
-// checkDisjoint refuses datasets of which two hold the same part.
-func checkDisjoint(shards []*Dataset) error {
+// refuseSharedParts refuses datasets of which two hold the same part.
+func refuseSharedParts(shards []*Dataset) error {
 	owner := map[int]string{}
 	for _, d := range shards {
 		for _, m := range d.parts {

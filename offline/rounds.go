@@ -63,7 +63,7 @@ func Load(datasets ...*Dataset) (*Columns, []Round, string, error) {
 	var rounds []Round
 	at, trajectories, numbers := 0, int64(0), newNumbering()
 	for _, shards := range groups {
-		if err := checkDisjoint(shards); err != nil {
+		if err := refuseSharedParts(shards); err != nil {
 			return nil, nil, "", err
 		}
 		p := shards[0].Header.Provenance

@@ -56,7 +56,7 @@ func sameHistory(t *testing.T, a, b []EpochRecord) {
 // epoch or at its end, and resumed: the model is bitwise the same.
 func TestResumeIsBitwiseTheUninterruptedRun(t *testing.T) {
 	backends := map[string]struct {
-		make      func(t testing.TB) backend.Backend
+		create    func(t testing.TB) backend.Backend
 		scenarios int
 		stops     []int
 	}{
@@ -64,8 +64,8 @@ func TestResumeIsBitwiseTheUninterruptedRun(t *testing.T) {
 		"ref": {func(testing.TB) backend.Backend { return ref.New() }, 8, []int{2, 5}},
 	}
 	for name, b := range backends {
-		t.Run(name, func(t *testing.T) { resumesBitwise(t, b.make(t), b.scenarios, b.stops, false) })
-		t.Run(name+" along chains", func(t *testing.T) { resumesBitwise(t, b.make(t), b.scenarios, b.stops, true) })
+		t.Run(name, func(t *testing.T) { resumesBitwise(t, b.create(t), b.scenarios, b.stops, false) })
+		t.Run(name+" along chains", func(t *testing.T) { resumesBitwise(t, b.create(t), b.scenarios, b.stops, true) })
 	}
 }
 

@@ -99,12 +99,12 @@ type Episode struct {
 	Cause   string  `json:"cause,omitempty"`
 }
 
-// Grid is a network with a place for every bus, in [0, Width] × [0, Height], downwards.
+// Grid is a network with a position for every bus, in [0, Width] × [0, Height], downwards.
 type Grid struct {
 	*domain.Chart
-	Places [][2]float64 `json:"places"`
-	Width  float64      `json:"width"`
-	Height float64      `json:"height"`
+	Positions [][2]float64 `json:"positions"`
+	Width     float64      `json:"width"`
+	Height    float64      `json:"height"`
 }
 
 // Frame is one decision and where it led, in physical units; a number that is not known is NaN, null

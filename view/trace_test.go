@@ -97,8 +97,8 @@ func TestATraceOfANetwork(t *testing.T) {
 	k := paper.Cases()
 	p := open(t, require.Get(view.OpenTrace(t.Context(), &k, recorded(t, "opf30", 1)))(t))
 	d := get[view.Description](p, "case")
-	if len(d.Grid.Places) != 30 || len(d.Grid.Branches) != 41 || len(d.Grid.Units) != 6 {
-		t.Fatalf("the map has %d places, %d branches, %d units", len(d.Grid.Places), len(d.Grid.Branches), len(d.Grid.Units))
+	if len(d.Grid.Positions) != 30 || len(d.Grid.Branches) != 41 || len(d.Grid.Units) != 6 {
+		t.Fatalf("the map has %d positions, %d branches, %d units", len(d.Grid.Positions), len(d.Grid.Branches), len(d.Grid.Units))
 	}
 	f := get[view.Frame](p, "frame?k=300")
 	sum := func(v []float64) (s float64) {

@@ -112,7 +112,7 @@ func (p *controller) Reset(domain.Episode) error {
 func (p *controller) Decide(s, c []float64, pref domain.Preference, u []float64) (d domain.Decision, err error) {
 	d = domain.Decided(true)
 	if !pref.Equal(p.actor.Preference) {
-		return d, domain.PreferenceError{Made: p.actor.Preference, Asked: pref}
+		return d, domain.PreferenceError{Trained: p.actor.Preference, Requested: pref}
 	}
 	if !tensor.Finite(s) || !tensor.Finite(c) {
 		if p.safeguard == nil {

@@ -22,12 +22,12 @@ func (d devices) briefGlance() string {
 	}
 	rows, _ := report.HardestScenes(d)
 	for _, h := range rows {
-		row := []string{h.Problem(), "`" + h.Own.Method + "`, " + report.KeptText(h.Own), cost(h.Own), report.PlainMilliseconds(&h.Own.Latency), "–", "–", "–"}
+		row := []string{h.Problem(), "`" + h.Own.Method + "`, " + report.SafeText(h.Own), cost(h.Own), report.PlainMilliseconds(&h.Own.Latency), "–", "–", "–"}
 		if m := h.Paired; m != nil {
 			row = append(row[:4], fmt.Sprintf("`%s`, %d/%d", m.Method, m.Safe, m.Episodes),
 				fmt.Sprintf("%s above the map's (%d)", m.Cost.Mean.Text("%+.2f"), m.Cost.N), report.PlainMilliseconds(&m.Latency))
 		} else if h.Other != nil {
-			row = append(row[:4], "`"+h.Other.Method+"`, "+report.KeptText(h.Other), cost(h.Other), report.PlainMilliseconds(&h.Other.Latency))
+			row = append(row[:4], "`"+h.Other.Method+"`, "+report.SafeText(h.Other), cost(h.Other), report.PlainMilliseconds(&h.Other.Latency))
 		}
 		s.Rows = append(s.Rows, row)
 	}
@@ -77,7 +77,7 @@ func summarize(r report.Run, b *bytes.Buffer, shown []closedloop.Result) {
 	measured, spreads := false, false
 	for i := range shown {
 		e := &shown[i]
-		row := []string{r.Titled(e), report.KeptText(e)}
+		row := []string{r.Titled(e), report.SafeText(e)}
 		if e.Regime == "" {
 			row[1] += fmt.Sprintf(", [%.1f, %.1f] %%", 100*e.CI95.Safe[0], 100*e.CI95.Safe[1])
 		}
@@ -114,7 +114,7 @@ func (d devices) otherLoads() string {
 		if e == nil {
 			return "–"
 		}
-		return fmt.Sprintf("%s; %s; %s", report.KeptText(e), report.ExcessText(report.Decimals(e), e), report.Milliseconds("%.3f", &e.Latency))
+		return fmt.Sprintf("%s; %s; %s", report.SafeText(e), report.ExcessText(report.Decimals(e), e), report.Milliseconds("%.3f", &e.Latency))
 	}
 	for _, r := range report.RunsOf(d, (*report.Records).CaseNames) {
 		for _, evals := range r.Regimes() {

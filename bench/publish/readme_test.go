@@ -225,7 +225,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 	if len(networks) != 6 {
 		t.Fatalf("%d networks beside IPOPT", len(networks))
 	}
-	c.says("On six networks of %d to %d buses, [IPOPT with MUMPS took %s times](docs/reference/acopf.md#numbers) as long as gpc", slices.Min(buses), slices.Max(buses), ranging("%.0f", ratios))
+	c.says("On six networks of %d to %d buses, [IPOPT with MUMPS took %s times](docs/results/networks.md#optimal-power-flow) as long as gpc", slices.Min(buses), slices.Max(buses), ranging("%.0f", ratios))
 	least, most, of := math.MaxInt, 0, 0
 	for _, k := range all.certified() {
 		n := k.Certificate.Verdicts()[batchnav.Holds]

@@ -61,9 +61,9 @@ func ExcessText(verb string, e *closedloop.Result) string {
 	return fmt.Sprintf("%s (%s; %s), n %s", c[0], c[1], c[2], c[3])
 }
 
-// KeptText is what kept every limit, of all: dispatches where scenes come in regimes, else
+// SafeText is what kept every limit, of all: dispatches where scenes come in regimes, else
 // episodes.
-func KeptText(e *closedloop.Result) string {
+func SafeText(e *closedloop.Result) string {
 	if e.Regime != "" {
 		return Dispatches(e)
 	}
@@ -271,12 +271,12 @@ func Glance(all []*Records) Section {
 		if h.Own.Reached != nil {
 			digits = Decimals(h.Own)
 		}
-		row := []string{h.Problem(), "`" + h.Own.Method + "`, " + KeptText(h.Own), ExcessText(digits, h.Own), Milliseconds("%.3f", &h.Own.Latency), "–", "–", "–"}
+		row := []string{h.Problem(), "`" + h.Own.Method + "`, " + SafeText(h.Own), ExcessText(digits, h.Own), Milliseconds("%.3f", &h.Own.Latency), "–", "–", "–"}
 		if m := h.Paired; m != nil {
 			row = append(row[:4], fmt.Sprintf("`%s`, %d/%d of seed %d", m.Method, m.Safe, m.Episodes, h.in.Seed),
 				fmt.Sprintf("%s %s above the map's, n %d", m.Cost.Mean.Text("%+.2f"), Interval("%+.2f", m.Cost.MeanCI95), m.Cost.N), Milliseconds("%.3f", &m.Latency))
 		} else if h.Other != nil {
-			row = append(row[:4], "`"+h.Other.Method+"`, "+KeptText(h.Other), ExcessText(digits, h.Other), Milliseconds("%.3f", &h.Other.Latency))
+			row = append(row[:4], "`"+h.Other.Method+"`, "+SafeText(h.Other), ExcessText(digits, h.Other), Milliseconds("%.3f", &h.Other.Latency))
 		}
 		s.Rows = append(s.Rows, row)
 	}
@@ -345,7 +345,7 @@ func (r *Records) lead() (*lead, error) {
 			most = max(most, float64(mean))
 		}
 		l.rows = append(l.rows, []string{
-			"`" + h.Name + "`", KeptText(h.Own), PlainPercent(mean, HalfWidth(sem, h.Own.RegretN), h.Own.RegretN), PlainMilliseconds(&h.Own.Latency),
+			"`" + h.Name + "`", SafeText(h.Own), PlainPercent(mean, HalfWidth(sem, h.Own.RegretN), h.Own.RegretN), PlainMilliseconds(&h.Own.Latency),
 		})
 		if h.Own.RegretN < 2 {
 			l.rows[len(l.rows)-1][2] = "–"

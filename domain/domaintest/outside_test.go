@@ -100,22 +100,22 @@ func spoilt(t *testing.T, o *outside, build string) {
 // on the host shim in place of the CUDA driver.
 func TestDomainOfAnotherModule(t *testing.T) {
 	o := copyOutside(t)
-	places := map[string]bool{}
+	sources := map[string]bool{}
 	err := filepath.WalkDir(o.dir, func(path string, d fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(o.dir, path)
 		switch filepath.Ext(name) {
 		case ".cu":
-			places[name] = true
+			sources[name] = true
 		case ".go":
-			places["package "+filepath.Dir(name)] = true
+			sources["package "+filepath.Dir(name)] = true
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"heating/heating.cu", "package .", "package heating"}; len(places) != 3 || !places[want[0]] || !places[want[1]] || !places[want[2]] {
-		t.Errorf("a domain with CUDA code is written in %v, want %v", places, want)
+	if want := []string{"heating/heating.cu", "package .", "package heating"}; len(sources) != 3 || !sources[want[0]] || !sources[want[1]] || !sources[want[2]] {
+		t.Errorf("a domain with CUDA code is written in %v, want %v", sources, want)
 	}
 
 	const build = "github.com/gpc-engine/gpc/kernels/build"

@@ -111,7 +111,7 @@ func (w *workspace) dualGap(u []float64, weight float64) (bound float64) {
 	copy(left, to.slope)
 	for k, lambda := range program.lambda {
 		if lambda > 0 {
-			bound += weight * lambda * (powerGuard - program.asked(k))
+			bound += weight * lambda * (powerGuard - program.boundOf(k))
 			for j, a := range program.row(k) {
 				left[j] -= weight * lambda * a
 			}

@@ -132,7 +132,7 @@ func TestLeastCostIsLeast(t *testing.T) {
 				for j, v := range row {
 					sum += v * x[j]
 				}
-				if sum < -0.1-slack || math.Abs(p.asked(k)+0.1) > 1e-9 {
+				if sum < -0.1-slack || math.Abs(p.boundOf(k)+0.1) > 1e-9 {
 					return false
 				}
 			}

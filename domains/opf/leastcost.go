@@ -35,8 +35,8 @@ func (p *leastCost) solve(from int, tolerance float64) {
 	}
 }
 
-// asked is the bound of a row by x, after solve.
-func (p *leastCost) asked(k int) float64 { return p.bound[k] - tensor.Dot(p.row(k), p.lean) }
+// boundOf is the bound of a row by x, after solve.
+func (p *leastCost) boundOf(k int) float64 { return p.bound[k] - tensor.Dot(p.row(k), p.lean) }
 
 // box are the bounds of a variable of x, after begin.
 func (p *leastCost) box(j int) (lo, hi float64) { return p.lo[j] - p.lean[j], p.hi[j] - p.lean[j] }

@@ -109,9 +109,9 @@ const (
 
 // secureMethods are those of a secure dispatch. All are judged by the plant, which looks at every outage.
 func secureMethods(y *System) []domain.Method {
-	own := func(name, about string, make func() (domain.Controller, error)) domain.Method {
+	own := func(name, about string, create func() (domain.Controller, error)) domain.Method {
 		return domain.Method{Name: name, About: about, Group: domain.GroupBaseline, Brief: true,
-			New: func(domain.Means) (domain.Controller, error) { return make() }}
+			New: func(domain.Means) (domain.Controller, error) { return create() }}
 	}
 	return []domain.Method{
 		{Name: "oracle", About: "the exact secure chain of the trajectory", Group: domain.GroupExact,

@@ -56,9 +56,9 @@ func (f *File) bind(y *equations.System) {
 type evaluator[T dual.Scalar] func(out []T, in ...[]T)
 
 // functionsOf are the equations in one type of number. solved says that an integrator writes the state, timed that there is a clock.
-func functionsOf[T dual.Scalar](make func(*program.Function) evaluator[T], of func(string) *program.Function, solved, timed bool, ns int) equations.Of[T] {
+func functionsOf[T dual.Scalar](compile func(*program.Function) evaluator[T], of func(string) *program.Function, solved, timed bool, ns int) equations.Of[T] {
 	var e equations.Of[T]
-	step := make(of("step"))
+	step := compile(of("step"))
 	if solved {
 		e.Step = func(s, c, u, sNext, cNext []T) {
 			step(cNext, s, c, u, sNext)
@@ -79,14 +79,14 @@ func functionsOf[T dual.Scalar](make func(*program.Function) evaluator[T], of fu
 			rows.Put(out)
 		}
 	}
-	objectives := make(of("objectives"))
+	objectives := compile(of("objectives"))
 	e.Objectives = func(s, c, u, sNext, j []T) { objectives(j, s, c, u, sNext) }
 	if g := of("margins"); g != nil {
-		margins := make(g)
+		margins := compile(g)
 		e.Margins = func(s, c, u, sNext, m []T) { margins(m, s, c, u, sNext) }
 	}
 	if g := of("escape"); g != nil {
-		escape := make(g)
+		escape := compile(g)
 		e.Escape = func(s, c, u []T) { escape(u, s, c) }
 	}
 	return e

@@ -163,8 +163,8 @@ func operands(f *program.Function) []bool {
 	return used
 }
 
-// Places writes where the entries of a sparse matrix stand, as the arrays name_row and name_col.
-func Places(s *program.Sparse, name string) string {
+// SparsityPattern writes where the entries of a sparse matrix stand, as the arrays name_row and name_col.
+func SparsityPattern(s *program.Sparse, name string) string {
 	var b strings.Builder
 	for _, list := range []struct {
 		suffix string

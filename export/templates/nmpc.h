@@ -41,13 +41,13 @@ enum {
 /* The sizes of what follows: a plan's steps, moving states and contexts, variables of a step, margins. */
 enum {
     GPC_{{.Macro}}_HORIZON = {{.Horizon}}, GPC_{{.Macro}}_MOVING = {{len .Solver.Moving}}, GPC_{{.Macro}}_VARIABLES = {{.Solver.Width}},
-    GPC_{{.Macro}}_LIMITS = {{.AtLeastOne .All}}, GPC_{{.Macro}}_PLACES = {{.Solver.Places}}, GPC_{{.Macro}}_FILTER = 64
+    GPC_{{.Macro}}_LIMITS = {{.AtLeastOne .All}}, GPC_{{.Macro}}_INPUTS = {{.Solver.Inputs}}, GPC_{{.Macro}}_FILTER = 64
 };
 
 /* A plan with every function's value along it. */
 typedef struct {
-    double x[GPC_{{.Macro}}_HORIZON + 1][GPC_{{.Macro}}_PLACES], v[GPC_{{.Macro}}_HORIZON][{{.NU}}], u[GPC_{{.Macro}}_HORIZON][{{.NU}}];
-    double image[GPC_{{.Macro}}_HORIZON][GPC_{{.Macro}}_PLACES], j[GPC_{{.Macro}}_HORIZON][{{.NJ}}], sigma[GPC_{{.Macro}}_HORIZON][{{.NJ}}];
+    double x[GPC_{{.Macro}}_HORIZON + 1][GPC_{{.Macro}}_INPUTS], v[GPC_{{.Macro}}_HORIZON][{{.NU}}], u[GPC_{{.Macro}}_HORIZON][{{.NU}}];
+    double image[GPC_{{.Macro}}_HORIZON][GPC_{{.Macro}}_INPUTS], j[GPC_{{.Macro}}_HORIZON][{{.NJ}}], sigma[GPC_{{.Macro}}_HORIZON][{{.NJ}}];
     double g[GPC_{{.Macro}}_HORIZON][GPC_{{.Macro}}_LIMITS], kept[GPC_{{.Macro}}_HORIZON][GPC_{{.Macro}}_LIMITS], broken[GPC_{{.Macro}}_HORIZON][GPC_{{.Macro}}_LIMITS];
     double defect[GPC_{{.Macro}}_HORIZON][GPC_{{.Macro}}_MOVING], f;
     int rolled;

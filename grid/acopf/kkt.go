@@ -359,8 +359,8 @@ func (p *plan) column(c lanes.Col, k int) lanes.Col { return c[p.fill[k]:p.fill[
 // solve writes x = K⁻¹·work by the factor; work is overwritten.
 func (p *plan) solve(b *lanes.Builder, x, work lanes.Col) {
 	c := &p.cells
-	first := func(v lanes.Col, places ...int) (out lanes.Col) {
-		for _, k := range places {
+	first := func(v lanes.Col, indices ...int) (out lanes.Col) {
+		for _, k := range indices {
 			out = append(out, v[4*k])
 		}
 		return out

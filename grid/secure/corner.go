@@ -148,14 +148,14 @@ func (t *state) promises() map[limitPlace]float64 {
 	return promised
 }
 
-// cross takes the units at these places to their other sides.
-func (t *state) cross(places map[limitPlace]float64) {
-	if len(places) == 0 {
+// cross takes the units at these limits to their other sides.
+func (t *state) cross(limits map[limitPlace]float64) {
+	if len(limits) == 0 {
 		return
 	}
 	c := t.corner.clone()
 	for i := len(t.limits) - t.sides; i < len(t.limits); i++ {
-		if _, ok := places[t.limits[i].place()]; ok && t.kept(i) {
+		if _, ok := limits[t.limits[i].place()]; ok && t.kept(i) {
 			t.change(c, i)
 		}
 	}

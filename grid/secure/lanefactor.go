@@ -208,8 +208,8 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level) *
 		}
 		return w, l
 	}
-	starts := func(of lanes.Col, places ...int) (out lanes.Col) {
-		for _, k := range places {
+	starts := func(of lanes.Col, indices ...int) (out lanes.Col) {
+		for _, k := range indices {
 			out = append(out, of[4*k])
 		}
 		return out

@@ -12,8 +12,8 @@ import "strings"
 // Variable is the environment's name of the library's file.
 const Variable = "GPC_NVRTC"
 
-// places are the names of the library, by the loader's search and of CUDA toolkits.
-var places = []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"}
+// libraries are the names of the library, by the loader's search and of CUDA toolkits.
+var libraries = []string{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"}
 
 // MissingError says that no library was found.
 type MissingError struct {

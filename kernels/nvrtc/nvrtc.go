@@ -30,14 +30,14 @@ func Find() (*Compiler, error) {
 	if path := os.Getenv(Variable); path != "" {
 		return Open(path)
 	}
-	for _, name := range places {
+	for _, name := range libraries {
 		c, err := Open(name)
 		var missing *MissingError
 		if !errors.As(err, &missing) {
 			return c, err
 		}
 	}
-	return nil, &MissingError{Tried: places}
+	return nil, &MissingError{Tried: libraries}
 }
 
 // Open opens a library, by its file or by a name that the loader finds. One that is not there is a *MissingError.

@@ -9,12 +9,12 @@ type Compiler struct {
 }
 
 // Find is a *MissingError.
-func Find() (*Compiler, error) { return nil, &MissingError{Tried: places} }
+func Find() (*Compiler, error) { return nil, &MissingError{Tried: libraries} }
 
 // Open is a *MissingError.
 func Open(library string) (*Compiler, error) { return nil, &MissingError{Tried: []string{library}} }
 
 // Compile is never called: there is no Compiler.
 func (c *Compiler) Compile(string, []byte, map[string]string, []string, bool) ([]byte, string, error) {
-	return nil, "", &MissingError{Tried: places}
+	return nil, "", &MissingError{Tried: libraries}
 }

@@ -216,7 +216,7 @@ type warp struct {
 
 	result    [32]uint64 // of an operation that is not for all lanes
 	addresses [32]uint64 // of an access, by lane
-	places    [32]unsafe.Pointer
+	pointers  [32]unsafe.Pointer
 	last      *segment
 	lastSlot  uint64
 	order     []int
@@ -297,7 +297,7 @@ func (w *worker) release() {
 	}
 	for _, v := range w.warps {
 		v.worker, v.run, v.block, v.last = nil, nil, nil, nil
-		clear(v.places[:])
+		clear(v.pointers[:])
 		v.kernel.warps.Put(v)
 	}
 }

@@ -251,12 +251,12 @@ func loaded[R integer, M integer | int8 | uint8](w *warp, register unsafe.Pointe
 	d := of[R](register)
 	if mask == all {
 		for i := range d {
-			d[i] = R(*(*M)(unsafe.Add(w.places[i], into)))
+			d[i] = R(*(*M)(unsafe.Add(w.pointers[i], into)))
 		}
 		return
 	}
 	for i := range lanes(mask) {
-		d[i] = R(*(*M)(unsafe.Add(w.places[i], into)))
+		d[i] = R(*(*M)(unsafe.Add(w.pointers[i], into)))
 	}
 }
 
@@ -287,7 +287,7 @@ func stored[M any](width int) mover {
 	return func(w *warp, register unsafe.Pointer, into int, mask uint32) {
 		for m := mask; m != 0; m &= m - 1 { // an iterator is not inlined here
 			i := bits.TrailingZeros32(m) & 31
-			*(*M)(unsafe.Add(w.places[i], into)) = *(*M)(unsafe.Add(register, i*width))
+			*(*M)(unsafe.Add(w.pointers[i], into)) = *(*M)(unsafe.Add(register, i*width))
 		}
 	}
 }
@@ -348,7 +348,7 @@ func (b *builder) atomics(out *instr, a *access, t typ, operation string) {
 		w.locate(a, mask)
 		p, q := of[uint32](w.at(x)), of[uint32](w.at(y))
 		for _, i := range w.drawn(mask) {
-			to := (*uint32)(w.places[i])
+			to := (*uint32)(w.pointers[i])
 			old := *to
 			*to = f(old, p[i], q[i])
 			if d >= 0 {
@@ -358,7 +358,7 @@ func (b *builder) atomics(out *instr, a *access, t typ, operation string) {
 	}
 }
 
-// locate finds, for the lanes of a mask, the memory that an access means, w.places, and reports what is out of bounds,
+// locate finds, for the lanes of a mask, the memory that an access means, w.pointers, and reports what is out of bounds,
 // misaligned, unwritten or a race.
 func (w *warp) locate(a *access, mask uint32) {
 	addr := &w.addresses
@@ -407,7 +407,7 @@ func spaceOf(address uint64) space {
 	return shared
 }
 
-// reach checks the bounds and alignment of addresses in a space, sets w.places, and follows the access.
+// reach checks the bounds and alignment of addresses in a space, sets w.pointers, and follows the access.
 func (w *warp) reach(a *access, in space, mask uint32) {
 	n := uint64(a.bytes())
 	addr := &w.addresses
@@ -426,7 +426,7 @@ func (w *warp) reach(a *access, in space, mask uint32) {
 			if size := uint64(len(s.data)); off > size || size-off < n || x&(n-1) != 0 {
 				w.outside(a, in, i, size)
 			}
-			w.places[i] = unsafe.Pointer(&s.data[off])
+			w.pointers[i] = unsafe.Pointer(&s.data[off])
 		}
 	} else {
 		data, size, apart := w.block.shared, len(w.block.shared), 0
@@ -441,7 +441,7 @@ func (w *warp) reach(a *access, in space, mask uint32) {
 			if size := uint64(size); x > size || size-x < n || x&(n-1) != 0 {
 				w.outside(a, in, i, size)
 			}
-			w.places[i] = unsafe.Pointer(&data[uint64(i*apart)+x])
+			w.pointers[i] = unsafe.Pointer(&data[uint64(i*apart)+x])
 		}
 	}
 	if w.checks != 0 {

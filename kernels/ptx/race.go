@@ -374,7 +374,7 @@ func (w *warp) same(a *access, lane int, at uint64, in space) bool {
 		if at+a.size <= k || k >= 0 && at >= k+4 {
 			continue
 		}
-		held := unsafe.Slice((*byte)(unsafe.Add(w.places[lane], at)), a.size)
+		held := unsafe.Slice((*byte)(unsafe.Add(w.pointers[lane], at)), a.size)
 		if string(held) != string(unsafe.Slice((*byte)(unsafe.Add(w.at(slot), lane*a.width)), a.size)) {
 			return false
 		}

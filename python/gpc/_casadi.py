@@ -47,8 +47,8 @@ class CasadiFunction:
         self.name: str = f.name()
         self.inputs: list[str] = f.name_in()
         self.outputs: list[str] = f.name_out()
-        self._in = [(f.size_in(i), _places(f.sparsity_in(i))) for i in range(f.n_in())]
-        self._out = [(f.size_out(i), _places(f.sparsity_out(i))) for i in range(f.n_out())]
+        self._in = [(f.size_in(i), _nonzeros(f.sparsity_in(i))) for i in range(f.n_in())]
+        self._out = [(f.size_out(i), _nonzeros(f.sparsity_out(i))) for i in range(f.n_out())]
         self._code = code
 
     def __call__(self, *args: Any) -> Any:
@@ -56,11 +56,11 @@ class CasadiFunction:
         if len(args) != len(self._in):
             raise InputError(f"{self.name} of CasADi takes {len(self.inputs)} arguments ({', '.join(self.inputs)}), not {len(args)}")
         given = []
-        for name, (shape, places), x in zip(self.inputs, self._in, args):
+        for name, (shape, nonzeros), x in zip(self.inputs, self._in, args):
             entries = e._objects(x).reshape(-1, order="F")
             if entries.size != shape[0] * shape[1]:
                 raise InputError(f"{self.name} of CasADi: {name} has {entries.size} entries, want {shape[0]} × {shape[1]}")
-            given.append([entries[p] for p in places])
+            given.append([entries[p] for p in nonzeros])
         work: dict[int, Any] = {}
         results: list[Any] = [np.zeros(shape[0] * shape[1]).astype(object) for shape, _ in self._out]
         for name, of, to in self._code:
@@ -80,7 +80,7 @@ class CasadiFunction:
         return f"<{self.name} of CasADi: ({', '.join(self.inputs)}) -> ({', '.join(self.outputs)}), {len(self._code)} instructions>"
 
 
-def _places(sparsity: Any) -> list[int]:
+def _nonzeros(sparsity: Any) -> list[int]:
     """Where the entries that are not always zero are, column by column."""
     rows, columns = sparsity.get_triplet()
     return [c * sparsity.size1() + r for r, c in zip(rows, columns)]

@@ -464,14 +464,14 @@ def _mean(x: Any, axis: Any = None) -> Any:
 
 def _interp(x: Any, xp: Any, fp: Any) -> Any:
     """The line through (xp, fp) at x, held at both ends; xp are numbers."""
-    places, values = np.asarray(xp, float), _objects(fp)
-    if places.ndim != 1 or places.shape != values.shape or places.size == 0 or not (np.diff(places) > 0).all():
+    knots, values = np.asarray(xp, float), _objects(fp)
+    if knots.ndim != 1 or knots.shape != values.shape or knots.size == 0 or not (np.diff(knots) > 0).all():
         raise InputError(f"numpy.interp of expressions: xp is {xp}, want increasing numbers, as many as fp has")
 
     def one(v: Any) -> Any:
         y = values[0]
-        for i in range(len(places) - 1):
-            y = add(y, mul(sub(values[i + 1], values[i]), _clip(div(sub(v, places[i]), places[i + 1] - places[i]), 0.0, 1.0)))
+        for i in range(len(knots) - 1):
+            y = add(y, mul(sub(values[i + 1], values[i]), _clip(div(sub(v, knots[i]), knots[i + 1] - knots[i]), 0.0, 1.0)))
         return y
 
     return _each(one, x)

@@ -1,7 +1,7 @@
 """The library behind the package: loading it, calling it, its errors and its arrays.
 
 The convention is that of python/libgpc/lib.go. A module declares the functions that it
-calls (`declare`) and calls them by `call`, `ask` for those that answer in JSON, or `make` for
+calls (`declare`) and calls them by `call`, `ask` for those that answer in JSON, or `create` for
 those that make an object; `array` checks what a user gives before its `address` is passed.
 
 The library holds Go's runtime, which starts when it is loaded: at the first call, not
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARRAY", "FLOAT", "HANDLE", "INT", "OUT", "TEXT",
-    "Error", "InputError", "Object", "address", "array", "ask", "call", "declare", "empty", "lib", "make", "text",
+    "Error", "InputError", "Object", "address", "array", "ask", "call", "create", "declare", "empty", "lib", "text",
 ]
 
 
@@ -180,7 +180,7 @@ def call(function: Any, *args: Any, long: bool = False, progress: Callable[[int,
 def _run(
     function: Any, args: Sequence[Any], err: ctypes.c_void_p, progress: Callable[[int, int], None] | None, events: Events | None,
 ) -> int:
-    run = Object(make(lib.gpc_cancel_new))
+    run = Object(create(lib.gpc_cancel_new))
     ended = threading.Event()
     result: list[int | BaseException] = []
 
@@ -225,7 +225,7 @@ def _progress(handle: int) -> tuple[int, int]:
     return done.value, total.value
 
 
-def make(function: Any, *args: Any) -> int:
+def create(function: Any, *args: Any) -> int:
     """The handle that a function gives in its last parameter before err."""
     handle = ctypes.c_size_t()
     call(function, *args, ctypes.byref(handle))

@@ -34,15 +34,15 @@ def _watched(stream: TextIO | None) -> bool:
 class Tqdm:
     """A bar of tqdm's, made with its total: a notebook's keeps the one that it is made with."""
 
-    def __init__(self, what: str, make: Callable[..., Any]) -> None:
-        self.what, self.make = what, make
+    def __init__(self, what: str, bar: Callable[..., Any]) -> None:
+        self.what, self.new_bar = what, bar
         self.bar: Any = None
 
     def __call__(self, done: int, total: int) -> None:
         if total < 1:
             return
         if self.bar is None:
-            self.bar = self.make(desc=self.what, total=total)
+            self.bar = self.new_bar(desc=self.what, total=total)
         self.bar.update(done - self.bar.n)
 
     def close(self) -> None:

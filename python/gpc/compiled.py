@@ -10,7 +10,7 @@ from typing import Any, Literal, TextIO
 
 from numpy.typing import ArrayLike
 
-from gpc._lib import HANDLE, OUT, TEXT, InputError, Object, ask, declare, lib, make, text
+from gpc._lib import HANDLE, OUT, TEXT, InputError, Object, ask, create, declare, lib, text
 from gpc._progress import Bar, _watched
 from gpc.loops import Loop, _weights
 from gpc.session import Plant, Session, _measured, _options, _plant
@@ -70,7 +70,7 @@ def nmpc(
     options = {
         **_options(system), "method": "nmpc", "threads": threads, "uncertain_gains": float(uncertain_gains), **_measured(estimate, estimate_window=estimate_window),
     }
-    return Session(make(lib.gpc_open, text(options)))
+    return Session(create(lib.gpc_open, text(options)))
 
 
 class Controller(Session):
@@ -81,7 +81,7 @@ class Controller(Session):
         estimate_window: int | None = None,
     ) -> None:
         measured = _measured(estimate, estimate_window=estimate_window)
-        super().__init__(make(lib.gpc_open, text({**_options(system), "model": file, "uncertain_gains": uncertain_gains, **measured})))
+        super().__init__(create(lib.gpc_open, text({**_options(system), "model": file, "uncertain_gains": uncertain_gains, **measured})))
         self.system = system
         """What it was compiled of."""
         self.file = file
@@ -130,7 +130,7 @@ class Controller(Session):
             "listen": listen, "unix": "" if unix is None else os.fspath(unix), "token": token, "preference": None if w is None else w.tolist(),
             "sessions": sessions, "deadline_ms": 1e3 * deadline, **_measured(estimate, keep_off, delay, estimate_window),
         }
-        return Server(make(lib.gpc_serve, self.handle, text(options)))
+        return Server(create(lib.gpc_serve, self.handle, text(options)))
 
     def __repr__(self) -> str:
         test = self.report["test"]

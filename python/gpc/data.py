@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, call, declare, lib, make, text
+from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, call, create, declare, lib, text
 
 __all__ = ["Dataset", "load"]
 
@@ -94,7 +94,7 @@ def load(*folders: str) -> Dataset:
     scenarios and trajectories of their own as `gpc train --data A --data B` gives them."""
     if not folders:
         raise InputError("gpc.data.load: no folder is given")
-    with Object(make(lib.gpc_data_read, text({"folders": [str(f) for f in folders]}))) as h:
+    with Object(create(lib.gpc_data_read, text({"folders": [str(f) for f in folders]}))) as h:
         about = ask(lib.gpc_data_about, h.handle)
         n, layout = about["rows"], about["headers"][0]["layout"]
         m = len(layout["objectives"])

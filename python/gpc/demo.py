@@ -62,7 +62,7 @@ def states(trace: str, spec: gpc.Spec) -> tuple[list[float], list[Curve]]:
 
 def preferences(s: gpc.Session, folder: str, steps: int = 6) -> tuple[list[Curve], list[Curve]]:
     """The costs of an episode for its first two objectives under preferences between them, and the ways in the plane of a
-    case whose first two states are places."""
+    case whose first two states are coordinates of a plane."""
     first, second = s.spec.objectives[:2]
     placed = [v.unit for v in s.spec.state[:2]] == ["m", "m"]
     costs, ways = [], []

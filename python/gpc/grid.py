@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, declare, lib, make, text
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, create, declare, lib, text
 
 __all__ = ["STATUS", "Network", "Optima", "Scenarios", "network", "opf", "sample"]
 
@@ -187,14 +187,14 @@ def network(
                 source = json.load(f)
         elif path.endswith(".m") or os.sep in path:
             with open(path, encoding="utf-8", errors="replace") as f:
-                return Network(make(lib.gpc_network, text({**options, "name": path, "text": f.read()})))
+                return Network(create(lib.gpc_network, text({**options, "name": path, "text": f.read()})))
         else:
-            return Network(make(lib.gpc_network, text({**options, "name": path})))
+            return Network(create(lib.gpc_network, text({**options, "name": path})))
     name, base, tables = _tables(source)
     rows: list[Any] = []
     for table in tables:
         rows += [address(table), len(table), table.shape[1]]
-    return Network(make(lib.gpc_network_of, text({**options, "name": name}), base, *rows))
+    return Network(create(lib.gpc_network_of, text({**options, "name": name}), base, *rows))
 
 
 def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = None, gen_out: Any = None, **options: Any) -> Optima:

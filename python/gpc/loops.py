@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpc import _lib
-from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, Error, InputError, Object, address, array, call, declare, empty, lib, make, text
+from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, Error, InputError, Object, address, array, call, create, declare, empty, lib, text
 
 if TYPE_CHECKING:
     from gpc.session import Session
@@ -156,7 +156,7 @@ class Loops(Object):
         if not isinstance(n, int) or isinstance(n, bool):
             raise InputError(f"{n!r} closed loops, want a whole number")
         options = {"method": method, "candidates": candidates, **(measured or {})}
-        super().__init__(make(lib.gpc_drive_new, session.handle, text(options), n))
+        super().__init__(create(lib.gpc_drive_new, session.handle, text(options), n))
         spec = session.spec
         self.n = n
         self._sizes = len(spec.state), len(spec.context), len(spec.objectives)

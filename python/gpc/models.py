@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, call, declare, lib, make, text
+from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, call, create, declare, lib, text
 
 __all__ = ["Model", "load", "save", "state_dict", "to_torch"]
 
@@ -40,7 +40,7 @@ def load(file: str | None = None, *, case: str = "") -> Model:
     """Reads the map of a file, or the bundled one of a case. With both the map has to be one of the case."""
     if file is None and not case:
         raise InputError("gpc.models.load: give a file, or a case for its bundled map")
-    return Model(make(lib.gpc_model_read, text({"case": case, "file": "" if file is None else str(file)})))
+    return Model(create(lib.gpc_model_read, text({"case": case, "file": "" if file is None else str(file)})))
 
 
 def state_dict(file: str | None = None, *, case: str = "") -> dict[str, NDArray[np.float32]]:

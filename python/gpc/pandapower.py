@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, declare, lib, make, text
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, create, declare, lib, text
 
 try:
     import pandapower
@@ -267,7 +267,7 @@ def _grid(ppci: dict[str, Any], limits: bool, costs: bool) -> Object:
     parts = [part for y in (yff, yft, ytf, ytt) for part in (y.real, y.imag)]
     admittance = np.ascontiguousarray(np.column_stack(parts)) if len(branch) else np.zeros((0, 8))
     cost = np.ascontiguousarray(ppci["gencost"].real, dtype=float) if costs else np.zeros((0, 1))
-    return Object(make(
+    return Object(create(
         lib.gpc_grid, float(ppci["baseMVA"]), address(bus), len(bus), address(gen), len(gen), address(branch), len(branch),
         address(cost), len(cost), cost.shape[1], address(admittance),
     ))

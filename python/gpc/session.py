@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpc import traces
-from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, declare, empty, lib, make, text
+from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, create, declare, empty, lib, text
 from gpc._plot import Panel, figure
 from gpc._progress import Progress, progress_of
 from gpc.loops import Decision, Decisions, Floats, Loop, Loops, _weights
@@ -217,7 +217,7 @@ def open(
         **_options(case), "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32,
         "devices": [int(d) for d in devices], "scene": _path(scene), "uncertain_gains": float(uncertain_gains), **_measured(estimate, estimate_window=estimate_window),
     }
-    return Session(make(lib.gpc_open, text(options)))
+    return Session(create(lib.gpc_open, text(options)))
 
 
 class Session(Object):
@@ -405,7 +405,7 @@ class Session(Object):
     def encode(
         self, state: Floats, context: Floats | None = None, preference: ArrayLike | None = None, *, localize: bool = False, out: Latents | None = None,
     ) -> Latents:
-        """Latents z [n, n_z] of observations: E_x, or, localized, their places on the manifold.
+        """Latents z [n, n_z] of observations: E_x, or, localized, their points on the manifold.
 
         state [n, n_s] and context [n, n_c] are of map_spec, physical units; preference is that of
         Loops.decide. Written to out where it is given, float32.

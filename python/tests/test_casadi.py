@@ -182,9 +182,9 @@ class Case:
         return float(r["f"])
 
 
-@pytest.mark.parametrize("make", [cstr, pendulum, chain])
-def test_optima_are_ipopt_s(make, tmp_path):
-    case, weights, file = make(), [0.6, 0.4], tmp_path / "trace.jsonl"
+@pytest.mark.parametrize("model", [cstr, pendulum, chain])
+def test_optima_are_ipopt_s(model, tmp_path):
+    case, weights, file = model(), [0.6, 0.4], tmp_path / "trace.jsonl"
     with gpc.nmpc(case.system, threads=1) as exact:
         r = exact.evaluate(episodes=3, seed=4, preference=weights, trace=str(file), progress=False)
     assert r["safe"] == 1

@@ -159,13 +159,13 @@ def test_what_is_closed_is_refused():
 
 
 def test_a_wrong_handle_or_address_is_an_error_and_no_crash(opf):
-    from gpc._lib import call, lib, make
+    from gpc._lib import call, create, lib
 
     with opf.loop() as loop, pytest.raises(gpc.InputError, match=r"the handle belongs to a \*main.drive, want a \*main.session"):
         call(lib.gpc_refine, loop.handle, b"{}", None, 0, None, 0, None, 0, None, 0)
     with pytest.raises(gpc.Error, match="misuse of an invalid Handle"):
         call(lib.gpc_drive_reset, 1 << 40, -1)
-    run = make(lib.gpc_cancel_new)
+    run = create(lib.gpc_cancel_new)
     with pytest.raises(gpc.Error, match="nil pointer dereference"):
         call(lib.gpc_progress, run, None, None)
     call(lib.gpc_release, run)

@@ -225,9 +225,9 @@ def peers(given, tolerance, basin, missing):
                    "max_iter": 200, "print_header": False, "print_iteration": False, "print_status": False}
         return Peer(fixed, True, basin, *[ca.nlpsol("hpipm", "sqpmethod", fixed.nlp, PLAIN | options)] * 2)
 
-    for name, make in (("fatrop", fatrop), ("hpipm", hpipm)):
+    for name, create in (("fatrop", fatrop), ("hpipm", hpipm)):
         try:
-            made[name] = make()
+            made[name] = create()
         except RuntimeError as e:
             missing.append(f"{name} on {given['name']}: {str(e).splitlines()[-1]}")
     if given["name"] in mpc_dompc.EXAMPLES:

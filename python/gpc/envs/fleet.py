@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, declare, lib, make, text
+from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, create, declare, lib, text
 from gpc.session import Spec, _spec
 
 __all__ = ["Fleet", "Preference"]
@@ -88,7 +88,7 @@ class Fleet(Object):
         if isinstance(preference, str) and preference != "adaptive":
             raise InputError(f'preference is {preference!r}, want "adaptive" or a list of weights')
         self.dtype = np.dtype(dtype)
-        super().__init__(make(lib.gpc_fleet_new, text({
+        super().__init__(create(lib.gpc_fleet_new, text({
             "case": case, "environments": _whole("num_envs", num_envs), "seed": _whole("seed", seed), "cycle": _whole("cycle", cycle),
             "preference": None if isinstance(preference, str) else [float(w) for w in preference],
             "noise": float(noise), "regime": regime, "shift": {k: float(v) for k, v in (shift or {}).items()},

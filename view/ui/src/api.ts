@@ -12,7 +12,7 @@ export interface Grid {
   buses: Bus[];
   branches: Branch[];
   units: Unit[];
-  places: [number, number][];
+  positions: [number, number][];
   width: number;
   height: number;
 }

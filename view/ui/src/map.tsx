@@ -12,12 +12,12 @@ const crowded = 120; // buses: beyond it there are no names
 function spots(g: Grid): Spot[] {
   const around = g.buses.map((): number[] => []);
   for (const b of g.branches) {
-    const angle = (from: number, to: number) => Math.atan2(g.places[to][1] - g.places[from][1], g.places[to][0] - g.places[from][0]);
+    const angle = (from: number, to: number) => Math.atan2(g.positions[to][1] - g.positions[from][1], g.positions[to][0] - g.positions[from][0]);
     around[b.from].push(angle(b.from, b.to));
     around[b.to].push(angle(b.to, b.from));
   }
   const units = new Set(g.units.map((u) => u.bus));
-  return g.places.map(([x, y], i) => {
+  return g.positions.map(([x, y], i) => {
     const taken = around[i];
     const free = (): [number, number] => {
       const sorted = [...taken].sort((a, b) => a - b);
@@ -206,9 +206,9 @@ export function GridMap() {
 const total = (p: Operating): number => p.pg.reduce((a, b) => a + b, 0);
 
 function at(g: Grid, what: { kind: "bus" | "branch"; at: number }, lines: string[]): Hint {
-  if (what.kind === "bus") return { x: g.places[what.at][0], y: g.places[what.at][1], lines };
+  if (what.kind === "bus") return { x: g.positions[what.at][0], y: g.positions[what.at][1], lines };
   const b = g.branches[what.at];
-  return { x: (g.places[b.from][0] + g.places[b.to][0]) / 2, y: (g.places[b.from][1] + g.places[b.to][1]) / 2, lines };
+  return { x: (g.positions[b.from][0] + g.positions[b.to][0]) / 2, y: (g.positions[b.from][1] + g.positions[b.to][1]) / 2, lines };
 }
 
 /** binding are the margins that have nothing left, by name. */

@@ -45,13 +45,13 @@ export const store: Store = {
 };
 
 const views = new Set<() => void>();
-let asked = 0;
+let nextFrame = 0;
 
 /** changed has every view drawn again. */
 export function changed(): void {
-  if (!asked) {
-    asked = requestAnimationFrame(() => {
-      asked = 0;
+  if (!nextFrame) {
+    nextFrame = requestAnimationFrame(() => {
+      nextFrame = 0;
       views.forEach((draw) => draw());
     });
   }
@@ -118,10 +118,10 @@ function readAll(): Promise<void> {
   return (read = described(++reads));
 }
 
-async function described(asked: number): Promise<void> {
+async function described(turn: number): Promise<void> {
   try {
     const about = await get<Description>("case");
-    if (asked !== reads) return read;
+    if (turn !== reads) return read;
     store.about = about;
     document.title = `${about.case} · gpc view`;
     await readSeries();

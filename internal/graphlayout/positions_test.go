@@ -19,8 +19,8 @@ func ladder(n int) (branches []domain.ChartBranch) {
 	return branches
 }
 
-// Buses stand where the branches want them, apart from each other, and always at the same place.
-func TestPlaces(t *testing.T) {
+// Buses stand where the branches want them, apart from each other, and always at the same positions.
+func TestPositions(t *testing.T) {
 	const n = 12
 	at := Of(2*n, ladder(n))
 	if !slices.Equal(at, Of(2*n, ladder(n))) {
@@ -51,7 +51,7 @@ func TestPlaces(t *testing.T) {
 	for n, branches := range map[int][]domain.ChartBranch{0: nil, 1: nil, 2: nil, 3: {{From: 0, To: 1}, {From: 1, To: 0}}, 4: {{From: 0, To: 1}, {From: 2, To: 3}}} {
 		all := Of(n, branches)
 		if len(all) != n {
-			t.Errorf("%d places of %d buses", len(all), n)
+			t.Errorf("%d positions of %d buses", len(all), n)
 		}
 		for i, p := range all {
 			if math.IsNaN(p[0]+p[1]) || math.IsInf(p[0]+p[1], 0) {

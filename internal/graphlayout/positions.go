@@ -18,7 +18,7 @@ const (
 	stressWork = 3e8
 )
 
-// Of finds a place for each of n buses; neighbours are about 1 apart, and the longest extent
+// Of finds a position for each of n buses; neighbours are about 1 apart, and the longest extent
 // lies along the first axis.
 func Of(n int, branches []domain.ChartBranch) [][2]float64 {
 	if n == 0 {
