@@ -121,7 +121,7 @@ func (c *Case) exports(method string, byName bool) error {
 	}
 	whose := "the map was compiled for it"
 	if byName {
-		whose = "it was asked for"
+		whose = "--method names it"
 	}
 	return badInputf("method %s cannot be exported (%s). Export %s, %s, with --method %s; the exact controller with --method %s; or the map alone with --map-only", found.Name, whose, export.Method, "whose guard neither searches nor asks a solver", export.Method, export.Solver)
 }

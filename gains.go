@@ -20,7 +20,7 @@ func (c *Case) UncertainGains(share float64) (*Case, error) {
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
 	switch {
 	case !ok || !generic:
-		return nil, badInputf("case %s is no system of equations (equations.System) in its own plant, which alone has gains of actuators that can be uncertain", c.Name())
+		return nil, badInputf("case %s is no system of equations (equations.System) in its own plant: only such a system has gains of actuators that can be uncertain", c.Name())
 	case c.def.Learned != nil || len(c.def.Methods) > 0:
 		return nil, badInputf("case %s has a map or methods of its own, which know no gains of its actuators", c.Name())
 	case c.gainShare() > 0:

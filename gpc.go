@@ -33,7 +33,17 @@ import (
 // InputError is an error in what the caller gave: a name, a file, an option.
 type InputError struct{ Err error }
 
-func (e InputError) Error() string { return e.Err.Error() }
+// Error says of a path that is not there that it does not exist, in place of the system call that missed it.
+func (e InputError) Error() string {
+	text := e.Err.Error()
+	var missing *fs.PathError
+	if errors.As(e.Err, &missing) && errors.Is(missing, fs.ErrNotExist) {
+		text = strings.Replace(text, missing.Error(), missing.Path+" does not exist", 1)
+		return strings.TrimPrefix(text, missing.Path+": ")
+	}
+	return text
+}
+
 func (e InputError) Unwrap() error { return e.Err }
 
 // BadInput marks an error as the caller's; nil stays nil.

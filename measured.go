@@ -33,7 +33,7 @@ func (c *Case) Measured(m *domain.Measurement) (*Case, error) {
 // Kalman filter. It needs a Measurement.
 func (c *Case) Windowed(decisions int) (*Case, error) {
 	if c.def.Measurement == nil {
-		return nil, badInputf("case %s has no Measurement to estimate its state by", c.Name())
+		return nil, badInputf("case %s has no Measurement to estimate its state by: declare one, or add noise by --estimate", c.Name())
 	}
 	own := *c.def.Measurement
 	own.Window = decisions
@@ -127,7 +127,7 @@ func (c *Case) Driven(steps int) (*Case, error) {
 	plant, generic := c.def.Plant.(*closedloop.Simulation)
 	switch {
 	case !generic || c.Spec().Horizon == 0:
-		return nil, badInputf("the episodes of case %s end after %d decisions, which its methods count on: only a plant without an end (horizon) takes another number", c.Name(), c.Spec().Steps)
+		return nil, badInputf("the episodes of case %s end after %d decisions: only a plant that runs on (Horizon) takes another number", c.Name(), c.Spec().Steps)
 	case steps < 1 || steps > closedloop.MaxEpisodeSteps:
 		return nil, badInputf("episodes of %d decisions, want 1 to %d", steps, closedloop.MaxEpisodeSteps)
 	case steps <= c.def.Delay.Ahead():
@@ -160,7 +160,7 @@ func (c *Case) indirect() bool { return c.def.Measurement != nil || c.def.Delay.
 func (c *Case) Robust(level float64) (*Case, error) {
 	switch {
 	case c.def.Measurement == nil:
-		return nil, badInputf("case %s has no Measurement, so that no error is known to keep off its limits", c.Name())
+		return nil, badInputf("case %s has no Measurement, so no error of the state is known to keep off its limits: declare one, or add noise by --estimate", c.Name())
 	case !(level >= 0) || level > maxLevel:
 		return nil, badInputf("%v standard deviations to the limits, want 0 to %d", level, maxLevel)
 	case level > 0 && c.def.Tightened == nil:
@@ -178,7 +178,7 @@ const maxLevel = 100
 func (c *Case) Estimator() (*estimate.Filter, error) {
 	m := c.def.Measurement
 	if m == nil {
-		return nil, badInputf("case %s has no Measurement to estimate its state by", c.Name())
+		return nil, badInputf("case %s has no Measurement to estimate its state by: declare one, or add noise by --estimate", c.Name())
 	}
 	var mean, spread []float64
 	if m.Mean == nil {

@@ -65,6 +65,11 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 					return err
 				}
 			}
+			for _, name := range []string{"target", "tail"} {
+				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "0%" {
+					return BadInputf("--%s 0: want a percentage above 0, such as 0.5%%", name)
+				}
+			}
 			opt.Target, opt.Tail, opt.Seed, opt.Threads, opt.Command = float64(target), float64(tail), a.seed, a.threads, a.commandLine()
 			bars, lines := a.stages(), a.logged(time.Now)
 			opt.Progress = func(p compile.Progress) {

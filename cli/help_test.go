@@ -117,6 +117,8 @@ func TestWhatWasMeantIsSaid(t *testing.T) {
 		{"eval cart --preference all", `--preference "all": want numbers such as 0.5,0.5`},
 		{"verify run.jsonl --episode-limit 5", `--episode-limit "5": want a time such as 5ms, 10s or 1h`},
 		{"compile cart --target much", "want a percentage such as 0.5%"},
+		{"compile cart --target 0", "--target 0: want a percentage above 0, such as 0.5%"},
+		{"verify nowhere.jsonl", "verify: nowhere.jsonl does not exist"},
 		{"eval cart --episodes", "flag needs an argument: --episodes"},
 		{"eval", "gpc eval takes one argument, got 0; usage: gpc eval CASE "},
 		{"cases cart", "gpc cases takes no argument, got 1"},

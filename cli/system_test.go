@@ -47,7 +47,7 @@ func TestASystemsFileIsACase(t *testing.T) {
 	refused(t, app, "was trained on other equations than those of case crane", "eval", other, "--model", model, "--episodes", "1")
 	require.OK(t, os.Remove(file))
 	done("verify", trace)
-	refused(t, app, "no such file", "eval", file, "--method", "nmpc")
+	refused(t, app, "does not exist", "eval", file, "--method", "nmpc")
 	require.OK(t, os.WriteFile(file, []byte(`{"format":"gpc-system","version":3}`), 0o644))
 	refused(t, app, "version is 3, this program reads 1", "serve", file, "--stdin")
 }

@@ -19,7 +19,7 @@ type Computing struct {
 // Validate says what in the times cannot be.
 func (c *Computing) Validate() error {
 	if !(c.P50 > 0) || !(c.P99 >= c.P50) || math.IsInf(c.P99, 0) {
-		return fmt.Errorf("a median computing time of %v µs and a 99th percentile of %v µs: want finite times above 0, the second at least the first", c.P50, c.P99)
+		return fmt.Errorf("a median computing time of %v ms and a 99th percentile of %v ms: want times above 0, the second at least the first", c.P50/1e3, c.P99/1e3)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func State(fields map[string]json.RawMessage, spec *domain.Spec, gaps bool) (s, 
 	if isList(fields["s"]) {
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if name != "s" && name != "c" {
-				return nil, nil, fieldErrorf(name, "unknown field %q: \"s\" and \"c\" are given as lists, and nothing else belongs beside them", name)
+				return nil, nil, fieldErrorf(name, "unknown field %q: an observation by lists has \"s\" and \"c\" alone", name)
 			}
 		}
 		if s, err = list(fields["s"], "s", spec.Measured, gaps); err != nil {

@@ -27,7 +27,7 @@ func (s Scalarization) Validate() error {
 	if slices.Contains(known, s) {
 		return nil
 	}
-	return fmt.Errorf("unknown scalarization %q%s (want one of %q)", s, names.Meant(s, known), known)
+	return fmt.Errorf("unknown scalarization %q%s (want one of %s)", s, names.Meant(s, known), names.List(known))
 }
 
 // Sample is one Pareto-optimal decision, a row of the dataset (eq.

@@ -67,7 +67,7 @@ func (w Weights) Validate(m int) error {
 			return fmt.Errorf("offline: logarithmic weights have the range [%v, %v] decades, want LogLo < LogHi within ±12", w.LogLo, w.LogHi)
 		}
 	default:
-		return fmt.Errorf("offline: unknown weight design %q%s (want one of %q)", w.Design, names.Meant(w.Design, designs), designs)
+		return fmt.Errorf("offline: unknown weight design %q%s (want one of %s)", w.Design, names.Meant(w.Design, designs), names.List(designs))
 	}
 	return nil
 }

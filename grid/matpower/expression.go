@@ -176,7 +176,7 @@ func (p *parser) named(t token, inMatrix bool) value {
 		p.advance()
 		return p.part(t.line)
 	}
-	p.failf(t.line, "%q has no value here", t.text)
+	p.failf(t.line, "%q has no value: it is neither a number nor a variable that the file has set before", t.text)
 	return value{}
 }
 

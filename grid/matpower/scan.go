@@ -108,7 +108,7 @@ func (s *scanner) next() (token, string) {
 			return t, reason
 		}
 	default:
-		return t, "unexpected character " + strconv.QuoteToASCII(string(s.src[s.pos:min(s.pos+1, len(s.src))]))
+		return t, "unexpected character " + strconv.QuoteToASCII(string(s.src[s.pos:min(s.pos+1, len(s.src))])) + ": want the text of a MATPOWER case file"
 	}
 	if t.kind != tokenText {
 		t.text = string(s.src[start:s.pos])

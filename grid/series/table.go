@@ -98,6 +98,9 @@ func (t *csvTable) next() ([]cell, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
 		}
+		if errors.Is(err, csv.ErrFieldCount) {
+			return nil, fmt.Errorf("%s has %d fields, want %d as in the first row", t.where(), len(row), len(t.header))
+		}
 		return nil, fmt.Errorf("%s: %w", t.path, err)
 	}
 	for i, text := range row {

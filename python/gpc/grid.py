@@ -207,6 +207,8 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     begins every scenario at the optimum of the one before, in so many runs side by side: for
     a series in time. Ctrl-C ends the call.
     """
+    if unknown := set(options) - set(network.__kwdefaults__ or ()):
+        raise InputError(f"opf has no option {', '.join(sorted(unknown))}: loads are the second argument, the options are {', '.join(network.__kwdefaults__ or ())}")
     n = source if isinstance(source, Network) else network(source, **options)
     if isinstance(source, Network) and options:
         raise InputError(f"opf: give {', '.join(options)} to network(), not to opf() of a network that is made already")

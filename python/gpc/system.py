@@ -132,6 +132,8 @@ def _constant(v: float) -> Any:
 
 def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str, Any]] | None = None) -> dict[str, dict[str, Any]]:
     """Variables of a mapping by name, in the form of a file."""
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(f'{field} is a {type(given).__name__}, want names with their units, such as {{"x": "m"}}')
     out: dict[str, dict[str, Any]] = {}
     for name, form in (given or {}).items():
         v: dict[str, Any] = {"name": str(name)}
@@ -151,6 +153,8 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
                     v[bound] = float(v[bound])
                 except (TypeError, ValueError):
                     raise InputError(f"{field}[{name!r}].{bound} is {v[bound]!r}: {_FORM}") from None
+        if "lo" in v and "hi" in v and v["lo"] > v["hi"]:
+            raise InputError(f"{field}[{name!r}] is from {v['lo']:g} to {v['hi']:g}, want the smaller number first")
         if "unit" not in v and known and name in known and "unit" in known[name]:
             v["unit"] = known[name]["unit"]
         if not v.get("unit"):
@@ -455,6 +459,9 @@ class System:
     def save(self, file: str | os.PathLike[str]) -> None:
         """Writes the file, which the command line takes where it takes a case: gpc compile FILE.json."""
         whole = self.text() + "\n"
+        folder = os.path.dirname(os.fspath(file)) or "."
+        if not os.path.isdir(folder):
+            raise InputError(f"{os.fspath(file)} cannot be written: the folder {folder} does not exist")
         part = f"{os.fspath(file)}.{os.getpid()}.tmp"
         with open(part, "w", encoding="utf-8") as f:
             f.write(whole)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import gpc
+import gpc.grid
 
 
 def test_errors_are_the_command_line_s(command, tmp_path):
@@ -171,3 +172,22 @@ def test_a_wrong_handle_or_address_is_an_error_and_no_crash(opf):
     call(lib.gpc_release, run)
     with pytest.raises(gpc.InputError, match='unknown field "colour"'):
         call(lib.gpc_open, b'{"colour": 1}', None)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"state": ["x", "v"]}, "state is a list, want names with their units"),
+        ({"action": {"force": ("N", 5, -5)}}, r"action\['force'\] is from 5 to -5, want the smaller number first"),
+        ({"scenario": {"x": (1, -1), "v": (0, 1)}}, r"scenario\['x'\] is from 1 to -1"),
+    ],
+)
+def test_systems_are_refused_by_name(change, named):
+    given = {"state": {"x": "m", "v": "m/s"}, "action": {"force": ("N", -5, 5)}, "scenario": {"x": (-1, 1), "v": (0, 1)}, "steps": 10, "period": 0.1}
+    with pytest.raises(gpc.InputError, match=named):
+        gpc.System("cart", "a cart", **{**given, **change})
+
+
+def test_optimal_flows_refuse_options_that_they_do_not_have():
+    with pytest.raises(gpc.InputError, match="opf has no option load: loads are the second argument"):
+        gpc.grid.opf("case9", load=np.zeros((2, 9)))

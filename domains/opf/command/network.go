@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,6 +58,14 @@ func readNetwork(ctx context.Context, a *cli.App, argument string) (*matpower.Ca
 		fmt.Fprintf(a.Stderr, "%s: %s\n", argument, note)
 	}
 	return c, n, nil
+}
+
+// aboveZero refuses a flag's number that is 0, below it, or infinite.
+func aboveZero(flag string, v float64) error {
+	if !(v > 0) || math.IsInf(v, 1) {
+		return cli.BadInputf("--%s %g: want a number above 0", flag, v)
+	}
+	return nil
 }
 
 func readCase(ctx context.Context, a *cli.App, argument string) (*matpower.Case, error) {

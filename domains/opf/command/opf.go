@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -140,6 +141,9 @@ networks or steps, that at least one has none.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(scale >= 0) || math.IsInf(scale, 1) {
 				return cli.BadInputf("--scale %g: want a number of 0 or more", scale)
+			}
+			if err := cmp.Or(aboveZero("feasibility", opt.Feasibility), aboveZero("optimality", opt.Optimality)); err != nil {
+				return err
 			}
 			objective := acopf.Objective{}
 			if cmd.Flags().Changed("weights") {

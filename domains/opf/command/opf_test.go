@@ -121,6 +121,7 @@ func TestOptimalFlowBadInput(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--scale -1":                           {"case30", "--scale", "-1"},
 		"--weights":                            {"case30", "--weights", "1,2"},
+		"--feasibility 0: want a number above": {"case30", "--feasibility", "0"},
 		"takes a case or more":                 {},
 		"no embedded case":                     {"nothing.m"},
 		"Optimality 2":                         {"case30", "--optimality", "2"},

@@ -79,6 +79,9 @@ limit or has no power flow.`,
 			if !(scale >= 0) || math.IsInf(scale, 1) {
 				return cli.BadInputf("--scale %g: want a number of 0 or more", scale)
 			}
+			if err := aboveZero("tolerance", opt.Tolerance); err != nil {
+				return err
+			}
 			if outages != "" && (cmd.Flags().Changed("out") || cmd.Flags().Changed("csv")) {
 				return cli.BadInputf("--outages solves many power flows: leave out --out and --csv, which write one")
 			}

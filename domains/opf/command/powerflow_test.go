@@ -106,6 +106,7 @@ func TestPowerFlowExitCodes(t *testing.T) {
 		{[]string{"pf"}, "usage: gpc pf FILE.m"},
 		{[]string{"pf", "case9", "--scale", "-1"}, "--scale -1"},
 		{[]string{"pf", "case9", "--tolerance", "-1"}, "tolerance -1"},
+		{[]string{"pf", "case9", "--tolerance", "0"}, "--tolerance 0: want a number above 0"},
 		{[]string{"pf", "case9", "--max-iterations", "-1"}, "--max-iterations -1: want 0 to 10000"},
 		{[]string{"pf", t.TempDir()}, "directory"},
 	} {

@@ -65,7 +65,7 @@ func TestSeriesRefusesWhatHasNoMeaning(t *testing.T) {
 		{[]string{"opf", "case9", "--loads", loads, "--scale", "2"}, "--scale and --loads exclude each other"},
 		{[]string{"opf", "case9", "case14", "--loads", loads}, "--loads needs a single network"},
 		{[]string{"opf", "case9", "--loads", loads, "--chains", "-1"}, "-1 chains"},
-		{[]string{"opf", "case9", "--loads", loads + "x"}, "no such file"},
+		{[]string{"opf", "case9", "--loads", loads + "x"}, "does not exist"},
 		{[]string{"opf", "case9", "--loads", loadsFile(t, "e.csv", "scale\n")}, "has no row with loads"},
 	} {
 		if code, _, log := run(c.args...); code != 2 || !strings.Contains(log, c.says) {

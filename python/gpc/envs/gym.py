@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import gymnasium
+try:
+    import gymnasium
+except ImportError as e:
+    raise ImportError("these environments need Gymnasium: pip install gymnasium (gpc.envs.Fleet is the same without it)") from e
 import numpy as np
 from numpy.typing import NDArray
 from gymnasium.vector import AutoresetMode
