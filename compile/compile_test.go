@@ -209,6 +209,27 @@ func TestBudgetEndsSolving(t *testing.T) {
 	}
 }
 
+// A part of the data whose solving was interrupted is finished where the time is up: a map is not trained on a part of it.
+func TestAPartThatWasInterruptedIsFinished(t *testing.T) {
+	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
+	opt.Scenarios, opt.Rounds = 400, 1
+	chunk := (opt.Scenarios + parts - 1) / parts
+	ctx, cancel := context.WithCancel(context.Background())
+	opt.Progress = func(p Progress) {
+		if p.Stage == "solve" && p.Done > chunk {
+			cancel()
+		}
+	}
+	if _, err := Run(ctx, sled(t), opt); !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	begun := len(require.Get(filepath.Glob(opt.Out + ".compile/data-00-*"))(t))
+	opt.Budget, opt.Progress = time.Nanosecond, nil
+	if got := require.Get(Run(context.Background(), sled(t), opt))(t); begun < 2 || begun == parts || got.Rounds[0].Scenarios != begun*chunk {
+		t.Errorf("%d scenarios of %d parts that were begun, want %d in each", got.Rounds[0].Scenarios, begun, chunk)
+	}
+}
+
 func TestRunRefuses(t *testing.T) {
 	c := sled(t)
 	none := *c.Definition()

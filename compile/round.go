@@ -152,7 +152,7 @@ const (
 	// solving; training and closed loops have the rest.
 	solvable = 0.5
 	// parts are the most of a round's scenarios, with leastPart in each; the time is looked at
-	// before each but the first.
+	// before each but the first, and but one that an interrupted run has begun.
 	parts     = 32
 	leastPart = 8
 )
@@ -171,10 +171,12 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 	opt.Shard.Count = (len(points) + opt.Chunk - 1) / opt.Chunk
 	began := r.now()
 	for done := 0; done < len(points); done += opt.Chunk {
-		if k := float64(opt.Shard.Index); k > 0 && r.since(began)*(k+1)/k > within {
-			return done, total, nil
-		}
 		opt.OutDir = part(folder, opt.Shard.Index)
+		if k := float64(opt.Shard.Index); k > 0 && r.since(began)*(k+1)/k > within {
+			if _, err := os.Stat(opt.OutDir); err != nil {
+				return done, total, nil
+			}
+		}
 		counters, err := r.c.Dataset(ctx, visited, engine.Options{}, opt, func(p offline.Progress) {
 			r.opt.Progress(Progress{Stage: "solve", Done: done + p.Done, Total: len(points)})
 		})
