@@ -199,7 +199,7 @@ func Widths(level isa.Level) []int {
 	case isa.AVX512:
 		return []int{8}
 	case isa.AVX2:
-		return []int{4, 2}
+		return []int{4, 1}
 	}
 	return []int{4, 1}
 }

@@ -26,14 +26,14 @@ var avx2 = vectors{"AVX2", 32, []reg.VecPhysical{
 	reg.Y8, reg.Y9, reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15,
 }}
 
-// avx2half is the lower half of avx2's registers: for one or two problems, whose
-// time is that of reaching their cells.
-var avx2half = vectors{"AVX2Half", 16, []reg.VecPhysical{
+// avx2one is for one problem, whose time is that of reaching its cells: a lane, and blocks by rows of four.
+var avx2one = vectors{"AVX2One", 8, []reg.VecPhysical{
 	reg.X0, reg.X1, reg.X2, reg.X3, reg.X4, reg.X5, reg.X6, reg.X7,
 	reg.X8, reg.X9, reg.X10, reg.X11, reg.X12, reg.X13, reg.X14, reg.X15,
 }}
 
-func (v vectors) wide() bool { return v.bytes == 64 }
+func (v vectors) wide() bool   { return v.bytes == 64 }
+func (v vectors) single() bool { return v.bytes == 8 }
 
 // Registers that keep their value throughout.
 func (v vectors) one() reg.VecPhysical  { return v.file[13] }
