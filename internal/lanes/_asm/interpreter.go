@@ -279,6 +279,11 @@ func interpreter(v vectors) {
 	Load(Param("code"), code)
 	Load(Param("cells"), cells)
 	v.constants()
+	var spread Mem
+	if v.single() {
+		spread = AllocLocal(4 * avx2.bytes)
+	}
+	runs := allRuns()
 	searches := 0
 	next := func() {
 		MOVL(Mem{Base: code}, reg.EAX)
@@ -287,54 +292,84 @@ func interpreter(v vectors) {
 		var search func(lo, hi int)
 		search = func(lo, hi int) {
 			if hi-lo == 1 {
-				JMP(LabelRef(label(lo)))
+				JMP(LabelRef(runs[lo].label))
 				return
 			}
 			mid := (lo + hi) / 2
 			searches++
 			upper := fmt.Sprintf("search%d", searches)
-			CMPL(reg.EAX, U32(mid))
+			CMPL(reg.EAX, U32(runs[mid].number))
 			JGE(LabelRef(upper))
 			search(lo, mid)
 			Label(upper)
 			search(mid, hi)
 		}
-		search(0, len(operations)+1)
+		search(0, len(runs))
 	}
 	next()
-	Label(label(0))
-	VZEROUPPER()
-	RET()
-	for i, o := range operations {
-		Label(label(i + 1))
-		if o.name == "row" {
-			row(v)
-			next()
+	for _, r := range runs {
+		Label(r.label)
+		switch {
+		case r.number == 0:
+			VZEROUPPER()
+			RET()
 			continue
-		}
-		loop := label(i + 1)
-		if reduces[o.name] {
-			loop += "loop"
-			MOVL(Mem{Base: code}, reg.EDX)
-			ADDQ(Imm(4), code)
-			v.mov(Mem{Base: cells, Index: reg.RDX, Scale: 8}, v.sum())
-			Label(loop)
-		}
-		load(o.operands)
-		ADDQ(Imm(uint64(4*o.operands)), code)
-		o.body(v)
-		DECL(reg.ECX)
-		JNE(LabelRef(loop))
-		if reduces[o.name] {
-			v.mov(v.sum(), Mem{Base: cells, Index: reg.RDX, Scale: 8})
+		case r.operation.name == "row":
+			row(v)
+		case r.stretch:
+			stretches(v, r, spread)
+		default:
+			repetitions(v, r)
 		}
 		next()
 	}
 }
 
-func label(op int) string {
-	if op == 0 {
-		return "end"
-	}
-	return operations[op-1].name
+// run is what the code at a label does.
+type run struct {
+	operation
+	number  int
+	label   string
+	stretch bool
 }
+
+// allRuns are those of package lanes, by their numbers.
+func allRuns() []run {
+	runs := []run{{label: "end"}}
+	for i, o := range operations {
+		runs = append(runs, run{operation: o, number: i + 1, label: o.name})
+	}
+	for i, o := range operations {
+		if !unstretched[o.name] {
+			runs = append(runs, run{operation: o, number: len(operations) + 1 + i + 1, label: o.name + "stretch", stretch: true})
+		}
+	}
+	return runs
+}
+
+// repetitions writes a run of an operation whose operands are all written out.
+func repetitions(v vectors, r run) {
+	loop := r.label
+	if reduces[r.name] {
+		loop += "loop"
+		openSum(v)
+		Label(loop)
+	}
+	load(r.operands)
+	ADDQ(Imm(uint64(4*r.operands)), code)
+	r.body(v)
+	DECL(reg.ECX)
+	JNE(LabelRef(loop))
+	if reduces[r.name] {
+		closeSum(v)
+	}
+}
+
+// openSum reads the cell that gathers a run; RDX keeps where it is.
+func openSum(v vectors) {
+	MOVL(Mem{Base: code}, reg.EDX)
+	ADDQ(Imm(4), code)
+	v.mov(Mem{Base: cells, Index: reg.RDX, Scale: 8}, v.sum())
+}
+
+func closeSum(v vectors) { v.mov(v.sum(), Mem{Base: cells, Index: reg.RDX, Scale: 8}) }
