@@ -5,7 +5,7 @@
 //
 // The central type is Program: runs of equal operations over cells of float64,
 // written down once by a Builder and then executed by a Machine many times, on
-// eight lanes (AVX-512), four (AVX2 with FMA) or as many as wanted (Go). All
+// eight lanes (AVX-512), four or one (AVX2 with FMA) or as many as wanted (Go). All
 // operations round as IEEE 754 says, in an order fixed by the program, so that
 // the instruction sets agree bitwise.
 //
