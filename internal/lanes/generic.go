@@ -6,89 +6,102 @@ import "math"
 // at a time. Every conversion to float64 forbids fusing what is to be rounded
 // twice.
 func interpret(code []uint32, cells []float64, width int) {
-	for op(code[0]) != opEnd {
-		r, rest := first(code)
-		if r.op >= stretch {
-			r.unroll(cells, width)
-		} else {
-			r.interpret(r.args, cells, width)
+	for {
+		o := op(code[0])
+		if o == opEnd {
+			return
 		}
-		code = rest
+		if o >= stretch {
+			var r run
+			r, code = first(code)
+			r.unroll(cells, width)
+			continue
+		}
+		n := int(code[1])
+		k := operands[o]
+		code = code[2:]
+		var head []float64
+		if reduces[o] {
+			head = cells[code[0]:][:width]
+			code = code[1:]
+		}
+		long := 0
+		if o == opRow {
+			head, long = cells[code[0]:], int(code[1])
+			code = code[2:]
+		}
+		args := code[:n*k]
+		code = code[n*k:]
+		switch o {
+		case opAdd, opSub, opMul, opDiv, opMax, opMin, opLess, opAtMost, opEqual, opMaximum, opMinimum, opAnd, opOr:
+			for ; len(args) >= 3; args = args[3:] {
+				binary(o, cells[args[0]:][:width], cells[args[1]:][:width], cells[args[2]:][:width])
+			}
+		case opFMA, opFNMA, opSelect, opChoose:
+			for ; len(args) >= 4; args = args[4:] {
+				ternary(o, cells[args[0]:][:width], cells[args[1]:][:width], cells[args[2]:][:width], cells[args[3]:][:width])
+			}
+		case opAbsMax, opAbsSum:
+			for ; len(args) >= 1; args = args[1:] {
+				unary(o, head, cells[args[0]:][:width])
+			}
+		case opSqrt, opFloor, opCopy, opNeg, opAbs, opShiftUp, opShiftDown:
+			for ; len(args) >= 2; args = args[2:] {
+				unary(o, cells[args[0]:][:width], cells[args[1]:][:width])
+			}
+		case opDot, opMaxNegProduct:
+			for ; len(args) >= 2; args = args[2:] {
+				reduce(o, head, cells[args[0]:][:width], cells[args[1]:][:width])
+			}
+		case opRow:
+			for ; len(args) >= 2; args = args[2:] {
+				row(o, head, cells[args[0]:][:width], cells[args[1]:], long)
+			}
+		case opRowSet:
+			for ; len(args) >= 4; args = args[4:] {
+				row(o, cells[args[0]:], cells[args[1]:][:width], cells[args[2]:], int(args[3]))
+			}
+		case opLower:
+			for ; len(args) >= 3; args = args[3:] {
+				lower(cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
+			}
+		case opUpper:
+			for ; len(args) >= 2; args = args[2:] {
+				upper(cells[args[0]:], cells[args[1]:], width)
+			}
+		case opPivot:
+			for ; len(args) >= 3; args = args[3:] {
+				pivot(cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
+			}
+		default:
+			for ; len(args) >= 3; args = args[3:] {
+				block(o, cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
+			}
+		}
 	}
 }
 
-// unroll interprets stretches, some repetitions at a time.
+// unroll interprets stretches as plain code, some repetitions at a time.
 func (r *run) unroll(cells []float64, width int) {
 	const some = 16
-	var buf [some * 4]uint32
-	one := *r
-	one.op = r.op.plain()
-	k := operands[one.op]
+	var buf [3 + some*4 + 1]uint32
+	o := r.op.plain()
+	k, header := operands[o], o.header()
+	copy(buf[2:header], r.head)
 	for at := 0; at < len(r.args); at += r.op.words() {
 		of := r.args[at+1:][:k]
 		for i, n := 0, int(r.args[at]); i < n; i += some {
-			args := buf[:k*min(some, n-i)]
-			for w := range args {
-				args[w] = of[w%k] + uint32((i+w/k)*width*(r.row>>(w%k)&1))
+			count := min(some, n-i)
+			code := buf[:header+count*k+1]
+			code[0], code[1], code[len(code)-1] = uint32(o), uint32(count), uint32(opEnd)
+			for q, first := range of {
+				step := uint32(width * (r.row >> q & 1))
+				for w, a := header+q, first+uint32(i)*step; w < len(code)-1; w += k {
+					code[w] = a
+					a += step
+				}
 			}
-			one.interpret(args, cells, width)
-		}
-	}
-}
-
-// interpret interprets the repetitions of which args are the operands.
-func (r *run) interpret(args []uint32, cells []float64, width int) {
-	o, long := r.op, r.row
-	var head []float64
-	if reduces[o] {
-		head = cells[r.head[0]:][:width]
-	} else if o == opRow {
-		head = cells[r.head[0]:]
-	}
-	switch o {
-	case opAdd, opSub, opMul, opDiv, opMax, opMin, opLess, opAtMost, opEqual, opMaximum, opMinimum, opAnd, opOr:
-		for ; len(args) >= 3; args = args[3:] {
-			binary(o, cells[args[0]:][:width], cells[args[1]:][:width], cells[args[2]:][:width])
-		}
-	case opFMA, opFNMA, opSelect, opChoose:
-		for ; len(args) >= 4; args = args[4:] {
-			ternary(o, cells[args[0]:][:width], cells[args[1]:][:width], cells[args[2]:][:width], cells[args[3]:][:width])
-		}
-	case opAbsMax, opAbsSum:
-		for ; len(args) >= 1; args = args[1:] {
-			unary(o, head, cells[args[0]:][:width])
-		}
-	case opSqrt, opFloor, opCopy, opNeg, opAbs, opShiftUp, opShiftDown:
-		for ; len(args) >= 2; args = args[2:] {
-			unary(o, cells[args[0]:][:width], cells[args[1]:][:width])
-		}
-	case opDot, opMaxNegProduct:
-		for ; len(args) >= 2; args = args[2:] {
-			reduce(o, head, cells[args[0]:][:width], cells[args[1]:][:width])
-		}
-	case opRow:
-		for ; len(args) >= 2; args = args[2:] {
-			row(o, head, cells[args[0]:][:width], cells[args[1]:], long)
-		}
-	case opRowSet:
-		for ; len(args) >= 4; args = args[4:] {
-			row(o, cells[args[0]:], cells[args[1]:][:width], cells[args[2]:], int(args[3]))
-		}
-	case opLower:
-		for ; len(args) >= 3; args = args[3:] {
-			lower(cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
-		}
-	case opUpper:
-		for ; len(args) >= 2; args = args[2:] {
-			upper(cells[args[0]:], cells[args[1]:], width)
-		}
-	case opPivot:
-		for ; len(args) >= 3; args = args[3:] {
-			pivot(cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
-		}
-	default:
-		for ; len(args) >= 3; args = args[3:] {
-			block(o, cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
+			interpret(code, cells, width)
 		}
 	}
 }
