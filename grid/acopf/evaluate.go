@@ -8,7 +8,7 @@ import (
 
 // groupSize is how many branches or buses a program works on at a time: enough
 // to make runs long, few enough for their temporaries to stay in the cache.
-const groupSize = 8
+const groupSize = 32
 
 // groups calls f with the elements of index, groupSize at a time.
 func groups(index []int, f func(part []int)) {
@@ -16,6 +16,15 @@ func groups(index []int, f func(part []int)) {
 		n := min(groupSize, len(index))
 		f(index[:n])
 		index = index[n:]
+	}
+}
+
+// sums calls f with ranges of the elements of a group, eight at a time: what meets at a bus is added in this order, whatever
+// groupSize is, so that results keep their bits.
+func sums(n int, f func(lo, hi int)) {
+	const size = 8
+	for lo := 0; lo < n; lo += size {
+		f(lo, min(lo+size, n))
 	}
 }
 
@@ -71,10 +80,13 @@ func (p *plan) evaluate(b *lanes.Builder) {
 		b.SetFMA(c.pt.At(l), c.gtt.At(l), c.v2.At(to), c.c.At(l))
 		b.SetFMA(c.qt.At(l), c.btt.At(l), c.v2.At(to), c.d.At(l))
 		b.SetSub(c.qt.At(l), zero, c.qt.At(l))
-		b.SetAdd(c.gp.At(from), c.gp.At(from), c.pf.At(l))
-		b.SetAdd(c.gp.At(to), c.gp.At(to), c.pt.At(l))
-		b.SetAdd(c.gq.At(from), c.gq.At(from), c.qf.At(l))
-		b.SetAdd(c.gq.At(to), c.gq.At(to), c.qt.At(l))
+		sums(len(l), func(lo, hi int) {
+			l, from, to := l[lo:hi], from[lo:hi], to[lo:hi]
+			b.SetAdd(c.gp.At(from), c.gp.At(from), c.pf.At(l))
+			b.SetAdd(c.gp.At(to), c.gp.At(to), c.pt.At(l))
+			b.SetAdd(c.gq.At(from), c.gq.At(from), c.qf.At(l))
+			b.SetAdd(c.gq.At(to), c.gq.At(to), c.qt.At(l))
+		})
 	})
 	for i, bus := range p.unitBus {
 		g := p.balance(i, c.gp, c.gq)[bus : bus+1]

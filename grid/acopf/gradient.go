@@ -45,13 +45,16 @@ func (p *plan) gradient(b *lanes.Builder) {
 				x.beta = b.FMA(double, c.qf.At(l), x.beta)
 			}
 			t, u := p.combine(b, l, x)
-			b.SetAdd(c.g0th.At(from), c.g0th.At(from), t)
-			b.SetSub(c.g0th.At(to), c.g0th.At(to), t)
 			vf := b.Mul(b.Add(c.v.At(from), c.v.At(from)), b.FNMA(x.beta, c.bff.At(l), b.Mul(x.alpha, c.gff.At(l))))
 			vt := b.Mul(b.Add(c.v.At(to), c.v.At(to)), b.FNMA(x.delta, c.btt.At(l), b.Mul(x.gamma, c.gtt.At(l))))
 			vf, vt = b.FMA(u, c.iv.At(from), vf), b.FMA(u, c.iv.At(to), vt)
-			b.SetAdd(c.g0v.At(from), c.g0v.At(from), vf)
-			b.SetAdd(c.g0v.At(to), c.g0v.At(to), vt)
+			sums(len(l), func(lo, hi int) {
+				from, to := from[lo:hi], to[lo:hi]
+				b.SetAdd(c.g0th.At(from), c.g0th.At(from), t[lo:hi])
+				b.SetSub(c.g0th.At(to), c.g0th.At(to), t[lo:hi])
+				b.SetAdd(c.g0v.At(from), c.g0v.At(from), vf[lo:hi])
+				b.SetAdd(c.g0v.At(to), c.g0v.At(to), vt[lo:hi])
+			})
 			if set.rated {
 				p.flowGradients(b, k, l)
 			}

@@ -197,6 +197,9 @@ func (p *plan) assembleUnits(b *lanes.Builder, sigma lanes.Col) {
 	b.Dot(c.negative, b.Select(c.du2, p.constant(1), zero), p.constant(1))
 }
 
+// row are the derivatives of a value of each branch by (θ, V_f, V_t).
+type row [3]lanes.Col
+
 // assembleBranches adds the branches l to the matrix. rated are their positions
 // in p.rated, nil for branches without a limit.
 func (p *plan) assembleBranches(b *lanes.Builder, k *blocks, rated, l []int, sigma lanes.Col) {
@@ -209,8 +212,7 @@ func (p *plan) assembleBranches(b *lanes.Builder, k *blocks, rated, l []int, sig
 	x := p.multipliers(b, l)
 	neg := func(x lanes.Col) lanes.Col { return b.Sub(zero, x) }
 
-	// Jacobian of (Pf, Qf, Pt, Qt) by (θ, V_f, V_t).
-	type row [3]lanes.Col
+	// Jacobian of (Pf, Qf, Pt, Qt).
 	jpf := row{neg(B), b.FMA(A, iv, b.Mul(vf2, c.gff.At(l))), b.Mul(A, jv)}
 	jqf := row{A, b.FNMA(vf2, c.bff.At(l), b.Mul(B, iv)), b.Mul(B, jv)}
 	dv := b.Mul(D, jv)
@@ -269,6 +271,18 @@ func (p *plan) assembleBranches(b *lanes.Builder, k *blocks, rated, l []int, sig
 		add(a2t, gradient(1))
 	}
 
+	sums(len(l), func(lo, hi int) {
+		cut := func(r row) row { return row{r[0][lo:hi], r[1][lo:hi], r[2][lo:hi]} }
+		var slice [6]lanes.Col
+		for i := range h {
+			slice[i] = h[i][lo:hi]
+		}
+		p.addBranches(b, k, from[lo:hi], to[lo:hi], slice, [4]row{cut(jpf), cut(jqf), cut(jpt), cut(jqt)})
+	})
+}
+
+// addBranches adds the Hessians h and the Jacobians j of (Pf, Qf, Pt, Qt) of branches to the matrix.
+func (p *plan) addBranches(b *lanes.Builder, k *blocks, from, to []int, h [6]lanes.Col, j [4]row) {
 	plus := func(cell, x lanes.Col) { b.SetAdd(cell, cell, x) }
 	minus := func(cell, x lanes.Col) { b.SetSub(cell, cell, x) }
 	const θ, v, λp, λq = rowAngle, rowMagnitude, rowActive, rowReactive
@@ -288,7 +302,7 @@ func (p *plan) assembleBranches(b *lanes.Builder, k *blocks, rated, l []int, sig
 		other []int
 		row   int
 		own   int // column of j that is the bus's own magnitude
-	}{{jpf, from, to, λp, 1}, {jqf, from, to, λq, 1}, {jpt, to, from, λp, 2}, {jqt, to, from, λq, 2}} {
+	}{{j[0], from, to, λp, 1}, {j[1], from, to, λq, 1}, {j[2], to, from, λp, 2}, {j[3], to, from, λq, 2}} {
 		ownAngle, otherAngle := plus, minus
 		if e.own == 2 {
 			ownAngle, otherAngle = minus, plus

@@ -50,15 +50,19 @@ func (l *Layout) Cells() int { return int(l.top) }
 // not needed at the same time, and their values are lost with the program's end.
 // Cells that outlive it have to be taken from the layout, before.
 type Builder struct {
-	layout    *Layout
-	code      [][]uint32 // chunks that are complete
-	chunk     []uint32   // the one at work
-	op        op         // of its last run, opEnd for none
-	head      Ref        // of that run
-	row       int
-	count     int // place of that run's number of repetitions
-	temporary Ref // how many there are
+	layout   *Layout
+	code     [][]uint32 // chunks that are complete
+	chunk    []uint32   // the one at work
+	op       op         // of its last run, opEnd for none
+	head     Ref        // of that run
+	row      int
+	count    int // place of that run's number of repetitions
+	columns  []column
+	columnOf []int32 // of each temporary cell
 }
+
+// column is one of temporary cells.
+type column struct{ first, n Ref }
 
 // temporaryBit marks a Ref that has no cell yet.
 const temporaryBit Ref = 1 << 31
@@ -70,7 +74,7 @@ func NewBuilder(l *Layout) *Builder { return &Builder{layout: l} }
 func (b *Builder) Program() *Program {
 	b.close()
 	b.place()
-	p := &Program{code: b.code, cells: b.layout.Cells()}
+	p := &Program{code: stretched(b.code), cells: b.layout.Cells()}
 	p.count()
 	return p
 }
@@ -99,18 +103,11 @@ func (b *Builder) grow(n int) []uint32 {
 	return b.chunk[at:]
 }
 
-// extend returns the words of the operands of up to n repetitions of an operation, and at
-// least of one, joined to the run before when that is of the same operation and head.
+// extend returns the words of the operands of up to n repetitions or stretches of an operation, and at
+// least of one, joined to the run before when that is of the same operation, head and row or strides.
 func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
 	const end = 1
-	k, header := operands[o], 2
-	headed := reduces[o] || o == opRow
-	if headed {
-		header++
-	}
-	if o == opRow {
-		header++
-	}
+	k, header := o.words(), o.header()
 	joins := b.op == o && b.row == row && b.head == head
 	if joins && len(b.chunk)+k+end > chunkWords || !joins && len(b.chunk)+header+k+end > chunkWords {
 		b.close()
@@ -120,11 +117,11 @@ func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
 		words := b.grow(header)
 		words[0], words[1] = uint32(o), 0
 		b.op, b.head, b.row, b.count = o, head, row, len(b.chunk)-header+1
-		if headed {
+		if o.headed() {
 			words[2] = uint32(head)
 		}
-		if o == opRow {
-			words[3] = uint32(row)
+		if o.rowed() {
+			words[header-1] = uint32(row)
 		}
 	}
 	n = min(n, (chunkWords-end-len(b.chunk))/k)
@@ -133,67 +130,64 @@ func (b *Builder) extend(o op, head Ref, row, n int) []uint32 {
 	return args
 }
 
-// place gives temporaries their cells: one that has been used for the last time
-// leaves its cell to the next that is written, the latest first, so that what is
+// place gives temporaries their cells, a column's one behind another: a column that has been used for the last time
+// leaves its cells to the next of its length that is written, the latest first, so that what is
 // in use stays in the nearest cache.
 func (b *Builder) place() {
-	const freed = -1
-	last := make([]int32, b.temporary) // operation that uses it last
-	at := int32(0)
-	each(b.code, func(r run) {
-		k := operands[r.op]
-		for i, a := range r.args {
-			if Ref(a)&temporaryBit != 0 {
-				last[Ref(a)&^temporaryBit] = at + int32(i/k)
-			}
-		}
-		at += int32(len(r.args) / k)
-		for _, a := range r.head {
-			if Ref(a)&temporaryBit != 0 {
-				last[Ref(a)&^temporaryBit] = at - 1
-			}
-		}
-	})
+	last := make([]int, len(b.columns)) // operation that uses it last
+	b.eachTemporary(func(at int, word *uint32) { last[b.columnOf[Ref(*word)&^temporaryBit]] = at })
 	const none = temporaryBit
-	cell := slices.Repeat([]Ref{none}, int(b.temporary))
-	var free, ids []Ref
+	cell := slices.Repeat([]Ref{none}, len(b.columns))
+	free := map[Ref][]Ref{} // by length
 	next := b.layout.next
-	give := func(words []uint32) {
-		for i, a := range words {
-			if Ref(a)&temporaryBit == 0 {
-				continue
+	var ended []int32 // with the operation before
+	before := 0
+	b.eachTemporary(func(at int, word *uint32) {
+		if at != before {
+			for _, c := range ended {
+				n := b.columns[c].n
+				free[n] = append(free[n], cell[c])
 			}
-			id := Ref(a) &^ temporaryBit
-			if cell[id] == none {
-				if n := len(free); n > 0 {
-					cell[id], free = free[n-1], free[:n-1]
-				} else {
-					cell[id] = next
-					next++
-				}
-			}
-			words[i] = uint32(cell[id])
-			ids = append(ids, id)
+			ended, before = ended[:0], at
 		}
-	}
-	at = 0
-	each(b.code, func(r run) {
-		ids = ids[:0]
-		give(r.head)
-		heads, k := len(ids), operands[r.op]
-		for i := 0; i < len(r.args); i += k {
-			give(r.args[i : i+k])
-			for _, id := range ids {
-				if last[id] == at {
-					free = append(free, cell[id])
-					last[id] = freed
-				}
+		id := Ref(*word) &^ temporaryBit
+		c := b.columnOf[id]
+		of := b.columns[c]
+		if cell[c] == none {
+			if f := free[of.n]; len(f) > 0 {
+				cell[c], free[of.n] = f[len(f)-1], f[:len(f)-1]
+			} else {
+				cell[c] = next
+				next += of.n
 			}
-			ids = ids[:heads]
-			at++
+		}
+		*word = uint32(cell[c] + id - of.first)
+		if last[c] == at {
+			ended = append(ended, c)
+			last[c] = -1
 		}
 	})
 	b.layout.top = max(b.layout.top, next)
+}
+
+// eachTemporary calls f with the operands that have no cell yet, and the number of their operation. The head of a run is the
+// last operation's.
+func (b *Builder) eachTemporary(f func(at int, word *uint32)) {
+	at := 0
+	each(b.code, func(r run) {
+		k := operands[r.op]
+		for i := range r.args {
+			if Ref(r.args[i])&temporaryBit != 0 {
+				f(at+i/k, &r.args[i])
+			}
+		}
+		at += len(r.args) / k
+		for i := range r.head {
+			if Ref(r.head[i])&temporaryBit != 0 {
+				f(at-1, &r.head[i])
+			}
+		}
+	})
 }
 
 // emit appends one operation per element, joining it to the run before it when
@@ -242,9 +236,10 @@ func length(cols ...Col) int {
 func (b *Builder) fresh(o op, cols ...Col) Col {
 	n := length(cols...)
 	d := make(Col, n)
+	b.columns = append(b.columns, column{first: Ref(len(b.columnOf)), n: Ref(n)})
 	for i := range d {
-		d[i] = b.temporary | temporaryBit
-		b.temporary++
+		d[i] = Ref(len(b.columnOf)) | temporaryBit
+		b.columnOf = append(b.columnOf, int32(len(b.columns)-1))
 	}
 	b.emit(o, n, append([]Col{d}, cols...)...)
 	return d

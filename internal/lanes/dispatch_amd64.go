@@ -11,14 +11,14 @@ func execute(level isa.Level, code []uint32, cells []float64, width int) {
 	case level == isa.AVX2 && width == 4:
 		runAVX2(&code[0], &cells[0])
 	case level == isa.AVX2:
-		runAVX2Half(&code[0], &cells[0])
+		runAVX2One(&code[0], &cells[0])
 	default:
 		interpret(code, cells, width)
 	}
 }
 
-// runAVX512 is interpret with eight lanes, runAVX2 with four, runAVX2Half with
-// two.
+// runAVX512 is interpret with eight lanes, runAVX2 with four, runAVX2One with
+// one.
 //
 //go:noescape
 func runAVX512(code *uint32, cells *float64)
@@ -27,4 +27,4 @@ func runAVX512(code *uint32, cells *float64)
 func runAVX2(code *uint32, cells *float64)
 
 //go:noescape
-func runAVX2Half(code *uint32, cells *float64)
+func runAVX2One(code *uint32, cells *float64)

@@ -11,6 +11,12 @@ func interpret(code []uint32, cells []float64, width int) {
 		if o == opEnd {
 			return
 		}
+		if o >= stretch {
+			var r run
+			r, code = first(code)
+			r.unroll(cells, width)
+			continue
+		}
 		n := int(code[1])
 		k := operands[o]
 		code = code[2:]
@@ -71,6 +77,31 @@ func interpret(code []uint32, cells []float64, width int) {
 			for ; len(args) >= 3; args = args[3:] {
 				block(o, cells[args[0]:], cells[args[1]:], cells[args[2]:], width)
 			}
+		}
+	}
+}
+
+// unroll interprets stretches as plain code, some repetitions at a time.
+func (r *run) unroll(cells []float64, width int) {
+	const some = 16
+	var buf [3 + some*4 + 1]uint32
+	o := r.op.plain()
+	k, header := operands[o], o.header()
+	copy(buf[2:header], r.head)
+	for at := 0; at < len(r.args); at += r.op.words() {
+		of := r.args[at+1:][:k]
+		for i, n := 0, int(r.args[at]); i < n; i += some {
+			count := min(some, n-i)
+			code := buf[:header+count*k+1]
+			code[0], code[1], code[len(code)-1] = uint32(o), uint32(count), uint32(opEnd)
+			for q, first := range of {
+				step := uint32(width * (r.row >> q & 1))
+				for w, a := header+q, first+uint32(i)*step; w < len(code)-1; w += k {
+					code[w] = a
+					a += step
+				}
+			}
+			interpret(code, cells, width)
 		}
 	}
 }

@@ -5,7 +5,7 @@
 //
 // The central type is Program: runs of equal operations over cells of float64,
 // written down once by a Builder and then executed by a Machine many times, on
-// eight lanes (AVX-512), four (AVX2 with FMA) or as many as wanted (Go). All
+// eight lanes (AVX-512), four or one (AVX2 with FMA) or as many as wanted (Go). All
 // operations round as IEEE 754 says, in an order fixed by the program, so that
 // the instruction sets agree bitwise.
 //
@@ -103,33 +103,93 @@ type Program struct {
 // Programs of millions of operations grow by chunks, without copies and slack.
 const chunkWords = 1 << 18
 
-// run is one operation with the operands of all its repetitions. In a chunk of code it is
-// the operation, the number of repetitions, the head of an operation that reduces or of
-// opRow, the length of opRow's row, and the operands. A chunk ends with opEnd.
+// run is one operation with the operands of all its repetitions, or its stretches. In a chunk of code it is
+// the operation, the number of these, the head of an operation that reduces or of
+// opRow, the length of opRow's row or the stretches' strides, and the operands. A chunk ends with opEnd.
 type run struct {
 	op   op
 	head []uint32 // d of an operation that reduces or of opRow, else empty
-	row  int      // cells of opRow's row
+	row  int      // cells of opRow's row, or strides
 	args []uint32
+}
+
+// A stretch is a number of repetitions whose operands are cells one behind another, or the same cell every time: that number
+// and the operands of the first. Bit k of the strides of a run of stretches says that operand k advances. Nothing that a
+// repetition writes is read by a later one of its stretch, so that one lane may take four at once.
+// The operation is the one that is repeated, and stretch.
+const stretch op = opCount
+
+// plain is the operation that is repeated.
+func (o op) plain() op {
+	if o >= stretch {
+		return o - stretch
+	}
+	return o
+}
+
+// words are those of one repetition or stretch.
+func (o op) words() int {
+	if o >= stretch {
+		return 1 + operands[o-stretch]
+	}
+	return operands[o]
+}
+
+func (o op) headed() bool { return reduces[o.plain()] || o == opRow }
+func (o op) rowed() bool  { return o == opRow || o >= stretch }
+
+// header is the number of words before the first repetition or stretch.
+func (o op) header() int {
+	n := 2
+	if o.headed() {
+		n++
+	}
+	if o.rowed() {
+		n++
+	}
+	return n
+}
+
+// isNumber says that word i of the operands is no cell.
+func (r *run) isNumber(i int) bool {
+	return r.op >= stretch && i%r.op.words() == 0 || r.op == opRowSet && i%operands[opRowSet] == counts
+}
+
+// repetitions is how often the operation is done.
+func (r *run) repetitions() int {
+	if r.op < stretch {
+		return len(r.args) / operands[r.op]
+	}
+	n := 0
+	for i := 0; i < len(r.args); i += r.op.words() {
+		n += int(r.args[i])
+	}
+	return n
 }
 
 // each calls f with the runs of chunks of code, whose operands f may change.
 func each(code [][]uint32, f func(r run)) {
 	for _, c := range code {
 		for op(c[0]) != opEnd {
-			r := run{op: op(c[0])}
-			n := int(c[1]) * operands[r.op]
-			c = c[2:]
-			if reduces[r.op] || r.op == opRow {
-				r.head, c = c[:1], c[1:]
-			}
-			if r.op == opRow {
-				r.row, c = int(c[0]), c[1:]
-			}
-			r.args, c = c[:n], c[n:]
+			r, rest := first(c)
 			f(r)
+			c = rest
 		}
 	}
+}
+
+// first is the first run of a chunk, and what follows.
+func first(c []uint32) (r run, rest []uint32) {
+	r.op = op(c[0])
+	n, header := int(c[1])*r.op.words(), r.op.header()
+	if r.op.headed() {
+		r.head = c[2:3]
+	}
+	if r.op.rowed() {
+		r.row = int(c[header-1])
+	}
+	r.args = c[header : header+n]
+	return r, c[header+n:]
 }
 
 // Runs is the number of runs; Operations that of single operations.
@@ -152,7 +212,7 @@ var flops = [opCount]int{
 // count finds the numbers of runs, operations and flops.
 func (p *Program) count() {
 	each(p.code, func(r run) {
-		n := len(r.args) / operands[r.op]
+		n := r.repetitions()
 		p.runs++
 		p.operations += n
 		switch r.op {
@@ -163,7 +223,7 @@ func (p *Program) count() {
 				p.flops += int(r.args[i])
 			}
 		}
-		p.flops += flops[r.op] * n
+		p.flops += flops[r.op.plain()] * n
 	})
 }
 
@@ -175,7 +235,7 @@ func widen(code [][]uint32, from, to int) {
 			r.head[i] = a / was * is
 		}
 		for i, a := range r.args {
-			if r.op != opRowSet || i%operands[opRowSet] != counts {
+			if !r.isNumber(i) {
 				r.args[i] = a / was * is
 			}
 		}
@@ -199,7 +259,7 @@ func Widths(level isa.Level) []int {
 	case isa.AVX512:
 		return []int{8}
 	case isa.AVX2:
-		return []int{4, 2}
+		return []int{4, 1}
 	}
 	return []int{4, 1}
 }

@@ -19,80 +19,80 @@ TEXT ·runAVX2(SB), NOSPLIT, $0-16
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000013
+	CMPL         AX, $0x00000021
 	JGE          search1
-	CMPL         AX, $0x00000009
+	CMPL         AX, $0x00000010
 	JGE          search2
-	CMPL         AX, $0x00000004
+	CMPL         AX, $0x00000008
 	JGE          search3
-	CMPL         AX, $0x00000002
+	CMPL         AX, $0x00000004
 	JGE          search4
-	CMPL         AX, $0x00000001
+	CMPL         AX, $0x00000002
 	JGE          search5
+	CMPL         AX, $0x00000001
+	JGE          search6
 	JMP          end
 
-search5:
+search6:
 	JMP add
 
-search4:
+search5:
 	CMPL AX, $0x00000003
-	JGE  search6
+	JGE  search7
 	JMP  sub
 
-search6:
+search7:
 	JMP mul
 
-search3:
+search4:
 	CMPL AX, $0x00000006
-	JGE  search7
-	CMPL AX, $0x00000005
 	JGE  search8
+	CMPL AX, $0x00000005
+	JGE  search9
 	JMP  fma
 
-search8:
+search9:
 	JMP fnma
 
-search7:
+search8:
 	CMPL AX, $0x00000007
-	JGE  search9
+	JGE  search10
 	JMP  div
 
-search9:
-	CMPL AX, $0x00000008
-	JGE  search10
-	JMP  max
-
 search10:
-	JMP min
+	JMP max
 
-search2:
-	CMPL AX, $0x0000000e
+search3:
+	CMPL AX, $0x0000000c
 	JGE  search11
-	CMPL AX, $0x0000000b
-	JGE  search12
 	CMPL AX, $0x0000000a
+	JGE  search12
+	CMPL AX, $0x00000009
 	JGE  search13
-	JMP  sqrt
+	JMP  min
 
 search13:
-	JMP floor
+	JMP sqrt
 
 search12:
-	CMPL AX, $0x0000000c
+	CMPL AX, $0x0000000b
 	JGE  search14
-	JMP  select
+	JMP  floor
 
 search14:
-	CMPL AX, $0x0000000d
-	JGE  search15
-	JMP  copy
-
-search15:
-	JMP absmax
+	JMP select
 
 search11:
-	CMPL AX, $0x00000010
+	CMPL AX, $0x0000000e
+	JGE  search15
+	CMPL AX, $0x0000000d
 	JGE  search16
+	JMP  copy
+
+search16:
+	JMP absmax
+
+search15:
 	CMPL AX, $0x0000000f
 	JGE  search17
 	JMP  abssum
@@ -100,39 +100,39 @@ search11:
 search17:
 	JMP dot
 
-search16:
-	CMPL AX, $0x00000011
+search2:
+	CMPL AX, $0x00000018
 	JGE  search18
+	CMPL AX, $0x00000014
+	JGE  search19
+	CMPL AX, $0x00000012
+	JGE  search20
+	CMPL AX, $0x00000011
+	JGE  search21
 	JMP  maxnegproduct
 
-search18:
-	CMPL AX, $0x00000012
-	JGE  search19
-	JMP  pivot
+search21:
+	JMP pivot
 
-search19:
-	JMP scale
-
-search1:
-	CMPL AX, $0x0000001d
-	JGE  search20
-	CMPL AX, $0x00000018
-	JGE  search21
-	CMPL AX, $0x00000015
+search20:
+	CMPL AX, $0x00000013
 	JGE  search22
-	CMPL AX, $0x00000014
-	JGE  search23
-	JMP  symmetric
-
-search23:
-	JMP product
+	JMP  scale
 
 search22:
+	JMP symmetric
+
+search19:
 	CMPL AX, $0x00000016
+	JGE  search23
+	CMPL AX, $0x00000015
 	JGE  search24
-	JMP  forward
+	JMP  product
 
 search24:
+	JMP forward
+
+search23:
 	CMPL AX, $0x00000017
 	JGE  search25
 	JMP  backward
@@ -140,76 +140,216 @@ search24:
 search25:
 	JMP lower
 
-search21:
-	CMPL AX, $0x0000001a
+search18:
+	CMPL AX, $0x0000001c
 	JGE  search26
-	CMPL AX, $0x00000019
+	CMPL AX, $0x0000001a
 	JGE  search27
+	CMPL AX, $0x00000019
+	JGE  search28
 	JMP  upper
 
-search27:
+search28:
 	JMP neg
 
-search26:
+search27:
 	CMPL AX, $0x0000001b
-	JGE  search28
+	JGE  search29
 	JMP  abs
 
-search28:
-	CMPL AX, $0x0000001c
-	JGE  search29
-	JMP  less
-
 search29:
-	JMP atmost
+	JMP less
 
-search20:
-	CMPL AX, $0x00000022
-	JGE  search30
-	CMPL AX, $0x0000001f
-	JGE  search31
+search26:
 	CMPL AX, $0x0000001e
-	JGE  search32
-	JMP  equal
-
-search32:
-	JMP choose
+	JGE  search30
+	CMPL AX, $0x0000001d
+	JGE  search31
+	JMP  atmost
 
 search31:
+	JMP equal
+
+search30:
+	CMPL AX, $0x0000001f
+	JGE  search32
+	JMP  choose
+
+search32:
 	CMPL AX, $0x00000020
 	JGE  search33
 	JMP  maximum
 
 search33:
-	CMPL AX, $0x00000021
+	JMP minimum
+
+search1:
+	CMPL AX, $0x00000033
 	JGE  search34
-	JMP  minimum
-
-search34:
-	JMP and
-
-search30:
-	CMPL AX, $0x00000024
+	CMPL AX, $0x0000002a
 	JGE  search35
-	CMPL AX, $0x00000023
-	JGE  search36
-	JMP  or
-
-search36:
-	JMP shiftup
-
-search35:
 	CMPL AX, $0x00000025
+	JGE  search36
+	CMPL AX, $0x00000023
 	JGE  search37
-	JMP  shiftdown
-
-search37:
-	CMPL AX, $0x00000026
+	CMPL AX, $0x00000022
 	JGE  search38
-	JMP  row
+	JMP  and
 
 search38:
+	JMP or
+
+search37:
+	CMPL AX, $0x00000024
+	JGE  search39
+	JMP  shiftup
+
+search39:
+	JMP shiftdown
+
+search36:
+	CMPL AX, $0x00000028
+	JGE  search40
+	CMPL AX, $0x00000026
+	JGE  search41
+	JMP  row
+
+search41:
 	JMP rowset
+
+search40:
+	CMPL AX, $0x00000029
+	JGE  search42
+	JMP  addstretch
+
+search42:
+	JMP substretch
+
+search35:
+	CMPL AX, $0x0000002e
+	JGE  search43
+	CMPL AX, $0x0000002c
+	JGE  search44
+	CMPL AX, $0x0000002b
+	JGE  search45
+	JMP  mulstretch
+
+search45:
+	JMP fmastretch
+
+search44:
+	CMPL AX, $0x0000002d
+	JGE  search46
+	JMP  fnmastretch
+
+search46:
+	JMP divstretch
+
+search43:
+	CMPL AX, $0x00000030
+	JGE  search47
+	CMPL AX, $0x0000002f
+	JGE  search48
+	JMP  maxstretch
+
+search48:
+	JMP minstretch
+
+search47:
+	CMPL AX, $0x00000031
+	JGE  search49
+	JMP  sqrtstretch
+
+search49:
+	CMPL AX, $0x00000032
+	JGE  search50
+	JMP  floorstretch
+
+search50:
+	JMP selectstretch
+
+search34:
+	CMPL AX, $0x00000043
+	JGE  search51
+	CMPL AX, $0x00000037
+	JGE  search52
+	CMPL AX, $0x00000035
+	JGE  search53
+	CMPL AX, $0x00000034
+	JGE  search54
+	JMP  copystretch
+
+search54:
+	JMP absmaxstretch
+
+search53:
+	CMPL AX, $0x00000036
+	JGE  search55
+	JMP  abssumstretch
+
+search55:
+	JMP dotstretch
+
+search52:
+	CMPL AX, $0x00000041
+	JGE  search56
+	CMPL AX, $0x00000040
+	JGE  search57
+	JMP  maxnegproductstretch
+
+search57:
+	JMP negstretch
+
+search56:
+	CMPL AX, $0x00000042
+	JGE  search58
+	JMP  absstretch
+
+search58:
+	JMP lessstretch
+
+search51:
+	CMPL AX, $0x00000047
+	JGE  search59
+	CMPL AX, $0x00000045
+	JGE  search60
+	CMPL AX, $0x00000044
+	JGE  search61
+	JMP  atmoststretch
+
+search61:
+	JMP equalstretch
+
+search60:
+	CMPL AX, $0x00000046
+	JGE  search62
+	JMP  choosestretch
+
+search62:
+	JMP maximumstretch
+
+search59:
+	CMPL AX, $0x00000049
+	JGE  search63
+	CMPL AX, $0x00000048
+	JGE  search64
+	JMP  minimumstretch
+
+search64:
+	JMP andstretch
+
+search63:
+	CMPL AX, $0x0000004a
+	JGE  search65
+	JMP  orstretch
+
+search65:
+	CMPL AX, $0x0000004b
+	JGE  search66
+	JMP  shiftupstretch
+
+search66:
+	JMP shiftdownstretch
 
 end:
 	VZEROUPPER
@@ -228,197 +368,337 @@ add:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search39
-	CMPL    AX, $0x00000009
-	JGE     search40
+	CMPL    AX, $0x00000021
+	JGE     search67
+	CMPL    AX, $0x00000010
+	JGE     search68
+	CMPL    AX, $0x00000008
+	JGE     search69
 	CMPL    AX, $0x00000004
-	JGE     search41
+	JGE     search70
 	CMPL    AX, $0x00000002
-	JGE     search42
+	JGE     search71
 	CMPL    AX, $0x00000001
-	JGE     search43
+	JGE     search72
 	JMP     end
 
-search43:
+search72:
 	JMP add
 
-search42:
+search71:
 	CMPL AX, $0x00000003
-	JGE  search44
+	JGE  search73
 	JMP  sub
 
-search44:
+search73:
 	JMP mul
 
-search41:
+search70:
 	CMPL AX, $0x00000006
-	JGE  search45
+	JGE  search74
 	CMPL AX, $0x00000005
-	JGE  search46
+	JGE  search75
 	JMP  fma
 
-search46:
+search75:
 	JMP fnma
 
-search45:
+search74:
 	CMPL AX, $0x00000007
-	JGE  search47
+	JGE  search76
 	JMP  div
 
-search47:
-	CMPL AX, $0x00000008
-	JGE  search48
-	JMP  max
-
-search48:
-	JMP min
-
-search40:
-	CMPL AX, $0x0000000e
-	JGE  search49
-	CMPL AX, $0x0000000b
-	JGE  search50
-	CMPL AX, $0x0000000a
-	JGE  search51
-	JMP  sqrt
-
-search51:
-	JMP floor
-
-search50:
-	CMPL AX, $0x0000000c
-	JGE  search52
-	JMP  select
-
-search52:
-	CMPL AX, $0x0000000d
-	JGE  search53
-	JMP  copy
-
-search53:
-	JMP absmax
-
-search49:
-	CMPL AX, $0x00000010
-	JGE  search54
-	CMPL AX, $0x0000000f
-	JGE  search55
-	JMP  abssum
-
-search55:
-	JMP dot
-
-search54:
-	CMPL AX, $0x00000011
-	JGE  search56
-	JMP  maxnegproduct
-
-search56:
-	CMPL AX, $0x00000012
-	JGE  search57
-	JMP  pivot
-
-search57:
-	JMP scale
-
-search39:
-	CMPL AX, $0x0000001d
-	JGE  search58
-	CMPL AX, $0x00000018
-	JGE  search59
-	CMPL AX, $0x00000015
-	JGE  search60
-	CMPL AX, $0x00000014
-	JGE  search61
-	JMP  symmetric
-
-search61:
-	JMP product
-
-search60:
-	CMPL AX, $0x00000016
-	JGE  search62
-	JMP  forward
-
-search62:
-	CMPL AX, $0x00000017
-	JGE  search63
-	JMP  backward
-
-search63:
-	JMP lower
-
-search59:
-	CMPL AX, $0x0000001a
-	JGE  search64
-	CMPL AX, $0x00000019
-	JGE  search65
-	JMP  upper
-
-search65:
-	JMP neg
-
-search64:
-	CMPL AX, $0x0000001b
-	JGE  search66
-	JMP  abs
-
-search66:
-	CMPL AX, $0x0000001c
-	JGE  search67
-	JMP  less
-
-search67:
-	JMP atmost
-
-search58:
-	CMPL AX, $0x00000022
-	JGE  search68
-	CMPL AX, $0x0000001f
-	JGE  search69
-	CMPL AX, $0x0000001e
-	JGE  search70
-	JMP  equal
-
-search70:
-	JMP choose
+search76:
+	JMP max
 
 search69:
-	CMPL AX, $0x00000020
-	JGE  search71
-	JMP  maximum
+	CMPL AX, $0x0000000c
+	JGE  search77
+	CMPL AX, $0x0000000a
+	JGE  search78
+	CMPL AX, $0x00000009
+	JGE  search79
+	JMP  min
 
-search71:
-	CMPL AX, $0x00000021
-	JGE  search72
-	JMP  minimum
+search79:
+	JMP sqrt
 
-search72:
-	JMP and
+search78:
+	CMPL AX, $0x0000000b
+	JGE  search80
+	JMP  floor
+
+search80:
+	JMP select
+
+search77:
+	CMPL AX, $0x0000000e
+	JGE  search81
+	CMPL AX, $0x0000000d
+	JGE  search82
+	JMP  copy
+
+search82:
+	JMP absmax
+
+search81:
+	CMPL AX, $0x0000000f
+	JGE  search83
+	JMP  abssum
+
+search83:
+	JMP dot
 
 search68:
-	CMPL AX, $0x00000024
-	JGE  search73
-	CMPL AX, $0x00000023
-	JGE  search74
-	JMP  or
+	CMPL AX, $0x00000018
+	JGE  search84
+	CMPL AX, $0x00000014
+	JGE  search85
+	CMPL AX, $0x00000012
+	JGE  search86
+	CMPL AX, $0x00000011
+	JGE  search87
+	JMP  maxnegproduct
 
-search74:
-	JMP shiftup
+search87:
+	JMP pivot
 
-search73:
+search86:
+	CMPL AX, $0x00000013
+	JGE  search88
+	JMP  scale
+
+search88:
+	JMP symmetric
+
+search85:
+	CMPL AX, $0x00000016
+	JGE  search89
+	CMPL AX, $0x00000015
+	JGE  search90
+	JMP  product
+
+search90:
+	JMP forward
+
+search89:
+	CMPL AX, $0x00000017
+	JGE  search91
+	JMP  backward
+
+search91:
+	JMP lower
+
+search84:
+	CMPL AX, $0x0000001c
+	JGE  search92
+	CMPL AX, $0x0000001a
+	JGE  search93
+	CMPL AX, $0x00000019
+	JGE  search94
+	JMP  upper
+
+search94:
+	JMP neg
+
+search93:
+	CMPL AX, $0x0000001b
+	JGE  search95
+	JMP  abs
+
+search95:
+	JMP less
+
+search92:
+	CMPL AX, $0x0000001e
+	JGE  search96
+	CMPL AX, $0x0000001d
+	JGE  search97
+	JMP  atmost
+
+search97:
+	JMP equal
+
+search96:
+	CMPL AX, $0x0000001f
+	JGE  search98
+	JMP  choose
+
+search98:
+	CMPL AX, $0x00000020
+	JGE  search99
+	JMP  maximum
+
+search99:
+	JMP minimum
+
+search67:
+	CMPL AX, $0x00000033
+	JGE  search100
+	CMPL AX, $0x0000002a
+	JGE  search101
 	CMPL AX, $0x00000025
-	JGE  search75
-	JMP  shiftdown
+	JGE  search102
+	CMPL AX, $0x00000023
+	JGE  search103
+	CMPL AX, $0x00000022
+	JGE  search104
+	JMP  and
 
-search75:
+search104:
+	JMP or
+
+search103:
+	CMPL AX, $0x00000024
+	JGE  search105
+	JMP  shiftup
+
+search105:
+	JMP shiftdown
+
+search102:
+	CMPL AX, $0x00000028
+	JGE  search106
 	CMPL AX, $0x00000026
-	JGE  search76
+	JGE  search107
 	JMP  row
 
-search76:
+search107:
 	JMP rowset
+
+search106:
+	CMPL AX, $0x00000029
+	JGE  search108
+	JMP  addstretch
+
+search108:
+	JMP substretch
+
+search101:
+	CMPL AX, $0x0000002e
+	JGE  search109
+	CMPL AX, $0x0000002c
+	JGE  search110
+	CMPL AX, $0x0000002b
+	JGE  search111
+	JMP  mulstretch
+
+search111:
+	JMP fmastretch
+
+search110:
+	CMPL AX, $0x0000002d
+	JGE  search112
+	JMP  fnmastretch
+
+search112:
+	JMP divstretch
+
+search109:
+	CMPL AX, $0x00000030
+	JGE  search113
+	CMPL AX, $0x0000002f
+	JGE  search114
+	JMP  maxstretch
+
+search114:
+	JMP minstretch
+
+search113:
+	CMPL AX, $0x00000031
+	JGE  search115
+	JMP  sqrtstretch
+
+search115:
+	CMPL AX, $0x00000032
+	JGE  search116
+	JMP  floorstretch
+
+search116:
+	JMP selectstretch
+
+search100:
+	CMPL AX, $0x00000043
+	JGE  search117
+	CMPL AX, $0x00000037
+	JGE  search118
+	CMPL AX, $0x00000035
+	JGE  search119
+	CMPL AX, $0x00000034
+	JGE  search120
+	JMP  copystretch
+
+search120:
+	JMP absmaxstretch
+
+search119:
+	CMPL AX, $0x00000036
+	JGE  search121
+	JMP  abssumstretch
+
+search121:
+	JMP dotstretch
+
+search118:
+	CMPL AX, $0x00000041
+	JGE  search122
+	CMPL AX, $0x00000040
+	JGE  search123
+	JMP  maxnegproductstretch
+
+search123:
+	JMP negstretch
+
+search122:
+	CMPL AX, $0x00000042
+	JGE  search124
+	JMP  absstretch
+
+search124:
+	JMP lessstretch
+
+search117:
+	CMPL AX, $0x00000047
+	JGE  search125
+	CMPL AX, $0x00000045
+	JGE  search126
+	CMPL AX, $0x00000044
+	JGE  search127
+	JMP  atmoststretch
+
+search127:
+	JMP equalstretch
+
+search126:
+	CMPL AX, $0x00000046
+	JGE  search128
+	JMP  choosestretch
+
+search128:
+	JMP maximumstretch
+
+search125:
+	CMPL AX, $0x00000049
+	JGE  search129
+	CMPL AX, $0x00000048
+	JGE  search130
+	JMP  minimumstretch
+
+search130:
+	JMP andstretch
+
+search129:
+	CMPL AX, $0x0000004a
+	JGE  search131
+	JMP  orstretch
+
+search131:
+	CMPL AX, $0x0000004b
+	JGE  search132
+	JMP  shiftupstretch
+
+search132:
+	JMP shiftdownstretch
 
 sub:
 	MOVL    (SI), R8
@@ -433,197 +713,337 @@ sub:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search77
-	CMPL    AX, $0x00000009
-	JGE     search78
+	CMPL    AX, $0x00000021
+	JGE     search133
+	CMPL    AX, $0x00000010
+	JGE     search134
+	CMPL    AX, $0x00000008
+	JGE     search135
 	CMPL    AX, $0x00000004
-	JGE     search79
+	JGE     search136
 	CMPL    AX, $0x00000002
-	JGE     search80
+	JGE     search137
 	CMPL    AX, $0x00000001
-	JGE     search81
+	JGE     search138
 	JMP     end
 
-search81:
+search138:
 	JMP add
 
-search80:
+search137:
 	CMPL AX, $0x00000003
-	JGE  search82
+	JGE  search139
 	JMP  sub
 
-search82:
+search139:
 	JMP mul
 
-search79:
+search136:
 	CMPL AX, $0x00000006
-	JGE  search83
+	JGE  search140
 	CMPL AX, $0x00000005
-	JGE  search84
+	JGE  search141
 	JMP  fma
 
-search84:
+search141:
 	JMP fnma
 
-search83:
+search140:
 	CMPL AX, $0x00000007
-	JGE  search85
+	JGE  search142
 	JMP  div
 
-search85:
-	CMPL AX, $0x00000008
-	JGE  search86
-	JMP  max
+search142:
+	JMP max
 
-search86:
-	JMP min
-
-search78:
-	CMPL AX, $0x0000000e
-	JGE  search87
-	CMPL AX, $0x0000000b
-	JGE  search88
-	CMPL AX, $0x0000000a
-	JGE  search89
-	JMP  sqrt
-
-search89:
-	JMP floor
-
-search88:
+search135:
 	CMPL AX, $0x0000000c
-	JGE  search90
-	JMP  select
+	JGE  search143
+	CMPL AX, $0x0000000a
+	JGE  search144
+	CMPL AX, $0x00000009
+	JGE  search145
+	JMP  min
 
-search90:
+search145:
+	JMP sqrt
+
+search144:
+	CMPL AX, $0x0000000b
+	JGE  search146
+	JMP  floor
+
+search146:
+	JMP select
+
+search143:
+	CMPL AX, $0x0000000e
+	JGE  search147
 	CMPL AX, $0x0000000d
-	JGE  search91
+	JGE  search148
 	JMP  copy
 
-search91:
+search148:
 	JMP absmax
 
-search87:
-	CMPL AX, $0x00000010
-	JGE  search92
+search147:
 	CMPL AX, $0x0000000f
-	JGE  search93
+	JGE  search149
 	JMP  abssum
 
-search93:
+search149:
 	JMP dot
 
-search92:
+search134:
+	CMPL AX, $0x00000018
+	JGE  search150
+	CMPL AX, $0x00000014
+	JGE  search151
+	CMPL AX, $0x00000012
+	JGE  search152
 	CMPL AX, $0x00000011
-	JGE  search94
+	JGE  search153
 	JMP  maxnegproduct
 
-search94:
-	CMPL AX, $0x00000012
-	JGE  search95
-	JMP  pivot
+search153:
+	JMP pivot
 
-search95:
-	JMP scale
+search152:
+	CMPL AX, $0x00000013
+	JGE  search154
+	JMP  scale
 
-search77:
-	CMPL AX, $0x0000001d
-	JGE  search96
-	CMPL AX, $0x00000018
-	JGE  search97
-	CMPL AX, $0x00000015
-	JGE  search98
-	CMPL AX, $0x00000014
-	JGE  search99
-	JMP  symmetric
+search154:
+	JMP symmetric
 
-search99:
-	JMP product
-
-search98:
+search151:
 	CMPL AX, $0x00000016
-	JGE  search100
-	JMP  forward
+	JGE  search155
+	CMPL AX, $0x00000015
+	JGE  search156
+	JMP  product
 
-search100:
+search156:
+	JMP forward
+
+search155:
 	CMPL AX, $0x00000017
-	JGE  search101
+	JGE  search157
 	JMP  backward
 
-search101:
+search157:
 	JMP lower
 
-search97:
+search150:
+	CMPL AX, $0x0000001c
+	JGE  search158
 	CMPL AX, $0x0000001a
-	JGE  search102
+	JGE  search159
 	CMPL AX, $0x00000019
-	JGE  search103
+	JGE  search160
 	JMP  upper
 
-search103:
+search160:
 	JMP neg
 
-search102:
+search159:
 	CMPL AX, $0x0000001b
-	JGE  search104
+	JGE  search161
 	JMP  abs
 
-search104:
-	CMPL AX, $0x0000001c
-	JGE  search105
-	JMP  less
+search161:
+	JMP less
 
-search105:
-	JMP atmost
-
-search96:
-	CMPL AX, $0x00000022
-	JGE  search106
-	CMPL AX, $0x0000001f
-	JGE  search107
+search158:
 	CMPL AX, $0x0000001e
-	JGE  search108
-	JMP  equal
+	JGE  search162
+	CMPL AX, $0x0000001d
+	JGE  search163
+	JMP  atmost
 
-search108:
-	JMP choose
+search163:
+	JMP equal
 
-search107:
+search162:
+	CMPL AX, $0x0000001f
+	JGE  search164
+	JMP  choose
+
+search164:
 	CMPL AX, $0x00000020
-	JGE  search109
+	JGE  search165
 	JMP  maximum
 
-search109:
-	CMPL AX, $0x00000021
-	JGE  search110
-	JMP  minimum
+search165:
+	JMP minimum
 
-search110:
-	JMP and
-
-search106:
-	CMPL AX, $0x00000024
-	JGE  search111
-	CMPL AX, $0x00000023
-	JGE  search112
-	JMP  or
-
-search112:
-	JMP shiftup
-
-search111:
+search133:
+	CMPL AX, $0x00000033
+	JGE  search166
+	CMPL AX, $0x0000002a
+	JGE  search167
 	CMPL AX, $0x00000025
-	JGE  search113
-	JMP  shiftdown
+	JGE  search168
+	CMPL AX, $0x00000023
+	JGE  search169
+	CMPL AX, $0x00000022
+	JGE  search170
+	JMP  and
 
-search113:
+search170:
+	JMP or
+
+search169:
+	CMPL AX, $0x00000024
+	JGE  search171
+	JMP  shiftup
+
+search171:
+	JMP shiftdown
+
+search168:
+	CMPL AX, $0x00000028
+	JGE  search172
 	CMPL AX, $0x00000026
-	JGE  search114
+	JGE  search173
 	JMP  row
 
-search114:
+search173:
 	JMP rowset
+
+search172:
+	CMPL AX, $0x00000029
+	JGE  search174
+	JMP  addstretch
+
+search174:
+	JMP substretch
+
+search167:
+	CMPL AX, $0x0000002e
+	JGE  search175
+	CMPL AX, $0x0000002c
+	JGE  search176
+	CMPL AX, $0x0000002b
+	JGE  search177
+	JMP  mulstretch
+
+search177:
+	JMP fmastretch
+
+search176:
+	CMPL AX, $0x0000002d
+	JGE  search178
+	JMP  fnmastretch
+
+search178:
+	JMP divstretch
+
+search175:
+	CMPL AX, $0x00000030
+	JGE  search179
+	CMPL AX, $0x0000002f
+	JGE  search180
+	JMP  maxstretch
+
+search180:
+	JMP minstretch
+
+search179:
+	CMPL AX, $0x00000031
+	JGE  search181
+	JMP  sqrtstretch
+
+search181:
+	CMPL AX, $0x00000032
+	JGE  search182
+	JMP  floorstretch
+
+search182:
+	JMP selectstretch
+
+search166:
+	CMPL AX, $0x00000043
+	JGE  search183
+	CMPL AX, $0x00000037
+	JGE  search184
+	CMPL AX, $0x00000035
+	JGE  search185
+	CMPL AX, $0x00000034
+	JGE  search186
+	JMP  copystretch
+
+search186:
+	JMP absmaxstretch
+
+search185:
+	CMPL AX, $0x00000036
+	JGE  search187
+	JMP  abssumstretch
+
+search187:
+	JMP dotstretch
+
+search184:
+	CMPL AX, $0x00000041
+	JGE  search188
+	CMPL AX, $0x00000040
+	JGE  search189
+	JMP  maxnegproductstretch
+
+search189:
+	JMP negstretch
+
+search188:
+	CMPL AX, $0x00000042
+	JGE  search190
+	JMP  absstretch
+
+search190:
+	JMP lessstretch
+
+search183:
+	CMPL AX, $0x00000047
+	JGE  search191
+	CMPL AX, $0x00000045
+	JGE  search192
+	CMPL AX, $0x00000044
+	JGE  search193
+	JMP  atmoststretch
+
+search193:
+	JMP equalstretch
+
+search192:
+	CMPL AX, $0x00000046
+	JGE  search194
+	JMP  choosestretch
+
+search194:
+	JMP maximumstretch
+
+search191:
+	CMPL AX, $0x00000049
+	JGE  search195
+	CMPL AX, $0x00000048
+	JGE  search196
+	JMP  minimumstretch
+
+search196:
+	JMP andstretch
+
+search195:
+	CMPL AX, $0x0000004a
+	JGE  search197
+	JMP  orstretch
+
+search197:
+	CMPL AX, $0x0000004b
+	JGE  search198
+	JMP  shiftupstretch
+
+search198:
+	JMP shiftdownstretch
 
 mul:
 	MOVL    (SI), R8
@@ -638,197 +1058,337 @@ mul:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search115
-	CMPL    AX, $0x00000009
-	JGE     search116
+	CMPL    AX, $0x00000021
+	JGE     search199
+	CMPL    AX, $0x00000010
+	JGE     search200
+	CMPL    AX, $0x00000008
+	JGE     search201
 	CMPL    AX, $0x00000004
-	JGE     search117
+	JGE     search202
 	CMPL    AX, $0x00000002
-	JGE     search118
+	JGE     search203
 	CMPL    AX, $0x00000001
-	JGE     search119
+	JGE     search204
 	JMP     end
 
-search119:
+search204:
 	JMP add
 
-search118:
+search203:
 	CMPL AX, $0x00000003
-	JGE  search120
+	JGE  search205
 	JMP  sub
 
-search120:
+search205:
 	JMP mul
 
-search117:
+search202:
 	CMPL AX, $0x00000006
-	JGE  search121
+	JGE  search206
 	CMPL AX, $0x00000005
-	JGE  search122
+	JGE  search207
 	JMP  fma
 
-search122:
+search207:
 	JMP fnma
 
-search121:
+search206:
 	CMPL AX, $0x00000007
-	JGE  search123
+	JGE  search208
 	JMP  div
 
-search123:
-	CMPL AX, $0x00000008
-	JGE  search124
-	JMP  max
+search208:
+	JMP max
 
-search124:
-	JMP min
-
-search116:
-	CMPL AX, $0x0000000e
-	JGE  search125
-	CMPL AX, $0x0000000b
-	JGE  search126
-	CMPL AX, $0x0000000a
-	JGE  search127
-	JMP  sqrt
-
-search127:
-	JMP floor
-
-search126:
+search201:
 	CMPL AX, $0x0000000c
-	JGE  search128
-	JMP  select
+	JGE  search209
+	CMPL AX, $0x0000000a
+	JGE  search210
+	CMPL AX, $0x00000009
+	JGE  search211
+	JMP  min
 
-search128:
+search211:
+	JMP sqrt
+
+search210:
+	CMPL AX, $0x0000000b
+	JGE  search212
+	JMP  floor
+
+search212:
+	JMP select
+
+search209:
+	CMPL AX, $0x0000000e
+	JGE  search213
 	CMPL AX, $0x0000000d
-	JGE  search129
+	JGE  search214
 	JMP  copy
 
-search129:
+search214:
 	JMP absmax
 
-search125:
-	CMPL AX, $0x00000010
-	JGE  search130
+search213:
 	CMPL AX, $0x0000000f
-	JGE  search131
+	JGE  search215
 	JMP  abssum
 
-search131:
+search215:
 	JMP dot
 
-search130:
+search200:
+	CMPL AX, $0x00000018
+	JGE  search216
+	CMPL AX, $0x00000014
+	JGE  search217
+	CMPL AX, $0x00000012
+	JGE  search218
 	CMPL AX, $0x00000011
-	JGE  search132
+	JGE  search219
 	JMP  maxnegproduct
 
-search132:
-	CMPL AX, $0x00000012
-	JGE  search133
-	JMP  pivot
+search219:
+	JMP pivot
 
-search133:
-	JMP scale
+search218:
+	CMPL AX, $0x00000013
+	JGE  search220
+	JMP  scale
 
-search115:
-	CMPL AX, $0x0000001d
-	JGE  search134
-	CMPL AX, $0x00000018
-	JGE  search135
-	CMPL AX, $0x00000015
-	JGE  search136
-	CMPL AX, $0x00000014
-	JGE  search137
-	JMP  symmetric
+search220:
+	JMP symmetric
 
-search137:
-	JMP product
-
-search136:
+search217:
 	CMPL AX, $0x00000016
-	JGE  search138
-	JMP  forward
+	JGE  search221
+	CMPL AX, $0x00000015
+	JGE  search222
+	JMP  product
 
-search138:
+search222:
+	JMP forward
+
+search221:
 	CMPL AX, $0x00000017
-	JGE  search139
+	JGE  search223
 	JMP  backward
 
-search139:
+search223:
 	JMP lower
 
-search135:
+search216:
+	CMPL AX, $0x0000001c
+	JGE  search224
 	CMPL AX, $0x0000001a
-	JGE  search140
+	JGE  search225
 	CMPL AX, $0x00000019
-	JGE  search141
+	JGE  search226
 	JMP  upper
 
-search141:
+search226:
 	JMP neg
 
-search140:
+search225:
 	CMPL AX, $0x0000001b
-	JGE  search142
+	JGE  search227
 	JMP  abs
 
-search142:
-	CMPL AX, $0x0000001c
-	JGE  search143
-	JMP  less
+search227:
+	JMP less
 
-search143:
-	JMP atmost
-
-search134:
-	CMPL AX, $0x00000022
-	JGE  search144
-	CMPL AX, $0x0000001f
-	JGE  search145
+search224:
 	CMPL AX, $0x0000001e
-	JGE  search146
-	JMP  equal
+	JGE  search228
+	CMPL AX, $0x0000001d
+	JGE  search229
+	JMP  atmost
 
-search146:
-	JMP choose
+search229:
+	JMP equal
 
-search145:
+search228:
+	CMPL AX, $0x0000001f
+	JGE  search230
+	JMP  choose
+
+search230:
 	CMPL AX, $0x00000020
-	JGE  search147
+	JGE  search231
 	JMP  maximum
 
-search147:
-	CMPL AX, $0x00000021
-	JGE  search148
-	JMP  minimum
+search231:
+	JMP minimum
 
-search148:
-	JMP and
-
-search144:
-	CMPL AX, $0x00000024
-	JGE  search149
-	CMPL AX, $0x00000023
-	JGE  search150
-	JMP  or
-
-search150:
-	JMP shiftup
-
-search149:
+search199:
+	CMPL AX, $0x00000033
+	JGE  search232
+	CMPL AX, $0x0000002a
+	JGE  search233
 	CMPL AX, $0x00000025
-	JGE  search151
-	JMP  shiftdown
+	JGE  search234
+	CMPL AX, $0x00000023
+	JGE  search235
+	CMPL AX, $0x00000022
+	JGE  search236
+	JMP  and
 
-search151:
+search236:
+	JMP or
+
+search235:
+	CMPL AX, $0x00000024
+	JGE  search237
+	JMP  shiftup
+
+search237:
+	JMP shiftdown
+
+search234:
+	CMPL AX, $0x00000028
+	JGE  search238
 	CMPL AX, $0x00000026
-	JGE  search152
+	JGE  search239
 	JMP  row
 
-search152:
+search239:
 	JMP rowset
+
+search238:
+	CMPL AX, $0x00000029
+	JGE  search240
+	JMP  addstretch
+
+search240:
+	JMP substretch
+
+search233:
+	CMPL AX, $0x0000002e
+	JGE  search241
+	CMPL AX, $0x0000002c
+	JGE  search242
+	CMPL AX, $0x0000002b
+	JGE  search243
+	JMP  mulstretch
+
+search243:
+	JMP fmastretch
+
+search242:
+	CMPL AX, $0x0000002d
+	JGE  search244
+	JMP  fnmastretch
+
+search244:
+	JMP divstretch
+
+search241:
+	CMPL AX, $0x00000030
+	JGE  search245
+	CMPL AX, $0x0000002f
+	JGE  search246
+	JMP  maxstretch
+
+search246:
+	JMP minstretch
+
+search245:
+	CMPL AX, $0x00000031
+	JGE  search247
+	JMP  sqrtstretch
+
+search247:
+	CMPL AX, $0x00000032
+	JGE  search248
+	JMP  floorstretch
+
+search248:
+	JMP selectstretch
+
+search232:
+	CMPL AX, $0x00000043
+	JGE  search249
+	CMPL AX, $0x00000037
+	JGE  search250
+	CMPL AX, $0x00000035
+	JGE  search251
+	CMPL AX, $0x00000034
+	JGE  search252
+	JMP  copystretch
+
+search252:
+	JMP absmaxstretch
+
+search251:
+	CMPL AX, $0x00000036
+	JGE  search253
+	JMP  abssumstretch
+
+search253:
+	JMP dotstretch
+
+search250:
+	CMPL AX, $0x00000041
+	JGE  search254
+	CMPL AX, $0x00000040
+	JGE  search255
+	JMP  maxnegproductstretch
+
+search255:
+	JMP negstretch
+
+search254:
+	CMPL AX, $0x00000042
+	JGE  search256
+	JMP  absstretch
+
+search256:
+	JMP lessstretch
+
+search249:
+	CMPL AX, $0x00000047
+	JGE  search257
+	CMPL AX, $0x00000045
+	JGE  search258
+	CMPL AX, $0x00000044
+	JGE  search259
+	JMP  atmoststretch
+
+search259:
+	JMP equalstretch
+
+search258:
+	CMPL AX, $0x00000046
+	JGE  search260
+	JMP  choosestretch
+
+search260:
+	JMP maximumstretch
+
+search257:
+	CMPL AX, $0x00000049
+	JGE  search261
+	CMPL AX, $0x00000048
+	JGE  search262
+	JMP  minimumstretch
+
+search262:
+	JMP andstretch
+
+search261:
+	CMPL AX, $0x0000004a
+	JGE  search263
+	JMP  orstretch
+
+search263:
+	CMPL AX, $0x0000004b
+	JGE  search264
+	JMP  shiftupstretch
+
+search264:
+	JMP shiftdownstretch
 
 fma:
 	MOVL        (SI), R8
@@ -845,197 +1405,337 @@ fma:
 	MOVL        (SI), AX
 	MOVL        4(SI), CX
 	ADDQ        $0x08, SI
-	CMPL        AX, $0x00000013
-	JGE         search153
-	CMPL        AX, $0x00000009
-	JGE         search154
+	CMPL        AX, $0x00000021
+	JGE         search265
+	CMPL        AX, $0x00000010
+	JGE         search266
+	CMPL        AX, $0x00000008
+	JGE         search267
 	CMPL        AX, $0x00000004
-	JGE         search155
+	JGE         search268
 	CMPL        AX, $0x00000002
-	JGE         search156
+	JGE         search269
 	CMPL        AX, $0x00000001
-	JGE         search157
+	JGE         search270
 	JMP         end
 
-search157:
+search270:
 	JMP add
 
-search156:
+search269:
 	CMPL AX, $0x00000003
-	JGE  search158
+	JGE  search271
 	JMP  sub
 
-search158:
+search271:
 	JMP mul
 
-search155:
+search268:
 	CMPL AX, $0x00000006
-	JGE  search159
+	JGE  search272
 	CMPL AX, $0x00000005
-	JGE  search160
+	JGE  search273
 	JMP  fma
 
-search160:
+search273:
 	JMP fnma
 
-search159:
+search272:
 	CMPL AX, $0x00000007
-	JGE  search161
+	JGE  search274
 	JMP  div
 
-search161:
-	CMPL AX, $0x00000008
-	JGE  search162
-	JMP  max
+search274:
+	JMP max
 
-search162:
-	JMP min
-
-search154:
-	CMPL AX, $0x0000000e
-	JGE  search163
-	CMPL AX, $0x0000000b
-	JGE  search164
-	CMPL AX, $0x0000000a
-	JGE  search165
-	JMP  sqrt
-
-search165:
-	JMP floor
-
-search164:
+search267:
 	CMPL AX, $0x0000000c
-	JGE  search166
-	JMP  select
+	JGE  search275
+	CMPL AX, $0x0000000a
+	JGE  search276
+	CMPL AX, $0x00000009
+	JGE  search277
+	JMP  min
 
-search166:
+search277:
+	JMP sqrt
+
+search276:
+	CMPL AX, $0x0000000b
+	JGE  search278
+	JMP  floor
+
+search278:
+	JMP select
+
+search275:
+	CMPL AX, $0x0000000e
+	JGE  search279
 	CMPL AX, $0x0000000d
-	JGE  search167
+	JGE  search280
 	JMP  copy
 
-search167:
+search280:
 	JMP absmax
 
-search163:
-	CMPL AX, $0x00000010
-	JGE  search168
+search279:
 	CMPL AX, $0x0000000f
-	JGE  search169
+	JGE  search281
 	JMP  abssum
 
-search169:
+search281:
 	JMP dot
 
-search168:
+search266:
+	CMPL AX, $0x00000018
+	JGE  search282
+	CMPL AX, $0x00000014
+	JGE  search283
+	CMPL AX, $0x00000012
+	JGE  search284
 	CMPL AX, $0x00000011
-	JGE  search170
+	JGE  search285
 	JMP  maxnegproduct
 
-search170:
-	CMPL AX, $0x00000012
-	JGE  search171
-	JMP  pivot
+search285:
+	JMP pivot
 
-search171:
-	JMP scale
+search284:
+	CMPL AX, $0x00000013
+	JGE  search286
+	JMP  scale
 
-search153:
-	CMPL AX, $0x0000001d
-	JGE  search172
-	CMPL AX, $0x00000018
-	JGE  search173
-	CMPL AX, $0x00000015
-	JGE  search174
-	CMPL AX, $0x00000014
-	JGE  search175
-	JMP  symmetric
+search286:
+	JMP symmetric
 
-search175:
-	JMP product
-
-search174:
+search283:
 	CMPL AX, $0x00000016
-	JGE  search176
-	JMP  forward
+	JGE  search287
+	CMPL AX, $0x00000015
+	JGE  search288
+	JMP  product
 
-search176:
+search288:
+	JMP forward
+
+search287:
 	CMPL AX, $0x00000017
-	JGE  search177
+	JGE  search289
 	JMP  backward
 
-search177:
+search289:
 	JMP lower
 
-search173:
+search282:
+	CMPL AX, $0x0000001c
+	JGE  search290
 	CMPL AX, $0x0000001a
-	JGE  search178
+	JGE  search291
 	CMPL AX, $0x00000019
-	JGE  search179
+	JGE  search292
 	JMP  upper
 
-search179:
+search292:
 	JMP neg
 
-search178:
+search291:
 	CMPL AX, $0x0000001b
-	JGE  search180
+	JGE  search293
 	JMP  abs
 
-search180:
-	CMPL AX, $0x0000001c
-	JGE  search181
-	JMP  less
+search293:
+	JMP less
 
-search181:
-	JMP atmost
-
-search172:
-	CMPL AX, $0x00000022
-	JGE  search182
-	CMPL AX, $0x0000001f
-	JGE  search183
+search290:
 	CMPL AX, $0x0000001e
-	JGE  search184
-	JMP  equal
+	JGE  search294
+	CMPL AX, $0x0000001d
+	JGE  search295
+	JMP  atmost
 
-search184:
-	JMP choose
+search295:
+	JMP equal
 
-search183:
+search294:
+	CMPL AX, $0x0000001f
+	JGE  search296
+	JMP  choose
+
+search296:
 	CMPL AX, $0x00000020
-	JGE  search185
+	JGE  search297
 	JMP  maximum
 
-search185:
-	CMPL AX, $0x00000021
-	JGE  search186
-	JMP  minimum
+search297:
+	JMP minimum
 
-search186:
-	JMP and
-
-search182:
-	CMPL AX, $0x00000024
-	JGE  search187
-	CMPL AX, $0x00000023
-	JGE  search188
-	JMP  or
-
-search188:
-	JMP shiftup
-
-search187:
+search265:
+	CMPL AX, $0x00000033
+	JGE  search298
+	CMPL AX, $0x0000002a
+	JGE  search299
 	CMPL AX, $0x00000025
-	JGE  search189
-	JMP  shiftdown
+	JGE  search300
+	CMPL AX, $0x00000023
+	JGE  search301
+	CMPL AX, $0x00000022
+	JGE  search302
+	JMP  and
 
-search189:
+search302:
+	JMP or
+
+search301:
+	CMPL AX, $0x00000024
+	JGE  search303
+	JMP  shiftup
+
+search303:
+	JMP shiftdown
+
+search300:
+	CMPL AX, $0x00000028
+	JGE  search304
 	CMPL AX, $0x00000026
-	JGE  search190
+	JGE  search305
 	JMP  row
 
-search190:
+search305:
 	JMP rowset
+
+search304:
+	CMPL AX, $0x00000029
+	JGE  search306
+	JMP  addstretch
+
+search306:
+	JMP substretch
+
+search299:
+	CMPL AX, $0x0000002e
+	JGE  search307
+	CMPL AX, $0x0000002c
+	JGE  search308
+	CMPL AX, $0x0000002b
+	JGE  search309
+	JMP  mulstretch
+
+search309:
+	JMP fmastretch
+
+search308:
+	CMPL AX, $0x0000002d
+	JGE  search310
+	JMP  fnmastretch
+
+search310:
+	JMP divstretch
+
+search307:
+	CMPL AX, $0x00000030
+	JGE  search311
+	CMPL AX, $0x0000002f
+	JGE  search312
+	JMP  maxstretch
+
+search312:
+	JMP minstretch
+
+search311:
+	CMPL AX, $0x00000031
+	JGE  search313
+	JMP  sqrtstretch
+
+search313:
+	CMPL AX, $0x00000032
+	JGE  search314
+	JMP  floorstretch
+
+search314:
+	JMP selectstretch
+
+search298:
+	CMPL AX, $0x00000043
+	JGE  search315
+	CMPL AX, $0x00000037
+	JGE  search316
+	CMPL AX, $0x00000035
+	JGE  search317
+	CMPL AX, $0x00000034
+	JGE  search318
+	JMP  copystretch
+
+search318:
+	JMP absmaxstretch
+
+search317:
+	CMPL AX, $0x00000036
+	JGE  search319
+	JMP  abssumstretch
+
+search319:
+	JMP dotstretch
+
+search316:
+	CMPL AX, $0x00000041
+	JGE  search320
+	CMPL AX, $0x00000040
+	JGE  search321
+	JMP  maxnegproductstretch
+
+search321:
+	JMP negstretch
+
+search320:
+	CMPL AX, $0x00000042
+	JGE  search322
+	JMP  absstretch
+
+search322:
+	JMP lessstretch
+
+search315:
+	CMPL AX, $0x00000047
+	JGE  search323
+	CMPL AX, $0x00000045
+	JGE  search324
+	CMPL AX, $0x00000044
+	JGE  search325
+	JMP  atmoststretch
+
+search325:
+	JMP equalstretch
+
+search324:
+	CMPL AX, $0x00000046
+	JGE  search326
+	JMP  choosestretch
+
+search326:
+	JMP maximumstretch
+
+search323:
+	CMPL AX, $0x00000049
+	JGE  search327
+	CMPL AX, $0x00000048
+	JGE  search328
+	JMP  minimumstretch
+
+search328:
+	JMP andstretch
+
+search327:
+	CMPL AX, $0x0000004a
+	JGE  search329
+	JMP  orstretch
+
+search329:
+	CMPL AX, $0x0000004b
+	JGE  search330
+	JMP  shiftupstretch
+
+search330:
+	JMP shiftdownstretch
 
 fnma:
 	MOVL         (SI), R8
@@ -1052,197 +1752,337 @@ fnma:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000013
-	JGE          search191
-	CMPL         AX, $0x00000009
-	JGE          search192
+	CMPL         AX, $0x00000021
+	JGE          search331
+	CMPL         AX, $0x00000010
+	JGE          search332
+	CMPL         AX, $0x00000008
+	JGE          search333
 	CMPL         AX, $0x00000004
-	JGE          search193
+	JGE          search334
 	CMPL         AX, $0x00000002
-	JGE          search194
+	JGE          search335
 	CMPL         AX, $0x00000001
-	JGE          search195
+	JGE          search336
 	JMP          end
 
-search195:
+search336:
 	JMP add
 
-search194:
+search335:
 	CMPL AX, $0x00000003
-	JGE  search196
+	JGE  search337
 	JMP  sub
 
-search196:
+search337:
 	JMP mul
 
-search193:
+search334:
 	CMPL AX, $0x00000006
-	JGE  search197
+	JGE  search338
 	CMPL AX, $0x00000005
-	JGE  search198
+	JGE  search339
 	JMP  fma
 
-search198:
+search339:
 	JMP fnma
 
-search197:
+search338:
 	CMPL AX, $0x00000007
-	JGE  search199
+	JGE  search340
 	JMP  div
 
-search199:
-	CMPL AX, $0x00000008
-	JGE  search200
-	JMP  max
+search340:
+	JMP max
 
-search200:
-	JMP min
-
-search192:
-	CMPL AX, $0x0000000e
-	JGE  search201
-	CMPL AX, $0x0000000b
-	JGE  search202
-	CMPL AX, $0x0000000a
-	JGE  search203
-	JMP  sqrt
-
-search203:
-	JMP floor
-
-search202:
+search333:
 	CMPL AX, $0x0000000c
-	JGE  search204
-	JMP  select
+	JGE  search341
+	CMPL AX, $0x0000000a
+	JGE  search342
+	CMPL AX, $0x00000009
+	JGE  search343
+	JMP  min
 
-search204:
+search343:
+	JMP sqrt
+
+search342:
+	CMPL AX, $0x0000000b
+	JGE  search344
+	JMP  floor
+
+search344:
+	JMP select
+
+search341:
+	CMPL AX, $0x0000000e
+	JGE  search345
 	CMPL AX, $0x0000000d
-	JGE  search205
+	JGE  search346
 	JMP  copy
 
-search205:
+search346:
 	JMP absmax
 
-search201:
-	CMPL AX, $0x00000010
-	JGE  search206
+search345:
 	CMPL AX, $0x0000000f
-	JGE  search207
+	JGE  search347
 	JMP  abssum
 
-search207:
+search347:
 	JMP dot
 
-search206:
+search332:
+	CMPL AX, $0x00000018
+	JGE  search348
+	CMPL AX, $0x00000014
+	JGE  search349
+	CMPL AX, $0x00000012
+	JGE  search350
 	CMPL AX, $0x00000011
-	JGE  search208
+	JGE  search351
 	JMP  maxnegproduct
 
-search208:
-	CMPL AX, $0x00000012
-	JGE  search209
-	JMP  pivot
+search351:
+	JMP pivot
 
-search209:
-	JMP scale
+search350:
+	CMPL AX, $0x00000013
+	JGE  search352
+	JMP  scale
 
-search191:
-	CMPL AX, $0x0000001d
-	JGE  search210
-	CMPL AX, $0x00000018
-	JGE  search211
-	CMPL AX, $0x00000015
-	JGE  search212
-	CMPL AX, $0x00000014
-	JGE  search213
-	JMP  symmetric
+search352:
+	JMP symmetric
 
-search213:
-	JMP product
-
-search212:
+search349:
 	CMPL AX, $0x00000016
-	JGE  search214
-	JMP  forward
+	JGE  search353
+	CMPL AX, $0x00000015
+	JGE  search354
+	JMP  product
 
-search214:
+search354:
+	JMP forward
+
+search353:
 	CMPL AX, $0x00000017
-	JGE  search215
+	JGE  search355
 	JMP  backward
 
-search215:
+search355:
 	JMP lower
 
-search211:
+search348:
+	CMPL AX, $0x0000001c
+	JGE  search356
 	CMPL AX, $0x0000001a
-	JGE  search216
+	JGE  search357
 	CMPL AX, $0x00000019
-	JGE  search217
+	JGE  search358
 	JMP  upper
 
-search217:
+search358:
 	JMP neg
 
-search216:
+search357:
 	CMPL AX, $0x0000001b
-	JGE  search218
+	JGE  search359
 	JMP  abs
 
-search218:
-	CMPL AX, $0x0000001c
-	JGE  search219
-	JMP  less
+search359:
+	JMP less
 
-search219:
-	JMP atmost
-
-search210:
-	CMPL AX, $0x00000022
-	JGE  search220
-	CMPL AX, $0x0000001f
-	JGE  search221
+search356:
 	CMPL AX, $0x0000001e
-	JGE  search222
-	JMP  equal
+	JGE  search360
+	CMPL AX, $0x0000001d
+	JGE  search361
+	JMP  atmost
 
-search222:
-	JMP choose
+search361:
+	JMP equal
 
-search221:
+search360:
+	CMPL AX, $0x0000001f
+	JGE  search362
+	JMP  choose
+
+search362:
 	CMPL AX, $0x00000020
-	JGE  search223
+	JGE  search363
 	JMP  maximum
 
-search223:
-	CMPL AX, $0x00000021
-	JGE  search224
-	JMP  minimum
+search363:
+	JMP minimum
 
-search224:
-	JMP and
-
-search220:
-	CMPL AX, $0x00000024
-	JGE  search225
-	CMPL AX, $0x00000023
-	JGE  search226
-	JMP  or
-
-search226:
-	JMP shiftup
-
-search225:
+search331:
+	CMPL AX, $0x00000033
+	JGE  search364
+	CMPL AX, $0x0000002a
+	JGE  search365
 	CMPL AX, $0x00000025
-	JGE  search227
-	JMP  shiftdown
+	JGE  search366
+	CMPL AX, $0x00000023
+	JGE  search367
+	CMPL AX, $0x00000022
+	JGE  search368
+	JMP  and
 
-search227:
+search368:
+	JMP or
+
+search367:
+	CMPL AX, $0x00000024
+	JGE  search369
+	JMP  shiftup
+
+search369:
+	JMP shiftdown
+
+search366:
+	CMPL AX, $0x00000028
+	JGE  search370
 	CMPL AX, $0x00000026
-	JGE  search228
+	JGE  search371
 	JMP  row
 
-search228:
+search371:
 	JMP rowset
+
+search370:
+	CMPL AX, $0x00000029
+	JGE  search372
+	JMP  addstretch
+
+search372:
+	JMP substretch
+
+search365:
+	CMPL AX, $0x0000002e
+	JGE  search373
+	CMPL AX, $0x0000002c
+	JGE  search374
+	CMPL AX, $0x0000002b
+	JGE  search375
+	JMP  mulstretch
+
+search375:
+	JMP fmastretch
+
+search374:
+	CMPL AX, $0x0000002d
+	JGE  search376
+	JMP  fnmastretch
+
+search376:
+	JMP divstretch
+
+search373:
+	CMPL AX, $0x00000030
+	JGE  search377
+	CMPL AX, $0x0000002f
+	JGE  search378
+	JMP  maxstretch
+
+search378:
+	JMP minstretch
+
+search377:
+	CMPL AX, $0x00000031
+	JGE  search379
+	JMP  sqrtstretch
+
+search379:
+	CMPL AX, $0x00000032
+	JGE  search380
+	JMP  floorstretch
+
+search380:
+	JMP selectstretch
+
+search364:
+	CMPL AX, $0x00000043
+	JGE  search381
+	CMPL AX, $0x00000037
+	JGE  search382
+	CMPL AX, $0x00000035
+	JGE  search383
+	CMPL AX, $0x00000034
+	JGE  search384
+	JMP  copystretch
+
+search384:
+	JMP absmaxstretch
+
+search383:
+	CMPL AX, $0x00000036
+	JGE  search385
+	JMP  abssumstretch
+
+search385:
+	JMP dotstretch
+
+search382:
+	CMPL AX, $0x00000041
+	JGE  search386
+	CMPL AX, $0x00000040
+	JGE  search387
+	JMP  maxnegproductstretch
+
+search387:
+	JMP negstretch
+
+search386:
+	CMPL AX, $0x00000042
+	JGE  search388
+	JMP  absstretch
+
+search388:
+	JMP lessstretch
+
+search381:
+	CMPL AX, $0x00000047
+	JGE  search389
+	CMPL AX, $0x00000045
+	JGE  search390
+	CMPL AX, $0x00000044
+	JGE  search391
+	JMP  atmoststretch
+
+search391:
+	JMP equalstretch
+
+search390:
+	CMPL AX, $0x00000046
+	JGE  search392
+	JMP  choosestretch
+
+search392:
+	JMP maximumstretch
+
+search389:
+	CMPL AX, $0x00000049
+	JGE  search393
+	CMPL AX, $0x00000048
+	JGE  search394
+	JMP  minimumstretch
+
+search394:
+	JMP andstretch
+
+search393:
+	CMPL AX, $0x0000004a
+	JGE  search395
+	JMP  orstretch
+
+search395:
+	CMPL AX, $0x0000004b
+	JGE  search396
+	JMP  shiftupstretch
+
+search396:
+	JMP shiftdownstretch
 
 div:
 	MOVL    (SI), R8
@@ -1257,197 +2097,337 @@ div:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search229
-	CMPL    AX, $0x00000009
-	JGE     search230
+	CMPL    AX, $0x00000021
+	JGE     search397
+	CMPL    AX, $0x00000010
+	JGE     search398
+	CMPL    AX, $0x00000008
+	JGE     search399
 	CMPL    AX, $0x00000004
-	JGE     search231
+	JGE     search400
 	CMPL    AX, $0x00000002
-	JGE     search232
+	JGE     search401
 	CMPL    AX, $0x00000001
-	JGE     search233
+	JGE     search402
 	JMP     end
 
-search233:
+search402:
 	JMP add
 
-search232:
+search401:
 	CMPL AX, $0x00000003
-	JGE  search234
+	JGE  search403
 	JMP  sub
 
-search234:
+search403:
 	JMP mul
 
-search231:
+search400:
 	CMPL AX, $0x00000006
-	JGE  search235
+	JGE  search404
 	CMPL AX, $0x00000005
-	JGE  search236
+	JGE  search405
 	JMP  fma
 
-search236:
+search405:
 	JMP fnma
 
-search235:
+search404:
 	CMPL AX, $0x00000007
-	JGE  search237
+	JGE  search406
 	JMP  div
 
-search237:
-	CMPL AX, $0x00000008
-	JGE  search238
-	JMP  max
+search406:
+	JMP max
 
-search238:
-	JMP min
-
-search230:
-	CMPL AX, $0x0000000e
-	JGE  search239
-	CMPL AX, $0x0000000b
-	JGE  search240
-	CMPL AX, $0x0000000a
-	JGE  search241
-	JMP  sqrt
-
-search241:
-	JMP floor
-
-search240:
+search399:
 	CMPL AX, $0x0000000c
-	JGE  search242
-	JMP  select
+	JGE  search407
+	CMPL AX, $0x0000000a
+	JGE  search408
+	CMPL AX, $0x00000009
+	JGE  search409
+	JMP  min
 
-search242:
+search409:
+	JMP sqrt
+
+search408:
+	CMPL AX, $0x0000000b
+	JGE  search410
+	JMP  floor
+
+search410:
+	JMP select
+
+search407:
+	CMPL AX, $0x0000000e
+	JGE  search411
 	CMPL AX, $0x0000000d
-	JGE  search243
+	JGE  search412
 	JMP  copy
 
-search243:
+search412:
 	JMP absmax
 
-search239:
-	CMPL AX, $0x00000010
-	JGE  search244
+search411:
 	CMPL AX, $0x0000000f
-	JGE  search245
+	JGE  search413
 	JMP  abssum
 
-search245:
+search413:
 	JMP dot
 
-search244:
+search398:
+	CMPL AX, $0x00000018
+	JGE  search414
+	CMPL AX, $0x00000014
+	JGE  search415
+	CMPL AX, $0x00000012
+	JGE  search416
 	CMPL AX, $0x00000011
-	JGE  search246
+	JGE  search417
 	JMP  maxnegproduct
 
-search246:
-	CMPL AX, $0x00000012
-	JGE  search247
-	JMP  pivot
+search417:
+	JMP pivot
 
-search247:
-	JMP scale
+search416:
+	CMPL AX, $0x00000013
+	JGE  search418
+	JMP  scale
 
-search229:
-	CMPL AX, $0x0000001d
-	JGE  search248
-	CMPL AX, $0x00000018
-	JGE  search249
-	CMPL AX, $0x00000015
-	JGE  search250
-	CMPL AX, $0x00000014
-	JGE  search251
-	JMP  symmetric
+search418:
+	JMP symmetric
 
-search251:
-	JMP product
-
-search250:
+search415:
 	CMPL AX, $0x00000016
-	JGE  search252
-	JMP  forward
+	JGE  search419
+	CMPL AX, $0x00000015
+	JGE  search420
+	JMP  product
 
-search252:
+search420:
+	JMP forward
+
+search419:
 	CMPL AX, $0x00000017
-	JGE  search253
+	JGE  search421
 	JMP  backward
 
-search253:
+search421:
 	JMP lower
 
-search249:
+search414:
+	CMPL AX, $0x0000001c
+	JGE  search422
 	CMPL AX, $0x0000001a
-	JGE  search254
+	JGE  search423
 	CMPL AX, $0x00000019
-	JGE  search255
+	JGE  search424
 	JMP  upper
 
-search255:
+search424:
 	JMP neg
 
-search254:
+search423:
 	CMPL AX, $0x0000001b
-	JGE  search256
+	JGE  search425
 	JMP  abs
 
-search256:
-	CMPL AX, $0x0000001c
-	JGE  search257
-	JMP  less
+search425:
+	JMP less
 
-search257:
-	JMP atmost
-
-search248:
-	CMPL AX, $0x00000022
-	JGE  search258
-	CMPL AX, $0x0000001f
-	JGE  search259
+search422:
 	CMPL AX, $0x0000001e
-	JGE  search260
-	JMP  equal
+	JGE  search426
+	CMPL AX, $0x0000001d
+	JGE  search427
+	JMP  atmost
 
-search260:
-	JMP choose
+search427:
+	JMP equal
 
-search259:
+search426:
+	CMPL AX, $0x0000001f
+	JGE  search428
+	JMP  choose
+
+search428:
 	CMPL AX, $0x00000020
-	JGE  search261
+	JGE  search429
 	JMP  maximum
 
-search261:
-	CMPL AX, $0x00000021
-	JGE  search262
-	JMP  minimum
+search429:
+	JMP minimum
 
-search262:
-	JMP and
-
-search258:
-	CMPL AX, $0x00000024
-	JGE  search263
-	CMPL AX, $0x00000023
-	JGE  search264
-	JMP  or
-
-search264:
-	JMP shiftup
-
-search263:
+search397:
+	CMPL AX, $0x00000033
+	JGE  search430
+	CMPL AX, $0x0000002a
+	JGE  search431
 	CMPL AX, $0x00000025
-	JGE  search265
-	JMP  shiftdown
+	JGE  search432
+	CMPL AX, $0x00000023
+	JGE  search433
+	CMPL AX, $0x00000022
+	JGE  search434
+	JMP  and
 
-search265:
+search434:
+	JMP or
+
+search433:
+	CMPL AX, $0x00000024
+	JGE  search435
+	JMP  shiftup
+
+search435:
+	JMP shiftdown
+
+search432:
+	CMPL AX, $0x00000028
+	JGE  search436
 	CMPL AX, $0x00000026
-	JGE  search266
+	JGE  search437
 	JMP  row
 
-search266:
+search437:
 	JMP rowset
+
+search436:
+	CMPL AX, $0x00000029
+	JGE  search438
+	JMP  addstretch
+
+search438:
+	JMP substretch
+
+search431:
+	CMPL AX, $0x0000002e
+	JGE  search439
+	CMPL AX, $0x0000002c
+	JGE  search440
+	CMPL AX, $0x0000002b
+	JGE  search441
+	JMP  mulstretch
+
+search441:
+	JMP fmastretch
+
+search440:
+	CMPL AX, $0x0000002d
+	JGE  search442
+	JMP  fnmastretch
+
+search442:
+	JMP divstretch
+
+search439:
+	CMPL AX, $0x00000030
+	JGE  search443
+	CMPL AX, $0x0000002f
+	JGE  search444
+	JMP  maxstretch
+
+search444:
+	JMP minstretch
+
+search443:
+	CMPL AX, $0x00000031
+	JGE  search445
+	JMP  sqrtstretch
+
+search445:
+	CMPL AX, $0x00000032
+	JGE  search446
+	JMP  floorstretch
+
+search446:
+	JMP selectstretch
+
+search430:
+	CMPL AX, $0x00000043
+	JGE  search447
+	CMPL AX, $0x00000037
+	JGE  search448
+	CMPL AX, $0x00000035
+	JGE  search449
+	CMPL AX, $0x00000034
+	JGE  search450
+	JMP  copystretch
+
+search450:
+	JMP absmaxstretch
+
+search449:
+	CMPL AX, $0x00000036
+	JGE  search451
+	JMP  abssumstretch
+
+search451:
+	JMP dotstretch
+
+search448:
+	CMPL AX, $0x00000041
+	JGE  search452
+	CMPL AX, $0x00000040
+	JGE  search453
+	JMP  maxnegproductstretch
+
+search453:
+	JMP negstretch
+
+search452:
+	CMPL AX, $0x00000042
+	JGE  search454
+	JMP  absstretch
+
+search454:
+	JMP lessstretch
+
+search447:
+	CMPL AX, $0x00000047
+	JGE  search455
+	CMPL AX, $0x00000045
+	JGE  search456
+	CMPL AX, $0x00000044
+	JGE  search457
+	JMP  atmoststretch
+
+search457:
+	JMP equalstretch
+
+search456:
+	CMPL AX, $0x00000046
+	JGE  search458
+	JMP  choosestretch
+
+search458:
+	JMP maximumstretch
+
+search455:
+	CMPL AX, $0x00000049
+	JGE  search459
+	CMPL AX, $0x00000048
+	JGE  search460
+	JMP  minimumstretch
+
+search460:
+	JMP andstretch
+
+search459:
+	CMPL AX, $0x0000004a
+	JGE  search461
+	JMP  orstretch
+
+search461:
+	CMPL AX, $0x0000004b
+	JGE  search462
+	JMP  shiftupstretch
+
+search462:
+	JMP shiftdownstretch
 
 max:
 	MOVL    (SI), R8
@@ -1462,197 +2442,337 @@ max:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search267
-	CMPL    AX, $0x00000009
-	JGE     search268
+	CMPL    AX, $0x00000021
+	JGE     search463
+	CMPL    AX, $0x00000010
+	JGE     search464
+	CMPL    AX, $0x00000008
+	JGE     search465
 	CMPL    AX, $0x00000004
-	JGE     search269
+	JGE     search466
 	CMPL    AX, $0x00000002
-	JGE     search270
+	JGE     search467
 	CMPL    AX, $0x00000001
-	JGE     search271
+	JGE     search468
 	JMP     end
 
-search271:
+search468:
 	JMP add
 
-search270:
+search467:
 	CMPL AX, $0x00000003
-	JGE  search272
+	JGE  search469
 	JMP  sub
 
-search272:
+search469:
 	JMP mul
 
-search269:
+search466:
 	CMPL AX, $0x00000006
-	JGE  search273
+	JGE  search470
 	CMPL AX, $0x00000005
-	JGE  search274
+	JGE  search471
 	JMP  fma
 
-search274:
+search471:
 	JMP fnma
 
-search273:
+search470:
 	CMPL AX, $0x00000007
-	JGE  search275
+	JGE  search472
 	JMP  div
 
-search275:
-	CMPL AX, $0x00000008
-	JGE  search276
-	JMP  max
+search472:
+	JMP max
 
-search276:
-	JMP min
-
-search268:
-	CMPL AX, $0x0000000e
-	JGE  search277
-	CMPL AX, $0x0000000b
-	JGE  search278
-	CMPL AX, $0x0000000a
-	JGE  search279
-	JMP  sqrt
-
-search279:
-	JMP floor
-
-search278:
+search465:
 	CMPL AX, $0x0000000c
-	JGE  search280
-	JMP  select
+	JGE  search473
+	CMPL AX, $0x0000000a
+	JGE  search474
+	CMPL AX, $0x00000009
+	JGE  search475
+	JMP  min
 
-search280:
+search475:
+	JMP sqrt
+
+search474:
+	CMPL AX, $0x0000000b
+	JGE  search476
+	JMP  floor
+
+search476:
+	JMP select
+
+search473:
+	CMPL AX, $0x0000000e
+	JGE  search477
 	CMPL AX, $0x0000000d
-	JGE  search281
+	JGE  search478
 	JMP  copy
 
-search281:
+search478:
 	JMP absmax
 
-search277:
-	CMPL AX, $0x00000010
-	JGE  search282
+search477:
 	CMPL AX, $0x0000000f
-	JGE  search283
+	JGE  search479
 	JMP  abssum
 
-search283:
+search479:
 	JMP dot
 
-search282:
+search464:
+	CMPL AX, $0x00000018
+	JGE  search480
+	CMPL AX, $0x00000014
+	JGE  search481
+	CMPL AX, $0x00000012
+	JGE  search482
 	CMPL AX, $0x00000011
-	JGE  search284
+	JGE  search483
 	JMP  maxnegproduct
 
-search284:
-	CMPL AX, $0x00000012
-	JGE  search285
-	JMP  pivot
+search483:
+	JMP pivot
 
-search285:
-	JMP scale
+search482:
+	CMPL AX, $0x00000013
+	JGE  search484
+	JMP  scale
 
-search267:
-	CMPL AX, $0x0000001d
-	JGE  search286
-	CMPL AX, $0x00000018
-	JGE  search287
-	CMPL AX, $0x00000015
-	JGE  search288
-	CMPL AX, $0x00000014
-	JGE  search289
-	JMP  symmetric
+search484:
+	JMP symmetric
 
-search289:
-	JMP product
-
-search288:
+search481:
 	CMPL AX, $0x00000016
-	JGE  search290
-	JMP  forward
+	JGE  search485
+	CMPL AX, $0x00000015
+	JGE  search486
+	JMP  product
 
-search290:
+search486:
+	JMP forward
+
+search485:
 	CMPL AX, $0x00000017
-	JGE  search291
+	JGE  search487
 	JMP  backward
 
-search291:
+search487:
 	JMP lower
 
-search287:
+search480:
+	CMPL AX, $0x0000001c
+	JGE  search488
 	CMPL AX, $0x0000001a
-	JGE  search292
+	JGE  search489
 	CMPL AX, $0x00000019
-	JGE  search293
+	JGE  search490
 	JMP  upper
 
-search293:
+search490:
 	JMP neg
 
-search292:
+search489:
 	CMPL AX, $0x0000001b
-	JGE  search294
+	JGE  search491
 	JMP  abs
 
-search294:
-	CMPL AX, $0x0000001c
-	JGE  search295
-	JMP  less
+search491:
+	JMP less
 
-search295:
-	JMP atmost
-
-search286:
-	CMPL AX, $0x00000022
-	JGE  search296
-	CMPL AX, $0x0000001f
-	JGE  search297
+search488:
 	CMPL AX, $0x0000001e
-	JGE  search298
-	JMP  equal
+	JGE  search492
+	CMPL AX, $0x0000001d
+	JGE  search493
+	JMP  atmost
 
-search298:
-	JMP choose
+search493:
+	JMP equal
 
-search297:
+search492:
+	CMPL AX, $0x0000001f
+	JGE  search494
+	JMP  choose
+
+search494:
 	CMPL AX, $0x00000020
-	JGE  search299
+	JGE  search495
 	JMP  maximum
 
-search299:
-	CMPL AX, $0x00000021
-	JGE  search300
-	JMP  minimum
+search495:
+	JMP minimum
 
-search300:
-	JMP and
-
-search296:
-	CMPL AX, $0x00000024
-	JGE  search301
-	CMPL AX, $0x00000023
-	JGE  search302
-	JMP  or
-
-search302:
-	JMP shiftup
-
-search301:
+search463:
+	CMPL AX, $0x00000033
+	JGE  search496
+	CMPL AX, $0x0000002a
+	JGE  search497
 	CMPL AX, $0x00000025
-	JGE  search303
-	JMP  shiftdown
+	JGE  search498
+	CMPL AX, $0x00000023
+	JGE  search499
+	CMPL AX, $0x00000022
+	JGE  search500
+	JMP  and
 
-search303:
+search500:
+	JMP or
+
+search499:
+	CMPL AX, $0x00000024
+	JGE  search501
+	JMP  shiftup
+
+search501:
+	JMP shiftdown
+
+search498:
+	CMPL AX, $0x00000028
+	JGE  search502
 	CMPL AX, $0x00000026
-	JGE  search304
+	JGE  search503
 	JMP  row
 
-search304:
+search503:
 	JMP rowset
+
+search502:
+	CMPL AX, $0x00000029
+	JGE  search504
+	JMP  addstretch
+
+search504:
+	JMP substretch
+
+search497:
+	CMPL AX, $0x0000002e
+	JGE  search505
+	CMPL AX, $0x0000002c
+	JGE  search506
+	CMPL AX, $0x0000002b
+	JGE  search507
+	JMP  mulstretch
+
+search507:
+	JMP fmastretch
+
+search506:
+	CMPL AX, $0x0000002d
+	JGE  search508
+	JMP  fnmastretch
+
+search508:
+	JMP divstretch
+
+search505:
+	CMPL AX, $0x00000030
+	JGE  search509
+	CMPL AX, $0x0000002f
+	JGE  search510
+	JMP  maxstretch
+
+search510:
+	JMP minstretch
+
+search509:
+	CMPL AX, $0x00000031
+	JGE  search511
+	JMP  sqrtstretch
+
+search511:
+	CMPL AX, $0x00000032
+	JGE  search512
+	JMP  floorstretch
+
+search512:
+	JMP selectstretch
+
+search496:
+	CMPL AX, $0x00000043
+	JGE  search513
+	CMPL AX, $0x00000037
+	JGE  search514
+	CMPL AX, $0x00000035
+	JGE  search515
+	CMPL AX, $0x00000034
+	JGE  search516
+	JMP  copystretch
+
+search516:
+	JMP absmaxstretch
+
+search515:
+	CMPL AX, $0x00000036
+	JGE  search517
+	JMP  abssumstretch
+
+search517:
+	JMP dotstretch
+
+search514:
+	CMPL AX, $0x00000041
+	JGE  search518
+	CMPL AX, $0x00000040
+	JGE  search519
+	JMP  maxnegproductstretch
+
+search519:
+	JMP negstretch
+
+search518:
+	CMPL AX, $0x00000042
+	JGE  search520
+	JMP  absstretch
+
+search520:
+	JMP lessstretch
+
+search513:
+	CMPL AX, $0x00000047
+	JGE  search521
+	CMPL AX, $0x00000045
+	JGE  search522
+	CMPL AX, $0x00000044
+	JGE  search523
+	JMP  atmoststretch
+
+search523:
+	JMP equalstretch
+
+search522:
+	CMPL AX, $0x00000046
+	JGE  search524
+	JMP  choosestretch
+
+search524:
+	JMP maximumstretch
+
+search521:
+	CMPL AX, $0x00000049
+	JGE  search525
+	CMPL AX, $0x00000048
+	JGE  search526
+	JMP  minimumstretch
+
+search526:
+	JMP andstretch
+
+search525:
+	CMPL AX, $0x0000004a
+	JGE  search527
+	JMP  orstretch
+
+search527:
+	CMPL AX, $0x0000004b
+	JGE  search528
+	JMP  shiftupstretch
+
+search528:
+	JMP shiftdownstretch
 
 min:
 	MOVL    (SI), R8
@@ -1667,197 +2787,337 @@ min:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search305
-	CMPL    AX, $0x00000009
-	JGE     search306
+	CMPL    AX, $0x00000021
+	JGE     search529
+	CMPL    AX, $0x00000010
+	JGE     search530
+	CMPL    AX, $0x00000008
+	JGE     search531
 	CMPL    AX, $0x00000004
-	JGE     search307
+	JGE     search532
 	CMPL    AX, $0x00000002
-	JGE     search308
+	JGE     search533
 	CMPL    AX, $0x00000001
-	JGE     search309
+	JGE     search534
 	JMP     end
 
-search309:
+search534:
 	JMP add
 
-search308:
+search533:
 	CMPL AX, $0x00000003
-	JGE  search310
+	JGE  search535
 	JMP  sub
 
-search310:
+search535:
 	JMP mul
 
-search307:
+search532:
 	CMPL AX, $0x00000006
-	JGE  search311
+	JGE  search536
 	CMPL AX, $0x00000005
-	JGE  search312
+	JGE  search537
 	JMP  fma
 
-search312:
+search537:
 	JMP fnma
 
-search311:
+search536:
 	CMPL AX, $0x00000007
-	JGE  search313
+	JGE  search538
 	JMP  div
 
-search313:
-	CMPL AX, $0x00000008
-	JGE  search314
-	JMP  max
+search538:
+	JMP max
 
-search314:
-	JMP min
-
-search306:
-	CMPL AX, $0x0000000e
-	JGE  search315
-	CMPL AX, $0x0000000b
-	JGE  search316
-	CMPL AX, $0x0000000a
-	JGE  search317
-	JMP  sqrt
-
-search317:
-	JMP floor
-
-search316:
+search531:
 	CMPL AX, $0x0000000c
-	JGE  search318
-	JMP  select
+	JGE  search539
+	CMPL AX, $0x0000000a
+	JGE  search540
+	CMPL AX, $0x00000009
+	JGE  search541
+	JMP  min
 
-search318:
+search541:
+	JMP sqrt
+
+search540:
+	CMPL AX, $0x0000000b
+	JGE  search542
+	JMP  floor
+
+search542:
+	JMP select
+
+search539:
+	CMPL AX, $0x0000000e
+	JGE  search543
 	CMPL AX, $0x0000000d
-	JGE  search319
+	JGE  search544
 	JMP  copy
 
-search319:
+search544:
 	JMP absmax
 
-search315:
-	CMPL AX, $0x00000010
-	JGE  search320
+search543:
 	CMPL AX, $0x0000000f
-	JGE  search321
+	JGE  search545
 	JMP  abssum
 
-search321:
+search545:
 	JMP dot
 
-search320:
+search530:
+	CMPL AX, $0x00000018
+	JGE  search546
+	CMPL AX, $0x00000014
+	JGE  search547
+	CMPL AX, $0x00000012
+	JGE  search548
 	CMPL AX, $0x00000011
-	JGE  search322
+	JGE  search549
 	JMP  maxnegproduct
 
-search322:
-	CMPL AX, $0x00000012
-	JGE  search323
-	JMP  pivot
+search549:
+	JMP pivot
 
-search323:
-	JMP scale
+search548:
+	CMPL AX, $0x00000013
+	JGE  search550
+	JMP  scale
 
-search305:
-	CMPL AX, $0x0000001d
-	JGE  search324
-	CMPL AX, $0x00000018
-	JGE  search325
-	CMPL AX, $0x00000015
-	JGE  search326
-	CMPL AX, $0x00000014
-	JGE  search327
-	JMP  symmetric
+search550:
+	JMP symmetric
 
-search327:
-	JMP product
-
-search326:
+search547:
 	CMPL AX, $0x00000016
-	JGE  search328
-	JMP  forward
+	JGE  search551
+	CMPL AX, $0x00000015
+	JGE  search552
+	JMP  product
 
-search328:
+search552:
+	JMP forward
+
+search551:
 	CMPL AX, $0x00000017
-	JGE  search329
+	JGE  search553
 	JMP  backward
 
-search329:
+search553:
 	JMP lower
 
-search325:
+search546:
+	CMPL AX, $0x0000001c
+	JGE  search554
 	CMPL AX, $0x0000001a
-	JGE  search330
+	JGE  search555
 	CMPL AX, $0x00000019
-	JGE  search331
+	JGE  search556
 	JMP  upper
 
-search331:
+search556:
 	JMP neg
 
-search330:
+search555:
 	CMPL AX, $0x0000001b
-	JGE  search332
+	JGE  search557
 	JMP  abs
 
-search332:
-	CMPL AX, $0x0000001c
-	JGE  search333
-	JMP  less
+search557:
+	JMP less
 
-search333:
-	JMP atmost
-
-search324:
-	CMPL AX, $0x00000022
-	JGE  search334
-	CMPL AX, $0x0000001f
-	JGE  search335
+search554:
 	CMPL AX, $0x0000001e
-	JGE  search336
-	JMP  equal
+	JGE  search558
+	CMPL AX, $0x0000001d
+	JGE  search559
+	JMP  atmost
 
-search336:
-	JMP choose
+search559:
+	JMP equal
 
-search335:
+search558:
+	CMPL AX, $0x0000001f
+	JGE  search560
+	JMP  choose
+
+search560:
 	CMPL AX, $0x00000020
-	JGE  search337
+	JGE  search561
 	JMP  maximum
 
-search337:
-	CMPL AX, $0x00000021
-	JGE  search338
-	JMP  minimum
+search561:
+	JMP minimum
 
-search338:
-	JMP and
-
-search334:
-	CMPL AX, $0x00000024
-	JGE  search339
-	CMPL AX, $0x00000023
-	JGE  search340
-	JMP  or
-
-search340:
-	JMP shiftup
-
-search339:
+search529:
+	CMPL AX, $0x00000033
+	JGE  search562
+	CMPL AX, $0x0000002a
+	JGE  search563
 	CMPL AX, $0x00000025
-	JGE  search341
-	JMP  shiftdown
+	JGE  search564
+	CMPL AX, $0x00000023
+	JGE  search565
+	CMPL AX, $0x00000022
+	JGE  search566
+	JMP  and
 
-search341:
+search566:
+	JMP or
+
+search565:
+	CMPL AX, $0x00000024
+	JGE  search567
+	JMP  shiftup
+
+search567:
+	JMP shiftdown
+
+search564:
+	CMPL AX, $0x00000028
+	JGE  search568
 	CMPL AX, $0x00000026
-	JGE  search342
+	JGE  search569
 	JMP  row
 
-search342:
+search569:
 	JMP rowset
+
+search568:
+	CMPL AX, $0x00000029
+	JGE  search570
+	JMP  addstretch
+
+search570:
+	JMP substretch
+
+search563:
+	CMPL AX, $0x0000002e
+	JGE  search571
+	CMPL AX, $0x0000002c
+	JGE  search572
+	CMPL AX, $0x0000002b
+	JGE  search573
+	JMP  mulstretch
+
+search573:
+	JMP fmastretch
+
+search572:
+	CMPL AX, $0x0000002d
+	JGE  search574
+	JMP  fnmastretch
+
+search574:
+	JMP divstretch
+
+search571:
+	CMPL AX, $0x00000030
+	JGE  search575
+	CMPL AX, $0x0000002f
+	JGE  search576
+	JMP  maxstretch
+
+search576:
+	JMP minstretch
+
+search575:
+	CMPL AX, $0x00000031
+	JGE  search577
+	JMP  sqrtstretch
+
+search577:
+	CMPL AX, $0x00000032
+	JGE  search578
+	JMP  floorstretch
+
+search578:
+	JMP selectstretch
+
+search562:
+	CMPL AX, $0x00000043
+	JGE  search579
+	CMPL AX, $0x00000037
+	JGE  search580
+	CMPL AX, $0x00000035
+	JGE  search581
+	CMPL AX, $0x00000034
+	JGE  search582
+	JMP  copystretch
+
+search582:
+	JMP absmaxstretch
+
+search581:
+	CMPL AX, $0x00000036
+	JGE  search583
+	JMP  abssumstretch
+
+search583:
+	JMP dotstretch
+
+search580:
+	CMPL AX, $0x00000041
+	JGE  search584
+	CMPL AX, $0x00000040
+	JGE  search585
+	JMP  maxnegproductstretch
+
+search585:
+	JMP negstretch
+
+search584:
+	CMPL AX, $0x00000042
+	JGE  search586
+	JMP  absstretch
+
+search586:
+	JMP lessstretch
+
+search579:
+	CMPL AX, $0x00000047
+	JGE  search587
+	CMPL AX, $0x00000045
+	JGE  search588
+	CMPL AX, $0x00000044
+	JGE  search589
+	JMP  atmoststretch
+
+search589:
+	JMP equalstretch
+
+search588:
+	CMPL AX, $0x00000046
+	JGE  search590
+	JMP  choosestretch
+
+search590:
+	JMP maximumstretch
+
+search587:
+	CMPL AX, $0x00000049
+	JGE  search591
+	CMPL AX, $0x00000048
+	JGE  search592
+	JMP  minimumstretch
+
+search592:
+	JMP andstretch
+
+search591:
+	CMPL AX, $0x0000004a
+	JGE  search593
+	JMP  orstretch
+
+search593:
+	CMPL AX, $0x0000004b
+	JGE  search594
+	JMP  shiftupstretch
+
+search594:
+	JMP shiftdownstretch
 
 sqrt:
 	MOVL    (SI), R8
@@ -1870,197 +3130,337 @@ sqrt:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search343
-	CMPL    AX, $0x00000009
-	JGE     search344
+	CMPL    AX, $0x00000021
+	JGE     search595
+	CMPL    AX, $0x00000010
+	JGE     search596
+	CMPL    AX, $0x00000008
+	JGE     search597
 	CMPL    AX, $0x00000004
-	JGE     search345
+	JGE     search598
 	CMPL    AX, $0x00000002
-	JGE     search346
+	JGE     search599
 	CMPL    AX, $0x00000001
-	JGE     search347
+	JGE     search600
 	JMP     end
 
-search347:
+search600:
 	JMP add
 
-search346:
+search599:
 	CMPL AX, $0x00000003
-	JGE  search348
+	JGE  search601
 	JMP  sub
 
-search348:
+search601:
 	JMP mul
 
-search345:
+search598:
 	CMPL AX, $0x00000006
-	JGE  search349
+	JGE  search602
 	CMPL AX, $0x00000005
-	JGE  search350
+	JGE  search603
 	JMP  fma
 
-search350:
+search603:
 	JMP fnma
 
-search349:
+search602:
 	CMPL AX, $0x00000007
-	JGE  search351
+	JGE  search604
 	JMP  div
 
-search351:
-	CMPL AX, $0x00000008
-	JGE  search352
-	JMP  max
+search604:
+	JMP max
 
-search352:
-	JMP min
-
-search344:
-	CMPL AX, $0x0000000e
-	JGE  search353
-	CMPL AX, $0x0000000b
-	JGE  search354
-	CMPL AX, $0x0000000a
-	JGE  search355
-	JMP  sqrt
-
-search355:
-	JMP floor
-
-search354:
+search597:
 	CMPL AX, $0x0000000c
-	JGE  search356
-	JMP  select
+	JGE  search605
+	CMPL AX, $0x0000000a
+	JGE  search606
+	CMPL AX, $0x00000009
+	JGE  search607
+	JMP  min
 
-search356:
+search607:
+	JMP sqrt
+
+search606:
+	CMPL AX, $0x0000000b
+	JGE  search608
+	JMP  floor
+
+search608:
+	JMP select
+
+search605:
+	CMPL AX, $0x0000000e
+	JGE  search609
 	CMPL AX, $0x0000000d
-	JGE  search357
+	JGE  search610
 	JMP  copy
 
-search357:
+search610:
 	JMP absmax
 
-search353:
-	CMPL AX, $0x00000010
-	JGE  search358
+search609:
 	CMPL AX, $0x0000000f
-	JGE  search359
+	JGE  search611
 	JMP  abssum
 
-search359:
+search611:
 	JMP dot
 
-search358:
+search596:
+	CMPL AX, $0x00000018
+	JGE  search612
+	CMPL AX, $0x00000014
+	JGE  search613
+	CMPL AX, $0x00000012
+	JGE  search614
 	CMPL AX, $0x00000011
-	JGE  search360
+	JGE  search615
 	JMP  maxnegproduct
 
-search360:
-	CMPL AX, $0x00000012
-	JGE  search361
-	JMP  pivot
+search615:
+	JMP pivot
 
-search361:
-	JMP scale
+search614:
+	CMPL AX, $0x00000013
+	JGE  search616
+	JMP  scale
 
-search343:
-	CMPL AX, $0x0000001d
-	JGE  search362
-	CMPL AX, $0x00000018
-	JGE  search363
-	CMPL AX, $0x00000015
-	JGE  search364
-	CMPL AX, $0x00000014
-	JGE  search365
-	JMP  symmetric
+search616:
+	JMP symmetric
 
-search365:
-	JMP product
-
-search364:
+search613:
 	CMPL AX, $0x00000016
-	JGE  search366
-	JMP  forward
+	JGE  search617
+	CMPL AX, $0x00000015
+	JGE  search618
+	JMP  product
 
-search366:
+search618:
+	JMP forward
+
+search617:
 	CMPL AX, $0x00000017
-	JGE  search367
+	JGE  search619
 	JMP  backward
 
-search367:
+search619:
 	JMP lower
 
-search363:
+search612:
+	CMPL AX, $0x0000001c
+	JGE  search620
 	CMPL AX, $0x0000001a
-	JGE  search368
+	JGE  search621
 	CMPL AX, $0x00000019
-	JGE  search369
+	JGE  search622
 	JMP  upper
 
-search369:
+search622:
 	JMP neg
 
-search368:
+search621:
 	CMPL AX, $0x0000001b
-	JGE  search370
+	JGE  search623
 	JMP  abs
 
-search370:
-	CMPL AX, $0x0000001c
-	JGE  search371
-	JMP  less
+search623:
+	JMP less
 
-search371:
-	JMP atmost
-
-search362:
-	CMPL AX, $0x00000022
-	JGE  search372
-	CMPL AX, $0x0000001f
-	JGE  search373
+search620:
 	CMPL AX, $0x0000001e
-	JGE  search374
-	JMP  equal
+	JGE  search624
+	CMPL AX, $0x0000001d
+	JGE  search625
+	JMP  atmost
 
-search374:
-	JMP choose
+search625:
+	JMP equal
 
-search373:
+search624:
+	CMPL AX, $0x0000001f
+	JGE  search626
+	JMP  choose
+
+search626:
 	CMPL AX, $0x00000020
-	JGE  search375
+	JGE  search627
 	JMP  maximum
 
-search375:
-	CMPL AX, $0x00000021
-	JGE  search376
-	JMP  minimum
+search627:
+	JMP minimum
 
-search376:
-	JMP and
-
-search372:
-	CMPL AX, $0x00000024
-	JGE  search377
-	CMPL AX, $0x00000023
-	JGE  search378
-	JMP  or
-
-search378:
-	JMP shiftup
-
-search377:
+search595:
+	CMPL AX, $0x00000033
+	JGE  search628
+	CMPL AX, $0x0000002a
+	JGE  search629
 	CMPL AX, $0x00000025
-	JGE  search379
-	JMP  shiftdown
+	JGE  search630
+	CMPL AX, $0x00000023
+	JGE  search631
+	CMPL AX, $0x00000022
+	JGE  search632
+	JMP  and
 
-search379:
+search632:
+	JMP or
+
+search631:
+	CMPL AX, $0x00000024
+	JGE  search633
+	JMP  shiftup
+
+search633:
+	JMP shiftdown
+
+search630:
+	CMPL AX, $0x00000028
+	JGE  search634
 	CMPL AX, $0x00000026
-	JGE  search380
+	JGE  search635
 	JMP  row
 
-search380:
+search635:
 	JMP rowset
+
+search634:
+	CMPL AX, $0x00000029
+	JGE  search636
+	JMP  addstretch
+
+search636:
+	JMP substretch
+
+search629:
+	CMPL AX, $0x0000002e
+	JGE  search637
+	CMPL AX, $0x0000002c
+	JGE  search638
+	CMPL AX, $0x0000002b
+	JGE  search639
+	JMP  mulstretch
+
+search639:
+	JMP fmastretch
+
+search638:
+	CMPL AX, $0x0000002d
+	JGE  search640
+	JMP  fnmastretch
+
+search640:
+	JMP divstretch
+
+search637:
+	CMPL AX, $0x00000030
+	JGE  search641
+	CMPL AX, $0x0000002f
+	JGE  search642
+	JMP  maxstretch
+
+search642:
+	JMP minstretch
+
+search641:
+	CMPL AX, $0x00000031
+	JGE  search643
+	JMP  sqrtstretch
+
+search643:
+	CMPL AX, $0x00000032
+	JGE  search644
+	JMP  floorstretch
+
+search644:
+	JMP selectstretch
+
+search628:
+	CMPL AX, $0x00000043
+	JGE  search645
+	CMPL AX, $0x00000037
+	JGE  search646
+	CMPL AX, $0x00000035
+	JGE  search647
+	CMPL AX, $0x00000034
+	JGE  search648
+	JMP  copystretch
+
+search648:
+	JMP absmaxstretch
+
+search647:
+	CMPL AX, $0x00000036
+	JGE  search649
+	JMP  abssumstretch
+
+search649:
+	JMP dotstretch
+
+search646:
+	CMPL AX, $0x00000041
+	JGE  search650
+	CMPL AX, $0x00000040
+	JGE  search651
+	JMP  maxnegproductstretch
+
+search651:
+	JMP negstretch
+
+search650:
+	CMPL AX, $0x00000042
+	JGE  search652
+	JMP  absstretch
+
+search652:
+	JMP lessstretch
+
+search645:
+	CMPL AX, $0x00000047
+	JGE  search653
+	CMPL AX, $0x00000045
+	JGE  search654
+	CMPL AX, $0x00000044
+	JGE  search655
+	JMP  atmoststretch
+
+search655:
+	JMP equalstretch
+
+search654:
+	CMPL AX, $0x00000046
+	JGE  search656
+	JMP  choosestretch
+
+search656:
+	JMP maximumstretch
+
+search653:
+	CMPL AX, $0x00000049
+	JGE  search657
+	CMPL AX, $0x00000048
+	JGE  search658
+	JMP  minimumstretch
+
+search658:
+	JMP andstretch
+
+search657:
+	CMPL AX, $0x0000004a
+	JGE  search659
+	JMP  orstretch
+
+search659:
+	CMPL AX, $0x0000004b
+	JGE  search660
+	JMP  shiftupstretch
+
+search660:
+	JMP shiftdownstretch
 
 floor:
 	MOVL     (SI), R8
@@ -2073,197 +3473,337 @@ floor:
 	MOVL     (SI), AX
 	MOVL     4(SI), CX
 	ADDQ     $0x08, SI
-	CMPL     AX, $0x00000013
-	JGE      search381
-	CMPL     AX, $0x00000009
-	JGE      search382
+	CMPL     AX, $0x00000021
+	JGE      search661
+	CMPL     AX, $0x00000010
+	JGE      search662
+	CMPL     AX, $0x00000008
+	JGE      search663
 	CMPL     AX, $0x00000004
-	JGE      search383
+	JGE      search664
 	CMPL     AX, $0x00000002
-	JGE      search384
+	JGE      search665
 	CMPL     AX, $0x00000001
-	JGE      search385
+	JGE      search666
 	JMP      end
 
-search385:
+search666:
 	JMP add
 
-search384:
+search665:
 	CMPL AX, $0x00000003
-	JGE  search386
+	JGE  search667
 	JMP  sub
 
-search386:
+search667:
 	JMP mul
 
-search383:
+search664:
 	CMPL AX, $0x00000006
-	JGE  search387
+	JGE  search668
 	CMPL AX, $0x00000005
-	JGE  search388
+	JGE  search669
 	JMP  fma
 
-search388:
+search669:
 	JMP fnma
 
-search387:
+search668:
 	CMPL AX, $0x00000007
-	JGE  search389
+	JGE  search670
 	JMP  div
 
-search389:
-	CMPL AX, $0x00000008
-	JGE  search390
-	JMP  max
+search670:
+	JMP max
 
-search390:
-	JMP min
-
-search382:
-	CMPL AX, $0x0000000e
-	JGE  search391
-	CMPL AX, $0x0000000b
-	JGE  search392
-	CMPL AX, $0x0000000a
-	JGE  search393
-	JMP  sqrt
-
-search393:
-	JMP floor
-
-search392:
+search663:
 	CMPL AX, $0x0000000c
-	JGE  search394
-	JMP  select
+	JGE  search671
+	CMPL AX, $0x0000000a
+	JGE  search672
+	CMPL AX, $0x00000009
+	JGE  search673
+	JMP  min
 
-search394:
+search673:
+	JMP sqrt
+
+search672:
+	CMPL AX, $0x0000000b
+	JGE  search674
+	JMP  floor
+
+search674:
+	JMP select
+
+search671:
+	CMPL AX, $0x0000000e
+	JGE  search675
 	CMPL AX, $0x0000000d
-	JGE  search395
+	JGE  search676
 	JMP  copy
 
-search395:
+search676:
 	JMP absmax
 
-search391:
-	CMPL AX, $0x00000010
-	JGE  search396
+search675:
 	CMPL AX, $0x0000000f
-	JGE  search397
+	JGE  search677
 	JMP  abssum
 
-search397:
+search677:
 	JMP dot
 
-search396:
+search662:
+	CMPL AX, $0x00000018
+	JGE  search678
+	CMPL AX, $0x00000014
+	JGE  search679
+	CMPL AX, $0x00000012
+	JGE  search680
 	CMPL AX, $0x00000011
-	JGE  search398
+	JGE  search681
 	JMP  maxnegproduct
 
-search398:
-	CMPL AX, $0x00000012
-	JGE  search399
-	JMP  pivot
+search681:
+	JMP pivot
 
-search399:
-	JMP scale
+search680:
+	CMPL AX, $0x00000013
+	JGE  search682
+	JMP  scale
 
-search381:
-	CMPL AX, $0x0000001d
-	JGE  search400
-	CMPL AX, $0x00000018
-	JGE  search401
-	CMPL AX, $0x00000015
-	JGE  search402
-	CMPL AX, $0x00000014
-	JGE  search403
-	JMP  symmetric
+search682:
+	JMP symmetric
 
-search403:
-	JMP product
-
-search402:
+search679:
 	CMPL AX, $0x00000016
-	JGE  search404
-	JMP  forward
+	JGE  search683
+	CMPL AX, $0x00000015
+	JGE  search684
+	JMP  product
 
-search404:
+search684:
+	JMP forward
+
+search683:
 	CMPL AX, $0x00000017
-	JGE  search405
+	JGE  search685
 	JMP  backward
 
-search405:
+search685:
 	JMP lower
 
-search401:
+search678:
+	CMPL AX, $0x0000001c
+	JGE  search686
 	CMPL AX, $0x0000001a
-	JGE  search406
+	JGE  search687
 	CMPL AX, $0x00000019
-	JGE  search407
+	JGE  search688
 	JMP  upper
 
-search407:
+search688:
 	JMP neg
 
-search406:
+search687:
 	CMPL AX, $0x0000001b
-	JGE  search408
+	JGE  search689
 	JMP  abs
 
-search408:
-	CMPL AX, $0x0000001c
-	JGE  search409
-	JMP  less
+search689:
+	JMP less
 
-search409:
-	JMP atmost
-
-search400:
-	CMPL AX, $0x00000022
-	JGE  search410
-	CMPL AX, $0x0000001f
-	JGE  search411
+search686:
 	CMPL AX, $0x0000001e
-	JGE  search412
-	JMP  equal
+	JGE  search690
+	CMPL AX, $0x0000001d
+	JGE  search691
+	JMP  atmost
 
-search412:
-	JMP choose
+search691:
+	JMP equal
 
-search411:
+search690:
+	CMPL AX, $0x0000001f
+	JGE  search692
+	JMP  choose
+
+search692:
 	CMPL AX, $0x00000020
-	JGE  search413
+	JGE  search693
 	JMP  maximum
 
-search413:
-	CMPL AX, $0x00000021
-	JGE  search414
-	JMP  minimum
+search693:
+	JMP minimum
 
-search414:
-	JMP and
-
-search410:
-	CMPL AX, $0x00000024
-	JGE  search415
-	CMPL AX, $0x00000023
-	JGE  search416
-	JMP  or
-
-search416:
-	JMP shiftup
-
-search415:
+search661:
+	CMPL AX, $0x00000033
+	JGE  search694
+	CMPL AX, $0x0000002a
+	JGE  search695
 	CMPL AX, $0x00000025
-	JGE  search417
-	JMP  shiftdown
+	JGE  search696
+	CMPL AX, $0x00000023
+	JGE  search697
+	CMPL AX, $0x00000022
+	JGE  search698
+	JMP  and
 
-search417:
+search698:
+	JMP or
+
+search697:
+	CMPL AX, $0x00000024
+	JGE  search699
+	JMP  shiftup
+
+search699:
+	JMP shiftdown
+
+search696:
+	CMPL AX, $0x00000028
+	JGE  search700
 	CMPL AX, $0x00000026
-	JGE  search418
+	JGE  search701
 	JMP  row
 
-search418:
+search701:
 	JMP rowset
+
+search700:
+	CMPL AX, $0x00000029
+	JGE  search702
+	JMP  addstretch
+
+search702:
+	JMP substretch
+
+search695:
+	CMPL AX, $0x0000002e
+	JGE  search703
+	CMPL AX, $0x0000002c
+	JGE  search704
+	CMPL AX, $0x0000002b
+	JGE  search705
+	JMP  mulstretch
+
+search705:
+	JMP fmastretch
+
+search704:
+	CMPL AX, $0x0000002d
+	JGE  search706
+	JMP  fnmastretch
+
+search706:
+	JMP divstretch
+
+search703:
+	CMPL AX, $0x00000030
+	JGE  search707
+	CMPL AX, $0x0000002f
+	JGE  search708
+	JMP  maxstretch
+
+search708:
+	JMP minstretch
+
+search707:
+	CMPL AX, $0x00000031
+	JGE  search709
+	JMP  sqrtstretch
+
+search709:
+	CMPL AX, $0x00000032
+	JGE  search710
+	JMP  floorstretch
+
+search710:
+	JMP selectstretch
+
+search694:
+	CMPL AX, $0x00000043
+	JGE  search711
+	CMPL AX, $0x00000037
+	JGE  search712
+	CMPL AX, $0x00000035
+	JGE  search713
+	CMPL AX, $0x00000034
+	JGE  search714
+	JMP  copystretch
+
+search714:
+	JMP absmaxstretch
+
+search713:
+	CMPL AX, $0x00000036
+	JGE  search715
+	JMP  abssumstretch
+
+search715:
+	JMP dotstretch
+
+search712:
+	CMPL AX, $0x00000041
+	JGE  search716
+	CMPL AX, $0x00000040
+	JGE  search717
+	JMP  maxnegproductstretch
+
+search717:
+	JMP negstretch
+
+search716:
+	CMPL AX, $0x00000042
+	JGE  search718
+	JMP  absstretch
+
+search718:
+	JMP lessstretch
+
+search711:
+	CMPL AX, $0x00000047
+	JGE  search719
+	CMPL AX, $0x00000045
+	JGE  search720
+	CMPL AX, $0x00000044
+	JGE  search721
+	JMP  atmoststretch
+
+search721:
+	JMP equalstretch
+
+search720:
+	CMPL AX, $0x00000046
+	JGE  search722
+	JMP  choosestretch
+
+search722:
+	JMP maximumstretch
+
+search719:
+	CMPL AX, $0x00000049
+	JGE  search723
+	CMPL AX, $0x00000048
+	JGE  search724
+	JMP  minimumstretch
+
+search724:
+	JMP andstretch
+
+search723:
+	CMPL AX, $0x0000004a
+	JGE  search725
+	JMP  orstretch
+
+search725:
+	CMPL AX, $0x0000004b
+	JGE  search726
+	JMP  shiftupstretch
+
+search726:
+	JMP shiftdownstretch
 
 select:
 	MOVL      (SI), R8
@@ -2281,197 +3821,337 @@ select:
 	MOVL      (SI), AX
 	MOVL      4(SI), CX
 	ADDQ      $0x08, SI
-	CMPL      AX, $0x00000013
-	JGE       search419
-	CMPL      AX, $0x00000009
-	JGE       search420
+	CMPL      AX, $0x00000021
+	JGE       search727
+	CMPL      AX, $0x00000010
+	JGE       search728
+	CMPL      AX, $0x00000008
+	JGE       search729
 	CMPL      AX, $0x00000004
-	JGE       search421
+	JGE       search730
 	CMPL      AX, $0x00000002
-	JGE       search422
+	JGE       search731
 	CMPL      AX, $0x00000001
-	JGE       search423
+	JGE       search732
 	JMP       end
 
-search423:
+search732:
 	JMP add
 
-search422:
+search731:
 	CMPL AX, $0x00000003
-	JGE  search424
+	JGE  search733
 	JMP  sub
 
-search424:
+search733:
 	JMP mul
 
-search421:
+search730:
 	CMPL AX, $0x00000006
-	JGE  search425
+	JGE  search734
 	CMPL AX, $0x00000005
-	JGE  search426
+	JGE  search735
 	JMP  fma
 
-search426:
+search735:
 	JMP fnma
 
-search425:
+search734:
 	CMPL AX, $0x00000007
-	JGE  search427
+	JGE  search736
 	JMP  div
 
-search427:
-	CMPL AX, $0x00000008
-	JGE  search428
-	JMP  max
+search736:
+	JMP max
 
-search428:
-	JMP min
-
-search420:
-	CMPL AX, $0x0000000e
-	JGE  search429
-	CMPL AX, $0x0000000b
-	JGE  search430
-	CMPL AX, $0x0000000a
-	JGE  search431
-	JMP  sqrt
-
-search431:
-	JMP floor
-
-search430:
+search729:
 	CMPL AX, $0x0000000c
-	JGE  search432
-	JMP  select
+	JGE  search737
+	CMPL AX, $0x0000000a
+	JGE  search738
+	CMPL AX, $0x00000009
+	JGE  search739
+	JMP  min
 
-search432:
+search739:
+	JMP sqrt
+
+search738:
+	CMPL AX, $0x0000000b
+	JGE  search740
+	JMP  floor
+
+search740:
+	JMP select
+
+search737:
+	CMPL AX, $0x0000000e
+	JGE  search741
 	CMPL AX, $0x0000000d
-	JGE  search433
+	JGE  search742
 	JMP  copy
 
-search433:
+search742:
 	JMP absmax
 
-search429:
-	CMPL AX, $0x00000010
-	JGE  search434
+search741:
 	CMPL AX, $0x0000000f
-	JGE  search435
+	JGE  search743
 	JMP  abssum
 
-search435:
+search743:
 	JMP dot
 
-search434:
+search728:
+	CMPL AX, $0x00000018
+	JGE  search744
+	CMPL AX, $0x00000014
+	JGE  search745
+	CMPL AX, $0x00000012
+	JGE  search746
 	CMPL AX, $0x00000011
-	JGE  search436
+	JGE  search747
 	JMP  maxnegproduct
 
-search436:
-	CMPL AX, $0x00000012
-	JGE  search437
-	JMP  pivot
+search747:
+	JMP pivot
 
-search437:
-	JMP scale
+search746:
+	CMPL AX, $0x00000013
+	JGE  search748
+	JMP  scale
 
-search419:
-	CMPL AX, $0x0000001d
-	JGE  search438
-	CMPL AX, $0x00000018
-	JGE  search439
-	CMPL AX, $0x00000015
-	JGE  search440
-	CMPL AX, $0x00000014
-	JGE  search441
-	JMP  symmetric
+search748:
+	JMP symmetric
 
-search441:
-	JMP product
-
-search440:
+search745:
 	CMPL AX, $0x00000016
-	JGE  search442
-	JMP  forward
+	JGE  search749
+	CMPL AX, $0x00000015
+	JGE  search750
+	JMP  product
 
-search442:
+search750:
+	JMP forward
+
+search749:
 	CMPL AX, $0x00000017
-	JGE  search443
+	JGE  search751
 	JMP  backward
 
-search443:
+search751:
 	JMP lower
 
-search439:
+search744:
+	CMPL AX, $0x0000001c
+	JGE  search752
 	CMPL AX, $0x0000001a
-	JGE  search444
+	JGE  search753
 	CMPL AX, $0x00000019
-	JGE  search445
+	JGE  search754
 	JMP  upper
 
-search445:
+search754:
 	JMP neg
 
-search444:
+search753:
 	CMPL AX, $0x0000001b
-	JGE  search446
+	JGE  search755
 	JMP  abs
 
-search446:
-	CMPL AX, $0x0000001c
-	JGE  search447
-	JMP  less
+search755:
+	JMP less
 
-search447:
-	JMP atmost
-
-search438:
-	CMPL AX, $0x00000022
-	JGE  search448
-	CMPL AX, $0x0000001f
-	JGE  search449
+search752:
 	CMPL AX, $0x0000001e
-	JGE  search450
-	JMP  equal
+	JGE  search756
+	CMPL AX, $0x0000001d
+	JGE  search757
+	JMP  atmost
 
-search450:
-	JMP choose
+search757:
+	JMP equal
 
-search449:
+search756:
+	CMPL AX, $0x0000001f
+	JGE  search758
+	JMP  choose
+
+search758:
 	CMPL AX, $0x00000020
-	JGE  search451
+	JGE  search759
 	JMP  maximum
 
-search451:
-	CMPL AX, $0x00000021
-	JGE  search452
-	JMP  minimum
+search759:
+	JMP minimum
 
-search452:
-	JMP and
-
-search448:
-	CMPL AX, $0x00000024
-	JGE  search453
-	CMPL AX, $0x00000023
-	JGE  search454
-	JMP  or
-
-search454:
-	JMP shiftup
-
-search453:
+search727:
+	CMPL AX, $0x00000033
+	JGE  search760
+	CMPL AX, $0x0000002a
+	JGE  search761
 	CMPL AX, $0x00000025
-	JGE  search455
-	JMP  shiftdown
+	JGE  search762
+	CMPL AX, $0x00000023
+	JGE  search763
+	CMPL AX, $0x00000022
+	JGE  search764
+	JMP  and
 
-search455:
+search764:
+	JMP or
+
+search763:
+	CMPL AX, $0x00000024
+	JGE  search765
+	JMP  shiftup
+
+search765:
+	JMP shiftdown
+
+search762:
+	CMPL AX, $0x00000028
+	JGE  search766
 	CMPL AX, $0x00000026
-	JGE  search456
+	JGE  search767
 	JMP  row
 
-search456:
+search767:
 	JMP rowset
+
+search766:
+	CMPL AX, $0x00000029
+	JGE  search768
+	JMP  addstretch
+
+search768:
+	JMP substretch
+
+search761:
+	CMPL AX, $0x0000002e
+	JGE  search769
+	CMPL AX, $0x0000002c
+	JGE  search770
+	CMPL AX, $0x0000002b
+	JGE  search771
+	JMP  mulstretch
+
+search771:
+	JMP fmastretch
+
+search770:
+	CMPL AX, $0x0000002d
+	JGE  search772
+	JMP  fnmastretch
+
+search772:
+	JMP divstretch
+
+search769:
+	CMPL AX, $0x00000030
+	JGE  search773
+	CMPL AX, $0x0000002f
+	JGE  search774
+	JMP  maxstretch
+
+search774:
+	JMP minstretch
+
+search773:
+	CMPL AX, $0x00000031
+	JGE  search775
+	JMP  sqrtstretch
+
+search775:
+	CMPL AX, $0x00000032
+	JGE  search776
+	JMP  floorstretch
+
+search776:
+	JMP selectstretch
+
+search760:
+	CMPL AX, $0x00000043
+	JGE  search777
+	CMPL AX, $0x00000037
+	JGE  search778
+	CMPL AX, $0x00000035
+	JGE  search779
+	CMPL AX, $0x00000034
+	JGE  search780
+	JMP  copystretch
+
+search780:
+	JMP absmaxstretch
+
+search779:
+	CMPL AX, $0x00000036
+	JGE  search781
+	JMP  abssumstretch
+
+search781:
+	JMP dotstretch
+
+search778:
+	CMPL AX, $0x00000041
+	JGE  search782
+	CMPL AX, $0x00000040
+	JGE  search783
+	JMP  maxnegproductstretch
+
+search783:
+	JMP negstretch
+
+search782:
+	CMPL AX, $0x00000042
+	JGE  search784
+	JMP  absstretch
+
+search784:
+	JMP lessstretch
+
+search777:
+	CMPL AX, $0x00000047
+	JGE  search785
+	CMPL AX, $0x00000045
+	JGE  search786
+	CMPL AX, $0x00000044
+	JGE  search787
+	JMP  atmoststretch
+
+search787:
+	JMP equalstretch
+
+search786:
+	CMPL AX, $0x00000046
+	JGE  search788
+	JMP  choosestretch
+
+search788:
+	JMP maximumstretch
+
+search785:
+	CMPL AX, $0x00000049
+	JGE  search789
+	CMPL AX, $0x00000048
+	JGE  search790
+	JMP  minimumstretch
+
+search790:
+	JMP andstretch
+
+search789:
+	CMPL AX, $0x0000004a
+	JGE  search791
+	JMP  orstretch
+
+search791:
+	CMPL AX, $0x0000004b
+	JGE  search792
+	JMP  shiftupstretch
+
+search792:
+	JMP shiftdownstretch
 
 copy:
 	MOVL    (SI), R8
@@ -2484,197 +4164,337 @@ copy:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search457
-	CMPL    AX, $0x00000009
-	JGE     search458
+	CMPL    AX, $0x00000021
+	JGE     search793
+	CMPL    AX, $0x00000010
+	JGE     search794
+	CMPL    AX, $0x00000008
+	JGE     search795
 	CMPL    AX, $0x00000004
-	JGE     search459
+	JGE     search796
 	CMPL    AX, $0x00000002
-	JGE     search460
+	JGE     search797
 	CMPL    AX, $0x00000001
-	JGE     search461
+	JGE     search798
 	JMP     end
 
-search461:
+search798:
 	JMP add
 
-search460:
+search797:
 	CMPL AX, $0x00000003
-	JGE  search462
+	JGE  search799
 	JMP  sub
 
-search462:
+search799:
 	JMP mul
 
-search459:
+search796:
 	CMPL AX, $0x00000006
-	JGE  search463
+	JGE  search800
 	CMPL AX, $0x00000005
-	JGE  search464
+	JGE  search801
 	JMP  fma
 
-search464:
+search801:
 	JMP fnma
 
-search463:
+search800:
 	CMPL AX, $0x00000007
-	JGE  search465
+	JGE  search802
 	JMP  div
 
-search465:
-	CMPL AX, $0x00000008
-	JGE  search466
-	JMP  max
+search802:
+	JMP max
 
-search466:
-	JMP min
-
-search458:
-	CMPL AX, $0x0000000e
-	JGE  search467
-	CMPL AX, $0x0000000b
-	JGE  search468
-	CMPL AX, $0x0000000a
-	JGE  search469
-	JMP  sqrt
-
-search469:
-	JMP floor
-
-search468:
+search795:
 	CMPL AX, $0x0000000c
-	JGE  search470
-	JMP  select
+	JGE  search803
+	CMPL AX, $0x0000000a
+	JGE  search804
+	CMPL AX, $0x00000009
+	JGE  search805
+	JMP  min
 
-search470:
+search805:
+	JMP sqrt
+
+search804:
+	CMPL AX, $0x0000000b
+	JGE  search806
+	JMP  floor
+
+search806:
+	JMP select
+
+search803:
+	CMPL AX, $0x0000000e
+	JGE  search807
 	CMPL AX, $0x0000000d
-	JGE  search471
+	JGE  search808
 	JMP  copy
 
-search471:
+search808:
 	JMP absmax
 
-search467:
-	CMPL AX, $0x00000010
-	JGE  search472
+search807:
 	CMPL AX, $0x0000000f
-	JGE  search473
+	JGE  search809
 	JMP  abssum
 
-search473:
+search809:
 	JMP dot
 
-search472:
+search794:
+	CMPL AX, $0x00000018
+	JGE  search810
+	CMPL AX, $0x00000014
+	JGE  search811
+	CMPL AX, $0x00000012
+	JGE  search812
 	CMPL AX, $0x00000011
-	JGE  search474
+	JGE  search813
 	JMP  maxnegproduct
 
-search474:
-	CMPL AX, $0x00000012
-	JGE  search475
-	JMP  pivot
+search813:
+	JMP pivot
 
-search475:
-	JMP scale
+search812:
+	CMPL AX, $0x00000013
+	JGE  search814
+	JMP  scale
 
-search457:
-	CMPL AX, $0x0000001d
-	JGE  search476
-	CMPL AX, $0x00000018
-	JGE  search477
-	CMPL AX, $0x00000015
-	JGE  search478
-	CMPL AX, $0x00000014
-	JGE  search479
-	JMP  symmetric
+search814:
+	JMP symmetric
 
-search479:
-	JMP product
-
-search478:
+search811:
 	CMPL AX, $0x00000016
-	JGE  search480
-	JMP  forward
+	JGE  search815
+	CMPL AX, $0x00000015
+	JGE  search816
+	JMP  product
 
-search480:
+search816:
+	JMP forward
+
+search815:
 	CMPL AX, $0x00000017
-	JGE  search481
+	JGE  search817
 	JMP  backward
 
-search481:
+search817:
 	JMP lower
 
-search477:
+search810:
+	CMPL AX, $0x0000001c
+	JGE  search818
 	CMPL AX, $0x0000001a
-	JGE  search482
+	JGE  search819
 	CMPL AX, $0x00000019
-	JGE  search483
+	JGE  search820
 	JMP  upper
 
-search483:
+search820:
 	JMP neg
 
-search482:
+search819:
 	CMPL AX, $0x0000001b
-	JGE  search484
+	JGE  search821
 	JMP  abs
 
-search484:
-	CMPL AX, $0x0000001c
-	JGE  search485
-	JMP  less
+search821:
+	JMP less
 
-search485:
-	JMP atmost
-
-search476:
-	CMPL AX, $0x00000022
-	JGE  search486
-	CMPL AX, $0x0000001f
-	JGE  search487
+search818:
 	CMPL AX, $0x0000001e
-	JGE  search488
-	JMP  equal
+	JGE  search822
+	CMPL AX, $0x0000001d
+	JGE  search823
+	JMP  atmost
 
-search488:
-	JMP choose
+search823:
+	JMP equal
 
-search487:
+search822:
+	CMPL AX, $0x0000001f
+	JGE  search824
+	JMP  choose
+
+search824:
 	CMPL AX, $0x00000020
-	JGE  search489
+	JGE  search825
 	JMP  maximum
 
-search489:
-	CMPL AX, $0x00000021
-	JGE  search490
-	JMP  minimum
+search825:
+	JMP minimum
 
-search490:
-	JMP and
-
-search486:
-	CMPL AX, $0x00000024
-	JGE  search491
-	CMPL AX, $0x00000023
-	JGE  search492
-	JMP  or
-
-search492:
-	JMP shiftup
-
-search491:
+search793:
+	CMPL AX, $0x00000033
+	JGE  search826
+	CMPL AX, $0x0000002a
+	JGE  search827
 	CMPL AX, $0x00000025
-	JGE  search493
-	JMP  shiftdown
+	JGE  search828
+	CMPL AX, $0x00000023
+	JGE  search829
+	CMPL AX, $0x00000022
+	JGE  search830
+	JMP  and
 
-search493:
+search830:
+	JMP or
+
+search829:
+	CMPL AX, $0x00000024
+	JGE  search831
+	JMP  shiftup
+
+search831:
+	JMP shiftdown
+
+search828:
+	CMPL AX, $0x00000028
+	JGE  search832
 	CMPL AX, $0x00000026
-	JGE  search494
+	JGE  search833
 	JMP  row
 
-search494:
+search833:
 	JMP rowset
+
+search832:
+	CMPL AX, $0x00000029
+	JGE  search834
+	JMP  addstretch
+
+search834:
+	JMP substretch
+
+search827:
+	CMPL AX, $0x0000002e
+	JGE  search835
+	CMPL AX, $0x0000002c
+	JGE  search836
+	CMPL AX, $0x0000002b
+	JGE  search837
+	JMP  mulstretch
+
+search837:
+	JMP fmastretch
+
+search836:
+	CMPL AX, $0x0000002d
+	JGE  search838
+	JMP  fnmastretch
+
+search838:
+	JMP divstretch
+
+search835:
+	CMPL AX, $0x00000030
+	JGE  search839
+	CMPL AX, $0x0000002f
+	JGE  search840
+	JMP  maxstretch
+
+search840:
+	JMP minstretch
+
+search839:
+	CMPL AX, $0x00000031
+	JGE  search841
+	JMP  sqrtstretch
+
+search841:
+	CMPL AX, $0x00000032
+	JGE  search842
+	JMP  floorstretch
+
+search842:
+	JMP selectstretch
+
+search826:
+	CMPL AX, $0x00000043
+	JGE  search843
+	CMPL AX, $0x00000037
+	JGE  search844
+	CMPL AX, $0x00000035
+	JGE  search845
+	CMPL AX, $0x00000034
+	JGE  search846
+	JMP  copystretch
+
+search846:
+	JMP absmaxstretch
+
+search845:
+	CMPL AX, $0x00000036
+	JGE  search847
+	JMP  abssumstretch
+
+search847:
+	JMP dotstretch
+
+search844:
+	CMPL AX, $0x00000041
+	JGE  search848
+	CMPL AX, $0x00000040
+	JGE  search849
+	JMP  maxnegproductstretch
+
+search849:
+	JMP negstretch
+
+search848:
+	CMPL AX, $0x00000042
+	JGE  search850
+	JMP  absstretch
+
+search850:
+	JMP lessstretch
+
+search843:
+	CMPL AX, $0x00000047
+	JGE  search851
+	CMPL AX, $0x00000045
+	JGE  search852
+	CMPL AX, $0x00000044
+	JGE  search853
+	JMP  atmoststretch
+
+search853:
+	JMP equalstretch
+
+search852:
+	CMPL AX, $0x00000046
+	JGE  search854
+	JMP  choosestretch
+
+search854:
+	JMP maximumstretch
+
+search851:
+	CMPL AX, $0x00000049
+	JGE  search855
+	CMPL AX, $0x00000048
+	JGE  search856
+	JMP  minimumstretch
+
+search856:
+	JMP andstretch
+
+search855:
+	CMPL AX, $0x0000004a
+	JGE  search857
+	JMP  orstretch
+
+search857:
+	CMPL AX, $0x0000004b
+	JGE  search858
+	JMP  shiftupstretch
+
+search858:
+	JMP shiftdownstretch
 
 absmax:
 	MOVL    (SI), DX
@@ -2692,197 +4512,337 @@ absmaxloop:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search495
-	CMPL    AX, $0x00000009
-	JGE     search496
+	CMPL    AX, $0x00000021
+	JGE     search859
+	CMPL    AX, $0x00000010
+	JGE     search860
+	CMPL    AX, $0x00000008
+	JGE     search861
 	CMPL    AX, $0x00000004
-	JGE     search497
+	JGE     search862
 	CMPL    AX, $0x00000002
-	JGE     search498
+	JGE     search863
 	CMPL    AX, $0x00000001
-	JGE     search499
+	JGE     search864
 	JMP     end
 
-search499:
+search864:
 	JMP add
 
-search498:
+search863:
 	CMPL AX, $0x00000003
-	JGE  search500
+	JGE  search865
 	JMP  sub
 
-search500:
+search865:
 	JMP mul
 
-search497:
+search862:
 	CMPL AX, $0x00000006
-	JGE  search501
+	JGE  search866
 	CMPL AX, $0x00000005
-	JGE  search502
+	JGE  search867
 	JMP  fma
 
-search502:
+search867:
 	JMP fnma
 
-search501:
+search866:
 	CMPL AX, $0x00000007
-	JGE  search503
+	JGE  search868
 	JMP  div
 
-search503:
-	CMPL AX, $0x00000008
-	JGE  search504
-	JMP  max
+search868:
+	JMP max
 
-search504:
-	JMP min
-
-search496:
-	CMPL AX, $0x0000000e
-	JGE  search505
-	CMPL AX, $0x0000000b
-	JGE  search506
-	CMPL AX, $0x0000000a
-	JGE  search507
-	JMP  sqrt
-
-search507:
-	JMP floor
-
-search506:
+search861:
 	CMPL AX, $0x0000000c
-	JGE  search508
-	JMP  select
+	JGE  search869
+	CMPL AX, $0x0000000a
+	JGE  search870
+	CMPL AX, $0x00000009
+	JGE  search871
+	JMP  min
 
-search508:
+search871:
+	JMP sqrt
+
+search870:
+	CMPL AX, $0x0000000b
+	JGE  search872
+	JMP  floor
+
+search872:
+	JMP select
+
+search869:
+	CMPL AX, $0x0000000e
+	JGE  search873
 	CMPL AX, $0x0000000d
-	JGE  search509
+	JGE  search874
 	JMP  copy
 
-search509:
+search874:
 	JMP absmax
 
-search505:
-	CMPL AX, $0x00000010
-	JGE  search510
+search873:
 	CMPL AX, $0x0000000f
-	JGE  search511
+	JGE  search875
 	JMP  abssum
 
-search511:
+search875:
 	JMP dot
 
-search510:
+search860:
+	CMPL AX, $0x00000018
+	JGE  search876
+	CMPL AX, $0x00000014
+	JGE  search877
+	CMPL AX, $0x00000012
+	JGE  search878
 	CMPL AX, $0x00000011
-	JGE  search512
+	JGE  search879
 	JMP  maxnegproduct
 
-search512:
-	CMPL AX, $0x00000012
-	JGE  search513
-	JMP  pivot
+search879:
+	JMP pivot
 
-search513:
-	JMP scale
+search878:
+	CMPL AX, $0x00000013
+	JGE  search880
+	JMP  scale
 
-search495:
-	CMPL AX, $0x0000001d
-	JGE  search514
-	CMPL AX, $0x00000018
-	JGE  search515
-	CMPL AX, $0x00000015
-	JGE  search516
-	CMPL AX, $0x00000014
-	JGE  search517
-	JMP  symmetric
+search880:
+	JMP symmetric
 
-search517:
-	JMP product
-
-search516:
+search877:
 	CMPL AX, $0x00000016
-	JGE  search518
-	JMP  forward
+	JGE  search881
+	CMPL AX, $0x00000015
+	JGE  search882
+	JMP  product
 
-search518:
+search882:
+	JMP forward
+
+search881:
 	CMPL AX, $0x00000017
-	JGE  search519
+	JGE  search883
 	JMP  backward
 
-search519:
+search883:
 	JMP lower
 
-search515:
+search876:
+	CMPL AX, $0x0000001c
+	JGE  search884
 	CMPL AX, $0x0000001a
-	JGE  search520
+	JGE  search885
 	CMPL AX, $0x00000019
-	JGE  search521
+	JGE  search886
 	JMP  upper
 
-search521:
+search886:
 	JMP neg
 
-search520:
+search885:
 	CMPL AX, $0x0000001b
-	JGE  search522
+	JGE  search887
 	JMP  abs
 
-search522:
-	CMPL AX, $0x0000001c
-	JGE  search523
-	JMP  less
+search887:
+	JMP less
 
-search523:
-	JMP atmost
-
-search514:
-	CMPL AX, $0x00000022
-	JGE  search524
-	CMPL AX, $0x0000001f
-	JGE  search525
+search884:
 	CMPL AX, $0x0000001e
-	JGE  search526
-	JMP  equal
+	JGE  search888
+	CMPL AX, $0x0000001d
+	JGE  search889
+	JMP  atmost
 
-search526:
-	JMP choose
+search889:
+	JMP equal
 
-search525:
+search888:
+	CMPL AX, $0x0000001f
+	JGE  search890
+	JMP  choose
+
+search890:
 	CMPL AX, $0x00000020
-	JGE  search527
+	JGE  search891
 	JMP  maximum
 
-search527:
-	CMPL AX, $0x00000021
-	JGE  search528
-	JMP  minimum
+search891:
+	JMP minimum
 
-search528:
-	JMP and
-
-search524:
-	CMPL AX, $0x00000024
-	JGE  search529
-	CMPL AX, $0x00000023
-	JGE  search530
-	JMP  or
-
-search530:
-	JMP shiftup
-
-search529:
+search859:
+	CMPL AX, $0x00000033
+	JGE  search892
+	CMPL AX, $0x0000002a
+	JGE  search893
 	CMPL AX, $0x00000025
-	JGE  search531
-	JMP  shiftdown
+	JGE  search894
+	CMPL AX, $0x00000023
+	JGE  search895
+	CMPL AX, $0x00000022
+	JGE  search896
+	JMP  and
 
-search531:
+search896:
+	JMP or
+
+search895:
+	CMPL AX, $0x00000024
+	JGE  search897
+	JMP  shiftup
+
+search897:
+	JMP shiftdown
+
+search894:
+	CMPL AX, $0x00000028
+	JGE  search898
 	CMPL AX, $0x00000026
-	JGE  search532
+	JGE  search899
 	JMP  row
 
-search532:
+search899:
 	JMP rowset
+
+search898:
+	CMPL AX, $0x00000029
+	JGE  search900
+	JMP  addstretch
+
+search900:
+	JMP substretch
+
+search893:
+	CMPL AX, $0x0000002e
+	JGE  search901
+	CMPL AX, $0x0000002c
+	JGE  search902
+	CMPL AX, $0x0000002b
+	JGE  search903
+	JMP  mulstretch
+
+search903:
+	JMP fmastretch
+
+search902:
+	CMPL AX, $0x0000002d
+	JGE  search904
+	JMP  fnmastretch
+
+search904:
+	JMP divstretch
+
+search901:
+	CMPL AX, $0x00000030
+	JGE  search905
+	CMPL AX, $0x0000002f
+	JGE  search906
+	JMP  maxstretch
+
+search906:
+	JMP minstretch
+
+search905:
+	CMPL AX, $0x00000031
+	JGE  search907
+	JMP  sqrtstretch
+
+search907:
+	CMPL AX, $0x00000032
+	JGE  search908
+	JMP  floorstretch
+
+search908:
+	JMP selectstretch
+
+search892:
+	CMPL AX, $0x00000043
+	JGE  search909
+	CMPL AX, $0x00000037
+	JGE  search910
+	CMPL AX, $0x00000035
+	JGE  search911
+	CMPL AX, $0x00000034
+	JGE  search912
+	JMP  copystretch
+
+search912:
+	JMP absmaxstretch
+
+search911:
+	CMPL AX, $0x00000036
+	JGE  search913
+	JMP  abssumstretch
+
+search913:
+	JMP dotstretch
+
+search910:
+	CMPL AX, $0x00000041
+	JGE  search914
+	CMPL AX, $0x00000040
+	JGE  search915
+	JMP  maxnegproductstretch
+
+search915:
+	JMP negstretch
+
+search914:
+	CMPL AX, $0x00000042
+	JGE  search916
+	JMP  absstretch
+
+search916:
+	JMP lessstretch
+
+search909:
+	CMPL AX, $0x00000047
+	JGE  search917
+	CMPL AX, $0x00000045
+	JGE  search918
+	CMPL AX, $0x00000044
+	JGE  search919
+	JMP  atmoststretch
+
+search919:
+	JMP equalstretch
+
+search918:
+	CMPL AX, $0x00000046
+	JGE  search920
+	JMP  choosestretch
+
+search920:
+	JMP maximumstretch
+
+search917:
+	CMPL AX, $0x00000049
+	JGE  search921
+	CMPL AX, $0x00000048
+	JGE  search922
+	JMP  minimumstretch
+
+search922:
+	JMP andstretch
+
+search921:
+	CMPL AX, $0x0000004a
+	JGE  search923
+	JMP  orstretch
+
+search923:
+	CMPL AX, $0x0000004b
+	JGE  search924
+	JMP  shiftupstretch
+
+search924:
+	JMP shiftdownstretch
 
 abssum:
 	MOVL    (SI), DX
@@ -2900,197 +4860,337 @@ abssumloop:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search533
-	CMPL    AX, $0x00000009
-	JGE     search534
+	CMPL    AX, $0x00000021
+	JGE     search925
+	CMPL    AX, $0x00000010
+	JGE     search926
+	CMPL    AX, $0x00000008
+	JGE     search927
 	CMPL    AX, $0x00000004
-	JGE     search535
+	JGE     search928
 	CMPL    AX, $0x00000002
-	JGE     search536
+	JGE     search929
 	CMPL    AX, $0x00000001
-	JGE     search537
+	JGE     search930
 	JMP     end
 
-search537:
+search930:
 	JMP add
 
-search536:
+search929:
 	CMPL AX, $0x00000003
-	JGE  search538
+	JGE  search931
 	JMP  sub
 
-search538:
+search931:
 	JMP mul
 
-search535:
+search928:
 	CMPL AX, $0x00000006
-	JGE  search539
+	JGE  search932
 	CMPL AX, $0x00000005
-	JGE  search540
+	JGE  search933
 	JMP  fma
 
-search540:
+search933:
 	JMP fnma
 
-search539:
+search932:
 	CMPL AX, $0x00000007
-	JGE  search541
+	JGE  search934
 	JMP  div
 
-search541:
-	CMPL AX, $0x00000008
-	JGE  search542
-	JMP  max
+search934:
+	JMP max
 
-search542:
-	JMP min
-
-search534:
-	CMPL AX, $0x0000000e
-	JGE  search543
-	CMPL AX, $0x0000000b
-	JGE  search544
-	CMPL AX, $0x0000000a
-	JGE  search545
-	JMP  sqrt
-
-search545:
-	JMP floor
-
-search544:
+search927:
 	CMPL AX, $0x0000000c
-	JGE  search546
-	JMP  select
+	JGE  search935
+	CMPL AX, $0x0000000a
+	JGE  search936
+	CMPL AX, $0x00000009
+	JGE  search937
+	JMP  min
 
-search546:
+search937:
+	JMP sqrt
+
+search936:
+	CMPL AX, $0x0000000b
+	JGE  search938
+	JMP  floor
+
+search938:
+	JMP select
+
+search935:
+	CMPL AX, $0x0000000e
+	JGE  search939
 	CMPL AX, $0x0000000d
-	JGE  search547
+	JGE  search940
 	JMP  copy
 
-search547:
+search940:
 	JMP absmax
 
-search543:
-	CMPL AX, $0x00000010
-	JGE  search548
+search939:
 	CMPL AX, $0x0000000f
-	JGE  search549
+	JGE  search941
 	JMP  abssum
 
-search549:
+search941:
 	JMP dot
 
-search548:
+search926:
+	CMPL AX, $0x00000018
+	JGE  search942
+	CMPL AX, $0x00000014
+	JGE  search943
+	CMPL AX, $0x00000012
+	JGE  search944
 	CMPL AX, $0x00000011
-	JGE  search550
+	JGE  search945
 	JMP  maxnegproduct
 
-search550:
-	CMPL AX, $0x00000012
-	JGE  search551
-	JMP  pivot
+search945:
+	JMP pivot
 
-search551:
-	JMP scale
+search944:
+	CMPL AX, $0x00000013
+	JGE  search946
+	JMP  scale
 
-search533:
-	CMPL AX, $0x0000001d
-	JGE  search552
-	CMPL AX, $0x00000018
-	JGE  search553
-	CMPL AX, $0x00000015
-	JGE  search554
-	CMPL AX, $0x00000014
-	JGE  search555
-	JMP  symmetric
+search946:
+	JMP symmetric
 
-search555:
-	JMP product
-
-search554:
+search943:
 	CMPL AX, $0x00000016
-	JGE  search556
-	JMP  forward
+	JGE  search947
+	CMPL AX, $0x00000015
+	JGE  search948
+	JMP  product
 
-search556:
+search948:
+	JMP forward
+
+search947:
 	CMPL AX, $0x00000017
-	JGE  search557
+	JGE  search949
 	JMP  backward
 
-search557:
+search949:
 	JMP lower
 
-search553:
+search942:
+	CMPL AX, $0x0000001c
+	JGE  search950
 	CMPL AX, $0x0000001a
-	JGE  search558
+	JGE  search951
 	CMPL AX, $0x00000019
-	JGE  search559
+	JGE  search952
 	JMP  upper
 
-search559:
+search952:
 	JMP neg
 
-search558:
+search951:
 	CMPL AX, $0x0000001b
-	JGE  search560
+	JGE  search953
 	JMP  abs
 
-search560:
-	CMPL AX, $0x0000001c
-	JGE  search561
-	JMP  less
+search953:
+	JMP less
 
-search561:
-	JMP atmost
-
-search552:
-	CMPL AX, $0x00000022
-	JGE  search562
-	CMPL AX, $0x0000001f
-	JGE  search563
+search950:
 	CMPL AX, $0x0000001e
-	JGE  search564
-	JMP  equal
+	JGE  search954
+	CMPL AX, $0x0000001d
+	JGE  search955
+	JMP  atmost
 
-search564:
-	JMP choose
+search955:
+	JMP equal
 
-search563:
+search954:
+	CMPL AX, $0x0000001f
+	JGE  search956
+	JMP  choose
+
+search956:
 	CMPL AX, $0x00000020
-	JGE  search565
+	JGE  search957
 	JMP  maximum
 
-search565:
-	CMPL AX, $0x00000021
-	JGE  search566
-	JMP  minimum
+search957:
+	JMP minimum
 
-search566:
-	JMP and
-
-search562:
-	CMPL AX, $0x00000024
-	JGE  search567
-	CMPL AX, $0x00000023
-	JGE  search568
-	JMP  or
-
-search568:
-	JMP shiftup
-
-search567:
+search925:
+	CMPL AX, $0x00000033
+	JGE  search958
+	CMPL AX, $0x0000002a
+	JGE  search959
 	CMPL AX, $0x00000025
-	JGE  search569
-	JMP  shiftdown
+	JGE  search960
+	CMPL AX, $0x00000023
+	JGE  search961
+	CMPL AX, $0x00000022
+	JGE  search962
+	JMP  and
 
-search569:
+search962:
+	JMP or
+
+search961:
+	CMPL AX, $0x00000024
+	JGE  search963
+	JMP  shiftup
+
+search963:
+	JMP shiftdown
+
+search960:
+	CMPL AX, $0x00000028
+	JGE  search964
 	CMPL AX, $0x00000026
-	JGE  search570
+	JGE  search965
 	JMP  row
 
-search570:
+search965:
 	JMP rowset
+
+search964:
+	CMPL AX, $0x00000029
+	JGE  search966
+	JMP  addstretch
+
+search966:
+	JMP substretch
+
+search959:
+	CMPL AX, $0x0000002e
+	JGE  search967
+	CMPL AX, $0x0000002c
+	JGE  search968
+	CMPL AX, $0x0000002b
+	JGE  search969
+	JMP  mulstretch
+
+search969:
+	JMP fmastretch
+
+search968:
+	CMPL AX, $0x0000002d
+	JGE  search970
+	JMP  fnmastretch
+
+search970:
+	JMP divstretch
+
+search967:
+	CMPL AX, $0x00000030
+	JGE  search971
+	CMPL AX, $0x0000002f
+	JGE  search972
+	JMP  maxstretch
+
+search972:
+	JMP minstretch
+
+search971:
+	CMPL AX, $0x00000031
+	JGE  search973
+	JMP  sqrtstretch
+
+search973:
+	CMPL AX, $0x00000032
+	JGE  search974
+	JMP  floorstretch
+
+search974:
+	JMP selectstretch
+
+search958:
+	CMPL AX, $0x00000043
+	JGE  search975
+	CMPL AX, $0x00000037
+	JGE  search976
+	CMPL AX, $0x00000035
+	JGE  search977
+	CMPL AX, $0x00000034
+	JGE  search978
+	JMP  copystretch
+
+search978:
+	JMP absmaxstretch
+
+search977:
+	CMPL AX, $0x00000036
+	JGE  search979
+	JMP  abssumstretch
+
+search979:
+	JMP dotstretch
+
+search976:
+	CMPL AX, $0x00000041
+	JGE  search980
+	CMPL AX, $0x00000040
+	JGE  search981
+	JMP  maxnegproductstretch
+
+search981:
+	JMP negstretch
+
+search980:
+	CMPL AX, $0x00000042
+	JGE  search982
+	JMP  absstretch
+
+search982:
+	JMP lessstretch
+
+search975:
+	CMPL AX, $0x00000047
+	JGE  search983
+	CMPL AX, $0x00000045
+	JGE  search984
+	CMPL AX, $0x00000044
+	JGE  search985
+	JMP  atmoststretch
+
+search985:
+	JMP equalstretch
+
+search984:
+	CMPL AX, $0x00000046
+	JGE  search986
+	JMP  choosestretch
+
+search986:
+	JMP maximumstretch
+
+search983:
+	CMPL AX, $0x00000049
+	JGE  search987
+	CMPL AX, $0x00000048
+	JGE  search988
+	JMP  minimumstretch
+
+search988:
+	JMP andstretch
+
+search987:
+	CMPL AX, $0x0000004a
+	JGE  search989
+	JMP  orstretch
+
+search989:
+	CMPL AX, $0x0000004b
+	JGE  search990
+	JMP  shiftupstretch
+
+search990:
+	JMP shiftdownstretch
 
 dot:
 	MOVL    (SI), DX
@@ -3109,197 +5209,337 @@ dotloop:
 	MOVL        (SI), AX
 	MOVL        4(SI), CX
 	ADDQ        $0x08, SI
-	CMPL        AX, $0x00000013
-	JGE         search571
-	CMPL        AX, $0x00000009
-	JGE         search572
+	CMPL        AX, $0x00000021
+	JGE         search991
+	CMPL        AX, $0x00000010
+	JGE         search992
+	CMPL        AX, $0x00000008
+	JGE         search993
 	CMPL        AX, $0x00000004
-	JGE         search573
+	JGE         search994
 	CMPL        AX, $0x00000002
-	JGE         search574
+	JGE         search995
 	CMPL        AX, $0x00000001
-	JGE         search575
+	JGE         search996
 	JMP         end
 
-search575:
+search996:
 	JMP add
 
-search574:
+search995:
 	CMPL AX, $0x00000003
-	JGE  search576
+	JGE  search997
 	JMP  sub
 
-search576:
+search997:
 	JMP mul
 
-search573:
+search994:
 	CMPL AX, $0x00000006
-	JGE  search577
+	JGE  search998
 	CMPL AX, $0x00000005
-	JGE  search578
+	JGE  search999
 	JMP  fma
 
-search578:
+search999:
 	JMP fnma
 
-search577:
+search998:
 	CMPL AX, $0x00000007
-	JGE  search579
+	JGE  search1000
 	JMP  div
 
-search579:
-	CMPL AX, $0x00000008
-	JGE  search580
-	JMP  max
+search1000:
+	JMP max
 
-search580:
-	JMP min
-
-search572:
-	CMPL AX, $0x0000000e
-	JGE  search581
-	CMPL AX, $0x0000000b
-	JGE  search582
-	CMPL AX, $0x0000000a
-	JGE  search583
-	JMP  sqrt
-
-search583:
-	JMP floor
-
-search582:
+search993:
 	CMPL AX, $0x0000000c
-	JGE  search584
-	JMP  select
+	JGE  search1001
+	CMPL AX, $0x0000000a
+	JGE  search1002
+	CMPL AX, $0x00000009
+	JGE  search1003
+	JMP  min
 
-search584:
+search1003:
+	JMP sqrt
+
+search1002:
+	CMPL AX, $0x0000000b
+	JGE  search1004
+	JMP  floor
+
+search1004:
+	JMP select
+
+search1001:
+	CMPL AX, $0x0000000e
+	JGE  search1005
 	CMPL AX, $0x0000000d
-	JGE  search585
+	JGE  search1006
 	JMP  copy
 
-search585:
+search1006:
 	JMP absmax
 
-search581:
-	CMPL AX, $0x00000010
-	JGE  search586
+search1005:
 	CMPL AX, $0x0000000f
-	JGE  search587
+	JGE  search1007
 	JMP  abssum
 
-search587:
+search1007:
 	JMP dot
 
-search586:
+search992:
+	CMPL AX, $0x00000018
+	JGE  search1008
+	CMPL AX, $0x00000014
+	JGE  search1009
+	CMPL AX, $0x00000012
+	JGE  search1010
 	CMPL AX, $0x00000011
-	JGE  search588
+	JGE  search1011
 	JMP  maxnegproduct
 
-search588:
-	CMPL AX, $0x00000012
-	JGE  search589
-	JMP  pivot
+search1011:
+	JMP pivot
 
-search589:
-	JMP scale
+search1010:
+	CMPL AX, $0x00000013
+	JGE  search1012
+	JMP  scale
 
-search571:
-	CMPL AX, $0x0000001d
-	JGE  search590
-	CMPL AX, $0x00000018
-	JGE  search591
-	CMPL AX, $0x00000015
-	JGE  search592
-	CMPL AX, $0x00000014
-	JGE  search593
-	JMP  symmetric
+search1012:
+	JMP symmetric
 
-search593:
-	JMP product
-
-search592:
+search1009:
 	CMPL AX, $0x00000016
-	JGE  search594
-	JMP  forward
+	JGE  search1013
+	CMPL AX, $0x00000015
+	JGE  search1014
+	JMP  product
 
-search594:
+search1014:
+	JMP forward
+
+search1013:
 	CMPL AX, $0x00000017
-	JGE  search595
+	JGE  search1015
 	JMP  backward
 
-search595:
+search1015:
 	JMP lower
 
-search591:
+search1008:
+	CMPL AX, $0x0000001c
+	JGE  search1016
 	CMPL AX, $0x0000001a
-	JGE  search596
+	JGE  search1017
 	CMPL AX, $0x00000019
-	JGE  search597
+	JGE  search1018
 	JMP  upper
 
-search597:
+search1018:
 	JMP neg
 
-search596:
+search1017:
 	CMPL AX, $0x0000001b
-	JGE  search598
+	JGE  search1019
 	JMP  abs
 
-search598:
-	CMPL AX, $0x0000001c
-	JGE  search599
-	JMP  less
+search1019:
+	JMP less
 
-search599:
-	JMP atmost
-
-search590:
-	CMPL AX, $0x00000022
-	JGE  search600
-	CMPL AX, $0x0000001f
-	JGE  search601
+search1016:
 	CMPL AX, $0x0000001e
-	JGE  search602
-	JMP  equal
+	JGE  search1020
+	CMPL AX, $0x0000001d
+	JGE  search1021
+	JMP  atmost
 
-search602:
-	JMP choose
+search1021:
+	JMP equal
 
-search601:
+search1020:
+	CMPL AX, $0x0000001f
+	JGE  search1022
+	JMP  choose
+
+search1022:
 	CMPL AX, $0x00000020
-	JGE  search603
+	JGE  search1023
 	JMP  maximum
 
-search603:
-	CMPL AX, $0x00000021
-	JGE  search604
-	JMP  minimum
+search1023:
+	JMP minimum
 
-search604:
-	JMP and
-
-search600:
-	CMPL AX, $0x00000024
-	JGE  search605
-	CMPL AX, $0x00000023
-	JGE  search606
-	JMP  or
-
-search606:
-	JMP shiftup
-
-search605:
+search991:
+	CMPL AX, $0x00000033
+	JGE  search1024
+	CMPL AX, $0x0000002a
+	JGE  search1025
 	CMPL AX, $0x00000025
-	JGE  search607
-	JMP  shiftdown
+	JGE  search1026
+	CMPL AX, $0x00000023
+	JGE  search1027
+	CMPL AX, $0x00000022
+	JGE  search1028
+	JMP  and
 
-search607:
+search1028:
+	JMP or
+
+search1027:
+	CMPL AX, $0x00000024
+	JGE  search1029
+	JMP  shiftup
+
+search1029:
+	JMP shiftdown
+
+search1026:
+	CMPL AX, $0x00000028
+	JGE  search1030
 	CMPL AX, $0x00000026
-	JGE  search608
+	JGE  search1031
 	JMP  row
 
-search608:
+search1031:
 	JMP rowset
+
+search1030:
+	CMPL AX, $0x00000029
+	JGE  search1032
+	JMP  addstretch
+
+search1032:
+	JMP substretch
+
+search1025:
+	CMPL AX, $0x0000002e
+	JGE  search1033
+	CMPL AX, $0x0000002c
+	JGE  search1034
+	CMPL AX, $0x0000002b
+	JGE  search1035
+	JMP  mulstretch
+
+search1035:
+	JMP fmastretch
+
+search1034:
+	CMPL AX, $0x0000002d
+	JGE  search1036
+	JMP  fnmastretch
+
+search1036:
+	JMP divstretch
+
+search1033:
+	CMPL AX, $0x00000030
+	JGE  search1037
+	CMPL AX, $0x0000002f
+	JGE  search1038
+	JMP  maxstretch
+
+search1038:
+	JMP minstretch
+
+search1037:
+	CMPL AX, $0x00000031
+	JGE  search1039
+	JMP  sqrtstretch
+
+search1039:
+	CMPL AX, $0x00000032
+	JGE  search1040
+	JMP  floorstretch
+
+search1040:
+	JMP selectstretch
+
+search1024:
+	CMPL AX, $0x00000043
+	JGE  search1041
+	CMPL AX, $0x00000037
+	JGE  search1042
+	CMPL AX, $0x00000035
+	JGE  search1043
+	CMPL AX, $0x00000034
+	JGE  search1044
+	JMP  copystretch
+
+search1044:
+	JMP absmaxstretch
+
+search1043:
+	CMPL AX, $0x00000036
+	JGE  search1045
+	JMP  abssumstretch
+
+search1045:
+	JMP dotstretch
+
+search1042:
+	CMPL AX, $0x00000041
+	JGE  search1046
+	CMPL AX, $0x00000040
+	JGE  search1047
+	JMP  maxnegproductstretch
+
+search1047:
+	JMP negstretch
+
+search1046:
+	CMPL AX, $0x00000042
+	JGE  search1048
+	JMP  absstretch
+
+search1048:
+	JMP lessstretch
+
+search1041:
+	CMPL AX, $0x00000047
+	JGE  search1049
+	CMPL AX, $0x00000045
+	JGE  search1050
+	CMPL AX, $0x00000044
+	JGE  search1051
+	JMP  atmoststretch
+
+search1051:
+	JMP equalstretch
+
+search1050:
+	CMPL AX, $0x00000046
+	JGE  search1052
+	JMP  choosestretch
+
+search1052:
+	JMP maximumstretch
+
+search1049:
+	CMPL AX, $0x00000049
+	JGE  search1053
+	CMPL AX, $0x00000048
+	JGE  search1054
+	JMP  minimumstretch
+
+search1054:
+	JMP andstretch
+
+search1053:
+	CMPL AX, $0x0000004a
+	JGE  search1055
+	JMP  orstretch
+
+search1055:
+	CMPL AX, $0x0000004b
+	JGE  search1056
+	JMP  shiftupstretch
+
+search1056:
+	JMP shiftdownstretch
 
 maxnegproduct:
 	MOVL    (SI), DX
@@ -3320,197 +5560,337 @@ maxnegproductloop:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search609
-	CMPL    AX, $0x00000009
-	JGE     search610
+	CMPL    AX, $0x00000021
+	JGE     search1057
+	CMPL    AX, $0x00000010
+	JGE     search1058
+	CMPL    AX, $0x00000008
+	JGE     search1059
 	CMPL    AX, $0x00000004
-	JGE     search611
+	JGE     search1060
 	CMPL    AX, $0x00000002
-	JGE     search612
+	JGE     search1061
 	CMPL    AX, $0x00000001
-	JGE     search613
+	JGE     search1062
 	JMP     end
 
-search613:
+search1062:
 	JMP add
 
-search612:
+search1061:
 	CMPL AX, $0x00000003
-	JGE  search614
+	JGE  search1063
 	JMP  sub
 
-search614:
+search1063:
 	JMP mul
 
-search611:
+search1060:
 	CMPL AX, $0x00000006
-	JGE  search615
+	JGE  search1064
 	CMPL AX, $0x00000005
-	JGE  search616
+	JGE  search1065
 	JMP  fma
 
-search616:
+search1065:
 	JMP fnma
 
-search615:
+search1064:
 	CMPL AX, $0x00000007
-	JGE  search617
+	JGE  search1066
 	JMP  div
 
-search617:
-	CMPL AX, $0x00000008
-	JGE  search618
-	JMP  max
+search1066:
+	JMP max
 
-search618:
-	JMP min
-
-search610:
-	CMPL AX, $0x0000000e
-	JGE  search619
-	CMPL AX, $0x0000000b
-	JGE  search620
-	CMPL AX, $0x0000000a
-	JGE  search621
-	JMP  sqrt
-
-search621:
-	JMP floor
-
-search620:
+search1059:
 	CMPL AX, $0x0000000c
-	JGE  search622
-	JMP  select
+	JGE  search1067
+	CMPL AX, $0x0000000a
+	JGE  search1068
+	CMPL AX, $0x00000009
+	JGE  search1069
+	JMP  min
 
-search622:
+search1069:
+	JMP sqrt
+
+search1068:
+	CMPL AX, $0x0000000b
+	JGE  search1070
+	JMP  floor
+
+search1070:
+	JMP select
+
+search1067:
+	CMPL AX, $0x0000000e
+	JGE  search1071
 	CMPL AX, $0x0000000d
-	JGE  search623
+	JGE  search1072
 	JMP  copy
 
-search623:
+search1072:
 	JMP absmax
 
-search619:
-	CMPL AX, $0x00000010
-	JGE  search624
+search1071:
 	CMPL AX, $0x0000000f
-	JGE  search625
+	JGE  search1073
 	JMP  abssum
 
-search625:
+search1073:
 	JMP dot
 
-search624:
+search1058:
+	CMPL AX, $0x00000018
+	JGE  search1074
+	CMPL AX, $0x00000014
+	JGE  search1075
+	CMPL AX, $0x00000012
+	JGE  search1076
 	CMPL AX, $0x00000011
-	JGE  search626
+	JGE  search1077
 	JMP  maxnegproduct
 
-search626:
-	CMPL AX, $0x00000012
-	JGE  search627
-	JMP  pivot
+search1077:
+	JMP pivot
 
-search627:
-	JMP scale
+search1076:
+	CMPL AX, $0x00000013
+	JGE  search1078
+	JMP  scale
 
-search609:
-	CMPL AX, $0x0000001d
-	JGE  search628
-	CMPL AX, $0x00000018
-	JGE  search629
-	CMPL AX, $0x00000015
-	JGE  search630
-	CMPL AX, $0x00000014
-	JGE  search631
-	JMP  symmetric
+search1078:
+	JMP symmetric
 
-search631:
-	JMP product
-
-search630:
+search1075:
 	CMPL AX, $0x00000016
-	JGE  search632
-	JMP  forward
+	JGE  search1079
+	CMPL AX, $0x00000015
+	JGE  search1080
+	JMP  product
 
-search632:
+search1080:
+	JMP forward
+
+search1079:
 	CMPL AX, $0x00000017
-	JGE  search633
+	JGE  search1081
 	JMP  backward
 
-search633:
+search1081:
 	JMP lower
 
-search629:
+search1074:
+	CMPL AX, $0x0000001c
+	JGE  search1082
 	CMPL AX, $0x0000001a
-	JGE  search634
+	JGE  search1083
 	CMPL AX, $0x00000019
-	JGE  search635
+	JGE  search1084
 	JMP  upper
 
-search635:
+search1084:
 	JMP neg
 
-search634:
+search1083:
 	CMPL AX, $0x0000001b
-	JGE  search636
+	JGE  search1085
 	JMP  abs
 
-search636:
-	CMPL AX, $0x0000001c
-	JGE  search637
-	JMP  less
+search1085:
+	JMP less
 
-search637:
-	JMP atmost
-
-search628:
-	CMPL AX, $0x00000022
-	JGE  search638
-	CMPL AX, $0x0000001f
-	JGE  search639
+search1082:
 	CMPL AX, $0x0000001e
-	JGE  search640
-	JMP  equal
+	JGE  search1086
+	CMPL AX, $0x0000001d
+	JGE  search1087
+	JMP  atmost
 
-search640:
-	JMP choose
+search1087:
+	JMP equal
 
-search639:
+search1086:
+	CMPL AX, $0x0000001f
+	JGE  search1088
+	JMP  choose
+
+search1088:
 	CMPL AX, $0x00000020
-	JGE  search641
+	JGE  search1089
 	JMP  maximum
 
-search641:
-	CMPL AX, $0x00000021
-	JGE  search642
-	JMP  minimum
+search1089:
+	JMP minimum
 
-search642:
-	JMP and
-
-search638:
-	CMPL AX, $0x00000024
-	JGE  search643
-	CMPL AX, $0x00000023
-	JGE  search644
-	JMP  or
-
-search644:
-	JMP shiftup
-
-search643:
+search1057:
+	CMPL AX, $0x00000033
+	JGE  search1090
+	CMPL AX, $0x0000002a
+	JGE  search1091
 	CMPL AX, $0x00000025
-	JGE  search645
-	JMP  shiftdown
+	JGE  search1092
+	CMPL AX, $0x00000023
+	JGE  search1093
+	CMPL AX, $0x00000022
+	JGE  search1094
+	JMP  and
 
-search645:
+search1094:
+	JMP or
+
+search1093:
+	CMPL AX, $0x00000024
+	JGE  search1095
+	JMP  shiftup
+
+search1095:
+	JMP shiftdown
+
+search1092:
+	CMPL AX, $0x00000028
+	JGE  search1096
 	CMPL AX, $0x00000026
-	JGE  search646
+	JGE  search1097
 	JMP  row
 
-search646:
+search1097:
 	JMP rowset
+
+search1096:
+	CMPL AX, $0x00000029
+	JGE  search1098
+	JMP  addstretch
+
+search1098:
+	JMP substretch
+
+search1091:
+	CMPL AX, $0x0000002e
+	JGE  search1099
+	CMPL AX, $0x0000002c
+	JGE  search1100
+	CMPL AX, $0x0000002b
+	JGE  search1101
+	JMP  mulstretch
+
+search1101:
+	JMP fmastretch
+
+search1100:
+	CMPL AX, $0x0000002d
+	JGE  search1102
+	JMP  fnmastretch
+
+search1102:
+	JMP divstretch
+
+search1099:
+	CMPL AX, $0x00000030
+	JGE  search1103
+	CMPL AX, $0x0000002f
+	JGE  search1104
+	JMP  maxstretch
+
+search1104:
+	JMP minstretch
+
+search1103:
+	CMPL AX, $0x00000031
+	JGE  search1105
+	JMP  sqrtstretch
+
+search1105:
+	CMPL AX, $0x00000032
+	JGE  search1106
+	JMP  floorstretch
+
+search1106:
+	JMP selectstretch
+
+search1090:
+	CMPL AX, $0x00000043
+	JGE  search1107
+	CMPL AX, $0x00000037
+	JGE  search1108
+	CMPL AX, $0x00000035
+	JGE  search1109
+	CMPL AX, $0x00000034
+	JGE  search1110
+	JMP  copystretch
+
+search1110:
+	JMP absmaxstretch
+
+search1109:
+	CMPL AX, $0x00000036
+	JGE  search1111
+	JMP  abssumstretch
+
+search1111:
+	JMP dotstretch
+
+search1108:
+	CMPL AX, $0x00000041
+	JGE  search1112
+	CMPL AX, $0x00000040
+	JGE  search1113
+	JMP  maxnegproductstretch
+
+search1113:
+	JMP negstretch
+
+search1112:
+	CMPL AX, $0x00000042
+	JGE  search1114
+	JMP  absstretch
+
+search1114:
+	JMP lessstretch
+
+search1107:
+	CMPL AX, $0x00000047
+	JGE  search1115
+	CMPL AX, $0x00000045
+	JGE  search1116
+	CMPL AX, $0x00000044
+	JGE  search1117
+	JMP  atmoststretch
+
+search1117:
+	JMP equalstretch
+
+search1116:
+	CMPL AX, $0x00000046
+	JGE  search1118
+	JMP  choosestretch
+
+search1118:
+	JMP maximumstretch
+
+search1115:
+	CMPL AX, $0x00000049
+	JGE  search1119
+	CMPL AX, $0x00000048
+	JGE  search1120
+	JMP  minimumstretch
+
+search1120:
+	JMP andstretch
+
+search1119:
+	CMPL AX, $0x0000004a
+	JGE  search1121
+	JMP  orstretch
+
+search1121:
+	CMPL AX, $0x0000004b
+	JGE  search1122
+	JMP  shiftupstretch
+
+search1122:
+	JMP shiftdownstretch
 
 pivot:
 	MOVL         (SI), R8
@@ -3590,197 +5970,337 @@ pivot:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000013
-	JGE          search647
-	CMPL         AX, $0x00000009
-	JGE          search648
+	CMPL         AX, $0x00000021
+	JGE          search1123
+	CMPL         AX, $0x00000010
+	JGE          search1124
+	CMPL         AX, $0x00000008
+	JGE          search1125
 	CMPL         AX, $0x00000004
-	JGE          search649
+	JGE          search1126
 	CMPL         AX, $0x00000002
-	JGE          search650
+	JGE          search1127
 	CMPL         AX, $0x00000001
-	JGE          search651
+	JGE          search1128
 	JMP          end
 
-search651:
+search1128:
 	JMP add
 
-search650:
+search1127:
 	CMPL AX, $0x00000003
-	JGE  search652
+	JGE  search1129
 	JMP  sub
 
-search652:
+search1129:
 	JMP mul
 
-search649:
+search1126:
 	CMPL AX, $0x00000006
-	JGE  search653
+	JGE  search1130
 	CMPL AX, $0x00000005
-	JGE  search654
+	JGE  search1131
 	JMP  fma
 
-search654:
+search1131:
 	JMP fnma
 
-search653:
+search1130:
 	CMPL AX, $0x00000007
-	JGE  search655
+	JGE  search1132
 	JMP  div
 
-search655:
-	CMPL AX, $0x00000008
-	JGE  search656
-	JMP  max
+search1132:
+	JMP max
 
-search656:
-	JMP min
-
-search648:
-	CMPL AX, $0x0000000e
-	JGE  search657
-	CMPL AX, $0x0000000b
-	JGE  search658
-	CMPL AX, $0x0000000a
-	JGE  search659
-	JMP  sqrt
-
-search659:
-	JMP floor
-
-search658:
+search1125:
 	CMPL AX, $0x0000000c
-	JGE  search660
-	JMP  select
+	JGE  search1133
+	CMPL AX, $0x0000000a
+	JGE  search1134
+	CMPL AX, $0x00000009
+	JGE  search1135
+	JMP  min
 
-search660:
+search1135:
+	JMP sqrt
+
+search1134:
+	CMPL AX, $0x0000000b
+	JGE  search1136
+	JMP  floor
+
+search1136:
+	JMP select
+
+search1133:
+	CMPL AX, $0x0000000e
+	JGE  search1137
 	CMPL AX, $0x0000000d
-	JGE  search661
+	JGE  search1138
 	JMP  copy
 
-search661:
+search1138:
 	JMP absmax
 
-search657:
-	CMPL AX, $0x00000010
-	JGE  search662
+search1137:
 	CMPL AX, $0x0000000f
-	JGE  search663
+	JGE  search1139
 	JMP  abssum
 
-search663:
+search1139:
 	JMP dot
 
-search662:
+search1124:
+	CMPL AX, $0x00000018
+	JGE  search1140
+	CMPL AX, $0x00000014
+	JGE  search1141
+	CMPL AX, $0x00000012
+	JGE  search1142
 	CMPL AX, $0x00000011
-	JGE  search664
+	JGE  search1143
 	JMP  maxnegproduct
 
-search664:
-	CMPL AX, $0x00000012
-	JGE  search665
-	JMP  pivot
+search1143:
+	JMP pivot
 
-search665:
-	JMP scale
+search1142:
+	CMPL AX, $0x00000013
+	JGE  search1144
+	JMP  scale
 
-search647:
-	CMPL AX, $0x0000001d
-	JGE  search666
-	CMPL AX, $0x00000018
-	JGE  search667
-	CMPL AX, $0x00000015
-	JGE  search668
-	CMPL AX, $0x00000014
-	JGE  search669
-	JMP  symmetric
+search1144:
+	JMP symmetric
 
-search669:
-	JMP product
-
-search668:
+search1141:
 	CMPL AX, $0x00000016
-	JGE  search670
-	JMP  forward
+	JGE  search1145
+	CMPL AX, $0x00000015
+	JGE  search1146
+	JMP  product
 
-search670:
+search1146:
+	JMP forward
+
+search1145:
 	CMPL AX, $0x00000017
-	JGE  search671
+	JGE  search1147
 	JMP  backward
 
-search671:
+search1147:
 	JMP lower
 
-search667:
+search1140:
+	CMPL AX, $0x0000001c
+	JGE  search1148
 	CMPL AX, $0x0000001a
-	JGE  search672
+	JGE  search1149
 	CMPL AX, $0x00000019
-	JGE  search673
+	JGE  search1150
 	JMP  upper
 
-search673:
+search1150:
 	JMP neg
 
-search672:
+search1149:
 	CMPL AX, $0x0000001b
-	JGE  search674
+	JGE  search1151
 	JMP  abs
 
-search674:
-	CMPL AX, $0x0000001c
-	JGE  search675
-	JMP  less
+search1151:
+	JMP less
 
-search675:
-	JMP atmost
-
-search666:
-	CMPL AX, $0x00000022
-	JGE  search676
-	CMPL AX, $0x0000001f
-	JGE  search677
+search1148:
 	CMPL AX, $0x0000001e
-	JGE  search678
-	JMP  equal
+	JGE  search1152
+	CMPL AX, $0x0000001d
+	JGE  search1153
+	JMP  atmost
 
-search678:
-	JMP choose
+search1153:
+	JMP equal
 
-search677:
+search1152:
+	CMPL AX, $0x0000001f
+	JGE  search1154
+	JMP  choose
+
+search1154:
 	CMPL AX, $0x00000020
-	JGE  search679
+	JGE  search1155
 	JMP  maximum
 
-search679:
-	CMPL AX, $0x00000021
-	JGE  search680
-	JMP  minimum
+search1155:
+	JMP minimum
 
-search680:
-	JMP and
-
-search676:
-	CMPL AX, $0x00000024
-	JGE  search681
-	CMPL AX, $0x00000023
-	JGE  search682
-	JMP  or
-
-search682:
-	JMP shiftup
-
-search681:
+search1123:
+	CMPL AX, $0x00000033
+	JGE  search1156
+	CMPL AX, $0x0000002a
+	JGE  search1157
 	CMPL AX, $0x00000025
-	JGE  search683
-	JMP  shiftdown
+	JGE  search1158
+	CMPL AX, $0x00000023
+	JGE  search1159
+	CMPL AX, $0x00000022
+	JGE  search1160
+	JMP  and
 
-search683:
+search1160:
+	JMP or
+
+search1159:
+	CMPL AX, $0x00000024
+	JGE  search1161
+	JMP  shiftup
+
+search1161:
+	JMP shiftdown
+
+search1158:
+	CMPL AX, $0x00000028
+	JGE  search1162
 	CMPL AX, $0x00000026
-	JGE  search684
+	JGE  search1163
 	JMP  row
 
-search684:
+search1163:
 	JMP rowset
+
+search1162:
+	CMPL AX, $0x00000029
+	JGE  search1164
+	JMP  addstretch
+
+search1164:
+	JMP substretch
+
+search1157:
+	CMPL AX, $0x0000002e
+	JGE  search1165
+	CMPL AX, $0x0000002c
+	JGE  search1166
+	CMPL AX, $0x0000002b
+	JGE  search1167
+	JMP  mulstretch
+
+search1167:
+	JMP fmastretch
+
+search1166:
+	CMPL AX, $0x0000002d
+	JGE  search1168
+	JMP  fnmastretch
+
+search1168:
+	JMP divstretch
+
+search1165:
+	CMPL AX, $0x00000030
+	JGE  search1169
+	CMPL AX, $0x0000002f
+	JGE  search1170
+	JMP  maxstretch
+
+search1170:
+	JMP minstretch
+
+search1169:
+	CMPL AX, $0x00000031
+	JGE  search1171
+	JMP  sqrtstretch
+
+search1171:
+	CMPL AX, $0x00000032
+	JGE  search1172
+	JMP  floorstretch
+
+search1172:
+	JMP selectstretch
+
+search1156:
+	CMPL AX, $0x00000043
+	JGE  search1173
+	CMPL AX, $0x00000037
+	JGE  search1174
+	CMPL AX, $0x00000035
+	JGE  search1175
+	CMPL AX, $0x00000034
+	JGE  search1176
+	JMP  copystretch
+
+search1176:
+	JMP absmaxstretch
+
+search1175:
+	CMPL AX, $0x00000036
+	JGE  search1177
+	JMP  abssumstretch
+
+search1177:
+	JMP dotstretch
+
+search1174:
+	CMPL AX, $0x00000041
+	JGE  search1178
+	CMPL AX, $0x00000040
+	JGE  search1179
+	JMP  maxnegproductstretch
+
+search1179:
+	JMP negstretch
+
+search1178:
+	CMPL AX, $0x00000042
+	JGE  search1180
+	JMP  absstretch
+
+search1180:
+	JMP lessstretch
+
+search1173:
+	CMPL AX, $0x00000047
+	JGE  search1181
+	CMPL AX, $0x00000045
+	JGE  search1182
+	CMPL AX, $0x00000044
+	JGE  search1183
+	JMP  atmoststretch
+
+search1183:
+	JMP equalstretch
+
+search1182:
+	CMPL AX, $0x00000046
+	JGE  search1184
+	JMP  choosestretch
+
+search1184:
+	JMP maximumstretch
+
+search1181:
+	CMPL AX, $0x00000049
+	JGE  search1185
+	CMPL AX, $0x00000048
+	JGE  search1186
+	JMP  minimumstretch
+
+search1186:
+	JMP andstretch
+
+search1185:
+	CMPL AX, $0x0000004a
+	JGE  search1187
+	JMP  orstretch
+
+search1187:
+	CMPL AX, $0x0000004b
+	JGE  search1188
+	JMP  shiftupstretch
+
+search1188:
+	JMP shiftdownstretch
 
 scale:
 	MOVL         (SI), R8
@@ -3880,197 +6400,337 @@ scale:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000013
-	JGE          search685
-	CMPL         AX, $0x00000009
-	JGE          search686
+	CMPL         AX, $0x00000021
+	JGE          search1189
+	CMPL         AX, $0x00000010
+	JGE          search1190
+	CMPL         AX, $0x00000008
+	JGE          search1191
 	CMPL         AX, $0x00000004
-	JGE          search687
+	JGE          search1192
 	CMPL         AX, $0x00000002
-	JGE          search688
+	JGE          search1193
 	CMPL         AX, $0x00000001
-	JGE          search689
+	JGE          search1194
 	JMP          end
 
-search689:
+search1194:
 	JMP add
 
-search688:
+search1193:
 	CMPL AX, $0x00000003
-	JGE  search690
+	JGE  search1195
 	JMP  sub
 
-search690:
+search1195:
 	JMP mul
 
-search687:
+search1192:
 	CMPL AX, $0x00000006
-	JGE  search691
+	JGE  search1196
 	CMPL AX, $0x00000005
-	JGE  search692
+	JGE  search1197
 	JMP  fma
 
-search692:
+search1197:
 	JMP fnma
 
-search691:
+search1196:
 	CMPL AX, $0x00000007
-	JGE  search693
+	JGE  search1198
 	JMP  div
 
-search693:
-	CMPL AX, $0x00000008
-	JGE  search694
-	JMP  max
+search1198:
+	JMP max
 
-search694:
-	JMP min
-
-search686:
-	CMPL AX, $0x0000000e
-	JGE  search695
-	CMPL AX, $0x0000000b
-	JGE  search696
-	CMPL AX, $0x0000000a
-	JGE  search697
-	JMP  sqrt
-
-search697:
-	JMP floor
-
-search696:
+search1191:
 	CMPL AX, $0x0000000c
-	JGE  search698
-	JMP  select
+	JGE  search1199
+	CMPL AX, $0x0000000a
+	JGE  search1200
+	CMPL AX, $0x00000009
+	JGE  search1201
+	JMP  min
 
-search698:
+search1201:
+	JMP sqrt
+
+search1200:
+	CMPL AX, $0x0000000b
+	JGE  search1202
+	JMP  floor
+
+search1202:
+	JMP select
+
+search1199:
+	CMPL AX, $0x0000000e
+	JGE  search1203
 	CMPL AX, $0x0000000d
-	JGE  search699
+	JGE  search1204
 	JMP  copy
 
-search699:
+search1204:
 	JMP absmax
 
-search695:
-	CMPL AX, $0x00000010
-	JGE  search700
+search1203:
 	CMPL AX, $0x0000000f
-	JGE  search701
+	JGE  search1205
 	JMP  abssum
 
-search701:
+search1205:
 	JMP dot
 
-search700:
+search1190:
+	CMPL AX, $0x00000018
+	JGE  search1206
+	CMPL AX, $0x00000014
+	JGE  search1207
+	CMPL AX, $0x00000012
+	JGE  search1208
 	CMPL AX, $0x00000011
-	JGE  search702
+	JGE  search1209
 	JMP  maxnegproduct
 
-search702:
-	CMPL AX, $0x00000012
-	JGE  search703
-	JMP  pivot
+search1209:
+	JMP pivot
 
-search703:
-	JMP scale
+search1208:
+	CMPL AX, $0x00000013
+	JGE  search1210
+	JMP  scale
 
-search685:
-	CMPL AX, $0x0000001d
-	JGE  search704
-	CMPL AX, $0x00000018
-	JGE  search705
-	CMPL AX, $0x00000015
-	JGE  search706
-	CMPL AX, $0x00000014
-	JGE  search707
-	JMP  symmetric
+search1210:
+	JMP symmetric
 
-search707:
-	JMP product
-
-search706:
+search1207:
 	CMPL AX, $0x00000016
-	JGE  search708
-	JMP  forward
+	JGE  search1211
+	CMPL AX, $0x00000015
+	JGE  search1212
+	JMP  product
 
-search708:
+search1212:
+	JMP forward
+
+search1211:
 	CMPL AX, $0x00000017
-	JGE  search709
+	JGE  search1213
 	JMP  backward
 
-search709:
+search1213:
 	JMP lower
 
-search705:
+search1206:
+	CMPL AX, $0x0000001c
+	JGE  search1214
 	CMPL AX, $0x0000001a
-	JGE  search710
+	JGE  search1215
 	CMPL AX, $0x00000019
-	JGE  search711
+	JGE  search1216
 	JMP  upper
 
-search711:
+search1216:
 	JMP neg
 
-search710:
+search1215:
 	CMPL AX, $0x0000001b
-	JGE  search712
+	JGE  search1217
 	JMP  abs
 
-search712:
-	CMPL AX, $0x0000001c
-	JGE  search713
-	JMP  less
+search1217:
+	JMP less
 
-search713:
-	JMP atmost
-
-search704:
-	CMPL AX, $0x00000022
-	JGE  search714
-	CMPL AX, $0x0000001f
-	JGE  search715
+search1214:
 	CMPL AX, $0x0000001e
-	JGE  search716
-	JMP  equal
+	JGE  search1218
+	CMPL AX, $0x0000001d
+	JGE  search1219
+	JMP  atmost
 
-search716:
-	JMP choose
+search1219:
+	JMP equal
 
-search715:
+search1218:
+	CMPL AX, $0x0000001f
+	JGE  search1220
+	JMP  choose
+
+search1220:
 	CMPL AX, $0x00000020
-	JGE  search717
+	JGE  search1221
 	JMP  maximum
 
-search717:
-	CMPL AX, $0x00000021
-	JGE  search718
-	JMP  minimum
+search1221:
+	JMP minimum
 
-search718:
-	JMP and
-
-search714:
-	CMPL AX, $0x00000024
-	JGE  search719
-	CMPL AX, $0x00000023
-	JGE  search720
-	JMP  or
-
-search720:
-	JMP shiftup
-
-search719:
+search1189:
+	CMPL AX, $0x00000033
+	JGE  search1222
+	CMPL AX, $0x0000002a
+	JGE  search1223
 	CMPL AX, $0x00000025
-	JGE  search721
-	JMP  shiftdown
+	JGE  search1224
+	CMPL AX, $0x00000023
+	JGE  search1225
+	CMPL AX, $0x00000022
+	JGE  search1226
+	JMP  and
 
-search721:
+search1226:
+	JMP or
+
+search1225:
+	CMPL AX, $0x00000024
+	JGE  search1227
+	JMP  shiftup
+
+search1227:
+	JMP shiftdown
+
+search1224:
+	CMPL AX, $0x00000028
+	JGE  search1228
 	CMPL AX, $0x00000026
-	JGE  search722
+	JGE  search1229
 	JMP  row
 
-search722:
+search1229:
 	JMP rowset
+
+search1228:
+	CMPL AX, $0x00000029
+	JGE  search1230
+	JMP  addstretch
+
+search1230:
+	JMP substretch
+
+search1223:
+	CMPL AX, $0x0000002e
+	JGE  search1231
+	CMPL AX, $0x0000002c
+	JGE  search1232
+	CMPL AX, $0x0000002b
+	JGE  search1233
+	JMP  mulstretch
+
+search1233:
+	JMP fmastretch
+
+search1232:
+	CMPL AX, $0x0000002d
+	JGE  search1234
+	JMP  fnmastretch
+
+search1234:
+	JMP divstretch
+
+search1231:
+	CMPL AX, $0x00000030
+	JGE  search1235
+	CMPL AX, $0x0000002f
+	JGE  search1236
+	JMP  maxstretch
+
+search1236:
+	JMP minstretch
+
+search1235:
+	CMPL AX, $0x00000031
+	JGE  search1237
+	JMP  sqrtstretch
+
+search1237:
+	CMPL AX, $0x00000032
+	JGE  search1238
+	JMP  floorstretch
+
+search1238:
+	JMP selectstretch
+
+search1222:
+	CMPL AX, $0x00000043
+	JGE  search1239
+	CMPL AX, $0x00000037
+	JGE  search1240
+	CMPL AX, $0x00000035
+	JGE  search1241
+	CMPL AX, $0x00000034
+	JGE  search1242
+	JMP  copystretch
+
+search1242:
+	JMP absmaxstretch
+
+search1241:
+	CMPL AX, $0x00000036
+	JGE  search1243
+	JMP  abssumstretch
+
+search1243:
+	JMP dotstretch
+
+search1240:
+	CMPL AX, $0x00000041
+	JGE  search1244
+	CMPL AX, $0x00000040
+	JGE  search1245
+	JMP  maxnegproductstretch
+
+search1245:
+	JMP negstretch
+
+search1244:
+	CMPL AX, $0x00000042
+	JGE  search1246
+	JMP  absstretch
+
+search1246:
+	JMP lessstretch
+
+search1239:
+	CMPL AX, $0x00000047
+	JGE  search1247
+	CMPL AX, $0x00000045
+	JGE  search1248
+	CMPL AX, $0x00000044
+	JGE  search1249
+	JMP  atmoststretch
+
+search1249:
+	JMP equalstretch
+
+search1248:
+	CMPL AX, $0x00000046
+	JGE  search1250
+	JMP  choosestretch
+
+search1250:
+	JMP maximumstretch
+
+search1247:
+	CMPL AX, $0x00000049
+	JGE  search1251
+	CMPL AX, $0x00000048
+	JGE  search1252
+	JMP  minimumstretch
+
+search1252:
+	JMP andstretch
+
+search1251:
+	CMPL AX, $0x0000004a
+	JGE  search1253
+	JMP  orstretch
+
+search1253:
+	CMPL AX, $0x0000004b
+	JGE  search1254
+	JMP  shiftupstretch
+
+search1254:
+	JMP shiftdownstretch
 
 symmetric:
 	MOVL         (SI), R8
@@ -4158,197 +6818,337 @@ symmetric:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000013
-	JGE          search723
-	CMPL         AX, $0x00000009
-	JGE          search724
+	CMPL         AX, $0x00000021
+	JGE          search1255
+	CMPL         AX, $0x00000010
+	JGE          search1256
+	CMPL         AX, $0x00000008
+	JGE          search1257
 	CMPL         AX, $0x00000004
-	JGE          search725
+	JGE          search1258
 	CMPL         AX, $0x00000002
-	JGE          search726
+	JGE          search1259
 	CMPL         AX, $0x00000001
-	JGE          search727
+	JGE          search1260
 	JMP          end
 
-search727:
+search1260:
 	JMP add
 
-search726:
+search1259:
 	CMPL AX, $0x00000003
-	JGE  search728
+	JGE  search1261
 	JMP  sub
 
-search728:
+search1261:
 	JMP mul
 
-search725:
+search1258:
 	CMPL AX, $0x00000006
-	JGE  search729
+	JGE  search1262
 	CMPL AX, $0x00000005
-	JGE  search730
+	JGE  search1263
 	JMP  fma
 
-search730:
+search1263:
 	JMP fnma
 
-search729:
+search1262:
 	CMPL AX, $0x00000007
-	JGE  search731
+	JGE  search1264
 	JMP  div
 
-search731:
-	CMPL AX, $0x00000008
-	JGE  search732
-	JMP  max
+search1264:
+	JMP max
 
-search732:
-	JMP min
-
-search724:
-	CMPL AX, $0x0000000e
-	JGE  search733
-	CMPL AX, $0x0000000b
-	JGE  search734
-	CMPL AX, $0x0000000a
-	JGE  search735
-	JMP  sqrt
-
-search735:
-	JMP floor
-
-search734:
+search1257:
 	CMPL AX, $0x0000000c
-	JGE  search736
-	JMP  select
+	JGE  search1265
+	CMPL AX, $0x0000000a
+	JGE  search1266
+	CMPL AX, $0x00000009
+	JGE  search1267
+	JMP  min
 
-search736:
+search1267:
+	JMP sqrt
+
+search1266:
+	CMPL AX, $0x0000000b
+	JGE  search1268
+	JMP  floor
+
+search1268:
+	JMP select
+
+search1265:
+	CMPL AX, $0x0000000e
+	JGE  search1269
 	CMPL AX, $0x0000000d
-	JGE  search737
+	JGE  search1270
 	JMP  copy
 
-search737:
+search1270:
 	JMP absmax
 
-search733:
-	CMPL AX, $0x00000010
-	JGE  search738
+search1269:
 	CMPL AX, $0x0000000f
-	JGE  search739
+	JGE  search1271
 	JMP  abssum
 
-search739:
+search1271:
 	JMP dot
 
-search738:
+search1256:
+	CMPL AX, $0x00000018
+	JGE  search1272
+	CMPL AX, $0x00000014
+	JGE  search1273
+	CMPL AX, $0x00000012
+	JGE  search1274
 	CMPL AX, $0x00000011
-	JGE  search740
+	JGE  search1275
 	JMP  maxnegproduct
 
-search740:
-	CMPL AX, $0x00000012
-	JGE  search741
-	JMP  pivot
+search1275:
+	JMP pivot
 
-search741:
-	JMP scale
+search1274:
+	CMPL AX, $0x00000013
+	JGE  search1276
+	JMP  scale
 
-search723:
-	CMPL AX, $0x0000001d
-	JGE  search742
-	CMPL AX, $0x00000018
-	JGE  search743
-	CMPL AX, $0x00000015
-	JGE  search744
-	CMPL AX, $0x00000014
-	JGE  search745
-	JMP  symmetric
+search1276:
+	JMP symmetric
 
-search745:
-	JMP product
-
-search744:
+search1273:
 	CMPL AX, $0x00000016
-	JGE  search746
-	JMP  forward
+	JGE  search1277
+	CMPL AX, $0x00000015
+	JGE  search1278
+	JMP  product
 
-search746:
+search1278:
+	JMP forward
+
+search1277:
 	CMPL AX, $0x00000017
-	JGE  search747
+	JGE  search1279
 	JMP  backward
 
-search747:
+search1279:
 	JMP lower
 
-search743:
+search1272:
+	CMPL AX, $0x0000001c
+	JGE  search1280
 	CMPL AX, $0x0000001a
-	JGE  search748
+	JGE  search1281
 	CMPL AX, $0x00000019
-	JGE  search749
+	JGE  search1282
 	JMP  upper
 
-search749:
+search1282:
 	JMP neg
 
-search748:
+search1281:
 	CMPL AX, $0x0000001b
-	JGE  search750
+	JGE  search1283
 	JMP  abs
 
-search750:
-	CMPL AX, $0x0000001c
-	JGE  search751
-	JMP  less
+search1283:
+	JMP less
 
-search751:
-	JMP atmost
-
-search742:
-	CMPL AX, $0x00000022
-	JGE  search752
-	CMPL AX, $0x0000001f
-	JGE  search753
+search1280:
 	CMPL AX, $0x0000001e
-	JGE  search754
-	JMP  equal
+	JGE  search1284
+	CMPL AX, $0x0000001d
+	JGE  search1285
+	JMP  atmost
 
-search754:
-	JMP choose
+search1285:
+	JMP equal
 
-search753:
+search1284:
+	CMPL AX, $0x0000001f
+	JGE  search1286
+	JMP  choose
+
+search1286:
 	CMPL AX, $0x00000020
-	JGE  search755
+	JGE  search1287
 	JMP  maximum
 
-search755:
-	CMPL AX, $0x00000021
-	JGE  search756
-	JMP  minimum
+search1287:
+	JMP minimum
 
-search756:
-	JMP and
-
-search752:
-	CMPL AX, $0x00000024
-	JGE  search757
-	CMPL AX, $0x00000023
-	JGE  search758
-	JMP  or
-
-search758:
-	JMP shiftup
-
-search757:
+search1255:
+	CMPL AX, $0x00000033
+	JGE  search1288
+	CMPL AX, $0x0000002a
+	JGE  search1289
 	CMPL AX, $0x00000025
-	JGE  search759
-	JMP  shiftdown
+	JGE  search1290
+	CMPL AX, $0x00000023
+	JGE  search1291
+	CMPL AX, $0x00000022
+	JGE  search1292
+	JMP  and
 
-search759:
+search1292:
+	JMP or
+
+search1291:
+	CMPL AX, $0x00000024
+	JGE  search1293
+	JMP  shiftup
+
+search1293:
+	JMP shiftdown
+
+search1290:
+	CMPL AX, $0x00000028
+	JGE  search1294
 	CMPL AX, $0x00000026
-	JGE  search760
+	JGE  search1295
 	JMP  row
 
-search760:
+search1295:
 	JMP rowset
+
+search1294:
+	CMPL AX, $0x00000029
+	JGE  search1296
+	JMP  addstretch
+
+search1296:
+	JMP substretch
+
+search1289:
+	CMPL AX, $0x0000002e
+	JGE  search1297
+	CMPL AX, $0x0000002c
+	JGE  search1298
+	CMPL AX, $0x0000002b
+	JGE  search1299
+	JMP  mulstretch
+
+search1299:
+	JMP fmastretch
+
+search1298:
+	CMPL AX, $0x0000002d
+	JGE  search1300
+	JMP  fnmastretch
+
+search1300:
+	JMP divstretch
+
+search1297:
+	CMPL AX, $0x00000030
+	JGE  search1301
+	CMPL AX, $0x0000002f
+	JGE  search1302
+	JMP  maxstretch
+
+search1302:
+	JMP minstretch
+
+search1301:
+	CMPL AX, $0x00000031
+	JGE  search1303
+	JMP  sqrtstretch
+
+search1303:
+	CMPL AX, $0x00000032
+	JGE  search1304
+	JMP  floorstretch
+
+search1304:
+	JMP selectstretch
+
+search1288:
+	CMPL AX, $0x00000043
+	JGE  search1305
+	CMPL AX, $0x00000037
+	JGE  search1306
+	CMPL AX, $0x00000035
+	JGE  search1307
+	CMPL AX, $0x00000034
+	JGE  search1308
+	JMP  copystretch
+
+search1308:
+	JMP absmaxstretch
+
+search1307:
+	CMPL AX, $0x00000036
+	JGE  search1309
+	JMP  abssumstretch
+
+search1309:
+	JMP dotstretch
+
+search1306:
+	CMPL AX, $0x00000041
+	JGE  search1310
+	CMPL AX, $0x00000040
+	JGE  search1311
+	JMP  maxnegproductstretch
+
+search1311:
+	JMP negstretch
+
+search1310:
+	CMPL AX, $0x00000042
+	JGE  search1312
+	JMP  absstretch
+
+search1312:
+	JMP lessstretch
+
+search1305:
+	CMPL AX, $0x00000047
+	JGE  search1313
+	CMPL AX, $0x00000045
+	JGE  search1314
+	CMPL AX, $0x00000044
+	JGE  search1315
+	JMP  atmoststretch
+
+search1315:
+	JMP equalstretch
+
+search1314:
+	CMPL AX, $0x00000046
+	JGE  search1316
+	JMP  choosestretch
+
+search1316:
+	JMP maximumstretch
+
+search1313:
+	CMPL AX, $0x00000049
+	JGE  search1317
+	CMPL AX, $0x00000048
+	JGE  search1318
+	JMP  minimumstretch
+
+search1318:
+	JMP andstretch
+
+search1317:
+	CMPL AX, $0x0000004a
+	JGE  search1319
+	JMP  orstretch
+
+search1319:
+	CMPL AX, $0x0000004b
+	JGE  search1320
+	JMP  shiftupstretch
+
+search1320:
+	JMP shiftdownstretch
 
 product:
 	MOVL         (SI), R8
@@ -4472,197 +7272,337 @@ product:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000013
-	JGE          search761
-	CMPL         AX, $0x00000009
-	JGE          search762
+	CMPL         AX, $0x00000021
+	JGE          search1321
+	CMPL         AX, $0x00000010
+	JGE          search1322
+	CMPL         AX, $0x00000008
+	JGE          search1323
 	CMPL         AX, $0x00000004
-	JGE          search763
+	JGE          search1324
 	CMPL         AX, $0x00000002
-	JGE          search764
+	JGE          search1325
 	CMPL         AX, $0x00000001
-	JGE          search765
+	JGE          search1326
 	JMP          end
 
-search765:
+search1326:
 	JMP add
 
-search764:
+search1325:
 	CMPL AX, $0x00000003
-	JGE  search766
+	JGE  search1327
 	JMP  sub
 
-search766:
+search1327:
 	JMP mul
 
-search763:
+search1324:
 	CMPL AX, $0x00000006
-	JGE  search767
+	JGE  search1328
 	CMPL AX, $0x00000005
-	JGE  search768
+	JGE  search1329
 	JMP  fma
 
-search768:
+search1329:
 	JMP fnma
 
-search767:
+search1328:
 	CMPL AX, $0x00000007
-	JGE  search769
+	JGE  search1330
 	JMP  div
 
-search769:
-	CMPL AX, $0x00000008
-	JGE  search770
-	JMP  max
+search1330:
+	JMP max
 
-search770:
-	JMP min
-
-search762:
-	CMPL AX, $0x0000000e
-	JGE  search771
-	CMPL AX, $0x0000000b
-	JGE  search772
-	CMPL AX, $0x0000000a
-	JGE  search773
-	JMP  sqrt
-
-search773:
-	JMP floor
-
-search772:
+search1323:
 	CMPL AX, $0x0000000c
-	JGE  search774
-	JMP  select
+	JGE  search1331
+	CMPL AX, $0x0000000a
+	JGE  search1332
+	CMPL AX, $0x00000009
+	JGE  search1333
+	JMP  min
 
-search774:
+search1333:
+	JMP sqrt
+
+search1332:
+	CMPL AX, $0x0000000b
+	JGE  search1334
+	JMP  floor
+
+search1334:
+	JMP select
+
+search1331:
+	CMPL AX, $0x0000000e
+	JGE  search1335
 	CMPL AX, $0x0000000d
-	JGE  search775
+	JGE  search1336
 	JMP  copy
 
-search775:
+search1336:
 	JMP absmax
 
-search771:
-	CMPL AX, $0x00000010
-	JGE  search776
+search1335:
 	CMPL AX, $0x0000000f
-	JGE  search777
+	JGE  search1337
 	JMP  abssum
 
-search777:
+search1337:
 	JMP dot
 
-search776:
+search1322:
+	CMPL AX, $0x00000018
+	JGE  search1338
+	CMPL AX, $0x00000014
+	JGE  search1339
+	CMPL AX, $0x00000012
+	JGE  search1340
 	CMPL AX, $0x00000011
-	JGE  search778
+	JGE  search1341
 	JMP  maxnegproduct
 
-search778:
-	CMPL AX, $0x00000012
-	JGE  search779
-	JMP  pivot
+search1341:
+	JMP pivot
 
-search779:
-	JMP scale
+search1340:
+	CMPL AX, $0x00000013
+	JGE  search1342
+	JMP  scale
 
-search761:
-	CMPL AX, $0x0000001d
-	JGE  search780
-	CMPL AX, $0x00000018
-	JGE  search781
-	CMPL AX, $0x00000015
-	JGE  search782
-	CMPL AX, $0x00000014
-	JGE  search783
-	JMP  symmetric
+search1342:
+	JMP symmetric
 
-search783:
-	JMP product
-
-search782:
+search1339:
 	CMPL AX, $0x00000016
-	JGE  search784
-	JMP  forward
+	JGE  search1343
+	CMPL AX, $0x00000015
+	JGE  search1344
+	JMP  product
 
-search784:
+search1344:
+	JMP forward
+
+search1343:
 	CMPL AX, $0x00000017
-	JGE  search785
+	JGE  search1345
 	JMP  backward
 
-search785:
+search1345:
 	JMP lower
 
-search781:
+search1338:
+	CMPL AX, $0x0000001c
+	JGE  search1346
 	CMPL AX, $0x0000001a
-	JGE  search786
+	JGE  search1347
 	CMPL AX, $0x00000019
-	JGE  search787
+	JGE  search1348
 	JMP  upper
 
-search787:
+search1348:
 	JMP neg
 
-search786:
+search1347:
 	CMPL AX, $0x0000001b
-	JGE  search788
+	JGE  search1349
 	JMP  abs
 
-search788:
-	CMPL AX, $0x0000001c
-	JGE  search789
-	JMP  less
+search1349:
+	JMP less
 
-search789:
-	JMP atmost
-
-search780:
-	CMPL AX, $0x00000022
-	JGE  search790
-	CMPL AX, $0x0000001f
-	JGE  search791
+search1346:
 	CMPL AX, $0x0000001e
-	JGE  search792
-	JMP  equal
+	JGE  search1350
+	CMPL AX, $0x0000001d
+	JGE  search1351
+	JMP  atmost
 
-search792:
-	JMP choose
+search1351:
+	JMP equal
 
-search791:
+search1350:
+	CMPL AX, $0x0000001f
+	JGE  search1352
+	JMP  choose
+
+search1352:
 	CMPL AX, $0x00000020
-	JGE  search793
+	JGE  search1353
 	JMP  maximum
 
-search793:
-	CMPL AX, $0x00000021
-	JGE  search794
-	JMP  minimum
+search1353:
+	JMP minimum
 
-search794:
-	JMP and
-
-search790:
-	CMPL AX, $0x00000024
-	JGE  search795
-	CMPL AX, $0x00000023
-	JGE  search796
-	JMP  or
-
-search796:
-	JMP shiftup
-
-search795:
+search1321:
+	CMPL AX, $0x00000033
+	JGE  search1354
+	CMPL AX, $0x0000002a
+	JGE  search1355
 	CMPL AX, $0x00000025
-	JGE  search797
-	JMP  shiftdown
+	JGE  search1356
+	CMPL AX, $0x00000023
+	JGE  search1357
+	CMPL AX, $0x00000022
+	JGE  search1358
+	JMP  and
 
-search797:
+search1358:
+	JMP or
+
+search1357:
+	CMPL AX, $0x00000024
+	JGE  search1359
+	JMP  shiftup
+
+search1359:
+	JMP shiftdown
+
+search1356:
+	CMPL AX, $0x00000028
+	JGE  search1360
 	CMPL AX, $0x00000026
-	JGE  search798
+	JGE  search1361
 	JMP  row
 
-search798:
+search1361:
 	JMP rowset
+
+search1360:
+	CMPL AX, $0x00000029
+	JGE  search1362
+	JMP  addstretch
+
+search1362:
+	JMP substretch
+
+search1355:
+	CMPL AX, $0x0000002e
+	JGE  search1363
+	CMPL AX, $0x0000002c
+	JGE  search1364
+	CMPL AX, $0x0000002b
+	JGE  search1365
+	JMP  mulstretch
+
+search1365:
+	JMP fmastretch
+
+search1364:
+	CMPL AX, $0x0000002d
+	JGE  search1366
+	JMP  fnmastretch
+
+search1366:
+	JMP divstretch
+
+search1363:
+	CMPL AX, $0x00000030
+	JGE  search1367
+	CMPL AX, $0x0000002f
+	JGE  search1368
+	JMP  maxstretch
+
+search1368:
+	JMP minstretch
+
+search1367:
+	CMPL AX, $0x00000031
+	JGE  search1369
+	JMP  sqrtstretch
+
+search1369:
+	CMPL AX, $0x00000032
+	JGE  search1370
+	JMP  floorstretch
+
+search1370:
+	JMP selectstretch
+
+search1354:
+	CMPL AX, $0x00000043
+	JGE  search1371
+	CMPL AX, $0x00000037
+	JGE  search1372
+	CMPL AX, $0x00000035
+	JGE  search1373
+	CMPL AX, $0x00000034
+	JGE  search1374
+	JMP  copystretch
+
+search1374:
+	JMP absmaxstretch
+
+search1373:
+	CMPL AX, $0x00000036
+	JGE  search1375
+	JMP  abssumstretch
+
+search1375:
+	JMP dotstretch
+
+search1372:
+	CMPL AX, $0x00000041
+	JGE  search1376
+	CMPL AX, $0x00000040
+	JGE  search1377
+	JMP  maxnegproductstretch
+
+search1377:
+	JMP negstretch
+
+search1376:
+	CMPL AX, $0x00000042
+	JGE  search1378
+	JMP  absstretch
+
+search1378:
+	JMP lessstretch
+
+search1371:
+	CMPL AX, $0x00000047
+	JGE  search1379
+	CMPL AX, $0x00000045
+	JGE  search1380
+	CMPL AX, $0x00000044
+	JGE  search1381
+	JMP  atmoststretch
+
+search1381:
+	JMP equalstretch
+
+search1380:
+	CMPL AX, $0x00000046
+	JGE  search1382
+	JMP  choosestretch
+
+search1382:
+	JMP maximumstretch
+
+search1379:
+	CMPL AX, $0x00000049
+	JGE  search1383
+	CMPL AX, $0x00000048
+	JGE  search1384
+	JMP  minimumstretch
+
+search1384:
+	JMP andstretch
+
+search1383:
+	CMPL AX, $0x0000004a
+	JGE  search1385
+	JMP  orstretch
+
+search1385:
+	CMPL AX, $0x0000004b
+	JGE  search1386
+	JMP  shiftupstretch
+
+search1386:
+	JMP shiftdownstretch
 
 forward:
 	MOVL         (SI), R8
@@ -4702,197 +7642,337 @@ forward:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000013
-	JGE          search799
-	CMPL         AX, $0x00000009
-	JGE          search800
+	CMPL         AX, $0x00000021
+	JGE          search1387
+	CMPL         AX, $0x00000010
+	JGE          search1388
+	CMPL         AX, $0x00000008
+	JGE          search1389
 	CMPL         AX, $0x00000004
-	JGE          search801
+	JGE          search1390
 	CMPL         AX, $0x00000002
-	JGE          search802
+	JGE          search1391
 	CMPL         AX, $0x00000001
-	JGE          search803
+	JGE          search1392
 	JMP          end
 
-search803:
+search1392:
 	JMP add
 
-search802:
+search1391:
 	CMPL AX, $0x00000003
-	JGE  search804
+	JGE  search1393
 	JMP  sub
 
-search804:
+search1393:
 	JMP mul
 
-search801:
+search1390:
 	CMPL AX, $0x00000006
-	JGE  search805
+	JGE  search1394
 	CMPL AX, $0x00000005
-	JGE  search806
+	JGE  search1395
 	JMP  fma
 
-search806:
+search1395:
 	JMP fnma
 
-search805:
+search1394:
 	CMPL AX, $0x00000007
-	JGE  search807
+	JGE  search1396
 	JMP  div
 
-search807:
-	CMPL AX, $0x00000008
-	JGE  search808
-	JMP  max
+search1396:
+	JMP max
 
-search808:
-	JMP min
-
-search800:
-	CMPL AX, $0x0000000e
-	JGE  search809
-	CMPL AX, $0x0000000b
-	JGE  search810
-	CMPL AX, $0x0000000a
-	JGE  search811
-	JMP  sqrt
-
-search811:
-	JMP floor
-
-search810:
+search1389:
 	CMPL AX, $0x0000000c
-	JGE  search812
-	JMP  select
+	JGE  search1397
+	CMPL AX, $0x0000000a
+	JGE  search1398
+	CMPL AX, $0x00000009
+	JGE  search1399
+	JMP  min
 
-search812:
+search1399:
+	JMP sqrt
+
+search1398:
+	CMPL AX, $0x0000000b
+	JGE  search1400
+	JMP  floor
+
+search1400:
+	JMP select
+
+search1397:
+	CMPL AX, $0x0000000e
+	JGE  search1401
 	CMPL AX, $0x0000000d
-	JGE  search813
+	JGE  search1402
 	JMP  copy
 
-search813:
+search1402:
 	JMP absmax
 
-search809:
-	CMPL AX, $0x00000010
-	JGE  search814
+search1401:
 	CMPL AX, $0x0000000f
-	JGE  search815
+	JGE  search1403
 	JMP  abssum
 
-search815:
+search1403:
 	JMP dot
 
-search814:
+search1388:
+	CMPL AX, $0x00000018
+	JGE  search1404
+	CMPL AX, $0x00000014
+	JGE  search1405
+	CMPL AX, $0x00000012
+	JGE  search1406
 	CMPL AX, $0x00000011
-	JGE  search816
+	JGE  search1407
 	JMP  maxnegproduct
 
-search816:
-	CMPL AX, $0x00000012
-	JGE  search817
-	JMP  pivot
+search1407:
+	JMP pivot
 
-search817:
-	JMP scale
+search1406:
+	CMPL AX, $0x00000013
+	JGE  search1408
+	JMP  scale
 
-search799:
-	CMPL AX, $0x0000001d
-	JGE  search818
-	CMPL AX, $0x00000018
-	JGE  search819
-	CMPL AX, $0x00000015
-	JGE  search820
-	CMPL AX, $0x00000014
-	JGE  search821
-	JMP  symmetric
+search1408:
+	JMP symmetric
 
-search821:
-	JMP product
-
-search820:
+search1405:
 	CMPL AX, $0x00000016
-	JGE  search822
-	JMP  forward
+	JGE  search1409
+	CMPL AX, $0x00000015
+	JGE  search1410
+	JMP  product
 
-search822:
+search1410:
+	JMP forward
+
+search1409:
 	CMPL AX, $0x00000017
-	JGE  search823
+	JGE  search1411
 	JMP  backward
 
-search823:
+search1411:
 	JMP lower
 
-search819:
+search1404:
+	CMPL AX, $0x0000001c
+	JGE  search1412
 	CMPL AX, $0x0000001a
-	JGE  search824
+	JGE  search1413
 	CMPL AX, $0x00000019
-	JGE  search825
+	JGE  search1414
 	JMP  upper
 
-search825:
+search1414:
 	JMP neg
 
-search824:
+search1413:
 	CMPL AX, $0x0000001b
-	JGE  search826
+	JGE  search1415
 	JMP  abs
 
-search826:
-	CMPL AX, $0x0000001c
-	JGE  search827
-	JMP  less
+search1415:
+	JMP less
 
-search827:
-	JMP atmost
-
-search818:
-	CMPL AX, $0x00000022
-	JGE  search828
-	CMPL AX, $0x0000001f
-	JGE  search829
+search1412:
 	CMPL AX, $0x0000001e
-	JGE  search830
-	JMP  equal
+	JGE  search1416
+	CMPL AX, $0x0000001d
+	JGE  search1417
+	JMP  atmost
 
-search830:
-	JMP choose
+search1417:
+	JMP equal
 
-search829:
+search1416:
+	CMPL AX, $0x0000001f
+	JGE  search1418
+	JMP  choose
+
+search1418:
 	CMPL AX, $0x00000020
-	JGE  search831
+	JGE  search1419
 	JMP  maximum
 
-search831:
-	CMPL AX, $0x00000021
-	JGE  search832
-	JMP  minimum
+search1419:
+	JMP minimum
 
-search832:
-	JMP and
-
-search828:
-	CMPL AX, $0x00000024
-	JGE  search833
-	CMPL AX, $0x00000023
-	JGE  search834
-	JMP  or
-
-search834:
-	JMP shiftup
-
-search833:
+search1387:
+	CMPL AX, $0x00000033
+	JGE  search1420
+	CMPL AX, $0x0000002a
+	JGE  search1421
 	CMPL AX, $0x00000025
-	JGE  search835
-	JMP  shiftdown
+	JGE  search1422
+	CMPL AX, $0x00000023
+	JGE  search1423
+	CMPL AX, $0x00000022
+	JGE  search1424
+	JMP  and
 
-search835:
+search1424:
+	JMP or
+
+search1423:
+	CMPL AX, $0x00000024
+	JGE  search1425
+	JMP  shiftup
+
+search1425:
+	JMP shiftdown
+
+search1422:
+	CMPL AX, $0x00000028
+	JGE  search1426
 	CMPL AX, $0x00000026
-	JGE  search836
+	JGE  search1427
 	JMP  row
 
-search836:
+search1427:
 	JMP rowset
+
+search1426:
+	CMPL AX, $0x00000029
+	JGE  search1428
+	JMP  addstretch
+
+search1428:
+	JMP substretch
+
+search1421:
+	CMPL AX, $0x0000002e
+	JGE  search1429
+	CMPL AX, $0x0000002c
+	JGE  search1430
+	CMPL AX, $0x0000002b
+	JGE  search1431
+	JMP  mulstretch
+
+search1431:
+	JMP fmastretch
+
+search1430:
+	CMPL AX, $0x0000002d
+	JGE  search1432
+	JMP  fnmastretch
+
+search1432:
+	JMP divstretch
+
+search1429:
+	CMPL AX, $0x00000030
+	JGE  search1433
+	CMPL AX, $0x0000002f
+	JGE  search1434
+	JMP  maxstretch
+
+search1434:
+	JMP minstretch
+
+search1433:
+	CMPL AX, $0x00000031
+	JGE  search1435
+	JMP  sqrtstretch
+
+search1435:
+	CMPL AX, $0x00000032
+	JGE  search1436
+	JMP  floorstretch
+
+search1436:
+	JMP selectstretch
+
+search1420:
+	CMPL AX, $0x00000043
+	JGE  search1437
+	CMPL AX, $0x00000037
+	JGE  search1438
+	CMPL AX, $0x00000035
+	JGE  search1439
+	CMPL AX, $0x00000034
+	JGE  search1440
+	JMP  copystretch
+
+search1440:
+	JMP absmaxstretch
+
+search1439:
+	CMPL AX, $0x00000036
+	JGE  search1441
+	JMP  abssumstretch
+
+search1441:
+	JMP dotstretch
+
+search1438:
+	CMPL AX, $0x00000041
+	JGE  search1442
+	CMPL AX, $0x00000040
+	JGE  search1443
+	JMP  maxnegproductstretch
+
+search1443:
+	JMP negstretch
+
+search1442:
+	CMPL AX, $0x00000042
+	JGE  search1444
+	JMP  absstretch
+
+search1444:
+	JMP lessstretch
+
+search1437:
+	CMPL AX, $0x00000047
+	JGE  search1445
+	CMPL AX, $0x00000045
+	JGE  search1446
+	CMPL AX, $0x00000044
+	JGE  search1447
+	JMP  atmoststretch
+
+search1447:
+	JMP equalstretch
+
+search1446:
+	CMPL AX, $0x00000046
+	JGE  search1448
+	JMP  choosestretch
+
+search1448:
+	JMP maximumstretch
+
+search1445:
+	CMPL AX, $0x00000049
+	JGE  search1449
+	CMPL AX, $0x00000048
+	JGE  search1450
+	JMP  minimumstretch
+
+search1450:
+	JMP andstretch
+
+search1449:
+	CMPL AX, $0x0000004a
+	JGE  search1451
+	JMP  orstretch
+
+search1451:
+	CMPL AX, $0x0000004b
+	JGE  search1452
+	JMP  shiftupstretch
+
+search1452:
+	JMP shiftdownstretch
 
 backward:
 	MOVL         (SI), R8
@@ -4932,197 +8012,337 @@ backward:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000013
-	JGE          search837
-	CMPL         AX, $0x00000009
-	JGE          search838
+	CMPL         AX, $0x00000021
+	JGE          search1453
+	CMPL         AX, $0x00000010
+	JGE          search1454
+	CMPL         AX, $0x00000008
+	JGE          search1455
 	CMPL         AX, $0x00000004
-	JGE          search839
+	JGE          search1456
 	CMPL         AX, $0x00000002
-	JGE          search840
+	JGE          search1457
 	CMPL         AX, $0x00000001
-	JGE          search841
+	JGE          search1458
 	JMP          end
 
-search841:
+search1458:
 	JMP add
 
-search840:
+search1457:
 	CMPL AX, $0x00000003
-	JGE  search842
+	JGE  search1459
 	JMP  sub
 
-search842:
+search1459:
 	JMP mul
 
-search839:
+search1456:
 	CMPL AX, $0x00000006
-	JGE  search843
+	JGE  search1460
 	CMPL AX, $0x00000005
-	JGE  search844
+	JGE  search1461
 	JMP  fma
 
-search844:
+search1461:
 	JMP fnma
 
-search843:
+search1460:
 	CMPL AX, $0x00000007
-	JGE  search845
+	JGE  search1462
 	JMP  div
 
-search845:
-	CMPL AX, $0x00000008
-	JGE  search846
-	JMP  max
+search1462:
+	JMP max
 
-search846:
-	JMP min
-
-search838:
-	CMPL AX, $0x0000000e
-	JGE  search847
-	CMPL AX, $0x0000000b
-	JGE  search848
-	CMPL AX, $0x0000000a
-	JGE  search849
-	JMP  sqrt
-
-search849:
-	JMP floor
-
-search848:
+search1455:
 	CMPL AX, $0x0000000c
-	JGE  search850
-	JMP  select
+	JGE  search1463
+	CMPL AX, $0x0000000a
+	JGE  search1464
+	CMPL AX, $0x00000009
+	JGE  search1465
+	JMP  min
 
-search850:
+search1465:
+	JMP sqrt
+
+search1464:
+	CMPL AX, $0x0000000b
+	JGE  search1466
+	JMP  floor
+
+search1466:
+	JMP select
+
+search1463:
+	CMPL AX, $0x0000000e
+	JGE  search1467
 	CMPL AX, $0x0000000d
-	JGE  search851
+	JGE  search1468
 	JMP  copy
 
-search851:
+search1468:
 	JMP absmax
 
-search847:
-	CMPL AX, $0x00000010
-	JGE  search852
+search1467:
 	CMPL AX, $0x0000000f
-	JGE  search853
+	JGE  search1469
 	JMP  abssum
 
-search853:
+search1469:
 	JMP dot
 
-search852:
+search1454:
+	CMPL AX, $0x00000018
+	JGE  search1470
+	CMPL AX, $0x00000014
+	JGE  search1471
+	CMPL AX, $0x00000012
+	JGE  search1472
 	CMPL AX, $0x00000011
-	JGE  search854
+	JGE  search1473
 	JMP  maxnegproduct
 
-search854:
-	CMPL AX, $0x00000012
-	JGE  search855
-	JMP  pivot
+search1473:
+	JMP pivot
 
-search855:
-	JMP scale
+search1472:
+	CMPL AX, $0x00000013
+	JGE  search1474
+	JMP  scale
 
-search837:
-	CMPL AX, $0x0000001d
-	JGE  search856
-	CMPL AX, $0x00000018
-	JGE  search857
-	CMPL AX, $0x00000015
-	JGE  search858
-	CMPL AX, $0x00000014
-	JGE  search859
-	JMP  symmetric
+search1474:
+	JMP symmetric
 
-search859:
-	JMP product
-
-search858:
+search1471:
 	CMPL AX, $0x00000016
-	JGE  search860
-	JMP  forward
+	JGE  search1475
+	CMPL AX, $0x00000015
+	JGE  search1476
+	JMP  product
 
-search860:
+search1476:
+	JMP forward
+
+search1475:
 	CMPL AX, $0x00000017
-	JGE  search861
+	JGE  search1477
 	JMP  backward
 
-search861:
+search1477:
 	JMP lower
 
-search857:
+search1470:
+	CMPL AX, $0x0000001c
+	JGE  search1478
 	CMPL AX, $0x0000001a
-	JGE  search862
+	JGE  search1479
 	CMPL AX, $0x00000019
-	JGE  search863
+	JGE  search1480
 	JMP  upper
 
-search863:
+search1480:
 	JMP neg
 
-search862:
+search1479:
 	CMPL AX, $0x0000001b
-	JGE  search864
+	JGE  search1481
 	JMP  abs
 
-search864:
-	CMPL AX, $0x0000001c
-	JGE  search865
-	JMP  less
+search1481:
+	JMP less
 
-search865:
-	JMP atmost
-
-search856:
-	CMPL AX, $0x00000022
-	JGE  search866
-	CMPL AX, $0x0000001f
-	JGE  search867
+search1478:
 	CMPL AX, $0x0000001e
-	JGE  search868
-	JMP  equal
+	JGE  search1482
+	CMPL AX, $0x0000001d
+	JGE  search1483
+	JMP  atmost
 
-search868:
-	JMP choose
+search1483:
+	JMP equal
 
-search867:
+search1482:
+	CMPL AX, $0x0000001f
+	JGE  search1484
+	JMP  choose
+
+search1484:
 	CMPL AX, $0x00000020
-	JGE  search869
+	JGE  search1485
 	JMP  maximum
 
-search869:
-	CMPL AX, $0x00000021
-	JGE  search870
-	JMP  minimum
+search1485:
+	JMP minimum
 
-search870:
-	JMP and
-
-search866:
-	CMPL AX, $0x00000024
-	JGE  search871
-	CMPL AX, $0x00000023
-	JGE  search872
-	JMP  or
-
-search872:
-	JMP shiftup
-
-search871:
+search1453:
+	CMPL AX, $0x00000033
+	JGE  search1486
+	CMPL AX, $0x0000002a
+	JGE  search1487
 	CMPL AX, $0x00000025
-	JGE  search873
-	JMP  shiftdown
+	JGE  search1488
+	CMPL AX, $0x00000023
+	JGE  search1489
+	CMPL AX, $0x00000022
+	JGE  search1490
+	JMP  and
 
-search873:
+search1490:
+	JMP or
+
+search1489:
+	CMPL AX, $0x00000024
+	JGE  search1491
+	JMP  shiftup
+
+search1491:
+	JMP shiftdown
+
+search1488:
+	CMPL AX, $0x00000028
+	JGE  search1492
 	CMPL AX, $0x00000026
-	JGE  search874
+	JGE  search1493
 	JMP  row
 
-search874:
+search1493:
 	JMP rowset
+
+search1492:
+	CMPL AX, $0x00000029
+	JGE  search1494
+	JMP  addstretch
+
+search1494:
+	JMP substretch
+
+search1487:
+	CMPL AX, $0x0000002e
+	JGE  search1495
+	CMPL AX, $0x0000002c
+	JGE  search1496
+	CMPL AX, $0x0000002b
+	JGE  search1497
+	JMP  mulstretch
+
+search1497:
+	JMP fmastretch
+
+search1496:
+	CMPL AX, $0x0000002d
+	JGE  search1498
+	JMP  fnmastretch
+
+search1498:
+	JMP divstretch
+
+search1495:
+	CMPL AX, $0x00000030
+	JGE  search1499
+	CMPL AX, $0x0000002f
+	JGE  search1500
+	JMP  maxstretch
+
+search1500:
+	JMP minstretch
+
+search1499:
+	CMPL AX, $0x00000031
+	JGE  search1501
+	JMP  sqrtstretch
+
+search1501:
+	CMPL AX, $0x00000032
+	JGE  search1502
+	JMP  floorstretch
+
+search1502:
+	JMP selectstretch
+
+search1486:
+	CMPL AX, $0x00000043
+	JGE  search1503
+	CMPL AX, $0x00000037
+	JGE  search1504
+	CMPL AX, $0x00000035
+	JGE  search1505
+	CMPL AX, $0x00000034
+	JGE  search1506
+	JMP  copystretch
+
+search1506:
+	JMP absmaxstretch
+
+search1505:
+	CMPL AX, $0x00000036
+	JGE  search1507
+	JMP  abssumstretch
+
+search1507:
+	JMP dotstretch
+
+search1504:
+	CMPL AX, $0x00000041
+	JGE  search1508
+	CMPL AX, $0x00000040
+	JGE  search1509
+	JMP  maxnegproductstretch
+
+search1509:
+	JMP negstretch
+
+search1508:
+	CMPL AX, $0x00000042
+	JGE  search1510
+	JMP  absstretch
+
+search1510:
+	JMP lessstretch
+
+search1503:
+	CMPL AX, $0x00000047
+	JGE  search1511
+	CMPL AX, $0x00000045
+	JGE  search1512
+	CMPL AX, $0x00000044
+	JGE  search1513
+	JMP  atmoststretch
+
+search1513:
+	JMP equalstretch
+
+search1512:
+	CMPL AX, $0x00000046
+	JGE  search1514
+	JMP  choosestretch
+
+search1514:
+	JMP maximumstretch
+
+search1511:
+	CMPL AX, $0x00000049
+	JGE  search1515
+	CMPL AX, $0x00000048
+	JGE  search1516
+	JMP  minimumstretch
+
+search1516:
+	JMP andstretch
+
+search1515:
+	CMPL AX, $0x0000004a
+	JGE  search1517
+	JMP  orstretch
+
+search1517:
+	CMPL AX, $0x0000004b
+	JGE  search1518
+	JMP  shiftupstretch
+
+search1518:
+	JMP shiftdownstretch
 
 lower:
 	MOVL         (SI), R8
@@ -5156,197 +8376,337 @@ lower:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000013
-	JGE          search875
-	CMPL         AX, $0x00000009
-	JGE          search876
+	CMPL         AX, $0x00000021
+	JGE          search1519
+	CMPL         AX, $0x00000010
+	JGE          search1520
+	CMPL         AX, $0x00000008
+	JGE          search1521
 	CMPL         AX, $0x00000004
-	JGE          search877
+	JGE          search1522
 	CMPL         AX, $0x00000002
-	JGE          search878
+	JGE          search1523
 	CMPL         AX, $0x00000001
-	JGE          search879
+	JGE          search1524
 	JMP          end
 
-search879:
+search1524:
 	JMP add
 
-search878:
+search1523:
 	CMPL AX, $0x00000003
-	JGE  search880
+	JGE  search1525
 	JMP  sub
 
-search880:
+search1525:
 	JMP mul
 
-search877:
+search1522:
 	CMPL AX, $0x00000006
-	JGE  search881
+	JGE  search1526
 	CMPL AX, $0x00000005
-	JGE  search882
+	JGE  search1527
 	JMP  fma
 
-search882:
+search1527:
 	JMP fnma
 
-search881:
+search1526:
 	CMPL AX, $0x00000007
-	JGE  search883
+	JGE  search1528
 	JMP  div
 
-search883:
-	CMPL AX, $0x00000008
-	JGE  search884
-	JMP  max
+search1528:
+	JMP max
 
-search884:
-	JMP min
-
-search876:
-	CMPL AX, $0x0000000e
-	JGE  search885
-	CMPL AX, $0x0000000b
-	JGE  search886
-	CMPL AX, $0x0000000a
-	JGE  search887
-	JMP  sqrt
-
-search887:
-	JMP floor
-
-search886:
+search1521:
 	CMPL AX, $0x0000000c
-	JGE  search888
-	JMP  select
+	JGE  search1529
+	CMPL AX, $0x0000000a
+	JGE  search1530
+	CMPL AX, $0x00000009
+	JGE  search1531
+	JMP  min
 
-search888:
+search1531:
+	JMP sqrt
+
+search1530:
+	CMPL AX, $0x0000000b
+	JGE  search1532
+	JMP  floor
+
+search1532:
+	JMP select
+
+search1529:
+	CMPL AX, $0x0000000e
+	JGE  search1533
 	CMPL AX, $0x0000000d
-	JGE  search889
+	JGE  search1534
 	JMP  copy
 
-search889:
+search1534:
 	JMP absmax
 
-search885:
-	CMPL AX, $0x00000010
-	JGE  search890
+search1533:
 	CMPL AX, $0x0000000f
-	JGE  search891
+	JGE  search1535
 	JMP  abssum
 
-search891:
+search1535:
 	JMP dot
 
-search890:
+search1520:
+	CMPL AX, $0x00000018
+	JGE  search1536
+	CMPL AX, $0x00000014
+	JGE  search1537
+	CMPL AX, $0x00000012
+	JGE  search1538
 	CMPL AX, $0x00000011
-	JGE  search892
+	JGE  search1539
 	JMP  maxnegproduct
 
-search892:
-	CMPL AX, $0x00000012
-	JGE  search893
-	JMP  pivot
+search1539:
+	JMP pivot
 
-search893:
-	JMP scale
+search1538:
+	CMPL AX, $0x00000013
+	JGE  search1540
+	JMP  scale
 
-search875:
-	CMPL AX, $0x0000001d
-	JGE  search894
-	CMPL AX, $0x00000018
-	JGE  search895
-	CMPL AX, $0x00000015
-	JGE  search896
-	CMPL AX, $0x00000014
-	JGE  search897
-	JMP  symmetric
+search1540:
+	JMP symmetric
 
-search897:
-	JMP product
-
-search896:
+search1537:
 	CMPL AX, $0x00000016
-	JGE  search898
-	JMP  forward
+	JGE  search1541
+	CMPL AX, $0x00000015
+	JGE  search1542
+	JMP  product
 
-search898:
+search1542:
+	JMP forward
+
+search1541:
 	CMPL AX, $0x00000017
-	JGE  search899
+	JGE  search1543
 	JMP  backward
 
-search899:
+search1543:
 	JMP lower
 
-search895:
+search1536:
+	CMPL AX, $0x0000001c
+	JGE  search1544
 	CMPL AX, $0x0000001a
-	JGE  search900
+	JGE  search1545
 	CMPL AX, $0x00000019
-	JGE  search901
+	JGE  search1546
 	JMP  upper
 
-search901:
+search1546:
 	JMP neg
 
-search900:
+search1545:
 	CMPL AX, $0x0000001b
-	JGE  search902
+	JGE  search1547
 	JMP  abs
 
-search902:
-	CMPL AX, $0x0000001c
-	JGE  search903
-	JMP  less
+search1547:
+	JMP less
 
-search903:
-	JMP atmost
-
-search894:
-	CMPL AX, $0x00000022
-	JGE  search904
-	CMPL AX, $0x0000001f
-	JGE  search905
+search1544:
 	CMPL AX, $0x0000001e
-	JGE  search906
-	JMP  equal
+	JGE  search1548
+	CMPL AX, $0x0000001d
+	JGE  search1549
+	JMP  atmost
 
-search906:
-	JMP choose
+search1549:
+	JMP equal
 
-search905:
+search1548:
+	CMPL AX, $0x0000001f
+	JGE  search1550
+	JMP  choose
+
+search1550:
 	CMPL AX, $0x00000020
-	JGE  search907
+	JGE  search1551
 	JMP  maximum
 
-search907:
-	CMPL AX, $0x00000021
-	JGE  search908
-	JMP  minimum
+search1551:
+	JMP minimum
 
-search908:
-	JMP and
-
-search904:
-	CMPL AX, $0x00000024
-	JGE  search909
-	CMPL AX, $0x00000023
-	JGE  search910
-	JMP  or
-
-search910:
-	JMP shiftup
-
-search909:
+search1519:
+	CMPL AX, $0x00000033
+	JGE  search1552
+	CMPL AX, $0x0000002a
+	JGE  search1553
 	CMPL AX, $0x00000025
-	JGE  search911
-	JMP  shiftdown
+	JGE  search1554
+	CMPL AX, $0x00000023
+	JGE  search1555
+	CMPL AX, $0x00000022
+	JGE  search1556
+	JMP  and
 
-search911:
+search1556:
+	JMP or
+
+search1555:
+	CMPL AX, $0x00000024
+	JGE  search1557
+	JMP  shiftup
+
+search1557:
+	JMP shiftdown
+
+search1554:
+	CMPL AX, $0x00000028
+	JGE  search1558
 	CMPL AX, $0x00000026
-	JGE  search912
+	JGE  search1559
 	JMP  row
 
-search912:
+search1559:
 	JMP rowset
+
+search1558:
+	CMPL AX, $0x00000029
+	JGE  search1560
+	JMP  addstretch
+
+search1560:
+	JMP substretch
+
+search1553:
+	CMPL AX, $0x0000002e
+	JGE  search1561
+	CMPL AX, $0x0000002c
+	JGE  search1562
+	CMPL AX, $0x0000002b
+	JGE  search1563
+	JMP  mulstretch
+
+search1563:
+	JMP fmastretch
+
+search1562:
+	CMPL AX, $0x0000002d
+	JGE  search1564
+	JMP  fnmastretch
+
+search1564:
+	JMP divstretch
+
+search1561:
+	CMPL AX, $0x00000030
+	JGE  search1565
+	CMPL AX, $0x0000002f
+	JGE  search1566
+	JMP  maxstretch
+
+search1566:
+	JMP minstretch
+
+search1565:
+	CMPL AX, $0x00000031
+	JGE  search1567
+	JMP  sqrtstretch
+
+search1567:
+	CMPL AX, $0x00000032
+	JGE  search1568
+	JMP  floorstretch
+
+search1568:
+	JMP selectstretch
+
+search1552:
+	CMPL AX, $0x00000043
+	JGE  search1569
+	CMPL AX, $0x00000037
+	JGE  search1570
+	CMPL AX, $0x00000035
+	JGE  search1571
+	CMPL AX, $0x00000034
+	JGE  search1572
+	JMP  copystretch
+
+search1572:
+	JMP absmaxstretch
+
+search1571:
+	CMPL AX, $0x00000036
+	JGE  search1573
+	JMP  abssumstretch
+
+search1573:
+	JMP dotstretch
+
+search1570:
+	CMPL AX, $0x00000041
+	JGE  search1574
+	CMPL AX, $0x00000040
+	JGE  search1575
+	JMP  maxnegproductstretch
+
+search1575:
+	JMP negstretch
+
+search1574:
+	CMPL AX, $0x00000042
+	JGE  search1576
+	JMP  absstretch
+
+search1576:
+	JMP lessstretch
+
+search1569:
+	CMPL AX, $0x00000047
+	JGE  search1577
+	CMPL AX, $0x00000045
+	JGE  search1578
+	CMPL AX, $0x00000044
+	JGE  search1579
+	JMP  atmoststretch
+
+search1579:
+	JMP equalstretch
+
+search1578:
+	CMPL AX, $0x00000046
+	JGE  search1580
+	JMP  choosestretch
+
+search1580:
+	JMP maximumstretch
+
+search1577:
+	CMPL AX, $0x00000049
+	JGE  search1581
+	CMPL AX, $0x00000048
+	JGE  search1582
+	JMP  minimumstretch
+
+search1582:
+	JMP andstretch
+
+search1581:
+	CMPL AX, $0x0000004a
+	JGE  search1583
+	JMP  orstretch
+
+search1583:
+	CMPL AX, $0x0000004b
+	JGE  search1584
+	JMP  shiftupstretch
+
+search1584:
+	JMP shiftdownstretch
 
 upper:
 	MOVL         (SI), R8
@@ -5367,197 +8727,337 @@ upper:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000013
-	JGE          search913
-	CMPL         AX, $0x00000009
-	JGE          search914
+	CMPL         AX, $0x00000021
+	JGE          search1585
+	CMPL         AX, $0x00000010
+	JGE          search1586
+	CMPL         AX, $0x00000008
+	JGE          search1587
 	CMPL         AX, $0x00000004
-	JGE          search915
+	JGE          search1588
 	CMPL         AX, $0x00000002
-	JGE          search916
+	JGE          search1589
 	CMPL         AX, $0x00000001
-	JGE          search917
+	JGE          search1590
 	JMP          end
 
-search917:
+search1590:
 	JMP add
 
-search916:
+search1589:
 	CMPL AX, $0x00000003
-	JGE  search918
+	JGE  search1591
 	JMP  sub
 
-search918:
+search1591:
 	JMP mul
 
-search915:
+search1588:
 	CMPL AX, $0x00000006
-	JGE  search919
+	JGE  search1592
 	CMPL AX, $0x00000005
-	JGE  search920
+	JGE  search1593
 	JMP  fma
 
-search920:
+search1593:
 	JMP fnma
 
-search919:
+search1592:
 	CMPL AX, $0x00000007
-	JGE  search921
+	JGE  search1594
 	JMP  div
 
-search921:
-	CMPL AX, $0x00000008
-	JGE  search922
-	JMP  max
+search1594:
+	JMP max
 
-search922:
-	JMP min
-
-search914:
-	CMPL AX, $0x0000000e
-	JGE  search923
-	CMPL AX, $0x0000000b
-	JGE  search924
-	CMPL AX, $0x0000000a
-	JGE  search925
-	JMP  sqrt
-
-search925:
-	JMP floor
-
-search924:
+search1587:
 	CMPL AX, $0x0000000c
-	JGE  search926
-	JMP  select
+	JGE  search1595
+	CMPL AX, $0x0000000a
+	JGE  search1596
+	CMPL AX, $0x00000009
+	JGE  search1597
+	JMP  min
 
-search926:
+search1597:
+	JMP sqrt
+
+search1596:
+	CMPL AX, $0x0000000b
+	JGE  search1598
+	JMP  floor
+
+search1598:
+	JMP select
+
+search1595:
+	CMPL AX, $0x0000000e
+	JGE  search1599
 	CMPL AX, $0x0000000d
-	JGE  search927
+	JGE  search1600
 	JMP  copy
 
-search927:
+search1600:
 	JMP absmax
 
-search923:
-	CMPL AX, $0x00000010
-	JGE  search928
+search1599:
 	CMPL AX, $0x0000000f
-	JGE  search929
+	JGE  search1601
 	JMP  abssum
 
-search929:
+search1601:
 	JMP dot
 
-search928:
+search1586:
+	CMPL AX, $0x00000018
+	JGE  search1602
+	CMPL AX, $0x00000014
+	JGE  search1603
+	CMPL AX, $0x00000012
+	JGE  search1604
 	CMPL AX, $0x00000011
-	JGE  search930
+	JGE  search1605
 	JMP  maxnegproduct
 
-search930:
-	CMPL AX, $0x00000012
-	JGE  search931
-	JMP  pivot
+search1605:
+	JMP pivot
 
-search931:
-	JMP scale
+search1604:
+	CMPL AX, $0x00000013
+	JGE  search1606
+	JMP  scale
 
-search913:
-	CMPL AX, $0x0000001d
-	JGE  search932
-	CMPL AX, $0x00000018
-	JGE  search933
-	CMPL AX, $0x00000015
-	JGE  search934
-	CMPL AX, $0x00000014
-	JGE  search935
-	JMP  symmetric
+search1606:
+	JMP symmetric
 
-search935:
-	JMP product
-
-search934:
+search1603:
 	CMPL AX, $0x00000016
-	JGE  search936
-	JMP  forward
+	JGE  search1607
+	CMPL AX, $0x00000015
+	JGE  search1608
+	JMP  product
 
-search936:
+search1608:
+	JMP forward
+
+search1607:
 	CMPL AX, $0x00000017
-	JGE  search937
+	JGE  search1609
 	JMP  backward
 
-search937:
+search1609:
 	JMP lower
 
-search933:
+search1602:
+	CMPL AX, $0x0000001c
+	JGE  search1610
 	CMPL AX, $0x0000001a
-	JGE  search938
+	JGE  search1611
 	CMPL AX, $0x00000019
-	JGE  search939
+	JGE  search1612
 	JMP  upper
 
-search939:
+search1612:
 	JMP neg
 
-search938:
+search1611:
 	CMPL AX, $0x0000001b
-	JGE  search940
+	JGE  search1613
 	JMP  abs
 
-search940:
-	CMPL AX, $0x0000001c
-	JGE  search941
-	JMP  less
+search1613:
+	JMP less
 
-search941:
-	JMP atmost
-
-search932:
-	CMPL AX, $0x00000022
-	JGE  search942
-	CMPL AX, $0x0000001f
-	JGE  search943
+search1610:
 	CMPL AX, $0x0000001e
-	JGE  search944
-	JMP  equal
+	JGE  search1614
+	CMPL AX, $0x0000001d
+	JGE  search1615
+	JMP  atmost
 
-search944:
-	JMP choose
+search1615:
+	JMP equal
 
-search943:
+search1614:
+	CMPL AX, $0x0000001f
+	JGE  search1616
+	JMP  choose
+
+search1616:
 	CMPL AX, $0x00000020
-	JGE  search945
+	JGE  search1617
 	JMP  maximum
 
-search945:
-	CMPL AX, $0x00000021
-	JGE  search946
-	JMP  minimum
+search1617:
+	JMP minimum
 
-search946:
-	JMP and
-
-search942:
-	CMPL AX, $0x00000024
-	JGE  search947
-	CMPL AX, $0x00000023
-	JGE  search948
-	JMP  or
-
-search948:
-	JMP shiftup
-
-search947:
+search1585:
+	CMPL AX, $0x00000033
+	JGE  search1618
+	CMPL AX, $0x0000002a
+	JGE  search1619
 	CMPL AX, $0x00000025
-	JGE  search949
-	JMP  shiftdown
+	JGE  search1620
+	CMPL AX, $0x00000023
+	JGE  search1621
+	CMPL AX, $0x00000022
+	JGE  search1622
+	JMP  and
 
-search949:
+search1622:
+	JMP or
+
+search1621:
+	CMPL AX, $0x00000024
+	JGE  search1623
+	JMP  shiftup
+
+search1623:
+	JMP shiftdown
+
+search1620:
+	CMPL AX, $0x00000028
+	JGE  search1624
 	CMPL AX, $0x00000026
-	JGE  search950
+	JGE  search1625
 	JMP  row
 
-search950:
+search1625:
 	JMP rowset
+
+search1624:
+	CMPL AX, $0x00000029
+	JGE  search1626
+	JMP  addstretch
+
+search1626:
+	JMP substretch
+
+search1619:
+	CMPL AX, $0x0000002e
+	JGE  search1627
+	CMPL AX, $0x0000002c
+	JGE  search1628
+	CMPL AX, $0x0000002b
+	JGE  search1629
+	JMP  mulstretch
+
+search1629:
+	JMP fmastretch
+
+search1628:
+	CMPL AX, $0x0000002d
+	JGE  search1630
+	JMP  fnmastretch
+
+search1630:
+	JMP divstretch
+
+search1627:
+	CMPL AX, $0x00000030
+	JGE  search1631
+	CMPL AX, $0x0000002f
+	JGE  search1632
+	JMP  maxstretch
+
+search1632:
+	JMP minstretch
+
+search1631:
+	CMPL AX, $0x00000031
+	JGE  search1633
+	JMP  sqrtstretch
+
+search1633:
+	CMPL AX, $0x00000032
+	JGE  search1634
+	JMP  floorstretch
+
+search1634:
+	JMP selectstretch
+
+search1618:
+	CMPL AX, $0x00000043
+	JGE  search1635
+	CMPL AX, $0x00000037
+	JGE  search1636
+	CMPL AX, $0x00000035
+	JGE  search1637
+	CMPL AX, $0x00000034
+	JGE  search1638
+	JMP  copystretch
+
+search1638:
+	JMP absmaxstretch
+
+search1637:
+	CMPL AX, $0x00000036
+	JGE  search1639
+	JMP  abssumstretch
+
+search1639:
+	JMP dotstretch
+
+search1636:
+	CMPL AX, $0x00000041
+	JGE  search1640
+	CMPL AX, $0x00000040
+	JGE  search1641
+	JMP  maxnegproductstretch
+
+search1641:
+	JMP negstretch
+
+search1640:
+	CMPL AX, $0x00000042
+	JGE  search1642
+	JMP  absstretch
+
+search1642:
+	JMP lessstretch
+
+search1635:
+	CMPL AX, $0x00000047
+	JGE  search1643
+	CMPL AX, $0x00000045
+	JGE  search1644
+	CMPL AX, $0x00000044
+	JGE  search1645
+	JMP  atmoststretch
+
+search1645:
+	JMP equalstretch
+
+search1644:
+	CMPL AX, $0x00000046
+	JGE  search1646
+	JMP  choosestretch
+
+search1646:
+	JMP maximumstretch
+
+search1643:
+	CMPL AX, $0x00000049
+	JGE  search1647
+	CMPL AX, $0x00000048
+	JGE  search1648
+	JMP  minimumstretch
+
+search1648:
+	JMP andstretch
+
+search1647:
+	CMPL AX, $0x0000004a
+	JGE  search1649
+	JMP  orstretch
+
+search1649:
+	CMPL AX, $0x0000004b
+	JGE  search1650
+	JMP  shiftupstretch
+
+search1650:
+	JMP shiftdownstretch
 
 neg:
 	MOVL    (SI), R8
@@ -5570,203 +9070,343 @@ neg:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search951
-	CMPL    AX, $0x00000009
-	JGE     search952
+	CMPL    AX, $0x00000021
+	JGE     search1651
+	CMPL    AX, $0x00000010
+	JGE     search1652
+	CMPL    AX, $0x00000008
+	JGE     search1653
 	CMPL    AX, $0x00000004
-	JGE     search953
+	JGE     search1654
 	CMPL    AX, $0x00000002
-	JGE     search954
+	JGE     search1655
 	CMPL    AX, $0x00000001
-	JGE     search955
+	JGE     search1656
 	JMP     end
 
-search955:
+search1656:
 	JMP add
 
-search954:
+search1655:
 	CMPL AX, $0x00000003
-	JGE  search956
+	JGE  search1657
 	JMP  sub
 
-search956:
+search1657:
 	JMP mul
 
-search953:
+search1654:
 	CMPL AX, $0x00000006
-	JGE  search957
+	JGE  search1658
 	CMPL AX, $0x00000005
-	JGE  search958
+	JGE  search1659
 	JMP  fma
 
-search958:
+search1659:
 	JMP fnma
 
-search957:
+search1658:
 	CMPL AX, $0x00000007
-	JGE  search959
+	JGE  search1660
 	JMP  div
 
-search959:
-	CMPL AX, $0x00000008
-	JGE  search960
-	JMP  max
+search1660:
+	JMP max
 
-search960:
-	JMP min
-
-search952:
-	CMPL AX, $0x0000000e
-	JGE  search961
-	CMPL AX, $0x0000000b
-	JGE  search962
-	CMPL AX, $0x0000000a
-	JGE  search963
-	JMP  sqrt
-
-search963:
-	JMP floor
-
-search962:
+search1653:
 	CMPL AX, $0x0000000c
-	JGE  search964
-	JMP  select
+	JGE  search1661
+	CMPL AX, $0x0000000a
+	JGE  search1662
+	CMPL AX, $0x00000009
+	JGE  search1663
+	JMP  min
 
-search964:
+search1663:
+	JMP sqrt
+
+search1662:
+	CMPL AX, $0x0000000b
+	JGE  search1664
+	JMP  floor
+
+search1664:
+	JMP select
+
+search1661:
+	CMPL AX, $0x0000000e
+	JGE  search1665
 	CMPL AX, $0x0000000d
-	JGE  search965
+	JGE  search1666
 	JMP  copy
 
-search965:
+search1666:
 	JMP absmax
 
-search961:
-	CMPL AX, $0x00000010
-	JGE  search966
+search1665:
 	CMPL AX, $0x0000000f
-	JGE  search967
+	JGE  search1667
 	JMP  abssum
 
-search967:
+search1667:
 	JMP dot
 
-search966:
+search1652:
+	CMPL AX, $0x00000018
+	JGE  search1668
+	CMPL AX, $0x00000014
+	JGE  search1669
+	CMPL AX, $0x00000012
+	JGE  search1670
 	CMPL AX, $0x00000011
-	JGE  search968
+	JGE  search1671
 	JMP  maxnegproduct
 
-search968:
-	CMPL AX, $0x00000012
-	JGE  search969
-	JMP  pivot
+search1671:
+	JMP pivot
 
-search969:
-	JMP scale
+search1670:
+	CMPL AX, $0x00000013
+	JGE  search1672
+	JMP  scale
 
-search951:
-	CMPL AX, $0x0000001d
-	JGE  search970
-	CMPL AX, $0x00000018
-	JGE  search971
-	CMPL AX, $0x00000015
-	JGE  search972
-	CMPL AX, $0x00000014
-	JGE  search973
-	JMP  symmetric
+search1672:
+	JMP symmetric
 
-search973:
-	JMP product
-
-search972:
+search1669:
 	CMPL AX, $0x00000016
-	JGE  search974
-	JMP  forward
+	JGE  search1673
+	CMPL AX, $0x00000015
+	JGE  search1674
+	JMP  product
 
-search974:
+search1674:
+	JMP forward
+
+search1673:
 	CMPL AX, $0x00000017
-	JGE  search975
+	JGE  search1675
 	JMP  backward
 
-search975:
+search1675:
 	JMP lower
 
-search971:
+search1668:
+	CMPL AX, $0x0000001c
+	JGE  search1676
 	CMPL AX, $0x0000001a
-	JGE  search976
+	JGE  search1677
 	CMPL AX, $0x00000019
-	JGE  search977
+	JGE  search1678
 	JMP  upper
 
-search977:
+search1678:
 	JMP neg
 
-search976:
+search1677:
 	CMPL AX, $0x0000001b
-	JGE  search978
+	JGE  search1679
 	JMP  abs
 
-search978:
-	CMPL AX, $0x0000001c
-	JGE  search979
-	JMP  less
+search1679:
+	JMP less
 
-search979:
-	JMP atmost
-
-search970:
-	CMPL AX, $0x00000022
-	JGE  search980
-	CMPL AX, $0x0000001f
-	JGE  search981
+search1676:
 	CMPL AX, $0x0000001e
-	JGE  search982
-	JMP  equal
+	JGE  search1680
+	CMPL AX, $0x0000001d
+	JGE  search1681
+	JMP  atmost
 
-search982:
-	JMP choose
+search1681:
+	JMP equal
 
-search981:
+search1680:
+	CMPL AX, $0x0000001f
+	JGE  search1682
+	JMP  choose
+
+search1682:
 	CMPL AX, $0x00000020
-	JGE  search983
+	JGE  search1683
 	JMP  maximum
 
-search983:
-	CMPL AX, $0x00000021
-	JGE  search984
-	JMP  minimum
+search1683:
+	JMP minimum
 
-search984:
-	JMP and
-
-search980:
-	CMPL AX, $0x00000024
-	JGE  search985
-	CMPL AX, $0x00000023
-	JGE  search986
-	JMP  or
-
-search986:
-	JMP shiftup
-
-search985:
+search1651:
+	CMPL AX, $0x00000033
+	JGE  search1684
+	CMPL AX, $0x0000002a
+	JGE  search1685
 	CMPL AX, $0x00000025
-	JGE  search987
-	JMP  shiftdown
+	JGE  search1686
+	CMPL AX, $0x00000023
+	JGE  search1687
+	CMPL AX, $0x00000022
+	JGE  search1688
+	JMP  and
 
-search987:
+search1688:
+	JMP or
+
+search1687:
+	CMPL AX, $0x00000024
+	JGE  search1689
+	JMP  shiftup
+
+search1689:
+	JMP shiftdown
+
+search1686:
+	CMPL AX, $0x00000028
+	JGE  search1690
 	CMPL AX, $0x00000026
-	JGE  search988
+	JGE  search1691
 	JMP  row
 
-search988:
+search1691:
 	JMP rowset
+
+search1690:
+	CMPL AX, $0x00000029
+	JGE  search1692
+	JMP  addstretch
+
+search1692:
+	JMP substretch
+
+search1685:
+	CMPL AX, $0x0000002e
+	JGE  search1693
+	CMPL AX, $0x0000002c
+	JGE  search1694
+	CMPL AX, $0x0000002b
+	JGE  search1695
+	JMP  mulstretch
+
+search1695:
+	JMP fmastretch
+
+search1694:
+	CMPL AX, $0x0000002d
+	JGE  search1696
+	JMP  fnmastretch
+
+search1696:
+	JMP divstretch
+
+search1693:
+	CMPL AX, $0x00000030
+	JGE  search1697
+	CMPL AX, $0x0000002f
+	JGE  search1698
+	JMP  maxstretch
+
+search1698:
+	JMP minstretch
+
+search1697:
+	CMPL AX, $0x00000031
+	JGE  search1699
+	JMP  sqrtstretch
+
+search1699:
+	CMPL AX, $0x00000032
+	JGE  search1700
+	JMP  floorstretch
+
+search1700:
+	JMP selectstretch
+
+search1684:
+	CMPL AX, $0x00000043
+	JGE  search1701
+	CMPL AX, $0x00000037
+	JGE  search1702
+	CMPL AX, $0x00000035
+	JGE  search1703
+	CMPL AX, $0x00000034
+	JGE  search1704
+	JMP  copystretch
+
+search1704:
+	JMP absmaxstretch
+
+search1703:
+	CMPL AX, $0x00000036
+	JGE  search1705
+	JMP  abssumstretch
+
+search1705:
+	JMP dotstretch
+
+search1702:
+	CMPL AX, $0x00000041
+	JGE  search1706
+	CMPL AX, $0x00000040
+	JGE  search1707
+	JMP  maxnegproductstretch
+
+search1707:
+	JMP negstretch
+
+search1706:
+	CMPL AX, $0x00000042
+	JGE  search1708
+	JMP  absstretch
+
+search1708:
+	JMP lessstretch
+
+search1701:
+	CMPL AX, $0x00000047
+	JGE  search1709
+	CMPL AX, $0x00000045
+	JGE  search1710
+	CMPL AX, $0x00000044
+	JGE  search1711
+	JMP  atmoststretch
+
+search1711:
+	JMP equalstretch
+
+search1710:
+	CMPL AX, $0x00000046
+	JGE  search1712
+	JMP  choosestretch
+
+search1712:
+	JMP maximumstretch
+
+search1709:
+	CMPL AX, $0x00000049
+	JGE  search1713
+	CMPL AX, $0x00000048
+	JGE  search1714
+	JMP  minimumstretch
+
+search1714:
+	JMP andstretch
+
+search1713:
+	CMPL AX, $0x0000004a
+	JGE  search1715
+	JMP  orstretch
+
+search1715:
+	CMPL AX, $0x0000004b
+	JGE  search1716
+	JMP  shiftupstretch
+
+search1716:
+	JMP shiftdownstretch
 
 abs:
 	MOVL    (SI), R8
 	MOVL    4(SI), R9
 	ADDQ    $0x08, SI
-	VMOVUPD Y15, Y0
+	VMOVAPD Y15, Y0
 	VANDNPD (DI)(R9*8), Y0, Y0
 	VMOVUPD Y0, (DI)(R8*8)
 	DECL    CX
@@ -5774,197 +9414,337 @@ abs:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search989
-	CMPL    AX, $0x00000009
-	JGE     search990
+	CMPL    AX, $0x00000021
+	JGE     search1717
+	CMPL    AX, $0x00000010
+	JGE     search1718
+	CMPL    AX, $0x00000008
+	JGE     search1719
 	CMPL    AX, $0x00000004
-	JGE     search991
+	JGE     search1720
 	CMPL    AX, $0x00000002
-	JGE     search992
+	JGE     search1721
 	CMPL    AX, $0x00000001
-	JGE     search993
+	JGE     search1722
 	JMP     end
 
-search993:
+search1722:
 	JMP add
 
-search992:
+search1721:
 	CMPL AX, $0x00000003
-	JGE  search994
+	JGE  search1723
 	JMP  sub
 
-search994:
+search1723:
 	JMP mul
 
-search991:
+search1720:
 	CMPL AX, $0x00000006
-	JGE  search995
+	JGE  search1724
 	CMPL AX, $0x00000005
-	JGE  search996
+	JGE  search1725
 	JMP  fma
 
-search996:
+search1725:
 	JMP fnma
 
-search995:
+search1724:
 	CMPL AX, $0x00000007
-	JGE  search997
+	JGE  search1726
 	JMP  div
 
-search997:
-	CMPL AX, $0x00000008
-	JGE  search998
-	JMP  max
+search1726:
+	JMP max
 
-search998:
-	JMP min
-
-search990:
-	CMPL AX, $0x0000000e
-	JGE  search999
-	CMPL AX, $0x0000000b
-	JGE  search1000
-	CMPL AX, $0x0000000a
-	JGE  search1001
-	JMP  sqrt
-
-search1001:
-	JMP floor
-
-search1000:
+search1719:
 	CMPL AX, $0x0000000c
-	JGE  search1002
-	JMP  select
+	JGE  search1727
+	CMPL AX, $0x0000000a
+	JGE  search1728
+	CMPL AX, $0x00000009
+	JGE  search1729
+	JMP  min
 
-search1002:
+search1729:
+	JMP sqrt
+
+search1728:
+	CMPL AX, $0x0000000b
+	JGE  search1730
+	JMP  floor
+
+search1730:
+	JMP select
+
+search1727:
+	CMPL AX, $0x0000000e
+	JGE  search1731
 	CMPL AX, $0x0000000d
-	JGE  search1003
+	JGE  search1732
 	JMP  copy
 
-search1003:
+search1732:
 	JMP absmax
 
-search999:
-	CMPL AX, $0x00000010
-	JGE  search1004
+search1731:
 	CMPL AX, $0x0000000f
-	JGE  search1005
+	JGE  search1733
 	JMP  abssum
 
-search1005:
+search1733:
 	JMP dot
 
-search1004:
+search1718:
+	CMPL AX, $0x00000018
+	JGE  search1734
+	CMPL AX, $0x00000014
+	JGE  search1735
+	CMPL AX, $0x00000012
+	JGE  search1736
 	CMPL AX, $0x00000011
-	JGE  search1006
+	JGE  search1737
 	JMP  maxnegproduct
 
-search1006:
-	CMPL AX, $0x00000012
-	JGE  search1007
-	JMP  pivot
+search1737:
+	JMP pivot
 
-search1007:
-	JMP scale
+search1736:
+	CMPL AX, $0x00000013
+	JGE  search1738
+	JMP  scale
 
-search989:
-	CMPL AX, $0x0000001d
-	JGE  search1008
-	CMPL AX, $0x00000018
-	JGE  search1009
-	CMPL AX, $0x00000015
-	JGE  search1010
-	CMPL AX, $0x00000014
-	JGE  search1011
-	JMP  symmetric
+search1738:
+	JMP symmetric
 
-search1011:
-	JMP product
-
-search1010:
+search1735:
 	CMPL AX, $0x00000016
-	JGE  search1012
-	JMP  forward
+	JGE  search1739
+	CMPL AX, $0x00000015
+	JGE  search1740
+	JMP  product
 
-search1012:
+search1740:
+	JMP forward
+
+search1739:
 	CMPL AX, $0x00000017
-	JGE  search1013
+	JGE  search1741
 	JMP  backward
 
-search1013:
+search1741:
 	JMP lower
 
-search1009:
+search1734:
+	CMPL AX, $0x0000001c
+	JGE  search1742
 	CMPL AX, $0x0000001a
-	JGE  search1014
+	JGE  search1743
 	CMPL AX, $0x00000019
-	JGE  search1015
+	JGE  search1744
 	JMP  upper
 
-search1015:
+search1744:
 	JMP neg
 
-search1014:
+search1743:
 	CMPL AX, $0x0000001b
-	JGE  search1016
+	JGE  search1745
 	JMP  abs
 
-search1016:
-	CMPL AX, $0x0000001c
-	JGE  search1017
-	JMP  less
+search1745:
+	JMP less
 
-search1017:
-	JMP atmost
-
-search1008:
-	CMPL AX, $0x00000022
-	JGE  search1018
-	CMPL AX, $0x0000001f
-	JGE  search1019
+search1742:
 	CMPL AX, $0x0000001e
-	JGE  search1020
-	JMP  equal
+	JGE  search1746
+	CMPL AX, $0x0000001d
+	JGE  search1747
+	JMP  atmost
 
-search1020:
-	JMP choose
+search1747:
+	JMP equal
 
-search1019:
+search1746:
+	CMPL AX, $0x0000001f
+	JGE  search1748
+	JMP  choose
+
+search1748:
 	CMPL AX, $0x00000020
-	JGE  search1021
+	JGE  search1749
 	JMP  maximum
 
-search1021:
-	CMPL AX, $0x00000021
-	JGE  search1022
-	JMP  minimum
+search1749:
+	JMP minimum
 
-search1022:
-	JMP and
-
-search1018:
-	CMPL AX, $0x00000024
-	JGE  search1023
-	CMPL AX, $0x00000023
-	JGE  search1024
-	JMP  or
-
-search1024:
-	JMP shiftup
-
-search1023:
+search1717:
+	CMPL AX, $0x00000033
+	JGE  search1750
+	CMPL AX, $0x0000002a
+	JGE  search1751
 	CMPL AX, $0x00000025
-	JGE  search1025
-	JMP  shiftdown
+	JGE  search1752
+	CMPL AX, $0x00000023
+	JGE  search1753
+	CMPL AX, $0x00000022
+	JGE  search1754
+	JMP  and
 
-search1025:
+search1754:
+	JMP or
+
+search1753:
+	CMPL AX, $0x00000024
+	JGE  search1755
+	JMP  shiftup
+
+search1755:
+	JMP shiftdown
+
+search1752:
+	CMPL AX, $0x00000028
+	JGE  search1756
 	CMPL AX, $0x00000026
-	JGE  search1026
+	JGE  search1757
 	JMP  row
 
-search1026:
+search1757:
 	JMP rowset
+
+search1756:
+	CMPL AX, $0x00000029
+	JGE  search1758
+	JMP  addstretch
+
+search1758:
+	JMP substretch
+
+search1751:
+	CMPL AX, $0x0000002e
+	JGE  search1759
+	CMPL AX, $0x0000002c
+	JGE  search1760
+	CMPL AX, $0x0000002b
+	JGE  search1761
+	JMP  mulstretch
+
+search1761:
+	JMP fmastretch
+
+search1760:
+	CMPL AX, $0x0000002d
+	JGE  search1762
+	JMP  fnmastretch
+
+search1762:
+	JMP divstretch
+
+search1759:
+	CMPL AX, $0x00000030
+	JGE  search1763
+	CMPL AX, $0x0000002f
+	JGE  search1764
+	JMP  maxstretch
+
+search1764:
+	JMP minstretch
+
+search1763:
+	CMPL AX, $0x00000031
+	JGE  search1765
+	JMP  sqrtstretch
+
+search1765:
+	CMPL AX, $0x00000032
+	JGE  search1766
+	JMP  floorstretch
+
+search1766:
+	JMP selectstretch
+
+search1750:
+	CMPL AX, $0x00000043
+	JGE  search1767
+	CMPL AX, $0x00000037
+	JGE  search1768
+	CMPL AX, $0x00000035
+	JGE  search1769
+	CMPL AX, $0x00000034
+	JGE  search1770
+	JMP  copystretch
+
+search1770:
+	JMP absmaxstretch
+
+search1769:
+	CMPL AX, $0x00000036
+	JGE  search1771
+	JMP  abssumstretch
+
+search1771:
+	JMP dotstretch
+
+search1768:
+	CMPL AX, $0x00000041
+	JGE  search1772
+	CMPL AX, $0x00000040
+	JGE  search1773
+	JMP  maxnegproductstretch
+
+search1773:
+	JMP negstretch
+
+search1772:
+	CMPL AX, $0x00000042
+	JGE  search1774
+	JMP  absstretch
+
+search1774:
+	JMP lessstretch
+
+search1767:
+	CMPL AX, $0x00000047
+	JGE  search1775
+	CMPL AX, $0x00000045
+	JGE  search1776
+	CMPL AX, $0x00000044
+	JGE  search1777
+	JMP  atmoststretch
+
+search1777:
+	JMP equalstretch
+
+search1776:
+	CMPL AX, $0x00000046
+	JGE  search1778
+	JMP  choosestretch
+
+search1778:
+	JMP maximumstretch
+
+search1775:
+	CMPL AX, $0x00000049
+	JGE  search1779
+	CMPL AX, $0x00000048
+	JGE  search1780
+	JMP  minimumstretch
+
+search1780:
+	JMP andstretch
+
+search1779:
+	CMPL AX, $0x0000004a
+	JGE  search1781
+	JMP  orstretch
+
+search1781:
+	CMPL AX, $0x0000004b
+	JGE  search1782
+	JMP  shiftupstretch
+
+search1782:
+	JMP shiftdownstretch
 
 less:
 	MOVL    (SI), R8
@@ -5980,197 +9760,337 @@ less:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search1027
-	CMPL    AX, $0x00000009
-	JGE     search1028
+	CMPL    AX, $0x00000021
+	JGE     search1783
+	CMPL    AX, $0x00000010
+	JGE     search1784
+	CMPL    AX, $0x00000008
+	JGE     search1785
 	CMPL    AX, $0x00000004
-	JGE     search1029
+	JGE     search1786
 	CMPL    AX, $0x00000002
-	JGE     search1030
+	JGE     search1787
 	CMPL    AX, $0x00000001
-	JGE     search1031
+	JGE     search1788
 	JMP     end
 
-search1031:
+search1788:
 	JMP add
 
-search1030:
+search1787:
 	CMPL AX, $0x00000003
-	JGE  search1032
+	JGE  search1789
 	JMP  sub
 
-search1032:
+search1789:
 	JMP mul
 
-search1029:
+search1786:
 	CMPL AX, $0x00000006
-	JGE  search1033
+	JGE  search1790
 	CMPL AX, $0x00000005
-	JGE  search1034
+	JGE  search1791
 	JMP  fma
 
-search1034:
+search1791:
 	JMP fnma
 
-search1033:
+search1790:
 	CMPL AX, $0x00000007
-	JGE  search1035
+	JGE  search1792
 	JMP  div
 
-search1035:
-	CMPL AX, $0x00000008
-	JGE  search1036
-	JMP  max
+search1792:
+	JMP max
 
-search1036:
-	JMP min
-
-search1028:
-	CMPL AX, $0x0000000e
-	JGE  search1037
-	CMPL AX, $0x0000000b
-	JGE  search1038
-	CMPL AX, $0x0000000a
-	JGE  search1039
-	JMP  sqrt
-
-search1039:
-	JMP floor
-
-search1038:
+search1785:
 	CMPL AX, $0x0000000c
-	JGE  search1040
-	JMP  select
+	JGE  search1793
+	CMPL AX, $0x0000000a
+	JGE  search1794
+	CMPL AX, $0x00000009
+	JGE  search1795
+	JMP  min
 
-search1040:
+search1795:
+	JMP sqrt
+
+search1794:
+	CMPL AX, $0x0000000b
+	JGE  search1796
+	JMP  floor
+
+search1796:
+	JMP select
+
+search1793:
+	CMPL AX, $0x0000000e
+	JGE  search1797
 	CMPL AX, $0x0000000d
-	JGE  search1041
+	JGE  search1798
 	JMP  copy
 
-search1041:
+search1798:
 	JMP absmax
 
-search1037:
-	CMPL AX, $0x00000010
-	JGE  search1042
+search1797:
 	CMPL AX, $0x0000000f
-	JGE  search1043
+	JGE  search1799
 	JMP  abssum
 
-search1043:
+search1799:
 	JMP dot
 
-search1042:
+search1784:
+	CMPL AX, $0x00000018
+	JGE  search1800
+	CMPL AX, $0x00000014
+	JGE  search1801
+	CMPL AX, $0x00000012
+	JGE  search1802
 	CMPL AX, $0x00000011
-	JGE  search1044
+	JGE  search1803
 	JMP  maxnegproduct
 
-search1044:
-	CMPL AX, $0x00000012
-	JGE  search1045
-	JMP  pivot
+search1803:
+	JMP pivot
 
-search1045:
-	JMP scale
+search1802:
+	CMPL AX, $0x00000013
+	JGE  search1804
+	JMP  scale
 
-search1027:
-	CMPL AX, $0x0000001d
-	JGE  search1046
-	CMPL AX, $0x00000018
-	JGE  search1047
-	CMPL AX, $0x00000015
-	JGE  search1048
-	CMPL AX, $0x00000014
-	JGE  search1049
-	JMP  symmetric
+search1804:
+	JMP symmetric
 
-search1049:
-	JMP product
-
-search1048:
+search1801:
 	CMPL AX, $0x00000016
-	JGE  search1050
-	JMP  forward
+	JGE  search1805
+	CMPL AX, $0x00000015
+	JGE  search1806
+	JMP  product
 
-search1050:
+search1806:
+	JMP forward
+
+search1805:
 	CMPL AX, $0x00000017
-	JGE  search1051
+	JGE  search1807
 	JMP  backward
 
-search1051:
+search1807:
 	JMP lower
 
-search1047:
+search1800:
+	CMPL AX, $0x0000001c
+	JGE  search1808
 	CMPL AX, $0x0000001a
-	JGE  search1052
+	JGE  search1809
 	CMPL AX, $0x00000019
-	JGE  search1053
+	JGE  search1810
 	JMP  upper
 
-search1053:
+search1810:
 	JMP neg
 
-search1052:
+search1809:
 	CMPL AX, $0x0000001b
-	JGE  search1054
+	JGE  search1811
 	JMP  abs
 
-search1054:
-	CMPL AX, $0x0000001c
-	JGE  search1055
-	JMP  less
+search1811:
+	JMP less
 
-search1055:
-	JMP atmost
-
-search1046:
-	CMPL AX, $0x00000022
-	JGE  search1056
-	CMPL AX, $0x0000001f
-	JGE  search1057
+search1808:
 	CMPL AX, $0x0000001e
-	JGE  search1058
-	JMP  equal
+	JGE  search1812
+	CMPL AX, $0x0000001d
+	JGE  search1813
+	JMP  atmost
 
-search1058:
-	JMP choose
+search1813:
+	JMP equal
 
-search1057:
+search1812:
+	CMPL AX, $0x0000001f
+	JGE  search1814
+	JMP  choose
+
+search1814:
 	CMPL AX, $0x00000020
-	JGE  search1059
+	JGE  search1815
 	JMP  maximum
 
-search1059:
-	CMPL AX, $0x00000021
-	JGE  search1060
-	JMP  minimum
+search1815:
+	JMP minimum
 
-search1060:
-	JMP and
-
-search1056:
-	CMPL AX, $0x00000024
-	JGE  search1061
-	CMPL AX, $0x00000023
-	JGE  search1062
-	JMP  or
-
-search1062:
-	JMP shiftup
-
-search1061:
+search1783:
+	CMPL AX, $0x00000033
+	JGE  search1816
+	CMPL AX, $0x0000002a
+	JGE  search1817
 	CMPL AX, $0x00000025
-	JGE  search1063
-	JMP  shiftdown
+	JGE  search1818
+	CMPL AX, $0x00000023
+	JGE  search1819
+	CMPL AX, $0x00000022
+	JGE  search1820
+	JMP  and
 
-search1063:
+search1820:
+	JMP or
+
+search1819:
+	CMPL AX, $0x00000024
+	JGE  search1821
+	JMP  shiftup
+
+search1821:
+	JMP shiftdown
+
+search1818:
+	CMPL AX, $0x00000028
+	JGE  search1822
 	CMPL AX, $0x00000026
-	JGE  search1064
+	JGE  search1823
 	JMP  row
 
-search1064:
+search1823:
 	JMP rowset
+
+search1822:
+	CMPL AX, $0x00000029
+	JGE  search1824
+	JMP  addstretch
+
+search1824:
+	JMP substretch
+
+search1817:
+	CMPL AX, $0x0000002e
+	JGE  search1825
+	CMPL AX, $0x0000002c
+	JGE  search1826
+	CMPL AX, $0x0000002b
+	JGE  search1827
+	JMP  mulstretch
+
+search1827:
+	JMP fmastretch
+
+search1826:
+	CMPL AX, $0x0000002d
+	JGE  search1828
+	JMP  fnmastretch
+
+search1828:
+	JMP divstretch
+
+search1825:
+	CMPL AX, $0x00000030
+	JGE  search1829
+	CMPL AX, $0x0000002f
+	JGE  search1830
+	JMP  maxstretch
+
+search1830:
+	JMP minstretch
+
+search1829:
+	CMPL AX, $0x00000031
+	JGE  search1831
+	JMP  sqrtstretch
+
+search1831:
+	CMPL AX, $0x00000032
+	JGE  search1832
+	JMP  floorstretch
+
+search1832:
+	JMP selectstretch
+
+search1816:
+	CMPL AX, $0x00000043
+	JGE  search1833
+	CMPL AX, $0x00000037
+	JGE  search1834
+	CMPL AX, $0x00000035
+	JGE  search1835
+	CMPL AX, $0x00000034
+	JGE  search1836
+	JMP  copystretch
+
+search1836:
+	JMP absmaxstretch
+
+search1835:
+	CMPL AX, $0x00000036
+	JGE  search1837
+	JMP  abssumstretch
+
+search1837:
+	JMP dotstretch
+
+search1834:
+	CMPL AX, $0x00000041
+	JGE  search1838
+	CMPL AX, $0x00000040
+	JGE  search1839
+	JMP  maxnegproductstretch
+
+search1839:
+	JMP negstretch
+
+search1838:
+	CMPL AX, $0x00000042
+	JGE  search1840
+	JMP  absstretch
+
+search1840:
+	JMP lessstretch
+
+search1833:
+	CMPL AX, $0x00000047
+	JGE  search1841
+	CMPL AX, $0x00000045
+	JGE  search1842
+	CMPL AX, $0x00000044
+	JGE  search1843
+	JMP  atmoststretch
+
+search1843:
+	JMP equalstretch
+
+search1842:
+	CMPL AX, $0x00000046
+	JGE  search1844
+	JMP  choosestretch
+
+search1844:
+	JMP maximumstretch
+
+search1841:
+	CMPL AX, $0x00000049
+	JGE  search1845
+	CMPL AX, $0x00000048
+	JGE  search1846
+	JMP  minimumstretch
+
+search1846:
+	JMP andstretch
+
+search1845:
+	CMPL AX, $0x0000004a
+	JGE  search1847
+	JMP  orstretch
+
+search1847:
+	CMPL AX, $0x0000004b
+	JGE  search1848
+	JMP  shiftupstretch
+
+search1848:
+	JMP shiftdownstretch
 
 atmost:
 	MOVL    (SI), R8
@@ -6186,197 +10106,337 @@ atmost:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search1065
-	CMPL    AX, $0x00000009
-	JGE     search1066
+	CMPL    AX, $0x00000021
+	JGE     search1849
+	CMPL    AX, $0x00000010
+	JGE     search1850
+	CMPL    AX, $0x00000008
+	JGE     search1851
 	CMPL    AX, $0x00000004
-	JGE     search1067
+	JGE     search1852
 	CMPL    AX, $0x00000002
-	JGE     search1068
+	JGE     search1853
 	CMPL    AX, $0x00000001
-	JGE     search1069
+	JGE     search1854
 	JMP     end
 
-search1069:
+search1854:
 	JMP add
 
-search1068:
+search1853:
 	CMPL AX, $0x00000003
-	JGE  search1070
+	JGE  search1855
 	JMP  sub
 
-search1070:
+search1855:
 	JMP mul
 
-search1067:
+search1852:
 	CMPL AX, $0x00000006
-	JGE  search1071
+	JGE  search1856
 	CMPL AX, $0x00000005
-	JGE  search1072
+	JGE  search1857
 	JMP  fma
 
-search1072:
+search1857:
 	JMP fnma
 
-search1071:
+search1856:
 	CMPL AX, $0x00000007
-	JGE  search1073
+	JGE  search1858
 	JMP  div
 
-search1073:
-	CMPL AX, $0x00000008
-	JGE  search1074
-	JMP  max
+search1858:
+	JMP max
 
-search1074:
-	JMP min
-
-search1066:
-	CMPL AX, $0x0000000e
-	JGE  search1075
-	CMPL AX, $0x0000000b
-	JGE  search1076
-	CMPL AX, $0x0000000a
-	JGE  search1077
-	JMP  sqrt
-
-search1077:
-	JMP floor
-
-search1076:
+search1851:
 	CMPL AX, $0x0000000c
-	JGE  search1078
-	JMP  select
+	JGE  search1859
+	CMPL AX, $0x0000000a
+	JGE  search1860
+	CMPL AX, $0x00000009
+	JGE  search1861
+	JMP  min
 
-search1078:
+search1861:
+	JMP sqrt
+
+search1860:
+	CMPL AX, $0x0000000b
+	JGE  search1862
+	JMP  floor
+
+search1862:
+	JMP select
+
+search1859:
+	CMPL AX, $0x0000000e
+	JGE  search1863
 	CMPL AX, $0x0000000d
-	JGE  search1079
+	JGE  search1864
 	JMP  copy
 
-search1079:
+search1864:
 	JMP absmax
 
-search1075:
-	CMPL AX, $0x00000010
-	JGE  search1080
+search1863:
 	CMPL AX, $0x0000000f
-	JGE  search1081
+	JGE  search1865
 	JMP  abssum
 
-search1081:
+search1865:
 	JMP dot
 
-search1080:
+search1850:
+	CMPL AX, $0x00000018
+	JGE  search1866
+	CMPL AX, $0x00000014
+	JGE  search1867
+	CMPL AX, $0x00000012
+	JGE  search1868
 	CMPL AX, $0x00000011
-	JGE  search1082
+	JGE  search1869
 	JMP  maxnegproduct
 
-search1082:
-	CMPL AX, $0x00000012
-	JGE  search1083
-	JMP  pivot
+search1869:
+	JMP pivot
 
-search1083:
-	JMP scale
+search1868:
+	CMPL AX, $0x00000013
+	JGE  search1870
+	JMP  scale
 
-search1065:
-	CMPL AX, $0x0000001d
-	JGE  search1084
-	CMPL AX, $0x00000018
-	JGE  search1085
-	CMPL AX, $0x00000015
-	JGE  search1086
-	CMPL AX, $0x00000014
-	JGE  search1087
-	JMP  symmetric
+search1870:
+	JMP symmetric
 
-search1087:
-	JMP product
-
-search1086:
+search1867:
 	CMPL AX, $0x00000016
-	JGE  search1088
-	JMP  forward
+	JGE  search1871
+	CMPL AX, $0x00000015
+	JGE  search1872
+	JMP  product
 
-search1088:
+search1872:
+	JMP forward
+
+search1871:
 	CMPL AX, $0x00000017
-	JGE  search1089
+	JGE  search1873
 	JMP  backward
 
-search1089:
+search1873:
 	JMP lower
 
-search1085:
+search1866:
+	CMPL AX, $0x0000001c
+	JGE  search1874
 	CMPL AX, $0x0000001a
-	JGE  search1090
+	JGE  search1875
 	CMPL AX, $0x00000019
-	JGE  search1091
+	JGE  search1876
 	JMP  upper
 
-search1091:
+search1876:
 	JMP neg
 
-search1090:
+search1875:
 	CMPL AX, $0x0000001b
-	JGE  search1092
+	JGE  search1877
 	JMP  abs
 
-search1092:
-	CMPL AX, $0x0000001c
-	JGE  search1093
-	JMP  less
+search1877:
+	JMP less
 
-search1093:
-	JMP atmost
-
-search1084:
-	CMPL AX, $0x00000022
-	JGE  search1094
-	CMPL AX, $0x0000001f
-	JGE  search1095
+search1874:
 	CMPL AX, $0x0000001e
-	JGE  search1096
-	JMP  equal
+	JGE  search1878
+	CMPL AX, $0x0000001d
+	JGE  search1879
+	JMP  atmost
 
-search1096:
-	JMP choose
+search1879:
+	JMP equal
 
-search1095:
+search1878:
+	CMPL AX, $0x0000001f
+	JGE  search1880
+	JMP  choose
+
+search1880:
 	CMPL AX, $0x00000020
-	JGE  search1097
+	JGE  search1881
 	JMP  maximum
 
-search1097:
-	CMPL AX, $0x00000021
-	JGE  search1098
-	JMP  minimum
+search1881:
+	JMP minimum
 
-search1098:
-	JMP and
-
-search1094:
-	CMPL AX, $0x00000024
-	JGE  search1099
-	CMPL AX, $0x00000023
-	JGE  search1100
-	JMP  or
-
-search1100:
-	JMP shiftup
-
-search1099:
+search1849:
+	CMPL AX, $0x00000033
+	JGE  search1882
+	CMPL AX, $0x0000002a
+	JGE  search1883
 	CMPL AX, $0x00000025
-	JGE  search1101
-	JMP  shiftdown
+	JGE  search1884
+	CMPL AX, $0x00000023
+	JGE  search1885
+	CMPL AX, $0x00000022
+	JGE  search1886
+	JMP  and
 
-search1101:
+search1886:
+	JMP or
+
+search1885:
+	CMPL AX, $0x00000024
+	JGE  search1887
+	JMP  shiftup
+
+search1887:
+	JMP shiftdown
+
+search1884:
+	CMPL AX, $0x00000028
+	JGE  search1888
 	CMPL AX, $0x00000026
-	JGE  search1102
+	JGE  search1889
 	JMP  row
 
-search1102:
+search1889:
 	JMP rowset
+
+search1888:
+	CMPL AX, $0x00000029
+	JGE  search1890
+	JMP  addstretch
+
+search1890:
+	JMP substretch
+
+search1883:
+	CMPL AX, $0x0000002e
+	JGE  search1891
+	CMPL AX, $0x0000002c
+	JGE  search1892
+	CMPL AX, $0x0000002b
+	JGE  search1893
+	JMP  mulstretch
+
+search1893:
+	JMP fmastretch
+
+search1892:
+	CMPL AX, $0x0000002d
+	JGE  search1894
+	JMP  fnmastretch
+
+search1894:
+	JMP divstretch
+
+search1891:
+	CMPL AX, $0x00000030
+	JGE  search1895
+	CMPL AX, $0x0000002f
+	JGE  search1896
+	JMP  maxstretch
+
+search1896:
+	JMP minstretch
+
+search1895:
+	CMPL AX, $0x00000031
+	JGE  search1897
+	JMP  sqrtstretch
+
+search1897:
+	CMPL AX, $0x00000032
+	JGE  search1898
+	JMP  floorstretch
+
+search1898:
+	JMP selectstretch
+
+search1882:
+	CMPL AX, $0x00000043
+	JGE  search1899
+	CMPL AX, $0x00000037
+	JGE  search1900
+	CMPL AX, $0x00000035
+	JGE  search1901
+	CMPL AX, $0x00000034
+	JGE  search1902
+	JMP  copystretch
+
+search1902:
+	JMP absmaxstretch
+
+search1901:
+	CMPL AX, $0x00000036
+	JGE  search1903
+	JMP  abssumstretch
+
+search1903:
+	JMP dotstretch
+
+search1900:
+	CMPL AX, $0x00000041
+	JGE  search1904
+	CMPL AX, $0x00000040
+	JGE  search1905
+	JMP  maxnegproductstretch
+
+search1905:
+	JMP negstretch
+
+search1904:
+	CMPL AX, $0x00000042
+	JGE  search1906
+	JMP  absstretch
+
+search1906:
+	JMP lessstretch
+
+search1899:
+	CMPL AX, $0x00000047
+	JGE  search1907
+	CMPL AX, $0x00000045
+	JGE  search1908
+	CMPL AX, $0x00000044
+	JGE  search1909
+	JMP  atmoststretch
+
+search1909:
+	JMP equalstretch
+
+search1908:
+	CMPL AX, $0x00000046
+	JGE  search1910
+	JMP  choosestretch
+
+search1910:
+	JMP maximumstretch
+
+search1907:
+	CMPL AX, $0x00000049
+	JGE  search1911
+	CMPL AX, $0x00000048
+	JGE  search1912
+	JMP  minimumstretch
+
+search1912:
+	JMP andstretch
+
+search1911:
+	CMPL AX, $0x0000004a
+	JGE  search1913
+	JMP  orstretch
+
+search1913:
+	CMPL AX, $0x0000004b
+	JGE  search1914
+	JMP  shiftupstretch
+
+search1914:
+	JMP shiftdownstretch
 
 equal:
 	MOVL    (SI), R8
@@ -6392,197 +10452,337 @@ equal:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search1103
-	CMPL    AX, $0x00000009
-	JGE     search1104
+	CMPL    AX, $0x00000021
+	JGE     search1915
+	CMPL    AX, $0x00000010
+	JGE     search1916
+	CMPL    AX, $0x00000008
+	JGE     search1917
 	CMPL    AX, $0x00000004
-	JGE     search1105
+	JGE     search1918
 	CMPL    AX, $0x00000002
-	JGE     search1106
+	JGE     search1919
 	CMPL    AX, $0x00000001
-	JGE     search1107
+	JGE     search1920
 	JMP     end
 
-search1107:
+search1920:
 	JMP add
 
-search1106:
+search1919:
 	CMPL AX, $0x00000003
-	JGE  search1108
+	JGE  search1921
 	JMP  sub
 
-search1108:
+search1921:
 	JMP mul
 
-search1105:
+search1918:
 	CMPL AX, $0x00000006
-	JGE  search1109
+	JGE  search1922
 	CMPL AX, $0x00000005
-	JGE  search1110
+	JGE  search1923
 	JMP  fma
 
-search1110:
+search1923:
 	JMP fnma
 
-search1109:
+search1922:
 	CMPL AX, $0x00000007
-	JGE  search1111
+	JGE  search1924
 	JMP  div
 
-search1111:
-	CMPL AX, $0x00000008
-	JGE  search1112
-	JMP  max
+search1924:
+	JMP max
 
-search1112:
-	JMP min
-
-search1104:
-	CMPL AX, $0x0000000e
-	JGE  search1113
-	CMPL AX, $0x0000000b
-	JGE  search1114
-	CMPL AX, $0x0000000a
-	JGE  search1115
-	JMP  sqrt
-
-search1115:
-	JMP floor
-
-search1114:
+search1917:
 	CMPL AX, $0x0000000c
-	JGE  search1116
-	JMP  select
+	JGE  search1925
+	CMPL AX, $0x0000000a
+	JGE  search1926
+	CMPL AX, $0x00000009
+	JGE  search1927
+	JMP  min
 
-search1116:
+search1927:
+	JMP sqrt
+
+search1926:
+	CMPL AX, $0x0000000b
+	JGE  search1928
+	JMP  floor
+
+search1928:
+	JMP select
+
+search1925:
+	CMPL AX, $0x0000000e
+	JGE  search1929
 	CMPL AX, $0x0000000d
-	JGE  search1117
+	JGE  search1930
 	JMP  copy
 
-search1117:
+search1930:
 	JMP absmax
 
-search1113:
-	CMPL AX, $0x00000010
-	JGE  search1118
+search1929:
 	CMPL AX, $0x0000000f
-	JGE  search1119
+	JGE  search1931
 	JMP  abssum
 
-search1119:
+search1931:
 	JMP dot
 
-search1118:
+search1916:
+	CMPL AX, $0x00000018
+	JGE  search1932
+	CMPL AX, $0x00000014
+	JGE  search1933
+	CMPL AX, $0x00000012
+	JGE  search1934
 	CMPL AX, $0x00000011
-	JGE  search1120
+	JGE  search1935
 	JMP  maxnegproduct
 
-search1120:
-	CMPL AX, $0x00000012
-	JGE  search1121
-	JMP  pivot
+search1935:
+	JMP pivot
 
-search1121:
-	JMP scale
+search1934:
+	CMPL AX, $0x00000013
+	JGE  search1936
+	JMP  scale
 
-search1103:
-	CMPL AX, $0x0000001d
-	JGE  search1122
-	CMPL AX, $0x00000018
-	JGE  search1123
-	CMPL AX, $0x00000015
-	JGE  search1124
-	CMPL AX, $0x00000014
-	JGE  search1125
-	JMP  symmetric
+search1936:
+	JMP symmetric
 
-search1125:
-	JMP product
-
-search1124:
+search1933:
 	CMPL AX, $0x00000016
-	JGE  search1126
-	JMP  forward
+	JGE  search1937
+	CMPL AX, $0x00000015
+	JGE  search1938
+	JMP  product
 
-search1126:
+search1938:
+	JMP forward
+
+search1937:
 	CMPL AX, $0x00000017
-	JGE  search1127
+	JGE  search1939
 	JMP  backward
 
-search1127:
+search1939:
 	JMP lower
 
-search1123:
+search1932:
+	CMPL AX, $0x0000001c
+	JGE  search1940
 	CMPL AX, $0x0000001a
-	JGE  search1128
+	JGE  search1941
 	CMPL AX, $0x00000019
-	JGE  search1129
+	JGE  search1942
 	JMP  upper
 
-search1129:
+search1942:
 	JMP neg
 
-search1128:
+search1941:
 	CMPL AX, $0x0000001b
-	JGE  search1130
+	JGE  search1943
 	JMP  abs
 
-search1130:
-	CMPL AX, $0x0000001c
-	JGE  search1131
-	JMP  less
+search1943:
+	JMP less
 
-search1131:
-	JMP atmost
-
-search1122:
-	CMPL AX, $0x00000022
-	JGE  search1132
-	CMPL AX, $0x0000001f
-	JGE  search1133
+search1940:
 	CMPL AX, $0x0000001e
-	JGE  search1134
-	JMP  equal
+	JGE  search1944
+	CMPL AX, $0x0000001d
+	JGE  search1945
+	JMP  atmost
 
-search1134:
-	JMP choose
+search1945:
+	JMP equal
 
-search1133:
+search1944:
+	CMPL AX, $0x0000001f
+	JGE  search1946
+	JMP  choose
+
+search1946:
 	CMPL AX, $0x00000020
-	JGE  search1135
+	JGE  search1947
 	JMP  maximum
 
-search1135:
-	CMPL AX, $0x00000021
-	JGE  search1136
-	JMP  minimum
+search1947:
+	JMP minimum
 
-search1136:
-	JMP and
-
-search1132:
-	CMPL AX, $0x00000024
-	JGE  search1137
-	CMPL AX, $0x00000023
-	JGE  search1138
-	JMP  or
-
-search1138:
-	JMP shiftup
-
-search1137:
+search1915:
+	CMPL AX, $0x00000033
+	JGE  search1948
+	CMPL AX, $0x0000002a
+	JGE  search1949
 	CMPL AX, $0x00000025
-	JGE  search1139
-	JMP  shiftdown
+	JGE  search1950
+	CMPL AX, $0x00000023
+	JGE  search1951
+	CMPL AX, $0x00000022
+	JGE  search1952
+	JMP  and
 
-search1139:
+search1952:
+	JMP or
+
+search1951:
+	CMPL AX, $0x00000024
+	JGE  search1953
+	JMP  shiftup
+
+search1953:
+	JMP shiftdown
+
+search1950:
+	CMPL AX, $0x00000028
+	JGE  search1954
 	CMPL AX, $0x00000026
-	JGE  search1140
+	JGE  search1955
 	JMP  row
 
-search1140:
+search1955:
 	JMP rowset
+
+search1954:
+	CMPL AX, $0x00000029
+	JGE  search1956
+	JMP  addstretch
+
+search1956:
+	JMP substretch
+
+search1949:
+	CMPL AX, $0x0000002e
+	JGE  search1957
+	CMPL AX, $0x0000002c
+	JGE  search1958
+	CMPL AX, $0x0000002b
+	JGE  search1959
+	JMP  mulstretch
+
+search1959:
+	JMP fmastretch
+
+search1958:
+	CMPL AX, $0x0000002d
+	JGE  search1960
+	JMP  fnmastretch
+
+search1960:
+	JMP divstretch
+
+search1957:
+	CMPL AX, $0x00000030
+	JGE  search1961
+	CMPL AX, $0x0000002f
+	JGE  search1962
+	JMP  maxstretch
+
+search1962:
+	JMP minstretch
+
+search1961:
+	CMPL AX, $0x00000031
+	JGE  search1963
+	JMP  sqrtstretch
+
+search1963:
+	CMPL AX, $0x00000032
+	JGE  search1964
+	JMP  floorstretch
+
+search1964:
+	JMP selectstretch
+
+search1948:
+	CMPL AX, $0x00000043
+	JGE  search1965
+	CMPL AX, $0x00000037
+	JGE  search1966
+	CMPL AX, $0x00000035
+	JGE  search1967
+	CMPL AX, $0x00000034
+	JGE  search1968
+	JMP  copystretch
+
+search1968:
+	JMP absmaxstretch
+
+search1967:
+	CMPL AX, $0x00000036
+	JGE  search1969
+	JMP  abssumstretch
+
+search1969:
+	JMP dotstretch
+
+search1966:
+	CMPL AX, $0x00000041
+	JGE  search1970
+	CMPL AX, $0x00000040
+	JGE  search1971
+	JMP  maxnegproductstretch
+
+search1971:
+	JMP negstretch
+
+search1970:
+	CMPL AX, $0x00000042
+	JGE  search1972
+	JMP  absstretch
+
+search1972:
+	JMP lessstretch
+
+search1965:
+	CMPL AX, $0x00000047
+	JGE  search1973
+	CMPL AX, $0x00000045
+	JGE  search1974
+	CMPL AX, $0x00000044
+	JGE  search1975
+	JMP  atmoststretch
+
+search1975:
+	JMP equalstretch
+
+search1974:
+	CMPL AX, $0x00000046
+	JGE  search1976
+	JMP  choosestretch
+
+search1976:
+	JMP maximumstretch
+
+search1973:
+	CMPL AX, $0x00000049
+	JGE  search1977
+	CMPL AX, $0x00000048
+	JGE  search1978
+	JMP  minimumstretch
+
+search1978:
+	JMP andstretch
+
+search1977:
+	CMPL AX, $0x0000004a
+	JGE  search1979
+	JMP  orstretch
+
+search1979:
+	CMPL AX, $0x0000004b
+	JGE  search1980
+	JMP  shiftupstretch
+
+search1980:
+	JMP shiftdownstretch
 
 choose:
 	MOVL      (SI), R8
@@ -6600,197 +10800,337 @@ choose:
 	MOVL      (SI), AX
 	MOVL      4(SI), CX
 	ADDQ      $0x08, SI
-	CMPL      AX, $0x00000013
-	JGE       search1141
-	CMPL      AX, $0x00000009
-	JGE       search1142
+	CMPL      AX, $0x00000021
+	JGE       search1981
+	CMPL      AX, $0x00000010
+	JGE       search1982
+	CMPL      AX, $0x00000008
+	JGE       search1983
 	CMPL      AX, $0x00000004
-	JGE       search1143
+	JGE       search1984
 	CMPL      AX, $0x00000002
-	JGE       search1144
+	JGE       search1985
 	CMPL      AX, $0x00000001
-	JGE       search1145
+	JGE       search1986
 	JMP       end
 
-search1145:
+search1986:
 	JMP add
 
-search1144:
+search1985:
 	CMPL AX, $0x00000003
-	JGE  search1146
+	JGE  search1987
 	JMP  sub
 
-search1146:
+search1987:
 	JMP mul
 
-search1143:
+search1984:
 	CMPL AX, $0x00000006
-	JGE  search1147
+	JGE  search1988
 	CMPL AX, $0x00000005
-	JGE  search1148
+	JGE  search1989
 	JMP  fma
 
-search1148:
+search1989:
 	JMP fnma
 
-search1147:
+search1988:
 	CMPL AX, $0x00000007
-	JGE  search1149
+	JGE  search1990
 	JMP  div
 
-search1149:
-	CMPL AX, $0x00000008
-	JGE  search1150
-	JMP  max
+search1990:
+	JMP max
 
-search1150:
-	JMP min
-
-search1142:
-	CMPL AX, $0x0000000e
-	JGE  search1151
-	CMPL AX, $0x0000000b
-	JGE  search1152
-	CMPL AX, $0x0000000a
-	JGE  search1153
-	JMP  sqrt
-
-search1153:
-	JMP floor
-
-search1152:
+search1983:
 	CMPL AX, $0x0000000c
-	JGE  search1154
-	JMP  select
+	JGE  search1991
+	CMPL AX, $0x0000000a
+	JGE  search1992
+	CMPL AX, $0x00000009
+	JGE  search1993
+	JMP  min
 
-search1154:
+search1993:
+	JMP sqrt
+
+search1992:
+	CMPL AX, $0x0000000b
+	JGE  search1994
+	JMP  floor
+
+search1994:
+	JMP select
+
+search1991:
+	CMPL AX, $0x0000000e
+	JGE  search1995
 	CMPL AX, $0x0000000d
-	JGE  search1155
+	JGE  search1996
 	JMP  copy
 
-search1155:
+search1996:
 	JMP absmax
 
-search1151:
-	CMPL AX, $0x00000010
-	JGE  search1156
+search1995:
 	CMPL AX, $0x0000000f
-	JGE  search1157
+	JGE  search1997
 	JMP  abssum
 
-search1157:
+search1997:
 	JMP dot
 
-search1156:
+search1982:
+	CMPL AX, $0x00000018
+	JGE  search1998
+	CMPL AX, $0x00000014
+	JGE  search1999
+	CMPL AX, $0x00000012
+	JGE  search2000
 	CMPL AX, $0x00000011
-	JGE  search1158
+	JGE  search2001
 	JMP  maxnegproduct
 
-search1158:
-	CMPL AX, $0x00000012
-	JGE  search1159
-	JMP  pivot
+search2001:
+	JMP pivot
 
-search1159:
-	JMP scale
+search2000:
+	CMPL AX, $0x00000013
+	JGE  search2002
+	JMP  scale
 
-search1141:
-	CMPL AX, $0x0000001d
-	JGE  search1160
-	CMPL AX, $0x00000018
-	JGE  search1161
-	CMPL AX, $0x00000015
-	JGE  search1162
-	CMPL AX, $0x00000014
-	JGE  search1163
-	JMP  symmetric
+search2002:
+	JMP symmetric
 
-search1163:
-	JMP product
-
-search1162:
+search1999:
 	CMPL AX, $0x00000016
-	JGE  search1164
-	JMP  forward
+	JGE  search2003
+	CMPL AX, $0x00000015
+	JGE  search2004
+	JMP  product
 
-search1164:
+search2004:
+	JMP forward
+
+search2003:
 	CMPL AX, $0x00000017
-	JGE  search1165
+	JGE  search2005
 	JMP  backward
 
-search1165:
+search2005:
 	JMP lower
 
-search1161:
+search1998:
+	CMPL AX, $0x0000001c
+	JGE  search2006
 	CMPL AX, $0x0000001a
-	JGE  search1166
+	JGE  search2007
 	CMPL AX, $0x00000019
-	JGE  search1167
+	JGE  search2008
 	JMP  upper
 
-search1167:
+search2008:
 	JMP neg
 
-search1166:
+search2007:
 	CMPL AX, $0x0000001b
-	JGE  search1168
+	JGE  search2009
 	JMP  abs
 
-search1168:
-	CMPL AX, $0x0000001c
-	JGE  search1169
-	JMP  less
+search2009:
+	JMP less
 
-search1169:
-	JMP atmost
-
-search1160:
-	CMPL AX, $0x00000022
-	JGE  search1170
-	CMPL AX, $0x0000001f
-	JGE  search1171
+search2006:
 	CMPL AX, $0x0000001e
-	JGE  search1172
-	JMP  equal
+	JGE  search2010
+	CMPL AX, $0x0000001d
+	JGE  search2011
+	JMP  atmost
 
-search1172:
-	JMP choose
+search2011:
+	JMP equal
 
-search1171:
+search2010:
+	CMPL AX, $0x0000001f
+	JGE  search2012
+	JMP  choose
+
+search2012:
 	CMPL AX, $0x00000020
-	JGE  search1173
+	JGE  search2013
 	JMP  maximum
 
-search1173:
-	CMPL AX, $0x00000021
-	JGE  search1174
-	JMP  minimum
+search2013:
+	JMP minimum
 
-search1174:
-	JMP and
-
-search1170:
-	CMPL AX, $0x00000024
-	JGE  search1175
-	CMPL AX, $0x00000023
-	JGE  search1176
-	JMP  or
-
-search1176:
-	JMP shiftup
-
-search1175:
+search1981:
+	CMPL AX, $0x00000033
+	JGE  search2014
+	CMPL AX, $0x0000002a
+	JGE  search2015
 	CMPL AX, $0x00000025
-	JGE  search1177
-	JMP  shiftdown
+	JGE  search2016
+	CMPL AX, $0x00000023
+	JGE  search2017
+	CMPL AX, $0x00000022
+	JGE  search2018
+	JMP  and
 
-search1177:
+search2018:
+	JMP or
+
+search2017:
+	CMPL AX, $0x00000024
+	JGE  search2019
+	JMP  shiftup
+
+search2019:
+	JMP shiftdown
+
+search2016:
+	CMPL AX, $0x00000028
+	JGE  search2020
 	CMPL AX, $0x00000026
-	JGE  search1178
+	JGE  search2021
 	JMP  row
 
-search1178:
+search2021:
 	JMP rowset
+
+search2020:
+	CMPL AX, $0x00000029
+	JGE  search2022
+	JMP  addstretch
+
+search2022:
+	JMP substretch
+
+search2015:
+	CMPL AX, $0x0000002e
+	JGE  search2023
+	CMPL AX, $0x0000002c
+	JGE  search2024
+	CMPL AX, $0x0000002b
+	JGE  search2025
+	JMP  mulstretch
+
+search2025:
+	JMP fmastretch
+
+search2024:
+	CMPL AX, $0x0000002d
+	JGE  search2026
+	JMP  fnmastretch
+
+search2026:
+	JMP divstretch
+
+search2023:
+	CMPL AX, $0x00000030
+	JGE  search2027
+	CMPL AX, $0x0000002f
+	JGE  search2028
+	JMP  maxstretch
+
+search2028:
+	JMP minstretch
+
+search2027:
+	CMPL AX, $0x00000031
+	JGE  search2029
+	JMP  sqrtstretch
+
+search2029:
+	CMPL AX, $0x00000032
+	JGE  search2030
+	JMP  floorstretch
+
+search2030:
+	JMP selectstretch
+
+search2014:
+	CMPL AX, $0x00000043
+	JGE  search2031
+	CMPL AX, $0x00000037
+	JGE  search2032
+	CMPL AX, $0x00000035
+	JGE  search2033
+	CMPL AX, $0x00000034
+	JGE  search2034
+	JMP  copystretch
+
+search2034:
+	JMP absmaxstretch
+
+search2033:
+	CMPL AX, $0x00000036
+	JGE  search2035
+	JMP  abssumstretch
+
+search2035:
+	JMP dotstretch
+
+search2032:
+	CMPL AX, $0x00000041
+	JGE  search2036
+	CMPL AX, $0x00000040
+	JGE  search2037
+	JMP  maxnegproductstretch
+
+search2037:
+	JMP negstretch
+
+search2036:
+	CMPL AX, $0x00000042
+	JGE  search2038
+	JMP  absstretch
+
+search2038:
+	JMP lessstretch
+
+search2031:
+	CMPL AX, $0x00000047
+	JGE  search2039
+	CMPL AX, $0x00000045
+	JGE  search2040
+	CMPL AX, $0x00000044
+	JGE  search2041
+	JMP  atmoststretch
+
+search2041:
+	JMP equalstretch
+
+search2040:
+	CMPL AX, $0x00000046
+	JGE  search2042
+	JMP  choosestretch
+
+search2042:
+	JMP maximumstretch
+
+search2039:
+	CMPL AX, $0x00000049
+	JGE  search2043
+	CMPL AX, $0x00000048
+	JGE  search2044
+	JMP  minimumstretch
+
+search2044:
+	JMP andstretch
+
+search2043:
+	CMPL AX, $0x0000004a
+	JGE  search2045
+	JMP  orstretch
+
+search2045:
+	CMPL AX, $0x0000004b
+	JGE  search2046
+	JMP  shiftupstretch
+
+search2046:
+	JMP shiftdownstretch
 
 maximum:
 	MOVL      (SI), R8
@@ -6811,197 +11151,337 @@ maximum:
 	MOVL      (SI), AX
 	MOVL      4(SI), CX
 	ADDQ      $0x08, SI
-	CMPL      AX, $0x00000013
-	JGE       search1179
-	CMPL      AX, $0x00000009
-	JGE       search1180
+	CMPL      AX, $0x00000021
+	JGE       search2047
+	CMPL      AX, $0x00000010
+	JGE       search2048
+	CMPL      AX, $0x00000008
+	JGE       search2049
 	CMPL      AX, $0x00000004
-	JGE       search1181
+	JGE       search2050
 	CMPL      AX, $0x00000002
-	JGE       search1182
+	JGE       search2051
 	CMPL      AX, $0x00000001
-	JGE       search1183
+	JGE       search2052
 	JMP       end
 
-search1183:
+search2052:
 	JMP add
 
-search1182:
+search2051:
 	CMPL AX, $0x00000003
-	JGE  search1184
+	JGE  search2053
 	JMP  sub
 
-search1184:
+search2053:
 	JMP mul
 
-search1181:
+search2050:
 	CMPL AX, $0x00000006
-	JGE  search1185
+	JGE  search2054
 	CMPL AX, $0x00000005
-	JGE  search1186
+	JGE  search2055
 	JMP  fma
 
-search1186:
+search2055:
 	JMP fnma
 
-search1185:
+search2054:
 	CMPL AX, $0x00000007
-	JGE  search1187
+	JGE  search2056
 	JMP  div
 
-search1187:
-	CMPL AX, $0x00000008
-	JGE  search1188
-	JMP  max
+search2056:
+	JMP max
 
-search1188:
-	JMP min
-
-search1180:
-	CMPL AX, $0x0000000e
-	JGE  search1189
-	CMPL AX, $0x0000000b
-	JGE  search1190
-	CMPL AX, $0x0000000a
-	JGE  search1191
-	JMP  sqrt
-
-search1191:
-	JMP floor
-
-search1190:
+search2049:
 	CMPL AX, $0x0000000c
-	JGE  search1192
-	JMP  select
+	JGE  search2057
+	CMPL AX, $0x0000000a
+	JGE  search2058
+	CMPL AX, $0x00000009
+	JGE  search2059
+	JMP  min
 
-search1192:
+search2059:
+	JMP sqrt
+
+search2058:
+	CMPL AX, $0x0000000b
+	JGE  search2060
+	JMP  floor
+
+search2060:
+	JMP select
+
+search2057:
+	CMPL AX, $0x0000000e
+	JGE  search2061
 	CMPL AX, $0x0000000d
-	JGE  search1193
+	JGE  search2062
 	JMP  copy
 
-search1193:
+search2062:
 	JMP absmax
 
-search1189:
-	CMPL AX, $0x00000010
-	JGE  search1194
+search2061:
 	CMPL AX, $0x0000000f
-	JGE  search1195
+	JGE  search2063
 	JMP  abssum
 
-search1195:
+search2063:
 	JMP dot
 
-search1194:
+search2048:
+	CMPL AX, $0x00000018
+	JGE  search2064
+	CMPL AX, $0x00000014
+	JGE  search2065
+	CMPL AX, $0x00000012
+	JGE  search2066
 	CMPL AX, $0x00000011
-	JGE  search1196
+	JGE  search2067
 	JMP  maxnegproduct
 
-search1196:
-	CMPL AX, $0x00000012
-	JGE  search1197
-	JMP  pivot
+search2067:
+	JMP pivot
 
-search1197:
-	JMP scale
+search2066:
+	CMPL AX, $0x00000013
+	JGE  search2068
+	JMP  scale
 
-search1179:
-	CMPL AX, $0x0000001d
-	JGE  search1198
-	CMPL AX, $0x00000018
-	JGE  search1199
-	CMPL AX, $0x00000015
-	JGE  search1200
-	CMPL AX, $0x00000014
-	JGE  search1201
-	JMP  symmetric
+search2068:
+	JMP symmetric
 
-search1201:
-	JMP product
-
-search1200:
+search2065:
 	CMPL AX, $0x00000016
-	JGE  search1202
-	JMP  forward
+	JGE  search2069
+	CMPL AX, $0x00000015
+	JGE  search2070
+	JMP  product
 
-search1202:
+search2070:
+	JMP forward
+
+search2069:
 	CMPL AX, $0x00000017
-	JGE  search1203
+	JGE  search2071
 	JMP  backward
 
-search1203:
+search2071:
 	JMP lower
 
-search1199:
+search2064:
+	CMPL AX, $0x0000001c
+	JGE  search2072
 	CMPL AX, $0x0000001a
-	JGE  search1204
+	JGE  search2073
 	CMPL AX, $0x00000019
-	JGE  search1205
+	JGE  search2074
 	JMP  upper
 
-search1205:
+search2074:
 	JMP neg
 
-search1204:
+search2073:
 	CMPL AX, $0x0000001b
-	JGE  search1206
+	JGE  search2075
 	JMP  abs
 
-search1206:
-	CMPL AX, $0x0000001c
-	JGE  search1207
-	JMP  less
+search2075:
+	JMP less
 
-search1207:
-	JMP atmost
-
-search1198:
-	CMPL AX, $0x00000022
-	JGE  search1208
-	CMPL AX, $0x0000001f
-	JGE  search1209
+search2072:
 	CMPL AX, $0x0000001e
-	JGE  search1210
-	JMP  equal
+	JGE  search2076
+	CMPL AX, $0x0000001d
+	JGE  search2077
+	JMP  atmost
 
-search1210:
-	JMP choose
+search2077:
+	JMP equal
 
-search1209:
+search2076:
+	CMPL AX, $0x0000001f
+	JGE  search2078
+	JMP  choose
+
+search2078:
 	CMPL AX, $0x00000020
-	JGE  search1211
+	JGE  search2079
 	JMP  maximum
 
-search1211:
-	CMPL AX, $0x00000021
-	JGE  search1212
-	JMP  minimum
+search2079:
+	JMP minimum
 
-search1212:
-	JMP and
-
-search1208:
-	CMPL AX, $0x00000024
-	JGE  search1213
-	CMPL AX, $0x00000023
-	JGE  search1214
-	JMP  or
-
-search1214:
-	JMP shiftup
-
-search1213:
+search2047:
+	CMPL AX, $0x00000033
+	JGE  search2080
+	CMPL AX, $0x0000002a
+	JGE  search2081
 	CMPL AX, $0x00000025
-	JGE  search1215
-	JMP  shiftdown
+	JGE  search2082
+	CMPL AX, $0x00000023
+	JGE  search2083
+	CMPL AX, $0x00000022
+	JGE  search2084
+	JMP  and
 
-search1215:
+search2084:
+	JMP or
+
+search2083:
+	CMPL AX, $0x00000024
+	JGE  search2085
+	JMP  shiftup
+
+search2085:
+	JMP shiftdown
+
+search2082:
+	CMPL AX, $0x00000028
+	JGE  search2086
 	CMPL AX, $0x00000026
-	JGE  search1216
+	JGE  search2087
 	JMP  row
 
-search1216:
+search2087:
 	JMP rowset
+
+search2086:
+	CMPL AX, $0x00000029
+	JGE  search2088
+	JMP  addstretch
+
+search2088:
+	JMP substretch
+
+search2081:
+	CMPL AX, $0x0000002e
+	JGE  search2089
+	CMPL AX, $0x0000002c
+	JGE  search2090
+	CMPL AX, $0x0000002b
+	JGE  search2091
+	JMP  mulstretch
+
+search2091:
+	JMP fmastretch
+
+search2090:
+	CMPL AX, $0x0000002d
+	JGE  search2092
+	JMP  fnmastretch
+
+search2092:
+	JMP divstretch
+
+search2089:
+	CMPL AX, $0x00000030
+	JGE  search2093
+	CMPL AX, $0x0000002f
+	JGE  search2094
+	JMP  maxstretch
+
+search2094:
+	JMP minstretch
+
+search2093:
+	CMPL AX, $0x00000031
+	JGE  search2095
+	JMP  sqrtstretch
+
+search2095:
+	CMPL AX, $0x00000032
+	JGE  search2096
+	JMP  floorstretch
+
+search2096:
+	JMP selectstretch
+
+search2080:
+	CMPL AX, $0x00000043
+	JGE  search2097
+	CMPL AX, $0x00000037
+	JGE  search2098
+	CMPL AX, $0x00000035
+	JGE  search2099
+	CMPL AX, $0x00000034
+	JGE  search2100
+	JMP  copystretch
+
+search2100:
+	JMP absmaxstretch
+
+search2099:
+	CMPL AX, $0x00000036
+	JGE  search2101
+	JMP  abssumstretch
+
+search2101:
+	JMP dotstretch
+
+search2098:
+	CMPL AX, $0x00000041
+	JGE  search2102
+	CMPL AX, $0x00000040
+	JGE  search2103
+	JMP  maxnegproductstretch
+
+search2103:
+	JMP negstretch
+
+search2102:
+	CMPL AX, $0x00000042
+	JGE  search2104
+	JMP  absstretch
+
+search2104:
+	JMP lessstretch
+
+search2097:
+	CMPL AX, $0x00000047
+	JGE  search2105
+	CMPL AX, $0x00000045
+	JGE  search2106
+	CMPL AX, $0x00000044
+	JGE  search2107
+	JMP  atmoststretch
+
+search2107:
+	JMP equalstretch
+
+search2106:
+	CMPL AX, $0x00000046
+	JGE  search2108
+	JMP  choosestretch
+
+search2108:
+	JMP maximumstretch
+
+search2105:
+	CMPL AX, $0x00000049
+	JGE  search2109
+	CMPL AX, $0x00000048
+	JGE  search2110
+	JMP  minimumstretch
+
+search2110:
+	JMP andstretch
+
+search2109:
+	CMPL AX, $0x0000004a
+	JGE  search2111
+	JMP  orstretch
+
+search2111:
+	CMPL AX, $0x0000004b
+	JGE  search2112
+	JMP  shiftupstretch
+
+search2112:
+	JMP shiftdownstretch
 
 minimum:
 	MOVL      (SI), R8
@@ -7022,197 +11502,337 @@ minimum:
 	MOVL      (SI), AX
 	MOVL      4(SI), CX
 	ADDQ      $0x08, SI
-	CMPL      AX, $0x00000013
-	JGE       search1217
-	CMPL      AX, $0x00000009
-	JGE       search1218
+	CMPL      AX, $0x00000021
+	JGE       search2113
+	CMPL      AX, $0x00000010
+	JGE       search2114
+	CMPL      AX, $0x00000008
+	JGE       search2115
 	CMPL      AX, $0x00000004
-	JGE       search1219
+	JGE       search2116
 	CMPL      AX, $0x00000002
-	JGE       search1220
+	JGE       search2117
 	CMPL      AX, $0x00000001
-	JGE       search1221
+	JGE       search2118
 	JMP       end
 
-search1221:
+search2118:
 	JMP add
 
-search1220:
+search2117:
 	CMPL AX, $0x00000003
-	JGE  search1222
+	JGE  search2119
 	JMP  sub
 
-search1222:
+search2119:
 	JMP mul
 
-search1219:
+search2116:
 	CMPL AX, $0x00000006
-	JGE  search1223
+	JGE  search2120
 	CMPL AX, $0x00000005
-	JGE  search1224
+	JGE  search2121
 	JMP  fma
 
-search1224:
+search2121:
 	JMP fnma
 
-search1223:
+search2120:
 	CMPL AX, $0x00000007
-	JGE  search1225
+	JGE  search2122
 	JMP  div
 
-search1225:
-	CMPL AX, $0x00000008
-	JGE  search1226
-	JMP  max
+search2122:
+	JMP max
 
-search1226:
-	JMP min
-
-search1218:
-	CMPL AX, $0x0000000e
-	JGE  search1227
-	CMPL AX, $0x0000000b
-	JGE  search1228
-	CMPL AX, $0x0000000a
-	JGE  search1229
-	JMP  sqrt
-
-search1229:
-	JMP floor
-
-search1228:
+search2115:
 	CMPL AX, $0x0000000c
-	JGE  search1230
-	JMP  select
+	JGE  search2123
+	CMPL AX, $0x0000000a
+	JGE  search2124
+	CMPL AX, $0x00000009
+	JGE  search2125
+	JMP  min
 
-search1230:
+search2125:
+	JMP sqrt
+
+search2124:
+	CMPL AX, $0x0000000b
+	JGE  search2126
+	JMP  floor
+
+search2126:
+	JMP select
+
+search2123:
+	CMPL AX, $0x0000000e
+	JGE  search2127
 	CMPL AX, $0x0000000d
-	JGE  search1231
+	JGE  search2128
 	JMP  copy
 
-search1231:
+search2128:
 	JMP absmax
 
-search1227:
-	CMPL AX, $0x00000010
-	JGE  search1232
+search2127:
 	CMPL AX, $0x0000000f
-	JGE  search1233
+	JGE  search2129
 	JMP  abssum
 
-search1233:
+search2129:
 	JMP dot
 
-search1232:
+search2114:
+	CMPL AX, $0x00000018
+	JGE  search2130
+	CMPL AX, $0x00000014
+	JGE  search2131
+	CMPL AX, $0x00000012
+	JGE  search2132
 	CMPL AX, $0x00000011
-	JGE  search1234
+	JGE  search2133
 	JMP  maxnegproduct
 
-search1234:
-	CMPL AX, $0x00000012
-	JGE  search1235
-	JMP  pivot
+search2133:
+	JMP pivot
 
-search1235:
-	JMP scale
+search2132:
+	CMPL AX, $0x00000013
+	JGE  search2134
+	JMP  scale
 
-search1217:
-	CMPL AX, $0x0000001d
-	JGE  search1236
-	CMPL AX, $0x00000018
-	JGE  search1237
-	CMPL AX, $0x00000015
-	JGE  search1238
-	CMPL AX, $0x00000014
-	JGE  search1239
-	JMP  symmetric
+search2134:
+	JMP symmetric
 
-search1239:
-	JMP product
-
-search1238:
+search2131:
 	CMPL AX, $0x00000016
-	JGE  search1240
-	JMP  forward
+	JGE  search2135
+	CMPL AX, $0x00000015
+	JGE  search2136
+	JMP  product
 
-search1240:
+search2136:
+	JMP forward
+
+search2135:
 	CMPL AX, $0x00000017
-	JGE  search1241
+	JGE  search2137
 	JMP  backward
 
-search1241:
+search2137:
 	JMP lower
 
-search1237:
+search2130:
+	CMPL AX, $0x0000001c
+	JGE  search2138
 	CMPL AX, $0x0000001a
-	JGE  search1242
+	JGE  search2139
 	CMPL AX, $0x00000019
-	JGE  search1243
+	JGE  search2140
 	JMP  upper
 
-search1243:
+search2140:
 	JMP neg
 
-search1242:
+search2139:
 	CMPL AX, $0x0000001b
-	JGE  search1244
+	JGE  search2141
 	JMP  abs
 
-search1244:
-	CMPL AX, $0x0000001c
-	JGE  search1245
-	JMP  less
+search2141:
+	JMP less
 
-search1245:
-	JMP atmost
-
-search1236:
-	CMPL AX, $0x00000022
-	JGE  search1246
-	CMPL AX, $0x0000001f
-	JGE  search1247
+search2138:
 	CMPL AX, $0x0000001e
-	JGE  search1248
-	JMP  equal
+	JGE  search2142
+	CMPL AX, $0x0000001d
+	JGE  search2143
+	JMP  atmost
 
-search1248:
-	JMP choose
+search2143:
+	JMP equal
 
-search1247:
+search2142:
+	CMPL AX, $0x0000001f
+	JGE  search2144
+	JMP  choose
+
+search2144:
 	CMPL AX, $0x00000020
-	JGE  search1249
+	JGE  search2145
 	JMP  maximum
 
-search1249:
-	CMPL AX, $0x00000021
-	JGE  search1250
-	JMP  minimum
+search2145:
+	JMP minimum
 
-search1250:
-	JMP and
-
-search1246:
-	CMPL AX, $0x00000024
-	JGE  search1251
-	CMPL AX, $0x00000023
-	JGE  search1252
-	JMP  or
-
-search1252:
-	JMP shiftup
-
-search1251:
+search2113:
+	CMPL AX, $0x00000033
+	JGE  search2146
+	CMPL AX, $0x0000002a
+	JGE  search2147
 	CMPL AX, $0x00000025
-	JGE  search1253
-	JMP  shiftdown
+	JGE  search2148
+	CMPL AX, $0x00000023
+	JGE  search2149
+	CMPL AX, $0x00000022
+	JGE  search2150
+	JMP  and
 
-search1253:
+search2150:
+	JMP or
+
+search2149:
+	CMPL AX, $0x00000024
+	JGE  search2151
+	JMP  shiftup
+
+search2151:
+	JMP shiftdown
+
+search2148:
+	CMPL AX, $0x00000028
+	JGE  search2152
 	CMPL AX, $0x00000026
-	JGE  search1254
+	JGE  search2153
 	JMP  row
 
-search1254:
+search2153:
 	JMP rowset
+
+search2152:
+	CMPL AX, $0x00000029
+	JGE  search2154
+	JMP  addstretch
+
+search2154:
+	JMP substretch
+
+search2147:
+	CMPL AX, $0x0000002e
+	JGE  search2155
+	CMPL AX, $0x0000002c
+	JGE  search2156
+	CMPL AX, $0x0000002b
+	JGE  search2157
+	JMP  mulstretch
+
+search2157:
+	JMP fmastretch
+
+search2156:
+	CMPL AX, $0x0000002d
+	JGE  search2158
+	JMP  fnmastretch
+
+search2158:
+	JMP divstretch
+
+search2155:
+	CMPL AX, $0x00000030
+	JGE  search2159
+	CMPL AX, $0x0000002f
+	JGE  search2160
+	JMP  maxstretch
+
+search2160:
+	JMP minstretch
+
+search2159:
+	CMPL AX, $0x00000031
+	JGE  search2161
+	JMP  sqrtstretch
+
+search2161:
+	CMPL AX, $0x00000032
+	JGE  search2162
+	JMP  floorstretch
+
+search2162:
+	JMP selectstretch
+
+search2146:
+	CMPL AX, $0x00000043
+	JGE  search2163
+	CMPL AX, $0x00000037
+	JGE  search2164
+	CMPL AX, $0x00000035
+	JGE  search2165
+	CMPL AX, $0x00000034
+	JGE  search2166
+	JMP  copystretch
+
+search2166:
+	JMP absmaxstretch
+
+search2165:
+	CMPL AX, $0x00000036
+	JGE  search2167
+	JMP  abssumstretch
+
+search2167:
+	JMP dotstretch
+
+search2164:
+	CMPL AX, $0x00000041
+	JGE  search2168
+	CMPL AX, $0x00000040
+	JGE  search2169
+	JMP  maxnegproductstretch
+
+search2169:
+	JMP negstretch
+
+search2168:
+	CMPL AX, $0x00000042
+	JGE  search2170
+	JMP  absstretch
+
+search2170:
+	JMP lessstretch
+
+search2163:
+	CMPL AX, $0x00000047
+	JGE  search2171
+	CMPL AX, $0x00000045
+	JGE  search2172
+	CMPL AX, $0x00000044
+	JGE  search2173
+	JMP  atmoststretch
+
+search2173:
+	JMP equalstretch
+
+search2172:
+	CMPL AX, $0x00000046
+	JGE  search2174
+	JMP  choosestretch
+
+search2174:
+	JMP maximumstretch
+
+search2171:
+	CMPL AX, $0x00000049
+	JGE  search2175
+	CMPL AX, $0x00000048
+	JGE  search2176
+	JMP  minimumstretch
+
+search2176:
+	JMP andstretch
+
+search2175:
+	CMPL AX, $0x0000004a
+	JGE  search2177
+	JMP  orstretch
+
+search2177:
+	CMPL AX, $0x0000004b
+	JGE  search2178
+	JMP  shiftupstretch
+
+search2178:
+	JMP shiftdownstretch
 
 and:
 	MOVL    (SI), R8
@@ -7227,197 +11847,337 @@ and:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search1255
-	CMPL    AX, $0x00000009
-	JGE     search1256
+	CMPL    AX, $0x00000021
+	JGE     search2179
+	CMPL    AX, $0x00000010
+	JGE     search2180
+	CMPL    AX, $0x00000008
+	JGE     search2181
 	CMPL    AX, $0x00000004
-	JGE     search1257
+	JGE     search2182
 	CMPL    AX, $0x00000002
-	JGE     search1258
+	JGE     search2183
 	CMPL    AX, $0x00000001
-	JGE     search1259
+	JGE     search2184
 	JMP     end
 
-search1259:
+search2184:
 	JMP add
 
-search1258:
+search2183:
 	CMPL AX, $0x00000003
-	JGE  search1260
+	JGE  search2185
 	JMP  sub
 
-search1260:
+search2185:
 	JMP mul
 
-search1257:
+search2182:
 	CMPL AX, $0x00000006
-	JGE  search1261
+	JGE  search2186
 	CMPL AX, $0x00000005
-	JGE  search1262
+	JGE  search2187
 	JMP  fma
 
-search1262:
+search2187:
 	JMP fnma
 
-search1261:
+search2186:
 	CMPL AX, $0x00000007
-	JGE  search1263
+	JGE  search2188
 	JMP  div
 
-search1263:
-	CMPL AX, $0x00000008
-	JGE  search1264
-	JMP  max
+search2188:
+	JMP max
 
-search1264:
-	JMP min
-
-search1256:
-	CMPL AX, $0x0000000e
-	JGE  search1265
-	CMPL AX, $0x0000000b
-	JGE  search1266
-	CMPL AX, $0x0000000a
-	JGE  search1267
-	JMP  sqrt
-
-search1267:
-	JMP floor
-
-search1266:
+search2181:
 	CMPL AX, $0x0000000c
-	JGE  search1268
-	JMP  select
+	JGE  search2189
+	CMPL AX, $0x0000000a
+	JGE  search2190
+	CMPL AX, $0x00000009
+	JGE  search2191
+	JMP  min
 
-search1268:
+search2191:
+	JMP sqrt
+
+search2190:
+	CMPL AX, $0x0000000b
+	JGE  search2192
+	JMP  floor
+
+search2192:
+	JMP select
+
+search2189:
+	CMPL AX, $0x0000000e
+	JGE  search2193
 	CMPL AX, $0x0000000d
-	JGE  search1269
+	JGE  search2194
 	JMP  copy
 
-search1269:
+search2194:
 	JMP absmax
 
-search1265:
-	CMPL AX, $0x00000010
-	JGE  search1270
+search2193:
 	CMPL AX, $0x0000000f
-	JGE  search1271
+	JGE  search2195
 	JMP  abssum
 
-search1271:
+search2195:
 	JMP dot
 
-search1270:
+search2180:
+	CMPL AX, $0x00000018
+	JGE  search2196
+	CMPL AX, $0x00000014
+	JGE  search2197
+	CMPL AX, $0x00000012
+	JGE  search2198
 	CMPL AX, $0x00000011
-	JGE  search1272
+	JGE  search2199
 	JMP  maxnegproduct
 
-search1272:
-	CMPL AX, $0x00000012
-	JGE  search1273
-	JMP  pivot
+search2199:
+	JMP pivot
 
-search1273:
-	JMP scale
+search2198:
+	CMPL AX, $0x00000013
+	JGE  search2200
+	JMP  scale
 
-search1255:
-	CMPL AX, $0x0000001d
-	JGE  search1274
-	CMPL AX, $0x00000018
-	JGE  search1275
-	CMPL AX, $0x00000015
-	JGE  search1276
-	CMPL AX, $0x00000014
-	JGE  search1277
-	JMP  symmetric
+search2200:
+	JMP symmetric
 
-search1277:
-	JMP product
-
-search1276:
+search2197:
 	CMPL AX, $0x00000016
-	JGE  search1278
-	JMP  forward
+	JGE  search2201
+	CMPL AX, $0x00000015
+	JGE  search2202
+	JMP  product
 
-search1278:
+search2202:
+	JMP forward
+
+search2201:
 	CMPL AX, $0x00000017
-	JGE  search1279
+	JGE  search2203
 	JMP  backward
 
-search1279:
+search2203:
 	JMP lower
 
-search1275:
+search2196:
+	CMPL AX, $0x0000001c
+	JGE  search2204
 	CMPL AX, $0x0000001a
-	JGE  search1280
+	JGE  search2205
 	CMPL AX, $0x00000019
-	JGE  search1281
+	JGE  search2206
 	JMP  upper
 
-search1281:
+search2206:
 	JMP neg
 
-search1280:
+search2205:
 	CMPL AX, $0x0000001b
-	JGE  search1282
+	JGE  search2207
 	JMP  abs
 
-search1282:
-	CMPL AX, $0x0000001c
-	JGE  search1283
-	JMP  less
+search2207:
+	JMP less
 
-search1283:
-	JMP atmost
-
-search1274:
-	CMPL AX, $0x00000022
-	JGE  search1284
-	CMPL AX, $0x0000001f
-	JGE  search1285
+search2204:
 	CMPL AX, $0x0000001e
-	JGE  search1286
-	JMP  equal
+	JGE  search2208
+	CMPL AX, $0x0000001d
+	JGE  search2209
+	JMP  atmost
 
-search1286:
-	JMP choose
+search2209:
+	JMP equal
 
-search1285:
+search2208:
+	CMPL AX, $0x0000001f
+	JGE  search2210
+	JMP  choose
+
+search2210:
 	CMPL AX, $0x00000020
-	JGE  search1287
+	JGE  search2211
 	JMP  maximum
 
-search1287:
-	CMPL AX, $0x00000021
-	JGE  search1288
-	JMP  minimum
+search2211:
+	JMP minimum
 
-search1288:
-	JMP and
-
-search1284:
-	CMPL AX, $0x00000024
-	JGE  search1289
-	CMPL AX, $0x00000023
-	JGE  search1290
-	JMP  or
-
-search1290:
-	JMP shiftup
-
-search1289:
+search2179:
+	CMPL AX, $0x00000033
+	JGE  search2212
+	CMPL AX, $0x0000002a
+	JGE  search2213
 	CMPL AX, $0x00000025
-	JGE  search1291
-	JMP  shiftdown
+	JGE  search2214
+	CMPL AX, $0x00000023
+	JGE  search2215
+	CMPL AX, $0x00000022
+	JGE  search2216
+	JMP  and
 
-search1291:
+search2216:
+	JMP or
+
+search2215:
+	CMPL AX, $0x00000024
+	JGE  search2217
+	JMP  shiftup
+
+search2217:
+	JMP shiftdown
+
+search2214:
+	CMPL AX, $0x00000028
+	JGE  search2218
 	CMPL AX, $0x00000026
-	JGE  search1292
+	JGE  search2219
 	JMP  row
 
-search1292:
+search2219:
 	JMP rowset
+
+search2218:
+	CMPL AX, $0x00000029
+	JGE  search2220
+	JMP  addstretch
+
+search2220:
+	JMP substretch
+
+search2213:
+	CMPL AX, $0x0000002e
+	JGE  search2221
+	CMPL AX, $0x0000002c
+	JGE  search2222
+	CMPL AX, $0x0000002b
+	JGE  search2223
+	JMP  mulstretch
+
+search2223:
+	JMP fmastretch
+
+search2222:
+	CMPL AX, $0x0000002d
+	JGE  search2224
+	JMP  fnmastretch
+
+search2224:
+	JMP divstretch
+
+search2221:
+	CMPL AX, $0x00000030
+	JGE  search2225
+	CMPL AX, $0x0000002f
+	JGE  search2226
+	JMP  maxstretch
+
+search2226:
+	JMP minstretch
+
+search2225:
+	CMPL AX, $0x00000031
+	JGE  search2227
+	JMP  sqrtstretch
+
+search2227:
+	CMPL AX, $0x00000032
+	JGE  search2228
+	JMP  floorstretch
+
+search2228:
+	JMP selectstretch
+
+search2212:
+	CMPL AX, $0x00000043
+	JGE  search2229
+	CMPL AX, $0x00000037
+	JGE  search2230
+	CMPL AX, $0x00000035
+	JGE  search2231
+	CMPL AX, $0x00000034
+	JGE  search2232
+	JMP  copystretch
+
+search2232:
+	JMP absmaxstretch
+
+search2231:
+	CMPL AX, $0x00000036
+	JGE  search2233
+	JMP  abssumstretch
+
+search2233:
+	JMP dotstretch
+
+search2230:
+	CMPL AX, $0x00000041
+	JGE  search2234
+	CMPL AX, $0x00000040
+	JGE  search2235
+	JMP  maxnegproductstretch
+
+search2235:
+	JMP negstretch
+
+search2234:
+	CMPL AX, $0x00000042
+	JGE  search2236
+	JMP  absstretch
+
+search2236:
+	JMP lessstretch
+
+search2229:
+	CMPL AX, $0x00000047
+	JGE  search2237
+	CMPL AX, $0x00000045
+	JGE  search2238
+	CMPL AX, $0x00000044
+	JGE  search2239
+	JMP  atmoststretch
+
+search2239:
+	JMP equalstretch
+
+search2238:
+	CMPL AX, $0x00000046
+	JGE  search2240
+	JMP  choosestretch
+
+search2240:
+	JMP maximumstretch
+
+search2237:
+	CMPL AX, $0x00000049
+	JGE  search2241
+	CMPL AX, $0x00000048
+	JGE  search2242
+	JMP  minimumstretch
+
+search2242:
+	JMP andstretch
+
+search2241:
+	CMPL AX, $0x0000004a
+	JGE  search2243
+	JMP  orstretch
+
+search2243:
+	CMPL AX, $0x0000004b
+	JGE  search2244
+	JMP  shiftupstretch
+
+search2244:
+	JMP shiftdownstretch
 
 or:
 	MOVL    (SI), R8
@@ -7432,197 +12192,337 @@ or:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search1293
-	CMPL    AX, $0x00000009
-	JGE     search1294
+	CMPL    AX, $0x00000021
+	JGE     search2245
+	CMPL    AX, $0x00000010
+	JGE     search2246
+	CMPL    AX, $0x00000008
+	JGE     search2247
 	CMPL    AX, $0x00000004
-	JGE     search1295
+	JGE     search2248
 	CMPL    AX, $0x00000002
-	JGE     search1296
+	JGE     search2249
 	CMPL    AX, $0x00000001
-	JGE     search1297
+	JGE     search2250
 	JMP     end
 
-search1297:
+search2250:
 	JMP add
 
-search1296:
+search2249:
 	CMPL AX, $0x00000003
-	JGE  search1298
+	JGE  search2251
 	JMP  sub
 
-search1298:
+search2251:
 	JMP mul
 
-search1295:
+search2248:
 	CMPL AX, $0x00000006
-	JGE  search1299
+	JGE  search2252
 	CMPL AX, $0x00000005
-	JGE  search1300
+	JGE  search2253
 	JMP  fma
 
-search1300:
+search2253:
 	JMP fnma
 
-search1299:
+search2252:
 	CMPL AX, $0x00000007
-	JGE  search1301
+	JGE  search2254
 	JMP  div
 
-search1301:
-	CMPL AX, $0x00000008
-	JGE  search1302
-	JMP  max
+search2254:
+	JMP max
 
-search1302:
-	JMP min
-
-search1294:
-	CMPL AX, $0x0000000e
-	JGE  search1303
-	CMPL AX, $0x0000000b
-	JGE  search1304
-	CMPL AX, $0x0000000a
-	JGE  search1305
-	JMP  sqrt
-
-search1305:
-	JMP floor
-
-search1304:
+search2247:
 	CMPL AX, $0x0000000c
-	JGE  search1306
-	JMP  select
+	JGE  search2255
+	CMPL AX, $0x0000000a
+	JGE  search2256
+	CMPL AX, $0x00000009
+	JGE  search2257
+	JMP  min
 
-search1306:
+search2257:
+	JMP sqrt
+
+search2256:
+	CMPL AX, $0x0000000b
+	JGE  search2258
+	JMP  floor
+
+search2258:
+	JMP select
+
+search2255:
+	CMPL AX, $0x0000000e
+	JGE  search2259
 	CMPL AX, $0x0000000d
-	JGE  search1307
+	JGE  search2260
 	JMP  copy
 
-search1307:
+search2260:
 	JMP absmax
 
-search1303:
-	CMPL AX, $0x00000010
-	JGE  search1308
+search2259:
 	CMPL AX, $0x0000000f
-	JGE  search1309
+	JGE  search2261
 	JMP  abssum
 
-search1309:
+search2261:
 	JMP dot
 
-search1308:
+search2246:
+	CMPL AX, $0x00000018
+	JGE  search2262
+	CMPL AX, $0x00000014
+	JGE  search2263
+	CMPL AX, $0x00000012
+	JGE  search2264
 	CMPL AX, $0x00000011
-	JGE  search1310
+	JGE  search2265
 	JMP  maxnegproduct
 
-search1310:
-	CMPL AX, $0x00000012
-	JGE  search1311
-	JMP  pivot
+search2265:
+	JMP pivot
 
-search1311:
-	JMP scale
+search2264:
+	CMPL AX, $0x00000013
+	JGE  search2266
+	JMP  scale
 
-search1293:
-	CMPL AX, $0x0000001d
-	JGE  search1312
-	CMPL AX, $0x00000018
-	JGE  search1313
-	CMPL AX, $0x00000015
-	JGE  search1314
-	CMPL AX, $0x00000014
-	JGE  search1315
-	JMP  symmetric
+search2266:
+	JMP symmetric
 
-search1315:
-	JMP product
-
-search1314:
+search2263:
 	CMPL AX, $0x00000016
-	JGE  search1316
-	JMP  forward
+	JGE  search2267
+	CMPL AX, $0x00000015
+	JGE  search2268
+	JMP  product
 
-search1316:
+search2268:
+	JMP forward
+
+search2267:
 	CMPL AX, $0x00000017
-	JGE  search1317
+	JGE  search2269
 	JMP  backward
 
-search1317:
+search2269:
 	JMP lower
 
-search1313:
+search2262:
+	CMPL AX, $0x0000001c
+	JGE  search2270
 	CMPL AX, $0x0000001a
-	JGE  search1318
+	JGE  search2271
 	CMPL AX, $0x00000019
-	JGE  search1319
+	JGE  search2272
 	JMP  upper
 
-search1319:
+search2272:
 	JMP neg
 
-search1318:
+search2271:
 	CMPL AX, $0x0000001b
-	JGE  search1320
+	JGE  search2273
 	JMP  abs
 
-search1320:
-	CMPL AX, $0x0000001c
-	JGE  search1321
-	JMP  less
+search2273:
+	JMP less
 
-search1321:
-	JMP atmost
-
-search1312:
-	CMPL AX, $0x00000022
-	JGE  search1322
-	CMPL AX, $0x0000001f
-	JGE  search1323
+search2270:
 	CMPL AX, $0x0000001e
-	JGE  search1324
-	JMP  equal
+	JGE  search2274
+	CMPL AX, $0x0000001d
+	JGE  search2275
+	JMP  atmost
 
-search1324:
-	JMP choose
+search2275:
+	JMP equal
 
-search1323:
+search2274:
+	CMPL AX, $0x0000001f
+	JGE  search2276
+	JMP  choose
+
+search2276:
 	CMPL AX, $0x00000020
-	JGE  search1325
+	JGE  search2277
 	JMP  maximum
 
-search1325:
-	CMPL AX, $0x00000021
-	JGE  search1326
-	JMP  minimum
+search2277:
+	JMP minimum
 
-search1326:
-	JMP and
-
-search1322:
-	CMPL AX, $0x00000024
-	JGE  search1327
-	CMPL AX, $0x00000023
-	JGE  search1328
-	JMP  or
-
-search1328:
-	JMP shiftup
-
-search1327:
+search2245:
+	CMPL AX, $0x00000033
+	JGE  search2278
+	CMPL AX, $0x0000002a
+	JGE  search2279
 	CMPL AX, $0x00000025
-	JGE  search1329
-	JMP  shiftdown
+	JGE  search2280
+	CMPL AX, $0x00000023
+	JGE  search2281
+	CMPL AX, $0x00000022
+	JGE  search2282
+	JMP  and
 
-search1329:
+search2282:
+	JMP or
+
+search2281:
+	CMPL AX, $0x00000024
+	JGE  search2283
+	JMP  shiftup
+
+search2283:
+	JMP shiftdown
+
+search2280:
+	CMPL AX, $0x00000028
+	JGE  search2284
 	CMPL AX, $0x00000026
-	JGE  search1330
+	JGE  search2285
 	JMP  row
 
-search1330:
+search2285:
 	JMP rowset
+
+search2284:
+	CMPL AX, $0x00000029
+	JGE  search2286
+	JMP  addstretch
+
+search2286:
+	JMP substretch
+
+search2279:
+	CMPL AX, $0x0000002e
+	JGE  search2287
+	CMPL AX, $0x0000002c
+	JGE  search2288
+	CMPL AX, $0x0000002b
+	JGE  search2289
+	JMP  mulstretch
+
+search2289:
+	JMP fmastretch
+
+search2288:
+	CMPL AX, $0x0000002d
+	JGE  search2290
+	JMP  fnmastretch
+
+search2290:
+	JMP divstretch
+
+search2287:
+	CMPL AX, $0x00000030
+	JGE  search2291
+	CMPL AX, $0x0000002f
+	JGE  search2292
+	JMP  maxstretch
+
+search2292:
+	JMP minstretch
+
+search2291:
+	CMPL AX, $0x00000031
+	JGE  search2293
+	JMP  sqrtstretch
+
+search2293:
+	CMPL AX, $0x00000032
+	JGE  search2294
+	JMP  floorstretch
+
+search2294:
+	JMP selectstretch
+
+search2278:
+	CMPL AX, $0x00000043
+	JGE  search2295
+	CMPL AX, $0x00000037
+	JGE  search2296
+	CMPL AX, $0x00000035
+	JGE  search2297
+	CMPL AX, $0x00000034
+	JGE  search2298
+	JMP  copystretch
+
+search2298:
+	JMP absmaxstretch
+
+search2297:
+	CMPL AX, $0x00000036
+	JGE  search2299
+	JMP  abssumstretch
+
+search2299:
+	JMP dotstretch
+
+search2296:
+	CMPL AX, $0x00000041
+	JGE  search2300
+	CMPL AX, $0x00000040
+	JGE  search2301
+	JMP  maxnegproductstretch
+
+search2301:
+	JMP negstretch
+
+search2300:
+	CMPL AX, $0x00000042
+	JGE  search2302
+	JMP  absstretch
+
+search2302:
+	JMP lessstretch
+
+search2295:
+	CMPL AX, $0x00000047
+	JGE  search2303
+	CMPL AX, $0x00000045
+	JGE  search2304
+	CMPL AX, $0x00000044
+	JGE  search2305
+	JMP  atmoststretch
+
+search2305:
+	JMP equalstretch
+
+search2304:
+	CMPL AX, $0x00000046
+	JGE  search2306
+	JMP  choosestretch
+
+search2306:
+	JMP maximumstretch
+
+search2303:
+	CMPL AX, $0x00000049
+	JGE  search2307
+	CMPL AX, $0x00000048
+	JGE  search2308
+	JMP  minimumstretch
+
+search2308:
+	JMP andstretch
+
+search2307:
+	CMPL AX, $0x0000004a
+	JGE  search2309
+	JMP  orstretch
+
+search2309:
+	CMPL AX, $0x0000004b
+	JGE  search2310
+	JMP  shiftupstretch
+
+search2310:
+	JMP shiftdownstretch
 
 shiftup:
 	MOVL    (SI), R8
@@ -7636,197 +12536,337 @@ shiftup:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search1331
-	CMPL    AX, $0x00000009
-	JGE     search1332
+	CMPL    AX, $0x00000021
+	JGE     search2311
+	CMPL    AX, $0x00000010
+	JGE     search2312
+	CMPL    AX, $0x00000008
+	JGE     search2313
 	CMPL    AX, $0x00000004
-	JGE     search1333
+	JGE     search2314
 	CMPL    AX, $0x00000002
-	JGE     search1334
+	JGE     search2315
 	CMPL    AX, $0x00000001
-	JGE     search1335
+	JGE     search2316
 	JMP     end
 
-search1335:
+search2316:
 	JMP add
 
-search1334:
+search2315:
 	CMPL AX, $0x00000003
-	JGE  search1336
+	JGE  search2317
 	JMP  sub
 
-search1336:
+search2317:
 	JMP mul
 
-search1333:
+search2314:
 	CMPL AX, $0x00000006
-	JGE  search1337
+	JGE  search2318
 	CMPL AX, $0x00000005
-	JGE  search1338
+	JGE  search2319
 	JMP  fma
 
-search1338:
+search2319:
 	JMP fnma
 
-search1337:
+search2318:
 	CMPL AX, $0x00000007
-	JGE  search1339
+	JGE  search2320
 	JMP  div
 
-search1339:
-	CMPL AX, $0x00000008
-	JGE  search1340
-	JMP  max
+search2320:
+	JMP max
 
-search1340:
-	JMP min
-
-search1332:
-	CMPL AX, $0x0000000e
-	JGE  search1341
-	CMPL AX, $0x0000000b
-	JGE  search1342
-	CMPL AX, $0x0000000a
-	JGE  search1343
-	JMP  sqrt
-
-search1343:
-	JMP floor
-
-search1342:
+search2313:
 	CMPL AX, $0x0000000c
-	JGE  search1344
-	JMP  select
+	JGE  search2321
+	CMPL AX, $0x0000000a
+	JGE  search2322
+	CMPL AX, $0x00000009
+	JGE  search2323
+	JMP  min
 
-search1344:
+search2323:
+	JMP sqrt
+
+search2322:
+	CMPL AX, $0x0000000b
+	JGE  search2324
+	JMP  floor
+
+search2324:
+	JMP select
+
+search2321:
+	CMPL AX, $0x0000000e
+	JGE  search2325
 	CMPL AX, $0x0000000d
-	JGE  search1345
+	JGE  search2326
 	JMP  copy
 
-search1345:
+search2326:
 	JMP absmax
 
-search1341:
-	CMPL AX, $0x00000010
-	JGE  search1346
+search2325:
 	CMPL AX, $0x0000000f
-	JGE  search1347
+	JGE  search2327
 	JMP  abssum
 
-search1347:
+search2327:
 	JMP dot
 
-search1346:
+search2312:
+	CMPL AX, $0x00000018
+	JGE  search2328
+	CMPL AX, $0x00000014
+	JGE  search2329
+	CMPL AX, $0x00000012
+	JGE  search2330
 	CMPL AX, $0x00000011
-	JGE  search1348
+	JGE  search2331
 	JMP  maxnegproduct
 
-search1348:
-	CMPL AX, $0x00000012
-	JGE  search1349
-	JMP  pivot
+search2331:
+	JMP pivot
 
-search1349:
-	JMP scale
+search2330:
+	CMPL AX, $0x00000013
+	JGE  search2332
+	JMP  scale
 
-search1331:
-	CMPL AX, $0x0000001d
-	JGE  search1350
-	CMPL AX, $0x00000018
-	JGE  search1351
-	CMPL AX, $0x00000015
-	JGE  search1352
-	CMPL AX, $0x00000014
-	JGE  search1353
-	JMP  symmetric
+search2332:
+	JMP symmetric
 
-search1353:
-	JMP product
-
-search1352:
+search2329:
 	CMPL AX, $0x00000016
-	JGE  search1354
-	JMP  forward
+	JGE  search2333
+	CMPL AX, $0x00000015
+	JGE  search2334
+	JMP  product
 
-search1354:
+search2334:
+	JMP forward
+
+search2333:
 	CMPL AX, $0x00000017
-	JGE  search1355
+	JGE  search2335
 	JMP  backward
 
-search1355:
+search2335:
 	JMP lower
 
-search1351:
+search2328:
+	CMPL AX, $0x0000001c
+	JGE  search2336
 	CMPL AX, $0x0000001a
-	JGE  search1356
+	JGE  search2337
 	CMPL AX, $0x00000019
-	JGE  search1357
+	JGE  search2338
 	JMP  upper
 
-search1357:
+search2338:
 	JMP neg
 
-search1356:
+search2337:
 	CMPL AX, $0x0000001b
-	JGE  search1358
+	JGE  search2339
 	JMP  abs
 
-search1358:
-	CMPL AX, $0x0000001c
-	JGE  search1359
-	JMP  less
+search2339:
+	JMP less
 
-search1359:
-	JMP atmost
-
-search1350:
-	CMPL AX, $0x00000022
-	JGE  search1360
-	CMPL AX, $0x0000001f
-	JGE  search1361
+search2336:
 	CMPL AX, $0x0000001e
-	JGE  search1362
-	JMP  equal
+	JGE  search2340
+	CMPL AX, $0x0000001d
+	JGE  search2341
+	JMP  atmost
 
-search1362:
-	JMP choose
+search2341:
+	JMP equal
 
-search1361:
+search2340:
+	CMPL AX, $0x0000001f
+	JGE  search2342
+	JMP  choose
+
+search2342:
 	CMPL AX, $0x00000020
-	JGE  search1363
+	JGE  search2343
 	JMP  maximum
 
-search1363:
-	CMPL AX, $0x00000021
-	JGE  search1364
-	JMP  minimum
+search2343:
+	JMP minimum
 
-search1364:
-	JMP and
-
-search1360:
-	CMPL AX, $0x00000024
-	JGE  search1365
-	CMPL AX, $0x00000023
-	JGE  search1366
-	JMP  or
-
-search1366:
-	JMP shiftup
-
-search1365:
+search2311:
+	CMPL AX, $0x00000033
+	JGE  search2344
+	CMPL AX, $0x0000002a
+	JGE  search2345
 	CMPL AX, $0x00000025
-	JGE  search1367
-	JMP  shiftdown
+	JGE  search2346
+	CMPL AX, $0x00000023
+	JGE  search2347
+	CMPL AX, $0x00000022
+	JGE  search2348
+	JMP  and
 
-search1367:
+search2348:
+	JMP or
+
+search2347:
+	CMPL AX, $0x00000024
+	JGE  search2349
+	JMP  shiftup
+
+search2349:
+	JMP shiftdown
+
+search2346:
+	CMPL AX, $0x00000028
+	JGE  search2350
 	CMPL AX, $0x00000026
-	JGE  search1368
+	JGE  search2351
 	JMP  row
 
-search1368:
+search2351:
 	JMP rowset
+
+search2350:
+	CMPL AX, $0x00000029
+	JGE  search2352
+	JMP  addstretch
+
+search2352:
+	JMP substretch
+
+search2345:
+	CMPL AX, $0x0000002e
+	JGE  search2353
+	CMPL AX, $0x0000002c
+	JGE  search2354
+	CMPL AX, $0x0000002b
+	JGE  search2355
+	JMP  mulstretch
+
+search2355:
+	JMP fmastretch
+
+search2354:
+	CMPL AX, $0x0000002d
+	JGE  search2356
+	JMP  fnmastretch
+
+search2356:
+	JMP divstretch
+
+search2353:
+	CMPL AX, $0x00000030
+	JGE  search2357
+	CMPL AX, $0x0000002f
+	JGE  search2358
+	JMP  maxstretch
+
+search2358:
+	JMP minstretch
+
+search2357:
+	CMPL AX, $0x00000031
+	JGE  search2359
+	JMP  sqrtstretch
+
+search2359:
+	CMPL AX, $0x00000032
+	JGE  search2360
+	JMP  floorstretch
+
+search2360:
+	JMP selectstretch
+
+search2344:
+	CMPL AX, $0x00000043
+	JGE  search2361
+	CMPL AX, $0x00000037
+	JGE  search2362
+	CMPL AX, $0x00000035
+	JGE  search2363
+	CMPL AX, $0x00000034
+	JGE  search2364
+	JMP  copystretch
+
+search2364:
+	JMP absmaxstretch
+
+search2363:
+	CMPL AX, $0x00000036
+	JGE  search2365
+	JMP  abssumstretch
+
+search2365:
+	JMP dotstretch
+
+search2362:
+	CMPL AX, $0x00000041
+	JGE  search2366
+	CMPL AX, $0x00000040
+	JGE  search2367
+	JMP  maxnegproductstretch
+
+search2367:
+	JMP negstretch
+
+search2366:
+	CMPL AX, $0x00000042
+	JGE  search2368
+	JMP  absstretch
+
+search2368:
+	JMP lessstretch
+
+search2361:
+	CMPL AX, $0x00000047
+	JGE  search2369
+	CMPL AX, $0x00000045
+	JGE  search2370
+	CMPL AX, $0x00000044
+	JGE  search2371
+	JMP  atmoststretch
+
+search2371:
+	JMP equalstretch
+
+search2370:
+	CMPL AX, $0x00000046
+	JGE  search2372
+	JMP  choosestretch
+
+search2372:
+	JMP maximumstretch
+
+search2369:
+	CMPL AX, $0x00000049
+	JGE  search2373
+	CMPL AX, $0x00000048
+	JGE  search2374
+	JMP  minimumstretch
+
+search2374:
+	JMP andstretch
+
+search2373:
+	CMPL AX, $0x0000004a
+	JGE  search2375
+	JMP  orstretch
+
+search2375:
+	CMPL AX, $0x0000004b
+	JGE  search2376
+	JMP  shiftupstretch
+
+search2376:
+	JMP shiftdownstretch
 
 shiftdown:
 	MOVL    (SI), R8
@@ -7840,197 +12880,337 @@ shiftdown:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000013
-	JGE     search1369
-	CMPL    AX, $0x00000009
-	JGE     search1370
+	CMPL    AX, $0x00000021
+	JGE     search2377
+	CMPL    AX, $0x00000010
+	JGE     search2378
+	CMPL    AX, $0x00000008
+	JGE     search2379
 	CMPL    AX, $0x00000004
-	JGE     search1371
+	JGE     search2380
 	CMPL    AX, $0x00000002
-	JGE     search1372
+	JGE     search2381
 	CMPL    AX, $0x00000001
-	JGE     search1373
+	JGE     search2382
 	JMP     end
 
-search1373:
+search2382:
 	JMP add
 
-search1372:
+search2381:
 	CMPL AX, $0x00000003
-	JGE  search1374
+	JGE  search2383
 	JMP  sub
 
-search1374:
+search2383:
 	JMP mul
 
-search1371:
+search2380:
 	CMPL AX, $0x00000006
-	JGE  search1375
+	JGE  search2384
 	CMPL AX, $0x00000005
-	JGE  search1376
+	JGE  search2385
 	JMP  fma
 
-search1376:
+search2385:
 	JMP fnma
 
-search1375:
+search2384:
 	CMPL AX, $0x00000007
-	JGE  search1377
+	JGE  search2386
 	JMP  div
 
-search1377:
-	CMPL AX, $0x00000008
-	JGE  search1378
-	JMP  max
+search2386:
+	JMP max
 
-search1378:
-	JMP min
-
-search1370:
-	CMPL AX, $0x0000000e
-	JGE  search1379
-	CMPL AX, $0x0000000b
-	JGE  search1380
-	CMPL AX, $0x0000000a
-	JGE  search1381
-	JMP  sqrt
-
-search1381:
-	JMP floor
-
-search1380:
+search2379:
 	CMPL AX, $0x0000000c
-	JGE  search1382
-	JMP  select
+	JGE  search2387
+	CMPL AX, $0x0000000a
+	JGE  search2388
+	CMPL AX, $0x00000009
+	JGE  search2389
+	JMP  min
 
-search1382:
+search2389:
+	JMP sqrt
+
+search2388:
+	CMPL AX, $0x0000000b
+	JGE  search2390
+	JMP  floor
+
+search2390:
+	JMP select
+
+search2387:
+	CMPL AX, $0x0000000e
+	JGE  search2391
 	CMPL AX, $0x0000000d
-	JGE  search1383
+	JGE  search2392
 	JMP  copy
 
-search1383:
+search2392:
 	JMP absmax
 
-search1379:
-	CMPL AX, $0x00000010
-	JGE  search1384
+search2391:
 	CMPL AX, $0x0000000f
-	JGE  search1385
+	JGE  search2393
 	JMP  abssum
 
-search1385:
+search2393:
 	JMP dot
 
-search1384:
+search2378:
+	CMPL AX, $0x00000018
+	JGE  search2394
+	CMPL AX, $0x00000014
+	JGE  search2395
+	CMPL AX, $0x00000012
+	JGE  search2396
 	CMPL AX, $0x00000011
-	JGE  search1386
+	JGE  search2397
 	JMP  maxnegproduct
 
-search1386:
-	CMPL AX, $0x00000012
-	JGE  search1387
-	JMP  pivot
+search2397:
+	JMP pivot
 
-search1387:
-	JMP scale
+search2396:
+	CMPL AX, $0x00000013
+	JGE  search2398
+	JMP  scale
 
-search1369:
-	CMPL AX, $0x0000001d
-	JGE  search1388
-	CMPL AX, $0x00000018
-	JGE  search1389
-	CMPL AX, $0x00000015
-	JGE  search1390
-	CMPL AX, $0x00000014
-	JGE  search1391
-	JMP  symmetric
+search2398:
+	JMP symmetric
 
-search1391:
-	JMP product
-
-search1390:
+search2395:
 	CMPL AX, $0x00000016
-	JGE  search1392
-	JMP  forward
+	JGE  search2399
+	CMPL AX, $0x00000015
+	JGE  search2400
+	JMP  product
 
-search1392:
+search2400:
+	JMP forward
+
+search2399:
 	CMPL AX, $0x00000017
-	JGE  search1393
+	JGE  search2401
 	JMP  backward
 
-search1393:
+search2401:
 	JMP lower
 
-search1389:
+search2394:
+	CMPL AX, $0x0000001c
+	JGE  search2402
 	CMPL AX, $0x0000001a
-	JGE  search1394
+	JGE  search2403
 	CMPL AX, $0x00000019
-	JGE  search1395
+	JGE  search2404
 	JMP  upper
 
-search1395:
+search2404:
 	JMP neg
 
-search1394:
+search2403:
 	CMPL AX, $0x0000001b
-	JGE  search1396
+	JGE  search2405
 	JMP  abs
 
-search1396:
-	CMPL AX, $0x0000001c
-	JGE  search1397
-	JMP  less
+search2405:
+	JMP less
 
-search1397:
-	JMP atmost
-
-search1388:
-	CMPL AX, $0x00000022
-	JGE  search1398
-	CMPL AX, $0x0000001f
-	JGE  search1399
+search2402:
 	CMPL AX, $0x0000001e
-	JGE  search1400
-	JMP  equal
+	JGE  search2406
+	CMPL AX, $0x0000001d
+	JGE  search2407
+	JMP  atmost
 
-search1400:
-	JMP choose
+search2407:
+	JMP equal
 
-search1399:
+search2406:
+	CMPL AX, $0x0000001f
+	JGE  search2408
+	JMP  choose
+
+search2408:
 	CMPL AX, $0x00000020
-	JGE  search1401
+	JGE  search2409
 	JMP  maximum
 
-search1401:
-	CMPL AX, $0x00000021
-	JGE  search1402
-	JMP  minimum
+search2409:
+	JMP minimum
 
-search1402:
-	JMP and
-
-search1398:
-	CMPL AX, $0x00000024
-	JGE  search1403
-	CMPL AX, $0x00000023
-	JGE  search1404
-	JMP  or
-
-search1404:
-	JMP shiftup
-
-search1403:
+search2377:
+	CMPL AX, $0x00000033
+	JGE  search2410
+	CMPL AX, $0x0000002a
+	JGE  search2411
 	CMPL AX, $0x00000025
-	JGE  search1405
-	JMP  shiftdown
+	JGE  search2412
+	CMPL AX, $0x00000023
+	JGE  search2413
+	CMPL AX, $0x00000022
+	JGE  search2414
+	JMP  and
 
-search1405:
+search2414:
+	JMP or
+
+search2413:
+	CMPL AX, $0x00000024
+	JGE  search2415
+	JMP  shiftup
+
+search2415:
+	JMP shiftdown
+
+search2412:
+	CMPL AX, $0x00000028
+	JGE  search2416
 	CMPL AX, $0x00000026
-	JGE  search1406
+	JGE  search2417
 	JMP  row
 
-search1406:
+search2417:
 	JMP rowset
+
+search2416:
+	CMPL AX, $0x00000029
+	JGE  search2418
+	JMP  addstretch
+
+search2418:
+	JMP substretch
+
+search2411:
+	CMPL AX, $0x0000002e
+	JGE  search2419
+	CMPL AX, $0x0000002c
+	JGE  search2420
+	CMPL AX, $0x0000002b
+	JGE  search2421
+	JMP  mulstretch
+
+search2421:
+	JMP fmastretch
+
+search2420:
+	CMPL AX, $0x0000002d
+	JGE  search2422
+	JMP  fnmastretch
+
+search2422:
+	JMP divstretch
+
+search2419:
+	CMPL AX, $0x00000030
+	JGE  search2423
+	CMPL AX, $0x0000002f
+	JGE  search2424
+	JMP  maxstretch
+
+search2424:
+	JMP minstretch
+
+search2423:
+	CMPL AX, $0x00000031
+	JGE  search2425
+	JMP  sqrtstretch
+
+search2425:
+	CMPL AX, $0x00000032
+	JGE  search2426
+	JMP  floorstretch
+
+search2426:
+	JMP selectstretch
+
+search2410:
+	CMPL AX, $0x00000043
+	JGE  search2427
+	CMPL AX, $0x00000037
+	JGE  search2428
+	CMPL AX, $0x00000035
+	JGE  search2429
+	CMPL AX, $0x00000034
+	JGE  search2430
+	JMP  copystretch
+
+search2430:
+	JMP absmaxstretch
+
+search2429:
+	CMPL AX, $0x00000036
+	JGE  search2431
+	JMP  abssumstretch
+
+search2431:
+	JMP dotstretch
+
+search2428:
+	CMPL AX, $0x00000041
+	JGE  search2432
+	CMPL AX, $0x00000040
+	JGE  search2433
+	JMP  maxnegproductstretch
+
+search2433:
+	JMP negstretch
+
+search2432:
+	CMPL AX, $0x00000042
+	JGE  search2434
+	JMP  absstretch
+
+search2434:
+	JMP lessstretch
+
+search2427:
+	CMPL AX, $0x00000047
+	JGE  search2435
+	CMPL AX, $0x00000045
+	JGE  search2436
+	CMPL AX, $0x00000044
+	JGE  search2437
+	JMP  atmoststretch
+
+search2437:
+	JMP equalstretch
+
+search2436:
+	CMPL AX, $0x00000046
+	JGE  search2438
+	JMP  choosestretch
+
+search2438:
+	JMP maximumstretch
+
+search2435:
+	CMPL AX, $0x00000049
+	JGE  search2439
+	CMPL AX, $0x00000048
+	JGE  search2440
+	JMP  minimumstretch
+
+search2440:
+	JMP andstretch
+
+search2439:
+	CMPL AX, $0x0000004a
+	JGE  search2441
+	JMP  orstretch
+
+search2441:
+	CMPL AX, $0x0000004b
+	JGE  search2442
+	JMP  shiftupstretch
+
+search2442:
+	JMP shiftdownstretch
 
 row:
 	MOVL (SI), R8
@@ -8141,196 +13321,338 @@ row1end:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000013
-	JGE  search1407
-	CMPL AX, $0x00000009
-	JGE  search1408
+	CMPL AX, $0x00000021
+	JGE  search2443
+	CMPL AX, $0x00000010
+	JGE  search2444
+	CMPL AX, $0x00000008
+	JGE  search2445
 	CMPL AX, $0x00000004
-	JGE  search1409
+	JGE  search2446
 	CMPL AX, $0x00000002
-	JGE  search1410
+	JGE  search2447
 	CMPL AX, $0x00000001
-	JGE  search1411
+	JGE  search2448
 	JMP  end
 
-search1411:
+search2448:
 	JMP add
 
-search1410:
+search2447:
 	CMPL AX, $0x00000003
-	JGE  search1412
+	JGE  search2449
 	JMP  sub
 
-search1412:
+search2449:
 	JMP mul
 
-search1409:
+search2446:
 	CMPL AX, $0x00000006
-	JGE  search1413
+	JGE  search2450
 	CMPL AX, $0x00000005
-	JGE  search1414
+	JGE  search2451
 	JMP  fma
 
-search1414:
+search2451:
 	JMP fnma
 
-search1413:
+search2450:
 	CMPL AX, $0x00000007
-	JGE  search1415
+	JGE  search2452
 	JMP  div
 
-search1415:
-	CMPL AX, $0x00000008
-	JGE  search1416
-	JMP  max
+search2452:
+	JMP max
 
-search1416:
-	JMP min
-
-search1408:
-	CMPL AX, $0x0000000e
-	JGE  search1417
-	CMPL AX, $0x0000000b
-	JGE  search1418
-	CMPL AX, $0x0000000a
-	JGE  search1419
-	JMP  sqrt
-
-search1419:
-	JMP floor
-
-search1418:
+search2445:
 	CMPL AX, $0x0000000c
-	JGE  search1420
-	JMP  select
+	JGE  search2453
+	CMPL AX, $0x0000000a
+	JGE  search2454
+	CMPL AX, $0x00000009
+	JGE  search2455
+	JMP  min
 
-search1420:
+search2455:
+	JMP sqrt
+
+search2454:
+	CMPL AX, $0x0000000b
+	JGE  search2456
+	JMP  floor
+
+search2456:
+	JMP select
+
+search2453:
+	CMPL AX, $0x0000000e
+	JGE  search2457
 	CMPL AX, $0x0000000d
-	JGE  search1421
+	JGE  search2458
 	JMP  copy
 
-search1421:
+search2458:
 	JMP absmax
 
-search1417:
-	CMPL AX, $0x00000010
-	JGE  search1422
+search2457:
 	CMPL AX, $0x0000000f
-	JGE  search1423
+	JGE  search2459
 	JMP  abssum
 
-search1423:
+search2459:
 	JMP dot
 
-search1422:
+search2444:
+	CMPL AX, $0x00000018
+	JGE  search2460
+	CMPL AX, $0x00000014
+	JGE  search2461
+	CMPL AX, $0x00000012
+	JGE  search2462
 	CMPL AX, $0x00000011
-	JGE  search1424
+	JGE  search2463
 	JMP  maxnegproduct
 
-search1424:
-	CMPL AX, $0x00000012
-	JGE  search1425
-	JMP  pivot
+search2463:
+	JMP pivot
 
-search1425:
-	JMP scale
+search2462:
+	CMPL AX, $0x00000013
+	JGE  search2464
+	JMP  scale
 
-search1407:
-	CMPL AX, $0x0000001d
-	JGE  search1426
-	CMPL AX, $0x00000018
-	JGE  search1427
-	CMPL AX, $0x00000015
-	JGE  search1428
-	CMPL AX, $0x00000014
-	JGE  search1429
-	JMP  symmetric
+search2464:
+	JMP symmetric
 
-search1429:
-	JMP product
-
-search1428:
+search2461:
 	CMPL AX, $0x00000016
-	JGE  search1430
-	JMP  forward
+	JGE  search2465
+	CMPL AX, $0x00000015
+	JGE  search2466
+	JMP  product
 
-search1430:
+search2466:
+	JMP forward
+
+search2465:
 	CMPL AX, $0x00000017
-	JGE  search1431
+	JGE  search2467
 	JMP  backward
 
-search1431:
+search2467:
 	JMP lower
 
-search1427:
+search2460:
+	CMPL AX, $0x0000001c
+	JGE  search2468
 	CMPL AX, $0x0000001a
-	JGE  search1432
+	JGE  search2469
 	CMPL AX, $0x00000019
-	JGE  search1433
+	JGE  search2470
 	JMP  upper
 
-search1433:
+search2470:
 	JMP neg
 
-search1432:
+search2469:
 	CMPL AX, $0x0000001b
-	JGE  search1434
+	JGE  search2471
 	JMP  abs
 
-search1434:
-	CMPL AX, $0x0000001c
-	JGE  search1435
-	JMP  less
+search2471:
+	JMP less
 
-search1435:
-	JMP atmost
-
-search1426:
-	CMPL AX, $0x00000022
-	JGE  search1436
-	CMPL AX, $0x0000001f
-	JGE  search1437
+search2468:
 	CMPL AX, $0x0000001e
-	JGE  search1438
-	JMP  equal
+	JGE  search2472
+	CMPL AX, $0x0000001d
+	JGE  search2473
+	JMP  atmost
 
-search1438:
-	JMP choose
+search2473:
+	JMP equal
 
-search1437:
+search2472:
+	CMPL AX, $0x0000001f
+	JGE  search2474
+	JMP  choose
+
+search2474:
 	CMPL AX, $0x00000020
-	JGE  search1439
+	JGE  search2475
 	JMP  maximum
 
-search1439:
-	CMPL AX, $0x00000021
-	JGE  search1440
-	JMP  minimum
+search2475:
+	JMP minimum
 
-search1440:
-	JMP and
-
-search1436:
-	CMPL AX, $0x00000024
-	JGE  search1441
-	CMPL AX, $0x00000023
-	JGE  search1442
-	JMP  or
-
-search1442:
-	JMP shiftup
-
-search1441:
+search2443:
+	CMPL AX, $0x00000033
+	JGE  search2476
+	CMPL AX, $0x0000002a
+	JGE  search2477
 	CMPL AX, $0x00000025
-	JGE  search1443
-	JMP  shiftdown
+	JGE  search2478
+	CMPL AX, $0x00000023
+	JGE  search2479
+	CMPL AX, $0x00000022
+	JGE  search2480
+	JMP  and
 
-search1443:
+search2480:
+	JMP or
+
+search2479:
+	CMPL AX, $0x00000024
+	JGE  search2481
+	JMP  shiftup
+
+search2481:
+	JMP shiftdown
+
+search2478:
+	CMPL AX, $0x00000028
+	JGE  search2482
 	CMPL AX, $0x00000026
-	JGE  search1444
+	JGE  search2483
 	JMP  row
 
-search1444:
+search2483:
+	JMP rowset
+
+search2482:
+	CMPL AX, $0x00000029
+	JGE  search2484
+	JMP  addstretch
+
+search2484:
+	JMP substretch
+
+search2477:
+	CMPL AX, $0x0000002e
+	JGE  search2485
+	CMPL AX, $0x0000002c
+	JGE  search2486
+	CMPL AX, $0x0000002b
+	JGE  search2487
+	JMP  mulstretch
+
+search2487:
+	JMP fmastretch
+
+search2486:
+	CMPL AX, $0x0000002d
+	JGE  search2488
+	JMP  fnmastretch
+
+search2488:
+	JMP divstretch
+
+search2485:
+	CMPL AX, $0x00000030
+	JGE  search2489
+	CMPL AX, $0x0000002f
+	JGE  search2490
+	JMP  maxstretch
+
+search2490:
+	JMP minstretch
+
+search2489:
+	CMPL AX, $0x00000031
+	JGE  search2491
+	JMP  sqrtstretch
+
+search2491:
+	CMPL AX, $0x00000032
+	JGE  search2492
+	JMP  floorstretch
+
+search2492:
+	JMP selectstretch
+
+search2476:
+	CMPL AX, $0x00000043
+	JGE  search2493
+	CMPL AX, $0x00000037
+	JGE  search2494
+	CMPL AX, $0x00000035
+	JGE  search2495
+	CMPL AX, $0x00000034
+	JGE  search2496
+	JMP  copystretch
+
+search2496:
+	JMP absmaxstretch
+
+search2495:
+	CMPL AX, $0x00000036
+	JGE  search2497
+	JMP  abssumstretch
+
+search2497:
+	JMP dotstretch
+
+search2494:
+	CMPL AX, $0x00000041
+	JGE  search2498
+	CMPL AX, $0x00000040
+	JGE  search2499
+	JMP  maxnegproductstretch
+
+search2499:
+	JMP negstretch
+
+search2498:
+	CMPL AX, $0x00000042
+	JGE  search2500
+	JMP  absstretch
+
+search2500:
+	JMP lessstretch
+
+search2493:
+	CMPL AX, $0x00000047
+	JGE  search2501
+	CMPL AX, $0x00000045
+	JGE  search2502
+	CMPL AX, $0x00000044
+	JGE  search2503
+	JMP  atmoststretch
+
+search2503:
+	JMP equalstretch
+
+search2502:
+	CMPL AX, $0x00000046
+	JGE  search2504
+	JMP  choosestretch
+
+search2504:
+	JMP maximumstretch
+
+search2501:
+	CMPL AX, $0x00000049
+	JGE  search2505
+	CMPL AX, $0x00000048
+	JGE  search2506
+	JMP  minimumstretch
+
+search2506:
+	JMP andstretch
+
+search2505:
+	CMPL AX, $0x0000004a
+	JGE  search2507
+	JMP  orstretch
+
+search2507:
+	CMPL AX, $0x0000004b
+	JGE  search2508
+	JMP  shiftupstretch
+
+search2508:
+	JMP shiftdownstretch
+
 rowset:
 	MOVL    (SI), R8
 	MOVL    4(SI), R9
@@ -8373,194 +13695,10744 @@ rowsetdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000013
-	JGE  search1445
-	CMPL AX, $0x00000009
-	JGE  search1446
+	CMPL AX, $0x00000021
+	JGE  search2509
+	CMPL AX, $0x00000010
+	JGE  search2510
+	CMPL AX, $0x00000008
+	JGE  search2511
 	CMPL AX, $0x00000004
-	JGE  search1447
+	JGE  search2512
 	CMPL AX, $0x00000002
-	JGE  search1448
+	JGE  search2513
 	CMPL AX, $0x00000001
-	JGE  search1449
+	JGE  search2514
 	JMP  end
 
-search1449:
+search2514:
 	JMP add
 
-search1448:
+search2513:
 	CMPL AX, $0x00000003
-	JGE  search1450
+	JGE  search2515
 	JMP  sub
 
-search1450:
+search2515:
 	JMP mul
 
-search1447:
+search2512:
 	CMPL AX, $0x00000006
-	JGE  search1451
+	JGE  search2516
 	CMPL AX, $0x00000005
-	JGE  search1452
+	JGE  search2517
 	JMP  fma
 
-search1452:
+search2517:
 	JMP fnma
 
-search1451:
+search2516:
 	CMPL AX, $0x00000007
-	JGE  search1453
+	JGE  search2518
 	JMP  div
 
-search1453:
-	CMPL AX, $0x00000008
-	JGE  search1454
-	JMP  max
+search2518:
+	JMP max
 
-search1454:
-	JMP min
-
-search1446:
-	CMPL AX, $0x0000000e
-	JGE  search1455
-	CMPL AX, $0x0000000b
-	JGE  search1456
-	CMPL AX, $0x0000000a
-	JGE  search1457
-	JMP  sqrt
-
-search1457:
-	JMP floor
-
-search1456:
+search2511:
 	CMPL AX, $0x0000000c
-	JGE  search1458
-	JMP  select
+	JGE  search2519
+	CMPL AX, $0x0000000a
+	JGE  search2520
+	CMPL AX, $0x00000009
+	JGE  search2521
+	JMP  min
 
-search1458:
+search2521:
+	JMP sqrt
+
+search2520:
+	CMPL AX, $0x0000000b
+	JGE  search2522
+	JMP  floor
+
+search2522:
+	JMP select
+
+search2519:
+	CMPL AX, $0x0000000e
+	JGE  search2523
 	CMPL AX, $0x0000000d
-	JGE  search1459
+	JGE  search2524
 	JMP  copy
 
-search1459:
+search2524:
 	JMP absmax
 
-search1455:
-	CMPL AX, $0x00000010
-	JGE  search1460
+search2523:
 	CMPL AX, $0x0000000f
-	JGE  search1461
+	JGE  search2525
 	JMP  abssum
 
-search1461:
+search2525:
 	JMP dot
 
-search1460:
+search2510:
+	CMPL AX, $0x00000018
+	JGE  search2526
+	CMPL AX, $0x00000014
+	JGE  search2527
+	CMPL AX, $0x00000012
+	JGE  search2528
 	CMPL AX, $0x00000011
-	JGE  search1462
+	JGE  search2529
 	JMP  maxnegproduct
 
-search1462:
-	CMPL AX, $0x00000012
-	JGE  search1463
-	JMP  pivot
+search2529:
+	JMP pivot
 
-search1463:
-	JMP scale
+search2528:
+	CMPL AX, $0x00000013
+	JGE  search2530
+	JMP  scale
 
-search1445:
-	CMPL AX, $0x0000001d
-	JGE  search1464
-	CMPL AX, $0x00000018
-	JGE  search1465
-	CMPL AX, $0x00000015
-	JGE  search1466
-	CMPL AX, $0x00000014
-	JGE  search1467
-	JMP  symmetric
+search2530:
+	JMP symmetric
 
-search1467:
-	JMP product
-
-search1466:
+search2527:
 	CMPL AX, $0x00000016
-	JGE  search1468
-	JMP  forward
+	JGE  search2531
+	CMPL AX, $0x00000015
+	JGE  search2532
+	JMP  product
 
-search1468:
+search2532:
+	JMP forward
+
+search2531:
 	CMPL AX, $0x00000017
-	JGE  search1469
+	JGE  search2533
 	JMP  backward
 
-search1469:
+search2533:
 	JMP lower
 
-search1465:
+search2526:
+	CMPL AX, $0x0000001c
+	JGE  search2534
 	CMPL AX, $0x0000001a
-	JGE  search1470
+	JGE  search2535
 	CMPL AX, $0x00000019
-	JGE  search1471
+	JGE  search2536
 	JMP  upper
 
-search1471:
+search2536:
 	JMP neg
 
-search1470:
+search2535:
 	CMPL AX, $0x0000001b
-	JGE  search1472
+	JGE  search2537
 	JMP  abs
 
-search1472:
-	CMPL AX, $0x0000001c
-	JGE  search1473
-	JMP  less
+search2537:
+	JMP less
 
-search1473:
-	JMP atmost
-
-search1464:
-	CMPL AX, $0x00000022
-	JGE  search1474
-	CMPL AX, $0x0000001f
-	JGE  search1475
+search2534:
 	CMPL AX, $0x0000001e
-	JGE  search1476
-	JMP  equal
+	JGE  search2538
+	CMPL AX, $0x0000001d
+	JGE  search2539
+	JMP  atmost
 
-search1476:
-	JMP choose
+search2539:
+	JMP equal
 
-search1475:
+search2538:
+	CMPL AX, $0x0000001f
+	JGE  search2540
+	JMP  choose
+
+search2540:
 	CMPL AX, $0x00000020
-	JGE  search1477
+	JGE  search2541
 	JMP  maximum
 
-search1477:
-	CMPL AX, $0x00000021
-	JGE  search1478
-	JMP  minimum
+search2541:
+	JMP minimum
 
-search1478:
-	JMP and
-
-search1474:
-	CMPL AX, $0x00000024
-	JGE  search1479
-	CMPL AX, $0x00000023
-	JGE  search1480
-	JMP  or
-
-search1480:
-	JMP shiftup
-
-search1479:
+search2509:
+	CMPL AX, $0x00000033
+	JGE  search2542
+	CMPL AX, $0x0000002a
+	JGE  search2543
 	CMPL AX, $0x00000025
-	JGE  search1481
-	JMP  shiftdown
+	JGE  search2544
+	CMPL AX, $0x00000023
+	JGE  search2545
+	CMPL AX, $0x00000022
+	JGE  search2546
+	JMP  and
 
-search1481:
+search2546:
+	JMP or
+
+search2545:
+	CMPL AX, $0x00000024
+	JGE  search2547
+	JMP  shiftup
+
+search2547:
+	JMP shiftdown
+
+search2544:
+	CMPL AX, $0x00000028
+	JGE  search2548
 	CMPL AX, $0x00000026
-	JGE  search1482
+	JGE  search2549
 	JMP  row
 
-search1482:
+search2549:
 	JMP rowset
+
+search2548:
+	CMPL AX, $0x00000029
+	JGE  search2550
+	JMP  addstretch
+
+search2550:
+	JMP substretch
+
+search2543:
+	CMPL AX, $0x0000002e
+	JGE  search2551
+	CMPL AX, $0x0000002c
+	JGE  search2552
+	CMPL AX, $0x0000002b
+	JGE  search2553
+	JMP  mulstretch
+
+search2553:
+	JMP fmastretch
+
+search2552:
+	CMPL AX, $0x0000002d
+	JGE  search2554
+	JMP  fnmastretch
+
+search2554:
+	JMP divstretch
+
+search2551:
+	CMPL AX, $0x00000030
+	JGE  search2555
+	CMPL AX, $0x0000002f
+	JGE  search2556
+	JMP  maxstretch
+
+search2556:
+	JMP minstretch
+
+search2555:
+	CMPL AX, $0x00000031
+	JGE  search2557
+	JMP  sqrtstretch
+
+search2557:
+	CMPL AX, $0x00000032
+	JGE  search2558
+	JMP  floorstretch
+
+search2558:
+	JMP selectstretch
+
+search2542:
+	CMPL AX, $0x00000043
+	JGE  search2559
+	CMPL AX, $0x00000037
+	JGE  search2560
+	CMPL AX, $0x00000035
+	JGE  search2561
+	CMPL AX, $0x00000034
+	JGE  search2562
+	JMP  copystretch
+
+search2562:
+	JMP absmaxstretch
+
+search2561:
+	CMPL AX, $0x00000036
+	JGE  search2563
+	JMP  abssumstretch
+
+search2563:
+	JMP dotstretch
+
+search2560:
+	CMPL AX, $0x00000041
+	JGE  search2564
+	CMPL AX, $0x00000040
+	JGE  search2565
+	JMP  maxnegproductstretch
+
+search2565:
+	JMP negstretch
+
+search2564:
+	CMPL AX, $0x00000042
+	JGE  search2566
+	JMP  absstretch
+
+search2566:
+	JMP lessstretch
+
+search2559:
+	CMPL AX, $0x00000047
+	JGE  search2567
+	CMPL AX, $0x00000045
+	JGE  search2568
+	CMPL AX, $0x00000044
+	JGE  search2569
+	JMP  atmoststretch
+
+search2569:
+	JMP equalstretch
+
+search2568:
+	CMPL AX, $0x00000046
+	JGE  search2570
+	JMP  choosestretch
+
+search2570:
+	JMP maximumstretch
+
+search2567:
+	CMPL AX, $0x00000049
+	JGE  search2571
+	CMPL AX, $0x00000048
+	JGE  search2572
+	JMP  minimumstretch
+
+search2572:
+	JMP andstretch
+
+search2571:
+	CMPL AX, $0x0000004a
+	JGE  search2573
+	JMP  orstretch
+
+search2573:
+	CMPL AX, $0x0000004b
+	JGE  search2574
+	JMP  shiftupstretch
+
+search2574:
+	JMP shiftdownstretch
+
+addstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+
+addstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	ADDQ $0x0c, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+
+addstretchone:
+	VMOVUPD (R9), Y0
+	VADDPD  (R10), Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	ADDQ    R13, R10
+	DECL    AX
+	JNE     addstretchone
+	DECL    CX
+	JNE     addstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search2575
+	CMPL    AX, $0x00000010
+	JGE     search2576
+	CMPL    AX, $0x00000008
+	JGE     search2577
+	CMPL    AX, $0x00000004
+	JGE     search2578
+	CMPL    AX, $0x00000002
+	JGE     search2579
+	CMPL    AX, $0x00000001
+	JGE     search2580
+	JMP     end
+
+search2580:
+	JMP add
+
+search2579:
+	CMPL AX, $0x00000003
+	JGE  search2581
+	JMP  sub
+
+search2581:
+	JMP mul
+
+search2578:
+	CMPL AX, $0x00000006
+	JGE  search2582
+	CMPL AX, $0x00000005
+	JGE  search2583
+	JMP  fma
+
+search2583:
+	JMP fnma
+
+search2582:
+	CMPL AX, $0x00000007
+	JGE  search2584
+	JMP  div
+
+search2584:
+	JMP max
+
+search2577:
+	CMPL AX, $0x0000000c
+	JGE  search2585
+	CMPL AX, $0x0000000a
+	JGE  search2586
+	CMPL AX, $0x00000009
+	JGE  search2587
+	JMP  min
+
+search2587:
+	JMP sqrt
+
+search2586:
+	CMPL AX, $0x0000000b
+	JGE  search2588
+	JMP  floor
+
+search2588:
+	JMP select
+
+search2585:
+	CMPL AX, $0x0000000e
+	JGE  search2589
+	CMPL AX, $0x0000000d
+	JGE  search2590
+	JMP  copy
+
+search2590:
+	JMP absmax
+
+search2589:
+	CMPL AX, $0x0000000f
+	JGE  search2591
+	JMP  abssum
+
+search2591:
+	JMP dot
+
+search2576:
+	CMPL AX, $0x00000018
+	JGE  search2592
+	CMPL AX, $0x00000014
+	JGE  search2593
+	CMPL AX, $0x00000012
+	JGE  search2594
+	CMPL AX, $0x00000011
+	JGE  search2595
+	JMP  maxnegproduct
+
+search2595:
+	JMP pivot
+
+search2594:
+	CMPL AX, $0x00000013
+	JGE  search2596
+	JMP  scale
+
+search2596:
+	JMP symmetric
+
+search2593:
+	CMPL AX, $0x00000016
+	JGE  search2597
+	CMPL AX, $0x00000015
+	JGE  search2598
+	JMP  product
+
+search2598:
+	JMP forward
+
+search2597:
+	CMPL AX, $0x00000017
+	JGE  search2599
+	JMP  backward
+
+search2599:
+	JMP lower
+
+search2592:
+	CMPL AX, $0x0000001c
+	JGE  search2600
+	CMPL AX, $0x0000001a
+	JGE  search2601
+	CMPL AX, $0x00000019
+	JGE  search2602
+	JMP  upper
+
+search2602:
+	JMP neg
+
+search2601:
+	CMPL AX, $0x0000001b
+	JGE  search2603
+	JMP  abs
+
+search2603:
+	JMP less
+
+search2600:
+	CMPL AX, $0x0000001e
+	JGE  search2604
+	CMPL AX, $0x0000001d
+	JGE  search2605
+	JMP  atmost
+
+search2605:
+	JMP equal
+
+search2604:
+	CMPL AX, $0x0000001f
+	JGE  search2606
+	JMP  choose
+
+search2606:
+	CMPL AX, $0x00000020
+	JGE  search2607
+	JMP  maximum
+
+search2607:
+	JMP minimum
+
+search2575:
+	CMPL AX, $0x00000033
+	JGE  search2608
+	CMPL AX, $0x0000002a
+	JGE  search2609
+	CMPL AX, $0x00000025
+	JGE  search2610
+	CMPL AX, $0x00000023
+	JGE  search2611
+	CMPL AX, $0x00000022
+	JGE  search2612
+	JMP  and
+
+search2612:
+	JMP or
+
+search2611:
+	CMPL AX, $0x00000024
+	JGE  search2613
+	JMP  shiftup
+
+search2613:
+	JMP shiftdown
+
+search2610:
+	CMPL AX, $0x00000028
+	JGE  search2614
+	CMPL AX, $0x00000026
+	JGE  search2615
+	JMP  row
+
+search2615:
+	JMP rowset
+
+search2614:
+	CMPL AX, $0x00000029
+	JGE  search2616
+	JMP  addstretch
+
+search2616:
+	JMP substretch
+
+search2609:
+	CMPL AX, $0x0000002e
+	JGE  search2617
+	CMPL AX, $0x0000002c
+	JGE  search2618
+	CMPL AX, $0x0000002b
+	JGE  search2619
+	JMP  mulstretch
+
+search2619:
+	JMP fmastretch
+
+search2618:
+	CMPL AX, $0x0000002d
+	JGE  search2620
+	JMP  fnmastretch
+
+search2620:
+	JMP divstretch
+
+search2617:
+	CMPL AX, $0x00000030
+	JGE  search2621
+	CMPL AX, $0x0000002f
+	JGE  search2622
+	JMP  maxstretch
+
+search2622:
+	JMP minstretch
+
+search2621:
+	CMPL AX, $0x00000031
+	JGE  search2623
+	JMP  sqrtstretch
+
+search2623:
+	CMPL AX, $0x00000032
+	JGE  search2624
+	JMP  floorstretch
+
+search2624:
+	JMP selectstretch
+
+search2608:
+	CMPL AX, $0x00000043
+	JGE  search2625
+	CMPL AX, $0x00000037
+	JGE  search2626
+	CMPL AX, $0x00000035
+	JGE  search2627
+	CMPL AX, $0x00000034
+	JGE  search2628
+	JMP  copystretch
+
+search2628:
+	JMP absmaxstretch
+
+search2627:
+	CMPL AX, $0x00000036
+	JGE  search2629
+	JMP  abssumstretch
+
+search2629:
+	JMP dotstretch
+
+search2626:
+	CMPL AX, $0x00000041
+	JGE  search2630
+	CMPL AX, $0x00000040
+	JGE  search2631
+	JMP  maxnegproductstretch
+
+search2631:
+	JMP negstretch
+
+search2630:
+	CMPL AX, $0x00000042
+	JGE  search2632
+	JMP  absstretch
+
+search2632:
+	JMP lessstretch
+
+search2625:
+	CMPL AX, $0x00000047
+	JGE  search2633
+	CMPL AX, $0x00000045
+	JGE  search2634
+	CMPL AX, $0x00000044
+	JGE  search2635
+	JMP  atmoststretch
+
+search2635:
+	JMP equalstretch
+
+search2634:
+	CMPL AX, $0x00000046
+	JGE  search2636
+	JMP  choosestretch
+
+search2636:
+	JMP maximumstretch
+
+search2633:
+	CMPL AX, $0x00000049
+	JGE  search2637
+	CMPL AX, $0x00000048
+	JGE  search2638
+	JMP  minimumstretch
+
+search2638:
+	JMP andstretch
+
+search2637:
+	CMPL AX, $0x0000004a
+	JGE  search2639
+	JMP  orstretch
+
+search2639:
+	CMPL AX, $0x0000004b
+	JGE  search2640
+	JMP  shiftupstretch
+
+search2640:
+	JMP shiftdownstretch
+
+substretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+
+substretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	ADDQ $0x0c, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+
+substretchone:
+	VMOVUPD (R9), Y0
+	VSUBPD  (R10), Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	ADDQ    R13, R10
+	DECL    AX
+	JNE     substretchone
+	DECL    CX
+	JNE     substretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search2641
+	CMPL    AX, $0x00000010
+	JGE     search2642
+	CMPL    AX, $0x00000008
+	JGE     search2643
+	CMPL    AX, $0x00000004
+	JGE     search2644
+	CMPL    AX, $0x00000002
+	JGE     search2645
+	CMPL    AX, $0x00000001
+	JGE     search2646
+	JMP     end
+
+search2646:
+	JMP add
+
+search2645:
+	CMPL AX, $0x00000003
+	JGE  search2647
+	JMP  sub
+
+search2647:
+	JMP mul
+
+search2644:
+	CMPL AX, $0x00000006
+	JGE  search2648
+	CMPL AX, $0x00000005
+	JGE  search2649
+	JMP  fma
+
+search2649:
+	JMP fnma
+
+search2648:
+	CMPL AX, $0x00000007
+	JGE  search2650
+	JMP  div
+
+search2650:
+	JMP max
+
+search2643:
+	CMPL AX, $0x0000000c
+	JGE  search2651
+	CMPL AX, $0x0000000a
+	JGE  search2652
+	CMPL AX, $0x00000009
+	JGE  search2653
+	JMP  min
+
+search2653:
+	JMP sqrt
+
+search2652:
+	CMPL AX, $0x0000000b
+	JGE  search2654
+	JMP  floor
+
+search2654:
+	JMP select
+
+search2651:
+	CMPL AX, $0x0000000e
+	JGE  search2655
+	CMPL AX, $0x0000000d
+	JGE  search2656
+	JMP  copy
+
+search2656:
+	JMP absmax
+
+search2655:
+	CMPL AX, $0x0000000f
+	JGE  search2657
+	JMP  abssum
+
+search2657:
+	JMP dot
+
+search2642:
+	CMPL AX, $0x00000018
+	JGE  search2658
+	CMPL AX, $0x00000014
+	JGE  search2659
+	CMPL AX, $0x00000012
+	JGE  search2660
+	CMPL AX, $0x00000011
+	JGE  search2661
+	JMP  maxnegproduct
+
+search2661:
+	JMP pivot
+
+search2660:
+	CMPL AX, $0x00000013
+	JGE  search2662
+	JMP  scale
+
+search2662:
+	JMP symmetric
+
+search2659:
+	CMPL AX, $0x00000016
+	JGE  search2663
+	CMPL AX, $0x00000015
+	JGE  search2664
+	JMP  product
+
+search2664:
+	JMP forward
+
+search2663:
+	CMPL AX, $0x00000017
+	JGE  search2665
+	JMP  backward
+
+search2665:
+	JMP lower
+
+search2658:
+	CMPL AX, $0x0000001c
+	JGE  search2666
+	CMPL AX, $0x0000001a
+	JGE  search2667
+	CMPL AX, $0x00000019
+	JGE  search2668
+	JMP  upper
+
+search2668:
+	JMP neg
+
+search2667:
+	CMPL AX, $0x0000001b
+	JGE  search2669
+	JMP  abs
+
+search2669:
+	JMP less
+
+search2666:
+	CMPL AX, $0x0000001e
+	JGE  search2670
+	CMPL AX, $0x0000001d
+	JGE  search2671
+	JMP  atmost
+
+search2671:
+	JMP equal
+
+search2670:
+	CMPL AX, $0x0000001f
+	JGE  search2672
+	JMP  choose
+
+search2672:
+	CMPL AX, $0x00000020
+	JGE  search2673
+	JMP  maximum
+
+search2673:
+	JMP minimum
+
+search2641:
+	CMPL AX, $0x00000033
+	JGE  search2674
+	CMPL AX, $0x0000002a
+	JGE  search2675
+	CMPL AX, $0x00000025
+	JGE  search2676
+	CMPL AX, $0x00000023
+	JGE  search2677
+	CMPL AX, $0x00000022
+	JGE  search2678
+	JMP  and
+
+search2678:
+	JMP or
+
+search2677:
+	CMPL AX, $0x00000024
+	JGE  search2679
+	JMP  shiftup
+
+search2679:
+	JMP shiftdown
+
+search2676:
+	CMPL AX, $0x00000028
+	JGE  search2680
+	CMPL AX, $0x00000026
+	JGE  search2681
+	JMP  row
+
+search2681:
+	JMP rowset
+
+search2680:
+	CMPL AX, $0x00000029
+	JGE  search2682
+	JMP  addstretch
+
+search2682:
+	JMP substretch
+
+search2675:
+	CMPL AX, $0x0000002e
+	JGE  search2683
+	CMPL AX, $0x0000002c
+	JGE  search2684
+	CMPL AX, $0x0000002b
+	JGE  search2685
+	JMP  mulstretch
+
+search2685:
+	JMP fmastretch
+
+search2684:
+	CMPL AX, $0x0000002d
+	JGE  search2686
+	JMP  fnmastretch
+
+search2686:
+	JMP divstretch
+
+search2683:
+	CMPL AX, $0x00000030
+	JGE  search2687
+	CMPL AX, $0x0000002f
+	JGE  search2688
+	JMP  maxstretch
+
+search2688:
+	JMP minstretch
+
+search2687:
+	CMPL AX, $0x00000031
+	JGE  search2689
+	JMP  sqrtstretch
+
+search2689:
+	CMPL AX, $0x00000032
+	JGE  search2690
+	JMP  floorstretch
+
+search2690:
+	JMP selectstretch
+
+search2674:
+	CMPL AX, $0x00000043
+	JGE  search2691
+	CMPL AX, $0x00000037
+	JGE  search2692
+	CMPL AX, $0x00000035
+	JGE  search2693
+	CMPL AX, $0x00000034
+	JGE  search2694
+	JMP  copystretch
+
+search2694:
+	JMP absmaxstretch
+
+search2693:
+	CMPL AX, $0x00000036
+	JGE  search2695
+	JMP  abssumstretch
+
+search2695:
+	JMP dotstretch
+
+search2692:
+	CMPL AX, $0x00000041
+	JGE  search2696
+	CMPL AX, $0x00000040
+	JGE  search2697
+	JMP  maxnegproductstretch
+
+search2697:
+	JMP negstretch
+
+search2696:
+	CMPL AX, $0x00000042
+	JGE  search2698
+	JMP  absstretch
+
+search2698:
+	JMP lessstretch
+
+search2691:
+	CMPL AX, $0x00000047
+	JGE  search2699
+	CMPL AX, $0x00000045
+	JGE  search2700
+	CMPL AX, $0x00000044
+	JGE  search2701
+	JMP  atmoststretch
+
+search2701:
+	JMP equalstretch
+
+search2700:
+	CMPL AX, $0x00000046
+	JGE  search2702
+	JMP  choosestretch
+
+search2702:
+	JMP maximumstretch
+
+search2699:
+	CMPL AX, $0x00000049
+	JGE  search2703
+	CMPL AX, $0x00000048
+	JGE  search2704
+	JMP  minimumstretch
+
+search2704:
+	JMP andstretch
+
+search2703:
+	CMPL AX, $0x0000004a
+	JGE  search2705
+	JMP  orstretch
+
+search2705:
+	CMPL AX, $0x0000004b
+	JGE  search2706
+	JMP  shiftupstretch
+
+search2706:
+	JMP shiftdownstretch
+
+mulstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+
+mulstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	ADDQ $0x0c, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+
+mulstretchone:
+	VMOVUPD (R9), Y0
+	VMULPD  (R10), Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	ADDQ    R13, R10
+	DECL    AX
+	JNE     mulstretchone
+	DECL    CX
+	JNE     mulstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search2707
+	CMPL    AX, $0x00000010
+	JGE     search2708
+	CMPL    AX, $0x00000008
+	JGE     search2709
+	CMPL    AX, $0x00000004
+	JGE     search2710
+	CMPL    AX, $0x00000002
+	JGE     search2711
+	CMPL    AX, $0x00000001
+	JGE     search2712
+	JMP     end
+
+search2712:
+	JMP add
+
+search2711:
+	CMPL AX, $0x00000003
+	JGE  search2713
+	JMP  sub
+
+search2713:
+	JMP mul
+
+search2710:
+	CMPL AX, $0x00000006
+	JGE  search2714
+	CMPL AX, $0x00000005
+	JGE  search2715
+	JMP  fma
+
+search2715:
+	JMP fnma
+
+search2714:
+	CMPL AX, $0x00000007
+	JGE  search2716
+	JMP  div
+
+search2716:
+	JMP max
+
+search2709:
+	CMPL AX, $0x0000000c
+	JGE  search2717
+	CMPL AX, $0x0000000a
+	JGE  search2718
+	CMPL AX, $0x00000009
+	JGE  search2719
+	JMP  min
+
+search2719:
+	JMP sqrt
+
+search2718:
+	CMPL AX, $0x0000000b
+	JGE  search2720
+	JMP  floor
+
+search2720:
+	JMP select
+
+search2717:
+	CMPL AX, $0x0000000e
+	JGE  search2721
+	CMPL AX, $0x0000000d
+	JGE  search2722
+	JMP  copy
+
+search2722:
+	JMP absmax
+
+search2721:
+	CMPL AX, $0x0000000f
+	JGE  search2723
+	JMP  abssum
+
+search2723:
+	JMP dot
+
+search2708:
+	CMPL AX, $0x00000018
+	JGE  search2724
+	CMPL AX, $0x00000014
+	JGE  search2725
+	CMPL AX, $0x00000012
+	JGE  search2726
+	CMPL AX, $0x00000011
+	JGE  search2727
+	JMP  maxnegproduct
+
+search2727:
+	JMP pivot
+
+search2726:
+	CMPL AX, $0x00000013
+	JGE  search2728
+	JMP  scale
+
+search2728:
+	JMP symmetric
+
+search2725:
+	CMPL AX, $0x00000016
+	JGE  search2729
+	CMPL AX, $0x00000015
+	JGE  search2730
+	JMP  product
+
+search2730:
+	JMP forward
+
+search2729:
+	CMPL AX, $0x00000017
+	JGE  search2731
+	JMP  backward
+
+search2731:
+	JMP lower
+
+search2724:
+	CMPL AX, $0x0000001c
+	JGE  search2732
+	CMPL AX, $0x0000001a
+	JGE  search2733
+	CMPL AX, $0x00000019
+	JGE  search2734
+	JMP  upper
+
+search2734:
+	JMP neg
+
+search2733:
+	CMPL AX, $0x0000001b
+	JGE  search2735
+	JMP  abs
+
+search2735:
+	JMP less
+
+search2732:
+	CMPL AX, $0x0000001e
+	JGE  search2736
+	CMPL AX, $0x0000001d
+	JGE  search2737
+	JMP  atmost
+
+search2737:
+	JMP equal
+
+search2736:
+	CMPL AX, $0x0000001f
+	JGE  search2738
+	JMP  choose
+
+search2738:
+	CMPL AX, $0x00000020
+	JGE  search2739
+	JMP  maximum
+
+search2739:
+	JMP minimum
+
+search2707:
+	CMPL AX, $0x00000033
+	JGE  search2740
+	CMPL AX, $0x0000002a
+	JGE  search2741
+	CMPL AX, $0x00000025
+	JGE  search2742
+	CMPL AX, $0x00000023
+	JGE  search2743
+	CMPL AX, $0x00000022
+	JGE  search2744
+	JMP  and
+
+search2744:
+	JMP or
+
+search2743:
+	CMPL AX, $0x00000024
+	JGE  search2745
+	JMP  shiftup
+
+search2745:
+	JMP shiftdown
+
+search2742:
+	CMPL AX, $0x00000028
+	JGE  search2746
+	CMPL AX, $0x00000026
+	JGE  search2747
+	JMP  row
+
+search2747:
+	JMP rowset
+
+search2746:
+	CMPL AX, $0x00000029
+	JGE  search2748
+	JMP  addstretch
+
+search2748:
+	JMP substretch
+
+search2741:
+	CMPL AX, $0x0000002e
+	JGE  search2749
+	CMPL AX, $0x0000002c
+	JGE  search2750
+	CMPL AX, $0x0000002b
+	JGE  search2751
+	JMP  mulstretch
+
+search2751:
+	JMP fmastretch
+
+search2750:
+	CMPL AX, $0x0000002d
+	JGE  search2752
+	JMP  fnmastretch
+
+search2752:
+	JMP divstretch
+
+search2749:
+	CMPL AX, $0x00000030
+	JGE  search2753
+	CMPL AX, $0x0000002f
+	JGE  search2754
+	JMP  maxstretch
+
+search2754:
+	JMP minstretch
+
+search2753:
+	CMPL AX, $0x00000031
+	JGE  search2755
+	JMP  sqrtstretch
+
+search2755:
+	CMPL AX, $0x00000032
+	JGE  search2756
+	JMP  floorstretch
+
+search2756:
+	JMP selectstretch
+
+search2740:
+	CMPL AX, $0x00000043
+	JGE  search2757
+	CMPL AX, $0x00000037
+	JGE  search2758
+	CMPL AX, $0x00000035
+	JGE  search2759
+	CMPL AX, $0x00000034
+	JGE  search2760
+	JMP  copystretch
+
+search2760:
+	JMP absmaxstretch
+
+search2759:
+	CMPL AX, $0x00000036
+	JGE  search2761
+	JMP  abssumstretch
+
+search2761:
+	JMP dotstretch
+
+search2758:
+	CMPL AX, $0x00000041
+	JGE  search2762
+	CMPL AX, $0x00000040
+	JGE  search2763
+	JMP  maxnegproductstretch
+
+search2763:
+	JMP negstretch
+
+search2762:
+	CMPL AX, $0x00000042
+	JGE  search2764
+	JMP  absstretch
+
+search2764:
+	JMP lessstretch
+
+search2757:
+	CMPL AX, $0x00000047
+	JGE  search2765
+	CMPL AX, $0x00000045
+	JGE  search2766
+	CMPL AX, $0x00000044
+	JGE  search2767
+	JMP  atmoststretch
+
+search2767:
+	JMP equalstretch
+
+search2766:
+	CMPL AX, $0x00000046
+	JGE  search2768
+	JMP  choosestretch
+
+search2768:
+	JMP maximumstretch
+
+search2765:
+	CMPL AX, $0x00000049
+	JGE  search2769
+	CMPL AX, $0x00000048
+	JGE  search2770
+	JMP  minimumstretch
+
+search2770:
+	JMP andstretch
+
+search2769:
+	CMPL AX, $0x0000004a
+	JGE  search2771
+	JMP  orstretch
+
+search2771:
+	CMPL AX, $0x0000004b
+	JGE  search2772
+	JMP  shiftupstretch
+
+search2772:
+	JMP shiftdownstretch
+
+fmastretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+	MOVL AX, R14
+	SHRL $0x03, R14
+	ANDL $0x01, R14
+	SHLQ $0x05, R14
+
+fmastretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	MOVL 12(SI), R11
+	ADDQ $0x10, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+	LEAQ (DI)(R11*8), R11
+
+fmastretchone:
+	VMOVUPD     (R9), Y0
+	VMOVUPD     (R11), Y1
+	VFMADD231PD (R10), Y0, Y1
+	VMOVUPD     Y1, (R8)
+	ADDQ        BX, R8
+	ADDQ        R12, R9
+	ADDQ        R13, R10
+	ADDQ        R14, R11
+	DECL        AX
+	JNE         fmastretchone
+	DECL        CX
+	JNE         fmastretchnext
+	MOVL        (SI), AX
+	MOVL        4(SI), CX
+	ADDQ        $0x08, SI
+	CMPL        AX, $0x00000021
+	JGE         search2773
+	CMPL        AX, $0x00000010
+	JGE         search2774
+	CMPL        AX, $0x00000008
+	JGE         search2775
+	CMPL        AX, $0x00000004
+	JGE         search2776
+	CMPL        AX, $0x00000002
+	JGE         search2777
+	CMPL        AX, $0x00000001
+	JGE         search2778
+	JMP         end
+
+search2778:
+	JMP add
+
+search2777:
+	CMPL AX, $0x00000003
+	JGE  search2779
+	JMP  sub
+
+search2779:
+	JMP mul
+
+search2776:
+	CMPL AX, $0x00000006
+	JGE  search2780
+	CMPL AX, $0x00000005
+	JGE  search2781
+	JMP  fma
+
+search2781:
+	JMP fnma
+
+search2780:
+	CMPL AX, $0x00000007
+	JGE  search2782
+	JMP  div
+
+search2782:
+	JMP max
+
+search2775:
+	CMPL AX, $0x0000000c
+	JGE  search2783
+	CMPL AX, $0x0000000a
+	JGE  search2784
+	CMPL AX, $0x00000009
+	JGE  search2785
+	JMP  min
+
+search2785:
+	JMP sqrt
+
+search2784:
+	CMPL AX, $0x0000000b
+	JGE  search2786
+	JMP  floor
+
+search2786:
+	JMP select
+
+search2783:
+	CMPL AX, $0x0000000e
+	JGE  search2787
+	CMPL AX, $0x0000000d
+	JGE  search2788
+	JMP  copy
+
+search2788:
+	JMP absmax
+
+search2787:
+	CMPL AX, $0x0000000f
+	JGE  search2789
+	JMP  abssum
+
+search2789:
+	JMP dot
+
+search2774:
+	CMPL AX, $0x00000018
+	JGE  search2790
+	CMPL AX, $0x00000014
+	JGE  search2791
+	CMPL AX, $0x00000012
+	JGE  search2792
+	CMPL AX, $0x00000011
+	JGE  search2793
+	JMP  maxnegproduct
+
+search2793:
+	JMP pivot
+
+search2792:
+	CMPL AX, $0x00000013
+	JGE  search2794
+	JMP  scale
+
+search2794:
+	JMP symmetric
+
+search2791:
+	CMPL AX, $0x00000016
+	JGE  search2795
+	CMPL AX, $0x00000015
+	JGE  search2796
+	JMP  product
+
+search2796:
+	JMP forward
+
+search2795:
+	CMPL AX, $0x00000017
+	JGE  search2797
+	JMP  backward
+
+search2797:
+	JMP lower
+
+search2790:
+	CMPL AX, $0x0000001c
+	JGE  search2798
+	CMPL AX, $0x0000001a
+	JGE  search2799
+	CMPL AX, $0x00000019
+	JGE  search2800
+	JMP  upper
+
+search2800:
+	JMP neg
+
+search2799:
+	CMPL AX, $0x0000001b
+	JGE  search2801
+	JMP  abs
+
+search2801:
+	JMP less
+
+search2798:
+	CMPL AX, $0x0000001e
+	JGE  search2802
+	CMPL AX, $0x0000001d
+	JGE  search2803
+	JMP  atmost
+
+search2803:
+	JMP equal
+
+search2802:
+	CMPL AX, $0x0000001f
+	JGE  search2804
+	JMP  choose
+
+search2804:
+	CMPL AX, $0x00000020
+	JGE  search2805
+	JMP  maximum
+
+search2805:
+	JMP minimum
+
+search2773:
+	CMPL AX, $0x00000033
+	JGE  search2806
+	CMPL AX, $0x0000002a
+	JGE  search2807
+	CMPL AX, $0x00000025
+	JGE  search2808
+	CMPL AX, $0x00000023
+	JGE  search2809
+	CMPL AX, $0x00000022
+	JGE  search2810
+	JMP  and
+
+search2810:
+	JMP or
+
+search2809:
+	CMPL AX, $0x00000024
+	JGE  search2811
+	JMP  shiftup
+
+search2811:
+	JMP shiftdown
+
+search2808:
+	CMPL AX, $0x00000028
+	JGE  search2812
+	CMPL AX, $0x00000026
+	JGE  search2813
+	JMP  row
+
+search2813:
+	JMP rowset
+
+search2812:
+	CMPL AX, $0x00000029
+	JGE  search2814
+	JMP  addstretch
+
+search2814:
+	JMP substretch
+
+search2807:
+	CMPL AX, $0x0000002e
+	JGE  search2815
+	CMPL AX, $0x0000002c
+	JGE  search2816
+	CMPL AX, $0x0000002b
+	JGE  search2817
+	JMP  mulstretch
+
+search2817:
+	JMP fmastretch
+
+search2816:
+	CMPL AX, $0x0000002d
+	JGE  search2818
+	JMP  fnmastretch
+
+search2818:
+	JMP divstretch
+
+search2815:
+	CMPL AX, $0x00000030
+	JGE  search2819
+	CMPL AX, $0x0000002f
+	JGE  search2820
+	JMP  maxstretch
+
+search2820:
+	JMP minstretch
+
+search2819:
+	CMPL AX, $0x00000031
+	JGE  search2821
+	JMP  sqrtstretch
+
+search2821:
+	CMPL AX, $0x00000032
+	JGE  search2822
+	JMP  floorstretch
+
+search2822:
+	JMP selectstretch
+
+search2806:
+	CMPL AX, $0x00000043
+	JGE  search2823
+	CMPL AX, $0x00000037
+	JGE  search2824
+	CMPL AX, $0x00000035
+	JGE  search2825
+	CMPL AX, $0x00000034
+	JGE  search2826
+	JMP  copystretch
+
+search2826:
+	JMP absmaxstretch
+
+search2825:
+	CMPL AX, $0x00000036
+	JGE  search2827
+	JMP  abssumstretch
+
+search2827:
+	JMP dotstretch
+
+search2824:
+	CMPL AX, $0x00000041
+	JGE  search2828
+	CMPL AX, $0x00000040
+	JGE  search2829
+	JMP  maxnegproductstretch
+
+search2829:
+	JMP negstretch
+
+search2828:
+	CMPL AX, $0x00000042
+	JGE  search2830
+	JMP  absstretch
+
+search2830:
+	JMP lessstretch
+
+search2823:
+	CMPL AX, $0x00000047
+	JGE  search2831
+	CMPL AX, $0x00000045
+	JGE  search2832
+	CMPL AX, $0x00000044
+	JGE  search2833
+	JMP  atmoststretch
+
+search2833:
+	JMP equalstretch
+
+search2832:
+	CMPL AX, $0x00000046
+	JGE  search2834
+	JMP  choosestretch
+
+search2834:
+	JMP maximumstretch
+
+search2831:
+	CMPL AX, $0x00000049
+	JGE  search2835
+	CMPL AX, $0x00000048
+	JGE  search2836
+	JMP  minimumstretch
+
+search2836:
+	JMP andstretch
+
+search2835:
+	CMPL AX, $0x0000004a
+	JGE  search2837
+	JMP  orstretch
+
+search2837:
+	CMPL AX, $0x0000004b
+	JGE  search2838
+	JMP  shiftupstretch
+
+search2838:
+	JMP shiftdownstretch
+
+fnmastretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+	MOVL AX, R14
+	SHRL $0x03, R14
+	ANDL $0x01, R14
+	SHLQ $0x05, R14
+
+fnmastretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	MOVL 12(SI), R11
+	ADDQ $0x10, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+	LEAQ (DI)(R11*8), R11
+
+fnmastretchone:
+	VMOVUPD      (R9), Y0
+	VMOVUPD      (R11), Y1
+	VFNMADD231PD (R10), Y0, Y1
+	VMOVUPD      Y1, (R8)
+	ADDQ         BX, R8
+	ADDQ         R12, R9
+	ADDQ         R13, R10
+	ADDQ         R14, R11
+	DECL         AX
+	JNE          fnmastretchone
+	DECL         CX
+	JNE          fnmastretchnext
+	MOVL         (SI), AX
+	MOVL         4(SI), CX
+	ADDQ         $0x08, SI
+	CMPL         AX, $0x00000021
+	JGE          search2839
+	CMPL         AX, $0x00000010
+	JGE          search2840
+	CMPL         AX, $0x00000008
+	JGE          search2841
+	CMPL         AX, $0x00000004
+	JGE          search2842
+	CMPL         AX, $0x00000002
+	JGE          search2843
+	CMPL         AX, $0x00000001
+	JGE          search2844
+	JMP          end
+
+search2844:
+	JMP add
+
+search2843:
+	CMPL AX, $0x00000003
+	JGE  search2845
+	JMP  sub
+
+search2845:
+	JMP mul
+
+search2842:
+	CMPL AX, $0x00000006
+	JGE  search2846
+	CMPL AX, $0x00000005
+	JGE  search2847
+	JMP  fma
+
+search2847:
+	JMP fnma
+
+search2846:
+	CMPL AX, $0x00000007
+	JGE  search2848
+	JMP  div
+
+search2848:
+	JMP max
+
+search2841:
+	CMPL AX, $0x0000000c
+	JGE  search2849
+	CMPL AX, $0x0000000a
+	JGE  search2850
+	CMPL AX, $0x00000009
+	JGE  search2851
+	JMP  min
+
+search2851:
+	JMP sqrt
+
+search2850:
+	CMPL AX, $0x0000000b
+	JGE  search2852
+	JMP  floor
+
+search2852:
+	JMP select
+
+search2849:
+	CMPL AX, $0x0000000e
+	JGE  search2853
+	CMPL AX, $0x0000000d
+	JGE  search2854
+	JMP  copy
+
+search2854:
+	JMP absmax
+
+search2853:
+	CMPL AX, $0x0000000f
+	JGE  search2855
+	JMP  abssum
+
+search2855:
+	JMP dot
+
+search2840:
+	CMPL AX, $0x00000018
+	JGE  search2856
+	CMPL AX, $0x00000014
+	JGE  search2857
+	CMPL AX, $0x00000012
+	JGE  search2858
+	CMPL AX, $0x00000011
+	JGE  search2859
+	JMP  maxnegproduct
+
+search2859:
+	JMP pivot
+
+search2858:
+	CMPL AX, $0x00000013
+	JGE  search2860
+	JMP  scale
+
+search2860:
+	JMP symmetric
+
+search2857:
+	CMPL AX, $0x00000016
+	JGE  search2861
+	CMPL AX, $0x00000015
+	JGE  search2862
+	JMP  product
+
+search2862:
+	JMP forward
+
+search2861:
+	CMPL AX, $0x00000017
+	JGE  search2863
+	JMP  backward
+
+search2863:
+	JMP lower
+
+search2856:
+	CMPL AX, $0x0000001c
+	JGE  search2864
+	CMPL AX, $0x0000001a
+	JGE  search2865
+	CMPL AX, $0x00000019
+	JGE  search2866
+	JMP  upper
+
+search2866:
+	JMP neg
+
+search2865:
+	CMPL AX, $0x0000001b
+	JGE  search2867
+	JMP  abs
+
+search2867:
+	JMP less
+
+search2864:
+	CMPL AX, $0x0000001e
+	JGE  search2868
+	CMPL AX, $0x0000001d
+	JGE  search2869
+	JMP  atmost
+
+search2869:
+	JMP equal
+
+search2868:
+	CMPL AX, $0x0000001f
+	JGE  search2870
+	JMP  choose
+
+search2870:
+	CMPL AX, $0x00000020
+	JGE  search2871
+	JMP  maximum
+
+search2871:
+	JMP minimum
+
+search2839:
+	CMPL AX, $0x00000033
+	JGE  search2872
+	CMPL AX, $0x0000002a
+	JGE  search2873
+	CMPL AX, $0x00000025
+	JGE  search2874
+	CMPL AX, $0x00000023
+	JGE  search2875
+	CMPL AX, $0x00000022
+	JGE  search2876
+	JMP  and
+
+search2876:
+	JMP or
+
+search2875:
+	CMPL AX, $0x00000024
+	JGE  search2877
+	JMP  shiftup
+
+search2877:
+	JMP shiftdown
+
+search2874:
+	CMPL AX, $0x00000028
+	JGE  search2878
+	CMPL AX, $0x00000026
+	JGE  search2879
+	JMP  row
+
+search2879:
+	JMP rowset
+
+search2878:
+	CMPL AX, $0x00000029
+	JGE  search2880
+	JMP  addstretch
+
+search2880:
+	JMP substretch
+
+search2873:
+	CMPL AX, $0x0000002e
+	JGE  search2881
+	CMPL AX, $0x0000002c
+	JGE  search2882
+	CMPL AX, $0x0000002b
+	JGE  search2883
+	JMP  mulstretch
+
+search2883:
+	JMP fmastretch
+
+search2882:
+	CMPL AX, $0x0000002d
+	JGE  search2884
+	JMP  fnmastretch
+
+search2884:
+	JMP divstretch
+
+search2881:
+	CMPL AX, $0x00000030
+	JGE  search2885
+	CMPL AX, $0x0000002f
+	JGE  search2886
+	JMP  maxstretch
+
+search2886:
+	JMP minstretch
+
+search2885:
+	CMPL AX, $0x00000031
+	JGE  search2887
+	JMP  sqrtstretch
+
+search2887:
+	CMPL AX, $0x00000032
+	JGE  search2888
+	JMP  floorstretch
+
+search2888:
+	JMP selectstretch
+
+search2872:
+	CMPL AX, $0x00000043
+	JGE  search2889
+	CMPL AX, $0x00000037
+	JGE  search2890
+	CMPL AX, $0x00000035
+	JGE  search2891
+	CMPL AX, $0x00000034
+	JGE  search2892
+	JMP  copystretch
+
+search2892:
+	JMP absmaxstretch
+
+search2891:
+	CMPL AX, $0x00000036
+	JGE  search2893
+	JMP  abssumstretch
+
+search2893:
+	JMP dotstretch
+
+search2890:
+	CMPL AX, $0x00000041
+	JGE  search2894
+	CMPL AX, $0x00000040
+	JGE  search2895
+	JMP  maxnegproductstretch
+
+search2895:
+	JMP negstretch
+
+search2894:
+	CMPL AX, $0x00000042
+	JGE  search2896
+	JMP  absstretch
+
+search2896:
+	JMP lessstretch
+
+search2889:
+	CMPL AX, $0x00000047
+	JGE  search2897
+	CMPL AX, $0x00000045
+	JGE  search2898
+	CMPL AX, $0x00000044
+	JGE  search2899
+	JMP  atmoststretch
+
+search2899:
+	JMP equalstretch
+
+search2898:
+	CMPL AX, $0x00000046
+	JGE  search2900
+	JMP  choosestretch
+
+search2900:
+	JMP maximumstretch
+
+search2897:
+	CMPL AX, $0x00000049
+	JGE  search2901
+	CMPL AX, $0x00000048
+	JGE  search2902
+	JMP  minimumstretch
+
+search2902:
+	JMP andstretch
+
+search2901:
+	CMPL AX, $0x0000004a
+	JGE  search2903
+	JMP  orstretch
+
+search2903:
+	CMPL AX, $0x0000004b
+	JGE  search2904
+	JMP  shiftupstretch
+
+search2904:
+	JMP shiftdownstretch
+
+divstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+
+divstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	ADDQ $0x0c, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+
+divstretchone:
+	VMOVUPD (R9), Y0
+	VDIVPD  (R10), Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	ADDQ    R13, R10
+	DECL    AX
+	JNE     divstretchone
+	DECL    CX
+	JNE     divstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search2905
+	CMPL    AX, $0x00000010
+	JGE     search2906
+	CMPL    AX, $0x00000008
+	JGE     search2907
+	CMPL    AX, $0x00000004
+	JGE     search2908
+	CMPL    AX, $0x00000002
+	JGE     search2909
+	CMPL    AX, $0x00000001
+	JGE     search2910
+	JMP     end
+
+search2910:
+	JMP add
+
+search2909:
+	CMPL AX, $0x00000003
+	JGE  search2911
+	JMP  sub
+
+search2911:
+	JMP mul
+
+search2908:
+	CMPL AX, $0x00000006
+	JGE  search2912
+	CMPL AX, $0x00000005
+	JGE  search2913
+	JMP  fma
+
+search2913:
+	JMP fnma
+
+search2912:
+	CMPL AX, $0x00000007
+	JGE  search2914
+	JMP  div
+
+search2914:
+	JMP max
+
+search2907:
+	CMPL AX, $0x0000000c
+	JGE  search2915
+	CMPL AX, $0x0000000a
+	JGE  search2916
+	CMPL AX, $0x00000009
+	JGE  search2917
+	JMP  min
+
+search2917:
+	JMP sqrt
+
+search2916:
+	CMPL AX, $0x0000000b
+	JGE  search2918
+	JMP  floor
+
+search2918:
+	JMP select
+
+search2915:
+	CMPL AX, $0x0000000e
+	JGE  search2919
+	CMPL AX, $0x0000000d
+	JGE  search2920
+	JMP  copy
+
+search2920:
+	JMP absmax
+
+search2919:
+	CMPL AX, $0x0000000f
+	JGE  search2921
+	JMP  abssum
+
+search2921:
+	JMP dot
+
+search2906:
+	CMPL AX, $0x00000018
+	JGE  search2922
+	CMPL AX, $0x00000014
+	JGE  search2923
+	CMPL AX, $0x00000012
+	JGE  search2924
+	CMPL AX, $0x00000011
+	JGE  search2925
+	JMP  maxnegproduct
+
+search2925:
+	JMP pivot
+
+search2924:
+	CMPL AX, $0x00000013
+	JGE  search2926
+	JMP  scale
+
+search2926:
+	JMP symmetric
+
+search2923:
+	CMPL AX, $0x00000016
+	JGE  search2927
+	CMPL AX, $0x00000015
+	JGE  search2928
+	JMP  product
+
+search2928:
+	JMP forward
+
+search2927:
+	CMPL AX, $0x00000017
+	JGE  search2929
+	JMP  backward
+
+search2929:
+	JMP lower
+
+search2922:
+	CMPL AX, $0x0000001c
+	JGE  search2930
+	CMPL AX, $0x0000001a
+	JGE  search2931
+	CMPL AX, $0x00000019
+	JGE  search2932
+	JMP  upper
+
+search2932:
+	JMP neg
+
+search2931:
+	CMPL AX, $0x0000001b
+	JGE  search2933
+	JMP  abs
+
+search2933:
+	JMP less
+
+search2930:
+	CMPL AX, $0x0000001e
+	JGE  search2934
+	CMPL AX, $0x0000001d
+	JGE  search2935
+	JMP  atmost
+
+search2935:
+	JMP equal
+
+search2934:
+	CMPL AX, $0x0000001f
+	JGE  search2936
+	JMP  choose
+
+search2936:
+	CMPL AX, $0x00000020
+	JGE  search2937
+	JMP  maximum
+
+search2937:
+	JMP minimum
+
+search2905:
+	CMPL AX, $0x00000033
+	JGE  search2938
+	CMPL AX, $0x0000002a
+	JGE  search2939
+	CMPL AX, $0x00000025
+	JGE  search2940
+	CMPL AX, $0x00000023
+	JGE  search2941
+	CMPL AX, $0x00000022
+	JGE  search2942
+	JMP  and
+
+search2942:
+	JMP or
+
+search2941:
+	CMPL AX, $0x00000024
+	JGE  search2943
+	JMP  shiftup
+
+search2943:
+	JMP shiftdown
+
+search2940:
+	CMPL AX, $0x00000028
+	JGE  search2944
+	CMPL AX, $0x00000026
+	JGE  search2945
+	JMP  row
+
+search2945:
+	JMP rowset
+
+search2944:
+	CMPL AX, $0x00000029
+	JGE  search2946
+	JMP  addstretch
+
+search2946:
+	JMP substretch
+
+search2939:
+	CMPL AX, $0x0000002e
+	JGE  search2947
+	CMPL AX, $0x0000002c
+	JGE  search2948
+	CMPL AX, $0x0000002b
+	JGE  search2949
+	JMP  mulstretch
+
+search2949:
+	JMP fmastretch
+
+search2948:
+	CMPL AX, $0x0000002d
+	JGE  search2950
+	JMP  fnmastretch
+
+search2950:
+	JMP divstretch
+
+search2947:
+	CMPL AX, $0x00000030
+	JGE  search2951
+	CMPL AX, $0x0000002f
+	JGE  search2952
+	JMP  maxstretch
+
+search2952:
+	JMP minstretch
+
+search2951:
+	CMPL AX, $0x00000031
+	JGE  search2953
+	JMP  sqrtstretch
+
+search2953:
+	CMPL AX, $0x00000032
+	JGE  search2954
+	JMP  floorstretch
+
+search2954:
+	JMP selectstretch
+
+search2938:
+	CMPL AX, $0x00000043
+	JGE  search2955
+	CMPL AX, $0x00000037
+	JGE  search2956
+	CMPL AX, $0x00000035
+	JGE  search2957
+	CMPL AX, $0x00000034
+	JGE  search2958
+	JMP  copystretch
+
+search2958:
+	JMP absmaxstretch
+
+search2957:
+	CMPL AX, $0x00000036
+	JGE  search2959
+	JMP  abssumstretch
+
+search2959:
+	JMP dotstretch
+
+search2956:
+	CMPL AX, $0x00000041
+	JGE  search2960
+	CMPL AX, $0x00000040
+	JGE  search2961
+	JMP  maxnegproductstretch
+
+search2961:
+	JMP negstretch
+
+search2960:
+	CMPL AX, $0x00000042
+	JGE  search2962
+	JMP  absstretch
+
+search2962:
+	JMP lessstretch
+
+search2955:
+	CMPL AX, $0x00000047
+	JGE  search2963
+	CMPL AX, $0x00000045
+	JGE  search2964
+	CMPL AX, $0x00000044
+	JGE  search2965
+	JMP  atmoststretch
+
+search2965:
+	JMP equalstretch
+
+search2964:
+	CMPL AX, $0x00000046
+	JGE  search2966
+	JMP  choosestretch
+
+search2966:
+	JMP maximumstretch
+
+search2963:
+	CMPL AX, $0x00000049
+	JGE  search2967
+	CMPL AX, $0x00000048
+	JGE  search2968
+	JMP  minimumstretch
+
+search2968:
+	JMP andstretch
+
+search2967:
+	CMPL AX, $0x0000004a
+	JGE  search2969
+	JMP  orstretch
+
+search2969:
+	CMPL AX, $0x0000004b
+	JGE  search2970
+	JMP  shiftupstretch
+
+search2970:
+	JMP shiftdownstretch
+
+maxstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+
+maxstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	ADDQ $0x0c, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+
+maxstretchone:
+	VMOVUPD (R9), Y0
+	VMAXPD  (R10), Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	ADDQ    R13, R10
+	DECL    AX
+	JNE     maxstretchone
+	DECL    CX
+	JNE     maxstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search2971
+	CMPL    AX, $0x00000010
+	JGE     search2972
+	CMPL    AX, $0x00000008
+	JGE     search2973
+	CMPL    AX, $0x00000004
+	JGE     search2974
+	CMPL    AX, $0x00000002
+	JGE     search2975
+	CMPL    AX, $0x00000001
+	JGE     search2976
+	JMP     end
+
+search2976:
+	JMP add
+
+search2975:
+	CMPL AX, $0x00000003
+	JGE  search2977
+	JMP  sub
+
+search2977:
+	JMP mul
+
+search2974:
+	CMPL AX, $0x00000006
+	JGE  search2978
+	CMPL AX, $0x00000005
+	JGE  search2979
+	JMP  fma
+
+search2979:
+	JMP fnma
+
+search2978:
+	CMPL AX, $0x00000007
+	JGE  search2980
+	JMP  div
+
+search2980:
+	JMP max
+
+search2973:
+	CMPL AX, $0x0000000c
+	JGE  search2981
+	CMPL AX, $0x0000000a
+	JGE  search2982
+	CMPL AX, $0x00000009
+	JGE  search2983
+	JMP  min
+
+search2983:
+	JMP sqrt
+
+search2982:
+	CMPL AX, $0x0000000b
+	JGE  search2984
+	JMP  floor
+
+search2984:
+	JMP select
+
+search2981:
+	CMPL AX, $0x0000000e
+	JGE  search2985
+	CMPL AX, $0x0000000d
+	JGE  search2986
+	JMP  copy
+
+search2986:
+	JMP absmax
+
+search2985:
+	CMPL AX, $0x0000000f
+	JGE  search2987
+	JMP  abssum
+
+search2987:
+	JMP dot
+
+search2972:
+	CMPL AX, $0x00000018
+	JGE  search2988
+	CMPL AX, $0x00000014
+	JGE  search2989
+	CMPL AX, $0x00000012
+	JGE  search2990
+	CMPL AX, $0x00000011
+	JGE  search2991
+	JMP  maxnegproduct
+
+search2991:
+	JMP pivot
+
+search2990:
+	CMPL AX, $0x00000013
+	JGE  search2992
+	JMP  scale
+
+search2992:
+	JMP symmetric
+
+search2989:
+	CMPL AX, $0x00000016
+	JGE  search2993
+	CMPL AX, $0x00000015
+	JGE  search2994
+	JMP  product
+
+search2994:
+	JMP forward
+
+search2993:
+	CMPL AX, $0x00000017
+	JGE  search2995
+	JMP  backward
+
+search2995:
+	JMP lower
+
+search2988:
+	CMPL AX, $0x0000001c
+	JGE  search2996
+	CMPL AX, $0x0000001a
+	JGE  search2997
+	CMPL AX, $0x00000019
+	JGE  search2998
+	JMP  upper
+
+search2998:
+	JMP neg
+
+search2997:
+	CMPL AX, $0x0000001b
+	JGE  search2999
+	JMP  abs
+
+search2999:
+	JMP less
+
+search2996:
+	CMPL AX, $0x0000001e
+	JGE  search3000
+	CMPL AX, $0x0000001d
+	JGE  search3001
+	JMP  atmost
+
+search3001:
+	JMP equal
+
+search3000:
+	CMPL AX, $0x0000001f
+	JGE  search3002
+	JMP  choose
+
+search3002:
+	CMPL AX, $0x00000020
+	JGE  search3003
+	JMP  maximum
+
+search3003:
+	JMP minimum
+
+search2971:
+	CMPL AX, $0x00000033
+	JGE  search3004
+	CMPL AX, $0x0000002a
+	JGE  search3005
+	CMPL AX, $0x00000025
+	JGE  search3006
+	CMPL AX, $0x00000023
+	JGE  search3007
+	CMPL AX, $0x00000022
+	JGE  search3008
+	JMP  and
+
+search3008:
+	JMP or
+
+search3007:
+	CMPL AX, $0x00000024
+	JGE  search3009
+	JMP  shiftup
+
+search3009:
+	JMP shiftdown
+
+search3006:
+	CMPL AX, $0x00000028
+	JGE  search3010
+	CMPL AX, $0x00000026
+	JGE  search3011
+	JMP  row
+
+search3011:
+	JMP rowset
+
+search3010:
+	CMPL AX, $0x00000029
+	JGE  search3012
+	JMP  addstretch
+
+search3012:
+	JMP substretch
+
+search3005:
+	CMPL AX, $0x0000002e
+	JGE  search3013
+	CMPL AX, $0x0000002c
+	JGE  search3014
+	CMPL AX, $0x0000002b
+	JGE  search3015
+	JMP  mulstretch
+
+search3015:
+	JMP fmastretch
+
+search3014:
+	CMPL AX, $0x0000002d
+	JGE  search3016
+	JMP  fnmastretch
+
+search3016:
+	JMP divstretch
+
+search3013:
+	CMPL AX, $0x00000030
+	JGE  search3017
+	CMPL AX, $0x0000002f
+	JGE  search3018
+	JMP  maxstretch
+
+search3018:
+	JMP minstretch
+
+search3017:
+	CMPL AX, $0x00000031
+	JGE  search3019
+	JMP  sqrtstretch
+
+search3019:
+	CMPL AX, $0x00000032
+	JGE  search3020
+	JMP  floorstretch
+
+search3020:
+	JMP selectstretch
+
+search3004:
+	CMPL AX, $0x00000043
+	JGE  search3021
+	CMPL AX, $0x00000037
+	JGE  search3022
+	CMPL AX, $0x00000035
+	JGE  search3023
+	CMPL AX, $0x00000034
+	JGE  search3024
+	JMP  copystretch
+
+search3024:
+	JMP absmaxstretch
+
+search3023:
+	CMPL AX, $0x00000036
+	JGE  search3025
+	JMP  abssumstretch
+
+search3025:
+	JMP dotstretch
+
+search3022:
+	CMPL AX, $0x00000041
+	JGE  search3026
+	CMPL AX, $0x00000040
+	JGE  search3027
+	JMP  maxnegproductstretch
+
+search3027:
+	JMP negstretch
+
+search3026:
+	CMPL AX, $0x00000042
+	JGE  search3028
+	JMP  absstretch
+
+search3028:
+	JMP lessstretch
+
+search3021:
+	CMPL AX, $0x00000047
+	JGE  search3029
+	CMPL AX, $0x00000045
+	JGE  search3030
+	CMPL AX, $0x00000044
+	JGE  search3031
+	JMP  atmoststretch
+
+search3031:
+	JMP equalstretch
+
+search3030:
+	CMPL AX, $0x00000046
+	JGE  search3032
+	JMP  choosestretch
+
+search3032:
+	JMP maximumstretch
+
+search3029:
+	CMPL AX, $0x00000049
+	JGE  search3033
+	CMPL AX, $0x00000048
+	JGE  search3034
+	JMP  minimumstretch
+
+search3034:
+	JMP andstretch
+
+search3033:
+	CMPL AX, $0x0000004a
+	JGE  search3035
+	JMP  orstretch
+
+search3035:
+	CMPL AX, $0x0000004b
+	JGE  search3036
+	JMP  shiftupstretch
+
+search3036:
+	JMP shiftdownstretch
+
+minstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+
+minstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	ADDQ $0x0c, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+
+minstretchone:
+	VMOVUPD (R9), Y0
+	VMINPD  (R10), Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	ADDQ    R13, R10
+	DECL    AX
+	JNE     minstretchone
+	DECL    CX
+	JNE     minstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search3037
+	CMPL    AX, $0x00000010
+	JGE     search3038
+	CMPL    AX, $0x00000008
+	JGE     search3039
+	CMPL    AX, $0x00000004
+	JGE     search3040
+	CMPL    AX, $0x00000002
+	JGE     search3041
+	CMPL    AX, $0x00000001
+	JGE     search3042
+	JMP     end
+
+search3042:
+	JMP add
+
+search3041:
+	CMPL AX, $0x00000003
+	JGE  search3043
+	JMP  sub
+
+search3043:
+	JMP mul
+
+search3040:
+	CMPL AX, $0x00000006
+	JGE  search3044
+	CMPL AX, $0x00000005
+	JGE  search3045
+	JMP  fma
+
+search3045:
+	JMP fnma
+
+search3044:
+	CMPL AX, $0x00000007
+	JGE  search3046
+	JMP  div
+
+search3046:
+	JMP max
+
+search3039:
+	CMPL AX, $0x0000000c
+	JGE  search3047
+	CMPL AX, $0x0000000a
+	JGE  search3048
+	CMPL AX, $0x00000009
+	JGE  search3049
+	JMP  min
+
+search3049:
+	JMP sqrt
+
+search3048:
+	CMPL AX, $0x0000000b
+	JGE  search3050
+	JMP  floor
+
+search3050:
+	JMP select
+
+search3047:
+	CMPL AX, $0x0000000e
+	JGE  search3051
+	CMPL AX, $0x0000000d
+	JGE  search3052
+	JMP  copy
+
+search3052:
+	JMP absmax
+
+search3051:
+	CMPL AX, $0x0000000f
+	JGE  search3053
+	JMP  abssum
+
+search3053:
+	JMP dot
+
+search3038:
+	CMPL AX, $0x00000018
+	JGE  search3054
+	CMPL AX, $0x00000014
+	JGE  search3055
+	CMPL AX, $0x00000012
+	JGE  search3056
+	CMPL AX, $0x00000011
+	JGE  search3057
+	JMP  maxnegproduct
+
+search3057:
+	JMP pivot
+
+search3056:
+	CMPL AX, $0x00000013
+	JGE  search3058
+	JMP  scale
+
+search3058:
+	JMP symmetric
+
+search3055:
+	CMPL AX, $0x00000016
+	JGE  search3059
+	CMPL AX, $0x00000015
+	JGE  search3060
+	JMP  product
+
+search3060:
+	JMP forward
+
+search3059:
+	CMPL AX, $0x00000017
+	JGE  search3061
+	JMP  backward
+
+search3061:
+	JMP lower
+
+search3054:
+	CMPL AX, $0x0000001c
+	JGE  search3062
+	CMPL AX, $0x0000001a
+	JGE  search3063
+	CMPL AX, $0x00000019
+	JGE  search3064
+	JMP  upper
+
+search3064:
+	JMP neg
+
+search3063:
+	CMPL AX, $0x0000001b
+	JGE  search3065
+	JMP  abs
+
+search3065:
+	JMP less
+
+search3062:
+	CMPL AX, $0x0000001e
+	JGE  search3066
+	CMPL AX, $0x0000001d
+	JGE  search3067
+	JMP  atmost
+
+search3067:
+	JMP equal
+
+search3066:
+	CMPL AX, $0x0000001f
+	JGE  search3068
+	JMP  choose
+
+search3068:
+	CMPL AX, $0x00000020
+	JGE  search3069
+	JMP  maximum
+
+search3069:
+	JMP minimum
+
+search3037:
+	CMPL AX, $0x00000033
+	JGE  search3070
+	CMPL AX, $0x0000002a
+	JGE  search3071
+	CMPL AX, $0x00000025
+	JGE  search3072
+	CMPL AX, $0x00000023
+	JGE  search3073
+	CMPL AX, $0x00000022
+	JGE  search3074
+	JMP  and
+
+search3074:
+	JMP or
+
+search3073:
+	CMPL AX, $0x00000024
+	JGE  search3075
+	JMP  shiftup
+
+search3075:
+	JMP shiftdown
+
+search3072:
+	CMPL AX, $0x00000028
+	JGE  search3076
+	CMPL AX, $0x00000026
+	JGE  search3077
+	JMP  row
+
+search3077:
+	JMP rowset
+
+search3076:
+	CMPL AX, $0x00000029
+	JGE  search3078
+	JMP  addstretch
+
+search3078:
+	JMP substretch
+
+search3071:
+	CMPL AX, $0x0000002e
+	JGE  search3079
+	CMPL AX, $0x0000002c
+	JGE  search3080
+	CMPL AX, $0x0000002b
+	JGE  search3081
+	JMP  mulstretch
+
+search3081:
+	JMP fmastretch
+
+search3080:
+	CMPL AX, $0x0000002d
+	JGE  search3082
+	JMP  fnmastretch
+
+search3082:
+	JMP divstretch
+
+search3079:
+	CMPL AX, $0x00000030
+	JGE  search3083
+	CMPL AX, $0x0000002f
+	JGE  search3084
+	JMP  maxstretch
+
+search3084:
+	JMP minstretch
+
+search3083:
+	CMPL AX, $0x00000031
+	JGE  search3085
+	JMP  sqrtstretch
+
+search3085:
+	CMPL AX, $0x00000032
+	JGE  search3086
+	JMP  floorstretch
+
+search3086:
+	JMP selectstretch
+
+search3070:
+	CMPL AX, $0x00000043
+	JGE  search3087
+	CMPL AX, $0x00000037
+	JGE  search3088
+	CMPL AX, $0x00000035
+	JGE  search3089
+	CMPL AX, $0x00000034
+	JGE  search3090
+	JMP  copystretch
+
+search3090:
+	JMP absmaxstretch
+
+search3089:
+	CMPL AX, $0x00000036
+	JGE  search3091
+	JMP  abssumstretch
+
+search3091:
+	JMP dotstretch
+
+search3088:
+	CMPL AX, $0x00000041
+	JGE  search3092
+	CMPL AX, $0x00000040
+	JGE  search3093
+	JMP  maxnegproductstretch
+
+search3093:
+	JMP negstretch
+
+search3092:
+	CMPL AX, $0x00000042
+	JGE  search3094
+	JMP  absstretch
+
+search3094:
+	JMP lessstretch
+
+search3087:
+	CMPL AX, $0x00000047
+	JGE  search3095
+	CMPL AX, $0x00000045
+	JGE  search3096
+	CMPL AX, $0x00000044
+	JGE  search3097
+	JMP  atmoststretch
+
+search3097:
+	JMP equalstretch
+
+search3096:
+	CMPL AX, $0x00000046
+	JGE  search3098
+	JMP  choosestretch
+
+search3098:
+	JMP maximumstretch
+
+search3095:
+	CMPL AX, $0x00000049
+	JGE  search3099
+	CMPL AX, $0x00000048
+	JGE  search3100
+	JMP  minimumstretch
+
+search3100:
+	JMP andstretch
+
+search3099:
+	CMPL AX, $0x0000004a
+	JGE  search3101
+	JMP  orstretch
+
+search3101:
+	CMPL AX, $0x0000004b
+	JGE  search3102
+	JMP  shiftupstretch
+
+search3102:
+	JMP shiftdownstretch
+
+sqrtstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+
+sqrtstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	ADDQ $0x08, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+
+sqrtstretchone:
+	VSQRTPD (R9), Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	DECL    AX
+	JNE     sqrtstretchone
+	DECL    CX
+	JNE     sqrtstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search3103
+	CMPL    AX, $0x00000010
+	JGE     search3104
+	CMPL    AX, $0x00000008
+	JGE     search3105
+	CMPL    AX, $0x00000004
+	JGE     search3106
+	CMPL    AX, $0x00000002
+	JGE     search3107
+	CMPL    AX, $0x00000001
+	JGE     search3108
+	JMP     end
+
+search3108:
+	JMP add
+
+search3107:
+	CMPL AX, $0x00000003
+	JGE  search3109
+	JMP  sub
+
+search3109:
+	JMP mul
+
+search3106:
+	CMPL AX, $0x00000006
+	JGE  search3110
+	CMPL AX, $0x00000005
+	JGE  search3111
+	JMP  fma
+
+search3111:
+	JMP fnma
+
+search3110:
+	CMPL AX, $0x00000007
+	JGE  search3112
+	JMP  div
+
+search3112:
+	JMP max
+
+search3105:
+	CMPL AX, $0x0000000c
+	JGE  search3113
+	CMPL AX, $0x0000000a
+	JGE  search3114
+	CMPL AX, $0x00000009
+	JGE  search3115
+	JMP  min
+
+search3115:
+	JMP sqrt
+
+search3114:
+	CMPL AX, $0x0000000b
+	JGE  search3116
+	JMP  floor
+
+search3116:
+	JMP select
+
+search3113:
+	CMPL AX, $0x0000000e
+	JGE  search3117
+	CMPL AX, $0x0000000d
+	JGE  search3118
+	JMP  copy
+
+search3118:
+	JMP absmax
+
+search3117:
+	CMPL AX, $0x0000000f
+	JGE  search3119
+	JMP  abssum
+
+search3119:
+	JMP dot
+
+search3104:
+	CMPL AX, $0x00000018
+	JGE  search3120
+	CMPL AX, $0x00000014
+	JGE  search3121
+	CMPL AX, $0x00000012
+	JGE  search3122
+	CMPL AX, $0x00000011
+	JGE  search3123
+	JMP  maxnegproduct
+
+search3123:
+	JMP pivot
+
+search3122:
+	CMPL AX, $0x00000013
+	JGE  search3124
+	JMP  scale
+
+search3124:
+	JMP symmetric
+
+search3121:
+	CMPL AX, $0x00000016
+	JGE  search3125
+	CMPL AX, $0x00000015
+	JGE  search3126
+	JMP  product
+
+search3126:
+	JMP forward
+
+search3125:
+	CMPL AX, $0x00000017
+	JGE  search3127
+	JMP  backward
+
+search3127:
+	JMP lower
+
+search3120:
+	CMPL AX, $0x0000001c
+	JGE  search3128
+	CMPL AX, $0x0000001a
+	JGE  search3129
+	CMPL AX, $0x00000019
+	JGE  search3130
+	JMP  upper
+
+search3130:
+	JMP neg
+
+search3129:
+	CMPL AX, $0x0000001b
+	JGE  search3131
+	JMP  abs
+
+search3131:
+	JMP less
+
+search3128:
+	CMPL AX, $0x0000001e
+	JGE  search3132
+	CMPL AX, $0x0000001d
+	JGE  search3133
+	JMP  atmost
+
+search3133:
+	JMP equal
+
+search3132:
+	CMPL AX, $0x0000001f
+	JGE  search3134
+	JMP  choose
+
+search3134:
+	CMPL AX, $0x00000020
+	JGE  search3135
+	JMP  maximum
+
+search3135:
+	JMP minimum
+
+search3103:
+	CMPL AX, $0x00000033
+	JGE  search3136
+	CMPL AX, $0x0000002a
+	JGE  search3137
+	CMPL AX, $0x00000025
+	JGE  search3138
+	CMPL AX, $0x00000023
+	JGE  search3139
+	CMPL AX, $0x00000022
+	JGE  search3140
+	JMP  and
+
+search3140:
+	JMP or
+
+search3139:
+	CMPL AX, $0x00000024
+	JGE  search3141
+	JMP  shiftup
+
+search3141:
+	JMP shiftdown
+
+search3138:
+	CMPL AX, $0x00000028
+	JGE  search3142
+	CMPL AX, $0x00000026
+	JGE  search3143
+	JMP  row
+
+search3143:
+	JMP rowset
+
+search3142:
+	CMPL AX, $0x00000029
+	JGE  search3144
+	JMP  addstretch
+
+search3144:
+	JMP substretch
+
+search3137:
+	CMPL AX, $0x0000002e
+	JGE  search3145
+	CMPL AX, $0x0000002c
+	JGE  search3146
+	CMPL AX, $0x0000002b
+	JGE  search3147
+	JMP  mulstretch
+
+search3147:
+	JMP fmastretch
+
+search3146:
+	CMPL AX, $0x0000002d
+	JGE  search3148
+	JMP  fnmastretch
+
+search3148:
+	JMP divstretch
+
+search3145:
+	CMPL AX, $0x00000030
+	JGE  search3149
+	CMPL AX, $0x0000002f
+	JGE  search3150
+	JMP  maxstretch
+
+search3150:
+	JMP minstretch
+
+search3149:
+	CMPL AX, $0x00000031
+	JGE  search3151
+	JMP  sqrtstretch
+
+search3151:
+	CMPL AX, $0x00000032
+	JGE  search3152
+	JMP  floorstretch
+
+search3152:
+	JMP selectstretch
+
+search3136:
+	CMPL AX, $0x00000043
+	JGE  search3153
+	CMPL AX, $0x00000037
+	JGE  search3154
+	CMPL AX, $0x00000035
+	JGE  search3155
+	CMPL AX, $0x00000034
+	JGE  search3156
+	JMP  copystretch
+
+search3156:
+	JMP absmaxstretch
+
+search3155:
+	CMPL AX, $0x00000036
+	JGE  search3157
+	JMP  abssumstretch
+
+search3157:
+	JMP dotstretch
+
+search3154:
+	CMPL AX, $0x00000041
+	JGE  search3158
+	CMPL AX, $0x00000040
+	JGE  search3159
+	JMP  maxnegproductstretch
+
+search3159:
+	JMP negstretch
+
+search3158:
+	CMPL AX, $0x00000042
+	JGE  search3160
+	JMP  absstretch
+
+search3160:
+	JMP lessstretch
+
+search3153:
+	CMPL AX, $0x00000047
+	JGE  search3161
+	CMPL AX, $0x00000045
+	JGE  search3162
+	CMPL AX, $0x00000044
+	JGE  search3163
+	JMP  atmoststretch
+
+search3163:
+	JMP equalstretch
+
+search3162:
+	CMPL AX, $0x00000046
+	JGE  search3164
+	JMP  choosestretch
+
+search3164:
+	JMP maximumstretch
+
+search3161:
+	CMPL AX, $0x00000049
+	JGE  search3165
+	CMPL AX, $0x00000048
+	JGE  search3166
+	JMP  minimumstretch
+
+search3166:
+	JMP andstretch
+
+search3165:
+	CMPL AX, $0x0000004a
+	JGE  search3167
+	JMP  orstretch
+
+search3167:
+	CMPL AX, $0x0000004b
+	JGE  search3168
+	JMP  shiftupstretch
+
+search3168:
+	JMP shiftdownstretch
+
+floorstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+
+floorstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	ADDQ $0x08, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+
+floorstretchone:
+	VROUNDPD $0x09, (R9), Y0
+	VMOVUPD  Y0, (R8)
+	ADDQ     BX, R8
+	ADDQ     R12, R9
+	DECL     AX
+	JNE      floorstretchone
+	DECL     CX
+	JNE      floorstretchnext
+	MOVL     (SI), AX
+	MOVL     4(SI), CX
+	ADDQ     $0x08, SI
+	CMPL     AX, $0x00000021
+	JGE      search3169
+	CMPL     AX, $0x00000010
+	JGE      search3170
+	CMPL     AX, $0x00000008
+	JGE      search3171
+	CMPL     AX, $0x00000004
+	JGE      search3172
+	CMPL     AX, $0x00000002
+	JGE      search3173
+	CMPL     AX, $0x00000001
+	JGE      search3174
+	JMP      end
+
+search3174:
+	JMP add
+
+search3173:
+	CMPL AX, $0x00000003
+	JGE  search3175
+	JMP  sub
+
+search3175:
+	JMP mul
+
+search3172:
+	CMPL AX, $0x00000006
+	JGE  search3176
+	CMPL AX, $0x00000005
+	JGE  search3177
+	JMP  fma
+
+search3177:
+	JMP fnma
+
+search3176:
+	CMPL AX, $0x00000007
+	JGE  search3178
+	JMP  div
+
+search3178:
+	JMP max
+
+search3171:
+	CMPL AX, $0x0000000c
+	JGE  search3179
+	CMPL AX, $0x0000000a
+	JGE  search3180
+	CMPL AX, $0x00000009
+	JGE  search3181
+	JMP  min
+
+search3181:
+	JMP sqrt
+
+search3180:
+	CMPL AX, $0x0000000b
+	JGE  search3182
+	JMP  floor
+
+search3182:
+	JMP select
+
+search3179:
+	CMPL AX, $0x0000000e
+	JGE  search3183
+	CMPL AX, $0x0000000d
+	JGE  search3184
+	JMP  copy
+
+search3184:
+	JMP absmax
+
+search3183:
+	CMPL AX, $0x0000000f
+	JGE  search3185
+	JMP  abssum
+
+search3185:
+	JMP dot
+
+search3170:
+	CMPL AX, $0x00000018
+	JGE  search3186
+	CMPL AX, $0x00000014
+	JGE  search3187
+	CMPL AX, $0x00000012
+	JGE  search3188
+	CMPL AX, $0x00000011
+	JGE  search3189
+	JMP  maxnegproduct
+
+search3189:
+	JMP pivot
+
+search3188:
+	CMPL AX, $0x00000013
+	JGE  search3190
+	JMP  scale
+
+search3190:
+	JMP symmetric
+
+search3187:
+	CMPL AX, $0x00000016
+	JGE  search3191
+	CMPL AX, $0x00000015
+	JGE  search3192
+	JMP  product
+
+search3192:
+	JMP forward
+
+search3191:
+	CMPL AX, $0x00000017
+	JGE  search3193
+	JMP  backward
+
+search3193:
+	JMP lower
+
+search3186:
+	CMPL AX, $0x0000001c
+	JGE  search3194
+	CMPL AX, $0x0000001a
+	JGE  search3195
+	CMPL AX, $0x00000019
+	JGE  search3196
+	JMP  upper
+
+search3196:
+	JMP neg
+
+search3195:
+	CMPL AX, $0x0000001b
+	JGE  search3197
+	JMP  abs
+
+search3197:
+	JMP less
+
+search3194:
+	CMPL AX, $0x0000001e
+	JGE  search3198
+	CMPL AX, $0x0000001d
+	JGE  search3199
+	JMP  atmost
+
+search3199:
+	JMP equal
+
+search3198:
+	CMPL AX, $0x0000001f
+	JGE  search3200
+	JMP  choose
+
+search3200:
+	CMPL AX, $0x00000020
+	JGE  search3201
+	JMP  maximum
+
+search3201:
+	JMP minimum
+
+search3169:
+	CMPL AX, $0x00000033
+	JGE  search3202
+	CMPL AX, $0x0000002a
+	JGE  search3203
+	CMPL AX, $0x00000025
+	JGE  search3204
+	CMPL AX, $0x00000023
+	JGE  search3205
+	CMPL AX, $0x00000022
+	JGE  search3206
+	JMP  and
+
+search3206:
+	JMP or
+
+search3205:
+	CMPL AX, $0x00000024
+	JGE  search3207
+	JMP  shiftup
+
+search3207:
+	JMP shiftdown
+
+search3204:
+	CMPL AX, $0x00000028
+	JGE  search3208
+	CMPL AX, $0x00000026
+	JGE  search3209
+	JMP  row
+
+search3209:
+	JMP rowset
+
+search3208:
+	CMPL AX, $0x00000029
+	JGE  search3210
+	JMP  addstretch
+
+search3210:
+	JMP substretch
+
+search3203:
+	CMPL AX, $0x0000002e
+	JGE  search3211
+	CMPL AX, $0x0000002c
+	JGE  search3212
+	CMPL AX, $0x0000002b
+	JGE  search3213
+	JMP  mulstretch
+
+search3213:
+	JMP fmastretch
+
+search3212:
+	CMPL AX, $0x0000002d
+	JGE  search3214
+	JMP  fnmastretch
+
+search3214:
+	JMP divstretch
+
+search3211:
+	CMPL AX, $0x00000030
+	JGE  search3215
+	CMPL AX, $0x0000002f
+	JGE  search3216
+	JMP  maxstretch
+
+search3216:
+	JMP minstretch
+
+search3215:
+	CMPL AX, $0x00000031
+	JGE  search3217
+	JMP  sqrtstretch
+
+search3217:
+	CMPL AX, $0x00000032
+	JGE  search3218
+	JMP  floorstretch
+
+search3218:
+	JMP selectstretch
+
+search3202:
+	CMPL AX, $0x00000043
+	JGE  search3219
+	CMPL AX, $0x00000037
+	JGE  search3220
+	CMPL AX, $0x00000035
+	JGE  search3221
+	CMPL AX, $0x00000034
+	JGE  search3222
+	JMP  copystretch
+
+search3222:
+	JMP absmaxstretch
+
+search3221:
+	CMPL AX, $0x00000036
+	JGE  search3223
+	JMP  abssumstretch
+
+search3223:
+	JMP dotstretch
+
+search3220:
+	CMPL AX, $0x00000041
+	JGE  search3224
+	CMPL AX, $0x00000040
+	JGE  search3225
+	JMP  maxnegproductstretch
+
+search3225:
+	JMP negstretch
+
+search3224:
+	CMPL AX, $0x00000042
+	JGE  search3226
+	JMP  absstretch
+
+search3226:
+	JMP lessstretch
+
+search3219:
+	CMPL AX, $0x00000047
+	JGE  search3227
+	CMPL AX, $0x00000045
+	JGE  search3228
+	CMPL AX, $0x00000044
+	JGE  search3229
+	JMP  atmoststretch
+
+search3229:
+	JMP equalstretch
+
+search3228:
+	CMPL AX, $0x00000046
+	JGE  search3230
+	JMP  choosestretch
+
+search3230:
+	JMP maximumstretch
+
+search3227:
+	CMPL AX, $0x00000049
+	JGE  search3231
+	CMPL AX, $0x00000048
+	JGE  search3232
+	JMP  minimumstretch
+
+search3232:
+	JMP andstretch
+
+search3231:
+	CMPL AX, $0x0000004a
+	JGE  search3233
+	JMP  orstretch
+
+search3233:
+	CMPL AX, $0x0000004b
+	JGE  search3234
+	JMP  shiftupstretch
+
+search3234:
+	JMP shiftdownstretch
+
+selectstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+	MOVL AX, R14
+	SHRL $0x03, R14
+	ANDL $0x01, R14
+	SHLQ $0x05, R14
+
+selectstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	MOVL 12(SI), R11
+	ADDQ $0x10, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+	LEAQ (DI)(R11*8), R11
+
+selectstretchone:
+	VMOVUPD   (R9), Y0
+	VMOVUPD   (R11), Y1
+	VCMPPD    $0x11, Y14, Y0, Y0
+	VBLENDVPD Y0, (R10), Y1, Y1
+	VMOVUPD   Y1, (R8)
+	ADDQ      BX, R8
+	ADDQ      R12, R9
+	ADDQ      R13, R10
+	ADDQ      R14, R11
+	DECL      AX
+	JNE       selectstretchone
+	DECL      CX
+	JNE       selectstretchnext
+	MOVL      (SI), AX
+	MOVL      4(SI), CX
+	ADDQ      $0x08, SI
+	CMPL      AX, $0x00000021
+	JGE       search3235
+	CMPL      AX, $0x00000010
+	JGE       search3236
+	CMPL      AX, $0x00000008
+	JGE       search3237
+	CMPL      AX, $0x00000004
+	JGE       search3238
+	CMPL      AX, $0x00000002
+	JGE       search3239
+	CMPL      AX, $0x00000001
+	JGE       search3240
+	JMP       end
+
+search3240:
+	JMP add
+
+search3239:
+	CMPL AX, $0x00000003
+	JGE  search3241
+	JMP  sub
+
+search3241:
+	JMP mul
+
+search3238:
+	CMPL AX, $0x00000006
+	JGE  search3242
+	CMPL AX, $0x00000005
+	JGE  search3243
+	JMP  fma
+
+search3243:
+	JMP fnma
+
+search3242:
+	CMPL AX, $0x00000007
+	JGE  search3244
+	JMP  div
+
+search3244:
+	JMP max
+
+search3237:
+	CMPL AX, $0x0000000c
+	JGE  search3245
+	CMPL AX, $0x0000000a
+	JGE  search3246
+	CMPL AX, $0x00000009
+	JGE  search3247
+	JMP  min
+
+search3247:
+	JMP sqrt
+
+search3246:
+	CMPL AX, $0x0000000b
+	JGE  search3248
+	JMP  floor
+
+search3248:
+	JMP select
+
+search3245:
+	CMPL AX, $0x0000000e
+	JGE  search3249
+	CMPL AX, $0x0000000d
+	JGE  search3250
+	JMP  copy
+
+search3250:
+	JMP absmax
+
+search3249:
+	CMPL AX, $0x0000000f
+	JGE  search3251
+	JMP  abssum
+
+search3251:
+	JMP dot
+
+search3236:
+	CMPL AX, $0x00000018
+	JGE  search3252
+	CMPL AX, $0x00000014
+	JGE  search3253
+	CMPL AX, $0x00000012
+	JGE  search3254
+	CMPL AX, $0x00000011
+	JGE  search3255
+	JMP  maxnegproduct
+
+search3255:
+	JMP pivot
+
+search3254:
+	CMPL AX, $0x00000013
+	JGE  search3256
+	JMP  scale
+
+search3256:
+	JMP symmetric
+
+search3253:
+	CMPL AX, $0x00000016
+	JGE  search3257
+	CMPL AX, $0x00000015
+	JGE  search3258
+	JMP  product
+
+search3258:
+	JMP forward
+
+search3257:
+	CMPL AX, $0x00000017
+	JGE  search3259
+	JMP  backward
+
+search3259:
+	JMP lower
+
+search3252:
+	CMPL AX, $0x0000001c
+	JGE  search3260
+	CMPL AX, $0x0000001a
+	JGE  search3261
+	CMPL AX, $0x00000019
+	JGE  search3262
+	JMP  upper
+
+search3262:
+	JMP neg
+
+search3261:
+	CMPL AX, $0x0000001b
+	JGE  search3263
+	JMP  abs
+
+search3263:
+	JMP less
+
+search3260:
+	CMPL AX, $0x0000001e
+	JGE  search3264
+	CMPL AX, $0x0000001d
+	JGE  search3265
+	JMP  atmost
+
+search3265:
+	JMP equal
+
+search3264:
+	CMPL AX, $0x0000001f
+	JGE  search3266
+	JMP  choose
+
+search3266:
+	CMPL AX, $0x00000020
+	JGE  search3267
+	JMP  maximum
+
+search3267:
+	JMP minimum
+
+search3235:
+	CMPL AX, $0x00000033
+	JGE  search3268
+	CMPL AX, $0x0000002a
+	JGE  search3269
+	CMPL AX, $0x00000025
+	JGE  search3270
+	CMPL AX, $0x00000023
+	JGE  search3271
+	CMPL AX, $0x00000022
+	JGE  search3272
+	JMP  and
+
+search3272:
+	JMP or
+
+search3271:
+	CMPL AX, $0x00000024
+	JGE  search3273
+	JMP  shiftup
+
+search3273:
+	JMP shiftdown
+
+search3270:
+	CMPL AX, $0x00000028
+	JGE  search3274
+	CMPL AX, $0x00000026
+	JGE  search3275
+	JMP  row
+
+search3275:
+	JMP rowset
+
+search3274:
+	CMPL AX, $0x00000029
+	JGE  search3276
+	JMP  addstretch
+
+search3276:
+	JMP substretch
+
+search3269:
+	CMPL AX, $0x0000002e
+	JGE  search3277
+	CMPL AX, $0x0000002c
+	JGE  search3278
+	CMPL AX, $0x0000002b
+	JGE  search3279
+	JMP  mulstretch
+
+search3279:
+	JMP fmastretch
+
+search3278:
+	CMPL AX, $0x0000002d
+	JGE  search3280
+	JMP  fnmastretch
+
+search3280:
+	JMP divstretch
+
+search3277:
+	CMPL AX, $0x00000030
+	JGE  search3281
+	CMPL AX, $0x0000002f
+	JGE  search3282
+	JMP  maxstretch
+
+search3282:
+	JMP minstretch
+
+search3281:
+	CMPL AX, $0x00000031
+	JGE  search3283
+	JMP  sqrtstretch
+
+search3283:
+	CMPL AX, $0x00000032
+	JGE  search3284
+	JMP  floorstretch
+
+search3284:
+	JMP selectstretch
+
+search3268:
+	CMPL AX, $0x00000043
+	JGE  search3285
+	CMPL AX, $0x00000037
+	JGE  search3286
+	CMPL AX, $0x00000035
+	JGE  search3287
+	CMPL AX, $0x00000034
+	JGE  search3288
+	JMP  copystretch
+
+search3288:
+	JMP absmaxstretch
+
+search3287:
+	CMPL AX, $0x00000036
+	JGE  search3289
+	JMP  abssumstretch
+
+search3289:
+	JMP dotstretch
+
+search3286:
+	CMPL AX, $0x00000041
+	JGE  search3290
+	CMPL AX, $0x00000040
+	JGE  search3291
+	JMP  maxnegproductstretch
+
+search3291:
+	JMP negstretch
+
+search3290:
+	CMPL AX, $0x00000042
+	JGE  search3292
+	JMP  absstretch
+
+search3292:
+	JMP lessstretch
+
+search3285:
+	CMPL AX, $0x00000047
+	JGE  search3293
+	CMPL AX, $0x00000045
+	JGE  search3294
+	CMPL AX, $0x00000044
+	JGE  search3295
+	JMP  atmoststretch
+
+search3295:
+	JMP equalstretch
+
+search3294:
+	CMPL AX, $0x00000046
+	JGE  search3296
+	JMP  choosestretch
+
+search3296:
+	JMP maximumstretch
+
+search3293:
+	CMPL AX, $0x00000049
+	JGE  search3297
+	CMPL AX, $0x00000048
+	JGE  search3298
+	JMP  minimumstretch
+
+search3298:
+	JMP andstretch
+
+search3297:
+	CMPL AX, $0x0000004a
+	JGE  search3299
+	JMP  orstretch
+
+search3299:
+	CMPL AX, $0x0000004b
+	JGE  search3300
+	JMP  shiftupstretch
+
+search3300:
+	JMP shiftdownstretch
+
+copystretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+
+copystretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	ADDQ $0x08, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+
+copystretchone:
+	VMOVUPD (R9), Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	DECL    AX
+	JNE     copystretchone
+	DECL    CX
+	JNE     copystretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search3301
+	CMPL    AX, $0x00000010
+	JGE     search3302
+	CMPL    AX, $0x00000008
+	JGE     search3303
+	CMPL    AX, $0x00000004
+	JGE     search3304
+	CMPL    AX, $0x00000002
+	JGE     search3305
+	CMPL    AX, $0x00000001
+	JGE     search3306
+	JMP     end
+
+search3306:
+	JMP add
+
+search3305:
+	CMPL AX, $0x00000003
+	JGE  search3307
+	JMP  sub
+
+search3307:
+	JMP mul
+
+search3304:
+	CMPL AX, $0x00000006
+	JGE  search3308
+	CMPL AX, $0x00000005
+	JGE  search3309
+	JMP  fma
+
+search3309:
+	JMP fnma
+
+search3308:
+	CMPL AX, $0x00000007
+	JGE  search3310
+	JMP  div
+
+search3310:
+	JMP max
+
+search3303:
+	CMPL AX, $0x0000000c
+	JGE  search3311
+	CMPL AX, $0x0000000a
+	JGE  search3312
+	CMPL AX, $0x00000009
+	JGE  search3313
+	JMP  min
+
+search3313:
+	JMP sqrt
+
+search3312:
+	CMPL AX, $0x0000000b
+	JGE  search3314
+	JMP  floor
+
+search3314:
+	JMP select
+
+search3311:
+	CMPL AX, $0x0000000e
+	JGE  search3315
+	CMPL AX, $0x0000000d
+	JGE  search3316
+	JMP  copy
+
+search3316:
+	JMP absmax
+
+search3315:
+	CMPL AX, $0x0000000f
+	JGE  search3317
+	JMP  abssum
+
+search3317:
+	JMP dot
+
+search3302:
+	CMPL AX, $0x00000018
+	JGE  search3318
+	CMPL AX, $0x00000014
+	JGE  search3319
+	CMPL AX, $0x00000012
+	JGE  search3320
+	CMPL AX, $0x00000011
+	JGE  search3321
+	JMP  maxnegproduct
+
+search3321:
+	JMP pivot
+
+search3320:
+	CMPL AX, $0x00000013
+	JGE  search3322
+	JMP  scale
+
+search3322:
+	JMP symmetric
+
+search3319:
+	CMPL AX, $0x00000016
+	JGE  search3323
+	CMPL AX, $0x00000015
+	JGE  search3324
+	JMP  product
+
+search3324:
+	JMP forward
+
+search3323:
+	CMPL AX, $0x00000017
+	JGE  search3325
+	JMP  backward
+
+search3325:
+	JMP lower
+
+search3318:
+	CMPL AX, $0x0000001c
+	JGE  search3326
+	CMPL AX, $0x0000001a
+	JGE  search3327
+	CMPL AX, $0x00000019
+	JGE  search3328
+	JMP  upper
+
+search3328:
+	JMP neg
+
+search3327:
+	CMPL AX, $0x0000001b
+	JGE  search3329
+	JMP  abs
+
+search3329:
+	JMP less
+
+search3326:
+	CMPL AX, $0x0000001e
+	JGE  search3330
+	CMPL AX, $0x0000001d
+	JGE  search3331
+	JMP  atmost
+
+search3331:
+	JMP equal
+
+search3330:
+	CMPL AX, $0x0000001f
+	JGE  search3332
+	JMP  choose
+
+search3332:
+	CMPL AX, $0x00000020
+	JGE  search3333
+	JMP  maximum
+
+search3333:
+	JMP minimum
+
+search3301:
+	CMPL AX, $0x00000033
+	JGE  search3334
+	CMPL AX, $0x0000002a
+	JGE  search3335
+	CMPL AX, $0x00000025
+	JGE  search3336
+	CMPL AX, $0x00000023
+	JGE  search3337
+	CMPL AX, $0x00000022
+	JGE  search3338
+	JMP  and
+
+search3338:
+	JMP or
+
+search3337:
+	CMPL AX, $0x00000024
+	JGE  search3339
+	JMP  shiftup
+
+search3339:
+	JMP shiftdown
+
+search3336:
+	CMPL AX, $0x00000028
+	JGE  search3340
+	CMPL AX, $0x00000026
+	JGE  search3341
+	JMP  row
+
+search3341:
+	JMP rowset
+
+search3340:
+	CMPL AX, $0x00000029
+	JGE  search3342
+	JMP  addstretch
+
+search3342:
+	JMP substretch
+
+search3335:
+	CMPL AX, $0x0000002e
+	JGE  search3343
+	CMPL AX, $0x0000002c
+	JGE  search3344
+	CMPL AX, $0x0000002b
+	JGE  search3345
+	JMP  mulstretch
+
+search3345:
+	JMP fmastretch
+
+search3344:
+	CMPL AX, $0x0000002d
+	JGE  search3346
+	JMP  fnmastretch
+
+search3346:
+	JMP divstretch
+
+search3343:
+	CMPL AX, $0x00000030
+	JGE  search3347
+	CMPL AX, $0x0000002f
+	JGE  search3348
+	JMP  maxstretch
+
+search3348:
+	JMP minstretch
+
+search3347:
+	CMPL AX, $0x00000031
+	JGE  search3349
+	JMP  sqrtstretch
+
+search3349:
+	CMPL AX, $0x00000032
+	JGE  search3350
+	JMP  floorstretch
+
+search3350:
+	JMP selectstretch
+
+search3334:
+	CMPL AX, $0x00000043
+	JGE  search3351
+	CMPL AX, $0x00000037
+	JGE  search3352
+	CMPL AX, $0x00000035
+	JGE  search3353
+	CMPL AX, $0x00000034
+	JGE  search3354
+	JMP  copystretch
+
+search3354:
+	JMP absmaxstretch
+
+search3353:
+	CMPL AX, $0x00000036
+	JGE  search3355
+	JMP  abssumstretch
+
+search3355:
+	JMP dotstretch
+
+search3352:
+	CMPL AX, $0x00000041
+	JGE  search3356
+	CMPL AX, $0x00000040
+	JGE  search3357
+	JMP  maxnegproductstretch
+
+search3357:
+	JMP negstretch
+
+search3356:
+	CMPL AX, $0x00000042
+	JGE  search3358
+	JMP  absstretch
+
+search3358:
+	JMP lessstretch
+
+search3351:
+	CMPL AX, $0x00000047
+	JGE  search3359
+	CMPL AX, $0x00000045
+	JGE  search3360
+	CMPL AX, $0x00000044
+	JGE  search3361
+	JMP  atmoststretch
+
+search3361:
+	JMP equalstretch
+
+search3360:
+	CMPL AX, $0x00000046
+	JGE  search3362
+	JMP  choosestretch
+
+search3362:
+	JMP maximumstretch
+
+search3359:
+	CMPL AX, $0x00000049
+	JGE  search3363
+	CMPL AX, $0x00000048
+	JGE  search3364
+	JMP  minimumstretch
+
+search3364:
+	JMP andstretch
+
+search3363:
+	CMPL AX, $0x0000004a
+	JGE  search3365
+	JMP  orstretch
+
+search3365:
+	CMPL AX, $0x0000004b
+	JGE  search3366
+	JMP  shiftupstretch
+
+search3366:
+	JMP shiftdownstretch
+
+absmaxstretch:
+	MOVL    (SI), DX
+	ADDQ    $0x04, SI
+	VMOVUPD (DI)(DX*8), Y12
+	MOVL    (SI), AX
+	ADDQ    $0x04, SI
+	MOVL    AX, BX
+	SHRL    $0x00, BX
+	ANDL    $0x01, BX
+	SHLQ    $0x05, BX
+
+absmaxstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	ADDQ $0x04, SI
+	LEAQ (DI)(R8*8), R8
+
+absmaxstretchone:
+	VANDNPD (R8), Y15, Y0
+	VMAXPD  Y0, Y12, Y12
+	ADDQ    BX, R8
+	DECL    AX
+	JNE     absmaxstretchone
+	DECL    CX
+	JNE     absmaxstretchnext
+	VMOVUPD Y12, (DI)(DX*8)
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search3367
+	CMPL    AX, $0x00000010
+	JGE     search3368
+	CMPL    AX, $0x00000008
+	JGE     search3369
+	CMPL    AX, $0x00000004
+	JGE     search3370
+	CMPL    AX, $0x00000002
+	JGE     search3371
+	CMPL    AX, $0x00000001
+	JGE     search3372
+	JMP     end
+
+search3372:
+	JMP add
+
+search3371:
+	CMPL AX, $0x00000003
+	JGE  search3373
+	JMP  sub
+
+search3373:
+	JMP mul
+
+search3370:
+	CMPL AX, $0x00000006
+	JGE  search3374
+	CMPL AX, $0x00000005
+	JGE  search3375
+	JMP  fma
+
+search3375:
+	JMP fnma
+
+search3374:
+	CMPL AX, $0x00000007
+	JGE  search3376
+	JMP  div
+
+search3376:
+	JMP max
+
+search3369:
+	CMPL AX, $0x0000000c
+	JGE  search3377
+	CMPL AX, $0x0000000a
+	JGE  search3378
+	CMPL AX, $0x00000009
+	JGE  search3379
+	JMP  min
+
+search3379:
+	JMP sqrt
+
+search3378:
+	CMPL AX, $0x0000000b
+	JGE  search3380
+	JMP  floor
+
+search3380:
+	JMP select
+
+search3377:
+	CMPL AX, $0x0000000e
+	JGE  search3381
+	CMPL AX, $0x0000000d
+	JGE  search3382
+	JMP  copy
+
+search3382:
+	JMP absmax
+
+search3381:
+	CMPL AX, $0x0000000f
+	JGE  search3383
+	JMP  abssum
+
+search3383:
+	JMP dot
+
+search3368:
+	CMPL AX, $0x00000018
+	JGE  search3384
+	CMPL AX, $0x00000014
+	JGE  search3385
+	CMPL AX, $0x00000012
+	JGE  search3386
+	CMPL AX, $0x00000011
+	JGE  search3387
+	JMP  maxnegproduct
+
+search3387:
+	JMP pivot
+
+search3386:
+	CMPL AX, $0x00000013
+	JGE  search3388
+	JMP  scale
+
+search3388:
+	JMP symmetric
+
+search3385:
+	CMPL AX, $0x00000016
+	JGE  search3389
+	CMPL AX, $0x00000015
+	JGE  search3390
+	JMP  product
+
+search3390:
+	JMP forward
+
+search3389:
+	CMPL AX, $0x00000017
+	JGE  search3391
+	JMP  backward
+
+search3391:
+	JMP lower
+
+search3384:
+	CMPL AX, $0x0000001c
+	JGE  search3392
+	CMPL AX, $0x0000001a
+	JGE  search3393
+	CMPL AX, $0x00000019
+	JGE  search3394
+	JMP  upper
+
+search3394:
+	JMP neg
+
+search3393:
+	CMPL AX, $0x0000001b
+	JGE  search3395
+	JMP  abs
+
+search3395:
+	JMP less
+
+search3392:
+	CMPL AX, $0x0000001e
+	JGE  search3396
+	CMPL AX, $0x0000001d
+	JGE  search3397
+	JMP  atmost
+
+search3397:
+	JMP equal
+
+search3396:
+	CMPL AX, $0x0000001f
+	JGE  search3398
+	JMP  choose
+
+search3398:
+	CMPL AX, $0x00000020
+	JGE  search3399
+	JMP  maximum
+
+search3399:
+	JMP minimum
+
+search3367:
+	CMPL AX, $0x00000033
+	JGE  search3400
+	CMPL AX, $0x0000002a
+	JGE  search3401
+	CMPL AX, $0x00000025
+	JGE  search3402
+	CMPL AX, $0x00000023
+	JGE  search3403
+	CMPL AX, $0x00000022
+	JGE  search3404
+	JMP  and
+
+search3404:
+	JMP or
+
+search3403:
+	CMPL AX, $0x00000024
+	JGE  search3405
+	JMP  shiftup
+
+search3405:
+	JMP shiftdown
+
+search3402:
+	CMPL AX, $0x00000028
+	JGE  search3406
+	CMPL AX, $0x00000026
+	JGE  search3407
+	JMP  row
+
+search3407:
+	JMP rowset
+
+search3406:
+	CMPL AX, $0x00000029
+	JGE  search3408
+	JMP  addstretch
+
+search3408:
+	JMP substretch
+
+search3401:
+	CMPL AX, $0x0000002e
+	JGE  search3409
+	CMPL AX, $0x0000002c
+	JGE  search3410
+	CMPL AX, $0x0000002b
+	JGE  search3411
+	JMP  mulstretch
+
+search3411:
+	JMP fmastretch
+
+search3410:
+	CMPL AX, $0x0000002d
+	JGE  search3412
+	JMP  fnmastretch
+
+search3412:
+	JMP divstretch
+
+search3409:
+	CMPL AX, $0x00000030
+	JGE  search3413
+	CMPL AX, $0x0000002f
+	JGE  search3414
+	JMP  maxstretch
+
+search3414:
+	JMP minstretch
+
+search3413:
+	CMPL AX, $0x00000031
+	JGE  search3415
+	JMP  sqrtstretch
+
+search3415:
+	CMPL AX, $0x00000032
+	JGE  search3416
+	JMP  floorstretch
+
+search3416:
+	JMP selectstretch
+
+search3400:
+	CMPL AX, $0x00000043
+	JGE  search3417
+	CMPL AX, $0x00000037
+	JGE  search3418
+	CMPL AX, $0x00000035
+	JGE  search3419
+	CMPL AX, $0x00000034
+	JGE  search3420
+	JMP  copystretch
+
+search3420:
+	JMP absmaxstretch
+
+search3419:
+	CMPL AX, $0x00000036
+	JGE  search3421
+	JMP  abssumstretch
+
+search3421:
+	JMP dotstretch
+
+search3418:
+	CMPL AX, $0x00000041
+	JGE  search3422
+	CMPL AX, $0x00000040
+	JGE  search3423
+	JMP  maxnegproductstretch
+
+search3423:
+	JMP negstretch
+
+search3422:
+	CMPL AX, $0x00000042
+	JGE  search3424
+	JMP  absstretch
+
+search3424:
+	JMP lessstretch
+
+search3417:
+	CMPL AX, $0x00000047
+	JGE  search3425
+	CMPL AX, $0x00000045
+	JGE  search3426
+	CMPL AX, $0x00000044
+	JGE  search3427
+	JMP  atmoststretch
+
+search3427:
+	JMP equalstretch
+
+search3426:
+	CMPL AX, $0x00000046
+	JGE  search3428
+	JMP  choosestretch
+
+search3428:
+	JMP maximumstretch
+
+search3425:
+	CMPL AX, $0x00000049
+	JGE  search3429
+	CMPL AX, $0x00000048
+	JGE  search3430
+	JMP  minimumstretch
+
+search3430:
+	JMP andstretch
+
+search3429:
+	CMPL AX, $0x0000004a
+	JGE  search3431
+	JMP  orstretch
+
+search3431:
+	CMPL AX, $0x0000004b
+	JGE  search3432
+	JMP  shiftupstretch
+
+search3432:
+	JMP shiftdownstretch
+
+abssumstretch:
+	MOVL    (SI), DX
+	ADDQ    $0x04, SI
+	VMOVUPD (DI)(DX*8), Y12
+	MOVL    (SI), AX
+	ADDQ    $0x04, SI
+	MOVL    AX, BX
+	SHRL    $0x00, BX
+	ANDL    $0x01, BX
+	SHLQ    $0x05, BX
+
+abssumstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	ADDQ $0x04, SI
+	LEAQ (DI)(R8*8), R8
+
+abssumstretchone:
+	VANDNPD (R8), Y15, Y0
+	VADDPD  Y0, Y12, Y12
+	ADDQ    BX, R8
+	DECL    AX
+	JNE     abssumstretchone
+	DECL    CX
+	JNE     abssumstretchnext
+	VMOVUPD Y12, (DI)(DX*8)
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search3433
+	CMPL    AX, $0x00000010
+	JGE     search3434
+	CMPL    AX, $0x00000008
+	JGE     search3435
+	CMPL    AX, $0x00000004
+	JGE     search3436
+	CMPL    AX, $0x00000002
+	JGE     search3437
+	CMPL    AX, $0x00000001
+	JGE     search3438
+	JMP     end
+
+search3438:
+	JMP add
+
+search3437:
+	CMPL AX, $0x00000003
+	JGE  search3439
+	JMP  sub
+
+search3439:
+	JMP mul
+
+search3436:
+	CMPL AX, $0x00000006
+	JGE  search3440
+	CMPL AX, $0x00000005
+	JGE  search3441
+	JMP  fma
+
+search3441:
+	JMP fnma
+
+search3440:
+	CMPL AX, $0x00000007
+	JGE  search3442
+	JMP  div
+
+search3442:
+	JMP max
+
+search3435:
+	CMPL AX, $0x0000000c
+	JGE  search3443
+	CMPL AX, $0x0000000a
+	JGE  search3444
+	CMPL AX, $0x00000009
+	JGE  search3445
+	JMP  min
+
+search3445:
+	JMP sqrt
+
+search3444:
+	CMPL AX, $0x0000000b
+	JGE  search3446
+	JMP  floor
+
+search3446:
+	JMP select
+
+search3443:
+	CMPL AX, $0x0000000e
+	JGE  search3447
+	CMPL AX, $0x0000000d
+	JGE  search3448
+	JMP  copy
+
+search3448:
+	JMP absmax
+
+search3447:
+	CMPL AX, $0x0000000f
+	JGE  search3449
+	JMP  abssum
+
+search3449:
+	JMP dot
+
+search3434:
+	CMPL AX, $0x00000018
+	JGE  search3450
+	CMPL AX, $0x00000014
+	JGE  search3451
+	CMPL AX, $0x00000012
+	JGE  search3452
+	CMPL AX, $0x00000011
+	JGE  search3453
+	JMP  maxnegproduct
+
+search3453:
+	JMP pivot
+
+search3452:
+	CMPL AX, $0x00000013
+	JGE  search3454
+	JMP  scale
+
+search3454:
+	JMP symmetric
+
+search3451:
+	CMPL AX, $0x00000016
+	JGE  search3455
+	CMPL AX, $0x00000015
+	JGE  search3456
+	JMP  product
+
+search3456:
+	JMP forward
+
+search3455:
+	CMPL AX, $0x00000017
+	JGE  search3457
+	JMP  backward
+
+search3457:
+	JMP lower
+
+search3450:
+	CMPL AX, $0x0000001c
+	JGE  search3458
+	CMPL AX, $0x0000001a
+	JGE  search3459
+	CMPL AX, $0x00000019
+	JGE  search3460
+	JMP  upper
+
+search3460:
+	JMP neg
+
+search3459:
+	CMPL AX, $0x0000001b
+	JGE  search3461
+	JMP  abs
+
+search3461:
+	JMP less
+
+search3458:
+	CMPL AX, $0x0000001e
+	JGE  search3462
+	CMPL AX, $0x0000001d
+	JGE  search3463
+	JMP  atmost
+
+search3463:
+	JMP equal
+
+search3462:
+	CMPL AX, $0x0000001f
+	JGE  search3464
+	JMP  choose
+
+search3464:
+	CMPL AX, $0x00000020
+	JGE  search3465
+	JMP  maximum
+
+search3465:
+	JMP minimum
+
+search3433:
+	CMPL AX, $0x00000033
+	JGE  search3466
+	CMPL AX, $0x0000002a
+	JGE  search3467
+	CMPL AX, $0x00000025
+	JGE  search3468
+	CMPL AX, $0x00000023
+	JGE  search3469
+	CMPL AX, $0x00000022
+	JGE  search3470
+	JMP  and
+
+search3470:
+	JMP or
+
+search3469:
+	CMPL AX, $0x00000024
+	JGE  search3471
+	JMP  shiftup
+
+search3471:
+	JMP shiftdown
+
+search3468:
+	CMPL AX, $0x00000028
+	JGE  search3472
+	CMPL AX, $0x00000026
+	JGE  search3473
+	JMP  row
+
+search3473:
+	JMP rowset
+
+search3472:
+	CMPL AX, $0x00000029
+	JGE  search3474
+	JMP  addstretch
+
+search3474:
+	JMP substretch
+
+search3467:
+	CMPL AX, $0x0000002e
+	JGE  search3475
+	CMPL AX, $0x0000002c
+	JGE  search3476
+	CMPL AX, $0x0000002b
+	JGE  search3477
+	JMP  mulstretch
+
+search3477:
+	JMP fmastretch
+
+search3476:
+	CMPL AX, $0x0000002d
+	JGE  search3478
+	JMP  fnmastretch
+
+search3478:
+	JMP divstretch
+
+search3475:
+	CMPL AX, $0x00000030
+	JGE  search3479
+	CMPL AX, $0x0000002f
+	JGE  search3480
+	JMP  maxstretch
+
+search3480:
+	JMP minstretch
+
+search3479:
+	CMPL AX, $0x00000031
+	JGE  search3481
+	JMP  sqrtstretch
+
+search3481:
+	CMPL AX, $0x00000032
+	JGE  search3482
+	JMP  floorstretch
+
+search3482:
+	JMP selectstretch
+
+search3466:
+	CMPL AX, $0x00000043
+	JGE  search3483
+	CMPL AX, $0x00000037
+	JGE  search3484
+	CMPL AX, $0x00000035
+	JGE  search3485
+	CMPL AX, $0x00000034
+	JGE  search3486
+	JMP  copystretch
+
+search3486:
+	JMP absmaxstretch
+
+search3485:
+	CMPL AX, $0x00000036
+	JGE  search3487
+	JMP  abssumstretch
+
+search3487:
+	JMP dotstretch
+
+search3484:
+	CMPL AX, $0x00000041
+	JGE  search3488
+	CMPL AX, $0x00000040
+	JGE  search3489
+	JMP  maxnegproductstretch
+
+search3489:
+	JMP negstretch
+
+search3488:
+	CMPL AX, $0x00000042
+	JGE  search3490
+	JMP  absstretch
+
+search3490:
+	JMP lessstretch
+
+search3483:
+	CMPL AX, $0x00000047
+	JGE  search3491
+	CMPL AX, $0x00000045
+	JGE  search3492
+	CMPL AX, $0x00000044
+	JGE  search3493
+	JMP  atmoststretch
+
+search3493:
+	JMP equalstretch
+
+search3492:
+	CMPL AX, $0x00000046
+	JGE  search3494
+	JMP  choosestretch
+
+search3494:
+	JMP maximumstretch
+
+search3491:
+	CMPL AX, $0x00000049
+	JGE  search3495
+	CMPL AX, $0x00000048
+	JGE  search3496
+	JMP  minimumstretch
+
+search3496:
+	JMP andstretch
+
+search3495:
+	CMPL AX, $0x0000004a
+	JGE  search3497
+	JMP  orstretch
+
+search3497:
+	CMPL AX, $0x0000004b
+	JGE  search3498
+	JMP  shiftupstretch
+
+search3498:
+	JMP shiftdownstretch
+
+dotstretch:
+	MOVL    (SI), DX
+	ADDQ    $0x04, SI
+	VMOVUPD (DI)(DX*8), Y12
+	MOVL    (SI), AX
+	ADDQ    $0x04, SI
+	MOVL    AX, BX
+	SHRL    $0x00, BX
+	ANDL    $0x01, BX
+	SHLQ    $0x05, BX
+	MOVL    AX, R12
+	SHRL    $0x01, R12
+	ANDL    $0x01, R12
+	SHLQ    $0x05, R12
+
+dotstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	ADDQ $0x08, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+
+dotstretchone:
+	VMOVUPD     (R8), Y0
+	VFMADD231PD (R9), Y0, Y12
+	ADDQ        BX, R8
+	ADDQ        R12, R9
+	DECL        AX
+	JNE         dotstretchone
+	DECL        CX
+	JNE         dotstretchnext
+	VMOVUPD     Y12, (DI)(DX*8)
+	MOVL        (SI), AX
+	MOVL        4(SI), CX
+	ADDQ        $0x08, SI
+	CMPL        AX, $0x00000021
+	JGE         search3499
+	CMPL        AX, $0x00000010
+	JGE         search3500
+	CMPL        AX, $0x00000008
+	JGE         search3501
+	CMPL        AX, $0x00000004
+	JGE         search3502
+	CMPL        AX, $0x00000002
+	JGE         search3503
+	CMPL        AX, $0x00000001
+	JGE         search3504
+	JMP         end
+
+search3504:
+	JMP add
+
+search3503:
+	CMPL AX, $0x00000003
+	JGE  search3505
+	JMP  sub
+
+search3505:
+	JMP mul
+
+search3502:
+	CMPL AX, $0x00000006
+	JGE  search3506
+	CMPL AX, $0x00000005
+	JGE  search3507
+	JMP  fma
+
+search3507:
+	JMP fnma
+
+search3506:
+	CMPL AX, $0x00000007
+	JGE  search3508
+	JMP  div
+
+search3508:
+	JMP max
+
+search3501:
+	CMPL AX, $0x0000000c
+	JGE  search3509
+	CMPL AX, $0x0000000a
+	JGE  search3510
+	CMPL AX, $0x00000009
+	JGE  search3511
+	JMP  min
+
+search3511:
+	JMP sqrt
+
+search3510:
+	CMPL AX, $0x0000000b
+	JGE  search3512
+	JMP  floor
+
+search3512:
+	JMP select
+
+search3509:
+	CMPL AX, $0x0000000e
+	JGE  search3513
+	CMPL AX, $0x0000000d
+	JGE  search3514
+	JMP  copy
+
+search3514:
+	JMP absmax
+
+search3513:
+	CMPL AX, $0x0000000f
+	JGE  search3515
+	JMP  abssum
+
+search3515:
+	JMP dot
+
+search3500:
+	CMPL AX, $0x00000018
+	JGE  search3516
+	CMPL AX, $0x00000014
+	JGE  search3517
+	CMPL AX, $0x00000012
+	JGE  search3518
+	CMPL AX, $0x00000011
+	JGE  search3519
+	JMP  maxnegproduct
+
+search3519:
+	JMP pivot
+
+search3518:
+	CMPL AX, $0x00000013
+	JGE  search3520
+	JMP  scale
+
+search3520:
+	JMP symmetric
+
+search3517:
+	CMPL AX, $0x00000016
+	JGE  search3521
+	CMPL AX, $0x00000015
+	JGE  search3522
+	JMP  product
+
+search3522:
+	JMP forward
+
+search3521:
+	CMPL AX, $0x00000017
+	JGE  search3523
+	JMP  backward
+
+search3523:
+	JMP lower
+
+search3516:
+	CMPL AX, $0x0000001c
+	JGE  search3524
+	CMPL AX, $0x0000001a
+	JGE  search3525
+	CMPL AX, $0x00000019
+	JGE  search3526
+	JMP  upper
+
+search3526:
+	JMP neg
+
+search3525:
+	CMPL AX, $0x0000001b
+	JGE  search3527
+	JMP  abs
+
+search3527:
+	JMP less
+
+search3524:
+	CMPL AX, $0x0000001e
+	JGE  search3528
+	CMPL AX, $0x0000001d
+	JGE  search3529
+	JMP  atmost
+
+search3529:
+	JMP equal
+
+search3528:
+	CMPL AX, $0x0000001f
+	JGE  search3530
+	JMP  choose
+
+search3530:
+	CMPL AX, $0x00000020
+	JGE  search3531
+	JMP  maximum
+
+search3531:
+	JMP minimum
+
+search3499:
+	CMPL AX, $0x00000033
+	JGE  search3532
+	CMPL AX, $0x0000002a
+	JGE  search3533
+	CMPL AX, $0x00000025
+	JGE  search3534
+	CMPL AX, $0x00000023
+	JGE  search3535
+	CMPL AX, $0x00000022
+	JGE  search3536
+	JMP  and
+
+search3536:
+	JMP or
+
+search3535:
+	CMPL AX, $0x00000024
+	JGE  search3537
+	JMP  shiftup
+
+search3537:
+	JMP shiftdown
+
+search3534:
+	CMPL AX, $0x00000028
+	JGE  search3538
+	CMPL AX, $0x00000026
+	JGE  search3539
+	JMP  row
+
+search3539:
+	JMP rowset
+
+search3538:
+	CMPL AX, $0x00000029
+	JGE  search3540
+	JMP  addstretch
+
+search3540:
+	JMP substretch
+
+search3533:
+	CMPL AX, $0x0000002e
+	JGE  search3541
+	CMPL AX, $0x0000002c
+	JGE  search3542
+	CMPL AX, $0x0000002b
+	JGE  search3543
+	JMP  mulstretch
+
+search3543:
+	JMP fmastretch
+
+search3542:
+	CMPL AX, $0x0000002d
+	JGE  search3544
+	JMP  fnmastretch
+
+search3544:
+	JMP divstretch
+
+search3541:
+	CMPL AX, $0x00000030
+	JGE  search3545
+	CMPL AX, $0x0000002f
+	JGE  search3546
+	JMP  maxstretch
+
+search3546:
+	JMP minstretch
+
+search3545:
+	CMPL AX, $0x00000031
+	JGE  search3547
+	JMP  sqrtstretch
+
+search3547:
+	CMPL AX, $0x00000032
+	JGE  search3548
+	JMP  floorstretch
+
+search3548:
+	JMP selectstretch
+
+search3532:
+	CMPL AX, $0x00000043
+	JGE  search3549
+	CMPL AX, $0x00000037
+	JGE  search3550
+	CMPL AX, $0x00000035
+	JGE  search3551
+	CMPL AX, $0x00000034
+	JGE  search3552
+	JMP  copystretch
+
+search3552:
+	JMP absmaxstretch
+
+search3551:
+	CMPL AX, $0x00000036
+	JGE  search3553
+	JMP  abssumstretch
+
+search3553:
+	JMP dotstretch
+
+search3550:
+	CMPL AX, $0x00000041
+	JGE  search3554
+	CMPL AX, $0x00000040
+	JGE  search3555
+	JMP  maxnegproductstretch
+
+search3555:
+	JMP negstretch
+
+search3554:
+	CMPL AX, $0x00000042
+	JGE  search3556
+	JMP  absstretch
+
+search3556:
+	JMP lessstretch
+
+search3549:
+	CMPL AX, $0x00000047
+	JGE  search3557
+	CMPL AX, $0x00000045
+	JGE  search3558
+	CMPL AX, $0x00000044
+	JGE  search3559
+	JMP  atmoststretch
+
+search3559:
+	JMP equalstretch
+
+search3558:
+	CMPL AX, $0x00000046
+	JGE  search3560
+	JMP  choosestretch
+
+search3560:
+	JMP maximumstretch
+
+search3557:
+	CMPL AX, $0x00000049
+	JGE  search3561
+	CMPL AX, $0x00000048
+	JGE  search3562
+	JMP  minimumstretch
+
+search3562:
+	JMP andstretch
+
+search3561:
+	CMPL AX, $0x0000004a
+	JGE  search3563
+	JMP  orstretch
+
+search3563:
+	CMPL AX, $0x0000004b
+	JGE  search3564
+	JMP  shiftupstretch
+
+search3564:
+	JMP shiftdownstretch
+
+maxnegproductstretch:
+	MOVL    (SI), DX
+	ADDQ    $0x04, SI
+	VMOVUPD (DI)(DX*8), Y12
+	MOVL    (SI), AX
+	ADDQ    $0x04, SI
+	MOVL    AX, BX
+	SHRL    $0x00, BX
+	ANDL    $0x01, BX
+	SHLQ    $0x05, BX
+	MOVL    AX, R12
+	SHRL    $0x01, R12
+	ANDL    $0x01, R12
+	SHLQ    $0x05, R12
+
+maxnegproductstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	ADDQ $0x08, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+
+maxnegproductstretchone:
+	VMOVUPD (R8), Y0
+	VMULPD  (R9), Y0, Y0
+	VXORPD  Y15, Y0, Y0
+	VMAXPD  Y0, Y12, Y12
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	DECL    AX
+	JNE     maxnegproductstretchone
+	DECL    CX
+	JNE     maxnegproductstretchnext
+	VMOVUPD Y12, (DI)(DX*8)
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search3565
+	CMPL    AX, $0x00000010
+	JGE     search3566
+	CMPL    AX, $0x00000008
+	JGE     search3567
+	CMPL    AX, $0x00000004
+	JGE     search3568
+	CMPL    AX, $0x00000002
+	JGE     search3569
+	CMPL    AX, $0x00000001
+	JGE     search3570
+	JMP     end
+
+search3570:
+	JMP add
+
+search3569:
+	CMPL AX, $0x00000003
+	JGE  search3571
+	JMP  sub
+
+search3571:
+	JMP mul
+
+search3568:
+	CMPL AX, $0x00000006
+	JGE  search3572
+	CMPL AX, $0x00000005
+	JGE  search3573
+	JMP  fma
+
+search3573:
+	JMP fnma
+
+search3572:
+	CMPL AX, $0x00000007
+	JGE  search3574
+	JMP  div
+
+search3574:
+	JMP max
+
+search3567:
+	CMPL AX, $0x0000000c
+	JGE  search3575
+	CMPL AX, $0x0000000a
+	JGE  search3576
+	CMPL AX, $0x00000009
+	JGE  search3577
+	JMP  min
+
+search3577:
+	JMP sqrt
+
+search3576:
+	CMPL AX, $0x0000000b
+	JGE  search3578
+	JMP  floor
+
+search3578:
+	JMP select
+
+search3575:
+	CMPL AX, $0x0000000e
+	JGE  search3579
+	CMPL AX, $0x0000000d
+	JGE  search3580
+	JMP  copy
+
+search3580:
+	JMP absmax
+
+search3579:
+	CMPL AX, $0x0000000f
+	JGE  search3581
+	JMP  abssum
+
+search3581:
+	JMP dot
+
+search3566:
+	CMPL AX, $0x00000018
+	JGE  search3582
+	CMPL AX, $0x00000014
+	JGE  search3583
+	CMPL AX, $0x00000012
+	JGE  search3584
+	CMPL AX, $0x00000011
+	JGE  search3585
+	JMP  maxnegproduct
+
+search3585:
+	JMP pivot
+
+search3584:
+	CMPL AX, $0x00000013
+	JGE  search3586
+	JMP  scale
+
+search3586:
+	JMP symmetric
+
+search3583:
+	CMPL AX, $0x00000016
+	JGE  search3587
+	CMPL AX, $0x00000015
+	JGE  search3588
+	JMP  product
+
+search3588:
+	JMP forward
+
+search3587:
+	CMPL AX, $0x00000017
+	JGE  search3589
+	JMP  backward
+
+search3589:
+	JMP lower
+
+search3582:
+	CMPL AX, $0x0000001c
+	JGE  search3590
+	CMPL AX, $0x0000001a
+	JGE  search3591
+	CMPL AX, $0x00000019
+	JGE  search3592
+	JMP  upper
+
+search3592:
+	JMP neg
+
+search3591:
+	CMPL AX, $0x0000001b
+	JGE  search3593
+	JMP  abs
+
+search3593:
+	JMP less
+
+search3590:
+	CMPL AX, $0x0000001e
+	JGE  search3594
+	CMPL AX, $0x0000001d
+	JGE  search3595
+	JMP  atmost
+
+search3595:
+	JMP equal
+
+search3594:
+	CMPL AX, $0x0000001f
+	JGE  search3596
+	JMP  choose
+
+search3596:
+	CMPL AX, $0x00000020
+	JGE  search3597
+	JMP  maximum
+
+search3597:
+	JMP minimum
+
+search3565:
+	CMPL AX, $0x00000033
+	JGE  search3598
+	CMPL AX, $0x0000002a
+	JGE  search3599
+	CMPL AX, $0x00000025
+	JGE  search3600
+	CMPL AX, $0x00000023
+	JGE  search3601
+	CMPL AX, $0x00000022
+	JGE  search3602
+	JMP  and
+
+search3602:
+	JMP or
+
+search3601:
+	CMPL AX, $0x00000024
+	JGE  search3603
+	JMP  shiftup
+
+search3603:
+	JMP shiftdown
+
+search3600:
+	CMPL AX, $0x00000028
+	JGE  search3604
+	CMPL AX, $0x00000026
+	JGE  search3605
+	JMP  row
+
+search3605:
+	JMP rowset
+
+search3604:
+	CMPL AX, $0x00000029
+	JGE  search3606
+	JMP  addstretch
+
+search3606:
+	JMP substretch
+
+search3599:
+	CMPL AX, $0x0000002e
+	JGE  search3607
+	CMPL AX, $0x0000002c
+	JGE  search3608
+	CMPL AX, $0x0000002b
+	JGE  search3609
+	JMP  mulstretch
+
+search3609:
+	JMP fmastretch
+
+search3608:
+	CMPL AX, $0x0000002d
+	JGE  search3610
+	JMP  fnmastretch
+
+search3610:
+	JMP divstretch
+
+search3607:
+	CMPL AX, $0x00000030
+	JGE  search3611
+	CMPL AX, $0x0000002f
+	JGE  search3612
+	JMP  maxstretch
+
+search3612:
+	JMP minstretch
+
+search3611:
+	CMPL AX, $0x00000031
+	JGE  search3613
+	JMP  sqrtstretch
+
+search3613:
+	CMPL AX, $0x00000032
+	JGE  search3614
+	JMP  floorstretch
+
+search3614:
+	JMP selectstretch
+
+search3598:
+	CMPL AX, $0x00000043
+	JGE  search3615
+	CMPL AX, $0x00000037
+	JGE  search3616
+	CMPL AX, $0x00000035
+	JGE  search3617
+	CMPL AX, $0x00000034
+	JGE  search3618
+	JMP  copystretch
+
+search3618:
+	JMP absmaxstretch
+
+search3617:
+	CMPL AX, $0x00000036
+	JGE  search3619
+	JMP  abssumstretch
+
+search3619:
+	JMP dotstretch
+
+search3616:
+	CMPL AX, $0x00000041
+	JGE  search3620
+	CMPL AX, $0x00000040
+	JGE  search3621
+	JMP  maxnegproductstretch
+
+search3621:
+	JMP negstretch
+
+search3620:
+	CMPL AX, $0x00000042
+	JGE  search3622
+	JMP  absstretch
+
+search3622:
+	JMP lessstretch
+
+search3615:
+	CMPL AX, $0x00000047
+	JGE  search3623
+	CMPL AX, $0x00000045
+	JGE  search3624
+	CMPL AX, $0x00000044
+	JGE  search3625
+	JMP  atmoststretch
+
+search3625:
+	JMP equalstretch
+
+search3624:
+	CMPL AX, $0x00000046
+	JGE  search3626
+	JMP  choosestretch
+
+search3626:
+	JMP maximumstretch
+
+search3623:
+	CMPL AX, $0x00000049
+	JGE  search3627
+	CMPL AX, $0x00000048
+	JGE  search3628
+	JMP  minimumstretch
+
+search3628:
+	JMP andstretch
+
+search3627:
+	CMPL AX, $0x0000004a
+	JGE  search3629
+	JMP  orstretch
+
+search3629:
+	CMPL AX, $0x0000004b
+	JGE  search3630
+	JMP  shiftupstretch
+
+search3630:
+	JMP shiftdownstretch
+
+negstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+
+negstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	ADDQ $0x08, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+
+negstretchone:
+	VXORPD  (R9), Y15, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	DECL    AX
+	JNE     negstretchone
+	DECL    CX
+	JNE     negstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search3631
+	CMPL    AX, $0x00000010
+	JGE     search3632
+	CMPL    AX, $0x00000008
+	JGE     search3633
+	CMPL    AX, $0x00000004
+	JGE     search3634
+	CMPL    AX, $0x00000002
+	JGE     search3635
+	CMPL    AX, $0x00000001
+	JGE     search3636
+	JMP     end
+
+search3636:
+	JMP add
+
+search3635:
+	CMPL AX, $0x00000003
+	JGE  search3637
+	JMP  sub
+
+search3637:
+	JMP mul
+
+search3634:
+	CMPL AX, $0x00000006
+	JGE  search3638
+	CMPL AX, $0x00000005
+	JGE  search3639
+	JMP  fma
+
+search3639:
+	JMP fnma
+
+search3638:
+	CMPL AX, $0x00000007
+	JGE  search3640
+	JMP  div
+
+search3640:
+	JMP max
+
+search3633:
+	CMPL AX, $0x0000000c
+	JGE  search3641
+	CMPL AX, $0x0000000a
+	JGE  search3642
+	CMPL AX, $0x00000009
+	JGE  search3643
+	JMP  min
+
+search3643:
+	JMP sqrt
+
+search3642:
+	CMPL AX, $0x0000000b
+	JGE  search3644
+	JMP  floor
+
+search3644:
+	JMP select
+
+search3641:
+	CMPL AX, $0x0000000e
+	JGE  search3645
+	CMPL AX, $0x0000000d
+	JGE  search3646
+	JMP  copy
+
+search3646:
+	JMP absmax
+
+search3645:
+	CMPL AX, $0x0000000f
+	JGE  search3647
+	JMP  abssum
+
+search3647:
+	JMP dot
+
+search3632:
+	CMPL AX, $0x00000018
+	JGE  search3648
+	CMPL AX, $0x00000014
+	JGE  search3649
+	CMPL AX, $0x00000012
+	JGE  search3650
+	CMPL AX, $0x00000011
+	JGE  search3651
+	JMP  maxnegproduct
+
+search3651:
+	JMP pivot
+
+search3650:
+	CMPL AX, $0x00000013
+	JGE  search3652
+	JMP  scale
+
+search3652:
+	JMP symmetric
+
+search3649:
+	CMPL AX, $0x00000016
+	JGE  search3653
+	CMPL AX, $0x00000015
+	JGE  search3654
+	JMP  product
+
+search3654:
+	JMP forward
+
+search3653:
+	CMPL AX, $0x00000017
+	JGE  search3655
+	JMP  backward
+
+search3655:
+	JMP lower
+
+search3648:
+	CMPL AX, $0x0000001c
+	JGE  search3656
+	CMPL AX, $0x0000001a
+	JGE  search3657
+	CMPL AX, $0x00000019
+	JGE  search3658
+	JMP  upper
+
+search3658:
+	JMP neg
+
+search3657:
+	CMPL AX, $0x0000001b
+	JGE  search3659
+	JMP  abs
+
+search3659:
+	JMP less
+
+search3656:
+	CMPL AX, $0x0000001e
+	JGE  search3660
+	CMPL AX, $0x0000001d
+	JGE  search3661
+	JMP  atmost
+
+search3661:
+	JMP equal
+
+search3660:
+	CMPL AX, $0x0000001f
+	JGE  search3662
+	JMP  choose
+
+search3662:
+	CMPL AX, $0x00000020
+	JGE  search3663
+	JMP  maximum
+
+search3663:
+	JMP minimum
+
+search3631:
+	CMPL AX, $0x00000033
+	JGE  search3664
+	CMPL AX, $0x0000002a
+	JGE  search3665
+	CMPL AX, $0x00000025
+	JGE  search3666
+	CMPL AX, $0x00000023
+	JGE  search3667
+	CMPL AX, $0x00000022
+	JGE  search3668
+	JMP  and
+
+search3668:
+	JMP or
+
+search3667:
+	CMPL AX, $0x00000024
+	JGE  search3669
+	JMP  shiftup
+
+search3669:
+	JMP shiftdown
+
+search3666:
+	CMPL AX, $0x00000028
+	JGE  search3670
+	CMPL AX, $0x00000026
+	JGE  search3671
+	JMP  row
+
+search3671:
+	JMP rowset
+
+search3670:
+	CMPL AX, $0x00000029
+	JGE  search3672
+	JMP  addstretch
+
+search3672:
+	JMP substretch
+
+search3665:
+	CMPL AX, $0x0000002e
+	JGE  search3673
+	CMPL AX, $0x0000002c
+	JGE  search3674
+	CMPL AX, $0x0000002b
+	JGE  search3675
+	JMP  mulstretch
+
+search3675:
+	JMP fmastretch
+
+search3674:
+	CMPL AX, $0x0000002d
+	JGE  search3676
+	JMP  fnmastretch
+
+search3676:
+	JMP divstretch
+
+search3673:
+	CMPL AX, $0x00000030
+	JGE  search3677
+	CMPL AX, $0x0000002f
+	JGE  search3678
+	JMP  maxstretch
+
+search3678:
+	JMP minstretch
+
+search3677:
+	CMPL AX, $0x00000031
+	JGE  search3679
+	JMP  sqrtstretch
+
+search3679:
+	CMPL AX, $0x00000032
+	JGE  search3680
+	JMP  floorstretch
+
+search3680:
+	JMP selectstretch
+
+search3664:
+	CMPL AX, $0x00000043
+	JGE  search3681
+	CMPL AX, $0x00000037
+	JGE  search3682
+	CMPL AX, $0x00000035
+	JGE  search3683
+	CMPL AX, $0x00000034
+	JGE  search3684
+	JMP  copystretch
+
+search3684:
+	JMP absmaxstretch
+
+search3683:
+	CMPL AX, $0x00000036
+	JGE  search3685
+	JMP  abssumstretch
+
+search3685:
+	JMP dotstretch
+
+search3682:
+	CMPL AX, $0x00000041
+	JGE  search3686
+	CMPL AX, $0x00000040
+	JGE  search3687
+	JMP  maxnegproductstretch
+
+search3687:
+	JMP negstretch
+
+search3686:
+	CMPL AX, $0x00000042
+	JGE  search3688
+	JMP  absstretch
+
+search3688:
+	JMP lessstretch
+
+search3681:
+	CMPL AX, $0x00000047
+	JGE  search3689
+	CMPL AX, $0x00000045
+	JGE  search3690
+	CMPL AX, $0x00000044
+	JGE  search3691
+	JMP  atmoststretch
+
+search3691:
+	JMP equalstretch
+
+search3690:
+	CMPL AX, $0x00000046
+	JGE  search3692
+	JMP  choosestretch
+
+search3692:
+	JMP maximumstretch
+
+search3689:
+	CMPL AX, $0x00000049
+	JGE  search3693
+	CMPL AX, $0x00000048
+	JGE  search3694
+	JMP  minimumstretch
+
+search3694:
+	JMP andstretch
+
+search3693:
+	CMPL AX, $0x0000004a
+	JGE  search3695
+	JMP  orstretch
+
+search3695:
+	CMPL AX, $0x0000004b
+	JGE  search3696
+	JMP  shiftupstretch
+
+search3696:
+	JMP shiftdownstretch
+
+absstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+
+absstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	ADDQ $0x08, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+
+absstretchone:
+	VMOVAPD Y15, Y0
+	VANDNPD (R9), Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	DECL    AX
+	JNE     absstretchone
+	DECL    CX
+	JNE     absstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search3697
+	CMPL    AX, $0x00000010
+	JGE     search3698
+	CMPL    AX, $0x00000008
+	JGE     search3699
+	CMPL    AX, $0x00000004
+	JGE     search3700
+	CMPL    AX, $0x00000002
+	JGE     search3701
+	CMPL    AX, $0x00000001
+	JGE     search3702
+	JMP     end
+
+search3702:
+	JMP add
+
+search3701:
+	CMPL AX, $0x00000003
+	JGE  search3703
+	JMP  sub
+
+search3703:
+	JMP mul
+
+search3700:
+	CMPL AX, $0x00000006
+	JGE  search3704
+	CMPL AX, $0x00000005
+	JGE  search3705
+	JMP  fma
+
+search3705:
+	JMP fnma
+
+search3704:
+	CMPL AX, $0x00000007
+	JGE  search3706
+	JMP  div
+
+search3706:
+	JMP max
+
+search3699:
+	CMPL AX, $0x0000000c
+	JGE  search3707
+	CMPL AX, $0x0000000a
+	JGE  search3708
+	CMPL AX, $0x00000009
+	JGE  search3709
+	JMP  min
+
+search3709:
+	JMP sqrt
+
+search3708:
+	CMPL AX, $0x0000000b
+	JGE  search3710
+	JMP  floor
+
+search3710:
+	JMP select
+
+search3707:
+	CMPL AX, $0x0000000e
+	JGE  search3711
+	CMPL AX, $0x0000000d
+	JGE  search3712
+	JMP  copy
+
+search3712:
+	JMP absmax
+
+search3711:
+	CMPL AX, $0x0000000f
+	JGE  search3713
+	JMP  abssum
+
+search3713:
+	JMP dot
+
+search3698:
+	CMPL AX, $0x00000018
+	JGE  search3714
+	CMPL AX, $0x00000014
+	JGE  search3715
+	CMPL AX, $0x00000012
+	JGE  search3716
+	CMPL AX, $0x00000011
+	JGE  search3717
+	JMP  maxnegproduct
+
+search3717:
+	JMP pivot
+
+search3716:
+	CMPL AX, $0x00000013
+	JGE  search3718
+	JMP  scale
+
+search3718:
+	JMP symmetric
+
+search3715:
+	CMPL AX, $0x00000016
+	JGE  search3719
+	CMPL AX, $0x00000015
+	JGE  search3720
+	JMP  product
+
+search3720:
+	JMP forward
+
+search3719:
+	CMPL AX, $0x00000017
+	JGE  search3721
+	JMP  backward
+
+search3721:
+	JMP lower
+
+search3714:
+	CMPL AX, $0x0000001c
+	JGE  search3722
+	CMPL AX, $0x0000001a
+	JGE  search3723
+	CMPL AX, $0x00000019
+	JGE  search3724
+	JMP  upper
+
+search3724:
+	JMP neg
+
+search3723:
+	CMPL AX, $0x0000001b
+	JGE  search3725
+	JMP  abs
+
+search3725:
+	JMP less
+
+search3722:
+	CMPL AX, $0x0000001e
+	JGE  search3726
+	CMPL AX, $0x0000001d
+	JGE  search3727
+	JMP  atmost
+
+search3727:
+	JMP equal
+
+search3726:
+	CMPL AX, $0x0000001f
+	JGE  search3728
+	JMP  choose
+
+search3728:
+	CMPL AX, $0x00000020
+	JGE  search3729
+	JMP  maximum
+
+search3729:
+	JMP minimum
+
+search3697:
+	CMPL AX, $0x00000033
+	JGE  search3730
+	CMPL AX, $0x0000002a
+	JGE  search3731
+	CMPL AX, $0x00000025
+	JGE  search3732
+	CMPL AX, $0x00000023
+	JGE  search3733
+	CMPL AX, $0x00000022
+	JGE  search3734
+	JMP  and
+
+search3734:
+	JMP or
+
+search3733:
+	CMPL AX, $0x00000024
+	JGE  search3735
+	JMP  shiftup
+
+search3735:
+	JMP shiftdown
+
+search3732:
+	CMPL AX, $0x00000028
+	JGE  search3736
+	CMPL AX, $0x00000026
+	JGE  search3737
+	JMP  row
+
+search3737:
+	JMP rowset
+
+search3736:
+	CMPL AX, $0x00000029
+	JGE  search3738
+	JMP  addstretch
+
+search3738:
+	JMP substretch
+
+search3731:
+	CMPL AX, $0x0000002e
+	JGE  search3739
+	CMPL AX, $0x0000002c
+	JGE  search3740
+	CMPL AX, $0x0000002b
+	JGE  search3741
+	JMP  mulstretch
+
+search3741:
+	JMP fmastretch
+
+search3740:
+	CMPL AX, $0x0000002d
+	JGE  search3742
+	JMP  fnmastretch
+
+search3742:
+	JMP divstretch
+
+search3739:
+	CMPL AX, $0x00000030
+	JGE  search3743
+	CMPL AX, $0x0000002f
+	JGE  search3744
+	JMP  maxstretch
+
+search3744:
+	JMP minstretch
+
+search3743:
+	CMPL AX, $0x00000031
+	JGE  search3745
+	JMP  sqrtstretch
+
+search3745:
+	CMPL AX, $0x00000032
+	JGE  search3746
+	JMP  floorstretch
+
+search3746:
+	JMP selectstretch
+
+search3730:
+	CMPL AX, $0x00000043
+	JGE  search3747
+	CMPL AX, $0x00000037
+	JGE  search3748
+	CMPL AX, $0x00000035
+	JGE  search3749
+	CMPL AX, $0x00000034
+	JGE  search3750
+	JMP  copystretch
+
+search3750:
+	JMP absmaxstretch
+
+search3749:
+	CMPL AX, $0x00000036
+	JGE  search3751
+	JMP  abssumstretch
+
+search3751:
+	JMP dotstretch
+
+search3748:
+	CMPL AX, $0x00000041
+	JGE  search3752
+	CMPL AX, $0x00000040
+	JGE  search3753
+	JMP  maxnegproductstretch
+
+search3753:
+	JMP negstretch
+
+search3752:
+	CMPL AX, $0x00000042
+	JGE  search3754
+	JMP  absstretch
+
+search3754:
+	JMP lessstretch
+
+search3747:
+	CMPL AX, $0x00000047
+	JGE  search3755
+	CMPL AX, $0x00000045
+	JGE  search3756
+	CMPL AX, $0x00000044
+	JGE  search3757
+	JMP  atmoststretch
+
+search3757:
+	JMP equalstretch
+
+search3756:
+	CMPL AX, $0x00000046
+	JGE  search3758
+	JMP  choosestretch
+
+search3758:
+	JMP maximumstretch
+
+search3755:
+	CMPL AX, $0x00000049
+	JGE  search3759
+	CMPL AX, $0x00000048
+	JGE  search3760
+	JMP  minimumstretch
+
+search3760:
+	JMP andstretch
+
+search3759:
+	CMPL AX, $0x0000004a
+	JGE  search3761
+	JMP  orstretch
+
+search3761:
+	CMPL AX, $0x0000004b
+	JGE  search3762
+	JMP  shiftupstretch
+
+search3762:
+	JMP shiftdownstretch
+
+lessstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+
+lessstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	ADDQ $0x0c, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+
+lessstretchone:
+	VMOVUPD (R9), Y0
+	VCMPPD  $0x11, (R10), Y0, Y0
+	VANDPD  Y13, Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	ADDQ    R13, R10
+	DECL    AX
+	JNE     lessstretchone
+	DECL    CX
+	JNE     lessstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search3763
+	CMPL    AX, $0x00000010
+	JGE     search3764
+	CMPL    AX, $0x00000008
+	JGE     search3765
+	CMPL    AX, $0x00000004
+	JGE     search3766
+	CMPL    AX, $0x00000002
+	JGE     search3767
+	CMPL    AX, $0x00000001
+	JGE     search3768
+	JMP     end
+
+search3768:
+	JMP add
+
+search3767:
+	CMPL AX, $0x00000003
+	JGE  search3769
+	JMP  sub
+
+search3769:
+	JMP mul
+
+search3766:
+	CMPL AX, $0x00000006
+	JGE  search3770
+	CMPL AX, $0x00000005
+	JGE  search3771
+	JMP  fma
+
+search3771:
+	JMP fnma
+
+search3770:
+	CMPL AX, $0x00000007
+	JGE  search3772
+	JMP  div
+
+search3772:
+	JMP max
+
+search3765:
+	CMPL AX, $0x0000000c
+	JGE  search3773
+	CMPL AX, $0x0000000a
+	JGE  search3774
+	CMPL AX, $0x00000009
+	JGE  search3775
+	JMP  min
+
+search3775:
+	JMP sqrt
+
+search3774:
+	CMPL AX, $0x0000000b
+	JGE  search3776
+	JMP  floor
+
+search3776:
+	JMP select
+
+search3773:
+	CMPL AX, $0x0000000e
+	JGE  search3777
+	CMPL AX, $0x0000000d
+	JGE  search3778
+	JMP  copy
+
+search3778:
+	JMP absmax
+
+search3777:
+	CMPL AX, $0x0000000f
+	JGE  search3779
+	JMP  abssum
+
+search3779:
+	JMP dot
+
+search3764:
+	CMPL AX, $0x00000018
+	JGE  search3780
+	CMPL AX, $0x00000014
+	JGE  search3781
+	CMPL AX, $0x00000012
+	JGE  search3782
+	CMPL AX, $0x00000011
+	JGE  search3783
+	JMP  maxnegproduct
+
+search3783:
+	JMP pivot
+
+search3782:
+	CMPL AX, $0x00000013
+	JGE  search3784
+	JMP  scale
+
+search3784:
+	JMP symmetric
+
+search3781:
+	CMPL AX, $0x00000016
+	JGE  search3785
+	CMPL AX, $0x00000015
+	JGE  search3786
+	JMP  product
+
+search3786:
+	JMP forward
+
+search3785:
+	CMPL AX, $0x00000017
+	JGE  search3787
+	JMP  backward
+
+search3787:
+	JMP lower
+
+search3780:
+	CMPL AX, $0x0000001c
+	JGE  search3788
+	CMPL AX, $0x0000001a
+	JGE  search3789
+	CMPL AX, $0x00000019
+	JGE  search3790
+	JMP  upper
+
+search3790:
+	JMP neg
+
+search3789:
+	CMPL AX, $0x0000001b
+	JGE  search3791
+	JMP  abs
+
+search3791:
+	JMP less
+
+search3788:
+	CMPL AX, $0x0000001e
+	JGE  search3792
+	CMPL AX, $0x0000001d
+	JGE  search3793
+	JMP  atmost
+
+search3793:
+	JMP equal
+
+search3792:
+	CMPL AX, $0x0000001f
+	JGE  search3794
+	JMP  choose
+
+search3794:
+	CMPL AX, $0x00000020
+	JGE  search3795
+	JMP  maximum
+
+search3795:
+	JMP minimum
+
+search3763:
+	CMPL AX, $0x00000033
+	JGE  search3796
+	CMPL AX, $0x0000002a
+	JGE  search3797
+	CMPL AX, $0x00000025
+	JGE  search3798
+	CMPL AX, $0x00000023
+	JGE  search3799
+	CMPL AX, $0x00000022
+	JGE  search3800
+	JMP  and
+
+search3800:
+	JMP or
+
+search3799:
+	CMPL AX, $0x00000024
+	JGE  search3801
+	JMP  shiftup
+
+search3801:
+	JMP shiftdown
+
+search3798:
+	CMPL AX, $0x00000028
+	JGE  search3802
+	CMPL AX, $0x00000026
+	JGE  search3803
+	JMP  row
+
+search3803:
+	JMP rowset
+
+search3802:
+	CMPL AX, $0x00000029
+	JGE  search3804
+	JMP  addstretch
+
+search3804:
+	JMP substretch
+
+search3797:
+	CMPL AX, $0x0000002e
+	JGE  search3805
+	CMPL AX, $0x0000002c
+	JGE  search3806
+	CMPL AX, $0x0000002b
+	JGE  search3807
+	JMP  mulstretch
+
+search3807:
+	JMP fmastretch
+
+search3806:
+	CMPL AX, $0x0000002d
+	JGE  search3808
+	JMP  fnmastretch
+
+search3808:
+	JMP divstretch
+
+search3805:
+	CMPL AX, $0x00000030
+	JGE  search3809
+	CMPL AX, $0x0000002f
+	JGE  search3810
+	JMP  maxstretch
+
+search3810:
+	JMP minstretch
+
+search3809:
+	CMPL AX, $0x00000031
+	JGE  search3811
+	JMP  sqrtstretch
+
+search3811:
+	CMPL AX, $0x00000032
+	JGE  search3812
+	JMP  floorstretch
+
+search3812:
+	JMP selectstretch
+
+search3796:
+	CMPL AX, $0x00000043
+	JGE  search3813
+	CMPL AX, $0x00000037
+	JGE  search3814
+	CMPL AX, $0x00000035
+	JGE  search3815
+	CMPL AX, $0x00000034
+	JGE  search3816
+	JMP  copystretch
+
+search3816:
+	JMP absmaxstretch
+
+search3815:
+	CMPL AX, $0x00000036
+	JGE  search3817
+	JMP  abssumstretch
+
+search3817:
+	JMP dotstretch
+
+search3814:
+	CMPL AX, $0x00000041
+	JGE  search3818
+	CMPL AX, $0x00000040
+	JGE  search3819
+	JMP  maxnegproductstretch
+
+search3819:
+	JMP negstretch
+
+search3818:
+	CMPL AX, $0x00000042
+	JGE  search3820
+	JMP  absstretch
+
+search3820:
+	JMP lessstretch
+
+search3813:
+	CMPL AX, $0x00000047
+	JGE  search3821
+	CMPL AX, $0x00000045
+	JGE  search3822
+	CMPL AX, $0x00000044
+	JGE  search3823
+	JMP  atmoststretch
+
+search3823:
+	JMP equalstretch
+
+search3822:
+	CMPL AX, $0x00000046
+	JGE  search3824
+	JMP  choosestretch
+
+search3824:
+	JMP maximumstretch
+
+search3821:
+	CMPL AX, $0x00000049
+	JGE  search3825
+	CMPL AX, $0x00000048
+	JGE  search3826
+	JMP  minimumstretch
+
+search3826:
+	JMP andstretch
+
+search3825:
+	CMPL AX, $0x0000004a
+	JGE  search3827
+	JMP  orstretch
+
+search3827:
+	CMPL AX, $0x0000004b
+	JGE  search3828
+	JMP  shiftupstretch
+
+search3828:
+	JMP shiftdownstretch
+
+atmoststretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+
+atmoststretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	ADDQ $0x0c, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+
+atmoststretchone:
+	VMOVUPD (R9), Y0
+	VCMPPD  $0x12, (R10), Y0, Y0
+	VANDPD  Y13, Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	ADDQ    R13, R10
+	DECL    AX
+	JNE     atmoststretchone
+	DECL    CX
+	JNE     atmoststretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search3829
+	CMPL    AX, $0x00000010
+	JGE     search3830
+	CMPL    AX, $0x00000008
+	JGE     search3831
+	CMPL    AX, $0x00000004
+	JGE     search3832
+	CMPL    AX, $0x00000002
+	JGE     search3833
+	CMPL    AX, $0x00000001
+	JGE     search3834
+	JMP     end
+
+search3834:
+	JMP add
+
+search3833:
+	CMPL AX, $0x00000003
+	JGE  search3835
+	JMP  sub
+
+search3835:
+	JMP mul
+
+search3832:
+	CMPL AX, $0x00000006
+	JGE  search3836
+	CMPL AX, $0x00000005
+	JGE  search3837
+	JMP  fma
+
+search3837:
+	JMP fnma
+
+search3836:
+	CMPL AX, $0x00000007
+	JGE  search3838
+	JMP  div
+
+search3838:
+	JMP max
+
+search3831:
+	CMPL AX, $0x0000000c
+	JGE  search3839
+	CMPL AX, $0x0000000a
+	JGE  search3840
+	CMPL AX, $0x00000009
+	JGE  search3841
+	JMP  min
+
+search3841:
+	JMP sqrt
+
+search3840:
+	CMPL AX, $0x0000000b
+	JGE  search3842
+	JMP  floor
+
+search3842:
+	JMP select
+
+search3839:
+	CMPL AX, $0x0000000e
+	JGE  search3843
+	CMPL AX, $0x0000000d
+	JGE  search3844
+	JMP  copy
+
+search3844:
+	JMP absmax
+
+search3843:
+	CMPL AX, $0x0000000f
+	JGE  search3845
+	JMP  abssum
+
+search3845:
+	JMP dot
+
+search3830:
+	CMPL AX, $0x00000018
+	JGE  search3846
+	CMPL AX, $0x00000014
+	JGE  search3847
+	CMPL AX, $0x00000012
+	JGE  search3848
+	CMPL AX, $0x00000011
+	JGE  search3849
+	JMP  maxnegproduct
+
+search3849:
+	JMP pivot
+
+search3848:
+	CMPL AX, $0x00000013
+	JGE  search3850
+	JMP  scale
+
+search3850:
+	JMP symmetric
+
+search3847:
+	CMPL AX, $0x00000016
+	JGE  search3851
+	CMPL AX, $0x00000015
+	JGE  search3852
+	JMP  product
+
+search3852:
+	JMP forward
+
+search3851:
+	CMPL AX, $0x00000017
+	JGE  search3853
+	JMP  backward
+
+search3853:
+	JMP lower
+
+search3846:
+	CMPL AX, $0x0000001c
+	JGE  search3854
+	CMPL AX, $0x0000001a
+	JGE  search3855
+	CMPL AX, $0x00000019
+	JGE  search3856
+	JMP  upper
+
+search3856:
+	JMP neg
+
+search3855:
+	CMPL AX, $0x0000001b
+	JGE  search3857
+	JMP  abs
+
+search3857:
+	JMP less
+
+search3854:
+	CMPL AX, $0x0000001e
+	JGE  search3858
+	CMPL AX, $0x0000001d
+	JGE  search3859
+	JMP  atmost
+
+search3859:
+	JMP equal
+
+search3858:
+	CMPL AX, $0x0000001f
+	JGE  search3860
+	JMP  choose
+
+search3860:
+	CMPL AX, $0x00000020
+	JGE  search3861
+	JMP  maximum
+
+search3861:
+	JMP minimum
+
+search3829:
+	CMPL AX, $0x00000033
+	JGE  search3862
+	CMPL AX, $0x0000002a
+	JGE  search3863
+	CMPL AX, $0x00000025
+	JGE  search3864
+	CMPL AX, $0x00000023
+	JGE  search3865
+	CMPL AX, $0x00000022
+	JGE  search3866
+	JMP  and
+
+search3866:
+	JMP or
+
+search3865:
+	CMPL AX, $0x00000024
+	JGE  search3867
+	JMP  shiftup
+
+search3867:
+	JMP shiftdown
+
+search3864:
+	CMPL AX, $0x00000028
+	JGE  search3868
+	CMPL AX, $0x00000026
+	JGE  search3869
+	JMP  row
+
+search3869:
+	JMP rowset
+
+search3868:
+	CMPL AX, $0x00000029
+	JGE  search3870
+	JMP  addstretch
+
+search3870:
+	JMP substretch
+
+search3863:
+	CMPL AX, $0x0000002e
+	JGE  search3871
+	CMPL AX, $0x0000002c
+	JGE  search3872
+	CMPL AX, $0x0000002b
+	JGE  search3873
+	JMP  mulstretch
+
+search3873:
+	JMP fmastretch
+
+search3872:
+	CMPL AX, $0x0000002d
+	JGE  search3874
+	JMP  fnmastretch
+
+search3874:
+	JMP divstretch
+
+search3871:
+	CMPL AX, $0x00000030
+	JGE  search3875
+	CMPL AX, $0x0000002f
+	JGE  search3876
+	JMP  maxstretch
+
+search3876:
+	JMP minstretch
+
+search3875:
+	CMPL AX, $0x00000031
+	JGE  search3877
+	JMP  sqrtstretch
+
+search3877:
+	CMPL AX, $0x00000032
+	JGE  search3878
+	JMP  floorstretch
+
+search3878:
+	JMP selectstretch
+
+search3862:
+	CMPL AX, $0x00000043
+	JGE  search3879
+	CMPL AX, $0x00000037
+	JGE  search3880
+	CMPL AX, $0x00000035
+	JGE  search3881
+	CMPL AX, $0x00000034
+	JGE  search3882
+	JMP  copystretch
+
+search3882:
+	JMP absmaxstretch
+
+search3881:
+	CMPL AX, $0x00000036
+	JGE  search3883
+	JMP  abssumstretch
+
+search3883:
+	JMP dotstretch
+
+search3880:
+	CMPL AX, $0x00000041
+	JGE  search3884
+	CMPL AX, $0x00000040
+	JGE  search3885
+	JMP  maxnegproductstretch
+
+search3885:
+	JMP negstretch
+
+search3884:
+	CMPL AX, $0x00000042
+	JGE  search3886
+	JMP  absstretch
+
+search3886:
+	JMP lessstretch
+
+search3879:
+	CMPL AX, $0x00000047
+	JGE  search3887
+	CMPL AX, $0x00000045
+	JGE  search3888
+	CMPL AX, $0x00000044
+	JGE  search3889
+	JMP  atmoststretch
+
+search3889:
+	JMP equalstretch
+
+search3888:
+	CMPL AX, $0x00000046
+	JGE  search3890
+	JMP  choosestretch
+
+search3890:
+	JMP maximumstretch
+
+search3887:
+	CMPL AX, $0x00000049
+	JGE  search3891
+	CMPL AX, $0x00000048
+	JGE  search3892
+	JMP  minimumstretch
+
+search3892:
+	JMP andstretch
+
+search3891:
+	CMPL AX, $0x0000004a
+	JGE  search3893
+	JMP  orstretch
+
+search3893:
+	CMPL AX, $0x0000004b
+	JGE  search3894
+	JMP  shiftupstretch
+
+search3894:
+	JMP shiftdownstretch
+
+equalstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+
+equalstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	ADDQ $0x0c, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+
+equalstretchone:
+	VMOVUPD (R9), Y0
+	VCMPPD  $0x00, (R10), Y0, Y0
+	VANDPD  Y13, Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	ADDQ    R13, R10
+	DECL    AX
+	JNE     equalstretchone
+	DECL    CX
+	JNE     equalstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search3895
+	CMPL    AX, $0x00000010
+	JGE     search3896
+	CMPL    AX, $0x00000008
+	JGE     search3897
+	CMPL    AX, $0x00000004
+	JGE     search3898
+	CMPL    AX, $0x00000002
+	JGE     search3899
+	CMPL    AX, $0x00000001
+	JGE     search3900
+	JMP     end
+
+search3900:
+	JMP add
+
+search3899:
+	CMPL AX, $0x00000003
+	JGE  search3901
+	JMP  sub
+
+search3901:
+	JMP mul
+
+search3898:
+	CMPL AX, $0x00000006
+	JGE  search3902
+	CMPL AX, $0x00000005
+	JGE  search3903
+	JMP  fma
+
+search3903:
+	JMP fnma
+
+search3902:
+	CMPL AX, $0x00000007
+	JGE  search3904
+	JMP  div
+
+search3904:
+	JMP max
+
+search3897:
+	CMPL AX, $0x0000000c
+	JGE  search3905
+	CMPL AX, $0x0000000a
+	JGE  search3906
+	CMPL AX, $0x00000009
+	JGE  search3907
+	JMP  min
+
+search3907:
+	JMP sqrt
+
+search3906:
+	CMPL AX, $0x0000000b
+	JGE  search3908
+	JMP  floor
+
+search3908:
+	JMP select
+
+search3905:
+	CMPL AX, $0x0000000e
+	JGE  search3909
+	CMPL AX, $0x0000000d
+	JGE  search3910
+	JMP  copy
+
+search3910:
+	JMP absmax
+
+search3909:
+	CMPL AX, $0x0000000f
+	JGE  search3911
+	JMP  abssum
+
+search3911:
+	JMP dot
+
+search3896:
+	CMPL AX, $0x00000018
+	JGE  search3912
+	CMPL AX, $0x00000014
+	JGE  search3913
+	CMPL AX, $0x00000012
+	JGE  search3914
+	CMPL AX, $0x00000011
+	JGE  search3915
+	JMP  maxnegproduct
+
+search3915:
+	JMP pivot
+
+search3914:
+	CMPL AX, $0x00000013
+	JGE  search3916
+	JMP  scale
+
+search3916:
+	JMP symmetric
+
+search3913:
+	CMPL AX, $0x00000016
+	JGE  search3917
+	CMPL AX, $0x00000015
+	JGE  search3918
+	JMP  product
+
+search3918:
+	JMP forward
+
+search3917:
+	CMPL AX, $0x00000017
+	JGE  search3919
+	JMP  backward
+
+search3919:
+	JMP lower
+
+search3912:
+	CMPL AX, $0x0000001c
+	JGE  search3920
+	CMPL AX, $0x0000001a
+	JGE  search3921
+	CMPL AX, $0x00000019
+	JGE  search3922
+	JMP  upper
+
+search3922:
+	JMP neg
+
+search3921:
+	CMPL AX, $0x0000001b
+	JGE  search3923
+	JMP  abs
+
+search3923:
+	JMP less
+
+search3920:
+	CMPL AX, $0x0000001e
+	JGE  search3924
+	CMPL AX, $0x0000001d
+	JGE  search3925
+	JMP  atmost
+
+search3925:
+	JMP equal
+
+search3924:
+	CMPL AX, $0x0000001f
+	JGE  search3926
+	JMP  choose
+
+search3926:
+	CMPL AX, $0x00000020
+	JGE  search3927
+	JMP  maximum
+
+search3927:
+	JMP minimum
+
+search3895:
+	CMPL AX, $0x00000033
+	JGE  search3928
+	CMPL AX, $0x0000002a
+	JGE  search3929
+	CMPL AX, $0x00000025
+	JGE  search3930
+	CMPL AX, $0x00000023
+	JGE  search3931
+	CMPL AX, $0x00000022
+	JGE  search3932
+	JMP  and
+
+search3932:
+	JMP or
+
+search3931:
+	CMPL AX, $0x00000024
+	JGE  search3933
+	JMP  shiftup
+
+search3933:
+	JMP shiftdown
+
+search3930:
+	CMPL AX, $0x00000028
+	JGE  search3934
+	CMPL AX, $0x00000026
+	JGE  search3935
+	JMP  row
+
+search3935:
+	JMP rowset
+
+search3934:
+	CMPL AX, $0x00000029
+	JGE  search3936
+	JMP  addstretch
+
+search3936:
+	JMP substretch
+
+search3929:
+	CMPL AX, $0x0000002e
+	JGE  search3937
+	CMPL AX, $0x0000002c
+	JGE  search3938
+	CMPL AX, $0x0000002b
+	JGE  search3939
+	JMP  mulstretch
+
+search3939:
+	JMP fmastretch
+
+search3938:
+	CMPL AX, $0x0000002d
+	JGE  search3940
+	JMP  fnmastretch
+
+search3940:
+	JMP divstretch
+
+search3937:
+	CMPL AX, $0x00000030
+	JGE  search3941
+	CMPL AX, $0x0000002f
+	JGE  search3942
+	JMP  maxstretch
+
+search3942:
+	JMP minstretch
+
+search3941:
+	CMPL AX, $0x00000031
+	JGE  search3943
+	JMP  sqrtstretch
+
+search3943:
+	CMPL AX, $0x00000032
+	JGE  search3944
+	JMP  floorstretch
+
+search3944:
+	JMP selectstretch
+
+search3928:
+	CMPL AX, $0x00000043
+	JGE  search3945
+	CMPL AX, $0x00000037
+	JGE  search3946
+	CMPL AX, $0x00000035
+	JGE  search3947
+	CMPL AX, $0x00000034
+	JGE  search3948
+	JMP  copystretch
+
+search3948:
+	JMP absmaxstretch
+
+search3947:
+	CMPL AX, $0x00000036
+	JGE  search3949
+	JMP  abssumstretch
+
+search3949:
+	JMP dotstretch
+
+search3946:
+	CMPL AX, $0x00000041
+	JGE  search3950
+	CMPL AX, $0x00000040
+	JGE  search3951
+	JMP  maxnegproductstretch
+
+search3951:
+	JMP negstretch
+
+search3950:
+	CMPL AX, $0x00000042
+	JGE  search3952
+	JMP  absstretch
+
+search3952:
+	JMP lessstretch
+
+search3945:
+	CMPL AX, $0x00000047
+	JGE  search3953
+	CMPL AX, $0x00000045
+	JGE  search3954
+	CMPL AX, $0x00000044
+	JGE  search3955
+	JMP  atmoststretch
+
+search3955:
+	JMP equalstretch
+
+search3954:
+	CMPL AX, $0x00000046
+	JGE  search3956
+	JMP  choosestretch
+
+search3956:
+	JMP maximumstretch
+
+search3953:
+	CMPL AX, $0x00000049
+	JGE  search3957
+	CMPL AX, $0x00000048
+	JGE  search3958
+	JMP  minimumstretch
+
+search3958:
+	JMP andstretch
+
+search3957:
+	CMPL AX, $0x0000004a
+	JGE  search3959
+	JMP  orstretch
+
+search3959:
+	CMPL AX, $0x0000004b
+	JGE  search3960
+	JMP  shiftupstretch
+
+search3960:
+	JMP shiftdownstretch
+
+choosestretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+	MOVL AX, R14
+	SHRL $0x03, R14
+	ANDL $0x01, R14
+	SHLQ $0x05, R14
+
+choosestretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	MOVL 12(SI), R11
+	ADDQ $0x10, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+	LEAQ (DI)(R11*8), R11
+
+choosestretchone:
+	VMOVUPD   (R9), Y0
+	VMOVUPD   (R11), Y1
+	VCMPPD    $0x04, Y14, Y0, Y0
+	VBLENDVPD Y0, (R10), Y1, Y1
+	VMOVUPD   Y1, (R8)
+	ADDQ      BX, R8
+	ADDQ      R12, R9
+	ADDQ      R13, R10
+	ADDQ      R14, R11
+	DECL      AX
+	JNE       choosestretchone
+	DECL      CX
+	JNE       choosestretchnext
+	MOVL      (SI), AX
+	MOVL      4(SI), CX
+	ADDQ      $0x08, SI
+	CMPL      AX, $0x00000021
+	JGE       search3961
+	CMPL      AX, $0x00000010
+	JGE       search3962
+	CMPL      AX, $0x00000008
+	JGE       search3963
+	CMPL      AX, $0x00000004
+	JGE       search3964
+	CMPL      AX, $0x00000002
+	JGE       search3965
+	CMPL      AX, $0x00000001
+	JGE       search3966
+	JMP       end
+
+search3966:
+	JMP add
+
+search3965:
+	CMPL AX, $0x00000003
+	JGE  search3967
+	JMP  sub
+
+search3967:
+	JMP mul
+
+search3964:
+	CMPL AX, $0x00000006
+	JGE  search3968
+	CMPL AX, $0x00000005
+	JGE  search3969
+	JMP  fma
+
+search3969:
+	JMP fnma
+
+search3968:
+	CMPL AX, $0x00000007
+	JGE  search3970
+	JMP  div
+
+search3970:
+	JMP max
+
+search3963:
+	CMPL AX, $0x0000000c
+	JGE  search3971
+	CMPL AX, $0x0000000a
+	JGE  search3972
+	CMPL AX, $0x00000009
+	JGE  search3973
+	JMP  min
+
+search3973:
+	JMP sqrt
+
+search3972:
+	CMPL AX, $0x0000000b
+	JGE  search3974
+	JMP  floor
+
+search3974:
+	JMP select
+
+search3971:
+	CMPL AX, $0x0000000e
+	JGE  search3975
+	CMPL AX, $0x0000000d
+	JGE  search3976
+	JMP  copy
+
+search3976:
+	JMP absmax
+
+search3975:
+	CMPL AX, $0x0000000f
+	JGE  search3977
+	JMP  abssum
+
+search3977:
+	JMP dot
+
+search3962:
+	CMPL AX, $0x00000018
+	JGE  search3978
+	CMPL AX, $0x00000014
+	JGE  search3979
+	CMPL AX, $0x00000012
+	JGE  search3980
+	CMPL AX, $0x00000011
+	JGE  search3981
+	JMP  maxnegproduct
+
+search3981:
+	JMP pivot
+
+search3980:
+	CMPL AX, $0x00000013
+	JGE  search3982
+	JMP  scale
+
+search3982:
+	JMP symmetric
+
+search3979:
+	CMPL AX, $0x00000016
+	JGE  search3983
+	CMPL AX, $0x00000015
+	JGE  search3984
+	JMP  product
+
+search3984:
+	JMP forward
+
+search3983:
+	CMPL AX, $0x00000017
+	JGE  search3985
+	JMP  backward
+
+search3985:
+	JMP lower
+
+search3978:
+	CMPL AX, $0x0000001c
+	JGE  search3986
+	CMPL AX, $0x0000001a
+	JGE  search3987
+	CMPL AX, $0x00000019
+	JGE  search3988
+	JMP  upper
+
+search3988:
+	JMP neg
+
+search3987:
+	CMPL AX, $0x0000001b
+	JGE  search3989
+	JMP  abs
+
+search3989:
+	JMP less
+
+search3986:
+	CMPL AX, $0x0000001e
+	JGE  search3990
+	CMPL AX, $0x0000001d
+	JGE  search3991
+	JMP  atmost
+
+search3991:
+	JMP equal
+
+search3990:
+	CMPL AX, $0x0000001f
+	JGE  search3992
+	JMP  choose
+
+search3992:
+	CMPL AX, $0x00000020
+	JGE  search3993
+	JMP  maximum
+
+search3993:
+	JMP minimum
+
+search3961:
+	CMPL AX, $0x00000033
+	JGE  search3994
+	CMPL AX, $0x0000002a
+	JGE  search3995
+	CMPL AX, $0x00000025
+	JGE  search3996
+	CMPL AX, $0x00000023
+	JGE  search3997
+	CMPL AX, $0x00000022
+	JGE  search3998
+	JMP  and
+
+search3998:
+	JMP or
+
+search3997:
+	CMPL AX, $0x00000024
+	JGE  search3999
+	JMP  shiftup
+
+search3999:
+	JMP shiftdown
+
+search3996:
+	CMPL AX, $0x00000028
+	JGE  search4000
+	CMPL AX, $0x00000026
+	JGE  search4001
+	JMP  row
+
+search4001:
+	JMP rowset
+
+search4000:
+	CMPL AX, $0x00000029
+	JGE  search4002
+	JMP  addstretch
+
+search4002:
+	JMP substretch
+
+search3995:
+	CMPL AX, $0x0000002e
+	JGE  search4003
+	CMPL AX, $0x0000002c
+	JGE  search4004
+	CMPL AX, $0x0000002b
+	JGE  search4005
+	JMP  mulstretch
+
+search4005:
+	JMP fmastretch
+
+search4004:
+	CMPL AX, $0x0000002d
+	JGE  search4006
+	JMP  fnmastretch
+
+search4006:
+	JMP divstretch
+
+search4003:
+	CMPL AX, $0x00000030
+	JGE  search4007
+	CMPL AX, $0x0000002f
+	JGE  search4008
+	JMP  maxstretch
+
+search4008:
+	JMP minstretch
+
+search4007:
+	CMPL AX, $0x00000031
+	JGE  search4009
+	JMP  sqrtstretch
+
+search4009:
+	CMPL AX, $0x00000032
+	JGE  search4010
+	JMP  floorstretch
+
+search4010:
+	JMP selectstretch
+
+search3994:
+	CMPL AX, $0x00000043
+	JGE  search4011
+	CMPL AX, $0x00000037
+	JGE  search4012
+	CMPL AX, $0x00000035
+	JGE  search4013
+	CMPL AX, $0x00000034
+	JGE  search4014
+	JMP  copystretch
+
+search4014:
+	JMP absmaxstretch
+
+search4013:
+	CMPL AX, $0x00000036
+	JGE  search4015
+	JMP  abssumstretch
+
+search4015:
+	JMP dotstretch
+
+search4012:
+	CMPL AX, $0x00000041
+	JGE  search4016
+	CMPL AX, $0x00000040
+	JGE  search4017
+	JMP  maxnegproductstretch
+
+search4017:
+	JMP negstretch
+
+search4016:
+	CMPL AX, $0x00000042
+	JGE  search4018
+	JMP  absstretch
+
+search4018:
+	JMP lessstretch
+
+search4011:
+	CMPL AX, $0x00000047
+	JGE  search4019
+	CMPL AX, $0x00000045
+	JGE  search4020
+	CMPL AX, $0x00000044
+	JGE  search4021
+	JMP  atmoststretch
+
+search4021:
+	JMP equalstretch
+
+search4020:
+	CMPL AX, $0x00000046
+	JGE  search4022
+	JMP  choosestretch
+
+search4022:
+	JMP maximumstretch
+
+search4019:
+	CMPL AX, $0x00000049
+	JGE  search4023
+	CMPL AX, $0x00000048
+	JGE  search4024
+	JMP  minimumstretch
+
+search4024:
+	JMP andstretch
+
+search4023:
+	CMPL AX, $0x0000004a
+	JGE  search4025
+	JMP  orstretch
+
+search4025:
+	CMPL AX, $0x0000004b
+	JGE  search4026
+	JMP  shiftupstretch
+
+search4026:
+	JMP shiftdownstretch
+
+maximumstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+
+maximumstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	ADDQ $0x0c, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+
+maximumstretchone:
+	VMOVUPD   (R9), Y0
+	VMOVUPD   (R10), Y1
+	VMAXPD    Y1, Y0, Y2
+	VMAXPD    Y0, Y1, Y3
+	VANDPD    Y3, Y2, Y2
+	VADDPD    Y1, Y0, Y3
+	VCMPPD    $0x03, Y1, Y0, Y0
+	VBLENDVPD Y0, Y3, Y2, Y2
+	VMOVUPD   Y2, (R8)
+	ADDQ      BX, R8
+	ADDQ      R12, R9
+	ADDQ      R13, R10
+	DECL      AX
+	JNE       maximumstretchone
+	DECL      CX
+	JNE       maximumstretchnext
+	MOVL      (SI), AX
+	MOVL      4(SI), CX
+	ADDQ      $0x08, SI
+	CMPL      AX, $0x00000021
+	JGE       search4027
+	CMPL      AX, $0x00000010
+	JGE       search4028
+	CMPL      AX, $0x00000008
+	JGE       search4029
+	CMPL      AX, $0x00000004
+	JGE       search4030
+	CMPL      AX, $0x00000002
+	JGE       search4031
+	CMPL      AX, $0x00000001
+	JGE       search4032
+	JMP       end
+
+search4032:
+	JMP add
+
+search4031:
+	CMPL AX, $0x00000003
+	JGE  search4033
+	JMP  sub
+
+search4033:
+	JMP mul
+
+search4030:
+	CMPL AX, $0x00000006
+	JGE  search4034
+	CMPL AX, $0x00000005
+	JGE  search4035
+	JMP  fma
+
+search4035:
+	JMP fnma
+
+search4034:
+	CMPL AX, $0x00000007
+	JGE  search4036
+	JMP  div
+
+search4036:
+	JMP max
+
+search4029:
+	CMPL AX, $0x0000000c
+	JGE  search4037
+	CMPL AX, $0x0000000a
+	JGE  search4038
+	CMPL AX, $0x00000009
+	JGE  search4039
+	JMP  min
+
+search4039:
+	JMP sqrt
+
+search4038:
+	CMPL AX, $0x0000000b
+	JGE  search4040
+	JMP  floor
+
+search4040:
+	JMP select
+
+search4037:
+	CMPL AX, $0x0000000e
+	JGE  search4041
+	CMPL AX, $0x0000000d
+	JGE  search4042
+	JMP  copy
+
+search4042:
+	JMP absmax
+
+search4041:
+	CMPL AX, $0x0000000f
+	JGE  search4043
+	JMP  abssum
+
+search4043:
+	JMP dot
+
+search4028:
+	CMPL AX, $0x00000018
+	JGE  search4044
+	CMPL AX, $0x00000014
+	JGE  search4045
+	CMPL AX, $0x00000012
+	JGE  search4046
+	CMPL AX, $0x00000011
+	JGE  search4047
+	JMP  maxnegproduct
+
+search4047:
+	JMP pivot
+
+search4046:
+	CMPL AX, $0x00000013
+	JGE  search4048
+	JMP  scale
+
+search4048:
+	JMP symmetric
+
+search4045:
+	CMPL AX, $0x00000016
+	JGE  search4049
+	CMPL AX, $0x00000015
+	JGE  search4050
+	JMP  product
+
+search4050:
+	JMP forward
+
+search4049:
+	CMPL AX, $0x00000017
+	JGE  search4051
+	JMP  backward
+
+search4051:
+	JMP lower
+
+search4044:
+	CMPL AX, $0x0000001c
+	JGE  search4052
+	CMPL AX, $0x0000001a
+	JGE  search4053
+	CMPL AX, $0x00000019
+	JGE  search4054
+	JMP  upper
+
+search4054:
+	JMP neg
+
+search4053:
+	CMPL AX, $0x0000001b
+	JGE  search4055
+	JMP  abs
+
+search4055:
+	JMP less
+
+search4052:
+	CMPL AX, $0x0000001e
+	JGE  search4056
+	CMPL AX, $0x0000001d
+	JGE  search4057
+	JMP  atmost
+
+search4057:
+	JMP equal
+
+search4056:
+	CMPL AX, $0x0000001f
+	JGE  search4058
+	JMP  choose
+
+search4058:
+	CMPL AX, $0x00000020
+	JGE  search4059
+	JMP  maximum
+
+search4059:
+	JMP minimum
+
+search4027:
+	CMPL AX, $0x00000033
+	JGE  search4060
+	CMPL AX, $0x0000002a
+	JGE  search4061
+	CMPL AX, $0x00000025
+	JGE  search4062
+	CMPL AX, $0x00000023
+	JGE  search4063
+	CMPL AX, $0x00000022
+	JGE  search4064
+	JMP  and
+
+search4064:
+	JMP or
+
+search4063:
+	CMPL AX, $0x00000024
+	JGE  search4065
+	JMP  shiftup
+
+search4065:
+	JMP shiftdown
+
+search4062:
+	CMPL AX, $0x00000028
+	JGE  search4066
+	CMPL AX, $0x00000026
+	JGE  search4067
+	JMP  row
+
+search4067:
+	JMP rowset
+
+search4066:
+	CMPL AX, $0x00000029
+	JGE  search4068
+	JMP  addstretch
+
+search4068:
+	JMP substretch
+
+search4061:
+	CMPL AX, $0x0000002e
+	JGE  search4069
+	CMPL AX, $0x0000002c
+	JGE  search4070
+	CMPL AX, $0x0000002b
+	JGE  search4071
+	JMP  mulstretch
+
+search4071:
+	JMP fmastretch
+
+search4070:
+	CMPL AX, $0x0000002d
+	JGE  search4072
+	JMP  fnmastretch
+
+search4072:
+	JMP divstretch
+
+search4069:
+	CMPL AX, $0x00000030
+	JGE  search4073
+	CMPL AX, $0x0000002f
+	JGE  search4074
+	JMP  maxstretch
+
+search4074:
+	JMP minstretch
+
+search4073:
+	CMPL AX, $0x00000031
+	JGE  search4075
+	JMP  sqrtstretch
+
+search4075:
+	CMPL AX, $0x00000032
+	JGE  search4076
+	JMP  floorstretch
+
+search4076:
+	JMP selectstretch
+
+search4060:
+	CMPL AX, $0x00000043
+	JGE  search4077
+	CMPL AX, $0x00000037
+	JGE  search4078
+	CMPL AX, $0x00000035
+	JGE  search4079
+	CMPL AX, $0x00000034
+	JGE  search4080
+	JMP  copystretch
+
+search4080:
+	JMP absmaxstretch
+
+search4079:
+	CMPL AX, $0x00000036
+	JGE  search4081
+	JMP  abssumstretch
+
+search4081:
+	JMP dotstretch
+
+search4078:
+	CMPL AX, $0x00000041
+	JGE  search4082
+	CMPL AX, $0x00000040
+	JGE  search4083
+	JMP  maxnegproductstretch
+
+search4083:
+	JMP negstretch
+
+search4082:
+	CMPL AX, $0x00000042
+	JGE  search4084
+	JMP  absstretch
+
+search4084:
+	JMP lessstretch
+
+search4077:
+	CMPL AX, $0x00000047
+	JGE  search4085
+	CMPL AX, $0x00000045
+	JGE  search4086
+	CMPL AX, $0x00000044
+	JGE  search4087
+	JMP  atmoststretch
+
+search4087:
+	JMP equalstretch
+
+search4086:
+	CMPL AX, $0x00000046
+	JGE  search4088
+	JMP  choosestretch
+
+search4088:
+	JMP maximumstretch
+
+search4085:
+	CMPL AX, $0x00000049
+	JGE  search4089
+	CMPL AX, $0x00000048
+	JGE  search4090
+	JMP  minimumstretch
+
+search4090:
+	JMP andstretch
+
+search4089:
+	CMPL AX, $0x0000004a
+	JGE  search4091
+	JMP  orstretch
+
+search4091:
+	CMPL AX, $0x0000004b
+	JGE  search4092
+	JMP  shiftupstretch
+
+search4092:
+	JMP shiftdownstretch
+
+minimumstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+
+minimumstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	ADDQ $0x0c, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+
+minimumstretchone:
+	VMOVUPD   (R9), Y0
+	VMOVUPD   (R10), Y1
+	VMINPD    Y1, Y0, Y2
+	VMINPD    Y0, Y1, Y3
+	VORPD     Y3, Y2, Y2
+	VADDPD    Y1, Y0, Y3
+	VCMPPD    $0x03, Y1, Y0, Y0
+	VBLENDVPD Y0, Y3, Y2, Y2
+	VMOVUPD   Y2, (R8)
+	ADDQ      BX, R8
+	ADDQ      R12, R9
+	ADDQ      R13, R10
+	DECL      AX
+	JNE       minimumstretchone
+	DECL      CX
+	JNE       minimumstretchnext
+	MOVL      (SI), AX
+	MOVL      4(SI), CX
+	ADDQ      $0x08, SI
+	CMPL      AX, $0x00000021
+	JGE       search4093
+	CMPL      AX, $0x00000010
+	JGE       search4094
+	CMPL      AX, $0x00000008
+	JGE       search4095
+	CMPL      AX, $0x00000004
+	JGE       search4096
+	CMPL      AX, $0x00000002
+	JGE       search4097
+	CMPL      AX, $0x00000001
+	JGE       search4098
+	JMP       end
+
+search4098:
+	JMP add
+
+search4097:
+	CMPL AX, $0x00000003
+	JGE  search4099
+	JMP  sub
+
+search4099:
+	JMP mul
+
+search4096:
+	CMPL AX, $0x00000006
+	JGE  search4100
+	CMPL AX, $0x00000005
+	JGE  search4101
+	JMP  fma
+
+search4101:
+	JMP fnma
+
+search4100:
+	CMPL AX, $0x00000007
+	JGE  search4102
+	JMP  div
+
+search4102:
+	JMP max
+
+search4095:
+	CMPL AX, $0x0000000c
+	JGE  search4103
+	CMPL AX, $0x0000000a
+	JGE  search4104
+	CMPL AX, $0x00000009
+	JGE  search4105
+	JMP  min
+
+search4105:
+	JMP sqrt
+
+search4104:
+	CMPL AX, $0x0000000b
+	JGE  search4106
+	JMP  floor
+
+search4106:
+	JMP select
+
+search4103:
+	CMPL AX, $0x0000000e
+	JGE  search4107
+	CMPL AX, $0x0000000d
+	JGE  search4108
+	JMP  copy
+
+search4108:
+	JMP absmax
+
+search4107:
+	CMPL AX, $0x0000000f
+	JGE  search4109
+	JMP  abssum
+
+search4109:
+	JMP dot
+
+search4094:
+	CMPL AX, $0x00000018
+	JGE  search4110
+	CMPL AX, $0x00000014
+	JGE  search4111
+	CMPL AX, $0x00000012
+	JGE  search4112
+	CMPL AX, $0x00000011
+	JGE  search4113
+	JMP  maxnegproduct
+
+search4113:
+	JMP pivot
+
+search4112:
+	CMPL AX, $0x00000013
+	JGE  search4114
+	JMP  scale
+
+search4114:
+	JMP symmetric
+
+search4111:
+	CMPL AX, $0x00000016
+	JGE  search4115
+	CMPL AX, $0x00000015
+	JGE  search4116
+	JMP  product
+
+search4116:
+	JMP forward
+
+search4115:
+	CMPL AX, $0x00000017
+	JGE  search4117
+	JMP  backward
+
+search4117:
+	JMP lower
+
+search4110:
+	CMPL AX, $0x0000001c
+	JGE  search4118
+	CMPL AX, $0x0000001a
+	JGE  search4119
+	CMPL AX, $0x00000019
+	JGE  search4120
+	JMP  upper
+
+search4120:
+	JMP neg
+
+search4119:
+	CMPL AX, $0x0000001b
+	JGE  search4121
+	JMP  abs
+
+search4121:
+	JMP less
+
+search4118:
+	CMPL AX, $0x0000001e
+	JGE  search4122
+	CMPL AX, $0x0000001d
+	JGE  search4123
+	JMP  atmost
+
+search4123:
+	JMP equal
+
+search4122:
+	CMPL AX, $0x0000001f
+	JGE  search4124
+	JMP  choose
+
+search4124:
+	CMPL AX, $0x00000020
+	JGE  search4125
+	JMP  maximum
+
+search4125:
+	JMP minimum
+
+search4093:
+	CMPL AX, $0x00000033
+	JGE  search4126
+	CMPL AX, $0x0000002a
+	JGE  search4127
+	CMPL AX, $0x00000025
+	JGE  search4128
+	CMPL AX, $0x00000023
+	JGE  search4129
+	CMPL AX, $0x00000022
+	JGE  search4130
+	JMP  and
+
+search4130:
+	JMP or
+
+search4129:
+	CMPL AX, $0x00000024
+	JGE  search4131
+	JMP  shiftup
+
+search4131:
+	JMP shiftdown
+
+search4128:
+	CMPL AX, $0x00000028
+	JGE  search4132
+	CMPL AX, $0x00000026
+	JGE  search4133
+	JMP  row
+
+search4133:
+	JMP rowset
+
+search4132:
+	CMPL AX, $0x00000029
+	JGE  search4134
+	JMP  addstretch
+
+search4134:
+	JMP substretch
+
+search4127:
+	CMPL AX, $0x0000002e
+	JGE  search4135
+	CMPL AX, $0x0000002c
+	JGE  search4136
+	CMPL AX, $0x0000002b
+	JGE  search4137
+	JMP  mulstretch
+
+search4137:
+	JMP fmastretch
+
+search4136:
+	CMPL AX, $0x0000002d
+	JGE  search4138
+	JMP  fnmastretch
+
+search4138:
+	JMP divstretch
+
+search4135:
+	CMPL AX, $0x00000030
+	JGE  search4139
+	CMPL AX, $0x0000002f
+	JGE  search4140
+	JMP  maxstretch
+
+search4140:
+	JMP minstretch
+
+search4139:
+	CMPL AX, $0x00000031
+	JGE  search4141
+	JMP  sqrtstretch
+
+search4141:
+	CMPL AX, $0x00000032
+	JGE  search4142
+	JMP  floorstretch
+
+search4142:
+	JMP selectstretch
+
+search4126:
+	CMPL AX, $0x00000043
+	JGE  search4143
+	CMPL AX, $0x00000037
+	JGE  search4144
+	CMPL AX, $0x00000035
+	JGE  search4145
+	CMPL AX, $0x00000034
+	JGE  search4146
+	JMP  copystretch
+
+search4146:
+	JMP absmaxstretch
+
+search4145:
+	CMPL AX, $0x00000036
+	JGE  search4147
+	JMP  abssumstretch
+
+search4147:
+	JMP dotstretch
+
+search4144:
+	CMPL AX, $0x00000041
+	JGE  search4148
+	CMPL AX, $0x00000040
+	JGE  search4149
+	JMP  maxnegproductstretch
+
+search4149:
+	JMP negstretch
+
+search4148:
+	CMPL AX, $0x00000042
+	JGE  search4150
+	JMP  absstretch
+
+search4150:
+	JMP lessstretch
+
+search4143:
+	CMPL AX, $0x00000047
+	JGE  search4151
+	CMPL AX, $0x00000045
+	JGE  search4152
+	CMPL AX, $0x00000044
+	JGE  search4153
+	JMP  atmoststretch
+
+search4153:
+	JMP equalstretch
+
+search4152:
+	CMPL AX, $0x00000046
+	JGE  search4154
+	JMP  choosestretch
+
+search4154:
+	JMP maximumstretch
+
+search4151:
+	CMPL AX, $0x00000049
+	JGE  search4155
+	CMPL AX, $0x00000048
+	JGE  search4156
+	JMP  minimumstretch
+
+search4156:
+	JMP andstretch
+
+search4155:
+	CMPL AX, $0x0000004a
+	JGE  search4157
+	JMP  orstretch
+
+search4157:
+	CMPL AX, $0x0000004b
+	JGE  search4158
+	JMP  shiftupstretch
+
+search4158:
+	JMP shiftdownstretch
+
+andstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+
+andstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	ADDQ $0x0c, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+
+andstretchone:
+	VMOVUPD (R9), Y0
+	VANDPD  (R10), Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	ADDQ    R13, R10
+	DECL    AX
+	JNE     andstretchone
+	DECL    CX
+	JNE     andstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search4159
+	CMPL    AX, $0x00000010
+	JGE     search4160
+	CMPL    AX, $0x00000008
+	JGE     search4161
+	CMPL    AX, $0x00000004
+	JGE     search4162
+	CMPL    AX, $0x00000002
+	JGE     search4163
+	CMPL    AX, $0x00000001
+	JGE     search4164
+	JMP     end
+
+search4164:
+	JMP add
+
+search4163:
+	CMPL AX, $0x00000003
+	JGE  search4165
+	JMP  sub
+
+search4165:
+	JMP mul
+
+search4162:
+	CMPL AX, $0x00000006
+	JGE  search4166
+	CMPL AX, $0x00000005
+	JGE  search4167
+	JMP  fma
+
+search4167:
+	JMP fnma
+
+search4166:
+	CMPL AX, $0x00000007
+	JGE  search4168
+	JMP  div
+
+search4168:
+	JMP max
+
+search4161:
+	CMPL AX, $0x0000000c
+	JGE  search4169
+	CMPL AX, $0x0000000a
+	JGE  search4170
+	CMPL AX, $0x00000009
+	JGE  search4171
+	JMP  min
+
+search4171:
+	JMP sqrt
+
+search4170:
+	CMPL AX, $0x0000000b
+	JGE  search4172
+	JMP  floor
+
+search4172:
+	JMP select
+
+search4169:
+	CMPL AX, $0x0000000e
+	JGE  search4173
+	CMPL AX, $0x0000000d
+	JGE  search4174
+	JMP  copy
+
+search4174:
+	JMP absmax
+
+search4173:
+	CMPL AX, $0x0000000f
+	JGE  search4175
+	JMP  abssum
+
+search4175:
+	JMP dot
+
+search4160:
+	CMPL AX, $0x00000018
+	JGE  search4176
+	CMPL AX, $0x00000014
+	JGE  search4177
+	CMPL AX, $0x00000012
+	JGE  search4178
+	CMPL AX, $0x00000011
+	JGE  search4179
+	JMP  maxnegproduct
+
+search4179:
+	JMP pivot
+
+search4178:
+	CMPL AX, $0x00000013
+	JGE  search4180
+	JMP  scale
+
+search4180:
+	JMP symmetric
+
+search4177:
+	CMPL AX, $0x00000016
+	JGE  search4181
+	CMPL AX, $0x00000015
+	JGE  search4182
+	JMP  product
+
+search4182:
+	JMP forward
+
+search4181:
+	CMPL AX, $0x00000017
+	JGE  search4183
+	JMP  backward
+
+search4183:
+	JMP lower
+
+search4176:
+	CMPL AX, $0x0000001c
+	JGE  search4184
+	CMPL AX, $0x0000001a
+	JGE  search4185
+	CMPL AX, $0x00000019
+	JGE  search4186
+	JMP  upper
+
+search4186:
+	JMP neg
+
+search4185:
+	CMPL AX, $0x0000001b
+	JGE  search4187
+	JMP  abs
+
+search4187:
+	JMP less
+
+search4184:
+	CMPL AX, $0x0000001e
+	JGE  search4188
+	CMPL AX, $0x0000001d
+	JGE  search4189
+	JMP  atmost
+
+search4189:
+	JMP equal
+
+search4188:
+	CMPL AX, $0x0000001f
+	JGE  search4190
+	JMP  choose
+
+search4190:
+	CMPL AX, $0x00000020
+	JGE  search4191
+	JMP  maximum
+
+search4191:
+	JMP minimum
+
+search4159:
+	CMPL AX, $0x00000033
+	JGE  search4192
+	CMPL AX, $0x0000002a
+	JGE  search4193
+	CMPL AX, $0x00000025
+	JGE  search4194
+	CMPL AX, $0x00000023
+	JGE  search4195
+	CMPL AX, $0x00000022
+	JGE  search4196
+	JMP  and
+
+search4196:
+	JMP or
+
+search4195:
+	CMPL AX, $0x00000024
+	JGE  search4197
+	JMP  shiftup
+
+search4197:
+	JMP shiftdown
+
+search4194:
+	CMPL AX, $0x00000028
+	JGE  search4198
+	CMPL AX, $0x00000026
+	JGE  search4199
+	JMP  row
+
+search4199:
+	JMP rowset
+
+search4198:
+	CMPL AX, $0x00000029
+	JGE  search4200
+	JMP  addstretch
+
+search4200:
+	JMP substretch
+
+search4193:
+	CMPL AX, $0x0000002e
+	JGE  search4201
+	CMPL AX, $0x0000002c
+	JGE  search4202
+	CMPL AX, $0x0000002b
+	JGE  search4203
+	JMP  mulstretch
+
+search4203:
+	JMP fmastretch
+
+search4202:
+	CMPL AX, $0x0000002d
+	JGE  search4204
+	JMP  fnmastretch
+
+search4204:
+	JMP divstretch
+
+search4201:
+	CMPL AX, $0x00000030
+	JGE  search4205
+	CMPL AX, $0x0000002f
+	JGE  search4206
+	JMP  maxstretch
+
+search4206:
+	JMP minstretch
+
+search4205:
+	CMPL AX, $0x00000031
+	JGE  search4207
+	JMP  sqrtstretch
+
+search4207:
+	CMPL AX, $0x00000032
+	JGE  search4208
+	JMP  floorstretch
+
+search4208:
+	JMP selectstretch
+
+search4192:
+	CMPL AX, $0x00000043
+	JGE  search4209
+	CMPL AX, $0x00000037
+	JGE  search4210
+	CMPL AX, $0x00000035
+	JGE  search4211
+	CMPL AX, $0x00000034
+	JGE  search4212
+	JMP  copystretch
+
+search4212:
+	JMP absmaxstretch
+
+search4211:
+	CMPL AX, $0x00000036
+	JGE  search4213
+	JMP  abssumstretch
+
+search4213:
+	JMP dotstretch
+
+search4210:
+	CMPL AX, $0x00000041
+	JGE  search4214
+	CMPL AX, $0x00000040
+	JGE  search4215
+	JMP  maxnegproductstretch
+
+search4215:
+	JMP negstretch
+
+search4214:
+	CMPL AX, $0x00000042
+	JGE  search4216
+	JMP  absstretch
+
+search4216:
+	JMP lessstretch
+
+search4209:
+	CMPL AX, $0x00000047
+	JGE  search4217
+	CMPL AX, $0x00000045
+	JGE  search4218
+	CMPL AX, $0x00000044
+	JGE  search4219
+	JMP  atmoststretch
+
+search4219:
+	JMP equalstretch
+
+search4218:
+	CMPL AX, $0x00000046
+	JGE  search4220
+	JMP  choosestretch
+
+search4220:
+	JMP maximumstretch
+
+search4217:
+	CMPL AX, $0x00000049
+	JGE  search4221
+	CMPL AX, $0x00000048
+	JGE  search4222
+	JMP  minimumstretch
+
+search4222:
+	JMP andstretch
+
+search4221:
+	CMPL AX, $0x0000004a
+	JGE  search4223
+	JMP  orstretch
+
+search4223:
+	CMPL AX, $0x0000004b
+	JGE  search4224
+	JMP  shiftupstretch
+
+search4224:
+	JMP shiftdownstretch
+
+orstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+	MOVL AX, R13
+	SHRL $0x02, R13
+	ANDL $0x01, R13
+	SHLQ $0x05, R13
+
+orstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	MOVL 8(SI), R10
+	ADDQ $0x0c, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+	LEAQ (DI)(R10*8), R10
+
+orstretchone:
+	VMOVUPD (R9), Y0
+	VORPD   (R10), Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	ADDQ    R13, R10
+	DECL    AX
+	JNE     orstretchone
+	DECL    CX
+	JNE     orstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search4225
+	CMPL    AX, $0x00000010
+	JGE     search4226
+	CMPL    AX, $0x00000008
+	JGE     search4227
+	CMPL    AX, $0x00000004
+	JGE     search4228
+	CMPL    AX, $0x00000002
+	JGE     search4229
+	CMPL    AX, $0x00000001
+	JGE     search4230
+	JMP     end
+
+search4230:
+	JMP add
+
+search4229:
+	CMPL AX, $0x00000003
+	JGE  search4231
+	JMP  sub
+
+search4231:
+	JMP mul
+
+search4228:
+	CMPL AX, $0x00000006
+	JGE  search4232
+	CMPL AX, $0x00000005
+	JGE  search4233
+	JMP  fma
+
+search4233:
+	JMP fnma
+
+search4232:
+	CMPL AX, $0x00000007
+	JGE  search4234
+	JMP  div
+
+search4234:
+	JMP max
+
+search4227:
+	CMPL AX, $0x0000000c
+	JGE  search4235
+	CMPL AX, $0x0000000a
+	JGE  search4236
+	CMPL AX, $0x00000009
+	JGE  search4237
+	JMP  min
+
+search4237:
+	JMP sqrt
+
+search4236:
+	CMPL AX, $0x0000000b
+	JGE  search4238
+	JMP  floor
+
+search4238:
+	JMP select
+
+search4235:
+	CMPL AX, $0x0000000e
+	JGE  search4239
+	CMPL AX, $0x0000000d
+	JGE  search4240
+	JMP  copy
+
+search4240:
+	JMP absmax
+
+search4239:
+	CMPL AX, $0x0000000f
+	JGE  search4241
+	JMP  abssum
+
+search4241:
+	JMP dot
+
+search4226:
+	CMPL AX, $0x00000018
+	JGE  search4242
+	CMPL AX, $0x00000014
+	JGE  search4243
+	CMPL AX, $0x00000012
+	JGE  search4244
+	CMPL AX, $0x00000011
+	JGE  search4245
+	JMP  maxnegproduct
+
+search4245:
+	JMP pivot
+
+search4244:
+	CMPL AX, $0x00000013
+	JGE  search4246
+	JMP  scale
+
+search4246:
+	JMP symmetric
+
+search4243:
+	CMPL AX, $0x00000016
+	JGE  search4247
+	CMPL AX, $0x00000015
+	JGE  search4248
+	JMP  product
+
+search4248:
+	JMP forward
+
+search4247:
+	CMPL AX, $0x00000017
+	JGE  search4249
+	JMP  backward
+
+search4249:
+	JMP lower
+
+search4242:
+	CMPL AX, $0x0000001c
+	JGE  search4250
+	CMPL AX, $0x0000001a
+	JGE  search4251
+	CMPL AX, $0x00000019
+	JGE  search4252
+	JMP  upper
+
+search4252:
+	JMP neg
+
+search4251:
+	CMPL AX, $0x0000001b
+	JGE  search4253
+	JMP  abs
+
+search4253:
+	JMP less
+
+search4250:
+	CMPL AX, $0x0000001e
+	JGE  search4254
+	CMPL AX, $0x0000001d
+	JGE  search4255
+	JMP  atmost
+
+search4255:
+	JMP equal
+
+search4254:
+	CMPL AX, $0x0000001f
+	JGE  search4256
+	JMP  choose
+
+search4256:
+	CMPL AX, $0x00000020
+	JGE  search4257
+	JMP  maximum
+
+search4257:
+	JMP minimum
+
+search4225:
+	CMPL AX, $0x00000033
+	JGE  search4258
+	CMPL AX, $0x0000002a
+	JGE  search4259
+	CMPL AX, $0x00000025
+	JGE  search4260
+	CMPL AX, $0x00000023
+	JGE  search4261
+	CMPL AX, $0x00000022
+	JGE  search4262
+	JMP  and
+
+search4262:
+	JMP or
+
+search4261:
+	CMPL AX, $0x00000024
+	JGE  search4263
+	JMP  shiftup
+
+search4263:
+	JMP shiftdown
+
+search4260:
+	CMPL AX, $0x00000028
+	JGE  search4264
+	CMPL AX, $0x00000026
+	JGE  search4265
+	JMP  row
+
+search4265:
+	JMP rowset
+
+search4264:
+	CMPL AX, $0x00000029
+	JGE  search4266
+	JMP  addstretch
+
+search4266:
+	JMP substretch
+
+search4259:
+	CMPL AX, $0x0000002e
+	JGE  search4267
+	CMPL AX, $0x0000002c
+	JGE  search4268
+	CMPL AX, $0x0000002b
+	JGE  search4269
+	JMP  mulstretch
+
+search4269:
+	JMP fmastretch
+
+search4268:
+	CMPL AX, $0x0000002d
+	JGE  search4270
+	JMP  fnmastretch
+
+search4270:
+	JMP divstretch
+
+search4267:
+	CMPL AX, $0x00000030
+	JGE  search4271
+	CMPL AX, $0x0000002f
+	JGE  search4272
+	JMP  maxstretch
+
+search4272:
+	JMP minstretch
+
+search4271:
+	CMPL AX, $0x00000031
+	JGE  search4273
+	JMP  sqrtstretch
+
+search4273:
+	CMPL AX, $0x00000032
+	JGE  search4274
+	JMP  floorstretch
+
+search4274:
+	JMP selectstretch
+
+search4258:
+	CMPL AX, $0x00000043
+	JGE  search4275
+	CMPL AX, $0x00000037
+	JGE  search4276
+	CMPL AX, $0x00000035
+	JGE  search4277
+	CMPL AX, $0x00000034
+	JGE  search4278
+	JMP  copystretch
+
+search4278:
+	JMP absmaxstretch
+
+search4277:
+	CMPL AX, $0x00000036
+	JGE  search4279
+	JMP  abssumstretch
+
+search4279:
+	JMP dotstretch
+
+search4276:
+	CMPL AX, $0x00000041
+	JGE  search4280
+	CMPL AX, $0x00000040
+	JGE  search4281
+	JMP  maxnegproductstretch
+
+search4281:
+	JMP negstretch
+
+search4280:
+	CMPL AX, $0x00000042
+	JGE  search4282
+	JMP  absstretch
+
+search4282:
+	JMP lessstretch
+
+search4275:
+	CMPL AX, $0x00000047
+	JGE  search4283
+	CMPL AX, $0x00000045
+	JGE  search4284
+	CMPL AX, $0x00000044
+	JGE  search4285
+	JMP  atmoststretch
+
+search4285:
+	JMP equalstretch
+
+search4284:
+	CMPL AX, $0x00000046
+	JGE  search4286
+	JMP  choosestretch
+
+search4286:
+	JMP maximumstretch
+
+search4283:
+	CMPL AX, $0x00000049
+	JGE  search4287
+	CMPL AX, $0x00000048
+	JGE  search4288
+	JMP  minimumstretch
+
+search4288:
+	JMP andstretch
+
+search4287:
+	CMPL AX, $0x0000004a
+	JGE  search4289
+	JMP  orstretch
+
+search4289:
+	CMPL AX, $0x0000004b
+	JGE  search4290
+	JMP  shiftupstretch
+
+search4290:
+	JMP shiftdownstretch
+
+shiftupstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+
+shiftupstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	ADDQ $0x08, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+
+shiftupstretchone:
+	VMOVUPD (R9), Y0
+	VPSLLQ  $0x34, Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	DECL    AX
+	JNE     shiftupstretchone
+	DECL    CX
+	JNE     shiftupstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search4291
+	CMPL    AX, $0x00000010
+	JGE     search4292
+	CMPL    AX, $0x00000008
+	JGE     search4293
+	CMPL    AX, $0x00000004
+	JGE     search4294
+	CMPL    AX, $0x00000002
+	JGE     search4295
+	CMPL    AX, $0x00000001
+	JGE     search4296
+	JMP     end
+
+search4296:
+	JMP add
+
+search4295:
+	CMPL AX, $0x00000003
+	JGE  search4297
+	JMP  sub
+
+search4297:
+	JMP mul
+
+search4294:
+	CMPL AX, $0x00000006
+	JGE  search4298
+	CMPL AX, $0x00000005
+	JGE  search4299
+	JMP  fma
+
+search4299:
+	JMP fnma
+
+search4298:
+	CMPL AX, $0x00000007
+	JGE  search4300
+	JMP  div
+
+search4300:
+	JMP max
+
+search4293:
+	CMPL AX, $0x0000000c
+	JGE  search4301
+	CMPL AX, $0x0000000a
+	JGE  search4302
+	CMPL AX, $0x00000009
+	JGE  search4303
+	JMP  min
+
+search4303:
+	JMP sqrt
+
+search4302:
+	CMPL AX, $0x0000000b
+	JGE  search4304
+	JMP  floor
+
+search4304:
+	JMP select
+
+search4301:
+	CMPL AX, $0x0000000e
+	JGE  search4305
+	CMPL AX, $0x0000000d
+	JGE  search4306
+	JMP  copy
+
+search4306:
+	JMP absmax
+
+search4305:
+	CMPL AX, $0x0000000f
+	JGE  search4307
+	JMP  abssum
+
+search4307:
+	JMP dot
+
+search4292:
+	CMPL AX, $0x00000018
+	JGE  search4308
+	CMPL AX, $0x00000014
+	JGE  search4309
+	CMPL AX, $0x00000012
+	JGE  search4310
+	CMPL AX, $0x00000011
+	JGE  search4311
+	JMP  maxnegproduct
+
+search4311:
+	JMP pivot
+
+search4310:
+	CMPL AX, $0x00000013
+	JGE  search4312
+	JMP  scale
+
+search4312:
+	JMP symmetric
+
+search4309:
+	CMPL AX, $0x00000016
+	JGE  search4313
+	CMPL AX, $0x00000015
+	JGE  search4314
+	JMP  product
+
+search4314:
+	JMP forward
+
+search4313:
+	CMPL AX, $0x00000017
+	JGE  search4315
+	JMP  backward
+
+search4315:
+	JMP lower
+
+search4308:
+	CMPL AX, $0x0000001c
+	JGE  search4316
+	CMPL AX, $0x0000001a
+	JGE  search4317
+	CMPL AX, $0x00000019
+	JGE  search4318
+	JMP  upper
+
+search4318:
+	JMP neg
+
+search4317:
+	CMPL AX, $0x0000001b
+	JGE  search4319
+	JMP  abs
+
+search4319:
+	JMP less
+
+search4316:
+	CMPL AX, $0x0000001e
+	JGE  search4320
+	CMPL AX, $0x0000001d
+	JGE  search4321
+	JMP  atmost
+
+search4321:
+	JMP equal
+
+search4320:
+	CMPL AX, $0x0000001f
+	JGE  search4322
+	JMP  choose
+
+search4322:
+	CMPL AX, $0x00000020
+	JGE  search4323
+	JMP  maximum
+
+search4323:
+	JMP minimum
+
+search4291:
+	CMPL AX, $0x00000033
+	JGE  search4324
+	CMPL AX, $0x0000002a
+	JGE  search4325
+	CMPL AX, $0x00000025
+	JGE  search4326
+	CMPL AX, $0x00000023
+	JGE  search4327
+	CMPL AX, $0x00000022
+	JGE  search4328
+	JMP  and
+
+search4328:
+	JMP or
+
+search4327:
+	CMPL AX, $0x00000024
+	JGE  search4329
+	JMP  shiftup
+
+search4329:
+	JMP shiftdown
+
+search4326:
+	CMPL AX, $0x00000028
+	JGE  search4330
+	CMPL AX, $0x00000026
+	JGE  search4331
+	JMP  row
+
+search4331:
+	JMP rowset
+
+search4330:
+	CMPL AX, $0x00000029
+	JGE  search4332
+	JMP  addstretch
+
+search4332:
+	JMP substretch
+
+search4325:
+	CMPL AX, $0x0000002e
+	JGE  search4333
+	CMPL AX, $0x0000002c
+	JGE  search4334
+	CMPL AX, $0x0000002b
+	JGE  search4335
+	JMP  mulstretch
+
+search4335:
+	JMP fmastretch
+
+search4334:
+	CMPL AX, $0x0000002d
+	JGE  search4336
+	JMP  fnmastretch
+
+search4336:
+	JMP divstretch
+
+search4333:
+	CMPL AX, $0x00000030
+	JGE  search4337
+	CMPL AX, $0x0000002f
+	JGE  search4338
+	JMP  maxstretch
+
+search4338:
+	JMP minstretch
+
+search4337:
+	CMPL AX, $0x00000031
+	JGE  search4339
+	JMP  sqrtstretch
+
+search4339:
+	CMPL AX, $0x00000032
+	JGE  search4340
+	JMP  floorstretch
+
+search4340:
+	JMP selectstretch
+
+search4324:
+	CMPL AX, $0x00000043
+	JGE  search4341
+	CMPL AX, $0x00000037
+	JGE  search4342
+	CMPL AX, $0x00000035
+	JGE  search4343
+	CMPL AX, $0x00000034
+	JGE  search4344
+	JMP  copystretch
+
+search4344:
+	JMP absmaxstretch
+
+search4343:
+	CMPL AX, $0x00000036
+	JGE  search4345
+	JMP  abssumstretch
+
+search4345:
+	JMP dotstretch
+
+search4342:
+	CMPL AX, $0x00000041
+	JGE  search4346
+	CMPL AX, $0x00000040
+	JGE  search4347
+	JMP  maxnegproductstretch
+
+search4347:
+	JMP negstretch
+
+search4346:
+	CMPL AX, $0x00000042
+	JGE  search4348
+	JMP  absstretch
+
+search4348:
+	JMP lessstretch
+
+search4341:
+	CMPL AX, $0x00000047
+	JGE  search4349
+	CMPL AX, $0x00000045
+	JGE  search4350
+	CMPL AX, $0x00000044
+	JGE  search4351
+	JMP  atmoststretch
+
+search4351:
+	JMP equalstretch
+
+search4350:
+	CMPL AX, $0x00000046
+	JGE  search4352
+	JMP  choosestretch
+
+search4352:
+	JMP maximumstretch
+
+search4349:
+	CMPL AX, $0x00000049
+	JGE  search4353
+	CMPL AX, $0x00000048
+	JGE  search4354
+	JMP  minimumstretch
+
+search4354:
+	JMP andstretch
+
+search4353:
+	CMPL AX, $0x0000004a
+	JGE  search4355
+	JMP  orstretch
+
+search4355:
+	CMPL AX, $0x0000004b
+	JGE  search4356
+	JMP  shiftupstretch
+
+search4356:
+shiftdownstretch:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL AX, BX
+	SHRL $0x00, BX
+	ANDL $0x01, BX
+	SHLQ $0x05, BX
+	MOVL AX, R12
+	SHRL $0x01, R12
+	ANDL $0x01, R12
+	SHLQ $0x05, R12
+
+shiftdownstretchnext:
+	MOVL (SI), AX
+	ADDQ $0x04, SI
+	MOVL (SI), R8
+	MOVL 4(SI), R9
+	ADDQ $0x08, SI
+	LEAQ (DI)(R8*8), R8
+	LEAQ (DI)(R9*8), R9
+
+shiftdownstretchone:
+	VMOVUPD (R9), Y0
+	VPSRLQ  $0x34, Y0, Y0
+	VMOVUPD Y0, (R8)
+	ADDQ    BX, R8
+	ADDQ    R12, R9
+	DECL    AX
+	JNE     shiftdownstretchone
+	DECL    CX
+	JNE     shiftdownstretchnext
+	MOVL    (SI), AX
+	MOVL    4(SI), CX
+	ADDQ    $0x08, SI
+	CMPL    AX, $0x00000021
+	JGE     search4357
+	CMPL    AX, $0x00000010
+	JGE     search4358
+	CMPL    AX, $0x00000008
+	JGE     search4359
+	CMPL    AX, $0x00000004
+	JGE     search4360
+	CMPL    AX, $0x00000002
+	JGE     search4361
+	CMPL    AX, $0x00000001
+	JGE     search4362
+	JMP     end
+
+search4362:
+	JMP add
+
+search4361:
+	CMPL AX, $0x00000003
+	JGE  search4363
+	JMP  sub
+
+search4363:
+	JMP mul
+
+search4360:
+	CMPL AX, $0x00000006
+	JGE  search4364
+	CMPL AX, $0x00000005
+	JGE  search4365
+	JMP  fma
+
+search4365:
+	JMP fnma
+
+search4364:
+	CMPL AX, $0x00000007
+	JGE  search4366
+	JMP  div
+
+search4366:
+	JMP max
+
+search4359:
+	CMPL AX, $0x0000000c
+	JGE  search4367
+	CMPL AX, $0x0000000a
+	JGE  search4368
+	CMPL AX, $0x00000009
+	JGE  search4369
+	JMP  min
+
+search4369:
+	JMP sqrt
+
+search4368:
+	CMPL AX, $0x0000000b
+	JGE  search4370
+	JMP  floor
+
+search4370:
+	JMP select
+
+search4367:
+	CMPL AX, $0x0000000e
+	JGE  search4371
+	CMPL AX, $0x0000000d
+	JGE  search4372
+	JMP  copy
+
+search4372:
+	JMP absmax
+
+search4371:
+	CMPL AX, $0x0000000f
+	JGE  search4373
+	JMP  abssum
+
+search4373:
+	JMP dot
+
+search4358:
+	CMPL AX, $0x00000018
+	JGE  search4374
+	CMPL AX, $0x00000014
+	JGE  search4375
+	CMPL AX, $0x00000012
+	JGE  search4376
+	CMPL AX, $0x00000011
+	JGE  search4377
+	JMP  maxnegproduct
+
+search4377:
+	JMP pivot
+
+search4376:
+	CMPL AX, $0x00000013
+	JGE  search4378
+	JMP  scale
+
+search4378:
+	JMP symmetric
+
+search4375:
+	CMPL AX, $0x00000016
+	JGE  search4379
+	CMPL AX, $0x00000015
+	JGE  search4380
+	JMP  product
+
+search4380:
+	JMP forward
+
+search4379:
+	CMPL AX, $0x00000017
+	JGE  search4381
+	JMP  backward
+
+search4381:
+	JMP lower
+
+search4374:
+	CMPL AX, $0x0000001c
+	JGE  search4382
+	CMPL AX, $0x0000001a
+	JGE  search4383
+	CMPL AX, $0x00000019
+	JGE  search4384
+	JMP  upper
+
+search4384:
+	JMP neg
+
+search4383:
+	CMPL AX, $0x0000001b
+	JGE  search4385
+	JMP  abs
+
+search4385:
+	JMP less
+
+search4382:
+	CMPL AX, $0x0000001e
+	JGE  search4386
+	CMPL AX, $0x0000001d
+	JGE  search4387
+	JMP  atmost
+
+search4387:
+	JMP equal
+
+search4386:
+	CMPL AX, $0x0000001f
+	JGE  search4388
+	JMP  choose
+
+search4388:
+	CMPL AX, $0x00000020
+	JGE  search4389
+	JMP  maximum
+
+search4389:
+	JMP minimum
+
+search4357:
+	CMPL AX, $0x00000033
+	JGE  search4390
+	CMPL AX, $0x0000002a
+	JGE  search4391
+	CMPL AX, $0x00000025
+	JGE  search4392
+	CMPL AX, $0x00000023
+	JGE  search4393
+	CMPL AX, $0x00000022
+	JGE  search4394
+	JMP  and
+
+search4394:
+	JMP or
+
+search4393:
+	CMPL AX, $0x00000024
+	JGE  search4395
+	JMP  shiftup
+
+search4395:
+	JMP shiftdown
+
+search4392:
+	CMPL AX, $0x00000028
+	JGE  search4396
+	CMPL AX, $0x00000026
+	JGE  search4397
+	JMP  row
+
+search4397:
+	JMP rowset
+
+search4396:
+	CMPL AX, $0x00000029
+	JGE  search4398
+	JMP  addstretch
+
+search4398:
+	JMP substretch
+
+search4391:
+	CMPL AX, $0x0000002e
+	JGE  search4399
+	CMPL AX, $0x0000002c
+	JGE  search4400
+	CMPL AX, $0x0000002b
+	JGE  search4401
+	JMP  mulstretch
+
+search4401:
+	JMP fmastretch
+
+search4400:
+	CMPL AX, $0x0000002d
+	JGE  search4402
+	JMP  fnmastretch
+
+search4402:
+	JMP divstretch
+
+search4399:
+	CMPL AX, $0x00000030
+	JGE  search4403
+	CMPL AX, $0x0000002f
+	JGE  search4404
+	JMP  maxstretch
+
+search4404:
+	JMP minstretch
+
+search4403:
+	CMPL AX, $0x00000031
+	JGE  search4405
+	JMP  sqrtstretch
+
+search4405:
+	CMPL AX, $0x00000032
+	JGE  search4406
+	JMP  floorstretch
+
+search4406:
+	JMP selectstretch
+
+search4390:
+	CMPL AX, $0x00000043
+	JGE  search4407
+	CMPL AX, $0x00000037
+	JGE  search4408
+	CMPL AX, $0x00000035
+	JGE  search4409
+	CMPL AX, $0x00000034
+	JGE  search4410
+	JMP  copystretch
+
+search4410:
+	JMP absmaxstretch
+
+search4409:
+	CMPL AX, $0x00000036
+	JGE  search4411
+	JMP  abssumstretch
+
+search4411:
+	JMP dotstretch
+
+search4408:
+	CMPL AX, $0x00000041
+	JGE  search4412
+	CMPL AX, $0x00000040
+	JGE  search4413
+	JMP  maxnegproductstretch
+
+search4413:
+	JMP negstretch
+
+search4412:
+	CMPL AX, $0x00000042
+	JGE  search4414
+	JMP  absstretch
+
+search4414:
+	JMP lessstretch
+
+search4407:
+	CMPL AX, $0x00000047
+	JGE  search4415
+	CMPL AX, $0x00000045
+	JGE  search4416
+	CMPL AX, $0x00000044
+	JGE  search4417
+	JMP  atmoststretch
+
+search4417:
+	JMP equalstretch
+
+search4416:
+	CMPL AX, $0x00000046
+	JGE  search4418
+	JMP  choosestretch
+
+search4418:
+	JMP maximumstretch
+
+search4415:
+	CMPL AX, $0x00000049
+	JGE  search4419
+	CMPL AX, $0x00000048
+	JGE  search4420
+	JMP  minimumstretch
+
+search4420:
+	JMP andstretch
+
+search4419:
+	CMPL AX, $0x0000004a
+	JGE  search4421
+	JMP  orstretch
+
+search4421:
+	CMPL AX, $0x0000004b
+	JGE  search4422
+	JMP  shiftupstretch
+
+search4422:
+	JMP shiftdownstretch

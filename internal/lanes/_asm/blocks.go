@@ -11,7 +11,7 @@ func product(v vectors, lower bool) {
 	acc, w, l := v.file[0:4], v.file[4:8], v.file[16%len(v.file):]
 	if v.wide() {
 		for k := range 16 {
-			VMOVUPD(v.cell(2, k), l[k])
+			v.mov(v.cell(2, k), l[k])
 		}
 	}
 	for r := range 4 {
@@ -20,20 +20,20 @@ func product(v vectors, lower bool) {
 			columns = r + 1
 		}
 		for c := range columns {
-			VMOVUPD(v.cell(0, 4*r+c), acc[c])
+			v.mov(v.cell(0, 4*r+c), acc[c])
 		}
 		for k := range 4 {
-			VMOVUPD(v.cell(1, 4*r+k), w[k])
+			v.mov(v.cell(1, 4*r+k), w[k])
 			for c := range columns {
 				var x Op = v.cell(2, 4*c+k)
 				if v.wide() {
 					x = l[4*c+k]
 				}
-				VFNMADD231PD(x, w[k], acc[c])
+				v.fnma(x, w[k], acc[c])
 			}
 		}
 		for c := range columns {
-			VMOVUPD(acc[c], v.cell(0, 4*r+c))
+			v.mov(acc[c], v.cell(0, 4*r+c))
 		}
 	}
 }
@@ -51,7 +51,7 @@ func openPivoted(v vectors, operand int) pivoted {
 	if v.wide() {
 		p.regs = v.file[16:26]
 		for k, r := range p.regs {
-			VMOVUPD(v.cell(operand, k), r)
+			v.mov(v.cell(operand, k), r)
 		}
 	}
 	return p
@@ -67,8 +67,8 @@ func (p pivoted) part(k int) Op {
 // lower is x ← x·[I; M I]⁻ᵀ for four registers x.
 func (p pivoted) lower(x []reg.VecPhysical) {
 	for i, m := range []int{3, 5} {
-		VFNMADD231PD(p.part(m), x[0], x[2+i])
-		VFNMADD231PD(p.part(m+1), x[1], x[2+i])
+		p.v.fnma(p.part(m), x[0], x[2+i])
+		p.v.fnma(p.part(m+1), x[1], x[2+i])
 	}
 }
 
@@ -76,8 +76,8 @@ func (p pivoted) lower(x []reg.VecPhysical) {
 func (p pivoted) divide(x, d []reg.VecPhysical) {
 	for _, k := range []struct{ x, part int }{{0, 0}, {2, 7}} {
 		for i := range 2 {
-			VMULPD(p.part(k.part+i), x[k.x], d[k.x+i])
-			VFMADD231PD(p.part(k.part+i+1), x[k.x+1], d[k.x+i])
+			p.v.mul(p.part(k.part+i), x[k.x], d[k.x+i])
+			p.v.fma(p.part(k.part+i+1), x[k.x+1], d[k.x+i])
 		}
 	}
 }
@@ -88,15 +88,15 @@ func scale(v vectors) {
 	d, w := v.file[0:4], v.file[4:8]
 	for r := range 4 {
 		for k := range 4 {
-			VMOVUPD(v.cell(1, 4*r+k), w[k])
+			v.mov(v.cell(1, 4*r+k), w[k])
 		}
 		p.lower(w)
 		p.divide(w, d)
 		for k := range 4 {
 			if k >= 2 {
-				VMOVUPD(w[k], v.cell(1, 4*r+k))
+				v.mov(w[k], v.cell(1, 4*r+k))
 			}
-			VMOVUPD(d[k], v.cell(0, 4*r+k))
+			v.mov(d[k], v.cell(0, 4*r+k))
 		}
 	}
 }
@@ -106,15 +106,15 @@ func lower(v vectors) {
 	p := pivoted{v: v, at: 1}
 	d, y := v.file[0:4], v.file[4:8]
 	for k := range 4 {
-		VMOVUPD(v.cell(0, k), y[k])
+		v.mov(v.cell(0, k), y[k])
 	}
 	p.lower(y)
 	p.divide(y, d)
 	for k := range 4 {
 		if k >= 2 {
-			VMOVUPD(y[k], v.cell(0, k))
+			v.mov(y[k], v.cell(0, k))
 		}
-		VMOVUPD(d[k], v.cell(2, k))
+		v.mov(d[k], v.cell(2, k))
 	}
 }
 
@@ -122,12 +122,12 @@ func lower(v vectors) {
 func upper(v vectors) {
 	x := v.file[0:4]
 	for k := range 4 {
-		VMOVUPD(v.cell(0, k), x[k])
+		v.mov(v.cell(0, k), x[k])
 	}
 	for i := range 2 {
-		VFNMADD231PD(v.cell(1, 3+i), x[2], x[i])
-		VFNMADD231PD(v.cell(1, 5+i), x[3], x[i])
-		VMOVUPD(x[i], v.cell(0, i))
+		v.fnma(v.cell(1, 3+i), x[2], x[i])
+		v.fnma(v.cell(1, 5+i), x[3], x[i])
+		v.mov(x[i], v.cell(0, i))
 	}
 }
 
@@ -135,16 +135,16 @@ func upper(v vectors) {
 func apply(v vectors, at func(r, k int) int) {
 	y, x := v.file[0:4], v.file[4]
 	for r := range 4 {
-		VMOVUPD(v.cell(0, r), y[r])
+		v.mov(v.cell(0, r), y[r])
 	}
 	for k := range 4 {
-		VMOVUPD(v.cell(2, k), x)
+		v.mov(v.cell(2, k), x)
 		for r := range 4 {
-			VFNMADD231PD(v.cell(1, at(r, k)), x, y[r])
+			v.fnma(v.cell(1, at(r, k)), x, y[r])
 		}
 	}
 	for r := range 4 {
-		VMOVUPD(y[r], v.cell(0, r))
+		v.mov(y[r], v.cell(0, r))
 	}
 }
 
@@ -153,7 +153,7 @@ func apply(v vectors, at func(r, k int) int) {
 func pivot(v vectors) {
 	f := v.file
 	cell := func(r, c int) Mem { return v.cell(0, 4*r+c) }
-	out := func(x reg.VecPhysical, k int) { VMOVUPD(x, v.cell(1, k)) }
+	out := func(x reg.VecPhysical, k int) { v.mov(x, v.cell(1, k)) }
 	// invert2 of [a b; b c]: a and c become c·r and a·r for the inverse's corners, b
 	// becomes −b·r; det, t are free registers.
 	tally := func(det, a, t, t2 reg.VecPhysical) {
@@ -163,71 +163,71 @@ func pivot(v vectors) {
 			KANDNW(reg.K2, reg.K1, reg.K2)
 			VMOVAPD_Z(v.one(), reg.K1, t)
 			VMOVAPD_Z(v.one(), reg.K2, t2)
-			VADDPD(v.cell(2, 0), t, t)
-			VADDPD(t2, t, t)
-			VADDPD(t2, t, t)
-			VMOVUPD(t, v.cell(2, 0))
+			v.add(v.cell(2, 0), t, t)
+			v.add(t2, t, t)
+			v.add(t2, t, t)
+			v.mov(t, v.cell(2, 0))
 			return
 		}
 		VCMPPD(U8(lessThan), v.zero(), det, t)
 		VCMPPD(U8(lessThan), v.zero(), a, t2)
-		VANDNPD(t2, t, t2)
-		VANDPD(v.one(), t, t)
-		VANDPD(v.one(), t2, t2)
-		VADDPD(v.cell(2, 0), t, t)
-		VADDPD(t2, t, t)
-		VADDPD(t2, t, t)
-		VMOVUPD(t, v.cell(2, 0))
+		v.andn(t2, t, t2)
+		v.and(v.one(), t, t)
+		v.and(v.one(), t2, t2)
+		v.add(v.cell(2, 0), t, t)
+		v.add(t2, t, t)
+		v.add(t2, t, t)
+		v.mov(t, v.cell(2, 0))
 	}
 	determinant := func(a, b, c, t, det reg.VecPhysical) {
-		VMULPD(b, b, t)
+		v.mul(b, b, t)
 		VMOVAPD(a, det)
-		VFMSUB213PD(t, c, det)
+		v.fmsub213(t, c, det)
 	}
 
-	VMOVUPD(cell(0, 0), f[0])
-	VMOVUPD(cell(1, 0), f[1])
-	VMOVUPD(cell(1, 1), f[2])
+	v.mov(cell(0, 0), f[0])
+	v.mov(cell(1, 0), f[1])
+	v.mov(cell(1, 1), f[2])
 	determinant(f[0], f[1], f[2], f[3], f[4])
 	tally(f[4], f[0], f[5], f[6])
-	VDIVPD(f[4], v.one(), f[4])
-	VMULPD(f[4], f[2], f[5]) // p00
-	VMULPD(f[4], f[1], f[6]) // p10
-	VXORPD(v.sign(), f[6], f[6])
-	VMULPD(f[4], f[0], f[7]) // p11
+	v.div(f[4], v.one(), f[4])
+	v.mul(f[4], f[2], f[5]) // p00
+	v.mul(f[4], f[1], f[6]) // p10
+	v.xor(v.sign(), f[6], f[6])
+	v.mul(f[4], f[0], f[7]) // p11
 
-	VMOVUPD(cell(2, 0), f[0])
-	VMOVUPD(cell(2, 1), f[1])
-	VMOVUPD(cell(3, 0), f[2])
-	VMOVUPD(cell(3, 1), f[3])
+	v.mov(cell(2, 0), f[0])
+	v.mov(cell(2, 1), f[1])
+	v.mov(cell(3, 0), f[2])
+	v.mov(cell(3, 1), f[3])
 	for _, m := range []struct{ d, x, y, p, q int }{
 		{4, 0, 1, 5, 6}, {8, 0, 1, 6, 7}, {9, 2, 3, 5, 6}, {10, 2, 3, 6, 7},
 	} {
-		VMULPD(f[m.p], f[m.x], f[m.d])
-		VFMADD231PD(f[m.q], f[m.y], f[m.d])
+		v.mul(f[m.p], f[m.x], f[m.d])
+		v.fma(f[m.q], f[m.y], f[m.d])
 	}
 	m20, m21, m30, m31 := f[4], f[8], f[9], f[10]
 	for i, part := range []reg.VecPhysical{f[5], f[6], f[7], m20, m21, m30, m31} {
 		out(part, i)
 	}
 	s22, s32, s33 := f[11], f[12], f[0]
-	VMOVUPD(cell(2, 2), s22)
-	VFNMADD231PD(m20, f[0], s22)
-	VFNMADD231PD(m21, f[1], s22)
-	VMOVUPD(cell(3, 2), s32)
-	VFNMADD231PD(m30, f[0], s32)
-	VFNMADD231PD(m31, f[1], s32)
-	VMOVUPD(cell(3, 3), s33)
-	VFNMADD231PD(m30, f[2], s33)
-	VFNMADD231PD(m31, f[3], s33)
+	v.mov(cell(2, 2), s22)
+	v.fnma(m20, f[0], s22)
+	v.fnma(m21, f[1], s22)
+	v.mov(cell(3, 2), s32)
+	v.fnma(m30, f[0], s32)
+	v.fnma(m31, f[1], s32)
+	v.mov(cell(3, 3), s33)
+	v.fnma(m30, f[2], s33)
+	v.fnma(m31, f[3], s33)
 	determinant(s22, s32, s33, f[1], f[2])
 	tally(f[2], s22, f[1], f[3])
-	VDIVPD(f[2], v.one(), f[2])
+	v.div(f[2], v.one(), f[2])
 	q22, q32, q33 := f[1], f[3], f[11]
-	VMULPD(f[2], s33, q22)
-	VMULPD(f[2], s32, q32)
-	VXORPD(v.sign(), q32, q32)
-	VMULPD(f[2], s22, q33)
+	v.mul(f[2], s33, q22)
+	v.mul(f[2], s32, q32)
+	v.xor(v.sign(), q32, q32)
+	v.mul(f[2], s22, q33)
 	out(q22, 7)
 	out(q32, 8)
 	out(q33, 9)

@@ -18,151 +18,162 @@ type operation struct {
 
 // operations in the order of package lanes, after end.
 var operations = []operation{
-	{"add", 3, binary(func(b Op, a, d reg.VecPhysical) { VADDPD(b, a, d) })},
-	{"sub", 3, binary(func(b Op, a, d reg.VecPhysical) { VSUBPD(b, a, d) })},
-	{"mul", 3, binary(func(b Op, a, d reg.VecPhysical) { VMULPD(b, a, d) })},
+	{"add", 3, binary(vectors.add)},
+	{"sub", 3, binary(vectors.sub)},
+	{"mul", 3, binary(vectors.mul)},
 	{"fma", 4, func(v vectors) {
 		x, c := v.file[0], v.file[1]
-		VMOVUPD(v.cell(1, 0), x)
-		VMOVUPD(v.cell(3, 0), c)
-		VFMADD231PD(v.cell(2, 0), x, c)
-		VMOVUPD(c, v.cell(0, 0))
+		v.mov(v.cell(1, 0), x)
+		v.mov(v.cell(3, 0), c)
+		v.fma(v.cell(2, 0), x, c)
+		v.mov(c, v.cell(0, 0))
 	}},
 	{"fnma", 4, func(v vectors) {
 		x, c := v.file[0], v.file[1]
-		VMOVUPD(v.cell(1, 0), x)
-		VMOVUPD(v.cell(3, 0), c)
-		VFNMADD231PD(v.cell(2, 0), x, c)
-		VMOVUPD(c, v.cell(0, 0))
+		v.mov(v.cell(1, 0), x)
+		v.mov(v.cell(3, 0), c)
+		v.fnma(v.cell(2, 0), x, c)
+		v.mov(c, v.cell(0, 0))
 	}},
-	{"div", 3, binary(func(b Op, a, d reg.VecPhysical) { VDIVPD(b, a, d) })},
-	{"max", 3, binary(func(b Op, a, d reg.VecPhysical) { VMAXPD(b, a, d) })},
-	{"min", 3, binary(func(b Op, a, d reg.VecPhysical) { VMINPD(b, a, d) })},
+	{"div", 3, binary(vectors.div)},
+	{"max", 3, binary(vectors.max)},
+	{"min", 3, binary(vectors.min)},
 	{"sqrt", 2, func(v vectors) {
-		VSQRTPD(v.cell(1, 0), v.file[0])
-		VMOVUPD(v.file[0], v.cell(0, 0))
+		v.sqrt(v.cell(1, 0), v.file[0])
+		v.mov(v.file[0], v.cell(0, 0))
 	}},
 	{"floor", 2, func(v vectors) {
 		if v.wide() {
 			VRNDSCALEPD(U8(roundDown), v.cell(1, 0), v.file[0])
 		} else {
-			VROUNDPD(U8(roundDown), v.cell(1, 0), v.file[0])
+			v.floor(v.cell(1, 0), v.file[0])
 		}
-		VMOVUPD(v.file[0], v.cell(0, 0))
+		v.mov(v.file[0], v.cell(0, 0))
 	}},
 	{"select", 4, func(v vectors) {
 		a, d := v.file[0], v.file[1]
-		VMOVUPD(v.cell(1, 0), a)
-		VMOVUPD(v.cell(3, 0), d)
+		v.mov(v.cell(1, 0), a)
+		v.mov(v.cell(3, 0), d)
 		if v.wide() {
 			VCMPPD(U8(lessThan), v.zero(), a, reg.K1)
 			VMOVUPD(v.cell(2, 0), reg.K1, d)
 		} else {
 			VCMPPD(U8(lessThan), v.zero(), a, a)
-			VBLENDVPD(a, v.cell(2, 0), d, d)
+			v.blend(a, v.cell(2, 0), d)
 		}
-		VMOVUPD(d, v.cell(0, 0))
+		v.mov(d, v.cell(0, 0))
 	}},
 	{"copy", 2, func(v vectors) {
-		VMOVUPD(v.cell(1, 0), v.file[0])
-		VMOVUPD(v.file[0], v.cell(0, 0))
+		v.mov(v.cell(1, 0), v.file[0])
+		v.mov(v.file[0], v.cell(0, 0))
 	}},
 	{"absmax", 1, func(v vectors) {
-		VANDNPD(v.cell(0, 0), v.sign(), v.file[0])
-		VMAXPD(v.file[0], v.sum(), v.sum())
+		v.andn(v.cell(0, 0), v.sign(), v.file[0])
+		v.max(v.file[0], v.sum(), v.sum())
 	}},
 	{"abssum", 1, func(v vectors) {
-		VANDNPD(v.cell(0, 0), v.sign(), v.file[0])
-		VADDPD(v.file[0], v.sum(), v.sum())
+		v.andn(v.cell(0, 0), v.sign(), v.file[0])
+		v.add(v.file[0], v.sum(), v.sum())
 	}},
 	{"dot", 2, func(v vectors) {
-		VMOVUPD(v.cell(0, 0), v.file[0])
-		VFMADD231PD(v.cell(1, 0), v.file[0], v.sum())
+		v.mov(v.cell(0, 0), v.file[0])
+		v.fma(v.cell(1, 0), v.file[0], v.sum())
 	}},
 	{"maxnegproduct", 2, func(v vectors) {
-		VMOVUPD(v.cell(0, 0), v.file[0])
-		VMULPD(v.cell(1, 0), v.file[0], v.file[0])
-		VXORPD(v.sign(), v.file[0], v.file[0])
-		VMAXPD(v.file[0], v.sum(), v.sum())
+		v.mov(v.cell(0, 0), v.file[0])
+		v.mul(v.cell(1, 0), v.file[0], v.file[0])
+		v.xor(v.sign(), v.file[0], v.file[0])
+		v.max(v.file[0], v.sum(), v.sum())
 	}},
 	{"pivot", 3, pivot},
-	{"scale", 3, scale},
-	{"symmetric", 3, func(v vectors) { product(v, true) }},
-	{"product", 3, func(v vectors) { product(v, false) }},
-	{"forward", 3, func(v vectors) { apply(v, func(r, k int) int { return 4*r + k }) }},
-	{"backward", 3, func(v vectors) { apply(v, func(r, k int) int { return 4*k + r }) }},
+	{"scale", 3, either(scale, scaleRows)},
+	{"symmetric", 3, either(func(v vectors) { product(v, true) }, func(v vectors) { productRows(v, true) })},
+	{"product", 3, either(func(v vectors) { product(v, false) }, func(v vectors) { productRows(v, false) })},
+	{"forward", 3, either(func(v vectors) { apply(v, func(r, k int) int { return 4*r + k }) }, func(v vectors) { applyRows(v, true) })},
+	{"backward", 3, either(func(v vectors) { apply(v, func(r, k int) int { return 4*k + r }) }, func(v vectors) { applyRows(v, false) })},
 	{"lower", 3, lower},
 	{"upper", 2, upper},
 	{"neg", 2, func(v vectors) {
-		VXORPD(v.cell(1, 0), v.sign(), v.file[0])
-		VMOVUPD(v.file[0], v.cell(0, 0))
+		v.xor(v.cell(1, 0), v.sign(), v.file[0])
+		v.mov(v.file[0], v.cell(0, 0))
 	}},
 	{"abs", 2, func(v vectors) {
-		VMOVUPD(v.sign(), v.file[0])
-		VANDNPD(v.cell(1, 0), v.file[0], v.file[0])
-		VMOVUPD(v.file[0], v.cell(0, 0))
+		VMOVAPD(v.sign(), v.file[0])
+		v.andn(v.cell(1, 0), v.file[0], v.file[0])
+		v.mov(v.file[0], v.cell(0, 0))
 	}},
 	{"less", 3, compare(lessThan)},
 	{"atmost", 3, compare(atMost)},
 	{"equal", 3, compare(equalTo)},
 	{"choose", 4, func(v vectors) {
 		a, d := v.file[0], v.file[1]
-		VMOVUPD(v.cell(1, 0), a)
-		VMOVUPD(v.cell(3, 0), d)
+		v.mov(v.cell(1, 0), a)
+		v.mov(v.cell(3, 0), d)
 		if v.wide() {
 			VCMPPD(U8(notEqual), v.zero(), a, reg.K1)
 			VMOVUPD(v.cell(2, 0), reg.K1, d)
 		} else {
 			VCMPPD(U8(notEqual), v.zero(), a, a)
-			VBLENDVPD(a, v.cell(2, 0), d, d)
+			v.blend(a, v.cell(2, 0), d)
 		}
-		VMOVUPD(d, v.cell(0, 0))
+		v.mov(d, v.cell(0, 0))
 	}},
-	{"maximum", 3, extreme(func(b, a, d reg.VecPhysical) { VMAXPD(b, a, d) }, func(b, a, d reg.VecPhysical) { VANDPD(b, a, d) })},
-	{"minimum", 3, extreme(func(b, a, d reg.VecPhysical) { VMINPD(b, a, d) }, func(b, a, d reg.VecPhysical) { VORPD(b, a, d) })},
-	{"and", 3, binary(func(b Op, a, d reg.VecPhysical) { VANDPD(b, a, d) })},
-	{"or", 3, binary(func(b Op, a, d reg.VecPhysical) { VORPD(b, a, d) })},
+	{"maximum", 3, extreme(vectors.max, vectors.and)},
+	{"minimum", 3, extreme(vectors.min, vectors.or)},
+	{"and", 3, binary(vectors.and)},
+	{"or", 3, binary(vectors.or)},
 	{"shiftup", 2, func(v vectors) {
-		VMOVUPD(v.cell(1, 0), v.file[0])
+		v.mov(v.cell(1, 0), v.file[0])
 		VPSLLQ(U8(52), v.file[0], v.file[0])
-		VMOVUPD(v.file[0], v.cell(0, 0))
+		v.mov(v.file[0], v.cell(0, 0))
 	}},
 	{"shiftdown", 2, func(v vectors) {
-		VMOVUPD(v.cell(1, 0), v.file[0])
+		v.mov(v.cell(1, 0), v.file[0])
 		VPSRLQ(U8(52), v.file[0], v.file[0])
-		VMOVUPD(v.file[0], v.cell(0, 0))
+		v.mov(v.file[0], v.cell(0, 0))
 	}},
 	{"row", 2, nil}, // by row
 	{"rowset", 4, rowset},
+}
+
+// either is an operation on blocks: of cells of many lanes, or of one, whose blocks are rows of four.
+func either(lanes, one func(v vectors)) func(v vectors) {
+	return func(v vectors) {
+		if v.single() {
+			one(v)
+		} else {
+			lanes(v)
+		}
+	}
 }
 
 // compare is d = 1 where the predicate holds for a and b, else 0.
 func compare(predicate uint8) func(v vectors) {
 	return func(v vectors) {
 		a := v.file[0]
-		VMOVUPD(v.cell(1, 0), a)
+		v.mov(v.cell(1, 0), a)
 		if v.wide() {
 			VCMPPD(U8(predicate), v.cell(2, 0), a, reg.K1)
 			VMOVUPD_Z(v.one(), reg.K1, a)
 		} else {
-			VCMPPD(U8(predicate), v.cell(2, 0), a, a)
-			VANDPD(v.one(), a, a)
+			v.compare(predicate, v.cell(2, 0), a)
+			v.and(v.one(), a, a)
 		}
-		VMOVUPD(a, v.cell(0, 0))
+		v.mov(a, v.cell(0, 0))
 	}
 }
 
 // extreme is a maximum or minimum: in either order the processor's differ in zeros and NaN alone. join makes one zero of
 // two, and the sum is a NaN where one of them is.
-func extreme(of, join func(b, a, d reg.VecPhysical)) func(v vectors) {
+func extreme(of, join binaryOp) func(v vectors) {
 	return func(v vectors) {
 		a, b, d, other := v.file[0], v.file[1], v.file[2], v.file[3]
-		VMOVUPD(v.cell(1, 0), a)
-		VMOVUPD(v.cell(2, 0), b)
-		of(b, a, d)
-		of(a, b, other)
-		join(other, d, d)
-		VADDPD(b, a, other)
+		v.mov(v.cell(1, 0), a)
+		v.mov(v.cell(2, 0), b)
+		of(v, b, a, d)
+		of(v, a, b, other)
+		join(v, other, d, d)
+		v.add(b, a, other)
 		if v.wide() {
 			VCMPPD(U8(unordered), b, a, reg.K1)
 			VMOVUPD(other, reg.K1, d)
@@ -170,7 +181,7 @@ func extreme(of, join func(b, a, d reg.VecPhysical)) func(v vectors) {
 			VCMPPD(U8(unordered), b, a, a)
 			VBLENDVPD(a, other, d, d)
 		}
-		VMOVUPD(d, v.cell(0, 0))
+		v.mov(d, v.cell(0, 0))
 	}
 }
 
@@ -178,11 +189,11 @@ func extreme(of, join func(b, a, d reg.VecPhysical)) func(v vectors) {
 func rowset(v vectors) {
 	const unrolled = 4
 	a := v.file[unrolled]
-	VMOVUPD(v.cell(1, 0), a)
+	v.mov(v.cell(1, 0), a)
 	step := func(n int) {
 		for k := range n {
-			VMULPD(v.cell(2, k), a, v.file[k])
-			VMOVUPD(v.file[k], v.cell(0, k))
+			v.mul(v.cell(2, k), a, v.file[k])
+			v.mov(v.file[k], v.cell(0, k))
 		}
 		ADDQ(Imm(uint64(n*v.bytes/8)), arg[0])
 		ADDQ(Imm(uint64(n*v.bytes/8)), arg[2])
@@ -217,7 +228,7 @@ func row(v vectors) {
 		CMPL(left, Imm(uint64(n)))
 		JLT(LabelRef(end))
 		for k := range n {
-			VMOVUPD(v.cell(0, k), v.file[k])
+			v.mov(v.cell(0, k), v.file[k])
 		}
 		MOVQ(code, reg.R12)
 		MOVL(reg.ECX, reg.R13L)
@@ -225,15 +236,15 @@ func row(v vectors) {
 		MOVL(Mem{Base: reg.R12}, arg32[1])
 		MOVL(Mem{Base: reg.R12, Disp: 4}, arg32[2])
 		ADDQ(far, arg[2])
-		VMOVUPD(v.cell(1, 0), v.file[8])
+		v.mov(v.cell(1, 0), v.file[8])
 		for k := range n {
-			VFMADD231PD(v.cell(2, k), v.file[8], v.file[k])
+			v.fma(v.cell(2, k), v.file[8], v.file[k])
 		}
 		ADDQ(Imm(8), reg.R12)
 		DECL(reg.R13L)
 		JNE(LabelRef(name + "term"))
 		for k := range n {
-			VMOVUPD(v.file[k], v.cell(0, k))
+			v.mov(v.file[k], v.cell(0, k))
 		}
 		ADDQ(Imm(uint64(n*v.bytes/8)), d)
 		ADDQ(Imm(uint64(n*v.bytes/8)), far)
@@ -248,11 +259,11 @@ func row(v vectors) {
 var reduces = map[string]bool{"absmax": true, "abssum": true, "dot": true, "maxnegproduct": true}
 
 // binary is d = a ∘ b.
-func binary(f func(b Op, a, d reg.VecPhysical)) func(v vectors) {
+func binary(f binaryOp) func(v vectors) {
 	return func(v vectors) {
-		VMOVUPD(v.cell(1, 0), v.file[0])
-		f(v.cell(2, 0), v.file[0], v.file[0])
-		VMOVUPD(v.file[0], v.cell(0, 0))
+		v.mov(v.cell(1, 0), v.file[0])
+		f(v, v.cell(2, 0), v.file[0], v.file[0])
+		v.mov(v.file[0], v.cell(0, 0))
 	}
 }
 
@@ -268,6 +279,11 @@ func interpreter(v vectors) {
 	Load(Param("code"), code)
 	Load(Param("cells"), cells)
 	v.constants()
+	var spread Mem
+	if v.single() {
+		spread = AllocLocal(4 * avx2.bytes)
+	}
+	runs := allRuns()
 	searches := 0
 	next := func() {
 		MOVL(Mem{Base: code}, reg.EAX)
@@ -276,54 +292,84 @@ func interpreter(v vectors) {
 		var search func(lo, hi int)
 		search = func(lo, hi int) {
 			if hi-lo == 1 {
-				JMP(LabelRef(label(lo)))
+				JMP(LabelRef(runs[lo].label))
 				return
 			}
 			mid := (lo + hi) / 2
 			searches++
 			upper := fmt.Sprintf("search%d", searches)
-			CMPL(reg.EAX, U32(mid))
+			CMPL(reg.EAX, U32(runs[mid].number))
 			JGE(LabelRef(upper))
 			search(lo, mid)
 			Label(upper)
 			search(mid, hi)
 		}
-		search(0, len(operations)+1)
+		search(0, len(runs))
 	}
 	next()
-	Label(label(0))
-	VZEROUPPER()
-	RET()
-	for i, o := range operations {
-		Label(label(i + 1))
-		if o.name == "row" {
-			row(v)
-			next()
+	for _, r := range runs {
+		Label(r.label)
+		switch {
+		case r.number == 0:
+			VZEROUPPER()
+			RET()
 			continue
-		}
-		loop := label(i + 1)
-		if reduces[o.name] {
-			loop += "loop"
-			MOVL(Mem{Base: code}, reg.EDX)
-			ADDQ(Imm(4), code)
-			VMOVUPD(Mem{Base: cells, Index: reg.RDX, Scale: 8}, v.sum())
-			Label(loop)
-		}
-		load(o.operands)
-		ADDQ(Imm(uint64(4*o.operands)), code)
-		o.body(v)
-		DECL(reg.ECX)
-		JNE(LabelRef(loop))
-		if reduces[o.name] {
-			VMOVUPD(v.sum(), Mem{Base: cells, Index: reg.RDX, Scale: 8})
+		case r.operation.name == "row":
+			row(v)
+		case r.stretch:
+			stretches(v, r, spread)
+		default:
+			repetitions(v, r)
 		}
 		next()
 	}
 }
 
-func label(op int) string {
-	if op == 0 {
-		return "end"
-	}
-	return operations[op-1].name
+// run is what the code at a label does.
+type run struct {
+	operation
+	number  int
+	label   string
+	stretch bool
 }
+
+// allRuns are those of package lanes, by their numbers.
+func allRuns() []run {
+	runs := []run{{label: "end"}}
+	for i, o := range operations {
+		runs = append(runs, run{operation: o, number: i + 1, label: o.name})
+	}
+	for i, o := range operations {
+		if !unstretched[o.name] {
+			runs = append(runs, run{operation: o, number: len(operations) + 1 + i + 1, label: o.name + "stretch", stretch: true})
+		}
+	}
+	return runs
+}
+
+// repetitions writes a run of an operation whose operands are all written out.
+func repetitions(v vectors, r run) {
+	loop := r.label
+	if reduces[r.name] {
+		loop += "loop"
+		openSum(v)
+		Label(loop)
+	}
+	load(r.operands)
+	ADDQ(Imm(uint64(4*r.operands)), code)
+	r.body(v)
+	DECL(reg.ECX)
+	JNE(LabelRef(loop))
+	if reduces[r.name] {
+		closeSum(v)
+	}
+}
+
+// openSum reads the cell that gathers a run; RDX keeps where it is.
+func openSum(v vectors) {
+	MOVL(Mem{Base: code}, reg.EDX)
+	ADDQ(Imm(4), code)
+	v.mov(Mem{Base: cells, Index: reg.RDX, Scale: 8}, v.sum())
+}
+
+func closeSum(v vectors) { v.mov(v.sum(), Mem{Base: cells, Index: reg.RDX, Scale: 8}) }

@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	set := flag.String("isa", "", "instruction set: avx512, avx2 or avx2half (two lanes)")
+	set := flag.String("isa", "", "instruction set: avx512, avx2 or avx2one (one lane)")
 	flag.Parse()
 	ConstraintExpr("!purego")
 	switch *set {
@@ -25,10 +25,10 @@ func main() {
 		interpreter(avx512)
 	case "avx2":
 		interpreter(avx2)
-	case "avx2half":
-		interpreter(avx2half)
+	case "avx2one":
+		interpreter(avx2one)
 	default:
-		fmt.Fprintf(os.Stderr, "asm: -isa %q: want avx512, avx2 or avx2half\n", *set)
+		fmt.Fprintf(os.Stderr, "asm: -isa %q: want avx512, avx2 or avx2one\n", *set)
 		os.Exit(2)
 	}
 	Generate()
