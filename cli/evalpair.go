@@ -16,6 +16,9 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
+// untimedUsage is of records of methods on the same episodes.
+const untimedUsage = "leave times and load out of the record, for a machine that does other work"
+
 func (a *App) pairCommand() *cobra.Command {
 	var opt closedloop.Options
 	var texts, constants, computing []string
@@ -79,7 +82,7 @@ func (a *App) pairCommand() *cobra.Command {
 	f.StringSliceVar(&texts, "methods", nil, "methods to compare with the first; NAME@CANDIDATES decides with so many, NAME:EPISODES runs the first of the episodes alone, NAME=FILE with a map or weights of its own")
 	f.StringArrayVar(&constants, "constant", nil, "NAME=VALUE: the first method again, with this constant of the online step in place of its own; repeatable, a row each: "+strings.Join(gpc.Constants(), ", "))
 	f.StringArrayVar(&computing, "computing", nil, computingUsage+"; NAME=… for one of the methods; repeatable")
-	f.BoolVar(&untimed, "untimed", false, "leave times and load out of the record, for a machine that does other work")
+	f.BoolVar(&untimed, "untimed", false, untimedUsage)
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	scenes = a.sceneFlags(cmd, &opt)

@@ -38,7 +38,8 @@ func (a *App) joinCommand() *cobra.Command {
 }
 
 func (a *App) compareCommand() *cobra.Command {
-	return &cobra.Command{
+	var untimed bool
+	cmd := &cobra.Command{
 		Use:   "compare TRACE TRACE...",
 		Short: "Compare the costs of methods from their traces, on the episodes in which all are safe",
 		Args:  atLeast(2, "eval compare needs at least two traces of the same episodes"),
@@ -47,12 +48,17 @@ func (a *App) compareCommand() *cobra.Command {
 			if err != nil {
 				return gpc.BadInput(err)
 			}
+			if untimed {
+				for i := range compared {
+					compared[i].Untimed()
+				}
+			}
 			result := report.Compared{Comparisons: compared}
 			return a.Print(result, func(w io.Writer) error {
-				rows := [][]string{{"case", "method", "episodes", "safe", "compared", "mean cost", "difference %", "± s.e.m.", "median", "p90", "mean margin", "p50 ms", "p99 ms"}}
+				rows := [][]string{{"case", "method", "episodes", "safe", "with a way", "safe of these", "compared", "mean cost", "difference %", "± s.e.m.", "median", "p90", "mean margin", "p50 ms", "p99 ms"}}
 				for _, r := range compared {
 					rows = append(rows, []string{
-						r.Case, r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprint(r.Compared), r.CostMean.Text("%.3f"),
+						r.Case, r.Method, fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprint(r.Way), fmt.Sprint(r.SafeOfWay), fmt.Sprint(r.Compared), r.CostMean.Text("%.3f"),
 						r.DifferencePct.Text("%.3f"), r.DifferenceSEM.Text("%.3f"), r.Difference.Median.Text("%.3f"), r.Difference.P90.Text("%.3f"), r.MarginMean.Text("%.3f"), (r.Latency.P50 / 1e3).Text("%.2f"), (r.Latency.P99 / 1e3).Text("%.2f"),
 					})
 				}
@@ -60,4 +66,6 @@ func (a *App) compareCommand() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&untimed, "untimed", false, untimedUsage)
+	return cmd
 }

@@ -159,22 +159,39 @@ func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, erro
 // Comparison is what one trace says on the episodes that all compared traces have
 // and in which all of them are safe.
 type Comparison struct {
-	Case          string `json:"case"`               // its name
-	Method        string `json:"method"`             // of the trace
-	Seed          uint64 `json:"seed"`               // of its scenes
-	Commit        string `json:"commit"`             // of the program
-	Device        string `json:"device"`             // of the latencies
-	Trace         string `json:"trace"`              // its file's name
-	Episodes      int    `json:"episodes"`           // of the trace
-	Safe          int    `json:"safe"`               // of them
-	Compared      int    `json:"compared"`           // safe in every trace
-	CostMean      Number `json:"cost_mean"`          // over these
-	DifferencePct Number `json:"difference_pct"`     // mean of 100 (cost − first's)/first's over these
-	DifferenceSEM Number `json:"difference_sem_pct"` // its standard error
+	Case          string  `json:"case"`                     // its name
+	Method        string  `json:"method"`                   // of the trace
+	Seed          uint64  `json:"seed"`                     // of its scenes
+	Commit        string  `json:"commit"`                   // of the program
+	Device        string  `json:"device"`                   // of the latencies
+	Trace         string  `json:"trace"`                    // its file's name
+	Episodes      int     `json:"episodes"`                 // of the trace
+	Safe          int     `json:"safe"`                     // of them
+	Way           int     `json:"way"`                      // from whose start the first trace's method found a plan that keeps off the limits by all of `kept_off`
+	SafeOfWay     int     `json:"safe_of_way"`              // of these: safe
+	NoWay         int     `json:"no_way,omitempty"`         // from whose start its own method found none; absent: 0
+	MeasuredNoise float64 `json:"measured_noise,omitempty"` // as in the trace's header, as is the next
+	KeptOff       float64 `json:"kept_off,omitempty"`       // standard deviations kept off the limits; absent: 0
+	Compared      int     `json:"compared"`                 // safe in every trace
+	CostMean      Number  `json:"cost_mean"`                // over these
+	DifferencePct Number  `json:"difference_pct"`           // mean of 100 (cost − first's)/first's over these
+	DifferenceSEM Number  `json:"difference_sem_pct"`       // its standard error
 	// Difference is the distribution of the same.
 	Difference RegretStatistics `json:"difference"`
 	MarginMean Number           `json:"margin_mean"` // of these episodes' least margins
 	Latency    Quantiles        `json:"latency_us"`
+}
+
+// ended is what an episode of a comparison came to.
+type ended struct{ cost, margin float64 }
+
+// comparing reads traces one after another. The first says what the others are beside.
+type comparing struct {
+	first *Header
+	named string          // the first's file
+	way   map[int]bool    // episodes of the first from whose start there was one
+	safe  []map[int]ended // of each trace, by episode
+	rows  []Comparison
 }
 
 // Compare sets traces of several methods on the same episodes (case, seed, regime,
@@ -183,54 +200,92 @@ func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 	if len(paths) < 2 {
 		return nil, fmt.Errorf("closedloop: %d traces, want at least two to compare", len(paths))
 	}
-	type ended struct{ cost, margin float64 }
-	safe := make([]map[int]ended, len(paths)) // by episode
-	rows := make([]Comparison, len(paths))
-	var first *Header
-	for k, path := range paths {
-		safe[k] = map[int]ended{}
-		var latency []float64
-		row := &rows[k]
-		h, err := ReadEpisodes(ctx, path, func(e *EpisodeRecord) error {
-			row.Episodes++
-			low := math.Inf(1)
-			for _, l := range e.Lines {
-				latency = append(latency, float64(l.Latency))
-				low = math.Min(low, float64(l.Margin))
-			}
-			if e.End.Safe {
-				row.Safe++
-				safe[k][e.Episode] = ended{float64(e.End.Cost), low}
-			}
-			return nil
-		})
-		if err != nil {
+	k := comparing{named: paths[0], way: map[int]bool{}}
+	for _, path := range paths {
+		if err := k.read(ctx, path); err != nil {
 			return nil, err
 		}
-		row.Case, row.Method, row.Seed, row.Commit, row.Device, row.Trace, row.Latency = h.Case, h.Method, h.Seed, h.Commit, h.Device, filepath.Base(path), quantiles(latency)
-		same := *h
-		if first == nil {
-			first = h
-		}
-		same.Method, same.Commit, same.Device, same.Backend, same.ISA = first.Method, first.Commit, first.Device, first.Backend, first.ISA
-		same.ModelSHA256, same.Candidates, same.Episodes, same.Shard = first.ModelSHA256, first.Candidates, first.Episodes, first.Shard
-		if why := first.sameRun(&same); why != "" {
-			return nil, fmt.Errorf("closedloop: %s does not hold the same episodes as %s: %s", path, paths[0], why)
-		}
 	}
-	maps.DeleteFunc(safe[0], func(episode int, _ ended) bool {
-		return slices.ContainsFunc(safe[1:], func(other map[int]ended) bool {
+	k.settle()
+	return k.rows, nil
+}
+
+// read adds a trace.
+func (k *comparing) read(ctx context.Context, path string) error {
+	var latency []float64
+	row, safe := Comparison{Trace: filepath.Base(path)}, map[int]ended{}
+	h, err := ReadEpisodes(ctx, path, func(e *EpisodeRecord) error {
+		low := math.Inf(1)
+		for _, l := range e.Lines {
+			latency = append(latency, float64(l.Latency))
+			low = math.Min(low, float64(l.Margin))
+		}
+		if k.first == nil && !e.End.NoWay {
+			k.way[e.Episode] = true
+		}
+		row.count(e, k.way[e.Episode])
+		if e.End.Safe {
+			safe[e.Episode] = ended{float64(e.End.Cost), low}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	row.Case, row.Method, row.Seed, row.Commit, row.Device, row.Latency = h.Case, h.Method, h.Seed, h.Commit, h.Device, quantiles(latency)
+	row.MeasuredNoise, row.KeptOff = h.MeasuredNoise, h.KeptOff
+	k.rows, k.safe = append(k.rows, row), append(k.safe, safe)
+	return k.beside(h, path)
+}
+
+// count takes an episode; way: the first trace has it, and its method found a way from its start.
+func (r *Comparison) count(e *EpisodeRecord, way bool) {
+	r.Episodes++
+	if e.End.Safe {
+		r.Safe++
+	}
+	if e.End.NoWay {
+		r.NoWay++
+	}
+	if !way {
+		return
+	}
+	r.Way++
+	if e.End.Safe {
+		r.SafeOfWay++
+	}
+}
+
+// beside is an error where a trace is not of the first's episodes.
+func (k *comparing) beside(h *Header, path string) error {
+	same := *h
+	if k.first == nil {
+		k.first = h
+	}
+	first := k.first
+	same.Method, same.Commit, same.Device, same.Backend, same.ISA = first.Method, first.Commit, first.Device, first.Backend, first.ISA
+	same.ModelSHA256, same.Candidates, same.Episodes, same.Shard = first.ModelSHA256, first.Candidates, first.Episodes, first.Shard
+	if why := first.sameRun(&same); why != "" {
+		return fmt.Errorf("closedloop: %s does not hold the same episodes as %s: %s", path, k.named, why)
+	}
+	return nil
+}
+
+// settle writes what costs and margins are on the episodes in which all are safe.
+func (k *comparing) settle() {
+	maps.DeleteFunc(k.safe[0], func(episode int, _ ended) bool {
+		return slices.ContainsFunc(k.safe[1:], func(other map[int]ended) bool {
 			_, ok := other[episode]
 			return !ok
 		})
 	})
-	common := slices.Sorted(maps.Keys(safe[0]))
-	for k := range rows {
-		row := &rows[k]
+	common := slices.Sorted(maps.Keys(k.safe[0]))
+	for i := range k.rows {
+		row := &k.rows[i]
 		row.Compared = len(common)
 		var difference, margins, costs []float64
 		for _, e := range common {
-			base, own := safe[0][e].cost, safe[k][e]
+			base, own := k.safe[0][e].cost, k.safe[i][e]
 			difference = append(difference, 100*(own.cost-base)/base)
 			margins, costs = append(margins, own.margin), append(costs, own.cost)
 		}
@@ -240,5 +295,7 @@ func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 		row.Difference = regretStatistics(slices.Clone(difference))
 		row.DifferencePct, row.DifferenceSEM, row.CostMean, row.MarginMean = Number(mean), Number(sem), Number(cost), Number(margin)
 	}
-	return rows, nil
 }
+
+// Untimed leaves the times out: those of a machine that did other work say nothing.
+func (r *Comparison) Untimed() { r.Latency = quantiles(nil) }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
@@ -109,5 +110,50 @@ func TestCompareIsPaired(t *testing.T) {
 	}
 	if _, err := closedloop.Compare(t.Context(), []string{first}); err == nil {
 		t.Error("one trace is compared with nothing")
+	}
+}
+
+// wayless does nothing, and finds no way from every third start.
+type wayless struct {
+	*feedback
+	starts int
+}
+
+func (l *wayless) Reset(e domain.Episode) error {
+	l.starts++
+	return l.feedback.Reset(e)
+}
+
+func (l *wayless) Abilities() *domain.ControllerAbilities {
+	return &domain.ControllerAbilities{Way: func() bool { return l.starts%3 != 0 }}
+}
+
+// Every method is counted on the episodes from whose start the first had a way, whether it had one itself or not.
+func TestCompareCountsWaysOfTheFirst(t *testing.T) {
+	c, dir := cartCase(t), t.TempDir()
+	o := options(dir)
+	o.Episodes, o.Method = 7, "exact"
+	evaluate(t, c, direct(c), o)
+	first := o
+	first.Method, first.TracePath = "lost", filepath.Join(dir, "lost.jsonl")
+	evaluate(t, c, func() (domain.Controller, error) {
+		return &wayless{feedback: &feedback{decide: func(int, []float64) (float64, bool, error) { return 0, true, nil }}}, nil
+	}, first)
+	rows := require.Get(closedloop.Compare(t.Context(), []string{first.TracePath, o.TracePath}))(t)
+	for i, path := range []string{first.TracePath, o.TracePath} {
+		safe := 0
+		require.Get(closedloop.ReadEpisodes(t.Context(), path, func(e *closedloop.EpisodeRecord) error {
+			if e.End.Safe && e.Episode%3 != 2 {
+				safe++
+			}
+			return nil
+		}))(t)
+		if r := rows[i]; r.NoWay != 2-2*i || r.Way != 5 || r.SafeOfWay != safe || r.Episodes != 7 {
+			t.Errorf("%s: %d episodes, %d without a way of its own, %d of %d safe of the first's, want %d", r.Method, r.Episodes, r.NoWay, r.SafeOfWay, r.Way, safe)
+		}
+	}
+	rows[0].Untimed()
+	if !math.IsNaN(float64(rows[0].Latency.P50)) || math.IsNaN(float64(rows[1].Latency.P50)) {
+		t.Errorf("latencies %+v and %+v, want none and some", rows[0].Latency, rows[1].Latency)
 	}
 }

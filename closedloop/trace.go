@@ -85,12 +85,14 @@ type Header struct {
 	Bias  float64 `json:"bias,omitempty"`
 	// Estimated: decisions are made for estimates, which x and c then are, of when the action begins to act; Window is of how many
 	// decisions at once (domain.Measurement.Window). KeptOff is how many standard deviations were kept off the limits, Delay that
-	// of the plant in periods (domain.Delay).
-	Estimated bool               `json:"estimated,omitempty"`
-	Window    int                `json:"estimate_window,omitempty"`
-	KeptOff   float64            `json:"kept_off,omitempty"`
-	Delay     float64            `json:"delay,omitempty"`
-	Shift     map[string]float64 `json:"shift,omitempty"`
+	// of the plant in periods (domain.Delay). MeasuredNoise is that of every state in units of its scale, where each is measured by
+	// itself with the same (domain.Whole).
+	Estimated     bool               `json:"estimated,omitempty"`
+	Window        int                `json:"estimate_window,omitempty"`
+	KeptOff       float64            `json:"kept_off,omitempty"`
+	MeasuredNoise float64            `json:"measured_noise,omitempty"`
+	Delay         float64            `json:"delay,omitempty"`
+	Shift         map[string]float64 `json:"shift,omitempty"`
 	// Plant is there where the plant is another than the model that methods know. Params are that plant's, ProblemSHA256 the model's.
 	Plant *domain.OtherPlant `json:"plant,omitempty"`
 	// Steps are the decisions of an episode where the run asked for other than the case's own number.
@@ -278,8 +280,8 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 	}
 	h.Plant, h.Steps, h.Computing = c.Other, stepsOf(plant), opt.Computing
 	h.Estimated, h.KeptOff, h.Delay = c.Measurement != nil, c.Level, c.Delay.Periods
-	if c.Measurement != nil {
-		h.Window = c.Measurement.Window
+	if m := c.Measurement; m != nil {
+		h.Window, h.MeasuredNoise = m.Window, wholeNoise(spec, m)
 	}
 	if !c.Guard.Off {
 		h.Guard = &c.Guard
@@ -291,6 +293,22 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 		h.Margins = append(h.Margins, m.Name)
 	}
 	return h, nil
+}
+
+// wholeNoise is that of domain.Whole; 0 of another measurement.
+func wholeNoise(spec *domain.Spec, m *domain.Measurement) (noise float64) {
+	if m.Real != nil {
+		return 0
+	}
+	for i, v := range spec.Measured {
+		// To so many digits it is the number that somebody wrote.
+		own := rounded(m.Deviation[i]/v.Scale(), 12)
+		if i > 0 && own != noise {
+			return 0
+		}
+		noise = own
+	}
+	return noise
 }
 
 // stepsOf are the decisions of an episode where they are not the problem's own; 0: they are.

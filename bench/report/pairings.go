@@ -199,7 +199,7 @@ func comparisonSection(c Compared) Section {
 	}
 	first := c.Comparisons[0]
 	return Section{
-		title:      first.Case + ": on the same episodes",
+		title:      first.Case + ": on the same episodes" + estimatedAt(&first),
 		Note:       fmt.Sprintf("Cost: mean over the %d episodes in which every run is safe of the difference to %s, ± its standard error.", first.Compared, first.Method),
 		Provenance: fmt.Sprintf("Seed %d, commit %s.", first.Seed, first.Commit),
 		Rows: Table(Columns{
@@ -207,6 +207,14 @@ func comparisonSection(c Compared) Section {
 			{"p50 / p99 ms", "{Latency.P50? %.2f /1e3} / {Latency.P99? %.2f /1e3}"},
 		}, c.Comparisons),
 	}
+}
+
+// estimatedAt says at which noise, and how far from the limits, loops decided by an estimate; "" of others.
+func estimatedAt(c *closedloop.Comparison) string {
+	if c.MeasuredNoise == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", by an estimate at a noise of %g %%, %g standard deviations off the limits", 100*c.MeasuredNoise, c.KeptOff)
 }
 
 // checkCompilation refuses a record that the tables cannot index.

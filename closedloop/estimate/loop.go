@@ -162,39 +162,86 @@ func (l *Loop) faults() []string {
 	return names
 }
 
-// settling is how often the first decision of an episode is made, each time with what the plan before it
-// asks to be kept off: there is no decision before it to take a plan from.
+// settling is how often the first decision of an episode is made: once with nothing kept off, and then with what the plan before
+// asks to be kept off.
 const settling = 3
 
 // decide makes the last decision anew.
 func (l *Loop) decide(s, c []float64, pref domain.Preference, u []float64) (err error) {
-	if l.margin == nil {
+	switch {
+	case l.margin == nil:
 		l.last, err = l.inner.Decide(s, c, pref, u)
 		return err
+	case l.began:
+		err = l.later(s, c, pref, u)
+	default:
+		err = l.first(s, c, pref, u)
 	}
-	if l.began {
-		l.margin.Along(s, c, l.plan, l.filter, l.under)
-		if l.last, err = l.inner.Decide(s, c, pref, u); err == nil {
-			l.next(u)
-		}
+	if err == nil {
+		l.next(u)
+	}
+	return err
+}
+
+// first is the decision that begins an episode. There is a way where a plan keeps off all that it asks for itself.
+func (l *Loop) first(s, c []float64, pref domain.Preference, u []float64) (err error) {
+	l.began, l.way = true, false
+	if l.last, err = l.inner.Decide(s, c, pref, u); err != nil || !l.last.Solved() {
+		l.now(u)
 		return err
 	}
-	for k := range settling {
-		if k > 0 {
-			if err := l.inner.Reset(nil); err != nil {
-				return err
-			}
-		}
-		l.margin.Along(s, c, l.plan, l.filter, l.under)
-		if l.last, err = l.inner.Decide(s, c, pref, u); err != nil {
+	l.now(u)
+	plain := slices.Clone(l.plan)
+	for _, share := range shares {
+		l.plan = append(l.plan[:0], plain...)
+		if solved, err := l.settle(share, s, c, pref, u); err != nil || solved {
+			l.way = share == 1 && l.margin.Keeps(s, c, l.plan)
 			return err
+		}
+	}
+	l.margin.Clear()
+	return l.anew(s, c, pref, u)
+}
+
+// settle makes the first decision with a share of what its plan asks to be kept off, found along the plan before it.
+func (l *Loop) settle(share float64, s, c []float64, pref domain.Preference, u []float64) (solved bool, err error) {
+	for turn := 1; turn < settling; turn++ {
+		l.margin.Along(s, c, l.plan, l.filter, l.under)
+		l.margin.backoff.Scale(share)
+		if err := l.anew(s, c, pref, u); err != nil || !l.last.Solved() {
+			return false, err
 		}
 		l.now(u)
 	}
-	l.way = l.margin.Keeps(s, c, l.plan)
-	l.next(u)
-	l.began = true
+	return true, nil
+}
+
+// later is a decision with what the plan before it asks to be kept off. Where no plan keeps off so much it is a half or a quarter of
+// that, or nothing; where none is found then either, the method's last resort stays.
+func (l *Loop) later(s, c []float64, pref domain.Preference, u []float64) (err error) {
+	l.margin.Along(s, c, l.plan, l.filter, l.under)
+	if l.last, err = l.inner.Decide(s, c, pref, u); err != nil || l.last.Solved() {
+		return err
+	}
+	resort, last := slices.Clone(u), l.last
+	last.Ahead = slices.Clone(last.Ahead)
+	for _, by := range [...]float64{0.5, 0.5, 0} {
+		l.margin.backoff.Scale(by)
+		if err := l.anew(s, c, pref, u); err != nil || l.last.Solved() {
+			return err
+		}
+	}
+	copy(u, resort)
+	l.last = last
 	return nil
+}
+
+// anew makes the decision as if it were the first.
+func (l *Loop) anew(s, c []float64, pref domain.Preference, u []float64) (err error) {
+	if err = l.inner.Reset(nil); err == nil {
+		l.last, err = l.inner.Decide(s, c, pref, u)
+	}
+	return err
 }
 
 // now remembers the plan of this decision, whose first action is u.

@@ -200,9 +200,9 @@ func (m *Margin) roll(s, c, plan []float64, steps int) bool {
 	return true
 }
 
-// Keeps reports whether a plan keeps every limit with what is kept off it.
+// Keeps reports whether a plan keeps every limit with what is kept off it, and loses no state.
 func (m *Margin) Keeps(s, c, plan []float64) bool {
-	x, y := slices.Clone(s), slices.Clone(c)
+	x, y, lost := slices.Clone(s), slices.Clone(c), domain.AbilitiesOfProblem(m.problem).Lost
 	for t := range m.remaining(c) {
 		u := plan[min(t, len(plan)/m.nu-1)*m.nu:][:m.nu]
 		m.problem.Margins(x, y, u, m.margins)
@@ -214,6 +214,9 @@ func (m *Margin) Keeps(s, c, plan []float64) bool {
 		m.problem.Step(x, y, u, m.next, m.after)
 		copy(x, m.next)
 		copy(y, m.after)
+		if lost(x, y) {
+			return false
+		}
 	}
 	return true
 }

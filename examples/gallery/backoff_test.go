@@ -4,7 +4,12 @@ import (
 	"math"
 	"testing"
 
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
 	"github.com/gpc-engine/gpc/examples/gallery/quadrotor"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
@@ -46,5 +51,31 @@ func TestWhatIsKeptOffIsKeptOffEverywhere(t *testing.T) {
 	}
 	if tight.Plant != c.Plant {
 		t.Error("the plant is another one")
+	}
+}
+
+// From these starts, near an end of the track, no first plan was found that keeps off all that is asked for, and the pole fell: what is
+// kept off then is less. A plan in which the pole falls keeps no limit, however well the cart keeps to its track.
+func TestThePoleStandsWhereThereIsLittleRoom(t *testing.T) {
+	y := cartpole.Track()
+	y.Measurement = domain.Whole(&domain.Spec{Measured: y.State}, 0.01)
+	def := require.Get(y.Case())(t)
+	c := require.Get(require.Get(gpc.NewCase(def))(t).Robust(3))(t)
+	opt := closedloop.Options{Episodes: 200, ShardIndex: 43, ShardCount: 141, Seed: 501, Preference: domain.Preference{Adaptive: true}}
+	got := require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, engine.Options{}, opt))(t)
+	if got.Episodes != 2 || got.Safe != 1 {
+		t.Errorf("of %d episodes a share of %v is safe: %v", got.Episodes, got.Safe, got.Unsafe)
+	}
+	f := require.Get(c.Estimator())(t)
+	off := domain.NewBackoff(c.Spec())
+	margin := require.Get(estimate.NewMargin(def.Problem, off, f, 3))(t)
+	held := make([]float64, 1)
+	for _, at := range []struct {
+		angle float64
+		keeps bool
+	}{{0, true}, {0.3, false}} {
+		if got := margin.Keeps([]float64{0, 0, at.angle, 0}, []float64{0, 0}, held); got != at.keeps {
+			t.Errorf("without a force, from %v rad: limits are kept %v", at.angle, got)
+		}
 	}
 }

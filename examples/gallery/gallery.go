@@ -40,7 +40,7 @@ func runningOn(y equations.System, horizon int) equations.System {
 }
 
 // Foreseeing are plants of these that know what comes: their context has knots of it (dual.Along).
-func Foreseeing() []equations.System { return []equations.System{hvac.Ahead()} }
+func Foreseeing() []equations.System { return []equations.System{hvac.Ahead(), quadrotor.Ahead()} }
 
 // Cases makes the case of every system.
 func Cases() ([]domain.Case, error) {

@@ -119,7 +119,7 @@ func TestLimitsCanBeKept(t *testing.T) {
 					}
 				}
 			}
-			if refused > mayRefuse[spec.Name] {
+			if refused > mayRefuse[strings.TrimSuffix(spec.Name, "-ahead")] { // the same plant
 				t.Errorf("%d of 40 episodes come to where no action is found", refused)
 			}
 			if moved == 0 && spec.Name != "double-pendulum" { // which does not rise by chance

@@ -43,12 +43,14 @@ func ode[T dual.Scalar](s, _, u, ds []T) {
 
 var flight = dual.Explicit{Real: ode[float64], Dual: ode[complex128], Span: dt, Substeps: 1}
 
-// objectives are the distance to the goal c with speed, and effort with attitude.
-func objectives[T dual.Scalar](_, c, u, n, j []T) {
-	x, z, right, left := n[0]-c[0], n[1]-c[1], u[0]-hover, u[1]-hover
+// towards are the objectives of a goal: the distance to it with speed, and effort with attitude.
+func towards[T dual.Scalar](goalX, goalZ T, u, n, j []T) {
+	x, z, right, left := n[0]-goalX, n[1]-goalZ, u[0]-hover, u[1]-hover
 	j[0] = x*x + z*z + 0.05*(n[3]*n[3]+n[4]*n[4])
 	j[1] = 0.1*(right*right+left*left) + 0.1*n[2]*n[2] + 0.01*n[5]*n[5]
 }
+
+func objectives[T dual.Scalar](_, c, u, n, j []T) { towards(c[0], c[1], u, n, j) }
 
 // approach is a smooth max(0, v), and no less.
 func approach[T dual.Scalar](v T) T { return 0.5 * (v + dual.Sqrt(v*v+0.04)) }
