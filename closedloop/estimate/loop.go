@@ -162,9 +162,9 @@ func (l *Loop) faults() []string {
 	return names
 }
 
-// settling is how often the first decision of an episode is made, each time with what the plan before it
+// Settling is how often the first decision of an episode is made, each time with what the plan before it
 // asks to be kept off: there is no decision before it to take a plan from.
-const settling = 3
+const Settling = 3
 
 // decide makes the last decision anew.
 func (l *Loop) decide(s, c []float64, pref domain.Preference, u []float64) (err error) {
@@ -179,7 +179,7 @@ func (l *Loop) decide(s, c []float64, pref domain.Preference, u []float64) (err 
 		}
 		return err
 	}
-	for k := range settling {
+	for k := range Settling {
 		if k > 0 {
 			if err := l.inner.Reset(nil); err != nil {
 				return err
