@@ -12,11 +12,22 @@ import (
 	"github.com/gpc-engine/gpc/export"
 )
 
-// navigated is a navigator whose decisions are counted.
+// navigated is a navigator that remembers what the written test counts of its last decision.
 type navigated struct {
-	loop   *batchnav.Navigator
-	driven *export.Episode
-	limit  float64
+	loop            *batchnav.Navigator
+	offMap, guarded bool
+	limit           float64
+}
+
+// count adds the last decision to an episode's, unless that was done.
+func (n *navigated) count(to *export.Episode) {
+	if n.offMap {
+		to.OffMap++
+	}
+	if n.guarded {
+		to.Guarded++
+	}
+	n.offMap, n.guarded = false, false
 }
 
 // Reset implements domain.Controller.
@@ -31,33 +42,24 @@ func (n *navigated) Decide(s, c []float64, pref domain.Preference, u []float64) 
 	if err != nil {
 		return domain.Decision{}, err
 	}
-	if d.OffMap {
-		n.driven.OffMap++
-	}
-	if d.Fallback&domain.FallbackGuard != 0 {
-		n.driven.Guarded++
-	}
-	n.limit = d.Limit
+	n.offMap, n.guarded, n.limit = d.OffMap, d.Fallback&domain.FallbackGuard != 0, d.Limit
 	copy(u, d.U)
 	return d.Decision, nil
 }
 
-// driveExport drives the episodes of an export by a controller, behind what the case needs before it; counts, optional, is set to
-// the episode that is driven.
-func (c *Case) driveExport(ctx context.Context, opt ExportOptions, k domain.Controller, counts **export.Episode) ([]export.Episode, *export.Observed, error) {
-	k, observed, err := c.observing(k)
+// driveExport drives the episodes of an export by a controller, behind what the case needs before it; off, optional, is what the
+// controller's problem keeps off its limits, and count, optional, is called after every decision.
+func (c *Case) driveExport(ctx context.Context, opt ExportOptions, k domain.Controller, off *domain.Backoff, count func(*export.Episode)) ([]export.Episode, *export.Observed, error) {
+	k, observed, err := c.observing(k, off)
 	if err != nil {
 		return nil, nil, err
 	}
-	d := exportDrive{of: c, k: k, observed: observed}
+	d := exportDrive{of: c, k: k, observed: observed, count: count}
 	episodes := make([]export.Episode, opt.Episodes)
 	drive := func(index int, driven *export.Episode) error {
 		ep, err := c.def.Plant.Episode(opt.Seed, index, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Context: ctx})
 		if err != nil {
 			return err
-		}
-		if counts != nil {
-			*counts = driven
 		}
 		if err := k.Reset(ep); err != nil {
 			return err
@@ -81,8 +83,9 @@ func (c *Case) driveExport(ctx context.Context, opt ExportOptions, k domain.Cont
 	return episodes, observed, nil
 }
 
-// observing is a controller behind the estimator and the prediction of its case, and what is exported of them.
-func (c *Case) observing(k domain.Controller) (domain.Controller, *export.Observed, error) {
+// observing is a controller behind the estimator and the prediction of its case, with what is kept off its limits, and what is
+// exported of them.
+func (c *Case) observing(k domain.Controller, off *domain.Backoff) (domain.Controller, *export.Observed, error) {
 	if !c.indirect() {
 		return k, nil, nil
 	}
@@ -103,7 +106,15 @@ func (c *Case) observing(k domain.Controller) (domain.Controller, *export.Observ
 			return nil, nil, err
 		}
 	}
-	return estimate.NewLoop(k, c.def.Problem, o.Filter, nil, c.def.Delay), o, nil
+	var margin *estimate.Margin
+	if off != nil {
+		var err error
+		if margin, err = estimate.NewMargin(c.def.Problem, off, o.Filter, c.def.Level); err != nil {
+			return nil, nil, BadInput(err)
+		}
+		o.Level = c.def.Level
+	}
+	return estimate.NewLoop(k, c.def.Problem, o.Filter, margin, c.def.Delay), o, nil
 }
 
 // exportDrive drives episodes and takes what a test in C needs to drive the same ones.
@@ -111,6 +122,7 @@ type exportDrive struct {
 	of       *Case
 	k        domain.Controller
 	observed *export.Observed
+	count    func(*export.Episode)
 	spoiled  bool // sensors have faults, and observed gets the decisions
 }
 
@@ -141,6 +153,9 @@ func (d *exportDrive) episode(ctx context.Context, ep domain.Episode, driven *ex
 		}
 		if err := d.decide(ep, t, shown, c, acts, adaptive, known, u, driven); err != nil {
 			return err
+		}
+		if d.count != nil {
+			d.count(driven)
 		}
 		way = append(way, slices.Clone(u))
 		before, way = way[0], way[1:]

@@ -26,8 +26,6 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 		return nil, badInputf("no folder to export to")
 	case opt.Episodes < 1 || opt.Episodes > maxEpisodes:
 		return nil, badInputf("%d episodes to drive, want 1 to %d", opt.Episodes, maxEpisodes)
-	case c.def.Level > 0:
-		return nil, badInputf("case %s keeps %v standard deviations off its limits, which the exported C cannot: leave --keep-off out", c.Name(), c.def.Level)
 	case c.def.Plant == nil:
 		return nil, badInputf("case %s has no plant to drive the controller with", c.Name())
 	}
@@ -79,7 +77,10 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	if _, of := c.def.Problem.(export.Optimised); !ok || !of {
 		return nil, badInputf("case %s has its own solver, which cannot be exported as C", c.Name())
 	}
-	if opt.Half {
+	switch {
+	case c.def.Level > 0:
+		return nil, badInputf("case %s keeps %v standard deviations off its limits, which method %s in C cannot: leave --keep-off out", c.Name(), c.def.Level, export.Solver)
+	case opt.Half:
 		return nil, badInputf("--half rounds the weights of a map, which method %s does not have: leave it out", export.Solver)
 	}
 	found, err := c.method(export.Solver)
@@ -100,7 +101,7 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	for i, at := range from.At {
 		exact.Library = append(exact.Library, export.Planned{At: at, Plan: from.Plans[i]})
 	}
-	if exact.Episodes, exact.Observed, err = c.driveExport(ctx, opt, loop, nil); err != nil {
+	if exact.Episodes, exact.Observed, err = c.driveExport(ctx, opt, loop, nil, nil); err != nil {
 		return nil, err
 	}
 	return export.Optimal(ctx, opt.Dir, c.def.Problem, exact)
@@ -138,7 +139,11 @@ func (c *Case) driveExported(ctx context.Context, m *model.Model, opt ExportOpti
 		return err
 	}
 	how.Guard = &c.def.Guard
-	loop, err := batchnav.NewNavigator(e, m, c.def.Problem, how)
+	problem, off, err := c.keepingOff()
+	if err != nil {
+		return err
+	}
+	loop, err := batchnav.NewNavigator(e, m, problem, how)
 	if err != nil {
 		return BadInput(err)
 	}
@@ -146,7 +151,17 @@ func (c *Case) driveExported(ctx context.Context, m *model.Model, opt ExportOpti
 		whole.Envelope = [][]float64{lo, hi}
 	}
 	by := &navigated{loop: loop}
-	whole.Episodes, whole.Observed, err = c.driveExport(ctx, opt, by, &by.driven)
+	whole.Episodes, whole.Observed, err = c.driveExport(ctx, opt, by, off, by.count)
 	whole.Limit = by.limit
 	return err
+}
+
+// keepingOff is the problem that is decided, and what is kept off its limits: its own and nil where nothing is.
+func (c *Case) keepingOff() (domain.Problem, *domain.Backoff, error) {
+	if c.def.Level == 0 {
+		return c.def.Problem, nil, nil
+	}
+	off := domain.NewBackoff(c.Spec())
+	tight, err := c.def.Tightened(off)
+	return tight.Problem, off, err
 }

@@ -16,6 +16,8 @@ type Observed struct {
 	// Of a Measurement: Outputs writes y from (s, c, u), as the Measurement's Real does; Filter is the estimator that was driven.
 	Outputs *program.Function
 	Filter  *estimate.Filter
+	// Level, of a Measurement, is how many standard deviations of the closed loop are kept off every margin (estimate.Margin); 0: none.
+	Level float64
 	// Delay is that of the case, Part the integration of its equations over a share of their span.
 	Delay domain.Delay
 	// Replay, of a Measurement, is an episode with faults of its sensors, for the written test.
@@ -51,6 +53,9 @@ type observer struct {
 	Persistent, Still   int
 	Replay              []Replayed
 	Disturbed           bool
+	Level               float64
+	StateHalf           []float64 // of the states and of the actions, which weigh the feedback
+	ActionHalf          []float64
 	outputs             *program.Function
 }
 
@@ -88,6 +93,7 @@ func (w *whole) observe(of *Observed) error {
 		for _, p := range m.Unknown {
 			o.Unknown, o.Lo, o.Hi = append(o.Unknown, p.Context), append(o.Lo, p.Lo), append(o.Hi, p.Hi)
 		}
+		o.keepOff(of.Level, w.Spec)
 		for i := range w.Episodes {
 			o.Disturbed = o.Disturbed || len(w.Episodes[i].Acts) > 0
 		}
@@ -96,9 +102,57 @@ func (w *whole) observe(of *Observed) error {
 	return nil
 }
 
+// keepOff completes it by what is kept off the limits.
+func (o *observer) keepOff(level float64, spec *domain.Spec) {
+	o.Level = level
+	for _, v := range spec.Measured {
+		o.StateHalf = append(o.StateHalf, v.Scale()/2)
+	}
+	for _, v := range spec.Action {
+		o.ActionHalf = append(o.ActionHalf, v.Scale()/2)
+	}
+}
+
 // Questions of the templates.
 func (w *whole) Filtered() bool { return w.Observer != nil && w.Observer.Filtered }
 func (w *whole) Fraction() bool { return w.Observer != nil && w.Observer.Share > 0 }
+
+// KeepsOff reports whether something is kept off the limits.
+func (w *whole) KeepsOff() bool { return w.NM > 0 && w.Observer != nil && w.Observer.Level > 0 }
+
+// TakesKept, GivesKept, Margins and Onto are the parameter of functions in C that keep something off, its argument, and the beginnings of
+// calls; without it they are of the limits as they are.
+func (w *whole) TakesKept() string { return w.kept("const double (*kept)[ALL], ", "") }
+func (w *whole) GivesKept() string { return w.kept("kept, ", "") }
+func (w *whole) Margins() string   { return w.kept("margins(kept, ", "gpc_"+w.Symbol+"_margins(") }
+func (w *whole) Onto() string      { return w.kept("onto(kept, ", "gpc_"+w.Symbol+"_onto_margins(") }
+
+func (w *whole) kept(with, without string) string {
+	if w.KeepsOff() {
+		return with
+	}
+	return without
+}
+
+// Settling is how often a first decision is made, KeptStages how many stages of an episode keep off differently, Steered how many numbers
+// a derivative of a stage is by.
+func (w *whole) Settling() int { return estimate.Settling }
+func (w *whole) Steered() int  { return w.Observer.Size + w.NU }
+func (w *whole) KeptStages() int {
+	if w.Spec.Horizon > 0 {
+		return 1
+	}
+	return w.Spec.Steps
+}
+
+// KeptBytes is the static memory of what a decision finds to keep off.
+func (w *whole) KeptBytes() int {
+	if !w.KeepsOff() {
+		return 0
+	}
+	stage := w.NS + max(1, w.NC) + w.NU + (w.Observer.Size+w.All)*w.Steered() + w.NU*w.NS
+	return 8 * (w.Observer.Ahead + w.Spec.LookAhead()) * stage
+}
 
 // along is what the template of derivatives reads: C's type of a number's derivatives, how many there are, and what the names of its
 // functions end in.
@@ -111,6 +165,9 @@ type along struct {
 func (w *whole) Along() along          { return along{w, "along", "NU", ""} }
 func (w *whole) AlongEstimated() along { return along{w, "estimated", "ESTIMATED", "_estimated"} }
 
+// AlongSteered are derivatives by that and by the action.
+func (w *whole) AlongSteered() along { return along{w, "steered", "STEERED", "_steered"} }
+
 // ObserverBytes are the memory of one loop besides the controller's, where an int takes 4 bytes.
 func (w *whole) ObserverBytes() int {
 	o := w.Observer
@@ -118,6 +175,9 @@ func (w *whole) ObserverBytes() int {
 	if o.Filtered {
 		bytes += 4*3*o.NY + 8*(2*o.NY+o.Size+o.Size*o.Size+max(1, w.NC)+w.NU)
 		bytes += bytes % 8
+	}
+	if w.KeepsOff() {
+		bytes += 2*4 + 8*(w.KeptStages()*w.All+w.Spec.LookAhead()*w.NU)
 	}
 	return bytes
 }
@@ -139,7 +199,29 @@ func (w *whole) ObserverOperations() int {
 	}
 	root := 4*n*n*n + 16*n*n // Householder's
 	total += moves*(w.stepAlong(n)+2*n*n*n) + 2*root
-	return total + w.along("outputs", n) + o.NY*(7*n*n+12*n+root)
+	return total + w.along("outputs", n) + o.NY*(7*n*n+12*n+root) + w.Decisions()*w.keptOperations()
+}
+
+// Decisions is how often a decision is made at most: a first one is made again along its own plan where something is kept off.
+func (w *whole) Decisions() int {
+	if w.KeepsOff() {
+		return w.Settling()
+	}
+	return 1
+}
+
+// keptOperations bound those of finding what to keep off along one plan.
+func (w *whole) keptOperations() int {
+	if !w.KeepsOff() {
+		return 0
+	}
+	n, ns, nu, wide := w.Observer.Size, w.NS, w.NU, w.Steered()
+	times := 1 + w.Y.EscapeSteps
+	derivatives := times*(w.stepAlong(wide)+w.along("margins", wide)+w.along("escape", wide)) + w.step()
+	regulator := 4*ns*ns*(ns+nu) + 2*ns*nu*(nu+2*ns) + 2*nu*nu*(nu+2*ns) + 4*ns
+	covariance := (3+w.Observer.Ahead)*(4*n*n*n+2*n) + 2*ns*ns*nu + w.along("outputs", n) + w.Observer.NY*(5*n*n+2*n) + 2*n*n
+	keep := w.All * (6*n*n + 2*ns*nu + 4)
+	return (w.Observer.Ahead+w.Spec.LookAhead())*(derivatives+regulator+covariance+keep) + 2*n*n*n
 }
 
 // decision and allBytes are what a decision and a loop take with what comes before the controller.
@@ -147,6 +229,7 @@ func (w *whole) decision(own int) int {
 	if w.Observer == nil {
 		return own
 	}
+	own = w.Decisions() * min(own, 1<<62/w.Decisions())
 	return own + min(w.ObserverOperations(), 1<<62-own)
 }
 

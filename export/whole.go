@@ -69,7 +69,7 @@ func Controller(ctx context.Context, dir string, m *model.Model, p domain.Proble
 	}
 	return &Result{
 		Case: m.Case, Dir: dir, Symbol: u.Symbol, SHA256: u.SHA256, Base: "copied", Half: opt.Half,
-		ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes, MulAdds: m.EncoderX.MulAdds() + m.DecoderU.MulAdds(),
+		ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes + u.KeptBytes(), MulAdds: m.EncoderX.MulAdds() + m.DecoderU.MulAdds(),
 		Method: Method, Episodes: len(opt.Episodes), Unsafe: &u.Unsafe, Operations: u.decision(u.operations().decision), LoopBytes: u.allBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(u.Libm, ",", " ")),
 	}, nil
 }

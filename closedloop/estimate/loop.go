@@ -162,9 +162,9 @@ func (l *Loop) faults() []string {
 	return names
 }
 
-// settling is how often the first decision of an episode is made: once with nothing kept off, and then with what the plan before
+// Settling is how often the first decision of an episode is made: once with nothing kept off, and then with what the plan before
 // asks to be kept off.
-const settling = 3
+const Settling = 3
 
 // decide makes the last decision anew.
 func (l *Loop) decide(s, c []float64, pref domain.Preference, u []float64) (err error) {
@@ -205,7 +205,7 @@ func (l *Loop) first(s, c []float64, pref domain.Preference, u []float64) (err e
 
 // settle makes the first decision with a share of what its plan asks to be kept off, found along the plan before it.
 func (l *Loop) settle(share float64, s, c []float64, pref domain.Preference, u []float64) (solved bool, err error) {
-	for turn := 1; turn < settling; turn++ {
+	for turn := 1; turn < Settling; turn++ {
 		l.margin.Along(s, c, l.plan, l.filter, l.under)
 		l.margin.backoff.Scale(share)
 		if err := l.anew(s, c, pref, u); err != nil || !l.last.Solved() {

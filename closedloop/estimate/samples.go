@@ -163,7 +163,7 @@ func (k *keeper) settle(pref domain.Preference) (all bool, err error) {
 	for _, share := range shares {
 		copy(plan, plain)
 		solved = true
-		for turn := 1; turn < settling && solved; turn++ {
+		for turn := 1; turn < Settling && solved; turn++ {
 			k.margin.Nominal(k.s, k.c, plan, k.filter, k.delay)
 			k.off.Scale(share)
 			if solved, err = k.resolve(pref, plan); err != nil {

@@ -1,6 +1,7 @@
 package gallery
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,12 @@ import (
 // exported drives the case's controller, writes it as C, drives it there and returns the figures that C prints.
 func exported(t testing.TB, y equations.System, method string, episodes int, optimise string) map[string]string {
 	t.Helper()
+	return exportedOff(t, y, 0, method, episodes, optimise)
+}
+
+// exportedOff is exported with so many standard deviations kept off the limits.
+func exportedOff(t testing.TB, y equations.System, level float64, method string, episodes int, optimise string) map[string]string {
+	t.Helper()
 	compiler, err := exec.LookPath("gcc")
 	if err != nil {
 		t.Skip("no gcc: what is exported is not compiled here")
@@ -38,6 +45,9 @@ func exported(t testing.TB, y equations.System, method string, episodes int, opt
 	def := require.Get(y.Case())(t)
 	catalogue := gpc.Catalogue{Cases: []domain.Case{def}}
 	c := require.Get(catalogue.Find(name))(t)
+	if level > 0 {
+		c = require.Get(c.Robust(level))(t)
+	}
 	var m *model.Model
 	if method != export.Solver {
 		bundled := require.Get(models.Bundled.Open(name + ".safetensors"))(t)
@@ -180,16 +190,29 @@ func BenchmarkExactLoops(b *testing.B) {
 	}
 }
 
-// BenchmarkExportedLoops drives every system's controller in C and in Go from so many starts (GPC_EXPORT_STARTS, 1000).
+// BenchmarkExportedLoops drives every system's controller in C and in Go from so many starts (GPC_EXPORT_STARTS, 1000), two of them
+// also behind an estimator with limits that are kept off.
 func BenchmarkExportedLoops(b *testing.B) {
 	episodes := 1000
 	if n, err := strconv.Atoi(os.Getenv("GPC_EXPORT_STARTS")); err == nil {
 		episodes = n
 	}
+	type driven struct {
+		y            equations.System
+		noise, level float64
+	}
+	var all []driven
 	for _, y := range Systems() {
-		b.Run(y.Name, func(b *testing.B) {
+		all = append(all, driven{y: y})
+	}
+	for _, of := range append(all, driven{cartpole.Track(), 0.005, 3}, driven{quadrotor.System(), 0.01, 3}) {
+		name := of.y.Name
+		if of.level > 0 {
+			name += fmt.Sprintf("--estimate=%v--keep-off=%v", of.noise, of.level)
+		}
+		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				got := exported(b, y, export.Method, episodes, "-O2")
+				got := exportedOff(b, whole(b, of.y, of.noise, 0), of.level, export.Method, episodes, "-O2")
 				b.ReportMetric(0, "ns/op")
 				for _, what := range []string{
 					"episodes", "unsafe", "unsafe_gpc", "differ", "cost_off", "state_off", "decisions", "projected", "off_map", "guarded", "incumbent", "escaped", "rested", "unsafe_decisions",

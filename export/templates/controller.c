@@ -43,7 +43,7 @@ static void policy(const double *s, const double *c, const float *w, double *u)
 }
 
 /* Rolls out the given actions and what goes on behind them, until a limit breaks. */
-static void roll(gpc_{{.Symbol}}_plan *p, const double *s0, const double *c0, const float *w, const double *given, int count, enum behind behind, int steps)
+static void roll(gpc_{{.Symbol}}_plan *p, {{.TakesKept}}const double *s0, const double *c0, const float *w, const double *given, int count, enum behind behind, int steps)
 {
     double s[NS], c[CONTEXT], s_next[NS], c_next[CONTEXT], m[{{.AtLeastOne .All}}];
     int h;
@@ -65,9 +65,9 @@ static void roll(gpc_{{.Symbol}}_plan *p, const double *s0, const double *c0, co
             p->margin = -(double)INFINITY;
             memset(u, 0, NU * sizeof *u);
         } else {
-            gpc_{{.Symbol}}_onto_margins(s, c, u);
+            {{.Onto}}s, c, u);
         }
-        gpc_{{.Symbol}}_margins(s, c, u, m);
+        {{.Margins}}s, c, u, m);
         p->margin = least_of_two(p->margin, gpc_{{.Symbol}}_least(m));
         gpc_{{.Symbol}}_step(s, c, u, s_next, c_next);
         if (!finite_all(s_next, NS) || !finite_all(c_next, NC)) {
@@ -172,7 +172,7 @@ static int beyond(const double *s)
 }
 
 /* The map's action, projected. */
-static unsigned decide(const double *s, const double *c, const float *w, double *u)
+static unsigned decide({{.TakesKept}}const double *s, const double *c, const float *w, double *u)
 {
     double raw[NU];
     float state[NS], context[CONTEXT];
@@ -191,7 +191,7 @@ static unsigned decide(const double *s, const double *c, const float *w, double 
         return status | GPC_{{.Macro}}_BAD_ACTION;
     }
     memcpy(raw, u, sizeof raw);
-    if (!gpc_{{.Symbol}}_onto_margins(s, c, u))
+    if (!{{.Onto}}s, c, u))
         status |= GPC_{{.Macro}}_MARGIN;
     for (i = 0; i < NU; i++)
         if (raw[i] != u[i])
@@ -199,7 +199,7 @@ static unsigned decide(const double *s, const double *c, const float *w, double 
     return status;
 }
 
-unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const double c[], const double *w, double u[])
+unsigned gpc_{{.Symbol}}_act{{if .KeepsOff}}_kept{{end}}(gpc_{{.Symbol}}_loop *loop, {{.TakesKept}}const double s[], const double c[], const double *w, double u[])
 {
     const int before = loop->accepted;
     double first[NU];
@@ -212,10 +212,10 @@ unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const
         gpc_{{.Symbol}}_rest(u);
         return GPC_{{.Macro}}_BAD_INPUT;
     }
-    status = decide(s, c, w ? narrow : NULL, first);
+    status = decide({{.GivesKept}}s, c, w ? narrow : NULL, first);
     memcpy(u, first, sizeof first);
     steps = horizon(c);
-    roll(&loop->plan[loop->next], s, c, w ? narrow : NULL, first, 1, POLICY, steps);
+    roll(&loop->plan[loop->next], {{.GivesKept}}s, c, w ? narrow : NULL, first, 1, POLICY, steps);
     if (!safe(&loop->plan[loop->next])) {
         const gpc_{{.Symbol}}_plan *p = &loop->plan[before];
 
@@ -223,17 +223,17 @@ unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const
         if (p->steps > 1) { /* of a plan that failed, the actions to the step that did */
             const int known = p->fails < p->steps ? p->fails : p->steps - 1;
 
-            roll(&loop->plan[loop->other], s, c, w ? narrow : NULL, p->u + NU, known, POLICY, steps);
+            roll(&loop->plan[loop->other], {{.GivesKept}}s, c, w ? narrow : NULL, p->u + NU, known, POLICY, steps);
             take(loop, GPC_{{.Macro}}_INCUMBENT, &status);
         }
     }
     if (!safe(&loop->plan[loop->next]) && gpc_{{.Symbol}}_escape(s, c, first)) {
-        roll(&loop->plan[loop->other], s, c, w ? narrow : NULL, first, 0, ESCAPE, steps);
+        roll(&loop->plan[loop->other], {{.GivesKept}}s, c, w ? narrow : NULL, first, 0, ESCAPE, steps);
         take(loop, GPC_{{.Macro}}_ESCAPED, &status);
     }
     if (!safe(&loop->plan[loop->next])) {
         gpc_{{.Symbol}}_rest(first);
-        roll(&loop->plan[loop->other], s, c, w ? narrow : NULL, first, 1, POLICY, steps);
+        roll(&loop->plan[loop->other], {{.GivesKept}}s, c, w ? narrow : NULL, first, 1, POLICY, steps);
         take(loop, GPC_{{.Macro}}_RESTED, &status);
     }
     if (!safe(&loop->plan[loop->next]))
@@ -244,3 +244,18 @@ unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const
         memcpy(u, loop->plan[loop->accepted].u, sizeof first);
     return status;
 }
+{{- if .KeepsOff}}
+
+unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const double c[], const double *w, double u[])
+{
+    return gpc_{{.Symbol}}_act_kept(loop, NULL, s, c, w, u);
+}
+
+const double *gpc_{{.Symbol}}_ahead(const gpc_{{.Symbol}}_loop *loop, int *count)
+{
+    const gpc_{{.Symbol}}_plan *p = &loop->plan[loop->accepted];
+
+    *count = p->fails < p->steps ? p->fails + 1 : p->steps;
+    return p->u;
+}
+{{- end}}

@@ -10,7 +10,8 @@
 
 enum {
     NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, STEPS = GPC_{{.Macro}}_STEPS, AHEAD = {{.Observer.Ahead}}{{if .Filtered}},
-    NY = {{.Observer.NY}}, UNKNOWN = {{len .Observer.Unknown}}, N = NS + UNKNOWN{{end}}
+    NY = {{.Observer.NY}}, UNKNOWN = {{len .Observer.Unknown}}, N = NS + UNKNOWN{{end}}{{if .KeepsOff}},
+    ALL = GPC_{{.Macro}}_MARGINS, LOOK = {{.Spec.LookAhead}}, STEERED = N + NU{{end}}
 };
 
 typedef gpc_{{.Symbol}}_measured measured;
@@ -321,21 +322,28 @@ static int valid(const double *y, const double *c)
     }
     return {{if .Spec.Horizon}}1{{else}}c[NC - 1] >= -0.5 / STEPS && c[NC - 1] < 1.0 - 0.5 / STEPS{{end}};
 }
-{{if .Observer.Ahead}}
+{{if .KeepsOff}}{{template "backoff.c" .}}{{end}}
+{{- if .Observer.Ahead}}
 /* Moves state and context to when the next action begins to act; 0 where the episode is over by then. */
-static int ahead(measured *m)
+static int ahead(measured *m{{if .KeepsOff}}, struct stage *way{{end}})
 {
     double s[NS], c[CONTEXT];
 {{- if or (not .Fraction) (gt .Observer.Ahead 1)}}
     int i;
 {{- end}}
 {{if .Fraction}}
+{{- if .KeepsOff}}
+    begins(way, m->s, m->c, m->way[0]);
+{{- end}}
     gpc_{{.Symbol}}_from_measured(m->s, m->c, m->way[0], s, c);
     memcpy(m->s, s, sizeof s);
     memcpy(m->c, c, NC * sizeof *c);
 {{- end}}
 {{- if or (not .Fraction) (gt .Observer.Ahead 1)}}
     for (i = {{if .Fraction}}1{{else}}0{{end}}; i < AHEAD; i++) {
+{{- if .KeepsOff}}
+        begins(way + i, m->s, m->c, m->way[i]);
+{{- end}}
         gpc_{{.Symbol}}_step(m->s, m->c, m->way[i], s, c);
         memcpy(m->s, s, sizeof s);
         memcpy(m->c, c, NC * sizeof *c);
@@ -346,6 +354,9 @@ static int ahead(measured *m)
 {{end}}
 unsigned gpc_{{.Symbol}}_act_measured(measured *m, const double y[], {{if .Filtered}}const unsigned char missing[], {{end}}const double c[], const double *w, double u[])
 {
+{{- if .KeepsOff}}
+    GPC_SCRATCH struct stage all[AHEAD + LOOK];
+{{- end}}
     unsigned status = 0;
 
     predict(m);
@@ -366,11 +377,11 @@ unsigned gpc_{{.Symbol}}_act_measured(measured *m, const double y[], {{if .Filte
     memcpy(m->c, c, NC * sizeof *c);
 {{- end}}
 {{- if .Observer.Ahead}}
-    if (!ahead(m))
+    if (!ahead(m{{if .KeepsOff}}, all{{end}}))
         gpc_{{.Symbol}}_rest(u);
     else
 {{- end}}
-    status = gpc_{{.Symbol}}_act(&m->loop, m->s, m->c, w, u);
+    status = {{if .KeepsOff}}decide(m, all, w, u){{else}}gpc_{{.Symbol}}_act(&m->loop, m->s, m->c, w, u){{end}};
     memcpy(m->u, u, sizeof m->u);
     m->pending = 1;
     return status;

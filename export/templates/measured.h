@@ -5,6 +5,8 @@
  * the unknown entries of the context{{end}} from y; a value that is missing, an outlier and a sensor that no longer moves are left out.
 {{- end}}{{if .Observer.Ahead}}
  * An action acts {{printf "%g" .Observer.Periods}} periods behind what it is decided by: a decision is made for the state that the actions under way lead to.{{end}}
+{{- if .KeepsOff}}
+ * {{printf "%g" .Observer.Level}} standard deviations of the closed loop are kept off every margin, along the plan decided before: projection and roll-outs keep them too.{{end}}
 {{- if .Filtered}}
  *
 {{- range $i, $v := .Observer.Outputs}}
@@ -15,7 +17,7 @@
 {{- end}}
 {{- end}}
  *
- * Memory is in gpc_{{.Symbol}}_measured, {{.ObserverBytes}} bytes besides the loop in it, and on the stack. Nothing allocates, every loop has a bound:
+ * Memory is in gpc_{{.Symbol}}_measured, {{.ObserverBytes}} bytes besides the loop in it, and on the stack{{if .KeepsOff}}; {{.KeptBytes}} bytes are static (GPC_SCRATCH){{end}}. Nothing allocates, every loop has a bound:
  *   at most {{.ObserverOperations}} arithmetic operations a decision besides the controller's.
  */
 #ifndef GPC_{{.Macro}}_MEASURED_H
@@ -59,6 +61,11 @@ typedef struct {
 {{- if .Filtered}}
     int fault[{{.Observer.NY}}], repeated[{{.Observer.NY}}], rejected[{{.Observer.NY}}];
     double last[{{.Observer.NY}}], since[{{.Observer.NY}}];
+{{- if .KeepsOff}}
+    /* What is kept off each margin, by stage, along the plan that was decided last; the first decision of an episode makes one. */
+    int decided, planned;
+    double kept[{{.KeptStages}}][GPC_{{.Macro}}_MARGINS], plan[{{.Spec.LookAhead}} * {{.NU}}];
+{{- end}}
     /* The estimate at the last measurement, the lower root of its covariance, and the context with the estimates in it. */
     double x[{{.Observer.Size}}], root[{{.Observer.Size}}][{{.Observer.Size}}], context[{{.AtLeastOne .NC}}], before[{{.NU}}];
 {{- end}}

@@ -67,4 +67,27 @@ void gpc_{{.Symbol}}_to_measured_along(const double s[], const double c[], const
         d[NS + i][NS + i] = 1.0;
 {{- end}}
 }
+{{end}}{{if .KeepsOff}}
+void gpc_{{.Symbol}}_stage_along(const double s[], const double c[], const double u[], double d[][STEERED], double dm[][STEERED])
+{
+    double m[ALL];
+    steered x[INPUTS], moved[NS + CONTEXT];
+    int i;
+
+    memset(x, 0, sizeof x);
+    for (i = 0; i < NS; i++)
+        x[i][i] = 1.0;
+    for (i = 0; i < NU; i++)
+        x[AT_U + i][ESTIMATED + i] = 1.0;
+{{- if .Observer.Unknown}}
+    for (i = 0; i < UNKNOWN; i++)
+        x[AT_C + unknown[i]][NS + i] = 1.0;
+{{- end}}
+    margins_along_steered(s, c, u, x, m, dm, moved);
+    memcpy(d, moved, NS * sizeof *d);
+{{- if .Observer.Unknown}}
+    for (i = 0; i < UNKNOWN; i++)
+        memcpy(d[NS + i], moved[NS + unknown[i]], sizeof *d);
+{{- end}}
+}
 {{end}}

@@ -2,7 +2,8 @@ enum {
     NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, NJ = {{.NJ}}, NM = {{.NM}}, ESCAPES = {{.Y.EscapeSteps}}, ALL = {{.All}},
     /* Where s, c, u and the next state stand among the inputs of a function. */
     AT_C = NS, AT_U = NS + NC, AT_NEXT = NS + NC + NU, INPUTS = NS + NC + NU + NS{{if .Filtered}},
-    OUTPUTS = {{.Observer.NY}}, UNKNOWN = {{len .Observer.Unknown}}, ESTIMATED = NS + UNKNOWN{{end}}
+    OUTPUTS = {{.Observer.NY}}, UNKNOWN = {{len .Observer.Unknown}}, ESTIMATED = NS + UNKNOWN{{end}}{{if .KeepsOff}},
+    STEERED = ESTIMATED + NU{{end}}
 };
 
 static const double rest[NU] = { {{row .Y.Rest}} };
@@ -15,6 +16,9 @@ typedef double along[NU];
 
 {{end}}{{if .Filtered}}/* Derivatives of a number by each entry that is estimated. */
 typedef double estimated[ESTIMATED];
+
+{{end}}{{if .KeepsOff}}/* Derivatives of a number by each entry that is estimated, then by each of the action. */
+typedef double steered[STEERED];
 
 {{end}}{{if .Integrator}}/* The length of a substep, its half and its sixth. */
 static const double whole_period[3] = { {{constant .H}}, {{constant .Half}}, {{constant .Sixth}} };
@@ -63,8 +67,19 @@ static void integrate(const double *h, const double *s, const double *c, const d
     }
 }
 
-{{end}}{{if .NM}}{{template "along.c" .Along}}{{end}}
-{{- if .Filtered}}{{template "along.c" .AlongEstimated}}{{end -}}
+{{end}}{{if .HasEscape}}/* Moves an action into its box. */
+static void clip(double *u)
+{
+    int i;
+
+    for (i = 0; i < NU; i++)
+        if (lowest[i] != 0.0 || highest[i] != 0.0)
+            u[i] = gpc_min(highest[i], gpc_max(lowest[i], u[i]));
+}
+
+{{end}}{{if .NM}}{{template "along.c" .Along}}{{template "margins.c" .Along}}{{end}}
+{{- if .Filtered}}{{template "along.c" .AlongEstimated}}{{end}}
+{{- if .KeepsOff}}{{template "along.c" .AlongSteered}}{{template "margins.c" .AlongSteered}}{{end -}}
 void gpc_{{.Symbol}}_step(const double s[], const double c[], const double u[], double s_next[], double c_next[])
 {
 {{- if .Integrator}}
@@ -85,25 +100,11 @@ double gpc_{{.Symbol}}_least(const double m[])
     return least;
 }
 
-{{if .HasEscape}}
-/* Moves an action into its box; derivatives end at its sides. */
-static void clip(double *u, double (*du)[NU])
-{
-    int i;
-
-    for (i = 0; i < NU; i++)
-        if (lowest[i] != 0.0 || highest[i] != 0.0) {
-            if (du && !(u[i] > lowest[i] && u[i] < highest[i]))
-                memset(du[i], 0, sizeof du[i]);
-            u[i] = gpc_min(highest[i], gpc_max(lowest[i], u[i]));
-        }
-}
-{{end}}
 int gpc_{{.Symbol}}_escape(const double s[], const double c[], double u[])
 {
 {{- if .HasEscape}}
     escape(s, c, u);
-    clip(u, NULL);
+    clip(u);
     return 1;
 {{- else}}
     (void)s, (void)c, (void)u;
@@ -163,34 +164,13 @@ void gpc_{{.Symbol}}_margins(const double s[], const double c[], const double u[
 {{if .NM}}
 void gpc_{{.Symbol}}_margins_along(const double s[], const double c[], const double u[], double m[], double dm[][NU])
 {
-    double s_next[NS], c_next[CONTEXT], value[MARGINS_ROOM];
-    along x[INPUTS], after[CONTEXT];
+    along x[INPUTS];
     int i;
-{{- if .Y.EscapeSteps}}
-    double state[NS], context[CONTEXT], away[NU], slope[ESCAPE_ROOM];
-    int k;
-{{- end}}
 
     memset(x, 0, sizeof x);
     for (i = 0; i < NU; i++)
         x[AT_U + i][i] = 1.0;
-    step_along(s, c, u, x, s_next, c_next, after);
-    margins_jacobian(s, c, u, s_next, m, value);
-    apply(NM, MARGINS_COUNT, margins_row, margins_col, value, x, dm);
-{{- if .Y.EscapeSteps}}
-    for (k = 1; k <= ESCAPES; k++) {
-        memcpy(state, s_next, sizeof state);
-        memcpy(context, c_next, NC * sizeof *context);
-        memcpy(x, x + AT_NEXT, NS * sizeof *x);
-        memcpy(x + AT_C, after, NC * sizeof *after);
-        escape_jacobian(state, context, away, slope);
-        apply(NU, ESCAPE_COUNT, escape_row, escape_col, slope, x, x + AT_U);
-        clip(away, x + AT_U);
-        step_along(state, context, away, x, s_next, c_next, after);
-        margins_jacobian(state, context, away, s_next, m + k * NM, value);
-        apply(NM, MARGINS_COUNT, margins_row, margins_col, value, x, dm + k * NM);
-    }
-{{- end}}
+    margins_along(s, c, u, x, m, dm, NULL);
 }
 {{else}}
 void gpc_{{.Symbol}}_margins_along(const double s[], const double c[], const double u[], double m[], double dm[][NU])

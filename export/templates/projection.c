@@ -148,13 +148,39 @@ static double lowest_of(const double *m)
     return least != least ? -(double)INFINITY : least;
 }
 
-/* The constraints on x = (u - wanted)/half by the margins linearised at u. */
-static void linearise(struct least_distance *q, const double *s, const double *c, const double *u, const double *wanted)
+{{if .KeepsOff}}/* Takes from margins what is kept off them{{if not .Spec.Horizon}} at the clock's reading{{end}}; a null pointer: nothing. */
+static void keep_off(const double (*kept)[ALL], const double *c, double *m)
+{
+{{- if .Spec.Horizon}}
+    const int stage = 0;
+{{- else}}
+    const double at = round(c[NC - 1] * STEPS);
+    const int stage = at > STEPS - 1 ? STEPS - 1 : at > 0.0 ? (int)at : 0;
+{{- end}}
+    int i;
+{{if .Spec.Horizon}}
+    (void)c;{{end}}
+    if (kept)
+        for (i = 0; i < ALL; i++)
+            m[i] -= kept[stage][i];
+}
+
+static void margins(const double (*kept)[ALL], const double *s, const double *c, const double *u, double *m)
+{
+    gpc_{{.Symbol}}_margins(s, c, u, m);
+    keep_off(kept, c, m);
+}
+
+{{end}}/* The constraints on x = (u - wanted)/half by the margins linearised at u. */
+static void linearise(struct least_distance *q, {{.TakesKept}}const double *s, const double *c, const double *u, const double *wanted)
 {
     double m[ALL], dm[ALL][NU];
     int k, i;
 
     gpc_{{.Symbol}}_margins_along(s, c, u, m, dm);
+{{- if .KeepsOff}}
+    keep_off(kept, c, m);
+{{- end}}
     for (k = 0; k < ALL; k++) {
         double length = 0.0;
 
@@ -182,7 +208,7 @@ static void linearise(struct least_distance *q, const double *s, const double *c
     }
 }
 
-int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[])
+{{if .KeepsOff}}static int onto({{.TakesKept}}const double *s, const double *c, double *u){{else}}int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[]){{end}}
 {
     struct least_distance q;
     double wanted[NU], best[NU], m[ALL], least, now;
@@ -190,7 +216,7 @@ int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[])
 
     memcpy(wanted, u, sizeof wanted);
     clip(u);
-    gpc_{{.Symbol}}_margins(s, c, u, m);
+    {{.Margins}}s, c, u, m);
     least = lowest_of(m);
     if (keeps(least))
         return 1;
@@ -198,7 +224,7 @@ int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[])
     for (round = 0; round < RELINEARISATIONS; round++) {
         double moved = 0.0;
 
-        linearise(&q, s, c, u, wanted);
+        linearise(&q, {{.GivesKept}}s, c, u, wanted);
         if (!nearest(&q, 0) && !nearest(&q, 1))
             break;
         for (i = 0; i < NU; i++) {
@@ -210,7 +236,7 @@ int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[])
             u[i] = v;
         }
         clip(u);
-        gpc_{{.Symbol}}_margins(s, c, u, m);
+        {{.Margins}}s, c, u, m);
         now = lowest_of(m);
         if (keeps(now) || now > least) {
             memcpy(best, u, sizeof best);
@@ -220,7 +246,7 @@ int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[])
             break;
     }
     if (least < -GPC_{{.Macro}}_TOLERANCE && gpc_{{.Symbol}}_escape(s, c, u)) {
-        gpc_{{.Symbol}}_margins(s, c, u, m);
+        {{.Margins}}s, c, u, m);
         now = lowest_of(m);
         if (now > least) {
             memcpy(best, u, sizeof best);
@@ -230,6 +256,10 @@ int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[])
     memcpy(u, best, sizeof best);
     return keeps(least);
 }
+{{- if .KeepsOff}}
+
+int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[]) { return onto(NULL, s, c, u); }
+{{- end}}
 {{else}}
 int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[])
 {

@@ -1,0 +1,323 @@
+
+#ifndef GPC_SCRATCH
+#define GPC_SCRATCH static
+#endif
+
+/* A decision of the plan, or one under way before it: derivatives of the step and of the margins by what is estimated and by the action, and
+ * the feedback. */
+struct stage {
+    double s[NS], c[CONTEXT], u[NU], d[N][STEERED], dm[ALL][STEERED], k[NU][NS];
+};
+
+typedef double square[N][N];
+
+static const double state_half[NS] = { {{row .Observer.StateHalf}} }, action_half[NU] = { {{row .Observer.ActionHalf}} }; /* which weigh the feedback */
+
+static void begins(struct stage *at, const double *s, const double *c, const double *u)
+{
+    memcpy(at->s, s, sizeof at->s);
+    memcpy(at->c, c, NC * sizeof *c);
+    memcpy(at->u, u, sizeof at->u);
+}
+
+/* Writes the derivatives of a stage; 0 where they are not finite. */
+static int derive(struct stage *at)
+{
+    int i, j;
+
+    gpc_{{.Symbol}}_stage_along(at->s, at->c, at->u, at->d, at->dm);
+    for (j = 0; j < STEERED; j++) {
+        for (i = 0; i < N; i++)
+            if (!number(at->d[i][j]) && !(i >= NS && j >= N))
+                return 0;
+        for (i = 0; i < ALL; i++)
+            if (!number(at->dm[i][j]))
+                return 0;
+    }
+    return 1;
+}
+
+/* Writes the stages of the plan decided before, whose last action is held; 0 where a number is not finite. */
+static int stages(const measured *m, struct stage *plan, int steps)
+{
+    double u[NU], next[NS], after[CONTEXT];
+    int t;
+
+    begins(plan, m->s, m->c, m->u);
+    for (t = 0; t < steps; t++) {
+        gpc_{{.Symbol}}_rest(u);
+        if (m->planned > 0)
+            memcpy(u, m->plan + (t < m->planned ? t : m->planned - 1) * NU, sizeof u);
+        memcpy(plan[t].u, u, sizeof u);
+        if (!derive(plan + t))
+            return 0;
+        gpc_{{.Symbol}}_step(plan[t].s, plan[t].c, u, next, after);
+        if (t + 1 < steps)
+            begins(plan + t + 1, next, after, u);
+    }
+    return 1;
+}
+
+/* x = h^-1 g of a positive definite h, by Cholesky; h is overwritten. */
+static void regulate(double h[NU][NU], double g[NU][NS], double x[NU][NS])
+{
+    int c, i, j, k;
+
+    for (j = 0; j < NU; j++) {
+        for (k = 0; k < j; k++)
+            h[j][j] -= h[j][k] * h[j][k];
+        h[j][j] = sqrt(h[j][j]);
+        for (i = j + 1; i < NU; i++) {
+            for (k = 0; k < j; k++)
+                h[i][j] -= h[i][k] * h[j][k];
+            h[i][j] /= h[j][j];
+        }
+    }
+    memcpy(x, g, NU * sizeof *g);
+    for (c = 0; c < NS; c++) {
+        for (i = 0; i < NU; i++) {
+            for (k = 0; k < i; k++)
+                x[i][c] -= h[i][k] * x[k][c];
+            x[i][c] /= h[i][i];
+        }
+        for (i = NU - 1; i >= 0; i--) {
+            for (k = i + 1; k < NU; k++)
+                x[i][c] -= h[k][i] * x[k][c];
+            x[i][c] /= h[i][i];
+        }
+    }
+}
+
+/* Writes the gains of the linear regulator at a stage, and its cost before the stage from that behind it. */
+static void regulator(struct stage *at, double value[NS][NS])
+{
+    double va[NS][NS] = { { 0.0 } }, vb[NS][NU] = { { 0.0 } }, h[NU][NU] = { { 0.0 } }, g[NU][NS] = { { 0.0 } };
+    int i, j, k;
+
+    for (i = 0; i < NS; i++)
+        for (k = 0; k < NS; k++) {
+            for (j = 0; j < NS; j++)
+                va[i][j] += value[i][k] * at->d[k][j];
+            for (j = 0; j < NU; j++)
+                vb[i][j] += value[i][k] * at->d[k][N + j];
+        }
+    for (i = 0; i < NU; i++) {
+        for (k = 0; k < NS; k++) {
+            for (j = 0; j < NU; j++)
+                h[i][j] += at->d[k][N + i] * vb[k][j];
+            for (j = 0; j < NS; j++)
+                g[i][j] += at->d[k][N + i] * va[k][j];
+        }
+        h[i][i] += 1.0 / (action_half[i] * action_half[i]);
+    }
+    regulate(h, g, at->k);
+    for (i = 0; i < NU; i++)
+        for (j = 0; j < NS; j++)
+            at->k[i][j] = -at->k[i][j];
+    for (i = 0; i < NS; i++) {
+        for (j = 0; j < NS; j++) {
+            double sum = 0.0;
+
+            for (k = 0; k < NS; k++)
+                sum += at->d[k][i] * va[k][j];
+            for (k = 0; k < NU; k++)
+                sum += g[k][i] * at->k[k][j];
+            value[i][j] = sum;
+        }
+        value[i][i] += 1.0 / (state_half[i] * state_half[i]);
+    }
+}
+
+/* x = a x a', a being the first N columns of rows of STEERED. */
+static void congruent(square x, double a[N][STEERED])
+{
+    square work;
+    int i, j, k;
+
+    for (i = 0; i < N; i++)
+        for (j = 0; j < N; j++) {
+            work[i][j] = 0.0;
+            for (k = 0; k < N; k++)
+                work[i][j] += a[i][k] * x[k][j];
+        }
+    for (i = 0; i < N; i++)
+        for (j = 0; j < N; j++) {
+            x[i][j] = 0.0;
+            for (k = 0; k < N; k++)
+                x[i][j] += work[i][k] * a[j][k];
+        }
+}
+
+/* A step of a covariance of which nothing is measured. */
+static void grow(square x, double a[N][STEERED])
+{
+    int i;
+
+    congruent(x, a);
+    for (i = 0; i < N; i++)
+        x[i][i] += noise[i] * noise[i];
+}
+
+static double quadratic(square x, const double *v)
+{
+    double sum = 0.0;
+    int i, j;
+
+    for (i = 0; i < N; i++)
+        for (j = 0; j < N; j++)
+            sum += v[i] * v[j] * x[i][j];
+    return sum;
+}
+
+/* Takes from a covariance what an output says of which the derivatives are h. */
+static void tell(square p, const double *h, double r)
+{
+    double ph[N], variance = r * r;
+    int a, b;
+
+    for (a = 0; a < N; a++) {
+        ph[a] = 0.0;
+        for (b = 0; b < N; b++)
+            ph[a] += p[a][b] * h[b];
+    }
+    for (a = 0; a < N; a++)
+        variance += h[a] * ph[a];
+    for (a = 0; a < N; a++)
+        for (b = 0; b < N; b++)
+            p[a][b] -= ph[a] * ph[b] / variance;
+}
+
+/* Writes what is kept off the margins of a stage, by the covariance e of the state when its action acts, and d of the way off the plan. */
+static void keep(measured *m, const struct stage *at, square e, square d)
+{
+{{- if .Spec.Horizon}}
+    double *row = m->kept[0];
+{{- else}}
+    const double reading = round(at->c[NC - 1] * STEPS);
+    double *row = m->kept[reading > STEPS - 1 ? STEPS - 1 : reading > 0.0 ? (int)reading : 0];
+{{- end}}
+    double steer[N], variance;
+    int i, j, k;
+
+    for (i = 0; i < ALL; i++) {
+        memcpy(steer, at->dm[i], sizeof steer);
+        for (j = 0; j < NS; j++)
+            for (k = 0; k < NU; k++)
+                steer[j] += at->dm[i][N + k] * at->k[k][j];
+        variance = quadratic(e, at->dm[i]) + quadratic(d, steer);
+        row[i] = fmax(row[i], {{constant .Observer.Level}} * sqrt(fmax(0.0, variance)));
+    }
+}
+
+/* Moves the covariances from stage t to the next: p of the estimate, of as many stages before as are under way, e and d. */
+static void onwards(struct stage *all, int t, square p, square e, square d)
+{
+    const struct stage *now = all + t, *then = all + t + 1;
+    struct stage *at = all + AHEAD + t;
+    double closed[N][STEERED], y[NY], h[NY][N];
+    square before;
+    int i, j, k;
+
+    memcpy(closed, at->d, sizeof closed);
+    for (i = 0; i < NS; i++)
+        for (j = 0; j < NS; j++)
+            for (k = 0; k < NU; k++)
+                closed[i][j] += at->d[i][N + k] * at->k[k][j];
+    congruent(d, closed);
+    grow(p, all[t].d);
+    memcpy(before, p, sizeof before);
+    if (AHEAD > 0) {
+        memcpy(before, e, sizeof before);
+        grow(before, at->d);
+    }
+    gpc_{{.Symbol}}_outputs_along(then->s, then->c, now->u, y, h);
+    for (i = 0; i < NY; i++)
+        tell(p, h[i], deviation[i]);
+    memcpy(e, p, sizeof before);
+    for (k = 0; k < AHEAD; k++)
+        grow(e, all[t + 1 + k].d);
+    for (i = 0; i < N; i++)
+        for (j = 0; j < N; j++)
+            d[i][j] += before[i][j] - e[i][j];
+}
+
+/* Decisions of the episode that are left, as far as a plan looks. */
+static int remaining(const double *c)
+{
+{{- if .Spec.Horizon}}
+    (void)c;
+    return LOOK;
+{{- else}}
+    const double left = STEPS - round(c[NC - 1] * STEPS);
+
+    return left < 1.0 ? 1 : left > STEPS ? STEPS : (int)left;
+{{- end}}
+}
+
+/* Finds what is to be kept off along the plan decided before: {{printf "%g" .Observer.Level}} standard deviations of each margin under the covariance of the closed
+ * loop, which a linear feedback holds to the plan (as zoRO does: Zanelli, Frey, Messerer and Diehl, 2021). Before the plan, all has what is under way. */
+static void keep_along(measured *m, struct stage *all)
+{
+    const int steps = remaining(m->c);
+    double value[NS][NS] = { { 0.0 } };
+    square p, e, d = { { 0.0 } };
+    int t, i, j, k;
+
+    if (!stages(m, all + AHEAD, steps))
+        return; /* what was kept off before is the best that is known */
+    for (t = 0; t < AHEAD; t++)
+        if (!derive(all + t))
+            return;
+    for (i = 0; i < NS; i++)
+        value[i][i] = 1.0 / (state_half[i] * state_half[i]);
+    for (t = steps - 1; t >= 0; t--)
+        regulator(all + AHEAD + t, value);
+    memset(m->kept, 0, sizeof m->kept);
+    for (i = 0; i < N; i++)
+        for (j = 0; j < N; j++) {
+            p[i][j] = 0.0;
+            for (k = 0; k < N; k++)
+                p[i][j] += m->root[i][k] * m->root[j][k];
+        }
+    memcpy(e, p, sizeof e);
+    for (k = 0; k < AHEAD; k++)
+        grow(e, all[k].d);
+    for (t = 0; t < steps; t++) {
+        keep(m, all + AHEAD + t, e, d);
+        if (t + 1 < steps)
+            onwards(all, t, p, e, d);
+    }
+}
+
+/* Remembers the plan that was decided, and leaves out its first action where that is done. */
+static void remember(measured *m, const double *u, int done)
+{
+    int count;
+    const double *plan = gpc_{{.Symbol}}_ahead(&m->loop, &count);
+
+    memcpy(m->plan, u, NU * sizeof *u);
+    if (count > 1)
+        memcpy(m->plan + NU, plan + NU, (size_t)(count - 1) * NU * sizeof *u);
+    m->planned = count > 1 ? count : 1;
+    if (done && m->planned > 1)
+        memmove(m->plan, m->plan + NU, (size_t)--m->planned * NU * sizeof *u);
+}
+
+/* Decides with the limits kept off along the plan before. A first decision is made several times: with nothing kept off, and then
+   along the plan of the one before. */
+static unsigned decide(measured *m, struct stage *all, const double *w, double *u)
+{
+    unsigned status = 0;
+    int turn, turns = m->decided ? 1 : {{.Settling}};
+
+    for (turn = 0; turn < turns; turn++) {
+        if (turn > 0)
+            gpc_{{.Symbol}}_begin(&m->loop);
+        if (turn > 0 || m->decided)
+            keep_along(m, all);
+        status = gpc_{{.Symbol}}_act_kept(&m->loop, (const double (*)[ALL])m->kept, m->s, m->c, w, u);
+        remember(m, u, turn == turns - 1);
+    }
+    m->decided = 1;
+    return status;
+}
