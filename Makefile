@@ -438,11 +438,6 @@ torture:
 
 .PHONY: results
 
-## records-amend: add to the records of the paper's methods in RESULTS what this program says besides of the same runs, and record the roll-outs of Case 2; times stay, so that it needs no quiet machine, and what does not repeat bit for bit is refused (RECORDS="opf30-paper-mpc …")
-.PHONY: records-amend
-records-amend: build bin/record
-	scripts/results-amend.sh $(RESULTS)
-
 ## results: record the runs behind the report in RESULTS, a folder of bench/results named for the device, then draw them all; refused on a busy machine (MAX_LOAD=3; ANY_LOAD=1 records all the same)
 RESULTS ?= bench/results/local
 results: build
@@ -530,7 +525,7 @@ curves: build
 
 .PHONY: results-multiagent candidates-multiagent
 ## results-multiagent: record the runs of Case 2 in RESULTS; hours, and the same command continues (MODELS=folder of CASE.safetensors)
-results-multiagent: build
+results-multiagent: build bin/record
 	scripts/results-multiagent.sh $(RESULTS)
 
 ## candidates-multiagent: what the map is worth in Case 2 at equal candidates and at equal time, recorded in RESULTS; about an hour (UNTIMED=1: without times)

@@ -128,7 +128,7 @@ func (a *App) bench(ctx context.Context, b *benching, ops []string) error {
 	}
 	_, bandwidth := e.Ceiling()
 	out.Bandwidth = bandwidth / 1e9
-	return a.Print(out, func(w io.Writer) error { return Table(w, bench.Rows(results)) })
+	return a.Print(out, func(w io.Writer) { Table(w, bench.Rows(results)) })
 }
 
 // single is the engine of the flags in float32, which the errors of --tf32 stand beside; nil

@@ -70,7 +70,7 @@ more than that, unless it may be chance. gpc names these rows.`,
 					return err
 				}
 			}
-			return a.PrintChecked(len(c.Regressions) == 0, c, func(w io.Writer) error { return renderComparison(w, c) })
+			return a.PrintChecked(len(c.Regressions) == 0, c, func(w io.Writer) { renderComparison(w, c) })
 		},
 	}
 	f := cmd.Flags()
@@ -81,27 +81,18 @@ more than that, unless it may be chance. gpc names these rows.`,
 	return cmd
 }
 
-func renderComparison(w io.Writer, c *bench.Comparison) error {
-	if err := Table(w, c.Head()); err != nil {
-		return err
-	}
-	if err := Table(w, c.Table()); err != nil {
-		return err
-	}
+func renderComparison(w io.Writer, c *bench.Comparison) {
+	Table(w, c.Head())
+	Table(w, c.Table())
 	labels := c.Labels()
 	for i, r := range c.Records {
 		for _, name := range r.Alone {
-			if _, err := fmt.Fprintf(w, "only in %s: %s\n", labels[i], name); err != nil {
-				return err
-			}
+			fmt.Fprintf(w, "only in %s: %s\n", labels[i], name)
 		}
 	}
 	for _, name := range c.Regressions {
-		if _, err := fmt.Fprintf(w, "REGRESSION beyond %g %%: %s\n", c.MaxRegressionPct, name); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "REGRESSION beyond %g %%: %s\n", c.MaxRegressionPct, name)
 	}
-	return nil
 }
 
 func writeCSV(path string, rows [][]string) error {

@@ -81,16 +81,11 @@ processes, other guests of the host. The engine uses one thread unless you give
 					return err
 				}
 			}
-			return a.Print(d, func(w io.Writer) error {
-				if err := Table(w, d.Rows()); err != nil {
-					return err
-				}
+			return a.Print(d, func(w io.Writer) {
+				Table(w, d.Rows())
 				for _, line := range d.Lines() {
-					if _, err := fmt.Fprintln(w, line); err != nil {
-						return err
-					}
+					fmt.Fprintln(w, line)
 				}
-				return nil
 			})
 		},
 	}

@@ -94,12 +94,9 @@ writes DIR/scaling.json.`,
 					return err
 				}
 			}
-			return a.Print(s, func(w io.Writer) error {
-				if err := Table(w, s.Rows()); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintln(w, s.Load)
-				return err
+			return a.Print(s, func(w io.Writer) {
+				Table(w, s.Rows())
+				fmt.Fprintln(w, s.Load)
 			})
 		},
 	}

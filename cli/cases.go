@@ -24,7 +24,7 @@ func (a *App) casesCommand() *cobra.Command {
 			for _, c := range a.All() {
 				result.Cases = append(result.Cases, c.Describe())
 			}
-			return a.Print(result, func(w io.Writer) error {
+			return a.Print(result, func(w io.Writer) {
 				rows := [][]string{{"case", "n_x", "n_z", "n_u", "objectives", "steps", "bundled", "description"}}
 				for _, r := range result.Cases {
 					bundled := "no"
@@ -33,7 +33,7 @@ func (a *App) casesCommand() *cobra.Command {
 					}
 					rows = append(rows, []string{r.Name, strconv.Itoa(r.NX), strconv.Itoa(r.NZ), strconv.Itoa(r.NU), strconv.Itoa(r.Objectives), strconv.Itoa(r.Steps), bundled, r.Description})
 				}
-				return Table(w, rows)
+				Table(w, rows)
 			})
 		},
 	}

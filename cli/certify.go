@@ -40,14 +40,11 @@ docs/reference/certify.md defines the constants.`,
 				return err
 			}
 			recovery := out.Recovery
-			return a.Print(out, func(w io.Writer) error {
-				if err := out.Certificate.WriteTable(w); err != nil {
-					return err
-				}
+			return a.Print(out, func(w io.Writer) {
+				out.Certificate.WriteTable(w)
 				last := len(recovery.Median) - 1
-				_, err := fmt.Fprintf(w, "\n%s\nrecovery from ‖Δz‖ = %.3g over %d runs: median Φ %.3g → %.3g in %d steps, predicted factor per step %.6g; within the prediction %.4f, at the velocity cap %.4f\n",
+				fmt.Fprintf(w, "\n%s\nrecovery from ‖Δz‖ = %.3g over %d runs: median Φ %.3g → %.3g in %d steps, predicted factor per step %.6g; within the prediction %.4f, at the velocity cap %.4f\n",
 					out.Certificate.Summary(), recovery.Radius, recovery.Runs, float64(recovery.Median[0]), float64(recovery.Median[last]), last, float64(recovery.Contraction), float64(recovery.Within), float64(recovery.Capped))
-				return err
 			})
 		},
 	}

@@ -9,6 +9,7 @@
 package cli
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -261,8 +262,8 @@ func (a *App) setup(cmd *cobra.Command, name, modelFile, method string) (*gpc.Ca
 }
 
 // Print writes result as JSON where --json asks for it, null for numbers that are none, and
-// otherwise as text by render.
-func (a *App) Print(result any, render func(w io.Writer) error) error {
+// otherwise as text by render, which need not look at errors of w: the first one is returned.
+func (a *App) Print(result any, render func(w io.Writer)) error {
 	if a.json {
 		text, err := finite.Marshal(result)
 		if err == nil {
@@ -270,11 +271,19 @@ func (a *App) Print(result any, render func(w io.Writer) error) error {
 		}
 		return err
 	}
-	return render(a.Stdout)
+	w := printing{bufio.NewWriter(a.Stdout), a.Stdout}
+	render(w)
+	return w.Flush()
+}
+
+// printing is standard output as one piece of text, whose first error Flush returns.
+type printing struct {
+	*bufio.Writer
+	to io.Writer
 }
 
 // PrintChecked is Print of a result that holds or not: ErrCheck where it does not.
-func (a *App) PrintChecked(holds bool, result any, render func(w io.Writer) error) error {
+func (a *App) PrintChecked(holds bool, result any, render func(w io.Writer)) error {
 	if err := a.Print(result, render); err != nil || holds {
 		return err
 	}

@@ -95,7 +95,7 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 			if err != nil {
 				return err
 			}
-			return a.PrintChecked(out.Met, out, func(w io.Writer) error { return writeCompiled(w, out) })
+			return a.PrintChecked(out.Met, out, func(w io.Writer) { writeCompiled(w, out) })
 		},
 	}
 	measured = measuredFlags(cmd)
@@ -142,7 +142,7 @@ func (a *App) logged(now func() time.Time) func(stage string, done, total int, b
 }
 
 // writeKeptOff says from how many starts all that is asked for could be kept off the limits, in the data and by the solver of the test.
-func writeKeptOff(w io.Writer, out *compile.Report) error {
+func writeKeptOff(w io.Writer, out *compile.Report) {
 	solved, short := 0, 0
 	for _, r := range out.Rounds {
 		solved, short = solved+r.Solves, short+r.NoRoom
@@ -152,11 +152,10 @@ func writeKeptOff(w io.Writer, out *compile.Report) error {
 	if b := out.Solver; b != nil {
 		text += fmt.Sprintf("; of the test %s has no such plan in %d of %d episodes, and is unsafe in %d", b.Method, b.NoRoom, b.Episodes, b.Unsafe)
 	}
-	_, err := fmt.Fprintln(w, text)
-	return err
+	fmt.Fprintln(w, text)
 }
 
-func writeCompiled(w io.Writer, out *compile.Report) error {
+func writeCompiled(w io.Writer, out *compile.Report) {
 	seconds := func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
 	number := func(v closedloop.Number) string { return v.Text("%.3g") }
 	micros := func(v closedloop.Number) string { // never in powers of ten
@@ -173,9 +172,7 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 			fmt.Sprintf("%d/%d", r.HeldOut.Unsafe, r.HeldOut.Episodes), seconds(r.Seconds.Solve), seconds(r.Seconds.Train), r.Why,
 		})
 	}
-	if err := Table(w, rows); err != nil {
-		return err
-	}
+	Table(w, rows)
 	rows = [][]string{{"starts", "method", "episodes", "unsafe", "no way", "no optimum", "regret %", "p90 %", "max %", "replaced %", "rescued %", "p50 µs", "p99 µs"}}
 	add := func(of string, s *compile.Score) {
 		rows = append(rows, []string{
@@ -191,66 +188,46 @@ func writeCompiled(w io.Writer, out *compile.Report) error {
 		add("test", &out.Solver.Score)
 	}
 	fmt.Fprintln(w)
-	if err := Table(w, rows); err != nil {
-		return err
-	}
+	Table(w, rows)
 	verdict := "meets"
 	if !out.Met {
 		verdict = "misses"
 	}
-	if _, err := fmt.Fprintf(w, "\n%s: the map of round %d with %s %s the target of %g %% (largest %g %%, all safe where there is a way); rounds ended: %s; %.0f s\n",
-		out.Model, out.Best+1, out.Test.Method, verdict, out.Target.Mean, out.Target.Max, out.Ended, out.Seconds); err != nil {
-		return err
-	}
+	fmt.Fprintf(w, "\n%s: the map of round %d with %s %s the target of %g %% (largest %g %%, all safe where there is a way); rounds ended: %s; %.0f s\n",
+		out.Model, out.Best+1, out.Test.Method, verdict, out.Target.Mean, out.Target.Max, out.Ended, out.Seconds)
 	if float64(out.Test.Min) < -out.Target.Mean {
-		if _, err := fmt.Fprintf(w, "references: some cost more than what the map does, by up to %s %%: they are no optima; none of these counts as less than nothing, and the mean is %s %%\n",
-			number(-out.Test.Min), number(out.Test.Floored)); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "references: some cost more than what the map does, by up to %s %%: they are no optima; none of these counts as less than nothing, and the mean is %s %%\n",
+			number(-out.Test.Min), number(out.Test.Floored))
 	}
 	if out.Test.Late > 0 {
-		if _, err := fmt.Fprintf(w, "late: %s %% of the test's decisions took longer than the time between two; --guard-deadline bounds what a rescue takes\n", number(out.Test.Late)); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "late: %s %% of the test's decisions took longer than the time between two; --guard-deadline bounds what a rescue takes\n", number(out.Test.Late))
 	}
 	if b := out.Solver; b != nil && b.Prepare != nil {
 		fits := "and is done in it"
 		if !b.Fits {
 			fits = "and is not always done in it"
 		}
-		if _, err := fmt.Fprintf(w, "beside it: %s, the warm exact solver between decisions, costs %s %% from %d of these starts and the map %s %%; between two decisions it takes %s ms, p99 %s, of a period of %s ms, %s; the decisions themselves, the first of an episode solved cold, are the %s ms at p99 of the table\n",
-			b.Method, number(b.Own), b.Compared, number(b.Map), number(b.Prepare.P50/1e3), number(b.Prepare.P99/1e3), number(b.Period/1e3), fits, number(b.P99/1e3)); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "beside it: %s, the warm exact solver between decisions, costs %s %% from %d of these starts and the map %s %%; between two decisions it takes %s ms, p99 %s, of a period of %s ms, %s; the decisions themselves, the first of an episode solved cold, are the %s ms at p99 of the table\n",
+			b.Method, number(b.Own), b.Compared, number(b.Map), number(b.Prepare.P50/1e3), number(b.Prepare.P99/1e3), number(b.Period/1e3), fits, number(b.P99/1e3))
 	}
 	if b := out.Solver; b != nil && out.Measured {
 		informed := closedloop.Number(0)
 		if b.Informed != nil {
 			informed = *b.Informed
 		}
-		if _, err := fmt.Fprintf(w, "not knowing the state costs %s points: %s costs %s %% by the estimates and %s %% by the state of the plant; the map adds %s points\n",
-			number(b.Own-informed), b.Method, number(b.Own), number(informed), number(b.Map-b.Own)); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "not knowing the state costs %s points: %s costs %s %% by the estimates and %s %% by the state of the plant; the map adds %s points\n",
+			number(b.Own-informed), b.Method, number(b.Own), number(informed), number(b.Map-b.Own))
 	}
 	if out.KeptOff > 0 {
-		if err := writeKeptOff(w, out); err != nil {
-			return err
-		}
+		writeKeptOff(w, out)
 	}
 	if out.Delay > 0 {
-		if _, err := fmt.Fprintf(w, "delay: each action acts %g periods behind what it was decided by\n", out.Delay); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "delay: each action acts %g periods behind what it was decided by\n", out.Delay)
 	}
 	if out.Plant != "" {
-		if _, err := fmt.Fprintf(w, "the model is not the plant: %s; the reference knows it, map and solver do not\n", out.Plant); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "the model is not the plant: %s; the reference knows it, map and solver do not\n", out.Plant)
 	}
 	if out.Advice != "" {
-		_, err := fmt.Fprintf(w, "what would help: %s\n", out.Advice)
-		return err
+		fmt.Fprintf(w, "what would help: %s\n", out.Advice)
 	}
-	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-
-	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // The shell completes cases, methods of the case that stands there, the last of a list, and backends.
@@ -37,7 +35,7 @@ func TestATableFitsItsTerminal(t *testing.T) {
 		37:          "method     p50  p99\nnavigator  1.5  20.25\nmethod     what it does\nnavigator  the whole algorithm with\n           its guards and filters\n",
 	} {
 		var out bytes.Buffer
-		require.OK(t, tableWithin(&out, rows, limit))
+		tableWithin(&out, rows, limit)
 		if out.String() != want {
 			t.Errorf("%d columns:\n%swant\n%s", limit, out.String(), want)
 		}

@@ -58,14 +58,13 @@ func computingOfMethods(texts []string) (all *closedloop.Computing, of map[strin
 }
 
 // renderLate says how many decisions came behind their period by the declared times.
-func renderLate(w io.Writer, method string, decisions, late int, c *closedloop.Computing) error {
+func renderLate(w io.Writer, method string, decisions, late int, c *closedloop.Computing) {
 	if c == nil {
-		return nil
+		return
 	}
 	of := fmt.Sprintf("%g ms", c.P50/1e3)
 	if c.P99 > c.P50 {
 		of = fmt.Sprintf("%g ms, at the 99th percentile %g ms", c.P50/1e3, c.P99/1e3)
 	}
-	_, err := fmt.Fprintf(w, "%s: late: %d of %d decisions, which take %s as declared; the plan before was executed there, or the conservative action\n", method, late, decisions, of)
-	return err
+	fmt.Fprintf(w, "%s: late: %d of %d decisions, which take %s as declared; the plan before was executed there, or the conservative action\n", method, late, decisions, of)
 }

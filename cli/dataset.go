@@ -62,14 +62,13 @@ solved: the samples are the decisions of that method.`,
 			if err != nil {
 				return err
 			}
-			return a.Print(counters, func(w io.Writer) error {
+			return a.Print(counters, func(w io.Writer) {
 				missing := counters.Missing()
 				if missing != "" {
 					missing = "; " + missing
 				}
-				_, err := fmt.Fprintf(w, "%d samples from %d of %d scenarios (%d discarded), %d solves in %.1f s, %.0f solves/s, in %s%s\n",
+				fmt.Fprintf(w, "%d samples from %d of %d scenarios (%d discarded), %d solves in %.1f s, %.0f solves/s, in %s%s\n",
 					counters.Samples, counters.Retained, counters.Scenarios, counters.Discarded, counters.Solves, counters.WallSeconds, counters.SolvesPerSecond, out, missing)
-				return err
 			})
 		},
 	}
@@ -116,9 +115,8 @@ func (a *App) mergeCommand() *cobra.Command {
 				return err
 			}
 			result := merged{d.Rows(), d.Hash()}
-			return a.Print(result, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%d samples in %s, hash %s\n", result.Samples, out, result.Hash)
-				return err
+			return a.Print(result, func(w io.Writer) {
+				fmt.Fprintf(w, "%d samples in %s, hash %s\n", result.Samples, out, result.Hash)
 			})
 		},
 	}

@@ -189,7 +189,7 @@ func (d *demo) refine(e *gpc.Engine, m mapped, candidates int) error {
 		return nil
 	}
 	d.say("\n── one decision of %s, control period %g ms", spec.Name, 1e3*spec.StepSeconds)
-	return renderRefinement(d.Stdout, spec, best)
+	return d.Print(nil, func(w io.Writer) { renderRefinement(w, spec, best) })
 }
 
 // evaluate runs a method of a case on the demonstration's scenes.
@@ -244,7 +244,7 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 		what += ", with the map and without one"
 	}
 	d.say("\n── %s, under the true dynamics; every trace is re-simulated", what)
-	return renderEvaluation(d.Stdout, d.result.Evaluations[len(d.result.Evaluations)-len(methods):])
+	return d.Print(nil, func(w io.Writer) { renderEvaluation(w, d.result.Evaluations[len(d.result.Evaluations)-len(methods):]) })
 }
 
 // cost measures one latent step beside the machine's ceiling.
@@ -260,7 +260,7 @@ func (d *demo) cost(e *gpc.Engine, c *gpc.Case) (err error) {
 		return nil
 	}
 	d.say("\n── what a step costs here, and how far that is from the limit of this machine")
-	return Table(d.Stdout, bench.Rows(d.result.Steps))
+	return d.Print(nil, func(w io.Writer) { Table(w, bench.Rows(d.result.Steps)) })
 }
 
 // trainSmallMap solves a small dataset, trains a map on it and evaluates it.
@@ -304,5 +304,5 @@ func (d *demo) trainSmallMap(e *gpc.Engine, c *gpc.Case, scenarios, epochs int) 
 	if d.json {
 		return nil
 	}
-	return renderEvaluation(d.Stdout, []*closedloop.Result{d.result.TrainedEval})
+	return d.Print(nil, func(w io.Writer) { renderEvaluation(w, []*closedloop.Result{d.result.TrainedEval}) })
 }

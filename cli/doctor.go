@@ -134,7 +134,7 @@ func (a *App) doctorCommand() *cobra.Command {
 					break
 				}
 			}
-			return a.Print(r, func(w io.Writer) error {
+			return a.Print(r, func(w io.Writer) {
 				fmt.Fprintf(w, "gpc %s (%s)\n", r.Version, r.Commit)
 				cpu := fmt.Sprintf("%s: %d cores, %d threads; %s", r.CPU.Name, r.CPU.PhysicalCore, r.CPU.LogicalCore, strings.Join(r.CPU.Features, " "))
 				fmt.Fprintf(w, "cpu      %s\n", wrapped(cpu, indent, doctorWidth))
@@ -148,7 +148,6 @@ func (a *App) doctorCommand() *cobra.Command {
 				for _, m := range r.Memory {
 					fmt.Fprintf(w, "memory   step of %s: weights %.2f MiB + %d bytes per latent of the batch\n", m.Case, float64(m.WeightBytes)/(1<<20), m.BytesPerLatent)
 				}
-				return nil
 			})
 		},
 	}

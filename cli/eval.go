@@ -59,7 +59,7 @@ episodes side by side, which changes latencies alone.`,
 			if err != nil {
 				return err
 			}
-			return a.Print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
+			return a.Print(result, func(w io.Writer) { renderEvaluation(w, []*closedloop.Result{result}) })
 		},
 	}
 	f := cmd.Flags()

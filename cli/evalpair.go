@@ -75,7 +75,7 @@ func (a *App) pairCommand() *cobra.Command {
 			if untimed {
 				result.Untimed()
 			}
-			return a.Print(result, func(w io.Writer) error { return renderPairing(w, result) })
+			return a.Print(result, func(w io.Writer) { renderPairing(w, result) })
 		},
 	}
 	f := cmd.Flags()
@@ -150,7 +150,7 @@ func contenderText(m *closedloop.Paired) string {
 }
 
 // renderPairing writes a row for each method, and what guards did.
-func renderPairing(w io.Writer, result *closedloop.Pairing) error {
+func renderPairing(w io.Writer, result *closedloop.Pairing) {
 	// Costs are of interest where fewer episodes have an optimum to compare with.
 	costs := slices.ContainsFunc(result.Pairs[1:], func(r closedloop.Paired) bool { return r.Cost.N > r.Compared })
 	head := []string{"method", "episodes", "safe", "95 % interval", "failed", "regret %", "± 95 %", "median", "p90", "max", "less the first's", "± 95 %", "n"}
@@ -169,22 +169,12 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) error {
 		}
 		rows = append(rows, append(row, r.Latency.P50.Text("%.1f"), r.Latency.P99.Text("%.1f")))
 	}
-	if err := Table(w, rows); err != nil {
-		return err
-	}
+	Table(w, rows)
 	for _, r := range result.Pairs {
-		if err := renderLate(w, r.Method, r.Decisions, r.Late, r.Computing); err != nil {
-			return err
-		}
-		if err := renderPrepare(w, r.Method, r.Prepare); err != nil {
-			return err
-		}
-		if err := renderGuard(w, r.Method, r.Decisions, r.Guard); err != nil {
-			return err
-		}
+		renderLate(w, r.Method, r.Decisions, r.Late, r.Computing)
+		renderPrepare(w, r.Method, r.Prepare)
+		renderGuard(w, r.Method, r.Decisions, r.Guard)
 	}
-	if err := renderOther(w, result.Plant, result.Steps); err != nil {
-		return err
-	}
-	return renderBeyond(w, result.Beyond)
+	renderOther(w, result.Plant, result.Steps)
+	renderBeyond(w, result.Beyond)
 }

@@ -29,7 +29,7 @@ func (a *App) joinCommand() *cobra.Command {
 			if result.Load, err = loadOf(runs); err != nil {
 				return err
 			}
-			return a.Print(result, func(w io.Writer) error { return renderEvaluation(w, []*closedloop.Result{result}) })
+			return a.Print(result, func(w io.Writer) { renderEvaluation(w, []*closedloop.Result{result}) })
 		},
 	}
 	requeueFlag(cmd, "")
@@ -54,7 +54,7 @@ func (a *App) compareCommand() *cobra.Command {
 				}
 			}
 			result := report.Compared{Comparisons: compared}
-			return a.Print(result, func(w io.Writer) error {
+			return a.Print(result, func(w io.Writer) {
 				rows := [][]string{{"case", "method", "episodes", "safe", "with a way", "safe of these", "compared", "mean cost", "difference %", "± s.e.m.", "median", "p90", "mean margin", "p50 ms", "p99 ms"}}
 				for _, r := range compared {
 					rows = append(rows, []string{
@@ -62,7 +62,7 @@ func (a *App) compareCommand() *cobra.Command {
 						r.DifferencePct.Text("%.3f"), r.DifferenceSEM.Text("%.3f"), r.Difference.Median.Text("%.3f"), r.Difference.P90.Text("%.3f"), r.MarginMean.Text("%.3f"), (r.Latency.P50 / 1e3).Text("%.2f"), (r.Latency.P99 / 1e3).Text("%.2f"),
 					})
 				}
-				return Table(w, rows)
+				Table(w, rows)
 			})
 		},
 	}

@@ -64,7 +64,7 @@ their normalisation, and the box of the actions. It keeps no other limit.`,
 			if err != nil {
 				return err
 			}
-			return a.Print(r, func(w io.Writer) error { return sayExported(w, r) })
+			return a.Print(r, func(w io.Writer) { sayExported(w, r) })
 		},
 	}
 	measured = measuredFlags(cmd)
@@ -80,30 +80,24 @@ their normalisation, and the box of the actions. It keeps no other limit.`,
 	return cmd
 }
 
-func sayExported(w io.Writer, r *export.Result) (err error) {
-	say := func(format string, args ...any) {
-		if err == nil {
-			_, err = fmt.Fprintf(w, format, args...)
-		}
-	}
+func sayExported(w io.Writer, r *export.Result) {
 	if r.Method != "" {
-		say("gpc_%s in %s: the controller %s, unsafe in %d of %d episodes\n", r.Symbol, r.Dir, r.Method, *r.Unsafe, r.Episodes)
-		say("%d bytes of constants, %d of static memory, %d for a loop, at most %d operations a decision\n", r.ConstantBytes, r.ScratchBytes, r.LoopBytes, r.Operations)
+		fmt.Fprintf(w, "gpc_%s in %s: the controller %s, unsafe in %d of %d episodes\n", r.Symbol, r.Dir, r.Method, *r.Unsafe, r.Episodes)
+		fmt.Fprintf(w, "%d bytes of constants, %d of static memory, %d for a loop, at most %d operations a decision\n", r.ConstantBytes, r.ScratchBytes, r.LoopBytes, r.Operations)
 		for _, name := range r.FMU {
-			say("%s\n", filepath.Join(r.Dir, name))
+			fmt.Fprintf(w, "%s\n", filepath.Join(r.Dir, name))
 		}
-		return err
+		return
 	}
-	say("gpc_%s in %s: the map alone, which keeps no limit but the actions' box\n", r.Symbol, r.Dir)
-	say("%d bytes of constants, %d of static memory, at most %d multiply-adds a decision; %d recorded decisions, float32 within %.2g of float64\n",
+	fmt.Fprintf(w, "gpc_%s in %s: the map alone, which keeps no limit but the actions' box\n", r.Symbol, r.Dir)
+	fmt.Fprintf(w, "%d bytes of constants, %d of static memory, at most %d multiply-adds a decision; %d recorded decisions, float32 within %.2g of float64\n",
 		r.ConstantBytes, r.ScratchBytes, r.MulAdds, r.Records, r.RoundingError)
 	if r.Half {
-		say("float16 weights move a plan by up to %.2g; these are in units of the decoder's normalisation\n", r.HalfError)
+		fmt.Fprintf(w, "float16 weights move a plan by up to %.2g; these are in units of the decoder's normalisation\n", r.HalfError)
 	}
 	if r.Base == "hook" {
-		say("the program that uses it has to supply gpc_%s_base, the plan that D_u corrects\n", r.Symbol)
+		fmt.Fprintf(w, "the program that uses it has to supply gpc_%s_base, the plan that D_u corrects\n", r.Symbol)
 	}
-	return err
 }
 
 // exported finds what to export: the bundled map of the case of that name, or the map in

@@ -57,30 +57,27 @@ func guardFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 }
 
 // renderPrepare says what a method that works between its decisions takes there.
-func renderPrepare(w io.Writer, method string, took *closedloop.Quantiles) error {
+func renderPrepare(w io.Writer, method string, took *closedloop.Quantiles) {
 	if took == nil {
-		return nil
+		return
 	}
-	_, err := fmt.Fprintf(w, "%s: between decisions: p50 %s, p99 %s µs\n", method, took.P50.Text("%.1f"), took.P99.Text("%.1f"))
-	return err
+	fmt.Fprintf(w, "%s: between decisions: p50 %s, p99 %s µs\n", method, took.P50.Text("%.1f"), took.P99.Text("%.1f"))
 }
 
 // renderBounds says how far decisions may be above their optima.
-func renderBounds(w io.Writer, method string, decisions int, b *closedloop.GapBounds) error {
+func renderBounds(w io.Writer, method string, decisions int, b *closedloop.GapBounds) {
 	if b == nil {
-		return nil
+		return
 	}
-	_, err := fmt.Fprintf(w, "%s: above the optimum of the linearised limits by at most %s %% on average, p99 %s %%, most %s %%; %d of %d decisions above 1 %% or without a bound\n",
+	fmt.Fprintf(w, "%s: above the optimum of the linearised limits by at most %s %% on average, p99 %s %%, most %s %%; %d of %d decisions above 1 %% or without a bound\n",
 		method, b.Mean.Text("%.3g"), b.P99.Text("%.3g"), b.Max.Text("%.3g"), b.Over, decisions)
-	return err
 }
 
 // renderGuard adds what a guard did in so many decisions of a method.
-func renderGuard(w io.Writer, method string, decisions int, g *closedloop.GuardCounts) error {
+func renderGuard(w io.Writer, method string, decisions int, g *closedloop.GuardCounts) {
 	if g == nil || g.Failing == 0 {
-		return nil
+		return
 	}
-	_, err := fmt.Fprintf(w, "%s: guard: %d of %d roll-outs failed; the plan before was executed in %d; a rescue was asked for in %d (%.3f %%), its action executed in %d, the longest such decision %.1f ms\n",
+	fmt.Fprintf(w, "%s: guard: %d of %d roll-outs failed; the plan before was executed in %d; a rescue was asked for in %d (%.3f %%), its action executed in %d, the longest such decision %.1f ms\n",
 		method, g.Failing, decisions, g.Incumbent, g.Rescues, 100*float64(g.RescueRate), g.Solved, float64(g.RescueWorst)/1e3)
-	return err
 }

@@ -26,9 +26,8 @@ func (a *App) mcapCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(r, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s: %d episodes of %s by %s, %d bytes\n", args[1], r.Episodes, r.Case, r.Method, r.Bytes)
-				return err
+			return a.Print(r, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: %d episodes of %s by %s, %d bytes\n", args[1], r.Episodes, r.Case, r.Method, r.Bytes)
 			})
 		},
 	}

@@ -44,14 +44,12 @@ func (a *App) methodsCommand() *cobra.Command {
 					result.Methods = append(result.Methods, m)
 				}
 			}
-			return a.Print(result, func(w io.Writer) error {
+			return a.Print(result, func(w io.Writer) {
 				if bare {
 					for _, m := range result.Methods {
-						if _, err := fmt.Fprintln(w, m.Name); err != nil {
-							return err
-						}
+						fmt.Fprintln(w, m.Name)
 					}
-					return nil
+					return
 				}
 				rows := [][]string{{"method", "group", "needs", "description"}}
 				for _, m := range result.Methods {
@@ -64,7 +62,7 @@ func (a *App) methodsCommand() *cobra.Command {
 					}
 					rows = append(rows, []string{m.Name, m.Group, needs, m.About})
 				}
-				return Table(w, rows)
+				Table(w, rows)
 			})
 		},
 	}

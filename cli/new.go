@@ -49,7 +49,7 @@ to run. Then edit system.go; docs/tutorials/your-system.md explains it.`,
 				return BadInputf("new: %w", err)
 			}
 			result := begun{dir, m.Name, files, starter.Path + " " + m.Version, m.Source}
-			return a.Print(result, func(w io.Writer) error {
+			return a.Print(result, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: the module %s, a crane to edit:", args[0], m.Path())
 				for _, f := range files {
 					fmt.Fprint(w, " ", f)
@@ -58,8 +58,7 @@ to run. Then edit system.go; docs/tutorials/your-system.md explains it.`,
 				if !published {
 					fmt.Fprintf(w, "This %s was built from a checkout, so that %s of it may be nowhere to download. First, with the folder of that checkout for CHECKOUT:\n  cd %s && go mod edit -replace %s=CHECKOUT\n", a.Name, m.Version, args[0], starter.Path)
 				}
-				_, err := fmt.Fprintf(w, "Next:\n  cd %s && go mod tidy && go test\n", args[0])
-				return err
+				fmt.Fprintf(w, "Next:\n  cd %s && go mod tidy && go test\n", args[0])
 			})
 		},
 	}

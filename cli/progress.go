@@ -70,6 +70,9 @@ func (a *App) stages() func(stage string, done, total int) {
 
 // columns is how wide w is: that of its terminal, or without bound.
 func columns(w io.Writer) int {
+	if text, ok := w.(printing); ok {
+		w = text.to
+	}
 	if f, ok := w.(*os.File); ok {
 		if wide, _, err := term.GetSize(int(f.Fd())); err == nil && wide > 0 {
 			return wide
@@ -81,14 +84,14 @@ func columns(w io.Writer) int {
 // Table writes rows with aligned columns; the first row is the header. Cells
 // that look like numbers are aligned right. Columns that a terminal has no room for stand in a table below,
 // behind the first column again; a text in the last column is wrapped.
-func Table(w io.Writer, rows [][]string) error { return tableWithin(w, rows, columns(w)) }
+func Table(w io.Writer, rows [][]string) { tableWithin(w, rows, columns(w)) }
 
 // least is the room that a last column of text is wrapped in; with less it stands in a table below.
 const least = 24
 
-func tableWithin(w io.Writer, rows [][]string, limit int) error {
+func tableWithin(w io.Writer, rows [][]string, limit int) {
 	if len(rows) == 0 {
-		return nil
+		return
 	}
 	width := make([]int, len(rows[0]))
 	for _, r := range rows {
@@ -107,18 +110,16 @@ func tableWithin(w io.Writer, rows [][]string, limit int) error {
 			shown, used = append(shown, from), used+2+width[from]
 		}
 		for n, r := range rows {
-			if err := writeRow(w, r, shown, width, limit, n > 0); err != nil {
-				return err
-			}
+			writeRow(w, r, shown, width, limit, n > 0)
 		}
 		if from >= len(width) {
-			return nil
+			return
 		}
 	}
 }
 
 // writeRow writes the cells of some columns. The last one goes on below itself where the line would be too long.
-func writeRow(w io.Writer, r []string, shown, width []int, limit int, right bool) error {
+func writeRow(w io.Writer, r []string, shown, width []int, limit int, right bool) {
 	var line strings.Builder
 	at := 0
 	for k, i := range shown {
@@ -138,8 +139,7 @@ func writeRow(w io.Writer, r []string, shown, width []int, limit int, right bool
 		}
 		at += width[i]
 	}
-	_, err := fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
-	return err
+	fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
 }
 
 // wrapped is a text that begins in column at and goes on there in the lines below, within limit columns where its

@@ -65,7 +65,7 @@ the limits, or the map does not cover the observation.`,
 					return err
 				}
 			}
-			return a.PrintChecked(result.Feasible && !result.OffMap, result, func(w io.Writer) error { return renderRefinement(w, spec, result) })
+			return a.PrintChecked(result.Feasible && !result.OffMap, result, func(w io.Writer) { renderRefinement(w, spec, result) })
 		},
 	}
 	f := cmd.Flags()
@@ -103,7 +103,7 @@ func (a *App) readState(file string, spec *domain.Spec) (s, c []float64, err err
 	return s, c, nil
 }
 
-func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) error {
+func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) {
 	verdict := "feasible"
 	if !r.Feasible {
 		verdict = "INFEASIBLE"
@@ -132,9 +132,7 @@ func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) er
 	for _, s := range r.Sources {
 		rows = append(rows, []string{s.Source.String(), fmt.Sprint(s.Candidates), fmt.Sprint(s.Feasible), fmt.Sprintf("%.6f", s.BestCost), fmt.Sprintf("%.6f", s.MeanCost)})
 	}
-	if err := Table(w, rows); err != nil {
-		return err
-	}
+	Table(w, rows)
 	if len(r.Rounds) > 1 {
 		rows = [][]string{{"candidates so far", "best cost", "above the last", "margin"}}
 		last := r.Rounds[len(r.Rounds)-1]
@@ -146,9 +144,7 @@ func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) er
 			rows = append(rows, []string{fmt.Sprint(n.Candidates), fmt.Sprintf("%.6f", n.Cost), above, fmt.Sprintf("%.1e", n.Margin)})
 		}
 		fmt.Fprintln(w)
-		if err := Table(w, rows); err != nil {
-			return err
-		}
+		Table(w, rows)
 	}
 	l := r.Latency
 	var parts []string
@@ -160,6 +156,5 @@ func renderRefinement(w io.Writer, spec *domain.Spec, r *batchnav.Refinement) er
 			parts = append(parts, fmt.Sprintf("%s %.2f ms", p.name, p.us/1e3))
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(parts, " · "))
-	return err
+	fmt.Fprintf(w, "\n%s\n", strings.Join(parts, " · "))
 }

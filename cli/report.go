@@ -41,11 +41,10 @@ func (a *App) reportCommand() *cobra.Command {
 				}
 				written.Files = append(written.Files, files...)
 			}
-			return a.Print(written, func(w io.Writer) error {
+			return a.Print(written, func(w io.Writer) {
 				for _, f := range written.Files {
 					fmt.Fprintln(w, f)
 				}
-				return nil
 			})
 		},
 	}

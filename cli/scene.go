@@ -66,9 +66,8 @@ it was drawn from. docs/reference/formats.md has its fields.`,
 				return err
 			}
 			w.Case, w.Seed, w.Bytes, w.SHA256 = c.Name(), a.seed, len(text), durable.Sum(sha256.Sum256(text))
-			return a.Print(w, func(out io.Writer) error {
-				_, err := fmt.Fprintf(out, "%s: episode %d of seed %d of %s, %d bytes\n", w.Out, w.Episode, w.Seed, w.Case, w.Bytes)
-				return err
+			return a.Print(w, func(out io.Writer) {
+				fmt.Fprintf(out, "%s: episode %d of seed %d of %s, %d bytes\n", w.Out, w.Episode, w.Seed, w.Case, w.Bytes)
 			})
 		},
 	}
@@ -131,19 +130,16 @@ func (a *App) observed(cmd *cobra.Command, c *gpc.Case, path string, pref domain
 const beyondListed = 10
 
 // renderBeyond says in what scenes that were given lie outside of what maps are made for.
-func renderBeyond(w io.Writer, all []closedloop.Beyond) error {
+func renderBeyond(w io.Writer, all []closedloop.Beyond) {
 	for i, b := range all {
 		if i == beyondListed {
-			_, err := fmt.Fprintf(w, "and %d more; --json lists all\n", len(all)-i)
-			return err
+			fmt.Fprintf(w, "and %d more; --json lists all\n", len(all)-i)
+			return
 		}
 		of := "every episode"
 		if b.Episode >= 0 {
 			of = fmt.Sprintf("episode %d", b.Episode)
 		}
-		if _, err := fmt.Fprintf(w, "not what maps are made for: %s: %s\n", of, b.What); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "not what maps are made for: %s: %s\n", of, b.What)
 	}
-	return nil
 }

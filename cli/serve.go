@@ -251,7 +251,7 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 	s.Close()
 	e.Close()
 	if err == nil && !a.json {
-		err = renderHealth(a.Stderr, s.Health())
+		renderHealth(a.Stderr, s.Health())
 	}
 	return err
 }
@@ -319,8 +319,7 @@ func (a *App) serveDoors(ctx context.Context, c *gpc.Case, s *serve.Server, f *s
 	return err
 }
 
-func renderHealth(w io.Writer, h serve.Health) error {
-	_, err := fmt.Fprintf(w, "%d decisions in %d batches (largest %d): %d replaced, %d late, %d refused, %d panics, in %v\n",
+func renderHealth(w io.Writer, h serve.Health) {
+	fmt.Fprintf(w, "%d decisions in %d batches (largest %d): %d replaced, %d late, %d refused, %d panics, in %v\n",
 		h.Decisions, h.Batches, h.LargestBatch, h.Replaced, h.Late, h.Refused, h.Panics, time.Duration(h.UptimeS*float64(time.Second)).Round(time.Millisecond))
-	return err
 }

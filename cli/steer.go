@@ -33,14 +33,10 @@ func (a *App) steerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(out, func(w io.Writer) error {
-				if err := Table(w, report.SteeringRows(out)); err != nil {
-					return err
-				}
-				if _, err := fmt.Fprintln(w); err != nil {
-					return err
-				}
-				return Table(w, report.SteeringSummaryRows(*out))
+			return a.Print(out, func(w io.Writer) {
+				Table(w, report.SteeringRows(out))
+				fmt.Fprintln(w)
+				Table(w, report.SteeringSummaryRows(*out))
 			})
 		},
 	}

@@ -59,9 +59,8 @@ equations to write as a file with --out, or a system file to check.`,
 					return err
 				}
 			}
-			return a.Print(r, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s: %d functions, %d operations, %d bytes, sha256 %s\n", r.Case, r.Functions, r.Operations, r.Bytes, r.SHA256)
-				return err
+			return a.Print(r, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: %d functions, %d operations, %d bytes, sha256 %s\n", r.Case, r.Functions, r.Operations, r.Bytes, r.SHA256)
 			})
 		},
 	}

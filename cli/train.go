@@ -72,7 +72,7 @@ bit for bit, on any number of threads.`,
 			if err != nil {
 				return err
 			}
-			return a.Print(result, func(w io.Writer) error { return renderTrained(w, result) })
+			return a.Print(result, func(w io.Writer) { renderTrained(w, result) })
 		},
 	}
 	f := cmd.Flags()
@@ -101,7 +101,7 @@ bit for bit, on any number of threads.`,
 
 // renderTrained says what a map was trained on, its rounds where it has several, and how well it
 // decodes.
-func renderTrained(w io.Writer, result *trained) error {
+func renderTrained(w io.Writer, result *trained) {
 	if len(result.Rounds) > 1 {
 		rows := [][]string{{"round", "samples", "seed", "scenarios", "of"}}
 		for i, r := range result.Rounds {
@@ -114,14 +114,11 @@ func renderTrained(w io.Writer, result *trained) error {
 			}
 			rows = append(rows, []string{fmt.Sprint(i + 1), fmt.Sprint(r.Samples), fmt.Sprint(r.Seed), fmt.Sprint(r.Scenarios), of})
 		}
-		if err := Table(w, rows); err != nil {
-			return err
-		}
+		Table(w, rows)
 	}
 	v := result.Val
-	_, err := fmt.Fprintf(w, "%s: %d samples, %d epochs in %.1f s (%.0f samples/s); τ_geom %.3g, δ_dec %.3g (p99 %.3g)\n",
+	fmt.Fprintf(w, "%s: %d samples, %d epochs in %.1f s (%.0f samples/s); τ_geom %.3g, δ_dec %.3g (p99 %.3g)\n",
 		result.Model, result.Samples, result.Epochs, result.WallSeconds, result.SamplesPerSec, v.TauGeom, v.DeltaDec, v.DeltaDecP99)
-	return err
 }
 
 // policyName is a policy as a table has room for.

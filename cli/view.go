@@ -80,9 +80,8 @@ func (a *App) page(ctx context.Context, h *view.Handler, address string) error {
 	})
 	defer stopped()
 	out := viewed{"http://" + on.Addr().String() + "/"}
-	if err := a.Print(out, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s  (Ctrl-C ends it)\n", out.URL)
-		return err
+	if err := a.Print(out, func(w io.Writer) {
+		fmt.Fprintf(w, "%s  (Ctrl-C ends it)\n", out.URL)
 	}); err != nil {
 		on.Close()
 		return err

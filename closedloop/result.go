@@ -99,9 +99,16 @@ type Result struct {
 	CI95         RateIntervals `json:"ci95"`
 	Outcomes     *Outcomes     `json:"outcomes,omitempty"`
 	Series       *Series       `json:"series,omitempty"`
-	// Amended says which fields a later run added (see Amend): of all others Commit, Device and
+	// Amended says which fields a later run added, of records that an earlier program wrote: of all others Commit, Device and
 	// Load are those of the first.
 	Amended []Amendment `json:"amended,omitempty"`
+}
+
+// Amendment says which fields of a record a run of a later program added.
+type Amendment struct {
+	Commit string   `json:"commit"` // of a later program that ran the same decisions again and added fields; absent: none did. All other times and loads are of the first run
+	Device string   `json:"device"` // that it ran on
+	Fields []string `json:"fields"` // keys that it added
 }
 
 // Source is by content what the figures of a record come from besides its seed: of an older

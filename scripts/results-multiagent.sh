@@ -46,3 +46,12 @@ for case in ${CASES:-multiagent-static multiagent-moving}; do
   evaluate $case planner "${episodes[$case]}"
   record "$case-certify" certify $case --seed $seed --threads 1 "${model[@]}"
 done
+[ -z "${METHODS:-}" ] || exit 0
+# The roll-outs that the paper draws. Their whole traces are of megabytes: what the figures show of them is kept.
+for episode in ${ROLLOUTS-1 2 16}; do
+  trace=$work/multiagent-moving-planner-rollout-$episode.jsonl
+  rm -f "$trace"
+  "$gpc" eval multiagent-moving --method planner --episodes $((episode + 1)) --shard "$episode/$((episode + 1))" --seed $seed --threads 1 --trace "$trace" >/dev/null
+  "$gpc" verify "$trace" >&2
+  bin/record --rollout "$trace" --out "$out/multiagent-moving-planner-rollout-$episode.json"
+done

@@ -6,14 +6,7 @@
 // The program prints the lines of go test -bench, or a JSON array of objects with a name. What
 // it prints on standard error goes on to this one's. Nothing is kept of a program that fails.
 //
-// With --amend it adds to the record of an evaluation the fields that a later program has, and
-// keeps its times:
-//
-//	go run ./bench/record --amend bench/results/NAME/FILE.json gpc --model FILE
-//
-// runs gpc eval with what the record says of case, method, episodes, seed and scenes, and the given
-// options behind that. Nothing is added where anything but times and load differs in one bit. With
-// --rollout it keeps what the figures of the first episode of a trace show.
+// With --rollout it keeps what the figures of the first episode of a trace show.
 package main
 
 import (
@@ -27,14 +20,12 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/bench/report"
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
@@ -45,20 +36,15 @@ import (
 func main() {
 	out := flag.String("out", "", "`file` for the record")
 	rollout := flag.String("rollout", "", "`trace` whose first episode is kept in --out as the numbers of its figures")
-	amended := flag.String("amend", "", "`record` of an evaluation that PROGRAM runs again and adds fields to")
 	most := flag.Float64("max-load", 0, "refuse above this load of the machine; 0: none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := errors.New("want --out FILE or --amend RECORD, then PROGRAM ARGUMENTS…, or --rollout TRACE --out FILE")
+	err := errors.New("want --out FILE, then PROGRAM ARGUMENTS… or --rollout TRACE")
 	switch {
+	case *out == "" || (flag.NArg() == 0) == (*rollout == ""):
 	case *rollout != "":
-		if flag.NArg() == 0 && *out != "" && *amended == "" {
-			err = keepRollout(ctx, *rollout, *out)
-		}
-	case flag.NArg() == 0 || (*out == "") == (*amended == ""):
-	case *amended != "":
-		err = amend(ctx, *amended, flag.Args(), os.Stderr)
+		err = keepRollout(ctx, *rollout, *out)
 	default:
 		err = run(ctx, *out, machine.Limit{Load: *most}, flag.Args(), os.Stderr)
 	}
@@ -66,53 +52,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "record:", err)
 		os.Exit(1)
 	}
-}
-
-// repeated are the arguments of the evaluation that a record is of. One of a plant or of scenes of
-// its own cannot be told from the record.
-func repeated(r *closedloop.Result) ([]string, error) {
-	if r.Case == "" || r.Method == "" || r.Episodes == 0 || r.Bias != 0 || len(r.Shift) > 0 || r.ScenesSHA256 != "" {
-		return nil, errors.New("not a record of an evaluation of drawn scenes on the case's own plant")
-	}
-	arguments := []string{"eval", r.Case, "--method", r.Method, "--episodes", fmt.Sprint(r.Episodes), "--seed", fmt.Sprint(r.Seed), "--json"}
-	if r.Regime != "" {
-		arguments = append(arguments, "--regime", r.Regime)
-	}
-	if r.Noise != 0 {
-		arguments = append(arguments, "--noise", fmt.Sprint(r.Noise))
-	}
-	return arguments, nil
-}
-
-// amend adds the fields that a record lacks from what a program prints that repeats it; a record
-// that lacks none stays as it is.
-func amend(ctx context.Context, path string, program []string, log io.Writer) error {
-	record, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	var was closedloop.Result
-	if err := json.Unmarshal(record, &was); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	arguments, err := repeated(&was)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	arguments = slices.Concat(program[:1], arguments, program[1:])
-	var printed bytes.Buffer
-	if err := command(ctx, arguments, &printed, log).Run(); err != nil {
-		return fmt.Errorf("%s: %w", arguments[0], err)
-	}
-	text, err := closedloop.Amend(record, printed.Bytes())
-	if errors.Is(err, closedloop.ErrNothingToAdd) {
-		fmt.Fprintf(log, "%s: %v\n", path, err)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return durable.WriteFile(path, text, 0o644)
 }
 
 // keepRollout writes what the figures of a trace's first episode show.
@@ -133,15 +72,6 @@ func keepRollout(ctx context.Context, trace, out string) error {
 	return durable.WriteFile(out, append(text, '\n'), 0o644)
 }
 
-// command is a program to run until it or ctx ends.
-func command(ctx context.Context, arguments []string, out, log io.Writer) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = time.Second
-	cmd.Stdout, cmd.Stderr = out, log
-	return cmd
-}
-
 // run keeps what a program prints in a file.
 func run(ctx context.Context, out string, limit machine.Limit, arguments []string, log io.Writer) error {
 	watch, err := machine.Begin(limit)
@@ -149,7 +79,10 @@ func run(ctx context.Context, out string, limit machine.Limit, arguments []strin
 		return err
 	}
 	var printed bytes.Buffer
-	cmd, begun := command(ctx, arguments, io.MultiWriter(&printed, log), log), time.Now()
+	cmd, begun := exec.CommandContext(ctx, arguments[0], arguments[1:]...), time.Now()
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Second
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&printed, log), log
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", arguments[0], err)
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -59,45 +58,5 @@ func TestWhatAProgramPrintsIsKept(t *testing.T) {
 	}
 	if _, err := json.Marshal(r); err != nil || strings.Contains(r.Command, "ldflags") {
 		t.Errorf("%v, %q", err, r.Command)
-	}
-}
-
-// A record of an evaluation takes fields from a run that repeats it; one that does not leaves it as
-// it was.
-func TestARecordIsAmended(t *testing.T) {
-	self := require.Get(os.Executable())(t)
-	file := filepath.Join(t.TempDir(), "record.json")
-	r := closedloop.Result{Case: "cart", Method: "direct", Seed: 7, Commit: "first", Episodes: 1}
-	require.OK(t, os.WriteFile(file, require.Get(json.Marshal(&r))(t), 0o644))
-	r.Commit, r.Limits = "later", []closedloop.LimitStatistics{{Limit: "speed", Decisions: 3}}
-	amended := func() error {
-		t.Setenv(says, string(require.Get(json.Marshal(&r))(t)))
-		return amend(t.Context(), file, []string{self}, t.Output())
-	}
-	r.Seed = 8
-	before := require.Get(os.ReadFile(file))(t)
-	if err := amended(); err == nil || !strings.Contains(err.Error(), "seed") || string(require.Get(os.ReadFile(file))(t)) != string(before) {
-		t.Errorf("another seed: %v", err)
-	}
-	r.Seed = 7
-	for range 2 { // the second finds nothing to add
-		require.OK(t, amended())
-		var got closedloop.Result
-		require.OK(t, json.Unmarshal(require.Get(os.ReadFile(file))(t), &got))
-		if got.Commit != "first" || len(got.Limits) != 1 || len(got.Amended) != 1 || got.Amended[0].Commit != "later" {
-			t.Errorf("%+v", got)
-		}
-	}
-	t.Setenv(says, "")
-	if err := amend(t.Context(), file, []string{self}, t.Output()); err == nil {
-		t.Error("a program that fails amends")
-	}
-	r.Regime, r.Noise = "paper", 0.002
-	if got, want := strings.Join(require.Get(repeated(&r))(t), " "), "eval cart --method direct --episodes 1 --seed 7 --json --regime paper --noise 0.002"; got != want {
-		t.Errorf("repeated by %q, want %q", got, want)
-	}
-	r.Shift = map[string]float64{"load": 0.9}
-	if got, err := repeated(&r); err == nil {
-		t.Errorf("another plant is repeated by %q", got)
 	}
 }

@@ -83,10 +83,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "serve:", err)
 		os.Exit(1)
 	}
-	if err := print(os.Stdout, r); err != nil {
-		fmt.Fprintln(os.Stderr, "serve:", err)
-		os.Exit(1)
-	}
+	print(os.Stdout, r)
 	if len(r.Broken) > 0 {
 		os.Exit(1)
 	}
@@ -170,10 +167,7 @@ func run(ctx context.Context, o options, log io.Writer) (r *peerrecord.Served, e
 }
 
 // print writes the record as a table.
-func print(w io.Writer, r *peerrecord.Served) error {
-	if err := cli.Table(w, r.Rows()); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "%s; %v\n", r.Device, r.Machine)
-	return err
+func print(w io.Writer, r *peerrecord.Served) {
+	cli.Table(w, r.Rows())
+	fmt.Fprintf(w, "%s; %v\n", r.Device, r.Machine)
 }

@@ -8,7 +8,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -95,7 +94,8 @@ func main() {
 	if record.Load, err = watch.End(); err != nil {
 		fail(err)
 	}
-	if err := errors.Join(cli.Table(os.Stdout, record.Rows()), write(*out, &record)); err != nil {
+	cli.Table(os.Stdout, record.Rows())
+	if err := write(*out, &record); err != nil {
 		fail(err)
 	}
 	for _, a := range record.Attacks {

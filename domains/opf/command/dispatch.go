@@ -64,7 +64,7 @@ func (d *dispatch) loss() float64 {
 
 // tables writes those of the buses, of the units and of the branches, each after a
 // blank line.
-func (d *dispatch) tables(w io.Writer, buses [][]string) error {
+func (d *dispatch) tables(w io.Writer, buses [][]string) {
 	gens := [][]string{{"generator at", "P MW", "Q MVAr"}}
 	for _, g := range d.Gen {
 		gens = append(gens, []string{strconv.Itoa(g.Bus), fmt.Sprintf("%.2f", g.Pg), fmt.Sprintf("%.2f", g.Qg)})
@@ -83,9 +83,6 @@ func (d *dispatch) tables(w io.Writer, buses [][]string) error {
 	}
 	for _, rows := range [][][]string{buses, gens, branches} {
 		fmt.Fprintln(w)
-		if err := cli.Table(w, rows); err != nil {
-			return err
-		}
+		cli.Table(w, rows)
 	}
-	return nil
 }

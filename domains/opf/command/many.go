@@ -292,14 +292,14 @@ func peak() float64 {
 }
 
 // optimaPrinted writes the table of a record.
-func optimaPrinted(r *peerrecord.OptimalFlows) func(w io.Writer) error {
+func optimaPrinted(r *peerrecord.OptimalFlows) func(w io.Writer) {
 	number := func(format string, v *float64) string {
 		if v == nil {
 			return "–"
 		}
 		return fmt.Sprintf(format, *v)
 	}
-	return func(w io.Writer) error {
+	return func(w io.Writer) {
 		rows := [][]string{{"network", "buses", "status", "objective $/h", "published", "gap", "iterations", "seconds", "violation pu"}}
 		var iterations []int
 		optimal, compared, within := 0, 0, 0
@@ -320,9 +320,7 @@ func optimaPrinted(r *peerrecord.OptimalFlows) func(w io.Writer) error {
 			rows = append(rows, []string{n.Name, strconv.Itoa(n.Buses), n.Status, number("%.6g", n.Objective), number("%.6g", n.Published), number("%+.1e", n.Gap),
 				strconv.Itoa(n.Iterations), fmt.Sprintf("%.3g", n.WallMS/1e3), number("%.1e", n.Violation)})
 		}
-		if err := cli.Table(w, rows); err != nil {
-			return err
-		}
+		cli.Table(w, rows)
 		fmt.Fprintf(w, "%d of %d optimal", optimal, len(r.Networks))
 		if compared > 0 {
 			fmt.Fprintf(w, "; %d of %d at the published optimum or below it (to %.0e of it)", within, compared, publishedDigits)
@@ -335,7 +333,6 @@ func optimaPrinted(r *peerrecord.OptimalFlows) func(w io.Writer) error {
 		for _, reason := range reasons {
 			fmt.Fprintln(w, reason)
 		}
-		return nil
 	}
 }
 

@@ -327,16 +327,17 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	return out, solved, nil
 }
 
-func (r *optimalFlow) print(w io.Writer) error {
+func (r *optimalFlow) print(w io.Writer) {
 	fmt.Fprintf(w, "%s, load %.2f MW: %s after %d iterations, %.3f ms\n", r.Case, r.LoadMW, r.Status, r.Iterations, r.WallMS)
 	if r.Reason != "" {
 		fmt.Fprintln(w, r.Reason)
 	}
 	if r.Why != nil {
-		return r.Why.print(w)
+		r.Why.print(w)
+		return
 	}
 	if r.Objective == nil {
-		return nil
+		return
 	}
 	if r.Weights == nil {
 		fmt.Fprintf(w, "objective %.4f $/h\n", *r.Objective)
@@ -349,13 +350,14 @@ func (r *optimalFlow) print(w io.Writer) error {
 	if r.Weights != nil {
 		price = "objective/MWh"
 	}
-	if err := r.tables(w, busTable(r.Bus, price)); err != nil || len(r.Binding) == 0 {
-		return err
+	r.tables(w, busTable(r.Bus, price))
+	if len(r.Binding) == 0 {
+		return
 	}
 	binding := [][]string{{"binding limit", "at", "value", "unit", strings.Replace(price, "MWh", "h a unit", 1)}}
 	for _, l := range r.Binding {
 		binding = append(binding, []string{l.Limit, l.where(), fmt.Sprintf("%.4f", l.Value), l.Unit, fmt.Sprintf("%.4g", l.Multiplier)})
 	}
 	fmt.Fprintln(w)
-	return cli.Table(w, binding)
+	cli.Table(w, binding)
 }

@@ -1,13 +1,11 @@
 package command
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/grid/secure"
 	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
@@ -35,17 +34,14 @@ type security struct {
 
 // outageResult is one outage. Violations are those that the base has not, or has less of.
 type outageResult struct {
-	Outage      string        `json:"outage"`       // branch or unit; the worst outage first
-	Row         int           `json:"row"`          // in `mpc.branch` or `mpc.gen`, from 1
-	From        int           `json:"from"`         // bus; of a unit its bus
-	To          int           `json:"to"`           // likewise
+	outage
 	Converged   bool          `json:"converged"`    // whether there is a power flow
 	Reason      string        `json:"reason"`       // why not; ""
 	Iterations  int           `json:"iterations"`   // Newton steps
 	Compensated bool          `json:"compensated"`  // whether the factors of the base served
 	Islanded    []int         `json:"islanded"`     // buses that are left without a reference; the power flow is of the rest
 	LostMW      float64       `json:"lost_load_mw"` // of these buses
-	Severity    float64       `json:"severity"`     // the largest of overloads as shares of the rating, and of voltages tenfold their pu
+	Severity    float64       `json:"severity"`     // the largest of overloads as shares of the rating, and of voltages tenfold their pu; the worst outage stands first
 	Violations  []brokenLimit `json:"violations"`   // ratings and voltages that are broken more than in the base
 }
 
@@ -56,64 +52,31 @@ const voltageSeverity = 10
 // leastViolation is what a limit has to be broken by to count, pu.
 const leastViolation = 1e-6
 
-// contingency is what is out: a branch or, if that is −1, a unit.
-type contingency struct{ branch, unit int }
-
 // contingencies are those that an argument names: all branches, all units, or those of a file.
-func contingencies(n *network.Network, what string) (list []contingency, err error) {
+func contingencies(n *network.Network, what string) (list []secure.Outage, err error) {
 	switch what {
 	case "branches":
 		for k := range n.Branches() {
-			list = append(list, contingency{k, -1})
+			list = append(list, secure.Outage{Branch: k, Unit: -1})
 		}
 		return list, nil
 	case "units":
-		for g := range n.Gens() {
-			list = append(list, contingency{-1, g})
-		}
-		return list, nil
+		return secure.Units(n), nil
 	}
-	f, err := os.Open(what)
+	err = eachRow(what, `branches, units or a file of lines such as "branch 7" and "unit 2"`, func(words []string) error {
+		rows, is := map[string][]int{"branch": n.BranchRow, "unit": n.GenRow}[words[0]]
+		if !is || len(words) != 2 {
+			return fmt.Errorf("%q: want branch ROW or unit ROW", strings.Join(words, " "))
+		}
+		k, err := inService(words[0], words[1], rows)
+		out := secure.Outage{Branch: k, Unit: -1}
+		if words[0] == "unit" {
+			out = secure.Outage{Branch: -1, Unit: k}
+		}
+		list = append(list, out)
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: want branches, units or a file of lines such as \"branch 7\" and \"unit 2\"", err)
-	}
-	defer f.Close()
-	branches, units := map[int]int{}, map[int]int{}
-	for k, row := range n.BranchRow {
-		branches[row+1] = k
-	}
-	for g, row := range n.GenRow {
-		units[row+1] = g
-	}
-	lines := bufio.NewScanner(f)
-	for at := 1; lines.Scan(); at++ {
-		text, _, _ := strings.Cut(lines.Text(), "#")
-		words := strings.Fields(text)
-		if len(words) == 0 {
-			continue
-		}
-		var of map[int]int
-		switch words[0] {
-		case "branch":
-			of = branches
-		case "unit":
-			of = units
-		}
-		if of == nil || len(words) != 2 {
-			return nil, fmt.Errorf("%s, line %d: %q: want branch ROW or unit ROW", what, at, lines.Text())
-		}
-		row, err := strconv.Atoi(words[1])
-		k, there := of[row]
-		if err != nil || !there {
-			return nil, fmt.Errorf("%s, line %d: no %s in service is row %s of its table", what, at, words[0], words[1])
-		}
-		if words[0] == "branch" {
-			list = append(list, contingency{k, -1})
-		} else {
-			list = append(list, contingency{-1, k})
-		}
-	}
-	if err := lines.Err(); err != nil {
 		return nil, err
 	}
 	if len(list) == 0 {
@@ -205,7 +168,7 @@ type securityRun struct {
 	in     powerflow.Input
 	before []float64 // by how much the base breaks each limit
 	out    *security
-	list   []contingency
+	list   []secure.Outage
 }
 
 // part solves every so-manieth outage of the list.
@@ -214,11 +177,11 @@ func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow
 	now := make([]float64, w.limits())
 	var branches, positions []int
 	for i := part; i < len(y.list); i += of {
-		if c := y.list[i]; c.branch >= 0 {
-			branches, positions = append(branches, c.branch), append(positions, i)
+		if c := y.list[i]; c.Branch >= 0 {
+			branches, positions = append(branches, c.Branch), append(positions, i)
 			continue
 		}
-		got, err := alone.Unit(y.list[i].unit, sol)
+		got, err := alone.Unit(y.list[i].Unit, sol)
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
@@ -234,13 +197,7 @@ func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow
 func (y *securityRun) judge(i int, s *powerflow.Solver, got powerflow.Outage, w *securityWatch, now []float64) {
 	n, c, sol := y.n, y.list[i], got.Solution
 	r := &y.out.Outages[i]
-	*r = outageResult{Outage: "unit", Islanded: []int{}, Violations: []brokenLimit{}}
-	if c.branch >= 0 {
-		r.Outage, r.Row, r.From, r.To = "branch", n.BranchRow[c.branch]+1, n.BusID[n.From[c.branch]], n.BusID[n.To[c.branch]]
-	} else {
-		r.Row, r.From = n.GenRow[c.unit]+1, n.BusID[n.GenBus[c.unit]]
-		r.To = r.From
-	}
+	*r = outageResult{outage: newOutage(n, c), Islanded: []int{}, Violations: []brokenLimit{}}
 	r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, got.Compensated
 	for _, b := range got.Islanded {
 		r.Islanded = append(r.Islanded, n.BusID[b])
@@ -282,11 +239,11 @@ func severityUnit(l *brokenLimit, n *network.Network) float64 {
 type securityWatch struct {
 	n   *network.Network
 	p   point
-	out contingency
+	out secure.Outage
 }
 
 func newSecurityWatch(n *network.Network) *securityWatch {
-	return &securityWatch{n: n, p: point{n: n, flows: network.NewFlows(n.Branches())}, out: contingency{-1, -1}}
+	return &securityWatch{n: n, p: point{n: n, flows: network.NewFlows(n.Branches())}, out: secure.Outage{Branch: -1, Unit: -1}}
 }
 
 func (w *securityWatch) limits() int { return 2 * (w.n.Buses() + w.n.Branches()) }
@@ -306,7 +263,7 @@ func (w *securityWatch) measure(sol *powerflow.Solution, islanded []int32, by []
 	for k, rate := range n.Rate {
 		by[2*nb+k], by[2*nb+nl+k] = math.Hypot(f.Pf[k], f.Qf[k])-rate, math.Hypot(f.Pt[k], f.Qt[k])-rate
 	}
-	if k := w.out.branch; k >= 0 {
+	if k := w.out.Branch; k >= 0 {
 		by[2*nb+k], by[2*nb+nl+k] = 0, 0
 	}
 }
@@ -334,7 +291,7 @@ func (w *securityWatch) severity(i int, by float64) float64 {
 // printed is how many outages a table lists.
 const printedOutages = 40
 
-func (y *security) print(w io.Writer) error {
+func (y *security) print(w io.Writer) {
 	fmt.Fprintf(w, "%s: %d outages in %.3f ms, %d secure, %d without a power flow; %d limits broken without any\n", y.Case, len(y.Outages), y.WallMS, y.Secure, y.Unsolved, len(y.Violations))
 	rows := [][]string{{"outage", "row", "at", "severity", "worst", "by", "unit", "broken", "islanded", "load lost MW"}}
 	for i, r := range y.Outages {
@@ -357,7 +314,7 @@ func (y *security) print(w io.Writer) error {
 			strconv.Itoa(len(r.Violations)), strconv.Itoa(len(r.Islanded)), fmt.Sprintf("%.1f", r.LostMW)})
 	}
 	if len(rows) == 1 {
-		return nil
+		return
 	}
-	return cli.Table(w, rows)
+	cli.Table(w, rows)
 }

@@ -158,11 +158,11 @@ func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, s
 	return r, solvedCase(c, n, scale, sol.Vm, sol.Va, sol.Pg, sol.Qg), nil
 }
 
-func (r *powerFlow) print(w io.Writer) error {
+func (r *powerFlow) print(w io.Writer) {
 	fmt.Fprintf(w, "%s, load %.2f MW: %s after %d iterations, %.3f ms\n", r.Case, r.LoadMW, r.Status, r.Iterations, r.WallMS)
 	if !r.Converged {
-		_, err := fmt.Fprintln(w, r.Reason)
-		return err
+		fmt.Fprintln(w, r.Reason)
+		return
 	}
 	fmt.Fprintf(w, "mismatch %.1e pu, loss %.3f MW", r.Mismatch, *r.LossMW)
 	if r.Switches > 0 {
@@ -173,5 +173,5 @@ func (r *powerFlow) print(w io.Writer) error {
 	for _, b := range r.Bus {
 		rows = append(rows, []string{strconv.Itoa(b.ID), b.Type, fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), b.Limit})
 	}
-	return r.tables(w, rows)
+	r.tables(w, rows)
 }

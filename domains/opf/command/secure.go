@@ -1,12 +1,10 @@
 package command
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -37,14 +35,14 @@ type secureFlow struct {
 	Band       float64          `json:"voltage_band_pu"` // what voltages may leave their limits by after one
 	Outages    int              `json:"outages"`         // how many are checked
 	Before     []secureCheck    `json:"before"`          // of the optimum without outages
-	Remembered []secureOutage   `json:"remembered"`
+	Remembered []outage         `json:"remembered"`
 	After      []secureCheck    `json:"after"` // of the last dispatch; empty where it is secure
 	Gives      []secureGive     `json:"gives"`
 	Bus        []optimalFlowBus `json:"bus"`
 	dispatch
 }
 
-type secureOutage struct {
+type outage struct {
 	Outage string `json:"outage"` // branch or unit
 	Row    int    `json:"row"`    // in `mpc.branch` or `mpc.gen`, from 1
 	From   int    `json:"from"`   // bus; of a unit its bus
@@ -53,7 +51,7 @@ type secureOutage struct {
 
 // secureCheck is an outage that breaks a limit.
 type secureCheck struct {
-	secureOutage
+	outage
 	Converged  bool          `json:"converged"`  // whether there is a power flow
 	Reason     string        `json:"reason"`     // why not; ""
 	Severity   *float64      `json:"severity"`   // the largest of overloads as shares of the rating, and of voltages tenfold their pu; null without a power flow
@@ -62,7 +60,7 @@ type secureCheck struct {
 
 // secureGive is a limit that is not kept after an outage.
 type secureGive struct {
-	After secureOutage `json:"after"`
+	After outage `json:"after"`
 	brokenLimit
 }
 
@@ -120,11 +118,7 @@ func (y *securing) list(n *network.Network) ([]secure.Outage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--outages: %w", err)
 	}
-	var list []secure.Outage
-	for _, c := range named {
-		list = append(list, secure.Outage{Branch: c.branch, Unit: c.unit})
-	}
-	return list, nil
+	return named, nil
 }
 
 // shares reads --participation: a factor a unit.
@@ -144,37 +138,25 @@ func (y *securing) shares(n *network.Network) ([]float64, error) {
 		}
 		return out, nil
 	}
-	f, err := os.Open(y.participation)
-	if err != nil {
-		return nil, fmt.Errorf("--participation: %w: want range, pmax, equal or a file of lines such as \"unit 2 0.4\"", err)
-	}
-	defer f.Close()
-	unit := map[int]int{}
-	for g, row := range n.GenRow {
-		unit[row+1] = g
-	}
-	lines := bufio.NewScanner(f)
-	for at := 1; lines.Scan(); at++ {
-		text, _, _ := strings.Cut(lines.Text(), "#")
-		words := strings.Fields(text)
-		if len(words) == 0 {
-			continue
-		}
+	err := eachRow(y.participation, `range, pmax, equal or a file of lines such as "unit 2 0.4"`, func(words []string) error {
 		if len(words) != 3 || words[0] != "unit" {
-			return nil, fmt.Errorf("--participation %s, line %d: %q: want unit ROW FACTOR", y.participation, at, lines.Text())
+			return fmt.Errorf("%q: want unit ROW FACTOR", strings.Join(words, " "))
 		}
-		row, err := strconv.Atoi(words[1])
-		g, there := unit[row]
-		if err != nil || !there {
-			return nil, fmt.Errorf("--participation %s, line %d: no unit in service is row %s of mpc.gen", y.participation, at, words[1])
+		g, err := inService("unit", words[1], n.GenRow)
+		if err != nil {
+			return err
 		}
 		factor, err := strconv.ParseFloat(words[2], 64)
 		if err != nil || !(factor >= 0) || math.IsInf(factor, 1) {
-			return nil, fmt.Errorf("--participation %s, line %d: factor %s: want a number, 0 or more", y.participation, at, words[2])
+			return fmt.Errorf("factor %s: want a number, 0 or more", words[2])
 		}
 		out[g] = factor
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--participation: %w", err)
 	}
-	return out, lines.Err()
+	return out, nil
 }
 
 // solver is that of the flags.
@@ -201,7 +183,7 @@ func (y *securing) run(ctx context.Context, c *matpower.Case, n *network.Network
 		return nil, nil, err
 	}
 	out := &secureFlow{Case: n.Name, Emergency: y.opt.Emergency, Band: y.opt.Band, Outages: len(s.Outages()), Before: []secureCheck{},
-		Remembered: []secureOutage{}, After: []secureCheck{}, Gives: []secureGive{}, Bus: []optimalFlowBus{}, dispatch: noDispatch}
+		Remembered: []outage{}, After: []secureCheck{}, Gives: []secureGive{}, Bus: []optimalFlowBus{}, dispatch: noDispatch}
 	var pr secure.Problem
 	pr.Pd, pr.Qd = n.Loads(scale)
 	for _, p := range pr.Pd {
@@ -215,11 +197,11 @@ func (y *securing) run(ctx context.Context, c *matpower.Case, n *network.Network
 	out.WallMS = float64(time.Since(start)) / 1e6
 	out.Status, out.Reason, out.Rounds, out.Iterations = r.Status.String(), r.Reason, r.Rounds, r.Iterations
 	for _, o := range r.Remembered {
-		out.Remembered = append(out.Remembered, newSecureOutage(n, o))
+		out.Remembered = append(out.Remembered, newOutage(n, o))
 	}
 	out.Before, out.After = y.checks(n, r.Before), y.checks(n, r.After)
 	for _, g := range r.Gives {
-		out.Gives = append(out.Gives, secureGive{newSecureOutage(n, g.Outage), y.broken(n, g.Violation)})
+		out.Gives = append(out.Gives, secureGive{newOutage(n, g.Outage), y.broken(n, g.Violation)})
 	}
 	if r.Plain != 0 {
 		out.Plain = &r.Plain
@@ -235,15 +217,15 @@ func (y *securing) run(ctx context.Context, c *matpower.Case, n *network.Network
 	return out, solvedCase(c, n, scale, r.Vm, r.Va, r.Pg, r.Qg), nil
 }
 
-func newSecureOutage(n *network.Network, o secure.Outage) secureOutage {
+func newOutage(n *network.Network, o secure.Outage) outage {
 	if o.Branch >= 0 {
-		return secureOutage{"branch", n.BranchRow[o.Branch] + 1, n.BusID[n.From[o.Branch]], n.BusID[n.To[o.Branch]]}
+		return outage{"branch", n.BranchRow[o.Branch] + 1, n.BusID[n.From[o.Branch]], n.BusID[n.To[o.Branch]]}
 	}
 	bus := n.BusID[n.GenBus[o.Unit]]
-	return secureOutage{"unit", n.GenRow[o.Unit] + 1, bus, bus}
+	return outage{"unit", n.GenRow[o.Unit] + 1, bus, bus}
 }
 
-func (o secureOutage) where() string {
+func (o outage) where() string {
 	if o.Outage == "branch" {
 		return fmt.Sprintf("branch %d, bus %d to %d", o.Row, o.From, o.To)
 	}
@@ -258,7 +240,7 @@ func (y *securing) checks(n *network.Network, checks []*secure.Check) []secureCh
 		if severity == 0 {
 			continue
 		}
-		r := secureCheck{secureOutage: newSecureOutage(n, c.Outage), Converged: c.Solved, Reason: c.Reason, Violations: []brokenLimit{}}
+		r := secureCheck{outage: newOutage(n, c.Outage), Converged: c.Solved, Reason: c.Reason, Violations: []brokenLimit{}}
 		if c.Solved {
 			r.Severity = &severity
 		}
@@ -319,7 +301,7 @@ func (y *securing) power(n *network.Network, v secure.Violation) brokenLimit {
 	return brokenLimit{l, by}
 }
 
-func (r *secureFlow) print(w io.Writer) error {
+func (r *secureFlow) print(w io.Writer) {
 	fmt.Fprintf(w, "%s, load %.2f MW, %d outages: %s after %d rounds and %d iterations, %.3f ms\n", r.Case, r.LoadMW, r.Outages, r.Status, r.Rounds, r.Iterations, r.WallMS)
 	if r.Reason != "" {
 		fmt.Fprintln(w, r.Reason)
@@ -327,31 +309,27 @@ func (r *secureFlow) print(w io.Writer) error {
 	if r.Plain != nil {
 		fmt.Fprintf(w, "the optimum without outages costs %.4f $/h, and %d outages break a limit\n", *r.Plain, len(r.Before))
 	}
-	if err := printChecks(w, r.Before); err != nil {
-		return err
-	}
+	printChecks(w, r.Before)
 	if len(r.Gives) > 0 {
 		fmt.Fprintln(w, "what would have to give:")
 		rows := [][]string{{"after", "limit", "at", "gives", "to", "from", "unit"}}
 		for _, g := range r.Gives {
 			rows = append(rows, []string{g.After.where(), g.limit.Limit, g.limit.where(), fmt.Sprintf("%.4f", g.By), fmt.Sprintf("%.4f", g.Value), fmt.Sprintf("%.4f", g.Bound), g.Unit})
 		}
-		if err := cli.Table(w, rows); err != nil {
-			return err
-		}
+		cli.Table(w, rows)
 	}
 	if r.Objective == nil {
-		return nil
+		return
 	}
 	fmt.Fprintf(w, "objective %.4f $/h, %.2f %% more; loss %.3f MW; %d outages remembered, every outage checked by a power flow\n", *r.Objective,
 		100*(*r.Objective / *r.Plain - 1), *r.LossMW, len(r.Remembered))
-	return r.tables(w, busTable(r.Bus, "$/MWh"))
+	r.tables(w, busTable(r.Bus, "$/MWh"))
 }
 
 // printChecks prints the worst of what outages break.
-func printChecks(w io.Writer, checks []secureCheck) error {
+func printChecks(w io.Writer, checks []secureCheck) {
 	if len(checks) == 0 {
-		return nil
+		return
 	}
 	rows := [][]string{{"outage", "severity", "worst", "by", "unit", "broken"}}
 	for i, c := range checks {
@@ -363,7 +341,7 @@ func printChecks(w io.Writer, checks []secureCheck) error {
 			l := c.Violations[0]
 			severity, worst, by, unit = fmt.Sprintf("%.3f", *c.Severity), l.Limit+" at "+l.where(), fmt.Sprintf("%.4f", l.By), l.Unit
 		}
-		rows = append(rows, []string{c.secureOutage.where(), severity, worst, by, unit, strconv.Itoa(len(c.Violations))})
+		rows = append(rows, []string{c.outage.where(), severity, worst, by, unit, strconv.Itoa(len(c.Violations))})
 	}
-	return cli.Table(w, rows)
+	cli.Table(w, rows)
 }

@@ -98,7 +98,7 @@ func (y *securing) chain(ctx context.Context, n *network.Network, loads string) 
 	return out, nil
 }
 
-func (r *secureChain) print(w io.Writer) error {
+func (r *secureChain) print(w io.Writer) {
 	fmt.Fprintf(w, "%s, %s: %d of %d steps secure against %d outages, %d of them from the dispatch before; %.0f ms of CPU\n", r.Case, r.Loads, r.Secure, r.Steps, r.Outages, r.Warm, r.CPUMS)
 	rows := [][]string{{"step", "time", "status", "$/h", "without outages", "remembered", "iterations", "warm", "CPU ms"}}
 	for _, s := range r.Chain {
@@ -111,13 +111,10 @@ func (r *secureChain) print(w io.Writer) error {
 		}
 		rows = append(rows, []string{fmt.Sprint(s.Step), s.Time, s.Status, cost, plain, fmt.Sprint(s.Remembered), fmt.Sprint(s.Iterations), fmt.Sprint(s.Warm), fmt.Sprintf("%.1f", s.CPUMS)})
 	}
-	if err := cli.Table(w, rows); err != nil {
-		return err
-	}
+	cli.Table(w, rows)
 	for _, s := range r.Chain {
 		if s.Reason != "" {
 			fmt.Fprintf(w, "step %d: %s\n", s.Step, s.Reason)
 		}
 	}
-	return nil
 }

@@ -185,7 +185,7 @@ func (r *seriesResult) count(steps *series.Steps, results []acopf.Result, iterat
 // printedSteps is how many steps without an optimum are named.
 const printedSteps = 20
 
-func (r *seriesResult) print(w io.Writer) error {
+func (r *seriesResult) print(w io.Writer) {
 	fmt.Fprintf(w, "%s, %s: %d of %d steps optimal, median %d iterations, at most %d, %.2f $/h summed over them\n",
 		r.Case, r.Loads, r.Optimal, r.Steps, r.Median, r.Largest, r.Objective)
 	fmt.Fprintf(w, "%.0f solves a second, %.3g s, %.3g s of CPU time\n", r.SolvesASecond, r.WallMS/1e3, r.CPUMS/1e3)
@@ -196,5 +196,4 @@ func (r *seriesResult) print(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "step %d %s: %s: %s\n", f.Step, f.Time, f.Status, f.Reason)
 	}
-	return nil
 }

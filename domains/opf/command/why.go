@@ -84,14 +84,14 @@ func explain(ctx context.Context, n *network.Network, pd, qd []float64, opt acop
 	return out, nil
 }
 
-func (y *why) print(w io.Writer) error {
+func (y *why) print(w io.Writer) {
 	switch {
 	case y.Status != acopf.Optimal.String():
-		_, err := fmt.Fprintf(w, "no least relaxation of its limits was found: %s after %d iterations\n", y.Status, y.Iterations)
-		return err
+		fmt.Fprintf(w, "no least relaxation of its limits was found: %s after %d iterations\n", y.Status, y.Iterations)
+		return
 	case len(y.Limits) == 0:
-		_, err := fmt.Fprintln(w, "a point that keeps every limit exists: it is the optimum that was not found")
-		return err
+		fmt.Fprintln(w, "a point that keeps every limit exists: it is the optimum that was not found")
+		return
 	}
 	fmt.Fprintln(w, "least relaxation with which all other limits can be kept:")
 	rows := [][]string{{"limit", "at", "gives", "to", "from", "unit"}}
@@ -106,12 +106,8 @@ func (y *why) print(w io.Writer) error {
 		}
 		rows = append(rows, []string{name, l.where(), fmt.Sprintf("%.4f", l.By), fmt.Sprintf("%.4f", l.Value), bound, l.Unit})
 	}
-	if err := cli.Table(w, rows); err != nil {
-		return err
-	}
+	cli.Table(w, rows)
 	if *y.Shortfall > 0 {
-		_, err := fmt.Fprintf(w, "%.4f MW are missing\n", *y.Shortfall)
-		return err
+		fmt.Fprintf(w, "%.4f MW are missing\n", *y.Shortfall)
 	}
-	return nil
 }
