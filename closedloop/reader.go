@@ -164,8 +164,11 @@ func (t *Reader) parse(into any) error {
 // Next returns the next complete episode, io.EOF after the last, or an error
 // that wraps ErrTruncated where the file stops inside one.
 func (t *Reader) Next() (*EpisodeRecord, error) {
-	if _, err := t.in.Peek(1); errors.Is(err, io.EOF) {
+	switch _, err := t.in.Peek(1); {
+	case errors.Is(err, io.EOF):
 		return nil, io.EOF
+	case err != nil: // an interrupt, for one
+		return nil, err
 	}
 	if t.episodes == t.Header.count() {
 		t.line++
