@@ -2,15 +2,19 @@ package closedloop_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -210,6 +214,10 @@ func TestTheChainHoldsEveryByte(t *testing.T) {
 	more := strings.Join(lines, "") + strings.Join(lines[1+5*per:], "")
 	if _, err := closedloop.VerifyReader(t.Context(), strings.NewReader(more), lookup(c)); err == nil || !strings.Contains(err.Error(), "continues after the last") {
 		t.Errorf("an episode too many: %v", err)
+	}
+	stopped := io.MultiReader(strings.NewReader(strings.Join(lines, "")), iotest.ErrReader(context.Canceled))
+	if _, err := closedloop.VerifyReader(t.Context(), stopped, lookup(c)); !errors.Is(err, context.Canceled) {
+		t.Errorf("an interrupt behind the last episode: %v", err)
 	}
 	unknown := strings.Replace(strings.Join(lines, ""), `"u":[`, `"wind":1,"u":[`, 1)
 	if _, err := closedloop.VerifyReader(t.Context(), strings.NewReader(unknown), lookup(c)); err == nil || !strings.Contains(err.Error(), "wind") {
