@@ -102,6 +102,7 @@ func TestWhatIsNoTableOfLoadsIsRefusedWithItsPlace(t *testing.T) {
 		{"a.csv", "time,bus,pd\na,5,1\na,5,2\n", "line 3: bus 5 appears twice"},
 		{"a.csv", "time,bus,pd\na,5.5,1\n", "no bus 5.5"},
 		{"a.csv", "scale\n1\nNaN\n", "line 3, column scale"},
+		{"a.csv", "scale\n1\n-0.5\n", "line 3, column scale: -0.5: want a number of 0 or more"},
 		{"a.csv", "pd_5\n1\n\n,\n", "a.csv, line 4 has 2 fields, want 1 as in the first row"},
 		{"a.csv", "pd_5\nmuch\n", `"much": want a finite number`},
 		{"a.parquet", "PAR1 and no more", "not a parquet file"},

@@ -141,6 +141,9 @@ func (s *Source) step(steps *Steps) error {
 		if scale, err = s.number(row, s.scale); err != nil {
 			return err
 		}
+		if scale < 0 {
+			return fmt.Errorf("%s, column scale: %g: want a number of 0 or more", s.t.where(), scale)
+		}
 	}
 	pd, qd := s.n.Loads(scale)
 	for _, l := range s.loads {
