@@ -78,12 +78,16 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 		return nil, badInputf("case %s has its own solver, which cannot be exported as C", c.Name())
 	}
 	switch {
-	case c.def.Level > 0:
-		return nil, badInputf("case %s keeps %v standard deviations off its limits, which method %s in C cannot: leave --keep-off out", c.Name(), c.def.Level, export.Solver)
+	case c.def.Level > 0 && c.Spec().Horizon > 0:
+		return nil, badInputf("case %s runs on and keeps %v standard deviations off its limits, which method %s in C cannot: leave --keep-off out", c.Name(), c.def.Level, export.Solver)
 	case opt.Half:
 		return nil, badInputf("--half rounds the weights of a map, which method %s does not have: leave it out", export.Solver)
 	}
-	found, err := c.method(export.Solver)
+	kept, off, err := c.keepingOff()
+	if err != nil {
+		return nil, err
+	}
+	found, err := kept.method(export.Solver)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +105,7 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	for i, at := range from.At {
 		exact.Library = append(exact.Library, export.Planned{At: at, Plan: from.Plans[i]})
 	}
-	if exact.Episodes, exact.Observed, err = c.driveExport(ctx, opt, loop, nil, nil); err != nil {
+	if exact.Episodes, exact.Observed, err = c.driveExport(ctx, opt, loop, off, nil); err != nil {
 		return nil, err
 	}
 	return export.Optimal(ctx, opt.Dir, c.def.Problem, exact)
@@ -139,11 +143,11 @@ func (c *Case) driveExported(ctx context.Context, m *model.Model, opt ExportOpti
 		return err
 	}
 	how.Guard = &c.def.Guard
-	problem, off, err := c.keepingOff()
+	kept, off, err := c.keepingOff()
 	if err != nil {
 		return err
 	}
-	loop, err := batchnav.NewNavigator(e, m, problem, how)
+	loop, err := batchnav.NewNavigator(e, m, kept.def.Problem, how)
 	if err != nil {
 		return BadInput(err)
 	}
@@ -154,14 +158,4 @@ func (c *Case) driveExported(ctx context.Context, m *model.Model, opt ExportOpti
 	whole.Episodes, whole.Observed, err = c.driveExport(ctx, opt, by, off, by.count)
 	whole.Limit = by.limit
 	return err
-}
-
-// keepingOff is the problem that is decided, and what is kept off its limits: its own and nil where nothing is.
-func (c *Case) keepingOff() (domain.Problem, *domain.Backoff, error) {
-	if c.def.Level == 0 {
-		return c.def.Problem, nil, nil
-	}
-	off := domain.NewBackoff(c.Spec())
-	tight, err := c.def.Tightened(off)
-	return tight.Problem, off, err
 }

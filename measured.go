@@ -224,13 +224,11 @@ func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
 		}
 		return estimate.NewLoop(inner, c.def.Problem, filter, nil, c.def.Delay), nil
 	}
-	off := domain.NewBackoff(c.Spec())
-	def, err := c.def.Tightened(off)
+	kept, off, err := c.keepingOff()
 	if err != nil {
 		return nil, err
 	}
-	def.Guard, def.Shift, def.Shifts = c.def.Guard, c.def.Shift, c.def.Shifts
-	tight, err := c.defined(def).Resolve(r.setup())
+	tight, err := kept.Resolve(r.setup())
 	if err != nil {
 		return nil, err
 	}
@@ -243,6 +241,20 @@ func (r *Resolved) estimating(e *Engine) (domain.Controller, error) {
 		return nil, BadInput(err)
 	}
 	return estimate.NewLoop(inner, c.def.Problem, filter, margin, c.def.Delay), nil
+}
+
+// keepingOff is the case that is decided, and what it keeps off its limits, which is the decisions' to write: itself and nil where nothing is.
+func (c *Case) keepingOff() (*Case, *domain.Backoff, error) {
+	if c.def.Level == 0 {
+		return c, nil, nil
+	}
+	off := domain.NewBackoff(c.Spec())
+	def, err := c.def.Tightened(off)
+	if err != nil {
+		return nil, nil, err
+	}
+	def.Guard, def.Shift, def.Shifts = c.def.Guard, c.def.Shift, c.def.Shifts
+	return c.defined(def), off, nil
 }
 
 // defined is the case of another definition, with the same maps.

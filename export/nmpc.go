@@ -80,7 +80,7 @@ func Optimal(ctx context.Context, dir string, p domain.Problem, opt OptimalOptio
 		return nil, err
 	}
 	return &Result{
-		Case: w.Spec.Name, Dir: dir, Symbol: w.Symbol, ConstantBytes: w.ConstantBytes, ScratchBytes: w.ScratchBytes, Method: Solver, Episodes: len(opt.Episodes), Unsafe: &w.Unsafe,
+		Case: w.Spec.Name, Dir: dir, Symbol: w.Symbol, ConstantBytes: w.ConstantBytes, ScratchBytes: w.ScratchBytes + w.KeptBytes(), Method: Solver, Episodes: len(opt.Episodes), Unsafe: &w.Unsafe,
 		Operations: w.decision(w.solverOperations()), LoopBytes: w.allBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(w.Libm, ",", " ")),
 	}, nil
 }

@@ -124,7 +124,7 @@ func (w *whole) KeepsOff() bool { return w.NM > 0 && w.Observer != nil && w.Obse
 // calls; without it they are of the limits as they are.
 func (w *whole) TakesKept() string { return w.kept("const double (*kept)[ALL], ", "") }
 func (w *whole) GivesKept() string { return w.kept("kept, ", "") }
-func (w *whole) Margins() string   { return w.kept("margins(kept, ", "gpc_"+w.Symbol+"_margins(") }
+func (w *whole) Margins() string   { return w.kept("kept_margins(kept, ", "gpc_"+w.Symbol+"_margins(") }
 func (w *whole) Onto() string      { return w.kept("onto(kept, ", "gpc_"+w.Symbol+"_onto_margins(") }
 
 func (w *whole) kept(with, without string) string {

@@ -59,6 +59,8 @@ func TestMeasuredControllerInC(t *testing.T) {
 		{cartpole.Positions(), 3, export.Method, 12, 1e-9, 1e-9, 8, true},
 		{whole(t, cartpole.Track(), 0.005, 1), 3, export.Method, 12, 1e-9, 1e-9, 8, false},
 		{whole(t, quadrotor.System(), 0.0005, 1.4), 3, export.Method, 12, 1e-5, 1e-5, 8, true}, // with margins along the escape
+		{testcart.System(), 3, export.Solver, 6, 1e-4, 1e-6, 8, false},
+		{whole(t, cartpole.Track(), 0.005, 1), 3, export.Solver, 6, 1e-3, 1e-4, 8, true},
 	} {
 		if test.long && testing.Short() {
 			continue
@@ -99,7 +101,7 @@ func TestExportRefusesWhatIsBefore(t *testing.T) {
 		level float64
 		says  string
 	}{
-		{cartpole.Positions(), 3, "which method nmpc in C cannot: leave --keep-off out"},
+		{lasting(cartpole.Positions()), 3, "which method nmpc in C cannot: leave --keep-off out"},
 		{other, 0, "Measurement.Real as it was read writes"},
 		{unread, 0, "whose text is not known"},
 	} {

@@ -57,13 +57,7 @@ void gpc_{{.Symbol}}_begin(gpc_{{.Symbol}}_loop *loop);
 /* Writes the action to execute in a state and context under the preference w, or the adaptive one for a null pointer. */
 unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const double c[], const double *w, double u[]);
 
-{{if .KeepsOff}}/* The same with so much kept off each margin, at each stage of an episode{{if .Spec.Horizon}}, all alike{{end}}; a null pointer: nothing. */
-unsigned gpc_{{.Symbol}}_act_kept(gpc_{{.Symbol}}_loop *loop, const double (*kept)[GPC_{{.Macro}}_MARGINS], const double s[], const double c[], const double *w, double u[]);
-
-/* The actions of the plan that was decided last, and how many they are. */
-const double *gpc_{{.Symbol}}_ahead(const gpc_{{.Symbol}}_loop *loop, int *count);
-
-{{end}}/* Moves an action onto the margins: the nearest one that keeps them. 0 where none was found: then about the one of least violation. */
+{{template "kept.h" .}}/* Moves an action onto the margins: the nearest one that keeps them. 0 where none was found: then about the one of least violation. */
 int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[]);
 
 #ifdef __cplusplus

@@ -43,7 +43,9 @@ static const double typical[NA] = { {{row .Solver.Typical}} };
 const char gpc_{{.Symbol}}_controller_info[] = {{printf "%q" .ControllerInfo}};
 
 {{template "projection.c" .}}
-{{- if not .NM}}static double dot(const double *x, const double *y, int n)
+{{- if .KeepsOff}}static const double (*off_limits)[ALL]; /* of the decision that is made: what is kept off each margin; NULL: nothing */
+
+{{end}}{{- if not .NM}}static double dot(const double *x, const double *y, int n)
 {
     double sum = 0.0;
     int i;
@@ -544,6 +546,9 @@ static void evaluate(loop *p, iterate *at, int rolled)
 
         act(at, t);
         gpc_{{.Symbol}}_evaluate(s, c, at->u[t], at->image[t], at->image[t] + NS, at->j[t], at->g[t]);
+{{- if .KeepsOff}}
+        keep_off(off_limits, c, at->g[t]);
+{{- end}}
         if (rolled)
             memcpy(at->x[t + 1], at->image[t], sizeof at->image[t]);
         if (p->adaptive)
@@ -1640,7 +1645,7 @@ static int preferred(double violation, double cost, double other, double other_c
     return violation < other;
 }
 
-unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *p, const double s[], const double c[], const double *w, double u[])
+{{if .KeepsOff}}static unsigned decide{{else}}unsigned gpc_{{.Symbol}}_act{{end}}(gpc_{{.Symbol}}_loop *p, const double s[], const double c[], const double *w, double u[])
 {
     double first[NX] = { 0.0 }, kept[N][NU], rested[NU], raw[NU];
     unsigned status = 0;
@@ -1701,9 +1706,28 @@ unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *p, const double s[], const do
         gpc_{{.Symbol}}_rest(u);
         return status | GPC_{{.Macro}}_BAD_ACTION | GPC_{{.Macro}}_UNSAFE;
     }
-    if (!gpc_{{.Symbol}}_onto_margins(s, c, u))
+    if (!{{if .KeepsOff}}onto(off_limits, {{else}}gpc_{{.Symbol}}_onto_margins({{end}}s, c, u))
         status |= GPC_{{.Macro}}_MARGIN | GPC_{{.Macro}}_UNSAFE;
     if (memcmp(raw, u, sizeof raw) != 0)
         status |= GPC_{{.Macro}}_PROJECTED;
     return status;
 }
+{{- if .KeepsOff}}
+
+unsigned gpc_{{.Symbol}}_act_kept(gpc_{{.Symbol}}_loop *p, const double (*kept)[ALL], const double s[], const double c[], const double *w, double u[])
+{
+    off_limits = kept;
+    return decide(p, s, c, w, u);
+}
+
+unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *p, const double s[], const double c[], const double *w, double u[])
+{
+    return gpc_{{.Symbol}}_act_kept(p, NULL, s, c, w, u);
+}
+
+const double *gpc_{{.Symbol}}_ahead(const gpc_{{.Symbol}}_loop *p, int *count)
+{
+    *count = p->steps;
+    return p->iterates[p->now].u[0];
+}
+{{- end}}

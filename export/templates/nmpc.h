@@ -85,7 +85,7 @@ void gpc_{{.Symbol}}_begin(gpc_{{.Symbol}}_loop *loop);
 /* Writes the action to execute in a state and context under the preference w, or the adaptive one for a null pointer. */
 unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const double c[], const double *w, double u[]);
 
-/* Moves an action onto the margins: the nearest one that keeps them. 0 where none was found: then about the one of least violation. */
+{{template "kept.h" .}}/* Moves an action onto the margins: the nearest one that keeps them. 0 where none was found: then about the one of least violation. */
 int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[]);
 
 #ifdef __cplusplus

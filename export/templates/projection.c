@@ -165,7 +165,7 @@ static void keep_off(const double (*kept)[ALL], const double *c, double *m)
             m[i] -= kept[stage][i];
 }
 
-static void margins(const double (*kept)[ALL], const double *s, const double *c, const double *u, double *m)
+static void kept_margins(const double (*kept)[ALL], const double *s, const double *c, const double *u, double *m)
 {
     gpc_{{.Symbol}}_margins(s, c, u, m);
     keep_off(kept, c, m);
