@@ -202,12 +202,16 @@ func (w *whole) ObserverOperations() int {
 	return total + w.along("outputs", n) + o.NY*(7*n*n+12*n+root) + w.Decisions()*w.keptOperations()
 }
 
-// Decisions is how often a decision is made at most: a first one is made again along its own plan where something is kept off.
+// Decisions is how often a decision is made at most: a first one is made again along its own plan where something is kept off, and
+// with less of it where the solver finds none.
 func (w *whole) Decisions() int {
-	if w.KeepsOff() {
-		return w.Settling()
+	switch {
+	case !w.KeepsOff():
+		return 1
+	case w.Solver != nil:
+		return 2 + 3*(w.Settling()-1)
 	}
-	return 1
+	return w.Settling()
 }
 
 // keptOperations bound those of finding what to keep off along one plan.

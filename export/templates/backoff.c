@@ -289,8 +289,8 @@ static void keep_along(measured *m, struct stage *all)
     }
 }
 
-/* Remembers the plan that was decided, and leaves out its first action where that is done. */
-static void remember(measured *m, const double *u, int done)
+/* Remembers the plan that was decided. */
+static void remember(measured *m, const double *u)
 {
     int count;
     const double *plan = gpc_{{.Symbol}}_ahead(&m->loop, &count);
@@ -299,25 +299,106 @@ static void remember(measured *m, const double *u, int done)
     if (count > 1)
         memcpy(m->plan + NU, plan + NU, (size_t)(count - 1) * NU * sizeof *u);
     m->planned = count > 1 ? count : 1;
-    if (done && m->planned > 1)
-        memmove(m->plan, m->plan + NU, (size_t)--m->planned * NU * sizeof *u);
 }
 
-/* Decides with the limits kept off along the plan before. A first decision is made several times: with nothing kept off, and then
-   along the plan of the one before. */
+static unsigned attempt(measured *m, const double *w, double *u)
+{
+    return gpc_{{.Symbol}}_act_kept(&m->loop, (const double (*)[ALL])m->kept, m->s, m->c, w, u);
+}
+
+/* Decides as if it were the first decision, with a share of what is kept off. */
+static unsigned again(measured *m, double share, const double *w, double *u)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof m->kept / sizeof m->kept[0][0]; i++)
+        (&m->kept[0][0])[i] *= share;
+    gpc_{{.Symbol}}_begin(&m->loop);
+    return attempt(m, w, u);
+}
+
+/* Decides along the plan of the decision before, until what is kept off has settled; 0 where a share of it has no plan. */
+static int settle(measured *m, struct stage *all, double share, const double *w, double *u, unsigned *status)
+{
+    int turn;
+
+    for (turn = 1; turn < {{.Settling}}; turn++) {
+        keep_along(m, all);
+        *status = again(m, share, w, u);
+{{- if .Solver}}
+        if (*status & GPC_{{.Macro}}_UNSOLVED)
+            return 0;
+{{- end}}
+        remember(m, u);
+    }
+    return 1;
+}
+
+/* A first decision is made with nothing kept off, and then with all, half or a quarter of what its plan asks for. */
+static unsigned first(measured *m, struct stage *all, const double *w, double *u)
+{
+    unsigned status = attempt(m, w, u);
+{{- if .Solver}}
+    double plain[sizeof m->plan / sizeof *m->plan], share;
+    int planned;
+{{- end}}
+
+    remember(m, u);
+{{- if .Solver}}
+    if (status & GPC_{{.Macro}}_UNSOLVED)
+        return status;
+    planned = m->planned;
+    memcpy(plain, m->plan, sizeof plain);
+    for (share = 1.0; share >= 0.25; share *= 0.5) {
+        memcpy(m->plan, plain, sizeof plain);
+        m->planned = planned;
+        if (settle(m, all, share, w, u, &status))
+            return status;
+    }
+    status = again(m, 0.0, w, u);
+    remember(m, u);
+{{- else}}
+    settle(m, all, 1.0, w, u, &status);
+{{- end}}
+    return status;
+}
+
+/* A later decision keeps off what the plan before it asks for{{if .Solver}}, or half or a quarter of it, or nothing, where no plan keeps all{{end}}. */
+static unsigned later(measured *m, struct stage *all, const double *w, double *u)
+{
+    unsigned status;
+{{- if .Solver}}
+    double resort[NU];
+    int k;
+{{- end}}
+
+    keep_along(m, all);
+    status = attempt(m, w, u);
+    remember(m, u);
+{{- if .Solver}}
+    if (!(status & GPC_{{.Macro}}_UNSOLVED))
+        return status;
+    memcpy(resort, u, sizeof resort);
+    for (k = 0; k < 3; k++) {
+        const unsigned now = again(m, k < 2 ? 0.5 : 0.0, w, u);
+
+        if (!(now & GPC_{{.Macro}}_UNSOLVED)) {
+            remember(m, u);
+            return now;
+        }
+    }
+    memcpy(u, resort, sizeof resort);
+{{- end}}
+    return status;
+}
+
+/* Decides with the limits kept off along the plan before, and leaves out the first action of the plan that is decided. */
 static unsigned decide(measured *m, struct stage *all, const double *w, double *u)
 {
-    unsigned status = 0;
-    int turn, turns = m->decided ? 1 : {{.Settling}};
+    const unsigned status = m->decided ? later(m, all, w, u) : first(m, all, w, u);
 
-    for (turn = 0; turn < turns; turn++) {
-        if (turn > 0)
-            gpc_{{.Symbol}}_begin(&m->loop);
-        if (turn > 0 || m->decided)
-            keep_along(m, all);
-        status = gpc_{{.Symbol}}_act_kept(&m->loop, (const double (*)[ALL])m->kept, m->s, m->c, w, u);
-        remember(m, u, turn == turns - 1);
-    }
     m->decided = 1;
+    if (m->planned > 1)
+        memmove(m->plan, m->plan + NU, (size_t)--m->planned * NU * sizeof *u);
     return status;
 }
