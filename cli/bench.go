@@ -80,7 +80,7 @@ func (a *App) bench(ctx context.Context, b *benching, ops []string) error {
 	if err := opt.Validate(); err != nil {
 		return gpc.BadInput(err)
 	}
-	if err := checkOutputs([]durable.File{{Name: "--record", Path: opt.Record}}, []durable.File{{Name: "--model", Path: b.modelFile}, {Name: "--lines", Path: b.lines}}); err != nil {
+	if err := CheckOutputs([]durable.File{{Name: "--record", Path: opt.Record}}, []durable.File{{Name: "--model", Path: b.modelFile}, {Name: "--lines", Path: b.lines}}); err != nil {
 		return err
 	}
 	most, err := b.limit()

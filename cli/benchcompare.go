@@ -44,7 +44,7 @@ more than that, unless it may be chance. gpc names these rows.`,
 				inputs = append(inputs, durable.File{Name: "the record", Path: path})
 			}
 			if table != "" {
-				if err := checkOutputs([]durable.File{{Name: "--csv", Path: table}}, inputs); err != nil {
+				if err := CheckOutputs([]durable.File{{Name: "--csv", Path: table}}, inputs); err != nil {
 					return err
 				}
 			}

@@ -46,7 +46,7 @@ writes DIR/scaling.json.`,
 				return gpc.BadInput(err)
 			}
 			file := filepath.Join(out, "scaling.json")
-			if err := checkOutputs([]durable.File{{Name: "--out", Path: file}}, nil); err != nil {
+			if err := CheckOutputs([]durable.File{{Name: "--out", Path: file}}, nil); err != nil {
 				return err
 			}
 			most, err := limit()

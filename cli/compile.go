@@ -61,7 +61,7 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 				return err
 			}
 			if opt.Out != "" {
-				if err := checkOutputs([]durable.File{{Name: "--out", Path: opt.Out}, {Name: "the report", Path: opt.Out + ".report.json"}}, nil); err != nil {
+				if err := CheckOutputs([]durable.File{{Name: "--out", Path: opt.Out}, {Name: "the report", Path: opt.Out + ".report.json"}}, nil); err != nil {
 					return err
 				}
 			}

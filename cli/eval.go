@@ -24,7 +24,7 @@ unless you give --threads, so latencies are those of one core. --parallel runs
 episodes side by side, which changes latencies alone.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutputs([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--model", Path: modelFile}}); err != nil {
+			if err := CheckOutputs([]durable.File{{Name: "--trace", Path: opt.TracePath}}, []durable.File{{Name: "--model", Path: modelFile}}); err != nil {
 				return err
 			}
 			c, setup, err := a.setup(cmd, args[0], modelFile, method)

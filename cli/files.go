@@ -5,9 +5,9 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
-// checkOutputs refuses, before any work, outputs that overwrite an input or each other
+// CheckOutputs refuses, before any work, outputs that overwrite an input or each other
 // and outputs that cannot be written. Paths that are "" are not asked for.
-func checkOutputs(outputs, inputs []durable.File) error {
+func CheckOutputs(outputs, inputs []durable.File) error {
 	if err := durable.Apart(outputs, inputs); err != nil {
 		return gpc.BadInput(err)
 	}

@@ -19,7 +19,7 @@ func (a *App) mcapCommand() *cobra.Command {
 		Short: "Write a trace as MCAP for Foxglove and Rerun: scenes, frames and numbers on the plant's clock",
 		Args:  ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutputs([]durable.File{{Name: "FILE", Path: args[1]}}, []durable.File{{Name: "TRACE", Path: args[0]}}); err != nil {
+			if err := CheckOutputs([]durable.File{{Name: "FILE", Path: args[1]}}, []durable.File{{Name: "TRACE", Path: args[0]}}); err != nil {
 				return err
 			}
 			r, err := a.MCAP(cmd.Context(), args[0], args[1])
@@ -39,7 +39,7 @@ func (a *App) evaluateToMCAP(ctx context.Context, out, model string, opt *closed
 	if out == "" {
 		return evaluate()
 	}
-	if err := checkOutputs([]durable.File{{Name: "--mcap", Path: out}}, []durable.File{{Name: "--trace", Path: opt.TracePath}, {Name: "--model", Path: model}}); err != nil {
+	if err := CheckOutputs([]durable.File{{Name: "--mcap", Path: out}}, []durable.File{{Name: "--trace", Path: opt.TracePath}, {Name: "--model", Path: model}}); err != nil {
 		return nil, err
 	}
 	if opt.TracePath == "" {

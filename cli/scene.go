@@ -43,7 +43,7 @@ it was drawn from. docs/reference/formats.md has its fields.`,
 			if _, err := os.Lstat(w.Out); err == nil {
 				return BadInputf("--out %s exists already: give another name, a scene never overwrites a file", w.Out)
 			}
-			if err := checkOutputs([]durable.File{{Name: "--out", Path: w.Out}}, nil); err != nil {
+			if err := CheckOutputs([]durable.File{{Name: "--out", Path: w.Out}}, nil); err != nil {
 				return err
 			}
 			c, err := a.Find(args[0])

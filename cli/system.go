@@ -52,7 +52,7 @@ equations to write as a file with --out, or a system file to check.`,
 				r.Functions, r.Operations = r.Functions+1, r.Operations+g.Operations()
 			}
 			if out != "" {
-				if err := checkOutputs([]durable.File{{Name: "--out", Path: out}}, []durable.File{{Name: "the system", Path: args[0]}}); err != nil {
+				if err := CheckOutputs([]durable.File{{Name: "--out", Path: out}}, []durable.File{{Name: "the system", Path: args[0]}}); err != nil {
 					return err
 				}
 				if err := durable.WriteFile(out, append(text, '\n'), 0o644); err != nil {

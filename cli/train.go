@@ -52,7 +52,7 @@ bit for bit, on any number of threads.`,
 			for _, dir := range dirs {
 				inputs = append(inputs, durable.File{Name: "--data", Path: dir})
 			}
-			if err := checkOutputs([]durable.File{
+			if err := CheckOutputs([]durable.File{
 				{Name: "--out", Path: out}, {Name: "the checkpoint", Path: opt.Checkpoint}, {Name: "--curves", Path: curves},
 			}, inputs); err != nil {
 				return err

@@ -24,6 +24,7 @@ type again struct {
 	state     []float64
 	ns        int
 	pace      *pace
+	gap       gapOf
 	ended     string // why the method could not go on behind a decision
 }
 
@@ -33,7 +34,7 @@ func (v *verifier) again(e *EpisodeRecord, ns int) *again {
 	a := &again{
 		verifier: v, ns: ns, noisy: h.Noise != 0 || h.Bias != 0, bias: biases(h.Bias, h.Seed, e.Episode, ns),
 		s: make([]float64, v.spec.MeasuredSize()), c: make([]float64, v.spec.ContextSize()), u: make([]float64, v.spec.ActionSize()),
-		state: make([]float64, v.spec.MeasuredSize()), pace: newPace(h.Computing, v.spec, h.Seed, e.Episode),
+		state: make([]float64, v.spec.MeasuredSize()), pace: newPace(h.Computing, v.spec, h.Seed, e.Episode), gap: domain.AbilitiesOfProblem(v.of.Problem).Gap,
 	}
 	if h.Estimated {
 		a.noisy, a.estimated = true, true
@@ -175,7 +176,7 @@ func (a *again) decide(l *Line, made, late bool) {
 		a.differs(l.Line, l.Episode, l.T, "u", fmt.Sprint([]float64(l.U)), err.Error())
 		return
 	}
-	m = bounded(a.of, a.pace.executed(a.may, a.of, made, late, m, a.s, a.c, a.u), a.s, a.c, a.header.Preference, a.u)
+	m = a.gap.bounded(a.pace.executed(a.may, a.of, made, late, m, a.s, a.c, a.u), a.s, a.c, a.header.Preference, a.u)
 	for j, u := range l.U {
 		scale := 1 + math.Abs(a.u[j])
 		if v := a.spec.Action[j]; v.Bounded() {

@@ -134,7 +134,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	ns, nu := sizes(spec, ep)
 	var sum score
 	bias := biases(opt.Bias, opt.Seed, number, ns)
-	pace := newPace(opt.Computing, spec, opt.Seed, number)
+	pace, gap := newPace(opt.Computing, spec, opt.Seed, number), gapOf(domain.AbilitiesOfProblem(c.Problem).Gap)
 	for t, due := 0, time.Now(); failure == "" && !ep.Done(); t, due = t+1, due.Add(opt.Every) {
 		if err := wait(ctx, due); err != nil {
 			return nil, err
@@ -164,7 +164,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 			failure = fmt.Sprintf("decision %d: %v", t, err)
 			break
 		}
-		did = bounded(c, pace.executed(may, c, made, late, did, s, cx, u), s, cx, opt.Preference, u)
+		did = gap.bounded(pace.executed(may, c, made, late, did, s, cx, u), s, cx, opt.Preference, u)
 		out, err := apply(spec, ep, u)
 		if err != nil {
 			failure = fmt.Sprintf("step %d: %v", t, err)

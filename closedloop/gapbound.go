@@ -16,9 +16,12 @@ type GapBounds struct {
 	Over int `json:"over"`
 }
 
-// bounded is a decision's record with its bound: the method's own, or that of a problem that knows one.
-func bounded(of *domain.Case, m domain.Decision, s, c []float64, pref domain.Preference, u []float64) domain.Decision {
-	if by := domain.AbilitiesOfProblem(of.Problem).Gap; by != nil && m.Gap == 0 {
+// gapOf is what bounds decisions of a problem; nil where it knows no bound.
+type gapOf func(s, c []float64, pref domain.Preference, u []float64) float64
+
+// bounded is a decision's record with its bound: the method's own, or else that of the problem.
+func (by gapOf) bounded(m domain.Decision, s, c []float64, pref domain.Preference, u []float64) domain.Decision {
+	if by != nil && m.Gap == 0 {
 		m.Gap = by(s, c, pref, u)
 	}
 	return m

@@ -1,14 +1,13 @@
 package opf
 
 import (
-	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -130,46 +129,27 @@ func ParseOutages(n *network.Network, what string, read func(name string) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf(`outages: %w: want branches, units, all or a file of lines such as "branch 7" and "unit 2"`, err)
 	}
-	var list []secure.Outage
-	lines := bufio.NewScanner(strings.NewReader(string(text)))
-	for at := 1; lines.Scan(); at++ {
-		line, _, _ := strings.Cut(lines.Text(), "#")
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		o, err := parseOutage(n, line)
-		if err != nil {
-			return nil, fmt.Errorf("outages %s, line %d: %w", what, at, err)
-		}
-		list = append(list, o)
+	list, err := secure.ReadOutages(n, what, bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("outages: %w", err)
 	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("outages %s: the file lists no outage", what)
+	for _, o := range list {
+		if err := survivable(n, o); err != nil {
+			return nil, fmt.Errorf("outages %s: %w", what, err)
+		}
 	}
-	return list, lines.Err()
+	return list, nil
 }
 
-// parseOutage reads "branch ROW" or "unit ROW".
-func parseOutage(n *network.Network, line string) (secure.Outage, error) {
-	kind, number, _ := strings.Cut(line, " ")
-	rows := map[string][]int{"branch": n.BranchRow, "unit": n.GenRow}[kind]
-	row, err := strconv.Atoi(strings.TrimSpace(number))
-	if rows == nil || err != nil {
-		return secure.Outage{}, fmt.Errorf("%.60q: want branch ROW or unit ROW", line)
+// survivable refuses the outage of a branch that cuts off a part of the network.
+func survivable(n *network.Network, o secure.Outage) error {
+	if o.Branch >= 0 && secure.Islands(n, o.Branch) {
+		return fmt.Errorf("the outage of branch %d cuts off a part of the network, which no dispatch survives: leave it out", n.BranchRow[o.Branch]+1)
 	}
-	k := slices.Index(rows, row-1)
-	switch {
-	case k < 0:
-		return secure.Outage{}, fmt.Errorf("no %s in service is row %d of its table", kind, row)
-	case kind == "unit":
-		return secure.Outage{Branch: -1, Unit: k}, nil
-	case secure.Islands(n, k):
-		return secure.Outage{}, fmt.Errorf("the outage of branch %d cuts off a part of the network, which no dispatch survives: leave it out", row)
-	}
-	return secure.Outage{Branch: k, Unit: -1}, nil
+	return nil
 }
 
-// outageLine is what parseOutage reads.
+// outageLine is what secure.ParseOutage reads.
 func outageLine(n *network.Network, o secure.Outage) string {
 	if o.Branch >= 0 {
 		return fmt.Sprint("branch ", n.BranchRow[o.Branch]+1)
@@ -202,8 +182,8 @@ func (p *securityParams) of(n *network.Network) (*Security, error) {
 	}
 	s := &Security{Emergency: p.Emergency, Band: p.Band}
 	for i, line := range p.Outages {
-		o, err := parseOutage(n, line)
-		if err != nil {
+		o, err := secure.ParseOutage(n, line)
+		if err = cmp.Or(err, survivable(n, o)); err != nil {
 			return nil, fmt.Errorf("security: outages[%d]: %w", i, err)
 		}
 		s.Outages = append(s.Outages, o)

@@ -4,12 +4,23 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 )
 
 // MaxBytes is the largest file Read takes: about twenty times the largest
 // published case, 70 000 buses.
 const MaxBytes = 256 << 20
+
+// ReadFile is Read of a file, by its path.
+func ReadFile(path string) (*Case, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return Read(path, f)
+}
 
 // Read parses a version 2 case file and checks what it describes (Case.Check).
 // name stands in errors and is the case's name where the file has no function.

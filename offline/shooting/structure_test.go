@@ -1,7 +1,6 @@
 package shooting
 
 import (
-	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -659,29 +658,5 @@ func TestLimitsOfADecision(t *testing.T) {
 		if _, err := controller.Solve(bad.s, bad.c, bad.n, domain.Preference{W: bad.w}); err == nil {
 			t.Errorf("%+v was accepted", bad)
 		}
-	}
-}
-
-func TestABatchIsItsTasks(t *testing.T) {
-	solver := newTanks(Options{})
-	rng := rand.New(rand.NewPCG(3, 3))
-	var tasks []Task
-	for i := range 8 {
-		tasks = append(tasks, Task{S: []float64{0.1 + 0.8*rng.Float64(), 0.1 + 0.7*rng.Float64()}, C: []float64{0.2 + 0.6*rng.Float64(), 0.4, 0.1}, Steps: 12 + i, Preference: domain.Preference{Adaptive: true}, Seed: uint64(i)})
-	}
-	tasks[5].Steps = 0
-	for _, threads := range []int{0, 1, 3} {
-		got, errs := solver.MinimiseAll(context.Background(), tasks, threads)
-		for i, task := range tasks {
-			want, err := solver.Minimise(task.S, task.C, task.Steps, task.Preference, task.How, task.Seed)
-			if !reflect.DeepEqual(got[i], want) || (errs[i] == nil) != (err == nil) {
-				t.Errorf("%d threads: task %d differs from its own solve", threads, i)
-			}
-		}
-	}
-	done, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, errs := solver.MinimiseAll(done, tasks, 2); !errors.Is(errs[0], context.Canceled) {
-		t.Errorf("a batch that is over gives %v", errs[0])
 	}
 }

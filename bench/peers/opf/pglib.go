@@ -281,12 +281,7 @@ func (t *timed) solve(name string, s *acopf.Solver, size int) (*acopf.Result, er
 }
 
 func readNetwork(path string) (*network.Network, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	c, err := matpower.Read(path, f)
+	c, err := matpower.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

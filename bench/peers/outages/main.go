@@ -99,12 +99,7 @@ type ours struct {
 }
 
 func newOurs(path string, most int) (*ours, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	c, err := matpower.Read(path, f)
+	c, err := matpower.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

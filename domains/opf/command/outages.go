@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -63,26 +63,12 @@ func contingencies(n *network.Network, what string) (list []secure.Outage, err e
 	case "units":
 		return secure.Units(n), nil
 	}
-	err = eachRow(what, `branches, units or a file of lines such as "branch 7" and "unit 2"`, func(words []string) error {
-		rows, is := map[string][]int{"branch": n.BranchRow, "unit": n.GenRow}[words[0]]
-		if !is || len(words) != 2 {
-			return fmt.Errorf("%q: want branch ROW or unit ROW", strings.Join(words, " "))
-		}
-		k, err := inService(words[0], words[1], rows)
-		out := secure.Outage{Branch: k, Unit: -1}
-		if words[0] == "unit" {
-			out = secure.Outage{Branch: -1, Unit: k}
-		}
-		list = append(list, out)
-		return err
-	})
+	f, err := os.Open(what)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: want branches, units or a file of lines such as \"branch 7\" and \"unit 2\"", err)
 	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: the file lists no outage", what)
-	}
-	return list, nil
+	defer f.Close()
+	return secure.ReadOutages(n, what, f)
 }
 
 // runOutages solves the base and every outage, side by side on so many threads.

@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
+	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -138,25 +137,15 @@ func (y *securing) shares(n *network.Network) ([]float64, error) {
 		}
 		return out, nil
 	}
-	err := eachRow(y.participation, `range, pmax, equal or a file of lines such as "unit 2 0.4"`, func(words []string) error {
-		if len(words) != 3 || words[0] != "unit" {
-			return fmt.Errorf("%q: want unit ROW FACTOR", strings.Join(words, " "))
-		}
-		g, err := inService("unit", words[1], n.GenRow)
-		if err != nil {
-			return err
-		}
-		factor, err := strconv.ParseFloat(words[2], 64)
-		if err != nil || !(factor >= 0) || math.IsInf(factor, 1) {
-			return fmt.Errorf("factor %s: want a number, 0 or more", words[2])
-		}
-		out[g] = factor
-		return nil
-	})
+	f, err := os.Open(y.participation)
 	if err != nil {
-		return nil, fmt.Errorf("--participation: %w", err)
+		return nil, fmt.Errorf("--participation: %w: want range, pmax, equal or a file of lines such as \"unit 2 0.4\"", err)
 	}
-	return out, nil
+	defer f.Close()
+	if out, err = secure.ReadParticipation(n, y.participation, f); err != nil {
+		err = fmt.Errorf("--participation: %w", err)
+	}
+	return out, err
 }
 
 // solver is that of the flags.

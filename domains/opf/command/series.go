@@ -96,15 +96,7 @@ func (y *seriesOf) check(inputs ...string) error {
 	for _, path := range inputs {
 		given = append(given, durable.File{Name: "an input", Path: path})
 	}
-	if err := durable.Apart(files, given); err != nil {
-		return gpc.BadInput(err)
-	}
-	for _, f := range files {
-		if err := durable.Probe(f.Path); err != nil {
-			return cli.BadInputf("--results: %w", err)
-		}
-	}
-	return nil
+	return cli.CheckOutputs(files, given)
 }
 
 // run solves the series of a network.

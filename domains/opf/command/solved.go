@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/matpower"
@@ -39,18 +38,7 @@ func (o *outputs) check(input string) error {
 			files = append(files, durable.File{Name: "--csv", Path: filepath.Join(o.csv, t.file)})
 		}
 	}
-	if err := durable.Apart(files, []durable.File{{Name: "the case", Path: input}}); err != nil {
-		return gpc.BadInput(err)
-	}
-	for _, f := range files {
-		if f.Path == "" {
-			continue
-		}
-		if err := durable.Probe(f.Path); err != nil {
-			return cli.BadInputf("%s: %w", f.Name, err)
-		}
-	}
-	return nil
+	return cli.CheckOutputs(files, []durable.File{{Name: "the case", Path: input}})
 }
 
 // write writes a solved case, each file whole or not at all.
