@@ -4,14 +4,19 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/grid/series"
 )
 
-// open is a network of the library's own; a file is read by matpower.Read.
+// open is a network of the library's own.
 func open(name string) *network.Network {
 	c, err := cases.Read(name)
 	if err != nil {
@@ -108,4 +113,70 @@ func Example_outages() {
 	}
 	fmt.Printf("%d of %d converge, %d cut buses off\n", solved, n.Branches(), islands)
 	// Output: 41 of 41 converge, 3 cut buses off
+}
+
+// A case file is read by matpower.Read and put in per unit by network.New; here the file is a string.
+func Example_readACase() {
+	const file = `function mpc = two
+mpc.version = '2';
+mpc.baseMVA = 100;
+% bus type Pd Qd Gs Bs area Vm Va baseKV zone Vmax Vmin
+mpc.bus = [
+ 1 3  0  0 0 0 1 1 0 110 1 1.1 0.9;
+ 2 1 50 10 0 0 1 1 0 110 1 1.1 0.9;
+];
+% bus Pg Qg Qmax Qmin Vg mBase status Pmax Pmin
+mpc.gen = [ 1 0 0 50 -50 1 100 1 100 0 ];
+% from to r x b rateA rateB rateC ratio angle status
+mpc.branch = [ 1 2 0.01 0.1 0 80 0 0 0 0 1 ];
+mpc.gencost = [ 2 0 0 2 20 0 ];
+`
+	c, err := matpower.Read("two.m", strings.NewReader(file))
+	if err != nil {
+		log.Fatal(err)
+	}
+	n, err := network.New(c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s: %d buses, load %.0f MW, rating %.1f pu\n", n.Name, n.Buses(), n.Pd[1]*n.BaseMVA, n.Rate[0])
+	// Output: two: 2 buses, load 50 MW, rating 0.8 pu
+}
+
+// A series of loads from a table: each step begins at the optimum of the step before.
+func Example_seriesOfLoads() {
+	path := filepath.Join(os.TempDir(), "gpc-example-loads.csv")
+	if err := os.WriteFile(path, []byte("time,scale\n00:00,0.80\n00:05,0.81\n00:10,0.82\n"), 0o644); err != nil {
+		log.Fatal(err)
+	}
+	defer os.Remove(path)
+	n := open("case30")
+	loads, err := series.Open(path, n)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer loads.Close()
+	flows, err := acopf.New(n, acopf.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	solver, err := series.NewSolver(flows, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	steps, err := loads.Next(100)
+	if err != nil {
+		log.Fatal(err)
+	}
+	results := make([]acopf.Result, steps.Len())
+	if err := solver.Solve(context.Background(), steps, results); err != nil {
+		log.Fatal(err)
+	}
+	for k, r := range results {
+		fmt.Printf("%s: %.1f MW, %s at %.2f $/h\n", steps.Time[k], steps.LoadMW(n, k), r.Status, r.Objective)
+	}
+	// Output:
+	// 00:00: 151.4 MW, optimal at 432.03 $/h
+	// 00:05: 153.3 MW, optimal at 438.91 $/h
+	// 00:10: 155.1 MW, optimal at 445.81 $/h
 }

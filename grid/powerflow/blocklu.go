@@ -128,9 +128,18 @@ func (f *blockLU) factorise() bool {
 
 // solve overwrites rhs, two numbers a position, with the solution.
 func (f *blockLU) solve() {
+	f.forward()
+	f.backward()
+}
+
+// forward overwrites rhs with (I + L)⁻¹ of it. Positions whose numbers are still zero cost nothing.
+func (f *blockLU) forward() {
 	data, x := f.data, f.rhs
 	for k := range f.n {
 		y0, y1 := x[2*k], x[2*k+1]
+		if y0 == 0 && y1 == 0 {
+			continue
+		}
 		from, to := int(f.start[k]), int(f.start[k+1])
 		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
 		for a, r := range f.row[from:to] {
@@ -139,6 +148,11 @@ func (f *blockLU) solve() {
 			x[2*r+1] -= l[2]*y0 + l[3]*y1
 		}
 	}
+}
+
+// backward overwrites rhs with (D + U)⁻¹ of it.
+func (f *blockLU) backward() {
+	data, x := f.data, f.rhs
 	for k := f.n - 1; k >= 0; k-- {
 		y0, y1 := x[2*k], x[2*k+1]
 		from, to := int(f.start[k]), int(f.start[k+1])
@@ -153,67 +167,53 @@ func (f *blockLU) solve() {
 	}
 }
 
-// solveColumns overwrites four right-hand sides, z[4·row+column], with the solutions. Nothing but the
-// rows of the positions in at is not zero: eliminating them touches their way to the root alone.
-func (f *blockLU) solveColumns(z []float64, at []int32) {
-	f.forwardColumns(z, at)
-	data := f.data
-	for k := f.n - 1; k >= 0; k-- {
-		y := (*[8]float64)(z[8*k:])
-		a0, a1, a2, a3, b0, b1, b2, b3 := y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7]
-		from, to := int(f.start[k]), int(f.start[k+1])
-		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
-		for b, r := range f.row[from:to] {
-			u := (*[4]float64)(blocks[8*b:])
-			x := (*[8]float64)(z[8*r:])
-			a0 -= u[0]*x[0] + u[1]*x[4]
-			a1 -= u[0]*x[1] + u[1]*x[5]
-			a2 -= u[0]*x[2] + u[1]*x[6]
-			a3 -= u[0]*x[3] + u[1]*x[7]
-			b0 -= u[2]*x[0] + u[3]*x[4]
-			b1 -= u[2]*x[1] + u[3]*x[5]
-			b2 -= u[2]*x[2] + u[3]*x[6]
-			b3 -= u[2]*x[3] + u[3]*x[7]
-		}
-		i := (*[4]float64)(f.inverse[4*k:])
-		*y = [8]float64{i[0]*a0 + i[1]*b0, i[0]*a1 + i[1]*b1, i[0]*a2 + i[1]*b2, i[0]*a3 + i[1]*b3,
-			i[2]*a0 + i[3]*b0, i[2]*a1 + i[3]*b1, i[2]*a2 + i[3]*b2, i[2]*a3 + i[3]*b3}
-	}
-}
-
-// forwardColumns eliminates along the ways of positions to the root of the elimination tree, where
-// a position's parent is the first that it is joined to.
-func (f *blockLU) forwardColumns(z []float64, at []int32) {
+// path appends, in ascending order, the positions on the ways of two to the root of the elimination
+// tree, where a position's parent is the first that it is joined to. Eliminating them touches no other.
+func (f *blockLU) path(list []int32, a, b int32) []int32 {
 	none := int32(f.n)
-	parent := func(k int32) int32 {
-		if f.start[k] == f.start[k+1] {
+	up := func(k, at int32) int32 {
+		switch {
+		case k != at:
+			return k
+		case f.start[k] == f.start[k+1]:
 			return none
 		}
 		return f.row[f.start[k]]
 	}
 	for {
-		k := none
-		for _, a := range at {
-			k = min(k, a)
-		}
+		k := min(a, b)
 		if k == none {
-			return
+			return list
 		}
-		y := *(*[8]float64)(z[8*k:])
+		list = append(list, k)
+		a, b = up(a, k), up(b, k)
+	}
+}
+
+// columns is how many columns halves takes: a branch changes so many rows at most.
+const columns = 4
+
+// half is the two rows of a position in several columns: the first row of every column, then the second.
+type half [2 * columns]float64
+
+// halves overwrites columns of the identity by (I + L)⁻¹ and by (D + U)⁻ᵀ of them. Nothing but the
+// positions of the path is not zero.
+func (f *blockLU) halves(left, right []half, path []int32) {
+	for _, k := range path {
+		y, z, i := &left[k], &right[k], (*[4]float64)(f.inverse[4*k:])
+		for c := range columns {
+			z[c], z[columns+c] = i[0]*z[c]+i[2]*z[columns+c], i[1]*z[c]+i[3]*z[columns+c]
+		}
 		from, to := int(f.start[k]), int(f.start[k+1])
 		blocks := f.data[4*(f.n+2*from) : 4*(f.n+2*to)]
 		for a, r := range f.row[from:to] {
-			l := (*[4]float64)(blocks[8*a+4:])
-			x := (*[8]float64)(z[8*r:])
-			for c := range 4 {
-				x[c] -= l[0]*y[c] + l[1]*y[4+c]
-				x[4+c] -= l[2]*y[c] + l[3]*y[4+c]
-			}
-		}
-		next := parent(k)
-		for i := range at {
-			if at[i] == k {
-				at[i] = next
+			u, l := (*[4]float64)(blocks[8*a:]), (*[4]float64)(blocks[8*a+4:])
+			x, v := &left[r], &right[r]
+			for c := range columns {
+				x[c] -= l[0]*y[c] + l[1]*y[columns+c]
+				x[columns+c] -= l[2]*y[c] + l[3]*y[columns+c]
+				v[c] -= u[0]*z[c] + u[2]*z[columns+c]
+				v[columns+c] -= u[1]*z[c] + u[3]*z[columns+c]
 			}
 		}
 	}

@@ -318,15 +318,16 @@ const (
 // longest step there is, and returns what it was scaled by.
 func (s *Solver) step() (scale float64) {
 	x := s.lu.rhs
-	scale = 1.0
-	for k := 0; k < len(x); k += 2 {
-		if a := math.Abs(x[k]) * scale; a > MaxAngleStep {
-			scale *= MaxAngleStep / a
+	turn, stretch := 0.0, 0.0
+	for k := 0; k+1 < len(x); k += 2 {
+		if a := math.Abs(x[k]); a > turn {
+			turn = a
 		}
-		if m := math.Abs(x[k+1]) * scale; m > MaxMagnitudeStep {
-			scale *= MaxMagnitudeStep / m
+		if m := math.Abs(x[k+1]); m > stretch {
+			stretch = m
 		}
 	}
+	scale = min(1, MaxAngleStep/turn, MaxMagnitudeStep/stretch)
 	for k, b := range s.unknown {
 		s.va[b] += scale * x[2*k]
 		s.vm[b] += scale * s.vm[b] * x[2*k+1]

@@ -1,7 +1,6 @@
 package powerflow
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -11,8 +10,9 @@ import (
 
 // Outages solves the power flow of a network without one of its branches or units at a time,
 // each from the base solution. A branch's outage keeps the factors of the base Jacobian and
-// corrects their solutions by the four rows that it changes (compensation: O. Alsaç, B. Stott,
-// W. F. Tinney, IEEE Trans. PAS-102, 1983); where that does not converge, and for everything
+// corrects their solutions by the four rows that it changes (mid-compensation: O. Alsaç, B. Stott,
+// W. F. Tinney, IEEE Trans. PAS-102, 1983). Broyden's method makes up for the voltages that have changed
+// since the base. Where that does not converge, and for everything
 // else, Newton's method goes on with factors of its own. Either way a result is a power flow to
 // the same tolerance as any other.
 //
@@ -28,7 +28,10 @@ type Outages struct {
 	data, inverse []float64 // factors at the base solution
 	e, f, p, q    []float64 // voltages and injections there
 	present       bool      // the solver has these factors, and kinds and injections of the base
-	z             []float64 // inverse of the base Jacobian at the changed rows: by position, four columns of each row
+	left, right   []half    // the halves of the inverse base Jacobian at the changed rows, by position
+	path          []int32   // where they are not zero
+	steps         [][]float64
+	lengths       []float64 // squared, of these steps
 	out           []bool    // buses of islands without a reference
 	bridges       []bool
 	queue         [2][]int32 // buses on either side of a bridge
@@ -83,7 +86,7 @@ func (s *Solver) NewOutages(in Input, opt Options, base *Solution) (*Outages, er
 	o.held, o.qs = slices.Clone(s.held), slices.Clone(s.qs)
 	o.data, o.inverse = slices.Clone(s.lu.data), slices.Clone(s.lu.inverse)
 	o.e, o.f, o.p, o.q = slices.Clone(s.e), slices.Clone(s.f), slices.Clone(s.p), slices.Clone(s.q)
-	o.z = make([]float64, 2*columns*s.lu.n)
+	o.left, o.right = make([]half, s.lu.n), make([]half, s.lu.n)
 	o.bridges = bridges(s.net)
 	return o, nil
 }
@@ -124,6 +127,9 @@ func (o *Outages) Base() *Solution { return o.base }
 
 // Options are those of its power flows.
 func (o *Outages) Options() Options { return o.opt }
+
+// Products is how many products of blocks a factorisation of its Jacobian takes.
+func (o *Outages) Products() int { return len(o.s.lu.target) }
 
 // Bridge says whether a branch's outage leaves an island.
 func (o *Outages) Bridge(branch int) bool { return o.bridges[branch] }
@@ -260,306 +266,6 @@ func (o *Outages) newton(in Input, out *Solution) error {
 	copy(out.Vm, o.base.Vm)
 	copy(out.Va, o.base.Va)
 	return o.s.Solve(in, o.opt, out)
-}
-
-// Compensation ends after so many steps, or where one does not halve the mismatch.
-const compensatedSteps = 15
-
-// ready gives the solver the base's factors, kinds and injections. It says whether the input is usable.
-func (o *Outages) ready() bool {
-	s := o.s
-	if !o.present {
-		if err := s.specify(o.in); err != nil {
-			return false
-		}
-		// Where limits count, buses are as the base left them; one that would switch is for Newton.
-		copy(s.held, o.held)
-		copy(s.qs, o.qs)
-		for b, h := range s.held {
-			if h != 0 {
-				s.kind[b] = network.PQ
-			}
-		}
-		copy(s.lu.data, o.data)
-		copy(s.lu.inverse, o.inverse)
-		o.present = true
-	}
-	return true
-}
-
-// compensate iterates with the base factors, corrected by what the outage of a branch of a pair
-// changes of the Jacobian at the base solution. It says whether that came to a power flow that
-// keeps the reactive limits, if they count.
-func (o *Outages) compensate(branch int, out *Solution) bool {
-	s := o.s
-	if !o.ready() {
-		return false
-	}
-	copy(s.vm, o.base.Vm)
-	copy(s.va, o.base.Va)
-	copy(s.e, o.e)
-	copy(s.f, o.f)
-	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
-	c := o.change(branch)
-	tolerance := cmp.Or(o.opt.Tolerance, DefaultTolerance)
-	if c.n == 0 { // only references lose flow, and no other voltage changes
-		s.inject()
-		out.Mismatch, out.MismatchBus = s.mismatch()
-		return o.accept(out, tolerance)
-	}
-	o.columnsOf(c)
-	factors, ok := o.newSmall(c)
-	if !ok {
-		return false
-	}
-	last := o.first(c, factors)
-	for {
-		out.Iterations++
-		o.rest()
-		s.turn(s.step())
-		s.inject()
-		if out.Mismatch, out.MismatchBus = s.mismatch(); out.Mismatch <= tolerance {
-			return o.accept(out, tolerance)
-		}
-		if !(out.Mismatch < last/2) || out.Iterations == compensatedSteps {
-			return false
-		}
-		last = out.Mismatch
-		s.lu.solve()
-		o.correct(c, factors)
-	}
-}
-
-// accept says whether a compensated solution is a power flow that keeps the reactive limits, if
-// they count.
-func (o *Outages) accept(out *Solution, tolerance float64) bool {
-	if !(out.Mismatch <= tolerance) {
-		return false
-	}
-	out.Status = Converged
-	if !o.opt.EnforceQ {
-		return true
-	}
-	o.present = false // what is held may change
-	return !o.s.enforce(out)
-}
-
-// rest leaves the voltages of an island where they are: with the rows of its live neighbour
-// corrected the rest does not depend on them.
-func (o *Outages) rest() {
-	s := o.s
-	if s.dead == nil {
-		return
-	}
-	for k, b := range s.unknown {
-		if s.dead[b] {
-			s.lu.rhs[2*k], s.lu.rhs[2*k+1] = 0, 0
-		}
-	}
-}
-
-// first writes the first step as the right-hand side's solution, which is a sum of the columns:
-// only the branch's ends are out of balance. It returns by how much.
-func (o *Outages) first(c *change, factors *smallLU) float64 {
-	s := o.s
-	var r, u [columns]float64
-	worst := 0.0
-	for i := range c.n {
-		r[i] = c.mismatch[i]
-		worst = max(worst, math.Abs(r[i]))
-	}
-	for i := range c.n {
-		for j := range c.n {
-			u[i] += o.column(c.row[i], j) * r[j]
-		}
-	}
-	y := c.times(&u)
-	factors.solve(&y)
-	for j := range c.n {
-		r[j] -= y[j]
-	}
-	x := s.lu.rhs
-	for k := range x {
-		z := o.z[columns*k : columns*k+columns : columns*k+columns]
-		x[k] = z[0]*r[0] + z[1]*r[1] + z[2]*r[2] + z[3]*r[3]
-	}
-	return worst
-}
-
-// correct turns a solution of the base Jacobian into one of the changed one.
-func (o *Outages) correct(c *change, factors *smallLU) {
-	x := o.s.lu.rhs
-	var u [columns]float64
-	for i := range c.n {
-		u[i] = x[c.row[i]]
-	}
-	y := c.times(&u)
-	factors.solve(&y)
-	for k := range x {
-		z := o.z[columns*k : columns*k+columns : columns*k+columns]
-		x[k] -= z[0]*y[0] + z[1]*y[1] + z[2]*y[2] + z[3]*y[3]
-	}
-}
-
-// columns is how many rows a branch changes at most.
-const columns = 4
-
-// column is the entry of the inverse base Jacobian at a row and the j-th changed row.
-func (o *Outages) column(row, j int) float64 { return o.z[columns*row+j] }
-
-// columnsOf computes the columns of the inverse at the changed rows.
-func (o *Outages) columnsOf(c *change) {
-	clear(o.z)
-	var at [columns]int32
-	for j := range c.n {
-		o.z[columns*c.row[j]+j] = 1
-		at[j] = int32(c.row[j] / 2)
-	}
-	o.s.lu.solveColumns(o.z, at[:c.n])
-}
-
-// newSmall factors I + C·EᵀJ⁻¹E, with C the change of the rows.
-func (o *Outages) newSmall(c *change) (*smallLU, bool) {
-	var small [columns][columns]float64
-	for i := range c.n {
-		for j := range c.n {
-			v := 0.0
-			for k := range c.n {
-				v += c.entries[i][k] * o.column(c.row[k], j)
-			}
-			if i == j {
-				v++
-			}
-			small[i][j] = v
-		}
-	}
-	return factorSmall(small, c.n)
-}
-
-// finish writes what a compensated solve ended with.
-func (o *Outages) finish(out *Solution) {
-	s := o.s
-	copy(out.Vm, s.vm)
-	copy(out.Va, s.va)
-	copy(out.AtLimit, s.held)
-	s.Share(o.in, s.p, s.q, out.Pg, out.Qg)
-}
-
-// change is what a branch's outage does to the Jacobian at the base solution, in the rows and
-// columns of its buses: entries are added at row × row, and mismatch is left there.
-type change struct {
-	n        int
-	row      [columns]int
-	entries  [columns][columns]float64
-	mismatch [columns]float64
-}
-
-// times is the change's product with a vector of its columns.
-func (c *change) times(u *[columns]float64) (y [columns]float64) {
-	for i := range c.n {
-		for k := range c.n {
-			y[i] += c.entries[i][k] * u[k]
-		}
-	}
-	return y
-}
-
-func (o *Outages) change(branch int) *change {
-	s, y, c := o.s, o.s.admitting, &change{}
-	ends := [2]int{s.net.From[branch], s.net.To[branch]}
-	var at [2]int
-	for i, b := range ends {
-		at[i] = -1
-		if k := int(s.position[b]); k >= 0 {
-			at[i] = c.n
-			c.row[c.n], c.row[c.n+1] = 2*k, 2*k+1
-			c.n += 2
-		}
-	}
-	sin, cos := math.Sincos(o.base.Va[ends[0]] - o.base.Va[ends[1]])
-	across := o.base.Vm[ends[0]] * o.base.Vm[ends[1]]
-	own := [2][2]float64{{y.Gff[branch], y.Bff[branch]}, {y.Gtt[branch], y.Btt[branch]}}
-	mutual := [2][2]float64{{y.Gft[branch], y.Bft[branch]}, {y.Gtf[branch], y.Btf[branch]}}
-	for i, b := range ends {
-		if at[i] < 0 || s.dead != nil && s.dead[b] {
-			continue // of an island no row counts
-		}
-		v2 := o.base.Vm[b] * o.base.Vm[b]
-		x, d := across*cos, across*sin
-		if i == 1 {
-			d = -d
-		}
-		h, n := mutual[i][0]*d-mutual[i][1]*x, mutual[i][0]*x+mutual[i][1]*d
-		// The balance gains what the branch carried, n + v²G and h − v²B.
-		c.mismatch[at[i]] = s.ps[b] - o.p[b] + n + v2*own[i][0]
-		if s.kind[b] == network.PQ {
-			c.mismatch[at[i]+1] = s.qs[b] - o.q[b] + h - v2*own[i][1]
-		}
-		put := func(column int, block [4]float64) {
-			if column < 0 {
-				return
-			}
-			for r := range 2 {
-				if r == 0 || s.kind[b] == network.PQ {
-					c.entries[at[i]+r][column], c.entries[at[i]+r][column+1] = -block[2*r], -block[2*r+1]
-				}
-			}
-		}
-		put(at[i], [4]float64{-h, n + 2*v2*own[i][0], n, h - 2*v2*own[i][1]})
-		put(at[1-i], [4]float64{h, n, -n, h})
-	}
-	return c
-}
-
-// smallLU are the factors of a matrix of up to four rows, with pivots of its columns.
-type smallLU struct {
-	n   int
-	a   [columns][columns]float64
-	row [columns]int
-}
-
-func factorSmall(a [columns][columns]float64, n int) (*smallLU, bool) {
-	f := &smallLU{n: n, a: a}
-	for i := range n {
-		f.row[i] = i
-	}
-	for k := range n {
-		best := k
-		for i := k + 1; i < n; i++ {
-			if math.Abs(f.a[i][k]) > math.Abs(f.a[best][k]) {
-				best = i
-			}
-		}
-		f.a[k], f.a[best] = f.a[best], f.a[k]
-		f.row[k], f.row[best] = f.row[best], f.row[k]
-		if !(math.Abs(f.a[k][k]) > 1e-10) {
-			return nil, false
-		}
-		for i := k + 1; i < n; i++ {
-			f.a[i][k] /= f.a[k][k]
-			for j := k + 1; j < n; j++ {
-				f.a[i][j] -= f.a[i][k] * f.a[k][j]
-			}
-		}
-	}
-	return f, true
-}
-
-func (f *smallLU) solve(y *[columns]float64) {
-	var x [columns]float64
-	for i := range f.n {
-		x[i] = y[f.row[i]]
-		for j := range i {
-			x[i] -= f.a[i][j] * x[j]
-		}
-	}
-	for i := f.n - 1; i >= 0; i-- {
-		for j := i + 1; j < f.n; j++ {
-			x[i] -= f.a[i][j] * x[j]
-		}
-		x[i] /= f.a[i][i]
-	}
-	*y = x
 }
 
 // bridges says of every branch whether its buses hang together by it alone (R. E. Tarjan, Inf.

@@ -36,9 +36,9 @@ type Network struct {
 	Objective  *float64 `json:"objective"`        // $/h; null without an optimum
 	Published  *float64 `json:"published"`        // $/h; null where none is
 	Gap        *float64 `json:"gap"`              // (objective − published)/|published|
-	Iterations int      `json:"iterations"`       // of the interior point
+	Iterations int      `json:"iterations"`       // of the interior point, of all starts up to the one that the objective is of
 	SetupMS    float64  `json:"setup_ms"`         // analysis of the network
-	WallMS     float64  `json:"wall_ms"`          // of the first solve
+	WallMS     float64  `json:"wall_ms"`          // of the first solve from these starts
 	CPUMS      float64  `json:"cpu_ms"`           // of the same, CPU time
 	// PeerMS is the published time of the same.
 	PeerMS *float64 `json:"published_ms,omitempty"` // time that is published, other hardware; absent without
@@ -47,8 +47,21 @@ type Network struct {
 	Violation  *float64 `json:"max_violation_pu"`          // of the limits by a power flow of the dispatch, pu and rad; null without
 	Where      string   `json:"violated,omitempty"`        // where, or why there is no such power flow; absent without a violation
 	Difference *float64 `json:"max_voltage_difference_pu"` // of that power flow from the optimum
+	Starts     []Start  `json:"starts,omitempty"`          // where there are several: the flat one, then the nearest feasible point
 	PeakMB     float64  `json:"peak_mb,omitempty"`         // most memory of the process; absent where the system does not say
 }
+
+// Start is a solve from one of several starts.
+type Start struct {
+	Status     string   `json:"status"`     // optimal, or why not
+	Objective  *float64 `json:"objective"`  // $/h; null without an optimum
+	Iterations int      `json:"iterations"` // of the interior point
+	WallMS     float64  `json:"wall_ms"`    // of the solve
+	CPUMS      float64  `json:"cpu_ms"`     // of the same, CPU time
+}
+
+// Lower says whether a start after the first has the objective.
+func (n *Network) Lower() bool { return len(n.Starts) > 0 && n.Iterations > n.Starts[0].Iterations }
 
 // Optimal says whether there is an objective.
 func (n *Network) Optimal() bool { return n.Objective != nil }

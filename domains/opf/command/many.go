@@ -239,14 +239,18 @@ func (y *many) one(ctx context.Context, path string, values map[string]published
 	out.SetupMS = milliseconds(time.Since(start))
 	var pr acopf.Problem
 	pr.Pd, pr.Qd = n.Loads(y.scale)
-	start, cpu := time.Now(), machine.CPUTime()
-	r, err := solveFrom(ctx, s, pr, y.starts)
+	ends, best, r, err := solveFrom(ctx, s, pr, y.starts)
 	if err != nil {
 		return nil, err
 	}
-	out.WallMS, out.CPUMS = milliseconds(time.Since(start)), milliseconds(machine.CPUTime()-cpu)
 	out.PeakMB = peak()
-	out.Status, out.Iterations = r.Status.String(), r.Iterations
+	out.Status = r.Status.String()
+	for _, end := range ends[:best+1] {
+		out.Iterations, out.WallMS, out.CPUMS = out.Iterations+end.Iterations, out.WallMS+end.WallMS, out.CPUMS+end.CPUMS
+	}
+	if len(ends) > 1 {
+		out.Starts = ends
+	}
 	if r.Status != acopf.Optimal {
 		out.Reason = r.Reason()
 		return out, nil

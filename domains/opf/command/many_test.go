@@ -197,3 +197,41 @@ func TestViolationsByPowerFlow(t *testing.T) {
 		t.Errorf("with a voltage 0.2 pu too high: %+v, %v", v, err)
 	}
 }
+
+// Of two starts the record has both, and the iterations and times of those up to the one with the objective.
+func TestStartsOfARecord(t *testing.T) {
+	code, out, log := run("opf", folder(t, "", "case9", "case30"), "--json", "--starts", "2")
+	var r peerrecord.OptimalFlows
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v: %s", code, err, log)
+	}
+	for _, n := range r.Networks {
+		if len(n.Starts) != 2 || n.Starts[0].Status != "optimal" || n.Starts[1].Status != "optimal" || n.Starts[1].Iterations <= n.Starts[0].Iterations {
+			t.Fatalf("%s: starts %+v", n.Name, n.Starts)
+		}
+		if n.Iterations != n.Starts[0].Iterations || n.CPUMS != n.Starts[0].CPUMS || *n.Objective != *n.Starts[0].Objective || n.Lower() {
+			t.Errorf("%s: %+v, want what the flat start has", n.Name, n)
+		}
+		if d := math.Abs(*n.Starts[1].Objective - *n.Objective); d > 1e-6**n.Objective {
+			t.Errorf("%s: the feasible point's optimum is %g away", n.Name, d)
+		}
+	}
+}
+
+// A later start takes the place of an earlier one where its optimum is lower by more than tolerances leave, or the only one.
+func TestTheLowestOfStarts(t *testing.T) {
+	optimum := func(f float64) acopf.Result { return acopf.Result{Status: acopf.Optimal, Objective: f} }
+	none := acopf.Result{Status: acopf.IterationLimit, Objective: -1e9}
+	for _, c := range []struct {
+		results []acopf.Result
+		want    int
+	}{
+		{[]acopf.Result{optimum(100), optimum(99)}, 1}, {[]acopf.Result{optimum(99), optimum(100)}, 0},
+		{[]acopf.Result{optimum(100), optimum(100 - 1e-5)}, 0}, {[]acopf.Result{optimum(-100), optimum(-101)}, 1},
+		{[]acopf.Result{none, optimum(100)}, 1}, {[]acopf.Result{optimum(100), none}, 0}, {[]acopf.Result{none, none}, 0},
+	} {
+		if got := lowest(c.results); got != c.want {
+			t.Errorf("%+v: start %d, want %d", c.results, got, c.want)
+		}
+	}
+}

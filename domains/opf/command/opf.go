@@ -305,12 +305,15 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	}
 	pr.Objective = objective
 	start = time.Now()
-	r, err := solveFrom(cmd.Context(), s, pr, starts)
+	ends, _, r, err := solveFrom(cmd.Context(), s, pr, starts)
 	if err != nil {
 		return nil, nil, err
 	}
 	out.WallMS = float64(time.Since(start)) / 1e6
-	out.Status, out.Iterations, out.Reason = r.Status.String(), r.Iterations, r.Reason()
+	out.Status, out.Reason = r.Status.String(), r.Reason()
+	for _, end := range ends {
+		out.Iterations += end.Iterations
+	}
 	if r.Status != acopf.Optimal {
 		return out, nil, nil
 	}

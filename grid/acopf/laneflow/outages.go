@@ -34,22 +34,22 @@ type lost struct {
 // outageSteps is how many Newton steps an outage has in a lane; most need three.
 const outageSteps = 6
 
-// manyBuses is from where on lanes do not pay: their factors no longer fit the nearest caches, and
-// one base factorisation serves every outage of powerflow.Outages.
-const manyBuses = 1000
+// productsPerLane, for each lane, is how many products of blocks a factorisation may take where lanes pay. With more,
+// their factors no longer fit the nearest caches, and one base factorisation serves every outage of powerflow.Outages.
+const productsPerLane = 1200
 
 // ForOutages analyses a base's network for NewOutages. It is nil, without an error, where outages
 // are found faster one by one.
 func ForOutages(alone *powerflow.Outages) (*Solver, error) {
-	n := alone.Network()
-	if n.Buses() >= manyBuses {
-		return nil, nil
-	}
 	level, err := isa.Choose()
 	if err != nil || level == isa.Generic {
 		return nil, err
 	}
-	return newSolver(n, nil, level, lanes.Widths(level)[0], true)
+	width := lanes.Widths(level)[0]
+	if alone.Products() > productsPerLane*width {
+		return nil, nil
+	}
+	return newSolver(alone.Network(), nil, level, width, true)
 }
 
 // NewOutages returns the outages of a base. s is ForOutages of the same base, of whichever

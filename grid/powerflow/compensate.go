@@ -1,0 +1,346 @@
+package powerflow
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/gpc-engine/gpc/grid/network"
+)
+
+// Compensation ends after so many steps, or where one does not halve the mismatch.
+const compensatedSteps = 15
+
+// ready gives the solver the base's factors, kinds and injections. It says whether the input is usable.
+func (o *Outages) ready() bool {
+	s := o.s
+	if !o.present {
+		if err := s.specify(o.in); err != nil {
+			return false
+		}
+		// Where limits count, buses are as the base left them; one that would switch is for Newton.
+		copy(s.held, o.held)
+		copy(s.qs, o.qs)
+		for b, h := range s.held {
+			if h != 0 {
+				s.kind[b] = network.PQ
+			}
+		}
+		copy(s.lu.data, o.data)
+		copy(s.lu.inverse, o.inverse)
+		o.present = true
+	}
+	return true
+}
+
+// compensate iterates with the base factors, corrected by what the outage of a branch of a pair
+// changes of the Jacobian at the base solution. It says whether that came to a power flow that
+// keeps the reactive limits, if they count.
+func (o *Outages) compensate(branch int, out *Solution) bool {
+	s := o.s
+	if !o.ready() {
+		return false
+	}
+	copy(s.vm, o.base.Vm)
+	copy(s.va, o.base.Va)
+	copy(s.e, o.e)
+	copy(s.f, o.f)
+	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
+	c := o.change(branch)
+	tolerance := cmp.Or(o.opt.Tolerance, DefaultTolerance)
+	if c.n == 0 { // only references lose flow, and no other voltage changes
+		s.inject()
+		out.Mismatch, out.MismatchBus = s.mismatch()
+		return o.accept(out, tolerance)
+	}
+	factors, ok := o.newSmall(c)
+	if !ok {
+		return false
+	}
+	o.lengths = o.lengths[:0]
+	for last := o.unbalance(c); ; last = out.Mismatch {
+		o.solve(c, factors)
+		o.rest()
+		o.secant()
+		out.Iterations++
+		scale := s.step()
+		s.turn(scale)
+		o.keep(scale)
+		s.inject()
+		if out.Mismatch, out.MismatchBus = s.mismatch(); out.Mismatch <= tolerance {
+			return o.accept(out, tolerance)
+		}
+		if !(out.Mismatch < last/2) || out.Iterations == compensatedSteps {
+			return false
+		}
+	}
+}
+
+// accept says whether a compensated solution is a power flow that keeps the reactive limits, if
+// they count.
+func (o *Outages) accept(out *Solution, tolerance float64) bool {
+	if !(out.Mismatch <= tolerance) {
+		return false
+	}
+	out.Status = Converged
+	if !o.opt.EnforceQ {
+		return true
+	}
+	o.present = false // what is held may change
+	return !o.s.enforce(out)
+}
+
+// rest leaves the voltages of an island where they are: with the rows of its live neighbour
+// corrected the rest does not depend on them.
+func (o *Outages) rest() {
+	s := o.s
+	if s.dead == nil {
+		return
+	}
+	for k, b := range s.unknown {
+		if s.dead[b] {
+			s.lu.rhs[2*k], s.lu.rhs[2*k+1] = 0, 0
+		}
+	}
+}
+
+// unbalance writes the right-hand side of the first step: only the branch's ends are out of balance. It returns by how much.
+func (o *Outages) unbalance(c *change) (worst float64) {
+	clear(o.s.lu.rhs)
+	for i := range c.n {
+		o.s.lu.rhs[c.row[i]] = c.mismatch[i]
+		worst = max(worst, math.Abs(c.mismatch[i]))
+	}
+	return worst
+}
+
+// solve overwrites the right-hand side with the solution of the changed Jacobian. With the base's as
+// A·B of two triangular factors, the change E·C·Eᵀ of its rows, and Z = Eᵀ(A·B)⁻¹E, that is
+// B⁻¹(x − A⁻¹E·(I + C·Z)⁻¹C·(EᵀB⁻¹)x) of x = A⁻¹ times the right-hand side: EᵀB⁻¹ and A⁻¹E are the halves.
+func (o *Outages) solve(c *change, factors *smallLU) {
+	lu := o.s.lu
+	x := lu.rhs
+	lu.forward()
+	var u [columns]float64
+	for _, k := range o.path {
+		z, x0, x1 := &o.right[k], x[2*k], x[2*k+1]
+		for i := range u {
+			u[i] += z[i]*x0 + z[columns+i]*x1
+		}
+	}
+	y := c.times(&u)
+	factors.solve(&y)
+	for _, k := range o.path {
+		z := &o.left[k]
+		x[2*k] -= z[0]*y[0] + z[1]*y[1] + z[2]*y[2] + z[3]*y[3]
+		x[2*k+1] -= z[4]*y[0] + z[5]*y[1] + z[6]*y[2] + z[7]*y[3]
+	}
+	lu.backward()
+}
+
+// secant makes a step of the changed base Jacobian one of Broyden's method, whose inverse Jacobians
+// are kept as the steps so far (C. T. Kelley, Iterative Methods for Linear and Nonlinear Equations,
+// SIAM 1995, section 7.3).
+func (o *Outages) secant() {
+	x, n := o.s.lu.rhs, len(o.lengths)
+	for j := range n {
+		share := dot(o.steps[j], x) / o.lengths[j]
+		if j == n-1 {
+			for i := range x {
+				x[i] /= 1 - share
+			}
+			return
+		}
+		for i, v := range o.steps[j+1] {
+			x[i] += share * v
+		}
+	}
+}
+
+// keep adds a step to those of secant. It holds for whole steps alone: after a shortened one those before are forgotten.
+func (o *Outages) keep(scale float64) {
+	x, n := o.s.lu.rhs, len(o.lengths)
+	if scale != 1 {
+		o.lengths = o.lengths[:0]
+		return
+	}
+	if n == len(o.steps) {
+		o.steps = append(o.steps, make([]float64, len(x)))
+	}
+	copy(o.steps[n], x)
+	o.lengths = append(o.lengths, dot(x, x))
+}
+
+// dot is the sum of products, in four parts that do not wait for each other.
+func dot(a, b []float64) float64 {
+	var s [4]float64
+	b = b[:len(a)]
+	k := 0
+	for ; k+4 <= len(a); k += 4 {
+		s[0] += a[k] * b[k]
+		s[1] += a[k+1] * b[k+1]
+		s[2] += a[k+2] * b[k+2]
+		s[3] += a[k+3] * b[k+3]
+	}
+	for ; k < len(a); k++ {
+		s[0] += a[k] * b[k]
+	}
+	return s[0] + s[1] + s[2] + s[3]
+}
+
+// newSmall writes the halves and factors I + C·Z, with C the change of the rows and Z the inverse base Jacobian there.
+func (o *Outages) newSmall(c *change) (*smallLU, bool) {
+	ends := [2]int32{int32(c.row[0] / 2), int32(c.row[c.n-1] / 2)}
+	o.path = o.s.lu.path(o.path[:0], ends[0], ends[1])
+	for _, k := range o.path {
+		o.left[k], o.right[k] = half{}, half{}
+	}
+	for j := range c.n {
+		of := columns*(c.row[j]%2) + j
+		o.left[c.row[j]/2][of], o.right[c.row[j]/2][of] = 1, 1
+	}
+	o.s.lu.halves(o.left, o.right, o.path)
+	var inverse, small [columns][columns]float64
+	for _, k := range o.path {
+		l, r := &o.left[k], &o.right[k]
+		for i := range columns {
+			for j := range columns {
+				inverse[i][j] += r[i]*l[j] + r[columns+i]*l[columns+j]
+			}
+		}
+	}
+	for i := range c.n {
+		for j := range c.n {
+			for k := range c.n {
+				small[i][j] += c.entries[i][k] * inverse[k][j]
+			}
+		}
+		small[i][i]++
+	}
+	return factorSmall(small, c.n)
+}
+
+// finish writes what a compensated solve ended with.
+func (o *Outages) finish(out *Solution) {
+	s := o.s
+	copy(out.Vm, s.vm)
+	copy(out.Va, s.va)
+	copy(out.AtLimit, s.held)
+	s.Share(o.in, s.p, s.q, out.Pg, out.Qg)
+}
+
+// change is what a branch's outage does to the Jacobian at the base solution, in the rows and
+// columns of its buses: entries are added at row × row, and mismatch is left there.
+type change struct {
+	n        int
+	row      [columns]int
+	entries  [columns][columns]float64
+	mismatch [columns]float64
+}
+
+// times is the change's product with a vector of its columns.
+func (c *change) times(u *[columns]float64) (y [columns]float64) {
+	for i := range c.n {
+		for k := range c.n {
+			y[i] += c.entries[i][k] * u[k]
+		}
+	}
+	return y
+}
+
+func (o *Outages) change(branch int) *change {
+	s, y, c := o.s, o.s.admitting, &change{}
+	ends := [2]int{s.net.From[branch], s.net.To[branch]}
+	var at [2]int
+	for i, b := range ends {
+		at[i] = -1
+		if k := int(s.position[b]); k >= 0 {
+			at[i] = c.n
+			c.row[c.n], c.row[c.n+1] = 2*k, 2*k+1
+			c.n += 2
+		}
+	}
+	sin, cos := math.Sincos(o.base.Va[ends[0]] - o.base.Va[ends[1]])
+	across := o.base.Vm[ends[0]] * o.base.Vm[ends[1]]
+	own := [2][2]float64{{y.Gff[branch], y.Bff[branch]}, {y.Gtt[branch], y.Btt[branch]}}
+	mutual := [2][2]float64{{y.Gft[branch], y.Bft[branch]}, {y.Gtf[branch], y.Btf[branch]}}
+	for i, b := range ends {
+		if at[i] < 0 || s.dead != nil && s.dead[b] {
+			continue // of an island no row counts
+		}
+		v2 := o.base.Vm[b] * o.base.Vm[b]
+		x, d := across*cos, across*sin
+		if i == 1 {
+			d = -d
+		}
+		h, n := mutual[i][0]*d-mutual[i][1]*x, mutual[i][0]*x+mutual[i][1]*d
+		// The balance gains what the branch carried, n + v²G and h − v²B.
+		c.mismatch[at[i]] = s.ps[b] - o.p[b] + n + v2*own[i][0]
+		if s.kind[b] == network.PQ {
+			c.mismatch[at[i]+1] = s.qs[b] - o.q[b] + h - v2*own[i][1]
+		}
+		put := func(column int, block [4]float64) {
+			if column < 0 {
+				return
+			}
+			for r := range 2 {
+				if r == 0 || s.kind[b] == network.PQ {
+					c.entries[at[i]+r][column], c.entries[at[i]+r][column+1] = -block[2*r], -block[2*r+1]
+				}
+			}
+		}
+		put(at[i], [4]float64{-h, n + 2*v2*own[i][0], n, h - 2*v2*own[i][1]})
+		put(at[1-i], [4]float64{h, n, -n, h})
+	}
+	return c
+}
+
+// smallLU are the factors of a matrix of up to four rows, with pivots of its columns.
+type smallLU struct {
+	n   int
+	a   [columns][columns]float64
+	row [columns]int
+}
+
+func factorSmall(a [columns][columns]float64, n int) (*smallLU, bool) {
+	f := &smallLU{n: n, a: a}
+	for i := range n {
+		f.row[i] = i
+	}
+	for k := range n {
+		best := k
+		for i := k + 1; i < n; i++ {
+			if math.Abs(f.a[i][k]) > math.Abs(f.a[best][k]) {
+				best = i
+			}
+		}
+		f.a[k], f.a[best] = f.a[best], f.a[k]
+		f.row[k], f.row[best] = f.row[best], f.row[k]
+		if !(math.Abs(f.a[k][k]) > 1e-10) {
+			return nil, false
+		}
+		for i := k + 1; i < n; i++ {
+			f.a[i][k] /= f.a[k][k]
+			for j := k + 1; j < n; j++ {
+				f.a[i][j] -= f.a[i][k] * f.a[k][j]
+			}
+		}
+	}
+	return f, true
+}
+
+func (f *smallLU) solve(y *[columns]float64) {
+	var x [columns]float64
+	for i := range f.n {
+		x[i] = y[f.row[i]]
+		for j := range i {
+			x[i] -= f.a[i][j] * x[j]
+		}
+	}
+	for i := f.n - 1; i >= 0; i-- {
+		for j := i + 1; j < f.n; j++ {
+			x[i] -= f.a[i][j] * x[j]
+		}
+		x[i] /= f.a[i][i]
+	}
+	*y = x
+}
