@@ -69,10 +69,8 @@ type workspace struct {
 	key    []float64
 	known  bool
 	solved bool
-	// Of a secure dispatch: the network after every outage, which of them were looked at here, and whether
-	// all were.
-	outages     []*afterOutage
-	looked      []bool
+	// Of a secure dispatch: the power flows after outages, and whether all were solved here.
+	outages     *outages
 	checked     bool
 	certificate *certificate
 }
@@ -150,7 +148,9 @@ func (w *workspace) dispatch(s, c, u []float64) bool {
 	}
 	w.remember(s, c, u)
 	w.checked = false
-	clear(w.looked)
+	if w.outages != nil {
+		clear(w.outages.known)
+	}
 	w.setContext(c)
 	nb := w.system.layout.buses
 	copy(w.solution.Vm, s[:nb])

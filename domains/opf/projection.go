@@ -57,13 +57,12 @@ type projection struct {
 	// frozen and rowReach, or 0: every round has a linearisation of its own, and rows only of
 	// what is violated.
 	enough, frozen, near float64
-	// Of a secure dispatch: outages that are watched, limits after one of them, and the derivatives, by
-	// variable of the program, of the reference's power before outages and of what units share after one;
-	// shareSlack is that of the latter in the former.
-	watch              []bool
-	nearby             []limit
-	slackRow, shareRow []float64
-	shareSlack         float64
+	// Of a secure dispatch: outages that are watched, limits after them, of which the first rows are some of the
+	// program, and the derivatives, by variable of the program, of the reference's power before outages.
+	watch         []bool
+	nearby, batch []limit
+	rows          int
+	slackRow      []float64
 }
 
 // limit is one side of a limit of the network within reach.
@@ -76,6 +75,7 @@ type limit struct {
 	p, q        float64 // direction of |S| of a branch
 	row         int     // of the program, −1: none
 	held        bool    // it bound in the linearisation before
+	lane        int     // of a limit after an outage: where its power flow stands
 }
 
 // place is a limit whatever the linearisation.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/secure"
 )
@@ -28,8 +29,9 @@ type Security struct {
 // security is that of a System. What it solves by is made on first use.
 type security struct {
 	Security
-	checker func() (*secure.Solver, error) // of the limits as they are: power flows of every outage, and the exact optimum
-	tight   func() (*secure.Solver, error) // within limits tightened as those of a map's samples are
+	checker func() (*secure.Solver, error)   // of the limits as they are: power flows of every outage, and the exact optimum
+	tight   func() (*secure.Solver, error)   // within limits tightened as those of a map's samples are
+	flows   func() (*laneflow.Solver, error) // power flows after outages side by side
 }
 
 func newSecurity(n *network.Network, s Security) (*security, error) {
@@ -37,11 +39,13 @@ func newSecurity(n *network.Network, s Security) (*security, error) {
 		return nil, errors.New("opf: a secure dispatch needs at least one outage")
 	}
 	opt := secure.Options{Outages: s.Outages, Emergency: s.Emergency, Band: s.Band, Threads: 1}
-	return &security{
+	y := &security{
 		Security: s,
 		checker:  sync.OnceValues(func() (*secure.Solver, error) { return secure.New(n, opt) }),
 		tight:    sync.OnceValues(func() (*secure.Solver, error) { return secure.New(tightened(n, DatasetTightening), opt) }),
-	}, opt.Validate()
+	}
+	y.flows = sync.OnceValues(func() (*laneflow.Solver, error) { return laneflow.ForContingencies(n, y.shares(), rated(n)) })
+	return y, opt.Validate()
 }
 
 // shares are those in which units take up what is missing. A System is not made where there are none.

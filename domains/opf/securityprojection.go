@@ -4,23 +4,25 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 )
 
 // Constants of the projection onto limits after outages.
 const (
 	secureRounds = 6 // as projectionRounds
-	// watchReach, pu: an outage with no more room than this is looked at in every round that follows.
-	watchReach = 0.05
-	// After an outage limits this near, pu, are rows of the program: of flows and of voltages.
+	// After an outage limits this near, pu, are rows of the program: of flows and of voltages. An outage that has
+	// any is looked at in the round that follows.
 	afterPowerReach   = 0.03
 	afterVoltageReach = 0.004
+	// likelyReach, pu: an outage with no more room than this at an exact dispatch is looked at from the beginning.
+	likelyReach = 0.02
 )
 
 // projectSecure is Project where a dispatch has to survive outages: the same rounds, in which limits after
 // the outages that are near to breaking one are rows of the program too, linearised at the power flow after
-// the outage. Outages that bind at exact dispatches are looked at from the beginning, all of them where the
-// projection ends; those that break a limit there are corrected in rounds that follow.
+// the outage. Outages that bind at exact dispatches are looked at from the beginning, those with a limit near in
+// every round that follows, and all of them where the projection ends; those that break a limit there are corrected
+// in rounds that follow.
 func (y *System) projectSecure(w *workspace, s, c, u []float64) bool {
 	p := w.projection
 	p.begun = false
@@ -55,7 +57,7 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64) bool {
 }
 
 // watched is the least margin before any outage and after those that are watched, or after all of them: those
-// within reach are watched from then on.
+// within reach are then watched too.
 func (w *workspace) watched(all bool) float64 {
 	y, p := w.system, w.projection
 	low := slices.Min(w.margin[:y.layout.marginAfter])
@@ -65,11 +67,11 @@ func (w *workspace) watched(all bool) float64 {
 		w.checkOutages(p.watch)
 	}
 	for i := range p.watch {
-		if !w.looked[i] {
+		if !w.outages.known[i] {
 			continue
 		}
 		m := w.margin[y.layout.marginAfter+i]
-		if low = math.Min(low, m); m < watchReach {
+		if low = math.Min(low, m); m < afterPowerReach {
 			p.watch[i] = true
 		}
 	}
@@ -98,51 +100,101 @@ func (w *workspace) correctSecure(c, u []float64) (broken float64) {
 
 // addOutages makes limits after the watched outages rows of the program.
 func (w *workspace) addOutages() {
-	y, p := w.system, w.projection
-	n := y.Network
-	slackRow := false
-	for i, o := range w.outages {
-		if !p.watch[i] || !o.solved {
-			continue
+	p, o := w.projection, w.outages
+	p.nearby = p.nearby[:0]
+	begun := false
+	add := func() {
+		if len(o.group) == 0 {
+			return
 		}
-		p.nearby = p.nearby[:0]
-		w.limitsAfter(o)
-		if len(p.nearby) == 0 || !o.at.solver.Linearise() {
-			continue
+		if !begun {
+			begun = true
+			w.slackRow()
 		}
-		if !slackRow {
-			slackRow = true
-			angle, magnitude := p.angle[0], p.magnitude[0]
-			w.gradient(&limit{what: slackPower, at: n.Slack}, angle, magnitude)
-			w.linear.Sensitivities(p.angle[:1], p.magnitude[:1])
-			p.slackRow = resized(p.slackRow, len(p.control))
-			for j, at := range p.control {
-				p.slackRow[j] = w.sensitivity(at, -1, angle, magnitude)
+		w.addGroup()
+		p.rows, o.group = len(p.nearby), o.group[:0]
+	}
+	p.rows = 0
+	for i, c := range o.all {
+		before := len(p.nearby)
+		if p.watch[i] && c.Solved {
+			w.limitsAfter(c, len(o.group))
+			p.watch[i] = len(p.nearby) > before
+		}
+		if len(p.nearby) > before {
+			o.group = append(o.group, c)
+		}
+		if len(o.group) == o.flows.Lanes() {
+			add()
+		}
+	}
+	add()
+}
+
+// slackRow finds the derivatives of the reference's power before outages.
+func (w *workspace) slackRow() {
+	p := w.projection
+	angle, magnitude := p.angle[0], p.magnitude[0]
+	w.gradient(&limit{what: slackPower, at: w.system.Network.Slack}, angle, magnitude)
+	w.linear.Sensitivities(p.angle[:1], p.magnitude[:1])
+	p.slackRow = resized(p.slackRow, len(p.control))
+	for j, at := range p.control {
+		p.slackRow[j] = w.sensitivity(at, -1, angle, magnitude)
+	}
+}
+
+// addGroup makes the limits after a group of outages rows of the program: one of each outage at a time.
+func (w *workspace) addGroup() {
+	p, flows := w.projection, w.outages.flows
+	flows.Linearise(w.outages.group)
+	limits := p.nearby[p.rows:]
+	// Those that stand at the same place among their outage's are solved for together.
+	for place, left := 0, len(limits); left > 0; place++ {
+		p.batch = p.batch[:0]
+		for k, l := range limits {
+			if k-place >= 0 && limits[k-place].lane == l.lane && (k-place == 0 || limits[k-place-1].lane != l.lane) {
+				p.batch = append(p.batch, l)
 			}
 		}
-		w.balance(o)
-		for left := p.nearby; len(left) > 0; {
-			batch := left[:min(len(left), powerflow.SideBySide)]
-			left = left[len(batch):]
-			for k := range batch {
-				w.gradientAfter(o, &batch[k], p.angle[k], p.magnitude[k])
+		left -= len(p.batch)
+		for _, l := range p.batch {
+			if l.what == magnitude {
+				flows.OfMagnitude(l.lane, l.at)
+			} else {
+				flows.OfFlow(l.lane, l.at, l.what == flowFrom)
 			}
-			o.at.solver.Sensitivities(p.angle[:len(batch)], p.magnitude[:len(batch)])
-			for k := range batch {
-				w.addAfter(o, &batch[k], p.angle[k], p.magnitude[k])
-			}
+		}
+		flows.Adjoint()
+		for _, l := range p.batch {
+			w.addAfter(&l)
 		}
 	}
 }
 
-// limitsAfter lists the limits after an outage within reach.
-func (w *workspace) limitsAfter(o *afterOutage) {
-	y, n, p, f := w.system, w.system.Network, w.projection, o.at
+// addAfter makes a limit after an outage a row.
+func (w *workspace) addAfter(l *limit) {
+	p, n, flows := w.projection, w.system.Network, w.outages.flows
+	row, bySlack := p.program.add(l.bound), flows.Power(l.lane, w.system.model.slackGen)
+	for j, at := range p.control {
+		by := bySlack * p.slackRow[j]
+		if gens := n.Gens(); at >= gens {
+			by += flows.Voltage(l.lane, n.GenBus[at-gens])
+		} else {
+			by += flows.Power(l.lane, at)
+		}
+		row[j] = l.sign * by
+	}
+	p.program.known()
+}
+
+// limitsAfter lists the limits after an outage within reach, for its lane.
+func (w *workspace) limitsAfter(c *laneflow.Contingency, lane int) {
+	y, n, p := w.system, w.system.Network, w.projection
 	add := func(l limit, gap float64) {
-		l.bound, l.row = l.guard-gap, -1
+		l.bound, l.row, l.lane = l.guard-gap, -1, lane
 		p.nearby = append(p.nearby, l)
 	}
-	for b, v := range f.solution.Vm {
+	for b, v := range c.Vm {
 		if lo := v - n.VMin[b] + y.security.Band; lo < afterVoltageReach {
 			add(limit{what: magnitude, at: b, sign: 1, guard: voltageGuard}, lo)
 		}
@@ -150,103 +202,16 @@ func (w *workspace) limitsAfter(o *afterOutage) {
 			add(limit{what: magnitude, at: b, sign: -1, guard: voltageGuard}, hi)
 		}
 	}
-	for _, k := range y.layout.rated {
-		if k == o.Branch {
+	for r, k := range y.layout.rated {
+		if k == c.Branch {
 			continue
 		}
-		for end, s := range [2][2]float64{{f.flows.Pf[k], f.flows.Qf[k]}, {f.flows.Pt[k], f.flows.Qt[k]}} {
-			size := math.Hypot(s[0], s[1])
+		for end, size := range [2]float64{c.From[r], c.To[r]} {
 			if gap := y.security.Emergency*n.Rate[k] - size; gap < afterPowerReach && size > 0 {
-				l := limit{what: flowFrom + quantity(end), at: k, sign: -1, guard: powerGuard}
-				l.p, l.q = s[0]/size, s[1]/size
-				add(l, gap)
+				add(limit{what: flowFrom + quantity(end), at: k, sign: -1, guard: powerGuard}, gap)
 			}
 		}
 	}
-}
-
-// gradientAfter writes that of a limit's quantity after an outage in the voltages.
-func (w *workspace) gradientAfter(o *afterOutage, l *limit, angle, magnitudes []float64) {
-	clear(angle)
-	clear(magnitudes)
-	if l.what == magnitude {
-		magnitudes[l.at] = 1
-		return
-	}
-	o.at.solver.AddFlowGradient(l.at, l.what == flowFrom, l.p, l.q, angle, magnitudes)
-}
-
-// direct is the derivative of a quantity after an outage in one entry of u, the units' share held: of its
-// sensitivities by bus.
-func (w *workspace) direct(o *afterOutage, at int, angle, magnitudes []float64) float64 {
-	n := w.system.Network
-	if gens := n.Gens(); at >= gens {
-		b := n.GenBus[at-gens]
-		if o.at.solution.AtLimit[b] != 0 {
-			return 0
-		}
-		if lo, hi := o.reactive(w.system, b); lo > hi {
-			return 0
-		}
-		return magnitudes[b]
-	}
-	if at == o.Unit {
-		return 0
-	}
-	return o.inside[at] * angle[n.GenBus[at]]
-}
-
-// byShare is the derivative of a quantity in what units share.
-func (w *workspace) byShare(o *afterOutage, angle []float64) (sum float64) {
-	for _, g := range o.at.units {
-		sum += o.share[g] * o.inside[g] * angle[w.system.Network.GenBus[g]]
-	}
-	return sum
-}
-
-// balance finds the derivatives of what units share after an outage in every entry of u that the program
-// changes, and in the power of the reference's unit before it: the reference's unit then gives what it has to.
-func (w *workspace) balance(o *afterOutage) {
-	y, p, f := w.system, w.projection, o.at
-	angle, magnitude := p.angle[0], p.magnitude[0]
-	clear(angle)
-	clear(magnitude)
-	f.solver.AddInjectionGradient(f.reference, 1, 0, angle, magnitude)
-	f.solver.Sensitivities(p.angle[:1], p.magnitude[:1])
-	own := func(at int) float64 { // what the reference's units give by themselves
-		if at < y.layout.gens && at != o.Unit && y.Network.GenBus[at] == f.reference {
-			return o.inside[at]
-		}
-		return 0
-	}
-	slope := w.byShare(o, angle)
-	for _, g := range f.units {
-		if y.Network.GenBus[g] == f.reference {
-			slope -= o.share[g] * o.inside[g]
-		}
-	}
-	by := func(at int) float64 {
-		if slope == 0 {
-			return 0
-		}
-		return -(w.direct(o, at, angle, magnitude) - own(at)) / slope
-	}
-	p.shareRow = resized(p.shareRow, len(p.control))
-	for j, at := range p.control {
-		p.shareRow[j] = by(at)
-	}
-	p.shareSlack = by(y.model.slackGen)
-}
-
-// addAfter makes a limit after an outage a row.
-func (w *workspace) addAfter(o *afterOutage, l *limit, angle, magnitudes []float64) {
-	p, slack := w.projection, w.system.model.slackGen
-	row, byShare := p.program.add(l.bound), w.byShare(o, angle)
-	bySlack := w.direct(o, slack, angle, magnitudes) + byShare*p.shareSlack
-	for j, at := range p.control {
-		row[j] = l.sign * (w.direct(o, at, angle, magnitudes) + byShare*p.shareRow[j] + bySlack*p.slackRow[j])
-	}
-	p.program.known()
 }
 
 // likelyOutages are those that are near a limit at the answers, exact dispatches over the scenarios' range.
@@ -254,7 +219,7 @@ func (y *System) likelyOutages() []bool {
 	near := make([]bool, len(y.security.Outages))
 	for _, sample := range y.Answers() {
 		for i := range near {
-			near[i] = near[i] || sample.Margins[y.layout.marginAfter+i] < watchReach
+			near[i] = near[i] || sample.Margins[y.layout.marginAfter+i] < likelyReach
 		}
 	}
 	return near

@@ -180,11 +180,7 @@ func newLayout(n *network.Network, uncertain bool) layout {
 	if uncertain {
 		l.context += l.branches
 	}
-	for k, r := range n.Rate {
-		if !math.IsInf(r, 1) {
-			l.rated = append(l.rated, k)
-		}
-	}
+	l.rated = rated(n)
 	l.marginQ = l.gens
 	l.marginV = 2 * l.gens
 	l.marginS = l.marginV + l.buses
@@ -192,6 +188,16 @@ func newLayout(n *network.Network, uncertain bool) layout {
 	l.marginAfter = l.marginRamp + l.gens
 	l.margins = l.marginAfter
 	return l
+}
+
+// rated are the branches with a rating.
+func rated(n *network.Network) (list []int) {
+	for k, r := range n.Rate {
+		if !math.IsInf(r, 1) {
+			list = append(list, k)
+		}
+	}
+	return list
 }
 
 // newSpec names every entry of the vectors.

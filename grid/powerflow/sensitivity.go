@@ -1,6 +1,10 @@
 package powerflow
 
-import "github.com/gpc-engine/gpc/grid/network"
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/grid/network"
+)
 
 // How a quantity h(θ, V) of a solved power flow answers to what the power flow was
 // given. With F(θ, V) = 0 the balances that are solved for, J = ∂F/∂(θ, V) and
@@ -157,19 +161,43 @@ func (s *Solver) FlowChange(branch int, fromEnd bool, a, b float64, angle, magni
 // flowGradient has the derivatives of a·P + b·Q into a branch at one end in the angle
 // across it and in the magnitudes.
 func (s *Solver) flowGradient(branch int, fromEnd bool, a, b float64) (near, far int, turn, byNear, byFar float64) {
-	n, y := s.net, s.admitting
-	near, far = n.From[branch], n.To[branch]
-	gs, bs, gm, bm := y.Gff[branch], y.Bff[branch], y.Gft[branch], y.Bft[branch]
-	if !fromEnd {
-		near, far = far, near
-		gs, bs, gm, bm = y.Gtt[branch], y.Btt[branch], y.Gtf[branch], y.Btf[branch]
+	t := endOf(s.net, s.admitting, branch, fromEnd)
+	c := s.e[t.near]*s.e[t.far] + s.f[t.near]*s.f[t.far] // V·V·cos and V·V·sin of the angle
+	d := s.f[t.near]*s.e[t.far] - s.e[t.near]*s.f[t.far] // across the branch
+	return t.gradient(a, b, c, d, s.vm)
+}
+
+// SizeGradient has the derivatives of |S| into a branch of a network at one end, at voltages by bus, in the angle
+// of the near end less that of the far one, and in the magnitudes. |S| is not to be zero.
+func SizeGradient(n *network.Network, branch int, fromEnd bool, vm, va []float64) (near, far int, turn, byNear, byFar float64) {
+	t := endOf(n, &n.Admittance, branch, fromEnd)
+	sin, cos := math.Sincos(va[t.near] - va[t.far])
+	v := vm[t.near]
+	c, d := v*vm[t.far]*cos, v*vm[t.far]*sin
+	p, q := v*v*t.gs+t.gm*c+t.bm*d, -v*v*t.bs+t.gm*d-t.bm*c
+	size := math.Hypot(p, q)
+	return t.gradient(p/size, q/size, c, d, vm)
+}
+
+// end is that of a branch: its buses, and the admittances of its own voltage and of the other.
+type end struct {
+	near, far      int
+	gs, bs, gm, bm float64
+}
+
+func endOf(n *network.Network, y *network.Admittance, branch int, fromEnd bool) end {
+	if fromEnd {
+		return end{n.From[branch], n.To[branch], y.Gff[branch], y.Bff[branch], y.Gft[branch], y.Bft[branch]}
 	}
-	c := s.e[near]*s.e[far] + s.f[near]*s.f[far] // V·V·cos and V·V·sin of the angle
-	d := s.f[near]*s.e[far] - s.e[near]*s.f[far] // across the branch
-	along, across := gm*c+bm*d, gm*d-bm*c        // P and Q less their own V² terms
-	v := s.vm[near]
+	return end{n.To[branch], n.From[branch], y.Gtt[branch], y.Btt[branch], y.Gtf[branch], y.Btf[branch]}
+}
+
+// gradient is that of a·P + b·Q, where V·V·cos and V·V·sin of the angle across are c and d.
+func (t *end) gradient(a, b, c, d float64, vm []float64) (near, far int, turn, byNear, byFar float64) {
+	along, across := t.gm*c+t.bm*d, t.gm*d-t.bm*c // P and Q less their own V² terms
+	v := vm[t.near]
 	scale := a*along + b*across
-	return near, far, b*along - a*across, 2*v*(a*gs-b*bs) + scale/v, scale / s.vm[far]
+	return t.near, t.far, b*along - a*across, 2*v*(a*t.gs-b*t.bs) + scale/v, scale / vm[t.far]
 }
 
 // AddInjectionGradient adds to a gradient in the voltages, by bus, that of a·P +

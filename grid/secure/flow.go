@@ -1,11 +1,14 @@
 package secure
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/internal/parallel"
@@ -360,46 +363,60 @@ func (k *known) begin(i int, vm, va []float64) func(c *Check) {
 	}
 }
 
-// screen solves every outage of the options at a dispatch: from what is known of an earlier one, where there is
-// none, or that comes to no power flow or one that breaks a limit, from the voltages before. Where that does not
-// come to a power flow, it begins again at the state that the dispatch was found with, if there is one.
-func (s *Solver) screen(ctx context.Context, pd, qd, pg, vm, va []float64, states []*state, from known) ([]*Check, error) {
-	checks := make([]*Check, len(s.outages))
+// single is screen's for the outages that have no check yet, one after another.
+func (s *Solver) single(ctx context.Context, pd, qd, pg, vm, va []float64, states []*state, from known, checks []*Check) error {
 	threads := max(1, min(s.sys.opt.Threads, len(checks)))
 	errs := make([]error, threads)
 	parallel.Each(threads, threads, func(_, part int) {
 		f := newOutageFlows(s.sys, pd, qd)
 		for i := part; i < len(checks) && errs[part] == nil && ctx.Err() == nil; i += threads {
-			checks[i], errs[part] = f.check(s.outages[i], pg, vm, va, states, from.begin(i, vm, va))
+			if checks[i] == nil {
+				checks[i], errs[part] = f.check(s.outages[i], pg, vm, va, states, from.begin(i, vm, va))
+			}
 		}
 	})
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return checks, ctx.Err()
+	return cmp.Or(errors.Join(errs...), ctx.Err())
 }
 
-// check is screen's of one outage.
+// check is single's of one outage: from the voltages before it, from the state that the dispatch was found with,
+// from where the earlier check stood, and from what is found side by side, until there is a power flow.
 func (f *outageFlows) check(o Outage, pg, vm, va []float64, states []*state, near func(c *Check)) (*Check, error) {
+	starts := []func(*Check){nil}
+	for _, t := range states {
+		if t.after && t.outage == o {
+			starts = append(starts, t.start)
+		}
+	}
 	if near != nil {
-		if c, err := f.after(o, pg, vm, va, near); err != nil || c.Solved && len(c.Violations) == 0 {
+		starts = append(starts, near)
+	}
+	var first *Check
+	for _, start := range starts {
+		c, err := f.after(o, pg, vm, va, start)
+		if err != nil || c.Solved {
+			return c, err
+		}
+		first = cmp.Or(first, c)
+	}
+	by, err := f.sys.beside()
+	if err != nil {
+		return nil, err
+	}
+	if found := by.one(f.sys, o, laneflow.Dispatch{Pd: f.pd, Qd: f.qd, Pg: pg, Vm: vm, Va: va}); found.Solved {
+		if c, err := f.after(o, pg, vm, va, found.start); err != nil || c.Solved {
 			return c, err
 		}
 	}
-	c, err := f.after(o, pg, vm, va, nil)
-	if err != nil || c.Solved {
-		return c, err
-	}
-	for _, t := range states {
-		if t.after && t.outage == o {
-			if again, err := f.after(o, pg, vm, va, t.start); err != nil || again.Solved {
-				return again, err
-			}
-		}
-	}
-	return c, nil
+	return first, nil
+}
+
+// start begins a power flow at one that was found side by side.
+func (c *Check) start(to *Check) {
+	copy(to.vm, c.vm)
+	copy(to.va, c.va)
+	copy(to.q, c.q)
+	copy(to.held, c.held)
+	to.Delta, to.reference = c.Delta, c.reference
 }
 
 // start begins a power flow at the state.

@@ -96,7 +96,8 @@ func (s *Solver) Check(ctx context.Context, pd, qd, pg, vm, va []float64) ([]*Ch
 			return nil, fmt.Errorf("secure: %d %s to check, want %d", len(v.v), v.name, v.n)
 		}
 	}
-	return s.screen(ctx, pd, qd, pg, vm, va, nil, known{})
+	checks := make([]*Check, len(s.outages))
+	return checks, s.single(ctx, pd, qd, pg, vm, va, nil, known{}, checks)
 }
 
 // outagesARound is how many outages a round of constraint generation adds at most.

@@ -40,6 +40,7 @@ type system struct {
 
 	base, after *layout
 	// Made when they are first needed: of the state before any outage, and of those after one.
+	beside                  func() (*beside, error) // power flows after outages
 	lanesBefore, lanesAfter func() *laneFactor
 }
 
@@ -111,6 +112,7 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.beside = sync.OnceValues(func() (*beside, error) { return newBeside(s) })
 	s.lanesBefore = sync.OnceValue(func() *laneFactor {
 		list, last := s.nodesBefore()
 		return newLaneFactor(s.base, list, last, 0, level)

@@ -119,8 +119,8 @@ func TestMultiplierAcrossACorner(t *testing.T) {
 	}
 }
 
-// Checks that begin at those of an earlier dispatch come to the power flows that they come to from the voltages
-// before an outage.
+// Checks side by side, from the voltages before an outage and from checks of an earlier dispatch, come to the power
+// flows that those one by one come to.
 func TestChecksFromEarlierOnes(t *testing.T) {
 	n := networktest.Load(t, "case118")
 	opt := DefaultOptions()
@@ -130,14 +130,14 @@ func TestChecksFromEarlierOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var from known
-	switched, begun := 0, 0
+	switched, begun, beside := 0, 0, 0
 	for _, level := range []float64{1, 1.01, 0.98} {
 		pd, qd := n.Loads(level)
 		base, pg, err := newOutageFlows(s.sys, pd, qd).base(Candidate{scaled(n.Pg0, level), n.Vm0})
 		if err != nil || !base.Solved {
 			t.Fatal(err, base.Reason)
 		}
-		alone, err := s.screen(context.Background(), pd, qd, pg, base.vm, base.va, nil, known{})
+		alone, err := s.Check(context.Background(), pd, qd, pg, base.vm, base.va)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,8 +146,14 @@ func TestChecksFromEarlierOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, c := range alone {
-			if from.begin(i, base.vm, base.va) != nil {
+			if i < len(from.checks) && from.checks[i].Solved {
 				begun++
+			}
+			if near[i].Solved && near[i].reference < 0 {
+				beside++
+			}
+			if math.Abs(c.Margin-near[i].Margin) > 1e-6 || math.Abs(c.Delta-near[i].Delta) > 1e-6 {
+				t.Errorf("level %g, %s: margin %g, shared %g; side by side %g, %g", level, c.name(n), c.Margin, c.Delta, near[i].Margin, near[i].Delta)
 			}
 			switched += c.Switched
 			if c.Solved != near[i].Solved || len(c.Violations) != len(near[i].Violations) {
@@ -162,7 +168,7 @@ func TestChecksFromEarlierOnes(t *testing.T) {
 		}
 		from = known{alone, base.vm, base.va}
 	}
-	if switched == 0 || begun < len(s.outages) {
-		t.Errorf("%d buses at a reactive limit, %d checks from earlier ones", switched, begun)
+	if switched == 0 || begun < len(s.outages) || beside < len(s.outages) {
+		t.Errorf("%d buses at a reactive limit, %d checks from earlier ones, %d side by side", switched, begun, beside)
 	}
 }

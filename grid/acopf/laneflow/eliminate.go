@@ -30,6 +30,8 @@ type elimination struct {
 	diagonal    [4]lanes.Col
 	maxima      [2]lanes.Col
 	scale       lanes.Col
+	// now are the cells that hold the factors' upper part.
+	now map[[2]int]lanes.Ref
 }
 
 // eliminate finds the order's fill and lays the cells out.
@@ -47,9 +49,13 @@ func (s *Solver) eliminate(order []int32) *elimination {
 	}
 	for _, b := range order {
 		add(int(b), true)
-		if s.net.Kind[b] == network.PQ {
+		if s.net.Kind[b] == network.PQ || s.sharing != nil {
 			add(int(b), false)
 		}
+	}
+	if s.sharing != nil { // what units share takes the place of the reference's angle
+		add(s.net.Slack, false)
+		add(s.net.Slack, true)
 	}
 	near := make([]map[int]bool, e.size)
 	for k := range near {
@@ -68,6 +74,11 @@ func (s *Solver) eliminate(order []int32) *elimination {
 			for _, c := range e.at {
 				join(a[p[0]], c[p[1]])
 			}
+		}
+	}
+	if s.sharing != nil {
+		for _, b := range s.sharing.hold {
+			join(e.at[0][s.net.Slack], e.at[0][b])
 		}
 	}
 	l := &s.plan.layout
@@ -97,6 +108,9 @@ func (s *Solver) eliminate(order []int32) *elimination {
 		e.diagonal[i] = l.New(buses)
 	}
 	e.maxima, e.scale = [2]lanes.Col{l.New(1), l.New(1)}, l.New(1)
+	if s.sharing != nil {
+		s.sharing.layOutFor(e, l)
+	}
 	return e
 }
 
@@ -122,6 +136,10 @@ func (e *elimination) entries(b *lanes.Builder) map[[2]int]lanes.Ref {
 		b.SetSub(d[3][lo:hi], p.q[lo:hi], s)
 	})
 	now := map[[2]int]lanes.Ref{}
+	if e.solver.sharing != nil {
+		e.solver.sharing.entries(b, e, now)
+		return now
+	}
 	block := func(i, j int, cells [4]lanes.Ref) {
 		for r, row := range e.at {
 			for c, col := range e.at {
@@ -144,35 +162,41 @@ func (e *elimination) entries(b *lanes.Builder) map[[2]int]lanes.Ref {
 // step writes one step of Newton's method: in the lanes that go on the voltages move by the
 // solution, shortened to the longest step there is.
 func (e *elimination) step(b *lanes.Builder) {
-	p := &e.solver.plan
-	zero, one := p.constant(0), p.constant(1)
-	now := e.entries(b)
-	for k, bus := range e.bus {
-		from := p.dp
-		if !e.angle[k] {
-			from = p.dq
-		}
-		b.Copy(e.x[k:k+1], from[bus:bus+1])
-	}
-	byLevel := make([][]int, e.levels)
+	e.factors(b)
+	e.again(b)
+}
+
+func cell(r lanes.Ref) lanes.Col { return lanes.Col{r} }
+
+// byLevel are the unknowns of each level.
+func (e *elimination) byLevel() [][]int {
+	all := make([][]int, e.levels)
 	for k, l := range e.level {
-		byLevel[l] = append(byLevel[l], k)
+		all[l] = append(all[l], k)
 	}
-	cell := func(r lanes.Ref) lanes.Col { return lanes.Col{r} }
+	return all
+}
+
+// factors writes the Jacobian and its elimination.
+func (e *elimination) factors(b *lanes.Builder) {
+	one, zero := e.solver.plan.constant(1), e.solver.plan.constant(0)
+	now := e.entries(b)
+	e.now = now
 	// Equal operations of a level stand together, so that they are one run.
-	for _, level := range byLevel {
+	for _, level := range e.byLevel() {
 		for _, k := range level {
 			b.SetDiv(e.inverse[k:k+1], one, cell(now[[2]int{k, k}]))
 		}
 		for _, k := range level {
-			for _, i := range e.right[k] {
+			for _, i := range e.below(k) {
 				b.SetMul(cell(e.factor[[2]int{i, k}]), cell(now[[2]int{i, k}]), e.inverse[k:k+1])
 			}
 		}
 		for _, k := range level {
-			for _, i := range e.right[k] {
+			right := e.beside(k)
+			for _, i := range e.below(k) {
 				factor := cell(e.factor[[2]int{i, k}])
-				for _, j := range e.right[k] {
+				for _, j := range right {
 					at := [2]int{i, j}
 					before, own := zero, e.own[at]
 					if r, ok := now[at]; ok {
@@ -181,27 +205,74 @@ func (e *elimination) step(b *lanes.Builder) {
 					b.SetFNMA(cell(own), factor, cell(now[[2]int{k, j}]), before)
 					now[at] = own
 				}
-				b.SetFNMA(e.x[i:i+1], factor, e.x[k:k+1], e.x[i:i+1])
+			}
+		}
+	}
+}
+
+// beside are the unknowns that have an entry in the upper row of one, and below those in its lower column.
+func (e *elimination) beside(k int) (list []int) {
+	for _, j := range e.right[k] {
+		if _, ok := e.now[[2]int{k, j}]; ok {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+func (e *elimination) below(k int) (list []int) {
+	for _, i := range e.right[k] {
+		if _, ok := e.now[[2]int{i, k}]; ok {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// again writes the step by the factors that there are.
+func (e *elimination) again(b *lanes.Builder) {
+	p := &e.solver.plan
+	for k, bus := range e.bus {
+		from := p.dp
+		if !e.angle[k] {
+			from = p.dq
+		}
+		b.Copy(e.x[k:k+1], from[bus:bus+1])
+	}
+	byLevel := e.byLevel()
+	for _, level := range byLevel {
+		for _, k := range level {
+			for _, i := range e.below(k) {
+				b.SetFNMA(e.x[i:i+1], cell(e.factor[[2]int{i, k}]), e.x[k:k+1], e.x[i:i+1])
 			}
 		}
 	}
 	for l := e.levels - 1; l >= 0; l-- {
 		for _, k := range byLevel[l] {
-			for _, j := range e.right[k] {
-				b.SetFNMA(e.x[k:k+1], cell(now[[2]int{k, j}]), e.x[j:j+1], e.x[k:k+1])
+			for _, j := range e.beside(k) {
+				b.SetFNMA(e.x[k:k+1], cell(e.now[[2]int{k, j}]), e.x[j:j+1], e.x[k:k+1])
 			}
 		}
 		for _, k := range byLevel[l] {
 			b.SetMul(e.x[k:k+1], e.x[k:k+1], e.inverse[k:k+1])
 		}
 	}
+	e.move(b)
+}
+
+// move moves the voltages by the solution, and what units share.
+func (e *elimination) move(b *lanes.Builder) {
+	p := &e.solver.plan
+	zero, one := p.constant(0), p.constant(1)
 	var unknowns [2][]int
 	for k, angle := range e.angle {
 		which := 0
 		if !angle {
 			which = 1
 		}
-		unknowns[which] = append(unknowns[which], k)
+		if !angle || e.bus[k] != e.solver.net.Slack { // else it is what units share
+			unknowns[which] = append(unknowns[which], k)
+		}
 	}
 	scale := one
 	for which, longest := range [2]float64{powerflow.MaxAngleStep, powerflow.MaxMagnitudeStep} {
@@ -245,5 +316,32 @@ func (e *elimination) step(b *lanes.Builder) {
 			}
 			b.SetAdd(v, v, b.Select(p.going, by, zero))
 		})
+	}
+	if y := e.solver.sharing; y != nil {
+		at := e.at[0][e.solver.net.Slack]
+		b.SetAdd(y.delta, y.delta, b.Select(p.going, b.Mul(e.scale, e.x[at:at+1]), zero))
+	}
+}
+
+// adjoint writes the solve with the transposed factors, of gradients in the unknowns.
+func (e *elimination) adjoint(b *lanes.Builder) {
+	b.Copy(e.x, e.solver.sharing.gradient)
+	byLevel := e.byLevel()
+	for _, level := range byLevel {
+		for _, k := range level {
+			b.SetMul(e.x[k:k+1], e.x[k:k+1], e.inverse[k:k+1])
+		}
+		for _, k := range level {
+			for _, j := range e.beside(k) {
+				b.SetFNMA(e.x[j:j+1], cell(e.now[[2]int{k, j}]), e.x[k:k+1], e.x[j:j+1])
+			}
+		}
+	}
+	for l := e.levels - 1; l >= 0; l-- {
+		for _, k := range byLevel[l] {
+			for _, i := range e.below(k) {
+				b.SetFNMA(e.x[k:k+1], cell(e.factor[[2]int{i, k}]), e.x[i:i+1], e.x[k:k+1])
+			}
+		}
 	}
 }

@@ -31,6 +31,9 @@ type Solver struct {
 	compiled *lanes.Compiled
 	plan     plan
 	turning  bool // voltages turn by steps' angles and start in rectangular form, see turn
+	// Of power flows after outages:
+	sharing     *sharing
+	elimination *elimination
 }
 
 // Programs of a plan.
@@ -39,6 +42,9 @@ const (
 	programStep            // Jacobian, elimination, and the step of the lanes that go on
 	programFrom            // |S| at the from ends of the rated branches
 	programTo              // and at the to ends
+	programAgain           // a step by the factors of the last one
+	programFactors         // Jacobian and elimination alone
+	programAdjoint         // a solve with the transposed factors
 	programs
 )
 
@@ -77,11 +83,14 @@ func New(n *network.Network, rated []int) (*Solver, error) {
 }
 
 func newSolver(n *network.Network, rated []int, level isa.Level, width int, turning bool) (*Solver, error) {
-	order, err := powerflow.New(n)
+	return (&Solver{net: n, rated: rated, turning: turning}).compile(level, width)
+}
+
+func (s *Solver) compile(level isa.Level, width int) (*Solver, error) {
+	order, err := powerflow.New(s.net)
 	if err != nil {
 		return nil, err
 	}
-	s := &Solver{net: n, rated: rated, turning: turning}
 	made := s.write(order.Order())
 	if s.compiled, err = lanes.Compile(level, width, made[:]...); err != nil {
 		return nil, fmt.Errorf("laneflow: %w", err)
@@ -137,11 +146,21 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 			p.constants[v] = l.New(1)
 		}
 	}
+	if s.sharing != nil {
+		s.sharing.layOut(l)
+	}
 	elimination := s.eliminate(order)
+	if s.sharing != nil {
+		s.elimination = elimination
+	}
 	var made [programs]*lanes.Program
-	for at, write := range [programs]func(b *lanes.Builder){s.mismatch, elimination.step, s.from, s.to} {
+	for at, write := range [programs]func(b *lanes.Builder){
+		s.mismatch, elimination.step, s.from, s.to, elimination.again, elimination.factors, elimination.adjoint,
+	} {
 		b := lanes.NewBuilder(l)
-		write(b)
+		if s.sharing != nil || at < programAgain {
+			write(b)
+		}
 		made[at] = b.Program()
 	}
 	return made
@@ -226,6 +245,12 @@ func (s *Solver) mismatch(b *lanes.Builder) {
 		b.SetAdd(p.p.At(j), p.p.At(j), nt)
 		b.SetAdd(p.q.At(j), p.q.At(j), ht)
 	})
+	b.Copy(p.worst, zero)
+	b.Copy(p.sum, zero)
+	if s.sharing != nil {
+		s.sharing.imbalance(b, p)
+		return
+	}
 	var angles, magnitudes []int
 	for bus, kind := range s.net.Kind {
 		if kind != network.Slack {
@@ -235,8 +260,6 @@ func (s *Solver) mismatch(b *lanes.Builder) {
 			magnitudes = append(magnitudes, bus)
 		}
 	}
-	b.Copy(p.worst, zero)
-	b.Copy(p.sum, zero)
 	for _, of := range []struct {
 		buses   []int
 		d, s, x lanes.Col

@@ -125,16 +125,25 @@ func (o *Outages) Branches(list []int, out *powerflow.Solution, each func(k int,
 
 // load gives a lane the base without a branch.
 func (o *Outages) load(lane, branch int) {
-	s, m, l := o.w.solver, o.w.m, &o.out[lane]
+	p, base := &o.w.solver.plan, o.alone.Base()
+	o.out[lane].restore(o.w, lane)
+	o.w.Set(lane, o.p, o.q, base.Vm, base.Va)
+	o.w.m.Scatter(p.e[0], lane, o.e)
+	o.w.m.Scatter(p.f[0], lane, o.f)
+	o.out[lane].take(o.w, lane, branch)
+}
+
+// restore gives a lane back what was taken.
+func (l *lost) restore(w *Worker, lane int) {
 	for i := range l.n {
-		m.Set(l.cell[i], lane, l.value[i])
+		w.m.Set(l.cell[i], lane, l.value[i])
 	}
 	l.n = 0
-	base := o.alone.Base()
-	o.w.Set(lane, o.p, o.q, base.Vm, base.Va)
-	n, p := s.net, &s.plan
-	m.Scatter(p.e[0], lane, o.e)
-	m.Scatter(p.f[0], lane, o.f)
+}
+
+// take takes a branch out of a lane.
+func (l *lost) take(w *Worker, lane, branch int) {
+	m, n, p := w.m, w.solver.net, &w.solver.plan
 	y := &n.Admittance
 	less := func(c lanes.Ref, v float64, clear bool) {
 		was := m.Get(c, lane)

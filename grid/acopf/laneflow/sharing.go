@@ -1,0 +1,149 @@
+package laneflow
+
+import (
+	"slices"
+
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/lanes"
+)
+
+// sharing is what a Solver of power flows after outages has besides. No bus takes up the balance: units
+// give P + share·Δ within their limits, and Δ is the unknown in the place of the reference's angle. Every
+// magnitude is an unknown. The row of one that is held says so, lane by lane.
+type sharing struct {
+	net   *network.Network
+	share []float64
+	hold  []int // buses with units
+	units []int // with a share
+
+	free             lanes.Col // by bus of hold: 1 where its reactive power is given, 0 where its magnitude is held
+	set              lanes.Col // and at what
+	p, part, lo, hi  lanes.Col // by unit with a share: P, share and limits
+	given            lanes.Col // by bus: injection that is to be
+	slope            lanes.Col // by bus: its derivative in Δ
+	delta            lanes.Col
+	gradient         lanes.Col    // by unknown
+	kept             [6]lanes.Col // entries of the Jacobian by pair: h, n, h′, n′, and by bus −slope and 1 − free
+	masked, diagonal lanes.Col    // entries in rows of hold: four a pair, two a bus
+}
+
+// ForContingencies analyses a network for NewContingencies: share is by unit, what it takes of the power that is
+// missing. rated are the branches whose |S| is wanted.
+func ForContingencies(n *network.Network, share []float64, rated []int) (*Solver, error) {
+	level, err := isa.Choose()
+	if err != nil {
+		return nil, err
+	}
+	return forContingencies(n, share, rated, level, lanes.Widths(level)[0])
+}
+
+func forContingencies(n *network.Network, share []float64, rated []int, level isa.Level, width int) (*Solver, error) {
+	y := &sharing{net: n, share: share}
+	for g, b := range n.GenBus {
+		if !slices.Contains(y.hold, b) {
+			y.hold = append(y.hold, b)
+		}
+		if share[g] > 0 {
+			y.units = append(y.units, g)
+		}
+	}
+	slices.Sort(y.hold)
+	return (&Solver{net: n, rated: rated, sharing: y}).compile(level, width)
+}
+
+func (y *sharing) layOut(l *lanes.Layout) {
+	buses := y.net.Buses()
+	y.free, y.set = l.New(len(y.hold)), l.New(len(y.hold))
+	for _, c := range []*lanes.Col{&y.p, &y.part, &y.lo, &y.hi} {
+		*c = l.New(len(y.units))
+	}
+	y.given, y.slope, y.delta = l.New(buses), l.New(buses), l.New(1)
+}
+
+func (y *sharing) layOutFor(e *elimination, l *lanes.Layout) {
+	pairs := len(e.solver.plan.pairs)
+	y.gradient = l.New(e.size)
+	y.kept = [6]lanes.Col{l.New(pairs), l.New(pairs), l.New(pairs), l.New(pairs), l.New(y.net.Buses()), l.New(len(y.hold))}
+	y.masked, y.diagonal = l.New(4*pairs), l.New(2*len(y.hold))
+}
+
+// imbalance writes how far injections are from what they are to be, units' shares included, and of a held
+// magnitude how far it is from its set-point.
+func (y *sharing) imbalance(b *lanes.Builder, p *plan) {
+	zero, one := p.constant(0), p.constant(1)
+	b.Copy(y.given, p.ps)
+	for i := range y.slope {
+		b.Copy(y.slope[i:i+1], zero)
+	}
+	groups(len(y.units), func(lo, hi int) {
+		var at []int
+		for _, g := range y.units[lo:hi] {
+			at = append(at, y.net.GenBus[g])
+		}
+		asked := b.FMA(y.part[lo:hi], y.delta, y.p[lo:hi])
+		gives := b.Min(b.Max(asked, y.lo[lo:hi]), y.hi[lo:hi])
+		b.SetAdd(y.given.At(at), y.given.At(at), gives)
+		b.SetFMA(y.slope.At(at), y.part[lo:hi], b.Equal(gives, asked), y.slope.At(at))
+	})
+	b.SetSub(p.dp, y.given, p.p)
+	b.SetSub(p.dq, p.qs, p.q)
+	groups(len(y.hold), func(lo, hi int) {
+		d, v, free := p.dq.At(y.hold[lo:hi]), p.vm.At(y.hold[lo:hi]), y.free[lo:hi]
+		off := b.Div(b.Sub(y.set[lo:hi], v), v)
+		b.SetFMA(d, free, d, b.Mul(b.Sub(one, free), off))
+	})
+	for _, d := range []lanes.Col{p.dp, p.dq} {
+		b.AbsMax(p.worst, d)
+		b.AbsSum(p.sum, d)
+	}
+}
+
+// entries are elimination's of these unknowns, in cells that a later mismatch leaves alone.
+func (y *sharing) entries(b *lanes.Builder, e *elimination, now map[[2]int]lanes.Ref) {
+	p, slack := &e.solver.plan, y.net.Slack
+	zero, one := p.constant(0), p.constant(1)
+	for i, c := range []lanes.Col{p.h, p.n, p.ht, p.nt} {
+		b.Copy(y.kept[i], c)
+	}
+	b.SetSub(y.kept[4], zero, y.slope)
+	b.SetSub(y.kept[5], one, y.free)
+	put := func(i int, magnitude int, j int, angle, log lanes.Ref) {
+		row := e.at[magnitude][i]
+		if j != slack {
+			now[[2]int{row, e.at[0][j]}] = angle
+		}
+		now[[2]int{row, e.at[1][j]}] = log
+	}
+	for bus := range p.vm {
+		d := &e.diagonal
+		put(bus, 0, bus, d[0][bus], d[1][bus])
+		i, held := slices.BinarySearch(y.hold, bus)
+		if !held {
+			put(bus, 1, bus, d[2][bus], d[3][bus])
+			continue
+		}
+		free, own := y.free[i:i+1], y.diagonal[2*i:2*i+2]
+		b.SetMul(own[:1], free, d[2][bus:bus+1])
+		b.SetFMA(own[1:], free, d[3][bus:bus+1], y.kept[5][i:i+1])
+		put(bus, 1, bus, own[0], own[1])
+		now[[2]int{e.at[0][bus], e.at[0][slack]}] = y.kept[4][bus]
+	}
+	pairs := len(p.pairs)
+	for k, pair := range p.pairs {
+		for end := range 2 {
+			i, j := pair[end], pair[1-end]
+			h, n, negative := y.kept[2*end][k:k+1], y.kept[2*end+1][k:k+1], e.negative[end*pairs+k:end*pairs+k+1]
+			put(i, 0, j, h[0], n[0])
+			at, held := slices.BinarySearch(y.hold, i)
+			if !held {
+				put(i, 1, j, negative[0], h[0])
+				continue
+			}
+			own := y.masked[4*k+2*end : 4*k+2*end+2]
+			b.SetMul(own[:1], y.free[at:at+1], negative)
+			b.SetMul(own[1:], y.free[at:at+1], h)
+			put(i, 1, j, own[0], own[1])
+		}
+	}
+}
