@@ -183,21 +183,25 @@ func (d devices) underNoise() string {
 	return report.Tables(s)
 }
 
-// galleryGlance has a row for every system that other solvers are timed on: its map, by the
-// method that it was compiled for, beside the warm exact solver in closed loop. Both decide
-// on the same episodes of one run, without noise.
-func (d devices) galleryGlance() string {
-	s := report.Section{Rows: [][]string{{"system", "map by", "safe", "cost above the optimum, % (worst), n", "decision p50 / p99, ms", "`" + report.WarmSolver + "` safe", "its cost less the map's, points (n)", "its decision p50 / p99, ms"}}}
-	var shown []closedloop.Pairing
+// besideWarm visits the systems that other solvers are timed on: the map, by the method that it was compiled for, and the
+// warm exact solver. Both decide on the same episodes of one run, without noise.
+func (d devices) besideWarm(visit func(name string, p *closedloop.Pairing, own, solver *closedloop.Paired)) {
 	for _, name := range d.systems() {
 		c, p := d.compilation(name), d.pairing(name)
 		if c == nil || p == nil {
 			continue
 		}
-		own, solver := pairedMethod(p, c.Test.Method), pairedMethod(p, report.WarmSolver)
-		if own == nil || solver == nil {
-			continue
+		if own, solver := pairedMethod(p, c.Test.Method), pairedMethod(p, report.WarmSolver); own != nil && solver != nil {
+			visit(name, p, own, solver)
 		}
+	}
+}
+
+// galleryGlance has a row for every such system.
+func (d devices) galleryGlance() string {
+	s := report.Section{Rows: [][]string{{"system", "map by", "safe", "cost above the optimum, % (worst), n", "decision p50 / p99, ms", "`" + report.WarmSolver + "` safe", "its cost less the map's, points (n)", "its decision p50 / p99, ms"}}}
+	var shown []closedloop.Pairing
+	d.besideWarm(func(name string, p *closedloop.Pairing, own, solver *closedloop.Paired) {
 		shown = append(shown, *p)
 		times := func(m *closedloop.Paired) string {
 			if report.Disturbed(p.Load) {
@@ -210,7 +214,7 @@ func (d devices) galleryGlance() string {
 			fmt.Sprintf("%s (%s), %d", report.Estimate("%.3f", own.RegretPct, own.RegretCI95), own.RegretWorst.Text("%.2g"), own.RegretN), times(own),
 			safeShare(solver), pairedCostAbove(p, own, solver), times(solver),
 		})
-	}
+	})
 	if len(shown) > 0 {
 		s.Provenance = report.RecordedBy(shown)
 	}
@@ -222,18 +226,10 @@ func (d devices) galleryGlance() string {
 func (d devices) mapsOnSameEpisodes() string {
 	s := report.Section{Rows: [][]string{{"system", "episodes", "unsafe: map, solver", "map: extra cost mean (worst), %", "solver: extra cost mean (worst), %", "map: p50 / p99, ms", "solver: p50 / p99, ms"}}}
 	var fewer []string
-	for _, name := range d.systems() {
-		c, p := d.compilation(name), d.pairing(name)
-		if c == nil || p == nil {
-			continue
-		}
-		own, solver := pairedMethod(p, c.Test.Method), pairedMethod(p, report.WarmSolver)
-		switch {
-		case own == nil || solver == nil:
-			continue
-		case own.Episodes != solver.Episodes || own.RegretN != solver.RegretN || report.Disturbed(p.Load):
+	d.besideWarm(func(name string, p *closedloop.Pairing, own, solver *closedloop.Paired) {
+		if own.Episodes != solver.Episodes || own.RegretN != solver.RegretN || report.Disturbed(p.Load) {
 			fewer = append(fewer, fmt.Sprintf("`%s` (%d of %d)", name, solver.Episodes, own.Episodes))
-			continue
+			return
 		}
 		extra := func(m *closedloop.Paired) string {
 			return fmt.Sprintf("%s (%s)", report.PlainPercent(m.RegretPct, m.RegretCI95, m.RegretN), report.PlainPercent(m.RegretWorst, 0, m.RegretN))
@@ -243,7 +239,7 @@ func (d devices) mapsOnSameEpisodes() string {
 			fmt.Sprintf("%d, %d", own.Episodes-own.Safe, solver.Episodes-solver.Safe),
 			extra(own), extra(solver), report.PlainMilliseconds(&own.Latency), report.PlainMilliseconds(&solver.Latency),
 		})
-	}
+	})
 	if len(s.Rows) < 2 {
 		return ""
 	}

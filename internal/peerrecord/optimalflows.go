@@ -1,11 +1,7 @@
 package peerrecord
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/gpc-engine/gpc/internal/durable"
@@ -92,16 +88,9 @@ func (r *OptimalFlows) Check() error {
 
 // ReadOptimalFlows is the record in a file, nil where there is no file.
 func ReadOptimalFlows(path string) (*OptimalFlows, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	r, err := read[OptimalFlows](path)
+	if r == nil {
 		return nil, err
-	}
-	r := &OptimalFlows{}
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := r.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -91,16 +91,18 @@ func Compare(op, of, peer string, batch int, ours, theirs []float64) Ratio {
 }
 
 // Read is the record in a file, nil where there is no file.
-func Read(path string) (*Record, error) {
+func Read(path string) (*Record, error) { return read[Record](path) }
+
+func read[T any](path string) (*T, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
+	r := new(T)
+	if err == nil {
+		err = json.Unmarshal(text, r)
 	}
-	r := &Record{}
-	if err := json.Unmarshal(text, r); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return r, nil
