@@ -102,6 +102,11 @@ record-stages: bin/record
 record-calls: bin/record
 	$(RECORD) --out $(RESULTS)/python.json build/test-python/bin/python python/bench/latency.py
 
+.PHONY: record-imported
+## record-imported: models of do-mpc and acados taken from CasADi, compiled, and driven beside IPOPT, the table of docs/results/solvers.md, into RESULTS/imported.json; half an hour of a quiet machine (maps in out/imported stay)
+record-imported: bin/record python build/casadi/ready
+	PYTHONPATH=python $(RECORD) --out $(RESULTS)/imported.json build/casadi/bin/python -W ignore bench/peers/imported/compare.py
+
 ## record-python-systems: the systems of examples/python compiled, driven and driven in C, into RESULTS (after test-python); a quarter of an hour of a quiet machine
 .PHONY: record-python-systems
 record-python-systems: bin/record

@@ -235,6 +235,11 @@ var (
 		{"decisions", "{decisions %.0f}"}, {"projected", "{projected %.0f}"}, {"off the map", "{off_map %.0f}"}, {"guarded", "{guarded %.0f}"},
 		{"by the plan before", "{incumbent %.0f}"}, {"escape", "{escaped %.0f}"}, {"rest", "{rested %.0f}"}, {"not known to be safe", "{unsafe_decisions %.0f}"},
 	}}
+	// imported are closed loops of models of do-mpc and acados beside IPOPT, bench/peers/imported/compare.py.
+	imported = benchmarkTable{"BenchmarkImported", true, report.Columns{
+		{"model", "`{0}`"}, {"controller", "`{1}`"}, {"unsafe", "{unsafe %.0f}/{episodes %.0f}"}, {"mean cost above the optimum, %", "{above_% %.2g}"},
+		{"a decision, p50, µs", "{p50_us %.3g}"}, {"p99, µs", "{p99_us %.3g}"}, {"decisions unsolved", "{unsolved %.0f}"},
+	}}
 	// exactLoops are closed loops of exact controllers in C beside Go, package gallery's BenchmarkExactLoops.
 	exactLoops = benchmarkTable{"BenchmarkExactLoops", false, report.Columns{
 		{"system", "`{0}`"}, {"unsafe in C", "{unsafe %.0f}/{episodes %.0f}"}, {"in Go", "{unsafe_gpc %.0f}/{episodes %.0f}"},

@@ -203,7 +203,10 @@ func BenchmarkExportedLoops(b *testing.B) {
 	}
 	var all []driven
 	for _, y := range Systems() {
-		all = append(all, driven{y: y})
+		if f, err := models.Bundled.Open(y.Name + ".safetensors"); err == nil { // a system without a map has its exact controller alone
+			f.Close()
+			all = append(all, driven{y: y})
+		}
 	}
 	for _, of := range append(all, driven{cartpole.Track(), 0.005, 3}, driven{quadrotor.System(), 0.01, 3}) {
 		name := of.y.Name
