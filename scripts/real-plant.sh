@@ -2,7 +2,7 @@
 # real-plant.sh RECORDS TRACES: systems of the gallery whose every state is measured with noise, by the estimate alone and with
 # what its errors may take kept off the limits, each method on the same episodes. Traces go to TRACES; RECORDS has how often each
 # method is safe and what it costs above the first, without times, so that the machine may be busy. It ends anywhere and continues
-# behind the last complete episode; a record that is there is kept.
+# behind the last complete episode; a record of so many episodes that is there is kept.
 # SYSTEMS, NOISES, LEVELS, METHODS, EPISODES, SEED and PARALLEL vary it. The seed is of no episode that anything was chosen by.
 set -eu
 records=$1 traces=$2
@@ -17,11 +17,10 @@ drive() {
 	touch "$at.whole"
 }
 
-# compare SYSTEM NOISE LEVEL: the record of its methods.
+# compare RECORD NAME: the record of its methods.
 compare() {
-	record=$records/$1-noise-$2-level-$3.json
-	[ -s "$record" ] && return
-	set -- "$1-noise-$2-level-$3"
+	record=$1
+	shift
 	for method in ${METHODS:-nmpc direct}; do
 		set -- "$@" "$traces/$1-$method.jsonl"
 	done
@@ -34,10 +33,12 @@ compare() {
 for system in ${SYSTEMS:-cartpole cartpole-track cstr hvac quadrotor chain9 chain21}; do
 	for noise in ${NOISES:-0.01 0.03}; do
 		for level in ${LEVELS:-0 3 4}; do
+			name=$system-noise-$noise-level-$level
+			grep -qs "\"episodes\": *${EPISODES:-1000}," "$records/$name.json" && continue
 			for method in ${METHODS:-nmpc direct}; do
 				drive "$system" "$noise" "$level" "$method"
 			done
-			compare "$system" "$noise" "$level"
+			compare "$records/$name.json" "$name"
 		done
 	done
 done

@@ -1,0 +1,32 @@
+package publish
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/bench/report"
+	"github.com/gpc-engine/gpc/closedloop"
+)
+
+// A row counts the safe of the starts with a way, and costs stand beside the first method's; comparisons without an estimate have none.
+func TestTheRealPlant(t *testing.T) {
+	r := report.New("a", nil)
+	row := func(method string, noise float64, safe int) closedloop.Comparison {
+		return closedloop.Comparison{Case: "cart", Method: method, Seed: 9, Commit: "abc", Episodes: 1000, Safe: safe, Way: 900, SafeOfWay: 899, MeasuredNoise: noise, KeptOff: 3, Compared: 880, Difference: closedloop.RegretStatistics{Mean: 1.25, MeanCI95: closedloop.OpenInterval{1, 1.5}}}
+	}
+	report.Put(r, report.Compared{Comparisons: []closedloop.Comparison{row("plain", 0, 1), row("bare", 0, 2)}},
+		report.Compared{Comparisons: []closedloop.Comparison{row("nmpc", 0.03, 951), row("direct", 0.03, 950)}},
+		report.Compared{Comparisons: []closedloop.Comparison{row("nmpc", 0.01, 991), row("direct", 0.01, 990)}})
+	text := devices{r}.realPlant()
+	for _, want := range []string{
+		"| `cart` | 1 | 3 | `nmpc` | 991/1000 | 900 | 899 | 99.4 to 100.0 | – | – |\n| `cart` | 1 | 3 | `direct` | 990/1000 | 900 | 899 | 99.4 to 100.0 | +1.25 [+1.00, +1.50] | 880 |\n| `cart` | 3 |",
+		"Seed 9, commit abc. Recorded without times.",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "plain") || strings.Contains(text, "bare") {
+		t.Errorf("a comparison without an estimate is in\n%s", text)
+	}
+}
