@@ -57,3 +57,30 @@ func TestNetworksBesideIPOPT(t *testing.T) {
 		t.Errorf("without a record: %q", text)
 	}
 }
+
+// README has the largest network, and of those beside IPOPT each that is much larger than the one above it; means are of all
+// beside IPOPT.
+func TestLargestFlowsStandBesideIPOPT(t *testing.T) {
+	r := report.New("here", known())
+	report.Set(r, []peerrecord.OptimalFlows{{Networks: []peerrecord.Network{
+		testrecords.OptimalFlow("tiny", 100, 100, 20), testrecords.OptimalFlow("small", 100, 100, 20), testrecords.OptimalFlow("middle", 100, 100, 20), testrecords.OptimalFlow("large", 100, 100, 20)}}})
+	networks := report.Of[peerrecord.OptimalFlows](r)[0].Networks
+	for i, buses := range []int{10, 100, 1000, 10000} {
+		networks[i].Buses = buses
+	}
+	if text := (devices{r}).largestFlows(); text != noRecord {
+		t.Errorf("without IPOPT: %q", text)
+	}
+	p := peerrecord.Record{Note: "How.", Commit: "abc"}
+	for _, of := range []string{"small", "middle"} {
+		for _, batch := range []int{1, 64} {
+			p.Ratios = append(p.Ratios, peerrecord.Ratio{Op: peerrecord.OpPGLib, Case: of, Batch: batch, Ratio: float64(8 + batch), OursUS: 5e5, PeerUS: 5e6})
+		}
+	}
+	report.Set(r, []peerrecord.Record{p})
+	text := devices{r}.largestFlows()
+	wants(t, text, "| `small` | 100 |", "| `middle` | 1000 |", "| `large` | 10000 |", "| 0.5 | 5 | 4 |", "Of all 4 networks that were tried, 4 were solved", "On [2 of them]", "took 9 times", "72 times as long as `gpc` took side by side")
+	if strings.Contains(text, "tiny") {
+		t.Errorf("a network that was not solved beside IPOPT:\n%s", text)
+	}
+}

@@ -15,7 +15,6 @@ import (
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/peerrecord"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/internal/testing/testrecords"
@@ -210,22 +209,6 @@ func TestGalleryAtAGlance(t *testing.T) {
 // What README's text says of records beside its tables is what they say.
 func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 	all, c := devices(recorded(t)), claimsOf(t, "README.md")
-	var ratios []float64
-	buses, networks := []int{}, map[string]bool{}
-	for _, r := range all {
-		for _, p := range report.Of[peerrecord.Record](r) {
-			for _, v := range p.Ratios {
-				if v.Op == "opf" && v.Batch == 1 && strings.HasPrefix(v.Peer, "IPOPT") {
-					ratios, networks[v.Case] = append(ratios, v.Ratio), true
-					buses = append(buses, require.Get(strconv.Atoi(strings.TrimLeft(v.Case, "case_i")))(t))
-				}
-			}
-		}
-	}
-	if len(networks) != 6 {
-		t.Fatalf("%d networks beside IPOPT", len(networks))
-	}
-	c.says("On six networks of %d to %d buses, [IPOPT with MUMPS took %s times](docs/results/networks.md#optimal-power-flow) as long as gpc", slices.Min(buses), slices.Max(buses), ranging("%.0f", ratios))
 	least, most, of := math.MaxInt, 0, 0
 	for _, k := range all.certified() {
 		n := k.Certificate.Verdicts()[batchnav.Holds]
