@@ -275,15 +275,10 @@ func (c *Contingencies) goesOn(at, step int) (goes, stale bool) {
 	}
 	stale = goes && (switched || worst > serves*l.worst)
 	l.worst = worst
-	m.Set(p.going[0], at, 1-2*float64(toInt(goes)))
-	return goes, stale
-}
-
-func toInt(b bool) int {
-	if b {
-		return 1
+	if m.Set(p.going[0], at, 1); goes {
+		m.Set(p.going[0], at, -1)
 	}
-	return 0
+	return goes, stale
 }
 
 // read writes what a lane ended with.

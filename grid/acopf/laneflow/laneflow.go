@@ -6,7 +6,8 @@
 // coordinates with the same limits on a step, on a Jacobian whose elimination is written
 // down once, entry by entry, as a program of package lanes; factors are made at every
 // iteration. A lane that has not converged after the iterations that nearly all need is
-// said so and left to package powerflow, which decides what has a solution.
+// said so and left to package powerflow, which decides what has a solution. Outages solves those
+// without one branch each, Contingencies those in which units share what an outage leaves missing.
 //
 // Units are per unit and radian.
 package laneflow
