@@ -37,8 +37,6 @@ func (p *ipm) step() bool {
 		case bends:
 		case theta > 1e-10 && p.restore():
 			return true
-		case p.least >= lastDamping:
-			return false
 		}
 	}
 	return false
