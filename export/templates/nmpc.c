@@ -1244,6 +1244,8 @@ static int step_newton(loop *p)
 
         if (taken > 0 || (taken == 0 && theta > 1e-10 && restore(p)))
             return 1;
+        if (taken == 0 && p->least >= 300.0)
+            return 0;
     }
     return 0;
 }

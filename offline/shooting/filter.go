@@ -37,6 +37,8 @@ func (p *ipm) step() bool {
 		case bends:
 		case theta > 1e-10 && p.restore():
 			return true
+		case p.least >= lastDamping:
+			return false
 		}
 	}
 	return false
