@@ -1102,6 +1102,7 @@ static void finish(loop *p, double primal, double dual)
             p->zu[t][i] += dual * p->dzu[t][i];
         }
     }
+    p->least = 0.0;
     accept(p);
 }
 
@@ -1180,31 +1181,20 @@ static int restore(loop *p)
     return 1;
 }
 
-#define SOLVED {{constant .Solver.Tolerance}}
-
-/* Whether the plan violates a limit. */
-static int violates(const loop *p)
+/* One step of Newton's method; 0 where no progress is possible. */
+static int step_newton(loop *p)
 {
-    const iterate *at = &p->iterates[p->now];
-    int t, i;
-
-    for (t = 0; t < p->steps; t++)
-        for (i = 0; i < ALL; i++)
-            if (at->g[t][i] < -SOLVED)
-                return 1;
-    return 0;
-}
-
-/* Takes the longest of ever shorter trials of one step that the filter takes: 1. Otherwise -1, if that is asked for, where the third is
- * further from the dynamics than the plan and no limit is violated, and 0. */
-static int search(loop *p, double theta, int bending)
-{
-    const double phi = barrier(p, &p->iterates[p->now]);
-    double primal, dual, slope, noise, alpha;
+    double primal, dual, theta, phi, slope, noise, alpha;
     int t, i, n;
 
+    curvature(p);
+    assemble(p);
+    if (!factor_step(p))
+        return 0;
     memcpy(p->defect, p->iterates[p->now].defect, sizeof p->defect);
     solve_step(p, &primal, &dual);
+    theta = infeasibility(p, &p->iterates[p->now]);
+    phi = barrier(p, &p->iterates[p->now]);
     slope = slope_of(p);
     p->worth = 1.0;
     for (t = 0; t <= p->steps; t++)
@@ -1223,32 +1213,16 @@ static int search(loop *p, double theta, int bending)
         }
         if (n == 0 && is && now >= theta && correct(p, alpha, theta, phi, slope, noise, now))
             return 1;
-        if (bending && n == 2 && now > theta && !violates(p))
-            return -1;
         alpha /= 2.0;
     }
-    return 0;
-}
-
-/* One step of Newton's method; 0 where no progress is possible. From a step that the functions bend away from it goes on to one of
- * matrices with a larger shift. */
-static int step_newton(loop *p)
-{
-    double theta;
-
-    curvature(p);
-    assemble(p);
-    theta = infeasibility(p, &p->iterates[p->now]);
-    for (p->least = 0.0; factor_step(p); p->least = larger(1e-2, 8.0 * p->shift)) {
-        const int taken = search(p, theta, p->warm && p->least < 300.0);
-
-        if (taken > 0 || (taken == 0 && theta > 1e-10 && restore(p)))
-            return 1;
-        if (taken == 0 && p->least >= 300.0)
-            return 0;
+    if (theta <= 1e-10 || !restore(p)) {
+        p->least = larger(p->shift, 1e-6) * 64.0;
+        return p->least < 1e12;
     }
-    return 0;
+    return 1;
 }
+
+#define SOLVED {{constant .Solver.Tolerance}}
 
 /* Iterations from a plan with its multipliers. */
 static void iterate_plan(loop *p)
@@ -1258,6 +1232,7 @@ static void iterate_plan(loop *p)
     double elastic, violation, kkt;
 
     p->filters = 0;
+    p->least = 0.0;
     p->theta_max = 1e4 * larger(1.0, theta), p->theta_min = 1e-4 * larger(1.0, theta);
     for (;;) {
         kkt = residual(p, 0.0, &elastic, &violation);
@@ -1519,15 +1494,53 @@ static void shift_steps(void *steps, size_t each, int before, int after)
     }
 }
 
-/* Differentiates the plan, makes the multipliers those of its scale, and returns how far it is from a solution: the residual, or what
- * its defects cost where no limit is violated. */
-static double renew(loop *p)
+/* Makes the plan, one step on, the start from a state; 0 where nothing of it is finite. */
+static int advance(loop *p, const double *first, int n)
 {
-    const iterate *at = &p->iterates[p->now];
-    const int n = p->steps;
-    double ratio = p->objective_scale, slope[D], elastic, e, price = 0.0;
+    iterate *at = &p->iterates[p->now];
+    const int before = p->steps, converged = p->converged;
+    double ratio = p->objective_scale, slope[D];
     int t, i;
 
+    p->iterations = 0;
+    shift_steps(at->x, sizeof at->x[0], before + 1, n + 1);
+    shift_steps(at->v, sizeof at->v[0], before, n);
+    shift_steps(p->zl, sizeof p->zl[0], before, n);
+    shift_steps(p->zu, sizeof p->zu[0], before, n);
+    shift_steps(p->z, sizeof p->z[0], before, n);
+    shift_steps(p->lambda, sizeof p->lambda[0], before + 1, n + 1);
+    shift_steps(p->l, sizeof p->l[0], before, n);
+    shift_steps(p->y, sizeof p->y[0], before, n);
+    p->steps = n;
+    p->warm = converged;
+    if (converged)
+        p->mu = SOLVED / 20.0;
+    for (t = 0; t < n; t++)
+        for (i = 0; i < NU; i++)
+            if (boxed(i)) {
+                const double low = fmin(0.1, p->mu / p->zl[t][i]) - 1.0, high = 1.0 - fmin(0.1, p->mu / p->zu[t][i]), v = at->v[t][i];
+
+                at->v[t][i] = v < low ? low : v > high ? high : v;
+            }
+    if (!converged) {
+        memcpy(at->x[0], first, sizeof at->x[0]);
+        for (t = 0; t < transitions(p); t++) {
+            double s[NX] = { 0.0 };
+
+            act(at, t);
+            gpc_{{.Symbol}}_step(at->x[t], at->x[t] + NS, at->u[t], s, s + NS);
+            for (i = 0; i < NA && t + 1 < transitions(p); i++)
+                s[moving[i]] = at->x[t + 1][moving[i]];
+            memcpy(at->x[t + 1], s, sizeof s);
+        }
+        evaluate(p, at, 0);
+    }
+    if (converged || !values_finite(p, at)) {
+        if (!follow(p, first))
+            return 0;
+        p->now = 1 - p->now;
+        at = &p->iterates[p->now];
+    }
     differentiate(p);
     p->objective_scale = scale_of(p);
     ratio = p->objective_scale / ratio;
@@ -1551,84 +1564,13 @@ static double renew(loop *p)
         lagrangian(p, n - 1, slope);
         memcpy(p->lambda[n - 1], slope + NU, sizeof p->lambda[n - 1]);
     }
-    e = residual(p, 0.0, &elastic, NULL);
-    if (violates(p))
-        return e;
-    for (t = 0; t < n; t++)
-        for (i = 0; i < NA; i++)
-            price += fabs(at->defect[t][i] * p->lambda[t + 1][i]);
-    return larger(e, price);
-}
+    if (converged) {
+        double elastic;
+        const double e = residual(p, 0.0, &elastic, NULL);
 
-/* Makes the plan one that keeps its states, with a defect behind the given first; 0 where nothing of it is finite, nor of its roll-out. */
-static int keep_states(loop *p, const double *first)
-{
-    iterate *at = &p->iterates[p->now];
-    int t, i;
-
-    memcpy(at->x[0], first, sizeof at->x[0]);
-    for (t = 0; t < transitions(p); t++) {
-        double s[NX] = { 0.0 };
-
-        act(at, t);
-        gpc_{{.Symbol}}_step(at->x[t], at->x[t] + NS, at->u[t], s, s + NS);
-        for (i = 0; i < NA && t + 1 < transitions(p); i++)
-            s[moving[i]] = at->x[t + 1][moving[i]];
-        memcpy(at->x[t + 1], s, sizeof s);
-    }
-    evaluate(p, at, 0);
-    if (values_finite(p, at))
-        return 1;
-    if (!follow(p, first))
-        return 0;
-    p->now = 1 - p->now;
-    return 1;
-}
-
-/* Makes the plan, one step on, the start from a state; 0 where nothing of it is finite. */
-static int advance(loop *p, const double *first, int n)
-{
-    iterate *at = &p->iterates[p->now];
-    const int before = p->steps, converged = p->converged;
-    double e = 0.0;
-    int rolled = 0;
-    int t, i;
-
-    p->iterations = 0;
-    shift_steps(at->x, sizeof at->x[0], before + 1, n + 1);
-    shift_steps(at->v, sizeof at->v[0], before, n);
-    shift_steps(p->zl, sizeof p->zl[0], before, n);
-    shift_steps(p->zu, sizeof p->zu[0], before, n);
-    shift_steps(p->z, sizeof p->z[0], before, n);
-    shift_steps(p->lambda, sizeof p->lambda[0], before + 1, n + 1);
-    shift_steps(p->l, sizeof p->l[0], before, n);
-    shift_steps(p->y, sizeof p->y[0], before, n);
-    p->steps = n;
-    p->warm = converged;
-    if (converged)
-        p->mu = SOLVED / 20.0;
-    for (t = 0; t < n; t++)
-        for (i = 0; i < NU; i++)
-            if (boxed(i)) {
-                const double low = fmin(0.1, p->mu / p->zl[t][i]) - 1.0, high = 1.0 - fmin(0.1, p->mu / p->zu[t][i]), v = at->v[t][i];
-
-                at->v[t][i] = v < low ? low : v > high ? high : v;
-            }
-    if (converged && follow(p, first)) {
-        p->now = 1 - p->now;
-        e = renew(p);
-        rolled = e <= 1.0 && !violates(p);
-        if (!rolled)
-            p->now = 1 - p->now;
-    }
-    if (!rolled) {
-        if (!keep_states(p, first))
-            return 0;
-        e = renew(p);
-    }
-    if (converged)
         p->mu = larger(p->mu, 1e-4 * e * e < 1.0 ? 1e-4 * e * e : 1.0);
-    slacks(p, &p->iterates[p->now]);
+    }
+    slacks(p, at);
     return 1;
 }
 

@@ -16,41 +16,22 @@ const (
 	defectWorth = 10 // of the largest multiplier of the dynamics; ours
 	corrections = 2
 	halvings    = 25
-	// Shifts of a step that the functions bend away from, in curvatures of the scaled objective.
-	firstDamping = 1e-2
-	lastDamping  = 300
 )
 
 type filterEntry struct{ theta, phi float64 }
 
-// step takes one Newton step; false when no progress is possible. From a step of a warm start that the functions bend away from it goes on
-// to one of matrices with a larger shift, which is shorter where the curvature is small.
+// step takes one Newton step; false when no progress is possible.
 func (p *ipm) step() bool {
-	p.q.hessian(p.cur, p.mu, p.objectiveScale, p.z, p.lambda)
-	p.assemble()
-	theta := infeasibility(p.cur)
-	for p.least = 0; p.factor(); p.least = math.Max(firstDamping, shiftGrowth*p.shift) {
-		taken, bends := p.search(theta, p.opt.warm && p.least < lastDamping)
-		switch {
-		case taken:
-			return true
-		case bends:
-		case theta > 1e-10 && p.restore():
-			return true
-		case p.least >= lastDamping:
-			return false
-		}
-	}
-	return false
-}
-
-// search takes the longest of ever shorter trials of one step that the filter takes. Where the third is further from the dynamics
-// than the iterate, and no limit is violated, whose price makes steps long, it gives up, if that is asked for, and says that the functions bend away.
-func (p *ipm) search(theta float64, bending bool) (taken, bends bool) {
 	q := p.q
+	q.hessian(p.cur, p.mu, p.objectiveScale, p.z, p.lambda)
+	p.assemble()
+	if !p.factor() {
+		return false
+	}
 	copy(p.defect, p.cur.defect)
 	primal, dual := p.solve()
-	phi, slope := p.barrier(p.cur, p.at), p.slope()
+	theta, phi := infeasibility(p.cur), p.barrier(p.cur, p.at)
+	slope := p.slope()
 	p.worth = 1
 	for _, l := range p.newLambda {
 		p.worth = math.Max(p.worth, math.Abs(l))
@@ -66,17 +47,20 @@ func (p *ipm) search(theta float64, bending bool) (taken, bends bool) {
 		newTheta := infeasibility(p.trial)
 		if finite && p.judge(theta, phi, newTheta, p.barrier(p.trial, p.try), alpha, slope, noise) {
 			p.finish(alpha, dual)
-			return true, false
+			return true
 		}
 		if try == 0 && finite && newTheta >= theta && p.correct(alpha, theta, phi, slope, noise, newTheta) {
-			return true, false
-		}
-		if bending && try == 2 && newTheta > theta && !p.violated() {
-			return false, true
+			return true
 		}
 		alpha /= 2
 	}
-	return false, false
+	// From a point on the dynamics the step was a direction of descent: it was too
+	// long for what the functions do, and a larger shift shortens it.
+	if theta <= 1e-10 || !p.restore() {
+		p.least = math.Max(p.shift, 1e-6) * 64
+		return p.least < largestShift
+	}
+	return true
 }
 
 // correct tries second-order corrections of a first trial that is further from the
@@ -148,6 +132,7 @@ func (p *ipm) finish(primal, dual float64) {
 		p.zl[i] += dual * p.dzl[i]
 		p.zu[i] += dual * p.dzu[i]
 	}
+	p.least = 0
 	p.accept()
 }
 

@@ -77,7 +77,7 @@ type ipm struct {
 	shift          float64 // last diagonal shift that made the step matrix definite
 	gains          bool    // whether the recursion holds the feedback of a step
 	incomplete     bool    // a component that was taken to be constant moves
-	least          float64 // shift that the present step has at least
+	least          float64 // shift that a step begins with, after one that made no progress
 }
 
 func newIPM(q *program) *ipm { return &ipm{q: q, cur: new(point), trial: new(point)} }
@@ -122,9 +122,6 @@ const (
 // A warm start has so many iterations in the room that the size of its violation asks for, and
 // from then on that which the price of the violation asks for.
 const warmIterations = 4
-
-// coldResidual is that of a start that nothing is known of: the objective is scaled to a first derivative of 1.
-const coldResidual = 1
 
 // roomAt is the barrier parameter for a start of residual e: the further it is from a solution,
 // the more room its path needs.
@@ -305,6 +302,7 @@ func (p *ipm) run(objectiveScale float64) ipmResult {
 func (p *ipm) iterate() ipmResult {
 	smallest := p.opt.lastBarrier()
 	p.filter = p.filter[:0]
+	p.least = 0
 	theta := infeasibility(p.cur)
 	p.thetaMax, p.thetaMin = 1e4*math.Max(1, theta), 1e-4*math.Max(1, theta)
 	for further := p.opt.further; ; {

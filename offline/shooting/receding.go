@@ -3,7 +3,6 @@ package shooting
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -186,10 +185,9 @@ func (r *Receding) Correct(state, ctx, u []float64) {
 }
 
 // resume makes the last iterate of a solve of the same functions, which may be p's own, so many stages further on, the start
-// of the next of n steps from the given state and context. One that had converged begins with the last barrier parameter and is
-// rolled out from there, unless that violates a limit or is as far from a solution as a cold start: then it keeps its
-// states, with a defect behind the first. One that had not keeps its states, its defects and its parameter. It reports false
-// where nothing of it is finite.
+// of the next of n steps from the given state and context. One that had converged is rolled out from there and
+// begins with the last barrier parameter; another keeps its states, its defects and its
+// parameter. It reports false where nothing of it is finite.
 func (p *ipm) resume(from *ipm, by int, first []float64, n int, converged bool) bool {
 	q, before := p.q, from.q.steps
 	if p != from {
@@ -218,35 +216,16 @@ func (p *ipm) resume(from *ipm, by int, first []float64, n int, converged bool) 
 			p.cur.v[i] = math.Max(low-1, math.Min(1-high, v))
 		}
 	}
-	e := math.Inf(1)
-	if converged && p.follow(first) {
-		p.cur, p.trial = p.trial, p.cur
-		if e = p.renew(); !(e <= coldResidual) || p.violated() {
-			p.cur, p.trial, e = p.trial, p.cur, math.Inf(1)
-		}
-	}
-	if math.IsInf(e, 1) {
+	if !converged {
 		copy(p.cur.x, first)
 		q.carry(p.cur, q.nx)
-		if !q.finite(p.cur) {
-			if !p.follow(first) {
-				return false
-			}
-			p.cur, p.trial = p.trial, p.cur
+	}
+	if converged || !q.finite(p.cur) {
+		if !p.follow(first) {
+			return false
 		}
-		e = p.renew()
+		p.cur, p.trial = p.trial, p.cur
 	}
-	if converged {
-		p.mu = math.Max(p.mu, roomAt(e))
-	}
-	p.slacks(p.cur.g, p.at.s, p.at.v)
-	return true
-}
-
-// renew differentiates the iterate, makes the multipliers of the decision before those of its scale, and returns how far it is
-// from a solution: the residual, or what its defects cost where no limit is violated.
-func (p *ipm) renew() (e float64) {
-	q, n := p.q, p.q.steps
 	p.incomplete = !q.differentiate(p.cur)
 	was := p.objectiveScale
 	p.objectiveScale = p.scale()
@@ -274,26 +253,18 @@ func (p *ipm) renew() (e float64) {
 		q.gradient(n-1, p.objectiveScale, q.ofStage(n-1, p.z), p.lambda, q.slope)
 		copy(p.lambda[(n-1)*q.nX:n*q.nX], q.slope[q.nu:])
 	}
-	e, _, _ = p.residual(0)
-	if p.violated() {
-		return e
+	if converged {
+		e, _, _ := p.residual(0)
+		p.mu = math.Max(p.mu, roomAt(e))
 	}
-	price := 0.0
-	for i, d := range p.cur.defect {
-		price += math.Abs(d * p.lambda[q.nX+i])
-	}
-	return math.Max(e, price)
-}
-
-// violated reports whether the iterate violates a limit.
-func (p *ipm) violated() bool {
-	return slices.ContainsFunc(p.cur.g, func(g float64) bool { return g < -p.opt.tolerance })
+	p.slacks(p.cur.g, p.at.s, p.at.v)
+	return true
 }
 
 // like takes over what a solve has besides its stages.
 func (p *ipm) like(from *ipm) {
 	p.rho, p.mu, p.objectiveScale, p.gains = from.rho, from.mu, from.objectiveScale, from.gains
-	p.shift = 0
+	p.shift, p.least = 0, 0
 	copy(p.q.moves, from.q.moves)
 }
 
