@@ -291,10 +291,11 @@ func (b *builder) arity(n int) {
 	}
 }
 
-// last is the type that an opcode ends with.
+// last is the type that an opcode ends with, behind its name.
 func (b *builder) last() typ {
-	t, ok := typeOf(b.in.parts[len(b.in.parts)-1])
-	if !ok {
+	n := len(b.in.parts) - 1
+	t, ok := typeOf(b.in.parts[n])
+	if !ok || n == 0 {
 		b.unknown()
 	}
 	return t

@@ -349,7 +349,7 @@ func FuzzParse(f *testing.F) {
 	for _, name := range []string{"tile.ptx", "reduce.ptx", "product.ptx", "vectorAdd.ptx"} {
 		f.Add(text(f, name))
 	}
-	for _, body := range []string{"ld;", "and.pred;", "selp.b32 %r1;", "mov.b64 {}, %r1;", "st.global.v4.f32 [%r1], {};", ".loc 1", "@", "call (", "setp.lt.s32 %r1|%r2;", ".reg .b32 %r<99999999999>;"} {
+	for _, body := range []string{"ld;", "and.pred;", "selp.b32 %r1;", "mov.b64 {}, %r1;", "st.global.v4.f32 [%r1], {};", ".loc 1", "@", "call (", "f32 %r1, %r2;", "setp.lt.s32 %r1|%r2;", ".reg .b32 %r<99999999999>;"} {
 		f.Add(".version 8.2\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 a)\n{\n.reg .b32 %r<4>;\n" + body + "\n}\n")
 	}
 	f.Add(".version 8.2\n.global .align 8 .b8 x[4], y[8] = {1, 2}, z[")

@@ -13,6 +13,12 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
     throw new Error(`Tab does not lead to ${selector}`);
   }
 
+  /** slow has the page draw so late that whoever types is ahead of it. */
+  const slow = () => {
+    const frame = window.requestAnimationFrame;
+    window.requestAnimationFrame = (draw) => setTimeout(() => frame(draw), 400);
+  };
+
   /** tasks does with the keyboard alone what a person comes for, and sees that it is done. */
   async function tasks() {
     const live = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
@@ -87,7 +93,7 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
       check(true, "task: copy a link");
       await sound(page, "after the tasks");
       await shot(page, "tasks-dark");
-    });
+    }, slow);
     await live.end();
 
     const other = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--log", "json", "--seed", "5");

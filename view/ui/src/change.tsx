@@ -1,3 +1,4 @@
+import type { TargetedSubmitEvent } from "preact";
 import { useState } from "preact/hooks";
 import type { Grid, Operating } from "./api";
 import { act, picked, shown, useStore } from "./store";
@@ -20,6 +21,13 @@ export function ChangePanel() {
   );
 }
 
+type Submit = TargetedSubmitEvent<HTMLFormElement>;
+
+/** entered is what a form's field holds as it is seen: what was chosen there may not have been drawn yet. */
+function entered(form: HTMLFormElement | null, name: string): string {
+  return String(new FormData(form ?? undefined).get(name) ?? "");
+}
+
 function Load({ grid, p }: { grid: Grid; p?: Operating }) {
   const s = useStore();
   const [typed, setTyped] = useState<{ bus: number; text: string } | null>(null);
@@ -28,17 +36,18 @@ function Load({ grid, p }: { grid: Grid; p?: Operating }) {
   const bus = s.picked?.kind === "bus" && loads.includes(s.picked.at) ? s.picked.at : (s.loadBus ?? loads[0]);
   const now = p.pd[bus] * grid.base_mva;
   const text = typed?.bus === bus ? typed.text : now.toFixed(1);
-  const set = (e: Event) => {
+  const set = (e: Submit) => {
     e.preventDefault();
-    const to = Number(text);
-    if (text.trim() === "" || !Number.isFinite(to)) return;
-    void act("change", { change: { load: { bus, p_mw: to } } }).then(() => setTyped(null));
+    const form = e.currentTarget;
+    const power = entered(form, "power");
+    if (power.trim() === "" || !Number.isFinite(Number(power))) return;
+    void act("change", { change: { load: { bus: Number(entered(form, "bus")), p_mw: Number(power) } } }).then(() => setTyped(null));
   };
   return (
     <form class="row" onSubmit={set}>
       <label>
         <span>Load at bus</span>
-        <select value={bus} onChange={(e) => (setTyped(null), picked({ kind: "bus", at: Number(e.currentTarget.value) }))}>
+        <select name="bus" value={bus} onChange={(e) => (setTyped(null), picked({ kind: "bus", at: Number(e.currentTarget.value) }))}>
           {loads.map((i) => (
             <option key={i} value={i}>
               {grid.buses[i].name}
@@ -48,7 +57,7 @@ function Load({ grid, p }: { grid: Grid; p?: Operating }) {
       </label>
       <label>
         <span>MW, now {number(now, 3)}</span>
-        <input type="number" step="any" value={text} onInput={(e) => setTyped({ bus, text: e.currentTarget.value })} />
+        <input name="power" type="number" step="any" value={text} onInput={(e) => setTyped({ bus: Number(entered(e.currentTarget.form, "bus")), text: e.currentTarget.value })} />
       </label>
       <button type="submit">Set</button>
     </form>
@@ -62,11 +71,16 @@ function Branches({ grid, p }: { grid: Grid; p?: Operating }) {
   if (!b) return null;
   const name = (k: number) => `${grid.buses[grid.branches[k].from].name}–${grid.buses[grid.branches[k].to].name}`;
   const how = (k: number) => (grid.branches[k].open ? "open" : p && grid.branches[k].rate ? percent(p.s[k] / (grid.branches[k].rate as number)) : "no rating");
+  const set = (e: Submit) => {
+    e.preventDefault();
+    const k = Number(entered(e.currentTarget, "branch"));
+    void act("change", { change: { branch: { at: k, open: !grid.branches[k].open } } });
+  };
   return (
-    <form class="row" onSubmit={(e) => (e.preventDefault(), void act("change", { change: { branch: { at, open: !b.open } } }))}>
+    <form class="row" onSubmit={set}>
       <label>
         <span>Branch</span>
-        <select value={at} onChange={(e) => picked({ kind: "branch", at: Number(e.currentTarget.value) })}>
+        <select name="branch" value={at} onChange={(e) => picked({ kind: "branch", at: Number(e.currentTarget.value) })}>
           {grid.branches.map((_, k) => (
             <option key={k} value={k}>
               {name(k)} · {how(k)}
