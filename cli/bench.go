@@ -77,6 +77,9 @@ Without names gpc times all operations except train-epochs, kernels and dispatch
 func (a *App) bench(ctx context.Context, b *benching, ops []string) error {
 	opt := b.options
 	opt.Ops, opt.Extra, opt.Cases, opt.Seed = ops, a.Operations, a.Cases, a.seed
+	if err := cmp.Or(once("bench", ops), once("--batch", opt.Batches), once("--codes", opt.Codes)); err != nil {
+		return err
+	}
 	if err := opt.Validate(); err != nil {
 		return gpc.BadInput(err)
 	}

@@ -114,6 +114,9 @@ func chosen(axes []bench.Axis, only []string) (some []bench.Axis, err error) {
 	if len(only) == 0 {
 		return axes, nil
 	}
+	if err := once("--axes", only); err != nil {
+		return nil, err
+	}
 	var known []string
 	for _, a := range axes {
 		if known = append(known, a.Name); slices.Contains(only, a.Name) {

@@ -128,6 +128,7 @@ func (a *App) mergeCommand() *cobra.Command {
 // parseRanges reads each AXIS=LO:HI.
 func parseRanges(texts []string) ([]offline.Range, error) {
 	var out []offline.Range
+	var axes []string
 	for _, text := range texts {
 		axis, span, named := strings.Cut(text, "=")
 		left, right, both := strings.Cut(span, ":")
@@ -136,9 +137,9 @@ func parseRanges(texts []string) ([]offline.Range, error) {
 		if !named || !both || axis == "" || errors.Join(errLo, errHi) != nil {
 			return nil, BadInputf("--range %q: want AXIS=LO:HI, such as level=0.86:1.1", text)
 		}
-		out = append(out, offline.Range{Axis: axis, Lo: lo, Hi: hi})
+		out, axes = append(out, offline.Range{Axis: axis, Lo: lo, Hi: hi}), append(axes, axis)
 	}
-	return out, nil
+	return out, once("--range", axes)
 }
 
 // commandLine is the command as a reader would type it, without the path of the

@@ -33,6 +33,9 @@ func (a *App) methodsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := once("--group", groups); err != nil {
+				return err
+			}
 			for _, g := range groups {
 				if !slices.Contains(domain.Groups, g) {
 					return BadInputf("--group %q%s (want some of %s)", g, names.Meant(g, domain.Groups), strings.Join(domain.Groups, ", "))

@@ -46,6 +46,9 @@ bit for bit, on any number of threads.`,
 			if len(dirs) == 0 || out == "" {
 				return BadInputf("--data and --out are required")
 			}
+			if err := onceFiles("--data", dirs); err != nil {
+				return err
+			}
 			opt.Checkpoint = out + ".checkpoint"
 			opt.Resume = opt.Resume || a.requeue.Load()
 			inputs := []durable.File{{Name: "--init", Path: initial}}
