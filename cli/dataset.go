@@ -83,7 +83,7 @@ solved: the samples are the decisions of that method.`,
 	f.StringVar(&policy, "policy", "", "model file: solve also from the states its method direct visits in closed loop")
 	f.StringVar(&distil, "distil", "", "method, such as refine-64, that drives --policy's map in closed loop; its decisions are the samples, and nothing is solved")
 	f.StringVar(&regime, "regime", "", "kind of scenes for the episodes of --distil (default: the case's)")
-	f.StringArrayVar(&ranges, "range", nil, "AXIS=LO:HI: draw this axis of the scenarios from LO to HI; repeatable, AXIS may be a pattern such as 'P*'")
+	f.StringArrayVar(&ranges, "range", nil, "`AXIS=LO:HI`: draw this axis of the scenarios from LO to HI; repeatable, AXIS may be a pattern such as 'P*'")
 	f.Float64Var(&inward, "inward", 0, "room that every optimum keeps to every limit (default: the case's own targets)")
 	f.IntVar(&chunk, "chunk", 0, "scenarios per part; 0 is 64")
 	requeueFlag(cmd, "")

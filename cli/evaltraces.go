@@ -36,7 +36,7 @@ func (a *App) joinCommand() *cobra.Command {
 		},
 	}
 	requeueFlag(cmd, "")
-	cmd.Flags().StringSliceVar(&runs, "runs", nil, "what gpc eval --json printed for the shards: the result has the worst of their loads")
+	cmd.Flags().StringSliceVar(&runs, "runs", nil, "`files` with what gpc eval --json printed for each shard: the result has the highest load of the machine among them")
 	return cmd
 }
 

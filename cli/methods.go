@@ -69,7 +69,7 @@ func (a *App) methodsCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringSliceVar(&groups, "group", nil, "only these groups: "+strings.Join(domain.Groups, ", "))
+	cmd.Flags().StringSliceVar(&groups, "group", nil, "only these `groups`: "+strings.Join(domain.Groups, ", "))
 	cmd.Flags().BoolVar(&bundled, "bundled", false, "only those that need no file of weights of their own")
 	cmd.Flags().BoolVar(&bare, "names", false, "names alone, one a line")
 	return cmd

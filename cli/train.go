@@ -79,7 +79,7 @@ bit for bit, on any number of threads.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&dirs, "data", nil, "folders of datasets of any seeds and policies, solved or distilled, or of their shards")
+	f.StringSliceVar(&dirs, "data", nil, "`folders` of datasets of any seeds and policies, solved or distilled, or of their shards")
 	f.StringVar(&out, "out", "", "model file to write")
 	f.StringVar(&initial, "init", "", "start from the networks and the normalisation of this earlier map")
 	f.StringVar(&curves, "curves", "", "write the learning curves to this CSV file")
