@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/secure"
@@ -166,10 +168,27 @@ func (v *Solver) possible(p []float64) (*secure.Result, error) {
 		return nil, nil // check's to say
 	}
 	h := y.newTrainingChain(rand.New(rand.NewPCG(0, 0)), p, domain.Preference{}, 0, 0, 1)
+	if y.walks() {
+		h.survives = y.first()
+	}
 	err := y.advance([]*trainingChain{h}, func(int, *trainingChain) (acopf.Problem, bool) {
 		return y.problem(h.pd, h.qd, nil, nil, totalWeights, DatasetTightening, nil), true
 	})
 	return h.survives, cmp.Or(err, h.err)
+}
+
+// firstDispatch is the secure dispatch that all scenarios begin at where trajectories walk: of the file's loads at the
+// upper end of secureLevels. Nil where there is none.
+func (y *System) firstDispatch() *secure.Result {
+	n := y.Network
+	pd, qd := make([]float64, n.Buses()), make([]float64, n.Buses())
+	floats.AddScaled(pd, secureLevels[1], n.Pd)
+	floats.AddScaled(qd, secureLevels[1], n.Qd)
+	r, err := y.security.attempt(context.Background(), y.problem(pd, qd, nil, nil, totalWeights, DatasetTightening, nil), nil)
+	if err != nil || r.Status != secure.Secure {
+		return nil
+	}
+	return r
 }
 
 // outcomeOf is nil for a result that is used, else why there is none.
