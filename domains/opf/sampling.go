@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/secure"
@@ -34,6 +36,20 @@ const (
 	powerDisturbance = 0.02  // pu: standard deviation of the larger disturbance of the previous P_G
 	voltDisturbance  = 0.006 // pu: the same of V_G
 	smallDisturbance = 0.1   // share of the above in half of the samples
+)
+
+// Constants of the trajectories of a secure dispatch on a large network. A solve far from the last one takes ten times
+// as long as one near it, and most large changes leave no secure dispatch within the ramp. So loads walk, each step is
+// solved from the last one, and the dispatch before each step is disturbed.
+const (
+	walkGens  = 18 // from as many units, where the projection's metric is no longer kept whole (docs/explain/opf.md)
+	walkSteps = 20 // of the adaptive priority
+	walkFixed = 4  // of a fixed preference
+	// walkChange takes the place of slowChange and busChange.
+	walkChange = 0.003
+	// walkRamp is the most of powerDisturbance as a share of a unit's ramp: with more, many steps have no secure
+	// dispatch within the ramp.
+	walkRamp = 0.25
 )
 
 // DatasetTightening is what samples stay away from the limits of the network, pu
@@ -88,7 +104,8 @@ func (v *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 // each is what Solve returns.
 //
 // The adaptive priority gives trajectories of a few steps, coupled by their ramp,
-// each accepted as a whole or not at all; a fixed preference one sample. A
+// each accepted as a whole or not at all; a fixed preference one sample. Trajectories
+// of a secure dispatch on a large network end where a step fails; see walkSteps. A
 // preference all of whose trajectories fail is domain.ErrInfeasible, or
 // domain.ErrNotConverged where the solver gave up.
 func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, how domain.Scalarization, seeds []uint64) ([][]domain.Sample, []error) {
@@ -101,13 +118,18 @@ func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, 
 			continue
 		}
 		count, steps := 1, 1
-		if pref.Adaptive {
+		switch walks := y.walks(); {
+		case walks && pref.Adaptive:
+			steps = walkSteps
+		case walks:
+			steps = walkFixed
+		case pref.Adaptive:
 			count, steps = adaptiveChains, adaptiveSteps
 		}
 		rng := rand.New(rand.NewPCG(seeds[i], 0x7472_6169_6e))
 		for k := range count {
 			h := y.newTrainingChain(rng, p, pref, i, k, steps)
-			h.survives = first
+			h.survives, h.walk = first, y.walks()
 			chains = append(chains, h)
 		}
 	}
@@ -119,9 +141,10 @@ func (v *Solver) SolveAll(scenario int, p []float64, prefs []domain.Preference, 
 	}
 	for _, c := range chains {
 		i := c.preference
-		if c.err == nil {
+		if c.err == nil || c.walk {
 			samples[i] = append(samples[i], c.samples...)
-		} else if !errors.Is(errs[i], domain.ErrNotConverged) {
+		}
+		if c.err != nil && !errors.Is(errs[i], domain.ErrNotConverged) {
 			errs[i] = c.err
 		}
 	}
@@ -145,10 +168,27 @@ func (v *Solver) possible(p []float64) (*secure.Result, error) {
 		return nil, nil // check's to say
 	}
 	h := y.newTrainingChain(rand.New(rand.NewPCG(0, 0)), p, domain.Preference{}, 0, 0, 1)
+	if y.walks() {
+		h.survives = y.first()
+	}
 	err := y.advance([]*trainingChain{h}, func(int, *trainingChain) (acopf.Problem, bool) {
 		return y.problem(h.pd, h.qd, nil, nil, totalWeights, DatasetTightening, nil), true
 	})
 	return h.survives, cmp.Or(err, h.err)
+}
+
+// firstDispatch is the secure dispatch that all scenarios begin at where trajectories walk: of the file's loads at the
+// upper end of secureLevels. Nil where there is none.
+func (y *System) firstDispatch() *secure.Result {
+	n := y.Network
+	pd, qd := make([]float64, n.Buses()), make([]float64, n.Buses())
+	floats.AddScaled(pd, secureLevels[1], n.Pd)
+	floats.AddScaled(qd, secureLevels[1], n.Qd)
+	r, err := y.security.attempt(context.Background(), y.problem(pd, qd, nil, nil, totalWeights, DatasetTightening, nil), nil)
+	if err != nil || r.Status != secure.Secure {
+		return nil
+	}
+	return r
 }
 
 // outcomeOf is nil for a result that is used, else why there is none.
@@ -197,6 +237,7 @@ type trainingChain struct {
 	pref       domain.Preference
 	id         int64
 	single     bool
+	walk       bool // each step begins at a disturbed dispatch; see walkSteps
 	steps      int
 	rng        *rand.Rand
 	change     float64   // relative change of the level a step
@@ -237,11 +278,18 @@ func (y *System) newTrainingChain(from *rand.Rand, p []float64, pref domain.Pref
 	return h
 }
 
+// walks says whether trajectories are those of walkSteps.
+func (y *System) walks() bool { return y.security != nil && y.layout.gens >= walkGens }
+
 // move changes the loads by one step.
 func (h *trainingChain) move(sign float64) {
+	each := busChange
+	if h.walk {
+		h.change, each = walkChange*h.rng.NormFloat64(), walkChange
+	}
 	for _, load := range [2][]float64{h.pd, h.qd} {
 		for i := range load {
-			load[i] *= 1 + sign*h.change + busChange*h.rng.NormFloat64()
+			load[i] *= 1 + sign*h.change + each*h.rng.NormFloat64()
 		}
 	}
 }
@@ -270,8 +318,12 @@ func (y *System) solveChains(chains []*trainingChain) error {
 		}
 		h.pd, h.qd = loads[k][0], loads[k][1]
 	}
-	for step := range adaptiveSteps {
+	for step := range max(adaptiveSteps, walkSteps) {
 		err := y.advance(chains, func(_ int, h *trainingChain) (acopf.Problem, bool) {
+			if step > 0 && h.walk && !y.disturb(w, h) {
+				h.err = errNoFlow
+				return acopf.Problem{}, false
+			}
 			if step > 0 {
 				h.move(1)
 			}
@@ -304,7 +356,11 @@ func (y *System) solveSteps(live []*trainingChain, problems []acopf.Problem, res
 		return y.solve(context.Background(), problems, results)
 	}
 	for i, h := range live {
-		r, err := y.security.solve(context.Background(), problems[i], h.survives)
+		solve := y.security.solve
+		if h.walk && h.survives != nil {
+			solve = y.security.attempt // from nothing takes as long as a whole trajectory
+		}
+		r, err := solve(context.Background(), problems[i], h.survives)
 		if err != nil {
 			return err
 		}
@@ -357,7 +413,11 @@ func (y *System) disturb(w *workspace, h *trainingChain) bool {
 	h.applied = make([]float64, 2*gens)
 	y.setPoints(h.last, h.applied)
 	for g := range gens {
-		h.applied[g] += scale * powerDisturbance * h.rng.NormFloat64()
+		power := powerDisturbance
+		if h.walk {
+			power = min(power, walkRamp*y.Ramp[g])
+		}
+		h.applied[g] += scale * power * h.rng.NormFloat64()
 		h.applied[gens+g] += scale * voltDisturbance * h.rng.NormFloat64()
 	}
 	for g, b := range y.Network.GenBus {
@@ -387,7 +447,7 @@ func (y *System) record(w *workspace, h *trainingChain, step int) bool {
 		return false
 	}
 	sample := domain.Sample{
-		Trajectory: h.id, Step: step, Perturbed: h.single, S: slices.Clone(h.s), C: slices.Clone(h.c), Preference: h.pref,
+		Trajectory: h.id, Step: step, Perturbed: h.single || h.walk, S: slices.Clone(h.s), C: slices.Clone(h.c), Preference: h.pref,
 		U: slices.Clone(u), Target: slices.Clone(u), Sigma: make([]float64, objectives), J: make([]float64, objectives),
 		Margins: slices.Clone(w.margin), KKT: h.last.KKT.Max(),
 	}

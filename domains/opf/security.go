@@ -82,8 +82,17 @@ func tightened(n *network.Network, by acopf.Tightening) *network.Network {
 }
 
 // solve is the secure optimum of a problem, begun at an earlier one, or once more without it where that
-// leads to nothing. With tightening it is that within the room of a map's samples.
+// leads to nothing.
 func (y *security) solve(ctx context.Context, p acopf.Problem, start *secure.Result) (*secure.Result, error) {
+	r, err := y.attempt(ctx, p, start)
+	if err != nil || r.Status == secure.Secure || start == nil {
+		return r, err
+	}
+	return y.attempt(ctx, p, nil)
+}
+
+// attempt solves from one start. With tightening the optimum is that within the room of a map's samples.
+func (y *security) attempt(ctx context.Context, p acopf.Problem, start *secure.Result) (*secure.Result, error) {
 	solver := y.checker
 	if p.Tighten != (acopf.Tightening{}) {
 		solver = y.tight
@@ -92,17 +101,11 @@ func (y *security) solve(ctx context.Context, p acopf.Problem, start *secure.Res
 	if err != nil {
 		return nil, err
 	}
-	pr := secure.Problem{Pd: p.Pd, Qd: p.Qd, Objective: p.Objective, Previous: p.Previous, Ramp: p.Ramp, Start: start}
-	for {
-		r, err := by.Solve(ctx, pr)
-		if err != nil {
-			return nil, fmt.Errorf("opf: %w", err)
-		}
-		if r.Status == secure.Secure || pr.Start == nil {
-			return r, nil
-		}
-		pr.Start = nil
+	r, err := by.Solve(ctx, secure.Problem{Pd: p.Pd, Qd: p.Qd, Objective: p.Objective, Previous: p.Previous, Ramp: p.Ramp, Start: start})
+	if err != nil {
+		return nil, fmt.Errorf("opf: %w", err)
 	}
+	return r, nil
 }
 
 // optimum is what a secure result is as one of package acopf.

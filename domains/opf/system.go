@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/secure"
 )
 
 // Options of a System.
@@ -49,6 +50,7 @@ type System struct {
 	chart       func() *domain.Chart
 	security    *security // nil: no outage has to be survived
 	likely      func() []bool
+	first       func() *secure.Result // firstDispatch
 }
 
 var _ domain.Problem = (*System)(nil)
@@ -129,7 +131,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
 	y.answers = sync.OnceValue(y.answered)
 	y.chart = sync.OnceValue(y.newChart)
-	y.likely = sync.OnceValue(y.likelyOutages)
+	y.likely, y.first = sync.OnceValue(y.likelyOutages), sync.OnceValue(y.firstDispatch)
 	y.spec = y.newSpec(name, description)
 	return y, nil
 }
