@@ -402,9 +402,6 @@ func (w *whole) ControllerInfo() string {
 	return fmt.Sprintf("%s; method %s, unsafe %d of %d", info, w.Method, w.Unsafe, len(w.Episodes))
 }
 
-// Row64 is a short initialiser.
-func (w *whole) Row64(v []float64) string { return row(v) }
-
 // write are the files, by their templates.
 func (w *whole) write() ([]file, error) {
 	type template struct {

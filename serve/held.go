@@ -2,7 +2,6 @@ package serve
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // held are what is left of the sessions' plans, by name: a decision that comes late is answered by the next action there.
@@ -40,7 +40,7 @@ func (h *held) take(session string, u []float64) bool {
 	}
 	copy(u, plan)
 	h.plans[session] = append(plan[:0], plan[h.width:]...)
-	return isFinite(u)
+	return tensor.Finite(u)
 }
 
 // replacement is the decision of a request whose deadline has come: the next action of the plan before where that keeps the limits, or
@@ -54,7 +54,7 @@ func (s *Server) replacement(j *job) (*Decision, error) {
 	if !s.held.take(j.session, next) {
 		return d, nil
 	}
-	known := s.of.Definition().Delay.Periods == 0 && isFinite(j.request.S) // else nothing is known of where it acts
+	known := s.of.Definition().Delay.Periods == 0 && tensor.Finite(j.request.S) // else nothing is known of where it acts
 	err = s.guarded(func() error {
 		var by domain.Fallback
 		d.Margin, by = closedloop.Hold(s.problem, j.request.S, j.request.C, next, known, d.U)
@@ -62,11 +62,6 @@ func (s *Server) replacement(j *job) (*Decision, error) {
 		return nil
 	})
 	return d, err
-}
-
-// isFinite reports whether every value is a number.
-func isFinite(values []float64) bool {
-	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }
 
 // expire answers a request whose deadline has come with the plan before, or the problem's fallback. When it returns, true, the

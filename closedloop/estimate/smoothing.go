@@ -3,6 +3,7 @@ package estimate
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -102,7 +103,7 @@ func (p *side[T]) widened(to []T, from []float64) []T {
 
 // arrive views the entries of the decision that a stage leads to.
 func (p *side[T]) arrive(x, c, w []T) []T {
-	if p.began && same(p.lastX, x) && same(p.lastC, c) && same(p.lastW, w) {
+	if p.began && slices.Equal(p.lastX, x) && slices.Equal(p.lastC, c) && slices.Equal(p.lastW, w) {
 		return p.to
 	}
 	p.began = false
@@ -176,15 +177,6 @@ func (p *side[T]) misfit(x, c, w []T) (sum T) {
 		}
 	}
 	return sum * p.lift(0.5)
-}
-
-func same[T number](a, b []T) bool {
-	for i, v := range a {
-		if v != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func stageOf[T number](c T) int {

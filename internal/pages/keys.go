@@ -113,18 +113,6 @@ func ReadKeys(path string) (Page, error) {
 	return page, nil
 }
 
-// Objects are the names that others stand for.
-func (p Page) Objects() (names []string) {
-	for _, rows := range p {
-		for _, meaning := range rows {
-			if m := as.FindStringSubmatch(meaning); m != nil && !slices.Contains(names, m[1]) {
-				names = append(names, m[1])
-			}
-		}
-	}
-	return names
-}
-
 // keys are those of a command, with the ones that stand for others replaced by them.
 func (p Page) keys(command string) (keys []string) {
 	for key, meaning := range p[command] {
