@@ -199,6 +199,7 @@ func (p *player) tick() {
 		if !errors.Is(err, io.EOF) {
 			p.fault = err.Error()
 		}
+		p.stand()
 	}
 	p.sendState()
 }
@@ -252,6 +253,13 @@ func (p *player) show() {
 	p.send("frame", p.source.Frame(p.at))
 }
 
+// stand sends the frame at which nothing goes on any more, where that came too soon after another to be sent.
+func (p *player) stand() {
+	if p.sentAt != p.at {
+		p.show()
+	}
+}
+
 // frame is a frame by its number.
 func (p *player) frame(k int) (*Frame, error) {
 	first, last := p.source.Range()
@@ -286,6 +294,8 @@ func (p *player) pause(v *bool) error {
 			p.at = first // from the beginning
 			p.show()
 		}
+	} else {
+		p.stand()
 	}
 	p.sendState()
 	return nil

@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -69,6 +70,8 @@ func TestATraceIsShown(t *testing.T) {
 	}
 	// It plays to its end and stands there; then it plays from the beginning.
 	p.post("rate", `{"hz":1000}`)
+	next := p.stream()
+	next("frame")
 	p.post("pause", `{"paused":false}`)
 	var stopped view.State
 	require.Until(t, "it has played to the end", func() bool {
@@ -78,6 +81,20 @@ func TestATraceIsShown(t *testing.T) {
 	if stopped.K != stopped.Last || stopped.Fault != "" {
 		t.Errorf("it has stopped at %+v", stopped)
 	}
+	// Frames come faster than they are sent; the one at which it stands is sent all the same.
+	p.post("seek", `{"k":0}`)
+	shown := -1
+	for {
+		var f view.Frame
+		if require.OK(t, json.Unmarshal([]byte(next("frame")), &f)); f.K == 0 {
+			break
+		}
+		shown = f.K
+	}
+	if shown != stopped.Last {
+		t.Errorf("it stands at decision %d and shows %d", stopped.Last, shown)
+	}
+	p.post("seek", fmt.Sprintf(`{"k":%d}`, stopped.Last))
 	if s := p.post("step", `{"by":1}`); s.K != s.Last {
 		t.Errorf("a step behind the end leads to %+v", s)
 	}

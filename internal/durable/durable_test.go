@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -29,21 +30,23 @@ func TestMain(m *testing.M) {
 	}
 	wait := func() {
 		fmt.Println("ready")
-		select {}
+		io.Copy(io.Discard, os.Stdin) // which whoever kills it holds open; goroutines that only wait would end it as a deadlock
 	}
 	var err error
 	switch what {
 	case "lock":
-		if _, err = Acquire(path); err == nil {
+		var l *Lock
+		if l, err = Acquire(path); err == nil {
 			wait()
 		}
+		runtime.KeepAlive(l)
 	case "write":
 		err = Create(path, func(w io.Writer) error {
 			if _, err := io.WriteString(w, "half"); err != nil {
 				return err
 			}
-			go wait()
-			select {}
+			wait()
+			return nil
 		})
 	}
 	fmt.Println(err)
@@ -57,6 +60,7 @@ func other(t *testing.T, what, path string) (kill func()) {
 	cmd := exec.Command(require.Get(os.Executable())(t))
 	cmd.Env = append(os.Environ(), "GPC_DURABLE="+what+" "+path)
 	out := require.Get(cmd.StdoutPipe())(t)
+	require.Get(cmd.StdinPipe())(t) // closed by Wait
 	require.OK(t, cmd.Start())
 	kill = sync.OnceFunc(func() {
 		cmd.Process.Kill()

@@ -200,6 +200,14 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
       await page.keyboard.press("Enter");
       await hint("to 6.5 MW");
 
+      const line = await gate(page, "change");
+      await page.locator(".change form:nth-of-type(2) button").press("Enter");
+      await page.locator(".take button:nth-of-type(1)").press("Enter");
+      line.open();
+      await page.waitForFunction(() => location.hash.startsWith("#link="));
+      const { did } = JSON.parse(Buffer.from(await page.evaluate(() => location.hash.slice(6)), "base64url").toString());
+      check(did.at(-1).change?.branch?.open === true, "a link has what was asked for before it");
+
       await page.locator(".handle").press("2");
       check(await until(page, (s) => s.preference.w?.[1] === 1), "a corner is preferred");
       for (let n = 0; n < 5; n++) await page.keyboard.press("Shift+ArrowRight");
