@@ -67,6 +67,8 @@ type ipm struct {
 	w, last        []float64 // its solution: [steps][d], ξ_N
 	defect         []float64 // right-hand sides of the dynamics
 	newLambda      []float64
+	slopes         []float64 // of the stages' Lagrangians, [steps][d]
+	known          bool      // whether slopes are those of the iterate
 	dz, dg         []float64 // steps of z and of g
 	dzl, dzu       []float64
 	filter         []filterEntry
@@ -99,6 +101,7 @@ func (p *ipm) resize() {
 	size(&p.newLambda, (q.steps+1)*q.nX)
 	size(&p.h, q.steps*q.d*q.d)
 	size(&p.lin, q.steps*q.d)
+	size(&p.slopes, q.steps*q.d)
 	size(&p.w, q.steps*q.d)
 	size(&p.last, q.nX)
 	size(&p.defect, q.steps*q.nX)
@@ -259,16 +262,17 @@ func (p *ipm) scale() float64 {
 // slacks writes s and v for constraint values g such that g + v = s and the barrier
 // conditions hold for one z.
 func (p *ipm) slacks(g, s, v []float64) {
+	per := p.rho / p.mu
 	for i, gi := range g {
 		// v solves ρ = μ/v + μ/(g+v); the larger of s and v is computed without
 		// cancellation, the smaller from the barrier conditions' symmetry.
 		root := math.Hypot(p.rho*gi, 2*p.mu)
 		if gi >= 0 {
 			s[i] = (2*p.mu + p.rho*gi + root) / (2 * p.rho)
-			v[i] = 1 / (p.rho/p.mu - 1/s[i])
+			v[i] = 1 / (per - 1/s[i])
 		} else {
 			v[i] = (2*p.mu - p.rho*gi + root) / (2 * p.rho)
-			s[i] = 1 / (p.rho/p.mu - 1/v[i])
+			s[i] = 1 / (per - 1/v[i])
 		}
 	}
 }
@@ -302,7 +306,7 @@ func (p *ipm) run(objectiveScale float64) ipmResult {
 func (p *ipm) iterate() ipmResult {
 	smallest := p.opt.lastBarrier()
 	p.filter = p.filter[:0]
-	p.least = 0
+	p.least, p.known = 0, false
 	theta := infeasibility(p.cur)
 	p.thetaMax, p.thetaMin = 1e4*math.Max(1, theta), 1e-4*math.Max(1, theta)
 	for further := p.opt.further; ; {
@@ -424,18 +428,19 @@ func (p *ipm) accept() {
 // reset keeps multipliers within a wide factor of their barrier values at the
 // new point, Wächter and Biegler (2006), eq. 16.
 func (p *ipm) reset() {
+	p.known = false
 	const kappa = 1e10
 	clamp := func(z, slack float64) float64 {
-		return math.Max(p.mu/(kappa*slack), math.Min(kappa*p.mu/slack, z))
+		return max(p.mu/(kappa*slack), min(kappa*p.mu/slack, z))
 	}
 	for i := range p.z {
 		z := clamp(p.z[i], p.at.s[i])
 		// Only where it is clamped: ρ − (ρ − z) has lost a small z.
 		if rest := clamp(p.rho-z, p.at.v[i]); rest != p.rho-z {
-			z = math.Max(p.rho-rest, p.mu/(kappa*p.at.s[i]))
+			z = max(p.rho-rest, p.mu/(kappa*p.at.s[i]))
 		}
 		// ρ − z is a divisor.
-		p.z[i] = math.Min(z, p.rho*(1-1e-12))
+		p.z[i] = min(z, p.rho*(1-1e-12))
 	}
 	for i, v := range p.cur.v {
 		if p.q.bounded[i%p.q.nu] {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -145,5 +146,48 @@ func TestMarginConstrainedOptimum(t *testing.T) {
 		if z.AtVec(i) < -1e-5 {
 			t.Errorf("multiplier %d is %v", i, z.AtVec(i))
 		}
+	}
+}
+
+// Slopes that are kept between residuals are those of the iterate: after any number of steps, warm ones too, and where a solve goes on from another.
+func TestKeptSlopesAreThoseOfTheIterate(t *testing.T) {
+	made := func() *ipm {
+		p := newIPM(newProgram(testdomain.Pole{}, []float64{1, 1, 0.3, 1}))
+		p.q.weigh(false, []float64{0.3, 0.7})
+		return p
+	}
+	at := []float64{0.4, 0, 0.3, 0.2, 0, 0}
+	var p *ipm
+	for iterations := range 2 * warmIterations {
+		p = made()
+		p.opt = ipmOptions{tolerance: 1e-9, iterations: iterations, mu: firstBarrier, warm: true}
+		p.place(at[:4], at[4:], 20)
+		clear(p.cur.v)
+		if !p.begin(true, nil) {
+			t.Fatal("the start is not finite")
+		}
+		r, _ := p.minimise()
+		p.known = false
+		if kkt, elastic, violation := p.residual(0); r.kkt != kkt || r.elastic != elastic || r.violation != violation {
+			t.Errorf("after %d iterations the residuals are %v, %v and %v, want %v, %v and %v", iterations, r.kkt, r.elastic, r.violation, kkt, elastic, violation)
+		}
+	}
+	var barriers [2]float64
+	for i := range barriers {
+		q := made()
+		q.opt = p.opt
+		q.place(at[:4], at[4:], 20)
+		q.begin(true, nil)
+		for k := range q.slopes {
+			q.slopes[k] = 1e3
+		}
+		q.known = i == 1 // of a solve before
+		if !q.resume(p, 1, at, 19, true) {
+			t.Fatal("the solve does not go on")
+		}
+		barriers[i] = q.mu
+	}
+	if barriers[0] != barriers[1] {
+		t.Errorf("the barrier begins at %v, want %v", barriers[1], barriers[0])
 	}
 }

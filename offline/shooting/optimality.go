@@ -10,6 +10,7 @@ import (
 // in every state; that of τ at the first stage has no equation.
 func (p *ipm) adjoint(objectiveScale float64) {
 	q := p.q
+	p.known = false
 	last := p.lambda[q.steps*q.nX:]
 	clear(last)
 	for k := range q.totals {
@@ -20,6 +21,27 @@ func (p *ipm) adjoint(objectiveScale float64) {
 		q.gradient(t, objectiveScale, q.ofStage(t, p.z), p.lambda, q.slope)
 		copy(p.lambda[t*q.nX:(t+1)*q.nX], q.slope[q.nu:])
 	}
+}
+
+// largest is the largest magnitude seen; one that is not a number stays.
+type largest float64
+
+func (l *largest) see(v float64) {
+	if v = math.Abs(v); !(v <= float64(*l)) && *l == *l {
+		*l = largest(v)
+	}
+}
+
+// differentiateLagrangian writes the gradient of every stage's Lagrangian, which changes with the iterate and its multipliers alone.
+func (p *ipm) differentiateLagrangian() {
+	if p.known {
+		return
+	}
+	q := p.q
+	for t := range q.steps {
+		q.gradient(t, p.objectiveScale, q.ofStage(t, p.z), p.lambda, p.slopes[t*q.d:(t+1)*q.d])
+	}
+	p.known = true
 }
 
 // residual is the largest entry of the optimality conditions with barrier
@@ -37,29 +59,24 @@ func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 		sum += p.zl[i] + p.zu[i]
 	}
 	scale := math.Max(1, sum/float64(len(p.z)+2*len(p.zl))/100)
-	worst := 0.0
-	see := func(v float64) {
-		// One that is not a number stays.
-		if !(math.Abs(v) <= worst) && worst == worst {
-			worst = math.Abs(v)
-		}
-	}
+	p.differentiateLagrangian()
+	var scaled, whole largest // to be divided by scale, and as they are
 	for t := range q.steps {
-		q.gradient(t, p.objectiveScale, q.ofStage(t, p.z), p.lambda, q.slope)
-		for j, r := range q.slope[:q.nu] {
+		slope := p.slopes[t*q.d : (t+1)*q.d]
+		for j, r := range slope[:q.nu] {
 			i := t*q.nu + j
-			see((r - p.zl[i] + p.zu[i]) / scale)
+			scaled.see(r - p.zl[i] + p.zu[i])
 			if q.bounded[j] {
-				see((p.zl[i]*(1+p.cur.v[i]) - mu) / scale)
-				see((p.zu[i]*(1-p.cur.v[i]) - mu) / scale)
+				scaled.see(p.zl[i]*(1+p.cur.v[i]) - mu)
+				scaled.see(p.zu[i]*(1-p.cur.v[i]) - mu)
 			}
 		}
 		if t > 0 {
 			for i, l := range p.lambda[t*q.nX : (t+1)*q.nX] {
-				see((q.slope[q.nu+i] - l) / scale)
+				scaled.see(slope[q.nu+i] - l)
 			}
 		} else if q.tau {
-			see((q.slope[q.d-1] + p.objectiveScale*q.tauCost) / scale)
+			scaled.see(slope[q.d-1] + p.objectiveScale*q.tauCost)
 		}
 	}
 	last := p.last
@@ -69,22 +86,25 @@ func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 	}
 	q.lasting.addGradient(q, p.cur, -p.objectiveScale, last)
 	for _, v := range last {
-		see(v / scale)
+		scaled.see(v)
 	}
 	for _, d := range p.cur.defect {
-		see(d)
+		whole.see(d)
 	}
 	for i, z := range p.z {
 		g := p.cur.g[i]
-		violation = math.Max(violation, -g)
+		violation = max(violation, -g)
 		if mu > 0 {
-			see((p.at.s[i]*z - mu) / scale)
-			see((p.at.v[i]*(p.rho-z) - mu) / scale)
+			scaled.see(p.at.s[i]*z - mu)
+			scaled.see(p.at.v[i]*(p.rho-z) - mu)
 			continue
 		}
-		see(z * math.Max(g, 0) / scale)
-		elastic = math.Max(elastic, (p.rho-z)*math.Max(-g, 0)/scale)
+		scaled.see(z * max(g, 0))
+		elastic = max(elastic, (p.rho-z)*max(-g, 0))
 	}
+	whole.see(float64(scaled) / scale)
+	elastic /= scale
+	worst := float64(whole)
 	elastic = math.Max(elastic, worst)
 	switch {
 	case mu > 0:

@@ -253,7 +253,7 @@ func (p *ipm) resume(from *ipm, by int, first []float64, n int, converged bool) 
 		q.gradient(n-1, p.objectiveScale, q.ofStage(n-1, p.z), p.lambda, q.slope)
 		copy(p.lambda[(n-1)*q.nX:n*q.nX], q.slope[q.nu:])
 	}
-	if converged {
+	if p.known = false; converged {
 		e, _, _ := p.residual(0)
 		p.mu = math.Max(p.mu, roomAt(e))
 	}
