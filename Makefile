@@ -43,11 +43,13 @@ test: tested
 
 ## check: every test in full: all cases, sizes, faults and signals where make test takes some of each
 check: tested
-	$(CHECKED) -timeout 30m ./...
+	$(CHECKED) ./...
 
 # Without tables for a debugger a hundred test binaries link in half the time; make lint runs vet.
 # Properties are drawn from one seed, so that no run fails where the last one passed; RAPID_SEED=0 draws anew.
-CHECKED = $(GO) test -vet=off -ldflags='-s -w'
+# A package has an hour, which a hang alone takes: a slow machine beside other work fails no test.
+HANGS = -timeout 60m
+CHECKED = $(GO) test -vet=off -ldflags='-s -w' $(HANGS)
 export RAPID_SEED ?= 1
 
 .PHONY: tested
@@ -131,12 +133,12 @@ records: monitor record-choices record-export record-flows record-calls record-d
 ## race: the race detector on what is concurrent (needs a C compiler); it does not see inside assembly, so the suite runs on the Go kernels; without what is long and of one thread
 UNRACED = HasLessRegretThan|AllocateNothing|DoesNotAllocate|AllocatesNothing|AgainstFloat64|^TestAutoSurvivesAFaultAtEveryDriverCall$$|^TestConformance$$/^avx|^TestConformance$$/^generic$$/^net|^TestNearestIsBruteForceBitForBit$$|^TestTheLoopThroughLinesIsThatOfEval$$/^integrator
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -skip '$(UNRACED)' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./serve ./view ./kernels/driver ./kernels/shim ./engine
-	CGO_ENABLED=1 $(GO) test -race -short -run Threads ./domains/...
+	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -skip '$(UNRACED)' ./cpu_fallback/... ./internal/neighbours ./offline/... ./train/... ./batchnav/... ./closedloop/... ./serve ./view ./kernels/driver ./kernels/shim ./engine
+	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -run Threads ./domains/...
 
 ## ipopt: optimal power flows against IPOPT (needs a C compiler and coinor-libipopt-dev)
 ipopt:
-	CGO_ENABLED=1 $(GO) test -tags ipopt ./grid/ipoptcheck
+	CGO_ENABLED=1 $(GO) test $(HANGS) -tags ipopt ./grid/ipoptcheck
 
 ## peers-opf: times of optimal power flows beside IPOPT (needs coinor-libipopt-dev) and MATPOWER's MIPS (needs octave); one is enough
 PEERS ?= out/peers-opf.json
@@ -607,8 +609,8 @@ stand-in:
 
 ## test-stand-in: the tests of the CUDA path as GPC_TEST_GPU=1 runs them on a GPU, with the stand-in as the driver
 test-stand-in: stand-in
-	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short -timeout 30m ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train
-	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short -timeout 30m -run 'Device|Rounds|Search|Planning' ./batchnav ./domains/multiagent/plan
+	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short $(HANGS) ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train
+	LD_LIBRARY_PATH=$(STAND_IN) GPC_TEST_GPU=1 $(GO) test -short $(HANGS) -run 'Device|Rounds|Search|Planning' ./batchnav ./domains/multiagent/plan
 
 .PHONY: test-ptx test-ptx-short ptx-report
 ## test-ptx: the tests of the CUDA path on the PTX of the images, interpreted, with races and unwritten memory as errors; prints their CPU time and which entries ran (docs/contribute/ptx.md)
@@ -620,7 +622,7 @@ test-ptx:
 	@# The example's module has no sums of its own: those of this one hold for it.
 	cp examples/outside/go.mod build/outside.mod
 	cp go.sum build/outside.sum
-	$(GO) test -short -count 1 -timeout 60m ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train && \
+	$(GO) test -short -count 1 $(HANGS) ./kernels ./domains/multiagent/rollout/rollouttest ./engine ./train && \
 		$(GO) test -short -count 1 -run QuadraticOnTheDevice ./bench && \
 		GOPROXY=off $(GO) -C examples/outside test -modfile $(CURDIR)/build/outside.mod -mod mod -short -count 1 ./heating && echo 'user and system time, of the shell and then of the tests:' && times
 	$(GO) run ./bench/ptxreport -executed $(GPC_TEST_PTX_EXECUTED)
@@ -631,8 +633,8 @@ PTX_SHORT = ^TestConformance$$/^(net-edges|eig-degenerate|index-ties|index-edges
 print-ptx-short:
 	@echo '$(PTX_SHORT)'
 test-ptx-short:
-	$(GO) test -short ./kernels/ptx/...
-	GPC_TEST_PTX=1 $(GO) test -short -timeout 30m -run '$(PTX_SHORT)' ./kernels
+	$(GO) test -short $(HANGS) ./kernels/ptx/...
+	GPC_TEST_PTX=1 $(GO) test -short $(HANGS) -run '$(PTX_SHORT)' ./kernels
 
 ## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/contribute/notebook/cuda-kernels.md; hours, and the same command continues; SAMPLE=32 runs some blocks of each launch of a step, update or decision, OF= one operation
 ROWS ?= 64

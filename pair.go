@@ -30,6 +30,12 @@ type Contender struct {
 	Computing *closedloop.Computing
 }
 
+// twin reports whether two contenders decide alike, whatever their numbers of episodes.
+func (m *Contender) twin(other *Contender) bool {
+	same := m.Computing == nil && other.Computing == nil || m.Computing != nil && other.Computing != nil && *m.Computing == *other.Computing
+	return same && m.Method == other.Method && m.File == other.File && m.Candidates == other.Candidates && maps.Equal(m.Constants, other.Constants)
+}
+
 // constants are the numbers of domain.Navigation that a pairing can replace, by their names.
 var constants = []struct {
 	name  string
@@ -96,7 +102,10 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e eng
 	if file == "" {
 		record.File = ""
 	}
-	for _, m := range methods {
+	for i, m := range methods {
+		if slices.ContainsFunc(methods[:i], func(other Contender) bool { return m.twin(&other) }) {
+			return nil, badInputf("method %s is named twice with the same map, candidates and constants: name each once", m.Method)
+		}
 		if m.Episodes < 0 || m.Episodes > opt.Episodes {
 			return nil, badInputf("%d episodes for method %s, want at most the %d of the comparison", m.Episodes, m.Method, opt.Episodes)
 		}

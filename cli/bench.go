@@ -58,8 +58,8 @@ Without names gpc times all operations except train-epochs, kernels and dispatch
 	b.limit = limitFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&b.options.Case, "case", "", "a case, or size:integrator or size:opf30: its sizes with random networks and quadratic objectives (default: both sizes)")
-	f.IntSliceVar(&b.options.Batches, "batch", nil, "batch sizes (default 1,64,4096)")
-	f.IntSliceVar(&b.options.Codes, "codes", nil, "numbers of codes that localize searches (default 20000,250000)")
+	f.IntSliceVar(&b.options.Batches, "batch", nil, "batch `sizes` (default 1,64,4096)")
+	f.IntSliceVar(&b.options.Codes, "codes", nil, "`numbers` of codes that localize searches (default 20000,250000)")
 	f.StringVar(&b.modelFile, "model", "", "model file for refine (default: the bundled map)")
 	f.IntVar(&b.options.Samples, "samples", 0, "samples in each epoch of train-epochs (default 250000)")
 	f.IntVar(&b.options.Epochs, "epochs", 0, "epochs that train-epochs runs in full (default: none, 500 are extrapolated from single updates)")
@@ -77,6 +77,9 @@ Without names gpc times all operations except train-epochs, kernels and dispatch
 func (a *App) bench(ctx context.Context, b *benching, ops []string) error {
 	opt := b.options
 	opt.Ops, opt.Extra, opt.Cases, opt.Seed = ops, a.Operations, a.Cases, a.seed
+	if err := cmp.Or(once("bench", ops), once("--batch", opt.Batches), once("--codes", opt.Codes)); err != nil {
+		return err
+	}
 	if err := opt.Validate(); err != nil {
 		return gpc.BadInput(err)
 	}

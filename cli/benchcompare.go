@@ -48,6 +48,9 @@ more than that, unless it may be chance. gpc names these rows.`,
 					return err
 				}
 			}
+			if err := onceFiles(cmd.CommandPath(), args); err != nil {
+				return err
+			}
 			var records []bench.NamedRecord
 			for _, path := range args {
 				r, err := bench.ReadRecord(path)

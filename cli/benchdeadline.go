@@ -94,7 +94,7 @@ processes, other guests of the host. The engine uses one thread unless you give
 	f.StringVar(&name, "case", "", "case whose decisions are timed")
 	f.StringVar(&method, "method", "", "method that decides (default: the one that the map was compiled for, or the first of gpc methods CASE)")
 	f.StringVar(&modelFile, "model", "", "model file, or the weights of a method that brings its own (default: the bundled map)")
-	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… (default: the adaptive priority)")
+	f.Float64SliceVar(&weights, "preference", nil, "fixed `weights` w1,w2,… of the objectives, which sum to 1 (default: the adaptive priority)")
 	f.Float64Var(&opt.Rate, "rate", 100, "decisions a second")
 	f.DurationVar(&opt.For, "for", 10*time.Second, "duration of the loop")
 	f.DurationVar(&opt.Deadline, "deadline", 0, "largest response of a decision, such as 2ms (default: until the next release)")

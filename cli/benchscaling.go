@@ -103,7 +103,7 @@ writes DIR/scaling.json.`,
 	limit = limitFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&out, "out", "", "folder for scaling.json")
-	f.StringSliceVar(&only, "axes", nil, "measure these alone, such as batch,codes (default: all)")
+	f.StringSliceVar(&only, "axes", nil, "measure these `axes` alone, such as batch,codes (default: all)")
 	f.StringVar(&figures, "figures", "", "folder for a figure of each axis, SVG and PNG")
 	f.DurationVar(&budget, "time", time.Second, "time spent on each size")
 	return cmd
@@ -113,6 +113,9 @@ writes DIR/scaling.json.`,
 func chosen(axes []bench.Axis, only []string) (some []bench.Axis, err error) {
 	if len(only) == 0 {
 		return axes, nil
+	}
+	if err := once("--axes", only); err != nil {
+		return nil, err
 	}
 	var known []string
 	for _, a := range axes {

@@ -180,7 +180,7 @@ stderr. The same seed gives the same result on any number of threads.`,
 	f.Uint64Var(&a.seed, "seed", 1, "seed of everything random")
 	f.StringVar(&a.backend, "backend", "auto", "compute backend: auto, cuda, cpu or ref")
 	f.IntVar(&a.threads, "threads", 0, "threads of the CPU backend; 0 uses every core")
-	f.IntSliceVar(&a.devices, "device", nil, "with CUDA: the devices that compute together, such as 0 or 0,1; without it the first usable one")
+	f.IntSliceVar(&a.devices, "device", nil, "with CUDA: the `devices` that compute together, such as 0 or 0,1; without it the first usable one")
 	f.BoolVar(&a.tf32, "tf32", false, "with CUDA: large products on tensor cores, inputs rounded to TF32")
 	root.AddCommand(
 		a.newCommand(), a.casesCommand(), a.methodsCommand(), a.doctorCommand(), a.datasetCommand(), a.trainCommand(), a.compileCommand(), a.refineCommand(),

@@ -11,7 +11,7 @@ import (
 )
 
 // computingUsage is of the flag --computing.
-const computingUsage = "declared time of a decision, such as 120ms, or its median and 99th percentile, such as 3.8ms,780ms, drawn by the seed: a decision that takes longer than its period is late, and the plan before is executed"
+const computingUsage = "declared `time` of a decision, such as 120ms, or its median and 99th percentile, such as 3.8ms,780ms, drawn by the seed: a decision that takes longer than its period is late, and the plan before is executed"
 
 // computingOf reads times of decisions, P50 or P50,P99; nil for "".
 func computingOf(text string) (*closedloop.Computing, error) {

@@ -83,7 +83,7 @@ solved: the samples are the decisions of that method.`,
 	f.StringVar(&policy, "policy", "", "model file: solve also from the states its method direct visits in closed loop")
 	f.StringVar(&distil, "distil", "", "method, such as refine-64, that drives --policy's map in closed loop; its decisions are the samples, and nothing is solved")
 	f.StringVar(&regime, "regime", "", "kind of scenes for the episodes of --distil (default: the case's)")
-	f.StringArrayVar(&ranges, "range", nil, "AXIS=LO:HI: draw this axis of the scenarios from LO to HI; repeatable, AXIS may be a pattern such as 'P*'")
+	f.StringArrayVar(&ranges, "range", nil, "`AXIS=LO:HI`: draw this axis of the scenarios from LO to HI; repeatable, AXIS may be a pattern such as 'P*'")
 	f.Float64Var(&inward, "inward", 0, "room that every optimum keeps to every limit (default: the case's own targets)")
 	f.IntVar(&chunk, "chunk", 0, "scenarios per part; 0 is 64")
 	requeueFlag(cmd, "")
@@ -128,6 +128,7 @@ func (a *App) mergeCommand() *cobra.Command {
 // parseRanges reads each AXIS=LO:HI.
 func parseRanges(texts []string) ([]offline.Range, error) {
 	var out []offline.Range
+	var axes []string
 	for _, text := range texts {
 		axis, span, named := strings.Cut(text, "=")
 		left, right, both := strings.Cut(span, ":")
@@ -136,9 +137,9 @@ func parseRanges(texts []string) ([]offline.Range, error) {
 		if !named || !both || axis == "" || errors.Join(errLo, errHi) != nil {
 			return nil, BadInputf("--range %q: want AXIS=LO:HI, such as level=0.86:1.1", text)
 		}
-		out = append(out, offline.Range{Axis: axis, Lo: lo, Hi: hi})
+		out, axes = append(out, offline.Range{Axis: axis, Lo: lo, Hi: hi}), append(axes, axis)
 	}
-	return out, nil
+	return out, once("--range", axes)
 }
 
 // commandLine is the command as a reader would type it, without the path of the

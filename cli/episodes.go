@@ -25,10 +25,10 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 	f.StringVar(&opt.Regime, "regime", "", "kind of test scenes, one of the names that the case defines")
 	f.Float64Var(&opt.Noise, "noise", 0, "standard deviation of the measurement noise, in units of each state's scale")
 	f.Float64Var(&opt.Bias, "bias", 0, "size of a constant error of every measured value, its sign drawn for each value and episode")
-	f.StringSliceVar(&shifts, "shift", nil, "NAME=FACTOR,…: parameters of the plant (gpc cases --json) times factors; controllers and oracle know that plant, the map does not")
+	f.StringSliceVar(&shifts, "shift", nil, "multiply parameters of the plant by factors, `NAME=FACTOR`,… (names: gpc cases --json); controllers and oracle know that plant, the map does not")
 	f.StringVar(&plant, "plant", "", "drive every episode in "+plantUsage)
 	f.IntVar(&steps, "steps", 0, "decisions of an episode, of a plant that runs on (default: the case's)")
-	f.Float64SliceVar(&weights, "preference", nil, "fixed weights w1,w2,… on the simplex (default: the adaptive priority)")
+	f.Float64SliceVar(&weights, "preference", nil, "fixed `weights` w1,w2,… of the objectives, which sum to 1 (default: the adaptive priority)")
 	return func(c *gpc.Case) (*gpc.Case, error) {
 		factors, err := factorsOf(shifts)
 		if err != nil {

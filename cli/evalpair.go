@@ -79,8 +79,8 @@ func (a *App) pairCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&texts, "methods", nil, "methods to compare with the first; NAME@CANDIDATES decides with so many, NAME:EPISODES runs the first of the episodes alone, NAME=FILE with a map or weights of its own")
-	f.StringArrayVar(&constants, "constant", nil, "NAME=VALUE: the first method again, with this constant of the online step in place of its own; repeatable, a row each: "+strings.Join(gpc.Constants(), ", "))
+	f.StringSliceVar(&texts, "methods", nil, "`methods` to compare, each with the first; NAME@N searches N candidates, NAME:N runs only the first N episodes, NAME=FILE takes a map or weights of its own")
+	f.StringArrayVar(&constants, "constant", nil, "`NAME=VALUE`: the first method again, with this constant of the online step in place of its own; repeatable, a row each: "+strings.Join(gpc.Constants(), ", "))
 	f.StringArrayVar(&computing, "computing", nil, computingUsage+"; NAME=… for one of the methods; repeatable")
 	f.BoolVar(&untimed, "untimed", false, untimedUsage)
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")

@@ -26,6 +26,9 @@ func (a *App) joinCommand() *cobra.Command {
 			if err != nil {
 				return gpc.BadInput(err)
 			}
+			if err := onceFiles("--runs", runs); err != nil {
+				return err
+			}
 			if result.Load, err = loadOf(runs); err != nil {
 				return err
 			}
@@ -33,7 +36,7 @@ func (a *App) joinCommand() *cobra.Command {
 		},
 	}
 	requeueFlag(cmd, "")
-	cmd.Flags().StringSliceVar(&runs, "runs", nil, "what gpc eval --json printed for the shards: the result has the worst of their loads")
+	cmd.Flags().StringSliceVar(&runs, "runs", nil, "`files` with what gpc eval --json printed for each shard: the result has the highest load of the machine among them")
 	return cmd
 }
 
@@ -44,6 +47,9 @@ func (a *App) compareCommand() *cobra.Command {
 		Short: "Compare the costs of methods from their traces, on the episodes in which all are safe",
 		Args:  atLeast(2, "eval compare needs at least two traces of the same episodes"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := onceFiles(cmd.CommandPath(), args); err != nil {
+				return err
+			}
 			compared, err := closedloop.Compare(cmd.Context(), args)
 			if err != nil {
 				return gpc.BadInput(err)

@@ -20,7 +20,7 @@ func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 	f.Float64Var(&noise, "estimate", 0, "add measurement noise of this standard deviation, in units of each state's scale, and decide by an estimate (a case that defines its own measurement needs no such flag)")
 	f.IntVar(&window, "estimate-window", 0, "estimate from what was measured at so many last decisions at once, a moving horizon, such as 10; 0: by a Kalman filter (default: the case's); needs a measurement")
 	f.Float64Var(&level, "keep-off", 0, "distance kept from every limit, in standard deviations of the closed loop; needs a measurement")
-	f.Float64(gainsFlag, 0, "gains of the actuators are not known: each episode draws them from 1 − SHARE to 1 + SHARE, and the filter estimates them beside the state, such as 0.1; needs a measurement, and a map that was compiled with the same share")
+	f.Float64(gainsFlag, 0, "gains of the actuators are not known: each episode draws them from 1 − `SHARE` to 1 + SHARE, such as 0.1, and the filter estimates them beside the state; needs a measurement, and a map that was compiled with the same share")
 	f.Float64Var(&delay, "delay", 0, "delay from measurement to action, in periods, such as 1 or 0.4 (default: the case's)")
 	return func(c *gpc.Case) (_ *gpc.Case, err error) {
 		if cmd.Flags().Changed("delay") {

@@ -33,6 +33,9 @@ func (a *App) methodsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := once("--group", groups); err != nil {
+				return err
+			}
 			for _, g := range groups {
 				if !slices.Contains(domain.Groups, g) {
 					return BadInputf("--group %q%s (want some of %s)", g, names.Meant(g, domain.Groups), strings.Join(domain.Groups, ", "))
@@ -66,7 +69,7 @@ func (a *App) methodsCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringSliceVar(&groups, "group", nil, "only these groups: "+strings.Join(domain.Groups, ", "))
+	cmd.Flags().StringSliceVar(&groups, "group", nil, "only these `groups`: "+strings.Join(domain.Groups, ", "))
 	cmd.Flags().BoolVar(&bundled, "bundled", false, "only those that need no file of weights of their own")
 	cmd.Flags().BoolVar(&bare, "names", false, "names alone, one a line")
 	return cmd

@@ -74,7 +74,7 @@ it was drawn from. docs/reference/formats.md has its fields.`,
 	f := cmd.Flags()
 	f.IntVar(&w.Episode, "episode", 0, "number of the test scene")
 	f.StringVar(&w.Regime, "regime", "", "kind of test scenes, one of the names that the case defines")
-	f.Float64SliceVar(&weights, "preference", nil, "weights w1,w2,… of the objectives that score the episode (default: the case's adaptive weights)")
+	f.Float64SliceVar(&weights, "preference", nil, "`weights` w1,w2,… of the objectives that score the episode (default: the case's adaptive weights)")
 	f.StringVar(&w.Out, "out", "", "file to write, which must not exist")
 	return cmd
 }

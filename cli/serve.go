@@ -131,7 +131,7 @@ all open requests are answered. docs/reference/serve.md explains every field.`,
 	set.Var((*waiting)(&f.options.Waiting), "waiting", "largest number of HTTP requests at once, further ones get status 429: a number, or \"measured\" to measure how many are answered almost without waiting (default: as many as sessions)")
 	set.StringVar(&f.modelFile, "model", "", "model file, or the weights of a learned policy (default: the bundled map)")
 	set.StringVar(&f.method, "method", "", "method that decides (default: the one the map was compiled for, or the first that gpc methods CASE lists)")
-	set.Float64SliceVar(&f.weights, "preference", nil, "weights `w1,w2,…` of the objectives, for sessions that state none (default: the case's adaptive weights)")
+	set.Float64SliceVar(&f.weights, "preference", nil, "`weights` w1,w2,… of the objectives, for sessions that state none (default: the case's adaptive weights)")
 	set.IntVar(&f.options.Sessions, "sessions", serve.DefaultSessions, "largest number of open sessions")
 	set.DurationVar(&f.options.SessionIdle, "session-idle", serve.DefaultSessionIdle, "when no session is free, a new session replaces one that was idle for this long, such as 10m; 0: never")
 	set.DurationVar(&f.options.Deadline, "deadline", 0, "time limit of an answer where the request states no deadline_ms, such as 5ms; after it the answer is the last plan or the fallback; 0: no limit (default: the period of the case, for decisions)")

@@ -46,6 +46,9 @@ bit for bit, on any number of threads.`,
 			if len(dirs) == 0 || out == "" {
 				return BadInputf("--data and --out are required")
 			}
+			if err := onceFiles("--data", dirs); err != nil {
+				return err
+			}
 			opt.Checkpoint = out + ".checkpoint"
 			opt.Resume = opt.Resume || a.requeue.Load()
 			inputs := []durable.File{{Name: "--init", Path: initial}}
@@ -76,7 +79,7 @@ bit for bit, on any number of threads.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&dirs, "data", nil, "folders of datasets of any seeds and policies, solved or distilled, or of their shards")
+	f.StringSliceVar(&dirs, "data", nil, "`folders` of datasets of any seeds and policies, solved or distilled, or of their shards")
 	f.StringVar(&out, "out", "", "model file to write")
 	f.StringVar(&initial, "init", "", "start from the networks and the normalisation of this earlier map")
 	f.StringVar(&curves, "curves", "", "write the learning curves to this CSV file")

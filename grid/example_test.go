@@ -145,11 +145,15 @@ mpc.gencost = [ 2 0 0 2 20 0 ];
 
 // A series of loads from a table: each step begins at the optimum of the step before.
 func Example_seriesOfLoads() {
-	path := filepath.Join(os.TempDir(), "gpc-example-loads.csv")
+	dir, err := os.MkdirTemp("", "gpc-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "loads.csv")
 	if err := os.WriteFile(path, []byte("time,scale\n00:00,0.80\n00:05,0.81\n00:10,0.82\n"), 0o644); err != nil {
 		log.Fatal(err)
 	}
-	defer os.Remove(path)
 	n := open("case30")
 	loads, err := series.Open(path, n)
 	if err != nil {

@@ -95,15 +95,18 @@ func (a Aside) ask(ctx context.Context, j *job) (Answer, error) {
 	return j.answer, j.err
 }
 
-// next is the group of requests to serve: one aside only where no other waits and its time has come.
+// next is the group of requests to serve: one aside only where no other waits or comes, and its time has come.
 func (s *Server) next(turn *time.Timer) (group []*job, ok bool) {
 	for {
 		select {
 		case group, ok = <-s.queue:
-			return group, ok
+			return s.taken(group), ok
 		default:
 		}
 		aside := s.aside
+		if s.coming.Load() > 0 { // whoever has asked may be kept from the queue by a busy machine
+			aside = nil
+		}
 		from := s.asideFrom
 		if s.others > 0 && s.batches.Load()-s.asideAt < asideShare && s.decidedAt.Add(asideQuiet).After(from) {
 			from = s.decidedAt.Add(asideQuiet)
@@ -114,7 +117,7 @@ func (s *Server) next(turn *time.Timer) (group []*job, ok bool) {
 		}
 		select {
 		case group, ok = <-s.queue:
-			return group, ok
+			return s.taken(group), ok
 		case j := <-aside:
 			return []*job{j}, true
 		case <-turn.C:

@@ -135,6 +135,7 @@ func (s *Server) enqueue(group []*job, wait bool) error {
 	if s.closed {
 		return ErrClosed
 	}
+	s.coming.Add(1)
 	for _, j := range group {
 		j.asides = s.asides.Load()
 	}
@@ -146,8 +147,17 @@ func (s *Server) enqueue(group []*job, wait bool) error {
 	case s.queue <- group:
 		return nil
 	default:
+		s.coming.Add(-1)
 		return ErrBusy
 	}
+}
+
+// taken is a group that has left the queue.
+func (s *Server) taken(group []*job) []*job {
+	if group != nil {
+		s.coming.Add(-1)
+	}
+	return group
 }
 
 // dispatch serves what is queued until the server is closed.
@@ -171,7 +181,7 @@ func (s *Server) dispatch() {
 			select {
 			case next, ok := <-s.queue:
 				if more = ok; ok {
-					group = append(group, next...)
+					group = append(group, s.taken(next)...)
 				}
 			default:
 				more = false

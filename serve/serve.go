@@ -108,6 +108,7 @@ type Server struct {
 	asideAt    int64         // batches when the last of it was served; the dispatcher's alone
 	decidedAt  time.Time     // when the last batch was; the dispatcher's alone
 	asides     atomic.Int64  // slices that have begun
+	coming     atomic.Int64  // groups that are in the queue or about to be
 	others     int           // sessions that were not begun aside; the dispatcher's alone
 	ended      chan struct{} // closed when the dispatcher is done
 	closing    sync.RWMutex  // held for reading while a group is queued

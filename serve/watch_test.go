@@ -133,13 +133,16 @@ func TestASlowReaderIsDropped(t *testing.T) {
 func TestAClientThatDoesNotReadIsClosed(t *testing.T) {
 	s := server(t, serve.Options{})
 	on, _ := running(t, s, serve.ListenOptions{Address: "127.0.0.1:0"}, serve.HTTPOptions{Patience: 50 * time.Millisecond}, 0)
-	c := require.Get(net.Dial("tcp", on[0].Addr().String()))(t)
-	defer c.Close()
-	require.OK(t, c.(*net.TCPConn).SetReadBuffer(1<<12))
-	require.Get(io.WriteString(c, "GET /v1/stream?session=a HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
-	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil { // from its first byte on it takes nothing more
-		t.Fatal(err)
-	}
+	require.Until(t, "a stream begins", func() bool { // on a busy machine its first byte may come too late for so little patience
+		c := require.Get(net.Dial("tcp", on[0].Addr().String()))(t)
+		t.Cleanup(func() { c.Close() })
+		require.OK(t, c.(*net.TCPConn).SetReadBuffer(1<<12))
+		if _, err := io.WriteString(c, "GET /v1/stream?session=a HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			return false
+		}
+		_, err := io.ReadFull(c, make([]byte, 1)) // from then on it takes nothing more
+		return err == nil
+	})
 	require.Until(t, "the connection is closed", func() bool {
 		for range 100 {
 			require.Get(s.Decide(t.Context(), "a", serve.Request{S: []float64{0.1, 0.1}, C: []float64{0}}))(t)

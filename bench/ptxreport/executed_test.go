@@ -27,14 +27,14 @@ func TestExecutedNamesWhatDidNotRun(t *testing.T) {
 
 // All images are found, those of the example outside of the module too.
 func TestManifestsHaveTheImagesOfEveryFolder(t *testing.T) {
-	here := must(t, "../..")
-	all, err := manifests(here, must(t, "../../examples/outside"))
+	here := opened(t, "../..")
+	all, err := manifests(here, opened(t, "../../examples/outside"))
 	if err != nil || len(all) < 43 {
 		t.Errorf("%d images, %v; there were 43", len(all), err)
 	}
 }
 
-func must(t *testing.T, dir string) images.Module {
+func opened(t *testing.T, dir string) images.Module {
 	t.Helper()
 	m, err := images.Find(dir)
 	if err != nil {

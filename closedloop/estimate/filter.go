@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 const (
@@ -67,8 +68,8 @@ type Filter struct {
 	repeated []int
 	rejected []int
 
-	jac, stack, before []float64 // [n][n], [2n][n] and [n]
-	rows, phi, gain    []float64 // [ny][n], [n], [n]
+	jac, stack, before []float64 // [n][n], columns of [2n][n], and [n]
+	rows, phi          []float64 // [ny][n], [n]
 	y, next, after     []float64
 	duals              duals
 	dn, da             []complex128 // state and context after a step
@@ -110,7 +111,7 @@ func New(problem domain.Problem, of *domain.Measurement, mean, spread []float64)
 		mean: slices.Clone(mean), spread: slices.Clone(spread), noise: make([]float64, n),
 		x: make([]float64, n), root: make([]float64, n*n), c: make([]float64, nc), u: make([]float64, nu),
 		faults: make([]Fault, ny), last: make([]float64, ny), since: make([]float64, ny), repeated: make([]int, ny), rejected: make([]int, ny),
-		jac: make([]float64, n*n), stack: make([]float64, 2*n*n), before: make([]float64, n), rows: make([]float64, ny*n), phi: make([]float64, n), gain: make([]float64, n),
+		jac: make([]float64, n*n), stack: make([]float64, 2*n*n), before: make([]float64, n), rows: make([]float64, ny*n), phi: make([]float64, n),
 		y: make([]float64, ny), next: make([]float64, ns), after: make([]float64, nc),
 		duals: newDuals(of, ns, nc, nu), dn: make([]complex128, ns), da: make([]complex128, nc),
 		whole: movement{problem.Step, d.Step, true},
@@ -238,9 +239,9 @@ func (f *Filter) expect(i int) (predicted, variance float64) {
 		predicted += d * (f.x[k] - f.before[k])
 	}
 	clear(f.phi)
-	for a := range n {
-		for b := range n {
-			f.phi[b] += f.root[a*n+b] * h[a]
+	for a, v := range h {
+		if v != 0 {
+			tensor.Axpy(v, f.root[a*n:(a+1)*n], f.phi)
 		}
 	}
 	variance = f.of.Deviation[i] * f.of.Deviation[i]
@@ -257,17 +258,10 @@ func (f *Filter) absorb(i int, innovation, variance float64) {
 	alpha := 1 / variance
 	gamma := 1 / (1 + math.Sqrt(alpha*f.of.Deviation[i]*f.of.Deviation[i]))
 	for a := range n {
-		f.gain[a] = 0
-		for b := range n {
-			f.gain[a] += f.root[a*n+b] * f.phi[b]
-		}
-		f.gain[a] *= alpha
-		f.x[a] += f.gain[a] * innovation
-	}
-	for a := range n {
-		for b := range n {
-			f.root[a*n+b] -= gamma * f.gain[a] * f.phi[b]
-		}
+		row := f.root[a*n : (a+1)*n]
+		gain := tensor.Dot(row, f.phi) * alpha
+		f.x[a] += gain * innovation
+		tensor.Axpy(-gamma*gain, f.phi, row)
 	}
 }
 
@@ -303,12 +297,9 @@ func (f *Filter) widenTo(spread []float64) {
 	n := f.n
 	clear(f.stack)
 	for a := range n {
-		for b := range n {
-			f.stack[b*n+a] = f.root[a*n+b]
-		}
-		f.stack[(n+a)*n+a] = spread[a]
+		copy(f.stack[a*2*n:], f.root[a*n:(a+1)*n])
 	}
-	f.triangularise()
+	f.triangularise(spread)
 }
 
 // Predict takes the action that acts, and moves the estimate to the next decision.
@@ -390,57 +381,54 @@ func (f *Filter) move(m *movement, u []float64) {
 	for i, p := range f.of.Unknown {
 		f.x[ns+i] = f.after[p.Context]
 	}
-	// The rows of [F·root | noise]ᵀ, of which the triangular factor is the root after the step.
+	// [F·root | noise]ᵀ, of which the triangular factor is the root after the step.
 	clear(f.stack)
 	for a := range n {
-		for b := range n {
-			sum := 0.0
-			for k := range n {
-				sum += f.jac[a*n+k] * f.root[k*n+b]
+		for k, v := range f.jac[a*n : (a+1)*n] {
+			if v != 0 {
+				tensor.Axpy(v, f.root[k*n:(k+1)*n], f.stack[a*2*n:])
 			}
-			f.stack[b*n+a] = sum
-		}
-		if m.acts {
-			f.stack[(n+a)*n+a] = f.noise[a]
 		}
 	}
-	f.triangularise()
+	var added []float64
+	if m.acts && !tensor.AllZero(f.noise) {
+		added = f.noise
+	}
+	f.triangularise(added)
 }
 
-// triangularise writes the root of stackᵀ·stack, by Householder reflections.
-func (f *Filter) triangularise() {
-	n, m, w := f.n, 2*f.n, f.stack
+// triangularise writes the root of stackᵀ·stack, by Householder reflections, below the upper half of which is the diagonal of added;
+// nil: nothing. Row n+a is zero before column a, so that reflection k ends with row n+k.
+func (f *Filter) triangularise(added []float64) {
+	n, m := f.n, 2*f.n
+	for a, v := range added {
+		f.stack[a*m+n+a] = v
+	}
 	for k := range n {
+		end := n
+		if added != nil {
+			end += k + 1
+		}
+		pivot := f.stack[k*m+k : k*m+end]
 		norm := 0.0
-		for i := k; i < m; i++ {
-			norm = math.Hypot(norm, w[i*n+k])
+		for _, v := range pivot {
+			norm = math.Hypot(norm, v)
 		}
 		if norm == 0 {
 			continue
 		}
-		if w[k*n+k] > 0 {
+		if pivot[0] > 0 {
 			norm = -norm
 		}
-		head := w[k*n+k] - norm
+		pivot[0] -= norm
 		for j := k + 1; j < n; j++ {
-			dot := head * w[k*n+j]
-			for i := k + 1; i < m; i++ {
-				dot += w[i*n+k] * w[i*n+j]
-			}
-			scale := dot / (norm * head)
-			w[k*n+j] += scale * head
-			for i := k + 1; i < m; i++ {
-				w[i*n+j] += scale * w[i*n+k]
-			}
+			of := f.stack[j*m+k : j*m+end]
+			tensor.Axpy(tensor.Dot(pivot, of)/(norm*pivot[0]), pivot, of)
 		}
-		w[k*n+k] = norm
+		pivot[0] = norm
 	}
 	for a := range n {
-		for b := range n {
-			f.root[a*n+b] = 0
-			if b <= a {
-				f.root[a*n+b] = w[b*n+a]
-			}
-		}
+		clear(f.root[a*n : (a+1)*n])
+		copy(f.root[a*n:], f.stack[a*m:a*m+a+1])
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // DefaultLevel is how many standard deviations are kept off a limit.
@@ -30,16 +31,19 @@ type Margin struct {
 	backoff *domain.Backoff
 	Level   float64
 
-	of             *domain.Measurement
-	n, ns, nu, nm  int
-	scale, half    []float64 // of the states and of the actions, which weigh the feedback
-	stages, way    []stage   // of the plan, and of what is under way before it
-	p, e, d, work  []float64 // [n][n] each: the filter's covariance, of the state when a decision acts, and of the way off the plan
-	steer          []float64 // [n] of a margin, or of an output
-	value, kk      []float64 // of the feedback: cost-to-go [ns][ns], gains [nu][ns]
-	next, after    []float64
-	margins, tight []float64
-	lin            linearised
+	of            *domain.Measurement
+	n, ns, nu, nm int
+	scale, half   []float64 // of the states and of the actions, which weigh the feedback
+	stages, way   []stage   // of the plan, and of what is under way before it
+	p, e, d       []float64 // [n][n] each: the filter's covariance, of the state when a decision acts, and of the way off the plan
+	untold        []float64 // [n][n], of the state when a decision acts, before the last outputs are told
+	closed, work  []float64 // [n][n]
+	steer         []float64 // [n] of a margin, or of an output
+	value         []float64 // of the feedback: cost-to-go [ns][ns]
+	va, vb, h, g  []float64 // products with it, [ns][ns], [ns][nu], [nu][nu] and [nu][ns]
+	next, after   []float64
+	margins       []float64
+	lin           *linearised
 }
 
 // stage is one decision of the plan with its derivatives.
@@ -64,13 +68,17 @@ func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float
 	if spec.Clock == 0 && spec.Horizon == 0 {
 		return nil, fmt.Errorf("estimate: case %q has no clock that tells the stages of its episode, along which limits are kept off, and does not run on", spec.Name)
 	}
+	lin, err := newLinearised(problem, f)
+	if err != nil {
+		return nil, err
+	}
 	n, ns, nu, nm := f.n, f.ns, f.nu, len(spec.Margins)
 	m := &Margin{
 		left:    domain.AbilitiesOfProblem(problem).Remaining,
 		problem: problem, backoff: b, Level: level, of: f.of, n: n, ns: ns, nu: nu, nm: nm,
-		p: make([]float64, n*n), e: make([]float64, n*n), d: make([]float64, n*n), work: make([]float64, n*n), steer: make([]float64, n),
-		value: make([]float64, ns*ns), kk: make([]float64, nu*ns), next: make([]float64, ns), after: make([]float64, f.nc),
-		margins: make([]float64, nm), tight: make([]float64, nm), lin: newLinearised(problem, f),
+		p: make([]float64, n*n), e: make([]float64, n*n), d: make([]float64, n*n), untold: make([]float64, n*n), closed: make([]float64, n*n), work: make([]float64, n*n), steer: make([]float64, n),
+		value: make([]float64, ns*ns), va: make([]float64, ns*ns), vb: make([]float64, ns*nu), h: make([]float64, nu*nu), g: make([]float64, nu*ns), next: make([]float64, ns), after: make([]float64, f.nc),
+		margins: make([]float64, nm), lin: lin,
 	}
 	for _, v := range spec.Measured {
 		m.scale = append(m.scale, v.Scale()/2)
@@ -114,11 +122,7 @@ func (m *Margin) Along(s, c, plan []float64, f *Filter, under *underWay) {
 	m.backoff.Clear()
 	for i := range m.n {
 		for j := range m.n {
-			sum := 0.0
-			for k := range m.n {
-				sum += f.root[i*m.n+k] * f.root[j*m.n+k]
-			}
-			m.p[i*m.n+j] = sum
+			m.p[i*m.n+j] = tensor.Dot(f.root[i*m.n:(i+1)*m.n], f.root[j*m.n:(j+1)*m.n])
 		}
 	}
 	clear(m.d)
@@ -146,11 +150,8 @@ func (m *Margin) before(under *underWay) bool {
 		copy(at.s, from.s)
 		copy(at.c, from.c)
 		copy(at.u, from.u)
-		if !m.lin.stage(at) {
-			return false
-		}
 	}
-	return true
+	return m.lin.stages(m.way)
 }
 
 // along is stage t of what is under way and the plan behind it.
@@ -177,7 +178,7 @@ func (m *Margin) grow(x, a []float64, f *Filter) {
 	}
 }
 
-// roll writes the stages of a plan and their derivatives; false where a state is not finite.
+// roll writes the stages of a plan and their derivatives; false where these are not finite.
 func (m *Margin) roll(s, c, plan []float64, steps int) bool {
 	copy(m.stages[0].s, s)
 	copy(m.stages[0].c, c)
@@ -188,16 +189,11 @@ func (m *Margin) roll(s, c, plan []float64, steps int) bool {
 		} else {
 			m.problem.Fallback(at.s, at.c, at.u)
 		}
-		if !m.lin.stage(at) {
-			return false
-		}
-		m.problem.Step(at.s, at.c, at.u, m.next, m.after)
 		if t+1 < steps {
-			copy(m.stages[t+1].s, m.next)
-			copy(m.stages[t+1].c, m.after)
+			m.problem.Step(at.s, at.c, at.u, m.stages[t+1].s, m.stages[t+1].c)
 		}
 	}
-	return true
+	return m.lin.stages(m.stages[:steps])
 }
 
 // Keeps reports whether a plan keeps every limit with what is kept off it, and loses no state.
@@ -232,59 +228,44 @@ func (m *Margin) feedback(steps int) {
 	for i, v := range m.scale {
 		m.value[i*ns+i] = 1 / (v * v)
 	}
-	va, vb := make([]float64, ns*ns), make([]float64, ns*nu)
-	h, g := make([]float64, nu*nu), make([]float64, nu*ns)
 	for t := steps - 1; t >= 0; t-- {
 		at := &m.stages[t]
+		clear(m.va)
+		clear(m.vb)
 		for i := range ns {
-			for j := range ns {
-				sum := 0.0
-				for k := range ns {
-					sum += m.value[i*ns+k] * at.a[k*m.n+j]
-				}
-				va[i*ns+j] = sum
-			}
-			for j := range nu {
-				sum := 0.0
-				for k := range ns {
-					sum += m.value[i*ns+k] * at.b[k*nu+j]
-				}
-				vb[i*nu+j] = sum
+			for k, v := range m.value[i*ns : (i+1)*ns] {
+				tensor.Axpy(v, at.a[k*m.n:k*m.n+ns], m.va[i*ns:])
+				tensor.Axpy(v, at.b[k*nu:(k+1)*nu], m.vb[i*nu:])
 			}
 		}
-		for i := range nu {
-			for j := range nu {
-				sum := 0.0
-				for k := range ns {
-					sum += at.b[k*nu+i] * vb[k*nu+j]
-				}
-				h[i*nu+j] = sum
-			}
-			h[i*nu+i] += 1 / (m.half[i] * m.half[i])
-			for j := range ns {
-				sum := 0.0
-				for k := range ns {
-					sum += at.b[k*nu+i] * va[k*ns+j]
-				}
-				g[i*ns+j] = sum
+		clear(m.h)
+		clear(m.g)
+		for k := range ns {
+			for i, v := range at.b[k*nu : (k+1)*nu] {
+				tensor.Axpy(v, m.vb[k*nu:(k+1)*nu], m.h[i*nu:])
+				tensor.Axpy(v, m.va[k*ns:(k+1)*ns], m.g[i*ns:])
 			}
 		}
-		solve(h, g, nu, ns, at.k)
+		for i, v := range m.half {
+			m.h[i*nu+i] += 1 / (v * v)
+		}
+		solve(m.h, m.g, nu, ns, at.k)
 		for i := range at.k {
 			at.k[i] = -at.k[i]
 		}
-		for i := range ns {
-			for j := range ns {
-				sum := 0.0
-				for k := range ns {
-					sum += at.a[k*m.n+i] * va[k*ns+j]
-				}
-				for k := range nu {
-					sum += g[k*ns+i] * at.k[k*ns+j]
-				}
-				m.value[i*ns+j] = sum
+		clear(m.value)
+		for k := range ns {
+			for i, v := range at.a[k*m.n : k*m.n+ns] {
+				tensor.Axpy(v, m.va[k*ns:(k+1)*ns], m.value[i*ns:])
 			}
-			m.value[i*ns+i] += 1 / (m.scale[i] * m.scale[i])
+		}
+		for k := range nu {
+			for i, v := range m.g[k*ns : (k+1)*ns] {
+				tensor.Axpy(v, at.k[k*ns:(k+1)*ns], m.value[i*ns:])
+			}
+		}
+		for i, v := range m.scale {
+			m.value[i*ns+i] += 1 / (v * v)
 		}
 	}
 }
@@ -340,11 +321,8 @@ func (m *Margin) keep(at *stage) {
 func quadratic(x, v []float64) (sum float64) {
 	n := len(v)
 	for i, a := range v {
-		if a == 0 {
-			continue
-		}
-		for j, b := range v {
-			sum += a * b * x[i*n+j]
+		if a != 0 {
+			sum += a * tensor.Dot(x[i*n:(i+1)*n], v)
 		}
 	}
 	return sum
@@ -353,21 +331,19 @@ func quadratic(x, v []float64) (sum float64) {
 // step moves the covariances from stage t to the next. What is measured there is of as many stages before as are under way.
 func (m *Margin) step(t int, f *Filter) {
 	n, at := m.n, &m.stages[t]
-	closed := slices.Clone(at.a)
+	copy(m.closed, at.a)
 	for i := range m.ns {
-		for j := range m.ns {
-			for k := range m.nu {
-				closed[i*n+j] += at.b[i*m.nu+k] * at.k[k*m.ns+j]
-			}
+		for k, v := range at.b[i*m.nu : (i+1)*m.nu] {
+			tensor.Axpy(v, at.k[k*m.ns:(k+1)*m.ns], m.closed[i*n:])
 		}
 	}
-	m.congruent(m.d, closed)
+	m.congruent(m.d, m.closed)
 	from := m.along(t)
 	m.grow(m.p, from.a, f)
-	before := slices.Clone(m.p)
+	copy(m.untold, m.p)
 	if len(m.way) > 0 {
-		copy(before, m.e)
-		m.grow(before, at.a, f)
+		copy(m.untold, m.e)
+		m.grow(m.untold, at.a, f)
 	}
 	rows := m.lin.outputs(m.along(t+1), from.u)
 	for i, deviation := range m.of.Deviation {
@@ -375,49 +351,40 @@ func (m *Margin) step(t int, f *Filter) {
 	}
 	m.foresee(t+1, f)
 	for i := range m.d {
-		m.d[i] += before[i] - m.e[i]
+		m.d[i] += m.untold[i] - m.e[i]
 	}
 }
 
 // tell takes from P what an output says of which the derivatives are h.
 func (m *Margin) tell(h []float64, deviation float64) {
 	n, ph := m.n, m.steer
-	variance := deviation * deviation
-	for a := range n {
-		ph[a] = 0
-		for b := range n {
-			ph[a] += m.p[a*n+b] * h[b]
+	clear(ph)
+	for b, v := range h {
+		if v != 0 {
+			tensor.Axpy(v, m.p[b*n:(b+1)*n], ph)
 		}
 	}
-	for a := range n {
-		variance += h[a] * ph[a]
-	}
-	for a := range n {
-		for b := range n {
-			m.p[a*n+b] -= ph[a] * ph[b] / variance
-		}
+	variance := deviation*deviation + tensor.Dot(h, ph)
+	for a, v := range ph {
+		tensor.Axpy(-v/variance, ph, m.p[a*n:])
 	}
 }
 
-// congruent writes x ← a x aᵀ.
+// congruent writes x ← a x aᵀ of a symmetric x.
 func (m *Margin) congruent(x, a []float64) {
 	n := m.n
+	clear(m.work)
 	for i := range n {
-		for j := range n {
-			sum := 0.0
-			for k := range n {
-				sum += a[i*n+k] * x[k*n+j]
+		for k, v := range a[i*n : (i+1)*n] {
+			if v != 0 {
+				tensor.Axpy(v, x[k*n:(k+1)*n], m.work[i*n:])
 			}
-			m.work[i*n+j] = sum
 		}
 	}
 	for i := range n {
-		for j := range n {
-			sum := 0.0
-			for k := range n {
-				sum += m.work[i*n+k] * a[j*n+k]
-			}
-			x[i*n+j] = sum
+		for j := range i + 1 {
+			sum := tensor.Dot(m.work[i*n:(i+1)*n], a[j*n:(j+1)*n])
+			x[i*n+j], x[j*n+i] = sum, sum
 		}
 	}
 }

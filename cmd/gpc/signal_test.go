@@ -94,9 +94,14 @@ func TestASignalEndsEveryCommand(t *testing.T) {
 				if command == "serve" { // it drains, and says what came of it, on a slow machine too
 					more = append(more, patience+"=1h")
 				}
-				p := amidst(t, file, dir, strings.ReplaceAll(line, "RESULTS", results), more...)
-				_ = p.Process.Signal([]os.Signal{os.Interrupt, syscall.SIGTERM}[i%2]) // its exit code says what came of it
-				if code := p.code(); command == "serve" && code != 0 {
+				var p *process
+				code := 0
+				for try := 0; try == 0 || try < 20 && command != "serve" && code == 0; try++ { // 0: it was done before it heard
+					p = amidst(t, file, dir, strings.ReplaceAll(line, "RESULTS", results), more...)
+					_ = p.Process.Signal([]os.Signal{os.Interrupt, syscall.SIGTERM}[i%2]) // its exit code says what came of it
+					code = p.code()
+				}
+				if command == "serve" && code != 0 {
 					t.Errorf("a server is to end with exit code 0, not %d: %s", code, &p.log)
 				} else if command != "serve" && (code != 1 || !strings.Contains(p.log.String(), "interrupted")) {
 					t.Errorf("exit code %d: %s", code, &p.log)
@@ -131,7 +136,7 @@ func TestASignalEndsEveryCommand(t *testing.T) {
 	}
 }
 
-// amidst is a command line in the middle of its work.
+// amidst is a command line in the middle of its work, or behind it where this test was kept waiting.
 func amidst(t testing.TB, file, dir, line string, variables ...string) *process {
 	t.Helper()
 	cmd := exec.Command(file, strings.Fields(line)...)
@@ -139,7 +144,6 @@ func amidst(t testing.TB, file, dir, line string, variables ...string) *process 
 	p := begin(t, cmd)
 	select {
 	case <-p.ended:
-		t.Fatalf("gpc %s has ended by itself: %s", line, &p.log)
 	case <-time.After(amid):
 	}
 	return p

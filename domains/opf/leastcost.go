@@ -6,37 +6,39 @@ import "github.com/gpc-engine/gpc/tensor"
 // x + W·slope.
 type leastCost struct {
 	*leastChange
-	lean []float64 // W·slope
+	gradient []float64 // W·slope
 }
 
 // begin takes the slope. The bounds of x are set, and there are no rows yet.
 func (p *leastCost) begin(slope []float64) {
 	m := p.metric
-	p.lean = resized(p.lean, len(p.x))
+	p.gradient = resized(p.gradient, len(p.x))
 	seen := make([]float64, m.rank)
 	for j, g := range slope {
 		tensor.Axpy(g, m.mode(j), seen)
 	}
 	for j, g := range slope {
-		p.lean[j] = m.diagonal[j]*g + tensor.Dot(m.mode(j), seen)
-		p.lo[j] += p.lean[j]
-		p.hi[j] += p.lean[j]
+		p.gradient[j] = m.diagonal[j]*g + tensor.Dot(m.mode(j), seen)
+		p.lo[j] += p.gradient[j]
+		p.hi[j] += p.gradient[j]
 	}
 }
 
 // solve leaves the answer in x. Rows from a number on are new: their bounds are still those of x.
 func (p *leastCost) solve(from int, tolerance float64) {
 	for k := from; k < len(p.bound); k++ {
-		p.bound[k] += tensor.Dot(p.row(k), p.lean)
+		p.bound[k] += tensor.Dot(p.row(k), p.gradient)
 	}
 	p.leastChange.solve(tolerance)
-	for j, v := range p.lean {
+	for j, v := range p.gradient {
 		p.x[j] -= v
 	}
 }
 
 // boundOf is the bound of a row by x, after solve.
-func (p *leastCost) boundOf(k int) float64 { return p.bound[k] - tensor.Dot(p.row(k), p.lean) }
+func (p *leastCost) boundOf(k int) float64 { return p.bound[k] - tensor.Dot(p.row(k), p.gradient) }
 
 // box are the bounds of a variable of x, after begin.
-func (p *leastCost) box(j int) (lo, hi float64) { return p.lo[j] - p.lean[j], p.hi[j] - p.lean[j] }
+func (p *leastCost) box(j int) (lo, hi float64) {
+	return p.lo[j] - p.gradient[j], p.hi[j] - p.gradient[j]
+}

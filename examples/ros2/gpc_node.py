@@ -30,8 +30,8 @@ class Controller(Node):
         self.context = list(message.data)
 
     def decide(self, message: Float64MultiArray) -> None:
-        asked = {"session": self.get_name(), "s": list(message.data), "c": self.context, "deadline_ms": self.deadline, "observed_ms": time.time() * 1e3}
-        request = urllib.request.Request(f"{self.server}/v1/decide", json.dumps(asked).encode(), {"Content-Type": "application/json"})
+        question = {"session": self.get_name(), "s": list(message.data), "c": self.context, "deadline_ms": self.deadline, "observed_ms": time.time() * 1e3}
+        request = urllib.request.Request(f"{self.server}/v1/decide", json.dumps(question).encode(), {"Content-Type": "application/json"})
         try:
             with urllib.request.urlopen(request, timeout=2e-3 * self.deadline) as answer:
                 decision = json.load(answer)

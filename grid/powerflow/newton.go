@@ -276,7 +276,7 @@ const KeepFactors = 1e-4
 
 // newton iterates from the present voltages.
 func (s *Solver) newton(opt Options, out *Solution) Status {
-	tol, limit := cmp.Or(opt.Tolerance, DefaultTolerance), cmp.Or(opt.MaxIterations, 30)
+	tol, limit := cmp.Or(opt.Tolerance, DefaultTolerance), cmp.Or(opt.MaxIterations, DefaultIterations)
 	made := math.Inf(1) // the mismatch that the factors were made at
 	if opt.Factors && slices.Equal(s.kind, s.factored) {
 		made = s.made

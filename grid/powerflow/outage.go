@@ -157,6 +157,25 @@ func (o *Outages) Take(vm, va, p, q []float64, mismatch float64, out *Solution) 
 
 // Branch is the power flow without a branch in service; out is written.
 func (o *Outages) Branch(branch int, out *Solution) (Outage, error) {
+	return o.branch(branch, nil, out)
+}
+
+// Tried is where Newton's method, which went elsewhere from the base without a branch, ended without a power flow.
+type Tried struct {
+	Vm, Va []float64 // by bus
+	Steps  int
+}
+
+// Retry is Branch where Newton's method is tried already: what compensation finds counts, else that trial. Where reactive limits
+// count it is Branch.
+func (o *Outages) Retry(branch int, tried Tried, out *Solution) (Outage, error) {
+	if o.opt.EnforceQ {
+		return o.Branch(branch, out)
+	}
+	return o.branch(branch, &tried, out)
+}
+
+func (o *Outages) branch(branch int, tried *Tried, out *Solution) (Outage, error) {
 	s, n := o.s, o.s.net
 	s.fit(out)
 	from, to := n.From[branch], n.To[branch]
@@ -190,6 +209,17 @@ func (o *Outages) Branch(branch int, out *Solution) (Outage, error) {
 		result.Compensated = true
 		o.finish(out)
 		o.bury(result.Islanded, out)
+		return result, nil
+	}
+	if tried != nil {
+		copy(s.vm, tried.Vm)
+		copy(s.va, tried.Va)
+		s.evaluate()
+		out.Iterations, out.Status = tried.Steps, IterationLimit
+		if out.Mismatch, out.MismatchBus = s.mismatch(); !(out.Mismatch < Hopeless) {
+			out.Status = Diverged
+		}
+		o.finish(out)
 		return result, nil
 	}
 	err := o.newton(o.in, out)

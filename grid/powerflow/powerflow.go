@@ -39,7 +39,7 @@ type Options struct {
 	// Tolerance is the largest mismatch of active and reactive power that counts
 	// as solved, pu. 0 is DefaultTolerance.
 	Tolerance float64
-	// MaxIterations bounds the Newton steps in all. 0 is 30.
+	// MaxIterations bounds the Newton steps in all. 0 is DefaultIterations.
 	MaxIterations int
 	// EnforceQ holds the reactive power of PV buses within their generators'
 	// limits: a bus that would break one is held at it and lets its voltage go.
@@ -57,6 +57,9 @@ type Options struct {
 
 // DefaultTolerance is that of a solve, pu.
 const DefaultTolerance = 1e-9
+
+// DefaultIterations is how many Newton steps there are at most where nothing is said.
+const DefaultIterations = 30
 
 // MaxIterations is the most Newton steps that may be asked for.
 const MaxIterations = 10_000

@@ -327,6 +327,25 @@ func (b *Builder) Row(d, a, x Ref, n int) {
 	args[0], args[1] = uint32(a), uint32(x)
 }
 
+// RowSum writes the row d = Σ a·x over the cells a and the rows x that begin there, one after the other from 0 on. No a or x has a cell of d.
+func (b *Builder) RowSum(d Ref, a, x Col, n int) {
+	if n == 0 || len(a) == 0 {
+		return
+	}
+	b.op = opEnd // a sum before it is another one, even of the same row
+	for i := range a {
+		o := opRowSum
+		if i > 0 && (b.op != opRowSum || len(b.chunk)+operands[o] >= chunkWords) {
+			o = opRow // the chunk ends within the sum, which goes on
+		}
+		if (d|x[i])&temporaryBit != 0 {
+			panic("lanes: a row of temporary cells")
+		}
+		args := b.extend(o, d, n, 1)
+		args[0], args[1] = uint32(a[i]), uint32(x[i])
+	}
+}
+
 // RowSet writes d = a·x likewise; x may be d.
 func (b *Builder) RowSet(d, a, x Ref, n int) {
 	if (d|x)&temporaryBit != 0 {

@@ -26,7 +26,7 @@ func interpret(code []uint32, cells []float64, width int) {
 			code = code[1:]
 		}
 		long := 0
-		if o == opRow {
+		if o.onRow() {
 			head, long = cells[code[0]:], int(code[1])
 			code = code[2:]
 		}
@@ -53,9 +53,12 @@ func interpret(code []uint32, cells []float64, width int) {
 			for ; len(args) >= 2; args = args[2:] {
 				reduce(o, head, cells[args[0]:][:width], cells[args[1]:][:width])
 			}
+		case opRowSum:
+			clear(head[:long*width])
+			fallthrough
 		case opRow:
 			for ; len(args) >= 2; args = args[2:] {
-				row(o, head, cells[args[0]:][:width], cells[args[1]:], long)
+				row(opRow, head, cells[args[0]:][:width], cells[args[1]:], long)
 			}
 		case opRowSet:
 			for ; len(args) >= 4; args = args[4:] {

@@ -72,6 +72,7 @@ const (
 	opShiftDown        // d a: the bits of a, 52 places down
 	opRow              // a x: d += a·x for n cells d and x each, rounded once
 	opRowSet           // d a x n: d = a·x for n cells likewise
+	opRowSum           // a x: d = Σ a·x over the run for n cells d and x each, rounded once at each term
 	opCount
 )
 
@@ -80,14 +81,14 @@ var operands = [opCount]int{
 	opSelect: 4, opCopy: 2, opAbsMax: 1, opAbsSum: 1, opDot: 2, opMaxNegProduct: 2, opPivot: 3, opScale: 3,
 	opSymmetric: 3, opProduct: 3, opForward: 3, opBackward: 3, opLower: 3, opUpper: 2,
 	opNeg: 2, opAbs: 2, opLess: 3, opAtMost: 3, opEqual: 3, opChoose: 4, opMaximum: 3, opMinimum: 3,
-	opAnd: 3, opOr: 3, opShiftUp: 2, opShiftDown: 2, opRow: 2, opRowSet: 4,
+	opAnd: 3, opOr: 3, opShiftUp: 2, opShiftDown: 2, opRow: 2, opRowSet: 4, opRowSum: 2,
 }
 
 // reduces tells the operations that gather all repetitions of a run in one
 // cell d, which stands before the repetitions' operands.
 var reduces = [opCount]bool{opAbsMax: true, opAbsSum: true, opDot: true, opMaxNegProduct: true}
 
-// counts is the operand of opRowSet that is a number of cells and no cell. All repetitions of a run of opRow are of one row d, of
+// counts is the operand of opRowSet that is a number of cells and no cell. All repetitions of a run of opRow or opRowSum are of one row d, of
 // as many cells as the run's: it stays in registers for as long.
 const counts = 3
 
@@ -105,11 +106,11 @@ const chunkWords = 1 << 18
 
 // run is one operation with the operands of all its repetitions, or its stretches. In a chunk of code it is
 // the operation, the number of these, the head of an operation that reduces or of
-// opRow, the length of opRow's row or the stretches' strides, and the operands. A chunk ends with opEnd.
+// opRow or opRowSum, the length of their row or the stretches' strides, and the operands. A chunk ends with opEnd.
 type run struct {
 	op   op
-	head []uint32 // d of an operation that reduces or of opRow, else empty
-	row  int      // cells of opRow's row, or strides
+	head []uint32 // d of an operation that reduces, of opRow or opRowSum, else empty
+	row  int      // cells of their row, or strides
 	args []uint32
 }
 
@@ -135,8 +136,11 @@ func (o op) words() int {
 	return operands[o]
 }
 
-func (o op) headed() bool { return reduces[o.plain()] || o == opRow }
-func (o op) rowed() bool  { return o == opRow || o >= stretch }
+// onRow says that a run is of one row.
+func (o op) onRow() bool { return o == opRow || o == opRowSum }
+
+func (o op) headed() bool { return reduces[o.plain()] || o.onRow() }
+func (o op) rowed() bool  { return o.onRow() || o >= stretch }
 
 // header is the number of words before the first repetition or stretch.
 func (o op) header() int {
@@ -216,7 +220,7 @@ func (p *Program) count() {
 		p.runs++
 		p.operations += n
 		switch r.op {
-		case opRow:
+		case opRow, opRowSum:
 			p.flops += 2 * r.row * n
 		case opRowSet:
 			for i := counts; i < len(r.args); i += operands[r.op] {

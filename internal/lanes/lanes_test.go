@@ -37,7 +37,7 @@ func randomProgram(rng *rand.Rand, cells int) *Program {
 			return [4]int{4, 16, 4}
 		case opUpper:
 			return [4]int{4, 16}
-		case opRow:
+		case opRow, opRowSum:
 			return [4]int{1, 15}
 		case opRowSet:
 			return [4]int{9, 1, 9}
@@ -50,7 +50,7 @@ func randomProgram(rng *rand.Rand, cells int) *Program {
 		if reduces[o] {
 			head = Ref(numbers + rng.IntN(cells-numbers))
 		}
-		if o == opRow {
+		if o.onRow() {
 			head, row = Ref(numbers+rng.IntN(cells-numbers-15)), 1+rng.IntN(15)
 		}
 		for range 1 + rng.IntN(5) {
@@ -68,7 +68,7 @@ func randomProgram(rng *rand.Rand, cells int) *Program {
 						at = rng.IntN(numbers)
 					}
 					free := !reduces[o] || Ref(at) != head
-					if o == opRow {
+					if o.onRow() {
 						free = at+n <= int(head) || int(head)+row <= at
 					}
 					for _, t := range taken {
@@ -224,12 +224,12 @@ func TestCompileRefusesAWidthThatAssemblyDoesNotHave(t *testing.T) {
 	}
 }
 
-// A program of several chunks computes what one loop does: a chain of sums, a reduction and
-// a row, each longer than a chunk.
+// A program of several chunks computes what one loop does: a chain of sums, a reduction, a row
+// and a sum of rows, each longer than a chunk.
 func TestProgramsOfSeveralChunks(t *testing.T) {
 	const n, length = chunkWords, 5
 	var layout Layout
-	x, sum, row, chain := layout.New(n), layout.New(1), layout.New(length), layout.New(1)
+	x, sum, row, rows, chain := layout.New(n), layout.New(1), layout.New(length), layout.New(length), layout.New(1)
 	b := NewBuilder(&layout)
 	latest := chain
 	for i := range n {
@@ -240,11 +240,13 @@ func TestProgramsOfSeveralChunks(t *testing.T) {
 	for i := range n - length {
 		b.Row(row[0], x[i], x[i+1], length)
 	}
+	b.RowSum(rows[0], x[:1], x[9:10], length) // is lost
+	b.RowSum(rows[0], x[:n-length], x[1:1+n-length], length)
 	b.Copy(x[:n-1], x[1:])
 	p := b.Program()
-	if len(p.code) < 4 || p.Operations() != n+1+n+n-length+n-1 || p.cells > n+2+length+2 {
+	if len(p.code) < 4 || p.Operations() != n+1+n+2*(n-length)+1+n-1 || p.cells > n+2+2*length+2 {
 		t.Fatalf("%d chunks, %d operations, %d cells, want at least 4, %d, at most %d",
-			len(p.code), p.Operations(), p.cells, 4*n-length, n+length+4)
+			len(p.code), p.Operations(), p.cells, 5*n-2*length+1, n+2*length+4)
 	}
 	at := func(i int) float64 { return math.Sin(float64(i)) }
 	wantChain, wantSum, wantRow := 0.0, 0.0, [length]float64{}
@@ -266,11 +268,14 @@ func TestProgramsOfSeveralChunks(t *testing.T) {
 		for i := range n {
 			m.SetAll(x[i], at(i))
 		}
+		for _, r := range rows { // what a sum writes over
+			m.SetAll(r, math.NaN())
+		}
 		m.Run(0)
 		got := []float64{m.Get(chain[0], 0), m.Get(sum[0], k.width-1), m.Get(x[0], 0), m.Get(x[n-2], 0)}
 		want := []float64{wantChain, wantSum, at(1), at(n - 1)}
 		for i := range wantRow {
-			got, want = append(got, m.Get(row[i], 0)), append(want, wantRow[i])
+			got, want = append(got, m.Get(row[i], 0), m.Get(rows[i], 0)), append(want, wantRow[i], wantRow[i])
 		}
 		for i := range want {
 			if got[i] != want[i] {

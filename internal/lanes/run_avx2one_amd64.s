@@ -19,9 +19,9 @@ TEXT ·runAVX2One(SB), NOSPLIT, $128-16
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000021
+	CMPL         AX, $0x00000022
 	JGE          search1
-	CMPL         AX, $0x00000010
+	CMPL         AX, $0x00000011
 	JGE          search2
 	CMPL         AX, $0x00000008
 	JGE          search3
@@ -98,257 +98,262 @@ search15:
 	JMP  abssum
 
 search17:
-	JMP dot
-
-search2:
-	CMPL AX, $0x00000018
+	CMPL AX, $0x00000010
 	JGE  search18
-	CMPL AX, $0x00000014
-	JGE  search19
-	CMPL AX, $0x00000012
-	JGE  search20
-	CMPL AX, $0x00000011
-	JGE  search21
-	JMP  maxnegproduct
-
-search21:
-	JMP pivot
-
-search20:
-	CMPL AX, $0x00000013
-	JGE  search22
-	JMP  scale
-
-search22:
-	JMP symmetric
-
-search19:
-	CMPL AX, $0x00000016
-	JGE  search23
-	CMPL AX, $0x00000015
-	JGE  search24
-	JMP  product
-
-search24:
-	JMP forward
-
-search23:
-	CMPL AX, $0x00000017
-	JGE  search25
-	JMP  backward
-
-search25:
-	JMP lower
+	JMP  dot
 
 search18:
-	CMPL AX, $0x0000001c
-	JGE  search26
-	CMPL AX, $0x0000001a
-	JGE  search27
+	JMP maxnegproduct
+
+search2:
 	CMPL AX, $0x00000019
-	JGE  search28
-	JMP  upper
+	JGE  search19
+	CMPL AX, $0x00000015
+	JGE  search20
+	CMPL AX, $0x00000013
+	JGE  search21
+	CMPL AX, $0x00000012
+	JGE  search22
+	JMP  pivot
 
-search28:
-	JMP neg
+search22:
+	JMP scale
 
-search27:
-	CMPL AX, $0x0000001b
-	JGE  search29
-	JMP  abs
+search21:
+	CMPL AX, $0x00000014
+	JGE  search23
+	JMP  symmetric
 
-search29:
-	JMP less
+search23:
+	JMP product
+
+search20:
+	CMPL AX, $0x00000017
+	JGE  search24
+	CMPL AX, $0x00000016
+	JGE  search25
+	JMP  forward
+
+search25:
+	JMP backward
+
+search24:
+	CMPL AX, $0x00000018
+	JGE  search26
+	JMP  lower
 
 search26:
-	CMPL AX, $0x0000001e
-	JGE  search30
-	CMPL AX, $0x0000001d
-	JGE  search31
-	JMP  atmost
+	JMP upper
 
-search31:
-	JMP equal
+search19:
+	CMPL AX, $0x0000001d
+	JGE  search27
+	CMPL AX, $0x0000001b
+	JGE  search28
+	CMPL AX, $0x0000001a
+	JGE  search29
+	JMP  neg
+
+search29:
+	JMP abs
+
+search28:
+	CMPL AX, $0x0000001c
+	JGE  search30
+	JMP  less
 
 search30:
+	JMP atmost
+
+search27:
 	CMPL AX, $0x0000001f
+	JGE  search31
+	CMPL AX, $0x0000001e
 	JGE  search32
-	JMP  choose
+	JMP  equal
 
 search32:
+	JMP choose
+
+search31:
 	CMPL AX, $0x00000020
 	JGE  search33
 	JMP  maximum
 
 search33:
-	JMP minimum
-
-search1:
-	CMPL AX, $0x00000033
+	CMPL AX, $0x00000021
 	JGE  search34
-	CMPL AX, $0x0000002a
-	JGE  search35
-	CMPL AX, $0x00000025
-	JGE  search36
-	CMPL AX, $0x00000023
-	JGE  search37
-	CMPL AX, $0x00000022
-	JGE  search38
-	JMP  and
-
-search38:
-	JMP or
-
-search37:
-	CMPL AX, $0x00000024
-	JGE  search39
-	JMP  shiftup
-
-search39:
-	JMP shiftdown
-
-search36:
-	CMPL AX, $0x00000028
-	JGE  search40
-	CMPL AX, $0x00000026
-	JGE  search41
-	JMP  row
-
-search41:
-	JMP rowset
-
-search40:
-	CMPL AX, $0x00000029
-	JGE  search42
-	JMP  addstretch
-
-search42:
-	JMP substretch
-
-search35:
-	CMPL AX, $0x0000002e
-	JGE  search43
-	CMPL AX, $0x0000002c
-	JGE  search44
-	CMPL AX, $0x0000002b
-	JGE  search45
-	JMP  mulstretch
-
-search45:
-	JMP fmastretch
-
-search44:
-	CMPL AX, $0x0000002d
-	JGE  search46
-	JMP  fnmastretch
-
-search46:
-	JMP divstretch
-
-search43:
-	CMPL AX, $0x00000030
-	JGE  search47
-	CMPL AX, $0x0000002f
-	JGE  search48
-	JMP  maxstretch
-
-search48:
-	JMP minstretch
-
-search47:
-	CMPL AX, $0x00000031
-	JGE  search49
-	JMP  sqrtstretch
-
-search49:
-	CMPL AX, $0x00000032
-	JGE  search50
-	JMP  floorstretch
-
-search50:
-	JMP selectstretch
+	JMP  minimum
 
 search34:
-	CMPL AX, $0x00000043
-	JGE  search51
-	CMPL AX, $0x00000037
-	JGE  search52
-	CMPL AX, $0x00000035
-	JGE  search53
+	JMP and
+
+search1:
 	CMPL AX, $0x00000034
-	JGE  search54
-	JMP  copystretch
+	JGE  search35
+	CMPL AX, $0x0000002b
+	JGE  search36
+	CMPL AX, $0x00000026
+	JGE  search37
+	CMPL AX, $0x00000024
+	JGE  search38
+	CMPL AX, $0x00000023
+	JGE  search39
+	JMP  or
 
-search54:
-	JMP absmaxstretch
+search39:
+	JMP shiftup
 
-search53:
-	CMPL AX, $0x00000036
-	JGE  search55
-	JMP  abssumstretch
+search38:
+	CMPL AX, $0x00000025
+	JGE  search40
+	JMP  shiftdown
 
-search55:
-	JMP dotstretch
+search40:
+	JMP row
 
-search52:
-	CMPL AX, $0x00000041
-	JGE  search56
-	CMPL AX, $0x00000040
-	JGE  search57
-	JMP  maxnegproductstretch
+search37:
+	CMPL AX, $0x00000029
+	JGE  search41
+	CMPL AX, $0x00000027
+	JGE  search42
+	JMP  rowset
 
-search57:
-	JMP negstretch
+search42:
+	JMP rowsum
 
-search56:
-	CMPL AX, $0x00000042
-	JGE  search58
-	JMP  absstretch
+search41:
+	CMPL AX, $0x0000002a
+	JGE  search43
+	JMP  addstretch
 
-search58:
-	JMP lessstretch
+search43:
+	JMP substretch
+
+search36:
+	CMPL AX, $0x0000002f
+	JGE  search44
+	CMPL AX, $0x0000002d
+	JGE  search45
+	CMPL AX, $0x0000002c
+	JGE  search46
+	JMP  mulstretch
+
+search46:
+	JMP fmastretch
+
+search45:
+	CMPL AX, $0x0000002e
+	JGE  search47
+	JMP  fnmastretch
+
+search47:
+	JMP divstretch
+
+search44:
+	CMPL AX, $0x00000031
+	JGE  search48
+	CMPL AX, $0x00000030
+	JGE  search49
+	JMP  maxstretch
+
+search49:
+	JMP minstretch
+
+search48:
+	CMPL AX, $0x00000032
+	JGE  search50
+	JMP  sqrtstretch
+
+search50:
+	CMPL AX, $0x00000033
+	JGE  search51
+	JMP  floorstretch
 
 search51:
-	CMPL AX, $0x00000047
-	JGE  search59
-	CMPL AX, $0x00000045
-	JGE  search60
+	JMP selectstretch
+
+search35:
 	CMPL AX, $0x00000044
-	JGE  search61
-	JMP  atmoststretch
+	JGE  search52
+	CMPL AX, $0x00000038
+	JGE  search53
+	CMPL AX, $0x00000036
+	JGE  search54
+	CMPL AX, $0x00000035
+	JGE  search55
+	JMP  copystretch
 
-search61:
-	JMP equalstretch
+search55:
+	JMP absmaxstretch
 
-search60:
-	CMPL AX, $0x00000046
-	JGE  search62
-	JMP  choosestretch
+search54:
+	CMPL AX, $0x00000037
+	JGE  search56
+	JMP  abssumstretch
 
-search62:
-	JMP maximumstretch
+search56:
+	JMP dotstretch
+
+search53:
+	CMPL AX, $0x00000042
+	JGE  search57
+	CMPL AX, $0x00000041
+	JGE  search58
+	JMP  maxnegproductstretch
+
+search58:
+	JMP negstretch
+
+search57:
+	CMPL AX, $0x00000043
+	JGE  search59
+	JMP  absstretch
 
 search59:
-	CMPL AX, $0x00000049
-	JGE  search63
-	CMPL AX, $0x00000048
-	JGE  search64
-	JMP  minimumstretch
+	JMP lessstretch
 
-search64:
-	JMP andstretch
+search52:
+	CMPL AX, $0x00000048
+	JGE  search60
+	CMPL AX, $0x00000046
+	JGE  search61
+	CMPL AX, $0x00000045
+	JGE  search62
+	JMP  atmoststretch
+
+search62:
+	JMP equalstretch
+
+search61:
+	CMPL AX, $0x00000047
+	JGE  search63
+	JMP  choosestretch
 
 search63:
+	JMP maximumstretch
+
+search60:
 	CMPL AX, $0x0000004a
+	JGE  search64
+	CMPL AX, $0x00000049
 	JGE  search65
-	JMP  orstretch
+	JMP  minimumstretch
 
 search65:
+	JMP andstretch
+
+search64:
 	CMPL AX, $0x0000004b
 	JGE  search66
-	JMP  shiftupstretch
+	JMP  orstretch
 
 search66:
+	CMPL AX, $0x0000004c
+	JGE  search67
+	JMP  shiftupstretch
+
+search67:
 	JMP shiftdownstretch
 
 end:
@@ -368,336 +373,341 @@ add:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search67
-	CMPL   AX, $0x00000010
+	CMPL   AX, $0x00000022
 	JGE    search68
-	CMPL   AX, $0x00000008
+	CMPL   AX, $0x00000011
 	JGE    search69
-	CMPL   AX, $0x00000004
+	CMPL   AX, $0x00000008
 	JGE    search70
-	CMPL   AX, $0x00000002
+	CMPL   AX, $0x00000004
 	JGE    search71
-	CMPL   AX, $0x00000001
+	CMPL   AX, $0x00000002
 	JGE    search72
+	CMPL   AX, $0x00000001
+	JGE    search73
 	JMP    end
 
-search72:
+search73:
 	JMP add
 
-search71:
+search72:
 	CMPL AX, $0x00000003
-	JGE  search73
+	JGE  search74
 	JMP  sub
 
-search73:
+search74:
 	JMP mul
 
-search70:
+search71:
 	CMPL AX, $0x00000006
-	JGE  search74
-	CMPL AX, $0x00000005
 	JGE  search75
+	CMPL AX, $0x00000005
+	JGE  search76
 	JMP  fma
 
-search75:
+search76:
 	JMP fnma
 
-search74:
+search75:
 	CMPL AX, $0x00000007
-	JGE  search76
+	JGE  search77
 	JMP  div
 
-search76:
+search77:
 	JMP max
 
-search69:
+search70:
 	CMPL AX, $0x0000000c
-	JGE  search77
-	CMPL AX, $0x0000000a
 	JGE  search78
-	CMPL AX, $0x00000009
+	CMPL AX, $0x0000000a
 	JGE  search79
+	CMPL AX, $0x00000009
+	JGE  search80
 	JMP  min
 
-search79:
+search80:
 	JMP sqrt
 
-search78:
+search79:
 	CMPL AX, $0x0000000b
-	JGE  search80
+	JGE  search81
 	JMP  floor
 
-search80:
+search81:
 	JMP select
 
-search77:
+search78:
 	CMPL AX, $0x0000000e
-	JGE  search81
-	CMPL AX, $0x0000000d
 	JGE  search82
+	CMPL AX, $0x0000000d
+	JGE  search83
 	JMP  copy
 
-search82:
+search83:
 	JMP absmax
 
-search81:
+search82:
 	CMPL AX, $0x0000000f
-	JGE  search83
+	JGE  search84
 	JMP  abssum
 
-search83:
-	JMP dot
-
-search68:
-	CMPL AX, $0x00000018
-	JGE  search84
-	CMPL AX, $0x00000014
+search84:
+	CMPL AX, $0x00000010
 	JGE  search85
-	CMPL AX, $0x00000012
-	JGE  search86
-	CMPL AX, $0x00000011
-	JGE  search87
-	JMP  maxnegproduct
-
-search87:
-	JMP pivot
-
-search86:
-	CMPL AX, $0x00000013
-	JGE  search88
-	JMP  scale
-
-search88:
-	JMP symmetric
+	JMP  dot
 
 search85:
-	CMPL AX, $0x00000016
-	JGE  search89
-	CMPL AX, $0x00000015
-	JGE  search90
-	JMP  product
+	JMP maxnegproduct
 
-search90:
-	JMP forward
+search69:
+	CMPL AX, $0x00000019
+	JGE  search86
+	CMPL AX, $0x00000015
+	JGE  search87
+	CMPL AX, $0x00000013
+	JGE  search88
+	CMPL AX, $0x00000012
+	JGE  search89
+	JMP  pivot
 
 search89:
+	JMP scale
+
+search88:
+	CMPL AX, $0x00000014
+	JGE  search90
+	JMP  symmetric
+
+search90:
+	JMP product
+
+search87:
 	CMPL AX, $0x00000017
 	JGE  search91
-	JMP  backward
-
-search91:
-	JMP lower
-
-search84:
-	CMPL AX, $0x0000001c
+	CMPL AX, $0x00000016
 	JGE  search92
-	CMPL AX, $0x0000001a
-	JGE  search93
-	CMPL AX, $0x00000019
-	JGE  search94
-	JMP  upper
-
-search94:
-	JMP neg
-
-search93:
-	CMPL AX, $0x0000001b
-	JGE  search95
-	JMP  abs
-
-search95:
-	JMP less
+	JMP  forward
 
 search92:
-	CMPL AX, $0x0000001e
-	JGE  search96
-	CMPL AX, $0x0000001d
-	JGE  search97
-	JMP  atmost
+	JMP backward
 
-search97:
-	JMP equal
+search91:
+	CMPL AX, $0x00000018
+	JGE  search93
+	JMP  lower
+
+search93:
+	JMP upper
+
+search86:
+	CMPL AX, $0x0000001d
+	JGE  search94
+	CMPL AX, $0x0000001b
+	JGE  search95
+	CMPL AX, $0x0000001a
+	JGE  search96
+	JMP  neg
 
 search96:
+	JMP abs
+
+search95:
+	CMPL AX, $0x0000001c
+	JGE  search97
+	JMP  less
+
+search97:
+	JMP atmost
+
+search94:
 	CMPL AX, $0x0000001f
 	JGE  search98
-	JMP  choose
+	CMPL AX, $0x0000001e
+	JGE  search99
+	JMP  equal
+
+search99:
+	JMP choose
 
 search98:
 	CMPL AX, $0x00000020
-	JGE  search99
+	JGE  search100
 	JMP  maximum
 
-search99:
-	JMP minimum
-
-search67:
-	CMPL AX, $0x00000033
-	JGE  search100
-	CMPL AX, $0x0000002a
+search100:
+	CMPL AX, $0x00000021
 	JGE  search101
-	CMPL AX, $0x00000025
-	JGE  search102
-	CMPL AX, $0x00000023
-	JGE  search103
-	CMPL AX, $0x00000022
-	JGE  search104
-	JMP  and
-
-search104:
-	JMP or
-
-search103:
-	CMPL AX, $0x00000024
-	JGE  search105
-	JMP  shiftup
-
-search105:
-	JMP shiftdown
-
-search102:
-	CMPL AX, $0x00000028
-	JGE  search106
-	CMPL AX, $0x00000026
-	JGE  search107
-	JMP  row
-
-search107:
-	JMP rowset
-
-search106:
-	CMPL AX, $0x00000029
-	JGE  search108
-	JMP  addstretch
-
-search108:
-	JMP substretch
+	JMP  minimum
 
 search101:
-	CMPL AX, $0x0000002e
-	JGE  search109
-	CMPL AX, $0x0000002c
-	JGE  search110
+	JMP and
+
+search68:
+	CMPL AX, $0x00000034
+	JGE  search102
 	CMPL AX, $0x0000002b
-	JGE  search111
-	JMP  mulstretch
+	JGE  search103
+	CMPL AX, $0x00000026
+	JGE  search104
+	CMPL AX, $0x00000024
+	JGE  search105
+	CMPL AX, $0x00000023
+	JGE  search106
+	JMP  or
 
-search111:
-	JMP fmastretch
+search106:
+	JMP shiftup
 
-search110:
-	CMPL AX, $0x0000002d
-	JGE  search112
-	JMP  fnmastretch
+search105:
+	CMPL AX, $0x00000025
+	JGE  search107
+	JMP  shiftdown
 
-search112:
-	JMP divstretch
+search107:
+	JMP row
+
+search104:
+	CMPL AX, $0x00000029
+	JGE  search108
+	CMPL AX, $0x00000027
+	JGE  search109
+	JMP  rowset
 
 search109:
-	CMPL AX, $0x00000030
-	JGE  search113
-	CMPL AX, $0x0000002f
-	JGE  search114
-	JMP  maxstretch
+	JMP rowsum
 
-search114:
-	JMP minstretch
+search108:
+	CMPL AX, $0x0000002a
+	JGE  search110
+	JMP  addstretch
+
+search110:
+	JMP substretch
+
+search103:
+	CMPL AX, $0x0000002f
+	JGE  search111
+	CMPL AX, $0x0000002d
+	JGE  search112
+	CMPL AX, $0x0000002c
+	JGE  search113
+	JMP  mulstretch
 
 search113:
+	JMP fmastretch
+
+search112:
+	CMPL AX, $0x0000002e
+	JGE  search114
+	JMP  fnmastretch
+
+search114:
+	JMP divstretch
+
+search111:
 	CMPL AX, $0x00000031
 	JGE  search115
-	JMP  sqrtstretch
+	CMPL AX, $0x00000030
+	JGE  search116
+	JMP  maxstretch
+
+search116:
+	JMP minstretch
 
 search115:
 	CMPL AX, $0x00000032
-	JGE  search116
-	JMP  floorstretch
-
-search116:
-	JMP selectstretch
-
-search100:
-	CMPL AX, $0x00000043
 	JGE  search117
-	CMPL AX, $0x00000037
-	JGE  search118
-	CMPL AX, $0x00000035
-	JGE  search119
-	CMPL AX, $0x00000034
-	JGE  search120
-	JMP  copystretch
-
-search120:
-	JMP absmaxstretch
-
-search119:
-	CMPL AX, $0x00000036
-	JGE  search121
-	JMP  abssumstretch
-
-search121:
-	JMP dotstretch
-
-search118:
-	CMPL AX, $0x00000041
-	JGE  search122
-	CMPL AX, $0x00000040
-	JGE  search123
-	JMP  maxnegproductstretch
-
-search123:
-	JMP negstretch
-
-search122:
-	CMPL AX, $0x00000042
-	JGE  search124
-	JMP  absstretch
-
-search124:
-	JMP lessstretch
+	JMP  sqrtstretch
 
 search117:
-	CMPL AX, $0x00000047
-	JGE  search125
-	CMPL AX, $0x00000045
-	JGE  search126
+	CMPL AX, $0x00000033
+	JGE  search118
+	JMP  floorstretch
+
+search118:
+	JMP selectstretch
+
+search102:
 	CMPL AX, $0x00000044
-	JGE  search127
-	JMP  atmoststretch
+	JGE  search119
+	CMPL AX, $0x00000038
+	JGE  search120
+	CMPL AX, $0x00000036
+	JGE  search121
+	CMPL AX, $0x00000035
+	JGE  search122
+	JMP  copystretch
 
-search127:
-	JMP equalstretch
+search122:
+	JMP absmaxstretch
 
-search126:
-	CMPL AX, $0x00000046
-	JGE  search128
-	JMP  choosestretch
+search121:
+	CMPL AX, $0x00000037
+	JGE  search123
+	JMP  abssumstretch
 
-search128:
-	JMP maximumstretch
+search123:
+	JMP dotstretch
+
+search120:
+	CMPL AX, $0x00000042
+	JGE  search124
+	CMPL AX, $0x00000041
+	JGE  search125
+	JMP  maxnegproductstretch
 
 search125:
-	CMPL AX, $0x00000049
-	JGE  search129
-	CMPL AX, $0x00000048
-	JGE  search130
-	JMP  minimumstretch
+	JMP negstretch
 
-search130:
-	JMP andstretch
+search124:
+	CMPL AX, $0x00000043
+	JGE  search126
+	JMP  absstretch
+
+search126:
+	JMP lessstretch
+
+search119:
+	CMPL AX, $0x00000048
+	JGE  search127
+	CMPL AX, $0x00000046
+	JGE  search128
+	CMPL AX, $0x00000045
+	JGE  search129
+	JMP  atmoststretch
 
 search129:
+	JMP equalstretch
+
+search128:
+	CMPL AX, $0x00000047
+	JGE  search130
+	JMP  choosestretch
+
+search130:
+	JMP maximumstretch
+
+search127:
 	CMPL AX, $0x0000004a
 	JGE  search131
-	JMP  orstretch
+	CMPL AX, $0x00000049
+	JGE  search132
+	JMP  minimumstretch
+
+search132:
+	JMP andstretch
 
 search131:
 	CMPL AX, $0x0000004b
-	JGE  search132
+	JGE  search133
+	JMP  orstretch
+
+search133:
+	CMPL AX, $0x0000004c
+	JGE  search134
 	JMP  shiftupstretch
 
-search132:
+search134:
 	JMP shiftdownstretch
 
 sub:
@@ -713,336 +723,341 @@ sub:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search133
-	CMPL   AX, $0x00000010
-	JGE    search134
-	CMPL   AX, $0x00000008
+	CMPL   AX, $0x00000022
 	JGE    search135
-	CMPL   AX, $0x00000004
+	CMPL   AX, $0x00000011
 	JGE    search136
-	CMPL   AX, $0x00000002
+	CMPL   AX, $0x00000008
 	JGE    search137
-	CMPL   AX, $0x00000001
+	CMPL   AX, $0x00000004
 	JGE    search138
+	CMPL   AX, $0x00000002
+	JGE    search139
+	CMPL   AX, $0x00000001
+	JGE    search140
 	JMP    end
 
-search138:
+search140:
 	JMP add
 
-search137:
+search139:
 	CMPL AX, $0x00000003
-	JGE  search139
+	JGE  search141
 	JMP  sub
 
-search139:
+search141:
 	JMP mul
 
-search136:
+search138:
 	CMPL AX, $0x00000006
-	JGE  search140
+	JGE  search142
 	CMPL AX, $0x00000005
-	JGE  search141
+	JGE  search143
 	JMP  fma
 
-search141:
+search143:
 	JMP fnma
 
-search140:
+search142:
 	CMPL AX, $0x00000007
-	JGE  search142
+	JGE  search144
 	JMP  div
 
-search142:
+search144:
 	JMP max
 
-search135:
+search137:
 	CMPL AX, $0x0000000c
-	JGE  search143
-	CMPL AX, $0x0000000a
-	JGE  search144
-	CMPL AX, $0x00000009
 	JGE  search145
+	CMPL AX, $0x0000000a
+	JGE  search146
+	CMPL AX, $0x00000009
+	JGE  search147
 	JMP  min
 
-search145:
+search147:
 	JMP sqrt
 
-search144:
+search146:
 	CMPL AX, $0x0000000b
-	JGE  search146
+	JGE  search148
 	JMP  floor
 
-search146:
+search148:
 	JMP select
 
-search143:
+search145:
 	CMPL AX, $0x0000000e
-	JGE  search147
+	JGE  search149
 	CMPL AX, $0x0000000d
-	JGE  search148
+	JGE  search150
 	JMP  copy
 
-search148:
+search150:
 	JMP absmax
 
-search147:
+search149:
 	CMPL AX, $0x0000000f
-	JGE  search149
+	JGE  search151
 	JMP  abssum
 
-search149:
-	JMP dot
-
-search134:
-	CMPL AX, $0x00000018
-	JGE  search150
-	CMPL AX, $0x00000014
-	JGE  search151
-	CMPL AX, $0x00000012
+search151:
+	CMPL AX, $0x00000010
 	JGE  search152
-	CMPL AX, $0x00000011
-	JGE  search153
-	JMP  maxnegproduct
-
-search153:
-	JMP pivot
+	JMP  dot
 
 search152:
-	CMPL AX, $0x00000013
-	JGE  search154
-	JMP  scale
+	JMP maxnegproduct
 
-search154:
-	JMP symmetric
-
-search151:
-	CMPL AX, $0x00000016
-	JGE  search155
+search136:
+	CMPL AX, $0x00000019
+	JGE  search153
 	CMPL AX, $0x00000015
+	JGE  search154
+	CMPL AX, $0x00000013
+	JGE  search155
+	CMPL AX, $0x00000012
 	JGE  search156
-	JMP  product
+	JMP  pivot
 
 search156:
-	JMP forward
+	JMP scale
 
 search155:
-	CMPL AX, $0x00000017
+	CMPL AX, $0x00000014
 	JGE  search157
-	JMP  backward
+	JMP  symmetric
 
 search157:
-	JMP lower
+	JMP product
 
-search150:
-	CMPL AX, $0x0000001c
+search154:
+	CMPL AX, $0x00000017
 	JGE  search158
-	CMPL AX, $0x0000001a
+	CMPL AX, $0x00000016
 	JGE  search159
-	CMPL AX, $0x00000019
-	JGE  search160
-	JMP  upper
-
-search160:
-	JMP neg
+	JMP  forward
 
 search159:
-	CMPL AX, $0x0000001b
-	JGE  search161
-	JMP  abs
-
-search161:
-	JMP less
+	JMP backward
 
 search158:
-	CMPL AX, $0x0000001e
-	JGE  search162
+	CMPL AX, $0x00000018
+	JGE  search160
+	JMP  lower
+
+search160:
+	JMP upper
+
+search153:
 	CMPL AX, $0x0000001d
+	JGE  search161
+	CMPL AX, $0x0000001b
+	JGE  search162
+	CMPL AX, $0x0000001a
 	JGE  search163
-	JMP  atmost
+	JMP  neg
 
 search163:
-	JMP equal
+	JMP abs
 
 search162:
-	CMPL AX, $0x0000001f
+	CMPL AX, $0x0000001c
 	JGE  search164
-	JMP  choose
+	JMP  less
 
 search164:
-	CMPL AX, $0x00000020
+	JMP atmost
+
+search161:
+	CMPL AX, $0x0000001f
 	JGE  search165
-	JMP  maximum
-
-search165:
-	JMP minimum
-
-search133:
-	CMPL AX, $0x00000033
+	CMPL AX, $0x0000001e
 	JGE  search166
-	CMPL AX, $0x0000002a
-	JGE  search167
-	CMPL AX, $0x00000025
-	JGE  search168
-	CMPL AX, $0x00000023
-	JGE  search169
-	CMPL AX, $0x00000022
-	JGE  search170
-	JMP  and
-
-search170:
-	JMP or
-
-search169:
-	CMPL AX, $0x00000024
-	JGE  search171
-	JMP  shiftup
-
-search171:
-	JMP shiftdown
-
-search168:
-	CMPL AX, $0x00000028
-	JGE  search172
-	CMPL AX, $0x00000026
-	JGE  search173
-	JMP  row
-
-search173:
-	JMP rowset
-
-search172:
-	CMPL AX, $0x00000029
-	JGE  search174
-	JMP  addstretch
-
-search174:
-	JMP substretch
-
-search167:
-	CMPL AX, $0x0000002e
-	JGE  search175
-	CMPL AX, $0x0000002c
-	JGE  search176
-	CMPL AX, $0x0000002b
-	JGE  search177
-	JMP  mulstretch
-
-search177:
-	JMP fmastretch
-
-search176:
-	CMPL AX, $0x0000002d
-	JGE  search178
-	JMP  fnmastretch
-
-search178:
-	JMP divstretch
-
-search175:
-	CMPL AX, $0x00000030
-	JGE  search179
-	CMPL AX, $0x0000002f
-	JGE  search180
-	JMP  maxstretch
-
-search180:
-	JMP minstretch
-
-search179:
-	CMPL AX, $0x00000031
-	JGE  search181
-	JMP  sqrtstretch
-
-search181:
-	CMPL AX, $0x00000032
-	JGE  search182
-	JMP  floorstretch
-
-search182:
-	JMP selectstretch
+	JMP  equal
 
 search166:
-	CMPL AX, $0x00000043
-	JGE  search183
-	CMPL AX, $0x00000037
-	JGE  search184
-	CMPL AX, $0x00000035
-	JGE  search185
+	JMP choose
+
+search165:
+	CMPL AX, $0x00000020
+	JGE  search167
+	JMP  maximum
+
+search167:
+	CMPL AX, $0x00000021
+	JGE  search168
+	JMP  minimum
+
+search168:
+	JMP and
+
+search135:
 	CMPL AX, $0x00000034
-	JGE  search186
-	JMP  copystretch
+	JGE  search169
+	CMPL AX, $0x0000002b
+	JGE  search170
+	CMPL AX, $0x00000026
+	JGE  search171
+	CMPL AX, $0x00000024
+	JGE  search172
+	CMPL AX, $0x00000023
+	JGE  search173
+	JMP  or
 
-search186:
-	JMP absmaxstretch
+search173:
+	JMP shiftup
 
-search185:
-	CMPL AX, $0x00000036
-	JGE  search187
-	JMP  abssumstretch
+search172:
+	CMPL AX, $0x00000025
+	JGE  search174
+	JMP  shiftdown
 
-search187:
-	JMP dotstretch
+search174:
+	JMP row
 
-search184:
-	CMPL AX, $0x00000041
-	JGE  search188
-	CMPL AX, $0x00000040
-	JGE  search189
-	JMP  maxnegproductstretch
+search171:
+	CMPL AX, $0x00000029
+	JGE  search175
+	CMPL AX, $0x00000027
+	JGE  search176
+	JMP  rowset
 
-search189:
-	JMP negstretch
+search176:
+	JMP rowsum
 
-search188:
-	CMPL AX, $0x00000042
-	JGE  search190
-	JMP  absstretch
+search175:
+	CMPL AX, $0x0000002a
+	JGE  search177
+	JMP  addstretch
 
-search190:
-	JMP lessstretch
+search177:
+	JMP substretch
+
+search170:
+	CMPL AX, $0x0000002f
+	JGE  search178
+	CMPL AX, $0x0000002d
+	JGE  search179
+	CMPL AX, $0x0000002c
+	JGE  search180
+	JMP  mulstretch
+
+search180:
+	JMP fmastretch
+
+search179:
+	CMPL AX, $0x0000002e
+	JGE  search181
+	JMP  fnmastretch
+
+search181:
+	JMP divstretch
+
+search178:
+	CMPL AX, $0x00000031
+	JGE  search182
+	CMPL AX, $0x00000030
+	JGE  search183
+	JMP  maxstretch
 
 search183:
-	CMPL AX, $0x00000047
-	JGE  search191
-	CMPL AX, $0x00000045
-	JGE  search192
-	CMPL AX, $0x00000044
-	JGE  search193
-	JMP  atmoststretch
+	JMP minstretch
 
-search193:
-	JMP equalstretch
+search182:
+	CMPL AX, $0x00000032
+	JGE  search184
+	JMP  sqrtstretch
+
+search184:
+	CMPL AX, $0x00000033
+	JGE  search185
+	JMP  floorstretch
+
+search185:
+	JMP selectstretch
+
+search169:
+	CMPL AX, $0x00000044
+	JGE  search186
+	CMPL AX, $0x00000038
+	JGE  search187
+	CMPL AX, $0x00000036
+	JGE  search188
+	CMPL AX, $0x00000035
+	JGE  search189
+	JMP  copystretch
+
+search189:
+	JMP absmaxstretch
+
+search188:
+	CMPL AX, $0x00000037
+	JGE  search190
+	JMP  abssumstretch
+
+search190:
+	JMP dotstretch
+
+search187:
+	CMPL AX, $0x00000042
+	JGE  search191
+	CMPL AX, $0x00000041
+	JGE  search192
+	JMP  maxnegproductstretch
 
 search192:
-	CMPL AX, $0x00000046
-	JGE  search194
-	JMP  choosestretch
-
-search194:
-	JMP maximumstretch
+	JMP negstretch
 
 search191:
-	CMPL AX, $0x00000049
-	JGE  search195
+	CMPL AX, $0x00000043
+	JGE  search193
+	JMP  absstretch
+
+search193:
+	JMP lessstretch
+
+search186:
 	CMPL AX, $0x00000048
+	JGE  search194
+	CMPL AX, $0x00000046
+	JGE  search195
+	CMPL AX, $0x00000045
 	JGE  search196
-	JMP  minimumstretch
+	JMP  atmoststretch
 
 search196:
-	JMP andstretch
+	JMP equalstretch
 
 search195:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x00000047
 	JGE  search197
-	JMP  orstretch
+	JMP  choosestretch
 
 search197:
-	CMPL AX, $0x0000004b
+	JMP maximumstretch
+
+search194:
+	CMPL AX, $0x0000004a
 	JGE  search198
-	JMP  shiftupstretch
+	CMPL AX, $0x00000049
+	JGE  search199
+	JMP  minimumstretch
+
+search199:
+	JMP andstretch
 
 search198:
+	CMPL AX, $0x0000004b
+	JGE  search200
+	JMP  orstretch
+
+search200:
+	CMPL AX, $0x0000004c
+	JGE  search201
+	JMP  shiftupstretch
+
+search201:
 	JMP shiftdownstretch
 
 mul:
@@ -1058,336 +1073,341 @@ mul:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search199
-	CMPL   AX, $0x00000010
-	JGE    search200
-	CMPL   AX, $0x00000008
-	JGE    search201
-	CMPL   AX, $0x00000004
+	CMPL   AX, $0x00000022
 	JGE    search202
-	CMPL   AX, $0x00000002
+	CMPL   AX, $0x00000011
 	JGE    search203
-	CMPL   AX, $0x00000001
+	CMPL   AX, $0x00000008
 	JGE    search204
+	CMPL   AX, $0x00000004
+	JGE    search205
+	CMPL   AX, $0x00000002
+	JGE    search206
+	CMPL   AX, $0x00000001
+	JGE    search207
 	JMP    end
 
-search204:
+search207:
 	JMP add
 
-search203:
+search206:
 	CMPL AX, $0x00000003
-	JGE  search205
+	JGE  search208
 	JMP  sub
 
-search205:
+search208:
 	JMP mul
 
-search202:
+search205:
 	CMPL AX, $0x00000006
-	JGE  search206
+	JGE  search209
 	CMPL AX, $0x00000005
-	JGE  search207
+	JGE  search210
 	JMP  fma
 
-search207:
+search210:
 	JMP fnma
 
-search206:
+search209:
 	CMPL AX, $0x00000007
-	JGE  search208
+	JGE  search211
 	JMP  div
 
-search208:
+search211:
 	JMP max
 
-search201:
+search204:
 	CMPL AX, $0x0000000c
-	JGE  search209
+	JGE  search212
 	CMPL AX, $0x0000000a
-	JGE  search210
+	JGE  search213
 	CMPL AX, $0x00000009
-	JGE  search211
+	JGE  search214
 	JMP  min
 
-search211:
+search214:
 	JMP sqrt
 
-search210:
+search213:
 	CMPL AX, $0x0000000b
-	JGE  search212
+	JGE  search215
 	JMP  floor
 
-search212:
+search215:
 	JMP select
 
-search209:
+search212:
 	CMPL AX, $0x0000000e
-	JGE  search213
+	JGE  search216
 	CMPL AX, $0x0000000d
-	JGE  search214
+	JGE  search217
 	JMP  copy
 
-search214:
+search217:
 	JMP absmax
 
-search213:
+search216:
 	CMPL AX, $0x0000000f
-	JGE  search215
+	JGE  search218
 	JMP  abssum
 
-search215:
-	JMP dot
-
-search200:
-	CMPL AX, $0x00000018
-	JGE  search216
-	CMPL AX, $0x00000014
-	JGE  search217
-	CMPL AX, $0x00000012
-	JGE  search218
-	CMPL AX, $0x00000011
+search218:
+	CMPL AX, $0x00000010
 	JGE  search219
-	JMP  maxnegproduct
+	JMP  dot
 
 search219:
-	JMP pivot
+	JMP maxnegproduct
 
-search218:
-	CMPL AX, $0x00000013
+search203:
+	CMPL AX, $0x00000019
 	JGE  search220
-	JMP  scale
-
-search220:
-	JMP symmetric
-
-search217:
-	CMPL AX, $0x00000016
-	JGE  search221
 	CMPL AX, $0x00000015
+	JGE  search221
+	CMPL AX, $0x00000013
 	JGE  search222
-	JMP  product
+	CMPL AX, $0x00000012
+	JGE  search223
+	JMP  pivot
+
+search223:
+	JMP scale
 
 search222:
-	JMP forward
+	CMPL AX, $0x00000014
+	JGE  search224
+	JMP  symmetric
+
+search224:
+	JMP product
 
 search221:
 	CMPL AX, $0x00000017
-	JGE  search223
-	JMP  backward
-
-search223:
-	JMP lower
-
-search216:
-	CMPL AX, $0x0000001c
-	JGE  search224
-	CMPL AX, $0x0000001a
 	JGE  search225
-	CMPL AX, $0x00000019
+	CMPL AX, $0x00000016
 	JGE  search226
-	JMP  upper
+	JMP  forward
 
 search226:
-	JMP neg
+	JMP backward
 
 search225:
-	CMPL AX, $0x0000001b
+	CMPL AX, $0x00000018
 	JGE  search227
-	JMP  abs
+	JMP  lower
 
 search227:
-	JMP less
+	JMP upper
 
-search224:
-	CMPL AX, $0x0000001e
-	JGE  search228
+search220:
 	CMPL AX, $0x0000001d
+	JGE  search228
+	CMPL AX, $0x0000001b
 	JGE  search229
-	JMP  atmost
+	CMPL AX, $0x0000001a
+	JGE  search230
+	JMP  neg
+
+search230:
+	JMP abs
 
 search229:
-	JMP equal
+	CMPL AX, $0x0000001c
+	JGE  search231
+	JMP  less
+
+search231:
+	JMP atmost
 
 search228:
 	CMPL AX, $0x0000001f
-	JGE  search230
-	JMP  choose
+	JGE  search232
+	CMPL AX, $0x0000001e
+	JGE  search233
+	JMP  equal
 
-search230:
+search233:
+	JMP choose
+
+search232:
 	CMPL AX, $0x00000020
-	JGE  search231
+	JGE  search234
 	JMP  maximum
 
-search231:
-	JMP minimum
-
-search199:
-	CMPL AX, $0x00000033
-	JGE  search232
-	CMPL AX, $0x0000002a
-	JGE  search233
-	CMPL AX, $0x00000025
-	JGE  search234
-	CMPL AX, $0x00000023
+search234:
+	CMPL AX, $0x00000021
 	JGE  search235
-	CMPL AX, $0x00000022
-	JGE  search236
-	JMP  and
-
-search236:
-	JMP or
+	JMP  minimum
 
 search235:
-	CMPL AX, $0x00000024
+	JMP and
+
+search202:
+	CMPL AX, $0x00000034
+	JGE  search236
+	CMPL AX, $0x0000002b
 	JGE  search237
-	JMP  shiftup
-
-search237:
-	JMP shiftdown
-
-search234:
-	CMPL AX, $0x00000028
-	JGE  search238
 	CMPL AX, $0x00000026
+	JGE  search238
+	CMPL AX, $0x00000024
 	JGE  search239
-	JMP  row
+	CMPL AX, $0x00000023
+	JGE  search240
+	JMP  or
+
+search240:
+	JMP shiftup
 
 search239:
-	JMP rowset
+	CMPL AX, $0x00000025
+	JGE  search241
+	JMP  shiftdown
+
+search241:
+	JMP row
 
 search238:
 	CMPL AX, $0x00000029
-	JGE  search240
-	JMP  addstretch
-
-search240:
-	JMP substretch
-
-search233:
-	CMPL AX, $0x0000002e
-	JGE  search241
-	CMPL AX, $0x0000002c
 	JGE  search242
-	CMPL AX, $0x0000002b
+	CMPL AX, $0x00000027
 	JGE  search243
-	JMP  mulstretch
+	JMP  rowset
 
 search243:
-	JMP fmastretch
+	JMP rowsum
 
 search242:
-	CMPL AX, $0x0000002d
+	CMPL AX, $0x0000002a
 	JGE  search244
-	JMP  fnmastretch
+	JMP  addstretch
 
 search244:
-	JMP divstretch
+	JMP substretch
 
-search241:
-	CMPL AX, $0x00000030
-	JGE  search245
+search237:
 	CMPL AX, $0x0000002f
+	JGE  search245
+	CMPL AX, $0x0000002d
 	JGE  search246
-	JMP  maxstretch
+	CMPL AX, $0x0000002c
+	JGE  search247
+	JMP  mulstretch
+
+search247:
+	JMP fmastretch
 
 search246:
-	JMP minstretch
+	CMPL AX, $0x0000002e
+	JGE  search248
+	JMP  fnmastretch
+
+search248:
+	JMP divstretch
 
 search245:
 	CMPL AX, $0x00000031
-	JGE  search247
-	JMP  sqrtstretch
-
-search247:
-	CMPL AX, $0x00000032
-	JGE  search248
-	JMP  floorstretch
-
-search248:
-	JMP selectstretch
-
-search232:
-	CMPL AX, $0x00000043
 	JGE  search249
-	CMPL AX, $0x00000037
+	CMPL AX, $0x00000030
 	JGE  search250
-	CMPL AX, $0x00000035
-	JGE  search251
-	CMPL AX, $0x00000034
-	JGE  search252
-	JMP  copystretch
-
-search252:
-	JMP absmaxstretch
-
-search251:
-	CMPL AX, $0x00000036
-	JGE  search253
-	JMP  abssumstretch
-
-search253:
-	JMP dotstretch
+	JMP  maxstretch
 
 search250:
-	CMPL AX, $0x00000041
+	JMP minstretch
+
+search249:
+	CMPL AX, $0x00000032
+	JGE  search251
+	JMP  sqrtstretch
+
+search251:
+	CMPL AX, $0x00000033
+	JGE  search252
+	JMP  floorstretch
+
+search252:
+	JMP selectstretch
+
+search236:
+	CMPL AX, $0x00000044
+	JGE  search253
+	CMPL AX, $0x00000038
 	JGE  search254
-	CMPL AX, $0x00000040
+	CMPL AX, $0x00000036
 	JGE  search255
-	JMP  maxnegproductstretch
+	CMPL AX, $0x00000035
+	JGE  search256
+	JMP  copystretch
+
+search256:
+	JMP absmaxstretch
 
 search255:
-	JMP negstretch
+	CMPL AX, $0x00000037
+	JGE  search257
+	JMP  abssumstretch
+
+search257:
+	JMP dotstretch
 
 search254:
 	CMPL AX, $0x00000042
-	JGE  search256
-	JMP  absstretch
-
-search256:
-	JMP lessstretch
-
-search249:
-	CMPL AX, $0x00000047
-	JGE  search257
-	CMPL AX, $0x00000045
 	JGE  search258
-	CMPL AX, $0x00000044
+	CMPL AX, $0x00000041
 	JGE  search259
-	JMP  atmoststretch
+	JMP  maxnegproductstretch
 
 search259:
-	JMP equalstretch
+	JMP negstretch
 
 search258:
-	CMPL AX, $0x00000046
+	CMPL AX, $0x00000043
 	JGE  search260
-	JMP  choosestretch
+	JMP  absstretch
 
 search260:
-	JMP maximumstretch
+	JMP lessstretch
 
-search257:
-	CMPL AX, $0x00000049
-	JGE  search261
+search253:
 	CMPL AX, $0x00000048
+	JGE  search261
+	CMPL AX, $0x00000046
 	JGE  search262
-	JMP  minimumstretch
+	CMPL AX, $0x00000045
+	JGE  search263
+	JMP  atmoststretch
+
+search263:
+	JMP equalstretch
 
 search262:
-	JMP andstretch
+	CMPL AX, $0x00000047
+	JGE  search264
+	JMP  choosestretch
+
+search264:
+	JMP maximumstretch
 
 search261:
 	CMPL AX, $0x0000004a
-	JGE  search263
+	JGE  search265
+	CMPL AX, $0x00000049
+	JGE  search266
+	JMP  minimumstretch
+
+search266:
+	JMP andstretch
+
+search265:
+	CMPL AX, $0x0000004b
+	JGE  search267
 	JMP  orstretch
 
-search263:
-	CMPL AX, $0x0000004b
-	JGE  search264
+search267:
+	CMPL AX, $0x0000004c
+	JGE  search268
 	JMP  shiftupstretch
 
-search264:
+search268:
 	JMP shiftdownstretch
 
 fma:
@@ -1405,336 +1425,341 @@ fma:
 	MOVL        (SI), AX
 	MOVL        4(SI), CX
 	ADDQ        $0x08, SI
-	CMPL        AX, $0x00000021
-	JGE         search265
-	CMPL        AX, $0x00000010
-	JGE         search266
-	CMPL        AX, $0x00000008
-	JGE         search267
-	CMPL        AX, $0x00000004
-	JGE         search268
-	CMPL        AX, $0x00000002
+	CMPL        AX, $0x00000022
 	JGE         search269
-	CMPL        AX, $0x00000001
+	CMPL        AX, $0x00000011
 	JGE         search270
+	CMPL        AX, $0x00000008
+	JGE         search271
+	CMPL        AX, $0x00000004
+	JGE         search272
+	CMPL        AX, $0x00000002
+	JGE         search273
+	CMPL        AX, $0x00000001
+	JGE         search274
 	JMP         end
 
-search270:
+search274:
 	JMP add
 
-search269:
+search273:
 	CMPL AX, $0x00000003
-	JGE  search271
+	JGE  search275
 	JMP  sub
 
-search271:
+search275:
 	JMP mul
 
-search268:
+search272:
 	CMPL AX, $0x00000006
-	JGE  search272
+	JGE  search276
 	CMPL AX, $0x00000005
-	JGE  search273
+	JGE  search277
 	JMP  fma
 
-search273:
+search277:
 	JMP fnma
 
-search272:
+search276:
 	CMPL AX, $0x00000007
-	JGE  search274
+	JGE  search278
 	JMP  div
 
-search274:
+search278:
 	JMP max
 
-search267:
+search271:
 	CMPL AX, $0x0000000c
-	JGE  search275
+	JGE  search279
 	CMPL AX, $0x0000000a
-	JGE  search276
+	JGE  search280
 	CMPL AX, $0x00000009
-	JGE  search277
+	JGE  search281
 	JMP  min
 
-search277:
+search281:
 	JMP sqrt
 
-search276:
+search280:
 	CMPL AX, $0x0000000b
-	JGE  search278
+	JGE  search282
 	JMP  floor
 
-search278:
+search282:
 	JMP select
 
-search275:
+search279:
 	CMPL AX, $0x0000000e
-	JGE  search279
+	JGE  search283
 	CMPL AX, $0x0000000d
-	JGE  search280
+	JGE  search284
 	JMP  copy
 
-search280:
+search284:
 	JMP absmax
 
-search279:
+search283:
 	CMPL AX, $0x0000000f
-	JGE  search281
+	JGE  search285
 	JMP  abssum
 
-search281:
-	JMP dot
-
-search266:
-	CMPL AX, $0x00000018
-	JGE  search282
-	CMPL AX, $0x00000014
-	JGE  search283
-	CMPL AX, $0x00000012
-	JGE  search284
-	CMPL AX, $0x00000011
-	JGE  search285
-	JMP  maxnegproduct
-
 search285:
-	JMP pivot
-
-search284:
-	CMPL AX, $0x00000013
+	CMPL AX, $0x00000010
 	JGE  search286
-	JMP  scale
+	JMP  dot
 
 search286:
-	JMP symmetric
+	JMP maxnegproduct
 
-search283:
-	CMPL AX, $0x00000016
+search270:
+	CMPL AX, $0x00000019
 	JGE  search287
 	CMPL AX, $0x00000015
 	JGE  search288
-	JMP  product
-
-search288:
-	JMP forward
-
-search287:
-	CMPL AX, $0x00000017
+	CMPL AX, $0x00000013
 	JGE  search289
-	JMP  backward
-
-search289:
-	JMP lower
-
-search282:
-	CMPL AX, $0x0000001c
+	CMPL AX, $0x00000012
 	JGE  search290
-	CMPL AX, $0x0000001a
-	JGE  search291
-	CMPL AX, $0x00000019
-	JGE  search292
-	JMP  upper
-
-search292:
-	JMP neg
-
-search291:
-	CMPL AX, $0x0000001b
-	JGE  search293
-	JMP  abs
-
-search293:
-	JMP less
+	JMP  pivot
 
 search290:
-	CMPL AX, $0x0000001e
-	JGE  search294
-	CMPL AX, $0x0000001d
-	JGE  search295
-	JMP  atmost
+	JMP scale
 
-search295:
-	JMP equal
+search289:
+	CMPL AX, $0x00000014
+	JGE  search291
+	JMP  symmetric
+
+search291:
+	JMP product
+
+search288:
+	CMPL AX, $0x00000017
+	JGE  search292
+	CMPL AX, $0x00000016
+	JGE  search293
+	JMP  forward
+
+search293:
+	JMP backward
+
+search292:
+	CMPL AX, $0x00000018
+	JGE  search294
+	JMP  lower
 
 search294:
-	CMPL AX, $0x0000001f
-	JGE  search296
-	JMP  choose
+	JMP upper
 
-search296:
-	CMPL AX, $0x00000020
+search287:
+	CMPL AX, $0x0000001d
+	JGE  search295
+	CMPL AX, $0x0000001b
+	JGE  search296
+	CMPL AX, $0x0000001a
 	JGE  search297
-	JMP  maximum
+	JMP  neg
 
 search297:
-	JMP minimum
+	JMP abs
 
-search265:
-	CMPL AX, $0x00000033
+search296:
+	CMPL AX, $0x0000001c
 	JGE  search298
-	CMPL AX, $0x0000002a
+	JMP  less
+
+search298:
+	JMP atmost
+
+search295:
+	CMPL AX, $0x0000001f
 	JGE  search299
-	CMPL AX, $0x00000025
+	CMPL AX, $0x0000001e
 	JGE  search300
-	CMPL AX, $0x00000023
-	JGE  search301
-	CMPL AX, $0x00000022
-	JGE  search302
-	JMP  and
-
-search302:
-	JMP or
-
-search301:
-	CMPL AX, $0x00000024
-	JGE  search303
-	JMP  shiftup
-
-search303:
-	JMP shiftdown
+	JMP  equal
 
 search300:
-	CMPL AX, $0x00000028
+	JMP choose
+
+search299:
+	CMPL AX, $0x00000020
+	JGE  search301
+	JMP  maximum
+
+search301:
+	CMPL AX, $0x00000021
+	JGE  search302
+	JMP  minimum
+
+search302:
+	JMP and
+
+search269:
+	CMPL AX, $0x00000034
+	JGE  search303
+	CMPL AX, $0x0000002b
 	JGE  search304
 	CMPL AX, $0x00000026
 	JGE  search305
-	JMP  row
-
-search305:
-	JMP rowset
-
-search304:
-	CMPL AX, $0x00000029
+	CMPL AX, $0x00000024
 	JGE  search306
-	JMP  addstretch
-
-search306:
-	JMP substretch
-
-search299:
-	CMPL AX, $0x0000002e
+	CMPL AX, $0x00000023
 	JGE  search307
-	CMPL AX, $0x0000002c
-	JGE  search308
-	CMPL AX, $0x0000002b
-	JGE  search309
-	JMP  mulstretch
-
-search309:
-	JMP fmastretch
-
-search308:
-	CMPL AX, $0x0000002d
-	JGE  search310
-	JMP  fnmastretch
-
-search310:
-	JMP divstretch
+	JMP  or
 
 search307:
-	CMPL AX, $0x00000030
-	JGE  search311
-	CMPL AX, $0x0000002f
-	JGE  search312
-	JMP  maxstretch
+	JMP shiftup
 
-search312:
-	JMP minstretch
+search306:
+	CMPL AX, $0x00000025
+	JGE  search308
+	JMP  shiftdown
+
+search308:
+	JMP row
+
+search305:
+	CMPL AX, $0x00000029
+	JGE  search309
+	CMPL AX, $0x00000027
+	JGE  search310
+	JMP  rowset
+
+search310:
+	JMP rowsum
+
+search309:
+	CMPL AX, $0x0000002a
+	JGE  search311
+	JMP  addstretch
 
 search311:
-	CMPL AX, $0x00000031
-	JGE  search313
-	JMP  sqrtstretch
+	JMP substretch
 
-search313:
-	CMPL AX, $0x00000032
+search304:
+	CMPL AX, $0x0000002f
+	JGE  search312
+	CMPL AX, $0x0000002d
+	JGE  search313
+	CMPL AX, $0x0000002c
 	JGE  search314
-	JMP  floorstretch
+	JMP  mulstretch
 
 search314:
-	JMP selectstretch
+	JMP fmastretch
 
-search298:
-	CMPL AX, $0x00000043
+search313:
+	CMPL AX, $0x0000002e
 	JGE  search315
-	CMPL AX, $0x00000037
-	JGE  search316
-	CMPL AX, $0x00000035
-	JGE  search317
-	CMPL AX, $0x00000034
-	JGE  search318
-	JMP  copystretch
-
-search318:
-	JMP absmaxstretch
-
-search317:
-	CMPL AX, $0x00000036
-	JGE  search319
-	JMP  abssumstretch
-
-search319:
-	JMP dotstretch
-
-search316:
-	CMPL AX, $0x00000041
-	JGE  search320
-	CMPL AX, $0x00000040
-	JGE  search321
-	JMP  maxnegproductstretch
-
-search321:
-	JMP negstretch
-
-search320:
-	CMPL AX, $0x00000042
-	JGE  search322
-	JMP  absstretch
-
-search322:
-	JMP lessstretch
+	JMP  fnmastretch
 
 search315:
-	CMPL AX, $0x00000047
-	JGE  search323
-	CMPL AX, $0x00000045
-	JGE  search324
+	JMP divstretch
+
+search312:
+	CMPL AX, $0x00000031
+	JGE  search316
+	CMPL AX, $0x00000030
+	JGE  search317
+	JMP  maxstretch
+
+search317:
+	JMP minstretch
+
+search316:
+	CMPL AX, $0x00000032
+	JGE  search318
+	JMP  sqrtstretch
+
+search318:
+	CMPL AX, $0x00000033
+	JGE  search319
+	JMP  floorstretch
+
+search319:
+	JMP selectstretch
+
+search303:
 	CMPL AX, $0x00000044
-	JGE  search325
-	JMP  atmoststretch
-
-search325:
-	JMP equalstretch
-
-search324:
-	CMPL AX, $0x00000046
-	JGE  search326
-	JMP  choosestretch
-
-search326:
-	JMP maximumstretch
+	JGE  search320
+	CMPL AX, $0x00000038
+	JGE  search321
+	CMPL AX, $0x00000036
+	JGE  search322
+	CMPL AX, $0x00000035
+	JGE  search323
+	JMP  copystretch
 
 search323:
-	CMPL AX, $0x00000049
-	JGE  search327
-	CMPL AX, $0x00000048
-	JGE  search328
-	JMP  minimumstretch
+	JMP absmaxstretch
 
-search328:
-	JMP andstretch
+search322:
+	CMPL AX, $0x00000037
+	JGE  search324
+	JMP  abssumstretch
+
+search324:
+	JMP dotstretch
+
+search321:
+	CMPL AX, $0x00000042
+	JGE  search325
+	CMPL AX, $0x00000041
+	JGE  search326
+	JMP  maxnegproductstretch
+
+search326:
+	JMP negstretch
+
+search325:
+	CMPL AX, $0x00000043
+	JGE  search327
+	JMP  absstretch
 
 search327:
-	CMPL AX, $0x0000004a
-	JGE  search329
-	JMP  orstretch
+	JMP lessstretch
 
-search329:
-	CMPL AX, $0x0000004b
+search320:
+	CMPL AX, $0x00000048
+	JGE  search328
+	CMPL AX, $0x00000046
+	JGE  search329
+	CMPL AX, $0x00000045
 	JGE  search330
-	JMP  shiftupstretch
+	JMP  atmoststretch
 
 search330:
+	JMP equalstretch
+
+search329:
+	CMPL AX, $0x00000047
+	JGE  search331
+	JMP  choosestretch
+
+search331:
+	JMP maximumstretch
+
+search328:
+	CMPL AX, $0x0000004a
+	JGE  search332
+	CMPL AX, $0x00000049
+	JGE  search333
+	JMP  minimumstretch
+
+search333:
+	JMP andstretch
+
+search332:
+	CMPL AX, $0x0000004b
+	JGE  search334
+	JMP  orstretch
+
+search334:
+	CMPL AX, $0x0000004c
+	JGE  search335
+	JMP  shiftupstretch
+
+search335:
 	JMP shiftdownstretch
 
 fnma:
@@ -1752,336 +1777,341 @@ fnma:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000021
-	JGE          search331
-	CMPL         AX, $0x00000010
-	JGE          search332
-	CMPL         AX, $0x00000008
-	JGE          search333
-	CMPL         AX, $0x00000004
-	JGE          search334
-	CMPL         AX, $0x00000002
-	JGE          search335
-	CMPL         AX, $0x00000001
+	CMPL         AX, $0x00000022
 	JGE          search336
+	CMPL         AX, $0x00000011
+	JGE          search337
+	CMPL         AX, $0x00000008
+	JGE          search338
+	CMPL         AX, $0x00000004
+	JGE          search339
+	CMPL         AX, $0x00000002
+	JGE          search340
+	CMPL         AX, $0x00000001
+	JGE          search341
 	JMP          end
 
-search336:
+search341:
 	JMP add
 
-search335:
+search340:
 	CMPL AX, $0x00000003
-	JGE  search337
+	JGE  search342
 	JMP  sub
 
-search337:
+search342:
 	JMP mul
 
-search334:
+search339:
 	CMPL AX, $0x00000006
-	JGE  search338
+	JGE  search343
 	CMPL AX, $0x00000005
-	JGE  search339
+	JGE  search344
 	JMP  fma
 
-search339:
+search344:
 	JMP fnma
 
-search338:
+search343:
 	CMPL AX, $0x00000007
-	JGE  search340
+	JGE  search345
 	JMP  div
 
-search340:
+search345:
 	JMP max
 
-search333:
+search338:
 	CMPL AX, $0x0000000c
-	JGE  search341
+	JGE  search346
 	CMPL AX, $0x0000000a
-	JGE  search342
+	JGE  search347
 	CMPL AX, $0x00000009
-	JGE  search343
+	JGE  search348
 	JMP  min
 
-search343:
+search348:
 	JMP sqrt
 
-search342:
+search347:
 	CMPL AX, $0x0000000b
-	JGE  search344
+	JGE  search349
 	JMP  floor
 
-search344:
+search349:
 	JMP select
 
-search341:
+search346:
 	CMPL AX, $0x0000000e
-	JGE  search345
+	JGE  search350
 	CMPL AX, $0x0000000d
-	JGE  search346
+	JGE  search351
 	JMP  copy
 
-search346:
+search351:
 	JMP absmax
 
-search345:
+search350:
 	CMPL AX, $0x0000000f
-	JGE  search347
+	JGE  search352
 	JMP  abssum
 
-search347:
-	JMP dot
-
-search332:
-	CMPL AX, $0x00000018
-	JGE  search348
-	CMPL AX, $0x00000014
-	JGE  search349
-	CMPL AX, $0x00000012
-	JGE  search350
-	CMPL AX, $0x00000011
-	JGE  search351
-	JMP  maxnegproduct
-
-search351:
-	JMP pivot
-
-search350:
-	CMPL AX, $0x00000013
-	JGE  search352
-	JMP  scale
-
 search352:
-	JMP symmetric
-
-search349:
-	CMPL AX, $0x00000016
+	CMPL AX, $0x00000010
 	JGE  search353
-	CMPL AX, $0x00000015
-	JGE  search354
-	JMP  product
-
-search354:
-	JMP forward
+	JMP  dot
 
 search353:
-	CMPL AX, $0x00000017
-	JGE  search355
-	JMP  backward
+	JMP maxnegproduct
 
-search355:
-	JMP lower
-
-search348:
-	CMPL AX, $0x0000001c
-	JGE  search356
-	CMPL AX, $0x0000001a
-	JGE  search357
+search337:
 	CMPL AX, $0x00000019
-	JGE  search358
-	JMP  upper
-
-search358:
-	JMP neg
+	JGE  search354
+	CMPL AX, $0x00000015
+	JGE  search355
+	CMPL AX, $0x00000013
+	JGE  search356
+	CMPL AX, $0x00000012
+	JGE  search357
+	JMP  pivot
 
 search357:
-	CMPL AX, $0x0000001b
-	JGE  search359
-	JMP  abs
-
-search359:
-	JMP less
+	JMP scale
 
 search356:
-	CMPL AX, $0x0000001e
-	JGE  search360
-	CMPL AX, $0x0000001d
-	JGE  search361
-	JMP  atmost
+	CMPL AX, $0x00000014
+	JGE  search358
+	JMP  symmetric
 
-search361:
-	JMP equal
+search358:
+	JMP product
+
+search355:
+	CMPL AX, $0x00000017
+	JGE  search359
+	CMPL AX, $0x00000016
+	JGE  search360
+	JMP  forward
 
 search360:
-	CMPL AX, $0x0000001f
+	JMP backward
+
+search359:
+	CMPL AX, $0x00000018
+	JGE  search361
+	JMP  lower
+
+search361:
+	JMP upper
+
+search354:
+	CMPL AX, $0x0000001d
 	JGE  search362
-	JMP  choose
-
-search362:
-	CMPL AX, $0x00000020
+	CMPL AX, $0x0000001b
 	JGE  search363
-	JMP  maximum
-
-search363:
-	JMP minimum
-
-search331:
-	CMPL AX, $0x00000033
+	CMPL AX, $0x0000001a
 	JGE  search364
-	CMPL AX, $0x0000002a
-	JGE  search365
-	CMPL AX, $0x00000025
-	JGE  search366
-	CMPL AX, $0x00000023
-	JGE  search367
-	CMPL AX, $0x00000022
-	JGE  search368
-	JMP  and
-
-search368:
-	JMP or
-
-search367:
-	CMPL AX, $0x00000024
-	JGE  search369
-	JMP  shiftup
-
-search369:
-	JMP shiftdown
-
-search366:
-	CMPL AX, $0x00000028
-	JGE  search370
-	CMPL AX, $0x00000026
-	JGE  search371
-	JMP  row
-
-search371:
-	JMP rowset
-
-search370:
-	CMPL AX, $0x00000029
-	JGE  search372
-	JMP  addstretch
-
-search372:
-	JMP substretch
-
-search365:
-	CMPL AX, $0x0000002e
-	JGE  search373
-	CMPL AX, $0x0000002c
-	JGE  search374
-	CMPL AX, $0x0000002b
-	JGE  search375
-	JMP  mulstretch
-
-search375:
-	JMP fmastretch
-
-search374:
-	CMPL AX, $0x0000002d
-	JGE  search376
-	JMP  fnmastretch
-
-search376:
-	JMP divstretch
-
-search373:
-	CMPL AX, $0x00000030
-	JGE  search377
-	CMPL AX, $0x0000002f
-	JGE  search378
-	JMP  maxstretch
-
-search378:
-	JMP minstretch
-
-search377:
-	CMPL AX, $0x00000031
-	JGE  search379
-	JMP  sqrtstretch
-
-search379:
-	CMPL AX, $0x00000032
-	JGE  search380
-	JMP  floorstretch
-
-search380:
-	JMP selectstretch
+	JMP  neg
 
 search364:
-	CMPL AX, $0x00000043
-	JGE  search381
-	CMPL AX, $0x00000037
-	JGE  search382
-	CMPL AX, $0x00000035
-	JGE  search383
+	JMP abs
+
+search363:
+	CMPL AX, $0x0000001c
+	JGE  search365
+	JMP  less
+
+search365:
+	JMP atmost
+
+search362:
+	CMPL AX, $0x0000001f
+	JGE  search366
+	CMPL AX, $0x0000001e
+	JGE  search367
+	JMP  equal
+
+search367:
+	JMP choose
+
+search366:
+	CMPL AX, $0x00000020
+	JGE  search368
+	JMP  maximum
+
+search368:
+	CMPL AX, $0x00000021
+	JGE  search369
+	JMP  minimum
+
+search369:
+	JMP and
+
+search336:
 	CMPL AX, $0x00000034
-	JGE  search384
-	JMP  copystretch
+	JGE  search370
+	CMPL AX, $0x0000002b
+	JGE  search371
+	CMPL AX, $0x00000026
+	JGE  search372
+	CMPL AX, $0x00000024
+	JGE  search373
+	CMPL AX, $0x00000023
+	JGE  search374
+	JMP  or
 
-search384:
-	JMP absmaxstretch
+search374:
+	JMP shiftup
 
-search383:
-	CMPL AX, $0x00000036
-	JGE  search385
-	JMP  abssumstretch
+search373:
+	CMPL AX, $0x00000025
+	JGE  search375
+	JMP  shiftdown
 
-search385:
-	JMP dotstretch
+search375:
+	JMP row
 
-search382:
-	CMPL AX, $0x00000041
-	JGE  search386
-	CMPL AX, $0x00000040
-	JGE  search387
-	JMP  maxnegproductstretch
+search372:
+	CMPL AX, $0x00000029
+	JGE  search376
+	CMPL AX, $0x00000027
+	JGE  search377
+	JMP  rowset
 
-search387:
-	JMP negstretch
+search377:
+	JMP rowsum
 
-search386:
-	CMPL AX, $0x00000042
-	JGE  search388
-	JMP  absstretch
+search376:
+	CMPL AX, $0x0000002a
+	JGE  search378
+	JMP  addstretch
 
-search388:
-	JMP lessstretch
+search378:
+	JMP substretch
+
+search371:
+	CMPL AX, $0x0000002f
+	JGE  search379
+	CMPL AX, $0x0000002d
+	JGE  search380
+	CMPL AX, $0x0000002c
+	JGE  search381
+	JMP  mulstretch
 
 search381:
-	CMPL AX, $0x00000047
-	JGE  search389
-	CMPL AX, $0x00000045
-	JGE  search390
-	CMPL AX, $0x00000044
-	JGE  search391
-	JMP  atmoststretch
+	JMP fmastretch
 
-search391:
-	JMP equalstretch
+search380:
+	CMPL AX, $0x0000002e
+	JGE  search382
+	JMP  fnmastretch
+
+search382:
+	JMP divstretch
+
+search379:
+	CMPL AX, $0x00000031
+	JGE  search383
+	CMPL AX, $0x00000030
+	JGE  search384
+	JMP  maxstretch
+
+search384:
+	JMP minstretch
+
+search383:
+	CMPL AX, $0x00000032
+	JGE  search385
+	JMP  sqrtstretch
+
+search385:
+	CMPL AX, $0x00000033
+	JGE  search386
+	JMP  floorstretch
+
+search386:
+	JMP selectstretch
+
+search370:
+	CMPL AX, $0x00000044
+	JGE  search387
+	CMPL AX, $0x00000038
+	JGE  search388
+	CMPL AX, $0x00000036
+	JGE  search389
+	CMPL AX, $0x00000035
+	JGE  search390
+	JMP  copystretch
 
 search390:
-	CMPL AX, $0x00000046
-	JGE  search392
-	JMP  choosestretch
-
-search392:
-	JMP maximumstretch
+	JMP absmaxstretch
 
 search389:
-	CMPL AX, $0x00000049
-	JGE  search393
-	CMPL AX, $0x00000048
-	JGE  search394
-	JMP  minimumstretch
+	CMPL AX, $0x00000037
+	JGE  search391
+	JMP  abssumstretch
 
-search394:
-	JMP andstretch
+search391:
+	JMP dotstretch
+
+search388:
+	CMPL AX, $0x00000042
+	JGE  search392
+	CMPL AX, $0x00000041
+	JGE  search393
+	JMP  maxnegproductstretch
 
 search393:
-	CMPL AX, $0x0000004a
-	JGE  search395
-	JMP  orstretch
+	JMP negstretch
 
-search395:
-	CMPL AX, $0x0000004b
+search392:
+	CMPL AX, $0x00000043
+	JGE  search394
+	JMP  absstretch
+
+search394:
+	JMP lessstretch
+
+search387:
+	CMPL AX, $0x00000048
+	JGE  search395
+	CMPL AX, $0x00000046
 	JGE  search396
-	JMP  shiftupstretch
+	CMPL AX, $0x00000045
+	JGE  search397
+	JMP  atmoststretch
+
+search397:
+	JMP equalstretch
 
 search396:
+	CMPL AX, $0x00000047
+	JGE  search398
+	JMP  choosestretch
+
+search398:
+	JMP maximumstretch
+
+search395:
+	CMPL AX, $0x0000004a
+	JGE  search399
+	CMPL AX, $0x00000049
+	JGE  search400
+	JMP  minimumstretch
+
+search400:
+	JMP andstretch
+
+search399:
+	CMPL AX, $0x0000004b
+	JGE  search401
+	JMP  orstretch
+
+search401:
+	CMPL AX, $0x0000004c
+	JGE  search402
+	JMP  shiftupstretch
+
+search402:
 	JMP shiftdownstretch
 
 div:
@@ -2097,336 +2127,341 @@ div:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search397
-	CMPL   AX, $0x00000010
-	JGE    search398
+	CMPL   AX, $0x00000022
+	JGE    search403
+	CMPL   AX, $0x00000011
+	JGE    search404
 	CMPL   AX, $0x00000008
-	JGE    search399
+	JGE    search405
 	CMPL   AX, $0x00000004
-	JGE    search400
+	JGE    search406
 	CMPL   AX, $0x00000002
-	JGE    search401
+	JGE    search407
 	CMPL   AX, $0x00000001
-	JGE    search402
+	JGE    search408
 	JMP    end
 
-search402:
+search408:
 	JMP add
 
-search401:
+search407:
 	CMPL AX, $0x00000003
-	JGE  search403
+	JGE  search409
 	JMP  sub
 
-search403:
+search409:
 	JMP mul
 
-search400:
+search406:
 	CMPL AX, $0x00000006
-	JGE  search404
+	JGE  search410
 	CMPL AX, $0x00000005
-	JGE  search405
+	JGE  search411
 	JMP  fma
 
-search405:
+search411:
 	JMP fnma
 
-search404:
+search410:
 	CMPL AX, $0x00000007
-	JGE  search406
+	JGE  search412
 	JMP  div
 
-search406:
+search412:
 	JMP max
 
-search399:
+search405:
 	CMPL AX, $0x0000000c
-	JGE  search407
+	JGE  search413
 	CMPL AX, $0x0000000a
-	JGE  search408
+	JGE  search414
 	CMPL AX, $0x00000009
-	JGE  search409
+	JGE  search415
 	JMP  min
 
-search409:
+search415:
 	JMP sqrt
 
-search408:
+search414:
 	CMPL AX, $0x0000000b
-	JGE  search410
+	JGE  search416
 	JMP  floor
 
-search410:
+search416:
 	JMP select
 
-search407:
+search413:
 	CMPL AX, $0x0000000e
-	JGE  search411
+	JGE  search417
 	CMPL AX, $0x0000000d
-	JGE  search412
+	JGE  search418
 	JMP  copy
 
-search412:
+search418:
 	JMP absmax
 
-search411:
+search417:
 	CMPL AX, $0x0000000f
-	JGE  search413
+	JGE  search419
 	JMP  abssum
 
-search413:
-	JMP dot
-
-search398:
-	CMPL AX, $0x00000018
-	JGE  search414
-	CMPL AX, $0x00000014
-	JGE  search415
-	CMPL AX, $0x00000012
-	JGE  search416
-	CMPL AX, $0x00000011
-	JGE  search417
-	JMP  maxnegproduct
-
-search417:
-	JMP pivot
-
-search416:
-	CMPL AX, $0x00000013
-	JGE  search418
-	JMP  scale
-
-search418:
-	JMP symmetric
-
-search415:
-	CMPL AX, $0x00000016
-	JGE  search419
-	CMPL AX, $0x00000015
+search419:
+	CMPL AX, $0x00000010
 	JGE  search420
-	JMP  product
+	JMP  dot
 
 search420:
-	JMP forward
+	JMP maxnegproduct
 
-search419:
-	CMPL AX, $0x00000017
-	JGE  search421
-	JMP  backward
-
-search421:
-	JMP lower
-
-search414:
-	CMPL AX, $0x0000001c
-	JGE  search422
-	CMPL AX, $0x0000001a
-	JGE  search423
+search404:
 	CMPL AX, $0x00000019
+	JGE  search421
+	CMPL AX, $0x00000015
+	JGE  search422
+	CMPL AX, $0x00000013
+	JGE  search423
+	CMPL AX, $0x00000012
 	JGE  search424
-	JMP  upper
+	JMP  pivot
 
 search424:
-	JMP neg
+	JMP scale
 
 search423:
-	CMPL AX, $0x0000001b
+	CMPL AX, $0x00000014
 	JGE  search425
-	JMP  abs
+	JMP  symmetric
 
 search425:
-	JMP less
+	JMP product
 
 search422:
-	CMPL AX, $0x0000001e
+	CMPL AX, $0x00000017
 	JGE  search426
-	CMPL AX, $0x0000001d
+	CMPL AX, $0x00000016
 	JGE  search427
-	JMP  atmost
+	JMP  forward
 
 search427:
-	JMP equal
+	JMP backward
 
 search426:
-	CMPL AX, $0x0000001f
+	CMPL AX, $0x00000018
 	JGE  search428
-	JMP  choose
+	JMP  lower
 
 search428:
-	CMPL AX, $0x00000020
+	JMP upper
+
+search421:
+	CMPL AX, $0x0000001d
 	JGE  search429
-	JMP  maximum
-
-search429:
-	JMP minimum
-
-search397:
-	CMPL AX, $0x00000033
+	CMPL AX, $0x0000001b
 	JGE  search430
-	CMPL AX, $0x0000002a
+	CMPL AX, $0x0000001a
 	JGE  search431
-	CMPL AX, $0x00000025
-	JGE  search432
-	CMPL AX, $0x00000023
-	JGE  search433
-	CMPL AX, $0x00000022
-	JGE  search434
-	JMP  and
-
-search434:
-	JMP or
-
-search433:
-	CMPL AX, $0x00000024
-	JGE  search435
-	JMP  shiftup
-
-search435:
-	JMP shiftdown
-
-search432:
-	CMPL AX, $0x00000028
-	JGE  search436
-	CMPL AX, $0x00000026
-	JGE  search437
-	JMP  row
-
-search437:
-	JMP rowset
-
-search436:
-	CMPL AX, $0x00000029
-	JGE  search438
-	JMP  addstretch
-
-search438:
-	JMP substretch
+	JMP  neg
 
 search431:
-	CMPL AX, $0x0000002e
-	JGE  search439
-	CMPL AX, $0x0000002c
-	JGE  search440
-	CMPL AX, $0x0000002b
-	JGE  search441
-	JMP  mulstretch
-
-search441:
-	JMP fmastretch
-
-search440:
-	CMPL AX, $0x0000002d
-	JGE  search442
-	JMP  fnmastretch
-
-search442:
-	JMP divstretch
-
-search439:
-	CMPL AX, $0x00000030
-	JGE  search443
-	CMPL AX, $0x0000002f
-	JGE  search444
-	JMP  maxstretch
-
-search444:
-	JMP minstretch
-
-search443:
-	CMPL AX, $0x00000031
-	JGE  search445
-	JMP  sqrtstretch
-
-search445:
-	CMPL AX, $0x00000032
-	JGE  search446
-	JMP  floorstretch
-
-search446:
-	JMP selectstretch
+	JMP abs
 
 search430:
-	CMPL AX, $0x00000043
-	JGE  search447
-	CMPL AX, $0x00000037
-	JGE  search448
-	CMPL AX, $0x00000035
-	JGE  search449
+	CMPL AX, $0x0000001c
+	JGE  search432
+	JMP  less
+
+search432:
+	JMP atmost
+
+search429:
+	CMPL AX, $0x0000001f
+	JGE  search433
+	CMPL AX, $0x0000001e
+	JGE  search434
+	JMP  equal
+
+search434:
+	JMP choose
+
+search433:
+	CMPL AX, $0x00000020
+	JGE  search435
+	JMP  maximum
+
+search435:
+	CMPL AX, $0x00000021
+	JGE  search436
+	JMP  minimum
+
+search436:
+	JMP and
+
+search403:
 	CMPL AX, $0x00000034
-	JGE  search450
-	JMP  copystretch
+	JGE  search437
+	CMPL AX, $0x0000002b
+	JGE  search438
+	CMPL AX, $0x00000026
+	JGE  search439
+	CMPL AX, $0x00000024
+	JGE  search440
+	CMPL AX, $0x00000023
+	JGE  search441
+	JMP  or
 
-search450:
-	JMP absmaxstretch
+search441:
+	JMP shiftup
 
-search449:
-	CMPL AX, $0x00000036
-	JGE  search451
-	JMP  abssumstretch
+search440:
+	CMPL AX, $0x00000025
+	JGE  search442
+	JMP  shiftdown
 
-search451:
-	JMP dotstretch
+search442:
+	JMP row
+
+search439:
+	CMPL AX, $0x00000029
+	JGE  search443
+	CMPL AX, $0x00000027
+	JGE  search444
+	JMP  rowset
+
+search444:
+	JMP rowsum
+
+search443:
+	CMPL AX, $0x0000002a
+	JGE  search445
+	JMP  addstretch
+
+search445:
+	JMP substretch
+
+search438:
+	CMPL AX, $0x0000002f
+	JGE  search446
+	CMPL AX, $0x0000002d
+	JGE  search447
+	CMPL AX, $0x0000002c
+	JGE  search448
+	JMP  mulstretch
 
 search448:
-	CMPL AX, $0x00000041
-	JGE  search452
-	CMPL AX, $0x00000040
-	JGE  search453
-	JMP  maxnegproductstretch
-
-search453:
-	JMP negstretch
-
-search452:
-	CMPL AX, $0x00000042
-	JGE  search454
-	JMP  absstretch
-
-search454:
-	JMP lessstretch
+	JMP fmastretch
 
 search447:
-	CMPL AX, $0x00000047
-	JGE  search455
-	CMPL AX, $0x00000045
-	JGE  search456
+	CMPL AX, $0x0000002e
+	JGE  search449
+	JMP  fnmastretch
+
+search449:
+	JMP divstretch
+
+search446:
+	CMPL AX, $0x00000031
+	JGE  search450
+	CMPL AX, $0x00000030
+	JGE  search451
+	JMP  maxstretch
+
+search451:
+	JMP minstretch
+
+search450:
+	CMPL AX, $0x00000032
+	JGE  search452
+	JMP  sqrtstretch
+
+search452:
+	CMPL AX, $0x00000033
+	JGE  search453
+	JMP  floorstretch
+
+search453:
+	JMP selectstretch
+
+search437:
 	CMPL AX, $0x00000044
+	JGE  search454
+	CMPL AX, $0x00000038
+	JGE  search455
+	CMPL AX, $0x00000036
+	JGE  search456
+	CMPL AX, $0x00000035
 	JGE  search457
-	JMP  atmoststretch
+	JMP  copystretch
 
 search457:
-	JMP equalstretch
+	JMP absmaxstretch
 
 search456:
-	CMPL AX, $0x00000046
+	CMPL AX, $0x00000037
 	JGE  search458
-	JMP  choosestretch
+	JMP  abssumstretch
 
 search458:
-	JMP maximumstretch
+	JMP dotstretch
 
 search455:
-	CMPL AX, $0x00000049
+	CMPL AX, $0x00000042
 	JGE  search459
-	CMPL AX, $0x00000048
+	CMPL AX, $0x00000041
 	JGE  search460
-	JMP  minimumstretch
+	JMP  maxnegproductstretch
 
 search460:
-	JMP andstretch
+	JMP negstretch
 
 search459:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x00000043
 	JGE  search461
-	JMP  orstretch
+	JMP  absstretch
 
 search461:
-	CMPL AX, $0x0000004b
+	JMP lessstretch
+
+search454:
+	CMPL AX, $0x00000048
 	JGE  search462
-	JMP  shiftupstretch
+	CMPL AX, $0x00000046
+	JGE  search463
+	CMPL AX, $0x00000045
+	JGE  search464
+	JMP  atmoststretch
+
+search464:
+	JMP equalstretch
+
+search463:
+	CMPL AX, $0x00000047
+	JGE  search465
+	JMP  choosestretch
+
+search465:
+	JMP maximumstretch
 
 search462:
+	CMPL AX, $0x0000004a
+	JGE  search466
+	CMPL AX, $0x00000049
+	JGE  search467
+	JMP  minimumstretch
+
+search467:
+	JMP andstretch
+
+search466:
+	CMPL AX, $0x0000004b
+	JGE  search468
+	JMP  orstretch
+
+search468:
+	CMPL AX, $0x0000004c
+	JGE  search469
+	JMP  shiftupstretch
+
+search469:
 	JMP shiftdownstretch
 
 max:
@@ -2442,336 +2477,341 @@ max:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search463
-	CMPL   AX, $0x00000010
-	JGE    search464
+	CMPL   AX, $0x00000022
+	JGE    search470
+	CMPL   AX, $0x00000011
+	JGE    search471
 	CMPL   AX, $0x00000008
-	JGE    search465
+	JGE    search472
 	CMPL   AX, $0x00000004
-	JGE    search466
+	JGE    search473
 	CMPL   AX, $0x00000002
-	JGE    search467
+	JGE    search474
 	CMPL   AX, $0x00000001
-	JGE    search468
+	JGE    search475
 	JMP    end
 
-search468:
+search475:
 	JMP add
 
-search467:
+search474:
 	CMPL AX, $0x00000003
-	JGE  search469
+	JGE  search476
 	JMP  sub
 
-search469:
+search476:
 	JMP mul
 
-search466:
+search473:
 	CMPL AX, $0x00000006
-	JGE  search470
+	JGE  search477
 	CMPL AX, $0x00000005
-	JGE  search471
+	JGE  search478
 	JMP  fma
 
-search471:
+search478:
 	JMP fnma
 
-search470:
+search477:
 	CMPL AX, $0x00000007
-	JGE  search472
+	JGE  search479
 	JMP  div
 
-search472:
+search479:
 	JMP max
 
-search465:
+search472:
 	CMPL AX, $0x0000000c
-	JGE  search473
+	JGE  search480
 	CMPL AX, $0x0000000a
-	JGE  search474
+	JGE  search481
 	CMPL AX, $0x00000009
-	JGE  search475
+	JGE  search482
 	JMP  min
 
-search475:
+search482:
 	JMP sqrt
 
-search474:
+search481:
 	CMPL AX, $0x0000000b
-	JGE  search476
+	JGE  search483
 	JMP  floor
 
-search476:
+search483:
 	JMP select
 
-search473:
+search480:
 	CMPL AX, $0x0000000e
-	JGE  search477
+	JGE  search484
 	CMPL AX, $0x0000000d
-	JGE  search478
+	JGE  search485
 	JMP  copy
 
-search478:
+search485:
 	JMP absmax
 
-search477:
+search484:
 	CMPL AX, $0x0000000f
-	JGE  search479
+	JGE  search486
 	JMP  abssum
 
-search479:
-	JMP dot
-
-search464:
-	CMPL AX, $0x00000018
-	JGE  search480
-	CMPL AX, $0x00000014
-	JGE  search481
-	CMPL AX, $0x00000012
-	JGE  search482
-	CMPL AX, $0x00000011
-	JGE  search483
-	JMP  maxnegproduct
-
-search483:
-	JMP pivot
-
-search482:
-	CMPL AX, $0x00000013
-	JGE  search484
-	JMP  scale
-
-search484:
-	JMP symmetric
-
-search481:
-	CMPL AX, $0x00000016
-	JGE  search485
-	CMPL AX, $0x00000015
-	JGE  search486
-	JMP  product
-
 search486:
-	JMP forward
-
-search485:
-	CMPL AX, $0x00000017
+	CMPL AX, $0x00000010
 	JGE  search487
-	JMP  backward
+	JMP  dot
 
 search487:
-	JMP lower
+	JMP maxnegproduct
 
-search480:
-	CMPL AX, $0x0000001c
-	JGE  search488
-	CMPL AX, $0x0000001a
-	JGE  search489
+search471:
 	CMPL AX, $0x00000019
+	JGE  search488
+	CMPL AX, $0x00000015
+	JGE  search489
+	CMPL AX, $0x00000013
 	JGE  search490
-	JMP  upper
-
-search490:
-	JMP neg
-
-search489:
-	CMPL AX, $0x0000001b
+	CMPL AX, $0x00000012
 	JGE  search491
-	JMP  abs
+	JMP  pivot
 
 search491:
-	JMP less
+	JMP scale
 
-search488:
-	CMPL AX, $0x0000001e
+search490:
+	CMPL AX, $0x00000014
 	JGE  search492
-	CMPL AX, $0x0000001d
-	JGE  search493
-	JMP  atmost
-
-search493:
-	JMP equal
+	JMP  symmetric
 
 search492:
-	CMPL AX, $0x0000001f
+	JMP product
+
+search489:
+	CMPL AX, $0x00000017
+	JGE  search493
+	CMPL AX, $0x00000016
 	JGE  search494
-	JMP  choose
+	JMP  forward
 
 search494:
-	CMPL AX, $0x00000020
+	JMP backward
+
+search493:
+	CMPL AX, $0x00000018
 	JGE  search495
-	JMP  maximum
+	JMP  lower
 
 search495:
-	JMP minimum
+	JMP upper
 
-search463:
-	CMPL AX, $0x00000033
+search488:
+	CMPL AX, $0x0000001d
 	JGE  search496
-	CMPL AX, $0x0000002a
+	CMPL AX, $0x0000001b
 	JGE  search497
-	CMPL AX, $0x00000025
+	CMPL AX, $0x0000001a
 	JGE  search498
-	CMPL AX, $0x00000023
-	JGE  search499
-	CMPL AX, $0x00000022
-	JGE  search500
-	JMP  and
-
-search500:
-	JMP or
-
-search499:
-	CMPL AX, $0x00000024
-	JGE  search501
-	JMP  shiftup
-
-search501:
-	JMP shiftdown
+	JMP  neg
 
 search498:
-	CMPL AX, $0x00000028
-	JGE  search502
-	CMPL AX, $0x00000026
-	JGE  search503
-	JMP  row
-
-search503:
-	JMP rowset
-
-search502:
-	CMPL AX, $0x00000029
-	JGE  search504
-	JMP  addstretch
-
-search504:
-	JMP substretch
+	JMP abs
 
 search497:
-	CMPL AX, $0x0000002e
-	JGE  search505
-	CMPL AX, $0x0000002c
-	JGE  search506
-	CMPL AX, $0x0000002b
-	JGE  search507
-	JMP  mulstretch
+	CMPL AX, $0x0000001c
+	JGE  search499
+	JMP  less
 
-search507:
-	JMP fmastretch
-
-search506:
-	CMPL AX, $0x0000002d
-	JGE  search508
-	JMP  fnmastretch
-
-search508:
-	JMP divstretch
-
-search505:
-	CMPL AX, $0x00000030
-	JGE  search509
-	CMPL AX, $0x0000002f
-	JGE  search510
-	JMP  maxstretch
-
-search510:
-	JMP minstretch
-
-search509:
-	CMPL AX, $0x00000031
-	JGE  search511
-	JMP  sqrtstretch
-
-search511:
-	CMPL AX, $0x00000032
-	JGE  search512
-	JMP  floorstretch
-
-search512:
-	JMP selectstretch
+search499:
+	JMP atmost
 
 search496:
-	CMPL AX, $0x00000043
-	JGE  search513
-	CMPL AX, $0x00000037
-	JGE  search514
-	CMPL AX, $0x00000035
-	JGE  search515
-	CMPL AX, $0x00000034
-	JGE  search516
-	JMP  copystretch
+	CMPL AX, $0x0000001f
+	JGE  search500
+	CMPL AX, $0x0000001e
+	JGE  search501
+	JMP  equal
 
-search516:
-	JMP absmaxstretch
+search501:
+	JMP choose
+
+search500:
+	CMPL AX, $0x00000020
+	JGE  search502
+	JMP  maximum
+
+search502:
+	CMPL AX, $0x00000021
+	JGE  search503
+	JMP  minimum
+
+search503:
+	JMP and
+
+search470:
+	CMPL AX, $0x00000034
+	JGE  search504
+	CMPL AX, $0x0000002b
+	JGE  search505
+	CMPL AX, $0x00000026
+	JGE  search506
+	CMPL AX, $0x00000024
+	JGE  search507
+	CMPL AX, $0x00000023
+	JGE  search508
+	JMP  or
+
+search508:
+	JMP shiftup
+
+search507:
+	CMPL AX, $0x00000025
+	JGE  search509
+	JMP  shiftdown
+
+search509:
+	JMP row
+
+search506:
+	CMPL AX, $0x00000029
+	JGE  search510
+	CMPL AX, $0x00000027
+	JGE  search511
+	JMP  rowset
+
+search511:
+	JMP rowsum
+
+search510:
+	CMPL AX, $0x0000002a
+	JGE  search512
+	JMP  addstretch
+
+search512:
+	JMP substretch
+
+search505:
+	CMPL AX, $0x0000002f
+	JGE  search513
+	CMPL AX, $0x0000002d
+	JGE  search514
+	CMPL AX, $0x0000002c
+	JGE  search515
+	JMP  mulstretch
 
 search515:
-	CMPL AX, $0x00000036
-	JGE  search517
-	JMP  abssumstretch
-
-search517:
-	JMP dotstretch
+	JMP fmastretch
 
 search514:
-	CMPL AX, $0x00000041
-	JGE  search518
-	CMPL AX, $0x00000040
-	JGE  search519
-	JMP  maxnegproductstretch
+	CMPL AX, $0x0000002e
+	JGE  search516
+	JMP  fnmastretch
 
-search519:
-	JMP negstretch
-
-search518:
-	CMPL AX, $0x00000042
-	JGE  search520
-	JMP  absstretch
-
-search520:
-	JMP lessstretch
+search516:
+	JMP divstretch
 
 search513:
-	CMPL AX, $0x00000047
-	JGE  search521
-	CMPL AX, $0x00000045
-	JGE  search522
+	CMPL AX, $0x00000031
+	JGE  search517
+	CMPL AX, $0x00000030
+	JGE  search518
+	JMP  maxstretch
+
+search518:
+	JMP minstretch
+
+search517:
+	CMPL AX, $0x00000032
+	JGE  search519
+	JMP  sqrtstretch
+
+search519:
+	CMPL AX, $0x00000033
+	JGE  search520
+	JMP  floorstretch
+
+search520:
+	JMP selectstretch
+
+search504:
 	CMPL AX, $0x00000044
+	JGE  search521
+	CMPL AX, $0x00000038
+	JGE  search522
+	CMPL AX, $0x00000036
 	JGE  search523
-	JMP  atmoststretch
-
-search523:
-	JMP equalstretch
-
-search522:
-	CMPL AX, $0x00000046
+	CMPL AX, $0x00000035
 	JGE  search524
-	JMP  choosestretch
+	JMP  copystretch
 
 search524:
-	JMP maximumstretch
+	JMP absmaxstretch
 
-search521:
-	CMPL AX, $0x00000049
+search523:
+	CMPL AX, $0x00000037
 	JGE  search525
-	CMPL AX, $0x00000048
-	JGE  search526
-	JMP  minimumstretch
-
-search526:
-	JMP andstretch
+	JMP  abssumstretch
 
 search525:
-	CMPL AX, $0x0000004a
+	JMP dotstretch
+
+search522:
+	CMPL AX, $0x00000042
+	JGE  search526
+	CMPL AX, $0x00000041
 	JGE  search527
-	JMP  orstretch
+	JMP  maxnegproductstretch
 
 search527:
-	CMPL AX, $0x0000004b
+	JMP negstretch
+
+search526:
+	CMPL AX, $0x00000043
 	JGE  search528
-	JMP  shiftupstretch
+	JMP  absstretch
 
 search528:
+	JMP lessstretch
+
+search521:
+	CMPL AX, $0x00000048
+	JGE  search529
+	CMPL AX, $0x00000046
+	JGE  search530
+	CMPL AX, $0x00000045
+	JGE  search531
+	JMP  atmoststretch
+
+search531:
+	JMP equalstretch
+
+search530:
+	CMPL AX, $0x00000047
+	JGE  search532
+	JMP  choosestretch
+
+search532:
+	JMP maximumstretch
+
+search529:
+	CMPL AX, $0x0000004a
+	JGE  search533
+	CMPL AX, $0x00000049
+	JGE  search534
+	JMP  minimumstretch
+
+search534:
+	JMP andstretch
+
+search533:
+	CMPL AX, $0x0000004b
+	JGE  search535
+	JMP  orstretch
+
+search535:
+	CMPL AX, $0x0000004c
+	JGE  search536
+	JMP  shiftupstretch
+
+search536:
 	JMP shiftdownstretch
 
 min:
@@ -2787,336 +2827,341 @@ min:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search529
-	CMPL   AX, $0x00000010
-	JGE    search530
+	CMPL   AX, $0x00000022
+	JGE    search537
+	CMPL   AX, $0x00000011
+	JGE    search538
 	CMPL   AX, $0x00000008
-	JGE    search531
+	JGE    search539
 	CMPL   AX, $0x00000004
-	JGE    search532
+	JGE    search540
 	CMPL   AX, $0x00000002
-	JGE    search533
+	JGE    search541
 	CMPL   AX, $0x00000001
-	JGE    search534
+	JGE    search542
 	JMP    end
 
-search534:
+search542:
 	JMP add
 
-search533:
+search541:
 	CMPL AX, $0x00000003
-	JGE  search535
+	JGE  search543
 	JMP  sub
 
-search535:
+search543:
 	JMP mul
 
-search532:
+search540:
 	CMPL AX, $0x00000006
-	JGE  search536
+	JGE  search544
 	CMPL AX, $0x00000005
-	JGE  search537
+	JGE  search545
 	JMP  fma
 
-search537:
+search545:
 	JMP fnma
 
-search536:
+search544:
 	CMPL AX, $0x00000007
-	JGE  search538
+	JGE  search546
 	JMP  div
 
-search538:
+search546:
 	JMP max
 
-search531:
+search539:
 	CMPL AX, $0x0000000c
-	JGE  search539
+	JGE  search547
 	CMPL AX, $0x0000000a
-	JGE  search540
+	JGE  search548
 	CMPL AX, $0x00000009
-	JGE  search541
+	JGE  search549
 	JMP  min
 
-search541:
+search549:
 	JMP sqrt
 
-search540:
+search548:
 	CMPL AX, $0x0000000b
-	JGE  search542
+	JGE  search550
 	JMP  floor
 
-search542:
+search550:
 	JMP select
 
-search539:
+search547:
 	CMPL AX, $0x0000000e
-	JGE  search543
+	JGE  search551
 	CMPL AX, $0x0000000d
-	JGE  search544
+	JGE  search552
 	JMP  copy
 
-search544:
+search552:
 	JMP absmax
 
-search543:
+search551:
 	CMPL AX, $0x0000000f
-	JGE  search545
+	JGE  search553
 	JMP  abssum
 
-search545:
-	JMP dot
-
-search530:
-	CMPL AX, $0x00000018
-	JGE  search546
-	CMPL AX, $0x00000014
-	JGE  search547
-	CMPL AX, $0x00000012
-	JGE  search548
-	CMPL AX, $0x00000011
-	JGE  search549
-	JMP  maxnegproduct
-
-search549:
-	JMP pivot
-
-search548:
-	CMPL AX, $0x00000013
-	JGE  search550
-	JMP  scale
-
-search550:
-	JMP symmetric
-
-search547:
-	CMPL AX, $0x00000016
-	JGE  search551
-	CMPL AX, $0x00000015
-	JGE  search552
-	JMP  product
-
-search552:
-	JMP forward
-
-search551:
-	CMPL AX, $0x00000017
-	JGE  search553
-	JMP  backward
-
 search553:
-	JMP lower
-
-search546:
-	CMPL AX, $0x0000001c
+	CMPL AX, $0x00000010
 	JGE  search554
-	CMPL AX, $0x0000001a
-	JGE  search555
-	CMPL AX, $0x00000019
-	JGE  search556
-	JMP  upper
-
-search556:
-	JMP neg
-
-search555:
-	CMPL AX, $0x0000001b
-	JGE  search557
-	JMP  abs
-
-search557:
-	JMP less
+	JMP  dot
 
 search554:
-	CMPL AX, $0x0000001e
-	JGE  search558
-	CMPL AX, $0x0000001d
-	JGE  search559
-	JMP  atmost
+	JMP maxnegproduct
 
-search559:
-	JMP equal
+search538:
+	CMPL AX, $0x00000019
+	JGE  search555
+	CMPL AX, $0x00000015
+	JGE  search556
+	CMPL AX, $0x00000013
+	JGE  search557
+	CMPL AX, $0x00000012
+	JGE  search558
+	JMP  pivot
 
 search558:
-	CMPL AX, $0x0000001f
-	JGE  search560
-	JMP  choose
+	JMP scale
 
-search560:
-	CMPL AX, $0x00000020
+search557:
+	CMPL AX, $0x00000014
+	JGE  search559
+	JMP  symmetric
+
+search559:
+	JMP product
+
+search556:
+	CMPL AX, $0x00000017
+	JGE  search560
+	CMPL AX, $0x00000016
 	JGE  search561
-	JMP  maximum
+	JMP  forward
 
 search561:
-	JMP minimum
+	JMP backward
 
-search529:
-	CMPL AX, $0x00000033
+search560:
+	CMPL AX, $0x00000018
 	JGE  search562
-	CMPL AX, $0x0000002a
-	JGE  search563
-	CMPL AX, $0x00000025
-	JGE  search564
-	CMPL AX, $0x00000023
-	JGE  search565
-	CMPL AX, $0x00000022
-	JGE  search566
-	JMP  and
-
-search566:
-	JMP or
-
-search565:
-	CMPL AX, $0x00000024
-	JGE  search567
-	JMP  shiftup
-
-search567:
-	JMP shiftdown
-
-search564:
-	CMPL AX, $0x00000028
-	JGE  search568
-	CMPL AX, $0x00000026
-	JGE  search569
-	JMP  row
-
-search569:
-	JMP rowset
-
-search568:
-	CMPL AX, $0x00000029
-	JGE  search570
-	JMP  addstretch
-
-search570:
-	JMP substretch
-
-search563:
-	CMPL AX, $0x0000002e
-	JGE  search571
-	CMPL AX, $0x0000002c
-	JGE  search572
-	CMPL AX, $0x0000002b
-	JGE  search573
-	JMP  mulstretch
-
-search573:
-	JMP fmastretch
-
-search572:
-	CMPL AX, $0x0000002d
-	JGE  search574
-	JMP  fnmastretch
-
-search574:
-	JMP divstretch
-
-search571:
-	CMPL AX, $0x00000030
-	JGE  search575
-	CMPL AX, $0x0000002f
-	JGE  search576
-	JMP  maxstretch
-
-search576:
-	JMP minstretch
-
-search575:
-	CMPL AX, $0x00000031
-	JGE  search577
-	JMP  sqrtstretch
-
-search577:
-	CMPL AX, $0x00000032
-	JGE  search578
-	JMP  floorstretch
-
-search578:
-	JMP selectstretch
+	JMP  lower
 
 search562:
-	CMPL AX, $0x00000043
-	JGE  search579
-	CMPL AX, $0x00000037
-	JGE  search580
-	CMPL AX, $0x00000035
-	JGE  search581
+	JMP upper
+
+search555:
+	CMPL AX, $0x0000001d
+	JGE  search563
+	CMPL AX, $0x0000001b
+	JGE  search564
+	CMPL AX, $0x0000001a
+	JGE  search565
+	JMP  neg
+
+search565:
+	JMP abs
+
+search564:
+	CMPL AX, $0x0000001c
+	JGE  search566
+	JMP  less
+
+search566:
+	JMP atmost
+
+search563:
+	CMPL AX, $0x0000001f
+	JGE  search567
+	CMPL AX, $0x0000001e
+	JGE  search568
+	JMP  equal
+
+search568:
+	JMP choose
+
+search567:
+	CMPL AX, $0x00000020
+	JGE  search569
+	JMP  maximum
+
+search569:
+	CMPL AX, $0x00000021
+	JGE  search570
+	JMP  minimum
+
+search570:
+	JMP and
+
+search537:
 	CMPL AX, $0x00000034
-	JGE  search582
-	JMP  copystretch
+	JGE  search571
+	CMPL AX, $0x0000002b
+	JGE  search572
+	CMPL AX, $0x00000026
+	JGE  search573
+	CMPL AX, $0x00000024
+	JGE  search574
+	CMPL AX, $0x00000023
+	JGE  search575
+	JMP  or
 
-search582:
-	JMP absmaxstretch
+search575:
+	JMP shiftup
 
-search581:
-	CMPL AX, $0x00000036
-	JGE  search583
-	JMP  abssumstretch
+search574:
+	CMPL AX, $0x00000025
+	JGE  search576
+	JMP  shiftdown
 
-search583:
-	JMP dotstretch
+search576:
+	JMP row
 
-search580:
-	CMPL AX, $0x00000041
-	JGE  search584
-	CMPL AX, $0x00000040
-	JGE  search585
-	JMP  maxnegproductstretch
+search573:
+	CMPL AX, $0x00000029
+	JGE  search577
+	CMPL AX, $0x00000027
+	JGE  search578
+	JMP  rowset
 
-search585:
-	JMP negstretch
+search578:
+	JMP rowsum
 
-search584:
-	CMPL AX, $0x00000042
-	JGE  search586
-	JMP  absstretch
-
-search586:
-	JMP lessstretch
+search577:
+	CMPL AX, $0x0000002a
+	JGE  search579
+	JMP  addstretch
 
 search579:
-	CMPL AX, $0x00000047
+	JMP substretch
+
+search572:
+	CMPL AX, $0x0000002f
+	JGE  search580
+	CMPL AX, $0x0000002d
+	JGE  search581
+	CMPL AX, $0x0000002c
+	JGE  search582
+	JMP  mulstretch
+
+search582:
+	JMP fmastretch
+
+search581:
+	CMPL AX, $0x0000002e
+	JGE  search583
+	JMP  fnmastretch
+
+search583:
+	JMP divstretch
+
+search580:
+	CMPL AX, $0x00000031
+	JGE  search584
+	CMPL AX, $0x00000030
+	JGE  search585
+	JMP  maxstretch
+
+search585:
+	JMP minstretch
+
+search584:
+	CMPL AX, $0x00000032
+	JGE  search586
+	JMP  sqrtstretch
+
+search586:
+	CMPL AX, $0x00000033
 	JGE  search587
-	CMPL AX, $0x00000045
-	JGE  search588
-	CMPL AX, $0x00000044
-	JGE  search589
-	JMP  atmoststretch
-
-search589:
-	JMP equalstretch
-
-search588:
-	CMPL AX, $0x00000046
-	JGE  search590
-	JMP  choosestretch
-
-search590:
-	JMP maximumstretch
+	JMP  floorstretch
 
 search587:
-	CMPL AX, $0x00000049
-	JGE  search591
-	CMPL AX, $0x00000048
-	JGE  search592
-	JMP  minimumstretch
+	JMP selectstretch
 
-search592:
-	JMP andstretch
+search571:
+	CMPL AX, $0x00000044
+	JGE  search588
+	CMPL AX, $0x00000038
+	JGE  search589
+	CMPL AX, $0x00000036
+	JGE  search590
+	CMPL AX, $0x00000035
+	JGE  search591
+	JMP  copystretch
 
 search591:
-	CMPL AX, $0x0000004a
-	JGE  search593
-	JMP  orstretch
+	JMP absmaxstretch
 
-search593:
-	CMPL AX, $0x0000004b
+search590:
+	CMPL AX, $0x00000037
+	JGE  search592
+	JMP  abssumstretch
+
+search592:
+	JMP dotstretch
+
+search589:
+	CMPL AX, $0x00000042
+	JGE  search593
+	CMPL AX, $0x00000041
 	JGE  search594
-	JMP  shiftupstretch
+	JMP  maxnegproductstretch
 
 search594:
+	JMP negstretch
+
+search593:
+	CMPL AX, $0x00000043
+	JGE  search595
+	JMP  absstretch
+
+search595:
+	JMP lessstretch
+
+search588:
+	CMPL AX, $0x00000048
+	JGE  search596
+	CMPL AX, $0x00000046
+	JGE  search597
+	CMPL AX, $0x00000045
+	JGE  search598
+	JMP  atmoststretch
+
+search598:
+	JMP equalstretch
+
+search597:
+	CMPL AX, $0x00000047
+	JGE  search599
+	JMP  choosestretch
+
+search599:
+	JMP maximumstretch
+
+search596:
+	CMPL AX, $0x0000004a
+	JGE  search600
+	CMPL AX, $0x00000049
+	JGE  search601
+	JMP  minimumstretch
+
+search601:
+	JMP andstretch
+
+search600:
+	CMPL AX, $0x0000004b
+	JGE  search602
+	JMP  orstretch
+
+search602:
+	CMPL AX, $0x0000004c
+	JGE  search603
+	JMP  shiftupstretch
+
+search603:
 	JMP shiftdownstretch
 
 sqrt:
@@ -3130,336 +3175,341 @@ sqrt:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000021
-	JGE     search595
-	CMPL    AX, $0x00000010
-	JGE     search596
+	CMPL    AX, $0x00000022
+	JGE     search604
+	CMPL    AX, $0x00000011
+	JGE     search605
 	CMPL    AX, $0x00000008
-	JGE     search597
+	JGE     search606
 	CMPL    AX, $0x00000004
-	JGE     search598
+	JGE     search607
 	CMPL    AX, $0x00000002
-	JGE     search599
+	JGE     search608
 	CMPL    AX, $0x00000001
-	JGE     search600
+	JGE     search609
 	JMP     end
 
-search600:
+search609:
 	JMP add
 
-search599:
+search608:
 	CMPL AX, $0x00000003
-	JGE  search601
+	JGE  search610
 	JMP  sub
 
-search601:
+search610:
 	JMP mul
 
-search598:
+search607:
 	CMPL AX, $0x00000006
-	JGE  search602
+	JGE  search611
 	CMPL AX, $0x00000005
-	JGE  search603
+	JGE  search612
 	JMP  fma
 
-search603:
+search612:
 	JMP fnma
 
-search602:
+search611:
 	CMPL AX, $0x00000007
-	JGE  search604
+	JGE  search613
 	JMP  div
 
-search604:
+search613:
 	JMP max
 
-search597:
+search606:
 	CMPL AX, $0x0000000c
-	JGE  search605
+	JGE  search614
 	CMPL AX, $0x0000000a
-	JGE  search606
+	JGE  search615
 	CMPL AX, $0x00000009
-	JGE  search607
+	JGE  search616
 	JMP  min
 
-search607:
+search616:
 	JMP sqrt
 
-search606:
+search615:
 	CMPL AX, $0x0000000b
-	JGE  search608
+	JGE  search617
 	JMP  floor
 
-search608:
+search617:
 	JMP select
 
-search605:
+search614:
 	CMPL AX, $0x0000000e
-	JGE  search609
+	JGE  search618
 	CMPL AX, $0x0000000d
-	JGE  search610
+	JGE  search619
 	JMP  copy
 
-search610:
+search619:
 	JMP absmax
 
-search609:
+search618:
 	CMPL AX, $0x0000000f
-	JGE  search611
+	JGE  search620
 	JMP  abssum
 
-search611:
-	JMP dot
-
-search596:
-	CMPL AX, $0x00000018
-	JGE  search612
-	CMPL AX, $0x00000014
-	JGE  search613
-	CMPL AX, $0x00000012
-	JGE  search614
-	CMPL AX, $0x00000011
-	JGE  search615
-	JMP  maxnegproduct
-
-search615:
-	JMP pivot
-
-search614:
-	CMPL AX, $0x00000013
-	JGE  search616
-	JMP  scale
-
-search616:
-	JMP symmetric
-
-search613:
-	CMPL AX, $0x00000016
-	JGE  search617
-	CMPL AX, $0x00000015
-	JGE  search618
-	JMP  product
-
-search618:
-	JMP forward
-
-search617:
-	CMPL AX, $0x00000017
-	JGE  search619
-	JMP  backward
-
-search619:
-	JMP lower
-
-search612:
-	CMPL AX, $0x0000001c
-	JGE  search620
-	CMPL AX, $0x0000001a
+search620:
+	CMPL AX, $0x00000010
 	JGE  search621
-	CMPL AX, $0x00000019
-	JGE  search622
-	JMP  upper
-
-search622:
-	JMP neg
+	JMP  dot
 
 search621:
-	CMPL AX, $0x0000001b
+	JMP maxnegproduct
+
+search605:
+	CMPL AX, $0x00000019
+	JGE  search622
+	CMPL AX, $0x00000015
 	JGE  search623
-	JMP  abs
-
-search623:
-	JMP less
-
-search620:
-	CMPL AX, $0x0000001e
+	CMPL AX, $0x00000013
 	JGE  search624
-	CMPL AX, $0x0000001d
+	CMPL AX, $0x00000012
 	JGE  search625
-	JMP  atmost
+	JMP  pivot
 
 search625:
-	JMP equal
+	JMP scale
 
 search624:
-	CMPL AX, $0x0000001f
+	CMPL AX, $0x00000014
 	JGE  search626
-	JMP  choose
+	JMP  symmetric
 
 search626:
-	CMPL AX, $0x00000020
+	JMP product
+
+search623:
+	CMPL AX, $0x00000017
 	JGE  search627
-	JMP  maximum
+	CMPL AX, $0x00000016
+	JGE  search628
+	JMP  forward
+
+search628:
+	JMP backward
 
 search627:
-	JMP minimum
-
-search595:
-	CMPL AX, $0x00000033
-	JGE  search628
-	CMPL AX, $0x0000002a
+	CMPL AX, $0x00000018
 	JGE  search629
-	CMPL AX, $0x00000025
-	JGE  search630
-	CMPL AX, $0x00000023
-	JGE  search631
-	CMPL AX, $0x00000022
-	JGE  search632
-	JMP  and
-
-search632:
-	JMP or
-
-search631:
-	CMPL AX, $0x00000024
-	JGE  search633
-	JMP  shiftup
-
-search633:
-	JMP shiftdown
-
-search630:
-	CMPL AX, $0x00000028
-	JGE  search634
-	CMPL AX, $0x00000026
-	JGE  search635
-	JMP  row
-
-search635:
-	JMP rowset
-
-search634:
-	CMPL AX, $0x00000029
-	JGE  search636
-	JMP  addstretch
-
-search636:
-	JMP substretch
+	JMP  lower
 
 search629:
-	CMPL AX, $0x0000002e
+	JMP upper
+
+search622:
+	CMPL AX, $0x0000001d
+	JGE  search630
+	CMPL AX, $0x0000001b
+	JGE  search631
+	CMPL AX, $0x0000001a
+	JGE  search632
+	JMP  neg
+
+search632:
+	JMP abs
+
+search631:
+	CMPL AX, $0x0000001c
+	JGE  search633
+	JMP  less
+
+search633:
+	JMP atmost
+
+search630:
+	CMPL AX, $0x0000001f
+	JGE  search634
+	CMPL AX, $0x0000001e
+	JGE  search635
+	JMP  equal
+
+search635:
+	JMP choose
+
+search634:
+	CMPL AX, $0x00000020
+	JGE  search636
+	JMP  maximum
+
+search636:
+	CMPL AX, $0x00000021
 	JGE  search637
-	CMPL AX, $0x0000002c
+	JMP  minimum
+
+search637:
+	JMP and
+
+search604:
+	CMPL AX, $0x00000034
 	JGE  search638
 	CMPL AX, $0x0000002b
 	JGE  search639
-	JMP  mulstretch
-
-search639:
-	JMP fmastretch
-
-search638:
-	CMPL AX, $0x0000002d
+	CMPL AX, $0x00000026
 	JGE  search640
-	JMP  fnmastretch
-
-search640:
-	JMP divstretch
-
-search637:
-	CMPL AX, $0x00000030
+	CMPL AX, $0x00000024
 	JGE  search641
-	CMPL AX, $0x0000002f
+	CMPL AX, $0x00000023
 	JGE  search642
-	JMP  maxstretch
+	JMP  or
 
 search642:
-	JMP minstretch
+	JMP shiftup
 
 search641:
-	CMPL AX, $0x00000031
+	CMPL AX, $0x00000025
 	JGE  search643
-	JMP  sqrtstretch
+	JMP  shiftdown
 
 search643:
-	CMPL AX, $0x00000032
+	JMP row
+
+search640:
+	CMPL AX, $0x00000029
 	JGE  search644
-	JMP  floorstretch
-
-search644:
-	JMP selectstretch
-
-search628:
-	CMPL AX, $0x00000043
+	CMPL AX, $0x00000027
 	JGE  search645
-	CMPL AX, $0x00000037
-	JGE  search646
-	CMPL AX, $0x00000035
-	JGE  search647
-	CMPL AX, $0x00000034
-	JGE  search648
-	JMP  copystretch
-
-search648:
-	JMP absmaxstretch
-
-search647:
-	CMPL AX, $0x00000036
-	JGE  search649
-	JMP  abssumstretch
-
-search649:
-	JMP dotstretch
-
-search646:
-	CMPL AX, $0x00000041
-	JGE  search650
-	CMPL AX, $0x00000040
-	JGE  search651
-	JMP  maxnegproductstretch
-
-search651:
-	JMP negstretch
-
-search650:
-	CMPL AX, $0x00000042
-	JGE  search652
-	JMP  absstretch
-
-search652:
-	JMP lessstretch
+	JMP  rowset
 
 search645:
-	CMPL AX, $0x00000047
+	JMP rowsum
+
+search644:
+	CMPL AX, $0x0000002a
+	JGE  search646
+	JMP  addstretch
+
+search646:
+	JMP substretch
+
+search639:
+	CMPL AX, $0x0000002f
+	JGE  search647
+	CMPL AX, $0x0000002d
+	JGE  search648
+	CMPL AX, $0x0000002c
+	JGE  search649
+	JMP  mulstretch
+
+search649:
+	JMP fmastretch
+
+search648:
+	CMPL AX, $0x0000002e
+	JGE  search650
+	JMP  fnmastretch
+
+search650:
+	JMP divstretch
+
+search647:
+	CMPL AX, $0x00000031
+	JGE  search651
+	CMPL AX, $0x00000030
+	JGE  search652
+	JMP  maxstretch
+
+search652:
+	JMP minstretch
+
+search651:
+	CMPL AX, $0x00000032
 	JGE  search653
-	CMPL AX, $0x00000045
-	JGE  search654
-	CMPL AX, $0x00000044
-	JGE  search655
-	JMP  atmoststretch
-
-search655:
-	JMP equalstretch
-
-search654:
-	CMPL AX, $0x00000046
-	JGE  search656
-	JMP  choosestretch
-
-search656:
-	JMP maximumstretch
+	JMP  sqrtstretch
 
 search653:
-	CMPL AX, $0x00000049
+	CMPL AX, $0x00000033
+	JGE  search654
+	JMP  floorstretch
+
+search654:
+	JMP selectstretch
+
+search638:
+	CMPL AX, $0x00000044
+	JGE  search655
+	CMPL AX, $0x00000038
+	JGE  search656
+	CMPL AX, $0x00000036
 	JGE  search657
-	CMPL AX, $0x00000048
+	CMPL AX, $0x00000035
 	JGE  search658
-	JMP  minimumstretch
+	JMP  copystretch
 
 search658:
-	JMP andstretch
+	JMP absmaxstretch
 
 search657:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x00000037
 	JGE  search659
-	JMP  orstretch
+	JMP  abssumstretch
 
 search659:
-	CMPL AX, $0x0000004b
+	JMP dotstretch
+
+search656:
+	CMPL AX, $0x00000042
 	JGE  search660
-	JMP  shiftupstretch
+	CMPL AX, $0x00000041
+	JGE  search661
+	JMP  maxnegproductstretch
+
+search661:
+	JMP negstretch
 
 search660:
+	CMPL AX, $0x00000043
+	JGE  search662
+	JMP  absstretch
+
+search662:
+	JMP lessstretch
+
+search655:
+	CMPL AX, $0x00000048
+	JGE  search663
+	CMPL AX, $0x00000046
+	JGE  search664
+	CMPL AX, $0x00000045
+	JGE  search665
+	JMP  atmoststretch
+
+search665:
+	JMP equalstretch
+
+search664:
+	CMPL AX, $0x00000047
+	JGE  search666
+	JMP  choosestretch
+
+search666:
+	JMP maximumstretch
+
+search663:
+	CMPL AX, $0x0000004a
+	JGE  search667
+	CMPL AX, $0x00000049
+	JGE  search668
+	JMP  minimumstretch
+
+search668:
+	JMP andstretch
+
+search667:
+	CMPL AX, $0x0000004b
+	JGE  search669
+	JMP  orstretch
+
+search669:
+	CMPL AX, $0x0000004c
+	JGE  search670
+	JMP  shiftupstretch
+
+search670:
 	JMP shiftdownstretch
 
 floor:
@@ -3473,336 +3523,341 @@ floor:
 	MOVL     (SI), AX
 	MOVL     4(SI), CX
 	ADDQ     $0x08, SI
-	CMPL     AX, $0x00000021
-	JGE      search661
-	CMPL     AX, $0x00000010
-	JGE      search662
+	CMPL     AX, $0x00000022
+	JGE      search671
+	CMPL     AX, $0x00000011
+	JGE      search672
 	CMPL     AX, $0x00000008
-	JGE      search663
+	JGE      search673
 	CMPL     AX, $0x00000004
-	JGE      search664
+	JGE      search674
 	CMPL     AX, $0x00000002
-	JGE      search665
+	JGE      search675
 	CMPL     AX, $0x00000001
-	JGE      search666
+	JGE      search676
 	JMP      end
 
-search666:
+search676:
 	JMP add
 
-search665:
+search675:
 	CMPL AX, $0x00000003
-	JGE  search667
+	JGE  search677
 	JMP  sub
 
-search667:
+search677:
 	JMP mul
 
-search664:
+search674:
 	CMPL AX, $0x00000006
-	JGE  search668
+	JGE  search678
 	CMPL AX, $0x00000005
-	JGE  search669
+	JGE  search679
 	JMP  fma
 
-search669:
+search679:
 	JMP fnma
 
-search668:
+search678:
 	CMPL AX, $0x00000007
-	JGE  search670
+	JGE  search680
 	JMP  div
 
-search670:
+search680:
 	JMP max
 
-search663:
+search673:
 	CMPL AX, $0x0000000c
-	JGE  search671
+	JGE  search681
 	CMPL AX, $0x0000000a
-	JGE  search672
+	JGE  search682
 	CMPL AX, $0x00000009
-	JGE  search673
+	JGE  search683
 	JMP  min
 
-search673:
+search683:
 	JMP sqrt
 
-search672:
+search682:
 	CMPL AX, $0x0000000b
-	JGE  search674
+	JGE  search684
 	JMP  floor
 
-search674:
+search684:
 	JMP select
 
-search671:
+search681:
 	CMPL AX, $0x0000000e
-	JGE  search675
+	JGE  search685
 	CMPL AX, $0x0000000d
-	JGE  search676
+	JGE  search686
 	JMP  copy
 
-search676:
+search686:
 	JMP absmax
 
-search675:
+search685:
 	CMPL AX, $0x0000000f
-	JGE  search677
+	JGE  search687
 	JMP  abssum
 
-search677:
-	JMP dot
-
-search662:
-	CMPL AX, $0x00000018
-	JGE  search678
-	CMPL AX, $0x00000014
-	JGE  search679
-	CMPL AX, $0x00000012
-	JGE  search680
-	CMPL AX, $0x00000011
-	JGE  search681
-	JMP  maxnegproduct
-
-search681:
-	JMP pivot
-
-search680:
-	CMPL AX, $0x00000013
-	JGE  search682
-	JMP  scale
-
-search682:
-	JMP symmetric
-
-search679:
-	CMPL AX, $0x00000016
-	JGE  search683
-	CMPL AX, $0x00000015
-	JGE  search684
-	JMP  product
-
-search684:
-	JMP forward
-
-search683:
-	CMPL AX, $0x00000017
-	JGE  search685
-	JMP  backward
-
-search685:
-	JMP lower
-
-search678:
-	CMPL AX, $0x0000001c
-	JGE  search686
-	CMPL AX, $0x0000001a
-	JGE  search687
-	CMPL AX, $0x00000019
+search687:
+	CMPL AX, $0x00000010
 	JGE  search688
-	JMP  upper
+	JMP  dot
 
 search688:
-	JMP neg
+	JMP maxnegproduct
 
-search687:
-	CMPL AX, $0x0000001b
+search672:
+	CMPL AX, $0x00000019
 	JGE  search689
-	JMP  abs
-
-search689:
-	JMP less
-
-search686:
-	CMPL AX, $0x0000001e
+	CMPL AX, $0x00000015
 	JGE  search690
-	CMPL AX, $0x0000001d
+	CMPL AX, $0x00000013
 	JGE  search691
-	JMP  atmost
-
-search691:
-	JMP equal
-
-search690:
-	CMPL AX, $0x0000001f
+	CMPL AX, $0x00000012
 	JGE  search692
-	JMP  choose
+	JMP  pivot
 
 search692:
-	CMPL AX, $0x00000020
+	JMP scale
+
+search691:
+	CMPL AX, $0x00000014
 	JGE  search693
-	JMP  maximum
+	JMP  symmetric
 
 search693:
-	JMP minimum
+	JMP product
 
-search661:
-	CMPL AX, $0x00000033
+search690:
+	CMPL AX, $0x00000017
 	JGE  search694
-	CMPL AX, $0x0000002a
+	CMPL AX, $0x00000016
 	JGE  search695
-	CMPL AX, $0x00000025
-	JGE  search696
-	CMPL AX, $0x00000023
-	JGE  search697
-	CMPL AX, $0x00000022
-	JGE  search698
-	JMP  and
-
-search698:
-	JMP or
-
-search697:
-	CMPL AX, $0x00000024
-	JGE  search699
-	JMP  shiftup
-
-search699:
-	JMP shiftdown
-
-search696:
-	CMPL AX, $0x00000028
-	JGE  search700
-	CMPL AX, $0x00000026
-	JGE  search701
-	JMP  row
-
-search701:
-	JMP rowset
-
-search700:
-	CMPL AX, $0x00000029
-	JGE  search702
-	JMP  addstretch
-
-search702:
-	JMP substretch
+	JMP  forward
 
 search695:
-	CMPL AX, $0x0000002e
-	JGE  search703
-	CMPL AX, $0x0000002c
-	JGE  search704
-	CMPL AX, $0x0000002b
-	JGE  search705
-	JMP  mulstretch
-
-search705:
-	JMP fmastretch
-
-search704:
-	CMPL AX, $0x0000002d
-	JGE  search706
-	JMP  fnmastretch
-
-search706:
-	JMP divstretch
-
-search703:
-	CMPL AX, $0x00000030
-	JGE  search707
-	CMPL AX, $0x0000002f
-	JGE  search708
-	JMP  maxstretch
-
-search708:
-	JMP minstretch
-
-search707:
-	CMPL AX, $0x00000031
-	JGE  search709
-	JMP  sqrtstretch
-
-search709:
-	CMPL AX, $0x00000032
-	JGE  search710
-	JMP  floorstretch
-
-search710:
-	JMP selectstretch
+	JMP backward
 
 search694:
-	CMPL AX, $0x00000043
-	JGE  search711
-	CMPL AX, $0x00000037
-	JGE  search712
-	CMPL AX, $0x00000035
-	JGE  search713
+	CMPL AX, $0x00000018
+	JGE  search696
+	JMP  lower
+
+search696:
+	JMP upper
+
+search689:
+	CMPL AX, $0x0000001d
+	JGE  search697
+	CMPL AX, $0x0000001b
+	JGE  search698
+	CMPL AX, $0x0000001a
+	JGE  search699
+	JMP  neg
+
+search699:
+	JMP abs
+
+search698:
+	CMPL AX, $0x0000001c
+	JGE  search700
+	JMP  less
+
+search700:
+	JMP atmost
+
+search697:
+	CMPL AX, $0x0000001f
+	JGE  search701
+	CMPL AX, $0x0000001e
+	JGE  search702
+	JMP  equal
+
+search702:
+	JMP choose
+
+search701:
+	CMPL AX, $0x00000020
+	JGE  search703
+	JMP  maximum
+
+search703:
+	CMPL AX, $0x00000021
+	JGE  search704
+	JMP  minimum
+
+search704:
+	JMP and
+
+search671:
 	CMPL AX, $0x00000034
-	JGE  search714
-	JMP  copystretch
+	JGE  search705
+	CMPL AX, $0x0000002b
+	JGE  search706
+	CMPL AX, $0x00000026
+	JGE  search707
+	CMPL AX, $0x00000024
+	JGE  search708
+	CMPL AX, $0x00000023
+	JGE  search709
+	JMP  or
 
-search714:
-	JMP absmaxstretch
+search709:
+	JMP shiftup
 
-search713:
-	CMPL AX, $0x00000036
-	JGE  search715
-	JMP  abssumstretch
+search708:
+	CMPL AX, $0x00000025
+	JGE  search710
+	JMP  shiftdown
 
-search715:
-	JMP dotstretch
+search710:
+	JMP row
+
+search707:
+	CMPL AX, $0x00000029
+	JGE  search711
+	CMPL AX, $0x00000027
+	JGE  search712
+	JMP  rowset
 
 search712:
-	CMPL AX, $0x00000041
-	JGE  search716
-	CMPL AX, $0x00000040
-	JGE  search717
-	JMP  maxnegproductstretch
-
-search717:
-	JMP negstretch
-
-search716:
-	CMPL AX, $0x00000042
-	JGE  search718
-	JMP  absstretch
-
-search718:
-	JMP lessstretch
+	JMP rowsum
 
 search711:
-	CMPL AX, $0x00000047
+	CMPL AX, $0x0000002a
+	JGE  search713
+	JMP  addstretch
+
+search713:
+	JMP substretch
+
+search706:
+	CMPL AX, $0x0000002f
+	JGE  search714
+	CMPL AX, $0x0000002d
+	JGE  search715
+	CMPL AX, $0x0000002c
+	JGE  search716
+	JMP  mulstretch
+
+search716:
+	JMP fmastretch
+
+search715:
+	CMPL AX, $0x0000002e
+	JGE  search717
+	JMP  fnmastretch
+
+search717:
+	JMP divstretch
+
+search714:
+	CMPL AX, $0x00000031
+	JGE  search718
+	CMPL AX, $0x00000030
 	JGE  search719
-	CMPL AX, $0x00000045
-	JGE  search720
-	CMPL AX, $0x00000044
-	JGE  search721
-	JMP  atmoststretch
-
-search721:
-	JMP equalstretch
-
-search720:
-	CMPL AX, $0x00000046
-	JGE  search722
-	JMP  choosestretch
-
-search722:
-	JMP maximumstretch
+	JMP  maxstretch
 
 search719:
-	CMPL AX, $0x00000049
+	JMP minstretch
+
+search718:
+	CMPL AX, $0x00000032
+	JGE  search720
+	JMP  sqrtstretch
+
+search720:
+	CMPL AX, $0x00000033
+	JGE  search721
+	JMP  floorstretch
+
+search721:
+	JMP selectstretch
+
+search705:
+	CMPL AX, $0x00000044
+	JGE  search722
+	CMPL AX, $0x00000038
 	JGE  search723
-	CMPL AX, $0x00000048
+	CMPL AX, $0x00000036
 	JGE  search724
-	JMP  minimumstretch
-
-search724:
-	JMP andstretch
-
-search723:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x00000035
 	JGE  search725
-	JMP  orstretch
+	JMP  copystretch
 
 search725:
-	CMPL AX, $0x0000004b
+	JMP absmaxstretch
+
+search724:
+	CMPL AX, $0x00000037
 	JGE  search726
-	JMP  shiftupstretch
+	JMP  abssumstretch
 
 search726:
+	JMP dotstretch
+
+search723:
+	CMPL AX, $0x00000042
+	JGE  search727
+	CMPL AX, $0x00000041
+	JGE  search728
+	JMP  maxnegproductstretch
+
+search728:
+	JMP negstretch
+
+search727:
+	CMPL AX, $0x00000043
+	JGE  search729
+	JMP  absstretch
+
+search729:
+	JMP lessstretch
+
+search722:
+	CMPL AX, $0x00000048
+	JGE  search730
+	CMPL AX, $0x00000046
+	JGE  search731
+	CMPL AX, $0x00000045
+	JGE  search732
+	JMP  atmoststretch
+
+search732:
+	JMP equalstretch
+
+search731:
+	CMPL AX, $0x00000047
+	JGE  search733
+	JMP  choosestretch
+
+search733:
+	JMP maximumstretch
+
+search730:
+	CMPL AX, $0x0000004a
+	JGE  search734
+	CMPL AX, $0x00000049
+	JGE  search735
+	JMP  minimumstretch
+
+search735:
+	JMP andstretch
+
+search734:
+	CMPL AX, $0x0000004b
+	JGE  search736
+	JMP  orstretch
+
+search736:
+	CMPL AX, $0x0000004c
+	JGE  search737
+	JMP  shiftupstretch
+
+search737:
 	JMP shiftdownstretch
 
 select:
@@ -3822,336 +3877,341 @@ select:
 	MOVL      (SI), AX
 	MOVL      4(SI), CX
 	ADDQ      $0x08, SI
-	CMPL      AX, $0x00000021
-	JGE       search727
-	CMPL      AX, $0x00000010
-	JGE       search728
+	CMPL      AX, $0x00000022
+	JGE       search738
+	CMPL      AX, $0x00000011
+	JGE       search739
 	CMPL      AX, $0x00000008
-	JGE       search729
+	JGE       search740
 	CMPL      AX, $0x00000004
-	JGE       search730
+	JGE       search741
 	CMPL      AX, $0x00000002
-	JGE       search731
+	JGE       search742
 	CMPL      AX, $0x00000001
-	JGE       search732
+	JGE       search743
 	JMP       end
 
-search732:
+search743:
 	JMP add
 
-search731:
+search742:
 	CMPL AX, $0x00000003
-	JGE  search733
+	JGE  search744
 	JMP  sub
 
-search733:
+search744:
 	JMP mul
 
-search730:
+search741:
 	CMPL AX, $0x00000006
-	JGE  search734
+	JGE  search745
 	CMPL AX, $0x00000005
-	JGE  search735
+	JGE  search746
 	JMP  fma
 
-search735:
+search746:
 	JMP fnma
 
-search734:
+search745:
 	CMPL AX, $0x00000007
-	JGE  search736
+	JGE  search747
 	JMP  div
 
-search736:
+search747:
 	JMP max
 
-search729:
+search740:
 	CMPL AX, $0x0000000c
-	JGE  search737
+	JGE  search748
 	CMPL AX, $0x0000000a
-	JGE  search738
+	JGE  search749
 	CMPL AX, $0x00000009
-	JGE  search739
+	JGE  search750
 	JMP  min
 
-search739:
+search750:
 	JMP sqrt
 
-search738:
+search749:
 	CMPL AX, $0x0000000b
-	JGE  search740
+	JGE  search751
 	JMP  floor
 
-search740:
+search751:
 	JMP select
 
-search737:
+search748:
 	CMPL AX, $0x0000000e
-	JGE  search741
+	JGE  search752
 	CMPL AX, $0x0000000d
-	JGE  search742
+	JGE  search753
 	JMP  copy
 
-search742:
+search753:
 	JMP absmax
 
-search741:
+search752:
 	CMPL AX, $0x0000000f
-	JGE  search743
+	JGE  search754
 	JMP  abssum
 
-search743:
-	JMP dot
-
-search728:
-	CMPL AX, $0x00000018
-	JGE  search744
-	CMPL AX, $0x00000014
-	JGE  search745
-	CMPL AX, $0x00000012
-	JGE  search746
-	CMPL AX, $0x00000011
-	JGE  search747
-	JMP  maxnegproduct
-
-search747:
-	JMP pivot
-
-search746:
-	CMPL AX, $0x00000013
-	JGE  search748
-	JMP  scale
-
-search748:
-	JMP symmetric
-
-search745:
-	CMPL AX, $0x00000016
-	JGE  search749
-	CMPL AX, $0x00000015
-	JGE  search750
-	JMP  product
-
-search750:
-	JMP forward
-
-search749:
-	CMPL AX, $0x00000017
-	JGE  search751
-	JMP  backward
-
-search751:
-	JMP lower
-
-search744:
-	CMPL AX, $0x0000001c
-	JGE  search752
-	CMPL AX, $0x0000001a
-	JGE  search753
-	CMPL AX, $0x00000019
-	JGE  search754
-	JMP  upper
-
 search754:
-	JMP neg
-
-search753:
-	CMPL AX, $0x0000001b
+	CMPL AX, $0x00000010
 	JGE  search755
-	JMP  abs
+	JMP  dot
 
 search755:
-	JMP less
+	JMP maxnegproduct
 
-search752:
-	CMPL AX, $0x0000001e
+search739:
+	CMPL AX, $0x00000019
 	JGE  search756
-	CMPL AX, $0x0000001d
+	CMPL AX, $0x00000015
 	JGE  search757
-	JMP  atmost
-
-search757:
-	JMP equal
-
-search756:
-	CMPL AX, $0x0000001f
+	CMPL AX, $0x00000013
 	JGE  search758
-	JMP  choose
-
-search758:
-	CMPL AX, $0x00000020
+	CMPL AX, $0x00000012
 	JGE  search759
-	JMP  maximum
+	JMP  pivot
 
 search759:
-	JMP minimum
+	JMP scale
 
-search727:
-	CMPL AX, $0x00000033
+search758:
+	CMPL AX, $0x00000014
 	JGE  search760
-	CMPL AX, $0x0000002a
-	JGE  search761
-	CMPL AX, $0x00000025
-	JGE  search762
-	CMPL AX, $0x00000023
-	JGE  search763
-	CMPL AX, $0x00000022
-	JGE  search764
-	JMP  and
-
-search764:
-	JMP or
-
-search763:
-	CMPL AX, $0x00000024
-	JGE  search765
-	JMP  shiftup
-
-search765:
-	JMP shiftdown
-
-search762:
-	CMPL AX, $0x00000028
-	JGE  search766
-	CMPL AX, $0x00000026
-	JGE  search767
-	JMP  row
-
-search767:
-	JMP rowset
-
-search766:
-	CMPL AX, $0x00000029
-	JGE  search768
-	JMP  addstretch
-
-search768:
-	JMP substretch
-
-search761:
-	CMPL AX, $0x0000002e
-	JGE  search769
-	CMPL AX, $0x0000002c
-	JGE  search770
-	CMPL AX, $0x0000002b
-	JGE  search771
-	JMP  mulstretch
-
-search771:
-	JMP fmastretch
-
-search770:
-	CMPL AX, $0x0000002d
-	JGE  search772
-	JMP  fnmastretch
-
-search772:
-	JMP divstretch
-
-search769:
-	CMPL AX, $0x00000030
-	JGE  search773
-	CMPL AX, $0x0000002f
-	JGE  search774
-	JMP  maxstretch
-
-search774:
-	JMP minstretch
-
-search773:
-	CMPL AX, $0x00000031
-	JGE  search775
-	JMP  sqrtstretch
-
-search775:
-	CMPL AX, $0x00000032
-	JGE  search776
-	JMP  floorstretch
-
-search776:
-	JMP selectstretch
+	JMP  symmetric
 
 search760:
-	CMPL AX, $0x00000043
-	JGE  search777
-	CMPL AX, $0x00000037
-	JGE  search778
-	CMPL AX, $0x00000035
-	JGE  search779
+	JMP product
+
+search757:
+	CMPL AX, $0x00000017
+	JGE  search761
+	CMPL AX, $0x00000016
+	JGE  search762
+	JMP  forward
+
+search762:
+	JMP backward
+
+search761:
+	CMPL AX, $0x00000018
+	JGE  search763
+	JMP  lower
+
+search763:
+	JMP upper
+
+search756:
+	CMPL AX, $0x0000001d
+	JGE  search764
+	CMPL AX, $0x0000001b
+	JGE  search765
+	CMPL AX, $0x0000001a
+	JGE  search766
+	JMP  neg
+
+search766:
+	JMP abs
+
+search765:
+	CMPL AX, $0x0000001c
+	JGE  search767
+	JMP  less
+
+search767:
+	JMP atmost
+
+search764:
+	CMPL AX, $0x0000001f
+	JGE  search768
+	CMPL AX, $0x0000001e
+	JGE  search769
+	JMP  equal
+
+search769:
+	JMP choose
+
+search768:
+	CMPL AX, $0x00000020
+	JGE  search770
+	JMP  maximum
+
+search770:
+	CMPL AX, $0x00000021
+	JGE  search771
+	JMP  minimum
+
+search771:
+	JMP and
+
+search738:
 	CMPL AX, $0x00000034
-	JGE  search780
-	JMP  copystretch
+	JGE  search772
+	CMPL AX, $0x0000002b
+	JGE  search773
+	CMPL AX, $0x00000026
+	JGE  search774
+	CMPL AX, $0x00000024
+	JGE  search775
+	CMPL AX, $0x00000023
+	JGE  search776
+	JMP  or
 
-search780:
-	JMP absmaxstretch
+search776:
+	JMP shiftup
 
-search779:
-	CMPL AX, $0x00000036
-	JGE  search781
-	JMP  abssumstretch
-
-search781:
-	JMP dotstretch
-
-search778:
-	CMPL AX, $0x00000041
-	JGE  search782
-	CMPL AX, $0x00000040
-	JGE  search783
-	JMP  maxnegproductstretch
-
-search783:
-	JMP negstretch
-
-search782:
-	CMPL AX, $0x00000042
-	JGE  search784
-	JMP  absstretch
-
-search784:
-	JMP lessstretch
+search775:
+	CMPL AX, $0x00000025
+	JGE  search777
+	JMP  shiftdown
 
 search777:
-	CMPL AX, $0x00000047
-	JGE  search785
-	CMPL AX, $0x00000045
-	JGE  search786
-	CMPL AX, $0x00000044
-	JGE  search787
-	JMP  atmoststretch
+	JMP row
 
-search787:
-	JMP equalstretch
+search774:
+	CMPL AX, $0x00000029
+	JGE  search778
+	CMPL AX, $0x00000027
+	JGE  search779
+	JMP  rowset
+
+search779:
+	JMP rowsum
+
+search778:
+	CMPL AX, $0x0000002a
+	JGE  search780
+	JMP  addstretch
+
+search780:
+	JMP substretch
+
+search773:
+	CMPL AX, $0x0000002f
+	JGE  search781
+	CMPL AX, $0x0000002d
+	JGE  search782
+	CMPL AX, $0x0000002c
+	JGE  search783
+	JMP  mulstretch
+
+search783:
+	JMP fmastretch
+
+search782:
+	CMPL AX, $0x0000002e
+	JGE  search784
+	JMP  fnmastretch
+
+search784:
+	JMP divstretch
+
+search781:
+	CMPL AX, $0x00000031
+	JGE  search785
+	CMPL AX, $0x00000030
+	JGE  search786
+	JMP  maxstretch
 
 search786:
-	CMPL AX, $0x00000046
-	JGE  search788
-	JMP  choosestretch
-
-search788:
-	JMP maximumstretch
+	JMP minstretch
 
 search785:
-	CMPL AX, $0x00000049
+	CMPL AX, $0x00000032
+	JGE  search787
+	JMP  sqrtstretch
+
+search787:
+	CMPL AX, $0x00000033
+	JGE  search788
+	JMP  floorstretch
+
+search788:
+	JMP selectstretch
+
+search772:
+	CMPL AX, $0x00000044
 	JGE  search789
-	CMPL AX, $0x00000048
+	CMPL AX, $0x00000038
 	JGE  search790
-	JMP  minimumstretch
-
-search790:
-	JMP andstretch
-
-search789:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x00000036
 	JGE  search791
-	JMP  orstretch
-
-search791:
-	CMPL AX, $0x0000004b
+	CMPL AX, $0x00000035
 	JGE  search792
-	JMP  shiftupstretch
+	JMP  copystretch
 
 search792:
+	JMP absmaxstretch
+
+search791:
+	CMPL AX, $0x00000037
+	JGE  search793
+	JMP  abssumstretch
+
+search793:
+	JMP dotstretch
+
+search790:
+	CMPL AX, $0x00000042
+	JGE  search794
+	CMPL AX, $0x00000041
+	JGE  search795
+	JMP  maxnegproductstretch
+
+search795:
+	JMP negstretch
+
+search794:
+	CMPL AX, $0x00000043
+	JGE  search796
+	JMP  absstretch
+
+search796:
+	JMP lessstretch
+
+search789:
+	CMPL AX, $0x00000048
+	JGE  search797
+	CMPL AX, $0x00000046
+	JGE  search798
+	CMPL AX, $0x00000045
+	JGE  search799
+	JMP  atmoststretch
+
+search799:
+	JMP equalstretch
+
+search798:
+	CMPL AX, $0x00000047
+	JGE  search800
+	JMP  choosestretch
+
+search800:
+	JMP maximumstretch
+
+search797:
+	CMPL AX, $0x0000004a
+	JGE  search801
+	CMPL AX, $0x00000049
+	JGE  search802
+	JMP  minimumstretch
+
+search802:
+	JMP andstretch
+
+search801:
+	CMPL AX, $0x0000004b
+	JGE  search803
+	JMP  orstretch
+
+search803:
+	CMPL AX, $0x0000004c
+	JGE  search804
+	JMP  shiftupstretch
+
+search804:
 	JMP shiftdownstretch
 
 copy:
@@ -4165,336 +4225,341 @@ copy:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search793
-	CMPL   AX, $0x00000010
-	JGE    search794
+	CMPL   AX, $0x00000022
+	JGE    search805
+	CMPL   AX, $0x00000011
+	JGE    search806
 	CMPL   AX, $0x00000008
-	JGE    search795
+	JGE    search807
 	CMPL   AX, $0x00000004
-	JGE    search796
+	JGE    search808
 	CMPL   AX, $0x00000002
-	JGE    search797
+	JGE    search809
 	CMPL   AX, $0x00000001
-	JGE    search798
+	JGE    search810
 	JMP    end
 
-search798:
+search810:
 	JMP add
 
-search797:
+search809:
 	CMPL AX, $0x00000003
-	JGE  search799
+	JGE  search811
 	JMP  sub
 
-search799:
+search811:
 	JMP mul
 
-search796:
+search808:
 	CMPL AX, $0x00000006
-	JGE  search800
+	JGE  search812
 	CMPL AX, $0x00000005
-	JGE  search801
+	JGE  search813
 	JMP  fma
 
-search801:
+search813:
 	JMP fnma
 
-search800:
+search812:
 	CMPL AX, $0x00000007
-	JGE  search802
+	JGE  search814
 	JMP  div
 
-search802:
+search814:
 	JMP max
 
-search795:
+search807:
 	CMPL AX, $0x0000000c
-	JGE  search803
+	JGE  search815
 	CMPL AX, $0x0000000a
-	JGE  search804
+	JGE  search816
 	CMPL AX, $0x00000009
-	JGE  search805
+	JGE  search817
 	JMP  min
 
-search805:
+search817:
 	JMP sqrt
 
-search804:
+search816:
 	CMPL AX, $0x0000000b
-	JGE  search806
+	JGE  search818
 	JMP  floor
 
-search806:
+search818:
 	JMP select
 
-search803:
+search815:
 	CMPL AX, $0x0000000e
-	JGE  search807
+	JGE  search819
 	CMPL AX, $0x0000000d
-	JGE  search808
+	JGE  search820
 	JMP  copy
 
-search808:
+search820:
 	JMP absmax
 
-search807:
+search819:
 	CMPL AX, $0x0000000f
-	JGE  search809
+	JGE  search821
 	JMP  abssum
 
-search809:
-	JMP dot
-
-search794:
-	CMPL AX, $0x00000018
-	JGE  search810
-	CMPL AX, $0x00000014
-	JGE  search811
-	CMPL AX, $0x00000012
-	JGE  search812
-	CMPL AX, $0x00000011
-	JGE  search813
-	JMP  maxnegproduct
-
-search813:
-	JMP pivot
-
-search812:
-	CMPL AX, $0x00000013
-	JGE  search814
-	JMP  scale
-
-search814:
-	JMP symmetric
-
-search811:
-	CMPL AX, $0x00000016
-	JGE  search815
-	CMPL AX, $0x00000015
-	JGE  search816
-	JMP  product
-
-search816:
-	JMP forward
-
-search815:
-	CMPL AX, $0x00000017
-	JGE  search817
-	JMP  backward
-
-search817:
-	JMP lower
-
-search810:
-	CMPL AX, $0x0000001c
-	JGE  search818
-	CMPL AX, $0x0000001a
-	JGE  search819
-	CMPL AX, $0x00000019
-	JGE  search820
-	JMP  upper
-
-search820:
-	JMP neg
-
-search819:
-	CMPL AX, $0x0000001b
-	JGE  search821
-	JMP  abs
-
 search821:
-	JMP less
-
-search818:
-	CMPL AX, $0x0000001e
+	CMPL AX, $0x00000010
 	JGE  search822
-	CMPL AX, $0x0000001d
-	JGE  search823
-	JMP  atmost
-
-search823:
-	JMP equal
+	JMP  dot
 
 search822:
-	CMPL AX, $0x0000001f
+	JMP maxnegproduct
+
+search806:
+	CMPL AX, $0x00000019
+	JGE  search823
+	CMPL AX, $0x00000015
 	JGE  search824
-	JMP  choose
-
-search824:
-	CMPL AX, $0x00000020
+	CMPL AX, $0x00000013
 	JGE  search825
-	JMP  maximum
-
-search825:
-	JMP minimum
-
-search793:
-	CMPL AX, $0x00000033
+	CMPL AX, $0x00000012
 	JGE  search826
-	CMPL AX, $0x0000002a
-	JGE  search827
-	CMPL AX, $0x00000025
-	JGE  search828
-	CMPL AX, $0x00000023
-	JGE  search829
-	CMPL AX, $0x00000022
-	JGE  search830
-	JMP  and
-
-search830:
-	JMP or
-
-search829:
-	CMPL AX, $0x00000024
-	JGE  search831
-	JMP  shiftup
-
-search831:
-	JMP shiftdown
-
-search828:
-	CMPL AX, $0x00000028
-	JGE  search832
-	CMPL AX, $0x00000026
-	JGE  search833
-	JMP  row
-
-search833:
-	JMP rowset
-
-search832:
-	CMPL AX, $0x00000029
-	JGE  search834
-	JMP  addstretch
-
-search834:
-	JMP substretch
-
-search827:
-	CMPL AX, $0x0000002e
-	JGE  search835
-	CMPL AX, $0x0000002c
-	JGE  search836
-	CMPL AX, $0x0000002b
-	JGE  search837
-	JMP  mulstretch
-
-search837:
-	JMP fmastretch
-
-search836:
-	CMPL AX, $0x0000002d
-	JGE  search838
-	JMP  fnmastretch
-
-search838:
-	JMP divstretch
-
-search835:
-	CMPL AX, $0x00000030
-	JGE  search839
-	CMPL AX, $0x0000002f
-	JGE  search840
-	JMP  maxstretch
-
-search840:
-	JMP minstretch
-
-search839:
-	CMPL AX, $0x00000031
-	JGE  search841
-	JMP  sqrtstretch
-
-search841:
-	CMPL AX, $0x00000032
-	JGE  search842
-	JMP  floorstretch
-
-search842:
-	JMP selectstretch
+	JMP  pivot
 
 search826:
-	CMPL AX, $0x00000043
-	JGE  search843
-	CMPL AX, $0x00000037
-	JGE  search844
-	CMPL AX, $0x00000035
-	JGE  search845
+	JMP scale
+
+search825:
+	CMPL AX, $0x00000014
+	JGE  search827
+	JMP  symmetric
+
+search827:
+	JMP product
+
+search824:
+	CMPL AX, $0x00000017
+	JGE  search828
+	CMPL AX, $0x00000016
+	JGE  search829
+	JMP  forward
+
+search829:
+	JMP backward
+
+search828:
+	CMPL AX, $0x00000018
+	JGE  search830
+	JMP  lower
+
+search830:
+	JMP upper
+
+search823:
+	CMPL AX, $0x0000001d
+	JGE  search831
+	CMPL AX, $0x0000001b
+	JGE  search832
+	CMPL AX, $0x0000001a
+	JGE  search833
+	JMP  neg
+
+search833:
+	JMP abs
+
+search832:
+	CMPL AX, $0x0000001c
+	JGE  search834
+	JMP  less
+
+search834:
+	JMP atmost
+
+search831:
+	CMPL AX, $0x0000001f
+	JGE  search835
+	CMPL AX, $0x0000001e
+	JGE  search836
+	JMP  equal
+
+search836:
+	JMP choose
+
+search835:
+	CMPL AX, $0x00000020
+	JGE  search837
+	JMP  maximum
+
+search837:
+	CMPL AX, $0x00000021
+	JGE  search838
+	JMP  minimum
+
+search838:
+	JMP and
+
+search805:
 	CMPL AX, $0x00000034
-	JGE  search846
-	JMP  copystretch
-
-search846:
-	JMP absmaxstretch
-
-search845:
-	CMPL AX, $0x00000036
-	JGE  search847
-	JMP  abssumstretch
-
-search847:
-	JMP dotstretch
-
-search844:
-	CMPL AX, $0x00000041
-	JGE  search848
-	CMPL AX, $0x00000040
-	JGE  search849
-	JMP  maxnegproductstretch
-
-search849:
-	JMP negstretch
-
-search848:
-	CMPL AX, $0x00000042
-	JGE  search850
-	JMP  absstretch
-
-search850:
-	JMP lessstretch
+	JGE  search839
+	CMPL AX, $0x0000002b
+	JGE  search840
+	CMPL AX, $0x00000026
+	JGE  search841
+	CMPL AX, $0x00000024
+	JGE  search842
+	CMPL AX, $0x00000023
+	JGE  search843
+	JMP  or
 
 search843:
-	CMPL AX, $0x00000047
+	JMP shiftup
+
+search842:
+	CMPL AX, $0x00000025
+	JGE  search844
+	JMP  shiftdown
+
+search844:
+	JMP row
+
+search841:
+	CMPL AX, $0x00000029
+	JGE  search845
+	CMPL AX, $0x00000027
+	JGE  search846
+	JMP  rowset
+
+search846:
+	JMP rowsum
+
+search845:
+	CMPL AX, $0x0000002a
+	JGE  search847
+	JMP  addstretch
+
+search847:
+	JMP substretch
+
+search840:
+	CMPL AX, $0x0000002f
+	JGE  search848
+	CMPL AX, $0x0000002d
+	JGE  search849
+	CMPL AX, $0x0000002c
+	JGE  search850
+	JMP  mulstretch
+
+search850:
+	JMP fmastretch
+
+search849:
+	CMPL AX, $0x0000002e
 	JGE  search851
-	CMPL AX, $0x00000045
-	JGE  search852
-	CMPL AX, $0x00000044
-	JGE  search853
-	JMP  atmoststretch
-
-search853:
-	JMP equalstretch
-
-search852:
-	CMPL AX, $0x00000046
-	JGE  search854
-	JMP  choosestretch
-
-search854:
-	JMP maximumstretch
+	JMP  fnmastretch
 
 search851:
-	CMPL AX, $0x00000049
-	JGE  search855
-	CMPL AX, $0x00000048
-	JGE  search856
-	JMP  minimumstretch
+	JMP divstretch
 
-search856:
-	JMP andstretch
+search848:
+	CMPL AX, $0x00000031
+	JGE  search852
+	CMPL AX, $0x00000030
+	JGE  search853
+	JMP  maxstretch
+
+search853:
+	JMP minstretch
+
+search852:
+	CMPL AX, $0x00000032
+	JGE  search854
+	JMP  sqrtstretch
+
+search854:
+	CMPL AX, $0x00000033
+	JGE  search855
+	JMP  floorstretch
 
 search855:
-	CMPL AX, $0x0000004a
-	JGE  search857
-	JMP  orstretch
+	JMP selectstretch
 
-search857:
-	CMPL AX, $0x0000004b
+search839:
+	CMPL AX, $0x00000044
+	JGE  search856
+	CMPL AX, $0x00000038
+	JGE  search857
+	CMPL AX, $0x00000036
 	JGE  search858
-	JMP  shiftupstretch
+	CMPL AX, $0x00000035
+	JGE  search859
+	JMP  copystretch
+
+search859:
+	JMP absmaxstretch
 
 search858:
+	CMPL AX, $0x00000037
+	JGE  search860
+	JMP  abssumstretch
+
+search860:
+	JMP dotstretch
+
+search857:
+	CMPL AX, $0x00000042
+	JGE  search861
+	CMPL AX, $0x00000041
+	JGE  search862
+	JMP  maxnegproductstretch
+
+search862:
+	JMP negstretch
+
+search861:
+	CMPL AX, $0x00000043
+	JGE  search863
+	JMP  absstretch
+
+search863:
+	JMP lessstretch
+
+search856:
+	CMPL AX, $0x00000048
+	JGE  search864
+	CMPL AX, $0x00000046
+	JGE  search865
+	CMPL AX, $0x00000045
+	JGE  search866
+	JMP  atmoststretch
+
+search866:
+	JMP equalstretch
+
+search865:
+	CMPL AX, $0x00000047
+	JGE  search867
+	JMP  choosestretch
+
+search867:
+	JMP maximumstretch
+
+search864:
+	CMPL AX, $0x0000004a
+	JGE  search868
+	CMPL AX, $0x00000049
+	JGE  search869
+	JMP  minimumstretch
+
+search869:
+	JMP andstretch
+
+search868:
+	CMPL AX, $0x0000004b
+	JGE  search870
+	JMP  orstretch
+
+search870:
+	CMPL AX, $0x0000004c
+	JGE  search871
+	JMP  shiftupstretch
+
+search871:
 	JMP shiftdownstretch
 
 absmax:
@@ -4514,336 +4579,341 @@ absmaxloop:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000021
-	JGE     search859
-	CMPL    AX, $0x00000010
-	JGE     search860
+	CMPL    AX, $0x00000022
+	JGE     search872
+	CMPL    AX, $0x00000011
+	JGE     search873
 	CMPL    AX, $0x00000008
-	JGE     search861
+	JGE     search874
 	CMPL    AX, $0x00000004
-	JGE     search862
+	JGE     search875
 	CMPL    AX, $0x00000002
-	JGE     search863
+	JGE     search876
 	CMPL    AX, $0x00000001
-	JGE     search864
+	JGE     search877
 	JMP     end
 
-search864:
+search877:
 	JMP add
 
-search863:
+search876:
 	CMPL AX, $0x00000003
-	JGE  search865
+	JGE  search878
 	JMP  sub
 
-search865:
+search878:
 	JMP mul
 
-search862:
+search875:
 	CMPL AX, $0x00000006
-	JGE  search866
+	JGE  search879
 	CMPL AX, $0x00000005
-	JGE  search867
+	JGE  search880
 	JMP  fma
 
-search867:
+search880:
 	JMP fnma
 
-search866:
+search879:
 	CMPL AX, $0x00000007
-	JGE  search868
+	JGE  search881
 	JMP  div
 
-search868:
+search881:
 	JMP max
 
-search861:
+search874:
 	CMPL AX, $0x0000000c
-	JGE  search869
+	JGE  search882
 	CMPL AX, $0x0000000a
-	JGE  search870
+	JGE  search883
 	CMPL AX, $0x00000009
-	JGE  search871
+	JGE  search884
 	JMP  min
 
-search871:
+search884:
 	JMP sqrt
 
-search870:
+search883:
 	CMPL AX, $0x0000000b
-	JGE  search872
+	JGE  search885
 	JMP  floor
 
-search872:
+search885:
 	JMP select
 
-search869:
+search882:
 	CMPL AX, $0x0000000e
-	JGE  search873
+	JGE  search886
 	CMPL AX, $0x0000000d
-	JGE  search874
+	JGE  search887
 	JMP  copy
 
-search874:
+search887:
 	JMP absmax
 
-search873:
+search886:
 	CMPL AX, $0x0000000f
-	JGE  search875
+	JGE  search888
 	JMP  abssum
 
-search875:
-	JMP dot
-
-search860:
-	CMPL AX, $0x00000018
-	JGE  search876
-	CMPL AX, $0x00000014
-	JGE  search877
-	CMPL AX, $0x00000012
-	JGE  search878
-	CMPL AX, $0x00000011
-	JGE  search879
-	JMP  maxnegproduct
-
-search879:
-	JMP pivot
-
-search878:
-	CMPL AX, $0x00000013
-	JGE  search880
-	JMP  scale
-
-search880:
-	JMP symmetric
-
-search877:
-	CMPL AX, $0x00000016
-	JGE  search881
-	CMPL AX, $0x00000015
-	JGE  search882
-	JMP  product
-
-search882:
-	JMP forward
-
-search881:
-	CMPL AX, $0x00000017
-	JGE  search883
-	JMP  backward
-
-search883:
-	JMP lower
-
-search876:
-	CMPL AX, $0x0000001c
-	JGE  search884
-	CMPL AX, $0x0000001a
-	JGE  search885
-	CMPL AX, $0x00000019
-	JGE  search886
-	JMP  upper
-
-search886:
-	JMP neg
-
-search885:
-	CMPL AX, $0x0000001b
-	JGE  search887
-	JMP  abs
-
-search887:
-	JMP less
-
-search884:
-	CMPL AX, $0x0000001e
-	JGE  search888
-	CMPL AX, $0x0000001d
+search888:
+	CMPL AX, $0x00000010
 	JGE  search889
-	JMP  atmost
+	JMP  dot
 
 search889:
-	JMP equal
+	JMP maxnegproduct
 
-search888:
-	CMPL AX, $0x0000001f
+search873:
+	CMPL AX, $0x00000019
 	JGE  search890
-	JMP  choose
-
-search890:
-	CMPL AX, $0x00000020
+	CMPL AX, $0x00000015
 	JGE  search891
-	JMP  maximum
-
-search891:
-	JMP minimum
-
-search859:
-	CMPL AX, $0x00000033
+	CMPL AX, $0x00000013
 	JGE  search892
-	CMPL AX, $0x0000002a
+	CMPL AX, $0x00000012
 	JGE  search893
-	CMPL AX, $0x00000025
-	JGE  search894
-	CMPL AX, $0x00000023
-	JGE  search895
-	CMPL AX, $0x00000022
-	JGE  search896
-	JMP  and
-
-search896:
-	JMP or
-
-search895:
-	CMPL AX, $0x00000024
-	JGE  search897
-	JMP  shiftup
-
-search897:
-	JMP shiftdown
-
-search894:
-	CMPL AX, $0x00000028
-	JGE  search898
-	CMPL AX, $0x00000026
-	JGE  search899
-	JMP  row
-
-search899:
-	JMP rowset
-
-search898:
-	CMPL AX, $0x00000029
-	JGE  search900
-	JMP  addstretch
-
-search900:
-	JMP substretch
+	JMP  pivot
 
 search893:
-	CMPL AX, $0x0000002e
-	JGE  search901
-	CMPL AX, $0x0000002c
-	JGE  search902
-	CMPL AX, $0x0000002b
-	JGE  search903
-	JMP  mulstretch
-
-search903:
-	JMP fmastretch
-
-search902:
-	CMPL AX, $0x0000002d
-	JGE  search904
-	JMP  fnmastretch
-
-search904:
-	JMP divstretch
-
-search901:
-	CMPL AX, $0x00000030
-	JGE  search905
-	CMPL AX, $0x0000002f
-	JGE  search906
-	JMP  maxstretch
-
-search906:
-	JMP minstretch
-
-search905:
-	CMPL AX, $0x00000031
-	JGE  search907
-	JMP  sqrtstretch
-
-search907:
-	CMPL AX, $0x00000032
-	JGE  search908
-	JMP  floorstretch
-
-search908:
-	JMP selectstretch
+	JMP scale
 
 search892:
-	CMPL AX, $0x00000043
-	JGE  search909
-	CMPL AX, $0x00000037
-	JGE  search910
-	CMPL AX, $0x00000035
-	JGE  search911
+	CMPL AX, $0x00000014
+	JGE  search894
+	JMP  symmetric
+
+search894:
+	JMP product
+
+search891:
+	CMPL AX, $0x00000017
+	JGE  search895
+	CMPL AX, $0x00000016
+	JGE  search896
+	JMP  forward
+
+search896:
+	JMP backward
+
+search895:
+	CMPL AX, $0x00000018
+	JGE  search897
+	JMP  lower
+
+search897:
+	JMP upper
+
+search890:
+	CMPL AX, $0x0000001d
+	JGE  search898
+	CMPL AX, $0x0000001b
+	JGE  search899
+	CMPL AX, $0x0000001a
+	JGE  search900
+	JMP  neg
+
+search900:
+	JMP abs
+
+search899:
+	CMPL AX, $0x0000001c
+	JGE  search901
+	JMP  less
+
+search901:
+	JMP atmost
+
+search898:
+	CMPL AX, $0x0000001f
+	JGE  search902
+	CMPL AX, $0x0000001e
+	JGE  search903
+	JMP  equal
+
+search903:
+	JMP choose
+
+search902:
+	CMPL AX, $0x00000020
+	JGE  search904
+	JMP  maximum
+
+search904:
+	CMPL AX, $0x00000021
+	JGE  search905
+	JMP  minimum
+
+search905:
+	JMP and
+
+search872:
 	CMPL AX, $0x00000034
-	JGE  search912
-	JMP  copystretch
-
-search912:
-	JMP absmaxstretch
-
-search911:
-	CMPL AX, $0x00000036
-	JGE  search913
-	JMP  abssumstretch
-
-search913:
-	JMP dotstretch
+	JGE  search906
+	CMPL AX, $0x0000002b
+	JGE  search907
+	CMPL AX, $0x00000026
+	JGE  search908
+	CMPL AX, $0x00000024
+	JGE  search909
+	CMPL AX, $0x00000023
+	JGE  search910
+	JMP  or
 
 search910:
-	CMPL AX, $0x00000041
-	JGE  search914
-	CMPL AX, $0x00000040
-	JGE  search915
-	JMP  maxnegproductstretch
-
-search915:
-	JMP negstretch
-
-search914:
-	CMPL AX, $0x00000042
-	JGE  search916
-	JMP  absstretch
-
-search916:
-	JMP lessstretch
+	JMP shiftup
 
 search909:
-	CMPL AX, $0x00000047
+	CMPL AX, $0x00000025
+	JGE  search911
+	JMP  shiftdown
+
+search911:
+	JMP row
+
+search908:
+	CMPL AX, $0x00000029
+	JGE  search912
+	CMPL AX, $0x00000027
+	JGE  search913
+	JMP  rowset
+
+search913:
+	JMP rowsum
+
+search912:
+	CMPL AX, $0x0000002a
+	JGE  search914
+	JMP  addstretch
+
+search914:
+	JMP substretch
+
+search907:
+	CMPL AX, $0x0000002f
+	JGE  search915
+	CMPL AX, $0x0000002d
+	JGE  search916
+	CMPL AX, $0x0000002c
 	JGE  search917
-	CMPL AX, $0x00000045
-	JGE  search918
-	CMPL AX, $0x00000044
-	JGE  search919
-	JMP  atmoststretch
-
-search919:
-	JMP equalstretch
-
-search918:
-	CMPL AX, $0x00000046
-	JGE  search920
-	JMP  choosestretch
-
-search920:
-	JMP maximumstretch
+	JMP  mulstretch
 
 search917:
-	CMPL AX, $0x00000049
-	JGE  search921
-	CMPL AX, $0x00000048
-	JGE  search922
-	JMP  minimumstretch
+	JMP fmastretch
 
-search922:
-	JMP andstretch
+search916:
+	CMPL AX, $0x0000002e
+	JGE  search918
+	JMP  fnmastretch
+
+search918:
+	JMP divstretch
+
+search915:
+	CMPL AX, $0x00000031
+	JGE  search919
+	CMPL AX, $0x00000030
+	JGE  search920
+	JMP  maxstretch
+
+search920:
+	JMP minstretch
+
+search919:
+	CMPL AX, $0x00000032
+	JGE  search921
+	JMP  sqrtstretch
 
 search921:
-	CMPL AX, $0x0000004a
-	JGE  search923
-	JMP  orstretch
+	CMPL AX, $0x00000033
+	JGE  search922
+	JMP  floorstretch
 
-search923:
-	CMPL AX, $0x0000004b
+search922:
+	JMP selectstretch
+
+search906:
+	CMPL AX, $0x00000044
+	JGE  search923
+	CMPL AX, $0x00000038
 	JGE  search924
-	JMP  shiftupstretch
+	CMPL AX, $0x00000036
+	JGE  search925
+	CMPL AX, $0x00000035
+	JGE  search926
+	JMP  copystretch
+
+search926:
+	JMP absmaxstretch
+
+search925:
+	CMPL AX, $0x00000037
+	JGE  search927
+	JMP  abssumstretch
+
+search927:
+	JMP dotstretch
 
 search924:
+	CMPL AX, $0x00000042
+	JGE  search928
+	CMPL AX, $0x00000041
+	JGE  search929
+	JMP  maxnegproductstretch
+
+search929:
+	JMP negstretch
+
+search928:
+	CMPL AX, $0x00000043
+	JGE  search930
+	JMP  absstretch
+
+search930:
+	JMP lessstretch
+
+search923:
+	CMPL AX, $0x00000048
+	JGE  search931
+	CMPL AX, $0x00000046
+	JGE  search932
+	CMPL AX, $0x00000045
+	JGE  search933
+	JMP  atmoststretch
+
+search933:
+	JMP equalstretch
+
+search932:
+	CMPL AX, $0x00000047
+	JGE  search934
+	JMP  choosestretch
+
+search934:
+	JMP maximumstretch
+
+search931:
+	CMPL AX, $0x0000004a
+	JGE  search935
+	CMPL AX, $0x00000049
+	JGE  search936
+	JMP  minimumstretch
+
+search936:
+	JMP andstretch
+
+search935:
+	CMPL AX, $0x0000004b
+	JGE  search937
+	JMP  orstretch
+
+search937:
+	CMPL AX, $0x0000004c
+	JGE  search938
+	JMP  shiftupstretch
+
+search938:
 	JMP shiftdownstretch
 
 abssum:
@@ -4863,336 +4933,341 @@ abssumloop:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000021
-	JGE     search925
-	CMPL    AX, $0x00000010
-	JGE     search926
+	CMPL    AX, $0x00000022
+	JGE     search939
+	CMPL    AX, $0x00000011
+	JGE     search940
 	CMPL    AX, $0x00000008
-	JGE     search927
+	JGE     search941
 	CMPL    AX, $0x00000004
-	JGE     search928
+	JGE     search942
 	CMPL    AX, $0x00000002
-	JGE     search929
+	JGE     search943
 	CMPL    AX, $0x00000001
-	JGE     search930
+	JGE     search944
 	JMP     end
 
-search930:
+search944:
 	JMP add
 
-search929:
+search943:
 	CMPL AX, $0x00000003
-	JGE  search931
+	JGE  search945
 	JMP  sub
 
-search931:
+search945:
 	JMP mul
 
-search928:
+search942:
 	CMPL AX, $0x00000006
-	JGE  search932
+	JGE  search946
 	CMPL AX, $0x00000005
-	JGE  search933
+	JGE  search947
 	JMP  fma
 
-search933:
+search947:
 	JMP fnma
 
-search932:
+search946:
 	CMPL AX, $0x00000007
-	JGE  search934
+	JGE  search948
 	JMP  div
 
-search934:
+search948:
 	JMP max
 
-search927:
+search941:
 	CMPL AX, $0x0000000c
-	JGE  search935
+	JGE  search949
 	CMPL AX, $0x0000000a
-	JGE  search936
+	JGE  search950
 	CMPL AX, $0x00000009
-	JGE  search937
+	JGE  search951
 	JMP  min
 
-search937:
+search951:
 	JMP sqrt
 
-search936:
+search950:
 	CMPL AX, $0x0000000b
-	JGE  search938
+	JGE  search952
 	JMP  floor
 
-search938:
+search952:
 	JMP select
 
-search935:
+search949:
 	CMPL AX, $0x0000000e
-	JGE  search939
+	JGE  search953
 	CMPL AX, $0x0000000d
-	JGE  search940
+	JGE  search954
 	JMP  copy
 
-search940:
+search954:
 	JMP absmax
 
-search939:
+search953:
 	CMPL AX, $0x0000000f
-	JGE  search941
+	JGE  search955
 	JMP  abssum
 
-search941:
-	JMP dot
-
-search926:
-	CMPL AX, $0x00000018
-	JGE  search942
-	CMPL AX, $0x00000014
-	JGE  search943
-	CMPL AX, $0x00000012
-	JGE  search944
-	CMPL AX, $0x00000011
-	JGE  search945
-	JMP  maxnegproduct
-
-search945:
-	JMP pivot
-
-search944:
-	CMPL AX, $0x00000013
-	JGE  search946
-	JMP  scale
-
-search946:
-	JMP symmetric
-
-search943:
-	CMPL AX, $0x00000016
-	JGE  search947
-	CMPL AX, $0x00000015
-	JGE  search948
-	JMP  product
-
-search948:
-	JMP forward
-
-search947:
-	CMPL AX, $0x00000017
-	JGE  search949
-	JMP  backward
-
-search949:
-	JMP lower
-
-search942:
-	CMPL AX, $0x0000001c
-	JGE  search950
-	CMPL AX, $0x0000001a
-	JGE  search951
-	CMPL AX, $0x00000019
-	JGE  search952
-	JMP  upper
-
-search952:
-	JMP neg
-
-search951:
-	CMPL AX, $0x0000001b
-	JGE  search953
-	JMP  abs
-
-search953:
-	JMP less
-
-search950:
-	CMPL AX, $0x0000001e
-	JGE  search954
-	CMPL AX, $0x0000001d
-	JGE  search955
-	JMP  atmost
-
 search955:
-	JMP equal
-
-search954:
-	CMPL AX, $0x0000001f
+	CMPL AX, $0x00000010
 	JGE  search956
-	JMP  choose
+	JMP  dot
 
 search956:
-	CMPL AX, $0x00000020
+	JMP maxnegproduct
+
+search940:
+	CMPL AX, $0x00000019
 	JGE  search957
-	JMP  maximum
-
-search957:
-	JMP minimum
-
-search925:
-	CMPL AX, $0x00000033
+	CMPL AX, $0x00000015
 	JGE  search958
-	CMPL AX, $0x0000002a
+	CMPL AX, $0x00000013
 	JGE  search959
-	CMPL AX, $0x00000025
+	CMPL AX, $0x00000012
 	JGE  search960
-	CMPL AX, $0x00000023
-	JGE  search961
-	CMPL AX, $0x00000022
-	JGE  search962
-	JMP  and
-
-search962:
-	JMP or
-
-search961:
-	CMPL AX, $0x00000024
-	JGE  search963
-	JMP  shiftup
-
-search963:
-	JMP shiftdown
+	JMP  pivot
 
 search960:
-	CMPL AX, $0x00000028
-	JGE  search964
-	CMPL AX, $0x00000026
-	JGE  search965
-	JMP  row
-
-search965:
-	JMP rowset
-
-search964:
-	CMPL AX, $0x00000029
-	JGE  search966
-	JMP  addstretch
-
-search966:
-	JMP substretch
+	JMP scale
 
 search959:
-	CMPL AX, $0x0000002e
-	JGE  search967
-	CMPL AX, $0x0000002c
-	JGE  search968
-	CMPL AX, $0x0000002b
-	JGE  search969
-	JMP  mulstretch
+	CMPL AX, $0x00000014
+	JGE  search961
+	JMP  symmetric
 
-search969:
-	JMP fmastretch
-
-search968:
-	CMPL AX, $0x0000002d
-	JGE  search970
-	JMP  fnmastretch
-
-search970:
-	JMP divstretch
-
-search967:
-	CMPL AX, $0x00000030
-	JGE  search971
-	CMPL AX, $0x0000002f
-	JGE  search972
-	JMP  maxstretch
-
-search972:
-	JMP minstretch
-
-search971:
-	CMPL AX, $0x00000031
-	JGE  search973
-	JMP  sqrtstretch
-
-search973:
-	CMPL AX, $0x00000032
-	JGE  search974
-	JMP  floorstretch
-
-search974:
-	JMP selectstretch
+search961:
+	JMP product
 
 search958:
-	CMPL AX, $0x00000043
-	JGE  search975
-	CMPL AX, $0x00000037
-	JGE  search976
-	CMPL AX, $0x00000035
-	JGE  search977
-	CMPL AX, $0x00000034
-	JGE  search978
-	JMP  copystretch
+	CMPL AX, $0x00000017
+	JGE  search962
+	CMPL AX, $0x00000016
+	JGE  search963
+	JMP  forward
 
-search978:
-	JMP absmaxstretch
+search963:
+	JMP backward
+
+search962:
+	CMPL AX, $0x00000018
+	JGE  search964
+	JMP  lower
+
+search964:
+	JMP upper
+
+search957:
+	CMPL AX, $0x0000001d
+	JGE  search965
+	CMPL AX, $0x0000001b
+	JGE  search966
+	CMPL AX, $0x0000001a
+	JGE  search967
+	JMP  neg
+
+search967:
+	JMP abs
+
+search966:
+	CMPL AX, $0x0000001c
+	JGE  search968
+	JMP  less
+
+search968:
+	JMP atmost
+
+search965:
+	CMPL AX, $0x0000001f
+	JGE  search969
+	CMPL AX, $0x0000001e
+	JGE  search970
+	JMP  equal
+
+search970:
+	JMP choose
+
+search969:
+	CMPL AX, $0x00000020
+	JGE  search971
+	JMP  maximum
+
+search971:
+	CMPL AX, $0x00000021
+	JGE  search972
+	JMP  minimum
+
+search972:
+	JMP and
+
+search939:
+	CMPL AX, $0x00000034
+	JGE  search973
+	CMPL AX, $0x0000002b
+	JGE  search974
+	CMPL AX, $0x00000026
+	JGE  search975
+	CMPL AX, $0x00000024
+	JGE  search976
+	CMPL AX, $0x00000023
+	JGE  search977
+	JMP  or
 
 search977:
-	CMPL AX, $0x00000036
-	JGE  search979
-	JMP  abssumstretch
-
-search979:
-	JMP dotstretch
+	JMP shiftup
 
 search976:
-	CMPL AX, $0x00000041
-	JGE  search980
-	CMPL AX, $0x00000040
-	JGE  search981
-	JMP  maxnegproductstretch
+	CMPL AX, $0x00000025
+	JGE  search978
+	JMP  shiftdown
 
-search981:
-	JMP negstretch
-
-search980:
-	CMPL AX, $0x00000042
-	JGE  search982
-	JMP  absstretch
-
-search982:
-	JMP lessstretch
+search978:
+	JMP row
 
 search975:
-	CMPL AX, $0x00000047
-	JGE  search983
-	CMPL AX, $0x00000045
-	JGE  search984
-	CMPL AX, $0x00000044
-	JGE  search985
-	JMP  atmoststretch
+	CMPL AX, $0x00000029
+	JGE  search979
+	CMPL AX, $0x00000027
+	JGE  search980
+	JMP  rowset
 
-search985:
-	JMP equalstretch
+search980:
+	JMP rowsum
+
+search979:
+	CMPL AX, $0x0000002a
+	JGE  search981
+	JMP  addstretch
+
+search981:
+	JMP substretch
+
+search974:
+	CMPL AX, $0x0000002f
+	JGE  search982
+	CMPL AX, $0x0000002d
+	JGE  search983
+	CMPL AX, $0x0000002c
+	JGE  search984
+	JMP  mulstretch
 
 search984:
-	CMPL AX, $0x00000046
-	JGE  search986
-	JMP  choosestretch
-
-search986:
-	JMP maximumstretch
+	JMP fmastretch
 
 search983:
-	CMPL AX, $0x00000049
-	JGE  search987
-	CMPL AX, $0x00000048
-	JGE  search988
-	JMP  minimumstretch
+	CMPL AX, $0x0000002e
+	JGE  search985
+	JMP  fnmastretch
 
-search988:
-	JMP andstretch
+search985:
+	JMP divstretch
+
+search982:
+	CMPL AX, $0x00000031
+	JGE  search986
+	CMPL AX, $0x00000030
+	JGE  search987
+	JMP  maxstretch
 
 search987:
-	CMPL AX, $0x0000004a
+	JMP minstretch
+
+search986:
+	CMPL AX, $0x00000032
+	JGE  search988
+	JMP  sqrtstretch
+
+search988:
+	CMPL AX, $0x00000033
 	JGE  search989
-	JMP  orstretch
+	JMP  floorstretch
 
 search989:
-	CMPL AX, $0x0000004b
+	JMP selectstretch
+
+search973:
+	CMPL AX, $0x00000044
 	JGE  search990
-	JMP  shiftupstretch
+	CMPL AX, $0x00000038
+	JGE  search991
+	CMPL AX, $0x00000036
+	JGE  search992
+	CMPL AX, $0x00000035
+	JGE  search993
+	JMP  copystretch
+
+search993:
+	JMP absmaxstretch
+
+search992:
+	CMPL AX, $0x00000037
+	JGE  search994
+	JMP  abssumstretch
+
+search994:
+	JMP dotstretch
+
+search991:
+	CMPL AX, $0x00000042
+	JGE  search995
+	CMPL AX, $0x00000041
+	JGE  search996
+	JMP  maxnegproductstretch
+
+search996:
+	JMP negstretch
+
+search995:
+	CMPL AX, $0x00000043
+	JGE  search997
+	JMP  absstretch
+
+search997:
+	JMP lessstretch
 
 search990:
+	CMPL AX, $0x00000048
+	JGE  search998
+	CMPL AX, $0x00000046
+	JGE  search999
+	CMPL AX, $0x00000045
+	JGE  search1000
+	JMP  atmoststretch
+
+search1000:
+	JMP equalstretch
+
+search999:
+	CMPL AX, $0x00000047
+	JGE  search1001
+	JMP  choosestretch
+
+search1001:
+	JMP maximumstretch
+
+search998:
+	CMPL AX, $0x0000004a
+	JGE  search1002
+	CMPL AX, $0x00000049
+	JGE  search1003
+	JMP  minimumstretch
+
+search1003:
+	JMP andstretch
+
+search1002:
+	CMPL AX, $0x0000004b
+	JGE  search1004
+	JMP  orstretch
+
+search1004:
+	CMPL AX, $0x0000004c
+	JGE  search1005
+	JMP  shiftupstretch
+
+search1005:
 	JMP shiftdownstretch
 
 dot:
@@ -5212,336 +5287,341 @@ dotloop:
 	MOVL        (SI), AX
 	MOVL        4(SI), CX
 	ADDQ        $0x08, SI
-	CMPL        AX, $0x00000021
-	JGE         search991
-	CMPL        AX, $0x00000010
-	JGE         search992
+	CMPL        AX, $0x00000022
+	JGE         search1006
+	CMPL        AX, $0x00000011
+	JGE         search1007
 	CMPL        AX, $0x00000008
-	JGE         search993
+	JGE         search1008
 	CMPL        AX, $0x00000004
-	JGE         search994
+	JGE         search1009
 	CMPL        AX, $0x00000002
-	JGE         search995
+	JGE         search1010
 	CMPL        AX, $0x00000001
-	JGE         search996
+	JGE         search1011
 	JMP         end
 
-search996:
+search1011:
 	JMP add
 
-search995:
+search1010:
 	CMPL AX, $0x00000003
-	JGE  search997
+	JGE  search1012
 	JMP  sub
 
-search997:
+search1012:
 	JMP mul
 
-search994:
+search1009:
 	CMPL AX, $0x00000006
-	JGE  search998
+	JGE  search1013
 	CMPL AX, $0x00000005
-	JGE  search999
+	JGE  search1014
 	JMP  fma
 
-search999:
+search1014:
 	JMP fnma
 
-search998:
+search1013:
 	CMPL AX, $0x00000007
-	JGE  search1000
+	JGE  search1015
 	JMP  div
 
-search1000:
+search1015:
 	JMP max
 
-search993:
+search1008:
 	CMPL AX, $0x0000000c
-	JGE  search1001
+	JGE  search1016
 	CMPL AX, $0x0000000a
-	JGE  search1002
+	JGE  search1017
 	CMPL AX, $0x00000009
-	JGE  search1003
+	JGE  search1018
 	JMP  min
 
-search1003:
+search1018:
 	JMP sqrt
 
-search1002:
+search1017:
 	CMPL AX, $0x0000000b
-	JGE  search1004
+	JGE  search1019
 	JMP  floor
 
-search1004:
+search1019:
 	JMP select
 
-search1001:
+search1016:
 	CMPL AX, $0x0000000e
-	JGE  search1005
+	JGE  search1020
 	CMPL AX, $0x0000000d
-	JGE  search1006
+	JGE  search1021
 	JMP  copy
 
-search1006:
+search1021:
 	JMP absmax
 
-search1005:
+search1020:
 	CMPL AX, $0x0000000f
-	JGE  search1007
+	JGE  search1022
 	JMP  abssum
 
-search1007:
-	JMP dot
-
-search992:
-	CMPL AX, $0x00000018
-	JGE  search1008
-	CMPL AX, $0x00000014
-	JGE  search1009
-	CMPL AX, $0x00000012
-	JGE  search1010
-	CMPL AX, $0x00000011
-	JGE  search1011
-	JMP  maxnegproduct
-
-search1011:
-	JMP pivot
-
-search1010:
-	CMPL AX, $0x00000013
-	JGE  search1012
-	JMP  scale
-
-search1012:
-	JMP symmetric
-
-search1009:
-	CMPL AX, $0x00000016
-	JGE  search1013
-	CMPL AX, $0x00000015
-	JGE  search1014
-	JMP  product
-
-search1014:
-	JMP forward
-
-search1013:
-	CMPL AX, $0x00000017
-	JGE  search1015
-	JMP  backward
-
-search1015:
-	JMP lower
-
-search1008:
-	CMPL AX, $0x0000001c
-	JGE  search1016
-	CMPL AX, $0x0000001a
-	JGE  search1017
-	CMPL AX, $0x00000019
-	JGE  search1018
-	JMP  upper
-
-search1018:
-	JMP neg
-
-search1017:
-	CMPL AX, $0x0000001b
-	JGE  search1019
-	JMP  abs
-
-search1019:
-	JMP less
-
-search1016:
-	CMPL AX, $0x0000001e
-	JGE  search1020
-	CMPL AX, $0x0000001d
-	JGE  search1021
-	JMP  atmost
-
-search1021:
-	JMP equal
-
-search1020:
-	CMPL AX, $0x0000001f
-	JGE  search1022
-	JMP  choose
-
 search1022:
-	CMPL AX, $0x00000020
+	CMPL AX, $0x00000010
 	JGE  search1023
-	JMP  maximum
+	JMP  dot
 
 search1023:
-	JMP minimum
+	JMP maxnegproduct
 
-search991:
-	CMPL AX, $0x00000033
+search1007:
+	CMPL AX, $0x00000019
 	JGE  search1024
-	CMPL AX, $0x0000002a
+	CMPL AX, $0x00000015
 	JGE  search1025
-	CMPL AX, $0x00000025
+	CMPL AX, $0x00000013
 	JGE  search1026
-	CMPL AX, $0x00000023
+	CMPL AX, $0x00000012
 	JGE  search1027
-	CMPL AX, $0x00000022
-	JGE  search1028
-	JMP  and
-
-search1028:
-	JMP or
+	JMP  pivot
 
 search1027:
-	CMPL AX, $0x00000024
-	JGE  search1029
-	JMP  shiftup
-
-search1029:
-	JMP shiftdown
+	JMP scale
 
 search1026:
-	CMPL AX, $0x00000028
-	JGE  search1030
-	CMPL AX, $0x00000026
-	JGE  search1031
-	JMP  row
+	CMPL AX, $0x00000014
+	JGE  search1028
+	JMP  symmetric
 
-search1031:
-	JMP rowset
-
-search1030:
-	CMPL AX, $0x00000029
-	JGE  search1032
-	JMP  addstretch
-
-search1032:
-	JMP substretch
+search1028:
+	JMP product
 
 search1025:
-	CMPL AX, $0x0000002e
-	JGE  search1033
-	CMPL AX, $0x0000002c
-	JGE  search1034
-	CMPL AX, $0x0000002b
-	JGE  search1035
-	JMP  mulstretch
+	CMPL AX, $0x00000017
+	JGE  search1029
+	CMPL AX, $0x00000016
+	JGE  search1030
+	JMP  forward
 
-search1035:
-	JMP fmastretch
+search1030:
+	JMP backward
 
-search1034:
-	CMPL AX, $0x0000002d
-	JGE  search1036
-	JMP  fnmastretch
+search1029:
+	CMPL AX, $0x00000018
+	JGE  search1031
+	JMP  lower
 
-search1036:
-	JMP divstretch
-
-search1033:
-	CMPL AX, $0x00000030
-	JGE  search1037
-	CMPL AX, $0x0000002f
-	JGE  search1038
-	JMP  maxstretch
-
-search1038:
-	JMP minstretch
-
-search1037:
-	CMPL AX, $0x00000031
-	JGE  search1039
-	JMP  sqrtstretch
-
-search1039:
-	CMPL AX, $0x00000032
-	JGE  search1040
-	JMP  floorstretch
-
-search1040:
-	JMP selectstretch
+search1031:
+	JMP upper
 
 search1024:
-	CMPL AX, $0x00000043
-	JGE  search1041
-	CMPL AX, $0x00000037
-	JGE  search1042
-	CMPL AX, $0x00000035
-	JGE  search1043
+	CMPL AX, $0x0000001d
+	JGE  search1032
+	CMPL AX, $0x0000001b
+	JGE  search1033
+	CMPL AX, $0x0000001a
+	JGE  search1034
+	JMP  neg
+
+search1034:
+	JMP abs
+
+search1033:
+	CMPL AX, $0x0000001c
+	JGE  search1035
+	JMP  less
+
+search1035:
+	JMP atmost
+
+search1032:
+	CMPL AX, $0x0000001f
+	JGE  search1036
+	CMPL AX, $0x0000001e
+	JGE  search1037
+	JMP  equal
+
+search1037:
+	JMP choose
+
+search1036:
+	CMPL AX, $0x00000020
+	JGE  search1038
+	JMP  maximum
+
+search1038:
+	CMPL AX, $0x00000021
+	JGE  search1039
+	JMP  minimum
+
+search1039:
+	JMP and
+
+search1006:
 	CMPL AX, $0x00000034
+	JGE  search1040
+	CMPL AX, $0x0000002b
+	JGE  search1041
+	CMPL AX, $0x00000026
+	JGE  search1042
+	CMPL AX, $0x00000024
+	JGE  search1043
+	CMPL AX, $0x00000023
 	JGE  search1044
-	JMP  copystretch
+	JMP  or
 
 search1044:
-	JMP absmaxstretch
+	JMP shiftup
 
 search1043:
-	CMPL AX, $0x00000036
+	CMPL AX, $0x00000025
 	JGE  search1045
-	JMP  abssumstretch
+	JMP  shiftdown
 
 search1045:
-	JMP dotstretch
+	JMP row
 
 search1042:
-	CMPL AX, $0x00000041
+	CMPL AX, $0x00000029
 	JGE  search1046
-	CMPL AX, $0x00000040
+	CMPL AX, $0x00000027
 	JGE  search1047
-	JMP  maxnegproductstretch
+	JMP  rowset
 
 search1047:
-	JMP negstretch
+	JMP rowsum
 
 search1046:
-	CMPL AX, $0x00000042
+	CMPL AX, $0x0000002a
 	JGE  search1048
-	JMP  absstretch
+	JMP  addstretch
 
 search1048:
-	JMP lessstretch
+	JMP substretch
 
 search1041:
-	CMPL AX, $0x00000047
+	CMPL AX, $0x0000002f
 	JGE  search1049
-	CMPL AX, $0x00000045
+	CMPL AX, $0x0000002d
 	JGE  search1050
-	CMPL AX, $0x00000044
+	CMPL AX, $0x0000002c
 	JGE  search1051
-	JMP  atmoststretch
+	JMP  mulstretch
 
 search1051:
-	JMP equalstretch
+	JMP fmastretch
 
 search1050:
-	CMPL AX, $0x00000046
+	CMPL AX, $0x0000002e
 	JGE  search1052
-	JMP  choosestretch
+	JMP  fnmastretch
 
 search1052:
-	JMP maximumstretch
+	JMP divstretch
 
 search1049:
-	CMPL AX, $0x00000049
+	CMPL AX, $0x00000031
 	JGE  search1053
-	CMPL AX, $0x00000048
+	CMPL AX, $0x00000030
 	JGE  search1054
-	JMP  minimumstretch
+	JMP  maxstretch
 
 search1054:
-	JMP andstretch
+	JMP minstretch
 
 search1053:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x00000032
 	JGE  search1055
-	JMP  orstretch
+	JMP  sqrtstretch
 
 search1055:
-	CMPL AX, $0x0000004b
+	CMPL AX, $0x00000033
 	JGE  search1056
-	JMP  shiftupstretch
+	JMP  floorstretch
 
 search1056:
+	JMP selectstretch
+
+search1040:
+	CMPL AX, $0x00000044
+	JGE  search1057
+	CMPL AX, $0x00000038
+	JGE  search1058
+	CMPL AX, $0x00000036
+	JGE  search1059
+	CMPL AX, $0x00000035
+	JGE  search1060
+	JMP  copystretch
+
+search1060:
+	JMP absmaxstretch
+
+search1059:
+	CMPL AX, $0x00000037
+	JGE  search1061
+	JMP  abssumstretch
+
+search1061:
+	JMP dotstretch
+
+search1058:
+	CMPL AX, $0x00000042
+	JGE  search1062
+	CMPL AX, $0x00000041
+	JGE  search1063
+	JMP  maxnegproductstretch
+
+search1063:
+	JMP negstretch
+
+search1062:
+	CMPL AX, $0x00000043
+	JGE  search1064
+	JMP  absstretch
+
+search1064:
+	JMP lessstretch
+
+search1057:
+	CMPL AX, $0x00000048
+	JGE  search1065
+	CMPL AX, $0x00000046
+	JGE  search1066
+	CMPL AX, $0x00000045
+	JGE  search1067
+	JMP  atmoststretch
+
+search1067:
+	JMP equalstretch
+
+search1066:
+	CMPL AX, $0x00000047
+	JGE  search1068
+	JMP  choosestretch
+
+search1068:
+	JMP maximumstretch
+
+search1065:
+	CMPL AX, $0x0000004a
+	JGE  search1069
+	CMPL AX, $0x00000049
+	JGE  search1070
+	JMP  minimumstretch
+
+search1070:
+	JMP andstretch
+
+search1069:
+	CMPL AX, $0x0000004b
+	JGE  search1071
+	JMP  orstretch
+
+search1071:
+	CMPL AX, $0x0000004c
+	JGE  search1072
+	JMP  shiftupstretch
+
+search1072:
 	JMP shiftdownstretch
 
 maxnegproduct:
@@ -5563,336 +5643,341 @@ maxnegproductloop:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search1057
-	CMPL   AX, $0x00000010
-	JGE    search1058
+	CMPL   AX, $0x00000022
+	JGE    search1073
+	CMPL   AX, $0x00000011
+	JGE    search1074
 	CMPL   AX, $0x00000008
-	JGE    search1059
+	JGE    search1075
 	CMPL   AX, $0x00000004
-	JGE    search1060
+	JGE    search1076
 	CMPL   AX, $0x00000002
-	JGE    search1061
+	JGE    search1077
 	CMPL   AX, $0x00000001
-	JGE    search1062
+	JGE    search1078
 	JMP    end
 
-search1062:
+search1078:
 	JMP add
 
-search1061:
+search1077:
 	CMPL AX, $0x00000003
-	JGE  search1063
+	JGE  search1079
 	JMP  sub
 
-search1063:
+search1079:
 	JMP mul
 
-search1060:
+search1076:
 	CMPL AX, $0x00000006
-	JGE  search1064
+	JGE  search1080
 	CMPL AX, $0x00000005
-	JGE  search1065
+	JGE  search1081
 	JMP  fma
 
-search1065:
+search1081:
 	JMP fnma
 
-search1064:
+search1080:
 	CMPL AX, $0x00000007
-	JGE  search1066
+	JGE  search1082
 	JMP  div
 
-search1066:
+search1082:
 	JMP max
 
-search1059:
+search1075:
 	CMPL AX, $0x0000000c
-	JGE  search1067
+	JGE  search1083
 	CMPL AX, $0x0000000a
-	JGE  search1068
+	JGE  search1084
 	CMPL AX, $0x00000009
-	JGE  search1069
+	JGE  search1085
 	JMP  min
 
-search1069:
+search1085:
 	JMP sqrt
 
-search1068:
+search1084:
 	CMPL AX, $0x0000000b
-	JGE  search1070
+	JGE  search1086
 	JMP  floor
 
-search1070:
+search1086:
 	JMP select
 
-search1067:
+search1083:
 	CMPL AX, $0x0000000e
-	JGE  search1071
+	JGE  search1087
 	CMPL AX, $0x0000000d
-	JGE  search1072
+	JGE  search1088
 	JMP  copy
 
-search1072:
+search1088:
 	JMP absmax
 
-search1071:
+search1087:
 	CMPL AX, $0x0000000f
-	JGE  search1073
+	JGE  search1089
 	JMP  abssum
 
-search1073:
-	JMP dot
-
-search1058:
-	CMPL AX, $0x00000018
-	JGE  search1074
-	CMPL AX, $0x00000014
-	JGE  search1075
-	CMPL AX, $0x00000012
-	JGE  search1076
-	CMPL AX, $0x00000011
-	JGE  search1077
-	JMP  maxnegproduct
-
-search1077:
-	JMP pivot
-
-search1076:
-	CMPL AX, $0x00000013
-	JGE  search1078
-	JMP  scale
-
-search1078:
-	JMP symmetric
-
-search1075:
-	CMPL AX, $0x00000016
-	JGE  search1079
-	CMPL AX, $0x00000015
-	JGE  search1080
-	JMP  product
-
-search1080:
-	JMP forward
-
-search1079:
-	CMPL AX, $0x00000017
-	JGE  search1081
-	JMP  backward
-
-search1081:
-	JMP lower
-
-search1074:
-	CMPL AX, $0x0000001c
-	JGE  search1082
-	CMPL AX, $0x0000001a
-	JGE  search1083
-	CMPL AX, $0x00000019
-	JGE  search1084
-	JMP  upper
-
-search1084:
-	JMP neg
-
-search1083:
-	CMPL AX, $0x0000001b
-	JGE  search1085
-	JMP  abs
-
-search1085:
-	JMP less
-
-search1082:
-	CMPL AX, $0x0000001e
-	JGE  search1086
-	CMPL AX, $0x0000001d
-	JGE  search1087
-	JMP  atmost
-
-search1087:
-	JMP equal
-
-search1086:
-	CMPL AX, $0x0000001f
-	JGE  search1088
-	JMP  choose
-
-search1088:
-	CMPL AX, $0x00000020
-	JGE  search1089
-	JMP  maximum
-
 search1089:
-	JMP minimum
-
-search1057:
-	CMPL AX, $0x00000033
+	CMPL AX, $0x00000010
 	JGE  search1090
-	CMPL AX, $0x0000002a
-	JGE  search1091
-	CMPL AX, $0x00000025
-	JGE  search1092
-	CMPL AX, $0x00000023
-	JGE  search1093
-	CMPL AX, $0x00000022
-	JGE  search1094
-	JMP  and
-
-search1094:
-	JMP or
-
-search1093:
-	CMPL AX, $0x00000024
-	JGE  search1095
-	JMP  shiftup
-
-search1095:
-	JMP shiftdown
-
-search1092:
-	CMPL AX, $0x00000028
-	JGE  search1096
-	CMPL AX, $0x00000026
-	JGE  search1097
-	JMP  row
-
-search1097:
-	JMP rowset
-
-search1096:
-	CMPL AX, $0x00000029
-	JGE  search1098
-	JMP  addstretch
-
-search1098:
-	JMP substretch
-
-search1091:
-	CMPL AX, $0x0000002e
-	JGE  search1099
-	CMPL AX, $0x0000002c
-	JGE  search1100
-	CMPL AX, $0x0000002b
-	JGE  search1101
-	JMP  mulstretch
-
-search1101:
-	JMP fmastretch
-
-search1100:
-	CMPL AX, $0x0000002d
-	JGE  search1102
-	JMP  fnmastretch
-
-search1102:
-	JMP divstretch
-
-search1099:
-	CMPL AX, $0x00000030
-	JGE  search1103
-	CMPL AX, $0x0000002f
-	JGE  search1104
-	JMP  maxstretch
-
-search1104:
-	JMP minstretch
-
-search1103:
-	CMPL AX, $0x00000031
-	JGE  search1105
-	JMP  sqrtstretch
-
-search1105:
-	CMPL AX, $0x00000032
-	JGE  search1106
-	JMP  floorstretch
-
-search1106:
-	JMP selectstretch
+	JMP  dot
 
 search1090:
-	CMPL AX, $0x00000043
-	JGE  search1107
-	CMPL AX, $0x00000037
-	JGE  search1108
-	CMPL AX, $0x00000035
-	JGE  search1109
+	JMP maxnegproduct
+
+search1074:
+	CMPL AX, $0x00000019
+	JGE  search1091
+	CMPL AX, $0x00000015
+	JGE  search1092
+	CMPL AX, $0x00000013
+	JGE  search1093
+	CMPL AX, $0x00000012
+	JGE  search1094
+	JMP  pivot
+
+search1094:
+	JMP scale
+
+search1093:
+	CMPL AX, $0x00000014
+	JGE  search1095
+	JMP  symmetric
+
+search1095:
+	JMP product
+
+search1092:
+	CMPL AX, $0x00000017
+	JGE  search1096
+	CMPL AX, $0x00000016
+	JGE  search1097
+	JMP  forward
+
+search1097:
+	JMP backward
+
+search1096:
+	CMPL AX, $0x00000018
+	JGE  search1098
+	JMP  lower
+
+search1098:
+	JMP upper
+
+search1091:
+	CMPL AX, $0x0000001d
+	JGE  search1099
+	CMPL AX, $0x0000001b
+	JGE  search1100
+	CMPL AX, $0x0000001a
+	JGE  search1101
+	JMP  neg
+
+search1101:
+	JMP abs
+
+search1100:
+	CMPL AX, $0x0000001c
+	JGE  search1102
+	JMP  less
+
+search1102:
+	JMP atmost
+
+search1099:
+	CMPL AX, $0x0000001f
+	JGE  search1103
+	CMPL AX, $0x0000001e
+	JGE  search1104
+	JMP  equal
+
+search1104:
+	JMP choose
+
+search1103:
+	CMPL AX, $0x00000020
+	JGE  search1105
+	JMP  maximum
+
+search1105:
+	CMPL AX, $0x00000021
+	JGE  search1106
+	JMP  minimum
+
+search1106:
+	JMP and
+
+search1073:
 	CMPL AX, $0x00000034
+	JGE  search1107
+	CMPL AX, $0x0000002b
+	JGE  search1108
+	CMPL AX, $0x00000026
+	JGE  search1109
+	CMPL AX, $0x00000024
 	JGE  search1110
-	JMP  copystretch
-
-search1110:
-	JMP absmaxstretch
-
-search1109:
-	CMPL AX, $0x00000036
+	CMPL AX, $0x00000023
 	JGE  search1111
-	JMP  abssumstretch
+	JMP  or
 
 search1111:
-	JMP dotstretch
+	JMP shiftup
 
-search1108:
-	CMPL AX, $0x00000041
+search1110:
+	CMPL AX, $0x00000025
 	JGE  search1112
-	CMPL AX, $0x00000040
-	JGE  search1113
-	JMP  maxnegproductstretch
-
-search1113:
-	JMP negstretch
+	JMP  shiftdown
 
 search1112:
-	CMPL AX, $0x00000042
+	JMP row
+
+search1109:
+	CMPL AX, $0x00000029
+	JGE  search1113
+	CMPL AX, $0x00000027
 	JGE  search1114
-	JMP  absstretch
+	JMP  rowset
 
 search1114:
-	JMP lessstretch
+	JMP rowsum
 
-search1107:
-	CMPL AX, $0x00000047
+search1113:
+	CMPL AX, $0x0000002a
 	JGE  search1115
-	CMPL AX, $0x00000045
-	JGE  search1116
-	CMPL AX, $0x00000044
-	JGE  search1117
-	JMP  atmoststretch
-
-search1117:
-	JMP equalstretch
-
-search1116:
-	CMPL AX, $0x00000046
-	JGE  search1118
-	JMP  choosestretch
-
-search1118:
-	JMP maximumstretch
+	JMP  addstretch
 
 search1115:
-	CMPL AX, $0x00000049
-	JGE  search1119
-	CMPL AX, $0x00000048
-	JGE  search1120
-	JMP  minimumstretch
+	JMP substretch
 
-search1120:
-	JMP andstretch
+search1108:
+	CMPL AX, $0x0000002f
+	JGE  search1116
+	CMPL AX, $0x0000002d
+	JGE  search1117
+	CMPL AX, $0x0000002c
+	JGE  search1118
+	JMP  mulstretch
+
+search1118:
+	JMP fmastretch
+
+search1117:
+	CMPL AX, $0x0000002e
+	JGE  search1119
+	JMP  fnmastretch
 
 search1119:
-	CMPL AX, $0x0000004a
+	JMP divstretch
+
+search1116:
+	CMPL AX, $0x00000031
+	JGE  search1120
+	CMPL AX, $0x00000030
 	JGE  search1121
-	JMP  orstretch
+	JMP  maxstretch
 
 search1121:
-	CMPL AX, $0x0000004b
+	JMP minstretch
+
+search1120:
+	CMPL AX, $0x00000032
 	JGE  search1122
-	JMP  shiftupstretch
+	JMP  sqrtstretch
 
 search1122:
+	CMPL AX, $0x00000033
+	JGE  search1123
+	JMP  floorstretch
+
+search1123:
+	JMP selectstretch
+
+search1107:
+	CMPL AX, $0x00000044
+	JGE  search1124
+	CMPL AX, $0x00000038
+	JGE  search1125
+	CMPL AX, $0x00000036
+	JGE  search1126
+	CMPL AX, $0x00000035
+	JGE  search1127
+	JMP  copystretch
+
+search1127:
+	JMP absmaxstretch
+
+search1126:
+	CMPL AX, $0x00000037
+	JGE  search1128
+	JMP  abssumstretch
+
+search1128:
+	JMP dotstretch
+
+search1125:
+	CMPL AX, $0x00000042
+	JGE  search1129
+	CMPL AX, $0x00000041
+	JGE  search1130
+	JMP  maxnegproductstretch
+
+search1130:
+	JMP negstretch
+
+search1129:
+	CMPL AX, $0x00000043
+	JGE  search1131
+	JMP  absstretch
+
+search1131:
+	JMP lessstretch
+
+search1124:
+	CMPL AX, $0x00000048
+	JGE  search1132
+	CMPL AX, $0x00000046
+	JGE  search1133
+	CMPL AX, $0x00000045
+	JGE  search1134
+	JMP  atmoststretch
+
+search1134:
+	JMP equalstretch
+
+search1133:
+	CMPL AX, $0x00000047
+	JGE  search1135
+	JMP  choosestretch
+
+search1135:
+	JMP maximumstretch
+
+search1132:
+	CMPL AX, $0x0000004a
+	JGE  search1136
+	CMPL AX, $0x00000049
+	JGE  search1137
+	JMP  minimumstretch
+
+search1137:
+	JMP andstretch
+
+search1136:
+	CMPL AX, $0x0000004b
+	JGE  search1138
+	JMP  orstretch
+
+search1138:
+	CMPL AX, $0x0000004c
+	JGE  search1139
+	JMP  shiftupstretch
+
+search1139:
 	JMP shiftdownstretch
 
 pivot:
@@ -5973,336 +6058,341 @@ pivot:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000021
-	JGE          search1123
-	CMPL         AX, $0x00000010
-	JGE          search1124
+	CMPL         AX, $0x00000022
+	JGE          search1140
+	CMPL         AX, $0x00000011
+	JGE          search1141
 	CMPL         AX, $0x00000008
-	JGE          search1125
+	JGE          search1142
 	CMPL         AX, $0x00000004
-	JGE          search1126
+	JGE          search1143
 	CMPL         AX, $0x00000002
-	JGE          search1127
+	JGE          search1144
 	CMPL         AX, $0x00000001
-	JGE          search1128
+	JGE          search1145
 	JMP          end
 
-search1128:
+search1145:
 	JMP add
 
-search1127:
+search1144:
 	CMPL AX, $0x00000003
-	JGE  search1129
+	JGE  search1146
 	JMP  sub
 
-search1129:
+search1146:
 	JMP mul
 
-search1126:
+search1143:
 	CMPL AX, $0x00000006
-	JGE  search1130
+	JGE  search1147
 	CMPL AX, $0x00000005
-	JGE  search1131
+	JGE  search1148
 	JMP  fma
 
-search1131:
+search1148:
 	JMP fnma
 
-search1130:
+search1147:
 	CMPL AX, $0x00000007
-	JGE  search1132
+	JGE  search1149
 	JMP  div
 
-search1132:
+search1149:
 	JMP max
 
-search1125:
+search1142:
 	CMPL AX, $0x0000000c
-	JGE  search1133
+	JGE  search1150
 	CMPL AX, $0x0000000a
-	JGE  search1134
+	JGE  search1151
 	CMPL AX, $0x00000009
-	JGE  search1135
+	JGE  search1152
 	JMP  min
 
-search1135:
+search1152:
 	JMP sqrt
 
-search1134:
+search1151:
 	CMPL AX, $0x0000000b
-	JGE  search1136
+	JGE  search1153
 	JMP  floor
 
-search1136:
+search1153:
 	JMP select
 
-search1133:
+search1150:
 	CMPL AX, $0x0000000e
-	JGE  search1137
+	JGE  search1154
 	CMPL AX, $0x0000000d
-	JGE  search1138
+	JGE  search1155
 	JMP  copy
 
-search1138:
+search1155:
 	JMP absmax
 
-search1137:
+search1154:
 	CMPL AX, $0x0000000f
-	JGE  search1139
+	JGE  search1156
 	JMP  abssum
 
-search1139:
-	JMP dot
-
-search1124:
-	CMPL AX, $0x00000018
-	JGE  search1140
-	CMPL AX, $0x00000014
-	JGE  search1141
-	CMPL AX, $0x00000012
-	JGE  search1142
-	CMPL AX, $0x00000011
-	JGE  search1143
-	JMP  maxnegproduct
-
-search1143:
-	JMP pivot
-
-search1142:
-	CMPL AX, $0x00000013
-	JGE  search1144
-	JMP  scale
-
-search1144:
-	JMP symmetric
-
-search1141:
-	CMPL AX, $0x00000016
-	JGE  search1145
-	CMPL AX, $0x00000015
-	JGE  search1146
-	JMP  product
-
-search1146:
-	JMP forward
-
-search1145:
-	CMPL AX, $0x00000017
-	JGE  search1147
-	JMP  backward
-
-search1147:
-	JMP lower
-
-search1140:
-	CMPL AX, $0x0000001c
-	JGE  search1148
-	CMPL AX, $0x0000001a
-	JGE  search1149
-	CMPL AX, $0x00000019
-	JGE  search1150
-	JMP  upper
-
-search1150:
-	JMP neg
-
-search1149:
-	CMPL AX, $0x0000001b
-	JGE  search1151
-	JMP  abs
-
-search1151:
-	JMP less
-
-search1148:
-	CMPL AX, $0x0000001e
-	JGE  search1152
-	CMPL AX, $0x0000001d
-	JGE  search1153
-	JMP  atmost
-
-search1153:
-	JMP equal
-
-search1152:
-	CMPL AX, $0x0000001f
-	JGE  search1154
-	JMP  choose
-
-search1154:
-	CMPL AX, $0x00000020
-	JGE  search1155
-	JMP  maximum
-
-search1155:
-	JMP minimum
-
-search1123:
-	CMPL AX, $0x00000033
-	JGE  search1156
-	CMPL AX, $0x0000002a
+search1156:
+	CMPL AX, $0x00000010
 	JGE  search1157
-	CMPL AX, $0x00000025
-	JGE  search1158
-	CMPL AX, $0x00000023
-	JGE  search1159
-	CMPL AX, $0x00000022
-	JGE  search1160
-	JMP  and
-
-search1160:
-	JMP or
-
-search1159:
-	CMPL AX, $0x00000024
-	JGE  search1161
-	JMP  shiftup
-
-search1161:
-	JMP shiftdown
-
-search1158:
-	CMPL AX, $0x00000028
-	JGE  search1162
-	CMPL AX, $0x00000026
-	JGE  search1163
-	JMP  row
-
-search1163:
-	JMP rowset
-
-search1162:
-	CMPL AX, $0x00000029
-	JGE  search1164
-	JMP  addstretch
-
-search1164:
-	JMP substretch
+	JMP  dot
 
 search1157:
-	CMPL AX, $0x0000002e
+	JMP maxnegproduct
+
+search1141:
+	CMPL AX, $0x00000019
+	JGE  search1158
+	CMPL AX, $0x00000015
+	JGE  search1159
+	CMPL AX, $0x00000013
+	JGE  search1160
+	CMPL AX, $0x00000012
+	JGE  search1161
+	JMP  pivot
+
+search1161:
+	JMP scale
+
+search1160:
+	CMPL AX, $0x00000014
+	JGE  search1162
+	JMP  symmetric
+
+search1162:
+	JMP product
+
+search1159:
+	CMPL AX, $0x00000017
+	JGE  search1163
+	CMPL AX, $0x00000016
+	JGE  search1164
+	JMP  forward
+
+search1164:
+	JMP backward
+
+search1163:
+	CMPL AX, $0x00000018
 	JGE  search1165
-	CMPL AX, $0x0000002c
-	JGE  search1166
-	CMPL AX, $0x0000002b
-	JGE  search1167
-	JMP  mulstretch
-
-search1167:
-	JMP fmastretch
-
-search1166:
-	CMPL AX, $0x0000002d
-	JGE  search1168
-	JMP  fnmastretch
-
-search1168:
-	JMP divstretch
+	JMP  lower
 
 search1165:
-	CMPL AX, $0x00000030
-	JGE  search1169
-	CMPL AX, $0x0000002f
-	JGE  search1170
-	JMP  maxstretch
+	JMP upper
 
-search1170:
-	JMP minstretch
+search1158:
+	CMPL AX, $0x0000001d
+	JGE  search1166
+	CMPL AX, $0x0000001b
+	JGE  search1167
+	CMPL AX, $0x0000001a
+	JGE  search1168
+	JMP  neg
+
+search1168:
+	JMP abs
+
+search1167:
+	CMPL AX, $0x0000001c
+	JGE  search1169
+	JMP  less
 
 search1169:
-	CMPL AX, $0x00000031
+	JMP atmost
+
+search1166:
+	CMPL AX, $0x0000001f
+	JGE  search1170
+	CMPL AX, $0x0000001e
 	JGE  search1171
-	JMP  sqrtstretch
+	JMP  equal
 
 search1171:
-	CMPL AX, $0x00000032
+	JMP choose
+
+search1170:
+	CMPL AX, $0x00000020
 	JGE  search1172
-	JMP  floorstretch
+	JMP  maximum
 
 search1172:
-	JMP selectstretch
-
-search1156:
-	CMPL AX, $0x00000043
+	CMPL AX, $0x00000021
 	JGE  search1173
-	CMPL AX, $0x00000037
-	JGE  search1174
-	CMPL AX, $0x00000035
-	JGE  search1175
-	CMPL AX, $0x00000034
-	JGE  search1176
-	JMP  copystretch
-
-search1176:
-	JMP absmaxstretch
-
-search1175:
-	CMPL AX, $0x00000036
-	JGE  search1177
-	JMP  abssumstretch
-
-search1177:
-	JMP dotstretch
-
-search1174:
-	CMPL AX, $0x00000041
-	JGE  search1178
-	CMPL AX, $0x00000040
-	JGE  search1179
-	JMP  maxnegproductstretch
-
-search1179:
-	JMP negstretch
-
-search1178:
-	CMPL AX, $0x00000042
-	JGE  search1180
-	JMP  absstretch
-
-search1180:
-	JMP lessstretch
+	JMP  minimum
 
 search1173:
-	CMPL AX, $0x00000047
+	JMP and
+
+search1140:
+	CMPL AX, $0x00000034
+	JGE  search1174
+	CMPL AX, $0x0000002b
+	JGE  search1175
+	CMPL AX, $0x00000026
+	JGE  search1176
+	CMPL AX, $0x00000024
+	JGE  search1177
+	CMPL AX, $0x00000023
+	JGE  search1178
+	JMP  or
+
+search1178:
+	JMP shiftup
+
+search1177:
+	CMPL AX, $0x00000025
+	JGE  search1179
+	JMP  shiftdown
+
+search1179:
+	JMP row
+
+search1176:
+	CMPL AX, $0x00000029
+	JGE  search1180
+	CMPL AX, $0x00000027
 	JGE  search1181
-	CMPL AX, $0x00000045
-	JGE  search1182
-	CMPL AX, $0x00000044
-	JGE  search1183
-	JMP  atmoststretch
-
-search1183:
-	JMP equalstretch
-
-search1182:
-	CMPL AX, $0x00000046
-	JGE  search1184
-	JMP  choosestretch
-
-search1184:
-	JMP maximumstretch
+	JMP  rowset
 
 search1181:
-	CMPL AX, $0x00000049
-	JGE  search1185
-	CMPL AX, $0x00000048
-	JGE  search1186
-	JMP  minimumstretch
+	JMP rowsum
 
-search1186:
-	JMP andstretch
+search1180:
+	CMPL AX, $0x0000002a
+	JGE  search1182
+	JMP  addstretch
+
+search1182:
+	JMP substretch
+
+search1175:
+	CMPL AX, $0x0000002f
+	JGE  search1183
+	CMPL AX, $0x0000002d
+	JGE  search1184
+	CMPL AX, $0x0000002c
+	JGE  search1185
+	JMP  mulstretch
 
 search1185:
-	CMPL AX, $0x0000004a
-	JGE  search1187
-	JMP  orstretch
+	JMP fmastretch
 
-search1187:
-	CMPL AX, $0x0000004b
+search1184:
+	CMPL AX, $0x0000002e
+	JGE  search1186
+	JMP  fnmastretch
+
+search1186:
+	JMP divstretch
+
+search1183:
+	CMPL AX, $0x00000031
+	JGE  search1187
+	CMPL AX, $0x00000030
 	JGE  search1188
-	JMP  shiftupstretch
+	JMP  maxstretch
 
 search1188:
+	JMP minstretch
+
+search1187:
+	CMPL AX, $0x00000032
+	JGE  search1189
+	JMP  sqrtstretch
+
+search1189:
+	CMPL AX, $0x00000033
+	JGE  search1190
+	JMP  floorstretch
+
+search1190:
+	JMP selectstretch
+
+search1174:
+	CMPL AX, $0x00000044
+	JGE  search1191
+	CMPL AX, $0x00000038
+	JGE  search1192
+	CMPL AX, $0x00000036
+	JGE  search1193
+	CMPL AX, $0x00000035
+	JGE  search1194
+	JMP  copystretch
+
+search1194:
+	JMP absmaxstretch
+
+search1193:
+	CMPL AX, $0x00000037
+	JGE  search1195
+	JMP  abssumstretch
+
+search1195:
+	JMP dotstretch
+
+search1192:
+	CMPL AX, $0x00000042
+	JGE  search1196
+	CMPL AX, $0x00000041
+	JGE  search1197
+	JMP  maxnegproductstretch
+
+search1197:
+	JMP negstretch
+
+search1196:
+	CMPL AX, $0x00000043
+	JGE  search1198
+	JMP  absstretch
+
+search1198:
+	JMP lessstretch
+
+search1191:
+	CMPL AX, $0x00000048
+	JGE  search1199
+	CMPL AX, $0x00000046
+	JGE  search1200
+	CMPL AX, $0x00000045
+	JGE  search1201
+	JMP  atmoststretch
+
+search1201:
+	JMP equalstretch
+
+search1200:
+	CMPL AX, $0x00000047
+	JGE  search1202
+	JMP  choosestretch
+
+search1202:
+	JMP maximumstretch
+
+search1199:
+	CMPL AX, $0x0000004a
+	JGE  search1203
+	CMPL AX, $0x00000049
+	JGE  search1204
+	JMP  minimumstretch
+
+search1204:
+	JMP andstretch
+
+search1203:
+	CMPL AX, $0x0000004b
+	JGE  search1205
+	JMP  orstretch
+
+search1205:
+	CMPL AX, $0x0000004c
+	JGE  search1206
+	JMP  shiftupstretch
+
+search1206:
 	JMP shiftdownstretch
 
 scale:
@@ -6369,336 +6459,341 @@ scale:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000021
-	JGE          search1189
-	CMPL         AX, $0x00000010
-	JGE          search1190
+	CMPL         AX, $0x00000022
+	JGE          search1207
+	CMPL         AX, $0x00000011
+	JGE          search1208
 	CMPL         AX, $0x00000008
-	JGE          search1191
+	JGE          search1209
 	CMPL         AX, $0x00000004
-	JGE          search1192
+	JGE          search1210
 	CMPL         AX, $0x00000002
-	JGE          search1193
+	JGE          search1211
 	CMPL         AX, $0x00000001
-	JGE          search1194
+	JGE          search1212
 	JMP          end
 
-search1194:
+search1212:
 	JMP add
 
-search1193:
+search1211:
 	CMPL AX, $0x00000003
-	JGE  search1195
+	JGE  search1213
 	JMP  sub
 
-search1195:
+search1213:
 	JMP mul
 
-search1192:
+search1210:
 	CMPL AX, $0x00000006
-	JGE  search1196
+	JGE  search1214
 	CMPL AX, $0x00000005
-	JGE  search1197
+	JGE  search1215
 	JMP  fma
 
-search1197:
+search1215:
 	JMP fnma
 
-search1196:
+search1214:
 	CMPL AX, $0x00000007
-	JGE  search1198
+	JGE  search1216
 	JMP  div
 
-search1198:
+search1216:
 	JMP max
 
-search1191:
+search1209:
 	CMPL AX, $0x0000000c
-	JGE  search1199
+	JGE  search1217
 	CMPL AX, $0x0000000a
-	JGE  search1200
+	JGE  search1218
 	CMPL AX, $0x00000009
-	JGE  search1201
+	JGE  search1219
 	JMP  min
 
-search1201:
+search1219:
 	JMP sqrt
 
-search1200:
+search1218:
 	CMPL AX, $0x0000000b
-	JGE  search1202
+	JGE  search1220
 	JMP  floor
 
-search1202:
+search1220:
 	JMP select
 
-search1199:
+search1217:
 	CMPL AX, $0x0000000e
-	JGE  search1203
+	JGE  search1221
 	CMPL AX, $0x0000000d
-	JGE  search1204
+	JGE  search1222
 	JMP  copy
 
-search1204:
+search1222:
 	JMP absmax
 
-search1203:
+search1221:
 	CMPL AX, $0x0000000f
-	JGE  search1205
+	JGE  search1223
 	JMP  abssum
 
-search1205:
-	JMP dot
-
-search1190:
-	CMPL AX, $0x00000018
-	JGE  search1206
-	CMPL AX, $0x00000014
-	JGE  search1207
-	CMPL AX, $0x00000012
-	JGE  search1208
-	CMPL AX, $0x00000011
-	JGE  search1209
-	JMP  maxnegproduct
-
-search1209:
-	JMP pivot
-
-search1208:
-	CMPL AX, $0x00000013
-	JGE  search1210
-	JMP  scale
-
-search1210:
-	JMP symmetric
-
-search1207:
-	CMPL AX, $0x00000016
-	JGE  search1211
-	CMPL AX, $0x00000015
-	JGE  search1212
-	JMP  product
-
-search1212:
-	JMP forward
-
-search1211:
-	CMPL AX, $0x00000017
-	JGE  search1213
-	JMP  backward
-
-search1213:
-	JMP lower
-
-search1206:
-	CMPL AX, $0x0000001c
-	JGE  search1214
-	CMPL AX, $0x0000001a
-	JGE  search1215
-	CMPL AX, $0x00000019
-	JGE  search1216
-	JMP  upper
-
-search1216:
-	JMP neg
-
-search1215:
-	CMPL AX, $0x0000001b
-	JGE  search1217
-	JMP  abs
-
-search1217:
-	JMP less
-
-search1214:
-	CMPL AX, $0x0000001e
-	JGE  search1218
-	CMPL AX, $0x0000001d
-	JGE  search1219
-	JMP  atmost
-
-search1219:
-	JMP equal
-
-search1218:
-	CMPL AX, $0x0000001f
-	JGE  search1220
-	JMP  choose
-
-search1220:
-	CMPL AX, $0x00000020
-	JGE  search1221
-	JMP  maximum
-
-search1221:
-	JMP minimum
-
-search1189:
-	CMPL AX, $0x00000033
-	JGE  search1222
-	CMPL AX, $0x0000002a
-	JGE  search1223
-	CMPL AX, $0x00000025
+search1223:
+	CMPL AX, $0x00000010
 	JGE  search1224
-	CMPL AX, $0x00000023
-	JGE  search1225
-	CMPL AX, $0x00000022
-	JGE  search1226
-	JMP  and
-
-search1226:
-	JMP or
-
-search1225:
-	CMPL AX, $0x00000024
-	JGE  search1227
-	JMP  shiftup
-
-search1227:
-	JMP shiftdown
+	JMP  dot
 
 search1224:
-	CMPL AX, $0x00000028
-	JGE  search1228
-	CMPL AX, $0x00000026
-	JGE  search1229
-	JMP  row
+	JMP maxnegproduct
 
-search1229:
-	JMP rowset
+search1208:
+	CMPL AX, $0x00000019
+	JGE  search1225
+	CMPL AX, $0x00000015
+	JGE  search1226
+	CMPL AX, $0x00000013
+	JGE  search1227
+	CMPL AX, $0x00000012
+	JGE  search1228
+	JMP  pivot
 
 search1228:
-	CMPL AX, $0x00000029
+	JMP scale
+
+search1227:
+	CMPL AX, $0x00000014
+	JGE  search1229
+	JMP  symmetric
+
+search1229:
+	JMP product
+
+search1226:
+	CMPL AX, $0x00000017
 	JGE  search1230
-	JMP  addstretch
-
-search1230:
-	JMP substretch
-
-search1223:
-	CMPL AX, $0x0000002e
+	CMPL AX, $0x00000016
 	JGE  search1231
-	CMPL AX, $0x0000002c
-	JGE  search1232
-	CMPL AX, $0x0000002b
-	JGE  search1233
-	JMP  mulstretch
-
-search1233:
-	JMP fmastretch
-
-search1232:
-	CMPL AX, $0x0000002d
-	JGE  search1234
-	JMP  fnmastretch
-
-search1234:
-	JMP divstretch
+	JMP  forward
 
 search1231:
-	CMPL AX, $0x00000030
-	JGE  search1235
-	CMPL AX, $0x0000002f
-	JGE  search1236
-	JMP  maxstretch
+	JMP backward
 
-search1236:
-	JMP minstretch
+search1230:
+	CMPL AX, $0x00000018
+	JGE  search1232
+	JMP  lower
+
+search1232:
+	JMP upper
+
+search1225:
+	CMPL AX, $0x0000001d
+	JGE  search1233
+	CMPL AX, $0x0000001b
+	JGE  search1234
+	CMPL AX, $0x0000001a
+	JGE  search1235
+	JMP  neg
 
 search1235:
-	CMPL AX, $0x00000031
-	JGE  search1237
-	JMP  sqrtstretch
+	JMP abs
 
-search1237:
-	CMPL AX, $0x00000032
+search1234:
+	CMPL AX, $0x0000001c
+	JGE  search1236
+	JMP  less
+
+search1236:
+	JMP atmost
+
+search1233:
+	CMPL AX, $0x0000001f
+	JGE  search1237
+	CMPL AX, $0x0000001e
 	JGE  search1238
-	JMP  floorstretch
+	JMP  equal
 
 search1238:
-	JMP selectstretch
+	JMP choose
 
-search1222:
-	CMPL AX, $0x00000043
+search1237:
+	CMPL AX, $0x00000020
 	JGE  search1239
-	CMPL AX, $0x00000037
-	JGE  search1240
-	CMPL AX, $0x00000035
-	JGE  search1241
-	CMPL AX, $0x00000034
-	JGE  search1242
-	JMP  copystretch
-
-search1242:
-	JMP absmaxstretch
-
-search1241:
-	CMPL AX, $0x00000036
-	JGE  search1243
-	JMP  abssumstretch
-
-search1243:
-	JMP dotstretch
-
-search1240:
-	CMPL AX, $0x00000041
-	JGE  search1244
-	CMPL AX, $0x00000040
-	JGE  search1245
-	JMP  maxnegproductstretch
-
-search1245:
-	JMP negstretch
-
-search1244:
-	CMPL AX, $0x00000042
-	JGE  search1246
-	JMP  absstretch
-
-search1246:
-	JMP lessstretch
+	JMP  maximum
 
 search1239:
-	CMPL AX, $0x00000047
-	JGE  search1247
-	CMPL AX, $0x00000045
-	JGE  search1248
-	CMPL AX, $0x00000044
-	JGE  search1249
-	JMP  atmoststretch
+	CMPL AX, $0x00000021
+	JGE  search1240
+	JMP  minimum
 
-search1249:
-	JMP equalstretch
+search1240:
+	JMP and
+
+search1207:
+	CMPL AX, $0x00000034
+	JGE  search1241
+	CMPL AX, $0x0000002b
+	JGE  search1242
+	CMPL AX, $0x00000026
+	JGE  search1243
+	CMPL AX, $0x00000024
+	JGE  search1244
+	CMPL AX, $0x00000023
+	JGE  search1245
+	JMP  or
+
+search1245:
+	JMP shiftup
+
+search1244:
+	CMPL AX, $0x00000025
+	JGE  search1246
+	JMP  shiftdown
+
+search1246:
+	JMP row
+
+search1243:
+	CMPL AX, $0x00000029
+	JGE  search1247
+	CMPL AX, $0x00000027
+	JGE  search1248
+	JMP  rowset
 
 search1248:
-	CMPL AX, $0x00000046
-	JGE  search1250
-	JMP  choosestretch
-
-search1250:
-	JMP maximumstretch
+	JMP rowsum
 
 search1247:
-	CMPL AX, $0x00000049
+	CMPL AX, $0x0000002a
+	JGE  search1249
+	JMP  addstretch
+
+search1249:
+	JMP substretch
+
+search1242:
+	CMPL AX, $0x0000002f
+	JGE  search1250
+	CMPL AX, $0x0000002d
 	JGE  search1251
-	CMPL AX, $0x00000048
+	CMPL AX, $0x0000002c
 	JGE  search1252
-	JMP  minimumstretch
+	JMP  mulstretch
 
 search1252:
-	JMP andstretch
+	JMP fmastretch
 
 search1251:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x0000002e
 	JGE  search1253
-	JMP  orstretch
+	JMP  fnmastretch
 
 search1253:
-	CMPL AX, $0x0000004b
+	JMP divstretch
+
+search1250:
+	CMPL AX, $0x00000031
 	JGE  search1254
-	JMP  shiftupstretch
+	CMPL AX, $0x00000030
+	JGE  search1255
+	JMP  maxstretch
+
+search1255:
+	JMP minstretch
 
 search1254:
+	CMPL AX, $0x00000032
+	JGE  search1256
+	JMP  sqrtstretch
+
+search1256:
+	CMPL AX, $0x00000033
+	JGE  search1257
+	JMP  floorstretch
+
+search1257:
+	JMP selectstretch
+
+search1241:
+	CMPL AX, $0x00000044
+	JGE  search1258
+	CMPL AX, $0x00000038
+	JGE  search1259
+	CMPL AX, $0x00000036
+	JGE  search1260
+	CMPL AX, $0x00000035
+	JGE  search1261
+	JMP  copystretch
+
+search1261:
+	JMP absmaxstretch
+
+search1260:
+	CMPL AX, $0x00000037
+	JGE  search1262
+	JMP  abssumstretch
+
+search1262:
+	JMP dotstretch
+
+search1259:
+	CMPL AX, $0x00000042
+	JGE  search1263
+	CMPL AX, $0x00000041
+	JGE  search1264
+	JMP  maxnegproductstretch
+
+search1264:
+	JMP negstretch
+
+search1263:
+	CMPL AX, $0x00000043
+	JGE  search1265
+	JMP  absstretch
+
+search1265:
+	JMP lessstretch
+
+search1258:
+	CMPL AX, $0x00000048
+	JGE  search1266
+	CMPL AX, $0x00000046
+	JGE  search1267
+	CMPL AX, $0x00000045
+	JGE  search1268
+	JMP  atmoststretch
+
+search1268:
+	JMP equalstretch
+
+search1267:
+	CMPL AX, $0x00000047
+	JGE  search1269
+	JMP  choosestretch
+
+search1269:
+	JMP maximumstretch
+
+search1266:
+	CMPL AX, $0x0000004a
+	JGE  search1270
+	CMPL AX, $0x00000049
+	JGE  search1271
+	JMP  minimumstretch
+
+search1271:
+	JMP andstretch
+
+search1270:
+	CMPL AX, $0x0000004b
+	JGE  search1272
+	JMP  orstretch
+
+search1272:
+	CMPL AX, $0x0000004c
+	JGE  search1273
+	JMP  shiftupstretch
+
+search1273:
 	JMP shiftdownstretch
 
 symmetric:
@@ -6765,336 +6860,341 @@ symmetric:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000021
-	JGE          search1255
-	CMPL         AX, $0x00000010
-	JGE          search1256
+	CMPL         AX, $0x00000022
+	JGE          search1274
+	CMPL         AX, $0x00000011
+	JGE          search1275
 	CMPL         AX, $0x00000008
-	JGE          search1257
+	JGE          search1276
 	CMPL         AX, $0x00000004
-	JGE          search1258
+	JGE          search1277
 	CMPL         AX, $0x00000002
-	JGE          search1259
+	JGE          search1278
 	CMPL         AX, $0x00000001
-	JGE          search1260
+	JGE          search1279
 	JMP          end
 
-search1260:
+search1279:
 	JMP add
 
-search1259:
+search1278:
 	CMPL AX, $0x00000003
-	JGE  search1261
+	JGE  search1280
 	JMP  sub
 
-search1261:
+search1280:
 	JMP mul
 
-search1258:
+search1277:
 	CMPL AX, $0x00000006
-	JGE  search1262
+	JGE  search1281
 	CMPL AX, $0x00000005
-	JGE  search1263
+	JGE  search1282
 	JMP  fma
 
-search1263:
+search1282:
 	JMP fnma
 
-search1262:
+search1281:
 	CMPL AX, $0x00000007
-	JGE  search1264
+	JGE  search1283
 	JMP  div
 
-search1264:
+search1283:
 	JMP max
 
-search1257:
+search1276:
 	CMPL AX, $0x0000000c
-	JGE  search1265
+	JGE  search1284
 	CMPL AX, $0x0000000a
-	JGE  search1266
+	JGE  search1285
 	CMPL AX, $0x00000009
-	JGE  search1267
+	JGE  search1286
 	JMP  min
 
-search1267:
+search1286:
 	JMP sqrt
 
-search1266:
+search1285:
 	CMPL AX, $0x0000000b
-	JGE  search1268
+	JGE  search1287
 	JMP  floor
 
-search1268:
+search1287:
 	JMP select
 
-search1265:
+search1284:
 	CMPL AX, $0x0000000e
-	JGE  search1269
+	JGE  search1288
 	CMPL AX, $0x0000000d
-	JGE  search1270
+	JGE  search1289
 	JMP  copy
 
-search1270:
+search1289:
 	JMP absmax
 
-search1269:
+search1288:
 	CMPL AX, $0x0000000f
-	JGE  search1271
+	JGE  search1290
 	JMP  abssum
 
-search1271:
-	JMP dot
-
-search1256:
-	CMPL AX, $0x00000018
-	JGE  search1272
-	CMPL AX, $0x00000014
-	JGE  search1273
-	CMPL AX, $0x00000012
-	JGE  search1274
-	CMPL AX, $0x00000011
-	JGE  search1275
-	JMP  maxnegproduct
-
-search1275:
-	JMP pivot
-
-search1274:
-	CMPL AX, $0x00000013
-	JGE  search1276
-	JMP  scale
-
-search1276:
-	JMP symmetric
-
-search1273:
-	CMPL AX, $0x00000016
-	JGE  search1277
-	CMPL AX, $0x00000015
-	JGE  search1278
-	JMP  product
-
-search1278:
-	JMP forward
-
-search1277:
-	CMPL AX, $0x00000017
-	JGE  search1279
-	JMP  backward
-
-search1279:
-	JMP lower
-
-search1272:
-	CMPL AX, $0x0000001c
-	JGE  search1280
-	CMPL AX, $0x0000001a
-	JGE  search1281
-	CMPL AX, $0x00000019
-	JGE  search1282
-	JMP  upper
-
-search1282:
-	JMP neg
-
-search1281:
-	CMPL AX, $0x0000001b
-	JGE  search1283
-	JMP  abs
-
-search1283:
-	JMP less
-
-search1280:
-	CMPL AX, $0x0000001e
-	JGE  search1284
-	CMPL AX, $0x0000001d
-	JGE  search1285
-	JMP  atmost
-
-search1285:
-	JMP equal
-
-search1284:
-	CMPL AX, $0x0000001f
-	JGE  search1286
-	JMP  choose
-
-search1286:
-	CMPL AX, $0x00000020
-	JGE  search1287
-	JMP  maximum
-
-search1287:
-	JMP minimum
-
-search1255:
-	CMPL AX, $0x00000033
-	JGE  search1288
-	CMPL AX, $0x0000002a
-	JGE  search1289
-	CMPL AX, $0x00000025
-	JGE  search1290
-	CMPL AX, $0x00000023
+search1290:
+	CMPL AX, $0x00000010
 	JGE  search1291
-	CMPL AX, $0x00000022
-	JGE  search1292
-	JMP  and
-
-search1292:
-	JMP or
+	JMP  dot
 
 search1291:
-	CMPL AX, $0x00000024
+	JMP maxnegproduct
+
+search1275:
+	CMPL AX, $0x00000019
+	JGE  search1292
+	CMPL AX, $0x00000015
 	JGE  search1293
-	JMP  shiftup
-
-search1293:
-	JMP shiftdown
-
-search1290:
-	CMPL AX, $0x00000028
+	CMPL AX, $0x00000013
 	JGE  search1294
-	CMPL AX, $0x00000026
+	CMPL AX, $0x00000012
 	JGE  search1295
-	JMP  row
+	JMP  pivot
 
 search1295:
-	JMP rowset
+	JMP scale
 
 search1294:
-	CMPL AX, $0x00000029
+	CMPL AX, $0x00000014
 	JGE  search1296
-	JMP  addstretch
+	JMP  symmetric
 
 search1296:
-	JMP substretch
+	JMP product
 
-search1289:
-	CMPL AX, $0x0000002e
+search1293:
+	CMPL AX, $0x00000017
 	JGE  search1297
-	CMPL AX, $0x0000002c
+	CMPL AX, $0x00000016
 	JGE  search1298
-	CMPL AX, $0x0000002b
-	JGE  search1299
-	JMP  mulstretch
-
-search1299:
-	JMP fmastretch
+	JMP  forward
 
 search1298:
-	CMPL AX, $0x0000002d
-	JGE  search1300
-	JMP  fnmastretch
-
-search1300:
-	JMP divstretch
+	JMP backward
 
 search1297:
-	CMPL AX, $0x00000030
+	CMPL AX, $0x00000018
+	JGE  search1299
+	JMP  lower
+
+search1299:
+	JMP upper
+
+search1292:
+	CMPL AX, $0x0000001d
+	JGE  search1300
+	CMPL AX, $0x0000001b
 	JGE  search1301
-	CMPL AX, $0x0000002f
+	CMPL AX, $0x0000001a
 	JGE  search1302
-	JMP  maxstretch
+	JMP  neg
 
 search1302:
-	JMP minstretch
+	JMP abs
 
 search1301:
-	CMPL AX, $0x00000031
+	CMPL AX, $0x0000001c
 	JGE  search1303
-	JMP  sqrtstretch
+	JMP  less
 
 search1303:
-	CMPL AX, $0x00000032
+	JMP atmost
+
+search1300:
+	CMPL AX, $0x0000001f
 	JGE  search1304
-	JMP  floorstretch
-
-search1304:
-	JMP selectstretch
-
-search1288:
-	CMPL AX, $0x00000043
+	CMPL AX, $0x0000001e
 	JGE  search1305
-	CMPL AX, $0x00000037
-	JGE  search1306
-	CMPL AX, $0x00000035
-	JGE  search1307
-	CMPL AX, $0x00000034
-	JGE  search1308
-	JMP  copystretch
-
-search1308:
-	JMP absmaxstretch
-
-search1307:
-	CMPL AX, $0x00000036
-	JGE  search1309
-	JMP  abssumstretch
-
-search1309:
-	JMP dotstretch
-
-search1306:
-	CMPL AX, $0x00000041
-	JGE  search1310
-	CMPL AX, $0x00000040
-	JGE  search1311
-	JMP  maxnegproductstretch
-
-search1311:
-	JMP negstretch
-
-search1310:
-	CMPL AX, $0x00000042
-	JGE  search1312
-	JMP  absstretch
-
-search1312:
-	JMP lessstretch
+	JMP  equal
 
 search1305:
-	CMPL AX, $0x00000047
+	JMP choose
+
+search1304:
+	CMPL AX, $0x00000020
+	JGE  search1306
+	JMP  maximum
+
+search1306:
+	CMPL AX, $0x00000021
+	JGE  search1307
+	JMP  minimum
+
+search1307:
+	JMP and
+
+search1274:
+	CMPL AX, $0x00000034
+	JGE  search1308
+	CMPL AX, $0x0000002b
+	JGE  search1309
+	CMPL AX, $0x00000026
+	JGE  search1310
+	CMPL AX, $0x00000024
+	JGE  search1311
+	CMPL AX, $0x00000023
+	JGE  search1312
+	JMP  or
+
+search1312:
+	JMP shiftup
+
+search1311:
+	CMPL AX, $0x00000025
 	JGE  search1313
-	CMPL AX, $0x00000045
-	JGE  search1314
-	CMPL AX, $0x00000044
-	JGE  search1315
-	JMP  atmoststretch
-
-search1315:
-	JMP equalstretch
-
-search1314:
-	CMPL AX, $0x00000046
-	JGE  search1316
-	JMP  choosestretch
-
-search1316:
-	JMP maximumstretch
+	JMP  shiftdown
 
 search1313:
-	CMPL AX, $0x00000049
+	JMP row
+
+search1310:
+	CMPL AX, $0x00000029
+	JGE  search1314
+	CMPL AX, $0x00000027
+	JGE  search1315
+	JMP  rowset
+
+search1315:
+	JMP rowsum
+
+search1314:
+	CMPL AX, $0x0000002a
+	JGE  search1316
+	JMP  addstretch
+
+search1316:
+	JMP substretch
+
+search1309:
+	CMPL AX, $0x0000002f
 	JGE  search1317
-	CMPL AX, $0x00000048
+	CMPL AX, $0x0000002d
 	JGE  search1318
-	JMP  minimumstretch
-
-search1318:
-	JMP andstretch
-
-search1317:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x0000002c
 	JGE  search1319
-	JMP  orstretch
+	JMP  mulstretch
 
 search1319:
-	CMPL AX, $0x0000004b
+	JMP fmastretch
+
+search1318:
+	CMPL AX, $0x0000002e
 	JGE  search1320
-	JMP  shiftupstretch
+	JMP  fnmastretch
 
 search1320:
+	JMP divstretch
+
+search1317:
+	CMPL AX, $0x00000031
+	JGE  search1321
+	CMPL AX, $0x00000030
+	JGE  search1322
+	JMP  maxstretch
+
+search1322:
+	JMP minstretch
+
+search1321:
+	CMPL AX, $0x00000032
+	JGE  search1323
+	JMP  sqrtstretch
+
+search1323:
+	CMPL AX, $0x00000033
+	JGE  search1324
+	JMP  floorstretch
+
+search1324:
+	JMP selectstretch
+
+search1308:
+	CMPL AX, $0x00000044
+	JGE  search1325
+	CMPL AX, $0x00000038
+	JGE  search1326
+	CMPL AX, $0x00000036
+	JGE  search1327
+	CMPL AX, $0x00000035
+	JGE  search1328
+	JMP  copystretch
+
+search1328:
+	JMP absmaxstretch
+
+search1327:
+	CMPL AX, $0x00000037
+	JGE  search1329
+	JMP  abssumstretch
+
+search1329:
+	JMP dotstretch
+
+search1326:
+	CMPL AX, $0x00000042
+	JGE  search1330
+	CMPL AX, $0x00000041
+	JGE  search1331
+	JMP  maxnegproductstretch
+
+search1331:
+	JMP negstretch
+
+search1330:
+	CMPL AX, $0x00000043
+	JGE  search1332
+	JMP  absstretch
+
+search1332:
+	JMP lessstretch
+
+search1325:
+	CMPL AX, $0x00000048
+	JGE  search1333
+	CMPL AX, $0x00000046
+	JGE  search1334
+	CMPL AX, $0x00000045
+	JGE  search1335
+	JMP  atmoststretch
+
+search1335:
+	JMP equalstretch
+
+search1334:
+	CMPL AX, $0x00000047
+	JGE  search1336
+	JMP  choosestretch
+
+search1336:
+	JMP maximumstretch
+
+search1333:
+	CMPL AX, $0x0000004a
+	JGE  search1337
+	CMPL AX, $0x00000049
+	JGE  search1338
+	JMP  minimumstretch
+
+search1338:
+	JMP andstretch
+
+search1337:
+	CMPL AX, $0x0000004b
+	JGE  search1339
+	JMP  orstretch
+
+search1339:
+	CMPL AX, $0x0000004c
+	JGE  search1340
+	JMP  shiftupstretch
+
+search1340:
 	JMP shiftdownstretch
 
 product:
@@ -7159,336 +7259,341 @@ product:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000021
-	JGE          search1321
-	CMPL         AX, $0x00000010
-	JGE          search1322
+	CMPL         AX, $0x00000022
+	JGE          search1341
+	CMPL         AX, $0x00000011
+	JGE          search1342
 	CMPL         AX, $0x00000008
-	JGE          search1323
+	JGE          search1343
 	CMPL         AX, $0x00000004
-	JGE          search1324
+	JGE          search1344
 	CMPL         AX, $0x00000002
-	JGE          search1325
+	JGE          search1345
 	CMPL         AX, $0x00000001
-	JGE          search1326
+	JGE          search1346
 	JMP          end
 
-search1326:
+search1346:
 	JMP add
 
-search1325:
+search1345:
 	CMPL AX, $0x00000003
-	JGE  search1327
+	JGE  search1347
 	JMP  sub
 
-search1327:
+search1347:
 	JMP mul
 
-search1324:
+search1344:
 	CMPL AX, $0x00000006
-	JGE  search1328
+	JGE  search1348
 	CMPL AX, $0x00000005
-	JGE  search1329
+	JGE  search1349
 	JMP  fma
 
-search1329:
+search1349:
 	JMP fnma
 
-search1328:
+search1348:
 	CMPL AX, $0x00000007
-	JGE  search1330
+	JGE  search1350
 	JMP  div
 
-search1330:
+search1350:
 	JMP max
 
-search1323:
+search1343:
 	CMPL AX, $0x0000000c
-	JGE  search1331
+	JGE  search1351
 	CMPL AX, $0x0000000a
-	JGE  search1332
+	JGE  search1352
 	CMPL AX, $0x00000009
-	JGE  search1333
+	JGE  search1353
 	JMP  min
 
-search1333:
+search1353:
 	JMP sqrt
 
-search1332:
+search1352:
 	CMPL AX, $0x0000000b
-	JGE  search1334
+	JGE  search1354
 	JMP  floor
 
-search1334:
+search1354:
 	JMP select
 
-search1331:
+search1351:
 	CMPL AX, $0x0000000e
-	JGE  search1335
+	JGE  search1355
 	CMPL AX, $0x0000000d
-	JGE  search1336
+	JGE  search1356
 	JMP  copy
 
-search1336:
+search1356:
 	JMP absmax
 
-search1335:
+search1355:
 	CMPL AX, $0x0000000f
-	JGE  search1337
+	JGE  search1357
 	JMP  abssum
 
-search1337:
-	JMP dot
-
-search1322:
-	CMPL AX, $0x00000018
-	JGE  search1338
-	CMPL AX, $0x00000014
-	JGE  search1339
-	CMPL AX, $0x00000012
-	JGE  search1340
-	CMPL AX, $0x00000011
-	JGE  search1341
-	JMP  maxnegproduct
-
-search1341:
-	JMP pivot
-
-search1340:
-	CMPL AX, $0x00000013
-	JGE  search1342
-	JMP  scale
-
-search1342:
-	JMP symmetric
-
-search1339:
-	CMPL AX, $0x00000016
-	JGE  search1343
-	CMPL AX, $0x00000015
-	JGE  search1344
-	JMP  product
-
-search1344:
-	JMP forward
-
-search1343:
-	CMPL AX, $0x00000017
-	JGE  search1345
-	JMP  backward
-
-search1345:
-	JMP lower
-
-search1338:
-	CMPL AX, $0x0000001c
-	JGE  search1346
-	CMPL AX, $0x0000001a
-	JGE  search1347
-	CMPL AX, $0x00000019
-	JGE  search1348
-	JMP  upper
-
-search1348:
-	JMP neg
-
-search1347:
-	CMPL AX, $0x0000001b
-	JGE  search1349
-	JMP  abs
-
-search1349:
-	JMP less
-
-search1346:
-	CMPL AX, $0x0000001e
-	JGE  search1350
-	CMPL AX, $0x0000001d
-	JGE  search1351
-	JMP  atmost
-
-search1351:
-	JMP equal
-
-search1350:
-	CMPL AX, $0x0000001f
-	JGE  search1352
-	JMP  choose
-
-search1352:
-	CMPL AX, $0x00000020
-	JGE  search1353
-	JMP  maximum
-
-search1353:
-	JMP minimum
-
-search1321:
-	CMPL AX, $0x00000033
-	JGE  search1354
-	CMPL AX, $0x0000002a
-	JGE  search1355
-	CMPL AX, $0x00000025
-	JGE  search1356
-	CMPL AX, $0x00000023
-	JGE  search1357
-	CMPL AX, $0x00000022
+search1357:
+	CMPL AX, $0x00000010
 	JGE  search1358
-	JMP  and
+	JMP  dot
 
 search1358:
-	JMP or
+	JMP maxnegproduct
 
-search1357:
-	CMPL AX, $0x00000024
+search1342:
+	CMPL AX, $0x00000019
 	JGE  search1359
-	JMP  shiftup
-
-search1359:
-	JMP shiftdown
-
-search1356:
-	CMPL AX, $0x00000028
+	CMPL AX, $0x00000015
 	JGE  search1360
-	CMPL AX, $0x00000026
+	CMPL AX, $0x00000013
 	JGE  search1361
-	JMP  row
-
-search1361:
-	JMP rowset
-
-search1360:
-	CMPL AX, $0x00000029
+	CMPL AX, $0x00000012
 	JGE  search1362
-	JMP  addstretch
+	JMP  pivot
 
 search1362:
-	JMP substretch
+	JMP scale
 
-search1355:
-	CMPL AX, $0x0000002e
+search1361:
+	CMPL AX, $0x00000014
 	JGE  search1363
-	CMPL AX, $0x0000002c
-	JGE  search1364
-	CMPL AX, $0x0000002b
-	JGE  search1365
-	JMP  mulstretch
-
-search1365:
-	JMP fmastretch
-
-search1364:
-	CMPL AX, $0x0000002d
-	JGE  search1366
-	JMP  fnmastretch
-
-search1366:
-	JMP divstretch
+	JMP  symmetric
 
 search1363:
-	CMPL AX, $0x00000030
+	JMP product
+
+search1360:
+	CMPL AX, $0x00000017
+	JGE  search1364
+	CMPL AX, $0x00000016
+	JGE  search1365
+	JMP  forward
+
+search1365:
+	JMP backward
+
+search1364:
+	CMPL AX, $0x00000018
+	JGE  search1366
+	JMP  lower
+
+search1366:
+	JMP upper
+
+search1359:
+	CMPL AX, $0x0000001d
 	JGE  search1367
-	CMPL AX, $0x0000002f
+	CMPL AX, $0x0000001b
 	JGE  search1368
-	JMP  maxstretch
-
-search1368:
-	JMP minstretch
-
-search1367:
-	CMPL AX, $0x00000031
+	CMPL AX, $0x0000001a
 	JGE  search1369
-	JMP  sqrtstretch
+	JMP  neg
 
 search1369:
-	CMPL AX, $0x00000032
+	JMP abs
+
+search1368:
+	CMPL AX, $0x0000001c
 	JGE  search1370
-	JMP  floorstretch
+	JMP  less
 
 search1370:
-	JMP selectstretch
+	JMP atmost
 
-search1354:
-	CMPL AX, $0x00000043
+search1367:
+	CMPL AX, $0x0000001f
 	JGE  search1371
-	CMPL AX, $0x00000037
+	CMPL AX, $0x0000001e
 	JGE  search1372
-	CMPL AX, $0x00000035
-	JGE  search1373
-	CMPL AX, $0x00000034
-	JGE  search1374
-	JMP  copystretch
-
-search1374:
-	JMP absmaxstretch
-
-search1373:
-	CMPL AX, $0x00000036
-	JGE  search1375
-	JMP  abssumstretch
-
-search1375:
-	JMP dotstretch
+	JMP  equal
 
 search1372:
-	CMPL AX, $0x00000041
-	JGE  search1376
-	CMPL AX, $0x00000040
-	JGE  search1377
-	JMP  maxnegproductstretch
-
-search1377:
-	JMP negstretch
-
-search1376:
-	CMPL AX, $0x00000042
-	JGE  search1378
-	JMP  absstretch
-
-search1378:
-	JMP lessstretch
+	JMP choose
 
 search1371:
-	CMPL AX, $0x00000047
+	CMPL AX, $0x00000020
+	JGE  search1373
+	JMP  maximum
+
+search1373:
+	CMPL AX, $0x00000021
+	JGE  search1374
+	JMP  minimum
+
+search1374:
+	JMP and
+
+search1341:
+	CMPL AX, $0x00000034
+	JGE  search1375
+	CMPL AX, $0x0000002b
+	JGE  search1376
+	CMPL AX, $0x00000026
+	JGE  search1377
+	CMPL AX, $0x00000024
+	JGE  search1378
+	CMPL AX, $0x00000023
 	JGE  search1379
-	CMPL AX, $0x00000045
-	JGE  search1380
-	CMPL AX, $0x00000044
-	JGE  search1381
-	JMP  atmoststretch
-
-search1381:
-	JMP equalstretch
-
-search1380:
-	CMPL AX, $0x00000046
-	JGE  search1382
-	JMP  choosestretch
-
-search1382:
-	JMP maximumstretch
+	JMP  or
 
 search1379:
-	CMPL AX, $0x00000049
-	JGE  search1383
-	CMPL AX, $0x00000048
-	JGE  search1384
-	JMP  minimumstretch
+	JMP shiftup
 
-search1384:
-	JMP andstretch
+search1378:
+	CMPL AX, $0x00000025
+	JGE  search1380
+	JMP  shiftdown
+
+search1380:
+	JMP row
+
+search1377:
+	CMPL AX, $0x00000029
+	JGE  search1381
+	CMPL AX, $0x00000027
+	JGE  search1382
+	JMP  rowset
+
+search1382:
+	JMP rowsum
+
+search1381:
+	CMPL AX, $0x0000002a
+	JGE  search1383
+	JMP  addstretch
 
 search1383:
-	CMPL AX, $0x0000004a
-	JGE  search1385
-	JMP  orstretch
+	JMP substretch
 
-search1385:
-	CMPL AX, $0x0000004b
+search1376:
+	CMPL AX, $0x0000002f
+	JGE  search1384
+	CMPL AX, $0x0000002d
+	JGE  search1385
+	CMPL AX, $0x0000002c
 	JGE  search1386
-	JMP  shiftupstretch
+	JMP  mulstretch
 
 search1386:
+	JMP fmastretch
+
+search1385:
+	CMPL AX, $0x0000002e
+	JGE  search1387
+	JMP  fnmastretch
+
+search1387:
+	JMP divstretch
+
+search1384:
+	CMPL AX, $0x00000031
+	JGE  search1388
+	CMPL AX, $0x00000030
+	JGE  search1389
+	JMP  maxstretch
+
+search1389:
+	JMP minstretch
+
+search1388:
+	CMPL AX, $0x00000032
+	JGE  search1390
+	JMP  sqrtstretch
+
+search1390:
+	CMPL AX, $0x00000033
+	JGE  search1391
+	JMP  floorstretch
+
+search1391:
+	JMP selectstretch
+
+search1375:
+	CMPL AX, $0x00000044
+	JGE  search1392
+	CMPL AX, $0x00000038
+	JGE  search1393
+	CMPL AX, $0x00000036
+	JGE  search1394
+	CMPL AX, $0x00000035
+	JGE  search1395
+	JMP  copystretch
+
+search1395:
+	JMP absmaxstretch
+
+search1394:
+	CMPL AX, $0x00000037
+	JGE  search1396
+	JMP  abssumstretch
+
+search1396:
+	JMP dotstretch
+
+search1393:
+	CMPL AX, $0x00000042
+	JGE  search1397
+	CMPL AX, $0x00000041
+	JGE  search1398
+	JMP  maxnegproductstretch
+
+search1398:
+	JMP negstretch
+
+search1397:
+	CMPL AX, $0x00000043
+	JGE  search1399
+	JMP  absstretch
+
+search1399:
+	JMP lessstretch
+
+search1392:
+	CMPL AX, $0x00000048
+	JGE  search1400
+	CMPL AX, $0x00000046
+	JGE  search1401
+	CMPL AX, $0x00000045
+	JGE  search1402
+	JMP  atmoststretch
+
+search1402:
+	JMP equalstretch
+
+search1401:
+	CMPL AX, $0x00000047
+	JGE  search1403
+	JMP  choosestretch
+
+search1403:
+	JMP maximumstretch
+
+search1400:
+	CMPL AX, $0x0000004a
+	JGE  search1404
+	CMPL AX, $0x00000049
+	JGE  search1405
+	JMP  minimumstretch
+
+search1405:
+	JMP andstretch
+
+search1404:
+	CMPL AX, $0x0000004b
+	JGE  search1406
+	JMP  orstretch
+
+search1406:
+	CMPL AX, $0x0000004c
+	JGE  search1407
+	JMP  shiftupstretch
+
+search1407:
 	JMP shiftdownstretch
 
 forward:
@@ -7523,336 +7628,341 @@ forward:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000021
-	JGE          search1387
-	CMPL         AX, $0x00000010
-	JGE          search1388
+	CMPL         AX, $0x00000022
+	JGE          search1408
+	CMPL         AX, $0x00000011
+	JGE          search1409
 	CMPL         AX, $0x00000008
-	JGE          search1389
+	JGE          search1410
 	CMPL         AX, $0x00000004
-	JGE          search1390
+	JGE          search1411
 	CMPL         AX, $0x00000002
-	JGE          search1391
+	JGE          search1412
 	CMPL         AX, $0x00000001
-	JGE          search1392
+	JGE          search1413
 	JMP          end
 
-search1392:
+search1413:
 	JMP add
 
-search1391:
+search1412:
 	CMPL AX, $0x00000003
-	JGE  search1393
+	JGE  search1414
 	JMP  sub
 
-search1393:
+search1414:
 	JMP mul
 
-search1390:
+search1411:
 	CMPL AX, $0x00000006
-	JGE  search1394
+	JGE  search1415
 	CMPL AX, $0x00000005
-	JGE  search1395
+	JGE  search1416
 	JMP  fma
 
-search1395:
+search1416:
 	JMP fnma
 
-search1394:
+search1415:
 	CMPL AX, $0x00000007
-	JGE  search1396
+	JGE  search1417
 	JMP  div
 
-search1396:
+search1417:
 	JMP max
 
-search1389:
+search1410:
 	CMPL AX, $0x0000000c
-	JGE  search1397
+	JGE  search1418
 	CMPL AX, $0x0000000a
-	JGE  search1398
+	JGE  search1419
 	CMPL AX, $0x00000009
-	JGE  search1399
+	JGE  search1420
 	JMP  min
 
-search1399:
+search1420:
 	JMP sqrt
 
-search1398:
+search1419:
 	CMPL AX, $0x0000000b
-	JGE  search1400
+	JGE  search1421
 	JMP  floor
 
-search1400:
+search1421:
 	JMP select
 
-search1397:
+search1418:
 	CMPL AX, $0x0000000e
-	JGE  search1401
+	JGE  search1422
 	CMPL AX, $0x0000000d
-	JGE  search1402
+	JGE  search1423
 	JMP  copy
 
-search1402:
+search1423:
 	JMP absmax
 
-search1401:
+search1422:
 	CMPL AX, $0x0000000f
-	JGE  search1403
+	JGE  search1424
 	JMP  abssum
 
-search1403:
-	JMP dot
-
-search1388:
-	CMPL AX, $0x00000018
-	JGE  search1404
-	CMPL AX, $0x00000014
-	JGE  search1405
-	CMPL AX, $0x00000012
-	JGE  search1406
-	CMPL AX, $0x00000011
-	JGE  search1407
-	JMP  maxnegproduct
-
-search1407:
-	JMP pivot
-
-search1406:
-	CMPL AX, $0x00000013
-	JGE  search1408
-	JMP  scale
-
-search1408:
-	JMP symmetric
-
-search1405:
-	CMPL AX, $0x00000016
-	JGE  search1409
-	CMPL AX, $0x00000015
-	JGE  search1410
-	JMP  product
-
-search1410:
-	JMP forward
-
-search1409:
-	CMPL AX, $0x00000017
-	JGE  search1411
-	JMP  backward
-
-search1411:
-	JMP lower
-
-search1404:
-	CMPL AX, $0x0000001c
-	JGE  search1412
-	CMPL AX, $0x0000001a
-	JGE  search1413
-	CMPL AX, $0x00000019
-	JGE  search1414
-	JMP  upper
-
-search1414:
-	JMP neg
-
-search1413:
-	CMPL AX, $0x0000001b
-	JGE  search1415
-	JMP  abs
-
-search1415:
-	JMP less
-
-search1412:
-	CMPL AX, $0x0000001e
-	JGE  search1416
-	CMPL AX, $0x0000001d
-	JGE  search1417
-	JMP  atmost
-
-search1417:
-	JMP equal
-
-search1416:
-	CMPL AX, $0x0000001f
-	JGE  search1418
-	JMP  choose
-
-search1418:
-	CMPL AX, $0x00000020
-	JGE  search1419
-	JMP  maximum
-
-search1419:
-	JMP minimum
-
-search1387:
-	CMPL AX, $0x00000033
-	JGE  search1420
-	CMPL AX, $0x0000002a
-	JGE  search1421
-	CMPL AX, $0x00000025
-	JGE  search1422
-	CMPL AX, $0x00000023
-	JGE  search1423
-	CMPL AX, $0x00000022
-	JGE  search1424
-	JMP  and
-
 search1424:
-	JMP or
-
-search1423:
-	CMPL AX, $0x00000024
+	CMPL AX, $0x00000010
 	JGE  search1425
-	JMP  shiftup
+	JMP  dot
 
 search1425:
-	JMP shiftdown
+	JMP maxnegproduct
 
-search1422:
-	CMPL AX, $0x00000028
+search1409:
+	CMPL AX, $0x00000019
 	JGE  search1426
-	CMPL AX, $0x00000026
+	CMPL AX, $0x00000015
 	JGE  search1427
-	JMP  row
-
-search1427:
-	JMP rowset
-
-search1426:
-	CMPL AX, $0x00000029
+	CMPL AX, $0x00000013
 	JGE  search1428
-	JMP  addstretch
-
-search1428:
-	JMP substretch
-
-search1421:
-	CMPL AX, $0x0000002e
+	CMPL AX, $0x00000012
 	JGE  search1429
-	CMPL AX, $0x0000002c
-	JGE  search1430
-	CMPL AX, $0x0000002b
-	JGE  search1431
-	JMP  mulstretch
-
-search1431:
-	JMP fmastretch
-
-search1430:
-	CMPL AX, $0x0000002d
-	JGE  search1432
-	JMP  fnmastretch
-
-search1432:
-	JMP divstretch
+	JMP  pivot
 
 search1429:
-	CMPL AX, $0x00000030
-	JGE  search1433
-	CMPL AX, $0x0000002f
-	JGE  search1434
-	JMP  maxstretch
+	JMP scale
 
-search1434:
-	JMP minstretch
+search1428:
+	CMPL AX, $0x00000014
+	JGE  search1430
+	JMP  symmetric
+
+search1430:
+	JMP product
+
+search1427:
+	CMPL AX, $0x00000017
+	JGE  search1431
+	CMPL AX, $0x00000016
+	JGE  search1432
+	JMP  forward
+
+search1432:
+	JMP backward
+
+search1431:
+	CMPL AX, $0x00000018
+	JGE  search1433
+	JMP  lower
 
 search1433:
-	CMPL AX, $0x00000031
-	JGE  search1435
-	JMP  sqrtstretch
+	JMP upper
 
-search1435:
-	CMPL AX, $0x00000032
+search1426:
+	CMPL AX, $0x0000001d
+	JGE  search1434
+	CMPL AX, $0x0000001b
+	JGE  search1435
+	CMPL AX, $0x0000001a
 	JGE  search1436
-	JMP  floorstretch
+	JMP  neg
 
 search1436:
-	JMP selectstretch
+	JMP abs
 
-search1420:
-	CMPL AX, $0x00000043
+search1435:
+	CMPL AX, $0x0000001c
 	JGE  search1437
-	CMPL AX, $0x00000037
-	JGE  search1438
-	CMPL AX, $0x00000035
-	JGE  search1439
-	CMPL AX, $0x00000034
-	JGE  search1440
-	JMP  copystretch
-
-search1440:
-	JMP absmaxstretch
-
-search1439:
-	CMPL AX, $0x00000036
-	JGE  search1441
-	JMP  abssumstretch
-
-search1441:
-	JMP dotstretch
-
-search1438:
-	CMPL AX, $0x00000041
-	JGE  search1442
-	CMPL AX, $0x00000040
-	JGE  search1443
-	JMP  maxnegproductstretch
-
-search1443:
-	JMP negstretch
-
-search1442:
-	CMPL AX, $0x00000042
-	JGE  search1444
-	JMP  absstretch
-
-search1444:
-	JMP lessstretch
+	JMP  less
 
 search1437:
-	CMPL AX, $0x00000047
-	JGE  search1445
-	CMPL AX, $0x00000045
-	JGE  search1446
-	CMPL AX, $0x00000044
-	JGE  search1447
-	JMP  atmoststretch
+	JMP atmost
 
-search1447:
-	JMP equalstretch
+search1434:
+	CMPL AX, $0x0000001f
+	JGE  search1438
+	CMPL AX, $0x0000001e
+	JGE  search1439
+	JMP  equal
+
+search1439:
+	JMP choose
+
+search1438:
+	CMPL AX, $0x00000020
+	JGE  search1440
+	JMP  maximum
+
+search1440:
+	CMPL AX, $0x00000021
+	JGE  search1441
+	JMP  minimum
+
+search1441:
+	JMP and
+
+search1408:
+	CMPL AX, $0x00000034
+	JGE  search1442
+	CMPL AX, $0x0000002b
+	JGE  search1443
+	CMPL AX, $0x00000026
+	JGE  search1444
+	CMPL AX, $0x00000024
+	JGE  search1445
+	CMPL AX, $0x00000023
+	JGE  search1446
+	JMP  or
 
 search1446:
-	CMPL AX, $0x00000046
-	JGE  search1448
-	JMP  choosestretch
-
-search1448:
-	JMP maximumstretch
+	JMP shiftup
 
 search1445:
-	CMPL AX, $0x00000049
-	JGE  search1449
-	CMPL AX, $0x00000048
-	JGE  search1450
-	JMP  minimumstretch
+	CMPL AX, $0x00000025
+	JGE  search1447
+	JMP  shiftdown
 
-search1450:
-	JMP andstretch
+search1447:
+	JMP row
+
+search1444:
+	CMPL AX, $0x00000029
+	JGE  search1448
+	CMPL AX, $0x00000027
+	JGE  search1449
+	JMP  rowset
 
 search1449:
-	CMPL AX, $0x0000004a
-	JGE  search1451
-	JMP  orstretch
+	JMP rowsum
 
-search1451:
-	CMPL AX, $0x0000004b
+search1448:
+	CMPL AX, $0x0000002a
+	JGE  search1450
+	JMP  addstretch
+
+search1450:
+	JMP substretch
+
+search1443:
+	CMPL AX, $0x0000002f
+	JGE  search1451
+	CMPL AX, $0x0000002d
 	JGE  search1452
-	JMP  shiftupstretch
+	CMPL AX, $0x0000002c
+	JGE  search1453
+	JMP  mulstretch
+
+search1453:
+	JMP fmastretch
 
 search1452:
+	CMPL AX, $0x0000002e
+	JGE  search1454
+	JMP  fnmastretch
+
+search1454:
+	JMP divstretch
+
+search1451:
+	CMPL AX, $0x00000031
+	JGE  search1455
+	CMPL AX, $0x00000030
+	JGE  search1456
+	JMP  maxstretch
+
+search1456:
+	JMP minstretch
+
+search1455:
+	CMPL AX, $0x00000032
+	JGE  search1457
+	JMP  sqrtstretch
+
+search1457:
+	CMPL AX, $0x00000033
+	JGE  search1458
+	JMP  floorstretch
+
+search1458:
+	JMP selectstretch
+
+search1442:
+	CMPL AX, $0x00000044
+	JGE  search1459
+	CMPL AX, $0x00000038
+	JGE  search1460
+	CMPL AX, $0x00000036
+	JGE  search1461
+	CMPL AX, $0x00000035
+	JGE  search1462
+	JMP  copystretch
+
+search1462:
+	JMP absmaxstretch
+
+search1461:
+	CMPL AX, $0x00000037
+	JGE  search1463
+	JMP  abssumstretch
+
+search1463:
+	JMP dotstretch
+
+search1460:
+	CMPL AX, $0x00000042
+	JGE  search1464
+	CMPL AX, $0x00000041
+	JGE  search1465
+	JMP  maxnegproductstretch
+
+search1465:
+	JMP negstretch
+
+search1464:
+	CMPL AX, $0x00000043
+	JGE  search1466
+	JMP  absstretch
+
+search1466:
+	JMP lessstretch
+
+search1459:
+	CMPL AX, $0x00000048
+	JGE  search1467
+	CMPL AX, $0x00000046
+	JGE  search1468
+	CMPL AX, $0x00000045
+	JGE  search1469
+	JMP  atmoststretch
+
+search1469:
+	JMP equalstretch
+
+search1468:
+	CMPL AX, $0x00000047
+	JGE  search1470
+	JMP  choosestretch
+
+search1470:
+	JMP maximumstretch
+
+search1467:
+	CMPL AX, $0x0000004a
+	JGE  search1471
+	CMPL AX, $0x00000049
+	JGE  search1472
+	JMP  minimumstretch
+
+search1472:
+	JMP andstretch
+
+search1471:
+	CMPL AX, $0x0000004b
+	JGE  search1473
+	JMP  orstretch
+
+search1473:
+	CMPL AX, $0x0000004c
+	JGE  search1474
+	JMP  shiftupstretch
+
+search1474:
 	JMP shiftdownstretch
 
 backward:
@@ -7875,336 +7985,341 @@ backward:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000021
-	JGE          search1453
-	CMPL         AX, $0x00000010
-	JGE          search1454
+	CMPL         AX, $0x00000022
+	JGE          search1475
+	CMPL         AX, $0x00000011
+	JGE          search1476
 	CMPL         AX, $0x00000008
-	JGE          search1455
+	JGE          search1477
 	CMPL         AX, $0x00000004
-	JGE          search1456
+	JGE          search1478
 	CMPL         AX, $0x00000002
-	JGE          search1457
+	JGE          search1479
 	CMPL         AX, $0x00000001
-	JGE          search1458
+	JGE          search1480
 	JMP          end
 
-search1458:
+search1480:
 	JMP add
 
-search1457:
+search1479:
 	CMPL AX, $0x00000003
-	JGE  search1459
+	JGE  search1481
 	JMP  sub
 
-search1459:
+search1481:
 	JMP mul
 
-search1456:
+search1478:
 	CMPL AX, $0x00000006
-	JGE  search1460
+	JGE  search1482
 	CMPL AX, $0x00000005
-	JGE  search1461
+	JGE  search1483
 	JMP  fma
 
-search1461:
+search1483:
 	JMP fnma
 
-search1460:
+search1482:
 	CMPL AX, $0x00000007
-	JGE  search1462
+	JGE  search1484
 	JMP  div
 
-search1462:
+search1484:
 	JMP max
 
-search1455:
+search1477:
 	CMPL AX, $0x0000000c
-	JGE  search1463
+	JGE  search1485
 	CMPL AX, $0x0000000a
-	JGE  search1464
+	JGE  search1486
 	CMPL AX, $0x00000009
-	JGE  search1465
+	JGE  search1487
 	JMP  min
 
-search1465:
+search1487:
 	JMP sqrt
 
-search1464:
+search1486:
 	CMPL AX, $0x0000000b
-	JGE  search1466
+	JGE  search1488
 	JMP  floor
 
-search1466:
+search1488:
 	JMP select
 
-search1463:
+search1485:
 	CMPL AX, $0x0000000e
-	JGE  search1467
+	JGE  search1489
 	CMPL AX, $0x0000000d
-	JGE  search1468
+	JGE  search1490
 	JMP  copy
 
-search1468:
+search1490:
 	JMP absmax
 
-search1467:
+search1489:
 	CMPL AX, $0x0000000f
-	JGE  search1469
+	JGE  search1491
 	JMP  abssum
 
-search1469:
-	JMP dot
-
-search1454:
-	CMPL AX, $0x00000018
-	JGE  search1470
-	CMPL AX, $0x00000014
-	JGE  search1471
-	CMPL AX, $0x00000012
-	JGE  search1472
-	CMPL AX, $0x00000011
-	JGE  search1473
-	JMP  maxnegproduct
-
-search1473:
-	JMP pivot
-
-search1472:
-	CMPL AX, $0x00000013
-	JGE  search1474
-	JMP  scale
-
-search1474:
-	JMP symmetric
-
-search1471:
-	CMPL AX, $0x00000016
-	JGE  search1475
-	CMPL AX, $0x00000015
-	JGE  search1476
-	JMP  product
-
-search1476:
-	JMP forward
-
-search1475:
-	CMPL AX, $0x00000017
-	JGE  search1477
-	JMP  backward
-
-search1477:
-	JMP lower
-
-search1470:
-	CMPL AX, $0x0000001c
-	JGE  search1478
-	CMPL AX, $0x0000001a
-	JGE  search1479
-	CMPL AX, $0x00000019
-	JGE  search1480
-	JMP  upper
-
-search1480:
-	JMP neg
-
-search1479:
-	CMPL AX, $0x0000001b
-	JGE  search1481
-	JMP  abs
-
-search1481:
-	JMP less
-
-search1478:
-	CMPL AX, $0x0000001e
-	JGE  search1482
-	CMPL AX, $0x0000001d
-	JGE  search1483
-	JMP  atmost
-
-search1483:
-	JMP equal
-
-search1482:
-	CMPL AX, $0x0000001f
-	JGE  search1484
-	JMP  choose
-
-search1484:
-	CMPL AX, $0x00000020
-	JGE  search1485
-	JMP  maximum
-
-search1485:
-	JMP minimum
-
-search1453:
-	CMPL AX, $0x00000033
-	JGE  search1486
-	CMPL AX, $0x0000002a
-	JGE  search1487
-	CMPL AX, $0x00000025
-	JGE  search1488
-	CMPL AX, $0x00000023
-	JGE  search1489
-	CMPL AX, $0x00000022
-	JGE  search1490
-	JMP  and
-
-search1490:
-	JMP or
-
-search1489:
-	CMPL AX, $0x00000024
-	JGE  search1491
-	JMP  shiftup
-
 search1491:
-	JMP shiftdown
-
-search1488:
-	CMPL AX, $0x00000028
+	CMPL AX, $0x00000010
 	JGE  search1492
-	CMPL AX, $0x00000026
-	JGE  search1493
-	JMP  row
-
-search1493:
-	JMP rowset
+	JMP  dot
 
 search1492:
-	CMPL AX, $0x00000029
+	JMP maxnegproduct
+
+search1476:
+	CMPL AX, $0x00000019
+	JGE  search1493
+	CMPL AX, $0x00000015
 	JGE  search1494
-	JMP  addstretch
-
-search1494:
-	JMP substretch
-
-search1487:
-	CMPL AX, $0x0000002e
+	CMPL AX, $0x00000013
 	JGE  search1495
-	CMPL AX, $0x0000002c
+	CMPL AX, $0x00000012
 	JGE  search1496
-	CMPL AX, $0x0000002b
-	JGE  search1497
-	JMP  mulstretch
-
-search1497:
-	JMP fmastretch
+	JMP  pivot
 
 search1496:
-	CMPL AX, $0x0000002d
-	JGE  search1498
-	JMP  fnmastretch
-
-search1498:
-	JMP divstretch
+	JMP scale
 
 search1495:
-	CMPL AX, $0x00000030
-	JGE  search1499
-	CMPL AX, $0x0000002f
-	JGE  search1500
-	JMP  maxstretch
+	CMPL AX, $0x00000014
+	JGE  search1497
+	JMP  symmetric
 
-search1500:
-	JMP minstretch
+search1497:
+	JMP product
+
+search1494:
+	CMPL AX, $0x00000017
+	JGE  search1498
+	CMPL AX, $0x00000016
+	JGE  search1499
+	JMP  forward
 
 search1499:
-	CMPL AX, $0x00000031
+	JMP backward
+
+search1498:
+	CMPL AX, $0x00000018
+	JGE  search1500
+	JMP  lower
+
+search1500:
+	JMP upper
+
+search1493:
+	CMPL AX, $0x0000001d
 	JGE  search1501
-	JMP  sqrtstretch
-
-search1501:
-	CMPL AX, $0x00000032
+	CMPL AX, $0x0000001b
 	JGE  search1502
-	JMP  floorstretch
-
-search1502:
-	JMP selectstretch
-
-search1486:
-	CMPL AX, $0x00000043
+	CMPL AX, $0x0000001a
 	JGE  search1503
-	CMPL AX, $0x00000037
-	JGE  search1504
-	CMPL AX, $0x00000035
-	JGE  search1505
-	CMPL AX, $0x00000034
-	JGE  search1506
-	JMP  copystretch
-
-search1506:
-	JMP absmaxstretch
-
-search1505:
-	CMPL AX, $0x00000036
-	JGE  search1507
-	JMP  abssumstretch
-
-search1507:
-	JMP dotstretch
-
-search1504:
-	CMPL AX, $0x00000041
-	JGE  search1508
-	CMPL AX, $0x00000040
-	JGE  search1509
-	JMP  maxnegproductstretch
-
-search1509:
-	JMP negstretch
-
-search1508:
-	CMPL AX, $0x00000042
-	JGE  search1510
-	JMP  absstretch
-
-search1510:
-	JMP lessstretch
+	JMP  neg
 
 search1503:
-	CMPL AX, $0x00000047
+	JMP abs
+
+search1502:
+	CMPL AX, $0x0000001c
+	JGE  search1504
+	JMP  less
+
+search1504:
+	JMP atmost
+
+search1501:
+	CMPL AX, $0x0000001f
+	JGE  search1505
+	CMPL AX, $0x0000001e
+	JGE  search1506
+	JMP  equal
+
+search1506:
+	JMP choose
+
+search1505:
+	CMPL AX, $0x00000020
+	JGE  search1507
+	JMP  maximum
+
+search1507:
+	CMPL AX, $0x00000021
+	JGE  search1508
+	JMP  minimum
+
+search1508:
+	JMP and
+
+search1475:
+	CMPL AX, $0x00000034
+	JGE  search1509
+	CMPL AX, $0x0000002b
+	JGE  search1510
+	CMPL AX, $0x00000026
 	JGE  search1511
-	CMPL AX, $0x00000045
+	CMPL AX, $0x00000024
 	JGE  search1512
-	CMPL AX, $0x00000044
+	CMPL AX, $0x00000023
 	JGE  search1513
-	JMP  atmoststretch
+	JMP  or
 
 search1513:
-	JMP equalstretch
+	JMP shiftup
 
 search1512:
-	CMPL AX, $0x00000046
+	CMPL AX, $0x00000025
 	JGE  search1514
-	JMP  choosestretch
+	JMP  shiftdown
 
 search1514:
-	JMP maximumstretch
+	JMP row
 
 search1511:
-	CMPL AX, $0x00000049
+	CMPL AX, $0x00000029
 	JGE  search1515
-	CMPL AX, $0x00000048
+	CMPL AX, $0x00000027
 	JGE  search1516
-	JMP  minimumstretch
+	JMP  rowset
 
 search1516:
-	JMP andstretch
+	JMP rowsum
 
 search1515:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x0000002a
 	JGE  search1517
-	JMP  orstretch
+	JMP  addstretch
 
 search1517:
-	CMPL AX, $0x0000004b
+	JMP substretch
+
+search1510:
+	CMPL AX, $0x0000002f
 	JGE  search1518
-	JMP  shiftupstretch
+	CMPL AX, $0x0000002d
+	JGE  search1519
+	CMPL AX, $0x0000002c
+	JGE  search1520
+	JMP  mulstretch
+
+search1520:
+	JMP fmastretch
+
+search1519:
+	CMPL AX, $0x0000002e
+	JGE  search1521
+	JMP  fnmastretch
+
+search1521:
+	JMP divstretch
 
 search1518:
+	CMPL AX, $0x00000031
+	JGE  search1522
+	CMPL AX, $0x00000030
+	JGE  search1523
+	JMP  maxstretch
+
+search1523:
+	JMP minstretch
+
+search1522:
+	CMPL AX, $0x00000032
+	JGE  search1524
+	JMP  sqrtstretch
+
+search1524:
+	CMPL AX, $0x00000033
+	JGE  search1525
+	JMP  floorstretch
+
+search1525:
+	JMP selectstretch
+
+search1509:
+	CMPL AX, $0x00000044
+	JGE  search1526
+	CMPL AX, $0x00000038
+	JGE  search1527
+	CMPL AX, $0x00000036
+	JGE  search1528
+	CMPL AX, $0x00000035
+	JGE  search1529
+	JMP  copystretch
+
+search1529:
+	JMP absmaxstretch
+
+search1528:
+	CMPL AX, $0x00000037
+	JGE  search1530
+	JMP  abssumstretch
+
+search1530:
+	JMP dotstretch
+
+search1527:
+	CMPL AX, $0x00000042
+	JGE  search1531
+	CMPL AX, $0x00000041
+	JGE  search1532
+	JMP  maxnegproductstretch
+
+search1532:
+	JMP negstretch
+
+search1531:
+	CMPL AX, $0x00000043
+	JGE  search1533
+	JMP  absstretch
+
+search1533:
+	JMP lessstretch
+
+search1526:
+	CMPL AX, $0x00000048
+	JGE  search1534
+	CMPL AX, $0x00000046
+	JGE  search1535
+	CMPL AX, $0x00000045
+	JGE  search1536
+	JMP  atmoststretch
+
+search1536:
+	JMP equalstretch
+
+search1535:
+	CMPL AX, $0x00000047
+	JGE  search1537
+	JMP  choosestretch
+
+search1537:
+	JMP maximumstretch
+
+search1534:
+	CMPL AX, $0x0000004a
+	JGE  search1538
+	CMPL AX, $0x00000049
+	JGE  search1539
+	JMP  minimumstretch
+
+search1539:
+	JMP andstretch
+
+search1538:
+	CMPL AX, $0x0000004b
+	JGE  search1540
+	JMP  orstretch
+
+search1540:
+	CMPL AX, $0x0000004c
+	JGE  search1541
+	JMP  shiftupstretch
+
+search1541:
 	JMP shiftdownstretch
 
 lower:
@@ -8239,336 +8354,341 @@ lower:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000021
-	JGE          search1519
-	CMPL         AX, $0x00000010
-	JGE          search1520
+	CMPL         AX, $0x00000022
+	JGE          search1542
+	CMPL         AX, $0x00000011
+	JGE          search1543
 	CMPL         AX, $0x00000008
-	JGE          search1521
+	JGE          search1544
 	CMPL         AX, $0x00000004
-	JGE          search1522
+	JGE          search1545
 	CMPL         AX, $0x00000002
-	JGE          search1523
+	JGE          search1546
 	CMPL         AX, $0x00000001
-	JGE          search1524
+	JGE          search1547
 	JMP          end
 
-search1524:
+search1547:
 	JMP add
 
-search1523:
+search1546:
 	CMPL AX, $0x00000003
-	JGE  search1525
+	JGE  search1548
 	JMP  sub
 
-search1525:
+search1548:
 	JMP mul
 
-search1522:
+search1545:
 	CMPL AX, $0x00000006
-	JGE  search1526
+	JGE  search1549
 	CMPL AX, $0x00000005
-	JGE  search1527
+	JGE  search1550
 	JMP  fma
 
-search1527:
+search1550:
 	JMP fnma
 
-search1526:
+search1549:
 	CMPL AX, $0x00000007
-	JGE  search1528
+	JGE  search1551
 	JMP  div
 
-search1528:
+search1551:
 	JMP max
 
-search1521:
+search1544:
 	CMPL AX, $0x0000000c
-	JGE  search1529
+	JGE  search1552
 	CMPL AX, $0x0000000a
-	JGE  search1530
+	JGE  search1553
 	CMPL AX, $0x00000009
-	JGE  search1531
+	JGE  search1554
 	JMP  min
 
-search1531:
+search1554:
 	JMP sqrt
 
-search1530:
+search1553:
 	CMPL AX, $0x0000000b
-	JGE  search1532
+	JGE  search1555
 	JMP  floor
 
-search1532:
+search1555:
 	JMP select
 
-search1529:
+search1552:
 	CMPL AX, $0x0000000e
-	JGE  search1533
+	JGE  search1556
 	CMPL AX, $0x0000000d
-	JGE  search1534
+	JGE  search1557
 	JMP  copy
 
-search1534:
+search1557:
 	JMP absmax
 
-search1533:
+search1556:
 	CMPL AX, $0x0000000f
-	JGE  search1535
+	JGE  search1558
 	JMP  abssum
 
-search1535:
-	JMP dot
-
-search1520:
-	CMPL AX, $0x00000018
-	JGE  search1536
-	CMPL AX, $0x00000014
-	JGE  search1537
-	CMPL AX, $0x00000012
-	JGE  search1538
-	CMPL AX, $0x00000011
-	JGE  search1539
-	JMP  maxnegproduct
-
-search1539:
-	JMP pivot
-
-search1538:
-	CMPL AX, $0x00000013
-	JGE  search1540
-	JMP  scale
-
-search1540:
-	JMP symmetric
-
-search1537:
-	CMPL AX, $0x00000016
-	JGE  search1541
-	CMPL AX, $0x00000015
-	JGE  search1542
-	JMP  product
-
-search1542:
-	JMP forward
-
-search1541:
-	CMPL AX, $0x00000017
-	JGE  search1543
-	JMP  backward
-
-search1543:
-	JMP lower
-
-search1536:
-	CMPL AX, $0x0000001c
-	JGE  search1544
-	CMPL AX, $0x0000001a
-	JGE  search1545
-	CMPL AX, $0x00000019
-	JGE  search1546
-	JMP  upper
-
-search1546:
-	JMP neg
-
-search1545:
-	CMPL AX, $0x0000001b
-	JGE  search1547
-	JMP  abs
-
-search1547:
-	JMP less
-
-search1544:
-	CMPL AX, $0x0000001e
-	JGE  search1548
-	CMPL AX, $0x0000001d
-	JGE  search1549
-	JMP  atmost
-
-search1549:
-	JMP equal
-
-search1548:
-	CMPL AX, $0x0000001f
-	JGE  search1550
-	JMP  choose
-
-search1550:
-	CMPL AX, $0x00000020
-	JGE  search1551
-	JMP  maximum
-
-search1551:
-	JMP minimum
-
-search1519:
-	CMPL AX, $0x00000033
-	JGE  search1552
-	CMPL AX, $0x0000002a
-	JGE  search1553
-	CMPL AX, $0x00000025
-	JGE  search1554
-	CMPL AX, $0x00000023
-	JGE  search1555
-	CMPL AX, $0x00000022
-	JGE  search1556
-	JMP  and
-
-search1556:
-	JMP or
-
-search1555:
-	CMPL AX, $0x00000024
-	JGE  search1557
-	JMP  shiftup
-
-search1557:
-	JMP shiftdown
-
-search1554:
-	CMPL AX, $0x00000028
-	JGE  search1558
-	CMPL AX, $0x00000026
+search1558:
+	CMPL AX, $0x00000010
 	JGE  search1559
-	JMP  row
+	JMP  dot
 
 search1559:
-	JMP rowset
+	JMP maxnegproduct
 
-search1558:
-	CMPL AX, $0x00000029
+search1543:
+	CMPL AX, $0x00000019
 	JGE  search1560
-	JMP  addstretch
-
-search1560:
-	JMP substretch
-
-search1553:
-	CMPL AX, $0x0000002e
+	CMPL AX, $0x00000015
 	JGE  search1561
-	CMPL AX, $0x0000002c
+	CMPL AX, $0x00000013
 	JGE  search1562
-	CMPL AX, $0x0000002b
+	CMPL AX, $0x00000012
 	JGE  search1563
-	JMP  mulstretch
+	JMP  pivot
 
 search1563:
-	JMP fmastretch
+	JMP scale
 
 search1562:
-	CMPL AX, $0x0000002d
+	CMPL AX, $0x00000014
 	JGE  search1564
-	JMP  fnmastretch
+	JMP  symmetric
 
 search1564:
-	JMP divstretch
+	JMP product
 
 search1561:
-	CMPL AX, $0x00000030
+	CMPL AX, $0x00000017
 	JGE  search1565
-	CMPL AX, $0x0000002f
+	CMPL AX, $0x00000016
 	JGE  search1566
-	JMP  maxstretch
+	JMP  forward
 
 search1566:
-	JMP minstretch
+	JMP backward
 
 search1565:
-	CMPL AX, $0x00000031
+	CMPL AX, $0x00000018
 	JGE  search1567
-	JMP  sqrtstretch
+	JMP  lower
 
 search1567:
-	CMPL AX, $0x00000032
+	JMP upper
+
+search1560:
+	CMPL AX, $0x0000001d
 	JGE  search1568
-	JMP  floorstretch
-
-search1568:
-	JMP selectstretch
-
-search1552:
-	CMPL AX, $0x00000043
+	CMPL AX, $0x0000001b
 	JGE  search1569
-	CMPL AX, $0x00000037
+	CMPL AX, $0x0000001a
 	JGE  search1570
-	CMPL AX, $0x00000035
-	JGE  search1571
-	CMPL AX, $0x00000034
-	JGE  search1572
-	JMP  copystretch
-
-search1572:
-	JMP absmaxstretch
-
-search1571:
-	CMPL AX, $0x00000036
-	JGE  search1573
-	JMP  abssumstretch
-
-search1573:
-	JMP dotstretch
+	JMP  neg
 
 search1570:
-	CMPL AX, $0x00000041
-	JGE  search1574
-	CMPL AX, $0x00000040
-	JGE  search1575
-	JMP  maxnegproductstretch
-
-search1575:
-	JMP negstretch
-
-search1574:
-	CMPL AX, $0x00000042
-	JGE  search1576
-	JMP  absstretch
-
-search1576:
-	JMP lessstretch
+	JMP abs
 
 search1569:
-	CMPL AX, $0x00000047
+	CMPL AX, $0x0000001c
+	JGE  search1571
+	JMP  less
+
+search1571:
+	JMP atmost
+
+search1568:
+	CMPL AX, $0x0000001f
+	JGE  search1572
+	CMPL AX, $0x0000001e
+	JGE  search1573
+	JMP  equal
+
+search1573:
+	JMP choose
+
+search1572:
+	CMPL AX, $0x00000020
+	JGE  search1574
+	JMP  maximum
+
+search1574:
+	CMPL AX, $0x00000021
+	JGE  search1575
+	JMP  minimum
+
+search1575:
+	JMP and
+
+search1542:
+	CMPL AX, $0x00000034
+	JGE  search1576
+	CMPL AX, $0x0000002b
 	JGE  search1577
-	CMPL AX, $0x00000045
+	CMPL AX, $0x00000026
 	JGE  search1578
-	CMPL AX, $0x00000044
+	CMPL AX, $0x00000024
 	JGE  search1579
-	JMP  atmoststretch
-
-search1579:
-	JMP equalstretch
-
-search1578:
-	CMPL AX, $0x00000046
+	CMPL AX, $0x00000023
 	JGE  search1580
-	JMP  choosestretch
+	JMP  or
 
 search1580:
-	JMP maximumstretch
+	JMP shiftup
 
-search1577:
-	CMPL AX, $0x00000049
+search1579:
+	CMPL AX, $0x00000025
 	JGE  search1581
-	CMPL AX, $0x00000048
-	JGE  search1582
-	JMP  minimumstretch
-
-search1582:
-	JMP andstretch
+	JMP  shiftdown
 
 search1581:
-	CMPL AX, $0x0000004a
+	JMP row
+
+search1578:
+	CMPL AX, $0x00000029
+	JGE  search1582
+	CMPL AX, $0x00000027
 	JGE  search1583
-	JMP  orstretch
+	JMP  rowset
 
 search1583:
-	CMPL AX, $0x0000004b
+	JMP rowsum
+
+search1582:
+	CMPL AX, $0x0000002a
 	JGE  search1584
-	JMP  shiftupstretch
+	JMP  addstretch
 
 search1584:
+	JMP substretch
+
+search1577:
+	CMPL AX, $0x0000002f
+	JGE  search1585
+	CMPL AX, $0x0000002d
+	JGE  search1586
+	CMPL AX, $0x0000002c
+	JGE  search1587
+	JMP  mulstretch
+
+search1587:
+	JMP fmastretch
+
+search1586:
+	CMPL AX, $0x0000002e
+	JGE  search1588
+	JMP  fnmastretch
+
+search1588:
+	JMP divstretch
+
+search1585:
+	CMPL AX, $0x00000031
+	JGE  search1589
+	CMPL AX, $0x00000030
+	JGE  search1590
+	JMP  maxstretch
+
+search1590:
+	JMP minstretch
+
+search1589:
+	CMPL AX, $0x00000032
+	JGE  search1591
+	JMP  sqrtstretch
+
+search1591:
+	CMPL AX, $0x00000033
+	JGE  search1592
+	JMP  floorstretch
+
+search1592:
+	JMP selectstretch
+
+search1576:
+	CMPL AX, $0x00000044
+	JGE  search1593
+	CMPL AX, $0x00000038
+	JGE  search1594
+	CMPL AX, $0x00000036
+	JGE  search1595
+	CMPL AX, $0x00000035
+	JGE  search1596
+	JMP  copystretch
+
+search1596:
+	JMP absmaxstretch
+
+search1595:
+	CMPL AX, $0x00000037
+	JGE  search1597
+	JMP  abssumstretch
+
+search1597:
+	JMP dotstretch
+
+search1594:
+	CMPL AX, $0x00000042
+	JGE  search1598
+	CMPL AX, $0x00000041
+	JGE  search1599
+	JMP  maxnegproductstretch
+
+search1599:
+	JMP negstretch
+
+search1598:
+	CMPL AX, $0x00000043
+	JGE  search1600
+	JMP  absstretch
+
+search1600:
+	JMP lessstretch
+
+search1593:
+	CMPL AX, $0x00000048
+	JGE  search1601
+	CMPL AX, $0x00000046
+	JGE  search1602
+	CMPL AX, $0x00000045
+	JGE  search1603
+	JMP  atmoststretch
+
+search1603:
+	JMP equalstretch
+
+search1602:
+	CMPL AX, $0x00000047
+	JGE  search1604
+	JMP  choosestretch
+
+search1604:
+	JMP maximumstretch
+
+search1601:
+	CMPL AX, $0x0000004a
+	JGE  search1605
+	CMPL AX, $0x00000049
+	JGE  search1606
+	JMP  minimumstretch
+
+search1606:
+	JMP andstretch
+
+search1605:
+	CMPL AX, $0x0000004b
+	JGE  search1607
+	JMP  orstretch
+
+search1607:
+	CMPL AX, $0x0000004c
+	JGE  search1608
+	JMP  shiftupstretch
+
+search1608:
 	JMP shiftdownstretch
 
 upper:
@@ -8590,336 +8710,341 @@ upper:
 	MOVL         (SI), AX
 	MOVL         4(SI), CX
 	ADDQ         $0x08, SI
-	CMPL         AX, $0x00000021
-	JGE          search1585
-	CMPL         AX, $0x00000010
-	JGE          search1586
+	CMPL         AX, $0x00000022
+	JGE          search1609
+	CMPL         AX, $0x00000011
+	JGE          search1610
 	CMPL         AX, $0x00000008
-	JGE          search1587
+	JGE          search1611
 	CMPL         AX, $0x00000004
-	JGE          search1588
+	JGE          search1612
 	CMPL         AX, $0x00000002
-	JGE          search1589
+	JGE          search1613
 	CMPL         AX, $0x00000001
-	JGE          search1590
+	JGE          search1614
 	JMP          end
 
-search1590:
+search1614:
 	JMP add
 
-search1589:
+search1613:
 	CMPL AX, $0x00000003
-	JGE  search1591
+	JGE  search1615
 	JMP  sub
 
-search1591:
+search1615:
 	JMP mul
 
-search1588:
+search1612:
 	CMPL AX, $0x00000006
-	JGE  search1592
+	JGE  search1616
 	CMPL AX, $0x00000005
-	JGE  search1593
+	JGE  search1617
 	JMP  fma
 
-search1593:
+search1617:
 	JMP fnma
 
-search1592:
+search1616:
 	CMPL AX, $0x00000007
-	JGE  search1594
+	JGE  search1618
 	JMP  div
 
-search1594:
+search1618:
 	JMP max
 
-search1587:
+search1611:
 	CMPL AX, $0x0000000c
-	JGE  search1595
+	JGE  search1619
 	CMPL AX, $0x0000000a
-	JGE  search1596
+	JGE  search1620
 	CMPL AX, $0x00000009
-	JGE  search1597
+	JGE  search1621
 	JMP  min
 
-search1597:
+search1621:
 	JMP sqrt
 
-search1596:
+search1620:
 	CMPL AX, $0x0000000b
-	JGE  search1598
+	JGE  search1622
 	JMP  floor
 
-search1598:
+search1622:
 	JMP select
 
-search1595:
+search1619:
 	CMPL AX, $0x0000000e
-	JGE  search1599
+	JGE  search1623
 	CMPL AX, $0x0000000d
-	JGE  search1600
+	JGE  search1624
 	JMP  copy
 
-search1600:
+search1624:
 	JMP absmax
 
-search1599:
+search1623:
 	CMPL AX, $0x0000000f
-	JGE  search1601
+	JGE  search1625
 	JMP  abssum
 
-search1601:
-	JMP dot
-
-search1586:
-	CMPL AX, $0x00000018
-	JGE  search1602
-	CMPL AX, $0x00000014
-	JGE  search1603
-	CMPL AX, $0x00000012
-	JGE  search1604
-	CMPL AX, $0x00000011
-	JGE  search1605
-	JMP  maxnegproduct
-
-search1605:
-	JMP pivot
-
-search1604:
-	CMPL AX, $0x00000013
-	JGE  search1606
-	JMP  scale
-
-search1606:
-	JMP symmetric
-
-search1603:
-	CMPL AX, $0x00000016
-	JGE  search1607
-	CMPL AX, $0x00000015
-	JGE  search1608
-	JMP  product
-
-search1608:
-	JMP forward
-
-search1607:
-	CMPL AX, $0x00000017
-	JGE  search1609
-	JMP  backward
-
-search1609:
-	JMP lower
-
-search1602:
-	CMPL AX, $0x0000001c
-	JGE  search1610
-	CMPL AX, $0x0000001a
-	JGE  search1611
-	CMPL AX, $0x00000019
-	JGE  search1612
-	JMP  upper
-
-search1612:
-	JMP neg
-
-search1611:
-	CMPL AX, $0x0000001b
-	JGE  search1613
-	JMP  abs
-
-search1613:
-	JMP less
-
-search1610:
-	CMPL AX, $0x0000001e
-	JGE  search1614
-	CMPL AX, $0x0000001d
-	JGE  search1615
-	JMP  atmost
-
-search1615:
-	JMP equal
-
-search1614:
-	CMPL AX, $0x0000001f
-	JGE  search1616
-	JMP  choose
-
-search1616:
-	CMPL AX, $0x00000020
-	JGE  search1617
-	JMP  maximum
-
-search1617:
-	JMP minimum
-
-search1585:
-	CMPL AX, $0x00000033
-	JGE  search1618
-	CMPL AX, $0x0000002a
-	JGE  search1619
-	CMPL AX, $0x00000025
-	JGE  search1620
-	CMPL AX, $0x00000023
-	JGE  search1621
-	CMPL AX, $0x00000022
-	JGE  search1622
-	JMP  and
-
-search1622:
-	JMP or
-
-search1621:
-	CMPL AX, $0x00000024
-	JGE  search1623
-	JMP  shiftup
-
-search1623:
-	JMP shiftdown
-
-search1620:
-	CMPL AX, $0x00000028
-	JGE  search1624
-	CMPL AX, $0x00000026
-	JGE  search1625
-	JMP  row
-
 search1625:
-	JMP rowset
-
-search1624:
-	CMPL AX, $0x00000029
+	CMPL AX, $0x00000010
 	JGE  search1626
-	JMP  addstretch
+	JMP  dot
 
 search1626:
-	JMP substretch
+	JMP maxnegproduct
 
-search1619:
-	CMPL AX, $0x0000002e
+search1610:
+	CMPL AX, $0x00000019
 	JGE  search1627
-	CMPL AX, $0x0000002c
+	CMPL AX, $0x00000015
 	JGE  search1628
-	CMPL AX, $0x0000002b
+	CMPL AX, $0x00000013
 	JGE  search1629
-	JMP  mulstretch
-
-search1629:
-	JMP fmastretch
-
-search1628:
-	CMPL AX, $0x0000002d
+	CMPL AX, $0x00000012
 	JGE  search1630
-	JMP  fnmastretch
+	JMP  pivot
 
 search1630:
-	JMP divstretch
+	JMP scale
 
-search1627:
-	CMPL AX, $0x00000030
+search1629:
+	CMPL AX, $0x00000014
 	JGE  search1631
-	CMPL AX, $0x0000002f
-	JGE  search1632
-	JMP  maxstretch
-
-search1632:
-	JMP minstretch
+	JMP  symmetric
 
 search1631:
-	CMPL AX, $0x00000031
+	JMP product
+
+search1628:
+	CMPL AX, $0x00000017
+	JGE  search1632
+	CMPL AX, $0x00000016
 	JGE  search1633
-	JMP  sqrtstretch
+	JMP  forward
 
 search1633:
-	CMPL AX, $0x00000032
+	JMP backward
+
+search1632:
+	CMPL AX, $0x00000018
 	JGE  search1634
-	JMP  floorstretch
+	JMP  lower
 
 search1634:
-	JMP selectstretch
+	JMP upper
 
-search1618:
-	CMPL AX, $0x00000043
+search1627:
+	CMPL AX, $0x0000001d
 	JGE  search1635
-	CMPL AX, $0x00000037
+	CMPL AX, $0x0000001b
 	JGE  search1636
-	CMPL AX, $0x00000035
+	CMPL AX, $0x0000001a
 	JGE  search1637
-	CMPL AX, $0x00000034
-	JGE  search1638
-	JMP  copystretch
-
-search1638:
-	JMP absmaxstretch
+	JMP  neg
 
 search1637:
-	CMPL AX, $0x00000036
-	JGE  search1639
-	JMP  abssumstretch
-
-search1639:
-	JMP dotstretch
+	JMP abs
 
 search1636:
-	CMPL AX, $0x00000041
-	JGE  search1640
-	CMPL AX, $0x00000040
-	JGE  search1641
-	JMP  maxnegproductstretch
+	CMPL AX, $0x0000001c
+	JGE  search1638
+	JMP  less
 
-search1641:
-	JMP negstretch
-
-search1640:
-	CMPL AX, $0x00000042
-	JGE  search1642
-	JMP  absstretch
-
-search1642:
-	JMP lessstretch
+search1638:
+	JMP atmost
 
 search1635:
-	CMPL AX, $0x00000047
+	CMPL AX, $0x0000001f
+	JGE  search1639
+	CMPL AX, $0x0000001e
+	JGE  search1640
+	JMP  equal
+
+search1640:
+	JMP choose
+
+search1639:
+	CMPL AX, $0x00000020
+	JGE  search1641
+	JMP  maximum
+
+search1641:
+	CMPL AX, $0x00000021
+	JGE  search1642
+	JMP  minimum
+
+search1642:
+	JMP and
+
+search1609:
+	CMPL AX, $0x00000034
 	JGE  search1643
-	CMPL AX, $0x00000045
+	CMPL AX, $0x0000002b
 	JGE  search1644
-	CMPL AX, $0x00000044
+	CMPL AX, $0x00000026
 	JGE  search1645
-	JMP  atmoststretch
-
-search1645:
-	JMP equalstretch
-
-search1644:
-	CMPL AX, $0x00000046
+	CMPL AX, $0x00000024
 	JGE  search1646
-	JMP  choosestretch
-
-search1646:
-	JMP maximumstretch
-
-search1643:
-	CMPL AX, $0x00000049
+	CMPL AX, $0x00000023
 	JGE  search1647
-	CMPL AX, $0x00000048
-	JGE  search1648
-	JMP  minimumstretch
-
-search1648:
-	JMP andstretch
+	JMP  or
 
 search1647:
-	CMPL AX, $0x0000004a
-	JGE  search1649
-	JMP  orstretch
+	JMP shiftup
 
-search1649:
-	CMPL AX, $0x0000004b
+search1646:
+	CMPL AX, $0x00000025
+	JGE  search1648
+	JMP  shiftdown
+
+search1648:
+	JMP row
+
+search1645:
+	CMPL AX, $0x00000029
+	JGE  search1649
+	CMPL AX, $0x00000027
 	JGE  search1650
-	JMP  shiftupstretch
+	JMP  rowset
 
 search1650:
+	JMP rowsum
+
+search1649:
+	CMPL AX, $0x0000002a
+	JGE  search1651
+	JMP  addstretch
+
+search1651:
+	JMP substretch
+
+search1644:
+	CMPL AX, $0x0000002f
+	JGE  search1652
+	CMPL AX, $0x0000002d
+	JGE  search1653
+	CMPL AX, $0x0000002c
+	JGE  search1654
+	JMP  mulstretch
+
+search1654:
+	JMP fmastretch
+
+search1653:
+	CMPL AX, $0x0000002e
+	JGE  search1655
+	JMP  fnmastretch
+
+search1655:
+	JMP divstretch
+
+search1652:
+	CMPL AX, $0x00000031
+	JGE  search1656
+	CMPL AX, $0x00000030
+	JGE  search1657
+	JMP  maxstretch
+
+search1657:
+	JMP minstretch
+
+search1656:
+	CMPL AX, $0x00000032
+	JGE  search1658
+	JMP  sqrtstretch
+
+search1658:
+	CMPL AX, $0x00000033
+	JGE  search1659
+	JMP  floorstretch
+
+search1659:
+	JMP selectstretch
+
+search1643:
+	CMPL AX, $0x00000044
+	JGE  search1660
+	CMPL AX, $0x00000038
+	JGE  search1661
+	CMPL AX, $0x00000036
+	JGE  search1662
+	CMPL AX, $0x00000035
+	JGE  search1663
+	JMP  copystretch
+
+search1663:
+	JMP absmaxstretch
+
+search1662:
+	CMPL AX, $0x00000037
+	JGE  search1664
+	JMP  abssumstretch
+
+search1664:
+	JMP dotstretch
+
+search1661:
+	CMPL AX, $0x00000042
+	JGE  search1665
+	CMPL AX, $0x00000041
+	JGE  search1666
+	JMP  maxnegproductstretch
+
+search1666:
+	JMP negstretch
+
+search1665:
+	CMPL AX, $0x00000043
+	JGE  search1667
+	JMP  absstretch
+
+search1667:
+	JMP lessstretch
+
+search1660:
+	CMPL AX, $0x00000048
+	JGE  search1668
+	CMPL AX, $0x00000046
+	JGE  search1669
+	CMPL AX, $0x00000045
+	JGE  search1670
+	JMP  atmoststretch
+
+search1670:
+	JMP equalstretch
+
+search1669:
+	CMPL AX, $0x00000047
+	JGE  search1671
+	JMP  choosestretch
+
+search1671:
+	JMP maximumstretch
+
+search1668:
+	CMPL AX, $0x0000004a
+	JGE  search1672
+	CMPL AX, $0x00000049
+	JGE  search1673
+	JMP  minimumstretch
+
+search1673:
+	JMP andstretch
+
+search1672:
+	CMPL AX, $0x0000004b
+	JGE  search1674
+	JMP  orstretch
+
+search1674:
+	CMPL AX, $0x0000004c
+	JGE  search1675
+	JMP  shiftupstretch
+
+search1675:
 	JMP shiftdownstretch
 
 neg:
@@ -8934,336 +9059,341 @@ neg:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search1651
-	CMPL   AX, $0x00000010
-	JGE    search1652
+	CMPL   AX, $0x00000022
+	JGE    search1676
+	CMPL   AX, $0x00000011
+	JGE    search1677
 	CMPL   AX, $0x00000008
-	JGE    search1653
+	JGE    search1678
 	CMPL   AX, $0x00000004
-	JGE    search1654
+	JGE    search1679
 	CMPL   AX, $0x00000002
-	JGE    search1655
+	JGE    search1680
 	CMPL   AX, $0x00000001
-	JGE    search1656
+	JGE    search1681
 	JMP    end
 
-search1656:
+search1681:
 	JMP add
 
-search1655:
+search1680:
 	CMPL AX, $0x00000003
-	JGE  search1657
+	JGE  search1682
 	JMP  sub
 
-search1657:
+search1682:
 	JMP mul
 
-search1654:
+search1679:
 	CMPL AX, $0x00000006
-	JGE  search1658
+	JGE  search1683
 	CMPL AX, $0x00000005
-	JGE  search1659
+	JGE  search1684
 	JMP  fma
 
-search1659:
+search1684:
 	JMP fnma
 
-search1658:
+search1683:
 	CMPL AX, $0x00000007
-	JGE  search1660
+	JGE  search1685
 	JMP  div
 
-search1660:
+search1685:
 	JMP max
 
-search1653:
+search1678:
 	CMPL AX, $0x0000000c
-	JGE  search1661
+	JGE  search1686
 	CMPL AX, $0x0000000a
-	JGE  search1662
+	JGE  search1687
 	CMPL AX, $0x00000009
-	JGE  search1663
+	JGE  search1688
 	JMP  min
 
-search1663:
+search1688:
 	JMP sqrt
 
-search1662:
+search1687:
 	CMPL AX, $0x0000000b
-	JGE  search1664
+	JGE  search1689
 	JMP  floor
 
-search1664:
+search1689:
 	JMP select
 
-search1661:
+search1686:
 	CMPL AX, $0x0000000e
-	JGE  search1665
+	JGE  search1690
 	CMPL AX, $0x0000000d
-	JGE  search1666
+	JGE  search1691
 	JMP  copy
 
-search1666:
+search1691:
 	JMP absmax
 
-search1665:
+search1690:
 	CMPL AX, $0x0000000f
-	JGE  search1667
+	JGE  search1692
 	JMP  abssum
 
-search1667:
-	JMP dot
-
-search1652:
-	CMPL AX, $0x00000018
-	JGE  search1668
-	CMPL AX, $0x00000014
-	JGE  search1669
-	CMPL AX, $0x00000012
-	JGE  search1670
-	CMPL AX, $0x00000011
-	JGE  search1671
-	JMP  maxnegproduct
-
-search1671:
-	JMP pivot
-
-search1670:
-	CMPL AX, $0x00000013
-	JGE  search1672
-	JMP  scale
-
-search1672:
-	JMP symmetric
-
-search1669:
-	CMPL AX, $0x00000016
-	JGE  search1673
-	CMPL AX, $0x00000015
-	JGE  search1674
-	JMP  product
-
-search1674:
-	JMP forward
-
-search1673:
-	CMPL AX, $0x00000017
-	JGE  search1675
-	JMP  backward
-
-search1675:
-	JMP lower
-
-search1668:
-	CMPL AX, $0x0000001c
-	JGE  search1676
-	CMPL AX, $0x0000001a
-	JGE  search1677
-	CMPL AX, $0x00000019
-	JGE  search1678
-	JMP  upper
-
-search1678:
-	JMP neg
-
-search1677:
-	CMPL AX, $0x0000001b
-	JGE  search1679
-	JMP  abs
-
-search1679:
-	JMP less
-
-search1676:
-	CMPL AX, $0x0000001e
-	JGE  search1680
-	CMPL AX, $0x0000001d
-	JGE  search1681
-	JMP  atmost
-
-search1681:
-	JMP equal
-
-search1680:
-	CMPL AX, $0x0000001f
-	JGE  search1682
-	JMP  choose
-
-search1682:
-	CMPL AX, $0x00000020
-	JGE  search1683
-	JMP  maximum
-
-search1683:
-	JMP minimum
-
-search1651:
-	CMPL AX, $0x00000033
-	JGE  search1684
-	CMPL AX, $0x0000002a
-	JGE  search1685
-	CMPL AX, $0x00000025
-	JGE  search1686
-	CMPL AX, $0x00000023
-	JGE  search1687
-	CMPL AX, $0x00000022
-	JGE  search1688
-	JMP  and
-
-search1688:
-	JMP or
-
-search1687:
-	CMPL AX, $0x00000024
-	JGE  search1689
-	JMP  shiftup
-
-search1689:
-	JMP shiftdown
-
-search1686:
-	CMPL AX, $0x00000028
-	JGE  search1690
-	CMPL AX, $0x00000026
-	JGE  search1691
-	JMP  row
-
-search1691:
-	JMP rowset
-
-search1690:
-	CMPL AX, $0x00000029
-	JGE  search1692
-	JMP  addstretch
-
 search1692:
-	JMP substretch
-
-search1685:
-	CMPL AX, $0x0000002e
+	CMPL AX, $0x00000010
 	JGE  search1693
-	CMPL AX, $0x0000002c
-	JGE  search1694
-	CMPL AX, $0x0000002b
-	JGE  search1695
-	JMP  mulstretch
-
-search1695:
-	JMP fmastretch
-
-search1694:
-	CMPL AX, $0x0000002d
-	JGE  search1696
-	JMP  fnmastretch
-
-search1696:
-	JMP divstretch
+	JMP  dot
 
 search1693:
-	CMPL AX, $0x00000030
-	JGE  search1697
-	CMPL AX, $0x0000002f
-	JGE  search1698
-	JMP  maxstretch
+	JMP maxnegproduct
 
-search1698:
-	JMP minstretch
+search1677:
+	CMPL AX, $0x00000019
+	JGE  search1694
+	CMPL AX, $0x00000015
+	JGE  search1695
+	CMPL AX, $0x00000013
+	JGE  search1696
+	CMPL AX, $0x00000012
+	JGE  search1697
+	JMP  pivot
 
 search1697:
-	CMPL AX, $0x00000031
-	JGE  search1699
-	JMP  sqrtstretch
+	JMP scale
 
-search1699:
-	CMPL AX, $0x00000032
+search1696:
+	CMPL AX, $0x00000014
+	JGE  search1698
+	JMP  symmetric
+
+search1698:
+	JMP product
+
+search1695:
+	CMPL AX, $0x00000017
+	JGE  search1699
+	CMPL AX, $0x00000016
 	JGE  search1700
-	JMP  floorstretch
+	JMP  forward
 
 search1700:
-	JMP selectstretch
+	JMP backward
 
-search1684:
-	CMPL AX, $0x00000043
+search1699:
+	CMPL AX, $0x00000018
 	JGE  search1701
-	CMPL AX, $0x00000037
-	JGE  search1702
-	CMPL AX, $0x00000035
-	JGE  search1703
-	CMPL AX, $0x00000034
-	JGE  search1704
-	JMP  copystretch
-
-search1704:
-	JMP absmaxstretch
-
-search1703:
-	CMPL AX, $0x00000036
-	JGE  search1705
-	JMP  abssumstretch
-
-search1705:
-	JMP dotstretch
-
-search1702:
-	CMPL AX, $0x00000041
-	JGE  search1706
-	CMPL AX, $0x00000040
-	JGE  search1707
-	JMP  maxnegproductstretch
-
-search1707:
-	JMP negstretch
-
-search1706:
-	CMPL AX, $0x00000042
-	JGE  search1708
-	JMP  absstretch
-
-search1708:
-	JMP lessstretch
+	JMP  lower
 
 search1701:
-	CMPL AX, $0x00000047
+	JMP upper
+
+search1694:
+	CMPL AX, $0x0000001d
+	JGE  search1702
+	CMPL AX, $0x0000001b
+	JGE  search1703
+	CMPL AX, $0x0000001a
+	JGE  search1704
+	JMP  neg
+
+search1704:
+	JMP abs
+
+search1703:
+	CMPL AX, $0x0000001c
+	JGE  search1705
+	JMP  less
+
+search1705:
+	JMP atmost
+
+search1702:
+	CMPL AX, $0x0000001f
+	JGE  search1706
+	CMPL AX, $0x0000001e
+	JGE  search1707
+	JMP  equal
+
+search1707:
+	JMP choose
+
+search1706:
+	CMPL AX, $0x00000020
+	JGE  search1708
+	JMP  maximum
+
+search1708:
+	CMPL AX, $0x00000021
 	JGE  search1709
-	CMPL AX, $0x00000045
-	JGE  search1710
-	CMPL AX, $0x00000044
-	JGE  search1711
-	JMP  atmoststretch
-
-search1711:
-	JMP equalstretch
-
-search1710:
-	CMPL AX, $0x00000046
-	JGE  search1712
-	JMP  choosestretch
-
-search1712:
-	JMP maximumstretch
+	JMP  minimum
 
 search1709:
-	CMPL AX, $0x00000049
+	JMP and
+
+search1676:
+	CMPL AX, $0x00000034
+	JGE  search1710
+	CMPL AX, $0x0000002b
+	JGE  search1711
+	CMPL AX, $0x00000026
+	JGE  search1712
+	CMPL AX, $0x00000024
 	JGE  search1713
-	CMPL AX, $0x00000048
+	CMPL AX, $0x00000023
 	JGE  search1714
-	JMP  minimumstretch
+	JMP  or
 
 search1714:
-	JMP andstretch
+	JMP shiftup
 
 search1713:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x00000025
 	JGE  search1715
-	JMP  orstretch
+	JMP  shiftdown
 
 search1715:
-	CMPL AX, $0x0000004b
+	JMP row
+
+search1712:
+	CMPL AX, $0x00000029
 	JGE  search1716
-	JMP  shiftupstretch
+	CMPL AX, $0x00000027
+	JGE  search1717
+	JMP  rowset
+
+search1717:
+	JMP rowsum
 
 search1716:
+	CMPL AX, $0x0000002a
+	JGE  search1718
+	JMP  addstretch
+
+search1718:
+	JMP substretch
+
+search1711:
+	CMPL AX, $0x0000002f
+	JGE  search1719
+	CMPL AX, $0x0000002d
+	JGE  search1720
+	CMPL AX, $0x0000002c
+	JGE  search1721
+	JMP  mulstretch
+
+search1721:
+	JMP fmastretch
+
+search1720:
+	CMPL AX, $0x0000002e
+	JGE  search1722
+	JMP  fnmastretch
+
+search1722:
+	JMP divstretch
+
+search1719:
+	CMPL AX, $0x00000031
+	JGE  search1723
+	CMPL AX, $0x00000030
+	JGE  search1724
+	JMP  maxstretch
+
+search1724:
+	JMP minstretch
+
+search1723:
+	CMPL AX, $0x00000032
+	JGE  search1725
+	JMP  sqrtstretch
+
+search1725:
+	CMPL AX, $0x00000033
+	JGE  search1726
+	JMP  floorstretch
+
+search1726:
+	JMP selectstretch
+
+search1710:
+	CMPL AX, $0x00000044
+	JGE  search1727
+	CMPL AX, $0x00000038
+	JGE  search1728
+	CMPL AX, $0x00000036
+	JGE  search1729
+	CMPL AX, $0x00000035
+	JGE  search1730
+	JMP  copystretch
+
+search1730:
+	JMP absmaxstretch
+
+search1729:
+	CMPL AX, $0x00000037
+	JGE  search1731
+	JMP  abssumstretch
+
+search1731:
+	JMP dotstretch
+
+search1728:
+	CMPL AX, $0x00000042
+	JGE  search1732
+	CMPL AX, $0x00000041
+	JGE  search1733
+	JMP  maxnegproductstretch
+
+search1733:
+	JMP negstretch
+
+search1732:
+	CMPL AX, $0x00000043
+	JGE  search1734
+	JMP  absstretch
+
+search1734:
+	JMP lessstretch
+
+search1727:
+	CMPL AX, $0x00000048
+	JGE  search1735
+	CMPL AX, $0x00000046
+	JGE  search1736
+	CMPL AX, $0x00000045
+	JGE  search1737
+	JMP  atmoststretch
+
+search1737:
+	JMP equalstretch
+
+search1736:
+	CMPL AX, $0x00000047
+	JGE  search1738
+	JMP  choosestretch
+
+search1738:
+	JMP maximumstretch
+
+search1735:
+	CMPL AX, $0x0000004a
+	JGE  search1739
+	CMPL AX, $0x00000049
+	JGE  search1740
+	JMP  minimumstretch
+
+search1740:
+	JMP andstretch
+
+search1739:
+	CMPL AX, $0x0000004b
+	JGE  search1741
+	JMP  orstretch
+
+search1741:
+	CMPL AX, $0x0000004c
+	JGE  search1742
+	JMP  shiftupstretch
+
+search1742:
 	JMP shiftdownstretch
 
 abs:
@@ -9279,336 +9409,341 @@ abs:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000021
-	JGE     search1717
-	CMPL    AX, $0x00000010
-	JGE     search1718
+	CMPL    AX, $0x00000022
+	JGE     search1743
+	CMPL    AX, $0x00000011
+	JGE     search1744
 	CMPL    AX, $0x00000008
-	JGE     search1719
+	JGE     search1745
 	CMPL    AX, $0x00000004
-	JGE     search1720
+	JGE     search1746
 	CMPL    AX, $0x00000002
-	JGE     search1721
+	JGE     search1747
 	CMPL    AX, $0x00000001
-	JGE     search1722
+	JGE     search1748
 	JMP     end
 
-search1722:
+search1748:
 	JMP add
 
-search1721:
+search1747:
 	CMPL AX, $0x00000003
-	JGE  search1723
+	JGE  search1749
 	JMP  sub
 
-search1723:
+search1749:
 	JMP mul
 
-search1720:
+search1746:
 	CMPL AX, $0x00000006
-	JGE  search1724
+	JGE  search1750
 	CMPL AX, $0x00000005
-	JGE  search1725
+	JGE  search1751
 	JMP  fma
 
-search1725:
+search1751:
 	JMP fnma
 
-search1724:
+search1750:
 	CMPL AX, $0x00000007
-	JGE  search1726
+	JGE  search1752
 	JMP  div
 
-search1726:
+search1752:
 	JMP max
 
-search1719:
+search1745:
 	CMPL AX, $0x0000000c
-	JGE  search1727
+	JGE  search1753
 	CMPL AX, $0x0000000a
-	JGE  search1728
+	JGE  search1754
 	CMPL AX, $0x00000009
-	JGE  search1729
+	JGE  search1755
 	JMP  min
 
-search1729:
+search1755:
 	JMP sqrt
 
-search1728:
+search1754:
 	CMPL AX, $0x0000000b
-	JGE  search1730
+	JGE  search1756
 	JMP  floor
 
-search1730:
+search1756:
 	JMP select
 
-search1727:
+search1753:
 	CMPL AX, $0x0000000e
-	JGE  search1731
+	JGE  search1757
 	CMPL AX, $0x0000000d
-	JGE  search1732
+	JGE  search1758
 	JMP  copy
 
-search1732:
+search1758:
 	JMP absmax
 
-search1731:
+search1757:
 	CMPL AX, $0x0000000f
-	JGE  search1733
+	JGE  search1759
 	JMP  abssum
 
-search1733:
-	JMP dot
-
-search1718:
-	CMPL AX, $0x00000018
-	JGE  search1734
-	CMPL AX, $0x00000014
-	JGE  search1735
-	CMPL AX, $0x00000012
-	JGE  search1736
-	CMPL AX, $0x00000011
-	JGE  search1737
-	JMP  maxnegproduct
-
-search1737:
-	JMP pivot
-
-search1736:
-	CMPL AX, $0x00000013
-	JGE  search1738
-	JMP  scale
-
-search1738:
-	JMP symmetric
-
-search1735:
-	CMPL AX, $0x00000016
-	JGE  search1739
-	CMPL AX, $0x00000015
-	JGE  search1740
-	JMP  product
-
-search1740:
-	JMP forward
-
-search1739:
-	CMPL AX, $0x00000017
-	JGE  search1741
-	JMP  backward
-
-search1741:
-	JMP lower
-
-search1734:
-	CMPL AX, $0x0000001c
-	JGE  search1742
-	CMPL AX, $0x0000001a
-	JGE  search1743
-	CMPL AX, $0x00000019
-	JGE  search1744
-	JMP  upper
-
-search1744:
-	JMP neg
-
-search1743:
-	CMPL AX, $0x0000001b
-	JGE  search1745
-	JMP  abs
-
-search1745:
-	JMP less
-
-search1742:
-	CMPL AX, $0x0000001e
-	JGE  search1746
-	CMPL AX, $0x0000001d
-	JGE  search1747
-	JMP  atmost
-
-search1747:
-	JMP equal
-
-search1746:
-	CMPL AX, $0x0000001f
-	JGE  search1748
-	JMP  choose
-
-search1748:
-	CMPL AX, $0x00000020
-	JGE  search1749
-	JMP  maximum
-
-search1749:
-	JMP minimum
-
-search1717:
-	CMPL AX, $0x00000033
-	JGE  search1750
-	CMPL AX, $0x0000002a
-	JGE  search1751
-	CMPL AX, $0x00000025
-	JGE  search1752
-	CMPL AX, $0x00000023
-	JGE  search1753
-	CMPL AX, $0x00000022
-	JGE  search1754
-	JMP  and
-
-search1754:
-	JMP or
-
-search1753:
-	CMPL AX, $0x00000024
-	JGE  search1755
-	JMP  shiftup
-
-search1755:
-	JMP shiftdown
-
-search1752:
-	CMPL AX, $0x00000028
-	JGE  search1756
-	CMPL AX, $0x00000026
-	JGE  search1757
-	JMP  row
-
-search1757:
-	JMP rowset
-
-search1756:
-	CMPL AX, $0x00000029
-	JGE  search1758
-	JMP  addstretch
-
-search1758:
-	JMP substretch
-
-search1751:
-	CMPL AX, $0x0000002e
-	JGE  search1759
-	CMPL AX, $0x0000002c
+search1759:
+	CMPL AX, $0x00000010
 	JGE  search1760
-	CMPL AX, $0x0000002b
-	JGE  search1761
-	JMP  mulstretch
-
-search1761:
-	JMP fmastretch
+	JMP  dot
 
 search1760:
-	CMPL AX, $0x0000002d
+	JMP maxnegproduct
+
+search1744:
+	CMPL AX, $0x00000019
+	JGE  search1761
+	CMPL AX, $0x00000015
 	JGE  search1762
-	JMP  fnmastretch
-
-search1762:
-	JMP divstretch
-
-search1759:
-	CMPL AX, $0x00000030
+	CMPL AX, $0x00000013
 	JGE  search1763
-	CMPL AX, $0x0000002f
+	CMPL AX, $0x00000012
 	JGE  search1764
-	JMP  maxstretch
+	JMP  pivot
 
 search1764:
-	JMP minstretch
+	JMP scale
 
 search1763:
-	CMPL AX, $0x00000031
+	CMPL AX, $0x00000014
 	JGE  search1765
-	JMP  sqrtstretch
+	JMP  symmetric
 
 search1765:
-	CMPL AX, $0x00000032
+	JMP product
+
+search1762:
+	CMPL AX, $0x00000017
 	JGE  search1766
-	JMP  floorstretch
-
-search1766:
-	JMP selectstretch
-
-search1750:
-	CMPL AX, $0x00000043
+	CMPL AX, $0x00000016
 	JGE  search1767
-	CMPL AX, $0x00000037
-	JGE  search1768
-	CMPL AX, $0x00000035
-	JGE  search1769
-	CMPL AX, $0x00000034
-	JGE  search1770
-	JMP  copystretch
-
-search1770:
-	JMP absmaxstretch
-
-search1769:
-	CMPL AX, $0x00000036
-	JGE  search1771
-	JMP  abssumstretch
-
-search1771:
-	JMP dotstretch
-
-search1768:
-	CMPL AX, $0x00000041
-	JGE  search1772
-	CMPL AX, $0x00000040
-	JGE  search1773
-	JMP  maxnegproductstretch
-
-search1773:
-	JMP negstretch
-
-search1772:
-	CMPL AX, $0x00000042
-	JGE  search1774
-	JMP  absstretch
-
-search1774:
-	JMP lessstretch
+	JMP  forward
 
 search1767:
-	CMPL AX, $0x00000047
+	JMP backward
+
+search1766:
+	CMPL AX, $0x00000018
+	JGE  search1768
+	JMP  lower
+
+search1768:
+	JMP upper
+
+search1761:
+	CMPL AX, $0x0000001d
+	JGE  search1769
+	CMPL AX, $0x0000001b
+	JGE  search1770
+	CMPL AX, $0x0000001a
+	JGE  search1771
+	JMP  neg
+
+search1771:
+	JMP abs
+
+search1770:
+	CMPL AX, $0x0000001c
+	JGE  search1772
+	JMP  less
+
+search1772:
+	JMP atmost
+
+search1769:
+	CMPL AX, $0x0000001f
+	JGE  search1773
+	CMPL AX, $0x0000001e
+	JGE  search1774
+	JMP  equal
+
+search1774:
+	JMP choose
+
+search1773:
+	CMPL AX, $0x00000020
 	JGE  search1775
-	CMPL AX, $0x00000045
-	JGE  search1776
-	CMPL AX, $0x00000044
-	JGE  search1777
-	JMP  atmoststretch
-
-search1777:
-	JMP equalstretch
-
-search1776:
-	CMPL AX, $0x00000046
-	JGE  search1778
-	JMP  choosestretch
-
-search1778:
-	JMP maximumstretch
+	JMP  maximum
 
 search1775:
-	CMPL AX, $0x00000049
+	CMPL AX, $0x00000021
+	JGE  search1776
+	JMP  minimum
+
+search1776:
+	JMP and
+
+search1743:
+	CMPL AX, $0x00000034
+	JGE  search1777
+	CMPL AX, $0x0000002b
+	JGE  search1778
+	CMPL AX, $0x00000026
 	JGE  search1779
-	CMPL AX, $0x00000048
+	CMPL AX, $0x00000024
 	JGE  search1780
-	JMP  minimumstretch
-
-search1780:
-	JMP andstretch
-
-search1779:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x00000023
 	JGE  search1781
-	JMP  orstretch
+	JMP  or
 
 search1781:
-	CMPL AX, $0x0000004b
+	JMP shiftup
+
+search1780:
+	CMPL AX, $0x00000025
 	JGE  search1782
-	JMP  shiftupstretch
+	JMP  shiftdown
 
 search1782:
+	JMP row
+
+search1779:
+	CMPL AX, $0x00000029
+	JGE  search1783
+	CMPL AX, $0x00000027
+	JGE  search1784
+	JMP  rowset
+
+search1784:
+	JMP rowsum
+
+search1783:
+	CMPL AX, $0x0000002a
+	JGE  search1785
+	JMP  addstretch
+
+search1785:
+	JMP substretch
+
+search1778:
+	CMPL AX, $0x0000002f
+	JGE  search1786
+	CMPL AX, $0x0000002d
+	JGE  search1787
+	CMPL AX, $0x0000002c
+	JGE  search1788
+	JMP  mulstretch
+
+search1788:
+	JMP fmastretch
+
+search1787:
+	CMPL AX, $0x0000002e
+	JGE  search1789
+	JMP  fnmastretch
+
+search1789:
+	JMP divstretch
+
+search1786:
+	CMPL AX, $0x00000031
+	JGE  search1790
+	CMPL AX, $0x00000030
+	JGE  search1791
+	JMP  maxstretch
+
+search1791:
+	JMP minstretch
+
+search1790:
+	CMPL AX, $0x00000032
+	JGE  search1792
+	JMP  sqrtstretch
+
+search1792:
+	CMPL AX, $0x00000033
+	JGE  search1793
+	JMP  floorstretch
+
+search1793:
+	JMP selectstretch
+
+search1777:
+	CMPL AX, $0x00000044
+	JGE  search1794
+	CMPL AX, $0x00000038
+	JGE  search1795
+	CMPL AX, $0x00000036
+	JGE  search1796
+	CMPL AX, $0x00000035
+	JGE  search1797
+	JMP  copystretch
+
+search1797:
+	JMP absmaxstretch
+
+search1796:
+	CMPL AX, $0x00000037
+	JGE  search1798
+	JMP  abssumstretch
+
+search1798:
+	JMP dotstretch
+
+search1795:
+	CMPL AX, $0x00000042
+	JGE  search1799
+	CMPL AX, $0x00000041
+	JGE  search1800
+	JMP  maxnegproductstretch
+
+search1800:
+	JMP negstretch
+
+search1799:
+	CMPL AX, $0x00000043
+	JGE  search1801
+	JMP  absstretch
+
+search1801:
+	JMP lessstretch
+
+search1794:
+	CMPL AX, $0x00000048
+	JGE  search1802
+	CMPL AX, $0x00000046
+	JGE  search1803
+	CMPL AX, $0x00000045
+	JGE  search1804
+	JMP  atmoststretch
+
+search1804:
+	JMP equalstretch
+
+search1803:
+	CMPL AX, $0x00000047
+	JGE  search1805
+	JMP  choosestretch
+
+search1805:
+	JMP maximumstretch
+
+search1802:
+	CMPL AX, $0x0000004a
+	JGE  search1806
+	CMPL AX, $0x00000049
+	JGE  search1807
+	JMP  minimumstretch
+
+search1807:
+	JMP andstretch
+
+search1806:
+	CMPL AX, $0x0000004b
+	JGE  search1808
+	JMP  orstretch
+
+search1808:
+	CMPL AX, $0x0000004c
+	JGE  search1809
+	JMP  shiftupstretch
+
+search1809:
 	JMP shiftdownstretch
 
 less:
@@ -9625,336 +9760,341 @@ less:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search1783
-	CMPL   AX, $0x00000010
-	JGE    search1784
+	CMPL   AX, $0x00000022
+	JGE    search1810
+	CMPL   AX, $0x00000011
+	JGE    search1811
 	CMPL   AX, $0x00000008
-	JGE    search1785
+	JGE    search1812
 	CMPL   AX, $0x00000004
-	JGE    search1786
+	JGE    search1813
 	CMPL   AX, $0x00000002
-	JGE    search1787
+	JGE    search1814
 	CMPL   AX, $0x00000001
-	JGE    search1788
+	JGE    search1815
 	JMP    end
 
-search1788:
+search1815:
 	JMP add
 
-search1787:
+search1814:
 	CMPL AX, $0x00000003
-	JGE  search1789
+	JGE  search1816
 	JMP  sub
 
-search1789:
+search1816:
 	JMP mul
 
-search1786:
+search1813:
 	CMPL AX, $0x00000006
-	JGE  search1790
+	JGE  search1817
 	CMPL AX, $0x00000005
-	JGE  search1791
+	JGE  search1818
 	JMP  fma
 
-search1791:
+search1818:
 	JMP fnma
 
-search1790:
+search1817:
 	CMPL AX, $0x00000007
-	JGE  search1792
+	JGE  search1819
 	JMP  div
 
-search1792:
+search1819:
 	JMP max
 
-search1785:
+search1812:
 	CMPL AX, $0x0000000c
-	JGE  search1793
+	JGE  search1820
 	CMPL AX, $0x0000000a
-	JGE  search1794
+	JGE  search1821
 	CMPL AX, $0x00000009
-	JGE  search1795
+	JGE  search1822
 	JMP  min
 
-search1795:
+search1822:
 	JMP sqrt
 
-search1794:
+search1821:
 	CMPL AX, $0x0000000b
-	JGE  search1796
+	JGE  search1823
 	JMP  floor
 
-search1796:
+search1823:
 	JMP select
 
-search1793:
+search1820:
 	CMPL AX, $0x0000000e
-	JGE  search1797
+	JGE  search1824
 	CMPL AX, $0x0000000d
-	JGE  search1798
+	JGE  search1825
 	JMP  copy
 
-search1798:
+search1825:
 	JMP absmax
 
-search1797:
+search1824:
 	CMPL AX, $0x0000000f
-	JGE  search1799
+	JGE  search1826
 	JMP  abssum
 
-search1799:
-	JMP dot
-
-search1784:
-	CMPL AX, $0x00000018
-	JGE  search1800
-	CMPL AX, $0x00000014
-	JGE  search1801
-	CMPL AX, $0x00000012
-	JGE  search1802
-	CMPL AX, $0x00000011
-	JGE  search1803
-	JMP  maxnegproduct
-
-search1803:
-	JMP pivot
-
-search1802:
-	CMPL AX, $0x00000013
-	JGE  search1804
-	JMP  scale
-
-search1804:
-	JMP symmetric
-
-search1801:
-	CMPL AX, $0x00000016
-	JGE  search1805
-	CMPL AX, $0x00000015
-	JGE  search1806
-	JMP  product
-
-search1806:
-	JMP forward
-
-search1805:
-	CMPL AX, $0x00000017
-	JGE  search1807
-	JMP  backward
-
-search1807:
-	JMP lower
-
-search1800:
-	CMPL AX, $0x0000001c
-	JGE  search1808
-	CMPL AX, $0x0000001a
-	JGE  search1809
-	CMPL AX, $0x00000019
-	JGE  search1810
-	JMP  upper
-
-search1810:
-	JMP neg
-
-search1809:
-	CMPL AX, $0x0000001b
-	JGE  search1811
-	JMP  abs
-
-search1811:
-	JMP less
-
-search1808:
-	CMPL AX, $0x0000001e
-	JGE  search1812
-	CMPL AX, $0x0000001d
-	JGE  search1813
-	JMP  atmost
-
-search1813:
-	JMP equal
-
-search1812:
-	CMPL AX, $0x0000001f
-	JGE  search1814
-	JMP  choose
-
-search1814:
-	CMPL AX, $0x00000020
-	JGE  search1815
-	JMP  maximum
-
-search1815:
-	JMP minimum
-
-search1783:
-	CMPL AX, $0x00000033
-	JGE  search1816
-	CMPL AX, $0x0000002a
-	JGE  search1817
-	CMPL AX, $0x00000025
-	JGE  search1818
-	CMPL AX, $0x00000023
-	JGE  search1819
-	CMPL AX, $0x00000022
-	JGE  search1820
-	JMP  and
-
-search1820:
-	JMP or
-
-search1819:
-	CMPL AX, $0x00000024
-	JGE  search1821
-	JMP  shiftup
-
-search1821:
-	JMP shiftdown
-
-search1818:
-	CMPL AX, $0x00000028
-	JGE  search1822
-	CMPL AX, $0x00000026
-	JGE  search1823
-	JMP  row
-
-search1823:
-	JMP rowset
-
-search1822:
-	CMPL AX, $0x00000029
-	JGE  search1824
-	JMP  addstretch
-
-search1824:
-	JMP substretch
-
-search1817:
-	CMPL AX, $0x0000002e
-	JGE  search1825
-	CMPL AX, $0x0000002c
-	JGE  search1826
-	CMPL AX, $0x0000002b
+search1826:
+	CMPL AX, $0x00000010
 	JGE  search1827
-	JMP  mulstretch
+	JMP  dot
 
 search1827:
-	JMP fmastretch
+	JMP maxnegproduct
 
-search1826:
-	CMPL AX, $0x0000002d
+search1811:
+	CMPL AX, $0x00000019
 	JGE  search1828
-	JMP  fnmastretch
-
-search1828:
-	JMP divstretch
-
-search1825:
-	CMPL AX, $0x00000030
+	CMPL AX, $0x00000015
 	JGE  search1829
-	CMPL AX, $0x0000002f
+	CMPL AX, $0x00000013
 	JGE  search1830
-	JMP  maxstretch
-
-search1830:
-	JMP minstretch
-
-search1829:
-	CMPL AX, $0x00000031
+	CMPL AX, $0x00000012
 	JGE  search1831
-	JMP  sqrtstretch
+	JMP  pivot
 
 search1831:
-	CMPL AX, $0x00000032
+	JMP scale
+
+search1830:
+	CMPL AX, $0x00000014
 	JGE  search1832
-	JMP  floorstretch
+	JMP  symmetric
 
 search1832:
-	JMP selectstretch
+	JMP product
 
-search1816:
-	CMPL AX, $0x00000043
+search1829:
+	CMPL AX, $0x00000017
 	JGE  search1833
-	CMPL AX, $0x00000037
+	CMPL AX, $0x00000016
 	JGE  search1834
-	CMPL AX, $0x00000035
-	JGE  search1835
-	CMPL AX, $0x00000034
-	JGE  search1836
-	JMP  copystretch
-
-search1836:
-	JMP absmaxstretch
-
-search1835:
-	CMPL AX, $0x00000036
-	JGE  search1837
-	JMP  abssumstretch
-
-search1837:
-	JMP dotstretch
+	JMP  forward
 
 search1834:
-	CMPL AX, $0x00000041
-	JGE  search1838
-	CMPL AX, $0x00000040
-	JGE  search1839
-	JMP  maxnegproductstretch
-
-search1839:
-	JMP negstretch
-
-search1838:
-	CMPL AX, $0x00000042
-	JGE  search1840
-	JMP  absstretch
-
-search1840:
-	JMP lessstretch
+	JMP backward
 
 search1833:
-	CMPL AX, $0x00000047
+	CMPL AX, $0x00000018
+	JGE  search1835
+	JMP  lower
+
+search1835:
+	JMP upper
+
+search1828:
+	CMPL AX, $0x0000001d
+	JGE  search1836
+	CMPL AX, $0x0000001b
+	JGE  search1837
+	CMPL AX, $0x0000001a
+	JGE  search1838
+	JMP  neg
+
+search1838:
+	JMP abs
+
+search1837:
+	CMPL AX, $0x0000001c
+	JGE  search1839
+	JMP  less
+
+search1839:
+	JMP atmost
+
+search1836:
+	CMPL AX, $0x0000001f
+	JGE  search1840
+	CMPL AX, $0x0000001e
 	JGE  search1841
-	CMPL AX, $0x00000045
-	JGE  search1842
-	CMPL AX, $0x00000044
-	JGE  search1843
-	JMP  atmoststretch
-
-search1843:
-	JMP equalstretch
-
-search1842:
-	CMPL AX, $0x00000046
-	JGE  search1844
-	JMP  choosestretch
-
-search1844:
-	JMP maximumstretch
+	JMP  equal
 
 search1841:
-	CMPL AX, $0x00000049
+	JMP choose
+
+search1840:
+	CMPL AX, $0x00000020
+	JGE  search1842
+	JMP  maximum
+
+search1842:
+	CMPL AX, $0x00000021
+	JGE  search1843
+	JMP  minimum
+
+search1843:
+	JMP and
+
+search1810:
+	CMPL AX, $0x00000034
+	JGE  search1844
+	CMPL AX, $0x0000002b
 	JGE  search1845
-	CMPL AX, $0x00000048
+	CMPL AX, $0x00000026
 	JGE  search1846
-	JMP  minimumstretch
-
-search1846:
-	JMP andstretch
-
-search1845:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x00000024
 	JGE  search1847
-	JMP  orstretch
-
-search1847:
-	CMPL AX, $0x0000004b
+	CMPL AX, $0x00000023
 	JGE  search1848
-	JMP  shiftupstretch
+	JMP  or
 
 search1848:
+	JMP shiftup
+
+search1847:
+	CMPL AX, $0x00000025
+	JGE  search1849
+	JMP  shiftdown
+
+search1849:
+	JMP row
+
+search1846:
+	CMPL AX, $0x00000029
+	JGE  search1850
+	CMPL AX, $0x00000027
+	JGE  search1851
+	JMP  rowset
+
+search1851:
+	JMP rowsum
+
+search1850:
+	CMPL AX, $0x0000002a
+	JGE  search1852
+	JMP  addstretch
+
+search1852:
+	JMP substretch
+
+search1845:
+	CMPL AX, $0x0000002f
+	JGE  search1853
+	CMPL AX, $0x0000002d
+	JGE  search1854
+	CMPL AX, $0x0000002c
+	JGE  search1855
+	JMP  mulstretch
+
+search1855:
+	JMP fmastretch
+
+search1854:
+	CMPL AX, $0x0000002e
+	JGE  search1856
+	JMP  fnmastretch
+
+search1856:
+	JMP divstretch
+
+search1853:
+	CMPL AX, $0x00000031
+	JGE  search1857
+	CMPL AX, $0x00000030
+	JGE  search1858
+	JMP  maxstretch
+
+search1858:
+	JMP minstretch
+
+search1857:
+	CMPL AX, $0x00000032
+	JGE  search1859
+	JMP  sqrtstretch
+
+search1859:
+	CMPL AX, $0x00000033
+	JGE  search1860
+	JMP  floorstretch
+
+search1860:
+	JMP selectstretch
+
+search1844:
+	CMPL AX, $0x00000044
+	JGE  search1861
+	CMPL AX, $0x00000038
+	JGE  search1862
+	CMPL AX, $0x00000036
+	JGE  search1863
+	CMPL AX, $0x00000035
+	JGE  search1864
+	JMP  copystretch
+
+search1864:
+	JMP absmaxstretch
+
+search1863:
+	CMPL AX, $0x00000037
+	JGE  search1865
+	JMP  abssumstretch
+
+search1865:
+	JMP dotstretch
+
+search1862:
+	CMPL AX, $0x00000042
+	JGE  search1866
+	CMPL AX, $0x00000041
+	JGE  search1867
+	JMP  maxnegproductstretch
+
+search1867:
+	JMP negstretch
+
+search1866:
+	CMPL AX, $0x00000043
+	JGE  search1868
+	JMP  absstretch
+
+search1868:
+	JMP lessstretch
+
+search1861:
+	CMPL AX, $0x00000048
+	JGE  search1869
+	CMPL AX, $0x00000046
+	JGE  search1870
+	CMPL AX, $0x00000045
+	JGE  search1871
+	JMP  atmoststretch
+
+search1871:
+	JMP equalstretch
+
+search1870:
+	CMPL AX, $0x00000047
+	JGE  search1872
+	JMP  choosestretch
+
+search1872:
+	JMP maximumstretch
+
+search1869:
+	CMPL AX, $0x0000004a
+	JGE  search1873
+	CMPL AX, $0x00000049
+	JGE  search1874
+	JMP  minimumstretch
+
+search1874:
+	JMP andstretch
+
+search1873:
+	CMPL AX, $0x0000004b
+	JGE  search1875
+	JMP  orstretch
+
+search1875:
+	CMPL AX, $0x0000004c
+	JGE  search1876
+	JMP  shiftupstretch
+
+search1876:
 	JMP shiftdownstretch
 
 atmost:
@@ -9971,336 +10111,341 @@ atmost:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search1849
-	CMPL   AX, $0x00000010
-	JGE    search1850
+	CMPL   AX, $0x00000022
+	JGE    search1877
+	CMPL   AX, $0x00000011
+	JGE    search1878
 	CMPL   AX, $0x00000008
-	JGE    search1851
+	JGE    search1879
 	CMPL   AX, $0x00000004
-	JGE    search1852
+	JGE    search1880
 	CMPL   AX, $0x00000002
-	JGE    search1853
+	JGE    search1881
 	CMPL   AX, $0x00000001
-	JGE    search1854
+	JGE    search1882
 	JMP    end
 
-search1854:
+search1882:
 	JMP add
 
-search1853:
+search1881:
 	CMPL AX, $0x00000003
-	JGE  search1855
+	JGE  search1883
 	JMP  sub
 
-search1855:
+search1883:
 	JMP mul
 
-search1852:
+search1880:
 	CMPL AX, $0x00000006
-	JGE  search1856
+	JGE  search1884
 	CMPL AX, $0x00000005
-	JGE  search1857
+	JGE  search1885
 	JMP  fma
 
-search1857:
+search1885:
 	JMP fnma
 
-search1856:
+search1884:
 	CMPL AX, $0x00000007
-	JGE  search1858
+	JGE  search1886
 	JMP  div
 
-search1858:
+search1886:
 	JMP max
 
-search1851:
+search1879:
 	CMPL AX, $0x0000000c
-	JGE  search1859
+	JGE  search1887
 	CMPL AX, $0x0000000a
-	JGE  search1860
+	JGE  search1888
 	CMPL AX, $0x00000009
-	JGE  search1861
+	JGE  search1889
 	JMP  min
 
-search1861:
+search1889:
 	JMP sqrt
 
-search1860:
+search1888:
 	CMPL AX, $0x0000000b
-	JGE  search1862
+	JGE  search1890
 	JMP  floor
 
-search1862:
+search1890:
 	JMP select
 
-search1859:
+search1887:
 	CMPL AX, $0x0000000e
-	JGE  search1863
+	JGE  search1891
 	CMPL AX, $0x0000000d
-	JGE  search1864
+	JGE  search1892
 	JMP  copy
 
-search1864:
+search1892:
 	JMP absmax
 
-search1863:
+search1891:
 	CMPL AX, $0x0000000f
-	JGE  search1865
+	JGE  search1893
 	JMP  abssum
 
-search1865:
-	JMP dot
-
-search1850:
-	CMPL AX, $0x00000018
-	JGE  search1866
-	CMPL AX, $0x00000014
-	JGE  search1867
-	CMPL AX, $0x00000012
-	JGE  search1868
-	CMPL AX, $0x00000011
-	JGE  search1869
-	JMP  maxnegproduct
-
-search1869:
-	JMP pivot
-
-search1868:
-	CMPL AX, $0x00000013
-	JGE  search1870
-	JMP  scale
-
-search1870:
-	JMP symmetric
-
-search1867:
-	CMPL AX, $0x00000016
-	JGE  search1871
-	CMPL AX, $0x00000015
-	JGE  search1872
-	JMP  product
-
-search1872:
-	JMP forward
-
-search1871:
-	CMPL AX, $0x00000017
-	JGE  search1873
-	JMP  backward
-
-search1873:
-	JMP lower
-
-search1866:
-	CMPL AX, $0x0000001c
-	JGE  search1874
-	CMPL AX, $0x0000001a
-	JGE  search1875
-	CMPL AX, $0x00000019
-	JGE  search1876
-	JMP  upper
-
-search1876:
-	JMP neg
-
-search1875:
-	CMPL AX, $0x0000001b
-	JGE  search1877
-	JMP  abs
-
-search1877:
-	JMP less
-
-search1874:
-	CMPL AX, $0x0000001e
-	JGE  search1878
-	CMPL AX, $0x0000001d
-	JGE  search1879
-	JMP  atmost
-
-search1879:
-	JMP equal
-
-search1878:
-	CMPL AX, $0x0000001f
-	JGE  search1880
-	JMP  choose
-
-search1880:
-	CMPL AX, $0x00000020
-	JGE  search1881
-	JMP  maximum
-
-search1881:
-	JMP minimum
-
-search1849:
-	CMPL AX, $0x00000033
-	JGE  search1882
-	CMPL AX, $0x0000002a
-	JGE  search1883
-	CMPL AX, $0x00000025
-	JGE  search1884
-	CMPL AX, $0x00000023
-	JGE  search1885
-	CMPL AX, $0x00000022
-	JGE  search1886
-	JMP  and
-
-search1886:
-	JMP or
-
-search1885:
-	CMPL AX, $0x00000024
-	JGE  search1887
-	JMP  shiftup
-
-search1887:
-	JMP shiftdown
-
-search1884:
-	CMPL AX, $0x00000028
-	JGE  search1888
-	CMPL AX, $0x00000026
-	JGE  search1889
-	JMP  row
-
-search1889:
-	JMP rowset
-
-search1888:
-	CMPL AX, $0x00000029
-	JGE  search1890
-	JMP  addstretch
-
-search1890:
-	JMP substretch
-
-search1883:
-	CMPL AX, $0x0000002e
-	JGE  search1891
-	CMPL AX, $0x0000002c
-	JGE  search1892
-	CMPL AX, $0x0000002b
-	JGE  search1893
-	JMP  mulstretch
-
 search1893:
-	JMP fmastretch
-
-search1892:
-	CMPL AX, $0x0000002d
+	CMPL AX, $0x00000010
 	JGE  search1894
-	JMP  fnmastretch
+	JMP  dot
 
 search1894:
-	JMP divstretch
+	JMP maxnegproduct
 
-search1891:
-	CMPL AX, $0x00000030
+search1878:
+	CMPL AX, $0x00000019
 	JGE  search1895
-	CMPL AX, $0x0000002f
+	CMPL AX, $0x00000015
 	JGE  search1896
-	JMP  maxstretch
-
-search1896:
-	JMP minstretch
-
-search1895:
-	CMPL AX, $0x00000031
+	CMPL AX, $0x00000013
 	JGE  search1897
-	JMP  sqrtstretch
-
-search1897:
-	CMPL AX, $0x00000032
+	CMPL AX, $0x00000012
 	JGE  search1898
-	JMP  floorstretch
+	JMP  pivot
 
 search1898:
-	JMP selectstretch
+	JMP scale
 
-search1882:
-	CMPL AX, $0x00000043
+search1897:
+	CMPL AX, $0x00000014
 	JGE  search1899
-	CMPL AX, $0x00000037
-	JGE  search1900
-	CMPL AX, $0x00000035
-	JGE  search1901
-	CMPL AX, $0x00000034
-	JGE  search1902
-	JMP  copystretch
-
-search1902:
-	JMP absmaxstretch
-
-search1901:
-	CMPL AX, $0x00000036
-	JGE  search1903
-	JMP  abssumstretch
-
-search1903:
-	JMP dotstretch
-
-search1900:
-	CMPL AX, $0x00000041
-	JGE  search1904
-	CMPL AX, $0x00000040
-	JGE  search1905
-	JMP  maxnegproductstretch
-
-search1905:
-	JMP negstretch
-
-search1904:
-	CMPL AX, $0x00000042
-	JGE  search1906
-	JMP  absstretch
-
-search1906:
-	JMP lessstretch
+	JMP  symmetric
 
 search1899:
-	CMPL AX, $0x00000047
-	JGE  search1907
-	CMPL AX, $0x00000045
-	JGE  search1908
-	CMPL AX, $0x00000044
-	JGE  search1909
-	JMP  atmoststretch
+	JMP product
 
-search1909:
-	JMP equalstretch
+search1896:
+	CMPL AX, $0x00000017
+	JGE  search1900
+	CMPL AX, $0x00000016
+	JGE  search1901
+	JMP  forward
+
+search1901:
+	JMP backward
+
+search1900:
+	CMPL AX, $0x00000018
+	JGE  search1902
+	JMP  lower
+
+search1902:
+	JMP upper
+
+search1895:
+	CMPL AX, $0x0000001d
+	JGE  search1903
+	CMPL AX, $0x0000001b
+	JGE  search1904
+	CMPL AX, $0x0000001a
+	JGE  search1905
+	JMP  neg
+
+search1905:
+	JMP abs
+
+search1904:
+	CMPL AX, $0x0000001c
+	JGE  search1906
+	JMP  less
+
+search1906:
+	JMP atmost
+
+search1903:
+	CMPL AX, $0x0000001f
+	JGE  search1907
+	CMPL AX, $0x0000001e
+	JGE  search1908
+	JMP  equal
 
 search1908:
-	CMPL AX, $0x00000046
-	JGE  search1910
-	JMP  choosestretch
-
-search1910:
-	JMP maximumstretch
+	JMP choose
 
 search1907:
-	CMPL AX, $0x00000049
+	CMPL AX, $0x00000020
+	JGE  search1909
+	JMP  maximum
+
+search1909:
+	CMPL AX, $0x00000021
+	JGE  search1910
+	JMP  minimum
+
+search1910:
+	JMP and
+
+search1877:
+	CMPL AX, $0x00000034
 	JGE  search1911
-	CMPL AX, $0x00000048
+	CMPL AX, $0x0000002b
 	JGE  search1912
-	JMP  minimumstretch
-
-search1912:
-	JMP andstretch
-
-search1911:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x00000026
 	JGE  search1913
-	JMP  orstretch
-
-search1913:
-	CMPL AX, $0x0000004b
+	CMPL AX, $0x00000024
 	JGE  search1914
-	JMP  shiftupstretch
+	CMPL AX, $0x00000023
+	JGE  search1915
+	JMP  or
+
+search1915:
+	JMP shiftup
 
 search1914:
+	CMPL AX, $0x00000025
+	JGE  search1916
+	JMP  shiftdown
+
+search1916:
+	JMP row
+
+search1913:
+	CMPL AX, $0x00000029
+	JGE  search1917
+	CMPL AX, $0x00000027
+	JGE  search1918
+	JMP  rowset
+
+search1918:
+	JMP rowsum
+
+search1917:
+	CMPL AX, $0x0000002a
+	JGE  search1919
+	JMP  addstretch
+
+search1919:
+	JMP substretch
+
+search1912:
+	CMPL AX, $0x0000002f
+	JGE  search1920
+	CMPL AX, $0x0000002d
+	JGE  search1921
+	CMPL AX, $0x0000002c
+	JGE  search1922
+	JMP  mulstretch
+
+search1922:
+	JMP fmastretch
+
+search1921:
+	CMPL AX, $0x0000002e
+	JGE  search1923
+	JMP  fnmastretch
+
+search1923:
+	JMP divstretch
+
+search1920:
+	CMPL AX, $0x00000031
+	JGE  search1924
+	CMPL AX, $0x00000030
+	JGE  search1925
+	JMP  maxstretch
+
+search1925:
+	JMP minstretch
+
+search1924:
+	CMPL AX, $0x00000032
+	JGE  search1926
+	JMP  sqrtstretch
+
+search1926:
+	CMPL AX, $0x00000033
+	JGE  search1927
+	JMP  floorstretch
+
+search1927:
+	JMP selectstretch
+
+search1911:
+	CMPL AX, $0x00000044
+	JGE  search1928
+	CMPL AX, $0x00000038
+	JGE  search1929
+	CMPL AX, $0x00000036
+	JGE  search1930
+	CMPL AX, $0x00000035
+	JGE  search1931
+	JMP  copystretch
+
+search1931:
+	JMP absmaxstretch
+
+search1930:
+	CMPL AX, $0x00000037
+	JGE  search1932
+	JMP  abssumstretch
+
+search1932:
+	JMP dotstretch
+
+search1929:
+	CMPL AX, $0x00000042
+	JGE  search1933
+	CMPL AX, $0x00000041
+	JGE  search1934
+	JMP  maxnegproductstretch
+
+search1934:
+	JMP negstretch
+
+search1933:
+	CMPL AX, $0x00000043
+	JGE  search1935
+	JMP  absstretch
+
+search1935:
+	JMP lessstretch
+
+search1928:
+	CMPL AX, $0x00000048
+	JGE  search1936
+	CMPL AX, $0x00000046
+	JGE  search1937
+	CMPL AX, $0x00000045
+	JGE  search1938
+	JMP  atmoststretch
+
+search1938:
+	JMP equalstretch
+
+search1937:
+	CMPL AX, $0x00000047
+	JGE  search1939
+	JMP  choosestretch
+
+search1939:
+	JMP maximumstretch
+
+search1936:
+	CMPL AX, $0x0000004a
+	JGE  search1940
+	CMPL AX, $0x00000049
+	JGE  search1941
+	JMP  minimumstretch
+
+search1941:
+	JMP andstretch
+
+search1940:
+	CMPL AX, $0x0000004b
+	JGE  search1942
+	JMP  orstretch
+
+search1942:
+	CMPL AX, $0x0000004c
+	JGE  search1943
+	JMP  shiftupstretch
+
+search1943:
 	JMP shiftdownstretch
 
 equal:
@@ -10317,336 +10462,341 @@ equal:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search1915
-	CMPL   AX, $0x00000010
-	JGE    search1916
+	CMPL   AX, $0x00000022
+	JGE    search1944
+	CMPL   AX, $0x00000011
+	JGE    search1945
 	CMPL   AX, $0x00000008
-	JGE    search1917
+	JGE    search1946
 	CMPL   AX, $0x00000004
-	JGE    search1918
+	JGE    search1947
 	CMPL   AX, $0x00000002
-	JGE    search1919
+	JGE    search1948
 	CMPL   AX, $0x00000001
-	JGE    search1920
+	JGE    search1949
 	JMP    end
 
-search1920:
+search1949:
 	JMP add
 
-search1919:
+search1948:
 	CMPL AX, $0x00000003
-	JGE  search1921
+	JGE  search1950
 	JMP  sub
 
-search1921:
+search1950:
 	JMP mul
 
-search1918:
+search1947:
 	CMPL AX, $0x00000006
-	JGE  search1922
+	JGE  search1951
 	CMPL AX, $0x00000005
-	JGE  search1923
+	JGE  search1952
 	JMP  fma
 
-search1923:
+search1952:
 	JMP fnma
 
-search1922:
+search1951:
 	CMPL AX, $0x00000007
-	JGE  search1924
+	JGE  search1953
 	JMP  div
 
-search1924:
+search1953:
 	JMP max
 
-search1917:
+search1946:
 	CMPL AX, $0x0000000c
-	JGE  search1925
+	JGE  search1954
 	CMPL AX, $0x0000000a
-	JGE  search1926
+	JGE  search1955
 	CMPL AX, $0x00000009
-	JGE  search1927
+	JGE  search1956
 	JMP  min
 
-search1927:
+search1956:
 	JMP sqrt
 
-search1926:
+search1955:
 	CMPL AX, $0x0000000b
-	JGE  search1928
+	JGE  search1957
 	JMP  floor
 
-search1928:
+search1957:
 	JMP select
 
-search1925:
+search1954:
 	CMPL AX, $0x0000000e
-	JGE  search1929
+	JGE  search1958
 	CMPL AX, $0x0000000d
-	JGE  search1930
+	JGE  search1959
 	JMP  copy
 
-search1930:
+search1959:
 	JMP absmax
 
-search1929:
+search1958:
 	CMPL AX, $0x0000000f
-	JGE  search1931
+	JGE  search1960
 	JMP  abssum
 
-search1931:
-	JMP dot
-
-search1916:
-	CMPL AX, $0x00000018
-	JGE  search1932
-	CMPL AX, $0x00000014
-	JGE  search1933
-	CMPL AX, $0x00000012
-	JGE  search1934
-	CMPL AX, $0x00000011
-	JGE  search1935
-	JMP  maxnegproduct
-
-search1935:
-	JMP pivot
-
-search1934:
-	CMPL AX, $0x00000013
-	JGE  search1936
-	JMP  scale
-
-search1936:
-	JMP symmetric
-
-search1933:
-	CMPL AX, $0x00000016
-	JGE  search1937
-	CMPL AX, $0x00000015
-	JGE  search1938
-	JMP  product
-
-search1938:
-	JMP forward
-
-search1937:
-	CMPL AX, $0x00000017
-	JGE  search1939
-	JMP  backward
-
-search1939:
-	JMP lower
-
-search1932:
-	CMPL AX, $0x0000001c
-	JGE  search1940
-	CMPL AX, $0x0000001a
-	JGE  search1941
-	CMPL AX, $0x00000019
-	JGE  search1942
-	JMP  upper
-
-search1942:
-	JMP neg
-
-search1941:
-	CMPL AX, $0x0000001b
-	JGE  search1943
-	JMP  abs
-
-search1943:
-	JMP less
-
-search1940:
-	CMPL AX, $0x0000001e
-	JGE  search1944
-	CMPL AX, $0x0000001d
-	JGE  search1945
-	JMP  atmost
-
-search1945:
-	JMP equal
-
-search1944:
-	CMPL AX, $0x0000001f
-	JGE  search1946
-	JMP  choose
-
-search1946:
-	CMPL AX, $0x00000020
-	JGE  search1947
-	JMP  maximum
-
-search1947:
-	JMP minimum
-
-search1915:
-	CMPL AX, $0x00000033
-	JGE  search1948
-	CMPL AX, $0x0000002a
-	JGE  search1949
-	CMPL AX, $0x00000025
-	JGE  search1950
-	CMPL AX, $0x00000023
-	JGE  search1951
-	CMPL AX, $0x00000022
-	JGE  search1952
-	JMP  and
-
-search1952:
-	JMP or
-
-search1951:
-	CMPL AX, $0x00000024
-	JGE  search1953
-	JMP  shiftup
-
-search1953:
-	JMP shiftdown
-
-search1950:
-	CMPL AX, $0x00000028
-	JGE  search1954
-	CMPL AX, $0x00000026
-	JGE  search1955
-	JMP  row
-
-search1955:
-	JMP rowset
-
-search1954:
-	CMPL AX, $0x00000029
-	JGE  search1956
-	JMP  addstretch
-
-search1956:
-	JMP substretch
-
-search1949:
-	CMPL AX, $0x0000002e
-	JGE  search1957
-	CMPL AX, $0x0000002c
-	JGE  search1958
-	CMPL AX, $0x0000002b
-	JGE  search1959
-	JMP  mulstretch
-
-search1959:
-	JMP fmastretch
-
-search1958:
-	CMPL AX, $0x0000002d
-	JGE  search1960
-	JMP  fnmastretch
-
 search1960:
-	JMP divstretch
-
-search1957:
-	CMPL AX, $0x00000030
+	CMPL AX, $0x00000010
 	JGE  search1961
-	CMPL AX, $0x0000002f
-	JGE  search1962
-	JMP  maxstretch
-
-search1962:
-	JMP minstretch
+	JMP  dot
 
 search1961:
-	CMPL AX, $0x00000031
+	JMP maxnegproduct
+
+search1945:
+	CMPL AX, $0x00000019
+	JGE  search1962
+	CMPL AX, $0x00000015
 	JGE  search1963
-	JMP  sqrtstretch
-
-search1963:
-	CMPL AX, $0x00000032
+	CMPL AX, $0x00000013
 	JGE  search1964
-	JMP  floorstretch
-
-search1964:
-	JMP selectstretch
-
-search1948:
-	CMPL AX, $0x00000043
+	CMPL AX, $0x00000012
 	JGE  search1965
-	CMPL AX, $0x00000037
-	JGE  search1966
-	CMPL AX, $0x00000035
-	JGE  search1967
-	CMPL AX, $0x00000034
-	JGE  search1968
-	JMP  copystretch
-
-search1968:
-	JMP absmaxstretch
-
-search1967:
-	CMPL AX, $0x00000036
-	JGE  search1969
-	JMP  abssumstretch
-
-search1969:
-	JMP dotstretch
-
-search1966:
-	CMPL AX, $0x00000041
-	JGE  search1970
-	CMPL AX, $0x00000040
-	JGE  search1971
-	JMP  maxnegproductstretch
-
-search1971:
-	JMP negstretch
-
-search1970:
-	CMPL AX, $0x00000042
-	JGE  search1972
-	JMP  absstretch
-
-search1972:
-	JMP lessstretch
+	JMP  pivot
 
 search1965:
-	CMPL AX, $0x00000047
+	JMP scale
+
+search1964:
+	CMPL AX, $0x00000014
+	JGE  search1966
+	JMP  symmetric
+
+search1966:
+	JMP product
+
+search1963:
+	CMPL AX, $0x00000017
+	JGE  search1967
+	CMPL AX, $0x00000016
+	JGE  search1968
+	JMP  forward
+
+search1968:
+	JMP backward
+
+search1967:
+	CMPL AX, $0x00000018
+	JGE  search1969
+	JMP  lower
+
+search1969:
+	JMP upper
+
+search1962:
+	CMPL AX, $0x0000001d
+	JGE  search1970
+	CMPL AX, $0x0000001b
+	JGE  search1971
+	CMPL AX, $0x0000001a
+	JGE  search1972
+	JMP  neg
+
+search1972:
+	JMP abs
+
+search1971:
+	CMPL AX, $0x0000001c
 	JGE  search1973
-	CMPL AX, $0x00000045
-	JGE  search1974
-	CMPL AX, $0x00000044
-	JGE  search1975
-	JMP  atmoststretch
-
-search1975:
-	JMP equalstretch
-
-search1974:
-	CMPL AX, $0x00000046
-	JGE  search1976
-	JMP  choosestretch
-
-search1976:
-	JMP maximumstretch
+	JMP  less
 
 search1973:
-	CMPL AX, $0x00000049
-	JGE  search1977
-	CMPL AX, $0x00000048
-	JGE  search1978
-	JMP  minimumstretch
+	JMP atmost
 
-search1978:
-	JMP andstretch
+search1970:
+	CMPL AX, $0x0000001f
+	JGE  search1974
+	CMPL AX, $0x0000001e
+	JGE  search1975
+	JMP  equal
+
+search1975:
+	JMP choose
+
+search1974:
+	CMPL AX, $0x00000020
+	JGE  search1976
+	JMP  maximum
+
+search1976:
+	CMPL AX, $0x00000021
+	JGE  search1977
+	JMP  minimum
 
 search1977:
-	CMPL AX, $0x0000004a
-	JGE  search1979
-	JMP  orstretch
+	JMP and
 
-search1979:
-	CMPL AX, $0x0000004b
+search1944:
+	CMPL AX, $0x00000034
+	JGE  search1978
+	CMPL AX, $0x0000002b
+	JGE  search1979
+	CMPL AX, $0x00000026
 	JGE  search1980
-	JMP  shiftupstretch
+	CMPL AX, $0x00000024
+	JGE  search1981
+	CMPL AX, $0x00000023
+	JGE  search1982
+	JMP  or
+
+search1982:
+	JMP shiftup
+
+search1981:
+	CMPL AX, $0x00000025
+	JGE  search1983
+	JMP  shiftdown
+
+search1983:
+	JMP row
 
 search1980:
+	CMPL AX, $0x00000029
+	JGE  search1984
+	CMPL AX, $0x00000027
+	JGE  search1985
+	JMP  rowset
+
+search1985:
+	JMP rowsum
+
+search1984:
+	CMPL AX, $0x0000002a
+	JGE  search1986
+	JMP  addstretch
+
+search1986:
+	JMP substretch
+
+search1979:
+	CMPL AX, $0x0000002f
+	JGE  search1987
+	CMPL AX, $0x0000002d
+	JGE  search1988
+	CMPL AX, $0x0000002c
+	JGE  search1989
+	JMP  mulstretch
+
+search1989:
+	JMP fmastretch
+
+search1988:
+	CMPL AX, $0x0000002e
+	JGE  search1990
+	JMP  fnmastretch
+
+search1990:
+	JMP divstretch
+
+search1987:
+	CMPL AX, $0x00000031
+	JGE  search1991
+	CMPL AX, $0x00000030
+	JGE  search1992
+	JMP  maxstretch
+
+search1992:
+	JMP minstretch
+
+search1991:
+	CMPL AX, $0x00000032
+	JGE  search1993
+	JMP  sqrtstretch
+
+search1993:
+	CMPL AX, $0x00000033
+	JGE  search1994
+	JMP  floorstretch
+
+search1994:
+	JMP selectstretch
+
+search1978:
+	CMPL AX, $0x00000044
+	JGE  search1995
+	CMPL AX, $0x00000038
+	JGE  search1996
+	CMPL AX, $0x00000036
+	JGE  search1997
+	CMPL AX, $0x00000035
+	JGE  search1998
+	JMP  copystretch
+
+search1998:
+	JMP absmaxstretch
+
+search1997:
+	CMPL AX, $0x00000037
+	JGE  search1999
+	JMP  abssumstretch
+
+search1999:
+	JMP dotstretch
+
+search1996:
+	CMPL AX, $0x00000042
+	JGE  search2000
+	CMPL AX, $0x00000041
+	JGE  search2001
+	JMP  maxnegproductstretch
+
+search2001:
+	JMP negstretch
+
+search2000:
+	CMPL AX, $0x00000043
+	JGE  search2002
+	JMP  absstretch
+
+search2002:
+	JMP lessstretch
+
+search1995:
+	CMPL AX, $0x00000048
+	JGE  search2003
+	CMPL AX, $0x00000046
+	JGE  search2004
+	CMPL AX, $0x00000045
+	JGE  search2005
+	JMP  atmoststretch
+
+search2005:
+	JMP equalstretch
+
+search2004:
+	CMPL AX, $0x00000047
+	JGE  search2006
+	JMP  choosestretch
+
+search2006:
+	JMP maximumstretch
+
+search2003:
+	CMPL AX, $0x0000004a
+	JGE  search2007
+	CMPL AX, $0x00000049
+	JGE  search2008
+	JMP  minimumstretch
+
+search2008:
+	JMP andstretch
+
+search2007:
+	CMPL AX, $0x0000004b
+	JGE  search2009
+	JMP  orstretch
+
+search2009:
+	CMPL AX, $0x0000004c
+	JGE  search2010
+	JMP  shiftupstretch
+
+search2010:
 	JMP shiftdownstretch
 
 choose:
@@ -10666,336 +10816,341 @@ choose:
 	MOVL      (SI), AX
 	MOVL      4(SI), CX
 	ADDQ      $0x08, SI
-	CMPL      AX, $0x00000021
-	JGE       search1981
-	CMPL      AX, $0x00000010
-	JGE       search1982
+	CMPL      AX, $0x00000022
+	JGE       search2011
+	CMPL      AX, $0x00000011
+	JGE       search2012
 	CMPL      AX, $0x00000008
-	JGE       search1983
+	JGE       search2013
 	CMPL      AX, $0x00000004
-	JGE       search1984
+	JGE       search2014
 	CMPL      AX, $0x00000002
-	JGE       search1985
+	JGE       search2015
 	CMPL      AX, $0x00000001
-	JGE       search1986
+	JGE       search2016
 	JMP       end
 
-search1986:
+search2016:
 	JMP add
 
-search1985:
+search2015:
 	CMPL AX, $0x00000003
-	JGE  search1987
+	JGE  search2017
 	JMP  sub
 
-search1987:
+search2017:
 	JMP mul
 
-search1984:
+search2014:
 	CMPL AX, $0x00000006
-	JGE  search1988
+	JGE  search2018
 	CMPL AX, $0x00000005
-	JGE  search1989
+	JGE  search2019
 	JMP  fma
 
-search1989:
+search2019:
 	JMP fnma
 
-search1988:
+search2018:
 	CMPL AX, $0x00000007
-	JGE  search1990
+	JGE  search2020
 	JMP  div
 
-search1990:
+search2020:
 	JMP max
 
-search1983:
+search2013:
 	CMPL AX, $0x0000000c
-	JGE  search1991
+	JGE  search2021
 	CMPL AX, $0x0000000a
-	JGE  search1992
+	JGE  search2022
 	CMPL AX, $0x00000009
-	JGE  search1993
+	JGE  search2023
 	JMP  min
 
-search1993:
+search2023:
 	JMP sqrt
 
-search1992:
+search2022:
 	CMPL AX, $0x0000000b
-	JGE  search1994
+	JGE  search2024
 	JMP  floor
 
-search1994:
+search2024:
 	JMP select
 
-search1991:
+search2021:
 	CMPL AX, $0x0000000e
-	JGE  search1995
+	JGE  search2025
 	CMPL AX, $0x0000000d
-	JGE  search1996
+	JGE  search2026
 	JMP  copy
 
-search1996:
+search2026:
 	JMP absmax
 
-search1995:
+search2025:
 	CMPL AX, $0x0000000f
-	JGE  search1997
+	JGE  search2027
 	JMP  abssum
 
-search1997:
-	JMP dot
-
-search1982:
-	CMPL AX, $0x00000018
-	JGE  search1998
-	CMPL AX, $0x00000014
-	JGE  search1999
-	CMPL AX, $0x00000012
-	JGE  search2000
-	CMPL AX, $0x00000011
-	JGE  search2001
-	JMP  maxnegproduct
-
-search2001:
-	JMP pivot
-
-search2000:
-	CMPL AX, $0x00000013
-	JGE  search2002
-	JMP  scale
-
-search2002:
-	JMP symmetric
-
-search1999:
-	CMPL AX, $0x00000016
-	JGE  search2003
-	CMPL AX, $0x00000015
-	JGE  search2004
-	JMP  product
-
-search2004:
-	JMP forward
-
-search2003:
-	CMPL AX, $0x00000017
-	JGE  search2005
-	JMP  backward
-
-search2005:
-	JMP lower
-
-search1998:
-	CMPL AX, $0x0000001c
-	JGE  search2006
-	CMPL AX, $0x0000001a
-	JGE  search2007
-	CMPL AX, $0x00000019
-	JGE  search2008
-	JMP  upper
-
-search2008:
-	JMP neg
-
-search2007:
-	CMPL AX, $0x0000001b
-	JGE  search2009
-	JMP  abs
-
-search2009:
-	JMP less
-
-search2006:
-	CMPL AX, $0x0000001e
-	JGE  search2010
-	CMPL AX, $0x0000001d
-	JGE  search2011
-	JMP  atmost
-
-search2011:
-	JMP equal
-
-search2010:
-	CMPL AX, $0x0000001f
-	JGE  search2012
-	JMP  choose
-
-search2012:
-	CMPL AX, $0x00000020
-	JGE  search2013
-	JMP  maximum
-
-search2013:
-	JMP minimum
-
-search1981:
-	CMPL AX, $0x00000033
-	JGE  search2014
-	CMPL AX, $0x0000002a
-	JGE  search2015
-	CMPL AX, $0x00000025
-	JGE  search2016
-	CMPL AX, $0x00000023
-	JGE  search2017
-	CMPL AX, $0x00000022
-	JGE  search2018
-	JMP  and
-
-search2018:
-	JMP or
-
-search2017:
-	CMPL AX, $0x00000024
-	JGE  search2019
-	JMP  shiftup
-
-search2019:
-	JMP shiftdown
-
-search2016:
-	CMPL AX, $0x00000028
-	JGE  search2020
-	CMPL AX, $0x00000026
-	JGE  search2021
-	JMP  row
-
-search2021:
-	JMP rowset
-
-search2020:
-	CMPL AX, $0x00000029
-	JGE  search2022
-	JMP  addstretch
-
-search2022:
-	JMP substretch
-
-search2015:
-	CMPL AX, $0x0000002e
-	JGE  search2023
-	CMPL AX, $0x0000002c
-	JGE  search2024
-	CMPL AX, $0x0000002b
-	JGE  search2025
-	JMP  mulstretch
-
-search2025:
-	JMP fmastretch
-
-search2024:
-	CMPL AX, $0x0000002d
-	JGE  search2026
-	JMP  fnmastretch
-
-search2026:
-	JMP divstretch
-
-search2023:
-	CMPL AX, $0x00000030
-	JGE  search2027
-	CMPL AX, $0x0000002f
+search2027:
+	CMPL AX, $0x00000010
 	JGE  search2028
-	JMP  maxstretch
+	JMP  dot
 
 search2028:
-	JMP minstretch
+	JMP maxnegproduct
 
-search2027:
-	CMPL AX, $0x00000031
+search2012:
+	CMPL AX, $0x00000019
 	JGE  search2029
-	JMP  sqrtstretch
-
-search2029:
-	CMPL AX, $0x00000032
+	CMPL AX, $0x00000015
 	JGE  search2030
-	JMP  floorstretch
-
-search2030:
-	JMP selectstretch
-
-search2014:
-	CMPL AX, $0x00000043
+	CMPL AX, $0x00000013
 	JGE  search2031
-	CMPL AX, $0x00000037
+	CMPL AX, $0x00000012
 	JGE  search2032
-	CMPL AX, $0x00000035
-	JGE  search2033
-	CMPL AX, $0x00000034
-	JGE  search2034
-	JMP  copystretch
-
-search2034:
-	JMP absmaxstretch
-
-search2033:
-	CMPL AX, $0x00000036
-	JGE  search2035
-	JMP  abssumstretch
-
-search2035:
-	JMP dotstretch
+	JMP  pivot
 
 search2032:
-	CMPL AX, $0x00000041
-	JGE  search2036
-	CMPL AX, $0x00000040
-	JGE  search2037
-	JMP  maxnegproductstretch
-
-search2037:
-	JMP negstretch
-
-search2036:
-	CMPL AX, $0x00000042
-	JGE  search2038
-	JMP  absstretch
-
-search2038:
-	JMP lessstretch
+	JMP scale
 
 search2031:
-	CMPL AX, $0x00000047
+	CMPL AX, $0x00000014
+	JGE  search2033
+	JMP  symmetric
+
+search2033:
+	JMP product
+
+search2030:
+	CMPL AX, $0x00000017
+	JGE  search2034
+	CMPL AX, $0x00000016
+	JGE  search2035
+	JMP  forward
+
+search2035:
+	JMP backward
+
+search2034:
+	CMPL AX, $0x00000018
+	JGE  search2036
+	JMP  lower
+
+search2036:
+	JMP upper
+
+search2029:
+	CMPL AX, $0x0000001d
+	JGE  search2037
+	CMPL AX, $0x0000001b
+	JGE  search2038
+	CMPL AX, $0x0000001a
 	JGE  search2039
-	CMPL AX, $0x00000045
-	JGE  search2040
-	CMPL AX, $0x00000044
-	JGE  search2041
-	JMP  atmoststretch
-
-search2041:
-	JMP equalstretch
-
-search2040:
-	CMPL AX, $0x00000046
-	JGE  search2042
-	JMP  choosestretch
-
-search2042:
-	JMP maximumstretch
+	JMP  neg
 
 search2039:
-	CMPL AX, $0x00000049
-	JGE  search2043
-	CMPL AX, $0x00000048
-	JGE  search2044
-	JMP  minimumstretch
+	JMP abs
 
-search2044:
-	JMP andstretch
+search2038:
+	CMPL AX, $0x0000001c
+	JGE  search2040
+	JMP  less
+
+search2040:
+	JMP atmost
+
+search2037:
+	CMPL AX, $0x0000001f
+	JGE  search2041
+	CMPL AX, $0x0000001e
+	JGE  search2042
+	JMP  equal
+
+search2042:
+	JMP choose
+
+search2041:
+	CMPL AX, $0x00000020
+	JGE  search2043
+	JMP  maximum
 
 search2043:
-	CMPL AX, $0x0000004a
-	JGE  search2045
-	JMP  orstretch
+	CMPL AX, $0x00000021
+	JGE  search2044
+	JMP  minimum
 
-search2045:
-	CMPL AX, $0x0000004b
+search2044:
+	JMP and
+
+search2011:
+	CMPL AX, $0x00000034
+	JGE  search2045
+	CMPL AX, $0x0000002b
 	JGE  search2046
-	JMP  shiftupstretch
+	CMPL AX, $0x00000026
+	JGE  search2047
+	CMPL AX, $0x00000024
+	JGE  search2048
+	CMPL AX, $0x00000023
+	JGE  search2049
+	JMP  or
+
+search2049:
+	JMP shiftup
+
+search2048:
+	CMPL AX, $0x00000025
+	JGE  search2050
+	JMP  shiftdown
+
+search2050:
+	JMP row
+
+search2047:
+	CMPL AX, $0x00000029
+	JGE  search2051
+	CMPL AX, $0x00000027
+	JGE  search2052
+	JMP  rowset
+
+search2052:
+	JMP rowsum
+
+search2051:
+	CMPL AX, $0x0000002a
+	JGE  search2053
+	JMP  addstretch
+
+search2053:
+	JMP substretch
 
 search2046:
+	CMPL AX, $0x0000002f
+	JGE  search2054
+	CMPL AX, $0x0000002d
+	JGE  search2055
+	CMPL AX, $0x0000002c
+	JGE  search2056
+	JMP  mulstretch
+
+search2056:
+	JMP fmastretch
+
+search2055:
+	CMPL AX, $0x0000002e
+	JGE  search2057
+	JMP  fnmastretch
+
+search2057:
+	JMP divstretch
+
+search2054:
+	CMPL AX, $0x00000031
+	JGE  search2058
+	CMPL AX, $0x00000030
+	JGE  search2059
+	JMP  maxstretch
+
+search2059:
+	JMP minstretch
+
+search2058:
+	CMPL AX, $0x00000032
+	JGE  search2060
+	JMP  sqrtstretch
+
+search2060:
+	CMPL AX, $0x00000033
+	JGE  search2061
+	JMP  floorstretch
+
+search2061:
+	JMP selectstretch
+
+search2045:
+	CMPL AX, $0x00000044
+	JGE  search2062
+	CMPL AX, $0x00000038
+	JGE  search2063
+	CMPL AX, $0x00000036
+	JGE  search2064
+	CMPL AX, $0x00000035
+	JGE  search2065
+	JMP  copystretch
+
+search2065:
+	JMP absmaxstretch
+
+search2064:
+	CMPL AX, $0x00000037
+	JGE  search2066
+	JMP  abssumstretch
+
+search2066:
+	JMP dotstretch
+
+search2063:
+	CMPL AX, $0x00000042
+	JGE  search2067
+	CMPL AX, $0x00000041
+	JGE  search2068
+	JMP  maxnegproductstretch
+
+search2068:
+	JMP negstretch
+
+search2067:
+	CMPL AX, $0x00000043
+	JGE  search2069
+	JMP  absstretch
+
+search2069:
+	JMP lessstretch
+
+search2062:
+	CMPL AX, $0x00000048
+	JGE  search2070
+	CMPL AX, $0x00000046
+	JGE  search2071
+	CMPL AX, $0x00000045
+	JGE  search2072
+	JMP  atmoststretch
+
+search2072:
+	JMP equalstretch
+
+search2071:
+	CMPL AX, $0x00000047
+	JGE  search2073
+	JMP  choosestretch
+
+search2073:
+	JMP maximumstretch
+
+search2070:
+	CMPL AX, $0x0000004a
+	JGE  search2074
+	CMPL AX, $0x00000049
+	JGE  search2075
+	JMP  minimumstretch
+
+search2075:
+	JMP andstretch
+
+search2074:
+	CMPL AX, $0x0000004b
+	JGE  search2076
+	JMP  orstretch
+
+search2076:
+	CMPL AX, $0x0000004c
+	JGE  search2077
+	JMP  shiftupstretch
+
+search2077:
 	JMP shiftdownstretch
 
 maximum:
@@ -11017,336 +11172,341 @@ maximum:
 	MOVL      (SI), AX
 	MOVL      4(SI), CX
 	ADDQ      $0x08, SI
-	CMPL      AX, $0x00000021
-	JGE       search2047
-	CMPL      AX, $0x00000010
-	JGE       search2048
+	CMPL      AX, $0x00000022
+	JGE       search2078
+	CMPL      AX, $0x00000011
+	JGE       search2079
 	CMPL      AX, $0x00000008
-	JGE       search2049
+	JGE       search2080
 	CMPL      AX, $0x00000004
-	JGE       search2050
+	JGE       search2081
 	CMPL      AX, $0x00000002
-	JGE       search2051
+	JGE       search2082
 	CMPL      AX, $0x00000001
-	JGE       search2052
+	JGE       search2083
 	JMP       end
 
-search2052:
+search2083:
 	JMP add
 
-search2051:
+search2082:
 	CMPL AX, $0x00000003
-	JGE  search2053
+	JGE  search2084
 	JMP  sub
 
-search2053:
+search2084:
 	JMP mul
 
-search2050:
+search2081:
 	CMPL AX, $0x00000006
-	JGE  search2054
+	JGE  search2085
 	CMPL AX, $0x00000005
-	JGE  search2055
+	JGE  search2086
 	JMP  fma
 
-search2055:
+search2086:
 	JMP fnma
 
-search2054:
+search2085:
 	CMPL AX, $0x00000007
-	JGE  search2056
+	JGE  search2087
 	JMP  div
 
-search2056:
+search2087:
 	JMP max
 
-search2049:
+search2080:
 	CMPL AX, $0x0000000c
-	JGE  search2057
+	JGE  search2088
 	CMPL AX, $0x0000000a
-	JGE  search2058
+	JGE  search2089
 	CMPL AX, $0x00000009
-	JGE  search2059
+	JGE  search2090
 	JMP  min
 
-search2059:
+search2090:
 	JMP sqrt
 
-search2058:
+search2089:
 	CMPL AX, $0x0000000b
-	JGE  search2060
+	JGE  search2091
 	JMP  floor
 
-search2060:
+search2091:
 	JMP select
 
-search2057:
+search2088:
 	CMPL AX, $0x0000000e
-	JGE  search2061
+	JGE  search2092
 	CMPL AX, $0x0000000d
-	JGE  search2062
+	JGE  search2093
 	JMP  copy
 
-search2062:
+search2093:
 	JMP absmax
 
-search2061:
+search2092:
 	CMPL AX, $0x0000000f
-	JGE  search2063
+	JGE  search2094
 	JMP  abssum
 
-search2063:
-	JMP dot
-
-search2048:
-	CMPL AX, $0x00000018
-	JGE  search2064
-	CMPL AX, $0x00000014
-	JGE  search2065
-	CMPL AX, $0x00000012
-	JGE  search2066
-	CMPL AX, $0x00000011
-	JGE  search2067
-	JMP  maxnegproduct
-
-search2067:
-	JMP pivot
-
-search2066:
-	CMPL AX, $0x00000013
-	JGE  search2068
-	JMP  scale
-
-search2068:
-	JMP symmetric
-
-search2065:
-	CMPL AX, $0x00000016
-	JGE  search2069
-	CMPL AX, $0x00000015
-	JGE  search2070
-	JMP  product
-
-search2070:
-	JMP forward
-
-search2069:
-	CMPL AX, $0x00000017
-	JGE  search2071
-	JMP  backward
-
-search2071:
-	JMP lower
-
-search2064:
-	CMPL AX, $0x0000001c
-	JGE  search2072
-	CMPL AX, $0x0000001a
-	JGE  search2073
-	CMPL AX, $0x00000019
-	JGE  search2074
-	JMP  upper
-
-search2074:
-	JMP neg
-
-search2073:
-	CMPL AX, $0x0000001b
-	JGE  search2075
-	JMP  abs
-
-search2075:
-	JMP less
-
-search2072:
-	CMPL AX, $0x0000001e
-	JGE  search2076
-	CMPL AX, $0x0000001d
-	JGE  search2077
-	JMP  atmost
-
-search2077:
-	JMP equal
-
-search2076:
-	CMPL AX, $0x0000001f
-	JGE  search2078
-	JMP  choose
-
-search2078:
-	CMPL AX, $0x00000020
-	JGE  search2079
-	JMP  maximum
-
-search2079:
-	JMP minimum
-
-search2047:
-	CMPL AX, $0x00000033
-	JGE  search2080
-	CMPL AX, $0x0000002a
-	JGE  search2081
-	CMPL AX, $0x00000025
-	JGE  search2082
-	CMPL AX, $0x00000023
-	JGE  search2083
-	CMPL AX, $0x00000022
-	JGE  search2084
-	JMP  and
-
-search2084:
-	JMP or
-
-search2083:
-	CMPL AX, $0x00000024
-	JGE  search2085
-	JMP  shiftup
-
-search2085:
-	JMP shiftdown
-
-search2082:
-	CMPL AX, $0x00000028
-	JGE  search2086
-	CMPL AX, $0x00000026
-	JGE  search2087
-	JMP  row
-
-search2087:
-	JMP rowset
-
-search2086:
-	CMPL AX, $0x00000029
-	JGE  search2088
-	JMP  addstretch
-
-search2088:
-	JMP substretch
-
-search2081:
-	CMPL AX, $0x0000002e
-	JGE  search2089
-	CMPL AX, $0x0000002c
-	JGE  search2090
-	CMPL AX, $0x0000002b
-	JGE  search2091
-	JMP  mulstretch
-
-search2091:
-	JMP fmastretch
-
-search2090:
-	CMPL AX, $0x0000002d
-	JGE  search2092
-	JMP  fnmastretch
-
-search2092:
-	JMP divstretch
-
-search2089:
-	CMPL AX, $0x00000030
-	JGE  search2093
-	CMPL AX, $0x0000002f
-	JGE  search2094
-	JMP  maxstretch
-
 search2094:
-	JMP minstretch
-
-search2093:
-	CMPL AX, $0x00000031
+	CMPL AX, $0x00000010
 	JGE  search2095
-	JMP  sqrtstretch
+	JMP  dot
 
 search2095:
-	CMPL AX, $0x00000032
+	JMP maxnegproduct
+
+search2079:
+	CMPL AX, $0x00000019
 	JGE  search2096
-	JMP  floorstretch
-
-search2096:
-	JMP selectstretch
-
-search2080:
-	CMPL AX, $0x00000043
+	CMPL AX, $0x00000015
 	JGE  search2097
-	CMPL AX, $0x00000037
+	CMPL AX, $0x00000013
 	JGE  search2098
-	CMPL AX, $0x00000035
+	CMPL AX, $0x00000012
 	JGE  search2099
-	CMPL AX, $0x00000034
-	JGE  search2100
-	JMP  copystretch
-
-search2100:
-	JMP absmaxstretch
+	JMP  pivot
 
 search2099:
-	CMPL AX, $0x00000036
-	JGE  search2101
-	JMP  abssumstretch
-
-search2101:
-	JMP dotstretch
+	JMP scale
 
 search2098:
-	CMPL AX, $0x00000041
-	JGE  search2102
-	CMPL AX, $0x00000040
-	JGE  search2103
-	JMP  maxnegproductstretch
+	CMPL AX, $0x00000014
+	JGE  search2100
+	JMP  symmetric
 
-search2103:
-	JMP negstretch
-
-search2102:
-	CMPL AX, $0x00000042
-	JGE  search2104
-	JMP  absstretch
-
-search2104:
-	JMP lessstretch
+search2100:
+	JMP product
 
 search2097:
-	CMPL AX, $0x00000047
-	JGE  search2105
-	CMPL AX, $0x00000045
-	JGE  search2106
-	CMPL AX, $0x00000044
-	JGE  search2107
-	JMP  atmoststretch
+	CMPL AX, $0x00000017
+	JGE  search2101
+	CMPL AX, $0x00000016
+	JGE  search2102
+	JMP  forward
 
-search2107:
-	JMP equalstretch
+search2102:
+	JMP backward
+
+search2101:
+	CMPL AX, $0x00000018
+	JGE  search2103
+	JMP  lower
+
+search2103:
+	JMP upper
+
+search2096:
+	CMPL AX, $0x0000001d
+	JGE  search2104
+	CMPL AX, $0x0000001b
+	JGE  search2105
+	CMPL AX, $0x0000001a
+	JGE  search2106
+	JMP  neg
 
 search2106:
-	CMPL AX, $0x00000046
-	JGE  search2108
-	JMP  choosestretch
-
-search2108:
-	JMP maximumstretch
+	JMP abs
 
 search2105:
-	CMPL AX, $0x00000049
-	JGE  search2109
-	CMPL AX, $0x00000048
-	JGE  search2110
-	JMP  minimumstretch
+	CMPL AX, $0x0000001c
+	JGE  search2107
+	JMP  less
 
-search2110:
-	JMP andstretch
+search2107:
+	JMP atmost
+
+search2104:
+	CMPL AX, $0x0000001f
+	JGE  search2108
+	CMPL AX, $0x0000001e
+	JGE  search2109
+	JMP  equal
 
 search2109:
-	CMPL AX, $0x0000004a
+	JMP choose
+
+search2108:
+	CMPL AX, $0x00000020
+	JGE  search2110
+	JMP  maximum
+
+search2110:
+	CMPL AX, $0x00000021
 	JGE  search2111
-	JMP  orstretch
+	JMP  minimum
 
 search2111:
-	CMPL AX, $0x0000004b
+	JMP and
+
+search2078:
+	CMPL AX, $0x00000034
 	JGE  search2112
-	JMP  shiftupstretch
+	CMPL AX, $0x0000002b
+	JGE  search2113
+	CMPL AX, $0x00000026
+	JGE  search2114
+	CMPL AX, $0x00000024
+	JGE  search2115
+	CMPL AX, $0x00000023
+	JGE  search2116
+	JMP  or
+
+search2116:
+	JMP shiftup
+
+search2115:
+	CMPL AX, $0x00000025
+	JGE  search2117
+	JMP  shiftdown
+
+search2117:
+	JMP row
+
+search2114:
+	CMPL AX, $0x00000029
+	JGE  search2118
+	CMPL AX, $0x00000027
+	JGE  search2119
+	JMP  rowset
+
+search2119:
+	JMP rowsum
+
+search2118:
+	CMPL AX, $0x0000002a
+	JGE  search2120
+	JMP  addstretch
+
+search2120:
+	JMP substretch
+
+search2113:
+	CMPL AX, $0x0000002f
+	JGE  search2121
+	CMPL AX, $0x0000002d
+	JGE  search2122
+	CMPL AX, $0x0000002c
+	JGE  search2123
+	JMP  mulstretch
+
+search2123:
+	JMP fmastretch
+
+search2122:
+	CMPL AX, $0x0000002e
+	JGE  search2124
+	JMP  fnmastretch
+
+search2124:
+	JMP divstretch
+
+search2121:
+	CMPL AX, $0x00000031
+	JGE  search2125
+	CMPL AX, $0x00000030
+	JGE  search2126
+	JMP  maxstretch
+
+search2126:
+	JMP minstretch
+
+search2125:
+	CMPL AX, $0x00000032
+	JGE  search2127
+	JMP  sqrtstretch
+
+search2127:
+	CMPL AX, $0x00000033
+	JGE  search2128
+	JMP  floorstretch
+
+search2128:
+	JMP selectstretch
 
 search2112:
+	CMPL AX, $0x00000044
+	JGE  search2129
+	CMPL AX, $0x00000038
+	JGE  search2130
+	CMPL AX, $0x00000036
+	JGE  search2131
+	CMPL AX, $0x00000035
+	JGE  search2132
+	JMP  copystretch
+
+search2132:
+	JMP absmaxstretch
+
+search2131:
+	CMPL AX, $0x00000037
+	JGE  search2133
+	JMP  abssumstretch
+
+search2133:
+	JMP dotstretch
+
+search2130:
+	CMPL AX, $0x00000042
+	JGE  search2134
+	CMPL AX, $0x00000041
+	JGE  search2135
+	JMP  maxnegproductstretch
+
+search2135:
+	JMP negstretch
+
+search2134:
+	CMPL AX, $0x00000043
+	JGE  search2136
+	JMP  absstretch
+
+search2136:
+	JMP lessstretch
+
+search2129:
+	CMPL AX, $0x00000048
+	JGE  search2137
+	CMPL AX, $0x00000046
+	JGE  search2138
+	CMPL AX, $0x00000045
+	JGE  search2139
+	JMP  atmoststretch
+
+search2139:
+	JMP equalstretch
+
+search2138:
+	CMPL AX, $0x00000047
+	JGE  search2140
+	JMP  choosestretch
+
+search2140:
+	JMP maximumstretch
+
+search2137:
+	CMPL AX, $0x0000004a
+	JGE  search2141
+	CMPL AX, $0x00000049
+	JGE  search2142
+	JMP  minimumstretch
+
+search2142:
+	JMP andstretch
+
+search2141:
+	CMPL AX, $0x0000004b
+	JGE  search2143
+	JMP  orstretch
+
+search2143:
+	CMPL AX, $0x0000004c
+	JGE  search2144
+	JMP  shiftupstretch
+
+search2144:
 	JMP shiftdownstretch
 
 minimum:
@@ -11368,336 +11528,341 @@ minimum:
 	MOVL      (SI), AX
 	MOVL      4(SI), CX
 	ADDQ      $0x08, SI
-	CMPL      AX, $0x00000021
-	JGE       search2113
-	CMPL      AX, $0x00000010
-	JGE       search2114
+	CMPL      AX, $0x00000022
+	JGE       search2145
+	CMPL      AX, $0x00000011
+	JGE       search2146
 	CMPL      AX, $0x00000008
-	JGE       search2115
+	JGE       search2147
 	CMPL      AX, $0x00000004
-	JGE       search2116
+	JGE       search2148
 	CMPL      AX, $0x00000002
-	JGE       search2117
+	JGE       search2149
 	CMPL      AX, $0x00000001
-	JGE       search2118
+	JGE       search2150
 	JMP       end
 
-search2118:
+search2150:
 	JMP add
 
-search2117:
+search2149:
 	CMPL AX, $0x00000003
-	JGE  search2119
+	JGE  search2151
 	JMP  sub
 
-search2119:
+search2151:
 	JMP mul
 
-search2116:
+search2148:
 	CMPL AX, $0x00000006
-	JGE  search2120
+	JGE  search2152
 	CMPL AX, $0x00000005
-	JGE  search2121
+	JGE  search2153
 	JMP  fma
 
-search2121:
+search2153:
 	JMP fnma
 
-search2120:
+search2152:
 	CMPL AX, $0x00000007
-	JGE  search2122
+	JGE  search2154
 	JMP  div
 
-search2122:
+search2154:
 	JMP max
 
-search2115:
+search2147:
 	CMPL AX, $0x0000000c
-	JGE  search2123
+	JGE  search2155
 	CMPL AX, $0x0000000a
-	JGE  search2124
+	JGE  search2156
 	CMPL AX, $0x00000009
-	JGE  search2125
+	JGE  search2157
 	JMP  min
 
-search2125:
+search2157:
 	JMP sqrt
 
-search2124:
+search2156:
 	CMPL AX, $0x0000000b
-	JGE  search2126
+	JGE  search2158
 	JMP  floor
 
-search2126:
+search2158:
 	JMP select
 
-search2123:
+search2155:
 	CMPL AX, $0x0000000e
-	JGE  search2127
+	JGE  search2159
 	CMPL AX, $0x0000000d
-	JGE  search2128
+	JGE  search2160
 	JMP  copy
 
-search2128:
+search2160:
 	JMP absmax
 
-search2127:
+search2159:
 	CMPL AX, $0x0000000f
-	JGE  search2129
+	JGE  search2161
 	JMP  abssum
 
-search2129:
-	JMP dot
-
-search2114:
-	CMPL AX, $0x00000018
-	JGE  search2130
-	CMPL AX, $0x00000014
-	JGE  search2131
-	CMPL AX, $0x00000012
-	JGE  search2132
-	CMPL AX, $0x00000011
-	JGE  search2133
-	JMP  maxnegproduct
-
-search2133:
-	JMP pivot
-
-search2132:
-	CMPL AX, $0x00000013
-	JGE  search2134
-	JMP  scale
-
-search2134:
-	JMP symmetric
-
-search2131:
-	CMPL AX, $0x00000016
-	JGE  search2135
-	CMPL AX, $0x00000015
-	JGE  search2136
-	JMP  product
-
-search2136:
-	JMP forward
-
-search2135:
-	CMPL AX, $0x00000017
-	JGE  search2137
-	JMP  backward
-
-search2137:
-	JMP lower
-
-search2130:
-	CMPL AX, $0x0000001c
-	JGE  search2138
-	CMPL AX, $0x0000001a
-	JGE  search2139
-	CMPL AX, $0x00000019
-	JGE  search2140
-	JMP  upper
-
-search2140:
-	JMP neg
-
-search2139:
-	CMPL AX, $0x0000001b
-	JGE  search2141
-	JMP  abs
-
-search2141:
-	JMP less
-
-search2138:
-	CMPL AX, $0x0000001e
-	JGE  search2142
-	CMPL AX, $0x0000001d
-	JGE  search2143
-	JMP  atmost
-
-search2143:
-	JMP equal
-
-search2142:
-	CMPL AX, $0x0000001f
-	JGE  search2144
-	JMP  choose
-
-search2144:
-	CMPL AX, $0x00000020
-	JGE  search2145
-	JMP  maximum
-
-search2145:
-	JMP minimum
-
-search2113:
-	CMPL AX, $0x00000033
-	JGE  search2146
-	CMPL AX, $0x0000002a
-	JGE  search2147
-	CMPL AX, $0x00000025
-	JGE  search2148
-	CMPL AX, $0x00000023
-	JGE  search2149
-	CMPL AX, $0x00000022
-	JGE  search2150
-	JMP  and
-
-search2150:
-	JMP or
-
-search2149:
-	CMPL AX, $0x00000024
-	JGE  search2151
-	JMP  shiftup
-
-search2151:
-	JMP shiftdown
-
-search2148:
-	CMPL AX, $0x00000028
-	JGE  search2152
-	CMPL AX, $0x00000026
-	JGE  search2153
-	JMP  row
-
-search2153:
-	JMP rowset
-
-search2152:
-	CMPL AX, $0x00000029
-	JGE  search2154
-	JMP  addstretch
-
-search2154:
-	JMP substretch
-
-search2147:
-	CMPL AX, $0x0000002e
-	JGE  search2155
-	CMPL AX, $0x0000002c
-	JGE  search2156
-	CMPL AX, $0x0000002b
-	JGE  search2157
-	JMP  mulstretch
-
-search2157:
-	JMP fmastretch
-
-search2156:
-	CMPL AX, $0x0000002d
-	JGE  search2158
-	JMP  fnmastretch
-
-search2158:
-	JMP divstretch
-
-search2155:
-	CMPL AX, $0x00000030
-	JGE  search2159
-	CMPL AX, $0x0000002f
-	JGE  search2160
-	JMP  maxstretch
-
-search2160:
-	JMP minstretch
-
-search2159:
-	CMPL AX, $0x00000031
-	JGE  search2161
-	JMP  sqrtstretch
-
 search2161:
-	CMPL AX, $0x00000032
+	CMPL AX, $0x00000010
 	JGE  search2162
-	JMP  floorstretch
+	JMP  dot
 
 search2162:
-	JMP selectstretch
+	JMP maxnegproduct
 
 search2146:
-	CMPL AX, $0x00000043
+	CMPL AX, $0x00000019
 	JGE  search2163
-	CMPL AX, $0x00000037
+	CMPL AX, $0x00000015
 	JGE  search2164
-	CMPL AX, $0x00000035
+	CMPL AX, $0x00000013
 	JGE  search2165
-	CMPL AX, $0x00000034
+	CMPL AX, $0x00000012
 	JGE  search2166
-	JMP  copystretch
+	JMP  pivot
 
 search2166:
-	JMP absmaxstretch
+	JMP scale
 
 search2165:
-	CMPL AX, $0x00000036
+	CMPL AX, $0x00000014
 	JGE  search2167
-	JMP  abssumstretch
+	JMP  symmetric
 
 search2167:
-	JMP dotstretch
+	JMP product
 
 search2164:
-	CMPL AX, $0x00000041
+	CMPL AX, $0x00000017
 	JGE  search2168
-	CMPL AX, $0x00000040
+	CMPL AX, $0x00000016
 	JGE  search2169
-	JMP  maxnegproductstretch
+	JMP  forward
 
 search2169:
-	JMP negstretch
+	JMP backward
 
 search2168:
-	CMPL AX, $0x00000042
+	CMPL AX, $0x00000018
 	JGE  search2170
-	JMP  absstretch
+	JMP  lower
 
 search2170:
-	JMP lessstretch
+	JMP upper
 
 search2163:
-	CMPL AX, $0x00000047
+	CMPL AX, $0x0000001d
 	JGE  search2171
-	CMPL AX, $0x00000045
+	CMPL AX, $0x0000001b
 	JGE  search2172
-	CMPL AX, $0x00000044
+	CMPL AX, $0x0000001a
 	JGE  search2173
-	JMP  atmoststretch
+	JMP  neg
 
 search2173:
-	JMP equalstretch
+	JMP abs
 
 search2172:
-	CMPL AX, $0x00000046
+	CMPL AX, $0x0000001c
 	JGE  search2174
-	JMP  choosestretch
+	JMP  less
 
 search2174:
-	JMP maximumstretch
+	JMP atmost
 
 search2171:
-	CMPL AX, $0x00000049
+	CMPL AX, $0x0000001f
 	JGE  search2175
-	CMPL AX, $0x00000048
+	CMPL AX, $0x0000001e
 	JGE  search2176
-	JMP  minimumstretch
+	JMP  equal
 
 search2176:
-	JMP andstretch
+	JMP choose
 
 search2175:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x00000020
 	JGE  search2177
-	JMP  orstretch
+	JMP  maximum
 
 search2177:
-	CMPL AX, $0x0000004b
+	CMPL AX, $0x00000021
 	JGE  search2178
-	JMP  shiftupstretch
+	JMP  minimum
 
 search2178:
+	JMP and
+
+search2145:
+	CMPL AX, $0x00000034
+	JGE  search2179
+	CMPL AX, $0x0000002b
+	JGE  search2180
+	CMPL AX, $0x00000026
+	JGE  search2181
+	CMPL AX, $0x00000024
+	JGE  search2182
+	CMPL AX, $0x00000023
+	JGE  search2183
+	JMP  or
+
+search2183:
+	JMP shiftup
+
+search2182:
+	CMPL AX, $0x00000025
+	JGE  search2184
+	JMP  shiftdown
+
+search2184:
+	JMP row
+
+search2181:
+	CMPL AX, $0x00000029
+	JGE  search2185
+	CMPL AX, $0x00000027
+	JGE  search2186
+	JMP  rowset
+
+search2186:
+	JMP rowsum
+
+search2185:
+	CMPL AX, $0x0000002a
+	JGE  search2187
+	JMP  addstretch
+
+search2187:
+	JMP substretch
+
+search2180:
+	CMPL AX, $0x0000002f
+	JGE  search2188
+	CMPL AX, $0x0000002d
+	JGE  search2189
+	CMPL AX, $0x0000002c
+	JGE  search2190
+	JMP  mulstretch
+
+search2190:
+	JMP fmastretch
+
+search2189:
+	CMPL AX, $0x0000002e
+	JGE  search2191
+	JMP  fnmastretch
+
+search2191:
+	JMP divstretch
+
+search2188:
+	CMPL AX, $0x00000031
+	JGE  search2192
+	CMPL AX, $0x00000030
+	JGE  search2193
+	JMP  maxstretch
+
+search2193:
+	JMP minstretch
+
+search2192:
+	CMPL AX, $0x00000032
+	JGE  search2194
+	JMP  sqrtstretch
+
+search2194:
+	CMPL AX, $0x00000033
+	JGE  search2195
+	JMP  floorstretch
+
+search2195:
+	JMP selectstretch
+
+search2179:
+	CMPL AX, $0x00000044
+	JGE  search2196
+	CMPL AX, $0x00000038
+	JGE  search2197
+	CMPL AX, $0x00000036
+	JGE  search2198
+	CMPL AX, $0x00000035
+	JGE  search2199
+	JMP  copystretch
+
+search2199:
+	JMP absmaxstretch
+
+search2198:
+	CMPL AX, $0x00000037
+	JGE  search2200
+	JMP  abssumstretch
+
+search2200:
+	JMP dotstretch
+
+search2197:
+	CMPL AX, $0x00000042
+	JGE  search2201
+	CMPL AX, $0x00000041
+	JGE  search2202
+	JMP  maxnegproductstretch
+
+search2202:
+	JMP negstretch
+
+search2201:
+	CMPL AX, $0x00000043
+	JGE  search2203
+	JMP  absstretch
+
+search2203:
+	JMP lessstretch
+
+search2196:
+	CMPL AX, $0x00000048
+	JGE  search2204
+	CMPL AX, $0x00000046
+	JGE  search2205
+	CMPL AX, $0x00000045
+	JGE  search2206
+	JMP  atmoststretch
+
+search2206:
+	JMP equalstretch
+
+search2205:
+	CMPL AX, $0x00000047
+	JGE  search2207
+	JMP  choosestretch
+
+search2207:
+	JMP maximumstretch
+
+search2204:
+	CMPL AX, $0x0000004a
+	JGE  search2208
+	CMPL AX, $0x00000049
+	JGE  search2209
+	JMP  minimumstretch
+
+search2209:
+	JMP andstretch
+
+search2208:
+	CMPL AX, $0x0000004b
+	JGE  search2210
+	JMP  orstretch
+
+search2210:
+	CMPL AX, $0x0000004c
+	JGE  search2211
+	JMP  shiftupstretch
+
+search2211:
 	JMP shiftdownstretch
 
 and:
@@ -11714,336 +11879,341 @@ and:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search2179
-	CMPL   AX, $0x00000010
-	JGE    search2180
+	CMPL   AX, $0x00000022
+	JGE    search2212
+	CMPL   AX, $0x00000011
+	JGE    search2213
 	CMPL   AX, $0x00000008
-	JGE    search2181
+	JGE    search2214
 	CMPL   AX, $0x00000004
-	JGE    search2182
+	JGE    search2215
 	CMPL   AX, $0x00000002
-	JGE    search2183
+	JGE    search2216
 	CMPL   AX, $0x00000001
-	JGE    search2184
+	JGE    search2217
 	JMP    end
 
-search2184:
+search2217:
 	JMP add
 
-search2183:
+search2216:
 	CMPL AX, $0x00000003
-	JGE  search2185
+	JGE  search2218
 	JMP  sub
 
-search2185:
+search2218:
 	JMP mul
 
-search2182:
+search2215:
 	CMPL AX, $0x00000006
-	JGE  search2186
+	JGE  search2219
 	CMPL AX, $0x00000005
-	JGE  search2187
+	JGE  search2220
 	JMP  fma
 
-search2187:
+search2220:
 	JMP fnma
 
-search2186:
+search2219:
 	CMPL AX, $0x00000007
-	JGE  search2188
+	JGE  search2221
 	JMP  div
 
-search2188:
+search2221:
 	JMP max
 
-search2181:
+search2214:
 	CMPL AX, $0x0000000c
-	JGE  search2189
+	JGE  search2222
 	CMPL AX, $0x0000000a
-	JGE  search2190
+	JGE  search2223
 	CMPL AX, $0x00000009
-	JGE  search2191
+	JGE  search2224
 	JMP  min
 
-search2191:
+search2224:
 	JMP sqrt
 
-search2190:
+search2223:
 	CMPL AX, $0x0000000b
-	JGE  search2192
+	JGE  search2225
 	JMP  floor
 
-search2192:
+search2225:
 	JMP select
 
-search2189:
+search2222:
 	CMPL AX, $0x0000000e
-	JGE  search2193
+	JGE  search2226
 	CMPL AX, $0x0000000d
-	JGE  search2194
+	JGE  search2227
 	JMP  copy
 
-search2194:
+search2227:
 	JMP absmax
 
-search2193:
+search2226:
 	CMPL AX, $0x0000000f
-	JGE  search2195
+	JGE  search2228
 	JMP  abssum
 
-search2195:
-	JMP dot
-
-search2180:
-	CMPL AX, $0x00000018
-	JGE  search2196
-	CMPL AX, $0x00000014
-	JGE  search2197
-	CMPL AX, $0x00000012
-	JGE  search2198
-	CMPL AX, $0x00000011
-	JGE  search2199
-	JMP  maxnegproduct
-
-search2199:
-	JMP pivot
-
-search2198:
-	CMPL AX, $0x00000013
-	JGE  search2200
-	JMP  scale
-
-search2200:
-	JMP symmetric
-
-search2197:
-	CMPL AX, $0x00000016
-	JGE  search2201
-	CMPL AX, $0x00000015
-	JGE  search2202
-	JMP  product
-
-search2202:
-	JMP forward
-
-search2201:
-	CMPL AX, $0x00000017
-	JGE  search2203
-	JMP  backward
-
-search2203:
-	JMP lower
-
-search2196:
-	CMPL AX, $0x0000001c
-	JGE  search2204
-	CMPL AX, $0x0000001a
-	JGE  search2205
-	CMPL AX, $0x00000019
-	JGE  search2206
-	JMP  upper
-
-search2206:
-	JMP neg
-
-search2205:
-	CMPL AX, $0x0000001b
-	JGE  search2207
-	JMP  abs
-
-search2207:
-	JMP less
-
-search2204:
-	CMPL AX, $0x0000001e
-	JGE  search2208
-	CMPL AX, $0x0000001d
-	JGE  search2209
-	JMP  atmost
-
-search2209:
-	JMP equal
-
-search2208:
-	CMPL AX, $0x0000001f
-	JGE  search2210
-	JMP  choose
-
-search2210:
-	CMPL AX, $0x00000020
-	JGE  search2211
-	JMP  maximum
-
-search2211:
-	JMP minimum
-
-search2179:
-	CMPL AX, $0x00000033
-	JGE  search2212
-	CMPL AX, $0x0000002a
-	JGE  search2213
-	CMPL AX, $0x00000025
-	JGE  search2214
-	CMPL AX, $0x00000023
-	JGE  search2215
-	CMPL AX, $0x00000022
-	JGE  search2216
-	JMP  and
-
-search2216:
-	JMP or
-
-search2215:
-	CMPL AX, $0x00000024
-	JGE  search2217
-	JMP  shiftup
-
-search2217:
-	JMP shiftdown
-
-search2214:
-	CMPL AX, $0x00000028
-	JGE  search2218
-	CMPL AX, $0x00000026
-	JGE  search2219
-	JMP  row
-
-search2219:
-	JMP rowset
-
-search2218:
-	CMPL AX, $0x00000029
-	JGE  search2220
-	JMP  addstretch
-
-search2220:
-	JMP substretch
-
-search2213:
-	CMPL AX, $0x0000002e
-	JGE  search2221
-	CMPL AX, $0x0000002c
-	JGE  search2222
-	CMPL AX, $0x0000002b
-	JGE  search2223
-	JMP  mulstretch
-
-search2223:
-	JMP fmastretch
-
-search2222:
-	CMPL AX, $0x0000002d
-	JGE  search2224
-	JMP  fnmastretch
-
-search2224:
-	JMP divstretch
-
-search2221:
-	CMPL AX, $0x00000030
-	JGE  search2225
-	CMPL AX, $0x0000002f
-	JGE  search2226
-	JMP  maxstretch
-
-search2226:
-	JMP minstretch
-
-search2225:
-	CMPL AX, $0x00000031
-	JGE  search2227
-	JMP  sqrtstretch
-
-search2227:
-	CMPL AX, $0x00000032
-	JGE  search2228
-	JMP  floorstretch
-
 search2228:
-	JMP selectstretch
-
-search2212:
-	CMPL AX, $0x00000043
+	CMPL AX, $0x00000010
 	JGE  search2229
-	CMPL AX, $0x00000037
-	JGE  search2230
-	CMPL AX, $0x00000035
-	JGE  search2231
-	CMPL AX, $0x00000034
-	JGE  search2232
-	JMP  copystretch
-
-search2232:
-	JMP absmaxstretch
-
-search2231:
-	CMPL AX, $0x00000036
-	JGE  search2233
-	JMP  abssumstretch
-
-search2233:
-	JMP dotstretch
-
-search2230:
-	CMPL AX, $0x00000041
-	JGE  search2234
-	CMPL AX, $0x00000040
-	JGE  search2235
-	JMP  maxnegproductstretch
-
-search2235:
-	JMP negstretch
-
-search2234:
-	CMPL AX, $0x00000042
-	JGE  search2236
-	JMP  absstretch
-
-search2236:
-	JMP lessstretch
+	JMP  dot
 
 search2229:
-	CMPL AX, $0x00000047
+	JMP maxnegproduct
+
+search2213:
+	CMPL AX, $0x00000019
+	JGE  search2230
+	CMPL AX, $0x00000015
+	JGE  search2231
+	CMPL AX, $0x00000013
+	JGE  search2232
+	CMPL AX, $0x00000012
+	JGE  search2233
+	JMP  pivot
+
+search2233:
+	JMP scale
+
+search2232:
+	CMPL AX, $0x00000014
+	JGE  search2234
+	JMP  symmetric
+
+search2234:
+	JMP product
+
+search2231:
+	CMPL AX, $0x00000017
+	JGE  search2235
+	CMPL AX, $0x00000016
+	JGE  search2236
+	JMP  forward
+
+search2236:
+	JMP backward
+
+search2235:
+	CMPL AX, $0x00000018
 	JGE  search2237
-	CMPL AX, $0x00000045
-	JGE  search2238
-	CMPL AX, $0x00000044
-	JGE  search2239
-	JMP  atmoststretch
-
-search2239:
-	JMP equalstretch
-
-search2238:
-	CMPL AX, $0x00000046
-	JGE  search2240
-	JMP  choosestretch
-
-search2240:
-	JMP maximumstretch
+	JMP  lower
 
 search2237:
-	CMPL AX, $0x00000049
-	JGE  search2241
-	CMPL AX, $0x00000048
-	JGE  search2242
-	JMP  minimumstretch
+	JMP upper
 
-search2242:
-	JMP andstretch
+search2230:
+	CMPL AX, $0x0000001d
+	JGE  search2238
+	CMPL AX, $0x0000001b
+	JGE  search2239
+	CMPL AX, $0x0000001a
+	JGE  search2240
+	JMP  neg
+
+search2240:
+	JMP abs
+
+search2239:
+	CMPL AX, $0x0000001c
+	JGE  search2241
+	JMP  less
 
 search2241:
-	CMPL AX, $0x0000004a
+	JMP atmost
+
+search2238:
+	CMPL AX, $0x0000001f
+	JGE  search2242
+	CMPL AX, $0x0000001e
 	JGE  search2243
-	JMP  orstretch
+	JMP  equal
 
 search2243:
-	CMPL AX, $0x0000004b
+	JMP choose
+
+search2242:
+	CMPL AX, $0x00000020
 	JGE  search2244
-	JMP  shiftupstretch
+	JMP  maximum
 
 search2244:
+	CMPL AX, $0x00000021
+	JGE  search2245
+	JMP  minimum
+
+search2245:
+	JMP and
+
+search2212:
+	CMPL AX, $0x00000034
+	JGE  search2246
+	CMPL AX, $0x0000002b
+	JGE  search2247
+	CMPL AX, $0x00000026
+	JGE  search2248
+	CMPL AX, $0x00000024
+	JGE  search2249
+	CMPL AX, $0x00000023
+	JGE  search2250
+	JMP  or
+
+search2250:
+	JMP shiftup
+
+search2249:
+	CMPL AX, $0x00000025
+	JGE  search2251
+	JMP  shiftdown
+
+search2251:
+	JMP row
+
+search2248:
+	CMPL AX, $0x00000029
+	JGE  search2252
+	CMPL AX, $0x00000027
+	JGE  search2253
+	JMP  rowset
+
+search2253:
+	JMP rowsum
+
+search2252:
+	CMPL AX, $0x0000002a
+	JGE  search2254
+	JMP  addstretch
+
+search2254:
+	JMP substretch
+
+search2247:
+	CMPL AX, $0x0000002f
+	JGE  search2255
+	CMPL AX, $0x0000002d
+	JGE  search2256
+	CMPL AX, $0x0000002c
+	JGE  search2257
+	JMP  mulstretch
+
+search2257:
+	JMP fmastretch
+
+search2256:
+	CMPL AX, $0x0000002e
+	JGE  search2258
+	JMP  fnmastretch
+
+search2258:
+	JMP divstretch
+
+search2255:
+	CMPL AX, $0x00000031
+	JGE  search2259
+	CMPL AX, $0x00000030
+	JGE  search2260
+	JMP  maxstretch
+
+search2260:
+	JMP minstretch
+
+search2259:
+	CMPL AX, $0x00000032
+	JGE  search2261
+	JMP  sqrtstretch
+
+search2261:
+	CMPL AX, $0x00000033
+	JGE  search2262
+	JMP  floorstretch
+
+search2262:
+	JMP selectstretch
+
+search2246:
+	CMPL AX, $0x00000044
+	JGE  search2263
+	CMPL AX, $0x00000038
+	JGE  search2264
+	CMPL AX, $0x00000036
+	JGE  search2265
+	CMPL AX, $0x00000035
+	JGE  search2266
+	JMP  copystretch
+
+search2266:
+	JMP absmaxstretch
+
+search2265:
+	CMPL AX, $0x00000037
+	JGE  search2267
+	JMP  abssumstretch
+
+search2267:
+	JMP dotstretch
+
+search2264:
+	CMPL AX, $0x00000042
+	JGE  search2268
+	CMPL AX, $0x00000041
+	JGE  search2269
+	JMP  maxnegproductstretch
+
+search2269:
+	JMP negstretch
+
+search2268:
+	CMPL AX, $0x00000043
+	JGE  search2270
+	JMP  absstretch
+
+search2270:
+	JMP lessstretch
+
+search2263:
+	CMPL AX, $0x00000048
+	JGE  search2271
+	CMPL AX, $0x00000046
+	JGE  search2272
+	CMPL AX, $0x00000045
+	JGE  search2273
+	JMP  atmoststretch
+
+search2273:
+	JMP equalstretch
+
+search2272:
+	CMPL AX, $0x00000047
+	JGE  search2274
+	JMP  choosestretch
+
+search2274:
+	JMP maximumstretch
+
+search2271:
+	CMPL AX, $0x0000004a
+	JGE  search2275
+	CMPL AX, $0x00000049
+	JGE  search2276
+	JMP  minimumstretch
+
+search2276:
+	JMP andstretch
+
+search2275:
+	CMPL AX, $0x0000004b
+	JGE  search2277
+	JMP  orstretch
+
+search2277:
+	CMPL AX, $0x0000004c
+	JGE  search2278
+	JMP  shiftupstretch
+
+search2278:
 	JMP shiftdownstretch
 
 or:
@@ -12060,336 +12230,341 @@ or:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search2245
-	CMPL   AX, $0x00000010
-	JGE    search2246
+	CMPL   AX, $0x00000022
+	JGE    search2279
+	CMPL   AX, $0x00000011
+	JGE    search2280
 	CMPL   AX, $0x00000008
-	JGE    search2247
+	JGE    search2281
 	CMPL   AX, $0x00000004
-	JGE    search2248
+	JGE    search2282
 	CMPL   AX, $0x00000002
-	JGE    search2249
+	JGE    search2283
 	CMPL   AX, $0x00000001
-	JGE    search2250
+	JGE    search2284
 	JMP    end
 
-search2250:
+search2284:
 	JMP add
 
-search2249:
+search2283:
 	CMPL AX, $0x00000003
-	JGE  search2251
+	JGE  search2285
 	JMP  sub
 
-search2251:
+search2285:
 	JMP mul
 
-search2248:
+search2282:
 	CMPL AX, $0x00000006
-	JGE  search2252
+	JGE  search2286
 	CMPL AX, $0x00000005
-	JGE  search2253
+	JGE  search2287
 	JMP  fma
 
-search2253:
+search2287:
 	JMP fnma
 
-search2252:
+search2286:
 	CMPL AX, $0x00000007
-	JGE  search2254
+	JGE  search2288
 	JMP  div
 
-search2254:
+search2288:
 	JMP max
 
-search2247:
+search2281:
 	CMPL AX, $0x0000000c
-	JGE  search2255
+	JGE  search2289
 	CMPL AX, $0x0000000a
-	JGE  search2256
+	JGE  search2290
 	CMPL AX, $0x00000009
-	JGE  search2257
+	JGE  search2291
 	JMP  min
 
-search2257:
+search2291:
 	JMP sqrt
 
-search2256:
+search2290:
 	CMPL AX, $0x0000000b
-	JGE  search2258
+	JGE  search2292
 	JMP  floor
 
-search2258:
+search2292:
 	JMP select
 
-search2255:
+search2289:
 	CMPL AX, $0x0000000e
-	JGE  search2259
+	JGE  search2293
 	CMPL AX, $0x0000000d
-	JGE  search2260
+	JGE  search2294
 	JMP  copy
 
-search2260:
+search2294:
 	JMP absmax
 
-search2259:
+search2293:
 	CMPL AX, $0x0000000f
-	JGE  search2261
+	JGE  search2295
 	JMP  abssum
 
-search2261:
-	JMP dot
-
-search2246:
-	CMPL AX, $0x00000018
-	JGE  search2262
-	CMPL AX, $0x00000014
-	JGE  search2263
-	CMPL AX, $0x00000012
-	JGE  search2264
-	CMPL AX, $0x00000011
-	JGE  search2265
-	JMP  maxnegproduct
-
-search2265:
-	JMP pivot
-
-search2264:
-	CMPL AX, $0x00000013
-	JGE  search2266
-	JMP  scale
-
-search2266:
-	JMP symmetric
-
-search2263:
-	CMPL AX, $0x00000016
-	JGE  search2267
-	CMPL AX, $0x00000015
-	JGE  search2268
-	JMP  product
-
-search2268:
-	JMP forward
-
-search2267:
-	CMPL AX, $0x00000017
-	JGE  search2269
-	JMP  backward
-
-search2269:
-	JMP lower
-
-search2262:
-	CMPL AX, $0x0000001c
-	JGE  search2270
-	CMPL AX, $0x0000001a
-	JGE  search2271
-	CMPL AX, $0x00000019
-	JGE  search2272
-	JMP  upper
-
-search2272:
-	JMP neg
-
-search2271:
-	CMPL AX, $0x0000001b
-	JGE  search2273
-	JMP  abs
-
-search2273:
-	JMP less
-
-search2270:
-	CMPL AX, $0x0000001e
-	JGE  search2274
-	CMPL AX, $0x0000001d
-	JGE  search2275
-	JMP  atmost
-
-search2275:
-	JMP equal
-
-search2274:
-	CMPL AX, $0x0000001f
-	JGE  search2276
-	JMP  choose
-
-search2276:
-	CMPL AX, $0x00000020
-	JGE  search2277
-	JMP  maximum
-
-search2277:
-	JMP minimum
-
-search2245:
-	CMPL AX, $0x00000033
-	JGE  search2278
-	CMPL AX, $0x0000002a
-	JGE  search2279
-	CMPL AX, $0x00000025
-	JGE  search2280
-	CMPL AX, $0x00000023
-	JGE  search2281
-	CMPL AX, $0x00000022
-	JGE  search2282
-	JMP  and
-
-search2282:
-	JMP or
-
-search2281:
-	CMPL AX, $0x00000024
-	JGE  search2283
-	JMP  shiftup
-
-search2283:
-	JMP shiftdown
-
-search2280:
-	CMPL AX, $0x00000028
-	JGE  search2284
-	CMPL AX, $0x00000026
-	JGE  search2285
-	JMP  row
-
-search2285:
-	JMP rowset
-
-search2284:
-	CMPL AX, $0x00000029
-	JGE  search2286
-	JMP  addstretch
-
-search2286:
-	JMP substretch
-
-search2279:
-	CMPL AX, $0x0000002e
-	JGE  search2287
-	CMPL AX, $0x0000002c
-	JGE  search2288
-	CMPL AX, $0x0000002b
-	JGE  search2289
-	JMP  mulstretch
-
-search2289:
-	JMP fmastretch
-
-search2288:
-	CMPL AX, $0x0000002d
-	JGE  search2290
-	JMP  fnmastretch
-
-search2290:
-	JMP divstretch
-
-search2287:
-	CMPL AX, $0x00000030
-	JGE  search2291
-	CMPL AX, $0x0000002f
-	JGE  search2292
-	JMP  maxstretch
-
-search2292:
-	JMP minstretch
-
-search2291:
-	CMPL AX, $0x00000031
-	JGE  search2293
-	JMP  sqrtstretch
-
-search2293:
-	CMPL AX, $0x00000032
-	JGE  search2294
-	JMP  floorstretch
-
-search2294:
-	JMP selectstretch
-
-search2278:
-	CMPL AX, $0x00000043
-	JGE  search2295
-	CMPL AX, $0x00000037
+search2295:
+	CMPL AX, $0x00000010
 	JGE  search2296
-	CMPL AX, $0x00000035
-	JGE  search2297
-	CMPL AX, $0x00000034
-	JGE  search2298
-	JMP  copystretch
-
-search2298:
-	JMP absmaxstretch
-
-search2297:
-	CMPL AX, $0x00000036
-	JGE  search2299
-	JMP  abssumstretch
-
-search2299:
-	JMP dotstretch
+	JMP  dot
 
 search2296:
-	CMPL AX, $0x00000041
-	JGE  search2300
-	CMPL AX, $0x00000040
-	JGE  search2301
-	JMP  maxnegproductstretch
+	JMP maxnegproduct
 
-search2301:
-	JMP negstretch
+search2280:
+	CMPL AX, $0x00000019
+	JGE  search2297
+	CMPL AX, $0x00000015
+	JGE  search2298
+	CMPL AX, $0x00000013
+	JGE  search2299
+	CMPL AX, $0x00000012
+	JGE  search2300
+	JMP  pivot
 
 search2300:
-	CMPL AX, $0x00000042
+	JMP scale
+
+search2299:
+	CMPL AX, $0x00000014
+	JGE  search2301
+	JMP  symmetric
+
+search2301:
+	JMP product
+
+search2298:
+	CMPL AX, $0x00000017
 	JGE  search2302
-	JMP  absstretch
-
-search2302:
-	JMP lessstretch
-
-search2295:
-	CMPL AX, $0x00000047
+	CMPL AX, $0x00000016
 	JGE  search2303
-	CMPL AX, $0x00000045
-	JGE  search2304
-	CMPL AX, $0x00000044
-	JGE  search2305
-	JMP  atmoststretch
-
-search2305:
-	JMP equalstretch
-
-search2304:
-	CMPL AX, $0x00000046
-	JGE  search2306
-	JMP  choosestretch
-
-search2306:
-	JMP maximumstretch
+	JMP  forward
 
 search2303:
-	CMPL AX, $0x00000049
-	JGE  search2307
-	CMPL AX, $0x00000048
-	JGE  search2308
-	JMP  minimumstretch
+	JMP backward
 
-search2308:
-	JMP andstretch
+search2302:
+	CMPL AX, $0x00000018
+	JGE  search2304
+	JMP  lower
+
+search2304:
+	JMP upper
+
+search2297:
+	CMPL AX, $0x0000001d
+	JGE  search2305
+	CMPL AX, $0x0000001b
+	JGE  search2306
+	CMPL AX, $0x0000001a
+	JGE  search2307
+	JMP  neg
 
 search2307:
-	CMPL AX, $0x0000004a
-	JGE  search2309
-	JMP  orstretch
+	JMP abs
 
-search2309:
-	CMPL AX, $0x0000004b
+search2306:
+	CMPL AX, $0x0000001c
+	JGE  search2308
+	JMP  less
+
+search2308:
+	JMP atmost
+
+search2305:
+	CMPL AX, $0x0000001f
+	JGE  search2309
+	CMPL AX, $0x0000001e
 	JGE  search2310
-	JMP  shiftupstretch
+	JMP  equal
 
 search2310:
+	JMP choose
+
+search2309:
+	CMPL AX, $0x00000020
+	JGE  search2311
+	JMP  maximum
+
+search2311:
+	CMPL AX, $0x00000021
+	JGE  search2312
+	JMP  minimum
+
+search2312:
+	JMP and
+
+search2279:
+	CMPL AX, $0x00000034
+	JGE  search2313
+	CMPL AX, $0x0000002b
+	JGE  search2314
+	CMPL AX, $0x00000026
+	JGE  search2315
+	CMPL AX, $0x00000024
+	JGE  search2316
+	CMPL AX, $0x00000023
+	JGE  search2317
+	JMP  or
+
+search2317:
+	JMP shiftup
+
+search2316:
+	CMPL AX, $0x00000025
+	JGE  search2318
+	JMP  shiftdown
+
+search2318:
+	JMP row
+
+search2315:
+	CMPL AX, $0x00000029
+	JGE  search2319
+	CMPL AX, $0x00000027
+	JGE  search2320
+	JMP  rowset
+
+search2320:
+	JMP rowsum
+
+search2319:
+	CMPL AX, $0x0000002a
+	JGE  search2321
+	JMP  addstretch
+
+search2321:
+	JMP substretch
+
+search2314:
+	CMPL AX, $0x0000002f
+	JGE  search2322
+	CMPL AX, $0x0000002d
+	JGE  search2323
+	CMPL AX, $0x0000002c
+	JGE  search2324
+	JMP  mulstretch
+
+search2324:
+	JMP fmastretch
+
+search2323:
+	CMPL AX, $0x0000002e
+	JGE  search2325
+	JMP  fnmastretch
+
+search2325:
+	JMP divstretch
+
+search2322:
+	CMPL AX, $0x00000031
+	JGE  search2326
+	CMPL AX, $0x00000030
+	JGE  search2327
+	JMP  maxstretch
+
+search2327:
+	JMP minstretch
+
+search2326:
+	CMPL AX, $0x00000032
+	JGE  search2328
+	JMP  sqrtstretch
+
+search2328:
+	CMPL AX, $0x00000033
+	JGE  search2329
+	JMP  floorstretch
+
+search2329:
+	JMP selectstretch
+
+search2313:
+	CMPL AX, $0x00000044
+	JGE  search2330
+	CMPL AX, $0x00000038
+	JGE  search2331
+	CMPL AX, $0x00000036
+	JGE  search2332
+	CMPL AX, $0x00000035
+	JGE  search2333
+	JMP  copystretch
+
+search2333:
+	JMP absmaxstretch
+
+search2332:
+	CMPL AX, $0x00000037
+	JGE  search2334
+	JMP  abssumstretch
+
+search2334:
+	JMP dotstretch
+
+search2331:
+	CMPL AX, $0x00000042
+	JGE  search2335
+	CMPL AX, $0x00000041
+	JGE  search2336
+	JMP  maxnegproductstretch
+
+search2336:
+	JMP negstretch
+
+search2335:
+	CMPL AX, $0x00000043
+	JGE  search2337
+	JMP  absstretch
+
+search2337:
+	JMP lessstretch
+
+search2330:
+	CMPL AX, $0x00000048
+	JGE  search2338
+	CMPL AX, $0x00000046
+	JGE  search2339
+	CMPL AX, $0x00000045
+	JGE  search2340
+	JMP  atmoststretch
+
+search2340:
+	JMP equalstretch
+
+search2339:
+	CMPL AX, $0x00000047
+	JGE  search2341
+	JMP  choosestretch
+
+search2341:
+	JMP maximumstretch
+
+search2338:
+	CMPL AX, $0x0000004a
+	JGE  search2342
+	CMPL AX, $0x00000049
+	JGE  search2343
+	JMP  minimumstretch
+
+search2343:
+	JMP andstretch
+
+search2342:
+	CMPL AX, $0x0000004b
+	JGE  search2344
+	JMP  orstretch
+
+search2344:
+	CMPL AX, $0x0000004c
+	JGE  search2345
+	JMP  shiftupstretch
+
+search2345:
 	JMP shiftdownstretch
 
 shiftup:
@@ -12404,336 +12579,341 @@ shiftup:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search2311
-	CMPL   AX, $0x00000010
-	JGE    search2312
+	CMPL   AX, $0x00000022
+	JGE    search2346
+	CMPL   AX, $0x00000011
+	JGE    search2347
 	CMPL   AX, $0x00000008
-	JGE    search2313
+	JGE    search2348
 	CMPL   AX, $0x00000004
-	JGE    search2314
+	JGE    search2349
 	CMPL   AX, $0x00000002
-	JGE    search2315
+	JGE    search2350
 	CMPL   AX, $0x00000001
-	JGE    search2316
+	JGE    search2351
 	JMP    end
 
-search2316:
+search2351:
 	JMP add
 
-search2315:
+search2350:
 	CMPL AX, $0x00000003
-	JGE  search2317
+	JGE  search2352
 	JMP  sub
 
-search2317:
+search2352:
 	JMP mul
 
-search2314:
+search2349:
 	CMPL AX, $0x00000006
-	JGE  search2318
+	JGE  search2353
 	CMPL AX, $0x00000005
-	JGE  search2319
+	JGE  search2354
 	JMP  fma
 
-search2319:
+search2354:
 	JMP fnma
 
-search2318:
+search2353:
 	CMPL AX, $0x00000007
-	JGE  search2320
+	JGE  search2355
 	JMP  div
 
-search2320:
+search2355:
 	JMP max
 
-search2313:
+search2348:
 	CMPL AX, $0x0000000c
-	JGE  search2321
+	JGE  search2356
 	CMPL AX, $0x0000000a
-	JGE  search2322
+	JGE  search2357
 	CMPL AX, $0x00000009
-	JGE  search2323
+	JGE  search2358
 	JMP  min
 
-search2323:
+search2358:
 	JMP sqrt
 
-search2322:
+search2357:
 	CMPL AX, $0x0000000b
-	JGE  search2324
+	JGE  search2359
 	JMP  floor
 
-search2324:
+search2359:
 	JMP select
 
-search2321:
+search2356:
 	CMPL AX, $0x0000000e
-	JGE  search2325
+	JGE  search2360
 	CMPL AX, $0x0000000d
-	JGE  search2326
+	JGE  search2361
 	JMP  copy
 
-search2326:
+search2361:
 	JMP absmax
 
-search2325:
+search2360:
 	CMPL AX, $0x0000000f
-	JGE  search2327
+	JGE  search2362
 	JMP  abssum
 
-search2327:
-	JMP dot
-
-search2312:
-	CMPL AX, $0x00000018
-	JGE  search2328
-	CMPL AX, $0x00000014
-	JGE  search2329
-	CMPL AX, $0x00000012
-	JGE  search2330
-	CMPL AX, $0x00000011
-	JGE  search2331
-	JMP  maxnegproduct
-
-search2331:
-	JMP pivot
-
-search2330:
-	CMPL AX, $0x00000013
-	JGE  search2332
-	JMP  scale
-
-search2332:
-	JMP symmetric
-
-search2329:
-	CMPL AX, $0x00000016
-	JGE  search2333
-	CMPL AX, $0x00000015
-	JGE  search2334
-	JMP  product
-
-search2334:
-	JMP forward
-
-search2333:
-	CMPL AX, $0x00000017
-	JGE  search2335
-	JMP  backward
-
-search2335:
-	JMP lower
-
-search2328:
-	CMPL AX, $0x0000001c
-	JGE  search2336
-	CMPL AX, $0x0000001a
-	JGE  search2337
-	CMPL AX, $0x00000019
-	JGE  search2338
-	JMP  upper
-
-search2338:
-	JMP neg
-
-search2337:
-	CMPL AX, $0x0000001b
-	JGE  search2339
-	JMP  abs
-
-search2339:
-	JMP less
-
-search2336:
-	CMPL AX, $0x0000001e
-	JGE  search2340
-	CMPL AX, $0x0000001d
-	JGE  search2341
-	JMP  atmost
-
-search2341:
-	JMP equal
-
-search2340:
-	CMPL AX, $0x0000001f
-	JGE  search2342
-	JMP  choose
-
-search2342:
-	CMPL AX, $0x00000020
-	JGE  search2343
-	JMP  maximum
-
-search2343:
-	JMP minimum
-
-search2311:
-	CMPL AX, $0x00000033
-	JGE  search2344
-	CMPL AX, $0x0000002a
-	JGE  search2345
-	CMPL AX, $0x00000025
-	JGE  search2346
-	CMPL AX, $0x00000023
-	JGE  search2347
-	CMPL AX, $0x00000022
-	JGE  search2348
-	JMP  and
-
-search2348:
-	JMP or
-
-search2347:
-	CMPL AX, $0x00000024
-	JGE  search2349
-	JMP  shiftup
-
-search2349:
-	JMP shiftdown
-
-search2346:
-	CMPL AX, $0x00000028
-	JGE  search2350
-	CMPL AX, $0x00000026
-	JGE  search2351
-	JMP  row
-
-search2351:
-	JMP rowset
-
-search2350:
-	CMPL AX, $0x00000029
-	JGE  search2352
-	JMP  addstretch
-
-search2352:
-	JMP substretch
-
-search2345:
-	CMPL AX, $0x0000002e
-	JGE  search2353
-	CMPL AX, $0x0000002c
-	JGE  search2354
-	CMPL AX, $0x0000002b
-	JGE  search2355
-	JMP  mulstretch
-
-search2355:
-	JMP fmastretch
-
-search2354:
-	CMPL AX, $0x0000002d
-	JGE  search2356
-	JMP  fnmastretch
-
-search2356:
-	JMP divstretch
-
-search2353:
-	CMPL AX, $0x00000030
-	JGE  search2357
-	CMPL AX, $0x0000002f
-	JGE  search2358
-	JMP  maxstretch
-
-search2358:
-	JMP minstretch
-
-search2357:
-	CMPL AX, $0x00000031
-	JGE  search2359
-	JMP  sqrtstretch
-
-search2359:
-	CMPL AX, $0x00000032
-	JGE  search2360
-	JMP  floorstretch
-
-search2360:
-	JMP selectstretch
-
-search2344:
-	CMPL AX, $0x00000043
-	JGE  search2361
-	CMPL AX, $0x00000037
-	JGE  search2362
-	CMPL AX, $0x00000035
+search2362:
+	CMPL AX, $0x00000010
 	JGE  search2363
-	CMPL AX, $0x00000034
-	JGE  search2364
-	JMP  copystretch
-
-search2364:
-	JMP absmaxstretch
+	JMP  dot
 
 search2363:
-	CMPL AX, $0x00000036
+	JMP maxnegproduct
+
+search2347:
+	CMPL AX, $0x00000019
+	JGE  search2364
+	CMPL AX, $0x00000015
 	JGE  search2365
-	JMP  abssumstretch
-
-search2365:
-	JMP dotstretch
-
-search2362:
-	CMPL AX, $0x00000041
+	CMPL AX, $0x00000013
 	JGE  search2366
-	CMPL AX, $0x00000040
+	CMPL AX, $0x00000012
 	JGE  search2367
-	JMP  maxnegproductstretch
+	JMP  pivot
 
 search2367:
-	JMP negstretch
+	JMP scale
 
 search2366:
-	CMPL AX, $0x00000042
+	CMPL AX, $0x00000014
 	JGE  search2368
-	JMP  absstretch
+	JMP  symmetric
 
 search2368:
-	JMP lessstretch
+	JMP product
 
-search2361:
-	CMPL AX, $0x00000047
+search2365:
+	CMPL AX, $0x00000017
 	JGE  search2369
-	CMPL AX, $0x00000045
+	CMPL AX, $0x00000016
 	JGE  search2370
-	CMPL AX, $0x00000044
-	JGE  search2371
-	JMP  atmoststretch
-
-search2371:
-	JMP equalstretch
+	JMP  forward
 
 search2370:
-	CMPL AX, $0x00000046
-	JGE  search2372
-	JMP  choosestretch
-
-search2372:
-	JMP maximumstretch
+	JMP backward
 
 search2369:
-	CMPL AX, $0x00000049
+	CMPL AX, $0x00000018
+	JGE  search2371
+	JMP  lower
+
+search2371:
+	JMP upper
+
+search2364:
+	CMPL AX, $0x0000001d
+	JGE  search2372
+	CMPL AX, $0x0000001b
 	JGE  search2373
-	CMPL AX, $0x00000048
+	CMPL AX, $0x0000001a
 	JGE  search2374
-	JMP  minimumstretch
+	JMP  neg
 
 search2374:
-	JMP andstretch
+	JMP abs
 
 search2373:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x0000001c
 	JGE  search2375
-	JMP  orstretch
+	JMP  less
 
 search2375:
-	CMPL AX, $0x0000004b
+	JMP atmost
+
+search2372:
+	CMPL AX, $0x0000001f
 	JGE  search2376
-	JMP  shiftupstretch
+	CMPL AX, $0x0000001e
+	JGE  search2377
+	JMP  equal
+
+search2377:
+	JMP choose
 
 search2376:
+	CMPL AX, $0x00000020
+	JGE  search2378
+	JMP  maximum
+
+search2378:
+	CMPL AX, $0x00000021
+	JGE  search2379
+	JMP  minimum
+
+search2379:
+	JMP and
+
+search2346:
+	CMPL AX, $0x00000034
+	JGE  search2380
+	CMPL AX, $0x0000002b
+	JGE  search2381
+	CMPL AX, $0x00000026
+	JGE  search2382
+	CMPL AX, $0x00000024
+	JGE  search2383
+	CMPL AX, $0x00000023
+	JGE  search2384
+	JMP  or
+
+search2384:
+	JMP shiftup
+
+search2383:
+	CMPL AX, $0x00000025
+	JGE  search2385
+	JMP  shiftdown
+
+search2385:
+	JMP row
+
+search2382:
+	CMPL AX, $0x00000029
+	JGE  search2386
+	CMPL AX, $0x00000027
+	JGE  search2387
+	JMP  rowset
+
+search2387:
+	JMP rowsum
+
+search2386:
+	CMPL AX, $0x0000002a
+	JGE  search2388
+	JMP  addstretch
+
+search2388:
+	JMP substretch
+
+search2381:
+	CMPL AX, $0x0000002f
+	JGE  search2389
+	CMPL AX, $0x0000002d
+	JGE  search2390
+	CMPL AX, $0x0000002c
+	JGE  search2391
+	JMP  mulstretch
+
+search2391:
+	JMP fmastretch
+
+search2390:
+	CMPL AX, $0x0000002e
+	JGE  search2392
+	JMP  fnmastretch
+
+search2392:
+	JMP divstretch
+
+search2389:
+	CMPL AX, $0x00000031
+	JGE  search2393
+	CMPL AX, $0x00000030
+	JGE  search2394
+	JMP  maxstretch
+
+search2394:
+	JMP minstretch
+
+search2393:
+	CMPL AX, $0x00000032
+	JGE  search2395
+	JMP  sqrtstretch
+
+search2395:
+	CMPL AX, $0x00000033
+	JGE  search2396
+	JMP  floorstretch
+
+search2396:
+	JMP selectstretch
+
+search2380:
+	CMPL AX, $0x00000044
+	JGE  search2397
+	CMPL AX, $0x00000038
+	JGE  search2398
+	CMPL AX, $0x00000036
+	JGE  search2399
+	CMPL AX, $0x00000035
+	JGE  search2400
+	JMP  copystretch
+
+search2400:
+	JMP absmaxstretch
+
+search2399:
+	CMPL AX, $0x00000037
+	JGE  search2401
+	JMP  abssumstretch
+
+search2401:
+	JMP dotstretch
+
+search2398:
+	CMPL AX, $0x00000042
+	JGE  search2402
+	CMPL AX, $0x00000041
+	JGE  search2403
+	JMP  maxnegproductstretch
+
+search2403:
+	JMP negstretch
+
+search2402:
+	CMPL AX, $0x00000043
+	JGE  search2404
+	JMP  absstretch
+
+search2404:
+	JMP lessstretch
+
+search2397:
+	CMPL AX, $0x00000048
+	JGE  search2405
+	CMPL AX, $0x00000046
+	JGE  search2406
+	CMPL AX, $0x00000045
+	JGE  search2407
+	JMP  atmoststretch
+
+search2407:
+	JMP equalstretch
+
+search2406:
+	CMPL AX, $0x00000047
+	JGE  search2408
+	JMP  choosestretch
+
+search2408:
+	JMP maximumstretch
+
+search2405:
+	CMPL AX, $0x0000004a
+	JGE  search2409
+	CMPL AX, $0x00000049
+	JGE  search2410
+	JMP  minimumstretch
+
+search2410:
+	JMP andstretch
+
+search2409:
+	CMPL AX, $0x0000004b
+	JGE  search2411
+	JMP  orstretch
+
+search2411:
+	CMPL AX, $0x0000004c
+	JGE  search2412
+	JMP  shiftupstretch
+
+search2412:
 	JMP shiftdownstretch
 
 shiftdown:
@@ -12748,336 +12928,341 @@ shiftdown:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search2377
-	CMPL   AX, $0x00000010
-	JGE    search2378
+	CMPL   AX, $0x00000022
+	JGE    search2413
+	CMPL   AX, $0x00000011
+	JGE    search2414
 	CMPL   AX, $0x00000008
-	JGE    search2379
+	JGE    search2415
 	CMPL   AX, $0x00000004
-	JGE    search2380
+	JGE    search2416
 	CMPL   AX, $0x00000002
-	JGE    search2381
+	JGE    search2417
 	CMPL   AX, $0x00000001
-	JGE    search2382
+	JGE    search2418
 	JMP    end
 
-search2382:
+search2418:
 	JMP add
 
-search2381:
+search2417:
 	CMPL AX, $0x00000003
-	JGE  search2383
+	JGE  search2419
 	JMP  sub
 
-search2383:
+search2419:
 	JMP mul
 
-search2380:
+search2416:
 	CMPL AX, $0x00000006
-	JGE  search2384
+	JGE  search2420
 	CMPL AX, $0x00000005
-	JGE  search2385
+	JGE  search2421
 	JMP  fma
 
-search2385:
+search2421:
 	JMP fnma
 
-search2384:
+search2420:
 	CMPL AX, $0x00000007
-	JGE  search2386
+	JGE  search2422
 	JMP  div
 
-search2386:
+search2422:
 	JMP max
 
-search2379:
+search2415:
 	CMPL AX, $0x0000000c
-	JGE  search2387
+	JGE  search2423
 	CMPL AX, $0x0000000a
-	JGE  search2388
+	JGE  search2424
 	CMPL AX, $0x00000009
-	JGE  search2389
+	JGE  search2425
 	JMP  min
 
-search2389:
+search2425:
 	JMP sqrt
 
-search2388:
+search2424:
 	CMPL AX, $0x0000000b
-	JGE  search2390
+	JGE  search2426
 	JMP  floor
 
-search2390:
+search2426:
 	JMP select
 
-search2387:
+search2423:
 	CMPL AX, $0x0000000e
-	JGE  search2391
+	JGE  search2427
 	CMPL AX, $0x0000000d
-	JGE  search2392
+	JGE  search2428
 	JMP  copy
 
-search2392:
+search2428:
 	JMP absmax
 
-search2391:
+search2427:
 	CMPL AX, $0x0000000f
-	JGE  search2393
+	JGE  search2429
 	JMP  abssum
 
-search2393:
-	JMP dot
-
-search2378:
-	CMPL AX, $0x00000018
-	JGE  search2394
-	CMPL AX, $0x00000014
-	JGE  search2395
-	CMPL AX, $0x00000012
-	JGE  search2396
-	CMPL AX, $0x00000011
-	JGE  search2397
-	JMP  maxnegproduct
-
-search2397:
-	JMP pivot
-
-search2396:
-	CMPL AX, $0x00000013
-	JGE  search2398
-	JMP  scale
-
-search2398:
-	JMP symmetric
-
-search2395:
-	CMPL AX, $0x00000016
-	JGE  search2399
-	CMPL AX, $0x00000015
-	JGE  search2400
-	JMP  product
-
-search2400:
-	JMP forward
-
-search2399:
-	CMPL AX, $0x00000017
-	JGE  search2401
-	JMP  backward
-
-search2401:
-	JMP lower
-
-search2394:
-	CMPL AX, $0x0000001c
-	JGE  search2402
-	CMPL AX, $0x0000001a
-	JGE  search2403
-	CMPL AX, $0x00000019
-	JGE  search2404
-	JMP  upper
-
-search2404:
-	JMP neg
-
-search2403:
-	CMPL AX, $0x0000001b
-	JGE  search2405
-	JMP  abs
-
-search2405:
-	JMP less
-
-search2402:
-	CMPL AX, $0x0000001e
-	JGE  search2406
-	CMPL AX, $0x0000001d
-	JGE  search2407
-	JMP  atmost
-
-search2407:
-	JMP equal
-
-search2406:
-	CMPL AX, $0x0000001f
-	JGE  search2408
-	JMP  choose
-
-search2408:
-	CMPL AX, $0x00000020
-	JGE  search2409
-	JMP  maximum
-
-search2409:
-	JMP minimum
-
-search2377:
-	CMPL AX, $0x00000033
-	JGE  search2410
-	CMPL AX, $0x0000002a
-	JGE  search2411
-	CMPL AX, $0x00000025
-	JGE  search2412
-	CMPL AX, $0x00000023
-	JGE  search2413
-	CMPL AX, $0x00000022
-	JGE  search2414
-	JMP  and
-
-search2414:
-	JMP or
-
-search2413:
-	CMPL AX, $0x00000024
-	JGE  search2415
-	JMP  shiftup
-
-search2415:
-	JMP shiftdown
-
-search2412:
-	CMPL AX, $0x00000028
-	JGE  search2416
-	CMPL AX, $0x00000026
-	JGE  search2417
-	JMP  row
-
-search2417:
-	JMP rowset
-
-search2416:
-	CMPL AX, $0x00000029
-	JGE  search2418
-	JMP  addstretch
-
-search2418:
-	JMP substretch
-
-search2411:
-	CMPL AX, $0x0000002e
-	JGE  search2419
-	CMPL AX, $0x0000002c
-	JGE  search2420
-	CMPL AX, $0x0000002b
-	JGE  search2421
-	JMP  mulstretch
-
-search2421:
-	JMP fmastretch
-
-search2420:
-	CMPL AX, $0x0000002d
-	JGE  search2422
-	JMP  fnmastretch
-
-search2422:
-	JMP divstretch
-
-search2419:
-	CMPL AX, $0x00000030
-	JGE  search2423
-	CMPL AX, $0x0000002f
-	JGE  search2424
-	JMP  maxstretch
-
-search2424:
-	JMP minstretch
-
-search2423:
-	CMPL AX, $0x00000031
-	JGE  search2425
-	JMP  sqrtstretch
-
-search2425:
-	CMPL AX, $0x00000032
-	JGE  search2426
-	JMP  floorstretch
-
-search2426:
-	JMP selectstretch
-
-search2410:
-	CMPL AX, $0x00000043
-	JGE  search2427
-	CMPL AX, $0x00000037
-	JGE  search2428
-	CMPL AX, $0x00000035
-	JGE  search2429
-	CMPL AX, $0x00000034
+search2429:
+	CMPL AX, $0x00000010
 	JGE  search2430
-	JMP  copystretch
+	JMP  dot
 
 search2430:
-	JMP absmaxstretch
+	JMP maxnegproduct
 
-search2429:
-	CMPL AX, $0x00000036
+search2414:
+	CMPL AX, $0x00000019
 	JGE  search2431
-	JMP  abssumstretch
-
-search2431:
-	JMP dotstretch
-
-search2428:
-	CMPL AX, $0x00000041
+	CMPL AX, $0x00000015
 	JGE  search2432
-	CMPL AX, $0x00000040
+	CMPL AX, $0x00000013
 	JGE  search2433
-	JMP  maxnegproductstretch
-
-search2433:
-	JMP negstretch
-
-search2432:
-	CMPL AX, $0x00000042
+	CMPL AX, $0x00000012
 	JGE  search2434
-	JMP  absstretch
+	JMP  pivot
 
 search2434:
-	JMP lessstretch
+	JMP scale
 
-search2427:
-	CMPL AX, $0x00000047
+search2433:
+	CMPL AX, $0x00000014
 	JGE  search2435
-	CMPL AX, $0x00000045
-	JGE  search2436
-	CMPL AX, $0x00000044
-	JGE  search2437
-	JMP  atmoststretch
-
-search2437:
-	JMP equalstretch
-
-search2436:
-	CMPL AX, $0x00000046
-	JGE  search2438
-	JMP  choosestretch
-
-search2438:
-	JMP maximumstretch
+	JMP  symmetric
 
 search2435:
-	CMPL AX, $0x00000049
+	JMP product
+
+search2432:
+	CMPL AX, $0x00000017
+	JGE  search2436
+	CMPL AX, $0x00000016
+	JGE  search2437
+	JMP  forward
+
+search2437:
+	JMP backward
+
+search2436:
+	CMPL AX, $0x00000018
+	JGE  search2438
+	JMP  lower
+
+search2438:
+	JMP upper
+
+search2431:
+	CMPL AX, $0x0000001d
 	JGE  search2439
-	CMPL AX, $0x00000048
+	CMPL AX, $0x0000001b
 	JGE  search2440
-	JMP  minimumstretch
-
-search2440:
-	JMP andstretch
-
-search2439:
-	CMPL AX, $0x0000004a
+	CMPL AX, $0x0000001a
 	JGE  search2441
-	JMP  orstretch
+	JMP  neg
 
 search2441:
-	CMPL AX, $0x0000004b
+	JMP abs
+
+search2440:
+	CMPL AX, $0x0000001c
 	JGE  search2442
-	JMP  shiftupstretch
+	JMP  less
 
 search2442:
+	JMP atmost
+
+search2439:
+	CMPL AX, $0x0000001f
+	JGE  search2443
+	CMPL AX, $0x0000001e
+	JGE  search2444
+	JMP  equal
+
+search2444:
+	JMP choose
+
+search2443:
+	CMPL AX, $0x00000020
+	JGE  search2445
+	JMP  maximum
+
+search2445:
+	CMPL AX, $0x00000021
+	JGE  search2446
+	JMP  minimum
+
+search2446:
+	JMP and
+
+search2413:
+	CMPL AX, $0x00000034
+	JGE  search2447
+	CMPL AX, $0x0000002b
+	JGE  search2448
+	CMPL AX, $0x00000026
+	JGE  search2449
+	CMPL AX, $0x00000024
+	JGE  search2450
+	CMPL AX, $0x00000023
+	JGE  search2451
+	JMP  or
+
+search2451:
+	JMP shiftup
+
+search2450:
+	CMPL AX, $0x00000025
+	JGE  search2452
+	JMP  shiftdown
+
+search2452:
+	JMP row
+
+search2449:
+	CMPL AX, $0x00000029
+	JGE  search2453
+	CMPL AX, $0x00000027
+	JGE  search2454
+	JMP  rowset
+
+search2454:
+	JMP rowsum
+
+search2453:
+	CMPL AX, $0x0000002a
+	JGE  search2455
+	JMP  addstretch
+
+search2455:
+	JMP substretch
+
+search2448:
+	CMPL AX, $0x0000002f
+	JGE  search2456
+	CMPL AX, $0x0000002d
+	JGE  search2457
+	CMPL AX, $0x0000002c
+	JGE  search2458
+	JMP  mulstretch
+
+search2458:
+	JMP fmastretch
+
+search2457:
+	CMPL AX, $0x0000002e
+	JGE  search2459
+	JMP  fnmastretch
+
+search2459:
+	JMP divstretch
+
+search2456:
+	CMPL AX, $0x00000031
+	JGE  search2460
+	CMPL AX, $0x00000030
+	JGE  search2461
+	JMP  maxstretch
+
+search2461:
+	JMP minstretch
+
+search2460:
+	CMPL AX, $0x00000032
+	JGE  search2462
+	JMP  sqrtstretch
+
+search2462:
+	CMPL AX, $0x00000033
+	JGE  search2463
+	JMP  floorstretch
+
+search2463:
+	JMP selectstretch
+
+search2447:
+	CMPL AX, $0x00000044
+	JGE  search2464
+	CMPL AX, $0x00000038
+	JGE  search2465
+	CMPL AX, $0x00000036
+	JGE  search2466
+	CMPL AX, $0x00000035
+	JGE  search2467
+	JMP  copystretch
+
+search2467:
+	JMP absmaxstretch
+
+search2466:
+	CMPL AX, $0x00000037
+	JGE  search2468
+	JMP  abssumstretch
+
+search2468:
+	JMP dotstretch
+
+search2465:
+	CMPL AX, $0x00000042
+	JGE  search2469
+	CMPL AX, $0x00000041
+	JGE  search2470
+	JMP  maxnegproductstretch
+
+search2470:
+	JMP negstretch
+
+search2469:
+	CMPL AX, $0x00000043
+	JGE  search2471
+	JMP  absstretch
+
+search2471:
+	JMP lessstretch
+
+search2464:
+	CMPL AX, $0x00000048
+	JGE  search2472
+	CMPL AX, $0x00000046
+	JGE  search2473
+	CMPL AX, $0x00000045
+	JGE  search2474
+	JMP  atmoststretch
+
+search2474:
+	JMP equalstretch
+
+search2473:
+	CMPL AX, $0x00000047
+	JGE  search2475
+	JMP  choosestretch
+
+search2475:
+	JMP maximumstretch
+
+search2472:
+	CMPL AX, $0x0000004a
+	JGE  search2476
+	CMPL AX, $0x00000049
+	JGE  search2477
+	JMP  minimumstretch
+
+search2477:
+	JMP andstretch
+
+search2476:
+	CMPL AX, $0x0000004b
+	JGE  search2478
+	JMP  orstretch
+
+search2478:
+	CMPL AX, $0x0000004c
+	JGE  search2479
+	JMP  shiftupstretch
+
+search2479:
 	JMP shiftdownstretch
 
 row:
@@ -13189,336 +13374,341 @@ row1end:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search2443
-	CMPL AX, $0x00000010
-	JGE  search2444
-	CMPL AX, $0x00000008
-	JGE  search2445
-	CMPL AX, $0x00000004
-	JGE  search2446
-	CMPL AX, $0x00000002
-	JGE  search2447
-	CMPL AX, $0x00000001
-	JGE  search2448
-	JMP  end
-
-search2448:
-	JMP add
-
-search2447:
-	CMPL AX, $0x00000003
-	JGE  search2449
-	JMP  sub
-
-search2449:
-	JMP mul
-
-search2446:
-	CMPL AX, $0x00000006
-	JGE  search2450
-	CMPL AX, $0x00000005
-	JGE  search2451
-	JMP  fma
-
-search2451:
-	JMP fnma
-
-search2450:
-	CMPL AX, $0x00000007
-	JGE  search2452
-	JMP  div
-
-search2452:
-	JMP max
-
-search2445:
-	CMPL AX, $0x0000000c
-	JGE  search2453
-	CMPL AX, $0x0000000a
-	JGE  search2454
-	CMPL AX, $0x00000009
-	JGE  search2455
-	JMP  min
-
-search2455:
-	JMP sqrt
-
-search2454:
-	CMPL AX, $0x0000000b
-	JGE  search2456
-	JMP  floor
-
-search2456:
-	JMP select
-
-search2453:
-	CMPL AX, $0x0000000e
-	JGE  search2457
-	CMPL AX, $0x0000000d
-	JGE  search2458
-	JMP  copy
-
-search2458:
-	JMP absmax
-
-search2457:
-	CMPL AX, $0x0000000f
-	JGE  search2459
-	JMP  abssum
-
-search2459:
-	JMP dot
-
-search2444:
-	CMPL AX, $0x00000018
-	JGE  search2460
-	CMPL AX, $0x00000014
-	JGE  search2461
-	CMPL AX, $0x00000012
-	JGE  search2462
-	CMPL AX, $0x00000011
-	JGE  search2463
-	JMP  maxnegproduct
-
-search2463:
-	JMP pivot
-
-search2462:
-	CMPL AX, $0x00000013
-	JGE  search2464
-	JMP  scale
-
-search2464:
-	JMP symmetric
-
-search2461:
-	CMPL AX, $0x00000016
-	JGE  search2465
-	CMPL AX, $0x00000015
-	JGE  search2466
-	JMP  product
-
-search2466:
-	JMP forward
-
-search2465:
-	CMPL AX, $0x00000017
-	JGE  search2467
-	JMP  backward
-
-search2467:
-	JMP lower
-
-search2460:
-	CMPL AX, $0x0000001c
-	JGE  search2468
-	CMPL AX, $0x0000001a
-	JGE  search2469
-	CMPL AX, $0x00000019
-	JGE  search2470
-	JMP  upper
-
-search2470:
-	JMP neg
-
-search2469:
-	CMPL AX, $0x0000001b
-	JGE  search2471
-	JMP  abs
-
-search2471:
-	JMP less
-
-search2468:
-	CMPL AX, $0x0000001e
-	JGE  search2472
-	CMPL AX, $0x0000001d
-	JGE  search2473
-	JMP  atmost
-
-search2473:
-	JMP equal
-
-search2472:
-	CMPL AX, $0x0000001f
-	JGE  search2474
-	JMP  choose
-
-search2474:
-	CMPL AX, $0x00000020
-	JGE  search2475
-	JMP  maximum
-
-search2475:
-	JMP minimum
-
-search2443:
-	CMPL AX, $0x00000033
-	JGE  search2476
-	CMPL AX, $0x0000002a
-	JGE  search2477
-	CMPL AX, $0x00000025
-	JGE  search2478
-	CMPL AX, $0x00000023
-	JGE  search2479
 	CMPL AX, $0x00000022
 	JGE  search2480
-	JMP  and
-
-search2480:
-	JMP or
-
-search2479:
-	CMPL AX, $0x00000024
+	CMPL AX, $0x00000011
 	JGE  search2481
-	JMP  shiftup
-
-search2481:
-	JMP shiftdown
-
-search2478:
-	CMPL AX, $0x00000028
+	CMPL AX, $0x00000008
 	JGE  search2482
-	CMPL AX, $0x00000026
+	CMPL AX, $0x00000004
 	JGE  search2483
-	JMP  row
-
-search2483:
-	JMP rowset
-
-search2482:
-	CMPL AX, $0x00000029
+	CMPL AX, $0x00000002
 	JGE  search2484
-	JMP  addstretch
-
-search2484:
-	JMP substretch
-
-search2477:
-	CMPL AX, $0x0000002e
+	CMPL AX, $0x00000001
 	JGE  search2485
-	CMPL AX, $0x0000002c
-	JGE  search2486
-	CMPL AX, $0x0000002b
-	JGE  search2487
-	JMP  mulstretch
-
-search2487:
-	JMP fmastretch
-
-search2486:
-	CMPL AX, $0x0000002d
-	JGE  search2488
-	JMP  fnmastretch
-
-search2488:
-	JMP divstretch
+	JMP  end
 
 search2485:
-	CMPL AX, $0x00000030
-	JGE  search2489
-	CMPL AX, $0x0000002f
-	JGE  search2490
-	JMP  maxstretch
+	JMP add
 
-search2490:
-	JMP minstretch
+search2484:
+	CMPL AX, $0x00000003
+	JGE  search2486
+	JMP  sub
+
+search2486:
+	JMP mul
+
+search2483:
+	CMPL AX, $0x00000006
+	JGE  search2487
+	CMPL AX, $0x00000005
+	JGE  search2488
+	JMP  fma
+
+search2488:
+	JMP fnma
+
+search2487:
+	CMPL AX, $0x00000007
+	JGE  search2489
+	JMP  div
 
 search2489:
-	CMPL AX, $0x00000031
-	JGE  search2491
-	JMP  sqrtstretch
+	JMP max
 
-search2491:
-	CMPL AX, $0x00000032
+search2482:
+	CMPL AX, $0x0000000c
+	JGE  search2490
+	CMPL AX, $0x0000000a
+	JGE  search2491
+	CMPL AX, $0x00000009
 	JGE  search2492
-	JMP  floorstretch
+	JMP  min
 
 search2492:
-	JMP selectstretch
+	JMP sqrt
 
-search2476:
-	CMPL AX, $0x00000043
+search2491:
+	CMPL AX, $0x0000000b
 	JGE  search2493
-	CMPL AX, $0x00000037
-	JGE  search2494
-	CMPL AX, $0x00000035
-	JGE  search2495
-	CMPL AX, $0x00000034
-	JGE  search2496
-	JMP  copystretch
-
-search2496:
-	JMP absmaxstretch
-
-search2495:
-	CMPL AX, $0x00000036
-	JGE  search2497
-	JMP  abssumstretch
-
-search2497:
-	JMP dotstretch
-
-search2494:
-	CMPL AX, $0x00000041
-	JGE  search2498
-	CMPL AX, $0x00000040
-	JGE  search2499
-	JMP  maxnegproductstretch
-
-search2499:
-	JMP negstretch
-
-search2498:
-	CMPL AX, $0x00000042
-	JGE  search2500
-	JMP  absstretch
-
-search2500:
-	JMP lessstretch
+	JMP  floor
 
 search2493:
-	CMPL AX, $0x00000047
+	JMP select
+
+search2490:
+	CMPL AX, $0x0000000e
+	JGE  search2494
+	CMPL AX, $0x0000000d
+	JGE  search2495
+	JMP  copy
+
+search2495:
+	JMP absmax
+
+search2494:
+	CMPL AX, $0x0000000f
+	JGE  search2496
+	JMP  abssum
+
+search2496:
+	CMPL AX, $0x00000010
+	JGE  search2497
+	JMP  dot
+
+search2497:
+	JMP maxnegproduct
+
+search2481:
+	CMPL AX, $0x00000019
+	JGE  search2498
+	CMPL AX, $0x00000015
+	JGE  search2499
+	CMPL AX, $0x00000013
+	JGE  search2500
+	CMPL AX, $0x00000012
 	JGE  search2501
-	CMPL AX, $0x00000045
-	JGE  search2502
-	CMPL AX, $0x00000044
-	JGE  search2503
-	JMP  atmoststretch
-
-search2503:
-	JMP equalstretch
-
-search2502:
-	CMPL AX, $0x00000046
-	JGE  search2504
-	JMP  choosestretch
-
-search2504:
-	JMP maximumstretch
+	JMP  pivot
 
 search2501:
-	CMPL AX, $0x00000049
-	JGE  search2505
-	CMPL AX, $0x00000048
-	JGE  search2506
-	JMP  minimumstretch
+	JMP scale
 
-search2506:
-	JMP andstretch
+search2500:
+	CMPL AX, $0x00000014
+	JGE  search2502
+	JMP  symmetric
+
+search2502:
+	JMP product
+
+search2499:
+	CMPL AX, $0x00000017
+	JGE  search2503
+	CMPL AX, $0x00000016
+	JGE  search2504
+	JMP  forward
+
+search2504:
+	JMP backward
+
+search2503:
+	CMPL AX, $0x00000018
+	JGE  search2505
+	JMP  lower
 
 search2505:
-	CMPL AX, $0x0000004a
-	JGE  search2507
-	JMP  orstretch
+	JMP upper
 
-search2507:
-	CMPL AX, $0x0000004b
+search2498:
+	CMPL AX, $0x0000001d
+	JGE  search2506
+	CMPL AX, $0x0000001b
+	JGE  search2507
+	CMPL AX, $0x0000001a
 	JGE  search2508
-	JMP  shiftupstretch
+	JMP  neg
 
 search2508:
+	JMP abs
+
+search2507:
+	CMPL AX, $0x0000001c
+	JGE  search2509
+	JMP  less
+
+search2509:
+	JMP atmost
+
+search2506:
+	CMPL AX, $0x0000001f
+	JGE  search2510
+	CMPL AX, $0x0000001e
+	JGE  search2511
+	JMP  equal
+
+search2511:
+	JMP choose
+
+search2510:
+	CMPL AX, $0x00000020
+	JGE  search2512
+	JMP  maximum
+
+search2512:
+	CMPL AX, $0x00000021
+	JGE  search2513
+	JMP  minimum
+
+search2513:
+	JMP and
+
+search2480:
+	CMPL AX, $0x00000034
+	JGE  search2514
+	CMPL AX, $0x0000002b
+	JGE  search2515
+	CMPL AX, $0x00000026
+	JGE  search2516
+	CMPL AX, $0x00000024
+	JGE  search2517
+	CMPL AX, $0x00000023
+	JGE  search2518
+	JMP  or
+
+search2518:
+	JMP shiftup
+
+search2517:
+	CMPL AX, $0x00000025
+	JGE  search2519
+	JMP  shiftdown
+
+search2519:
+	JMP row
+
+search2516:
+	CMPL AX, $0x00000029
+	JGE  search2520
+	CMPL AX, $0x00000027
+	JGE  search2521
+	JMP  rowset
+
+search2521:
+	JMP rowsum
+
+search2520:
+	CMPL AX, $0x0000002a
+	JGE  search2522
+	JMP  addstretch
+
+search2522:
+	JMP substretch
+
+search2515:
+	CMPL AX, $0x0000002f
+	JGE  search2523
+	CMPL AX, $0x0000002d
+	JGE  search2524
+	CMPL AX, $0x0000002c
+	JGE  search2525
+	JMP  mulstretch
+
+search2525:
+	JMP fmastretch
+
+search2524:
+	CMPL AX, $0x0000002e
+	JGE  search2526
+	JMP  fnmastretch
+
+search2526:
+	JMP divstretch
+
+search2523:
+	CMPL AX, $0x00000031
+	JGE  search2527
+	CMPL AX, $0x00000030
+	JGE  search2528
+	JMP  maxstretch
+
+search2528:
+	JMP minstretch
+
+search2527:
+	CMPL AX, $0x00000032
+	JGE  search2529
+	JMP  sqrtstretch
+
+search2529:
+	CMPL AX, $0x00000033
+	JGE  search2530
+	JMP  floorstretch
+
+search2530:
+	JMP selectstretch
+
+search2514:
+	CMPL AX, $0x00000044
+	JGE  search2531
+	CMPL AX, $0x00000038
+	JGE  search2532
+	CMPL AX, $0x00000036
+	JGE  search2533
+	CMPL AX, $0x00000035
+	JGE  search2534
+	JMP  copystretch
+
+search2534:
+	JMP absmaxstretch
+
+search2533:
+	CMPL AX, $0x00000037
+	JGE  search2535
+	JMP  abssumstretch
+
+search2535:
+	JMP dotstretch
+
+search2532:
+	CMPL AX, $0x00000042
+	JGE  search2536
+	CMPL AX, $0x00000041
+	JGE  search2537
+	JMP  maxnegproductstretch
+
+search2537:
+	JMP negstretch
+
+search2536:
+	CMPL AX, $0x00000043
+	JGE  search2538
+	JMP  absstretch
+
+search2538:
+	JMP lessstretch
+
+search2531:
+	CMPL AX, $0x00000048
+	JGE  search2539
+	CMPL AX, $0x00000046
+	JGE  search2540
+	CMPL AX, $0x00000045
+	JGE  search2541
+	JMP  atmoststretch
+
+search2541:
+	JMP equalstretch
+
+search2540:
+	CMPL AX, $0x00000047
+	JGE  search2542
+	JMP  choosestretch
+
+search2542:
+	JMP maximumstretch
+
+search2539:
+	CMPL AX, $0x0000004a
+	JGE  search2543
+	CMPL AX, $0x00000049
+	JGE  search2544
+	JMP  minimumstretch
+
+search2544:
+	JMP andstretch
+
+search2543:
+	CMPL AX, $0x0000004b
+	JGE  search2545
+	JMP  orstretch
+
+search2545:
+	CMPL AX, $0x0000004c
+	JGE  search2546
+	JMP  shiftupstretch
+
+search2546:
 	JMP shiftdownstretch
 
 rowset:
@@ -13563,336 +13753,787 @@ rowsetdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search2509
-	CMPL AX, $0x00000010
-	JGE  search2510
+	CMPL AX, $0x00000022
+	JGE  search2547
+	CMPL AX, $0x00000011
+	JGE  search2548
 	CMPL AX, $0x00000008
-	JGE  search2511
+	JGE  search2549
 	CMPL AX, $0x00000004
-	JGE  search2512
+	JGE  search2550
 	CMPL AX, $0x00000002
-	JGE  search2513
+	JGE  search2551
 	CMPL AX, $0x00000001
-	JGE  search2514
+	JGE  search2552
 	JMP  end
 
-search2514:
+search2552:
 	JMP add
 
-search2513:
+search2551:
 	CMPL AX, $0x00000003
-	JGE  search2515
+	JGE  search2553
 	JMP  sub
 
-search2515:
+search2553:
 	JMP mul
 
-search2512:
+search2550:
 	CMPL AX, $0x00000006
-	JGE  search2516
+	JGE  search2554
 	CMPL AX, $0x00000005
-	JGE  search2517
+	JGE  search2555
 	JMP  fma
 
-search2517:
+search2555:
 	JMP fnma
 
-search2516:
+search2554:
 	CMPL AX, $0x00000007
-	JGE  search2518
+	JGE  search2556
 	JMP  div
 
-search2518:
+search2556:
 	JMP max
 
-search2511:
+search2549:
 	CMPL AX, $0x0000000c
-	JGE  search2519
+	JGE  search2557
 	CMPL AX, $0x0000000a
-	JGE  search2520
+	JGE  search2558
 	CMPL AX, $0x00000009
-	JGE  search2521
+	JGE  search2559
 	JMP  min
 
-search2521:
+search2559:
 	JMP sqrt
 
-search2520:
+search2558:
 	CMPL AX, $0x0000000b
-	JGE  search2522
+	JGE  search2560
 	JMP  floor
 
-search2522:
+search2560:
 	JMP select
 
-search2519:
+search2557:
 	CMPL AX, $0x0000000e
-	JGE  search2523
+	JGE  search2561
 	CMPL AX, $0x0000000d
-	JGE  search2524
+	JGE  search2562
 	JMP  copy
 
-search2524:
+search2562:
 	JMP absmax
 
-search2523:
+search2561:
 	CMPL AX, $0x0000000f
-	JGE  search2525
+	JGE  search2563
 	JMP  abssum
 
-search2525:
-	JMP dot
-
-search2510:
-	CMPL AX, $0x00000018
-	JGE  search2526
-	CMPL AX, $0x00000014
-	JGE  search2527
-	CMPL AX, $0x00000012
-	JGE  search2528
-	CMPL AX, $0x00000011
-	JGE  search2529
-	JMP  maxnegproduct
-
-search2529:
-	JMP pivot
-
-search2528:
-	CMPL AX, $0x00000013
-	JGE  search2530
-	JMP  scale
-
-search2530:
-	JMP symmetric
-
-search2527:
-	CMPL AX, $0x00000016
-	JGE  search2531
-	CMPL AX, $0x00000015
-	JGE  search2532
-	JMP  product
-
-search2532:
-	JMP forward
-
-search2531:
-	CMPL AX, $0x00000017
-	JGE  search2533
-	JMP  backward
-
-search2533:
-	JMP lower
-
-search2526:
-	CMPL AX, $0x0000001c
-	JGE  search2534
-	CMPL AX, $0x0000001a
-	JGE  search2535
-	CMPL AX, $0x00000019
-	JGE  search2536
-	JMP  upper
-
-search2536:
-	JMP neg
-
-search2535:
-	CMPL AX, $0x0000001b
-	JGE  search2537
-	JMP  abs
-
-search2537:
-	JMP less
-
-search2534:
-	CMPL AX, $0x0000001e
-	JGE  search2538
-	CMPL AX, $0x0000001d
-	JGE  search2539
-	JMP  atmost
-
-search2539:
-	JMP equal
-
-search2538:
-	CMPL AX, $0x0000001f
-	JGE  search2540
-	JMP  choose
-
-search2540:
-	CMPL AX, $0x00000020
-	JGE  search2541
-	JMP  maximum
-
-search2541:
-	JMP minimum
-
-search2509:
-	CMPL AX, $0x00000033
-	JGE  search2542
-	CMPL AX, $0x0000002a
-	JGE  search2543
-	CMPL AX, $0x00000025
-	JGE  search2544
-	CMPL AX, $0x00000023
-	JGE  search2545
-	CMPL AX, $0x00000022
-	JGE  search2546
-	JMP  and
-
-search2546:
-	JMP or
-
-search2545:
-	CMPL AX, $0x00000024
-	JGE  search2547
-	JMP  shiftup
-
-search2547:
-	JMP shiftdown
-
-search2544:
-	CMPL AX, $0x00000028
-	JGE  search2548
-	CMPL AX, $0x00000026
-	JGE  search2549
-	JMP  row
-
-search2549:
-	JMP rowset
-
-search2548:
-	CMPL AX, $0x00000029
-	JGE  search2550
-	JMP  addstretch
-
-search2550:
-	JMP substretch
-
-search2543:
-	CMPL AX, $0x0000002e
-	JGE  search2551
-	CMPL AX, $0x0000002c
-	JGE  search2552
-	CMPL AX, $0x0000002b
-	JGE  search2553
-	JMP  mulstretch
-
-search2553:
-	JMP fmastretch
-
-search2552:
-	CMPL AX, $0x0000002d
-	JGE  search2554
-	JMP  fnmastretch
-
-search2554:
-	JMP divstretch
-
-search2551:
-	CMPL AX, $0x00000030
-	JGE  search2555
-	CMPL AX, $0x0000002f
-	JGE  search2556
-	JMP  maxstretch
-
-search2556:
-	JMP minstretch
-
-search2555:
-	CMPL AX, $0x00000031
-	JGE  search2557
-	JMP  sqrtstretch
-
-search2557:
-	CMPL AX, $0x00000032
-	JGE  search2558
-	JMP  floorstretch
-
-search2558:
-	JMP selectstretch
-
-search2542:
-	CMPL AX, $0x00000043
-	JGE  search2559
-	CMPL AX, $0x00000037
-	JGE  search2560
-	CMPL AX, $0x00000035
-	JGE  search2561
-	CMPL AX, $0x00000034
-	JGE  search2562
-	JMP  copystretch
-
-search2562:
-	JMP absmaxstretch
-
-search2561:
-	CMPL AX, $0x00000036
-	JGE  search2563
-	JMP  abssumstretch
-
 search2563:
-	JMP dotstretch
-
-search2560:
-	CMPL AX, $0x00000041
+	CMPL AX, $0x00000010
 	JGE  search2564
-	CMPL AX, $0x00000040
-	JGE  search2565
-	JMP  maxnegproductstretch
-
-search2565:
-	JMP negstretch
+	JMP  dot
 
 search2564:
-	CMPL AX, $0x00000042
+	JMP maxnegproduct
+
+search2548:
+	CMPL AX, $0x00000019
+	JGE  search2565
+	CMPL AX, $0x00000015
 	JGE  search2566
-	JMP  absstretch
-
-search2566:
-	JMP lessstretch
-
-search2559:
-	CMPL AX, $0x00000047
+	CMPL AX, $0x00000013
 	JGE  search2567
-	CMPL AX, $0x00000045
+	CMPL AX, $0x00000012
 	JGE  search2568
-	CMPL AX, $0x00000044
-	JGE  search2569
-	JMP  atmoststretch
-
-search2569:
-	JMP equalstretch
+	JMP  pivot
 
 search2568:
-	CMPL AX, $0x00000046
-	JGE  search2570
-	JMP  choosestretch
-
-search2570:
-	JMP maximumstretch
+	JMP scale
 
 search2567:
-	CMPL AX, $0x00000049
-	JGE  search2571
-	CMPL AX, $0x00000048
-	JGE  search2572
-	JMP  minimumstretch
+	CMPL AX, $0x00000014
+	JGE  search2569
+	JMP  symmetric
 
-search2572:
-	JMP andstretch
+search2569:
+	JMP product
+
+search2566:
+	CMPL AX, $0x00000017
+	JGE  search2570
+	CMPL AX, $0x00000016
+	JGE  search2571
+	JMP  forward
 
 search2571:
-	CMPL AX, $0x0000004a
-	JGE  search2573
-	JMP  orstretch
+	JMP backward
 
-search2573:
-	CMPL AX, $0x0000004b
+search2570:
+	CMPL AX, $0x00000018
+	JGE  search2572
+	JMP  lower
+
+search2572:
+	JMP upper
+
+search2565:
+	CMPL AX, $0x0000001d
+	JGE  search2573
+	CMPL AX, $0x0000001b
 	JGE  search2574
-	JMP  shiftupstretch
+	CMPL AX, $0x0000001a
+	JGE  search2575
+	JMP  neg
+
+search2575:
+	JMP abs
 
 search2574:
+	CMPL AX, $0x0000001c
+	JGE  search2576
+	JMP  less
+
+search2576:
+	JMP atmost
+
+search2573:
+	CMPL AX, $0x0000001f
+	JGE  search2577
+	CMPL AX, $0x0000001e
+	JGE  search2578
+	JMP  equal
+
+search2578:
+	JMP choose
+
+search2577:
+	CMPL AX, $0x00000020
+	JGE  search2579
+	JMP  maximum
+
+search2579:
+	CMPL AX, $0x00000021
+	JGE  search2580
+	JMP  minimum
+
+search2580:
+	JMP and
+
+search2547:
+	CMPL AX, $0x00000034
+	JGE  search2581
+	CMPL AX, $0x0000002b
+	JGE  search2582
+	CMPL AX, $0x00000026
+	JGE  search2583
+	CMPL AX, $0x00000024
+	JGE  search2584
+	CMPL AX, $0x00000023
+	JGE  search2585
+	JMP  or
+
+search2585:
+	JMP shiftup
+
+search2584:
+	CMPL AX, $0x00000025
+	JGE  search2586
+	JMP  shiftdown
+
+search2586:
+	JMP row
+
+search2583:
+	CMPL AX, $0x00000029
+	JGE  search2587
+	CMPL AX, $0x00000027
+	JGE  search2588
+	JMP  rowset
+
+search2588:
+	JMP rowsum
+
+search2587:
+	CMPL AX, $0x0000002a
+	JGE  search2589
+	JMP  addstretch
+
+search2589:
+	JMP substretch
+
+search2582:
+	CMPL AX, $0x0000002f
+	JGE  search2590
+	CMPL AX, $0x0000002d
+	JGE  search2591
+	CMPL AX, $0x0000002c
+	JGE  search2592
+	JMP  mulstretch
+
+search2592:
+	JMP fmastretch
+
+search2591:
+	CMPL AX, $0x0000002e
+	JGE  search2593
+	JMP  fnmastretch
+
+search2593:
+	JMP divstretch
+
+search2590:
+	CMPL AX, $0x00000031
+	JGE  search2594
+	CMPL AX, $0x00000030
+	JGE  search2595
+	JMP  maxstretch
+
+search2595:
+	JMP minstretch
+
+search2594:
+	CMPL AX, $0x00000032
+	JGE  search2596
+	JMP  sqrtstretch
+
+search2596:
+	CMPL AX, $0x00000033
+	JGE  search2597
+	JMP  floorstretch
+
+search2597:
+	JMP selectstretch
+
+search2581:
+	CMPL AX, $0x00000044
+	JGE  search2598
+	CMPL AX, $0x00000038
+	JGE  search2599
+	CMPL AX, $0x00000036
+	JGE  search2600
+	CMPL AX, $0x00000035
+	JGE  search2601
+	JMP  copystretch
+
+search2601:
+	JMP absmaxstretch
+
+search2600:
+	CMPL AX, $0x00000037
+	JGE  search2602
+	JMP  abssumstretch
+
+search2602:
+	JMP dotstretch
+
+search2599:
+	CMPL AX, $0x00000042
+	JGE  search2603
+	CMPL AX, $0x00000041
+	JGE  search2604
+	JMP  maxnegproductstretch
+
+search2604:
+	JMP negstretch
+
+search2603:
+	CMPL AX, $0x00000043
+	JGE  search2605
+	JMP  absstretch
+
+search2605:
+	JMP lessstretch
+
+search2598:
+	CMPL AX, $0x00000048
+	JGE  search2606
+	CMPL AX, $0x00000046
+	JGE  search2607
+	CMPL AX, $0x00000045
+	JGE  search2608
+	JMP  atmoststretch
+
+search2608:
+	JMP equalstretch
+
+search2607:
+	CMPL AX, $0x00000047
+	JGE  search2609
+	JMP  choosestretch
+
+search2609:
+	JMP maximumstretch
+
+search2606:
+	CMPL AX, $0x0000004a
+	JGE  search2610
+	CMPL AX, $0x00000049
+	JGE  search2611
+	JMP  minimumstretch
+
+search2611:
+	JMP andstretch
+
+search2610:
+	CMPL AX, $0x0000004b
+	JGE  search2612
+	JMP  orstretch
+
+search2612:
+	CMPL AX, $0x0000004c
+	JGE  search2613
+	JMP  shiftupstretch
+
+search2613:
+	JMP shiftdownstretch
+
+rowsum:
+	MOVL (SI), R8
+	MOVL 4(SI), R11
+	ADDQ $0x08, SI
+	XORL DX, DX
+
+rowsum8:
+	CMPL   R11, $0x08
+	JLT    rowsum8end
+	VXORPD X0, X0, X0
+	VXORPD X1, X1, X1
+	VXORPD X2, X2, X2
+	VXORPD X3, X3, X3
+	VXORPD X4, X4, X4
+	VXORPD X5, X5, X5
+	VXORPD X6, X6, X6
+	VXORPD X7, X7, X7
+	MOVQ   SI, R12
+	MOVL   CX, R13
+
+rowsum8term:
+	MOVL        (R12), R9
+	MOVL        4(R12), R10
+	ADDQ        DX, R10
+	VMOVSD      (DI)(R9*8), X8
+	VFMADD231SD (DI)(R10*8), X8, X0
+	VFMADD231SD 8(DI)(R10*8), X8, X1
+	VFMADD231SD 16(DI)(R10*8), X8, X2
+	VFMADD231SD 24(DI)(R10*8), X8, X3
+	VFMADD231SD 32(DI)(R10*8), X8, X4
+	VFMADD231SD 40(DI)(R10*8), X8, X5
+	VFMADD231SD 48(DI)(R10*8), X8, X6
+	VFMADD231SD 56(DI)(R10*8), X8, X7
+	ADDQ        $0x08, R12
+	DECL        R13
+	JNE         rowsum8term
+	VMOVSD      X0, (DI)(R8*8)
+	VMOVSD      X1, 8(DI)(R8*8)
+	VMOVSD      X2, 16(DI)(R8*8)
+	VMOVSD      X3, 24(DI)(R8*8)
+	VMOVSD      X4, 32(DI)(R8*8)
+	VMOVSD      X5, 40(DI)(R8*8)
+	VMOVSD      X6, 48(DI)(R8*8)
+	VMOVSD      X7, 56(DI)(R8*8)
+	ADDQ        $0x08, R8
+	ADDQ        $0x08, DX
+	SUBL        $0x08, R11
+	JMP         rowsum8
+
+rowsum8end:
+rowsum4:
+	CMPL   R11, $0x04
+	JLT    rowsum4end
+	VXORPD X0, X0, X0
+	VXORPD X1, X1, X1
+	VXORPD X2, X2, X2
+	VXORPD X3, X3, X3
+	MOVQ   SI, R12
+	MOVL   CX, R13
+
+rowsum4term:
+	MOVL        (R12), R9
+	MOVL        4(R12), R10
+	ADDQ        DX, R10
+	VMOVSD      (DI)(R9*8), X8
+	VFMADD231SD (DI)(R10*8), X8, X0
+	VFMADD231SD 8(DI)(R10*8), X8, X1
+	VFMADD231SD 16(DI)(R10*8), X8, X2
+	VFMADD231SD 24(DI)(R10*8), X8, X3
+	ADDQ        $0x08, R12
+	DECL        R13
+	JNE         rowsum4term
+	VMOVSD      X0, (DI)(R8*8)
+	VMOVSD      X1, 8(DI)(R8*8)
+	VMOVSD      X2, 16(DI)(R8*8)
+	VMOVSD      X3, 24(DI)(R8*8)
+	ADDQ        $0x04, R8
+	ADDQ        $0x04, DX
+	SUBL        $0x04, R11
+	JMP         rowsum4
+
+rowsum4end:
+rowsum1:
+	CMPL   R11, $0x01
+	JLT    rowsum1end
+	VXORPD X0, X0, X0
+	MOVQ   SI, R12
+	MOVL   CX, R13
+
+rowsum1term:
+	MOVL        (R12), R9
+	MOVL        4(R12), R10
+	ADDQ        DX, R10
+	VMOVSD      (DI)(R9*8), X8
+	VFMADD231SD (DI)(R10*8), X8, X0
+	ADDQ        $0x08, R12
+	DECL        R13
+	JNE         rowsum1term
+	VMOVSD      X0, (DI)(R8*8)
+	ADDQ        $0x01, R8
+	ADDQ        $0x01, DX
+	SUBL        $0x01, R11
+	JMP         rowsum1
+
+rowsum1end:
+	LEAQ (SI)(CX*8), SI
+	MOVL (SI), AX
+	MOVL 4(SI), CX
+	ADDQ $0x08, SI
+	CMPL AX, $0x00000022
+	JGE  search2614
+	CMPL AX, $0x00000011
+	JGE  search2615
+	CMPL AX, $0x00000008
+	JGE  search2616
+	CMPL AX, $0x00000004
+	JGE  search2617
+	CMPL AX, $0x00000002
+	JGE  search2618
+	CMPL AX, $0x00000001
+	JGE  search2619
+	JMP  end
+
+search2619:
+	JMP add
+
+search2618:
+	CMPL AX, $0x00000003
+	JGE  search2620
+	JMP  sub
+
+search2620:
+	JMP mul
+
+search2617:
+	CMPL AX, $0x00000006
+	JGE  search2621
+	CMPL AX, $0x00000005
+	JGE  search2622
+	JMP  fma
+
+search2622:
+	JMP fnma
+
+search2621:
+	CMPL AX, $0x00000007
+	JGE  search2623
+	JMP  div
+
+search2623:
+	JMP max
+
+search2616:
+	CMPL AX, $0x0000000c
+	JGE  search2624
+	CMPL AX, $0x0000000a
+	JGE  search2625
+	CMPL AX, $0x00000009
+	JGE  search2626
+	JMP  min
+
+search2626:
+	JMP sqrt
+
+search2625:
+	CMPL AX, $0x0000000b
+	JGE  search2627
+	JMP  floor
+
+search2627:
+	JMP select
+
+search2624:
+	CMPL AX, $0x0000000e
+	JGE  search2628
+	CMPL AX, $0x0000000d
+	JGE  search2629
+	JMP  copy
+
+search2629:
+	JMP absmax
+
+search2628:
+	CMPL AX, $0x0000000f
+	JGE  search2630
+	JMP  abssum
+
+search2630:
+	CMPL AX, $0x00000010
+	JGE  search2631
+	JMP  dot
+
+search2631:
+	JMP maxnegproduct
+
+search2615:
+	CMPL AX, $0x00000019
+	JGE  search2632
+	CMPL AX, $0x00000015
+	JGE  search2633
+	CMPL AX, $0x00000013
+	JGE  search2634
+	CMPL AX, $0x00000012
+	JGE  search2635
+	JMP  pivot
+
+search2635:
+	JMP scale
+
+search2634:
+	CMPL AX, $0x00000014
+	JGE  search2636
+	JMP  symmetric
+
+search2636:
+	JMP product
+
+search2633:
+	CMPL AX, $0x00000017
+	JGE  search2637
+	CMPL AX, $0x00000016
+	JGE  search2638
+	JMP  forward
+
+search2638:
+	JMP backward
+
+search2637:
+	CMPL AX, $0x00000018
+	JGE  search2639
+	JMP  lower
+
+search2639:
+	JMP upper
+
+search2632:
+	CMPL AX, $0x0000001d
+	JGE  search2640
+	CMPL AX, $0x0000001b
+	JGE  search2641
+	CMPL AX, $0x0000001a
+	JGE  search2642
+	JMP  neg
+
+search2642:
+	JMP abs
+
+search2641:
+	CMPL AX, $0x0000001c
+	JGE  search2643
+	JMP  less
+
+search2643:
+	JMP atmost
+
+search2640:
+	CMPL AX, $0x0000001f
+	JGE  search2644
+	CMPL AX, $0x0000001e
+	JGE  search2645
+	JMP  equal
+
+search2645:
+	JMP choose
+
+search2644:
+	CMPL AX, $0x00000020
+	JGE  search2646
+	JMP  maximum
+
+search2646:
+	CMPL AX, $0x00000021
+	JGE  search2647
+	JMP  minimum
+
+search2647:
+	JMP and
+
+search2614:
+	CMPL AX, $0x00000034
+	JGE  search2648
+	CMPL AX, $0x0000002b
+	JGE  search2649
+	CMPL AX, $0x00000026
+	JGE  search2650
+	CMPL AX, $0x00000024
+	JGE  search2651
+	CMPL AX, $0x00000023
+	JGE  search2652
+	JMP  or
+
+search2652:
+	JMP shiftup
+
+search2651:
+	CMPL AX, $0x00000025
+	JGE  search2653
+	JMP  shiftdown
+
+search2653:
+	JMP row
+
+search2650:
+	CMPL AX, $0x00000029
+	JGE  search2654
+	CMPL AX, $0x00000027
+	JGE  search2655
+	JMP  rowset
+
+search2655:
+	JMP rowsum
+
+search2654:
+	CMPL AX, $0x0000002a
+	JGE  search2656
+	JMP  addstretch
+
+search2656:
+	JMP substretch
+
+search2649:
+	CMPL AX, $0x0000002f
+	JGE  search2657
+	CMPL AX, $0x0000002d
+	JGE  search2658
+	CMPL AX, $0x0000002c
+	JGE  search2659
+	JMP  mulstretch
+
+search2659:
+	JMP fmastretch
+
+search2658:
+	CMPL AX, $0x0000002e
+	JGE  search2660
+	JMP  fnmastretch
+
+search2660:
+	JMP divstretch
+
+search2657:
+	CMPL AX, $0x00000031
+	JGE  search2661
+	CMPL AX, $0x00000030
+	JGE  search2662
+	JMP  maxstretch
+
+search2662:
+	JMP minstretch
+
+search2661:
+	CMPL AX, $0x00000032
+	JGE  search2663
+	JMP  sqrtstretch
+
+search2663:
+	CMPL AX, $0x00000033
+	JGE  search2664
+	JMP  floorstretch
+
+search2664:
+	JMP selectstretch
+
+search2648:
+	CMPL AX, $0x00000044
+	JGE  search2665
+	CMPL AX, $0x00000038
+	JGE  search2666
+	CMPL AX, $0x00000036
+	JGE  search2667
+	CMPL AX, $0x00000035
+	JGE  search2668
+	JMP  copystretch
+
+search2668:
+	JMP absmaxstretch
+
+search2667:
+	CMPL AX, $0x00000037
+	JGE  search2669
+	JMP  abssumstretch
+
+search2669:
+	JMP dotstretch
+
+search2666:
+	CMPL AX, $0x00000042
+	JGE  search2670
+	CMPL AX, $0x00000041
+	JGE  search2671
+	JMP  maxnegproductstretch
+
+search2671:
+	JMP negstretch
+
+search2670:
+	CMPL AX, $0x00000043
+	JGE  search2672
+	JMP  absstretch
+
+search2672:
+	JMP lessstretch
+
+search2665:
+	CMPL AX, $0x00000048
+	JGE  search2673
+	CMPL AX, $0x00000046
+	JGE  search2674
+	CMPL AX, $0x00000045
+	JGE  search2675
+	JMP  atmoststretch
+
+search2675:
+	JMP equalstretch
+
+search2674:
+	CMPL AX, $0x00000047
+	JGE  search2676
+	JMP  choosestretch
+
+search2676:
+	JMP maximumstretch
+
+search2673:
+	CMPL AX, $0x0000004a
+	JGE  search2677
+	CMPL AX, $0x00000049
+	JGE  search2678
+	JMP  minimumstretch
+
+search2678:
+	JMP andstretch
+
+search2677:
+	CMPL AX, $0x0000004b
+	JGE  search2679
+	JMP  orstretch
+
+search2679:
+	CMPL AX, $0x0000004c
+	JGE  search2680
+	JMP  shiftupstretch
+
+search2680:
 	JMP shiftdownstretch
 
 addstretch:
@@ -13974,336 +14615,341 @@ addstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search2575
-	CMPL AX, $0x00000010
-	JGE  search2576
+	CMPL AX, $0x00000022
+	JGE  search2681
+	CMPL AX, $0x00000011
+	JGE  search2682
 	CMPL AX, $0x00000008
-	JGE  search2577
+	JGE  search2683
 	CMPL AX, $0x00000004
-	JGE  search2578
+	JGE  search2684
 	CMPL AX, $0x00000002
-	JGE  search2579
+	JGE  search2685
 	CMPL AX, $0x00000001
-	JGE  search2580
+	JGE  search2686
 	JMP  end
 
-search2580:
+search2686:
 	JMP add
 
-search2579:
+search2685:
 	CMPL AX, $0x00000003
-	JGE  search2581
+	JGE  search2687
 	JMP  sub
 
-search2581:
+search2687:
 	JMP mul
 
-search2578:
+search2684:
 	CMPL AX, $0x00000006
-	JGE  search2582
+	JGE  search2688
 	CMPL AX, $0x00000005
-	JGE  search2583
+	JGE  search2689
 	JMP  fma
 
-search2583:
+search2689:
 	JMP fnma
 
-search2582:
+search2688:
 	CMPL AX, $0x00000007
-	JGE  search2584
+	JGE  search2690
 	JMP  div
 
-search2584:
+search2690:
 	JMP max
 
-search2577:
+search2683:
 	CMPL AX, $0x0000000c
-	JGE  search2585
+	JGE  search2691
 	CMPL AX, $0x0000000a
-	JGE  search2586
+	JGE  search2692
 	CMPL AX, $0x00000009
-	JGE  search2587
+	JGE  search2693
 	JMP  min
 
-search2587:
+search2693:
 	JMP sqrt
 
-search2586:
+search2692:
 	CMPL AX, $0x0000000b
-	JGE  search2588
+	JGE  search2694
 	JMP  floor
 
-search2588:
+search2694:
 	JMP select
 
-search2585:
+search2691:
 	CMPL AX, $0x0000000e
-	JGE  search2589
+	JGE  search2695
 	CMPL AX, $0x0000000d
-	JGE  search2590
+	JGE  search2696
 	JMP  copy
 
-search2590:
+search2696:
 	JMP absmax
 
-search2589:
+search2695:
 	CMPL AX, $0x0000000f
-	JGE  search2591
+	JGE  search2697
 	JMP  abssum
 
-search2591:
-	JMP dot
+search2697:
+	CMPL AX, $0x00000010
+	JGE  search2698
+	JMP  dot
 
-search2576:
-	CMPL AX, $0x00000018
-	JGE  search2592
-	CMPL AX, $0x00000014
-	JGE  search2593
-	CMPL AX, $0x00000012
-	JGE  search2594
-	CMPL AX, $0x00000011
-	JGE  search2595
-	JMP  maxnegproduct
+search2698:
+	JMP maxnegproduct
 
-search2595:
-	JMP pivot
-
-search2594:
-	CMPL AX, $0x00000013
-	JGE  search2596
-	JMP  scale
-
-search2596:
-	JMP symmetric
-
-search2593:
-	CMPL AX, $0x00000016
-	JGE  search2597
-	CMPL AX, $0x00000015
-	JGE  search2598
-	JMP  product
-
-search2598:
-	JMP forward
-
-search2597:
-	CMPL AX, $0x00000017
-	JGE  search2599
-	JMP  backward
-
-search2599:
-	JMP lower
-
-search2592:
-	CMPL AX, $0x0000001c
-	JGE  search2600
-	CMPL AX, $0x0000001a
-	JGE  search2601
+search2682:
 	CMPL AX, $0x00000019
-	JGE  search2602
-	JMP  upper
+	JGE  search2699
+	CMPL AX, $0x00000015
+	JGE  search2700
+	CMPL AX, $0x00000013
+	JGE  search2701
+	CMPL AX, $0x00000012
+	JGE  search2702
+	JMP  pivot
 
-search2602:
-	JMP neg
+search2702:
+	JMP scale
 
-search2601:
-	CMPL AX, $0x0000001b
-	JGE  search2603
-	JMP  abs
+search2701:
+	CMPL AX, $0x00000014
+	JGE  search2703
+	JMP  symmetric
 
-search2603:
-	JMP less
+search2703:
+	JMP product
 
-search2600:
-	CMPL AX, $0x0000001e
-	JGE  search2604
+search2700:
+	CMPL AX, $0x00000017
+	JGE  search2704
+	CMPL AX, $0x00000016
+	JGE  search2705
+	JMP  forward
+
+search2705:
+	JMP backward
+
+search2704:
+	CMPL AX, $0x00000018
+	JGE  search2706
+	JMP  lower
+
+search2706:
+	JMP upper
+
+search2699:
 	CMPL AX, $0x0000001d
-	JGE  search2605
-	JMP  atmost
+	JGE  search2707
+	CMPL AX, $0x0000001b
+	JGE  search2708
+	CMPL AX, $0x0000001a
+	JGE  search2709
+	JMP  neg
 
-search2605:
-	JMP equal
+search2709:
+	JMP abs
 
-search2604:
+search2708:
+	CMPL AX, $0x0000001c
+	JGE  search2710
+	JMP  less
+
+search2710:
+	JMP atmost
+
+search2707:
 	CMPL AX, $0x0000001f
-	JGE  search2606
-	JMP  choose
+	JGE  search2711
+	CMPL AX, $0x0000001e
+	JGE  search2712
+	JMP  equal
 
-search2606:
+search2712:
+	JMP choose
+
+search2711:
 	CMPL AX, $0x00000020
-	JGE  search2607
+	JGE  search2713
 	JMP  maximum
 
-search2607:
-	JMP minimum
+search2713:
+	CMPL AX, $0x00000021
+	JGE  search2714
+	JMP  minimum
 
-search2575:
-	CMPL AX, $0x00000033
-	JGE  search2608
-	CMPL AX, $0x0000002a
-	JGE  search2609
-	CMPL AX, $0x00000025
-	JGE  search2610
-	CMPL AX, $0x00000023
-	JGE  search2611
-	CMPL AX, $0x00000022
-	JGE  search2612
-	JMP  and
+search2714:
+	JMP and
 
-search2612:
-	JMP or
-
-search2611:
-	CMPL AX, $0x00000024
-	JGE  search2613
-	JMP  shiftup
-
-search2613:
-	JMP shiftdown
-
-search2610:
-	CMPL AX, $0x00000028
-	JGE  search2614
+search2681:
+	CMPL AX, $0x00000034
+	JGE  search2715
+	CMPL AX, $0x0000002b
+	JGE  search2716
 	CMPL AX, $0x00000026
-	JGE  search2615
-	JMP  row
+	JGE  search2717
+	CMPL AX, $0x00000024
+	JGE  search2718
+	CMPL AX, $0x00000023
+	JGE  search2719
+	JMP  or
 
-search2615:
-	JMP rowset
+search2719:
+	JMP shiftup
 
-search2614:
+search2718:
+	CMPL AX, $0x00000025
+	JGE  search2720
+	JMP  shiftdown
+
+search2720:
+	JMP row
+
+search2717:
 	CMPL AX, $0x00000029
-	JGE  search2616
+	JGE  search2721
+	CMPL AX, $0x00000027
+	JGE  search2722
+	JMP  rowset
+
+search2722:
+	JMP rowsum
+
+search2721:
+	CMPL AX, $0x0000002a
+	JGE  search2723
 	JMP  addstretch
 
-search2616:
+search2723:
 	JMP substretch
 
-search2609:
-	CMPL AX, $0x0000002e
-	JGE  search2617
+search2716:
+	CMPL AX, $0x0000002f
+	JGE  search2724
+	CMPL AX, $0x0000002d
+	JGE  search2725
 	CMPL AX, $0x0000002c
-	JGE  search2618
-	CMPL AX, $0x0000002b
-	JGE  search2619
+	JGE  search2726
 	JMP  mulstretch
 
-search2619:
+search2726:
 	JMP fmastretch
 
-search2618:
-	CMPL AX, $0x0000002d
-	JGE  search2620
+search2725:
+	CMPL AX, $0x0000002e
+	JGE  search2727
 	JMP  fnmastretch
 
-search2620:
+search2727:
 	JMP divstretch
 
-search2617:
+search2724:
+	CMPL AX, $0x00000031
+	JGE  search2728
 	CMPL AX, $0x00000030
-	JGE  search2621
-	CMPL AX, $0x0000002f
-	JGE  search2622
+	JGE  search2729
 	JMP  maxstretch
 
-search2622:
+search2729:
 	JMP minstretch
 
-search2621:
-	CMPL AX, $0x00000031
-	JGE  search2623
+search2728:
+	CMPL AX, $0x00000032
+	JGE  search2730
 	JMP  sqrtstretch
 
-search2623:
-	CMPL AX, $0x00000032
-	JGE  search2624
+search2730:
+	CMPL AX, $0x00000033
+	JGE  search2731
 	JMP  floorstretch
 
-search2624:
+search2731:
 	JMP selectstretch
 
-search2608:
-	CMPL AX, $0x00000043
-	JGE  search2625
-	CMPL AX, $0x00000037
-	JGE  search2626
+search2715:
+	CMPL AX, $0x00000044
+	JGE  search2732
+	CMPL AX, $0x00000038
+	JGE  search2733
+	CMPL AX, $0x00000036
+	JGE  search2734
 	CMPL AX, $0x00000035
-	JGE  search2627
-	CMPL AX, $0x00000034
-	JGE  search2628
+	JGE  search2735
 	JMP  copystretch
 
-search2628:
+search2735:
 	JMP absmaxstretch
 
-search2627:
-	CMPL AX, $0x00000036
-	JGE  search2629
+search2734:
+	CMPL AX, $0x00000037
+	JGE  search2736
 	JMP  abssumstretch
 
-search2629:
+search2736:
 	JMP dotstretch
 
-search2626:
+search2733:
+	CMPL AX, $0x00000042
+	JGE  search2737
 	CMPL AX, $0x00000041
-	JGE  search2630
-	CMPL AX, $0x00000040
-	JGE  search2631
+	JGE  search2738
 	JMP  maxnegproductstretch
 
-search2631:
+search2738:
 	JMP negstretch
 
-search2630:
-	CMPL AX, $0x00000042
-	JGE  search2632
+search2737:
+	CMPL AX, $0x00000043
+	JGE  search2739
 	JMP  absstretch
 
-search2632:
+search2739:
 	JMP lessstretch
 
-search2625:
-	CMPL AX, $0x00000047
-	JGE  search2633
+search2732:
+	CMPL AX, $0x00000048
+	JGE  search2740
+	CMPL AX, $0x00000046
+	JGE  search2741
 	CMPL AX, $0x00000045
-	JGE  search2634
-	CMPL AX, $0x00000044
-	JGE  search2635
+	JGE  search2742
 	JMP  atmoststretch
 
-search2635:
+search2742:
 	JMP equalstretch
 
-search2634:
-	CMPL AX, $0x00000046
-	JGE  search2636
+search2741:
+	CMPL AX, $0x00000047
+	JGE  search2743
 	JMP  choosestretch
 
-search2636:
+search2743:
 	JMP maximumstretch
 
-search2633:
+search2740:
+	CMPL AX, $0x0000004a
+	JGE  search2744
 	CMPL AX, $0x00000049
-	JGE  search2637
-	CMPL AX, $0x00000048
-	JGE  search2638
+	JGE  search2745
 	JMP  minimumstretch
 
-search2638:
+search2745:
 	JMP andstretch
 
-search2637:
-	CMPL AX, $0x0000004a
-	JGE  search2639
+search2744:
+	CMPL AX, $0x0000004b
+	JGE  search2746
 	JMP  orstretch
 
-search2639:
-	CMPL AX, $0x0000004b
-	JGE  search2640
+search2746:
+	CMPL AX, $0x0000004c
+	JGE  search2747
 	JMP  shiftupstretch
 
-search2640:
+search2747:
 	JMP shiftdownstretch
 
 substretch:
@@ -14385,336 +15031,341 @@ substretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search2641
-	CMPL AX, $0x00000010
-	JGE  search2642
+	CMPL AX, $0x00000022
+	JGE  search2748
+	CMPL AX, $0x00000011
+	JGE  search2749
 	CMPL AX, $0x00000008
-	JGE  search2643
+	JGE  search2750
 	CMPL AX, $0x00000004
-	JGE  search2644
+	JGE  search2751
 	CMPL AX, $0x00000002
-	JGE  search2645
+	JGE  search2752
 	CMPL AX, $0x00000001
-	JGE  search2646
+	JGE  search2753
 	JMP  end
 
-search2646:
+search2753:
 	JMP add
 
-search2645:
+search2752:
 	CMPL AX, $0x00000003
-	JGE  search2647
+	JGE  search2754
 	JMP  sub
 
-search2647:
+search2754:
 	JMP mul
 
-search2644:
+search2751:
 	CMPL AX, $0x00000006
-	JGE  search2648
+	JGE  search2755
 	CMPL AX, $0x00000005
-	JGE  search2649
+	JGE  search2756
 	JMP  fma
 
-search2649:
+search2756:
 	JMP fnma
 
-search2648:
+search2755:
 	CMPL AX, $0x00000007
-	JGE  search2650
+	JGE  search2757
 	JMP  div
 
-search2650:
+search2757:
 	JMP max
 
-search2643:
+search2750:
 	CMPL AX, $0x0000000c
-	JGE  search2651
+	JGE  search2758
 	CMPL AX, $0x0000000a
-	JGE  search2652
+	JGE  search2759
 	CMPL AX, $0x00000009
-	JGE  search2653
+	JGE  search2760
 	JMP  min
 
-search2653:
+search2760:
 	JMP sqrt
 
-search2652:
+search2759:
 	CMPL AX, $0x0000000b
-	JGE  search2654
+	JGE  search2761
 	JMP  floor
 
-search2654:
+search2761:
 	JMP select
 
-search2651:
+search2758:
 	CMPL AX, $0x0000000e
-	JGE  search2655
+	JGE  search2762
 	CMPL AX, $0x0000000d
-	JGE  search2656
+	JGE  search2763
 	JMP  copy
 
-search2656:
+search2763:
 	JMP absmax
 
-search2655:
+search2762:
 	CMPL AX, $0x0000000f
-	JGE  search2657
+	JGE  search2764
 	JMP  abssum
 
-search2657:
-	JMP dot
+search2764:
+	CMPL AX, $0x00000010
+	JGE  search2765
+	JMP  dot
 
-search2642:
-	CMPL AX, $0x00000018
-	JGE  search2658
-	CMPL AX, $0x00000014
-	JGE  search2659
-	CMPL AX, $0x00000012
-	JGE  search2660
-	CMPL AX, $0x00000011
-	JGE  search2661
-	JMP  maxnegproduct
+search2765:
+	JMP maxnegproduct
 
-search2661:
-	JMP pivot
-
-search2660:
-	CMPL AX, $0x00000013
-	JGE  search2662
-	JMP  scale
-
-search2662:
-	JMP symmetric
-
-search2659:
-	CMPL AX, $0x00000016
-	JGE  search2663
-	CMPL AX, $0x00000015
-	JGE  search2664
-	JMP  product
-
-search2664:
-	JMP forward
-
-search2663:
-	CMPL AX, $0x00000017
-	JGE  search2665
-	JMP  backward
-
-search2665:
-	JMP lower
-
-search2658:
-	CMPL AX, $0x0000001c
-	JGE  search2666
-	CMPL AX, $0x0000001a
-	JGE  search2667
+search2749:
 	CMPL AX, $0x00000019
-	JGE  search2668
-	JMP  upper
+	JGE  search2766
+	CMPL AX, $0x00000015
+	JGE  search2767
+	CMPL AX, $0x00000013
+	JGE  search2768
+	CMPL AX, $0x00000012
+	JGE  search2769
+	JMP  pivot
 
-search2668:
-	JMP neg
+search2769:
+	JMP scale
 
-search2667:
-	CMPL AX, $0x0000001b
-	JGE  search2669
-	JMP  abs
+search2768:
+	CMPL AX, $0x00000014
+	JGE  search2770
+	JMP  symmetric
 
-search2669:
-	JMP less
+search2770:
+	JMP product
 
-search2666:
-	CMPL AX, $0x0000001e
-	JGE  search2670
+search2767:
+	CMPL AX, $0x00000017
+	JGE  search2771
+	CMPL AX, $0x00000016
+	JGE  search2772
+	JMP  forward
+
+search2772:
+	JMP backward
+
+search2771:
+	CMPL AX, $0x00000018
+	JGE  search2773
+	JMP  lower
+
+search2773:
+	JMP upper
+
+search2766:
 	CMPL AX, $0x0000001d
-	JGE  search2671
-	JMP  atmost
+	JGE  search2774
+	CMPL AX, $0x0000001b
+	JGE  search2775
+	CMPL AX, $0x0000001a
+	JGE  search2776
+	JMP  neg
 
-search2671:
-	JMP equal
+search2776:
+	JMP abs
 
-search2670:
+search2775:
+	CMPL AX, $0x0000001c
+	JGE  search2777
+	JMP  less
+
+search2777:
+	JMP atmost
+
+search2774:
 	CMPL AX, $0x0000001f
-	JGE  search2672
-	JMP  choose
+	JGE  search2778
+	CMPL AX, $0x0000001e
+	JGE  search2779
+	JMP  equal
 
-search2672:
+search2779:
+	JMP choose
+
+search2778:
 	CMPL AX, $0x00000020
-	JGE  search2673
+	JGE  search2780
 	JMP  maximum
 
-search2673:
-	JMP minimum
+search2780:
+	CMPL AX, $0x00000021
+	JGE  search2781
+	JMP  minimum
 
-search2641:
-	CMPL AX, $0x00000033
-	JGE  search2674
-	CMPL AX, $0x0000002a
-	JGE  search2675
-	CMPL AX, $0x00000025
-	JGE  search2676
-	CMPL AX, $0x00000023
-	JGE  search2677
-	CMPL AX, $0x00000022
-	JGE  search2678
-	JMP  and
+search2781:
+	JMP and
 
-search2678:
-	JMP or
-
-search2677:
-	CMPL AX, $0x00000024
-	JGE  search2679
-	JMP  shiftup
-
-search2679:
-	JMP shiftdown
-
-search2676:
-	CMPL AX, $0x00000028
-	JGE  search2680
+search2748:
+	CMPL AX, $0x00000034
+	JGE  search2782
+	CMPL AX, $0x0000002b
+	JGE  search2783
 	CMPL AX, $0x00000026
-	JGE  search2681
-	JMP  row
+	JGE  search2784
+	CMPL AX, $0x00000024
+	JGE  search2785
+	CMPL AX, $0x00000023
+	JGE  search2786
+	JMP  or
 
-search2681:
-	JMP rowset
+search2786:
+	JMP shiftup
 
-search2680:
+search2785:
+	CMPL AX, $0x00000025
+	JGE  search2787
+	JMP  shiftdown
+
+search2787:
+	JMP row
+
+search2784:
 	CMPL AX, $0x00000029
-	JGE  search2682
+	JGE  search2788
+	CMPL AX, $0x00000027
+	JGE  search2789
+	JMP  rowset
+
+search2789:
+	JMP rowsum
+
+search2788:
+	CMPL AX, $0x0000002a
+	JGE  search2790
 	JMP  addstretch
 
-search2682:
+search2790:
 	JMP substretch
 
-search2675:
-	CMPL AX, $0x0000002e
-	JGE  search2683
+search2783:
+	CMPL AX, $0x0000002f
+	JGE  search2791
+	CMPL AX, $0x0000002d
+	JGE  search2792
 	CMPL AX, $0x0000002c
-	JGE  search2684
-	CMPL AX, $0x0000002b
-	JGE  search2685
+	JGE  search2793
 	JMP  mulstretch
 
-search2685:
+search2793:
 	JMP fmastretch
 
-search2684:
-	CMPL AX, $0x0000002d
-	JGE  search2686
+search2792:
+	CMPL AX, $0x0000002e
+	JGE  search2794
 	JMP  fnmastretch
 
-search2686:
+search2794:
 	JMP divstretch
 
-search2683:
+search2791:
+	CMPL AX, $0x00000031
+	JGE  search2795
 	CMPL AX, $0x00000030
-	JGE  search2687
-	CMPL AX, $0x0000002f
-	JGE  search2688
+	JGE  search2796
 	JMP  maxstretch
 
-search2688:
+search2796:
 	JMP minstretch
 
-search2687:
-	CMPL AX, $0x00000031
-	JGE  search2689
+search2795:
+	CMPL AX, $0x00000032
+	JGE  search2797
 	JMP  sqrtstretch
 
-search2689:
-	CMPL AX, $0x00000032
-	JGE  search2690
+search2797:
+	CMPL AX, $0x00000033
+	JGE  search2798
 	JMP  floorstretch
 
-search2690:
+search2798:
 	JMP selectstretch
 
-search2674:
-	CMPL AX, $0x00000043
-	JGE  search2691
-	CMPL AX, $0x00000037
-	JGE  search2692
+search2782:
+	CMPL AX, $0x00000044
+	JGE  search2799
+	CMPL AX, $0x00000038
+	JGE  search2800
+	CMPL AX, $0x00000036
+	JGE  search2801
 	CMPL AX, $0x00000035
-	JGE  search2693
-	CMPL AX, $0x00000034
-	JGE  search2694
+	JGE  search2802
 	JMP  copystretch
 
-search2694:
+search2802:
 	JMP absmaxstretch
 
-search2693:
-	CMPL AX, $0x00000036
-	JGE  search2695
+search2801:
+	CMPL AX, $0x00000037
+	JGE  search2803
 	JMP  abssumstretch
 
-search2695:
+search2803:
 	JMP dotstretch
 
-search2692:
+search2800:
+	CMPL AX, $0x00000042
+	JGE  search2804
 	CMPL AX, $0x00000041
-	JGE  search2696
-	CMPL AX, $0x00000040
-	JGE  search2697
+	JGE  search2805
 	JMP  maxnegproductstretch
 
-search2697:
+search2805:
 	JMP negstretch
 
-search2696:
-	CMPL AX, $0x00000042
-	JGE  search2698
+search2804:
+	CMPL AX, $0x00000043
+	JGE  search2806
 	JMP  absstretch
 
-search2698:
+search2806:
 	JMP lessstretch
 
-search2691:
-	CMPL AX, $0x00000047
-	JGE  search2699
+search2799:
+	CMPL AX, $0x00000048
+	JGE  search2807
+	CMPL AX, $0x00000046
+	JGE  search2808
 	CMPL AX, $0x00000045
-	JGE  search2700
-	CMPL AX, $0x00000044
-	JGE  search2701
+	JGE  search2809
 	JMP  atmoststretch
 
-search2701:
+search2809:
 	JMP equalstretch
 
-search2700:
-	CMPL AX, $0x00000046
-	JGE  search2702
+search2808:
+	CMPL AX, $0x00000047
+	JGE  search2810
 	JMP  choosestretch
 
-search2702:
+search2810:
 	JMP maximumstretch
 
-search2699:
+search2807:
+	CMPL AX, $0x0000004a
+	JGE  search2811
 	CMPL AX, $0x00000049
-	JGE  search2703
-	CMPL AX, $0x00000048
-	JGE  search2704
+	JGE  search2812
 	JMP  minimumstretch
 
-search2704:
+search2812:
 	JMP andstretch
 
-search2703:
-	CMPL AX, $0x0000004a
-	JGE  search2705
+search2811:
+	CMPL AX, $0x0000004b
+	JGE  search2813
 	JMP  orstretch
 
-search2705:
-	CMPL AX, $0x0000004b
-	JGE  search2706
+search2813:
+	CMPL AX, $0x0000004c
+	JGE  search2814
 	JMP  shiftupstretch
 
-search2706:
+search2814:
 	JMP shiftdownstretch
 
 mulstretch:
@@ -14796,336 +15447,341 @@ mulstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search2707
-	CMPL AX, $0x00000010
-	JGE  search2708
+	CMPL AX, $0x00000022
+	JGE  search2815
+	CMPL AX, $0x00000011
+	JGE  search2816
 	CMPL AX, $0x00000008
-	JGE  search2709
+	JGE  search2817
 	CMPL AX, $0x00000004
-	JGE  search2710
+	JGE  search2818
 	CMPL AX, $0x00000002
-	JGE  search2711
+	JGE  search2819
 	CMPL AX, $0x00000001
-	JGE  search2712
+	JGE  search2820
 	JMP  end
 
-search2712:
+search2820:
 	JMP add
 
-search2711:
+search2819:
 	CMPL AX, $0x00000003
-	JGE  search2713
+	JGE  search2821
 	JMP  sub
 
-search2713:
+search2821:
 	JMP mul
 
-search2710:
+search2818:
 	CMPL AX, $0x00000006
-	JGE  search2714
+	JGE  search2822
 	CMPL AX, $0x00000005
-	JGE  search2715
+	JGE  search2823
 	JMP  fma
 
-search2715:
+search2823:
 	JMP fnma
 
-search2714:
+search2822:
 	CMPL AX, $0x00000007
-	JGE  search2716
+	JGE  search2824
 	JMP  div
 
-search2716:
+search2824:
 	JMP max
 
-search2709:
+search2817:
 	CMPL AX, $0x0000000c
-	JGE  search2717
+	JGE  search2825
 	CMPL AX, $0x0000000a
-	JGE  search2718
+	JGE  search2826
 	CMPL AX, $0x00000009
-	JGE  search2719
+	JGE  search2827
 	JMP  min
 
-search2719:
+search2827:
 	JMP sqrt
 
-search2718:
+search2826:
 	CMPL AX, $0x0000000b
-	JGE  search2720
+	JGE  search2828
 	JMP  floor
 
-search2720:
+search2828:
 	JMP select
 
-search2717:
+search2825:
 	CMPL AX, $0x0000000e
-	JGE  search2721
+	JGE  search2829
 	CMPL AX, $0x0000000d
-	JGE  search2722
+	JGE  search2830
 	JMP  copy
 
-search2722:
+search2830:
 	JMP absmax
 
-search2721:
+search2829:
 	CMPL AX, $0x0000000f
-	JGE  search2723
+	JGE  search2831
 	JMP  abssum
 
-search2723:
-	JMP dot
+search2831:
+	CMPL AX, $0x00000010
+	JGE  search2832
+	JMP  dot
 
-search2708:
-	CMPL AX, $0x00000018
-	JGE  search2724
-	CMPL AX, $0x00000014
-	JGE  search2725
-	CMPL AX, $0x00000012
-	JGE  search2726
-	CMPL AX, $0x00000011
-	JGE  search2727
-	JMP  maxnegproduct
+search2832:
+	JMP maxnegproduct
 
-search2727:
-	JMP pivot
-
-search2726:
-	CMPL AX, $0x00000013
-	JGE  search2728
-	JMP  scale
-
-search2728:
-	JMP symmetric
-
-search2725:
-	CMPL AX, $0x00000016
-	JGE  search2729
-	CMPL AX, $0x00000015
-	JGE  search2730
-	JMP  product
-
-search2730:
-	JMP forward
-
-search2729:
-	CMPL AX, $0x00000017
-	JGE  search2731
-	JMP  backward
-
-search2731:
-	JMP lower
-
-search2724:
-	CMPL AX, $0x0000001c
-	JGE  search2732
-	CMPL AX, $0x0000001a
-	JGE  search2733
+search2816:
 	CMPL AX, $0x00000019
-	JGE  search2734
-	JMP  upper
+	JGE  search2833
+	CMPL AX, $0x00000015
+	JGE  search2834
+	CMPL AX, $0x00000013
+	JGE  search2835
+	CMPL AX, $0x00000012
+	JGE  search2836
+	JMP  pivot
 
-search2734:
-	JMP neg
+search2836:
+	JMP scale
 
-search2733:
-	CMPL AX, $0x0000001b
-	JGE  search2735
-	JMP  abs
+search2835:
+	CMPL AX, $0x00000014
+	JGE  search2837
+	JMP  symmetric
 
-search2735:
-	JMP less
+search2837:
+	JMP product
 
-search2732:
-	CMPL AX, $0x0000001e
-	JGE  search2736
+search2834:
+	CMPL AX, $0x00000017
+	JGE  search2838
+	CMPL AX, $0x00000016
+	JGE  search2839
+	JMP  forward
+
+search2839:
+	JMP backward
+
+search2838:
+	CMPL AX, $0x00000018
+	JGE  search2840
+	JMP  lower
+
+search2840:
+	JMP upper
+
+search2833:
 	CMPL AX, $0x0000001d
-	JGE  search2737
-	JMP  atmost
+	JGE  search2841
+	CMPL AX, $0x0000001b
+	JGE  search2842
+	CMPL AX, $0x0000001a
+	JGE  search2843
+	JMP  neg
 
-search2737:
-	JMP equal
+search2843:
+	JMP abs
 
-search2736:
+search2842:
+	CMPL AX, $0x0000001c
+	JGE  search2844
+	JMP  less
+
+search2844:
+	JMP atmost
+
+search2841:
 	CMPL AX, $0x0000001f
-	JGE  search2738
-	JMP  choose
+	JGE  search2845
+	CMPL AX, $0x0000001e
+	JGE  search2846
+	JMP  equal
 
-search2738:
+search2846:
+	JMP choose
+
+search2845:
 	CMPL AX, $0x00000020
-	JGE  search2739
+	JGE  search2847
 	JMP  maximum
 
-search2739:
-	JMP minimum
+search2847:
+	CMPL AX, $0x00000021
+	JGE  search2848
+	JMP  minimum
 
-search2707:
-	CMPL AX, $0x00000033
-	JGE  search2740
-	CMPL AX, $0x0000002a
-	JGE  search2741
-	CMPL AX, $0x00000025
-	JGE  search2742
-	CMPL AX, $0x00000023
-	JGE  search2743
-	CMPL AX, $0x00000022
-	JGE  search2744
-	JMP  and
+search2848:
+	JMP and
 
-search2744:
-	JMP or
-
-search2743:
-	CMPL AX, $0x00000024
-	JGE  search2745
-	JMP  shiftup
-
-search2745:
-	JMP shiftdown
-
-search2742:
-	CMPL AX, $0x00000028
-	JGE  search2746
+search2815:
+	CMPL AX, $0x00000034
+	JGE  search2849
+	CMPL AX, $0x0000002b
+	JGE  search2850
 	CMPL AX, $0x00000026
-	JGE  search2747
-	JMP  row
+	JGE  search2851
+	CMPL AX, $0x00000024
+	JGE  search2852
+	CMPL AX, $0x00000023
+	JGE  search2853
+	JMP  or
 
-search2747:
-	JMP rowset
+search2853:
+	JMP shiftup
 
-search2746:
+search2852:
+	CMPL AX, $0x00000025
+	JGE  search2854
+	JMP  shiftdown
+
+search2854:
+	JMP row
+
+search2851:
 	CMPL AX, $0x00000029
-	JGE  search2748
+	JGE  search2855
+	CMPL AX, $0x00000027
+	JGE  search2856
+	JMP  rowset
+
+search2856:
+	JMP rowsum
+
+search2855:
+	CMPL AX, $0x0000002a
+	JGE  search2857
 	JMP  addstretch
 
-search2748:
+search2857:
 	JMP substretch
 
-search2741:
-	CMPL AX, $0x0000002e
-	JGE  search2749
+search2850:
+	CMPL AX, $0x0000002f
+	JGE  search2858
+	CMPL AX, $0x0000002d
+	JGE  search2859
 	CMPL AX, $0x0000002c
-	JGE  search2750
-	CMPL AX, $0x0000002b
-	JGE  search2751
+	JGE  search2860
 	JMP  mulstretch
 
-search2751:
+search2860:
 	JMP fmastretch
 
-search2750:
-	CMPL AX, $0x0000002d
-	JGE  search2752
+search2859:
+	CMPL AX, $0x0000002e
+	JGE  search2861
 	JMP  fnmastretch
 
-search2752:
+search2861:
 	JMP divstretch
 
-search2749:
+search2858:
+	CMPL AX, $0x00000031
+	JGE  search2862
 	CMPL AX, $0x00000030
-	JGE  search2753
-	CMPL AX, $0x0000002f
-	JGE  search2754
+	JGE  search2863
 	JMP  maxstretch
 
-search2754:
+search2863:
 	JMP minstretch
 
-search2753:
-	CMPL AX, $0x00000031
-	JGE  search2755
+search2862:
+	CMPL AX, $0x00000032
+	JGE  search2864
 	JMP  sqrtstretch
 
-search2755:
-	CMPL AX, $0x00000032
-	JGE  search2756
+search2864:
+	CMPL AX, $0x00000033
+	JGE  search2865
 	JMP  floorstretch
 
-search2756:
+search2865:
 	JMP selectstretch
 
-search2740:
-	CMPL AX, $0x00000043
-	JGE  search2757
-	CMPL AX, $0x00000037
-	JGE  search2758
+search2849:
+	CMPL AX, $0x00000044
+	JGE  search2866
+	CMPL AX, $0x00000038
+	JGE  search2867
+	CMPL AX, $0x00000036
+	JGE  search2868
 	CMPL AX, $0x00000035
-	JGE  search2759
-	CMPL AX, $0x00000034
-	JGE  search2760
+	JGE  search2869
 	JMP  copystretch
 
-search2760:
+search2869:
 	JMP absmaxstretch
 
-search2759:
-	CMPL AX, $0x00000036
-	JGE  search2761
+search2868:
+	CMPL AX, $0x00000037
+	JGE  search2870
 	JMP  abssumstretch
 
-search2761:
+search2870:
 	JMP dotstretch
 
-search2758:
+search2867:
+	CMPL AX, $0x00000042
+	JGE  search2871
 	CMPL AX, $0x00000041
-	JGE  search2762
-	CMPL AX, $0x00000040
-	JGE  search2763
+	JGE  search2872
 	JMP  maxnegproductstretch
 
-search2763:
+search2872:
 	JMP negstretch
 
-search2762:
-	CMPL AX, $0x00000042
-	JGE  search2764
+search2871:
+	CMPL AX, $0x00000043
+	JGE  search2873
 	JMP  absstretch
 
-search2764:
+search2873:
 	JMP lessstretch
 
-search2757:
-	CMPL AX, $0x00000047
-	JGE  search2765
+search2866:
+	CMPL AX, $0x00000048
+	JGE  search2874
+	CMPL AX, $0x00000046
+	JGE  search2875
 	CMPL AX, $0x00000045
-	JGE  search2766
-	CMPL AX, $0x00000044
-	JGE  search2767
+	JGE  search2876
 	JMP  atmoststretch
 
-search2767:
+search2876:
 	JMP equalstretch
 
-search2766:
-	CMPL AX, $0x00000046
-	JGE  search2768
+search2875:
+	CMPL AX, $0x00000047
+	JGE  search2877
 	JMP  choosestretch
 
-search2768:
+search2877:
 	JMP maximumstretch
 
-search2765:
+search2874:
+	CMPL AX, $0x0000004a
+	JGE  search2878
 	CMPL AX, $0x00000049
-	JGE  search2769
-	CMPL AX, $0x00000048
-	JGE  search2770
+	JGE  search2879
 	JMP  minimumstretch
 
-search2770:
+search2879:
 	JMP andstretch
 
-search2769:
-	CMPL AX, $0x0000004a
-	JGE  search2771
+search2878:
+	CMPL AX, $0x0000004b
+	JGE  search2880
 	JMP  orstretch
 
-search2771:
-	CMPL AX, $0x0000004b
-	JGE  search2772
+search2880:
+	CMPL AX, $0x0000004c
+	JGE  search2881
 	JMP  shiftupstretch
 
-search2772:
+search2881:
 	JMP shiftdownstretch
 
 fmastretch:
@@ -15226,336 +15882,341 @@ fmastretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search2773
-	CMPL AX, $0x00000010
-	JGE  search2774
+	CMPL AX, $0x00000022
+	JGE  search2882
+	CMPL AX, $0x00000011
+	JGE  search2883
 	CMPL AX, $0x00000008
-	JGE  search2775
+	JGE  search2884
 	CMPL AX, $0x00000004
-	JGE  search2776
+	JGE  search2885
 	CMPL AX, $0x00000002
-	JGE  search2777
+	JGE  search2886
 	CMPL AX, $0x00000001
-	JGE  search2778
+	JGE  search2887
 	JMP  end
 
-search2778:
+search2887:
 	JMP add
 
-search2777:
+search2886:
 	CMPL AX, $0x00000003
-	JGE  search2779
+	JGE  search2888
 	JMP  sub
 
-search2779:
+search2888:
 	JMP mul
 
-search2776:
+search2885:
 	CMPL AX, $0x00000006
-	JGE  search2780
+	JGE  search2889
 	CMPL AX, $0x00000005
-	JGE  search2781
+	JGE  search2890
 	JMP  fma
 
-search2781:
+search2890:
 	JMP fnma
 
-search2780:
+search2889:
 	CMPL AX, $0x00000007
-	JGE  search2782
+	JGE  search2891
 	JMP  div
 
-search2782:
+search2891:
 	JMP max
 
-search2775:
+search2884:
 	CMPL AX, $0x0000000c
-	JGE  search2783
+	JGE  search2892
 	CMPL AX, $0x0000000a
-	JGE  search2784
+	JGE  search2893
 	CMPL AX, $0x00000009
-	JGE  search2785
+	JGE  search2894
 	JMP  min
 
-search2785:
+search2894:
 	JMP sqrt
 
-search2784:
+search2893:
 	CMPL AX, $0x0000000b
-	JGE  search2786
+	JGE  search2895
 	JMP  floor
 
-search2786:
+search2895:
 	JMP select
 
-search2783:
+search2892:
 	CMPL AX, $0x0000000e
-	JGE  search2787
+	JGE  search2896
 	CMPL AX, $0x0000000d
-	JGE  search2788
+	JGE  search2897
 	JMP  copy
 
-search2788:
+search2897:
 	JMP absmax
 
-search2787:
+search2896:
 	CMPL AX, $0x0000000f
-	JGE  search2789
+	JGE  search2898
 	JMP  abssum
 
-search2789:
-	JMP dot
+search2898:
+	CMPL AX, $0x00000010
+	JGE  search2899
+	JMP  dot
 
-search2774:
-	CMPL AX, $0x00000018
-	JGE  search2790
-	CMPL AX, $0x00000014
-	JGE  search2791
-	CMPL AX, $0x00000012
-	JGE  search2792
-	CMPL AX, $0x00000011
-	JGE  search2793
-	JMP  maxnegproduct
+search2899:
+	JMP maxnegproduct
 
-search2793:
-	JMP pivot
-
-search2792:
-	CMPL AX, $0x00000013
-	JGE  search2794
-	JMP  scale
-
-search2794:
-	JMP symmetric
-
-search2791:
-	CMPL AX, $0x00000016
-	JGE  search2795
-	CMPL AX, $0x00000015
-	JGE  search2796
-	JMP  product
-
-search2796:
-	JMP forward
-
-search2795:
-	CMPL AX, $0x00000017
-	JGE  search2797
-	JMP  backward
-
-search2797:
-	JMP lower
-
-search2790:
-	CMPL AX, $0x0000001c
-	JGE  search2798
-	CMPL AX, $0x0000001a
-	JGE  search2799
+search2883:
 	CMPL AX, $0x00000019
-	JGE  search2800
-	JMP  upper
+	JGE  search2900
+	CMPL AX, $0x00000015
+	JGE  search2901
+	CMPL AX, $0x00000013
+	JGE  search2902
+	CMPL AX, $0x00000012
+	JGE  search2903
+	JMP  pivot
 
-search2800:
-	JMP neg
+search2903:
+	JMP scale
 
-search2799:
-	CMPL AX, $0x0000001b
-	JGE  search2801
-	JMP  abs
+search2902:
+	CMPL AX, $0x00000014
+	JGE  search2904
+	JMP  symmetric
 
-search2801:
-	JMP less
+search2904:
+	JMP product
 
-search2798:
-	CMPL AX, $0x0000001e
-	JGE  search2802
+search2901:
+	CMPL AX, $0x00000017
+	JGE  search2905
+	CMPL AX, $0x00000016
+	JGE  search2906
+	JMP  forward
+
+search2906:
+	JMP backward
+
+search2905:
+	CMPL AX, $0x00000018
+	JGE  search2907
+	JMP  lower
+
+search2907:
+	JMP upper
+
+search2900:
 	CMPL AX, $0x0000001d
-	JGE  search2803
-	JMP  atmost
+	JGE  search2908
+	CMPL AX, $0x0000001b
+	JGE  search2909
+	CMPL AX, $0x0000001a
+	JGE  search2910
+	JMP  neg
 
-search2803:
-	JMP equal
+search2910:
+	JMP abs
 
-search2802:
+search2909:
+	CMPL AX, $0x0000001c
+	JGE  search2911
+	JMP  less
+
+search2911:
+	JMP atmost
+
+search2908:
 	CMPL AX, $0x0000001f
-	JGE  search2804
-	JMP  choose
+	JGE  search2912
+	CMPL AX, $0x0000001e
+	JGE  search2913
+	JMP  equal
 
-search2804:
+search2913:
+	JMP choose
+
+search2912:
 	CMPL AX, $0x00000020
-	JGE  search2805
+	JGE  search2914
 	JMP  maximum
 
-search2805:
-	JMP minimum
+search2914:
+	CMPL AX, $0x00000021
+	JGE  search2915
+	JMP  minimum
 
-search2773:
-	CMPL AX, $0x00000033
-	JGE  search2806
-	CMPL AX, $0x0000002a
-	JGE  search2807
-	CMPL AX, $0x00000025
-	JGE  search2808
-	CMPL AX, $0x00000023
-	JGE  search2809
-	CMPL AX, $0x00000022
-	JGE  search2810
-	JMP  and
+search2915:
+	JMP and
 
-search2810:
-	JMP or
-
-search2809:
-	CMPL AX, $0x00000024
-	JGE  search2811
-	JMP  shiftup
-
-search2811:
-	JMP shiftdown
-
-search2808:
-	CMPL AX, $0x00000028
-	JGE  search2812
+search2882:
+	CMPL AX, $0x00000034
+	JGE  search2916
+	CMPL AX, $0x0000002b
+	JGE  search2917
 	CMPL AX, $0x00000026
-	JGE  search2813
-	JMP  row
+	JGE  search2918
+	CMPL AX, $0x00000024
+	JGE  search2919
+	CMPL AX, $0x00000023
+	JGE  search2920
+	JMP  or
 
-search2813:
-	JMP rowset
+search2920:
+	JMP shiftup
 
-search2812:
+search2919:
+	CMPL AX, $0x00000025
+	JGE  search2921
+	JMP  shiftdown
+
+search2921:
+	JMP row
+
+search2918:
 	CMPL AX, $0x00000029
-	JGE  search2814
+	JGE  search2922
+	CMPL AX, $0x00000027
+	JGE  search2923
+	JMP  rowset
+
+search2923:
+	JMP rowsum
+
+search2922:
+	CMPL AX, $0x0000002a
+	JGE  search2924
 	JMP  addstretch
 
-search2814:
+search2924:
 	JMP substretch
 
-search2807:
-	CMPL AX, $0x0000002e
-	JGE  search2815
+search2917:
+	CMPL AX, $0x0000002f
+	JGE  search2925
+	CMPL AX, $0x0000002d
+	JGE  search2926
 	CMPL AX, $0x0000002c
-	JGE  search2816
-	CMPL AX, $0x0000002b
-	JGE  search2817
+	JGE  search2927
 	JMP  mulstretch
 
-search2817:
+search2927:
 	JMP fmastretch
 
-search2816:
-	CMPL AX, $0x0000002d
-	JGE  search2818
+search2926:
+	CMPL AX, $0x0000002e
+	JGE  search2928
 	JMP  fnmastretch
 
-search2818:
+search2928:
 	JMP divstretch
 
-search2815:
+search2925:
+	CMPL AX, $0x00000031
+	JGE  search2929
 	CMPL AX, $0x00000030
-	JGE  search2819
-	CMPL AX, $0x0000002f
-	JGE  search2820
+	JGE  search2930
 	JMP  maxstretch
 
-search2820:
+search2930:
 	JMP minstretch
 
-search2819:
-	CMPL AX, $0x00000031
-	JGE  search2821
+search2929:
+	CMPL AX, $0x00000032
+	JGE  search2931
 	JMP  sqrtstretch
 
-search2821:
-	CMPL AX, $0x00000032
-	JGE  search2822
+search2931:
+	CMPL AX, $0x00000033
+	JGE  search2932
 	JMP  floorstretch
 
-search2822:
+search2932:
 	JMP selectstretch
 
-search2806:
-	CMPL AX, $0x00000043
-	JGE  search2823
-	CMPL AX, $0x00000037
-	JGE  search2824
+search2916:
+	CMPL AX, $0x00000044
+	JGE  search2933
+	CMPL AX, $0x00000038
+	JGE  search2934
+	CMPL AX, $0x00000036
+	JGE  search2935
 	CMPL AX, $0x00000035
-	JGE  search2825
-	CMPL AX, $0x00000034
-	JGE  search2826
+	JGE  search2936
 	JMP  copystretch
 
-search2826:
+search2936:
 	JMP absmaxstretch
 
-search2825:
-	CMPL AX, $0x00000036
-	JGE  search2827
+search2935:
+	CMPL AX, $0x00000037
+	JGE  search2937
 	JMP  abssumstretch
 
-search2827:
+search2937:
 	JMP dotstretch
 
-search2824:
+search2934:
+	CMPL AX, $0x00000042
+	JGE  search2938
 	CMPL AX, $0x00000041
-	JGE  search2828
-	CMPL AX, $0x00000040
-	JGE  search2829
+	JGE  search2939
 	JMP  maxnegproductstretch
 
-search2829:
+search2939:
 	JMP negstretch
 
-search2828:
-	CMPL AX, $0x00000042
-	JGE  search2830
+search2938:
+	CMPL AX, $0x00000043
+	JGE  search2940
 	JMP  absstretch
 
-search2830:
+search2940:
 	JMP lessstretch
 
-search2823:
-	CMPL AX, $0x00000047
-	JGE  search2831
+search2933:
+	CMPL AX, $0x00000048
+	JGE  search2941
+	CMPL AX, $0x00000046
+	JGE  search2942
 	CMPL AX, $0x00000045
-	JGE  search2832
-	CMPL AX, $0x00000044
-	JGE  search2833
+	JGE  search2943
 	JMP  atmoststretch
 
-search2833:
+search2943:
 	JMP equalstretch
 
-search2832:
-	CMPL AX, $0x00000046
-	JGE  search2834
+search2942:
+	CMPL AX, $0x00000047
+	JGE  search2944
 	JMP  choosestretch
 
-search2834:
+search2944:
 	JMP maximumstretch
 
-search2831:
+search2941:
+	CMPL AX, $0x0000004a
+	JGE  search2945
 	CMPL AX, $0x00000049
-	JGE  search2835
-	CMPL AX, $0x00000048
-	JGE  search2836
+	JGE  search2946
 	JMP  minimumstretch
 
-search2836:
+search2946:
 	JMP andstretch
 
-search2835:
-	CMPL AX, $0x0000004a
-	JGE  search2837
+search2945:
+	CMPL AX, $0x0000004b
+	JGE  search2947
 	JMP  orstretch
 
-search2837:
-	CMPL AX, $0x0000004b
-	JGE  search2838
+search2947:
+	CMPL AX, $0x0000004c
+	JGE  search2948
 	JMP  shiftupstretch
 
-search2838:
+search2948:
 	JMP shiftdownstretch
 
 fnmastretch:
@@ -15656,336 +16317,341 @@ fnmastretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search2839
-	CMPL AX, $0x00000010
-	JGE  search2840
+	CMPL AX, $0x00000022
+	JGE  search2949
+	CMPL AX, $0x00000011
+	JGE  search2950
 	CMPL AX, $0x00000008
-	JGE  search2841
+	JGE  search2951
 	CMPL AX, $0x00000004
-	JGE  search2842
+	JGE  search2952
 	CMPL AX, $0x00000002
-	JGE  search2843
+	JGE  search2953
 	CMPL AX, $0x00000001
-	JGE  search2844
+	JGE  search2954
 	JMP  end
 
-search2844:
+search2954:
 	JMP add
 
-search2843:
+search2953:
 	CMPL AX, $0x00000003
-	JGE  search2845
+	JGE  search2955
 	JMP  sub
 
-search2845:
+search2955:
 	JMP mul
 
-search2842:
+search2952:
 	CMPL AX, $0x00000006
-	JGE  search2846
+	JGE  search2956
 	CMPL AX, $0x00000005
-	JGE  search2847
+	JGE  search2957
 	JMP  fma
 
-search2847:
+search2957:
 	JMP fnma
 
-search2846:
+search2956:
 	CMPL AX, $0x00000007
-	JGE  search2848
+	JGE  search2958
 	JMP  div
 
-search2848:
+search2958:
 	JMP max
 
-search2841:
+search2951:
 	CMPL AX, $0x0000000c
-	JGE  search2849
+	JGE  search2959
 	CMPL AX, $0x0000000a
-	JGE  search2850
+	JGE  search2960
 	CMPL AX, $0x00000009
-	JGE  search2851
+	JGE  search2961
 	JMP  min
 
-search2851:
+search2961:
 	JMP sqrt
 
-search2850:
+search2960:
 	CMPL AX, $0x0000000b
-	JGE  search2852
+	JGE  search2962
 	JMP  floor
 
-search2852:
+search2962:
 	JMP select
 
-search2849:
+search2959:
 	CMPL AX, $0x0000000e
-	JGE  search2853
+	JGE  search2963
 	CMPL AX, $0x0000000d
-	JGE  search2854
+	JGE  search2964
 	JMP  copy
 
-search2854:
+search2964:
 	JMP absmax
 
-search2853:
+search2963:
 	CMPL AX, $0x0000000f
-	JGE  search2855
+	JGE  search2965
 	JMP  abssum
 
-search2855:
-	JMP dot
+search2965:
+	CMPL AX, $0x00000010
+	JGE  search2966
+	JMP  dot
 
-search2840:
-	CMPL AX, $0x00000018
-	JGE  search2856
-	CMPL AX, $0x00000014
-	JGE  search2857
-	CMPL AX, $0x00000012
-	JGE  search2858
-	CMPL AX, $0x00000011
-	JGE  search2859
-	JMP  maxnegproduct
+search2966:
+	JMP maxnegproduct
 
-search2859:
-	JMP pivot
-
-search2858:
-	CMPL AX, $0x00000013
-	JGE  search2860
-	JMP  scale
-
-search2860:
-	JMP symmetric
-
-search2857:
-	CMPL AX, $0x00000016
-	JGE  search2861
-	CMPL AX, $0x00000015
-	JGE  search2862
-	JMP  product
-
-search2862:
-	JMP forward
-
-search2861:
-	CMPL AX, $0x00000017
-	JGE  search2863
-	JMP  backward
-
-search2863:
-	JMP lower
-
-search2856:
-	CMPL AX, $0x0000001c
-	JGE  search2864
-	CMPL AX, $0x0000001a
-	JGE  search2865
+search2950:
 	CMPL AX, $0x00000019
-	JGE  search2866
-	JMP  upper
+	JGE  search2967
+	CMPL AX, $0x00000015
+	JGE  search2968
+	CMPL AX, $0x00000013
+	JGE  search2969
+	CMPL AX, $0x00000012
+	JGE  search2970
+	JMP  pivot
 
-search2866:
-	JMP neg
+search2970:
+	JMP scale
 
-search2865:
-	CMPL AX, $0x0000001b
-	JGE  search2867
-	JMP  abs
+search2969:
+	CMPL AX, $0x00000014
+	JGE  search2971
+	JMP  symmetric
 
-search2867:
-	JMP less
+search2971:
+	JMP product
 
-search2864:
-	CMPL AX, $0x0000001e
-	JGE  search2868
+search2968:
+	CMPL AX, $0x00000017
+	JGE  search2972
+	CMPL AX, $0x00000016
+	JGE  search2973
+	JMP  forward
+
+search2973:
+	JMP backward
+
+search2972:
+	CMPL AX, $0x00000018
+	JGE  search2974
+	JMP  lower
+
+search2974:
+	JMP upper
+
+search2967:
 	CMPL AX, $0x0000001d
-	JGE  search2869
-	JMP  atmost
+	JGE  search2975
+	CMPL AX, $0x0000001b
+	JGE  search2976
+	CMPL AX, $0x0000001a
+	JGE  search2977
+	JMP  neg
 
-search2869:
-	JMP equal
+search2977:
+	JMP abs
 
-search2868:
+search2976:
+	CMPL AX, $0x0000001c
+	JGE  search2978
+	JMP  less
+
+search2978:
+	JMP atmost
+
+search2975:
 	CMPL AX, $0x0000001f
-	JGE  search2870
-	JMP  choose
+	JGE  search2979
+	CMPL AX, $0x0000001e
+	JGE  search2980
+	JMP  equal
 
-search2870:
+search2980:
+	JMP choose
+
+search2979:
 	CMPL AX, $0x00000020
-	JGE  search2871
+	JGE  search2981
 	JMP  maximum
 
-search2871:
-	JMP minimum
+search2981:
+	CMPL AX, $0x00000021
+	JGE  search2982
+	JMP  minimum
 
-search2839:
-	CMPL AX, $0x00000033
-	JGE  search2872
-	CMPL AX, $0x0000002a
-	JGE  search2873
-	CMPL AX, $0x00000025
-	JGE  search2874
-	CMPL AX, $0x00000023
-	JGE  search2875
-	CMPL AX, $0x00000022
-	JGE  search2876
-	JMP  and
+search2982:
+	JMP and
 
-search2876:
-	JMP or
-
-search2875:
-	CMPL AX, $0x00000024
-	JGE  search2877
-	JMP  shiftup
-
-search2877:
-	JMP shiftdown
-
-search2874:
-	CMPL AX, $0x00000028
-	JGE  search2878
+search2949:
+	CMPL AX, $0x00000034
+	JGE  search2983
+	CMPL AX, $0x0000002b
+	JGE  search2984
 	CMPL AX, $0x00000026
-	JGE  search2879
-	JMP  row
+	JGE  search2985
+	CMPL AX, $0x00000024
+	JGE  search2986
+	CMPL AX, $0x00000023
+	JGE  search2987
+	JMP  or
 
-search2879:
-	JMP rowset
+search2987:
+	JMP shiftup
 
-search2878:
+search2986:
+	CMPL AX, $0x00000025
+	JGE  search2988
+	JMP  shiftdown
+
+search2988:
+	JMP row
+
+search2985:
 	CMPL AX, $0x00000029
-	JGE  search2880
+	JGE  search2989
+	CMPL AX, $0x00000027
+	JGE  search2990
+	JMP  rowset
+
+search2990:
+	JMP rowsum
+
+search2989:
+	CMPL AX, $0x0000002a
+	JGE  search2991
 	JMP  addstretch
 
-search2880:
+search2991:
 	JMP substretch
 
-search2873:
-	CMPL AX, $0x0000002e
-	JGE  search2881
+search2984:
+	CMPL AX, $0x0000002f
+	JGE  search2992
+	CMPL AX, $0x0000002d
+	JGE  search2993
 	CMPL AX, $0x0000002c
-	JGE  search2882
-	CMPL AX, $0x0000002b
-	JGE  search2883
+	JGE  search2994
 	JMP  mulstretch
 
-search2883:
+search2994:
 	JMP fmastretch
 
-search2882:
-	CMPL AX, $0x0000002d
-	JGE  search2884
+search2993:
+	CMPL AX, $0x0000002e
+	JGE  search2995
 	JMP  fnmastretch
 
-search2884:
+search2995:
 	JMP divstretch
 
-search2881:
+search2992:
+	CMPL AX, $0x00000031
+	JGE  search2996
 	CMPL AX, $0x00000030
-	JGE  search2885
-	CMPL AX, $0x0000002f
-	JGE  search2886
+	JGE  search2997
 	JMP  maxstretch
 
-search2886:
+search2997:
 	JMP minstretch
 
-search2885:
-	CMPL AX, $0x00000031
-	JGE  search2887
+search2996:
+	CMPL AX, $0x00000032
+	JGE  search2998
 	JMP  sqrtstretch
 
-search2887:
-	CMPL AX, $0x00000032
-	JGE  search2888
+search2998:
+	CMPL AX, $0x00000033
+	JGE  search2999
 	JMP  floorstretch
 
-search2888:
+search2999:
 	JMP selectstretch
 
-search2872:
-	CMPL AX, $0x00000043
-	JGE  search2889
-	CMPL AX, $0x00000037
-	JGE  search2890
+search2983:
+	CMPL AX, $0x00000044
+	JGE  search3000
+	CMPL AX, $0x00000038
+	JGE  search3001
+	CMPL AX, $0x00000036
+	JGE  search3002
 	CMPL AX, $0x00000035
-	JGE  search2891
-	CMPL AX, $0x00000034
-	JGE  search2892
+	JGE  search3003
 	JMP  copystretch
 
-search2892:
+search3003:
 	JMP absmaxstretch
 
-search2891:
-	CMPL AX, $0x00000036
-	JGE  search2893
+search3002:
+	CMPL AX, $0x00000037
+	JGE  search3004
 	JMP  abssumstretch
 
-search2893:
+search3004:
 	JMP dotstretch
 
-search2890:
+search3001:
+	CMPL AX, $0x00000042
+	JGE  search3005
 	CMPL AX, $0x00000041
-	JGE  search2894
-	CMPL AX, $0x00000040
-	JGE  search2895
+	JGE  search3006
 	JMP  maxnegproductstretch
 
-search2895:
+search3006:
 	JMP negstretch
 
-search2894:
-	CMPL AX, $0x00000042
-	JGE  search2896
+search3005:
+	CMPL AX, $0x00000043
+	JGE  search3007
 	JMP  absstretch
 
-search2896:
+search3007:
 	JMP lessstretch
 
-search2889:
-	CMPL AX, $0x00000047
-	JGE  search2897
+search3000:
+	CMPL AX, $0x00000048
+	JGE  search3008
+	CMPL AX, $0x00000046
+	JGE  search3009
 	CMPL AX, $0x00000045
-	JGE  search2898
-	CMPL AX, $0x00000044
-	JGE  search2899
+	JGE  search3010
 	JMP  atmoststretch
 
-search2899:
+search3010:
 	JMP equalstretch
 
-search2898:
-	CMPL AX, $0x00000046
-	JGE  search2900
+search3009:
+	CMPL AX, $0x00000047
+	JGE  search3011
 	JMP  choosestretch
 
-search2900:
+search3011:
 	JMP maximumstretch
 
-search2897:
+search3008:
+	CMPL AX, $0x0000004a
+	JGE  search3012
 	CMPL AX, $0x00000049
-	JGE  search2901
-	CMPL AX, $0x00000048
-	JGE  search2902
+	JGE  search3013
 	JMP  minimumstretch
 
-search2902:
+search3013:
 	JMP andstretch
 
-search2901:
-	CMPL AX, $0x0000004a
-	JGE  search2903
+search3012:
+	CMPL AX, $0x0000004b
+	JGE  search3014
 	JMP  orstretch
 
-search2903:
-	CMPL AX, $0x0000004b
-	JGE  search2904
+search3014:
+	CMPL AX, $0x0000004c
+	JGE  search3015
 	JMP  shiftupstretch
 
-search2904:
+search3015:
 	JMP shiftdownstretch
 
 divstretch:
@@ -16067,336 +16733,341 @@ divstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search2905
-	CMPL AX, $0x00000010
-	JGE  search2906
+	CMPL AX, $0x00000022
+	JGE  search3016
+	CMPL AX, $0x00000011
+	JGE  search3017
 	CMPL AX, $0x00000008
-	JGE  search2907
+	JGE  search3018
 	CMPL AX, $0x00000004
-	JGE  search2908
+	JGE  search3019
 	CMPL AX, $0x00000002
-	JGE  search2909
+	JGE  search3020
 	CMPL AX, $0x00000001
-	JGE  search2910
+	JGE  search3021
 	JMP  end
 
-search2910:
+search3021:
 	JMP add
 
-search2909:
+search3020:
 	CMPL AX, $0x00000003
-	JGE  search2911
+	JGE  search3022
 	JMP  sub
 
-search2911:
+search3022:
 	JMP mul
 
-search2908:
+search3019:
 	CMPL AX, $0x00000006
-	JGE  search2912
+	JGE  search3023
 	CMPL AX, $0x00000005
-	JGE  search2913
+	JGE  search3024
 	JMP  fma
 
-search2913:
+search3024:
 	JMP fnma
 
-search2912:
+search3023:
 	CMPL AX, $0x00000007
-	JGE  search2914
+	JGE  search3025
 	JMP  div
 
-search2914:
+search3025:
 	JMP max
 
-search2907:
+search3018:
 	CMPL AX, $0x0000000c
-	JGE  search2915
+	JGE  search3026
 	CMPL AX, $0x0000000a
-	JGE  search2916
+	JGE  search3027
 	CMPL AX, $0x00000009
-	JGE  search2917
+	JGE  search3028
 	JMP  min
 
-search2917:
+search3028:
 	JMP sqrt
 
-search2916:
+search3027:
 	CMPL AX, $0x0000000b
-	JGE  search2918
+	JGE  search3029
 	JMP  floor
 
-search2918:
+search3029:
 	JMP select
 
-search2915:
+search3026:
 	CMPL AX, $0x0000000e
-	JGE  search2919
+	JGE  search3030
 	CMPL AX, $0x0000000d
-	JGE  search2920
+	JGE  search3031
 	JMP  copy
 
-search2920:
+search3031:
 	JMP absmax
 
-search2919:
+search3030:
 	CMPL AX, $0x0000000f
-	JGE  search2921
+	JGE  search3032
 	JMP  abssum
 
-search2921:
-	JMP dot
+search3032:
+	CMPL AX, $0x00000010
+	JGE  search3033
+	JMP  dot
 
-search2906:
-	CMPL AX, $0x00000018
-	JGE  search2922
-	CMPL AX, $0x00000014
-	JGE  search2923
-	CMPL AX, $0x00000012
-	JGE  search2924
-	CMPL AX, $0x00000011
-	JGE  search2925
-	JMP  maxnegproduct
+search3033:
+	JMP maxnegproduct
 
-search2925:
-	JMP pivot
-
-search2924:
-	CMPL AX, $0x00000013
-	JGE  search2926
-	JMP  scale
-
-search2926:
-	JMP symmetric
-
-search2923:
-	CMPL AX, $0x00000016
-	JGE  search2927
-	CMPL AX, $0x00000015
-	JGE  search2928
-	JMP  product
-
-search2928:
-	JMP forward
-
-search2927:
-	CMPL AX, $0x00000017
-	JGE  search2929
-	JMP  backward
-
-search2929:
-	JMP lower
-
-search2922:
-	CMPL AX, $0x0000001c
-	JGE  search2930
-	CMPL AX, $0x0000001a
-	JGE  search2931
+search3017:
 	CMPL AX, $0x00000019
-	JGE  search2932
-	JMP  upper
+	JGE  search3034
+	CMPL AX, $0x00000015
+	JGE  search3035
+	CMPL AX, $0x00000013
+	JGE  search3036
+	CMPL AX, $0x00000012
+	JGE  search3037
+	JMP  pivot
 
-search2932:
-	JMP neg
+search3037:
+	JMP scale
 
-search2931:
-	CMPL AX, $0x0000001b
-	JGE  search2933
-	JMP  abs
+search3036:
+	CMPL AX, $0x00000014
+	JGE  search3038
+	JMP  symmetric
 
-search2933:
-	JMP less
+search3038:
+	JMP product
 
-search2930:
-	CMPL AX, $0x0000001e
-	JGE  search2934
+search3035:
+	CMPL AX, $0x00000017
+	JGE  search3039
+	CMPL AX, $0x00000016
+	JGE  search3040
+	JMP  forward
+
+search3040:
+	JMP backward
+
+search3039:
+	CMPL AX, $0x00000018
+	JGE  search3041
+	JMP  lower
+
+search3041:
+	JMP upper
+
+search3034:
 	CMPL AX, $0x0000001d
-	JGE  search2935
-	JMP  atmost
+	JGE  search3042
+	CMPL AX, $0x0000001b
+	JGE  search3043
+	CMPL AX, $0x0000001a
+	JGE  search3044
+	JMP  neg
 
-search2935:
-	JMP equal
+search3044:
+	JMP abs
 
-search2934:
+search3043:
+	CMPL AX, $0x0000001c
+	JGE  search3045
+	JMP  less
+
+search3045:
+	JMP atmost
+
+search3042:
 	CMPL AX, $0x0000001f
-	JGE  search2936
-	JMP  choose
+	JGE  search3046
+	CMPL AX, $0x0000001e
+	JGE  search3047
+	JMP  equal
 
-search2936:
+search3047:
+	JMP choose
+
+search3046:
 	CMPL AX, $0x00000020
-	JGE  search2937
+	JGE  search3048
 	JMP  maximum
 
-search2937:
-	JMP minimum
+search3048:
+	CMPL AX, $0x00000021
+	JGE  search3049
+	JMP  minimum
 
-search2905:
-	CMPL AX, $0x00000033
-	JGE  search2938
-	CMPL AX, $0x0000002a
-	JGE  search2939
-	CMPL AX, $0x00000025
-	JGE  search2940
-	CMPL AX, $0x00000023
-	JGE  search2941
-	CMPL AX, $0x00000022
-	JGE  search2942
-	JMP  and
+search3049:
+	JMP and
 
-search2942:
-	JMP or
-
-search2941:
-	CMPL AX, $0x00000024
-	JGE  search2943
-	JMP  shiftup
-
-search2943:
-	JMP shiftdown
-
-search2940:
-	CMPL AX, $0x00000028
-	JGE  search2944
+search3016:
+	CMPL AX, $0x00000034
+	JGE  search3050
+	CMPL AX, $0x0000002b
+	JGE  search3051
 	CMPL AX, $0x00000026
-	JGE  search2945
-	JMP  row
+	JGE  search3052
+	CMPL AX, $0x00000024
+	JGE  search3053
+	CMPL AX, $0x00000023
+	JGE  search3054
+	JMP  or
 
-search2945:
-	JMP rowset
+search3054:
+	JMP shiftup
 
-search2944:
+search3053:
+	CMPL AX, $0x00000025
+	JGE  search3055
+	JMP  shiftdown
+
+search3055:
+	JMP row
+
+search3052:
 	CMPL AX, $0x00000029
-	JGE  search2946
+	JGE  search3056
+	CMPL AX, $0x00000027
+	JGE  search3057
+	JMP  rowset
+
+search3057:
+	JMP rowsum
+
+search3056:
+	CMPL AX, $0x0000002a
+	JGE  search3058
 	JMP  addstretch
 
-search2946:
+search3058:
 	JMP substretch
 
-search2939:
-	CMPL AX, $0x0000002e
-	JGE  search2947
+search3051:
+	CMPL AX, $0x0000002f
+	JGE  search3059
+	CMPL AX, $0x0000002d
+	JGE  search3060
 	CMPL AX, $0x0000002c
-	JGE  search2948
-	CMPL AX, $0x0000002b
-	JGE  search2949
+	JGE  search3061
 	JMP  mulstretch
 
-search2949:
+search3061:
 	JMP fmastretch
 
-search2948:
-	CMPL AX, $0x0000002d
-	JGE  search2950
+search3060:
+	CMPL AX, $0x0000002e
+	JGE  search3062
 	JMP  fnmastretch
 
-search2950:
+search3062:
 	JMP divstretch
 
-search2947:
+search3059:
+	CMPL AX, $0x00000031
+	JGE  search3063
 	CMPL AX, $0x00000030
-	JGE  search2951
-	CMPL AX, $0x0000002f
-	JGE  search2952
+	JGE  search3064
 	JMP  maxstretch
 
-search2952:
+search3064:
 	JMP minstretch
 
-search2951:
-	CMPL AX, $0x00000031
-	JGE  search2953
+search3063:
+	CMPL AX, $0x00000032
+	JGE  search3065
 	JMP  sqrtstretch
 
-search2953:
-	CMPL AX, $0x00000032
-	JGE  search2954
+search3065:
+	CMPL AX, $0x00000033
+	JGE  search3066
 	JMP  floorstretch
 
-search2954:
+search3066:
 	JMP selectstretch
 
-search2938:
-	CMPL AX, $0x00000043
-	JGE  search2955
-	CMPL AX, $0x00000037
-	JGE  search2956
+search3050:
+	CMPL AX, $0x00000044
+	JGE  search3067
+	CMPL AX, $0x00000038
+	JGE  search3068
+	CMPL AX, $0x00000036
+	JGE  search3069
 	CMPL AX, $0x00000035
-	JGE  search2957
-	CMPL AX, $0x00000034
-	JGE  search2958
+	JGE  search3070
 	JMP  copystretch
 
-search2958:
+search3070:
 	JMP absmaxstretch
 
-search2957:
-	CMPL AX, $0x00000036
-	JGE  search2959
+search3069:
+	CMPL AX, $0x00000037
+	JGE  search3071
 	JMP  abssumstretch
 
-search2959:
+search3071:
 	JMP dotstretch
 
-search2956:
+search3068:
+	CMPL AX, $0x00000042
+	JGE  search3072
 	CMPL AX, $0x00000041
-	JGE  search2960
-	CMPL AX, $0x00000040
-	JGE  search2961
+	JGE  search3073
 	JMP  maxnegproductstretch
 
-search2961:
+search3073:
 	JMP negstretch
 
-search2960:
-	CMPL AX, $0x00000042
-	JGE  search2962
+search3072:
+	CMPL AX, $0x00000043
+	JGE  search3074
 	JMP  absstretch
 
-search2962:
+search3074:
 	JMP lessstretch
 
-search2955:
-	CMPL AX, $0x00000047
-	JGE  search2963
+search3067:
+	CMPL AX, $0x00000048
+	JGE  search3075
+	CMPL AX, $0x00000046
+	JGE  search3076
 	CMPL AX, $0x00000045
-	JGE  search2964
-	CMPL AX, $0x00000044
-	JGE  search2965
+	JGE  search3077
 	JMP  atmoststretch
 
-search2965:
+search3077:
 	JMP equalstretch
 
-search2964:
-	CMPL AX, $0x00000046
-	JGE  search2966
+search3076:
+	CMPL AX, $0x00000047
+	JGE  search3078
 	JMP  choosestretch
 
-search2966:
+search3078:
 	JMP maximumstretch
 
-search2963:
+search3075:
+	CMPL AX, $0x0000004a
+	JGE  search3079
 	CMPL AX, $0x00000049
-	JGE  search2967
-	CMPL AX, $0x00000048
-	JGE  search2968
+	JGE  search3080
 	JMP  minimumstretch
 
-search2968:
+search3080:
 	JMP andstretch
 
-search2967:
-	CMPL AX, $0x0000004a
-	JGE  search2969
+search3079:
+	CMPL AX, $0x0000004b
+	JGE  search3081
 	JMP  orstretch
 
-search2969:
-	CMPL AX, $0x0000004b
-	JGE  search2970
+search3081:
+	CMPL AX, $0x0000004c
+	JGE  search3082
 	JMP  shiftupstretch
 
-search2970:
+search3082:
 	JMP shiftdownstretch
 
 maxstretch:
@@ -16478,336 +17149,341 @@ maxstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search2971
-	CMPL AX, $0x00000010
-	JGE  search2972
+	CMPL AX, $0x00000022
+	JGE  search3083
+	CMPL AX, $0x00000011
+	JGE  search3084
 	CMPL AX, $0x00000008
-	JGE  search2973
+	JGE  search3085
 	CMPL AX, $0x00000004
-	JGE  search2974
+	JGE  search3086
 	CMPL AX, $0x00000002
-	JGE  search2975
+	JGE  search3087
 	CMPL AX, $0x00000001
-	JGE  search2976
+	JGE  search3088
 	JMP  end
 
-search2976:
+search3088:
 	JMP add
 
-search2975:
+search3087:
 	CMPL AX, $0x00000003
-	JGE  search2977
+	JGE  search3089
 	JMP  sub
 
-search2977:
+search3089:
 	JMP mul
 
-search2974:
+search3086:
 	CMPL AX, $0x00000006
-	JGE  search2978
+	JGE  search3090
 	CMPL AX, $0x00000005
-	JGE  search2979
+	JGE  search3091
 	JMP  fma
 
-search2979:
+search3091:
 	JMP fnma
 
-search2978:
+search3090:
 	CMPL AX, $0x00000007
-	JGE  search2980
+	JGE  search3092
 	JMP  div
 
-search2980:
+search3092:
 	JMP max
 
-search2973:
+search3085:
 	CMPL AX, $0x0000000c
-	JGE  search2981
+	JGE  search3093
 	CMPL AX, $0x0000000a
-	JGE  search2982
+	JGE  search3094
 	CMPL AX, $0x00000009
-	JGE  search2983
+	JGE  search3095
 	JMP  min
 
-search2983:
+search3095:
 	JMP sqrt
 
-search2982:
+search3094:
 	CMPL AX, $0x0000000b
-	JGE  search2984
+	JGE  search3096
 	JMP  floor
 
-search2984:
+search3096:
 	JMP select
 
-search2981:
+search3093:
 	CMPL AX, $0x0000000e
-	JGE  search2985
+	JGE  search3097
 	CMPL AX, $0x0000000d
-	JGE  search2986
+	JGE  search3098
 	JMP  copy
 
-search2986:
+search3098:
 	JMP absmax
 
-search2985:
+search3097:
 	CMPL AX, $0x0000000f
-	JGE  search2987
+	JGE  search3099
 	JMP  abssum
 
-search2987:
-	JMP dot
+search3099:
+	CMPL AX, $0x00000010
+	JGE  search3100
+	JMP  dot
 
-search2972:
-	CMPL AX, $0x00000018
-	JGE  search2988
-	CMPL AX, $0x00000014
-	JGE  search2989
-	CMPL AX, $0x00000012
-	JGE  search2990
-	CMPL AX, $0x00000011
-	JGE  search2991
-	JMP  maxnegproduct
+search3100:
+	JMP maxnegproduct
 
-search2991:
-	JMP pivot
-
-search2990:
-	CMPL AX, $0x00000013
-	JGE  search2992
-	JMP  scale
-
-search2992:
-	JMP symmetric
-
-search2989:
-	CMPL AX, $0x00000016
-	JGE  search2993
-	CMPL AX, $0x00000015
-	JGE  search2994
-	JMP  product
-
-search2994:
-	JMP forward
-
-search2993:
-	CMPL AX, $0x00000017
-	JGE  search2995
-	JMP  backward
-
-search2995:
-	JMP lower
-
-search2988:
-	CMPL AX, $0x0000001c
-	JGE  search2996
-	CMPL AX, $0x0000001a
-	JGE  search2997
+search3084:
 	CMPL AX, $0x00000019
-	JGE  search2998
-	JMP  upper
+	JGE  search3101
+	CMPL AX, $0x00000015
+	JGE  search3102
+	CMPL AX, $0x00000013
+	JGE  search3103
+	CMPL AX, $0x00000012
+	JGE  search3104
+	JMP  pivot
 
-search2998:
-	JMP neg
+search3104:
+	JMP scale
 
-search2997:
-	CMPL AX, $0x0000001b
-	JGE  search2999
-	JMP  abs
+search3103:
+	CMPL AX, $0x00000014
+	JGE  search3105
+	JMP  symmetric
 
-search2999:
-	JMP less
+search3105:
+	JMP product
 
-search2996:
-	CMPL AX, $0x0000001e
-	JGE  search3000
+search3102:
+	CMPL AX, $0x00000017
+	JGE  search3106
+	CMPL AX, $0x00000016
+	JGE  search3107
+	JMP  forward
+
+search3107:
+	JMP backward
+
+search3106:
+	CMPL AX, $0x00000018
+	JGE  search3108
+	JMP  lower
+
+search3108:
+	JMP upper
+
+search3101:
 	CMPL AX, $0x0000001d
-	JGE  search3001
-	JMP  atmost
+	JGE  search3109
+	CMPL AX, $0x0000001b
+	JGE  search3110
+	CMPL AX, $0x0000001a
+	JGE  search3111
+	JMP  neg
 
-search3001:
-	JMP equal
+search3111:
+	JMP abs
 
-search3000:
+search3110:
+	CMPL AX, $0x0000001c
+	JGE  search3112
+	JMP  less
+
+search3112:
+	JMP atmost
+
+search3109:
 	CMPL AX, $0x0000001f
-	JGE  search3002
-	JMP  choose
+	JGE  search3113
+	CMPL AX, $0x0000001e
+	JGE  search3114
+	JMP  equal
 
-search3002:
+search3114:
+	JMP choose
+
+search3113:
 	CMPL AX, $0x00000020
-	JGE  search3003
+	JGE  search3115
 	JMP  maximum
 
-search3003:
-	JMP minimum
+search3115:
+	CMPL AX, $0x00000021
+	JGE  search3116
+	JMP  minimum
 
-search2971:
-	CMPL AX, $0x00000033
-	JGE  search3004
-	CMPL AX, $0x0000002a
-	JGE  search3005
-	CMPL AX, $0x00000025
-	JGE  search3006
-	CMPL AX, $0x00000023
-	JGE  search3007
-	CMPL AX, $0x00000022
-	JGE  search3008
-	JMP  and
+search3116:
+	JMP and
 
-search3008:
-	JMP or
-
-search3007:
-	CMPL AX, $0x00000024
-	JGE  search3009
-	JMP  shiftup
-
-search3009:
-	JMP shiftdown
-
-search3006:
-	CMPL AX, $0x00000028
-	JGE  search3010
+search3083:
+	CMPL AX, $0x00000034
+	JGE  search3117
+	CMPL AX, $0x0000002b
+	JGE  search3118
 	CMPL AX, $0x00000026
-	JGE  search3011
-	JMP  row
+	JGE  search3119
+	CMPL AX, $0x00000024
+	JGE  search3120
+	CMPL AX, $0x00000023
+	JGE  search3121
+	JMP  or
 
-search3011:
-	JMP rowset
+search3121:
+	JMP shiftup
 
-search3010:
+search3120:
+	CMPL AX, $0x00000025
+	JGE  search3122
+	JMP  shiftdown
+
+search3122:
+	JMP row
+
+search3119:
 	CMPL AX, $0x00000029
-	JGE  search3012
+	JGE  search3123
+	CMPL AX, $0x00000027
+	JGE  search3124
+	JMP  rowset
+
+search3124:
+	JMP rowsum
+
+search3123:
+	CMPL AX, $0x0000002a
+	JGE  search3125
 	JMP  addstretch
 
-search3012:
+search3125:
 	JMP substretch
 
-search3005:
-	CMPL AX, $0x0000002e
-	JGE  search3013
+search3118:
+	CMPL AX, $0x0000002f
+	JGE  search3126
+	CMPL AX, $0x0000002d
+	JGE  search3127
 	CMPL AX, $0x0000002c
-	JGE  search3014
-	CMPL AX, $0x0000002b
-	JGE  search3015
+	JGE  search3128
 	JMP  mulstretch
 
-search3015:
+search3128:
 	JMP fmastretch
 
-search3014:
-	CMPL AX, $0x0000002d
-	JGE  search3016
+search3127:
+	CMPL AX, $0x0000002e
+	JGE  search3129
 	JMP  fnmastretch
 
-search3016:
+search3129:
 	JMP divstretch
 
-search3013:
+search3126:
+	CMPL AX, $0x00000031
+	JGE  search3130
 	CMPL AX, $0x00000030
-	JGE  search3017
-	CMPL AX, $0x0000002f
-	JGE  search3018
+	JGE  search3131
 	JMP  maxstretch
 
-search3018:
+search3131:
 	JMP minstretch
 
-search3017:
-	CMPL AX, $0x00000031
-	JGE  search3019
+search3130:
+	CMPL AX, $0x00000032
+	JGE  search3132
 	JMP  sqrtstretch
 
-search3019:
-	CMPL AX, $0x00000032
-	JGE  search3020
+search3132:
+	CMPL AX, $0x00000033
+	JGE  search3133
 	JMP  floorstretch
 
-search3020:
+search3133:
 	JMP selectstretch
 
-search3004:
-	CMPL AX, $0x00000043
-	JGE  search3021
-	CMPL AX, $0x00000037
-	JGE  search3022
+search3117:
+	CMPL AX, $0x00000044
+	JGE  search3134
+	CMPL AX, $0x00000038
+	JGE  search3135
+	CMPL AX, $0x00000036
+	JGE  search3136
 	CMPL AX, $0x00000035
-	JGE  search3023
-	CMPL AX, $0x00000034
-	JGE  search3024
+	JGE  search3137
 	JMP  copystretch
 
-search3024:
+search3137:
 	JMP absmaxstretch
 
-search3023:
-	CMPL AX, $0x00000036
-	JGE  search3025
+search3136:
+	CMPL AX, $0x00000037
+	JGE  search3138
 	JMP  abssumstretch
 
-search3025:
+search3138:
 	JMP dotstretch
 
-search3022:
+search3135:
+	CMPL AX, $0x00000042
+	JGE  search3139
 	CMPL AX, $0x00000041
-	JGE  search3026
-	CMPL AX, $0x00000040
-	JGE  search3027
+	JGE  search3140
 	JMP  maxnegproductstretch
 
-search3027:
+search3140:
 	JMP negstretch
 
-search3026:
-	CMPL AX, $0x00000042
-	JGE  search3028
+search3139:
+	CMPL AX, $0x00000043
+	JGE  search3141
 	JMP  absstretch
 
-search3028:
+search3141:
 	JMP lessstretch
 
-search3021:
-	CMPL AX, $0x00000047
-	JGE  search3029
+search3134:
+	CMPL AX, $0x00000048
+	JGE  search3142
+	CMPL AX, $0x00000046
+	JGE  search3143
 	CMPL AX, $0x00000045
-	JGE  search3030
-	CMPL AX, $0x00000044
-	JGE  search3031
+	JGE  search3144
 	JMP  atmoststretch
 
-search3031:
+search3144:
 	JMP equalstretch
 
-search3030:
-	CMPL AX, $0x00000046
-	JGE  search3032
+search3143:
+	CMPL AX, $0x00000047
+	JGE  search3145
 	JMP  choosestretch
 
-search3032:
+search3145:
 	JMP maximumstretch
 
-search3029:
+search3142:
+	CMPL AX, $0x0000004a
+	JGE  search3146
 	CMPL AX, $0x00000049
-	JGE  search3033
-	CMPL AX, $0x00000048
-	JGE  search3034
+	JGE  search3147
 	JMP  minimumstretch
 
-search3034:
+search3147:
 	JMP andstretch
 
-search3033:
-	CMPL AX, $0x0000004a
-	JGE  search3035
+search3146:
+	CMPL AX, $0x0000004b
+	JGE  search3148
 	JMP  orstretch
 
-search3035:
-	CMPL AX, $0x0000004b
-	JGE  search3036
+search3148:
+	CMPL AX, $0x0000004c
+	JGE  search3149
 	JMP  shiftupstretch
 
-search3036:
+search3149:
 	JMP shiftdownstretch
 
 minstretch:
@@ -16889,336 +17565,341 @@ minstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search3037
-	CMPL AX, $0x00000010
-	JGE  search3038
+	CMPL AX, $0x00000022
+	JGE  search3150
+	CMPL AX, $0x00000011
+	JGE  search3151
 	CMPL AX, $0x00000008
-	JGE  search3039
+	JGE  search3152
 	CMPL AX, $0x00000004
-	JGE  search3040
+	JGE  search3153
 	CMPL AX, $0x00000002
-	JGE  search3041
+	JGE  search3154
 	CMPL AX, $0x00000001
-	JGE  search3042
+	JGE  search3155
 	JMP  end
 
-search3042:
+search3155:
 	JMP add
 
-search3041:
+search3154:
 	CMPL AX, $0x00000003
-	JGE  search3043
+	JGE  search3156
 	JMP  sub
 
-search3043:
+search3156:
 	JMP mul
 
-search3040:
+search3153:
 	CMPL AX, $0x00000006
-	JGE  search3044
+	JGE  search3157
 	CMPL AX, $0x00000005
-	JGE  search3045
+	JGE  search3158
 	JMP  fma
 
-search3045:
+search3158:
 	JMP fnma
 
-search3044:
+search3157:
 	CMPL AX, $0x00000007
-	JGE  search3046
+	JGE  search3159
 	JMP  div
 
-search3046:
+search3159:
 	JMP max
 
-search3039:
+search3152:
 	CMPL AX, $0x0000000c
-	JGE  search3047
+	JGE  search3160
 	CMPL AX, $0x0000000a
-	JGE  search3048
+	JGE  search3161
 	CMPL AX, $0x00000009
-	JGE  search3049
+	JGE  search3162
 	JMP  min
 
-search3049:
+search3162:
 	JMP sqrt
 
-search3048:
+search3161:
 	CMPL AX, $0x0000000b
-	JGE  search3050
+	JGE  search3163
 	JMP  floor
 
-search3050:
+search3163:
 	JMP select
 
-search3047:
+search3160:
 	CMPL AX, $0x0000000e
-	JGE  search3051
+	JGE  search3164
 	CMPL AX, $0x0000000d
-	JGE  search3052
+	JGE  search3165
 	JMP  copy
 
-search3052:
+search3165:
 	JMP absmax
 
-search3051:
+search3164:
 	CMPL AX, $0x0000000f
-	JGE  search3053
+	JGE  search3166
 	JMP  abssum
 
-search3053:
-	JMP dot
+search3166:
+	CMPL AX, $0x00000010
+	JGE  search3167
+	JMP  dot
 
-search3038:
-	CMPL AX, $0x00000018
-	JGE  search3054
-	CMPL AX, $0x00000014
-	JGE  search3055
-	CMPL AX, $0x00000012
-	JGE  search3056
-	CMPL AX, $0x00000011
-	JGE  search3057
-	JMP  maxnegproduct
+search3167:
+	JMP maxnegproduct
 
-search3057:
-	JMP pivot
-
-search3056:
-	CMPL AX, $0x00000013
-	JGE  search3058
-	JMP  scale
-
-search3058:
-	JMP symmetric
-
-search3055:
-	CMPL AX, $0x00000016
-	JGE  search3059
-	CMPL AX, $0x00000015
-	JGE  search3060
-	JMP  product
-
-search3060:
-	JMP forward
-
-search3059:
-	CMPL AX, $0x00000017
-	JGE  search3061
-	JMP  backward
-
-search3061:
-	JMP lower
-
-search3054:
-	CMPL AX, $0x0000001c
-	JGE  search3062
-	CMPL AX, $0x0000001a
-	JGE  search3063
+search3151:
 	CMPL AX, $0x00000019
-	JGE  search3064
-	JMP  upper
+	JGE  search3168
+	CMPL AX, $0x00000015
+	JGE  search3169
+	CMPL AX, $0x00000013
+	JGE  search3170
+	CMPL AX, $0x00000012
+	JGE  search3171
+	JMP  pivot
 
-search3064:
-	JMP neg
+search3171:
+	JMP scale
 
-search3063:
-	CMPL AX, $0x0000001b
-	JGE  search3065
-	JMP  abs
+search3170:
+	CMPL AX, $0x00000014
+	JGE  search3172
+	JMP  symmetric
 
-search3065:
-	JMP less
+search3172:
+	JMP product
 
-search3062:
-	CMPL AX, $0x0000001e
-	JGE  search3066
+search3169:
+	CMPL AX, $0x00000017
+	JGE  search3173
+	CMPL AX, $0x00000016
+	JGE  search3174
+	JMP  forward
+
+search3174:
+	JMP backward
+
+search3173:
+	CMPL AX, $0x00000018
+	JGE  search3175
+	JMP  lower
+
+search3175:
+	JMP upper
+
+search3168:
 	CMPL AX, $0x0000001d
-	JGE  search3067
-	JMP  atmost
+	JGE  search3176
+	CMPL AX, $0x0000001b
+	JGE  search3177
+	CMPL AX, $0x0000001a
+	JGE  search3178
+	JMP  neg
 
-search3067:
-	JMP equal
+search3178:
+	JMP abs
 
-search3066:
+search3177:
+	CMPL AX, $0x0000001c
+	JGE  search3179
+	JMP  less
+
+search3179:
+	JMP atmost
+
+search3176:
 	CMPL AX, $0x0000001f
-	JGE  search3068
-	JMP  choose
+	JGE  search3180
+	CMPL AX, $0x0000001e
+	JGE  search3181
+	JMP  equal
 
-search3068:
+search3181:
+	JMP choose
+
+search3180:
 	CMPL AX, $0x00000020
-	JGE  search3069
+	JGE  search3182
 	JMP  maximum
 
-search3069:
-	JMP minimum
+search3182:
+	CMPL AX, $0x00000021
+	JGE  search3183
+	JMP  minimum
 
-search3037:
-	CMPL AX, $0x00000033
-	JGE  search3070
-	CMPL AX, $0x0000002a
-	JGE  search3071
-	CMPL AX, $0x00000025
-	JGE  search3072
-	CMPL AX, $0x00000023
-	JGE  search3073
-	CMPL AX, $0x00000022
-	JGE  search3074
-	JMP  and
+search3183:
+	JMP and
 
-search3074:
-	JMP or
-
-search3073:
-	CMPL AX, $0x00000024
-	JGE  search3075
-	JMP  shiftup
-
-search3075:
-	JMP shiftdown
-
-search3072:
-	CMPL AX, $0x00000028
-	JGE  search3076
+search3150:
+	CMPL AX, $0x00000034
+	JGE  search3184
+	CMPL AX, $0x0000002b
+	JGE  search3185
 	CMPL AX, $0x00000026
-	JGE  search3077
-	JMP  row
+	JGE  search3186
+	CMPL AX, $0x00000024
+	JGE  search3187
+	CMPL AX, $0x00000023
+	JGE  search3188
+	JMP  or
 
-search3077:
-	JMP rowset
+search3188:
+	JMP shiftup
 
-search3076:
+search3187:
+	CMPL AX, $0x00000025
+	JGE  search3189
+	JMP  shiftdown
+
+search3189:
+	JMP row
+
+search3186:
 	CMPL AX, $0x00000029
-	JGE  search3078
+	JGE  search3190
+	CMPL AX, $0x00000027
+	JGE  search3191
+	JMP  rowset
+
+search3191:
+	JMP rowsum
+
+search3190:
+	CMPL AX, $0x0000002a
+	JGE  search3192
 	JMP  addstretch
 
-search3078:
+search3192:
 	JMP substretch
 
-search3071:
-	CMPL AX, $0x0000002e
-	JGE  search3079
+search3185:
+	CMPL AX, $0x0000002f
+	JGE  search3193
+	CMPL AX, $0x0000002d
+	JGE  search3194
 	CMPL AX, $0x0000002c
-	JGE  search3080
-	CMPL AX, $0x0000002b
-	JGE  search3081
+	JGE  search3195
 	JMP  mulstretch
 
-search3081:
+search3195:
 	JMP fmastretch
 
-search3080:
-	CMPL AX, $0x0000002d
-	JGE  search3082
+search3194:
+	CMPL AX, $0x0000002e
+	JGE  search3196
 	JMP  fnmastretch
 
-search3082:
+search3196:
 	JMP divstretch
 
-search3079:
+search3193:
+	CMPL AX, $0x00000031
+	JGE  search3197
 	CMPL AX, $0x00000030
-	JGE  search3083
-	CMPL AX, $0x0000002f
-	JGE  search3084
+	JGE  search3198
 	JMP  maxstretch
 
-search3084:
+search3198:
 	JMP minstretch
 
-search3083:
-	CMPL AX, $0x00000031
-	JGE  search3085
+search3197:
+	CMPL AX, $0x00000032
+	JGE  search3199
 	JMP  sqrtstretch
 
-search3085:
-	CMPL AX, $0x00000032
-	JGE  search3086
+search3199:
+	CMPL AX, $0x00000033
+	JGE  search3200
 	JMP  floorstretch
 
-search3086:
+search3200:
 	JMP selectstretch
 
-search3070:
-	CMPL AX, $0x00000043
-	JGE  search3087
-	CMPL AX, $0x00000037
-	JGE  search3088
+search3184:
+	CMPL AX, $0x00000044
+	JGE  search3201
+	CMPL AX, $0x00000038
+	JGE  search3202
+	CMPL AX, $0x00000036
+	JGE  search3203
 	CMPL AX, $0x00000035
-	JGE  search3089
-	CMPL AX, $0x00000034
-	JGE  search3090
+	JGE  search3204
 	JMP  copystretch
 
-search3090:
+search3204:
 	JMP absmaxstretch
 
-search3089:
-	CMPL AX, $0x00000036
-	JGE  search3091
+search3203:
+	CMPL AX, $0x00000037
+	JGE  search3205
 	JMP  abssumstretch
 
-search3091:
+search3205:
 	JMP dotstretch
 
-search3088:
+search3202:
+	CMPL AX, $0x00000042
+	JGE  search3206
 	CMPL AX, $0x00000041
-	JGE  search3092
-	CMPL AX, $0x00000040
-	JGE  search3093
+	JGE  search3207
 	JMP  maxnegproductstretch
 
-search3093:
+search3207:
 	JMP negstretch
 
-search3092:
-	CMPL AX, $0x00000042
-	JGE  search3094
+search3206:
+	CMPL AX, $0x00000043
+	JGE  search3208
 	JMP  absstretch
 
-search3094:
+search3208:
 	JMP lessstretch
 
-search3087:
-	CMPL AX, $0x00000047
-	JGE  search3095
+search3201:
+	CMPL AX, $0x00000048
+	JGE  search3209
+	CMPL AX, $0x00000046
+	JGE  search3210
 	CMPL AX, $0x00000045
-	JGE  search3096
-	CMPL AX, $0x00000044
-	JGE  search3097
+	JGE  search3211
 	JMP  atmoststretch
 
-search3097:
+search3211:
 	JMP equalstretch
 
-search3096:
-	CMPL AX, $0x00000046
-	JGE  search3098
+search3210:
+	CMPL AX, $0x00000047
+	JGE  search3212
 	JMP  choosestretch
 
-search3098:
+search3212:
 	JMP maximumstretch
 
-search3095:
+search3209:
+	CMPL AX, $0x0000004a
+	JGE  search3213
 	CMPL AX, $0x00000049
-	JGE  search3099
-	CMPL AX, $0x00000048
-	JGE  search3100
+	JGE  search3214
 	JMP  minimumstretch
 
-search3100:
+search3214:
 	JMP andstretch
 
-search3099:
-	CMPL AX, $0x0000004a
-	JGE  search3101
+search3213:
+	CMPL AX, $0x0000004b
+	JGE  search3215
 	JMP  orstretch
 
-search3101:
-	CMPL AX, $0x0000004b
-	JGE  search3102
+search3215:
+	CMPL AX, $0x0000004c
+	JGE  search3216
 	JMP  shiftupstretch
 
-search3102:
+search3216:
 	JMP shiftdownstretch
 
 sqrtstretch:
@@ -17281,336 +17962,341 @@ sqrtstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search3103
-	CMPL AX, $0x00000010
-	JGE  search3104
+	CMPL AX, $0x00000022
+	JGE  search3217
+	CMPL AX, $0x00000011
+	JGE  search3218
 	CMPL AX, $0x00000008
-	JGE  search3105
+	JGE  search3219
 	CMPL AX, $0x00000004
-	JGE  search3106
+	JGE  search3220
 	CMPL AX, $0x00000002
-	JGE  search3107
+	JGE  search3221
 	CMPL AX, $0x00000001
-	JGE  search3108
+	JGE  search3222
 	JMP  end
 
-search3108:
+search3222:
 	JMP add
 
-search3107:
+search3221:
 	CMPL AX, $0x00000003
-	JGE  search3109
+	JGE  search3223
 	JMP  sub
 
-search3109:
+search3223:
 	JMP mul
 
-search3106:
+search3220:
 	CMPL AX, $0x00000006
-	JGE  search3110
+	JGE  search3224
 	CMPL AX, $0x00000005
-	JGE  search3111
+	JGE  search3225
 	JMP  fma
 
-search3111:
+search3225:
 	JMP fnma
 
-search3110:
+search3224:
 	CMPL AX, $0x00000007
-	JGE  search3112
+	JGE  search3226
 	JMP  div
 
-search3112:
+search3226:
 	JMP max
 
-search3105:
+search3219:
 	CMPL AX, $0x0000000c
-	JGE  search3113
+	JGE  search3227
 	CMPL AX, $0x0000000a
-	JGE  search3114
+	JGE  search3228
 	CMPL AX, $0x00000009
-	JGE  search3115
+	JGE  search3229
 	JMP  min
 
-search3115:
+search3229:
 	JMP sqrt
 
-search3114:
+search3228:
 	CMPL AX, $0x0000000b
-	JGE  search3116
+	JGE  search3230
 	JMP  floor
 
-search3116:
+search3230:
 	JMP select
 
-search3113:
+search3227:
 	CMPL AX, $0x0000000e
-	JGE  search3117
+	JGE  search3231
 	CMPL AX, $0x0000000d
-	JGE  search3118
+	JGE  search3232
 	JMP  copy
 
-search3118:
+search3232:
 	JMP absmax
 
-search3117:
+search3231:
 	CMPL AX, $0x0000000f
-	JGE  search3119
+	JGE  search3233
 	JMP  abssum
 
-search3119:
-	JMP dot
+search3233:
+	CMPL AX, $0x00000010
+	JGE  search3234
+	JMP  dot
 
-search3104:
-	CMPL AX, $0x00000018
-	JGE  search3120
-	CMPL AX, $0x00000014
-	JGE  search3121
-	CMPL AX, $0x00000012
-	JGE  search3122
-	CMPL AX, $0x00000011
-	JGE  search3123
-	JMP  maxnegproduct
+search3234:
+	JMP maxnegproduct
 
-search3123:
-	JMP pivot
-
-search3122:
-	CMPL AX, $0x00000013
-	JGE  search3124
-	JMP  scale
-
-search3124:
-	JMP symmetric
-
-search3121:
-	CMPL AX, $0x00000016
-	JGE  search3125
-	CMPL AX, $0x00000015
-	JGE  search3126
-	JMP  product
-
-search3126:
-	JMP forward
-
-search3125:
-	CMPL AX, $0x00000017
-	JGE  search3127
-	JMP  backward
-
-search3127:
-	JMP lower
-
-search3120:
-	CMPL AX, $0x0000001c
-	JGE  search3128
-	CMPL AX, $0x0000001a
-	JGE  search3129
+search3218:
 	CMPL AX, $0x00000019
-	JGE  search3130
-	JMP  upper
+	JGE  search3235
+	CMPL AX, $0x00000015
+	JGE  search3236
+	CMPL AX, $0x00000013
+	JGE  search3237
+	CMPL AX, $0x00000012
+	JGE  search3238
+	JMP  pivot
 
-search3130:
-	JMP neg
+search3238:
+	JMP scale
 
-search3129:
-	CMPL AX, $0x0000001b
-	JGE  search3131
-	JMP  abs
+search3237:
+	CMPL AX, $0x00000014
+	JGE  search3239
+	JMP  symmetric
 
-search3131:
-	JMP less
+search3239:
+	JMP product
 
-search3128:
-	CMPL AX, $0x0000001e
-	JGE  search3132
+search3236:
+	CMPL AX, $0x00000017
+	JGE  search3240
+	CMPL AX, $0x00000016
+	JGE  search3241
+	JMP  forward
+
+search3241:
+	JMP backward
+
+search3240:
+	CMPL AX, $0x00000018
+	JGE  search3242
+	JMP  lower
+
+search3242:
+	JMP upper
+
+search3235:
 	CMPL AX, $0x0000001d
-	JGE  search3133
-	JMP  atmost
+	JGE  search3243
+	CMPL AX, $0x0000001b
+	JGE  search3244
+	CMPL AX, $0x0000001a
+	JGE  search3245
+	JMP  neg
 
-search3133:
-	JMP equal
+search3245:
+	JMP abs
 
-search3132:
+search3244:
+	CMPL AX, $0x0000001c
+	JGE  search3246
+	JMP  less
+
+search3246:
+	JMP atmost
+
+search3243:
 	CMPL AX, $0x0000001f
-	JGE  search3134
-	JMP  choose
+	JGE  search3247
+	CMPL AX, $0x0000001e
+	JGE  search3248
+	JMP  equal
 
-search3134:
+search3248:
+	JMP choose
+
+search3247:
 	CMPL AX, $0x00000020
-	JGE  search3135
+	JGE  search3249
 	JMP  maximum
 
-search3135:
-	JMP minimum
+search3249:
+	CMPL AX, $0x00000021
+	JGE  search3250
+	JMP  minimum
 
-search3103:
-	CMPL AX, $0x00000033
-	JGE  search3136
-	CMPL AX, $0x0000002a
-	JGE  search3137
-	CMPL AX, $0x00000025
-	JGE  search3138
-	CMPL AX, $0x00000023
-	JGE  search3139
-	CMPL AX, $0x00000022
-	JGE  search3140
-	JMP  and
+search3250:
+	JMP and
 
-search3140:
-	JMP or
-
-search3139:
-	CMPL AX, $0x00000024
-	JGE  search3141
-	JMP  shiftup
-
-search3141:
-	JMP shiftdown
-
-search3138:
-	CMPL AX, $0x00000028
-	JGE  search3142
+search3217:
+	CMPL AX, $0x00000034
+	JGE  search3251
+	CMPL AX, $0x0000002b
+	JGE  search3252
 	CMPL AX, $0x00000026
-	JGE  search3143
-	JMP  row
+	JGE  search3253
+	CMPL AX, $0x00000024
+	JGE  search3254
+	CMPL AX, $0x00000023
+	JGE  search3255
+	JMP  or
 
-search3143:
-	JMP rowset
+search3255:
+	JMP shiftup
 
-search3142:
+search3254:
+	CMPL AX, $0x00000025
+	JGE  search3256
+	JMP  shiftdown
+
+search3256:
+	JMP row
+
+search3253:
 	CMPL AX, $0x00000029
-	JGE  search3144
+	JGE  search3257
+	CMPL AX, $0x00000027
+	JGE  search3258
+	JMP  rowset
+
+search3258:
+	JMP rowsum
+
+search3257:
+	CMPL AX, $0x0000002a
+	JGE  search3259
 	JMP  addstretch
 
-search3144:
+search3259:
 	JMP substretch
 
-search3137:
-	CMPL AX, $0x0000002e
-	JGE  search3145
+search3252:
+	CMPL AX, $0x0000002f
+	JGE  search3260
+	CMPL AX, $0x0000002d
+	JGE  search3261
 	CMPL AX, $0x0000002c
-	JGE  search3146
-	CMPL AX, $0x0000002b
-	JGE  search3147
+	JGE  search3262
 	JMP  mulstretch
 
-search3147:
+search3262:
 	JMP fmastretch
 
-search3146:
-	CMPL AX, $0x0000002d
-	JGE  search3148
+search3261:
+	CMPL AX, $0x0000002e
+	JGE  search3263
 	JMP  fnmastretch
 
-search3148:
+search3263:
 	JMP divstretch
 
-search3145:
+search3260:
+	CMPL AX, $0x00000031
+	JGE  search3264
 	CMPL AX, $0x00000030
-	JGE  search3149
-	CMPL AX, $0x0000002f
-	JGE  search3150
+	JGE  search3265
 	JMP  maxstretch
 
-search3150:
+search3265:
 	JMP minstretch
 
-search3149:
-	CMPL AX, $0x00000031
-	JGE  search3151
+search3264:
+	CMPL AX, $0x00000032
+	JGE  search3266
 	JMP  sqrtstretch
 
-search3151:
-	CMPL AX, $0x00000032
-	JGE  search3152
+search3266:
+	CMPL AX, $0x00000033
+	JGE  search3267
 	JMP  floorstretch
 
-search3152:
+search3267:
 	JMP selectstretch
 
-search3136:
-	CMPL AX, $0x00000043
-	JGE  search3153
-	CMPL AX, $0x00000037
-	JGE  search3154
+search3251:
+	CMPL AX, $0x00000044
+	JGE  search3268
+	CMPL AX, $0x00000038
+	JGE  search3269
+	CMPL AX, $0x00000036
+	JGE  search3270
 	CMPL AX, $0x00000035
-	JGE  search3155
-	CMPL AX, $0x00000034
-	JGE  search3156
+	JGE  search3271
 	JMP  copystretch
 
-search3156:
+search3271:
 	JMP absmaxstretch
 
-search3155:
-	CMPL AX, $0x00000036
-	JGE  search3157
+search3270:
+	CMPL AX, $0x00000037
+	JGE  search3272
 	JMP  abssumstretch
 
-search3157:
+search3272:
 	JMP dotstretch
 
-search3154:
+search3269:
+	CMPL AX, $0x00000042
+	JGE  search3273
 	CMPL AX, $0x00000041
-	JGE  search3158
-	CMPL AX, $0x00000040
-	JGE  search3159
+	JGE  search3274
 	JMP  maxnegproductstretch
 
-search3159:
+search3274:
 	JMP negstretch
 
-search3158:
-	CMPL AX, $0x00000042
-	JGE  search3160
+search3273:
+	CMPL AX, $0x00000043
+	JGE  search3275
 	JMP  absstretch
 
-search3160:
+search3275:
 	JMP lessstretch
 
-search3153:
-	CMPL AX, $0x00000047
-	JGE  search3161
+search3268:
+	CMPL AX, $0x00000048
+	JGE  search3276
+	CMPL AX, $0x00000046
+	JGE  search3277
 	CMPL AX, $0x00000045
-	JGE  search3162
-	CMPL AX, $0x00000044
-	JGE  search3163
+	JGE  search3278
 	JMP  atmoststretch
 
-search3163:
+search3278:
 	JMP equalstretch
 
-search3162:
-	CMPL AX, $0x00000046
-	JGE  search3164
+search3277:
+	CMPL AX, $0x00000047
+	JGE  search3279
 	JMP  choosestretch
 
-search3164:
+search3279:
 	JMP maximumstretch
 
-search3161:
+search3276:
+	CMPL AX, $0x0000004a
+	JGE  search3280
 	CMPL AX, $0x00000049
-	JGE  search3165
-	CMPL AX, $0x00000048
-	JGE  search3166
+	JGE  search3281
 	JMP  minimumstretch
 
-search3166:
+search3281:
 	JMP andstretch
 
-search3165:
-	CMPL AX, $0x0000004a
-	JGE  search3167
+search3280:
+	CMPL AX, $0x0000004b
+	JGE  search3282
 	JMP  orstretch
 
-search3167:
-	CMPL AX, $0x0000004b
-	JGE  search3168
+search3282:
+	CMPL AX, $0x0000004c
+	JGE  search3283
 	JMP  shiftupstretch
 
-search3168:
+search3283:
 	JMP shiftdownstretch
 
 floorstretch:
@@ -17673,336 +18359,341 @@ floorstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search3169
-	CMPL AX, $0x00000010
-	JGE  search3170
+	CMPL AX, $0x00000022
+	JGE  search3284
+	CMPL AX, $0x00000011
+	JGE  search3285
 	CMPL AX, $0x00000008
-	JGE  search3171
+	JGE  search3286
 	CMPL AX, $0x00000004
-	JGE  search3172
+	JGE  search3287
 	CMPL AX, $0x00000002
-	JGE  search3173
+	JGE  search3288
 	CMPL AX, $0x00000001
-	JGE  search3174
+	JGE  search3289
 	JMP  end
 
-search3174:
+search3289:
 	JMP add
 
-search3173:
+search3288:
 	CMPL AX, $0x00000003
-	JGE  search3175
+	JGE  search3290
 	JMP  sub
 
-search3175:
+search3290:
 	JMP mul
 
-search3172:
+search3287:
 	CMPL AX, $0x00000006
-	JGE  search3176
+	JGE  search3291
 	CMPL AX, $0x00000005
-	JGE  search3177
+	JGE  search3292
 	JMP  fma
 
-search3177:
+search3292:
 	JMP fnma
 
-search3176:
+search3291:
 	CMPL AX, $0x00000007
-	JGE  search3178
+	JGE  search3293
 	JMP  div
 
-search3178:
+search3293:
 	JMP max
 
-search3171:
+search3286:
 	CMPL AX, $0x0000000c
-	JGE  search3179
+	JGE  search3294
 	CMPL AX, $0x0000000a
-	JGE  search3180
+	JGE  search3295
 	CMPL AX, $0x00000009
-	JGE  search3181
+	JGE  search3296
 	JMP  min
 
-search3181:
+search3296:
 	JMP sqrt
 
-search3180:
+search3295:
 	CMPL AX, $0x0000000b
-	JGE  search3182
+	JGE  search3297
 	JMP  floor
 
-search3182:
+search3297:
 	JMP select
 
-search3179:
+search3294:
 	CMPL AX, $0x0000000e
-	JGE  search3183
+	JGE  search3298
 	CMPL AX, $0x0000000d
-	JGE  search3184
+	JGE  search3299
 	JMP  copy
 
-search3184:
+search3299:
 	JMP absmax
 
-search3183:
+search3298:
 	CMPL AX, $0x0000000f
-	JGE  search3185
+	JGE  search3300
 	JMP  abssum
 
-search3185:
-	JMP dot
+search3300:
+	CMPL AX, $0x00000010
+	JGE  search3301
+	JMP  dot
 
-search3170:
-	CMPL AX, $0x00000018
-	JGE  search3186
-	CMPL AX, $0x00000014
-	JGE  search3187
-	CMPL AX, $0x00000012
-	JGE  search3188
-	CMPL AX, $0x00000011
-	JGE  search3189
-	JMP  maxnegproduct
+search3301:
+	JMP maxnegproduct
 
-search3189:
-	JMP pivot
-
-search3188:
-	CMPL AX, $0x00000013
-	JGE  search3190
-	JMP  scale
-
-search3190:
-	JMP symmetric
-
-search3187:
-	CMPL AX, $0x00000016
-	JGE  search3191
-	CMPL AX, $0x00000015
-	JGE  search3192
-	JMP  product
-
-search3192:
-	JMP forward
-
-search3191:
-	CMPL AX, $0x00000017
-	JGE  search3193
-	JMP  backward
-
-search3193:
-	JMP lower
-
-search3186:
-	CMPL AX, $0x0000001c
-	JGE  search3194
-	CMPL AX, $0x0000001a
-	JGE  search3195
+search3285:
 	CMPL AX, $0x00000019
-	JGE  search3196
-	JMP  upper
+	JGE  search3302
+	CMPL AX, $0x00000015
+	JGE  search3303
+	CMPL AX, $0x00000013
+	JGE  search3304
+	CMPL AX, $0x00000012
+	JGE  search3305
+	JMP  pivot
 
-search3196:
-	JMP neg
+search3305:
+	JMP scale
 
-search3195:
-	CMPL AX, $0x0000001b
-	JGE  search3197
-	JMP  abs
+search3304:
+	CMPL AX, $0x00000014
+	JGE  search3306
+	JMP  symmetric
 
-search3197:
-	JMP less
+search3306:
+	JMP product
 
-search3194:
-	CMPL AX, $0x0000001e
-	JGE  search3198
+search3303:
+	CMPL AX, $0x00000017
+	JGE  search3307
+	CMPL AX, $0x00000016
+	JGE  search3308
+	JMP  forward
+
+search3308:
+	JMP backward
+
+search3307:
+	CMPL AX, $0x00000018
+	JGE  search3309
+	JMP  lower
+
+search3309:
+	JMP upper
+
+search3302:
 	CMPL AX, $0x0000001d
-	JGE  search3199
-	JMP  atmost
+	JGE  search3310
+	CMPL AX, $0x0000001b
+	JGE  search3311
+	CMPL AX, $0x0000001a
+	JGE  search3312
+	JMP  neg
 
-search3199:
-	JMP equal
+search3312:
+	JMP abs
 
-search3198:
+search3311:
+	CMPL AX, $0x0000001c
+	JGE  search3313
+	JMP  less
+
+search3313:
+	JMP atmost
+
+search3310:
 	CMPL AX, $0x0000001f
-	JGE  search3200
-	JMP  choose
+	JGE  search3314
+	CMPL AX, $0x0000001e
+	JGE  search3315
+	JMP  equal
 
-search3200:
+search3315:
+	JMP choose
+
+search3314:
 	CMPL AX, $0x00000020
-	JGE  search3201
+	JGE  search3316
 	JMP  maximum
 
-search3201:
-	JMP minimum
+search3316:
+	CMPL AX, $0x00000021
+	JGE  search3317
+	JMP  minimum
 
-search3169:
-	CMPL AX, $0x00000033
-	JGE  search3202
-	CMPL AX, $0x0000002a
-	JGE  search3203
-	CMPL AX, $0x00000025
-	JGE  search3204
-	CMPL AX, $0x00000023
-	JGE  search3205
-	CMPL AX, $0x00000022
-	JGE  search3206
-	JMP  and
+search3317:
+	JMP and
 
-search3206:
-	JMP or
-
-search3205:
-	CMPL AX, $0x00000024
-	JGE  search3207
-	JMP  shiftup
-
-search3207:
-	JMP shiftdown
-
-search3204:
-	CMPL AX, $0x00000028
-	JGE  search3208
+search3284:
+	CMPL AX, $0x00000034
+	JGE  search3318
+	CMPL AX, $0x0000002b
+	JGE  search3319
 	CMPL AX, $0x00000026
-	JGE  search3209
-	JMP  row
+	JGE  search3320
+	CMPL AX, $0x00000024
+	JGE  search3321
+	CMPL AX, $0x00000023
+	JGE  search3322
+	JMP  or
 
-search3209:
-	JMP rowset
+search3322:
+	JMP shiftup
 
-search3208:
+search3321:
+	CMPL AX, $0x00000025
+	JGE  search3323
+	JMP  shiftdown
+
+search3323:
+	JMP row
+
+search3320:
 	CMPL AX, $0x00000029
-	JGE  search3210
+	JGE  search3324
+	CMPL AX, $0x00000027
+	JGE  search3325
+	JMP  rowset
+
+search3325:
+	JMP rowsum
+
+search3324:
+	CMPL AX, $0x0000002a
+	JGE  search3326
 	JMP  addstretch
 
-search3210:
+search3326:
 	JMP substretch
 
-search3203:
-	CMPL AX, $0x0000002e
-	JGE  search3211
+search3319:
+	CMPL AX, $0x0000002f
+	JGE  search3327
+	CMPL AX, $0x0000002d
+	JGE  search3328
 	CMPL AX, $0x0000002c
-	JGE  search3212
-	CMPL AX, $0x0000002b
-	JGE  search3213
+	JGE  search3329
 	JMP  mulstretch
 
-search3213:
+search3329:
 	JMP fmastretch
 
-search3212:
-	CMPL AX, $0x0000002d
-	JGE  search3214
+search3328:
+	CMPL AX, $0x0000002e
+	JGE  search3330
 	JMP  fnmastretch
 
-search3214:
+search3330:
 	JMP divstretch
 
-search3211:
+search3327:
+	CMPL AX, $0x00000031
+	JGE  search3331
 	CMPL AX, $0x00000030
-	JGE  search3215
-	CMPL AX, $0x0000002f
-	JGE  search3216
+	JGE  search3332
 	JMP  maxstretch
 
-search3216:
+search3332:
 	JMP minstretch
 
-search3215:
-	CMPL AX, $0x00000031
-	JGE  search3217
+search3331:
+	CMPL AX, $0x00000032
+	JGE  search3333
 	JMP  sqrtstretch
 
-search3217:
-	CMPL AX, $0x00000032
-	JGE  search3218
+search3333:
+	CMPL AX, $0x00000033
+	JGE  search3334
 	JMP  floorstretch
 
-search3218:
+search3334:
 	JMP selectstretch
 
-search3202:
-	CMPL AX, $0x00000043
-	JGE  search3219
-	CMPL AX, $0x00000037
-	JGE  search3220
+search3318:
+	CMPL AX, $0x00000044
+	JGE  search3335
+	CMPL AX, $0x00000038
+	JGE  search3336
+	CMPL AX, $0x00000036
+	JGE  search3337
 	CMPL AX, $0x00000035
-	JGE  search3221
-	CMPL AX, $0x00000034
-	JGE  search3222
+	JGE  search3338
 	JMP  copystretch
 
-search3222:
+search3338:
 	JMP absmaxstretch
 
-search3221:
-	CMPL AX, $0x00000036
-	JGE  search3223
+search3337:
+	CMPL AX, $0x00000037
+	JGE  search3339
 	JMP  abssumstretch
 
-search3223:
+search3339:
 	JMP dotstretch
 
-search3220:
+search3336:
+	CMPL AX, $0x00000042
+	JGE  search3340
 	CMPL AX, $0x00000041
-	JGE  search3224
-	CMPL AX, $0x00000040
-	JGE  search3225
+	JGE  search3341
 	JMP  maxnegproductstretch
 
-search3225:
+search3341:
 	JMP negstretch
 
-search3224:
-	CMPL AX, $0x00000042
-	JGE  search3226
+search3340:
+	CMPL AX, $0x00000043
+	JGE  search3342
 	JMP  absstretch
 
-search3226:
+search3342:
 	JMP lessstretch
 
-search3219:
-	CMPL AX, $0x00000047
-	JGE  search3227
+search3335:
+	CMPL AX, $0x00000048
+	JGE  search3343
+	CMPL AX, $0x00000046
+	JGE  search3344
 	CMPL AX, $0x00000045
-	JGE  search3228
-	CMPL AX, $0x00000044
-	JGE  search3229
+	JGE  search3345
 	JMP  atmoststretch
 
-search3229:
+search3345:
 	JMP equalstretch
 
-search3228:
-	CMPL AX, $0x00000046
-	JGE  search3230
+search3344:
+	CMPL AX, $0x00000047
+	JGE  search3346
 	JMP  choosestretch
 
-search3230:
+search3346:
 	JMP maximumstretch
 
-search3227:
+search3343:
+	CMPL AX, $0x0000004a
+	JGE  search3347
 	CMPL AX, $0x00000049
-	JGE  search3231
-	CMPL AX, $0x00000048
-	JGE  search3232
+	JGE  search3348
 	JMP  minimumstretch
 
-search3232:
+search3348:
 	JMP andstretch
 
-search3231:
-	CMPL AX, $0x0000004a
-	JGE  search3233
+search3347:
+	CMPL AX, $0x0000004b
+	JGE  search3349
 	JMP  orstretch
 
-search3233:
-	CMPL AX, $0x0000004b
-	JGE  search3234
+search3349:
+	CMPL AX, $0x0000004c
+	JGE  search3350
 	JMP  shiftupstretch
 
-search3234:
+search3350:
 	JMP shiftdownstretch
 
 selectstretch:
@@ -18106,336 +18797,341 @@ selectstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search3235
-	CMPL AX, $0x00000010
-	JGE  search3236
+	CMPL AX, $0x00000022
+	JGE  search3351
+	CMPL AX, $0x00000011
+	JGE  search3352
 	CMPL AX, $0x00000008
-	JGE  search3237
+	JGE  search3353
 	CMPL AX, $0x00000004
-	JGE  search3238
+	JGE  search3354
 	CMPL AX, $0x00000002
-	JGE  search3239
+	JGE  search3355
 	CMPL AX, $0x00000001
-	JGE  search3240
+	JGE  search3356
 	JMP  end
 
-search3240:
+search3356:
 	JMP add
 
-search3239:
+search3355:
 	CMPL AX, $0x00000003
-	JGE  search3241
+	JGE  search3357
 	JMP  sub
 
-search3241:
+search3357:
 	JMP mul
 
-search3238:
+search3354:
 	CMPL AX, $0x00000006
-	JGE  search3242
+	JGE  search3358
 	CMPL AX, $0x00000005
-	JGE  search3243
+	JGE  search3359
 	JMP  fma
 
-search3243:
+search3359:
 	JMP fnma
 
-search3242:
+search3358:
 	CMPL AX, $0x00000007
-	JGE  search3244
+	JGE  search3360
 	JMP  div
 
-search3244:
+search3360:
 	JMP max
 
-search3237:
+search3353:
 	CMPL AX, $0x0000000c
-	JGE  search3245
+	JGE  search3361
 	CMPL AX, $0x0000000a
-	JGE  search3246
+	JGE  search3362
 	CMPL AX, $0x00000009
-	JGE  search3247
+	JGE  search3363
 	JMP  min
 
-search3247:
+search3363:
 	JMP sqrt
 
-search3246:
+search3362:
 	CMPL AX, $0x0000000b
-	JGE  search3248
+	JGE  search3364
 	JMP  floor
 
-search3248:
+search3364:
 	JMP select
 
-search3245:
+search3361:
 	CMPL AX, $0x0000000e
-	JGE  search3249
+	JGE  search3365
 	CMPL AX, $0x0000000d
-	JGE  search3250
+	JGE  search3366
 	JMP  copy
 
-search3250:
+search3366:
 	JMP absmax
 
-search3249:
+search3365:
 	CMPL AX, $0x0000000f
-	JGE  search3251
+	JGE  search3367
 	JMP  abssum
 
-search3251:
-	JMP dot
+search3367:
+	CMPL AX, $0x00000010
+	JGE  search3368
+	JMP  dot
 
-search3236:
-	CMPL AX, $0x00000018
-	JGE  search3252
-	CMPL AX, $0x00000014
-	JGE  search3253
-	CMPL AX, $0x00000012
-	JGE  search3254
-	CMPL AX, $0x00000011
-	JGE  search3255
-	JMP  maxnegproduct
+search3368:
+	JMP maxnegproduct
 
-search3255:
-	JMP pivot
-
-search3254:
-	CMPL AX, $0x00000013
-	JGE  search3256
-	JMP  scale
-
-search3256:
-	JMP symmetric
-
-search3253:
-	CMPL AX, $0x00000016
-	JGE  search3257
-	CMPL AX, $0x00000015
-	JGE  search3258
-	JMP  product
-
-search3258:
-	JMP forward
-
-search3257:
-	CMPL AX, $0x00000017
-	JGE  search3259
-	JMP  backward
-
-search3259:
-	JMP lower
-
-search3252:
-	CMPL AX, $0x0000001c
-	JGE  search3260
-	CMPL AX, $0x0000001a
-	JGE  search3261
+search3352:
 	CMPL AX, $0x00000019
-	JGE  search3262
-	JMP  upper
+	JGE  search3369
+	CMPL AX, $0x00000015
+	JGE  search3370
+	CMPL AX, $0x00000013
+	JGE  search3371
+	CMPL AX, $0x00000012
+	JGE  search3372
+	JMP  pivot
 
-search3262:
-	JMP neg
+search3372:
+	JMP scale
 
-search3261:
-	CMPL AX, $0x0000001b
-	JGE  search3263
-	JMP  abs
+search3371:
+	CMPL AX, $0x00000014
+	JGE  search3373
+	JMP  symmetric
 
-search3263:
-	JMP less
+search3373:
+	JMP product
 
-search3260:
-	CMPL AX, $0x0000001e
-	JGE  search3264
+search3370:
+	CMPL AX, $0x00000017
+	JGE  search3374
+	CMPL AX, $0x00000016
+	JGE  search3375
+	JMP  forward
+
+search3375:
+	JMP backward
+
+search3374:
+	CMPL AX, $0x00000018
+	JGE  search3376
+	JMP  lower
+
+search3376:
+	JMP upper
+
+search3369:
 	CMPL AX, $0x0000001d
-	JGE  search3265
-	JMP  atmost
+	JGE  search3377
+	CMPL AX, $0x0000001b
+	JGE  search3378
+	CMPL AX, $0x0000001a
+	JGE  search3379
+	JMP  neg
 
-search3265:
-	JMP equal
+search3379:
+	JMP abs
 
-search3264:
+search3378:
+	CMPL AX, $0x0000001c
+	JGE  search3380
+	JMP  less
+
+search3380:
+	JMP atmost
+
+search3377:
 	CMPL AX, $0x0000001f
-	JGE  search3266
-	JMP  choose
+	JGE  search3381
+	CMPL AX, $0x0000001e
+	JGE  search3382
+	JMP  equal
 
-search3266:
+search3382:
+	JMP choose
+
+search3381:
 	CMPL AX, $0x00000020
-	JGE  search3267
+	JGE  search3383
 	JMP  maximum
 
-search3267:
-	JMP minimum
+search3383:
+	CMPL AX, $0x00000021
+	JGE  search3384
+	JMP  minimum
 
-search3235:
-	CMPL AX, $0x00000033
-	JGE  search3268
-	CMPL AX, $0x0000002a
-	JGE  search3269
-	CMPL AX, $0x00000025
-	JGE  search3270
-	CMPL AX, $0x00000023
-	JGE  search3271
-	CMPL AX, $0x00000022
-	JGE  search3272
-	JMP  and
+search3384:
+	JMP and
 
-search3272:
-	JMP or
-
-search3271:
-	CMPL AX, $0x00000024
-	JGE  search3273
-	JMP  shiftup
-
-search3273:
-	JMP shiftdown
-
-search3270:
-	CMPL AX, $0x00000028
-	JGE  search3274
+search3351:
+	CMPL AX, $0x00000034
+	JGE  search3385
+	CMPL AX, $0x0000002b
+	JGE  search3386
 	CMPL AX, $0x00000026
-	JGE  search3275
-	JMP  row
+	JGE  search3387
+	CMPL AX, $0x00000024
+	JGE  search3388
+	CMPL AX, $0x00000023
+	JGE  search3389
+	JMP  or
 
-search3275:
-	JMP rowset
+search3389:
+	JMP shiftup
 
-search3274:
+search3388:
+	CMPL AX, $0x00000025
+	JGE  search3390
+	JMP  shiftdown
+
+search3390:
+	JMP row
+
+search3387:
 	CMPL AX, $0x00000029
-	JGE  search3276
+	JGE  search3391
+	CMPL AX, $0x00000027
+	JGE  search3392
+	JMP  rowset
+
+search3392:
+	JMP rowsum
+
+search3391:
+	CMPL AX, $0x0000002a
+	JGE  search3393
 	JMP  addstretch
 
-search3276:
+search3393:
 	JMP substretch
 
-search3269:
-	CMPL AX, $0x0000002e
-	JGE  search3277
+search3386:
+	CMPL AX, $0x0000002f
+	JGE  search3394
+	CMPL AX, $0x0000002d
+	JGE  search3395
 	CMPL AX, $0x0000002c
-	JGE  search3278
-	CMPL AX, $0x0000002b
-	JGE  search3279
+	JGE  search3396
 	JMP  mulstretch
 
-search3279:
+search3396:
 	JMP fmastretch
 
-search3278:
-	CMPL AX, $0x0000002d
-	JGE  search3280
+search3395:
+	CMPL AX, $0x0000002e
+	JGE  search3397
 	JMP  fnmastretch
 
-search3280:
+search3397:
 	JMP divstretch
 
-search3277:
+search3394:
+	CMPL AX, $0x00000031
+	JGE  search3398
 	CMPL AX, $0x00000030
-	JGE  search3281
-	CMPL AX, $0x0000002f
-	JGE  search3282
+	JGE  search3399
 	JMP  maxstretch
 
-search3282:
+search3399:
 	JMP minstretch
 
-search3281:
-	CMPL AX, $0x00000031
-	JGE  search3283
+search3398:
+	CMPL AX, $0x00000032
+	JGE  search3400
 	JMP  sqrtstretch
 
-search3283:
-	CMPL AX, $0x00000032
-	JGE  search3284
+search3400:
+	CMPL AX, $0x00000033
+	JGE  search3401
 	JMP  floorstretch
 
-search3284:
+search3401:
 	JMP selectstretch
 
-search3268:
-	CMPL AX, $0x00000043
-	JGE  search3285
-	CMPL AX, $0x00000037
-	JGE  search3286
+search3385:
+	CMPL AX, $0x00000044
+	JGE  search3402
+	CMPL AX, $0x00000038
+	JGE  search3403
+	CMPL AX, $0x00000036
+	JGE  search3404
 	CMPL AX, $0x00000035
-	JGE  search3287
-	CMPL AX, $0x00000034
-	JGE  search3288
+	JGE  search3405
 	JMP  copystretch
 
-search3288:
+search3405:
 	JMP absmaxstretch
 
-search3287:
-	CMPL AX, $0x00000036
-	JGE  search3289
+search3404:
+	CMPL AX, $0x00000037
+	JGE  search3406
 	JMP  abssumstretch
 
-search3289:
+search3406:
 	JMP dotstretch
 
-search3286:
+search3403:
+	CMPL AX, $0x00000042
+	JGE  search3407
 	CMPL AX, $0x00000041
-	JGE  search3290
-	CMPL AX, $0x00000040
-	JGE  search3291
+	JGE  search3408
 	JMP  maxnegproductstretch
 
-search3291:
+search3408:
 	JMP negstretch
 
-search3290:
-	CMPL AX, $0x00000042
-	JGE  search3292
+search3407:
+	CMPL AX, $0x00000043
+	JGE  search3409
 	JMP  absstretch
 
-search3292:
+search3409:
 	JMP lessstretch
 
-search3285:
-	CMPL AX, $0x00000047
-	JGE  search3293
+search3402:
+	CMPL AX, $0x00000048
+	JGE  search3410
+	CMPL AX, $0x00000046
+	JGE  search3411
 	CMPL AX, $0x00000045
-	JGE  search3294
-	CMPL AX, $0x00000044
-	JGE  search3295
+	JGE  search3412
 	JMP  atmoststretch
 
-search3295:
+search3412:
 	JMP equalstretch
 
-search3294:
-	CMPL AX, $0x00000046
-	JGE  search3296
+search3411:
+	CMPL AX, $0x00000047
+	JGE  search3413
 	JMP  choosestretch
 
-search3296:
+search3413:
 	JMP maximumstretch
 
-search3293:
+search3410:
+	CMPL AX, $0x0000004a
+	JGE  search3414
 	CMPL AX, $0x00000049
-	JGE  search3297
-	CMPL AX, $0x00000048
-	JGE  search3298
+	JGE  search3415
 	JMP  minimumstretch
 
-search3298:
+search3415:
 	JMP andstretch
 
-search3297:
-	CMPL AX, $0x0000004a
-	JGE  search3299
+search3414:
+	CMPL AX, $0x0000004b
+	JGE  search3416
 	JMP  orstretch
 
-search3299:
-	CMPL AX, $0x0000004b
-	JGE  search3300
+search3416:
+	CMPL AX, $0x0000004c
+	JGE  search3417
 	JMP  shiftupstretch
 
-search3300:
+search3417:
 	JMP shiftdownstretch
 
 copystretch:
@@ -18498,336 +19194,341 @@ copystretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search3301
-	CMPL AX, $0x00000010
-	JGE  search3302
+	CMPL AX, $0x00000022
+	JGE  search3418
+	CMPL AX, $0x00000011
+	JGE  search3419
 	CMPL AX, $0x00000008
-	JGE  search3303
+	JGE  search3420
 	CMPL AX, $0x00000004
-	JGE  search3304
+	JGE  search3421
 	CMPL AX, $0x00000002
-	JGE  search3305
+	JGE  search3422
 	CMPL AX, $0x00000001
-	JGE  search3306
+	JGE  search3423
 	JMP  end
 
-search3306:
+search3423:
 	JMP add
 
-search3305:
+search3422:
 	CMPL AX, $0x00000003
-	JGE  search3307
+	JGE  search3424
 	JMP  sub
 
-search3307:
+search3424:
 	JMP mul
 
-search3304:
+search3421:
 	CMPL AX, $0x00000006
-	JGE  search3308
+	JGE  search3425
 	CMPL AX, $0x00000005
-	JGE  search3309
+	JGE  search3426
 	JMP  fma
 
-search3309:
+search3426:
 	JMP fnma
 
-search3308:
+search3425:
 	CMPL AX, $0x00000007
-	JGE  search3310
+	JGE  search3427
 	JMP  div
 
-search3310:
+search3427:
 	JMP max
 
-search3303:
+search3420:
 	CMPL AX, $0x0000000c
-	JGE  search3311
+	JGE  search3428
 	CMPL AX, $0x0000000a
-	JGE  search3312
+	JGE  search3429
 	CMPL AX, $0x00000009
-	JGE  search3313
+	JGE  search3430
 	JMP  min
 
-search3313:
+search3430:
 	JMP sqrt
 
-search3312:
+search3429:
 	CMPL AX, $0x0000000b
-	JGE  search3314
+	JGE  search3431
 	JMP  floor
 
-search3314:
+search3431:
 	JMP select
 
-search3311:
+search3428:
 	CMPL AX, $0x0000000e
-	JGE  search3315
+	JGE  search3432
 	CMPL AX, $0x0000000d
-	JGE  search3316
+	JGE  search3433
 	JMP  copy
 
-search3316:
+search3433:
 	JMP absmax
 
-search3315:
+search3432:
 	CMPL AX, $0x0000000f
-	JGE  search3317
+	JGE  search3434
 	JMP  abssum
 
-search3317:
-	JMP dot
+search3434:
+	CMPL AX, $0x00000010
+	JGE  search3435
+	JMP  dot
 
-search3302:
-	CMPL AX, $0x00000018
-	JGE  search3318
-	CMPL AX, $0x00000014
-	JGE  search3319
-	CMPL AX, $0x00000012
-	JGE  search3320
-	CMPL AX, $0x00000011
-	JGE  search3321
-	JMP  maxnegproduct
+search3435:
+	JMP maxnegproduct
 
-search3321:
-	JMP pivot
-
-search3320:
-	CMPL AX, $0x00000013
-	JGE  search3322
-	JMP  scale
-
-search3322:
-	JMP symmetric
-
-search3319:
-	CMPL AX, $0x00000016
-	JGE  search3323
-	CMPL AX, $0x00000015
-	JGE  search3324
-	JMP  product
-
-search3324:
-	JMP forward
-
-search3323:
-	CMPL AX, $0x00000017
-	JGE  search3325
-	JMP  backward
-
-search3325:
-	JMP lower
-
-search3318:
-	CMPL AX, $0x0000001c
-	JGE  search3326
-	CMPL AX, $0x0000001a
-	JGE  search3327
+search3419:
 	CMPL AX, $0x00000019
-	JGE  search3328
-	JMP  upper
+	JGE  search3436
+	CMPL AX, $0x00000015
+	JGE  search3437
+	CMPL AX, $0x00000013
+	JGE  search3438
+	CMPL AX, $0x00000012
+	JGE  search3439
+	JMP  pivot
 
-search3328:
-	JMP neg
+search3439:
+	JMP scale
 
-search3327:
-	CMPL AX, $0x0000001b
-	JGE  search3329
-	JMP  abs
+search3438:
+	CMPL AX, $0x00000014
+	JGE  search3440
+	JMP  symmetric
 
-search3329:
-	JMP less
+search3440:
+	JMP product
 
-search3326:
-	CMPL AX, $0x0000001e
-	JGE  search3330
+search3437:
+	CMPL AX, $0x00000017
+	JGE  search3441
+	CMPL AX, $0x00000016
+	JGE  search3442
+	JMP  forward
+
+search3442:
+	JMP backward
+
+search3441:
+	CMPL AX, $0x00000018
+	JGE  search3443
+	JMP  lower
+
+search3443:
+	JMP upper
+
+search3436:
 	CMPL AX, $0x0000001d
-	JGE  search3331
-	JMP  atmost
+	JGE  search3444
+	CMPL AX, $0x0000001b
+	JGE  search3445
+	CMPL AX, $0x0000001a
+	JGE  search3446
+	JMP  neg
 
-search3331:
-	JMP equal
+search3446:
+	JMP abs
 
-search3330:
+search3445:
+	CMPL AX, $0x0000001c
+	JGE  search3447
+	JMP  less
+
+search3447:
+	JMP atmost
+
+search3444:
 	CMPL AX, $0x0000001f
-	JGE  search3332
-	JMP  choose
+	JGE  search3448
+	CMPL AX, $0x0000001e
+	JGE  search3449
+	JMP  equal
 
-search3332:
+search3449:
+	JMP choose
+
+search3448:
 	CMPL AX, $0x00000020
-	JGE  search3333
+	JGE  search3450
 	JMP  maximum
 
-search3333:
-	JMP minimum
+search3450:
+	CMPL AX, $0x00000021
+	JGE  search3451
+	JMP  minimum
 
-search3301:
-	CMPL AX, $0x00000033
-	JGE  search3334
-	CMPL AX, $0x0000002a
-	JGE  search3335
-	CMPL AX, $0x00000025
-	JGE  search3336
-	CMPL AX, $0x00000023
-	JGE  search3337
-	CMPL AX, $0x00000022
-	JGE  search3338
-	JMP  and
+search3451:
+	JMP and
 
-search3338:
-	JMP or
-
-search3337:
-	CMPL AX, $0x00000024
-	JGE  search3339
-	JMP  shiftup
-
-search3339:
-	JMP shiftdown
-
-search3336:
-	CMPL AX, $0x00000028
-	JGE  search3340
+search3418:
+	CMPL AX, $0x00000034
+	JGE  search3452
+	CMPL AX, $0x0000002b
+	JGE  search3453
 	CMPL AX, $0x00000026
-	JGE  search3341
-	JMP  row
+	JGE  search3454
+	CMPL AX, $0x00000024
+	JGE  search3455
+	CMPL AX, $0x00000023
+	JGE  search3456
+	JMP  or
 
-search3341:
-	JMP rowset
+search3456:
+	JMP shiftup
 
-search3340:
+search3455:
+	CMPL AX, $0x00000025
+	JGE  search3457
+	JMP  shiftdown
+
+search3457:
+	JMP row
+
+search3454:
 	CMPL AX, $0x00000029
-	JGE  search3342
+	JGE  search3458
+	CMPL AX, $0x00000027
+	JGE  search3459
+	JMP  rowset
+
+search3459:
+	JMP rowsum
+
+search3458:
+	CMPL AX, $0x0000002a
+	JGE  search3460
 	JMP  addstretch
 
-search3342:
+search3460:
 	JMP substretch
 
-search3335:
-	CMPL AX, $0x0000002e
-	JGE  search3343
+search3453:
+	CMPL AX, $0x0000002f
+	JGE  search3461
+	CMPL AX, $0x0000002d
+	JGE  search3462
 	CMPL AX, $0x0000002c
-	JGE  search3344
-	CMPL AX, $0x0000002b
-	JGE  search3345
+	JGE  search3463
 	JMP  mulstretch
 
-search3345:
+search3463:
 	JMP fmastretch
 
-search3344:
-	CMPL AX, $0x0000002d
-	JGE  search3346
+search3462:
+	CMPL AX, $0x0000002e
+	JGE  search3464
 	JMP  fnmastretch
 
-search3346:
+search3464:
 	JMP divstretch
 
-search3343:
+search3461:
+	CMPL AX, $0x00000031
+	JGE  search3465
 	CMPL AX, $0x00000030
-	JGE  search3347
-	CMPL AX, $0x0000002f
-	JGE  search3348
+	JGE  search3466
 	JMP  maxstretch
 
-search3348:
+search3466:
 	JMP minstretch
 
-search3347:
-	CMPL AX, $0x00000031
-	JGE  search3349
+search3465:
+	CMPL AX, $0x00000032
+	JGE  search3467
 	JMP  sqrtstretch
 
-search3349:
-	CMPL AX, $0x00000032
-	JGE  search3350
+search3467:
+	CMPL AX, $0x00000033
+	JGE  search3468
 	JMP  floorstretch
 
-search3350:
+search3468:
 	JMP selectstretch
 
-search3334:
-	CMPL AX, $0x00000043
-	JGE  search3351
-	CMPL AX, $0x00000037
-	JGE  search3352
+search3452:
+	CMPL AX, $0x00000044
+	JGE  search3469
+	CMPL AX, $0x00000038
+	JGE  search3470
+	CMPL AX, $0x00000036
+	JGE  search3471
 	CMPL AX, $0x00000035
-	JGE  search3353
-	CMPL AX, $0x00000034
-	JGE  search3354
+	JGE  search3472
 	JMP  copystretch
 
-search3354:
+search3472:
 	JMP absmaxstretch
 
-search3353:
-	CMPL AX, $0x00000036
-	JGE  search3355
+search3471:
+	CMPL AX, $0x00000037
+	JGE  search3473
 	JMP  abssumstretch
 
-search3355:
+search3473:
 	JMP dotstretch
 
-search3352:
+search3470:
+	CMPL AX, $0x00000042
+	JGE  search3474
 	CMPL AX, $0x00000041
-	JGE  search3356
-	CMPL AX, $0x00000040
-	JGE  search3357
+	JGE  search3475
 	JMP  maxnegproductstretch
 
-search3357:
+search3475:
 	JMP negstretch
 
-search3356:
-	CMPL AX, $0x00000042
-	JGE  search3358
+search3474:
+	CMPL AX, $0x00000043
+	JGE  search3476
 	JMP  absstretch
 
-search3358:
+search3476:
 	JMP lessstretch
 
-search3351:
-	CMPL AX, $0x00000047
-	JGE  search3359
+search3469:
+	CMPL AX, $0x00000048
+	JGE  search3477
+	CMPL AX, $0x00000046
+	JGE  search3478
 	CMPL AX, $0x00000045
-	JGE  search3360
-	CMPL AX, $0x00000044
-	JGE  search3361
+	JGE  search3479
 	JMP  atmoststretch
 
-search3361:
+search3479:
 	JMP equalstretch
 
-search3360:
-	CMPL AX, $0x00000046
-	JGE  search3362
+search3478:
+	CMPL AX, $0x00000047
+	JGE  search3480
 	JMP  choosestretch
 
-search3362:
+search3480:
 	JMP maximumstretch
 
-search3359:
+search3477:
+	CMPL AX, $0x0000004a
+	JGE  search3481
 	CMPL AX, $0x00000049
-	JGE  search3363
-	CMPL AX, $0x00000048
-	JGE  search3364
+	JGE  search3482
 	JMP  minimumstretch
 
-search3364:
+search3482:
 	JMP andstretch
 
-search3363:
-	CMPL AX, $0x0000004a
-	JGE  search3365
+search3481:
+	CMPL AX, $0x0000004b
+	JGE  search3483
 	JMP  orstretch
 
-search3365:
-	CMPL AX, $0x0000004b
-	JGE  search3366
+search3483:
+	CMPL AX, $0x0000004c
+	JGE  search3484
 	JMP  shiftupstretch
 
-search3366:
+search3484:
 	JMP shiftdownstretch
 
 absmaxstretch:
@@ -18861,336 +19562,341 @@ absmaxstretchone:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000021
-	JGE     search3367
-	CMPL    AX, $0x00000010
-	JGE     search3368
+	CMPL    AX, $0x00000022
+	JGE     search3485
+	CMPL    AX, $0x00000011
+	JGE     search3486
 	CMPL    AX, $0x00000008
-	JGE     search3369
+	JGE     search3487
 	CMPL    AX, $0x00000004
-	JGE     search3370
+	JGE     search3488
 	CMPL    AX, $0x00000002
-	JGE     search3371
+	JGE     search3489
 	CMPL    AX, $0x00000001
-	JGE     search3372
+	JGE     search3490
 	JMP     end
 
-search3372:
+search3490:
 	JMP add
 
-search3371:
+search3489:
 	CMPL AX, $0x00000003
-	JGE  search3373
+	JGE  search3491
 	JMP  sub
 
-search3373:
+search3491:
 	JMP mul
 
-search3370:
+search3488:
 	CMPL AX, $0x00000006
-	JGE  search3374
+	JGE  search3492
 	CMPL AX, $0x00000005
-	JGE  search3375
+	JGE  search3493
 	JMP  fma
 
-search3375:
+search3493:
 	JMP fnma
 
-search3374:
+search3492:
 	CMPL AX, $0x00000007
-	JGE  search3376
+	JGE  search3494
 	JMP  div
 
-search3376:
+search3494:
 	JMP max
 
-search3369:
+search3487:
 	CMPL AX, $0x0000000c
-	JGE  search3377
+	JGE  search3495
 	CMPL AX, $0x0000000a
-	JGE  search3378
+	JGE  search3496
 	CMPL AX, $0x00000009
-	JGE  search3379
+	JGE  search3497
 	JMP  min
 
-search3379:
+search3497:
 	JMP sqrt
 
-search3378:
+search3496:
 	CMPL AX, $0x0000000b
-	JGE  search3380
+	JGE  search3498
 	JMP  floor
 
-search3380:
+search3498:
 	JMP select
 
-search3377:
+search3495:
 	CMPL AX, $0x0000000e
-	JGE  search3381
+	JGE  search3499
 	CMPL AX, $0x0000000d
-	JGE  search3382
+	JGE  search3500
 	JMP  copy
 
-search3382:
+search3500:
 	JMP absmax
 
-search3381:
+search3499:
 	CMPL AX, $0x0000000f
-	JGE  search3383
+	JGE  search3501
 	JMP  abssum
 
-search3383:
-	JMP dot
+search3501:
+	CMPL AX, $0x00000010
+	JGE  search3502
+	JMP  dot
 
-search3368:
-	CMPL AX, $0x00000018
-	JGE  search3384
-	CMPL AX, $0x00000014
-	JGE  search3385
-	CMPL AX, $0x00000012
-	JGE  search3386
-	CMPL AX, $0x00000011
-	JGE  search3387
-	JMP  maxnegproduct
+search3502:
+	JMP maxnegproduct
 
-search3387:
-	JMP pivot
-
-search3386:
-	CMPL AX, $0x00000013
-	JGE  search3388
-	JMP  scale
-
-search3388:
-	JMP symmetric
-
-search3385:
-	CMPL AX, $0x00000016
-	JGE  search3389
-	CMPL AX, $0x00000015
-	JGE  search3390
-	JMP  product
-
-search3390:
-	JMP forward
-
-search3389:
-	CMPL AX, $0x00000017
-	JGE  search3391
-	JMP  backward
-
-search3391:
-	JMP lower
-
-search3384:
-	CMPL AX, $0x0000001c
-	JGE  search3392
-	CMPL AX, $0x0000001a
-	JGE  search3393
+search3486:
 	CMPL AX, $0x00000019
-	JGE  search3394
-	JMP  upper
+	JGE  search3503
+	CMPL AX, $0x00000015
+	JGE  search3504
+	CMPL AX, $0x00000013
+	JGE  search3505
+	CMPL AX, $0x00000012
+	JGE  search3506
+	JMP  pivot
 
-search3394:
-	JMP neg
+search3506:
+	JMP scale
 
-search3393:
-	CMPL AX, $0x0000001b
-	JGE  search3395
-	JMP  abs
+search3505:
+	CMPL AX, $0x00000014
+	JGE  search3507
+	JMP  symmetric
 
-search3395:
-	JMP less
+search3507:
+	JMP product
 
-search3392:
-	CMPL AX, $0x0000001e
-	JGE  search3396
+search3504:
+	CMPL AX, $0x00000017
+	JGE  search3508
+	CMPL AX, $0x00000016
+	JGE  search3509
+	JMP  forward
+
+search3509:
+	JMP backward
+
+search3508:
+	CMPL AX, $0x00000018
+	JGE  search3510
+	JMP  lower
+
+search3510:
+	JMP upper
+
+search3503:
 	CMPL AX, $0x0000001d
-	JGE  search3397
-	JMP  atmost
+	JGE  search3511
+	CMPL AX, $0x0000001b
+	JGE  search3512
+	CMPL AX, $0x0000001a
+	JGE  search3513
+	JMP  neg
 
-search3397:
-	JMP equal
+search3513:
+	JMP abs
 
-search3396:
+search3512:
+	CMPL AX, $0x0000001c
+	JGE  search3514
+	JMP  less
+
+search3514:
+	JMP atmost
+
+search3511:
 	CMPL AX, $0x0000001f
-	JGE  search3398
-	JMP  choose
+	JGE  search3515
+	CMPL AX, $0x0000001e
+	JGE  search3516
+	JMP  equal
 
-search3398:
+search3516:
+	JMP choose
+
+search3515:
 	CMPL AX, $0x00000020
-	JGE  search3399
+	JGE  search3517
 	JMP  maximum
 
-search3399:
-	JMP minimum
+search3517:
+	CMPL AX, $0x00000021
+	JGE  search3518
+	JMP  minimum
 
-search3367:
-	CMPL AX, $0x00000033
-	JGE  search3400
-	CMPL AX, $0x0000002a
-	JGE  search3401
-	CMPL AX, $0x00000025
-	JGE  search3402
-	CMPL AX, $0x00000023
-	JGE  search3403
-	CMPL AX, $0x00000022
-	JGE  search3404
-	JMP  and
+search3518:
+	JMP and
 
-search3404:
-	JMP or
-
-search3403:
-	CMPL AX, $0x00000024
-	JGE  search3405
-	JMP  shiftup
-
-search3405:
-	JMP shiftdown
-
-search3402:
-	CMPL AX, $0x00000028
-	JGE  search3406
+search3485:
+	CMPL AX, $0x00000034
+	JGE  search3519
+	CMPL AX, $0x0000002b
+	JGE  search3520
 	CMPL AX, $0x00000026
-	JGE  search3407
-	JMP  row
+	JGE  search3521
+	CMPL AX, $0x00000024
+	JGE  search3522
+	CMPL AX, $0x00000023
+	JGE  search3523
+	JMP  or
 
-search3407:
-	JMP rowset
+search3523:
+	JMP shiftup
 
-search3406:
+search3522:
+	CMPL AX, $0x00000025
+	JGE  search3524
+	JMP  shiftdown
+
+search3524:
+	JMP row
+
+search3521:
 	CMPL AX, $0x00000029
-	JGE  search3408
+	JGE  search3525
+	CMPL AX, $0x00000027
+	JGE  search3526
+	JMP  rowset
+
+search3526:
+	JMP rowsum
+
+search3525:
+	CMPL AX, $0x0000002a
+	JGE  search3527
 	JMP  addstretch
 
-search3408:
+search3527:
 	JMP substretch
 
-search3401:
-	CMPL AX, $0x0000002e
-	JGE  search3409
+search3520:
+	CMPL AX, $0x0000002f
+	JGE  search3528
+	CMPL AX, $0x0000002d
+	JGE  search3529
 	CMPL AX, $0x0000002c
-	JGE  search3410
-	CMPL AX, $0x0000002b
-	JGE  search3411
+	JGE  search3530
 	JMP  mulstretch
 
-search3411:
+search3530:
 	JMP fmastretch
 
-search3410:
-	CMPL AX, $0x0000002d
-	JGE  search3412
+search3529:
+	CMPL AX, $0x0000002e
+	JGE  search3531
 	JMP  fnmastretch
 
-search3412:
+search3531:
 	JMP divstretch
 
-search3409:
+search3528:
+	CMPL AX, $0x00000031
+	JGE  search3532
 	CMPL AX, $0x00000030
-	JGE  search3413
-	CMPL AX, $0x0000002f
-	JGE  search3414
+	JGE  search3533
 	JMP  maxstretch
 
-search3414:
+search3533:
 	JMP minstretch
 
-search3413:
-	CMPL AX, $0x00000031
-	JGE  search3415
+search3532:
+	CMPL AX, $0x00000032
+	JGE  search3534
 	JMP  sqrtstretch
 
-search3415:
-	CMPL AX, $0x00000032
-	JGE  search3416
+search3534:
+	CMPL AX, $0x00000033
+	JGE  search3535
 	JMP  floorstretch
 
-search3416:
+search3535:
 	JMP selectstretch
 
-search3400:
-	CMPL AX, $0x00000043
-	JGE  search3417
-	CMPL AX, $0x00000037
-	JGE  search3418
+search3519:
+	CMPL AX, $0x00000044
+	JGE  search3536
+	CMPL AX, $0x00000038
+	JGE  search3537
+	CMPL AX, $0x00000036
+	JGE  search3538
 	CMPL AX, $0x00000035
-	JGE  search3419
-	CMPL AX, $0x00000034
-	JGE  search3420
+	JGE  search3539
 	JMP  copystretch
 
-search3420:
+search3539:
 	JMP absmaxstretch
 
-search3419:
-	CMPL AX, $0x00000036
-	JGE  search3421
+search3538:
+	CMPL AX, $0x00000037
+	JGE  search3540
 	JMP  abssumstretch
 
-search3421:
+search3540:
 	JMP dotstretch
 
-search3418:
+search3537:
+	CMPL AX, $0x00000042
+	JGE  search3541
 	CMPL AX, $0x00000041
-	JGE  search3422
-	CMPL AX, $0x00000040
-	JGE  search3423
+	JGE  search3542
 	JMP  maxnegproductstretch
 
-search3423:
+search3542:
 	JMP negstretch
 
-search3422:
-	CMPL AX, $0x00000042
-	JGE  search3424
+search3541:
+	CMPL AX, $0x00000043
+	JGE  search3543
 	JMP  absstretch
 
-search3424:
+search3543:
 	JMP lessstretch
 
-search3417:
-	CMPL AX, $0x00000047
-	JGE  search3425
+search3536:
+	CMPL AX, $0x00000048
+	JGE  search3544
+	CMPL AX, $0x00000046
+	JGE  search3545
 	CMPL AX, $0x00000045
-	JGE  search3426
-	CMPL AX, $0x00000044
-	JGE  search3427
+	JGE  search3546
 	JMP  atmoststretch
 
-search3427:
+search3546:
 	JMP equalstretch
 
-search3426:
-	CMPL AX, $0x00000046
-	JGE  search3428
+search3545:
+	CMPL AX, $0x00000047
+	JGE  search3547
 	JMP  choosestretch
 
-search3428:
+search3547:
 	JMP maximumstretch
 
-search3425:
+search3544:
+	CMPL AX, $0x0000004a
+	JGE  search3548
 	CMPL AX, $0x00000049
-	JGE  search3429
-	CMPL AX, $0x00000048
-	JGE  search3430
+	JGE  search3549
 	JMP  minimumstretch
 
-search3430:
+search3549:
 	JMP andstretch
 
-search3429:
-	CMPL AX, $0x0000004a
-	JGE  search3431
+search3548:
+	CMPL AX, $0x0000004b
+	JGE  search3550
 	JMP  orstretch
 
-search3431:
-	CMPL AX, $0x0000004b
-	JGE  search3432
+search3550:
+	CMPL AX, $0x0000004c
+	JGE  search3551
 	JMP  shiftupstretch
 
-search3432:
+search3551:
 	JMP shiftdownstretch
 
 abssumstretch:
@@ -19224,336 +19930,341 @@ abssumstretchone:
 	MOVL    (SI), AX
 	MOVL    4(SI), CX
 	ADDQ    $0x08, SI
-	CMPL    AX, $0x00000021
-	JGE     search3433
-	CMPL    AX, $0x00000010
-	JGE     search3434
+	CMPL    AX, $0x00000022
+	JGE     search3552
+	CMPL    AX, $0x00000011
+	JGE     search3553
 	CMPL    AX, $0x00000008
-	JGE     search3435
+	JGE     search3554
 	CMPL    AX, $0x00000004
-	JGE     search3436
+	JGE     search3555
 	CMPL    AX, $0x00000002
-	JGE     search3437
+	JGE     search3556
 	CMPL    AX, $0x00000001
-	JGE     search3438
+	JGE     search3557
 	JMP     end
 
-search3438:
+search3557:
 	JMP add
 
-search3437:
+search3556:
 	CMPL AX, $0x00000003
-	JGE  search3439
+	JGE  search3558
 	JMP  sub
 
-search3439:
+search3558:
 	JMP mul
 
-search3436:
+search3555:
 	CMPL AX, $0x00000006
-	JGE  search3440
+	JGE  search3559
 	CMPL AX, $0x00000005
-	JGE  search3441
+	JGE  search3560
 	JMP  fma
 
-search3441:
+search3560:
 	JMP fnma
 
-search3440:
+search3559:
 	CMPL AX, $0x00000007
-	JGE  search3442
+	JGE  search3561
 	JMP  div
 
-search3442:
+search3561:
 	JMP max
 
-search3435:
+search3554:
 	CMPL AX, $0x0000000c
-	JGE  search3443
+	JGE  search3562
 	CMPL AX, $0x0000000a
-	JGE  search3444
+	JGE  search3563
 	CMPL AX, $0x00000009
-	JGE  search3445
+	JGE  search3564
 	JMP  min
 
-search3445:
+search3564:
 	JMP sqrt
 
-search3444:
+search3563:
 	CMPL AX, $0x0000000b
-	JGE  search3446
+	JGE  search3565
 	JMP  floor
 
-search3446:
+search3565:
 	JMP select
 
-search3443:
+search3562:
 	CMPL AX, $0x0000000e
-	JGE  search3447
+	JGE  search3566
 	CMPL AX, $0x0000000d
-	JGE  search3448
+	JGE  search3567
 	JMP  copy
 
-search3448:
+search3567:
 	JMP absmax
 
-search3447:
+search3566:
 	CMPL AX, $0x0000000f
-	JGE  search3449
+	JGE  search3568
 	JMP  abssum
 
-search3449:
-	JMP dot
+search3568:
+	CMPL AX, $0x00000010
+	JGE  search3569
+	JMP  dot
 
-search3434:
-	CMPL AX, $0x00000018
-	JGE  search3450
-	CMPL AX, $0x00000014
-	JGE  search3451
-	CMPL AX, $0x00000012
-	JGE  search3452
-	CMPL AX, $0x00000011
-	JGE  search3453
-	JMP  maxnegproduct
+search3569:
+	JMP maxnegproduct
 
-search3453:
-	JMP pivot
-
-search3452:
-	CMPL AX, $0x00000013
-	JGE  search3454
-	JMP  scale
-
-search3454:
-	JMP symmetric
-
-search3451:
-	CMPL AX, $0x00000016
-	JGE  search3455
-	CMPL AX, $0x00000015
-	JGE  search3456
-	JMP  product
-
-search3456:
-	JMP forward
-
-search3455:
-	CMPL AX, $0x00000017
-	JGE  search3457
-	JMP  backward
-
-search3457:
-	JMP lower
-
-search3450:
-	CMPL AX, $0x0000001c
-	JGE  search3458
-	CMPL AX, $0x0000001a
-	JGE  search3459
+search3553:
 	CMPL AX, $0x00000019
-	JGE  search3460
-	JMP  upper
+	JGE  search3570
+	CMPL AX, $0x00000015
+	JGE  search3571
+	CMPL AX, $0x00000013
+	JGE  search3572
+	CMPL AX, $0x00000012
+	JGE  search3573
+	JMP  pivot
 
-search3460:
-	JMP neg
+search3573:
+	JMP scale
 
-search3459:
-	CMPL AX, $0x0000001b
-	JGE  search3461
-	JMP  abs
+search3572:
+	CMPL AX, $0x00000014
+	JGE  search3574
+	JMP  symmetric
 
-search3461:
-	JMP less
+search3574:
+	JMP product
 
-search3458:
-	CMPL AX, $0x0000001e
-	JGE  search3462
+search3571:
+	CMPL AX, $0x00000017
+	JGE  search3575
+	CMPL AX, $0x00000016
+	JGE  search3576
+	JMP  forward
+
+search3576:
+	JMP backward
+
+search3575:
+	CMPL AX, $0x00000018
+	JGE  search3577
+	JMP  lower
+
+search3577:
+	JMP upper
+
+search3570:
 	CMPL AX, $0x0000001d
-	JGE  search3463
-	JMP  atmost
+	JGE  search3578
+	CMPL AX, $0x0000001b
+	JGE  search3579
+	CMPL AX, $0x0000001a
+	JGE  search3580
+	JMP  neg
 
-search3463:
-	JMP equal
+search3580:
+	JMP abs
 
-search3462:
+search3579:
+	CMPL AX, $0x0000001c
+	JGE  search3581
+	JMP  less
+
+search3581:
+	JMP atmost
+
+search3578:
 	CMPL AX, $0x0000001f
-	JGE  search3464
-	JMP  choose
+	JGE  search3582
+	CMPL AX, $0x0000001e
+	JGE  search3583
+	JMP  equal
 
-search3464:
+search3583:
+	JMP choose
+
+search3582:
 	CMPL AX, $0x00000020
-	JGE  search3465
+	JGE  search3584
 	JMP  maximum
 
-search3465:
-	JMP minimum
+search3584:
+	CMPL AX, $0x00000021
+	JGE  search3585
+	JMP  minimum
 
-search3433:
-	CMPL AX, $0x00000033
-	JGE  search3466
-	CMPL AX, $0x0000002a
-	JGE  search3467
-	CMPL AX, $0x00000025
-	JGE  search3468
-	CMPL AX, $0x00000023
-	JGE  search3469
-	CMPL AX, $0x00000022
-	JGE  search3470
-	JMP  and
+search3585:
+	JMP and
 
-search3470:
-	JMP or
-
-search3469:
-	CMPL AX, $0x00000024
-	JGE  search3471
-	JMP  shiftup
-
-search3471:
-	JMP shiftdown
-
-search3468:
-	CMPL AX, $0x00000028
-	JGE  search3472
+search3552:
+	CMPL AX, $0x00000034
+	JGE  search3586
+	CMPL AX, $0x0000002b
+	JGE  search3587
 	CMPL AX, $0x00000026
-	JGE  search3473
-	JMP  row
+	JGE  search3588
+	CMPL AX, $0x00000024
+	JGE  search3589
+	CMPL AX, $0x00000023
+	JGE  search3590
+	JMP  or
 
-search3473:
-	JMP rowset
+search3590:
+	JMP shiftup
 
-search3472:
+search3589:
+	CMPL AX, $0x00000025
+	JGE  search3591
+	JMP  shiftdown
+
+search3591:
+	JMP row
+
+search3588:
 	CMPL AX, $0x00000029
-	JGE  search3474
+	JGE  search3592
+	CMPL AX, $0x00000027
+	JGE  search3593
+	JMP  rowset
+
+search3593:
+	JMP rowsum
+
+search3592:
+	CMPL AX, $0x0000002a
+	JGE  search3594
 	JMP  addstretch
 
-search3474:
+search3594:
 	JMP substretch
 
-search3467:
-	CMPL AX, $0x0000002e
-	JGE  search3475
+search3587:
+	CMPL AX, $0x0000002f
+	JGE  search3595
+	CMPL AX, $0x0000002d
+	JGE  search3596
 	CMPL AX, $0x0000002c
-	JGE  search3476
-	CMPL AX, $0x0000002b
-	JGE  search3477
+	JGE  search3597
 	JMP  mulstretch
 
-search3477:
+search3597:
 	JMP fmastretch
 
-search3476:
-	CMPL AX, $0x0000002d
-	JGE  search3478
+search3596:
+	CMPL AX, $0x0000002e
+	JGE  search3598
 	JMP  fnmastretch
 
-search3478:
+search3598:
 	JMP divstretch
 
-search3475:
+search3595:
+	CMPL AX, $0x00000031
+	JGE  search3599
 	CMPL AX, $0x00000030
-	JGE  search3479
-	CMPL AX, $0x0000002f
-	JGE  search3480
+	JGE  search3600
 	JMP  maxstretch
 
-search3480:
+search3600:
 	JMP minstretch
 
-search3479:
-	CMPL AX, $0x00000031
-	JGE  search3481
+search3599:
+	CMPL AX, $0x00000032
+	JGE  search3601
 	JMP  sqrtstretch
 
-search3481:
-	CMPL AX, $0x00000032
-	JGE  search3482
+search3601:
+	CMPL AX, $0x00000033
+	JGE  search3602
 	JMP  floorstretch
 
-search3482:
+search3602:
 	JMP selectstretch
 
-search3466:
-	CMPL AX, $0x00000043
-	JGE  search3483
-	CMPL AX, $0x00000037
-	JGE  search3484
+search3586:
+	CMPL AX, $0x00000044
+	JGE  search3603
+	CMPL AX, $0x00000038
+	JGE  search3604
+	CMPL AX, $0x00000036
+	JGE  search3605
 	CMPL AX, $0x00000035
-	JGE  search3485
-	CMPL AX, $0x00000034
-	JGE  search3486
+	JGE  search3606
 	JMP  copystretch
 
-search3486:
+search3606:
 	JMP absmaxstretch
 
-search3485:
-	CMPL AX, $0x00000036
-	JGE  search3487
+search3605:
+	CMPL AX, $0x00000037
+	JGE  search3607
 	JMP  abssumstretch
 
-search3487:
+search3607:
 	JMP dotstretch
 
-search3484:
+search3604:
+	CMPL AX, $0x00000042
+	JGE  search3608
 	CMPL AX, $0x00000041
-	JGE  search3488
-	CMPL AX, $0x00000040
-	JGE  search3489
+	JGE  search3609
 	JMP  maxnegproductstretch
 
-search3489:
+search3609:
 	JMP negstretch
 
-search3488:
-	CMPL AX, $0x00000042
-	JGE  search3490
+search3608:
+	CMPL AX, $0x00000043
+	JGE  search3610
 	JMP  absstretch
 
-search3490:
+search3610:
 	JMP lessstretch
 
-search3483:
-	CMPL AX, $0x00000047
-	JGE  search3491
+search3603:
+	CMPL AX, $0x00000048
+	JGE  search3611
+	CMPL AX, $0x00000046
+	JGE  search3612
 	CMPL AX, $0x00000045
-	JGE  search3492
-	CMPL AX, $0x00000044
-	JGE  search3493
+	JGE  search3613
 	JMP  atmoststretch
 
-search3493:
+search3613:
 	JMP equalstretch
 
-search3492:
-	CMPL AX, $0x00000046
-	JGE  search3494
+search3612:
+	CMPL AX, $0x00000047
+	JGE  search3614
 	JMP  choosestretch
 
-search3494:
+search3614:
 	JMP maximumstretch
 
-search3491:
+search3611:
+	CMPL AX, $0x0000004a
+	JGE  search3615
 	CMPL AX, $0x00000049
-	JGE  search3495
-	CMPL AX, $0x00000048
-	JGE  search3496
+	JGE  search3616
 	JMP  minimumstretch
 
-search3496:
+search3616:
 	JMP andstretch
 
-search3495:
-	CMPL AX, $0x0000004a
-	JGE  search3497
+search3615:
+	CMPL AX, $0x0000004b
+	JGE  search3617
 	JMP  orstretch
 
-search3497:
-	CMPL AX, $0x0000004b
-	JGE  search3498
+search3617:
+	CMPL AX, $0x0000004c
+	JGE  search3618
 	JMP  shiftupstretch
 
-search3498:
+search3618:
 	JMP shiftdownstretch
 
 dotstretch:
@@ -19593,336 +20304,341 @@ dotstretchone:
 	MOVL        (SI), AX
 	MOVL        4(SI), CX
 	ADDQ        $0x08, SI
-	CMPL        AX, $0x00000021
-	JGE         search3499
-	CMPL        AX, $0x00000010
-	JGE         search3500
+	CMPL        AX, $0x00000022
+	JGE         search3619
+	CMPL        AX, $0x00000011
+	JGE         search3620
 	CMPL        AX, $0x00000008
-	JGE         search3501
+	JGE         search3621
 	CMPL        AX, $0x00000004
-	JGE         search3502
+	JGE         search3622
 	CMPL        AX, $0x00000002
-	JGE         search3503
+	JGE         search3623
 	CMPL        AX, $0x00000001
-	JGE         search3504
+	JGE         search3624
 	JMP         end
 
-search3504:
+search3624:
 	JMP add
 
-search3503:
+search3623:
 	CMPL AX, $0x00000003
-	JGE  search3505
+	JGE  search3625
 	JMP  sub
 
-search3505:
+search3625:
 	JMP mul
 
-search3502:
+search3622:
 	CMPL AX, $0x00000006
-	JGE  search3506
+	JGE  search3626
 	CMPL AX, $0x00000005
-	JGE  search3507
+	JGE  search3627
 	JMP  fma
 
-search3507:
+search3627:
 	JMP fnma
 
-search3506:
+search3626:
 	CMPL AX, $0x00000007
-	JGE  search3508
+	JGE  search3628
 	JMP  div
 
-search3508:
+search3628:
 	JMP max
 
-search3501:
+search3621:
 	CMPL AX, $0x0000000c
-	JGE  search3509
+	JGE  search3629
 	CMPL AX, $0x0000000a
-	JGE  search3510
+	JGE  search3630
 	CMPL AX, $0x00000009
-	JGE  search3511
+	JGE  search3631
 	JMP  min
 
-search3511:
+search3631:
 	JMP sqrt
 
-search3510:
+search3630:
 	CMPL AX, $0x0000000b
-	JGE  search3512
+	JGE  search3632
 	JMP  floor
 
-search3512:
+search3632:
 	JMP select
 
-search3509:
+search3629:
 	CMPL AX, $0x0000000e
-	JGE  search3513
+	JGE  search3633
 	CMPL AX, $0x0000000d
-	JGE  search3514
+	JGE  search3634
 	JMP  copy
 
-search3514:
+search3634:
 	JMP absmax
 
-search3513:
+search3633:
 	CMPL AX, $0x0000000f
-	JGE  search3515
+	JGE  search3635
 	JMP  abssum
 
-search3515:
-	JMP dot
+search3635:
+	CMPL AX, $0x00000010
+	JGE  search3636
+	JMP  dot
 
-search3500:
-	CMPL AX, $0x00000018
-	JGE  search3516
-	CMPL AX, $0x00000014
-	JGE  search3517
-	CMPL AX, $0x00000012
-	JGE  search3518
-	CMPL AX, $0x00000011
-	JGE  search3519
-	JMP  maxnegproduct
+search3636:
+	JMP maxnegproduct
 
-search3519:
-	JMP pivot
-
-search3518:
-	CMPL AX, $0x00000013
-	JGE  search3520
-	JMP  scale
-
-search3520:
-	JMP symmetric
-
-search3517:
-	CMPL AX, $0x00000016
-	JGE  search3521
-	CMPL AX, $0x00000015
-	JGE  search3522
-	JMP  product
-
-search3522:
-	JMP forward
-
-search3521:
-	CMPL AX, $0x00000017
-	JGE  search3523
-	JMP  backward
-
-search3523:
-	JMP lower
-
-search3516:
-	CMPL AX, $0x0000001c
-	JGE  search3524
-	CMPL AX, $0x0000001a
-	JGE  search3525
+search3620:
 	CMPL AX, $0x00000019
-	JGE  search3526
-	JMP  upper
+	JGE  search3637
+	CMPL AX, $0x00000015
+	JGE  search3638
+	CMPL AX, $0x00000013
+	JGE  search3639
+	CMPL AX, $0x00000012
+	JGE  search3640
+	JMP  pivot
 
-search3526:
-	JMP neg
+search3640:
+	JMP scale
 
-search3525:
-	CMPL AX, $0x0000001b
-	JGE  search3527
-	JMP  abs
+search3639:
+	CMPL AX, $0x00000014
+	JGE  search3641
+	JMP  symmetric
 
-search3527:
-	JMP less
+search3641:
+	JMP product
 
-search3524:
-	CMPL AX, $0x0000001e
-	JGE  search3528
+search3638:
+	CMPL AX, $0x00000017
+	JGE  search3642
+	CMPL AX, $0x00000016
+	JGE  search3643
+	JMP  forward
+
+search3643:
+	JMP backward
+
+search3642:
+	CMPL AX, $0x00000018
+	JGE  search3644
+	JMP  lower
+
+search3644:
+	JMP upper
+
+search3637:
 	CMPL AX, $0x0000001d
-	JGE  search3529
-	JMP  atmost
+	JGE  search3645
+	CMPL AX, $0x0000001b
+	JGE  search3646
+	CMPL AX, $0x0000001a
+	JGE  search3647
+	JMP  neg
 
-search3529:
-	JMP equal
+search3647:
+	JMP abs
 
-search3528:
+search3646:
+	CMPL AX, $0x0000001c
+	JGE  search3648
+	JMP  less
+
+search3648:
+	JMP atmost
+
+search3645:
 	CMPL AX, $0x0000001f
-	JGE  search3530
-	JMP  choose
+	JGE  search3649
+	CMPL AX, $0x0000001e
+	JGE  search3650
+	JMP  equal
 
-search3530:
+search3650:
+	JMP choose
+
+search3649:
 	CMPL AX, $0x00000020
-	JGE  search3531
+	JGE  search3651
 	JMP  maximum
 
-search3531:
-	JMP minimum
+search3651:
+	CMPL AX, $0x00000021
+	JGE  search3652
+	JMP  minimum
 
-search3499:
-	CMPL AX, $0x00000033
-	JGE  search3532
-	CMPL AX, $0x0000002a
-	JGE  search3533
-	CMPL AX, $0x00000025
-	JGE  search3534
-	CMPL AX, $0x00000023
-	JGE  search3535
-	CMPL AX, $0x00000022
-	JGE  search3536
-	JMP  and
+search3652:
+	JMP and
 
-search3536:
-	JMP or
-
-search3535:
-	CMPL AX, $0x00000024
-	JGE  search3537
-	JMP  shiftup
-
-search3537:
-	JMP shiftdown
-
-search3534:
-	CMPL AX, $0x00000028
-	JGE  search3538
+search3619:
+	CMPL AX, $0x00000034
+	JGE  search3653
+	CMPL AX, $0x0000002b
+	JGE  search3654
 	CMPL AX, $0x00000026
-	JGE  search3539
-	JMP  row
+	JGE  search3655
+	CMPL AX, $0x00000024
+	JGE  search3656
+	CMPL AX, $0x00000023
+	JGE  search3657
+	JMP  or
 
-search3539:
-	JMP rowset
+search3657:
+	JMP shiftup
 
-search3538:
+search3656:
+	CMPL AX, $0x00000025
+	JGE  search3658
+	JMP  shiftdown
+
+search3658:
+	JMP row
+
+search3655:
 	CMPL AX, $0x00000029
-	JGE  search3540
+	JGE  search3659
+	CMPL AX, $0x00000027
+	JGE  search3660
+	JMP  rowset
+
+search3660:
+	JMP rowsum
+
+search3659:
+	CMPL AX, $0x0000002a
+	JGE  search3661
 	JMP  addstretch
 
-search3540:
+search3661:
 	JMP substretch
 
-search3533:
-	CMPL AX, $0x0000002e
-	JGE  search3541
+search3654:
+	CMPL AX, $0x0000002f
+	JGE  search3662
+	CMPL AX, $0x0000002d
+	JGE  search3663
 	CMPL AX, $0x0000002c
-	JGE  search3542
-	CMPL AX, $0x0000002b
-	JGE  search3543
+	JGE  search3664
 	JMP  mulstretch
 
-search3543:
+search3664:
 	JMP fmastretch
 
-search3542:
-	CMPL AX, $0x0000002d
-	JGE  search3544
+search3663:
+	CMPL AX, $0x0000002e
+	JGE  search3665
 	JMP  fnmastretch
 
-search3544:
+search3665:
 	JMP divstretch
 
-search3541:
+search3662:
+	CMPL AX, $0x00000031
+	JGE  search3666
 	CMPL AX, $0x00000030
-	JGE  search3545
-	CMPL AX, $0x0000002f
-	JGE  search3546
+	JGE  search3667
 	JMP  maxstretch
 
-search3546:
+search3667:
 	JMP minstretch
 
-search3545:
-	CMPL AX, $0x00000031
-	JGE  search3547
+search3666:
+	CMPL AX, $0x00000032
+	JGE  search3668
 	JMP  sqrtstretch
 
-search3547:
-	CMPL AX, $0x00000032
-	JGE  search3548
+search3668:
+	CMPL AX, $0x00000033
+	JGE  search3669
 	JMP  floorstretch
 
-search3548:
+search3669:
 	JMP selectstretch
 
-search3532:
-	CMPL AX, $0x00000043
-	JGE  search3549
-	CMPL AX, $0x00000037
-	JGE  search3550
+search3653:
+	CMPL AX, $0x00000044
+	JGE  search3670
+	CMPL AX, $0x00000038
+	JGE  search3671
+	CMPL AX, $0x00000036
+	JGE  search3672
 	CMPL AX, $0x00000035
-	JGE  search3551
-	CMPL AX, $0x00000034
-	JGE  search3552
+	JGE  search3673
 	JMP  copystretch
 
-search3552:
+search3673:
 	JMP absmaxstretch
 
-search3551:
-	CMPL AX, $0x00000036
-	JGE  search3553
+search3672:
+	CMPL AX, $0x00000037
+	JGE  search3674
 	JMP  abssumstretch
 
-search3553:
+search3674:
 	JMP dotstretch
 
-search3550:
+search3671:
+	CMPL AX, $0x00000042
+	JGE  search3675
 	CMPL AX, $0x00000041
-	JGE  search3554
-	CMPL AX, $0x00000040
-	JGE  search3555
+	JGE  search3676
 	JMP  maxnegproductstretch
 
-search3555:
+search3676:
 	JMP negstretch
 
-search3554:
-	CMPL AX, $0x00000042
-	JGE  search3556
+search3675:
+	CMPL AX, $0x00000043
+	JGE  search3677
 	JMP  absstretch
 
-search3556:
+search3677:
 	JMP lessstretch
 
-search3549:
-	CMPL AX, $0x00000047
-	JGE  search3557
+search3670:
+	CMPL AX, $0x00000048
+	JGE  search3678
+	CMPL AX, $0x00000046
+	JGE  search3679
 	CMPL AX, $0x00000045
-	JGE  search3558
-	CMPL AX, $0x00000044
-	JGE  search3559
+	JGE  search3680
 	JMP  atmoststretch
 
-search3559:
+search3680:
 	JMP equalstretch
 
-search3558:
-	CMPL AX, $0x00000046
-	JGE  search3560
+search3679:
+	CMPL AX, $0x00000047
+	JGE  search3681
 	JMP  choosestretch
 
-search3560:
+search3681:
 	JMP maximumstretch
 
-search3557:
+search3678:
+	CMPL AX, $0x0000004a
+	JGE  search3682
 	CMPL AX, $0x00000049
-	JGE  search3561
-	CMPL AX, $0x00000048
-	JGE  search3562
+	JGE  search3683
 	JMP  minimumstretch
 
-search3562:
+search3683:
 	JMP andstretch
 
-search3561:
-	CMPL AX, $0x0000004a
-	JGE  search3563
+search3682:
+	CMPL AX, $0x0000004b
+	JGE  search3684
 	JMP  orstretch
 
-search3563:
-	CMPL AX, $0x0000004b
-	JGE  search3564
+search3684:
+	CMPL AX, $0x0000004c
+	JGE  search3685
 	JMP  shiftupstretch
 
-search3564:
+search3685:
 	JMP shiftdownstretch
 
 maxnegproductstretch:
@@ -19964,336 +20680,341 @@ maxnegproductstretchone:
 	MOVL   (SI), AX
 	MOVL   4(SI), CX
 	ADDQ   $0x08, SI
-	CMPL   AX, $0x00000021
-	JGE    search3565
-	CMPL   AX, $0x00000010
-	JGE    search3566
+	CMPL   AX, $0x00000022
+	JGE    search3686
+	CMPL   AX, $0x00000011
+	JGE    search3687
 	CMPL   AX, $0x00000008
-	JGE    search3567
+	JGE    search3688
 	CMPL   AX, $0x00000004
-	JGE    search3568
+	JGE    search3689
 	CMPL   AX, $0x00000002
-	JGE    search3569
+	JGE    search3690
 	CMPL   AX, $0x00000001
-	JGE    search3570
+	JGE    search3691
 	JMP    end
 
-search3570:
+search3691:
 	JMP add
 
-search3569:
+search3690:
 	CMPL AX, $0x00000003
-	JGE  search3571
+	JGE  search3692
 	JMP  sub
 
-search3571:
+search3692:
 	JMP mul
 
-search3568:
+search3689:
 	CMPL AX, $0x00000006
-	JGE  search3572
+	JGE  search3693
 	CMPL AX, $0x00000005
-	JGE  search3573
+	JGE  search3694
 	JMP  fma
 
-search3573:
+search3694:
 	JMP fnma
 
-search3572:
+search3693:
 	CMPL AX, $0x00000007
-	JGE  search3574
+	JGE  search3695
 	JMP  div
 
-search3574:
+search3695:
 	JMP max
 
-search3567:
+search3688:
 	CMPL AX, $0x0000000c
-	JGE  search3575
+	JGE  search3696
 	CMPL AX, $0x0000000a
-	JGE  search3576
+	JGE  search3697
 	CMPL AX, $0x00000009
-	JGE  search3577
+	JGE  search3698
 	JMP  min
 
-search3577:
+search3698:
 	JMP sqrt
 
-search3576:
+search3697:
 	CMPL AX, $0x0000000b
-	JGE  search3578
+	JGE  search3699
 	JMP  floor
 
-search3578:
+search3699:
 	JMP select
 
-search3575:
+search3696:
 	CMPL AX, $0x0000000e
-	JGE  search3579
+	JGE  search3700
 	CMPL AX, $0x0000000d
-	JGE  search3580
+	JGE  search3701
 	JMP  copy
 
-search3580:
+search3701:
 	JMP absmax
 
-search3579:
+search3700:
 	CMPL AX, $0x0000000f
-	JGE  search3581
+	JGE  search3702
 	JMP  abssum
 
-search3581:
-	JMP dot
+search3702:
+	CMPL AX, $0x00000010
+	JGE  search3703
+	JMP  dot
 
-search3566:
-	CMPL AX, $0x00000018
-	JGE  search3582
-	CMPL AX, $0x00000014
-	JGE  search3583
-	CMPL AX, $0x00000012
-	JGE  search3584
-	CMPL AX, $0x00000011
-	JGE  search3585
-	JMP  maxnegproduct
+search3703:
+	JMP maxnegproduct
 
-search3585:
-	JMP pivot
-
-search3584:
-	CMPL AX, $0x00000013
-	JGE  search3586
-	JMP  scale
-
-search3586:
-	JMP symmetric
-
-search3583:
-	CMPL AX, $0x00000016
-	JGE  search3587
-	CMPL AX, $0x00000015
-	JGE  search3588
-	JMP  product
-
-search3588:
-	JMP forward
-
-search3587:
-	CMPL AX, $0x00000017
-	JGE  search3589
-	JMP  backward
-
-search3589:
-	JMP lower
-
-search3582:
-	CMPL AX, $0x0000001c
-	JGE  search3590
-	CMPL AX, $0x0000001a
-	JGE  search3591
+search3687:
 	CMPL AX, $0x00000019
-	JGE  search3592
-	JMP  upper
+	JGE  search3704
+	CMPL AX, $0x00000015
+	JGE  search3705
+	CMPL AX, $0x00000013
+	JGE  search3706
+	CMPL AX, $0x00000012
+	JGE  search3707
+	JMP  pivot
 
-search3592:
-	JMP neg
+search3707:
+	JMP scale
 
-search3591:
-	CMPL AX, $0x0000001b
-	JGE  search3593
-	JMP  abs
+search3706:
+	CMPL AX, $0x00000014
+	JGE  search3708
+	JMP  symmetric
 
-search3593:
-	JMP less
+search3708:
+	JMP product
 
-search3590:
-	CMPL AX, $0x0000001e
-	JGE  search3594
+search3705:
+	CMPL AX, $0x00000017
+	JGE  search3709
+	CMPL AX, $0x00000016
+	JGE  search3710
+	JMP  forward
+
+search3710:
+	JMP backward
+
+search3709:
+	CMPL AX, $0x00000018
+	JGE  search3711
+	JMP  lower
+
+search3711:
+	JMP upper
+
+search3704:
 	CMPL AX, $0x0000001d
-	JGE  search3595
-	JMP  atmost
+	JGE  search3712
+	CMPL AX, $0x0000001b
+	JGE  search3713
+	CMPL AX, $0x0000001a
+	JGE  search3714
+	JMP  neg
 
-search3595:
-	JMP equal
+search3714:
+	JMP abs
 
-search3594:
+search3713:
+	CMPL AX, $0x0000001c
+	JGE  search3715
+	JMP  less
+
+search3715:
+	JMP atmost
+
+search3712:
 	CMPL AX, $0x0000001f
-	JGE  search3596
-	JMP  choose
+	JGE  search3716
+	CMPL AX, $0x0000001e
+	JGE  search3717
+	JMP  equal
 
-search3596:
+search3717:
+	JMP choose
+
+search3716:
 	CMPL AX, $0x00000020
-	JGE  search3597
+	JGE  search3718
 	JMP  maximum
 
-search3597:
-	JMP minimum
+search3718:
+	CMPL AX, $0x00000021
+	JGE  search3719
+	JMP  minimum
 
-search3565:
-	CMPL AX, $0x00000033
-	JGE  search3598
-	CMPL AX, $0x0000002a
-	JGE  search3599
-	CMPL AX, $0x00000025
-	JGE  search3600
-	CMPL AX, $0x00000023
-	JGE  search3601
-	CMPL AX, $0x00000022
-	JGE  search3602
-	JMP  and
+search3719:
+	JMP and
 
-search3602:
-	JMP or
-
-search3601:
-	CMPL AX, $0x00000024
-	JGE  search3603
-	JMP  shiftup
-
-search3603:
-	JMP shiftdown
-
-search3600:
-	CMPL AX, $0x00000028
-	JGE  search3604
+search3686:
+	CMPL AX, $0x00000034
+	JGE  search3720
+	CMPL AX, $0x0000002b
+	JGE  search3721
 	CMPL AX, $0x00000026
-	JGE  search3605
-	JMP  row
+	JGE  search3722
+	CMPL AX, $0x00000024
+	JGE  search3723
+	CMPL AX, $0x00000023
+	JGE  search3724
+	JMP  or
 
-search3605:
-	JMP rowset
+search3724:
+	JMP shiftup
 
-search3604:
+search3723:
+	CMPL AX, $0x00000025
+	JGE  search3725
+	JMP  shiftdown
+
+search3725:
+	JMP row
+
+search3722:
 	CMPL AX, $0x00000029
-	JGE  search3606
+	JGE  search3726
+	CMPL AX, $0x00000027
+	JGE  search3727
+	JMP  rowset
+
+search3727:
+	JMP rowsum
+
+search3726:
+	CMPL AX, $0x0000002a
+	JGE  search3728
 	JMP  addstretch
 
-search3606:
+search3728:
 	JMP substretch
 
-search3599:
-	CMPL AX, $0x0000002e
-	JGE  search3607
+search3721:
+	CMPL AX, $0x0000002f
+	JGE  search3729
+	CMPL AX, $0x0000002d
+	JGE  search3730
 	CMPL AX, $0x0000002c
-	JGE  search3608
-	CMPL AX, $0x0000002b
-	JGE  search3609
+	JGE  search3731
 	JMP  mulstretch
 
-search3609:
+search3731:
 	JMP fmastretch
 
-search3608:
-	CMPL AX, $0x0000002d
-	JGE  search3610
+search3730:
+	CMPL AX, $0x0000002e
+	JGE  search3732
 	JMP  fnmastretch
 
-search3610:
+search3732:
 	JMP divstretch
 
-search3607:
+search3729:
+	CMPL AX, $0x00000031
+	JGE  search3733
 	CMPL AX, $0x00000030
-	JGE  search3611
-	CMPL AX, $0x0000002f
-	JGE  search3612
+	JGE  search3734
 	JMP  maxstretch
 
-search3612:
+search3734:
 	JMP minstretch
 
-search3611:
-	CMPL AX, $0x00000031
-	JGE  search3613
+search3733:
+	CMPL AX, $0x00000032
+	JGE  search3735
 	JMP  sqrtstretch
 
-search3613:
-	CMPL AX, $0x00000032
-	JGE  search3614
+search3735:
+	CMPL AX, $0x00000033
+	JGE  search3736
 	JMP  floorstretch
 
-search3614:
+search3736:
 	JMP selectstretch
 
-search3598:
-	CMPL AX, $0x00000043
-	JGE  search3615
-	CMPL AX, $0x00000037
-	JGE  search3616
+search3720:
+	CMPL AX, $0x00000044
+	JGE  search3737
+	CMPL AX, $0x00000038
+	JGE  search3738
+	CMPL AX, $0x00000036
+	JGE  search3739
 	CMPL AX, $0x00000035
-	JGE  search3617
-	CMPL AX, $0x00000034
-	JGE  search3618
+	JGE  search3740
 	JMP  copystretch
 
-search3618:
+search3740:
 	JMP absmaxstretch
 
-search3617:
-	CMPL AX, $0x00000036
-	JGE  search3619
+search3739:
+	CMPL AX, $0x00000037
+	JGE  search3741
 	JMP  abssumstretch
 
-search3619:
+search3741:
 	JMP dotstretch
 
-search3616:
+search3738:
+	CMPL AX, $0x00000042
+	JGE  search3742
 	CMPL AX, $0x00000041
-	JGE  search3620
-	CMPL AX, $0x00000040
-	JGE  search3621
+	JGE  search3743
 	JMP  maxnegproductstretch
 
-search3621:
+search3743:
 	JMP negstretch
 
-search3620:
-	CMPL AX, $0x00000042
-	JGE  search3622
+search3742:
+	CMPL AX, $0x00000043
+	JGE  search3744
 	JMP  absstretch
 
-search3622:
+search3744:
 	JMP lessstretch
 
-search3615:
-	CMPL AX, $0x00000047
-	JGE  search3623
+search3737:
+	CMPL AX, $0x00000048
+	JGE  search3745
+	CMPL AX, $0x00000046
+	JGE  search3746
 	CMPL AX, $0x00000045
-	JGE  search3624
-	CMPL AX, $0x00000044
-	JGE  search3625
+	JGE  search3747
 	JMP  atmoststretch
 
-search3625:
+search3747:
 	JMP equalstretch
 
-search3624:
-	CMPL AX, $0x00000046
-	JGE  search3626
+search3746:
+	CMPL AX, $0x00000047
+	JGE  search3748
 	JMP  choosestretch
 
-search3626:
+search3748:
 	JMP maximumstretch
 
-search3623:
+search3745:
+	CMPL AX, $0x0000004a
+	JGE  search3749
 	CMPL AX, $0x00000049
-	JGE  search3627
-	CMPL AX, $0x00000048
-	JGE  search3628
+	JGE  search3750
 	JMP  minimumstretch
 
-search3628:
+search3750:
 	JMP andstretch
 
-search3627:
-	CMPL AX, $0x0000004a
-	JGE  search3629
+search3749:
+	CMPL AX, $0x0000004b
+	JGE  search3751
 	JMP  orstretch
 
-search3629:
-	CMPL AX, $0x0000004b
-	JGE  search3630
+search3751:
+	CMPL AX, $0x0000004c
+	JGE  search3752
 	JMP  shiftupstretch
 
-search3630:
+search3752:
 	JMP shiftdownstretch
 
 negstretch:
@@ -20357,336 +21078,341 @@ negstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search3631
-	CMPL AX, $0x00000010
-	JGE  search3632
+	CMPL AX, $0x00000022
+	JGE  search3753
+	CMPL AX, $0x00000011
+	JGE  search3754
 	CMPL AX, $0x00000008
-	JGE  search3633
+	JGE  search3755
 	CMPL AX, $0x00000004
-	JGE  search3634
+	JGE  search3756
 	CMPL AX, $0x00000002
-	JGE  search3635
+	JGE  search3757
 	CMPL AX, $0x00000001
-	JGE  search3636
+	JGE  search3758
 	JMP  end
 
-search3636:
+search3758:
 	JMP add
 
-search3635:
+search3757:
 	CMPL AX, $0x00000003
-	JGE  search3637
+	JGE  search3759
 	JMP  sub
 
-search3637:
+search3759:
 	JMP mul
 
-search3634:
+search3756:
 	CMPL AX, $0x00000006
-	JGE  search3638
+	JGE  search3760
 	CMPL AX, $0x00000005
-	JGE  search3639
+	JGE  search3761
 	JMP  fma
 
-search3639:
+search3761:
 	JMP fnma
 
-search3638:
+search3760:
 	CMPL AX, $0x00000007
-	JGE  search3640
+	JGE  search3762
 	JMP  div
 
-search3640:
+search3762:
 	JMP max
 
-search3633:
+search3755:
 	CMPL AX, $0x0000000c
-	JGE  search3641
+	JGE  search3763
 	CMPL AX, $0x0000000a
-	JGE  search3642
+	JGE  search3764
 	CMPL AX, $0x00000009
-	JGE  search3643
+	JGE  search3765
 	JMP  min
 
-search3643:
+search3765:
 	JMP sqrt
 
-search3642:
+search3764:
 	CMPL AX, $0x0000000b
-	JGE  search3644
+	JGE  search3766
 	JMP  floor
 
-search3644:
+search3766:
 	JMP select
 
-search3641:
+search3763:
 	CMPL AX, $0x0000000e
-	JGE  search3645
+	JGE  search3767
 	CMPL AX, $0x0000000d
-	JGE  search3646
+	JGE  search3768
 	JMP  copy
 
-search3646:
+search3768:
 	JMP absmax
 
-search3645:
+search3767:
 	CMPL AX, $0x0000000f
-	JGE  search3647
+	JGE  search3769
 	JMP  abssum
 
-search3647:
-	JMP dot
+search3769:
+	CMPL AX, $0x00000010
+	JGE  search3770
+	JMP  dot
 
-search3632:
-	CMPL AX, $0x00000018
-	JGE  search3648
-	CMPL AX, $0x00000014
-	JGE  search3649
-	CMPL AX, $0x00000012
-	JGE  search3650
-	CMPL AX, $0x00000011
-	JGE  search3651
-	JMP  maxnegproduct
+search3770:
+	JMP maxnegproduct
 
-search3651:
-	JMP pivot
-
-search3650:
-	CMPL AX, $0x00000013
-	JGE  search3652
-	JMP  scale
-
-search3652:
-	JMP symmetric
-
-search3649:
-	CMPL AX, $0x00000016
-	JGE  search3653
-	CMPL AX, $0x00000015
-	JGE  search3654
-	JMP  product
-
-search3654:
-	JMP forward
-
-search3653:
-	CMPL AX, $0x00000017
-	JGE  search3655
-	JMP  backward
-
-search3655:
-	JMP lower
-
-search3648:
-	CMPL AX, $0x0000001c
-	JGE  search3656
-	CMPL AX, $0x0000001a
-	JGE  search3657
+search3754:
 	CMPL AX, $0x00000019
-	JGE  search3658
-	JMP  upper
+	JGE  search3771
+	CMPL AX, $0x00000015
+	JGE  search3772
+	CMPL AX, $0x00000013
+	JGE  search3773
+	CMPL AX, $0x00000012
+	JGE  search3774
+	JMP  pivot
 
-search3658:
-	JMP neg
+search3774:
+	JMP scale
 
-search3657:
-	CMPL AX, $0x0000001b
-	JGE  search3659
-	JMP  abs
+search3773:
+	CMPL AX, $0x00000014
+	JGE  search3775
+	JMP  symmetric
 
-search3659:
-	JMP less
+search3775:
+	JMP product
 
-search3656:
-	CMPL AX, $0x0000001e
-	JGE  search3660
+search3772:
+	CMPL AX, $0x00000017
+	JGE  search3776
+	CMPL AX, $0x00000016
+	JGE  search3777
+	JMP  forward
+
+search3777:
+	JMP backward
+
+search3776:
+	CMPL AX, $0x00000018
+	JGE  search3778
+	JMP  lower
+
+search3778:
+	JMP upper
+
+search3771:
 	CMPL AX, $0x0000001d
-	JGE  search3661
-	JMP  atmost
+	JGE  search3779
+	CMPL AX, $0x0000001b
+	JGE  search3780
+	CMPL AX, $0x0000001a
+	JGE  search3781
+	JMP  neg
 
-search3661:
-	JMP equal
+search3781:
+	JMP abs
 
-search3660:
+search3780:
+	CMPL AX, $0x0000001c
+	JGE  search3782
+	JMP  less
+
+search3782:
+	JMP atmost
+
+search3779:
 	CMPL AX, $0x0000001f
-	JGE  search3662
-	JMP  choose
+	JGE  search3783
+	CMPL AX, $0x0000001e
+	JGE  search3784
+	JMP  equal
 
-search3662:
+search3784:
+	JMP choose
+
+search3783:
 	CMPL AX, $0x00000020
-	JGE  search3663
+	JGE  search3785
 	JMP  maximum
 
-search3663:
-	JMP minimum
+search3785:
+	CMPL AX, $0x00000021
+	JGE  search3786
+	JMP  minimum
 
-search3631:
-	CMPL AX, $0x00000033
-	JGE  search3664
-	CMPL AX, $0x0000002a
-	JGE  search3665
-	CMPL AX, $0x00000025
-	JGE  search3666
-	CMPL AX, $0x00000023
-	JGE  search3667
-	CMPL AX, $0x00000022
-	JGE  search3668
-	JMP  and
+search3786:
+	JMP and
 
-search3668:
-	JMP or
-
-search3667:
-	CMPL AX, $0x00000024
-	JGE  search3669
-	JMP  shiftup
-
-search3669:
-	JMP shiftdown
-
-search3666:
-	CMPL AX, $0x00000028
-	JGE  search3670
+search3753:
+	CMPL AX, $0x00000034
+	JGE  search3787
+	CMPL AX, $0x0000002b
+	JGE  search3788
 	CMPL AX, $0x00000026
-	JGE  search3671
-	JMP  row
+	JGE  search3789
+	CMPL AX, $0x00000024
+	JGE  search3790
+	CMPL AX, $0x00000023
+	JGE  search3791
+	JMP  or
 
-search3671:
-	JMP rowset
+search3791:
+	JMP shiftup
 
-search3670:
+search3790:
+	CMPL AX, $0x00000025
+	JGE  search3792
+	JMP  shiftdown
+
+search3792:
+	JMP row
+
+search3789:
 	CMPL AX, $0x00000029
-	JGE  search3672
+	JGE  search3793
+	CMPL AX, $0x00000027
+	JGE  search3794
+	JMP  rowset
+
+search3794:
+	JMP rowsum
+
+search3793:
+	CMPL AX, $0x0000002a
+	JGE  search3795
 	JMP  addstretch
 
-search3672:
+search3795:
 	JMP substretch
 
-search3665:
-	CMPL AX, $0x0000002e
-	JGE  search3673
+search3788:
+	CMPL AX, $0x0000002f
+	JGE  search3796
+	CMPL AX, $0x0000002d
+	JGE  search3797
 	CMPL AX, $0x0000002c
-	JGE  search3674
-	CMPL AX, $0x0000002b
-	JGE  search3675
+	JGE  search3798
 	JMP  mulstretch
 
-search3675:
+search3798:
 	JMP fmastretch
 
-search3674:
-	CMPL AX, $0x0000002d
-	JGE  search3676
+search3797:
+	CMPL AX, $0x0000002e
+	JGE  search3799
 	JMP  fnmastretch
 
-search3676:
+search3799:
 	JMP divstretch
 
-search3673:
+search3796:
+	CMPL AX, $0x00000031
+	JGE  search3800
 	CMPL AX, $0x00000030
-	JGE  search3677
-	CMPL AX, $0x0000002f
-	JGE  search3678
+	JGE  search3801
 	JMP  maxstretch
 
-search3678:
+search3801:
 	JMP minstretch
 
-search3677:
-	CMPL AX, $0x00000031
-	JGE  search3679
+search3800:
+	CMPL AX, $0x00000032
+	JGE  search3802
 	JMP  sqrtstretch
 
-search3679:
-	CMPL AX, $0x00000032
-	JGE  search3680
+search3802:
+	CMPL AX, $0x00000033
+	JGE  search3803
 	JMP  floorstretch
 
-search3680:
+search3803:
 	JMP selectstretch
 
-search3664:
-	CMPL AX, $0x00000043
-	JGE  search3681
-	CMPL AX, $0x00000037
-	JGE  search3682
+search3787:
+	CMPL AX, $0x00000044
+	JGE  search3804
+	CMPL AX, $0x00000038
+	JGE  search3805
+	CMPL AX, $0x00000036
+	JGE  search3806
 	CMPL AX, $0x00000035
-	JGE  search3683
-	CMPL AX, $0x00000034
-	JGE  search3684
+	JGE  search3807
 	JMP  copystretch
 
-search3684:
+search3807:
 	JMP absmaxstretch
 
-search3683:
-	CMPL AX, $0x00000036
-	JGE  search3685
+search3806:
+	CMPL AX, $0x00000037
+	JGE  search3808
 	JMP  abssumstretch
 
-search3685:
+search3808:
 	JMP dotstretch
 
-search3682:
+search3805:
+	CMPL AX, $0x00000042
+	JGE  search3809
 	CMPL AX, $0x00000041
-	JGE  search3686
-	CMPL AX, $0x00000040
-	JGE  search3687
+	JGE  search3810
 	JMP  maxnegproductstretch
 
-search3687:
+search3810:
 	JMP negstretch
 
-search3686:
-	CMPL AX, $0x00000042
-	JGE  search3688
+search3809:
+	CMPL AX, $0x00000043
+	JGE  search3811
 	JMP  absstretch
 
-search3688:
+search3811:
 	JMP lessstretch
 
-search3681:
-	CMPL AX, $0x00000047
-	JGE  search3689
+search3804:
+	CMPL AX, $0x00000048
+	JGE  search3812
+	CMPL AX, $0x00000046
+	JGE  search3813
 	CMPL AX, $0x00000045
-	JGE  search3690
-	CMPL AX, $0x00000044
-	JGE  search3691
+	JGE  search3814
 	JMP  atmoststretch
 
-search3691:
+search3814:
 	JMP equalstretch
 
-search3690:
-	CMPL AX, $0x00000046
-	JGE  search3692
+search3813:
+	CMPL AX, $0x00000047
+	JGE  search3815
 	JMP  choosestretch
 
-search3692:
+search3815:
 	JMP maximumstretch
 
-search3689:
+search3812:
+	CMPL AX, $0x0000004a
+	JGE  search3816
 	CMPL AX, $0x00000049
-	JGE  search3693
-	CMPL AX, $0x00000048
-	JGE  search3694
+	JGE  search3817
 	JMP  minimumstretch
 
-search3694:
+search3817:
 	JMP andstretch
 
-search3693:
-	CMPL AX, $0x0000004a
-	JGE  search3695
+search3816:
+	CMPL AX, $0x0000004b
+	JGE  search3818
 	JMP  orstretch
 
-search3695:
-	CMPL AX, $0x0000004b
-	JGE  search3696
+search3818:
+	CMPL AX, $0x0000004c
+	JGE  search3819
 	JMP  shiftupstretch
 
-search3696:
+search3819:
 	JMP shiftdownstretch
 
 absstretch:
@@ -20752,336 +21478,341 @@ absstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search3697
-	CMPL AX, $0x00000010
-	JGE  search3698
+	CMPL AX, $0x00000022
+	JGE  search3820
+	CMPL AX, $0x00000011
+	JGE  search3821
 	CMPL AX, $0x00000008
-	JGE  search3699
+	JGE  search3822
 	CMPL AX, $0x00000004
-	JGE  search3700
+	JGE  search3823
 	CMPL AX, $0x00000002
-	JGE  search3701
+	JGE  search3824
 	CMPL AX, $0x00000001
-	JGE  search3702
+	JGE  search3825
 	JMP  end
 
-search3702:
+search3825:
 	JMP add
 
-search3701:
+search3824:
 	CMPL AX, $0x00000003
-	JGE  search3703
+	JGE  search3826
 	JMP  sub
 
-search3703:
+search3826:
 	JMP mul
 
-search3700:
+search3823:
 	CMPL AX, $0x00000006
-	JGE  search3704
+	JGE  search3827
 	CMPL AX, $0x00000005
-	JGE  search3705
+	JGE  search3828
 	JMP  fma
 
-search3705:
+search3828:
 	JMP fnma
 
-search3704:
+search3827:
 	CMPL AX, $0x00000007
-	JGE  search3706
+	JGE  search3829
 	JMP  div
 
-search3706:
+search3829:
 	JMP max
 
-search3699:
+search3822:
 	CMPL AX, $0x0000000c
-	JGE  search3707
+	JGE  search3830
 	CMPL AX, $0x0000000a
-	JGE  search3708
+	JGE  search3831
 	CMPL AX, $0x00000009
-	JGE  search3709
+	JGE  search3832
 	JMP  min
 
-search3709:
+search3832:
 	JMP sqrt
 
-search3708:
+search3831:
 	CMPL AX, $0x0000000b
-	JGE  search3710
+	JGE  search3833
 	JMP  floor
 
-search3710:
+search3833:
 	JMP select
 
-search3707:
+search3830:
 	CMPL AX, $0x0000000e
-	JGE  search3711
+	JGE  search3834
 	CMPL AX, $0x0000000d
-	JGE  search3712
+	JGE  search3835
 	JMP  copy
 
-search3712:
+search3835:
 	JMP absmax
 
-search3711:
+search3834:
 	CMPL AX, $0x0000000f
-	JGE  search3713
+	JGE  search3836
 	JMP  abssum
 
-search3713:
-	JMP dot
+search3836:
+	CMPL AX, $0x00000010
+	JGE  search3837
+	JMP  dot
 
-search3698:
-	CMPL AX, $0x00000018
-	JGE  search3714
-	CMPL AX, $0x00000014
-	JGE  search3715
-	CMPL AX, $0x00000012
-	JGE  search3716
-	CMPL AX, $0x00000011
-	JGE  search3717
-	JMP  maxnegproduct
+search3837:
+	JMP maxnegproduct
 
-search3717:
-	JMP pivot
-
-search3716:
-	CMPL AX, $0x00000013
-	JGE  search3718
-	JMP  scale
-
-search3718:
-	JMP symmetric
-
-search3715:
-	CMPL AX, $0x00000016
-	JGE  search3719
-	CMPL AX, $0x00000015
-	JGE  search3720
-	JMP  product
-
-search3720:
-	JMP forward
-
-search3719:
-	CMPL AX, $0x00000017
-	JGE  search3721
-	JMP  backward
-
-search3721:
-	JMP lower
-
-search3714:
-	CMPL AX, $0x0000001c
-	JGE  search3722
-	CMPL AX, $0x0000001a
-	JGE  search3723
+search3821:
 	CMPL AX, $0x00000019
-	JGE  search3724
-	JMP  upper
+	JGE  search3838
+	CMPL AX, $0x00000015
+	JGE  search3839
+	CMPL AX, $0x00000013
+	JGE  search3840
+	CMPL AX, $0x00000012
+	JGE  search3841
+	JMP  pivot
 
-search3724:
-	JMP neg
+search3841:
+	JMP scale
 
-search3723:
-	CMPL AX, $0x0000001b
-	JGE  search3725
-	JMP  abs
+search3840:
+	CMPL AX, $0x00000014
+	JGE  search3842
+	JMP  symmetric
 
-search3725:
-	JMP less
+search3842:
+	JMP product
 
-search3722:
-	CMPL AX, $0x0000001e
-	JGE  search3726
+search3839:
+	CMPL AX, $0x00000017
+	JGE  search3843
+	CMPL AX, $0x00000016
+	JGE  search3844
+	JMP  forward
+
+search3844:
+	JMP backward
+
+search3843:
+	CMPL AX, $0x00000018
+	JGE  search3845
+	JMP  lower
+
+search3845:
+	JMP upper
+
+search3838:
 	CMPL AX, $0x0000001d
-	JGE  search3727
-	JMP  atmost
+	JGE  search3846
+	CMPL AX, $0x0000001b
+	JGE  search3847
+	CMPL AX, $0x0000001a
+	JGE  search3848
+	JMP  neg
 
-search3727:
-	JMP equal
+search3848:
+	JMP abs
 
-search3726:
+search3847:
+	CMPL AX, $0x0000001c
+	JGE  search3849
+	JMP  less
+
+search3849:
+	JMP atmost
+
+search3846:
 	CMPL AX, $0x0000001f
-	JGE  search3728
-	JMP  choose
+	JGE  search3850
+	CMPL AX, $0x0000001e
+	JGE  search3851
+	JMP  equal
 
-search3728:
+search3851:
+	JMP choose
+
+search3850:
 	CMPL AX, $0x00000020
-	JGE  search3729
+	JGE  search3852
 	JMP  maximum
 
-search3729:
-	JMP minimum
+search3852:
+	CMPL AX, $0x00000021
+	JGE  search3853
+	JMP  minimum
 
-search3697:
-	CMPL AX, $0x00000033
-	JGE  search3730
-	CMPL AX, $0x0000002a
-	JGE  search3731
-	CMPL AX, $0x00000025
-	JGE  search3732
-	CMPL AX, $0x00000023
-	JGE  search3733
-	CMPL AX, $0x00000022
-	JGE  search3734
-	JMP  and
+search3853:
+	JMP and
 
-search3734:
-	JMP or
-
-search3733:
-	CMPL AX, $0x00000024
-	JGE  search3735
-	JMP  shiftup
-
-search3735:
-	JMP shiftdown
-
-search3732:
-	CMPL AX, $0x00000028
-	JGE  search3736
+search3820:
+	CMPL AX, $0x00000034
+	JGE  search3854
+	CMPL AX, $0x0000002b
+	JGE  search3855
 	CMPL AX, $0x00000026
-	JGE  search3737
-	JMP  row
+	JGE  search3856
+	CMPL AX, $0x00000024
+	JGE  search3857
+	CMPL AX, $0x00000023
+	JGE  search3858
+	JMP  or
 
-search3737:
-	JMP rowset
+search3858:
+	JMP shiftup
 
-search3736:
+search3857:
+	CMPL AX, $0x00000025
+	JGE  search3859
+	JMP  shiftdown
+
+search3859:
+	JMP row
+
+search3856:
 	CMPL AX, $0x00000029
-	JGE  search3738
+	JGE  search3860
+	CMPL AX, $0x00000027
+	JGE  search3861
+	JMP  rowset
+
+search3861:
+	JMP rowsum
+
+search3860:
+	CMPL AX, $0x0000002a
+	JGE  search3862
 	JMP  addstretch
 
-search3738:
+search3862:
 	JMP substretch
 
-search3731:
-	CMPL AX, $0x0000002e
-	JGE  search3739
+search3855:
+	CMPL AX, $0x0000002f
+	JGE  search3863
+	CMPL AX, $0x0000002d
+	JGE  search3864
 	CMPL AX, $0x0000002c
-	JGE  search3740
-	CMPL AX, $0x0000002b
-	JGE  search3741
+	JGE  search3865
 	JMP  mulstretch
 
-search3741:
+search3865:
 	JMP fmastretch
 
-search3740:
-	CMPL AX, $0x0000002d
-	JGE  search3742
+search3864:
+	CMPL AX, $0x0000002e
+	JGE  search3866
 	JMP  fnmastretch
 
-search3742:
+search3866:
 	JMP divstretch
 
-search3739:
+search3863:
+	CMPL AX, $0x00000031
+	JGE  search3867
 	CMPL AX, $0x00000030
-	JGE  search3743
-	CMPL AX, $0x0000002f
-	JGE  search3744
+	JGE  search3868
 	JMP  maxstretch
 
-search3744:
+search3868:
 	JMP minstretch
 
-search3743:
-	CMPL AX, $0x00000031
-	JGE  search3745
+search3867:
+	CMPL AX, $0x00000032
+	JGE  search3869
 	JMP  sqrtstretch
 
-search3745:
-	CMPL AX, $0x00000032
-	JGE  search3746
+search3869:
+	CMPL AX, $0x00000033
+	JGE  search3870
 	JMP  floorstretch
 
-search3746:
+search3870:
 	JMP selectstretch
 
-search3730:
-	CMPL AX, $0x00000043
-	JGE  search3747
-	CMPL AX, $0x00000037
-	JGE  search3748
+search3854:
+	CMPL AX, $0x00000044
+	JGE  search3871
+	CMPL AX, $0x00000038
+	JGE  search3872
+	CMPL AX, $0x00000036
+	JGE  search3873
 	CMPL AX, $0x00000035
-	JGE  search3749
-	CMPL AX, $0x00000034
-	JGE  search3750
+	JGE  search3874
 	JMP  copystretch
 
-search3750:
+search3874:
 	JMP absmaxstretch
 
-search3749:
-	CMPL AX, $0x00000036
-	JGE  search3751
+search3873:
+	CMPL AX, $0x00000037
+	JGE  search3875
 	JMP  abssumstretch
 
-search3751:
+search3875:
 	JMP dotstretch
 
-search3748:
+search3872:
+	CMPL AX, $0x00000042
+	JGE  search3876
 	CMPL AX, $0x00000041
-	JGE  search3752
-	CMPL AX, $0x00000040
-	JGE  search3753
+	JGE  search3877
 	JMP  maxnegproductstretch
 
-search3753:
+search3877:
 	JMP negstretch
 
-search3752:
-	CMPL AX, $0x00000042
-	JGE  search3754
+search3876:
+	CMPL AX, $0x00000043
+	JGE  search3878
 	JMP  absstretch
 
-search3754:
+search3878:
 	JMP lessstretch
 
-search3747:
-	CMPL AX, $0x00000047
-	JGE  search3755
+search3871:
+	CMPL AX, $0x00000048
+	JGE  search3879
+	CMPL AX, $0x00000046
+	JGE  search3880
 	CMPL AX, $0x00000045
-	JGE  search3756
-	CMPL AX, $0x00000044
-	JGE  search3757
+	JGE  search3881
 	JMP  atmoststretch
 
-search3757:
+search3881:
 	JMP equalstretch
 
-search3756:
-	CMPL AX, $0x00000046
-	JGE  search3758
+search3880:
+	CMPL AX, $0x00000047
+	JGE  search3882
 	JMP  choosestretch
 
-search3758:
+search3882:
 	JMP maximumstretch
 
-search3755:
+search3879:
+	CMPL AX, $0x0000004a
+	JGE  search3883
 	CMPL AX, $0x00000049
-	JGE  search3759
-	CMPL AX, $0x00000048
-	JGE  search3760
+	JGE  search3884
 	JMP  minimumstretch
 
-search3760:
+search3884:
 	JMP andstretch
 
-search3759:
-	CMPL AX, $0x0000004a
-	JGE  search3761
+search3883:
+	CMPL AX, $0x0000004b
+	JGE  search3885
 	JMP  orstretch
 
-search3761:
-	CMPL AX, $0x0000004b
-	JGE  search3762
+search3885:
+	CMPL AX, $0x0000004c
+	JGE  search3886
 	JMP  shiftupstretch
 
-search3762:
+search3886:
 	JMP shiftdownstretch
 
 lessstretch:
@@ -21165,336 +21896,341 @@ lessstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search3763
-	CMPL AX, $0x00000010
-	JGE  search3764
+	CMPL AX, $0x00000022
+	JGE  search3887
+	CMPL AX, $0x00000011
+	JGE  search3888
 	CMPL AX, $0x00000008
-	JGE  search3765
+	JGE  search3889
 	CMPL AX, $0x00000004
-	JGE  search3766
+	JGE  search3890
 	CMPL AX, $0x00000002
-	JGE  search3767
+	JGE  search3891
 	CMPL AX, $0x00000001
-	JGE  search3768
+	JGE  search3892
 	JMP  end
 
-search3768:
+search3892:
 	JMP add
 
-search3767:
+search3891:
 	CMPL AX, $0x00000003
-	JGE  search3769
+	JGE  search3893
 	JMP  sub
 
-search3769:
+search3893:
 	JMP mul
 
-search3766:
+search3890:
 	CMPL AX, $0x00000006
-	JGE  search3770
+	JGE  search3894
 	CMPL AX, $0x00000005
-	JGE  search3771
+	JGE  search3895
 	JMP  fma
 
-search3771:
+search3895:
 	JMP fnma
 
-search3770:
+search3894:
 	CMPL AX, $0x00000007
-	JGE  search3772
+	JGE  search3896
 	JMP  div
 
-search3772:
+search3896:
 	JMP max
 
-search3765:
+search3889:
 	CMPL AX, $0x0000000c
-	JGE  search3773
+	JGE  search3897
 	CMPL AX, $0x0000000a
-	JGE  search3774
+	JGE  search3898
 	CMPL AX, $0x00000009
-	JGE  search3775
+	JGE  search3899
 	JMP  min
 
-search3775:
+search3899:
 	JMP sqrt
 
-search3774:
+search3898:
 	CMPL AX, $0x0000000b
-	JGE  search3776
+	JGE  search3900
 	JMP  floor
 
-search3776:
+search3900:
 	JMP select
 
-search3773:
+search3897:
 	CMPL AX, $0x0000000e
-	JGE  search3777
+	JGE  search3901
 	CMPL AX, $0x0000000d
-	JGE  search3778
+	JGE  search3902
 	JMP  copy
 
-search3778:
+search3902:
 	JMP absmax
 
-search3777:
+search3901:
 	CMPL AX, $0x0000000f
-	JGE  search3779
+	JGE  search3903
 	JMP  abssum
 
-search3779:
-	JMP dot
+search3903:
+	CMPL AX, $0x00000010
+	JGE  search3904
+	JMP  dot
 
-search3764:
-	CMPL AX, $0x00000018
-	JGE  search3780
-	CMPL AX, $0x00000014
-	JGE  search3781
-	CMPL AX, $0x00000012
-	JGE  search3782
-	CMPL AX, $0x00000011
-	JGE  search3783
-	JMP  maxnegproduct
+search3904:
+	JMP maxnegproduct
 
-search3783:
-	JMP pivot
-
-search3782:
-	CMPL AX, $0x00000013
-	JGE  search3784
-	JMP  scale
-
-search3784:
-	JMP symmetric
-
-search3781:
-	CMPL AX, $0x00000016
-	JGE  search3785
-	CMPL AX, $0x00000015
-	JGE  search3786
-	JMP  product
-
-search3786:
-	JMP forward
-
-search3785:
-	CMPL AX, $0x00000017
-	JGE  search3787
-	JMP  backward
-
-search3787:
-	JMP lower
-
-search3780:
-	CMPL AX, $0x0000001c
-	JGE  search3788
-	CMPL AX, $0x0000001a
-	JGE  search3789
+search3888:
 	CMPL AX, $0x00000019
-	JGE  search3790
-	JMP  upper
+	JGE  search3905
+	CMPL AX, $0x00000015
+	JGE  search3906
+	CMPL AX, $0x00000013
+	JGE  search3907
+	CMPL AX, $0x00000012
+	JGE  search3908
+	JMP  pivot
 
-search3790:
-	JMP neg
+search3908:
+	JMP scale
 
-search3789:
-	CMPL AX, $0x0000001b
-	JGE  search3791
-	JMP  abs
+search3907:
+	CMPL AX, $0x00000014
+	JGE  search3909
+	JMP  symmetric
 
-search3791:
-	JMP less
+search3909:
+	JMP product
 
-search3788:
-	CMPL AX, $0x0000001e
-	JGE  search3792
+search3906:
+	CMPL AX, $0x00000017
+	JGE  search3910
+	CMPL AX, $0x00000016
+	JGE  search3911
+	JMP  forward
+
+search3911:
+	JMP backward
+
+search3910:
+	CMPL AX, $0x00000018
+	JGE  search3912
+	JMP  lower
+
+search3912:
+	JMP upper
+
+search3905:
 	CMPL AX, $0x0000001d
-	JGE  search3793
-	JMP  atmost
+	JGE  search3913
+	CMPL AX, $0x0000001b
+	JGE  search3914
+	CMPL AX, $0x0000001a
+	JGE  search3915
+	JMP  neg
 
-search3793:
-	JMP equal
+search3915:
+	JMP abs
 
-search3792:
+search3914:
+	CMPL AX, $0x0000001c
+	JGE  search3916
+	JMP  less
+
+search3916:
+	JMP atmost
+
+search3913:
 	CMPL AX, $0x0000001f
-	JGE  search3794
-	JMP  choose
+	JGE  search3917
+	CMPL AX, $0x0000001e
+	JGE  search3918
+	JMP  equal
 
-search3794:
+search3918:
+	JMP choose
+
+search3917:
 	CMPL AX, $0x00000020
-	JGE  search3795
+	JGE  search3919
 	JMP  maximum
 
-search3795:
-	JMP minimum
+search3919:
+	CMPL AX, $0x00000021
+	JGE  search3920
+	JMP  minimum
 
-search3763:
-	CMPL AX, $0x00000033
-	JGE  search3796
-	CMPL AX, $0x0000002a
-	JGE  search3797
-	CMPL AX, $0x00000025
-	JGE  search3798
-	CMPL AX, $0x00000023
-	JGE  search3799
-	CMPL AX, $0x00000022
-	JGE  search3800
-	JMP  and
+search3920:
+	JMP and
 
-search3800:
-	JMP or
-
-search3799:
-	CMPL AX, $0x00000024
-	JGE  search3801
-	JMP  shiftup
-
-search3801:
-	JMP shiftdown
-
-search3798:
-	CMPL AX, $0x00000028
-	JGE  search3802
+search3887:
+	CMPL AX, $0x00000034
+	JGE  search3921
+	CMPL AX, $0x0000002b
+	JGE  search3922
 	CMPL AX, $0x00000026
-	JGE  search3803
-	JMP  row
+	JGE  search3923
+	CMPL AX, $0x00000024
+	JGE  search3924
+	CMPL AX, $0x00000023
+	JGE  search3925
+	JMP  or
 
-search3803:
-	JMP rowset
+search3925:
+	JMP shiftup
 
-search3802:
+search3924:
+	CMPL AX, $0x00000025
+	JGE  search3926
+	JMP  shiftdown
+
+search3926:
+	JMP row
+
+search3923:
 	CMPL AX, $0x00000029
-	JGE  search3804
+	JGE  search3927
+	CMPL AX, $0x00000027
+	JGE  search3928
+	JMP  rowset
+
+search3928:
+	JMP rowsum
+
+search3927:
+	CMPL AX, $0x0000002a
+	JGE  search3929
 	JMP  addstretch
 
-search3804:
+search3929:
 	JMP substretch
 
-search3797:
-	CMPL AX, $0x0000002e
-	JGE  search3805
+search3922:
+	CMPL AX, $0x0000002f
+	JGE  search3930
+	CMPL AX, $0x0000002d
+	JGE  search3931
 	CMPL AX, $0x0000002c
-	JGE  search3806
-	CMPL AX, $0x0000002b
-	JGE  search3807
+	JGE  search3932
 	JMP  mulstretch
 
-search3807:
+search3932:
 	JMP fmastretch
 
-search3806:
-	CMPL AX, $0x0000002d
-	JGE  search3808
+search3931:
+	CMPL AX, $0x0000002e
+	JGE  search3933
 	JMP  fnmastretch
 
-search3808:
+search3933:
 	JMP divstretch
 
-search3805:
+search3930:
+	CMPL AX, $0x00000031
+	JGE  search3934
 	CMPL AX, $0x00000030
-	JGE  search3809
-	CMPL AX, $0x0000002f
-	JGE  search3810
+	JGE  search3935
 	JMP  maxstretch
 
-search3810:
+search3935:
 	JMP minstretch
 
-search3809:
-	CMPL AX, $0x00000031
-	JGE  search3811
+search3934:
+	CMPL AX, $0x00000032
+	JGE  search3936
 	JMP  sqrtstretch
 
-search3811:
-	CMPL AX, $0x00000032
-	JGE  search3812
+search3936:
+	CMPL AX, $0x00000033
+	JGE  search3937
 	JMP  floorstretch
 
-search3812:
+search3937:
 	JMP selectstretch
 
-search3796:
-	CMPL AX, $0x00000043
-	JGE  search3813
-	CMPL AX, $0x00000037
-	JGE  search3814
+search3921:
+	CMPL AX, $0x00000044
+	JGE  search3938
+	CMPL AX, $0x00000038
+	JGE  search3939
+	CMPL AX, $0x00000036
+	JGE  search3940
 	CMPL AX, $0x00000035
-	JGE  search3815
-	CMPL AX, $0x00000034
-	JGE  search3816
+	JGE  search3941
 	JMP  copystretch
 
-search3816:
+search3941:
 	JMP absmaxstretch
 
-search3815:
-	CMPL AX, $0x00000036
-	JGE  search3817
+search3940:
+	CMPL AX, $0x00000037
+	JGE  search3942
 	JMP  abssumstretch
 
-search3817:
+search3942:
 	JMP dotstretch
 
-search3814:
+search3939:
+	CMPL AX, $0x00000042
+	JGE  search3943
 	CMPL AX, $0x00000041
-	JGE  search3818
-	CMPL AX, $0x00000040
-	JGE  search3819
+	JGE  search3944
 	JMP  maxnegproductstretch
 
-search3819:
+search3944:
 	JMP negstretch
 
-search3818:
-	CMPL AX, $0x00000042
-	JGE  search3820
+search3943:
+	CMPL AX, $0x00000043
+	JGE  search3945
 	JMP  absstretch
 
-search3820:
+search3945:
 	JMP lessstretch
 
-search3813:
-	CMPL AX, $0x00000047
-	JGE  search3821
+search3938:
+	CMPL AX, $0x00000048
+	JGE  search3946
+	CMPL AX, $0x00000046
+	JGE  search3947
 	CMPL AX, $0x00000045
-	JGE  search3822
-	CMPL AX, $0x00000044
-	JGE  search3823
+	JGE  search3948
 	JMP  atmoststretch
 
-search3823:
+search3948:
 	JMP equalstretch
 
-search3822:
-	CMPL AX, $0x00000046
-	JGE  search3824
+search3947:
+	CMPL AX, $0x00000047
+	JGE  search3949
 	JMP  choosestretch
 
-search3824:
+search3949:
 	JMP maximumstretch
 
-search3821:
+search3946:
+	CMPL AX, $0x0000004a
+	JGE  search3950
 	CMPL AX, $0x00000049
-	JGE  search3825
-	CMPL AX, $0x00000048
-	JGE  search3826
+	JGE  search3951
 	JMP  minimumstretch
 
-search3826:
+search3951:
 	JMP andstretch
 
-search3825:
-	CMPL AX, $0x0000004a
-	JGE  search3827
+search3950:
+	CMPL AX, $0x0000004b
+	JGE  search3952
 	JMP  orstretch
 
-search3827:
-	CMPL AX, $0x0000004b
-	JGE  search3828
+search3952:
+	CMPL AX, $0x0000004c
+	JGE  search3953
 	JMP  shiftupstretch
 
-search3828:
+search3953:
 	JMP shiftdownstretch
 
 atmoststretch:
@@ -21578,336 +22314,341 @@ atmoststretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search3829
-	CMPL AX, $0x00000010
-	JGE  search3830
+	CMPL AX, $0x00000022
+	JGE  search3954
+	CMPL AX, $0x00000011
+	JGE  search3955
 	CMPL AX, $0x00000008
-	JGE  search3831
+	JGE  search3956
 	CMPL AX, $0x00000004
-	JGE  search3832
+	JGE  search3957
 	CMPL AX, $0x00000002
-	JGE  search3833
+	JGE  search3958
 	CMPL AX, $0x00000001
-	JGE  search3834
+	JGE  search3959
 	JMP  end
 
-search3834:
+search3959:
 	JMP add
 
-search3833:
+search3958:
 	CMPL AX, $0x00000003
-	JGE  search3835
+	JGE  search3960
 	JMP  sub
 
-search3835:
+search3960:
 	JMP mul
 
-search3832:
+search3957:
 	CMPL AX, $0x00000006
-	JGE  search3836
+	JGE  search3961
 	CMPL AX, $0x00000005
-	JGE  search3837
+	JGE  search3962
 	JMP  fma
 
-search3837:
+search3962:
 	JMP fnma
 
-search3836:
+search3961:
 	CMPL AX, $0x00000007
-	JGE  search3838
+	JGE  search3963
 	JMP  div
 
-search3838:
+search3963:
 	JMP max
 
-search3831:
+search3956:
 	CMPL AX, $0x0000000c
-	JGE  search3839
+	JGE  search3964
 	CMPL AX, $0x0000000a
-	JGE  search3840
+	JGE  search3965
 	CMPL AX, $0x00000009
-	JGE  search3841
+	JGE  search3966
 	JMP  min
 
-search3841:
+search3966:
 	JMP sqrt
 
-search3840:
+search3965:
 	CMPL AX, $0x0000000b
-	JGE  search3842
+	JGE  search3967
 	JMP  floor
 
-search3842:
+search3967:
 	JMP select
 
-search3839:
+search3964:
 	CMPL AX, $0x0000000e
-	JGE  search3843
+	JGE  search3968
 	CMPL AX, $0x0000000d
-	JGE  search3844
+	JGE  search3969
 	JMP  copy
 
-search3844:
+search3969:
 	JMP absmax
 
-search3843:
+search3968:
 	CMPL AX, $0x0000000f
-	JGE  search3845
+	JGE  search3970
 	JMP  abssum
 
-search3845:
-	JMP dot
+search3970:
+	CMPL AX, $0x00000010
+	JGE  search3971
+	JMP  dot
 
-search3830:
-	CMPL AX, $0x00000018
-	JGE  search3846
-	CMPL AX, $0x00000014
-	JGE  search3847
-	CMPL AX, $0x00000012
-	JGE  search3848
-	CMPL AX, $0x00000011
-	JGE  search3849
-	JMP  maxnegproduct
+search3971:
+	JMP maxnegproduct
 
-search3849:
-	JMP pivot
-
-search3848:
-	CMPL AX, $0x00000013
-	JGE  search3850
-	JMP  scale
-
-search3850:
-	JMP symmetric
-
-search3847:
-	CMPL AX, $0x00000016
-	JGE  search3851
-	CMPL AX, $0x00000015
-	JGE  search3852
-	JMP  product
-
-search3852:
-	JMP forward
-
-search3851:
-	CMPL AX, $0x00000017
-	JGE  search3853
-	JMP  backward
-
-search3853:
-	JMP lower
-
-search3846:
-	CMPL AX, $0x0000001c
-	JGE  search3854
-	CMPL AX, $0x0000001a
-	JGE  search3855
+search3955:
 	CMPL AX, $0x00000019
-	JGE  search3856
-	JMP  upper
+	JGE  search3972
+	CMPL AX, $0x00000015
+	JGE  search3973
+	CMPL AX, $0x00000013
+	JGE  search3974
+	CMPL AX, $0x00000012
+	JGE  search3975
+	JMP  pivot
 
-search3856:
-	JMP neg
+search3975:
+	JMP scale
 
-search3855:
-	CMPL AX, $0x0000001b
-	JGE  search3857
-	JMP  abs
+search3974:
+	CMPL AX, $0x00000014
+	JGE  search3976
+	JMP  symmetric
 
-search3857:
-	JMP less
+search3976:
+	JMP product
 
-search3854:
-	CMPL AX, $0x0000001e
-	JGE  search3858
+search3973:
+	CMPL AX, $0x00000017
+	JGE  search3977
+	CMPL AX, $0x00000016
+	JGE  search3978
+	JMP  forward
+
+search3978:
+	JMP backward
+
+search3977:
+	CMPL AX, $0x00000018
+	JGE  search3979
+	JMP  lower
+
+search3979:
+	JMP upper
+
+search3972:
 	CMPL AX, $0x0000001d
-	JGE  search3859
-	JMP  atmost
+	JGE  search3980
+	CMPL AX, $0x0000001b
+	JGE  search3981
+	CMPL AX, $0x0000001a
+	JGE  search3982
+	JMP  neg
 
-search3859:
-	JMP equal
+search3982:
+	JMP abs
 
-search3858:
+search3981:
+	CMPL AX, $0x0000001c
+	JGE  search3983
+	JMP  less
+
+search3983:
+	JMP atmost
+
+search3980:
 	CMPL AX, $0x0000001f
-	JGE  search3860
-	JMP  choose
+	JGE  search3984
+	CMPL AX, $0x0000001e
+	JGE  search3985
+	JMP  equal
 
-search3860:
+search3985:
+	JMP choose
+
+search3984:
 	CMPL AX, $0x00000020
-	JGE  search3861
+	JGE  search3986
 	JMP  maximum
 
-search3861:
-	JMP minimum
+search3986:
+	CMPL AX, $0x00000021
+	JGE  search3987
+	JMP  minimum
 
-search3829:
-	CMPL AX, $0x00000033
-	JGE  search3862
-	CMPL AX, $0x0000002a
-	JGE  search3863
-	CMPL AX, $0x00000025
-	JGE  search3864
-	CMPL AX, $0x00000023
-	JGE  search3865
-	CMPL AX, $0x00000022
-	JGE  search3866
-	JMP  and
+search3987:
+	JMP and
 
-search3866:
-	JMP or
-
-search3865:
-	CMPL AX, $0x00000024
-	JGE  search3867
-	JMP  shiftup
-
-search3867:
-	JMP shiftdown
-
-search3864:
-	CMPL AX, $0x00000028
-	JGE  search3868
+search3954:
+	CMPL AX, $0x00000034
+	JGE  search3988
+	CMPL AX, $0x0000002b
+	JGE  search3989
 	CMPL AX, $0x00000026
-	JGE  search3869
-	JMP  row
+	JGE  search3990
+	CMPL AX, $0x00000024
+	JGE  search3991
+	CMPL AX, $0x00000023
+	JGE  search3992
+	JMP  or
 
-search3869:
-	JMP rowset
+search3992:
+	JMP shiftup
 
-search3868:
+search3991:
+	CMPL AX, $0x00000025
+	JGE  search3993
+	JMP  shiftdown
+
+search3993:
+	JMP row
+
+search3990:
 	CMPL AX, $0x00000029
-	JGE  search3870
+	JGE  search3994
+	CMPL AX, $0x00000027
+	JGE  search3995
+	JMP  rowset
+
+search3995:
+	JMP rowsum
+
+search3994:
+	CMPL AX, $0x0000002a
+	JGE  search3996
 	JMP  addstretch
 
-search3870:
+search3996:
 	JMP substretch
 
-search3863:
-	CMPL AX, $0x0000002e
-	JGE  search3871
+search3989:
+	CMPL AX, $0x0000002f
+	JGE  search3997
+	CMPL AX, $0x0000002d
+	JGE  search3998
 	CMPL AX, $0x0000002c
-	JGE  search3872
-	CMPL AX, $0x0000002b
-	JGE  search3873
+	JGE  search3999
 	JMP  mulstretch
 
-search3873:
+search3999:
 	JMP fmastretch
 
-search3872:
-	CMPL AX, $0x0000002d
-	JGE  search3874
+search3998:
+	CMPL AX, $0x0000002e
+	JGE  search4000
 	JMP  fnmastretch
 
-search3874:
+search4000:
 	JMP divstretch
 
-search3871:
+search3997:
+	CMPL AX, $0x00000031
+	JGE  search4001
 	CMPL AX, $0x00000030
-	JGE  search3875
-	CMPL AX, $0x0000002f
-	JGE  search3876
+	JGE  search4002
 	JMP  maxstretch
 
-search3876:
+search4002:
 	JMP minstretch
 
-search3875:
-	CMPL AX, $0x00000031
-	JGE  search3877
+search4001:
+	CMPL AX, $0x00000032
+	JGE  search4003
 	JMP  sqrtstretch
 
-search3877:
-	CMPL AX, $0x00000032
-	JGE  search3878
+search4003:
+	CMPL AX, $0x00000033
+	JGE  search4004
 	JMP  floorstretch
 
-search3878:
+search4004:
 	JMP selectstretch
 
-search3862:
-	CMPL AX, $0x00000043
-	JGE  search3879
-	CMPL AX, $0x00000037
-	JGE  search3880
+search3988:
+	CMPL AX, $0x00000044
+	JGE  search4005
+	CMPL AX, $0x00000038
+	JGE  search4006
+	CMPL AX, $0x00000036
+	JGE  search4007
 	CMPL AX, $0x00000035
-	JGE  search3881
-	CMPL AX, $0x00000034
-	JGE  search3882
+	JGE  search4008
 	JMP  copystretch
 
-search3882:
+search4008:
 	JMP absmaxstretch
 
-search3881:
-	CMPL AX, $0x00000036
-	JGE  search3883
+search4007:
+	CMPL AX, $0x00000037
+	JGE  search4009
 	JMP  abssumstretch
 
-search3883:
+search4009:
 	JMP dotstretch
 
-search3880:
+search4006:
+	CMPL AX, $0x00000042
+	JGE  search4010
 	CMPL AX, $0x00000041
-	JGE  search3884
-	CMPL AX, $0x00000040
-	JGE  search3885
+	JGE  search4011
 	JMP  maxnegproductstretch
 
-search3885:
+search4011:
 	JMP negstretch
 
-search3884:
-	CMPL AX, $0x00000042
-	JGE  search3886
+search4010:
+	CMPL AX, $0x00000043
+	JGE  search4012
 	JMP  absstretch
 
-search3886:
+search4012:
 	JMP lessstretch
 
-search3879:
-	CMPL AX, $0x00000047
-	JGE  search3887
+search4005:
+	CMPL AX, $0x00000048
+	JGE  search4013
+	CMPL AX, $0x00000046
+	JGE  search4014
 	CMPL AX, $0x00000045
-	JGE  search3888
-	CMPL AX, $0x00000044
-	JGE  search3889
+	JGE  search4015
 	JMP  atmoststretch
 
-search3889:
+search4015:
 	JMP equalstretch
 
-search3888:
-	CMPL AX, $0x00000046
-	JGE  search3890
+search4014:
+	CMPL AX, $0x00000047
+	JGE  search4016
 	JMP  choosestretch
 
-search3890:
+search4016:
 	JMP maximumstretch
 
-search3887:
+search4013:
+	CMPL AX, $0x0000004a
+	JGE  search4017
 	CMPL AX, $0x00000049
-	JGE  search3891
-	CMPL AX, $0x00000048
-	JGE  search3892
+	JGE  search4018
 	JMP  minimumstretch
 
-search3892:
+search4018:
 	JMP andstretch
 
-search3891:
-	CMPL AX, $0x0000004a
-	JGE  search3893
+search4017:
+	CMPL AX, $0x0000004b
+	JGE  search4019
 	JMP  orstretch
 
-search3893:
-	CMPL AX, $0x0000004b
-	JGE  search3894
+search4019:
+	CMPL AX, $0x0000004c
+	JGE  search4020
 	JMP  shiftupstretch
 
-search3894:
+search4020:
 	JMP shiftdownstretch
 
 equalstretch:
@@ -21991,336 +22732,341 @@ equalstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search3895
-	CMPL AX, $0x00000010
-	JGE  search3896
+	CMPL AX, $0x00000022
+	JGE  search4021
+	CMPL AX, $0x00000011
+	JGE  search4022
 	CMPL AX, $0x00000008
-	JGE  search3897
+	JGE  search4023
 	CMPL AX, $0x00000004
-	JGE  search3898
+	JGE  search4024
 	CMPL AX, $0x00000002
-	JGE  search3899
+	JGE  search4025
 	CMPL AX, $0x00000001
-	JGE  search3900
+	JGE  search4026
 	JMP  end
 
-search3900:
+search4026:
 	JMP add
 
-search3899:
+search4025:
 	CMPL AX, $0x00000003
-	JGE  search3901
+	JGE  search4027
 	JMP  sub
 
-search3901:
+search4027:
 	JMP mul
 
-search3898:
+search4024:
 	CMPL AX, $0x00000006
-	JGE  search3902
+	JGE  search4028
 	CMPL AX, $0x00000005
-	JGE  search3903
+	JGE  search4029
 	JMP  fma
 
-search3903:
+search4029:
 	JMP fnma
 
-search3902:
+search4028:
 	CMPL AX, $0x00000007
-	JGE  search3904
+	JGE  search4030
 	JMP  div
 
-search3904:
+search4030:
 	JMP max
 
-search3897:
+search4023:
 	CMPL AX, $0x0000000c
-	JGE  search3905
+	JGE  search4031
 	CMPL AX, $0x0000000a
-	JGE  search3906
+	JGE  search4032
 	CMPL AX, $0x00000009
-	JGE  search3907
+	JGE  search4033
 	JMP  min
 
-search3907:
+search4033:
 	JMP sqrt
 
-search3906:
+search4032:
 	CMPL AX, $0x0000000b
-	JGE  search3908
+	JGE  search4034
 	JMP  floor
 
-search3908:
+search4034:
 	JMP select
 
-search3905:
+search4031:
 	CMPL AX, $0x0000000e
-	JGE  search3909
+	JGE  search4035
 	CMPL AX, $0x0000000d
-	JGE  search3910
+	JGE  search4036
 	JMP  copy
 
-search3910:
+search4036:
 	JMP absmax
 
-search3909:
+search4035:
 	CMPL AX, $0x0000000f
-	JGE  search3911
+	JGE  search4037
 	JMP  abssum
 
-search3911:
-	JMP dot
+search4037:
+	CMPL AX, $0x00000010
+	JGE  search4038
+	JMP  dot
 
-search3896:
-	CMPL AX, $0x00000018
-	JGE  search3912
-	CMPL AX, $0x00000014
-	JGE  search3913
-	CMPL AX, $0x00000012
-	JGE  search3914
-	CMPL AX, $0x00000011
-	JGE  search3915
-	JMP  maxnegproduct
+search4038:
+	JMP maxnegproduct
 
-search3915:
-	JMP pivot
-
-search3914:
-	CMPL AX, $0x00000013
-	JGE  search3916
-	JMP  scale
-
-search3916:
-	JMP symmetric
-
-search3913:
-	CMPL AX, $0x00000016
-	JGE  search3917
-	CMPL AX, $0x00000015
-	JGE  search3918
-	JMP  product
-
-search3918:
-	JMP forward
-
-search3917:
-	CMPL AX, $0x00000017
-	JGE  search3919
-	JMP  backward
-
-search3919:
-	JMP lower
-
-search3912:
-	CMPL AX, $0x0000001c
-	JGE  search3920
-	CMPL AX, $0x0000001a
-	JGE  search3921
+search4022:
 	CMPL AX, $0x00000019
-	JGE  search3922
-	JMP  upper
+	JGE  search4039
+	CMPL AX, $0x00000015
+	JGE  search4040
+	CMPL AX, $0x00000013
+	JGE  search4041
+	CMPL AX, $0x00000012
+	JGE  search4042
+	JMP  pivot
 
-search3922:
-	JMP neg
+search4042:
+	JMP scale
 
-search3921:
-	CMPL AX, $0x0000001b
-	JGE  search3923
-	JMP  abs
+search4041:
+	CMPL AX, $0x00000014
+	JGE  search4043
+	JMP  symmetric
 
-search3923:
-	JMP less
+search4043:
+	JMP product
 
-search3920:
-	CMPL AX, $0x0000001e
-	JGE  search3924
+search4040:
+	CMPL AX, $0x00000017
+	JGE  search4044
+	CMPL AX, $0x00000016
+	JGE  search4045
+	JMP  forward
+
+search4045:
+	JMP backward
+
+search4044:
+	CMPL AX, $0x00000018
+	JGE  search4046
+	JMP  lower
+
+search4046:
+	JMP upper
+
+search4039:
 	CMPL AX, $0x0000001d
-	JGE  search3925
-	JMP  atmost
+	JGE  search4047
+	CMPL AX, $0x0000001b
+	JGE  search4048
+	CMPL AX, $0x0000001a
+	JGE  search4049
+	JMP  neg
 
-search3925:
-	JMP equal
+search4049:
+	JMP abs
 
-search3924:
+search4048:
+	CMPL AX, $0x0000001c
+	JGE  search4050
+	JMP  less
+
+search4050:
+	JMP atmost
+
+search4047:
 	CMPL AX, $0x0000001f
-	JGE  search3926
-	JMP  choose
+	JGE  search4051
+	CMPL AX, $0x0000001e
+	JGE  search4052
+	JMP  equal
 
-search3926:
+search4052:
+	JMP choose
+
+search4051:
 	CMPL AX, $0x00000020
-	JGE  search3927
+	JGE  search4053
 	JMP  maximum
 
-search3927:
-	JMP minimum
+search4053:
+	CMPL AX, $0x00000021
+	JGE  search4054
+	JMP  minimum
 
-search3895:
-	CMPL AX, $0x00000033
-	JGE  search3928
-	CMPL AX, $0x0000002a
-	JGE  search3929
-	CMPL AX, $0x00000025
-	JGE  search3930
-	CMPL AX, $0x00000023
-	JGE  search3931
-	CMPL AX, $0x00000022
-	JGE  search3932
-	JMP  and
+search4054:
+	JMP and
 
-search3932:
-	JMP or
-
-search3931:
-	CMPL AX, $0x00000024
-	JGE  search3933
-	JMP  shiftup
-
-search3933:
-	JMP shiftdown
-
-search3930:
-	CMPL AX, $0x00000028
-	JGE  search3934
+search4021:
+	CMPL AX, $0x00000034
+	JGE  search4055
+	CMPL AX, $0x0000002b
+	JGE  search4056
 	CMPL AX, $0x00000026
-	JGE  search3935
-	JMP  row
+	JGE  search4057
+	CMPL AX, $0x00000024
+	JGE  search4058
+	CMPL AX, $0x00000023
+	JGE  search4059
+	JMP  or
 
-search3935:
-	JMP rowset
+search4059:
+	JMP shiftup
 
-search3934:
+search4058:
+	CMPL AX, $0x00000025
+	JGE  search4060
+	JMP  shiftdown
+
+search4060:
+	JMP row
+
+search4057:
 	CMPL AX, $0x00000029
-	JGE  search3936
+	JGE  search4061
+	CMPL AX, $0x00000027
+	JGE  search4062
+	JMP  rowset
+
+search4062:
+	JMP rowsum
+
+search4061:
+	CMPL AX, $0x0000002a
+	JGE  search4063
 	JMP  addstretch
 
-search3936:
+search4063:
 	JMP substretch
 
-search3929:
-	CMPL AX, $0x0000002e
-	JGE  search3937
+search4056:
+	CMPL AX, $0x0000002f
+	JGE  search4064
+	CMPL AX, $0x0000002d
+	JGE  search4065
 	CMPL AX, $0x0000002c
-	JGE  search3938
-	CMPL AX, $0x0000002b
-	JGE  search3939
+	JGE  search4066
 	JMP  mulstretch
 
-search3939:
+search4066:
 	JMP fmastretch
 
-search3938:
-	CMPL AX, $0x0000002d
-	JGE  search3940
+search4065:
+	CMPL AX, $0x0000002e
+	JGE  search4067
 	JMP  fnmastretch
 
-search3940:
+search4067:
 	JMP divstretch
 
-search3937:
+search4064:
+	CMPL AX, $0x00000031
+	JGE  search4068
 	CMPL AX, $0x00000030
-	JGE  search3941
-	CMPL AX, $0x0000002f
-	JGE  search3942
+	JGE  search4069
 	JMP  maxstretch
 
-search3942:
+search4069:
 	JMP minstretch
 
-search3941:
-	CMPL AX, $0x00000031
-	JGE  search3943
+search4068:
+	CMPL AX, $0x00000032
+	JGE  search4070
 	JMP  sqrtstretch
 
-search3943:
-	CMPL AX, $0x00000032
-	JGE  search3944
+search4070:
+	CMPL AX, $0x00000033
+	JGE  search4071
 	JMP  floorstretch
 
-search3944:
+search4071:
 	JMP selectstretch
 
-search3928:
-	CMPL AX, $0x00000043
-	JGE  search3945
-	CMPL AX, $0x00000037
-	JGE  search3946
+search4055:
+	CMPL AX, $0x00000044
+	JGE  search4072
+	CMPL AX, $0x00000038
+	JGE  search4073
+	CMPL AX, $0x00000036
+	JGE  search4074
 	CMPL AX, $0x00000035
-	JGE  search3947
-	CMPL AX, $0x00000034
-	JGE  search3948
+	JGE  search4075
 	JMP  copystretch
 
-search3948:
+search4075:
 	JMP absmaxstretch
 
-search3947:
-	CMPL AX, $0x00000036
-	JGE  search3949
+search4074:
+	CMPL AX, $0x00000037
+	JGE  search4076
 	JMP  abssumstretch
 
-search3949:
+search4076:
 	JMP dotstretch
 
-search3946:
+search4073:
+	CMPL AX, $0x00000042
+	JGE  search4077
 	CMPL AX, $0x00000041
-	JGE  search3950
-	CMPL AX, $0x00000040
-	JGE  search3951
+	JGE  search4078
 	JMP  maxnegproductstretch
 
-search3951:
+search4078:
 	JMP negstretch
 
-search3950:
-	CMPL AX, $0x00000042
-	JGE  search3952
+search4077:
+	CMPL AX, $0x00000043
+	JGE  search4079
 	JMP  absstretch
 
-search3952:
+search4079:
 	JMP lessstretch
 
-search3945:
-	CMPL AX, $0x00000047
-	JGE  search3953
+search4072:
+	CMPL AX, $0x00000048
+	JGE  search4080
+	CMPL AX, $0x00000046
+	JGE  search4081
 	CMPL AX, $0x00000045
-	JGE  search3954
-	CMPL AX, $0x00000044
-	JGE  search3955
+	JGE  search4082
 	JMP  atmoststretch
 
-search3955:
+search4082:
 	JMP equalstretch
 
-search3954:
-	CMPL AX, $0x00000046
-	JGE  search3956
+search4081:
+	CMPL AX, $0x00000047
+	JGE  search4083
 	JMP  choosestretch
 
-search3956:
+search4083:
 	JMP maximumstretch
 
-search3953:
+search4080:
+	CMPL AX, $0x0000004a
+	JGE  search4084
 	CMPL AX, $0x00000049
-	JGE  search3957
-	CMPL AX, $0x00000048
-	JGE  search3958
+	JGE  search4085
 	JMP  minimumstretch
 
-search3958:
+search4085:
 	JMP andstretch
 
-search3957:
-	CMPL AX, $0x0000004a
-	JGE  search3959
+search4084:
+	CMPL AX, $0x0000004b
+	JGE  search4086
 	JMP  orstretch
 
-search3959:
-	CMPL AX, $0x0000004b
-	JGE  search3960
+search4086:
+	CMPL AX, $0x0000004c
+	JGE  search4087
 	JMP  shiftupstretch
 
-search3960:
+search4087:
 	JMP shiftdownstretch
 
 choosestretch:
@@ -22424,336 +23170,341 @@ choosestretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search3961
-	CMPL AX, $0x00000010
-	JGE  search3962
+	CMPL AX, $0x00000022
+	JGE  search4088
+	CMPL AX, $0x00000011
+	JGE  search4089
 	CMPL AX, $0x00000008
-	JGE  search3963
+	JGE  search4090
 	CMPL AX, $0x00000004
-	JGE  search3964
+	JGE  search4091
 	CMPL AX, $0x00000002
-	JGE  search3965
+	JGE  search4092
 	CMPL AX, $0x00000001
-	JGE  search3966
+	JGE  search4093
 	JMP  end
 
-search3966:
+search4093:
 	JMP add
 
-search3965:
+search4092:
 	CMPL AX, $0x00000003
-	JGE  search3967
+	JGE  search4094
 	JMP  sub
 
-search3967:
+search4094:
 	JMP mul
 
-search3964:
+search4091:
 	CMPL AX, $0x00000006
-	JGE  search3968
+	JGE  search4095
 	CMPL AX, $0x00000005
-	JGE  search3969
+	JGE  search4096
 	JMP  fma
 
-search3969:
+search4096:
 	JMP fnma
 
-search3968:
+search4095:
 	CMPL AX, $0x00000007
-	JGE  search3970
+	JGE  search4097
 	JMP  div
 
-search3970:
+search4097:
 	JMP max
 
-search3963:
+search4090:
 	CMPL AX, $0x0000000c
-	JGE  search3971
+	JGE  search4098
 	CMPL AX, $0x0000000a
-	JGE  search3972
+	JGE  search4099
 	CMPL AX, $0x00000009
-	JGE  search3973
+	JGE  search4100
 	JMP  min
 
-search3973:
+search4100:
 	JMP sqrt
 
-search3972:
+search4099:
 	CMPL AX, $0x0000000b
-	JGE  search3974
+	JGE  search4101
 	JMP  floor
 
-search3974:
+search4101:
 	JMP select
 
-search3971:
+search4098:
 	CMPL AX, $0x0000000e
-	JGE  search3975
+	JGE  search4102
 	CMPL AX, $0x0000000d
-	JGE  search3976
+	JGE  search4103
 	JMP  copy
 
-search3976:
+search4103:
 	JMP absmax
 
-search3975:
+search4102:
 	CMPL AX, $0x0000000f
-	JGE  search3977
+	JGE  search4104
 	JMP  abssum
 
-search3977:
-	JMP dot
+search4104:
+	CMPL AX, $0x00000010
+	JGE  search4105
+	JMP  dot
 
-search3962:
-	CMPL AX, $0x00000018
-	JGE  search3978
-	CMPL AX, $0x00000014
-	JGE  search3979
-	CMPL AX, $0x00000012
-	JGE  search3980
-	CMPL AX, $0x00000011
-	JGE  search3981
-	JMP  maxnegproduct
+search4105:
+	JMP maxnegproduct
 
-search3981:
-	JMP pivot
-
-search3980:
-	CMPL AX, $0x00000013
-	JGE  search3982
-	JMP  scale
-
-search3982:
-	JMP symmetric
-
-search3979:
-	CMPL AX, $0x00000016
-	JGE  search3983
-	CMPL AX, $0x00000015
-	JGE  search3984
-	JMP  product
-
-search3984:
-	JMP forward
-
-search3983:
-	CMPL AX, $0x00000017
-	JGE  search3985
-	JMP  backward
-
-search3985:
-	JMP lower
-
-search3978:
-	CMPL AX, $0x0000001c
-	JGE  search3986
-	CMPL AX, $0x0000001a
-	JGE  search3987
+search4089:
 	CMPL AX, $0x00000019
-	JGE  search3988
-	JMP  upper
+	JGE  search4106
+	CMPL AX, $0x00000015
+	JGE  search4107
+	CMPL AX, $0x00000013
+	JGE  search4108
+	CMPL AX, $0x00000012
+	JGE  search4109
+	JMP  pivot
 
-search3988:
-	JMP neg
+search4109:
+	JMP scale
 
-search3987:
-	CMPL AX, $0x0000001b
-	JGE  search3989
-	JMP  abs
+search4108:
+	CMPL AX, $0x00000014
+	JGE  search4110
+	JMP  symmetric
 
-search3989:
-	JMP less
+search4110:
+	JMP product
 
-search3986:
-	CMPL AX, $0x0000001e
-	JGE  search3990
+search4107:
+	CMPL AX, $0x00000017
+	JGE  search4111
+	CMPL AX, $0x00000016
+	JGE  search4112
+	JMP  forward
+
+search4112:
+	JMP backward
+
+search4111:
+	CMPL AX, $0x00000018
+	JGE  search4113
+	JMP  lower
+
+search4113:
+	JMP upper
+
+search4106:
 	CMPL AX, $0x0000001d
-	JGE  search3991
-	JMP  atmost
+	JGE  search4114
+	CMPL AX, $0x0000001b
+	JGE  search4115
+	CMPL AX, $0x0000001a
+	JGE  search4116
+	JMP  neg
 
-search3991:
-	JMP equal
+search4116:
+	JMP abs
 
-search3990:
+search4115:
+	CMPL AX, $0x0000001c
+	JGE  search4117
+	JMP  less
+
+search4117:
+	JMP atmost
+
+search4114:
 	CMPL AX, $0x0000001f
-	JGE  search3992
-	JMP  choose
+	JGE  search4118
+	CMPL AX, $0x0000001e
+	JGE  search4119
+	JMP  equal
 
-search3992:
+search4119:
+	JMP choose
+
+search4118:
 	CMPL AX, $0x00000020
-	JGE  search3993
+	JGE  search4120
 	JMP  maximum
 
-search3993:
-	JMP minimum
+search4120:
+	CMPL AX, $0x00000021
+	JGE  search4121
+	JMP  minimum
 
-search3961:
-	CMPL AX, $0x00000033
-	JGE  search3994
-	CMPL AX, $0x0000002a
-	JGE  search3995
-	CMPL AX, $0x00000025
-	JGE  search3996
-	CMPL AX, $0x00000023
-	JGE  search3997
-	CMPL AX, $0x00000022
-	JGE  search3998
-	JMP  and
+search4121:
+	JMP and
 
-search3998:
-	JMP or
-
-search3997:
-	CMPL AX, $0x00000024
-	JGE  search3999
-	JMP  shiftup
-
-search3999:
-	JMP shiftdown
-
-search3996:
-	CMPL AX, $0x00000028
-	JGE  search4000
+search4088:
+	CMPL AX, $0x00000034
+	JGE  search4122
+	CMPL AX, $0x0000002b
+	JGE  search4123
 	CMPL AX, $0x00000026
-	JGE  search4001
-	JMP  row
+	JGE  search4124
+	CMPL AX, $0x00000024
+	JGE  search4125
+	CMPL AX, $0x00000023
+	JGE  search4126
+	JMP  or
 
-search4001:
-	JMP rowset
+search4126:
+	JMP shiftup
 
-search4000:
+search4125:
+	CMPL AX, $0x00000025
+	JGE  search4127
+	JMP  shiftdown
+
+search4127:
+	JMP row
+
+search4124:
 	CMPL AX, $0x00000029
-	JGE  search4002
+	JGE  search4128
+	CMPL AX, $0x00000027
+	JGE  search4129
+	JMP  rowset
+
+search4129:
+	JMP rowsum
+
+search4128:
+	CMPL AX, $0x0000002a
+	JGE  search4130
 	JMP  addstretch
 
-search4002:
+search4130:
 	JMP substretch
 
-search3995:
-	CMPL AX, $0x0000002e
-	JGE  search4003
+search4123:
+	CMPL AX, $0x0000002f
+	JGE  search4131
+	CMPL AX, $0x0000002d
+	JGE  search4132
 	CMPL AX, $0x0000002c
-	JGE  search4004
-	CMPL AX, $0x0000002b
-	JGE  search4005
+	JGE  search4133
 	JMP  mulstretch
 
-search4005:
+search4133:
 	JMP fmastretch
 
-search4004:
-	CMPL AX, $0x0000002d
-	JGE  search4006
+search4132:
+	CMPL AX, $0x0000002e
+	JGE  search4134
 	JMP  fnmastretch
 
-search4006:
+search4134:
 	JMP divstretch
 
-search4003:
+search4131:
+	CMPL AX, $0x00000031
+	JGE  search4135
 	CMPL AX, $0x00000030
-	JGE  search4007
-	CMPL AX, $0x0000002f
-	JGE  search4008
+	JGE  search4136
 	JMP  maxstretch
 
-search4008:
+search4136:
 	JMP minstretch
 
-search4007:
-	CMPL AX, $0x00000031
-	JGE  search4009
+search4135:
+	CMPL AX, $0x00000032
+	JGE  search4137
 	JMP  sqrtstretch
 
-search4009:
-	CMPL AX, $0x00000032
-	JGE  search4010
+search4137:
+	CMPL AX, $0x00000033
+	JGE  search4138
 	JMP  floorstretch
 
-search4010:
+search4138:
 	JMP selectstretch
 
-search3994:
-	CMPL AX, $0x00000043
-	JGE  search4011
-	CMPL AX, $0x00000037
-	JGE  search4012
+search4122:
+	CMPL AX, $0x00000044
+	JGE  search4139
+	CMPL AX, $0x00000038
+	JGE  search4140
+	CMPL AX, $0x00000036
+	JGE  search4141
 	CMPL AX, $0x00000035
-	JGE  search4013
-	CMPL AX, $0x00000034
-	JGE  search4014
+	JGE  search4142
 	JMP  copystretch
 
-search4014:
+search4142:
 	JMP absmaxstretch
 
-search4013:
-	CMPL AX, $0x00000036
-	JGE  search4015
+search4141:
+	CMPL AX, $0x00000037
+	JGE  search4143
 	JMP  abssumstretch
 
-search4015:
+search4143:
 	JMP dotstretch
 
-search4012:
+search4140:
+	CMPL AX, $0x00000042
+	JGE  search4144
 	CMPL AX, $0x00000041
-	JGE  search4016
-	CMPL AX, $0x00000040
-	JGE  search4017
+	JGE  search4145
 	JMP  maxnegproductstretch
 
-search4017:
+search4145:
 	JMP negstretch
 
-search4016:
-	CMPL AX, $0x00000042
-	JGE  search4018
+search4144:
+	CMPL AX, $0x00000043
+	JGE  search4146
 	JMP  absstretch
 
-search4018:
+search4146:
 	JMP lessstretch
 
-search4011:
-	CMPL AX, $0x00000047
-	JGE  search4019
+search4139:
+	CMPL AX, $0x00000048
+	JGE  search4147
+	CMPL AX, $0x00000046
+	JGE  search4148
 	CMPL AX, $0x00000045
-	JGE  search4020
-	CMPL AX, $0x00000044
-	JGE  search4021
+	JGE  search4149
 	JMP  atmoststretch
 
-search4021:
+search4149:
 	JMP equalstretch
 
-search4020:
-	CMPL AX, $0x00000046
-	JGE  search4022
+search4148:
+	CMPL AX, $0x00000047
+	JGE  search4150
 	JMP  choosestretch
 
-search4022:
+search4150:
 	JMP maximumstretch
 
-search4019:
+search4147:
+	CMPL AX, $0x0000004a
+	JGE  search4151
 	CMPL AX, $0x00000049
-	JGE  search4023
-	CMPL AX, $0x00000048
-	JGE  search4024
+	JGE  search4152
 	JMP  minimumstretch
 
-search4024:
+search4152:
 	JMP andstretch
 
-search4023:
-	CMPL AX, $0x0000004a
-	JGE  search4025
+search4151:
+	CMPL AX, $0x0000004b
+	JGE  search4153
 	JMP  orstretch
 
-search4025:
-	CMPL AX, $0x0000004b
-	JGE  search4026
+search4153:
+	CMPL AX, $0x0000004c
+	JGE  search4154
 	JMP  shiftupstretch
 
-search4026:
+search4154:
 	JMP shiftdownstretch
 
 maximumstretch:
@@ -22847,336 +23598,341 @@ maximumstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search4027
-	CMPL AX, $0x00000010
-	JGE  search4028
+	CMPL AX, $0x00000022
+	JGE  search4155
+	CMPL AX, $0x00000011
+	JGE  search4156
 	CMPL AX, $0x00000008
-	JGE  search4029
+	JGE  search4157
 	CMPL AX, $0x00000004
-	JGE  search4030
+	JGE  search4158
 	CMPL AX, $0x00000002
-	JGE  search4031
+	JGE  search4159
 	CMPL AX, $0x00000001
-	JGE  search4032
+	JGE  search4160
 	JMP  end
 
-search4032:
+search4160:
 	JMP add
 
-search4031:
+search4159:
 	CMPL AX, $0x00000003
-	JGE  search4033
+	JGE  search4161
 	JMP  sub
 
-search4033:
+search4161:
 	JMP mul
 
-search4030:
+search4158:
 	CMPL AX, $0x00000006
-	JGE  search4034
+	JGE  search4162
 	CMPL AX, $0x00000005
-	JGE  search4035
+	JGE  search4163
 	JMP  fma
 
-search4035:
+search4163:
 	JMP fnma
 
-search4034:
+search4162:
 	CMPL AX, $0x00000007
-	JGE  search4036
+	JGE  search4164
 	JMP  div
 
-search4036:
+search4164:
 	JMP max
 
-search4029:
+search4157:
 	CMPL AX, $0x0000000c
-	JGE  search4037
+	JGE  search4165
 	CMPL AX, $0x0000000a
-	JGE  search4038
+	JGE  search4166
 	CMPL AX, $0x00000009
-	JGE  search4039
+	JGE  search4167
 	JMP  min
 
-search4039:
+search4167:
 	JMP sqrt
 
-search4038:
+search4166:
 	CMPL AX, $0x0000000b
-	JGE  search4040
+	JGE  search4168
 	JMP  floor
 
-search4040:
+search4168:
 	JMP select
 
-search4037:
+search4165:
 	CMPL AX, $0x0000000e
-	JGE  search4041
+	JGE  search4169
 	CMPL AX, $0x0000000d
-	JGE  search4042
+	JGE  search4170
 	JMP  copy
 
-search4042:
+search4170:
 	JMP absmax
 
-search4041:
+search4169:
 	CMPL AX, $0x0000000f
-	JGE  search4043
+	JGE  search4171
 	JMP  abssum
 
-search4043:
-	JMP dot
+search4171:
+	CMPL AX, $0x00000010
+	JGE  search4172
+	JMP  dot
 
-search4028:
-	CMPL AX, $0x00000018
-	JGE  search4044
-	CMPL AX, $0x00000014
-	JGE  search4045
-	CMPL AX, $0x00000012
-	JGE  search4046
-	CMPL AX, $0x00000011
-	JGE  search4047
-	JMP  maxnegproduct
+search4172:
+	JMP maxnegproduct
 
-search4047:
-	JMP pivot
-
-search4046:
-	CMPL AX, $0x00000013
-	JGE  search4048
-	JMP  scale
-
-search4048:
-	JMP symmetric
-
-search4045:
-	CMPL AX, $0x00000016
-	JGE  search4049
-	CMPL AX, $0x00000015
-	JGE  search4050
-	JMP  product
-
-search4050:
-	JMP forward
-
-search4049:
-	CMPL AX, $0x00000017
-	JGE  search4051
-	JMP  backward
-
-search4051:
-	JMP lower
-
-search4044:
-	CMPL AX, $0x0000001c
-	JGE  search4052
-	CMPL AX, $0x0000001a
-	JGE  search4053
+search4156:
 	CMPL AX, $0x00000019
-	JGE  search4054
-	JMP  upper
+	JGE  search4173
+	CMPL AX, $0x00000015
+	JGE  search4174
+	CMPL AX, $0x00000013
+	JGE  search4175
+	CMPL AX, $0x00000012
+	JGE  search4176
+	JMP  pivot
 
-search4054:
-	JMP neg
+search4176:
+	JMP scale
 
-search4053:
-	CMPL AX, $0x0000001b
-	JGE  search4055
-	JMP  abs
+search4175:
+	CMPL AX, $0x00000014
+	JGE  search4177
+	JMP  symmetric
 
-search4055:
-	JMP less
+search4177:
+	JMP product
 
-search4052:
-	CMPL AX, $0x0000001e
-	JGE  search4056
+search4174:
+	CMPL AX, $0x00000017
+	JGE  search4178
+	CMPL AX, $0x00000016
+	JGE  search4179
+	JMP  forward
+
+search4179:
+	JMP backward
+
+search4178:
+	CMPL AX, $0x00000018
+	JGE  search4180
+	JMP  lower
+
+search4180:
+	JMP upper
+
+search4173:
 	CMPL AX, $0x0000001d
-	JGE  search4057
-	JMP  atmost
+	JGE  search4181
+	CMPL AX, $0x0000001b
+	JGE  search4182
+	CMPL AX, $0x0000001a
+	JGE  search4183
+	JMP  neg
 
-search4057:
-	JMP equal
+search4183:
+	JMP abs
 
-search4056:
+search4182:
+	CMPL AX, $0x0000001c
+	JGE  search4184
+	JMP  less
+
+search4184:
+	JMP atmost
+
+search4181:
 	CMPL AX, $0x0000001f
-	JGE  search4058
-	JMP  choose
+	JGE  search4185
+	CMPL AX, $0x0000001e
+	JGE  search4186
+	JMP  equal
 
-search4058:
+search4186:
+	JMP choose
+
+search4185:
 	CMPL AX, $0x00000020
-	JGE  search4059
+	JGE  search4187
 	JMP  maximum
 
-search4059:
-	JMP minimum
+search4187:
+	CMPL AX, $0x00000021
+	JGE  search4188
+	JMP  minimum
 
-search4027:
-	CMPL AX, $0x00000033
-	JGE  search4060
-	CMPL AX, $0x0000002a
-	JGE  search4061
-	CMPL AX, $0x00000025
-	JGE  search4062
-	CMPL AX, $0x00000023
-	JGE  search4063
-	CMPL AX, $0x00000022
-	JGE  search4064
-	JMP  and
+search4188:
+	JMP and
 
-search4064:
-	JMP or
-
-search4063:
-	CMPL AX, $0x00000024
-	JGE  search4065
-	JMP  shiftup
-
-search4065:
-	JMP shiftdown
-
-search4062:
-	CMPL AX, $0x00000028
-	JGE  search4066
+search4155:
+	CMPL AX, $0x00000034
+	JGE  search4189
+	CMPL AX, $0x0000002b
+	JGE  search4190
 	CMPL AX, $0x00000026
-	JGE  search4067
-	JMP  row
+	JGE  search4191
+	CMPL AX, $0x00000024
+	JGE  search4192
+	CMPL AX, $0x00000023
+	JGE  search4193
+	JMP  or
 
-search4067:
-	JMP rowset
+search4193:
+	JMP shiftup
 
-search4066:
+search4192:
+	CMPL AX, $0x00000025
+	JGE  search4194
+	JMP  shiftdown
+
+search4194:
+	JMP row
+
+search4191:
 	CMPL AX, $0x00000029
-	JGE  search4068
+	JGE  search4195
+	CMPL AX, $0x00000027
+	JGE  search4196
+	JMP  rowset
+
+search4196:
+	JMP rowsum
+
+search4195:
+	CMPL AX, $0x0000002a
+	JGE  search4197
 	JMP  addstretch
 
-search4068:
+search4197:
 	JMP substretch
 
-search4061:
-	CMPL AX, $0x0000002e
-	JGE  search4069
+search4190:
+	CMPL AX, $0x0000002f
+	JGE  search4198
+	CMPL AX, $0x0000002d
+	JGE  search4199
 	CMPL AX, $0x0000002c
-	JGE  search4070
-	CMPL AX, $0x0000002b
-	JGE  search4071
+	JGE  search4200
 	JMP  mulstretch
 
-search4071:
+search4200:
 	JMP fmastretch
 
-search4070:
-	CMPL AX, $0x0000002d
-	JGE  search4072
+search4199:
+	CMPL AX, $0x0000002e
+	JGE  search4201
 	JMP  fnmastretch
 
-search4072:
+search4201:
 	JMP divstretch
 
-search4069:
+search4198:
+	CMPL AX, $0x00000031
+	JGE  search4202
 	CMPL AX, $0x00000030
-	JGE  search4073
-	CMPL AX, $0x0000002f
-	JGE  search4074
+	JGE  search4203
 	JMP  maxstretch
 
-search4074:
+search4203:
 	JMP minstretch
 
-search4073:
-	CMPL AX, $0x00000031
-	JGE  search4075
+search4202:
+	CMPL AX, $0x00000032
+	JGE  search4204
 	JMP  sqrtstretch
 
-search4075:
-	CMPL AX, $0x00000032
-	JGE  search4076
+search4204:
+	CMPL AX, $0x00000033
+	JGE  search4205
 	JMP  floorstretch
 
-search4076:
+search4205:
 	JMP selectstretch
 
-search4060:
-	CMPL AX, $0x00000043
-	JGE  search4077
-	CMPL AX, $0x00000037
-	JGE  search4078
+search4189:
+	CMPL AX, $0x00000044
+	JGE  search4206
+	CMPL AX, $0x00000038
+	JGE  search4207
+	CMPL AX, $0x00000036
+	JGE  search4208
 	CMPL AX, $0x00000035
-	JGE  search4079
-	CMPL AX, $0x00000034
-	JGE  search4080
+	JGE  search4209
 	JMP  copystretch
 
-search4080:
+search4209:
 	JMP absmaxstretch
 
-search4079:
-	CMPL AX, $0x00000036
-	JGE  search4081
+search4208:
+	CMPL AX, $0x00000037
+	JGE  search4210
 	JMP  abssumstretch
 
-search4081:
+search4210:
 	JMP dotstretch
 
-search4078:
+search4207:
+	CMPL AX, $0x00000042
+	JGE  search4211
 	CMPL AX, $0x00000041
-	JGE  search4082
-	CMPL AX, $0x00000040
-	JGE  search4083
+	JGE  search4212
 	JMP  maxnegproductstretch
 
-search4083:
+search4212:
 	JMP negstretch
 
-search4082:
-	CMPL AX, $0x00000042
-	JGE  search4084
+search4211:
+	CMPL AX, $0x00000043
+	JGE  search4213
 	JMP  absstretch
 
-search4084:
+search4213:
 	JMP lessstretch
 
-search4077:
-	CMPL AX, $0x00000047
-	JGE  search4085
+search4206:
+	CMPL AX, $0x00000048
+	JGE  search4214
+	CMPL AX, $0x00000046
+	JGE  search4215
 	CMPL AX, $0x00000045
-	JGE  search4086
-	CMPL AX, $0x00000044
-	JGE  search4087
+	JGE  search4216
 	JMP  atmoststretch
 
-search4087:
+search4216:
 	JMP equalstretch
 
-search4086:
-	CMPL AX, $0x00000046
-	JGE  search4088
+search4215:
+	CMPL AX, $0x00000047
+	JGE  search4217
 	JMP  choosestretch
 
-search4088:
+search4217:
 	JMP maximumstretch
 
-search4085:
+search4214:
+	CMPL AX, $0x0000004a
+	JGE  search4218
 	CMPL AX, $0x00000049
-	JGE  search4089
-	CMPL AX, $0x00000048
-	JGE  search4090
+	JGE  search4219
 	JMP  minimumstretch
 
-search4090:
+search4219:
 	JMP andstretch
 
-search4089:
-	CMPL AX, $0x0000004a
-	JGE  search4091
+search4218:
+	CMPL AX, $0x0000004b
+	JGE  search4220
 	JMP  orstretch
 
-search4091:
-	CMPL AX, $0x0000004b
-	JGE  search4092
+search4220:
+	CMPL AX, $0x0000004c
+	JGE  search4221
 	JMP  shiftupstretch
 
-search4092:
+search4221:
 	JMP shiftdownstretch
 
 minimumstretch:
@@ -23270,336 +24026,341 @@ minimumstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search4093
-	CMPL AX, $0x00000010
-	JGE  search4094
+	CMPL AX, $0x00000022
+	JGE  search4222
+	CMPL AX, $0x00000011
+	JGE  search4223
 	CMPL AX, $0x00000008
-	JGE  search4095
+	JGE  search4224
 	CMPL AX, $0x00000004
-	JGE  search4096
+	JGE  search4225
 	CMPL AX, $0x00000002
-	JGE  search4097
+	JGE  search4226
 	CMPL AX, $0x00000001
-	JGE  search4098
+	JGE  search4227
 	JMP  end
 
-search4098:
+search4227:
 	JMP add
 
-search4097:
+search4226:
 	CMPL AX, $0x00000003
-	JGE  search4099
+	JGE  search4228
 	JMP  sub
 
-search4099:
+search4228:
 	JMP mul
 
-search4096:
+search4225:
 	CMPL AX, $0x00000006
-	JGE  search4100
+	JGE  search4229
 	CMPL AX, $0x00000005
-	JGE  search4101
+	JGE  search4230
 	JMP  fma
 
-search4101:
+search4230:
 	JMP fnma
 
-search4100:
+search4229:
 	CMPL AX, $0x00000007
-	JGE  search4102
+	JGE  search4231
 	JMP  div
 
-search4102:
+search4231:
 	JMP max
 
-search4095:
+search4224:
 	CMPL AX, $0x0000000c
-	JGE  search4103
+	JGE  search4232
 	CMPL AX, $0x0000000a
-	JGE  search4104
+	JGE  search4233
 	CMPL AX, $0x00000009
-	JGE  search4105
+	JGE  search4234
 	JMP  min
 
-search4105:
+search4234:
 	JMP sqrt
 
-search4104:
+search4233:
 	CMPL AX, $0x0000000b
-	JGE  search4106
+	JGE  search4235
 	JMP  floor
 
-search4106:
+search4235:
 	JMP select
 
-search4103:
+search4232:
 	CMPL AX, $0x0000000e
-	JGE  search4107
+	JGE  search4236
 	CMPL AX, $0x0000000d
-	JGE  search4108
+	JGE  search4237
 	JMP  copy
 
-search4108:
+search4237:
 	JMP absmax
 
-search4107:
+search4236:
 	CMPL AX, $0x0000000f
-	JGE  search4109
+	JGE  search4238
 	JMP  abssum
 
-search4109:
-	JMP dot
+search4238:
+	CMPL AX, $0x00000010
+	JGE  search4239
+	JMP  dot
 
-search4094:
-	CMPL AX, $0x00000018
-	JGE  search4110
-	CMPL AX, $0x00000014
-	JGE  search4111
-	CMPL AX, $0x00000012
-	JGE  search4112
-	CMPL AX, $0x00000011
-	JGE  search4113
-	JMP  maxnegproduct
+search4239:
+	JMP maxnegproduct
 
-search4113:
-	JMP pivot
-
-search4112:
-	CMPL AX, $0x00000013
-	JGE  search4114
-	JMP  scale
-
-search4114:
-	JMP symmetric
-
-search4111:
-	CMPL AX, $0x00000016
-	JGE  search4115
-	CMPL AX, $0x00000015
-	JGE  search4116
-	JMP  product
-
-search4116:
-	JMP forward
-
-search4115:
-	CMPL AX, $0x00000017
-	JGE  search4117
-	JMP  backward
-
-search4117:
-	JMP lower
-
-search4110:
-	CMPL AX, $0x0000001c
-	JGE  search4118
-	CMPL AX, $0x0000001a
-	JGE  search4119
+search4223:
 	CMPL AX, $0x00000019
-	JGE  search4120
-	JMP  upper
+	JGE  search4240
+	CMPL AX, $0x00000015
+	JGE  search4241
+	CMPL AX, $0x00000013
+	JGE  search4242
+	CMPL AX, $0x00000012
+	JGE  search4243
+	JMP  pivot
 
-search4120:
-	JMP neg
+search4243:
+	JMP scale
 
-search4119:
-	CMPL AX, $0x0000001b
-	JGE  search4121
-	JMP  abs
+search4242:
+	CMPL AX, $0x00000014
+	JGE  search4244
+	JMP  symmetric
 
-search4121:
-	JMP less
+search4244:
+	JMP product
 
-search4118:
-	CMPL AX, $0x0000001e
-	JGE  search4122
+search4241:
+	CMPL AX, $0x00000017
+	JGE  search4245
+	CMPL AX, $0x00000016
+	JGE  search4246
+	JMP  forward
+
+search4246:
+	JMP backward
+
+search4245:
+	CMPL AX, $0x00000018
+	JGE  search4247
+	JMP  lower
+
+search4247:
+	JMP upper
+
+search4240:
 	CMPL AX, $0x0000001d
-	JGE  search4123
-	JMP  atmost
+	JGE  search4248
+	CMPL AX, $0x0000001b
+	JGE  search4249
+	CMPL AX, $0x0000001a
+	JGE  search4250
+	JMP  neg
 
-search4123:
-	JMP equal
+search4250:
+	JMP abs
 
-search4122:
+search4249:
+	CMPL AX, $0x0000001c
+	JGE  search4251
+	JMP  less
+
+search4251:
+	JMP atmost
+
+search4248:
 	CMPL AX, $0x0000001f
-	JGE  search4124
-	JMP  choose
+	JGE  search4252
+	CMPL AX, $0x0000001e
+	JGE  search4253
+	JMP  equal
 
-search4124:
+search4253:
+	JMP choose
+
+search4252:
 	CMPL AX, $0x00000020
-	JGE  search4125
+	JGE  search4254
 	JMP  maximum
 
-search4125:
-	JMP minimum
+search4254:
+	CMPL AX, $0x00000021
+	JGE  search4255
+	JMP  minimum
 
-search4093:
-	CMPL AX, $0x00000033
-	JGE  search4126
-	CMPL AX, $0x0000002a
-	JGE  search4127
-	CMPL AX, $0x00000025
-	JGE  search4128
-	CMPL AX, $0x00000023
-	JGE  search4129
-	CMPL AX, $0x00000022
-	JGE  search4130
-	JMP  and
+search4255:
+	JMP and
 
-search4130:
-	JMP or
-
-search4129:
-	CMPL AX, $0x00000024
-	JGE  search4131
-	JMP  shiftup
-
-search4131:
-	JMP shiftdown
-
-search4128:
-	CMPL AX, $0x00000028
-	JGE  search4132
+search4222:
+	CMPL AX, $0x00000034
+	JGE  search4256
+	CMPL AX, $0x0000002b
+	JGE  search4257
 	CMPL AX, $0x00000026
-	JGE  search4133
-	JMP  row
+	JGE  search4258
+	CMPL AX, $0x00000024
+	JGE  search4259
+	CMPL AX, $0x00000023
+	JGE  search4260
+	JMP  or
 
-search4133:
-	JMP rowset
+search4260:
+	JMP shiftup
 
-search4132:
+search4259:
+	CMPL AX, $0x00000025
+	JGE  search4261
+	JMP  shiftdown
+
+search4261:
+	JMP row
+
+search4258:
 	CMPL AX, $0x00000029
-	JGE  search4134
+	JGE  search4262
+	CMPL AX, $0x00000027
+	JGE  search4263
+	JMP  rowset
+
+search4263:
+	JMP rowsum
+
+search4262:
+	CMPL AX, $0x0000002a
+	JGE  search4264
 	JMP  addstretch
 
-search4134:
+search4264:
 	JMP substretch
 
-search4127:
-	CMPL AX, $0x0000002e
-	JGE  search4135
+search4257:
+	CMPL AX, $0x0000002f
+	JGE  search4265
+	CMPL AX, $0x0000002d
+	JGE  search4266
 	CMPL AX, $0x0000002c
-	JGE  search4136
-	CMPL AX, $0x0000002b
-	JGE  search4137
+	JGE  search4267
 	JMP  mulstretch
 
-search4137:
+search4267:
 	JMP fmastretch
 
-search4136:
-	CMPL AX, $0x0000002d
-	JGE  search4138
+search4266:
+	CMPL AX, $0x0000002e
+	JGE  search4268
 	JMP  fnmastretch
 
-search4138:
+search4268:
 	JMP divstretch
 
-search4135:
+search4265:
+	CMPL AX, $0x00000031
+	JGE  search4269
 	CMPL AX, $0x00000030
-	JGE  search4139
-	CMPL AX, $0x0000002f
-	JGE  search4140
+	JGE  search4270
 	JMP  maxstretch
 
-search4140:
+search4270:
 	JMP minstretch
 
-search4139:
-	CMPL AX, $0x00000031
-	JGE  search4141
+search4269:
+	CMPL AX, $0x00000032
+	JGE  search4271
 	JMP  sqrtstretch
 
-search4141:
-	CMPL AX, $0x00000032
-	JGE  search4142
+search4271:
+	CMPL AX, $0x00000033
+	JGE  search4272
 	JMP  floorstretch
 
-search4142:
+search4272:
 	JMP selectstretch
 
-search4126:
-	CMPL AX, $0x00000043
-	JGE  search4143
-	CMPL AX, $0x00000037
-	JGE  search4144
+search4256:
+	CMPL AX, $0x00000044
+	JGE  search4273
+	CMPL AX, $0x00000038
+	JGE  search4274
+	CMPL AX, $0x00000036
+	JGE  search4275
 	CMPL AX, $0x00000035
-	JGE  search4145
-	CMPL AX, $0x00000034
-	JGE  search4146
+	JGE  search4276
 	JMP  copystretch
 
-search4146:
+search4276:
 	JMP absmaxstretch
 
-search4145:
-	CMPL AX, $0x00000036
-	JGE  search4147
+search4275:
+	CMPL AX, $0x00000037
+	JGE  search4277
 	JMP  abssumstretch
 
-search4147:
+search4277:
 	JMP dotstretch
 
-search4144:
+search4274:
+	CMPL AX, $0x00000042
+	JGE  search4278
 	CMPL AX, $0x00000041
-	JGE  search4148
-	CMPL AX, $0x00000040
-	JGE  search4149
+	JGE  search4279
 	JMP  maxnegproductstretch
 
-search4149:
+search4279:
 	JMP negstretch
 
-search4148:
-	CMPL AX, $0x00000042
-	JGE  search4150
+search4278:
+	CMPL AX, $0x00000043
+	JGE  search4280
 	JMP  absstretch
 
-search4150:
+search4280:
 	JMP lessstretch
 
-search4143:
-	CMPL AX, $0x00000047
-	JGE  search4151
+search4273:
+	CMPL AX, $0x00000048
+	JGE  search4281
+	CMPL AX, $0x00000046
+	JGE  search4282
 	CMPL AX, $0x00000045
-	JGE  search4152
-	CMPL AX, $0x00000044
-	JGE  search4153
+	JGE  search4283
 	JMP  atmoststretch
 
-search4153:
+search4283:
 	JMP equalstretch
 
-search4152:
-	CMPL AX, $0x00000046
-	JGE  search4154
+search4282:
+	CMPL AX, $0x00000047
+	JGE  search4284
 	JMP  choosestretch
 
-search4154:
+search4284:
 	JMP maximumstretch
 
-search4151:
+search4281:
+	CMPL AX, $0x0000004a
+	JGE  search4285
 	CMPL AX, $0x00000049
-	JGE  search4155
-	CMPL AX, $0x00000048
-	JGE  search4156
+	JGE  search4286
 	JMP  minimumstretch
 
-search4156:
+search4286:
 	JMP andstretch
 
-search4155:
-	CMPL AX, $0x0000004a
-	JGE  search4157
+search4285:
+	CMPL AX, $0x0000004b
+	JGE  search4287
 	JMP  orstretch
 
-search4157:
-	CMPL AX, $0x0000004b
-	JGE  search4158
+search4287:
+	CMPL AX, $0x0000004c
+	JGE  search4288
 	JMP  shiftupstretch
 
-search4158:
+search4288:
 	JMP shiftdownstretch
 
 andstretch:
@@ -23682,336 +24443,341 @@ andstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search4159
-	CMPL AX, $0x00000010
-	JGE  search4160
+	CMPL AX, $0x00000022
+	JGE  search4289
+	CMPL AX, $0x00000011
+	JGE  search4290
 	CMPL AX, $0x00000008
-	JGE  search4161
+	JGE  search4291
 	CMPL AX, $0x00000004
-	JGE  search4162
+	JGE  search4292
 	CMPL AX, $0x00000002
-	JGE  search4163
+	JGE  search4293
 	CMPL AX, $0x00000001
-	JGE  search4164
+	JGE  search4294
 	JMP  end
 
-search4164:
+search4294:
 	JMP add
 
-search4163:
+search4293:
 	CMPL AX, $0x00000003
-	JGE  search4165
+	JGE  search4295
 	JMP  sub
 
-search4165:
+search4295:
 	JMP mul
 
-search4162:
+search4292:
 	CMPL AX, $0x00000006
-	JGE  search4166
+	JGE  search4296
 	CMPL AX, $0x00000005
-	JGE  search4167
+	JGE  search4297
 	JMP  fma
 
-search4167:
+search4297:
 	JMP fnma
 
-search4166:
+search4296:
 	CMPL AX, $0x00000007
-	JGE  search4168
+	JGE  search4298
 	JMP  div
 
-search4168:
+search4298:
 	JMP max
 
-search4161:
+search4291:
 	CMPL AX, $0x0000000c
-	JGE  search4169
+	JGE  search4299
 	CMPL AX, $0x0000000a
-	JGE  search4170
+	JGE  search4300
 	CMPL AX, $0x00000009
-	JGE  search4171
+	JGE  search4301
 	JMP  min
 
-search4171:
+search4301:
 	JMP sqrt
 
-search4170:
+search4300:
 	CMPL AX, $0x0000000b
-	JGE  search4172
+	JGE  search4302
 	JMP  floor
 
-search4172:
+search4302:
 	JMP select
 
-search4169:
+search4299:
 	CMPL AX, $0x0000000e
-	JGE  search4173
+	JGE  search4303
 	CMPL AX, $0x0000000d
-	JGE  search4174
+	JGE  search4304
 	JMP  copy
 
-search4174:
+search4304:
 	JMP absmax
 
-search4173:
+search4303:
 	CMPL AX, $0x0000000f
-	JGE  search4175
+	JGE  search4305
 	JMP  abssum
 
-search4175:
-	JMP dot
+search4305:
+	CMPL AX, $0x00000010
+	JGE  search4306
+	JMP  dot
 
-search4160:
-	CMPL AX, $0x00000018
-	JGE  search4176
-	CMPL AX, $0x00000014
-	JGE  search4177
-	CMPL AX, $0x00000012
-	JGE  search4178
-	CMPL AX, $0x00000011
-	JGE  search4179
-	JMP  maxnegproduct
+search4306:
+	JMP maxnegproduct
 
-search4179:
-	JMP pivot
-
-search4178:
-	CMPL AX, $0x00000013
-	JGE  search4180
-	JMP  scale
-
-search4180:
-	JMP symmetric
-
-search4177:
-	CMPL AX, $0x00000016
-	JGE  search4181
-	CMPL AX, $0x00000015
-	JGE  search4182
-	JMP  product
-
-search4182:
-	JMP forward
-
-search4181:
-	CMPL AX, $0x00000017
-	JGE  search4183
-	JMP  backward
-
-search4183:
-	JMP lower
-
-search4176:
-	CMPL AX, $0x0000001c
-	JGE  search4184
-	CMPL AX, $0x0000001a
-	JGE  search4185
+search4290:
 	CMPL AX, $0x00000019
-	JGE  search4186
-	JMP  upper
+	JGE  search4307
+	CMPL AX, $0x00000015
+	JGE  search4308
+	CMPL AX, $0x00000013
+	JGE  search4309
+	CMPL AX, $0x00000012
+	JGE  search4310
+	JMP  pivot
 
-search4186:
-	JMP neg
+search4310:
+	JMP scale
 
-search4185:
-	CMPL AX, $0x0000001b
-	JGE  search4187
-	JMP  abs
+search4309:
+	CMPL AX, $0x00000014
+	JGE  search4311
+	JMP  symmetric
 
-search4187:
-	JMP less
+search4311:
+	JMP product
 
-search4184:
-	CMPL AX, $0x0000001e
-	JGE  search4188
+search4308:
+	CMPL AX, $0x00000017
+	JGE  search4312
+	CMPL AX, $0x00000016
+	JGE  search4313
+	JMP  forward
+
+search4313:
+	JMP backward
+
+search4312:
+	CMPL AX, $0x00000018
+	JGE  search4314
+	JMP  lower
+
+search4314:
+	JMP upper
+
+search4307:
 	CMPL AX, $0x0000001d
-	JGE  search4189
-	JMP  atmost
+	JGE  search4315
+	CMPL AX, $0x0000001b
+	JGE  search4316
+	CMPL AX, $0x0000001a
+	JGE  search4317
+	JMP  neg
 
-search4189:
-	JMP equal
+search4317:
+	JMP abs
 
-search4188:
+search4316:
+	CMPL AX, $0x0000001c
+	JGE  search4318
+	JMP  less
+
+search4318:
+	JMP atmost
+
+search4315:
 	CMPL AX, $0x0000001f
-	JGE  search4190
-	JMP  choose
+	JGE  search4319
+	CMPL AX, $0x0000001e
+	JGE  search4320
+	JMP  equal
 
-search4190:
+search4320:
+	JMP choose
+
+search4319:
 	CMPL AX, $0x00000020
-	JGE  search4191
+	JGE  search4321
 	JMP  maximum
 
-search4191:
-	JMP minimum
+search4321:
+	CMPL AX, $0x00000021
+	JGE  search4322
+	JMP  minimum
 
-search4159:
-	CMPL AX, $0x00000033
-	JGE  search4192
-	CMPL AX, $0x0000002a
-	JGE  search4193
-	CMPL AX, $0x00000025
-	JGE  search4194
-	CMPL AX, $0x00000023
-	JGE  search4195
-	CMPL AX, $0x00000022
-	JGE  search4196
-	JMP  and
+search4322:
+	JMP and
 
-search4196:
-	JMP or
-
-search4195:
-	CMPL AX, $0x00000024
-	JGE  search4197
-	JMP  shiftup
-
-search4197:
-	JMP shiftdown
-
-search4194:
-	CMPL AX, $0x00000028
-	JGE  search4198
+search4289:
+	CMPL AX, $0x00000034
+	JGE  search4323
+	CMPL AX, $0x0000002b
+	JGE  search4324
 	CMPL AX, $0x00000026
-	JGE  search4199
-	JMP  row
+	JGE  search4325
+	CMPL AX, $0x00000024
+	JGE  search4326
+	CMPL AX, $0x00000023
+	JGE  search4327
+	JMP  or
 
-search4199:
-	JMP rowset
+search4327:
+	JMP shiftup
 
-search4198:
+search4326:
+	CMPL AX, $0x00000025
+	JGE  search4328
+	JMP  shiftdown
+
+search4328:
+	JMP row
+
+search4325:
 	CMPL AX, $0x00000029
-	JGE  search4200
+	JGE  search4329
+	CMPL AX, $0x00000027
+	JGE  search4330
+	JMP  rowset
+
+search4330:
+	JMP rowsum
+
+search4329:
+	CMPL AX, $0x0000002a
+	JGE  search4331
 	JMP  addstretch
 
-search4200:
+search4331:
 	JMP substretch
 
-search4193:
-	CMPL AX, $0x0000002e
-	JGE  search4201
+search4324:
+	CMPL AX, $0x0000002f
+	JGE  search4332
+	CMPL AX, $0x0000002d
+	JGE  search4333
 	CMPL AX, $0x0000002c
-	JGE  search4202
-	CMPL AX, $0x0000002b
-	JGE  search4203
+	JGE  search4334
 	JMP  mulstretch
 
-search4203:
+search4334:
 	JMP fmastretch
 
-search4202:
-	CMPL AX, $0x0000002d
-	JGE  search4204
+search4333:
+	CMPL AX, $0x0000002e
+	JGE  search4335
 	JMP  fnmastretch
 
-search4204:
+search4335:
 	JMP divstretch
 
-search4201:
+search4332:
+	CMPL AX, $0x00000031
+	JGE  search4336
 	CMPL AX, $0x00000030
-	JGE  search4205
-	CMPL AX, $0x0000002f
-	JGE  search4206
+	JGE  search4337
 	JMP  maxstretch
 
-search4206:
+search4337:
 	JMP minstretch
 
-search4205:
-	CMPL AX, $0x00000031
-	JGE  search4207
+search4336:
+	CMPL AX, $0x00000032
+	JGE  search4338
 	JMP  sqrtstretch
 
-search4207:
-	CMPL AX, $0x00000032
-	JGE  search4208
+search4338:
+	CMPL AX, $0x00000033
+	JGE  search4339
 	JMP  floorstretch
 
-search4208:
+search4339:
 	JMP selectstretch
 
-search4192:
-	CMPL AX, $0x00000043
-	JGE  search4209
-	CMPL AX, $0x00000037
-	JGE  search4210
+search4323:
+	CMPL AX, $0x00000044
+	JGE  search4340
+	CMPL AX, $0x00000038
+	JGE  search4341
+	CMPL AX, $0x00000036
+	JGE  search4342
 	CMPL AX, $0x00000035
-	JGE  search4211
-	CMPL AX, $0x00000034
-	JGE  search4212
+	JGE  search4343
 	JMP  copystretch
 
-search4212:
+search4343:
 	JMP absmaxstretch
 
-search4211:
-	CMPL AX, $0x00000036
-	JGE  search4213
+search4342:
+	CMPL AX, $0x00000037
+	JGE  search4344
 	JMP  abssumstretch
 
-search4213:
+search4344:
 	JMP dotstretch
 
-search4210:
+search4341:
+	CMPL AX, $0x00000042
+	JGE  search4345
 	CMPL AX, $0x00000041
-	JGE  search4214
-	CMPL AX, $0x00000040
-	JGE  search4215
+	JGE  search4346
 	JMP  maxnegproductstretch
 
-search4215:
+search4346:
 	JMP negstretch
 
-search4214:
-	CMPL AX, $0x00000042
-	JGE  search4216
+search4345:
+	CMPL AX, $0x00000043
+	JGE  search4347
 	JMP  absstretch
 
-search4216:
+search4347:
 	JMP lessstretch
 
-search4209:
-	CMPL AX, $0x00000047
-	JGE  search4217
+search4340:
+	CMPL AX, $0x00000048
+	JGE  search4348
+	CMPL AX, $0x00000046
+	JGE  search4349
 	CMPL AX, $0x00000045
-	JGE  search4218
-	CMPL AX, $0x00000044
-	JGE  search4219
+	JGE  search4350
 	JMP  atmoststretch
 
-search4219:
+search4350:
 	JMP equalstretch
 
-search4218:
-	CMPL AX, $0x00000046
-	JGE  search4220
+search4349:
+	CMPL AX, $0x00000047
+	JGE  search4351
 	JMP  choosestretch
 
-search4220:
+search4351:
 	JMP maximumstretch
 
-search4217:
+search4348:
+	CMPL AX, $0x0000004a
+	JGE  search4352
 	CMPL AX, $0x00000049
-	JGE  search4221
-	CMPL AX, $0x00000048
-	JGE  search4222
+	JGE  search4353
 	JMP  minimumstretch
 
-search4222:
+search4353:
 	JMP andstretch
 
-search4221:
-	CMPL AX, $0x0000004a
-	JGE  search4223
+search4352:
+	CMPL AX, $0x0000004b
+	JGE  search4354
 	JMP  orstretch
 
-search4223:
-	CMPL AX, $0x0000004b
-	JGE  search4224
+search4354:
+	CMPL AX, $0x0000004c
+	JGE  search4355
 	JMP  shiftupstretch
 
-search4224:
+search4355:
 	JMP shiftdownstretch
 
 orstretch:
@@ -24094,336 +24860,341 @@ orstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search4225
-	CMPL AX, $0x00000010
-	JGE  search4226
+	CMPL AX, $0x00000022
+	JGE  search4356
+	CMPL AX, $0x00000011
+	JGE  search4357
 	CMPL AX, $0x00000008
-	JGE  search4227
+	JGE  search4358
 	CMPL AX, $0x00000004
-	JGE  search4228
+	JGE  search4359
 	CMPL AX, $0x00000002
-	JGE  search4229
+	JGE  search4360
 	CMPL AX, $0x00000001
-	JGE  search4230
+	JGE  search4361
 	JMP  end
 
-search4230:
+search4361:
 	JMP add
 
-search4229:
+search4360:
 	CMPL AX, $0x00000003
-	JGE  search4231
+	JGE  search4362
 	JMP  sub
 
-search4231:
+search4362:
 	JMP mul
 
-search4228:
+search4359:
 	CMPL AX, $0x00000006
-	JGE  search4232
+	JGE  search4363
 	CMPL AX, $0x00000005
-	JGE  search4233
+	JGE  search4364
 	JMP  fma
 
-search4233:
+search4364:
 	JMP fnma
 
-search4232:
+search4363:
 	CMPL AX, $0x00000007
-	JGE  search4234
+	JGE  search4365
 	JMP  div
 
-search4234:
+search4365:
 	JMP max
 
-search4227:
+search4358:
 	CMPL AX, $0x0000000c
-	JGE  search4235
+	JGE  search4366
 	CMPL AX, $0x0000000a
-	JGE  search4236
+	JGE  search4367
 	CMPL AX, $0x00000009
-	JGE  search4237
+	JGE  search4368
 	JMP  min
 
-search4237:
+search4368:
 	JMP sqrt
 
-search4236:
+search4367:
 	CMPL AX, $0x0000000b
-	JGE  search4238
+	JGE  search4369
 	JMP  floor
 
-search4238:
+search4369:
 	JMP select
 
-search4235:
+search4366:
 	CMPL AX, $0x0000000e
-	JGE  search4239
+	JGE  search4370
 	CMPL AX, $0x0000000d
-	JGE  search4240
+	JGE  search4371
 	JMP  copy
 
-search4240:
+search4371:
 	JMP absmax
 
-search4239:
+search4370:
 	CMPL AX, $0x0000000f
-	JGE  search4241
+	JGE  search4372
 	JMP  abssum
 
-search4241:
-	JMP dot
+search4372:
+	CMPL AX, $0x00000010
+	JGE  search4373
+	JMP  dot
 
-search4226:
-	CMPL AX, $0x00000018
-	JGE  search4242
-	CMPL AX, $0x00000014
-	JGE  search4243
-	CMPL AX, $0x00000012
-	JGE  search4244
-	CMPL AX, $0x00000011
-	JGE  search4245
-	JMP  maxnegproduct
+search4373:
+	JMP maxnegproduct
 
-search4245:
-	JMP pivot
-
-search4244:
-	CMPL AX, $0x00000013
-	JGE  search4246
-	JMP  scale
-
-search4246:
-	JMP symmetric
-
-search4243:
-	CMPL AX, $0x00000016
-	JGE  search4247
-	CMPL AX, $0x00000015
-	JGE  search4248
-	JMP  product
-
-search4248:
-	JMP forward
-
-search4247:
-	CMPL AX, $0x00000017
-	JGE  search4249
-	JMP  backward
-
-search4249:
-	JMP lower
-
-search4242:
-	CMPL AX, $0x0000001c
-	JGE  search4250
-	CMPL AX, $0x0000001a
-	JGE  search4251
+search4357:
 	CMPL AX, $0x00000019
-	JGE  search4252
-	JMP  upper
+	JGE  search4374
+	CMPL AX, $0x00000015
+	JGE  search4375
+	CMPL AX, $0x00000013
+	JGE  search4376
+	CMPL AX, $0x00000012
+	JGE  search4377
+	JMP  pivot
 
-search4252:
-	JMP neg
+search4377:
+	JMP scale
 
-search4251:
-	CMPL AX, $0x0000001b
-	JGE  search4253
-	JMP  abs
+search4376:
+	CMPL AX, $0x00000014
+	JGE  search4378
+	JMP  symmetric
 
-search4253:
-	JMP less
+search4378:
+	JMP product
 
-search4250:
-	CMPL AX, $0x0000001e
-	JGE  search4254
+search4375:
+	CMPL AX, $0x00000017
+	JGE  search4379
+	CMPL AX, $0x00000016
+	JGE  search4380
+	JMP  forward
+
+search4380:
+	JMP backward
+
+search4379:
+	CMPL AX, $0x00000018
+	JGE  search4381
+	JMP  lower
+
+search4381:
+	JMP upper
+
+search4374:
 	CMPL AX, $0x0000001d
-	JGE  search4255
-	JMP  atmost
+	JGE  search4382
+	CMPL AX, $0x0000001b
+	JGE  search4383
+	CMPL AX, $0x0000001a
+	JGE  search4384
+	JMP  neg
 
-search4255:
-	JMP equal
+search4384:
+	JMP abs
 
-search4254:
+search4383:
+	CMPL AX, $0x0000001c
+	JGE  search4385
+	JMP  less
+
+search4385:
+	JMP atmost
+
+search4382:
 	CMPL AX, $0x0000001f
-	JGE  search4256
-	JMP  choose
+	JGE  search4386
+	CMPL AX, $0x0000001e
+	JGE  search4387
+	JMP  equal
 
-search4256:
+search4387:
+	JMP choose
+
+search4386:
 	CMPL AX, $0x00000020
-	JGE  search4257
+	JGE  search4388
 	JMP  maximum
 
-search4257:
-	JMP minimum
+search4388:
+	CMPL AX, $0x00000021
+	JGE  search4389
+	JMP  minimum
 
-search4225:
-	CMPL AX, $0x00000033
-	JGE  search4258
-	CMPL AX, $0x0000002a
-	JGE  search4259
-	CMPL AX, $0x00000025
-	JGE  search4260
-	CMPL AX, $0x00000023
-	JGE  search4261
-	CMPL AX, $0x00000022
-	JGE  search4262
-	JMP  and
+search4389:
+	JMP and
 
-search4262:
-	JMP or
-
-search4261:
-	CMPL AX, $0x00000024
-	JGE  search4263
-	JMP  shiftup
-
-search4263:
-	JMP shiftdown
-
-search4260:
-	CMPL AX, $0x00000028
-	JGE  search4264
+search4356:
+	CMPL AX, $0x00000034
+	JGE  search4390
+	CMPL AX, $0x0000002b
+	JGE  search4391
 	CMPL AX, $0x00000026
-	JGE  search4265
-	JMP  row
+	JGE  search4392
+	CMPL AX, $0x00000024
+	JGE  search4393
+	CMPL AX, $0x00000023
+	JGE  search4394
+	JMP  or
 
-search4265:
-	JMP rowset
+search4394:
+	JMP shiftup
 
-search4264:
+search4393:
+	CMPL AX, $0x00000025
+	JGE  search4395
+	JMP  shiftdown
+
+search4395:
+	JMP row
+
+search4392:
 	CMPL AX, $0x00000029
-	JGE  search4266
+	JGE  search4396
+	CMPL AX, $0x00000027
+	JGE  search4397
+	JMP  rowset
+
+search4397:
+	JMP rowsum
+
+search4396:
+	CMPL AX, $0x0000002a
+	JGE  search4398
 	JMP  addstretch
 
-search4266:
+search4398:
 	JMP substretch
 
-search4259:
-	CMPL AX, $0x0000002e
-	JGE  search4267
+search4391:
+	CMPL AX, $0x0000002f
+	JGE  search4399
+	CMPL AX, $0x0000002d
+	JGE  search4400
 	CMPL AX, $0x0000002c
-	JGE  search4268
-	CMPL AX, $0x0000002b
-	JGE  search4269
+	JGE  search4401
 	JMP  mulstretch
 
-search4269:
+search4401:
 	JMP fmastretch
 
-search4268:
-	CMPL AX, $0x0000002d
-	JGE  search4270
+search4400:
+	CMPL AX, $0x0000002e
+	JGE  search4402
 	JMP  fnmastretch
 
-search4270:
+search4402:
 	JMP divstretch
 
-search4267:
+search4399:
+	CMPL AX, $0x00000031
+	JGE  search4403
 	CMPL AX, $0x00000030
-	JGE  search4271
-	CMPL AX, $0x0000002f
-	JGE  search4272
+	JGE  search4404
 	JMP  maxstretch
 
-search4272:
+search4404:
 	JMP minstretch
 
-search4271:
-	CMPL AX, $0x00000031
-	JGE  search4273
+search4403:
+	CMPL AX, $0x00000032
+	JGE  search4405
 	JMP  sqrtstretch
 
-search4273:
-	CMPL AX, $0x00000032
-	JGE  search4274
+search4405:
+	CMPL AX, $0x00000033
+	JGE  search4406
 	JMP  floorstretch
 
-search4274:
+search4406:
 	JMP selectstretch
 
-search4258:
-	CMPL AX, $0x00000043
-	JGE  search4275
-	CMPL AX, $0x00000037
-	JGE  search4276
+search4390:
+	CMPL AX, $0x00000044
+	JGE  search4407
+	CMPL AX, $0x00000038
+	JGE  search4408
+	CMPL AX, $0x00000036
+	JGE  search4409
 	CMPL AX, $0x00000035
-	JGE  search4277
-	CMPL AX, $0x00000034
-	JGE  search4278
+	JGE  search4410
 	JMP  copystretch
 
-search4278:
+search4410:
 	JMP absmaxstretch
 
-search4277:
-	CMPL AX, $0x00000036
-	JGE  search4279
+search4409:
+	CMPL AX, $0x00000037
+	JGE  search4411
 	JMP  abssumstretch
 
-search4279:
+search4411:
 	JMP dotstretch
 
-search4276:
+search4408:
+	CMPL AX, $0x00000042
+	JGE  search4412
 	CMPL AX, $0x00000041
-	JGE  search4280
-	CMPL AX, $0x00000040
-	JGE  search4281
+	JGE  search4413
 	JMP  maxnegproductstretch
 
-search4281:
+search4413:
 	JMP negstretch
 
-search4280:
-	CMPL AX, $0x00000042
-	JGE  search4282
+search4412:
+	CMPL AX, $0x00000043
+	JGE  search4414
 	JMP  absstretch
 
-search4282:
+search4414:
 	JMP lessstretch
 
-search4275:
-	CMPL AX, $0x00000047
-	JGE  search4283
+search4407:
+	CMPL AX, $0x00000048
+	JGE  search4415
+	CMPL AX, $0x00000046
+	JGE  search4416
 	CMPL AX, $0x00000045
-	JGE  search4284
-	CMPL AX, $0x00000044
-	JGE  search4285
+	JGE  search4417
 	JMP  atmoststretch
 
-search4285:
+search4417:
 	JMP equalstretch
 
-search4284:
-	CMPL AX, $0x00000046
-	JGE  search4286
+search4416:
+	CMPL AX, $0x00000047
+	JGE  search4418
 	JMP  choosestretch
 
-search4286:
+search4418:
 	JMP maximumstretch
 
-search4283:
+search4415:
+	CMPL AX, $0x0000004a
+	JGE  search4419
 	CMPL AX, $0x00000049
-	JGE  search4287
-	CMPL AX, $0x00000048
-	JGE  search4288
+	JGE  search4420
 	JMP  minimumstretch
 
-search4288:
+search4420:
 	JMP andstretch
 
-search4287:
-	CMPL AX, $0x0000004a
-	JGE  search4289
+search4419:
+	CMPL AX, $0x0000004b
+	JGE  search4421
 	JMP  orstretch
 
-search4289:
-	CMPL AX, $0x0000004b
-	JGE  search4290
+search4421:
+	CMPL AX, $0x0000004c
+	JGE  search4422
 	JMP  shiftupstretch
 
-search4290:
+search4422:
 	JMP shiftdownstretch
 
 shiftupstretch:
@@ -24488,336 +25259,341 @@ shiftupstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search4291
-	CMPL AX, $0x00000010
-	JGE  search4292
+	CMPL AX, $0x00000022
+	JGE  search4423
+	CMPL AX, $0x00000011
+	JGE  search4424
 	CMPL AX, $0x00000008
-	JGE  search4293
+	JGE  search4425
 	CMPL AX, $0x00000004
-	JGE  search4294
+	JGE  search4426
 	CMPL AX, $0x00000002
-	JGE  search4295
+	JGE  search4427
 	CMPL AX, $0x00000001
-	JGE  search4296
+	JGE  search4428
 	JMP  end
 
-search4296:
+search4428:
 	JMP add
 
-search4295:
+search4427:
 	CMPL AX, $0x00000003
-	JGE  search4297
+	JGE  search4429
 	JMP  sub
 
-search4297:
+search4429:
 	JMP mul
 
-search4294:
+search4426:
 	CMPL AX, $0x00000006
-	JGE  search4298
+	JGE  search4430
 	CMPL AX, $0x00000005
-	JGE  search4299
+	JGE  search4431
 	JMP  fma
 
-search4299:
+search4431:
 	JMP fnma
 
-search4298:
+search4430:
 	CMPL AX, $0x00000007
-	JGE  search4300
+	JGE  search4432
 	JMP  div
 
-search4300:
+search4432:
 	JMP max
 
-search4293:
+search4425:
 	CMPL AX, $0x0000000c
-	JGE  search4301
+	JGE  search4433
 	CMPL AX, $0x0000000a
-	JGE  search4302
+	JGE  search4434
 	CMPL AX, $0x00000009
-	JGE  search4303
+	JGE  search4435
 	JMP  min
 
-search4303:
+search4435:
 	JMP sqrt
 
-search4302:
+search4434:
 	CMPL AX, $0x0000000b
-	JGE  search4304
+	JGE  search4436
 	JMP  floor
 
-search4304:
+search4436:
 	JMP select
 
-search4301:
+search4433:
 	CMPL AX, $0x0000000e
-	JGE  search4305
+	JGE  search4437
 	CMPL AX, $0x0000000d
-	JGE  search4306
+	JGE  search4438
 	JMP  copy
 
-search4306:
+search4438:
 	JMP absmax
 
-search4305:
+search4437:
 	CMPL AX, $0x0000000f
-	JGE  search4307
+	JGE  search4439
 	JMP  abssum
 
-search4307:
-	JMP dot
+search4439:
+	CMPL AX, $0x00000010
+	JGE  search4440
+	JMP  dot
 
-search4292:
-	CMPL AX, $0x00000018
-	JGE  search4308
-	CMPL AX, $0x00000014
-	JGE  search4309
-	CMPL AX, $0x00000012
-	JGE  search4310
-	CMPL AX, $0x00000011
-	JGE  search4311
-	JMP  maxnegproduct
+search4440:
+	JMP maxnegproduct
 
-search4311:
-	JMP pivot
-
-search4310:
-	CMPL AX, $0x00000013
-	JGE  search4312
-	JMP  scale
-
-search4312:
-	JMP symmetric
-
-search4309:
-	CMPL AX, $0x00000016
-	JGE  search4313
-	CMPL AX, $0x00000015
-	JGE  search4314
-	JMP  product
-
-search4314:
-	JMP forward
-
-search4313:
-	CMPL AX, $0x00000017
-	JGE  search4315
-	JMP  backward
-
-search4315:
-	JMP lower
-
-search4308:
-	CMPL AX, $0x0000001c
-	JGE  search4316
-	CMPL AX, $0x0000001a
-	JGE  search4317
+search4424:
 	CMPL AX, $0x00000019
-	JGE  search4318
-	JMP  upper
+	JGE  search4441
+	CMPL AX, $0x00000015
+	JGE  search4442
+	CMPL AX, $0x00000013
+	JGE  search4443
+	CMPL AX, $0x00000012
+	JGE  search4444
+	JMP  pivot
 
-search4318:
-	JMP neg
+search4444:
+	JMP scale
 
-search4317:
-	CMPL AX, $0x0000001b
-	JGE  search4319
-	JMP  abs
+search4443:
+	CMPL AX, $0x00000014
+	JGE  search4445
+	JMP  symmetric
 
-search4319:
-	JMP less
+search4445:
+	JMP product
 
-search4316:
-	CMPL AX, $0x0000001e
-	JGE  search4320
+search4442:
+	CMPL AX, $0x00000017
+	JGE  search4446
+	CMPL AX, $0x00000016
+	JGE  search4447
+	JMP  forward
+
+search4447:
+	JMP backward
+
+search4446:
+	CMPL AX, $0x00000018
+	JGE  search4448
+	JMP  lower
+
+search4448:
+	JMP upper
+
+search4441:
 	CMPL AX, $0x0000001d
-	JGE  search4321
-	JMP  atmost
+	JGE  search4449
+	CMPL AX, $0x0000001b
+	JGE  search4450
+	CMPL AX, $0x0000001a
+	JGE  search4451
+	JMP  neg
 
-search4321:
-	JMP equal
+search4451:
+	JMP abs
 
-search4320:
+search4450:
+	CMPL AX, $0x0000001c
+	JGE  search4452
+	JMP  less
+
+search4452:
+	JMP atmost
+
+search4449:
 	CMPL AX, $0x0000001f
-	JGE  search4322
-	JMP  choose
+	JGE  search4453
+	CMPL AX, $0x0000001e
+	JGE  search4454
+	JMP  equal
 
-search4322:
+search4454:
+	JMP choose
+
+search4453:
 	CMPL AX, $0x00000020
-	JGE  search4323
+	JGE  search4455
 	JMP  maximum
 
-search4323:
-	JMP minimum
+search4455:
+	CMPL AX, $0x00000021
+	JGE  search4456
+	JMP  minimum
 
-search4291:
-	CMPL AX, $0x00000033
-	JGE  search4324
-	CMPL AX, $0x0000002a
-	JGE  search4325
-	CMPL AX, $0x00000025
-	JGE  search4326
-	CMPL AX, $0x00000023
-	JGE  search4327
-	CMPL AX, $0x00000022
-	JGE  search4328
-	JMP  and
+search4456:
+	JMP and
 
-search4328:
-	JMP or
-
-search4327:
-	CMPL AX, $0x00000024
-	JGE  search4329
-	JMP  shiftup
-
-search4329:
-	JMP shiftdown
-
-search4326:
-	CMPL AX, $0x00000028
-	JGE  search4330
+search4423:
+	CMPL AX, $0x00000034
+	JGE  search4457
+	CMPL AX, $0x0000002b
+	JGE  search4458
 	CMPL AX, $0x00000026
-	JGE  search4331
-	JMP  row
+	JGE  search4459
+	CMPL AX, $0x00000024
+	JGE  search4460
+	CMPL AX, $0x00000023
+	JGE  search4461
+	JMP  or
 
-search4331:
-	JMP rowset
+search4461:
+	JMP shiftup
 
-search4330:
+search4460:
+	CMPL AX, $0x00000025
+	JGE  search4462
+	JMP  shiftdown
+
+search4462:
+	JMP row
+
+search4459:
 	CMPL AX, $0x00000029
-	JGE  search4332
+	JGE  search4463
+	CMPL AX, $0x00000027
+	JGE  search4464
+	JMP  rowset
+
+search4464:
+	JMP rowsum
+
+search4463:
+	CMPL AX, $0x0000002a
+	JGE  search4465
 	JMP  addstretch
 
-search4332:
+search4465:
 	JMP substretch
 
-search4325:
-	CMPL AX, $0x0000002e
-	JGE  search4333
+search4458:
+	CMPL AX, $0x0000002f
+	JGE  search4466
+	CMPL AX, $0x0000002d
+	JGE  search4467
 	CMPL AX, $0x0000002c
-	JGE  search4334
-	CMPL AX, $0x0000002b
-	JGE  search4335
+	JGE  search4468
 	JMP  mulstretch
 
-search4335:
+search4468:
 	JMP fmastretch
 
-search4334:
-	CMPL AX, $0x0000002d
-	JGE  search4336
+search4467:
+	CMPL AX, $0x0000002e
+	JGE  search4469
 	JMP  fnmastretch
 
-search4336:
+search4469:
 	JMP divstretch
 
-search4333:
+search4466:
+	CMPL AX, $0x00000031
+	JGE  search4470
 	CMPL AX, $0x00000030
-	JGE  search4337
-	CMPL AX, $0x0000002f
-	JGE  search4338
+	JGE  search4471
 	JMP  maxstretch
 
-search4338:
+search4471:
 	JMP minstretch
 
-search4337:
-	CMPL AX, $0x00000031
-	JGE  search4339
+search4470:
+	CMPL AX, $0x00000032
+	JGE  search4472
 	JMP  sqrtstretch
 
-search4339:
-	CMPL AX, $0x00000032
-	JGE  search4340
+search4472:
+	CMPL AX, $0x00000033
+	JGE  search4473
 	JMP  floorstretch
 
-search4340:
+search4473:
 	JMP selectstretch
 
-search4324:
-	CMPL AX, $0x00000043
-	JGE  search4341
-	CMPL AX, $0x00000037
-	JGE  search4342
+search4457:
+	CMPL AX, $0x00000044
+	JGE  search4474
+	CMPL AX, $0x00000038
+	JGE  search4475
+	CMPL AX, $0x00000036
+	JGE  search4476
 	CMPL AX, $0x00000035
-	JGE  search4343
-	CMPL AX, $0x00000034
-	JGE  search4344
+	JGE  search4477
 	JMP  copystretch
 
-search4344:
+search4477:
 	JMP absmaxstretch
 
-search4343:
-	CMPL AX, $0x00000036
-	JGE  search4345
+search4476:
+	CMPL AX, $0x00000037
+	JGE  search4478
 	JMP  abssumstretch
 
-search4345:
+search4478:
 	JMP dotstretch
 
-search4342:
+search4475:
+	CMPL AX, $0x00000042
+	JGE  search4479
 	CMPL AX, $0x00000041
-	JGE  search4346
-	CMPL AX, $0x00000040
-	JGE  search4347
+	JGE  search4480
 	JMP  maxnegproductstretch
 
-search4347:
+search4480:
 	JMP negstretch
 
-search4346:
-	CMPL AX, $0x00000042
-	JGE  search4348
+search4479:
+	CMPL AX, $0x00000043
+	JGE  search4481
 	JMP  absstretch
 
-search4348:
+search4481:
 	JMP lessstretch
 
-search4341:
-	CMPL AX, $0x00000047
-	JGE  search4349
+search4474:
+	CMPL AX, $0x00000048
+	JGE  search4482
+	CMPL AX, $0x00000046
+	JGE  search4483
 	CMPL AX, $0x00000045
-	JGE  search4350
-	CMPL AX, $0x00000044
-	JGE  search4351
+	JGE  search4484
 	JMP  atmoststretch
 
-search4351:
+search4484:
 	JMP equalstretch
 
-search4350:
-	CMPL AX, $0x00000046
-	JGE  search4352
+search4483:
+	CMPL AX, $0x00000047
+	JGE  search4485
 	JMP  choosestretch
 
-search4352:
+search4485:
 	JMP maximumstretch
 
-search4349:
+search4482:
+	CMPL AX, $0x0000004a
+	JGE  search4486
 	CMPL AX, $0x00000049
-	JGE  search4353
-	CMPL AX, $0x00000048
-	JGE  search4354
+	JGE  search4487
 	JMP  minimumstretch
 
-search4354:
+search4487:
 	JMP andstretch
 
-search4353:
-	CMPL AX, $0x0000004a
-	JGE  search4355
+search4486:
+	CMPL AX, $0x0000004b
+	JGE  search4488
 	JMP  orstretch
 
-search4355:
-	CMPL AX, $0x0000004b
-	JGE  search4356
+search4488:
+	CMPL AX, $0x0000004c
+	JGE  search4489
 	JMP  shiftupstretch
 
-search4356:
+search4489:
 shiftdownstretch:
 	MOVL (SI), AX
 	ADDQ $0x04, SI
@@ -24880,334 +25656,339 @@ shiftdownstretchdone:
 	MOVL (SI), AX
 	MOVL 4(SI), CX
 	ADDQ $0x08, SI
-	CMPL AX, $0x00000021
-	JGE  search4357
-	CMPL AX, $0x00000010
-	JGE  search4358
+	CMPL AX, $0x00000022
+	JGE  search4490
+	CMPL AX, $0x00000011
+	JGE  search4491
 	CMPL AX, $0x00000008
-	JGE  search4359
+	JGE  search4492
 	CMPL AX, $0x00000004
-	JGE  search4360
+	JGE  search4493
 	CMPL AX, $0x00000002
-	JGE  search4361
+	JGE  search4494
 	CMPL AX, $0x00000001
-	JGE  search4362
+	JGE  search4495
 	JMP  end
 
-search4362:
+search4495:
 	JMP add
 
-search4361:
+search4494:
 	CMPL AX, $0x00000003
-	JGE  search4363
+	JGE  search4496
 	JMP  sub
 
-search4363:
+search4496:
 	JMP mul
 
-search4360:
+search4493:
 	CMPL AX, $0x00000006
-	JGE  search4364
+	JGE  search4497
 	CMPL AX, $0x00000005
-	JGE  search4365
+	JGE  search4498
 	JMP  fma
 
-search4365:
+search4498:
 	JMP fnma
 
-search4364:
+search4497:
 	CMPL AX, $0x00000007
-	JGE  search4366
+	JGE  search4499
 	JMP  div
 
-search4366:
+search4499:
 	JMP max
 
-search4359:
+search4492:
 	CMPL AX, $0x0000000c
-	JGE  search4367
+	JGE  search4500
 	CMPL AX, $0x0000000a
-	JGE  search4368
+	JGE  search4501
 	CMPL AX, $0x00000009
-	JGE  search4369
+	JGE  search4502
 	JMP  min
 
-search4369:
+search4502:
 	JMP sqrt
 
-search4368:
+search4501:
 	CMPL AX, $0x0000000b
-	JGE  search4370
+	JGE  search4503
 	JMP  floor
 
-search4370:
+search4503:
 	JMP select
 
-search4367:
+search4500:
 	CMPL AX, $0x0000000e
-	JGE  search4371
+	JGE  search4504
 	CMPL AX, $0x0000000d
-	JGE  search4372
+	JGE  search4505
 	JMP  copy
 
-search4372:
+search4505:
 	JMP absmax
 
-search4371:
+search4504:
 	CMPL AX, $0x0000000f
-	JGE  search4373
+	JGE  search4506
 	JMP  abssum
 
-search4373:
-	JMP dot
+search4506:
+	CMPL AX, $0x00000010
+	JGE  search4507
+	JMP  dot
 
-search4358:
-	CMPL AX, $0x00000018
-	JGE  search4374
-	CMPL AX, $0x00000014
-	JGE  search4375
-	CMPL AX, $0x00000012
-	JGE  search4376
-	CMPL AX, $0x00000011
-	JGE  search4377
-	JMP  maxnegproduct
+search4507:
+	JMP maxnegproduct
 
-search4377:
-	JMP pivot
-
-search4376:
-	CMPL AX, $0x00000013
-	JGE  search4378
-	JMP  scale
-
-search4378:
-	JMP symmetric
-
-search4375:
-	CMPL AX, $0x00000016
-	JGE  search4379
-	CMPL AX, $0x00000015
-	JGE  search4380
-	JMP  product
-
-search4380:
-	JMP forward
-
-search4379:
-	CMPL AX, $0x00000017
-	JGE  search4381
-	JMP  backward
-
-search4381:
-	JMP lower
-
-search4374:
-	CMPL AX, $0x0000001c
-	JGE  search4382
-	CMPL AX, $0x0000001a
-	JGE  search4383
+search4491:
 	CMPL AX, $0x00000019
-	JGE  search4384
-	JMP  upper
+	JGE  search4508
+	CMPL AX, $0x00000015
+	JGE  search4509
+	CMPL AX, $0x00000013
+	JGE  search4510
+	CMPL AX, $0x00000012
+	JGE  search4511
+	JMP  pivot
 
-search4384:
-	JMP neg
+search4511:
+	JMP scale
 
-search4383:
-	CMPL AX, $0x0000001b
-	JGE  search4385
-	JMP  abs
+search4510:
+	CMPL AX, $0x00000014
+	JGE  search4512
+	JMP  symmetric
 
-search4385:
-	JMP less
+search4512:
+	JMP product
 
-search4382:
-	CMPL AX, $0x0000001e
-	JGE  search4386
+search4509:
+	CMPL AX, $0x00000017
+	JGE  search4513
+	CMPL AX, $0x00000016
+	JGE  search4514
+	JMP  forward
+
+search4514:
+	JMP backward
+
+search4513:
+	CMPL AX, $0x00000018
+	JGE  search4515
+	JMP  lower
+
+search4515:
+	JMP upper
+
+search4508:
 	CMPL AX, $0x0000001d
-	JGE  search4387
-	JMP  atmost
+	JGE  search4516
+	CMPL AX, $0x0000001b
+	JGE  search4517
+	CMPL AX, $0x0000001a
+	JGE  search4518
+	JMP  neg
 
-search4387:
-	JMP equal
+search4518:
+	JMP abs
 
-search4386:
+search4517:
+	CMPL AX, $0x0000001c
+	JGE  search4519
+	JMP  less
+
+search4519:
+	JMP atmost
+
+search4516:
 	CMPL AX, $0x0000001f
-	JGE  search4388
-	JMP  choose
+	JGE  search4520
+	CMPL AX, $0x0000001e
+	JGE  search4521
+	JMP  equal
 
-search4388:
+search4521:
+	JMP choose
+
+search4520:
 	CMPL AX, $0x00000020
-	JGE  search4389
+	JGE  search4522
 	JMP  maximum
 
-search4389:
-	JMP minimum
+search4522:
+	CMPL AX, $0x00000021
+	JGE  search4523
+	JMP  minimum
 
-search4357:
-	CMPL AX, $0x00000033
-	JGE  search4390
-	CMPL AX, $0x0000002a
-	JGE  search4391
-	CMPL AX, $0x00000025
-	JGE  search4392
-	CMPL AX, $0x00000023
-	JGE  search4393
-	CMPL AX, $0x00000022
-	JGE  search4394
-	JMP  and
+search4523:
+	JMP and
 
-search4394:
-	JMP or
-
-search4393:
-	CMPL AX, $0x00000024
-	JGE  search4395
-	JMP  shiftup
-
-search4395:
-	JMP shiftdown
-
-search4392:
-	CMPL AX, $0x00000028
-	JGE  search4396
+search4490:
+	CMPL AX, $0x00000034
+	JGE  search4524
+	CMPL AX, $0x0000002b
+	JGE  search4525
 	CMPL AX, $0x00000026
-	JGE  search4397
-	JMP  row
+	JGE  search4526
+	CMPL AX, $0x00000024
+	JGE  search4527
+	CMPL AX, $0x00000023
+	JGE  search4528
+	JMP  or
 
-search4397:
-	JMP rowset
+search4528:
+	JMP shiftup
 
-search4396:
+search4527:
+	CMPL AX, $0x00000025
+	JGE  search4529
+	JMP  shiftdown
+
+search4529:
+	JMP row
+
+search4526:
 	CMPL AX, $0x00000029
-	JGE  search4398
+	JGE  search4530
+	CMPL AX, $0x00000027
+	JGE  search4531
+	JMP  rowset
+
+search4531:
+	JMP rowsum
+
+search4530:
+	CMPL AX, $0x0000002a
+	JGE  search4532
 	JMP  addstretch
 
-search4398:
+search4532:
 	JMP substretch
 
-search4391:
-	CMPL AX, $0x0000002e
-	JGE  search4399
+search4525:
+	CMPL AX, $0x0000002f
+	JGE  search4533
+	CMPL AX, $0x0000002d
+	JGE  search4534
 	CMPL AX, $0x0000002c
-	JGE  search4400
-	CMPL AX, $0x0000002b
-	JGE  search4401
+	JGE  search4535
 	JMP  mulstretch
 
-search4401:
+search4535:
 	JMP fmastretch
 
-search4400:
-	CMPL AX, $0x0000002d
-	JGE  search4402
+search4534:
+	CMPL AX, $0x0000002e
+	JGE  search4536
 	JMP  fnmastretch
 
-search4402:
+search4536:
 	JMP divstretch
 
-search4399:
+search4533:
+	CMPL AX, $0x00000031
+	JGE  search4537
 	CMPL AX, $0x00000030
-	JGE  search4403
-	CMPL AX, $0x0000002f
-	JGE  search4404
+	JGE  search4538
 	JMP  maxstretch
 
-search4404:
+search4538:
 	JMP minstretch
 
-search4403:
-	CMPL AX, $0x00000031
-	JGE  search4405
+search4537:
+	CMPL AX, $0x00000032
+	JGE  search4539
 	JMP  sqrtstretch
 
-search4405:
-	CMPL AX, $0x00000032
-	JGE  search4406
+search4539:
+	CMPL AX, $0x00000033
+	JGE  search4540
 	JMP  floorstretch
 
-search4406:
+search4540:
 	JMP selectstretch
 
-search4390:
-	CMPL AX, $0x00000043
-	JGE  search4407
-	CMPL AX, $0x00000037
-	JGE  search4408
+search4524:
+	CMPL AX, $0x00000044
+	JGE  search4541
+	CMPL AX, $0x00000038
+	JGE  search4542
+	CMPL AX, $0x00000036
+	JGE  search4543
 	CMPL AX, $0x00000035
-	JGE  search4409
-	CMPL AX, $0x00000034
-	JGE  search4410
+	JGE  search4544
 	JMP  copystretch
 
-search4410:
+search4544:
 	JMP absmaxstretch
 
-search4409:
-	CMPL AX, $0x00000036
-	JGE  search4411
+search4543:
+	CMPL AX, $0x00000037
+	JGE  search4545
 	JMP  abssumstretch
 
-search4411:
+search4545:
 	JMP dotstretch
 
-search4408:
+search4542:
+	CMPL AX, $0x00000042
+	JGE  search4546
 	CMPL AX, $0x00000041
-	JGE  search4412
-	CMPL AX, $0x00000040
-	JGE  search4413
+	JGE  search4547
 	JMP  maxnegproductstretch
 
-search4413:
+search4547:
 	JMP negstretch
 
-search4412:
-	CMPL AX, $0x00000042
-	JGE  search4414
+search4546:
+	CMPL AX, $0x00000043
+	JGE  search4548
 	JMP  absstretch
 
-search4414:
+search4548:
 	JMP lessstretch
 
-search4407:
-	CMPL AX, $0x00000047
-	JGE  search4415
+search4541:
+	CMPL AX, $0x00000048
+	JGE  search4549
+	CMPL AX, $0x00000046
+	JGE  search4550
 	CMPL AX, $0x00000045
-	JGE  search4416
-	CMPL AX, $0x00000044
-	JGE  search4417
+	JGE  search4551
 	JMP  atmoststretch
 
-search4417:
+search4551:
 	JMP equalstretch
 
-search4416:
-	CMPL AX, $0x00000046
-	JGE  search4418
+search4550:
+	CMPL AX, $0x00000047
+	JGE  search4552
 	JMP  choosestretch
 
-search4418:
+search4552:
 	JMP maximumstretch
 
-search4415:
+search4549:
+	CMPL AX, $0x0000004a
+	JGE  search4553
 	CMPL AX, $0x00000049
-	JGE  search4419
-	CMPL AX, $0x00000048
-	JGE  search4420
+	JGE  search4554
 	JMP  minimumstretch
 
-search4420:
+search4554:
 	JMP andstretch
 
-search4419:
-	CMPL AX, $0x0000004a
-	JGE  search4421
+search4553:
+	CMPL AX, $0x0000004b
+	JGE  search4555
 	JMP  orstretch
 
-search4421:
-	CMPL AX, $0x0000004b
-	JGE  search4422
+search4555:
+	CMPL AX, $0x0000004c
+	JGE  search4556
 	JMP  shiftupstretch
 
-search4422:
+search4556:
 	JMP shiftdownstretch

@@ -4,7 +4,7 @@ package lanes
 const shortest = 6
 
 // stretches tells the operations that may be repeated in stretches: those of single cells.
-func (o op) stretches() bool { return (o < opPivot || o > opUpper) && o != opRow && o != opRowSet }
+func (o op) stretches() bool { return (o < opPivot || o > opUpper) && !o.onRow() && o != opRowSet }
 
 // stretched is code with stretches in the place of their repetitions. Every number is computed as before, in the same order.
 func stretched(code [][]uint32) [][]uint32 {

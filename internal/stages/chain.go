@@ -312,7 +312,6 @@ func (x *maker) integrate(y System, at *block, first, second *shared) []int {
 	n := x.sizes
 	length := y.Span / float64(y.Substeps)
 	number := func(v float64) lanes.Ref { return x.constants.Of(v) }
-	one := number(1)
 	held := slices.Concat(at.c, at.u) // through the step
 	stages := order * y.Substeps
 	for st := range stages {
@@ -326,34 +325,49 @@ func (x *maker) integrate(y System, at *block, first, second *shared) []int {
 		}
 		at.values, at.along = append(at.values, values), append(at.along, along)
 	}
-	sum, sumBy, slopes := x.layout.New(n.S), x.rows(n.S), x.rows(n.S)
+	sum := x.layout.New(n.S)
+	scaled := x.layout.New(len(first.matrix))
 	x.run(x.glue(func(b *lanes.Builder) { copyCells(b, first.in, slices.Concat(at.s, held)) }))
 	for st := range stages {
 		q, begin := st%order, st-st%order
 		x.run(first.program, x.glue(func(b *lanes.Builder) {
 			slope := first.out[:n.S]
-			slopeBy := x.product(b, slopes, first.matrix, at.along[st])
+			far := ahead(q, length)
+			if q == order-1 {
+				far = share(q, length)
+			}
+			matrix := slices.Clone(first.matrix)
+			for k, e := range matrix {
+				b.SetMul(scaled[k:k+1], lanes.Col{e.at}, lanes.Col{number(far)})
+				matrix[k].at = scaled[k]
+			}
 			for i := range n.S {
-				d := at.along[begin][i]
 				// The sum begins as the state at the substep's beginning, and ends as the one after it.
 				if q == 0 {
 					b.Copy(sum[i:i+1], at.values[begin][i:i+1])
-					x.directed(b, sumBy[i], d)
 				}
 				b.SetFMA(sum[i:i+1], slope[i:i+1], lanes.Col{number(share(q, length))}, sum[i:i+1])
-				b.Row(sumBy[i], number(share(q, length)), slopeBy[i], n.N)
 				to, toBy := at.next[i:i+1], at.nextBy[i]
 				if st+1 < stages {
 					to, toBy = at.values[st+1][i:i+1], at.along[st+1][i].row
 				}
+				from := []term{{number(1), at.along[begin][i]}}
 				if q == order-1 {
 					b.Copy(to, sum[i:i+1])
-					b.RowSet(toBy, one, sumBy[i], n.N)
-					continue
+					// The slopes of the stages before are differences of the states there.
+					from = []term{
+						{number(-1. / 3), at.along[begin][i]}, {number(1. / 3), at.along[begin+1][i]},
+						{number(2. / 3), at.along[begin+2][i]}, {number(1. / 3), at.along[begin+3][i]},
+					}
+				} else {
+					b.SetFMA(to, slope[i:i+1], lanes.Col{number(far)}, at.values[begin][i:i+1])
 				}
-				b.SetFMA(to, slope[i:i+1], lanes.Col{number(ahead(q, length))}, at.values[begin][i:i+1])
-				x.directed(b, toBy, d)
-				b.Row(toBy, number(ahead(q, length)), slopeBy[i], n.N)
+				for _, e := range matrix {
+					if e.row == i {
+						from = append(from, term{e.at, at.along[st][e.col]})
+					}
+				}
+				x.combine(b, toBy, from)
 			}
 			if st+1 < stages {
 				b.Copy(first.in[:n.S], at.values[st+1])
@@ -393,16 +407,4 @@ func (x *maker) integrate(y System, at *block, first, second *shared) []int {
 		}))
 	}
 	return backward
-}
-
-// directed writes a direction as a row.
-func (x *maker) directed(b *lanes.Builder, row lanes.Ref, d direction) {
-	if !d.none && !d.unit {
-		b.RowSet(row, x.constants.Of(1), d.row, x.sizes.N)
-		return
-	}
-	x.zero(b, row)
-	if d.unit {
-		b.Copy(lanes.Col{row + lanes.Ref(d.k)}, lanes.Col{x.constants.Of(1)})
-	}
 }

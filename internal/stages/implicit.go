@@ -248,7 +248,7 @@ func (x *maker) directStages(at *block, first *shared, step *collocation, from [
 	x.run(x.evaluate(first, step, h, func(b *lanes.Builder, j int) {
 		if j == 0 {
 			for i := range m {
-				x.directed(b, step.rows[i], from[i%s])
+				x.combine(b, step.rows[i], []term{{x.constants.Of(1), from[i%s]}})
 			}
 		}
 		by := x.product(b, held, first.matrix, inputs)

@@ -249,26 +249,40 @@ func (x *maker) product(b *lanes.Builder, rows []lanes.Ref, matrix []entry, inpu
 			out[i] = inputs[moved[0].col].row
 			continue
 		}
-		if units == len(moved) {
-			x.zero(b, row)
-		}
-		begun := false
+		var terms []term
 		for _, e := range moved {
-			if d := inputs[e.col]; !d.unit && !begun {
-				b.RowSet(row, e.at, d.row, x.sizes.N)
-				begun = true
-			} else if !d.unit {
-				b.Row(row, e.at, d.row, x.sizes.N)
-			}
+			terms = append(terms, term{e.at, inputs[e.col]})
 		}
-		for _, e := range moved {
-			if d := inputs[e.col]; d.unit {
-				at := lanes.Col{row + lanes.Ref(d.k)}
-				b.SetAdd(at, at, lanes.Col{e.at})
-			}
-		}
+		x.combine(b, row, terms)
 	}
 	return out
+}
+
+// term is a direction times a cell.
+type term struct {
+	by lanes.Ref
+	direction
+}
+
+// combine writes a sum of terms into a row that none of them has.
+func (x *maker) combine(b *lanes.Builder, row lanes.Ref, terms []term) {
+	var by, rows lanes.Col
+	for _, t := range terms {
+		if !t.unit && !t.none {
+			by, rows = append(by, t.by), append(rows, t.row)
+		}
+	}
+	if len(rows) > 0 {
+		b.RowSum(row, by, rows, x.sizes.N)
+	} else {
+		x.zero(b, row)
+	}
+	for _, t := range terms {
+		if t.unit {
+			at := lanes.Col{row + lanes.Ref(t.k)}
+			b.SetAdd(at, at, lanes.Col{t.by})
+		}
+	}
 }
 
 // productInto is product without exceptions.

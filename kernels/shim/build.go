@@ -213,7 +213,7 @@ func (b *builder) build(units []string) (string, error) {
 		fmt.Fprintln(h, filepath.Base(o))
 	}
 	library := filepath.Join(b.cache, "gpcshim-"+sum(h.Sum(nil))+".so")
-	return library, b.make(library, append([]string{"-shared"}, objects...))
+	return library, b.compile(library, append([]string{"-shared"}, objects...))
 }
 
 func (b *builder) objectFile(source string) (string, error) {
@@ -233,11 +233,11 @@ func (b *builder) objectFile(source string) (string, error) {
 	if rel, err := filepath.Rel(b.root, source); err == nil && filepath.IsLocal(rel) {
 		source = rel // what the compiler notes of the path is then the same in every checkout
 	}
-	return object, b.make(object, append(flags, "-x", "c++", "-c", source))
+	return object, b.compile(object, append(flags, "-x", "c++", "-c", source))
 }
 
-// make runs the compiler unless its output is there already.
-func (b *builder) make(output string, arguments []string) error {
+// compile runs the compiler unless its output is there already.
+func (b *builder) compile(output string, arguments []string) error {
 	now := time.Now()
 	if os.Chtimes(output, now, now) == nil {
 		return nil

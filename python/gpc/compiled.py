@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from gpc._lib import HANDLE, OUT, TEXT, InputError, Object, ask, create, declare, lib, text
 from gpc._progress import Bar, _watched
 from gpc.loops import Loop, _weights
+from gpc.results import CompileReport, _number
 from gpc.session import Plant, Session, _measured, _options, _plant
 from gpc.system import System, seconds
 
@@ -86,7 +87,7 @@ class Controller(Session):
         """What it was compiled of."""
         self.file = file
         """The map's file, which gpc.open(system, file) opens again."""
-        self.report = dict(report)
+        self.report = CompileReport(report)
         """The report of the compilation, with the keys of `gpc compile --json`."""
 
     def nmpc(self) -> Loop:
@@ -141,19 +142,7 @@ class Controller(Session):
         )
 
     def _repr_html_(self) -> str:
-        test = self.report["test"]
-        rows = [
-            ("method", test["method"]), ("unsafe of unseen episodes", f"{test['unsafe']} of {test['episodes']}"),
-            ("cost above the optimum, %", f"{_number(test['floored_pct'])} (p90 {_number(test['p90_pct'])}, largest {_number(test['max_pct'])})"),
-            ("decision p50 / p99, µs", f"{_number(test['p50_us'])} / {_number(test['p99_us'])}"),
-            ("target", f"{self.report['target']['mean_pct']:g} %, {'met' if self.report['met'] else 'missed'}"), ("map", self.file),
-        ]
-        body = "".join(f"<tr><td>{html.escape(k)}</td><td>{html.escape(str(v))}</td></tr>" for k, v in rows)
-        return f"<p><b>{html.escape(self.spec.name)}</b> {html.escape(self.spec.description)}</p><table>{body}</table>"
-
-
-def _number(v: float | None) -> str:
-    return "–" if v is None else f"{v:.3g}"
+        return f"<p><b>{html.escape(self.spec.name)}</b> {html.escape(self.spec.description)}; {html.escape(self.file)}</p>{self.report._repr_html_()}"
 
 
 class Server(Object):

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from gpc._lib import Error, InputError, array, empty
 from gpc._progress import Progress
 from gpc.loops import _BEHIND, SENSOR_FAULTS, Decision, Decisions, Floats, _weights
+from gpc.results import Evaluation, Refinement
 from gpc.session import Plant, Spec, _computing, _measured, _spec
 from gpc.system import System
 
@@ -170,7 +171,7 @@ class SubprocessSession:
     def refine(
         self, state: ArrayLike, context: ArrayLike | None = None, preference: ArrayLike | None = None, *, candidates: int = 4096, flow_steps: int = 1,
         seed: int = 1, look_ahead: int = 0, rounds: bool = True, within: float = 0.0, projection: bool = True,
-    ) -> dict[str, Any]:
+    ) -> Refinement:
         """The best feasible plan of many candidates; see Session.refine."""
         spec = self.spec
         s = array(state, np.float64, (len(spec.state),), "state")
@@ -180,7 +181,7 @@ class SubprocessSession:
             "--look-ahead", str(look_ahead), *self._preference(preference), *([] if rounds else ["--no-rounds"]),
             *(["--within", f"{within}s"] if within else []), *([] if projection else ["--no-projection"]),
         ]
-        return self._command(*arguments, stdin=json.dumps({"s": s.tolist(), "c": c.tolist()}), codes=(0, 1))
+        return Refinement(self._command(*arguments, stdin=json.dumps({"s": s.tolist(), "c": c.tolist()}), codes=(0, 1)))
 
     def evaluate(
         self, method: str = "", *, episodes: int | None = None, seed: int = 1, regime: str = "", noise: float = 0.0, bias: float = 0.0,
@@ -188,7 +189,7 @@ class SubprocessSession:
         parallel: int = 1, trace: str | None = None, resume: bool = False, progress: bool | Progress | None = None,
         plant: Plant | None = None, steps: int | None = None, computing: float | Sequence[float] | None = None,
         estimate: float | None = None, keep_off: float | None = None, delay: float | None = None, estimate_window: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> Evaluation:
         """A method in closed loop on unseen episodes; see Session.evaluate. It reports no progress."""
         method, times = method or self._method, _computing(computing)
         arguments = [
@@ -199,7 +200,7 @@ class SubprocessSession:
             *([] if steps is None else ["--steps", str(steps)]), *(["--computing", ",".join(f"{v!r}s" for v in times)] if times else []),
             *_flags(_measured(estimate, keep_off, delay, estimate_window)),
         ]
-        return self._command(*arguments)
+        return Evaluation(self._command(*arguments))
 
     def _plant(self, plant: Plant | None) -> list[str]:
         if plant is None:

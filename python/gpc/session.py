@@ -17,6 +17,7 @@ from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address,
 from gpc._plot import Panel, figure
 from gpc._progress import Progress, progress_of
 from gpc.loops import Decision, Decisions, Floats, Loop, Loops, _weights
+from gpc.results import Drive, Evaluation, Refinement
 from gpc.system import System
 
 __all__ = ["Session", "Spec", "Step", "Variable", "cases", "version"]
@@ -255,14 +256,14 @@ class Session(Object):
         call(lib.gpc_observe, self.handle, text(options), address(s), s.size, address(c), c.size)
         return s, c
 
-    def drive(self, episode: int = 0, *, method: str = "", seed: int = 1) -> dict[str, Any]:
+    def drive(self, episode: int = 0, *, method: str = "", seed: int = 1) -> Drive:
         """An unseen episode: times t [n], s, measured states s [n, n_s], contexts c [n, n_c], actions u [n, n_u]."""
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "trace.jsonl")
             self.evaluate(method, episodes=episode + 1, seed=seed, trace=file, progress=False)
             trace = traces.read(file)
         of = trace["episode"] == episode
-        return {"t": self.spec.step_s * trace["t"][of], "s": trace["x"][of], "c": trace["c"][of], "u": trace["u"][of]}
+        return Drive(t=self.spec.step_s * trace["t"][of], s=trace["x"][of], c=trace["c"][of], u=trace["u"][of])
 
     def plot(self, episode: int = 0, *, method: str = "", seed: int = 1) -> Any:
         """States and actions of an unseen episode as a matplotlib figure; of a large case the first 12 of each."""
@@ -331,7 +332,7 @@ class Session(Object):
     def refine(
         self, state: ArrayLike, context: ArrayLike | None = None, preference: ArrayLike | None = None, *, candidates: int = 4096, flow_steps: int = 1,
         seed: int = 1, look_ahead: int = 0, remaining: int = 0, rounds: bool = True, within: float = 0.0, projection: bool = True,
-    ) -> dict[str, Any]:
+    ) -> Refinement:
         """The best feasible plan of many latent candidates under the true dynamics.
 
         state [n_s], context [n_c] and preference are those of Loop.decide. The answer has the keys
@@ -347,9 +348,9 @@ class Session(Object):
             "candidates": candidates, "flow_steps": flow_steps, "seed": seed, "look_ahead": look_ahead, "remaining": remaining,
             "no_rounds": not rounds, "within_s": within, "no_projection": not projection,
         }
-        return ask(
+        return Refinement(ask(
             lib.gpc_refine, self.handle, text(options), address(s), s.size, address(c), c.size, address(w), 0 if w is None else w.size, long=True,
-        )
+        ))
 
     def evaluate(
         self, method: str = "", *, episodes: int | None = None, seed: int = 1, regime: str = "", noise: float = 0.0, bias: float = 0.0,
@@ -357,7 +358,7 @@ class Session(Object):
         candidates: int = 0, parallel: int = 1, trace: str | None = None, resume: bool = False, progress: bool | Progress | None = None,
         plant: Plant | None = None, steps: int | None = None, computing: float | Sequence[float] | None = None,
         estimate: float | None = None, keep_off: float | None = None, delay: float | None = None, estimate_window: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> Evaluation:
         """A method in closed loop on unseen episodes; the answer has the keys of `gpc eval --json`.
 
         method is "" for the session's own. episodes are drawn, None for 100; or scene is a file, or a
@@ -382,7 +383,7 @@ class Session(Object):
         }
         report, end = progress_of(progress, f"{self.spec.name} {method}".rstrip())
         try:
-            return ask(lib.gpc_evaluate, self.handle, text(options), long=True, progress=report)
+            return Evaluation(ask(lib.gpc_evaluate, self.handle, text(options), long=True, progress=report))
         finally:
             end()
 

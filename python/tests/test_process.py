@@ -225,10 +225,10 @@ with gpc.open("integrator-convex", threads=1) as s:
     s.evaluate("direct", episodes=3)
     s.evaluate("direct", episodes=3, progress=False)
     def interrupt():
-        while len(shown) < 2:
+        while len(shown) < 2 or not shown[1].children[1].value:  # the call is in progress
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
-    threading.Thread(target=interrupt).start()
+    threading.Thread(target=interrupt, daemon=True).start()
     try:
         s.evaluate("direct", episodes=1_000_000)
     except KeyboardInterrupt:

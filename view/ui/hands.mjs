@@ -1,4 +1,4 @@
-// What a person does at the page: a list of tasks by keyboard alone, obstacles moved by hand, the triangle on a phone,
+// What a person does at the page: a list of tasks by keyboard alone, hands that are ahead of it, obstacles moved by hand, the triangle on a phone,
 // and a case without a picture. Given are the tools of test.mjs.
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -112,6 +112,146 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
     await other.end();
   }
 
+  /** gate holds what the page asks for until it is opened; the bodies that came stand in asked. */
+  async function gate(page, what) {
+    const asked = [];
+    let open;
+    const opened = new Promise((done) => (open = done));
+    await page.route(`**/view/${what}`, async (route) => {
+      asked.push(route.request().postDataJSON());
+      await opened;
+      await route.continue();
+    });
+    return { asked, open };
+  }
+
+  /** ahead has hands that are faster than the page draws and the server answers: no key, no text and no move is lost. */
+  async function ahead() {
+    const grid = await serve("serve", "opf30", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
+    await visit(grid.url, "light", async (page) => {
+      const stands = "Number(document.querySelector('.where b').textContent)";
+      const seed = page.locator(".settings label:nth-of-type(3) input");
+      await seed.focus();
+      await page.keyboard.press("Control+A");
+      for (const digit of "17") {
+        await page.keyboard.press(digit);
+        await changed(page, stands, await page.evaluate(stands));
+      }
+      check((await seed.inputValue()) === "17", "a number stays as it is typed while the plant goes on");
+      await page.keyboard.press("Enter");
+      check(await until(page, (s) => s.seed === 17), "and is the seed");
+      await page.evaluate(() => document.activeElement.blur());
+
+      const pause = await gate(page, "pause");
+      await page.keyboard.press("Space");
+      await page.keyboard.press("Space");
+      pause.open();
+      check(await until(page, (s) => s.playing && pause.asked.length === 2) && pause.asked[0].paused && !pause.asked[1].paused, "space twice pauses and plays");
+      await post(page, "pause", { paused: true });
+      await post(page, "step", { by: 1 });
+      await post(page, "step", { by: 1 });
+      await caughtUp(page);
+
+      const { k, hz } = await state(page);
+      const seek = await gate(page, "seek");
+      const theme = "document.documentElement.dataset.theme";
+      await page.locator(".scrub").focus();
+      await page.keyboard.press("ArrowLeft");
+      const was = await page.evaluate(theme);
+      await page.keyboard.press("t");
+      await changed(page, theme, was);
+      await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+      await page.keyboard.press("ArrowLeft");
+      seek.open();
+      check(await until(page, (s) => s.k === k - 2), "the slider goes back by two");
+      await post(page, "seek", { k });
+      await caughtUp(page);
+
+      const rate = await gate(page, "rate");
+      const rates = page.locator(".settings label:nth-of-type(1) select");
+      const [options, at] = await rates.evaluate((list) => [[...list.options].map((o) => Number(o.value)), list.selectedIndex]);
+      await rates.focus();
+      await page.keyboard.press("ArrowDown");
+      await post(page, "step", { by: 1 });
+      await caughtUp(page);
+      await page.keyboard.press("ArrowDown");
+      rate.open();
+      check(options[at] === hz && (await until(page, (s) => s.hz === options[at + 2])), `the rate goes from ${hz} on by two, to ${options[at + 2]}`);
+
+      const load = await gate(page, "change");
+      const power = page.locator('.change input[name="power"]');
+      const hint = (text) => page.waitForFunction((text) => document.querySelector(".change .hint").textContent.includes(text), text);
+      const type = async (text) => {
+        await power.focus();
+        await page.keyboard.press("Control+A");
+        await page.keyboard.type(text);
+      };
+      await type("4.5");
+      await page.keyboard.press("Enter");
+      await type("6.5");
+      const answer = page.waitForResponse("**/view/change");
+      load.open();
+      await answer;
+      await hint("to 4.5 MW");
+      const stood = await page.evaluate(stands);
+      await post(page, "step", { by: 1 });
+      await changed(page, stands, stood);
+      check((await power.inputValue()) === "6.5", "what is typed stays while what was asked before is answered");
+      await page.keyboard.press("Enter");
+      await hint("to 6.5 MW");
+
+      await page.locator(".handle").press("2");
+      check(await until(page, (s) => s.preference.w?.[1] === 1), "a corner is preferred");
+      for (let n = 0; n < 5; n++) await page.keyboard.press("Shift+ArrowRight");
+      check(await until(page, (s) => s.preference.w && Math.abs(s.preference.w[2] - 0.5) < 1e-9), "five arrows go half the side");
+    }, slow);
+    await grid.end();
+
+    const robots = await serve("serve", "multiagent-static", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
+    await visit(robots.url, "light", async (page) => {
+      await post(page, "pause", { paused: true });
+      await post(page, "reset", { episode: 0 });
+      await post(page, "step", { by: 1 });
+      await page.waitForSelector(".goal.movable");
+      const { k } = await state(page);
+      const place = async (role) => {
+        const { k } = await state(page);
+        const frame = await page.evaluate((k) => fetch(`view/frame?k=${k}`).then((r) => r.json()), k);
+        return frame.shapes.find((d) => d.role === role).path[0];
+      };
+      const [x] = await place("obstacle");
+      const change = await gate(page, "change");
+      await page.locator(".obstacle.movable").first().focus();
+      for (let n = 0; n < 3; n++) await page.keyboard.press("ArrowRight");
+      change.open();
+      check((await until(page, (s) => s.k === k + 3)) && Math.abs((await place("obstacle"))[0] - x - 0.3) < 0.002, "three arrows move an obstacle three steps");
+
+      const drop = await gate(page, "change");
+      const centre = async (selector) => {
+        const el = page.locator(selector).first();
+        await el.scrollIntoViewIfNeeded();
+        const box = await el.boundingBox();
+        return [box.x + box.width / 2, box.y + box.height / 2];
+      };
+      const [u, v] = await centre(".goal.movable");
+      await page.mouse.move(u, v);
+      await page.mouse.down();
+      await page.mouse.move(u + 4, v + 6);
+      await page.mouse.up();
+      const [a, b] = await centre(".obstacle.movable");
+      await page.mouse.move(a, b);
+      await page.mouse.down();
+      await page.mouse.move(a + 3, b);
+      const answer = page.waitForResponse("**/view/change");
+      drop.open();
+      await answer;
+      await page.mouse.move(a + 6, b);
+      await page.mouse.up();
+      check(await until(page, (s) => s.k === k + 5), "a hand that has taken the next body keeps it when the last is answered");
+    }, slow);
+    await robots.end();
+  }
+
   /** moved moves obstacles and goals by hand: dragged, and by arrow keys. */
   async function moved() {
     const live = await serve("serve", "multiagent-static", "--ui", "--listen", "127.0.0.1:0", "--log", "json");
@@ -183,5 +323,5 @@ export function hands({ gpc, root, out, check, serve, visit, sound, shot, state,
     await live.end();
   }
 
-  return { tasks, moved, inView, lines };
+  return { tasks, ahead, moved, inView, lines };
 }

@@ -1,7 +1,8 @@
 // Drives the page in a real Chromium: what a preference changes, the keyboard, every view in both
 // colours and on a phone; then a report. It waits for what is to come, however long that takes. Screenshots go to
 // out/ui, those of docs/view.md with --docs to docs/view; --times prints how long a drag takes to change
-// the dispatch, and decisions with and without a page. Usage: node test.mjs [--docs] [--times], with gpc built in bin; CHROMIUM names the browser.
+// the dispatch, and decisions with and without a page; --late has the page draw late and hear late, at random, to find
+// what depends on the one or the other. Usage: node test.mjs [--docs] [--times] [--late] [PART…], with gpc built in bin; CHROMIUM names the browser.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -17,6 +18,7 @@ const out = join(root, "out", "ui");
 const docs = join(root, "docs", "view");
 const hangs = 600e3; // ms after which what is waited for does not come, on a machine of any speed
 const axe = readFileSync(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
+const late = process.argv.includes("--late");
 const times = process.argv.includes("--times");
 const failures = [];
 const check = (ok, text) => {
@@ -55,11 +57,21 @@ const looks = {
   "phone-light": { colorScheme: "light", viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true },
 };
 
+/** lately has a page draw 300 to 500 ms late, and hear every answer up to 800 ms late, one before another. */
+async function lately(page) {
+  await page.addInitScript(() => {
+    const frame = window.requestAnimationFrame;
+    window.requestAnimationFrame = (draw) => setTimeout(() => frame(draw), 300 + 200 * Math.random());
+  });
+  await page.route(/\/view\/(?!events)/, (route) => setTimeout(() => void route.continue().catch(() => {}), 800 * Math.random()));
+}
+
 /** visit opens a page and fails where it says anything on the console or asks another host. before, if any, runs in it before anything else. */
 async function visit(url, look, use, before) {
   const context = await browser.newContext(looks[look]);
   const page = await context.newPage();
   if (before) await page.addInitScript(before);
+  if (late) await lately(page);
   page.setDefaultTimeout(hangs);
   const said = [];
   page.on("console", (m) => said.push(`${m.type()}: ${m.text()}`));
@@ -148,10 +160,11 @@ async function drag(page, what) {
   if (times) console.log(`${what}: 24 moves, median ${took[12].toFixed(1)} ms, longest ${took.at(-1).toFixed(1)} ms`);
 }
 
-/** caughtUp waits until the page shows the decision at which the server stands. */
+/** caughtUp waits until the page shows the frame at which the server stands, in whatever episode. */
 async function caughtUp(page) {
-  const k = (await state(page)).k;
-  await page.waitForFunction((k) => Number(document.querySelector(".where b")?.textContent) === k, k);
+  const { k } = await state(page);
+  const { t } = await page.evaluate((k) => fetch(`view/frame?k=${k}`).then((r) => r.json()), k);
+  await page.waitForFunction(([k, t]) => Number(document.querySelector(".scrub")?.value) === k && Number(document.querySelector(".where b").textContent) === t, [k, t]);
 }
 
 async function grid(url) {
@@ -238,11 +251,13 @@ async function keyboard(page) {
   await changed(page, "document.documentElement.dataset.theme", other);
 }
 
-async function arena(url, name, until, look) {
+/** arena goes so many decisions into an episode: at its end, where a plant that runs may be, nothing is fanned out. */
+async function arena(url, name, decisions, look) {
   await visit(url, look, async (page) => {
-    await post(page, "pause", { paused: false });
-    await page.waitForFunction((n) => Number(document.querySelector(".where b")?.textContent) >= n, until);
     await post(page, "pause", { paused: true });
+    await post(page, "reset", { episode: 0 });
+    for (let k = 0; k < decisions; k++) await post(page, "step", { by: 1 });
+    await caughtUp(page);
     await page.waitForFunction(() => document.querySelectorAll(".plan path").length > 0 && document.querySelectorAll(".fan path").length >= 3);
     check((await page.locator(".fan path").count()) >= 3, `${name} ${look}: plans are fanned out`);
     await sound(page, `${name} ${look}`);
@@ -281,6 +296,7 @@ async function died(look) {
   const at = new URL(live.url).host;
   const context = await browser.newContext(looks[look]);
   const page = await context.newPage();
+  if (late) await lately(page);
   page.setDefaultTimeout(hangs);
   await page.goto(live.url);
   await page.waitForFunction(() => Number(document.querySelector(".where b")?.textContent) > 40);
@@ -429,16 +445,17 @@ if (wanted("grid")) {
   await grid(live.url);
   check((await live.end()) === 0, "serve --ui ends with 0");
 }
-for (const [name, scene, until] of [["integrator", "integrator-nonconvex", 12], ["robots", "multiagent-static", 25]]) {
+for (const [name, scene, decisions] of [["integrator", "integrator-nonconvex", 12], ["robots", "multiagent-static", 25]]) {
   if (!wanted(name)) continue;
   const live = await serve("serve", scene, "--ui", "--listen", "127.0.0.1:0", "--log", "json");
-  for (const look of Object.keys(looks)) await arena(live.url, name, until, look);
+  for (const look of Object.keys(looks)) await arena(live.url, name, decisions, look);
   await live.end();
 }
 if (wanted("died")) for (const look of ["dark", "phone-light"]) await died(look);
 if (wanted("followed")) await followed();
-const { tasks, moved, inView, lines } = hands({ gpc, root, out, check, serve, visit, sound, shot, state, post, until, changed, caughtUp });
+const { tasks, ahead, moved, inView, lines } = hands({ gpc, root, out, check, serve, visit, sound, shot, state, post, until, changed, caughtUp });
 if (wanted("tasks")) await tasks();
+if (wanted("ahead")) await ahead();
 if (wanted("moved")) await moved();
 if (wanted("phone")) await inView();
 if (wanted("lines")) await lines();

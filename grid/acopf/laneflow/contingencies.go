@@ -298,8 +298,8 @@ func (c *Contingencies) read(at int) {
 	for g := range of.Inside {
 		of.Inside[g] = g != of.Unit
 		if part := y.share[g]; part > 0 && of.Inside[g] {
-			asked := c.dispatch.Pg[g] + part*of.Delta
-			of.Inside[g] = asked >= n.PMin[g] && asked <= n.PMax[g]
+			output := c.dispatch.Pg[g] + part*of.Delta
+			of.Inside[g] = output >= n.PMin[g] && output <= n.PMax[g]
 		}
 	}
 }

@@ -282,7 +282,6 @@ func (e *elimination) move(b *lanes.Builder) {
 	}
 	b.Copy(e.scale, scale)
 	if e.solver.turning {
-		b.SetMul(p.turned, e.maxima[0], e.scale)
 		list := make([]int, len(unknowns[0]))
 		for i, k := range unknowns[0] {
 			list[i] = e.bus[k]

@@ -64,7 +64,6 @@ type plan struct {
 	sf, st             lanes.Col // by rated branch
 	worst, sum         lanes.Col // largest and summed imbalance
 	going              lanes.Col // < 0 where the lane goes on
-	turned             lanes.Col // the largest angle of the latest step
 	dp, dq             lanes.Col // by bus
 
 	pairs   [][2]int
@@ -138,7 +137,7 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 	for _, c := range []*lanes.Col{&p.gff, &p.bff, &p.gft, &p.bft, &p.gtf, &p.btf, &p.gtt, &p.btt, &p.sf, &p.st} {
 		*c = l.New(rated)
 	}
-	for _, c := range []*lanes.Col{&p.worst, &p.sum, &p.going, &p.turned} {
+	for _, c := range []*lanes.Col{&p.worst, &p.sum, &p.going} {
 		*c = l.New(1)
 	}
 	p.constants = map[float64]lanes.Col{}
@@ -200,16 +199,21 @@ func (p *plan) sincos(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
 	h := b.Mul(k, half)
 	odd := b.Sub(h, b.Floor(h)) // ½ where k is odd
 	sign := b.FNMA(odd, p.constant(4), p.constant(1))
-	r2 := b.Mul(r, r)
-	terms := series()
+	sin, cos = p.near(b, r)
+	return b.Mul(sign, sin), b.Mul(sign, cos)
+}
+
+// near are sine and cosine of angles in [−π/2, π/2], by their series.
+func (p *plan) near(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
+	x2, terms := b.Mul(x, x), series()
 	horner := func(highest int) lanes.Col {
 		v := p.constant(terms[highest])
 		for k := highest - 2; k >= 0; k -= 2 {
-			v = b.FMA(v, r2, p.constant(terms[k]))
+			v = b.FMA(v, x2, p.constant(terms[k]))
 		}
 		return v
 	}
-	return b.Mul(sign, b.Mul(r, horner(highestTerm))), b.Mul(sign, horner(highestTerm-1))
+	return b.Mul(x, horner(highestTerm)), horner(highestTerm - 1)
 }
 
 // mismatch writes the injections at the voltages and how far they are from what they are to be.
@@ -303,34 +307,17 @@ func (s *Solver) to(b *lanes.Builder) {
 	s.ends(b, s.net.To, s.net.From, p.gtt, p.btt, p.gtf, p.btf, p.st)
 }
 
-// largestTurn is the largest angle (rad) of a step that turn's series are good for: what they leave
-// out is below 3e-17.
-const largestTurn = 0.5
-
 // turn moves the voltages in rectangular form as a step moves the angles of the
-// buses in list by x: that costs half of sine and cosine of whole angles.
+// buses in list by x, at most powerflow.MaxAngleStep: that costs half of sine and cosine of whole angles.
 func (p *plan) turn(b *lanes.Builder, list []int, x lanes.Col) {
-	terms := series()
 	groups(len(list), func(lo, hi int) {
-		d := x[lo:hi]
-		d2 := b.Mul(d, d)
-		horner := func(highest int) lanes.Col {
-			v := p.constant(terms[highest])
-			for k := highest - 2; k >= 0; k -= 2 {
-				v = b.FMA(v, d2, p.constant(terms[k]))
-			}
-			return v
-		}
-		cos, sin := horner(turnTerms), b.Mul(d, horner(turnTerms-1))
+		sin, cos := p.near(b, x[lo:hi])
 		e, f := p.e.At(list[lo:hi]), p.f.At(list[lo:hi])
 		turned := b.FNMA(f, sin, b.Mul(e, cos))
 		b.SetFMA(f, e, sin, b.Mul(f, cos))
 		b.Copy(e, turned)
 	})
 }
-
-// turnTerms is the highest term of its series.
-const turnTerms = 14
 
 // Worker solves as many power flows as it has lanes. It is used by one goroutine.
 type Worker struct {
@@ -340,7 +327,7 @@ type Worker struct {
 	// tolerance and limit of Newton's method.
 	tolerance float64
 	limit     int
-	rounds    int // Newton steps of the latest Solve
+	steps     []int // Newton steps by lane
 }
 
 // state is how a lane stands.
@@ -356,7 +343,7 @@ const (
 // NewWorker returns a worker whose lanes have the network's own admittances.
 func (s *Solver) NewWorker() *Worker {
 	w := &Worker{solver: s, m: lanes.NewMachine(s.compiled), tolerance: powerflow.DefaultTolerance, limit: maxIterations}
-	w.state = make([]state, w.m.Lanes())
+	w.state, w.steps = make([]state, w.m.Lanes()), make([]int, w.m.Lanes())
 	for v, c := range s.plan.constants {
 		w.m.SetAll(c[0], v)
 	}
@@ -415,38 +402,48 @@ func (w *Worker) Set(lane int, p, q, vm, va []float64) {
 	w.m.Scatter(c.qs[0], lane, q)
 	w.m.Scatter(c.vm[0], lane, vm)
 	w.m.Scatter(c.va[0], lane, va)
-	w.state[lane] = going
+	w.state[lane], w.steps[lane] = going, 0
 }
 
 // Solve solves in the lanes that were set since the last time, to powerflow.DefaultTolerance.
 func (w *Worker) Solve() {
-	c := &w.solver.plan
-	for iteration := 0; ; iteration++ {
-		w.rounds = iteration
-		w.m.Run(programMismatch)
-		more := false
-		for lane, s := range w.state {
-			if s == going {
-				worst, sum := w.m.Get(c.worst[0], lane), w.m.Get(c.sum[0], lane)
-				switch {
-				case sum-sum != 0 || w.solver.turning && iteration > 0 && w.m.Get(c.turned[0], lane) > largestTurn || worst >= powerflow.Hopeless || iteration == w.limit && !(worst <= w.tolerance):
-					w.state[lane] = given
-				case worst <= w.tolerance:
-					w.state[lane] = converged
-				}
-			}
-			if w.state[lane] == going {
-				more = true
-				w.m.Set(c.going[0], lane, -1)
-			} else {
-				w.m.Set(c.going[0], lane, 1)
-			}
-		}
-		if !more {
-			return
-		}
-		w.m.Run(programStep)
+	for w.look() {
+		w.step()
 	}
+}
+
+// look finds the imbalance in every lane, and says whether any goes on.
+func (w *Worker) look() (more bool) {
+	c := &w.solver.plan
+	w.m.Run(programMismatch)
+	for lane, s := range w.state {
+		if s == going {
+			worst, sum := w.m.Get(c.worst[0], lane), w.m.Get(c.sum[0], lane)
+			switch {
+			case sum-sum != 0 || worst >= powerflow.Hopeless || w.steps[lane] == w.limit && !(worst <= w.tolerance):
+				w.state[lane] = given
+			case worst <= w.tolerance:
+				w.state[lane] = converged
+			}
+		}
+		if w.state[lane] == going {
+			more = true
+			w.m.Set(c.going[0], lane, -1)
+		} else {
+			w.m.Set(c.going[0], lane, 1)
+		}
+	}
+	return more
+}
+
+// step takes a Newton step in the lanes that go on.
+func (w *Worker) step() {
+	for lane, s := range w.state {
+		if s == going {
+			w.steps[lane]++
+		}
+	}
+	w.m.Run(programStep)
 }
 
 // Done takes a lane out: whether it has converged, and if so the voltages and the
@@ -455,13 +452,18 @@ func (w *Worker) Done(lane int, vm, va, p, q []float64) bool {
 	ok := w.state[lane] == converged
 	w.state[lane] = idle
 	if ok {
+		w.Voltages(lane, vm, va)
 		c := &w.solver.plan
-		w.m.Gather(vm, c.vm[0], lane)
-		w.m.Gather(va, c.va[0], lane)
 		w.m.Gather(p, c.p[0], lane)
 		w.m.Gather(q, c.q[0], lane)
 	}
 	return ok
+}
+
+// Voltages writes those of a lane by bus.
+func (w *Worker) Voltages(lane int, vm, va []float64) {
+	w.m.Gather(vm, w.solver.plan.vm[0], lane)
+	w.m.Gather(va, w.solver.plan.va[0], lane)
 }
 
 // Flows computes |S| of the rated branches in every lane, at the from ends, and where both

@@ -10,8 +10,8 @@ import (
 )
 
 // Outages solves the power flows without a branch each, as many side by side as there are lanes:
-// Newton's method from the base solution, in each lane on the admittances that are left. What leaves
-// an island, does not converge within the steps that nearly all need, or would switch a reactive limit
+// Newton's method from the base solution, in each lane on the admittances that are left; a lane that is done
+// goes on with another outage. What leaves an island, does not converge, or would switch a reactive limit
 // is for powerflow.Outages. It is used by one goroutine.
 type Outages struct {
 	w      *Worker
@@ -31,8 +31,8 @@ type lost struct {
 	n     int
 }
 
-// outageSteps is how many Newton steps an outage has in a lane; most need three.
-const outageSteps = 6
+// refill: lanes are given new outages once one of so many is free. Imbalances are then found once more.
+const refill = 4
 
 // productsPerLane, for each lane, is how many products of blocks a factorisation may take where lanes pay. With more,
 // their factors no longer fit the nearest caches, and one base factorisation serves every outage of powerflow.Outages.
@@ -61,7 +61,7 @@ func NewOutages(s *Solver, alone *powerflow.Outages) *Outages {
 	}
 	o.w = s.NewWorker()
 	lanesThere, buses := o.w.Lanes(), s.net.Buses()
-	o.w.tolerance, o.w.limit = cmp.Or(alone.Options().Tolerance, powerflow.DefaultTolerance), outageSteps
+	o.w.tolerance, o.w.limit = cmp.Or(alone.Options().Tolerance, powerflow.DefaultTolerance), cmp.Or(alone.Options().MaxIterations, powerflow.DefaultIterations)
 	o.out, o.row = make([]lost, lanesThere), make([]int, lanesThere)
 	o.p, o.q = alone.Specified()
 	o.vm, o.va = make([]float64, buses), make([]float64, buses)
@@ -78,37 +78,62 @@ func NewOutages(s *Solver, alone *powerflow.Outages) *Outages {
 // order; the solution is out, and serves again for the next. It ends with the first error.
 func (o *Outages) Branches(list []int, out *powerflow.Solution, each func(k int, got powerflow.Outage) error) error {
 	var rest []int
-	next := 0
+	next, busy := 0, 0
 	if o.w == nil {
 		for ; next < len(list); next++ {
 			rest = append(rest, next)
 		}
 	}
-	for next < len(list) {
-		used := 0
-		for ; used < len(o.row) && next < len(list); next++ {
-			if o.alone.Bridge(list[next]) {
-				rest = append(rest, next)
+	fill := func() {
+		for lane, k := range o.row {
+			for ; k < 0 && next < len(list); next++ {
+				if o.alone.Bridge(list[next]) {
+					rest = append(rest, next)
+					continue
+				}
+				k = next
+				o.load(lane, list[k])
+				busy++
+			}
+			o.row[lane] = k
+		}
+	}
+	for o.free(); next < len(list) || busy > 0; {
+		if next < len(list) && (len(o.row)-busy)*refill >= len(o.row) {
+			fill()
+		}
+		o.w.look()
+		for lane, k := range o.row {
+			if k < 0 || o.w.state[lane] == going {
 				continue
 			}
-			o.load(used, list[next])
-			o.row[used] = next
-			used++
-		}
-		if used == 0 {
-			break
-		}
-		o.w.Solve()
-		for lane, k := range o.row[:used] {
+			o.row[lane] = -1
+			busy--
 			worst := o.w.m.Get(o.w.solver.plan.worst[0], lane)
-			if !o.w.Done(lane, o.vm, o.va, o.flows[0], o.flows[1]) || !o.alone.Take(o.vm, o.va, o.flows[0], o.flows[1], worst, out) {
+			got := powerflow.Outage{Solution: out}
+			switch {
+			case o.w.Done(lane, o.vm, o.va, o.flows[0], o.flows[1]):
+				if !o.alone.Take(o.vm, o.va, o.flows[0], o.flows[1], worst, out) {
+					rest = append(rest, k)
+					continue
+				}
+				out.Iterations = o.w.steps[lane]
+			case worst-worst == 0:
+				o.w.Voltages(lane, o.vm, o.va)
+				var err error
+				if got, err = o.alone.Retry(list[k], powerflow.Tried{Vm: o.vm, Va: o.va, Steps: o.w.steps[lane]}, out); err != nil {
+					return err
+				}
+			default:
 				rest = append(rest, k)
 				continue
 			}
-			out.Iterations = o.w.rounds
-			if err := each(k, powerflow.Outage{Solution: out}); err != nil {
+			if err := each(k, got); err != nil {
 				return err
 			}
+		}
+		if next == len(list) || (len(o.row)-busy)*refill < len(o.row) {
+			o.w.step()
 		}
 	}
 	for _, k := range rest {
@@ -121,6 +146,13 @@ func (o *Outages) Branches(list []int, out *powerflow.Solution, each func(k int,
 		}
 	}
 	return nil
+}
+
+// free takes what an earlier call may have left out of every lane.
+func (o *Outages) free() {
+	for lane := range o.row {
+		o.row[lane], o.w.state[lane] = -1, idle
+	}
 }
 
 // load gives a lane the base without a branch.

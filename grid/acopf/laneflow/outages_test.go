@@ -10,24 +10,28 @@ import (
 
 // Outages side by side are those one by one, reactive limits and islands included.
 func TestOutagesSideBySideAreThoseOneByOne(t *testing.T) {
-	for _, name := range []string{"case9", "case30", "case39", "case118"} {
+	for _, of := range []struct {
+		name string
+		load float64 // times the network's own
+	}{{"case9", 1}, {"case30", 1}, {"case39", 1}, {"case30", 2.5}, {"case118", 1}, {"case118", 2}} {
 		for _, enforce := range []bool{false, true} {
-			n := networktest.Load(t, name)
+			name, n := of.name, networktest.Load(t, of.name)
+			in := powerflow.Input{Pd: scaled(n.Pd, of.load), Qd: scaled(n.Qd, of.load), Pg: scaled(n.Pg0, of.load)}
 			s, err := powerflow.New(n)
 			if err != nil {
 				t.Fatal(err)
 			}
 			opt := powerflow.Options{EnforceQ: enforce, MaxIterations: 60}
 			base := s.NewSolution()
-			if err := s.Solve(powerflow.Input{}, opt, base); err != nil || !base.Converged() {
+			if err := s.Solve(in, opt, base); err != nil || !base.Converged() {
 				t.Fatalf("%s: %v, %v", name, base.Status, err)
 			}
-			alone, err := s.NewOutages(powerflow.Input{}, opt, base)
+			alone, err := s.NewOutages(in, opt, base)
 			if err != nil {
 				t.Fatal(err)
 			}
 			one := s.Clone()
-			single, err := one.NewOutages(powerflow.Input{}, opt, base)
+			single, err := one.NewOutages(in, opt, base)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +43,7 @@ func TestOutagesSideBySideAreThoseOneByOne(t *testing.T) {
 			for k := n.Branches() - 1; k >= 0; k-- {
 				list = append(list, k)
 			}
-			called, sideBySide := map[int]bool{}, 0
+			called, sideBySide, unsolved := map[int]bool{}, 0, 0
 			out, want := s.NewSolution(), s.NewSolution()
 			each := func(k int, got powerflow.Outage) error {
 				called[k] = true
@@ -55,6 +59,7 @@ func TestOutagesSideBySideAreThoseOneByOne(t *testing.T) {
 					return nil
 				}
 				if !want.Converged() {
+					unsolved++
 					return nil
 				}
 				for b := range want.Vm {
@@ -75,9 +80,20 @@ func TestOutagesSideBySideAreThoseOneByOne(t *testing.T) {
 			if len(called) != len(list) {
 				t.Errorf("%s: %d of %d outages", name, len(called), len(list))
 			}
+			if of.load > 1 && !enforce && unsolved == 0 {
+				t.Errorf("%s at %g of its load: every outage has a power flow, so that none without is tested", name, of.load)
+			}
 			if lanes != nil && !enforce && sideBySide < len(list)/2 {
 				t.Errorf("%s: %d of %d in lanes", name, sideBySide, len(list))
 			}
 		}
 	}
+}
+
+func scaled(v []float64, by float64) []float64 {
+	out := make([]float64, len(v))
+	for i, x := range v {
+		out[i] = by * x
+	}
+	return out
 }

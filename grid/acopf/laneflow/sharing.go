@@ -81,10 +81,10 @@ func (y *sharing) imbalance(b *lanes.Builder, p *plan) {
 		for _, g := range y.units[lo:hi] {
 			at = append(at, y.net.GenBus[g])
 		}
-		asked := b.FMA(y.part[lo:hi], y.delta, y.p[lo:hi])
-		gives := b.Min(b.Max(asked, y.lo[lo:hi]), y.hi[lo:hi])
+		unlimited := b.FMA(y.part[lo:hi], y.delta, y.p[lo:hi])
+		gives := b.Min(b.Max(unlimited, y.lo[lo:hi]), y.hi[lo:hi])
 		b.SetAdd(y.given.At(at), y.given.At(at), gives)
-		b.SetFMA(y.slope.At(at), y.part[lo:hi], b.Equal(gives, asked), y.slope.At(at))
+		b.SetFMA(y.slope.At(at), y.part[lo:hi], b.Equal(gives, unlimited), y.slope.At(at))
 	})
 	b.SetSub(p.dp, y.given, p.p)
 	b.SetSub(p.dq, p.qs, p.q)

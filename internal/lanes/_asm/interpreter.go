@@ -134,6 +134,7 @@ var operations = []operation{
 	}},
 	{"row", 2, nil}, // by row
 	{"rowset", 4, rowset},
+	{"rowsum", 2, nil}, // by row
 }
 
 // either is an operation on blocks: of cells of many lanes, or of one, whose blocks are rows of four.
@@ -215,20 +216,24 @@ func rowset(v vectors) {
 }
 
 // row keeps a part of d in registers for all repetitions of the run: eight cells, then four, then single ones. R8 is d, RDX
-// how far in it the part is, R11 counts the cells that are left, R12 and R13 the repetitions.
-func row(v vectors) {
+// how far in it the part is, R11 counts the cells that are left, R12 and R13 the repetitions. A sum begins at 0.
+func row(v vectors, label string, sum bool) {
 	d, far, left := arg[0], reg.RDX, arg32[3]
 	MOVL(Mem{Base: code}, arg32[0])
 	MOVL(Mem{Base: code, Disp: 4}, left)
 	ADDQ(Imm(8), code)
 	XORL(reg.EDX, reg.EDX)
 	for _, n := range [3]int{8, 4, 1} {
-		name, end := fmt.Sprintf("row%d", n), fmt.Sprintf("row%dend", n)
+		name, end := fmt.Sprintf("%s%d", label, n), fmt.Sprintf("%s%dend", label, n)
 		Label(name)
 		CMPL(left, Imm(uint64(n)))
 		JLT(LabelRef(end))
 		for k := range n {
-			v.mov(v.cell(0, k), v.file[k])
+			if sum {
+				v.xor(v.file[k], v.file[k], v.file[k])
+			} else {
+				v.mov(v.cell(0, k), v.file[k])
+			}
 		}
 		MOVQ(code, reg.R12)
 		MOVL(reg.ECX, reg.R13L)
@@ -314,8 +319,8 @@ func interpreter(v vectors) {
 			VZEROUPPER()
 			RET()
 			continue
-		case r.operation.name == "row":
-			row(v)
+		case r.operation.name == "row" || r.operation.name == "rowsum":
+			row(v, r.label, r.operation.name == "rowsum")
 		case r.stretch:
 			stretches(v, r, spread)
 		default:

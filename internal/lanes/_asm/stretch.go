@@ -11,7 +11,7 @@ import (
 // unstretched are the operations that are not repeated in stretches: those of blocks and rows.
 var unstretched = map[string]bool{
 	"pivot": true, "scale": true, "symmetric": true, "product": true, "forward": true, "backward": true, "lower": true, "upper": true,
-	"row": true, "rowset": true,
+	"row": true, "rowset": true, "rowsum": true,
 }
 
 // pace is by how many bytes each operand advances.

@@ -1,7 +1,7 @@
-import { useRef, useState } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import type { TargetedKeyboardEvent, TargetedPointerEvent } from "preact";
 import type { Shape } from "./api";
-import { act, preference, shown, useStore } from "./store";
+import { act, preference, shown, useHand, useStore } from "./store";
 import { bound } from "./map";
 import { number } from "./format";
 
@@ -57,7 +57,7 @@ export function Arena() {
   const s = useStore();
   const svg = useRef<SVGSVGElement>(null);
   // A body that a hand moves, and where to.
-  const [held, hold] = useState<{ role: string; of: number; at: Spot } | null>(null);
+  const hand = useHand<{ role: string; of: number; at: Spot }>();
   const frame = shown(s);
   const shapes = frame?.shapes;
   const series = s.series;
@@ -100,7 +100,7 @@ export function Arena() {
   const fan = s.fan && old >= 0 && old <= Math.max(3, s.fan.ahead / 2) && old <= frame.t && s.state?.k === s.state?.last ? s.fan : undefined;
   const bodies = shapes.filter((d) => d.role === "body" && d.path.length === 1);
   const names = bodies.length > 1;
-  const move = (role: string, of: number, to: Spot) => act("change", { change: { [role]: { of, to: [Number(to[0].toFixed(3)), Number(to[1].toFixed(3))] } } });
+  const move = (role: string, of: number, at: Spot) => hand.ask({ role, of, at }, act("change", { change: { [role]: { of, to: [Number(at[0].toFixed(3)), Number(at[1].toFixed(3))] } } }));
   const under = (e: PointerEvent): Spot | undefined => {
     const box = svg.current?.getScreenCTM();
     if (!box) return undefined;
@@ -110,18 +110,19 @@ export function Arena() {
   // movable is a disc that a hand or arrow keys move between two decisions.
   const movable = (d: Shape, of: number) => {
     const c = d.role === "goal" ? `b${d.of % 6}` : "";
-    const is = held?.role === d.role && held.of === of ? held.at : d.path[0];
+    const held = hand.value?.role === d.role && hand.value.of === of ? hand.value.at : undefined;
+    const is = held ?? d.path[0];
     const step = (e: TargetedKeyboardEvent<SVGCircleElement>) => {
       const by = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[e.key];
       if (!by) return;
       e.preventDefault();
       e.stopPropagation();
       const far = e.shiftKey ? 0.5 : 0.1;
-      void move(d.role, of, [is[0] + far * by[0], is[1] + far * by[1]]);
+      move(d.role, of, [is[0] + far * by[0], is[1] + far * by[1]]);
     };
     const drop = (e: TargetedPointerEvent<SVGCircleElement>) => {
       const to = under(e);
-      if (held && to) void move(d.role, of, to).then(() => hold(null));
+      if (held && to) move(d.role, of, to);
     };
     return (
       <circle
@@ -138,14 +139,14 @@ export function Arena() {
           e.preventDefault();
           e.currentTarget.setPointerCapture(e.pointerId);
           e.currentTarget.focus();
-          hold({ role: d.role, of, at: d.path[0] });
+          hand.hold({ role: d.role, of, at: is });
         }}
         onPointerMove={(e) => {
           const to = held && e.currentTarget.hasPointerCapture(e.pointerId) ? under(e) : undefined;
-          if (to) hold({ role: d.role, of, at: to });
+          if (to) hand.hold({ role: d.role, of, at: to });
         }}
         onPointerUp={drop}
-        onPointerCancel={() => hold(null)}
+        onPointerCancel={hand.drop}
       />
     );
   };

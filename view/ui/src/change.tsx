@@ -1,7 +1,6 @@
 import type { TargetedSubmitEvent } from "preact";
-import { useState } from "preact/hooks";
 import type { Grid, Operating } from "./api";
-import { act, picked, shown, useStore } from "./store";
+import { act, picked, shown, useHand, useStore } from "./store";
 import { number, percent } from "./format";
 
 /** ChangePanel changes the plant that runs: a load, or a branch that is opened or closed. */
@@ -30,24 +29,23 @@ function entered(form: HTMLFormElement | null, name: string): string {
 
 function Load({ grid, p }: { grid: Grid; p?: Operating }) {
   const s = useStore();
-  const [typed, setTyped] = useState<{ bus: number; text: string } | null>(null);
+  const typed = useHand<{ bus: number; text: string }>();
   const loads = grid.buses.map((_, i) => i).filter((i) => p && (p.pd[i] !== 0 || p.qd[i] !== 0));
   if (!p || loads.length === 0) return null;
   const bus = s.picked?.kind === "bus" && loads.includes(s.picked.at) ? s.picked.at : (s.loadBus ?? loads[0]);
   const now = p.pd[bus] * grid.base_mva;
-  const text = typed?.bus === bus ? typed.text : now.toFixed(1);
+  const text = typed.value?.bus === bus ? typed.value.text : now.toFixed(1);
   const set = (e: Submit) => {
     e.preventDefault();
-    const form = e.currentTarget;
-    const power = entered(form, "power");
-    if (power.trim() === "" || !Number.isFinite(Number(power))) return;
-    void act("change", { change: { load: { bus: Number(entered(form, "bus")), p_mw: Number(power) } } }).then(() => setTyped(null));
+    const [bus, text] = [Number(entered(e.currentTarget, "bus")), entered(e.currentTarget, "power")];
+    if (text.trim() === "" || !Number.isFinite(Number(text))) return;
+    typed.ask({ bus, text }, act("change", { change: { load: { bus, p_mw: Number(text) } } }));
   };
   return (
     <form class="row" onSubmit={set}>
       <label>
         <span>Load at bus</span>
-        <select name="bus" value={bus} onChange={(e) => (setTyped(null), picked({ kind: "bus", at: Number(e.currentTarget.value) }))}>
+        <select name="bus" value={bus} onChange={(e) => (typed.drop(), picked({ kind: "bus", at: Number(e.currentTarget.value) }))}>
           {loads.map((i) => (
             <option key={i} value={i}>
               {grid.buses[i].name}
@@ -57,7 +55,7 @@ function Load({ grid, p }: { grid: Grid; p?: Operating }) {
       </label>
       <label>
         <span>MW, now {number(now, 3)}</span>
-        <input name="power" type="number" step="any" value={text} onInput={(e) => setTyped({ bus: Number(entered(e.currentTarget.form, "bus")), text: e.currentTarget.value })} />
+        <input name="power" type="number" step="any" value={text} onInput={(e) => typed.hold({ bus: Number(entered(e.currentTarget.form, "bus")), text: e.currentTarget.value })} />
       </label>
       <button type="submit">Set</button>
     </form>

@@ -8,7 +8,7 @@ import { Lines, StateLines } from "./lines";
 import { GridMap } from "./map";
 import { Dispatch, Margins, Now } from "./panels";
 import { PreferencePanel } from "./preference";
-import { act, age, changed, connect, copyLink, prefer, preference, saveTrace, setTheme, shown, store, useStore, waited } from "./store";
+import { act, age, changed, connect, copyLink, prefer, preference, saveTrace, setTheme, shown, store, useHand, useStore, waited } from "./store";
 import { step, toWorst, toggle, Transport } from "./transport";
 
 /** typed reports whether a key belongs to what has the focus. */
@@ -22,15 +22,14 @@ function typed(e: KeyboardEvent): boolean {
 function keys(e: KeyboardEvent): void {
   if (!store.connected && e.key !== "t") return;
   if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || typed(e)) return;
-  const s = store.state;
   const does: Record<string, () => void> = {
     " ": toggle,
     ArrowLeft: () => step(-1),
     ArrowRight: () => step(1),
-    Home: () => s && void act("seek", { k: s.first }),
-    End: () => s && void act("seek", { k: s.last }),
+    Home: () => store.state && void act("seek", () => ({ k: store.state!.first })),
+    End: () => store.state && void act("seek", () => ({ k: store.state!.last })),
     w: toWorst,
-    a: () => s?.steers && prefer(preference(store).adaptive ? { adaptive: false, w: store.about?.objectives.map((_, __, all) => 1 / all.length) } : { adaptive: true }),
+    a: () => store.state?.steers && prefer(preference(store).adaptive ? { adaptive: false, w: store.about?.objectives.map((_, __, all) => 1 / all.length) } : { adaptive: true }),
     t: () => setTheme(store.theme === "dark" ? "light" : "dark", true),
   };
   if (does[e.key]) {
@@ -41,11 +40,13 @@ function keys(e: KeyboardEvent): void {
 
 function Page() {
   const s = useStore();
+  const session = useHand<string>();
   useEffect(() => {
     document.addEventListener("keydown", keys);
     connect();
     return () => document.removeEventListener("keydown", keys);
   }, []);
+  const follow = (name: string) => session.ask(name, act("session", { session: name ? name.slice(1) : null }));
   const about = s.about;
   const frame = shown(s);
   if (!about || !s.state || !frame) return <p class="loading">{s.error || "connecting…"}</p>;
@@ -58,7 +59,7 @@ function Page() {
         <span class="method">{about.method}</span>
         <span class={`badge ${s.connected ? (s.state.playing && about.kind !== "trace" && !waited(s) ? "live" : "") : "off"}`}>{!s.connected ? "no connection" : waited(s) ? `no decision for ${waited(s)}` : about.kind !== "trace" ? (s.state.playing ? "live" : "paused") : "recorded"}</span>
         {(s.sessions.length > 0 || s.state.session !== null) && (
-          <select aria-label="What is shown" value={s.state.session === null ? "" : `s${s.state.session}`} disabled={!s.connected} onChange={(e) => void act("session", { session: e.currentTarget.value ? e.currentTarget.value.slice(1) : null })}>
+          <select aria-label="What is shown" value={session.value ?? (s.state.session === null ? "" : `s${s.state.session}`)} disabled={!s.connected} onChange={(e) => follow(e.currentTarget.value)}>
             <option value="">plant beside the server</option>
             {[...new Set([...s.sessions, ...(s.state.session === null ? [] : [s.state.session])])].map((name) => (
               <option key={name} value={`s${name}`}>

@@ -1,6 +1,7 @@
 import { useRef } from "preact/hooks";
 import type { JSX, TargetedKeyboardEvent, TargetedPointerEvent } from "preact";
-import { preference, prefer, shown, useStore } from "./store";
+import type { Num } from "./api";
+import { preference, prefer, shown, store, useStore, type Store } from "./store";
 import { clamp, percent } from "./format";
 
 const side = 240;
@@ -39,16 +40,27 @@ function weightsAt(x: number, y: number): number[] {
 
 const text = (names: string[], w: number[]): string => names.map((n, i) => `${n} ${percent(w[i])}`).join(", ");
 
+/** steering is σ of the decision that is shown. */
+function steering(s: Store): Num[] | null | undefined {
+  const frame = shown(s);
+  return frame?.priority?.length ? frame.priority : frame?.sigma;
+}
+
+/** weights are those at hand, which may not have been drawn yet: a key moves them from there. */
+function weights(s: Store, n: number): number[] {
+  const steered = steering(s);
+  return preference(s).w ?? (steered?.every((v) => v !== null) && steered.length === n ? (steered as number[]) : Array<number>(n).fill(1 / n));
+}
+
 export function PreferencePanel() {
   const s = useStore();
   const about = s.about;
   if (!about) return null;
   const names = about.objectives.map((o) => o.name);
   const at = preference(s);
-  const frame = shown(s);
-  const steered = frame?.priority?.length ? frame.priority : frame?.sigma;
+  const steered = steering(s);
   const even = names.map(() => 1 / names.length);
-  const w = at.w ?? (steered?.every((v) => v !== null) && steered.length === names.length ? (steered as number[]) : even);
+  const w = weights(s, names.length);
   const set = (v: number[]) => about.steers && prefer({ adaptive: false, w: v });
   return (
     <section class="panel preference" aria-labelledby="preference-title">
@@ -68,7 +80,7 @@ export function PreferencePanel() {
         ))}
       </ul>
       <div class="row">
-        <button type="button" class="toggle" aria-pressed={at.adaptive} disabled={!about.steers} onClick={() => prefer(at.adaptive ? { adaptive: false, w: onSimplex(w) } : { adaptive: true })}>
+        <button type="button" class="toggle" aria-pressed={at.adaptive} disabled={!about.steers} onClick={() => prefer(preference(s).adaptive ? { adaptive: false, w: onSimplex(weights(s, names.length)) } : { adaptive: true })}>
           Adaptive σ
         </button>
         <button type="button" disabled={!about.steers} onClick={() => set(even)}>
@@ -111,7 +123,10 @@ function Triangle({ names, w, adaptive, steered, steers, set }: TriangleProps) {
     const by: Record<string, [number, number]> = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
     const corner = ["1", "2", "3"].indexOf(e.key);
     if (corner >= 0) set(names.map((_, i) => (i === corner ? 1 : 0)));
-    else if (by[e.key]) set(weightsAt(x + step * by[e.key][0], y + step * by[e.key][1]));
+    else if (by[e.key]) {
+      const [x, y] = place(weights(store, names.length));
+      set(weightsAt(x + step * by[e.key][0], y + step * by[e.key][1]));
+    }
     else return;
     e.preventDefault();
     e.stopPropagation();
@@ -165,6 +180,7 @@ function Triangle({ names, w, adaptive, steered, steers, set }: TriangleProps) {
 
 function Sliders({ names, w, steers, set }: { names: string[]; w: number[]; steers: boolean; set: (w: number[]) => void }) {
   const change = (i: number, v: number) => {
+    const w = weights(store, names.length);
     const rest = 1 - w[i];
     set(onSimplex(w.map((x, j) => (j === i ? v : rest > 1e-9 ? (x / rest) * (1 - v) : (1 - v) / (w.length - 1)))));
   };

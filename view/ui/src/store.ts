@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { duration, percent } from "./format";
 import { get, post, type Description, type Fan, type Frame, type Operating, type Preference, type Series, type State } from "./api";
 
@@ -272,19 +272,46 @@ function same(a: Preference, b: Preference): boolean {
 
 let acting = Promise.resolve();
 
-/** act asks the server for something, when what was asked for before is answered: two requests at once may overtake each other. */
-export function act(what: string, body: unknown): Promise<void> {
+/** act asks the server for something, when what was asked for before is answered: two requests at once may overtake each other. A body that depends on the answers before is a function. */
+export function act(what: string, body: unknown | (() => unknown)): Promise<void> {
   return (acting = acting.then(() => asks(what, body)));
 }
 
-async function asks(what: string, body: unknown): Promise<void> {
+async function asks(what: string, body: unknown | (() => unknown)): Promise<void> {
   try {
-    take(await post(what, body));
+    take(await post(what, typeof body === "function" ? body() : body));
     store.error = "";
   } catch (e) {
     fault(e);
   }
   changed();
+}
+
+/** Hand is what a hand has at a control, from when it takes it until what it asks for is answered and drawn: what comes in between does not undo it. */
+export interface Hand<T> {
+  value: T | undefined;
+  hold: (value: T) => void;
+  drop: () => void;
+  /** ask holds a value until the request for it is answered. */
+  ask: (value: T, answered: Promise<void>) => void;
+}
+
+export function useHand<T>(): Hand<T> {
+  const [held, hold] = useState<{ value: T; answered?: boolean }>();
+  const drawn = held?.answered && store.frame?.k === store.state?.k;
+  useLayoutEffect(() => {
+    if (drawn) hold(undefined);
+  });
+  return {
+    value: drawn ? undefined : held?.value,
+    hold: (value) => hold({ value }),
+    drop: () => hold(undefined),
+    ask: (value, answered) => {
+      const mine = { value };
+      hold(mine);
+      void answered.then(() => hold((now) => (now === mine ? { value, answered: true } : now)));
+    },
+  };
 }
 
 /** linked goes to the decision of a trace that the page's address names, and from then on the address names the one that is shown. */
@@ -332,9 +359,10 @@ function wrong(text: string): void {
   changed();
 }
 
-/** copyLink makes a link to what is shown: in the address, and on the clipboard where that is allowed. */
+/** copyLink makes a link to what is shown when all that was asked for is done: in the address, and on the clipboard where that is allowed. */
 export async function copyLink(): Promise<void> {
   try {
+    await acting;
     let hash = location.hash;
     if (store.state?.session != null) hash = `#session=${encodeURIComponent(store.state.session)}`;
     else if (store.about?.kind === "live") {
@@ -357,6 +385,7 @@ export async function copyLink(): Promise<void> {
 /** saveTrace downloads the episode that runs. */
 export async function saveTrace(): Promise<void> {
   try {
+    await acting;
     const answer = await fetch("view/trace");
     if (!answer.ok) throw new Error((await answer.json()).error);
     const file = document.createElement("a");

@@ -1,37 +1,67 @@
 import { useRef } from "preact/hooks";
-import { act, shown, store, useStore, worst } from "./store";
+import { act, shown, store, useHand, useStore, worst } from "./store";
 import { duration, number } from "./format";
 
 const rates = [0.5, 1, 2, 5, 10, 20, 25, 30, 50, 100, 200, 500, 1000];
 
-export const toggle = (): void => void act("pause", { paused: store.state?.playing ?? false });
+export const toggle = (): void => void act("pause", () => ({ paused: store.state?.playing ?? false }));
 export const step = (by: 1 | -1): void => void act("step", { by });
 export const toWorst = (): void => {
   const k = worst(store.series);
   if (k >= 0) void act("seek", { k });
 };
 
+/** newest goes to the decision that is sought until no other is sought meanwhile. */
+async function newest(q: { busy?: Promise<void>; next?: number }): Promise<void> {
+  while (q.next !== undefined) {
+    const k = q.next;
+    q.next = undefined;
+    await act("seek", { k });
+  }
+  q.busy = undefined;
+}
+
+/** Field asks for the number that is typed into it when that is done. */
+function Field({ name, value, is, ask }: { name: string; value: number; is: (v: number) => boolean; ask: (v: number) => Promise<void> }) {
+  const typed = useHand<string>();
+  return (
+    <label class="episode">
+      <span>{name}</span>
+      <input
+        type="number"
+        min="0"
+        value={typed.value ?? value}
+        onInput={(e) => typed.hold(e.currentTarget.value)}
+        onChange={(e) => {
+          const text = e.currentTarget.value;
+          if (text !== "" && is(Number(text)) && Number(text) >= 0) typed.ask(text, ask(Number(text)));
+          else typed.drop();
+        }}
+        onBlur={(e) => Number(e.currentTarget.value) === value && typed.drop()}
+      />
+    </label>
+  );
+}
+
 export function Transport() {
   const s = useStore();
   const about = s.about;
   const state = s.state;
   const frame = shown(s);
-  const seeking = useRef<{ busy: boolean; next?: number }>({ busy: false });
+  const seeking = useRef<{ busy?: Promise<void>; next?: number }>({});
+  const sought = useHand<number>();
+  const rate = useHand<number>();
+  const recorded = useHand<number>();
   if (!about || !state || !frame) return null;
   const live = about.kind !== "trace";
   const playing = state.playing && s.connected;
-  const seek = async (k: number) => {
+  const seek = (k: number) => {
     const q = seeking.current;
     q.next = k;
-    if (q.busy) return;
-    q.busy = true;
-    while (q.next !== undefined) {
-      const to = q.next;
-      q.next = undefined;
-      await act("seek", { k: to });
-    }
-    q.busy = false;
+    sought.ask(k, (q.busy ??= newest(q)));
   };
+  const open = (episode: number) => recorded.ask(episode, act("reset", { episode }));
+  const run = (hz: number) => rate.ask(hz, act("rate", { hz }));
   const time = about.step_s > 0 ? duration(frame.t * about.step_s) : "";
   const behind = state.last - state.k;
   const list = rates.includes(state.hz) ? rates : [...rates, state.hz].sort((a, b) => a - b);
@@ -54,16 +84,16 @@ export function Transport() {
         min={state.first}
         max={Math.max(state.last, state.first + 1)}
         step="1"
-        value={state.k}
+        value={sought.value ?? state.k}
         aria-label="Decision"
         aria-valuetext={`decision ${frame.t} of episode ${frame.episode}`}
-        onInput={(e) => void seek(Math.min(state.last, Number(e.currentTarget.value)))}
+        onInput={(e) => seek(Math.min(state.last, Number(e.currentTarget.value)))}
       />
       <output class="where">
         <b>{frame.t}</b>
         {!live && <span> / {about.steps}</span>}
         {time && <span class="time"> · {time}</span>}
-        {live && behind > 0 && <button type="button" class="small" onClick={() => void seek(state.last)}>present</button>}
+        {live && behind > 0 && <button type="button" class="small" onClick={() => seek(state.last)}>present</button>}
       </output>
       <div class="settings">
         <button type="button" title="Decision of the smallest margin (w)" onClick={toWorst}>
@@ -71,7 +101,7 @@ export function Transport() {
         </button>
         <label>
           <span class="hidden">Decisions a second</span>
-          <select value={state.hz} onChange={(e) => void act("rate", { hz: Number(e.currentTarget.value) })}>
+          <select value={rate.value ?? state.hz} onChange={(e) => run(Number(e.currentTarget.value))}>
             {list.map((r) => (
               <option key={r} value={r}>
                 {number(r, r < 1 ? 1 : 4).replace(/\.0+$/, "")} /s{about.step_s > 0 ? ` · ${pace(r * about.step_s)}` : ""}
@@ -81,32 +111,8 @@ export function Transport() {
         </label>
         {live && about.kind === "session" ? null : live ? (
           <>
-            <label class="episode">
-              <span>Episode</span>
-              <input
-                type="number"
-                min="0"
-                value={frame.episode}
-                onChange={(e) => {
-                  const episode = Number(e.currentTarget.value);
-                  if (Number.isInteger(episode) && episode >= 0) void act("reset", { episode });
-                }}
-              />
-            </label>
-            {state.seed !== null && (
-              <label class="episode">
-                <span>Seed</span>
-                <input
-                  type="number"
-                  min="0"
-                  value={state.seed}
-                  onChange={(e) => {
-                    const seed = Number(e.currentTarget.value);
-                    if (Number.isSafeInteger(seed) && seed >= 0) void act("seed", { seed });
-                  }}
-                />
-              </label>
-            )}
+            <Field name="Episode" value={frame.episode} is={Number.isInteger} ask={(episode) => act("reset", { episode })} />
+            {state.seed !== null && <Field name="Seed" value={state.seed} is={Number.isSafeInteger} ask={(seed) => act("seed", { seed })} />}
             <button type="button" title="Begin another episode" onClick={() => void act("reset", { episode: null })}>
               Next episode
             </button>
@@ -114,7 +120,7 @@ export function Transport() {
         ) : (
           <label>
             <span class="hidden">Episode</span>
-            <select value={frame.episode} onChange={(e) => void act("reset", { episode: Number(e.currentTarget.value) })}>
+            <select value={recorded.value ?? frame.episode} onChange={(e) => open(Number(e.currentTarget.value))}>
               {about.episodes.slice(0, 2000).map((e) => (
                 <option key={e.episode} value={e.episode}>
                   episode {e.episode}

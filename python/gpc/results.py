@@ -1,0 +1,105 @@
+"""What evaluate, refine, drive and compile answer: dictionaries with all their keys, shown as a few figures."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["CompileReport", "Drive", "Evaluation", "Refinement", "Result"]
+
+_SHOWN = 6  # entries of a list
+
+
+class Result(dict[str, Any]):
+    """A dictionary that a prompt and a notebook show as a table of figures(). dict(result) shows every key."""
+
+    def figures(self) -> list[tuple[str, str]]:
+        """The figures that are shown: what, and how much."""
+        return [(k, _number(v) if isinstance(v, (int, float)) else type(v).__name__) for k, v in self.items()]
+
+    def __repr__(self) -> str:
+        rows = self.figures()
+        width = max((len(k) for k, _ in rows), default=0)
+        return "\n".join([f"gpc.{type(self).__name__}, {len(self)} keys", *(f"  {k.ljust(width)}  {v}" for k, v in rows)])
+
+    def _repr_html_(self) -> str:
+        return "<table>" + "".join(f"<tr><td>{html.escape(k)}</td><td>{html.escape(v)}</td></tr>" for k, v in self.figures()) + "</table>"
+
+
+class Evaluation(Result):
+    """A method in closed loop on unseen episodes, with the keys of `gpc eval --json` (docs/reference/json.md)."""
+
+    def figures(self) -> list[tuple[str, str]]:
+        """Case, method, episodes, safety, cost and times."""
+        regret, episodes = self["regret"], self["episodes"]
+        rows = [
+            ("case", self["case"]), ("method", self["method"]), ("episodes", f"{episodes}, seed {self['seed']}"), ("safe", _share(self["safe"], episodes)),
+            ("limits broken", ", ".join(f"{v['limit']} in {v['episodes']}" for v in self.get("limits") or () if v["episodes"])),
+            ("goal reached", _share(self.get("reached"), episodes)),
+        ]
+        if regret["n"]:
+            rows.append(("cost above the optimum, %", f"mean {_number(regret['mean_pct'])}, median {_number(regret['median_pct'])}, largest {_number(regret['max_pct'])}, n {regret['n']}"))
+        rows += [
+            ("cost of an episode", _number(self["cost_mean"])), ("least margin", _number(self["margin_min"])),
+            ("fallback", _count(self["fallback"], self["decisions"])), ("late", _count(self.get("late"), self["decisions"])),
+            ("decision p50 / p99, µs", _latency(self["latency_us"])),
+        ]
+        return [(k, v) for k, v in rows if v]
+
+
+class Refinement(Result):
+    """The best feasible plan of many candidates, with the keys of `gpc refine --json` (docs/reference/json.md)."""
+
+    def figures(self) -> list[tuple[str, str]]:
+        """Action, cost, margin, candidates and time."""
+        return [
+            ("action u", _list(self["u"])), ("feasible", "yes" if self["feasible"] else "no"), ("cost", _number(self["cost"])),
+            ("least margin", _number(self["margin"])), ("candidates", f"{self['feasible_candidates']} of {self['candidates']} feasible"),
+            ("best comes from", self["source"]), ("time, µs", _number(self["latency_us"]["total"])),
+        ]
+
+
+class CompileReport(Result):
+    """How a compilation went, with the keys of `gpc compile --json` (docs/reference/json.md)."""
+
+    def figures(self) -> list[tuple[str, str]]:
+        """What the map does on unseen episodes, and whether it meets its target."""
+        test = self["test"]
+        return [
+            ("method", test["method"]), ("unsafe of unseen episodes", f"{test['unsafe']} of {test['episodes']}"),
+            ("cost above the optimum, %", f"{_number(test['floored_pct'])} (p90 {_number(test['p90_pct'])}, largest {_number(test['max_pct'])})"),
+            ("decision p50 / p99, µs", f"{_number(test['p50_us'])} / {_number(test['p99_us'])}"),
+            ("target", f"{self['target']['mean_pct']:g} %, {'met' if self['met'] else 'missed'}"),
+        ]
+
+
+class Drive(Result):
+    """One episode, with arrays of times t, states s, contexts c and actions u."""
+
+    def figures(self) -> list[tuple[str, str]]:
+        """The arrays' shapes."""
+        return [(k, " × ".join(map(str, v.shape))) for k, v in self.items()]
+
+
+def _number(v: float | None) -> str:
+    if v is None:
+        return "–"
+    return f"{v:.0f}" if 999.5 <= abs(v) < 1e9 else f"{v:.3g}"
+
+
+def _share(share: float | None, n: int) -> str:
+    return "" if share is None else f"{round(share * n)} of {n}"
+
+
+def _count(n: int | None, of: int) -> str:
+    return f"{n} of {of} decisions" if n else ""
+
+
+def _latency(q: dict[str, Any] | None) -> str:
+    return f"{_number(q['p50'])} / {_number(q['p99'])}" if q else ""
+
+
+def _list(values: Sequence[float]) -> str:
+    more = f", … ({len(values)} values)" if len(values) > _SHOWN else ""
+    return f"[{', '.join(map(_number, values[:_SHOWN]))}{more}]"

@@ -1,0 +1,73 @@
+"""What evaluate, refine, drive and compile answer is a dictionary that is shown as a few figures."""
+
+import copy
+import json
+import pickle
+
+from gpc.results import CompileReport, Drive, Evaluation, Refinement, Result
+
+
+def evaluation(**other):
+    return Evaluation({
+        "case": "cart", "method": "direct", "seed": 3, "episodes": 8, "safe": 0.875, "cost_mean": 321.67, "margin_min": -0.02, "fallback": 0, "decisions": 160,
+        "regret": {"n": 7, "mean_pct": 0.02326, "median_pct": 0.02, "max_pct": None}, "latency_us": {"p50": 9.26, "p95": 20, "p99": 12204.6},
+        "limits": [{"limit": "speed", "episodes": 1}, {"limit": "force", "episodes": 0}], **other,
+    })
+
+
+def test_an_evaluation_is_shown_as_an_aligned_table():
+    assert repr(evaluation()) == """\
+gpc.Evaluation, 12 keys
+  case                       cart
+  method                     direct
+  episodes                   8, seed 3
+  safe                       7 of 8
+  limits broken              speed in 1
+  cost above the optimum, %  mean 0.0233, median 0.02, largest –, n 7
+  cost of an episode         322
+  least margin               -0.02
+  decision p50 / p99, µs     9.26 / 12205"""
+
+
+def test_what_there_is_not_is_not_shown():
+    shown = dict(evaluation(regret={"n": 0}, latency_us=None, reached=1.0, late=4, limits=None).figures())
+    assert shown["goal reached"] == "8 of 8" and shown["late"] == "4 of 160 decisions"
+    assert not shown.keys() & {"cost above the optimum, %", "decision p50 / p99, µs", "limits broken", "fallback"}
+
+
+def test_html_escapes():
+    shown = evaluation(method="<b>&")._repr_html_()
+    assert shown.startswith("<table><tr><td>case</td><td>cart</td></tr>") and "&lt;b&gt;&amp;" in shown and "<b>" not in shown
+
+
+def test_it_stays_a_dictionary():
+    e = evaluation()
+    plain = dict(e)
+    assert e == plain and json.loads(json.dumps(e)) == plain and repr(plain).startswith("{'case'")
+    for other in (pickle.loads(pickle.dumps(e)), copy.deepcopy(e)):
+        assert type(other) is Evaluation and other == e
+    assert repr(Result(a=1.5, b=[1])) == "gpc.Result, 2 keys\n  a  1.5\n  b  list"
+
+
+def test_answers_are_shown_shortly(cart):
+    state, context = cart.observe()
+    best, run, result = cart.refine(state, context, candidates=64), cart.drive(), cart.evaluate("direct", episodes=2)
+    assert isinstance(best, Refinement) and isinstance(run, Drive) and isinstance(result, Evaluation)
+    for answer in (best, run, result):
+        lines = repr(answer).split("\n")
+        assert len(lines) <= 14 and max(map(len, lines)) <= 120
+    assert f"{best['feasible_candidates']} of 64 feasible" in repr(best)
+    assert f"{len(run['t'])} × {len(cart.spec.state)}" in repr(run)
+    assert f"n {result['regret']['n']}" in repr(result) and len(json.dumps(result)) > 10 * len(repr(result))
+
+
+def test_a_report_says_whether_the_target_is_met():
+    test = {"method": "direct", "unsafe": 1, "episodes": 300, "floored_pct": 0.0202, "p90_pct": 0.047, "max_pct": 0.33, "p50_us": 7.6, "p99_us": None}
+    report = CompileReport(test=test, met=False, target={"mean_pct": 0.5}, rounds=[{}] * 100)
+    assert repr(report) == """\
+gpc.CompileReport, 4 keys
+  method                     direct
+  unsafe of unseen episodes  1 of 300
+  cost above the optimum, %  0.0202 (p90 0.047, largest 0.33)
+  decision p50 / p99, µs     7.6 / –
+  target                     0.5 %, missed"""
