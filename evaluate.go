@@ -367,7 +367,7 @@ func (c *Case) read(file string) (*model.Model, error) {
 	if !c.Bundled() {
 		return nil, badInputf("case %s has no bundled map: make one with compile and give its file with --model, or decide by a method that needs none", c.Name())
 	}
-	f, err := c.models.Open(c.bundled())
+	f, err := c.models.Open(c.Name() + ".safetensors")
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ type Catalogue struct {
 	// Embedded, if set, makes the case of a trace whose name is not in Cases of the params
 	// that its header embeds (Plant.Params), opening nothing; ok as in Open.
 	Embedded func(name string, params json.RawMessage) (c domain.Case, ok bool, err error)
-	// Models holds CASE.safetensors for each case with a bundled map, in its name a dash for each colon; nil for none.
+	// Models holds CASE.safetensors for each case with a bundled map; nil for none.
 	Models fs.FS
 }
 
@@ -131,12 +131,7 @@ func (k *Catalogue) Find(name string) (*Case, error) {
 		if err != nil {
 			return nil, BadInput(err)
 		}
-		of, err := NewCase(c)
-		if err != nil {
-			return nil, err
-		}
-		of.models = k.Models
-		return of, nil
+		return NewCase(c)
 	}
 	return nil, err
 }
@@ -225,9 +220,6 @@ func (c *Case) Bundled() bool {
 	if c.models == nil {
 		return false
 	}
-	_, err := fs.Stat(c.models, c.bundled())
+	_, err := fs.Stat(c.models, c.Name()+".safetensors")
 	return err == nil
 }
-
-// bundled is the file of the case's bundled map. A colon may not stand in the name of an embedded file.
-func (c *Case) bundled() string { return strings.ReplaceAll(c.Name(), ":", "-") + ".safetensors" }

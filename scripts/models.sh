@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the bundled models from nothing, dataset and map: scripts/models.sh [CASE…], all
-# the paper's six and the two secure dispatches by default. Each model's header records the command, the seed and the commit, so
+# the paper's six and opf-secure by default. Each model's header records the command, the seed and the commit, so
 # that a program whose sources are not a commit's is refused. The maps are the same
 # whatever the number of threads: two cases may be made side by side.
 set -euo pipefail
@@ -14,17 +14,12 @@ case $("$gpc" doctor --json | tr -d ' \n' | grep -o '"commit":"[^"]*"') in
 esac
 work=${WORK:-build/models}
 mkdir -p "$work"
-secure118=opf-secure:pglib_opf_case118_ieee.m
-[ $# -gt 0 ] || set -- integrator-nonconvex opf30 opf30-uncertain multiagent-static multiagent-moving opf-secure "$secure118" integrator-convex
+[ $# -gt 0 ] || set -- integrator-nonconvex opf30 opf30-uncertain multiagent-static multiagent-moving opf-secure integrator-convex
 for case; do
-  own=()
-  # Loads near the level above which no dispatch survives every outage.
-  [ "$case" != "$secure118" ] || own=(--scenarios 100 --weights 1 --range level=0.85:0.925 --range 'P*=0.95:1.05' --range 'Q*=0.95:1.05')
-  file=${case//:/-}
-  "$gpc" dataset "$case" --seed 1 "${own[@]}" --out "$work/$file"
-  "$gpc" train "$case" --seed 1 --data "$work/$file" --out "$work/$file.safetensors" \
-    --curves "$work/$file.csv"
-  [ "$case" = integrator-convex ] || cp "$work/$file.safetensors" domains/paper/models/
+  "$gpc" dataset "$case" --seed 1 --out "$work/$case"
+  "$gpc" train "$case" --seed 1 --data "$work/$case" --out "$work/$case.safetensors" \
+    --curves "$work/$case.csv"
+  [ "$case" = integrator-convex ] || cp "$work/$case.safetensors" domains/paper/models/
 done
 case " $* " in *" integrator-convex "*) ;; *) exit ;; esac
 # The convex map goes on in three rounds: with a larger share of its errors, on more

@@ -77,14 +77,21 @@ func (w *workspace) slopes(c []float64, weights [objectives]float64) {
 
 // multipliers finds those of the limits near u: before outages, and after those that leave little room.
 func (w *workspace) multipliers(c, u []float64, weight float64) {
+	p := w.projection
+	p.watch = append(p.watch[:0], w.system.likely()...)
+	w.watched(true)
+	w.boxes(c, u)
+	w.prices(c, weight)
+}
+
+// prices solves the program with the slopes, within its boxes: the limits are those near, and those after the outages
+// that are watched.
+func (w *workspace) prices(c []float64, weight float64) {
 	y, p, to := w.system, w.projection, w.certificate
 	program := &to.program
 	program.metric, program.slack = y.metric(), elasticity
 	program.reset()
-	p.watch = append(p.watch[:0], y.likely()...)
-	w.watched(true)
 	w.limitsWithin(c)
-	w.boxes(c, u)
 	for j := range to.total { // the metric is that of the units' cost alone
 		to.total[j] /= weight
 	}

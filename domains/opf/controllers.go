@@ -161,6 +161,14 @@ func (h *holdController) Reset(domain.Episode) error {
 }
 
 func (h *holdController) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
+	h.begin(s, c, u)
+	ok := h.system.Project(s, c, u)
+	h.last = append(h.last[:0], u...)
+	return domain.Decided(ok), nil
+}
+
+// begin writes the last dispatch; before there is one, what is in force.
+func (h *holdController) begin(s, c, u []float64) {
 	y := h.system
 	if h.last == nil {
 		copy(u, c[y.layout.previous:y.layout.previous+y.layout.gens])
@@ -170,9 +178,6 @@ func (h *holdController) Decide(s, c []float64, pref domain.Preference, u []floa
 	} else {
 		copy(u, h.last)
 	}
-	ok := y.Project(s, c, u)
-	h.last = append(h.last[:0], u...)
-	return domain.Decided(ok), nil
 }
 
 // meritController dispatches by the merit order.

@@ -144,7 +144,7 @@ func (y *System) Project(s, c, u []float64) bool {
 	}
 	y.clip(c, u)
 	if y.security != nil {
-		return y.projectSecure(w, s, c, u)
+		return y.projectSecure(w, s, c, u, nil)
 	}
 	p.begun = false
 	best, last, broken := math.Inf(-1), 0.0, 0.0

@@ -36,7 +36,7 @@ func BenchmarkSecureProjection(b *testing.B) {
 		for _, d := range all {
 			copy(u, d.u)
 			y.clip(d.c, u)
-			y.projectSecure(w, d.s, d.c, u)
+			y.projectSecure(w, d.s, d.c, u, nil)
 		}
 	}
 	f, n := w.outages.flows, float64(b.N*len(all))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/secure"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -207,6 +208,78 @@ func TestProjectionSurvivesOutages(t *testing.T) {
 	}
 	if cost, least := stageCost(J, nil), stageCost(best.J[:], nil); cost < least*(1-1e-5) || cost > least*1.001 {
 		t.Errorf("the projection costs %v, the secure optimum %v", cost, least)
+	}
+}
+
+// A step towards the least cost begins at the last dispatch and ends, from loads that moved a little, nearer to the
+// exact secure optimum than the last dispatch projected; no outage breaks a limit there.
+func TestStepTowardsTheLeastCost(t *testing.T) {
+	y := Secure().Problem.(*System)
+	s, c, best := secureAt(t, y, 0.885, 0.89)
+	least := stageCost(best.J[:], nil)
+	hold, step := &holdController{system: y}, &stepController{holdController{system: y}}
+	above := map[domain.Controller]float64{}
+	for _, k := range []domain.Controller{hold, step} {
+		u, J, m := make([]float64, 2*y.layout.gens), make([]float64, objectives), make([]float64, y.layout.margins)
+		if d, err := k.Decide(s, c, adaptive.Preference, u); err != nil || !d.Solved() {
+			t.Fatalf("%T does not keep every limit", k)
+		}
+		y.Score(s, c, u, J, m)
+		above[k] = stageCost(J, nil)/least - 1
+		w := newWorkspace(y)
+		if !w.dispatch(s, c, u) {
+			t.Fatal("no power flow")
+		}
+		margins := make([]float64, len(y.security.Outages))
+		require.OK(t, y.security.judge(w, margins))
+		if low := slices.Min(margins); low < -MarginTolerance {
+			t.Errorf("%T: a limit breaks by %v after an outage", k, -low)
+		}
+	}
+	if above[step] > above[hold]/2 || above[step] > 2e-4 || above[step] < -1e-5 {
+		t.Errorf("above the optimum by %v, the last dispatch by %v", above[step], above[hold])
+	}
+}
+
+// Trajectories of a large network walk: each step begins at loads near the last step's and at a disturbed dispatch,
+// and its target keeps every limit.
+func TestTrajectoriesOfALargeSecureDispatchWalk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("solves a network of 118 buses from nothing")
+	}
+	c := require.Get(SecureFromFile("opf-secure:pglib_opf_case118_ieee.m"))(t)
+	v := c.Solver.(*Solver)
+	y := v.system
+	p := make([]float64, len(v.Parameters()))
+	for i := range p {
+		p[i] = 1
+	}
+	p[0] = 0.88
+	prefs := []domain.Preference{adaptive.Preference, {W: []float64{0.2, 0.2, 0.6}}}
+	all, errs := v.SolveAll(3, p, prefs, domain.WeightedSum, []uint64{3, 3})
+	for i, most := range []int{walkSteps, walkFixed} {
+		samples := all[i]
+		if errs[i] != nil || len(samples) < 2 || len(samples) > most {
+			t.Fatalf("%d samples of at most %d: %v", len(samples), most, errs[i])
+		}
+		for k, sample := range samples {
+			if low := slices.Min(sample.Margins); !y.spec.Keeps(low) || sample.Step != k {
+				t.Errorf("sample %d, step %d: a margin of %v", k, sample.Step, low)
+			}
+			if k == 0 {
+				continue
+			}
+			last, moved := samples[k-1], 0.0
+			for j := range y.layout.previous {
+				moved = max(moved, math.Abs(sample.C[j]-last.C[j])/(math.Abs(last.C[j])+1e-9))
+			}
+			if moved == 0 || moved > 0.05 {
+				t.Errorf("sample %d: a load moves by %v", k, moved)
+			}
+			if slices.Equal(sample.C[y.layout.previous:][:y.layout.gens], last.U[:y.layout.gens]) {
+				t.Errorf("sample %d begins at the last dispatch as it was", k)
+			}
+		}
 	}
 }
 

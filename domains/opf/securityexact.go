@@ -95,6 +95,24 @@ func (m *secureController) Decide(s, c []float64, pref domain.Preference, u []fl
 	return domain.Decided(true), nil
 }
 
+// stepController moves the last dispatch once towards the least weighted objectives, and onto the limits.
+type stepController struct{ holdController }
+
+var _ domain.Controller = (*stepController)(nil)
+
+func (m *stepController) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
+	y := m.system
+	m.begin(s, c, u)
+	var weights [objectives]float64
+	y.Weigh(pref, weights[:])
+	w := y.pool.Get().(*workspace)
+	defer y.pool.Put(w)
+	y.clip(c, u)
+	ok := y.projectSecure(w, s, c, u, &weights)
+	m.last = append(m.last[:0], u...)
+	return domain.Decided(ok), nil
+}
+
 // judge writes the margins after outages at the dispatch of a workspace by power flows of package secure:
 // what a decision is judged by shares no code with what it was projected by, but for power flows.
 func (y *security) judge(w *workspace, margins []float64) error {
