@@ -256,7 +256,9 @@ func (w *whole) generate() {
 		put(s.Function, name+"_jacobian")
 	}
 	for _, f := range w.Y.Functions {
-		put(f, f.Name())
+		if f.Name() != "outputs" { // which is the Observer's
+			put(f, f.Name())
+		}
 	}
 	limited := w.NM > 0
 	derived := limited || w.Filtered() || w.Device

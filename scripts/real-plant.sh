@@ -11,10 +11,10 @@ mkdir -p "$records" "$traces"
 # drive SYSTEM NOISE LEVEL METHOD: its trace, whole.
 drive() {
 	at=$traces/$1-noise-$2-level-$3-$4
-	[ -e "$at.whole" ] && return
+	[ "$(cat "$at.whole" 2>/dev/null)" = "${EPISODES:-1000}" ] && return
 	bin/gpc-gallery eval "$1" --method "$4" --estimate "$2" --keep-off "$3" --episodes "${EPISODES:-1000}" \
 		--seed "${SEED:-37000001}" --parallel "${PARALLEL:-1}" --trace "$at.jsonl" --resume
-	touch "$at.whole"
+	echo "${EPISODES:-1000}" >"$at.whole"
 }
 
 # compare RECORD NAME: the record of its methods.

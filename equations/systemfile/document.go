@@ -25,6 +25,7 @@ type header struct {
 	StepSeconds     float64         `json:"step_s"`
 	Horizon         int             `json:"horizon,omitempty"`
 	Delay           float64         `json:"delay,omitempty"`
+	Measurement     *measurement    `json:"measurement,omitempty"`
 	Integrator      *integrator     `json:"integrator,omitempty"`
 	EscapeSteps     int             `json:"escape_steps,omitempty"`
 	Rest            []float64       `json:"rest,omitempty"`

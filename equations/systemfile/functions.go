@@ -47,6 +47,14 @@ func (f *File) bind(y *equations.System) {
 			return out[0] != 0
 		}
 	}
+	if m := f.header.Measurement; m != nil {
+		y.Measurement = m.domain(f.header.Context)
+		if g := of(outputsFunction); g != nil {
+			plain, dual := real(g), widened(g)
+			y.Measurement.Real = func(s, c, u, out []float64) { plain(out, s, c, u) }
+			y.Measurement.Dual = func(s, c, u, out []complex128) { dual(out, s, c, u) }
+		}
+	}
 	if g := of("picture"); g != nil {
 		y.Picture = f.picture(real(g))
 	}

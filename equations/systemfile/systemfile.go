@@ -40,8 +40,8 @@ type File struct {
 	program *program.Program
 }
 
-// Of is the file of a system of Go functions whose text is known (equations.System.Source). Its Picture, Plants and
-// Measurement stay behind.
+// Of is the file of a system whose text is known (equations.System.Source). Its Picture and Plants stay behind, and so does a
+// Measurement of a Go function, with bounds of states, or of gains that are not known.
 func Of(p *equations.Problem) (*File, error) {
 	read, err := p.Program()
 	if err != nil {
@@ -50,6 +50,10 @@ func Of(p *equations.Problem) (*File, error) {
 	y, f := p.System(), &File{program: read}
 	if f.header, err = headerOf(&y); err != nil {
 		return nil, err
+	}
+	share, _ := p.UncertainGains()
+	if m := y.Measurement; m != nil && m.Lo == nil && share == 0 && (m.Real == nil || read.Function(outputsFunction) != nil) {
+		f.header.Measurement = measurementOf(m, y.Context)
 	}
 	return f, f.validate()
 }

@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -192,4 +194,90 @@ func TestReadFileTakesRegularFilesAlone(t *testing.T) {
 	if _, err := systemfile.ReadFile(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a folder: %v", err)
 	}
+}
+
+// A file says what is measured of its plant, and what of it is not known: it is written as it was read, its outputs have exact
+// derivatives and are the program's, and the problem is the one without it, so that maps are of both.
+func TestAFileSaysWhatIsMeasured(t *testing.T) {
+	plain := require.Get(systemfile.Unmarshal(crane(t)))(t)
+	text := measured(t, `{"outputs":[{"name":"position","unit":"m"},{"name":"sine"}],"deviation":[0.01,0.02],"process":[0,0.01,0,0.01],
+		"unknown":[{"context":"goal","mean":0.1,"deviation":0.5,"lo":-2,"hi":2,"drift":0.001}],"window":3}`, true)
+	f := require.Get(systemfile.Unmarshal(text))(t)
+	c := require.Get(f.Case())(t)
+	m := c.Measurement
+	if m == nil || m.Outputs[1].Name != "sine" || m.Deviation[1] != 0.02 || m.Process[3] != 0.01 || m.Window != 3 ||
+		m.Unknown[0] != (domain.Unknown{Context: 0, Mean: 0.1, Deviation: 0.5, Lo: -2, Hi: 2, Drift: 0.001}) {
+		t.Fatalf("it measures %+v", m)
+	}
+	s, ctx, u, y, dy := []float64{1, 0, 0.3, 0}, []float64{0.5, 0}, []float64{0}, make([]float64, 2), make([]complex128, 2)
+	m.Real(s, ctx, u, y)
+	m.Dual([]complex128{1, 0, complex(0.3, domain.DualStep), 0}, []complex128{0.5, 0}, []complex128{0}, dy)
+	if y[0] != 1 || y[1] != math.Sin(0.3) || math.Abs(imag(dy[1])/domain.DualStep-math.Cos(0.3)) > 1e-15 {
+		t.Errorf("y is %v, with derivatives %v", y, dy)
+	}
+	p := c.Problem.(*equations.Problem)
+	if got := require.Get(p.Outputs(m))(t); got != f.Program().Function("outputs") {
+		t.Error("its outputs are not those of the program")
+	}
+	if p.Fingerprint() != domain.FingerprintOf(require.Get(plain.Case())(t).Problem) {
+		t.Error("what is measured makes it another problem")
+	}
+	of := require.Get(systemfile.Of(p))(t)
+	said := func(m domain.Measurement) domain.Measurement {
+		m.Real, m.Dual = nil, nil
+		return m
+	}
+	if again := of.System().Measurement; again == nil || !reflect.DeepEqual(said(*again), said(*m)) {
+		t.Errorf("it is written as %+v", again)
+	}
+	whole := require.Get(systemfile.Unmarshal(measured(t, `{"outputs":[{"name":"a"},{"name":"b"},{"name":"c"},{"name":"d"}],"deviation":[1,1,1,1]}`, false)))(t)
+	if m := require.Get(whole.Case())(t).Measurement; m == nil || m.Real != nil {
+		t.Errorf("without a function it measures %+v, want each state", m)
+	}
+	for _, refused := range []struct {
+		measurement string
+		function    bool
+		want        string
+	}{
+		{`{"outputs":[],"deviation":[]}`, false, "measurement.outputs is empty"},
+		{`{"outputs":[{"name":"a"},{"name":"a"}],"deviation":[1,1]}`, true, `measurement.outputs[1].name "a" appears twice`},
+		{`{"outputs":[{"name":"a"},{"name":"b"}],"deviation":[1,0]}`, true, "Deviation[1] is 0"},
+		{`{"outputs":[{"name":"a"}],"deviation":[1]}`, true, "outputs writes y[2], want y[1]"},
+		{`{"outputs":[{"name":"a"}],"deviation":[1]}`, false, "Real is nil"},
+		{`{"outputs":[{"name":"a"},{"name":"b"}],"deviation":[1,1],"unknown":[{"context":"wind","deviation":1}]}`, true, `measurement.unknown[0].context is "wind"`},
+		{`{"outputs":[{"name":"a"},{"name":"b"}],"deviation":[1,1],"unknown":[{"context":"goal"},{"context":"goal"}]}`, true, "appears twice"},
+		{`{"outputs":[{"name":"a"},{"name":"b"}],"deviation":[1,1],"colour":1}`, true, "colour"},
+		{``, true, "needs the field measurement"},
+	} {
+		f, err := systemfile.Unmarshal(measured(t, refused.measurement, refused.function))
+		if err == nil {
+			_, err = f.Case()
+		}
+		if err == nil || !strings.Contains(err.Error(), refused.want) {
+			t.Errorf("%s with a function %t: %v, want %q", refused.measurement, refused.function, err, refused.want)
+		}
+	}
+}
+
+// measured is the crane without its picture and with that field, and a function that writes its position and the sine of its sway.
+func measured(t *testing.T, measurement string, function bool) []byte {
+	t.Helper()
+	var fields map[string]json.RawMessage
+	require.OK(t, json.Unmarshal(crane(t), &fields))
+	if measurement != "" {
+		fields["measurement"] = json.RawMessage(measurement)
+	}
+	delete(fields, "picture")
+	var program map[string]json.RawMessage
+	require.OK(t, json.Unmarshal(fields["program"], &program))
+	var functions []json.RawMessage
+	require.OK(t, json.Unmarshal(program["functions"], &functions))
+	functions = slices.DeleteFunc(functions, func(f json.RawMessage) bool { return bytes.Contains(f, []byte(`"shapes"`)) })
+	if function {
+		functions = append(functions, json.RawMessage(`{"name":"outputs","inputs":[{"name":"s","size":4,"of":"state"},{"name":"c","size":2,"of":"context"},{"name":"u","size":1,"of":"action"}],
+			"outputs":[{"name":"y","size":2}],"code":[["sin",2]],"results":[0,7]}`))
+	}
+	program["functions"] = require.Get(json.Marshal(functions))(t)
+	fields["program"] = require.Get(json.Marshal(program))(t)
+	return require.Get(json.Marshal(fields))(t)
 }

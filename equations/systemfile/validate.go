@@ -69,16 +69,24 @@ func (h *header) lists() error {
 		field     string
 		variables []variable
 	}{{"state", h.State}, {"context", h.Context}, {"action", h.Action}, {"objectives", h.Objectives}, {"margins", h.Margins}, {"scenario", h.Scenario}} {
-		if len(list.variables) > maxEntries {
-			return fmt.Errorf("%s has %d entries, want at most %d", list.field, len(list.variables), maxEntries)
+		if err := variables(list.field, list.variables); err != nil {
+			return err
 		}
-		for i, v := range list.variables {
-			if err := v.validate(fmt.Sprintf("%s[%d]", list.field, i)); err != nil {
-				return err
-			}
-			if slices.ContainsFunc(list.variables[:i], func(w variable) bool { return w.Name == v.Name }) {
-				return fmt.Errorf("%s[%d].name %q appears twice", list.field, i, v.Name)
-			}
+	}
+	return h.measures()
+}
+
+// variables holds a list of them to its bounds, none twice.
+func variables(field string, list []variable) error {
+	if len(list) > maxEntries {
+		return fmt.Errorf("%s has %d entries, want at most %d", field, len(list), maxEntries)
+	}
+	for i, v := range list {
+		if err := v.validate(fmt.Sprintf("%s[%d]", field, i)); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(list[:i], func(w variable) bool { return w.Name == v.Name }) {
+			return fmt.Errorf("%s[%d].name %q appears twice", field, i, v.Name)
 		}
 	}
 	return nil
@@ -186,6 +194,7 @@ func (h *header) signatures() []signature {
 	list := []signature{
 		{"objectives", "s c u sNext", "j", true}, {"margins", "s c u sNext", "m", len(h.Margins) > 0}, {"escape", "s c", "u", h.EscapeSteps > 0},
 		{"initial", "p", "s c", true}, {"urgency", "s c", "delta", false}, {"failed", "s c", "failed", false}, {"picture", "s c", "shapes", len(h.Picture) > 0},
+		{outputsFunction, "s c u", "y", false},
 	}
 	if h.Integrator != nil {
 		return append(list, signature{"ode", "s c u", "ds", true}, signature{"step", "s c u sNext", "cNext", true})
@@ -203,15 +212,22 @@ func (h *header) entries(argument string) int {
 	if h.Horizon == 0 { // the clock
 		context++
 	}
+	outputs := 0
+	if h.Measurement != nil {
+		outputs = len(h.Measurement.Outputs)
+	}
 	return map[string]int{
 		"s": len(h.State), "sNext": len(h.State), "ds": len(h.State), "c": context, "cNext": context, "u": len(h.Action),
-		"j": len(h.Objectives), "delta": len(h.Objectives), "m": len(h.Margins), "p": len(h.Scenario), "failed": 1, "shapes": shapes,
+		"j": len(h.Objectives), "delta": len(h.Objectives), "m": len(h.Margins), "p": len(h.Scenario), "failed": 1, "shapes": shapes, "y": outputs,
 	}[argument]
 }
 
 // functions are those that the header asks for, no other, each of the right sizes.
 func (f *File) functions() error {
 	h := &f.header
+	if h.Measurement == nil && f.program.Function(outputsFunction) != nil {
+		return errors.New("program: the function outputs needs the field measurement, which names each output")
+	}
 	known := map[string]bool{}
 	for _, g := range h.signatures() {
 		known[g.name] = true

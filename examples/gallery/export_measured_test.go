@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,6 +36,15 @@ func lasting(y equations.System) equations.System {
 	return y
 }
 
+// given is a system of which what is measured is a function of its program, as in a file.
+func given(t testing.TB, y equations.System) equations.System {
+	p := require.Get(equations.New(y))(t)
+	read := *require.Get(p.Program())(t)
+	read.Functions = append(slices.Clip(read.Functions), require.Get(p.Outputs(y.Measurement))(t))
+	y.Source = equations.Given(&read)
+	return y
+}
+
 // Behind estimator and prediction a controller in C drives its plant to where Go drives it, with the same errors of what is measured
 // and the same disturbances; and where sensors have faults it tells the same faults and has the same estimates. The derivatives
 // of Go are dual numbers and those of C programs, which round otherwise.
@@ -49,6 +59,7 @@ func TestMeasuredControllerInC(t *testing.T) {
 		long        bool // not under -short
 	}{
 		{cartpole.Positions(), 0, export.Method, 24, 1e-9, 1e-9, 8, false},
+		{given(t, cartpole.Positions()), 0, export.Method, 24, 1e-9, 1e-9, 8, false},
 		{whole(t, cartpole.Track(), 0, 2), 0, export.Method, 12, 1e-9, 1e-9, 0, true},
 		{whole(t, quadrotor.System(), 0.0005, 1.4), 0, export.Method, 12, 1e-5, 1e-5, 8, true}, // an observation may be rounded to another float
 		{whole(t, quadrotor.System(), 0, 0.4), 0, export.Method, 12, 1e-5, 1e-5, 0, true},

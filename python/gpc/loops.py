@@ -122,7 +122,7 @@ class Decisions:
 
     @property
     def sensors(self) -> NDArray[np.intp]:
-        """What was wrong with each value that was measured [n, n_s]: numbers of SENSOR_FAULTS."""
+        """What was wrong with each value that was measured [n, n_y]: numbers of SENSOR_FAULTS."""
         return self._behind(sum(self._estimated), None).astype(np.intp)
 
 
@@ -161,9 +161,10 @@ class Loops(Object):
         self.n = n
         self._sizes = len(spec.state), len(spec.context), len(spec.objectives)
         self._nu, self._nm = len(spec.action), len(spec.margins)
-        estimates = "estimate" in options or session._estimates and "informed" not in options
-        self._estimated = (len(spec.state), len(spec.context)) if estimates else (0, 0)
-        self._width = self._sizes[2] + self._nm + _BEHIND + sum(self._estimated) + self._estimated[0]
+        outputs = len(spec.state) if "estimate" in options else 0 if "informed" in options else session._outputs
+        self._estimated = (len(spec.state), len(spec.context)) if outputs else (0, 0)
+        self._shown = outputs or len(spec.state)
+        self._width = self._sizes[2] + self._nm + _BEHIND + sum(self._estimated) + outputs
         self._flags = _FAULTS if faults else 0
 
     def reset(self, loop: int | None = None) -> None:
@@ -190,15 +191,15 @@ class Loops(Object):
         """One decision in every loop.
 
         state [n, n_s] and context [n, n_c] are C-contiguous arrays of float64 in physical units
-        (spec.state, spec.context); context may be left out where a case has none. preference is
+        (spec.state, spec.context), what is measured [n, n_y] in place of the state where it is estimated; context may be left out where a case has none. preference is
         None for the adaptive priority, or weights on the simplex, [M] for all or an array [n, M]. The actions
-        are written to out [n, n_u] and the rest to record [n, M + n_m + 8], with an estimator [n, M + n_m + 8 + 2 n_s + n_c], arrays of float64
+        are written to out [n, n_u] and the rest to record [n, M + n_m + 8], with an estimator [n, M + n_m + 8 + n_s + n_c + n_y], arrays of float64
         of the caller's; both are new arrays otherwise, and record=False leaves the rest out. fresh
         starts an episode in every loop first.
         """
         n = self.n
-        ns, nc, m = self._sizes
-        s = array(state, np.float64, (n, ns), "state", finite=False)
+        _, nc, m = self._sizes
+        s = array(state, np.float64, (n, self._shown), "state", finite=False)
         c = array(np.empty((n, 0)) if context is None and nc == 0 else context, np.float64, (n, nc), "context", finite=False)
         w = _weights(preference, m, n)
         u = empty(out, np.float64, (n, self._nu), "out")
@@ -233,13 +234,14 @@ class Loop(Loops):
     def __init__(self, session: Session, method: str = "", candidates: int = 0, faults: bool = False, measured: Mapping[str, Any] | None = None) -> None:
         super().__init__(session, 1, method, candidates, faults, measured)
         self._names = tuple(v.name for v in session.spec.action)
-        ns, nc, m = self._sizes
-        self._s, self._c, self._w = np.empty(ns), np.empty(nc), np.empty(m)
+        _, nc, m = self._sizes
+        ny = self._shown
+        self._s, self._c, self._w = np.empty(ny), np.empty(nc), np.empty(m)
         self._u, self._r = np.empty(self._nu), np.empty(self._width)
         self._decide = lib.gpc_drive_decide
         self._error = ctypes.c_void_p()
         self._lock = threading.Lock()
-        observation = address(self._s), ns, address(self._c), nc
+        observation = address(self._s), ny, address(self._c), nc
         results = address(self._u), self._nu, address(self._r), self._r.size, ctypes.byref(self._error)
         self._adaptive: tuple[Any, ...] = (*observation, None, 0, *results)
         self._steered = (*observation, address(self._w), m, *results)

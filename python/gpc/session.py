@@ -232,7 +232,7 @@ class Session(Object):
         """What the vectors of the case are."""
         self.map_spec: Spec = _spec(specs["map_spec"])
         """What the map is about: spec, but for cases whose map is about a part of the scene."""
-        self._estimates: bool = specs["estimates"]
+        self._outputs: int = specs["outputs"]
         self._first: Loop | None = None
         self._batch: Loops | None = None
 

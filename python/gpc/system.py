@@ -165,7 +165,7 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
 
 class System:
     """A controlled system: what its vectors are, and its equations by the decorators ode or step, objectives,
-    margins and, as needed, memory, escape, initial, urgency, failed and picture.
+    margins and, as needed, memory, escape, initial, urgency, failed, measured and picture.
 
     state, context, action and scenario map names to a unit, ("unit", lo, hi) or (lo, hi). lo and hi of an action are its
     box, of a scenario's parameter the range that an episode draws it from; those of a state, optional, its typical range.
@@ -202,6 +202,7 @@ class System:
         self._margins: dict[str, dict[str, Any]] = {}
         self._integrator: dict[str, Any] | None = None
         self._escape_steps = 0
+        self._measurement: dict[str, Any] | None = None
         self._functions: dict[str, Callable[..., Any]] = {}
         self._hints = {
             "rest": rest, "state_scale": state_scale, "objective_scale": objective_scale, "margin_tolerance": margin_tolerance, "semantic": semantic,
@@ -252,6 +253,36 @@ class System:
     def failed(self, f: F) -> F:
         """Whether a state is lost, such as a fall, of (s, c)."""
         return self._take("failed")(f)
+
+    def measured(
+        self, outputs: Mapping[str, Any], *, process: Mapping[str, float] | None = None, unknown: Mapping[str, Any] | None = None, window: int = 0,
+    ) -> Callable[[F], F]:
+        """What the plant shows: outputs by name, each a standard deviation or ("unit", deviation). States of these names are measured,
+        or what the decorated function returns of (s, c, u), u being the action before. The state is then estimated, in every evaluation,
+        compilation, loop and export. process is the standard deviation of what acts on a state between two decisions. unknown are entries
+        of the context that are estimated: a deviation, or a dict of mean, deviation, lo, hi and drift. window estimates so many last
+        decisions at once; 0 is a Kalman filter."""
+        if not isinstance(outputs, Mapping) or not outputs:
+            raise InputError(f'measured takes {outputs!r}, want outputs by name, such as {{"x": 0.01}}')
+        out: list[dict[str, Any]] = []
+        for name, form in outputs.items():
+            unit, deviation = form if isinstance(form, tuple) and len(form) == 2 else (self._state.get(name, {}).get("unit", ""), form)
+            if not isinstance(unit, str) or not isinstance(deviation, (int, float, np.number)) or not 0 < float(deviation) < np.inf:
+                raise InputError(f'measured[{name!r}] is {form!r}, want a standard deviation above 0, or ("unit", deviation)')
+            out.append({"name": str(name), "deviation": float(deviation), **({"unit": unit} if unit else {})})
+        for field, given, known in (("process", process, self._state), ("unknown", unknown, self._context)):
+            for name in given or {}:
+                if name not in known:
+                    raise InputError(f"{field}[{name!r}] is no entry of the {'state' if known is self._state else 'context'}: {', '.join(known) or 'it is empty'}")
+        about = {k: dict(v) if isinstance(v, Mapping) else {"deviation": v} for k, v in (unknown or {}).items()}
+        self._measurement = {
+            "outputs": [{k: v for k, v in o.items() if k != "deviation"} for o in out], "deviation": [o["deviation"] for o in out],
+            "process": [float(process.get(k, 0.0)) for k in self._state] if process else None,
+            "unknown": [{"context": k, **v} for k, v in about.items()], "window": window,
+        }
+        self._functions.pop("measured", None)
+        self._text = None
+        return self._take("measured")
 
     def picture(self, f: F) -> F:
         """What a state looks like, of (s, c): a list of line, disc and box."""
@@ -342,6 +373,8 @@ class System:
             code, known, arguments = self._begin("s", "c")
             results = self._entries("failed", self._call("failed", known), ["failed"], "condition")
             all.append(_Written("failed", self._where("failed"), arguments, [("failed", "", 1)], code, results))
+        if self._measurement is not None:
+            all.append(self._outputs())
         return all
 
     def _steps(self) -> _Written:
@@ -385,6 +418,21 @@ class System:
         outputs = [("s", "state", len(self._state)), ("c", "context", len(self._context) + len(self._clock))]
         return _Written("initial", where, arguments, outputs, code, [*values.values(), *(0.0 for _ in self._clock)])
 
+    def _outputs(self) -> _Written:
+        """What is measured: of the function that measured decorates, or states by their names."""
+        assert self._measurement is not None
+        names = [o["name"] for o in self._measurement["outputs"]]
+        code, known, arguments = self._begin("s", "c", "u")
+        if "measured" in self._functions:
+            where, results = self._where("measured"), self._entries("measured", self._call("measured", known), names, "outputs")
+        else:
+            other = [n for n in names if n not in self._state]
+            if other:
+                raise InputError(f"measured[{other[0]!r}] is not a state ({', '.join(self._state)}): write what it is below @{self.name}.measured(…)")
+            state = dict(zip(self._state, known["s"]))
+            where, results = "", [state[n] for n in names]
+        return _Written("outputs", where, arguments, [("y", "", len(names))], code, results)
+
     def _shapes(self) -> tuple[list[dict[str, Any]], _Written] | None:
         if "picture" not in self._functions:
             return None
@@ -425,6 +473,8 @@ class System:
         for name in ("escape", "urgency", "failed", "picture"):
             if name in of:
                 of[name].values(s, c)
+        if "outputs" in of:
+            of["outputs"].values(s, c, u)
 
     # The file.
 
@@ -440,6 +490,7 @@ class System:
             "format": "gpc-system", "version": 1, "name": self.name, "description": self.description, "state": [*self._state.values()],
             "context": [*self._context.values()], "action": [*self._action.values()], "objectives": [*self._objectives.values()],
             "margins": [*self._margins.values()], "scenario": [*self._scenario.values()], "steps": self.steps, "step_s": self.period, "horizon": self.horizon, "delay": self.delay,
+            "measurement": {k: v for k, v in (self._measurement or {}).items() if v},
             "integrator": self._integrator, "escape_steps": self._escape_steps, **self._hints, "picture": pictured[0] if pictured else [],
             "program": {"format": "gpc-program", "version": 1, "name": self.name, "vectors": vectors, "functions": [w.document() for w in written]},
         }

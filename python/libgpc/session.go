@@ -88,9 +88,21 @@ func gpc_spec(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 			Map  gpc.SpecDescription `json:"map_spec"` // of what the map is about
 			// Fallbacks are the names of the bits of a fallback, from bit 0.
 			Fallbacks []string `json:"fallbacks"`
-			Estimates bool     `json:"estimates"` // loops that do not say otherwise have an estimator
-		}{s.described(s.of.Spec()), s.described(s.of.MapSpec()), fallbacks(), s.measured.Estimate != nil || s.of.Definition().Measurement != nil})
+			// Outputs is how many values are measured for loops that do not say otherwise, 0 where they have no estimator.
+			Outputs int `json:"outputs"`
+		}{s.described(s.of.Spec()), s.described(s.of.MapSpec()), fallbacks(), s.outputs()})
 	})
+}
+
+func (s *session) outputs() int {
+	m := s.of.Definition().Measurement
+	switch {
+	case s.measured.Estimate != nil:
+		return s.of.Spec().MeasuredSize()
+	case m != nil:
+		return len(m.Outputs)
+	}
+	return 0
 }
 
 // scene is how test episodes are drawn.

@@ -501,3 +501,51 @@ def test_a_map_of_uncertain_gains(tmp_path):
         assert s.spec.latent == 4
     with pytest.raises(gpc.InputError):
         gpc.open(cart(steps=6), file, threads=1)
+
+
+def windy():
+    """A cart that is wanted at a wall, and a wind that nobody knows."""
+    y = gpc.System("windy", state={"x": ("m", -1, 1), "v": ("m/s", -1, 1)}, action={"force": ("N", -2, 2)}, context={"wind": ("N", -0.2, 0.2)},
+                   scenario={"x": (-0.8, -0.3), "wind": (-0.2, 0.2)}, steps=30, period=0.1)
+    y.ode()(lambda s, u, c: (s.v, u.force + c.wind))
+    y.objectives(position="m²", effort="N²")(lambda u, n: ((n.x - 0.5) ** 2 + 0.1 * n.v**2, 0.01 * u.force**2))
+    y.margins(wall="m")(lambda n: 0.5 - n.x - 0.6 * n.v)
+    return y
+
+
+def test_what_is_measured():
+    y = windy()
+    plain = y.identity()["problem_sha256"]
+    y.measured({"x": 0.01}, process={"v": 0.003}, unknown={"wind": 0.12})
+    d = y.document()
+    assert d["measurement"] == {"outputs": [{"name": "x", "unit": "m"}], "deviation": [0.01], "process": [0, 0.003], "unknown": [{"context": "wind", "deviation": 0.12}]}
+    assert y.identity()["problem_sha256"] == plain  # its maps are those of the system without
+    with gpc.nmpc(y) as s:
+        kept = s.evaluate("nmpc", episodes=8, seed=5, keep_off=4, progress=False)
+        bare = s.evaluate("nmpc", episodes=8, seed=5, progress=False)
+        assert kept["safe"] > bare["safe"]
+        with s.loop() as loop, s.loops(2) as loops:
+            one = loop.decide([-0.5], [np.nan, 0])
+            assert one.state.shape == (2,) and one.context.shape == (2,) and one.sensors.tolist() == [0] and abs(one.state[0] + 0.5) < 0.01
+            assert np.array_equal(loops.decide([[-0.5]] * 2, [[np.nan, 0]] * 2).state, [one.state] * 2)
+            with pytest.raises(gpc.InputError, match=r"state has shape \(2,\), want \(1,\)"):
+                loop.decide([-0.5, 0], [np.nan, 0])
+    of = windy()
+    of.measured({"sine": ("1", 0.02)}, unknown={"wind": {"deviation": 0.1, "drift": 0.01}}, window=5)(lambda s: np.sin(s.x))
+    assert of.document()["measurement"]["window"] == 5
+    np.testing.assert_allclose(of.function("outputs")([0.3, 0], [0, 0], [0]), [np.sin(0.3)])
+    with gpc.nmpc(of) as s, s.loop() as loop:
+        assert abs(loop.decide([np.sin(-0.5)], [np.nan, 0]).state[0] + 0.5) < 0.02
+
+
+@pytest.mark.parametrize(("given", "named"), [
+    ({"outputs": {"x": 0}}, r"measured\['x'\] is 0, want a standard deviation"), ({"outputs": {"x": (-1, 1)}}, "want a standard deviation"),
+    ({"outputs": {"y": 0.1}}, r"measured\['y'\] is not a state \(x, v\)"), ({"outputs": {"x": 0.1}, "process": {"w": 1}}, r"process\['w'\] is no entry of the state"),
+    ({"outputs": {"x": 0.1}, "unknown": {"v": 1}}, r"unknown\['v'\] is no entry of the context: wind"), ({"outputs": {}}, "want outputs by name"),
+    ({"outputs": {"x": 0.1}, "window": -1}, "a window of -1 decisions"),
+])
+def test_what_cannot_be_measured_is_refused(given, named):
+    y = windy()
+    with pytest.raises(gpc.InputError, match=named):
+        y.measured(**given)
+        y.text()
