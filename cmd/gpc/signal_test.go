@@ -33,7 +33,9 @@ func program(t testing.TB) (file, dir string) {
 	}
 	state := require.Get(json.Marshal(map[string][]float64{"s": {-3, 0.5, 0, 0}, "c": {0, 0, 0.2, 0, 0}}))(t)
 	require.OK(t, os.WriteFile(filepath.Join(dir, "state.json"), state, 0o644))
-	require.OK(t, syscall.Mkfifo(filepath.Join(dir, "silent"), 0o600))           // opening it waits for a writer
+	for _, name := range []string{"silent", "silent-too"} {
+		require.OK(t, syscall.Mkfifo(filepath.Join(dir, name), 0o600)) // opening it waits for a writer
+	}
 	serving := require.Get(net.Listen("unix", filepath.Join(dir, "serving")))(t) // nobody answers there
 	t.Cleanup(func() { serving.Close() })
 	return file, dir
@@ -42,12 +44,12 @@ func program(t testing.TB) (file, dir string) {
 // stopped are command lines that would take longer than a test may, for every command and
 // for what each waits in. What ends at once by itself has none.
 var stopped = map[string][]string{
-	"bench":   {"--time 1m", "compare silent silent", "deadline --case integrator-convex --for 1h", "scaling --out scaling --time 1m"},
+	"bench":   {"--time 1m", "compare silent silent-too", "deadline --case integrator-convex --for 1h", "scaling --out scaling --time 1m"},
 	"certify": {"opf30 --scenarios 1000", "integrator-convex --scenarios 1000"},
 	"compile": {"integrator-convex --out compiled"},
 	"dataset": {"integrator-convex --scenarios 1000 --out d1", "opf30 --scenarios 5000 --chunk 5000 --out d2", "opf30 --policy silent --out d3"},
 	"demo":    {"--out demo"},
-	"eval":    {"opf30 --method mo-opf --episodes 1000 --trace opf.jsonl", "pair integrator-convex --methods direct,oracle --episodes 1000", "join integrator-convex silent", "compare silent silent"},
+	"eval":    {"opf30 --method mo-opf --episodes 1000 --trace opf.jsonl", "pair integrator-convex --methods direct,oracle --episodes 1000", "join integrator-convex silent", "compare silent silent-too"},
 	"export":  {"integrator-convex --c c --map-only --records 65536"},
 	"opf":     {"-", "silent"},
 	"pf":      {"-", "silent"},
