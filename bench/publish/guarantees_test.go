@@ -20,7 +20,7 @@ func TestGuaranteesAreThoseOfTheCertificates(t *testing.T) {
 			t.Errorf("docs/explain/guarantees.md does not say %q", sentence)
 		}
 	}
-	says("No map has all conditions.")
+	says("No map fulfils all conditions.")
 	says("On the other four maps γ_min is negative, and the projection keeps the limits.")
 	says("The *drift* rows hold in no case.")
 	says("In Case 2 positive margin and feasible step hold at held-out samples of one robot's view, and the loop breaks margins all the same.")
