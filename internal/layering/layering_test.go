@@ -123,7 +123,7 @@ var allowed = map[string][]string{
 	"export/ccode":                           {"equations/program"},
 	"export":                                 {"export/ccode", "closedloop/estimate", "equations/program", "internal/durable", "model", "domain", "tensor", "internal/version"},
 	".":                                      {"internal/names", "internal/durable", "bench", "closedloop/estimate", "export", "engine", "batchnav", "offline", "offline/shooting", "train", "closedloop", "model", "domain", "tensor", "internal/isa", "internal/version", "baselines/policy", "internal/interrupt", "internal/recording", "internal/machine", "equations", "equations/systemfile"},
-	"serve":                                  {".", "internal/names", "internal/durable", "internal/finite", "internal/interrupt", "internal/jsonin", "internal/web", "internal/version", "batchnav", "closedloop", "domain", "internal/machine", "internal/parallel"},
+	"serve":                                  {".", "tensor", "internal/names", "internal/durable", "internal/finite", "internal/interrupt", "internal/jsonin", "internal/web", "internal/version", "batchnav", "closedloop", "domain", "internal/machine", "internal/parallel"},
 	"bench/record":                           {".", "domains/paper", "internal/durable", "internal/machine", "internal/version", "internal/peerrecord", "bench/report"},
 	"bench/secure":                           {".", "domains/paper", "internal/durable", "internal/finite", "internal/machine", "internal/version", "domain", "engine"},
 	"bench/serve":                            {".", "cli", "domains/paper", "internal/peerrecord", "serve", "internal/durable", "internal/finite", "internal/machine", "internal/version", "domain"},
