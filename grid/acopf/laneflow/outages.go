@@ -98,8 +98,9 @@ func (o *Outages) Branches(list []int, out *powerflow.Solution, each func(k int,
 			o.row[lane] = k
 		}
 	}
+	due := func() bool { return next < len(list) && (len(o.row)-busy)*refill >= len(o.row) }
 	for o.free(); next < len(list) || busy > 0; {
-		if next < len(list) && (len(o.row)-busy)*refill >= len(o.row) {
+		if due() {
 			fill()
 		}
 		o.w.look()
@@ -132,7 +133,7 @@ func (o *Outages) Branches(list []int, out *powerflow.Solution, each func(k int,
 				return err
 			}
 		}
-		if next == len(list) || (len(o.row)-busy)*refill < len(o.row) {
+		if busy > 0 && !due() {
 			o.w.step()
 		}
 	}
