@@ -172,12 +172,20 @@ func TestExactControllerInC(t *testing.T) {
 	}
 }
 
-// BenchmarkExactLoops drives every system's exact controller in C and in Go from 100 starts.
+// starts is how many starts a record's loops have: GPC_EXPORT_STARTS, or 1000.
+func starts() int {
+	if n, err := strconv.Atoi(os.Getenv("GPC_EXPORT_STARTS")); err == nil {
+		return n
+	}
+	return 1000
+}
+
+// BenchmarkExactLoops drives every system's exact controller in C and in Go from so many starts.
 func BenchmarkExactLoops(b *testing.B) {
 	for _, y := range slices.Concat(Systems(), RunningOn()) {
 		b.Run(y.Name, func(b *testing.B) {
 			for b.Loop() {
-				got := exported(b, y, export.Solver, 100, "-O2")
+				got := exported(b, y, export.Solver, starts(), "-O2")
 				figure := func(what string) float64 { return require.Get(strconv.ParseFloat(got[what], 64))(b) }
 				b.ReportMetric(0, "ns/op")
 				for _, what := range []string{"episodes", "unsafe", "unsafe_gpc", "differ", "decisions", "cold", "unsolved", "loop_bytes"} {
@@ -190,13 +198,9 @@ func BenchmarkExactLoops(b *testing.B) {
 	}
 }
 
-// BenchmarkExportedLoops drives every system's controller in C and in Go from so many starts (GPC_EXPORT_STARTS, 1000), two of them
-// also behind an estimator with limits that are kept off.
+// BenchmarkExportedLoops drives every system's controller in C and in Go from so many starts, two of them also behind an
+// estimator with limits that are kept off.
 func BenchmarkExportedLoops(b *testing.B) {
-	episodes := 1000
-	if n, err := strconv.Atoi(os.Getenv("GPC_EXPORT_STARTS")); err == nil {
-		episodes = n
-	}
 	type driven struct {
 		y            equations.System
 		noise, level float64
@@ -215,7 +219,7 @@ func BenchmarkExportedLoops(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				got := exportedOff(b, whole(b, of.y, of.noise, 0), of.level, export.Method, episodes, "-O2")
+				got := exportedOff(b, whole(b, of.y, of.noise, 0), of.level, export.Method, starts(), "-O2")
 				b.ReportMetric(0, "ns/op")
 				for _, what := range []string{
 					"episodes", "unsafe", "unsafe_gpc", "differ", "cost_off", "state_off", "decisions", "projected", "off_map", "guarded", "incumbent", "escaped", "rested", "unsafe_decisions",
