@@ -89,10 +89,10 @@ record-export-loops: bin/record build
 	$(RECORD) --out $(RESULTS)/export-loops.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExportedLoops$$' -benchtime 1x -cpu 1 -timeout 120m
 	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json scripts/export-loops-cortex-m.sh $(SYSTEMS) $(MEASURED)
 
-## record-export-exact: the exact controllers of SYSTEMS driven from 100 starts in C and in Go, and on a Cortex-M7, tables of docs/results/export.md, into RESULTS; takes no times
+## record-export-exact: the exact controllers of SYSTEMS driven from 1000 starts (GPC_EXPORT_STARTS) in C and in Go, and on a Cortex-M7, tables of docs/results/export.md, into RESULTS; takes no times
 .PHONY: record-export-exact
 record-export-exact: bin/record build
-	$(RECORD) --out $(RESULTS)/export-exact.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExactLoops$$' -benchtime 1x -cpu 1 -timeout 120m
+	$(RECORD) --out $(RESULTS)/export-exact.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExactLoops$$' -benchtime 1x -cpu 1 -timeout 600m
 	METHOD=nmpc $(RECORD) --out $(RESULTS)/export-exact-cortex-m.json scripts/export-loops-cortex-m.sh $(SYSTEMS) $(LASTING)
 
 ## record-stages: what one decision's derivatives cost by dual numbers and by lanes, into RESULTS/stages.json; on a quiet machine
