@@ -45,7 +45,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		return nil, err
 	}
 	e := evaluation{
-		of: c, opt: &opt, header: header, methods: make([]domain.Controller, max(1, opt.Threads)), sum: newTally(spec, header.Steps),
+		of: c, opt: &opt, header: header, methods: make([]domain.Controller, max(1, opt.Threads)), kept: kept{sum: newTally(spec, header.Steps)},
 		how: domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx},
 	}
 	var beyond []Beyond
@@ -74,24 +74,22 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	}
 	next, resumed := opt.ShardIndex, false
 	if opt.TracePath != "" {
-		last := -1
-		if e.file, last, err = openTrace(opt.TracePath, &e.header, opt.Resume, e.sum); err != nil {
+		last, err := e.kept.open(opt.TracePath, &e.header, opt.Resume)
+		if err != nil {
 			return nil, err
 		}
-		defer e.file.close()
+		defer e.kept.file.Close()
 		if resumed = last >= 0; resumed {
 			next = last + opt.ShardCount
 		}
 	}
 	if err := e.run(ctx, next); err != nil {
-		return e.sum.result(&e.header), err
+		return e.kept.sum.result(&e.header), err
 	}
-	if e.file != nil {
-		if err := e.file.close(); err != nil {
-			return nil, err
-		}
+	if err := e.kept.close(); err != nil {
+		return nil, err
 	}
-	result := e.sum.result(&e.header)
+	result := e.kept.sum.result(&e.header)
 	result.Beyond = beyond
 	if result.Load, err = watch.End(); err != nil {
 		return nil, err
@@ -362,8 +360,7 @@ type evaluation struct {
 	header  Header
 	how     domain.EpisodeOptions
 	methods []domain.Controller // one for each thread
-	sum     *tally
-	file    *traceFile // nil: none
+	kept    kept
 }
 
 // run runs the shard's episodes from number next on, and keeps them in their order.
@@ -379,17 +376,14 @@ func (e *evaluation) run(ctx context.Context, next int) error {
 			if errs[i] != nil {
 				return errs[i]
 			}
-			if e.file != nil {
-				if err := e.file.append(record); err != nil {
-					return err
-				}
+			if err := e.kept.add(record); err != nil {
+				return err
 			}
-			e.sum.add(record)
 			if opt.Visit != nil {
 				opt.Visit(record)
 			}
 			if opt.Progress != nil {
-				opt.Progress(e.sum.episodes, total)
+				opt.Progress(e.kept.sum.episodes, total)
 			}
 			next += opt.ShardCount
 		}
