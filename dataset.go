@@ -102,12 +102,12 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 		if err != nil {
 			return nil, err
 		}
-		newController, on, closeAll, err := r.controllers(e)
+		on, err := r.computing(e)
 		if err != nil {
 			return nil, err
 		}
-		defer closeAll()
-		opt.Policy, opt.Visiting.Backend = newController, on.backend
+		defer on.close()
+		opt.Policy, opt.Visiting.Backend = on.controller, on.backend
 	}
 	def := c.def
 	if def.Level > 0 && !opt.Distil {

@@ -214,23 +214,35 @@ func (c *Case) Loops(e *Engine, s Setup, n int) (*batchnav.Batch, error) {
 	return r.Loops(e, n)
 }
 
-// computeDevice is what decisions are computed on, as records name it.
-type computeDevice struct {
-	device  string
-	backend string // "" where no engine computes
+// computing is what a method's controllers are made by and on, as records name it.
+type computing struct {
+	controller func() (domain.Controller, error) // makes one, on an engine of its own
+	device     string
+	backend    string // "" where no engine computes
+	isa        string
+	sha256     string // of the map or the weights, "" for a method without
+	close      func() // closes the engines
 }
 
-// controllers returns a maker of controllers, each on an engine of its own of one
-// thread unless opt says otherwise, what computes, and a function that closes the engines.
-func (r *Resolved) controllers(opt engine.Options) (newController func() (domain.Controller, error), on computeDevice, closeAll func(), err error) {
+// computing prepares controllers, each on an engine of one thread unless opt says otherwise.
+func (r *Resolved) computing(opt engine.Options) (*computing, error) {
+	on := &computing{device: Host(), close: func() {}}
+	var err error
+	if on.isa, err = instructionSet(); err != nil {
+		return nil, err
+	}
+	if on.sha256, err = r.SHA256(); err != nil {
+		return nil, err
+	}
 	if r.Model == nil {
-		return func() (domain.Controller, error) { return r.Controller(nil) }, computeDevice{device: Host()}, func() {}, nil
+		on.controller = func() (domain.Controller, error) { return r.Controller(nil) }
+		return on, nil
 	}
 	if opt.Threads == 0 {
 		opt.Threads = 1
 	}
 	var engines []*Engine
-	closeAll = func() {
+	on.close = func() {
 		for _, e := range engines {
 			e.Close()
 		}
@@ -242,27 +254,29 @@ func (r *Resolved) controllers(opt engine.Options) (newController func() (domain
 		}
 		return e, err
 	}
-	first, err := open()
+	next, err := open()
 	if err != nil {
-		return nil, on, nil, err
+		return nil, err
 	}
-	on = computeDevice{first.Device(), first.About().Backend}
+	about := next.About()
+	on.device, on.backend = next.Device(), about.Backend
 	if on.backend == "cuda" {
-		on.backend += " " + first.About().ISA
+		on.backend += " " + about.ISA
 	}
 	if opt.TF32 {
 		on.backend += " tf32"
 	}
-	next := first
-	return func() (domain.Controller, error) {
+	on.controller = func() (domain.Controller, error) {
 		e := next
 		if next = nil; e == nil {
+			var err error
 			if e, err = open(); err != nil {
 				return nil, err
 			}
 		}
 		return r.Controller(e)
-	}, on, closeAll, nil
+	}
+	return on, nil
 }
 
 // Evaluate runs a method in closed loop on unseen episodes; see closedloop.Evaluate.
@@ -278,19 +292,14 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e engine.Options, opt clos
 	if err != nil {
 		return nil, err
 	}
-	newController, on, closeAll, err := r.controllers(e)
+	on, err := r.computing(e)
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll()
-	opt.Method, opt.Commit, opt.Device, opt.Backend, opt.Candidates = r.Method.Name, version.Build(), on.device, on.backend, r.Candidates
-	if opt.ISA, err = instructionSet(); err != nil {
-		return nil, err
-	}
-	if opt.ModelSHA256, err = r.SHA256(); err != nil {
-		return nil, err
-	}
-	return c.EvaluateBy(ctx, newController, opt)
+	defer on.close()
+	opt.Method, opt.Candidates, opt.Commit = r.Method.Name, r.Candidates, version.Build()
+	opt.Device, opt.Backend, opt.ISA, opt.ModelSHA256 = on.device, on.backend, on.isa, on.sha256
+	return c.EvaluateBy(ctx, on.controller, opt)
 }
 
 // EvaluateBy is Evaluate of controllers that are made elsewhere, such as those of a server; opt
