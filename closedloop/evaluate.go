@@ -143,7 +143,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 		if sensed != nil {
 			sensed.measure(bias)
 			if made {
-				did, err = sensed.decide(opt.Preference, s, cx, u)
+				did, err = sensed.by(sensed.y, sensed.c, opt.Preference, s, cx, u)
 			}
 		} else {
 			ep.Observe(s, cx)
@@ -496,7 +496,7 @@ func (p *pace) executed(may *domain.ControllerAbilities, of *domain.Case, made, 
 // sensed is an episode whose method decides by what is measured.
 type sensed struct {
 	read func(y, c []float64)
-	by   func(y, c []float64, pref domain.Preference, s, known, u []float64) (domain.Decision, error)
+	by   func(y, c []float64, pref domain.Preference, s, known, u []float64) (domain.Decision, error) // s and known become the estimates
 	y, c []float64
 }
 
@@ -515,9 +515,4 @@ func (e *sensed) measure(bias []float64) {
 	for i := range min(len(bias), len(e.y)) {
 		e.y[i] += bias[i]
 	}
-}
-
-// decide decides by what was measured; s and c become the estimates.
-func (e *sensed) decide(pref domain.Preference, s, c, u []float64) (domain.Decision, error) {
-	return e.by(e.y, e.c, pref, s, c, u)
 }

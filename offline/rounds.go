@@ -53,7 +53,7 @@ func Load(datasets ...*Dataset) (*Columns, []Round, string, error) {
 	}
 	c := newColumns(datasets[0].Header.Layout, rows)
 	var rounds []Round
-	at, trajectories, numbers := 0, int64(0), newNumbering()
+	at, trajectories, numbers := 0, int64(0), &numbering{first: map[string]int32{}}
 	for _, shards := range groups {
 		if err := refuseSharedParts(shards); err != nil {
 			return nil, nil, "", err
@@ -105,8 +105,6 @@ type numbering struct {
 	first map[string]int32
 	next  int
 }
-
-func newNumbering() *numbering { return &numbering{first: map[string]int32{}} }
 
 // of is what is added to the scenarios of a round: as much as for an earlier round that
 // draws the same ones, so that what is held out by scenario stays so.

@@ -220,9 +220,9 @@ func (s *Server) serve(jobs []*job) {
 		case opRefine:
 			j.preference = s.preferenceOf(j)
 			if j.aside {
-				s.refineAside(j)
+				s.answerRefinement(j)
 			} else {
-				s.refining.Go(func() { s.refineOne(j) })
+				s.refining.Go(func() { s.answerRefinement(j) })
 			}
 		case opPreference:
 			if err := s.begin(j); err != nil {
