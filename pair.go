@@ -127,16 +127,12 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e eng
 		if r.Model != nil && m.File == "" {
 			record.Samples = r.Model.Provenance.Samples
 		}
-		newController, on, closeAll, err := r.controllers(e)
+		on, err := r.computing(e)
 		if err != nil {
 			return nil, err
 		}
-		defer closeAll()
-		of, err := r.SHA256()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, closedloop.Contender{Method: r.Method.Name, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: of, Candidates: m.Candidates, Constants: m.Constants, Computing: m.Computing, New: newController})
+		defer on.close()
+		all = append(all, closedloop.Contender{Method: r.Method.Name, Episodes: m.Episodes, Device: on.device, Backend: on.backend, ModelSHA256: on.sha256, Candidates: m.Candidates, Constants: m.Constants, Computing: m.Computing, New: on.controller})
 	}
 	if opt.ISA, err = instructionSet(); err != nil {
 		return nil, err
@@ -159,22 +155,17 @@ func (c *Case) Steer(ctx context.Context, s Setup, e engine.Options, divisions i
 	if err != nil {
 		return nil, err
 	}
-	newController, on, closeAll, err := r.controllers(e)
+	on, err := r.computing(e)
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll()
-	m, err := newController()
+	defer on.close()
+	m, err := on.controller()
 	if err != nil {
 		return nil, err
 	}
-	if opt.ISA, err = instructionSet(); err != nil {
-		return nil, err
-	}
-	if opt.ModelSHA256, err = r.SHA256(); err != nil {
-		return nil, err
-	}
-	opt.Method, opt.Commit, opt.Device, opt.Backend = r.Method.Name, version.Build(), on.device, on.backend
+	opt.Method, opt.Commit = r.Method.Name, version.Build()
+	opt.Device, opt.Backend, opt.ISA, opt.ModelSHA256 = on.device, on.backend, on.isa, on.sha256
 	opt.Weights = offline.DasDennis(c.Spec().ObjectiveSize(), divisions)
 	front, err := closedloop.Steer(ctx, &c.def, m, opt)
 	return front, asBadInput(err)

@@ -139,18 +139,14 @@ func (c *Case) again(h *closedloop.Header, by *Again) (domain.Controller, string
 	if err != nil {
 		return nil, "", nothing, err
 	}
-	sum, err := r.SHA256()
+	on, err := r.computing(by.Engine)
 	if err != nil {
 		return nil, "", nothing, err
 	}
-	if sum != h.ModelSHA256 {
+	if on.sha256 != h.ModelSHA256 {
 		from := cmp.Or(by.Model, "the bundled map of "+c.Name())
-		return nil, "", nothing, fmt.Errorf("method %s decided with a model of SHA-256 %s, %s has %s: give the file of that model with --model", h.Method, cmp.Or(h.ModelSHA256, "none"), from, cmp.Or(sum, "none"))
+		return nil, "", on.close, fmt.Errorf("method %s decided with a model of SHA-256 %s, %s has %s: give the file of that model with --model", h.Method, cmp.Or(h.ModelSHA256, "none"), from, cmp.Or(on.sha256, "none"))
 	}
-	newController, on, closeAll, err := r.controllers(by.Engine)
-	if err != nil {
-		return nil, "", nothing, err
-	}
-	m, err := newController()
-	return m, on.backend, closeAll, err
+	m, err := on.controller()
+	return m, on.backend, on.close, err
 }

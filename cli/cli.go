@@ -246,21 +246,6 @@ func backendLine(about gpc.About, driver bool) string {
 // failed and where work goes on.
 func (a *App) notice(text string) { fmt.Fprintln(a.Stderr, a.Name+":", text) }
 
-// setup finds the case of that name and what its method needs: the map or the weights
-// of a file, the bundled map for "".
-func (a *App) setup(cmd *cobra.Command, name, modelFile, method string) (*gpc.Case, gpc.Setup, error) {
-	s := gpc.Setup{Method: method}
-	c, err := a.Find(name)
-	if err == nil {
-		c, err = uncertainGains(cmd, c)
-	}
-	if err != nil {
-		return nil, s, err
-	}
-	s, err = c.Setup(method, modelFile)
-	return c, s, err
-}
-
 // Print writes result as JSON where --json asks for it, null for numbers that are none, and
 // otherwise as text by render, which need not look at errors of w: the first one is returned.
 func (a *App) Print(result any, render func(w io.Writer)) error {

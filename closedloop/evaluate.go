@@ -45,7 +45,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		return nil, err
 	}
 	e := evaluation{
-		of: c, opt: &opt, header: header, methods: make([]domain.Controller, max(1, opt.Threads)), sum: newTally(spec, header.Steps),
+		of: c, opt: &opt, header: header, methods: make([]domain.Controller, max(1, opt.Threads)), kept: kept{sum: newTally(spec, header.Steps)},
 		how: domain.EpisodeOptions{Noise: opt.Noise, Regime: opt.Regime, Preference: opt.Preference, Context: ctx},
 	}
 	var beyond []Beyond
@@ -74,24 +74,22 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	}
 	next, resumed := opt.ShardIndex, false
 	if opt.TracePath != "" {
-		last := -1
-		if e.file, last, err = openTrace(opt.TracePath, &e.header, opt.Resume, e.sum); err != nil {
+		last, err := e.kept.open(opt.TracePath, &e.header, opt.Resume)
+		if err != nil {
 			return nil, err
 		}
-		defer e.file.close()
+		defer e.kept.file.Close()
 		if resumed = last >= 0; resumed {
 			next = last + opt.ShardCount
 		}
 	}
 	if err := e.run(ctx, next); err != nil {
-		return e.sum.result(&e.header), err
+		return e.kept.sum.result(&e.header), err
 	}
-	if e.file != nil {
-		if err := e.file.close(); err != nil {
-			return nil, err
-		}
+	if err := e.kept.close(); err != nil {
+		return nil, err
 	}
-	result := e.sum.result(&e.header)
+	result := e.kept.sum.result(&e.header)
 	result.Beyond = beyond
 	if result.Load, err = watch.End(); err != nil {
 		return nil, err
@@ -145,7 +143,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 		if sensed != nil {
 			sensed.measure(bias)
 			if made {
-				did, err = sensed.decide(opt.Preference, s, cx, u)
+				did, err = sensed.by(sensed.y, sensed.c, opt.Preference, s, cx, u)
 			}
 		} else {
 			ep.Observe(s, cx)
@@ -362,8 +360,7 @@ type evaluation struct {
 	header  Header
 	how     domain.EpisodeOptions
 	methods []domain.Controller // one for each thread
-	sum     *tally
-	file    *traceFile // nil: none
+	kept    kept
 }
 
 // run runs the shard's episodes from number next on, and keeps them in their order.
@@ -379,17 +376,14 @@ func (e *evaluation) run(ctx context.Context, next int) error {
 			if errs[i] != nil {
 				return errs[i]
 			}
-			if e.file != nil {
-				if err := e.file.append(record); err != nil {
-					return err
-				}
+			if err := e.kept.add(record); err != nil {
+				return err
 			}
-			e.sum.add(record)
 			if opt.Visit != nil {
 				opt.Visit(record)
 			}
 			if opt.Progress != nil {
-				opt.Progress(e.sum.episodes, total)
+				opt.Progress(e.kept.sum.episodes, total)
 			}
 			next += opt.ShardCount
 		}
@@ -502,7 +496,7 @@ func (p *pace) executed(may *domain.ControllerAbilities, of *domain.Case, made, 
 // sensed is an episode whose method decides by what is measured.
 type sensed struct {
 	read func(y, c []float64)
-	by   func(y, c []float64, pref domain.Preference, s, known, u []float64) (domain.Decision, error)
+	by   func(y, c []float64, pref domain.Preference, s, known, u []float64) (domain.Decision, error) // s and known become the estimates
 	y, c []float64
 }
 
@@ -521,9 +515,4 @@ func (e *sensed) measure(bias []float64) {
 	for i := range min(len(bias), len(e.y)) {
 		e.y[i] += bias[i]
 	}
-}
-
-// decide decides by what was measured; s and c become the estimates.
-func (e *sensed) decide(pref domain.Preference, s, c, u []float64) (domain.Decision, error) {
-	return e.by(e.y, e.c, pref, s, c, u)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/model"
 )
 
 // pace is what the end of a run was timed by.
@@ -148,3 +149,67 @@ func (r *run) tests(method string) int {
 
 // left is what the rounds have of the budget from now on, s.
 func (r *run) left() float64 { return r.opt.Budget.Seconds() - r.reserve() - r.spent() }
+
+const (
+	// confirmations are how many times the held-out starts others confirm a target,
+	// mostConfirmations where that takes no more than confirmable of the time that is left: a tail
+	// that one start in a thousand is in is not seen by a thousand.
+	confirmations     = 5
+	mostConfirmations = 25
+	confirmable       = 0.25
+)
+
+// confirming is how many starts confirm the target of a round.
+func (r *run) confirming(number int) int {
+	least, most := confirmations*r.opt.Starts, mostConfirmations*r.opt.Starts
+	each := r.journal.Pace.Reference + r.journal.Pace.Episodes["direct"]/float64(r.threads())
+	if number+1 == r.opt.Rounds { // nothing follows from it
+		return least
+	}
+	if room := confirmable * r.left(); float64(most)*each > room {
+		return max(least, int(room/each))
+	}
+	return most
+}
+
+// timeMethods drives each method that may be chosen from a few held-out starts, whose references
+// are known, and the solver from one.
+func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
+	if r.journal.Pace.Episodes != nil {
+		return nil
+	}
+	share := func(starts int) int { return min(timedReferences, (starts+timedShare-1)/timedShare) }
+	if err := r.solveReferences(ctx, share(r.opt.Starts)); err != nil {
+		return err
+	}
+	took := map[string]float64{}
+	for _, c := range r.candidates() {
+		n := share(c.starts)
+		began := r.now()
+		if _, err := r.drive(ctx, loops{of: r.c, model: m, method: c.method, purpose: heldOut, episodes: n, threads: 1}); err != nil {
+			return err
+		}
+		took[c.method] = r.since(began) / float64(n)
+	}
+	if r.has(solver) {
+		began := r.now()
+		if _, err := r.drive(ctx, loops{of: r.c, model: m, method: solver, purpose: heldOut, episodes: 1, threads: 1}); err != nil {
+			return err
+		}
+		took[solver] = r.since(began)
+	}
+	r.journal.Pace.Episodes = took
+	return nil
+}
+
+// reduceHeldOut holds out fewer starts where closed loops of the first map take much of the budget too, as
+// they do where a guard asks a solver often.
+func (r *run) reduceHeldOut() error {
+	p := &r.journal.Pace
+	if p.Starts == 0 || len(r.journal.Rounds) > 0 {
+		return nil
+	}
+	p.Starts = min(p.Starts, r.affordableStarts())
+	r.opt.Starts = p.Starts
+	return r.save()
+}

@@ -41,26 +41,6 @@ func (r *run) seed(p purpose, round int) uint64 {
 	return rand.NewPCG(r.opt.Seed, uint64(p)<<32|uint64(round)).Uint64()
 }
 
-// rounds makes one round after the other, and says why there is no further one.
-func (r *run) rounds(ctx context.Context) (ended string, err error) {
-	for {
-		next, ended := r.next()
-		if ended != "" {
-			return ended, nil
-		}
-		round, err := r.round(ctx, len(r.journal.Rounds), next)
-		if err != nil {
-			r.save() // the time is spent
-			return "", err
-		}
-		r.journal.Rounds = append(r.journal.Rounds, *round)
-		if err := r.save(); err != nil {
-			return "", err
-		}
-		r.opt.Progress(Progress{Round: round, Number: len(r.journal.Rounds)})
-	}
-}
-
 // round makes the data, trains on all so far, and drives the map.
 func (r *run) round(ctx context.Context, number int, w work) (*Round, error) {
 	out := &Round{Kind: w.kind, Why: w.why, From: w.from, Wanted: w.scenarios}
@@ -239,28 +219,6 @@ func (r *run) trained(ctx context.Context, number, epochs int, opt train.Options
 	opt.Seed, opt.Command = r.seed(solved, number), r.opt.Command
 	opt.ManifoldEpochs, opt.RolloutEpochs = epochs, -1
 	return r.c.Train(ctx, e, dirs, opt, progress)
-}
-
-const (
-	// confirmations are how many times the held-out starts others confirm a target,
-	// mostConfirmations where that takes no more than confirmable of the time that is left: a tail
-	// that one start in a thousand is in is not seen by a thousand.
-	confirmations     = 5
-	mostConfirmations = 25
-	confirmable       = 0.25
-)
-
-// confirming is how many starts confirm the target of a round.
-func (r *run) confirming(number int) int {
-	least, most := confirmations*r.opt.Starts, mostConfirmations*r.opt.Starts
-	each := r.journal.Pace.Reference + r.journal.Pace.Episodes["direct"]/float64(r.threads())
-	if number+1 == r.opt.Rounds { // nothing follows from it
-		return least
-	}
-	if room := confirmable * r.left(); float64(most)*each > room {
-		return max(least, int(room/each))
-	}
-	return most
 }
 
 // evaluate drives a round's map from starts of its data, held-out ones, and probes.
@@ -473,44 +431,99 @@ func (r *run) timeEpoch(ctx context.Context) (epoch, around float64, err error) 
 	return epoch, max(0, r.since(began)-epoch), nil
 }
 
-// timeMethods drives each method that may be chosen from a few held-out starts, whose references
-// are known, and the solver from one.
-func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
-	if r.journal.Pace.Episodes != nil {
-		return nil
-	}
-	share := func(starts int) int { return min(timedReferences, (starts+timedShare-1)/timedShare) }
-	if err := r.solveReferences(ctx, share(r.opt.Starts)); err != nil {
-		return err
-	}
-	took := map[string]float64{}
-	for _, c := range r.candidates() {
-		n := share(c.starts)
-		began := r.now()
-		if _, err := r.drive(ctx, loops{of: r.c, model: m, method: c.method, purpose: heldOut, episodes: n, threads: 1}); err != nil {
-			return err
-		}
-		took[c.method] = r.since(began) / float64(n)
-	}
-	if r.has(solver) {
-		began := r.now()
-		if _, err := r.drive(ctx, loops{of: r.c, model: m, method: solver, purpose: heldOut, episodes: 1, threads: 1}); err != nil {
-			return err
-		}
-		took[solver] = r.since(began)
-	}
-	r.journal.Pace.Episodes = took
-	return nil
+// driven is a plant that takes what was driven for a start of its reference too, where that
+// cost less than the optimum that the solver's own starts led to, or where they led to none:
+// a map may have found another basin.
+type driven struct {
+	*closedloop.Simulation
+	solver domain.Receding
 }
 
-// reduceHeldOut holds out fewer starts where closed loops of the first map take much of the budget too, as
-// they do where a guard asks a solver often.
-func (r *run) reduceHeldOut() error {
-	p := &r.journal.Pace
-	if p.Starts == 0 || len(r.journal.Rounds) > 0 {
-		return nil
+// driven is the plant itself where there is nothing to solve with, where what is decided acts later, and where it is another than
+// the model that would be solved.
+func (r *run) driven(plant *closedloop.Simulation) domain.Plant {
+	solver, ok := r.c.Definition().Solver.(domain.Receding)
+	if !ok || plant.Oracle == nil || plant.Delay.Periods > 0 || plant.Problem != r.c.Definition().Problem {
+		return plant
 	}
-	p.Starts = min(p.Starts, r.affordableStarts())
-	r.opt.Starts = p.Starts
-	return r.save()
+	return driven{plant, solver}
+}
+
+// Episode implements domain.Plant.
+func (p driven) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+	ep, err := p.Simulation.Episode(seed, index, opt)
+	if err != nil {
+		return nil, err
+	}
+	spec := p.Problem.Spec()
+	e := &drivenEpisode{
+		Episode: ep, solver: p.solver, preference: opt.Preference, spec: spec, kept: true,
+		s: make([]float64, spec.MeasuredSize()), c: make([]float64, spec.ContextSize()),
+		anew: func() (domain.Episode, error) { return p.Simulation.Episode(seed, index, opt) },
+	}
+	ep.Observe(e.s, e.c)
+	return e, nil
+}
+
+// drivenEpisode remembers its actions and what they cost.
+type drivenEpisode struct {
+	domain.Episode
+	solver     domain.Receding
+	preference domain.Preference
+	spec       *domain.Spec
+	anew       func() (domain.Episode, error) // the same from its start
+	s, c       []float64                      // the start
+	plan       [][]float64
+	cost       float64
+	kept       bool // every margin, and no state lost
+}
+
+// Apply implements domain.Episode.
+func (e *drivenEpisode) Apply(u []float64) (domain.Outcome, error) {
+	out, err := e.Episode.Apply(u)
+	if err == nil {
+		e.plan, e.cost = append(e.plan, slices.Clone(u)), e.cost+out.Cost
+		e.kept = e.kept && !out.Failed && e.spec.Keeps(out.Margin)
+	}
+	return out, err
+}
+
+// Abilities implements domain.Able: what is measured is the plant's own.
+func (e *drivenEpisode) Abilities() *domain.EpisodeAbilities {
+	return &domain.EpisodeAbilities{Measure: domain.AbilitiesOfEpisode(e.Episode).Measure}
+}
+
+// Oracle implements domain.Episode.
+func (e *drivenEpisode) Oracle() (float64, [][]float64, error) {
+	cost, plan, err := e.Episode.Oracle()
+	if !e.Done() || !e.kept || err == nil && !(cost > e.cost) {
+		return cost, plan, err
+	}
+	if own, better, ok := e.improve(); ok && !(own >= cost) {
+		return own, better, nil
+	}
+	return cost, plan, err
+}
+
+// improve is the optimum that what was driven leads to; false where the solver does not
+// converge or leads through a state that is lost.
+func (e *drivenEpisode) improve() (float64, [][]float64, bool) {
+	flat := slices.Concat(e.plan...)
+	horizon := e.solver.NewHorizon(0)
+	horizon.Begin(flat)
+	cost, solved, err := horizon.Solve(e.s, e.c, e.preference, flat)
+	if err != nil || !solved {
+		return 0, nil, false
+	}
+	again, err := e.anew()
+	if err != nil {
+		return 0, nil, false
+	}
+	plan := slices.Collect(slices.Chunk(flat, len(e.plan[0])))
+	for _, u := range plan {
+		if out, err := again.Apply(u); err != nil || out.Failed {
+			return 0, nil, false
+		}
+	}
+	return cost, plan, true
 }

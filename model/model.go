@@ -148,6 +148,13 @@ type Policy struct {
 	Backend     string `json:"backend"`      // that it decided on
 }
 
+func (p Policy) String() string {
+	if p == (Policy{}) {
+		return "none"
+	}
+	return fmt.Sprintf("%s of the model %s on %s", p.Method, p.ModelSHA256, p.Backend)
+}
+
 // Validate checks that the four networks, the normalisations and the codes fit
 // each other.
 func (m *Model) Validate() error {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/model"
 )
 
 // Files of a dataset folder.
@@ -56,19 +57,9 @@ type Provenance struct {
 	KeptOff float64 `json:"kept_off,omitempty"`
 }
 
-// Policy says which controller leads to the states of a dataset; zero: none.
-type Policy struct {
-	Method      string `json:"method"`
-	ModelSHA256 string `json:"model_sha256"` // of its model file
-	Backend     string `json:"backend"`      // that it decides on: "cpu", "cuda sm_90", "cuda sm_90 tf32"
-}
-
-func (p Policy) String() string {
-	if p == (Policy{}) {
-		return "none"
-	}
-	return fmt.Sprintf("%s of the model %s on %s", p.Method, p.ModelSHA256, p.Backend)
-}
+// Policy says which controller leads to the states of a dataset; zero: none. Its Backend is "cpu", "cuda sm_90" or
+// "cuda sm_90 tf32".
+type Policy = model.Policy
 
 // Shard is the part of a dataset that one machine makes: chunk k belongs to the
 // shard with Index = k mod Count. The zero value is the whole.

@@ -9,21 +9,13 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/model"
 )
 
 // Round is one of the datasets that are loaded together: solved, at the states that a
 // policy visits, or distilled from one, of any seed. Its fields are those of its
-// Provenance.
-type Round struct {
-	SamplesSHA256 string // of the samples loaded: of some shards, if not all are there
-	Samples       int
-	Seed          uint64
-	Scenarios     int
-	Policy        Policy
-	Distilled     bool
-	Program       string
-	ISA           string
-}
+// Provenance; SamplesSHA256 is of the samples loaded: of some shards, if not all are there.
+type Round = model.Round
 
 // Load reads all samples of datasets of one layout into columns. Those of one provenance
 // are shards of one round, which need not be all; the others are rounds of their own, in
@@ -61,7 +53,7 @@ func Load(datasets ...*Dataset) (*Columns, []Round, string, error) {
 	}
 	c := newColumns(datasets[0].Header.Layout, rows)
 	var rounds []Round
-	at, trajectories, numbers := 0, int64(0), newNumbering()
+	at, trajectories, numbers := 0, int64(0), &numbering{first: map[string]int32{}}
 	for _, shards := range groups {
 		if err := refuseSharedParts(shards); err != nil {
 			return nil, nil, "", err
@@ -93,7 +85,9 @@ func Load(datasets ...*Dataset) (*Columns, []Round, string, error) {
 			next = max(next, c.Trajectory[i]+1)
 		}
 		trajectories = next
-		rounds = append(rounds, Round{whole.Hash(), whole.rows, p.Seed, p.Scenarios, p.Policy, p.Distilled, p.Program, p.ISA})
+		rounds = append(rounds, Round{
+			SamplesSHA256: whole.Hash(), Samples: whole.rows, Seed: p.Seed, Scenarios: p.Scenarios, Policy: p.Policy, Distilled: p.Distilled, Program: p.Program, ISA: p.ISA,
+		})
 	}
 	hash := rounds[0].SamplesSHA256
 	if len(rounds) > 1 {
@@ -111,8 +105,6 @@ type numbering struct {
 	first map[string]int32
 	next  int
 }
-
-func newNumbering() *numbering { return &numbering{first: map[string]int32{}} }
 
 // of is what is added to the scenarios of a round: as much as for an earlier round that
 // draws the same ones, so that what is held out by scenario stays so.

@@ -38,8 +38,8 @@ func scenarios(c *Columns, from, to int) []int32 {
 func TestRoundsAreLoadedTogether(t *testing.T) {
 	c := domain.Case{Problem: drivable{}, Solver: followed{&toySolver{}}, Plant: drive{}}
 	first := open(t, c, func(*Options) {})
-	other := open(t, c, func(o *Options) { o.Seed, o.Visiting = 6, Policy{"direct", "ab", "cpu"} })
-	same := open(t, c, func(o *Options) { o.Visiting = Policy{"direct", "cd", "cpu"} })
+	other := open(t, c, func(o *Options) { o.Seed, o.Visiting = 6, Policy{Method: "direct", ModelSHA256: "ab", Backend: "cpu"} })
+	same := open(t, c, func(o *Options) { o.Visiting = Policy{Method: "direct", ModelSHA256: "cd", Backend: "cpu"} })
 	distilled := open(t, c, func(o *Options) {
 		o.Adaptive, o.Distil, o.Visiting.Method, o.Policy = false, true, "half", func() (domain.Controller, error) { return &half{}, nil }
 	})
@@ -111,7 +111,7 @@ func TestRoundsAreLoadedTogether(t *testing.T) {
 	if len(hashes) != len(rounds)+1 {
 		t.Errorf("hashes are not all different: %v", slices.Collect(maps.Keys(hashes)))
 	}
-	if r := rounds[2]; r.Seed != 6 || r.Policy != (Policy{"direct", "ab", "cpu"}) || r.Distilled || r.Scenarios != 23 || r.Program != "v1" {
+	if r := rounds[2]; r.Seed != 6 || r.Policy != (Policy{Method: "direct", ModelSHA256: "ab", Backend: "cpu"}) || r.Distilled || r.Scenarios != 23 || r.Program != "v1" {
 		t.Errorf("round 2 is recorded as %+v", r)
 	}
 	if r := rounds[4]; !r.Distilled || r.Policy.Method != "half" {

@@ -18,14 +18,22 @@ type decider interface {
 	// and executed u after it.
 	restart(of *session) error
 	resume(of *session, obs batchnav.Observation, u []float64)
-	// decide answers every job; prepare lets methods that work between decisions
-	// (domain.ControllerAbilities.Prepare) do so, for those of the jobs' sessions that are still open.
-	decide(s *Server, jobs []*job)
+	// decide makes the decision of every job, in their order; prepare lets methods that work between
+	// decisions (domain.ControllerAbilities.Prepare) do so, for those of the jobs' sessions that are still open.
+	decide(s *Server, jobs []*job) []made
 	prepare(s *Server, jobs []*job)
 	// executed says that u was executed in place of what was decided last, missed that a
 	// request was answered by its deadline and is not decided.
 	executed(j *job, u []float64)
 	missed(j *job)
+}
+
+// made is a decision that was made with others, so many together, or why there is none.
+type made struct {
+	decision *Decision
+	plan     []float64 // that its action is the first of, valid until the session's next decision; nil: none
+	together int
+	err      error
 }
 
 // newDecider is one batch of the navigator's loops, or a controller for each session of a
@@ -92,7 +100,7 @@ func (l *loops) observation(j *job) batchnav.Observation {
 
 // decide makes the decisions together. Where one panics, all loops go back to where they
 // were, and each decides alone: the one that does it again ends.
-func (l *loops) decide(s *Server, jobs []*job) {
+func (l *loops) decide(s *Server, jobs []*job) []made {
 	l.which, l.obs, l.out = l.which[:0], l.obs[:0], slices.Grow(l.out[:0], len(jobs))[:len(jobs)]
 	for _, j := range jobs {
 		l.which = append(l.which, j.of.place)
@@ -102,28 +110,26 @@ func (l *loops) decide(s *Server, jobs []*job) {
 	if err == nil {
 		err = s.guarded(func() error { return l.batch.DecideSome(l.which, l.obs, l.out) })
 	}
-	if panicked(err) {
-		if len(jobs) == 1 {
-			s.endBroken(jobs[0], err)
-			return
-		}
+	all := make([]made, 0, len(jobs))
+	if panicked(err) && len(jobs) > 1 {
 		if err = l.batch.Restore(&l.saved); err == nil {
 			for i := range jobs {
-				l.decide(s, jobs[i:i+1])
+				all = append(all, l.decide(s, jobs[i:i+1])...)
 			}
-			return
+			return all
 		}
 	}
-	for i, j := range jobs {
+	for i := range jobs {
 		if err != nil {
-			s.fail(j, err)
-		} else {
-			d := &l.out[i]
-			answer := answered(slices.Clone(d.U), d.Margin, &d.Decision, s.spec)
-			answer.OffMap = d.OffMap
-			s.decided(j, answer, d.Ahead, len(jobs))
+			all = append(all, made{err: err})
+			continue
 		}
+		d := &l.out[i]
+		answer := answered(slices.Clone(d.U), d.Margin, &d.Decision, s.spec)
+		answer.OffMap = d.OffMap
+		all = append(all, made{answer, d.Ahead, len(jobs), nil})
 	}
+	return all
 }
 
 // prepare looks for the next decision of one session after the other. A loop in which that
@@ -196,24 +202,17 @@ func (c *controllers) missed(j *job) {
 }
 
 // decide lets each session's controller decide, side by side.
-func (c *controllers) decide(s *Server, jobs []*job) {
-	decisions, plans, errs := make([]*Decision, len(jobs)), make([][]float64, len(jobs)), make([]error, len(jobs))
+func (c *controllers) decide(s *Server, jobs []*job) []made {
+	all := make([]made, len(jobs))
 	parallel.Each(c.threads, len(jobs), func(_, i int) {
-		errs[i] = s.guarded(func() (err error) {
-			decisions[i], plans[i], err = c.one(s.spec, s.problem, jobs[i])
+		m := &all[i]
+		m.together = len(jobs)
+		m.err = s.guarded(func() (err error) {
+			m.decision, m.plan, err = c.one(s.spec, s.problem, jobs[i])
 			return err
 		})
 	})
-	for i, j := range jobs {
-		switch {
-		case panicked(errs[i]):
-			s.endBroken(j, errs[i])
-		case errs[i] != nil:
-			s.fail(j, errs[i])
-		default:
-			s.decided(j, decisions[i], plans[i], len(jobs))
-		}
-	}
+	return all
 }
 
 // prepare lets the controllers that do so look for their next decision, side by side.

@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -219,9 +220,9 @@ func (s *Server) serve(jobs []*job) {
 		case opRefine:
 			j.preference = s.preferenceOf(j)
 			if j.aside {
-				s.refineAside(j)
+				s.answerRefinement(j)
 			} else {
-				s.refining.Go(func() { s.refineOne(j) })
+				s.refining.Go(func() { s.answerRefinement(j) })
 			}
 		case opPreference:
 			if err := s.begin(j); err != nil {
@@ -303,7 +304,9 @@ func (s *Server) decide(jobs []*job) {
 		}
 	}
 	start := time.Now()
-	s.decider.decide(s, open)
+	for i, m := range s.decider.decide(s, open) {
+		s.decided(open[i], &m)
+	}
 	s.decider.prepare(s, open)
 	if !aside {
 		s.decidedAt = time.Now()
@@ -366,13 +369,23 @@ func (s *Server) answerStale(j *job) {
 	j.of.report(j)
 }
 
-// decided answers one decision of a plan, nil for none. What was answered in its place by its deadline is what the
-// session has executed.
-func (s *Server) decided(j *job, d *Decision, plan []float64, together int) {
+// decided answers one decision. What was answered in its place by its deadline is what the session has executed. A
+// panic ends the session.
+func (s *Server) decided(j *job, m *made) {
+	if panicked(m.err) {
+		s.panics.Add(1)
+		s.end(j.of)
+		m.err = &FieldError{Field: "session", Err: fmt.Errorf("the session has ended: %w", m.err)}
+	}
+	if m.err != nil {
+		s.fail(j, m.err)
+		return
+	}
 	if j.overdue() {
 		s.expire(j) // its clock may ring later than it should
 	}
-	d.Batch, d.LatencyUs = together, machine.Microseconds(time.Since(j.began))
+	d := m.decision
+	d.Batch, d.LatencyUs = m.together, machine.Microseconds(time.Since(j.began))
 	counters := []*atomic.Int64{&s.decisions, &s.replaced}
 	if !domain.Fallback(d.Fallback).Replaced() {
 		counters = counters[:1]
@@ -380,7 +393,7 @@ func (s *Server) decided(j *job, d *Decision, plan []float64, together int) {
 	if !s.finish(j, Answer{Op: opDecide.String(), Session: j.session, Decision: d}, nil, counted(j, counters...)...) && j.answer.Decision != nil {
 		s.decider.executed(j, j.answer.Decision.U)
 	}
-	s.held.keep(j.session, plan)
+	s.held.keep(j.session, m.plan)
 }
 
 // finish answers a request, which the counters count, and reports whether it was not

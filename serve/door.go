@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -45,7 +44,7 @@ func (s *Server) HTTP(ctx context.Context, h http.Handler, on []net.Listener, dr
 	asking := active{on: map[net.Conn]bool{}}
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: headPatience, IdleTimeout: idlePatience, MaxHeaderBytes: headBytes - headSlop,
-		ErrorLog: httpLog(s.opt.Log), ConnState: asking.note,
+		ErrorLog: slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug), ConnState: asking.note,
 	}
 	failed := make(chan error, len(on))
 	for _, l := range on {
@@ -111,6 +110,3 @@ func (c *connection) Close() error {
 	})
 	return c.Conn.Close()
 }
-
-// httpLog is what net/http says of connections that went wrong.
-func httpLog(l *slog.Logger) *log.Logger { return slog.NewLogLogger(l.Handler(), slog.LevelDebug) }

@@ -27,10 +27,3 @@ func (s *Server) guarded(f func() error) (err error) {
 	}()
 	return f()
 }
-
-// endBroken ends the session of a decision that panicked.
-func (s *Server) endBroken(j *job, err error) {
-	s.panics.Add(1)
-	s.end(j.of)
-	s.fail(j, &FieldError{Field: "session", Err: fmt.Errorf("the session has ended: %w", err)})
-}

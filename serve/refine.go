@@ -10,24 +10,15 @@ import (
 // refinements may be asked for at once before the next is refused: one refines at a time.
 const refinements = 8
 
-// refineOne answers a refinement.
-func (s *Server) refineOne(j *job) {
-	s.refine.Lock()
-	defer s.refine.Unlock()
-	s.refineLocked(j)
-}
-
-// refineAside answers a refinement that was asked aside, which waits for no other.
-func (s *Server) refineAside(j *job) {
-	if !s.refine.TryLock() {
+// answerRefinement answers a refinement. One that was asked aside waits for no other.
+func (s *Server) answerRefinement(j *job) {
+	if !j.aside {
+		s.refine.Lock()
+	} else if !s.refine.TryLock() {
 		s.fail(j, ErrBusy)
 		return
 	}
 	defer s.refine.Unlock()
-	s.refineLocked(j)
-}
-
-func (s *Server) refineLocked(j *job) {
 	if j.finished() {
 		return
 	}

@@ -38,14 +38,7 @@ func FromDataset(p domain.Problem, datasets ...*offline.Dataset) (Data, error) {
 	if err != nil {
 		return Data{}, err
 	}
-	d := Data{Columns: columns, Hash: hash}
-	for _, r := range rounds {
-		d.Rounds = append(d.Rounds, model.Round{
-			SamplesSHA256: r.SamplesSHA256, Samples: r.Samples, Seed: r.Seed, Scenarios: r.Scenarios,
-			Policy: model.Policy(r.Policy), Distilled: r.Distilled, Program: r.Program, ISA: r.ISA,
-		})
-	}
-	return d, nil
+	return Data{Columns: columns, Hash: hash, Rounds: rounds}, nil
 }
 
 // selected are the rows that the problem's map is to learn, all for a problem without

@@ -98,7 +98,7 @@ var allowed = map[string][]string{
 	"internal/crossentropy":                  {"tensor"},
 	"batchnav":                               {"internal/crossentropy", "internal/parallel", "internal/loops", "internal/backend", "model", "domain", "tensor", "internal/machine"},
 	"engine":                                 {"internal/names", "internal/loops", "kernels", "kernels/driver", "cpu_fallback", "internal/ref", "internal/backend", "model", "domain", "tensor"},
-	"offline":                                {"internal/names", "internal/durable", "internal/isa", "internal/parallel", "domain", "tensor", "internal/version"},
+	"offline":                                {"internal/names", "internal/durable", "internal/isa", "internal/parallel", "model", "domain", "tensor", "internal/version"},
 	"offline/*":                              {"internal/parallel", "domain", "tensor"},
 	"train":                                  {"internal/jsonin", "internal/safetensors", "batchnav", "offline", "internal/neighbours", "internal/backend", "model", "domain", "tensor", "internal/version", "internal/durable"},
 	"closedloop":                             {"internal/jsonin", "internal/parallel", "internal/interrupt", "batchnav", "internal/backend", "model", "domain", "tensor", "internal/version", "internal/durable", "internal/machine"},
