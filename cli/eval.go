@@ -123,6 +123,7 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) {
 		renderLate(w, r.Method, r.Decisions, r.Late, r.Computing)
 		renderPrepare(w, r.Method, r.Prepare)
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
+		renderSoft(w, r.Method, r.Decisions, r.Soft)
 		renderBounds(w, r.Method, r.Decisions, r.Gap)
 		renderOther(w, r.Plant, r.Steps)
 		renderBeyond(w, r.Beyond)

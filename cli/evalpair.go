@@ -174,6 +174,7 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) {
 		renderLate(w, r.Method, r.Decisions, r.Late, r.Computing)
 		renderPrepare(w, r.Method, r.Prepare)
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
+		renderSoft(w, r.Method, r.Decisions, r.Soft)
 	}
 	renderOther(w, result.Plant, result.Steps)
 	renderBeyond(w, result.Beyond)

@@ -73,6 +73,15 @@ func renderBounds(w io.Writer, method string, decisions int, b *closedloop.GapBo
 		method, b.Mean.Text("%.3g"), b.P99.Text("%.3g"), b.Max.Text("%.3g"), b.Over, decisions)
 }
 
+// renderSoft says how far soft limits were exceeded.
+func renderSoft(w io.Writer, method string, decisions int, limits []closedloop.SoftStatistics) {
+	for _, s := range limits {
+		if s.Decisions > 0 {
+			fmt.Fprintf(w, "%s: soft limit %s exceeded in %d of %d decisions, by at most %.3g %s in episode %d\n", method, s.Limit, s.Decisions, decisions, float64(s.Largest), s.Unit, s.Episode)
+		}
+	}
+}
+
 // renderGuard adds what a guard did in so many decisions of a method.
 func renderGuard(w io.Writer, method string, decisions int, g *closedloop.GuardCounts) {
 	if g == nil || g.Failing == 0 {

@@ -222,7 +222,7 @@ func wait(ctx context.Context, until time.Time) error {
 // endOf is what the plant says of an episode after its last step; completed is whether
 // every step was taken.
 func endOf(ep domain.Episode, sum *score, completed bool) End {
-	end := End{Cost: Number(sum.cost), Completed: completed, CollisionFree: sum.collisionFree, Margins: sum.lowest, Violations: sum.violations, Failed: sum.failed}
+	end := End{Cost: Number(sum.cost), Completed: completed, CollisionFree: sum.collisionFree, Margins: sum.lowest, Violations: sum.violations, Failed: sum.failed, Excess: sum.excess, Exceeding: sum.exceeding}
 	end.Safe = completed && sum.safe()
 	may := domain.AbilitiesOfEpisode(ep)
 	if may.Succeeded != nil {
@@ -292,6 +292,8 @@ type score struct {
 	limits              []int  // of each named margin, the kind of limit that it is of
 	violations          []int  // decisions that broke one, by kind
 	broken              []bool // which this decision breaks
+	excess              Vector // the largest of each soft limit
+	exceeding           []int  // decisions that exceeded it
 	cause               string // the first of what makes the episode unsafe
 }
 
@@ -328,6 +330,20 @@ func (s *score) add(spec *domain.Spec, out *domain.Outcome) {
 		}
 	}
 	clear(s.broken)
+	s.soft(out.Soft)
+}
+
+// soft counts what exceeds soft limits.
+func (s *score) soft(margins []float64) {
+	if s.excess == nil && len(margins) > 0 {
+		s.excess, s.exceeding = make(Vector, len(margins)), make([]int, len(margins))
+	}
+	for i, m := range margins {
+		if m < 0 {
+			s.excess[i] = math.Max(s.excess[i], -m)
+			s.exceeding[i]++
+		}
+	}
 }
 
 // collides reports whether a margin is a distance to another body.

@@ -118,6 +118,8 @@ type Paired struct {
 	// Prepare is as in Result.
 	Prepare *Quantiles   `json:"prepare_us,omitempty"` // of what a method that works between decisions does there; absent for others
 	Guard   *GuardCounts `json:"guard,omitempty"`
+	// Soft is as in Result.
+	Soft []SoftStatistics `json:"soft,omitempty"`
 }
 
 // Pair runs the methods on the episodes of opt, whose Method, Device and trace are not
@@ -171,7 +173,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 		}
 		row := Paired{
 			Method: m.Method, Candidates: m.Candidates, Constants: m.Constants, ModelSHA256: r.ModelSHA256, Backend: r.Backend, Episodes: r.Episodes, Safe: len(cost), Failed: r.Failed, SafeCI95: r.CI95.Safe, Regret: r.Regret,
-			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency, Prepare: r.Prepare, Guard: r.Guard,
+			Decisions: r.Decisions, Violations: r.Violations, Fallback: r.Fallback, RegretN: len(regret), RegretWorst: Number(math.NaN()), Latency: r.Latency, Prepare: r.Prepare, Guard: r.Guard, Soft: r.Soft,
 			MarginMean: r.MarginMean, MarginCI95: halfWidth(float64(r.MarginSEM), r.Episodes), MarginMin: r.MarginMin, LatencyMean: Number(taken / float64(r.Decisions)),
 		}
 		row.Computing, row.Late = r.Computing, r.Late

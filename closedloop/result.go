@@ -53,6 +53,8 @@ type Result struct {
 	// Limits say how often and how far each kind of limit was broken, in the order of
 	// Spec.Limits; nil for a record of an older program, and for episodes of its traces.
 	Limits []LimitStatistics `json:"limits,omitempty"`
+	// Soft say how far each soft limit was exceeded, in the order of domain.SoftLimits; nil for a problem without.
+	Soft []SoftStatistics `json:"soft,omitempty"`
 	// AboveOracle is Above; absent for a method or a case without.
 	AboveOracle *AboveOracle `json:"above_oracle,omitempty"`
 	Reached     *Number      `json:"reached,omitempty"` // share of episodes that met their goal at some step; absent without goals

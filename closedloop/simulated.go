@@ -258,6 +258,10 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 		out.Cost += out.Sigma[i] * j
 	}
 	p.Margins(e.s, e.c, u, out.Named)
+	if soft := e.may.Soft; soft != nil {
+		out.Soft = make([]float64, len(soft.Limits))
+		soft.Margins(e.s, e.c, u, out.Soft)
+	}
 	out.Failed = e.t == 0 && e.may.Lost(e.s, e.c)
 	p.Step(e.s, e.c, u, e.nextS, e.nextC)
 	e.s, e.nextS = e.nextS, e.s

@@ -208,6 +208,7 @@ type tally struct {
 	lowest                                   []float64 // sums of the named margins' minima
 	named                                    int       // episodes that have them
 	limits                                   limits
+	soft                                     softLimits
 	goals, reached, atEnd                    int
 	unsafe                                   []UnsafeEpisode
 	guard                                    GuardCounts
@@ -270,6 +271,7 @@ func (a *tally) add(e *EpisodeRecord) {
 		}
 	}
 	a.limits.add(e)
+	a.soft.add(e)
 	a.multistart(e.End.Starts)
 	low := math.Inf(1)
 	for i := range e.Lines {
@@ -407,6 +409,7 @@ func (a *tally) result(h *Header) *Result {
 		}
 	}
 	r.Limits = a.limits.statistics(a.episodes, a.decisions)
+	r.Soft = a.soft.statistics(h.Soft, a.decisions)
 	r.AboveOracle = r.Above()
 	if slices.ContainsFunc(a.spec.Margins, collides) {
 		r.CollisionFree = ratio(a.collisionFree, a.episodes)

@@ -115,6 +115,8 @@ type Header struct {
 	// Tolerance: a margin below −Tolerance is a violation.
 	Tolerance float64  `json:"margin_tolerance"`
 	Margins   []string `json:"margins"`
+	// Soft are the soft limits, in the order of an end line's excess; absent: there are none.
+	Soft []SoftLimit `json:"soft,omitempty"`
 }
 
 // count is how many episodes the file of a header's shard holds when it is whole.
@@ -245,6 +247,10 @@ type End struct {
 	// Violations are the decisions that broke a limit, for each kind in the order of
 	// Spec.Limits; absent from traces of older programs.
 	Violations []int `json:"violations,omitempty"`
+	// Excess is how far each soft limit was exceeded at most, in the order of domain.SoftLimits, Exceeding in how many decisions; absent
+	// without soft limits.
+	Excess    Vector `json:"excess,omitempty"`
+	Exceeding []int  `json:"exceeding,omitempty"`
 	// Reached is whether a Judged episode succeeded, AtEnd whether an Arrived one
 	// was where it should be after the last step; null for others.
 	Reached *bool `json:"reached,omitempty"`
@@ -292,6 +298,7 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 	for _, m := range spec.Margins {
 		h.Margins = append(h.Margins, m.Name)
 	}
+	h.Soft = softOf(c.Problem)
 	return h, nil
 }
 

@@ -314,6 +314,7 @@ func (v *verifier) begin() error {
 	if v.count("header.margins"); !slices.Equal(h.Margins, margins) {
 		v.differs(1, -1, -1, "header.margins", fmt.Sprintf("%q", h.Margins), fmt.Sprintf("%q", margins))
 	}
+	v.text(header, "header.soft", fmt.Sprint(h.Soft), fmt.Sprint(softOf(c.Problem)))
 	if v.opt.Deep != nil && h.Steered {
 		return errors.New("trace line 1: a person changed the preference or the plant between its decisions, so that they cannot be repeated: leave --deep out")
 	}
@@ -396,6 +397,8 @@ func (v *verifier) end(e *EpisodeRecord, want *End) {
 	v.number(end, "end.cost", -1, float64(e.End.Cost), float64(want.Cost))
 	v.vector(end, "end.margins", e.End.Margins, want.Margins)
 	v.violations(end, e.End.Violations, want.Violations)
+	v.vector(end, "end.excess", e.End.Excess, want.Excess)
+	v.text(end, "end.exceeding", fmt.Sprint(e.End.Exceeding), fmt.Sprint(want.Exceeding))
 	v.optional(end, "end.reached", e.End.Reached, want.Reached)
 	v.optional(end, "end.at_end", e.End.AtEnd, want.AtEnd)
 	v.flag(end, "end.failed", e.End.Failed, want.Failed)

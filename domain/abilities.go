@@ -78,6 +78,12 @@ type ProblemAbilities struct {
 	// state that an action leads to, and +Inf for those that the action, or the state after it, has a
 	// part in. See StateMargins.
 	MarginsOfState func(s, c, m []float64)
+	// Soft are the limits that an action may exceed; nil: there are none.
+	Soft *SoftLimits
+	// ManyMargins makes what evaluates the margins of several decisions in one call, at less cost than one by
+	// one, where Project is known to leave an action alone that is inside the box and keeps its margins. The
+	// guard then looks at whole stretches of a roll-out at once. nil, or nil made: there is no such thing.
+	ManyMargins func() (ManyMargins, error)
 	// TerminalMargin, of a problem that goes on beyond any look-ahead, is ≥ 0 in the states where one may
 	// end, because from there the limits can be kept.
 	TerminalMargin func(s, c []float64) float64

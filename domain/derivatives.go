@@ -67,3 +67,12 @@ type Stages interface {
 	Priority(n int, x []float64, ofSigma []float64)
 	PriorityCurvature(j, h []float64)
 }
+
+// ManyMargins is what ProblemAbilities.ManyMargins makes, for one goroutine at a time.
+type ManyMargins interface {
+	// Most is how many decisions a call may have.
+	Most() int
+	// Evaluate writes the margins of n decisions, rows without gaps, x being (s, c). They agree to rounding with those of
+	// Problem.Margins, and do not depend on one another.
+	Evaluate(n int, x, u, margins []float64)
+}

@@ -35,3 +35,11 @@ func StateMargins(p Problem, may *ProblemAbilities, s, c, u, m, other []float64)
 		}
 	}
 }
+
+// SoftLimits are limits that an action may exceed at a price, which the objectives count. They are none of Spec.Margins: exceeding
+// one is not unsafe.
+type SoftLimits struct {
+	Limits []Variable
+	// Margins writes how far each is from being exceeded, below zero where it is, as Problem.Margins does.
+	Margins func(s, c, u, m []float64)
+}

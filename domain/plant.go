@@ -92,6 +92,8 @@ type Outcome struct {
 	// Failed: the state after the action is lost, or the episode began in one that is; see
 	// ProblemAbilities.Failed.
 	Failed bool
+	// Soft is how far each soft limit is from being exceeded (ProblemAbilities.Soft), below zero where it is; nil: there are none.
+	Soft []float64
 }
 
 // Episode is one closed-loop run. It is used by one goroutine.

@@ -9,8 +9,8 @@ import (
 // holds is a constant to every derivative.
 func (p *Problem) keepingOff(b *domain.Backoff) *Problem {
 	own := &Problem{
-		system: p.system, spec: p.spec, clock: p.clock, half: p.half, constants: p.constants, behaviour: p.behaviour,
-		program: p.program, laned: p.laned,
+		system: p.system, given: p.given, declared: p.declared, spec: p.spec, clock: p.clock, half: p.half, constants: p.constants, behaviour: p.behaviour,
+		program: p.program, valued: p.valued, laned: p.laned,
 		ofState: p.ofState, backoff: b,
 	}
 	own.works.New = own.newWork

@@ -83,6 +83,13 @@ type System struct {
 	// EscapeSteps is how many steps of Escape lead to where the limits are kept for good.
 	EscapeSteps int
 
+	// Soft are those of Margins that may be exceeded at a price.
+	Soft []Soft
+	// Rates are how much each action may change from one decision to the next; nil, or 0 for an action: as much as its box
+	// allows. Context then has the action before, "last " and its name, behind all other entries: Rest as an episode begins. No function
+	// of the system is given it.
+	Rates []float64
+
 	// Failed says that a state is lost, such as a fall, whatever the margins are.
 	Failed func(s, c []float64) bool
 	// Picture returns what a state looks like, as domain.ProblemAbilities.Picture's. nil: time lines are drawn.
@@ -121,6 +128,8 @@ type System struct {
 	// Of UncertainGains.
 	gains []domain.Unknown
 	share float64
+	// Of Rates.
+	last []domain.Variable
 }
 
 // Plants are systems of the same names and sizes with other parameters of their plant.
@@ -131,8 +140,8 @@ type Plants struct {
 }
 
 // shifts are the cases of these systems, and of those whose actuators have other gains.
-func (y *System) shifts() *domain.Shifts {
-	own, plants := y.specOf(), y.gained()
+func (p *Problem) shifts() *domain.Shifts {
+	own, plants := &p.spec, p.given.gained()
 	return &domain.Shifts{Parameters: plants.Parameters, New: func(factors []float64) (domain.Case, error) {
 		c, err := plants.New(factors).Case()
 		if err != nil {
@@ -154,7 +163,7 @@ func (y System) Case() (domain.Case, error) {
 		return domain.Case{}, err
 	}
 	if y.Measurement != nil {
-		if err := y.Measurement.Validate(&p.spec); err != nil {
+		if err := p.system.Measurement.Validate(&p.spec); err != nil {
 			return domain.Case{}, fmt.Errorf("system %q: %w", y.Name, err)
 		}
 	}
@@ -162,7 +171,7 @@ func (y System) Case() (domain.Case, error) {
 	if err := delay.Validate(&p.spec); err != nil {
 		return domain.Case{}, fmt.Errorf("system %q: %w", y.Name, err)
 	}
-	return y.caseOf(p, nil)
+	return p.system.caseOf(p, nil)
 }
 
 // caseOf is the case of a problem, or of the same problem keeping off its limits, with the solver of the problem without that.
@@ -207,7 +216,7 @@ func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) 
 		c.Plant = plant
 		return c, err
 	}
-	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Delay: p.delay(), Tightened: tightened, Shifts: y.shifts()}, nil
+	return domain.Case{Problem: p, Solver: solver, Plant: plant, Rescue: rescue, Measurement: y.Measurement, Delay: p.delay(), Tightened: tightened, Shifts: p.shifts()}, nil
 }
 
 // initial is Initial with the clock, if there is one, at zero.

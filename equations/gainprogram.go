@@ -20,6 +20,7 @@ func (y *System) withGains(k scaled) *Source {
 		return nil
 	}
 	k.of, k.own, k.parameters = *y, len(y.Context), len(y.Scenario)
+	k.of.Soft, k.of.Rates = nil, nil // which are of the system with these gains
 	return &Source{scaled: &k}
 }
 

@@ -41,6 +41,13 @@ func (p *Problem) measured(of *domain.Measurement) (*program.Function, error) {
 		f := source.given.Function(g.name)
 		return f, p.holdOutputs(f, of)
 	}
+	if source != nil && source.declared != nil {
+		f, err := source.declared.measured(p)
+		if err != nil {
+			return nil, err
+		}
+		return f, p.holdOutputs(f, of)
+	}
 	if source == nil || source.given != nil || source.scaled != nil {
 		return nil, errors.New("what its Measurement measures is a function whose text is not known, want equations.From the embedded files as the Source")
 	}

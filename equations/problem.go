@@ -14,7 +14,8 @@ import (
 
 // Problem is a System as a domain.Problem.
 type Problem struct {
-	system System
+	system System // what Soft and Rates declare is part of its functions
+	given  System
 	spec   domain.Spec
 	clock  int       // its index in the context; −1: the plant runs on and has none
 	half   []float64 // of each action's box, 1 where it has none
@@ -22,7 +23,9 @@ type Problem struct {
 	// constants are System.Constants as JSON, nil for none; behaviour is a digest of what the
 	// functions write at the starts and actions that they are tried at.
 	constants, behaviour []byte
+	declared             *declared // nil: given has neither Soft nor Rates
 	program              func() (*program.Program, error)
+	valued               func() (*valued, error)
 	laned                func() (*laned, error)
 	ofState              []bool // of each of Margins: it is of the state alone
 	backoff              *domain.Backoff
@@ -38,7 +41,7 @@ func (p *Problem) Abilities() *domain.ProblemAbilities {
 	return &domain.ProblemAbilities{
 		Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual, Stages: p.NewStages},
 		Fingerprint: p.Fingerprint, Remaining: p.Remaining, Score: p.Score, Failed: p.Failed, Escape: p.Escape,
-		MarginsOfState: p.MarginsOfState, Behind: p.Behind, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
+		MarginsOfState: p.MarginsOfState, Soft: p.softLimits(), ManyMargins: p.manyMargins(), Behind: p.Behind, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
 	}
 }
 
@@ -54,20 +57,21 @@ type work struct {
 	program      leastDistance
 }
 
-// path is where the functions of the system are evaluated. It remembers the last step: who
-// asks for a step asks for its objectives and margins next.
+// path is where the functions of the system are evaluated. It remembers the last step and its margins: who
+// asks for a step asks for its objectives and margins next, and who projects an action asks for its margins again.
 type path[T dual.Scalar] struct {
 	s, c, u, next, after []T // the step
-	stepped              bool
+	margins              []T // of the step and of the escape after it, nothing kept off
+	stepped, limited     bool
 	states, contexts     [2][]T // along the escape
 	escape               []T
 	same                 func(a, b []T) bool
 }
 
-func newPath[T dual.Scalar](ns, nc, nu int, same func(a, b []T) bool) path[T] {
+func newPath[T dual.Scalar](ns, nc, nu, nm int, same func(a, b []T) bool) path[T] {
 	row := func(n int) []T { return make([]T, n) }
 	return path[T]{
-		s: row(ns), c: row(nc), u: row(nu), next: row(ns), after: row(nc),
+		s: row(ns), c: row(nc), u: row(nu), next: row(ns), after: row(nc), margins: row(nm),
 		states: [2][]T{row(ns), row(ns)}, contexts: [2][]T{row(nc), row(nc)}, escape: row(nu), same: same,
 	}
 }
@@ -85,7 +89,7 @@ func sameDualBits(a, b []complex128) bool {
 func (p *Problem) newWork() any {
 	ns, nc, nu, nj, nm := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action), len(p.spec.Objectives), len(p.spec.Margins)
 	return &work{
-		real: newPath(ns, nc, nu, tensor.SameBits), dual: newPath(ns, nc, nu, sameDualBits), m: make([]float64, nm),
+		real: newPath(ns, nc, nu, nm, tensor.SameBits), dual: newPath(ns, nc, nu, nm, sameDualBits), m: make([]float64, nm),
 		s: make([]complex128, ns), c: make([]complex128, nc), u: make([]complex128, nu), out: make([]complex128, max(nj, nm)),
 		program: newLeastDistance(nu, nm+2*nu), wanted: make([]float64, nu), best: make([]float64, nu),
 	}
@@ -103,7 +107,11 @@ func (p *Problem) Fingerprint() [32]byte {
 }
 
 // System is what the problem was made of, its optional parts completed.
-func (p *Problem) System() System { return p.system }
+func (p *Problem) System() System {
+	y := p.given
+	y.Rest, y.StateScale, y.ObjectiveScale = p.system.Rest, p.system.StateScale, p.system.ObjectiveScale
+	return y
+}
 
 // StateScale is the System's, completed where it was nil.
 func (p *Problem) StateScale() []float64 { return slices.Clone(p.system.StateScale) }
@@ -155,7 +163,7 @@ func take[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u []T) {
 	copy(w.s, s)
 	copy(w.c, c)
 	copy(w.u, u)
-	w.stepped = false // until it is, whatever the system's function does
+	w.stepped, w.limited = false, false // until they are, whatever the system's functions do
 	advance(p, of, s, c, u, w.next, w.after)
 	w.stepped = true
 }
@@ -168,13 +176,22 @@ func costOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, u, c, j []T) {
 
 // marginsOf is the margins of an action, then those of the escape from the state after it.
 func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T) {
-	n := len(p.system.Margins)
-	if n == 0 {
+	if len(p.system.Margins) == 0 {
 		return
 	}
 	take(p, of, w, s, c, u)
+	if !w.limited {
+		limit(p, of, w, s, c, u, w.margins)
+		w.limited = true
+	}
+	copy(m, w.margins)
+	keepOff(p, clockOf(p, c), m)
+}
+
+// limit writes the margins of the step that w has taken, then those of the escape after it.
+func limit[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T) {
+	n := len(p.system.Margins)
 	of.Margins(s, c, u, w.next, m[:n])
-	clock := clockOf(p, c)
 	s, c = w.next, w.after
 	for k := range p.system.EscapeSteps {
 		escapeTo(p, of, s, c, w.escape)
@@ -183,7 +200,6 @@ func marginsOf[T dual.Scalar](p *Problem, of *Of[T], w *path[T], s, c, u, m []T)
 		of.Margins(s, c, w.escape, sNext, m[(k+1)*n:(k+2)*n])
 		s, c = sNext, cNext
 	}
-	keepOff(p, clock, m)
 }
 
 // escapeTo is the escape's action, within the box.
@@ -389,6 +405,7 @@ func (y *System) specOf() domain.Spec {
 		context = append(context, domain.Variable{Name: clockName, Unit: "1"})
 		clock = len(context)
 	}
+	context = append(context, y.last...)
 	return domain.Spec{
 		Name: y.Name, Description: y.Description, Measured: y.State, Action: y.Action, Objectives: y.Objectives, Margins: limits,
 		Context:   context,

@@ -27,6 +27,7 @@ type Source struct {
 	args     []any
 	given    *program.Program // instead of all these
 	scaled   *scaled          // instead of all these
+	declared *declared        // instead of all these
 }
 
 // Given is the source of a system whose functions are evaluated from a program, which Program then returns.
@@ -170,6 +171,9 @@ func (p *Problem) read() (*program.Program, error) {
 	}
 	if source.scaled != nil {
 		return source.scaled.read(p)
+	}
+	if source.declared != nil {
+		return source.declared.read(p)
 	}
 	system, err := source.run()
 	if err != nil {

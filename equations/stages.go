@@ -13,12 +13,22 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// laned is a system's program for the lanes of vectors: its values, and its values with derivatives.
+// valued is a system's program for the lanes of vectors, without derivatives.
+type valued struct {
+	of       stages.System
+	level    isa.Level
+	width    int
+	values   *stages.Code
+	valuesAt *lanes.Compiled
+}
+
+// laned is the same program with derivatives too.
 type laned struct {
-	moving                         []int
-	values, slopes                 *stages.Code
-	priority                       *stages.Function
-	valuesAt, slopesAt, priorityAt *lanes.Compiled
+	*valued
+	moving               []int
+	slopes               *stages.Code
+	priority             *stages.Function
+	slopesAt, priorityAt *lanes.Compiled
 }
 
 // NewStages is domain.Derivatives.Stages where the system has a Source. Its error says what of the source cannot be followed.
@@ -37,8 +47,8 @@ func (p *Problem) NewStages() (domain.Stages, error) {
 	}, nil
 }
 
-// readLanes makes the code, which is the same for all workspaces.
-func (p *Problem) readLanes() (*laned, error) {
+// readValues makes the code without derivatives, which is the same for all who evaluate.
+func (p *Problem) readValues() (*valued, error) {
 	read, err := p.program()
 	if err != nil {
 		return nil, err
@@ -58,7 +68,32 @@ func (p *Problem) readLanes() (*laned, error) {
 	case y.Stiff != nil:
 		of.Span, of.Substeps, of.Implicit = y.Stiff.Span, y.Stiff.Substeps, true
 	}
-	k := &laned{}
+	k := &valued{of: of}
+	if k.values, err = stages.NewValues(of); err != nil {
+		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
+	if k.level, err = isa.Choose(); err != nil {
+		return nil, err
+	}
+	k.width = lanes.Widths(k.level)[0]
+	if k.valuesAt, err = k.values.Compile(k.level, k.width); err != nil {
+		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
+	return k, nil
+}
+
+// readLanes makes the code of all workspaces.
+func (p *Problem) readLanes() (*laned, error) {
+	read, err := p.program()
+	if err != nil {
+		return nil, err
+	}
+	known, err := p.valued()
+	if err != nil {
+		return nil, err
+	}
+	y, of := &p.system, known.of
+	k := &laned{valued: known}
 	if k.moving, err = of.Moving(); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
@@ -66,25 +101,14 @@ func (p *Problem) readLanes() (*laned, error) {
 	for i := range y.Action {
 		by = append(by, len(p.spec.Measured)+len(p.spec.Context)+i)
 	}
-	if k.values, err = stages.NewValues(of); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
-	}
 	if k.slopes, err = stages.New(of, append(by, k.moving...)); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	k.priority = stages.NewFunction(p.priority(read), k.moving)
-	level, err := isa.Choose()
-	if err != nil {
-		return nil, err
-	}
-	width := lanes.Widths(level)[0]
-	if k.valuesAt, err = k.values.Compile(level, width); err != nil {
+	if k.slopesAt, err = k.slopes.Compile(k.level, k.width); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
-	if k.slopesAt, err = k.slopes.Compile(level, width); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
-	}
-	if k.priorityAt, err = k.priority.Compile(level, width); err != nil {
+	if k.priorityAt, err = k.priority.Compile(k.level, k.width); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	return k, nil
@@ -127,6 +151,45 @@ func (p *Problem) priority(read *program.Program) *program.Function {
 		sigma[i] = b.Apply(program.Div, sigma[i], sum)
 	}
 	return b.Function([]program.Argument{{Name: "sigma", Size: nj}}, sigma)
+}
+
+// manyMargins is domain.ProblemAbilities.ManyMargins, of a system with a Source: without an escape an action has the margins of the
+// state after it, which the roll-out knows, and without vectors the functions themselves are the faster.
+func (p *Problem) manyMargins() func() (domain.ManyMargins, error) {
+	if p.system.Source == nil || p.system.EscapeSteps == 0 {
+		return nil
+	}
+	return func() (domain.ManyMargins, error) {
+		code, err := p.valued()
+		if err != nil || code.level == isa.Generic {
+			return nil, err
+		}
+		return &limits{problem: p, machine: code.values.NewMachine(code.valuesAt), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
+			nu: len(p.spec.Action), nm: len(p.spec.Margins)}, nil
+	}
+}
+
+// limits implements domain.ManyMargins.
+type limits struct {
+	problem        *Problem
+	machine        *stages.Machine
+	ns, nx, nu, nm int
+}
+
+func (l *limits) Most() int { return l.machine.Lanes() }
+
+func (l *limits) Evaluate(n int, x, u, margins []float64) {
+	for lane := range l.machine.Lanes() {
+		i := min(lane, n-1)
+		at := row(x, l.nx, i)
+		l.machine.Set(lane, at[:l.ns], at[l.ns:], row(u, l.nu, i))
+	}
+	l.machine.Linearise()
+	for i := range n {
+		m := row(margins, l.nm, i)
+		l.machine.Values(i, nil, nil, nil, m)
+		keepOff(l.problem, clockOf(l.problem, row(x, l.nx, i)[l.ns:]), m)
+	}
 }
 
 // workspace implements domain.Stages. Each set of lanes keeps what Linearise found of its decisions for Curvature.

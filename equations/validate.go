@@ -18,14 +18,19 @@ import (
 // New checks a system, completes its optional parts, and makes its problem. The system's
 // slices are kept.
 func New(y System) (*Problem, error) {
-	if err := y.validate(); err != nil {
+	given := y
+	y, declared, err := y.declares()
+	if err == nil {
+		err = y.validate()
+	}
+	if err != nil {
 		return nil, err
 	}
 	y.complete()
-	p := &Problem{system: y, spec: y.specOf()}
+	p := &Problem{system: y, given: given, declared: declared, spec: y.specOf()}
 	p.clock = p.spec.Clock - 1
 	p.works.New = p.newWork
-	p.program, p.laned = sync.OnceValues(p.readProgram), sync.OnceValues(p.readLanes)
+	p.program, p.valued, p.laned = sync.OnceValues(p.readProgram), sync.OnceValues(p.readValues), sync.OnceValues(p.readLanes)
 	for _, a := range y.Action {
 		half := 1.0
 		if a.Bounded() {
@@ -37,7 +42,6 @@ func New(y System) (*Problem, error) {
 		return nil, err
 	}
 	if y.Constants != nil {
-		var err error
 		if p.constants, err = json.Marshal(y.Constants); err != nil {
 			return nil, fmt.Errorf("system %q: Constants: %w", y.Name, err)
 		}

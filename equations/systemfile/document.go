@@ -28,6 +28,8 @@ type header struct {
 	Measurement     *measurement    `json:"measurement,omitempty"`
 	Integrator      *integrator     `json:"integrator,omitempty"`
 	EscapeSteps     int             `json:"escape_steps,omitempty"`
+	Soft            []soft          `json:"soft,omitempty"`
+	Rates           []float64       `json:"rates,omitempty"`
 	Rest            []float64       `json:"rest,omitempty"`
 	StateScale      []float64       `json:"state_scale,omitempty"`
 	ObjectiveScale  []float64       `json:"objective_scale,omitempty"`
@@ -54,6 +56,14 @@ type variable struct {
 
 // collision is the kind of a margin that is a distance; others have none.
 const collision = "collision"
+
+// soft is an equations.Soft.
+type soft struct {
+	Margin    string  `json:"margin"`
+	Linear    float64 `json:"linear,omitempty"`
+	Quadratic float64 `json:"quadratic,omitempty"`
+	Priority  int     `json:"priority,omitempty"`
+}
 
 // integrator makes the state after an action of the function ode.
 type integrator struct {
@@ -165,9 +175,12 @@ func headerOf(y *equations.System) (h header, err error) {
 		Format: format, Version: version, Name: y.Name, Description: y.Description,
 		State: variablesOf(y.State), Context: variablesOf(y.Context), Action: variablesOf(y.Action),
 		Objectives: variablesOf(y.Objectives), Margins: variablesOf(y.Margins), Scenario: variablesOf(y.Scenario),
-		Steps: y.Steps, StepSeconds: y.StepSeconds, Horizon: y.Horizon, Delay: y.Delay, EscapeSteps: y.EscapeSteps, Rest: y.Rest, StateScale: y.StateScale,
+		Steps: y.Steps, StepSeconds: y.StepSeconds, Horizon: y.Horizon, Delay: y.Delay, EscapeSteps: y.EscapeSteps, Rates: y.Rates, Rest: y.Rest, StateScale: y.StateScale,
 		ObjectiveScale: y.ObjectiveScale, MarginTolerance: y.MarginTolerance, Semantic: semantic(y.Semantic), Solver: solver(y.Solver),
 		Training: training(y.Training), WeightDesign: weightDesign(y.Training.Design), Navigation: navigation(y.Navigation),
+	}
+	for _, s := range y.Soft {
+		h.Soft = append(h.Soft, soft(s))
 	}
 	h.Solver.StateScale, h.Solver.Lasting, h.Training.Design = nil, false, domain.WeightDesign{}
 	switch {
@@ -190,9 +203,12 @@ func (h *header) system() equations.System {
 		Name: h.Name, Description: h.Description,
 		State: domainVariables(h.State), Context: domainVariables(h.Context), Action: domainVariables(h.Action),
 		Objectives: domainVariables(h.Objectives), Margins: domainVariables(h.Margins), Scenario: domainVariables(h.Scenario),
-		Steps: h.Steps, StepSeconds: h.StepSeconds, Horizon: h.Horizon, Delay: h.Delay, EscapeSteps: h.EscapeSteps, Rest: h.Rest, StateScale: h.StateScale,
+		Steps: h.Steps, StepSeconds: h.StepSeconds, Horizon: h.Horizon, Delay: h.Delay, EscapeSteps: h.EscapeSteps, Rates: h.Rates, Rest: h.Rest, StateScale: h.StateScale,
 		ObjectiveScale: h.ObjectiveScale, MarginTolerance: h.MarginTolerance, Semantic: domain.Semantic(h.Semantic),
 		Solver: shooting.Options(h.Solver), Training: domain.Training(h.Training), Navigation: domain.Navigation(h.Navigation),
+	}
+	for _, s := range h.Soft {
+		y.Soft = append(y.Soft, equations.Soft(s))
 	}
 	y.Training.Design = domain.WeightDesign(h.WeightDesign)
 	if h.Constants != nil {

@@ -43,7 +43,7 @@ type File struct {
 // Of is the file of a system whose text is known (equations.System.Source). Its Picture and Plants stay behind, and so does a
 // Measurement of a Go function, with bounds of states, or of gains that are not known.
 func Of(p *equations.Problem) (*File, error) {
-	read, err := p.Program()
+	read, err := p.OwnProgram()
 	if err != nil {
 		return nil, err
 	}

@@ -73,6 +73,12 @@ func (h *header) lists() error {
 			return err
 		}
 	}
+	if len(h.Soft) > len(h.Margins) {
+		return fmt.Errorf("soft has %d entries, want at most one for each of the %d margins", len(h.Soft), len(h.Margins))
+	}
+	if len(h.Rates) > len(h.Action) {
+		return fmt.Errorf("rates has %d entries, want one for each of the %d entries of action", len(h.Rates), len(h.Action))
+	}
 	return h.measures()
 }
 

@@ -171,7 +171,9 @@ class System:
     box, of a scenario's parameter the range that an episode draws it from; those of a state, optional, its typical range.
     steps is the number of decisions in an episode, period the time between two, s. horizon says that the plant runs on: a plan
     always looks so many decisions ahead, there is no clock, and steps is how many decisions a test drives. Without it episodes end
-    after steps decisions. delay is how old what a decision is made by will be when its action begins to act, in periods. constants is anything that JSON takes:
+    after steps decisions. soft maps names of margins, which may then be exceeded, to a price of a unit of excess, (price, price of its square)
+    or a dict with linear, quadratic and priority. rates map names of actions to how much they may change from one decision to the next; the context then
+    has the action before, "last " and its name, behind all other entries. delay is how old what a decision is made by will be when its action begins to act, in periods. constants is anything that JSON takes:
     what systems of the same equations are told apart by. The others are those of a file (docs/reference/system-file.md): rest,
     state_scale, objective_scale, margin_tolerance, semantic, solver, training, weight_design, navigation.
     """
@@ -180,7 +182,7 @@ class System:
         self, name: str, description: str = "", *, state: Variables, action: Variables, scenario: Variables, context: Variables | None = None,
         steps: int, period: float, horizon: int = 0, delay: float = 0.0, rest: Sequence[float] | None = None, state_scale: Sequence[float] | None = None,
         objective_scale: Sequence[float] | None = None, margin_tolerance: float = 0.0, semantic: Mapping[str, Any] | None = None,
-        solver: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None, weight_design: Mapping[str, Any] | None = None,
+        soft: Mapping[str, Any] | None = None, rates: Mapping[str, float] | None = None, solver: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None, weight_design: Mapping[str, Any] | None = None,
         navigation: Mapping[str, Any] | None = None, constants: Any = None,
     ) -> None:
         if not isinstance(steps, (int, np.integer)) or steps < 1:
@@ -204,6 +206,7 @@ class System:
         self._escape_steps = 0
         self._measurement: dict[str, Any] | None = None
         self._functions: dict[str, Callable[..., Any]] = {}
+        self._soft, self._rates = dict(soft or {}), dict(rates or {})
         self._hints = {
             "rest": rest, "state_scale": state_scale, "objective_scale": objective_scale, "margin_tolerance": margin_tolerance, "semantic": semantic,
             "solver": solver, "training": training, "weight_design": weight_design, "navigation": navigation, "constants": constants,
@@ -450,6 +453,35 @@ class System:
             if given is not None and len(given) != len(names):
                 raise InputError(f"{hint} has {len(given)} entries, want one for each of {', '.join(names)}")
 
+    def _priced(self) -> list[dict[str, Any]]:
+        """The soft limits in the form of a file."""
+        out: list[dict[str, Any]] = []
+        for name, form in self._soft.items():
+            if name not in self._margins:
+                raise InputError(f"soft[{name!r}] is none of the margins: {', '.join(self._margins) or 'there are none'}")
+            if isinstance(form, Mapping):
+                strange = [k for k in form if k not in ("linear", "quadratic", "priority")]
+                if strange:
+                    raise InputError(f"soft[{name!r}] has {strange[0]!r}, want linear, quadratic and priority")
+                price = dict(form)
+            elif isinstance(form, (int, float, np.number)):
+                price = {"linear": form}
+            elif isinstance(form, Sequence) and not isinstance(form, str) and len(form) == 2:
+                price = {"linear": form[0], "quadratic": form[1]}
+            else:
+                raise InputError(f"soft[{name!r}] is {form!r}, want a price, (price, price of its square), or a dict with linear, quadratic and priority")
+            out.append({"margin": name, **{k: v for k, v in price.items() if v}})
+        return out
+
+    def _rated(self) -> list[float]:
+        """The rates in the order of the action; 0 is no limit."""
+        for name in self._rates:
+            if name not in self._action:
+                raise InputError(f"rates[{name!r}] is no action: {', '.join(self._action)}")
+            if not 0 < float(self._rates[name]) < np.inf:
+                raise InputError(f"rates[{name!r}] is {self._rates[name]!r}, want how much it may change from one decision to the next, above 0")
+        return [float(self._rates.get(name, 0.0)) for name in self._action] if self._rates else []
+
     def _try(self, written: Sequence[_Written]) -> None:
         """Evaluates the functions at random starts and actions: what is not finite is an error of its line."""
         of = {w.name: w for w in written}
@@ -491,7 +523,7 @@ class System:
             "context": [*self._context.values()], "action": [*self._action.values()], "objectives": [*self._objectives.values()],
             "margins": [*self._margins.values()], "scenario": [*self._scenario.values()], "steps": self.steps, "step_s": self.period, "horizon": self.horizon, "delay": self.delay,
             "measurement": {k: v for k, v in (self._measurement or {}).items() if v},
-            "integrator": self._integrator, "escape_steps": self._escape_steps, **self._hints, "picture": pictured[0] if pictured else [],
+            "integrator": self._integrator, "escape_steps": self._escape_steps, "soft": self._priced(), "rates": self._rated(), **self._hints, "picture": pictured[0] if pictured else [],
             "program": {"format": "gpc-program", "version": 1, "name": self.name, "vectors": vectors, "functions": [w.document() for w in written]},
         }
         return {k: _json(v) for k, v in out.items() if v is not None and v != [] and v != {} and v != 0 and v != ""}

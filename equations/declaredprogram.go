@@ -1,0 +1,128 @@
+package equations
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/gpc-engine/gpc/equations/program"
+)
+
+// plain is the problem without Soft and Rates.
+func (k *declared) plain() (*Problem, error) { return New(k.of) }
+
+// read is the program of p, which is k.of with Soft and Rates.
+func (k *declared) read(p *Problem) (*program.Program, error) {
+	plain, err := k.plain()
+	if err != nil {
+		return nil, err
+	}
+	read, err := plain.read()
+	if err != nil {
+		return nil, err
+	}
+	vectors, list := p.signatures()
+	out := &program.Program{Name: p.spec.Name, Vectors: vectors}
+	for _, g := range list {
+		if f := read.Function(g.name); f != nil && g.name != marginsFunction || g.name == marginsFunction && len(p.system.Margins) > 0 {
+			out.Functions = append(out.Functions, k.rewrite(p, read, g, f))
+		}
+	}
+	return out, nil
+}
+
+// rewrite is f, of the program read, as a function of g's arguments. f is nil for margins of rates alone.
+func (k *declared) rewrite(p *Problem, read *program.Program, g signature, f *program.Function) *program.Function {
+	in, out := g.arguments()
+	b := program.NewBuilder(g.name, in...)
+	named, inputs := map[string][]program.Value{}, []program.Value(nil)
+	for i, a := range in {
+		v := b.In(i)
+		named[a.Name] = v
+		if a.Of == "context" {
+			v = v[:k.known]
+		}
+		inputs = append(inputs, v...)
+	}
+	var results []program.Value
+	if f != nil {
+		results = slices.Clone(b.Inline(f, inputs))
+	}
+	switch g.name {
+	case stepFunction:
+		for _, a := range k.limited {
+			results = append(results, named["u"][a])
+		}
+	case initialFunction:
+		for _, a := range k.limited {
+			results = append(results, b.Const(p.system.Rest[a]))
+		}
+	case objectivesFunction:
+		if len(k.soft) > 0 {
+			price := k.price(b, b.Inline(read.Function(marginsFunction), inputs))
+			for i, j := range results {
+				results[i] = b.Apply(program.Add, j, price)
+			}
+		}
+	case marginsFunction:
+		all := results
+		results = nil
+		for _, at := range k.hard {
+			results = append(results, all[at])
+		}
+		for i, a := range k.limited {
+			rate, change := b.Const(k.rate[i]), b.Apply(program.Sub, named["u"][a], named["c"][k.known+i])
+			results = append(results, b.Apply(program.Sub, rate, change), b.Apply(program.Add, rate, change))
+		}
+	case escapeFunction:
+		for i, a := range k.limited {
+			rate, before := b.Const(k.rate[i]), named["c"][k.known+i]
+			most, least := b.Apply(program.Add, before, rate), b.Apply(program.Sub, before, rate)
+			results[a] = b.Apply(program.Max, least, b.Apply(program.Min, most, results[a]))
+		}
+	}
+	return b.Function(out, results)
+}
+
+// price is what soft limits cost at all margins.
+func (k *declared) price(b *program.Builder, margins []program.Value) program.Value {
+	sum := b.Const(0)
+	for _, l := range k.soft {
+		m := margins[l.margin]
+		square := b.Apply(program.Add, b.Apply(program.Mul, m, m), b.Const(l.width*l.width))
+		e := b.Apply(program.Mul, b.Const(0.5), b.Apply(program.Sub, b.Apply(program.Sqrt, square), m))
+		price := b.Apply(program.Add, b.Apply(program.Mul, b.Const(l.linear), e), b.Apply(program.Mul, b.Const(l.quadratic), b.Apply(program.Mul, e, e)))
+		sum = b.Apply(program.Add, sum, price)
+	}
+	return sum
+}
+
+// measured is what k.of's Measurement measures, of p.
+func (k *declared) measured(p *Problem) (*program.Function, error) {
+	if k.of.Measurement == nil {
+		return nil, errors.New("the system has no Measurement of its own, whose text is known")
+	}
+	plain, err := k.plain()
+	if err != nil {
+		return nil, err
+	}
+	f, err := plain.measured(k.of.Measurement)
+	if err != nil {
+		return nil, err
+	}
+	in := slices.Clone(f.Inputs())
+	in[1].Size = len(p.spec.Context)
+	b := program.NewBuilder(f.Name(), in...)
+	return b.Function(f.Outputs(), b.Inline(f, slices.Concat(b.In(0), b.In(1)[:k.known], b.In(2)))), nil
+}
+
+// OwnProgram is the program of the functions that the system was given, which Soft and Rates have no part in.
+func (p *Problem) OwnProgram() (*program.Program, error) {
+	if p.declared == nil {
+		return p.Program()
+	}
+	plain, err := p.declared.plain()
+	if err != nil {
+		return nil, err
+	}
+	return plain.Program()
+}
