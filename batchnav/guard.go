@@ -37,6 +37,7 @@ type guard struct {
 	tolerance    []float64 // of the entries of [s, c] and, behind them, of u
 	given        []float64
 	single       [1]rollout
+	stretch      *stretch // nil: every step is looked at alone
 	finder       finder
 }
 
@@ -154,6 +155,11 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 	}
 	g.grow(size, max(1, g.threads))
 	var err error
+	if g.noise == nil && !g.noProjection {
+		if g.stretch, err = newStretch(&l); err != nil {
+			return nil, fmt.Errorf("batchnav: guard: %w", err)
+		}
+	}
 	if !g.noRescue {
 		g.finder, err = newRescuer(from, opt, g.noise)
 	}
@@ -316,8 +322,16 @@ func (g *guard) roll(runs []rollout) error {
 	}
 	g.batch = b
 	defer func() { g.batch, g.preferences = domain.PlanBatch{}, g.preferences[:0] }() // none of the inputs is kept
+	skips := g.stretch != nil && n == 1 && g.unpriced
+	if skips {
+		g.stretch.vain, g.stretch.wait = 0, 0
+	}
 	for h := 0; n > 0; h++ {
-		if err := g.decided(runs[:n], h, most); err != nil {
+		err := g.decided(runs[:n], h, most)
+		if skips && err == nil {
+			h, err = g.skip(runs, h, most)
+		}
+		if err != nil {
 			return err
 		}
 		g.h = h

@@ -215,7 +215,7 @@ func (r *rollouts) slack(s, c, u []float64, t *scratch) []float64 {
 func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 	s, c, u, J := row(r.s, i, len(b.S)), row(r.c, i, len(b.C)), r.action(r.u, h, i), row(r.objective, i, len(t.delta))
 	switch {
-	case r.scored != nil:
+	case r.scored != nil && !r.unpriced:
 		r.scored(s, c, u, J, t.margins)
 	case r.block == nil && !r.unpriced:
 		r.problem.Objectives(s, u, c, J)

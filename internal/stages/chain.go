@@ -341,26 +341,32 @@ func (x *maker) integrate(y System, at *block, first, second *shared) []int {
 				b.SetMul(scaled[k:k+1], lanes.Col{e.at}, lanes.Col{number(far)})
 				matrix[k].at = scaled[k]
 			}
+			// The sum begins as the state at the substep's beginning, and ends as the one after it.
+			if q == 0 {
+				b.Copy(sum, at.values[begin])
+			}
+			b.SetFMA(sum, slope, lanes.Col{number(share(q, length))}, sum)
+			to := at.next
+			if st+1 < stages {
+				to = at.values[st+1]
+			}
+			if q == order-1 {
+				b.Copy(to, sum)
+			} else {
+				b.SetFMA(to, slope, lanes.Col{number(far)}, at.values[begin])
+			}
 			for i := range n.S {
-				// The sum begins as the state at the substep's beginning, and ends as the one after it.
-				if q == 0 {
-					b.Copy(sum[i:i+1], at.values[begin][i:i+1])
-				}
-				b.SetFMA(sum[i:i+1], slope[i:i+1], lanes.Col{number(share(q, length))}, sum[i:i+1])
-				to, toBy := at.next[i:i+1], at.nextBy[i]
+				toBy := at.nextBy[i]
 				if st+1 < stages {
-					to, toBy = at.values[st+1][i:i+1], at.along[st+1][i].row
+					toBy = at.along[st+1][i].row
 				}
 				from := []term{{number(1), at.along[begin][i]}}
 				if q == order-1 {
-					b.Copy(to, sum[i:i+1])
 					// The slopes of the stages before are differences of the states there.
 					from = []term{
 						{number(-1. / 3), at.along[begin][i]}, {number(1. / 3), at.along[begin+1][i]},
 						{number(2. / 3), at.along[begin+2][i]}, {number(1. / 3), at.along[begin+3][i]},
 					}
-				} else {
-					b.SetFMA(to, slope[i:i+1], lanes.Col{number(far)}, at.values[begin][i:i+1])
 				}
 				for _, e := range matrix {
 					if e.row == i {

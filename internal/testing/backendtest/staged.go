@@ -99,6 +99,54 @@ func checkStaged(p domain.Problem, points []point) (errs []error) {
 	return append(errs, middle.checkDifferences(p, points, directions, up, down)...)
 }
 
+// checkMany holds domain.ManyMargins to Margins, and Project to what they count on.
+func checkMany(p domain.Problem, points []point) (errs []error) {
+	of := domain.AbilitiesOfProblem(p).ManyMargins
+	if of == nil {
+		return nil
+	}
+	many, err := of()
+	if err != nil {
+		return []error{err}
+	}
+	if many == nil {
+		return nil
+	}
+	nm := len(p.Spec().Margins)
+	for first := 0; first < len(points); first += many.Most() {
+		some := points[first:min(len(points), first+many.Most())]
+		var x, u []float64
+		for _, at := range some {
+			x, u = append(append(x, at.s...), at.c...), append(u, at.u...)
+		}
+		got, want := make([]float64, len(some)*nm), make([]float64, nm)
+		many.Evaluate(len(some), x, u, got)
+		for i, at := range some {
+			p.Margins(at.s, at.c, at.u, want)
+			for k, w := range want {
+				if g := got[i*nm+k]; !(math.Abs(g-w) <= stagedRounding*math.Max(1, math.Abs(w))) {
+					errs = append(errs, fmt.Errorf("point %d: margin %d is %v among many, %v alone", first+i, k, g, w))
+				}
+			}
+			projected := slices.Clone(at.u)
+			if p.Project(at.s, at.c, projected); domain.Smallest(want) >= 0 && inside(p.Spec(), at.u) && !slices.Equal(projected, at.u) {
+				errs = append(errs, fmt.Errorf("point %d: the action %v keeps its margins, and Project makes %v of it", first+i, at.u, projected))
+			}
+		}
+	}
+	return errs
+}
+
+// inside reports whether an action is in its box.
+func inside(spec *domain.Spec, u []float64) bool {
+	for i, a := range spec.Action {
+		if a.Bounded() && !(a.Lo <= u[i] && u[i] <= a.Hi) {
+			return false
+		}
+	}
+	return true
+}
+
 // checkValues holds values to those of the problem.
 func (d *stageValues) checkValues(p domain.Problem, points []point) (errs []error) {
 	for i, at := range points {

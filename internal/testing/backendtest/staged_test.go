@@ -7,6 +7,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
+	"github.com/gpc-engine/gpc/examples/gallery/chain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -90,5 +91,56 @@ func TestStagedCheckFindsMistakes(t *testing.T) {
 	}
 	if len(checkStaged(spoiled{Problem: p, failed: errors.New("no source")}, points)) == 0 {
 		t.Error("stages that cannot be had: the check found nothing")
+	}
+}
+
+// lenient has margins among many that are greater than alone, and a projection that moves every action.
+type lenient struct {
+	*equations.Problem
+	by, moves float64
+}
+
+func (p lenient) Abilities() *domain.ProblemAbilities {
+	may := p.Problem.Abilities()
+	if many := may.ManyMargins; many != nil {
+		may.ManyMargins = func() (domain.ManyMargins, error) {
+			m, err := many()
+			if m == nil || err != nil {
+				return m, err
+			}
+			return lenientMargins{m, p.by}, nil
+		}
+	}
+	return may
+}
+
+func (p lenient) Project(s, c, u []float64) bool {
+	kept := p.Problem.Project(s, c, u)
+	u[0] += p.moves
+	return kept
+}
+
+type lenientMargins struct {
+	domain.ManyMargins
+	by float64
+}
+
+func (l lenientMargins) Evaluate(n int, x, u, margins []float64) {
+	l.ManyMargins.Evaluate(n, x, u, margins)
+	margins[0] += l.by
+}
+
+func TestCheckOfManyMarginsFindsMistakes(t *testing.T) {
+	y := chain.System(1)
+	p := require.Get(equations.New(y))(t)
+	points := require.Get(domainStates(require.Get(y.Case())(t), nil))(t)
+	if many := p.Abilities().ManyMargins; many == nil || require.Get(many())(t) == nil {
+		t.Skip("no vectors here")
+	}
+	if errs := checkMany(lenient{Problem: p}, points); len(errs) > 0 {
+		t.Fatal(errs[0])
+	}
+	if len(checkMany(lenient{p, 1e-3, 0}, points)) == 0 || len(checkMany(lenient{p, 0, 1e-3}, points)) == 0 {
+		t.Error("the check found nothing")
 	}
 }

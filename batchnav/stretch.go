@@ -1,0 +1,164 @@
+package batchnav
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// stretch looks at several steps of a roll-out at once: it goes ahead by actions inside their box, as Project leaves
+// them where they keep the limits, and then has the margins of all of them evaluated together (domain.ManyMargins). What
+// comes out is what looking at one step after the other finds: where a margin is so small that the rounding of the one
+// could differ from that of the other, the step is looked at alone.
+type stretch struct {
+	limits domain.ManyMargins
+	lo, hi []float64 // the box; NaN: none
+	// Of the steps that were gone ahead: (s, c), the actions that were asked for, and these inside the box.
+	x, asked, u []float64
+	margins     []float64
+	size        []float64 // the largest of each margin
+	// After so many tries in a row that passed nothing, the next waits.
+	vain, wait int
+}
+
+// surely is how far above zero a margin is, beside the size of its kind, that rounding cannot bring below. It is far above what
+// rounding takes, so that few steps are looked at twice.
+const surely = 1e-6
+
+// newStretch is nil where the problem has no domain.ManyMargins.
+func newStretch(l *loaded) (*stretch, error) {
+	if l.may.ManyMargins == nil {
+		return nil, nil
+	}
+	limits, err := l.may.ManyMargins()
+	if limits == nil || err != nil {
+		return nil, err
+	}
+	most, spec := limits.Most(), l.spec
+	t := &stretch{
+		limits: limits, x: make([]float64, most*(spec.MeasuredSize()+spec.ContextSize())), u: make([]float64, most*spec.ActionSize()),
+		asked: make([]float64, most*spec.ActionSize()), margins: make([]float64, most*len(spec.Margins)), size: make([]float64, len(spec.Margins)),
+	}
+	for _, a := range spec.Action {
+		lo, hi := a.Lo, a.Hi
+		if !a.Bounded() {
+			lo, hi = math.NaN(), math.NaN()
+		}
+		t.lo, t.hi = append(t.lo, lo), append(t.hi, hi)
+	}
+	return t, nil
+}
+
+// clip writes u inside the box.
+func (t *stretch) clip(to, u []float64) {
+	for i, v := range u {
+		if lo, hi := t.lo[i], t.hi[i]; lo <= hi {
+			v = math.Min(hi, math.Max(lo, v))
+		}
+		to[i] = v
+	}
+}
+
+// sure is how many of n steps have margins that are surely kept, and the least margin of these.
+func (t *stretch) sure(n int) (steps int, least float64) {
+	nm := len(t.size)
+	clear(t.size)
+	for i := range n {
+		for k, v := range row(t.margins, i, nm) {
+			t.size[k] = math.Max(t.size[k], math.Abs(v))
+		}
+	}
+	least = math.Inf(1)
+	for i := range n {
+		m := row(t.margins, i, nm)
+		for k, v := range m {
+			if !(v >= surely*(1+t.size[k])) { // as a NaN is not
+				return i, least
+			}
+		}
+		least = math.Min(least, domain.Smallest(m))
+	}
+	return n, least
+}
+
+// skip goes over the steps from h on whose limits are surely kept, of the one roll-out that there is, and returns the step that has to be
+// looked at alone, the last one if no other. The action of step h is decided, and so is that of the step that it returns. Where it gets
+// nowhere it waits for 1, 2, 4, … steps before it tries again.
+func (g *guard) skip(runs []rollout, h, most int) (int, error) {
+	t := g.stretch
+	if t.wait > 0 {
+		t.wait--
+		return h, nil
+	}
+	for {
+		n, err := g.goAhead(runs, h, most)
+		if n == 0 || err != nil {
+			return h, err
+		}
+		t.limits.Evaluate(n, t.x, t.u, t.margins)
+		steps, least := t.sure(n)
+		g.pass(&runs[0], h, steps, n)
+		g.margin[0] = math.Min(g.margin[0], least)
+		if h += steps; steps == n && n == t.limits.Most() {
+			continue
+		}
+		if steps > 0 {
+			t.vain = 0
+		} else {
+			t.wait, t.vain = 1<<t.vain, t.vain+1
+		}
+		return h, nil
+	}
+}
+
+// goAhead takes up to as many steps as can be evaluated together, and says how many. State and action of the step behind them are in place.
+func (g *guard) goAhead(runs []rollout, h, most int) (n int, err error) {
+	t, r := g.stretch, &runs[0]
+	ns, nc, nu := len(r.s), len(r.c), g.spec.ActionSize()
+	for n < t.limits.Most() && h+n < r.steps-1 {
+		s, c, u, clipped := g.s[:ns], g.c[:nc], g.u[:nu], row(t.u, n, nu)
+		if !tensor.Finite(u) || !tensor.Finite(s) {
+			break
+		}
+		x := row(t.x, n, ns+nc)
+		copy(x, s)
+		copy(x[ns:], c)
+		copy(row(t.asked, n, nu), u)
+		t.clip(clipped, u)
+		nextS, nextC := g.nextS[:ns], g.nextC[:nc]
+		g.problem.Step(s, c, clipped, nextS, nextC)
+		if !tensor.Finite(nextS) || !tensor.Finite(nextC) || g.failed != nil && g.failed(nextS, nextC) {
+			break
+		}
+		g.s, g.nextS = g.nextS, g.s
+		g.c, g.nextC = g.nextC, g.c
+		n++
+		g.observe(nextS, nextC, r.pref, g.scratch[0].slot, g.input.Row(0), g.state.Row(0), g.ctx.Row(0), nil)
+		if err := g.decided(runs, h+n, most); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// pass notes the first steps of n that were gone ahead from h, and goes back to behind them.
+func (g *guard) pass(r *rollout, h, steps, n int) {
+	t, ns, nu := g.stretch, len(r.s), g.spec.ActionSize()
+	copy(g.executed[h*nu:], t.u[:steps*nu])
+	if steps < n {
+		x := row(t.x, steps, ns+len(r.c))
+		copy(g.s, x[:ns])
+		copy(g.c, x[ns:])
+		copy(g.u, row(t.asked, steps, nu))
+	}
+	if h > 0 || steps == 0 {
+		return
+	}
+	s, c := g.s[:ns], g.c[:len(r.c)]
+	if n > 1 {
+		x := row(t.x, 1, ns+len(r.c))
+		s, c = x[:ns], x[ns:]
+	}
+	r.into.s, r.into.c = append(r.into.s[:0], s...), append(r.into.c[:0], c...)
+}

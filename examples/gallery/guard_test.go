@@ -1,0 +1,156 @@
+package gallery
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/examples/gallery/models"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+)
+
+// stretched is a problem whose margins are evaluated together, so often; alone without that.
+type stretched struct {
+	*equations.Problem
+	alone bool
+	calls *int
+}
+
+func (p stretched) Abilities() *domain.ProblemAbilities {
+	may := p.Problem.Abilities()
+	if make := may.ManyMargins; p.alone {
+		may.ManyMargins = nil
+	} else if make != nil {
+		may.ManyMargins = func() (domain.ManyMargins, error) {
+			m, err := make()
+			if m == nil || err != nil {
+				return nil, err
+			}
+			return counting{m, p.calls}, nil
+		}
+	}
+	return may
+}
+
+type counting struct {
+	domain.ManyMargins
+	calls *int
+}
+
+func (c counting) Evaluate(n int, x, u, margins []float64) {
+	*c.calls++
+	c.ManyMargins.Evaluate(n, x, u, margins)
+}
+
+// guarded are loops of a system's bundled map: with a guard that looks at every step alone, with one that looks at stretches, and without
+// a guard.
+func guarded(tb testing.TB, y *equations.System, calls *int, methods ...string) (loops []*batchnav.Navigator, plant domain.Case) {
+	if _, err := models.Bundled.Open(y.Name + ".safetensors"); err != nil {
+		tb.Skip("this build carries no map of it")
+	}
+	for i, method := range methods {
+		c := require.Get(y.Case())(tb)
+		c.Problem = stretched{c.Problem.(*equations.Problem), i == 0, calls}
+		all := gpc.Catalogue{Cases: []domain.Case{c}, Models: models.Bundled}
+		known := require.Get(all.Find(y.Name))(tb)
+		loops, plant = append(loops, require.Get(known.Loop(require.Get(gpc.OpenEngine(engine.Options{Threads: 1}))(tb), gpc.Setup{Method: method}))(tb)), c
+	}
+	return loops, plant
+}
+
+// noisy calls decide with what is measured in each decision of some episodes, with noise of a share of each state's scale.
+func noisy(tb testing.TB, c *domain.Case, episodes int, noise float64, begin func(), decide func(s, x []float64) []float64) {
+	spec := c.Problem.Spec()
+	s, x := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+	for i := range episodes {
+		rng := rand.New(rand.NewPCG(7, uint64(i)))
+		begin()
+		for ep := require.Get(c.Plant.Episode(7, i, adaptive))(tb); !ep.Done(); {
+			ep.Observe(s, x)
+			for k, v := range spec.Measured {
+				s[k] += noise * v.Scale() * rng.NormFloat64()
+			}
+			require.Get(ep.Apply(decide(s, x)))(tb)
+		}
+	}
+}
+
+// A guard that looks at stretches of a roll-out decides bit for bit as one that looks at each step alone, in states that no plan has foreseen.
+func TestStretchesDecideAsSteps(t *testing.T) {
+	for _, y := range Systems() {
+		t.Run(y.Name, func(t *testing.T) {
+			if y.EscapeSteps == 0 {
+				t.Skip("an action has the margins of the state after it")
+			}
+			calls, compared, replaced := 0, 0, 0
+			loops, c := guarded(t, &y, &calls, "direct", "direct")
+			if many := require.Get(domain.AbilitiesOfProblem(c.Problem).ManyMargins())(t); many == nil {
+				t.Skip("no vectors here")
+			}
+			noisy(t, &c, 2, 0.01, func() {
+				for _, l := range loops {
+					l.Reset()
+				}
+			}, func(s, x []float64) []float64 {
+				want := require.Get(loops[0].Decide(s, x, adaptive.Preference))(t)
+				got := require.Get(loops[1].Decide(s, x, adaptive.Preference))(t)
+				compared++
+				if got.Fallback&domain.FallbackGuard != 0 {
+					replaced++
+				}
+				if !slices.Equal(got.U, want.U) || got.Fallback != want.Fallback || got.Margin != want.Margin || !slices.Equal(got.Ahead, want.Ahead) {
+					t.Fatalf("decision %d: %v %v %v, alone %v %v %v", compared, got.U, got.Fallback, got.Margin, want.U, want.Fallback, want.Margin)
+				}
+				return want.U
+			})
+			t.Logf("%d decisions, %d with a roll-out that fails, %d calls", compared, replaced, calls)
+			if calls < compared/2 {
+				t.Errorf("%d calls in %d decisions: stretches are not looked at", calls, compared)
+			}
+		})
+	}
+}
+
+// BenchmarkGuard is the CPU time of a decision in states that no plan has foreseen: with a guard that looks at each step alone, with one that
+// looks at stretches where the system has them, and without one. All decide in turn, on one thread.
+func BenchmarkGuard(b *testing.B) {
+	for _, y := range Systems() {
+		b.Run(y.Name, func(b *testing.B) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			calls := 0
+			loops, c := guarded(b, &y, &calls, "direct", "direct", "direct-no-guard")
+			took, first := make([][]float64, len(loops)), 0
+			for b.Loop() {
+				noisy(b, &c, 1, 0.001, func() {
+					for _, l := range loops {
+						l.Reset()
+					}
+				}, func(s, x []float64) (u []float64) {
+					first++
+					for i := range loops {
+						k := (first + i) % len(loops)
+						began := cpu(b)
+						d := require.Get(loops[k].Decide(s, x, adaptive.Preference))(b)
+						took[k] = append(took[k], 1e6*(cpu(b)-began))
+						if k == 0 {
+							u = slices.Clone(d.U)
+						}
+					}
+					return u
+				})
+			}
+			b.ReportMetric(0, "ns/op")
+			for k, name := range []string{"alone-p50-µs", "stretches-p50-µs", "no-guard-p50-µs"} {
+				slices.Sort(took[k])
+				b.ReportMetric(took[k][len(took[k])/2], name)
+			}
+		})
+	}
+}
