@@ -17,6 +17,7 @@ import (
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/systemfile"
 	"github.com/gpc-engine/gpc/examples/gallery"
+	"github.com/gpc-engine/gpc/examples/gallery/chain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -48,6 +49,56 @@ func TestAFileIsItsSystem(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Soft limits and rates are fields of the file, and the program of both has them as the functions have.
+func TestAFileDeclaresSoftLimitsAndRates(t *testing.T) {
+	y := chain.System(1)
+	y.Soft = []equations.Soft{{Margin: y.Margins[0].Name, Linear: 3, Quadratic: 1, Priority: 2}}
+	y.Rates = []float64{0.5, 0, 0.2}
+	own, f := written(t, y)
+	if z := f.System(); !slices.Equal(z.Soft, y.Soft) || !slices.Equal(z.Rates, y.Rates) || len(z.Margins) != len(y.Margins) {
+		t.Errorf("the file says %v, %v and %d margins", z.Soft, z.Rates, len(z.Margins))
+	}
+	read := require.Get(equations.New(f.System()))(t)
+	if own.Fingerprint() != read.Fingerprint() {
+		t.Error("the fingerprints differ")
+	}
+	for _, p := range []*equations.Problem{own, read} {
+		whole := require.Get(p.Program())(t) // which is held to the functions
+		if n := whole.Function("margins").Results(); n != len(y.Margins)-1+4 {
+			t.Errorf("the program has %d margins", n)
+		}
+	}
+	rng := rand.New(rand.NewPCG(8, 9))
+	for range 50 {
+		s, c, u := point(y, rng)
+		sameAt(t, own, read, s, append(c, rng.Float64(), rng.Float64()), u)
+	}
+	for _, test := range []struct {
+		change func(z *equations.System)
+		says   string
+	}{
+		{func(z *equations.System) { z.Rates = append(z.Rates, 1) }, "rates has 4 entries"},
+		{func(z *equations.System) { z.Soft = slices.Repeat(z.Soft, 9) }, "soft has 9 entries"},
+	} {
+		text := require.Get(f.Marshal())(t)
+		z := f.System()
+		test.change(&z)
+		var fields map[string]any
+		require.OK(t, json.Unmarshal(text, &fields))
+		fields["rates"], fields["soft"] = z.Rates, softFields(z.Soft)
+		if _, err := systemfile.Unmarshal(require.Get(json.Marshal(fields))(t)); err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%v, want %q", err, test.says)
+		}
+	}
+}
+
+func softFields(list []equations.Soft) (out []map[string]any) {
+	for _, s := range list {
+		out = append(out, map[string]any{"margin": s.Margin, "linear": s.Linear})
+	}
+	return out
 }
 
 func point(y equations.System, rng *rand.Rand) (s, c, u []float64) {
