@@ -145,7 +145,7 @@ func (k *Catalogue) Named(name string) (*Case, error) {
 		}
 		known = append(known, c.Name())
 	}
-	return nil, badInputf("unknown case %q%s (this program has %s); a system of your own is opened by its file, which ends in %s, or by the program of its module", name, names.Meant(name, known), names.List(known), SystemSuffix)
+	return nil, badInputf("unknown case %q%s (this program has %s); a system of your own is opened by its file, which ends in %s, or by the program of its module (in Python: door=\"subprocess\", program=FILE)", name, names.Meant(name, known), names.List(known), SystemSuffix)
 }
 
 // Case is one control problem with its methods and, where it has one, its bundled map.

@@ -290,7 +290,7 @@ func TestACatalogueIsChecked(t *testing.T) {
 	if _, err := gpc.NewCase(domain.Case{Problem: respecified{testdomain.NewCart(3), &spec}, Methods: []domain.Method{own}}); err == nil || !strings.Contains(err.Error(), `"direct"`) {
 		t.Errorf("a method named as the navigator's: %v", err)
 	}
-	if _, err := k.Find("nobody"); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), "its file, which ends in .json, or by the program of its module") {
+	if _, err := k.Find("nobody"); !errors.As(err, new(gpc.InputError)) || !strings.Contains(err.Error(), `its file, which ends in .json, or by the program of its module (in Python: door="subprocess", program=FILE)`) {
 		t.Errorf("an unknown case: %v", err)
 	}
 	c, err := k.Find(cart.Problem.Spec().Name)

@@ -327,15 +327,16 @@ func (g *guard) roll(runs []rollout) error {
 		g.stretch.vain, g.stretch.wait = 0, 0
 	}
 	for h := 0; n > 0; h++ {
-		err := g.decided(runs[:n], h, most)
+		err, taken := g.decided(runs[:n], h, most), false
 		if skips && err == nil {
-			h, err = g.skip(runs, h, most)
+			h, taken, err = g.skip(runs, h, most)
 		}
 		if err != nil {
 			return err
 		}
-		g.h = h
-		parallel.Split(g.threads, n, g.advanceRows)
+		if g.h = h; !taken {
+			parallel.Split(g.threads, n, g.advanceRows)
+		}
 		running := 0
 		for i := range runs[:n] {
 			g.note(&runs[i], h, i)

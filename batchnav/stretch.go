@@ -83,40 +83,43 @@ func (t *stretch) sure(n int) (steps int, least float64) {
 }
 
 // skip goes over the steps from h on whose limits are surely kept, of the one roll-out that there is, and returns the step that has to be
-// looked at alone, the last one if no other. The action of step h is decided, and so is that of the step that it returns. Where it gets
-// nowhere it waits for 1, 2, 4, … steps before it tries again.
-func (g *guard) skip(runs []rollout, h, most int) (int, error) {
+// looked at alone, or the last one, which then is taken. The action of step h is decided, and so is that of the step that it returns. Where
+// it gets nowhere it waits for 1, 2, 4, … steps before it tries again.
+func (g *guard) skip(runs []rollout, h, most int) (at int, taken bool, err error) {
 	t := g.stretch
 	if t.wait > 0 {
 		t.wait--
-		return h, nil
+		return h, false, nil
 	}
 	for {
 		n, err := g.goAhead(runs, h, most)
 		if n == 0 || err != nil {
-			return h, err
+			return h, false, err
 		}
 		t.limits.Evaluate(n, t.x, t.u, t.margins)
 		steps, least := t.sure(n)
 		g.pass(&runs[0], h, steps, n)
 		g.margin[0] = math.Min(g.margin[0], least)
-		if h += steps; steps == n && n == t.limits.Most() {
+		switch h += steps; {
+		case h == runs[0].steps:
+			return h - 1, true, nil
+		case steps == n && n == t.limits.Most():
 			continue
-		}
-		if steps > 0 {
+		case steps > 0:
 			t.vain = 0
-		} else {
+		default:
 			t.wait, t.vain = 1<<t.vain, t.vain+1
 		}
-		return h, nil
+		return h, false, nil
 	}
 }
 
-// goAhead takes up to as many steps as can be evaluated together, and says how many. State and action of the step behind them are in place.
+// goAhead takes up to as many steps as can be evaluated together, and says how many. State and action of the step behind them are in place;
+// behind the last one those of that step are, with the state after it.
 func (g *guard) goAhead(runs []rollout, h, most int) (n int, err error) {
 	t, r := g.stretch, &runs[0]
 	ns, nc, nu := len(r.s), len(r.c), g.spec.ActionSize()
-	for n < t.limits.Most() && h+n < r.steps-1 {
+	for n < t.limits.Most() {
 		s, c, u, clipped := g.s[:ns], g.c[:nc], g.u[:nu], row(t.u, n, nu)
 		if !tensor.Finite(u) || !tensor.Finite(s) {
 			break
@@ -131,9 +134,11 @@ func (g *guard) goAhead(runs []rollout, h, most int) (n int, err error) {
 		if !tensor.Finite(nextS) || !tensor.Finite(nextC) || g.failed != nil && g.failed(nextS, nextC) {
 			break
 		}
+		if n++; h+n == r.steps {
+			break
+		}
 		g.s, g.nextS = g.nextS, g.s
 		g.c, g.nextC = g.nextC, g.c
-		n++
 		g.observe(nextS, nextC, r.pref, g.scratch[0].slot, g.input.Row(0), g.state.Row(0), g.ctx.Row(0), nil)
 		if err := g.decided(runs, h+n, most); err != nil {
 			return n, err
@@ -146,6 +151,9 @@ func (g *guard) goAhead(runs []rollout, h, most int) (n int, err error) {
 func (g *guard) pass(r *rollout, h, steps, n int) {
 	t, ns, nu := g.stretch, len(r.s), g.spec.ActionSize()
 	copy(g.executed[h*nu:], t.u[:steps*nu])
+	if h+steps == r.steps {
+		copy(g.u, row(t.u, steps-1, nu))
+	}
 	if steps < n {
 		x := row(t.x, steps, ns+len(r.c))
 		copy(g.s, x[:ns])

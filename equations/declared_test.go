@@ -160,6 +160,28 @@ func TestSoftLimitsAreCountedApart(t *testing.T) {
 	}
 }
 
+// A rate is of what is asked for, whatever share of it acts.
+func TestRatesAreOfWhatIsAskedFor(t *testing.T) {
+	y := require.Get(softPuck().UncertainGains(0.2))(t)
+	p := require.Get(y.Case())(t).Problem
+	if names := namesOf(p.Spec().Context); !slices.Equal(names, []string{"target", "drift", "gain of fx", "gain of fy", "clock", "last fx"}) {
+		t.Fatalf("the context is %q", names)
+	}
+	next, after, m := make([]float64, 4), make([]float64, 6), make([]float64, 6)
+	s, c, u := make([]float64, 4), []float64{0, 0, 0.8, 1, 0, 0.5}, []float64{0.7, 0}
+	p.Step(s, c, u, next, after)
+	p.Margins(s, c, u, m)
+	if math.Abs(next[2]-0.1*0.8*0.7) > 1e-12 || after[5] != 0.7 || math.Abs(m[4]-0.1) > 1e-12 || math.Abs(m[5]-0.5) > 1e-12 {
+		t.Errorf("a speed of %v, last force %v and %v left of the rates, want 0.056, 0.7, 0.1 and 0.5", next[2], after[5], m[4:])
+	}
+	whole := require.Get(softPuck().Case())(t)
+	slower := require.Get(whole.Shifted(map[string]float64{"fx": 0.5}))(t).Problem
+	slower.Step(s, []float64{0, 0, 0, 0.5}, u, next, after[:4])
+	if math.Abs(next[2]-0.035) > 1e-12 || after[3] != 0.7 {
+		t.Errorf("with a gain of a half a speed of %v and a last force of %v, want 0.035 and 0.7", next[2], after[3])
+	}
+}
+
 func TestDeclarationsThatCannotBe(t *testing.T) {
 	for _, test := range []struct {
 		change func(y *System)

@@ -20,9 +20,19 @@ var sources embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"floats": floats, "halves": halves, "float": float, "double": double, "variable": variable, "title": title,
-	"constant": ccode.Constant, "row": row, "xml": escaped,
+	"constant": ccode.Constant, "clock": clock, "clockLast": clockLast, "row": row, "xml": escaped,
 	"row4": func(v [4]float64) string { return row(v[:]) }, "orZero": func(row string) string { return cmp.Or(row, "0.0") },
 }).ParseFS(sources, "templates/*"))
+
+// clock is the index of the clock in a context; behind it are the actions before of a system with rates.
+func clock(s *domain.Spec) string {
+	if clockLast(s) {
+		return "NC - 1"
+	}
+	return strconv.Itoa(s.Clock - 1)
+}
+
+func clockLast(s *domain.Spec) bool { return s.Clock == len(s.Context) }
 
 // float is a constant of C's type float, exact.
 func float(v float32) string { return strconv.FormatFloat(float64(v), 'x', -1, 32) + "f" }

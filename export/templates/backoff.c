@@ -193,7 +193,7 @@ static void keep(measured *m, const struct stage *at, square e, square d)
 {{- if .Spec.Horizon}}
     double *row = m->kept[0];
 {{- else}}
-    const double reading = round(at->c[NC - 1] * STEPS);
+    const double reading = round(at->c[{{clock .Spec}}] * STEPS);
     double *row = m->kept[reading > STEPS - 1 ? STEPS - 1 : reading > 0.0 ? (int)reading : 0];
 {{- end}}
     double steer[N], variance;
@@ -248,7 +248,7 @@ static int remaining(const double *c)
     (void)c;
     return LOOK;
 {{- else}}
-    const double left = STEPS - round(c[NC - 1] * STEPS);
+    const double left = STEPS - round(c[{{clock .Spec}}] * STEPS);
 
     return left < 1.0 ? 1 : left > STEPS ? STEPS : (int)left;
 {{- end}}

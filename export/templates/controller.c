@@ -134,7 +134,7 @@ static int horizon(const double *c)
     (void)c;
     return {{.Horizon}};
 {{- else}}
-    const double left = STEPS - round(c[NC - 1] * STEPS);
+    const double left = STEPS - round(c[{{clock .Spec}}] * STEPS);
 
     return left < 1.0 ? 1 : left > STEPS ? STEPS : (int)left;
 {{- end}}
@@ -207,7 +207,7 @@ unsigned gpc_{{.Symbol}}_act{{if .KeepsOff}}_kept{{end}}(gpc_{{.Symbol}}_loop *l
     unsigned status;
     int steps;
 
-    if (!finite_all(s, NS) || !finite_all(c, NC) ||{{if not .Spec.Horizon}} c[NC - 1] < -0.5 / STEPS || c[NC - 1] >= 1.0 - 0.5 / STEPS ||{{end}} (w && !preference(w, narrow))) {
+    if (!finite_all(s, NS) || !finite_all(c, NC) ||{{if not .Spec.Horizon}} c[{{clock .Spec}}] < -0.5 / STEPS || c[{{clock .Spec}}] >= 1.0 - 0.5 / STEPS ||{{end}} (w && !preference(w, narrow))) {
         gpc_{{.Symbol}}_begin(loop);
         gpc_{{.Symbol}}_rest(u);
         return GPC_{{.Macro}}_BAD_INPUT;

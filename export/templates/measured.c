@@ -320,7 +320,7 @@ static int valid(const double *y, const double *c)
         if (!number(c[i]))
             return 0;
     }
-    return {{if .Spec.Horizon}}1{{else}}c[NC - 1] >= -0.5 / STEPS && c[NC - 1] < 1.0 - 0.5 / STEPS{{end}};
+    return {{if .Spec.Horizon}}1{{else}}c[{{clock .Spec}}] >= -0.5 / STEPS && c[{{clock .Spec}}] < 1.0 - 0.5 / STEPS{{end}};
 }
 {{if .KeepsOff}}{{template "backoff.c" .}}{{end}}
 {{- if .Observer.Ahead}}
@@ -349,7 +349,7 @@ static int ahead(measured *m{{if .KeepsOff}}, struct stage *way{{end}})
         memcpy(m->c, c, NC * sizeof *c);
     }
 {{- end}}
-    return {{if .Spec.Horizon}}1{{else}}!(round((1.0 - m->c[NC - 1]) * STEPS) < 1.0){{end}};
+    return {{if .Spec.Horizon}}1{{else}}!(round((1.0 - m->c[{{clock .Spec}}]) * STEPS) < 1.0){{end}};
 }
 {{end}}
 unsigned gpc_{{.Symbol}}_act_measured(measured *m, const double y[], {{if .Filtered}}const unsigned char missing[], {{end}}const double c[], const double *w, double u[])

@@ -1590,7 +1590,7 @@ static int remaining(const double *c)
     (void)c;
     return N;
 {{- else}}
-    const double left = STEPS - round(c[NC - 1] * STEPS);
+    const double left = STEPS - round(c[{{clock .Spec}}] * STEPS);
 
     return left < 1.0 ? 1 : left > N ? N : (int)left;
 {{- end}}
@@ -1651,7 +1651,7 @@ static int preferred(double violation, double cost, double other, double other_c
     unsigned status = 0;
     int n, solved = 0, t, shifted;
 
-    if (!finite_all(s, NS) || !finite_all(c, NC) ||{{if not .Spec.Horizon}} c[NC - 1] < -0.5 / STEPS || c[NC - 1] >= 1.0 - 0.5 / STEPS ||{{end}} !prefers(p, w)) {
+    if (!finite_all(s, NS) || !finite_all(c, NC) ||{{if not .Spec.Horizon}} c[{{clock .Spec}}] < -0.5 / STEPS || c[{{clock .Spec}}] >= 1.0 - 0.5 / STEPS ||{{end}} !prefers(p, w)) {
         gpc_{{.Symbol}}_begin(p);
         gpc_{{.Symbol}}_rest(u);
         return GPC_{{.Macro}}_BAD_INPUT;

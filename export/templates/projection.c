@@ -154,7 +154,7 @@ static void keep_off(const double (*kept)[ALL], const double *c, double *m)
 {{- if .Spec.Horizon}}
     const int stage = 0;
 {{- else}}
-    const double at = round(c[NC - 1] * STEPS);
+    const double at = round(c[{{clock .Spec}}] * STEPS);
     const int stage = at > STEPS - 1 ? STEPS - 1 : at > 0.0 ? (int)at : 0;
 {{- end}}
     int i;

@@ -218,12 +218,7 @@ def open(
         **_options(case), "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32,
         "devices": [int(d) for d in devices], "scene": _path(scene), "uncertain_gains": float(uncertain_gains), **_measured(estimate, estimate_window=estimate_window),
     }
-    try:
-        return Session(create(lib.gpc_open, text(options)))
-    except InputError as e:
-        if not str(e).startswith("unknown case"):
-            raise
-        raise InputError(f'{e}; open(…, door="subprocess", program=FILE) opens a case of that program, such as program="./{case}"') from None
+    return Session(create(lib.gpc_open, text(options)))
 
 
 class Session(Object):

@@ -549,3 +549,28 @@ def test_what_cannot_be_measured_is_refused(given, named):
     with pytest.raises(gpc.InputError, match=named):
         y.measured(**given)
         y.text()
+
+
+def test_soft_limits_and_rates():
+    y = cart("slow", soft={"right": {"linear": 2, "quadratic": 3, "priority": 1}}, rates={"force": 0.5})
+    assert json.loads(y.text())["soft"] == [{"margin": "right", "linear": 2, "quadratic": 3, "priority": 1}] and json.loads(y.text())["rates"] == [0.5]
+    with gpc.open(y, method="nmpc", threads=1) as s:
+        assert [v.name for v in s.spec.context] == ["goal", "before", "clock", "last force"]
+        r = s.evaluate(episodes=3, method="nmpc")
+        assert r["safe"] == 1 and [v["limit"] for v in r["soft"]] == ["right"]
+        d = s.drive(0, method="nmpc")
+        assert np.abs(np.diff(d["u"][:, 0], prepend=0)).max() <= 0.5 + 1e-6 and np.array_equal(d["c"][1:, 3], d["u"][:-1, 0])
+    short = cart("slow", soft={"right": 2}, rates={"force": 0.5})
+    assert short.identity() != cart("slow", soft={"right": (2, 1)}, rates={"force": 0.5}).identity()
+    for more, says in (
+        ({"soft": {"up": 1}}, "soft\\['up'\\] is none of the margins: left, right"), ({"soft": {"left": "dear"}}, "want a price"),
+        ({"soft": {"left": {"cost": 1}}}, "'cost', want linear"), ({"soft": {"left": -1}}, "has the prices -1 and 0"),
+        ({"rates": {"push": 1}}, "rates\\['push'\\] is no action: force"), ({"rates": {"force": 0}}, "above 0"),
+    ):
+        with pytest.raises(gpc.InputError, match=says):
+            cart("slow", **more).text()
+
+
+def test_an_unknown_case_names_the_doors_of_one_s_own():
+    with pytest.raises(gpc.InputError, match=r'its file, which ends in \.json, or by the program of its module \(in Python: door="subprocess", program=FILE\)'):
+        gpc.open("insulin")
