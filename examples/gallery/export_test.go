@@ -103,6 +103,15 @@ func unlimited(t *testing.T, y equations.System) equations.System {
 	return y
 }
 
+// slowed is a system whose actions change by a tenth of their box at most, and whose first margin may be exceeded.
+func slowed(y equations.System) equations.System {
+	y.Soft = []equations.Soft{{Margin: y.Margins[0].Name, Linear: 10}}
+	for _, a := range y.Action {
+		y.Rates = append(y.Rates, (a.Hi-a.Lo)/10)
+	}
+	return y
+}
+
 // A whole controller in C drives its plant to where Go drives it, and the same episodes are safe: also from where the guard has
 // to act, of explicit steps, of integrated ones with an escape, and of implicit ones.
 func TestWholeControllerInC(t *testing.T) {
@@ -152,6 +161,7 @@ func TestExactControllerInC(t *testing.T) {
 		{RunningOn()[0], 1e-3, 1e-4, false},
 		{RunningOn()[1], 1e-2, 1e-3, true},
 		{runningOn(chain.System(1), 20), 1e-3, 1e-4, true}, // without a context
+		{slowed(cartpole.Track()), 1e-3, 1e-4, false},      // the clock is not the last of the context
 	} {
 		if test.long && testing.Short() {
 			continue
