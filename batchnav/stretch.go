@@ -14,10 +14,10 @@ import (
 type stretch struct {
 	limits domain.ManyMargins
 	lo, hi []float64 // the box; NaN: none
-	// Of the steps that were gone ahead: (s, c), the actions that were asked for, and these inside the box.
-	x, asked, u []float64
-	margins     []float64
-	size        []float64 // the largest of each margin
+	// Of the steps that were gone ahead: (s, c), the actions that were asked for, these inside the box, and (s, c) after them.
+	x, asked, u, next []float64
+	margins           []float64
+	size              []float64 // the largest of each margin
 	// After so many tries in a row that passed nothing, the next waits.
 	vain, wait int
 }
@@ -37,7 +37,7 @@ func newStretch(l *loaded) (*stretch, error) {
 	}
 	most, spec := limits.Most(), l.spec
 	t := &stretch{
-		limits: limits, x: make([]float64, most*(spec.MeasuredSize()+spec.ContextSize())), u: make([]float64, most*spec.ActionSize()),
+		limits: limits, x: make([]float64, most*(spec.MeasuredSize()+spec.ContextSize())), next: make([]float64, most*(spec.MeasuredSize()+spec.ContextSize())), u: make([]float64, most*spec.ActionSize()),
 		asked: make([]float64, most*spec.ActionSize()), margins: make([]float64, most*len(spec.Margins)), size: make([]float64, len(spec.Margins)),
 	}
 	for _, a := range spec.Action {
@@ -96,7 +96,7 @@ func (g *guard) skip(runs []rollout, h, most int) (at int, taken bool, err error
 		if n == 0 || err != nil {
 			return h, false, err
 		}
-		t.limits.Evaluate(n, t.x, t.u, t.margins)
+		t.limits.Evaluate(n, t.x, t.u, t.next, t.margins)
 		steps, least := t.sure(n)
 		g.pass(&runs[0], h, steps, n)
 		g.margin[0] = math.Min(g.margin[0], least)
@@ -134,6 +134,9 @@ func (g *guard) goAhead(runs []rollout, h, most int) (n int, err error) {
 		if !tensor.Finite(nextS) || !tensor.Finite(nextC) || g.failed != nil && g.failed(nextS, nextC) {
 			break
 		}
+		to := row(t.next, n, ns+nc)
+		copy(to, nextS)
+		copy(to[ns:], nextC)
 		if n++; h+n == r.steps {
 			break
 		}
@@ -163,10 +166,7 @@ func (g *guard) pass(r *rollout, h, steps, n int) {
 	if h > 0 || steps == 0 {
 		return
 	}
-	s, c := g.s[:ns], g.c[:len(r.c)]
-	if n > 1 {
-		x := row(t.x, 1, ns+len(r.c))
-		s, c = x[:ns], x[ns:]
-	}
+	after := row(t.next, 0, ns+len(r.c))
+	s, c := after[:ns], after[ns:]
 	r.into.s, r.into.c = append(r.into.s[:0], s...), append(r.into.c[:0], c...)
 }

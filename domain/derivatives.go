@@ -72,7 +72,7 @@ type Stages interface {
 type ManyMargins interface {
 	// Most is how many decisions a call may have.
 	Most() int
-	// Evaluate writes the margins of n decisions, rows without gaps, x being (s, c). They agree to rounding with those of
-	// Problem.Margins, and do not depend on one another.
-	Evaluate(n int, x, u, margins []float64)
+	// Evaluate writes the margins of n decisions, rows without gaps, x being (s, c) and next (sNext, cNext) as Problem.Step makes them. They
+	// agree to rounding with those of Problem.Margins, and do not depend on one another.
+	Evaluate(n int, x, u, next, margins []float64)
 }

@@ -15,11 +15,11 @@ import (
 
 // valued is a system's program for the lanes of vectors, without derivatives.
 type valued struct {
-	of       stages.System
-	level    isa.Level
-	width    int
-	values   *stages.Code
-	valuesAt *lanes.Compiled
+	of                  stages.System
+	level               isa.Level
+	width               int
+	values, margins     *stages.Code // margins are of a system with an escape
+	valuesAt, marginsAt *lanes.Compiled
 }
 
 // laned is the same program with derivatives too.
@@ -77,6 +77,15 @@ func (p *Problem) readValues() (*valued, error) {
 	}
 	k.width = lanes.Widths(k.level)[0]
 	if k.valuesAt, err = k.values.Compile(k.level, k.width); err != nil {
+		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
+	if y.EscapeSteps == 0 {
+		return k, nil
+	}
+	if k.margins, err = stages.NewMargins(of); err != nil {
+		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
+	if k.marginsAt, err = k.margins.Compile(k.level, k.width); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	return k, nil
@@ -164,7 +173,7 @@ func (p *Problem) manyMargins() func() (domain.ManyMargins, error) {
 		if err != nil || code.level == isa.Generic {
 			return nil, err
 		}
-		return &limits{problem: p, machine: code.values.NewMachine(code.valuesAt), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
+		return &limits{problem: p, machine: code.margins.NewMachine(code.marginsAt), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
 			nu: len(p.spec.Action), nm: len(p.spec.Margins)}, nil
 	}
 }
@@ -178,11 +187,12 @@ type limits struct {
 
 func (l *limits) Most() int { return l.machine.Lanes() }
 
-func (l *limits) Evaluate(n int, x, u, margins []float64) {
+func (l *limits) Evaluate(n int, x, u, next, margins []float64) {
 	for lane := range l.machine.Lanes() {
 		i := min(lane, n-1)
-		at := row(x, l.nx, i)
+		at, to := row(x, l.nx, i), row(next, l.nx, i)
 		l.machine.Set(lane, at[:l.ns], at[l.ns:], row(u, l.nu, i))
+		l.machine.SetNext(lane, to[:l.ns], to[l.ns:])
 	}
 	l.machine.Linearise()
 	for i := range n {

@@ -43,9 +43,9 @@ type counting struct {
 	calls *int
 }
 
-func (c counting) Evaluate(n int, x, u, margins []float64) {
+func (c counting) Evaluate(n int, x, u, next, margins []float64) {
 	*c.calls++
-	c.ManyMargins.Evaluate(n, x, u, margins)
+	c.ManyMargins.Evaluate(n, x, u, next, margins)
 }
 
 // guarded are loops of a system's bundled map: with a guard that looks at every step alone, with one that looks at stretches, and without

@@ -173,9 +173,12 @@ func (x *maker) write(y System, f *functions) {
 		motion.first = x.slopes(moved, by)
 	}
 	var escaping, escape pair
+	if x.stepped || len(x.blocks) > 1 {
+		escaping = both(f.escaping, later)
+	}
 	if len(x.blocks) > 1 {
 		observed := slices.DeleteFunc(slices.Clone(by), func(a int) bool { return a >= n.S+n.C })
-		escaping, escape = both(f.escaping, later), both(f.escape, observed)
+		escape = both(f.escape, observed)
 	}
 	for t, at := range x.blocks {
 		if t > 0 {
@@ -192,6 +195,7 @@ func (x *maker) write(y System, f *functions) {
 		}
 		var back []part
 		switch {
+		case x.stepped && t == 0:
 		case f.ode == nil:
 			back = parts(x.step(at, motion.first, motion.second)...)
 		case y.Implicit:
@@ -200,7 +204,7 @@ func (x *maker) write(y System, f *functions) {
 			back = parts(x.integrate(y, at, motion.first, motion.second)...)
 		}
 		after := decided
-		if t > 0 {
+		if t > 0 || x.stepped {
 			after = escaping
 		}
 		back = slices.Concat(parts(x.follow(f, t, after.first, after.second)...), back)
@@ -232,7 +236,7 @@ func (x *maker) follow(f *functions, t int, first, second *shared) []int {
 		directions = append(directions, direction{row: r})
 	}
 	j, jBy, w := x.j, x.jBy, x.w
-	if t > 0 {
+	if t > 0 || x.stepped {
 		j, jBy, w = nil, nil, nil
 	}
 	m := len(at.m)

@@ -98,15 +98,19 @@ type maker struct {
 	nothing  lanes.Ref        // a row that nothing writes: zeros
 	half     []lanes.Ref      // rows for curve
 	plain    bool             // values alone
+	stepped  bool             // margins alone, the decision's step being given
 }
 
 // New makes the code for directions by, entries of (s, c, u).
-func New(y System, by []int) (*Code, error) { return newCode(y, by, false) }
+func New(y System, by []int) (*Code, error) { return newCode(y, by, false, false) }
 
 // NewValues makes the code of the same values without derivatives: it has neither Slopes nor Curvature.
-func NewValues(y System) (*Code, error) { return newCode(y, nil, true) }
+func NewValues(y System) (*Code, error) { return newCode(y, nil, true, false) }
 
-func newCode(y System, by []int, plain bool) (*Code, error) {
+// NewMargins makes the code of the margins alone, of decisions whose step is known (SetNext).
+func NewMargins(y System) (*Code, error) { return newCode(y, nil, true, true) }
+
+func newCode(y System, by []int, plain, stepped bool) (*Code, error) {
 	f, err := functionsOf(y)
 	if err != nil {
 		return nil, err
@@ -120,7 +124,7 @@ func newCode(y System, by []int, plain bool) (*Code, error) {
 			return nil, fmt.Errorf("stages: directions %v, want entries of %d, none twice", by, n.S+n.C+n.U)
 		}
 	}
-	x := &maker{Code: k, nothing: k.rows(1)[0], plain: plain}
+	x := &maker{Code: k, nothing: k.rows(1)[0], plain: plain, stepped: stepped}
 	x.half = x.rows(n.S + n.C + n.U + n.S)
 	k.j, k.jBy = k.layout.New(n.J), k.rows(n.J)
 	k.w, k.lambda = k.layout.New(n.J), k.layout.New(n.S+n.C)
@@ -361,6 +365,15 @@ func (m *Machine) Set(lane int, s, c, u []float64) {
 		if col := [3]lanes.Col{at.s, at.c, at.u}[i]; len(col) > 0 {
 			m.machine.Scatter(col[0], lane, part)
 		}
+	}
+}
+
+// SetNext writes where a lane's decision leads to, for a code of NewMargins.
+func (m *Machine) SetNext(lane int, sNext, cNext []float64) {
+	at := m.code.blocks[0]
+	m.machine.Scatter(at.next[0], lane, sNext)
+	if len(at.after) > 0 {
+		m.machine.Scatter(at.after[0], lane, cNext)
 	}
 }
 

@@ -115,12 +115,15 @@ func checkMany(p domain.Problem, points []point) (errs []error) {
 	nm := len(p.Spec().Margins)
 	for first := 0; first < len(points); first += many.Most() {
 		some := points[first:min(len(points), first+many.Most())]
-		var x, u []float64
+		var x, u, next []float64
 		for _, at := range some {
 			x, u = append(append(x, at.s...), at.c...), append(u, at.u...)
+			sNext, cNext := make([]float64, len(at.s)), make([]float64, len(at.c))
+			p.Step(at.s, at.c, at.u, sNext, cNext)
+			next = append(append(next, sNext...), cNext...)
 		}
 		got, want := make([]float64, len(some)*nm), make([]float64, nm)
-		many.Evaluate(len(some), x, u, got)
+		many.Evaluate(len(some), x, u, next, got)
 		for i, at := range some {
 			p.Margins(at.s, at.c, at.u, want)
 			for k, w := range want {

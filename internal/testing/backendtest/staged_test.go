@@ -125,8 +125,8 @@ type lenientMargins struct {
 	by float64
 }
 
-func (l lenientMargins) Evaluate(n int, x, u, margins []float64) {
-	l.ManyMargins.Evaluate(n, x, u, margins)
+func (l lenientMargins) Evaluate(n int, x, u, next, margins []float64) {
+	l.ManyMargins.Evaluate(n, x, u, next, margins)
 	margins[0] += l.by
 }
 
