@@ -7,4 +7,4 @@ package dense
 // addAVX2 is Product.add, with the product's sizes.
 //
 //go:noescape
-func addAVX2(sizes *int, c *float64, a *float64, b *float64)
+func addAVX2(sizes *int, c *float64, d *float64, a *float64, b *float64)

@@ -4,102 +4,111 @@
 
 #include "textflag.h"
 
-// func addAVX2(sizes *int, c *float64, a *float64, b *float64)
+// func addAVX2(sizes *int, c *float64, d *float64, a *float64, b *float64)
 // Requires: AVX, CMOV, FMA3
-TEXT ·addAVX2(SB), NOSPLIT, $48-32
+TEXT ·addAVX2(SB), NOSPLIT, $80-40
 	MOVQ sizes+0(FP), AX
 	MOVQ c+8(FP), CX
-	MOVQ a+16(FP), DX
-	MOVQ (AX), BX
-	MOVQ BX, (SP)
-	MOVQ 24(AX), BX
-	MOVQ BX, 8(SP)
+	MOVQ a+24(FP), DX
+	MOVQ d+16(FP), BX
+	MOVQ (AX), SI
+	MOVQ SI, (SP)
+	MOVQ 24(AX), SI
+	MOVQ SI, 8(SP)
 
 rows:
-	MOVQ DX, SI
+	MOVQ DX, DI
 	MOVQ CX, 16(SP)
+	MOVQ BX, 48(SP)
 	CMPQ (SP), $0x01
 	JLE  same1
 	ADDQ 40(AX), DX
 	ADDQ 32(AX), CX
+	ADDQ 64(AX), BX
 
 same1:
-	MOVQ DX, DI
+	MOVQ DX, R8
 	MOVQ CX, 24(SP)
+	MOVQ BX, 56(SP)
 	CMPQ (SP), $0x02
 	JLE  same2
 	ADDQ 40(AX), DX
 	ADDQ 32(AX), CX
+	ADDQ 64(AX), BX
 
 same2:
-	MOVQ DX, R8
+	MOVQ DX, R9
 	MOVQ CX, 32(SP)
+	MOVQ BX, 64(SP)
 	CMPQ (SP), $0x03
 	JLE  same3
 	ADDQ 40(AX), DX
 	ADDQ 32(AX), CX
+	ADDQ 64(AX), BX
 
 same3:
-	MOVQ    DX, R9
+	MOVQ    DX, R10
 	MOVQ    CX, 40(SP)
+	MOVQ    BX, 72(SP)
 	ADDQ    40(AX), DX
 	ADDQ    32(AX), CX
-	MOVQ    16(AX), R11
-	CMPQ    R11, 8(SP)
-	CMOVQGT 8(SP), R11
-	XORQ    R10, R10
+	ADDQ    64(AX), BX
+	MOVQ    16(AX), R12
+	CMPQ    R12, 8(SP)
+	CMOVQGT 8(SP), R12
+	XORQ    R11, R11
 
 columns:
-	MOVQ       R11, BX
-	MOVQ       $0x0000000000000004, R12
-	CMPQ       BX, R12
-	CMOVQGT    R12, BX
-	SUBQ       BX, R12
-	LEAQ       first<>+0(SB), BX
-	VMOVUPD    (BX)(R12*8), Y0
-	MOVQ       16(SP), BX
-	VMASKMOVPD (BX)(R10*8), Y0, Y1
-	MOVQ       24(SP), BX
-	VMASKMOVPD (BX)(R10*8), Y0, Y2
-	MOVQ       32(SP), BX
-	VMASKMOVPD (BX)(R10*8), Y0, Y3
-	MOVQ       40(SP), BX
-	VMASKMOVPD (BX)(R10*8), Y0, Y4
-	MOVQ       b+24(FP), R12
-	LEAQ       (R12)(R10*8), R12
-	MOVQ       8(AX), R13
-	SUBQ       SI, DI
-	SUBQ       SI, R8
-	SUBQ       SI, R9
-	MOVQ       SI, BX
+	MOVQ       R12, SI
+	MOVQ       $0x0000000000000004, R13
+	CMPQ       SI, R13
+	CMOVQGT    R13, SI
+	SUBQ       SI, R13
+	LEAQ       first<>+0(SB), SI
+	VMOVUPD    (SI)(R13*8), Y0
+	MOVQ       48(SP), SI
+	VMASKMOVPD (SI)(R11*8), Y0, Y1
+	MOVQ       56(SP), SI
+	VMASKMOVPD (SI)(R11*8), Y0, Y2
+	MOVQ       64(SP), SI
+	VMASKMOVPD (SI)(R11*8), Y0, Y3
+	MOVQ       72(SP), SI
+	VMASKMOVPD (SI)(R11*8), Y0, Y4
+	MOVQ       b+32(FP), R13
+	LEAQ       (R13)(R11*8), R13
+	MOVQ       8(AX), R14
+	SUBQ       DI, R8
+	SUBQ       DI, R9
+	SUBQ       DI, R10
+	MOVQ       DI, SI
 
 terms:
-	VMASKMOVPD   (R12), Y0, Y5
-	VBROADCASTSD (BX), Y6
+	VMASKMOVPD   (R13), Y0, Y5
+	VBROADCASTSD (SI), Y6
 	VFMADD231PD  Y6, Y5, Y1
-	VBROADCASTSD (BX)(DI*1), Y6
+	VBROADCASTSD (SI)(R8*1), Y6
 	VFMADD231PD  Y6, Y5, Y2
-	VBROADCASTSD (BX)(R8*1), Y6
+	VBROADCASTSD (SI)(R9*1), Y6
 	VFMADD231PD  Y6, Y5, Y3
-	VBROADCASTSD (BX)(R9*1), Y6
+	VBROADCASTSD (SI)(R10*1), Y6
 	VFMADD231PD  Y6, Y5, Y4
-	ADDQ         56(AX), R12
-	ADDQ         48(AX), BX
-	DECQ         R13
+	ADDQ         56(AX), R13
+	ADDQ         48(AX), SI
+	DECQ         R14
 	JNZ          terms
-	ADDQ         SI, DI
-	ADDQ         SI, R8
-	ADDQ         SI, R9
-	MOVQ         16(SP), BX
-	VMASKMOVPD   Y1, Y0, (BX)(R10*8)
-	MOVQ         24(SP), BX
-	VMASKMOVPD   Y2, Y0, (BX)(R10*8)
-	MOVQ         32(SP), BX
-	VMASKMOVPD   Y3, Y0, (BX)(R10*8)
-	MOVQ         40(SP), BX
-	VMASKMOVPD   Y4, Y0, (BX)(R10*8)
-	ADDQ         $0x04, R10
-	SUBQ         $0x04, R11
+	ADDQ         DI, R8
+	ADDQ         DI, R9
+	ADDQ         DI, R10
+	MOVQ         16(SP), SI
+	VMASKMOVPD   Y1, Y0, (SI)(R11*8)
+	MOVQ         24(SP), SI
+	VMASKMOVPD   Y2, Y0, (SI)(R11*8)
+	MOVQ         32(SP), SI
+	VMASKMOVPD   Y3, Y0, (SI)(R11*8)
+	MOVQ         40(SP), SI
+	VMASKMOVPD   Y4, Y0, (SI)(R11*8)
+	ADDQ         $0x04, R11
+	SUBQ         $0x04, R12
 	JG           columns
 	ADDQ         $0x04, 8(SP)
 	SUBQ         $0x04, (SP)

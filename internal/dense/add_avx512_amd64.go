@@ -7,4 +7,4 @@ package dense
 // addAVX512 is Product.add, with the product's sizes.
 //
 //go:noescape
-func addAVX512(sizes *int, c *float64, a *float64, b *float64)
+func addAVX512(sizes *int, c *float64, d *float64, a *float64, b *float64)

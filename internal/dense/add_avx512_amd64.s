@@ -4,98 +4,107 @@
 
 #include "textflag.h"
 
-// func addAVX512(sizes *int, c *float64, a *float64, b *float64)
+// func addAVX512(sizes *int, c *float64, d *float64, a *float64, b *float64)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·addAVX512(SB), NOSPLIT, $48-32
+TEXT ·addAVX512(SB), NOSPLIT, $80-40
 	MOVQ sizes+0(FP), AX
 	MOVQ c+8(FP), CX
-	MOVQ a+16(FP), DX
-	MOVQ (AX), BX
-	MOVQ BX, (SP)
-	MOVQ 24(AX), BX
-	MOVQ BX, 8(SP)
+	MOVQ a+24(FP), DX
+	MOVQ d+16(FP), BX
+	MOVQ (AX), SI
+	MOVQ SI, (SP)
+	MOVQ 24(AX), SI
+	MOVQ SI, 8(SP)
 
 rows:
-	MOVQ DX, SI
+	MOVQ DX, DI
 	MOVQ CX, 16(SP)
+	MOVQ BX, 48(SP)
 	CMPQ (SP), $0x01
 	JLE  same1
 	ADDQ 40(AX), DX
 	ADDQ 32(AX), CX
+	ADDQ 64(AX), BX
 
 same1:
-	MOVQ DX, DI
+	MOVQ DX, R8
 	MOVQ CX, 24(SP)
+	MOVQ BX, 56(SP)
 	CMPQ (SP), $0x02
 	JLE  same2
 	ADDQ 40(AX), DX
 	ADDQ 32(AX), CX
+	ADDQ 64(AX), BX
 
 same2:
-	MOVQ DX, R8
+	MOVQ DX, R9
 	MOVQ CX, 32(SP)
+	MOVQ BX, 64(SP)
 	CMPQ (SP), $0x03
 	JLE  same3
 	ADDQ 40(AX), DX
 	ADDQ 32(AX), CX
+	ADDQ 64(AX), BX
 
 same3:
-	MOVQ    DX, R9
+	MOVQ    DX, R10
 	MOVQ    CX, 40(SP)
+	MOVQ    BX, 72(SP)
 	ADDQ    40(AX), DX
 	ADDQ    32(AX), CX
-	MOVQ    16(AX), R11
-	CMPQ    R11, 8(SP)
-	CMOVQGT 8(SP), R11
-	XORQ    R10, R10
+	ADDQ    64(AX), BX
+	MOVQ    16(AX), R12
+	CMPQ    R12, 8(SP)
+	CMOVQGT 8(SP), R12
+	XORQ    R11, R11
 
 columns:
-	MOVQ      R11, R12
-	CMPQ      R12, $0x08
-	MOVQ      $0x0000000000000008, BX
-	CMOVQGT   BX, R12
-	MOVQ      $-1, BX
-	BZHIQ     R12, BX, BX
-	KMOVW     BX, K1
-	MOVQ      16(SP), BX
-	VMOVUPD.Z (BX)(R10*8), K1, Z0
-	MOVQ      24(SP), BX
-	VMOVUPD.Z (BX)(R10*8), K1, Z1
-	MOVQ      32(SP), BX
-	VMOVUPD.Z (BX)(R10*8), K1, Z2
-	MOVQ      40(SP), BX
-	VMOVUPD.Z (BX)(R10*8), K1, Z3
-	MOVQ      b+24(FP), R12
-	LEAQ      (R12)(R10*8), R12
-	MOVQ      8(AX), R13
-	SUBQ      SI, DI
-	SUBQ      SI, R8
-	SUBQ      SI, R9
-	MOVQ      SI, BX
+	MOVQ      R12, R13
+	CMPQ      R13, $0x08
+	MOVQ      $0x0000000000000008, SI
+	CMOVQGT   SI, R13
+	MOVQ      $-1, SI
+	BZHIQ     R13, SI, SI
+	KMOVW     SI, K1
+	MOVQ      48(SP), SI
+	VMOVUPD.Z (SI)(R11*8), K1, Z0
+	MOVQ      56(SP), SI
+	VMOVUPD.Z (SI)(R11*8), K1, Z1
+	MOVQ      64(SP), SI
+	VMOVUPD.Z (SI)(R11*8), K1, Z2
+	MOVQ      72(SP), SI
+	VMOVUPD.Z (SI)(R11*8), K1, Z3
+	MOVQ      b+32(FP), R13
+	LEAQ      (R13)(R11*8), R13
+	MOVQ      8(AX), R14
+	SUBQ      DI, R8
+	SUBQ      DI, R9
+	SUBQ      DI, R10
+	MOVQ      DI, SI
 
 terms:
-	VMOVUPD.Z        (R12), K1, Z4
-	VFMADD231PD.BCST (BX), Z4, Z0
-	VFMADD231PD.BCST (BX)(DI*1), Z4, Z1
-	VFMADD231PD.BCST (BX)(R8*1), Z4, Z2
-	VFMADD231PD.BCST (BX)(R9*1), Z4, Z3
-	ADDQ             56(AX), R12
-	ADDQ             48(AX), BX
-	DECQ             R13
+	VMOVUPD.Z        (R13), K1, Z4
+	VFMADD231PD.BCST (SI), Z4, Z0
+	VFMADD231PD.BCST (SI)(R8*1), Z4, Z1
+	VFMADD231PD.BCST (SI)(R9*1), Z4, Z2
+	VFMADD231PD.BCST (SI)(R10*1), Z4, Z3
+	ADDQ             56(AX), R13
+	ADDQ             48(AX), SI
+	DECQ             R14
 	JNZ              terms
-	ADDQ             SI, DI
-	ADDQ             SI, R8
-	ADDQ             SI, R9
-	MOVQ             16(SP), BX
-	VMOVUPD          Z0, K1, (BX)(R10*8)
-	MOVQ             24(SP), BX
-	VMOVUPD          Z1, K1, (BX)(R10*8)
-	MOVQ             32(SP), BX
-	VMOVUPD          Z2, K1, (BX)(R10*8)
-	MOVQ             40(SP), BX
-	VMOVUPD          Z3, K1, (BX)(R10*8)
-	ADDQ             $0x08, R10
-	SUBQ             $0x08, R11
+	ADDQ             DI, R8
+	ADDQ             DI, R9
+	ADDQ             DI, R10
+	MOVQ             16(SP), SI
+	VMOVUPD          Z0, K1, (SI)(R11*8)
+	MOVQ             24(SP), SI
+	VMOVUPD          Z1, K1, (SI)(R11*8)
+	MOVQ             32(SP), SI
+	VMOVUPD          Z2, K1, (SI)(R11*8)
+	MOVQ             40(SP), SI
+	VMOVUPD          Z3, K1, (SI)(R11*8)
+	ADDQ             $0x08, R11
+	SUBQ             $0x08, R12
 	JG               columns
 	ADDQ             $0x04, 8(SP)
 	SUBQ             $0x04, (SP)

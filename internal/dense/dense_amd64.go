@@ -17,13 +17,13 @@ var level = func() isa.Level {
 	return level
 }()
 
-func run(p *Product, c, a, b []float64) {
+func run(p *Product, c, d, a, b []float64) {
 	switch level {
 	case isa.AVX512:
-		addAVX512(&p.sizes[0], &c[0], &a[0], &b[0])
+		addAVX512(&p.sizes[0], &c[0], &d[0], &a[0], &b[0])
 	case isa.AVX2:
-		addAVX2(&p.sizes[0], &c[0], &a[0], &b[0])
+		addAVX2(&p.sizes[0], &c[0], &d[0], &a[0], &b[0])
 	default:
-		p.add(c, a, b)
+		p.add(c, d, a, b)
 	}
 }

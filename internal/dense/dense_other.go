@@ -2,4 +2,4 @@
 
 package dense
 
-func run(p *Product, c, a, b []float64) { p.add(c, a, b) }
+func run(p *Product, c, d, a, b []float64) { p.add(c, d, a, b) }

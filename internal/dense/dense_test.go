@@ -27,13 +27,13 @@ func normal(rng *rand.Rand, n int) []float64 {
 	return out
 }
 
-// What is added is the sum of products, each rounded once, to the bit; nothing beside it is written.
-func TestAddIsTheSumOfProducts(t *testing.T) {
+// A sum is that of products one after the other, each rounded once, to the bit; nothing beside it is written.
+func TestSumsOfProducts(t *testing.T) {
 	with(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		for range 3000 {
-			n, k, m := rng.IntN(11), rng.IntN(9), rng.IntN(20)
-			transposed, lower := rng.IntN(2) == 0, rng.IntN(2) == 0
+			n, k, m, more := rng.IntN(11), rng.IntN(9), rng.IntN(20), rng.IntN(3)
+			transposed, lower, apart := rng.IntN(2) == 0, rng.IntN(2) == 0, rng.IntN(2) == 0
 			if lower {
 				m = n
 			}
@@ -45,9 +45,15 @@ func TestAddIsTheSumOfProducts(t *testing.T) {
 			if lower {
 				p = p.Lower()
 			}
+			d, row := c, m
+			if apart {
+				row = m + more
+				d, p = normal(rng, n*row), p.Within(row)
+			}
 			want := slices.Clone(c)
 			for i := range n {
 				for j := range m {
+					want[i*m+j] = d[i*row+j]
 					for l := range k {
 						v := a
 						if transposed {
@@ -60,7 +66,7 @@ func TestAddIsTheSumOfProducts(t *testing.T) {
 				}
 			}
 			was := slices.Clone(c)
-			p.Add(c, a, b)
+			p.Sum(c, d, a, b)
 			for at, v := range c {
 				above := lower && at < n*m && at%m > at/m
 				if v != want[at] && !(above && v == was[at]) {
@@ -72,7 +78,7 @@ func TestAddIsTheSumOfProducts(t *testing.T) {
 }
 
 // A product that is larger than its slices is a mistake of the caller, and not of the memory behind them.
-func TestAddRefusesShortSlices(t *testing.T) {
+func TestShortSlicesAreRefused(t *testing.T) {
 	with(t, func(t *testing.T) {
 		for _, short := range [][3]int{{5, 4, 6}, {6, 3, 6}, {6, 4, 5}} {
 			func() {

@@ -28,7 +28,6 @@ func (p *ipm) assemble() {
 		p.weights[i] = 1 / (s/p.z[i] + p.at.v[i]/(p.rho-p.z[i]))
 		p.pulls[i] = -p.mu / s
 	}
-	copy(p.h, q.h)
 	for t := range q.steps {
 		h := p.h[t*d*d : (t+1)*d*d]
 		p.condense(t, h)
@@ -54,7 +53,7 @@ func (p *ipm) assemble() {
 	p.linear()
 }
 
-// condense adds the weighted squares of the margins of stage t to the lower triangle of h.
+// condense writes the Hessian of stage t, with the weighted squares of its margins, into the lower triangle of h.
 func (p *ipm) condense(t int, h []float64) {
 	nm, d := p.q.nm, p.q.d
 	margins := p.q.margins[t*nm*d : (t+1)*nm*d]
@@ -64,7 +63,7 @@ func (p *ipm) condense(t int, h []float64) {
 			to[i] = w * v
 		}
 	}
-	p.squares.Add(h, p.weighted, margins)
+	p.squares.Sum(h, p.q.h[t*d*d:], p.weighted, margins)
 }
 
 // linear writes the quadratic program's linear terms: the gradient of the barrier

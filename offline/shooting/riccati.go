@@ -23,6 +23,7 @@ type riccati struct {
 	// ½ξᵀPξ + pᵀξ, [nX][nX] and [nX], for t = 0…N.
 	l, y, lead, P, p []float64
 	product, m, w    []float64
+	nothing          []float64 // zeros, [nX][d]
 	ahead            []float64 // p + P b of the next stage
 	minus            []float64 // −Yᵀ of a stage, [nu][nX]
 	vectors, values  []float64 // [nu][nu] and [nu], of a block that is reflected
@@ -33,7 +34,7 @@ type riccati struct {
 
 func (r *riccati) resize(steps, nu, nX int, free bool) {
 	r.steps, r.nu, r.nX, r.d, r.free = steps, nu, nX, nu+nX, free
-	r.onward, r.back, r.less = dense.New(nX, nX, r.d), dense.NewTransposed(r.d, nX, r.d).Lower(), dense.New(nX, nu, nX).Lower()
+	r.onward, r.back, r.less = dense.New(nX, nX, r.d), dense.NewTransposed(r.d, nX, r.d).Lower(), dense.New(nX, nu, nX).Within(r.d).Lower()
 	r.valued, r.adjoint = dense.New(1, nX, nX), dense.New(1, nX, r.d)
 	size(&r.l, steps*nu*nu)
 	size(&r.y, steps*nX*nu)
@@ -41,6 +42,7 @@ func (r *riccati) resize(steps, nu, nX int, free bool) {
 	size(&r.P, (steps+1)*nX*nX)
 	size(&r.p, (steps+1)*nX)
 	size(&r.product, nX*r.d)
+	size(&r.nothing, nX*r.d)
 	size(&r.m, r.d*r.d)
 	size(&r.minus, nu*nX)
 	size(&r.w, r.d)
@@ -67,13 +69,13 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 	for t := r.steps - 1; t >= 0; t-- {
 		next := r.P[(t+1)*nX*nX : (t+2)*nX*nX]
 		ft := f[t*nX*d : (t+1)*nX*d]
-		clear(r.product)
-		r.onward.Add(r.product, next, ft)
-		copy(r.m, h[t*d*d:(t+1)*d*d])
-		for i := range d {
-			r.m[i*d+i] += shift
+		r.onward.Sum(r.product, r.nothing, next, ft)
+		r.back.Sum(r.m, h[t*d*d:], ft, r.product)
+		if shift != 0 {
+			for i := range d {
+				r.m[i*d+i] += shift
+			}
 		}
-		r.back.Add(r.m, ft, r.product)
 		r.flops += int64(nX*nX*d + nX*d*(d+1)/2)
 		l := r.l[t*nu*nu : (t+1)*nu*nu]
 		if !cholesky(r.m, d, l, nu) {
@@ -96,9 +98,8 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 			for j, v := range yi {
 				r.minus[j*nX+i] = -v
 			}
-			copy(P[i*nX:i*nX+i+1], mi[nu:])
 		}
-		r.less.Add(P, y, r.minus)
+		r.less.Sum(P, r.m[min(nu*(d+1), len(r.m)):], y, r.minus) // of ξ's block, if there is one
 		for i := range nX {
 			for j := range i {
 				P[j*nX+i] = P[i*nX+j]
@@ -201,10 +202,8 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 	for t := r.steps - 1; t >= 0; t-- {
 		next, p := r.P[(t+1)*nX*nX:(t+2)*nX*nX], r.p[(t+1)*nX:(t+2)*nX]
 		bt := b[t*nX : (t+1)*nX]
-		copy(r.w, h[t*d:(t+1)*d])
-		copy(r.ahead, p)
-		r.valued.Add(r.ahead, bt, next) // P is symmetric
-		r.adjoint.Add(r.w, r.ahead, f[t*nX*d:])
+		r.valued.Sum(r.ahead, p, bt, next) // P is symmetric
+		r.adjoint.Sum(r.w, h[t*d:], r.ahead, f[t*nX*d:])
 		l, lead := r.l[t*nu*nu:(t+1)*nu*nu], r.lead[t*nu:(t+1)*nu]
 		for j := range nu {
 			lead[j] = (r.w[j] - tensor.DotInOrder(l[j*nu:j*nu+j], lead[:j])) / l[j*nu+j]
@@ -235,9 +234,7 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 		if t < r.steps {
 			xi = w[t*d+nu : (t+1)*d]
 		}
-		lt := lambda[t*nX : (t+1)*nX]
-		copy(lt, r.p[t*nX:])
-		r.valued.Add(lt, xi, r.P[t*nX*nX:])
+		r.valued.Sum(lambda[t*nX:], r.p[t*nX:], xi, r.P[t*nX*nX:])
 	}
 	r.flops += int64(r.steps * (4*nX*d + 2*nX*nX + nu*nu))
 }

@@ -52,23 +52,24 @@ const (
 	aRow
 	aColumn
 	bRow
+	dRow
 )
 
 // add writes, for groups of rows r and every column j that they have,
 //
-//	c_r[j] += Σ_k a_r[k]·b_k[j]
+//	c_r[j] = d_r[j] + Σ_k a_r[k]·b_k[j]
 //
 // In the last group, rows that there are not are the one before: all are read before one is written.
 func add(name string, v vectors) {
-	TEXT("add"+name, NOSPLIT, "func(sizes *int, c, a, b *float64)")
+	TEXT("add"+name, NOSPLIT, "func(sizes *int, c, d, a, b *float64)")
 	Doc("add" + name + " is Product.add, with the product's sizes.")
 	Pragma("noescape")
 	v.begin()
 	sizes := Load(Param("sizes"), GP64())
 	size := func(i int) Mem { return Mem{Base: sizes, Disp: 8 * i} }
-	local := AllocLocal(8 * (2 + group))
-	left, limit, c := local, local.Offset(8), local.Offset(16)
-	at, from := Load(Param("c"), GP64()), Load(Param("a"), GP64())
+	local := AllocLocal(8 * (2 + 2*group))
+	left, limit, c, d := local, local.Offset(8), local.Offset(16), local.Offset(16+8*group)
+	at, from, start := Load(Param("c"), GP64()), Load(Param("a"), GP64()), Load(Param("d"), GP64())
 	t := GP64()
 	for _, l := range []struct {
 		to Mem
@@ -84,20 +85,24 @@ func add(name string, v vectors) {
 	j, remaining, b, k := GP64(), GP64(), GP64(), GP64()
 
 	Label("rows")
-	// at and from are left where the next group begins.
+	// at, start and from are left where the next group begins.
 	MOVQ(from, a[0])
 	MOVQ(at, c)
+	MOVQ(start, d)
 	for r := 1; r < group; r++ {
 		CMPQ(left, Imm(uint64(r)))
 		JLE(LabelRef(fmt.Sprintf("same%d", r)))
 		ADDQ(size(aRow), from)
 		ADDQ(size(cRow), at)
+		ADDQ(size(dRow), start)
 		Label(fmt.Sprintf("same%d", r))
 		MOVQ(from, a[r])
 		MOVQ(at, c.Offset(8*r))
+		MOVQ(start, d.Offset(8*r))
 	}
 	ADDQ(size(aRow), from)
 	ADDQ(size(cRow), at)
+	ADDQ(size(dRow), start)
 	MOVQ(size(columns), remaining)
 	CMPQ(remaining, limit)
 	CMOVQGT(limit, remaining)
@@ -108,7 +113,7 @@ func add(name string, v vectors) {
 	var sum [group]reg.VecVirtual
 	for r := range sum {
 		sum[r] = v.register()
-		MOVQ(c.Offset(8*r), t)
+		MOVQ(d.Offset(8*r), t)
 		v.load(Mem{Base: t, Index: j, Scale: 8}, sum[r])
 	}
 	Load(Param("b"), b)
