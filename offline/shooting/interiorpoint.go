@@ -269,18 +269,17 @@ func (p *ipm) scale() float64 {
 // slacks writes s and v for constraint values g such that g + v = s and the barrier
 // conditions hold for one z.
 func (p *ipm) slacks(g, s, v []float64) {
-	per := p.rho / p.mu
+	half := 0.5 / p.rho
 	for i, gi := range g {
-		// v solves ρ = μ/v + μ/(g+v); the larger of s and v is computed without
-		// cancellation, the smaller from the barrier conditions' symmetry.
-		charged := p.rho * gi
-		root := math.Sqrt(charged*charged + 4*p.mu*p.mu)
+		// v solves ρ = μ/v + μ/(g+v); the larger of s and v, at least 2μ/ρ, is computed without cancellation, the smaller from the
+		// barrier conditions' symmetry.
+		charged := p.rho * math.Abs(gi)
+		larger := (2*p.mu + charged + math.Sqrt(charged*charged+4*p.mu*p.mu)) * half
+		smaller := p.mu * larger / (p.rho*larger - p.mu)
 		if gi >= 0 {
-			s[i] = (2*p.mu + p.rho*gi + root) / (2 * p.rho)
-			v[i] = 1 / (per - 1/s[i])
+			s[i], v[i] = larger, smaller
 		} else {
-			v[i] = (2*p.mu - p.rho*gi + root) / (2 * p.rho)
-			s[i] = 1 / (per - 1/v[i])
+			s[i], v[i] = smaller, larger
 		}
 	}
 }

@@ -25,7 +25,8 @@ func (p *ipm) assemble() {
 	q := p.q
 	d := q.d
 	for i, s := range p.at.s {
-		p.weights[i] = 1 / (s/p.z[i] + p.at.v[i]/(p.rho-p.z[i]))
+		z, rest := p.z[i], p.rho-p.z[i]
+		p.weights[i] = z * rest / (s*rest + p.at.v[i]*z) // 1/(s/z + v/(ρ − z))
 		p.pulls[i] = -p.mu / s
 	}
 	for t := range q.steps {

@@ -68,6 +68,7 @@ type program struct {
 	slope                                            []float64     // [d]
 	prices                                           []float64     // −z of a stage
 	carried, priced                                  dense.Product // λᵀ∂ξ_{t+1} and zᵀ∂margins of a stage
+	mixed                                            dense.Product // ∂σᵀ∂J and ∂Jᵀ∂σ of a stage
 	plus, minus, step                                []float64     // [d]
 	costate                                          []float64     // [nx]
 	zy, zx, zj, zm                                   []complex128
@@ -167,6 +168,7 @@ func (q *program) layout(steps int) {
 	q.nX, q.nf = q.na+q.naug, q.nu+q.na
 	q.d = q.nu + q.nX
 	q.carried, q.priced = dense.New(1, q.nX, q.d), dense.New(1, q.nm, q.d)
+	q.mixed = dense.NewTransposed(q.d, q.no, q.d).Lower()
 	size(&q.prices, q.nm)
 	size(&q.units, q.nf)
 	size(&q.next, steps*q.nX*q.d)
