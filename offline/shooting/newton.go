@@ -103,13 +103,16 @@ func (p *ipm) solve() (primal, dual float64) {
 	p.r.solve(p.lin, q.next, p.defect, p.w, p.last, p.newLambda)
 	fraction := math.Max(0.99, 1-p.mu)
 	primal, dual = 1, 1
-	for i, z := range p.z {
-		if t := i / max(q.nm, 1); i < q.steps*q.nm {
-			p.dg[i] = tensor.DotInOrder(q.margins[i*d:(i+1)*d], p.w[t*d:(t+1)*d])
-		} else {
-			k := i - q.steps*q.nm
-			p.dg[i] = tensor.DotInOrder(q.ends[k*q.nX:(k+1)*q.nX], p.last)
+	for t := range q.steps {
+		w := p.w[t*d : (t+1)*d]
+		for i := t * q.nm; i < (t+1)*q.nm; i++ {
+			p.dg[i] = tensor.DotInOrder(w, q.margins[i*d:])
 		}
+	}
+	for k := range q.totals {
+		p.dg[q.steps*q.nm+k] = tensor.DotInOrder(p.last, q.ends[k*q.nX:])
+	}
+	for i, z := range p.z {
 		p.dz[i] = -p.pulls[i] - z - p.weights[i]*p.dg[i]
 		dual = boundary(dual, fraction*z, p.dz[i])
 		dual = boundary(dual, fraction*(p.rho-z), -p.dz[i])
