@@ -293,12 +293,12 @@ func (q *program) gradient(t int, objectiveScale float64, z, lambda, out []float
 	for i, v := range q.objective[t*d : (t+1)*d] {
 		out[i] = objectiveScale * v
 	}
-	for i, l := range lambda[(t+1)*q.nX : (t+2)*q.nX] {
-		if l != 0 {
-			tensor.Axpy(l, q.next[(t*q.nX+i)*d:(t*q.nX+i+1)*d], out)
-		}
+	q.carried.Add(out, lambda[(t+1)*q.nX:], q.next[t*q.nX*d:])
+	if z == nil {
+		return
 	}
 	for k, zk := range z {
-		tensor.Axpy(-zk, q.margins[(t*q.nm+k)*d:(t*q.nm+k+1)*d], out)
+		q.prices[k] = -zk
 	}
+	q.priced.Add(out, q.prices, q.margins[t*q.nm*d:])
 }

@@ -190,10 +190,7 @@ func (p *ipm) slope() float64 {
 		q.lasting.addGradient(q, p.cur, p.objectiveScale, q.slope[:q.nX])
 		sum += tensor.DotInOrder(q.slope[:q.nX], p.last)
 	}
-	for i, s := range p.at.s {
-		sum -= p.mu / s * p.dg[i]
-	}
-	return sum
+	return sum + tensor.DotInOrder(p.pulls, p.dg)
 }
 
 // boundary is the largest step ≤ alpha that takes no more than room.

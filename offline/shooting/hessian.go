@@ -125,16 +125,15 @@ func (q *program) hessianPriority(p *point, t int, objectiveScale float64) {
 	q.addPriority(t, objectiveScale, q.hp)
 }
 
-// addPriority adds the same from the part with J held, [d][d].
+// addPriority adds the same from the part with J held, [d][d], to which it adds the rest.
 func (q *program) addPriority(t int, objectiveScale float64, held []float64) {
 	d, h := q.d, q.stageHessian(t)
+	sigma, j := q.dsigma[t*q.no*d:], q.dj[t*q.no*d:]
+	q.mixed.Add(held, sigma, j)
+	q.mixed.Add(held, j, sigma)
 	for i := range q.first(t) {
 		for k := range i + 1 {
-			sum := held[i*d+k]
-			for r := t * q.no; r < (t+1)*q.no; r++ {
-				sum += q.dsigma[r*d+i]*q.dj[r*d+k] + q.dj[r*d+i]*q.dsigma[r*d+k]
-			}
-			h[i*d+k] += objectiveScale * sum
+			h[i*d+k] += objectiveScale * held[i*d+k]
 		}
 	}
 }

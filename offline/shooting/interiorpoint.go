@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/gpc-engine/gpc/internal/dense"
 )
 
 // The interior point method minimises f subject to the dynamics, g ≥ 0 and a box.
@@ -70,6 +72,9 @@ type ipm struct {
 	slopes         []float64 // of the stages' Lagrangians, [steps][d]
 	known          bool      // whether slopes are those of the iterate
 	dz, dg         []float64 // steps of z and of g
+	weighted       []float64 // margins of a stage times their weights, [nm][d]
+	squares        dense.Product
+	weights, pulls []float64 // of the inequalities: of their squares in the condensed Hessian, and of their gradients, −μ/s
 	dzl, dzu       []float64
 	filter         []filterEntry
 	thetaMax       float64
@@ -91,7 +96,7 @@ func (p *ipm) resize() {
 	q.resize(p.trial)
 	p.r.resize(q.steps, q.nu, q.nX, q.tau)
 	m := q.constraints()
-	for _, b := range []*[]float64{&p.at.s, &p.at.v, &p.try.s, &p.try.v, &p.z, &p.dz, &p.dg} {
+	for _, b := range []*[]float64{&p.at.s, &p.at.v, &p.try.s, &p.try.v, &p.z, &p.dz, &p.dg, &p.weights, &p.pulls} {
 		size(b, m)
 	}
 	for _, b := range []*[]float64{&p.zl, &p.zu, &p.dzl, &p.dzu} {
@@ -101,6 +106,8 @@ func (p *ipm) resize() {
 	size(&p.newLambda, (q.steps+1)*q.nX)
 	size(&p.h, q.steps*q.d*q.d)
 	size(&p.lin, q.steps*q.d)
+	size(&p.weighted, q.nm*q.d)
+	p.squares = dense.NewTransposed(q.d, q.nm, q.d).Lower()
 	size(&p.slopes, q.steps*q.d)
 	size(&p.w, q.steps*q.d)
 	size(&p.last, q.nX)
@@ -262,17 +269,17 @@ func (p *ipm) scale() float64 {
 // slacks writes s and v for constraint values g such that g + v = s and the barrier
 // conditions hold for one z.
 func (p *ipm) slacks(g, s, v []float64) {
-	per := p.rho / p.mu
+	half := 0.5 / p.rho
 	for i, gi := range g {
-		// v solves ρ = μ/v + μ/(g+v); the larger of s and v is computed without
-		// cancellation, the smaller from the barrier conditions' symmetry.
-		root := math.Hypot(p.rho*gi, 2*p.mu)
+		// v solves ρ = μ/v + μ/(g+v); the larger of s and v, at least 2μ/ρ, is computed without cancellation, the smaller from the
+		// barrier conditions' symmetry.
+		charged := p.rho * math.Abs(gi)
+		larger := (2*p.mu + charged + math.Sqrt(charged*charged+4*p.mu*p.mu)) * half
+		smaller := p.mu * larger / (p.rho*larger - p.mu)
 		if gi >= 0 {
-			s[i] = (2*p.mu + p.rho*gi + root) / (2 * p.rho)
-			v[i] = 1 / (per - 1/s[i])
+			s[i], v[i] = larger, smaller
 		} else {
-			v[i] = (2*p.mu - p.rho*gi + root) / (2 * p.rho)
-			s[i] = 1 / (per - 1/v[i])
+			s[i], v[i] = smaller, larger
 		}
 	}
 }
@@ -430,14 +437,18 @@ func (p *ipm) accept() {
 func (p *ipm) reset() {
 	p.known = false
 	const kappa = 1e10
+	low, high := p.mu/kappa, p.mu*kappa
 	clamp := func(z, slack float64) float64 {
-		return max(p.mu/(kappa*slack), min(kappa*p.mu/slack, z))
+		if product := z * slack; low <= product && product <= high {
+			return z
+		}
+		return max(low/slack, min(high/slack, z))
 	}
 	for i := range p.z {
 		z := clamp(p.z[i], p.at.s[i])
 		// Only where it is clamped: ρ − (ρ − z) has lost a small z.
 		if rest := clamp(p.rho-z, p.at.v[i]); rest != p.rho-z {
-			z = max(p.rho-rest, p.mu/(kappa*p.at.s[i]))
+			z = max(p.rho-rest, low/p.at.s[i])
 		}
 		// ρ − z is a divisor.
 		p.z[i] = min(z, p.rho*(1-1e-12))

@@ -20,17 +20,18 @@ const (
 	unboundedShift = 1e-6
 )
 
-// assemble writes the matrices of the quadratic program.
+// assemble writes the matrices of the quadratic program and its linear terms.
 func (p *ipm) assemble() {
 	q := p.q
 	d := q.d
-	copy(p.h, q.h)
+	for i, s := range p.at.s {
+		z, rest := p.z[i], p.rho-p.z[i]
+		p.weights[i] = z * rest / (s*rest + p.at.v[i]*z) // 1/(s/z + v/(ρ − z))
+		p.pulls[i] = -p.mu / s
+	}
 	for t := range q.steps {
 		h := p.h[t*d*d : (t+1)*d*d]
-		for k := range q.nm {
-			i := t*q.nm + k
-			rankOne(p.weight(i), q.margins[i*d:(i+1)*d], h)
-		}
+		p.condense(t, h)
 		for j := range q.nu {
 			if i := t*q.nu + j; q.bounded[j] {
 				h[j*d+j] += p.zl[i]/(1+p.cur.v[i]) + p.zu[i]/(1-p.cur.v[i])
@@ -44,26 +45,26 @@ func (p *ipm) assemble() {
 	clear(end)
 	for k := range q.totals {
 		row := q.ends[k*q.nX : (k+1)*q.nX]
-		w := p.weight(q.steps*q.nm + k)
+		w := p.weights[q.steps*q.nm+k]
 		for i, a := range row {
 			tensor.Axpy(w*a, row, end[i*q.nX:(i+1)*q.nX])
 		}
 	}
 	q.lasting.addHessian(q, p.objectiveScale, end)
+	p.linear()
 }
 
-// weight of an inequality's square in the condensed Hessian.
-func (p *ipm) weight(i int) float64 {
-	return 1 / (p.at.s[i]/p.z[i] + p.at.v[i]/(p.rho-p.z[i]))
-}
-
-// rankOne adds w·g·gᵀ to the lower triangle of h.
-func rankOne(w float64, g, h []float64) {
-	for a, v := range g {
-		if v != 0 {
-			tensor.Axpy(w*v, g[:a+1], h[a*len(g):])
+// condense writes the Hessian of stage t, with the weighted squares of its margins, into the lower triangle of h.
+func (p *ipm) condense(t int, h []float64) {
+	nm, d := p.q.nm, p.q.d
+	margins := p.q.margins[t*nm*d : (t+1)*nm*d]
+	for k, w := range p.weights[t*nm : (t+1)*nm] {
+		to := p.weighted[k*d : (k+1)*d]
+		for i, v := range margins[k*d : (k+1)*d] {
+			to[i] = w * v
 		}
 	}
+	p.squares.Sum(h, p.q.h[t*d*d:], p.weighted, margins)
 }
 
 // linear writes the quadratic program's linear terms: the gradient of the barrier
@@ -76,10 +77,7 @@ func (p *ipm) linear() {
 		for i, v := range q.objective[t*d : (t+1)*d] {
 			lin[i] = p.objectiveScale * v
 		}
-		for k := range q.nm {
-			i := t*q.nm + k
-			tensor.Axpy(-p.mu/p.at.s[i], q.margins[i*d:(i+1)*d], lin)
-		}
+		q.priced.Add(lin, q.ofStage(t, p.pulls), q.margins[t*q.nm*d:])
 		for j := range q.nu {
 			if i := t*q.nu + j; q.bounded[j] {
 				lin[j] += p.mu/(1-p.cur.v[i]) - p.mu/(1+p.cur.v[i])
@@ -92,8 +90,7 @@ func (p *ipm) linear() {
 	end := p.r.p[q.steps*q.nX:]
 	clear(end)
 	for k := range q.totals {
-		i := q.steps*q.nm + k
-		tensor.Axpy(-p.mu/p.at.s[i], q.ends[k*q.nX:(k+1)*q.nX], end)
+		tensor.Axpy(p.pulls[q.steps*q.nm+k], q.ends[k*q.nX:(k+1)*q.nX], end)
 	}
 	q.lasting.addGradient(q, p.cur, p.objectiveScale, end)
 }
@@ -103,18 +100,20 @@ func (p *ipm) linear() {
 func (p *ipm) solve() (primal, dual float64) {
 	q := p.q
 	d := q.d
-	p.linear()
 	p.r.solve(p.lin, q.next, p.defect, p.w, p.last, p.newLambda)
 	fraction := math.Max(0.99, 1-p.mu)
 	primal, dual = 1, 1
-	for i, z := range p.z {
-		if t := i / max(q.nm, 1); i < q.steps*q.nm {
-			p.dg[i] = tensor.DotInOrder(q.margins[i*d:(i+1)*d], p.w[t*d:(t+1)*d])
-		} else {
-			k := i - q.steps*q.nm
-			p.dg[i] = tensor.DotInOrder(q.ends[k*q.nX:(k+1)*q.nX], p.last)
+	for t := range q.steps {
+		w := p.w[t*d : (t+1)*d]
+		for i := t * q.nm; i < (t+1)*q.nm; i++ {
+			p.dg[i] = tensor.DotInOrder(w, q.margins[i*d:])
 		}
-		p.dz[i] = p.mu/p.at.s[i] - z - p.weight(i)*p.dg[i]
+	}
+	for k := range q.totals {
+		p.dg[q.steps*q.nm+k] = tensor.DotInOrder(p.last, q.ends[k*q.nX:])
+	}
+	for i, z := range p.z {
+		p.dz[i] = -p.pulls[i] - z - p.weights[i]*p.dg[i]
 		dual = boundary(dual, fraction*z, p.dz[i])
 		dual = boundary(dual, fraction*(p.rho-z), -p.dz[i])
 	}
@@ -139,9 +138,12 @@ func (p *ipm) solve() (primal, dual float64) {
 // of them it shifts every diagonal entry, which for the sake of one would shorten all steps.
 func (p *ipm) factor() bool {
 	largest := 0.0
-	for _, v := range p.h {
-		if v = math.Abs(v); !(v <= largest) {
-			largest = v
+	for i := range p.q.steps * p.q.d {
+		// A row of the lower triangle.
+		for _, v := range p.h[i*p.q.d:][:i%p.q.d+1] {
+			if v = math.Abs(v); !(v <= largest) {
+				largest = v
+			}
 		}
 	}
 	if math.IsNaN(largest) || math.IsInf(largest, 0) {

@@ -126,14 +126,33 @@ func infeasibility(at *point) float64 {
 
 // barrier is the function of the line search.
 func (p *ipm) barrier(at *point, a slack) float64 {
-	sum := p.objectiveScale * at.f
+	violations, slacks, box := 0.0, newLogarithm(), newLogarithm()
 	for i, s := range a.s {
-		sum += p.rho*a.v[i] - p.mu*math.Log(s*a.v[i])
+		violations += a.v[i]
+		slacks.add(s * a.v[i])
 	}
 	for i, v := range at.v {
 		if p.q.bounded[i%p.q.nu] {
-			sum -= p.mu * math.Log((1+v)*(1-v))
+			box.add((1 + v) * (1 - v))
 		}
 	}
-	return sum
+	return p.objectiveScale*at.f + p.rho*violations - p.mu*(slacks.value()+box.value())
 }
+
+// logarithm is that of a product of many positive numbers. It takes one of the product as long as that is far from where numbers
+// end, instead of one of each.
+type logarithm struct{ product, sum float64 }
+
+func newLogarithm() logarithm { return logarithm{product: 1} }
+
+func (l *logarithm) add(v float64) {
+	l.product *= v
+	const far = 1e100
+	// One that is not a number stays.
+	if !(l.product > 1/far && l.product < far) {
+		l.sum += math.Log(l.product)
+		l.product = 1
+	}
+}
+
+func (l *logarithm) value() float64 { return l.sum + math.Log(l.product) }

@@ -2,6 +2,7 @@ package shooting
 
 import (
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/dense"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -64,9 +65,12 @@ type program struct {
 	y, other                                         []float64 // (s, c, u)
 	fp, fm, mp, mm                                   []float64
 	sp, sm, delta, unit                              []float64
-	slope                                            []float64 // [d]
-	plus, minus, step                                []float64 // [d]
-	costate                                          []float64 // [nx]
+	slope                                            []float64     // [d]
+	prices                                           []float64     // −z of a stage
+	carried, priced                                  dense.Product // λᵀ∂ξ_{t+1} and zᵀ∂margins of a stage
+	mixed                                            dense.Product // ∂σᵀ∂J and ∂Jᵀ∂σ of a stage
+	plus, minus, step                                []float64     // [d]
+	costate                                          []float64     // [nx]
 	zy, zx, zj, zm                                   []complex128
 	evaluations                                      int64 // stages whose functions were evaluated, at float64 and at dual numbers
 }
@@ -163,6 +167,9 @@ func (q *program) layout(steps int) {
 	}
 	q.nX, q.nf = q.na+q.naug, q.nu+q.na
 	q.d = q.nu + q.nX
+	q.carried, q.priced = dense.New(1, q.nX, q.d), dense.New(1, q.nm, q.d)
+	q.mixed = dense.NewTransposed(q.d, q.no, q.d).Lower()
+	size(&q.prices, q.nm)
 	size(&q.units, q.nf)
 	size(&q.next, steps*q.nX*q.d)
 	size(&q.margins, steps*q.nm*q.d)

@@ -3,6 +3,7 @@ package shooting
 import (
 	"math"
 
+	"github.com/gpc-engine/gpc/internal/dense"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -22,20 +23,30 @@ type riccati struct {
 	// ½ξᵀPξ + pᵀξ, [nX][nX] and [nX], for t = 0…N.
 	l, y, lead, P, p []float64
 	product, m, w    []float64
+	nothing          []float64 // zeros, [nX][d]
+	ahead            []float64 // p + P b of the next stage
+	minus            []float64 // −Yᵀ of a stage, [nu][nX]
 	vectors, values  []float64 // [nu][nu] and [nu], of a block that is reflected
 	flops            int64     // multiply-adds since it was made
+	// P F, Fᵀ(P F), −Y Yᵀ, and rows times P and F.
+	onward, back, less, valued, adjoint dense.Product
 }
 
 func (r *riccati) resize(steps, nu, nX int, free bool) {
 	r.steps, r.nu, r.nX, r.d, r.free = steps, nu, nX, nu+nX, free
+	r.onward, r.back, r.less = dense.New(nX, nX, r.d), dense.NewTransposed(r.d, nX, r.d).Lower(), dense.New(nX, nu, nX).Within(r.d).Lower()
+	r.valued, r.adjoint = dense.New(1, nX, nX), dense.New(1, nX, r.d)
 	size(&r.l, steps*nu*nu)
 	size(&r.y, steps*nX*nu)
 	size(&r.lead, steps*nu)
 	size(&r.P, (steps+1)*nX*nX)
 	size(&r.p, (steps+1)*nX)
 	size(&r.product, nX*r.d)
+	size(&r.nothing, nX*r.d)
 	size(&r.m, r.d*r.d)
+	size(&r.minus, nu*nX)
 	size(&r.w, r.d)
+	size(&r.ahead, nX)
 	size(&r.vectors, nu*nu)
 	size(&r.values, nu)
 }
@@ -58,29 +69,14 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 	for t := r.steps - 1; t >= 0; t-- {
 		next := r.P[(t+1)*nX*nX : (t+2)*nX*nX]
 		ft := f[t*nX*d : (t+1)*nX*d]
-		clear(r.product)
-		for i := range nX {
-			row := r.product[i*d : (i+1)*d]
-			for k, v := range next[i*nX : (i+1)*nX] {
-				if v != 0 {
-					tensor.Axpy(v, ft[k*d:(k+1)*d], row)
-					r.flops += int64(d)
-				}
+		r.onward.Sum(r.product, r.nothing, next, ft)
+		r.back.Sum(r.m, h[t*d*d:], ft, r.product)
+		if shift != 0 {
+			for i := range d {
+				r.m[i*d+i] += shift
 			}
 		}
-		copy(r.m, h[t*d*d:(t+1)*d*d])
-		for i := range d {
-			r.m[i*d+i] += shift
-		}
-		for k := range nX {
-			pk := r.product[k*d : (k+1)*d]
-			for a, v := range ft[k*d : (k+1)*d] {
-				if v != 0 {
-					tensor.Axpy(v, pk[:a+1], r.m[a*d:a*d+a+1])
-					r.flops += int64(a + 1)
-				}
-			}
-		}
+		r.flops += int64(nX*nX*d + nX*d*(d+1)/2)
 		l := r.l[t*nu*nu : (t+1)*nu*nu]
 		if !cholesky(r.m, d, l, nu) {
 			if reflections == 0 {
@@ -99,9 +95,14 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 			for j := range nu {
 				yi[j] = (mi[j] - tensor.DotInOrder(l[j*nu:j*nu+j], yi[:j])) / l[j*nu+j]
 			}
-			for j := range i + 1 {
-				v := mi[nu+j] - tensor.DotInOrder(yi, y[j*nu:(j+1)*nu])
-				P[i*nX+j], P[j*nX+i] = v, v
+			for j, v := range yi {
+				r.minus[j*nX+i] = -v
+			}
+		}
+		r.less.Sum(P, r.m[min(nu*(d+1), len(r.m)):], y, r.minus) // of ξ's block, if there is one
+		for i := range nX {
+			for j := range i {
+				P[j*nX+i] = P[i*nX+j]
 			}
 		}
 		r.flops += int64(nu*nu*nu/6 + nX*nu*nu/2 + nX*nX*nu/2)
@@ -201,13 +202,8 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 	for t := r.steps - 1; t >= 0; t-- {
 		next, p := r.P[(t+1)*nX*nX:(t+2)*nX*nX], r.p[(t+1)*nX:(t+2)*nX]
 		bt := b[t*nX : (t+1)*nX]
-		copy(r.w, h[t*d:(t+1)*d])
-		for k := range nX {
-			v := p[k] + tensor.DotInOrder(next[k*nX:(k+1)*nX], bt)
-			if v != 0 {
-				tensor.Axpy(v, f[(t*nX+k)*d:(t*nX+k+1)*d], r.w)
-			}
-		}
+		r.valued.Sum(r.ahead, p, bt, next) // P is symmetric
+		r.adjoint.Sum(r.w, h[t*d:], r.ahead, f[t*nX*d:])
 		l, lead := r.l[t*nu*nu:(t+1)*nu*nu], r.lead[t*nu:(t+1)*nu]
 		for j := range nu {
 			lead[j] = (r.w[j] - tensor.DotInOrder(l[j*nu:j*nu+j], lead[:j])) / l[j*nu+j]
@@ -238,9 +234,7 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 		if t < r.steps {
 			xi = w[t*d+nu : (t+1)*d]
 		}
-		for i := range nX {
-			lambda[t*nX+i] = r.p[t*nX+i] + tensor.DotInOrder(r.P[(t*nX+i)*nX:(t*nX+i+1)*nX], xi)
-		}
+		r.valued.Sum(lambda[t*nX:], r.p[t*nX:], xi, r.P[t*nX*nX:])
 	}
 	r.flops += int64(r.steps * (4*nX*d + 2*nX*nX + nu*nu))
 }
