@@ -95,20 +95,33 @@ func (m *secureController) Decide(s, c []float64, pref domain.Preference, u []fl
 	return domain.Decided(true), nil
 }
 
-// stepController moves the last dispatch once towards the least weighted objectives, and onto the limits.
-type stepController struct{ holdController }
+// stepController moves the last dispatch by the steps of a descent, and onto the limits.
+type stepController struct {
+	holdController
+	work *workspace // its own: power flows after outages begin where those of the decision before ended
+	way  descent
+}
 
 var _ domain.Controller = (*stepController)(nil)
+
+func newStepController(y *System) *stepController {
+	return &stepController{holdController: holdController{system: y}, work: newWorkspace(y), way: descent{box: 1}}
+}
+
+func (m *stepController) Reset(e domain.Episode) error {
+	o := m.work.outagesHere()
+	o.follow(false)
+	o.follow(true)
+	m.way = descent{box: 1}
+	return m.holdController.Reset(e)
+}
 
 func (m *stepController) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	y := m.system
 	m.begin(s, c, u)
-	var weights [objectives]float64
-	y.Weigh(pref, weights[:])
-	w := y.pool.Get().(*workspace)
-	defer y.pool.Put(w)
+	y.Weigh(pref, m.way.weights[:])
 	y.clip(c, u)
-	ok := y.projectSecure(w, s, c, u, &weights)
+	ok := y.projectSecure(m.work, s, c, u, &m.way)
 	m.last = append(m.last[:0], u...)
 	return domain.Decided(ok), nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // afterTolerance, pu, of the power flows after outages: a hundredth of what a margin may be below zero, since
@@ -17,6 +18,11 @@ type outages struct {
 	group []*laneflow.Contingency
 	at    []int  // of the group, among all
 	known []bool // which were solved at this dispatch
+	// ended says which were solved at an earlier dispatch, with shift what their voltages are there beside those before
+	// the outage: magnitudes, and behind these angles. Where follows is set, a power flow begins there.
+	ended   []bool
+	shift   [][]float64
+	follows bool
 }
 
 func newOutages(y *System) *outages {
@@ -24,11 +30,24 @@ func newOutages(y *System) *outages {
 	if err != nil {
 		panic("opf: after outages: " + err.Error())
 	}
-	o := &outages{flows: laneflow.NewContingencies(solver, afterTolerance), known: make([]bool, len(y.security.Outages))}
-	for _, out := range y.security.Outages {
+	count := len(y.security.Outages)
+	o := &outages{
+		flows: laneflow.NewContingencies(solver, afterTolerance), known: make([]bool, count),
+		ended: make([]bool, count), shift: make([][]float64, count),
+	}
+	for i, out := range y.security.Outages {
 		o.all = append(o.all, solver.NewContingency(out.Branch, out.Unit))
+		o.shift[i] = make([]float64, 2*y.layout.buses)
 	}
 	return o
+}
+
+// follow makes power flows begin where they ended at the dispatch before, or, without, at the voltages before the
+// outage: what they end with then depends on the dispatch alone.
+func (o *outages) follow(on bool) {
+	if o.follows = on; !on {
+		clear(o.ended)
+	}
 }
 
 // checkOutages fills in the margins after outages: of all of them, or of those that watch marks alone.
@@ -38,28 +57,44 @@ func (w *workspace) checkOutages(watch []bool) {
 	if y.security == nil || !w.solved || w.checked {
 		return
 	}
-	if w.outages == nil {
-		w.outages = newOutages(y)
-	}
-	o := w.outages
+	o := w.outagesHere()
 	o.flows.At(laneflow.Dispatch{Pd: w.pd, Qd: w.qd, Pg: w.solution.Pg, Vm: w.solution.Vm, Va: w.solution.Va})
 	for i := range o.all {
 		if !o.known[i] && (watch == nil || watch[i]) {
-			o.known[i] = true
-			w.begin(o.all[i])
-			if o.group, o.at = append(o.group, o.all[i]), append(o.at, i); len(o.group) == o.flows.Lanes() {
-				w.solveOutages()
-			}
+			w.begin(i)
+		}
+	}
+	w.solveOutages()
+	for i, c := range o.all {
+		if o.ended[i] && o.known[i] && !c.Solved { // perhaps from the voltages before
+			o.ended[i] = false
+			w.begin(i)
 		}
 	}
 	w.solveOutages()
 	w.checked = watch == nil
 }
 
-// begin begins a power flow after an outage at the voltages before it.
-func (w *workspace) begin(c *laneflow.Contingency) {
+func (w *workspace) outagesHere() *outages {
+	if w.outages == nil {
+		w.outages = newOutages(w.system)
+	}
+	return w.outages
+}
+
+// begin begins a power flow after an outage at the voltages before it, or, beside these, where it ended before.
+func (w *workspace) begin(i int) {
+	o := w.outages
+	c := o.all[i]
+	o.known[i], o.group, o.at = true, append(o.group, c), append(o.at, i)
 	copy(c.Vm, w.solution.Vm)
 	copy(c.Va, w.solution.Va)
+	if o.ended[i] {
+		buses := w.system.layout.buses
+		tensor.Axpy(1, o.shift[i][:buses], c.Vm)
+		tensor.Axpy(1, o.shift[i][buses:], c.Va)
+		return
+	}
 	clear(c.Held)
 	if c.Delta = 0; c.Unit >= 0 {
 		c.Delta = w.solution.Pg[c.Unit]
@@ -74,7 +109,15 @@ func (w *workspace) solveOutages() {
 	}
 	o.flows.Solve(o.group)
 	for k, i := range o.at {
-		w.margin[w.system.layout.marginAfter+i] = w.marginAfter(o.group[k])
+		c := o.group[k]
+		w.margin[w.system.layout.marginAfter+i] = w.marginAfter(c)
+		if o.follows && c.Solved {
+			o.ended[i] = true
+			shift, buses := o.shift[i], w.system.layout.buses
+			for b := range c.Vm {
+				shift[b], shift[buses+b] = c.Vm[b]-w.solution.Vm[b], c.Va[b]-w.solution.Va[b]
+			}
+		}
 	}
 	o.group, o.at = o.group[:0], o.at[:0]
 }

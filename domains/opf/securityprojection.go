@@ -16,21 +16,25 @@ const (
 	afterVoltageReach = 0.004
 	// likelyReach, pu: an outage with no more room than this at an exact dispatch is looked at from the beginning.
 	likelyReach = 0.02
-	// A step towards the least cost changes no set-point by more, pu: power and voltage. Farther away the linearised
-	// limits say too little; what the projection then takes back costs more than the step gains.
-	costPowerStep   = 0.02
-	costVoltageStep = 0.004
 )
 
 // projectSecure is Project where a dispatch has to survive outages: the same rounds, in which limits after
 // the outages that are near to breaking one are rows of the program too, linearised at the power flow after
-// the outage. Outages that bind at exact dispatches are looked at from the beginning, those with a limit near in
-// every round that follows, and all of them where the projection ends; those that break a limit there are corrected
-// in rounds that follow. With weights of the objectives the first round is a step towards the least of these.
-func (y *System) projectSecure(w *workspace, s, c, u []float64, weights *[objectives]float64) bool {
-	p := w.projection
+// the outage. Outages that bind at exact dispatches, or that a descent remembers, are looked at from the beginning, those
+// with a limit near in every round that follows, and all of them where the projection ends; those that break a limit
+// there are corrected in rounds that follow. With a descent the first rounds are its steps.
+func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool {
+	p, o := w.projection, w.outagesHere()
+	if !o.follows {
+		o.follow(true)
+		defer o.follow(false)
+	}
 	p.begun = false
-	p.watch = append(p.watch[:0], y.likely()...)
+	if d != nil && d.watch != nil {
+		p.watch = append(p.watch[:0], d.watch...)
+	} else {
+		p.watch = append(p.watch[:0], y.likely()...)
+	}
 	best, broken := math.Inf(-1), 0.0
 	for round, since := 0, 0; ; round++ {
 		if !w.dispatch(s, c, u) {
@@ -46,14 +50,16 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, weights *[object
 		slack := y.model.slackGen
 		u[slack] = math.Min(math.Max(w.solution.Pg[slack], y.Network.PMin[slack]), y.Network.PMax[slack])
 		low := w.watched(false)
-		if weights != nil && round == 0 {
-			w.descend(c, u, weights)
+		if d != nil && w.goesDown(d, c, u, round) {
 			y.clip(c, u)
 			continue
 		}
 		last := round >= secureRounds && (since >= patience || broken > contradiction) || round >= 2*secureRounds
 		if low >= -negligible*MarginTolerance || last {
 			if low = w.watched(true); low >= -negligible*MarginTolerance || last {
+				if d != nil {
+					d.end(w.worth(c, &d.weights), p.watch)
+				}
 				return y.spec.Keeps(low)
 			}
 		}
@@ -63,32 +69,6 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, weights *[object
 		broken = w.correctSecure(c, u)
 		y.clip(c, u)
 	}
-}
-
-// descend moves a dispatch towards the least weighted objectives, by the program of a certificate with the limits
-// after the watched outages, in a box about the dispatch: one step of sequential linear programming.
-func (w *workspace) descend(c, u []float64, weights *[objectives]float64) {
-	if !w.linear.LineariseAt(w.solver) {
-		return
-	}
-	if w.certificate == nil {
-		w.certificate = newCertificate(w)
-	}
-	w.slopes(c, *weights)
-	w.boxes(c, u)
-	p := w.projection
-	for j, at := range p.control {
-		step := costPowerStep
-		if at >= w.system.layout.gens {
-			step = costVoltageStep
-		}
-		p.program.lo[j], p.program.hi[j] = math.Max(p.program.lo[j], -step), math.Min(p.program.hi[j], step)
-	}
-	w.prices(c, weights[economic])
-	for j, at := range p.control {
-		u[at] += p.program.x[j]
-	}
-	w.known = false
 }
 
 // watched is the least margin before any outage and after those that are watched, or after all of them: those

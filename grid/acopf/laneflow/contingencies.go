@@ -17,6 +17,7 @@ type Contingency struct {
 	Q            []float64 // by bus: what its units give
 	From, To     []float64 // |S| of rated branches; of one that is out without meaning
 	Inside       []bool    // by unit: not at a limit of P for what it shares
+	Steps        int       // of Newton's method that a solve took
 }
 
 // NewContingency has room for that of an outage.
@@ -55,6 +56,8 @@ type lane struct {
 	released []uint8
 	stuck    bool // a bus is at a limit that does not hold it there, and was released too often
 	worst    float64
+	looked   bool // worst is that of the voltages
+	stale    bool // the last factors do not serve the next step
 }
 
 // NewContingencies returns them for a solver of ForContingencies. Power flows have at most tolerance pu of imbalance.
@@ -79,7 +82,7 @@ func NewContingencies(s *Solver, tolerance float64) *Contingencies {
 // Lanes is how many power flows its workers solve at once.
 func (s *Solver) Lanes() int { return s.compiled.Width() }
 
-// Lanes is how many outages a call of Solve takes at most.
+// Lanes is how many outages a call of Linearise takes at most.
 func (c *Contingencies) Lanes() int { return len(c.lane) }
 
 // At takes a dispatch, which is kept.
@@ -100,7 +103,7 @@ func (c *Contingencies) At(d Dispatch) {
 func (c *Contingencies) load(at int, of *Contingency) {
 	n, y, w, l := c.y.net, c.y, c.w, &c.lane[at]
 	m, p := w.m, &w.solver.plan
-	l.of, l.worst = of, math.Inf(1)
+	l.of, l.worst, l.looked = of, math.Inf(1), false
 	clear(l.released)
 	l.out.restore(w, at)
 	if of.Branch >= 0 {
@@ -225,66 +228,117 @@ func (c *Contingencies) switches(at int) (changed bool) {
 	return changed
 }
 
-// Solve solves the power flows of as many outages as there are lanes at most, each from where it begins.
-func (c *Contingencies) Solve(group []*Contingency) {
-	for at, of := range group {
-		c.load(at, of)
+// refillContingencies: lanes are given new outages once one of so many is free. Imbalances are then found once more.
+const refillContingencies = 4
+
+// Solve solves the power flows of outages, each from where it begins. A lane that is done goes on with the next.
+func (c *Contingencies) Solve(list []*Contingency) {
+	c.free()
+	c.Flows += len(list)
+	next, busy := 0, 0
+	due := func() bool {
+		return next < len(list) && (len(c.lane)-busy)*refillContingencies >= len(c.lane)
 	}
-	c.Flows += len(group)
-	for step := 0; ; step++ {
+	for next < len(list) || busy > 0 {
+		if due() {
+			c.finish()
+			for at := range c.lane {
+				if next < len(list) && c.lane[at].of == nil {
+					c.load(at, list[next])
+					next, busy = next+1, busy+1
+				}
+			}
+		}
 		c.w.m.Run(programMismatch)
-		more, anew := false, step == 0
-		for at := range group {
-			goes, stale := c.goesOn(at, step)
-			more, anew = more || goes, anew || stale
+		if busy = c.look(); busy > 0 && !due() {
+			c.step()
 		}
-		if !more {
-			break
-		}
-		c.Steps++
-		if !anew {
-			c.w.m.Run(programAgain)
-			continue
-		}
-		c.Factorisations++
-		c.w.m.Run(programStep)
 	}
-	c.w.Flows(true)
-	for at := range group {
-		c.read(at)
+	c.finish()
+}
+
+// free takes what an earlier call may have left out of every lane.
+func (c *Contingencies) free() {
+	for at := range c.lane {
+		c.lane[at].of, c.w.state[at] = nil, idle
 	}
 }
 
-// goesOn says whether a lane needs another step, and whether the last factors do not serve it.
-func (c *Contingencies) goesOn(at, step int) (goes, stale bool) {
-	m, p, l := c.w.m, &c.w.solver.plan, &c.lane[at]
-	if c.w.state[at] != going {
-		return false, false
+// look takes in the imbalances of the lanes that have moved since the last time and says how many lanes go on.
+func (c *Contingencies) look() (busy int) {
+	for at := range c.lane {
+		if l := &c.lane[at]; c.w.state[at] == going && !l.looked {
+			l.looked = true
+			c.goesOn(at)
+		}
+		if c.w.state[at] == going {
+			busy++
+		}
 	}
+	return busy
+}
+
+// step takes a Newton step in the lanes that go on, by the last factors where these serve all of them.
+func (c *Contingencies) step() {
+	anew := false
+	for at := range c.lane {
+		if l := &c.lane[at]; c.w.state[at] == going {
+			anew = anew || l.stale
+			l.looked = false
+			c.w.steps[at]++
+		}
+	}
+	c.Steps++
+	if !anew {
+		c.w.m.Run(programAgain)
+		return
+	}
+	c.Factorisations++
+	c.w.m.Run(programStep)
+}
+
+// goesOn says how a lane stands after a step, and whether the last factors serve the next one.
+func (c *Contingencies) goesOn(at int) {
+	m, p, l := c.w.m, &c.w.solver.plan, &c.lane[at]
 	worst, sum := m.Get(p.worst[0], at), m.Get(p.sum[0], at)
 	switched := worst < switchBelow && c.switches(at)
 	switch {
-	case sum-sum != 0 || worst >= powerflow.Hopeless || step == contingencySteps:
+	case sum-sum != 0 || worst >= powerflow.Hopeless || c.w.steps[at] == contingencySteps:
 		c.w.state[at] = given
 	case worst <= c.tolerance && !switched:
 		if c.w.state[at] = converged; l.stuck {
 			c.w.state[at] = given
 		}
-	default:
-		goes = true
 	}
-	stale = goes && (switched || worst > serves*l.worst)
+	l.stale = c.w.steps[at] == 0 || switched || worst > serves*l.worst
 	l.worst = worst
-	if m.Set(p.going[0], at, 1); goes {
+	if m.Set(p.going[0], at, 1); c.w.state[at] == going {
 		m.Set(p.going[0], at, -1)
 	}
-	return goes, stale
+}
+
+// finish reads the lanes that are done, which are then free.
+func (c *Contingencies) finish() {
+	done := false
+	for at := range c.lane {
+		done = done || c.lane[at].of != nil && c.w.state[at] != going
+	}
+	if !done {
+		return
+	}
+	c.w.Flows(true)
+	for at := range c.lane {
+		if l := &c.lane[at]; l.of != nil && c.w.state[at] != going {
+			c.read(at)
+			l.of = nil
+		}
+	}
 }
 
 // read writes what a lane ended with.
 func (c *Contingencies) read(at int) {
 	n, m, p, y, of := c.y.net, c.w.m, &c.w.solver.plan, c.y, c.lane[at].of
-	of.Solved = c.w.state[at] == converged
+	of.Solved, of.Steps = c.w.state[at] == converged, c.w.steps[at]
 	c.w.state[at] = idle
 	m.Gather(of.Vm, p.vm[0], at)
 	m.Gather(of.Va, p.va[0], at)

@@ -111,3 +111,58 @@ func balances(t *testing.T, n *network.Network, share []float64, rated []int, of
 	}
 	return held
 }
+
+// Outages of which more come than there are lanes end where each ends alone, also behind one that has no power flow; and
+// a power flow that begins where it ended takes no step.
+func TestLanesTakeTheNextOutage(t *testing.T) {
+	n := networktest.Load(t, "case118")
+	share := make([]float64, n.Gens())
+	for g := range share {
+		share[g] = (n.PMax[g] - n.PMin[g]) / 100
+	}
+	level := require.Get(isa.Choose())(t)
+	s := require.Get(forContingencies(n, share, []int{0, 50, 185}, level, lanes.Widths(level)[0]))(t)
+	c := NewContingencies(s, 1e-9)
+	c.At(Dispatch{Pd: n.Pd, Qd: n.Qd, Pg: n.Pg0, Vm: n.Vm0, Va: n.Va0})
+	var list, alone []*Contingency
+	for k := range n.Branches() {
+		for _, to := range []*[]*Contingency{&list, &alone} {
+			of := s.NewContingency(k, -1)
+			copy(of.Vm, n.Vm0)
+			copy(of.Va, n.Va0)
+			*to = append(*to, of)
+		}
+	}
+	c.Solve(list)
+	together := c.Steps
+	for _, of := range alone {
+		c.Solve([]*Contingency{of})
+	}
+	if c.Flows != 2*len(list) || 2*together*c.Lanes() > 3*(c.Steps-together) {
+		t.Errorf("%d power flows, %d steps side by side in %d lanes and %d one by one", c.Flows, together, c.Lanes(), c.Steps-together)
+	}
+	solved := 0
+	for k, of := range list {
+		if of.Solved != alone[k].Solved {
+			t.Errorf("branch %d: solved is %v, alone %v", k, of.Solved, alone[k].Solved)
+		}
+		if !of.Solved {
+			continue
+		}
+		solved++
+		for b := range of.Vm {
+			if math.Abs(of.Vm[b]-alone[k].Vm[b]) > 1e-7 || math.Abs(of.Va[b]-alone[k].Va[b]) > 1e-7 || of.Held[b] != alone[k].Held[b] {
+				t.Fatalf("branch %d, bus %d: %g pu at %g, alone %g at %g", k, n.BusID[b], of.Vm[b], of.Va[b], alone[k].Vm[b], alone[k].Va[b])
+			}
+		}
+	}
+	if solved == len(list) || solved < 150 {
+		t.Errorf("%d of %d solved: one without a power flow is wanted", solved, len(list))
+	}
+	c.Solve(list)
+	for k, of := range list {
+		if of.Solved && of.Steps > 0 {
+			t.Errorf("branch %d: %d steps from where it ended", k, of.Steps)
+		}
+	}
+}
