@@ -2,6 +2,7 @@ package opf
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -81,32 +82,67 @@ func (w *workspace) multipliers(c, u []float64, weight float64) {
 	p.watch = append(p.watch[:0], w.system.likely()...)
 	w.watched(true)
 	w.boxes(c, u)
-	w.prices(c, weight)
+	w.prices(c, weight, nil)
 }
 
 // prices solves the program with the slopes, within its boxes: the limits are those near, and those after the outages
-// that are watched.
-func (w *workspace) prices(c []float64, weight float64) {
+// that are watched. It begins at what the one before has held, and takes note of what this one holds.
+func (w *workspace) prices(c []float64, weight float64, before *holding) {
 	y, p, to := w.system, w.projection, w.certificate
 	program := &to.program
 	program.metric, program.slack = y.metric(), elasticity
 	program.reset()
 	w.limitsWithin(c)
+	warm := before != nil && before.side != nil
+	if warm {
+		copy(program.side, before.side)
+		program.forget()
+		for k := range p.limits {
+			p.limits[k].held = slices.Contains(before.rows, p.limits[k].place(-1))
+		}
+	}
 	for j := range to.total { // the metric is that of the units' cost alone
 		to.total[j] /= weight
 	}
 	program.begin(to.total)
 	p.chosen = p.chosen[:0]
 	for k := range p.limits {
-		if p.limits[k].bound > -certificateReach {
+		if l := &p.limits[k]; l.bound > -certificateReach || l.held {
 			p.chosen = append(p.chosen, k)
 		}
 	}
 	w.addOutages()
+	for k, at := range p.after {
+		program.binds[k] = warm && slices.Contains(before.rows, at)
+	}
 	for from, more := 0, true; more; {
 		w.addChosen()
+		program.near = warm && from == 0
 		program.solve(from, programTolerance)
 		from, more = len(program.bound), w.choosePredicted()
+	}
+	if before != nil {
+		before.take(p)
+	}
+}
+
+// holding are the constraints that a program holds, whatever the linearisation.
+type holding struct {
+	side []int8  // of the variables; nil: none is known
+	rows []place // of limits
+}
+
+func (h *holding) take(p *projection) {
+	h.side, h.rows = append(h.side[:0], p.program.side...), h.rows[:0]
+	for k, at := range p.after {
+		if p.program.binds[k] {
+			h.rows = append(h.rows, at)
+		}
+	}
+	for k := range p.limits {
+		if l := &p.limits[k]; l.row >= 0 && p.program.binds[l.row] {
+			h.rows = append(h.rows, l.place(-1))
+		}
 	}
 }
 

@@ -152,3 +152,57 @@ func TestLeastCostIsLeast(t *testing.T) {
 		}
 	}
 }
+
+// A program that begins at what another one held, or at anything, has the answer of one that begins at nothing.
+func TestLeastCostGoesOnFromWhatIsHeld(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 3))
+	const n, rows = 20, 8
+	for range 40 {
+		m := &metric{diagonal: make([]float64, n)}
+		slope, coefficients := make([]float64, n), make([]float64, rows*n)
+		for j := range n {
+			m.diagonal[j], slope[j] = 1+rng.Float64(), rng.NormFloat64()
+		}
+		for i := range coefficients {
+			coefficients[i] = rng.NormFloat64()
+		}
+		program := func(shift float64) *leastCost {
+			p := &leastCost{leastChange: newLeastChange(n)}
+			p.metric, p.slack = m, 1e-7
+			p.reset()
+			moved := slices.Clone(slope)
+			for j := range n {
+				p.lo[j], p.hi[j] = -0.5, 0.5
+				moved[j] += shift * float64(j%3-1)
+			}
+			p.begin(moved)
+			for k := range rows {
+				copy(p.add(-0.1), coefficients[k*n:(k+1)*n])
+				p.known()
+			}
+			return p
+		}
+		want, other := program(0), program(0.01)
+		want.solve(0, 1e-12)
+		other.solve(0, 1e-12)
+		random := program(0)
+		for j := range random.side {
+			random.side[j] = int8(rng.IntN(3) - 1)
+		}
+		for k := range random.binds {
+			random.binds[k] = rng.IntN(2) == 0
+		}
+		for name, from := range map[string]*leastCost{"another's": other, "random": random} {
+			got := program(0)
+			copy(got.side, from.side)
+			copy(got.binds, from.binds)
+			got.near = true
+			got.solve(0, 1e-12)
+			for j, x := range got.x {
+				if math.Abs(x-want.x[j]) > 1e-6 {
+					t.Fatalf("from %s constraints: x[%d] is %v, want %v", name, j, x, want.x[j])
+				}
+			}
+		}
+	}
+}

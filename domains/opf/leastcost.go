@@ -7,6 +7,7 @@ import "github.com/gpc-engine/gpc/tensor"
 type leastCost struct {
 	*leastChange
 	gradient []float64 // W·slope
+	near     bool      // what is held is near what the answer holds: the dual active set goes on from there
 }
 
 // begin takes the slope. The bounds of x are set, and there are no rows yet.
@@ -29,7 +30,11 @@ func (p *leastCost) solve(from int, tolerance float64) {
 	for k := from; k < len(p.bound); k++ {
 		p.bound[k] += tensor.Dot(p.row(k), p.gradient)
 	}
-	p.leastChange.solve(tolerance)
+	if p.near {
+		p.solveDual(tolerance)
+	} else {
+		p.leastChange.solve(tolerance)
+	}
 	for j, v := range p.gradient {
 		p.x[j] -= v
 	}

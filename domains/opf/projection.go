@@ -58,9 +58,11 @@ type projection struct {
 	// what is violated.
 	enough, frozen, near float64
 	// Of a secure dispatch: outages that are watched, limits after them, of which the first rows are some of the
-	// program, and the derivatives, by variable of the program, of the reference's power before outages.
+	// program, all those that are in its order, and the derivatives, by variable of the program, of the reference's
+	// power before outages.
 	watch         []bool
 	nearby, batch []limit
+	after         []place
 	rows          int
 	slackRow      []float64
 }
@@ -75,15 +77,19 @@ type limit struct {
 	p, q        float64 // direction of |S| of a branch
 	row         int     // of the program, −1: none
 	held        bool    // it bound in the linearisation before
-	lane        int     // of a limit after an outage: where its power flow stands
+	// Of a limit after an outage: that, and where its power flow stands.
+	outage, lane int
 }
 
 // place is a limit whatever the linearisation.
 type place struct {
-	what quantity
-	at   int
-	sign float64
+	what   quantity
+	at     int
+	sign   float64
+	outage int // after which; −1: none
 }
+
+func (l *limit) place(outage int) place { return place{l.what, l.at, l.sign, outage} }
 
 // lacks is the bound where the quantity has a value.
 func (l *limit) lacks(value float64) float64 {
@@ -254,7 +260,7 @@ func (p *projection) hold() {
 	}
 	for k := range p.limits {
 		if l := &p.limits[k]; l.row >= 0 && p.program.binds[l.row] {
-			p.held = append(p.held, place{l.what, l.at, l.sign})
+			p.held = append(p.held, l.place(-1))
 		}
 	}
 	p.program.forget()

@@ -353,11 +353,11 @@ func TestBoxOfADescent(t *testing.T) {
 		promised, gained, box, want float64
 		bounded                     bool
 	}{
-		{10, 9, 2, 4, true}, {10, 9, 2, 2, false}, {10, 7, 2, 2, true}, {10, 4, 2, 1, true}, {10, -3, 4, 2, false},
-		{10, 4, 1, 1, true}, {10, 10, widestBox, widestBox, true}, {-10, -10, 1, 2, true}, {0, -0.005, 2, 2, false},
+		{10, 9, 2, 4, true}, {10, 9, 2, 2, false}, {10, 4, 2, 2, true}, {10, 1, 2, 1, true}, {10, -3, 4, 2, false},
+		{10, 1, 1, 1, true}, {10, 10, widestBox, widestBox, true}, {-10, -10, 1, 2, true}, {0, -0.005, 2, 2, false},
 	} {
 		d := descent{box: of.box, value: 1000, promised: of.promised, bounded: of.bounded}
-		if d.end(1000-of.gained, nil); d.box != of.want {
+		if d.end(d.value-of.gained, nil); d.box != of.want {
 			t.Errorf("promised %v, gained %v, bounded %v: from %v to %v, want %v", of.promised, of.gained, of.bounded, of.box, d.box, of.want)
 		}
 	}

@@ -8,20 +8,20 @@ import (
 
 // Constants of a descent.
 const (
-	// The first step changes no set-point by more, pu: power and voltage. Farther away the linearised limits say too
-	// little; what the projection then takes back costs more than the step gains. The box of later steps is 1 to
-	// widestBox times as large.
-	costPowerStep   = 0.02
+	// The first step changes no set-point by more, pu: power and voltage. Reactive powers answer to voltages, and where
+	// buses come to a reactive limit or leave it the linear model ends: so voltages move little. The box of later steps
+	// is 1 to widestBox times as large.
+	costPowerStep   = 0.08
 	costVoltageStep = 0.004
-	widestBox       = 16
+	widestBox       = 8
 	// Steps of a decision at most, each from the power flow of the one before; another one is taken where the last was
 	// to gain or lose more than worthwhile, as a share of the objectives.
 	descentSteps = 2
 	worthwhile   = 1e-5
-	// The box is halved where steps gain less than what was promised by more than a half of that, and doubled where by
-	// less than a quarter, as in trust region methods; a share of the objectives of up to worthwhile is noise.
-	boxHalves  = 0.5
-	boxDoubles = 0.25
+	// The box is halved where steps gain less than what was promised by more than this share of it, and doubled where by
+	// less than that, as in trust region methods; a share of the objectives of up to worthwhile is noise.
+	boxHalves  = 0.8
+	boxDoubles = 0.5
 )
 
 // descent moves the dispatches of a trajectory towards the least weighted objectives: by steps of sequential linear
@@ -34,6 +34,7 @@ type descent struct {
 	promised float64 // what its steps are to gain
 	gain     float64 // and the last of them
 	bounded  bool    // the box held one back
+	held     holding // by the program of the last step
 }
 
 // worth is what weighted objectives are at the dispatch of a workspace.
@@ -87,7 +88,7 @@ func (w *workspace) descend(d *descent, c, u []float64) {
 	for j, at := range p.control {
 		p.program.lo[j], p.program.hi[j] = math.Max(p.program.lo[j], -step(at)), math.Min(p.program.hi[j], step(at))
 	}
-	w.prices(c, d.weights[economic])
+	w.prices(c, d.weights[economic], &d.held)
 	d.gain = 0
 	for j, at := range p.control {
 		x := p.program.x[j]

@@ -1,8 +1,6 @@
 package opf
 
 import (
-	"math"
-
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -134,7 +132,7 @@ func (w *workspace) marginAfter(c *laneflow.Contingency) float64 {
 	}
 	for r, k := range y.layout.rated {
 		if k != c.Branch {
-			margin = math.Min(margin, y.security.Emergency*n.Rate[k]-math.Max(c.From[r], c.To[r]))
+			margin = min(margin, y.security.Emergency*n.Rate[k]-max(c.From[r], c.To[r]))
 		}
 	}
 	return margin

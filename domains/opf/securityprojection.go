@@ -3,8 +3,6 @@ package opf
 import (
 	"math"
 	"slices"
-
-	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 )
 
 // Constants of the projection onto limits after outages.
@@ -116,7 +114,7 @@ func (w *workspace) correctSecure(c, u []float64) (broken float64) {
 // addOutages makes limits after the watched outages rows of the program.
 func (w *workspace) addOutages() {
 	p, o := w.projection, w.outages
-	p.nearby = p.nearby[:0]
+	p.nearby, p.after = p.nearby[:0], p.after[:0]
 	begun := false
 	add := func() {
 		if len(o.group) == 0 {
@@ -133,7 +131,7 @@ func (w *workspace) addOutages() {
 	for i, c := range o.all {
 		before := len(p.nearby)
 		if p.watch[i] && c.Solved {
-			w.limitsAfter(c, len(o.group))
+			w.limitsAfter(i, len(o.group))
 			p.watch[i] = len(p.nearby) > before
 		}
 		if len(p.nearby) > before {
@@ -189,6 +187,7 @@ func (w *workspace) addGroup() {
 // addAfter makes a limit after an outage a row.
 func (w *workspace) addAfter(l *limit) {
 	p, n, flows := w.projection, w.system.Network, w.outages.flows
+	p.after = append(p.after, l.place(l.outage))
 	row, bySlack := p.program.add(l.bound), flows.Power(l.lane, w.system.model.slackGen)
 	for j, at := range p.control {
 		by := bySlack * p.slackRow[j]
@@ -203,10 +202,10 @@ func (w *workspace) addAfter(l *limit) {
 }
 
 // limitsAfter lists the limits after an outage within reach, for its lane.
-func (w *workspace) limitsAfter(c *laneflow.Contingency, lane int) {
-	y, n, p := w.system, w.system.Network, w.projection
+func (w *workspace) limitsAfter(outage, lane int) {
+	y, n, p, c := w.system, w.system.Network, w.projection, w.outages.all[outage]
 	add := func(l limit, gap float64) {
-		l.bound, l.row, l.lane = l.guard-gap, -1, lane
+		l.bound, l.row, l.outage, l.lane = l.guard-gap, -1, outage, lane
 		p.nearby = append(p.nearby, l)
 	}
 	for b, v := range c.Vm {

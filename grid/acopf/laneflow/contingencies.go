@@ -2,6 +2,7 @@ package laneflow
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/powerflow"
 )
@@ -58,6 +59,7 @@ type lane struct {
 	worst    float64
 	looked   bool // worst is that of the voltages
 	stale    bool // the last factors do not serve the next step
+	lacks    int  // a unit; −1: none
 }
 
 // NewContingencies returns them for a solver of ForContingencies. Power flows have at most tolerance pu of imbalance.
@@ -85,23 +87,39 @@ func (s *Solver) Lanes() int { return s.compiled.Width() }
 // Lanes is how many outages a call of Linearise takes at most.
 func (c *Contingencies) Lanes() int { return len(c.lane) }
 
-// At takes a dispatch, which is kept.
+// At takes a dispatch, which is kept. All lanes are given what outages leave as it is.
 func (c *Contingencies) At(d Dispatch) {
-	n := c.y.net
+	n, y, m, p := c.y.net, c.y, c.w.m, &c.w.solver.plan
 	c.dispatch = d
 	for b := range c.ps {
 		c.ps[b], c.qs[b] = -d.Pd[b], -d.Qd[b]
 	}
 	for g, b := range n.GenBus {
-		if c.y.share[g] <= 0 {
+		if y.share[g] <= 0 {
 			c.ps[b] += d.Pg[g]
 		}
+	}
+	for b, v := range c.ps {
+		m.SetAll(p.ps[b], v)
+		m.SetAll(p.qs[b], c.qs[b])
+	}
+	for k, b := range y.hold {
+		m.SetAll(y.set[k], d.Vm[b])
+	}
+	for k, g := range y.units {
+		m.SetAll(y.p[k], d.Pg[g])
+		m.SetAll(y.part[k], y.share[g])
+		m.SetAll(y.lo[k], n.PMin[g])
+		m.SetAll(y.hi[k], n.PMax[g])
+	}
+	for at := range c.lane {
+		c.lane[at].lacks = -1
 	}
 }
 
 // load gives a lane an outage from where it begins.
 func (c *Contingencies) load(at int, of *Contingency) {
-	n, y, w, l := c.y.net, c.y, c.w, &c.lane[at]
+	w, l := c.w, &c.lane[at]
 	m, p := w.m, &w.solver.plan
 	l.of, l.worst, l.looked = of, math.Inf(1), false
 	clear(l.released)
@@ -109,24 +127,37 @@ func (c *Contingencies) load(at int, of *Contingency) {
 	if of.Branch >= 0 {
 		l.out.take(w, at, of.Branch)
 	}
-	w.Set(at, c.ps, c.qs, of.Vm, of.Va)
-	m.Set(p.va[n.Slack], at, c.dispatch.Va[n.Slack])
-	m.Set(y.delta[0], at, of.Delta)
-	if g := of.Unit; g >= 0 && y.share[g] <= 0 {
-		b := n.GenBus[g]
-		m.Set(p.ps[b], at, c.ps[b]-c.dispatch.Pg[g])
+	m.Scatter(p.vm[0], at, of.Vm)
+	m.Scatter(p.va[0], at, of.Va)
+	m.Set(p.va[c.y.net.Slack], at, c.dispatch.Va[c.y.net.Slack])
+	m.Set(c.y.delta[0], at, of.Delta)
+	if l.lacks >= 0 {
+		c.unit(at, l.lacks, true)
 	}
-	for k, g := range y.units {
-		power, part, lo, hi := c.dispatch.Pg[g], y.share[g], n.PMin[g], n.PMax[g]
-		if g == of.Unit {
-			power, part, lo, hi = 0, 0, 0, 0
-		}
-		m.Set(y.p[k], at, power)
-		m.Set(y.part[k], at, part)
-		m.Set(y.lo[k], at, lo)
-		m.Set(y.hi[k], at, hi)
+	if l.lacks = of.Unit; of.Unit >= 0 {
+		c.unit(at, of.Unit, false)
 	}
+	w.state[at], w.steps[at] = going, 0
 	c.hold(at, of)
+}
+
+// unit gives a lane a unit, or takes it.
+func (c *Contingencies) unit(at, unit int, there bool) {
+	n, y, m := c.y.net, c.y, c.w.m
+	var power, part, lo, hi float64
+	if there {
+		power, part, lo, hi = c.dispatch.Pg[unit], y.share[unit], n.PMin[unit], n.PMax[unit]
+	}
+	k, shares := slices.BinarySearch(y.units, unit)
+	if !shares {
+		b := n.GenBus[unit]
+		m.Set(c.w.solver.plan.ps[b], at, c.ps[b]-(c.dispatch.Pg[unit]-power))
+		return
+	}
+	m.Set(y.p[k], at, power)
+	m.Set(y.part[k], at, part)
+	m.Set(y.lo[k], at, lo)
+	m.Set(y.hi[k], at, hi)
 }
 
 // hold gives a lane what holds each voltage.
@@ -137,10 +168,10 @@ func (c *Contingencies) hold(at int, of *Contingency) {
 		if of.Unit >= 0 && y.net.GenBus[of.Unit] == b {
 			l.lo[k], l.hi[k] = c.without(of.Unit)
 		}
-		m.Set(y.set[k], at, c.dispatch.Vm[b])
-		switch side := of.Held[b]; {
+		switch side := of.Held[b]; { // what is to be given counts where the voltage is free
 		case l.lo[k] > l.hi[k]:
 			m.Set(y.free[k], at, 1)
+			m.Set(p.qs[b], at, c.qs[b])
 		case side != 0:
 			c.reach(at, k, side)
 		default:
@@ -229,7 +260,7 @@ func (c *Contingencies) switches(at int) (changed bool) {
 }
 
 // refillContingencies: lanes are given new outages once one of so many is free. Imbalances are then found once more.
-const refillContingencies = 4
+const refillContingencies = 2
 
 // Solve solves the power flows of outages, each from where it begins. A lane that is done goes on with the next.
 func (c *Contingencies) Solve(list []*Contingency) {
