@@ -240,6 +240,12 @@ var (
 		{"model", "`{0}`"}, {"controller", "`{1}`"}, {"unsafe", "{unsafe %.0f}/{episodes %.0f}"}, {"mean cost above the optimum, %", "{above_% %.2g}"},
 		{"a decision, p50, µs", "{p50_us %.3g}"}, {"p99, µs", "{p99_us %.3g}"}, {"decisions unsolved", "{unsolved %.0f}"},
 	}}
+	// robust are closed loops of do-mpc's uncertain reactor by do-mpc's robust MPC and estimator, and by ours, bench/peers/robust/compare.py.
+	robust = benchmarkTable{"BenchmarkRobust", true, report.Columns{
+		{"controller", "`{0}`"}, {"episodes with a limit broken", "{violated %.0f}/{episodes %.0f}"}, {"largest excess, K", "{worst_K %.2g}"},
+		{"between decisions, K", "{between_K %.2g}"}, {"mean cost above the reference, % ± 95 %", "{above_% %+.2g} ± {interval_% %.2g}"},
+		{"a decision, p50, µs", "{p50_us %.3g}"}, {"p99, µs", "{p99_us %.3g}"}, {"decisions unsolved", "{unsolved %.0f}"},
+	}}
 	// exactLoops are closed loops of exact controllers in C beside Go, package gallery's BenchmarkExactLoops.
 	exactLoops = benchmarkTable{"BenchmarkExactLoops", false, report.Columns{
 		{"system", "`{0}`"}, {"unsafe in C", "{unsafe %.0f}/{episodes %.0f}"}, {"in Go", "{unsafe_gpc %.0f}/{episodes %.0f}"},

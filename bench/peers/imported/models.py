@@ -6,8 +6,8 @@ import casadi as ca
 import gpc
 
 
-def cstr():
-    """do-mpc's example CSTR: its Model, as its template_model has it."""
+def reactor():
+    """do-mpc's example CSTR: its Model, as its template_model has it, to be set up."""
     import do_mpc  # which the others do not need
 
     model = do_mpc.model.Model("continuous", "SX")
@@ -22,6 +22,12 @@ def cstr():
     model.set_rhs("C_b", -F * C_b + K_1 * C_a - K_2 * C_b)
     model.set_rhs("T_R", ((K_1 * C_a * H_R_ab + K_2 * C_b * H_R_bc + K_3 * (C_a**2) * H_R_ad) / (-Rou * Cp)) + F * (T_in - T_R) + ((K_w * A_R) * (-T_dif)) / (Rou * Cp * V_R))
     model.set_rhs("T_K", (Q_dot + K_w * A_R * T_dif) / (m_k * Cp_k))
+    return model
+
+
+def cstr():
+    """The reactor with its nominal parameters."""
+    model = reactor()
     model.setup()
     f = ca.Function("cstr", [model.x, model.u, model.p], [model._rhs])
     return Case(
