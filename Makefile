@@ -186,6 +186,11 @@ peers-multiagent: build/peers/ready
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/peers-multiagent ./bench/peers/multiagent
 	bin/peers-multiagent --out $(PEERS_MULTIAGENT)
 
+.PHONY: peers-robust
+## peers-robust: do-mpc's uncertain reactor by do-mpc's robust MPC with its moving-horizon estimator, and by gpc's solver and map with estimates: violations, cost, times, the table of docs/results/real-plant.md, into PEERS_ROBUST (the map in out/robust stays)
+PEERS_ROBUST ?= out/peers-robust.json
+peers-robust: bin/record python build/casadi/ready
+	PYTHONPATH=python $(RECORD) --out $(PEERS_ROBUST) build/casadi/bin/python -W ignore bench/peers/robust/compare.py $(PEERS_ROBUST_FLAGS)
 ## peers-mpc: times of a receding horizon's decisions on every system of the gallery beside CasADi with IPOPT, fatrop and HPIPM, and beside do-mpc, from PyPI by hash into build/peers-mpc (Linux on x86-64, Python 3.11 to 3.13)
 PEERS_MPC ?= out/peers-mpc.json
 PEERS_MPC_FLAGS ?=
@@ -214,9 +219,9 @@ build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
 	touch $@
 
 .PHONY: test-casadi
-## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, with CasADi from the same place as for peers-mpc
+## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, and the comparison of peers-robust, with CasADi from the same place as for peers-mpc
 test-casadi: python build/casadi/ready
-	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py
+	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py python/tests/test_robust.py
 build/casadi/ready: bench/peers/mpc/requirements.txt python/requirements/casadi.txt
 	$(PYTHON) -m venv build/casadi
 	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r bench/peers/mpc/requirements.txt -r python/requirements/casadi.txt

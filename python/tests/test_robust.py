@@ -24,7 +24,7 @@ def test_derivatives_are_equal():
         of = reactor.episode(3, int(rng.integers(1 << 30)))
         u = np.array([rng.uniform(*box) for box in reactor.ACTION_BOX.values()])
         want = theirs(of.start, u, of.parameters).full().ravel()
-        np.testing.assert_allclose(ours(of.start, [*reactor.REST, *of.parameters], u), want, rtol=1e-10, atol=1e-10 * np.abs(want).max())
+        np.testing.assert_allclose(ours(of.start, [*reactor.BEFORE, *of.parameters], u), want, rtol=1e-10, atol=1e-10 * np.abs(want).max())
 
 
 def test_optima_of_one_plan_are_equal(tmp_path):
@@ -39,7 +39,7 @@ def test_optima_of_one_plan_are_equal(tmp_path):
         start = np.array(scene["s"])
         mpc.parameters["_p", 0] = scene["c"][2:4]
         mpc.reset_history()
-        mpc.x0, mpc.u0 = start, reactor.REST
+        mpc.x0, mpc.u0 = start, reactor.BEFORE
         mpc.set_initial_guess()
         mpc.make_step(start.reshape(-1, 1))
         assert mpc.solver_stats["success"]

@@ -41,7 +41,7 @@ class Ours:
 
     def decide(self, y, x, before):
         context = np.array([*before, *(self.of.parameters if self.known else (1.0, 1.0))])  # the last two are not read where they are estimated
-        d = self.loop.decide(x if self.known else y, context, reactor.PREFERENCE)
+        self.last = d = self.loop.decide(x if self.known else y, context, reactor.PREFERENCE)
         self.solved = "solver" not in d.fallbacks
         return d.u
 
@@ -64,7 +64,7 @@ def controllers(options):
 def drive(controller, plant, of):
     """One episode."""
     controller.begin(of)
-    run, x, before = reactor.Driven(), of.start, reactor.REST
+    run, x, before = reactor.Driven(), of.start, reactor.BEFORE
     for t in range(reactor.STEPS):
         y = x[list(reactor.MEASURED)] + of.noise[t]
         began = time.perf_counter()

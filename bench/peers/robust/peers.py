@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 from reactor import (
-    ACTION_BOX, ACTIONS, HORIZON, LOWER, MEASURED, MOVES, NOISE, PARAMETERS, REFERENCE, REST, SPAN, STARTS, STATES, UNCERTAIN, UPPER, model, moments,
+    ACTION_BOX, ACTIONS, BEFORE, HORIZON, LOWER, MEASURED, MOVES, NOISE, PARAMETERS, REFERENCE, SPAN, STARTS, STATES, UNCERTAIN, UPPER, model, moments,
 )
 
 with warnings.catch_warnings():
@@ -79,6 +79,9 @@ def estimator(length, arrival_x, arrival_p):
         mhe.bounds["lower", "_p_est", name], mhe.bounds["upper", "_p_est", name] = lo, hi
     mhe.setup()
     return mhe
+
+
+ARRIVAL_X, ARRIVAL_P = 1 / np.array([0.02, 0.02, 0.1, 0.1]) ** 2, 1 / np.array([0.01, 0.03]) ** 2  # inverse variances, of the state before a window and of the parameters
 
 
 class Estimate:
@@ -164,7 +167,7 @@ class Peer:
         if not self.robust:
             self.mpc.parameters["_p", 0] = p
         if not self.t:
-            self.mpc.x0, self.mpc.u0 = x, REST
+            self.mpc.x0, self.mpc.u0 = x, BEFORE
             self.mpc.set_initial_guess()
         self.t += 1
         self.state, self.parameters = x, p

@@ -19,7 +19,7 @@ STARTS = {"C_a": (0.7, 0.9), "C_b": (0.4, 0.6), "T_R": (130.0, 136.0), "T_K": (1
 UNCERTAIN = {"alpha": (0.95, 1.05), "beta": (0.9, 1.1)}  # between the values of the example's set_uncertainty_values
 LOWER, UPPER = np.array([0.1, 0.1, 50.0, 50.0]), np.array([2.0, 2.0, 140.0, 140.0])  # of the states
 ACTION_BOX = {"F": (5.0, 100.0), "Q_dot": (-8500.0, 0.0)}
-REST = np.array([20.0, -2000.0])  # before the first decision
+BEFORE, REST = np.zeros(2), np.array([20.0, -2000.0])  # executed before the first decision, as in the example; held about where the reactor is
 MEASURED, NOISE = (2, 3), 0.1  # the temperatures with this standard deviation, K, as in do-mpc's example cstr_ekf
 REFERENCE, MOVES, MOVE_SCALE = 0.6, np.array([0.1, 1e-3]), np.array([100.0, 2000.0])  # of C_b; weights of the moves over their scales
 BETWEEN = 10  # points of each period at which the limits are looked at
@@ -63,7 +63,7 @@ def system(*, known=False, **changed):
         scenario={**STARTS, **UNCERTAIN}, period=3600 * SPAN, rest=list(REST), **{"steps": STEPS, "horizon": HORIZON, **changed},
     )
     y.ode(1, stiff=True, span=SPAN)(lambda s, c, u: ode(s, u, [c[2], c[3]]))
-    y.initial(lambda p: {"F before": REST[0], "Q_dot before": REST[1]})
+    y.initial(lambda p: {"F before": BEFORE[0], "Q_dot before": BEFORE[1]})
     y.memory(lambda u: {"F before": u[0], "Q_dot before": u[1]})
     y.objectives(product="1", moves="1")(lambda c, u, n: (
         (n[1] - REFERENCE) ** 2, MOVES[0] * ((u[0] - c[0]) / MOVE_SCALE[0]) ** 2 + MOVES[1] * ((u[1] - c[1]) / MOVE_SCALE[1]) ** 2,
