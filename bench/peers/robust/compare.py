@@ -28,11 +28,11 @@ REFERENCE = "dompc-nominal-known"
 
 
 class Ours:
-    """A loop of ours. known gives it state and parameters of the plant."""
+    """A loop of ours. known gives it state and parameters of the plant; window is of the moving horizon, 0 for a Kalman filter."""
 
-    def __init__(self, session, known=False):
+    def __init__(self, session, *, known=False, window=0):
         self.known = known
-        self.loop = session.loop(estimate=False) if known else session.loop(keep_off=KEPT_OFF)
+        self.loop = session.loop(estimate=False) if known else session.loop(keep_off=KEPT_OFF, estimate_window=window or None)
         self.solved = True
 
     def begin(self, of):
@@ -48,16 +48,17 @@ class Ours:
 
 def controllers(options):
     """Every controller by its name, made where it is asked for."""
-    def exact(known):
-        return lambda: Ours(gpc.nmpc(reactor.system(known=known), threads=1), known)
+    def exact(known=False, window=0):
+        return lambda: Ours(gpc.nmpc(reactor.system(known=known), threads=1), known=known, window=window)
 
     def compiled():
         file = os.path.join(options.out, "cstr-uncertain.safetensors")
         return Ours(gpc.compile(reactor.system(), file, budget=options.budget, keep_off=KEPT_OFF, threads=1))
 
     return {
-        REFERENCE: lambda: peers.Peer(False, known=True), "dompc-multistage-mhe": lambda: peers.Peer(True), "dompc-multistage-known-state": lambda: peers.Peer(True, known=True),
-        "dompc-nominal-mhe": lambda: peers.Peer(False), "gpc-nmpc-known": exact(True), "gpc-nmpc-estimate": exact(False), "gpc-map-estimate": compiled,
+        REFERENCE: lambda: peers.Peer(False, known=True), "dompc-multistage-mhe": lambda: peers.Peer(True),
+        "dompc-multistage-known-state": lambda: peers.Peer(True, known=True), "dompc-nominal-mhe": lambda: peers.Peer(False),
+        "gpc-nmpc-known": exact(known=True), "gpc-nmpc-window": exact(window=peers.WINDOW), "gpc-nmpc-filter": exact(), "gpc-map-filter": compiled,
     }
 
 
