@@ -217,7 +217,7 @@ class System:
 
     def ode(self, substeps: int = 1, *, stiff: bool = False, span: float | None = None) -> Callable[[F], F]:
         """The state's time derivative, of (s, c, u). The state after an action is what substeps of RK4 make of it in a period,
-        or of Radau IIA of order 5 where the equations are stiff. span is the time in the units of the derivative, where that is not the second."""
+        or of Radau IIA of order 3 where the equations are stiff. span is the time in the units of the derivative, where that is not the second."""
         self._integrator = {"method": "radau" if stiff else "rk4", "span_s": self.period if span is None else float(span), "substeps": substeps}
         return self._take("ode")
 
