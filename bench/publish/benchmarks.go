@@ -243,8 +243,8 @@ var (
 	// robust are closed loops of do-mpc's uncertain reactor by do-mpc's robust MPC and estimator, and by ours, bench/peers/robust/compare.py.
 	robust = benchmarkTable{"BenchmarkRobust", true, report.Columns{
 		{"controller", "`{0}`"}, {"episodes with a limit broken", "{violated %.0f}/{episodes %.0f}"}, {"largest excess, K", "{worst_K %.2g}"},
-		{"between decisions, K", "{between_K %.2g}"}, {"mean cost above the reference, % ± 95 %", "{above_% %+.2g} ± {interval_% %.2g}"},
-		{"a decision, p50, µs", "{p50_us %.3g}"}, {"p99, µs", "{p99_us %.3g}"}, {"decisions unsolved", "{unsolved %.0f}"},
+		{"between decisions, K", "{between_K %.2g}"}, {"mean cost above the reference, % ± 95 %", "{above_% %+.3g} ± {interval_% %.2g}"},
+		{"a decision, p50, µs", "{p50_us %.0f}"}, {"p99, µs", "{p99_us %.0f}"}, {"decisions unsolved", "{unsolved %.0f}"},
 	}}
 	// exactLoops are closed loops of exact controllers in C beside Go, package gallery's BenchmarkExactLoops.
 	exactLoops = benchmarkTable{"BenchmarkExactLoops", false, report.Columns{

@@ -1,6 +1,6 @@
 """do-mpc's uncertain CSTR by do-mpc's robust multi-stage MPC with its moving-horizon estimator, and by gpc:
 
-    compare.py [--episodes 100] [--seed 2026] [--budget 10m] [--only NAME] [--out out/robust]
+    compare.py [--episodes 100] [--seed 2026] [--budget 30m] [--only NAME] [--out out/robust]
 
 The temperatures alone are measured, with noise; alpha and beta, within the ranges of do-mpc's example, are not known. Every controller has the
 same episodes: starts, parameters and noise. The plant is CVODES at do-mpc's tolerances. The limits are those of the example, looked at in
@@ -41,7 +41,7 @@ class Ours:
 
     def decide(self, y, x, before):
         context = np.array([*before, *(self.of.parameters if self.known else (1.0, 1.0))])  # the last two are not read where they are estimated
-        self.last = d = self.loop.decide(x if self.known else y, context, reactor.PREFERENCE)
+        d = self.loop.decide(x if self.known else y, context)
         self.solved = "solver" not in d.fallbacks
         return d.u
 
@@ -53,7 +53,8 @@ def controllers(options):
 
     def compiled():
         file = os.path.join(options.out, "cstr-uncertain.safetensors")
-        return Ours(gpc.compile(reactor.system(), file, budget=options.budget, keep_off=KEPT_OFF, threads=1))
+        gpc.compile(reactor.system(), file, budget=options.budget, keep_off=KEPT_OFF).close()
+        return Ours(gpc.open(reactor.system(), file, threads=1))
 
     return {
         REFERENCE: lambda: peers.Peer(False, known=True), "dompc-multistage-mhe": lambda: peers.Peer(True),
@@ -94,7 +95,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=100, help="of each controller, at least 2")
     parser.add_argument("--seed", type=int, default=2026, help="of the episodes")
-    parser.add_argument("--budget", default="10m", help="time of the compilation")
+    parser.add_argument("--budget", default="30m", help="time of the compilation")
     parser.add_argument("--only", default="", help="names of controllers, by commas; the first that it is compared with is driven too")
     parser.add_argument("--out", default="out/robust", help="folder of the map; the same command goes on with one that is there")
     options = parser.parse_args()

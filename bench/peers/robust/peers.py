@@ -99,7 +99,7 @@ class Estimate:
         self.moving = estimator(WINDOW, ARRIVAL_X, ARRIVAL_P)
 
     def begin(self):
-        self.measured, self.before = [], None
+        self.measured, self.before, self.solved = [], None, True
         for mhe in (*self.growing, self.moving):
             mhe.reset_history()
 
@@ -171,7 +171,6 @@ class Peer:
             self.mpc.x0, self.mpc.u0 = x, BEFORE
             self.mpc.set_initial_guess()
         self.t += 1
-        self.state, self.parameters = x, p
         u = self.mpc.make_step(np.reshape(x, (-1, 1))).ravel()
-        self.solved = bool(self.mpc.solver_stats["success"])
+        self.solved = self.mpc.solver_stats["success"] and (self.estimate is None or self.estimate.solved)
         return np.clip(u, *np.array([*ACTION_BOX.values()]).T)

@@ -27,7 +27,7 @@ BETWEEN = 10  # points of each period at which the limits are looked at
 
 def cost(u, before, n):
     """do-mpc's objective of a decision: its stage cost of the state after it, and the example's rterm."""
-    return (n[1] - REFERENCE) ** 2 + float(MOVES @ ((u - before) / MOVE_SCALE) ** 2)
+    return (n[1] - REFERENCE) ** 2 + sum(w * ((u[i] - before[i]) / scale) ** 2 for i, (w, scale) in enumerate(zip(MOVES, MOVE_SCALE)))
 
 
 def moments(span):
@@ -65,9 +65,7 @@ def system(*, known=False, **changed):
     y.ode(1, stiff=True, span=SPAN)(lambda s, c, u: ode(s, u, [c[2], c[3]]))
     y.initial(lambda p: {"F before": BEFORE[0], "Q_dot before": BEFORE[1]})
     y.memory(lambda u: {"F before": u[0], "Q_dot before": u[1]})
-    y.objectives(product="1", moves="1")(lambda c, u, n: (
-        (n[1] - REFERENCE) ** 2, MOVES[0] * ((u[0] - c[0]) / MOVE_SCALE[0]) ** 2 + MOVES[1] * ((u[1] - c[1]) / MOVE_SCALE[1]) ** 2,
-    ))
+    y.objectives(cost="1")(lambda c, u, n: [cost(u, c[:2], n)])
     units = ("mol/L", "mol/L", "K", "K")
     y.margins({**{f"most {s}": unit for s, unit in zip(STATES, units)}, **{f"least {s}": unit for s, unit in zip(STATES, units)}})(
         lambda n: [*(UPPER[i] - n[i] for i in range(4)), *(n[i] - LOWER[i] for i in range(4))])
@@ -75,9 +73,6 @@ def system(*, known=False, **changed):
         unknown = {name: {"mean": moments(of)[0], "deviation": moments(of)[1], "lo": of[0], "hi": of[1]} for name, of in UNCERTAIN.items()}
         y.measured({STATES[i]: NOISE for i in MEASURED}, unknown=unknown)
     return y
-
-
-PREFERENCE = [0.5, 0.5]  # of product and moves: half of do-mpc's objective
 
 
 @dataclasses.dataclass
