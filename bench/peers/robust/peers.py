@@ -30,9 +30,7 @@ def scaled(of):
 
 
 def controller(robust, **options):
-    """The example's MPC: of n_robust 1, whose tree has nine branches, or of none. do-mpc takes the mean of the stage costs over the
-    branches, but the sum of the moves' penalties: these are divided by the branches here, so that the mean of what is measured is
-    what is least."""
+    """The example's MPC: of n_robust 1, whose tree has nine branches, or of none."""
     m = model()
     mpc = do_mpc.controller.MPC(m)
     mpc.settings.n_horizon, mpc.settings.n_robust, mpc.settings.t_step = HORIZON, int(robust), SPAN
@@ -42,8 +40,7 @@ def controller(robust, **options):
     scaled(mpc)
     error = (m.x["C_b"] - REFERENCE) ** 2
     mpc.set_objective(mterm=error, lterm=error)
-    branches = 9 if robust else 1
-    mpc.set_rterm(**{name: w / branches for name, w in zip(ACTIONS, MOVES)})
+    mpc.set_rterm(**dict(zip(ACTIONS, MOVES)))
     for i, name in enumerate(STATES):
         mpc.bounds["lower", "_x", name] = LOWER[i]
         if name != "T_R":
