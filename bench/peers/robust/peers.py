@@ -29,6 +29,12 @@ def scaled(of):
             of.scaling[kind, name] = scale
 
 
+def forget(solver):
+    """Begins an episode, without the multipliers of the one before."""
+    solver.reset_history()
+    solver.flags["initial_run"] = False
+
+
 def controller(robust, **options):
     """The example's MPC: of n_robust 1, whose tree has nine branches, or of none."""
     m = model()
@@ -98,7 +104,7 @@ class Estimate:
     def begin(self):
         self.measured, self.before, self.solved = [], None, True
         for mhe in (*self.growing, self.moving):
-            mhe.reset_history()
+            forget(mhe)
 
     def first(self, y):
         """State and parameters at the first measurement, by what is known of starts."""
@@ -153,7 +159,7 @@ class Peer:
 
     def begin(self, of):
         self.of, self.t = of, 0
-        self.mpc.reset_history()
+        forget(self.mpc)
         if self.estimate:
             self.estimate.begin()
 
