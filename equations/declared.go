@@ -85,13 +85,13 @@ func (k *declared) soften(y *System) error {
 		at := slices.IndexFunc(y.Margins, func(v domain.Variable) bool { return v.Name == s.Margin })
 		switch {
 		case at < 0:
-			return fmt.Errorf("Soft[%d].Margin is %q, which is none of Margins", i, s.Margin)
+			return fmt.Errorf("System.Soft[%d].Margin is %q, which is none of Margins", i, s.Margin)
 		case is[at]:
-			return fmt.Errorf("Soft[%d].Margin %q appears twice", i, s.Margin)
+			return fmt.Errorf("System.Soft[%d].Margin %q appears twice", i, s.Margin)
 		case !(s.Linear >= 0) || !(s.Quadratic >= 0) || math.IsInf(s.Linear+s.Quadratic, 0) || s.Linear+s.Quadratic == 0:
-			return fmt.Errorf("Soft[%d] (%s) has the prices %v and %v, want finite numbers ≥ 0, not both 0", i, s.Margin, s.Linear, s.Quadratic)
+			return fmt.Errorf("System.Soft[%d] (%s) has the prices %v and %v, want finite numbers ≥ 0, not both 0", i, s.Margin, s.Linear, s.Quadratic)
 		case s.Priority < 0 || s.Priority > maxPriority:
-			return fmt.Errorf("Soft[%d] (%s) has priority %d, want 0 to %d", i, s.Margin, s.Priority, maxPriority)
+			return fmt.Errorf("System.Soft[%d] (%s) has priority %d, want 0 to %d", i, s.Margin, s.Priority, maxPriority)
 		}
 		is[at] = true
 		by := math.Pow(priorityStep, float64(s.Priority))
@@ -116,11 +116,11 @@ func (k *declared) soften(y *System) error {
 // limit gives y the margins of its rates, and the names of the actions before.
 func (k *declared) limit(y *System) error {
 	if y.Rates != nil && len(y.Rates) != len(y.Action) {
-		return fmt.Errorf("Rates has %d entries, want one for each of the %d entries of Action", len(y.Rates), len(y.Action))
+		return fmt.Errorf("System.Rates has %d entries, want one for each of the %d entries of Action", len(y.Rates), len(y.Action))
 	}
 	for i, rate := range y.Rates {
 		if !(rate >= 0) || math.IsInf(rate, 0) {
-			return fmt.Errorf("Rates[%d] (%s) is %v, want a finite number above 0, or 0 for no limit", i, y.Action[i].Name, rate)
+			return fmt.Errorf("System.Rates[%d] (%s) is %v, want a finite number above 0, or 0 for no limit", i, y.Action[i].Name, rate)
 		}
 		if rate == 0 {
 			continue
