@@ -3,6 +3,7 @@ package shooting
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -115,6 +116,12 @@ func (l *lastings) of(c []float64, pref domain.Preference) *lasting {
 	if l.rest == nil {
 		l.rest = newResting(l.problem, l.scale, c)
 	}
+	return l.under(c, pref)
+}
+
+// under is of, with the lock held. A context that is not known yet begins at the place of the middle of its cell, so that a
+// context that is estimated, and new at every decision, takes one search.
+func (l *lastings) under(c []float64, pref domain.Preference) *lasting {
 	l.key = l.key[:0]
 	for i, v := range c {
 		if !l.rest.q.moves[l.rest.q.ns+i] {
@@ -127,13 +134,22 @@ func (l *lastings) of(c []float64, pref domain.Preference) *lasting {
 		}
 	}
 	found, ok := l.known[string(l.key)]
-	if !ok {
-		if len(l.known) >= mostLastings {
-			clear(l.known)
-		}
-		found = l.rest.find(c, pref)
-		l.known[string(l.key)] = found
+	if ok {
+		return found
 	}
+	key := string(l.key)
+	if middle := l.rest.middle(c); !slices.Equal(middle, c) {
+		if near := l.under(middle, pref); near != nil {
+			found = l.rest.near(c, pref, near)
+		}
+	}
+	if found == nil {
+		found = l.rest.find(c, pref)
+	}
+	if len(l.known) >= mostLastings {
+		clear(l.known)
+	}
+	l.known[key] = found
 	return found
 }
 
@@ -201,15 +217,69 @@ func newResting(p domain.Problem, scale []float64, c []float64) *resting {
 	return r
 }
 
-// Places that a search for rest begins from: the middle of the states' ranges, and others at random.
-const restStarts = 9
+const (
+	// Places that a search for rest begins from: the middle of the states' ranges, and others at random.
+	restStarts = 9
+	// Cells that the range of a context's entry has.
+	restCells = 8
+)
 
-// Constants of the search.
+// Constants of a search.
 const (
 	restTolerance  = 1e-9 // of its optimality conditions, in the program's units
 	restBarrier    = 1e-10
 	restIterations = 150
+	// The barrier parameter and the least slack that it begins with: anywhere, and at a place near.
+	restFirst, restRoom         = 0.1, 0.1
+	restFirstNear, restRoomNear = 1e-6, 1e-4
 )
+
+// middle is a context with every entry that no action moves in the middle of its cell; what has no range stays.
+func (r *resting) middle(c []float64) []float64 {
+	at := slices.Clone(c)
+	for i, v := range r.q.spec.Context {
+		if width := (v.Hi - v.Lo) / restCells; v.Bounded() && width > 0 && !r.q.moves[r.q.ns+i] {
+			at[i] = v.Lo + width*(math.Floor((c[i]-v.Lo)/width)+0.5)
+		}
+	}
+	return at
+}
+
+// near is the lasting of a context whose place is near one that is known; nil where none is found from there.
+func (r *resting) near(c []float64, pref domain.Preference, known *lasting) *lasting {
+	q := r.q
+	if q.failed != nil {
+		return nil
+	}
+	q.weigh(pref.Adaptive, pref.W)
+	q.layout(1)
+	copy(r.from, known.at)
+	for i, v := range c {
+		if !q.moves[q.ns+i] {
+			r.from[q.ns+i] = v
+		}
+	}
+	clear(r.w)
+	clear(r.lambda)
+	for j, u := range known.action {
+		if r.w[j] = (u - q.mid[j]) / q.half[j]; q.bounded[j] {
+			r.w[j] = math.Max(restRoomNear-1, math.Min(1-restRoomNear, r.w[j]))
+		}
+	}
+	for i, a := range q.active {
+		r.lambda[r.m+i] = known.g[a]
+	}
+	if !r.rests(restFirstNear, restRoomNear) {
+		return nil
+	}
+	return r.lasting()
+}
+
+// rests searches from the iterate for a place that is none of a lost state, and is kept.
+func (r *resting) rests(mu, room float64) bool {
+	q := r.q
+	return r.search(mu, room) && !q.may.Lost(r.pt.x[:q.ns], r.pt.x[q.ns:q.nx]) && r.stays()
+}
 
 // find is the lasting of a context and a preference, nil where no place to rest is found.
 func (r *resting) find(c []float64, pref domain.Preference) *lasting {
@@ -250,7 +320,8 @@ func (r *resting) find(c []float64, pref domain.Preference) *lasting {
 				r.from[a] = r.pt.image[a]
 			}
 		}
-		if !r.search() || q.may.Lost(r.pt.x[:q.ns], r.pt.x[q.ns:q.nx]) || !r.stays() {
+		clear(r.lambda)
+		if !r.rests(restFirst, restRoom) {
 			continue
 		}
 		if best == nil || r.pt.f < best.each-1e-9*(1+math.Abs(best.each)) {
@@ -305,16 +376,15 @@ func (r *resting) equation(i, col int) float64 {
 	return v
 }
 
-// search solves from the iterate; false where it does not converge.
-func (r *resting) search() bool {
+// search solves from the iterate and its multipliers, with a barrier parameter and slacks of at least room; false where it
+// does not converge.
+func (r *resting) search(mu, room float64) bool {
 	q := r.q
 	if r.place(); !q.finite(r.pt) {
 		return false
 	}
-	clear(r.lambda)
-	mu := 0.1
 	for i, g := range r.pt.g {
-		r.slack[i] = math.Max(0.1, g)
+		r.slack[i] = math.Max(room, g)
 		r.z[i] = mu / r.slack[i]
 	}
 	for j, v := range r.w[:q.nu] {
@@ -552,7 +622,8 @@ func (r *resting) move(mu, price float64) bool {
 }
 
 // Constants of the Riccati equation: its recursion ends where the cost-to-go changes by no more than this share, or
-// has not come to an end.
+// has not come to an end. Newton's method (Kleinman, 1968) would end it sooner, but is wrong where places to rest lie beside one
+// another: the feedback does not lead from one to the other, and errors of what it costs to stay have no end.
 const (
 	regulatorChange = 1e-11
 	regulatorSteps  = 50_000

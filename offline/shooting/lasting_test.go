@@ -175,3 +175,46 @@ func TestRecedingLoopOfAPlantThatRunsOn(t *testing.T) {
 		t.Errorf("the loop costs %v above the optimum with what comes behind, %v without", with, without)
 	}
 }
+
+// Where a context's entry has a range, the place to rest is found from that of the middle of its cell, by one search; it is what
+// all searches find. A context that stands in a middle, or outside the range, has one too.
+func TestLastingFromTheMiddleOfACell(t *testing.T) {
+	// A tank that should be as full as the context says, which also remembers what was pumped.
+	p := newFunctions(1, 2, 1, []domain.Variable{{Name: "u", Lo: 0, Hi: 1}},
+		func(s, c, u, sn, cn []float64) {
+			sn[0] = s[0] + 0.25*u[0] - 0.15*s[0]/math.Sqrt(math.Sqrt(s[0]*s[0]+1e-2))
+			cn[0], cn[1] = c[0], u[0]
+		},
+		func(s, u, c, j []float64) {
+			j[0] = (s[0]-c[0])*(s[0]-c[0]) + 0.05*u[0]*u[0] + (u[0]-c[1])*(u[0]-c[1])
+		},
+		func(s, _, _, m []float64) { m[0] = 1 - s[0] })
+	p.spec.Context[0].Lo, p.spec.Context[0].Hi = 0.2, 0.84
+	s, err := New(p, []domain.Variable{{Name: "h", Lo: 0.1, Hi: 0.9}}, func(p, s, _ []float64) { s[0] = p[0] }, Options{Lasting: true, Horizon: 10, Keep: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, pref := range map[string]domain.Preference{"fixed": {W: []float64{1}}, "adaptive": {Adaptive: true}} {
+		for _, reference := range []float64{0.16, 0.21, 0.24, 0.5, 0.53, 0.6, 0.87} {
+			c := []float64{reference, 0}
+			got := s.lastings.of(c, pref)
+			rest := newResting(p, s.lastings.scale, c)
+			want := rest.find(c, pref)
+			if got == nil || want == nil {
+				t.Fatalf("%s, %v: found %v, by all searches %v", name, reference, got, want)
+			}
+			if near := rest.near(c, pref, s.lastings.of(rest.middle(c), pref)); near == nil {
+				t.Errorf("%s, %v: nothing is found from the middle of the cell", name, reference)
+			}
+			for what, of := range map[string][2][]float64{
+				"place": {got.at, want.at}, "action": {got.action, want.action}, "gradient": {got.g, want.g}, "P": {got.p, want.p}, "gains": {got.gains, want.gains},
+			} {
+				for i, v := range of[1] {
+					if math.Abs(of[0][i]-v) > 1e-5*(1+math.Abs(v)) {
+						t.Errorf("%s, %v: entry %d of the %s is %v, by all searches %v", name, reference, i, what, of[0][i], v)
+					}
+				}
+			}
+		}
+	}
+}
