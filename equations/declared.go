@@ -32,9 +32,10 @@ const (
 // declared is what Soft and Rates make of a system: objectives with the price of soft limits, which are no margins any more, and
 // margins of the change of actions, whose values before are entries of the context behind all others.
 type declared struct {
-	of      System // without Soft and Rates
-	known   int    // entries of the context that its functions know
-	hard    []int  // margins that stay
+	of      System                   // without Soft and Rates
+	plain   func() (*Problem, error) // of that, made once
+	known   int                      // entries of the context that its functions know
+	hard    []int                    // margins that stay
 	soft    []softLimit
 	limited []int     // actions with a rate
 	rate    []float64 // of each of these
@@ -58,6 +59,7 @@ func (y System) declares() (System, *declared, error) {
 		k.known++
 	}
 	k.of.Soft, k.of.Rates = nil, nil
+	k.plain = sync.OnceValues(func() (*Problem, error) { return New(k.of) })
 	if err := k.soften(&y); err != nil {
 		return y, nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}

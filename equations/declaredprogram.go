@@ -7,9 +7,6 @@ import (
 	"github.com/gpc-engine/gpc/equations/program"
 )
 
-// plain is the problem without Soft and Rates.
-func (k *declared) plain() (*Problem, error) { return New(k.of) }
-
 // read is the program of p, which is k.of with Soft and Rates.
 func (k *declared) read(p *Problem) (*program.Program, error) {
 	plain, err := k.plain()
