@@ -109,10 +109,11 @@ record-calls: bin/record
 record-imported: bin/record python build/casadi/ready
 	PYTHONPATH=python $(RECORD) --out $(RESULTS)/imported.json build/casadi/bin/python -W ignore bench/peers/imported/compare.py
 
-## record-python-systems: the systems of examples/python compiled, driven and driven in C, into RESULTS (after test-python); a quarter of an hour of a quiet machine
+## record-python-systems: the systems of examples/python compiled, driven and driven in C, the table of docs/reference/python.md, into RESULTS/python-systems.json (after test-python); a quarter of an hour of a quiet machine
 .PHONY: record-python-systems
 record-python-systems: bin/record
-	for y in cartpole crane glucose; do $(RECORD) --out $(RESULTS)/python-$$y.json build/test-python/bin/python examples/python/$$y.py --budget 4m --out out/python/$$y --bench || exit 1; done
+	rm -rf out/python
+	$(RECORD) --out $(RESULTS)/python-systems.json scripts/python-systems.sh build/test-python/bin/python out/python
 
 ## record-flows: times of power flows, the table of docs/results/networks.md, into RESULTS/flows.json; on a quiet machine
 record-flows: bin/record

@@ -240,6 +240,13 @@ var (
 		{"model", "`{0}`"}, {"controller", "`{1}`"}, {"unsafe", "{unsafe %.0f}/{episodes %.0f}"}, {"mean cost above the optimum, %", "{above_% %.2g}"},
 		{"a decision, p50, µs", "{p50_us %.3g}"}, {"p99, µs", "{p99_us %.3g}"}, {"decisions unsolved", "{unsolved %.0f}"},
 	}}
+	// pythonSystems are systems written in Python, compiled and driven here and in C, examples/python.
+	pythonSystems = benchmarkTable{"BenchmarkPythonSystem", true, report.Columns{
+		{"system", "`{0}`"}, {"method", "`{1}`"}, {"compiled in, s", "{compile_s %.0f}"}, {"unsafe", "{unsafe %.0f}/{episodes %.0f}"},
+		{"mean regret, %", "{regret_pct %.2g}"}, {"a decision, p50, µs", "{decision_p50_us %.3g}"}, {"p99, µs", "{decision_p99_us %.3g}"},
+		{"unsafe in C", "{c_unsafe %.0f}/{c_episodes %.0f}"}, {"cost in C above the optima, all episodes, %", "{c_regret_pct %.2g}"},
+		{"constants in C, bytes", "{c_constant_bytes %.0f}"},
+	}}
 	// robust are closed loops of do-mpc's uncertain reactor by do-mpc's robust MPC and estimator, and by ours, bench/peers/robust/compare.py.
 	robust = benchmarkTable{"BenchmarkRobust", true, report.Columns{
 		{"controller", "`{0}`"}, {"episodes with a limit broken", "{violated %.0f}/{episodes %.0f}"}, {"largest excess, K", "{worst_K %.2g}"},

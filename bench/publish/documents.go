@@ -78,6 +78,7 @@ var documents = []document{
 	{"docs/results/export.md", "controllers on a Cortex-M7", cortexMLoops.text},
 	{"docs/results/solvers.md", "imported models", imported.text},
 	{"docs/results/real-plant.md", "the uncertain reactor", robust.text},
+	{"docs/reference/python.md", "systems in Python", pythonSystems.text},
 	{"docs/reference/python.md", "what a call costs", calls.text},
 	{"docs/results/dispatch.md", "steering", func(d devices) string { return d.steered("opf30", "opf30-uncertain") }},
 	{"docs/results/dispatch.md", "weights", weights.text},
