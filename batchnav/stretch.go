@@ -13,7 +13,6 @@ import (
 // could differ from that of the other, the step is looked at alone.
 type stretch struct {
 	limits domain.ManyMargins
-	lo, hi []float64 // the box; NaN: none
 	// Of the steps that were gone ahead: (s, c), the actions that were asked for, these inside the box, and (s, c) after them.
 	x, asked, u, next []float64
 	margins           []float64
@@ -40,24 +39,7 @@ func newStretch(l *loaded) (*stretch, error) {
 		limits: limits, x: make([]float64, most*(spec.MeasuredSize()+spec.ContextSize())), next: make([]float64, most*(spec.MeasuredSize()+spec.ContextSize())), u: make([]float64, most*spec.ActionSize()),
 		asked: make([]float64, most*spec.ActionSize()), margins: make([]float64, most*len(spec.Margins)), size: make([]float64, len(spec.Margins)),
 	}
-	for _, a := range spec.Action {
-		lo, hi := a.Lo, a.Hi
-		if !a.Bounded() {
-			lo, hi = math.NaN(), math.NaN()
-		}
-		t.lo, t.hi = append(t.lo, lo), append(t.hi, hi)
-	}
 	return t, nil
-}
-
-// clip writes u inside the box.
-func (t *stretch) clip(to, u []float64) {
-	for i, v := range u {
-		if lo, hi := t.lo[i], t.hi[i]; lo <= hi {
-			v = math.Min(hi, math.Max(lo, v))
-		}
-		to[i] = v
-	}
 }
 
 // sure is how many of n steps have margins that are surely kept, and the least margin of these.
@@ -128,7 +110,7 @@ func (g *guard) goAhead(runs []rollout, h, most int) (n int, err error) {
 		copy(x, s)
 		copy(x[ns:], c)
 		copy(row(t.asked, n, nu), u)
-		t.clip(clipped, u)
+		domain.Clip(clipped, u, g.spec.Action)
 		nextS, nextC := g.nextS[:ns], g.nextC[:nc]
 		g.problem.Step(s, c, clipped, nextS, nextC)
 		if !tensor.Finite(nextS) || !tensor.Finite(nextC) || g.failed != nil && g.failed(nextS, nextC) {

@@ -117,8 +117,9 @@ func (r *run) points(number int, of *Round) (spread, focused [][]float64, err er
 			for i := range int(focusShare * float64(of.Wanted)) {
 				p := make([]float64, len(axes))
 				for j, a := range axes {
-					p[j] = math.Min(a.Hi, math.Max(a.Lo, worst[i%len(worst)][j]+focusWidth*(a.Hi-a.Lo)*rng.NormFloat64()))
+					p[j] = worst[i%len(worst)][j] + focusWidth*(a.Hi-a.Lo)*rng.NormFloat64()
 				}
+				domain.Clip(p, p, axes)
 				focused = append(focused, p)
 			}
 		}

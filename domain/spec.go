@@ -44,6 +44,16 @@ const (
 // Bounded reports whether the variable has a box.
 func (v Variable) Bounded() bool { return v.Lo != 0 || v.Hi != 0 }
 
+// Clip writes values into to, each moved into the box of its variable; one without a box stays. The two may be the same.
+func Clip(to, values []float64, of []Variable) {
+	for i, v := range values {
+		if a := &of[i]; a.Bounded() {
+			v = math.Min(a.Hi, math.Max(a.Lo, v))
+		}
+		to[i] = v
+	}
+}
+
 // Scale is the width of the box, or 1 without one: what the noise of a measured component is
 // counted in (EpisodeOptions.Noise, Guard.Noise).
 func (v Variable) Scale() float64 {

@@ -73,7 +73,7 @@ func (y System) declares() (System, *declared, error) {
 	}{y.Constants, y.Soft, y.Rates}
 	y.complete()
 	if y.Source != nil {
-		y.Source = &Source{declared: k}
+		y.Source = &Source{k}
 	}
 	k.wrap(&y)
 	y.Soft, y.Rates = nil, nil

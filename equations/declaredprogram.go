@@ -13,18 +13,13 @@ func (k *declared) read(p *Problem) (*program.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, err := plain.read()
-	if err != nil {
-		return nil, err
-	}
-	vectors, list := p.signatures()
-	out := &program.Program{Name: p.spec.Name, Vectors: vectors}
-	for _, g := range list {
-		if f := read.Function(g.name); f != nil && g.name != marginsFunction || g.name == marginsFunction && len(p.system.Margins) > 0 {
-			out.Functions = append(out.Functions, k.rewrite(p, read, g, f))
+	return p.rewritten(plain, func(read *program.Program, g signature) *program.Function {
+		f := read.Function(g.name)
+		if f == nil && g.name != marginsFunction || g.name == marginsFunction && len(p.system.Margins) == 0 {
+			return nil
 		}
-	}
-	return out, nil
+		return k.rewrite(p, read, g, f)
+	})
 }
 
 // rewrite is f, of the program read, as a function of g's arguments. f is nil for margins of rates alone.
@@ -93,8 +88,8 @@ func (k *declared) price(b *program.Builder, margins []program.Value) program.Va
 	return sum
 }
 
-// measured is what k.of's Measurement measures, of p.
-func (k *declared) measured(p *Problem) (*program.Function, error) {
+// outputs is what k.of's Measurement measures, of p.
+func (k *declared) outputs(p *Problem, _ signature) (*program.Function, error) {
 	if k.of.Measurement == nil {
 		return nil, errors.New("the system has no Measurement of its own, whose text is known")
 	}

@@ -21,7 +21,7 @@ func (y *System) withGains(k scaled) *Source {
 	}
 	k.of, k.own, k.parameters = *y, len(y.Context), len(y.Scenario)
 	k.of.Soft, k.of.Rates = nil, nil // which are of the system with these gains
-	return &Source{scaled: &k}
+	return &Source{&k}
 }
 
 // read is the program of p, which is k.of with the gains.
@@ -30,20 +30,19 @@ func (k *scaled) read(p *Problem) (*program.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, err := plain.read()
-	if err != nil {
-		return nil, err
-	}
-	vectors, list := p.signatures()
-	out := &program.Program{Name: p.spec.Name, Vectors: vectors}
 	integrated := k.of.ODE != nil || k.of.Stiff != nil
-	for _, g := range list {
-		if f := read.Function(g.name); f != nil {
-			moves := g.name == odeFunction || g.name == stepFunction && !integrated
-			out.Functions = append(out.Functions, k.rewrite(g, f, moves))
+	return p.rewritten(plain, func(read *program.Program, g signature) *program.Function {
+		f := read.Function(g.name)
+		if f == nil {
+			return nil
 		}
-	}
-	return out, nil
+		return k.rewrite(g, f, g.name == odeFunction || g.name == stepFunction && !integrated)
+	})
+}
+
+// outputs of a system with gains are not known.
+func (k *scaled) outputs(*Problem, signature) (*program.Function, error) {
+	return nil, errUnreadOutputs
 }
 
 // rewrite is f as a function of g's arguments. moves: it takes what acts in the place of an action.

@@ -37,21 +37,21 @@ func (p *Problem) measured(of *domain.Measurement) (*program.Function, error) {
 		return b.Function([]program.Argument{{Name: "y", Size: ns}}, b.In(0)), nil
 	}
 	source := p.system.Source
-	if source != nil && source.given != nil && source.given.Function(g.name) != nil {
-		f := source.given.Function(g.name)
-		return f, p.holdOutputs(f, of)
+	if source == nil {
+		return nil, errUnreadOutputs
 	}
-	if source != nil && source.declared != nil {
-		f, err := source.declared.measured(p)
-		if err != nil {
-			return nil, err
-		}
-		return f, p.holdOutputs(f, of)
+	f, err := source.outputs(p, g)
+	if err != nil {
+		return nil, err
 	}
-	if source == nil || source.given != nil || source.scaled != nil {
-		return nil, errors.New("what its Measurement measures is a function whose text is not known, want equations.From the embedded files as the Source")
-	}
-	system, err := source.run()
+	return f, p.holdOutputs(f, of)
+}
+
+var errUnreadOutputs = errors.New("what its Measurement measures is a function whose text is not known, want equations.From the embedded files as the Source")
+
+// outputs traces Measurement.Real.
+func (k goText) outputs(p *Problem, g signature) (*program.Function, error) {
+	system, err := k.run()
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (p *Problem) measured(of *domain.Measurement) (*program.Function, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", g.field, err)
 	}
-	return traced, p.holdOutputs(traced, of)
+	return traced, nil
 }
 
 // holdOutputs compares what was read with the function itself, at random.
@@ -103,10 +103,10 @@ func (p *Problem) holdOutputs(read *program.Function, of *domain.Measurement) er
 }
 
 // run calls the function of the source that makes the System.
-func (s *Source) run() (*gotrace.Object, error) {
-	pkg, err := gotrace.Load(s.main, append([]gotrace.Source{{Path: dualPath, Files: dual.Source}}, s.others...)...)
+func (k goText) run() (*gotrace.Object, error) {
+	pkg, err := gotrace.Load(k.main, append([]gotrace.Source{{Path: dualPath, Files: dual.Source}}, k.others...)...)
 	if err != nil {
 		return nil, err
 	}
-	return pkg.Run(s.function, s.args...)
+	return pkg.Run(k.function, k.args...)
 }

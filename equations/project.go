@@ -3,6 +3,7 @@ package equations
 import (
 	"math"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations/dual"
 )
 
@@ -28,7 +29,7 @@ func (p *Problem) Project(s, c, u []float64) bool {
 	defer p.works.Put(w)
 	q := &w.program
 	copy(w.wanted, u)
-	p.clip(u)
+	domain.Clip(u, u, p.spec.Action)
 	if len(w.m) == 0 {
 		return true
 	}
@@ -53,7 +54,7 @@ func (p *Problem) Project(s, c, u []float64) bool {
 			moved = math.Max(moved, math.Abs(v-u[i])/p.half[i])
 			u[i] = v
 		}
-		p.clip(u)
+		domain.Clip(u, u, p.spec.Action)
 		marginsOf(p, real, &w.real, s, c, u, w.m)
 		now := lowest(w.m)
 		kept := p.spec.Keeps(now)
@@ -67,7 +68,7 @@ func (p *Problem) Project(s, c, u []float64) bool {
 	}
 	if least < -p.spec.MarginTolerance && real.Escape != nil {
 		real.Escape(s, c, u)
-		p.clip(u)
+		domain.Clip(u, u, p.spec.Action)
 		marginsOf(p, real, &w.real, s, c, u, w.m)
 		if now := lowest(w.m); now > least {
 			copy(w.best, u)
@@ -76,15 +77,6 @@ func (p *Problem) Project(s, c, u []float64) bool {
 	}
 	copy(u, w.best)
 	return p.spec.Keeps(least)
-}
-
-// clip moves u into its box.
-func (p *Problem) clip(u []float64) {
-	for i, a := range p.spec.Action {
-		if a.Bounded() {
-			u[i] = math.Min(a.Hi, math.Max(a.Lo, u[i]))
-		}
-	}
 }
 
 // lowest is the least margin, −Inf if one is NaN.

@@ -20,30 +20,51 @@ import (
 //	var source embed.FS
 //
 // The compiler embeds what it compiles, so that the two cannot differ. From says which function makes the System.
-type Source struct {
-	main     gotrace.Source
-	others   []gotrace.Source
-	function string
-	args     []any
-	given    *program.Program // instead of all these
-	scaled   *scaled          // instead of all these
-	declared *declared        // instead of all these
+type Source struct{ text }
+
+// text is what a problem's functions are read from: text of Go, a program, or the system that this one was made of.
+type text interface {
+	// read is the program of p.
+	read(p *Problem) (*program.Program, error)
+	// outputs is the function g of p, of what its Measurement measures.
+	outputs(p *Problem, g signature) (*program.Function, error)
 }
 
 // Given is the source of a system whose functions are evaluated from a program, which Program then returns.
-func Given(p *program.Program) *Source { return &Source{given: p} }
+func Given(p *program.Program) *Source { return &Source{given{p}} }
+
+// given is a program that is there.
+type given struct{ program *program.Program }
+
+func (k given) read(*Problem) (*program.Program, error) { return k.program, nil }
+
+func (k given) outputs(_ *Problem, g signature) (*program.Function, error) {
+	if f := k.program.Function(g.name); f != nil {
+		return f, nil
+	}
+	return nil, errUnreadOutputs
+}
+
+// goText are the files of a package in Go, with those of others that it imports.
+type goText struct {
+	main     gotrace.Source
+	others   []gotrace.Source
+	function string // makes the System
+	args     []any
+}
 
 // From is the source of the System that a function of these files returns, given the arguments, if it takes any: each an int or a
 // float64. The files are those of one package, at the root of the file system.
 func From(files fs.FS, function string, args ...any) *Source {
-	return &Source{main: gotrace.Source{Path: "system", Files: files}, function: function, args: slices.Clone(args)}
+	return &Source{goText{main: gotrace.Source{Path: "system", Files: files}, function: function, args: slices.Clone(args)}}
 }
 
 // With adds a package that equations call, by the path it is imported by; packages that it imports are added before it.
+// It panics where the source is not one of From.
 func (s *Source) With(path string, files fs.FS) *Source {
-	more := *s
-	more.others = append(slices.Clone(s.others), gotrace.Source{Path: path, Files: files})
-	return &more
+	more := s.text.(goText)
+	more.others = append(slices.Clone(more.others), gotrace.Source{Path: path, Files: files})
+	return &Source{more}
 }
 
 const dualPath = "github.com/gpc-engine/gpc/equations/dual"
@@ -90,7 +111,7 @@ func (p *Problem) readProgram() (*program.Program, error) {
 	if p.system.Source == nil {
 		return nil, p.system.unread()
 	}
-	read, err := p.read()
+	read, err := p.system.Source.read(p)
 	if err == nil {
 		err = read.Validate()
 	}
@@ -163,19 +184,25 @@ func (p *Problem) signatures() (vectors []program.Vector, list []signature) {
 	}
 }
 
+// rewritten is the program of p, made of that of the system below it function by function; what f leaves nil is not in it.
+func (p *Problem) rewritten(below *Problem, f func(read *program.Program, g signature) *program.Function) (*program.Program, error) {
+	read, err := below.system.Source.read(below)
+	if err != nil {
+		return nil, err
+	}
+	vectors, list := p.signatures()
+	out := &program.Program{Name: p.spec.Name, Vectors: vectors}
+	for _, g := range list {
+		if made := f(read, g); made != nil {
+			out.Functions = append(out.Functions, made)
+		}
+	}
+	return out, nil
+}
+
 // read traces the functions.
-func (p *Problem) read() (*program.Program, error) {
-	source := p.system.Source
-	if source.given != nil {
-		return source.given, nil
-	}
-	if source.scaled != nil {
-		return source.scaled.read(p)
-	}
-	if source.declared != nil {
-		return source.declared.read(p)
-	}
-	system, err := source.run()
+func (k goText) read(p *Problem) (*program.Program, error) {
+	system, err := k.run()
 	if err != nil {
 		return nil, err
 	}

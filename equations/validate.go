@@ -151,14 +151,11 @@ func (y *System) complete() {
 		rest = make([]float64, len(y.Action))
 	}
 	for i, a := range y.Action {
-		switch {
-		case !a.Bounded():
-		case y.Rest == nil && (a.Lo > 0 || a.Hi < 0):
+		if y.Rest == nil && a.Bounded() && (a.Lo > 0 || a.Hi < 0) {
 			rest[i] = (a.Lo + a.Hi) / 2
-		default:
-			rest[i] = math.Min(a.Hi, math.Max(a.Lo, rest[i]))
 		}
 	}
+	domain.Clip(rest, rest, y.Action)
 	y.Rest = rest
 	if y.StateScale == nil {
 		for _, v := range y.State {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations/program"
 )
 
@@ -13,7 +14,7 @@ func (p *Problem) Escape(s, c, u []float64) bool {
 		return false
 	}
 	p.system.Real.Escape(s, c, u)
-	p.clip(u)
+	domain.Clip(u, u, p.spec.Action)
 	return true
 }
 

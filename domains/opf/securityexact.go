@@ -109,9 +109,7 @@ func newStepController(y *System) *stepController {
 }
 
 func (m *stepController) Reset(e domain.Episode) error {
-	o := m.work.outagesHere()
-	o.follow(false)
-	o.follow(true)
+	m.work.outagesHere().follow(true)
 	m.way = descent{box: 1}
 	return m.holdController.Reset(e)
 }

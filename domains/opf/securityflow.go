@@ -40,12 +40,11 @@ func newOutages(y *System) *outages {
 	return o
 }
 
-// follow makes power flows begin where they ended at the dispatch before, or, without, at the voltages before the
-// outage: what they end with then depends on the dispatch alone.
+// follow makes power flows begin where those of the dispatches from here on ended, or, without, at the voltages before
+// the outage: what they end with then depends on the dispatch alone.
 func (o *outages) follow(on bool) {
-	if o.follows = on; !on {
-		clear(o.ended)
-	}
+	o.follows = on
+	clear(o.ended)
 }
 
 // checkOutages fills in the margins after outages: of all of them, or of those that watch marks alone.

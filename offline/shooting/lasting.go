@@ -192,10 +192,9 @@ func (s *Solver) Settles(state, c []float64, steps int) (margin float64, known b
 					sum += k * l.away(w.s, w.c, i)
 				}
 			}
-			if w.u[j] = l.action[j] + half*sum; a.Bounded() {
-				w.u[j] = math.Max(a.Lo, math.Min(a.Hi, w.u[j]))
-			}
+			w.u[j] = l.action[j] + half*sum
 		}
+		domain.Clip(w.u, w.u, spec.Action)
 		p.Margins(w.s, w.c, w.u, w.m)
 		if !spec.Keeps(domain.Smallest(w.m)) {
 			p.Project(w.s, w.c, w.u)
