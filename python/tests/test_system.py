@@ -571,6 +571,16 @@ def test_soft_limits_and_rates():
             cart("slow", **more).text()
 
 
+def test_blocks_hold_the_actions_of_a_plan():
+    y = cart("slow", blocks=(1, 2, 4))
+    assert json.loads(y.text())["blocks"] == [1, 2, 4] and y.identity()["problem_sha256"] != cart("slow").identity()["problem_sha256"]
+    with gpc.open(y, method="nmpc", threads=1) as s:
+        assert s.evaluate(episodes=3, method="nmpc")["safe"] == 1
+    for blocks, says in (((1, 0), "blocks\\[1\\] is 0, want a number of periods"), ((1.5,), "blocks\\[0\\] is 1.5"), ((), "blocks is empty")):
+        with pytest.raises(gpc.InputError, match=says):
+            cart("slow", blocks=blocks)
+
+
 def test_an_unknown_case_names_the_doors_of_one_s_own():
     with pytest.raises(gpc.InputError, match=r'its file, which ends in \.json, or by the program of its module \(in Python: door="subprocess", program=FILE\)'):
         gpc.open("insulin")
