@@ -183,10 +183,11 @@ func (l *Loop) decide(s, c []float64, pref domain.Preference, u []float64) (err 
 	return err
 }
 
-// first is the decision that begins an episode. There is a way where a plan keeps off all that it asks for itself.
+// first is the decision that begins an episode. There is a way where a plan keeps off all that it asks for itself, and where a method
+// has no plan if its decision does.
 func (l *Loop) first(s, c []float64, pref domain.Preference, u []float64) (err error) {
 	l.began, l.way = true, false
-	if l.last, err = l.inner.Decide(s, c, pref, u); err != nil || !l.last.Solved() {
+	if l.last, err = l.inner.Decide(s, c, pref, u); err != nil || !l.last.Keeps() {
 		l.now(u)
 		return err
 	}
@@ -195,7 +196,7 @@ func (l *Loop) first(s, c []float64, pref domain.Preference, u []float64) (err e
 	for _, share := range shares {
 		l.plan = append(l.plan[:0], plain...)
 		if solved, err := l.settle(share, s, c, pref, u); err != nil || solved {
-			l.way = share == 1 && l.margin.Keeps(s, c, l.plan)
+			l.way = share == 1 && (len(l.last.Ahead) == 0 || l.margin.Keeps(s, c, l.plan))
 			return err
 		}
 	}
@@ -208,7 +209,7 @@ func (l *Loop) settle(share float64, s, c []float64, pref domain.Preference, u [
 	for turn := 1; turn < Settling; turn++ {
 		l.margin.Along(s, c, l.plan, l.filter, l.under)
 		l.margin.backoff.Scale(share)
-		if err := l.anew(s, c, pref, u); err != nil || !l.last.Solved() {
+		if err := l.anew(s, c, pref, u); err != nil || !l.last.Keeps() {
 			return false, err
 		}
 		l.now(u)
@@ -217,22 +218,25 @@ func (l *Loop) settle(share float64, s, c []float64, pref domain.Preference, u [
 }
 
 // later is a decision with what the plan before it asks to be kept off. Where no plan keeps off so much it is a half or a quarter of
-// that, or nothing; where none is found then either, the method's last resort stays.
+// that, or nothing. Where none is found then either, it is the last resort of a method that solves, and of a guard the best plan with
+// nothing kept off.
 func (l *Loop) later(s, c []float64, pref domain.Preference, u []float64) (err error) {
 	l.margin.Along(s, c, l.plan, l.filter, l.under)
-	if l.last, err = l.inner.Decide(s, c, pref, u); err != nil || l.last.Solved() {
+	if l.last, err = l.inner.Decide(s, c, pref, u); err != nil || l.last.Keeps() {
 		return err
 	}
 	resort, last := slices.Clone(u), l.last
 	last.Ahead = slices.Clone(last.Ahead)
 	for _, by := range [...]float64{0.5, 0.5, 0} {
 		l.margin.backoff.Scale(by)
-		if err := l.anew(s, c, pref, u); err != nil || l.last.Solved() {
+		if err := l.anew(s, c, pref, u); err != nil || l.last.Keeps() {
 			return err
 		}
 	}
-	copy(u, resort)
-	l.last = last
+	if !last.Solved() {
+		copy(u, resort)
+		l.last = last
+	}
 	return nil
 }
 
