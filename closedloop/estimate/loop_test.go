@@ -206,6 +206,15 @@ func TestLessIsKeptOffWhereNoPlanKeepsAll(t *testing.T) {
 			if want := map[bool]float64{false: 1, true: 4}[breaks]; u[0] != want {
 				t.Errorf("without any plan %v is executed, want %v", u[0], want)
 			}
+			if share < 0 && breaks { // one try more, one decision that asks for none, and so on
+				for k, attempts := range []int{4, 1, 4, 1, 1, 1, 4} {
+					inner.tried = nil
+					require.Get(l.DecideMeasured([]float64{-0.5}, []float64{0, float64(2+k) / 30}, adaptive, s, c, u))(t)
+					if len(inner.tried) != attempts || attempts == 1 && inner.tried[0] != 0 {
+						t.Errorf("decision %d in a row without any plan tries %v, want %d attempts", 2+k, inner.tried, attempts)
+					}
+				}
+			}
 			if share < 0 {
 				continue
 			}

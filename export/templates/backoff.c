@@ -366,25 +366,51 @@ static unsigned later(measured *m, struct stage *all, const double *w, double *u
     double resort[NU];
 {{- end}}
     int k;
+{{- if not .Solver}}
+
+    if (m->wait > 0) { /* no plan was found with nothing kept off either */
+        memset(m->kept, 0, sizeof m->kept);
+        status = attempt(m, w, u);
+        remember(m, u);
+        m->wait = status & NO_PLAN ? m->wait - 1 : 0;
+        return status;
+    }
+{{- end}}
 
     keep_along(m, all);
     status = attempt(m, w, u);
     remember(m, u);
-    if (!(status & NO_PLAN))
+    if (!(status & NO_PLAN)) {
+{{- if not .Solver}}
+        m->vain = 0;
+{{- end}}
         return status;
+    }
 {{- if .Solver}}
     memcpy(resort, u, sizeof resort);
 {{- end}}
     for (k = 0; k < 3; k++) {
         const unsigned now = again(m, k < 2 ? 0.5 : 0.0, w, u);
 
-        if ({{if .Solver}}!(now & NO_PLAN){{else}}k == 2 || !(now & NO_PLAN){{end}}) {
+{{if .Solver}}        if (!(now & NO_PLAN)) {
             remember(m, u);
             return now;
         }
-    }
+{{else}}        if (!(now & NO_PLAN))
+            m->vain = 0;
+        if (k == 2 || !(now & NO_PLAN)) {
+            remember(m, u);
+            status = now;
+            break;
+        }
+{{end}}    }
 {{- if .Solver}}
     memcpy(u, resort, sizeof resort);
+{{- else}}
+    if (status & NO_PLAN) {
+        m->wait = (1 << (m->vain < {{.MostVain}} ? m->vain : {{.MostVain}})) - 1;
+        m->vain++;
+    }
 {{- end}}
     return status;
 }
