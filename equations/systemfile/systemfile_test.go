@@ -283,9 +283,9 @@ func TestAFileSaysWhatIsMeasured(t *testing.T) {
 	if again := of.System().Measurement; again == nil || !reflect.DeepEqual(said(*again), said(*m)) {
 		t.Errorf("it is written as %+v", again)
 	}
-	whole := require.Get(systemfile.Unmarshal(measured(t, `{"outputs":[{"name":"a"},{"name":"b"},{"name":"c"},{"name":"d"}],"deviation":[1,1,1,1]}`, false)))(t)
-	if m := require.Get(whole.Case())(t).Measurement; m == nil || m.Real != nil {
-		t.Errorf("without a function it measures %+v, want each state", m)
+	whole := require.Get(systemfile.Unmarshal(measured(t, `{"outputs":[{"name":"a"},{"name":"b"},{"name":"c"},{"name":"d"}],"deviation":[1,1,1,1],"bounded":true}`, false)))(t)
+	if m := require.Get(whole.Case())(t).Measurement; m == nil || m.Real != nil || !m.Bounded {
+		t.Errorf("without a function it measures %+v, want each state within bounds", m)
 	}
 	for _, refused := range []struct {
 		measurement string

@@ -264,12 +264,13 @@ class System:
         return self._take("failed")(f)
 
     def measured(
-        self, outputs: Mapping[str, Any], *, process: Mapping[str, float] | None = None, unknown: Mapping[str, Any] | None = None, window: int = 0,
+        self, outputs: Mapping[str, Any], *, process: Mapping[str, float] | None = None, unknown: Mapping[str, Any] | None = None, bounded: bool = False, window: int = 0,
     ) -> Callable[[F], F]:
         """What the plant shows: outputs by name, each a standard deviation or ("unit", deviation). States of these names are measured,
         or what the decorated function returns of (s, c, u), u being the action before. The state is then estimated, in every evaluation,
         compilation, loop and export. process is the standard deviation of what acts on a state between two decisions. unknown are entries
-        of the context that are estimated: a deviation, or a dict of mean, deviation, lo, hi and drift. window estimates so many last
+        of the context that are estimated: a deviation, or a dict of mean, deviation, lo, hi and drift. bounded says that all these are bounds,
+        which no value exceeds, in place of deviations. window estimates so many last
         decisions at once; 0 is a Kalman filter."""
         if not isinstance(outputs, Mapping) or not outputs:
             raise InputError(f'measured takes {outputs!r}, want outputs by name, such as {{"x": 0.01}}')
@@ -287,7 +288,7 @@ class System:
         self._measurement = {
             "outputs": [{k: v for k, v in o.items() if k != "deviation"} for o in out], "deviation": [o["deviation"] for o in out],
             "process": [float(process.get(k, 0.0)) for k in self._state] if process else None,
-            "unknown": [{"context": k, **v} for k, v in about.items()], "window": window,
+            "unknown": [{"context": k, **v} for k, v in about.items()], "bounded": bool(bounded), "window": window,
         }
         self._functions.pop("measured", None)
         self._text = None
