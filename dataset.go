@@ -111,6 +111,9 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 	}
 	def := c.def
 	if def.Level > 0 && !opt.Distil {
+		if err := c.boundsInTime(); err != nil {
+			return nil, err
+		}
 		samples, err := estimate.NewSamples(&def, c.Estimator)
 		if err != nil {
 			return nil, BadInput(err)

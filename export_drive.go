@@ -91,8 +91,8 @@ func (c *Case) observing(k domain.Controller, off *domain.Backoff) (domain.Contr
 	}
 	o := &export.Observed{Measurement: c.def.Measurement, Delay: c.def.Delay}
 	if m := c.def.Measurement; m != nil {
-		if m.Window > 0 || m.Lo != nil {
-			return nil, nil, badInputf("case %s is estimated over a window of decisions, or within bounds of its states: C has the Kalman filter without them alone", c.Name())
+		if m.Window > 0 || m.Lo != nil || m.Bounded {
+			return nil, nil, badInputf("case %s is estimated over a window of decisions, within bounds of its states, or with bounds of its errors: C has the Kalman filter without them alone", c.Name())
 		}
 		known, ok := c.def.Problem.(export.Observable)
 		if !ok {

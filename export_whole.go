@@ -73,6 +73,7 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	solver, ok := c.def.Solver.(interface {
 		Bounds() (tolerance float64, iterations int)
 		Beginnings(ctx context.Context) (*shooting.Beginnings, error)
+		Blocked(steps int) []bool
 	})
 	if _, of := c.def.Problem.(export.Optimised); !ok || !of {
 		return nil, badInputf("case %s has its own solver, which cannot be exported as C", c.Name())
@@ -97,6 +98,7 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	}
 	exact := export.OptimalOptions{FMU: opt.FMU, Start: c.middleScenario()}
 	exact.Tolerance, exact.Iterations = solver.Bounds()
+	exact.Blocked = solver.Blocked(c.Spec().LookAhead())
 	from, err := solver.Beginnings(ctx)
 	if err != nil {
 		return nil, err

@@ -80,6 +80,9 @@ func (c *Case) withGains(m *domain.Measurement) *domain.Measurement {
 	_, unknown := p.UncertainGains()
 	for _, g := range unknown {
 		if !slices.ContainsFunc(own.Unknown, func(u domain.Unknown) bool { return u.Context == g.Context }) {
+			if m.Bounded {
+				g.Deviation *= domain.UniformBound
+			}
 			own.Unknown = append(own.Unknown, g)
 		}
 	}

@@ -248,6 +248,9 @@ func (c *Case) keepingOff() (*Case, *domain.Backoff, error) {
 	if c.def.Level == 0 {
 		return c, nil, nil
 	}
+	if err := c.boundsInTime(); err != nil {
+		return nil, nil, err
+	}
 	off := domain.NewBackoff(c.Spec())
 	def, err := c.def.Tightened(off)
 	if err != nil {
@@ -255,6 +258,14 @@ func (c *Case) keepingOff() (*Case, *domain.Backoff, error) {
 	}
 	def.Guard, def.Shift, def.Shifts = c.def.Guard, c.def.Shift, c.def.Shifts
 	return c.defined(def), off, nil
+}
+
+// boundsInTime refuses what keeps stated bounds off the limits behind a delay.
+func (c *Case) boundsInTime() error {
+	if m := c.def.Measurement; m != nil && m.Bounded && c.def.Delay.Periods > 0 {
+		return badInputf("case %s states bounds of its errors and has a delay of %v periods: behind a delay standard deviations alone are kept off the limits (Bounded false)", c.Name(), c.def.Delay.Periods)
+	}
+	return nil
 }
 
 // defined is the case of another definition, with the same maps.

@@ -256,8 +256,11 @@ func TestGuardWithoutASafePlan(t *testing.T) {
 	// Beyond every limit at once full braking is what Problem.Fallback does, and what fails
 	// with the larger margin is taken.
 	d := require.Get(guarded(t, finite{testdomain.NewCart(cartSteps)}, domain.Guard{}, nil).Decide([]float64{2.1, 0.5}, []float64{0}, adaptively))(t)
-	if d.Fallback&(domain.FallbackGuard|domain.FallbackMargin) != domain.FallbackGuard|domain.FallbackMargin || d.U[0] != -1 {
-		t.Errorf("beyond the wall: u %v, fallback %v", d.U, d.Fallback)
+	if d.Fallback&(domain.FallbackGuard|domain.FallbackMargin) != domain.FallbackGuard|domain.FallbackMargin || d.U[0] != -1 || !d.Breaks || d.Keeps() {
+		t.Errorf("beyond the wall: u %v, fallback %v, breaks %t", d.U, d.Fallback, d.Breaks)
+	}
+	if d := require.Get(guarded(t, finite{testdomain.NewCart(cartSteps)}, domain.Guard{}, nil).Decide([]float64{0, 0}, []float64{0}, adaptively))(t); d.Breaks || !d.Keeps() {
+		t.Errorf("far from the wall: fallback %v, breaks %t", d.Fallback, d.Breaks)
 	}
 	// After a deadline no solver is asked.
 	never := &solver{}

@@ -397,7 +397,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	}
 	d.Fallback = domain.Fallback(o.Fallbacks[row])
 	d.Threshold, d.NoiseVariance = a.threshold(l.variance), l.variance
-	d.Residual, d.Displacement, d.Correction, d.Gap = o.Residual[row], o.Displacement[row], 0, 0
+	d.Residual, d.Displacement, d.Correction, d.Gap, d.Breaks = o.Residual[row], o.Displacement[row], 0, 0, false
 	d.Consistent = flags&backend.LoopConsistent != 0
 	d.Limit = a.limit(l.variance)
 	d.OffMap = l.bad || !(d.Residual <= d.Limit) || a.beyond(l.state, l.variance)

@@ -42,14 +42,22 @@ func (e *simulated) disturb(u []float64) {
 	}
 	of := e.plant.Measurement
 	for i, v := range of.Process {
-		e.s[i] += v * e.acting.NormFloat64()
+		e.s[i] += v * draw(of, e.acting)
 	}
 	for _, p := range of.Unknown {
 		c := &e.c[p.Context]
-		if *c += p.Drift * e.acting.NormFloat64(); p.Lo < p.Hi {
+		if *c += p.Drift * draw(of, e.acting); p.Lo < p.Hi {
 			*c = math.Min(p.Hi, math.Max(p.Lo, *c))
 		}
 	}
+}
+
+// draw is a value of deviation 1, or within 1 where bounds are stated.
+func draw(of *domain.Measurement, rng *rand.Rand) float64 {
+	if of.Bounded {
+		return 2*rng.Float64() - 1
+	}
+	return rng.NormFloat64()
 }
 
 // Measure is domain.EpisodeAbilities.Measure of a plant with a Measurement.
@@ -62,7 +70,7 @@ func (e *simulated) Measure(y, c []float64) {
 	}
 	of.Output(s, e.c, acts, y)
 	for i, v := range of.Deviation {
-		y[i] += v * e.rng.NormFloat64()
+		y[i] += v * draw(of, e.rng)
 	}
 	copy(c, e.c)
 	for _, p := range of.Unknown {

@@ -302,9 +302,9 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 	return h, nil
 }
 
-// wholeNoise is that of domain.Whole; 0 of another measurement.
+// wholeNoise is that of domain.Whole; 0 of another measurement, and of one with bounds.
 func wholeNoise(spec *domain.Spec, m *domain.Measurement) (noise float64) {
-	if m.Real != nil {
+	if m.Real != nil || m.Bounded {
 		return 0
 	}
 	for i, v := range spec.Measured {

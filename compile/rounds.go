@@ -293,6 +293,9 @@ func plantOf(c *domain.Case) string {
 	words := slices.Clone(c.Altered)
 	if m := c.Measurement; m != nil {
 		words = append(words, fmt.Sprintf("measured: %v ± %v, process %v, unknown %+v, kept off %g", m.Outputs, m.Deviation, m.Process, m.Unknown, c.Level))
+		if m.Bounded {
+			words = append(words, "of which all are bounds")
+		}
 		if m.Window > 0 || m.Lo != nil {
 			words = append(words, fmt.Sprintf("estimated over %d decisions within %v to %v", m.Window, m.Lo, m.Hi))
 		}

@@ -3,6 +3,7 @@ package domain
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Measurement says what a plant shows of itself, how well, and what acts on it that its model does not
@@ -27,9 +28,37 @@ type Measurement struct {
 	Initial, Mean []float64
 	// Lo and Hi bound the estimate of each state, −Inf and +Inf where there is no bound; both nil: none has one.
 	Lo, Hi []float64
+	// Bounded says that Deviation, Process, Initial and, of each Unknown, Deviation and Drift are bounds, which no value exceeds. The plant
+	// draws uniformly within them. The filter takes the deviation of a uniform value for each, and what is kept off a limit at a level
+	// of 1 is the most that values within the bounds can take from it, to first order.
+	Bounded bool
 	// Window is of how many of the last decisions what was measured is estimated from at once: a moving-horizon estimate, which
 	// keeps the bounds of states and parameters at each of them. 0: one decision after the other, by an extended Kalman filter.
 	Window int
+}
+
+// UniformBound is that of a uniform value whose deviation is 1.
+const UniformBound = 1.7320508075688772
+
+// Deviations is the Measurement with standard deviations in the place of bounds: itself where it has none.
+func (m *Measurement) Deviations() *Measurement {
+	if !m.Bounded {
+		return m
+	}
+	own := *m
+	scaled := func(bounds []float64) []float64 {
+		out := slices.Clone(bounds)
+		for i := range out {
+			out[i] /= UniformBound
+		}
+		return out
+	}
+	own.Deviation, own.Process, own.Initial, own.Unknown = scaled(m.Deviation), scaled(m.Process), scaled(m.Initial), slices.Clone(m.Unknown)
+	for i := range own.Unknown {
+		own.Unknown[i].Deviation /= UniformBound
+		own.Unknown[i].Drift /= UniformBound
+	}
+	return &own
 }
 
 // MaxWindow bounds Measurement.Window.
@@ -111,6 +140,9 @@ func (m *Measurement) Validate(spec *Spec) error {
 	}
 	if m.Window < 0 || m.Window > MaxWindow {
 		return fmt.Errorf("measurement: a window of %d decisions, want 1 to %d, or 0 for a Kalman filter", m.Window, MaxWindow)
+	}
+	if m.Bounded && m.Window > 0 {
+		return fmt.Errorf("measurement: Bounded with a window of %d decisions, want a Kalman filter (Window 0), whose gains move the bounds", m.Window)
 	}
 	for i, p := range m.Unknown {
 		switch {

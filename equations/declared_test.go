@@ -194,6 +194,8 @@ func TestDeclarationsThatCannotBe(t *testing.T) {
 		{func(y *System) { y.Soft[0].Priority = 5 }, "priority 5, want 0 to 4"},
 		{func(y *System) { y.Rates = []float64{1} }, "Rates has 1 entries, want one for each of the 2"},
 		{func(y *System) { y.Rates[0] = -1 }, "Rates[0] (fx) is -1"},
+		{func(y *System) { y.Blocks = []int{1, 0} }, "Blocks[1] is 0, want a number of periods of at least 1"},
+		{func(y *System) { y.Blocks = []int{} }, "Blocks is empty"},
 	} {
 		y := softPuck()
 		test.change(&y)
@@ -202,15 +204,15 @@ func TestDeclarationsThatCannotBe(t *testing.T) {
 		}
 	}
 	all := map[[32]byte]bool{}
-	for _, y := range []System{puck(), softPuck(), {}} {
+	for _, y := range []System{puck(), softPuck(), slowPuck(), {}} {
 		if y.Name == "" {
 			y = softPuck()
 			y.Soft[0].Linear *= 2
 		}
 		all[require.Get(New(y))(t).Fingerprint()] = true
 	}
-	if len(all) != 3 {
-		t.Errorf("%d problems of three prices", len(all))
+	if len(all) != 4 {
+		t.Errorf("%d problems of four declarations", len(all))
 	}
 	if y := softPuck(); require.Get(New(y))(t).System().Rates == nil {
 		t.Error("the system of a problem has lost its rates")

@@ -89,6 +89,12 @@ type System struct {
 	// allows. Context then has the action before, "last " and its name, behind all other entries: Rest as an episode begins. No function
 	// of the system is given it.
 	Rates []float64
+	// Blocks are the numbers of periods that the actions of a plan stay for (move blocking): {1, 1, 2, 4} plans an action for the first
+	// period, another for the second, one for the two behind it, and one for every four from there on, since the last number repeats
+	// to the plan's end. The exact solver plans so, and the samples of a map are its decisions. Each period still has a
+	// decision of its own, whose blocks begin anew. References of tests hold no action: what holding costs is in the regret. nil: the
+	// action may change in each period.
+	Blocks []int
 
 	// Failed says that a state is lost, such as a fall, whatever the margins are.
 	Failed func(s, c []float64) bool
@@ -110,7 +116,7 @@ type System struct {
 	StateScale []float64
 	// Solver varies the horizon solver. Perturbed 0 is 10, PerturbScale 0 is 0.1, Follow 0 is
 	// the episode; Lasting is whether the plant runs on, whose samples look ahead two horizons and keep the
-	// first; StateScale is the system's, and Room that of Margins, which the limits along the
+	// first; StateScale and Blocks are the system's, and Room that of Margins, which the limits along the
 	// escape keep too.
 	Solver shooting.Options
 	// Plants are the systems around this one, for evaluations of a plant that the map was not made for. Every system has those
@@ -177,7 +183,7 @@ func (y System) Case() (domain.Case, error) {
 // caseOf is the case of a problem, or of the same problem keeping off its limits, with the solver of the problem without that.
 func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) {
 	opt := y.Solver
-	opt.StateScale = p.system.StateScale
+	opt.StateScale, opt.Blocks = p.system.StateScale, y.Blocks
 	if opt.Room != nil && len(opt.Room) != len(y.Margins) {
 		return domain.Case{}, fmt.Errorf("system %q: Solver.Room has %d entries, want one for each of the %d Margins", y.Name, len(opt.Room), len(y.Margins))
 	}

@@ -102,11 +102,16 @@ func (y System) UncertainGains(share float64) (System, error) {
 	}
 	y.gains, y.share = make([]domain.Unknown, gains), share
 	for i := range y.gains { // uniform in its range
-		y.gains[i] = domain.Unknown{Context: own + i, Mean: 1, Deviation: share / 1.7320508075688772, Lo: 1 - 2*share, Hi: 1 + 2*share}
+		y.gains[i] = domain.Unknown{Context: own + i, Mean: 1, Deviation: share / domain.UniformBound, Lo: 1 - 2*share, Hi: 1 + 2*share}
 	}
 	if of.Measurement != nil {
 		m := *of.Measurement
 		m.Unknown = slices.Concat(m.Unknown, y.gains)
+		if m.Bounded {
+			for i := range y.gains {
+				m.Unknown[len(m.Unknown)-len(y.gains)+i].Deviation = share
+			}
+		}
 		if m.Real != nil {
 			inner := m
 			m.Real = func(s, c, u, out []float64) { inner.Real(s, without(c, own, gains), u, out) }

@@ -41,8 +41,8 @@ func New(y System) (*Problem, error) {
 	if err := p.spec.Validate(); err != nil {
 		return nil, err
 	}
-	if y.Constants != nil {
-		if p.constants, err = json.Marshal(y.Constants); err != nil {
+	if constants := y.constants(); constants != nil {
+		if p.constants, err = json.Marshal(constants); err != nil {
 			return nil, fmt.Errorf("system %q: Constants: %w", y.Name, err)
 		}
 	}
@@ -50,6 +50,17 @@ func New(y System) (*Problem, error) {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	return p, nil
+}
+
+// constants are Constants with what else tells maps and datasets apart; nil for none.
+func (y *System) constants() any {
+	if y.Blocks == nil {
+		return y.Constants
+	}
+	return struct {
+		Own    any   `json:"own"`
+		Blocks []int `json:"blocks"`
+	}{y.Constants, y.Blocks}
 }
 
 // validate says, by the name of the field, what cannot be.
@@ -137,6 +148,14 @@ func (y *System) validate() error {
 				fail("%s[%d] is %v, want a finite number%s", field, i, v, map[bool]string{true: " above 0"}[positive])
 			}
 		}
+	}
+	for i, n := range y.Blocks {
+		if n < 1 {
+			fail("Blocks[%d] is %d, want a number of periods of at least 1", i, n)
+		}
+	}
+	if y.Blocks != nil && len(y.Blocks) == 0 {
+		fail("Blocks is empty, want nil where the action may change in each period, or numbers of periods")
 	}
 	sizes("Rest", y.Rest, len(y.Action), "Action", false)
 	sizes("StateScale", y.StateScale, len(y.State), "State", true)

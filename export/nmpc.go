@@ -35,6 +35,8 @@ type OptimalOptions struct {
 	Waves           [][][4]float64
 	Scale           []float64
 	Library         []Planned
+	// Of each step of the longest plan, whether its actions are those of the step before; nil: of none.
+	Blocked []bool
 	// As Whole has them.
 	FMU      bool
 	Start    []float64
@@ -64,6 +66,7 @@ type optimiser struct {
 	Waves        [][][4]float64
 	Scale        []float64
 	Library      []Planned
+	Blocked      []bool // of each step; nil: none is
 	Functions    string
 	hessians     map[string]*program.Sparse
 }
@@ -149,6 +152,13 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 		if len(s.Waves) < s.Own {
 			return nil, fmt.Errorf("export: %d starts and %d of smooth actions, want as many", s.Own, len(s.Waves))
 		}
+	}
+	if slices.Contains(opt.Blocked, true) {
+		if len(opt.Blocked) != w.Horizon {
+			return nil, fmt.Errorf("export: %d steps hold their actions or do not, want the plan's %d", len(opt.Blocked), w.Horizon)
+		}
+		s.Blocked = opt.Blocked
+		w.ConstantBytes += w.Horizon + 1
 	}
 	w.Solver = s
 	if err := w.observe(opt.Observed); err != nil {

@@ -137,6 +137,7 @@ func (w *whole) kept(with, without string) string {
 // Settling is how often a first decision is made, KeptStages how many stages of an episode keep off differently, Steered how many numbers
 // a derivative of a stage is by.
 func (w *whole) Settling() int { return estimate.Settling }
+func (w *whole) MostVain() int { return estimate.MostVain }
 func (w *whole) Steered() int  { return w.Observer.Size + w.NU }
 func (w *whole) KeptStages() int {
 	if w.Spec.Horizon > 0 {
@@ -178,6 +179,9 @@ func (w *whole) ObserverBytes() int {
 	}
 	if w.KeepsOff() {
 		bytes += 2*4 + 8*(w.KeptStages()*w.All+w.Spec.LookAhead()*w.NU)
+		if w.Solver == nil {
+			bytes += 2 * 4
+		}
 	}
 	return bytes
 }
@@ -203,15 +207,12 @@ func (w *whole) ObserverOperations() int {
 }
 
 // Decisions is how often a decision is made at most: a first one is made again along its own plan where something is kept off, and
-// with less of it where the solver finds none.
+// with less of it where there is none.
 func (w *whole) Decisions() int {
-	switch {
-	case !w.KeepsOff():
+	if !w.KeepsOff() {
 		return 1
-	case w.Solver != nil:
-		return 2 + 3*(w.Settling()-1)
 	}
-	return w.Settling()
+	return 2 + 3*(w.Settling()-1)
 }
 
 // keptOperations bound those of finding what to keep off along one plan.

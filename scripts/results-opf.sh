@@ -51,3 +51,4 @@ wait -n
 for method in navigator $("$gpc" methods opf30-uncertain --group baseline --bundled --names) direct; do
   record "opf30-uncertain-envelope-hidden-$method" eval opf30-uncertain --method $method --regime envelope-hidden --episodes $episodes --seed $seed --threads 1
 done
+record opf30-uncertain-envelope-estimated eval pair opf30-uncertain --methods direct,navigator,mo-opf-tightened,mo-opf,merit --regime envelope-estimated --episodes $episodes --seed $seed --threads 1 --untimed

@@ -35,6 +35,7 @@ var documents = []document{
 	{casesPage, "at a glance", func(d devices) string { return report.Tables(report.Glance(d)) }},
 	{casesPage, "results", devices.summary},
 	{casesPage, "other loads", devices.otherLoads},
+	{casesPage, "admittances", devices.admittances},
 	{searchPage, "what the map is worth among robots", devices.mapWorth},
 	{galleryPage, "gallery at a glance", devices.galleryGlance},
 	{"docs/results/real-plant.md", "under noise", devices.realPlant},

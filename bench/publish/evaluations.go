@@ -131,6 +131,35 @@ func (d devices) otherLoads() string {
 	return report.Tables(s)
 }
 
+// admittances has how many dispatches are kept where the admittances of the network are known, estimated from measured flows, and withheld.
+func (d devices) admittances() string {
+	s := report.Section{Rows: [][]string{{"case", "loads", "method", "known", "estimated", "cost above the exact chain, % ± 95 %", "n", "withheld"}}}
+	var seeds, commits []string
+	for _, r := range report.RunsOf(d, (*report.Records).CaseNames) {
+		for _, p := range r.PairingsWhere(r.Name, report.Estimated) {
+			seeds, commits = append(seeds, fmt.Sprint(p.Seed)), append(commits, p.Commit)
+			loads := strings.TrimSuffix(p.Regime, report.EstimatedSuffix)
+			kept := func(method, regime string) string {
+				e := report.FindMethod(method, r.EvaluationsWhere(r.Name, func(e *closedloop.Result) bool { return e.Regime == regime && e.Noise == 0 }))
+				if e == nil {
+					return "–"
+				}
+				return report.SafeText(e)
+			}
+			for _, m := range p.Pairs {
+				s.Rows = append(s.Rows, []string{
+					"`" + r.Name + "`", "`" + loads + "`", "`" + m.Method + "`", kept(m.Method, loads), fmt.Sprintf("%d/%d", m.Decisions-m.Violations, m.Decisions),
+					m.RegretPct.Text("%.4f") + " ± " + m.RegretCI95.Text("%.4f"), fmt.Sprint(m.RegretN), kept(m.Method, loads+report.WithheldSuffix),
+				})
+			}
+		}
+	}
+	if len(s.Rows) > 1 {
+		s.Provenance = fmt.Sprintf("Of the estimates: seed %s, commit %s, recorded without times.", report.Distinct(seeds), report.Distinct(commits))
+	}
+	return report.Tables(s)
+}
+
 // baselines is a table of the exact and baseline methods of each case of the integrator.
 func (d devices) baselines() string {
 	var s report.Section

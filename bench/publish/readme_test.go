@@ -2,6 +2,7 @@ package publish
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -296,6 +297,20 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 		}
 		says(fmt.Sprintf("the plain map (`direct`) keeps %d of %d dispatches within every limit, and Algorithm 2 keeps %d. Exact dispatch keeps %d if its limits are tightened as those of the map's samples are, and %d if they are not. The projected merit order, without learning, keeps %d.",
 			kept("direct"), hidden[0].Decisions, kept("navigator"), kept("mo-opf-tightened"), kept("mo-opf"), kept("merit")))
+		says("Estimates help exact dispatch without room to its limits most, and do not make it safe.")
+		says("The plain map keeps as many dispatches without estimates.")
+		gains := map[string]int{}
+		for _, p := range r.PairingsWhere(r.Name, report.Estimated) {
+			for _, m := range p.Pairs {
+				gains[m.Method] = m.Decisions - m.Violations - kept(m.Method)
+				if m.Violations == 0 {
+					t.Errorf("with estimates %s breaks no limit", m.Method)
+				}
+			}
+		}
+		if math.Abs(float64(gains["direct"])) > 5 || gains["mo-opf"] < 500 || gains["mo-opf"] != slices.Max(slices.Collect(maps.Values(gains))) {
+			t.Errorf("estimates keep so many dispatches more: %v", gains)
+		}
 	}
 
 	search.says("do more than 64 roll-outs in less than a quarter of their time")

@@ -16,8 +16,18 @@ import (
 func Undisturbed(p *closedloop.Pairing) bool { return UndisturbedPlant(p) && !ablates(p) }
 
 func UndisturbedPlant(p *closedloop.Pairing) bool {
-	return len(p.Shift) == 0 && p.Noise == 0 && p.Bias == 0 && p.ScenesSHA256 == ""
+	return len(p.Shift) == 0 && p.Noise == 0 && p.Bias == 0 && p.ScenesSHA256 == "" && !Estimated(p)
 }
+
+// What stands behind the loads of a dispatch that withholds the admittances of its network, and of one that gives what measured flows
+// say of them.
+const (
+	WithheldSuffix  = "-hidden"
+	EstimatedSuffix = "-estimated"
+)
+
+// Estimated tells whether the methods of a pairing are given estimates of their network.
+func Estimated(p *closedloop.Pairing) bool { return strings.HasSuffix(p.Regime, EstimatedSuffix) }
 
 // ablates tells whether a pairing sets a method beside itself without a part.
 func ablates(p *closedloop.Pairing) bool {

@@ -78,6 +78,9 @@ type Filter struct {
 	parts   []movement // of a plant that is measured within a period: the rest of the period, and into it
 	widened bool       // by the present Update
 	window  *window    // nil: what is measured is taken one decision after the other
+
+	set                          *errorSet // what the error may be; nil: no bounds are stated
+	gain, clipped, widths, scale []float64 // [n] of these
 }
 
 // movement is how state and context move under an action: a step of the problem, or a part of one.
@@ -98,6 +101,8 @@ func New(problem domain.Problem, of *domain.Measurement, mean, spread []float64)
 	if !d.Dual() {
 		return nil, fmt.Errorf("estimate: the problem of case %q has no functions of dual numbers, whose derivatives the filter needs", spec.Name)
 	}
+	bounded := of.Bounded
+	of = of.Deviations()
 	if of.Mean != nil {
 		mean, spread = of.Mean, of.Initial
 	}
@@ -127,6 +132,15 @@ func New(problem domain.Problem, of *domain.Measurement, mean, spread []float64)
 			return nil, err
 		}
 	}
+	if bounded {
+		f.set, f.gain, f.clipped = newErrorSet(n), make([]float64, n), make([]float64, n)
+		f.widths, f.scale = widths(f.noise), make([]float64, n)
+		for i, v := range f.spread {
+			if f.scale[i] = v; v == 0 {
+				f.scale[i] = 1
+			}
+		}
+	}
 	f.Reset()
 	return f, nil
 }
@@ -150,6 +164,10 @@ func (f *Filter) Reset() {
 	clear(f.u)
 	if f.window != nil {
 		f.window.clear()
+	}
+	if f.set != nil {
+		f.set.cut(0)
+		f.set.add(widths(f.spread))
 	}
 }
 
@@ -214,6 +232,13 @@ func (f *Filter) bound() {
 	for i, x := range f.x {
 		lo, hi := f.of.Bounds(i, f.ns)
 		f.x[i] = math.Min(hi, math.Max(lo, x))
+		if f.set != nil {
+			f.clipped[i] = f.x[i] - x
+		}
+	}
+	if f.set != nil {
+		f.set.add(f.clipped)
+		f.set.enclose(f.scale)
 	}
 }
 
@@ -262,6 +287,12 @@ func (f *Filter) absorb(i int, innovation, variance float64) {
 		gain := tensor.Dot(row, f.phi) * alpha
 		f.x[a] += gain * innovation
 		tensor.Axpy(-gamma*gain, f.phi, row)
+		if f.set != nil {
+			f.gain[a] = gain
+		}
+	}
+	if f.set != nil {
+		f.set.tell(f.rows[i*n:(i+1)*n], f.gain, domain.UniformBound*f.of.Deviation[i])
 	}
 }
 
@@ -300,6 +331,9 @@ func (f *Filter) widenTo(spread []float64) {
 		copy(f.stack[a*2*n:], f.root[a*n:(a+1)*n])
 	}
 	f.triangularise(spread)
+	if f.set != nil {
+		f.set.add(widths(spread))
+	}
 }
 
 // Predict takes the action that acts, and moves the estimate to the next decision.
@@ -395,6 +429,12 @@ func (f *Filter) move(m *movement, u []float64) {
 		added = f.noise
 	}
 	f.triangularise(added)
+	if f.set != nil {
+		f.set.move(f.jac, nil)
+		if added != nil {
+			f.set.add(f.widths)
+		}
+	}
 }
 
 // triangularise writes the root of stackᵀ·stack, by Householder reflections, below the upper half of which is the diagonal of added;

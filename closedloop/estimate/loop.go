@@ -20,6 +20,8 @@ type Loop struct {
 	plan   []float64 // that the margin is computed along
 	began  bool
 	way    bool
+	// After so many decisions in a row without any plan, the next ones ask for none with something kept off.
+	vain, wait int
 	// u is executed and not yet predicted from.
 	u       []float64
 	pending bool
@@ -65,6 +67,7 @@ func (l *Loop) Reset(ep domain.Episode) error {
 	l.under.reset()
 	l.pending, l.ended = false, false
 	l.began, l.plan, l.last = false, l.plan[:0], domain.Decided(true)
+	l.vain, l.wait = 0, 0
 	if l.margin != nil {
 		l.margin.Clear()
 	}
@@ -183,10 +186,11 @@ func (l *Loop) decide(s, c []float64, pref domain.Preference, u []float64) (err 
 	return err
 }
 
-// first is the decision that begins an episode. There is a way where a plan keeps off all that it asks for itself.
+// first is the decision that begins an episode. There is a way where a plan keeps off all that it asks for itself, and where a method
+// has no plan if its decision does.
 func (l *Loop) first(s, c []float64, pref domain.Preference, u []float64) (err error) {
 	l.began, l.way = true, false
-	if l.last, err = l.inner.Decide(s, c, pref, u); err != nil || !l.last.Solved() {
+	if l.last, err = l.inner.Decide(s, c, pref, u); err != nil || !l.last.Keeps() {
 		l.now(u)
 		return err
 	}
@@ -195,7 +199,7 @@ func (l *Loop) first(s, c []float64, pref domain.Preference, u []float64) (err e
 	for _, share := range shares {
 		l.plan = append(l.plan[:0], plain...)
 		if solved, err := l.settle(share, s, c, pref, u); err != nil || solved {
-			l.way = share == 1 && l.margin.Keeps(s, c, l.plan)
+			l.way = share == 1 && (len(l.last.Ahead) == 0 || l.margin.Keeps(s, c, l.plan))
 			return err
 		}
 	}
@@ -208,7 +212,7 @@ func (l *Loop) settle(share float64, s, c []float64, pref domain.Preference, u [
 	for turn := 1; turn < Settling; turn++ {
 		l.margin.Along(s, c, l.plan, l.filter, l.under)
 		l.margin.backoff.Scale(share)
-		if err := l.anew(s, c, pref, u); err != nil || !l.last.Solved() {
+		if err := l.anew(s, c, pref, u); err != nil || !l.last.Keeps() {
 			return false, err
 		}
 		l.now(u)
@@ -216,23 +220,42 @@ func (l *Loop) settle(share float64, s, c []float64, pref domain.Preference, u [
 	return true, nil
 }
 
+// MostVain bounds how long a loop waits where its guard finds no plan at all: 2^MostVain decisions.
+const MostVain = 10
+
 // later is a decision with what the plan before it asks to be kept off. Where no plan keeps off so much it is a half or a quarter of
-// that, or nothing; where none is found then either, the method's last resort stays.
+// that, or nothing. Where none is found then either, it is the last resort of a method that solves, and of a guard the best plan with
+// nothing kept off; the next decisions, 1, 3, 7, … of them, then keep off nothing until there is a plan.
 func (l *Loop) later(s, c []float64, pref domain.Preference, u []float64) (err error) {
+	if l.wait > 0 {
+		l.wait--
+		l.margin.Clear()
+		if l.last, err = l.inner.Decide(s, c, pref, u); l.last.Keeps() {
+			l.wait = 0
+		}
+		return err
+	}
 	l.margin.Along(s, c, l.plan, l.filter, l.under)
-	if l.last, err = l.inner.Decide(s, c, pref, u); err != nil || l.last.Solved() {
+	if l.last, err = l.inner.Decide(s, c, pref, u); err != nil || l.last.Keeps() {
+		l.vain = 0
 		return err
 	}
 	resort, last := slices.Clone(u), l.last
 	last.Ahead = slices.Clone(last.Ahead)
 	for _, by := range [...]float64{0.5, 0.5, 0} {
 		l.margin.backoff.Scale(by)
-		if err := l.anew(s, c, pref, u); err != nil || l.last.Solved() {
+		if err := l.anew(s, c, pref, u); err != nil || l.last.Keeps() {
+			l.vain = 0
 			return err
 		}
 	}
-	copy(u, resort)
-	l.last = last
+	if !last.Solved() {
+		copy(u, resort)
+		l.last = last
+		return nil
+	}
+	l.wait = 1<<min(l.vain, MostVain) - 1
+	l.vain++
 	return nil
 }
 

@@ -156,3 +156,73 @@ func TestWithoutAMeasurementNothingStandsBetween(t *testing.T) {
 		t.Error("a case that says of no error keeps off its limits")
 	}
 }
+
+// bounded is a guarded map that has a plan where no more than so much is kept off its limit; plans of another have none.
+type bounded struct {
+	off    *domain.Backoff
+	most   float64
+	tried  []float64 // what was kept off, of each attempt
+	breaks bool      // says so by its guard, and not as a method that solves
+}
+
+func (b *bounded) Reset(domain.Episode) error { return nil }
+
+func (b *bounded) Decide(_, c []float64, _ domain.Preference, u []float64) (domain.Decision, error) {
+	now := b.off.At(c)[0]
+	b.tried = append(b.tried, now)
+	u[0] = float64(len(b.tried))
+	d := domain.Decided(true)
+	if now > b.most {
+		d = domain.Decided(b.breaks)
+		d.Breaks = b.breaks
+	}
+	return d, nil
+}
+
+// Where a method or the guard of a map finds no plan that keeps off all that is asked for, a decision keeps off half of it, a quarter, or
+// nothing; and where there is none then either a method that solves has its last resort, and a map its best plan without.
+func TestLessIsKeptOffWhereNoPlanKeepsAll(t *testing.T) {
+	p := require.Get(equations.New(cart()))(t)
+	for _, breaks := range []bool{false, true} {
+		for _, share := range []float64{1, 0.5, 0.25, 0, -1} {
+			f := require.Get(estimate.New(p, seen(), []float64{-0.5, 0}, []float64{0.1, 0.05}))(t)
+			off := domain.NewBackoff(p.Spec())
+			inner := &bounded{off: off, most: math.Inf(1), breaks: breaks}
+			l := estimate.NewLoop(inner, p, f, require.Get(estimate.NewMargin(p, off, f, 3))(t), domain.Delay{})
+			require.OK(t, l.Reset(nil))
+			s, c, u := make([]float64, 2), make([]float64, 2), make([]float64, 1)
+			require.Get(l.DecideMeasured([]float64{-0.5}, []float64{0, 0}, adaptive, s, c, u))(t)
+			// That the action does not keep the limits where it is held says nothing: there is no plan.
+			if n := len(inner.tried); n != estimate.Settling || inner.tried[0] != 0 || !(inner.tried[n-1] > 0) || !domain.AbilitiesOfController(l).Way() {
+				t.Fatalf("a first decision tries %v", inner.tried)
+			}
+			// What a later decision would keep off is that of its first attempt.
+			inner.tried, inner.most = nil, math.Inf(-1)
+			require.Get(l.DecideMeasured([]float64{-0.5}, []float64{0, 1. / 30}, adaptive, s, c, u))(t)
+			all := inner.tried[0]
+			if len(inner.tried) != 4 || inner.tried[1] != all/2 || inner.tried[2] != all/4 || inner.tried[3] != 0 {
+				t.Fatalf("a later decision without any plan tries %v", inner.tried)
+			}
+			if want := map[bool]float64{false: 1, true: 4}[breaks]; u[0] != want {
+				t.Errorf("without any plan %v is executed, want %v", u[0], want)
+			}
+			if share < 0 && breaks { // one try more, one decision that asks for none, and so on
+				for k, attempts := range []int{4, 1, 4, 1, 1, 1, 4} {
+					inner.tried = nil
+					require.Get(l.DecideMeasured([]float64{-0.5}, []float64{0, float64(2+k) / 30}, adaptive, s, c, u))(t)
+					if len(inner.tried) != attempts || attempts == 1 && inner.tried[0] != 0 {
+						t.Errorf("decision %d in a row without any plan tries %v, want %d attempts", 2+k, inner.tried, attempts)
+					}
+				}
+			}
+			if share < 0 {
+				continue
+			}
+			inner.tried, inner.most = nil, share*all*1.2 // a decision later a little less is asked for
+			require.Get(l.DecideMeasured([]float64{-0.5}, []float64{0, 2. / 30}, adaptive, s, c, u))(t)
+			if last := inner.tried[len(inner.tried)-1]; u[0] != float64(len(inner.tried)) || last > inner.most || len(inner.tried) > 1 && inner.tried[len(inner.tried)-2] <= inner.most {
+				t.Errorf("of at most %v kept off a decision tries %v and executes %v", inner.most, inner.tried, u[0])
+			}
+		}
+	}
+}

@@ -24,6 +24,9 @@ const DefaultLevel = 3.0
 // and a margin m(s, u) varies by (m_s + m_u K) D (·)ᵀ + m_s P m_sᵀ. At the present decision D is zero. Where actions are
 // under way, E takes P's place in these two: P of so many steps before, moved by A and Q alone since.
 //
+// Where bounds are stated (domain.Measurement.Bounded), e and d are Σ_j g_j ξ_j of the same |ξ_j| ≤ 1 in the place of covariances, moved by
+// the same gains, and a margin varies by Level Σ_j |m_s e_j + (m_s + m_u K) d_j|.
+//
 // A plant that runs on has no stages: there the most that any stage of the plan asks for is kept off each margin.
 type Margin struct {
 	problem domain.Problem        // as it is, nothing kept off
@@ -44,6 +47,8 @@ type Margin struct {
 	next, after   []float64
 	margins       []float64
 	lin           *linearised
+	set           *errorSet // of a filter with stated bounds; nil: there are none
+	gain          []float64 // [n]
 }
 
 // stage is one decision of the plan with its derivatives.
@@ -79,6 +84,9 @@ func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float
 		p: make([]float64, n*n), e: make([]float64, n*n), d: make([]float64, n*n), untold: make([]float64, n*n), closed: make([]float64, n*n), work: make([]float64, n*n), steer: make([]float64, n),
 		value: make([]float64, ns*ns), va: make([]float64, ns*ns), vb: make([]float64, ns*nu), h: make([]float64, nu*nu), g: make([]float64, nu*ns), next: make([]float64, ns), after: make([]float64, f.nc),
 		margins: make([]float64, nm), lin: lin,
+	}
+	if f.set != nil {
+		m.set, m.gain = newErrorSet(n), make([]float64, n)
 	}
 	for _, v := range spec.Measured {
 		m.scale = append(m.scale, v.Scale()/2)
@@ -127,6 +135,9 @@ func (m *Margin) Along(s, c, plan []float64, f *Filter, under *underWay) {
 	}
 	clear(m.d)
 	m.foresee(0, f)
+	if m.set != nil {
+		m.set.copyOf(f.set)
+	}
 	for t := range steps {
 		m.keep(&m.stages[t])
 		if t+1 < steps {
@@ -312,8 +323,13 @@ func (m *Margin) keep(at *stage) {
 				m.steer[j] += v * at.k[k*m.ns+j]
 			}
 		}
-		variance := quadratic(m.e, ms) + quadratic(m.d, m.steer)
-		row[i] = math.Max(row[i], m.Level*math.Sqrt(math.Max(0, variance)))
+		deviation := 0.0
+		if m.set != nil {
+			deviation = m.set.most(ms, m.steer)
+		} else {
+			deviation = math.Sqrt(math.Max(0, quadratic(m.e, ms)+quadratic(m.d, m.steer)))
+		}
+		row[i] = math.Max(row[i], m.Level*deviation)
 	}
 }
 
@@ -338,6 +354,11 @@ func (m *Margin) step(t int, f *Filter) {
 		}
 	}
 	m.congruent(m.d, m.closed)
+	if m.set != nil {
+		m.set.move(at.a, m.closed)
+		m.set.add(f.widths)
+		m.set.untold()
+	}
 	from := m.along(t)
 	m.grow(m.p, from.a, f)
 	copy(m.untold, m.p)
@@ -353,6 +374,9 @@ func (m *Margin) step(t int, f *Filter) {
 	for i := range m.d {
 		m.d[i] += m.untold[i] - m.e[i]
 	}
+	if m.set != nil {
+		m.set.told()
+	}
 }
 
 // tell takes from P what an output says of which the derivatives are h.
@@ -365,6 +389,11 @@ func (m *Margin) tell(h []float64, deviation float64) {
 		}
 	}
 	variance := deviation*deviation + tensor.Dot(h, ph)
+	if m.set != nil {
+		clear(m.gain)
+		tensor.Axpy(1/variance, ph, m.gain)
+		m.set.tell(h, m.gain, domain.UniformBound*deviation)
+	}
 	for a, v := range ph {
 		tensor.Axpy(-v/variance, ph, m.p[a*n:])
 	}

@@ -30,6 +30,7 @@ type header struct {
 	EscapeSteps     int             `json:"escape_steps,omitempty"`
 	Soft            []soft          `json:"soft,omitempty"`
 	Rates           []float64       `json:"rates,omitempty"`
+	Blocks          []int           `json:"blocks,omitempty"`
 	Rest            []float64       `json:"rest,omitempty"`
 	StateScale      []float64       `json:"state_scale,omitempty"`
 	ObjectiveScale  []float64       `json:"objective_scale,omitempty"`
@@ -122,6 +123,7 @@ type solver struct {
 	PerturbScale float64   `json:"perturb_scale,omitempty"`
 	Follow       int       `json:"follow,omitempty"`
 	Room         []float64 `json:"room,omitempty"`
+	Blocks       []int     `json:"-"` // the system's
 	Library      int       `json:"library,omitempty"`
 	Lasting      bool      `json:"-"` // the system's horizon
 }
@@ -175,14 +177,14 @@ func headerOf(y *equations.System) (h header, err error) {
 		Format: format, Version: version, Name: y.Name, Description: y.Description,
 		State: variablesOf(y.State), Context: variablesOf(y.Context), Action: variablesOf(y.Action),
 		Objectives: variablesOf(y.Objectives), Margins: variablesOf(y.Margins), Scenario: variablesOf(y.Scenario),
-		Steps: y.Steps, StepSeconds: y.StepSeconds, Horizon: y.Horizon, Delay: y.Delay, EscapeSteps: y.EscapeSteps, Rates: y.Rates, Rest: y.Rest, StateScale: y.StateScale,
+		Steps: y.Steps, StepSeconds: y.StepSeconds, Horizon: y.Horizon, Delay: y.Delay, EscapeSteps: y.EscapeSteps, Rates: y.Rates, Blocks: y.Blocks, Rest: y.Rest, StateScale: y.StateScale,
 		ObjectiveScale: y.ObjectiveScale, MarginTolerance: y.MarginTolerance, Semantic: semantic(y.Semantic), Solver: solver(y.Solver),
 		Training: training(y.Training), WeightDesign: weightDesign(y.Training.Design), Navigation: navigation(y.Navigation),
 	}
 	for _, s := range y.Soft {
 		h.Soft = append(h.Soft, soft(s))
 	}
-	h.Solver.StateScale, h.Solver.Lasting, h.Training.Design = nil, false, domain.WeightDesign{}
+	h.Solver.StateScale, h.Solver.Blocks, h.Solver.Lasting, h.Training.Design = nil, nil, false, domain.WeightDesign{}
 	switch {
 	case y.ODE != nil:
 		h.Integrator = &integrator{explicit, y.ODE.Span, y.ODE.Substeps}
@@ -203,7 +205,7 @@ func (h *header) system() equations.System {
 		Name: h.Name, Description: h.Description,
 		State: domainVariables(h.State), Context: domainVariables(h.Context), Action: domainVariables(h.Action),
 		Objectives: domainVariables(h.Objectives), Margins: domainVariables(h.Margins), Scenario: domainVariables(h.Scenario),
-		Steps: h.Steps, StepSeconds: h.StepSeconds, Horizon: h.Horizon, Delay: h.Delay, EscapeSteps: h.EscapeSteps, Rates: h.Rates, Rest: h.Rest, StateScale: h.StateScale,
+		Steps: h.Steps, StepSeconds: h.StepSeconds, Horizon: h.Horizon, Delay: h.Delay, EscapeSteps: h.EscapeSteps, Rates: h.Rates, Blocks: h.Blocks, Rest: h.Rest, StateScale: h.StateScale,
 		ObjectiveScale: h.ObjectiveScale, MarginTolerance: h.MarginTolerance, Semantic: domain.Semantic(h.Semantic),
 		Solver: shooting.Options(h.Solver), Training: domain.Training(h.Training), Navigation: domain.Navigation(h.Navigation),
 	}

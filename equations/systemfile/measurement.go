@@ -16,6 +16,7 @@ type measurement struct {
 	Unknown   []unknown  `json:"unknown,omitempty"`
 	Mean      []float64  `json:"mean,omitempty"`
 	Initial   []float64  `json:"initial,omitempty"`
+	Bounded   bool       `json:"bounded,omitempty"`
 	Window    int        `json:"window,omitempty"`
 }
 
@@ -34,7 +35,7 @@ const outputsFunction = "outputs"
 // measurementOf is what a file says of a Measurement.
 func measurementOf(m *domain.Measurement, context []domain.Variable) *measurement {
 	own := &measurement{
-		Outputs: variablesOf(m.Outputs), Deviation: m.Deviation, Process: m.Process, Mean: m.Mean, Initial: m.Initial, Window: m.Window,
+		Outputs: variablesOf(m.Outputs), Deviation: m.Deviation, Process: m.Process, Mean: m.Mean, Initial: m.Initial, Bounded: m.Bounded, Window: m.Window,
 	}
 	for _, u := range m.Unknown {
 		own.Unknown = append(own.Unknown, unknown{context[u.Context].Name, u.Mean, u.Deviation, u.Lo, u.Hi, u.Drift})
@@ -45,7 +46,7 @@ func measurementOf(m *domain.Measurement, context []domain.Variable) *measuremen
 // domain is the Measurement without its functions.
 func (m *measurement) domain(context []variable) *domain.Measurement {
 	own := &domain.Measurement{
-		Outputs: domainVariables(m.Outputs), Deviation: m.Deviation, Process: m.Process, Mean: m.Mean, Initial: m.Initial, Window: m.Window,
+		Outputs: domainVariables(m.Outputs), Deviation: m.Deviation, Process: m.Process, Mean: m.Mean, Initial: m.Initial, Bounded: m.Bounded, Window: m.Window,
 	}
 	for _, u := range m.Unknown {
 		own.Unknown = append(own.Unknown, domain.Unknown{

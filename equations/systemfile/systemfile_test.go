@@ -51,14 +51,15 @@ func TestAFileIsItsSystem(t *testing.T) {
 	}
 }
 
-// Soft limits and rates are fields of the file, and the program of both has them as the functions have.
-func TestAFileDeclaresSoftLimitsAndRates(t *testing.T) {
+// Soft limits, rates and blocks are fields of the file, and the program of both has them as the functions have.
+func TestAFileDeclaresSoftLimitsRatesAndBlocks(t *testing.T) {
 	y := chain.System(1)
 	y.Soft = []equations.Soft{{Margin: y.Margins[0].Name, Linear: 3, Quadratic: 1, Priority: 2}}
 	y.Rates = []float64{0.5, 0, 0.2}
+	y.Blocks = []int{1, 2, 4}
 	own, f := written(t, y)
-	if z := f.System(); !slices.Equal(z.Soft, y.Soft) || !slices.Equal(z.Rates, y.Rates) || len(z.Margins) != len(y.Margins) {
-		t.Errorf("the file says %v, %v and %d margins", z.Soft, z.Rates, len(z.Margins))
+	if z := f.System(); !slices.Equal(z.Soft, y.Soft) || !slices.Equal(z.Rates, y.Rates) || !slices.Equal(z.Blocks, y.Blocks) || len(z.Margins) != len(y.Margins) {
+		t.Errorf("the file says %v, %v, %v and %d margins", z.Soft, z.Rates, z.Blocks, len(z.Margins))
 	}
 	read := require.Get(equations.New(f.System()))(t)
 	if own.Fingerprint() != read.Fingerprint() {
@@ -80,6 +81,7 @@ func TestAFileDeclaresSoftLimitsAndRates(t *testing.T) {
 		says   string
 	}{
 		{func(z *equations.System) { z.Rates = append(z.Rates, 1) }, "rates has 4 entries"},
+		{func(z *equations.System) { z.Blocks = make([]int, 5000) }, "blocks has 5000 entries"},
 		{func(z *equations.System) { z.Soft = slices.Repeat(z.Soft, 9) }, "soft has 9 entries"},
 	} {
 		text := require.Get(f.Marshal())(t)
@@ -87,7 +89,7 @@ func TestAFileDeclaresSoftLimitsAndRates(t *testing.T) {
 		test.change(&z)
 		var fields map[string]any
 		require.OK(t, json.Unmarshal(text, &fields))
-		fields["rates"], fields["soft"] = z.Rates, softFields(z.Soft)
+		fields["rates"], fields["soft"], fields["blocks"] = z.Rates, softFields(z.Soft), z.Blocks
 		if _, err := systemfile.Unmarshal(require.Get(json.Marshal(fields))(t)); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%v, want %q", err, test.says)
 		}
@@ -281,9 +283,9 @@ func TestAFileSaysWhatIsMeasured(t *testing.T) {
 	if again := of.System().Measurement; again == nil || !reflect.DeepEqual(said(*again), said(*m)) {
 		t.Errorf("it is written as %+v", again)
 	}
-	whole := require.Get(systemfile.Unmarshal(measured(t, `{"outputs":[{"name":"a"},{"name":"b"},{"name":"c"},{"name":"d"}],"deviation":[1,1,1,1]}`, false)))(t)
-	if m := require.Get(whole.Case())(t).Measurement; m == nil || m.Real != nil {
-		t.Errorf("without a function it measures %+v, want each state", m)
+	whole := require.Get(systemfile.Unmarshal(measured(t, `{"outputs":[{"name":"a"},{"name":"b"},{"name":"c"},{"name":"d"}],"deviation":[1,1,1,1],"bounded":true}`, false)))(t)
+	if m := require.Get(whole.Case())(t).Measurement; m == nil || m.Real != nil || !m.Bounded {
+		t.Errorf("without a function it measures %+v, want each state within bounds", m)
 	}
 	for _, refused := range []struct {
 		measurement string

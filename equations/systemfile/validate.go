@@ -79,6 +79,9 @@ func (h *header) lists() error {
 	if len(h.Rates) > len(h.Action) {
 		return fmt.Errorf("rates has %d entries, want one for each of the %d entries of action", len(h.Rates), len(h.Action))
 	}
+	if len(h.Blocks) > maxEntries {
+		return fmt.Errorf("blocks has %d entries, want at most %d", len(h.Blocks), maxEntries)
+	}
 	return h.measures()
 }
 

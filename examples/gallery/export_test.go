@@ -112,6 +112,12 @@ func slowed(y equations.System) equations.System {
 	return y
 }
 
+// blocked is a system whose plans hold their actions.
+func blocked(y equations.System) equations.System {
+	y.Blocks = []int{1, 1, 2, 4}
+	return y
+}
+
 // A whole controller in C drives its plant to where Go drives it, and the same episodes are safe: also from where the guard has
 // to act, of explicit steps, of integrated ones with an escape, and of implicit ones.
 func TestWholeControllerInC(t *testing.T) {
@@ -162,6 +168,8 @@ func TestExactControllerInC(t *testing.T) {
 		{RunningOn()[1], 1e-2, 1e-3, true},
 		{runningOn(chain.System(1), 20), 1e-3, 1e-4, true}, // without a context
 		{slowed(cartpole.Track()), 1e-3, 1e-4, false},      // the clock is not the last of the context
+		{blocked(cartpole.Track()), 1e-3, 1e-4, false},     // plans of fewer actions
+		{blocked(RunningOn()[1]), 1e-2, 1e-3, true},
 	} {
 		if test.long && testing.Short() {
 			continue

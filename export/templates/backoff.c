@@ -317,6 +317,9 @@ static unsigned again(measured *m, double share, const double *w, double *u)
     return attempt(m, w, u);
 }
 
+/* What a decision says that has no plan which keeps its limits with what is kept off them. */
+#define NO_PLAN GPC_{{.Macro}}_{{if .Solver}}UNSOLVED{{else}}UNSAFE{{end}}
+
 /* Decides along the plan of the decision before, until what is kept off has settled; 0 where a share of it has no plan. */
 static int settle(measured *m, struct stage *all, double share, const double *w, double *u, unsigned *status)
 {
@@ -325,10 +328,8 @@ static int settle(measured *m, struct stage *all, double share, const double *w,
     for (turn = 1; turn < {{.Settling}}; turn++) {
         keep_along(m, all);
         *status = again(m, share, w, u);
-{{- if .Solver}}
-        if (*status & GPC_{{.Macro}}_UNSOLVED)
+        if (*status & NO_PLAN)
             return 0;
-{{- end}}
         remember(m, u);
     }
     return 1;
@@ -338,14 +339,11 @@ static int settle(measured *m, struct stage *all, double share, const double *w,
 static unsigned first(measured *m, struct stage *all, const double *w, double *u)
 {
     unsigned status = attempt(m, w, u);
-{{- if .Solver}}
     double plain[sizeof m->plan / sizeof *m->plan], share;
     int planned;
-{{- end}}
 
     remember(m, u);
-{{- if .Solver}}
-    if (status & GPC_{{.Macro}}_UNSOLVED)
+    if (status & NO_PLAN)
         return status;
     planned = m->planned;
     memcpy(plain, m->plan, sizeof plain);
@@ -357,37 +355,62 @@ static unsigned first(measured *m, struct stage *all, const double *w, double *u
     }
     status = again(m, 0.0, w, u);
     remember(m, u);
-{{- else}}
-    settle(m, all, 1.0, w, u, &status);
-{{- end}}
     return status;
 }
 
-/* A later decision keeps off what the plan before it asks for{{if .Solver}}, or half or a quarter of it, or nothing, where no plan keeps all{{end}}. */
+/* A later decision keeps off what the plan before it asks for, or half or a quarter of it, or nothing, where no plan keeps all. */
 static unsigned later(measured *m, struct stage *all, const double *w, double *u)
 {
     unsigned status;
 {{- if .Solver}}
     double resort[NU];
+{{- end}}
     int k;
+{{- if not .Solver}}
+
+    if (m->wait > 0) { /* no plan was found with nothing kept off either */
+        memset(m->kept, 0, sizeof m->kept);
+        status = attempt(m, w, u);
+        remember(m, u);
+        m->wait = status & NO_PLAN ? m->wait - 1 : 0;
+        return status;
+    }
 {{- end}}
 
     keep_along(m, all);
     status = attempt(m, w, u);
     remember(m, u);
-{{- if .Solver}}
-    if (!(status & GPC_{{.Macro}}_UNSOLVED))
+    if (!(status & NO_PLAN)) {
+{{- if not .Solver}}
+        m->vain = 0;
+{{- end}}
         return status;
+    }
+{{- if .Solver}}
     memcpy(resort, u, sizeof resort);
+{{- end}}
     for (k = 0; k < 3; k++) {
         const unsigned now = again(m, k < 2 ? 0.5 : 0.0, w, u);
 
-        if (!(now & GPC_{{.Macro}}_UNSOLVED)) {
+{{if .Solver}}        if (!(now & NO_PLAN)) {
             remember(m, u);
             return now;
         }
-    }
+{{else}}        if (!(now & NO_PLAN))
+            m->vain = 0;
+        if (k == 2 || !(now & NO_PLAN)) {
+            remember(m, u);
+            status = now;
+            break;
+        }
+{{end}}    }
+{{- if .Solver}}
     memcpy(u, resort, sizeof resort);
+{{- else}}
+    if (status & NO_PLAN) {
+        m->wait = (1 << (m->vain < {{.MostVain}} ? m->vain : {{.MostVain}})) - 1;
+        m->vain++;
+    }
 {{- end}}
     return status;
 }

@@ -64,6 +64,9 @@ typedef struct {
 {{- if .KeepsOff}}
     /* What is kept off each margin, by stage, along the plan that was decided last; the first decision of an episode makes one. */
     int decided, planned;
+{{- if not .Solver}}
+    int vain, wait; /* decisions without any plan in a row, and those that ask for none with something kept off */
+{{- end}}
     double kept[{{.KeptStages}}][GPC_{{.Macro}}_MARGINS], plan[{{.Spec.LookAhead}} * {{.NU}}];
 {{- end}}
     /* The estimate at the last measurement, the lower root of its covariance, and the context with the estimates in it. */

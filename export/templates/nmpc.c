@@ -39,6 +39,9 @@ typedef double along[D];
 static const double size[NU] = { {{row .HalfBox}} }, middle[NU] = { {{row .Solver.Middle}} };
 static const int moving[NA] = { {{range .Solver.Moving}}{{.}}, {{end}} };
 static const double typical[NA] = { {{row .Solver.Typical}} };
+{{- if .Solver.Blocked}}
+static const unsigned char blocked[N + 1] = { {{range .Solver.Blocked}}{{if .}}1{{else}}0{{end}}, {{end}}0 }; /* steps of a plan whose actions are those of the step before */
+{{- end}}
 
 const char gpc_{{.Symbol}}_controller_info[] = {{printf "%q" .ControllerInfo}};
 
@@ -651,7 +654,7 @@ static void see(double *worst, double v)
 static double residual(const loop *p, double mu, double *elastic, double *violation)
 {
     const iterate *at = &p->iterates[p->now];
-    double sum = 0.0, scale, worst = 0.0, priced = 0.0, beyond = 0.0, slope[D];
+    double sum = 0.0, scale, worst = 0.0, priced = 0.0, beyond = 0.0, slope[D]{{if .Solver.Blocked}}, of_block[NU] = { 0.0 }{{end}};
     int t, i;
 
     for (t = 0; t < p->steps; t++) {
@@ -664,7 +667,13 @@ static double residual(const loop *p, double mu, double *elastic, double *violat
     for (t = 0; t < p->steps; t++) {
         lagrangian(p, t, slope);
         for (i = 0; i < NU; i++) {
+{{- if .Solver.Blocked}}
+            of_block[i] = (blocked[t] ? of_block[i] : 0.0) + slope[i] - p->zl[t][i] + p->zu[t][i];
+            if (t + 1 == p->steps || !blocked[t + 1])
+                see(&worst, of_block[i] / scale);
+{{- else}}
             see(&worst, (slope[i] - p->zl[t][i] + p->zu[t][i]) / scale);
+{{- end}}
             if (boxed(i)) {
                 see(&worst, (p->zl[t][i] * (1.0 + at->v[t][i]) - mu) / scale);
                 see(&worst, (p->zu[t][i] * (1.0 - at->v[t][i]) - mu) / scale);
@@ -864,6 +873,10 @@ static int factor_shifted(loop *p, double shift, int reflections)
 
     for (t = p->steps - 1; t >= 0; t--) {
         memset(product, 0, sizeof product);
+{{- if .Solver.Blocked}}
+        for (i = 0; i < NA && t + 1 < p->steps && blocked[t + 1]; i++)
+            memcpy(product[i], p->y[t + 1][i], sizeof p->y[t + 1][i]);
+{{- end}}
         for (i = 0; i < NA; i++)
             for (k = 0; k < NA; k++)
                 for (a = 0; a < D; a++)
@@ -877,6 +890,24 @@ static int factor_shifted(loop *p, double shift, int reflections)
                     for (b = 0; b <= a; b++)
                         m[a][b] += p->next[t][k][a] * product[k][b];
         }
+{{- if .Solver.Blocked}}
+        for (a = 0; a < NU && t + 1 < p->steps && blocked[t + 1]; a++)
+            for (b = 0; b <= a; b++) {
+                m[a][b] += p->l[t + 1][a][b];
+                for (k = 0; k < NA; k++)
+                    m[a][b] += p->y[t + 1][k][a] * p->next[t][k][b];
+            }
+        if (blocked[t]) { /* what is left is a function of actions and states: its matrix stays, and the first step of the block factors */
+            for (a = 0; a < NU; a++)
+                memcpy(p->l[t][a], m[a], (size_t)(a + 1) * sizeof m[a][0]);
+            for (i = 0; i < NA; i++) {
+                memcpy(p->y[t][i], m[NU + i], sizeof p->y[t][i]);
+                for (j = 0; j <= i; j++)
+                    p->value[t][i][j] = p->value[t][j][i] = m[NU + i][NU + j];
+            }
+            continue;
+        }
+{{- end}}
         if (!cholesky(m, p->l[t])) {
             if (reflections-- == 0)
                 return 0;
@@ -963,6 +994,18 @@ static void solve_step(loop *p, double *primal, double *dual)
             for (a = 0; a < D; a++)
                 w[a] += v * p->next[t][i][a];
         }
+{{- if .Solver.Blocked}}
+        for (j = 0; j < NU && t + 1 < p->steps && blocked[t + 1]; j++) {
+            w[j] += p->lead[t + 1][j];
+            for (i = 0; i < NA; i++)
+                w[j] += p->y[t + 1][i][j] * p->defect[t][i];
+        }
+        if (blocked[t]) {
+            memcpy(p->lead[t], w, sizeof p->lead[t]);
+            memcpy(p->linear[t], w + NU, sizeof p->linear[t]);
+            continue;
+        }
+{{- end}}
         for (j = 0; j < NU; j++)
             p->lead[t][j] = (w[j] - dot(p->l[t][j], p->lead[t], j)) / p->l[t][j][j];
         for (i = 0; i < NA; i++)
@@ -972,16 +1015,22 @@ static void solve_step(loop *p, double *primal, double *dual)
     for (t = 0; t < p->steps; t++) {
         double *to = t + 1 < p->steps ? p->w[t + 1] + NU : p->last;
 
-        memcpy(p->w[t], p->lead[t], sizeof p->lead[t]);
+{{if .Solver.Blocked}}        if (blocked[t]) {
+            memcpy(p->w[t], p->w[t - 1], sizeof p->lead[t]);
+        } else {
+            memcpy(p->w[t], p->lead[t], sizeof p->lead[t]);
+            feedback(p, t, p->w[t] + NU, p->w[t]);
+        }
+{{else}}        memcpy(p->w[t], p->lead[t], sizeof p->lead[t]);
         feedback(p, t, p->w[t] + NU, p->w[t]);
-        for (i = 0; i < NA; i++)
+{{end}}        for (i = 0; i < NA; i++)
             to[i] = p->defect[t][i] + dot(p->next[t][i], p->w[t], D);
     }
     for (t = 0; t <= p->steps; t++) {
         const double *xi = t < p->steps ? p->w[t] + NU : p->last;
 
         for (i = 0; i < NA; i++)
-            p->new_lambda[t][i] = p->linear[t][i] + dot(p->value[t][i], xi, NA);
+            p->new_lambda[t][i] = p->linear[t][i] + dot(p->value[t][i], xi, NA){{if .Solver.Blocked}} + (blocked[t] && t < p->steps ? dot(p->y[t][i], p->w[t], NU) : 0.0){{end}};
     }
     *primal = *dual = 1.0;
     for (t = 0; t < p->steps; t++) {
@@ -1149,6 +1198,11 @@ static int follow(loop *p, const double *first)
         memcpy(to->x[0], first, sizeof to->x[0]);
         for (t = 0; t < p->steps; t++) {
             memcpy(to->v[t], at->v[t], sizeof to->v[t]);
+{{- if .Solver.Blocked}}
+            if (blocked[t]) {
+                memcpy(to->v[t], to->v[t - 1], sizeof to->v[t]);
+            } else
+{{- end}}
             if (with) {
                 for (i = 0; i < NA; i++)
                     xi[i] = (to->x[t][moving[i]] - at->x[t][moving[i]]) / typical[i];
@@ -1314,6 +1368,29 @@ static void run(loop *p, double rho)
     iterate_plan(p);
 }
 
+{{if .Solver.Blocked -}}
+/* Makes the actions of each block their mean. */
+static void join(loop *p)
+{
+    iterate *at = &p->iterates[p->now];
+    int first = 0, t, k, j;
+
+    for (t = 1; t <= p->steps; t++) {
+        if (t < p->steps && blocked[t])
+            continue;
+        for (j = 0; j < NU; j++) {
+            double sum = 0.0;
+
+            for (k = first; k < t; k++)
+                sum += at->v[k][j];
+            for (k = first; k < t; k++)
+                at->v[k][j] = sum / (t - first);
+        }
+        first = t;
+    }
+}
+
+{{end -}}
 /* Solves anew from the plan's actions, its states held or rolled out. */
 static int solve_start(loop *p, const double *first, int held, double mu)
 {
@@ -1329,6 +1406,9 @@ static int solve_start(loop *p, const double *first, int held, double mu)
 
             at->v[t][j] = !boxed(j) ? v : v < -0.98 ? -0.98 : v > 0.98 ? 0.98 : v;
         }
+{{- if .Solver.Blocked}}
+    join(p);
+{{- end}}
     if (held) {
         for (t = 0; t < transitions(p); t++) { /* what an action moves at once, and what none does, follow */
             int i;
@@ -1511,6 +1591,15 @@ static int advance(loop *p, const double *first, int n)
     shift_steps(p->lambda, sizeof p->lambda[0], before + 1, n + 1);
     shift_steps(p->l, sizeof p->l[0], before, n);
     shift_steps(p->y, sizeof p->y[0], before, n);
+{{- if .Solver.Blocked}}
+    for (t = 0; t < n; t++) /* of a step that held its action no feedback is known */
+        if (blocked[t + 1 < before ? t + 1 : before - 1]) {
+            memset(p->y[t], 0, sizeof p->y[t]);
+            memset(p->l[t], 0, sizeof p->l[t]);
+            for (i = 0; i < NU; i++)
+                p->l[t][i][i] = 1.0;
+        }
+{{- end}}
     p->steps = n;
     p->warm = converged;
     if (converged)
@@ -1522,7 +1611,10 @@ static int advance(loop *p, const double *first, int n)
 
                 at->v[t][i] = v < low ? low : v > high ? high : v;
             }
-    if (!converged) {
+{{- if .Solver.Blocked}}
+    join(p);
+{{- end}}
+    if ({{if .Solver.Blocked}}1{{else}}!converged{{end}}) {
         memcpy(at->x[0], first, sizeof at->x[0]);
         for (t = 0; t < transitions(p); t++) {
             double s[NX] = { 0.0 };
@@ -1535,7 +1627,7 @@ static int advance(loop *p, const double *first, int n)
         }
         evaluate(p, at, 0);
     }
-    if (converged || !values_finite(p, at)) {
+    if ({{if not .Solver.Blocked}}converged || {{end}}!values_finite(p, at)) {
         if (!follow(p, first))
             return 0;
         p->now = 1 - p->now;

@@ -16,7 +16,7 @@ var _ domain.Receding = (*Solver)(nil)
 // (s, c), and the plan [steps][action] that attains it, as closedloop.Simulation asks for them. Of a
 // plant that runs on the plan is that of one which does, and the cost that of its steps.
 func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
-	if plan, states := s.drive(state, ctx, steps, pref); plan != nil {
+	if plan, states := s.free().drive(state, ctx, steps, pref); plan != nil {
 		t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: 1, starts: [][][]float64{plan}, states: states}
 		if best, err := t.minimise(pref, domain.WeightedSum); err == nil {
 			return best.Cost - best.Beyond, best.U, nil
@@ -59,11 +59,9 @@ func (s *Solver) drive(state, ctx []float64, steps int, pref domain.Preference) 
 func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	opt := s.opt
 	opt.Iterations = cmp.Or(iterations, opt.Iterations)
-	return &horizon{
-		from: s,
-		cold: newSolver(s.problem, s.axes, s.initial, opt, s.lastings),
-		warm: &Receding{opt: opt, lastings: s.lastings, iterations: opt.Iterations, p: newIPM(newProgram(s.problem, opt.StateScale))},
-	}
+	cold := newSolver(s.problem, s.axes, s.initial, opt, s.lastings)
+	cold.blocks = opt.Blocks
+	return &horizon{from: s, cold: cold, warm: newReceding(cold, opt.Iterations, 0)}
 }
 
 // horizon is asked again and again: warm from the decision before, with its multipliers

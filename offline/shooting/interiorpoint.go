@@ -71,6 +71,7 @@ type ipm struct {
 	newLambda      []float64
 	slopes         []float64 // of the stages' Lagrangians, [steps][d]
 	known          bool      // whether slopes are those of the iterate
+	ofBlock        []float64 // slopes of the actions of a block, with the box's multipliers
 	dz, dg         []float64 // steps of z and of g
 	weighted       []float64 // margins of a stage times their weights, [nm][d]
 	squares        dense.Product
@@ -94,7 +95,7 @@ func (p *ipm) resize() {
 	q := p.q
 	q.resize(p.cur)
 	q.resize(p.trial)
-	p.r.resize(q.steps, q.nu, q.nX, q.tau)
+	p.r.resize(q.blocked, q.nu, q.nX, q.tau)
 	m := q.constraints()
 	for _, b := range []*[]float64{&p.at.s, &p.at.v, &p.try.s, &p.try.v, &p.z, &p.dz, &p.dg, &p.weights, &p.pulls} {
 		size(b, m)
@@ -109,6 +110,7 @@ func (p *ipm) resize() {
 	size(&p.weighted, q.nm*q.d)
 	p.squares = dense.NewTransposed(q.d, q.nm, q.d).Lower()
 	size(&p.slopes, q.steps*q.d)
+	size(&p.ofBlock, q.nu)
 	size(&p.w, q.steps*q.d)
 	size(&p.last, q.nX)
 	size(&p.defect, q.steps*q.nX)
@@ -151,6 +153,7 @@ func (p *ipm) begin(held bool, states []float64) bool {
 			p.cur.v[i] = math.Max(-0.98, math.Min(0.98, v))
 		}
 	}
+	q.join(p.cur.v)
 	if q.staged != nil {
 		q.discoverStages(p.cur)
 	} else {
@@ -398,7 +401,10 @@ func (p *ipm) rollAlong(feedback bool) {
 	for t := range q.steps {
 		v := p.trial.v[t*q.nu : (t+1)*q.nu]
 		copy(v, p.cur.v[t*q.nu:])
-		if feedback {
+		switch {
+		case q.blocked[t]:
+			copy(v, p.trial.v[(t-1)*q.nu:])
+		case feedback:
 			clear(u)
 			p.r.feedback(t, p.away(p.trial.x[t*q.nx:], p.cur.x[t*q.nx:]), u)
 			for j, d := range u {

@@ -63,9 +63,14 @@ func (p *ipm) residual(mu float64) (kkt, elastic, violation float64) {
 	var scaled, whole largest // to be divided by scale, and as they are
 	for t := range q.steps {
 		slope := p.slopes[t*q.d : (t+1)*q.d]
+		if !q.blocked[t] {
+			clear(p.ofBlock)
+		}
 		for j, r := range slope[:q.nu] {
 			i := t*q.nu + j
-			scaled.see(r - p.zl[i] + p.zu[i])
+			if p.ofBlock[j] += r - p.zl[i] + p.zu[i]; t+1 == q.steps || !q.blocked[t+1] {
+				scaled.see(p.ofBlock[j])
+			}
 			if q.bounded[j] {
 				scaled.see(p.zl[i]*(1+p.cur.v[i]) - mu)
 				scaled.see(p.zu[i]*(1-p.cur.v[i]) - mu)

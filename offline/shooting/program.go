@@ -60,6 +60,8 @@ type program struct {
 	ends                                             []float64 // [totals][nX]: ∂ of the constraints on the totals
 	h                                                []float64 // Hessians of the stages' Lagrangians, [steps][d][d], lower triangles
 	hp                                               []float64 // a part of one: that of σᵀJ with J held, or without what is linear, [d][d]
+	blocks                                           []int     // Options.Blocks of what is solved; nil: every action is free
+	blocked                                          []bool    // [steps]: the action is that of the stage before
 	room                                             []float64 // [nm] that margins are to keep to spare, nil: none
 	dx, dJ, dm                                       []float64 // what a domain.Derivatives.Stages writes, [nx], [no] and [nm] by the columns
 	y, other                                         []float64 // (s, c, u)
@@ -152,6 +154,8 @@ func (q *program) weigh(adaptive bool, weights []float64) {
 // layout sizes everything for the active components; q.moves says which.
 func (q *program) layout(steps int) {
 	q.steps, q.linearised = steps, nil
+	size(&q.blocked, steps)
+	block(q.blocked, q.blocks)
 	q.active, q.columns = q.active[:0], q.columns[:0]
 	for j := range q.nu {
 		q.columns = append(q.columns, q.nx+j)
@@ -196,6 +200,43 @@ func (q *program) layout(steps int) {
 		for k := q.na; k < q.nX; k++ {
 			q.next[(t*q.nX+k)*q.d+q.nu+k] = 1
 		}
+	}
+}
+
+// block marks the stages whose action is that of the stage before, by Options.Blocks.
+func block(blocked []bool, blocks []int) {
+	clear(blocked)
+	if len(blocks) == 0 {
+		return
+	}
+	for t, k := 0, 0; t < len(blocked); k++ {
+		length := blocks[min(k, len(blocks)-1)]
+		for t++; t < len(blocked) && length > 1; t++ {
+			blocked[t] = true
+			length--
+		}
+	}
+}
+
+// join makes scaled actions the same within each block: their mean.
+func (q *program) join(v []float64) {
+	if len(q.blocks) == 0 {
+		return
+	}
+	for first, t := 0, 1; t <= q.steps; t++ {
+		if t < q.steps && q.blocked[t] {
+			continue
+		}
+		for j := range q.nu {
+			sum := 0.0
+			for k := first; k < t; k++ {
+				sum += v[k*q.nu+j]
+			}
+			for k := first; k < t; k++ {
+				v[k*q.nu+j] = sum / float64(t-first)
+			}
+		}
+		first = t
 	}
 }
 

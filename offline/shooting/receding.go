@@ -48,7 +48,13 @@ func (s *Solver) Receding(iterations int, within time.Duration) (*Receding, erro
 	if iterations == 0 {
 		iterations = s.opt.Iterations
 	}
-	return &Receding{opt: s.opt, lastings: s.lastings, iterations: iterations, within: within, p: newIPM(newProgram(s.problem, s.opt.StateScale))}, nil
+	return newReceding(s, iterations, within), nil
+}
+
+func newReceding(s *Solver, iterations int, within time.Duration) *Receding {
+	p := newIPM(newProgram(s.problem, s.opt.StateScale))
+	p.q.blocks = s.opt.Blocks
+	return &Receding{opt: s.opt, lastings: s.lastings, iterations: iterations, within: within, p: p}
 }
 
 // Reset forgets the decision before: the next is solved from the problem's fallback
@@ -202,6 +208,11 @@ func (p *ipm) resume(from *ipm, by int, first []float64, n int, converged bool) 
 	shiftStages(&p.lambda, from.lambda, before+1, n+1, by, from.q.nX)
 	shiftStages(&p.r.l, from.r.l, before, n, by, q.nu*q.nu)
 	shiftStages(&p.r.y, from.r.y, before, n, by, from.q.nX*q.nu)
+	for t := range n {
+		if from.q.blocked[min(t+by, before-1)] {
+			p.r.forget(t, q.nu, from.q.nX)
+		}
+	}
 	if p != from || n != before {
 		q.layout(n)
 	}
@@ -216,11 +227,13 @@ func (p *ipm) resume(from *ipm, by int, first []float64, n int, converged bool) 
 			p.cur.v[i] = math.Max(low-1, math.Min(1-high, v))
 		}
 	}
-	if !converged {
+	q.join(p.cur.v)
+	rolls := converged && len(q.blocks) == 0
+	if !rolls {
 		copy(p.cur.x, first)
 		q.carry(p.cur, q.nx)
 	}
-	if converged || !q.finite(p.cur) {
+	if rolls || !q.finite(p.cur) {
 		if !p.follow(first) {
 			return false
 		}

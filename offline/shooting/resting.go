@@ -58,7 +58,7 @@ func newResting(p domain.Problem, scale []float64, c []float64) *resting {
 	}{{&r.w, r.n}, {&r.way, k}, {&r.slack, q.nm}, {&r.z, q.nm}, {&r.zl, q.nu}, {&r.zu, q.nu}, {&r.lambda, 2 * r.m}, {&r.kkt, k * k}, {&r.rhs, k}} {
 		*b.of = make([]float64, b.size)
 	}
-	r.r.resize(1, q.nu, q.nX, false)
+	r.r.resize(make([]bool, 1), q.nu, q.nX, false)
 	return r
 }
 

@@ -15,15 +15,20 @@ import (
 // by the Riccati recursion: one factorisation of υ's block a stage, O(N·(nu + nX)³).
 // ξ_0 is fixed but for its last component where free says so. H_t is given by its
 // lower triangle, [d][d] with d = nu + nX and υ first; F_t is [nX][d].
+//
+// A blocked stage has the υ of the stage before. What is left from there on is a quadratic function of (υ, ξ), and υ is
+// eliminated in the first stage of its block alone.
 type riccati struct {
 	steps, nu, nX, d int
 	free             bool
+	blocked          []bool // [steps]; the first never is
 	// Of every stage: Cholesky factor of υ's block [nu][nu], the coupling Y
 	// [nX][nu] with feedback υ = −L⁻ᵀ(l + Yᵀξ), and the value function
-	// ½ξᵀPξ + pᵀξ, [nX][nX] and [nX], for t = 0…N.
+	// ½ξᵀPξ + pᵀξ, [nX][nX] and [nX], for t = 0…N. Of a blocked stage the function
+	// ½(υ, ξ)ᵀ[R Sᵀ; S P](υ, ξ) + (l, p)ᵀ(υ, ξ) itself, R in the place of the factor, lower triangle, and S in that of Y.
 	l, y, lead, P, p []float64
 	product, m, w    []float64
-	nothing          []float64 // zeros, [nX][d]
+	nothing, coupled []float64 // zeros, and S of a blocked stage beside zeros, [nX][d]
 	ahead            []float64 // p + P b of the next stage
 	minus            []float64 // −Yᵀ of a stage, [nu][nX]
 	vectors, values  []float64 // [nu][nu] and [nu], of a block that is reflected
@@ -32,8 +37,9 @@ type riccati struct {
 	onward, back, less, valued, adjoint dense.Product
 }
 
-func (r *riccati) resize(steps, nu, nX int, free bool) {
-	r.steps, r.nu, r.nX, r.d, r.free = steps, nu, nX, nu+nX, free
+func (r *riccati) resize(blocked []bool, nu, nX int, free bool) {
+	steps := len(blocked)
+	r.steps, r.nu, r.nX, r.d, r.free, r.blocked = steps, nu, nX, nu+nX, free, blocked
 	r.onward, r.back, r.less = dense.New(nX, nX, r.d), dense.NewTransposed(r.d, nX, r.d).Lower(), dense.New(nX, nu, nX).Within(r.d).Lower()
 	r.valued, r.adjoint = dense.New(1, nX, nX), dense.New(1, nX, r.d)
 	size(&r.l, steps*nu*nu)
@@ -43,6 +49,7 @@ func (r *riccati) resize(steps, nu, nX int, free bool) {
 	size(&r.p, (steps+1)*nX)
 	size(&r.product, nX*r.d)
 	size(&r.nothing, nX*r.d)
+	size(&r.coupled, nX*r.d)
 	size(&r.m, r.d*r.d)
 	size(&r.minus, nu*nX)
 	size(&r.w, r.d)
@@ -69,15 +76,23 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 	for t := r.steps - 1; t >= 0; t-- {
 		next := r.P[(t+1)*nX*nX : (t+2)*nX*nX]
 		ft := f[t*nX*d : (t+1)*nX*d]
-		r.onward.Sum(r.product, r.nothing, next, ft)
+		held := t+1 < r.steps && r.blocked[t+1]
+		r.onward.Sum(r.product, r.couple(t+1, held), next, ft)
 		r.back.Sum(r.m, h[t*d*d:], ft, r.product)
+		if held {
+			r.keep(t+1, ft)
+		}
 		if shift != 0 {
 			for i := range d {
 				r.m[i*d+i] += shift
 			}
 		}
 		r.flops += int64(nX*nX*d + nX*d*(d+1)/2)
-		l := r.l[t*nu*nu : (t+1)*nu*nu]
+		l, y, P := r.l[t*nu*nu:(t+1)*nu*nu], r.y[t*nX*nu:(t+1)*nX*nu], r.P[t*nX*nX:(t+1)*nX*nX]
+		if r.blocked[t] {
+			r.leave(l, y, P)
+			continue
+		}
 		if !cholesky(r.m, d, l, nu) {
 			if reflections == 0 {
 				return false
@@ -88,8 +103,6 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 				return false
 			}
 		}
-		y := r.y[t*nX*nu : (t+1)*nX*nu]
-		P := r.P[t*nX*nX : (t+1)*nX*nX]
 		for i := range nX {
 			yi, mi := y[i*nu:(i+1)*nu], r.m[(nu+i)*d:(nu+i+1)*d]
 			for j := range nu {
@@ -100,14 +113,59 @@ func (r *riccati) factor(h, f []float64, shift float64, reflections int) bool {
 			}
 		}
 		r.less.Sum(P, r.m[min(nu*(d+1), len(r.m)):], y, r.minus) // of ξ's block, if there is one
-		for i := range nX {
-			for j := range i {
-				P[j*nX+i] = P[i*nX+j]
-			}
-		}
+		mirror(P, nX)
 		r.flops += int64(nu*nu*nu/6 + nX*nu*nu/2 + nX*nX*nu/2)
 	}
 	return !r.free || r.P[nX*nX-1] > 0 && !math.IsInf(r.P[nX*nX-1], 0)
+}
+
+// couple is what P F is added to: S of stage t beside zeros where that is held, else zeros.
+func (r *riccati) couple(t int, held bool) []float64 {
+	if !held {
+		return r.nothing
+	}
+	clear(r.coupled)
+	for i := range r.nX {
+		copy(r.coupled[i*r.d:], r.y[(t*r.nX+i)*r.nu:(t*r.nX+i+1)*r.nu])
+	}
+	return r.coupled
+}
+
+// keep adds to υ's block of the stage before what stage t, which is held, has besides: R + SᵀF.
+func (r *riccati) keep(t int, ft []float64) {
+	nu, nX, d := r.nu, r.nX, r.d
+	for i := range nu {
+		tensor.Axpy(1, r.l[(t*nu+i)*nu:(t*nu+i)*nu+i+1], r.m[i*d:])
+	}
+	for k := range nX {
+		for i, v := range r.y[(t*nX+k)*nu : (t*nX+k+1)*nu] {
+			tensor.Axpy(v, ft[k*d:k*d+i+1], r.m[i*d:])
+		}
+	}
+	r.flops += int64(nX * nu * (nu + 1) / 2)
+}
+
+// leave writes what a held stage leaves to the stage before: R, S and P of r.m.
+func (r *riccati) leave(l, y, P []float64) {
+	nu, nX, d := r.nu, r.nX, r.d
+	for i := range nu {
+		copy(l[i*nu:i*nu+i+1], r.m[i*d:])
+	}
+	for i := range nX {
+		row := r.m[(nu+i)*d : (nu+i+1)*d]
+		copy(y[i*nu:(i+1)*nu], row)
+		copy(P[i*nX:i*nX+i+1], row[nu:])
+	}
+	mirror(P, nX)
+}
+
+// mirror writes the upper triangle of a symmetric [n][n] from the lower one.
+func mirror(a []float64, n int) {
+	for i := range n {
+		for j := range i {
+			a[j*n+i] = a[i*n+j]
+		}
+	}
 }
 
 // cholesky factors the leading n×n block of m, in rows of d, into l; false where it is not
@@ -204,6 +262,17 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 		bt := b[t*nX : (t+1)*nX]
 		r.valued.Sum(r.ahead, p, bt, next) // P is symmetric
 		r.adjoint.Sum(r.w, h[t*d:], r.ahead, f[t*nX*d:])
+		if t+1 < r.steps && r.blocked[t+1] {
+			tensor.Axpy(1, r.lead[(t+1)*nu:(t+2)*nu], r.w)
+			for k, v := range bt {
+				tensor.Axpy(v, r.y[((t+1)*nX+k)*nu:((t+1)*nX+k+1)*nu], r.w)
+			}
+		}
+		if r.blocked[t] {
+			copy(r.lead[t*nu:], r.w[:nu])
+			copy(r.p[t*nX:], r.w[nu:])
+			continue
+		}
 		l, lead := r.l[t*nu*nu:(t+1)*nu*nu], r.lead[t*nu:(t+1)*nu]
 		for j := range nu {
 			lead[j] = (r.w[j] - tensor.DotInOrder(l[j*nu:j*nu+j], lead[:j])) / l[j*nu+j]
@@ -219,8 +288,12 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 	}
 	for t := range r.steps {
 		wt := w[t*d : (t+1)*d]
-		copy(wt[:nu], r.lead[t*nu:(t+1)*nu])
-		r.feedback(t, wt[nu:], wt[:nu])
+		if r.blocked[t] {
+			copy(wt[:nu], w[(t-1)*d:])
+		} else {
+			copy(wt[:nu], r.lead[t*nu:(t+1)*nu])
+			r.feedback(t, wt[nu:], wt[:nu])
+		}
 		to := last
 		if t+1 < r.steps {
 			to = w[(t+1)*d+nu : (t+2)*d]
@@ -234,12 +307,18 @@ func (r *riccati) solve(h, f, b, w, last, lambda []float64) {
 		if t < r.steps {
 			xi = w[t*d+nu : (t+1)*d]
 		}
-		r.valued.Sum(lambda[t*nX:], r.p[t*nX:], xi, r.P[t*nX*nX:])
+		to := lambda[t*nX : (t+1)*nX]
+		r.valued.Sum(to, r.p[t*nX:], xi, r.P[t*nX*nX:])
+		if t < r.steps && r.blocked[t] {
+			for i := range to {
+				to[i] += tensor.DotInOrder(r.y[(t*nX+i)*nu:(t*nX+i+1)*nu], w[t*d:t*d+nu])
+			}
+		}
 	}
 	r.flops += int64(r.steps * (4*nX*d + 2*nX*nX + nu*nu))
 }
 
-// feedback replaces what υ holds by −L⁻ᵀ(υ + Yᵀξ) of stage t.
+// feedback replaces what υ holds by −L⁻ᵀ(υ + Yᵀξ) of stage t, which is not blocked.
 func (r *riccati) feedback(t int, xi, u []float64) {
 	nu, nX := r.nu, r.nX
 	for i, v := range xi {
@@ -254,5 +333,15 @@ func (r *riccati) feedback(t int, xi, u []float64) {
 			v -= l[i*nu+j] * u[i]
 		}
 		u[j] = v / l[j*nu+j]
+	}
+}
+
+// forget leaves stage t, of which nothing is known but what blocked stages hold, without a feedback.
+func (r *riccati) forget(t, nu, nX int) {
+	clear(r.y[t*nX*nu : (t+1)*nX*nu])
+	l := r.l[t*nu*nu : (t+1)*nu*nu]
+	clear(l)
+	for j := range nu {
+		l[j*nu+j] = 1
 	}
 }

@@ -19,7 +19,7 @@ type stages struct {
 
 func randomStages(rng *rand.Rand, steps, nu, nX int, free bool, curvature float64) *stages {
 	s := new(stages)
-	s.r.resize(steps, nu, nX, free)
+	s.r.resize(make([]bool, steps), nu, nX, free)
 	d := nu + nX
 	normal := func(n int) []float64 {
 		out := make([]float64, n)
@@ -55,24 +55,21 @@ func randomStages(rng *rand.Rand, steps, nu, nX int, free bool, curvature float6
 func (s *stages) dense() (h, a *mat.Dense, lin, b *mat.VecDense, column func(t, col int) int) {
 	r := &s.r
 	steps, nu, nX, d := r.steps, r.nu, r.nX, r.d
-	first := nu
-	if r.free {
-		first++
-	}
-	n, m := first+(steps-1)*d+nX, steps*nX
-	column = func(t, col int) int {
+	places, n := make([]int, (steps+1)*d), 0
+	for i := range places {
+		t, col := i/d, i%d
 		switch {
-		case t == 0 && col < nu:
-			return col
-		case t == 0 && r.free && col == d-1:
-			return nu
-		case t == 0:
-			return -1
-		case t == steps:
-			return first + (steps-1)*d + col - nu
+		case col < nu && t < steps && r.blocked[t]:
+			places[i] = places[i-d]
+		case t == steps && col < nu, t == 0 && col >= nu && !(r.free && col == d-1):
+			places[i] = -1
+		default:
+			places[i] = n
+			n++
 		}
-		return first + (t-1)*d + col
 	}
+	m := steps * nX
+	column = func(t, col int) int { return places[t*d+col] }
 	h, a, lin, b = mat.NewDense(n, n, nil), mat.NewDense(m, n, nil), mat.NewVecDense(n, nil), mat.NewVecDense(m, nil)
 	for t := range steps + 1 {
 		for i := range d {
@@ -83,7 +80,7 @@ func (s *stages) dense() (h, a *mat.Dense, lin, b *mat.VecDense, column func(t, 
 			if t == steps {
 				lin.SetVec(ci, s.endLn[i-nu])
 			} else {
-				lin.SetVec(ci, s.lin[t*d+i])
+				lin.SetVec(ci, lin.AtVec(ci)+s.lin[t*d+i])
 			}
 			for j := range d {
 				cj := column(t, j)
@@ -92,7 +89,7 @@ func (s *stages) dense() (h, a *mat.Dense, lin, b *mat.VecDense, column func(t, 
 				case t == steps:
 					h.Set(ci, cj, s.end[(i-nu)*nX+j-nu])
 				default:
-					h.Set(ci, cj, s.h[(t*d+max(i, j))*d+min(i, j)])
+					h.Set(ci, cj, h.At(ci, cj)+s.h[(t*d+max(i, j))*d+min(i, j)])
 				}
 			}
 			if t == steps {
@@ -110,11 +107,19 @@ func (s *stages) dense() (h, a *mat.Dense, lin, b *mat.VecDense, column func(t, 
 	return h, a, lin, b, column
 }
 
+// block gives stages of every other program the action of the stage before.
+func (s *stages) block(rng *rand.Rand, trial int) {
+	for t := range s.r.blocked {
+		s.r.blocked[t] = t > 0 && trial%2 == 0 && rng.IntN(2) == 0
+	}
+}
+
 func TestRiccatiSolvesTheDenseConditions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for trial := range 60 {
 		steps, nu, nX, free := 1+rng.IntN(6), 1+rng.IntN(3), 1+rng.IntN(4), trial%3 == 0
 		s := randomStages(rng, steps, nu, nX, free, 0.1)
+		s.block(rng, trial)
 		if !s.r.factor(s.h, s.f, 0, 0) {
 			t.Fatalf("trial %d: a positive definite program does not factor", trial)
 		}
@@ -167,6 +172,7 @@ func TestRiccatiTellsTheInertia(t *testing.T) {
 	for trial := range 200 {
 		steps, nu, nX := 1+rng.IntN(4), 1+rng.IntN(3), 1+rng.IntN(3)
 		s := randomStages(rng, steps, nu, nX, trial%2 == 0, -1.5*rng.Float64())
+		s.block(rng, trial/2)
 		h, a, _, _, _ := s.dense()
 		n, m := h.RawMatrix().Cols, a.RawMatrix().Rows
 		var svd mat.SVD
@@ -204,7 +210,7 @@ func TestReflect(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	for n := 1; n < 9; n++ {
 		var r riccati
-		r.resize(1, n, 2, false)
+		r.resize(make([]bool, 1), n, 2, false)
 		block := mat.NewSymDense(n, nil)
 		for i := range n {
 			for j := range i + 1 {

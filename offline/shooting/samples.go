@@ -1,9 +1,9 @@
 package shooting
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -22,6 +22,9 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	}
 	state, ctx := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context))
 	s.initial(p, state, ctx)
+	if len(s.blocks) > 0 {
+		return s.decisions(scenario, state, ctx, pref, how, seed)
+	}
 	first, err := s.taskFromStart(state, ctx, s.opt.Horizon, seed)
 	if err != nil {
 		return nil, err
@@ -39,24 +42,78 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, how do
 	rng := rand.New(rand.NewPCG(seed, 1<<63))
 	for k := range s.opt.Perturbed {
 		step := rng.IntN(s.opt.Keep)
-		from := append([]float64(nil), t.S[step]...)
-		for i := range from {
-			from[i] += s.opt.PerturbScale * s.opt.StateScale[i] * rng.NormFloat64()
-		}
-		s.nearer(from, t.S[step], t.C[step], t.U[step])
-		beside := s.taskFrom(from, t.C[step], s.opt.Horizon-step, rng.Uint64(), t.U[step:])
-		beside.beside, beside.by = first.kept, step
-		again, err := beside.minimise(pref, how)
-		if errors.Is(err, domain.ErrInfeasible) || errors.Is(err, domain.ErrNotConverged) {
-			s.work.dropped.Add(1)
-			continue
-		}
+		again, err := s.beside(t, step, s.opt.Horizon-step, first.kept, rng, pref, how)
 		if err != nil {
 			return nil, err
 		}
-		out = s.follow(out, again, 1+k, step, s.opt.Follow, scenario, pref)
+		if again != nil {
+			out = s.follow(out, again, 1+k, step, s.opt.Follow, scenario, pref)
+		}
 	}
 	return out, nil
+}
+
+// beside is the optimum of so many steps from a perturbed state of stage at of a solve that kept its workspace; nil where none is found.
+func (s *Solver) beside(t *Trajectory, at, steps int, kept *ipm, rng *rand.Rand, pref domain.Preference, how domain.Scalarization) (*Trajectory, error) {
+	from := slices.Clone(t.S[at])
+	for i := range from {
+		from[i] += s.opt.PerturbScale * s.opt.StateScale[i] * rng.NormFloat64()
+	}
+	s.nearer(from, t.S[at], t.C[at], t.U[at])
+	beside := s.taskFrom(from, t.C[at], steps, rng.Uint64(), t.U[at:])
+	beside.beside, beside.by = kept, at
+	again, err := beside.minimise(pref, how)
+	if err != nil && unsolved(err) {
+		s.work.dropped.Add(1)
+		return nil, nil
+	}
+	return again, err
+}
+
+// decisions are the samples of a scenario whose plans hold their actions (Options.Blocks): those of a receding loop, each solved
+// from its own state. What comes behind a plan's first action is no decision of that loop.
+func (s *Solver) decisions(scenario int, state, ctx []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	rng := rand.New(rand.NewPCG(seed, 1<<63))
+	perturbed := make([]int, s.opt.Perturbed) // at these steps
+	for k := range perturbed {
+		perturbed[k] = rng.IntN(s.opt.Keep)
+	}
+	first, err := s.taskFromStart(state, ctx, s.opt.Horizon, seed)
+	if err != nil {
+		return nil, err
+	}
+	first.keeps = true
+	best, err := first.minimise(pref, how)
+	if err != nil {
+		return nil, err
+	}
+	var out []domain.Sample
+	left := leftover{solver: s, plan: best.U, kept: first.kept}
+	defer left.take(nil)
+	for step := 0; ; {
+		sample := s.sample(best, 0, scenario, pref)
+		sample.Step = step
+		out = append(out, sample)
+		for k, at := range perturbed {
+			if at != step {
+				continue
+			}
+			again, err := s.beside(best, 0, s.opt.Horizon-step, left.kept, rng, pref, how)
+			if err != nil {
+				return nil, err
+			}
+			if again != nil {
+				out = s.follow(out, again, 1+k, step, 1, scenario, pref)
+			}
+		}
+		if step++; step == s.opt.Keep {
+			return out, nil
+		}
+		left.by++
+		if best, err = s.resolve(best.S[1], best.C[1], s.opt.Horizon-step, pref, seed, &left); best == nil || err != nil {
+			return out, err
+		}
+	}
 }
 
 const nearings = 3 // halvings of the way to a perturbed state, at most

@@ -60,6 +60,10 @@ type Options struct {
 	// that only the limits themselves outweigh; nil: none. A map that errs beside a limit is projected
 	// away from it, which may cost much more than the room. Minimise and Oracle use all of the room.
 	Room []float64
+	// Blocks are the numbers of steps that the actions of a plan stay for, one after the other; the last number repeats to the
+	// plan's end. Samples and receding horizons hold their actions so (move blocking). nil: each step has an action of its own, as in
+	// Minimise and Oracle always. Only weighted sums are solved so.
+	Blocks []int
 	// Library is the number of scenarios that are solved first, under the adaptive priority, and
 	// take over the plans of their neighbours while that is better; 0: none. The solves from a
 	// scenario's start then begin with the plans of the nearest too, where there is more than
@@ -91,6 +95,7 @@ type Solver struct {
 	opt     Options
 
 	room     []float64 // of the present solves
+	blocks   []int     // likewise
 	lastings *lastings // nil: nothing comes behind a horizon
 	work     *work
 	until    context.Context // ends every solve
@@ -158,6 +163,11 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 			return nil, fmt.Errorf("shooting: state scale %d is %v, want a positive number", i, v)
 		}
 	}
+	for i, n := range opt.Blocks {
+		if n < 1 {
+			return nil, fmt.Errorf("shooting: block %d has %d steps, want at least 1", i, n)
+		}
+	}
 	for i, v := range opt.Room {
 		if !(v >= 0) || math.IsInf(v, 0) {
 			return nil, fmt.Errorf("shooting: the room of margin %d is %v, want a finite number of at least 0", i, v)
@@ -181,10 +191,17 @@ func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s
 	return s
 }
 
-// sampling is the solver of samples, which keep room.
+// sampling is the solver of samples, which keep room and hold actions.
 func (s *Solver) sampling() *Solver {
 	own := *s
-	own.room = s.opt.Room
+	own.room, own.blocks = s.opt.Room, s.opt.Blocks
+	return &own
+}
+
+// free is the solver whose receding horizons hold no action.
+func (s *Solver) free() *Solver {
+	own := *s
+	own.opt.Blocks = nil
 	return &own
 }
 
@@ -194,6 +211,13 @@ const maxVariables = 100_000
 // Bounds are the Tolerance and the Iterations that solves have.
 func (s *Solver) Bounds() (tolerance float64, iterations int) {
 	return s.opt.Tolerance, s.opt.Iterations
+}
+
+// Blocked are, of a receding horizon of so many steps, those whose action is that of the step before.
+func (s *Solver) Blocked(steps int) []bool {
+	blocked := make([]bool, steps)
+	block(blocked, s.opt.Blocks)
+	return blocked
 }
 
 // Counts reports the work done so far.
@@ -276,6 +300,8 @@ func (t *task) minimise(pref domain.Preference, how domain.Scalarization) (*Traj
 		})
 	case t.solver.opt.Lasting:
 		return nil, fmt.Errorf("shooting: episodes without an end can be solved for %s, not for %s", domain.WeightedSum, how)
+	case len(t.solver.blocks) > 0:
+		return nil, fmt.Errorf("shooting: plans of blocks can be solved for %s, not for %s", domain.WeightedSum, how)
 	case how == domain.Chebyshev || how == domain.EpsilonConstraint:
 		t.beside = nil // it has no totals, or those from another state
 		ideal, spread, plans, err := t.payoff()

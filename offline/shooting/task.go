@@ -109,7 +109,7 @@ func (t *task) best(configure func(*program)) (*Trajectory, error) {
 // ready gives a workspace the options of a solve.
 func (t *task) ready(p *ipm, configure func(*program), iterations int) {
 	configure(p.q)
-	p.q.room = t.solver.room
+	p.q.room, p.q.blocks = t.solver.room, t.solver.blocks
 	p.opt = ipmOptions{tolerance: t.solver.opt.Tolerance, iterations: iterations, further: 5, until: t.solver.until}
 }
 

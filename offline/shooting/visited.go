@@ -28,6 +28,10 @@ func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 	nextState, nextCtx := make([]float64, len(state)), make([]float64, len(ctx))
 	s.initial(p, state, ctx)
 	var samples []domain.Sample
+	rows := visitedRows
+	if len(s.blocks) > 0 {
+		rows = 1 // what comes behind is no decision
+	}
 	left := leftover{solver: s}
 	defer left.take(nil)
 	for k := 0; k < s.opt.Keep; k++ {
@@ -39,7 +43,7 @@ func (s *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference,
 			return nil, err
 		}
 		if best != nil && k > 0 {
-			samples = s.follow(samples, best, s.opt.Perturbed+k, k, visitedRows, scenario, pref)
+			samples = s.follow(samples, best, s.opt.Perturbed+k, k, rows, scenario, pref)
 		}
 		if _, err := policy.Decide(state, ctx, pref, u); err != nil {
 			return nil, fmt.Errorf("policy at step %d: %w", k, err)

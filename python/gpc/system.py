@@ -173,7 +173,8 @@ class System:
     always looks so many decisions ahead, there is no clock, and steps is how many decisions a test drives. Without it episodes end
     after steps decisions. soft maps names of margins, which may then be exceeded, to a price of a unit of excess, (price, price of its square)
     or a dict with linear, quadratic and priority. rates map names of actions to how much they may change from one decision to the next; the context then
-    has the action before, "last " and its name, behind all other entries. delay is how old what a decision is made by will be when its action begins to act, in periods. constants is anything that JSON takes:
+    has the action before, "last " and its name, behind all other entries. blocks are the numbers of periods that the actions of a plan stay for, such as
+    (1, 1, 2, 4), of which the last repeats to the plan's end. delay is how old what a decision is made by will be when its action begins to act, in periods. constants is anything that JSON takes:
     what systems of the same equations are told apart by. The others are those of a file (docs/reference/system-file.md): rest,
     state_scale, objective_scale, margin_tolerance, semantic, solver, training, weight_design, navigation.
     """
@@ -182,7 +183,7 @@ class System:
         self, name: str, description: str = "", *, state: Variables, action: Variables, scenario: Variables, context: Variables | None = None,
         steps: int, period: float, horizon: int = 0, delay: float = 0.0, rest: Sequence[float] | None = None, state_scale: Sequence[float] | None = None,
         objective_scale: Sequence[float] | None = None, margin_tolerance: float = 0.0, semantic: Mapping[str, Any] | None = None,
-        soft: Mapping[str, Any] | None = None, rates: Mapping[str, float] | None = None, solver: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None, weight_design: Mapping[str, Any] | None = None,
+        soft: Mapping[str, Any] | None = None, rates: Mapping[str, float] | None = None, blocks: Sequence[int] | None = None, solver: Mapping[str, Any] | None = None, training: Mapping[str, Any] | None = None, weight_design: Mapping[str, Any] | None = None,
         navigation: Mapping[str, Any] | None = None, constants: Any = None,
     ) -> None:
         if not isinstance(steps, (int, np.integer)) or steps < 1:
@@ -206,7 +207,12 @@ class System:
         self._escape_steps = 0
         self._measurement: dict[str, Any] | None = None
         self._functions: dict[str, Callable[..., Any]] = {}
-        self._soft, self._rates = dict(soft or {}), dict(rates or {})
+        for i, n in enumerate(() if blocks is None else blocks):
+            if not isinstance(n, (int, np.integer)) or n < 1:
+                raise InputError(f"blocks[{i}] is {n!r}, want a number of periods, at least 1")
+        if blocks is not None and len(blocks) == 0:
+            raise InputError("blocks is empty, want numbers of periods, or None where the action may change in each")
+        self._soft, self._rates, self._blocks = dict(soft or {}), dict(rates or {}), [int(n) for n in blocks or ()]
         self._hints = {
             "rest": rest, "state_scale": state_scale, "objective_scale": objective_scale, "margin_tolerance": margin_tolerance, "semantic": semantic,
             "solver": solver, "training": training, "weight_design": weight_design, "navigation": navigation, "constants": constants,
@@ -258,12 +264,13 @@ class System:
         return self._take("failed")(f)
 
     def measured(
-        self, outputs: Mapping[str, Any], *, process: Mapping[str, float] | None = None, unknown: Mapping[str, Any] | None = None, window: int = 0,
+        self, outputs: Mapping[str, Any], *, process: Mapping[str, float] | None = None, unknown: Mapping[str, Any] | None = None, bounded: bool = False, window: int = 0,
     ) -> Callable[[F], F]:
         """What the plant shows: outputs by name, each a standard deviation or ("unit", deviation). States of these names are measured,
         or what the decorated function returns of (s, c, u), u being the action before. The state is then estimated, in every evaluation,
         compilation, loop and export. process is the standard deviation of what acts on a state between two decisions. unknown are entries
-        of the context that are estimated: a deviation, or a dict of mean, deviation, lo, hi and drift. window estimates so many last
+        of the context that are estimated: a deviation, or a dict of mean, deviation, lo, hi and drift. bounded says that all these are bounds,
+        which no value exceeds, in place of deviations. window estimates so many last
         decisions at once; 0 is a Kalman filter."""
         if not isinstance(outputs, Mapping) or not outputs:
             raise InputError(f'measured takes {outputs!r}, want outputs by name, such as {{"x": 0.01}}')
@@ -281,7 +288,7 @@ class System:
         self._measurement = {
             "outputs": [{k: v for k, v in o.items() if k != "deviation"} for o in out], "deviation": [o["deviation"] for o in out],
             "process": [float(process.get(k, 0.0)) for k in self._state] if process else None,
-            "unknown": [{"context": k, **v} for k, v in about.items()], "window": window,
+            "unknown": [{"context": k, **v} for k, v in about.items()], "bounded": bool(bounded), "window": window,
         }
         self._functions.pop("measured", None)
         self._text = None
@@ -523,7 +530,7 @@ class System:
             "context": [*self._context.values()], "action": [*self._action.values()], "objectives": [*self._objectives.values()],
             "margins": [*self._margins.values()], "scenario": [*self._scenario.values()], "steps": self.steps, "step_s": self.period, "horizon": self.horizon, "delay": self.delay,
             "measurement": {k: v for k, v in (self._measurement or {}).items() if v},
-            "integrator": self._integrator, "escape_steps": self._escape_steps, "soft": self._priced(), "rates": self._rated(), **self._hints, "picture": pictured[0] if pictured else [],
+            "integrator": self._integrator, "escape_steps": self._escape_steps, "soft": self._priced(), "rates": self._rated(), "blocks": self._blocks, **self._hints, "picture": pictured[0] if pictured else [],
             "program": {"format": "gpc-program", "version": 1, "name": self.name, "vectors": vectors, "functions": [w.document() for w in written]},
         }
         return {k: _json(v) for k, v in out.items() if v is not None and v != [] and v != {} and v != 0 and v != ""}

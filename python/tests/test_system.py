@@ -530,6 +530,11 @@ def test_what_is_measured():
             assert np.array_equal(loops.decide([[-0.5]] * 2, [[np.nan, 0]] * 2).state, [one.state] * 2)
             with pytest.raises(gpc.InputError, match=r"state has shape \(2,\), want \(1,\)"):
                 loop.decide([-0.5, 0], [np.nan, 0])
+    within = windy()
+    within.measured({"x": 0.02}, process={"v": 0.006}, unknown={"wind": 0.2}, bounded=True)
+    assert within.document()["measurement"]["bounded"] is True
+    with gpc.nmpc(within) as s:
+        assert s.evaluate("nmpc", episodes=8, seed=5, keep_off=1, progress=False)["safe"] == 1
     of = windy()
     of.measured({"sine": ("1", 0.02)}, unknown={"wind": {"deviation": 0.1, "drift": 0.01}}, window=5)(lambda s: np.sin(s.x))
     assert of.document()["measurement"]["window"] == 5
@@ -542,7 +547,7 @@ def test_what_is_measured():
     ({"outputs": {"x": 0}}, r"measured\['x'\] is 0, want a standard deviation"), ({"outputs": {"x": (-1, 1)}}, "want a standard deviation"),
     ({"outputs": {"y": 0.1}}, r"measured\['y'\] is not a state \(x, v\)"), ({"outputs": {"x": 0.1}, "process": {"w": 1}}, r"process\['w'\] is no entry of the state"),
     ({"outputs": {"x": 0.1}, "unknown": {"v": 1}}, r"unknown\['v'\] is no entry of the context: wind"), ({"outputs": {}}, "want outputs by name"),
-    ({"outputs": {"x": 0.1}, "window": -1}, "a window of -1 decisions"),
+    ({"outputs": {"x": 0.1}, "window": -1}, "a window of -1 decisions"), ({"outputs": {"x": 0.1}, "window": 5, "bounded": True}, "Bounded with a window of 5"),
 ])
 def test_what_cannot_be_measured_is_refused(given, named):
     y = windy()
@@ -569,6 +574,16 @@ def test_soft_limits_and_rates():
     ):
         with pytest.raises(gpc.InputError, match=says):
             cart("slow", **more).text()
+
+
+def test_blocks_hold_the_actions_of_a_plan():
+    y = cart("slow", blocks=(1, 2, 4))
+    assert json.loads(y.text())["blocks"] == [1, 2, 4] and y.identity()["problem_sha256"] != cart("slow").identity()["problem_sha256"]
+    with gpc.open(y, method="nmpc", threads=1) as s:
+        assert s.evaluate(episodes=3, method="nmpc")["safe"] == 1
+    for blocks, says in (((1, 0), "blocks\\[1\\] is 0, want a number of periods"), ((1.5,), "blocks\\[0\\] is 1.5"), ((), "blocks is empty")):
+        with pytest.raises(gpc.InputError, match=says):
+            cart("slow", blocks=blocks)
 
 
 def test_an_unknown_case_names_the_doors_of_one_s_own():

@@ -1,0 +1,140 @@
+package estimate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// errorSet is what errors with stated bounds may be, e = Σ_j g_j ξ_j with every |ξ_j| ≤ 1: a zonotope, which the gains of the
+// filter move as they do in C. Combastel, "Zonotopes and Kalman observers" (2015). A column is g_j, [n] of the error of the estimate, and
+// behind it, along a plan, [n] of the estimate's own way off the plan under the same ξ_j.
+type errorSet struct {
+	n       int
+	columns [][]float64 // [2n] each
+	spare   [][]float64 // have been columns
+	moved   []float64
+	box     []float64
+}
+
+// mostColumns of each entry are kept by a filter; a sum of more is enclosed in one of fewer.
+const mostColumns = 12
+
+func newErrorSet(n int) *errorSet {
+	return &errorSet{n: n, moved: make([]float64, 2*n), box: make([]float64, n)}
+}
+
+// column appends one of zeros.
+func (b *errorSet) column() []float64 {
+	var g []float64
+	if last := len(b.spare) - 1; last >= 0 {
+		g, b.spare = b.spare[last], b.spare[:last]
+		clear(g)
+	} else {
+		g = make([]float64, 2*b.n)
+	}
+	b.columns = append(b.columns, g)
+	return g
+}
+
+// cut leaves the first columns.
+func (b *errorSet) cut(count int) {
+	b.spare = append(b.spare, b.columns[count:]...)
+	b.columns = b.columns[:count]
+}
+
+// add adds a box of half widths to what the errors may be.
+func (b *errorSet) add(widths []float64) {
+	for i, v := range widths {
+		if v != 0 {
+			b.column()[i] = math.Abs(v)
+		}
+	}
+}
+
+// copyOf makes the set that of a filter, nothing off the plan.
+func (b *errorSet) copyOf(of *errorSet) {
+	b.cut(0)
+	for _, g := range of.columns {
+		copy(b.column()[:b.n], g[:b.n])
+	}
+}
+
+// move is a step of derivatives a [n][n]; closed, of a way off a plan, are those under its feedback.
+func (b *errorSet) move(a, closed []float64) {
+	n := b.n
+	for _, g := range b.columns {
+		clear(b.moved)
+		for i := range n {
+			b.moved[i] = tensor.Dot(a[i*n:(i+1)*n], g[:n])
+			if closed != nil {
+				b.moved[n+i] = tensor.Dot(closed[i*n:(i+1)*n], g[n:])
+			}
+		}
+		copy(g, b.moved)
+	}
+}
+
+// tell takes what an output of derivatives h, whose error is at most bound, tells through a gain.
+func (b *errorSet) tell(h, gain []float64, bound float64) {
+	for _, g := range b.columns {
+		tensor.Axpy(-tensor.Dot(h, g[:b.n]), gain, g[:b.n])
+	}
+	tensor.Axpy(-bound, gain, b.column()[:b.n])
+}
+
+// untold makes the way off the plan what is estimated before outputs are told, less what is estimated behind them, which told takes away.
+func (b *errorSet) untold() {
+	for _, g := range b.columns {
+		tensor.Axpy(1, g[:b.n], g[b.n:])
+	}
+}
+
+func (b *errorSet) told() {
+	for _, g := range b.columns {
+		tensor.Axpy(-1, g[:b.n], g[b.n:])
+	}
+}
+
+// most is the largest of |hᵀe + wᵀd|.
+func (b *errorSet) most(h, w []float64) (sum float64) {
+	for _, g := range b.columns {
+		sum += math.Abs(tensor.Dot(h, g[:b.n]) + tensor.Dot(w, g[b.n:]))
+	}
+	return sum
+}
+
+// enclose replaces the least columns by a box where there are too many, sizes in units of scale.
+func (b *errorSet) enclose(scale []float64) {
+	if len(b.columns) <= mostColumns*b.n {
+		return
+	}
+	size := func(g []float64) (sum float64) {
+		for i, v := range g[:b.n] {
+			sum += math.Abs(v) / scale[i]
+		}
+		return sum
+	}
+	slices.SortStableFunc(b.columns, func(x, y []float64) int { return cmp.Compare(size(y), size(x)) })
+	clear(b.box)
+	kept := (mostColumns - 1) * b.n
+	for _, g := range b.columns[kept:] {
+		for i, v := range g[:b.n] {
+			b.box[i] += math.Abs(v)
+		}
+	}
+	b.cut(kept)
+	b.add(b.box)
+}
+
+// widths are bounds of errors of these deviations.
+func widths(deviations []float64) []float64 {
+	out := slices.Clone(deviations)
+	for i := range out {
+		out[i] *= domain.UniformBound
+	}
+	return out
+}
