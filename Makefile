@@ -28,7 +28,7 @@ vet-platforms:
 
 ## run: decide, refine 4096 candidates for every case, check them under the true dynamics, draw the results in out/demo; one dispatch that survives every outage; then from the equations of a cart-pole to a controller, in out/gallery
 run: build
-	bin/gpc demo --out out/demo
+	bin/gpc demo
 	@echo; echo 'One dispatch of 39 buses: without a look at outages, by the linear model, by the map, exactly'
 	$(GO) run ./bench/secure --steps 1 --seed 2026 --methods mo-opf,dc-secure,direct,secure
 	rm -rf out/gallery

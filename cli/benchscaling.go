@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,8 +41,8 @@ writes DIR/scaling.json.`,
 			if out == "" {
 				return BadInputf("--out is required: the folder to write the record to")
 			}
-			if err := os.MkdirAll(out, 0o755); err != nil {
-				return gpc.BadInput(err)
+			if err := MakeFolder("--out", out); err != nil {
+				return err
 			}
 			file := filepath.Join(out, "scaling.json")
 			if err := CheckOutputs([]durable.File{{Name: "--out", Path: file}}, nil); err != nil {

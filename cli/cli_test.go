@@ -196,6 +196,14 @@ func TestExportSaysWhatItWrote(t *testing.T) {
 	}
 }
 
+func TestExportSaysWhatItLacks(t *testing.T) {
+	app, file := cart(t)
+	to := filepath.Join(t.TempDir(), "c")
+	refused(t, &App{}, file+` is a map of another program's case: unknown case "cart"`, "export", file, "--c", to)
+	refused(t, app, "crane.json is a system, which has no map: give the map's file and --case", "export", "../equations/systemfile/testdata/crane.json", "--c", to)
+	refused(t, app, "is a file, want a folder", "export", file, "--map-only", "--c", file)
+}
+
 func TestAnAlteredTraceDoesNotVerify(t *testing.T) {
 	app, file := cart(t)
 	path := filepath.Join(t.TempDir(), "trace.jsonl")

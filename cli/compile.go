@@ -47,6 +47,11 @@ FILE is the map, FILE.report.json the report. FILE.compile keeps all work: run t
 same command again to continue. Exit code 1 says that the target is missed.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if opt.Out != "" {
+				if err := CheckOutputs([]durable.File{{Name: "--out", Path: opt.Out}, {Name: "the report", Path: opt.Out + ".report.json"}}, systemFiles(args[0], plant)); err != nil {
+					return err
+				}
+			}
 			c, err := a.Find(args[0])
 			if err != nil {
 				return err
@@ -59,11 +64,6 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 			}
 			if c, err = a.onPlant(c, c, plant); err != nil {
 				return err
-			}
-			if opt.Out != "" {
-				if err := CheckOutputs([]durable.File{{Name: "--out", Path: opt.Out}, {Name: "the report", Path: opt.Out + ".report.json"}}, nil); err != nil {
-					return err
-				}
 			}
 			for _, name := range []string{"target", "tail"} {
 				if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "0%" {

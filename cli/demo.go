@@ -41,27 +41,24 @@ func (a *App) demoCommand() *cobra.Command {
 	var files map[string]string
 	var candidates, episodes, scenarios, epochs int
 	cmd := &cobra.Command{
-		Use:   "demo --out DIR",
+		Use:   "demo [--out DIR]",
 		Short: "Show everything: decide, search, drive every case, train a small map, and draw a report",
 		Args:  ExactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if out == "" {
-				return BadInputf("--out is required: the folder for traces and pictures")
-			}
 			for name := range files {
 				if _, err := a.Find(name); err != nil {
 					return gpc.BadInput(fmt.Errorf("--model: %w", err))
 				}
 			}
-			if err := os.MkdirAll(out, 0o755); err != nil {
-				return BadInputf("--out: %w", err)
+			if err := MakeFolder("--out", out); err != nil {
+				return err
 			}
 			d := &demo{App: a, cmd: cmd, out: out, files: files, episodes: episodes, records: report.New(gpc.Host(), a.reported()), result: demonstration{Refinements: map[string]*batchnav.Refinement{}}}
 			return d.run(candidates, scenarios, epochs)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&out, "out", "", "folder for traces and pictures")
+	f.StringVar(&out, "out", "out/demo", "folder for traces, pictures and report.html")
 	f.StringToStringVar(&files, "model", nil, "CASE=FILE: model of a case in place of the bundled one")
 	f.IntVar(&candidates, "candidates", 4096, "candidates of one refinement")
 	f.IntVar(&episodes, "episodes", 20, "largest number of closed-loop episodes of each case; long cases drive two, cases with many robots one")

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -116,6 +117,9 @@ func (a *App) exported(name, of, method string) (*gpc.Case, *model.Model, error)
 		m, err := c.Model("")
 		return c, m, err
 	}
+	if strings.HasSuffix(name, gpc.SystemSuffix) {
+		return nil, nil, BadInputf("%s is a system, which has no map: give the map's file and --case %s, or --method nmpc for the exact controller, which needs no map", name, name)
+	}
 	m, err := model.ReadFile(name)
 	if err != nil {
 		return nil, nil, gpc.BadInput(err)
@@ -126,7 +130,7 @@ func (a *App) exported(name, of, method string) (*gpc.Case, *model.Model, error)
 	}
 	c, err := a.Named(m.Case)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w; --case names another", name, err)
+		return nil, nil, fmt.Errorf("%s is a map of another program's case: %w; --case names one, such as the file of its system", name, err)
 	}
 	return c, m, nil
 }

@@ -1,23 +1,36 @@
 package cli
 
 import (
+	"os"
+	"strings"
+
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
+// MakeFolder makes the folder that a flag names, where it is not there.
+func MakeFolder(flag, dir string) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return BadInputf("%s: %s is a file, want a folder", flag, dir)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return BadInputf("%s: %w", flag, err)
+	}
+	return nil
+}
+
+// systemFiles are those of such cases that are files of systems: inputs, which no output may overwrite.
+func systemFiles(cases ...string) (files []durable.File) {
+	for _, name := range cases {
+		if strings.HasSuffix(name, gpc.SystemSuffix) {
+			files = append(files, durable.File{Name: "the system", Path: name})
+		}
+	}
+	return files
+}
+
 // CheckOutputs refuses, before any work, outputs that overwrite an input or each other
 // and outputs that cannot be written. Paths that are "" are not asked for.
 func CheckOutputs(outputs, inputs []durable.File) error {
-	if err := durable.Apart(outputs, inputs); err != nil {
-		return gpc.BadInput(err)
-	}
-	for _, f := range outputs {
-		if f.Path == "" {
-			continue
-		}
-		if err := durable.Probe(f.Path); err != nil {
-			return BadInputf("%s: %w", f.Name, err)
-		}
-	}
-	return nil
+	return gpc.BadInput(durable.Check(outputs, inputs))
 }

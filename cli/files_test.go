@@ -92,6 +92,9 @@ func TestOutputsAreCheckedFirst(t *testing.T) {
 	require.OK(t, os.Symlink(file, at("link")))
 	require.OK(t, os.Link(file, at("hard")))
 	require.OK(t, syscall.Mkfifo(at("pipe"), 0o644))
+	system := at("crane.json")
+	require.OK(t, os.WriteFile(system, require.Get(os.ReadFile("../equations/systemfile/testdata/crane.json"))(t), 0o644))
+	require.OK(t, os.Symlink(system, at("craneLink")))
 	before := require.Get(os.ReadFile(file))(t)
 	train := func(args ...string) []string {
 		return append([]string{"train", "cart", "--latent", "2", "--batch", "8", "--epochs", "1", "--lr", "0.001", "--hidden", "4", "--data", data}, args...)
@@ -112,6 +115,9 @@ func TestOutputsAreCheckedFirst(t *testing.T) {
 		{[]string{"compile", "cart", "--out", at("none/m")}, "does not exist"},
 		{[]string{"compile", "cart", "--out", data}, "not a regular file"},
 		{[]string{"dataset", "cart", "--scenarios", "3", "--out", file}, "not a directory"},
+		{[]string{"compile", system, "--out", system}, "would overwrite the system"},
+		{[]string{"compile", "cart", "--plant", system, "--out", at("craneLink")}, "would overwrite the system"},
+		{[]string{"demo", "--out", file}, "is a file, want a folder"},
 	} {
 		code, _, log := run(app, c.args...)
 		if code != 2 || !strings.Contains(log, c.says) || strings.Contains(log, "epoch") {

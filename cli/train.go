@@ -51,7 +51,7 @@ bit for bit, on any number of threads.`,
 			}
 			opt.Checkpoint = out + ".checkpoint"
 			opt.Resume = opt.Resume || a.requeue.Load()
-			inputs := []durable.File{{Name: "--init", Path: initial}}
+			inputs := append(systemFiles(args[0]), durable.File{Name: "--init", Path: initial})
 			for _, dir := range dirs {
 				inputs = append(inputs, durable.File{Name: "--data", Path: dir})
 			}

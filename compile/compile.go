@@ -243,6 +243,8 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, now func() time.Time
 		return nil, gpc.BadInput(fmt.Errorf("compile: --out is required, the model file to write"))
 	case !(opt.Target > 0) || !(opt.Tail > 0) || math.IsInf(opt.Target+opt.Tail, 0):
 		return nil, gpc.BadInput(fmt.Errorf("compile: a target of %v %% and a largest extra cost (--tail) of %v %%, want positive numbers", opt.Target, opt.Tail))
+	case opt.Threads < 0:
+		return nil, gpc.BadInput(fmt.Errorf("compile: --threads %d: want 0 or more", opt.Threads))
 	case opt.Budget < 0 || opt.Rounds < 0 || opt.Scenarios < 1 || opt.Starts < 0 || opt.TestStarts < 0:
 		return nil, gpc.BadInput(fmt.Errorf("compile: a budget of %v, %d rounds, %d scenarios, %d held-out and %d test starts: want numbers ≥ 0, and at least one scenario", opt.Budget, opt.Rounds, opt.Scenarios, opt.Starts, opt.TestStarts))
 	case def.Solver == nil || def.Plant == nil:

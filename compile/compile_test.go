@@ -188,6 +188,34 @@ func TestRunStopsAtItsTarget(t *testing.T) {
 	}
 }
 
+// prepared is a solver whose preparation has more parts than there are scenarios.
+type prepared struct{ domain.Solver }
+
+func (p prepared) Prepare(_ context.Context, _ uint64, progress func(done, total int)) error {
+	progress(500, 1000)
+	return nil
+}
+
+func TestPreparingIsNoSolving(t *testing.T) {
+	def := require.Get(system().Case())(t)
+	def.Solver = prepared{def.Solver}
+	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
+	opt.Rounds = 1
+	said := map[string]bool{}
+	opt.Progress = func(p Progress) {
+		if said[p.Stage] = true; p.Done > p.Total {
+			t.Errorf("%s: %d of %d", p.Stage, p.Done, p.Total)
+		}
+		if p.Done == 500 && (p.Stage != "prepare" || p.Total != 1000) {
+			t.Errorf("the preparation is reported as %d of %d of %q", p.Done, p.Total, p.Stage)
+		}
+	}
+	require.Get(Run(context.Background(), require.Get(gpc.NewCase(def))(t), opt))(t)
+	if !said["prepare"] || !said["solve"] {
+		t.Errorf("reported are %v", said)
+	}
+}
+
 // A budget that ends in the first solves leaves a map of what there is.
 func TestBudgetEndsSolving(t *testing.T) {
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))

@@ -159,7 +159,10 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 			}
 		}
 		counters, err := r.c.Dataset(ctx, visited, engine.Options{}, opt, func(p offline.Progress) {
-			r.opt.Progress(Progress{Stage: "solve", Done: done + p.Done, Total: len(points)})
+			if p.Stage == "solve" {
+				p.Done, p.Total = done+p.Done, len(points)
+			}
+			r.opt.Progress(Progress{Stage: p.Stage, Done: p.Done, Total: p.Total})
 		})
 		if err != nil {
 			return 0, total, err

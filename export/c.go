@@ -306,6 +306,9 @@ func copies(p domain.Problem, records []Record) []source {
 
 // Vacant says what is wrong with a folder to write to: it must not exist, or be empty.
 func Vacant(dir string) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return fmt.Errorf("export: %s is a file, want a folder that is empty or does not exist", dir)
+	}
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

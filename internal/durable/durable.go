@@ -175,6 +175,23 @@ func Probe(path string) error {
 // File is a path with what names it where it was given, such as a flag.
 type File struct{ Name, Path string }
 
+// Check refuses, before any work, outputs that overwrite an input or each other and those that cannot be written; see
+// Apart and Probe.
+func Check(outputs, inputs []File) error {
+	if err := Apart(outputs, inputs); err != nil {
+		return err
+	}
+	for _, f := range outputs {
+		if f.Path == "" {
+			continue
+		}
+		if err := Probe(f.Path); err != nil {
+			return &Refusal{fmt.Errorf("%s: %w", f.Name, err)}
+		}
+	}
+	return nil
+}
+
 // Apart refuses an output that is an input or another output, under whatever names: by a
 // symbolic or a hard link, or by another way to the same folder. Paths that are "" are
 // not asked for and stand for no file.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import sys
 import threading
 import weakref
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARRAY", "FLOAT", "HANDLE", "INT", "OUT", "TEXT",
-    "Error", "InputError", "Object", "address", "array", "ask", "call", "create", "declare", "empty", "lib", "text",
+    "Error", "InputError", "Object", "address", "array", "as_json", "ask", "call", "create", "declare", "empty", "lib", "number", "text", "with_options",
 ]
 
 
@@ -153,9 +154,16 @@ def _take(pointer: ctypes.c_void_p) -> str:
     return value
 
 
+_FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
+
+
+def with_options(message: str) -> str:
+    """A message of the command line with its flags as the options of this package: estimate for --estimate."""
+    return _FLAG.sub(lambda m: {"token-file": "token", "device": "devices"}.get(m[1], m[1].replace("-", "_")), message)
+
+
 def _raise(code: int, err: ctypes.c_void_p) -> None:
-    message = _take(err)
-    raise (InputError if code == 2 else Error)(message)
+    raise (InputError if code == 2 else Error)(with_options(_take(err)))
 
 
 Events = Callable[[dict[str, Any]], None]
@@ -244,8 +252,49 @@ def ask(
 def text(value: Any) -> bytes:
     """What TEXT takes: a str as it is, anything else as JSON."""
     if not isinstance(value, str):
-        value = json.dumps(value, allow_nan=False)
+        value = as_json(value)
     return value.encode()
+
+
+def as_json(value: Any) -> str:
+    """value as JSON, of NumPy's numbers and arrays too; a number that is not finite is an InputError that says where it is."""
+    try:
+        return json.dumps(value, default=_plain, allow_nan=False)
+    except InputError:
+        raise
+    except ValueError:
+        raise InputError(f"{_not_finite(value)}, want a finite number") from None
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, (np.ndarray, np.generic)):
+        return x.tolist()
+    raise InputError(f"{x!r} is a {type(x).__name__}, want a number, a text, or a list or dict of these")
+
+
+def _not_finite(value: Any, path: str = "") -> str:
+    """The first number in value that is NaN or infinite, with its path; "" for none."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, (float, np.floating)):
+        return "" if np.isfinite(value) else f"{path} is {value}"
+    entries: Any = ()
+    if isinstance(value, dict):
+        entries = ((f"{path}.{k}" if path else str(k), v) for k, v in value.items())
+    elif isinstance(value, (list, tuple)):
+        entries = ((f"{path}[{i}]", v) for i, v in enumerate(value))
+    return next(filter(None, (_not_finite(v, at) for at, v in entries)), "")
+
+
+def number(value: Any, name: str, want: str = "a number") -> float:
+    """value as a finite float, or an InputError that names it."""
+    try:
+        own = float(value)
+    except (TypeError, ValueError):
+        own = np.nan
+    if not np.isfinite(own):
+        raise InputError(f"{name} is {value!r}, want {want}")
+    return own
 
 
 def _release(handle: int) -> None:

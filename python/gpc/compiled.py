@@ -10,7 +10,7 @@ from typing import Any, Literal, TextIO
 
 from numpy.typing import ArrayLike
 
-from gpc._lib import HANDLE, OUT, TEXT, InputError, Object, ask, create, declare, lib, text
+from gpc._lib import HANDLE, OUT, TEXT, InputError, Object, ask, create, declare, lib, number, text
 from gpc._progress import Bar, _watched
 from gpc.loops import Loop, _weights
 from gpc.results import CompileReport, _number
@@ -25,6 +25,8 @@ declare("gpc_serve", HANDLE, TEXT, OUT)
 declare("gpc_server_about", HANDLE, OUT)
 
 Event = Callable[[dict[str, Any]], None]
+
+_PERCENT = "a number of percent, such as 0.5"
 
 
 def compile(
@@ -51,7 +53,7 @@ def compile(
     name = system.name if isinstance(system, System) else os.path.splitext(os.path.basename(os.fspath(system)))[0]
     file = f"{name}.safetensors" if out is None else os.fspath(out)
     options |= {
-        "out": file, "target_pct": float(target), "tail_pct": 0.0 if tail is None else float(tail), "budget_s": seconds(budget), "rounds": rounds,
+        "out": file, "target_pct": number(target, "target", _PERCENT), "tail_pct": 0.0 if tail is None else number(tail, "tail", _PERCENT), "budget_s": seconds(budget), "rounds": rounds,
         "scenarios": scenarios, "starts": starts, "test_starts": test_starts, "seed": seed, "threads": threads,
     }
     events, bars = _watcher(progress, name)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpc._lib import Error, InputError, array, empty
+from gpc._lib import Error, InputError, array, empty, with_options
 from gpc._progress import Progress
 from gpc.loops import _BEHIND, SENSOR_FAULTS, Decision, Decisions, Floats, _weights
 from gpc.results import Evaluation, Refinement
@@ -42,7 +42,8 @@ def _program(name: str | None) -> str:
 
 def _fail(code: int, err: str) -> NoReturn:
     """Raises what the command line said on its way out."""
-    raise (InputError if code == 2 else Error)(err.strip().rpartition("\n")[2].removeprefix("gpc: ") or f"gpc ended with exit code {code}")
+    said = err.strip().rpartition("\n")[2].removeprefix("gpc: ")
+    raise (InputError if code == 2 else Error)(with_options(said) or f"gpc ended with exit code {code}")
 
 
 class _Server:

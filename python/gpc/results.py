@@ -66,12 +66,13 @@ class CompileReport(Result):
     def figures(self) -> list[tuple[str, str]]:
         """What the map does on unseen episodes, and whether it meets its target."""
         test = self["test"]
-        return [
+        rows = [
             ("method", test["method"]), ("unsafe of unseen episodes", f"{test['unsafe']} of {test['episodes']}"),
             ("cost above the optimum, %", f"{_number(test['floored_pct'])} (p90 {_number(test['p90_pct'])}, largest {_number(test['max_pct'])})"),
             ("decision p50 / p99, µs", f"{_number(test['p50_us'])} / {_number(test['p99_us'])}"),
-            ("target", f"{self['target']['mean_pct']:g} %, {'met' if self['met'] else 'missed'}"),
+            ("target", f"{self['target']['mean_pct']:g} %, {'met' if self['met'] else 'missed'}"), ("what would help", self.get("advice") or ""),
         ]
+        return [(k, v) for k, v in rows if v]
 
 
 class Drive(Result):

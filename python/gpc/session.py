@@ -125,6 +125,8 @@ def _options(case: str | os.PathLike[str] | System) -> dict[str, Any]:
     """What names a case to the library: a name, a file, or the text of a system."""
     if isinstance(case, System):
         return {"system": case.text()}
+    if not isinstance(case, (str, os.PathLike)):
+        raise InputError(f"{case!r} is of type {type(case).__name__}, want the name of a case, the file of a system, or a gpc.System")
     return {"case": os.fspath(case)}
 
 

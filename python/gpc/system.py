@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpc._expression import Code, Expression, Vector, _objects, at, evaluate
-from gpc._lib import OUT, TEXT, InputError, ask, declare, lib, text
+from gpc._lib import OUT, TEXT, InputError, as_json, ask, declare, lib, number, text
 
 __all__ = ["Shape", "System", "box", "disc", "line"]
 
@@ -425,6 +425,8 @@ class System:
             values.update(given)
         elif not any(k in self._scenario for k in own):
             raise InputError(f"system {self.name!r}: no parameter of the scenario has the name of an entry of state or context: give one such a name, or write a function @{self.name}.initial")
+        elif unused := [k for k in self._scenario if k not in own]:
+            raise InputError(f"scenario[{unused[0]!r}] is no entry of state or context ({', '.join(own)}): give it the name of one, or write a function @{self.name}.initial that uses it")
         outputs = [("s", "state", len(self._state)), ("c", "context", len(self._context) + len(self._clock))]
         return _Written("initial", where, arguments, outputs, code, [*values.values(), *(0.0 for _ in self._clock)])
 
@@ -533,7 +535,7 @@ class System:
             "integrator": self._integrator, "escape_steps": self._escape_steps, "soft": self._priced(), "rates": self._rated(), "blocks": self._blocks, **self._hints, "picture": pictured[0] if pictured else [],
             "program": {"format": "gpc-program", "version": 1, "name": self.name, "vectors": vectors, "functions": [w.document() for w in written]},
         }
-        return {k: _json(v) for k, v in out.items() if v is not None and v != [] and v != {} and v != 0 and v != ""}
+        return {k: v for k, v in json.loads(as_json(out)).items() if v is not None and v != [] and v != {} and v != 0 and v != ""}
 
     def text(self) -> str:
         """The bytes of the file, in its one form; what is wrong with the system is an InputError."""
@@ -548,6 +550,8 @@ class System:
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """Writes the file, which the command line takes where it takes a case: gpc compile FILE.json."""
+        if not os.fspath(file).endswith(".json"):
+            raise InputError(f"{os.fspath(file)}: the name of a system's file ends in .json")
         whole = self.text() + "\n"
         folder = os.path.dirname(os.fspath(file)) or "."
         if not os.path.isdir(folder):
@@ -595,18 +599,13 @@ class System:
         return f"<p><b>{html.escape(self.name)}</b> {html.escape(self.description)}: {self._length()}</p><table><tr><th></th><th>name</th><th>unit</th><th>range</th></tr>{body}</table>"
 
 
-def _json(v: Any) -> Any:
-    """v with NumPy's numbers and arrays as Python's."""
-    return json.loads(json.dumps(v, default=lambda x: x.tolist(), allow_nan=False)) if not isinstance(v, (str, int, float)) else v
-
-
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(h|m|s)")
 
 
 def seconds(budget: str | float) -> float:
     """A time such as "4m", "90s", "1h30m", or seconds."""
     if not isinstance(budget, str):
-        return float(budget)
+        return number(budget, "budget", 'a time such as "4m", "90s" or "1h30m", or seconds')
     parts = _BUDGET.findall(budget)
     if not parts or _BUDGET.sub("", budget).strip():
         raise InputError(f'budget is {budget!r}, want a time such as "4m", "90s" or "1h30m"')

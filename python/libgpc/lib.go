@@ -24,14 +24,13 @@ package main
 import "C"
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"runtime/cgo"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -41,7 +40,9 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/finite"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -124,12 +125,21 @@ func options(text *C.char, into any) error {
 	if text == nil || *text == 0 {
 		return nil
 	}
-	dec := json.NewDecoder(bytes.NewReader([]byte(C.GoString(text))))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
+	if err := jsonin.Known([]byte(C.GoString(text)), into); err != nil {
 		return wrongf("options: %w", err)
 	}
 	return nil
+}
+
+// written refuses, before any work, a file that cannot be written or holds the system that is worked on; "" is none.
+func written(name, path string, systems ...string) error {
+	var inputs []durable.File
+	for _, s := range systems {
+		if strings.HasSuffix(s, gpc.SystemSuffix) {
+			inputs = append(inputs, durable.File{Name: "the system", Path: s})
+		}
+	}
+	return gpc.BadInput(durable.Check([]durable.File{{Name: name, Path: path}}, inputs))
 }
 
 // answer gives the caller JSON, null for numbers that are none.

@@ -470,6 +470,9 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 			return err
 		}
 		setup.Candidates = o.Candidates
+		if err := written("trace", o.Trace); err != nil {
+			return err
+		}
 		with := closedloop.Options{
 			Seed: o.Seed, Noise: o.Noise, Regime: o.Regime, Bias: o.Bias, Threads: o.Parallel, TracePath: o.Trace, Resume: o.Resume, Progress: run.progress,
 		}

@@ -129,10 +129,8 @@ func gpc_compile(opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.
 		if c, err = o.drives(c, c); err != nil {
 			return err
 		}
-		if o.Out != "" {
-			if err := durable.Probe(o.Out); err != nil {
-				return wrongf("out: %w", err)
-			}
+		if err := written("out", o.Out, o.Case, o.plant.Name); err != nil {
+			return err
 		}
 		r, err := compile.Run(run, c, compile.Options{
 			Out: o.Out, Target: o.Target, Tail: o.Tail, Budget: time.Duration(o.Budget * float64(time.Second)), Rounds: o.Rounds, Scenarios: o.Scenarios,

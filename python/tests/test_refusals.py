@@ -85,8 +85,8 @@ def test_options_are_refused(opf, cart):
         (lambda: opf.evaluate(episodes=0), "0 episodes"),
         (lambda: opf.evaluate(regime="none"), "regime"),
         (lambda: opf.evaluate(shift={"none": 2.0}), "none"),
-        (lambda: gpc.open("opf30", threads=-1), "--threads -1"),
-        (lambda: gpc.open("opf30", backend="cpu", devices=[0, 1]), "--device 0,1"),
+        (lambda: gpc.open("opf30", threads=-1), "threads -1"),
+        (lambda: gpc.open("opf30", backend="cpu", devices=[0, 1]), "devices 0,1"),
         (lambda: opf.loop("oracle-none"), "oracle-none"),
         (lambda: cart.loop("oracle"), "oracle"),
         (lambda: opf.loops(0), "0 closed loops"),
@@ -94,6 +94,10 @@ def test_options_are_refused(opf, cart):
         (lambda: opf.jacobian(np.zeros((1, opf.spec.latent), np.float32), "action"), "want \"plan\" or \"state\""),
         (lambda: opf.jacobian(np.zeros((1, opf.spec.latent))), "z is an array of float64"),
         (lambda: opf.decide(state, context, out=np.empty(6)), "many observations"),
+        (lambda: gpc.open(3), "3 is of type int, want the name of a case"),
+        (lambda: opf.observe(1.5), "options: episode is a number 1.5, want int"),
+        (lambda: opf.evaluate(episodes=1, trace="/none/run.jsonl"), "trace: /none/run.jsonl cannot be written: the folder /none does not exist"),
+        (lambda: opf.evaluate(episodes=1, shift={"none": float("nan")}), "shift.none is nan, want a finite number"),
     ):
         with pytest.raises(gpc.InputError, match=named):
             call()

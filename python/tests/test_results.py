@@ -63,11 +63,12 @@ def test_answers_are_shown_shortly(cart):
 
 def test_a_report_says_whether_the_target_is_met():
     test = {"method": "direct", "unsafe": 1, "episodes": 300, "floored_pct": 0.0202, "p90_pct": 0.047, "max_pct": 0.33, "p50_us": 7.6, "p99_us": None}
-    report = CompileReport(test=test, met=False, target={"mean_pct": 0.5}, rounds=[{}] * 100)
+    report = CompileReport(test=test, met=False, target={"mean_pct": 0.5}, rounds=[{}] * 100, advice="a larger budget")
     assert repr(report) == """\
-gpc.CompileReport, 4 keys
+gpc.CompileReport, 5 keys
   method                     direct
   unsafe of unseen episodes  1 of 300
   cost above the optimum, %  0.0202 (p90 0.047, largest 0.33)
   decision p50 / p99, µs     7.6 / –
-  target                     0.5 %, missed"""
+  target                     0.5 %, missed
+  what would help            a larger budget"""

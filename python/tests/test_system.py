@@ -20,7 +20,7 @@ def cart(name="cart", **more):
     """A cart that brakes within its track."""
     y = gpc.System(
         name, "a cart on a track", state={"x": ("m", -2, 2), "v": ("m/s", -1, 1)}, context={"goal": "m", "before": "N"}, action={"force": ("N", -5, 5)},
-        scenario={"x": (-1, 1), "v": (-0.5, 0.5), "goal": (-1, 1)}, period=0.1, **{"steps": 15, "training": SMALL, **more},
+        period=0.1, **{"scenario": {"x": (-1, 1), "v": (-0.5, 0.5), "goal": (-1, 1)}, "steps": 15, "training": SMALL, **more},
     )
 
     @y.ode()
@@ -164,11 +164,16 @@ def test_errors_speak_of_the_user_s_names_and_lines():
             assert mark in message, (change.__name__, message)
     for options, mark in (
         ({"state_scale": [1]}, "state_scale has 1 entries, want one for each of x, v"), ({"training": {"latents": 3}}, "latents"),
+        ({"rest": [np.nan]}, "rest[0] is nan, want a finite number"), ({"rest": [{1}]}, "{1} is a set, want a number"),
         ({"training": {"latent": -3}}, "training.latent is -3"), ({"name": "a/b"}, "slash"), ({"semantic": {"k": ["a"]}}, "semantic.k"),
     ):
         with pytest.raises(gpc.InputError) as e:
             cart(**{"name": "wrong", **options}).text()
         assert mark in str(e.value)
+    with pytest.raises(gpc.InputError, match=r"scenario\['speed'\] is no entry of state or context \(x, v, goal, before\)"):
+        cart("wrong", scenario={"x": (-1, 1), "speed": (-0.5, 0.5)}).text()
+    with pytest.raises(gpc.InputError, match="ends in .json"):
+        cart().save("cart.txt")
     with pytest.raises(gpc.InputError, match="steps is 0"):
         gpc.System("x", state={"x": "m"}, action={"force": "N"}, scenario={"x": (0, 1)}, steps=0, period=1)
     with pytest.raises(gpc.InputError, match=r"action\['force'\] is 3: want a unit"):
@@ -369,6 +374,22 @@ def test_budgets():
     assert (seconds("4m"), seconds("90s"), seconds("1h30m"), seconds("1.5m"), seconds(7)) == (240, 90, 5400, 90, 7)
     with pytest.raises(gpc.InputError, match='want a time such as "4m"'):
         seconds("four minutes")
+    with pytest.raises(gpc.InputError, match="budget is None, want a time"):
+        seconds(None)
+
+
+def test_a_compilation_refuses_what_it_cannot_take(tmp_path):
+    file = tmp_path / "cart.json"
+    cart().save(file)
+    whole = file.read_bytes()
+    for options, says in (
+        ({"target": "0.5%"}, "target is '0.5%', want a number of percent"), ({"target": np.nan}, "target is nan"), ({"tail": "10 %"}, "tail is '10 %'"),
+        ({"threads": -1}, "threads -1: want 0 or more"), ({"threads": "two"}, "options: threads is a string, want int"),
+        ({"out": file}, "would overwrite the system"),
+    ):
+        with pytest.raises(gpc.InputError, match=says):
+            gpc.compile(file, **{"out": tmp_path / "cart.safetensors", **options})
+    assert file.read_bytes() == whole
 
 
 def test_a_plant_that_is_not_the_model(tmp_path):

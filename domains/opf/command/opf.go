@@ -79,7 +79,7 @@ func optimalBuses(n *network.Network, pd, qd, vm, va, lambda []float64) []optima
 func busTable(buses []optimalFlowBus, price string) [][]string {
 	rows := [][]string{{"bus", "V pu", "angle °", "load MW", "load MVAr", price}}
 	for _, b := range buses {
-		rows = append(rows, []string{strconv.Itoa(b.ID), fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), fmt.Sprintf("%.4g", b.Price)})
+		rows = append(rows, []string{strconv.Itoa(b.ID), fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), fmt.Sprintf("%.3f", b.Price)})
 	}
 	return rows
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -277,8 +278,14 @@ func (w *securityWatch) severity(i int, by float64) float64 {
 // printed is how many outages a table lists.
 const printedOutages = 40
 
+// inShort is a reason in a table: what happened, without the numbers and hints behind a colon, which --json has.
+func inShort(reason string) string {
+	what, _, _ := strings.Cut(reason, ":")
+	return what
+}
+
 func (y *security) print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %d outages in %.3f ms, %d secure, %d without a power flow; %d limits broken without any\n", y.Case, len(y.Outages), y.WallMS, y.Secure, y.Unsolved, len(y.Violations))
+	fmt.Fprintf(w, "%s: %d outages in %.3f ms, %d secure, %d without a power flow; %d limits broken before any outage\n", y.Case, len(y.Outages), y.WallMS, y.Secure, y.Unsolved, len(y.Violations))
 	rows := [][]string{{"outage", "row", "at", "severity", "worst", "by", "unit", "broken", "islanded", "load lost MW"}}
 	for i, r := range y.Outages {
 		if i == printedOutages || r.Converged && len(r.Violations) == 0 && len(r.Islanded) == 0 {
@@ -291,7 +298,7 @@ func (y *security) print(w io.Writer) {
 		worst, by, unit := "", "", ""
 		switch {
 		case !r.Converged:
-			worst = r.Reason
+			worst = inShort(r.Reason)
 		case len(r.Violations) > 0:
 			l := r.Violations[0]
 			worst, by, unit = l.Limit+" at "+l.where(), fmt.Sprintf("%.4f", l.By), l.Unit

@@ -325,7 +325,7 @@ func printChecks(w io.Writer, checks []secureCheck) {
 		if i == printedOutages {
 			break
 		}
-		severity, worst, by, unit := "", c.Reason, "", ""
+		severity, worst, by, unit := "", inShort(c.Reason), "", ""
 		if c.Severity != nil {
 			l := c.Violations[0]
 			severity, worst, by, unit = fmt.Sprintf("%.3f", *c.Severity), l.Limit+" at "+l.where(), fmt.Sprintf("%.4f", l.By), l.Unit

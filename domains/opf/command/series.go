@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -86,8 +85,8 @@ func (y *seriesOf) check(inputs ...string) error {
 	if y.results == "" {
 		return nil
 	}
-	if err := os.MkdirAll(y.results, 0o755); err != nil {
-		return cli.BadInputf("--results: %w", err)
+	if err := cli.MakeFolder("--results", y.results); err != nil {
+		return err
 	}
 	var files, given []durable.File
 	for _, name := range series.Files {

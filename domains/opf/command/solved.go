@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -31,8 +30,8 @@ func (o *outputs) flags(f *pflag.FlagSet) {
 func (o *outputs) check(input string) error {
 	files := []durable.File{{Name: "--out", Path: o.out}}
 	if o.csv != "" {
-		if err := os.MkdirAll(o.csv, 0o755); err != nil {
-			return cli.BadInputf("--csv: %w", err)
+		if err := cli.MakeFolder("--csv", o.csv); err != nil {
+			return err
 		}
 		for _, t := range tables {
 			files = append(files, durable.File{Name: "--csv", Path: filepath.Join(o.csv, t.file)})

@@ -178,7 +178,7 @@ func TestOutputsThatAreRefused(t *testing.T) {
 	}{
 		{[]string{"opf", mine, "--out", mine}, "would overwrite the case"},
 		{[]string{"pf", mine, "--out", filepath.Join(dir, "none", "x.m")}, "does not exist"},
-		{[]string{"pf", "case9", "--csv", mine}, "--csv"},
+		{[]string{"pf", "case9", "--csv", mine}, "--csv: " + mine + " is a file, want a folder"},
 		{[]string{"opf", "case9", "--out", dir}, "not a regular file"},
 		{[]string{"opf", "case9", "--csv", dir, "--out", filepath.Join(dir, "gen.csv")}, "would overwrite"},
 	} {
