@@ -428,7 +428,7 @@ func (g *guard) acceptPlan(l *loop, c []float64, pref domain.Preference, d *Deci
 	} else if err := g.rescue(l, c, pref, d); err != nil {
 		return err
 	}
-	d.Breaks = !w.next.safe()
+	d.Breaks = w.next.fails == 0 // what breaks a limit later is decided again before
 	w.accepted, w.next = w.next, w.accepted
 	if d.Fallback.Replaced() {
 		copy(l.u, w.accepted.actions[:nu])

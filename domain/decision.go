@@ -14,7 +14,7 @@ type Decision struct {
 	Displacement float64   // ‖z_{t+1} − z_t‖, what flow and retraction moved; NaN: the map was not asked
 	Gap          float64   // of the executed action, by ProblemAbilities.Gap; 0: it was not asked
 	Fallback     Fallback  // FallbackMethod where the method's own solve did not succeed
-	Breaks       bool      // a guard has found no plan that keeps the limits to its end; the action is the first of the best
+	Breaks       bool      // a guard has found no plan whose first action keeps the limits
 	Times        Times
 	// Decoded is the map's plan before projection, [Plan·action], whose first action was executed where projection and
 	// fallbacks left it; nil where there was none.
@@ -36,8 +36,7 @@ func Decided(solved bool) Decision {
 // Solved reports whether the method's own solve succeeded.
 func (d Decision) Solved() bool { return d.Fallback&FallbackMethod == 0 }
 
-// Keeps reports whether the decision has a plan that keeps the limits, as far as its method looks: by its own solve, by its guard, or
-// without one by the margins of its action.
+// Keeps reports whether the decision keeps the limits: by its own solve along its plan, of a map as it is executed.
 func (d Decision) Keeps() bool {
 	return d.Solved() && !d.Breaks && (d.Fallback&FallbackMargin == 0 || d.Fallback.Replaced())
 }

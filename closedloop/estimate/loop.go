@@ -20,7 +20,7 @@ type Loop struct {
 	plan   []float64 // that the margin is computed along
 	began  bool
 	way    bool
-	// After so many decisions in a row without any plan, the next ones ask for none with something kept off.
+	// After so many decisions in a row that break a limit, the next ones keep nothing off it.
 	vain, wait int
 	// u is executed and not yet predicted from.
 	u       []float64
@@ -220,12 +220,12 @@ func (l *Loop) settle(share float64, s, c []float64, pref domain.Preference, u [
 	return true, nil
 }
 
-// MostVain bounds how long a loop waits where its guard finds no plan at all: 2^MostVain decisions.
+// MostVain bounds how long a loop waits where no action of a map keeps the limits: 2^MostVain decisions.
 const MostVain = 10
 
-// later is a decision with what the plan before it asks to be kept off. Where no plan keeps off so much it is a half or a quarter of
-// that, or nothing. Where none is found then either, it is the last resort of a method that solves, and of a guard the best plan with
-// nothing kept off; the next decisions, 1, 3, 7, … of them, then keep off nothing until there is a plan.
+// later is a decision with what the plan before it asks to be kept off. Where no plan keeps off so much, or of a map no action, it is a
+// half or a quarter of that, or nothing. Where none is found then either, it is the last resort of a method that solves, and of a map
+// the best with nothing kept off; the next decisions, 1, 3, 7, … of them, then keep off nothing until one keeps its limits.
 func (l *Loop) later(s, c []float64, pref domain.Preference, u []float64) (err error) {
 	if l.wait > 0 {
 		l.wait--

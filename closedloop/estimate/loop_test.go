@@ -157,7 +157,7 @@ func TestWithoutAMeasurementNothingStandsBetween(t *testing.T) {
 	}
 }
 
-// bounded is a guarded map that has a plan where no more than so much is kept off its limit; plans of another have none.
+// bounded is a map, or a method that solves, whose decision keeps the limits where no more than so much is kept off them.
 type bounded struct {
 	off    *domain.Backoff
 	most   float64

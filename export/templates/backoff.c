@@ -317,8 +317,16 @@ static unsigned again(measured *m, double share, const double *w, double *u)
     return attempt(m, w, u);
 }
 
-/* What a decision says that has no plan which keeps its limits with what is kept off them. */
-#define NO_PLAN GPC_{{.Macro}}_{{if .Solver}}UNSOLVED{{else}}UNSAFE{{end}}
+/* Whether a decision has {{if .Solver}}no plan that keeps its limits{{else}}no action that keeps its limits{{end}} with what is kept off them. */
+static int breaks(const measured *m, unsigned status)
+{
+{{- if .Solver}}
+    (void)m;
+    return (status & GPC_{{.Macro}}_UNSOLVED) != 0;
+{{- else}}
+    return status & GPC_{{.Macro}}_UNSAFE && m->loop.plan[m->loop.accepted].fails == 0;
+{{- end}}
+}
 
 /* Decides along the plan of the decision before, until what is kept off has settled; 0 where a share of it has no plan. */
 static int settle(measured *m, struct stage *all, double share, const double *w, double *u, unsigned *status)
@@ -328,7 +336,7 @@ static int settle(measured *m, struct stage *all, double share, const double *w,
     for (turn = 1; turn < {{.Settling}}; turn++) {
         keep_along(m, all);
         *status = again(m, share, w, u);
-        if (*status & NO_PLAN)
+        if (breaks(m, *status))
             return 0;
         remember(m, u);
     }
@@ -343,7 +351,7 @@ static unsigned first(measured *m, struct stage *all, const double *w, double *u
     int planned;
 
     remember(m, u);
-    if (status & NO_PLAN)
+    if (breaks(m, status))
         return status;
     planned = m->planned;
     memcpy(plain, m->plan, sizeof plain);
@@ -372,7 +380,7 @@ static unsigned later(measured *m, struct stage *all, const double *w, double *u
         memset(m->kept, 0, sizeof m->kept);
         status = attempt(m, w, u);
         remember(m, u);
-        m->wait = status & NO_PLAN ? m->wait - 1 : 0;
+        m->wait = breaks(m, status) ? m->wait - 1 : 0;
         return status;
     }
 {{- end}}
@@ -380,7 +388,7 @@ static unsigned later(measured *m, struct stage *all, const double *w, double *u
     keep_along(m, all);
     status = attempt(m, w, u);
     remember(m, u);
-    if (!(status & NO_PLAN)) {
+    if (!breaks(m, status)) {
 {{- if not .Solver}}
         m->vain = 0;
 {{- end}}
@@ -392,13 +400,13 @@ static unsigned later(measured *m, struct stage *all, const double *w, double *u
     for (k = 0; k < 3; k++) {
         const unsigned now = again(m, k < 2 ? 0.5 : 0.0, w, u);
 
-{{if .Solver}}        if (!(now & NO_PLAN)) {
+{{if .Solver}}        if (!breaks(m, now)) {
             remember(m, u);
             return now;
         }
-{{else}}        if (!(now & NO_PLAN))
+{{else}}        if (!breaks(m, now))
             m->vain = 0;
-        if (k == 2 || !(now & NO_PLAN)) {
+        if (k == 2 || !breaks(m, now)) {
             remember(m, u);
             status = now;
             break;
@@ -407,7 +415,7 @@ static unsigned later(measured *m, struct stage *all, const double *w, double *u
 {{- if .Solver}}
     memcpy(u, resort, sizeof resort);
 {{- else}}
-    if (status & NO_PLAN) {
+    if (breaks(m, status)) {
         m->wait = (1 << (m->vain < {{.MostVain}} ? m->vain : {{.MostVain}})) - 1;
         m->vain++;
     }

@@ -65,7 +65,7 @@ typedef struct {
     /* What is kept off each margin, by stage, along the plan that was decided last; the first decision of an episode makes one. */
     int decided, planned;
 {{- if not .Solver}}
-    int vain, wait; /* decisions without any plan in a row, and those that ask for none with something kept off */
+    int vain, wait; /* decisions in a row that break a limit with nothing kept off, and those that keep nothing off it yet */
 {{- end}}
     double kept[{{.KeptStages}}][GPC_{{.Macro}}_MARGINS], plan[{{.Spec.LookAhead}} * {{.NU}}];
 {{- end}}
