@@ -439,6 +439,8 @@ func advice(out *Report, o *Options) string {
 	switch {
 	case 20*out.Test.Unsolved > out.Test.Episodes:
 		return "more than one start in twenty has no reference optimum: starts that cannot keep the limits, or functions the solver cannot follow; domaintest names both (go test -v)"
+	case out.Test.rate() == 0 && math.IsNaN(float64(out.Test.Mean)):
+		return "no optimum costs more than nothing, so that no cost above it is known: objectives that are never below zero"
 	case float64(out.Test.Min) < -o.Target:
 		return "some reference optima cost more than what the map does: several basins (a Library of the solver, more Starts), or a cost that the limits do not bound"
 	case out.Test.rate() > 0 && best.Training.rate() > 0:

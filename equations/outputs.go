@@ -3,7 +3,6 @@ package equations
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -71,29 +70,15 @@ func (k goText) outputs(p *Problem, g signature) (*program.Function, error) {
 
 // holdOutputs compares what was read with the function itself, at random.
 func (p *Problem) holdOutputs(read *program.Function, of *domain.Measurement) error {
-	ns, nc := len(p.spec.Measured), len(p.spec.Context)
-	in, got, want := make([]float64, read.Entries()), make([]float64, read.Results()), make([]float64, read.Results())
+	got, want := make([]float64, read.Results()), make([]float64, read.Results())
 	rng := rand.New(rand.NewPCG(5, 0x6f757470757473)) // "outputs"
 	for range 100 {
-		at := make([]float64, len(p.system.Scenario))
-		for i, v := range p.system.Scenario {
-			at[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
-		}
-		s, c, u := in[:ns], in[ns:ns+nc], in[ns+nc:]
-		p.initial(at, s, c)
-		for i, size := range p.system.StateScale {
-			s[i] += scatter * size * rng.NormFloat64()
-		}
-		for i, a := range p.spec.Action {
-			u[i] = rng.NormFloat64()
-			if a.Bounded() {
-				u[i] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
-			}
-		}
-		of.Real(slices.Clone(s), slices.Clone(c), slices.Clone(u), want)
+		_, _, s, c, u := p.drawn(rng)
+		in := slices.Concat(s, c, u)
+		of.Real(s, c, u, want)
 		read.Evaluate(in, got)
 		for i, w := range want {
-			if same := got[i] == w || math.IsNaN(got[i]) && math.IsNaN(w); !same && !(math.Abs(got[i]-w) <= 1e-9*(1+math.Abs(w))) {
+			if !readAs(got[i], w) {
 				return fmt.Errorf("Measurement.Real as it was read writes %v into entry %d, the function %v, for %v: does it depend on what is not an argument, or is it another Measurement than the source's?",
 					got[i], i, w, in)
 			}

@@ -314,34 +314,44 @@ func (p *Problem) trace(f *gotrace.Object, g signature) (*program.Function, erro
 
 // hold compares a program with the functions of the system, where they are tried.
 func (p *Problem) hold(read *program.Program) error {
-	y := &p.system
-	ns, nc, nu := len(p.spec.Measured), len(p.spec.Context), len(p.spec.Action)
 	rng := rand.New(rand.NewPCG(3, 0x70726f6772616d)) // "program"
 	for range 100 {
-		at := make([]float64, len(y.Scenario))
-		for i, v := range y.Scenario {
-			at[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
-		}
-		s, c, u := make([]float64, ns), make([]float64, nc), make([]float64, nu)
-		p.initial(at, s, c)
-		initial := slices.Concat(s, c)
-		for i, a := range p.spec.Action {
-			u[i] = rng.NormFloat64()
-			if a.Bounded() {
-				u[i] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
-			}
-		}
-		for i, size := range y.StateScale {
-			s[i] += scatter * size * rng.NormFloat64()
-		}
-		if clock := rng.Float64(); p.clock >= 0 {
-			c[p.clock] = clock
-		}
+		at, initial, s, c, u := p.drawn(rng)
 		if err := p.holdAt(read, at, initial, s, c, u); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// drawn are a scenario, the state and context that it begins with, and a state, a context and an action about there.
+func (p *Problem) drawn(rng *rand.Rand) (at, initial, s, c, u []float64) {
+	at, u = make([]float64, len(p.system.Scenario)), make([]float64, len(p.spec.Action))
+	s, c = make([]float64, len(p.spec.Measured)), make([]float64, len(p.spec.Context))
+	for i, v := range p.system.Scenario {
+		at[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
+	}
+	p.initial(at, s, c)
+	initial = slices.Concat(s, c)
+	for i, a := range p.spec.Action {
+		u[i] = rng.NormFloat64()
+		if a.Bounded() {
+			u[i] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
+		}
+	}
+	for i, size := range p.system.StateScale {
+		s[i] += scatter * size * rng.NormFloat64()
+	}
+	if clock := rng.Float64(); p.clock >= 0 {
+		c[p.clock] = clock
+	}
+	return at, initial, s, c, u
+}
+
+// readAs reports whether a program gives the number that the function gives. Processors that fuse products and sums round
+// the functions and not the program so.
+func readAs(got, want float64) bool {
+	return got == want || math.IsNaN(got) && math.IsNaN(want) || math.Abs(got-want) <= 1e-9*(1+math.Abs(want))
 }
 
 func (p *Problem) holdAt(read *program.Program, at, initial, s, c, u []float64) error {
@@ -404,8 +414,7 @@ func (p *Problem) holdAt(read *program.Program, at, initial, s, c, u []float64) 
 		got := make([]float64, len(f.want))
 		g.Evaluate(f.in, got)
 		for i, want := range f.want {
-			// Processors that fuse products and sums round the functions and not the program so.
-			if same := got[i] == want || math.IsNaN(got[i]) && math.IsNaN(want); !same && !(math.Abs(got[i]-want) <= 1e-9*(1+math.Abs(want))) {
+			if !readAs(got[i], want) {
 				return fmt.Errorf("%s as its source says gives %v for entry %d, the function itself %v, at %v: does it depend on a value that is not an argument, or is it the source of another system?",
 					f.name, got[i], i, want, f.in)
 			}

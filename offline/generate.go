@@ -111,7 +111,7 @@ func begin(dir string, h *Header) error {
 		diff = fmt.Sprintf("shard is %s, want %s", h.Shard, old.Shard)
 	}
 	if diff != "" {
-		return durable.Refusef("offline: %s holds another dataset: %s to continue it; choose an empty folder for a new one", dir, diff)
+		return durable.Refusef("offline: %s holds another dataset: this run's %s to continue it; choose an empty folder for a new one", dir, diff)
 	}
 	return nil
 }

@@ -67,3 +67,13 @@ func (p *parser) matrix(called string) *matrix {
 		}
 	}
 }
+
+// each calls f with the line and the numbers of every row, which have zeros where it has fewer columns.
+func (m *matrix) each(columns int, f func(line int, r []float64)) {
+	wide := make([]float64, columns)
+	for i := range m.rows() {
+		clear(wide)
+		copy(wide, m.row(i))
+		f(m.rowLine[i], wide)
+	}
+}

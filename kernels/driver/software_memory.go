@@ -224,42 +224,33 @@ func (c *softContext) stream(call string, h Stream) (*softStream, error) {
 }
 
 func (s *Software) copyToDeviceAsync(dst Pointer, src unsafe.Pointer, n int, h Stream) error {
-	const call = "cuMemcpyHtoDAsync"
-	return s.enqueue(call, h, func(c *softContext) (func() error, error) {
-		if c.hostBytes(src, n) == nil {
-			return nil, softError(call, codeInvalidValue, "a copy from memory that is not pinned")
-		}
-		if _, err := c.bytes(call, dst, n, false); err != nil {
-			return nil, err
-		}
-		return func() error {
-			from := c.hostBytes(src, n)
-			if from == nil {
-				return softError(call, codeIllegalAddress, "pinned memory freed before its copy ran")
-			}
-			to, err := c.bytes(call, dst, n, true)
-			copy(to, from)
-			return err
-		}, nil
-	})
+	return s.copyAsync("cuMemcpyHtoDAsync", dst, src, n, h, true)
 }
 
 func (s *Software) copyToHostAsync(dst unsafe.Pointer, src Pointer, n int, h Stream) error {
-	const call = "cuMemcpyDtoHAsync"
+	return s.copyAsync("cuMemcpyDtoHAsync", src, dst, n, h, false)
+}
+
+// copyAsync copies between memory of the device and pinned memory of the host when the stream comes to it.
+func (s *Software) copyAsync(call string, device Pointer, host unsafe.Pointer, n int, h Stream, toDevice bool) error {
 	return s.enqueue(call, h, func(c *softContext) (func() error, error) {
-		if c.hostBytes(dst, n) == nil {
-			return nil, softError(call, codeInvalidValue, "a copy to memory that is not pinned")
+		if c.hostBytes(host, n) == nil {
+			return nil, softError(call, codeInvalidValue, "a copy of memory that is not pinned")
 		}
-		if _, err := c.bytes(call, src, n, false); err != nil {
+		if _, err := c.bytes(call, device, n, false); err != nil {
 			return nil, err
 		}
 		return func() error {
-			to := c.hostBytes(dst, n)
-			if to == nil {
+			pinned := c.hostBytes(host, n)
+			if pinned == nil {
 				return softError(call, codeIllegalAddress, "pinned memory freed before its copy ran")
 			}
-			from, err := c.bytes(call, src, n, false)
-			copy(to, from)
+			own, err := c.bytes(call, device, n, toDevice)
+			if toDevice {
+				copy(own, pinned)
+			} else {
+				copy(pinned, own)
+			}
 			return err
 		}, nil
 	})

@@ -224,6 +224,7 @@ class System:
     def ode(self, substeps: int = 1, *, stiff: bool = False, span: float | None = None) -> Callable[[F], F]:
         """The state's time derivative, of (s, c, u). The state after an action is what substeps of RK4 make of it in a period,
         or of Radau IIA of order 3 where the equations are stiff. span is the time in the units of the derivative, where that is not the second."""
+        self._called("ode()", substeps)
         self._integrator = {"method": "radau" if stiff else "rk4", "span_s": self.period if span is None else float(span), "substeps": substeps}
         return self._take("ode")
 
@@ -237,16 +238,17 @@ class System:
 
     def objectives(self, units: Variables | None = None, **more: Any) -> Callable[[F], F]:
         """What an action costs, of (s, c, u, n): as many numbers as there are names here, each with its unit."""
-        self._objectives = _variables("objectives", {**(units or {}), **more})
+        self._objectives = self._declared("objectives", 'position="m²"', units, more)
         return self._take("objectives")
 
     def margins(self, units: Variables | None = None, **more: Any) -> Callable[[F], F]:
         """Every hard limit as a margin that is ≥ 0 where it is kept, of (s, c, u, n), each with its name and unit."""
-        self._margins = _variables("margins", {**(units or {}), **more})
+        self._margins = self._declared("margins", 'speed="m/s"', units, more)
         return self._take("margins")
 
     def escape(self, steps: int) -> Callable[[F], F]:
         """An action that leads away from the limits within so many steps, such as braking, of (s, c)."""
+        self._called("escape(3)", steps)
         self._escape_steps = steps
         return self._take("escape")
 
@@ -297,6 +299,19 @@ class System:
     def picture(self, f: F) -> F:
         """What a state looks like, of (s, c): a list of line, disc and box."""
         return self._take("picture")(f)
+
+    def _called(self, such: str, given: Any) -> None:
+        """Refuses a decorator without its brackets, which is given the function in place of what it takes."""
+        if callable(given):
+            raise InputError(f"write @{self.name}.{such} above the function, with the brackets")
+
+    def _declared(self, name: str, such: str, units: Variables | None, more: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """What a decorator says of the numbers that its function returns."""
+        self._called(f"{name}({such})", units)
+        own = _variables(name, {**(units or {}), **more})
+        if not own:
+            raise InputError(f"@{self.name}.{name}() names nothing: want the names of what the function returns with their units, such as @{self.name}.{name}({such})")
+        return own
 
     def _take(self, name: str) -> Callable[[F], F]:
         def take(f: F) -> F:

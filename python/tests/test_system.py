@@ -172,6 +172,12 @@ def test_errors_speak_of_the_user_s_names_and_lines():
         assert mark in str(e.value)
     with pytest.raises(gpc.InputError, match=r"scenario\['speed'\] is no entry of state or context \(x, v, goal, before\)"):
         cart("wrong", scenario={"x": (-1, 1), "speed": (-0.5, 0.5)}).text()
+    for bare, says in (
+        (lambda y: y.ode(lambda s: s), r"write @wrong.ode\(\) above the function"), (lambda y: y.escape(lambda s: s), r"write @wrong.escape\(3\)"),
+        (lambda y: y.objectives(lambda s: s), r'write @wrong.objectives\(position="m²"\)'), (lambda y: y.margins(), r"@wrong.margins\(\) names nothing"),
+    ):
+        with pytest.raises(gpc.InputError, match=says):
+            bare(cart("wrong"))
     with pytest.raises(gpc.InputError, match="ends in .json"):
         cart().save("cart.txt")
     with pytest.raises(gpc.InputError, match="steps is 0"):

@@ -269,7 +269,7 @@ networks or steps, that at least one has none.`,
 	f.StringVar(&several.record, "record", "", "with several networks: `FILE.json` to keep the results in; a network in it is not solved again")
 	f.Float64Var(&several.limit.Load, "max-load", 0, "with several networks: exit with code 1 if the load average of the machine is above this before or after (default: no limit)")
 	f.BoolVar(&several.limit.Any, "any-load", false, "continue above --max-load, and note it in the record")
-	f.IntVar(&opt.MaxIterations, "max-iterations", 150, "largest number of interior-point iterations")
+	f.IntVar(&opt.MaxIterations, "max-iterations", 150, "largest number of interior-point iterations of one attempt; one that finds no optimum is followed by another")
 	f.Float64Var(&opt.Feasibility, "feasibility", 1e-9, "largest mismatch of power and violation of a limit that counts as solved, pu")
 	f.Float64Var(&opt.Optimality, "optimality", 1e-8, "largest scaled gradient and relative duality gap that counts as optimal")
 	return cmd
