@@ -346,6 +346,32 @@ func TestFlowsAfterOutagesFollow(t *testing.T) {
 	}
 }
 
+// An outage that is watched stays so where a step has left it room: the next step may take that up.
+func TestOutagesStayWatched(t *testing.T) {
+	y := Secure().Problem.(*System)
+	s, c, u := dispatchNear(t, y, 0.8)
+	w := newWorkspace(y)
+	if !w.dispatch(s, c, u) || !w.linear.LineariseAt(w.solver) {
+		t.Fatal("no power flow")
+	}
+	p := w.projection
+	p.watch = make([]bool, len(y.security.Outages))
+	free := 0
+	w.checkOutages(nil)
+	for i := range p.watch {
+		p.watch[i] = true
+		if w.margin[y.layout.marginAfter+i] > watchReach {
+			free++
+		}
+	}
+	p.program.metric = y.metric()
+	p.program.reset()
+	w.addOutages()
+	if free == 0 || slices.Contains(p.watch, false) {
+		t.Errorf("of %d outages with room some are not watched", free)
+	}
+}
+
 // The box of a descent doubles where its steps gain what the linear model says and the box held them back, is halved
 // where they do not, and stays where they are free.
 func TestBoxOfADescent(t *testing.T) {

@@ -8,18 +8,19 @@ import (
 // Constants of the projection onto limits after outages.
 const (
 	secureRounds = 6 // as projectionRounds
-	// After an outage limits this near, pu, are rows of the program: of flows and of voltages. An outage that has
-	// any is looked at in the round that follows.
-	afterPowerReach   = 0.03
+	// After an outage limits this near, pu, are rows of the program: of flows and of voltages. A step may take up that much.
+	afterPowerReach   = 0.1
 	afterVoltageReach = 0.004
+	// watchReach, pu: an outage with no more room is looked at in the rounds that follow.
+	watchReach = 0.03
 	// likelyReach, pu: an outage with no more room than this at an exact dispatch is looked at from the beginning.
 	likelyReach = 0.02
 )
 
 // projectSecure is Project where a dispatch has to survive outages: the same rounds, in which limits after
 // the outages that are near to breaking one are rows of the program too, linearised at the power flow after
-// the outage. Outages that bind at exact dispatches, or that a descent remembers, are looked at from the beginning, those
-// with a limit near in every round that follows, and all of them where the projection ends; those that break a limit
+// the outage. Outages that bind at exact dispatches, or that a descent remembers, are looked at in every round, as are those
+// with little room from then on, and all of them where the projection ends; those that break a limit
 // there are corrected in rounds that follow. With a descent the first rounds are its steps.
 func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool {
 	p, o := w.projection, w.outagesHere()
@@ -84,7 +85,7 @@ func (w *workspace) watched(all bool) float64 {
 			continue
 		}
 		m := w.margin[y.layout.marginAfter+i]
-		if low = math.Min(low, m); m < afterPowerReach {
+		if low = math.Min(low, m); m < watchReach {
 			p.watch[i] = true
 		}
 	}
@@ -132,7 +133,6 @@ func (w *workspace) addOutages() {
 		before := len(p.nearby)
 		if p.watch[i] && c.Solved {
 			w.limitsAfter(i, len(o.group))
-			p.watch[i] = len(p.nearby) > before
 		}
 		if len(p.nearby) > before {
 			o.group = append(o.group, c)
