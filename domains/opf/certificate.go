@@ -80,7 +80,7 @@ func (w *workspace) slopes(c []float64, weights [objectives]float64) {
 func (w *workspace) multipliers(c, u []float64, weight float64) {
 	p := w.projection
 	p.watch = append(p.watch[:0], w.system.likely()...)
-	w.watched(true)
+	w.watched(true, math.Inf(1))
 	w.boxes(c, u)
 	w.prices(c, weight, nil)
 }

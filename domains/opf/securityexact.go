@@ -105,11 +105,13 @@ type stepController struct {
 var _ domain.Controller = (*stepController)(nil)
 
 func newStepController(y *System) *stepController {
-	return &stepController{holdController: holdController{system: y}, work: newWorkspace(y), way: descent{box: 1}}
+	w := newWorkspace(y)
+	w.outagesHere().follows = true
+	return &stepController{holdController: holdController{system: y}, work: w, way: descent{box: 1}}
 }
 
 func (m *stepController) Reset(e domain.Episode) error {
-	m.work.outagesHere().follow(true)
+	m.work.outages.forget()
 	m.way = descent{box: 1}
 	return m.holdController.Reset(e)
 }

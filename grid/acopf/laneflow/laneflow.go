@@ -46,6 +46,7 @@ const (
 	programAgain           // a step by the factors of the last one
 	programFactors         // Jacobian and elimination alone
 	programAdjoint         // a solve with the transposed factors
+	programMargin          // |S| at both ends of the rated branches, and the least margin
 	programs
 )
 
@@ -141,13 +142,13 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 		*c = l.New(1)
 	}
 	p.constants = map[float64]lanes.Col{}
-	for _, v := range append(series(), 0, 0.5, 1, 4, 1/math.Pi, math.Pi, piRest, powerflow.MaxAngleStep, powerflow.MaxMagnitudeStep) {
+	for _, v := range append(series(), 0, 0.5, 1, 4, 1/math.Pi, math.Pi, piRest, powerflow.MaxAngleStep, powerflow.MaxMagnitudeStep, -roomWithoutUnit) {
 		if p.constants[v] == nil {
 			p.constants[v] = l.New(1)
 		}
 	}
 	if s.sharing != nil {
-		s.sharing.layOut(l)
+		s.sharing.layOut(l, rated)
 	}
 	elimination := s.eliminate(order)
 	if s.sharing != nil {
@@ -155,7 +156,7 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 	}
 	var made [programs]*lanes.Program
 	for at, write := range [programs]func(b *lanes.Builder){
-		s.mismatch, elimination.step, s.from, s.to, elimination.again, elimination.factors, elimination.adjoint,
+		s.mismatch, elimination.step, s.from, s.to, elimination.again, elimination.factors, elimination.adjoint, s.margin,
 	} {
 		b := lanes.NewBuilder(l)
 		if s.sharing != nil || at < programAgain {
