@@ -13,8 +13,10 @@ const (
 	// After an outage limits this near, pu, are rows of the program: of flows and of voltages. A step may take up that much.
 	afterPowerReach   = 0.1
 	afterVoltageReach = 0.004
-	// watchReach, pu: an outage with no more room is looked at in the rounds that follow.
-	watchReach = 0.02
+	// An outage with no more room than watchReach, pu, is looked at in the rounds that follow, and in those of the next
+	// decision where it has less than unwatchedReach in the end.
+	watchReach     = 0.01
+	unwatchedReach = 2 * watchReach
 	// likelyReach, pu: an outage with no more room than this at an exact dispatch is looked at from the beginning.
 	likelyReach = 0.02
 )
@@ -67,6 +69,9 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool
 		if low >= -negligible*MarginTolerance || last {
 			if low = w.watched(true, room); low >= -negligible*MarginTolerance || last {
 				if d != nil {
+					for i := range p.watch {
+						p.watch[i] = p.watch[i] && w.margin[y.layout.marginAfter+i] < unwatchedReach
+					}
 					d.end(w.worth(c, &d.weights), p.watch)
 				}
 				return y.spec.Keeps(low)

@@ -53,6 +53,7 @@ type Contingencies struct {
 	ps, qs    []float64 // without the units that share
 	rated     []int     // by branch, among the rated; −1: not
 	margins   bool      // they are of the voltages in the lanes
+	flows     bool      // so are |S|
 	// Flows counts power flows, Factorisations those of all lanes, Steps Newton's steps likewise.
 	Flows, Factorisations, Steps int
 }
@@ -134,7 +135,7 @@ func (c *Contingencies) Use(g int) {
 	if c.lane != nil {
 		c.keep(&c.group[c.now])
 	}
-	c.now, c.lane = g, c.group[g].lane
+	c.now, c.lane, c.margins, c.flows = g, c.group[g].lane, false, false
 	c.takeUp(&c.group[g])
 	for at := range c.lane {
 		c.w.state[at], c.lane[at].stale = idle, true
@@ -508,7 +509,7 @@ func (c *Contingencies) findMargins() {
 // look finds the imbalances, and says whether any lane goes on.
 func (c *Contingencies) look(room float64) (more bool) {
 	c.w.m.Run(programMismatch)
-	c.margins = false
+	c.margins, c.flows = false, false
 	for at := range c.lane {
 		if c.w.state[at] == going && !c.enough(at, room) && c.goesOn(at) {
 			more = true
@@ -598,6 +599,10 @@ func (c *Contingencies) Read(at int) {
 	clear(of.Q)
 	for _, b := range y.hold {
 		of.Q[b] = m.Get(p.q[b], at) - c.qs[b]
+	}
+	if !c.flows {
+		c.w.Flows(true)
+		c.flows = true
 	}
 	c.w.From(at, of.From)
 	c.w.To(at, of.To)

@@ -125,19 +125,24 @@ func (y *sharing) imbalance(b *lanes.Builder, p *plan) {
 // roomWithoutUnit, pu, is that to a reactive limit where there is none.
 const roomWithoutUnit = 1e6
 
-// margin writes |S| of the rated branches, and by how much they or voltages break a limit at most.
+// margin writes by how much voltages or rated branches break a limit at most.
 func (s *Solver) margin(b *lanes.Builder) {
-	s.from(b)
-	s.to(b)
-	p, y := &s.plan, s.sharing
-	one := p.constant(1)
+	p, y, n := &s.plan, s.sharing, s.net
+	one, zero := p.constant(1), p.constant(0)
 	b.Copy(y.breach, p.constant(-roomWithoutUnit))
 	groups(len(p.vm), func(lo, hi int) {
 		v := p.vm[lo:hi]
 		b.MaxNegProduct(y.breach, b.Min(b.Sub(v, y.vmin[lo:hi]), b.Sub(y.vmax[lo:hi], v)), one)
 	})
 	groups(len(s.rated), func(lo, hi int) {
-		b.MaxNegProduct(y.breach, b.Sub(y.rate[lo:hi], b.Max(p.sf[lo:hi], p.st[lo:hi])), one)
+		var i, j []int
+		for _, k := range s.rated[lo:hi] {
+			i, j = append(i, n.From[k]), append(j, n.To[k])
+		}
+		c, d := p.across(b, i, j)
+		from := p.size2(b, p.vm.At(i), c, d, p.gff[lo:hi], p.bff[lo:hi], p.gft[lo:hi], p.bft[lo:hi])
+		to := p.size2(b, p.vm.At(j), c, b.Sub(zero, d), p.gtt[lo:hi], p.btt[lo:hi], p.gtf[lo:hi], p.btf[lo:hi])
+		b.MaxNegProduct(y.breach, b.Sub(y.rate[lo:hi], b.Sqrt(b.Max(from, to))), one)
 	})
 }
 
