@@ -428,6 +428,30 @@ func TestOutagesStayWatched(t *testing.T) {
 	}
 }
 
+// In a metric where some variables count more, W is smaller by that in them, once for each of two.
+func TestHeavierMetric(t *testing.T) {
+	y := newTestSystem(t, "case30", Options{})
+	m, from := y.metric(), y.layout.gens-1
+	n := len(m.diagonal)
+	got, want := m.heavier(from, 100).dense(), m.dense()
+	if m.rank == 0 || from == 0 || n <= from {
+		t.Fatalf("a metric of rank %d, of %d variables", m.rank, n)
+	}
+	for i := range n {
+		for j := range n {
+			by := 1.0
+			for _, k := range []int{i, j} {
+				if k >= from {
+					by /= 10
+				}
+			}
+			if d := math.Abs(got[i*n+j] - by*want[i*n+j]); d > 1e-12*math.Abs(want[i*n+i]) {
+				t.Errorf("%d, %d: %g, want %g", i, j, got[i*n+j], by*want[i*n+j])
+			}
+		}
+	}
+}
+
 // The box of a descent doubles where its steps gain what the linear model says and the box held them back, is halved
 // where they do not, and stays where they are free.
 func TestBoxOfADescent(t *testing.T) {
