@@ -329,7 +329,7 @@ func TestSecureCasesThatAreNone(t *testing.T) {
 func TestFlowsAfterOutagesFollow(t *testing.T) {
 	y := Secure().Problem.(*System)
 	follows, afresh := newWorkspace(y), newWorkspace(y)
-	follows.outagesHere().follows = true
+	follows.outagesHere().follow(true)
 	episode := require.Get(Secure().Plant.Episode(5, 0, adaptive))(t)
 	s, c, u := make([]float64, 2*y.layout.buses), make([]float64, y.layout.context), make([]float64, 2*y.layout.gens)
 	k := &secureController{system: y}

@@ -105,13 +105,11 @@ type stepController struct {
 var _ domain.Controller = (*stepController)(nil)
 
 func newStepController(y *System) *stepController {
-	w := newWorkspace(y)
-	w.outagesHere().follows = true
-	return &stepController{holdController: holdController{system: y}, work: w, way: descent{box: 1}}
+	return &stepController{holdController: holdController{system: y}, work: newWorkspace(y), way: descent{box: 1}}
 }
 
 func (m *stepController) Reset(e domain.Episode) error {
-	m.work.outages.forget()
+	m.work.outagesHere().follow(true)
 	m.way = descent{box: 1}
 	return m.holdController.Reset(e)
 }

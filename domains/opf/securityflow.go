@@ -20,8 +20,7 @@ type outages struct {
 	begun    []bool      // groups that go on from where they stand
 	placed   bool        // flows are at this dispatch
 	known    []knowledge // of each outage's margin
-	// With follows, power flows go on from an earlier dispatch. Without, what they end with depends on the dispatch alone.
-	follows bool
+	follows  bool        // see follow
 }
 
 // knowledge is how far a margin after an outage is known at a dispatch.
@@ -46,12 +45,14 @@ func newOutages(y *System) *outages {
 	for _, out := range y.security.Outages {
 		o.all = append(o.all, solver.NewContingency(out.Branch, out.Unit))
 	}
-	o.forget()
+	o.follow(false)
 	return o
 }
 
-// forget makes power flows begin at the voltages before the outages.
-func (o *outages) forget() {
+// follow makes power flows begin where those of the dispatches from here on ended, or, without, at the voltages before
+// the outage: what they end with then depends on the dispatch alone.
+func (o *outages) follow(on bool) {
+	o.follows = on
 	clear(o.begun)
 	for i := range o.at {
 		o.seat[i], o.at[i] = i, i

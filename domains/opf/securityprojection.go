@@ -29,11 +29,8 @@ const (
 func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool {
 	p, o := w.projection, w.outagesHere()
 	if !o.follows {
-		o.follows = true
-		defer func() {
-			o.follows = false
-			o.forget()
-		}()
+		o.follow(true)
+		defer o.follow(false)
 	}
 	room := math.Inf(1)
 	if d != nil {
