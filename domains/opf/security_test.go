@@ -428,6 +428,32 @@ func TestOutagesStayWatched(t *testing.T) {
 	}
 }
 
+// A projection whose dispatch was scored before it, with all outages, comes to what it comes to in a new workspace.
+func TestProjectionOfAScoredDispatch(t *testing.T) {
+	y := Secure().Problem.(*System)
+	s, c, _ := secureAt(t, y, 0.885, 0.89)
+	_, _, u := dispatchNear(t, y, 0.89)
+	y.clip(c, u)
+	fresh, scored := slices.Clone(u), slices.Clone(u)
+	if !y.projectSecure(newWorkspace(y), s, c, fresh, nil) {
+		t.Fatal("the projection does not keep every limit")
+	}
+	w := newWorkspace(y)
+	if !w.dispatch(s, c, u) {
+		t.Fatal("no power flow")
+	}
+	w.smallest()
+	w.solvedGroup(0)
+	if !y.projectSecure(w, s, c, scored, nil) {
+		t.Fatal("the projection of a scored dispatch does not keep every limit")
+	}
+	for i, v := range fresh {
+		if math.Abs(v-scored[i]) > 1e-7 {
+			t.Errorf("set-point %d is %g, in a new workspace %g", i, scored[i], v)
+		}
+	}
+}
+
 // In a metric where some variables count more, W is smaller by that in them, once for each of two.
 func TestHeavierMetric(t *testing.T) {
 	y := newTestSystem(t, "case30", Options{})

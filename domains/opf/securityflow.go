@@ -16,7 +16,7 @@ type outages struct {
 	all   []*laneflow.Contingency
 	// seat is the place of each outage, in groups of as many as there are lanes, and at the outage of each place.
 	seat, at []int
-	now      int         // the group in the lanes
+	now      int         // the group that is in the lanes as it was checked last; −1: none
 	begun    []bool      // groups that go on from where they stand
 	placed   bool        // flows are at this dispatch
 	known    []knowledge // of each outage's margin
@@ -52,7 +52,7 @@ func newOutages(y *System) *outages {
 // follow makes power flows begin where those of the dispatches from here on ended, or, without, at the voltages before
 // the outage: what they end with then depends on the dispatch alone.
 func (o *outages) follow(on bool) {
-	o.follows = on
+	o.follows, o.now = on, -1
 	clear(o.begun)
 	for i := range o.at {
 		o.seat[i], o.at[i] = i, i
@@ -118,6 +118,7 @@ func (o *outages) exchange(a, b int) {
 			o.flows.Load(p%lanes, o.all[o.at[p]])
 		}
 	}
+	o.now = -1
 }
 
 // checkOutages fills in the margins after outages: of all of them, or of those that watch marks and others.

@@ -454,12 +454,13 @@ func (c *Contingencies) Solve(group []*Contingency) {
 	c.run(math.Inf(1))
 	for at := range group {
 		c.Read(at)
+		c.Leave(at)
 	}
 }
 
 // Check solves the power flows of the outages in the lanes from where they stand, and anew from the voltages before the
-// outage where that fails. A power flow ends before its tolerance where the imbalance that is left cannot bring a margin
-// below room, pu, nor a bus to a reactive limit or away from it.
+// outage where that fails. A power flow ends before its tolerance where the imbalance that is left cannot bring its
+// margin below room, pu.
 func (c *Contingencies) Check(room float64) {
 	for at := range c.lane {
 		switch l := &c.lane[at]; {
@@ -564,7 +565,7 @@ func (c *Contingencies) goesOn(at int) bool {
 	m, p, l := c.w.m, &c.w.solver.plan, &c.lane[at]
 	worst, sum := m.Get(p.worst[0], at), m.Get(p.sum[0], at)
 	l.stuck = false
-	switched := worst < switchBelow && (l.stale || c.w.steps[at] > 0 || worst < 1e-3) && m.Get(c.y.beyond[0], at) > reactiveSlack && c.switches(at)
+	switched := worst < switchBelow && m.Get(c.y.beyond[0], at) > reactiveSlack && c.switches(at)
 	switch {
 	case sum-sum != 0 || worst >= powerflow.Hopeless || c.w.steps[at] == contingencySteps:
 		c.w.state[at] = given
