@@ -114,7 +114,7 @@ func NewContingencies(s *Solver, tolerance float64) *Contingencies {
 // Lanes is how many power flows its workers solve at once.
 func (s *Solver) Lanes() int { return s.compiled.Width() }
 
-// Lanes is how many outages there may be.
+// Lanes is how many outages a group has at most.
 func (c *Contingencies) Lanes() int { return len(c.lane) }
 
 // Use puts a group into the lanes.
