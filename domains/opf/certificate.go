@@ -80,17 +80,17 @@ func (w *workspace) slopes(c []float64, weights [objectives]float64) {
 func (w *workspace) multipliers(c, u []float64, weight float64) {
 	p := w.projection
 	p.watch = append(p.watch[:0], w.system.likely()...)
-	w.watched(true)
+	w.watched(true, math.Inf(1))
 	w.boxes(c, u)
-	w.prices(c, weight, nil)
+	w.prices(c, w.system.metric(), weight, nil)
 }
 
-// prices solves the program with the slopes, within its boxes: the limits are those near, and those after the outages
+// prices solves the program with the slopes and a metric, within its boxes: the limits are those near, and those after the outages
 // that are watched. It begins at what the one before has held, and takes note of what this one holds.
-func (w *workspace) prices(c []float64, weight float64, before *holding) {
-	y, p, to := w.system, w.projection, w.certificate
+func (w *workspace) prices(c []float64, by *metric, weight float64, before *holding) {
+	p, to := w.projection, w.certificate
 	program := &to.program
-	program.metric, program.slack = y.metric(), elasticity
+	program.metric, program.slack = by, elasticity
 	program.reset()
 	w.limitsWithin(c)
 	warm := before != nil && before.side != nil

@@ -149,7 +149,7 @@ func (w *workspace) dispatch(s, c, u []float64) bool {
 	w.remember(s, c, u)
 	w.checked = false
 	if w.outages != nil {
-		clear(w.outages.known)
+		w.outages.move()
 	}
 	w.setContext(c)
 	nb := w.system.layout.buses

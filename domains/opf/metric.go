@@ -35,6 +35,18 @@ type metric struct {
 
 func (m *metric) mode(j int) []float64 { return m.modes[j*m.rank : (j+1)*m.rank] }
 
+// heavier is the metric in which a change of the variables from one on counts so many times.
+func (m *metric) heavier(from int, by float64) *metric {
+	h := &metric{rank: m.rank, diagonal: slices.Clone(m.diagonal), modes: slices.Clone(m.modes)}
+	for j := from; j < len(h.diagonal); j++ {
+		h.diagonal[j] /= by
+		for i := range h.mode(j) {
+			h.mode(j)[i] /= math.Sqrt(by)
+		}
+	}
+	return h
+}
+
 // dense is W, row-major.
 func (m *metric) dense() []float64 {
 	n := len(m.diagonal)

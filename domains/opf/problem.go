@@ -1,6 +1,10 @@
 package opf
 
-import "github.com/gpc-engine/gpc/tensor"
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/tensor"
+)
 
 // Step writes the state and the context after u: the power flow of u under the
 // present loads, which are also the forecast of the next ones, and what the units
@@ -32,7 +36,7 @@ func (y *System) Margins(s, c, u, m []float64) {
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
 	w.dispatch(s, c, u)
-	w.checkOutages(nil)
+	w.checkOutages(nil, math.Inf(1))
 	copy(m, w.margin)
 }
 
@@ -44,7 +48,7 @@ func (y *System) Score(s, c, u, J, m []float64) {
 	w := y.pool.Get().(*workspace)
 	defer y.pool.Put(w)
 	solved := w.dispatch(s, c, u)
-	w.checkOutages(nil)
+	w.checkOutages(nil, math.Inf(1))
 	copy(m, w.margin)
 	if !solved {
 		y.Objectives(s, u, c, J)

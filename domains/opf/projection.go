@@ -191,7 +191,7 @@ func (y *System) clip(c, u []float64) {
 }
 
 func (w *workspace) smallest() float64 {
-	w.checkOutages(nil)
+	w.checkOutages(nil, math.Inf(1))
 	return slices.Min(w.margin)
 }
 

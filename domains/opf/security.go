@@ -44,7 +44,9 @@ func newSecurity(n *network.Network, s Security) (*security, error) {
 		checker:  sync.OnceValues(func() (*secure.Solver, error) { return secure.New(n, opt) }),
 		tight:    sync.OnceValues(func() (*secure.Solver, error) { return secure.New(tightened(n, DatasetTightening), opt) }),
 	}
-	y.flows = sync.OnceValues(func() (*laneflow.Solver, error) { return laneflow.ForContingencies(n, y.shares(), rated(n)) })
+	y.flows = sync.OnceValues(func() (*laneflow.Solver, error) {
+		return laneflow.ForContingencies(n, y.shares(), rated(n), s.Emergency, s.Band)
+	})
 	return y, opt.Validate()
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/secure"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
@@ -46,6 +47,13 @@ func secureAt(t testing.TB, y *System, before, level float64) (s, c []float64, b
 	return s, c, best
 }
 
+// after is where a power flow after an outage has ended at the dispatch of a workspace.
+func (w *workspace) after(i int) *laneflow.Contingency {
+	o := w.outages
+	w.solvedGroup(o.seat[i] / o.lanes()).Read(o.seat[i] % o.lanes())
+	return o.all[i]
+}
+
 // The margins after outages, of branches and of units, are those that package secure finds in power flows of
 // its own, at the optimum and at set-points away from it.
 func TestMarginsAfterOutagesAreThoseOfTheCheck(t *testing.T) {
@@ -72,10 +80,10 @@ func TestMarginsAfterOutagesAreThoseOfTheCheck(t *testing.T) {
 		if !w.dispatch(s, ctx, u) {
 			t.Fatal("no power flow")
 		}
-		w.checkOutages(nil)
+		w.checkOutages(nil, math.Inf(1))
 		checks := require.Get(checker.Check(context.Background(), pd, qd, w.solution.Pg, w.solution.Vm, w.solution.Va))(t)
 		for i, check := range checks {
-			o, margin := w.outages.all[i], w.margin[y.layout.marginAfter+i]
+			o, margin := w.after(i), w.margin[y.layout.marginAfter+i]
 			if check.Solved != o.Solved {
 				t.Errorf("after %v: solved %v, the check says %v %s", check.Outage, o.Solved, check.Solved, check.Reason)
 			} else if check.Solved && math.Abs(check.Margin-margin) > 1e-5 {
@@ -110,8 +118,8 @@ func TestRowsAfterOutagesAreDerivatives(t *testing.T) {
 		if !w.dispatch(s, ctx, u) {
 			t.Fatal("no power flow")
 		}
-		w.checkOutages(nil)
-		o, p := w.outages.all[i], w.projection
+		w.checkOutages(nil, math.Inf(1))
+		p := w.projection
 		p.watch = make([]bool, len(y.security.Outages))
 		p.watch[i] = true
 		w.linear.LineariseAt(w.solver)
@@ -126,7 +134,8 @@ func TestRowsAfterOutagesAreDerivatives(t *testing.T) {
 			if !w.dispatch(s, ctx, u) {
 				t.Fatal("no power flow")
 			}
-			w.checkOutages(p.watch)
+			w.checkOutages(p.watch, math.Inf(1))
+			o := w.after(i)
 			for _, l := range limits {
 				rated := slices.Index(y.layout.rated, l.at)
 				switch l.what {
@@ -332,7 +341,7 @@ func TestFlowsAfterOutagesFollow(t *testing.T) {
 			if !w.dispatch(s, c, u) {
 				t.Fatal("no power flow")
 			}
-			w.checkOutages(nil)
+			w.checkOutages(nil, math.Inf(1))
 		}
 		for i, m := range follows.margin {
 			if math.Abs(m-afresh.margin[i]) > MarginTolerance/2 {
@@ -343,6 +352,129 @@ func TestFlowsAfterOutagesFollow(t *testing.T) {
 	}
 	if a, b := follows.outages.flows.Steps, afresh.outages.flows.Steps; 4*a > 3*b {
 		t.Errorf("%d Newton steps, afresh %d", a, b)
+	}
+}
+
+// Margins that a decision by linear steps has not solved to the end are those of outages with the room that it watches
+// for; the others are exact. Outages that are watched share groups.
+func TestAmpleMarginsAreAmple(t *testing.T) {
+	y := Secure().Problem.(*System)
+	episode := require.Get(Secure().Plant.Episode(6, 0, adaptive))(t)
+	s, c, u := make([]float64, 2*y.layout.buses), make([]float64, y.layout.context), make([]float64, 2*y.layout.gens)
+	k, w := newStepController(y), newWorkspace(y)
+	require.OK(t, k.Reset(episode))
+	rough := 0
+	for step := range 12 {
+		episode.Observe(s, c)
+		require.Get(k.Decide(s, c, adaptive.Preference, u))(t)
+		if !w.dispatch(s, c, u) {
+			t.Fatal("no power flow")
+		}
+		w.checkOutages(nil, math.Inf(1))
+		o := k.work.outages
+		for i, want := range w.margin[y.layout.marginAfter:] {
+			switch m := k.work.margin[y.layout.marginAfter+i]; {
+			case o.known[i] == unknown:
+				t.Errorf("step %d: outage %d is not checked", step, i)
+			case m > watchReach && want < watchReach, m < watchReach && math.Abs(m-want) > MarginTolerance/2:
+				t.Errorf("step %d, outage %d: a margin of %g, to the end %g", step, i, m, want)
+			case m != want:
+				rough++
+			}
+			if o.at[o.seat[i]] != i {
+				t.Fatalf("outage %d is not where its seat is", i)
+			}
+		}
+		require.Get(episode.Apply(u))(t)
+	}
+	if rough == 0 {
+		t.Error("every margin was solved to the end")
+	}
+	watch := make([]bool, len(y.security.Outages))
+	for _, i := range []int{0, 9, 20, 33} {
+		watch[i] = true
+	}
+	k.work.outages.gather(watch)
+	for i, is := range watch {
+		if lanes := k.work.outages.lanes(); is && k.work.outages.seat[i] >= (4+lanes-1)/lanes*lanes {
+			t.Errorf("watched outage %d is not in the first groups", i)
+		}
+	}
+}
+
+// An outage that is watched stays so where a step has left it room: the next step may take that up.
+func TestOutagesStayWatched(t *testing.T) {
+	y := Secure().Problem.(*System)
+	s, c, u := dispatchNear(t, y, 0.8)
+	w := newWorkspace(y)
+	if !w.dispatch(s, c, u) || !w.linear.LineariseAt(w.solver) {
+		t.Fatal("no power flow")
+	}
+	p := w.projection
+	p.watch = make([]bool, len(y.security.Outages))
+	free := 0
+	w.checkOutages(nil, math.Inf(1))
+	for i := range p.watch {
+		p.watch[i] = true
+		if w.margin[y.layout.marginAfter+i] > watchReach {
+			free++
+		}
+	}
+	p.program.metric = y.metric()
+	p.program.reset()
+	w.addOutages()
+	if free == 0 || slices.Contains(p.watch, false) {
+		t.Errorf("of %d outages with room some are not watched", free)
+	}
+}
+
+// A projection whose dispatch was scored before it, with all outages, comes to what it comes to in a new workspace.
+func TestProjectionOfAScoredDispatch(t *testing.T) {
+	y := Secure().Problem.(*System)
+	s, c, _ := secureAt(t, y, 0.885, 0.89)
+	_, _, u := dispatchNear(t, y, 0.89)
+	y.clip(c, u)
+	fresh, scored := slices.Clone(u), slices.Clone(u)
+	if !y.projectSecure(newWorkspace(y), s, c, fresh, nil) {
+		t.Fatal("the projection does not keep every limit")
+	}
+	w := newWorkspace(y)
+	if !w.dispatch(s, c, u) {
+		t.Fatal("no power flow")
+	}
+	w.smallest()
+	w.solvedGroup(0)
+	if !y.projectSecure(w, s, c, scored, nil) {
+		t.Fatal("the projection of a scored dispatch does not keep every limit")
+	}
+	for i, v := range fresh {
+		if math.Abs(v-scored[i]) > 1e-7 {
+			t.Errorf("set-point %d is %g, in a new workspace %g", i, scored[i], v)
+		}
+	}
+}
+
+// In a metric where some variables count more, W is smaller by that in them, once for each of two.
+func TestHeavierMetric(t *testing.T) {
+	y := newTestSystem(t, "case30", Options{})
+	m, from := y.metric(), y.layout.gens-1
+	n := len(m.diagonal)
+	got, want := m.heavier(from, 100).dense(), m.dense()
+	if m.rank == 0 || from == 0 || n <= from {
+		t.Fatalf("a metric of rank %d, of %d variables", m.rank, n)
+	}
+	for i := range n {
+		for j := range n {
+			by := 1.0
+			for _, k := range []int{i, j} {
+				if k >= from {
+					by /= 10
+				}
+			}
+			if d := math.Abs(got[i*n+j] - by*want[i*n+j]); d > 1e-12*math.Abs(want[i*n+i]) {
+				t.Errorf("%d, %d: %g, want %g", i, j, got[i*n+j], by*want[i*n+j])
+			}
+		}
 	}
 }
 

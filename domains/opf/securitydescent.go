@@ -8,12 +8,15 @@ import (
 
 // Constants of a descent.
 const (
-	// The first step changes no set-point by more, pu: power and voltage. Reactive powers answer to voltages, and where
-	// buses come to a reactive limit or leave it the linear model ends: so voltages move little. The box of later steps
-	// is 1 to widestBox times as large.
+	// The first step changes no power by more than costPowerStep, pu; the box of later steps is 1 to widestBox times as
+	// large. No step changes a voltage by more than costVoltageStep, pu: reactive powers answer to voltages, and where
+	// buses come to a reactive limit or leave it the linear model ends.
 	costPowerStep   = 0.08
-	costVoltageStep = 0.004
+	costVoltageStep = 0.0015
 	widestBox       = 8
+	// What a change of a voltage costs in the program of a step counts so many times: without, voltages go from one end
+	// of the box to the other where their slopes are small, and back in the next step.
+	voltageInertia = 1e4
 	// Steps of a decision at most, each from the power flow of the one before; another one is taken where the last was
 	// to gain or lose more than worthwhile, as a share of the objectives.
 	descentSteps = 2
@@ -81,14 +84,14 @@ func (w *workspace) descend(d *descent, c, u []float64) {
 	p, gens := w.projection, w.system.layout.gens
 	step := func(at int) float64 {
 		if at >= gens {
-			return d.box * costVoltageStep
+			return costVoltageStep
 		}
 		return d.box * costPowerStep
 	}
 	for j, at := range p.control {
 		p.program.lo[j], p.program.hi[j] = math.Max(p.program.lo[j], -step(at)), math.Min(p.program.hi[j], step(at))
 	}
-	w.prices(c, d.weights[economic], &d.held)
+	w.prices(c, w.system.inert(), d.weights[economic], &d.held)
 	d.gain = 0
 	for j, at := range p.control {
 		x := p.program.x[j]
@@ -99,7 +102,7 @@ func (w *workspace) descend(d *descent, c, u []float64) {
 			after, _, _ := cost.At(u[at] + x)
 			d.gain -= d.weights[economic] * (after - before)
 		}
-		d.bounded = d.bounded || math.Abs(x) >= step(at)
+		d.bounded = d.bounded || at < gens && math.Abs(x) >= step(at)
 		u[at] += x
 	}
 	d.promised += d.gain

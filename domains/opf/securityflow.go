@@ -1,8 +1,9 @@
 package opf
 
 import (
+	"math"
+
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // afterTolerance, pu, of the power flows after outages: a hundredth of what a margin may be below zero, since
@@ -13,15 +14,23 @@ const afterTolerance = 1e-7
 type outages struct {
 	flows *laneflow.Contingencies
 	all   []*laneflow.Contingency
-	group []*laneflow.Contingency
-	at    []int  // of the group, among all
-	known []bool // which were solved at this dispatch
-	// ended says which were solved at an earlier dispatch, with shift what their voltages are there beside those before
-	// the outage: magnitudes, and behind these angles. Where follows is set, a power flow begins there.
-	ended   []bool
-	shift   [][]float64
-	follows bool
+	// seat is the place of each outage, in groups of as many as there are lanes, and at the outage of each place.
+	seat, at []int
+	now      int         // the group that is in the lanes as it was checked last; −1: none
+	begun    []bool      // groups that go on from where they stand
+	placed   bool        // flows are at this dispatch
+	known    []knowledge // of each outage's margin
+	follows  bool        // see follow
 }
+
+// knowledge is how far a margin after an outage is known at a dispatch.
+type knowledge uint8
+
+const (
+	unknown knowledge = iota
+	ample             // it is above watchReach, not by how much
+	exact
+)
 
 func newOutages(y *System) *outages {
 	solver, err := y.security.flows()
@@ -30,46 +39,145 @@ func newOutages(y *System) *outages {
 	}
 	count := len(y.security.Outages)
 	o := &outages{
-		flows: laneflow.NewContingencies(solver, afterTolerance), known: make([]bool, count),
-		ended: make([]bool, count), shift: make([][]float64, count),
+		flows: laneflow.NewContingencies(solver, afterTolerance), seat: make([]int, count), at: make([]int, count),
+		known: make([]knowledge, count), begun: make([]bool, (count+solver.Lanes()-1)/solver.Lanes()),
 	}
-	for i, out := range y.security.Outages {
+	for _, out := range y.security.Outages {
 		o.all = append(o.all, solver.NewContingency(out.Branch, out.Unit))
-		o.shift[i] = make([]float64, 2*y.layout.buses)
 	}
+	o.follow(false)
 	return o
 }
 
 // follow makes power flows begin where those of the dispatches from here on ended, or, without, at the voltages before
 // the outage: what they end with then depends on the dispatch alone.
 func (o *outages) follow(on bool) {
-	o.follows = on
-	clear(o.ended)
+	o.follows, o.now = on, -1
+	clear(o.begun)
+	for i := range o.at {
+		o.seat[i], o.at[i] = i, i
+	}
 }
 
-// checkOutages fills in the margins after outages: of all of them, or of those that watch marks alone.
-// What was checked at this dispatch is not checked again. A margin is −1 where there is no power flow.
-func (w *workspace) checkOutages(watch []bool) {
+// move is told of another dispatch.
+func (o *outages) move() {
+	clear(o.known)
+	if o.placed = false; !o.follows {
+		clear(o.begun)
+	}
+}
+
+// lanes is how many outages a group has at most.
+func (o *outages) lanes() int { return o.flows.Lanes() }
+
+// group are the outages of one.
+func (o *outages) group(g int) []int {
+	lanes := o.lanes()
+	return o.at[g*lanes : min((g+1)*lanes, len(o.at))]
+}
+
+// use puts a group into the lanes.
+func (o *outages) use(g int) {
+	o.flows.Use(g)
+	o.now = g
+}
+
+// gather gives the watched outages places in as few groups as they need.
+func (o *outages) gather(watch []bool) {
+	count, lanes := 0, o.lanes()
+	for _, is := range watch {
+		if is {
+			count++
+		}
+	}
+	to := 0
+	for from := (count + lanes - 1) / lanes * lanes; from < len(o.at); from++ {
+		if watch[o.at[from]] {
+			for watch[o.at[to]] {
+				to++
+			}
+			o.exchange(from, to)
+		}
+	}
+}
+
+// exchange lets the outages of two places change theirs, with where they stand.
+func (o *outages) exchange(a, b int) {
+	lanes, places := o.lanes(), [2]int{a, b}
+	for _, p := range places {
+		if o.begun[p/lanes] {
+			o.use(p / lanes)
+			o.flows.Read(p % lanes)
+		}
+	}
+	o.at[a], o.at[b] = o.at[b], o.at[a]
+	for _, p := range places {
+		o.seat[o.at[p]] = p
+		if o.begun[p/lanes] {
+			o.use(p / lanes)
+			o.flows.Load(p%lanes, o.all[o.at[p]])
+		}
+	}
+	o.now = -1
+}
+
+// checkOutages fills in the margins after outages: of all of them, or of those that watch marks and others.
+// What was checked at this dispatch is not checked again. A margin is −1 where there is no power flow. Of one that is
+// above room, pu, more is not to be known.
+func (w *workspace) checkOutages(watch []bool, room float64) {
 	y := w.system
 	if y.security == nil || !w.solved || w.checked {
 		return
 	}
-	o := w.outagesHere()
-	o.flows.At(laneflow.Dispatch{Pd: w.pd, Qd: w.qd, Pg: w.solution.Pg, Vm: w.solution.Vm, Va: w.solution.Va})
-	for i := range o.all {
-		if !o.known[i] && (watch == nil || watch[i]) {
-			w.begin(i)
+	o, want := w.outagesHere(), exact
+	if !math.IsInf(room, 1) {
+		want = ample
+	}
+	for i, known := range o.known {
+		if known < want && (watch == nil || watch[i]) {
+			w.checkGroup(o.seat[i]/o.lanes(), room, want)
 		}
 	}
-	w.solveOutages()
-	for i, c := range o.all {
-		if o.ended[i] && o.known[i] && !c.Solved { // perhaps from the voltages before
-			o.ended[i] = false
-			w.begin(i)
+	w.checked = watch == nil && want == exact
+}
+
+// checkGroup solves the power flows of a group, which is then in the lanes.
+func (w *workspace) checkGroup(g int, room float64, known knowledge) {
+	o := w.outages
+	if !o.placed {
+		o.flows.At(laneflow.Dispatch{Pd: w.pd, Qd: w.qd, Pg: w.solution.Pg, Vm: w.solution.Vm, Va: w.solution.Va})
+		o.placed = true
+	}
+	o.use(g)
+	group := o.group(g)
+	if !o.begun[g] {
+		o.begun[g] = true
+		for at := range o.lanes() {
+			if at < len(group) {
+				o.flows.Begin(at, o.all[group[at]])
+			} else {
+				o.flows.Leave(at)
+			}
 		}
 	}
-	w.solveOutages()
-	w.checked = watch == nil
+	o.flows.Check(room)
+	for at, i := range group {
+		o.known[i] = known
+		w.margin[w.system.layout.marginAfter+i] = o.flows.Margin(at)
+	}
+}
+
+// solvedGroup has a group in the lanes that was checked at the dispatch of the workspace, as far as its margins are known.
+func (w *workspace) solvedGroup(g int) *laneflow.Contingencies {
+	o := w.outages
+	known := o.known[o.group(g)[0]]
+	switch {
+	case known == ample && o.now != g:
+		w.checkGroup(g, watchReach, ample)
+	case known == unknown || o.now != g:
+		w.checkGroup(g, math.Inf(1), exact)
+	}
+	return o.flows
 }
 
 func (w *workspace) outagesHere() *outages {
@@ -77,62 +185,4 @@ func (w *workspace) outagesHere() *outages {
 		w.outages = newOutages(w.system)
 	}
 	return w.outages
-}
-
-// begin begins a power flow after an outage at the voltages before it, or, beside these, where it ended before.
-func (w *workspace) begin(i int) {
-	o := w.outages
-	c := o.all[i]
-	o.known[i], o.group, o.at = true, append(o.group, c), append(o.at, i)
-	copy(c.Vm, w.solution.Vm)
-	copy(c.Va, w.solution.Va)
-	if o.ended[i] {
-		buses := w.system.layout.buses
-		tensor.Axpy(1, o.shift[i][:buses], c.Vm)
-		tensor.Axpy(1, o.shift[i][buses:], c.Va)
-		return
-	}
-	clear(c.Held)
-	if c.Delta = 0; c.Unit >= 0 {
-		c.Delta = w.solution.Pg[c.Unit]
-	}
-}
-
-// solveOutages solves the group and empties it.
-func (w *workspace) solveOutages() {
-	o := w.outages
-	if len(o.group) == 0 {
-		return
-	}
-	o.flows.Solve(o.group)
-	for k, i := range o.at {
-		c := o.group[k]
-		w.margin[w.system.layout.marginAfter+i] = w.marginAfter(c)
-		if o.follows && c.Solved {
-			o.ended[i] = true
-			shift, buses := o.shift[i], w.system.layout.buses
-			for b := range c.Vm {
-				shift[b], shift[buses+b] = c.Vm[b]-w.solution.Vm[b], c.Va[b]-w.solution.Va[b]
-			}
-		}
-	}
-	o.group, o.at = o.group[:0], o.at[:0]
-}
-
-// marginAfter is the least margin after an outage.
-func (w *workspace) marginAfter(c *laneflow.Contingency) float64 {
-	y, n := w.system, w.system.Network
-	if !c.Solved {
-		return -1
-	}
-	margin := float64(marginBound)
-	for b, v := range c.Vm {
-		margin = min(margin, v-n.VMin[b]+y.security.Band, n.VMax[b]+y.security.Band-v)
-	}
-	for r, k := range y.layout.rated {
-		if k != c.Branch {
-			margin = min(margin, y.security.Emergency*n.Rate[k]-max(c.From[r], c.To[r]))
-		}
-	}
-	return margin
 }

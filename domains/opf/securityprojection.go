@@ -3,23 +3,28 @@ package opf
 import (
 	"math"
 	"slices"
+
+	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 )
 
 // Constants of the projection onto limits after outages.
 const (
 	secureRounds = 6 // as projectionRounds
-	// After an outage limits this near, pu, are rows of the program: of flows and of voltages. An outage that has
-	// any is looked at in the round that follows.
-	afterPowerReach   = 0.03
+	// After an outage limits this near, pu, are rows of the program: of flows and of voltages. A step may take up that much.
+	afterPowerReach   = 0.1
 	afterVoltageReach = 0.004
+	// An outage with no more room than watchReach, pu, is looked at in the rounds that follow, and in those of the next
+	// decision where it has less than unwatchedReach in the end.
+	watchReach     = 0.01
+	unwatchedReach = 2 * watchReach
 	// likelyReach, pu: an outage with no more room than this at an exact dispatch is looked at from the beginning.
 	likelyReach = 0.02
 )
 
 // projectSecure is Project where a dispatch has to survive outages: the same rounds, in which limits after
 // the outages that are near to breaking one are rows of the program too, linearised at the power flow after
-// the outage. Outages that bind at exact dispatches, or that a descent remembers, are looked at from the beginning, those
-// with a limit near in every round that follows, and all of them where the projection ends; those that break a limit
+// the outage. Outages that bind at exact dispatches, or that a descent remembers, are looked at in every round, as are those
+// with little room from then on, and all of them where the projection ends; those that break a limit
 // there are corrected in rounds that follow. With a descent the first rounds are its steps.
 func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool {
 	p, o := w.projection, w.outagesHere()
@@ -27,12 +32,17 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool
 		o.follow(true)
 		defer o.follow(false)
 	}
+	room := math.Inf(1)
+	if d != nil {
+		room = watchReach
+	}
 	p.begun = false
 	if d != nil && d.watch != nil {
 		p.watch = append(p.watch[:0], d.watch...)
 	} else {
 		p.watch = append(p.watch[:0], y.likely()...)
 	}
+	o.gather(p.watch)
 	best, broken := math.Inf(-1), 0.0
 	for round, since := 0, 0; ; round++ {
 		if !w.dispatch(s, c, u) {
@@ -47,15 +57,18 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool
 		}
 		slack := y.model.slackGen
 		u[slack] = math.Min(math.Max(w.solution.Pg[slack], y.Network.PMin[slack]), y.Network.PMax[slack])
-		low := w.watched(false)
+		low := w.watched(false, room)
 		if d != nil && w.goesDown(d, c, u, round) {
 			y.clip(c, u)
 			continue
 		}
 		last := round >= secureRounds && (since >= patience || broken > contradiction) || round >= 2*secureRounds
 		if low >= -negligible*MarginTolerance || last {
-			if low = w.watched(true); low >= -negligible*MarginTolerance || last {
+			if low = w.watched(true, room); low >= -negligible*MarginTolerance || last {
 				if d != nil {
+					for i := range p.watch {
+						p.watch[i] = p.watch[i] && w.margin[y.layout.marginAfter+i] < unwatchedReach
+					}
 					d.end(w.worth(c, &d.weights), p.watch)
 				}
 				return y.spec.Keeps(low)
@@ -71,20 +84,20 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool
 
 // watched is the least margin before any outage and after those that are watched, or after all of them: those
 // within reach are then watched too.
-func (w *workspace) watched(all bool) float64 {
+func (w *workspace) watched(all bool, room float64) float64 {
 	y, p := w.system, w.projection
 	low := slices.Min(w.margin[:y.layout.marginAfter])
 	if all {
-		w.checkOutages(nil)
+		w.checkOutages(nil, room)
 	} else {
-		w.checkOutages(p.watch)
+		w.checkOutages(p.watch, room)
 	}
 	for i := range p.watch {
-		if !w.outages.known[i] {
+		if w.outages.known[i] == unknown {
 			continue
 		}
 		m := w.margin[y.layout.marginAfter+i]
-		if low = math.Min(low, m); m < afterPowerReach {
+		if low = math.Min(low, m); m < watchReach {
 			p.watch[i] = true
 		}
 	}
@@ -115,33 +128,25 @@ func (w *workspace) correctSecure(c, u []float64) (broken float64) {
 func (w *workspace) addOutages() {
 	p, o := w.projection, w.outages
 	p.nearby, p.after = p.nearby[:0], p.after[:0]
-	begun := false
-	add := func() {
-		if len(o.group) == 0 {
-			return
+	for g := range o.begun {
+		p.rows = len(p.nearby)
+		for at, i := range o.group(g) {
+			if !p.watch[i] {
+				continue
+			}
+			if flows := w.solvedGroup(g); flows.Solved(at) {
+				flows.Read(at)
+				w.limitsAfter(i, at)
+			}
 		}
-		if !begun {
-			begun = true
+		if len(p.nearby) == p.rows {
+			continue
+		}
+		if p.rows == 0 {
 			w.slackRow()
 		}
-		w.addGroup()
-		p.rows, o.group = len(p.nearby), o.group[:0]
+		w.addGroup(w.solvedGroup(g))
 	}
-	p.rows = 0
-	for i, c := range o.all {
-		before := len(p.nearby)
-		if p.watch[i] && c.Solved {
-			w.limitsAfter(i, len(o.group))
-			p.watch[i] = len(p.nearby) > before
-		}
-		if len(p.nearby) > before {
-			o.group = append(o.group, c)
-		}
-		if len(o.group) == o.flows.Lanes() {
-			add()
-		}
-	}
-	add()
 }
 
 // slackRow finds the derivatives of the reference's power before outages.
@@ -157,9 +162,9 @@ func (w *workspace) slackRow() {
 }
 
 // addGroup makes the limits after a group of outages rows of the program: one of each outage at a time.
-func (w *workspace) addGroup() {
-	p, flows := w.projection, w.outages.flows
-	flows.Linearise(w.outages.group)
+func (w *workspace) addGroup(flows *laneflow.Contingencies) {
+	p := w.projection
+	flows.Linearise()
 	limits := p.nearby[p.rows:]
 	// Those that stand at the same place among their outage's are solved for together.
 	for place, left := 0, len(limits); left > 0; place++ {
@@ -179,14 +184,14 @@ func (w *workspace) addGroup() {
 		}
 		flows.Adjoint()
 		for _, l := range p.batch {
-			w.addAfter(&l)
+			w.addAfter(&l, flows)
 		}
 	}
 }
 
 // addAfter makes a limit after an outage a row.
-func (w *workspace) addAfter(l *limit) {
-	p, n, flows := w.projection, w.system.Network, w.outages.flows
+func (w *workspace) addAfter(l *limit, flows *laneflow.Contingencies) {
+	p, n := w.projection, w.system.Network
 	p.after = append(p.after, l.place(l.outage))
 	row, bySlack := p.program.add(l.bound), flows.Power(l.lane, w.system.model.slackGen)
 	for j, at := range p.control {

@@ -40,6 +40,7 @@ type System struct {
 	pool    sync.Pool                     // *workspace
 	exact   func() (*acopf.Solver, error) // of one thread a call, made on first use
 	metric  func() *metric                // of the projection, made on first use
+	inert   func() *metric                // of the steps of a descent
 	lanes   func() *laneflow.Solver       // of steppers, made on first use; nil: this machine has none
 	flat    []float64                     // state of a flat start
 	device  func() domain.DeviceCode
@@ -127,6 +128,7 @@ func NewSystem(name, description string, n *network.Network, opt Options) (*Syst
 	y.exact = sync.OnceValues(func() (*acopf.Solver, error) { return acopf.New(n, acopf.Options{Threads: 1}) })
 	y.pool.New = func() any { return newWorkspace(y) }
 	y.metric = sync.OnceValue(func() *metric { return newMetric(y) })
+	y.inert = sync.OnceValue(func() *metric { return y.metric().heavier(y.layout.gens-1, voltageInertia) })
 	y.lanes = sync.OnceValue(func() *laneflow.Solver { return newLanes(y) })
 	y.device = sync.OnceValue(func() domain.DeviceCode { return newDevice(y) })
 	y.answers = sync.OnceValue(y.answered)

@@ -18,7 +18,7 @@ type beside struct {
 }
 
 func newBeside(s *system) (*beside, error) {
-	solver, err := laneflow.ForContingencies(s.net, s.share, s.rated)
+	solver, err := laneflow.ForContingencies(s.net, s.share, s.rated, s.opt.Emergency, s.opt.Band)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (y *beside) check(s *Solver, flows *laneflow.Contingencies, checks []*Check
 	}
 	flows.Solve(group)
 	for i, c := range group {
-		if c.Solved && s.sys.margin(c) >= -Tolerance {
+		if c.Solved && c.Margin >= -Tolerance {
 			checks[lo+i] = s.sys.checked(c)
 		}
 	}
@@ -94,24 +94,10 @@ func (k *known) place(i int, c *laneflow.Contingency, vm, va []float64) {
 	c.Delta = to.Delta
 }
 
-// margin is the least room to any limit after an outage, pu.
-func (s *system) margin(c *laneflow.Contingency) float64 {
-	n, least := s.net, unbounded
-	for b, v := range c.Vm {
-		least = min(least, v-n.VMin[b]+s.opt.Band, n.VMax[b]+s.opt.Band-v)
-	}
-	for r, k := range s.rated {
-		if k != c.Branch {
-			least = min(least, s.opt.Emergency*n.Rate[k]-max(c.From[r], c.To[r]))
-		}
-	}
-	return least
-}
-
 // checked is the Check of an outage that breaks no limit.
 func (s *system) checked(c *laneflow.Contingency) *Check {
 	out := &Check{
-		Outage: Outage{Branch: c.Branch, Unit: c.Unit}, Solved: true, Delta: c.Delta, Margin: s.margin(c),
+		Outage: Outage{Branch: c.Branch, Unit: c.Unit}, Solved: true, Delta: c.Delta, Margin: c.Margin,
 		vm: c.Vm, va: c.Va, q: c.Q, held: c.Held, reference: -1,
 	}
 	for _, h := range c.Held {

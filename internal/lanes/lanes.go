@@ -378,10 +378,25 @@ func (m *Machine) Set(r Ref, lane int, v float64) { m.cells[int(r)*m.width+lane]
 
 // SetAll writes a value into all lanes of a cell.
 func (m *Machine) SetAll(r Ref, v float64) {
-	for l := range m.width {
-		m.cells[int(r)*m.width+l] = v
+	lanes := m.cells[int(r)*m.width : (int(r)+1)*m.width]
+	for l := range lanes {
+		lanes[l] = v
 	}
 }
+
+// AddAll adds a value in all lanes of a cell.
+func (m *Machine) AddAll(r Ref, v float64) {
+	lanes := m.cells[int(r)*m.width : (int(r)+1)*m.width]
+	for l := range lanes {
+		lanes[l] += v
+	}
+}
+
+// Read copies all lanes of consecutive cells, and Write writes them back.
+func (m *Machine) Read(out []float64, first Ref) { copy(out, m.cells[int(first)*m.width:]) }
+
+// Write is described at Read.
+func (m *Machine) Write(first Ref, values []float64) { copy(m.cells[int(first)*m.width:], values) }
 
 // Gather copies one lane of consecutive cells into out.
 func (m *Machine) Gather(out []float64, first Ref, lane int) {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // edges are the values that instruction sets are most likely to treat
@@ -315,5 +316,32 @@ func TestTakenProgramsAreTheSame(t *testing.T) {
 	}
 	if _, err := taken.For(isa.Generic, 0); err == nil {
 		t.Error("no lanes were accepted")
+	}
+}
+
+// Cells that are read in all lanes and written elsewhere are the same there, and what is added to a cell is added in every lane.
+func TestCellsAreReadAndWrittenInAllLanes(t *testing.T) {
+	var layout Layout
+	layout.New(7)
+	c := require.Get(Compile(isa.Generic, 3, NewBuilder(&layout).Program()))(t)
+	from, to := NewMachine(c), NewMachine(c)
+	for r := range Ref(7) {
+		for lane := range 3 {
+			from.Set(r, lane, float64(10*r)+float64(lane))
+		}
+	}
+	kept := make([]float64, 2*3)
+	from.Read(kept, 4)
+	to.Write(1, kept)
+	to.AddAll(2, 0.5)
+	for r, want := range map[Ref]float64{0: 0, 1: 40, 2: 50.5, 3: 0} {
+		for lane := range 3 {
+			if want > 0 && lane > 0 {
+				want++
+			}
+			if got := to.Get(r, lane); got != want {
+				t.Errorf("cell %d, lane %d: %g, want %g", r, lane, got, want)
+			}
+		}
 	}
 }

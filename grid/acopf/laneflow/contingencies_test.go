@@ -2,10 +2,12 @@ package laneflow
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/networktest"
+	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/internal/isa"
 	"github.com/gpc-engine/gpc/internal/lanes"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -21,7 +23,7 @@ func TestContingenciesBalance(t *testing.T) {
 	}
 	level := require.Get(isa.Choose())(t)
 	for _, at := range []isa.Level{level, isa.Generic} {
-		s := require.Get(forContingencies(n, share, rated, at, lanes.Widths(at)[0]))(t)
+		s := require.Get(forContingencies(n, share, rated, 1.3, 0.05, at, lanes.Widths(at)[0]))(t)
 		c := NewContingencies(s, 1e-9)
 		c.At(Dispatch{Pd: n.Pd, Qd: n.Qd, Pg: n.Pg0, Vm: n.Vm0, Va: n.Va0})
 		var group []*Contingency
@@ -112,57 +114,147 @@ func balances(t *testing.T, n *network.Network, share []float64, rated []int, of
 	return held
 }
 
-// Outages of which more come than there are lanes end where each ends alone, also behind one that has no power flow; and
-// a power flow that begins where it ended takes no step.
-func TestLanesTakeTheNextOutage(t *testing.T) {
+// twoDispatches are two near each other, a solver of outages at them and all branches and units in groups of its lanes.
+func twoDispatches(t *testing.T) (s *Solver, d [2]Dispatch, groups [][]*Contingency) {
+	t.Helper()
 	n := networktest.Load(t, "case118")
 	share := make([]float64, n.Gens())
+	var rated []int
 	for g := range share {
 		share[g] = (n.PMax[g] - n.PMin[g]) / 100
 	}
-	level := require.Get(isa.Choose())(t)
-	s := require.Get(forContingencies(n, share, []int{0, 50, 185}, level, lanes.Widths(level)[0]))(t)
-	c := NewContingencies(s, 1e-9)
-	c.At(Dispatch{Pd: n.Pd, Qd: n.Qd, Pg: n.Pg0, Vm: n.Vm0, Va: n.Va0})
-	var list, alone []*Contingency
 	for k := range n.Branches() {
-		for _, to := range []*[]*Contingency{&list, &alone} {
-			of := s.NewContingency(k, -1)
-			copy(of.Vm, n.Vm0)
-			copy(of.Va, n.Va0)
-			*to = append(*to, of)
+		rated = append(rated, k)
+	}
+	base, vg := require.Get(powerflow.New(n))(t), make([]float64, n.Gens())
+	for g, b := range n.GenBus {
+		vg[g] = n.Vm0[b]
+	}
+	for i := range d {
+		by := 1 + 0.004*float64(i)
+		to := &d[i]
+		*to = Dispatch{Pg: slices.Clone(n.Pg0), Pd: slices.Clone(n.Pd), Qd: slices.Clone(n.Qd)}
+		for b := range to.Pd {
+			to.Pd[b], to.Qd[b] = by*to.Pd[b], by*to.Qd[b]
+		}
+		sol := base.NewSolution()
+		require.OK(t, base.Solve(powerflow.Input{Pd: to.Pd, Qd: to.Qd, Pg: to.Pg, Vg: vg}, powerflow.Options{}, sol))
+		to.Vm, to.Va, to.Pg = sol.Vm, sol.Va, sol.Pg
+		flows := network.NewFlows(n.Branches())
+		base.BranchFlows(sol, flows)
+		for k := range n.Rate {
+			n.Rate[k] = 0.5 + 1.2*math.Hypot(flows.Pf[k], flows.Qf[k])
 		}
 	}
-	c.Solve(list)
-	together := c.Steps
-	for _, of := range alone {
-		c.Solve([]*Contingency{of})
-	}
-	if c.Flows != 2*len(list) || 2*together*c.Lanes() > 3*(c.Steps-together) {
-		t.Errorf("%d power flows, %d steps side by side in %d lanes and %d one by one", c.Flows, together, c.Lanes(), c.Steps-together)
-	}
-	solved := 0
-	for k, of := range list {
-		if of.Solved != alone[k].Solved {
-			t.Errorf("branch %d: solved is %v, alone %v", k, of.Solved, alone[k].Solved)
+	level := require.Get(isa.Choose())(t)
+	s = require.Get(forContingencies(n, share, rated, 1.3, 0.05, level, lanes.Widths(level)[0]))(t)
+	add := func(branch, unit int) {
+		if len(groups) == 0 || len(groups[len(groups)-1]) == s.Lanes() {
+			groups = append(groups, nil)
 		}
-		if !of.Solved {
-			continue
-		}
-		solved++
-		for b := range of.Vm {
-			if math.Abs(of.Vm[b]-alone[k].Vm[b]) > 1e-7 || math.Abs(of.Va[b]-alone[k].Va[b]) > 1e-7 || of.Held[b] != alone[k].Held[b] {
-				t.Fatalf("branch %d, bus %d: %g pu at %g, alone %g at %g", k, n.BusID[b], of.Vm[b], of.Va[b], alone[k].Vm[b], alone[k].Va[b])
+		groups[len(groups)-1] = append(groups[len(groups)-1], s.NewContingency(branch, unit))
+	}
+	for k := range n.Branches() {
+		add(k, -1)
+	}
+	for g := range n.Gens() {
+		add(-1, g)
+	}
+	return s, d, groups
+}
+
+// Groups that take turns in the lanes go on, at another dispatch, from where they stand: each outage ends where it ends
+// alone from the voltages before it, in fewer steps, and its margin is the least room to the limits there.
+func TestGroupsGoOnAtTheNextDispatch(t *testing.T) {
+	s, d, groups := twoDispatches(t)
+	n := s.net
+	c, afresh := NewContingencies(s, 1e-9), NewContingencies(s, 1e-9)
+	steps := 0
+	for i := range d {
+		c.At(d[i])
+		afresh.At(d[i])
+		steps = c.Steps
+		for g, group := range groups {
+			c.Use(g)
+			for at, of := range group {
+				if i == 0 {
+					c.Begin(at, of)
+				}
+			}
+			c.Check(math.Inf(1))
+			for at, of := range group {
+				c.Read(at)
+				alone := s.NewContingency(of.Branch, of.Unit)
+				afresh.Begin(0, alone)
+				afresh.Solve([]*Contingency{alone})
+				if of.Solved != alone.Solved {
+					t.Errorf("dispatch %d, branch %d, unit %d: solved is %v, alone %v", i, of.Branch, of.Unit, of.Solved, alone.Solved)
+				}
+				if !of.Solved {
+					continue
+				}
+				margin := math.Inf(1)
+				for b := range of.Vm {
+					if math.Abs(of.Vm[b]-alone.Vm[b]) > 1e-7 || math.Abs(of.Va[b]-alone.Va[b]) > 1e-7 || of.Held[b] != alone.Held[b] {
+						t.Fatalf("dispatch %d, branch %d, unit %d, bus %d: %g pu at %g, alone %g at %g", i, of.Branch, of.Unit, n.BusID[b], of.Vm[b], of.Va[b], alone.Vm[b], alone.Va[b])
+					}
+					margin = min(margin, of.Vm[b]-n.VMin[b]+0.05, n.VMax[b]+0.05-of.Vm[b])
+				}
+				for k := range of.From {
+					if k != of.Branch {
+						margin = min(margin, 1.3*n.Rate[k]-max(of.From[k], of.To[k]))
+					}
+				}
+				if math.Abs(margin-of.Margin) > 1e-12 {
+					t.Errorf("branch %d, unit %d: margin %g, want %g", of.Branch, of.Unit, of.Margin, margin)
+				}
 			}
 		}
 	}
-	if solved == len(list) || solved < 150 {
-		t.Errorf("%d of %d solved: one without a power flow is wanted", solved, len(list))
+	if second := c.Steps - steps; 3*second > 2*steps {
+		t.Errorf("%d steps at the second dispatch, %d at the first", second, steps)
 	}
-	c.Solve(list)
-	for k, of := range list {
-		if of.Solved && of.Steps > 0 {
-			t.Errorf("branch %d: %d steps from where it ended", k, of.Steps)
+}
+
+// A power flow that ends before its tolerance has more room than was asked for, as it has where it is solved to the end.
+func TestEnoughIsEnough(t *testing.T) {
+	s, d, groups := twoDispatches(t)
+	for _, room := range []float64{-0.5, -0.1, 0, 0.01, 0.02} {
+		c := NewContingencies(s, 1e-9)
+		early, steps, full := 0, 0, 0
+		for i := range d {
+			c.At(d[i])
+			for g, group := range groups {
+				c.Use(g)
+				for at, of := range group {
+					if i == 0 {
+						c.Begin(at, of)
+					}
+				}
+				before := c.Steps
+				c.Check(room)
+				var soon []float64
+				for at := range group {
+					soon = append(soon, c.Margin(at))
+				}
+				steps += c.Steps - before
+				before = c.Steps
+				c.Check(math.Inf(1))
+				full += c.Steps - before
+				for at, of := range group {
+					switch m := c.Margin(at); {
+					case soon[at] > room && m < room:
+						t.Errorf("room %v, branch %d, unit %d: margin %g, to the end %g", room, of.Branch, of.Unit, soon[at], m)
+					case soon[at] < room && math.Abs(soon[at]-m) > 1e-8:
+						t.Errorf("room %v, branch %d, unit %d: margin %g was not solved to the end, where it is %g", room, of.Branch, of.Unit, soon[at], m)
+					case soon[at] > room && soon[at] != m:
+						early++
+					}
+				}
+			}
+		}
+		if room < 0 && (early < 20 || full == 0) {
+			t.Errorf("room %v: %d power flows ended early, in %d steps and %d more", room, early, steps, full)
 		}
 	}
 }

@@ -46,6 +46,7 @@ const (
 	programAgain           // a step by the factors of the last one
 	programFactors         // Jacobian and elimination alone
 	programAdjoint         // a solve with the transposed factors
+	programMargin          // the least margin
 	programs
 )
 
@@ -141,13 +142,13 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 		*c = l.New(1)
 	}
 	p.constants = map[float64]lanes.Col{}
-	for _, v := range append(series(), 0, 0.5, 1, 4, 1/math.Pi, math.Pi, piRest, powerflow.MaxAngleStep, powerflow.MaxMagnitudeStep) {
+	for _, v := range append(series(), 0, 0.5, 1, 4, 1/math.Pi, math.Pi, piRest, powerflow.MaxAngleStep, powerflow.MaxMagnitudeStep, -roomWithoutUnit) {
 		if p.constants[v] == nil {
 			p.constants[v] = l.New(1)
 		}
 	}
 	if s.sharing != nil {
-		s.sharing.layOut(l)
+		s.sharing.layOut(l, rated)
 	}
 	elimination := s.eliminate(order)
 	if s.sharing != nil {
@@ -155,7 +156,7 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 	}
 	var made [programs]*lanes.Program
 	for at, write := range [programs]func(b *lanes.Builder){
-		s.mismatch, elimination.step, s.from, s.to, elimination.again, elimination.factors, elimination.adjoint,
+		s.mismatch, elimination.step, s.from, s.to, elimination.again, elimination.factors, elimination.adjoint, s.margin,
 	} {
 		b := lanes.NewBuilder(l)
 		if s.sharing != nil || at < programAgain {
@@ -280,21 +281,29 @@ func (s *Solver) mismatch(b *lanes.Builder) {
 // P = V²·G + a, Q = −V²·B + d of the branch's two-port.
 func (s *Solver) ends(b *lanes.Builder, near, far []int, g, susceptance, gm, bm, size lanes.Col) {
 	p := &s.plan
-	zero := p.constant(0)
 	groups(len(s.rated), func(lo, hi int) {
 		var i, j []int
 		for _, k := range s.rated[lo:hi] {
 			i, j = append(i, near[k]), append(j, far[k])
 		}
-		v := p.vm.At(i)
-		ei, fi, ej, fj := p.e.At(i), p.f.At(i), p.e.At(j), p.f.At(j)
-		c := b.FMA(ei, ej, b.Mul(fi, fj))
-		d := b.FNMA(ei, fj, b.Mul(fi, ej))
-		v2 := b.Mul(v, v)
-		active := b.FMA(v2, g[lo:hi], b.FMA(gm[lo:hi], c, b.Mul(bm[lo:hi], d)))
-		reactive := b.FMA(gm[lo:hi], d, b.FNMA(bm[lo:hi], c, b.FNMA(v2, susceptance[lo:hi], zero)))
-		b.Copy(size[lo:hi], b.Sqrt(b.FMA(active, active, b.Mul(reactive, reactive))))
+		c, d := p.across(b, i, j)
+		size2 := p.size2(b, p.vm.At(i), c, d, g[lo:hi], susceptance[lo:hi], gm[lo:hi], bm[lo:hi])
+		b.Copy(size[lo:hi], b.Sqrt(size2))
 	})
+}
+
+// across are V·W·cos θ and V·W·sin θ from buses i to buses j.
+func (p *plan) across(b *lanes.Builder, i, j []int) (c, d lanes.Col) {
+	ei, fi, ej, fj := p.e.At(i), p.f.At(i), p.e.At(j), p.f.At(j)
+	return b.FMA(ei, ej, b.Mul(fi, fj)), b.FNMA(ei, fj, b.Mul(fi, ej))
+}
+
+// size2 is |S|² at an end of branches.
+func (p *plan) size2(b *lanes.Builder, v, c, d, g, susceptance, gm, bm lanes.Col) lanes.Col {
+	v2 := b.Mul(v, v)
+	active := b.FMA(v2, g, b.FMA(gm, c, b.Mul(bm, d)))
+	reactive := b.FMA(gm, d, b.FNMA(bm, c, b.FNMA(v2, susceptance, p.constant(0))))
+	return b.FMA(active, active, b.Mul(reactive, reactive))
 }
 
 func (s *Solver) from(b *lanes.Builder) {

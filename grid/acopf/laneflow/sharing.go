@@ -17,8 +17,17 @@ type sharing struct {
 	hold  []int // buses with units
 	units []int // with a share
 
+	emergency, band float64
+
 	free             lanes.Col // by bus of hold: 1 where its reactive power is given, 0 where its magnitude is held
 	set              lanes.Col // and at what
+	least, most      lanes.Col // its reactive limits
+	side             lanes.Col // the one that it is at, −1 or +1; 0: none
+	empty            lanes.Col // roomWithoutUnit where it has no unit, else 0
+	beyond           lanes.Col // by how much a bus is beyond where it goes to a reactive limit or leaves one, at most
+	excess           lanes.Col // sum of that, pu of reactive power
+	vmin, vmax, rate lanes.Col // limits after an outage, by bus and by rated branch
+	breach           lanes.Col // by how much one is broken, at most
 	p, part, lo, hi  lanes.Col // by unit with a share: P, share and limits
 	given            lanes.Col // by bus: injection that is to be
 	slope            lanes.Col // by bus: its derivative in Δ
@@ -29,17 +38,18 @@ type sharing struct {
 }
 
 // ForContingencies analyses a network for NewContingencies: share is by unit, what it takes of the power that is
-// missing. rated are the branches whose |S| is wanted.
-func ForContingencies(n *network.Network, share []float64, rated []int) (*Solver, error) {
+// missing. rated are the branches with a rating, which a contingency multiplies by emergency; voltages may leave their
+// limits by band, pu.
+func ForContingencies(n *network.Network, share []float64, rated []int, emergency, band float64) (*Solver, error) {
 	level, err := isa.Choose()
 	if err != nil {
 		return nil, err
 	}
-	return forContingencies(n, share, rated, level, lanes.Widths(level)[0])
+	return forContingencies(n, share, rated, emergency, band, level, lanes.Widths(level)[0])
 }
 
-func forContingencies(n *network.Network, share []float64, rated []int, level isa.Level, width int) (*Solver, error) {
-	y := &sharing{net: n, share: share}
+func forContingencies(n *network.Network, share []float64, rated []int, emergency, band float64, level isa.Level, width int) (*Solver, error) {
+	y := &sharing{net: n, share: share, emergency: emergency, band: band}
 	for g, b := range n.GenBus {
 		if !slices.Contains(y.hold, b) {
 			y.hold = append(y.hold, b)
@@ -52,13 +62,17 @@ func forContingencies(n *network.Network, share []float64, rated []int, level is
 	return (&Solver{net: n, rated: rated, sharing: y}).compile(level, width)
 }
 
-func (y *sharing) layOut(l *lanes.Layout) {
+func (y *sharing) layOut(l *lanes.Layout, rated int) {
 	buses := y.net.Buses()
-	y.free, y.set = l.New(len(y.hold)), l.New(len(y.hold))
+	for _, c := range []*lanes.Col{&y.free, &y.set, &y.least, &y.most, &y.side, &y.empty} {
+		*c = l.New(len(y.hold))
+	}
 	for _, c := range []*lanes.Col{&y.p, &y.part, &y.lo, &y.hi} {
 		*c = l.New(len(y.units))
 	}
 	y.given, y.slope, y.delta = l.New(buses), l.New(buses), l.New(1)
+	y.vmin, y.vmax, y.rate = l.New(buses), l.New(buses), l.New(rated)
+	y.beyond, y.excess, y.breach = l.New(1), l.New(1), l.New(1)
 }
 
 func (y *sharing) layOutFor(e *elimination, l *lanes.Layout) {
@@ -88,15 +102,48 @@ func (y *sharing) imbalance(b *lanes.Builder, p *plan) {
 	})
 	b.SetSub(p.dp, y.given, p.p)
 	b.SetSub(p.dq, p.qs, p.q)
+	b.Copy(y.beyond, p.constant(-roomWithoutUnit))
+	b.Copy(y.excess, zero)
 	groups(len(y.hold), func(lo, hi int) {
 		d, v, free := p.dq.At(y.hold[lo:hi]), p.vm.At(y.hold[lo:hi]), y.free[lo:hi]
-		off := b.Div(b.Sub(y.set[lo:hi], v), v)
+		below := b.Sub(y.set[lo:hi], v)
+		off := b.Div(below, v)
+		// Where it gives what it gives, and where it is at a limit that lowers or raises its voltage.
+		held := b.Min(b.Sub(b.Sub(zero, d), y.least[lo:hi]), b.Add(y.most[lo:hi], d))
+		room := b.Choose(free, b.FMA(y.side[lo:hi], below, y.empty[lo:hi]), held)
+		b.MaxNegProduct(y.beyond, room, one)
+		// What reactive power, as near as makes no matter, is on the wrong side of a limit.
+		b.AbsSum(y.excess, b.Min(b.Mul(room, b.Choose(free, b.Abs(p.bd.At(y.hold[lo:hi])), one)), zero))
 		b.SetFMA(d, free, d, b.Mul(b.Sub(one, free), off))
 	})
 	for _, d := range []lanes.Col{p.dp, p.dq} {
 		b.AbsMax(p.worst, d)
 		b.AbsSum(p.sum, d)
 	}
+}
+
+// roomWithoutUnit, pu, is that to a reactive limit where there is none.
+const roomWithoutUnit = 1e6
+
+// margin writes by how much voltages or rated branches break a limit at most.
+func (s *Solver) margin(b *lanes.Builder) {
+	p, y, n := &s.plan, s.sharing, s.net
+	one, zero := p.constant(1), p.constant(0)
+	b.Copy(y.breach, p.constant(-roomWithoutUnit))
+	groups(len(p.vm), func(lo, hi int) {
+		v := p.vm[lo:hi]
+		b.MaxNegProduct(y.breach, b.Min(b.Sub(v, y.vmin[lo:hi]), b.Sub(y.vmax[lo:hi], v)), one)
+	})
+	groups(len(s.rated), func(lo, hi int) {
+		var i, j []int
+		for _, k := range s.rated[lo:hi] {
+			i, j = append(i, n.From[k]), append(j, n.To[k])
+		}
+		c, d := p.across(b, i, j)
+		from := p.size2(b, p.vm.At(i), c, d, p.gff[lo:hi], p.bff[lo:hi], p.gft[lo:hi], p.bft[lo:hi])
+		to := p.size2(b, p.vm.At(j), c, b.Sub(zero, d), p.gtt[lo:hi], p.btt[lo:hi], p.gtf[lo:hi], p.btf[lo:hi])
+		b.MaxNegProduct(y.breach, b.Sub(y.rate[lo:hi], b.Sqrt(b.Max(from, to))), one)
+	})
 }
 
 // entries are elimination's of these unknowns, in cells that a later mismatch leaves alone.
