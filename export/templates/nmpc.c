@@ -1278,6 +1278,21 @@ static int step_newton(loop *p)
 
 #define SOLVED {{constant .Solver.Tolerance}}
 
+/* The barrier parameter for a start of residual e. */
+static double room_at(double e) { return 1e-4 * e * e < 1.0 ? 1e-4 * e * e : 1.0; }
+
+/* Raises the barrier parameter to what a residual asks for. */
+static void make_room(loop *p, double e)
+{
+    p->mu = larger(p->mu, room_at(e));
+    slacks(p, &p->iterates[p->now]);
+    reset(p);
+    p->filters = 0;
+}
+
+/* How the plan before begins, in loop.warm; 0: it had not converged, or there is none. */
+enum { ROLLED_OUT = 1, STATES_KEPT = 2 };
+
 /* Iterations from a plan with its multipliers. */
 static void iterate_plan(loop *p)
 {
@@ -1297,11 +1312,14 @@ static void iterate_plan(loop *p)
         }
         if (p->iterations >= GPC_{{.Macro}}_ITERATIONS)
             break;
-        if (p->warm && p->iterations == 4) {
-            p->mu = larger(p->mu, 1e-4 * elastic * elastic < 1.0 ? 1e-4 * elastic * elastic : 1.0);
-            slacks(p, &p->iterates[p->now]);
-            reset(p);
-            p->filters = 0;
+        if (p->warm == ROLLED_OUT && p->iterations == 4)
+            make_room(p, elastic);
+        if (p->warm == STATES_KEPT && p->iterations == 30) { /* no plan near that one may lead on */
+            p->warm = 0;
+            if (!p->iterates[p->now].rolled && restore(p)) {
+                residual(p, 0.0, &elastic, &violation);
+                make_room(p, elastic);
+            }
         }
         while (p->mu > smallest && residual(p, p->mu, NULL, NULL) <= 10.0 * p->mu) {
             const double slower = 0.2 * p->mu, faster = pow(p->mu, 1.5);
@@ -1574,12 +1592,57 @@ static void shift_steps(void *steps, size_t each, int before, int after)
     }
 }
 
+/* Makes the plan start at a state, with its own states behind; the first equation is left open. */
+static void keep_states(loop *p, const double *first)
+{
+    iterate *at = &p->iterates[p->now];
+    int t, i;
+
+    memcpy(at->x[0], first, sizeof at->x[0]);
+    for (t = 0; t < transitions(p); t++) {
+        double s[NX] = { 0.0 };
+
+        act(at, t);
+        gpc_{{.Symbol}}_step(at->x[t], at->x[t] + NS, at->u[t], s, s + NS);
+        for (i = 0; i < NA && t + 1 < transitions(p); i++)
+            s[moving[i]] = at->x[t + 1][moving[i]];
+        memcpy(at->x[t + 1], s, sizeof s);
+    }
+    evaluate(p, at, 0);
+}
+{{if not .Solver.Blocked}}
+/* The least barrier parameter for a start at the plan's states in place of the trial, its roll-out; 0 where that breaks no limit and comes
+ * no further from the plan than the typical sizes, or than ten times as far as it begins. */
+static double strayed(const loop *p)
+{
+    const iterate *at = &p->iterates[p->now], *to = &p->iterates[1 - p->now];
+    double most = 1.0;
+    int t, i;
+
+    for (t = 0; t <= transitions(p); t++) {
+        double furthest = 0.0;
+
+        for (i = 0; i < NA; i++)
+            if (moving[i] < NS)
+                see(&furthest, (to->x[t][moving[i]] - at->x[t][moving[i]]) / typical[i]);
+        if (t == 0)
+            most = larger(most, 10.0 * furthest);
+        if (furthest > most)
+            return 3e-3;
+    }
+    for (t = 0; t < p->steps; t++)
+        for (i = 0; i < ALL; i++)
+            if (to->g[t][i] < -1e-3)
+                return SOLVED / 20.0;
+    return 0.0;
+}
+{{end}}
 /* Makes the plan, one step on, the start from a state; 0 where nothing of it is finite. */
 static int advance(loop *p, const double *first, int n)
 {
     iterate *at = &p->iterates[p->now];
     const int before = p->steps, converged = p->converged;
-    double ratio = p->objective_scale, slope[D];
+    double ratio = p->objective_scale, slope[D], strays = 0.0;
     int t, i;
 
     p->iterations = 0;
@@ -1601,7 +1664,7 @@ static int advance(loop *p, const double *first, int n)
         }
 {{- end}}
     p->steps = n;
-    p->warm = converged;
+    p->warm = converged ? ROLLED_OUT : 0;
     if (converged)
         p->mu = SOLVED / 20.0;
     for (t = 0; t < n; t++)
@@ -1613,25 +1676,26 @@ static int advance(loop *p, const double *first, int n)
             }
 {{- if .Solver.Blocked}}
     join(p);
+    keep_states(p, first);
+    if (!values_finite(p, at)) {
+{{- else}}
+    if (!converged)
+        keep_states(p, first);
+    if (converged || !values_finite(p, at)) {
 {{- end}}
-    if ({{if .Solver.Blocked}}1{{else}}!converged{{end}}) {
-        memcpy(at->x[0], first, sizeof at->x[0]);
-        for (t = 0; t < transitions(p); t++) {
-            double s[NX] = { 0.0 };
-
-            act(at, t);
-            gpc_{{.Symbol}}_step(at->x[t], at->x[t] + NS, at->u[t], s, s + NS);
-            for (i = 0; i < NA && t + 1 < transitions(p); i++)
-                s[moving[i]] = at->x[t + 1][moving[i]];
-            memcpy(at->x[t + 1], s, sizeof s);
-        }
-        evaluate(p, at, 0);
-    }
-    if ({{if not .Solver.Blocked}}converged || {{end}}!values_finite(p, at)) {
         if (!follow(p, first))
             return 0;
-        p->now = 1 - p->now;
-        at = &p->iterates[p->now];
+{{- if not .Solver.Blocked}}
+        strays = strayed(p);
+        if (converged && strays > 0.0) {
+            keep_states(p, first);
+            p->warm = values_finite(p, at) ? STATES_KEPT : ROLLED_OUT;
+        }
+{{- end}}
+        if (p->warm != STATES_KEPT) {
+            p->now = 1 - p->now;
+            at = &p->iterates[p->now];
+        }
     }
     differentiate(p);
     p->objective_scale = scale_of(p);
@@ -1660,7 +1724,9 @@ static int advance(loop *p, const double *first, int n)
         double elastic;
         const double e = residual(p, 0.0, &elastic, NULL);
 
-        p->mu = larger(p->mu, 1e-4 * e * e < 1.0 ? 1e-4 * e * e : 1.0);
+        p->mu = larger(p->mu, room_at(e));
+        if (p->warm == STATES_KEPT)
+            p->mu = larger(p->mu, strays);
     }
     slacks(p, at);
     return 1;

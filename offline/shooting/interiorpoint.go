@@ -85,6 +85,7 @@ type ipm struct {
 	shift          float64 // last diagonal shift that made the step matrix definite
 	gains          bool    // whether the recursion holds the feedback of a step
 	incomplete     bool    // a component that was taken to be constant moves
+	kept           bool    // whether the start kept the states of a plan that had led elsewhere
 	least          float64 // shift that a step begins with, after one that made no progress
 }
 
@@ -135,6 +136,10 @@ const (
 // from then on that which the price of the violation asks for.
 const warmIterations = 4
 
+// A start that has kept the states of a plan is rolled out after all where so many iterations have not closed its defects: no
+// plan near that one may lead on from the new state.
+const keptIterations = 30
+
 // roomAt is the barrier parameter for a start of residual e: the further it is from a solution,
 // the more room its path needs.
 func roomAt(e float64) float64 { return math.Min(1, 1e-4*e*e) }
@@ -145,7 +150,7 @@ func roomAt(e float64) float64 { return math.Min(1, 1e-4*e*e) }
 // is not finite.
 func (p *ipm) begin(held bool, states []float64) bool {
 	q := p.q
-	p.iterations, p.shift, p.incomplete, p.gains = 0, 0, false, false
+	p.iterations, p.shift, p.incomplete, p.gains, p.kept = 0, 0, false, false, false
 	p.resize()
 	for i, v := range p.cur.v {
 		// A start on the box is moved inside by one percent of its half width.
@@ -341,10 +346,13 @@ func (p *ipm) iterate() ipmResult {
 			break
 		}
 		if p.opt.warm && p.iterations == warmIterations {
-			p.mu = math.Max(p.mu, roomAt(elastic))
-			p.slacks(p.cur.g, p.at.s, p.at.v)
-			p.reset()
-			p.filter = p.filter[:0]
+			p.makeRoom(elastic)
+		}
+		if p.kept && p.iterations == keptIterations {
+			if p.kept = false; !p.cur.rolled && p.restore() {
+				_, elastic, _ = p.residual(0)
+				p.makeRoom(elastic)
+			}
 		}
 		for p.mu > smallest {
 			if e, _, _ := p.residual(p.mu); e > 10*p.mu {
@@ -361,6 +369,14 @@ func (p *ipm) iterate() ipmResult {
 	}
 	kkt, elastic, violation := p.residual(0)
 	return ipmResult{f: p.cur.f, kkt: kkt, elastic: elastic, violation: violation, iterations: p.iterations}
+}
+
+// makeRoom raises the barrier parameter to what a residual asks for.
+func (p *ipm) makeRoom(e float64) {
+	p.mu = math.Max(p.mu, roomAt(e))
+	p.slacks(p.cur.g, p.at.s, p.at.v)
+	p.reset()
+	p.filter = p.filter[:0]
 }
 
 // restore makes the iterate a roll-out of itself; false where none is finite.

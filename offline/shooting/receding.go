@@ -3,6 +3,7 @@ package shooting
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -192,8 +193,8 @@ func (r *Receding) Correct(state, ctx, u []float64) {
 
 // resume makes the last iterate of a solve of the same functions, which may be p's own, so many stages further on, the start
 // of the next of n steps from the given state and context. One that had converged is rolled out from there and
-// begins with the last barrier parameter; another keeps its states, its defects and its
-// parameter. It reports false where nothing of it is finite.
+// begins with the last barrier parameter, but keeps its states where that roll-out strays; another keeps its states, its defects
+// and its parameter. It reports false where nothing of it is finite.
 func (p *ipm) resume(from *ipm, by int, first []float64, n int, converged bool) bool {
 	q, before := p.q, from.q.steps
 	if p != from {
@@ -230,14 +231,20 @@ func (p *ipm) resume(from *ipm, by int, first []float64, n int, converged bool) 
 	q.join(p.cur.v)
 	rolls := converged && len(q.blocks) == 0
 	if !rolls {
-		copy(p.cur.x, first)
-		q.carry(p.cur, q.nx)
+		p.keep(first)
 	}
-	if rolls || !q.finite(p.cur) {
+	strayed := 0.0 // the barrier parameter that it asks for
+	if p.kept = false; rolls || !q.finite(p.cur) {
 		if !p.follow(first) {
 			return false
 		}
-		p.cur, p.trial = p.trial, p.cur
+		if strayed = p.strayed(); rolls && strayed > 0 {
+			p.keep(first)
+			p.kept = q.finite(p.cur)
+		}
+		if !p.kept {
+			p.cur, p.trial = p.trial, p.cur
+		}
 	}
 	p.incomplete = !q.differentiate(p.cur)
 	was := p.objectiveScale
@@ -268,10 +275,55 @@ func (p *ipm) resume(from *ipm, by int, first []float64, n int, converged bool) 
 	}
 	if p.known = false; converged {
 		e, _, _ := p.residual(0)
-		p.mu = math.Max(p.mu, roomAt(e))
+		if p.mu = math.Max(p.mu, roomAt(e)); p.kept {
+			p.mu, p.opt.warm = math.Max(p.mu, strayed), false
+		}
 	}
 	p.slacks(p.cur.g, p.at.s, p.at.v)
 	return true
+}
+
+// keep makes the iterate start at another state and context, with its own states behind, of which the first equation is then
+// left open.
+func (p *ipm) keep(first []float64) {
+	copy(p.cur.x, first)
+	p.q.carry(p.cur, p.q.nx)
+}
+
+// A roll-out of a plan from another state strays where it breaks a limit by more than brokenLimit, or comes further from the plan
+// than the state's typical sizes and strayedGrowth times as far as it begins: the plan's feedback moves no action that is at its
+// bound, and Newton's method would have to come back from there. It has less to do from the states of the plan, which keep the
+// limits. One that comes so far has room for another plan, strayedBarrier at least.
+const (
+	brokenLimit    = 1e-3 // in the margins' own units
+	strayedGrowth  = 10
+	strayedBarrier = 3e-3
+)
+
+// strayed is the least barrier parameter for a start at the iterate's states in place of the trial, its roll-out; 0 where that
+// does not stray.
+func (p *ipm) strayed() float64 {
+	q := p.q
+	far := 1.0
+	for t := range q.transitions() + 1 {
+		var furthest largest
+		for i, away := range p.away(p.trial.x[t*q.nx:], p.cur.x[t*q.nx:])[:q.na] {
+			// What the context remembers of the actions has no typical size.
+			if q.active[i] < q.ns {
+				furthest.see(away)
+			}
+		}
+		if t == 0 {
+			far = math.Max(far, strayedGrowth*float64(furthest))
+		}
+		if float64(furthest) > far {
+			return strayedBarrier
+		}
+	}
+	if slices.ContainsFunc(p.trial.g, func(g float64) bool { return g < -brokenLimit }) {
+		return p.opt.lastBarrier()
+	}
+	return 0
 }
 
 // like takes over what a solve has besides its stages.

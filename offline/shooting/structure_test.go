@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -469,6 +470,46 @@ func TestWarmDecisionsTakeFewIterations(t *testing.T) {
 		}
 		if mean := float64(warm) / float64(decisions); mean > 3 || cold < 4*8 {
 			t.Errorf("%s: a warm decision takes %.1f iterations, the four cold ones %d", name, mean, cold)
+		}
+	}
+}
+
+// A plan whose roll-out from another state strays begins the next decision with its own states, another is rolled out. Both end at
+// the optimum that Minimise finds.
+func TestPlansThatStrayKeepTheirStates(t *testing.T) {
+	solver := newPole(testdomain.Pole{}, Options{Tolerance: 1e-7})
+	controller, err := solver.Receding(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pref := domain.Preference{W: []float64{0.5, 0.5}}
+	for _, kick := range []struct {
+		speed, turn float64
+		kept        bool
+	}{{0.001, 0.001, false}, {0.3, -0.3, true}} {
+		s, c := []float64{-1, 0, 0, 0}, []float64{1, 0}
+		controller.Reset()
+		if _, err := controller.Solve(s, c, testdomain.PoleSteps, pref); err != nil {
+			t.Fatal(err)
+		}
+		for range 12 {
+			sn, cn := make([]float64, 4), make([]float64, 2)
+			testdomain.Pole{}.Step(s, c, controller.Action(0), sn, cn)
+			s, c = sn, cn
+			if _, err := controller.Solve(s, c, testdomain.PoleSteps, pref); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s[1] += kick.speed
+		s[3] += kick.turn
+		p := controller.p
+		if !p.resume(p, 0, slices.Concat(s, c), testdomain.PoleSteps, true) || p.kept != kick.kept || p.cur.rolled == kick.kept {
+			t.Errorf("kicked by %v and %v: states kept %t, rolled out %t, want them kept %t", kick.speed, kick.turn, p.kept, p.cur.rolled, kick.kept)
+		}
+		r := p.iterate()
+		want := minimise(t, solver, s, c, testdomain.PoleSteps, pref, "")
+		if r.elastic > 1e-7 || !(math.Abs(r.f-want.Cost) < 1e-6*want.Cost) {
+			t.Errorf("kicked by %v and %v: cost %v, residual %.1e, anew %v", kick.speed, kick.turn, r.f, r.elastic, want.Cost)
 		}
 	}
 }
