@@ -115,6 +115,13 @@ record-python-systems: bin/record
 	rm -rf out/python
 	$(RECORD) --out $(RESULTS)/python-systems.json scripts/python-systems.sh build/test-python/bin/python out/python
 
+## record-secure: methods of a secure dispatch on the same trajectories of 39 and 118 buses, 10 200 decisions each, the tables of docs/results/secure.md, into RESULTS; two hours of one thread, by its CPU time
+.PHONY: record-secure
+record-secure: bin/record $(PGLIB)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/secure ./bench/secure
+	$(RECORD) --out $(RESULTS)/secure-39.json bin/secure --bench Secure39 --seed 2027 --episodes 34 --methods secure,direct,navigator,slp,merit,hold,mo-opf-margin,mo-opf,dc-secure
+	$(RECORD) --out $(RESULTS)/secure-118.json bin/secure --bench Secure118 --case opf-secure:$(PGLIB)/pglib_opf_case118_ieee.m --seed 2027 --episodes 34 --methods secure,slp,merit,hold,mo-opf-margin,mo-opf,dc-secure
+
 ## record-flows: times of power flows, the table of docs/results/networks.md, into RESULTS/flows.json; on a quiet machine
 record-flows: bin/record
 	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./grid/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1

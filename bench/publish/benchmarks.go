@@ -204,6 +204,13 @@ func (d devices) monitor() string {
 	return g.text(d) + "\nFalse alarms with `direct`, whole episodes: " + strings.Join(alarms, ", ") + ".\n"
 }
 
+// secureColumns are those of tables of secure dispatches.
+var secureColumns = report.Columns{
+	{"method", "`{0}`"}, {"secure", "{secure %.0f}/{decisions %.0f}"}, {"least margin, pu", "{margin_pu %.1e}"},
+	{"cost above the exact chain, %", "{above_% %.3f}"}, {"CPU time, p50, ms", "{cpu_p50_ms %.3g}"}, {"p99, ms", "{cpu_p99_ms %.3g}"},
+	{"bounds", "{bounds %.0f}"}, {"mean bound, %", "{bound_mean_% %.2g}"},
+}
+
 // Tables of what programs print, a row a benchmark.
 var (
 	// environments are the steps a second of gpc.envs.bench.
@@ -247,6 +254,9 @@ var (
 		{"unsafe in C", "{c_unsafe %.0f}/{c_episodes %.0f}"}, {"cost in C above the optima, all episodes, %", "{c_regret_pct %.2g}"},
 		{"constants in C, bytes", "{c_constant_bytes %.0f}"},
 	}}
+	// secure39 and secure118 are methods of a secure dispatch on the same trajectories, bench/secure.
+	secure39  = benchmarkTable{"BenchmarkSecure39", true, secureColumns}
+	secure118 = benchmarkTable{"BenchmarkSecure118", true, secureColumns}
 	// robust are closed loops of do-mpc's uncertain reactor by do-mpc's robust MPC and estimator, and by ours, bench/peers/robust/compare.py.
 	robust = benchmarkTable{"BenchmarkRobust", true, report.Columns{
 		{"controller", "`{0}`"}, {"episodes with a limit broken", "{violated %.0f}/{episodes %.0f}"}, {"largest excess, K", "{worst_K %.2g}"},

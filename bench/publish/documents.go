@@ -79,6 +79,8 @@ var documents = []document{
 	{"docs/results/export.md", "controllers on a Cortex-M7", cortexMLoops.text},
 	{"docs/results/solvers.md", "imported models", imported.text},
 	{"docs/results/real-plant.md", "the uncertain reactor", robust.text},
+	{"docs/results/secure.md", "secure dispatch of 39 buses", secure39.text},
+	{"docs/results/secure.md", "secure dispatch of 118 buses", secure118.text},
 	{"docs/reference/python.md", "systems in Python", pythonSystems.text},
 	{"docs/reference/python.md", "what a call costs", calls.text},
 	{"docs/results/dispatch.md", "steering", func(d devices) string { return d.steered("opf30", "opf30-uncertain") }},

@@ -62,18 +62,18 @@ func (d *driven) drive(episode domain.Episode, steps int, cpu *[]float64) (total
 		d.bound(s, ctx, u)
 		total += result.Cost
 	}
-	d.to.Action = u
+	d.to.action = u
 	return total, nil
 }
 
 // count takes what the plant made of a decision.
 func (d *driven) count(spec *domain.Spec, result *domain.Outcome) {
-	d.to.Decisions++
+	d.to.decisions++
 	if spec.Keeps(result.Margin) {
-		d.to.Secure++
+		d.to.secure++
 	}
-	if at := slices.Index(result.Named, result.Margin); result.Margin < d.to.Margin || d.to.Worst == "" {
-		d.to.Margin, d.to.Worst = result.Margin, spec.Margins[max(at, 0)].Name
+	if at := slices.Index(result.Named, result.Margin); result.Margin < d.to.margin || d.to.worst == "" {
+		d.to.margin, d.to.worst = result.Margin, spec.Margins[max(at, 0)].Name
 	}
 }
 
@@ -90,15 +90,15 @@ func (d *driven) bound(s, c, u []float64) {
 	if math.IsInf(bound, 1) {
 		return
 	}
-	d.to.Bound.all = append(d.to.Bound.all, 100*bound)
+	d.to.bound.all = append(d.to.bound.all, 100*bound)
 	best := make([]float64, len(u))
 	if !d.gaps || !may.Best(s, c, adaptive, best) {
 		return
 	}
 	gap := 1 - d.cost(may, s, c, best)/d.cost(may, s, c, u)
-	d.to.Gap.all = append(d.to.Gap.all, 100*gap)
+	d.to.gap.all = append(d.to.gap.all, 100*gap)
 	if bound < gap-boundTolerance {
-		d.to.Below++
+		d.to.below++
 	}
 }
 

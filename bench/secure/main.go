@@ -4,11 +4,13 @@
 //
 //	go run ./bench/secure --model MAP.safetensors --episodes 2 --methods hold,mo-opf,secure,direct
 //
-// With --gaps every decision is solved exactly from where it was made, beside its bound. The central type is row. Times are of the thread that decides, so that other programs of the machine
-// lengthen them less than a clock's; a decision is everything from the observation to the action.
+// With --gaps every decision is solved exactly from where it was made, beside its bound; with --bench it prints lines of a
+// benchmark for bench/record. The central type is row. Times are of the thread that decides, so that other programs of the
+// machine lengthen them less than a clock's; a decision is everything from the observation to the action.
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,71 +27,60 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domains/paper"
 	"github.com/gpc-engine/gpc/engine"
-	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/machine"
-	"github.com/gpc-engine/gpc/internal/version"
 )
 
-// record is what the command writes.
-type record struct {
-	Commit   string        `json:"commit"`
-	Case     string        `json:"case"`
-	Regime   string        `json:"regime"`
-	Seed     uint64        `json:"seed"`
-	Episodes int           `json:"episodes"`
-	Steps    int           `json:"steps"` // the first of each episode
-	Load     *machine.Load `json:"load"`
-	Rows     []row         `json:"rows"`
-
-	action []domain.Variable
+// drives are the methods' rows.
+type drives struct {
+	of       *gpc.Case
+	seed     uint64
+	episodes int
+	steps    int // the first of each episode
+	load     *machine.Load
+	rows     []row
 }
 
 // row is one method.
 type row struct {
-	Method    string  `json:"method"`
-	Decisions int     `json:"decisions"`
-	Secure    int     `json:"secure"` // after which no limit breaks, before or after an outage
-	Margin    float64 `json:"margin"` // the least, pu
-	Worst     string  `json:"worst"`  // its limit
-	// Above is the cost above the exact secure chain over all decisions, %; one that is not secure counts
+	method    string
+	decisions int
+	secure    int     // after which no limit breaks, before or after an outage
+	margin    float64 // the least, pu
+	worst     string  // its limit
+	// above is the cost above the exact secure chain over all decisions, %; one that is not secure counts
 	// like any other.
-	Above float64 `json:"cost_above_percent"`
-	P50   float64 `json:"cpu_p50_ms"`
-	P99   float64 `json:"cpu_p99_ms"`
-	Most  float64 `json:"cpu_max_ms"`
-	// Bound is that on the cost of decisions above their optimum (domain.ProblemAbilities.Gap), %, of those that have one.
-	Bound gaps `json:"bound_percent"`
-	// Gap is what these decisions cost above the exact secure dispatch from where they were made, Below how often the
+	above          float64
+	p50, p99, most float64 // CPU time of a decision, ms
+	// bound is that on the cost of decisions above their optimum (domain.ProblemAbilities.Gap), %, of those that have one.
+	bound gaps
+	// gap is what these decisions cost above the exact secure dispatch from where they were made, below how often the
 	// bound is less than that by more than solvers' tolerances; without --gaps there are none.
-	Gap   gaps `json:"gap_percent"`
-	Below int  `json:"bound_below_gap"`
-	// Action is the last decision, pu.
-	Action []float64 `json:"action"`
+	gap   gaps
+	below int
+	// action is the last decision, pu.
+	action []float64
 }
 
 // gaps are shares of a cost, %.
 type gaps struct {
-	N    int     `json:"n"`
-	Mean float64 `json:"mean"`
-	P99  float64 `json:"p99"`
-	Most float64 `json:"max"`
-	all  []float64
+	n               int
+	mean, p99, most float64
+	all             []float64
 }
 
 func (g *gaps) describe() {
 	slices.Sort(g.all)
-	if g.N = len(g.all); g.N > 0 {
-		g.Mean, g.P99, g.Most = stat.Mean(g.all, nil), stat.Quantile(0.99, stat.Empirical, g.all, nil), g.all[g.N-1]
+	if g.n = len(g.all); g.n > 0 {
+		g.mean, g.p99, g.most = stat.Mean(g.all, nil), stat.Quantile(0.99, stat.Empirical, g.all, nil), g.all[g.n-1]
 	}
 }
 
 // options are the flags.
 type options struct {
-	name, methods, file, regime, out string
-	episodes, steps                  int
-	seed                             uint64
-	gaps                             bool
+	name, methods, file, regime, bench string
+	episodes, steps                    int
+	seed                               uint64
+	gaps                               bool
 }
 
 func main() {
@@ -98,20 +89,18 @@ func main() {
 	flag.StringVar(&o.methods, "methods", "hold,merit,mo-opf,mo-opf-margin,secure", "methods, one after another")
 	flag.StringVar(&o.file, "model", "", "map of the methods that need one; without it the bundled one")
 	flag.StringVar(&o.regime, "regime", "", "loads (default: the case's)")
-	flag.StringVar(&o.out, "out", "", "write the record to this file (JSON)")
+	flag.StringVar(&o.bench, "bench", "", "print lines of the benchmark of this `name`, as bench/record keeps them, in place of the table")
 	flag.IntVar(&o.episodes, "episodes", 1, "trajectories")
 	flag.IntVar(&o.steps, "steps", 0, "decisions of each; 0: all")
 	flag.Uint64Var(&o.seed, "seed", 11, "of the trajectories")
 	flag.BoolVar(&o.gaps, "gaps", false, "solve exactly from where each decision was made, to compare its bound")
 	flag.Parse()
 	r, err := run(o)
-	if err == nil && o.out != "" {
-		var text []byte
-		if text, err = finite.Marshal(r); err == nil {
-			err = durable.WriteFile(o.out, append(text, '\n'), 0o644)
-		}
-	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case o.bench != "":
+		err = r.benchmark(os.Stdout, o.bench)
+	default:
 		err = r.print(os.Stdout)
 	}
 	if err != nil {
@@ -125,7 +114,7 @@ func main() {
 }
 
 // run drives every method through every trajectory.
-func run(o options) (*record, error) {
+func run(o options) (*drives, error) {
 	if o.episodes < 1 || o.steps < 0 {
 		return nil, gpc.BadInput(fmt.Errorf("%d episodes of %d steps, want 1 or more and none negative", o.episodes, o.steps))
 	}
@@ -143,14 +132,14 @@ func run(o options) (*record, error) {
 		return nil, err
 	}
 	defer engine.Close()
-	r := &record{Commit: version.Build(), Case: c.Name(), Regime: o.regime, Seed: o.seed, Episodes: o.episodes, action: c.Spec().Action}
+	r := &drives{of: c, seed: o.seed, episodes: o.episodes}
 	watch, err := machine.Begin(machine.Limit{})
 	if err != nil {
 		return nil, err
 	}
 	exact := make([]float64, o.episodes)
 	for _, method := range strings.Split(o.methods, ",") {
-		one := row{Method: method, Margin: math.Inf(1)}
+		one := row{method: method, margin: math.Inf(1)}
 		var cpu []float64
 		cost, best := 0.0, 0.0
 		for e := range o.episodes {
@@ -162,7 +151,7 @@ func run(o options) (*record, error) {
 			if o.steps > 0 {
 				steps = min(steps, o.steps)
 			}
-			r.Steps = steps
+			r.steps = steps
 			if exact[e] == 0 {
 				if exact[e], err = chain(episode, func() (domain.Episode, error) { return draw(e) }, steps); err != nil {
 					return nil, err
@@ -190,12 +179,12 @@ func run(o options) (*record, error) {
 		}
 		slices.Sort(cpu)
 		at := func(q float64) float64 { return cpu[min(len(cpu)-1, int(q*float64(len(cpu))))] }
-		one.Bound.describe()
-		one.Gap.describe()
-		one.Above, one.P50, one.P99, one.Most = 100*(cost/best-1), at(0.5), at(0.99), cpu[len(cpu)-1]
-		r.Rows = append(r.Rows, one)
+		one.bound.describe()
+		one.gap.describe()
+		one.above, one.p50, one.p99, one.most = 100*(cost/best-1), at(0.5), at(0.99), cpu[len(cpu)-1]
+		r.rows = append(r.rows, one)
 	}
-	r.Load, err = watch.End()
+	r.load, err = watch.End()
 	return r, err
 }
 
@@ -220,28 +209,38 @@ func chain(episode domain.Episode, draw func() (domain.Episode, error), steps in
 	return total, nil
 }
 
+// benchmark writes a line of a benchmark for each method.
+func (r *drives) benchmark(w io.Writer, name string) (err error) {
+	for _, a := range r.rows {
+		_, more := fmt.Fprintf(w, "Benchmark%s/%s 1 %d decisions %d secure %g margin_pu %g above_%% %g cpu_p50_ms %g cpu_p99_ms %g cpu_max_ms %d bounds %g bound_mean_%% %g bound_p99_%%\n",
+			name, a.method, a.decisions, a.secure, a.margin, a.above, a.p50, a.p99, a.most, a.bound.n, a.bound.mean, a.bound.p99)
+		err = cmp.Or(err, more)
+	}
+	return err
+}
+
 // print writes the table.
-func (r *record) print(w io.Writer) error {
-	fmt.Fprintf(w, "%s, %d trajectories of %d decisions, seed %d; CPU time of the deciding thread, %s\n", r.Case, r.Episodes, r.Steps, r.Seed, r.Load)
+func (r *drives) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s, %d trajectories of %d decisions, seed %d; CPU time of the deciding thread, %s\n", r.of.Name(), r.episodes, r.steps, r.seed, r.load)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "method\tsecure\tof\tleast margin, pu\tworst limit\tcost above, %\tCPU p50, ms\tp99\tmost\tbounds\tmean, %\tp99\tmost")
-	for _, a := range r.Rows {
+	for _, a := range r.rows {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%.1e\t%s\t%.4f\t%.3g\t%.3g\t%.3g\t%d\t%.3g\t%.3g\t%.3g\n",
-			a.Method, a.Secure, a.Decisions, a.Margin, a.Worst, a.Above, a.P50, a.P99, a.Most, a.Bound.N, a.Bound.Mean, a.Bound.P99, a.Bound.Most)
+			a.method, a.secure, a.decisions, a.margin, a.worst, a.above, a.p50, a.p99, a.most, a.bound.n, a.bound.mean, a.bound.p99, a.bound.most)
 	}
-	for _, a := range r.Rows {
-		if a.Gap.N > 0 {
+	for _, a := range r.rows {
+		if a.gap.n > 0 {
 			fmt.Fprintf(t, "%s: %d decisions above the exact dispatch from there by %.3g %% on average, p99 %.3g %%, most %.3g %%; %d bounds are below that\n",
-				a.Method, a.Gap.N, a.Gap.Mean, a.Gap.P99, a.Gap.Most, a.Below)
+				a.method, a.gap.n, a.gap.mean, a.gap.p99, a.gap.most, a.below)
 		}
 	}
-	if r.Steps > 1 {
+	if r.steps > 1 {
 		return t.Flush()
 	}
-	for _, a := range r.Rows {
-		fmt.Fprintf(t, "%s decides", a.Method)
-		for i, v := range a.Action {
-			fmt.Fprintf(t, " %s %.4g", r.action[i].Name, v)
+	for _, a := range r.rows {
+		fmt.Fprintf(t, "%s decides", a.method)
+		for i, v := range a.action {
+			fmt.Fprintf(t, " %s %.4g", r.of.Spec().Action[i].Name, v)
 		}
 		fmt.Fprintln(t)
 	}
