@@ -2,7 +2,6 @@ package gpc
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
@@ -75,16 +74,6 @@ func (c *Case) withGains(m *domain.Measurement) *domain.Measurement {
 	if !ok || m == nil {
 		return m
 	}
-	own := *m
-	own.Unknown = slices.Clone(m.Unknown)
 	_, unknown := p.UncertainGains()
-	for _, g := range unknown {
-		if !slices.ContainsFunc(own.Unknown, func(u domain.Unknown) bool { return u.Context == g.Context }) {
-			if m.Bounded {
-				g.Deviation *= domain.UniformBound
-			}
-			own.Unknown = append(own.Unknown, g)
-		}
-	}
-	return &own
+	return m.With(unknown)
 }

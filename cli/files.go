@@ -2,7 +2,6 @@ package cli
 
 import (
 	"os"
-	"strings"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/internal/durable"
@@ -20,13 +19,8 @@ func MakeFolder(flag, dir string) error {
 }
 
 // systemFiles are those of such cases that are files of systems: inputs, which no output may overwrite.
-func systemFiles(cases ...string) (files []durable.File) {
-	for _, name := range cases {
-		if strings.HasSuffix(name, gpc.SystemSuffix) {
-			files = append(files, durable.File{Name: "the system", Path: name})
-		}
-	}
-	return files
+func systemFiles(cases ...string) []durable.File {
+	return durable.Ending(gpc.SystemSuffix, "the system", cases...)
 }
 
 // CheckOutputs refuses, before any work, outputs that overwrite an input or each other

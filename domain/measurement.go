@@ -61,6 +61,24 @@ func (m *Measurement) Deviations() *Measurement {
 	return &own
 }
 
+// With is the Measurement with more unknown entries of the context, which are given by standard deviations; of one that is
+// unknown already nothing is taken.
+func (m *Measurement) With(more []Unknown) *Measurement {
+	own := *m
+	own.Unknown = slices.Clone(m.Unknown)
+	for _, v := range more {
+		if slices.ContainsFunc(m.Unknown, func(u Unknown) bool { return u.Context == v.Context }) {
+			continue
+		}
+		if m.Bounded {
+			v.Deviation *= UniformBound
+			v.Drift *= UniformBound
+		}
+		own.Unknown = append(own.Unknown, v)
+	}
+	return &own
+}
+
 // MaxWindow bounds Measurement.Window.
 const MaxWindow = 1000
 

@@ -105,19 +105,13 @@ func (y System) UncertainGains(share float64) (System, error) {
 		y.gains[i] = domain.Unknown{Context: own + i, Mean: 1, Deviation: share / domain.UniformBound, Lo: 1 - 2*share, Hi: 1 + 2*share}
 	}
 	if of.Measurement != nil {
-		m := *of.Measurement
-		m.Unknown = slices.Concat(m.Unknown, y.gains)
-		if m.Bounded {
-			for i := range y.gains {
-				m.Unknown[len(m.Unknown)-len(y.gains)+i].Deviation = share
-			}
-		}
+		m := of.Measurement.With(y.gains)
 		if m.Real != nil {
-			inner := m
+			inner := *m
 			m.Real = func(s, c, u, out []float64) { inner.Real(s, without(c, own, gains), u, out) }
 			m.Dual = func(s, c, u, out []complex128) { inner.Dual(s, without(c, own, gains), u, out) }
 		}
-		y.Measurement = &m
+		y.Measurement = m
 	}
 	y.Real, y.Dual = among(of.Real, own, gains), among(of.Dual, own, gains)
 	y.ODE, y.Stiff = odeAmong(of.ODE, own, gains), stiffAmong(of.Stiff, own, gains)

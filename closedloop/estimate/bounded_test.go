@@ -7,10 +7,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -99,23 +97,8 @@ func TestErrorsStayWithinTheirBounds(t *testing.T) {
 // With the bounds kept off its limit the exact solver breaks it in no episode, and with nothing kept off in most.
 func TestLimitsHoldWithinBounds(t *testing.T) {
 	const episodes = 20
-	safe := func(level float64) (safe, noWay int) {
-		y := cart()
-		y.Measurement = within()
-		c := require.Get(require.Get(gpc.NewCase(require.Get(y.Case())(t)))(t).Robust(level))(t)
-		o := closedloop.Options{Episodes: episodes, Seed: 5, Preference: adaptive, Visit: func(e *closedloop.EpisodeRecord) {
-			if e.End.NoWay {
-				noWay++
-			}
-			if e.End.Safe {
-				safe++
-			}
-		}}
-		require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, engine.Options{}, o))(t)
-		return safe, noWay
-	}
-	bare, _ := safe(0)
-	kept, noWay := safe(1)
+	bare, _ := safe(t, cart(), within(), 0, episodes)
+	kept, noWay := safe(t, cart(), within(), 1, episodes)
 	if bare > episodes/2 || kept < episodes || noWay > 0 {
 		t.Errorf("%d of %d are safe with nothing kept off, %d with the bounds, of which %d have no way", bare, episodes, kept, noWay)
 	}

@@ -48,9 +48,9 @@ func seen() *domain.Measurement {
 }
 
 // safe counts safe episodes of `nmpc` at a level.
-func safe(t *testing.T, y equations.System, level float64, episodes int) (safe, noWay int) {
+func safe(t *testing.T, y equations.System, of *domain.Measurement, level float64, episodes int) (safe, noWay int) {
 	t.Helper()
-	y.Measurement = seen()
+	y.Measurement = of
 	c := require.Get(require.Get(gpc.NewCase(require.Get(y.Case())(t)))(t).Robust(level))(t)
 	o := closedloop.Options{Episodes: episodes, Seed: 5, Preference: adaptive, Visit: func(e *closedloop.EpisodeRecord) {
 		if e.End.NoWay {
@@ -68,8 +68,8 @@ func safe(t *testing.T, y equations.System, level float64, episodes int) (safe, 
 // limit in most episodes; with what the errors may take kept off it, in none of these.
 func TestLimitsHoldInThePlant(t *testing.T) {
 	const episodes = 20
-	bare, _ := safe(t, cart(), 0, episodes)
-	kept, noWay := safe(t, cart(), 4, episodes)
+	bare, _ := safe(t, cart(), seen(), 0, episodes)
+	kept, noWay := safe(t, cart(), seen(), 4, episodes)
 	if bare > episodes/2 {
 		t.Errorf("%d of %d are safe without anything kept off: the test shows nothing", bare, episodes)
 	}
@@ -83,8 +83,8 @@ func TestLimitsHoldInAPlantThatRunsOn(t *testing.T) {
 	y := cart()
 	y.Horizon, y.Steps = 15, 60
 	const episodes = 10
-	bare, _ := safe(t, y, 0, episodes)
-	kept, noWay := safe(t, y, 4, episodes)
+	bare, _ := safe(t, y, seen(), 0, episodes)
+	kept, noWay := safe(t, y, seen(), 4, episodes)
 	if bare > episodes/2 {
 		t.Errorf("%d of %d are safe without anything kept off: the test shows nothing", bare, episodes)
 	}

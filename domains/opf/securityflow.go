@@ -170,11 +170,11 @@ func (w *workspace) checkGroup(g int, room float64, known knowledge) {
 // solvedGroup has a group in the lanes that was checked at the dispatch of the workspace, as far as its margins are known.
 func (w *workspace) solvedGroup(g int) *laneflow.Contingencies {
 	o := w.outages
-	known := o.known[o.group(g)[0]]
-	switch {
-	case known == ample && o.now != g:
+	switch known := o.known[o.group(g)[0]]; {
+	case o.now == g && known != unknown:
+	case known == ample:
 		w.checkGroup(g, watchReach, ample)
-	case known == unknown || o.now != g:
+	default:
 		w.checkGroup(g, math.Inf(1), exact)
 	}
 	return o.flows

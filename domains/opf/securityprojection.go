@@ -3,8 +3,6 @@ package opf
 import (
 	"math"
 	"slices"
-
-	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 )
 
 // Constants of the projection onto limits after outages.
@@ -145,7 +143,7 @@ func (w *workspace) addOutages() {
 		if p.rows == 0 {
 			w.slackRow()
 		}
-		w.addGroup(w.solvedGroup(g))
+		w.addGroup()
 	}
 }
 
@@ -161,9 +159,9 @@ func (w *workspace) slackRow() {
 	}
 }
 
-// addGroup makes the limits after a group of outages rows of the program: one of each outage at a time.
-func (w *workspace) addGroup(flows *laneflow.Contingencies) {
-	p := w.projection
+// addGroup makes the limits after the outages in the lanes rows of the program: one of each outage at a time.
+func (w *workspace) addGroup() {
+	p, flows := w.projection, w.outages.flows
 	flows.Linearise()
 	limits := p.nearby[p.rows:]
 	// Those that stand at the same place among their outage's are solved for together.
@@ -184,14 +182,14 @@ func (w *workspace) addGroup(flows *laneflow.Contingencies) {
 		}
 		flows.Adjoint()
 		for _, l := range p.batch {
-			w.addAfter(&l, flows)
+			w.addAfter(&l)
 		}
 	}
 }
 
 // addAfter makes a limit after an outage a row.
-func (w *workspace) addAfter(l *limit, flows *laneflow.Contingencies) {
-	p, n := w.projection, w.system.Network
+func (w *workspace) addAfter(l *limit) {
+	p, n, flows := w.projection, w.system.Network, w.outages.flows
 	p.after = append(p.after, l.place(l.outage))
 	row, bySlack := p.program.add(l.bound), flows.Power(l.lane, w.system.model.slackGen)
 	for j, at := range p.control {

@@ -175,6 +175,16 @@ func Probe(path string) error {
 // File is a path with what names it where it was given, such as a flag.
 type File struct{ Name, Path string }
 
+// Ending are those of some paths that end so, as files of one name.
+func Ending(suffix, name string, paths ...string) (files []File) {
+	for _, path := range paths {
+		if strings.HasSuffix(path, suffix) {
+			files = append(files, File{Name: name, Path: path})
+		}
+	}
+	return files
+}
+
 // Check refuses, before any work, outputs that overwrite an input or each other and those that cannot be written; see
 // Apart and Probe.
 func Check(outputs, inputs []File) error {

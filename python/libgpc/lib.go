@@ -30,7 +30,6 @@ import (
 	"io"
 	"runtime/cgo"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -133,12 +132,7 @@ func options(text *C.char, into any) error {
 
 // written refuses, before any work, a file that cannot be written or holds the system that is worked on; "" is none.
 func written(name, path string, systems ...string) error {
-	var inputs []durable.File
-	for _, s := range systems {
-		if strings.HasSuffix(s, gpc.SystemSuffix) {
-			inputs = append(inputs, durable.File{Name: "the system", Path: s})
-		}
-	}
+	inputs := durable.Ending(gpc.SystemSuffix, "the system", systems...)
 	return gpc.BadInput(durable.Check([]durable.File{{Name: name, Path: path}}, inputs))
 }
 

@@ -303,7 +303,7 @@ func (c *Contingencies) reactive(at, unit int, there bool) {
 	m, y, b := c.w.m, c.y, c.y.net.GenBus[unit]
 	lo, hi, empty := c.qlo[b], c.qhi[b], 0.0
 	if !there {
-		if lo, hi = c.without(unit); c.emptied(unit) {
+		if lo, hi = c.without(unit); lo > hi {
 			empty = roomWithoutUnit
 		}
 	}

@@ -48,7 +48,6 @@ const (
 // switches moves a lane's buses to or from their reactive limits and says whether any was.
 func (c *Contingencies) switches(at int) (changed bool) {
 	m, p, l := c.w.m, &c.w.solver.plan, &c.lane[at]
-	l.stuck = false
 	for k, b := range c.y.hold {
 		if m.Get(c.y.empty[k], at) != 0 {
 			continue
