@@ -15,9 +15,11 @@ import (
 // the case with what they ask for.
 func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 	var noise, level, delay float64
+	var states []string
 	var window int
 	f := cmd.Flags()
 	f.Float64Var(&noise, "estimate", 0, "add measurement noise of this standard deviation, in units of each state's scale, and decide by an estimate (a case that defines its own measurement needs no such flag)")
+	f.StringSliceVar(&states, "estimate-from", nil, "with --estimate: measure the states of these `NAMES` alone, such as x,theta (default: every state)")
 	f.IntVar(&window, "estimate-window", 0, "estimate from what was measured at so many last decisions at once, a moving horizon, such as 10; 0: by a Kalman filter (default: the case's); needs a measurement")
 	f.Float64Var(&level, "keep-off", 0, "distance kept from every limit, in standard deviations of the closed loop; needs a measurement")
 	f.Float64(gainsFlag, 0, "gains of the actuators are not known: each episode draws them from 1 − `SHARE` to 1 + SHARE, such as 0.1, and the filter estimates them beside the state; needs a measurement, and a map that was compiled with the same share")
@@ -32,9 +34,17 @@ func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 			if !(noise > 0) {
 				return nil, BadInputf("--estimate %v: want a standard deviation above 0", noise)
 			}
-			if c, err = c.Measured(domain.Whole(c.Spec(), noise)); err != nil {
+			m := domain.Whole(c.Spec(), noise)
+			if len(states) > 0 {
+				if m, err = domain.Partly(c.Spec(), noise, states); err != nil {
+					return nil, BadInputf("--estimate-from: %w", err)
+				}
+			}
+			if c, err = c.Measured(m); err != nil {
 				return nil, err
 			}
+		} else if len(states) > 0 {
+			return nil, BadInputf("--estimate-from %s: want --estimate too, the noise that they are measured with", strings.Join(states, ","))
 		}
 		if cmd.Flags().Changed("estimate-window") {
 			if c, err = c.Windowed(window); err != nil {

@@ -42,3 +42,26 @@ func TestUncertainGainsByAFlag(t *testing.T) {
 	refused(t, app, "below 1", "eval", crane, "--method", "mpc-3", "--uncertain-gains", "1", "--estimate", "0.01")
 	refused(t, app, "no system of equations", "eval", "cart", "--method", "nmpc", "--uncertain-gains", "0.1", "--estimate", "0.01")
 }
+
+// Some states alone are measured by a flag; the trace says which, and is verified without it. Names that the case does not have, or
+// twice, are refused, and so is the flag without noise.
+func TestSomeStatesMeasuredByAFlag(t *testing.T) {
+	app, _ := cart(t)
+	crane := shortCrane(t)
+	trace := filepath.Join(t.TempDir(), "run.jsonl")
+	some := func(names string) []string {
+		return []string{"eval", crane, "--method", "mpc-3", "--episodes", "2", "--estimate", "0.01", "--estimate-from", names}
+	}
+	if code, out, log := run(app, append(some("swing,x"), "--trace", trace)...); code != 0 {
+		t.Fatalf("exit code %d, %s, %s", code, out, log)
+	}
+	if text := string(require.Get(os.ReadFile(trace))(t)); !strings.Contains(text, `"measured_noise":0.01,"measured_states":["swing","x"]`) {
+		t.Errorf("the trace begins with %.1200s", text)
+	}
+	if code, out, log := run(app, "verify", trace); code != 0 {
+		t.Errorf("exit code %d, %s, %s", code, out, log)
+	}
+	refused(t, app, `has no state "sway"`, some("swing,sway")...)
+	refused(t, app, `"swing" is named twice`, some("swing,swing")...)
+	refused(t, app, "want --estimate too", "eval", crane, "--method", "mpc-3", "--estimate-from", "swing")
+}

@@ -86,13 +86,14 @@ type Header struct {
 	// Estimated: decisions are made for estimates, which x and c then are, of when the action begins to act; Window is of how many
 	// decisions at once (domain.Measurement.Window). KeptOff is how many standard deviations were kept off the limits, Delay that
 	// of the plant in periods (domain.Delay). MeasuredNoise is that of every state in units of its scale, where each is measured by
-	// itself with the same (domain.Whole).
-	Estimated     bool               `json:"estimated,omitempty"`
-	Window        int                `json:"estimate_window,omitempty"`
-	KeptOff       float64            `json:"kept_off,omitempty"`
-	MeasuredNoise float64            `json:"measured_noise,omitempty"`
-	Delay         float64            `json:"delay,omitempty"`
-	Shift         map[string]float64 `json:"shift,omitempty"`
+	// itself with the same (domain.Whole), or each of MeasuredStates alone (domain.Partly).
+	Estimated      bool               `json:"estimated,omitempty"`
+	Window         int                `json:"estimate_window,omitempty"`
+	KeptOff        float64            `json:"kept_off,omitempty"`
+	MeasuredNoise  float64            `json:"measured_noise,omitempty"`
+	MeasuredStates []string           `json:"measured_states,omitempty"`
+	Delay          float64            `json:"delay,omitempty"`
+	Shift          map[string]float64 `json:"shift,omitempty"`
 	// Plant is there where the plant is another than the model that methods know. Params are that plant's, ProblemSHA256 the model's.
 	Plant *domain.OtherPlant `json:"plant,omitempty"`
 	// Steps are the decisions of an episode where the run asked for other than the case's own number.
@@ -287,7 +288,10 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 	h.Plant, h.Steps, h.Computing = c.Other, stepsOf(plant), opt.Computing
 	h.Estimated, h.KeptOff, h.Delay = c.Measurement != nil, c.Level, c.Delay.Periods
 	if m := c.Measurement; m != nil {
-		h.Window, h.MeasuredNoise = m.Window, wholeNoise(spec, m)
+		h.Window, h.MeasuredNoise = m.Window, ownNoise(spec, m)
+		for _, i := range m.States {
+			h.MeasuredStates = append(h.MeasuredStates, spec.Measured[i].Name)
+		}
 	}
 	if !c.Guard.Off {
 		h.Guard = &c.Guard
@@ -302,14 +306,14 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 	return h, nil
 }
 
-// wholeNoise is that of domain.Whole; 0 of another measurement, and of one with bounds.
-func wholeNoise(spec *domain.Spec, m *domain.Measurement) (noise float64) {
+// ownNoise is that of domain.Whole and domain.Partly; 0 of another measurement, and of one with bounds.
+func ownNoise(spec *domain.Spec, m *domain.Measurement) (noise float64) {
 	if m.Real != nil || m.Bounded {
 		return 0
 	}
-	for i, v := range spec.Measured {
+	for i, deviation := range m.Deviation {
 		// To so many digits it is the number that somebody wrote.
-		own := rounded(m.Deviation[i]/v.Scale(), 12)
+		own := rounded(deviation/spec.Measured[m.State(i)].Scale(), 12)
 		if i > 0 && own != noise {
 			return 0
 		}

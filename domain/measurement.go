@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Measurement says what a plant shows of itself, how well, and what acts on it that its model does not
@@ -15,9 +16,11 @@ type Measurement struct {
 	Outputs   []Variable
 	Deviation []float64
 	// Real writes y = h(s, c, u), u being the action before, the problem's Fallback at first; Dual is the
-	// same function at dual numbers (see DualStep). Both nil: y is the state.
+	// same function at dual numbers (see DualStep). Both nil: y are the States.
 	Real func(s, c, u, y []float64)
 	Dual func(s, c, u, y []complex128)
+	// States are the states that y is, by index; nil: every state, where there is no function.
+	States []int
 	// Process is the standard deviation of what acts on each state between two decisions; nil: nothing.
 	Process []float64
 	// Unknown are entries of the context that are not known: parameters and disturbances of the plant. Their
@@ -112,6 +115,27 @@ func Whole(spec *Spec, noise float64) *Measurement {
 	return m
 }
 
+// Partly is Whole of the states of these names alone.
+func Partly(spec *Spec, noise float64, states []string) (*Measurement, error) {
+	m := &Measurement{}
+	var all []string
+	for _, v := range spec.Measured {
+		all = append(all, v.Name)
+	}
+	for _, name := range states {
+		i := slices.Index(all, name)
+		switch {
+		case i < 0:
+			return nil, fmt.Errorf("measurement: %s has no state %q, want some of %s", spec.Name, name, strings.Join(all, ", "))
+		case slices.Contains(m.States, i):
+			return nil, fmt.Errorf("measurement: state %q is named twice", name)
+		}
+		v := spec.Measured[i]
+		m.States, m.Outputs, m.Deviation = append(m.States, i), append(m.Outputs, v), append(m.Deviation, noise*v.Scale())
+	}
+	return m, nil
+}
+
 // Validate says what of a Measurement does not fit a problem.
 func (m *Measurement) Validate(spec *Spec) error {
 	positive := func(field string, values []float64, want int, least bool) error {
@@ -128,8 +152,8 @@ func (m *Measurement) Validate(spec *Spec) error {
 	if (m.Real == nil) != (m.Dual == nil) {
 		return fmt.Errorf("measurement: Real is given: %t, Dual is given: %t, want both or neither", m.Real != nil, m.Dual != nil)
 	}
-	if m.Real == nil && len(m.Outputs) != spec.MeasuredSize() {
-		return fmt.Errorf("measurement: Outputs has %d entries and Real is nil: without a function want one entry for each of the %d states", len(m.Outputs), spec.MeasuredSize())
+	if err := m.validateStates(spec); err != nil {
+		return err
 	}
 	if err := positive("Deviation", m.Deviation, len(m.Outputs), true); err != nil {
 		return err
@@ -175,10 +199,39 @@ func (m *Measurement) Validate(spec *Spec) error {
 	return nil
 }
 
+// validateStates says what of the states that are measured without a function does not fit.
+func (m *Measurement) validateStates(spec *Spec) error {
+	states := spec.MeasuredSize()
+	switch {
+	case m.Real != nil && m.States != nil:
+		return fmt.Errorf("measurement: States and Real are both given, want one of them")
+	case m.Real == nil && m.States == nil && len(m.Outputs) != states:
+		return fmt.Errorf("measurement: Outputs has %d entries, Real and States are nil: want one entry for each of the %d states", len(m.Outputs), states)
+	case m.States != nil && (len(m.States) == 0 || len(m.States) != len(m.Outputs)):
+		return fmt.Errorf("measurement: Outputs has %d entries and States %d, want as many, and at least one", len(m.Outputs), len(m.States))
+	}
+	for i, s := range m.States {
+		if s < 0 || s >= states || slices.Contains(m.States[:i], s) {
+			return fmt.Errorf("measurement: States[%d] is %d, want different states from 0 to %d", i, s, states-1)
+		}
+	}
+	return nil
+}
+
+// State is the state that output i is by itself where no function says what is measured.
+func (m *Measurement) State(i int) int {
+	if m.States == nil {
+		return i
+	}
+	return m.States[i]
+}
+
 // Output is y of a true state: what would be measured without noise.
 func (m *Measurement) Output(s, c, u, y []float64) {
 	if m.Real == nil {
-		copy(y, s)
+		for i := range y {
+			y[i] = s[m.State(i)]
+		}
 		return
 	}
 	m.Real(s, c, u, y)

@@ -33,7 +33,12 @@ func (p *Problem) measured(of *domain.Measurement) (*program.Function, error) {
 	}}
 	if of.Real == nil {
 		b := program.NewBuilder(g.name, program.Argument{Name: "s", Size: ns, Of: "state"}, program.Argument{Name: "c", Size: nc, Of: "context"}, program.Argument{Name: "u", Size: nu, Of: "action"})
-		return b.Function([]program.Argument{{Name: "y", Size: ns}}, b.In(0)), nil
+		all := b.In(0)
+		y := make([]program.Value, len(of.Outputs))
+		for i := range y {
+			y[i] = all[of.State(i)]
+		}
+		return b.Function([]program.Argument{{Name: "y", Size: len(y)}}, y), nil
 	}
 	source := p.system.Source
 	if source == nil {

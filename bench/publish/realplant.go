@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -12,7 +13,7 @@ import (
 // realPlant has the methods of every system that was driven by an estimate of its state, at each noise and each distance to its
 // limits, beside the first.
 func (d devices) realPlant() string {
-	s := report.Section{Rows: [][]string{{"system", "noise, %", "kept off, σ", "method", "safe", "starts with a way", "safe of these", "95 % interval, %", "cost above `" + report.WarmSolver + "`, % [95 %]", "n"}}}
+	s := report.Section{Rows: [][]string{{"system", "measured", "noise, %", "kept off, σ", "method", "safe", "starts with a way", "safe of these", "95 % interval, %", "cost above `" + report.WarmSolver + "`, % [95 %]", "n"}}}
 	var seeds, commits []string
 	for _, c := range d.estimated() {
 		for i := range c.Comparisons {
@@ -41,7 +42,7 @@ func (d devices) estimated() (out []report.Compared) {
 	}
 	slices.SortStableFunc(out, func(a, b report.Compared) int {
 		x, y := &a.Comparisons[0], &b.Comparisons[0]
-		return cmp.Or(cmp.Compare(x.Case, y.Case), cmp.Compare(x.MeasuredNoise, y.MeasuredNoise), cmp.Compare(x.KeptOff, y.KeptOff))
+		return cmp.Or(cmp.Compare(x.Case, y.Case), cmp.Compare(len(x.MeasuredStates), len(y.MeasuredStates)), cmp.Compare(x.MeasuredNoise, y.MeasuredNoise), cmp.Compare(x.KeptOff, y.KeptOff))
 	})
 	return out
 }
@@ -54,7 +55,18 @@ func realPlantRow(m *closedloop.Comparison, first bool) []string {
 		dearer, n = m.Difference.Mean.Text("%+.2f")+" "+report.Interval("%+.2f", m.Difference.MeanCI95), fmt.Sprint(m.Compared)
 	}
 	return []string{
-		"`" + m.Case + "`", fmt.Sprintf("%g", 100*m.MeasuredNoise), fmt.Sprintf("%g", m.KeptOff), "`" + m.Method + "`", fmt.Sprintf("%d/%d", m.Safe, m.Episodes), fmt.Sprint(m.Way), fmt.Sprint(m.SafeOfWay),
+		"`" + m.Case + "`", measuredStates(m.MeasuredStates), fmt.Sprintf("%g", 100*m.MeasuredNoise), fmt.Sprintf("%g", m.KeptOff), "`" + m.Method + "`", fmt.Sprintf("%d/%d", m.Safe, m.Episodes), fmt.Sprint(m.Way), fmt.Sprint(m.SafeOfWay),
 		fmt.Sprintf("%.1f to %.1f", 100*interval[0], 100*interval[1]), dearer, n,
 	}
+}
+
+// measuredStates are a few by their names, more by their number.
+func measuredStates(names []string) string {
+	switch {
+	case len(names) == 0:
+		return "all"
+	case len(names) > 4:
+		return fmt.Sprintf("%d states", len(names))
+	}
+	return strings.Join(names, ", ")
 }

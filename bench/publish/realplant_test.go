@@ -17,9 +17,15 @@ func TestTheRealPlant(t *testing.T) {
 	report.Put(r, report.Compared{Comparisons: []closedloop.Comparison{row("plain", 0, 1), row("bare", 0, 2)}},
 		report.Compared{Comparisons: []closedloop.Comparison{row("nmpc", 0.03, 951), row("direct", 0.03, 950)}},
 		report.Compared{Comparisons: []closedloop.Comparison{row("nmpc", 0.01, 991), row("direct", 0.01, 990)}})
+	some := report.Compared{Comparisons: []closedloop.Comparison{row("nmpc", 0.01, 991), row("direct", 0.01, 990)}}
+	for i := range some.Comparisons {
+		some.Comparisons[i].MeasuredStates = []string{"x", "theta"}
+	}
+	report.Put(r, some)
 	text := devices{r}.realPlant()
 	for _, want := range []string{
-		"| `cart` | 1 | 3 | `nmpc` | 991/1000 | 900 | 899 | 99.4 to 100.0 | – | – |\n| `cart` | 1 | 3 | `direct` | 990/1000 | 900 | 899 | 99.4 to 100.0 | +1.25 [+1.00, +1.50] | 880 |\n| `cart` | 3 |",
+		"| `cart` | all | 1 | 3 | `nmpc` | 991/1000 | 900 | 899 | 99.4 to 100.0 | – | – |\n| `cart` | all | 1 | 3 | `direct` | 990/1000 | 900 | 899 | 99.4 to 100.0 | +1.25 [+1.00, +1.50] | 880 |\n| `cart` | all | 3 |",
+		"+1.50] | 880 |\n| `cart` | x, theta | 1 |",
 		"Seed 9, commit abc. Recorded without times.",
 	} {
 		if !strings.Contains(text, want) {

@@ -224,7 +224,11 @@ func estimatedAt(c *closedloop.Comparison) string {
 	if c.MeasuredNoise == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", by an estimate at a noise of %g %%, %g standard deviations off the limits", 100*c.MeasuredNoise, c.KeptOff)
+	from := ""
+	if len(c.MeasuredStates) > 0 {
+		from = " from " + strings.Join(c.MeasuredStates, ", ")
+	}
+	return fmt.Sprintf(", by an estimate%s at a noise of %g %%, %g standard deviations off the limits", from, 100*c.MeasuredNoise, c.KeptOff)
 }
 
 // checkCompilation refuses a record that the tables cannot index.

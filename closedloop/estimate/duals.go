@@ -59,7 +59,7 @@ func (d *duals) outputs(s, c, u []float64, rows []float64, n int) {
 	if d.of.Dual == nil {
 		clear(rows)
 		for i := range d.y {
-			rows[i*n+i] = 1
+			rows[i*n+d.of.State(i)] = 1
 		}
 		return
 	}

@@ -3,6 +3,7 @@ package estimate_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -237,6 +238,37 @@ func TestWrongMeasurementsAreRefused(t *testing.T) {
 		spoil(m)
 		if _, err := estimate.New(p, m, nil, nil); err == nil {
 			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+// A state that is measured by itself is estimated as by the function that says so, to the last bit.
+func TestStatesAreMeasuredAsByAFunction(t *testing.T) {
+	p := pendulum(t)
+	by := angle()
+	by.Real, by.Dual = func(s, _, _, y []float64) { y[0] = s[1] }, func(s, _, _, y []complex128) { y[0] = s[1] }
+	own := *by
+	own.Real, own.Dual, own.States = nil, nil, []int{1}
+	var estimates [2][]float64
+	for i, m := range []*domain.Measurement{by, &own} {
+		f := require.Get(estimate.New(p, m, []float64{0, 0}, []float64{1, 1}))(t)
+		y, s, known := []float64{0}, make([]float64, 2), make([]float64, 3)
+		f.Reset()
+		for k := range 20 {
+			y[0] = math.Sin(float64(k))
+			require.OK(t, f.Update(y, []float64{9.81, 0, 0}, s, known))
+			estimates[i] = append(estimates[i], s...)
+			f.Predict([]float64{1})
+		}
+	}
+	if !slices.Equal(estimates[0], estimates[1]) {
+		t.Errorf("estimates\n%v\nby the function, and\n%v", estimates[0], estimates[1])
+	}
+	for _, states := range [][]int{{}, {2}, {0, 1}} {
+		m := own
+		m.States = states
+		if err := m.Validate(p.Spec()); err == nil {
+			t.Errorf("States %v of one output are taken", states)
 		}
 	}
 }

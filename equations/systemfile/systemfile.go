@@ -52,7 +52,7 @@ func Of(p *equations.Problem) (*File, error) {
 		return nil, err
 	}
 	share, _ := p.UncertainGains()
-	if m := y.Measurement; m != nil && m.Lo == nil && share == 0 && (m.Real == nil || read.Function(outputsFunction) != nil) {
+	if m := y.Measurement; m != nil && m.Lo == nil && share == 0 && m.States == nil && (m.Real == nil || read.Function(outputsFunction) != nil) {
 		f.header.Measurement = measurementOf(m, y.Context)
 	}
 	return f, f.validate()

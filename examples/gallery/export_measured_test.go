@@ -30,6 +30,12 @@ func whole(t testing.TB, y equations.System, noise, delay float64) equations.Sys
 	return y
 }
 
+// partly is a system of which these states alone are measured.
+func partly(t testing.TB, y equations.System, noise float64, states ...string) equations.System {
+	y.Measurement = require.Get(domain.Partly(require.Get(equations.New(y))(t).Spec(), noise, states))(t)
+	return y
+}
+
 // lasting is a system that runs on.
 func lasting(y equations.System) equations.System {
 	y.Horizon, y.Steps = 20, 60
@@ -60,6 +66,7 @@ func TestMeasuredControllerInC(t *testing.T) {
 	}{
 		{cartpole.Positions(), 0, export.Method, 24, 1e-9, 1e-9, 8, false},
 		{given(t, cartpole.Positions()), 0, export.Method, 24, 1e-9, 1e-9, 8, false},
+		{partly(t, cartpole.Track(), 0.003, "theta", "x"), 0, export.Method, 12, 1e-9, 1e-9, 8, false},
 		{whole(t, cartpole.Track(), 0, 2), 0, export.Method, 12, 1e-9, 1e-9, 0, true},
 		{whole(t, quadrotor.System(), 0.0005, 1.4), 0, export.Method, 12, 1e-5, 1e-5, 8, true}, // an observation may be rounded to another float
 		{whole(t, quadrotor.System(), 0, 0.4), 0, export.Method, 12, 1e-5, 1e-5, 0, true},
