@@ -513,7 +513,7 @@ results-gallery: build
 	$(MAKE) report
 
 .PHONY: real-plant
-## real-plant: record in RESULTS/real-plant what estimates and limits that are kept off are worth in the gallery under noise, on seeds nothing was chosen by, without times; hours (EPISODES=1000 MEASURED="all part" SYSTEMS= NOISES= LEVELS= METHODS= PARALLEL=), and the same command continues behind the last episode
+## real-plant: record in RESULTS/real-plant what estimates and limits that are kept off are worth in the gallery under noise, and what a delay costs, on seeds nothing was chosen by, without times; hours (EPISODES=1000 MEASURED="all part late" SYSTEMS= NOISES= LEVELS= METHODS= PARALLEL=), and the same command continues behind the last episode
 real-plant: build
 	scripts/real-plant.sh $(RESULTS)/real-plant build/real-plant
 

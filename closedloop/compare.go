@@ -173,6 +173,7 @@ type Comparison struct {
 	MeasuredNoise  float64  `json:"measured_noise,omitempty"`  // as in the trace's header
 	MeasuredStates []string `json:"measured_states,omitempty"` // that alone are measured, as there
 	KeptOff        float64  `json:"kept_off,omitempty"`        // standard deviations kept off the limits; absent: 0
+	Delay          float64  `json:"delay,omitempty"`           // of actions, in periods; absent: 0
 	Compared       int      `json:"compared"`                  // safe in every trace
 	CostMean       Number   `json:"cost_mean"`                 // over these
 	DifferencePct  Number   `json:"difference_pct"`            // mean of 100 (cost − first's)/first's over these
@@ -234,7 +235,7 @@ func (k *comparing) read(ctx context.Context, path string) error {
 		return err
 	}
 	row.Case, row.Method, row.Seed, row.Commit, row.Device, row.Latency = h.Case, h.Method, h.Seed, h.Commit, h.Device, quantiles(latency)
-	row.MeasuredNoise, row.MeasuredStates, row.KeptOff = h.MeasuredNoise, h.MeasuredStates, h.KeptOff
+	row.MeasuredNoise, row.MeasuredStates, row.KeptOff, row.Delay = h.MeasuredNoise, h.MeasuredStates, h.KeptOff, h.Delay
 	k.rows, k.safe = append(k.rows, row), append(k.safe, safe)
 	return k.beside(h, path)
 }

@@ -1,9 +1,11 @@
 #!/bin/sh
 # real-plant.sh RECORDS TRACES: systems of the gallery whose states are measured with noise, all of them (MEASURED=all) or those that
-# part names (MEASURED=part), by the estimate alone and with what its errors may take kept off the limits, each method on the same episodes. Traces go to TRACES; RECORDS has how often each
-# method is safe and what it costs above the first, without times, so that the machine may be busy. It ends anywhere and continues
-# behind the last complete episode; a record of so many episodes that is there is kept.
-# MEASURED, SYSTEMS, NOISES, LEVELS, METHODS, EPISODES, SEED and PARALLEL vary it. The seed is of no episode that anything was chosen by.
+# part names (MEASURED=part), by the estimate alone and with what its errors may take kept off the limits, and systems without noise
+# whose actions come DELAYS periods late (MEASURED=late), each method on the same episodes. Traces go to TRACES; RECORDS has how
+# often each method is safe and what it costs above the first, without times, so that the machine may be busy. It ends anywhere and
+# continues behind the last complete episode; a record of so many episodes that is there is kept.
+# MEASURED, SYSTEMS, NOISES, LEVELS, DELAYS, METHODS, EPISODES, SEED and PARALLEL vary it. The seed is of no episode that anything
+# was chosen by.
 set -eu
 records=$1 traces=$2
 mkdir -p "$records" "$traces"
@@ -21,40 +23,40 @@ part() {
 	esac
 }
 
-# drive SYSTEM STATES NOISE LEVEL METHOD NAME: its trace, whole. STATES "" are all.
-drive() {
-	at=$traces/$6-$5
-	[ "$(cat "$at.whole" 2>/dev/null)" = "${EPISODES:-1000}" ] && return
-	bin/gpc-gallery eval "$1" --method "$5" --estimate "$3" ${2:+--estimate-from "$2"} --keep-off "$4" --episodes "${EPISODES:-1000}" \
-		--seed "${SEED:-37000001}" --parallel "${PARALLEL:-1}" --trace "$at.jsonl" --resume
-	echo "${EPISODES:-1000}" >"$at.whole"
-}
-
-# compare RECORD NAME: the record of its methods.
-compare() {
-	record=$1
-	shift
+# pair NAME SYSTEM FLAGS…: every method's trace, whole, and the record of them.
+pair() {
+	name=$1 system=$2
+	shift 2
+	grep -qs "\"episodes\": *${EPISODES:-1000}," "$records/$name.json" && return
 	for method in ${METHODS:-nmpc direct}; do
-		set -- "$@" "$traces/$1-$method.jsonl"
+		at=$traces/$name-$method
+		[ "$(cat "$at.whole" 2>/dev/null)" = "${EPISODES:-1000}" ] && continue
+		bin/gpc-gallery eval "$system" --method "$method" "$@" --episodes "${EPISODES:-1000}" \
+			--seed "${SEED:-37000001}" --parallel "${PARALLEL:-1}" --trace "$at.jsonl" --resume
+		echo "${EPISODES:-1000}" >"$at.whole"
 	done
-	shift
+	set --
+	for method in ${METHODS:-nmpc direct}; do
+		set -- "$@" "$traces/$name-$method.jsonl"
+	done
 	[ $# -gt 1 ] || return 0
-	bin/gpc-gallery eval compare "$@" --untimed --json >"$record.part"
-	mv "$record.part" "$record"
+	bin/gpc-gallery eval compare "$@" --untimed --json >"$records/$name.json.part"
+	mv "$records/$name.json.part" "$records/$name.json"
 }
 
-for measured in ${MEASURED:-all part}; do
+for measured in ${MEASURED:-all part late}; do
 	for system in ${SYSTEMS:-cartpole cartpole-track cstr hvac quadrotor chain9 chain21}; do
-		states='' kind=''
+		if [ "$measured" = late ]; then
+			for delay in ${DELAYS:-1}; do
+				pair "$system-delay-$delay" "$system" --delay "$delay"
+			done
+			continue
+		fi
+		kind='' states=''
 		[ "$measured" = all ] || { states=$(part "$system") && kind=-part; }
 		for noise in ${NOISES:-0.01 0.03}; do
 			for level in ${LEVELS:-0 3 4}; do
-				name=$system$kind-noise-$noise-level-$level
-				grep -qs "\"episodes\": *${EPISODES:-1000}," "$records/$name.json" && continue
-				for method in ${METHODS:-nmpc direct}; do
-					drive "$system" "$states" "$noise" "$level" "$method" "$name"
-				done
-				compare "$records/$name.json" "$name"
+				pair "$system$kind-noise-$noise-level-$level" "$system" --estimate "$noise" ${states:+--estimate-from "$states"} --keep-off "$level"
 			done
 		done
 	done

@@ -39,6 +39,7 @@ var documents = []document{
 	{searchPage, "what the map is worth among robots", devices.mapWorth},
 	{galleryPage, "gallery at a glance", devices.galleryGlance},
 	{"docs/results/real-plant.md", "under noise", devices.realPlant},
+	{"docs/results/real-plant.md", "late actions", devices.delayed},
 	{searchPage, "quality of the search", devices.quality},
 	{searchPage, "search on other plants", devices.shifted},
 	{searchPage, "parts of the search", devices.searchParts},

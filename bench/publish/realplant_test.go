@@ -35,4 +35,13 @@ func TestTheRealPlant(t *testing.T) {
 	if strings.Contains(text, "plain") || strings.Contains(text, "bare") {
 		t.Errorf("a comparison without an estimate is in\n%s", text)
 	}
+	late := row("nmpc", 0, 999)
+	late.Delay, late.KeptOff = 1, 0
+	report.Put(r, report.Compared{Comparisons: []closedloop.Comparison{late}})
+	if got := (devices{r}).delayed(); !strings.Contains(got, "| `cart` | 1 | `nmpc` | 999/1000 |") || strings.Contains(got, "bare") || strings.Contains(got, "x, theta") {
+		t.Errorf("late actions:\n%s", got)
+	}
+	if (devices{r}).realPlant() != text {
+		t.Error("a comparison without an estimate changes the table of those with one")
+	}
 }
