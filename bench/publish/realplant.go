@@ -13,33 +13,42 @@ import (
 // realPlant has the methods of every system that was driven by an estimate of its state, at each noise and each distance to its
 // limits, beside the first.
 func (d devices) realPlant() string {
-	return d.pairsTable([]string{"measured", "noise, %", "kept off, σ"}, func(m *closedloop.Comparison) []string {
-		if m.MeasuredNoise == 0 {
-			return nil
+	estimated := func(m *closedloop.Comparison) bool { return m.MeasuredNoise > 0 }
+	return d.pairs(estimated, []string{"measured", "noise, %", "kept off, σ", "method", "safe", "starts with a way", "safe of these", "95 % interval, %"}, func(m *closedloop.Comparison) []string {
+		return []string{
+			measuredStates(m.MeasuredStates), fmt.Sprintf("%g", 100*m.MeasuredNoise), fmt.Sprintf("%g", m.KeptOff), "`" + m.Method + "`",
+			fmt.Sprintf("%d/%d", m.Safe, m.Episodes), fmt.Sprint(m.Way), fmt.Sprint(m.SafeOfWay), percents(closedloop.ClopperPearson(m.SafeOfWay, m.Way)),
 		}
-		return []string{measuredStates(m.MeasuredStates), fmt.Sprintf("%g", 100*m.MeasuredNoise), fmt.Sprintf("%g", m.KeptOff)}
 	})
 }
 
 // delayed has those of every system whose actions came late, and whose state was known.
 func (d devices) delayed() string {
-	return d.pairsTable([]string{"delay, periods"}, func(m *closedloop.Comparison) []string {
-		if m.MeasuredNoise != 0 || m.Delay == 0 {
-			return nil
-		}
-		return []string{fmt.Sprintf("%g", m.Delay)}
+	late := func(m *closedloop.Comparison) bool { return m.Delay > 0 && m.MeasuredNoise == 0 }
+	return d.pairs(late, []string{"delay, periods", "method", "safe", "95 % interval, %"}, func(m *closedloop.Comparison) []string {
+		return []string{fmt.Sprintf("%g", m.Delay), "`" + m.Method + "`", fmt.Sprintf("%d/%d", m.Safe, m.Episodes), percents(closedloop.ClopperPearson(m.Safe, m.Episodes))}
 	})
 }
 
-// pairsTable has the methods of comparisons beside the first, those of which conditions, in columns of these names, are not nil.
-func (d devices) pairsTable(names []string, conditions func(m *closedloop.Comparison) []string) string {
-	s := report.Section{Rows: [][]string{slices.Concat([]string{"system"}, names, []string{"method", "safe", "starts with a way", "safe of these", "95 % interval, %", "cost above `" + report.WarmSolver + "`, % [95 %]", "n"})}}
+// percents is an interval of shares.
+func percents(of [2]float64) string {
+	return fmt.Sprintf("%.1f to %.1f", 100*of[0], 100*of[1])
+}
+
+// pairs is a table of the comparisons that are wanted: of each method what columns of these names say, and what it costs above the
+// first.
+func (d devices) pairs(wanted func(m *closedloop.Comparison) bool, names []string, columns func(m *closedloop.Comparison) []string) string {
+	s := report.Section{Rows: [][]string{slices.Concat([]string{"system"}, names, []string{"cost above `" + report.WarmSolver + "`, % [95 %]", "n"})}}
 	var seeds, commits []string
-	for _, c := range d.comparisons(func(m *closedloop.Comparison) bool { return conditions(m) != nil }) {
+	for _, c := range d.comparisons(wanted) {
 		for i := range c.Comparisons {
 			m := &c.Comparisons[i]
 			seeds, commits = append(seeds, fmt.Sprint(m.Seed)), append(commits, m.Commit)
-			s.Rows = append(s.Rows, slices.Concat([]string{"`" + m.Case + "`"}, conditions(m), pairRow(m, i == 0)))
+			dearer, n := "–", "–"
+			if i > 0 {
+				dearer, n = m.Difference.Mean.Text("%+.2f")+" "+report.Interval("%+.2f", m.Difference.MeanCI95), fmt.Sprint(m.Compared)
+			}
+			s.Rows = append(s.Rows, slices.Concat([]string{"`" + m.Case + "`"}, columns(m), []string{dearer, n}))
 		}
 	}
 	if len(s.Rows) > 1 {
@@ -65,19 +74,6 @@ func (d devices) comparisons(wanted func(m *closedloop.Comparison) bool) (out []
 		return cmp.Or(cmp.Compare(x.Case, y.Case), cmp.Compare(len(x.MeasuredStates), len(y.MeasuredStates)), cmp.Compare(x.MeasuredNoise, y.MeasuredNoise), cmp.Compare(x.KeptOff, y.KeptOff), cmp.Compare(x.Delay, y.Delay))
 	})
 	return out
-}
-
-// pairRow is a method of one of them.
-func pairRow(m *closedloop.Comparison, first bool) []string {
-	interval := closedloop.ClopperPearson(m.SafeOfWay, m.Way)
-	dearer, n := "–", "–"
-	if !first {
-		dearer, n = m.Difference.Mean.Text("%+.2f")+" "+report.Interval("%+.2f", m.Difference.MeanCI95), fmt.Sprint(m.Compared)
-	}
-	return []string{
-		"`" + m.Method + "`", fmt.Sprintf("%d/%d", m.Safe, m.Episodes), fmt.Sprint(m.Way), fmt.Sprint(m.SafeOfWay),
-		fmt.Sprintf("%.1f to %.1f", 100*interval[0], 100*interval[1]), dearer, n,
-	}
 }
 
 // measuredStates are a few by their names, more by their number.

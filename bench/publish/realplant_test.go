@@ -38,7 +38,7 @@ func TestTheRealPlant(t *testing.T) {
 	late := row("nmpc", 0, 999)
 	late.Delay, late.KeptOff = 1, 0
 	report.Put(r, report.Compared{Comparisons: []closedloop.Comparison{late}})
-	if got := (devices{r}).delayed(); !strings.Contains(got, "| `cart` | 1 | `nmpc` | 999/1000 |") || strings.Contains(got, "bare") || strings.Contains(got, "x, theta") {
+	if got := (devices{r}).delayed(); !strings.Contains(got, "| `cart` | 1 | `nmpc` | 999/1000 | 99.4 to 100.0 | – | – |") || strings.Contains(got, "bare") || strings.Contains(got, "x, theta") {
 		t.Errorf("late actions:\n%s", got)
 	}
 	if (devices{r}).realPlant() != text {
