@@ -86,14 +86,15 @@ func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
 	base := p.states[0]
 	base.whole = append(base.whole[:0], base.values...)
 	for _, t := range p.states[1:] {
-		schur, n, first := t.schur, len(t.set), t.variables-len(t.set)
-		for a := range n {
-			for b := range a + 1 {
-				i, j := t.set[a]-first, t.set[b]-first
-				base.whole[base.between[a][b]] += schur[min(i, j)*n+max(i, j)]
-			}
-		}
 		negative, zero = negative+t.negative, zero+t.zeros
+		if p.pivoted {
+			t.addSchur(base.whole)
+		}
+	}
+	if !p.pivoted {
+		for _, g := range p.groups {
+			g.addSchur(base.whole)
+		}
 	}
 	if p.pivoted {
 		base.factor.Factor(base.whole, base.omit)
@@ -103,8 +104,19 @@ func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
 	return negative + base.negative, zero
 }
 
+// addSchur adds the Schur complement to the entries of the state before any outage.
+func (t *state) addSchur(to []float64) {
+	n, k := len(t.set), 0
+	for j := range n {
+		for i := j; i < n; i++ {
+			to[t.meets[k]] += t.schur[j*n+i]
+			k++
+		}
+	}
+}
+
 // direction solves for the step to s·z = mu; with second the products of the step before are
-// taken into account. Of a limit that may give, h − give + s = 0 and z + hold = price; elimination
+// taken into account. The step to 0 only says which mu to go to, and is not refined. Of a limit that may give, h − give + s = 0 and z + hold = price; elimination
 // of s, give and hold leaves dz = (∇h·dx + q)/(s/z + give/hold).
 func (p *interior) direction(mu float64, second bool) {
 	p.each(func(t *state) {
@@ -121,7 +133,7 @@ func (p *interior) direction(mu float64, second bool) {
 				}
 				t.q[i] += -t.giveTarget[i]/t.hold[i] + t.give[i]/t.hold[i]*(t.price[i]-t.z[i]-t.hold[i])
 			}
-			t.dz[i] = t.heavy(i) * t.q[i]
+			t.dz[i] = t.weigh[i] * t.q[i]
 		}
 		clear(t.rhs)
 		t.addLimits(t.dz, t.rhs)
@@ -142,14 +154,16 @@ func (p *interior) direction(mu float64, second bool) {
 			t.rhs[v] = 0
 		}
 	}
-	if !p.linear() && !p.pivoted {
+	p.linear()
+	if (mu > 0 || p.pivoted) && !p.refine() && !p.pivoted {
 		p.pivoted = true
 		p.factorWith(0, 0)
 		p.linear()
+		p.refine()
 	}
 	p.each(func(t *state) {
 		for i := range t.limits {
-			t.dz[i] = t.heavy(i) * (t.along(i, t.d) + t.q[i])
+			t.dz[i] = t.weigh[i] * (t.along(i, t.d) + t.q[i])
 			t.ds[i] = t.target[i]/t.z[i] - t.s[i] - t.s[i]/t.z[i]*t.dz[i]
 			if t.gives(i) {
 				t.dhold[i] = t.price[i] - t.z[i] - t.hold[i] - t.dz[i]
@@ -162,10 +176,14 @@ func (p *interior) direction(mu float64, second bool) {
 	})
 }
 
-// linear solves for the direction of the right-hand side, and says whether its residual is small enough.
-func (p *interior) linear() bool {
+// linear solves for the direction of the right-hand side.
+func (p *interior) linear() {
 	p.each(func(t *state) { copy(t.d, t.rhs) })
 	p.solve(func(t *state) []float64 { return t.d })
+}
+
+// refine corrects the direction by what it leaves of the right-hand side, and says whether that is small enough.
+func (p *interior) refine() bool {
 	most := refinements
 	if !p.pivoted {
 		most = laneRefinements
@@ -254,7 +272,10 @@ func (p *interior) solve(of func(t *state) []float64) {
 // right-hand side.
 func (p *interior) residual() (worst, size float64) {
 	p.each(func(t *state) {
-		t.structure.Residual(t.values, t.d, t.rhs, t.residual, t.magnitude)
+		t.structure.Multiply(t.values, t.d, t.residual)
+		for v, b := range t.rhs {
+			t.residual[v] = b - t.residual[v]
+		}
 	})
 	base := p.states[0]
 	for _, t := range p.states[1:] {

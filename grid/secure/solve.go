@@ -145,7 +145,11 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 			return nil, err
 		}
 		p.states[0].ask(pr)
-		if status := s.side(ctx, p, r, warmStart); status != converged {
+		status := s.side(ctx, p, r, warmStart)
+		if status == converged {
+			_, status = s.polish(ctx, p, r)
+		}
+		if status != converged {
 			return s.failed(ctx, p, r, status)
 		}
 	}
@@ -155,7 +159,7 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 // generate adds outages that break a limit until none is left, or until something gives at the last
 // price.
 func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []float64, from known) (*Result, error) {
-	for polished, given := false, false; ; {
+	for polished, given := p.warm, false; ; {
 		r.read(s, p.states[0])
 		checks, err := s.screen(ctx, pd, qd, r.Pg, r.Vm, r.Va, p.states, from)
 		if err != nil {
