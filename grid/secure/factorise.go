@@ -3,7 +3,7 @@ package secure
 import (
 	"math"
 
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
@@ -74,6 +74,9 @@ func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
 	}
 	p.each(func(t *state) {
 		add(t)
+		if t.factor == nil && p.pivoted {
+			t.factor = multifrontal.NewFactor(t.structure)
+		}
 		if t.after && p.pivoted {
 			t.factor.Factor(t.values, t.omit)
 			t.schur, t.negative, t.zeros = t.factor.Schur(), t.factor.Negative, t.factor.Zero
@@ -203,17 +206,27 @@ func (p *interior) refine() bool {
 func (p *interior) group() {
 	f := p.sys.lanesAfter()
 	if p.root == nil {
-		root := p.sys.lanesBefore()
-		p.root = &laneGroup{f: root, m: lanes.NewMachine(root.compiled)}
+		p.root = p.sys.lanesBefore().group()
 	}
 	p.root.states = p.states[:1]
 	width, after := f.compiled.Width(), p.states[1:]
 	for len(p.groups)*width < len(after) {
-		p.groups = append(p.groups, &laneGroup{f: f, m: lanes.NewMachine(f.compiled)})
+		p.groups = append(p.groups, f.group())
 	}
 	for k, g := range p.groups {
 		g.states = after[min(k*width, len(after)):min((k+1)*width, len(after))]
 	}
+}
+
+// release gives the lanes back. Nothing is factored after that.
+func (p *interior) release() {
+	if p.root == nil {
+		return
+	}
+	for _, g := range append(p.groups, p.root) {
+		g.release()
+	}
+	p.root, p.groups = nil, nil
 }
 
 // eachGroup runs f for every group of lanes, side by side.

@@ -2,6 +2,7 @@ package secure
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/gpc-engine/gpc/grid/internal/elimination"
 	"github.com/gpc-engine/gpc/internal/isa"
@@ -28,6 +29,7 @@ type laneFactor struct {
 	negative lanes.Ref
 	one      lanes.Ref
 	border   []lanes.Ref // lower part of the Schur complement by columns, of variables in their order
+	groups   sync.Pool   // of *laneGroup, whose cells are large
 }
 
 // nodesAfter pairs the variables of a state after an outage.
@@ -251,6 +253,7 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level, w
 		return nil
 	}
 	f.compiled = compiled
+	f.groups.New = func() any { return &laneGroup{f: f, m: lanes.NewMachine(compiled)} }
 	return f
 }
 
@@ -260,6 +263,15 @@ type laneGroup struct {
 	m      *lanes.Machine
 	states []*state
 	of     [][]float64 // memory of vectors
+}
+
+// group is one that no other solve has, until it is released.
+func (f *laneFactor) group() *laneGroup { return f.groups.Get().(*laneGroup) }
+
+func (g *laneGroup) release() {
+	clear(g.of[:cap(g.of)])
+	g.states = nil
+	g.f.groups.Put(g)
 }
 
 // run factors the matrices with these values of the entries.

@@ -55,6 +55,7 @@ type state struct {
 	negative, zeros int       // eigenvalues of the last factorisation
 
 	elastic *elastic // nil: balances hold
+	idle    int      // results in a row in which an outage meant nothing
 
 	limits       []limit
 	sides        int       // of the limits, the last ones
@@ -102,7 +103,6 @@ func newState(s *system, outage Outage, after bool, pd, qd []float64, c *corner)
 		*v = make([]float64, n)
 	}
 	t.values = make([]float64, len(t.row))
-	t.factor = multifrontal.NewFactor(t.structure)
 	t.setLimits()
 	m := len(t.limits)
 	for _, v := range []*[]float64{&t.h, &t.s, &t.z, &t.price, &t.give, &t.hold, &t.ds, &t.dz, &t.dgive, &t.dhold, &t.q, &t.weigh, &t.target, &t.giveTarget} {
@@ -209,6 +209,22 @@ func (t *state) setLimits() {
 
 // gives says whether a limit may be exceeded at a price.
 func (t *state) gives(i int) bool { return !math.IsInf(t.price[i], 1) }
+
+// idles says whether an outage means nothing to the optimum, and has much room.
+func (t *state) idles(c *Check) bool {
+	for v, dual := range t.dual {
+		if dual && !t.omit[v] && math.Abs(t.x[v]) > idlePrice {
+			return false
+		}
+	}
+	return c.Margin > idleMargin
+}
+
+const (
+	idlePrice   = 1e-3 // of power or voltage at any bus, scaled; what the optimum costs depends on its square
+	idleMargin  = 0.01 // pu
+	idleResults = 5    // in a row, after which an outage is no longer remembered
+)
 
 // heavy is the weight of a limit in the matrix: z/s, and less where the limit may give.
 func (t *state) heavy(i int) float64 {
@@ -511,7 +527,7 @@ func (t *state) clone() *state {
 // with is the state on sides of its corners.
 func (t *state) with(c *corner) *state {
 	o := newState(t.sys, t.outage, t.after, t.pd, t.qd, c)
-	o.scale, o.weight = t.scale, t.weight
+	o.scale, o.weight, o.idle = t.scale, t.weight, t.idle
 	copy(o.x, t.x)
 	if t.elastic != nil {
 		o.elastic = t.elastic.clone(t)
