@@ -87,7 +87,10 @@ func TestBorderIsTheDenseComplement(t *testing.T) {
 			p := bordered(t, name, elastic)
 			p.pivoted = pivoted
 			p.factorWith(1e-2, 1e-4) // at random points blocks may be singular without
-			for _, st := range p.states[1:] {
+			for at, st := range p.states[1:] {
+				if !pivoted {
+					st.schur = p.borderInLanes(at)
+				}
 				var inner []int
 				border := map[int]bool{}
 				for _, v := range st.set {
@@ -139,6 +142,20 @@ func TestBorderIsTheDenseComplement(t *testing.T) {
 			}
 		}
 	}
+}
+
+// borderInLanes is the Schur complement of a state after an outage as its lane holds it.
+func (p *interior) borderInLanes(at int) []float64 {
+	g := p.groups[at/p.groups[0].f.compiled.Width()]
+	n, next := len(g.f.layout.set), 0
+	out := make([]float64, n*n)
+	for j := range n {
+		for i := j; i < n; i++ {
+			out[j*n+i] = g.m.Get(g.f.border[next], at%g.f.compiled.Width())
+			next++
+		}
+	}
+	return out
 }
 
 // The direction that blocks and border give solves the dense matrix of all states, and the inertia that the

@@ -3,7 +3,7 @@ package secure
 import (
 	"math"
 
-	"github.com/gpc-engine/gpc/internal/lanes"
+	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 	"github.com/gpc-engine/gpc/internal/parallel"
 )
 
@@ -74,6 +74,9 @@ func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
 	}
 	p.each(func(t *state) {
 		add(t)
+		if t.factor == nil && p.pivoted {
+			t.factor = multifrontal.NewFactor(t.structure)
+		}
 		if t.after && p.pivoted {
 			t.factor.Factor(t.values, t.omit)
 			t.schur, t.negative, t.zeros = t.factor.Schur(), t.factor.Negative, t.factor.Zero
@@ -86,14 +89,15 @@ func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
 	base := p.states[0]
 	base.whole = append(base.whole[:0], base.values...)
 	for _, t := range p.states[1:] {
-		schur, n, first := t.schur, len(t.set), t.variables-len(t.set)
-		for a := range n {
-			for b := range a + 1 {
-				i, j := t.set[a]-first, t.set[b]-first
-				base.whole[base.between[a][b]] += schur[min(i, j)*n+max(i, j)]
-			}
-		}
 		negative, zero = negative+t.negative, zero+t.zeros
+		if p.pivoted {
+			t.addSchur(base.whole)
+		}
+	}
+	if !p.pivoted {
+		for _, g := range p.groups {
+			g.addSchur(base.whole)
+		}
 	}
 	if p.pivoted {
 		base.factor.Factor(base.whole, base.omit)
@@ -103,8 +107,19 @@ func (p *interior) factorWith(shift, rho float64) (negative, zero int) {
 	return negative + base.negative, zero
 }
 
+// addSchur adds the Schur complement to the entries of the state before any outage.
+func (t *state) addSchur(to []float64) {
+	n, k := len(t.set), 0
+	for j := range n {
+		for i := j; i < n; i++ {
+			to[t.meets[k]] += t.schur[j*n+i]
+			k++
+		}
+	}
+}
+
 // direction solves for the step to s·z = mu; with second the products of the step before are
-// taken into account. Of a limit that may give, h − give + s = 0 and z + hold = price; elimination
+// taken into account. The step to 0 only says which mu to go to, and is not refined. Of a limit that may give, h − give + s = 0 and z + hold = price; elimination
 // of s, give and hold leaves dz = (∇h·dx + q)/(s/z + give/hold).
 func (p *interior) direction(mu float64, second bool) {
 	p.each(func(t *state) {
@@ -121,7 +136,7 @@ func (p *interior) direction(mu float64, second bool) {
 				}
 				t.q[i] += -t.giveTarget[i]/t.hold[i] + t.give[i]/t.hold[i]*(t.price[i]-t.z[i]-t.hold[i])
 			}
-			t.dz[i] = t.heavy(i) * t.q[i]
+			t.dz[i] = t.weigh[i] * t.q[i]
 		}
 		clear(t.rhs)
 		t.addLimits(t.dz, t.rhs)
@@ -142,14 +157,16 @@ func (p *interior) direction(mu float64, second bool) {
 			t.rhs[v] = 0
 		}
 	}
-	if !p.linear() && !p.pivoted {
+	p.linear()
+	if (mu > 0 || p.pivoted) && !p.refine() && !p.pivoted {
 		p.pivoted = true
 		p.factorWith(0, 0)
 		p.linear()
+		p.refine()
 	}
 	p.each(func(t *state) {
 		for i := range t.limits {
-			t.dz[i] = t.heavy(i) * (t.along(i, t.d) + t.q[i])
+			t.dz[i] = t.weigh[i] * (t.along(i, t.d) + t.q[i])
 			t.ds[i] = t.target[i]/t.z[i] - t.s[i] - t.s[i]/t.z[i]*t.dz[i]
 			if t.gives(i) {
 				t.dhold[i] = t.price[i] - t.z[i] - t.hold[i] - t.dz[i]
@@ -162,10 +179,14 @@ func (p *interior) direction(mu float64, second bool) {
 	})
 }
 
-// linear solves for the direction of the right-hand side, and says whether its residual is small enough.
-func (p *interior) linear() bool {
+// linear solves for the direction of the right-hand side.
+func (p *interior) linear() {
 	p.each(func(t *state) { copy(t.d, t.rhs) })
 	p.solve(func(t *state) []float64 { return t.d })
+}
+
+// refine corrects the direction by what it leaves of the right-hand side, and says whether that is small enough.
+func (p *interior) refine() bool {
 	most := refinements
 	if !p.pivoted {
 		most = laneRefinements
@@ -185,17 +206,27 @@ func (p *interior) linear() bool {
 func (p *interior) group() {
 	f := p.sys.lanesAfter()
 	if p.root == nil {
-		root := p.sys.lanesBefore()
-		p.root = &laneGroup{f: root, m: lanes.NewMachine(root.compiled)}
+		p.root = p.sys.lanesBefore().group()
 	}
 	p.root.states = p.states[:1]
 	width, after := f.compiled.Width(), p.states[1:]
 	for len(p.groups)*width < len(after) {
-		p.groups = append(p.groups, &laneGroup{f: f, m: lanes.NewMachine(f.compiled)})
+		p.groups = append(p.groups, f.group())
 	}
 	for k, g := range p.groups {
 		g.states = after[min(k*width, len(after)):min((k+1)*width, len(after))]
 	}
+}
+
+// release gives the lanes back. Nothing is factored after that.
+func (p *interior) release() {
+	if p.root == nil {
+		return
+	}
+	for _, g := range append(p.groups, p.root) {
+		g.release()
+	}
+	p.root, p.groups = nil, nil
 }
 
 // eachGroup runs f for every group of lanes, side by side.
@@ -254,7 +285,10 @@ func (p *interior) solve(of func(t *state) []float64) {
 // right-hand side.
 func (p *interior) residual() (worst, size float64) {
 	p.each(func(t *state) {
-		t.structure.Residual(t.values, t.d, t.rhs, t.residual, t.magnitude)
+		t.structure.Multiply(t.values, t.d, t.residual)
+		for v, b := range t.rhs {
+			t.residual[v] = b - t.residual[v]
+		}
 	})
 	base := p.states[0]
 	for _, t := range p.states[1:] {

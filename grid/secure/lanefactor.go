@@ -2,6 +2,7 @@ package secure
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/gpc-engine/gpc/grid/internal/elimination"
 	"github.com/gpc-engine/gpc/internal/isa"
@@ -28,6 +29,7 @@ type laneFactor struct {
 	negative lanes.Ref
 	one      lanes.Ref
 	border   []lanes.Ref // lower part of the Schur complement by columns, of variables in their order
+	groups   sync.Pool   // of *laneGroup, whose cells are large
 }
 
 // nodesAfter pairs the variables of a state after an outage.
@@ -113,9 +115,9 @@ const (
 )
 
 // newLaneFactor writes the programs for a layout whose variables stand in nodes of four at most, −1 for none.
-// The last nodes go last, and the border's, the last of these, are not eliminated. It is nil where the programs
-// need more cells than lanes have.
-func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level) *laneFactor {
+// The last nodes go last, and the border's, the last of these, are not eliminated. They run width states at once. It
+// is nil where the programs need more cells than lanes have.
+func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level, width int) *laneFactor {
 	node, place := make([]int, l.variables), make([]int, l.variables)
 	for k, variables := range list {
 		for i, v := range variables {
@@ -246,11 +248,12 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level) *
 	clean.Copy(append(slices.Clone(right), left...), zero) // places without a variable keep nothing, no NaN above all
 	clean.Copy(f.fill, lanes.Col{f.one})
 	clean.Copy(lanes.Col{f.negative}, zero)
-	compiled, err := lanes.Compile(level, lanes.Widths(level)[0], factor.Program(), forward.Program(), backward.Program(), clean.Program())
+	compiled, err := lanes.Compile(level, width, factor.Program(), forward.Program(), backward.Program(), clean.Program())
 	if err != nil {
 		return nil
 	}
 	f.compiled = compiled
+	f.groups.New = func() any { return &laneGroup{f: f, m: lanes.NewMachine(compiled)} }
 	return f
 }
 
@@ -259,6 +262,16 @@ type laneGroup struct {
 	f      *laneFactor
 	m      *lanes.Machine
 	states []*state
+	of     [][]float64 // memory of vectors
+}
+
+// group is one that no other solve has, until it is released.
+func (f *laneFactor) group() *laneGroup { return f.groups.Get().(*laneGroup) }
+
+func (g *laneGroup) release() {
+	clear(g.of[:cap(g.of)])
+	g.states = nil
+	g.f.groups.Put(g)
 }
 
 // run factors the matrices with these values of the entries.
@@ -266,11 +279,14 @@ func (g *laneGroup) run(of func(t *state) []float64) {
 	f := g.f
 	g.m.SetAll(f.one, 1)
 	g.m.Run(programClean)
-	for lane, t := range g.states {
-		values := of(t)
-		for e, cell := range f.entry {
-			g.m.Set(cell, lane, values[e])
+	vectors := g.vectors(of)
+	for e, cell := range f.entry {
+		to := g.m.Cell(cell)
+		for lane, values := range vectors {
+			to[lane] = values[e]
 		}
+	}
+	for lane, t := range g.states {
 		for v, omitted := range t.omit {
 			if omitted {
 				g.m.Set(f.diagonal[v], lane, 1)
@@ -283,65 +299,75 @@ func (g *laneGroup) run(of func(t *state) []float64) {
 	}
 }
 
-// factor factors the matrices of states after outages, and leaves their Schur complements in them.
-func (g *laneGroup) factor() {
-	f, l := g.f, g.f.layout
-	g.run(func(t *state) []float64 { return t.values })
-	n := len(l.set)
-	for lane, t := range g.states {
-		if cap(t.complement) < n*n {
-			t.complement = make([]float64, n*n)
+// vectors are the states'.
+func (g *laneGroup) vectors(of func(t *state) []float64) [][]float64 {
+	g.of = g.of[:0]
+	for _, t := range g.states {
+		g.of = append(g.of, of(t))
+	}
+	return g.of
+}
+
+// factor factors the matrices of states after outages.
+func (g *laneGroup) factor() { g.run(func(t *state) []float64 { return t.values }) }
+
+// addSchur adds the states' Schur complements to the entries of the state before any outage.
+func (g *laneGroup) addSchur(to []float64) {
+	at := g.f.layout.meets
+	for k, cell := range g.f.border {
+		sum := to[at[k]]
+		for _, v := range g.m.Cell(cell)[:len(g.states)] {
+			sum += v
 		}
-		t.complement = t.complement[:n*n]
-		next := 0
-		for j := range n {
-			for i := j; i < n; i++ {
-				t.complement[j*n+i] = g.m.Get(f.border[next], lane)
-				next++
-			}
-		}
-		t.schur = t.complement
+		to[at[k]] = sum
 	}
 }
 
 // forward is multifrontal's Forward of the states' vectors.
 func (g *laneGroup) forward(of func(t *state) []float64) {
+	vectors := g.vectors(of)
 	for lane, t := range g.states {
-		for v, x := range of(t) {
-			if t.omit[v] {
-				x = 0
+		x := vectors[lane]
+		for v, omitted := range t.omit {
+			if omitted {
+				x[v] = 0
 			}
-			g.m.Set(g.f.variable[v], lane, x)
+		}
+	}
+	for v, cell := range g.f.variable {
+		to := g.m.Cell(cell)
+		for lane, x := range vectors {
+			to[lane] = x[v]
 		}
 	}
 	g.m.Run(programForward)
-	for lane, t := range g.states {
-		x := of(t)
-		if !t.after {
-			continue
-		}
-		for _, v := range t.set {
-			x[v] = g.m.Get(g.f.variable[v], lane)
+	if !g.states[0].after {
+		return
+	}
+	for _, v := range g.states[0].set {
+		from := g.m.Cell(g.f.variable[v])
+		for lane, x := range vectors {
+			x[v] = from[lane]
 		}
 	}
 }
 
 // backward is multifrontal's Backward of the states' vectors, whose border is its solution, after forward.
 func (g *laneGroup) backward(of func(t *state) []float64) {
-	for lane, t := range g.states {
-		x := of(t)
-		if !t.after {
-			continue
-		}
+	vectors := g.vectors(of)
+	if t := g.states[0]; t.after {
 		for _, v := range t.set {
-			g.m.Set(g.f.solution[v], lane, x[v])
+			to := g.m.Cell(g.f.solution[v])
+			for lane, x := range vectors {
+				to[lane] = x[v]
+			}
 		}
 	}
 	g.m.Run(programBackward)
-	for lane, t := range g.states {
-		x := of(t)
-		for v, cell := range g.f.solution {
-			x[v] = g.m.Get(cell, lane)
+	for v, cell := range g.f.solution {
+		from := g.m.Cell(cell)
+		for lane, x := range vectors {
+			x[v] = from[lane]
 		}
 	}
 }

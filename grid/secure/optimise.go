@@ -28,7 +28,7 @@ func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
 		t.setCorner(nil)
 	}
 	begun := p.clone()
-	status := s.attempt(ctx, p, r, farStart, roughFeasibility, roughOptimality)
+	status := s.attempt(ctx, p, r, farStart, smoothEnd)
 	if status != converged {
 		p.restore(begun) // and the sides of the power flows
 	}
@@ -44,7 +44,7 @@ func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
 func (s *Solver) side(ctx context.Context, p *interior, r *Result, from start) Status {
 	var kept []*state
 	for range sideSolves {
-		if status := s.attempt(ctx, p, r, from, feasibility, optimality); status != converged {
+		if status := s.attempt(ctx, p, r, from, lastEnd); status != converged {
 			if kept == nil || status == NotSolved {
 				return status
 			}
@@ -72,7 +72,7 @@ func (s *Solver) side(ctx context.Context, p *interior, r *Result, from start) S
 
 // attempt runs the interior point. Where that does not converge, it begins again with balances that may
 // give, and once more with the barrier held at every step.
-func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, from start, feasibility, optimality float64) Status {
+func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, from start, to ending) Status {
 	most := s.sys.opt.MaxIterations
 	first := most
 	if !p.elastic {
@@ -84,7 +84,7 @@ func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, from start
 	}
 	p.careful = false
 	p.begin(from)
-	status := p.run(ctx, first, feasibility, optimality)
+	status := p.run(ctx, first, to)
 	r.Iterations += p.iterations
 	for _, careful := range []bool{false, true} {
 		if status != IterationLimit && status != Numerical {
@@ -99,7 +99,7 @@ func (s *Solver) attempt(ctx context.Context, p *interior, r *Result, from start
 		p.soften()
 		p.careful = careful
 		p.begin(farStart)
-		status = p.run(ctx, most, feasibility, optimality)
+		status = p.run(ctx, most, to)
 		r.Iterations += p.iterations
 	}
 	r.KKT = p.kkt
@@ -155,7 +155,13 @@ const (
 	// Most optimisations take fewer iterations; one that does not is begun again with balances that give.
 	hardIterations = 100
 	leastGain      = 1e-9 // of the objective, by another side
+)
+
+// ending is what the interior point has to come to: pu, gradient relative to the multipliers, and gap to the objective.
+type ending struct{ feasibility, gradient, gap float64 }
+
+var (
+	lastEnd = ending{feasibility, optimality, optimality}
 	// The smooth corners only say which side to begin on.
-	roughFeasibility = 1e-6
-	roughOptimality  = 1e-4
+	smoothEnd = ending{1e-6, 1e-4, 1e-4}
 )

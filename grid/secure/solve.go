@@ -136,6 +136,7 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 		return r, nil
 	}
 	p := &interior{sys: s.sys, threads: s.sys.opt.Threads, trace: s.sys.opt.Trace}
+	defer p.release()
 	base := s.before(pr, pd, qd, &plain[0])
 	p.states = []*state{base}
 	var from known
@@ -145,7 +146,11 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 			return nil, err
 		}
 		p.states[0].ask(pr)
-		if status := s.side(ctx, p, r, warmStart); status != converged {
+		status := s.side(ctx, p, r, warmStart)
+		if status == converged {
+			_, status = s.polish(ctx, p, r)
+		}
+		if status != converged {
 			return s.failed(ctx, p, r, status)
 		}
 	}
@@ -155,7 +160,7 @@ func (s *Solver) Solve(ctx context.Context, pr Problem) (*Result, error) {
 // generate adds outages that break a limit until none is left, or until something gives at the last
 // price.
 func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []float64, from known) (*Result, error) {
-	for polished, given := false, false; ; {
+	for polished, given := p.warm, false; ; {
 		r.read(s, p.states[0])
 		checks, err := s.screen(ctx, pd, qd, r.Pg, r.Vm, r.Va, p.states, from)
 		if err != nil {
@@ -226,13 +231,19 @@ func (s *Solver) short(pd []float64) string {
 	return fmt.Sprintf("no dispatch survives the outage of %s: the other units give %.4g MW at most, the load is %.4g MW", worst.name(n), (power-n.PMax[worst.Unit])*n.BaseMVA, load*n.BaseMVA)
 }
 
-// resume takes the states of an earlier result at other loads.
+// resume takes the states of an earlier result at other loads. Outages that have long meant nothing are forgotten.
 func (s *Solver) resume(p *interior, r *Result, start *Result, pd, qd []float64) error {
 	if start.sys != s.sys || len(start.states) == 0 {
 		return fmt.Errorf("secure: the start is not a result of this solver with its states")
 	}
 	p.states = nil
-	for _, t := range start.states {
+	for k, t := range start.states {
+		if t.idle >= idleResults {
+			continue
+		}
+		if k > 0 {
+			r.Remembered = append(r.Remembered, start.Remembered[k-1])
+		}
 		c := t.clone()
 		c.pd, c.qd = pd, qd
 		if start.Status == Secure {
@@ -241,7 +252,6 @@ func (s *Solver) resume(p *interior, r *Result, start *Result, pd, qd []float64)
 		p.elastic = p.elastic || c.elastic != nil
 		p.states = append(p.states, c)
 	}
-	r.Remembered = slices.Clone(start.Remembered)
 	p.warm = true
 	return nil
 }
@@ -368,6 +378,7 @@ func (r *Result) close(s *Solver, p *interior, checks []*Check) *Result {
 	r.Status, r.Reason, r.Gives = Secure, "", nil
 	worst := slices.MaxFunc(checks, func(a, b *Check) int { return cmp.Compare(a.Severity(), b.Severity()) })
 	if worst.Severity() == 0 {
+		r.rest()
 		return r
 	}
 	r.Status, r.Gives = Insecure, p.given()
@@ -382,6 +393,21 @@ func (r *Result) close(s *Solver, p *interior, checks []*Check) *Result {
 		r.Reason = fmt.Sprintf("the optimisation ends at a dispatch, but its power flow after the outage of %s is another, which breaks %s", worst.name(s.net), worst.Violations[0].describe(s.net))
 	}
 	return r
+}
+
+// rest counts the results in which a remembered outage has meant nothing.
+func (r *Result) rest() {
+	for _, c := range r.After {
+		k := slices.Index(r.Remembered, c.Outage)
+		if k < 0 {
+			continue
+		}
+		if t := r.states[k+1]; t.idles(c) {
+			t.idle++
+		} else {
+			t.idle = 0
+		}
+	}
 }
 
 // explain says which outage stood in the way.

@@ -46,15 +46,16 @@ type state struct {
 	omit   []bool  // variables that are not there
 	zero   []int32 // their entries off the diagonal
 
-	x, r, d, rhs        []float64 // iterate, residual of the conditions, direction, right-hand side
-	values              []float64
-	factor              *multifrontal.Factor
-	residual, magnitude []float64
-	whole               []float64 // before an outage: values with the Schur complements
-	schur, complement   []float64 // after one: what its factorisation leaves of the border; memory of a lane's
-	negative, zeros     int       // eigenvalues of the last factorisation
+	x, r, d, rhs    []float64 // iterate, residual of the conditions, direction, right-hand side
+	values          []float64
+	factor          *multifrontal.Factor
+	residual        []float64
+	whole           []float64 // before an outage: values with the Schur complements
+	schur           []float64 // after one, with pivots chosen: what its factorisation leaves of the border
+	negative, zeros int       // eigenvalues of the last factorisation
 
 	elastic *elastic // nil: balances hold
+	idle    int      // results in a row in which an outage meant nothing
 
 	limits       []limit
 	sides        int       // of the limits, the last ones
@@ -64,6 +65,7 @@ type state struct {
 	ds, dz       []float64
 	dgive, dhold []float64
 	q            []float64
+	weigh        []float64 // weights of limits in the matrix
 	// Products s·z and give·hold that a step goes to.
 	target, giveTarget []float64
 	slope              [][4]float64 // of a flow's limit by θ_f, V_f, θ_t, V_t
@@ -97,14 +99,13 @@ func newState(s *system, outage Outage, after bool, pd, qd []float64, c *corner)
 			t.zero = append(t.zero, int32(e))
 		}
 	}
-	for _, v := range []*[]float64{&t.x, &t.r, &t.d, &t.rhs, &t.residual, &t.magnitude} {
+	for _, v := range []*[]float64{&t.x, &t.r, &t.d, &t.rhs, &t.residual} {
 		*v = make([]float64, n)
 	}
 	t.values = make([]float64, len(t.row))
-	t.factor = multifrontal.NewFactor(t.structure)
 	t.setLimits()
 	m := len(t.limits)
-	for _, v := range []*[]float64{&t.h, &t.s, &t.z, &t.price, &t.give, &t.hold, &t.ds, &t.dz, &t.dgive, &t.dhold, &t.q, &t.target, &t.giveTarget} {
+	for _, v := range []*[]float64{&t.h, &t.s, &t.z, &t.price, &t.give, &t.hold, &t.ds, &t.dz, &t.dgive, &t.dhold, &t.q, &t.weigh, &t.target, &t.giveTarget} {
 		*v = make([]float64, m)
 	}
 	for i := range t.price {
@@ -209,6 +210,22 @@ func (t *state) setLimits() {
 // gives says whether a limit may be exceeded at a price.
 func (t *state) gives(i int) bool { return !math.IsInf(t.price[i], 1) }
 
+// idles says whether an outage means nothing to the optimum, and has much room.
+func (t *state) idles(c *Check) bool {
+	for v, dual := range t.dual {
+		if dual && !t.omit[v] && math.Abs(t.x[v]) > idlePrice {
+			return false
+		}
+	}
+	return c.Margin > idleMargin
+}
+
+const (
+	idlePrice   = 1e-3 // of power or voltage at any bus, scaled; what the optimum costs depends on its square
+	idleMargin  = 0.01 // pu
+	idleResults = 5    // in a row, after which an outage is no longer remembered
+)
+
 // heavy is the weight of a limit in the matrix: z/s, and less where the limit may give.
 func (t *state) heavy(i int) float64 {
 	if !t.gives(i) {
@@ -238,6 +255,9 @@ func (t *state) evaluate(width float64) {
 			t.deviation(at+ofMagnitude, v)
 		}
 	}
+	for i := range t.weigh {
+		t.weigh[i] = t.heavy(i)
+	}
 	for k := range n.From {
 		if !t.after || k != t.outage.Branch {
 			t.evaluateBranch(k)
@@ -249,24 +269,24 @@ func (t *state) evaluate(width float64) {
 		case ofVariable:
 			t.h[i] = l.sign * (x[l.at] - l.bound)
 			r[l.at] += l.sign * t.z[i]
-			t.values[t.diagonal[l.at]] += t.heavy(i)
+			t.values[t.diagonal[l.at]] += t.weigh[i]
 		case ofDifference:
 			f, to := t.bus[n.From[l.at]], t.bus[n.To[l.at]]
 			t.h[i] = l.sign * (x[f] - x[to] - l.bound)
 			r[f] += l.sign * t.z[i]
 			r[to] -= l.sign * t.z[i]
-			w := t.heavy(i)
+			w := t.weigh[i]
 			t.values[t.diagonal[f]] += w
 			t.values[t.diagonal[to]] += w
 			t.values[t.branch[l.at][0][4]] -= w
 		case ofShare:
-			p, a, w := t.set[t.sys.setP[l.at]], t.sys.share[l.at], t.heavy(i)
+			p, a, w := t.set[t.sys.setP[l.at]], t.sys.share[l.at], t.weigh[i]
 			t.h[i] = l.sign * (x[p] + a*x[t.delta] - l.bound)
 			r[p] += l.sign * t.z[i]
 			r[t.delta] += l.sign * a * t.z[i]
 			t.values[t.diagonal[p]] += w
 			t.values[t.diagonal[t.delta]] += a * a * w
-			t.values[t.entry(p, t.delta)] += a * w
+			t.values[t.ofUnit[l.at].shared] += a * w
 		}
 	}
 	if t.after {
@@ -309,12 +329,12 @@ func (t *state) evaluateBefore() {
 			r[p] += scale*first - x[at+ofActive]
 			r[at+ofActive] -= x[p]
 			t.values[t.diagonal[p]] += scale * second
-			t.values[t.entry(p, at+ofActive)] = -1
+			t.values[t.ofUnit[g].balance] = -1
 		}
 		q := t.reactive[i]
 		r[at+ofReactive] -= x[q]
 		r[q] -= x[at+ofReactive]
-		t.values[t.entry(q, at+ofReactive)] = -1
+		t.values[t.ofPlace[i].balance] = -1
 	}
 }
 
@@ -340,10 +360,10 @@ func (t *state) evaluateAfter(width float64) {
 			r[at+ofActive] -= value
 			r[p] -= lp * first
 			r[t.delta] -= lp * first * share
-			t.values[t.entry(p, at+ofActive)] -= first
-			t.values[t.entry(t.delta, at+ofActive)] -= first * share
+			t.values[t.ofUnit[g].balance] -= first
+			t.values[t.ofPlace[i].shared] -= first * share
 			t.values[t.diagonal[p]] -= lp * second
-			t.values[t.entry(p, t.delta)] -= lp * second * share
+			t.values[t.ofUnit[g].shared] -= lp * second * share
 			t.values[t.diagonal[t.delta]] -= lp * second * share * share
 		}
 		lo, hi := t.reactiveLimits(i)
@@ -357,10 +377,10 @@ func (t *state) evaluateAfter(width float64) {
 		r[v] += x[drop]
 		r[set] -= x[drop]
 		r[y] += x[drop]*(1-first)/dropUnit - lq*first
-		t.values[t.entry(y, at+ofReactive)] -= first
-		t.values[t.entry(y, drop)] += (1 - first) / dropUnit
-		t.values[t.entry(drop, v)] += 1
-		t.values[t.entry(drop, set)] -= 1
+		t.values[t.ofPlace[i].balance] -= first
+		t.values[t.ofPlace[i].beyond] += (1 - first) / dropUnit
+		t.values[t.ofPlace[i].voltage] += 1
+		t.values[t.ofPlace[i].set] -= 1
 		t.values[t.diagonal[y]] -= (lq + x[drop]/dropUnit) * second
 	}
 }
@@ -407,7 +427,7 @@ func (t *state) evaluateBranch(k int) {
 		}
 		p, q := w.p[end], w.q[end]
 		t.h[i] = p*p + q*q - t.limits[i].bound
-		first, weight := t.z[i], t.heavy(i)
+		first, weight := t.z[i], t.weigh[i]
 		if end == 0 && t.weight.thermal > 0 {
 			slope, curve := t.load(k, p*p+q*q)
 			first, weight = first+slope, weight+curve
@@ -507,7 +527,7 @@ func (t *state) clone() *state {
 // with is the state on sides of its corners.
 func (t *state) with(c *corner) *state {
 	o := newState(t.sys, t.outage, t.after, t.pd, t.qd, c)
-	o.scale, o.weight = t.scale, t.weight
+	o.scale, o.weight, o.idle = t.scale, t.weight, t.idle
 	copy(o.x, t.x)
 	if t.elastic != nil {
 		o.elastic = t.elastic.clone(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/isa"
+	"github.com/gpc-engine/gpc/internal/lanes"
 )
 
 const (
@@ -59,8 +60,18 @@ type layout struct {
 	branch    [][8][8]int32 // entries of the eight variables at a branch's ends
 	shunt     [][2]int32    // by bus: entries of V with λ_P and λ_Q
 	between   [][]int32     // before an outage: entries of pairs of set-points, the second not after the first
+	ofUnit    []unitEntries
+	ofPlace   []placeEntries // by place in hold
+	meets     []int32        // after one: those entries by the columns of the border's lower part, in the order of its variables
 	entries   map[[2]int32]int32
 }
+
+// unitEntries are entries of a unit's power: with the balance of its bus, and after an outage with what units share.
+type unitEntries struct{ balance, shared int32 }
+
+// placeEntries are entries of what units at a bus give: Q or y with the balance, and after an outage y and the bus's
+// voltage with the equation of that voltage, this with its set-point, and what units share with the balance of P.
+type placeEntries struct{ balance, beyond, voltage, set, shared int32 }
 
 // Offsets of a bus's variables.
 const (
@@ -108,6 +119,7 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 		return nil, err
 	}
 	s.base, s.after = s.layBase(), s.layAfter()
+	s.meet()
 	level, err := isa.Choose()
 	if err != nil {
 		return nil, err
@@ -115,11 +127,12 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 	s.beside = sync.OnceValues(func() (*beside, error) { return newBeside(s) })
 	s.lanesBefore = sync.OnceValue(func() *laneFactor {
 		list, last := s.nodesBefore()
-		return newLaneFactor(s.base, list, last, 0, level)
+		alone := min(level, isa.AVX2) // one state in narrow cells
+		return newLaneFactor(s.base, list, last, 0, alone, slices.Min(lanes.Widths(alone)))
 	})
 	s.lanesAfter = sync.OnceValue(func() *laneFactor {
 		list, last, border := s.nodesAfter()
-		return newLaneFactor(s.after, list, last, border, level)
+		return newLaneFactor(s.after, list, last, border, level, slices.Max(lanes.Widths(level)))
 	})
 	return s, nil
 }
@@ -225,7 +238,7 @@ func (s *system) layBase() *layout {
 		}
 	}
 	l.network(s, start)
-	l.set = make([]int, s.setCount)
+	l.set, l.ofUnit, l.ofPlace = make([]int, s.setCount), make([]unitEntries, s.net.Gens()), make([]placeEntries, len(s.hold))
 	for i, b := range s.hold {
 		at := l.bus[b]
 		l.set[s.setV[i]] = at + ofMagnitude
@@ -233,12 +246,12 @@ func (s *system) layBase() *layout {
 		for _, g := range s.units[i] {
 			if s.free[g] {
 				l.set[s.setP[g]] = next
-				l.entry(next, at+ofActive)
+				l.ofUnit[g].balance = l.entry(next, at+ofActive)
 				next++
 			}
 		}
 		l.reactive = append(l.reactive, next)
-		l.entry(next, at+ofReactive)
+		l.ofPlace[i].balance = l.entry(next, at+ofReactive)
 	}
 	for i, a := range l.set {
 		var row []int32
@@ -279,31 +292,44 @@ func (s *system) layAfter() *layout {
 	}
 	l.network(s, start)
 	l.delta = start[nb]
-	l.set = make([]int, s.setCount)
+	l.set, l.ofUnit, l.ofPlace = make([]int, s.setCount), make([]unitEntries, s.net.Gens()), make([]placeEntries, len(s.hold))
 	for i, b := range s.hold {
 		at, border := l.bus[b], start[nb+1+i]
 		y, drop := at+4, at+5
 		l.reactive, l.drop = append(l.reactive, y), append(l.drop, drop)
 		l.dual[drop] = true
 		l.set[s.setV[i]] = border
-		l.entry(y, at+ofReactive)
-		l.entry(y, drop)
-		l.entry(drop, at+ofMagnitude)
-		l.entry(drop, border)
+		l.ofPlace[i] = placeEntries{
+			balance: l.entry(y, at+ofReactive), beyond: l.entry(y, drop), voltage: l.entry(drop, at+ofMagnitude), set: l.entry(drop, border),
+		}
 		next := border + 1
 		for _, g := range s.units[i] {
 			if !s.free[g] {
 				continue
 			}
 			l.set[s.setP[g]] = next
-			l.entry(next, at+ofActive)
-			l.entry(next, l.delta)
-			l.entry(l.delta, at+ofActive)
+			l.ofUnit[g] = unitEntries{balance: l.entry(next, at+ofActive), shared: l.entry(next, l.delta)}
+			l.ofPlace[i].shared = l.entry(l.delta, at+ofActive)
 			next++
 		}
 	}
 	l.finish(order, sizes, innerOf, len(s.hold))
 	return l
+}
+
+// meet says where the border of a state after an outage stands in the state before.
+func (s *system) meet() {
+	l := s.after
+	first := l.variables - len(l.set)
+	number := make([]int, len(l.set))
+	for k, v := range l.set {
+		number[v-first] = k
+	}
+	for j, b := range number {
+		for _, a := range number[j:] {
+			l.meets = append(l.meets, s.base.between[max(a, b)][min(a, b)])
+		}
+	}
 }
 
 // checkSupported says why a network has no secure problem here.

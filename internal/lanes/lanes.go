@@ -376,6 +376,9 @@ func (m *Machine) Get(r Ref, lane int) float64 { return m.cells[int(r)*m.width+l
 // Set writes one lane of a cell.
 func (m *Machine) Set(r Ref, lane int, v float64) { m.cells[int(r)*m.width+lane] = v }
 
+// Cell is a cell's lanes, to read and to write.
+func (m *Machine) Cell(r Ref) []float64 { return m.cells[int(r)*m.width : (int(r)+1)*m.width] }
+
 // SetAll writes a value into all lanes of a cell.
 func (m *Machine) SetAll(r Ref, v float64) {
 	lanes := m.cells[int(r)*m.width : (int(r)+1)*m.width]
