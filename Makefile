@@ -100,6 +100,11 @@ record-export-exact: bin/record build
 record-stages: bin/record
 	$(RECORD) --out $(RESULTS)/stages.json $(GO) test ./internal/stages -run '^$$' -bench '^BenchmarkStage$$' -benchtime 300x -cpu 1
 
+## record-measured: what a decision of a map takes behind its estimator, and where, the table of docs/results/real-plant.md, into RESULTS/measured.json; on a quiet machine
+.PHONY: record-measured
+record-measured: bin/record
+	$(RECORD) --out $(RESULTS)/measured.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkMeasuredDecision$$' -benchtime 20x -cpu 1 -timeout 60m
+
 ## record-calls: what a decision costs from Python beside Go, the table of docs/reference/python.md, into RESULTS/python.json (after test-python); on a quiet machine
 record-calls: bin/record
 	$(RECORD) --out $(RESULTS)/python.json build/test-python/bin/python python/bench/latency.py

@@ -263,6 +263,11 @@ var (
 		{"between decisions, K", "{between_K %.2g}"}, {"mean cost above the reference, % ± 95 %", "{above_% %+.3g} ± {interval_% %.2g}"},
 		{"a decision, p50, µs", "{p50_us %.0f}"}, {"p99, µs", "{p99_us %.0f}"}, {"decisions unsolved", "{unsolved %.0f}"},
 	}}
+	// measured are times of decisions by estimates and of their parts, package gallery's BenchmarkMeasuredDecision.
+	measured = benchmarkTable{"BenchmarkMeasuredDecision", true, report.Columns{
+		{"system", "`{0}`"}, {"kept off, σ", "{1}"}, {"a decision, p50, µs", "{decision-p50-µs %.3g}"}, {"filter", "{filter-p50-µs %.3g}"},
+		{"limits", "{limits-p50-µs %.3g}"}, {"guard", "{guard-p50-µs %.3g}"}, {"map", "{map-p50-µs %.3g}"},
+	}}
 	// exactLoops are closed loops of exact controllers in C beside Go, package gallery's BenchmarkExactLoops.
 	exactLoops = benchmarkTable{"BenchmarkExactLoops", false, report.Columns{
 		{"system", "`{0}`"}, {"unsafe in C", "{unsafe %.0f}/{episodes %.0f}"}, {"in Go", "{unsafe_gpc %.0f}/{episodes %.0f}"},

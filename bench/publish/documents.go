@@ -80,6 +80,7 @@ var documents = []document{
 	{"docs/results/export.md", "controllers on a Cortex-M7", cortexMLoops.text},
 	{"docs/results/solvers.md", "imported models", imported.text},
 	{"docs/results/real-plant.md", "the uncertain reactor", robust.text},
+	{"docs/results/real-plant.md", "decisions by estimates", measured.text},
 	{"docs/results/secure.md", "secure dispatch of 39 buses", secure39.text},
 	{"docs/results/secure.md", "secure dispatch of 118 buses", secure118.text},
 	{"docs/reference/python.md", "systems in Python", pythonSystems.text},

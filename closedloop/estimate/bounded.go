@@ -63,13 +63,13 @@ func (b *errorSet) copyOf(of *errorSet) {
 	}
 }
 
-// move is a step of derivatives a [n][n]; closed, of a way off a plan, are those under its feedback.
-func (b *errorSet) move(a, closed []float64) {
+// move is a step of derivatives a, [n][n] in rows of so many numbers; closed, of a way off a plan, are those under its feedback.
+func (b *errorSet) move(a []float64, row int, closed []float64) {
 	n := b.n
 	for _, g := range b.columns {
 		clear(b.moved)
 		for i := range n {
-			b.moved[i] = tensor.Dot(a[i*n:(i+1)*n], g[:n])
+			b.moved[i] = tensor.Dot(a[i*row:i*row+n], g[:n])
 			if closed != nil {
 				b.moved[n+i] = tensor.Dot(closed[i*n:(i+1)*n], g[n:])
 			}

@@ -11,31 +11,66 @@ import (
 // together is how many stages are differentiated at once: a workspace keeps as many, and lanes have at most as many.
 const together = 8
 
+// stage is one decision of a plan with its derivatives: rows of so many numbers as there are directions, of which the first are by
+// the action and by what is estimated.
+type stage struct {
+	s, c, u []float64
+	d       []float64 // of what is estimated after the step, [n][nu+n]; of the unknown none by the action
+	dm      []float64 // of the margins, [margins][nu+n]
+	k       []float64 // the feedback, [nu][n]: zeros behind those of the states
+}
+
+// by are derivatives of entry i by what is estimated.
+func (l *linearised) by(d []float64, i int) []float64 {
+	return d[i*l.width+l.nu:][:l.n]
+}
+
+// stages are several, one behind another.
+type stages struct {
+	list  []stage
+	x, u  []float64 // (s, c) and u of each
+	d, dm []float64
+}
+
+func (l *linearised) newStages(count int) *stages {
+	nx, rows := l.ns+l.nc, max(l.n, l.ns+l.nc)*l.width
+	all := &stages{
+		list: make([]stage, count), x: make([]float64, count*nx), u: make([]float64, count*l.nu), d: make([]float64, count*rows), dm: make([]float64, count*l.nm*l.width),
+	}
+	for i := range all.list {
+		x := all.x[i*nx : (i+1)*nx]
+		all.list[i] = stage{
+			s: x[:l.ns], c: x[l.ns:], u: all.u[i*l.nu : (i+1)*l.nu], d: all.d[i*rows : (i+1)*rows], dm: all.dm[i*l.nm*l.width : (i+1)*l.nm*l.width],
+			k: make([]float64, l.nu*l.n),
+		}
+	}
+	return all
+}
+
 // linearised writes the derivatives of stages: by a domain.Stages where the problem has them, in which entries that no action moves are
 // left out, and those by dual numbers.
 type linearised struct {
 	dual        domain.Derivatives
 	n, ns, nc   int
 	nu, nm      int
-	next        []float64 // [ns+nc][n+nu]
-	margins     []float64 // [nm][n+nu]
+	width       int       // numbers of a row of derivatives
+	unit        bool      // every state is measured by itself, and nothing else is
 	rows        []float64 // [outputs][n]
 	at          duals
 	sn, cn      []complex128
 	m           []complex128
-	by          []int         // inputs that dual numbers vary
+	byDual      []int         // inputs that dual numbers vary
 	staged      domain.Stages // nil: dual numbers vary all
-	columns     []int         // of each of its directions, the input
-	x, u        []float64     // of stages together
+	whole       bool          // what it writes are the rows of a stage
+	columns     []int         // of each of its directions, the input; −1: none
 	dx, dj, dms []float64
 }
 
 func newLinearised(problem domain.Problem, f *Filter) (*linearised, error) {
 	spec := problem.Spec()
-	k, nm := f.n+f.nu, len(spec.Margins)
 	l := &linearised{
-		dual: f.dual, n: f.n, ns: f.ns, nc: f.nc, nu: f.nu, nm: nm, next: make([]float64, (f.ns+f.nc)*k), margins: make([]float64, nm*k), rows: make([]float64, f.ny*f.n),
-		at: newDuals(f.of, f.ns, f.nc, f.nu), sn: make([]complex128, f.ns), cn: make([]complex128, f.nc), m: make([]complex128, nm),
+		dual: f.dual, n: f.n, ns: f.ns, nc: f.nc, nu: f.nu, nm: len(spec.Margins), width: f.nu + f.n, unit: f.of.Dual == nil && f.n == f.ns, rows: make([]float64, f.ny*f.n),
+		at: newDuals(f.of, f.ns, f.nc, f.nu), sn: make([]complex128, f.ns), cn: make([]complex128, f.nc), m: make([]complex128, len(spec.Margins)),
 	}
 	d := domain.AbilitiesOfProblem(problem).Derivatives
 	if d.Dual() {
@@ -61,12 +96,20 @@ func (l *linearised) direct(objectives int) {
 			l.columns = append(l.columns, l.input(a))
 		}
 		nx, k := l.ns+l.nc, len(l.columns)
-		l.x, l.u = make([]float64, together*nx), make([]float64, together*l.nu)
-		l.dx, l.dj, l.dms = make([]float64, together*nx*k), make([]float64, together*objectives*k), make([]float64, together*l.nm*k)
+		l.dj = make([]float64, together*objectives*k)
+		l.whole = l.n == l.ns
+		for i := range l.ns {
+			l.whole = l.whole && l.nu+i < k && l.columns[l.nu+i] == i
+		}
+		if l.whole {
+			l.width = k
+			return
+		}
+		l.dx, l.dms = make([]float64, together*nx*k), make([]float64, together*l.nm*k)
 	}
 	for i := range l.n + l.nu {
 		if !slices.Contains(l.columns, i) {
-			l.by = append(l.by, i)
+			l.byDual = append(l.byDual, i)
 		}
 	}
 }
@@ -83,17 +126,33 @@ func (l *linearised) input(entry int) int {
 	return l.ns + i
 }
 
-// stages writes the derivatives of stages; false where they are not finite.
-func (l *linearised) stages(list []stage) bool {
-	for chunk := range slices.Chunk(list, together) {
-		if l.staged != nil {
-			l.together(chunk)
+// column is where the derivatives by an input stand in a row.
+func (l *linearised) column(input int) int {
+	if input < l.n {
+		return l.nu + input
+	}
+	return input - l.n
+}
+
+// derive writes the derivatives of the first stages; false where they are not finite.
+func (l *linearised) derive(all *stages, count int) bool {
+	nx := l.ns + l.nc
+	for first := 0; first < count; first += together {
+		n := min(together, count-first)
+		x, u := all.x[first*nx:], all.u[first*l.nu:]
+		switch {
+		case l.whole:
+			l.staged.Linearise(n, x, u, nil, nil, nil, all.d[first*nx*l.width:], l.dj, all.dm[first*l.nm*l.width:])
+		case l.staged != nil:
+			l.staged.Linearise(n, x, u, nil, nil, nil, l.dx, l.dj, l.dms)
 		}
-		for i := range chunk {
-			x := &chunk[i]
-			l.each(x)
-			l.write(x, i)
-			if !(tensor.Finite(x.a) && tensor.Finite(x.b) && tensor.Finite(x.ms) && tensor.Finite(x.mu)) {
+		for i := range all.list[first : first+n] {
+			at := &all.list[first+i]
+			if !l.whole {
+				l.each(at)
+				l.write(at, i)
+			}
+			if !tensor.Finite(at.d[:l.n*l.width]) || !tensor.Finite(at.dm) {
 				return false
 			}
 		}
@@ -101,64 +160,53 @@ func (l *linearised) stages(list []stage) bool {
 	return true
 }
 
-// together differentiates stages at once.
-func (l *linearised) together(list []stage) {
-	nx := l.ns + l.nc
-	for i := range list {
-		copy(l.x[i*nx:], list[i].s)
-		copy(l.x[i*nx+l.ns:], list[i].c)
-		copy(l.u[i*l.nu:], list[i].u)
-	}
-	l.staged.Linearise(len(list), l.x, l.u, nil, nil, nil, l.dx, l.dj, l.dms)
-}
-
 // each differentiates a stage by the inputs that dual numbers vary.
 func (l *linearised) each(x *stage) {
-	if len(l.by) == 0 {
+	if len(l.byDual) == 0 {
 		return
 	}
-	d, k := &l.at, l.n+l.nu
+	d := &l.at
 	d.set(x.s, x.c, x.u)
-	for _, by := range l.by {
+	for _, by := range l.byDual {
 		d.vary(by, func() {
 			l.dual.Step(d.s, d.c, d.u, l.sn, l.cn)
 			l.dual.Margins(d.s, d.c, d.u, l.m)
 		})
-		slopes(l.sn, l.next, k, by)
-		slopes(l.cn, l.next[l.ns*k:], k, by)
-		slopes(l.m, l.margins, k, by)
+		at := l.column(by)
+		slopes(l.sn, x.d, l.width, at)
+		for i, p := range d.of.Unknown {
+			slopes(l.cn[p.Context:p.Context+1], x.d[(l.ns+i)*l.width:], l.width, at)
+		}
+		slopes(l.m, x.dm, l.width, at)
 	}
 }
 
-// write gives a stage, number i of those together, its derivatives.
+// write gives a stage, number i of those together, the derivatives that were written together.
 func (l *linearised) write(x *stage, i int) {
-	k, nd := l.n+l.nu, len(l.columns)
-	row := func(to []float64, width, stagedRow int, staged []float64) {
-		for d, col := range l.columns {
-			if col >= 0 {
-				to[stagedRow*k+col] = staged[(i*width+stagedRow)*nd+d]
+	k := len(l.columns)
+	row := func(to, from []float64) {
+		for d, input := range l.columns {
+			if input >= 0 {
+				to[l.column(input)] = from[d]
 			}
 		}
 	}
-	for r := range l.ns + l.nc {
-		row(l.next, l.ns+l.nc, r, l.dx)
+	for r := range l.n {
+		from, to := r, x.d[r*l.width:][:l.width]
+		if r >= l.ns {
+			from = l.ns + l.at.of.Unknown[r-l.ns].Context
+		}
+		if k > 0 {
+			row(to, l.dx[(i*(l.ns+l.nc)+from)*k:])
+		}
+		if r >= l.ns {
+			clear(to[:l.nu])
+		}
 	}
 	for r := range l.nm {
-		row(l.margins, l.nm, r, l.dms)
-	}
-	for i := range l.n {
-		row := i
-		if i >= l.ns {
-			row = l.ns + l.at.of.Unknown[i-l.ns].Context
+		if k > 0 {
+			row(x.dm[r*l.width:], l.dms[(i*l.nm+r)*k:])
 		}
-		copy(x.a[i*l.n:(i+1)*l.n], l.next[row*k:])
-		if i < l.ns {
-			copy(x.b[i*l.nu:(i+1)*l.nu], l.next[row*k+l.n:])
-		}
-	}
-	for i := range l.nm {
-		copy(x.ms[i*l.n:(i+1)*l.n], l.margins[i*k:])
-		copy(x.mu[i*l.nu:(i+1)*l.nu], l.margins[i*k+l.n:])
 	}
 }
 

@@ -430,7 +430,7 @@ func (f *Filter) move(m *movement, u []float64) {
 	}
 	f.triangularise(added)
 	if f.set != nil {
-		f.set.move(f.jac, nil)
+		f.set.move(f.jac, n, nil)
 		if added != nil {
 			f.set.add(f.widths)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/dense"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -34,31 +35,42 @@ type Margin struct {
 	backoff *domain.Backoff
 	Level   float64
 
-	of            *domain.Measurement
-	n, ns, nu, nm int
-	scale, half   []float64 // of the states and of the actions, which weigh the feedback
-	stages, way   []stage   // of the plan, and of what is under way before it
-	p, e, d       []float64 // [n][n] each: the filter's covariance, of the state when a decision acts, and of the way off the plan
-	untold        []float64 // [n][n], of the state when a decision acts, before the last outputs are told
-	closed, work  []float64 // [n][n]
-	steer         []float64 // [n] of a margin, or of an output
-	value         []float64 // of the feedback: cost-to-go [ns][ns]
-	va, vb, h, g  []float64 // products with it, [ns][ns], [ns][nu], [nu][nu] and [nu][ns]
-	next, after   []float64
-	margins       []float64
-	lin           *linearised
-	set           *errorSet // of a filter with stated bounds; nil: there are none
-	gain          []float64 // [n]
+	of          *domain.Measurement
+	n, nu, nm   int
+	stages      *stages   // of the plan
+	way         *stages   // of what is under way before it
+	p, e, d     []float64 // [n][n] each: the filter's covariance, of the state when a decision acts, and of the way off the plan
+	untold      []float64 // [n][n], of the state when a decision acts, before the last outputs are told
+	closed      []float64 // [n][n], derivatives of a step under the feedback
+	steered     []float64 // [margins][n], those of the margins
+	weighed     []float64 // [margins][n], derivatives of margins times a covariance
+	variance    []float64 // [margins]
+	ph, told    []float64 // [n], of an output
+	next, after []float64
+	margins     []float64
+	lin         *linearised
+	feedback    *feedback
+	products    products
+	set         *errorSet // of a filter with stated bounds; nil: there are none
+	gain        []float64 // [n]
 }
 
-// stage is one decision of the plan with its derivatives.
-type stage struct {
-	s, c, u []float64
-	a       []float64 // [n][n]
-	b       []float64 // [ns][nu]
-	ms      []float64 // [margins][n]
-	mu      []float64 // [margins][nu]
-	k       []float64 // [nu][ns]
+// products are those that move covariances: A x, (A x) Aᵀ, A + B K, the same of the margins, these times a covariance, and a covariance less
+// what an output tells.
+type products struct {
+	work, turned, nothing             []float64
+	move, moveBack, shut, shutBack    dense.Product
+	close, steer, weigh, weighSteered dense.Product
+	tell                              dense.Product
+}
+
+func newProducts(n, nu, nm, width int) products {
+	return products{
+		work: make([]float64, n*n), turned: make([]float64, n*n), nothing: make([]float64, max(n, nm)*n),
+		move: dense.New(n, n, n).Left(width), moveBack: dense.New(n, n, n).Left(width).Lower(), shut: dense.New(n, n, n), shutBack: dense.New(n, n, n).Lower(),
+		close: dense.New(n, nu, n).Left(width).Within(width), steer: dense.New(nm, nu, n).Left(width).Within(width),
+		weigh: dense.New(nm, n, n).Left(width), weighSteered: dense.New(nm, n, n), tell: dense.New(n, 1, n),
+	}
 }
 
 // NewMargin keeps off the limits of a problem by level standard deviations, 0 for DefaultLevel, into b.
@@ -77,35 +89,28 @@ func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float
 	if err != nil {
 		return nil, err
 	}
-	n, ns, nu, nm := f.n, f.ns, f.nu, len(spec.Margins)
+	n, nu, nm := f.n, f.nu, len(spec.Margins)
+	square := func() []float64 { return make([]float64, n*n) }
 	m := &Margin{
 		left:    domain.AbilitiesOfProblem(problem).Remaining,
-		problem: problem, backoff: b, Level: level, of: f.of, n: n, ns: ns, nu: nu, nm: nm,
-		p: make([]float64, n*n), e: make([]float64, n*n), d: make([]float64, n*n), untold: make([]float64, n*n), closed: make([]float64, n*n), work: make([]float64, n*n), steer: make([]float64, n),
-		value: make([]float64, ns*ns), va: make([]float64, ns*ns), vb: make([]float64, ns*nu), h: make([]float64, nu*nu), g: make([]float64, nu*ns), next: make([]float64, ns), after: make([]float64, f.nc),
-		margins: make([]float64, nm), lin: lin,
+		problem: problem, backoff: b, Level: level, of: f.of, n: n, nu: nu, nm: nm,
+		stages: lin.newStages(spec.LookAhead()), way: lin.newStages(0), p: square(), e: square(), d: square(), untold: square(), closed: square(),
+		steered: make([]float64, nm*n), weighed: make([]float64, nm*n), variance: make([]float64, nm), ph: make([]float64, n), told: make([]float64, n),
+		next: make([]float64, f.ns), after: make([]float64, f.nc), margins: make([]float64, nm), lin: lin, products: newProducts(n, nu, nm, lin.width),
 	}
 	if f.set != nil {
 		m.set, m.gain = newErrorSet(n), make([]float64, n)
 	}
-	for _, v := range spec.Measured {
-		m.scale = append(m.scale, v.Scale()/2)
-	}
-	for _, v := range spec.Action {
-		m.half = append(m.half, v.Scale()/2)
-	}
-	for range spec.LookAhead() {
-		m.stages = append(m.stages, m.newStage())
-	}
+	m.feedback = newFeedback(n, halves(spec.Measured), halves(spec.Action), lin.width)
 	return m, nil
 }
 
-func (m *Margin) newStage() stage {
-	n, ns, nu := m.n, m.ns, m.nu
-	return stage{
-		s: make([]float64, ns), c: make([]float64, len(m.after)), u: make([]float64, nu), a: make([]float64, n*n), b: make([]float64, ns*nu),
-		ms: make([]float64, m.nm*n), mu: make([]float64, m.nm*nu), k: make([]float64, nu*ns),
+// halves are half the scales of variables.
+func halves(of []domain.Variable) (half []float64) {
+	for _, v := range of {
+		half = append(half, v.Scale()/2)
 	}
+	return half
 }
 
 // Clear keeps nothing off.
@@ -114,9 +119,9 @@ func (m *Margin) Clear() { m.backoff.Clear() }
 // remaining is how many decisions an episode still has.
 func (m *Margin) remaining(c []float64) int {
 	if m.left != nil {
-		return min(len(m.stages), m.left(c))
+		return min(len(m.stages.list), m.left(c))
 	}
-	return len(m.stages)
+	return len(m.stages.list)
 }
 
 // Along writes what is to be kept off from a state on, along the plan [steps·action], whose last action
@@ -126,24 +131,30 @@ func (m *Margin) Along(s, c, plan []float64, f *Filter, under *underWay) {
 	if !m.roll(s, c, plan, steps) || !m.before(under) {
 		return // what was kept off before is the best that is known
 	}
-	m.feedback(steps)
+	m.feedback.along(m.stages.list[:steps])
 	m.backoff.Clear()
-	for i := range m.n {
-		for j := range m.n {
-			m.p[i*m.n+j] = tensor.Dot(f.root[i*m.n:(i+1)*m.n], f.root[j*m.n:(j+1)*m.n])
-		}
-	}
+	m.products.covariance(m.p, f.root, m.n)
 	clear(m.d)
 	m.foresee(0, f)
 	if m.set != nil {
 		m.set.copyOf(f.set)
 	}
 	for t := range steps {
-		m.keep(&m.stages[t])
+		m.keep(&m.stages.list[t])
 		if t+1 < steps {
 			m.step(t, f)
 		}
 	}
+}
+
+// covariance writes that of a root.
+func (a *products) covariance(x, root []float64, n int) {
+	for i := range n {
+		for j := range i + 1 {
+			x[i*n+j] = tensor.Dot(root[i*n:(i+1)*n], root[j*n:(j+1)*n])
+		}
+	}
+	mirror(x, n)
 }
 
 // before writes the derivatives of what is under way; false where they are not finite. A measurement within a period counts as one at
@@ -152,38 +163,37 @@ func (m *Margin) before(under *underWay) bool {
 	if under == nil {
 		under = &underWay{}
 	}
-	for len(m.way) < under.n {
-		m.way = append(m.way, m.newStage())
+	if len(m.way.list) != under.n {
+		m.way = m.lin.newStages(under.n)
 	}
-	m.way = m.way[:under.n]
-	for i := range m.way {
-		at, from := &m.way[i], &under.path[i]
+	for i := range m.way.list {
+		at, from := &m.way.list[i], &under.path[i]
 		copy(at.s, from.s)
 		copy(at.c, from.c)
 		copy(at.u, from.u)
 	}
-	return m.lin.stages(m.way)
+	return m.lin.derive(m.way, under.n)
 }
 
 // along is stage t of what is under way and the plan behind it.
 func (m *Margin) along(t int) *stage {
-	if t < len(m.way) {
-		return &m.way[t]
+	if t < len(m.way.list) {
+		return &m.way.list[t]
 	}
-	return &m.stages[t-len(m.way)]
+	return &m.stages.list[t-len(m.way.list)]
 }
 
 // foresee writes the covariance of the state in which the action of stage t begins to act, by what is measured when it is decided.
 func (m *Margin) foresee(t int, f *Filter) {
 	copy(m.e, m.p)
-	for k := range m.way {
-		m.grow(m.e, m.along(t+k).a, f)
+	for k := range m.way.list {
+		m.grow(m.e, m.along(t+k), f)
 	}
 }
 
 // grow is a step of a covariance of which nothing is measured.
-func (m *Margin) grow(x, a []float64, f *Filter) {
-	m.congruent(x, a)
+func (m *Margin) grow(x []float64, at *stage, f *Filter) {
+	m.products.grow(x, at.d[m.nu:], m.n)
 	for i, v := range f.noise {
 		x[i*m.n+i] += v * v
 	}
@@ -191,20 +201,21 @@ func (m *Margin) grow(x, a []float64, f *Filter) {
 
 // roll writes the stages of a plan and their derivatives; false where these are not finite.
 func (m *Margin) roll(s, c, plan []float64, steps int) bool {
-	copy(m.stages[0].s, s)
-	copy(m.stages[0].c, c)
-	for t := range steps {
-		at := &m.stages[t]
+	list := m.stages.list[:steps]
+	copy(list[0].s, s)
+	copy(list[0].c, c)
+	for t := range list {
+		at := &list[t]
 		if have := len(plan) / m.nu; have > 0 {
 			copy(at.u, plan[min(t, have-1)*m.nu:])
 		} else {
 			m.problem.Fallback(at.s, at.c, at.u)
 		}
 		if t+1 < steps {
-			m.problem.Step(at.s, at.c, at.u, m.stages[t+1].s, m.stages[t+1].c)
+			m.problem.Step(at.s, at.c, at.u, list[t+1].s, list[t+1].c)
 		}
 	}
-	return m.lin.stages(m.stages[:steps])
+	return m.lin.derive(m.stages, steps)
 }
 
 // Keeps reports whether a plan keeps every limit with what is kept off it, and loses no state.
@@ -231,189 +242,105 @@ func (m *Margin) Keeps(s, c, plan []float64) bool {
 // keepsTolerance is that of the solver of a plan, in the unit of a margin.
 const keepsTolerance = 1e-4
 
-// feedback writes the gains of the linear regulator along the stages, in which a state counts in units of its
-// scale and an action in halves of its box.
-func (m *Margin) feedback(steps int) {
-	ns, nu := m.ns, m.nu
-	clear(m.value)
-	for i, v := range m.scale {
-		m.value[i*ns+i] = 1 / (v * v)
-	}
-	for t := steps - 1; t >= 0; t-- {
-		at := &m.stages[t]
-		clear(m.va)
-		clear(m.vb)
-		for i := range ns {
-			for k, v := range m.value[i*ns : (i+1)*ns] {
-				tensor.Axpy(v, at.a[k*m.n:k*m.n+ns], m.va[i*ns:])
-				tensor.Axpy(v, at.b[k*nu:(k+1)*nu], m.vb[i*nu:])
-			}
-		}
-		clear(m.h)
-		clear(m.g)
-		for k := range ns {
-			for i, v := range at.b[k*nu : (k+1)*nu] {
-				tensor.Axpy(v, m.vb[k*nu:(k+1)*nu], m.h[i*nu:])
-				tensor.Axpy(v, m.va[k*ns:(k+1)*ns], m.g[i*ns:])
-			}
-		}
-		for i, v := range m.half {
-			m.h[i*nu+i] += 1 / (v * v)
-		}
-		solve(m.h, m.g, nu, ns, at.k)
-		for i := range at.k {
-			at.k[i] = -at.k[i]
-		}
-		clear(m.value)
-		for k := range ns {
-			for i, v := range at.a[k*m.n : k*m.n+ns] {
-				tensor.Axpy(v, m.va[k*ns:(k+1)*ns], m.value[i*ns:])
-			}
-		}
-		for k := range nu {
-			for i, v := range m.g[k*ns : (k+1)*ns] {
-				tensor.Axpy(v, at.k[k*ns:(k+1)*ns], m.value[i*ns:])
-			}
-		}
-		for i, v := range m.scale {
-			m.value[i*ns+i] += 1 / (v * v)
-		}
-	}
-}
-
-// solve writes x = h⁻¹ g of a positive definite h [n][n] and g [n][w], by Cholesky; h is overwritten.
-func solve(h, g []float64, n, w int, x []float64) {
-	for j := range n {
-		for k := range j {
-			h[j*n+j] -= h[j*n+k] * h[j*n+k]
-		}
-		h[j*n+j] = math.Sqrt(h[j*n+j])
-		for i := j + 1; i < n; i++ {
-			for k := range j {
-				h[i*n+j] -= h[i*n+k] * h[j*n+k]
-			}
-			h[i*n+j] /= h[j*n+j]
-		}
-	}
-	copy(x, g)
-	for c := range w {
-		for i := range n {
-			for k := range i {
-				x[i*w+c] -= h[i*n+k] * x[k*w+c]
-			}
-			x[i*w+c] /= h[i*n+i]
-		}
-		for i := n - 1; i >= 0; i-- {
-			for k := i + 1; k < n; k++ {
-				x[i*w+c] -= h[k*n+i] * x[k*w+c]
-			}
-			x[i*w+c] /= h[i*n+i]
-		}
-	}
-}
-
 // keep writes what is kept off the margins of a stage.
 func (m *Margin) keep(at *stage) {
-	row := m.backoff.At(at.c)
+	n, a, row := m.n, &m.products, m.backoff.At(at.c)
+	if m.nm == 0 {
+		return
+	}
+	a.steer.Sum(m.steered, at.dm[m.nu:], at.dm, at.k)
+	if m.set != nil {
+		for i := range row {
+			row[i] = math.Max(row[i], m.Level*m.set.most(m.lin.by(at.dm, i), m.steered[i*n:(i+1)*n]))
+		}
+		return
+	}
+	a.weigh.Sum(m.weighed, a.nothing, at.dm[m.nu:], m.e)
 	for i := range row {
-		ms, mu := at.ms[i*m.n:(i+1)*m.n], at.mu[i*m.nu:(i+1)*m.nu]
-		copy(m.steer, ms)
-		for j := range m.ns {
-			for k, v := range mu {
-				m.steer[j] += v * at.k[k*m.ns+j]
-			}
-		}
-		deviation := 0.0
-		if m.set != nil {
-			deviation = m.set.most(ms, m.steer)
-		} else {
-			deviation = math.Sqrt(math.Max(0, quadratic(m.e, ms)+quadratic(m.d, m.steer)))
-		}
-		row[i] = math.Max(row[i], m.Level*deviation)
+		m.variance[i] = tensor.Dot(m.weighed[i*n:(i+1)*n], m.lin.by(at.dm, i))
 	}
-}
-
-// quadratic is vᵀ x v.
-func quadratic(x, v []float64) (sum float64) {
-	n := len(v)
-	for i, a := range v {
-		if a != 0 {
-			sum += a * tensor.Dot(x[i*n:(i+1)*n], v)
-		}
+	a.weighSteered.Sum(m.weighed, a.nothing, m.steered, m.d)
+	for i, v := range m.variance {
+		v += tensor.Dot(m.weighed[i*n:(i+1)*n], m.steered[i*n:(i+1)*n])
+		row[i] = math.Max(row[i], m.Level*math.Sqrt(math.Max(0, v)))
 	}
-	return sum
 }
 
 // step moves the covariances from stage t to the next. What is measured there is of as many stages before as are under way.
 func (m *Margin) step(t int, f *Filter) {
-	n, at := m.n, &m.stages[t]
-	copy(m.closed, at.a)
-	for i := range m.ns {
-		for k, v := range at.b[i*m.nu : (i+1)*m.nu] {
-			tensor.Axpy(v, at.k[k*m.ns:(k+1)*m.ns], m.closed[i*n:])
-		}
-	}
-	m.congruent(m.d, m.closed)
+	a, at, from, to := &m.products, &m.stages.list[t], m.along(t), m.along(t+1)
+	a.close.Sum(m.closed, at.d[m.nu:], at.d, at.k)
+	a.congruent(m.d, &a.shut, &a.shutBack, m.closed, m.n)
 	if m.set != nil {
-		m.set.move(at.a, m.closed)
+		m.set.move(at.d[m.nu:], m.lin.width, m.closed)
 		m.set.add(f.widths)
 		m.set.untold()
 	}
-	from := m.along(t)
-	m.grow(m.p, from.a, f)
+	m.grow(m.p, from, f)
 	copy(m.untold, m.p)
-	if len(m.way) > 0 {
+	if len(m.way.list) > 0 {
 		copy(m.untold, m.e)
-		m.grow(m.untold, at.a, f)
+		m.grow(m.untold, at, f)
 	}
-	rows := m.lin.outputs(m.along(t+1), from.u)
-	for i, deviation := range m.of.Deviation {
-		m.tell(rows[i*n:(i+1)*n], deviation)
-	}
+	m.measure(to, from.u)
 	m.foresee(t+1, f)
-	for i := range m.d {
-		m.d[i] += m.untold[i] - m.e[i]
+	for i, v := range m.untold {
+		m.d[i] += v - m.e[i]
 	}
 	if m.set != nil {
 		m.set.told()
 	}
 }
 
-// tell takes from P what an output says of which the derivatives are h.
-func (m *Margin) tell(h []float64, deviation float64) {
-	n, ph := m.n, m.steer
-	clear(ph)
-	for b, v := range h {
-		if v != 0 {
-			tensor.Axpy(v, m.p[b*n:(b+1)*n], ph)
+// measure takes from P what the outputs of a stage say.
+func (m *Margin) measure(at *stage, before []float64) {
+	n := m.n
+	if m.lin.unit && m.set == nil {
+		for i, deviation := range m.of.Deviation {
+			copy(m.ph, m.p[i*n:(i+1)*n])
+			m.tell(deviation*deviation + m.ph[i])
 		}
+		return
 	}
-	variance := deviation*deviation + tensor.Dot(h, ph)
-	if m.set != nil {
-		clear(m.gain)
-		tensor.Axpy(1/variance, ph, m.gain)
-		m.set.tell(h, m.gain, domain.UniformBound*deviation)
-	}
-	for a, v := range ph {
-		tensor.Axpy(-v/variance, ph, m.p[a*n:])
+	rows := m.lin.outputs(at, before)
+	for i, deviation := range m.of.Deviation {
+		h := rows[i*n : (i+1)*n]
+		clear(m.ph)
+		for b, v := range h {
+			if v != 0 {
+				tensor.Axpy(v, m.p[b*n:(b+1)*n], m.ph)
+			}
+		}
+		variance := deviation*deviation + tensor.Dot(h, m.ph)
+		if m.set != nil {
+			clear(m.gain)
+			tensor.Axpy(1/variance, m.ph, m.gain)
+			m.set.tell(h, m.gain, domain.UniformBound*deviation)
+		}
+		m.tell(variance)
 	}
 }
 
-// congruent writes x ← a x aᵀ of a symmetric x.
-func (m *Margin) congruent(x, a []float64) {
-	n := m.n
-	clear(m.work)
+// tell takes from P what an output says of which P h is ph, and whose prediction has that variance.
+func (m *Margin) tell(variance float64) {
+	by := -1 / variance
+	for i, v := range m.ph {
+		m.told[i] = v * by
+	}
+	m.products.tell.Sum(m.p, m.p, m.told, m.ph)
+}
+
+// grow writes x ← a x aᵀ of a symmetric x and derivatives of a stage.
+func (a *products) grow(x, of []float64, n int) { a.congruent(x, &a.move, &a.moveBack, of, n) }
+
+// congruent writes x ← of x ofᵀ of a symmetric x by the two products of it.
+func (a *products) congruent(x []float64, first, second *dense.Product, of []float64, n int) {
+	first.Sum(a.work, a.nothing, of, x)
 	for i := range n {
-		for k, v := range a[i*n : (i+1)*n] {
-			if v != 0 {
-				tensor.Axpy(v, x[k*n:(k+1)*n], m.work[i*n:])
-			}
+		for j, v := range a.work[i*n : (i+1)*n] {
+			a.turned[j*n+i] = v
 		}
 	}
-	for i := range n {
-		for j := range i + 1 {
-			sum := tensor.Dot(m.work[i*n:(i+1)*n], a[j*n:(j+1)*n])
-			x[i*n+j], x[j*n+i] = sum, sum
-		}
-	}
+	second.Sum(x, a.nothing, of, a.turned)
+	mirror(x, n)
 }

@@ -8,6 +8,7 @@ import "math"
 type Product struct {
 	sizes      [count]int
 	c, d, a, b int // entries that the slices have at least
+	transposed bool
 }
 
 // The sizes that kernels read: numbers, strides from one entry to that of the next row or column in bytes, and how many columns the
@@ -35,7 +36,11 @@ const bytes = 8
 func New(n, k, m int) Product { return product(n, k, m, m, k, 1) }
 
 // NewTransposed is C = D + Aᵀ·B for A of [k][n].
-func NewTransposed(n, k, m int) Product { return product(n, k, m, m, 1, n) }
+func NewTransposed(n, k, m int) Product {
+	p := product(n, k, m, m, 1, n)
+	p.transposed = true
+	return p
+}
 
 // Lower is the same for a square C of which its lower triangle alone is wanted: entries above it may be written or left.
 func (p Product) Lower() Product {
@@ -47,10 +52,37 @@ func (p Product) Lower() Product {
 func (p Product) Within(row int) Product {
 	p.sizes[dRow] = row * bytes
 	if p.c > 0 {
-		p.d = (p.sizes[rows]-1)*row + p.sizes[columns]
+		p.d = reach(p.sizes[rows], p.sizes[columns], row)
 	}
 	return p
 }
+
+// Left is the same for the left factor in rows of so many entries, of which it is the first ones.
+func (p Product) Left(row int) Product {
+	n, k := p.sizes[rows], p.sizes[terms]
+	if p.transposed {
+		p.sizes[aColumn] = row * bytes
+		n, k = k, n
+	} else {
+		p.sizes[aRow] = row * bytes
+	}
+	if p.a > 0 {
+		p.a = reach(n, k, row)
+	}
+	return p
+}
+
+// Right is the same for the right factor in rows of so many entries, of which it is the first ones.
+func (p Product) Right(row int) Product {
+	p.sizes[bRow] = row * bytes
+	if p.b > 0 {
+		p.b = reach(p.sizes[terms], p.sizes[columns], row)
+	}
+	return p
+}
+
+// reach is how many entries a slice has at least of a matrix whose rows are so many apart.
+func reach(n, m, row int) int { return (n-1)*row + m }
 
 func product(n, k, m, firstColumns, row, column int) Product {
 	p := Product{sizes: [count]int{n, k, m, firstColumns, m * bytes, row * bytes, column * bytes, m * bytes, m * bytes}}
@@ -88,7 +120,7 @@ func (p *Product) add(c, d, a, b []float64) {
 		copy(to, d[i*p.sizes[dRow]/bytes:])
 		for k := range p.sizes[terms] {
 			v := a[i*p.sizes[aRow]/bytes+k*p.sizes[aColumn]/bytes]
-			for j, w := range b[k*n:][:len(to)] {
+			for j, w := range b[k*p.sizes[bRow]/bytes:][:len(to)] {
 				to[j] = math.FMA(v, w, to[j])
 			}
 		}

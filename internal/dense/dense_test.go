@@ -37,11 +37,16 @@ func TestSumsOfProducts(t *testing.T) {
 			if lower {
 				m = n
 			}
-			c, a, b := normal(rng, n*m+8), normal(rng, n*k), normal(rng, k*m)
-			p := New(n, k, m)
+			p, wide, high := New(n, k, m), k, n
 			if transposed {
-				p = NewTransposed(n, k, m)
+				p, wide, high = NewTransposed(n, k, m), n, k
 			}
+			aRow, bRow := wide, m
+			if rng.IntN(2) == 0 {
+				aRow, bRow = wide+rng.IntN(3), m+rng.IntN(3)
+				p = p.Left(aRow).Right(bRow)
+			}
+			c, a, b := normal(rng, n*m+8), normal(rng, high*aRow), normal(rng, k*bRow)
 			if lower {
 				p = p.Lower()
 			}
@@ -57,11 +62,11 @@ func TestSumsOfProducts(t *testing.T) {
 					for l := range k {
 						v := a
 						if transposed {
-							v = v[l*n+i:]
+							v = v[l*aRow+i:]
 						} else {
-							v = v[i*k+l:]
+							v = v[i*aRow+l:]
 						}
-						want[i*m+j] = math.FMA(v[0], b[l*m+j], want[i*m+j])
+						want[i*m+j] = math.FMA(v[0], b[l*bRow+j], want[i*m+j])
 					}
 				}
 			}

@@ -112,7 +112,7 @@ var allowed = map[string][]string{
 	"bench/peers/outages":                    {"grid/acopf/laneflow", "grid/matpower", "grid/network", "grid/powerflow", "internal/machine", "internal/peerrecord", "internal/version"},
 	"bench/peers/multiagent":                 {"internal/machine", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "kernels", "kernels/driver", "internal/isa", "internal/peerrecord", "internal/version"},
 	"bench/peers/mpc":                        {".", "internal/machine", "domain", "internal/peerrecord", "internal/testing/testdomain", "internal/version", "offline/shooting", "equations", "examples/gallery", "examples/gallery/models", "engine"},
-	"closedloop/estimate":                    {"domain", "tensor", "offline/shooting"},
+	"closedloop/estimate":                    {"internal/dense", "domain", "tensor", "offline/shooting"},
 	"domain/domaintest":                      {"domain", "internal/testing/require", "kernels", "kernels/driver", "kernels/images", "kernels/shim", "internal/backend", "internal/testing/backendtest"},
 	"scripts/gpu/bundle":                     {},
 	"scripts/gpu/report":                     {"bench/report", "bench", "internal/durable"},
