@@ -4,13 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
-	"time"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/crossentropy"
-	"github.com/gpc-engine/gpc/internal/parallel"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // guard rolls decided actions out before they are executed. A plan is the executed actions of a
@@ -41,56 +36,6 @@ type guard struct {
 	finder       finder
 }
 
-// rollout is one roll-out that is asked for: from (s, c) by the given actions, then by the
-// policy, which offsets bend, to the end of so many steps.
-type rollout struct {
-	s, c    []float64
-	pref    domain.Preference
-	given   []float64     // [≤ steps·action]
-	escapes bool          // by the problem's escape instead of the policy
-	offsets tensor.Matrix // [1, knots·width] of a search; no rows: none
-	steps   int
-	solved  bool // found by a rescue
-	priced  bool // what it costs is asked
-	into    *plan
-}
-
-// plan is a roll-out with what is known of it.
-type plan struct {
-	actions      []float64 // [steps·action] as executed, of one that fails to the step that does
-	s, c         []float64 // the state after the first action
-	endS, endC   []float64 // and after the last
-	cost, margin float64   // a cost only where it is asked
-	// fails is the first step that breaks a limit, or steps; narrow says that one comes
-	// within the noise of a limit.
-	fails, steps int
-	narrow       bool
-	solved       bool // found by a rescue
-}
-
-// lasts reports whether a plan keeps the limits to its end, safe whether by more than the
-// noise.
-func (p *plan) lasts() bool { return p.steps > 0 && p.fails == p.steps }
-func (p *plan) safe() bool  { return p.lasts() && !p.narrow }
-
-func (p *plan) forget() { p.actions, p.steps, p.fails = p.actions[:0], 0, 0 }
-
-// better is safe before cheap; where neither keeps the limits, the later failure, then the
-// larger margin.
-func (p *plan) better(o *plan) bool {
-	switch {
-	case p.safe() != o.safe():
-		return p.safe()
-	case p.lasts() != o.lasts():
-		return p.lasts()
-	case p.lasts():
-		return p.cost < o.cost
-	case p.fails != o.fails:
-		return p.fails > o.fails
-	}
-	return p.margin > o.margin
-}
-
 // watched is what the guard keeps of one loop.
 type watched struct {
 	accepted plan // at the last decision
@@ -105,9 +50,6 @@ func (w *watched) forget() {
 	w.accepted.forget()
 	w.vain, w.wait = 0, 0
 }
-
-// maxVain bounds how long a rescue waits: 2^maxVain decisions.
-const maxVain = 10
 
 // noiseQuantile: a margin is tightened by what two standard deviations of the noise take
 // from it, which 98 % of normal errors do not exceed on one side.
@@ -164,56 +106,6 @@ func newGuard(from *loaded, opt *Options, size int) (*guard, error) {
 		g.finder, err = newRescuer(from, opt, g.noise)
 	}
 	return g, err
-}
-
-// finder is a search of one decision in a given state.
-type finder struct {
-	*search
-	memory          *memory
-	input, state, z tensor.Matrix
-	slot            []float64
-	action          []float32 // the first of the best roll-out
-}
-
-func newFinder(s *search) finder {
-	spec := s.spec
-	return finder{
-		search: s, memory: &memory{Memory: s.sampler.NewMemory()}, input: tensor.New(1, spec.ObservationSize()), state: tensor.New(1, spec.MeasuredSize()),
-		z: tensor.New(1, s.model.Latent()), slot: make([]float64, spec.PreferenceSize()), action: make([]float32, spec.ActionSize()),
-	}
-}
-
-// encode writes the latent of an observation.
-func (f *finder) encode(s, c []float64, pref domain.Preference) error {
-	f.observe(s, c, pref, f.slot, f.input.Row(0), f.state.Row(0), f.present, nil)
-	return f.encoder.Forward(f.input, f.z)
-}
-
-// find is the decision in a state. The best roll-out, if there is one, is m's; action and
-// latent are its first.
-func (f *finder) find(m *memory, s, c []float64, pref domain.Preference) (best *crossentropy.Elite, err error) {
-	if err := f.encode(s, c, pref); err != nil {
-		return nil, err
-	}
-	if _, err := f.decide(m, s, c, pref, f.state.Row(0), f.z.Row(0), f.action, f.opt.Within); err != nil {
-		return nil, err
-	}
-	return m.Best(), nil
-}
-
-// rescueCandidates are enough to find a way where there is one, in about the time of a solve.
-const rescueCandidates = 512
-
-func newRescuer(from *loaded, opt *Options, noise []float64) (finder, error) {
-	l := *from // with a stepper of its own
-	r, err := newSearch(&l, &Options{Search: SearchOptions{Candidates: rescueCandidates, LookAhead: opt.Guard.Steps, Within: opt.Guard.Deadline}})
-	if err != nil {
-		return finder{}, err
-	}
-	if noise != nil {
-		r.noise, r.tight, r.device = noise, make([]float64, r.round), nil // a device does not know the noise
-	}
-	return newFinder(r), nil
 }
 
 // sameState is how far, in the map's units, a state may be from the predicted one for what
@@ -286,124 +178,6 @@ func (g *guard) steps(c []float64) int {
 	return lookAhead(g.spec, g.may, c, g.opt.Steps, 0)
 }
 
-// alone is roll of one.
-func (g *guard) alone(r rollout) error {
-	g.single[0] = r
-	return g.roll(g.single[:])
-}
-
-// roll runs all roll-outs together, step by step. Only one that is alone may be bent.
-func (g *guard) roll(runs []rollout) error {
-	n, nu := len(runs), g.spec.ActionSize()
-	if n == 0 {
-		return nil
-	}
-	// Those still running are the first rows at every step.
-	slices.SortStableFunc(runs, func(a, b rollout) int { return b.steps - a.steps })
-	most := runs[0].steps
-	ns, nc := g.spec.MeasuredSize(), g.spec.ContextSize()
-	// The last step is not the batch's, so that where it leads is known.
-	b := domain.PlanBatch{S: runs[0].s, C: runs[0].c, Steps: most + 1, NoProjection: g.noProjection, Projected: g.projected[:n*nu], Cost: g.cost[:n], Margin: g.margin[:n]}
-	g.executed = slices.Grow(g.executed[:0], n*b.Steps*nu)[:n*b.Steps*nu]
-	g.preferences = g.preferences[:0]
-	g.offsets = runs[0].offsets
-	g.unpriced = !slices.ContainsFunc(runs, func(r rollout) bool { return r.priced })
-	t := &g.scratch[0]
-	for i := range runs {
-		r := &runs[i]
-		copy(row(g.s, i, ns), r.s)
-		copy(row(g.c, i, nc), r.c)
-		g.preferences = append(g.preferences, r.pref)
-		if len(r.given) == 0 {
-			g.observe(r.s, r.c, r.pref, t.slot, g.input.Row(i), g.state.Row(i), g.ctx.Row(i), nil)
-		}
-		b.Cost[i], b.Margin[i], g.tight[i] = 0, math.Inf(1), math.Inf(1)
-		r.into.fails, r.into.steps, r.into.narrow, r.into.solved = r.steps, r.steps, false, r.solved
-	}
-	g.batch = b
-	defer func() { g.batch, g.preferences = domain.PlanBatch{}, g.preferences[:0] }() // none of the inputs is kept
-	skips := g.stretch != nil && n == 1 && g.unpriced
-	if skips {
-		g.stretch.vain, g.stretch.wait = 0, 0
-	}
-	for h := 0; n > 0; h++ {
-		err, taken := g.decided(runs[:n], h, most), false
-		if skips && err == nil {
-			h, taken, err = g.skip(runs, h, most)
-		}
-		if err != nil {
-			return err
-		}
-		if g.h = h; !taken {
-			parallel.Split(g.threads, n, g.advanceRows)
-		}
-		running := 0
-		for i := range runs[:n] {
-			g.note(&runs[i], h, i)
-			if runs[i].into.lasts() && h+1 < runs[i].steps {
-				running = i + 1
-			}
-		}
-		n = running
-		g.s, g.nextS = g.nextS, g.s
-		g.c, g.nextC = g.nextC, g.c
-	}
-	for i := range runs {
-		p := runs[i].into
-		p.actions = append(p.actions[:0], g.executed[i*b.Steps*nu:][:min(p.fails+1, p.steps)*nu]...)
-	}
-	clear(runs)
-	return nil
-}
-
-// decided writes the actions of step h: those given, then the policy's.
-func (g *guard) decided(runs []rollout, h, most int) error {
-	nu := g.spec.ActionSize()
-	if slices.ContainsFunc(runs, func(r rollout) bool { return h*nu >= len(r.given) && !r.escapes }) {
-		if err := g.follow(len(runs), h, most); err != nil {
-			return err
-		}
-	}
-	for i := range runs {
-		if at := h * nu; at < len(runs[i].given) {
-			copy(row(g.u, i, nu), runs[i].given[at:at+nu])
-		} else if runs[i].escapes {
-			g.escape(row(g.s, i, len(runs[i].s)), row(g.c, i, len(runs[i].c)), row(g.u, i, nu))
-		}
-	}
-	return nil
-}
-
-// note writes what step h of roll-out i has shown.
-func (g *guard) note(r *rollout, h, i int) {
-	p := r.into
-	if h >= r.steps || p.fails < h {
-		return
-	}
-	s, c := row(g.nextS, i, len(r.s)), row(g.nextC, i, len(r.c))
-	if h == 0 {
-		p.s, p.c = append(p.s[:0], s...), append(p.c[:0], c...)
-	}
-	p.cost, p.margin = g.cost[i], g.margin[i]
-	if h == r.steps-1 {
-		if g.behind != nil && r.priced {
-			p.cost += g.behind(s, c, r.pref)
-		}
-		p.endS, p.endC = append(p.endS[:0], s...), append(p.endC[:0], c...)
-		if t := &g.scratch[0]; tensor.Finite(s) {
-			domain.StateMargins(g.problem, g.may, s, c, g.action(g.u, h, i), t.above, t.below)
-			p.margin = math.Min(p.margin, domain.Smallest(t.above))
-		}
-		if g.terminal != nil {
-			p.margin = math.Min(p.margin, g.terminal(s, c))
-		}
-	}
-	p.narrow = !g.spec.Keeps(g.tight[i])
-	if !g.spec.Keeps(p.margin) || r.priced && math.IsNaN(p.cost) {
-		p.fails = h
-	}
-}
-
 // acceptPlan accepts a plan for a loop: the new one if it is safe, else the incumbent if that
 // is, else the best of both and what a solver finds.
 func (g *guard) acceptPlan(l *loop, c []float64, pref domain.Preference, d *Decision) error {
@@ -465,59 +239,6 @@ func (g *guard) extend(l *loop, c []float64) {
 	w.accepted, w.next = w.next, w.accepted
 }
 
-// rescue searches roll-outs for a plan and has the generic solver go on from the best there
-// is; where there is no generic one, the case's own is asked for an action, after which the
-// policy goes on. What is still not safe is compared with Problem.Fallback's action. Where
-// nothing is safe the next rescue is after 1, 2, 4, … decisions.
-func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision) error {
-	w, begun := &l.watched, time.Now()
-	r := rollout{s: l.state, c: c, pref: pref, steps: w.next.steps, into: &w.other}
-	asks := w.wait == 0 && !g.noRescue
-	switch {
-	case g.noRescue:
-		if g.escape != nil && g.escape(l.state, c, l.alternative) {
-			r.escapes = true
-			if err := g.compare(w, d, r, domain.FallbackEscape); err != nil {
-				return err
-			}
-			r.escapes = false
-		}
-	case !asks:
-		w.wait--
-	case g.solver != nil && g.horizon == nil:
-		d.Fallback |= domain.FallbackRescue
-		if g.solver.Finds(l.state, c, pref, l.alternative) {
-			r.given = l.alternative
-			if err := g.compare(w, d, r, domain.FallbackSolver); err != nil {
-				return err
-			}
-		}
-	default:
-		d.Fallback |= domain.FallbackRescue
-		r.solved = true
-		if err := g.find(l, r, d); err != nil {
-			return err
-		}
-		left := g.opt.Deadline - time.Since(begun)
-		if g.horizon != nil && (g.opt.Deadline == 0 || left > 0) {
-			if err := g.solve(l, r, d, left); err != nil {
-				return err
-			}
-		}
-	}
-	switch {
-	case w.next.safe():
-		w.vain, w.wait = 0, 0
-		return nil
-	case asks:
-		w.wait = 1<<min(w.vain, maxVain) - 1
-		w.vain++
-	}
-	g.problem.Fallback(l.state, c, l.alternative)
-	r.given, r.solved = l.alternative, false
-	return g.compare(w, d, r, domain.FallbackConservative)
-}
-
 // compare rolls a candidate out, which becomes the next plan where it is better.
 func (g *guard) compare(w *watched, d *Decision, r rollout, by domain.Fallback) error {
 	r.priced = !g.noRescue // without rescues a plan is only ever taken for what it keeps
@@ -526,40 +247,4 @@ func (g *guard) compare(w *watched, d *Decision, r rollout, by domain.Fallback) 
 	}
 	g.take(w, d, by)
 	return nil
-}
-
-// find compares the best of rescueCandidates roll-outs.
-func (g *guard) find(l *loop, r rollout, d *Decision) error {
-	f := &g.finder
-	f.memory.forget() // a rescue depends on nothing that was before
-	best, err := f.find(f.memory, r.s, r.c, r.pref)
-	if err != nil || best == nil {
-		return err
-	}
-	tensor.Widen(l.alternative, f.action)
-	r.given, r.offsets = l.alternative, f.memory.offsets(r.steps)
-	return g.compare(&l.watched, d, r, domain.FallbackSolver)
-}
-
-// solve compares the generic solver's plan, from the next; left is what a Deadline leaves.
-func (g *guard) solve(l *loop, r rollout, d *Decision, left time.Duration) error {
-	horizon := g.horizon
-	if g.noise != nil && g.receding != nil {
-		if tight := g.receding.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])); tight != nil {
-			horizon = tight.NewHorizon(g.opt.Iterations)
-		}
-	}
-	if g.opt.Deadline > 0 {
-		horizon.Within(left)
-	}
-	g.given = append(g.given[:0], l.watched.next.actions...)
-	for nu := len(l.u); len(g.given) < r.steps*nu; { // the last action is held
-		g.given = append(g.given, g.given[len(g.given)-nu:]...)
-	}
-	horizon.Begin(g.given)
-	if _, _, err := horizon.Solve(r.s, r.c, r.pref, g.given); err != nil {
-		return fmt.Errorf("batchnav: guard: %w", err)
-	}
-	r.given = g.given
-	return g.compare(&l.watched, d, r, domain.FallbackSolver)
 }

@@ -106,8 +106,8 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) {
 		})
 		if g := r.Regret; g.N > 0 {
 			regrets = append(regrets, []string{
-				r.Method, fmt.Sprint(g.N), g.Mean.Text("%.4f"), between("%.4f", g.MeanCI95), g.Median.Text("%.4f"), between("%.4f", g.MedianCI95),
-				g.P90.Text("%.4f"), between("%.4f", g.P90CI95), g.Max.Text("%.4f"), fmt.Sprintf("≤ %.2f", 100*g.BeyondCI95[1]), r.GapPct.Text("%.4f"), r.GapSEM.Text("%.4f"),
+				r.Method, fmt.Sprint(g.N), g.Mean.Text("%.4f"), between(g.MeanCI95), g.Median.Text("%.4f"), between(g.MedianCI95),
+				g.P90.Text("%.4f"), between(g.P90CI95), g.Max.Text("%.4f"), fmt.Sprintf("≤ %.2f", 100*g.BeyondCI95[1]), r.GapPct.Text("%.4f"), r.GapSEM.Text("%.4f"),
 			})
 		}
 	}
@@ -131,8 +131,8 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) {
 }
 
 // between writes an interval, with a dash for an open end.
-func between(verb string, i closedloop.OpenInterval) string {
-	return "[" + i[0].Text(verb) + ", " + i[1].Text(verb) + "]"
+func between(i closedloop.OpenInterval) string {
+	return "[" + i[0].Text("%.4f") + ", " + i[1].Text("%.4f") + "]"
 }
 
 // unsafeListed are the unsafe episodes of a result that are printed.
@@ -155,7 +155,7 @@ func renderGoals(w io.Writer, results []*closedloop.Result) {
 		}
 		if m := r.Starts; m != nil {
 			fmt.Fprintf(w, "%s %s: of %d solves %s converged, of these %s to within 0.01 %% of their episode's best; the worst lies above it by %s %% in the mean %s, at most %s %%\n",
-				r.Case, r.Method, m.Solves, m.Converged.Text("%.4f"), m.Best.Text("%.4f"), m.GapPct.Mean.Text("%.4f"), between("%.4f", m.GapPct.MeanCI95), m.GapPct.Max.Text("%.4f"))
+				r.Case, r.Method, m.Solves, m.Converged.Text("%.4f"), m.Best.Text("%.4f"), m.GapPct.Mean.Text("%.4f"), between(m.GapPct.MeanCI95), m.GapPct.Max.Text("%.4f"))
 		}
 		for i, u := range r.Unsafe {
 			if i == unsafeListed {

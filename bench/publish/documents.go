@@ -10,8 +10,10 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/internal/docsection"
+	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
 // document is a part of a page that the records write, between two marks.
@@ -60,17 +62,17 @@ var documents = []document{
 	{"docs/results/conditions.md", "conditions", func(d devices) string { return d.conditions() + d.conditionsBroken() }},
 	{"docs/contribute/notebook/cuda-kernels.md", "forecasts", devices.forecasts},
 	{"docs/results/torture.md", "torture", devices.torture},
-	{"docs/results/serving.md", "beyond capacity", devices.served},
-	{"docs/results/scaling.md", "a loop at a rate", devices.deadlines},
+	{"docs/results/serving.md", "beyond capacity", shown(last[peerrecord.Served], served)},
+	{"docs/results/scaling.md", "a loop at a rate", shown(last[bench.Deadlines], deadlines)},
 	{"docs/results/monitor.md", "wrong maps", devices.monitor},
 	{"docs/reference/environments.md", "steps a second", environments.text},
-	{"docs/results/pandapower.md", "beside pandapower", devices.pandapower},
-	{"docs/results/networks.md", "beside other solvers", devices.optima},
-	{"docs/results/networks.md", "networks of PGLib", devices.optimalFlows},
-	{"docs/results/networks.md", "networks of PGLib beside IPOPT", devices.besideIPOPT},
-	{"docs/results/networks.md", "where learned ones are measured", devices.learnedFlows},
+	{"docs/results/pandapower.md", "beside pandapower", shown(last[peerrecord.BesidePandapower], pandapower)},
+	{"docs/results/networks.md", "beside other solvers", shown(timedOf("opf"), optima)},
+	{"docs/results/networks.md", "networks of PGLib", shown(last[peerrecord.OptimalFlows], optimalFlows)},
+	{"docs/results/networks.md", "networks of PGLib beside IPOPT", shown(timedOf(peerrecord.OpPGLib), besideIPOPT)},
+	{"docs/results/networks.md", "where learned ones are measured", shown(last[peerrecord.LearnedFlows], learnedFlows)},
 	{"docs/results/networks.md", "times", flows.text},
-	{"docs/results/networks.md", "outages beside lightsim2grid", devices.outages},
+	{"docs/results/networks.md", "outages beside lightsim2grid", shown(timedOf("outages of branches"), outages)},
 	{"docs/results/export.md", "rounded to float16", rounded.text},
 	{"docs/results/export.md", "on a Cortex-M", cortexM.text},
 	{"docs/results/export.md", "on a larger processor", devices.exported},
@@ -175,4 +177,14 @@ func last[T any](d devices) *T {
 		}
 	}
 	return nil
+}
+
+// shown is a part of a page that one record makes, noRecord where there is none.
+func shown[T any](of func(d devices) *T, text func(r *T) string) func(d devices) string {
+	return func(d devices) string {
+		if r := of(d); r != nil {
+			return text(r)
+		}
+		return noRecord
+	}
 }

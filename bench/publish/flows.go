@@ -16,11 +16,7 @@ const sameValue = 1e-4
 
 // optimalFlows are the tables of docs/results/networks.md on many networks: how many of each set are solved,
 // and those that are not or took the most iterations.
-func (d devices) optimalFlows() string {
-	r := last[peerrecord.OptimalFlows](d)
-	if r == nil {
-		return noRecord
-	}
+func optimalFlows(r *peerrecord.OptimalFlows) string {
 	sets := report.Section{Note: report.OptimalFlowsNote(r), Provenance: report.OptimalFlowsOrigin(r), Rows: [][]string{{"networks", "files", "largest, buses", "optimal", "at the published value or below", "iterations: median, largest", "largest violation, pu", "published time / ours, median"}}}
 	for _, c := range report.ConditionsOf {
 		var of []*peerrecord.Network
@@ -153,14 +149,8 @@ func setOf(of []*peerrecord.Network) []string {
 	return []string{fmt.Sprint(len(of)), fmt.Sprint(buses), fmt.Sprint(optimal), fmt.Sprintf("%d of %d", within, compared), most, fmt.Sprintf("%.1e", violation), ratio}
 }
 
-// optima is what other solvers of optimal power flows take beside ours, by bench/peers/opf: the
-// last run on the first device that has one.
-func (d devices) optima() string {
-	if p := d.timed("opf"); p != nil {
-		return report.Tables(optimaSection(p))
-	}
-	return noRecord
-}
+// optima is what other solvers of optimal power flows take beside ours, by bench/peers/opf.
+func optima(p *peerrecord.Record) string { return report.Tables(optimaSection(p)) }
 
 // timed is the last record of other programs' times of an operation on the first device that has one; nil: none is recorded.
 func (d devices) timed(op string) *peerrecord.Record {
@@ -174,12 +164,13 @@ func (d devices) timed(op string) *peerrecord.Record {
 	return nil
 }
 
+// timedOf is devices.timed of an operation.
+func timedOf(op string) func(d devices) *peerrecord.Record {
+	return func(d devices) *peerrecord.Record { return d.timed(op) }
+}
+
 // besideIPOPT are what IPOPT takes on networks of PGLib beside ours, and MUMPS for one factorisation.
-func (d devices) besideIPOPT() string {
-	p := d.timed(peerrecord.OpPGLib)
-	if p == nil {
-		return noRecord
-	}
+func besideIPOPT(p *peerrecord.Record) string {
 	solves := besideSection(p, peerrecord.OpPGLib, "One solve", "IPOPT")
 	solves.Note = p.Note + " " + solves.Note
 	factors := besideSection(p, peerrecord.OpFactor, "One numeric factorisation", "MUMPS")
@@ -284,11 +275,7 @@ func optimaSection(p *peerrecord.Record) report.Section {
 }
 
 // pandapower are the tables of a run: power flows, optima, and what either does not solve.
-func (d devices) pandapower() string {
-	p := last[peerrecord.BesidePandapower](d)
-	if p == nil {
-		return noRecord
-	}
+func pandapower(p *peerrecord.BesidePandapower) string {
 	numba := "without numba"
 	if p.Numba {
 		numba = "with numba"
@@ -343,11 +330,7 @@ func firstLine(text string) string {
 }
 
 // outages are the power flows without a branch each beside another program's, by bench/peers/outages.
-func (d devices) outages() string {
-	p := d.timed("outages of branches")
-	if p == nil {
-		return noRecord
-	}
+func outages(p *peerrecord.Record) string {
 	return report.Tables(report.Section{
 		Note: report.PeersNote(p) + ".", Provenance: report.Origin("", p.Commit, p.Device, p.Load),
 		Rows: report.Table(report.Columns{
@@ -357,12 +340,8 @@ func (d devices) outages() string {
 	})
 }
 
-// learnedFlows is the table of the last such run.
-func (d devices) learnedFlows() string {
-	p := last[peerrecord.LearnedFlows](d)
-	if p == nil {
-		return noRecord
-	}
+// learnedFlows is the table of such a run.
+func learnedFlows(p *peerrecord.LearnedFlows) string {
 	return report.Tables(report.Section{
 		Note: p.Note, Provenance: fmt.Sprintf("Seed %d, commit %s, %s, load average %.1f.", p.Seed, p.Commit, p.Device, p.Average),
 		Rows: report.Table(report.Columns{

@@ -13,12 +13,8 @@ import (
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
-// deadlines is the last loop at a rate on the first device that has one.
-func (d devices) deadlines() string {
-	loop := last[bench.Deadlines](d)
-	if loop == nil {
-		return noRecord
-	}
+// deadlines is a loop at a rate.
+func deadlines(loop *bench.Deadlines) string {
 	lines := loop.Lines()
 	text := report.Tables(report.Section{
 		Provenance: report.Origin(loop.Command, loop.Commit, fmt.Sprintf("%s, %s %s, threads %d", loop.Device, loop.Backend, loop.ISA, loop.Threads), loop.Load),
@@ -27,12 +23,8 @@ func (d devices) deadlines() string {
 	return text + "\n* " + strings.Join(lines[:len(lines)-1], "\n* ") + "\n" // the last is the load
 }
 
-// served is the last run of a server beyond what it can do on the first device that has one.
-func (d devices) served() string {
-	s := last[peerrecord.Served](d)
-	if s == nil {
-		return noRecord
-	}
+// served is a run of a server beyond what it can do.
+func served(s *peerrecord.Served) string {
 	return report.Tables(report.Section{
 		Provenance: report.Origin("make bench-serve", s.Commit, s.Device, s.Machine) + " The server is a process of its own, and so among the others.",
 		Rows:       s.Rows(),

@@ -2,6 +2,7 @@ package publish
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,10 +79,10 @@ func TestPagesShowWhatWasMeasured(t *testing.T) {
 		{devices.exported, []string{"| opf30 | 15.2 | 18.2 | – | 1.2 |", "load was at most 0.50"}},
 		{calls.text, []string{"| opf30 | `direct` | 1000 | 4933.2 | 5105.0 | 1.035 |", "| opf30 | `` |  | – | 1.0 | – |"}},
 		{func(d devices) string { return d.steered("opf30") }, []string{"| opf30 | `navigator` | 1 | 1/1 |"}},
-		{devices.served, []string{"| answered | 0 decided (0 of them late), 4000 refused,", "p99 1.76 times the idle server's", "| does not hold | what is due is sent |", "6000 sent, 1.00 of"}},
-		{devices.deadlines, []string{"| response | 337.3 |", "* 2 of 12000 deadlines missed: 2 decisions late"}},
-		{devices.pandapower, []string{"| case9 | 9 | 4e-11 | 0 | 0 | 0 | 16 / 17 | 1.09 [0.98, 1.1] | 0.8 |", "| case14 | 8081.5263 | 4e-8 | 0 | 0 | 21 / 147 | 6.9 [6.4, 6.9] | 0.0 |", "* case300, `runopp`: pandapower OPFNotConverged: no, gpc infeasible\n", "pandapower 3.5.6 with numba"}},
-		{devices.optima, []string{"| case9 | 66 | 15 | 162 | 790 | 2411 | – |"}},
+		{part("beyond capacity"), []string{"| answered | 0 decided (0 of them late), 4000 refused,", "p99 1.76 times the idle server's", "| does not hold | what is due is sent |", "6000 sent, 1.00 of"}},
+		{part("a loop at a rate"), []string{"| response | 337.3 |", "* 2 of 12000 deadlines missed: 2 decisions late"}},
+		{part("beside pandapower"), []string{"| case9 | 9 | 4e-11 | 0 | 0 | 0 | 16 / 17 | 1.09 [0.98, 1.1] | 0.8 |", "| case14 | 8081.5263 | 4e-8 | 0 | 0 | 21 / 147 | 6.9 [6.4, 6.9] | 0.0 |", "* case300, `runopp`: pandapower OPFNotConverged: no, gpc infeasible\n", "pandapower 3.5.6 with numba"}},
+		{shown(timedOf("opf"), optima), []string{"| case9 | 66 | 15 | 162 | 790 | 2411 | – |"}},
 	} {
 		if text := page.of(devices{report.New("none", nil)}); text != noRecord {
 			t.Errorf("without a record: %q", text)
@@ -93,4 +94,9 @@ func TestPagesShowWhatWasMeasured(t *testing.T) {
 			}
 		}
 	}
+}
+
+// part is the text of a part of a page.
+func part(name string) func(d devices) string {
+	return documents[slices.IndexFunc(documents, func(doc document) bool { return doc.name == name })].text
 }

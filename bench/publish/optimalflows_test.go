@@ -18,7 +18,7 @@ func TestOptimalFlowsOfManyNetworks(t *testing.T) {
 	r := report.New("here", known())
 	report.Set(r, []peerrecord.OptimalFlows{{Command: "gpc opf x", Networks: []peerrecord.Network{
 		testrecords.OptimalFlow("a", 100, 100, 20), testrecords.OptimalFlow("b", 103, 100, 30), testrecords.OptimalFlow("a__api", 99, 100, 40), failed}}})
-	text := devices{r}.optimalFlows()
+	text := part("networks of PGLib")(devices{r})
 	for _, want := range []string{
 		"| typical | 2 | 100 | 2 | 1 of 2 | 30, 30 | 1.0e-10 | 2e+02 of 2 |",
 		"| heavily loaded (api) | 2 | 300 | 1 | 1 of 2 | 40, 40 | 1.0e-10 | 2e+02 of 1 |",
@@ -31,7 +31,7 @@ func TestOptimalFlowsOfManyNetworks(t *testing.T) {
 	if strings.Index(text, "c__api") > strings.Index(text, "| b ") || strings.Contains(text, "sad") {
 		t.Errorf("order or sets:\n%s", text)
 	}
-	if text := (devices{report.New("none", known())}).optimalFlows(); text != noRecord {
+	if text := part("networks of PGLib")(devices{report.New("none", known())}); text != noRecord {
 		t.Errorf("without a record: %q", text)
 	}
 }
@@ -48,12 +48,12 @@ func TestNetworksBesideIPOPT(t *testing.T) {
 	}}
 	r := report.New("here", known())
 	report.Set(r, []peerrecord.Record{p, {Ratios: []peerrecord.Ratio{{Op: "other"}}}})
-	wants(t, devices{r}.besideIPOPT(),
+	wants(t, part("networks of PGLib beside IPOPT")(devices{r}),
 		"How. One solve, IPOPT / ours in the geometric mean of 2 networks: 20 alone, 44.7 side by side.",
 		"| a | 1 | 0.5 | 10, at a lower cost | 10 | 20 |", "| b | 1 | 0.4 | 40, no optimum | 40 | 100 |",
 		"One numeric factorisation, MUMPS / ours in the geometric mean of 1 networks: 2 alone, 4 side by side.",
 		"| a | 0.01 | 0.005 | 0.02 | 2 | 4 | 0.25, 0.25, 0.50 |")
-	if text := (devices{report.New("none", known())}).besideIPOPT(); text != noRecord {
+	if text := part("networks of PGLib beside IPOPT")(devices{report.New("none", known())}); text != noRecord {
 		t.Errorf("without a record: %q", text)
 	}
 }

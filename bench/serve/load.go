@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -29,14 +27,10 @@ import (
 )
 
 const (
-	canarySteps = 50 // observations that the canary goes through again and again
-	largeBody   = 2 << 20
-	troubleGap  = 20 * time.Millisecond // between one trouble and the next
-	patience    = 10 * time.Second      // for an answer unless options say otherwise, far beyond every deadline
-	idleGap     = time.Millisecond      // of a server that is idle, between an answer and the next request
-	dueAtMost   = 1 << 16               // requests that wait for a connection
-	// headPatience is how long the server waits for a head.
-	headPatience = 5 * time.Second
+	canarySteps = 50               // observations that the canary goes through again and again
+	patience    = 10 * time.Second // for an answer unless options say otherwise, far beyond every deadline
+	idleGap     = time.Millisecond // of a server that is idle, between an answer and the next request
+	dueAtMost   = 1 << 16          // requests that wait for a connection
 )
 
 // load is a server with what is asked of it.
@@ -123,67 +117,6 @@ func (l *load) end() error {
 		err = fmt.Errorf("the server ends with %w: %s", wait, l.log)
 	}
 	return err
-}
-
-// wire is a connection that asks one request after another.
-type wire struct {
-	net.Conn
-	from     *bufio.Reader
-	patience time.Duration // for an answer
-}
-
-func (l *load) dial() (*wire, error) {
-	c, err := new(net.Dialer).DialContext(l.ctx, "tcp", l.address)
-	if err != nil {
-		return nil, err
-	}
-	return &wire{c, bufio.NewReaderSize(c, 1<<14), l.o.patience}, nil
-}
-
-// request is one as it goes over the wire.
-func request(path string, body []byte) []byte {
-	return append(fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", path, len(body)), body...)
-}
-
-// decide is the request of a session for observation i.
-func (l *load) decide(session string, i int) []byte {
-	return request("/v1/decide", append(fmt.Appendf(nil, `{"session":%q,`, session), l.asks[i%len(l.asks)]...))
-}
-
-// ask sends a request and reads the status and the body of its answer. The body is valid until the
-// next.
-func (w *wire) ask(request []byte) (status int, body []byte, err error) {
-	w.SetDeadline(time.Now().Add(w.patience))
-	if _, err := w.Write(request); err != nil {
-		return 0, nil, err
-	}
-	line, err := w.from.ReadString('\n')
-	if err != nil {
-		return 0, nil, err
-	}
-	if len(line) < 12 {
-		return 0, nil, fmt.Errorf("a status of %q", line)
-	}
-	if status, err = strconv.Atoi(line[9:12]); err != nil {
-		return 0, nil, err
-	}
-	length := 0
-	for {
-		if line, err = w.from.ReadString('\n'); err != nil {
-			return 0, nil, err
-		}
-		if line == "\r\n" {
-			break
-		}
-		if name, value, _ := strings.Cut(line, ":"); strings.EqualFold(name, "Content-Length") {
-			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil {
-				return 0, nil, err
-			}
-		}
-	}
-	body = make([]byte, length)
-	_, err = io.ReadFull(w.from, body)
-	return status, body, err
 }
 
 // dueRequest is a request with the time of machine.Now that it is due at.
@@ -348,23 +281,6 @@ func (l *load) canary(w *wire, refused func()) (decided []string, err error) {
 	return decided, nil
 }
 
-// each runs f on n connections, which it closes, and gives their errors.
-func (l *load) each(n int, f func(i int, w *wire) error) error {
-	var wait sync.WaitGroup
-	errs := make([]error, n)
-	for i := range errs {
-		wait.Go(func() {
-			w, err := l.dial()
-			if err == nil {
-				err = f(i, w)
-			}
-			errs[i] = err
-		})
-	}
-	wait.Wait()
-	return errors.Join(errs...)
-}
-
 // capacity is how many decisions a second so many connections get that ask as soon as they are
 // answered.
 func (l *load) capacity(connections int, lasts time.Duration) (float64, error) {
@@ -393,10 +309,10 @@ func (l *load) over(rate float64, r *peerrecord.Served) error {
 	defer stop()
 	start := time.Now()
 	var beside sync.WaitGroup
-	var troubled, silent, watched, resident error
+	var watched, resident error
 	var counts [5]atomic.Int64
-	beside.Go(func() { troubled = l.trouble(ctx, &counts) })
-	beside.Go(func() { silent = l.silent(ctx, &counts) })
+	beside.Go(func() { l.trouble(ctx, &counts) })
+	beside.Go(func() { l.silent(ctx, &counts) })
 	beside.Go(func() { watched = l.watch(ctx, r) })
 	beside.Go(func() { resident = l.remember(ctx, start, &r.Memory) })
 	r.Load.Rate = rate
@@ -448,82 +364,7 @@ func (l *load) over(rate float64, r *peerrecord.Served) error {
 	}
 	sum.Answers, sum.Refusals, sum.Behind = timesOf(accepted), timesOf(refused), timesOf(behind)
 	r.Trouble = peerrecord.Trouble{Large: int(counts[large].Load()), Malformed: int(counts[malformed].Load()), Disconnected: int(counts[disconnected].Load()), Reopened: int(counts[reopened].Load()), Wrong: int(counts[wrong].Load())}
-	return errors.Join(err, troubled, silent, watched, resident, l.ctx.Err())
-}
-
-// What trouble counts.
-const (
-	large = iota
-	malformed
-	disconnected
-	reopened
-	wrong
-)
-
-// trouble sends what is wrong, one kind after another.
-func (l *load) trouble(ctx context.Context, counts *[5]atomic.Int64) error {
-	whole, body := l.decide("trouble", 0), bytes.Repeat([]byte(" "), largeBody)
-	for i := 0; ctx.Err() == nil; i++ {
-		w, err := l.dial()
-		if err != nil {
-			return nil // the end, or no room: both are counted where they matter
-		}
-		kind := i % 3
-		switch kind {
-		case large:
-			// The server answers before it has read all and closes: the answer may be lost behind that.
-			w.SetDeadline(time.Now().Add(w.patience))
-			go w.Write(request("/v1/decide", body))
-			if status, err := w.from.ReadString('\n'); err == nil && !strings.Contains(status, " 413 ") && !strings.Contains(status, " 429 ") {
-				counts[wrong].Add(1)
-			}
-		case malformed:
-			if status, _, err := w.ask(request("/v1/decide", []byte(`{"session":"trouble","s":[`))); err != nil || status != 400 && status != 429 {
-				counts[wrong].Add(1)
-			}
-		case disconnected:
-			w.Write(whole[:rand.IntN(len(whole)+1)])
-		}
-		counts[kind].Add(1)
-		w.Close()
-		select {
-		case <-time.After(troubleGap):
-		case <-ctx.Done():
-		}
-	}
-	return nil
-}
-
-// silent holds connections that send half a head, or nothing, and opens those again that the server
-// has closed. They begin one after another: all at once they would be closed and come back so, ever again.
-func (l *load) silent(ctx context.Context, counts *[5]atomic.Int64) error {
-	var wait sync.WaitGroup
-	for i := range l.o.halfOpen {
-		wait.Go(func() {
-			select {
-			case <-time.After(min(headPatience, l.o.lasts/2) * time.Duration(i) / time.Duration(l.o.halfOpen)):
-			case <-ctx.Done():
-			}
-			for first := true; ctx.Err() == nil; first = false {
-				w, err := l.dial()
-				if err != nil {
-					return
-				}
-				if !first {
-					counts[reopened].Add(1)
-				}
-				if i%2 == 0 {
-					io.WriteString(w, "POST /v1/decide HTTP/1.1\r\nHost: localh")
-				}
-				stop := context.AfterFunc(ctx, func() { w.Close() })
-				io.Copy(io.Discard, w)
-				stop()
-				w.Close()
-			}
-		})
-	}
-	wait.Wait()
-	return nil
+	return errors.Join(err, watched, resident, l.ctx.Err())
 }
 
 // watch lets the canary go through its observations until the end, and compares.

@@ -32,20 +32,14 @@ func Run(t *testing.T, c domain.Case) { backendtest.RunDomain(t, c, device) }
 func device(t *testing.T, code domain.DeviceCode) backend.DeviceFunctions {
 	t.Helper()
 	d := shim.Device(t)
-	set, err := images.New(code.Images)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := require.Get(images.New(code.Images))(t)
 	for _, function := range []string{"base", "gradient", "priority", "rollout"} {
 		if kernel := "gpc_domain_" + function + "_" + code.Name; !slices.Contains(set.Kernels(), kernel) {
 			t.Errorf("its images hold %v and not %s: does the .cu file list it with GPC_KERNEL?", set.Kernels(), kernel)
 		}
 	}
 	if d.HostShim() { // the sources are here
-		m, err := images.Find(".")
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := require.Get(images.Find("."))(t)
 		if err := m.Check(); err != nil {
 			t.Error(err)
 		}

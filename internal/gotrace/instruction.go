@@ -141,7 +141,7 @@ func (x *machine) instruction(f *frame, s *step) {
 		}
 		r = copied(list[i])
 	case *ssa.Slice:
-		r = x.slice(in, s, arg)
+		r = x.slice(in, arg)
 	case *ssa.SliceToArrayPointer:
 		x.fail("a slice that becomes an array is not followed")
 	case *ssa.MakeSlice:
@@ -251,7 +251,7 @@ func (x *machine) key(v value) any {
 	return nil
 }
 
-func (x *machine) slice(in *ssa.Slice, s *step, arg func(int) value) value {
+func (x *machine) slice(in *ssa.Slice, arg func(int) value) value {
 	// The bounds that there are stand behind X in their order.
 	bounds := [3]int{0, -1, -1}
 	for k, v := range [3]ssa.Value{in.Low, in.High, in.Max} {

@@ -2,9 +2,12 @@ package gotrace
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"golang.org/x/tools/go/ssa"
+
+	"github.com/gpc-engine/gpc/equations/program"
 )
 
 // native are functions of the standard library that are run here, since their source is not: those that name and arrange what is known.
@@ -100,4 +103,62 @@ func plain(list []value) []any {
 		}
 	}
 	return out
+}
+
+const dualPath = "github.com/gpc-engine/gpc/equations/dual"
+
+// operations are functions of package math, and of package dual.
+var operations = map[string]program.Op{
+	"Sin": program.Sin, "Cos": program.Cos, "Tan": program.Tan, "Asin": program.Asin, "Acos": program.Acos, "Atan": program.Atan,
+	"Sinh": program.Sinh, "Cosh": program.Cosh, "Tanh": program.Tanh, "Exp": program.Exp, "Log": program.Log, "Sqrt": program.Sqrt,
+	"Abs": program.Abs, "Floor": program.Floor, "Pow": program.Pow, "Atan2": program.Atan2, "Hypot": program.Hypot, "Max": program.Max, "Min": program.Min,
+}
+
+// operation is the call of a function that is an operation.
+func (x *machine) operation(fn *ssa.Function, a []value) (value, bool) {
+	if origin := fn.Origin(); origin != nil {
+		fn = origin
+	}
+	if fn.Object() == nil || fn.Object().Pkg() == nil || fn.Signature.Recv() != nil || fn.Parent() != nil {
+		return nil, false
+	}
+	of := fn.Object().Pkg().Path()
+	if of != "math" && of != dualPath {
+		return nil, false
+	}
+	for _, v := range a {
+		if u, ok := v.(unknown); ok {
+			return u, true
+		}
+	}
+	if o, ok := operations[fn.Name()]; ok {
+		return x.apply(o, a...), true
+	}
+	switch fn.Name() {
+	case "Sincos":
+		return tuple{x.apply(program.Sin, a[0]), x.apply(program.Cos, a[0])}, true
+	case "Inf":
+		return math.Inf(int(a[0].(int64))), true
+	case "NaN":
+		return math.NaN(), true
+	case "Ceil":
+		return x.apply(program.Neg, x.apply(program.Floor, x.apply(program.Neg, a[0]))), true
+	case "IsNaN":
+		return x.not(x.compare(program.Equal, a[0], a[0])), true
+	}
+	if of == "math" {
+		return nil, false
+	}
+	switch fn.Name() {
+	case "Div":
+		return x.apply(program.Div, a...), true
+	case "Const", "Value":
+		if _, ok := a[0].(symbol); ok {
+			return x.apply(program.Detach, a[0]), true
+		}
+		return a[0], true
+	case "Less":
+		return x.compare(program.Less, a[0], a[1]), true
+	}
+	return nil, false
 }

@@ -70,7 +70,7 @@ func BenchmarkNearest(b *testing.B) {
 			b.Run(name+"/brute", func(b *testing.B) {
 				for i := range b.N {
 					q[0] = Query{Point: queries.Row(i % queries.Rows), IDs: ids[:c.k], Dist2: dist2[:c.k]}
-					s.Scan(&q[0])
+					s.brute(&q[0])
 				}
 			})
 		}

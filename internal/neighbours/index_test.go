@@ -213,3 +213,18 @@ func TestNearestIsBruteForceBitForBit(t *testing.T) {
 		})
 	}
 }
+
+// brute answers one query by measuring every point: what Search must return, and
+// the time it must beat.
+func (s *Searcher) brute(query *Query) {
+	p := &s.probes[0]
+	p.query, p.within = query, nil
+	p.rejected, p.stopped = 0, false
+	copy(p.point, query.Point)
+	query.Count = 0
+	if len(query.IDs) > 0 && !math.IsInf(float64(magnitude(query.Point)), 1) {
+		s.scan(p)
+	}
+	query.Complete = !p.stopped
+	p.query = nil
+}

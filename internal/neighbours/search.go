@@ -100,21 +100,6 @@ func (s *Searcher) Within(point []float32, radius2 float32, visit func(id int32,
 	p.within = nil
 }
 
-// Scan answers one query by measuring every point: what Search must return, and
-// the time it must beat.
-func (s *Searcher) Scan(query *Query) {
-	p := &s.probes[0]
-	p.query, p.within = query, nil
-	p.rejected, p.stopped = 0, false
-	copy(p.point, query.Point)
-	query.Count = 0
-	if len(query.IDs) > 0 && !math.IsInf(float64(magnitude(query.Point)), 1) {
-		s.scan(p)
-	}
-	query.Complete = !p.stopped
-	p.query = nil
-}
-
 // Distance is ‖point − c‖² for point id, the distance of every search. It must
 // not be called from a callback of this same Searcher.
 func (s *Searcher) Distance(point []float32, id int32) float32 {

@@ -241,7 +241,7 @@ func compileExtra(m images.Module, dir string) error {
 			wait.Go(func() {
 				slots <- struct{}{}
 				defer func() { <-slots }()
-				failures[i] = extraImages(m, folder, to, &made.Images[i], before)
+				failures[i] = extraImages(folder, to, &made.Images[i], before)
 			})
 		}
 		wait.Wait()
@@ -264,7 +264,7 @@ func compileExtra(m images.Module, dir string) error {
 
 // extraImages adds to an entry its images for the extra architectures, which lie in a
 // folder.
-func extraImages(m images.Module, folder, to string, e *images.Entry, before images.Manifest) error {
+func extraImages(folder, to string, e *images.Entry, before images.Manifest) error {
 	e.Files = maps.Clone(e.Files)
 	old, _ := before.Entry(e.Name)
 	source := path.Join(folder, e.Name+".cu")

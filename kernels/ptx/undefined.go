@@ -146,11 +146,11 @@ func (w *warp) plainly(s *suspect, mask uint32) bool {
 // follow is what an instruction does with undefined values, before it is executed.
 func (w *warp) follow(in *instr, s *suspect, mask uint32) {
 	if s.guard >= 0 {
-		w.defined(in, s.guard, w.active, "a predicate")
+		w.defined(s.guard, w.active, "a predicate")
 	}
 	for _, r := range s.address {
 		if r >= 0 {
-			w.defined(in, r, mask, "an address")
+			w.defined(r, mask, "an address")
 		}
 	}
 	if in.access != nil {
@@ -160,7 +160,7 @@ func (w *warp) follow(in *instr, s *suspect, mask uint32) {
 					continue
 				}
 				if s.effect || w.checks&checkUnwritten == 0 {
-					w.defined(in, r, mask, "a stored value")
+					w.defined(r, mask, "a stored value")
 				} else if k < 4 {
 					w.good[k] = w.written[r] | ^mask
 					if w.good[k] != all {
@@ -174,7 +174,7 @@ func (w *warp) follow(in *instr, s *suspect, mask uint32) {
 	if s.effect {
 		for _, r := range s.reads {
 			if r >= 0 {
-				w.defined(in, r, mask, "an operand")
+				w.defined(r, mask, "an operand")
 			}
 		}
 	}
@@ -247,7 +247,7 @@ func (w *warp) unwritten(origin int32) string {
 }
 
 // defined reports a register whose undefined lanes have an effect.
-func (w *warp) defined(in *instr, r int32, mask uint32, what string) {
+func (w *warp) defined(r int32, mask uint32, what string) {
 	m := mask &^ w.written[r]
 	if m == 0 {
 		return

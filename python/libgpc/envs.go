@@ -217,13 +217,10 @@ func gpc_fleet_reset(h C.uintptr_t, seeded C.int64_t, seed C.uint64_t, which uns
 		if err != nil {
 			return err
 		}
-		mask, err := view[bool]("which", which, marks, f.size())
-		if err != nil {
-			return err
-		}
-		number, err := view[int64]("numbers", numbers, episodes, f.size())
-		if err != nil {
-			return err
+		var a views
+		mask, number := viewed[bool](&a, "which", which, marks, f.size()), viewed[int64](&a, "numbers", numbers, episodes, f.size())
+		if a.err != nil {
+			return a.err
 		}
 		var from *uint64
 		if s := uint64(seed); seeded != 0 {
@@ -264,13 +261,10 @@ func stepping(h C.uintptr_t, rows unsafe.Pointer, arrays C.int64_t, by C.uintptr
 //export gpc_fleet_physical
 func gpc_fleet_physical(h C.uintptr_t, i C.int64_t, a, u unsafe.Pointer, entries C.int64_t, err **C.char) C.int32_t {
 	return on(h, err, func(f fleet) error {
-		from, err := view[float64]("action", a, entries, f.actions())
-		if err != nil {
-			return err
-		}
-		to, err := view[float64]("physical action", u, entries, f.actions())
-		if err != nil {
-			return err
+		var r views
+		from, to := viewed[float64](&r, "action", a, entries, f.actions()), viewed[float64](&r, "physical action", u, entries, f.actions())
+		if r.err != nil {
+			return r.err
 		}
 		if from == nil || to == nil {
 			return wrongf("an action is missing")

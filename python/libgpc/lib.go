@@ -119,6 +119,19 @@ func view[T any](name string, p unsafe.Pointer, length C.int64_t, want int) ([]T
 	return unsafe.Slice((*T)(p), want), nil
 }
 
+// views reads several of them and keeps the first error.
+type views struct{ err error }
+
+// viewed is view of one of several, nil behind an error.
+func viewed[T any](a *views, name string, p unsafe.Pointer, length C.int64_t, want int) []T {
+	if a.err != nil {
+		return nil
+	}
+	var v []T
+	v, a.err = view[T](name, p, length, want)
+	return v
+}
+
 // options reads JSON of the caller's into a struct; NULL and "" leave it as it is.
 func options(text *C.char, into any) error {
 	if text == nil || *text == 0 {

@@ -8,16 +8,13 @@ import "C"
 import (
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 	"unsafe"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/closedloop"
-	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 //export gpc_cases
@@ -135,13 +132,10 @@ func gpc_observe(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, 
 			return err
 		}
 		of := s.of.Spec()
-		into, err := view[float64]("state", unsafe.Pointer(state), states, of.MeasuredSize())
-		if err != nil {
-			return err
-		}
-		with, err := view[float64]("context", unsafe.Pointer(ctx), contexts, of.ContextSize())
-		if err != nil {
-			return err
+		var a views
+		into, with := viewed[float64](&a, "state", unsafe.Pointer(state), states, of.MeasuredSize()), viewed[float64](&a, "context", unsafe.Pointer(ctx), contexts, of.ContextSize())
+		if a.err != nil {
+			return a.err
 		}
 		pref, err := preference(o.Preference, of)
 		if err != nil {
@@ -165,200 +159,13 @@ func gpc_observe(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, 
 	})
 }
 
-// drive is closed loops of a session.
-type drive struct {
-	mu   sync.Mutex
-	of   *session
-	with *gpc.Drive
-	out  gpc.Driven // what a record is made of
-	// unknown are entries of the context that are not read, as they are estimated; estimates says that there is an estimator.
-	unknown   []domain.Unknown
-	estimates bool
-}
-
-func (d *drive) Close() error { return d.of.Close() }
-
-//export gpc_drive_new
-func gpc_drive_new(h C.uintptr_t, opt *C.char, n C.int64_t, to *C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(s *session) error {
-		var o struct {
-			Method     string `json:"method"`
-			Candidates int    `json:"candidates"`
-			measured
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
-		setup, err := s.made(o.Method)
-		if err != nil {
-			return err
-		}
-		setup.Candidates = o.Candidates
-		how := o.measured.or(s.measured)
-		c, err := how.of(s.of, false)
-		if err != nil {
-			return err
-		}
-		d := &drive{of: s}
-		if d.with, err = c.Drive(s.engine, setup, int(n)); err != nil {
-			return err
-		}
-		rows, of := d.with.Size(), s.of.Spec()
-		if m := c.Definition().Measurement; m != nil {
-			d.estimates, d.unknown = true, m.Unknown
-			d.out.S, d.out.C = make([]float64, rows*of.MeasuredSize()), make([]float64, rows*of.ContextSize())
-			d.out.Faults = make([]string, rows*len(m.Outputs))
-		}
-		out := &d.out
-		out.Sigma, out.Margins = make([]float64, rows*of.ObjectiveSize()), make([]float64, rows*len(of.Margins))
-		out.Margin, out.Residual, out.Limit, out.Displacement = make([]float64, rows), make([]float64, rows), make([]float64, rows), make([]float64, rows)
-		out.Fallback, out.Times = make([]domain.Fallback, rows), make([]domain.Times, rows)
-		s.use()
-		hand(to, d)
-		return nil
-	})
-}
-
-// gpc_drive_executed says that a loop executed another action than it decided.
-//
-//export gpc_drive_executed
-func gpc_drive_executed(h C.uintptr_t, loop C.int64_t, action *C.double, actions C.int64_t, err **C.char) C.int32_t {
-	return on(h, err, func(d *drive) error {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		u, err := view[float64]("action", unsafe.Pointer(action), actions, d.of.of.Spec().ActionSize())
-		if err != nil {
-			return err
-		}
-		return d.with.Executed(int(loop), u)
-	})
-}
-
-// gpc_drive_reset starts an episode in one loop, or in all for −1.
-//
-//export gpc_drive_reset
-func gpc_drive_reset(h C.uintptr_t, loop C.int64_t, err **C.char) C.int32_t {
-	return on(h, err, func(d *drive) error {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if loop == -1 {
-			return d.with.Reset()
-		}
-		return d.with.ResetLoop(int(loop))
-	})
-}
-
-// gpc_drive_prepare lets every loop look for its next decision, of a method that does so
-// between decisions.
-//
-//export gpc_drive_prepare
-func gpc_drive_prepare(h C.uintptr_t, err **C.char) C.int32_t {
-	return on(h, err, func(d *drive) error {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return d.with.Prepare()
-	})
-}
-
-// recorded are the entries of a record behind σ and the margins: margin, residual, limit,
-// displacement, fallback, and the seconds of localization, step and projection. Behind them a loop with an estimator has the
-// estimates of state and context, and the fault of each output.
-const recorded = 8
-
-// width is that of a record.
-func (d *drive) width() int {
-	of := d.of.of.Spec()
-	n := of.ObjectiveSize() + len(of.Margins) + recorded
-	if d.estimates {
-		n += of.MeasuredSize() + of.ContextSize() + d.with.Shown().MeasuredSize()
-	}
-	return n
-}
-
-// estimated writes what the estimator of loop i says.
-func (d *drive) estimated(i int, row []float64) {
-	of, ny := d.of.of.Spec(), d.with.Shown().MeasuredSize()
-	ns, nc := of.MeasuredSize(), of.ContextSize()
-	copy(row, d.out.S[i*ns:(i+1)*ns])
-	copy(row[ns:], d.out.C[i*nc:(i+1)*nc])
-	for k, fault := range d.out.Faults[i*ny : (i+1)*ny] {
-		row[ns+nc+k] = float64(slices.Index(estimate.FaultNames[:], fault))
-	}
-}
-
-// Bits of a decision's flags.
-const (
-	flagReset  = 1 << iota // start an episode in every loop first
-	flagFaults             // an entry that is not finite is a sensor's fault, not refused
-)
-
-// gpc_drive_decide makes n decisions: of states [n, n_s], contexts [n, n_c] and weights [n, M],
-// which may be left out for the adaptive priority, the actions [n, n_u] and, where it is not
-// left out, a record [n, M + n_m + recorded].
-//
-//export gpc_drive_decide
-func gpc_drive_decide(h C.uintptr_t, flags C.int64_t, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t,
-	action *C.double, actions C.int64_t, record *C.double, records C.int64_t, err **C.char) C.int32_t {
-	return on(h, err, func(d *drive) error {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		of, n := d.of.of.Spec(), d.with.Size()
-		m, nm := of.ObjectiveSize(), len(of.Margins)
-		in, err := rows(d.with.Shown(), n, state, states, ctx, contexts, weights, nweights)
-		if err != nil {
-			return err
-		}
-		u, err := view[float64]("action", unsafe.Pointer(action), actions, n*of.ActionSize())
-		if err != nil {
-			return err
-		}
-		width := d.width()
-		r, err := view[float64]("record", unsafe.Pointer(record), records, n*width)
-		if err != nil {
-			return err
-		}
-		if flags&flagFaults == 0 {
-			if err := check(d.with.Shown(), in, n, d.unknown...); err != nil {
-				return err
-			}
-		}
-		if flags&flagReset != 0 {
-			if err := d.with.Reset(); err != nil {
-				return err
-			}
-		}
-		out := gpc.Driven{U: u}
-		if r != nil {
-			out = d.out
-			out.U = u
-		}
-		if err := d.with.Decide(in, out); err != nil || r == nil {
-			return err
-		}
-		for i := range n {
-			row := r[i*width : (i+1)*width]
-			copy(row, out.Sigma[i*m:(i+1)*m])
-			copy(row[m:], out.Margins[i*nm:(i+1)*nm])
-			t := out.Times[i]
-			copy(row[m+nm:], []float64{out.Margin[i], out.Residual[i], out.Limit[i], out.Displacement[i], float64(out.Fallback[i]), t.Localize.Seconds(), t.Step.Seconds(), t.Project.Seconds()})
-			if d.estimates {
-				d.estimated(i, row[m+nm+recorded:])
-			}
-		}
-		return nil
-	})
-}
-
 // rows are n observations of the caller's.
-func rows(of *domain.Spec, n int, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t) (in batchnav.Rows, err error) {
-	if in.S, err = view[float64]("state", unsafe.Pointer(state), states, n*of.MeasuredSize()); err != nil {
-		return in, err
+func (a *views) rows(of *domain.Spec, n int, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t) batchnav.Rows {
+	return batchnav.Rows{
+		S: viewed[float64](a, "state", unsafe.Pointer(state), states, n*of.MeasuredSize()),
+		C: viewed[float64](a, "context", unsafe.Pointer(ctx), contexts, n*of.ContextSize()),
+		W: viewed[float64](a, "preference", unsafe.Pointer(weights), nweights, n*of.ObjectiveSize()),
 	}
-	if in.C, err = view[float64]("context", unsafe.Pointer(ctx), contexts, n*of.ContextSize()); err != nil {
-		return in, err
-	}
-	in.W, err = view[float64]("preference", unsafe.Pointer(weights), nweights, n*of.ObjectiveSize())
-	return in, err
 }
 
 // check names the first entry that is not finite, but for those of the context that are not read.
@@ -407,9 +214,10 @@ func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, c
 			return err
 		}
 		of := s.of.Spec()
-		in, err := rows(of, 1, state, states, ctx, contexts, weights, nweights)
-		if err != nil {
-			return err
+		var a views
+		in := a.rows(of, 1, state, states, ctx, contexts, weights, nweights)
+		if a.err != nil {
+			return a.err
 		}
 		if err := check(of, in, 1); err != nil {
 			return err
@@ -503,128 +311,5 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 			return err
 		}
 		return answer(out, r)
-	})
-}
-
-// matrix is rows of latents, or of what is about them, of the caller's.
-func matrix(name string, p *C.float, length C.int64_t, n, cols int) (tensor.Matrix, error) {
-	data, err := view[float32](name, unsafe.Pointer(p), length, n*cols)
-	if err != nil || data == nil {
-		return tensor.Matrix{Cols: cols, Stride: cols}, err
-	}
-	return tensor.Matrix{Rows: n, Cols: cols, Stride: cols, Data: data}, nil
-}
-
-// operate runs an operation of a session's map.
-func operate(h C.uintptr_t, err **C.char, f func(l *batchnav.Latents, of *domain.Spec) error) C.int32_t {
-	return on(h, err, func(s *session) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.operations == nil {
-			made, err := s.of.Latents(s.engine, s.setup)
-			if err != nil {
-				return err
-			}
-			s.operations = made
-		}
-		return f(s.operations, s.of.MapSpec())
-	})
-}
-
-// gpc_encode writes latents [n, n_z] of observations of what the map is about, localized on
-// the manifold or not.
-//
-//export gpc_encode
-func gpc_encode(h C.uintptr_t, n, localized C.int64_t, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t,
-	latent *C.float, latents C.int64_t, err **C.char) C.int32_t {
-	return operate(h, err, func(l *batchnav.Latents, of *domain.Spec) error {
-		in, err := rows(of, int(n), state, states, ctx, contexts, weights, nweights)
-		if err != nil {
-			return err
-		}
-		z, err := matrix("latent", latent, latents, int(n), l.Size())
-		if err != nil {
-			return err
-		}
-		return gpc.BadInput(l.Encode(in, localized != 0, z))
-	})
-}
-
-// gpc_decode writes plans [n, plan] and states [n, n_s], either may be left out.
-//
-//export gpc_decode
-func gpc_decode(h C.uintptr_t, n C.int64_t, latent *C.float, latents C.int64_t, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t,
-	plan *C.float, plans C.int64_t, decoded *C.float, ndecoded C.int64_t, err **C.char) C.int32_t {
-	return operate(h, err, func(l *batchnav.Latents, of *domain.Spec) error {
-		in, err := rows(of, int(n), state, states, ctx, contexts, nil, 0)
-		if err != nil {
-			return err
-		}
-		z, err := matrix("latent", latent, latents, int(n), l.Size())
-		if err != nil {
-			return err
-		}
-		u, err := matrix("plan", plan, plans, int(n), of.PlanSize())
-		if err != nil {
-			return err
-		}
-		shat, err := matrix("decoded", decoded, ndecoded, int(n), of.MeasuredSize())
-		if err != nil {
-			return err
-		}
-		return gpc.BadInput(l.Decode(z, in, u, shat))
-	})
-}
-
-// gpc_jacobian writes derivatives of plans [n, plan, n_z], or of states [n, n_s, n_z].
-//
-//export gpc_jacobian
-func gpc_jacobian(h C.uintptr_t, n, ofStates C.int64_t, latent *C.float, latents C.int64_t, jacobian *C.float, jacobians C.int64_t, err **C.char) C.int32_t {
-	return operate(h, err, func(l *batchnav.Latents, of *domain.Spec) error {
-		which, size := batchnav.DecoderU, of.PlanSize()
-		if ofStates != 0 {
-			which, size = batchnav.DecoderS, of.MeasuredSize()
-		}
-		z, err := matrix("latent", latent, latents, int(n), l.Size())
-		if err != nil {
-			return err
-		}
-		jac, err := matrix("jacobian", jacobian, jacobians, int(n), size*l.Size())
-		if err != nil {
-			return err
-		}
-		return gpc.BadInput(l.Jacobian(which, z, jac))
-	})
-}
-
-// gpc_step writes moved latents [n, n_z], their plans [n, plan], energies [n] and priorities
-// [n, M]; any may be left out.
-//
-//export gpc_step
-func gpc_step(h C.uintptr_t, n C.int64_t, latent *C.float, latents C.int64_t, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t,
-	moved *C.float, nmoved C.int64_t, plan *C.float, plans C.int64_t, energy *C.double, energies C.int64_t, sigma *C.double, sigmas C.int64_t, err **C.char) C.int32_t {
-	return operate(h, err, func(l *batchnav.Latents, of *domain.Spec) error {
-		in, err := rows(of, int(n), state, states, ctx, contexts, weights, nweights)
-		if err != nil {
-			return err
-		}
-		z, err := matrix("latent", latent, latents, int(n), l.Size())
-		if err != nil {
-			return err
-		}
-		var out batchnav.Moved
-		if out.Z, err = matrix("moved", moved, nmoved, int(n), l.Size()); err != nil {
-			return err
-		}
-		if out.U, err = matrix("plan", plan, plans, int(n), of.PlanSize()); err != nil {
-			return err
-		}
-		if out.Energy, err = view[float64]("energy", unsafe.Pointer(energy), energies, int(n)); err != nil {
-			return err
-		}
-		if out.Sigma, err = view[float64]("sigma", unsafe.Pointer(sigma), sigmas, int(n)*of.ObjectiveSize()); err != nil {
-			return err
-		}
-		return gpc.BadInput(l.Step(z, in, out))
 	})
 }

@@ -15,7 +15,6 @@
 package main
 
 import (
-	"bufio"
 	_ "embed"
 	"encoding/json"
 	"flag"
@@ -23,7 +22,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -155,7 +153,7 @@ func run(o options) error {
 				fmt.Fprintf(os.Stderr, "%s, %s: ours %.0f µs, %s %.0f µs, ratio %.1f [%.1f, %.1f]\n", r.Op, m.name, r.OursUS, r.Peer, r.PeerUS, r.Ratio, r.Lo, r.Hi)
 			}
 		}
-		if err := peer.end(); err != nil {
+		if err := peer.End(); err != nil {
 			return err
 		}
 	}
@@ -297,55 +295,30 @@ func agree(folder string, results []rollout.Result, slopes []float32, candidates
 
 // peer is the running script.
 type peer struct {
-	command *exec.Cmd
-	ask     *bufio.Writer
-	close   func() error
-	answers *bufio.Scanner
+	*peerrecord.Process
 	version string
 }
 
 func start(o options, folder, mode string) (*peer, error) {
-	c := exec.Command(o.python, filepath.Join(folder, "rollout_torch.py"), folder, o.device, "1", mode)
-	c.Stderr = os.Stderr
-	in, err := c.StdinPipe()
+	process, err := peerrecord.StartProcess(nil, o.python, filepath.Join(folder, "rollout_torch.py"), folder, o.device, "1", mode)
 	if err != nil {
-		return nil, err
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Start(); err != nil {
 		return nil, fmt.Errorf("%s (make peers-multiagent installs it): %w", o.python, err)
 	}
-	p := &peer{command: c, ask: bufio.NewWriter(in), close: in.Close, answers: bufio.NewScanner(out)}
-	if !p.answers.Scan() {
-		return nil, fmt.Errorf("the script ended before it was ready: %w", c.Wait())
+	text, err := process.Next()
+	if err != nil {
+		return nil, err
 	}
 	var ready struct {
 		Torch string `json:"torch"`
 	}
-	if err := json.Unmarshal(p.answers.Bytes(), &ready); err != nil {
-		return nil, err
-	}
-	p.version = ready.Torch
-	return p, nil
+	err = json.Unmarshal([]byte(text), &ready)
+	return &peer{process, ready.Torch}, err
 }
 
 func (p *peer) seconds(op string) (float64, error) {
-	fmt.Fprintln(p.ask, op)
-	if err := p.ask.Flush(); err != nil {
+	text, err := p.Ask(op)
+	if err != nil {
 		return 0, err
 	}
-	if !p.answers.Scan() {
-		return 0, fmt.Errorf("the script ended: %w", p.command.Wait())
-	}
-	return strconv.ParseFloat(strings.TrimSpace(p.answers.Text()), 64)
-}
-
-func (p *peer) end() error {
-	if err := p.close(); err != nil {
-		return err
-	}
-	return p.command.Wait()
+	return strconv.ParseFloat(strings.TrimSpace(text), 64)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"os"
@@ -189,8 +188,9 @@ func (y *pglib) network(path string) ([]peerrecord.Ratio, error) {
 	var objective float64
 	ended, spent := "", 0.0
 	for len(theirs) == 0 || len(theirs) < mostRounds && spent < float64(enoughOfIPOPT.Microseconds()) {
-		if optimum, err = t.solve(n.Name, s, 1); err == nil {
-			_, err = t.solve(n.Name, s, together)
+		least := min(1+2*len(theirs), 3) // one call of the first round, whose widths are made before
+		if optimum, err = t.solve(n.Name, s, 1, least); err == nil {
+			_, err = t.solve(n.Name, s, together, 1)
 		}
 		if err != nil {
 			return nil, err
@@ -245,39 +245,6 @@ func (y *pglib) factors(name string, s *acopf.Solver, other rival, at *acopf.Res
 		rows = append(rows, row)
 	}
 	return rows, nil
-}
-
-// solve times so many problems a call and returns the optimum.
-func (t *timed) solve(name string, s *acopf.Solver, size int) (*acopf.Result, error) {
-	problems, results := make([]acopf.Problem, size), make([]acopf.Result, size)
-	solve := func() error {
-		if err := s.Solve(context.Background(), problems, results); err != nil {
-			return err
-		}
-		if r := &results[size-1]; r.Status != acopf.Optimal {
-			return fmt.Errorf("%s: acopf ends with %v", name, r.Status)
-		}
-		return nil
-	}
-	least := 1
-	switch {
-	case len(t.single)+len(t.batched) < 2: // the first call of a width makes what later ones have
-		if err := solve(); err != nil {
-			return nil, err
-		}
-	case size == 1:
-		least = 3
-	}
-	us, err := repeat(least, solve)
-	if err != nil {
-		return nil, err
-	}
-	if size == 1 {
-		t.single = append(t.single, us)
-	} else {
-		t.batched = append(t.batched, us/float64(size))
-	}
-	return &results[0], nil
 }
 
 func readNetwork(path string) (*network.Network, error) {

@@ -17,11 +17,9 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
-	"io"
 	"math"
 	"math/cmplx"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -183,54 +181,31 @@ func (y *ours) keep() error {
 
 // theirs is the peer's process.
 type theirs struct {
-	command  *exec.Cmd
-	in       io.WriteCloser
-	out      *bufio.Scanner
+	*peerrecord.Process
 	name     string
 	voltages string
 }
 
 func newTheirs(python, path string, list []int) (*theirs, error) {
-	script := filepath.Join("bench", "peers", "outages", "peer.py")
 	folder, err := os.MkdirTemp("", "peers-outages")
 	if err != nil {
 		return nil, err
 	}
 	p := &theirs{voltages: filepath.Join(folder, "voltages")}
-	p.command = exec.Command(python, script, path, fmt.Sprint(tolerance), fmt.Sprint(iterations))
-	p.command.Stderr = os.Stderr
-	p.command.Env = append(os.Environ(), "VOLTAGES="+p.voltages, "OMP_NUM_THREADS=1")
-	if p.in, err = p.command.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.command.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.out = bufio.NewScanner(out)
-	if err := p.command.Start(); err != nil {
+	if p.Process, err = peerrecord.StartProcess([]string{"VOLTAGES=" + p.voltages, "OMP_NUM_THREADS=1"}, python,
+		filepath.Join("bench", "peers", "outages", "peer.py"), path, fmt.Sprint(tolerance), fmt.Sprint(iterations)); err != nil {
 		return nil, err
 	}
 	words := make([]string, len(list))
 	for i, k := range list {
 		words[i] = strconv.Itoa(k)
 	}
-	p.name, err = p.ask(strings.Join(words, " "))
+	p.name, err = p.Ask(strings.Join(words, " "))
 	return p, err
 }
 
-func (p *theirs) ask(line string) (string, error) {
-	if _, err := fmt.Fprintln(p.in, line); err != nil {
-		return "", fmt.Errorf("the peer has ended: %w", err)
-	}
-	if !p.out.Scan() {
-		return "", fmt.Errorf("the peer has ended: %v", p.command.Wait())
-	}
-	return p.out.Text(), nil
-}
-
 func (p *theirs) time() (time.Duration, error) {
-	text, err := p.ask("once")
+	text, err := p.Ask("once")
 	if err != nil {
 		return 0, err
 	}
@@ -241,8 +216,7 @@ func (p *theirs) time() (time.Duration, error) {
 // end is the voltages of all outages, zeros where there are none.
 func (p *theirs) end(outages, buses int) ([][]complex128, error) {
 	defer os.RemoveAll(filepath.Dir(p.voltages))
-	p.in.Close()
-	if err := p.command.Wait(); err != nil {
+	if err := p.End(); err != nil {
 		return nil, err
 	}
 	f, err := os.Open(p.voltages)

@@ -203,8 +203,8 @@ func (t dense) at(i, j int) float64 {
 	return t.a[j*t.m+i]
 }
 
-// swap exchanges two variables of the part that is left from place first on.
-func (t dense) swap(i, j, first int) {
+// swap exchanges two variables.
+func (t dense) swap(i, j int) {
 	if i == j {
 		return
 	}
@@ -262,7 +262,7 @@ func (t dense) pivot(at, left int, root bool) int {
 		all, partner, among := t.largest(c, at, left, -1)
 		d := math.Abs(t.at(c, c))
 		if d >= threshold*all && d > singular {
-			t.swap(at, c, at)
+			t.swap(at, c)
 			return 1
 		}
 		if share := d / (all + singular); share > bestShare {
@@ -279,17 +279,17 @@ func (t dense) pivot(at, left int, root bool) int {
 		if det <= singular*singular || max(float64(math.Abs(y)*mine)+float64(math.Abs(b)*other), float64(math.Abs(b)*mine)+float64(math.Abs(x)*other))*threshold > det {
 			continue
 		}
-		t.swap(at, c, at)
+		t.swap(at, c)
 		if partner == at {
 			partner = c
 		}
-		t.swap(at+1, partner, at)
+		t.swap(at+1, partner)
 		return 2
 	}
 	if !root {
 		return 0
 	}
-	t.swap(at, best, at)
+	t.swap(at, best)
 	return 1
 }
 

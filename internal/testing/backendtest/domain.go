@@ -108,10 +108,7 @@ func RunDomain(t *testing.T, c domain.Case, device func(*testing.T, domain.Devic
 			report(t, errs)
 		})
 	}
-	points, err := domainStates(c, samples)
-	if err != nil {
-		t.Fatalf("states to check at: %v", err)
-	}
+	points := require.Get(domainStates(c, samples))(t)
 	for _, check := range domainChecks {
 		t.Run(check.name, func(t *testing.T) { report(t, check.run(c.Problem, points)) })
 	}

@@ -110,10 +110,7 @@ func checkNetStrides(t testing.TB, open Open) {
 		rng := newRand(uint64(200 + i))
 		mlp := testdomain.Network(rng, 0.2, widths...)
 		n, m := mlp.In(), mlp.Out()
-		net, err := b.NewNet(mlp)
-		if err != nil {
-			t.Fatalf("NewNet: %v", err)
-		}
+		net := require.Get(b.NewNet(mlp))(t)
 		const batch = 33
 		z, ybar := testdomain.Matrix(rng, batch, n), testdomain.Matrix(rng, batch, m)
 		one := tensor.Broadcast(z.Row(0), batch)
@@ -216,10 +213,7 @@ func checkNetEdges(t testing.TB, open Open) {
 		{W: tensor.Matrix{Rows: 1, Cols: 2, Stride: 2, Data: []float32{3, 5}}, B: []float32{0}},
 	}}
 	one := tensor.Matrix{Rows: 1, Cols: 1, Stride: 1, Data: []float32{1}}
-	got, err := runNet(b, kink, one, one)
-	if err != nil {
-		t.Fatalf("kink: %v", err)
-	}
+	got := require.Get(runNet(b, kink, one, one))(t)
 	if got.y.Data[0] != 0 || got.jac.Data[0] != 0 || got.zbar.Data[0] != 0 || got.metric.Data[0] != testLambda {
 		t.Errorf("on the kink: y %v, J %v, VJP %v, G %v, want 0, 0, 0, λ", got.y.Data[0], got.jac.Data[0], got.zbar.Data[0], got.metric.Data[0])
 	}
@@ -229,9 +223,7 @@ func checkNetEdges(t testing.TB, open Open) {
 		dead.Layers[0].B[i] = -100
 	}
 	z, ybar := testdomain.Matrix(newRand(398), 9, 5), testdomain.Matrix(newRand(397), 9, 12)
-	if got, err = runNet(b, dead, z, ybar); err != nil {
-		t.Fatalf("zero Jacobian: %v", err)
-	}
+	got = require.Get(runNet(b, dead, z, ybar))(t)
 	if err := identical(got.metric.Data, referenceNet(dead, z, ybar).metric.Data); err != nil {
 		t.Errorf("zero Jacobian: metric: %v", err)
 	}
@@ -279,10 +271,7 @@ func checkNetPosition(t testing.TB, open Open) {
 func checkNetShapes(t testing.TB, open Open) {
 	b := opened(t, open, 0)
 	mlp := testdomain.Network(newRand(500), 0.2, 3, 7, 2)
-	net, err := b.NewNet(mlp)
-	if err != nil {
-		t.Fatalf("NewNet: %v", err)
-	}
+	net := require.Get(b.NewNet(mlp))(t)
 	z, y := tensor.New(4, 3), tensor.New(4, 2)
 	short := tensor.Matrix{Rows: 4, Cols: 3, Stride: 3, Data: make([]float32, 11)}
 	narrow := tensor.Matrix{Rows: 4, Cols: 3, Stride: 2, Data: make([]float32, 12)}

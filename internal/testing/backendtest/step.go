@@ -280,10 +280,7 @@ func checkStepGroup(t testing.TB, open Open) {
 		}
 		_, step := wellPosed(cfg, in)
 		share(t, "step-group", count(step), len(step))
-		want, err := runStep(ref.New(), cfg, in)
-		if err != nil {
-			t.Fatalf("reference: %v", err)
-		}
+		want := require.Get(runStep(ref.New(), cfg, in))(t)
 		got, err := runStep(b, cfg, in)
 		if err != nil {
 			t.Errorf("%d rotation blocks: %v", blocks, err)
@@ -327,10 +324,7 @@ func checkStepBroadcast(t testing.TB, open Open) {
 	in.X, in.Ctx, in.Weights = tensor.Broadcast(in.X.Row(0), s.batch), tensor.Broadcast(in.Ctx.Row(0), s.batch), tensor.Broadcast(in.Weights.Row(0), s.batch)
 	field, step := wellPosed(cfg, in)
 	share(t, "step-broadcast", count(step), len(step))
-	want, err := runStep(ref.New(), cfg, in)
-	if err != nil {
-		t.Fatalf("reference: %v", err)
-	}
+	want := require.Get(runStep(ref.New(), cfg, in))(t)
 	for _, problem := range []domain.Problem{cfg.Problem, rowwise{cfg.Problem}} {
 		cfg.Problem = problem
 		got, err := runStep(b, cfg, in)

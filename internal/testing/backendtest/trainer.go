@@ -60,10 +60,7 @@ func (c trainerCase) rolloutRows(step int) []int32 {
 
 func newTrainer(t testing.TB, b backend.Backend, cfg backend.TrainerConfig) backend.Trainer {
 	t.Helper()
-	trainer, err := b.NewTrainer(cfg)
-	if err != nil {
-		t.Fatalf("NewTrainer: %v", err)
-	}
+	trainer := require.Get(b.NewTrainer(cfg))(t)
 	return trainer
 }
 
@@ -106,10 +103,7 @@ func parameters(n backend.Networks) []float32 {
 
 func networkParameters(t testing.TB, trainer backend.Trainer) []float32 {
 	t.Helper()
-	nets, err := trainer.Networks()
-	if err != nil {
-		t.Fatalf("Networks: %v", err)
-	}
+	nets := require.Get(trainer.Networks())(t)
 	return parameters(nets)
 }
 

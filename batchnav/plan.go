@@ -1,0 +1,179 @@
+package batchnav
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/parallel"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// rollout is one roll-out that is asked for: from (s, c) by the given actions, then by the
+// policy, which offsets bend, to the end of so many steps.
+type rollout struct {
+	s, c    []float64
+	pref    domain.Preference
+	given   []float64     // [≤ steps·action]
+	escapes bool          // by the problem's escape instead of the policy
+	offsets tensor.Matrix // [1, knots·width] of a search; no rows: none
+	steps   int
+	solved  bool // found by a rescue
+	priced  bool // what it costs is asked
+	into    *plan
+}
+
+// plan is a roll-out with what is known of it.
+type plan struct {
+	actions      []float64 // [steps·action] as executed, of one that fails to the step that does
+	s, c         []float64 // the state after the first action
+	endS, endC   []float64 // and after the last
+	cost, margin float64   // a cost only where it is asked
+	// fails is the first step that breaks a limit, or steps; narrow says that one comes
+	// within the noise of a limit.
+	fails, steps int
+	narrow       bool
+	solved       bool // found by a rescue
+}
+
+// lasts reports whether a plan keeps the limits to its end, safe whether by more than the
+// noise.
+func (p *plan) lasts() bool { return p.steps > 0 && p.fails == p.steps }
+
+func (p *plan) safe() bool { return p.lasts() && !p.narrow }
+
+func (p *plan) forget() { p.actions, p.steps, p.fails = p.actions[:0], 0, 0 }
+
+// better is safe before cheap; where neither keeps the limits, the later failure, then the
+// larger margin.
+func (p *plan) better(o *plan) bool {
+	switch {
+	case p.safe() != o.safe():
+		return p.safe()
+	case p.lasts() != o.lasts():
+		return p.lasts()
+	case p.lasts():
+		return p.cost < o.cost
+	case p.fails != o.fails:
+		return p.fails > o.fails
+	}
+	return p.margin > o.margin
+}
+
+// alone is roll of one.
+func (g *guard) alone(r rollout) error {
+	g.single[0] = r
+	return g.roll(g.single[:])
+}
+
+// roll runs all roll-outs together, step by step. Only one that is alone may be bent.
+func (g *guard) roll(runs []rollout) error {
+	n, nu := len(runs), g.spec.ActionSize()
+	if n == 0 {
+		return nil
+	}
+	// Those still running are the first rows at every step.
+	slices.SortStableFunc(runs, func(a, b rollout) int { return b.steps - a.steps })
+	most := runs[0].steps
+	ns, nc := g.spec.MeasuredSize(), g.spec.ContextSize()
+	// The last step is not the batch's, so that where it leads is known.
+	b := domain.PlanBatch{S: runs[0].s, C: runs[0].c, Steps: most + 1, NoProjection: g.noProjection, Projected: g.projected[:n*nu], Cost: g.cost[:n], Margin: g.margin[:n]}
+	g.executed = slices.Grow(g.executed[:0], n*b.Steps*nu)[:n*b.Steps*nu]
+	g.preferences = g.preferences[:0]
+	g.offsets = runs[0].offsets
+	g.unpriced = !slices.ContainsFunc(runs, func(r rollout) bool { return r.priced })
+	t := &g.scratch[0]
+	for i := range runs {
+		r := &runs[i]
+		copy(row(g.s, i, ns), r.s)
+		copy(row(g.c, i, nc), r.c)
+		g.preferences = append(g.preferences, r.pref)
+		if len(r.given) == 0 {
+			g.observe(r.s, r.c, r.pref, t.slot, g.input.Row(i), g.state.Row(i), g.ctx.Row(i), nil)
+		}
+		b.Cost[i], b.Margin[i], g.tight[i] = 0, math.Inf(1), math.Inf(1)
+		r.into.fails, r.into.steps, r.into.narrow, r.into.solved = r.steps, r.steps, false, r.solved
+	}
+	g.batch = b
+	defer func() { g.batch, g.preferences = domain.PlanBatch{}, g.preferences[:0] }() // none of the inputs is kept
+	skips := g.stretch != nil && n == 1 && g.unpriced
+	if skips {
+		g.stretch.vain, g.stretch.wait = 0, 0
+	}
+	for h := 0; n > 0; h++ {
+		err, taken := g.decided(runs[:n], h, most), false
+		if skips && err == nil {
+			h, taken, err = g.skip(runs, h, most)
+		}
+		if err != nil {
+			return err
+		}
+		if g.h = h; !taken {
+			parallel.Split(g.threads, n, g.advanceRows)
+		}
+		running := 0
+		for i := range runs[:n] {
+			g.note(&runs[i], h, i)
+			if runs[i].into.lasts() && h+1 < runs[i].steps {
+				running = i + 1
+			}
+		}
+		n = running
+		g.s, g.nextS = g.nextS, g.s
+		g.c, g.nextC = g.nextC, g.c
+	}
+	for i := range runs {
+		p := runs[i].into
+		p.actions = append(p.actions[:0], g.executed[i*b.Steps*nu:][:min(p.fails+1, p.steps)*nu]...)
+	}
+	clear(runs)
+	return nil
+}
+
+// decided writes the actions of step h: those given, then the policy's.
+func (g *guard) decided(runs []rollout, h, most int) error {
+	nu := g.spec.ActionSize()
+	if slices.ContainsFunc(runs, func(r rollout) bool { return h*nu >= len(r.given) && !r.escapes }) {
+		if err := g.follow(len(runs), h, most); err != nil {
+			return err
+		}
+	}
+	for i := range runs {
+		if at := h * nu; at < len(runs[i].given) {
+			copy(row(g.u, i, nu), runs[i].given[at:at+nu])
+		} else if runs[i].escapes {
+			g.escape(row(g.s, i, len(runs[i].s)), row(g.c, i, len(runs[i].c)), row(g.u, i, nu))
+		}
+	}
+	return nil
+}
+
+// note writes what step h of roll-out i has shown.
+func (g *guard) note(r *rollout, h, i int) {
+	p := r.into
+	if h >= r.steps || p.fails < h {
+		return
+	}
+	s, c := row(g.nextS, i, len(r.s)), row(g.nextC, i, len(r.c))
+	if h == 0 {
+		p.s, p.c = append(p.s[:0], s...), append(p.c[:0], c...)
+	}
+	p.cost, p.margin = g.cost[i], g.margin[i]
+	if h == r.steps-1 {
+		if g.behind != nil && r.priced {
+			p.cost += g.behind(s, c, r.pref)
+		}
+		p.endS, p.endC = append(p.endS[:0], s...), append(p.endC[:0], c...)
+		if t := &g.scratch[0]; tensor.Finite(s) {
+			domain.StateMargins(g.problem, g.may, s, c, g.action(g.u, h, i), t.above, t.below)
+			p.margin = math.Min(p.margin, domain.Smallest(t.above))
+		}
+		if g.terminal != nil {
+			p.margin = math.Min(p.margin, g.terminal(s, c))
+		}
+	}
+	p.narrow = !g.spec.Keeps(g.tight[i])
+	if !g.spec.Keeps(p.margin) || r.priced && math.IsNaN(p.cost) {
+		p.fails = h
+	}
+}

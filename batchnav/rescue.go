@@ -1,0 +1,152 @@
+package batchnav
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/crossentropy"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// maxVain bounds how long a rescue waits: 2^maxVain decisions.
+const maxVain = 10
+
+// finder is a search of one decision in a given state.
+type finder struct {
+	*search
+	memory          *memory
+	input, state, z tensor.Matrix
+	slot            []float64
+	action          []float32 // the first of the best roll-out
+}
+
+func newFinder(s *search) finder {
+	spec := s.spec
+	return finder{
+		search: s, memory: &memory{Memory: s.sampler.NewMemory()}, input: tensor.New(1, spec.ObservationSize()), state: tensor.New(1, spec.MeasuredSize()),
+		z: tensor.New(1, s.model.Latent()), slot: make([]float64, spec.PreferenceSize()), action: make([]float32, spec.ActionSize()),
+	}
+}
+
+// encode writes the latent of an observation.
+func (f *finder) encode(s, c []float64, pref domain.Preference) error {
+	f.observe(s, c, pref, f.slot, f.input.Row(0), f.state.Row(0), f.present, nil)
+	return f.encoder.Forward(f.input, f.z)
+}
+
+// find is the decision in a state. The best roll-out, if there is one, is m's; action and
+// latent are its first.
+func (f *finder) find(m *memory, s, c []float64, pref domain.Preference) (best *crossentropy.Elite, err error) {
+	if err := f.encode(s, c, pref); err != nil {
+		return nil, err
+	}
+	if _, err := f.decide(m, s, c, pref, f.state.Row(0), f.z.Row(0), f.action, f.opt.Within); err != nil {
+		return nil, err
+	}
+	return m.Best(), nil
+}
+
+// rescueCandidates are enough to find a way where there is one, in about the time of a solve.
+const rescueCandidates = 512
+
+func newRescuer(from *loaded, opt *Options, noise []float64) (finder, error) {
+	l := *from // with a stepper of its own
+	r, err := newSearch(&l, &Options{Search: SearchOptions{Candidates: rescueCandidates, LookAhead: opt.Guard.Steps, Within: opt.Guard.Deadline}})
+	if err != nil {
+		return finder{}, err
+	}
+	if noise != nil {
+		r.noise, r.tight, r.device = noise, make([]float64, r.round), nil // a device does not know the noise
+	}
+	return newFinder(r), nil
+}
+
+// rescue searches roll-outs for a plan and has the generic solver go on from the best there
+// is; where there is no generic one, the case's own is asked for an action, after which the
+// policy goes on. What is still not safe is compared with Problem.Fallback's action. Where
+// nothing is safe the next rescue is after 1, 2, 4, … decisions.
+func (g *guard) rescue(l *loop, c []float64, pref domain.Preference, d *Decision) error {
+	w, begun := &l.watched, time.Now()
+	r := rollout{s: l.state, c: c, pref: pref, steps: w.next.steps, into: &w.other}
+	asks := w.wait == 0 && !g.noRescue
+	switch {
+	case g.noRescue:
+		if g.escape != nil && g.escape(l.state, c, l.alternative) {
+			r.escapes = true
+			if err := g.compare(w, d, r, domain.FallbackEscape); err != nil {
+				return err
+			}
+			r.escapes = false
+		}
+	case !asks:
+		w.wait--
+	case g.solver != nil && g.horizon == nil:
+		d.Fallback |= domain.FallbackRescue
+		if g.solver.Finds(l.state, c, pref, l.alternative) {
+			r.given = l.alternative
+			if err := g.compare(w, d, r, domain.FallbackSolver); err != nil {
+				return err
+			}
+		}
+	default:
+		d.Fallback |= domain.FallbackRescue
+		r.solved = true
+		if err := g.find(l, r, d); err != nil {
+			return err
+		}
+		left := g.opt.Deadline - time.Since(begun)
+		if g.horizon != nil && (g.opt.Deadline == 0 || left > 0) {
+			if err := g.solve(l, r, d, left); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case w.next.safe():
+		w.vain, w.wait = 0, 0
+		return nil
+	case asks:
+		w.wait = 1<<min(w.vain, maxVain) - 1
+		w.vain++
+	}
+	g.problem.Fallback(l.state, c, l.alternative)
+	r.given, r.solved = l.alternative, false
+	return g.compare(w, d, r, domain.FallbackConservative)
+}
+
+// find compares the best of rescueCandidates roll-outs.
+func (g *guard) find(l *loop, r rollout, d *Decision) error {
+	f := &g.finder
+	f.memory.forget() // a rescue depends on nothing that was before
+	best, err := f.find(f.memory, r.s, r.c, r.pref)
+	if err != nil || best == nil {
+		return err
+	}
+	tensor.Widen(l.alternative, f.action)
+	r.given, r.offsets = l.alternative, f.memory.offsets(r.steps)
+	return g.compare(&l.watched, d, r, domain.FallbackSolver)
+}
+
+// solve compares the generic solver's plan, from the next; left is what a Deadline leaves.
+func (g *guard) solve(l *loop, r rollout, d *Decision, left time.Duration) error {
+	horizon := g.horizon
+	if g.noise != nil && g.receding != nil {
+		if tight := g.receding.Tightened(g.slack(r.s, r.c, l.u, &g.scratch[0])); tight != nil {
+			horizon = tight.NewHorizon(g.opt.Iterations)
+		}
+	}
+	if g.opt.Deadline > 0 {
+		horizon.Within(left)
+	}
+	g.given = append(g.given[:0], l.watched.next.actions...)
+	for nu := len(l.u); len(g.given) < r.steps*nu; { // the last action is held
+		g.given = append(g.given, g.given[len(g.given)-nu:]...)
+	}
+	horizon.Begin(g.given)
+	if _, _, err := horizon.Solve(r.s, r.c, r.pref, g.given); err != nil {
+		return fmt.Errorf("batchnav: guard: %w", err)
+	}
+	r.given = g.given
+	return g.compare(&l.watched, d, r, domain.FallbackSolver)
+}
