@@ -104,11 +104,11 @@ func TestFactorOfSaddlePoints(t *testing.T) {
 		for i := range want {
 			want[i] = r.NormFloat64()
 		}
-		s.multiply(values, want, b)
+		s.Multiply(values, want, b)
 		copy(x, b)
 		f.Solve(x)
 		back := make([]float64, n)
-		s.multiply(values, x, back)
+		s.Multiply(values, x, back)
 		for i := range b {
 			size := 0.0
 			for j := range n {
@@ -126,7 +126,7 @@ func TestFactorOfSaddlePoints(t *testing.T) {
 		f.Factor(values, nil)
 		copy(x, b)
 		f.Solve(x)
-		s.multiply(values, x, back)
+		s.Multiply(values, x, back)
 		if f.Negative != n/2 || !(math.Abs(back[0]-b[0]) <= 1e-6*(1+math.Abs(b[0]))) {
 			t.Errorf("trial %d: the negative has %d negative pivots, row 0 %g, want %d, %g", trial, f.Negative, back[0], n/2, b[0])
 		}
@@ -197,17 +197,5 @@ func TestContributionsWaitBriefly(t *testing.T) {
 	f.Factor(values, nil)
 	if f.top != 0 || len(f.stack) > 2*s.stack {
 		t.Errorf("%d numbers are left and %d were held, want 0 and at most twice %d", f.top, len(f.stack), s.stack)
-	}
-}
-
-// multiply writes y = A·x for the entries' values.
-func (s *Structure) multiply(values, x, y []float64) {
-	clear(y)
-	for e, a := range values {
-		i, j := s.row[e], s.col[e]
-		y[i] += float64(a * x[j])
-		if i != j {
-			y[j] += float64(a * x[i])
-		}
 	}
 }

@@ -187,3 +187,15 @@ func (s *Structure) Residual(values, x, b, r, magnitude []float64) {
 		}
 	}
 }
+
+// Multiply writes y = A·x for the entries' values.
+func (s *Structure) Multiply(values, x, y []float64) {
+	clear(y)
+	for e, a := range values {
+		i, j := s.row[e], s.col[e]
+		y[i] += float64(a * x[j])
+		if i != j {
+			y[j] += float64(a * x[i])
+		}
+	}
+}
