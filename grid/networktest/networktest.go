@@ -8,20 +8,25 @@ import (
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
-	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // Case is a case that comes with the program, for the test to change.
 func Case(t testing.TB, name string) *matpower.Case {
 	t.Helper()
-	c := require.Get(cases.Read(name))(t)
+	c, err := cases.Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return c
 }
 
 // Of is the network of a case.
 func Of(t testing.TB, c *matpower.Case) *network.Network {
 	t.Helper()
-	n := require.Get(network.New(c))(t)
+	n, err := network.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return n
 }
 
