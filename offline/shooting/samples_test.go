@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/offline"
 )
 
@@ -96,6 +98,43 @@ func TestPerturbedSolutionsAreFollowed(t *testing.T) {
 	}
 }
 
+// Contexts near by differ in what no action moves and the horizon leaves as it is, within the scenario's ranges.
+func TestContextsNearBy(t *testing.T) {
+	pref, rng := domain.Preference{Adaptive: true}, rand.New(rand.NewPCG(5, 5))
+	for name, c := range map[string]struct {
+		solver *Solver
+		about  []float64
+		moves  []bool
+	}{
+		"a clock":           {newPole(testdomain.Pole{}, Options{PerturbScale: 0.2}), []float64{0.3, 0, 0.1, 0, 0.9}, []bool{true, false}},
+		"the action before": {newTanks(Options{PerturbScale: 0.2}), []float64{0.5, 0.3, 0.7}, []bool{true, false, false}},
+		"running on":        {newTanks(Options{PerturbScale: 0.2, Lasting: true}), []float64{0.5, 0.3, 0.7}, []bool{false, false, false}},
+	} {
+		spec := c.solver.problem.Spec()
+		s, ctx := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context))
+		c.solver.initial(c.about, s, ctx)
+		from := c.solver.taskFrom(s, ctx, 10, 1)
+		from.keeps = true
+		best, err := from.minimise(pref, domain.WeightedSum)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		axis := c.solver.axes[len(c.solver.axes)-1] // the reference
+		for range 20 {
+			near := c.solver.contextNear(best, 4, from.kept.q, c.about, rng)
+			for i, v := range near {
+				if (v != best.C[4][i]) != c.moves[i] && v != axis.Lo && v != axis.Hi {
+					t.Errorf("%s: entry %d is %v, of %v", name, i, v, best.C[4][i])
+				}
+			}
+			if v := near[0]; !(v >= axis.Lo && v <= axis.Hi) {
+				t.Errorf("%s: the reference is %v, outside %+v", name, v, axis)
+			}
+		}
+		c.solver.work.spaces.Put(from.kept)
+	}
+}
+
 // TestSolvesBesideATrajectory: what goes on from a trajectory's solve ends at the optimum that a start of its own leads to, in fewer
 // iterations.
 func TestSolvesBesideATrajectory(t *testing.T) {
@@ -122,7 +161,7 @@ func TestSolvesBesideATrajectory(t *testing.T) {
 			}
 		}
 	}
-	if beside, alone := solver.Counts().Iterations-whole.Counts().Iterations, apart.Counts().Iterations; compared < 4 || 2*beside > alone {
+	if beside, alone := solver.Counts().Iterations-whole.Counts().Iterations, apart.Counts().Iterations; compared < 4 || 3*beside > 2*alone {
 		t.Errorf("%d solves take %d iterations beside the trajectory and %d alone", compared, beside, alone)
 	}
 }

@@ -50,7 +50,7 @@ type Options struct {
 	StateScale []float64
 	// Perturbed is the number of extra samples per trajectory that are solved
 	// again from a perturbed state: a random step's state plus normal noise of
-	// PerturbScale (0: 0.02) × StateScale.
+	// PerturbScale (0: 0.02) × StateScale, with the context of a scenario as near.
 	Perturbed    int
 	PerturbScale float64
 	// Follow is the number of leading steps of each perturbed solution that become samples;
