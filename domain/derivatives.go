@@ -20,9 +20,10 @@ type Derivatives struct {
 	// the stages of a horizon. It is nil where the problem, whatever its arguments, has no such
 	// derivatives; an error says why those that it should have cannot be had.
 	Stages func() (Stages, error)
-	// Steps makes a workspace, for one goroutine at a time, that differentiates one step by the given entries of (s, c); a filter
-	// does at each decision. It is nil, and fails, where Stages is and does.
-	Steps func(by []int) (Steps, error)
+	// Steps makes a function, for one goroutine at a time, that writes the derivatives of (sNext, cNext) by the given entries of (s, c),
+	// [rows][entries], as a filter needs them at each decision. What it makes is nil where dual numbers take no longer; an error says
+	// why those that the problem should have cannot be had.
+	Steps func(by []int) (func(s, c, u, ofNext []float64), error)
 }
 
 // Dual reports whether the problem's functions take dual numbers.
@@ -69,12 +70,6 @@ type Stages interface {
 	// the Hessians of jᵀσ, [n][k][k], at the decisions that Priority was called with last.
 	Priority(n int, x []float64, ofSigma []float64)
 	PriorityCurvature(j, h []float64)
-}
-
-// Steps is the workspace of Derivatives.Steps.
-type Steps interface {
-	// Linearise writes the derivatives of (sNext, cNext) by the entries, [rows][entries].
-	Linearise(s, c, u, ofNext []float64)
 }
 
 // ManyMargins is what ProblemAbilities.ManyMargins makes, for one goroutine at a time.

@@ -3,13 +3,12 @@ package equations
 import (
 	"fmt"
 
-	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/stages"
 )
 
 // NewSteps is domain.Derivatives.Steps where the system has a Source and is not Stiff, whose dual numbers know the solution of a step that was
 // just taken. All lanes have the same point and share the directions.
-func (p *Problem) NewSteps(by []int) (domain.Steps, error) {
+func (p *Problem) NewSteps(by []int) (func(s, c, u, ofNext []float64), error) {
 	if p.system.Source == nil || p.system.Stiff != nil {
 		return nil, nil
 	}
@@ -29,17 +28,17 @@ func (p *Problem) NewSteps(by []int) (domain.Steps, error) {
 	for i, entry := range by {
 		k.machine.Seed(i%known.width, i/known.width, entry)
 	}
-	return k, nil
+	return k.linearise, nil
 }
 
-// steps implements domain.Steps.
+// steps are the lanes of one point.
 type steps struct {
 	machine  *stages.Machine
 	by, rows int
 }
 
-// Linearise implements domain.Steps.
-func (k *steps) Linearise(s, c, u, ofNext []float64) {
+// linearise writes the derivatives of a step.
+func (k *steps) linearise(s, c, u, ofNext []float64) {
 	width := k.machine.Lanes()
 	for lane := range width {
 		k.machine.Set(lane, s, c, u)

@@ -72,9 +72,9 @@ type Filter struct {
 	rows, phi          []float64 // [ny][n], [n]
 	y, next, after     []float64
 	duals              duals
-	dn, da             []complex128 // state and context after a step
-	steps              domain.Steps // nil: dual numbers differentiate
-	slopes             []float64    // of all entries of state and context after a step, [ns+nc][n]
+	dn, da             []complex128                    // state and context after a step
+	step               func(s, c, u, ofNext []float64) // differentiates one; nil: dual numbers do
+	slopes             []float64                       // of all entries of state and context after a step, [ns+nc][n]
 
 	whole   movement
 	parts   []movement // of a plant that is measured within a period: the rest of the period, and into it
@@ -164,7 +164,7 @@ func (f *Filter) differentiate(d *domain.Derivatives) (err error) {
 		by[i] = f.entry(i)
 	}
 	f.slopes = make([]float64, (f.ns+f.nc)*f.n)
-	f.steps, err = d.Steps(by)
+	f.step, err = d.Steps(by)
 	return err
 }
 
@@ -463,8 +463,8 @@ func (f *Filter) move(m *movement, u []float64) {
 // slope writes the derivatives of a movement in what is estimated.
 func (f *Filter) slope(m *movement, u []float64) {
 	n, ns := f.n, f.ns
-	if m.step && f.steps != nil {
-		f.steps.Linearise(f.x[:ns], f.c, u, f.slopes)
+	if m.step && f.step != nil {
+		f.step(f.x[:ns], f.c, u, f.slopes)
 		for i := range n {
 			copy(f.jac[i*n:(i+1)*n], f.slopes[f.entry(i)*n:])
 		}
