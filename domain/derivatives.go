@@ -20,6 +20,10 @@ type Derivatives struct {
 	// the stages of a horizon. It is nil where the problem, whatever its arguments, has no such
 	// derivatives; an error says why those that it should have cannot be had.
 	Stages func() (Stages, error)
+	// Steps makes a function, for one goroutine at a time, that writes the derivatives of (sNext, cNext) by the given entries of (s, c),
+	// [rows][entries], as a filter needs them at each decision. What it makes is nil where dual numbers take no longer; an error says
+	// why those that the problem should have cannot be had.
+	Steps func(by []int) (func(s, c, u, ofNext []float64), error)
 }
 
 // Dual reports whether the problem's functions take dual numbers.

@@ -54,7 +54,7 @@ type linearised struct {
 	n, ns, nc   int
 	nu, nm      int
 	width       int       // numbers of a row of derivatives
-	unit        bool      // every state is measured by itself, and nothing else is
+	unit        bool      // states are measured by themselves
 	rows        []float64 // [outputs][n]
 	at          duals
 	sn, cn      []complex128
@@ -69,7 +69,7 @@ type linearised struct {
 func newLinearised(problem domain.Problem, f *Filter) (*linearised, error) {
 	spec := problem.Spec()
 	l := &linearised{
-		dual: f.dual, n: f.n, ns: f.ns, nc: f.nc, nu: f.nu, nm: len(spec.Margins), width: f.nu + f.n, unit: f.of.Dual == nil && f.n == f.ns, rows: make([]float64, f.ny*f.n),
+		dual: f.dual, n: f.n, ns: f.ns, nc: f.nc, nu: f.nu, nm: len(spec.Margins), width: f.nu + f.n, unit: f.of.Dual == nil, rows: make([]float64, f.ny*f.n),
 		at: newDuals(f.of, f.ns, f.nc, f.nu), sn: make([]complex128, f.ns), cn: make([]complex128, f.nc), m: make([]complex128, len(spec.Margins)),
 	}
 	d := domain.AbilitiesOfProblem(problem).Derivatives

@@ -72,7 +72,9 @@ type Filter struct {
 	rows, phi          []float64 // [ny][n], [n]
 	y, next, after     []float64
 	duals              duals
-	dn, da             []complex128 // state and context after a step
+	dn, da             []complex128                    // state and context after a step
+	step               func(s, c, u, ofNext []float64) // differentiates one; nil: dual numbers do
+	slopes             []float64                       // of all entries of state and context after a step, [ns+nc][n]
 
 	whole   movement
 	parts   []movement // of a plant that is measured within a period: the rest of the period, and into it
@@ -88,6 +90,7 @@ type movement struct {
 	real func(s, c, u, sNext, cNext []float64)
 	dual func(s, c, u, sNext, cNext []complex128)
 	acts bool // the noise of a step is added
+	step bool // it is a step of the problem
 }
 
 // New makes the filter of a problem with a Measurement. mean and spread are what is known of the state at
@@ -119,12 +122,15 @@ func New(problem domain.Problem, of *domain.Measurement, mean, spread []float64)
 		jac: make([]float64, n*n), stack: make([]float64, 2*n*n), before: make([]float64, n), rows: make([]float64, ny*n), phi: make([]float64, n),
 		y: make([]float64, ny), next: make([]float64, ns), after: make([]float64, nc),
 		duals: newDuals(of, ns, nc, nu), dn: make([]complex128, ns), da: make([]complex128, nc),
-		whole: movement{problem.Step, d.Step, true},
+		whole: movement{problem.Step, d.Step, true, true},
 	}
 	copy(f.noise, of.Process)
 	for i, p := range of.Unknown {
 		f.spread = append(f.spread, p.Deviation)
 		f.noise[ns+i] = p.Drift
+	}
+	if err := f.differentiate(&d); err != nil {
+		return nil, fmt.Errorf("estimate: case %q: %w", spec.Name, err)
 	}
 	if of.Window > 0 {
 		var err error
@@ -143,6 +149,31 @@ func New(problem domain.Problem, of *domain.Measurement, mean, spread []float64)
 	}
 	f.Reset()
 	return f, nil
+}
+
+// fewEntries are differentiated by dual numbers in no more time than otherwise.
+const fewEntries = 8
+
+// differentiate makes what differentiates a step by many entries otherwise than by dual numbers, where the problem has it.
+func (f *Filter) differentiate(d *domain.Derivatives) (err error) {
+	if d.Steps == nil || f.n <= fewEntries {
+		return nil
+	}
+	by := make([]int, f.n)
+	for i := range by {
+		by[i] = f.entry(i)
+	}
+	f.slopes = make([]float64, (f.ns+f.nc)*f.n)
+	f.step, err = d.Steps(by)
+	return err
+}
+
+// entry is which entry of (s, c) an estimated one is.
+func (f *Filter) entry(i int) int {
+	if i < f.ns {
+		return i
+	}
+	return f.ns + f.of.Unknown[i-f.ns].Context
 }
 
 // Reset begins an episode: nothing is measured yet.
@@ -400,15 +431,7 @@ func (f *Filter) act(m *movement, u []float64) {
 // move moves estimate and covariance under u.
 func (f *Filter) move(m *movement, u []float64) {
 	n, ns := f.n, f.ns
-	d := &f.duals
-	d.set(f.x[:ns], f.c, u)
-	for k := range n {
-		d.vary(k, func() { m.dual(d.s, d.c, d.u, f.dn, f.da) })
-		slopes(f.dn, f.jac, n, k)
-		for a, p := range f.of.Unknown {
-			f.jac[(ns+a)*n+k] = imag(f.da[p.Context]) / domain.DualStep
-		}
-	}
+	f.slope(m, u)
 	m.real(f.x[:ns], f.c, u, f.next, f.after)
 	copy(f.x, f.next)
 	copy(f.c, f.after)
@@ -433,6 +456,27 @@ func (f *Filter) move(m *movement, u []float64) {
 		f.set.move(f.jac, n, nil)
 		if added != nil {
 			f.set.add(f.widths)
+		}
+	}
+}
+
+// slope writes the derivatives of a movement in what is estimated.
+func (f *Filter) slope(m *movement, u []float64) {
+	n, ns := f.n, f.ns
+	if m.step && f.step != nil {
+		f.step(f.x[:ns], f.c, u, f.slopes)
+		for i := range n {
+			copy(f.jac[i*n:(i+1)*n], f.slopes[f.entry(i)*n:])
+		}
+		return
+	}
+	d := &f.duals
+	d.set(f.x[:ns], f.c, u)
+	for k := range n {
+		d.vary(k, func() { m.dual(d.s, d.c, d.u, f.dn, f.da) })
+		slopes(f.dn, f.jac, n, k)
+		for a, p := range f.of.Unknown {
+			f.jac[(ns+a)*n+k] = imag(f.da[p.Context]) / domain.DualStep
 		}
 	}
 }

@@ -103,6 +103,32 @@ func TestLimitsHoldInAPlantThatRunsOn(t *testing.T) {
 	}
 }
 
+// Of a state that is measured by itself, whichever it is, what is kept off is that of the function that says so.
+func TestWhatIsKeptOffKnowsWhichStateIsMeasured(t *testing.T) {
+	p := require.Get(equations.New(cart()))(t)
+	by := seen()
+	by.Real, by.Dual = func(s, _, _, y []float64) { y[0] = s[1] }, func(s, _, _, y []complex128) { y[0] = s[1] }
+	own := *by
+	own.Real, own.Dual, own.States = nil, nil, []int{1}
+	var kept [2][]float64
+	for i, m := range []*domain.Measurement{by, &own} {
+		f := require.Get(estimate.New(p, m, []float64{-0.5, 0}, []float64{0.1, 0.05}))(t)
+		off := domain.NewBackoff(p.Spec())
+		margin := require.Get(estimate.NewMargin(p, off, f, 3))(t)
+		s, c := make([]float64, 2), make([]float64, 2)
+		require.OK(t, f.Update([]float64{0.01}, []float64{0, 0}, s, c))
+		margin.Along(s, c, make([]float64, 30), f, nil)
+		for k := range 30 {
+			kept[i] = append(kept[i], off.Row(float64(k)/30)...)
+		}
+	}
+	for k, want := range kept[0] {
+		if got := kept[1][k]; !(want > 0) || !(math.Abs(got-want) <= 1e-12) {
+			t.Errorf("stage %d: %v is kept off, by the function %v", k, got, want)
+		}
+	}
+}
+
 // What is kept off vanishes with the errors, and at the present decision is the limit's own share of them:
 // along the plan it is, to the digits of the sampling, the spread that the loop under the same feedback has.
 func TestWhatIsKeptOffIsTheSpreadOfTheMargin(t *testing.T) {

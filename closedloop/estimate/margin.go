@@ -297,8 +297,9 @@ func (m *Margin) measure(at *stage, before []float64) {
 	n := m.n
 	if m.lin.unit && m.set == nil {
 		for i, deviation := range m.of.Deviation {
-			copy(m.ph, m.p[i*n:(i+1)*n])
-			m.tell(deviation*deviation + m.ph[i])
+			state := m.of.State(i)
+			copy(m.ph, m.p[state*n:(state+1)*n])
+			m.tell(deviation*deviation + m.ph[state])
 		}
 		return
 	}

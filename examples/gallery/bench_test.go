@@ -136,12 +136,12 @@ func BenchmarkIterations(b *testing.B) {
 	}
 }
 
-// unstaged is a problem without domain.Derivatives.Stages.
+// unstaged is a problem without domain.Derivatives.Stages and Steps.
 type unstaged struct{ *equations.Problem }
 
 func (p unstaged) Abilities() *domain.ProblemAbilities {
 	may := p.Problem.Abilities()
-	may.Derivatives.Stages = nil
+	may.Derivatives.Stages, may.Derivatives.Steps = nil, nil
 	return may
 }
 

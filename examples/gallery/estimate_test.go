@@ -40,6 +40,54 @@ func TestWhatIsKeptOffByLanesIsThatOfDualNumbers(t *testing.T) {
 	}
 }
 
+// An estimate and its covariance are the same by the lanes of vectors and by dual numbers alone, of many states and of parameters beside them.
+func TestEstimatesByLanesAreThoseOfDualNumbers(t *testing.T) {
+	shared := 0
+	for _, y := range append(Systems(), require.Get(whole(t, Systems()[4], 0.01, 0).UncertainGains(0.1))(t)) {
+		p := require.Get(equations.New(y))(t)
+		spec, measured := p.Spec(), y.Measurement
+		if measured == nil {
+			measured = domain.Whole(spec, 0.01)
+		}
+		if steps := require.Get(p.NewSteps([]int{0}))(t); steps != nil && len(spec.Measured) > 8 {
+			shared++
+		}
+		at, s, c := make([]float64, len(y.Scenario)), make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+		for i, v := range y.Scenario {
+			at[i] = (v.Lo + v.Hi) / 2
+		}
+		y.Initial(at, s, c)
+		spread := make([]float64, len(s))
+		for i, v := range spec.Measured {
+			spread[i] = v.Scale() / 4
+		}
+		var roots, states [2][]float64
+		for k, problem := range []domain.Problem{unstaged{p}, p} {
+			f := require.Get(estimate.New(problem, measured, s, spread))(t)
+			x, known, u := make([]float64, len(s)), make([]float64, len(c)), make([]float64, spec.ActionSize())
+			for turn := range 8 {
+				require.OK(t, f.Update(s, c, x, known))
+				p.Fallback(x, known, u)
+				for i, v := range spec.Action {
+					u[i] += 0.05 * (v.Hi - v.Lo) * math.Sin(float64(turn+i))
+				}
+				f.Predict(u)
+			}
+			roots[k], states[k] = slices.Clone(f.Root()), x
+		}
+		for k, of := range [2][2][]float64{roots, states} {
+			for i, want := range of[0] {
+				if got := of[1][i]; !(math.Abs(got-want) <= 1e-11*(1+math.Abs(want))) {
+					t.Errorf("%s: entry %d of %s is %v by lanes, %v by dual numbers", y.Name, i, []string{"the root", "the state"}[k], got, want)
+				}
+			}
+		}
+	}
+	if shared < 3 {
+		t.Errorf("%d systems have so many states and derivatives in lanes: little is compared", shared)
+	}
+}
+
 // keptOff are the distances of all stages, from the middle of the scenario along actions off the middle of their boxes.
 func keptOff(t *testing.T, y *equations.System, problem domain.Problem, measured *domain.Measurement) (all []float64) {
 	spec := problem.Spec()

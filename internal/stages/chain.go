@@ -16,6 +16,7 @@ type functions struct {
 	step  *program.Function
 	// decided is (s, c, u, sNext) → objectives, margins and, with ode, cNext; escaping is it without objectives.
 	decided, escaping *program.Function
+	followed          *program.Function // (s, c, u, sNext) → with ode, cNext
 	escape            *program.Function // (s, c) → u within the box
 }
 
@@ -54,7 +55,7 @@ func functionsOf(y System) (*functions, error) {
 	if f.ode == nil {
 		remembered = nil
 	}
-	f.decided, f.escaping = joined("decided", objectives, margins, remembered), joined("escaping", margins, remembered)
+	f.decided, f.escaping, f.followed = joined("decided", objectives, margins, remembered), joined("escaping", margins, remembered), joined("followed", remembered)
 	if y.EscapeSteps == 0 {
 		return f, nil
 	}
@@ -74,6 +75,12 @@ func functionsOf(y System) (*functions, error) {
 	}
 	f.escape = b.Function([]program.Argument{{Name: "u", Size: n.U}}, u)
 	return f, nil
+}
+
+// alone leaves the step: neither objectives nor margins.
+func (f *functions) alone() {
+	f.sizes.J, f.sizes.M = 0, 0
+	f.decided = f.followed
 }
 
 // moves says which entries of the context after a step have derivatives, the state after it having some.
@@ -111,7 +118,7 @@ func (x *maker) slopes(f *program.Function, by []int) *shared {
 
 // second is of a function's Hessian; its last inputs are the weights.
 func (x *maker) second(f *program.Function, by []int) *shared {
-	if x.plain {
+	if x.once() {
 		return nil
 	}
 	h := f.Hessian(by)
@@ -208,7 +215,7 @@ func (x *maker) write(y System, f *functions) {
 			after = escaping
 		}
 		back = slices.Concat(parts(x.follow(f, t, after.first, after.second)...), back)
-		if x.plain {
+		if x.once() {
 			continue
 		}
 		cut := 0
@@ -250,7 +257,7 @@ func (x *maker) follow(f *functions, t int, first, second *shared) []int {
 		}
 		x.productInto(b, rows, first.matrix, directions)
 	}))
-	if x.plain {
+	if x.once() {
 		return nil
 	}
 	return []int{x.glue(func(b *lanes.Builder) {
@@ -292,7 +299,7 @@ func (x *maker) step(at *block, first, second *shared) []int {
 		copyCells(b, at.after, first.out[n.S:n.S+n.C])
 		x.productInto(b, slices.Concat(at.nextBy, at.afterBy), first.matrix, at.in)
 	}))
-	if x.plain {
+	if x.once() {
 		return nil
 	}
 	return []int{x.glue(func(b *lanes.Builder) {
@@ -384,7 +391,7 @@ func (x *maker) integrate(y System, at *block, first, second *shared) []int {
 			}
 		}))
 	}
-	if x.plain {
+	if x.once() {
 		return nil
 	}
 

@@ -48,7 +48,7 @@ func (x *maker) collocate(y System, at *block, first, second *shared) []part {
 			}
 		}
 	}))
-	if x.plain {
+	if x.once() {
 		return nil
 	}
 	var back []part

@@ -36,7 +36,8 @@ type Code struct {
 	layout    lanes.Layout
 	constants *programs.Constants
 
-	blocks    []*block // the decision's step, then the escape's
+	seeds     []lanes.Ref // of NewSteps: how each entry of (s, c, u) moves along a lane's directions
+	blocks    []*block    // the decision's step, then the escape's
 	j         lanes.Col
 	jBy       []lanes.Ref
 	w, lambda lanes.Col
@@ -97,26 +98,50 @@ type maker struct {
 	builders []*lanes.Builder // of the programs, which get their cells once all that outlives one has its own
 	nothing  lanes.Ref        // a row that nothing writes: zeros
 	half     []lanes.Ref      // rows for curve
-	plain    bool             // values alone
-	stepped  bool             // margins alone, the decision's step being given
+	mode
 }
 
+// mode is what a Code does.
+type mode struct {
+	plain   bool // values alone
+	stepped bool // margins alone, the decision's step being given
+	seeded  int  // first derivatives of the step alone, by so many directions in each lane
+}
+
+// once says that there is no way back.
+func (m mode) once() bool { return m.plain || m.seeded > 0 }
+
 // New makes the code for directions by, entries of (s, c, u).
-func New(y System, by []int) (*Code, error) { return newCode(y, by, false, false) }
+func New(y System, by []int) (*Code, error) { return newCode(y, by, mode{}) }
 
 // NewValues makes the code of the same values without derivatives: it has neither Slopes nor Curvature.
-func NewValues(y System) (*Code, error) { return newCode(y, nil, true, false) }
+func NewValues(y System) (*Code, error) { return newCode(y, nil, mode{plain: true}) }
 
 // NewMargins makes the code of the margins alone, of decisions whose step is known (SetNext).
-func NewMargins(y System) (*Code, error) { return newCode(y, nil, true, true) }
+func NewMargins(y System) (*Code, error) { return newCode(y, nil, mode{plain: true, stepped: true}) }
 
-func newCode(y System, by []int, plain, stepped bool) (*Code, error) {
+// NewSteps makes the code of the step with its first derivatives by entries of (s, c, u), so many in each lane: lanes that have the same point
+// share the directions of its derivatives (Seed). It has neither Curvature nor objectives and margins.
+func NewSteps(y System, by []int, slots int) (*Code, error) {
+	if slots < 1 {
+		return nil, fmt.Errorf("stages: %d directions in a lane, want at least 1", slots)
+	}
+	y.EscapeSteps = 0
+	return newCode(y, by, mode{seeded: slots})
+}
+
+func newCode(y System, by []int, m mode) (*Code, error) {
 	f, err := functionsOf(y)
 	if err != nil {
 		return nil, err
 	}
+	if m.seeded > 0 {
+		f.alone()
+	}
 	k := &Code{sizes: f.sizes}
-	k.sizes.N = len(by)
+	if k.sizes.N = len(by); m.seeded > 0 {
+		k.sizes.N = m.seeded
+	}
 	k.constants = programs.NewConstants(&k.layout)
 	n := k.sizes
 	for a, b := range by {
@@ -124,7 +149,7 @@ func newCode(y System, by []int, plain, stepped bool) (*Code, error) {
 			return nil, fmt.Errorf("stages: directions %v, want entries of %d, none twice", by, n.S+n.C+n.U)
 		}
 	}
-	x := &maker{Code: k, nothing: k.rows(1)[0], plain: plain, stepped: stepped}
+	x := &maker{Code: k, nothing: k.rows(1)[0], mode: m}
 	x.half = x.rows(n.S + n.C + n.U + n.S)
 	k.j, k.jBy = k.layout.New(n.J), k.rows(n.J)
 	k.w, k.lambda = k.layout.New(n.J), k.layout.New(n.S+n.C)
@@ -138,7 +163,12 @@ func newCode(y System, by []int, plain, stepped bool) (*Code, error) {
 			b.s, b.c = k.layout.New(n.S), k.layout.New(n.C)
 			for a := range n.S + n.C + n.U {
 				q := slices.Index(by, a)
-				b.in = append(b.in, direction{unit: q >= 0, k: q, none: q < 0})
+				d := direction{unit: q >= 0, k: q, none: q < 0}
+				if m.seeded > 0 {
+					k.seeds = append(k.seeds, k.rows(1)[0])
+					d = direction{row: k.seeds[a], none: q < 0}
+				}
+				b.in = append(b.in, d)
 			}
 		} else {
 			before := k.blocks[t-1]
@@ -153,7 +183,7 @@ func newCode(y System, by []int, plain, stepped bool) (*Code, error) {
 				b.in = append(b.in, direction{row: r})
 			}
 		}
-		if !plain {
+		if !m.plain {
 			b.contextMoves = f.moves(b.in)
 		} else {
 			b.contextMoves = make([]bool, n.C)
@@ -366,6 +396,21 @@ func (m *Machine) Set(lane int, s, c, u []float64) {
 			m.machine.Scatter(col[0], lane, part)
 		}
 	}
+}
+
+// Seed makes an entry of (s, c, u) that the code differentiates by one of a lane's directions, for a code of NewSteps.
+func (m *Machine) Seed(lane, slot, entry int) {
+	m.machine.Set(m.code.seeds[entry]+lanes.Ref(slot), lane, 1)
+}
+
+// Slope is the derivative of an entry of (sNext, cNext) by one of a lane's directions, after Linearise of a code of NewSteps.
+func (m *Machine) Slope(lane, slot, entry int) float64 {
+	at := m.code.blocks[0]
+	row := at.nextBy
+	if entry >= len(row) {
+		row, entry = at.afterBy, entry-len(row)
+	}
+	return m.machine.Get(row[entry]+lanes.Ref(slot), lane)
 }
 
 // SetNext writes where a lane's decision leads to, for a code of NewMargins.

@@ -334,6 +334,54 @@ func TestInstructionSetsAgreeBitwise(t *testing.T) {
 	}
 }
 
+// Directions that are shared among lanes of one point have the derivatives of the step that a lane with all of them has, bit for bit the same
+// however many lanes there are.
+func TestSharedDirectionsAreThoseOfOneLane(t *testing.T) {
+	for _, y := range systems(t) {
+		code, by := coded(t, y)
+		k := code.Sizes()
+		single := machine(t, code, isa.Generic, 1)
+		at := pointsOf(y, k, 3)
+		first := make([][]float64, len(at))
+		for _, level := range isa.Available() {
+			for _, width := range lanes.Widths(level) {
+				m := seeded(t, y, by, level, width)
+				for point, p := range at {
+					for lane := range width {
+						m.Set(lane, p.s, p.c, p.u)
+					}
+					m.Linearise()
+					var got []float64
+					for i := range (k.S + k.C) * k.N {
+						got = append(got, m.Slope(i%k.N%width, i%k.N/width, i/k.N))
+					}
+					if first[point] == nil {
+						first[point] = got
+					}
+					for i, w := range all(single, code, []place{p})[0].next {
+						if !(math.Abs(got[i]-w) <= 1e-12*(1+math.Abs(w))) || math.Float64bits(got[i]) != math.Float64bits(first[point][i]) {
+							t.Fatalf("%s, %v, %d lanes: entry %d by direction %d is %v, want %v, and with other lanes %v", y.Name, level, width, i/k.N, i%k.N, got[i], w, first[point][i])
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// seeded is a machine of a system's step whose lanes share directions.
+func seeded(t *testing.T, y equations.System, by []int, level isa.Level, width int) *stages.Machine {
+	code, err := stages.NewSteps(systemOf(t, y), by, (len(by)+width-1)/width)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := machine(t, code, level, width)
+	for i, a := range by {
+		m.Seed(i%width, i/width, a)
+	}
+	return m
+}
+
 func TestNewSaysWhatIsWrong(t *testing.T) {
 	empty := &program.Program{Name: "p"}
 	if _, err := stages.New(stages.System{Program: empty}, nil); err == nil {
@@ -341,6 +389,9 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 	}
 	if _, err := stages.New(stages.System{Program: read(t, "quadrotor")}, nil); err == nil {
 		t.Error("an ode without a span was taken")
+	}
+	if _, err := stages.NewSteps(stages.System{Program: read(t, "cartpole")}, []int{0}, 0); err == nil {
+		t.Error("lanes without a direction were taken")
 	}
 }
 
