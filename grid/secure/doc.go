@@ -27,8 +27,8 @@
 // leaves their Schur complement, and the block before any outage takes in the sum. Blocks of outages are
 // factored side by side in the lanes of vectors (package lanes), with pivots in a fixed order: all have the
 // pattern of the network, in which what is out is zero. The pivots' signs, added up, are the inertia. Where that
-// is not the one wanted, or a direction keeps a residual, the blocks are factored again with pivots chosen by
-// size (package multifrontal).
+// is not the one wanted after a first shift of the diagonal, or a direction keeps a residual, the blocks are
+// factored again with pivots chosen by size (package multifrontal).
 //
 // Limits after an outage may be exceeded at a price, so that the interior point always has a point
 // inside them. Where it does not converge, it begins again with balances after an outage that give too, at a
@@ -41,6 +41,7 @@
 // it on that side is a limit like others, with a price. Where such a limit gives, the unit changes its
 // side; where it binds, the other side is tried, as long as the cost falls. The optimum is a local one of a problem that is not convex.
 //
-// Chain solves a series of loads, each from the dispatch before. Screen finds the worst outage of given
+// Chain solves a series of loads, each from the dispatch before. An outage that has meant nothing in several results
+// in a row, neither by a price nor by little room, is no longer remembered. Screen finds the worst outage of given
 // dispatches without optimising them.
 package secure

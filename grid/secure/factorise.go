@@ -24,7 +24,7 @@ func (p *interior) factorise() bool {
 	rho, added, addedRho := 0.0, 0.0, 0.0
 	for tried := 0; ; tried++ {
 		negative, zero := p.factorWith(p.shift-added, rho-addedRho)
-		if negative != want && inLanes && tried == 0 && !p.shifted {
+		if negative != want && inLanes && tried == 1 && !p.shifted { // a shift does not help the lanes either
 			p.pivoted = true
 			negative, zero = p.factorWith(0, 0)
 		}

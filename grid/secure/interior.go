@@ -37,6 +37,7 @@ const (
 	// So many steps with a shift so large say that balances have to give: the matrix is all shift.
 	hopelessShift, hopelessSteps = 1e5, 5
 	stuckStep, stuckSteps        = 0.03, 40 // so many steps in a row, none of them longer, lead nowhere
+	blockedSteps                 = 4        // so many short steps in a row say that limits stand too near for the barrier
 )
 
 // start is what slacks and multipliers of limits begin with: s·z at a barrier, and slacks of so much at least.
@@ -51,6 +52,7 @@ var (
 	nearStart   = start{1e-3, 1e-2, true} // from that of another problem
 	raisedStart = start{0.1, 1e-2, true}  // where a price was raised and balances may give
 	cornerStart = start{1e-5, 1e-3, true} // where units have changed their sides
+	freeStart   = start{1e-3, 1e-2, true} // where limits near block one step after another
 	// From the optimum at other loads: of barriers from 1e-8 to 1e-3 and slacks from 3e-5 to 1e-2 these took the
 	// fewest iterations on pglib_opf_case118_ieee, whether loads had moved by 0.1 % or 3 %.
 	warmStart = start{1e-7, 1e-4, false}
@@ -280,6 +282,7 @@ func (p *interior) norms() (m norms) {
 func (p *interior) run(ctx context.Context, most int, to ending) Status {
 	near, stuck := 0, 0
 	length, hopeless := 1.0, 0
+	blocked, freed := 0, false
 	for {
 		gap, m := p.gap(), p.norms()
 		f := p.objective()
@@ -343,6 +346,15 @@ func (p *interior) run(ctx context.Context, most int, to ending) Status {
 		length = aP
 		p.move(aP, aD)
 		p.evaluate()
+		if blocked++; length > shortStep {
+			blocked = 0
+		}
+		if blocked >= blockedSteps && !freed && mean < freeStart.barrier/10 {
+			freed = true
+			at := p.iterations
+			p.begin(freeStart)
+			p.iterations = at
+		}
 	}
 }
 
