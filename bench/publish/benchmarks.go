@@ -257,6 +257,13 @@ var (
 	// secure39 and secure118 are methods of a secure dispatch on the same trajectories, bench/secure.
 	secure39  = benchmarkTable{"BenchmarkSecure39", true, secureColumns}
 	secure118 = benchmarkTable{"BenchmarkSecure118", true, secureColumns}
+	// scopf are security-constrained optimal power flows that MadNCL's paper publishes times of, bench/peers/scopf.
+	scopf = benchmarkTable{"BenchmarkSCOPF", true, report.Columns{
+		{"network", "`{0}`"}, {"outages", "{1}"}, {"that cut a part off", "{cut_off %.0f}"}, {"secure", "{secure %.0f}"},
+		{"cost, 10⁴ $/h", "{cost_1e4_$/h %.6f}"}, {"published", "{published_1e4_$/h %.2f}"},
+		{"remembered", "{remembered %.0f}"}, {"rounds", "{rounds %.0f}"}, {"iterations", "{iterations %.0f}"}, {"CPU time, s", "{cpu_s %.3g}"},
+		{"MadNCL, one A30, s", "{madncl_a30_s %.1f}"}, {"its iterations", "{madncl_iterations %.0f}"}, {"Knitro, s", "{knitro_cpu_s %.0f}"},
+	}}
 	// robust are closed loops of do-mpc's uncertain reactor by do-mpc's robust MPC and estimator, and by ours, bench/peers/robust/compare.py.
 	robust = benchmarkTable{"BenchmarkRobust", true, report.Columns{
 		{"controller", "`{0}`"}, {"episodes with a limit broken", "{violated %.0f}/{episodes %.0f}"}, {"largest excess, K", "{worst_K %.2g}"},

@@ -17,8 +17,8 @@
 // angle differences hold before an outage alone.
 //
 // Outages enter as they are found to matter (constraint generation). Power flows of package
-// powerflow at the present dispatch say which outages break a limit; these are remembered, the problem
-// with the remembered ones is solved, and the power flows look again. A result is Secure when no outage
+// powerflow at the present dispatch say which outages break a limit; the worst for each limit are remembered, the
+// problem with the remembered ones is solved, and the power flows look again. A result is Secure when no outage
 // breaks a limit in these power flows.
 //
 // The optimisation is a primal–dual interior point with exact second derivatives (Mehrotra's steps, as
@@ -36,8 +36,8 @@
 // something gives; what gives at the last price is what stands in the way of a secure dispatch
 // (Result.Gives).
 //
-// Corners of clip are handled in two steps. First they are smooth, a tenth of a per unit wide. Then
-// each is on the side where that ended, at its lower limit, between, or at its upper one, and what keeps
+// Corners of clip are handled in two steps. First they are smooth, a tenth of a per unit wide, then a hundredth and a
+// thousandth. Then each is on the side where that ended, at its lower limit, between, or at its upper one, and what keeps
 // it on that side is a limit like others, with a price. Where such a limit gives, the unit changes its
 // side; where it binds, the other side is tried, as long as the cost falls. The optimum is a local one of a problem that is not convex.
 //

@@ -8,7 +8,7 @@ import (
 )
 
 // factorise factors the matrix, with as much added to its diagonal as it needs to have as many
-// negative eigenvalues as there are equations.
+// negative eigenvalues as there are equations. After a step that needed some it begins with a third of that.
 func (p *interior) factorise() bool {
 	want := 0
 	for _, t := range p.states {
@@ -22,14 +22,17 @@ func (p *interior) factorise() bool {
 	p.pivoted = len(p.states) == 1 || p.sys.lanesBefore() == nil || p.sys.lanesAfter() == nil
 	inLanes := !p.pivoted
 	rho, added, addedRho := 0.0, 0.0, 0.0
+	if p.shifted && p.lastShift/3 > firstShift/100 {
+		p.shift, rho = p.lastShift/3, dualShift
+	}
 	for tried := 0; ; tried++ {
 		negative, zero := p.factorWith(p.shift-added, rho-addedRho)
-		if negative != want && inLanes && tried == 1 && !p.shifted { // a shift does not help the lanes either
+		if negative != want && inLanes && tried == 1 && !p.shifted && p.sys.setCount <= mostPivoted { // a shift does not help the lanes either
 			p.pivoted = true
 			negative, zero = p.factorWith(0, 0)
 		}
 		if negative == want && zero == 0 {
-			if p.shifted = tried > 0; p.shifted {
+			if p.shifted = p.shift > leastShift; p.shifted {
 				p.lastShift = p.shift
 			}
 			return true
@@ -314,3 +317,7 @@ func (p *interior) correct() {
 		}
 	})
 }
+
+// mostPivoted are the set-points up to which pivots are chosen by size where a shift does not help: with a thousand a
+// factorisation of a block takes minutes.
+const mostPivoted = 256

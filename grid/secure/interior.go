@@ -51,6 +51,7 @@ var (
 	farStart    = start{1, 0.1, false}    // from no optimum
 	nearStart   = start{1e-3, 1e-2, true} // from that of another problem
 	raisedStart = start{0.1, 1e-2, true}  // where a price was raised and balances may give
+	narrowStart = start{1e-4, 1e-3, true} // from that with wider corners
 	cornerStart = start{1e-5, 1e-3, true} // where units have changed their sides
 	freeStart   = start{1e-3, 1e-2, true} // where limits near block one step after another
 	// From the optimum at other loads: of barriers from 1e-8 to 1e-3 and slacks from 3e-5 to 1e-2 these took the

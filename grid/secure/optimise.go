@@ -9,7 +9,7 @@ import (
 
 // optimise solves with the outages that are remembered. From an earlier result it begins where that stands, and
 // with new outages at their power flows. Where that does not converge, or without a result, it begins with smooth
-// corners, then on the sides of the corners where that ended: from nothing, that finds the better optimum.
+// corners, then on the sides of the corners where these ended: from nothing, that finds the better optimum.
 func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
 	if p.warm {
 		begun := p.clone()
@@ -23,19 +23,32 @@ func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
 		}
 		p.restore(begun)
 	}
-	p.width = widest
 	for _, t := range p.states[1:] {
 		t.setCorner(nil)
 	}
-	begun := p.clone()
-	status := s.attempt(ctx, p, r, farStart, smoothEnd)
-	if status != converged {
-		p.restore(begun) // and the sides of the power flows
-	}
+	s.smooth(ctx, p, r)
 	for _, t := range p.states[1:] {
 		t.setCorner(t.corners())
 	}
 	return s.side(ctx, p, r, nearStart)
+}
+
+// smooth solves with smooth corners, the wide ones first, each width from the optimum of the one before. Where one does
+// not converge, the states are those before it, and at first those of the power flows.
+func (s *Solver) smooth(ctx context.Context, p *interior, r *Result) {
+	p.width = widest
+	begun := p.clone()
+	status := s.attempt(ctx, p, r, farStart, smoothEnd)
+	for status == converged && p.width > narrowest {
+		p.width /= narrowing
+		begun = p.clone()
+		p.begin(narrowStart)
+		status = p.run(ctx, fewIterations, smoothEnd)
+		r.Iterations += p.iterations
+	}
+	if status != converged {
+		p.restore(begun)
+	}
 }
 
 // side solves on the present sides of the corners. A unit that is not on its side at the optimum
@@ -155,6 +168,8 @@ const (
 	// Most optimisations take fewer iterations; one that does not is begun again with balances that give.
 	hardIterations = 100
 	leastGain      = 1e-9 // of the objective, by another side
+	// Corners are narrowed to less than this, pu, by this factor in each of so many iterations at most.
+	narrowest, narrowing, fewIterations = 2e-3, 10, 50
 )
 
 // ending is what the interior point has to come to: pu, gradient relative to the multipliers, and gap to the objective.

@@ -37,6 +37,15 @@ func Islands(n *network.Network, branch int) bool {
 	return !reach(n, branch, n.From[branch])[n.To[branch]]
 }
 
+// CutOff says which units a branch's outage leaves without the reference.
+func CutOff(n *network.Network, branch int) []bool {
+	seen, off := reach(n, branch, n.Slack), make([]bool, n.Gens())
+	for g, b := range n.GenBus {
+		off[g] = !seen[b]
+	}
+	return off
+}
+
 // String names an outage by the rows of the file's tables.
 func (o Outage) name(n *network.Network) string {
 	if o.Branch >= 0 {
@@ -57,7 +66,7 @@ type Options struct {
 	// Participation are the shares in which units take up missing power after an outage, one a
 	// unit, not negative; nil is in proportion to PMax − PMin.
 	Participation []float64
-	// Rounds of constraint generation at most; 0 is 20. MaxIterations is that of the interior point in
+	// Rounds of constraint generation at most; 0 is 100. MaxIterations is that of the interior point in
 	// each; 0 is 200.
 	Rounds, MaxIterations int
 	// Threads; 0 is GOMAXPROCS. No result depends on it.
@@ -86,7 +95,7 @@ const MaxIterations = 10_000
 
 func (o Options) withDefaults() Options {
 	o.Emergency = cmp.Or(o.Emergency, DefaultEmergency)
-	o.Rounds = cmp.Or(o.Rounds, 20)
+	o.Rounds = cmp.Or(o.Rounds, 100)
 	o.MaxIterations = cmp.Or(o.MaxIterations, 200)
 	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
 	return o
