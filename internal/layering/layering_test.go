@@ -110,6 +110,7 @@ var allowed = map[string][]string{
 	"bench/ptxreport":                        {"bench", "domain", "internal/backend", "internal/durable", "internal/docsection", "kernels", "kernels/driver", "kernels/images", "kernels/ptx", "kernels/ptx/device", "model", "domains/paper/models", "domains/paper"},
 	"bench/peers/opf":                        {"engine", ".", "internal/machine", "grid/matpower", "grid/acopf", "grid/ipoptcheck", "grid/network", "internal/peerrecord", "internal/version", "grid/matpower/cases"},
 	"bench/peers/outages":                    {"grid/acopf/laneflow", "grid/matpower", "grid/network", "grid/powerflow", "internal/machine", "internal/peerrecord", "internal/version"},
+	"bench/peers/scopf":                      {"grid/acopf", "grid/matpower", "grid/network", "grid/secure", "internal/machine", "grid/matpower/cases", "internal/peerrecord", "internal/testing/require"},
 	"bench/peers/multiagent":                 {"internal/machine", "domains/multiagent/rollout", "domains/multiagent/rollout/rollouttest", "kernels", "kernels/driver", "internal/isa", "internal/peerrecord", "internal/version"},
 	"bench/peers/mpc":                        {".", "internal/machine", "domain", "internal/peerrecord", "internal/testing/testdomain", "internal/version", "offline/shooting", "equations", "examples/gallery", "examples/gallery/models", "engine"},
 	"closedloop/estimate":                    {"internal/dense", "domain", "tensor", "offline/shooting"},
