@@ -38,12 +38,16 @@ func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
 func (s *Solver) smooth(ctx context.Context, p *interior, r *Result) {
 	p.width = widest
 	begun := p.clone()
-	status := s.attempt(ctx, p, r, farStart, smoothEnd)
+	status := s.attempt(ctx, p, r, farStart, wideEnd)
 	for status == converged && p.width > narrowest {
 		p.width /= narrowing
 		begun = p.clone()
 		p.begin(narrowStart)
-		status = p.run(ctx, fewIterations, smoothEnd)
+		end := wideEnd
+		if p.width <= narrowest {
+			end = smoothEnd
+		}
+		status = p.run(ctx, fewIterations, end)
 		r.Iterations += p.iterations
 	}
 	if status != converged {
@@ -179,4 +183,5 @@ var (
 	lastEnd = ending{feasibility, optimality, optimality}
 	// The smooth corners only say which side to begin on.
 	smoothEnd = ending{1e-6, 1e-4, 1e-4}
+	wideEnd   = ending{1e-6, 1e-3, 1e-3} // before the last width
 )
