@@ -183,5 +183,5 @@ var (
 	lastEnd = ending{feasibility, optimality, optimality}
 	// The smooth corners only say which side to begin on.
 	smoothEnd = ending{1e-6, 1e-4, 1e-4}
-	wideEnd   = ending{1e-6, 1e-3, 1e-3} // before the last width
+	wideEnd   = ending{1e-4, 1e-3, 1e-3} // before the last width
 )

@@ -8,7 +8,7 @@
 // data/contingencies.jl): MATPOWER's networks at their loads; the cost before any outage; after the outage of each
 // listed branch the same ratings of |S| and voltage limits as before; every unit shares what is missing alike, within
 // its limits, and holds its voltage within its reactive ones. Branches without a rating have the one that PowerModels
-// gives them, from an angle difference of 60°. Angle differences have no limit of their own.
+// gives them, from an angle difference of 60°: the solve goes without these, a check after it takes them. Angle differences have no limit of their own.
 //
 // The central type is problem. Two things differ. Complementarities are exact here, and products of at most 1e-5 there.
 // The list of 256 outages of ACTIVSg500 is not public: it took the outages that the plain optimum survives best, by a
@@ -149,15 +149,28 @@ func listed(text, network string) (rows []int, err error) {
 	return rows, nil
 }
 
-// pose makes the paper's problem of a case: ratings of all branches, no limits of angle differences.
-func pose(c *matpower.Case) {
+// pose makes the paper's problem of a case: no limits of angle differences, and ratings of all branches. Those that the
+// file has no rating for are left out of the first network, with which it is solved: no solution comes near them.
+func pose(c *matpower.Case) (solved, whole *network.Network, err error) {
+	for k := range c.Branch {
+		c.Branch[k].AngMin, c.Branch[k].AngMax = 0, 0
+	}
+	if solved, err = network.New(c); err != nil {
+		return nil, nil, err
+	}
+	rate(c)
+	whole, err = network.New(c)
+	return solved, whole, err
+}
+
+// rate gives every branch a rating.
+func rate(c *matpower.Case) {
 	largest := map[int]float64{}
 	for _, b := range c.Bus {
 		largest[b.ID] = b.VMax
 	}
 	for k := range c.Branch {
 		b := &c.Branch[k]
-		b.AngMin, b.AngMax = 0, 0
 		if b.RateA == 0 {
 			from, to := largest[b.From], largest[b.To]
 			across := math.Sqrt(from*from + to*to - 2*from*to*math.Cos(widest))
@@ -167,8 +180,7 @@ func pose(c *matpower.Case) {
 }
 
 func (p *problem) solve(ctx context.Context, c *matpower.Case, rows []int, trace func(secure.Iterate)) (*solved, error) {
-	pose(c)
-	n, err := network.New(c)
+	n, whole, err := pose(c)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +206,35 @@ func (p *problem) solve(ctx context.Context, c *matpower.Case, rows []int, trace
 		return nil, err
 	}
 	out.cpu = (machine.CPUTime() - before).Seconds()
-	return out, nil
+	return out, verify(ctx, whole, opt, out.Result)
+}
+
+// verify says which rating a secure dispatch breaks, those that the file does not have among them, before an outage or after.
+func verify(ctx context.Context, n *network.Network, opt secure.Options, r *secure.Result) error {
+	if r.Status != secure.Secure {
+		return nil
+	}
+	flows := network.NewFlows(n.Branches())
+	n.BranchFlows(&n.Admittance, r.Vm, r.Va, flows)
+	for k, rate := range n.Rate {
+		if most := max(math.Hypot(flows.Pf[k], flows.Qf[k]), math.Hypot(flows.Pt[k], flows.Qt[k])); most > rate+secure.Tolerance {
+			return fmt.Errorf("branch %d carries %g pu before any outage, its rating is %g", n.BranchRow[k]+1, most, rate)
+		}
+	}
+	s, err := secure.New(n, opt)
+	if err != nil {
+		return err
+	}
+	checks, err := s.Check(ctx, n.Pd, n.Qd, r.Pg, r.Vm, r.Va)
+	if err != nil {
+		return err
+	}
+	for _, c := range checks {
+		if c.Severity() > 0 {
+			return fmt.Errorf("after the outage of branch %d the dispatch is not secure: severity %g", n.BranchRow[c.Branch]+1, c.Severity())
+		}
+	}
+	return nil
 }
 
 // rowsOf are the outages of branches by their rows in the file: those that leave no island, and those that cut a part off.

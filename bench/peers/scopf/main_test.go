@@ -30,7 +30,11 @@ func TestBranchesHaveRatings(t *testing.T) {
 	c := require.Get(cases.Read("case30"))(t)
 	kept := c.Branch[1].RateA
 	c.Branch[0].RateA = 0
-	pose(c)
+	solved, whole, err := pose(c)
+	require.OK(t, err)
+	if !math.IsInf(solved.Rate[0], 1) || math.IsInf(whole.Rate[0], 1) {
+		t.Errorf("ratings %g and %g pu, want none in the first network and one in the second", solved.Rate[0], whole.Rate[0])
+	}
 	high := map[int]float64{}
 	for _, b := range c.Bus {
 		high[b.ID] = b.VMax
