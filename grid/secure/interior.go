@@ -299,7 +299,7 @@ func (p *interior) run(ctx context.Context, most int, to ending) Status {
 		case ctx.Err() != nil:
 			return NotSolved
 		}
-		good := max(m.mismatch, m.violation) <= to.feasibility
+		good := max(m.mismatch, m.violation) <= to.feasibility || p.shifted && p.kkt.Feasibility <= to.relative
 		nearly := max(m.mismatch, m.violation) <= nearFeasibility
 		if good && p.kkt.Gradient <= to.gradient && gap <= to.gap*(1+math.Abs(f)) && (to.gradient > conditionLimit || p.kkt.Max() <= conditionLimit) {
 			return converged

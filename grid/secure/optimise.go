@@ -176,12 +176,13 @@ const (
 	narrowest, narrowing, fewIterations = 2e-3, 10, 50
 )
 
-// ending is what the interior point has to come to: pu, gradient relative to the multipliers, and gap to the objective.
-type ending struct{ feasibility, gradient, gap float64 }
+// ending is what the interior point has to come to: pu, or where the matrix takes a shift a
+// share of the largest variable or slack, gradient relative to the multipliers, and gap to the objective.
+type ending struct{ feasibility, relative, gradient, gap float64 }
 
 var (
-	lastEnd = ending{feasibility, optimality, optimality}
+	lastEnd = ending{feasibility, 0, optimality, optimality}
 	// The smooth corners only say which side to begin on.
-	smoothEnd = ending{1e-6, 1e-4, 1e-4}
-	wideEnd   = ending{1e-4, 1e-3, 1e-3} // before the last width
+	smoothEnd = ending{1e-6, 0, 1e-4, 1e-4}
+	wideEnd   = ending{1e-4, 3e-7, 1e-3, 1e-3} // before the last width
 )
