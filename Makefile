@@ -127,6 +127,11 @@ record-secure: bin/record $(PGLIB)
 	$(RECORD) --out $(RESULTS)/secure-39.json bin/secure --bench Secure39 --seed 2027 --episodes 34 --methods secure,direct,navigator,slp,merit,hold,mo-opf-margin,mo-opf,dc-secure
 	$(RECORD) --out $(RESULTS)/secure-118.json bin/secure --bench Secure118 --case opf-secure:$(PGLIB)/pglib_opf_case118_ieee.m --seed 2027 --episodes 34 --methods secure,slp,merit,hold,mo-opf-margin,mo-opf,dc-secure
 
+## record-chains: secure optimal power flows of 118, 300 and 500 buses from nothing and warm, the table of docs/results/secure.md, into RESULTS/secure-chains.json; minutes of one thread, by its CPU time
+.PHONY: record-chains
+record-chains: bin/record $(PGLIB)
+	$(RECORD) --out $(RESULTS)/secure-chains.json scripts/secure-chains.sh $(PGLIB)
+
 ## record-scopf: the security-constrained optimal power flows of 118 to 2869 buses that MadNCL's paper publishes times of, the table of docs/results/secure.md, into RESULTS/scopf.json; minutes of a quiet machine
 .PHONY: record-scopf
 SCOPF_LISTS = build/scopf/contingencies.jl

@@ -257,6 +257,11 @@ var (
 	// secure39 and secure118 are methods of a secure dispatch on the same trajectories, bench/secure.
 	secure39  = benchmarkTable{"BenchmarkSecure39", true, secureColumns}
 	secure118 = benchmarkTable{"BenchmarkSecure118", true, secureColumns}
+	// chains are secure optimal power flows one after another, grid/secure.
+	chains = benchmarkTable{"BenchmarkChain", true, report.Columns{
+		{"network", "`{0}`"}, {"outages", "{outages %.0f}"}, {"loads move", "{1}"}, {"from nothing: iterations", "{cold-iterations %.0f}"}, {"CPU, s", "{cold-cpu-s %.2g}"},
+		{"warm solves", "{warm %.0f}"}, {"iterations, p50", "{iterations %.0f}"}, {"most", "{most %.0f}"}, {"CPU p50, ms", "{cpu-ms %.3g}"}, {"p99, ms", "{cpu-p99-ms %.3g}"},
+	}}
 	// scopf are security-constrained optimal power flows that MadNCL's paper publishes times of, bench/peers/scopf.
 	scopf = benchmarkTable{"BenchmarkSCOPF", true, report.Columns{
 		{"network", "`{0}`"}, {"outages", "{1}"}, {"that cut a part off", "{cut_off %.0f}"}, {"secure", "{secure %.0f}"},

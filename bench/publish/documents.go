@@ -85,6 +85,7 @@ var documents = []document{
 	{"docs/results/real-plant.md", "decisions by estimates", measured.text},
 	{"docs/results/secure.md", "secure dispatch of 39 buses", secure39.text},
 	{"docs/results/secure.md", "secure dispatch of 118 buses", secure118.text},
+	{"docs/results/secure.md", "secure optimal power flows from nothing and warm", chains.text},
 	{"docs/results/secure.md", "large secure optimal power flows", scopf.text},
 	{"docs/reference/python.md", "systems in Python", pythonSystems.text},
 	{"docs/reference/python.md", "what a call costs", calls.text},

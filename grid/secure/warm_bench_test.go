@@ -147,6 +147,7 @@ func BenchmarkChain(b *testing.B) {
 					slices.Sort(list)
 					return list[int(share*float64(len(list)-1)+0.5)]
 				}
+				b.ReportMetric(float64(len(opt.Outages)), "outages")
 				b.ReportMetric(float64(warmed), "warm")
 				b.ReportMetric(at(iterations, 0.5), "iterations")
 				b.ReportMetric(at(iterations, 1), "most")
