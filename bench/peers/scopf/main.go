@@ -31,6 +31,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/matpower"
@@ -65,7 +66,7 @@ const widest = 1.0472
 
 // solved is what became of a problem.
 type solved struct {
-	*secure.Result
+	*secure.Result // nil: none came in time
 	// cut are outages of the list that cut a part of the network off.
 	cut      []secure.Outage
 	screened float64 // CPU time of the screening that chose the outages, s
@@ -76,18 +77,19 @@ func main() {
 	cases := flag.String("cases", "build/matpower/matpower/data", "`folder` of MATPOWER's case files")
 	lists := flag.String("lists", "build/scopf/contingencies.jl", "`file` of the paper's repository with the outages")
 	only := flag.String("only", "", "solve the problems whose `name`, such as case118/100, has this in it")
+	limit := flag.Duration("limit", 10*time.Minute, "`time` after which a problem is given up, and has no result")
 	verbose := flag.Bool("v", false, "print every iterate")
 	profile := flag.String("cpuprofile", "", "write a profile of the CPU times to this `file`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *cases, *lists, *only, *profile, *verbose); err != nil {
+	if err := run(ctx, *cases, *lists, *only, *profile, *limit, *verbose); err != nil {
 		fmt.Fprintln(os.Stderr, "peers-scopf:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, cases, lists, only, profile string, verbose bool) error {
+func run(ctx context.Context, cases, lists, only, profile string, limit time.Duration, verbose bool) error {
 	text, err := os.ReadFile(lists)
 	if err != nil {
 		return err
@@ -122,7 +124,7 @@ func run(ctx context.Context, cases, lists, only, profile string, verbose bool) 
 					p.name(), i.Outages, i.Iteration, i.Objective, i.KKT.Feasibility, i.KKT.Gradient, i.KKT.Complementarity, i.Barrier, i.Corner, i.Step, i.Shift)
 			}
 		}
-		s, err := p.solve(ctx, c, rows, trace)
+		s, err := p.solve(ctx, limit, c, rows, trace)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name(), err)
 		}
@@ -179,7 +181,8 @@ func rate(c *matpower.Case) {
 	}
 }
 
-func (p *problem) solve(ctx context.Context, c *matpower.Case, rows []int, trace func(secure.Iterate)) (*solved, error) {
+// solve is without a Result where the time ends.
+func (p *problem) solve(ctx context.Context, limit time.Duration, c *matpower.Case, rows []int, trace func(secure.Iterate)) (*solved, error) {
 	n, whole, err := pose(c)
 	if err != nil {
 		return nil, err
@@ -202,10 +205,17 @@ func (p *problem) solve(ctx context.Context, c *matpower.Case, rows []int, trace
 	if err != nil {
 		return nil, err
 	}
-	if out.Result, err = s.Solve(ctx, idle(n, out.cut)); err != nil {
+	within, end := context.WithTimeout(ctx, limit)
+	defer end()
+	out.Result, err = s.Solve(within, idle(n, out.cut))
+	out.cpu = (machine.CPUTime() - before).Seconds()
+	switch {
+	case err != nil && within.Err() != nil && ctx.Err() == nil:
+		out.Result = nil
+		return out, nil
+	case err != nil:
 		return nil, err
 	}
-	out.cpu = (machine.CPUTime() - before).Seconds()
 	return out, verify(ctx, whole, opt, out.Result)
 }
 
@@ -307,6 +317,12 @@ func mildest(ctx context.Context, n *network.Network, opt secure.Options, count 
 
 // print writes the line of a benchmark.
 func (p *problem) print(w io.Writer, s *solved) error {
+	published := fmt.Sprintf("%g published_1e4_$/h %g madncl_a30_s %g knitro_cpu_s %d madncl_iterations", p.objective, p.madncl, p.knitro, p.iterations)
+	if s.Result == nil {
+		fmt.Fprintf(os.Stderr, "%s: no result after %.4g s of CPU time\n", p.name(), s.cpu)
+		_, err := fmt.Fprintf(w, "BenchmarkSCOPF/%s 1 0 secure %d cut_off %.4g cpu_s %s\n", p.name(), len(s.cut), s.cpu, published)
+		return err
+	}
 	if s.Status != secure.Secure {
 		fmt.Fprintf(os.Stderr, "%s: %s: %s\n", p.name(), s.Status, s.Reason)
 	}
@@ -314,7 +330,7 @@ func (p *problem) print(w io.Writer, s *solved) error {
 	if s.Status == secure.Secure {
 		isSecure = 1
 	}
-	_, err := fmt.Fprintf(w, "BenchmarkSCOPF/%s 1 %d secure %d cut_off %.10g cost_1e4_$/h %.10g plain_1e4_$/h %d remembered %d rounds %d iterations %.4g cpu_s %.3g screening_s %g published_1e4_$/h %g madncl_a30_s %g knitro_cpu_s %d madncl_iterations\n",
-		p.name(), isSecure, len(s.cut), 1e-4*s.Objective, 1e-4*s.Plain, len(s.Remembered), s.Rounds, s.Iterations, s.cpu, s.screened, p.objective, p.madncl, p.knitro, p.iterations)
+	_, err := fmt.Fprintf(w, "BenchmarkSCOPF/%s 1 %d secure %d cut_off %.10g cost_1e4_$/h %.10g plain_1e4_$/h %d remembered %d rounds %d iterations %.4g cpu_s %.3g screening_s %s\n",
+		p.name(), isSecure, len(s.cut), 1e-4*s.Objective, 1e-4*s.Plain, len(s.Remembered), s.Rounds, s.Iterations, s.cpu, s.screened, published)
 	return err
 }

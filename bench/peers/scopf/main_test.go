@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
@@ -68,14 +69,14 @@ func TestUnitsThatAreCutOffGiveNothing(t *testing.T) {
 	}
 }
 
-// The outages that break least come first, and a solved problem is a line that bench/record keeps.
+// The outages that break least come first, and a problem is a line that bench/record keeps, solved or not.
 func TestProblemsAreLinesOfABenchmark(t *testing.T) {
 	c := require.Get(cases.Read("case_ieee30"))(t)
 	for i := range c.Bus {
 		c.Bus[i].Pd, c.Bus[i].Qd = 0.7*c.Bus[i].Pd, 0.7*c.Bus[i].Qd
 	}
 	p := problem{network: "case_ieee30", outages: 12, mildest: true, objective: 1, madncl: 2, knitro: 3, iterations: 4}
-	s := require.Get(p.solve(context.Background(), c, nil, nil))(t)
+	s := require.Get(p.solve(context.Background(), time.Hour, c, nil, nil))(t)
 	var printed strings.Builder
 	require.OK(t, p.print(&printed, s))
 	lines := require.Get(peerrecord.ParseBenchmarks(printed.String()))(t)
@@ -84,5 +85,14 @@ func TestProblemsAreLinesOfABenchmark(t *testing.T) {
 	}
 	if m := lines[0].Metrics; !(m["cost_1e4_$/h"] >= m["plain_1e4_$/h"]) || m["madncl_a30_s"] != 2 || m["knitro_cpu_s"] != 3 {
 		t.Errorf("%v, want a cost not below the plain optimum's and the published figures", m)
+	}
+	late := require.Get(p.solve(context.Background(), 0, c, nil, nil))(t)
+	printed.Reset()
+	require.OK(t, p.print(&printed, late))
+	lines = require.Get(peerrecord.ParseBenchmarks(printed.String()))(t)
+	if m := lines[0].Metrics; late.Result != nil || m["secure"] != 0 || m["madncl_a30_s"] != 2 {
+		t.Errorf("%v without time, want no result beside the published figures", m)
+	} else if _, is := m["cost_1e4_$/h"]; is {
+		t.Errorf("%v without time, want no cost", m)
 	}
 }
