@@ -109,6 +109,7 @@ func (v *verifier) checks() []Check {
 		named("header.estimate_window", unchecked(noClaim)),
 		named("header.kept_off", unchecked(noClaim)),
 		named("header.measured_noise", unchecked(noClaim)),
+		named("header.measured_states", unchecked(noClaim)),
 		named("header.delay", scene),
 		named("header.shift", shift),
 		named("header.plant", shift),
