@@ -206,7 +206,7 @@ func (m *Measurement) validateStates(spec *Spec) error {
 	case m.Real != nil && m.States != nil:
 		return fmt.Errorf("measurement: States and Real are both given, want one of them")
 	case m.Real == nil && m.States == nil && len(m.Outputs) != states:
-		return fmt.Errorf("measurement: Outputs has %d entries, Real and States are nil: want one entry for each of the %d states", len(m.Outputs), states)
+		return fmt.Errorf("measurement: Outputs has %d entries and Real is nil: without a function or States want one entry for each of the %d states", len(m.Outputs), states)
 	case m.States != nil && (len(m.States) == 0 || len(m.States) != len(m.Outputs)):
 		return fmt.Errorf("measurement: Outputs has %d entries and States %d, want as many, and at least one", len(m.Outputs), len(m.States))
 	}

@@ -2,6 +2,7 @@ package gallery
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc"
@@ -75,7 +76,7 @@ func TestWhatComesIsWorthSomething(t *testing.T) {
 	}
 }
 
-// The knots are drawn for samples and stand in the context of the map; the system keeps its program, and the file of it is the same system.
+// The knots are drawn for samples and stand in the context of the map, others beside a trajectory; the system keeps its program, and the file of it is the same system.
 func TestKnotsAreOfTheContext(t *testing.T) {
 	y := hvac.Ahead()
 	c := require.Get(y.Case())(t)
@@ -83,10 +84,12 @@ func TestKnotsAreOfTheContext(t *testing.T) {
 		t.Errorf("%d context entries, want 7 knots of weather and 7 of price, 4 more and the clock", n)
 	}
 	samples := require.Get(c.Solver.Solve(0, scenarioOf(y.Scenario, 0.3), domain.Preference{Adaptive: true}, domain.WeightedSum, 1))(t)
-	for _, v := range samples {
-		if v.C[7] != samples[0].C[7] || v.C[0] != samples[0].C[0] {
-			t.Fatalf("a sample has the knots %v, the first has %v", v.C[:14], samples[0].C[:14])
-		}
+	knots := func(k int) []float64 { return samples[k].C[:14] }
+	if !slices.Equal(knots(1), knots(0)) {
+		t.Errorf("the second sample of a trajectory has the knots %v, the first has %v", knots(1), knots(0))
+	}
+	if last := len(samples) - 1; knots(last)[0] == knots(0)[0] || knots(last)[7] == knots(0)[7] {
+		t.Errorf("a sample beside the trajectory has the knots %v, which has %v: want those of a scenario near by", knots(last), knots(0))
 	}
 	if other := require.Get(c.Solver.Solve(0, scenarioOf(y.Scenario, 0.6), domain.Preference{Adaptive: true}, domain.WeightedSum, 1))(t); other[0].C[7] == samples[0].C[7] {
 		t.Error("another scenario has the same price")
