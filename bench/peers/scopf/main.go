@@ -315,22 +315,21 @@ func mildest(ctx context.Context, n *network.Network, opt secure.Options, count 
 	return list, nil
 }
 
-// print writes the line of a benchmark.
+// print writes the line of a benchmark; of a problem without a result it has the published figures and the time alone.
 func (p *problem) print(w io.Writer, s *solved) error {
-	published := fmt.Sprintf("%g published_1e4_$/h %g madncl_a30_s %g knitro_cpu_s %d madncl_iterations", p.objective, p.madncl, p.knitro, p.iterations)
-	if s.Result == nil {
+	secured, own := 0, ""
+	switch {
+	case s.Result == nil:
 		fmt.Fprintf(os.Stderr, "%s: no result after %.4g s of CPU time\n", p.name(), s.cpu)
-		_, err := fmt.Fprintf(w, "BenchmarkSCOPF/%s 1 0 secure %d cut_off %.4g cpu_s %s\n", p.name(), len(s.cut), s.cpu, published)
-		return err
-	}
-	if s.Status != secure.Secure {
+	case s.Status != secure.Secure:
 		fmt.Fprintf(os.Stderr, "%s: %s: %s\n", p.name(), s.Status, s.Reason)
+	default:
+		secured = 1
 	}
-	isSecure := 0
-	if s.Status == secure.Secure {
-		isSecure = 1
+	if s.Result != nil {
+		own = fmt.Sprintf("%.10g cost_1e4_$/h %.10g plain_1e4_$/h %d remembered %d rounds %d iterations %.3g screening_s ", 1e-4*s.Objective, 1e-4*s.Plain, len(s.Remembered), s.Rounds, s.Iterations, s.screened)
 	}
-	_, err := fmt.Fprintf(w, "BenchmarkSCOPF/%s 1 %d secure %d cut_off %.10g cost_1e4_$/h %.10g plain_1e4_$/h %d remembered %d rounds %d iterations %.4g cpu_s %.3g screening_s %s\n",
-		p.name(), isSecure, len(s.cut), 1e-4*s.Objective, 1e-4*s.Plain, len(s.Remembered), s.Rounds, s.Iterations, s.cpu, s.screened, published)
+	_, err := fmt.Fprintf(w, "BenchmarkSCOPF/%s 1 %d secure %d cut_off %s%.4g cpu_s %g published_1e4_$/h %g madncl_a30_s %g knitro_cpu_s %d madncl_iterations\n",
+		p.name(), secured, len(s.cut), own, s.cpu, p.objective, p.madncl, p.knitro, p.iterations)
 	return err
 }
