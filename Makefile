@@ -717,7 +717,7 @@ gpu-rehearsal: stand-in
 	$(MAKE) gpu-folder BUNDLE=build/gpu-rehearsal
 	scripts/gpu/rehearse.sh build/gpu-rehearsal $(STAND_IN)
 
-## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE, and forecasts beside them in docs/contribute/notebook/cuda-kernels.md
+## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE
 gpu-report:
 	$(GO) run ./scripts/gpu/report $(DIR) bench/results/$(DEVICE)
 	cp $(DIR)/state.txt bench/results/$(DEVICE)/state.txt
