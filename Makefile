@@ -15,11 +15,6 @@ build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc ./cmd/gpc
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gpc-gallery ./examples/gallery/gpc-gallery
 
-## build-small: gpc without the bundled maps, in bin/gpc-small: every method with a map then needs --model
-.PHONY: build-small
-build-small:
-	CGO_ENABLED=0 $(GO) build -trimpath -tags nomodels -ldflags '$(LDFLAGS)' -o bin/gpc-small ./cmd/gpc
-
 ## vet-platforms: vet of the whole module for Linux, and a build of it for the other platforms, whose tests have no host shim
 .PHONY: vet-platforms
 vet-platforms:
@@ -94,11 +89,6 @@ record-export-loops: bin/record build
 record-export-exact: bin/record build
 	$(RECORD) --out $(RESULTS)/export-exact.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExactLoops$$' -benchtime 1x -cpu 1 -timeout 600m
 	METHOD=nmpc $(RECORD) --out $(RESULTS)/export-exact-cortex-m.json scripts/export-loops-cortex-m.sh $(SYSTEMS) $(LASTING)
-
-## record-stages: what one decision's derivatives cost by dual numbers and by lanes, into RESULTS/stages.json; on a quiet machine
-.PHONY: record-stages
-record-stages: bin/record
-	$(RECORD) --out $(RESULTS)/stages.json $(GO) test ./internal/stages -run '^$$' -bench '^BenchmarkStage$$' -benchtime 300x -cpu 1
 
 ## record-measured: what a decision of a map takes behind its estimator, and where, the table of docs/results/real-plant.md, into RESULTS/measured.json; on a quiet machine
 .PHONY: record-measured
@@ -717,7 +707,7 @@ gpu-rehearsal: stand-in
 	$(MAKE) gpu-folder BUNDLE=build/gpu-rehearsal
 	scripts/gpu/rehearse.sh build/gpu-rehearsal $(STAND_IN)
 
-## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE, and forecasts beside them in docs/contribute/notebook/cuda-kernels.md
+## gpu-report: records of a run of the bundle, DIR=its folder DEVICE=name, in bench/results/DEVICE
 gpu-report:
 	$(GO) run ./scripts/gpu/report $(DIR) bench/results/$(DEVICE)
 	cp $(DIR)/state.txt bench/results/$(DEVICE)/state.txt

@@ -27,21 +27,6 @@ type decides interface {
 	Reset(ctx context.Context, session string) error
 }
 
-// Changes is a Source whose plant a person may change while it runs.
-type Changes interface {
-	// Change changes it from the last frame on; see domain.EpisodeAbilities.
-	Change(ctx context.Context, change json.RawMessage) error
-	// Seeded begins an episode of another seed.
-	Seeded(ctx context.Context, seed uint64) error
-	// Link says how a frame came about, and Relive makes it so again.
-	Link(k int) (*Link, error)
-	Relive(ctx context.Context, to *Link) error
-	// Recorded is the episode of the last frame as a trace.
-	Recorded() ([]byte, error)
-}
-
-var _ Changes = (*Live)(nil)
-
 // errFixed is returned for a change of what nobody at a page can change.
 var errFixed = errors.New("only the plant that gpc serve --ui simulates can be changed, linked and saved here")
 
@@ -73,7 +58,8 @@ const (
 	mostSeed = 1<<53 - 1
 )
 
-// Change implements Changes: an episode that begins where the plant stands, with the change.
+// Change changes the plant from the last frame on, by an episode that begins where the plant stands; see
+// domain.EpisodeAbilities.
 func (l *Live) Change(ctx context.Context, text json.RawMessage) error {
 	changed := domain.AbilitiesOfEpisode(l.ep).Change
 	if changed == nil {
@@ -152,7 +138,7 @@ func (l *Live) take(on *gpc.Case, of decider) {
 	l.description = &d
 }
 
-// Seeded implements Changes.
+// Seeded begins an episode of another seed.
 func (l *Live) Seeded(ctx context.Context, seed uint64) error {
 	was := l.seed
 	l.seed = seed
@@ -163,7 +149,7 @@ func (l *Live) Seeded(ctx context.Context, seed uint64) error {
 	return nil
 }
 
-// Link implements Changes.
+// Link says how a frame came about.
 func (l *Live) Link(k int) (*Link, error) {
 	first, last := l.Range()
 	if k < first || k > last {
@@ -196,7 +182,7 @@ func (l *Live) Link(k int) (*Link, error) {
 	return link, nil
 }
 
-// Relive implements Changes: it decides again.
+// Relive makes a frame again as its link says: it decides again.
 func (l *Live) Relive(ctx context.Context, to *Link) error {
 	switch {
 	case to.Case != l.c.Name():
@@ -252,7 +238,7 @@ func (l *Live) Relive(ctx context.Context, to *Link) error {
 	}
 }
 
-// Recorded implements Changes.
+// Recorded is the episode of the last frame as a trace.
 func (l *Live) Recorded() ([]byte, error) {
 	switch {
 	case l.recording == nil:

@@ -76,7 +76,7 @@ func New(source Source, rate float64, playing bool) *Handler {
 	}))
 	mux.HandleFunc("GET /view/sessions", answer(p, func(*http.Request) (any, error) { return p.sessions() }))
 	mux.HandleFunc("GET /view/link", answer(p, func(*http.Request) (any, error) {
-		of, err := p.changes()
+		of, err := p.live()
 		if err != nil {
 			return nil, err
 		}
@@ -233,7 +233,7 @@ func (h *Handler) trace(w http.ResponseWriter, r *http.Request) {
 	var text []byte
 	var name string
 	err := h.player.do(r.Context(), func() error {
-		of, err := h.player.changes()
+		of, err := h.player.live()
 		if err == nil {
 			text, err = of.Recorded()
 			d := h.player.source.Describe()

@@ -214,8 +214,8 @@ func (p *player) forward() error {
 			return err
 		}
 		_, last = p.source.Range()
-		p.at = last - 1                                                              // a session may have decided more than once
-		if _, may := p.source.(Changes); may && p.source.Describe() != p.described { // the next episode is of the case's own plant again
+		p.at = last - 1                                                            // a session may have decided more than once
+		if _, may := p.source.(*Live); may && p.source.Describe() != p.described { // the next episode is of the case's own plant again
 			p.renew()
 			return nil
 		}
@@ -368,9 +368,9 @@ func (p *player) begin() {
 	p.show()
 }
 
-// changes is the source as one that can be changed.
-func (p *player) changes() (Changes, error) {
-	if of, ok := p.source.(Changes); ok {
+// live is the source as a plant that runs here, which can be changed.
+func (p *player) live() (*Live, error) {
+	if of, ok := p.source.(*Live); ok {
 		return of, nil
 	}
 	return nil, errFixed
@@ -378,7 +378,7 @@ func (p *player) changes() (Changes, error) {
 
 // change changes the plant that runs; the frames so far stay.
 func (p *player) change(what *json.RawMessage) error {
-	of, err := p.changes()
+	of, err := p.live()
 	if err == nil && what == nil {
 		err = jsonin.Errorf("change", "field \"change\" is null, want an object with the field to change")
 	}
@@ -404,7 +404,7 @@ func (p *player) renew() {
 
 // seed begins an episode of another seed.
 func (p *player) seed(v *uint64) error {
-	of, err := p.changes()
+	of, err := p.live()
 	if err == nil && (v == nil || *v > mostSeed) {
 		err = jsonin.Errorf("seed", "field \"seed\" is missing or out of range, want 0 to %d", uint64(mostSeed))
 	}
@@ -419,7 +419,7 @@ func (p *player) seed(v *uint64) error {
 
 // relive makes the frame again that a link leads to, and stands there.
 func (p *player) relive(to *Link) error {
-	of, err := p.changes()
+	of, err := p.live()
 	if err == nil && to == nil {
 		err = jsonin.Errorf("link", "field \"link\" is null, want what GET /view/link answers")
 	}
@@ -434,7 +434,7 @@ func (p *player) relive(to *Link) error {
 
 // sessions are those that can be shown beside what the player was made with.
 func (p *player) sessions() ([]string, error) {
-	if home, ok := p.home.(Follows); ok {
+	if home, ok := p.home.(*Live); ok {
 		return home.Sessions(p.ctx)
 	}
 	return []string{}, nil
@@ -444,7 +444,7 @@ func (p *player) sessions() ([]string, error) {
 func (p *player) follow(name *string) error {
 	to := p.home
 	if name != nil {
-		home, ok := p.home.(Follows)
+		home, ok := p.home.(*Live)
 		if !ok {
 			return jsonin.Errorf("session", "a page that shows a %s has no sessions", p.home.Describe().Kind)
 		}

@@ -14,16 +14,6 @@ import (
 	"github.com/gpc-engine/gpc/serve"
 )
 
-// Follows is a Source beside which sessions of others can be shown.
-type Follows interface {
-	// Sessions are the names of those that have decided.
-	Sessions(ctx context.Context) ([]string, error)
-	// Follow shows one of them from now on. It is closed by Session.Close.
-	Follow(ctx context.Context, name string) (*Session, error)
-}
-
-var _ Follows = (*Live)(nil)
-
 // errNotYet is of a session that has not decided again.
 var errNotYet = errors.New("view: nothing new")
 
@@ -47,7 +37,7 @@ var _ Source = (*Session)(nil)
 // own reports whether a session is the page's.
 func own(name string) bool { return name == loopSession || strings.HasPrefix(name, loopSession+"/") }
 
-// Sessions implements Follows.
+// Sessions are the names of the sessions of others that have decided, which can be shown beside the plant.
 func (l *Live) Sessions(ctx context.Context) ([]string, error) {
 	all, err := l.server.Sessions(ctx)
 	names := []string{}
@@ -59,7 +49,7 @@ func (l *Live) Sessions(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Follow implements Follows.
+// Follow shows one of them from now on. It is closed by Session.Close.
 func (l *Live) Follow(ctx context.Context, name string) (*Session, error) {
 	all, err := l.server.Sessions(ctx)
 	if err != nil {

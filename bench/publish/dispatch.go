@@ -11,34 +11,6 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 )
 
-// dispatch is a table of every method of the cases with regimes, without noise; networks in
-// files have tables of their own.
-func (d devices) dispatch() string {
-	var s report.Section
-	var rows []report.RunRow
-	for _, r := range report.RunsOf(d, (*report.Records).CaseNames) {
-		if strings.HasPrefix(r.Name, networkCase) {
-			continue
-		}
-		for _, e := range r.InRegimes(r.Name) {
-			if e.Noise > 0 {
-				continue
-			}
-			rows = append(rows, r.Row(&e, r.PaperRowOf(&e), r.Leading(r.Name)))
-		}
-		if absent := r.Absent(r.Name, r.LackedLikePaper(r.Name)); len(absent) > 0 {
-			s.Absent = append(s.Absent, r.Name+": "+strings.Join(absent, ", "))
-		}
-	}
-	s.Rows = report.Table(slices.Concat(report.Columns{
-		{"case", "{Case}"}, {"loads", "{Regime}"}, {"method", "`{Method}`{Seeds}"}, {"kept", "{Kept}"}, {"dispatches", "{Dispatches}"}, {"feasible % (paper)", "{Paper.Feasible}"},
-		{"gap % ± 95 %", "{GapPct %.4f} ± {GapHalf? %.4f}"}, {"gap % (paper)", "{Paper.Gap}"}, {"n", "{RegretN}"},
-	}, report.LessColumns(report.AlgorithmTwo), report.Columns{
-		{"fallbacks", "{Fallback}"}, {"p50 / p99, ms", "{Latency.P50? %.3f /1e3} / {Latency.P99? %.3f /1e3}"}, {"(paper)", "{Paper.Milliseconds}"},
-	}), rows)
-	return report.Tables(s)
-}
-
 // networkCase begins the name of a case that is a network in a file.
 const networkCase = "opf:"
 

@@ -25,7 +25,7 @@ type document struct {
 // Pages of results that several parts and tests name.
 const (
 	casesPage   = "docs/results/cases.md"
-	galleryPage = "docs/results/gallery.md"
+	galleryPage = "docs/results/maps.md"
 	searchPage  = "docs/results/search.md"
 )
 
@@ -39,18 +39,13 @@ var documents = []document{
 	{casesPage, "other loads", devices.otherLoads},
 	{casesPage, "admittances", devices.admittances},
 	{searchPage, "what the map is worth among robots", devices.mapWorth},
-	{galleryPage, "gallery at a glance", devices.galleryGlance},
 	{"docs/results/real-plant.md", "under noise", devices.realPlant},
 	{"docs/results/real-plant.md", "late actions", devices.delayed},
 	{searchPage, "quality of the search", devices.quality},
 	{searchPage, "search on other plants", devices.shifted},
 	{searchPage, "parts of the search", devices.searchParts},
 	{searchPage, "decisions under noise", devices.underNoise},
-	{"docs/results/solvers.md", "methods in closed loop", devices.baselines},
-	{"docs/results/dispatch.md", "dispatch", devices.dispatch},
 	{"docs/results/dispatch.md", "networks", devices.networks},
-	{"docs/results/robots.md", "multiagent-static on unseen scenes", func(d devices) string { return d.goals("multiagent-static") }},
-	{"docs/results/robots.md", "multiagent-moving on unseen scenes", func(d devices) string { return d.goals("multiagent-moving") }},
 	{"docs/results/robots.md", "multiagent-static by candidates", func(d devices) string { return d.candidates("multiagent-static") }},
 	{"docs/results/robots.md", "multiagent-moving by candidates", func(d devices) string { return d.candidates("multiagent-moving") }},
 	{"docs/results/solvers.md", "beside other solvers", devices.solvers},
@@ -60,7 +55,6 @@ var documents = []document{
 	{"docs/results/maps.md", "the latent step", devices.latentSteps},
 	{"docs/results/maps.md", "maps beside solvers", devices.mapsBeside},
 	{"docs/results/conditions.md", "conditions", func(d devices) string { return d.conditions() + d.conditionsBroken() }},
-	{"docs/contribute/notebook/cuda-kernels.md", "forecasts", devices.forecasts},
 	{"docs/results/torture.md", "torture", devices.torture},
 	{"docs/results/serving.md", "beyond capacity", shown(last[peerrecord.Served], served)},
 	{"docs/results/scaling.md", "a loop at a rate", shown(last[bench.Deadlines], deadlines)},
@@ -94,7 +88,6 @@ var documents = []document{
 	{"docs/results/dispatch.md", "tightening", tightening.text},
 	{"docs/results/dispatch.md", "receding", receding.text},
 	{"docs/results/scaling.md", "measured", devices.scaling},
-	{"docs/results/scaling.md", "extrapolated", devices.extrapolated},
 	{"docs/results/scaling.md", "two makes", devices.ceilingFractions},
 	{paperPage, "figures of the paper", devices.paperRows},
 	{paperPage, "limits broken", devices.limitsBroken},

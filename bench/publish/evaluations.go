@@ -160,58 +160,6 @@ func (d devices) admittances() string {
 	return report.Tables(s)
 }
 
-// baselines is a table of the exact and baseline methods of each case of the integrator.
-func (d devices) baselines() string {
-	var s report.Section
-	var rows []report.RunRow
-	for _, r := range report.RunsOf(d, (*report.Records).CaseNames) {
-		for _, e := range r.Plain(r.Name) {
-			if group := r.Method(r.Name, e.Method).Group; !strings.HasPrefix(r.Name, "integrator-") || group != domain.GroupExact && group != domain.GroupBaseline && e.Method != r.Leading(r.Name) && e.Method != "direct" {
-				continue
-			}
-			rows = append(rows, r.Row(&e, r.Paper(r.Name, e.Method), r.Leading(r.Name)))
-		}
-		if evals := r.Plain(r.Name); len(evals) > 0 && strings.HasPrefix(r.Name, "integrator-") {
-			if absent := r.Absent(r.Name, r.Unrecorded(r.Name, evals)); len(absent) > 0 {
-				s.Absent = append(s.Absent, r.Name+": "+strings.Join(absent, ", "))
-			}
-		}
-	}
-	s.Rows = report.Table(report.Columns{
-		{"case", "{Case}"}, {"method", "`{Method}`{Seeds}"}, {"safe episodes", "{Kept}"}, {"95 % interval", "{SafeInterval}"}, {"safe % (paper)", "{PaperSafe}"},
-		{"regret % ± 95 %", "{RegretPct %.4f} ± {RegretHalf? %.4f}"}, {"n", "{RegretN}"}, {"median", "{Spread.Median %.4f}"}, {"p90", "{Spread.P90 %.4f}"},
-		{"regret % (paper)", "{PaperRegret}"}, {"p50 / p99, ms", "{Latency.P50? %.3f /1e3} / {Latency.P99? %.3f /1e3}"}, {"ms (paper)", "{Paper.Milliseconds}"},
-	}, rows)
-	return report.Tables(s)
-}
-
-// goals is the table of a case whose episodes have goals.
-func (d devices) goals(name string) string {
-	var s report.Section
-	var rows []report.RunRow
-	for _, r := range report.RunsOf(d, (*report.Records).CaseNames) {
-		if r.Name != name {
-			continue
-		}
-		same, scenes := report.SameScenes(r.Plain(name))
-		if scenes > 0 {
-			s.Note = fmt.Sprintf("Gaps are over the n of the %d episodes that all methods ran in which the method and the reference are safe; all else is over all of a method's episodes.", scenes)
-		}
-		for _, e := range same {
-			rows = append(rows, r.Row(&e, r.Paper(r.Name, e.Method), r.Leading(r.Name)))
-		}
-		s.Absent = r.Absent(name, r.Unrecorded(name, r.Plain(name)))
-	}
-	s.Rows = report.Table(slices.Concat(report.Columns{
-		{"method", "`{Method}`{Seeds}"}, {"safe", "{Kept}"}, {"95 % interval", "{SafeInterval}"}, {"safe % (paper)", "{Paper.Safe}"}, {"collision-free", "{NoCollision %.1f} %"},
-		{"(paper)", "{Paper.Collision}"}, {"gap % ± 95 %", "{GapPct %.2f} ± {GapHalf? %.2f}"}, {"gap % (paper)", "{Paper.Gap}"}, {"n", "{RegretN}"},
-	}, report.LessColumns(report.Planner), report.Columns{
-		{"mean smallest margin, m", "{MarginMean %.3f} ± {MarginSEM? %.3f}"}, {"margin (paper)", "{Paper.Margin}"}, {"fallbacks", "{Fallback}"},
-		{"p50 / p99, ms", "{Latency.P50? %.1f /1e3} / {Latency.P99? %.1f /1e3}"},
-	}), rows)
-	return report.Tables(s)
-}
-
 // eachLoads visits every case under each of its loads with the evaluations there that are without
 // noise; where something is withheld from the methods is no load of its own.
 func (d devices) eachLoads(visit func(r report.Run, regime string, evals []closedloop.Result)) {

@@ -197,30 +197,6 @@ func (d devices) besideWarm(visit func(name string, p *closedloop.Pairing, own, 
 	}
 }
 
-// galleryGlance has a row for every such system.
-func (d devices) galleryGlance() string {
-	s := report.Section{Rows: [][]string{{"system", "map by", "safe", "cost above the optimum, % (worst), n", "decision p50 / p99, ms", "`" + report.WarmSolver + "` safe", "its cost less the map's, points (n)", "its decision p50 / p99, ms"}}}
-	var shown []closedloop.Pairing
-	d.besideWarm(func(name string, p *closedloop.Pairing, own, solver *closedloop.Paired) {
-		shown = append(shown, *p)
-		times := func(m *closedloop.Paired) string {
-			if report.Disturbed(p.Load) {
-				return "–"
-			}
-			return report.Milliseconds("%.3f", &m.Latency)
-		}
-		s.Rows = append(s.Rows, []string{
-			"`" + name + "`", "`" + own.Method + "`", safeShare(own),
-			fmt.Sprintf("%s (%s), %d", report.Estimate("%.3f", own.RegretPct, own.RegretCI95), own.RegretWorst.Text("%.2g"), own.RegretN), times(own),
-			safeShare(solver), pairedCostAbove(p, own, solver), times(solver),
-		})
-	})
-	if len(shown) > 0 {
-		s.Provenance = report.RecordedBy(shown)
-	}
-	return report.Tables(s)
-}
-
 // mapsOnSameEpisodes is README's table of the gallery: the map and the warm exact solver of each system on which both
 // decided in the same episodes of one run. Systems in which the solver ran fewer episodes are named below the table.
 func (d devices) mapsOnSameEpisodes() string {
@@ -251,19 +227,6 @@ func (d devices) mapsOnSameEpisodes() string {
 }
 
 func safeShare(m *closedloop.Paired) string { return fmt.Sprintf("%d/%d", m.Safe, m.Episodes) }
-
-// pairedCostAbove is by how much a method costs more than another on the episodes that both have, in
-// points of the optimum's cost. The interval is known where the other is the pairing's first
-// method; a dash where they were not compared on as many episodes.
-func pairedCostAbove(p *closedloop.Pairing, other, m *closedloop.Paired) string {
-	switch {
-	case other == &p.Pairs[0]:
-		return fmt.Sprintf("%s (%d)", report.Estimate("%.3f", m.DifferencePct, m.DifferenceCI95), m.Compared)
-	case other.Compared != m.Compared:
-		return "–"
-	}
-	return fmt.Sprintf("%s (%d)", (m.DifferencePct - other.DifferencePct).Text("%.3f"), m.Compared)
-}
 
 // pairedMethod is a method of a pairing; nil: it is not among them.
 func pairedMethod(p *closedloop.Pairing, method string) *closedloop.Paired {

@@ -24,6 +24,7 @@ type claims struct {
 	t          *testing.T
 	page, text string
 	held       []string
+	before     string // a heading; the figures behind it are no claims of ours
 }
 
 func claimsOf(t *testing.T, page string) *claims {
@@ -64,7 +65,11 @@ func (c *claims) besides(given ...string) {
 	c.t.Helper()
 	lines := []string{}
 	inside := false
-	for line := range strings.Lines(fenced.ReplaceAllString(raw(c.t, c.page), "")) {
+	own := fenced.ReplaceAllString(raw(c.t, c.page), "")
+	if c.before != "" {
+		own, _, _ = strings.Cut(own, "\n"+c.before+"\n")
+	}
+	for line := range strings.Lines(own) {
 		switch {
 		case strings.HasPrefix(line, "<!-- end"):
 			inside = false

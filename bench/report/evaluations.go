@@ -22,7 +22,7 @@ func (r *Records) evaluationSections() []Section {
 		if evals := r.Plain(name); len(evals) > 0 && evals[0].Reached != nil {
 			out = append(out, r.goalSection(name, evals))
 			for _, e := range evals {
-				if e.Method == r.Leading(name) && len(e.Unsafe) > 0 {
+				if e.Method == r.leading(name) && len(e.Unsafe) > 0 {
 					out = append(out, unsafeSection(e))
 				}
 			}
@@ -57,28 +57,27 @@ func (r *Records) opening(name string) string {
 	return strings.ToUpper(about[:1]) + about[1:] + ". "
 }
 
-// RunRow is a run as tables show it: the fields of its record, those of the paper's row of its method, and what is
+// runRow is a run as tables show it: the fields of its record, those of the paper's row of its method, and what is
 // derived of both.
-type RunRow struct {
+type runRow struct {
 	*closedloop.Result
-	Paper                domain.PaperRow
-	PaperRegret          string                       // with its standard error
-	Seeds                string                       // behind the name of a learned method
-	Kept, SafeInterval   string                       // safe episodes, and the interval of their share
-	Dispatches, Draws    string                       // within every limit; left out
-	RegretHalf, GapHalf  closedloop.Number            // of the intervals of their means
-	Spread               *closedloop.RegretStatistics // nil without values
-	FailPct, NoCollision float64                      // %
-	PaperSafe            float64                      // %, of episodes
-	Less                 []string                     // what it costs above another method: mean, median, n
+	Paper               domain.PaperRow
+	PaperRegret         string                       // with its standard error
+	Seeds               string                       // behind the name of a learned method
+	Kept, SafeInterval  string                       // safe episodes, and the interval of their share
+	Dispatches, Draws   string                       // within every limit; left out
+	RegretHalf, GapHalf closedloop.Number            // of the intervals of their means
+	Spread              *closedloop.RegretStatistics // nil without values
+	FailPct             float64                      // %
+	Less                []string                     // what it costs above another method: mean, median, n
 }
 
-// Row is a run in a table beside another method.
-func (r *Records) Row(e *closedloop.Result, paper domain.PaperRow, beside string) RunRow {
-	row := RunRow{
-		Result: e, Paper: paper, PaperRegret: regretGiven(paper), Seeds: r.seeds(e), Kept: SafeOf(e), SafeInterval: SafeInterval(e),
+// row is a run in a table beside another method.
+func (r *Records) row(e *closedloop.Result, paper domain.PaperRow, beside string) runRow {
+	row := runRow{
+		Result: e, Paper: paper, PaperRegret: regretGiven(paper), Seeds: r.seeds(e), Kept: SafeOf(e), SafeInterval: safeInterval(e),
 		Dispatches: Dispatches(e), Draws: Excluded(e), RegretHalf: HalfWidth(e.RegretSEM, e.RegretN), GapHalf: HalfWidth(e.GapSEM, e.RegretN),
-		FailPct: 100 * (1 - float64(e.Safe)), NoCollision: 100 * float64(e.CollisionFree), Less: r.CostAbove(e, beside), PaperSafe: paper.SafeEpisodes(),
+		FailPct: 100 * (1 - float64(e.Safe)), Less: r.CostAbove(e, beside),
 	}
 	if e.Regret.N > 0 {
 		row.Spread = &e.Regret
@@ -87,15 +86,15 @@ func (r *Records) Row(e *closedloop.Result, paper domain.PaperRow, beside string
 }
 
 // besideLeading are rows beside a case's leading method.
-func (r *Records) besideLeading(name string, evals []closedloop.Result) (rows []RunRow) {
+func (r *Records) besideLeading(name string, evals []closedloop.Result) (rows []runRow) {
 	for i := range evals {
-		rows = append(rows, r.Row(&evals[i], r.Paper(name, evals[i].Method), r.Leading(name)))
+		rows = append(rows, r.row(&evals[i], r.Paper(name, evals[i].Method), r.leading(name)))
 	}
 	return rows
 }
 
-// LessColumns are what a run costs above a method.
-func LessColumns(method string) Columns {
+// lessColumns are what a run costs above a method.
+func lessColumns(method string) Columns {
 	return Columns{{"cost less `" + method + "`'s, % [95 %]", "{Less.0}"}, {"median", "{Less.1}"}, {"n", "{Less.2}"}}
 }
 
@@ -110,10 +109,10 @@ func (r *Records) evaluationSection(name string, evals []closedloop.Result) Sect
 	s := Section{
 		title:      name,
 		parts:      []string{"safe"},
-		Note:       r.opening(name) + fmt.Sprintf("Unseen episodes. Regret over the n completed, safe episodes, its mean with the 95 %% interval by Student's t. Cost less `%s`'s: on the episodes in which both are safe.%s", r.Leading(name), r.regretNote(name)),
+		Note:       r.opening(name) + fmt.Sprintf("Unseen episodes. Regret over the n completed, safe episodes, its mean with the 95 %% interval by Student's t. Cost less `%s`'s: on the episodes in which both are safe.%s", r.leading(name), r.regretNote(name)),
 		Provenance: originOf(evals),
 		Rows: Table(slices.Concat(
-			Columns{{"method", "{Method}{Seeds}"}}, regretColumns, Columns{{"regret % (paper)", "{PaperRegret}"}}, LessColumns(r.Leading(name)), keptColumns,
+			Columns{{"method", "{Method}{Seeds}"}}, regretColumns, Columns{{"regret % (paper)", "{PaperRegret}"}}, lessColumns(r.leading(name)), keptColumns,
 			Columns{{"fail %", "{FailPct %.1f}"}, {"fail % (paper)", "{Paper.Fail}"}, {"least margin", "{MarginMin %.1e}"}}, timeColumns,
 			Columns{{"ms (paper)", "{Paper.Milliseconds}"}, {"mean ‖Δz‖", "{Displacement %.1e}"}}), r.besideLeading(name, evals)),
 	}
@@ -140,7 +139,7 @@ func (r *Records) goalSection(name string, evals []closedloop.Result) Section {
 		{"method", "{Method}{Seeds}"}, {"episodes", "{Episodes}"}, {"safe", "{Safe %.4f}"}, {"95 % interval", "{SafeInterval}"}, {"safe % (paper)", "{Paper.Safe}"},
 		{"collision-free", "{CollisionFree %.4f}"}, {"collision-free % (paper)", "{Paper.Collision}"}, {"reached", "{Reached %.4f}"}, {"at end", "{AtEnd %.4f}"},
 		{"gap %", "{GapPct %.3f} ± {GapHalf? %.3f}"}, {"n", "{RegretN}"}, {"median", "{Spread.Median %.3f}"}, {"p90", "{Spread.P90 %.3f}"}, {"gap % (paper)", "{Paper.Gap}"},
-	}, LessColumns(r.Leading(name)), Columns{{"scene margin", "{MarginMean %.3f}"}, {"± s.e.m.", "{MarginSEM %.3f}"}, {"margin (paper)", "{Paper.Margin}"}})
+	}, lessColumns(r.leading(name)), Columns{{"scene margin", "{MarginMean %.3f}"}, {"± s.e.m.", "{MarginSEM %.3f}"}, {"margin (paper)", "{Paper.Margin}"}})
 	for _, kind := range slices.Sorted(maps.Keys(evals[0].MarginsMean)) {
 		columns = append(columns, [2]string{kind, "{MarginsMean." + kind + " %.3f}"})
 	}
@@ -148,7 +147,7 @@ func (r *Records) goalSection(name string, evals []closedloop.Result) Section {
 	s := Section{
 		title:      name,
 		parts:      []string{"gap %", "scene margin"},
-		Note:       r.opening(name) + fmt.Sprintf("Unseen episodes. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. The paper's: 100 episodes, one unreachable moving scene left out.", r.Leading(name)),
+		Note:       r.opening(name) + fmt.Sprintf("Unseen episodes. Safe: every robot reached its goal and no margin was violated. Gap: 100 (Σ cost − Σ reference)/Σ reference over the n episodes in which both the method and the 384-candidate reference are safe, with its 95 %% interval by Student's t; median and 90 %% quantile are of the same episodes one by one. Cost less `%s`'s: on the episodes in which those two are safe. Margins: means over episodes of the smallest, m. The paper's: 100 episodes, one unreachable moving scene left out.", r.leading(name)),
 		Provenance: originOf(evals),
 		Rows:       Table(columns, r.besideLeading(name, evals)),
 	}
@@ -177,25 +176,25 @@ func (r *Records) noiseSection(name string, evals []closedloop.Result) Section {
 
 // regimeSection is the table of a case whose test scenes come in regimes.
 func (r *Records) regimeSection(name string, evals []closedloop.Result) Section {
-	var rows []RunRow
+	var rows []runRow
 	for i := range evals {
-		rows = append(rows, r.Row(&evals[i], r.PaperRowOf(&evals[i]), r.Leading(name)))
+		rows = append(rows, r.row(&evals[i], r.paperRowOf(&evals[i]), r.leading(name)))
 	}
 	s := Section{
 		title: name,
 		keys:  3, parts: []string{"gap %", "fallbacks"},
-		Note:       r.opening(name) + fmt.Sprintf("Unseen trajectories. Kept are the trajectories without a violation, with their 95 %% interval; dispatches are those that keep every limit on the plant, and those of one trajectory are not independent. The gap is 100 (Σ cost − Σ oracle)/Σ oracle over the n trajectories kept, the others left out, with the 95 %% interval over trajectories by Student's t; median and 90 %% quantile are of the same trajectories one by one. Cost less `%s`'s: on the trajectories that both keep. Excluded are draws for which the oracle itself finds a step without a solution, decided before any method ran. Fallbacks are decisions that the exact solver took over.", r.Leading(name)),
+		Note:       r.opening(name) + fmt.Sprintf("Unseen trajectories. Kept are the trajectories without a violation, with their 95 %% interval; dispatches are those that keep every limit on the plant, and those of one trajectory are not independent. The gap is 100 (Σ cost − Σ oracle)/Σ oracle over the n trajectories kept, the others left out, with the 95 %% interval over trajectories by Student's t; median and 90 %% quantile are of the same trajectories one by one. Cost less `%s`'s: on the trajectories that both keep. Excluded are draws for which the oracle itself finds a step without a solution, decided before any method ran. Fallbacks are decisions that the exact solver took over.", r.leading(name)),
 		Provenance: originOf(evals),
 		Rows: Table(slices.Concat(Columns{
 			{"regime", "{Regime}"}, {"noise", "{Noise}"}, {"method", "{Method}{Seeds}"}, {"kept", "{Kept}"}, {"95 % interval", "{SafeInterval}"},
 			{"dispatches", "{Dispatches}"}, {"feasible % (paper)", "{Paper.Feasible}"}, {"gap %", "{GapPct %.4f} ± {GapHalf? %.4f}"}, {"n", "{RegretN}"},
 			{"median", "{Spread.Median %.4f}"}, {"p90", "{Spread.P90 %.4f}"}, {"gap % (paper)", "{Paper.Gap}"},
-		}, LessColumns(r.Leading(name)), Columns{
+		}, lessColumns(r.leading(name)), Columns{
 			{"fallbacks", "{Fallback} of {Decisions}"}, {"draws excluded", "{Draws}"}, {"least margin", "{MarginMin %.1e}"}}, timeColumns, Columns{
 			{"(paper)", "{Paper.Milliseconds}"}, {"localize µs", "{Shares.Localize %.1f}"}, {"step µs", "{Shares.Step %.1f}"}, {"project µs", "{Shares.Project %.1f}"},
 		}), rows),
 	}
-	s.Absent = r.Absent(name, r.LackedLikePaper(name))
+	s.Absent = r.Absent(name, r.lackedLikePaper(name))
 	return s
 }
 

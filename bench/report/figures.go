@@ -19,9 +19,9 @@ const (
 	Planner      = "planner"
 )
 
-// Leading is the method of a case whose traces and points the figures single out, and beside
+// leading is the method of a case whose traces and points the figures single out, and beside
 // which the others stand: the first of its list.
-func (r *Records) Leading(name string) string {
+func (r *Records) leading(name string) string {
 	if methods := r.Cases[name].Methods; len(methods) > 0 {
 		return methods[0].Name
 	}
@@ -50,7 +50,7 @@ func (r *Records) caseFigures(name string) []*draw.Figure {
 // first; nil where there is none with a decision.
 func (r *Records) ShownTrace(name string) *Trace {
 	wanted := func(t Trace) bool { return len(t.Episodes) > 0 && len(t.Episodes[0].Lines) > 0 }
-	if t := r.trace(name, func(t Trace) bool { return wanted(t) && t.Header.Method == r.Leading(name) }); t != nil {
+	if t := r.trace(name, func(t Trace) bool { return wanted(t) && t.Header.Method == r.leading(name) }); t != nil {
 		return t
 	}
 	return r.trace(name, wanted)

@@ -193,7 +193,7 @@ func SameScenes(evals []closedloop.Result) (same []closedloop.Result, episodes i
 // plain is of a case's runs that of the plain map, or of what searches with it where plans have
 // several actions; nil: there is none.
 func (r Run) plain(evals []closedloop.Result) *closedloop.Result {
-	return cmp.Or(FindMethod("direct", evals), FindMethod(r.Leading(r.Name), evals))
+	return cmp.Or(FindMethod("direct", evals), FindMethod(r.leading(r.Name), evals))
 }
 
 // hardest is a case's row at a glance: the run of its plain map, or of the planner that searches with the map, in the
@@ -372,7 +372,7 @@ func (r *Records) mostMoving() *Trace {
 	most := -1
 	for i := range r.Traces {
 		t := &r.Traces[i]
-		if t.Header.Method != r.Leading(t.Header.Case) || len(t.Episodes) == 0 {
+		if t.Header.Method != r.leading(t.Header.Case) || len(t.Episodes) == 0 {
 			continue
 		}
 		moving := 0
@@ -425,9 +425,9 @@ func regretGiven(p domain.PaperRow) string {
 	return fmt.Sprintf("%g ± %g s.e.m.", p.Regret, p.RegretSEM)
 }
 
-// PaperRowOf is the paper's row of an evaluation of scenes like the paper's; of others it has
+// paperRowOf is the paper's row of an evaluation of scenes like the paper's; of others it has
 // none.
-func (r *Records) PaperRowOf(e *closedloop.Result) domain.PaperRow {
+func (r *Records) paperRowOf(e *closedloop.Result) domain.PaperRow {
 	if e.Regime != PaperRegime {
 		return domain.NoPaperRow()
 	}
@@ -447,9 +447,9 @@ func (r *Records) LikePaper(name string) []closedloop.Result {
 	return r.EvaluationsWhere(name, func(e *closedloop.Result) bool { return e.Noise == 0 && e.Regime == PaperRegime })
 }
 
-// LackedLikePaper are the methods that the paper has and none of those is of; none where there
+// lackedLikePaper are the methods that the paper has and none of those is of; none where there
 // are no such evaluations.
-func (r *Records) LackedLikePaper(name string) []string {
+func (r *Records) lackedLikePaper(name string) []string {
 	if evals := r.LikePaper(name); len(evals) > 0 {
 		return r.Unrecorded(name, evals)
 	}

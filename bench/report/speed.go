@@ -219,22 +219,22 @@ func scalingSection(s bench.Scaling) Section {
 // machine's own.
 const busyShare = 0.1
 
-// Busy reports whether a record is of a machine that had other work, or may have had.
-func Busy(s *bench.Scaling) bool {
+// busy reports whether a record is of a machine that had other work, or may have had.
+func busy(s *bench.Scaling) bool {
 	return s.Load == nil || s.Load.Others+s.Load.Stolen > busyShare*float64(s.Load.CPUs)
 }
 
 func ScalingNote(s *bench.Scaling) string {
-	return "Cost ∝ size^b: least squares of the logarithms of the medians, with the 95 % interval of b by Student's t; the last columns are of the larger half of the sizes, at least four, and of the work as it is counted." + OtherWork(s)
+	return "Cost ∝ size^b: least squares of the logarithms of the medians, with the 95 % interval of b by Student's t; the last columns are of the larger half of the sizes, at least four, and of the work as it is counted." + otherWork(s)
 }
 
 func ScalingOrigin(s *bench.Scaling) string {
 	return Origin(s.Command, s.Commit, fmt.Sprintf("%s, %s %s, %d threads", s.Device, s.Backend, s.ISA, s.Threads), s.Load)
 }
 
-// OtherWork says of a busy machine's record what its times are worth.
-func OtherWork(s *bench.Scaling) string {
-	if !Busy(s) {
+// otherWork says of a busy machine's record what its times are worth.
+func otherWork(s *bench.Scaling) string {
+	if !busy(s) {
 		return ""
 	}
 	return " **The machine had other work: these times and exponents are not its own.**"

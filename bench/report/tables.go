@@ -202,8 +202,8 @@ func SafeOf(e *closedloop.Result) string {
 	return fmt.Sprintf("%.0f/%d", float64(e.Safe)*float64(e.Episodes), e.Episodes)
 }
 
-// SafeInterval is the 95 % interval of their share.
-func SafeInterval(e *closedloop.Result) string {
+// safeInterval is the 95 % interval of their share.
+func safeInterval(e *closedloop.Result) string {
 	return fmt.Sprintf("[%.4f, %.4f]", e.CI95.Safe[0], e.CI95.Safe[1])
 }
 

@@ -53,7 +53,6 @@ var allowed = map[string][]string{
 	"kernels/nvrtc":                          {},
 	"kernels/ptx":                            {},
 	"kernels/ptx/device":                     {"kernels/driver", "kernels/ptx"},
-	"kernels/ptx/cmd/ptxrun":                 {"kernels/ptx"},
 	"kernels/shim":                           {"kernels/driver", "kernels/images", "kernels/ptx/device"},
 	"kernels/build":                          {"internal/durable", "kernels/shim", "kernels/images", "kernels/nvrtc"},
 	"kernels/images":                         {"kernels/driver"},

@@ -2,10 +2,12 @@ package shooting
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 func TestDerivativesAgainstDifferences(t *testing.T) {
@@ -184,5 +186,21 @@ func TestBlocksSolveToTheTrajectoryOfRows(t *testing.T) {
 	}
 	if mean := float64(points) / float64(calls); mean < 100 {
 		t.Errorf("%d calls for %d points", calls, points)
+	}
+}
+
+func TestDualNumbersAndDifferencesHaveOneOptimum(t *testing.T) {
+	a, b := newPole(testdomain.Pole{}, Options{Tolerance: 1e-7}), newPole(poleByDifferences{testdomain.Pole{}}, Options{Tolerance: 1e-7})
+	rng := rand.New(rand.NewPCG(991, 2))
+	for i := range 6 {
+		s, c := testdomain.PoleStart(rng)
+		pref := domain.Preference{Adaptive: i%2 == 0}
+		if !pref.Adaptive {
+			pref.W = []float64{0.3, 0.7}
+		}
+		x, y := minimise(t, a, s, c, testdomain.PoleSteps, pref, ""), minimise(t, b, s, c, testdomain.PoleSteps, pref, "")
+		if !(math.Abs(x.Cost-y.Cost) < 1e-7*y.Cost) {
+			t.Errorf("start %d: cost %v by dual numbers, %v by differences", i, x.Cost, y.Cost)
+		}
 	}
 }

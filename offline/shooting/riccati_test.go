@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -272,6 +273,50 @@ func TestAShiftMakesAStepDefinite(t *testing.T) {
 		}
 		if !s.r.factor(s.h, s.f, 1e6, 0) {
 			t.Error("a large shift does not make the step definite")
+		}
+	}
+}
+
+// The work of an iteration is proportional to the horizon.
+func TestWorkGrowsWithTheHorizon(t *testing.T) {
+	work := func(steps int) (flops, evaluations float64) {
+		q := newProgram(testdomain.Pole{}, []float64{1, 1, 0.3, 1})
+		p := newIPM(q)
+		q.weigh(false, []float64{0.5, 0.5})
+		p.opt = ipmOptions{tolerance: 1e-5, iterations: 3, mu: firstBarrier}
+		p.place([]float64{0.1, 0, 0.05, 0}, []float64{0, 0}, steps)
+		clear(p.cur.v)
+		if !p.begin(false, nil) {
+			t.Fatal("the start is not finite")
+		}
+		p.rho = firstPenalty
+		q.differentiate(p.cur)
+		p.objectiveScale, p.mu = p.scale(), 1
+		p.slacks(p.cur.g, p.at.s, p.at.v)
+		for i := range p.z {
+			p.z[i] = p.mu / p.at.s[i]
+		}
+		for i := range p.zl {
+			p.zl[i], p.zu[i] = 1, 1
+		}
+		p.adjoint(p.objectiveScale)
+		f, e := p.r.flops, q.evaluations
+		q.hessian(p.cur, 0, p.objectiveScale, p.z, p.lambda)
+		q.differentiate(p.cur)
+		p.assemble()
+		if !p.r.factor(p.h, q.next, 1e6, 0) {
+			t.Fatal("not definite")
+		}
+		copy(p.defect, p.cur.defect)
+		p.solve()
+		return float64(p.r.flops - f), float64(q.evaluations - e)
+	}
+	f1, e1 := work(20)
+	f2, e2 := work(40)
+	f4, e4 := work(80)
+	for _, r := range []float64{(f4 - f2) / (f2 - f1), (e4 - e2) / (e2 - e1)} {
+		if math.Abs(r-2) > 0.05 {
+			t.Errorf("twice as many further stages are %v times the work, want 2", r)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Pages brings the generated parts of README.md and docs up to date with the recorded runs of all devices:
+// Command pages brings the generated parts of README.md and docs up to date with the recorded runs of all devices:
 //
 //	go run ./bench/publish/pages
 package main
