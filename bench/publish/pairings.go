@@ -10,7 +10,6 @@ import (
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
-	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
@@ -62,20 +61,6 @@ func (d devices) candidates(name string) string {
 		m := &p.Pairs[i]
 		return slices.Concat([]string{"`" + m.Method + "`", fmt.Sprint(r.CandidatesOf(name, m)), r.EqualIn(name, &p.Pairs[0], m), safeShare(m)},
 			dearer(i == 0, m), []string{report.Estimate("%.3f", m.MarginMean, m.MarginCI95), fmt.Sprint(m.Fallback), meanTime(m)})
-	})
-}
-
-// mapWorth has, for each case of such pairings, what decides without a map beside the planner with
-// it: with as many candidates, and in its time.
-func (d devices) mapWorth() string {
-	headings := []string{"case", "candidates with the map", "without it", "equal", "candidates", "cost above the map's, % [95 %]", "median", "n", "smallest margin less the map's, m", "decision mean over the map's"}
-	return d.paired("", headings, (*report.Records).ComparedCases, report.Run.CandidatePairings, func(r report.Run, p *closedloop.Pairing, i int) []string {
-		first, m := &p.Pairs[0], &p.Pairs[i]
-		if i == 0 || r.Method(r.Name, m.Method).Needs&domain.NeedsMap != 0 {
-			return nil
-		}
-		return slices.Concat([]string{"`" + r.Name + "`", fmt.Sprint(r.CandidatesOf(r.Name, first)), "`" + m.Method + "`", r.EqualIn(r.Name, first, m), fmt.Sprint(r.CandidatesOf(r.Name, m))},
-			dearer(false, m), []string{report.Number("%+.3f", float64(m.MarginMean-first.MarginMean)), report.Number("%.2f", float64(m.LatencyMean/first.LatencyMean))})
 	})
 }
 
