@@ -183,13 +183,13 @@ func (d devices) besideWarm(visit func(name string, p *closedloop.Pairing, own, 
 }
 
 // mapsOnSameEpisodes is README's table of the gallery: the map and the warm exact solver of each system on which both
-// decided in the same episodes of one run. Systems in which the solver ran fewer episodes are named below the table.
+// decided in the same episodes of one run. Systems in which they ran different numbers of episodes are named below the table.
 func (d devices) mapsOnSameEpisodes() string {
 	s := report.Section{Rows: [][]string{{"system", "episodes", "unsafe: map, solver", "map: extra cost mean (worst), %", "solver: extra cost mean (worst), %", "map: p50 / p99, ms", "solver: p50 / p99, ms"}}}
 	var fewer []string
 	d.besideWarm(func(name string, p *closedloop.Pairing, own, solver *closedloop.Paired) {
 		if own.Episodes != solver.Episodes || own.RegretN != solver.RegretN || report.Disturbed(p.Load) {
-			fewer = append(fewer, fmt.Sprintf("`%s` (%d of %d)", name, solver.Episodes, own.Episodes))
+			fewer = append(fewer, fmt.Sprintf("`%s` (%d and %d)", name, own.Episodes, solver.Episodes))
 			return
 		}
 		extra := func(m *closedloop.Paired) string {
@@ -206,7 +206,7 @@ func (d devices) mapsOnSameEpisodes() string {
 	}
 	text := report.Tables(s)
 	if len(fewer) > 0 {
-		text += fmt.Sprintf("\nLeft out, as the solver ran fewer episodes than the map: %s.\n", strings.Join(fewer, ", "))
+		text += fmt.Sprintf("\nLeft out, as map and solver ran different numbers of episodes: %s.\n", strings.Join(fewer, ", "))
 	}
 	return text
 }
