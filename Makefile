@@ -662,17 +662,10 @@ test-ptx-short:
 	$(GO) test -short $(HANGS) ./kernels/ptx/...
 	GPC_TEST_PTX=1 $(GO) test -short $(HANGS) -run '$(PTX_SHORT)' ./kernels
 
-## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=); RECORD=bench/ptxreport/counts.json counts all cases at full size, into docs/contribute/notebook/cuda-kernels.md; hours, and the same command continues; SAMPLE=32 runs some blocks of each launch of a step, update or decision, OF= one operation
+## ptx-report: what each kernel of a case does, bank conflicts, sectors, divergence (CASE=, ROWS=)
 ROWS ?= 64
-RECORD ?=
 ptx-report:
-ifeq ($(RECORD),)
 	$(GO) run ./bench/ptxreport -case $(or $(filter-out multiagent-static,$(CASE)),size:opf30) -batch $(ROWS)
-else
-	mkdir -p $(dir $(RECORD))
-	$(GO) run ./bench/ptxreport -record $(RECORD) -sample $(or $(SAMPLE),0) -of '$(OF)'
-	$(GO) run ./bench/ptxreport -page docs/contribute/notebook/cuda-kernels.md -from $(RECORD)
-endif
 
 ## gpu-extra: cubins for sm_80, sm_86 and sm_89, which are not committed, in build/gpu-extra; go build -overlay=build/gpu-extra/overlay.json takes them in
 EXTRA = build/gpu-extra

@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -15,33 +16,24 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// CertifyOptions say how much is sampled. The zero value takes the defaults.
+// CertifyOptions say what is certified.
 type CertifyOptions struct {
 	Options Options // of the loop to certify
 	Seed    uint64  // of the samples' displacements
-	// Samples bounds how many held-out samples are used, Points how many codes
-	// give Jacobians and curvature, Directions how many displacements each sample
-	// gets. 0: 1000, 400, 4.
-	Samples, Points, Directions int
-	// Radius, latent units, of the displacements around the localized latent within which the
-	// Polyak–Łojasiewicz constant is sampled; 0: max(δ_loc, V_max Δt).
-	Radius float64
 	// Steps are the latent steps, ≥ 1, that Recover follows after a perturbation of Perturbation, > 0, a
 	// fraction of the spread of M*.
 	Steps        int
 	Perturbation float64
+
+	// Others than these are for tests; 0: certifySamples, certifyPoints.
+	samples, points int
 }
 
-func (o *CertifyOptions) defaults() {
-	for _, d := range []struct {
-		v    *int
-		zero int
-	}{{&o.Samples, 1000}, {&o.Points, 400}, {&o.Directions, 4}} {
-		if *d.v <= 0 {
-			*d.v = d.zero
-		}
-	}
-}
+const (
+	certifySamples    = 1000 // held-out samples that are used, at most
+	certifyPoints     = 400  // codes that give Jacobians and curvature, at most
+	certifyDirections = 4    // displacements of each sample
+)
 
 // Constants are the paper's quantities (appendix:theory), estimated on held-out
 // samples. Each is an estimate from finitely many points, except the Bounds,
@@ -98,11 +90,11 @@ type certifier struct {
 
 // newCertifier encodes and localizes the held-out samples.
 func newCertifier(b backend.Backend, m *model.Model, p domain.Problem, held []domain.Sample, opt CertifyOptions) (*certifier, error) {
-	opt.defaults()
+	opt.samples, opt.points = cmp.Or(opt.samples, certifySamples), cmp.Or(opt.points, certifyPoints)
 	if len(held) == 0 {
 		return nil, fmt.Errorf("certify: no held-out samples")
 	}
-	n := min(opt.Samples, len(held))
+	n := min(opt.samples, len(held))
 	l, err := load(b, m, p, &opt.Options)
 	if err != nil {
 		return nil, err
@@ -158,8 +150,8 @@ func Estimate(ctx context.Context, b backend.Backend, m *model.Model, p domain.P
 
 // points are latents at which decoders are sampled: codes and localized samples.
 func (a *certifier) points() tensor.Matrix {
-	codes := min(a.opt.Points, a.model.Codes.Rows)
-	extra := min(a.opt.Points, a.spot.Rows)
+	codes := min(a.opt.points, a.model.Codes.Rows)
+	extra := min(a.opt.points, a.spot.Rows)
 	z := tensor.New(codes+extra, a.model.Latent())
 	for i := range codes {
 		copy(z.Row(i), a.model.Codes.Row(i*a.model.Codes.Rows/codes))
@@ -300,13 +292,10 @@ func (a *certifier) potential(c *Constants) error {
 	for i := range n {
 		c.FDelta = Number(math.Max(float64(c.FDelta), slope[i]*r+k*k*r*r))
 	}
-	radius := a.opt.Radius
-	if radius == 0 {
-		radius = math.Max(float64(c.DeltaLoc), a.nav.VMax*a.nav.LatentStep)
-	}
+	radius := math.Max(float64(c.DeltaLoc), a.nav.VMax*a.nav.LatentStep) // of displacements around the localized latent
 	mu := math.Inf(1)
 	z := tensor.New(n, a.spot.Cols)
-	for d := range a.opt.Directions {
+	for d := range certifyDirections {
 		displace(a.opt.Seed, d, radius, a.spot, z)
 		if err := a.gradients(z, phi, slope); err != nil {
 			return err
@@ -354,7 +343,7 @@ func (a *certifier) shape(c *Constants) error {
 	if a.index == nil {
 		return nil
 	}
-	largest, p95, dimension, err := curvature(a.index, a.model.Codes, a.opt.Points, curvatureNeighbours)
+	largest, p95, dimension, err := curvature(a.index, a.model.Codes, a.opt.points, curvatureNeighbours)
 	c.KappaMax, c.KappaP95, c.TangentDimension = Number(largest), Number(p95), dimension
 	return err
 }

@@ -39,7 +39,7 @@ func close(t *testing.T, name string, got Number, want, tolerance float64) {
 
 func estimate(t *testing.T, cart *testdomain.Cart, m *model.Model) *Constants {
 	t.Helper()
-	k := require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), CertifyOptions{Points: 40, Seed: 3}))(t)
+	k := require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), CertifyOptions{points: 40, Seed: 3}))(t)
 	return k
 }
 
@@ -172,7 +172,7 @@ func TestRecovery(t *testing.T) {
 	nav := cart.Spec().Navigation
 	nav.VMax, nav.Epsilon = 15, 0.2 // the cap is above the initial speed 2·0.5/ε = 5
 	m := testdomain.Map(cart, 14, true)
-	opt := CertifyOptions{Options: Options{Navigation: &nav}, Samples: 30, Steps: 12, Perturbation: 0.5 / m.Calibration.LatentSpread}
+	opt := CertifyOptions{Options: Options{Navigation: &nav}, samples: 30, Steps: 12, Perturbation: 0.5 / m.Calibration.LatentSpread}
 	k := require.Get(Estimate(t.Context(), ref.New(), m, cart, heldOut(60), opt))(t)
 	r := require.Get(Recover(t.Context(), ref.New(), m, level{cart}, heldOut(60), k, opt))(t)
 	close(t, "contraction", r.Contraction, math.Exp(-4*nav.LatentStep/nav.Epsilon), 1e-3)

@@ -53,7 +53,7 @@ func Recover(ctx context.Context, b backend.Backend, m *model.Model, p domain.Pr
 		return nil, err
 	}
 	z, next := tensor.New(n, m.Latent()), tensor.New(n, m.Latent())
-	displace(a.opt.Seed, a.opt.Directions, radius, a.spot, z)
+	displace(a.opt.Seed, certifyDirections, radius, a.spot, z)
 	rho := math.Exp(-float64(k.MuPL) * a.nav.LatentStep / a.nav.Epsilon)
 	r := &Recovery{Radius: radius, Runs: n, Contraction: Number(rho), MuPL: k.MuPL, Floor: Number(float64(k.FDelta) / (1 - rho))}
 	phi, start, slope := make([]float64, n), make([]float64, n), make([]float64, n)

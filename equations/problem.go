@@ -237,6 +237,7 @@ func (p *Problem) Objectives(s, u, c, j []float64) {
 	p.works.Put(w)
 }
 
+// ObjectivesDual is Objectives at dual numbers.
 func (p *Problem) ObjectivesDual(s, u, c, j []complex128) {
 	w := p.borrow()
 	costOf(p, &p.system.Dual, &w.dual, s, u, c, j)
@@ -250,6 +251,7 @@ func (p *Problem) Margins(s, c, u, m []float64) {
 	p.works.Put(w)
 }
 
+// MarginsDual is Margins at dual numbers.
 func (p *Problem) MarginsDual(s, c, u, m []complex128) {
 	w := p.borrow()
 	marginsOf(p, &p.system.Dual, &w.dual, s, c, u, m)

@@ -136,7 +136,7 @@ func TestKillsInsideAnEpochLoseLittle(t *testing.T) {
 	opt.Batch, opt.ManifoldEpochs, opt.RolloutEpochs = 32, 2, 1
 	want := modelBytes(t, trained(t, opt).Model)
 	opt.Checkpoint, opt.Resume = filepath.Join(t.TempDir(), "run.checkpoint"), true
-	opt.CheckpointInterval = time.Nanosecond
+	opt.saved = time.Nanosecond
 	killed := errors.New("killed")
 	runs, inside := 0, 0
 	for done := false; !done; runs++ {

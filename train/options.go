@@ -37,21 +37,13 @@ type Options struct {
 	LocalNeighbours int // κ, neighbours of each sample; negative: no locality term
 	Codes           int // upper bound; negative: all training samples
 
-	// NeighboursPerStep of the κ neighbours are drawn anew for every sample and
-	// step, weighted by κ/NeighboursPerStep: the gradient is unbiased and E_x
-	// costs 1 + NeighboursPerStep passes instead of 1 + κ. 0: 1.
-	NeighboursPerStep int
-
 	// Emphasis ∈ [0,1) is the share of each epoch that is drawn in
 	// proportion to the present decoding error instead of once each. 0:
 	// Spec.Training's; negative: none.
 	Emphasis float64
 
-	LearningRate float64 // of the manifold phase at its start; 0: Spec.Training's
-	// RolloutLearningRate is the rate at the start of the rollout phase; 0:
-	// LearningRate / 4, since D_u starts from a trained optimum.
-	RolloutLearningRate float64
-	SpectralBound       float64 // K; 0: Spec.Training's, negative: off
+	LearningRate  float64 // of the manifold phase at its start; 0: Spec.Training's
+	SpectralBound float64 // K; 0: Spec.Training's, negative: off
 
 	ActionWeight   float64 // λ_u of the action loss; 0: Spec.Training's
 	LocalityWeight float64 // ω_2; 0: 0.5 as the paper has it, negative: none
@@ -67,24 +59,34 @@ type Options struct {
 	rollout  backend.RolloutLoss
 	adam     backend.Adam
 
-	// RiskAction and RiskParameter are (α_u, α_p) of eq. traj_weight; both 0: 1, 1.
-	RiskAction, RiskParameter float64
+	// Others than these are for tests; 0: validationShare, checkpointInterval.
+	validation float64       // share of the scenarios that is held out, one at least
+	saved      time.Duration // between two checkpoints
 
-	// ValidationFraction of the scenarios is held out; 0: 0.05. At least one
-	// scenario is held out and at least one is trained on.
-	ValidationFraction float64
-
-	// Checkpoint is the file a run saves itself to, atomically, every CheckpointInterval of
-	// wall time (0: 1 s), inside an epoch too, when ctx ends and at the end; more rarely
+	// Checkpoint is the file a run saves itself to, atomically, every second of
+	// wall time, inside an epoch too, when ctx ends and at the end; more rarely
 	// where saving would take more than a thirtieth of the time. "": none. It is locked while
 	// the run lasts.
-	Checkpoint         string
-	CheckpointInterval time.Duration
+	Checkpoint string
 	// Resume continues from Checkpoint if it exists. A checkpoint of another problem, other
 	// data or options, another program, backend or instruction set is refused; the number
 	// of threads may be another.
 	Resume bool
 }
+
+// What no problem chose otherwise.
+const (
+	// perStep of the κ neighbours are drawn anew for every sample and step, weighted by
+	// κ/perStep: the gradient is unbiased and E_x costs 1 + perStep passes instead of 1 + κ.
+	perStep = 1
+	// rolloutRate is the learning rate of the rollout phase at its start as a share of the
+	// manifold phase's, since D_u starts from a trained optimum.
+	rolloutRate = 0.25
+	// validationShare of the scenarios is held out. At least one scenario is held out and at
+	// least one is trained on.
+	validationShare    = 0.05
+	checkpointInterval = time.Second
+)
 
 // defaultActionWeight is λ_u, the weight of the action term in eq.
 // iclr-training-loss, of a problem that names none.
@@ -173,13 +175,10 @@ func (o *Options) fillIn(spec *domain.Spec) {
 	o.Batch = cmp.Or(o.Batch, t.Batch)
 	o.LocalNeighbours = cmp.Or(o.LocalNeighbours, t.LocalNeighbours)
 	o.Codes = cmp.Or(o.Codes, t.Codes)
-	o.NeighboursPerStep = cmp.Or(o.NeighboursPerStep, 1)
 	o.ManifoldEpochs, o.RolloutEpochs = max(o.ManifoldEpochs, 0), max(o.RolloutEpochs, 0)
 	o.LocalNeighbours, o.Codes = max(o.LocalNeighbours, 0), max(o.Codes, 0)
-	o.NeighboursPerStep = min(o.NeighboursPerStep, o.LocalNeighbours)
 	o.LearningRate = cmp.Or(o.LearningRate, t.LearningRate)
 	o.Emphasis = math.Max(cmp.Or(o.Emphasis, t.Emphasis), 0)
-	o.RolloutLearningRate = cmp.Or(o.RolloutLearningRate, o.LearningRate/4)
 	o.SpectralBound = math.Max(cmp.Or(o.SpectralBound, t.SpectralBound), 0)
 	if o.manifold == (backend.ManifoldLoss{}) {
 		o.manifold = defaultManifoldLoss()
@@ -196,11 +195,8 @@ func (o *Options) fillIn(spec *domain.Spec) {
 		o.rollout.Horizon = spec.Plan
 	}
 	o.adam = backend.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
-	if o.RiskAction == 0 && o.RiskParameter == 0 {
-		o.RiskAction, o.RiskParameter = 1, 1
-	}
-	o.ValidationFraction = cmp.Or(o.ValidationFraction, 0.05)
-	o.CheckpointInterval = cmp.Or(o.CheckpointInterval, time.Second)
+	o.validation = cmp.Or(o.validation, validationShare)
+	o.saved = cmp.Or(o.saved, checkpointInterval)
 }
 
 // check says what in options that are filled in cannot be.
@@ -216,28 +212,16 @@ func (o *Options) check() error {
 	}{
 		{"Latent", o.Latent, 1, model.MaxWidth}, {"Hidden", o.Hidden, 1, model.MaxWidth}, {"Encoder", o.Encoder, 1, model.MaxWidth},
 		{"Batch", o.Batch, 1, 1 << 20}, {"LocalNeighbours", o.LocalNeighbours, 0, 1024},
-		{"NeighboursPerStep", o.NeighboursPerStep, 0, 1024},
 	} {
 		if c.value < c.lo || c.value > c.hi {
 			return fmt.Errorf("train: %s is %d, want %d to %d", c.name, c.value, c.lo, c.hi)
 		}
 	}
-	for _, c := range []struct {
-		name  string
-		value float64
-	}{{"LearningRate", o.LearningRate}, {"RolloutLearningRate", o.RolloutLearningRate}} {
-		if !(c.value > 0) || math.IsInf(c.value, 0) {
-			return fmt.Errorf("train: %s is %v, want a finite number > 0", c.name, c.value)
-		}
-	}
-	if !(o.ValidationFraction > 0 && o.ValidationFraction < 1) {
-		return fmt.Errorf("train: ValidationFraction is %v, want a number in (0, 1)", o.ValidationFraction)
+	if !(o.LearningRate > 0) || math.IsInf(o.LearningRate, 0) {
+		return fmt.Errorf("train: LearningRate is %v, want a finite number > 0", o.LearningRate)
 	}
 	if !(o.manifold.Action > 0) || math.IsInf(float64(o.manifold.Action), 0) || math.IsNaN(o.LocalityWeight) || math.IsInf(o.LocalityWeight, 0) {
 		return fmt.Errorf("train: ActionWeight is %v and LocalityWeight %v, want finite numbers, the first above 0", o.ActionWeight, o.LocalityWeight)
-	}
-	if o.RiskAction < 0 || o.RiskParameter < 0 {
-		return fmt.Errorf("train: RiskAction %v and RiskParameter %v must not be negative", o.RiskAction, o.RiskParameter)
 	}
 	if o.ManifoldEpochs == 0 && o.RolloutEpochs > 0 && o.Initial == nil {
 		return errors.New("train: rollout refinement needs manifold training before it: RolloutEpochs > 0 needs ManifoldEpochs > 0 or an initial map")

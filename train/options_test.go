@@ -22,7 +22,6 @@ func TestBadOptionsAndData(t *testing.T) {
 		"twice":        {func(o *Options) { o.Data.Step[1] = o.Data.Step[0] }, "both step"},
 		"resume":       {func(o *Options) { o.Resume = true }, "Checkpoint"},
 		"rate":         {func(o *Options) { o.LearningRate = math.Inf(1) }, "LearningRate"},
-		"fraction":     {func(o *Options) { o.ValidationFraction = 1 }, "ValidationFraction"},
 		"no manifold":  {func(o *Options) { o.ManifoldEpochs = -1 }, "rollout"},
 		"full disk":    {func(o *Options) { o.Checkpoint = "/nowhere/at/all" }, "/nowhere/at/all"},
 	} {

@@ -30,7 +30,7 @@ func (r *run) identify() error {
 	id.InitialSHA256 = r.initial
 	// What the hashes cover, and what decides no number.
 	o.Backend, o.Problem, o.Data, o.Initial = nil, nil, Data{}, nil
-	o.Command, o.Version, o.Checkpoint, o.CheckpointInterval, o.Resume = "", "", "", 0, false
+	o.Command, o.Version, o.Checkpoint, o.Resume = "", "", "", false
 	id.Options = o
 	if r.identity, err = json.Marshal(id); err != nil {
 		return fmt.Errorf("train: %w", err)
@@ -112,7 +112,7 @@ const savingShare = 1. / 30
 
 // saveWhenDue saves where that was long enough ago.
 func (r *run) saveWhenDue() error {
-	if time.Since(r.lastSave) < max(r.opt.CheckpointInterval, time.Duration(float64(r.saving)/savingShare)) {
+	if time.Since(r.lastSave) < max(r.opt.saved, time.Duration(float64(r.saving)/savingShare)) {
 		return nil
 	}
 	return r.save()

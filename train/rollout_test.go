@@ -122,30 +122,15 @@ func TestChainOfAPlanFollowsTheDynamics(t *testing.T) {
 	require.Get(r.trainer.RolloutStep(r.set.Train[:8], 1e-3))(t)
 }
 
-// The numerator of eq. traj_weight is α_u‖Δu*‖ + α_p‖Δp‖: of the action, of the context, and
-// by default of both alike.
+// The numerator of eq. traj_weight is ‖Δu*‖ + ‖Δp‖, of the action and of the context alike.
 func TestRiskIsOfActionAndContext(t *testing.T) {
 	opt := toyOptions(cpu(t), 20)
 	d := &opt.Data
 	for i := range d.Rows() {
 		d.C.Row(i)[0] += 0.3 * float32(d.Step[i]*d.Step[i])
 	}
-	risks := func(action, parameter float64) (*trainingSet, []float32) {
-		o := opt
-		o.RiskAction, o.RiskParameter = action, parameter
-		o, err := o.resolve()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := newTrainingSet(o.Problem.Spec(), d, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s, s.Training.RiskWeight
-	}
-	s, both := risks(0, 0)
-	_, action := risks(1, 0)
-	_, parameter := risks(0, 2)
+	opt = require.Get(opt.resolve())(t)
+	s := require.Get(newTrainingSet(opt.Problem.Spec(), d, opt))(t)
 	compared, actions := 0, statistics(d.U)
 	for i, j := range s.Training.Next {
 		if j < 0 {
@@ -158,10 +143,8 @@ func TestRiskIsOfActionAndContext(t *testing.T) {
 		for k := range d.C.Cols {
 			dp = math.Hypot(dp, float64(d.C.Row(int(j))[k]-d.C.Row(i)[k])/float64(s.NormX.Scale[d.S.Cols+k]))
 		}
-		for name, v := range map[string][2]float64{"action": {float64(action[i]), du}, "context": {float64(parameter[i]), 2 * dp}, "default": {float64(both[i]), du + dp}} {
-			if math.Abs(v[0]-v[1]) > 1e-4*(1+v[1]) {
-				t.Fatalf("row %d: the risk of the %s is %v, want %v", i, name, v[0], v[1])
-			}
+		if risk := float64(s.Training.RiskWeight[i]); math.Abs(risk-du-dp) > 1e-4*(1+du+dp) {
+			t.Fatalf("row %d: the risk is %v, want %v of the action and %v of the context", i, risk, du, dp)
 		}
 		if dp > 0.01 && du > 0.01 {
 			compared++

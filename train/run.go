@@ -138,7 +138,7 @@ func (r *run) prepare() error {
 		*n.net = mlp
 	}
 	var err error
-	if r.near, err = newNeighbourhood(r.set.Training.X, r.set.Train, o.LocalNeighbours, o.NeighboursPerStep, o.Batch); err != nil {
+	if r.near, err = newNeighbourhood(r.set.Training.X, r.set.Train, o.LocalNeighbours, min(perStep, o.LocalNeighbours), o.Batch); err != nil {
 		return err
 	}
 	if o.Emphasis > 0 {
@@ -159,14 +159,14 @@ func (r *run) prepare() error {
 		refined, probed = r.set.Train, r.set.Validation
 	}
 	if o.RolloutEpochs > 0 && len(refined) > 0 {
-		r.phases = append(r.phases, phasePlan{Rollout, refined, o.RolloutEpochs, o.RolloutLearningRate, streamRolloutOrder})
+		r.phases = append(r.phases, phasePlan{Rollout, refined, o.RolloutEpochs, rolloutRate * o.LearningRate, streamRolloutOrder})
 	}
 	r.orderOf = [2]int{-1, -1}
 	r.probe = sampleRows(r.set.Validation, probeRows, o.Seed, streamProbe)
 	r.probed = sampleRows(probed, probeRows, o.Seed, streamProbe)
 	r.trainer, err = o.Backend.NewTrainer(backend.TrainerConfig{
 		Data: r.set.Training, Initial: initial, Manifold: loss, Rollout: o.rollout, Adam: o.adam,
-		SpectralBound: float32(o.SpectralBound), MaxBatch: o.Batch, MaxNeighbours: o.NeighboursPerStep,
+		SpectralBound: float32(o.SpectralBound), MaxBatch: o.Batch, MaxNeighbours: min(perStep, o.LocalNeighbours),
 	})
 	if err != nil {
 		return err

@@ -54,14 +54,14 @@ func TestPreferenceFloorAndActionTolerance(t *testing.T) {
 		}
 	}
 	spec := *toy.Spec()
-	plain, err := newTrainingSet(&spec, &d, Options{ValidationFraction: 0.3})
+	plain, err := newTrainingSet(&spec, &d, Options{validation: 0.3})
 	require.OK(t, err)
 	spec.Training.PreferenceFloor = 0.01
 	spec.Training.ActionTolerance = make([]float64, spec.PlanSize())
 	for j := range spec.Training.ActionTolerance {
 		spec.Training.ActionTolerance[j] = 0.5 + float64(j)
 	}
-	set, err := newTrainingSet(&spec, &d, Options{ValidationFraction: 0.3})
+	set, err := newTrainingSet(&spec, &d, Options{validation: 0.3})
 	require.OK(t, err)
 	at := spec.MeasuredSize() + spec.ContextSize()
 	for i := range d.S.Rows {

@@ -145,7 +145,7 @@ func newTrainingSet(spec *domain.Spec, d *Data, opt Options) (*trainingSet, erro
 	if err := s.link(d); err != nil {
 		return nil, err
 	}
-	s.risk(d, statistics(d.U), opt)
+	s.risk(d, statistics(d.U))
 	return s, nil
 }
 
@@ -173,7 +173,7 @@ func (s *trainingSet) split(d *Data, opt Options) error {
 	}
 	rng := rand.New(rand.NewPCG(opt.Seed, streamSplit))
 	rng.Shuffle(len(scenarios), func(i, j int) { scenarios[i], scenarios[j] = scenarios[j], scenarios[i] })
-	count := int(math.Round(opt.ValidationFraction * float64(len(scenarios))))
+	count := int(math.Round(opt.validation * float64(len(scenarios))))
 	held := make(map[int32]bool)
 	for _, sc := range scenarios[:min(max(count, 1), len(scenarios)-1)] {
 		held[sc] = true
@@ -224,7 +224,8 @@ func (s *trainingSet) link(d *Data) error {
 	return nil
 }
 
-func (s *trainingSet) risk(d *Data, action model.Normalizer, opt Options) {
+// risk is the numerator of eq. traj_weight with α_u = α_p = 1.
+func (s *trainingSet) risk(d *Data, action model.Normalizer) {
 	n, ns, nc := d.S.Rows, d.S.Cols, d.C.Cols
 	s.Training.RiskWeight = make([]float32, n)
 	for i := range n {
@@ -243,6 +244,6 @@ func (s *trainingSet) risk(d *Data, action model.Normalizer, opt Options) {
 			v := float64(q[k] - p[k])
 			dp += v * v
 		}
-		s.Training.RiskWeight[i] = float32(opt.RiskAction*math.Sqrt(du) + opt.RiskParameter*math.Sqrt(dp))
+		s.Training.RiskWeight[i] = float32(math.Sqrt(du) + math.Sqrt(dp))
 	}
 }

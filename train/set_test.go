@@ -15,7 +15,7 @@ func TestSplitIsByScenarioAndSuccessorsAreTrue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt.ValidationFraction = 0.2
+	opt.validation = 0.2
 	d := &opt.Data
 	s, err := newTrainingSet(opt.Problem.Spec(), d, opt)
 	if err != nil {
@@ -139,7 +139,7 @@ func TestEmphasisDrawsByError(t *testing.T) {
 // A map's calibration is of the scenarios that it was not trained on.
 func TestCalibrationIsOfHeldOutRows(t *testing.T) {
 	opt := toyOptions(cpu(t), 60)
-	opt.ManifoldEpochs, opt.RolloutEpochs, opt.ValidationFraction = 30, -1, 0.3
+	opt.ManifoldEpochs, opt.RolloutEpochs, opt.validation = 30, -1, 0.3
 	m := trained(t, opt).Model
 	opt, err := opt.resolve()
 	if err != nil {

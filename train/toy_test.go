@@ -153,7 +153,7 @@ func refused(t testing.TB, what string, opt Options, want string) {
 // toySet is a set of the options' data with a tenth held out.
 func toySet(t testing.TB, opt Options) *trainingSet {
 	t.Helper()
-	s, err := newTrainingSet(opt.Problem.Spec(), &opt.Data, Options{ValidationFraction: 0.1})
+	s, err := newTrainingSet(opt.Problem.Spec(), &opt.Data, Options{validation: 0.1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func (l *Live) restage(ctx context.Context, change domain.Change) error {
 	if stage == nil {
 		return fmt.Errorf("the plant of case %s cannot begin from a given scene", l.c.Name())
 	}
-	ep, err := stage(l.seed, l.episode, scene, l.how(ctx, ""))
+	ep, err := stage(l.seed, l.episode, scene, l.how(ctx))
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (l *Live) record(staged bool) {
 	}
 	h := l.server.Health()
 	l.recording = closedloop.NewRecording(l.on.Definition(), l.ep, staged, closedloop.Options{
-		Method: h.Method, Episodes: l.episode + 1, Seed: l.seed, Noise: l.opt.Noise, Regime: l.opt.Regime,
+		Method: h.Method, Episodes: l.episode + 1, Seed: l.seed,
 		Preference: domain.Preference{Adaptive: true}, Commit: h.Commit, Backend: h.Backend, ISA: h.ISA, ModelSHA256: h.ModelSHA256,
 		Device: fmt.Sprintf("%s (%s), %d threads", h.Backend, h.ISA, h.Threads),
 	})

@@ -37,9 +37,6 @@ const (
 type LiveOptions struct {
 	Seed    uint64 // of the plant's scenes
 	Episode int    // that it begins with
-	// Regime and Noise as domain.EpisodeOptions has them.
-	Regime string
-	Noise  float64
 	// Preference that it begins with; nil: the adaptive priority.
 	Preference []float64
 	// Deadline that the server answers by; 0: none. The page shows it.
@@ -121,13 +118,13 @@ func (l *Live) Reset(ctx context.Context, episode int) error {
 }
 
 // how are the options of an episode.
-func (l *Live) how(ctx context.Context, regime string) domain.EpisodeOptions {
-	return domain.EpisodeOptions{Noise: l.opt.Noise, Regime: regime, Preference: domain.Preference{Adaptive: true}, Context: ctx}
+func (l *Live) how(ctx context.Context) domain.EpisodeOptions {
+	return domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}, Context: ctx}
 }
 
 // begin draws an episode of the case's own plant; its first frame stands behind those that are kept.
 func (l *Live) begin(ctx context.Context, episode int, kept []*Frame) error {
-	ep, err := l.c.Definition().Plant.Episode(l.seed, episode, l.how(ctx, l.opt.Regime))
+	ep, err := l.c.Definition().Plant.Episode(l.seed, episode, l.how(ctx))
 	if err != nil {
 		return gpc.BadInput(fmt.Errorf("episode %d of seed %d: %w", episode, l.seed, err))
 	}

@@ -78,7 +78,7 @@ func (d devices) largestFlows() string {
 	}
 	alone, _ := peerrecord.Mean(peers.Ratios, peerrecord.OpPGLib, true)
 	together, of := peerrecord.Mean(peers.Ratios, peerrecord.OpPGLib, false)
-	return fmt.Sprintf("%s\nOf all %d networks that were tried, %d were solved to an optimum. On [%d of them](docs/results/networks.md#optimal-power-flow), IPOPT took %s times as long as `gpc` in the geometric mean. Where `gpc` solves several cases of a network at once, it is %s times for each.\n",
+	return fmt.Sprintf("%s\nOf all %d networks that were tried, %d were solved to an optimum. On [%d of them](docs/results/networks.md#optimal-power-flow), IPOPT took %s times as long as `gpc` in the geometric mean. Where `gpc` solves many problems of a network at once, IPOPT took %s times as long for each.\n",
 		report.Tables(s), len(r.Networks), optimal, of, report.Ratio(alone), report.Ratio(together))
 }
 

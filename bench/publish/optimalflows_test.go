@@ -79,7 +79,7 @@ func TestLargestFlowsStandBesideIPOPT(t *testing.T) {
 	}
 	report.Set(r, []peerrecord.Record{p})
 	text := devices{r}.largestFlows()
-	wants(t, text, "| `small` | 100 | +0.0e+00 | 20 | 0.5 | 5 | 4 |", "| `middle` | 1000 |", "| `large` | 10000 | +0.0e+00 | 20 | 0.02 | – | 4 |", "Of all 4 networks that were tried, 4 were solved", "On [2 of them]", "took 9 times as long as `gpc`", "it is 72 times for each")
+	wants(t, text, "| `small` | 100 | +0.0e+00 | 20 | 0.5 | 5 | 4 |", "| `middle` | 1000 |", "| `large` | 10000 | +0.0e+00 | 20 | 0.02 | – | 4 |", "Of all 4 networks that were tried, 4 were solved", "On [2 of them]", "took 9 times as long as `gpc`", "IPOPT took 72 times as long for each")
 	if strings.Contains(text, "tiny") {
 		t.Errorf("a network that was not solved beside IPOPT:\n%s", text)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/gpc-engine/gpc/bench/report"
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/compile"
-	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/peerrecord"
 )
 
@@ -62,20 +61,6 @@ func (d devices) candidates(name string) string {
 		m := &p.Pairs[i]
 		return slices.Concat([]string{"`" + m.Method + "`", fmt.Sprint(r.CandidatesOf(name, m)), r.EqualIn(name, &p.Pairs[0], m), safeShare(m)},
 			dearer(i == 0, m), []string{report.Estimate("%.3f", m.MarginMean, m.MarginCI95), fmt.Sprint(m.Fallback), meanTime(m)})
-	})
-}
-
-// mapWorth has, for each case of such pairings, what decides without a map beside the planner with
-// it: with as many candidates, and in its time.
-func (d devices) mapWorth() string {
-	headings := []string{"case", "candidates with the map", "without it", "equal", "candidates", "cost above the map's, % [95 %]", "median", "n", "smallest margin less the map's, m", "decision mean over the map's"}
-	return d.paired("", headings, (*report.Records).ComparedCases, report.Run.CandidatePairings, func(r report.Run, p *closedloop.Pairing, i int) []string {
-		first, m := &p.Pairs[0], &p.Pairs[i]
-		if i == 0 || r.Method(r.Name, m.Method).Needs&domain.NeedsMap != 0 {
-			return nil
-		}
-		return slices.Concat([]string{"`" + r.Name + "`", fmt.Sprint(r.CandidatesOf(r.Name, first)), "`" + m.Method + "`", r.EqualIn(r.Name, first, m), fmt.Sprint(r.CandidatesOf(r.Name, m))},
-			dearer(false, m), []string{report.Number("%+.3f", float64(m.MarginMean-first.MarginMean)), report.Number("%.2f", float64(m.LatencyMean/first.LatencyMean))})
 	})
 }
 
@@ -198,13 +183,13 @@ func (d devices) besideWarm(visit func(name string, p *closedloop.Pairing, own, 
 }
 
 // mapsOnSameEpisodes is README's table of the gallery: the map and the warm exact solver of each system on which both
-// decided in the same episodes of one run. Systems in which the solver ran fewer episodes are named below the table.
+// decided in the same episodes of one run. Systems in which they ran different numbers of episodes are named below the table.
 func (d devices) mapsOnSameEpisodes() string {
 	s := report.Section{Rows: [][]string{{"system", "episodes", "unsafe: map, solver", "map: extra cost mean (worst), %", "solver: extra cost mean (worst), %", "map: p50 / p99, ms", "solver: p50 / p99, ms"}}}
 	var fewer []string
 	d.besideWarm(func(name string, p *closedloop.Pairing, own, solver *closedloop.Paired) {
 		if own.Episodes != solver.Episodes || own.RegretN != solver.RegretN || report.Disturbed(p.Load) {
-			fewer = append(fewer, fmt.Sprintf("`%s` (%d of %d)", name, solver.Episodes, own.Episodes))
+			fewer = append(fewer, fmt.Sprintf("`%s` (%d and %d)", name, own.Episodes, solver.Episodes))
 			return
 		}
 		extra := func(m *closedloop.Paired) string {
@@ -221,7 +206,7 @@ func (d devices) mapsOnSameEpisodes() string {
 	}
 	text := report.Tables(s)
 	if len(fewer) > 0 {
-		text += fmt.Sprintf("\nLeft out, as the solver ran fewer episodes than the map: %s.\n", strings.Join(fewer, ", "))
+		text += fmt.Sprintf("\nLeft out, as map and solver ran different numbers of episodes: %s.\n", strings.Join(fewer, ", "))
 	}
 	return text
 }

@@ -172,13 +172,18 @@ func ranging(format string, values []float64) string {
 // Every system of the gallery with a map has its methods in one run without noise.
 func TestPairingsOfTheGalleryAreWithoutNoise(t *testing.T) {
 	all := devices(recorded(t))
-	if len(all.systems()) != 8 {
-		t.Errorf("%d systems", len(all.systems()))
-	}
+	maps := 0
 	for _, name := range all.systems() {
+		if all.compilation(name) == nil {
+			continue
+		}
+		maps++
 		if p := all.pairing(name); p == nil || p.Noise != 0 || p.Bias != 0 || len(p.Shift) != 0 {
 			t.Errorf("%s: the pairing is %+v", name, p)
 		}
+	}
+	if maps != 8 {
+		t.Errorf("%d systems with a map", maps)
 	}
 }
 
@@ -200,8 +205,11 @@ func TestREADMEsMapsAreOnTheSolversEpisodes(t *testing.T) {
 	text := all.mapsOnSameEpisodes()
 	table, left, _ := strings.Cut(text, "Left out")
 	for _, name := range all.systems() {
-		p := all.pairing(name)
-		own, solver := pairedMethod(p, all.compilation(name).Test.Method), pairedMethod(p, report.WarmSolver)
+		c, p := all.compilation(name), all.pairing(name)
+		if c == nil {
+			continue
+		}
+		own, solver := pairedMethod(p, c.Test.Method), pairedMethod(p, report.WarmSolver)
 		if same := own.Episodes == solver.Episodes && own.RegretN == solver.RegretN; strings.Contains(table, "`"+name+"`") != same || strings.Contains(left, "`"+name+"`") == same {
 			t.Errorf("%s: the map ran %d episodes, the solver %d:\n%s", name, own.Episodes, solver.Episodes, text)
 		}
@@ -318,24 +326,24 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 					ahead = append(ahead, float64(m.Latency.P50))
 				}
 			}
-			if p.Case != "hvac" {
+			if p.Case != "double-pendulum" {
 				continue
 			}
 			compared++
 			of := map[string]string{}
 			for _, m := range p.Pairs {
-				of[m.Method] = report.Estimate("%.2f", m.RegretPct, m.RegretCI95)
+				of[m.Method] = fmt.Sprintf("%s %% over %d episodes", report.Estimate("%.2f", m.RegretPct, m.RegretCI95), m.RegretN)
 			}
-			gallery.says("%s %% beside the warm interior point's %s", of["refine-64-ahead"], of["nmpc"])
+			gallery.says("the search costs %s, and the warm interior point %s", of["refine-64-ahead"], of["nmpc"])
 		}
 	}
 	if compared < 5 {
-		t.Fatal("hvac is not recorded")
+		t.Fatal("double-pendulum is not recorded")
 	}
 	gallery.says("A search of 64 roll-outs then leaves [%s µs]", ranging("%.0f", ahead))
 	aboutEqualTime(search)
 	c.besides(
-		"takes 0.46 to 1.2 times the solver's", "is at most 0.0024 %", // TestTheTextOfNetworksIsOfTheirRecords; TestTheLatentStepIsThatOfTheGallery
+		"takes 0.46 to 1.2 times the solver's", "is at most 0.0031 %", // TestTheTextOfNetworksIsOfTheirRecords; TestTheLatentStepIsThatOfTheGallery
 		"its 95 % interval",
 	)
 	gallery.before = "## What a map reaches"

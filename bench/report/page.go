@@ -274,6 +274,7 @@ func (s *Section) origins(w *bytes.Buffer) {
 	}
 }
 
+// Table writes the rows as a table, the first of them as its head.
 func (s *Section) Table(w *bytes.Buffer) {
 	for i, r := range s.Rows {
 		fmt.Fprintf(w, "| %s |\n", strings.Join(r, " | "))

@@ -15,6 +15,7 @@ import (
 // Undisturbed pairings are of the case as it is, and of whole methods.
 func Undisturbed(p *closedloop.Pairing) bool { return UndisturbedPlant(p) && !ablates(p) }
 
+// UndisturbedPlant tells whether a pairing is of the case's own plant, measured without error, and of its own scenes.
 func UndisturbedPlant(p *closedloop.Pairing) bool {
 	return len(p.Shift) == 0 && p.Noise == 0 && p.Bias == 0 && p.ScenesSHA256 == "" && !Estimated(p)
 }
@@ -37,6 +38,7 @@ func ablates(p *closedloop.Pairing) bool {
 	})
 }
 
+// ShiftText names the factors by which a plant differs from the model.
 func ShiftText(shift map[string]float64) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(shift)) {

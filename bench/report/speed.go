@@ -109,6 +109,7 @@ func EndOf(name string) string {
 	return ""
 }
 
+// GapOf is the relative gap to the published optimum, a dash where there is none.
 func GapOf(n *peerrecord.Network) string {
 	if n.Gap == nil {
 		return "–"
@@ -145,6 +146,7 @@ func OptimalFlowsNote(r *peerrecord.OptimalFlows) string {
 	return text + ": " + strings.Join(lower, ", ") + "."
 }
 
+// OptimalFlowsOrigin says where a record of optimal power flows comes from.
 func OptimalFlowsOrigin(r *peerrecord.OptimalFlows) string {
 	return Origin(r.Command, r.Commit, fmt.Sprintf("%s, %d threads", r.Device, r.Threads), r.Load)
 }
@@ -224,10 +226,12 @@ func busy(s *bench.Scaling) bool {
 	return s.Load == nil || s.Load.Others+s.Load.Stolen > busyShare*float64(s.Load.CPUs)
 }
 
+// ScalingNote says how costs were fitted, and whether the machine had other work.
 func ScalingNote(s *bench.Scaling) string {
 	return "Cost ∝ size^b: least squares of the logarithms of the medians, with the 95 % interval of b by Student's t; the last columns are of the larger half of the sizes, at least four, and of the work as it is counted." + otherWork(s)
 }
 
+// ScalingOrigin says where a record of costs against size comes from.
 func ScalingOrigin(s *bench.Scaling) string {
 	return Origin(s.Command, s.Commit, fmt.Sprintf("%s, %s %s, %d threads", s.Device, s.Backend, s.ISA, s.Threads), s.Load)
 }

@@ -84,13 +84,12 @@ func (v *Solver) Parameters() []domain.Variable {
 	return axes
 }
 
-// Prepare has nothing to build.
-
 // Abilities implements domain.Able.
 func (v *Solver) Abilities() *domain.SolverAbilities {
 	return &domain.SolverAbilities{SolveAll: v.SolveAll, Optimal: v.Optimal}
 }
 
+// Prepare implements domain.Solver; there is nothing to build.
 func (v *Solver) Prepare(context.Context, uint64, func(done, total int)) error { return nil }
 
 // Solve returns the samples of one scenario under one preference: see SolveAll.

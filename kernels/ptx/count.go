@@ -115,12 +115,11 @@ func busiest(addr *[32]uint64, mask uint32, width int) int {
 	return most
 }
 
-// Counts are what launches of a kernel did, as far as blocks ran.
+// Counts are what launches of a kernel did.
 type Counts struct {
 	Kernel   string
 	Launches int
 	Blocks   uint64 // of the launches
-	Ran      uint64 // of these executed: what is below counts those alone
 	Threads  int    // of a block, of the last launch
 	Shared   int    // bytes of shared memory of a block, of the last launch
 	Barriers uint64 // of blocks
@@ -147,10 +146,9 @@ func newCounts(k *Kernel) *Counts {
 }
 
 // add takes in what workers counted.
-func (c *Counts) add(r *run, workers []*worker, blocks, ran, threads int) {
+func (c *Counts) add(r *run, workers []*worker, blocks, threads int) {
 	c.Launches++
 	c.Blocks += uint64(blocks)
-	c.Ran += uint64(ran)
 	c.Threads, c.Shared = threads, r.kernel.dynamicAt+r.launch.Shared
 	for _, w := range workers {
 		c.Barriers += w.barriers

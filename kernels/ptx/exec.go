@@ -1,7 +1,6 @@
 package ptx
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -41,11 +40,6 @@ type Options struct {
 	// Tolerate lets a launch go on where something is found that is no fault: findings are
 	// then only listed. Without it a finding is an error of the launch.
 	Tolerate bool
-	// Sample runs so many of the blocks along a grid's first extent, spread evenly, with all
-	// behind them; 0: all. What counts say then stands for those blocks. Where blocks are rows
-	// of a batch, kernels with blocks of different sizes run the same rows, if their number
-	// and the sizes are powers of two.
-	Sample int
 }
 
 // Machine is a device: memory, and what it found and counted. Its methods must not be called
@@ -57,9 +51,6 @@ type Machine struct {
 	counts  map[string]*Counts
 	stamp   uint32
 }
-
-// SetSample changes Options.Sample between launches.
-func (m *Machine) SetSample(n int) { m.options.Sample = n }
 
 // NewMachine makes a machine without anything in its memory.
 func NewMachine(o Options) *Machine {
@@ -109,14 +100,13 @@ func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 	held := newBytes(len(args))
 	copy(held, args)
 	r := &run{machine: m, kernel: k, launch: l, args: held, stamp: m.stamp}
-	ran := blocks / l.Grid[0] * min(l.Grid[0], cmp.Or(m.options.Sample, l.Grid[0]))
-	workers := min(runtime.GOMAXPROCS(0), ran)
+	workers := min(runtime.GOMAXPROCS(0), blocks)
 	results := make([]*worker, workers)
 	faults := make([]*Fault, workers)
 	var group sync.WaitGroup
 	for i := range workers {
 		results[i] = newWorker(r, (threads+31)/32)
-		group.Go(func() { faults[i] = results[i].blocks(blocks, ran) })
+		group.Go(func() { faults[i] = results[i].blocks(blocks) })
 	}
 	group.Wait()
 	c := m.counts[k.Name]
@@ -124,7 +114,7 @@ func (m *Machine) Launch(k *Kernel, l Launch, args []byte) error {
 		c = newCounts(k)
 		m.counts[k.Name] = c
 	}
-	c.add(r, results, blocks, ran, threads)
+	c.add(r, results, blocks, threads)
 	for _, w := range results {
 		w.release()
 	}
@@ -302,8 +292,8 @@ func (w *worker) release() {
 	}
 }
 
-// blocks runs blocks until none is left, ran of all of them.
-func (w *worker) blocks(total, ran int) (fault *Fault) {
+// blocks runs blocks until none of all of them is left.
+func (w *worker) blocks(total int) (fault *Fault) {
 	defer func() {
 		if r := recover(); r != nil {
 			w.run.stopped.Store(true)
@@ -316,12 +306,10 @@ func (w *worker) blocks(total, ran int) (fault *Fault) {
 	}()
 	for !w.run.stopped.Load() {
 		i := int(w.run.next.Add(1)) - 1
-		if i >= ran {
+		if i >= total {
 			return nil
 		}
-		along := w.run.launch.Grid[0]
-		every := int(int64(along) * int64(ran) / int64(total)) // of those along the first extent
-		w.one(i%every*along/every + i/every*along)
+		w.one(i)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 // the same bytes need.
 func Report(to io.Writer, list []*Counts) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "kernel\tlaunches\tblocks\tran\tthreads\tinstructions of warps\tlanes\tfloat32\tfloat64\tinteger\ttensor\tspecial\tother\tbranches\tthat part\tshared KB\trequests\tover least\tglobal KB\tsectors\tover least\tlocal KB\tbarriers\t")
+	fmt.Fprintln(w, "kernel\tlaunches\tblocks\tthreads\tinstructions of warps\tlanes\tfloat32\tfloat64\tinteger\ttensor\tspecial\tother\tbranches\tthat part\tshared KB\trequests\tover least\tglobal KB\tsectors\tover least\tlocal KB\tbarriers\t")
 	for _, c := range list {
 		var warps, lanes uint64
 		for i := range classes {
@@ -28,7 +28,7 @@ func Report(to io.Writer, list []*Counts) error {
 			return fmt.Sprintf("%.1f%%", 100*float64(n)/float64(max(warps, 1)))
 		}
 		s, g, l := c.Spaces["shared"], c.Spaces["global"], c.Spaces["local"]
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%.1f%%\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\t%d\t%s\t%d\t%d\t%s\t%d\t%d\t\n", c.Kernel, c.Launches, c.Blocks, c.Ran, c.Threads, warps,
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%.1f%%\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%d\t%d\t%s\t%d\t%d\t%s\t%d\t%d\t\n", c.Kernel, c.Launches, c.Blocks, c.Threads, warps,
 			100*float64(lanes)/float64(32*max(warps, 1)), share(ClassFloat32), share(ClassFloat64), share(ClassInteger, ClassConvert), share(ClassTensor), share(ClassSpecial),
 			share(ClassMove, ClassCompare, ClassControl, ClassShared, ClassGlobal, ClassLocal, ClassParameter, ClassShuffle, ClassBarrier),
 			c.Branches, percent(c.Divergent, c.Branches), s.Bytes>>10, s.Transactions, over(s), g.Bytes>>10, g.Transactions, over(g), l.Bytes>>10, c.Barriers)

@@ -81,9 +81,6 @@ func For(level isa.Level) Kernel {
 	}
 }
 
-// Level is the instruction set.
-func (k Kernel) Level() isa.Level { return k.level }
-
 // TileRows is the height of the register tile: batches cut at its multiples
 // leave no short tile.
 func (k Kernel) TileRows() int { return k.rows }

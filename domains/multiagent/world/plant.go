@@ -112,6 +112,7 @@ func (e *Episode) Abilities() *domain.EpisodeAbilities {
 	}
 }
 
+// Scene, Steps, Done and State implement domain.Episode.
 func (e *Episode) Scene() any        { return e.scene }
 func (e *Episode) Steps() int        { return e.plant.System.Params.Steps }
 func (e *Episode) Done() bool        { return e.t >= e.plant.System.Params.Steps }

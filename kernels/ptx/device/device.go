@@ -39,13 +39,12 @@ func New(options ptx.Options) *Device {
 }
 
 // ParseOptions reads what to check and count as a list with commas: shared, global, count,
-// lanes (one lane at a time), tolerate (findings are listed, not errors), seed=N, errors=N,
-// sample=N; none alone asks for nothing.
+// lanes (one lane at a time), tolerate (findings are listed, not errors), seed=N, errors=N; none
+// alone asks for nothing.
 func ParseOptions(text string) (o ptx.Options, err error) {
 	lanes, none := false, false
 	words := map[string]*bool{"shared": &o.Shared, "global": &o.Global, "count": &o.Count, "tolerate": &o.Tolerate, "lanes": &lanes, "none": &none}
-	sample := uint64(0)
-	numbers := map[string]*uint64{"seed": &o.Seed, "errors": &o.Errors, "sample": &sample}
+	numbers := map[string]*uint64{"seed": &o.Seed, "errors": &o.Errors}
 	for word := range strings.SplitSeq(text, ",") {
 		name, value, isNumber := strings.Cut(word, "=")
 		switch {
@@ -56,10 +55,9 @@ func ParseOptions(text string) (o ptx.Options, err error) {
 				return o, fmt.Errorf("%q: %w", word, err)
 			}
 		default:
-			return o, fmt.Errorf("%q: want shared, global, count, lanes, tolerate, seed=N, errors=N, sample=N or none", word)
+			return o, fmt.Errorf("%q: want shared, global, count, lanes, tolerate, seed=N, errors=N or none", word)
 		}
 	}
-	o.Sample = int(sample)
 	if lanes {
 		o.Order = ptx.Lanes
 	}
@@ -71,15 +69,6 @@ func (d *Device) SetSeed(seed uint64) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	d.options.Seed = seed
-}
-
-// SetSample changes ptx.Options.Sample of the contexts that are open; none may be computing.
-func (d *Device) SetSample(n int) {
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
-	for _, m := range d.machines {
-		m.SetSample(n)
-	}
 }
 
 // Findings are those of all contexts; none may be computing.

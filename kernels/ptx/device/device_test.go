@@ -188,52 +188,13 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestParseOptions(t *testing.T) {
-	o := require.Get(device.ParseOptions("shared,count,lanes,seed=7,sample=3"))(t)
-	if o != (ptx.Options{Shared: true, Count: true, Order: ptx.Lanes, Seed: 7, Sample: 3}) {
+	o := require.Get(device.ParseOptions("shared,count,lanes,seed=7"))(t)
+	if o != (ptx.Options{Shared: true, Count: true, Order: ptx.Lanes, Seed: 7}) {
 		t.Errorf("%+v", o)
 	}
 	for _, bad := range []string{"", "share", "seed", "seed=x", "shared=1", "seed=-1"} {
 		if _, err := device.ParseOptions(bad); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
-	}
-}
-
-// Of a sampled launch blocks run that are spread evenly along the grid's first extent, with
-// all that lie behind them: kernels with larger blocks run the same rows. Counts say how many
-// did; and all run again where the sample ends.
-func TestSample(t *testing.T) {
-	d, c, text := opened(t)
-	const n, block = 1024, 32
-	err := c.Do(func(th *driver.Thread) error {
-		m := require.Get(th.LoadModule("vectorAdd", text))(t)
-		k := require.Get(th.Kernel(m, "vectorAdd"))(t)
-		in, to := require.Get(th.Alloc(4*n))(t), require.Get(th.Alloc(4*n))(t)
-		require.OK(t, driver.Upload(th, in, make([]float32, n)))
-		for _, some := range []struct{ sample, every, ran int }{{4, 8, 8}, {0, 1, 64}} {
-			filled := make([]float32, n)
-			for i := range filled {
-				filled[i] = 1
-			}
-			require.OK(t, driver.Upload(th, to, filled))
-			d.Forget()
-			d.SetSample(some.sample)
-			// Blocks of the second row of the grid write what those of the first do.
-			l := driver.Launch{Grid: driver.Dim{X: n / block, Y: 2}, Block: driver.Dim{X: block}}
-			require.OK(t, th.Launch(k, l, driver.Address(in), driver.Address(in), driver.Address(to), driver.Int32(n)))
-			require.OK(t, driver.Download(th, filled, to))
-			for i, v := range filled {
-				if ran := v == 0; ran != (i/block%some.every == 0) {
-					t.Fatalf("a sample of %d: element %d of block %d computed: %v", some.sample, i, i/block, ran)
-				}
-			}
-			if counts := d.Counts(); len(counts) != 1 || counts[0].Ran != uint64(some.ran) || counts[0].Blocks != 64 {
-				t.Errorf("a sample of %d: %d blocks of %d ran, want %d of 64", some.sample, counts[0].Ran, counts[0].Blocks, some.ran)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
