@@ -19,6 +19,11 @@ type navigated struct {
 	limit           float64
 }
 
+// Abilities implements domain.Able.
+func (n *navigated) Abilities() *domain.ControllerAbilities {
+	return &domain.ControllerAbilities{Follows: n.loop.Follow}
+}
+
 // count adds the last decision to an episode's, unless that was done.
 func (n *navigated) count(to *export.Episode) {
 	if n.offMap {

@@ -34,6 +34,7 @@ type guard struct {
 	single       [1]rollout
 	stretch      *stretch // nil: every step is looked at alone
 	finder       finder
+	follower     domain.Follower // of a batch of one; nil: every decision is rolled out
 }
 
 // watched is what the guard keeps of one loop.
@@ -124,6 +125,9 @@ func near(a, b, tolerance []float64) bool {
 
 // watch rolls the decisions of all loops out together, then replaces those that fail.
 func (g *guard) watch(a *Batch, obs []Observation, out []Decision) error {
+	if g.follower != nil && g.followed(a, obs, out) {
+		return nil
+	}
 	g.runs = g.runs[:0]
 	for i := range obs {
 		if l := a.at(i); l.bad {
@@ -145,13 +149,44 @@ func (g *guard) watch(a *Batch, obs []Observation, out []Decision) error {
 	return nil
 }
 
+// followed reports whether what was decided needs no roll-out, as the follower's plan goes on behind it. A rescue's plan is compared with
+// what is decided instead.
+func (g *guard) followed(a *Batch, obs []Observation, out []Decision) bool {
+	l, o, d := a.at(0), &obs[0], &out[0]
+	if l.bad || l.watched.accepted.solved {
+		return false
+	}
+	plan, keeps := g.keeps(l, o.C, d)
+	if !keeps {
+		renewed := false
+		if plan, renewed = g.follower.Renew(l.state, o.C); renewed {
+			g.given = append(append(g.given[:0], l.u...), plan...)
+			l.watched.accepted.take(g.given, len(l.u)) // one step on it is the incumbent
+			a.execute(0, o, d)
+			plan, keeps = g.keeps(l, o.C, d)
+		}
+	}
+	if keeps {
+		l.watched.accepted.take(plan, len(l.u))
+		l.watched.vain, l.watched.wait = 0, 0
+	}
+	return keeps
+}
+
+func (g *guard) keeps(l *loop, c []float64, d *Decision) (plan []float64, keeps bool) {
+	if d.Fallback&domain.FallbackAction != 0 || !g.spec.Keeps(d.Margin) {
+		return nil, false
+	}
+	return g.follower.Keeps(l.state, c, l.u)
+}
+
 // ask asks for the roll-out of what was decided. Where that is the incumbent's action in
 // the state that it was planned for, what comes behind the incumbent is all that is new.
 // What a search has decided goes on as the search rolled it out.
 func (g *guard) ask(l *loop, c []float64, pref domain.Preference) error {
 	w, p, nu, ns, steps := &l.watched, &l.watched.accepted, len(l.u), len(l.state), g.steps(c)
 	known := p.steps - 1
-	w.behind = p.safe() && known > 0 && near(l.state, p.s, g.tolerance) && near(c, p.c, g.tolerance[ns:]) && near(l.u, p.actions[nu:2*nu], g.tolerance[ns+len(c):])
+	w.behind = p.safe() && known > 0 && len(p.s) > 0 && near(l.state, p.s, g.tolerance) && near(c, p.c, g.tolerance[ns:]) && near(l.u, p.actions[nu:2*nu], g.tolerance[ns+len(c):])
 	if w.behind {
 		w.next.forget()
 		if steps > known {

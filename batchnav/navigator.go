@@ -66,6 +66,9 @@ func (n *Navigator) Prepare() error { return n.batch.Prepare() }
 // AnswerError is Batch.AnswerError.
 func (n *Navigator) AnswerError() float64 { return n.batch.AnswerError() }
 
+// Follow has the guard ask about each decision before it rolls it out; nil: it asks nobody. It is for a navigator with a guard.
+func (n *Navigator) Follow(f domain.Follower) { n.batch.guard.follower = f }
+
 // Controller is the navigator as evaluation takes a method.
 func (n *Navigator) Controller() domain.Controller { return controller{n} }
 
@@ -77,6 +80,9 @@ func (c controller) Abilities() *domain.ControllerAbilities {
 	may := &domain.ControllerAbilities{Executed: func(u []float64) { b.Executed(0, u) }, Missed: c.missed}
 	if b.Prepares() {
 		may.Prepare = b.Prepare
+	}
+	if b.guard != nil {
+		may.Follows = c.navigator.Follow
 	}
 	return may
 }

@@ -26,7 +26,7 @@ type rollout struct {
 // plan is a roll-out with what is known of it.
 type plan struct {
 	actions      []float64 // [steps·action] as executed, of one that fails to the step that does
-	s, c         []float64 // the state after the first action
+	s, c         []float64 // the state after the first action; s is empty where it is not known
 	endS, endC   []float64 // and after the last
 	cost, margin float64   // a cost only where it is asked
 	// fails is the first step that breaks a limit, or steps; narrow says that one comes
@@ -43,6 +43,14 @@ func (p *plan) lasts() bool { return p.steps > 0 && p.fails == p.steps }
 func (p *plan) safe() bool { return p.lasts() && !p.narrow }
 
 func (p *plan) forget() { p.actions, p.steps, p.fails = p.actions[:0], 0, 0 }
+
+// take makes it actions that are known to keep the limits to their end, in states that are not known.
+func (p *plan) take(actions []float64, nu int) {
+	p.actions = append(p.actions[:0], actions...)
+	p.steps = len(actions) / nu
+	p.fails, p.narrow, p.solved = p.steps, false, false
+	p.s = p.s[:0]
+}
 
 // better is safe before cheap; where neither keeps the limits, the later failure, then the
 // larger margin.

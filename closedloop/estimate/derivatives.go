@@ -30,6 +30,7 @@ type stages struct {
 	list  []stage
 	x, u  []float64 // (s, c) and u of each
 	d, dm []float64
+	m     []float64 // margins of each; nil: they are not asked for
 }
 
 func (l *linearised) newStages(count int) *stages {
@@ -64,6 +65,7 @@ type linearised struct {
 	whole       bool          // what it writes are the rows of a stage
 	columns     []int         // of each of its directions, the input; −1: none
 	dx, dj, dms []float64
+	next, j     []float64 // values that come with those of margins
 }
 
 func newLinearised(problem domain.Problem, f *Filter) (*linearised, error) {
@@ -96,7 +98,7 @@ func (l *linearised) direct(objectives int) {
 			l.columns = append(l.columns, l.input(a))
 		}
 		nx, k := l.ns+l.nc, len(l.columns)
-		l.dj = make([]float64, together*objectives*k)
+		l.dj, l.next, l.j = make([]float64, together*objectives*k), make([]float64, together*nx), make([]float64, together*objectives)
 		l.whole = l.n == l.ns
 		for i := range l.ns {
 			l.whole = l.whole && l.nu+i < k && l.columns[l.nu+i] == i
@@ -140,11 +142,15 @@ func (l *linearised) derive(all *stages, count int) bool {
 	for first := 0; first < count; first += together {
 		n := min(together, count-first)
 		x, u := all.x[first*nx:], all.u[first*l.nu:]
+		var next, j, margins []float64
+		if all.m != nil {
+			next, j, margins = l.next, l.j, all.m[first*l.nm:]
+		}
 		switch {
 		case l.whole:
-			l.staged.Linearise(n, x, u, nil, nil, nil, all.d[first*nx*l.width:], l.dj, all.dm[first*l.nm*l.width:])
+			l.staged.Linearise(n, x, u, next, j, margins, all.d[first*nx*l.width:], l.dj, all.dm[first*l.nm*l.width:])
 		case l.staged != nil:
-			l.staged.Linearise(n, x, u, nil, nil, nil, l.dx, l.dj, l.dms)
+			l.staged.Linearise(n, x, u, next, j, margins, l.dx, l.dj, l.dms)
 		}
 		for i := range all.list[first : first+n] {
 			at := &all.list[first+i]

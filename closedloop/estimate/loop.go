@@ -22,6 +22,9 @@ type Loop struct {
 	way    bool
 	// After so many decisions in a row that break a limit, the next ones keep nothing off it.
 	vain, wait int
+	// A guard may ask whether the present decision is followed by the plan before, which it was; what is kept off was found in it.
+	asked, followed, fresh bool
+	pref                   domain.Preference // of the last decision
 	// u is executed and not yet predicted from.
 	u       []float64
 	pending bool
@@ -33,16 +36,20 @@ type Loop struct {
 // measured. With a margin the controller has to be of the case that it tightens.
 func NewLoop(inner domain.Controller, problem domain.Problem, filter *Filter, margin *Margin, delay domain.Delay) *Loop {
 	spec := problem.Spec()
-	return &Loop{
+	l := &Loop{
 		inner: inner, may: domain.AbilitiesOfController(inner), filter: filter, margin: margin, under: newUnderWay(problem, delay),
 		s: make([]float64, spec.MeasuredSize()), c: make([]float64, spec.ContextSize()),
 	}
+	if margin != nil && l.may.Follows != nil && margin.follow() {
+		l.may.Follows(follower{l})
+	}
+	return l
 }
 
 // Abilities implements domain.Able.
 func (l *Loop) Abilities() *domain.ControllerAbilities {
 	may := *l.may
-	may.Executed, may.Missed, may.DecideMeasured, may.Faults, may.Way = l.overruled, l.missed, l.DecideMeasured, l.faults, l.keeps
+	may.Executed, may.Missed, may.DecideMeasured, may.Faults, may.Way, may.Follows = l.overruled, l.missed, l.DecideMeasured, l.faults, l.keeps, nil
 	if may.Prepare != nil {
 		may.Prepare = l.prepare
 	}
@@ -71,6 +78,7 @@ func (l *Loop) Reset(ep domain.Episode) error {
 	if l.margin != nil {
 		l.margin.Clear()
 	}
+	l.leave()
 	return l.inner.Reset(ep)
 }
 
@@ -149,6 +157,7 @@ func (l *Loop) missed(_, _, u []float64) {
 	}
 	l.predict()
 	l.executed(u)
+	l.leave()
 	if l.may.Missed != nil {
 		l.may.Missed(nil, nil, u)
 	}
@@ -235,8 +244,7 @@ func (l *Loop) later(s, c []float64, pref domain.Preference, u []float64) (err e
 		}
 		return err
 	}
-	l.margin.Along(s, c, l.plan, l.filter, l.under)
-	if l.last, err = l.inner.Decide(s, c, pref, u); err != nil || l.last.Keeps() {
+	if l.last, err = l.along(s, c, pref, u); err != nil || l.last.Keeps() {
 		l.vain = 0
 		return err
 	}
@@ -257,6 +265,48 @@ func (l *Loop) later(s, c []float64, pref domain.Preference, u []float64) (err e
 	l.wait = 1<<min(l.vain, MostVain) - 1
 	l.vain++
 	return nil
+}
+
+// along is a decision with what the plan before asks to be kept off. While the plant stays beside a plan whose feedback keeps the limits, that
+// is what it asked when it was found, but for the present errors.
+func (l *Loop) along(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
+	b := l.margin.tube
+	if b == nil {
+		l.margin.Along(s, c, l.plan, l.filter, l.under)
+		return l.inner.Decide(s, c, pref, u)
+	}
+	if l.fresh = !(l.trusted() && l.pref.Equal(pref) && b.holds(c)); l.fresh {
+		l.renew(s, c)
+	} else {
+		b.present(c)
+	}
+	l.pref = pref
+	l.asked, l.followed = true, false
+	d, err := l.inner.Decide(s, c, pref, u)
+	if l.asked = false; l.followed {
+		b.at++
+	} else {
+		b.leave()
+	}
+	return d, err
+}
+
+// renew finds what is to be kept off in the present state.
+func (l *Loop) renew(s, c []float64) {
+	l.margin.tube.renew(s, c, l.plan, l.filter, l.under)
+	l.fresh = true
+}
+
+// trusted reports whether all that is measured was used.
+func (l *Loop) trusted() bool {
+	return !slices.ContainsFunc(l.filter.faults, func(f Fault) bool { return f != Fine })
+}
+
+// leave forgets the plan that would be followed.
+func (l *Loop) leave() {
+	if l.margin != nil && l.margin.tube != nil {
+		l.margin.tube.leave()
+	}
 }
 
 // anew makes the decision as if it were the first.

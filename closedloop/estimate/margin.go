@@ -53,6 +53,7 @@ type Margin struct {
 	products    products
 	set         *errorSet // of a filter with stated bounds; nil: there are none
 	gain        []float64 // [n]
+	tube        *tube     // of the plan; nil: it is asked for none
 }
 
 // products are those that move covariances: A x, (A x) Aᵀ, A + B K, the same of the margins, these times a covariance, and a covariance less
@@ -125,11 +126,24 @@ func (m *Margin) remaining(c []float64) int {
 }
 
 // Along writes what is to be kept off from a state on, along the plan [steps·action], whose last action
-// is held, or Fallback where there is none. The state is the estimate, behind what is under way; nil: nothing is.
-func (m *Margin) Along(s, c, plan []float64, f *Filter, under *underWay) {
+// is held, or Fallback where there is none. The state is the estimate, behind what is under way; nil: nothing is. Where a derivative is
+// not finite nothing is written, and false comes back: what was kept off before is the best that is known.
+func (m *Margin) Along(s, c, plan []float64, f *Filter, under *underWay) bool {
 	steps := m.remaining(c)
-	if !m.roll(s, c, plan, steps) || !m.before(under) {
-		return // what was kept off before is the best that is known
+	m.roll(s, c, steps, func(t int, at *stage) {
+		if have := len(plan) / m.nu; have > 0 {
+			copy(at.u, plan[min(t, have-1)*m.nu:])
+		} else {
+			m.problem.Fallback(at.s, at.c, at.u)
+		}
+	})
+	return m.spread(steps, f, under)
+}
+
+// spread is Along of the stages of a plan.
+func (m *Margin) spread(steps int, f *Filter, under *underWay) bool {
+	if !m.lin.derive(m.stages, steps) || !m.before(under) {
+		return false
 	}
 	m.feedback.along(m.stages.list[:steps])
 	m.backoff.Clear()
@@ -140,11 +154,12 @@ func (m *Margin) Along(s, c, plan []float64, f *Filter, under *underWay) {
 		m.set.copyOf(f.set)
 	}
 	for t := range steps {
-		m.keep(&m.stages.list[t])
+		m.keep(t)
 		if t+1 < steps {
 			m.step(t, f)
 		}
 	}
+	return true
 }
 
 // covariance writes that of a root.
@@ -199,23 +214,18 @@ func (m *Margin) grow(x []float64, at *stage, f *Filter) {
 	}
 }
 
-// roll writes the stages of a plan and their derivatives; false where these are not finite.
-func (m *Margin) roll(s, c, plan []float64, steps int) bool {
+// roll writes the stages of a plan from a state on, whose actions decide writes.
+func (m *Margin) roll(s, c []float64, steps int, decide func(t int, at *stage)) {
 	list := m.stages.list[:steps]
 	copy(list[0].s, s)
 	copy(list[0].c, c)
 	for t := range list {
 		at := &list[t]
-		if have := len(plan) / m.nu; have > 0 {
-			copy(at.u, plan[min(t, have-1)*m.nu:])
-		} else {
-			m.problem.Fallback(at.s, at.c, at.u)
-		}
+		decide(t, at)
 		if t+1 < steps {
 			m.problem.Step(at.s, at.c, at.u, list[t+1].s, list[t+1].c)
 		}
 	}
-	return m.lin.derive(m.stages, steps)
 }
 
 // Keeps reports whether a plan keeps every limit with what is kept off it, and loses no state.
@@ -242,22 +252,33 @@ func (m *Margin) Keeps(s, c, plan []float64) bool {
 // keepsTolerance is that of the solver of a plan, in the unit of a margin.
 const keepsTolerance = 1e-4
 
-// keep writes what is kept off the margins of a stage.
-func (m *Margin) keep(at *stage) {
+// keep writes what is kept off the margins of stage t.
+func (m *Margin) keep(t int) {
+	at := &m.stages.list[t]
 	n, a, row := m.n, &m.products, m.backoff.At(at.c)
 	if m.nm == 0 {
 		return
 	}
 	a.steer.Sum(m.steered, at.dm[m.nu:], at.dm, at.k)
+	if m.tube != nil {
+		m.tube.steers(t, m.steered)
+	}
 	if m.set != nil {
 		for i := range row {
-			row[i] = math.Max(row[i], m.Level*m.set.most(m.lin.by(at.dm, i), m.steered[i*n:(i+1)*n]))
+			h := m.lin.by(at.dm, i)
+			row[i] = math.Max(row[i], m.Level*m.set.most(h, m.steered[i*n:(i+1)*n]))
+			if m.tube != nil {
+				m.tube.now[t][i] = m.Level * m.set.most(h, a.nothing[:n])
+			}
 		}
 		return
 	}
 	a.weigh.Sum(m.weighed, a.nothing, at.dm[m.nu:], m.e)
 	for i := range row {
 		m.variance[i] = tensor.Dot(m.weighed[i*n:(i+1)*n], m.lin.by(at.dm, i))
+		if m.tube != nil {
+			m.tube.now[t][i] = m.Level * math.Sqrt(math.Max(0, m.variance[i]))
+		}
 	}
 	a.weighSteered.Sum(m.weighed, a.nothing, m.steered, m.d)
 	for i, v := range m.variance {
@@ -270,6 +291,9 @@ func (m *Margin) keep(at *stage) {
 func (m *Margin) step(t int, f *Filter) {
 	a, at, from, to := &m.products, &m.stages.list[t], m.along(t), m.along(t+1)
 	a.close.Sum(m.closed, at.d[m.nu:], at.d, at.k)
+	if m.tube != nil {
+		m.tube.closes(t, m.closed)
+	}
 	a.congruent(m.d, &a.shut, &a.shutBack, m.closed, m.n)
 	if m.set != nil {
 		m.set.move(at.d[m.nu:], m.lin.width, m.closed)

@@ -1,0 +1,237 @@
+package estimate
+
+import (
+	"math"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
+)
+
+// tube is a plan with the linear feedback that what is kept off its limits counts on, and the room that every margin has behind that. A
+// state beside the plan by d is led by the feedback to
+//
+//	d ← (A + B K) d, where a margin is m + (m_s + m_u K) d
+//
+// to first order. Where all margins have room for that the plan with its feedback keeps the limits at the stated level from there, and need
+// not be found anew: what is kept off counts on more errors than are still to come, as it was found before some of them were measured.
+type tube struct {
+	margin    *Margin
+	may       *domain.ProblemAbilities
+	unknown   []int // entries of the context
+	steps     int   // stages of the plan; 0: there is none that keeps its limits
+	at        int   // that of the present decision
+	room, now [][]float64
+	flow      [][]float64 // of each stage [n][margins+n]: derivatives of its margins and of d behind it, by d
+	off, to   []float64   // d, and margins with d behind it
+	next      []float64
+	after     []float64
+	other     []float64 // margins
+	plan      []float64
+	box       []domain.Variable
+}
+
+// follow has a margin remember its plans as tubes. A plant that runs on has none: its plans end each time later.
+func (m *Margin) follow() bool {
+	spec := m.problem.Spec()
+	if spec.Clock == 0 {
+		return false
+	}
+	steps := len(m.stages.list)
+	rows := func(n int) [][]float64 {
+		all := make([][]float64, steps)
+		for t := range all {
+			all[t] = make([]float64, n)
+		}
+		return all
+	}
+	m.tube = &tube{
+		margin: m, may: domain.AbilitiesOfProblem(m.problem), room: rows(m.nm), now: rows(m.nm), flow: rows(m.n * (m.nm + m.n)),
+		off: make([]float64, m.n), to: make([]float64, m.nm+m.n), next: make([]float64, len(m.next)), after: make([]float64, len(m.after)), other: make([]float64, m.nm),
+		box: spec.Action,
+	}
+	for _, u := range m.of.Unknown {
+		m.tube.unknown = append(m.tube.unknown, u.Context)
+	}
+	m.stages.m = make([]float64, steps*m.nm)
+	return true
+}
+
+// leave forgets the plan.
+func (b *tube) leave() { b.steps = 0 }
+
+// steers and closes take the derivatives of the margins of a stage, [margins][n], and of the state behind it, [n][n], under the feedback.
+func (b *tube) steers(t int, of []float64) { b.write(t, 0, b.margin.nm, of) }
+func (b *tube) closes(t int, of []float64) { b.write(t, b.margin.nm, b.margin.n, of) }
+
+func (b *tube) write(t, first, rows int, of []float64) {
+	n, width := b.margin.n, b.margin.nm+b.margin.n
+	for k := range n {
+		to := b.flow[t][k*width+first:][:rows]
+		for i := range to {
+			to[i] = of[i*n+k]
+		}
+	}
+}
+
+// open begins with the plan along which the margin has found what to keep off, if that keeps its limits.
+func (b *tube) open(steps int) {
+	m := b.margin
+	spec := m.problem.Spec()
+	b.steps, b.at = 0, 0
+	for t := range steps {
+		at, room := &m.stages.list[t], b.room[t]
+		if t > 0 && b.may.Lost(at.s, at.c) {
+			return
+		}
+		if m.lin.staged != nil {
+			copy(room, m.stages.m[t*m.nm:])
+		} else {
+			m.problem.Margins(at.s, at.c, at.u, room)
+		}
+		for i, v := range m.backoff.At(at.c) {
+			if room[i] -= v; !spec.Keeps(room[i]) {
+				return
+			}
+		}
+	}
+	end := &m.stages.list[steps-1]
+	m.problem.Step(end.s, end.c, end.u, b.next, b.after)
+	if !tensor.Finite(b.next) || b.may.Lost(b.next, b.after) {
+		return
+	}
+	domain.StateMargins(m.problem, b.may, b.next, b.after, end.u, m.margins, b.other)
+	for i, v := range m.backoff.At(b.after) {
+		if !spec.Keeps(m.margins[i] - v) {
+			return
+		}
+	}
+	b.steps = steps
+}
+
+// holds reports whether the present decision is one of the plan, in a context that it has foreseen.
+func (b *tube) holds(c []float64) bool {
+	if !b.within() {
+		return false
+	}
+	for i, v := range b.margin.stages.list[b.at].c {
+		if !(math.Abs(c[i]-v) <= foreseen*(1+math.Abs(v))) && !b.estimated(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// within reports whether there are stages behind the present one.
+func (b *tube) within() bool { return b.at+1 < b.steps }
+
+// foreseen is how far an entry of the context, beside one and its size, may be from the foreseen one by rounding.
+const foreseen = 1e-9
+
+func (b *tube) estimated(entry int) bool {
+	for _, u := range b.unknown {
+		if u == entry {
+			return true
+		}
+	}
+	return false
+}
+
+// present keeps off the margins of the present decision what the errors of its estimate may take.
+func (b *tube) present(c []float64) { copy(b.margin.backoff.At(c), b.now[b.at]) }
+
+// keeps reports whether the feedback keeps the limits from where an action leads, and returns the action with the rest of the plan behind it.
+func (b *tube) keeps(s, c, u []float64) (plan []float64, keeps bool) {
+	m := b.margin
+	m.problem.Step(s, c, u, b.next, b.after)
+	if !tensor.Finite(b.next) || b.may.Lost(b.next, b.after) {
+		return nil, false
+	}
+	b.beside(b.next, b.after, b.at+1)
+	spec := m.problem.Spec()
+	for t := b.at + 1; t < b.steps; t++ {
+		copy(b.to, b.room[t])
+		clear(b.to[m.nm:])
+		for k, v := range b.off {
+			tensor.Axpy(v, b.flow[t][k*len(b.to):][:len(b.to)], b.to)
+		}
+		for _, v := range b.to[:m.nm] {
+			if !spec.Keeps(v) {
+				return nil, false
+			}
+		}
+		copy(b.off, b.to[m.nm:])
+	}
+	b.plan = append(b.plan[:0], u...)
+	for t := b.at + 1; t < b.steps; t++ {
+		b.plan = append(b.plan, m.stages.list[t].u...)
+	}
+	return b.plan, true
+}
+
+// beside writes how far a state, with what is estimated of the context, is beside stage t.
+func (b *tube) beside(s, c []float64, t int) {
+	at := &b.margin.stages.list[t]
+	for i, v := range s {
+		b.off[i] = v - at.s[i]
+	}
+	for i, k := range b.unknown {
+		b.off[len(s)+i] = c[k] - at.c[k]
+	}
+}
+
+// renew finds what is to be kept off from a state on, along the plan that the feedback makes of the one before, or along actions where there
+// is none, and begins with that plan.
+func (b *tube) renew(s, c, actions []float64, f *Filter, under *underWay) {
+	m, ahead, before := b.margin, b.at, b.steps
+	steps := m.remaining(c)
+	b.leave()
+	if ahead == 0 || ahead+steps != before {
+		if m.Along(s, c, actions, f, under) {
+			b.open(steps)
+		}
+		return
+	}
+	m.roll(s, c, steps, func(t int, at *stage) {
+		was := &m.stages.list[ahead+t]
+		for i := range at.u {
+			at.u[i] = was.u[i]
+			for k, v := range at.s {
+				at.u[i] += was.k[i*m.n+k] * (v - was.s[k])
+			}
+		}
+		domain.Clip(at.u, at.u, b.box)
+	})
+	if m.spread(steps, f, under) {
+		b.open(steps)
+	}
+}
+
+// actions are those of the plan along which it was found what is kept off.
+func (b *tube) actions(steps int) []float64 {
+	b.plan = b.plan[:0]
+	for t := range steps {
+		b.plan = append(b.plan, b.margin.stages.list[t].u...)
+	}
+	return b.plan
+}
+
+// follower is a loop as the guard asks it.
+type follower struct{ *Loop }
+
+// Keeps implements domain.Follower.
+func (l follower) Keeps(s, c, u []float64) (plan []float64, keeps bool) {
+	if !l.asked || !l.margin.tube.within() {
+		return nil, false
+	}
+	plan, l.followed = l.margin.tube.keeps(s, c, u)
+	return plan, l.followed
+}
+
+// Renew implements domain.Follower.
+func (l follower) Renew(s, c []float64) (plan []float64, renewed bool) {
+	if !l.asked || l.fresh {
+		return nil, false
+	}
+	l.renew(s, c)
+	return l.margin.tube.actions(l.margin.remaining(c)), true
+}
