@@ -119,7 +119,11 @@ func (c *Case) observing(k domain.Controller, off *domain.Backoff) (domain.Contr
 		}
 		o.Level = c.def.Level
 	}
-	return estimate.NewLoop(k, c.def.Problem, o.Filter, margin, c.def.Delay), o, nil
+	loop := estimate.NewLoop(k, c.def.Problem, o.Filter, margin, c.def.Delay)
+	if margin != nil {
+		o.Foreseen = margin.Foreseen()
+	}
+	return loop, o, nil
 }
 
 // exportDrive drives episodes and takes what a test in C needs to drive the same ones.

@@ -58,6 +58,8 @@ type Stages interface {
 	// Moving lists the entries of (s, c) that an action may move, at once or through others, ascending. Derivatives are by the
 	// entries of u, then by these: k of them.
 	Moving() []int
+	// Limiting lists the entries of the context that the states and the margins depend on, at once or through others, ascending.
+	Limiting() []int
 	Evaluate(n int, x, u, next, j, margins []float64)
 	// Linearise does what Evaluate does, where its outputs are not nil, and writes the first derivatives of next, of J and of the
 	// margins, [n][rows][k] each.

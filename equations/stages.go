@@ -25,7 +25,7 @@ type valued struct {
 // laned is the same program with derivatives too.
 type laned struct {
 	*valued
-	moving               []int
+	moving, limiting     []int
 	slopes               *stages.Code
 	priority             *stages.Function
 	slopesAt, priorityAt *lanes.Compiled
@@ -104,6 +104,9 @@ func (p *Problem) readLanes() (*laned, error) {
 	y, of := &p.system, known.of
 	k := &laned{valued: known}
 	if k.moving, err = of.Moving(); err != nil {
+		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	}
+	if k.limiting, err = of.Limiting(); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	var by []int
@@ -218,6 +221,8 @@ type workspace struct {
 
 // Moving implements domain.Stages, as the methods below do.
 func (w *workspace) Moving() []int { return w.moving }
+
+func (w *workspace) Limiting() []int { return w.limiting }
 
 func row(values []float64, n, i int) []float64 { return values[i*n : (i+1)*n] }
 

@@ -18,6 +18,8 @@ type Observed struct {
 	Filter  *estimate.Filter
 	// Level, of a Measurement, is how many standard deviations of the closed loop are kept off every margin (estimate.Margin); 0: none.
 	Level float64
+	// Foreseen are the entries of the context that the limits depend on and that are not estimated (estimate.Margin.Foreseen).
+	Foreseen []int
 	// Delay is that of the case, Part the integration of its equations over a share of their span.
 	Delay domain.Delay
 	// Replay, of a Measurement, is an episode with faults of its sensors, for the written test.
@@ -54,6 +56,7 @@ type observer struct {
 	Replay              []Replayed
 	Disturbed           bool
 	Level               float64
+	Foreseen            []int
 	StateHalf           []float64 // of the states and of the actions, which weigh the feedback
 	ActionHalf          []float64
 	outputs             *program.Function
@@ -93,7 +96,7 @@ func (w *whole) observe(of *Observed) error {
 		for _, p := range m.Unknown {
 			o.Unknown, o.Lo, o.Hi = append(o.Unknown, p.Context), append(o.Lo, p.Lo), append(o.Hi, p.Hi)
 		}
-		o.keepOff(of.Level, w.Spec)
+		o.keepOff(of, w.Spec)
 		for i := range w.Episodes {
 			o.Disturbed = o.Disturbed || len(w.Episodes[i].Acts) > 0
 		}
@@ -103,8 +106,8 @@ func (w *whole) observe(of *Observed) error {
 }
 
 // keepOff completes it by what is kept off the limits.
-func (o *observer) keepOff(level float64, spec *domain.Spec) {
-	o.Level = level
+func (o *observer) keepOff(of *Observed, spec *domain.Spec) {
+	o.Level, o.Foreseen = of.Level, of.Foreseen
 	for _, v := range spec.Measured {
 		o.StateHalf = append(o.StateHalf, v.Scale()/2)
 	}
@@ -119,6 +122,11 @@ func (w *whole) Fraction() bool { return w.Observer != nil && w.Observer.Share >
 
 // KeepsOff reports whether something is kept off the limits.
 func (w *whole) KeepsOff() bool { return w.NM > 0 && w.Observer != nil && w.Observer.Level > 0 }
+
+// Follows reports whether a map goes on with the plan before while that keeps the limits, Rounded is how far the context may be from what the
+// plan has foreseen.
+func (w *whole) Follows() bool    { return w.KeepsOff() && w.Solver == nil && w.Spec.Horizon == 0 }
+func (w *whole) Rounded() float64 { return estimate.Rounded }
 
 // TakesKept, GivesKept, Margins and Onto are the parameter of functions in C that keep something off, its argument, and the beginnings of
 // calls; without it they are of the limits as they are.
@@ -146,12 +154,20 @@ func (w *whole) KeptStages() int {
 	return w.Spec.Steps
 }
 
-// KeptBytes is the static memory of what a decision finds to keep off.
+// KeptBytes is the static memory of what a decision finds to keep off; what follows a plan has it in the memory of its loop.
 func (w *whole) KeptBytes() int {
-	if !w.KeepsOff() {
+	if !w.KeepsOff() || w.Follows() {
 		return 0
 	}
+	return w.stageBytes()
+}
+
+// stageBytes is the memory of a plan's stages, and of what is under way before them.
+func (w *whole) stageBytes() int {
 	stage := w.NS + max(1, w.NC) + w.NU + (w.Observer.Size+w.All)*w.Steered() + w.NU*w.NS
+	if w.Follows() {
+		stage += 2 * w.All
+	}
 	return 8 * (w.Observer.Ahead + w.Spec.LookAhead()) * stage
 }
 
@@ -181,6 +197,9 @@ func (w *whole) ObserverBytes() int {
 		bytes += 2*4 + 8*(w.KeptStages()*w.All+w.Spec.LookAhead()*w.NU)
 		if w.Solver == nil {
 			bytes += 2 * 4
+		}
+		if w.Follows() {
+			bytes += 2*4 + w.stageBytes()
 		}
 	}
 	return bytes

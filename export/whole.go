@@ -273,7 +273,7 @@ func (w *whole) generate() {
 	}
 	w.Functions = strings.TrimRight(b.String(), "\n") + "\n"
 	more := []string{"exp", "fabs", "fmax", "hypot", "round", "sqrt"}
-	if w.Filtered() && len(w.Observer.Unknown) > 0 {
+	if w.Filtered() && len(w.Observer.Unknown) > 0 || w.Follows() {
 		more = append(more, "fmin")
 	}
 	w.Libm = libm(written, more...)

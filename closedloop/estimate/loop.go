@@ -24,7 +24,6 @@ type Loop struct {
 	vain, wait int
 	// A guard may ask whether the present decision is followed by the plan before, which it was; what is kept off was found in it.
 	asked, followed, fresh bool
-	pref                   domain.Preference // of the last decision
 	// u is executed and not yet predicted from.
 	u       []float64
 	pending bool
@@ -275,12 +274,11 @@ func (l *Loop) along(s, c []float64, pref domain.Preference, u []float64) (domai
 		l.margin.Along(s, c, l.plan, l.filter, l.under)
 		return l.inner.Decide(s, c, pref, u)
 	}
-	if l.fresh = !(l.trusted() && l.pref.Equal(pref) && b.holds(c)); l.fresh {
+	if l.fresh = !(l.trusted() && b.holds(c)); l.fresh {
 		l.renew(s, c)
 	} else {
 		b.present(c)
 	}
-	l.pref = pref
 	l.asked, l.followed = true, false
 	d, err := l.inner.Decide(s, c, pref, u)
 	if l.asked = false; l.followed {

@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -18,6 +19,7 @@ type tube struct {
 	margin    *Margin
 	may       *domain.ProblemAbilities
 	unknown   []int // entries of the context
+	foreseen  []int // those that are known, and that the limits depend on
 	steps     int   // stages of the plan; 0: there is none that keeps its limits
 	at        int   // that of the present decision
 	room, now [][]float64
@@ -52,8 +54,23 @@ func (m *Margin) follow() bool {
 	for _, u := range m.of.Unknown {
 		m.tube.unknown = append(m.tube.unknown, u.Context)
 	}
+	for i := range spec.Context {
+		if m.lin.staged != nil && !slices.Contains(m.lin.staged.Limiting(), i) && i != spec.Clock-1 || slices.Contains(m.tube.unknown, i) {
+			continue
+		}
+		m.tube.foreseen = append(m.tube.foreseen, i)
+	}
 	m.stages.m = make([]float64, steps*m.nm)
 	return true
+}
+
+// Foreseen are the entries of the context that the limits depend on and that are not estimated, ascending, of a margin whose plans a guard
+// may follow; nil: of another.
+func (m *Margin) Foreseen() []int {
+	if m.tube == nil {
+		return nil
+	}
+	return m.tube.foreseen
 }
 
 // leave forgets the plan.
@@ -100,21 +117,18 @@ func (b *tube) open(steps int) {
 		return
 	}
 	domain.StateMargins(m.problem, b.may, b.next, b.after, end.u, m.margins, b.other)
-	for i, v := range m.backoff.At(b.after) {
-		if !spec.Keeps(m.margins[i] - v) {
-			return
-		}
+	if spec.Keeps(domain.Smallest(m.margins)) {
+		b.steps = steps
 	}
-	b.steps = steps
 }
 
 // holds reports whether the present decision is one of the plan, in a context that it has foreseen.
-func (b *tube) holds(c []float64) bool {
-	if !b.within() {
-		return false
-	}
-	for i, v := range b.margin.stages.list[b.at].c {
-		if !(math.Abs(c[i]-v) <= foreseen*(1+math.Abs(v))) && !b.estimated(i) {
+func (b *tube) holds(c []float64) bool { return b.within() && b.foresees(c, b.at) }
+
+// foresees reports whether a context is that of stage t in all that the limits depend on, but for what is estimated.
+func (b *tube) foresees(c []float64, t int) bool {
+	for _, i := range b.foreseen {
+		if v := b.margin.stages.list[t].c[i]; !(math.Abs(c[i]-v) <= Rounded*(1+math.Abs(v))) {
 			return false
 		}
 	}
@@ -124,17 +138,8 @@ func (b *tube) holds(c []float64) bool {
 // within reports whether there are stages behind the present one.
 func (b *tube) within() bool { return b.at+1 < b.steps }
 
-// foreseen is how far an entry of the context, beside one and its size, may be from the foreseen one by rounding.
-const foreseen = 1e-9
-
-func (b *tube) estimated(entry int) bool {
-	for _, u := range b.unknown {
-		if u == entry {
-			return true
-		}
-	}
-	return false
-}
+// Rounded is how far an entry of the context, in its unit and beside its size, may be from the foreseen one.
+const Rounded = 1e-9
 
 // present keeps off the margins of the present decision what the errors of its estimate may take.
 func (b *tube) present(c []float64) { copy(b.margin.backoff.At(c), b.now[b.at]) }
@@ -143,7 +148,7 @@ func (b *tube) present(c []float64) { copy(b.margin.backoff.At(c), b.now[b.at]) 
 func (b *tube) keeps(s, c, u []float64) (plan []float64, keeps bool) {
 	m := b.margin
 	m.problem.Step(s, c, u, b.next, b.after)
-	if !tensor.Finite(b.next) || b.may.Lost(b.next, b.after) {
+	if !tensor.Finite(b.next) || b.may.Lost(b.next, b.after) || !b.foresees(b.after, b.at+1) {
 		return nil, false
 	}
 	b.beside(b.next, b.after, b.at+1)

@@ -3,17 +3,13 @@
 #define GPC_SCRATCH static
 #endif
 
-/* A decision of the plan, or one under way before it: derivatives of the step and of the margins by what is estimated and by the action, and
- * the feedback. */
-struct stage {
-    double s[NS], c[CONTEXT], u[NU], d[N][STEERED], dm[ALL][STEERED], k[NU][NS];
-};
-
+typedef gpc_{{.Symbol}}_stage stage;
 typedef double square[N][N];
 
-static const double state_half[NS] = { {{row .Observer.StateHalf}} }, action_half[NU] = { {{row .Observer.ActionHalf}} }; /* which weigh the feedback */
+{{if .Follows}}static const double lowest[NU] = { {{row .Lo}} }, highest[NU] = { {{row .Hi}} }; /* both 0: no box */
+{{end}}static const double state_half[NS] = { {{row .Observer.StateHalf}} }, action_half[NU] = { {{row .Observer.ActionHalf}} }; /* which weigh the feedback */
 
-static void begins(struct stage *at, const double *s, const double *c, const double *u)
+static void begins(stage *at, const double *s, const double *c, const double *u)
 {
     memcpy(at->s, s, sizeof at->s);
     memcpy(at->c, c, NC * sizeof *c);
@@ -21,7 +17,7 @@ static void begins(struct stage *at, const double *s, const double *c, const dou
 }
 
 /* Writes the derivatives of a stage; 0 where they are not finite. */
-static int derive(struct stage *at)
+static int derive(stage *at)
 {
     int i, j;
 
@@ -37,17 +33,42 @@ static int derive(struct stage *at)
     return 1;
 }
 
-/* Writes the stages of the plan decided before, whose last action is held; 0 where a number is not finite. */
-static int stages(const measured *m, struct stage *plan, int steps)
+{{if .Follows}}/* Writes the action of a stage of the plan by its feedback, from where the plant is. */
+static void hold(const stage *is, const stage *was, double *u)
+{
+    int i, k;
+
+    for (i = 0; i < NU; i++) {
+        u[i] = was->u[i];
+        for (k = 0; k < NS; k++)
+            u[i] += was->k[i][k] * (is->s[k] - was->s[k]);
+        if (lowest[i] != 0.0 || highest[i] != 0.0)
+            u[i] = fmin(highest[i], fmax(lowest[i], u[i]));
+    }
+}
+
+{{end}}/* Writes the stages of the plan decided before, whose last action is held{{if .Follows}}, or, where it is followed, of what its feedback makes of so many stages on{{end}}; 0 where a
+ * number is not finite. */
+static int stages(const measured *m, stage *plan, {{if .Follows}}int ahead, {{end}}int steps)
 {
     double u[NU], next[NS], after[CONTEXT];
     int t;
 
     begins(plan, m->s, m->c, m->u);
     for (t = 0; t < steps; t++) {
+{{- if .Follows}}
+        if (ahead > 0) {
+            hold(plan + t, plan + ahead + t, u);
+        } else {
+            gpc_{{.Symbol}}_rest(u);
+            if (m->planned > 0)
+                memcpy(u, m->plan + (t < m->planned ? t : m->planned - 1) * NU, sizeof u);
+        }
+{{- else}}
         gpc_{{.Symbol}}_rest(u);
         if (m->planned > 0)
             memcpy(u, m->plan + (t < m->planned ? t : m->planned - 1) * NU, sizeof u);
+{{- end}}
         memcpy(plan[t].u, u, sizeof u);
         if (!derive(plan + t))
             return 0;
@@ -89,7 +110,7 @@ static void regulate(double h[NU][NU], double g[NU][NS], double x[NU][NS])
 }
 
 /* Writes the gains of the linear regulator at a stage, and its cost before the stage from that behind it. */
-static void regulator(struct stage *at, double value[NS][NS])
+static void regulator(stage *at, double value[NS][NS])
 {
     double va[NS][NS] = { { 0.0 } }, vb[NS][NU] = { { 0.0 } }, h[NU][NU] = { { 0.0 } }, g[NU][NS] = { { 0.0 } };
     int i, j, k;
@@ -187,16 +208,23 @@ static void tell(square p, const double *h, double r)
             p[a][b] -= ph[a] * ph[b] / variance;
 }
 
-/* Writes what is kept off the margins of a stage, by the covariance e of the state when its action acts, and d of the way off the plan. */
-static void keep(measured *m, const struct stage *at, square e, square d)
+/* What is kept off the margins in a context. */
+static double *kept_in(measured *m, const double *c)
 {
 {{- if .Spec.Horizon}}
-    double *row = m->kept[0];
+    (void)c;
+    return m->kept[0];
 {{- else}}
-    const double reading = round(at->c[{{clock .Spec}}] * STEPS);
-    double *row = m->kept[reading > STEPS - 1 ? STEPS - 1 : reading > 0.0 ? (int)reading : 0];
+    const double reading = round(c[{{clock .Spec}}] * STEPS);
+
+    return m->kept[reading > STEPS - 1 ? STEPS - 1 : reading > 0.0 ? (int)reading : 0];
 {{- end}}
-    double steer[N], variance;
+}
+
+/* Writes what is kept off the margins of a stage, by the covariance e of the state when its action acts, and d of the way off the plan. */
+static void keep(measured *m, {{if not .Follows}}const {{end}}stage *at, square e, square d)
+{
+    double *row = kept_in(m, at->c), steer[N], variance;
     int i, j, k;
 
     for (i = 0; i < ALL; i++) {
@@ -204,16 +232,20 @@ static void keep(measured *m, const struct stage *at, square e, square d)
         for (j = 0; j < NS; j++)
             for (k = 0; k < NU; k++)
                 steer[j] += at->dm[i][N + k] * at->k[k][j];
-        variance = quadratic(e, at->dm[i]) + quadratic(d, steer);
+        variance = quadratic(e, at->dm[i]);
+{{- if .Follows}}
+        at->now[i] = {{constant .Observer.Level}} * sqrt(fmax(0.0, variance));
+{{- end}}
+        variance += quadratic(d, steer);
         row[i] = fmax(row[i], {{constant .Observer.Level}} * sqrt(fmax(0.0, variance)));
     }
 }
 
 /* Moves the covariances from stage t to the next: p of the estimate, of as many stages before as are under way, e and d. */
-static void onwards(struct stage *all, int t, square p, square e, square d)
+static void onwards(stage *all, int t, square p, square e, square d)
 {
-    const struct stage *now = all + t, *then = all + t + 1;
-    struct stage *at = all + AHEAD + t;
+    const stage *now = all + t, *then = all + t + 1;
+    stage *at = all + AHEAD + t;
     double closed[N][STEERED], y[NY], h[NY][N];
     square before;
     int i, j, k;
@@ -254,20 +286,21 @@ static int remaining(const double *c)
 {{- end}}
 }
 
-/* Finds what is to be kept off along the plan decided before: {{printf "%g" .Observer.Level}} standard deviations of each margin under the covariance of the closed
+/* Finds what is to be kept off along the plan decided before{{if .Follows}}, or along what its feedback makes of it so many stages on{{end}}; 0 where a number is not finite.
+ * It is {{printf "%g" .Observer.Level}} standard deviations of each margin under the covariance of the closed
  * loop, which a linear feedback holds to the plan (as zoRO does: Zanelli, Frey, Messerer and Diehl, 2021). Before the plan, all has what is under way. */
-static void keep_along(measured *m, struct stage *all)
+static int keep_along(measured *m, stage *all{{if .Follows}}, int ahead{{end}})
 {
     const int steps = remaining(m->c);
     double value[NS][NS] = { { 0.0 } };
     square p, e, d = { { 0.0 } };
     int t, i, j, k;
 
-    if (!stages(m, all + AHEAD, steps))
-        return; /* what was kept off before is the best that is known */
+    if (!stages(m, all + AHEAD, {{if .Follows}}ahead, {{end}}steps))
+        return 0; /* what was kept off before is the best that is known */
     for (t = 0; t < AHEAD; t++)
         if (!derive(all + t))
-            return;
+            return 0;
     for (i = 0; i < NS; i++)
         value[i][i] = 1.0 / (state_half[i] * state_half[i]);
     for (t = steps - 1; t >= 0; t--)
@@ -287,6 +320,7 @@ static void keep_along(measured *m, struct stage *all)
         if (t + 1 < steps)
             onwards(all, t, p, e, d);
     }
+    return 1;
 }
 
 /* Remembers the plan that was decided. */
@@ -329,12 +363,12 @@ static int breaks(const measured *m, unsigned status)
 }
 
 /* Decides along the plan of the decision before, until what is kept off has settled; 0 where a share of it has no plan. */
-static int settle(measured *m, struct stage *all, double share, const double *w, double *u, unsigned *status)
+static int settle(measured *m, stage *all, double share, const double *w, double *u, unsigned *status)
 {
     int turn;
 
     for (turn = 1; turn < {{.Settling}}; turn++) {
-        keep_along(m, all);
+        keep_along(m, all{{if .Follows}}, 0{{end}});
         *status = again(m, share, w, u);
         if (breaks(m, *status))
             return 0;
@@ -344,7 +378,7 @@ static int settle(measured *m, struct stage *all, double share, const double *w,
 }
 
 /* A first decision is made with nothing kept off, and then with all, half or a quarter of what its plan asks for. */
-static unsigned first(measured *m, struct stage *all, const double *w, double *u)
+static unsigned first(measured *m, stage *all, const double *w, double *u)
 {
     unsigned status = attempt(m, w, u);
     double plain[sizeof m->plan / sizeof *m->plan], share;
@@ -366,8 +400,8 @@ static unsigned first(measured *m, struct stage *all, const double *w, double *u
     return status;
 }
 
-/* A later decision keeps off what the plan before it asks for, or half or a quarter of it, or nothing, where no plan keeps all. */
-static unsigned later(measured *m, struct stage *all, const double *w, double *u)
+{{if .Follows}}{{template "follow.c" .}}{{end}}/* A later decision keeps off what the plan before it asks for, or half or a quarter of it, or nothing, where no plan keeps all. */
+static unsigned later(measured *m, {{if not .Follows}}stage *all, {{end}}const double *w, double *u)
 {
     unsigned status;
 {{- if .Solver}}
@@ -385,10 +419,11 @@ static unsigned later(measured *m, struct stage *all, const double *w, double *u
     }
 {{- end}}
 
-    keep_along(m, all);
+{{if .Follows}}    status = along(m, w, u);
+{{else}}    keep_along(m, all);
     status = attempt(m, w, u);
     remember(m, u);
-    if (!breaks(m, status)) {
+{{end}}    if (!breaks(m, status)) {
 {{- if not .Solver}}
         m->vain = 0;
 {{- end}}
@@ -424,9 +459,9 @@ static unsigned later(measured *m, struct stage *all, const double *w, double *u
 }
 
 /* Decides with the limits kept off along the plan before, and leaves out the first action of the plan that is decided. */
-static unsigned decide(measured *m, struct stage *all, const double *w, double *u)
+static unsigned decide(measured *m, stage *all, const double *w, double *u)
 {
-    const unsigned status = m->decided ? later(m, all, w, u) : first(m, all, w, u);
+    const unsigned status = m->decided ? later(m, {{if not .Follows}}all, {{end}}w, u) : first(m, all, w, u);
 
     m->decided = 1;
     if (m->planned > 1)

@@ -199,22 +199,30 @@ static unsigned decide({{.TakesKept}}const double *s, const double *c, const flo
     return status;
 }
 
-unsigned gpc_{{.Symbol}}_act{{if .KeepsOff}}_kept{{end}}(gpc_{{.Symbol}}_loop *loop, {{.TakesKept}}const double s[], const double c[], const double *w, double u[])
+{{if not .Follows}}static {{end}}unsigned gpc_{{.Symbol}}_propose({{.TakesKept}}const double s[], const double c[], const double *w, double u[])
 {
-    const int before = loop->accepted;
-    double first[NU];
     float narrow[NJ];
-    unsigned status;
-    int steps;
 
     if (!finite_all(s, NS) || !finite_all(c, NC) ||{{if not .Spec.Horizon}} c[{{clock .Spec}}] < -0.5 / STEPS || c[{{clock .Spec}}] >= 1.0 - 0.5 / STEPS ||{{end}} (w && !preference(w, narrow))) {
-        gpc_{{.Symbol}}_begin(loop);
         gpc_{{.Symbol}}_rest(u);
         return GPC_{{.Macro}}_BAD_INPUT;
     }
-    status = decide({{.GivesKept}}s, c, w ? narrow : NULL, first);
-    memcpy(u, first, sizeof first);
-    steps = horizon(c);
+    return decide({{.GivesKept}}s, c, w ? narrow : NULL, u);
+}
+
+{{if not .Follows}}static {{end}}unsigned gpc_{{.Symbol}}_guard(gpc_{{.Symbol}}_loop *loop, {{.TakesKept}}const double s[], const double c[], const double *w, unsigned status, double u[])
+{
+    const int before = loop->accepted, steps = horizon(c);
+    double first[NU];
+    float narrow[NJ];
+
+    if (status & GPC_{{.Macro}}_BAD_INPUT) {
+        gpc_{{.Symbol}}_begin(loop);
+        return status;
+    }
+    if (w)
+        preference(w, narrow);
+    memcpy(first, u, sizeof first);
     roll(&loop->plan[loop->next], {{.GivesKept}}s, c, w ? narrow : NULL, first, 1, POLICY, steps);
     if (!safe(&loop->plan[loop->next])) {
         const gpc_{{.Symbol}}_plan *p = &loop->plan[before];
@@ -244,6 +252,22 @@ unsigned gpc_{{.Symbol}}_act{{if .KeepsOff}}_kept{{end}}(gpc_{{.Symbol}}_loop *l
         memcpy(u, loop->plan[loop->accepted].u, sizeof first);
     return status;
 }
+
+unsigned gpc_{{.Symbol}}_act{{if .KeepsOff}}_kept{{end}}(gpc_{{.Symbol}}_loop *loop, {{.TakesKept}}const double s[], const double c[], const double *w, double u[])
+{
+    return gpc_{{.Symbol}}_guard(loop, {{.GivesKept}}s, c, w, gpc_{{.Symbol}}_propose({{.GivesKept}}s, c, w, u), u);
+}
+{{- if .Follows}}
+
+void gpc_{{.Symbol}}_accept(gpc_{{.Symbol}}_loop *loop, const double *plan, int count)
+{
+    gpc_{{.Symbol}}_plan *p = &loop->plan[loop->accepted];
+
+    count = count < {{.Horizon}} ? count : {{.Horizon}};
+    memcpy(p->u, plan, (size_t)count * NU * sizeof *plan);
+    p->steps = p->fails = count;
+}
+{{- end}}
 {{- if .KeepsOff}}
 
 unsigned gpc_{{.Symbol}}_act(gpc_{{.Symbol}}_loop *loop, const double s[], const double c[], const double *w, double u[])

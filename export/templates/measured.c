@@ -325,7 +325,7 @@ static int valid(const double *y, const double *c)
 {{if .KeepsOff}}{{template "backoff.c" .}}{{end}}
 {{- if .Observer.Ahead}}
 /* Moves state and context to when the next action begins to act; 0 where the episode is over by then. */
-static int ahead(measured *m{{if .KeepsOff}}, struct stage *way{{end}})
+static int ahead(measured *m{{if .KeepsOff}}, stage *way{{end}})
 {
     double s[NS], c[CONTEXT];
 {{- if or (not .Fraction) (gt .Observer.Ahead 1)}}
@@ -354,8 +354,10 @@ static int ahead(measured *m{{if .KeepsOff}}, struct stage *way{{end}})
 {{end}}
 unsigned gpc_{{.Symbol}}_act_measured(measured *m, const double y[], {{if .Filtered}}const unsigned char missing[], {{end}}const double c[], const double *w, double u[])
 {
-{{- if .KeepsOff}}
-    GPC_SCRATCH struct stage all[AHEAD + LOOK];
+{{- if .Follows}}
+    gpc_{{.Symbol}}_stage *const all = m->all;
+{{- else if .KeepsOff}}
+    GPC_SCRATCH stage all[AHEAD + LOOK];
 {{- end}}
     unsigned status = 0;
 

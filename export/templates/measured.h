@@ -7,6 +7,8 @@
  * An action acts {{printf "%g" .Observer.Periods}} periods behind what it is decided by: a decision is made for the state that the actions under way lead to.{{end}}
 {{- if .KeepsOff}}
  * {{printf "%g" .Observer.Level}} standard deviations of the closed loop are kept off every margin, along the plan decided before: projection and roll-outs keep them too.{{end}}
+{{- if .Follows}}
+ * While the plan with its linear feedback keeps them behind the map's action, to first order, it is followed, and nothing is rolled out.{{end}}
 {{- if .Filtered}}
  *
 {{- range $i, $v := .Observer.Outputs}}
@@ -17,7 +19,7 @@
 {{- end}}
 {{- end}}
  *
- * Memory is in gpc_{{.Symbol}}_measured, {{.ObserverBytes}} bytes besides the loop in it, and on the stack{{if .KeepsOff}}; {{.KeptBytes}} bytes are static (GPC_SCRATCH){{end}}. Nothing allocates, every loop has a bound:
+ * Memory is in gpc_{{.Symbol}}_measured, {{.ObserverBytes}} bytes besides the loop in it, and on the stack{{if .KeptBytes}}; {{.KeptBytes}} bytes are static (GPC_SCRATCH){{end}}. Nothing allocates, every loop has a bound:
  *   at most {{.ObserverOperations}} arithmetic operations a decision besides the controller's.
  */
 #ifndef GPC_{{.Macro}}_MEASURED_H
@@ -47,7 +49,16 @@ enum {
 };
 {{- end}}
 
-/* One closed loop. Begin an episode with gpc_{{.Symbol}}_begin_measured. */
+{{if .KeepsOff}}/* A decision of a plan: derivatives of the step and of the margins by what is estimated and by the action, and the feedback that holds the plant to
+ * the plan{{if .Follows}}; the room of each margin behind what is kept off it, and what is kept off it once the stage is the present one{{end}}. */
+typedef struct {
+    double s[{{.NS}}], c[{{.AtLeastOne .NC}}], u[{{.NU}}], d[{{.Observer.Size}}][{{.Steered}}], dm[GPC_{{.Macro}}_MARGINS][{{.Steered}}], k[{{.NU}}][{{.NS}}];
+{{- if .Follows}}
+    double room[GPC_{{.Macro}}_MARGINS], now[GPC_{{.Macro}}_MARGINS];
+{{- end}}
+} gpc_{{.Symbol}}_stage;
+
+{{end}}/* One closed loop. Begin an episode with gpc_{{.Symbol}}_begin_measured. */
 typedef struct {
     gpc_{{.Symbol}}_loop loop;
     /* By what the last decision was made: state and context of when its action begins to act. */
@@ -68,6 +79,10 @@ typedef struct {
     int vain, wait; /* decisions in a row that break a limit with nothing kept off, and those that keep nothing off it yet */
 {{- end}}
     double kept[{{.KeptStages}}][GPC_{{.Macro}}_MARGINS], plan[{{.Spec.LookAhead}} * {{.NU}}];
+{{- if .Follows}}
+    int steps, at; /* of the plan that is followed, 0 where none is, and of these the present one */
+    gpc_{{.Symbol}}_stage all[{{.Observer.Ahead}} + {{.Spec.LookAhead}}]; /* what is under way, then the plan */
+{{- end}}
 {{- end}}
     /* The estimate at the last measurement, the lower root of its covariance, and the context with the estimates in it. */
     double x[{{.Observer.Size}}], root[{{.Observer.Size}}][{{.Observer.Size}}], context[{{.AtLeastOne .NC}}], before[{{.NU}}];
