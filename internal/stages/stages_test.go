@@ -3,6 +3,7 @@ package stages_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -440,5 +441,30 @@ func BenchmarkStage(b *testing.B) {
 				b.ReportMetric(float64(w.least.Nanoseconds())/float64(len(at)), w.name+"-ns/point")
 			}
 		})
+	}
+}
+
+// Entries of a context that a limit depends on are found through other entries and through the motion; what only objectives read is none of
+// them.
+func TestLimitingEntriesAreFoundThroughOthers(t *testing.T) {
+	const before, beforeThat, sum, wind, goal, context = 0, 1, 2, 3, 4, 5
+	sizes := []program.Argument{{Name: "s", Size: 1}, {Name: "c", Size: context}, {Name: "u", Size: 1}, {Name: "sNext", Size: 1}}
+	function := func(name string, arguments int, write func(b *program.Builder, s, c, u []program.Value) []program.Value) *program.Function {
+		b := program.NewBuilder(name, sizes[:arguments]...)
+		results := write(b, b.In(0), b.In(1), b.In(2))
+		return b.Function([]program.Argument{{Name: "results", Size: len(results)}}, results)
+	}
+	step := function("step", 3, func(b *program.Builder, s, c, u []program.Value) []program.Value {
+		return []program.Value{b.Apply(program.Add, s[0], b.Apply(program.Add, u[0], c[wind])), u[0], c[before], b.Apply(program.Add, c[sum], s[0]), c[wind], c[goal]}
+	})
+	objectives := function("objectives", 4, func(b *program.Builder, s, c, _ []program.Value) []program.Value {
+		return []program.Value{b.Apply(program.Sub, s[0], c[goal]), c[sum]}
+	})
+	margins := function("margins", 4, func(b *program.Builder, _, c, u []program.Value) []program.Value {
+		return []program.Value{b.Apply(program.Sub, u[0], c[beforeThat])}
+	})
+	got, err := stages.System{Program: &program.Program{Name: "remembering", Functions: []*program.Function{step, objectives, margins}}}.Limiting()
+	if want := []int{before, beforeThat, wind}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v (%v), want %v", got, err, want)
 	}
 }
