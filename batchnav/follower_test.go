@@ -15,14 +15,17 @@ type follower struct {
 	asked, renewed int
 }
 
-func (f *follower) Keeps(_, _, u []float64) ([]float64, bool) {
-	f.asked++
-	return append(slices.Clone(u), f.rest...), f.keeps || f.after && f.renewed > 0
-}
-
-func (f *follower) Renew(_, _ []float64) ([]float64, bool) {
-	f.renewed++
-	return f.rest, f.renews
+func (f *follower) told() *domain.Follower {
+	return &domain.Follower{
+		Keeps: func(_, _, u []float64) ([]float64, bool) {
+			f.asked++
+			return append(slices.Clone(u), f.rest...), f.keeps || f.after && f.renewed > 0
+		},
+		Renew: func(_, _ []float64) ([]float64, bool) {
+			f.renewed++
+			return f.rest, f.renews
+		},
+	}
 }
 
 // What a follower keeps is executed without a roll-out, and the plan is accepted; what it does not keep is rolled out, and of what it has renewed
@@ -48,7 +51,7 @@ func TestGuardAsksItsFollower(t *testing.T) {
 			n := guarded(t, p, domain.Guard{}, nil)
 			n.batch.opt.NoFallback = true
 			n.batch.guard.noRescue = true
-			n.Follow(test.f)
+			n.Follow(test.f.told())
 			d, err := n.Decide(start, c, adaptively)
 			if err != nil {
 				t.Fatal(err)

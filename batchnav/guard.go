@@ -34,7 +34,7 @@ type guard struct {
 	single       [1]rollout
 	stretch      *stretch // nil: every step is looked at alone
 	finder       finder
-	follower     domain.Follower // of a batch of one; nil: every decision is rolled out
+	follower     *domain.Follower // of a batch of one; nil: every decision is rolled out
 }
 
 // watched is what the guard keeps of one loop.

@@ -67,7 +67,7 @@ func (n *Navigator) Prepare() error { return n.batch.Prepare() }
 func (n *Navigator) AnswerError() float64 { return n.batch.AnswerError() }
 
 // Follow has the guard ask about each decision before it rolls it out; nil: it asks nobody. It is for a navigator with a guard.
-func (n *Navigator) Follow(f domain.Follower) { n.batch.guard.follower = f }
+func (n *Navigator) Follow(f *domain.Follower) { n.batch.guard.follower = f }
 
 // Controller is the navigator as evaluation takes a method.
 func (n *Navigator) Controller() domain.Controller { return controller{n} }

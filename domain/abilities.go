@@ -201,7 +201,7 @@ type ControllerAbilities struct {
 	Faults func() []string
 	// Follows, of a controller that rolls each decision out before it is executed, has it ask a Follower first, and nobody where that
 	// is nil.
-	Follows func(f Follower)
+	Follows func(f *Follower)
 	// Chosen describes the last decision of a search among many candidates.
 	Chosen func() Chosen
 	// Starts, of an oracle that solves an episode from several starts, are the costs that the solves of the present

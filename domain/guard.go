@@ -42,11 +42,11 @@ const DefaultRescueIterations = 60
 
 // Follower knows a plan that keeps the limits, and how the plant is held to it. A controller asks it whether a decided action, in its
 // place, may be followed by that plan, and rolls the action out only where it may not.
-type Follower interface {
+type Follower struct {
 	// Keeps reports whether the plan keeps its limits behind u too, and returns it with u as its first action, [steps·action], valid
 	// until the next call.
-	Keeps(s, c, u []float64) (plan []float64, keeps bool)
+	Keeps func(s, c, u []float64) (plan []float64, keeps bool)
 	// Renew is called where it does not. It may find the plan anew from (s, c), and with it what is kept off the limits, so that an
 	// action is to be projected and asked about again. It returns the plan, [steps·action], valid until the next call.
-	Renew(s, c []float64) (plan []float64, renewed bool)
+	Renew func(s, c []float64) (plan []float64, renewed bool)
 }

@@ -40,7 +40,7 @@ func NewLoop(inner domain.Controller, problem domain.Problem, filter *Filter, ma
 		s: make([]float64, spec.MeasuredSize()), c: make([]float64, spec.ContextSize()),
 	}
 	if margin != nil && l.may.Follows != nil && margin.follow() {
-		l.may.Follows(follower{l})
+		l.may.Follows(l.follower())
 	}
 	return l
 }

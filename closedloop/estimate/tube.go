@@ -221,22 +221,21 @@ func (b *tube) actions(steps int) []float64 {
 }
 
 // follower is a loop as the guard asks it.
-type follower struct{ *Loop }
-
-// Keeps implements domain.Follower.
-func (l follower) Keeps(s, c, u []float64) (plan []float64, keeps bool) {
-	if !l.asked || !l.margin.tube.within() {
-		return nil, false
+func (l *Loop) follower() *domain.Follower {
+	return &domain.Follower{
+		Keeps: func(s, c, u []float64) (plan []float64, keeps bool) {
+			if !l.asked || !l.margin.tube.within() {
+				return nil, false
+			}
+			plan, l.followed = l.margin.tube.keeps(s, c, u)
+			return plan, l.followed
+		},
+		Renew: func(s, c []float64) (plan []float64, renewed bool) {
+			if !l.asked || l.fresh {
+				return nil, false
+			}
+			l.renew(s, c)
+			return l.margin.tube.actions(l.margin.remaining(c)), true
+		},
 	}
-	plan, l.followed = l.margin.tube.keeps(s, c, u)
-	return plan, l.followed
-}
-
-// Renew implements domain.Follower.
-func (l follower) Renew(s, c []float64) (plan []float64, renewed bool) {
-	if !l.asked || l.fresh {
-		return nil, false
-	}
-	l.renew(s, c)
-	return l.margin.tube.actions(l.margin.remaining(c)), true
 }

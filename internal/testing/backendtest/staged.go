@@ -94,9 +94,38 @@ func checkStaged(p domain.Problem, points []point) (errs []error) {
 			directions[i] = append(directions[i], rng.NormFloat64()*math.Max(1, math.Abs(y[b]))/math.Sqrt(float64(middle.k)))
 		}
 	}
-	errs = middle.checkValues(p, points)
+	errs = append(middle.checkValues(p, points), checkLimiting(p, stages.Limiting(), points)...)
 	up, down := moved(differenceStep), moved(-differenceStep)
 	return append(errs, middle.checkDifferences(p, points, directions, up, down)...)
+}
+
+// checkLimiting holds the entries of the context that are said to limit nothing to that: neither the state after a step, nor the margins, nor the
+// entries that do limit change with them.
+func checkLimiting(p domain.Problem, limiting []int, points []point) (errs []error) {
+	spec := p.Spec()
+	rng := newRand(domainSeed + 12)
+	all := func(at point, c []float64) []float64 {
+		next, after, m := make([]float64, len(at.s)), make([]float64, len(c)), make([]float64, len(spec.Margins))
+		p.Step(at.s, c, at.u, next, after)
+		p.Margins(at.s, c, at.u, m)
+		out := append(next, m...)
+		for _, i := range limiting {
+			out = append(out, after[i])
+		}
+		return out
+	}
+	for _, at := range points {
+		other := slices.Clone(at.c)
+		for i := range other {
+			if !slices.Contains(limiting, i) {
+				other[i] += rng.NormFloat64()
+			}
+		}
+		if got, want := all(at, other), all(at, at.c); !slices.Equal(got, want) {
+			errs = append(errs, fmt.Errorf("Stages.Limiting lists the entries %v of the context, and others change states or margins: %v in place of %v", limiting, got, want))
+		}
+	}
+	return errs
 }
 
 // checkMany holds domain.ManyMargins to Margins, and Project to what they count on.
