@@ -242,6 +242,13 @@ var (
 		{"decisions", "{decisions %.0f}"}, {"projected", "{projected %.0f}"}, {"off the map", "{off_map %.0f}"}, {"guarded", "{guarded %.0f}"},
 		{"by the plan before", "{incumbent %.0f}"}, {"escape", "{escaped %.0f}"}, {"rest", "{rested %.0f}"}, {"not known to be safe", "{unsafe_decisions %.0f}"},
 	}}
+	// gains are methods in systems whose actuators' gains they know, estimate or do not know, bench/gains.
+	gains = benchmarkTable{"BenchmarkGains", false, report.Columns{
+		{"system", "`{0}`"}, {"method", "`{1}`"}, {"gains", "{2}"}, {"safe", "{safe %.0f}/{episodes %.0f}"},
+		{"starts with a way", "{way %.0f}"}, {"safe of these", "{safe_of_way %.0f}"}, {"95 % interval, %", "{low_% %.1f} to {high_% %.1f}"},
+		{"cost above the first, % [95 %]", "{above_% %+.2f} [{above_low_% %+.2f}, {above_high_% %+.2f}]"}, {"n", "{compared %.0f}"},
+		{"off at rest, % of range: mean (worst)", "{offset_% %.2g} ({offset_worst_% %.2g})"},
+	}}
 	// imported are closed loops of models of do-mpc and acados beside IPOPT, bench/peers/imported/compare.py.
 	imported = benchmarkTable{"BenchmarkImported", true, report.Columns{
 		{"model", "`{0}`"}, {"controller", "`{1}`"}, {"unsafe", "{unsafe %.0f}/{episodes %.0f}"}, {"mean cost above the optimum, %", "{above_% %.2g}"},
