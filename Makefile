@@ -531,10 +531,10 @@ real-plant: build
 	scripts/real-plant.sh $(RESULTS)/real-plant build/real-plant
 
 .PHONY: record-gains
-## record-gains: systems of the gallery whose actuators have gains of 0.9 to 1.1, which solver and map know, estimate or do not know, a table of docs/results/real-plant.md, into RESULTS/gains.json; maps of the gains are compiled into build/gains first, BUDGET=10m each; without times; hours (SYSTEMS="cartpole cstr:300" EPISODES= PARALLEL=), and the same command continues
+## record-gains: systems of the gallery whose actuators have gains of 0.9 to 1.1, which solver and map know, estimate or do not know, a table of docs/results/real-plant.md, into RESULTS/real-plant; maps of the gains are compiled into build/gains first, BUDGET=10m each; without times; hours (SYSTEMS="cartpole cstr:300" EPISODES= PARALLEL= METHODS=nmpc, which needs no maps), and the same command continues
 record-gains: bin/record build
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/gains ./bench/gains
-	scripts/gains.sh $(RESULTS)/gains.json build/gains
+	scripts/gains.sh $(RESULTS)/real-plant build/gains
 
 .PHONY: networks networks-maps
 ## networks: record exact solver, direct and search on networks from 30 to 1354 buses in RESULTS/networks, on a quiet machine, and write the tables of docs/results/dispatch.md; NETWORKS="case30 pglib300" takes some alone, and the same command continues (needs python3)

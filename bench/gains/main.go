@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,6 +43,7 @@ const (
 // options are the flags.
 type options struct {
 	maps, traces       string
+	methods            string
 	episodes, parallel int
 	seed               uint64
 	log                io.Writer
@@ -51,6 +53,7 @@ func main() {
 	o := options{log: os.Stderr}
 	flag.StringVar(&o.maps, "maps", "", "`folder` of SYSTEM-gains.safetensors, and of SYSTEM.safetensors where none is bundled")
 	flag.StringVar(&o.traces, "traces", "", "`folder` that traces are written to, and continued in")
+	flag.StringVar(&o.methods, "methods", "nmpc,direct", "`methods`: nmpc alone needs no maps")
 	flag.IntVar(&o.episodes, "episodes", 1000, "of each method, where SYSTEM:N says no other number")
 	flag.IntVar(&o.parallel, "parallel", 1, "episodes run side by side")
 	flag.Uint64Var(&o.seed, "seed", 37000001, "of the episodes")
@@ -67,6 +70,15 @@ func main() {
 func run(ctx context.Context, w io.Writer, o *options, systems []string) error {
 	if len(systems) == 0 || o.maps == "" || o.traces == "" {
 		return errors.New("want --maps FOLDER --traces FOLDER SYSTEM[:EPISODES]…")
+	}
+	wanted, methods := contenders[:0:0], strings.Split(o.methods, ",")
+	for _, one := range contenders {
+		if slices.Contains(methods, one.method) {
+			wanted = append(wanted, one)
+		}
+	}
+	if len(wanted) < 2 || wanted[0] != contenders[0] {
+		return fmt.Errorf("--methods %s: want nmpc, or nmpc,direct", o.methods)
 	}
 	cases, err := gallery.Cases()
 	if err != nil {
@@ -85,7 +97,7 @@ func run(ctx context.Context, w io.Writer, o *options, systems []string) error {
 		if err != nil {
 			return err
 		}
-		rows, err := drive(ctx, c, contenders, &of)
+		rows, err := drive(ctx, c, wanted, &of)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

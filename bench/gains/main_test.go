@@ -56,6 +56,9 @@ func TestContendersSeeTheirGains(t *testing.T) {
 	if again[2].Difference.Mean != rows[2].Difference.Mean {
 		t.Errorf("continued %+v, before %+v", again[2], rows[2])
 	}
+	if err := run(t.Context(), io.Discard, &options{maps: o.maps, traces: o.traces, methods: "direct"}, []string{"cartpole"}); err == nil || !strings.Contains(err.Error(), "--methods direct") {
+		t.Errorf("without the method that others are beside: %v", err)
+	}
 	if _, err := drive(t.Context(), c, []contender{{"direct", estimated}}, o); err == nil || !strings.Contains(err.Error(), "scripts/gains.sh") {
 		t.Errorf("without a map of the gains: %v", err)
 	}

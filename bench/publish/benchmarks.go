@@ -211,6 +211,28 @@ var secureColumns = report.Columns{
 	{"bounds", "{bounds %.0f}"}, {"mean bound, %", "{bound_mean_% %.2g}"},
 }
 
+// gains has every system with uncertain gains, each of a record of its own.
+func (d devices) gains() string {
+	for _, r := range d {
+		var all peerrecord.Benchmarked
+		var commands, commits []string
+		for _, b := range report.Of[peerrecord.Benchmarked](r) {
+			if slices.ContainsFunc(b.Benchmarks, below(gainsTable.of)) {
+				all.Benchmarks, all.Device = append(all.Benchmarks, b.Benchmarks...), b.Device
+				commands, commits = append(commands, b.Command), append(commits, b.Commit)
+			}
+		}
+		if len(commands) == 0 {
+			continue
+		}
+		all.Command, all.Commit = strings.Join(commands, "`, `"), report.Distinct(commits)
+		merged := report.New(r.Device, nil)
+		report.Put(merged, all)
+		return gainsTable.text(devices{merged})
+	}
+	return noRecord
+}
+
 // Tables of what programs print, a row a benchmark.
 var (
 	// environments are the steps a second of gpc.envs.bench.
@@ -243,7 +265,7 @@ var (
 		{"by the plan before", "{incumbent %.0f}"}, {"escape", "{escaped %.0f}"}, {"rest", "{rested %.0f}"}, {"not known to be safe", "{unsafe_decisions %.0f}"},
 	}}
 	// gains are methods in systems whose actuators' gains they know, estimate or do not know, bench/gains.
-	gains = benchmarkTable{"BenchmarkGains", false, report.Columns{
+	gainsTable = benchmarkTable{"BenchmarkGains", false, report.Columns{
 		{"system", "`{0}`"}, {"method", "`{1}`"}, {"gains", "{2}"}, {"safe", "{safe %.0f}/{episodes %.0f}"},
 		{"starts with a way", "{way %.0f}"}, {"safe of these", "{safe_of_way %.0f}"}, {"95 % interval, %", "{low_% %.1f} to {high_% %.1f}"},
 		{"cost above the first, % [95 %]", "{above_% %+.2f} [{above_low_% %+.2f}, {above_high_% %+.2f}]"}, {"n", "{compared %.0f}"},

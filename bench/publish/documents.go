@@ -75,7 +75,7 @@ var documents = []document{
 	{"docs/results/solvers.md", "imported models", imported.text},
 	{"docs/results/real-plant.md", "the uncertain reactor", robust.text},
 	{"docs/results/real-plant.md", "decisions by estimates", measured.text},
-	{"docs/results/real-plant.md", "gains of the actuators", gains.text},
+	{"docs/results/real-plant.md", "gains of the actuators", devices.gains},
 	{"docs/results/secure.md", "secure dispatch of 39 buses", secure39.text},
 	{"docs/results/secure.md", "secure dispatch of 118 buses", secure118.text},
 	{"docs/results/secure.md", "secure optimal power flows from nothing and warm", chains.text},
