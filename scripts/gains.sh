@@ -18,7 +18,7 @@ map() {
 	[ -e "$at.report.json" ] || bin/gpc-gallery compile "$@" --budget "${BUDGET:-10m}" --test-starts 50 --seed 1 --out "$at" || [ -e "$at.report.json" ]
 }
 
-for text in ${SYSTEMS:-cartpole cartpole-track cstr quadrotor cartpole-runs-on cstr-runs-on}; do
+for text in ${SYSTEMS:-cartpole cartpole-track cstr quadrotor cstr-runs-on}; do
 	system=${text%%:*}
 	[ ! -e "$records/gains-$system.json" ] || continue
 	if [ "${METHODS:-}" != nmpc ]; then

@@ -183,11 +183,11 @@ func (k *contest) evaluate(ctx context.Context, one contender, trace string, o *
 	return err
 }
 
-// rest is the state of a plant that runs on which a reference says, 0 where context is -1.
-type rest struct{ state, context int }
+// rest is the state of a plant that runs on, and the entry of its context that is the reference of it.
+type rest struct{ state, reference int }
 
-// resting are the systems that come to rest.
-var resting = map[string]rest{"cartpole-runs-on": {0, -1}, "cstr-runs-on": {1, 0}}
+// resting are the systems that come to rest where an action holds them: a wrong gain then leaves an offset.
+var resting = map[string]rest{"cstr-runs-on": {1, 0}}
 
 // offset is how far the mean of a state over an episode's last half lies from its reference, in % of its range.
 type offset struct{ mean, worst float64 }
@@ -204,9 +204,7 @@ func (r rest) offset(ctx context.Context, spec *domain.Spec, trace string) (*off
 		beside := 0.0
 		last := e.Lines[len(e.Lines)/2:]
 		for _, l := range last {
-			if beside += l.S[r.state]; r.context >= 0 {
-				beside -= l.C[r.context]
-			}
+			beside += l.S[r.state] - l.C[r.reference]
 		}
 		off := 100 * math.Abs(beside) / float64(len(last)) / (of.Hi - of.Lo)
 		sum, worst = sum+off, math.Max(worst, off)
