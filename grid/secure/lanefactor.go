@@ -127,9 +127,9 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level, w
 		}
 	}
 	nodes := len(list)
-	inside, first := nodes-border, l.variables-len(l.set)
+	inside, set := nodes-border, l.variables-len(l.set)
 	if border == 0 {
-		first = l.variables
+		set = l.variables
 	}
 	var edges [][2]int
 	for e, i := range l.row {
@@ -184,7 +184,7 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level, w
 	for e, i := range l.row {
 		f.entry = append(f.entry, at(int(i), int(l.col[e])))
 	}
-	for j := first; j < l.variables; j++ {
+	for j := set; j < l.variables; j++ {
 		for i := j; i < l.variables; i++ {
 			f.border = append(f.border, at(i, j))
 		}
@@ -204,12 +204,19 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level, w
 	}
 
 	factor, forward, backward := lanes.NewBuilder(&cells), lanes.NewBuilder(&cells), lanes.NewBuilder(&cells)
-	column := func(k int) (w, l lanes.Col) {
-		for _, j := range order.Below[k] {
+	e := &columns{order: order, factor: factor, diagonal: fd, pivot: fp, negative: f.negative, off: off}
+	for k, below := range order.Below[:inside] {
+		var w, l lanes.Col
+		for _, j := range below {
 			w, l = append(w, fw[[2]int{j, k}]), append(l, fl[[2]int{j, k}])
 		}
-		return w, l
+		e.w, e.l = append(e.w, w), append(e.l, l)
 	}
+	first := nodes - last
+	if border > 0 {
+		first = inside
+	}
+	e.write(first)
 	starts := func(of lanes.Col, indices ...int) (out lanes.Col) {
 		for _, k := range indices {
 			out = append(out, of[4*k])
@@ -217,29 +224,14 @@ func newLaneFactor(l *layout, list [][]int, last, border int, level isa.Level, w
 		return out
 	}
 	for k, below := range order.Below[:inside] {
-		w, l := column(k)
-		factor.Pivot(fd[k], fp[k], f.negative)
 		forward.Lower(right[4*k], fp[k], left[4*k])
-		if len(below) == 0 {
-			continue
+		if len(below) > 0 {
+			forward.Forward(starts(right, below...), e.l[k], starts(right, k))
 		}
-		factor.Scale(l, w, fp[k:k+1])
-		factor.Symmetric(fd.At(below), w, l)
-		var target, ws, ls lanes.Col
-		for x, j := range below {
-			for y, i := range below[:x] {
-				target, ws, ls = append(target, off(j, i)), append(ws, w[x]), append(ls, l[y])
-			}
-		}
-		if len(target) > 0 {
-			factor.Product(target, ws, ls)
-		}
-		forward.Forward(starts(right, below...), l, starts(right, k))
 	}
 	for k := inside - 1; k >= 0; k-- {
 		if below := order.Below[k]; len(below) > 0 {
-			_, l := column(k)
-			backward.Backward(starts(left, k), l, starts(left, below...))
+			backward.Backward(starts(left, k), e.l[k], starts(left, below...))
 		}
 		backward.Upper(left[4*k], fp[k])
 	}
