@@ -17,7 +17,6 @@ const (
 	firstBalancePrice = 10 * firstPrice
 	lastBalancePrice  = 10 * lastPrice
 	leastGive         = 1e-7 // pu
-	widest            = 0.1  // of smooth corners, pu
 	boundaryFraction  = 0.9995
 	leastShift        = 1e-12 // added to every primal diagonal
 	firstShift        = 1e-4  // the first that is tried for inertia, then times shiftGrowth
@@ -51,7 +50,6 @@ var (
 	farStart    = start{1, 0.1, false}    // from no optimum
 	nearStart   = start{1e-3, 1e-2, true} // from that of another problem
 	raisedStart = start{0.1, 1e-2, true}  // where a price was raised and balances may give
-	narrowStart = start{1e-4, 1e-3, true} // from that with wider corners
 	cornerStart = start{1e-5, 1e-3, true} // where units have changed their sides
 	freeStart   = start{1e-3, 1e-2, true} // where limits near block one step after another
 	// From the optimum at other loads: of barriers from 1e-8 to 1e-3 and slacks from 3e-5 to 1e-2 these took the
@@ -61,10 +59,12 @@ var (
 
 // interior is a primal–dual interior point over the states of a network.
 type interior struct {
-	sys     *system
-	states  []*state // before any outage, then after each that is remembered
-	threads int
-	limits  int // of all states
+	sys    *system
+	states []*state // before any outage, then after each that is remembered
+	// The first of the states at the optimum of narrow smooth corners; nil: none was found.
+	smoothed []*state
+	threads  int
+	limits   int // of all states
 
 	shift, lastShift float64
 	barrier, error   float64
@@ -116,7 +116,7 @@ func (p *interior) begin(from start) {
 				continue
 			}
 			p.limits++
-			if t.z[i] == 0 && t.give[i] == 0 && from.known && p.warm && !p.elastic {
+			if t.z[i] == 0 && t.give[i] == 0 && from.known && !p.elastic {
 				// What a new outage breaks is left to the first steps: from what it gives, it would cost its whole price.
 				t.s[i] = max(-t.h[i], least)
 				t.z[i] = min(barrier/t.s[i], t.price[i]/2)

@@ -9,7 +9,8 @@ import (
 
 // optimise solves with the outages that are remembered. From an earlier result it begins where that stands, and
 // with new outages at their power flows. Where that does not converge, or without a result, it begins with smooth
-// corners, then on the sides of the corners where these ended: from nothing, that finds the better optimum.
+// corners, then on the sides that power flows are on at the dispatch where these ended: from nothing, that finds the
+// better optimum.
 func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
 	if p.warm {
 		begun := p.clone()
@@ -23,35 +24,92 @@ func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
 		}
 		p.restore(begun)
 	}
-	for _, t := range p.states[1:] {
-		t.setCorner(nil)
-	}
 	s.smooth(ctx, p, r)
+	s.settle(p, r)
 	for _, t := range p.states[1:] {
 		t.setCorner(t.corners())
 	}
 	return s.side(ctx, p, r, nearStart)
 }
 
-// smooth solves with smooth corners, the wide ones first, each width from the optimum of the one before. Where one does
-// not converge, the states are those before it, and at first those of the power flows.
+// smooth solves with smooth corners, wide ones and then narrow ones, and adds the outages that break a limit at either. A
+// later round begins at the states that the last one had with narrow corners, and its new outages at their power flows.
+// Where a width does not converge, the states are those before it, and at first those of the power flows.
 func (s *Solver) smooth(ctx context.Context, p *interior, r *Result) {
 	p.width = widest
+	if p.smoothed != nil && !p.elastic {
+		for k, t := range p.smoothed {
+			*p.states[k] = *t.clone()
+		}
+		p.width = narrowest
+	}
+	for _, t := range p.states[1:] {
+		t.setCorner(nil)
+	}
+	if p.width == widest {
+		if s.anew(ctx, p, r) != converged {
+			return
+		}
+		for s.look(ctx, p, r) {
+			if s.again(ctx, p, r, wideEnd) != converged && s.anew(ctx, p, r) != converged {
+				return
+			}
+		}
+		p.width = narrowest
+	}
+	for s.again(ctx, p, r, smoothEnd) == converged {
+		p.smoothed = p.clone()
+		if !s.look(ctx, p, r) {
+			return
+		}
+	}
+}
+
+// anew solves from slacks and multipliers of no optimum. Where that does not converge, the states are those before it.
+func (s *Solver) anew(ctx context.Context, p *interior, r *Result) Status {
 	begun := p.clone()
 	status := s.attempt(ctx, p, r, farStart, wideEnd)
-	for status == converged && p.width > narrowest {
-		p.width /= narrowing
-		begun = p.clone()
-		p.begin(narrowStart)
-		end := wideEnd
-		if p.width <= narrowest {
-			end = smoothEnd
-		}
-		status = p.run(ctx, fewIterations, end)
-		r.Iterations += p.iterations
-	}
 	if status != converged {
 		p.restore(begun)
+	}
+	return status
+}
+
+// again solves from those of an optimum with other corners or fewer outages, in few iterations or not at all.
+func (s *Solver) again(ctx context.Context, p *interior, r *Result, to ending) Status {
+	begun := p.clone()
+	p.careful = false
+	p.begin(nearStart)
+	status := p.run(ctx, fewIterations, to)
+	r.Iterations += p.iterations
+	if status != converged {
+		p.restore(begun)
+	}
+	return status
+}
+
+// look adds the outages that break a limit at the dispatch of smooth corners, as another round, and says whether there are any.
+func (s *Solver) look(ctx context.Context, p *interior, r *Result) bool {
+	base, from := p.states[0], known{r.After, r.Vm, r.Va}
+	r.read(s, base)
+	checks, err := s.screen(ctx, base.pd, base.qd, r.Pg, r.Vm, r.Va, p.states, from)
+	if err != nil {
+		return false // the context's end
+	}
+	if r.After = checks; r.Rounds == s.sys.opt.Rounds || s.add(p, r, checks, base.pd, base.qd) == 0 {
+		return false
+	}
+	r.Rounds++
+	return true
+}
+
+// settle brings the states after outages to their last power flows, from where smooth corners have left them: where many
+// units are near a corner, these are on other sides.
+func (s *Solver) settle(p *interior, r *Result) {
+	for _, c := range r.After {
+		if k := slices.Index(r.Remembered, c.Outage); k >= 0 && c.Solved {
+			s.sys.place(p.states[k+1], p.states[0], c)
+		}
 	}
 }
 
@@ -172,8 +230,8 @@ const (
 	// Most optimisations take fewer iterations; one that does not is begun again with balances that give.
 	hardIterations = 100
 	leastGain      = 1e-9 // of the objective, by another side
-	// Corners are narrowed to less than this, pu, by this factor in each of so many iterations at most.
-	narrowest, narrowing, fewIterations = 2e-3, 10, 50
+	// Widths of smooth corners, pu, and the most iterations after the first solve with these.
+	widest, narrowest, fewIterations = 0.1, 0.01, 50
 )
 
 // ending is what the interior point has to come to: pu, or where the matrix takes a shift a
@@ -184,5 +242,5 @@ var (
 	lastEnd = ending{feasibility, 0, optimality, optimality}
 	// The smooth corners only say which side to begin on.
 	smoothEnd = ending{1e-6, 0, 1e-4, 1e-4}
-	wideEnd   = ending{1e-4, 3e-7, 1e-3, 1e-3} // before the last width
+	wideEnd   = ending{1e-4, 3e-7, 1e-4, 1e-4} // before the narrow ones
 )
