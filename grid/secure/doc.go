@@ -36,10 +36,11 @@
 // something gives; what gives at the last price is what stands in the way of a secure dispatch
 // (Result.Gives).
 //
-// Corners of clip are handled in two steps. First they are smooth, a tenth of a per unit wide, then a hundredth and a
-// thousandth. Then each is on the side where that ended, at its lower limit, between, or at its upper one, and what keeps
-// it on that side is a limit like others, with a price. Where such a limit gives, the unit changes its
-// side; where it binds, the other side is tried, as long as the cost falls. The optimum is a local one of a problem that is not convex.
+// Corners of clip are handled in two steps. First they are smooth, a tenth of a per unit wide, then a hundredth, and
+// outages that break a limit at these dispatches are added. Then each is on the side where the power flow at the last
+// one is, at its lower limit, between, or at its upper one, and what keeps it on that side is a limit like others, with a
+// price. Where such a limit gives, the unit changes its side; where it binds, the other side is tried, as long as the cost
+// falls. The optimum is a local one of a problem that is not convex.
 //
 // Chain solves a series of loads, each from the dispatch before. An outage that has meant nothing in several results
 // in a row, neither by a price nor by little room, is no longer remembered. Screen finds the worst outage of given
