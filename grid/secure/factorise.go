@@ -198,7 +198,7 @@ func (p *interior) refine() bool {
 	for k := 0; ; k++ {
 		worst, size := p.residual()
 		if !(worst > refineTo*size) || k == most || !(worst < last/2) && !p.pivoted {
-			return p.pivoted || worst <= laneTo*size
+			return p.pivoted || worst <= laneTo*size || p.sys.setCount > mostPivoted && worst <= size/2
 		}
 		last = worst
 		p.correct()

@@ -299,9 +299,12 @@ func (p *interior) run(ctx context.Context, most int, to ending) Status {
 		case ctx.Err() != nil:
 			return NotSolved
 		}
-		good := max(m.mismatch, m.violation) <= to.feasibility || p.shifted && p.kkt.Feasibility <= to.relative
+		good := max(m.mismatch, m.violation) <= to.feasibility && p.kkt.Gradient <= to.gradient
+		if p.shifted {
+			good = good || p.kkt.Feasibility <= to.shiftedFeasibility && p.kkt.Gradient <= to.shiftedGradient
+		}
 		nearly := max(m.mismatch, m.violation) <= nearFeasibility
-		if good && p.kkt.Gradient <= to.gradient && gap <= to.gap*(1+math.Abs(f)) && (to.gradient > conditionLimit || p.kkt.Max() <= conditionLimit) {
+		if good && gap <= to.gap*(1+math.Abs(f)) && (to.gradient > conditionLimit || p.kkt.Max() <= conditionLimit) {
 			return converged
 		}
 		if p.kkt.Max() <= conditionLimit || near > 0 {
@@ -331,6 +334,9 @@ func (p *interior) run(ctx context.Context, most int, to ending) Status {
 		}
 		mean := gap / float64(max(1, p.limits))
 		least := 0.1 * min(to.gap*(1+math.Abs(f)), max(to.gap, conditionLimit)) / float64(max(1, p.limits))
+		if p.sys.setCount > mostPivoted { // lanes alone do not come to smaller products
+			least = 0.5 * min(to.gap*(1+math.Abs(f)), conditionLimit*(1+m.x)) / float64(max(1, p.limits))
+		}
 		p.direction(0, false)
 		aP, aD := p.lengths(1)
 		after := p.gapAlong(aP, aD)

@@ -57,7 +57,7 @@ func (s *Solver) smooth(ctx context.Context, p *interior, r *Result) {
 		}
 		p.width = narrowest
 	}
-	for s.again(ctx, p, r, smoothEnd) == converged {
+	for s.again(ctx, p, r, narrowEnd) == converged {
 		p.smoothed = p.clone()
 		if !s.look(ctx, p, r) {
 			return
@@ -231,16 +231,19 @@ const (
 	hardIterations = 100
 	leastGain      = 1e-9 // of the objective, by another side
 	// Widths of smooth corners, pu, and the most iterations after the first solve with these.
-	widest, narrowest, fewIterations = 0.1, 0.01, 50
+	widest, narrowest, fewIterations = 0.1, 0.01, 30
 )
 
-// ending is what the interior point has to come to: pu, or where the matrix takes a shift a
-// share of the largest variable or slack, gradient relative to the multipliers, and gap to the objective.
-type ending struct{ feasibility, relative, gradient, gap float64 }
+// ending is what the interior point has to come to: pu, gradient relative to the multipliers, and gap to the objective.
+// Where the matrix takes a shift, a share of the largest variable or slack and another gradient will do.
+type ending struct {
+	feasibility, gradient, gap          float64
+	shiftedFeasibility, shiftedGradient float64
+}
 
 var (
-	lastEnd = ending{feasibility, 0, optimality, optimality}
-	// The smooth corners only say which side to begin on.
-	smoothEnd = ending{1e-6, 0, 1e-4, 1e-4}
-	wideEnd   = ending{1e-4, 3e-7, 1e-4, 1e-4} // before the narrow ones
+	lastEnd = ending{feasibility, optimality, optimality, 0, optimality}
+	// The smooth corners only say where to begin on the sides.
+	wideEnd   = ending{1e-4, 1e-3, 1e-3, 3e-7, 1e-3}
+	narrowEnd = ending{1e-6, 1e-4, 1e-4, 3e-7, 1e-3}
 )
