@@ -33,34 +33,47 @@ func (s *Solver) optimise(ctx context.Context, p *interior, r *Result) Status {
 }
 
 // smooth solves with smooth corners, wide ones and then narrow ones, and adds the outages that break a limit at either. A
-// later round begins at the states that the last one had with narrow corners, and its new outages at their power flows.
-// Where a width does not converge, the states are those before it, and at first those of the power flows.
+// later round begins at the states that the last one had with narrow corners, and its new outages at their power flows; where
+// that comes to nothing, with wide ones. Where a width does not converge, the states are those before it, and at first those of
+// the power flows.
 func (s *Solver) smooth(ctx context.Context, p *interior, r *Result) {
-	p.width = widest
-	if p.smoothed != nil && !p.elastic {
-		for k, t := range p.smoothed {
-			*p.states[k] = *t.clone()
-		}
-		p.width = narrowest
-	}
 	for _, t := range p.states[1:] {
 		t.setCorner(nil)
 	}
-	if p.width == widest {
-		if s.anew(ctx, p, r) != converged {
+	if p.smoothed != nil && !p.elastic {
+		sided := p.clone()
+		for k, t := range p.smoothed {
+			*p.states[k] = *t.clone()
+		}
+		if s.narrow(ctx, p, r) == converged {
 			return
 		}
-		for s.look(ctx, p, r) {
-			if s.again(ctx, p, r, wideEnd) != converged && s.anew(ctx, p, r) != converged {
-				return
-			}
+		for k, t := range sided {
+			*p.states[k] = *t
 		}
-		p.width = narrowest
 	}
-	for s.again(ctx, p, r, narrowEnd) == converged {
+	p.width = widest
+	if s.anew(ctx, p, r) != converged {
+		return
+	}
+	for s.look(ctx, p, r) {
+		if s.again(ctx, p, r, wideEnd) != converged && s.anew(ctx, p, r) != converged {
+			return
+		}
+	}
+	s.narrow(ctx, p, r)
+}
+
+// narrow solves with narrow corners, as long as these find outages.
+func (s *Solver) narrow(ctx context.Context, p *interior, r *Result) Status {
+	p.width = narrowest
+	for {
+		if status := s.again(ctx, p, r, narrowEnd); status != converged {
+			return status
+		}
 		p.smoothed = p.clone()
 		if !s.look(ctx, p, r) {
-			return
+			return converged
 		}
 	}
 }
