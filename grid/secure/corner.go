@@ -133,15 +133,15 @@ func (t *state) flip() (count int) {
 }
 
 // promises says how much less the cost of units' other sides is by across, by place. What has come to nothing
-// counts where it promises more.
-func (t *state) promises() map[limitPlace]float64 {
+// counts where it promises more, and less than least does not.
+func (t *state) promises(least float64) map[limitPlace]float64 {
 	promised := map[limitPlace]float64{}
 	for i := len(t.limits) - t.sides; i < len(t.limits); i++ {
 		if !t.kept(i) {
 			continue
 		}
 		place, promise := t.limits[i].place(), -t.across(i)
-		if promise > max(leastPromise, vainGrowth*t.corner.vain[place]) {
+		if promise > max(least, vainGrowth*t.corner.vain[place]) {
 			promised[place] = promise
 		}
 	}
@@ -213,8 +213,6 @@ func (t *state) across(i int) float64 {
 const (
 	// leastMultiplier is what a multiplier has to be above to be a price, scaled.
 	leastMultiplier = 1e-5
-	// leastPromise is the least multiplier of another side that is tried: a cost of 1e-9 less comes of it at the
-	// curvatures of case118, 2 scaled costs a pu².
-	leastPromise = 1e-3
-	vainGrowth   = 2
+	leastPromise    = 1e-3
+	vainGrowth      = 2
 )
