@@ -326,6 +326,9 @@ func (p *interior) run(ctx context.Context, most int, to ending) Status {
 			}
 			return Numerical
 		}
+		if to.most > 0 && p.shift >= to.most {
+			return IterationLimit
+		}
 		if p.shift >= hopelessShift {
 			hopeless++
 		}

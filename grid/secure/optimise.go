@@ -266,11 +266,12 @@ const (
 type ending struct {
 	feasibility, gradient, gap          float64
 	shiftedFeasibility, shiftedGradient float64
+	most                                float64 // shift, from which on it comes to nothing; 0: hopelessShift, several times
 }
 
 var (
-	lastEnd = ending{feasibility, optimality, optimality, 0, optimality}
+	lastEnd = ending{feasibility, optimality, optimality, 0, optimality, 0}
 	// The smooth corners only say where to begin on the sides.
-	wideEnd   = ending{1e-4, 1e-3, 1e-3, 3e-7, 1e-3}
-	narrowEnd = ending{1e-6, 1e-4, 1e-4, 3e-7, 1e-3}
+	wideEnd   = ending{1e-4, 1e-3, 1e-3, 3e-7, 1e-3, 0}
+	narrowEnd = ending{1e-6, 1e-4, 1e-4, 3e-7, 1e-3, 1e3}
 )
