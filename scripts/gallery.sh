@@ -14,19 +14,19 @@ maps=${MAPS:-build/gallery}
 all=${EPISODES:-100}
 mkdir -p "$out" "$maps"
 # name, target of the mean and of the worst start, budget, and how many of the episodes
-# methods with a solver in each decision run
+# methods with a search and those with a solver in each decision run
 systems="
-cartpole 0.5% 10% 15m 100
-cartpole-track 0.5% 10% 15m 100
-cstr 1.5% 10% 12m 50
-quadrotor 1.5% 30% 12m 50
-quadrotor-3d 1.5% 30% 25m 25
-chain9 1.5% 30% 12m 25
-hvac 1.5% 30% 25m 25
-double-pendulum 1.5% 30% 60m 40
-chain21 0.3% 20% 45m 25
+cartpole 0.5% 10% 15m 100 100
+cartpole-track 0.5% 10% 15m 100 100
+cstr 1.5% 10% 12m 50 50
+quadrotor 1.5% 30% 12m 50 100
+quadrotor-3d 1.5% 30% 25m 25 25
+chain9 1.5% 30% 12m 25 100
+hvac 1.5% 30% 25m 25 100
+double-pendulum 1.5% 30% 60m 40 40
+chain21 0.3% 20% 45m 10 100
 "
-while read -r -u 3 name target tail budget few; do
+while read -r -u 3 name target tail budget few solved; do
   [ -n "$name" ] && [[ " ${ONLY:-$name} " == *" $name "* ]] || continue
   map=$maps/$name.safetensors
   if [ ! -e "$map.report.json" ]; then
@@ -34,12 +34,12 @@ while read -r -u 3 name target tail budget few; do
     "$gpc" compile "$name" --target "$target" --tail "$tail" --budget "$budget" --seed 1 --out "$map" || [ -e "$map.report.json" ]
   fi
   cp "$map.report.json" "$out/compile-$name.json"
-  few=$((few < all ? few : all))
+  few=$((few < all ? few : all)) solved=$((solved < all ? solved : all))
   [ -e "$out/gallery-$name.json" ] ||
     record "gallery-$name" eval pair "$name" --model "$map" --episodes "$all" --seed 7 --threads 1 \
-      --methods "direct,direct-no-guard,refine-64:$few,refine-64-ahead:$few,nmpc:$few,nmpc-ahead:$few,mpc-10:$few,online,hold"
+      --methods "direct,direct-no-guard,refine-64:$few,refine-64-ahead:$few,nmpc:$solved,nmpc-ahead:$solved,mpc-10:$solved,online,hold"
   [ -e "$out/gallery-$name-noise.json" ] ||
-    record "gallery-$name-noise" eval pair "$name" --model "$map" --episodes $((few < 20 ? few : 20)) --seed 7 --threads 1 --noise 0.002 \
+    record "gallery-$name-noise" eval pair "$name" --model "$map" --episodes $((solved < 20 ? solved : 20)) --seed 7 --threads 1 --noise 0.002 \
       --methods "direct,refine-64,refine-64-ahead,nmpc,nmpc-ahead"
   [ -e "$out/gallery-$name-parts.json" ] ||
     record "gallery-$name-parts" eval pair "$name" --model "$map" --episodes "$all" --seed 7 --threads 1 --methods "direct,navigator,navigator-no-lie,navigator-no-retraction"
