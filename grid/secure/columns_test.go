@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/grid/acopf"
-	"github.com/gpc-engine/gpc/grid/networktest"
 )
 
 // Where set-points fill more than one tile and one pass, a direction in lanes solves the matrix of all states, and the
@@ -49,13 +48,7 @@ func TestTilesOfSetPoints(t *testing.T) {
 // After smooth corners, which remember every outage that breaks a limit at their dispatch, states after outages stand at
 // their power flows: on the sides of these the balances hold.
 func TestSidesAfterSmoothCorners(t *testing.T) {
-	n := networktest.Load(t, "case39")
-	opt := DefaultOptions()
-	opt.Outages, opt.Threads = Branches(n), 1
-	s, err := New(n, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, n := branchesOf39(t)
 	ctx := context.Background()
 	pd, qd := n.Loads(0.9)
 	plain := make([]acopf.Result, 1)

@@ -5,12 +5,13 @@ import (
 	"math"
 	"testing"
 
+	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/networktest"
 )
 
-// An outage that binds at a high load is no longer remembered after some decisions at a low one, at the same optimum, and
-// comes back with the load.
-func TestOutagesThatMeanNothingAreForgotten(t *testing.T) {
+// branchesOf39 solves the network of 39 buses with an outage of every branch, on one thread.
+func branchesOf39(t *testing.T) (*Solver, *network.Network) {
+	t.Helper()
 	n := networktest.Load(t, "case39")
 	opt := DefaultOptions()
 	opt.Outages, opt.Threads = Branches(n), 1
@@ -18,6 +19,13 @@ func TestOutagesThatMeanNothingAreForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s, n
+}
+
+// An outage that binds at a high load is no longer remembered after some decisions at a low one, at the same optimum, and
+// comes back with the load.
+func TestOutagesThatMeanNothingAreForgotten(t *testing.T) {
+	s, n := branchesOf39(t)
 	at := func(level float64, start *Result) *Result {
 		pd, qd := n.Loads(level)
 		r, err := s.Solve(context.Background(), Problem{Pd: pd, Qd: qd, Start: start})
