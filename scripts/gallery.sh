@@ -20,9 +20,9 @@ cartpole 0.5% 10% 15m 100 100
 cartpole-track 0.5% 10% 15m 100 100
 cstr 1.5% 10% 12m 50 50
 quadrotor 1.5% 30% 12m 50 100
-quadrotor-3d 1.5% 30% 25m 25 25
+quadrotor-3d 1.5% 30% 25m 25 100
 chain9 1.5% 30% 12m 25 100
-hvac 1.5% 30% 25m 25 100
+hvac 1.5% 30% 25m 100 100
 double-pendulum 1.5% 30% 60m 40 40
 chain21 0.3% 20% 45m 10 100
 "
