@@ -159,7 +159,7 @@ func TestTheLatentStepIsThatOfTheGallery(t *testing.T) {
 			}
 		}
 	}
-	if len(systems) != 8 {
+	if len(systems) != 9 {
 		t.Errorf("of %d systems", len(systems))
 	}
 }
@@ -182,7 +182,7 @@ func TestPairingsOfTheGalleryAreWithoutNoise(t *testing.T) {
 			t.Errorf("%s: the pairing is %+v", name, p)
 		}
 	}
-	if maps != 8 {
+	if maps != 9 {
 		t.Errorf("%d systems with a map", maps)
 	}
 }
