@@ -82,6 +82,8 @@ var variants = []variant{
 	refine(512, "", domain.GroupOwn, SearchOptions{}),
 	refine(4096, "", domain.GroupOwn, SearchOptions{}),
 	refine(64, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
+	refine(128, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
+	refine(256, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
 	refine(512, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
 	refine(64, "-polish", domain.GroupOwn, SearchOptions{Polish: polishIterations}),
 	{domain.Method{Name: "polish", Formerly: "gpc-polish", About: "direct's roll-out, improved by the problem's own iterations", Group: domain.GroupOwn}, func(o *Options) {

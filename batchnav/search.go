@@ -92,8 +92,11 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 		present: make([]float32, l.spec.ContextSize()), first: tensor.New(round, nu),
 		cost: make([]float64, round), margin: make([]float64, round), projected: make([]float64, round*nu),
 	}
-	r.grow(round, r.threads)
 	var err error
+	if r.many, err = l.manyValues(); err != nil {
+		return nil, err
+	}
+	r.grow(round, r.threads)
 	if o.Polish != 0 {
 		r.polish, err = newPolish(r)
 	} else { // a polish wants what every roll-out executes, which a backend does not give

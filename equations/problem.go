@@ -41,7 +41,7 @@ func (p *Problem) Abilities() *domain.ProblemAbilities {
 	return &domain.ProblemAbilities{
 		Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual, Stages: p.NewStages, Steps: p.NewSteps},
 		Fingerprint: p.Fingerprint, Remaining: p.Remaining, Score: p.Score, Failed: p.Failed, Escape: p.Escape,
-		MarginsOfState: p.MarginsOfState, Soft: p.softLimits(), ManyMargins: p.manyMargins(), Behind: p.Behind, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
+		MarginsOfState: p.MarginsOfState, Soft: p.softLimits(), ManyMargins: p.manyMargins(), ManyValues: p.manyValues(), Behind: p.Behind, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
 	}
 }
 
