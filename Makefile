@@ -77,12 +77,18 @@ record-export: bin/record build
 ## record-export-loops: every controller of the gallery driven from 1000 starts in C and in Go, and on a Cortex-M7, the tables of docs/results/export.md, into RESULTS; takes no times
 .PHONY: record-export-loops
 SYSTEMS = cartpole cartpole-track cstr double-pendulum chain9 chain21 quadrotor hvac
-# What is measured with errors or late, and plants that run on, on a Cortex-M7.
-MEASURED = cartpole-track--estimate=0.005 cartpole-track--estimate=0.005--delay=1 quadrotor--delay=1.4 cartpole-track--estimate=0.005--keep-off=3
+# What is late, and plants that run on, on a Cortex-M7.
+LATE = quadrotor--delay=1.4
 LASTING = cartpole-track--estimate=0.005--delay=1 cartpole-runs-on cstr-runs-on
 record-export-loops: bin/record build
 	$(RECORD) --out $(RESULTS)/export-loops.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExportedLoops$$' -benchtime 1x -cpu 1 -timeout 120m
-	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json scripts/export-loops-cortex-m.sh $(SYSTEMS) $(MEASURED)
+	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json scripts/export-loops-cortex-m.sh $(SYSTEMS) $(LATE)
+
+## record-export-estimates: controllers of SYSTEMS behind their estimators, alone and with limits kept off, on a Cortex-M7, the tables of docs/results/export.md, into RESULTS; takes no times
+.PHONY: record-export-estimates
+ESTIMATES = $(foreach system,$(SYSTEMS),$(system)--estimate=0.01 $(system)--estimate=0.01--keep-off=3) cartpole-track--estimate=0.005--delay=1
+record-export-estimates: bin/record build
+	$(RECORD) --out $(RESULTS)/export-estimates-cortex-m.json scripts/export-loops-cortex-m.sh $(ESTIMATES)
 
 ## record-export-exact: the exact controllers of SYSTEMS driven from 1000 starts (GPC_EXPORT_STARTS) in C and in Go, and on a Cortex-M7, tables of docs/results/export.md, into RESULTS; takes no times
 .PHONY: record-export-exact
