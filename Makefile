@@ -88,7 +88,7 @@ record-export-loops: bin/record build
 .PHONY: record-export-estimates
 ESTIMATES = $(foreach system,$(SYSTEMS),$(system)--estimate=0.01 $(system)--estimate=0.01--keep-off=3) cartpole-track--estimate=0.005--delay=1
 record-export-estimates: bin/record build
-	$(RECORD) --out $(RESULTS)/export-estimates-cortex-m.json scripts/export-loops-cortex-m.sh $(ESTIMATES)
+	EPISODES=5 $(RECORD) --out $(RESULTS)/export-estimates-cortex-m.json scripts/export-loops-cortex-m.sh $(ESTIMATES)
 
 ## record-export-exact: the exact controllers of SYSTEMS driven from 1000 starts (GPC_EXPORT_STARTS) in C and in Go, and on a Cortex-M7, tables of docs/results/export.md, into RESULTS; takes no times
 .PHONY: record-export-exact

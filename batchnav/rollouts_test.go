@@ -263,13 +263,13 @@ type together struct {
 func (p together) Abilities() *domain.ProblemAbilities {
 	may := *domain.AbilitiesOfProblem(p.Problem)
 	may.ManyValues = func() (func() domain.ManyValues, error) {
-		return func() domain.ManyValues { return p }, nil
+		return func() domain.ManyValues { return p.values }, nil
 	}
 	return &may
 }
 
-// Evaluate implements domain.ManyValues.
-func (p together) Evaluate(n int, x, u, next, j, margins []float64) {
+// values is a domain.ManyValues.
+func (p together) values(n int, x, u, next, j, margins []float64) {
 	spec := p.Spec()
 	ns, nx := spec.MeasuredSize(), spec.MeasuredSize()+spec.ContextSize()
 	row := func(of []float64, i, n int) []float64 { return of[i*n : (i+1)*n] }

@@ -214,12 +214,12 @@ func (p *Problem) manyValues() func() (func() domain.ManyValues, error) {
 		}
 		return func() domain.ManyValues {
 			of := p.evaluations(code)
-			return &of
+			return of.Evaluate
 		}, nil
 	}
 }
 
-// evaluations implements domain.ManyValues.
+// evaluations evaluates decisions in the lanes of one machine.
 type evaluations struct {
 	problem                  *Problem
 	values                   *stages.Machine
