@@ -77,7 +77,7 @@ func contingencies(n *network.Network, what string) (list []secure.Outage, err e
 func runOutages(ctx context.Context, n *network.Network, opt powerflow.Options, scale float64, what string, threads int) (*security, error) {
 	list, err := contingencies(n, what)
 	if err != nil {
-		return nil, gpc.BadInput(err)
+		return nil, cli.BadInputf("--outages: %w", err)
 	}
 	s, err := powerflow.New(n)
 	if err != nil {

@@ -130,7 +130,7 @@ func TestOutagesBadInput(t *testing.T) {
 		return path
 	}
 	for want, args := range map[string][]string{
-		"want branches, units or a file":      {"--outages", "nothing"},
+		"--outages: nothing does not exist: want branches, units or a file": {"--outages", "nothing"},
 		"the file lists no outage":            {"--outages", write("empty", "# none\n")},
 		"line 2: no branch in service":        {"--outages", write("far", "branch 1\nbranch 999\n")},
 		"want branch ROW or unit ROW":         {"--outages", write("other", "bus 3\n")},
