@@ -248,7 +248,7 @@ build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
 .PHONY: test-casadi
 ## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, and the comparison of peers-robust, with CasADi from the same place as for peers-mpc
 test-casadi: python build/casadi/ready
-	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py python/tests/test_robust.py
+	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py python/tests/test_robust.py 'python/tests/test_snippets.py::test_snippets_run[docs/reference/python.md]'
 build/casadi/ready: bench/peers/mpc/requirements.txt python/requirements/casadi.txt
 	$(PYTHON) -m venv build/casadi
 	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r bench/peers/mpc/requirements.txt -r python/requirements/casadi.txt

@@ -73,6 +73,8 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"backend that is not here", []string{"refine", "cart", "--backend", "cuda", "--model", file, "--state", good}, "CUDA"},
 		{"missing argument", []string{"eval"}, "argument"},
 		{"a new module where there is something", []string{"new", dir, "--name", "crane"}, "it has nan.json"},
+		{"a new module where none can be", []string{"new", "/proc/crane"}, "takes no new file"},
+		{"an export where none can be", []string{"export", file, "--map-only", "--c", "/proc/gpc/c"}, "takes no new file"},
 		{"a new module of a bad name", []string{"new", filepath.Join(dir, "n"), "--name", "My Crane"}, `"My Crane"`},
 		{"a new module from no checkout", []string{"new", filepath.Join(dir, "n"), "--source", dir}, "no checkout"},
 		{"no candidates", []string{"refine", "cart", "--candidates", "0", "--model", file, "--state", good}, "--candidates 0"},

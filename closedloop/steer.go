@@ -75,7 +75,7 @@ func (s *Steering) Summarize() {
 	for _, p := range s.Front {
 		if r := float64(p.RegretPct); !p.Free {
 			sum, priced = sum+r, priced+1
-			if !(r <= worst) {
+			if !(r <= worst) && !math.IsNaN(worst) { // no regret stays the worst
 				worst, s.WorstW = r, p.W
 			}
 		}

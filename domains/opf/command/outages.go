@@ -77,7 +77,7 @@ func contingencies(n *network.Network, what string) (list []secure.Outage, err e
 func runOutages(ctx context.Context, n *network.Network, opt powerflow.Options, scale float64, what string, threads int) (*security, error) {
 	list, err := contingencies(n, what)
 	if err != nil {
-		return nil, gpc.BadInput(err)
+		return nil, cli.BadInputf("--outages: %w", err)
 	}
 	s, err := powerflow.New(n)
 	if err != nil {
@@ -290,7 +290,12 @@ func inShort(reason string) string {
 }
 
 func (y *security) print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %s in %.3f ms, %d secure, %d without a power flow, %d cut off load\n", y.Case, count(len(y.Outages), "outage"), y.WallMS, y.Secure, y.Unsolved, y.CutOff)
+	breaking := 0
+	for _, r := range y.Outages {
+		breaking += bit(len(r.Violations) > 0)
+	}
+	fmt.Fprintf(w, "%s: %s in %.3f ms: %d secure; %d break a limit, %d cut off load, %d without a power flow\n", y.Case, count(len(y.Outages), "outage"), y.WallMS,
+		y.Secure, breaking, y.CutOff, y.Unsolved)
 	if len(y.Violations) > 0 {
 		printBroken(w, "broken before any outage", y.Violations)
 		fmt.Fprintln(w)

@@ -130,7 +130,7 @@ func TestOutagesBadInput(t *testing.T) {
 		return path
 	}
 	for want, args := range map[string][]string{
-		"want branches, units or a file":      {"--outages", "nothing"},
+		"--outages: nothing does not exist: want branches, units or a file": {"--outages", "nothing"},
 		"the file lists no outage":            {"--outages", write("empty", "# none\n")},
 		"line 2: no branch in service":        {"--outages", write("far", "branch 1\nbranch 999\n")},
 		"want branch ROW or unit ROW":         {"--outages", write("other", "bus 3\n")},
@@ -145,7 +145,7 @@ func TestOutagesBadInput(t *testing.T) {
 
 func TestOutagesAsText(t *testing.T) {
 	code, out, _ := run("pf", "case39", "--outages", "branches")
-	for _, want := range []string{"case39: 46 outages in", "29 secure, 0 without a power flow, 3 cut off load", "broken before any outage", "vmax"} {
+	for _, want := range []string{"case39: 46 outages in", "29 secure; 15 break a limit, 3 cut off load, 0 without a power flow", "broken before any outage", "vmax"} {
 		if code != 1 || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, no %q in\n%s", code, want, out)
 		}
