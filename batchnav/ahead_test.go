@@ -166,6 +166,37 @@ func TestTheGuardKnowsWhatIsPrepared(t *testing.T) {
 	}
 }
 
+// What is polished ahead is the guard's plan to its end in the state that was expected. In another the map goes on behind the
+// action: a plan of actions alone is of the state that it was made for.
+func TestTheGuardFollowsWhatIsPolishedAhead(t *testing.T) {
+	p := polishing{finite{testdomain.NewCart(cartSteps)}, func(plan []float64) bool {
+		for h := range plan {
+			plan[h] -= 0.02
+		}
+		return true
+	}}
+	n := require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Guard: &domain.Guard{}, Search: SearchOptions{Candidates: 1, Polish: 1, Ahead: true}}))(t)
+	pref, s, c := simplex(0), []float64{-0.6, 0}, []float64{0}
+	for h, gust := range []float64{0, 0, 0.05, 0} {
+		s[0] += gust
+		u := slices.Clone(require.Get(n.Decide(s, c, pref))(t).U)
+		l := &n.batch.loops[0]
+		now := slices.Clone(l.watched.accepted.actions)
+		p.Step(slices.Clone(s), slices.Clone(c), u, s, c)
+		want := l.memory.plan[1]
+		if gust != 0 {
+			want = testdomain.Feedback[0]*s[0] + testdomain.Feedback[1]*s[1] + 0.2*pref.W[1]
+		}
+		if len(now) != cartSteps-h || now[0] != u[0] || math.Abs(now[1]-want) > 1e-5 {
+			t.Errorf("decision %d: the guard's plan begins with %v, want %v and %v", h, now[:2], u[0], want)
+		}
+		require.OK(t, n.Prepare())
+		if ahead, plan := l.watched.accepted.actions[1:], l.memory.plan; len(plan) != cartSteps-h-1 || slices.ContainsFunc(ahead, math.IsNaN) || math.Abs(ahead[len(ahead)-1]-plan[len(plan)-1]) > 1e-12 || math.Abs(ahead[0]-plan[0]) > 1e-6 {
+			t.Errorf("decision %d: the guard goes on with %v, polished are %v", h, ahead, plan)
+		}
+	}
+}
+
 // Loops are prepared as each alone, and a loop that is put back is prepared as it was.
 func TestPreparedTogetherAndRestored(t *testing.T) {
 	b, m, c := caseOneMap(t, 2)
