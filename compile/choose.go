@@ -19,7 +19,7 @@ type candidate struct {
 
 // candidates are in the order of what a decision takes.
 func (r *run) candidates() []candidate {
-	all := []candidate{{"direct", r.opt.Starts}, {"navigator", r.opt.Starts}, {search(searches[0]), r.searched()}}
+	all := []candidate{{"direct", r.opt.Starts}, {"navigator", r.opt.Starts}, {"polish-ahead", r.opt.Starts}, {search(searches[0]), r.searched()}}
 	return slices.DeleteFunc(all, func(c candidate) bool { return c.method != "direct" && !r.has(c.method) })
 }
 
@@ -45,8 +45,8 @@ type trial struct {
 func (r *run) choose(ctx context.Context, m *model.Model) ([]Score, error) {
 	var t trial
 	for i, c := range r.candidates() {
-		if i == 1 && t.scores[0].meets(&r.opt) {
-			break // nothing is as fast
+		if i > 0 && t.scores[0].meets(&r.opt) {
+			break // nothing behind it is as fast
 		}
 		score, ended, err := r.try(ctx, m, c)
 		if err != nil {

@@ -94,11 +94,32 @@ func TestALargerSearchIsTriedWhereItHasRoom(t *testing.T) {
 	}
 }
 
+// unpolished is a problem whose solver makes no plan better.
+type unpolished struct{ domain.Problem }
+
+func (p unpolished) Abilities() *domain.ProblemAbilities {
+	may := *domain.AbilitiesOfProblem(p.Problem)
+	may.Polish = nil
+	return &may
+}
+
+// TestAPolishIsChosenWhereItMeetsTheTarget: no search is tried then, which would take more time between decisions.
+func TestAPolishIsChosenWhereItMeetsTheTarget(t *testing.T) {
+	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
+	opt.Rounds, opt.Starts, opt.Target = 1, 40, 0.1
+	got := require.Get(Run(context.Background(), sled(t), opt))(t)
+	if len(got.Choice) != 3 || got.Choice[0].Method != "polish-ahead" || got.Test.Method != "polish-ahead" || !got.Choice[0].meets(&opt) {
+		t.Errorf("choice %+v, tested %s", got.Choice, got.Test.Method)
+	}
+}
+
 // TestSearchesGrowWhereTheTargetIsMissed: each is tried that follows a chosen one, and chosen where it costs less.
 func TestSearchesGrowWhereTheTargetIsMissed(t *testing.T) {
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
 	opt.Rounds, opt.Starts = 1, 40
-	got := require.Get(Run(context.Background(), sled(t), opt))(t)
+	of := require.Get(system().Case())(t)
+	of.Problem = unpolished{of.Problem}
+	got := require.Get(Run(context.Background(), require.Get(gpc.NewCase(of))(t), opt))(t)
 	cost, last := map[string]closedloop.Number{}, 0
 	for _, s := range got.Choice {
 		cost[s.Method] = s.Capped
