@@ -47,20 +47,16 @@ func (p stretched) Abilities() *domain.ProblemAbilities {
 			if make == nil || err != nil {
 				return nil, err
 			}
-			return func() domain.ManyValues { return countingValues{make(), p.calls} }, nil
+			return func() domain.ManyValues {
+				evaluate := make()
+				return func(n int, x, u, next, j, margins []float64) {
+					p.calls.values++
+					evaluate(n, x, u, next, j, margins)
+				}
+			}, nil
 		}
 	}
 	return may
-}
-
-type countingValues struct {
-	domain.ManyValues
-	calls *counts
-}
-
-func (c countingValues) Evaluate(n int, x, u, next, j, margins []float64) {
-	c.calls.values++
-	c.ManyValues.Evaluate(n, x, u, next, j, margins)
 }
 
 type counting struct {
