@@ -86,6 +86,8 @@ var variants = []variant{
 	refine(512, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
 	refine(64, "-polish", domain.GroupOwn, SearchOptions{Polish: polishIterations}),
 	refine(64, "-polish-ahead", domain.GroupOwn, SearchOptions{Polish: polishIterations, Ahead: true}),
+	refine(256, "-polish-ahead", domain.GroupOwn, SearchOptions{Polish: polishIterations, Ahead: true}),
+	refine(512, "-polish-ahead", domain.GroupOwn, SearchOptions{Polish: polishIterations, Ahead: true}),
 	{domain.Method{Name: "polish", Formerly: "gpc-polish", About: "direct's roll-out, improved by the problem's own iterations", Group: domain.GroupOwn}, func(o *Options) {
 		o.Search = SearchOptions{Candidates: 1, Polish: polishIterations}
 	}},

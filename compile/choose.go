@@ -19,7 +19,7 @@ type candidate struct {
 
 // candidates are in the order of what a decision takes.
 func (r *run) candidates() []candidate {
-	all := []candidate{{"direct", r.opt.Starts}, {"navigator", r.opt.Starts}, {"polish-ahead", r.opt.Starts}, {search(searches[0]), r.searched()}}
+	all := []candidate{{"direct", r.opt.Starts}, {"navigator", r.opt.Starts}, {"polish-ahead", r.opt.Starts}, {r.search(searches[0]), r.searched()}}
 	return slices.DeleteFunc(all, func(c candidate) bool { return c.method != "direct" && !r.has(c.method) })
 }
 
@@ -27,8 +27,13 @@ func (r *run) candidates() []candidate {
 // where 256 and 512 have larger ones, and in several basins it is no better.
 var searches = []int{64, 256, 512}
 
-// search is the method of so many roll-outs between decisions.
-func search(rollouts int) string { return fmt.Sprintf("refine-%d-ahead", rollouts) }
+// search is the method of so many roll-outs between decisions, whose best the problem's solver improves where it can.
+func (r *run) search(rollouts int) string {
+	if name := fmt.Sprintf("refine-%d-polish-ahead", rollouts); r.has(name) {
+		return name
+	}
+	return fmt.Sprintf("refine-%d-ahead", rollouts)
+}
 
 // searched are the held-out starts that a search is compared from.
 func (r *run) searched() int { return (r.opt.Starts + 3) / 4 }
@@ -63,11 +68,11 @@ func (r *run) choose(ctx context.Context, m *model.Model) ([]Score, error) {
 func (r *run) enlarge(ctx context.Context, m *model.Model, t *trial) error {
 	for i, rollouts := range searches[1:] {
 		smaller, times := &t.scores[0], float64(rollouts)/float64(searches[i])
-		if smaller.Method != search(searches[i]) || smaller.meets(&r.opt) || !r.has(search(rollouts)) || !r.affords(smaller, times) {
+		if smaller.Method != r.search(searches[i]) || smaller.meets(&r.opt) || !r.has(r.search(rollouts)) || !r.affords(smaller, times) {
 			return nil
 		}
 		began := r.now()
-		score, ended, err := r.try(ctx, m, candidate{search(rollouts), r.searched()})
+		score, ended, err := r.try(ctx, m, candidate{r.search(rollouts), r.searched()})
 		if err != nil {
 			return err
 		}

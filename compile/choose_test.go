@@ -119,7 +119,9 @@ func TestSearchesGrowWhereTheTargetIsMissed(t *testing.T) {
 	opt.Rounds, opt.Starts = 1, 40
 	of := require.Get(system().Case())(t)
 	of.Problem = unpolished{of.Problem}
-	got := require.Get(Run(context.Background(), require.Get(gpc.NewCase(of))(t), opt))(t)
+	c := require.Get(gpc.NewCase(of))(t)
+	search := (&run{c: c}).search
+	got := require.Get(Run(context.Background(), c, opt))(t)
 	cost, last := map[string]closedloop.Number{}, 0
 	for _, s := range got.Choice {
 		cost[s.Method] = s.Capped
