@@ -283,9 +283,11 @@ var (
 		{"unsafe in C", "{c_unsafe %.0f}/{c_episodes %.0f}"}, {"cost in C above the optima, all episodes, %", "{c_regret_pct %.2g}"},
 		{"constants in C, bytes", "{c_constant_bytes %.0f}"},
 	}}
-	// secure39 and secure118 are methods of a secure dispatch on the same trajectories, bench/secure.
+	// Methods of a secure dispatch on the same trajectories, bench/secure.
 	secure39  = benchmarkTable{"BenchmarkSecure39", true, secureColumns}
 	secure118 = benchmarkTable{"BenchmarkSecure118", true, secureColumns}
+	secure300 = benchmarkTable{"BenchmarkSecure300", true, secureColumns}
+	secure500 = benchmarkTable{"BenchmarkSecure500", true, secureColumns}
 	// chains are secure optimal power flows one after another, grid/secure.
 	chains = benchmarkTable{"BenchmarkChain", true, report.Columns{
 		{"network", "`{0}`"}, {"outages", "{outages %.0f}"}, {"loads move", "{1}"}, {"from nothing: iterations", "{cold-iterations %.0f}"}, {"CPU, s", "{cold-cpu-s %.2g}"},
