@@ -81,10 +81,10 @@ func (g *gaps) describe() {
 
 // options are the flags.
 type options struct {
-	name, methods, file, regime, bench string
-	episodes, steps                    int
-	seed                               uint64
-	gaps                               bool
+	name, methods, file, regime, bench, resume string
+	episodes, steps                            int
+	seed                                       uint64
+	gaps                                       bool
 }
 
 func main() {
@@ -94,6 +94,7 @@ func main() {
 	flag.StringVar(&o.file, "model", "", "map of the methods that need one; without it the bundled one")
 	flag.StringVar(&o.regime, "regime", "", "loads (default: the case's)")
 	flag.StringVar(&o.bench, "bench", "", "print lines of the benchmark of this `name`, as bench/record keeps them, in place of the table")
+	flag.StringVar(&o.resume, "resume", "", "`file` that keeps each method's trajectories, where the same command goes on")
 	flag.IntVar(&o.episodes, "episodes", 1, "trajectories")
 	flag.IntVar(&o.steps, "steps", 0, "decisions of each; 0: all")
 	flag.Uint64Var(&o.seed, "seed", 11, "of the trajectories")
@@ -118,7 +119,7 @@ func main() {
 }
 
 // run drives every method through every trajectory.
-func run(o options) (*drives, error) {
+func run(o options) (r *drives, err error) {
 	if o.episodes < 1 || o.steps < 0 {
 		return nil, gpc.BadInput(fmt.Errorf("%d episodes of %d steps, want 1 or more and none negative", o.episodes, o.steps))
 	}
@@ -136,65 +137,98 @@ func run(o options) (*drives, error) {
 		return nil, err
 	}
 	defer engine.Close()
-	r := &drives{of: c, seed: o.seed, episodes: o.episodes}
+	kept, err := openJournal(o.resume, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, kept.close()) }()
+	r = &drives{of: c, seed: o.seed, episodes: o.episodes}
 	watch, err := machine.Begin(machine.Limit{})
 	if err != nil {
 		return nil, err
 	}
 	exact := exactCosts{draw, map[[2]int]float64{}}
-	for _, named := range strings.Split(o.methods, ",") {
-		method, first, err := firstSteps(named)
-		if err != nil {
-			return nil, gpc.BadInput(err)
-		}
-		one := row{method: method, margin: math.Inf(1)}
-		var cpu []float64
-		cost, best := 0.0, 0.0
-		for e := range o.episodes {
-			episode, err := draw(e)
+	methods := strings.Split(o.methods, ",")
+	parts, warmed := make([][]part, len(methods)), make([]bool, len(methods))
+	for e := range o.episodes {
+		for m, named := range methods {
+			method, steps, err := firstSteps(named)
 			if err != nil {
-				return nil, err
+				return nil, gpc.BadInput(err)
 			}
-			steps := episode.Steps()
-			for _, most := range []int{o.steps, first} {
-				if most > 0 {
-					steps = min(steps, most)
+			if steps == 0 || 0 < o.steps && o.steps < steps {
+				steps = o.steps
+			}
+			one, known := kept.find(method, e, steps)
+			if !known {
+				one = part{Method: method, Episode: e, Steps: steps}
+				d := driven{of: c.Definition(), to: &one, gaps: o.gaps}
+				if err := d.part(c, engine, o.file, draw, &exact, &warmed[m]); err != nil {
+					return nil, fmt.Errorf("method %s, episode %d: %w", method, e, err)
+				}
+				if err := kept.add(one); err != nil {
+					return nil, err
 				}
 			}
-			r.steps = max(r.steps, steps)
-			optimum, err := exact.of(e, steps)
-			if err != nil {
-				return nil, err
-			}
-			setup, err := c.Setup(method, o.file)
-			if err != nil {
-				return nil, err
-			}
-			k, err := c.Controller(engine, setup)
-			if err != nil {
-				return nil, err
-			}
-			if e == 0 { // what is made once is not a decision's
-				if err := warm(c.Definition(), k, draw); err != nil {
-					return nil, fmt.Errorf("method %s: %w", method, err)
-				}
-			}
-			d := driven{c.Definition(), k, &one, o.gaps}
-			total, err := d.drive(episode, steps, &cpu)
-			if err != nil {
-				return nil, fmt.Errorf("method %s, episode %d: %w", method, e, err)
-			}
-			cost, best = cost+total, best+optimum
+			parts[m] = append(parts[m], one)
 		}
-		slices.Sort(cpu)
-		at := func(q float64) float64 { return cpu[min(len(cpu)-1, int(q*float64(len(cpu))))] }
-		one.bound.describe()
-		one.gap.describe()
-		one.above, one.p50, one.p99, one.most = 100*(cost/best-1), at(0.5), at(0.99), cpu[len(cpu)-1]
-		r.rows = append(r.rows, one)
+	}
+	for _, of := range parts {
+		r.rows = append(r.rows, rowOf(of))
+		r.steps = max(r.steps, of[0].Decisions)
 	}
 	r.load, err = watch.End()
 	return r, err
+}
+
+// part drives a method through a trajectory.
+func (d *driven) part(c *gpc.Case, engine *gpc.Engine, file string, draw func(e int) (domain.Episode, error), exact *exactCosts, warmed *bool) error {
+	episode, err := draw(d.to.Episode)
+	if err != nil {
+		return err
+	}
+	steps := episode.Steps()
+	if d.to.Steps > 0 {
+		steps = min(steps, d.to.Steps)
+	}
+	if d.to.Optimum, err = exact.of(d.to.Episode, steps); err != nil {
+		return err
+	}
+	setup, err := c.Setup(d.to.Method, file)
+	if err != nil {
+		return err
+	}
+	if d.k, err = c.Controller(engine, setup); err != nil {
+		return err
+	}
+	if !*warmed { // what is made once is not a decision's
+		*warmed = true
+		if err := warm(c.Definition(), d.k, draw); err != nil {
+			return err
+		}
+	}
+	return d.drive(episode, steps)
+}
+
+// rowOf is a method's of its trajectories.
+func rowOf(parts []part) row {
+	one := row{method: parts[0].Method, margin: math.Inf(1)}
+	var cpu []float64
+	cost, best := 0.0, 0.0
+	for _, p := range parts {
+		one.decisions, one.secure, one.below = one.decisions+p.Decisions, one.secure+p.Secure, one.below+p.Below
+		if p.Margin < one.margin {
+			one.margin, one.worst = p.Margin, p.Worst
+		}
+		cost, best, one.action = cost+p.Cost, best+p.Optimum, p.Action
+		cpu, one.bound.all, one.gap.all = append(cpu, p.CPU...), append(one.bound.all, p.Bound...), append(one.gap.all, p.Gap...)
+	}
+	slices.Sort(cpu)
+	at := func(q float64) float64 { return cpu[min(len(cpu)-1, int(q*float64(len(cpu))))] }
+	one.bound.describe()
+	one.gap.describe()
+	one.above, one.p50, one.p99, one.most = 100*(cost/best-1), at(0.5), at(0.99), cpu[len(cpu)-1]
+	return one
 }
 
 // firstSteps reads NAME or NAME:STEPS; 0 is all.

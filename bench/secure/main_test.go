@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,7 +14,20 @@ import (
 // Every method has a line that bench/record keeps, with all decisions of its trajectories or the first that are asked for, and
 // the exact chain costs nothing above itself.
 func TestRowsAreLinesOfABenchmark(t *testing.T) {
-	r := require.Get(run(options{name: "opf-secure", methods: "hold:2,secure", episodes: 2, seed: 5}))(t)
+	o := options{name: "opf-secure", methods: "hold:2,secure", episodes: 1, seed: 5, resume: filepath.Join(t.TempDir(), "parts.jsonl")}
+	require.Get(run(o))(t)
+	// Stopped while it wrote, the same command goes on.
+	text := require.Get(os.ReadFile(o.resume))(t)
+	require.OK(t, os.WriteFile(o.resume, append(text, `{"method":"ho`...), 0o644))
+	o.episodes = 2
+	r := require.Get(run(o))(t)
+	if again := require.Get(os.ReadFile(o.resume))(t); !bytes.HasPrefix(again, text) || bytes.Count(again, []byte("\n")) != 5 {
+		t.Errorf("%d lines are kept, want those of the first run and two more", bytes.Count(again, []byte("\n")))
+	}
+	o.seed = 6
+	if _, err := run(o); err == nil || !strings.Contains(err.Error(), "take another file") {
+		t.Errorf("a file of another seed: error %v", err)
+	}
 	var printed strings.Builder
 	require.OK(t, r.benchmark(&printed, "Secure39"))
 	lines := require.Get(peerrecord.ParseBenchmarks(printed.String()))(t)
