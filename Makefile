@@ -120,13 +120,13 @@ record-secure: bin/record $(PGLIB)
 
 # A case's loads are 0.7 to 0.9 of its file's, and these networks have secure dispatches up to about 0.7 of the published loads.
 SECURE_LARGE = build/secure/pglib_opf_case300_ieee.m build/secure/pglib_opf_case500_goc.m
-## record-secure-large: the same methods of 300 and 500 buses at 0.56 to 0.72 of the file's load, 1200 decisions by the exact solver and linear steps, 200 by each of the others, into RESULTS; an hour of one thread, by its CPU time
+## record-secure-large: the same methods of 300 and 500 buses at 0.56 to 0.72 of the file's load, 1200 decisions by the exact solver and linear steps, 40 by each of the others, into RESULTS; an hour of one thread, by its CPU time; the same command goes on
 .PHONY: record-secure-large
 record-secure-large: bin/record $(SECURE_LARGE)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/secure ./bench/secure
 	for case in 500_goc 300_ieee; do \
 		$(RECORD) --out $(RESULTS)/secure-$${case%_*}.json bin/secure --bench Secure$${case%_*} --case opf-secure:build/secure/pglib_opf_case$$case.m,outages=bench/secure/outages/pglib_opf_case$$case.txt \
-			--seed 2027 --episodes 4 --methods secure,slp,merit:50,hold:50,mo-opf-margin:50,mo-opf:50,dc-secure:50 || exit 1; done
+			--seed 2027 --episodes 4 --methods secure,slp,merit:10,hold:10,mo-opf-margin:10,mo-opf:10,dc-secure:10 --resume build/secure/$${case%_*}.jsonl || exit 1; done
 build/secure/%.m: | $(PGLIB)
 	mkdir -p build/secure
 	(cat $(PGLIB)/$*.m; echo 'mpc.bus(:, [3, 4]) = mpc.bus(:, [3, 4]) * 0.8;') > $@.new
