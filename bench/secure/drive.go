@@ -29,6 +29,8 @@ type driven struct {
 	k    domain.Controller
 	to   *part
 	gaps bool
+	// bounds: every so manieth decision has one.
+	bounds int
 }
 
 var adaptive = domain.Preference{Adaptive: true}
@@ -58,7 +60,9 @@ func (d *driven) drive(episode domain.Episode, steps int) error {
 			return err
 		}
 		d.count(spec, &result)
-		d.bound(s, ctx, u)
+		if d.bounds > 0 && d.to.Decisions%d.bounds == 0 {
+			d.bound(s, ctx, u)
+		}
 		d.to.Cost += result.Cost
 	}
 	d.to.Action = u

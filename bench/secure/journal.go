@@ -41,7 +41,7 @@ func openJournal(path string, o options) (*journal, error) {
 	if path == "" {
 		return j, nil
 	}
-	of := fmt.Sprintf("%s %s %q %d %v %s", o.name, o.file, o.regime, o.seed, o.gaps, version.Build())
+	of := fmt.Sprintf("%s %s %q %d %v %d %s", o.name, o.file, o.regime, o.seed, o.gaps, o.bounds, version.Build())
 	text, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if j.file, err = os.Create(path); err == nil {

@@ -82,7 +82,7 @@ func (g *gaps) describe() {
 // options are the flags.
 type options struct {
 	name, methods, file, regime, bench, resume string
-	episodes, steps                            int
+	episodes, steps, bounds                    int
 	seed                                       uint64
 	gaps                                       bool
 }
@@ -97,6 +97,7 @@ func main() {
 	flag.StringVar(&o.resume, "resume", "", "`file` that keeps each method's trajectories, where the same command goes on")
 	flag.IntVar(&o.episodes, "episodes", 1, "trajectories")
 	flag.IntVar(&o.steps, "steps", 0, "decisions of each; 0: all")
+	flag.IntVar(&o.bounds, "bounds", 1, "find the bound of every so manieth decision, which takes seconds on large networks; 0: of none")
 	flag.Uint64Var(&o.seed, "seed", 11, "of the trajectories")
 	flag.BoolVar(&o.gaps, "gaps", false, "solve exactly from where each decision was made, to compare its bound")
 	flag.Parse()
@@ -120,8 +121,8 @@ func main() {
 
 // run drives every method through every trajectory.
 func run(o options) (r *drives, err error) {
-	if o.episodes < 1 || o.steps < 0 {
-		return nil, gpc.BadInput(fmt.Errorf("%d episodes of %d steps, want 1 or more and none negative", o.episodes, o.steps))
+	if o.episodes < 1 || o.steps < 0 || o.bounds < 0 {
+		return nil, gpc.BadInput(fmt.Errorf("%d episodes of %d steps with a bound every %d, want 1 or more and none negative", o.episodes, o.steps, o.bounds))
 	}
 	catalogue := paper.Cases()
 	c, err := catalogue.Find(o.name)
@@ -162,7 +163,7 @@ func run(o options) (r *drives, err error) {
 			one, known := kept.find(method, e, steps)
 			if !known {
 				one = part{Method: method, Episode: e, Steps: steps}
-				d := driven{of: c.Definition(), to: &one, gaps: o.gaps}
+				d := driven{of: c.Definition(), to: &one, gaps: o.gaps, bounds: o.bounds}
 				if err := d.part(c, engine, o.file, draw, &exact, &warmed[m]); err != nil {
 					return nil, fmt.Errorf("method %s, episode %d: %w", method, e, err)
 				}

@@ -14,7 +14,7 @@ import (
 // Every method has a line that bench/record keeps, with all decisions of its trajectories or the first that are asked for, and
 // the exact chain costs nothing above itself.
 func TestRowsAreLinesOfABenchmark(t *testing.T) {
-	o := options{name: "opf-secure", methods: "hold:2,secure", episodes: 1, seed: 5, resume: filepath.Join(t.TempDir(), "parts.jsonl")}
+	o := options{name: "opf-secure", methods: "hold:2,secure", episodes: 1, seed: 5, bounds: 20, resume: filepath.Join(t.TempDir(), "parts.jsonl")}
 	require.Get(run(o))(t)
 	// Stopped while it wrote, the same command goes on.
 	text := require.Get(os.ReadFile(o.resume))(t)
@@ -33,6 +33,9 @@ func TestRowsAreLinesOfABenchmark(t *testing.T) {
 	lines := require.Get(peerrecord.ParseBenchmarks(printed.String()))(t)
 	if len(lines) != 2 || lines[0].Name != "BenchmarkSecure39/hold" || lines[1].Name != "BenchmarkSecure39/secure" {
 		t.Fatalf("lines %+v of %q, want one of hold and one of secure", lines, printed.String())
+	}
+	if n := lines[1].Metrics["bounds"]; n != 30 {
+		t.Errorf("%v of 600 decisions have a bound, want every twentieth", n)
 	}
 	for k, want := range []float64{4, 600} {
 		if l := lines[k]; l.Metrics["decisions"] != want || l.Metrics["secure"] != want || !(l.Metrics["cpu_p50_ms"] > 0) {
