@@ -1,7 +1,7 @@
 #!/bin/sh
 # secure-chains.sh CASES: the lines of a benchmark of secure optimal power flows of PGLib's networks in the folder CASES, one from
 # nothing and 39 begun at the last one, while loads move by up to 0.1, 1 or 3 % a step. Outages are those of branches that leave no
-# island, or those of a list. A chain ends after 150 s of CPU time.
+# island, or those of a list. A chain ends after 60 s of CPU time.
 set -eu
 cases=$(cd "$1" && pwd)
 lists=$(pwd)/bench/secure/outages

@@ -291,7 +291,7 @@ var (
 	// chains are secure optimal power flows one after another, grid/secure.
 	chains = benchmarkTable{"BenchmarkChain", true, report.Columns{
 		{"network", "`{0}`"}, {"outages", "{outages %.0f}"}, {"loads move", "{1}"}, {"from nothing: iterations", "{cold-iterations %.0f}"}, {"CPU, s", "{cold-cpu-s %.2g}"},
-		{"warm solves", "{warm %.0f}"}, {"iterations, p50", "{iterations %.0f}"}, {"most", "{most %.0f}"}, {"CPU p50, ms", "{cpu-ms %.3g}"}, {"p99, ms", "{cpu-p99-ms %.3g}"},
+		{"solved", "{solved %.0f}/{steps %.0f}"}, {"warm", "{warm %.0f}"}, {"iterations, p50", "{iterations %.0f}"}, {"most", "{most %.0f}"}, {"CPU p50, ms", "{cpu-ms %.3g}"}, {"p99, ms", "{cpu-p99-ms %.3g}"},
 	}}
 	// scopf are security-constrained optimal power flows that MadNCL's paper publishes times of, bench/peers/scopf.
 	scopf = benchmarkTable{"BenchmarkSCOPF", true, report.Columns{

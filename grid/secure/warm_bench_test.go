@@ -51,7 +51,7 @@ func cpu(b *testing.B) float64 {
 }
 
 // chainLimit is the CPU time, s, after which a chain ends before its last step.
-const chainLimit = 150
+const chainLimit = 60
 
 // CPU time and iterations of a chain of loads that move by a share at every step, cold and warm. GPC_CASE is a
 // file, in place of a case that comes with the program, GPC_LEVEL its level and GPC_STEPS the chain's length.
