@@ -78,12 +78,18 @@ record-export: bin/record build
 ## record-export-loops: every controller of the gallery driven from 1000 starts in C and in Go, and on a Cortex-M7, the tables of docs/results/export.md, into RESULTS; takes no times
 .PHONY: record-export-loops
 SYSTEMS = cartpole cartpole-track cstr double-pendulum chain9 chain21 quadrotor hvac
-# What is measured with errors or late, and plants that run on, on a Cortex-M7.
-MEASURED = cartpole-track--estimate=0.005 cartpole-track--estimate=0.005--delay=1 quadrotor--delay=1.4 cartpole-track--estimate=0.005--keep-off=3
+# What is late, and plants that run on, on a Cortex-M7.
+LATE = quadrotor--delay=1.4
 LASTING = cartpole-track--estimate=0.005--delay=1 cartpole-runs-on cstr-runs-on
 record-export-loops: bin/record build
 	$(RECORD) --out $(RESULTS)/export-loops.json $(GO) test ./examples/gallery -run '^$$' -bench '^BenchmarkExportedLoops$$' -benchtime 1x -cpu 1 -timeout 120m
-	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json scripts/export-loops-cortex-m.sh $(SYSTEMS) $(MEASURED)
+	$(RECORD) --out $(RESULTS)/export-loops-cortex-m.json scripts/export-loops-cortex-m.sh $(SYSTEMS) $(LATE)
+
+## record-export-estimates: controllers of SYSTEMS behind their estimators, alone and with limits kept off, on a Cortex-M7, the tables of docs/results/export.md, into RESULTS; takes no times
+.PHONY: record-export-estimates
+ESTIMATES = $(foreach system,$(SYSTEMS),$(system)--estimate=0.01 $(system)--estimate=0.01--keep-off=3) cartpole-track--estimate=0.005--delay=1
+record-export-estimates: bin/record build
+	EPISODES=5 $(RECORD) --out $(RESULTS)/export-estimates-cortex-m.json scripts/export-loops-cortex-m.sh $(ESTIMATES)
 
 ## record-export-exact: the exact controllers of SYSTEMS driven from 1000 starts (GPC_EXPORT_STARTS) in C and in Go, and on a Cortex-M7, tables of docs/results/export.md, into RESULTS; takes no times
 .PHONY: record-export-exact
@@ -256,7 +262,7 @@ build/peers-pandapower/ready: bench/peers/pandapower/requirements.txt
 .PHONY: test-casadi
 ## test-casadi: models of do-mpc and acados taken from CasADi, their optima beside IPOPT's, and the comparison of peers-robust, with CasADi from the same place as for peers-mpc
 test-casadi: python build/casadi/ready
-	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py python/tests/test_robust.py
+	PYTHONPATH=python build/casadi/bin/python -m pytest -q -p no:cacheprovider -W ignore python/tests/test_casadi.py python/tests/test_robust.py 'python/tests/test_snippets.py::test_snippets_run[docs/reference/python.md]'
 build/casadi/ready: bench/peers/mpc/requirements.txt python/requirements/casadi.txt
 	$(PYTHON) -m venv build/casadi
 	build/casadi/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r bench/peers/mpc/requirements.txt -r python/requirements/casadi.txt

@@ -305,11 +305,19 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e engine.Options, opt clos
 // EvaluateBy is Evaluate of controllers that are made elsewhere, such as those of a server; opt
 // says what decides.
 func (c *Case) EvaluateBy(ctx context.Context, newController func() (domain.Controller, error), opt closedloop.Options) (*closedloop.Result, error) {
-	if err := opt.Validate(c.Spec()); err != nil {
-		return nil, BadInput(err)
+	if err := c.options(&opt); err != nil {
+		return nil, err
 	}
 	r, err := closedloop.Evaluate(ctx, &c.def, newController, opt)
 	return r, asBadInput(err)
+}
+
+// options says what in options for this case cannot be.
+func (c *Case) options(opt *closedloop.Options) error {
+	if c.def.Measurement != nil && opt.Noise > 0 {
+		return badInputf("case %s is measured with a noise of its own, by its Measurement or --estimate: leave out --noise", c.Name())
+	}
+	return BadInput(opt.Validate(c.Spec()))
 }
 
 // instructionSet is isa.Name.

@@ -138,6 +138,9 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e eng
 		return nil, err
 	}
 	opt.Commit = version.Build()
+	if err := c.options(&opt); err != nil {
+		return nil, err
+	}
 	p, err := closedloop.Pair(ctx, &c.def, all, opt)
 	if err == nil {
 		p.Map = record

@@ -5,12 +5,12 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/crossentropy"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
 // prepared is what one loop keeps of a search ahead (SearchOptions.Ahead). What that finds is
-// a policy, D_u(E_x(x) + o), so that the decision still answers what is measured.
+// a policy, D_u(E_x(x) + o) and what a polish changed of its first action, so that the decision still answers
+// what is measured.
 type prepared struct {
 	preference domain.Preference // of the last decision
 	ready      bool              // the memory's best roll-out begins with the next decision
@@ -91,7 +91,9 @@ func (g *guard) expect(l *loop, pref domain.Preference) error {
 		return nil
 	}
 	steps := g.steps(l.predictedC)
-	if err := g.alone(rollout{s: l.predictedS, c: l.predictedC, pref: pref, given: l.alternative, offsets: l.memory.offsets(steps), steps: steps, into: &w.next}); err != nil {
+	r := rollout{s: l.predictedS, c: l.predictedC, pref: pref, steps: steps, into: &w.next}
+	g.goOn(l.memory, l.alternative, &r)
+	if err := g.alone(r); err != nil {
 		return err
 	}
 	if !w.next.safe() {
@@ -115,9 +117,13 @@ func single(v []float32) tensor.Matrix {
 }
 
 // bend makes a decision that of a policy: z, direct's latent of the observation, is moved by
-// its first offset and decoded into plan.
-func (f *finder) bend(by *crossentropy.Elite, c []float64, state, z, plan []float32) (moved float64, err error) {
-	moved = displaceBy(by.Offsets, z)
+// its first offset and decoded into plan, which is then changed as the polish changed it.
+func (f *finder) bend(by *memory, c []float64, state, z, plan []float32) (moved float64, err error) {
+	moved = displaceBy(by.Best().Offsets, z)
 	tensor.Narrow(f.present, c)
-	return moved, f.stepper.Decode(single(z), single(f.present), single(state), single(plan), tensor.Matrix{})
+	err = f.stepper.Decode(single(z), single(f.present), single(state), single(plan), tensor.Matrix{})
+	for j, more := range by.change {
+		plan[j] = float32(float64(plan[j]) + more)
+	}
+	return moved, err
 }

@@ -3,7 +3,6 @@ package batchnav
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -16,25 +15,26 @@ import (
 // bit, the one whose decisions search; and one that is never prepared too.
 func TestAheadIsTheSearchWhereItIsExpected(t *testing.T) {
 	b, m, c := caseOneMap(t, 1)
-	o := SearchOptions{Candidates: 40, Seed: 3}
-	search := require.Get(NewNavigator(b, m, c.Problem, Options{Search: o}))(t)
-	o.Ahead = true
-	prepared, not := require.Get(NewNavigator(b, m, c.Problem, Options{Search: o}))(t), require.Get(NewNavigator(b, m, c.Problem, Options{Search: o}))(t)
-	for range 2 {
-		for _, n := range []*Navigator{search, prepared, not} {
-			n.Reset()
-		}
-		episode(t, c, 2, func(s, cx []float64) []float64 {
-			want := require.Get(search.Decide(s, cx, adaptively))(t)
-			for name, n := range map[string]*Navigator{"prepared": prepared, "not prepared": not} {
-				d := require.Get(n.Decide(s, cx, adaptively))(t)
-				if !slices.Equal(d.U, want.U) || !slices.Equal(d.Decoded, want.Decoded) || d.Displacement != want.Displacement {
-					t.Fatalf("%s: u %v, moved %v; the search has %v, %v", name, d.U, d.Displacement, want.U, want.Displacement)
-				}
+	for _, o := range []SearchOptions{{Candidates: 40, Seed: 3}, {Candidates: 1, Polish: 4}, {Candidates: 20, Polish: 4, Seed: 5}} {
+		search := require.Get(NewNavigator(b, m, c.Problem, Options{Search: o}))(t)
+		o.Ahead = true
+		prepared, not := require.Get(NewNavigator(b, m, c.Problem, Options{Search: o}))(t), require.Get(NewNavigator(b, m, c.Problem, Options{Search: o}))(t)
+		for range 2 {
+			for _, n := range []*Navigator{search, prepared, not} {
+				n.Reset()
 			}
-			require.OK(t, prepared.Prepare())
-			return want.U
-		})
+			episode(t, c, 2, func(s, cx []float64) []float64 {
+				want := require.Get(search.Decide(s, cx, adaptively))(t)
+				for name, n := range map[string]*Navigator{"prepared": prepared, "not prepared": not} {
+					d := require.Get(n.Decide(s, cx, adaptively))(t)
+					if !slices.Equal(d.U, want.U) || !slices.Equal(d.Decoded, want.Decoded) || d.Displacement != want.Displacement {
+						t.Fatalf("%+v, %s: u %v, moved %v; the search has %v, %v", o, name, d.U, d.Displacement, want.U, want.Displacement)
+					}
+				}
+				require.OK(t, prepared.Prepare())
+				return want.U
+			})
+		}
 	}
 }
 
@@ -55,6 +55,35 @@ func TestAheadAnswersWhatIsMeasured(t *testing.T) {
 	want := testdomain.Feedback[0]*(next[0]+float64(o[0])) + testdomain.Feedback[1]*(next[1]+float64(o[1])) + 0.2*(pref.W[1]+float64(o[2]))
 	if o[0] == 0 && o[1] == 0 || math.Abs(float64(d.Decoded[0])-want) > 1e-5 {
 		t.Errorf("decoded %v with offsets %v, want %v", d.Decoded[0], o, want)
+	}
+}
+
+// What a polish changed of the action in the state that was expected is added to the map's in the one that is measured, and to no
+// decision that was not prepared.
+func TestAheadChangesTheMapsActionAsThePolishDid(t *testing.T) {
+	p := polishing{finite{testdomain.NewCart(cartSteps)}, func(plan []float64) bool {
+		plan[0] -= 0.07
+		return true
+	}}
+	n := searcher(t, ref.New(), p, SearchOptions{Candidates: 1, Polish: 1, Ahead: true})
+	pref, s, c := simplex(0), []float64{-0.6, 0}, []float64{0} // effort alone counts: less of it costs less
+	direct := func(s []float64) float64 {
+		return testdomain.Feedback[0]*s[0] + testdomain.Feedback[1]*s[1] + 0.2*pref.W[1]
+	}
+	u := slices.Clone(require.Get(n.Decide(s, c, pref))(t).U)
+	require.OK(t, n.Prepare())
+	next, nextC := make([]float64, 2), make([]float64, 1)
+	p.Step(s, c, u, next, nextC)
+	m := n.batch.loops[0].memory
+	change := m.plan[0] - direct(next)
+	next[0] += 0.05
+	next[1] -= 0.03
+	if got := float64(require.Get(n.Decide(next, nextC, pref))(t).Decoded[0]); !(change < -0.05) || math.Abs(got-(direct(next)+change)) > 1e-5 {
+		t.Errorf("decoded %v, the map's is %v, want it changed by %v", got, direct(next), change)
+	}
+	n.batch.Missed(0, Observation{S: s, C: c, Preference: pref}, u)
+	if len(m.change) > 0 || len(m.plan) > 0 {
+		t.Errorf("after a missed observation the plan %v and the change %v are left", m.plan, m.change)
 	}
 }
 
@@ -137,6 +166,37 @@ func TestTheGuardKnowsWhatIsPrepared(t *testing.T) {
 	}
 }
 
+// What is polished ahead is the guard's plan to its end in the state that was expected. In another the map goes on behind the
+// action: a plan of actions alone is of the state that it was made for.
+func TestTheGuardFollowsWhatIsPolishedAhead(t *testing.T) {
+	p := polishing{finite{testdomain.NewCart(cartSteps)}, func(plan []float64) bool {
+		for h := range plan {
+			plan[h] -= 0.02
+		}
+		return true
+	}}
+	n := require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Guard: &domain.Guard{}, Search: SearchOptions{Candidates: 1, Polish: 1, Ahead: true}}))(t)
+	pref, s, c := simplex(0), []float64{-0.6, 0}, []float64{0}
+	for h, gust := range []float64{0, 0, 0.05, 0} {
+		s[0] += gust
+		u := slices.Clone(require.Get(n.Decide(s, c, pref))(t).U)
+		l := &n.batch.loops[0]
+		now := slices.Clone(l.watched.accepted.actions)
+		p.Step(slices.Clone(s), slices.Clone(c), u, s, c)
+		want := l.memory.plan[1]
+		if gust != 0 {
+			want = testdomain.Feedback[0]*s[0] + testdomain.Feedback[1]*s[1] + 0.2*pref.W[1]
+		}
+		if len(now) != cartSteps-h || now[0] != u[0] || math.Abs(now[1]-want) > 1e-5 {
+			t.Errorf("decision %d: the guard's plan begins with %v, want %v and %v", h, now[:2], u[0], want)
+		}
+		require.OK(t, n.Prepare())
+		if ahead, plan := l.watched.accepted.actions[1:], l.memory.plan; len(plan) != cartSteps-h-1 || slices.ContainsFunc(ahead, math.IsNaN) || math.Abs(ahead[len(ahead)-1]-plan[len(plan)-1]) > 1e-12 || math.Abs(ahead[0]-plan[0]) > 1e-6 {
+			t.Errorf("decision %d: the guard goes on with %v, polished are %v", h, ahead, plan)
+		}
+	}
+}
+
 // Loops are prepared as each alone, and a loop that is put back is prepared as it was.
 func TestPreparedTogetherAndRestored(t *testing.T) {
 	b, m, c := caseOneMap(t, 2)
@@ -164,15 +224,6 @@ func TestPreparedTogetherAndRestored(t *testing.T) {
 	})
 	if err := all.PrepareSome([]int{3}); err == nil {
 		t.Error("loop 3 of 3 was prepared")
-	}
-}
-
-func TestAheadRefusesWhatItCannot(t *testing.T) {
-	cart := testdomain.NewCart(3)
-	for _, o := range []SearchOptions{{Candidates: 3, Ahead: true, Polish: 2}} {
-		if _, err := NewNavigator(ref.New(), testdomain.Map(cart, 5, false), cart, Options{Search: o}); err == nil || !strings.Contains(err.Error(), "ahead") {
-			t.Errorf("%+v: %v, want an error about a search ahead", o, err)
-		}
 	}
 }
 

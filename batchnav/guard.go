@@ -199,13 +199,22 @@ func (g *guard) ask(l *loop, c []float64, pref domain.Preference) error {
 		g.runs = append(g.runs, r)
 		return nil
 	}
-	if len(l.memory.plan) > 0 {
-		g.given = append(append(g.given[:0], l.u...), l.memory.plan[nu:]...)
-		r.given = g.given[:min(len(g.given), steps*nu)]
-	} else {
+	if l.prepared.ready { // the plan of a polish is of the state that was expected
 		r.offsets = l.memory.offsets(steps)
+	} else {
+		g.goOn(l.memory, l.u, &r)
 	}
 	return g.alone(r)
+}
+
+// goOn makes a roll-out begin with an action and go on as a search has found it.
+func (g *guard) goOn(m *memory, u []float64, r *rollout) {
+	if len(m.plan) == 0 {
+		r.given, r.offsets = u, m.offsets(r.steps)
+		return
+	}
+	g.given = append(append(g.given[:0], u...), m.plan[len(u):]...)
+	r.given = g.given[:min(len(g.given), r.steps*len(u))]
 }
 
 // steps of the look-ahead from a context.

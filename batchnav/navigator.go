@@ -373,10 +373,11 @@ func (a *Batch) refine(i int, obs *Observation, left int) (err error) {
 	}
 	if l.prepared.ready {
 		if l.prepared.preference.Equal(a.preference(obs)) {
-			a.out.Displacement[row], err = a.ahead.bend(l.memory.Best(), obs.C, a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row))
+			a.out.Displacement[row], err = a.ahead.bend(l.memory, obs.C, a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row))
 			return err
 		}
 		l.memory.lose()
+		l.prepared.forget()
 	}
 	within := a.opt.Search.Within
 	if !obs.Until.IsZero() {

@@ -82,10 +82,16 @@ var variants = []variant{
 	refine(512, "", domain.GroupOwn, SearchOptions{}),
 	refine(4096, "", domain.GroupOwn, SearchOptions{}),
 	refine(64, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
+	refine(128, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
+	refine(256, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
 	refine(512, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
 	refine(64, "-polish", domain.GroupOwn, SearchOptions{Polish: polishIterations}),
+	refine(64, "-polish-ahead", domain.GroupOwn, SearchOptions{Polish: polishIterations, Ahead: true}),
 	{domain.Method{Name: "polish", Formerly: "gpc-polish", About: "direct's roll-out, improved by the problem's own iterations", Group: domain.GroupOwn}, func(o *Options) {
 		o.Search = SearchOptions{Candidates: 1, Polish: polishIterations}
+	}},
+	{domain.Method{Name: "polish-ahead", About: "the same, between decisions where the last one leads", Group: domain.GroupOwn, Ahead: true}, func(o *Options) {
+		o.Search = SearchOptions{Candidates: 1, Polish: polishIterations, Ahead: true}
 	}},
 	{domain.Method{Name: "navigator-no-semantic", Formerly: "gpc-no-semantic", About: "the priority fixed at 1/M", Group: domain.GroupAblation}, func(o *Options) { o.NoSemantic = true }},
 	{domain.Method{Name: "navigator-no-rollout", Formerly: "gpc-no-rollout", About: "D_u as it was before rollout-aware refinement", Group: domain.GroupAblation}, func(o *Options) { o.NoRollout = true }},
@@ -115,11 +121,11 @@ func (v variant) also(suffix, about string, change func(*Options)) variant {
 // refine is a method that searches n roll-outs.
 func refine(n int, suffix string, group domain.Group, s SearchOptions) variant {
 	about := fmt.Sprintf("the best of %d roll-outs, by offsets of their latents", n)
-	switch {
-	case s.Ahead:
-		about += ", searched between decisions where the last one leads"
-	case s.Polish > 0:
+	if s.Polish > 0 {
 		about += ", improved by the problem's own iterations"
+	}
+	if s.Ahead {
+		about += ", searched between decisions where the last one leads"
 	}
 	s.Candidates = n
 	name := fmt.Sprintf("refine-%d%s", n, suffix)

@@ -53,8 +53,12 @@ func (p *polish) improve(m *memory, found *crossentropy.Elite, s, c []float64, p
 	if p.by(s, c, pref, p.another, p.opt.Polish) {
 		better = p.adopt(s, c, pref, &best) || better
 	}
+	m.change = m.change[:0]
 	if better {
 		tensor.Narrow(plan, p.best[:nu])
+		for j, u := range p.best[:nu] {
+			m.change = append(m.change, u-float64(found.Payload[j]))
+		}
 	}
 	m.plan = append(m.plan[:0], p.best...)
 }

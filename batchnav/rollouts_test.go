@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -250,5 +251,65 @@ func TestRoundsKnowLostStates(t *testing.T) {
 		if round.OnDevice() == line {
 			t.Errorf("with lost states %t the backend rolls out by itself: %t", line, round.OnDevice())
 		}
+	}
+}
+
+// together is a problem whose roll-outs step together, by its own functions, and the rows that did so.
+type together struct {
+	domain.Problem
+	rows *atomic.Int64
+}
+
+func (p together) Abilities() *domain.ProblemAbilities {
+	may := *domain.AbilitiesOfProblem(p.Problem)
+	may.ManyValues = func() (func() domain.ManyValues, error) {
+		return func() domain.ManyValues { return p.values }, nil
+	}
+	return &may
+}
+
+// values is a domain.ManyValues.
+func (p together) values(n int, x, u, next, j, margins []float64) {
+	spec := p.Spec()
+	ns, nx := spec.MeasuredSize(), spec.MeasuredSize()+spec.ContextSize()
+	row := func(of []float64, i, n int) []float64 { return of[i*n : (i+1)*n] }
+	for i := range n {
+		at, to, u := row(x, i, nx), row(next, i, nx), row(u, i, spec.ActionSize())
+		p.Step(at[:ns], at[ns:], u, to[:ns], to[ns:])
+		p.Objectives(at[:ns], u, at[ns:], row(j, i, spec.ObjectiveSize()))
+		p.Margins(at[:ns], at[ns:], u, row(margins, i, len(spec.Margins)))
+	}
+	p.rows.Add(int64(n))
+}
+
+// Roll-outs that step together cost what they do alone, bit for bit and on any number of threads, those that a projection
+// changes, that meet a limit, or that are no numbers too.
+func TestRollOutsStepTogetherAsAlone(t *testing.T) {
+	const rows, steps = 16, 12
+	cart := testdomain.NewCart(steps)
+	m := testdomain.Map(cart, 5, true)
+	p := together{cart, new(atomic.Int64)}
+	obs := batchnav.Observation{S: []float64{-1, 0.6}, C: []float64{0}, Preference: domain.Preference{Adaptive: true}}
+	var want backend.RolloutsOutput
+	for i, of := range []struct {
+		problem domain.Problem
+		threads int
+	}{{cart, 1}, {p, 1}, {p, 3}} {
+		b := require.Get(cpufallback.New(cpufallback.Options{Threads: of.threads}))(t)
+		defer b.Close()
+		round, cfg, err := batchnav.NewRound(b, m, of.problem, batchnav.Options{Search: batchnav.SearchOptions{Candidates: rows}})
+		require.OK(t, err)
+		got := require.Get(round.Score(obs, candidates(rand.New(rand.NewPCG(5, 6)), &cfg, rows, steps), steps))(t)
+		if i == 0 {
+			want = got
+		}
+		for k := range rows {
+			if got.Cost[k] != want.Cost[k] && !math.IsInf(want.Margin[k], -1) || got.Margin[k] != want.Margin[k] {
+				t.Errorf("candidate %d with %d threads costs %v with a margin of %v, alone %v and %v", k, of.threads, got.Cost[k], got.Margin[k], want.Cost[k], want.Margin[k])
+			}
+		}
+	}
+	if n := p.rows.Load(); n < rows*steps {
+		t.Errorf("%d steps together in two rounds of %d", n, rows*steps)
 	}
 }

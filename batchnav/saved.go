@@ -93,7 +93,7 @@ func (l *loop) copyFrom(o *loop, s *search) {
 		l.memory = &memory{Memory: s.sampler.NewMemory()}
 	}
 	l.memory.CopyFrom(o.memory.Memory)
-	l.memory.plan = append(l.memory.plan[:0], o.memory.plan...)
+	l.memory.plan, l.memory.change = append(l.memory.plan[:0], o.memory.plan...), append(l.memory.change[:0], o.memory.change...)
 }
 
 func (p *plan) copyFrom(o *plan) {

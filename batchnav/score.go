@@ -19,6 +19,7 @@ type rollouts struct {
 	scored   func(s, c, u, J, m []float64) // nil: Objectives and Margins score
 	block    func(domain.Block)            // nil: objectives row by row
 	unpriced bool                          // nobody asks what the plans cost
+	many     func() domain.ManyValues      // makes what steps roll-outs together; nil: nothing does
 	// failed, if the problem knows, ends roll-outs that lose the state: their margin is −∞.
 	// kept are then the steps of every plan before.
 	failed func(s, c []float64) bool
@@ -56,6 +57,7 @@ type scratch struct {
 	u                    []float64 // actions of the thread's rows, for a block of objectives
 	s                    []float64 // a measurement that is off
 	above, below, slack  []float64 // its margins
+	together             *together // nil: every roll-out steps alone
 }
 
 func newRollouts(l *loaded) *rollouts {
@@ -75,6 +77,9 @@ func (r *rollouts) grow(n, threads int) {
 		r.scratch = append(r.scratch, scratch{
 			delta: make([]float64, m), margins: margins(), slot: make([]float64, spec.PreferenceSize()), s: make([]float64, ns), above: margins(), below: margins(), slack: margins(),
 		})
+		if r.many != nil {
+			r.scratch[len(r.scratch)-1].together = &together{values: r.many()}
+		}
 	}
 	if n*ns <= len(r.s) {
 		return
@@ -124,11 +129,16 @@ func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 
 // step executes action h of the plans from until to.
 func (r *rollouts) step(b *domain.PlanBatch, h, from, to int, t *scratch) {
+	if t.together != nil && r.noise == nil && !r.unpriced && !b.NoProjection {
+		r.stepTogether(b, h, from, to, t)
+		return
+	}
 	together := r.scored == nil && r.block != nil && !r.unpriced
 	for i := from; i < to; i++ {
-		r.act(b, h, i, t)
-		if !together { // at once: a problem may still know what it found for the projection
-			r.advance(b, h, i, t)
+		if together {
+			r.act(b, h, i, t)
+		} else {
+			r.stepAlone(b, h, i, t)
 		}
 	}
 	if !together {
@@ -145,6 +155,12 @@ func (r *rollouts) step(b *domain.PlanBatch, h, from, to int, t *scratch) {
 	}
 }
 
+// stepAlone executes action h of plan i, at once: a problem may still know what it found for the projection.
+func (r *rollouts) stepAlone(b *domain.PlanBatch, h, i int, t *scratch) {
+	r.act(b, h, i, t)
+	r.advance(b, h, i, t)
+}
+
 // action is action h of plan i among the actions of all.
 func (r *rollouts) action(of []float64, h, i int) []float64 {
 	nu, at := r.spec.ActionSize(), i*r.spec.PlanSize()
@@ -157,7 +173,7 @@ func (r *rollouts) action(of []float64, h, i int) []float64 {
 // row is row i of a slice with rows of n.
 func row(of []float64, i, n int) []float64 { return of[i*n : (i+1)*n] }
 
-// act projects action h of plan i and sets its priority. A roll-out that has left
+// act projects action h of plan i. A roll-out that has left
 // the numbers is marked by a margin of −∞.
 func (r *rollouts) act(b *domain.PlanBatch, h, i int, t *scratch) {
 	s, c, u := row(r.s, i, len(b.S)), row(r.c, i, len(b.C)), r.action(r.u, h, i)
@@ -167,6 +183,12 @@ func (r *rollouts) act(b *domain.PlanBatch, h, i int, t *scratch) {
 	} else if !b.NoProjection {
 		r.problem.Project(s, c, u)
 	}
+	r.settle(b, h, i, t)
+}
+
+// settle notes the projected action h of plan i and sets its priority.
+func (r *rollouts) settle(b *domain.PlanBatch, h, i int, t *scratch) {
+	s, c, u := row(r.s, i, len(b.S)), row(r.c, i, len(b.C)), r.action(r.u, h, i)
 	if h == 0 || r.spec.Plan > 1 {
 		copy(r.action(b.Projected, h, i), u)
 	}
@@ -210,8 +232,7 @@ func (r *rollouts) slack(s, c, u []float64, t *scratch) []float64 {
 	return t.slack
 }
 
-// advance adds up cost and margin of action h of plan i, steps and, where the base
-// policy acts next, writes the observation as E_x reads it.
+// advance adds up cost and margin of action h of plan i, and steps.
 func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 	s, c, u, J := row(r.s, i, len(b.S)), row(r.c, i, len(b.C)), r.action(r.u, h, i), row(r.objective, i, len(t.delta))
 	switch {
@@ -223,28 +244,43 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 	default:
 		r.problem.Margins(s, c, u, t.margins)
 	}
-	if !r.unpriced {
-		for k, w := range row(r.sigma, i, len(J)) {
-			b.Cost[i] += w * J[k]
-		}
-	}
 	if r.noise != nil {
 		for k, off := range r.slack(s, c, u, t) {
 			r.tight[i] = math.Min(r.tight[i], t.margins[k]-off)
 		}
 	}
-	b.Margin[i] = math.Min(b.Margin[i], domain.Smallest(t.margins))
-	last := h == b.Steps-1
-	if last && r.scored != nil && r.behind == nil {
-		return // the score knows where it leads
+	if r.count(b, h, i, J, t.margins); r.known(b, h) {
+		return
 	}
-	nextS, nextC := row(r.nextS, i, len(s)), row(r.nextC, i, len(c))
-	r.problem.Step(s, c, u, nextS, nextC)
+	r.problem.Step(s, c, u, row(r.nextS, i, len(s)), row(r.nextC, i, len(c)))
+	r.arrive(b, h, i, t)
+}
+
+// count adds what action h of plan i costs, and its margins.
+func (r *rollouts) count(b *domain.PlanBatch, h, i int, J, margins []float64) {
+	if !r.unpriced {
+		for k, w := range row(r.sigma, i, len(J)) {
+			b.Cost[i] += w * J[k]
+		}
+	}
+	b.Margin[i] = math.Min(b.Margin[i], domain.Smallest(margins))
+}
+
+// known reports whether nothing depends on where action h leads: the score of the last one knows that.
+func (r *rollouts) known(b *domain.PlanBatch, h int) bool {
+	return h == b.Steps-1 && r.scored != nil && r.behind == nil
+}
+
+// arrive looks at where action h of plan i leads and, where the base policy acts next, writes the observation as E_x
+// reads it.
+func (r *rollouts) arrive(b *domain.PlanBatch, h, i int, t *scratch) {
+	last := h == b.Steps-1
+	nextS, nextC := row(r.nextS, i, len(b.S)), row(r.nextC, i, len(b.C))
 	if !tensor.Finite(nextS) || !tensor.Finite(nextC) {
 		// The roll-out has left the numbers; it stays where it was and is lost.
 		b.Margin[i] = math.Inf(-1)
-		copy(nextS, s)
-		copy(nextC, c)
+		copy(nextS, row(r.s, i, len(b.S)))
+		copy(nextC, row(r.c, i, len(b.C)))
 	}
 	if r.failed != nil && r.failed(nextS, nextC) {
 		b.Margin[i] = math.Inf(-1)

@@ -3,7 +3,6 @@ package batchnav
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -24,9 +23,9 @@ type SearchOptions struct {
 	// end of the episode as the problem (domain.ProblemAbilities.Remaining) knows it, else a whole episode.
 	LookAhead int
 	// Ahead searches between decisions, in the state that the last action leads to
-	// (Batch.Prepare): a decision adds the best offset found there to its latent, in about the time
-	// of direct's. One that is not prepared, as the first of an episode or under another
-	// preference, searches as ever. There is no Polish then.
+	// (Batch.Prepare): a decision adds the best offset found there to its latent, and what Polish changed
+	// of the action there to its action, in about the time of direct's. One that is not prepared, as the
+	// first of an episode or under another preference, searches as ever.
 	Ahead  bool
 	Polish int // iterations of the problem (domain.ProblemAbilities.Polish) on the best roll-out; 0: none
 	// Within ends a decision's rounds where another, as long as the last, would take it
@@ -61,7 +60,9 @@ type search struct {
 // memory is what one loop keeps from decision to decision.
 type memory struct {
 	*crossentropy.Memory
-	plan []float64 // of a polish: the actions of the last decision, of which the first was executed
+	// Of a polish: the actions of the last decision, of which the first was executed, and by how much that is another
+	// than the best roll-out's; empty: by nothing.
+	plan, change []float64
 }
 
 // newSearch prepares the search of loops that have made their latents' stepper: l's
@@ -70,9 +71,6 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	o := opt.Search
 	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.Within < 0 {
 		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d candidates, a look-ahead of 0 to %d, and a time ≥ 0", o.Candidates, o.LookAhead, o.Within, MaxCandidates, MaxLookAhead)
-	}
-	if o.Ahead && o.Polish != 0 {
-		return nil, errors.New("batchnav: a search ahead cannot have a polish: leave one of them out")
 	}
 	if l.spec.Plan != 1 {
 		return nil, fmt.Errorf("batchnav: a search along roll-outs needs plans of one action, those of case %q have %d", l.spec.Name, l.spec.Plan)
@@ -92,8 +90,11 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 		present: make([]float32, l.spec.ContextSize()), first: tensor.New(round, nu),
 		cost: make([]float64, round), margin: make([]float64, round), projected: make([]float64, round*nu),
 	}
-	r.grow(round, r.threads)
 	var err error
+	if r.many, err = l.manyValues(); err != nil {
+		return nil, err
+	}
+	r.grow(round, r.threads)
 	if o.Polish != 0 {
 		r.polish, err = newPolish(r)
 	} else { // a polish wants what every roll-out executes, which a backend does not give
@@ -106,12 +107,12 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 // forget begins an episode, lose a decision that nothing comes before.
 func (m *memory) forget() {
 	m.Forget()
-	m.plan = m.plan[:0]
+	m.plan, m.change = m.plan[:0], m.change[:0]
 }
 
 func (m *memory) lose() {
 	m.Lose()
-	m.plan = m.plan[:0]
+	m.plan, m.change = m.plan[:0], m.change[:0]
 }
 
 // offsets of the best roll-out, [1, steps·width], where it is of so many steps; no rows

@@ -73,6 +73,8 @@ func TestBadUsageAndInputEndWithCodeTwoAndSayWhat(t *testing.T) {
 		{"backend that is not here", []string{"refine", "cart", "--backend", "cuda", "--model", file, "--state", good}, "CUDA"},
 		{"missing argument", []string{"eval"}, "argument"},
 		{"a new module where there is something", []string{"new", dir, "--name", "crane"}, "it has nan.json"},
+		{"a new module where none can be", []string{"new", "/proc/crane"}, "takes no new file"},
+		{"an export where none can be", []string{"export", file, "--map-only", "--c", "/proc/gpc/c"}, "takes no new file"},
 		{"a new module of a bad name", []string{"new", filepath.Join(dir, "n"), "--name", "My Crane"}, `"My Crane"`},
 		{"a new module from no checkout", []string{"new", filepath.Join(dir, "n"), "--source", dir}, "no checkout"},
 		{"no candidates", []string{"refine", "cart", "--candidates", "0", "--model", file, "--state", good}, "--candidates 0"},
@@ -202,6 +204,9 @@ func TestExportSaysWhatItLacks(t *testing.T) {
 	refused(t, &App{}, file+` is a map of another program's case: unknown case "cart"`, "export", file, "--c", to)
 	refused(t, app, "crane.json is a system, which has no map: give the map's file and --case", "export", "../equations/systemfile/testdata/crane.json", "--c", to)
 	refused(t, app, "is a file, want a folder", "export", file, "--map-only", "--c", file)
+	t.Chdir(t.TempDir())
+	require.OK(t, os.WriteFile("cart", []byte("the program of a module, whose name is that of its case"), 0o755))
+	refused(t, app, "case cart has no bundled map", "export", "cart", "--c", to)
 }
 
 func TestAnAlteredTraceDoesNotVerify(t *testing.T) {

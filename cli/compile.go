@@ -158,7 +158,7 @@ func writeKeptOff(w io.Writer, out *compile.Report) {
 func writeCompiled(w io.Writer, out *compile.Report) {
 	seconds := func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
 	number := func(v closedloop.Number) string { return v.Text("%.3g") }
-	micros := func(v closedloop.Number) string { // never in powers of ten
+	plain := func(v closedloop.Number) string { // never in powers of ten
 		if v >= 100 {
 			return v.Text("%.0f")
 		}
@@ -177,7 +177,7 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 	add := func(of string, s *compile.Score) {
 		rows = append(rows, []string{
 			of, s.Method, strconv.Itoa(s.Episodes), strconv.Itoa(s.Unsafe), strconv.Itoa(s.NoWay), strconv.Itoa(s.Unsolved), number(s.Mean), number(s.P90), number(s.Max),
-			number(s.Replaced), number(s.Rescued), micros(s.P50), micros(s.P99),
+			number(s.Replaced), number(s.Rescued), plain(s.P50), plain(s.P99),
 		})
 	}
 	for i := range out.Choice {
@@ -208,7 +208,7 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 			fits = "and is not always done in it"
 		}
 		fmt.Fprintf(w, "beside it: %s, the warm exact solver between decisions, costs %s %% from %d of these starts and the map %s %%; between two decisions it takes %s ms, p99 %s, of a period of %s ms, %s; the decisions themselves, the first of an episode solved cold, are the %s ms at p99 of the table\n",
-			b.Method, number(b.Own), b.Compared, number(b.Map), number(b.Prepare.P50/1e3), number(b.Prepare.P99/1e3), number(b.Period/1e3), fits, number(b.P99/1e3))
+			b.Method, number(b.Own), b.Compared, number(b.Map), plain(b.Prepare.P50/1e3), plain(b.Prepare.P99/1e3), plain(b.Period/1e3), fits, plain(b.P99/1e3))
 	}
 	if b := out.Solver; b != nil && out.Measured {
 		informed := closedloop.Number(0)

@@ -125,7 +125,7 @@ func renderEvaluation(w io.Writer, results []*closedloop.Result) {
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
 		renderSoft(w, r.Method, r.Decisions, r.Soft)
 		renderBounds(w, r.Method, r.Decisions, r.Gap)
-		renderOther(w, r.Plant, r.Steps)
+		renderOther(w, r.Shift, r.Plant, r.Steps)
 		renderBeyond(w, r.Beyond)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,6 +150,17 @@ func contenderText(m *closedloop.Paired) string {
 	return text
 }
 
+// percents is a number with so many decimals, with two from 10 on and with none from 1000 on: behind four digits none means anything.
+func percents(v closedloop.Number, decimals int) string {
+	switch size := math.Abs(float64(v)); {
+	case size >= 1000:
+		decimals = 0
+	case size >= 10:
+		decimals = min(decimals, 2)
+	}
+	return v.Text("%." + strconv.Itoa(decimals) + "f")
+}
+
 // renderPairing writes a row for each method, and what guards did.
 func renderPairing(w io.Writer, result *closedloop.Pairing) {
 	// Costs are of interest where fewer episodes have an optimum to compare with.
@@ -161,11 +173,12 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) {
 	for _, r := range result.Pairs {
 		row := []string{
 			contenderText(&r), fmt.Sprint(r.Episodes), fmt.Sprint(r.Safe), fmt.Sprintf("[%.4f, %.4f]", r.SafeCI95[0], r.SafeCI95[1]),
-			fmt.Sprint(r.Failed), r.RegretPct.Text("%.5f"), r.RegretCI95.Text("%.5f"), r.Regret.Median.Text("%.4f"), r.Regret.P90.Text("%.4f"), r.RegretWorst.Text("%.4f"), r.DifferencePct.Text("%.5f"), r.DifferenceCI95.Text("%.5f"),
+			fmt.Sprint(r.Failed), percents(r.RegretPct, 5), percents(r.RegretCI95, 5), percents(r.Regret.Median, 4), percents(r.Regret.P90, 4), percents(r.RegretWorst, 4),
+			percents(r.DifferencePct, 5), percents(r.DifferenceCI95, 5),
 			fmt.Sprint(r.Compared),
 		}
 		if costs {
-			row = append(row, r.Cost.Mean.Text("%.5f"), "["+r.Cost.MeanCI95[0].Text("%.5f")+", "+r.Cost.MeanCI95[1].Text("%.5f")+"]", fmt.Sprint(r.Cost.N))
+			row = append(row, percents(r.Cost.Mean, 5), "["+percents(r.Cost.MeanCI95[0], 5)+", "+percents(r.Cost.MeanCI95[1], 5)+"]", fmt.Sprint(r.Cost.N))
 		}
 		rows = append(rows, append(row, r.Latency.P50.Text("%.1f"), r.Latency.P99.Text("%.1f")))
 	}
@@ -176,6 +189,6 @@ func renderPairing(w io.Writer, result *closedloop.Pairing) {
 		renderGuard(w, r.Method, r.Decisions, r.Guard)
 		renderSoft(w, r.Method, r.Decisions, r.Soft)
 	}
-	renderOther(w, result.Plant, result.Steps)
+	renderOther(w, result.Shift, result.Plant, result.Steps)
 	renderBeyond(w, result.Beyond)
 }

@@ -109,6 +109,12 @@ func (a *App) exported(name, of, method string) (*gpc.Case, *model.Model, error)
 			return c, nil, nil
 		}
 	}
+	if filepath.Ext(name) == "" { // a case comes before a file of its name, such as the program itself
+		if c, err := a.Find(name); err == nil {
+			m, err := c.Model("")
+			return c, m, err
+		}
+	}
 	if _, err := os.Stat(name); err != nil {
 		c, err := a.Find(name)
 		if err != nil {

@@ -12,6 +12,9 @@ func MakeFolder(flag, dir string) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return BadInputf("%s: %s is a file, want a folder", flag, dir)
 	}
+	if err := durable.ProbeFolder(dir); err != nil {
+		return BadInputf("%s: %w", flag, err)
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return BadInputf("%s: %w", flag, err)
 	}

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -102,8 +104,16 @@ func (a *App) onPlant(c, plain *gpc.Case, plant string) (*gpc.Case, error) {
 	return c.On(other)
 }
 
-// renderOther says that episodes were driven in another plant than the model, or for longer than the case's own number of decisions.
-func renderOther(w io.Writer, plant *domain.OtherPlant, steps int) {
+// renderOther says that episodes were driven in a shifted plant or another one than the model, or for longer than the case's own
+// number of decisions.
+func renderOther(w io.Writer, shift map[string]float64, plant *domain.OtherPlant, steps int) {
+	if len(shift) > 0 {
+		var factors []string
+		for _, name := range slices.Sorted(maps.Keys(shift)) {
+			factors = append(factors, fmt.Sprintf("%s × %g", name, shift[name]))
+		}
+		fmt.Fprintf(w, "the plant is shifted: %s; solver and reference know it, the map does not\n", strings.Join(factors, ", "))
+	}
 	if plant != nil {
 		fmt.Fprintf(w, "the model is not the plant: the plant is %s; the reference knows it, map and solver do not\n", plant)
 	}

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -41,6 +43,31 @@ func TestUncertainGainsByAFlag(t *testing.T) {
 	refused(t, app, "--estimate", "eval", crane, "--method", "mpc-3", "--uncertain-gains", "0.1")
 	refused(t, app, "below 1", "eval", crane, "--method", "mpc-3", "--uncertain-gains", "1", "--estimate", "0.01")
 	refused(t, app, "no system of equations", "eval", "cart", "--method", "nmpc", "--uncertain-gains", "0.1", "--estimate", "0.01")
+}
+
+// What the plant is shifted by stands below the tables; noise is not added to a measurement that has its own, by any command.
+func TestWhatAPlantIsShiftedByIsPrinted(t *testing.T) {
+	app, _ := cart(t)
+	crane := shortCrane(t)
+	shifted := []string{"--shift", "pull=0.9", "--episodes", "2"}
+	for _, args := range [][]string{{"eval", crane, "--method", "mpc-3"}, {"eval", "pair", crane, "--methods", "mpc-3,hold"}} {
+		code, out, log := run(app, append(args, shifted...)...)
+		if code != 0 || !strings.Contains(out, "the plant is shifted: pull × 0.9; ") {
+			t.Errorf("%v: exit code %d, %s, %s", args, code, out, log)
+		}
+		refused(t, app, "leave out --noise", append(args, "--noise", "0.01", "--estimate", "0.01")...)
+	}
+}
+
+// Numbers of a comparison have no digits without a meaning: four digits or more before the point have none behind it.
+func TestDigitsOfAComparison(t *testing.T) {
+	for v, want := range map[closedloop.Number]string{
+		0.123456: "0.12346", -9.876543: "-9.87654", 44.28775: "44.29", -1682.51755: "-1683", closedloop.Number(math.NaN()): "–",
+	} {
+		if got := percents(v, 5); got != want {
+			t.Errorf("%v is printed as %s, want %s", v, got, want)
+		}
+	}
 }
 
 // Some states alone are measured by a flag; the trace says which, and is verified without it. Names that the case does not have, or

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/starter"
 	"github.com/gpc-engine/gpc/internal/version"
 )
@@ -42,6 +43,9 @@ to run. Then edit system.go; docs/tutorials/your-system.md explains it.`,
 				published = true
 			}
 			if err := m.Validate(); err != nil {
+				return BadInputf("new: %w", err)
+			}
+			if err := durable.ProbeFolder(dir); err != nil {
 				return BadInputf("new: %w", err)
 			}
 			files, err := starter.Write(args[0], m)

@@ -70,6 +70,9 @@ func Measured(fields map[string]json.RawMessage, m *domain.Measurement, spec *do
 // State is an observation of the fields of a JSON object, all of which are its own; see
 // ReadState. With gaps a null is a sensor that gave no number, NaN.
 func State(fields map[string]json.RawMessage, spec *domain.Spec, gaps bool) (s, c []float64, err error) {
+	if isList(fields["y"]) {
+		return nil, nil, fieldErrorf("y", "field \"y\" is of measurements, but the state of case %q is not estimated: give the state as \"s\"", spec.Name)
+	}
 	if isList(fields["s"]) {
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if name != "s" && name != "c" {

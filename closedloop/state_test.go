@@ -29,6 +29,7 @@ func TestReadState(t *testing.T) {
 		`{"s":[1,2],"c":[0],"w":1}`:        `"w"`,
 		`{"s":[1,2],"c":{}}`:               `"c"`,
 		`{"q":1,"v":2}`:                    `"progress"`,
+		`{"y":[1,2],"c":[0]}`:              "is not estimated",
 		`{"q":1,"v":2,"progress":0,"w":1}`: `"w"`,
 		`{"s":[1,2],"c":[0]} {}`:           "more than one",
 		`{"s":[1,2],"c":[0]`:               "JSON",

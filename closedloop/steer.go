@@ -75,7 +75,7 @@ func (s *Steering) Summarize() {
 	for _, p := range s.Front {
 		if r := float64(p.RegretPct); !p.Free {
 			sum, priced = sum+r, priced+1
-			if !(r <= worst) {
+			if !(r <= worst) && !math.IsNaN(worst) { // no regret stays the worst
 				worst, s.WorstW = r, p.W
 			}
 		}
@@ -201,8 +201,11 @@ func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controlle
 		return err
 	}
 	best, plan, err := ep.Oracle()
-	if err != nil {
-		return err
+	if err != nil { // no optimum to compare with, as in an evaluation
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		best, plan = math.NaN(), nil
 	}
 	if err := m.Reset(ep); err != nil {
 		return err

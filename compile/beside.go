@@ -48,7 +48,7 @@ func (r *run) driveSolver(ctx context.Context, m *model.Model, mapped map[int]fl
 	if n == 0 {
 		return nil, nil
 	}
-	out := &Beside{Period: closedloop.Number(1e6 * r.c.Spec().StepSeconds)}
+	out := &Beside{Period: r.period()}
 	own, other := map[int]float64{}, 0.0
 	score, err := r.drive(ctx, loops{
 		of: r.c, model: m, method: solver, purpose: tested, episodes: n, threads: 1,
@@ -68,7 +68,7 @@ func (r *run) driveSolver(ctx context.Context, m *model.Model, mapped map[int]fl
 		sum += own[i]
 	}
 	out.Own, out.Map = closedloop.Number(sum/float64(out.Compared)), closedloop.Number(other/float64(out.Compared))
-	out.Fits = score.Prepare != nil && score.Prepare.P99 <= out.Period
+	out.Fits = score.Prepare != nil && r.fits(&score)
 	if r.c.Definition().Measurement == nil {
 		return out, nil
 	}

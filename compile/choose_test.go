@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -50,17 +51,71 @@ func coast[T dual.Scalar](s, _, u, sNext, _ []T) {
 	sNext[0], sNext[1] = s[0]+0.2*s[1], s[1]+0.2*u[0]
 }
 
-// TestALateDecisionLosesAnEpisode: one that takes longer than the 0.2 s between two.
+// TestALateDecisionLosesAnEpisode: one that takes longer than the 20 s between two.
 func TestALateDecisionLosesAnEpisode(t *testing.T) {
 	r := &run{c: sled(t)}
 	r.journal.Cap = 10
-	e := &closedloop.EpisodeRecord{Lines: []closedloop.Line{{Latency: 10}, {Latency: 2e5}}, End: closedloop.End{Safe: true, Cost: 3, OracleCost: 2}}
+	e := &closedloop.EpisodeRecord{Lines: []closedloop.Line{{Latency: 10}, {Latency: 2e7}}, End: closedloop.End{Safe: true, Cost: 3, OracleCost: 2}}
 	if got := r.outcome(e); got.lost || got.regret != 10 {
 		t.Errorf("in time: %+v", got)
 	}
 	e.Lines[1].Latency++
 	if got := r.outcome(e); !got.lost {
-		t.Errorf("a decision in 200.001 ms of 200: %+v", got)
+		t.Errorf("a decision in 20.000001 s of 20: %+v", got)
+	}
+}
+
+// TestALargerSearchIsTriedWhereItHasRoom: between decisions, of which there are 20 s, and in what is left of the budget.
+func TestALargerSearchIsTriedWhereItHasRoom(t *testing.T) {
+	now := time.Unix(0, 0)
+	r := &run{c: sled(t), opt: Options{Starts: 200, Threads: 1, Budget: 1000 * time.Second}, now: func() time.Time { return now }, began: now}
+	r.journal.Pace.Episodes = map[string]float64{"refine-64-ahead": 1}
+	for _, v := range []struct {
+		prepare closedloop.Number // µs, in 99 of 100
+		spent   float64           // s
+		want    bool
+	}{
+		{1e7, 0, true},
+		{1e7 + 1, 0, false},
+		{1, 660, true}, // at two seconds an episode 50 starts of the choice, 100 of the test and 20 for the times take 340 s
+		{1, 661, false},
+	} {
+		r.earlier = v.spent
+		if got := r.affords(&Score{Method: "refine-64-ahead", Prepare: &closedloop.Quantiles{P99: v.prepare}}); got != v.want {
+			t.Errorf("%v µs between decisions after %v s: %v", v.prepare, v.spent, got)
+		}
+	}
+	r.earlier = 0
+	if r.affords(&Score{Method: "refine-64-ahead"}) {
+		t.Error("a method that does nothing between decisions is no search there")
+	}
+	if late := (Score{Prepare: &closedloop.Quantiles{P99: 2e7 + 1}}); r.fits(&late) || !r.fits(&Score{}) {
+		t.Error("what takes longer than a period does not fit, and nothing does")
+	}
+}
+
+// TestSearchesGrowWhereTheTargetIsMissed: each is tried that follows a chosen one, and chosen where it costs less.
+func TestSearchesGrowWhereTheTargetIsMissed(t *testing.T) {
+	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
+	opt.Rounds, opt.Starts = 1, 40
+	got := require.Get(Run(context.Background(), sled(t), opt))(t)
+	cost, last := map[string]closedloop.Number{}, 0
+	for _, s := range got.Choice {
+		cost[s.Method] = s.Capped
+	}
+	for n := 64; n <= 512; n *= 2 {
+		if _, tried := cost[search(n)]; tried && (last == 0 || last == n/2) {
+			last = n
+		}
+	}
+	chosen := got.Choice[0].Method
+	if last < 128 || len(cost) != len(got.Choice) || chosen != search(last/2) && (chosen != search(512) || last != 512) {
+		t.Fatalf("chosen is %s of %v", chosen, cost)
+	}
+	for n := 128; n <= last; n *= 2 {
+		if less := cost[search(n)] < cost[search(n/2)]; less != (n < last || chosen == search(n)) {
+			t.Errorf("of %d roll-outs, %v, the chosen is %s", n, cost, chosen)
+		}
 	}
 }
 

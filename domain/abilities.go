@@ -84,6 +84,10 @@ type ProblemAbilities struct {
 	// one, where Project is known to leave an action alone that is inside the box and keeps its margins. The
 	// guard then looks at whole stretches of a roll-out at once. nil, or nil made: there is no such thing.
 	ManyMargins func() (ManyMargins, error)
+	// ManyValues makes what evaluates many decisions in one call, of one goroutine each time that it is called, at less
+	// cost than Score and Step one by one, where Project is known to leave an action alone that is inside the box and keeps
+	// its margins. The roll-outs of a search then step together. nil, or nil made: there is no such thing.
+	ManyValues func() (func() ManyValues, error)
 	// TerminalMargin, of a problem that goes on beyond any look-ahead, is ≥ 0 in the states where one may
 	// end, because from there the limits can be kept.
 	TerminalMargin func(s, c []float64) float64

@@ -82,3 +82,7 @@ type ManyMargins interface {
 	// agree to rounding with those of Problem.Margins, and do not depend on one another.
 	Evaluate(n int, x, u, next, margins []float64)
 }
+
+// ManyValues writes next = (sNext, cNext), J and margins of n decisions, rows without gaps, x being (s, c). They agree to rounding
+// with those of Problem's methods, and do not depend on one another. It is called by one goroutine at a time.
+type ManyValues func(n int, x, u, next, j, margins []float64)

@@ -204,6 +204,7 @@ func (y System) caseOf(p *Problem, plain *shooting.Solver) (domain.Case, error) 
 	if plain != nil {
 		solver = plain.Of(p)
 	}
+	p.polish = solver.Polish
 	if opt.Lasting {
 		p.behind, p.settles = solver.Behind, solver.Settles
 	}

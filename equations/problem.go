@@ -32,6 +32,7 @@ type Problem struct {
 	// Of a plant that runs on, by its case's solver; nil: nothing is known of it.
 	behind  func(s, c []float64, pref domain.Preference) float64
 	settles func(s, c []float64, steps int) (float64, bool)
+	polish  func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool // by its case's solver; nil: there is none
 }
 
 var _ domain.Problem = (*Problem)(nil)
@@ -41,7 +42,8 @@ func (p *Problem) Abilities() *domain.ProblemAbilities {
 	return &domain.ProblemAbilities{
 		Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual, Stages: p.NewStages, Steps: p.NewSteps},
 		Fingerprint: p.Fingerprint, Remaining: p.Remaining, Score: p.Score, Failed: p.Failed, Escape: p.Escape,
-		MarginsOfState: p.MarginsOfState, Soft: p.softLimits(), ManyMargins: p.manyMargins(), Behind: p.Behind, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
+		MarginsOfState: p.MarginsOfState, Soft: p.softLimits(), ManyMargins: p.manyMargins(), ManyValues: p.manyValues(), Behind: p.Behind, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
+		Polish: p.polish,
 	}
 }
 

@@ -40,11 +40,7 @@ func (p *Problem) NewStages() (domain.Stages, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &workspace{
-		laned: code, values: code.values.NewMachine(code.valuesAt), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
-		priorities: code.priority.NewMachine(code.priorityAt), nu: len(p.spec.Action), nj: len(p.spec.Objectives), nm: len(p.spec.Margins), each: len(p.system.Margins),
-		problem: p,
-	}, nil
+	return &workspace{laned: code, evaluations: p.evaluations(code.valued), priorities: code.priority.NewMachine(code.priorityAt)}, nil
 }
 
 // readValues makes the code without derivatives, which is the same for all who evaluate.
@@ -205,18 +201,48 @@ func (l *limits) Evaluate(n int, x, u, next, margins []float64) {
 	}
 }
 
+// manyValues is domain.ProblemAbilities.ManyValues, of a system with a Source: without vectors the functions themselves are
+// the faster.
+func (p *Problem) manyValues() func() (func() domain.ManyValues, error) {
+	if p.system.Source == nil {
+		return nil
+	}
+	return func() (func() domain.ManyValues, error) {
+		code, err := p.valued()
+		if err != nil || code.level == isa.Generic {
+			return nil, err
+		}
+		return func() domain.ManyValues {
+			of := p.evaluations(code)
+			return of.Evaluate
+		}, nil
+	}
+}
+
+// evaluations evaluates decisions in the lanes of one machine.
+type evaluations struct {
+	problem                  *Problem
+	values                   *stages.Machine
+	ns, nx, nu, nj, nm, each int // each: margins of one step
+}
+
+func (p *Problem) evaluations(code *valued) evaluations {
+	return evaluations{
+		problem: p, values: code.values.NewMachine(code.valuesAt), ns: len(p.spec.Measured), nx: len(p.spec.Measured) + len(p.spec.Context),
+		nu: len(p.spec.Action), nj: len(p.spec.Objectives), nm: len(p.spec.Margins), each: len(p.system.Margins),
+	}
+}
+
 // workspace implements domain.Stages. Each set of lanes keeps what Linearise found of its decisions for Curvature.
 type workspace struct {
 	*laned
-	problem                  *Problem
-	ns, nx, nu, nj, nm, each int
-	values                   *stages.Machine
-	sets                     []*stages.Machine
-	n                        int // decisions of the last Linearise
-	priorities               *stages.FunctionMachine
-	x                        []float64 // of the last Priority
-	ofMoving                 []float64
-	z                        []float64
+	evaluations
+	sets       []*stages.Machine
+	n          int // decisions of the last Linearise
+	priorities *stages.FunctionMachine
+	x          []float64 // of the last Priority
+	ofMoving   []float64
+	z          []float64
 }
 
 // Moving implements domain.Stages, as the methods below do.
@@ -227,7 +253,7 @@ func (w *workspace) Limiting() []int { return w.limiting }
 func row(values []float64, n, i int) []float64 { return values[i*n : (i+1)*n] }
 
 // load writes decisions from first on into all lanes, the last one of n into those that are left.
-func (w *workspace) load(m *stages.Machine, first, n int, x, u []float64) {
+func (w *evaluations) load(m *stages.Machine, first, n int, x, u []float64) {
 	for lane := range m.Lanes() {
 		i := min(first+lane, n-1)
 		at := row(x, w.nx, i)
@@ -236,7 +262,7 @@ func (w *workspace) load(m *stages.Machine, first, n int, x, u []float64) {
 	m.Linearise()
 }
 
-func (w *workspace) Evaluate(n int, x, u, next, j, margins []float64) {
+func (w *evaluations) Evaluate(n int, x, u, next, j, margins []float64) {
 	for first := 0; first < n; first += w.values.Lanes() {
 		w.load(w.values, first, n, x, u)
 		for i := first; i < min(n, first+w.values.Lanes()); i++ {
@@ -246,7 +272,7 @@ func (w *workspace) Evaluate(n int, x, u, next, j, margins []float64) {
 }
 
 // read writes the values of decision i from the lanes of a machine whose first is that of another.
-func (w *workspace) read(m *stages.Machine, first, i int, x, next, j, margins []float64) {
+func (w *evaluations) read(m *stages.Machine, first, i int, x, next, j, margins []float64) {
 	to := row(next, w.nx, i)
 	m.Values(i-first, to[:w.ns], to[w.ns:], row(j, w.nj, i), row(margins, w.nm, i))
 	keepOff(w.problem, clockOf(w.problem, row(x, w.nx, i)[w.ns:]), row(margins, w.nm, i))

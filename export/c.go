@@ -304,7 +304,7 @@ func copies(p domain.Problem, records []Record) []source {
 	return one
 }
 
-// Vacant says what is wrong with a folder to write to: it must not exist, or be empty.
+// Vacant says what is wrong with a folder to write to: it must be empty, or not exist where one can be made.
 func Vacant(dir string) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return fmt.Errorf("export: %s is a file, want a folder that is empty or does not exist", dir)
@@ -312,6 +312,9 @@ func Vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if err := durable.ProbeFolder(dir); err != nil {
+			return fmt.Errorf("export: %w", err)
+		}
 		return nil
 	case err != nil:
 		return fmt.Errorf("export: %w", err)

@@ -164,12 +164,22 @@ func (w *whole) KeptBytes() int {
 
 // stageBytes is the memory of a plan's stages, and of what is under way before them.
 func (w *whole) stageBytes() int {
-	stage := w.NS + max(1, w.NC) + w.NU + (w.Observer.Size+w.All)*w.Steered() + w.NU*w.NS
+	n := w.Observer.Size
+	plan, derivatives, found := w.NS+max(1, w.NC)+w.NU+w.NU*w.NS, n*w.Steered(), w.All
 	if w.Follows() {
-		stage += 2 * w.All
+		found += w.All + (n*(n+w.All)+1)/2 // the latter of float
 	}
-	return 8 * (w.Observer.Ahead + w.Spec.LookAhead()) * stage
+	if w.InPlace() {
+		plan += max(derivatives, found)
+	} else {
+		plan += derivatives + found
+	}
+	return 8 * (w.Observer.Ahead + w.Spec.LookAhead()) * plan
 }
+
+// InPlace reports whether what is found of a stage stands where the derivatives of its step stood: without actions under way nothing reads
+// these again.
+func (w *whole) InPlace() bool { return w.Observer.Ahead == 0 }
 
 // along is what the template of derivatives reads: C's type of a number's derivatives, how many there are, and what the names of its
 // functions end in.
@@ -241,7 +251,7 @@ func (w *whole) keptOperations() int {
 	}
 	n, ns, nu, wide := w.Observer.Size, w.NS, w.NU, w.Steered()
 	times := 1 + w.Y.EscapeSteps
-	derivatives := times*(w.stepAlong(wide)+w.along("margins", wide)+w.along("escape", wide)) + w.step()
+	derivatives := times*(w.stepAlong(wide)+w.along("margins", wide)+w.along("escape", wide)) + w.along("step", wide)
 	regulator := 4*ns*ns*(ns+nu) + 2*ns*nu*(nu+2*ns) + 2*nu*nu*(nu+2*ns) + 4*ns
 	covariance := (3+w.Observer.Ahead)*(4*n*n*n+2*n) + 2*ns*ns*nu + w.along("outputs", n) + w.Observer.NY*(5*n*n+2*n) + 2*n*n
 	keep := w.All * (6*n*n + 2*ns*nu + 4)

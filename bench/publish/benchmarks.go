@@ -331,6 +331,20 @@ var (
 		{"of a decision, mean", "{instructions %.0f}"}, {"most", "{instructions_most %.0f}"}, {"every roll-out to its end", "{instructions_full %.0f}"},
 		{"unsafe there", "{unsafe %.0f}/{episodes %.0f}"}, {"in Go", "{unsafe_gpc %.0f}/{episodes %.0f}"},
 	}}
+	// cortexMEstimates and cortexMEstimators are what controllers that estimate take on a microcontroller, instructions and memory,
+	// scripts/export-loops-cortex-m.sh.
+	cortexMEstimates = benchmarkTable{"BenchmarkCortexMEstimates", false, report.Columns{
+		{"system", "`{0}`"}, {"the map", "{map_instructions %.0f}"}, {"the filter, p50", "{filter_p50 %.0f}"},
+		{"a decision, p50", "{decisions_p50 %.0f}"}, {"most", "{instructions_most %.0f}"}, {"the first, most", "{first_most %.0f}"},
+		{"following the plan before", "{followed %.0f} of {decisions %.0f}"}, {"p50", "{followed_p50 %.0f}"}, {"most", "{followed_most %.0f}"},
+		{"plan found anew", "{renewed %.0f}"}, {"p50", "{renewed_p50 %.0f}"}, {"rolled out", "{rolled %.0f}"}, {"p50", "{rolled_p50 %.0f}"},
+		{"most", "{rolled_most %.0f}"}, {"every roll-out to its end", "{instructions_full %.0f}"},
+		{"unsafe there", "{unsafe %.0f}/{episodes %.0f}"}, {"in Go", "{unsafe_gpc %.0f}/{episodes %.0f}"},
+	}}
+	cortexMEstimators = benchmarkTable{"BenchmarkCortexMEstimates", false, report.Columns{
+		{"system", "`{0}`"}, {"code", "{code_bytes %.0f}"}, {"constants", "{constants_bytes %.0f}"}, {"static", "{static_bytes %.0f}"},
+		{"memory of a loop", "{loop_bytes %.0f}"}, {"largest frame", "{frame_bytes %.0f}"},
+	}}
 )
 
 // exported are times of a decision by Go and by what it exports, package export's BenchmarkDirect.

@@ -72,6 +72,8 @@ var documents = []document{
 	{"docs/results/export.md", "exact controllers in C", exactLoops.text},
 	{"docs/results/export.md", "exact controllers on a Cortex-M7", cortexMExact.text},
 	{"docs/results/export.md", "controllers on a Cortex-M7", cortexMLoops.text},
+	{"docs/results/export.md", "estimating controllers on a Cortex-M7", cortexMEstimates.text},
+	{"docs/results/export.md", "memory of estimating controllers", cortexMEstimators.text},
 	{"docs/results/solvers.md", "imported models", imported.text},
 	{"docs/results/real-plant.md", "the uncertain reactor", robust.text},
 	{"docs/results/real-plant.md", "decisions by estimates", measured.text},

@@ -37,3 +37,6 @@ func (m *Margin) Planned(t int) (s, u, k, now []float64) {
 	at := &m.stages.list[t]
 	return at.s, at.u, at.k, m.tube.now[t]
 }
+
+// Held are the derivatives that stage t is followed by.
+func (m *Margin) Held(t int) []float64 { return m.tube.flow[t] }

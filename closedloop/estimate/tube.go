@@ -76,7 +76,8 @@ func (m *Margin) Foreseen() []int {
 // leave forgets the plan.
 func (b *tube) leave() { b.steps = 0 }
 
-// steers and closes take the derivatives of the margins of a stage, [margins][n], and of the state behind it, [n][n], under the feedback.
+// steers and closes take the derivatives of the margins of a stage, [margins][n], and of the state behind it, [n][n], under the feedback,
+// rounded to float32: the C export, which has little memory, holds them so.
 func (b *tube) steers(t int, of []float64) { b.write(t, 0, b.margin.nm, of) }
 func (b *tube) closes(t int, of []float64) { b.write(t, b.margin.nm, b.margin.n, of) }
 
@@ -85,7 +86,7 @@ func (b *tube) write(t, first, rows int, of []float64) {
 	for k := range n {
 		to := b.flow[t][k*width+first:][:rows]
 		for i := range to {
-			to[i] = of[i*n+k]
+			to[i] = float64(float32(of[i*n+k]))
 		}
 	}
 }

@@ -85,6 +85,22 @@ func TestAPlanIsFollowedWhereItsFeedbackKeepsTheLimits(t *testing.T) {
 	}
 }
 
+// A plan is followed by derivatives as the C export holds them, in float.
+func TestAPlanIsFollowedByDerivativesInFloat(t *testing.T) {
+	d := newFollowed(t)
+	for stage := range d.steps - 1 {
+		some := false
+		for _, v := range d.margin.Held(stage) {
+			if some = some || v != 0; v != float64(float32(v)) {
+				t.Errorf("stage %d has a derivative of %v", stage, v)
+			}
+		}
+		if !some {
+			t.Errorf("stage %d has no derivative", stage)
+		}
+	}
+}
+
 // What is kept off at the present decision is the share of the estimate's own errors: the first stage keeps off no more, later ones do, and none
 // keeps off more now than it did when the plan was found.
 func TestErrorsThatWereMeasuredAreNotKeptOffAgain(t *testing.T) {

@@ -3,6 +3,7 @@ package gallery
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,6 +92,9 @@ func TestMeasuredControllerInC(t *testing.T) {
 					t.Errorf("%s is %g, want at most %g", what, v, bound)
 				}
 			}
+			if test.level > 0 && test.method == export.Method {
+				followed(t, got, test.episodes*(test.y.Steps-int(math.Ceil(test.y.Delay))))
+			}
 			if test.y.Measurement == nil {
 				return
 			}
@@ -104,6 +108,43 @@ func TestMeasuredControllerInC(t *testing.T) {
 				t.Errorf("a loop takes %s bytes, the export says %s", got["loop_bytes"], got["loop_bytes_said"])
 			}
 		})
+	}
+}
+
+// followed checks how many decisions of each kind C counts: one of the first of an episode has no plan to follow, and others follow one.
+func followed(t *testing.T, got map[string]string, decisions int) {
+	t.Helper()
+	sum := 0
+	for _, kind := range []string{"first", "followed", "renewed", "rolled"} {
+		sum += require.Get(strconv.Atoi(got[kind]))(t)
+	}
+	if got["first"] != got["episodes"] || got["followed"] == "0" || sum != decisions {
+		t.Errorf("%s episodes have %s first decisions, %s that follow the plan before, %s that find it anew and %s that are rolled out, want %d together",
+			got["episodes"], got["first"], got["followed"], got["renewed"], got["rolled"], decisions)
+	}
+}
+
+// A controller in C that follows plans has them in the memory of its loop: of each stage what following it reads, derivatives in float in the
+// place of those that they are computed from. With all in double, by the action too, a loop took what stands behind it.
+func TestMemoryOfPlansInC(t *testing.T) {
+	most := map[string]int{
+		"cartpole":        12300,  // 16768
+		"cartpole-track":  14300,  // 21888
+		"cstr":            21300,  // 27696
+		"double-pendulum": 51900,  // 73496
+		"chain9":          55000,  // 90808
+		"chain21":         211100, // 405256
+		"quadrotor":       87600,  // 155528
+		"hvac":            32800,  // 43536
+	}
+	for _, y := range Systems() {
+		if most[y.Name] == 0 || testing.Short() && y.Name != "quadrotor" {
+			continue
+		}
+		got := exportedOff(t, whole(t, y, 0.01, 0), 3, export.Method, 1, "-O0")
+		if n := require.Get(strconv.Atoi(got["loop_bytes"]))(t); n > most[y.Name] || got["loop_bytes"] != got["loop_bytes_said"] {
+			t.Errorf("%s: a loop takes %d bytes, the export says %s, want at most %d", y.Name, n, got["loop_bytes_said"], most[y.Name])
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package gallery
 
 import (
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -15,18 +16,23 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
-// stretched is a problem whose margins are evaluated together, so often; alone without that.
+// counts are calls of what evaluates many margins, and many roll-outs.
+type counts struct{ margins, values int }
+
+// stretched is a problem whose margins, and the roll-outs of a search, are evaluated together, so often; alone without that.
 type stretched struct {
 	*equations.Problem
 	alone bool
-	calls *int
+	calls *counts
 }
 
 func (p stretched) Abilities() *domain.ProblemAbilities {
 	may := p.Problem.Abilities()
-	if make := may.ManyMargins; p.alone {
-		may.ManyMargins = nil
-	} else if make != nil {
+	if p.alone {
+		may.ManyMargins, may.ManyValues = nil, nil
+		return may
+	}
+	if make := may.ManyMargins; make != nil {
 		may.ManyMargins = func() (domain.ManyMargins, error) {
 			m, err := make()
 			if m == nil || err != nil {
@@ -35,22 +41,41 @@ func (p stretched) Abilities() *domain.ProblemAbilities {
 			return counting{m, p.calls}, nil
 		}
 	}
+	if prepare := may.ManyValues; prepare != nil {
+		may.ManyValues = func() (func() domain.ManyValues, error) {
+			make, err := prepare()
+			if make == nil || err != nil {
+				return nil, err
+			}
+			return func() domain.ManyValues { return countingValues{make(), p.calls} }, nil
+		}
+	}
 	return may
+}
+
+type countingValues struct {
+	domain.ManyValues
+	calls *counts
+}
+
+func (c countingValues) Evaluate(n int, x, u, next, j, margins []float64) {
+	c.calls.values++
+	c.ManyValues.Evaluate(n, x, u, next, j, margins)
 }
 
 type counting struct {
 	domain.ManyMargins
-	calls *int
+	calls *counts
 }
 
 func (c counting) Evaluate(n int, x, u, next, margins []float64) {
-	*c.calls++
+	c.calls.margins++
 	c.ManyMargins.Evaluate(n, x, u, next, margins)
 }
 
 // guarded are loops of a system's bundled map: with a guard that looks at every step alone, with one that looks at stretches, and without
 // a guard.
-func guarded(tb testing.TB, y *equations.System, calls *int, methods ...string) (loops []*batchnav.Navigator, plant domain.Case) {
+func guarded(tb testing.TB, y *equations.System, calls *counts, methods ...string) (loops []*batchnav.Navigator, plant domain.Case) {
 	if _, err := models.Bundled.Open(y.Name + ".safetensors"); err != nil {
 		tb.Skip("this build carries no map of it")
 	}
@@ -88,7 +113,8 @@ func TestStretchesDecideAsSteps(t *testing.T) {
 			if y.EscapeSteps == 0 {
 				t.Skip("an action has the margins of the state after it")
 			}
-			calls, compared, replaced := 0, 0, 0
+			var calls counts
+			compared, replaced := 0, 0
 			loops, c := guarded(t, &y, &calls, "direct", "direct")
 			if many := require.Get(domain.AbilitiesOfProblem(c.Problem).ManyMargins())(t); many == nil {
 				t.Skip("no vectors here")
@@ -109,9 +135,41 @@ func TestStretchesDecideAsSteps(t *testing.T) {
 				}
 				return want.U
 			})
-			t.Logf("%d decisions, %d with a roll-out that fails, %d calls", compared, replaced, calls)
-			if calls < compared/2 {
-				t.Errorf("%d calls in %d decisions: stretches are not looked at", calls, compared)
+			t.Logf("%d decisions, %d with a roll-out that fails, %d calls", compared, replaced, calls.margins)
+			if calls.margins < compared/2 {
+				t.Errorf("%d calls in %d decisions: stretches are not looked at", calls.margins, compared)
+			}
+		})
+	}
+}
+
+// A search whose roll-outs step together decides as one whose roll-outs step alone, but for rounding.
+func TestSearchesStepTogether(t *testing.T) {
+	const decisions = 4
+	for _, y := range Systems() {
+		t.Run(y.Name, func(t *testing.T) {
+			var calls counts
+			loops, c := guarded(t, &y, &calls, "refine-64", "refine-64")
+			if require.Get(domain.AbilitiesOfProblem(c.Problem).ManyValues())(t) == nil {
+				t.Skip("no vectors here")
+			}
+			spec := c.Problem.Spec()
+			s, x := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
+			ep := require.Get(c.Plant.Episode(7, 0, adaptive))(t)
+			for i := range decisions {
+				ep.Observe(s, x)
+				want := require.Get(loops[0].Decide(s, x, adaptive.Preference))(t)
+				before := calls.values
+				got := require.Get(loops[1].Decide(s, x, adaptive.Preference))(t)
+				for k, a := range spec.Action {
+					if !(math.Abs(got.U[k]-want.U[k]) <= 1e-4*a.Scale()) {
+						t.Errorf("decision %d: %v, alone %v", i, got.U, want.U)
+					}
+				}
+				if calls.values == before {
+					t.Errorf("decision %d: no roll-outs step together", i)
+				}
+				require.Get(ep.Apply(want.U))(t)
 			}
 		})
 	}
@@ -120,12 +178,22 @@ func TestStretchesDecideAsSteps(t *testing.T) {
 // BenchmarkGuard is the CPU time of a decision in states that no plan has foreseen: with a guard that looks at each step alone, with one that
 // looks at stretches where the system has them, and without one. All decide in turn, on one thread.
 func BenchmarkGuard(b *testing.B) {
+	inTurn(b, []string{"direct", "direct", "direct-no-guard"}, "alone-p50-µs", "stretches-p50-µs", "no-guard-p50-µs")
+}
+
+// BenchmarkSearch is the CPU time of a decision by a search whose roll-outs step alone, and together where the system can.
+func BenchmarkSearch(b *testing.B) {
+	inTurn(b, []string{"refine-64", "refine-64"}, "alone-p50-µs", "together-p50-µs")
+}
+
+// inTurn drives every system by methods that all decide in turn, the first alone, on one thread.
+func inTurn(b *testing.B, methods []string, units ...string) {
 	for _, y := range Systems() {
 		b.Run(y.Name, func(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			calls := 0
-			loops, c := guarded(b, &y, &calls, "direct", "direct", "direct-no-guard")
+			var calls counts
+			loops, c := guarded(b, &y, &calls, methods...)
 			took, first := make([][]float64, len(loops)), 0
 			for b.Loop() {
 				noisy(b, &c, 1, 0.001, func() {
@@ -147,9 +215,9 @@ func BenchmarkGuard(b *testing.B) {
 				})
 			}
 			b.ReportMetric(0, "ns/op")
-			for k, name := range []string{"alone-p50-µs", "stretches-p50-µs", "no-guard-p50-µs"} {
+			for k, unit := range units {
 				slices.Sort(took[k])
-				b.ReportMetric(took[k][len(took[k])/2], name)
+				b.ReportMetric(took[k][len(took[k])/2], unit)
 			}
 		})
 	}

@@ -4,6 +4,7 @@
 #endif
 
 typedef gpc_{{.Symbol}}_stage stage;
+typedef gpc_{{.Symbol}}_found found;
 typedef double square[N][N];
 
 {{if .Follows}}static const double lowest[NU] = { {{row .Lo}} }, highest[NU] = { {{row .Hi}} }; /* both 0: no box */
@@ -16,20 +17,16 @@ static void begins(stage *at, const double *s, const double *c, const double *u)
     memcpy(at->u, u, sizeof at->u);
 }
 
-/* Writes the derivatives of a stage; 0 where they are not finite. */
-static int derive(stage *at)
+/* Writes where the action of a stage leads, with derivatives; 0 where these are not finite. */
+static int derive(stage *at, double *next, double *after)
 {
     int i, j;
 
-    gpc_{{.Symbol}}_stage_along(at->s, at->c, at->u, at->d, at->dm);
-    for (j = 0; j < STEERED; j++) {
+    gpc_{{.Symbol}}_step_steered(at->s, at->c, at->u, next, after, at->of.d);
+    for (j = 0; j < STEERED; j++)
         for (i = 0; i < N; i++)
-            if (!number(at->d[i][j]) && !(i >= NS && j >= N))
+            if (!number(at->of.d[i][j]) && !(i >= NS && j >= N))
                 return 0;
-        for (i = 0; i < ALL; i++)
-            if (!number(at->dm[i][j]))
-                return 0;
-    }
     return 1;
 }
 
@@ -47,11 +44,11 @@ static void hold(const stage *is, const stage *was, double *u)
     }
 }
 
-{{end}}/* Writes the stages of the plan decided before, whose last action is held{{if .Follows}}, or, where it is followed, of what its feedback makes of so many stages on{{end}}; 0 where a
- * number is not finite. */
-static int stages(const measured *m, stage *plan, {{if .Follows}}int ahead, {{end}}int steps)
+{{end}}/* Writes the stages of the plan decided before, whose last action is held{{if .Follows}}, or, where it is followed, of what its feedback makes of so many stages on{{end}}, and the state behind the
+ * last; 0 where a number is not finite. */
+static int stages(const measured *m, stage *plan, {{if .Follows}}int ahead, {{end}}int steps, double *end)
 {
-    double u[NU], next[NS], after[CONTEXT];
+    double u[NU], after[CONTEXT];
     int t;
 
     begins(plan, m->s, m->c, m->u);
@@ -70,11 +67,10 @@ static int stages(const measured *m, stage *plan, {{if .Follows}}int ahead, {{en
             memcpy(u, m->plan + (t < m->planned ? t : m->planned - 1) * NU, sizeof u);
 {{- end}}
         memcpy(plan[t].u, u, sizeof u);
-        if (!derive(plan + t))
+        if (!derive(plan + t, end, after))
             return 0;
-        gpc_{{.Symbol}}_step(plan[t].s, plan[t].c, u, next, after);
         if (t + 1 < steps)
-            begins(plan + t + 1, next, after, u);
+            begins(plan + t + 1, end, after, u);
     }
     return 1;
 }
@@ -118,16 +114,16 @@ static void regulator(stage *at, double value[NS][NS])
     for (i = 0; i < NS; i++)
         for (k = 0; k < NS; k++) {
             for (j = 0; j < NS; j++)
-                va[i][j] += value[i][k] * at->d[k][j];
+                va[i][j] += value[i][k] * at->of.d[k][j];
             for (j = 0; j < NU; j++)
-                vb[i][j] += value[i][k] * at->d[k][N + j];
+                vb[i][j] += value[i][k] * at->of.d[k][N + j];
         }
     for (i = 0; i < NU; i++) {
         for (k = 0; k < NS; k++) {
             for (j = 0; j < NU; j++)
-                h[i][j] += at->d[k][N + i] * vb[k][j];
+                h[i][j] += at->of.d[k][N + i] * vb[k][j];
             for (j = 0; j < NS; j++)
-                g[i][j] += at->d[k][N + i] * va[k][j];
+                g[i][j] += at->of.d[k][N + i] * va[k][j];
         }
         h[i][i] += 1.0 / (action_half[i] * action_half[i]);
     }
@@ -140,7 +136,7 @@ static void regulator(stage *at, double value[NS][NS])
             double sum = 0.0;
 
             for (k = 0; k < NS; k++)
-                sum += at->d[k][i] * va[k][j];
+                sum += at->of.d[k][i] * va[k][j];
             for (k = 0; k < NU; k++)
                 sum += g[k][i] * at->k[k][j];
             value[i][j] = sum;
@@ -221,53 +217,72 @@ static double *kept_in(measured *m, const double *c)
 {{- end}}
 }
 
-/* Writes what is kept off the margins of a stage, by the covariance e of the state when its action acts, and d of the way off the plan. */
-static void keep(measured *m, {{if not .Follows}}const {{end}}stage *at, square e, square d)
+/* Finds what is kept off the margins of a stage that leads to next, by the covariance e of the state when its action acts, and d of the way off
+ * the plan; 0 where a derivative is not finite. */
+static int keep(stage *at, const double *next, square e, square d, found *f)
 {
-    double *row = kept_in(m, at->c), steer[N], variance;
+    double dm[ALL][STEERED], steer[N], variance;
     int i, j, k;
 
+    gpc_{{.Symbol}}_margins_steered(at->s, at->c, at->u, next, at->of.d, dm);
     for (i = 0; i < ALL; i++) {
-        memcpy(steer, at->dm[i], sizeof steer);
+        for (j = 0; j < STEERED; j++)
+            if (!number(dm[i][j]))
+                return 0;
+        memcpy(steer, dm[i], sizeof steer);
         for (j = 0; j < NS; j++)
             for (k = 0; k < NU; k++)
-                steer[j] += at->dm[i][N + k] * at->k[k][j];
-        variance = quadratic(e, at->dm[i]);
+                steer[j] += dm[i][N + k] * at->k[k][j];
+        variance = quadratic(e, dm[i]);
 {{- if .Follows}}
-        at->now[i] = {{constant .Observer.Level}} * sqrt(fmax(0.0, variance));
+        f->now[i] = {{constant .Observer.Level}} * sqrt(fmax(0.0, variance));
+        for (j = 0; j < N; j++)
+            f->margins[i][j] = (float)steer[j];
 {{- end}}
         variance += quadratic(d, steer);
-        row[i] = fmax(row[i], {{constant .Observer.Level}} * sqrt(fmax(0.0, variance)));
+        f->room[i] = {{constant .Observer.Level}} * sqrt(fmax(0.0, variance));
     }
+    return 1;
 }
 
-/* Moves the covariances from stage t to the next: p of the estimate, of as many stages before as are under way, e and d. */
-static void onwards(stage *all, int t, square p, square e, square d)
+/* Writes the derivatives of a step under the feedback. */
+static void closed_loop(const stage *at, double closed[N][STEERED]{{if .Follows}}, found *f{{end}})
 {
-    const stage *now = all + t, *then = all + t + 1;
-    stage *at = all + AHEAD + t;
-    double closed[N][STEERED], y[NY], h[NY][N];
-    square before;
     int i, j, k;
 
-    memcpy(closed, at->d, sizeof closed);
+    memcpy(closed, at->of.d, sizeof at->of.d);
     for (i = 0; i < NS; i++)
         for (j = 0; j < NS; j++)
             for (k = 0; k < NU; k++)
-                closed[i][j] += at->d[i][N + k] * at->k[k][j];
+                closed[i][j] += at->of.d[i][N + k] * at->k[k][j];
+{{- if .Follows}}
+    for (i = 0; i < N; i++)
+        for (j = 0; j < N; j++)
+            f->step[i][j] = (float)closed[i][j];
+{{- end}}
+}
+
+/* Moves the covariances from stage t to the next: p of the estimate, of as many stages before as are under way, e and d. */
+static void onwards(stage *all, int t, double closed[N][STEERED], square p, square e, square d)
+{
+    const stage *now = all + t, *then = all + t + 1;
+    double y[NY], h[NY][N];
+    square before;
+    int i, j, k;
+
     congruent(d, closed);
-    grow(p, all[t].d);
+    grow(p, all[t].of.d);
     memcpy(before, p, sizeof before);
     if (AHEAD > 0) {
         memcpy(before, e, sizeof before);
-        grow(before, at->d);
+        grow(before, all[AHEAD + t].of.d);
     }
     gpc_{{.Symbol}}_outputs_along(then->s, then->c, now->u, y, h);
     for (i = 0; i < NY; i++)
         tell(p, h[i], deviation[i]);
     memcpy(e, p, sizeof before);
     for (k = 0; k < AHEAD; k++)
-        grow(e, all[t + 1 + k].d);
+        grow(e, all[t + 1 + k].of.d);
     for (i = 0; i < N; i++)
         for (j = 0; j < N; j++)
             d[i][j] += before[i][j] - e[i][j];
@@ -292,20 +307,21 @@ static int remaining(const double *c)
 static int keep_along(measured *m, stage *all{{if .Follows}}, int ahead{{end}})
 {
     const int steps = remaining(m->c);
-    double value[NS][NS] = { { 0.0 } };
+    double value[NS][NS] = { { 0.0 } }, end[NS], closed[N][STEERED]{{if .Observer.Ahead}}, after[CONTEXT]{{end}};
     square p, e, d = { { 0.0 } };
+    stage *plan = all + AHEAD;
     int t, i, j, k;
-
-    if (!stages(m, all + AHEAD, {{if .Follows}}ahead, {{end}}steps))
-        return 0; /* what was kept off before is the best that is known */
+{{if .Observer.Ahead}}
     for (t = 0; t < AHEAD; t++)
-        if (!derive(all + t))
+        if (!derive(all + t, end, after))
             return 0;
+{{- end}}
+    if (!stages(m, plan, {{if .Follows}}ahead, {{end}}steps, end))
+        return 0; /* what was kept off before is the best that is known */
     for (i = 0; i < NS; i++)
         value[i][i] = 1.0 / (state_half[i] * state_half[i]);
     for (t = steps - 1; t >= 0; t--)
-        regulator(all + AHEAD + t, value);
-    memset(m->kept, 0, sizeof m->kept);
+        regulator(plan + t, value);
     for (i = 0; i < N; i++)
         for (j = 0; j < N; j++) {
             p[i][j] = 0.0;
@@ -314,11 +330,23 @@ static int keep_along(measured *m, stage *all{{if .Follows}}, int ahead{{end}})
         }
     memcpy(e, p, sizeof e);
     for (k = 0; k < AHEAD; k++)
-        grow(e, all[k].d);
+        grow(e, all[k].of.d);
     for (t = 0; t < steps; t++) {
-        keep(m, all + AHEAD + t, e, d);
+        found f;
+
+        if (!keep(plan + t, t + 1 < steps ? plan[t + 1].s : end, e, d, &f))
+            return 0;
+        closed_loop(plan + t, closed{{if .Follows}}, &f{{end}});
         if (t + 1 < steps)
-            onwards(all, t, p, e, d);
+            onwards(all, t, closed, p, e, d);
+        plan[t].of.found = f;
+    }
+    memset(m->kept, 0, sizeof m->kept);
+    for (t = 0; t < steps; t++) {
+        double *row = kept_in(m, plan[t].c);
+
+        for (i = 0; i < ALL; i++)
+            row[i] = fmax(row[i], plan[t].of.found.room[i]);
     }
     return 1;
 }

@@ -55,10 +55,10 @@ static void begin_plan(measured *m, int steps)
 
         if (t > 0 && gpc_{{.Symbol}}_failed(at->s, at->c))
             return;
-        gpc_{{.Symbol}}_margins(at->s, at->c, at->u, at->room);
+        gpc_{{.Symbol}}_margins(at->s, at->c, at->u, margins);
         for (i = 0; i < ALL; i++) {
-            at->room[i] -= row[i];
-            if (!keeps(at->room[i]))
+            at->of.found.room[i] = margins[i] - row[i];
+            if (!keeps(at->of.found.room[i]))
                 return;
         }
     }
@@ -100,29 +100,20 @@ static int follows(measured *m, unsigned status, const double *u)
         off[NS + k] = c[unknown[k]] - at->c[unknown[k]];
 {{- end}}
     for (t = m->at + 1; t < m->steps; t++, at++) {
-        double steer[NU], then[N];
+        double then[N];
 
-        for (i = 0; i < NU; i++) {
-            steer[i] = 0.0;
-            for (k = 0; k < NS; k++)
-                steer[i] += at->k[i][k] * off[k];
-        }
         for (i = 0; i < ALL; i++) {
-            double room = at->room[i];
+            double room = at->of.found.room[i];
 
             for (k = 0; k < N; k++)
-                room += at->dm[i][k] * off[k];
-            for (k = 0; k < NU; k++)
-                room += at->dm[i][N + k] * steer[k];
+                room += at->of.found.margins[i][k] * off[k];
             if (!keeps(room))
                 return 0;
         }
         for (i = 0; i < N; i++) {
             then[i] = 0.0;
             for (k = 0; k < N; k++)
-                then[i] += at->d[i][k] * off[k];
-            for (k = 0; k < NU && i < NS; k++)
-                then[i] += at->d[i][N + k] * steer[k];
+                then[i] += at->of.found.step[i][k] * off[k];
         }
         memcpy(off, then, sizeof off);
     }
@@ -159,7 +150,7 @@ static unsigned along(measured *m, const double *w, double *u)
     if (fresh)
         renew(m);
     else
-        memcpy(kept_in(m, m->c), m->all[AHEAD + m->at].now, sizeof m->kept[0]);
+        memcpy(kept_in(m, m->c), m->all[AHEAD + m->at].of.found.now, sizeof m->kept[0]);
     status = gpc_{{.Symbol}}_propose(kept, m->s, m->c, w, u);
     follow = follows(m, status, u);
     if (!follow && !fresh && !(status & GPC_{{.Macro}}_BAD_INPUT)) {

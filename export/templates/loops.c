@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -42,27 +43,73 @@ static gpc_{{.Symbol}}_measured loop;
 {{- else -}}
 static gpc_{{.Symbol}}_loop loop;
 {{- end}}
-static long decided[BITS], decisions;
-static unsigned long most, sum;
+static long decided[BITS];
+
+/* Kinds of decisions: the first of an episode, {{if .Follows}}those behind which the plan before is followed, or the plan that its feedback makes from the
+ * present state, and those that are rolled out{{else}}and those behind it{{end}}. */
+{{if .Follows}}enum { FIRST, FOLLOWED, RENEWED, ROLLED, KINDS };
+static const char *const kinds[KINDS] = { "first", "followed", "renewed", "rolled" };
+{{else}}enum { FIRST, LATER, KINDS };
+static const char *const kinds[KINDS] = { "first", "later" };
+{{end}}
+/* What decisions have taken, all and those of a kind. */
+static struct took {
+    unsigned long count, ticks[EPISODES * STEPS];
+} all, took[KINDS];
+
+static void count(struct took *of, unsigned long ticks) { of->ticks[of->count++] = ticks; }
+
+static int ascending(const void *a, const void *b)
+{
+    const unsigned long *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+/* Prints how many there are, and of their ticks mean, median and most. */
+static void print(const char *name, struct took *of)
+{
+    const unsigned long n = of->count, last = n > 0 ? n - 1 : 0;
+    double sum = 0.0;
+    unsigned long i;
+
+    qsort(of->ticks, n, sizeof *of->ticks, ascending);
+    for (i = 0; i < n; i++)
+        sum += (double)of->ticks[i];
+    printf("%s %lu\n%s_mean %.0f\n%s_p50 %lu\n%s_most %lu\n", name, n, name, n > 0 ? sum / (double)n : 0.0, name, of->ticks[last / 2], name, of->ticks[last]);
+}
+
+/* The kind of the decision that was made at step t. */
+static int kind(int t)
+{
+{{- if .Follows}}
+    return t == 0 ? FIRST : loop.steps == 0 ? ROLLED : loop.at > 1 ? FOLLOWED : RENEWED;
+{{- else}}
+    return t == 0 ? FIRST : LATER;
+{{- end}}
+}
 
 static int kept(const double *m) { return gpc_{{.Symbol}}_least(m) >= -GPC_{{.Macro}}_TOLERANCE; }
 
 static void begin(void) { gpc_{{.Symbol}}_begin{{if .Observer}}_measured{{end}}(&loop); }
 
-/* Decides by what is given. */
-static unsigned act(const double *y, const double *c, double *u)
+/* Decides at step t by what is given. */
+static void act(int t, const double *y, const double *c, double *u)
 {
     unsigned long ticks = GPC_TICKS();
     const unsigned status = gpc_{{.Symbol}}_act{{if .Observer}}_measured{{end}}(&loop, y, {{if .Filtered}}NULL, {{end}}c, NULL, u);
     int k;
 
     ticks = GPC_TICKS() - ticks;
-    sum += ticks;
-    most = ticks > most ? ticks : most;
-    decisions++;
+    count(&all, ticks);
+{{- if and .Observer .Observer.Ahead}}
+    if (t < STEPS - GPC_{{.Macro}}_UNDER_WAY) /* behind that nothing is decided */
+        count(&took[kind(t)], ticks);
+{{- else}}
+    count(&took[kind(t)], ticks);
+{{- end}}
     for (k = 0; k < BITS; k++)
         decided[k] += (status & bits[k].bit) != 0;
-    return status;
 }
 
 /* Episode e from (s, c), which become its end: whether it is safe, and its cost. */
@@ -96,9 +143,9 @@ static int drive(int e, double *s, double *c, double *cost)
 {{- range .Observer.Unknown}}
         told[{{.}}] = (double)NAN; /* it is not read */
 {{- end}}
-        act(y, told, u);
+        act(t, y, told, u);
 {{- else}}
-        act({{if .Fraction}}shown{{else}}s{{end}}, c, u);
+        act(t, {{if .Fraction}}shown{{else}}s{{end}}, c, u);
 {{- end}}
 {{- if .Observer}}
         memcpy(way[{{.Observer.Ahead}}], u, sizeof u);
@@ -180,7 +227,25 @@ static int replays(const double *typical, int *faults, double *estimate_off, dou
     return differ;
 }
 {{end}}
-int main(void)
+{{if and .Filtered (not .KeepsOff)}}/* What the estimator takes: with a preference that is none nothing is decided behind it. */
+static void filters(void)
+{
+    const double none[] = { {{range .Spec.Objectives}}-1.0, {{end}}};
+    double u[NU];
+    int t;
+
+    begin();
+    all.count = 0;
+    for (t = 0; t < REPLAYED; t++) {
+        unsigned long ticks = GPC_TICKS();
+
+        gpc_{{.Symbol}}_act_measured(&loop, replay[t].y, NULL, replay[t].c, none, u);
+        count(&all, GPC_TICKS() - ticks);
+        memcpy(loop.u, replay[t].u, sizeof u);
+    }
+}
+
+{{end}}int main(void)
 {
     double cost, total = 0.0, total_gpc = 0.0, state_off = 0.0, cost_off = 0.0;
     int e, i, unsafe = 0, unsafe_go = 0, differ = 0, failed = 0;
@@ -223,13 +288,18 @@ int main(void)
     printf("episodes %d\nunsafe %d\nunsafe_gpc %d\ndiffer %d\n", EPISODES, unsafe, unsafe_go, differ);
     printf("mean_cost %.17g\nmean_cost_gpc %.17g\ncost_off %.3g\nstate_off %.3g\n", total / EPISODES, total_gpc / EPISODES, cost_off, state_off);
     printf("loop_bytes %lu\n", (unsigned long)sizeof loop);
-    printf("decisions %ld\n", decisions);
+    print("decisions", &all);
+    for (i = 0; i < KINDS; i++)
+        print(kinds[i], &took[i]);
+{{- if and .Filtered (not .KeepsOff)}}
+    filters();
+    print("filter", &all);
+{{- end}}
     for (i = 0; i < BITS; i++)
         printf("%s %ld\n", bits[i].name, decided[i]);
 {{- if not .Solver}}
     printf("off_map_gpc %d\nguarded_gpc %d\n", OFF_MAP_GPC, GUARDED_GPC);
 {{- end}}
-    printf("ticks_mean %lu\nticks_most %lu\n", sum / (unsigned long)decisions, most);
 {{- if not .Solver}}
     {
         float s[NS], c[CONTEXT], u[NU];

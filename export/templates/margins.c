@@ -1,18 +1,12 @@
-/* The margins with derivatives: x holds those of s, c and u. moved, unless a null pointer, gets those of the next state and context. */
-static void margins_along{{.Suffix}}(const double *s, const double *c, const double *u, {{.Type}} *x, double *m, {{.Type}} *dm, {{.Type}} *moved)
+/* The margins with derivatives behind a step: x holds those of s, c, u and of s_next{{if .Y.EscapeSteps}}, after those of c_next; all of these are changed{{end}}. */
+static void margins_behind{{.Suffix}}(const double *s, const double *c, const double *u, {{.Type}} *x, double *s_next, {{if .Y.EscapeSteps}}double *c_next, {{.Type}} *after, {{end}}double *m, {{.Type}} *dm)
 {
-    double s_next[NS], c_next[CONTEXT], value[MARGINS_ROOM];
-    {{.Type}} after[CONTEXT];
+    double value[MARGINS_ROOM];
 {{- if .Y.EscapeSteps}}
     double state[NS], context[CONTEXT], away[NU], slope[ESCAPE_ROOM];
     int k, i;
 {{- end}}
 
-    step_along{{.Suffix}}(s, c, u, x, s_next, c_next, after);
-    if (moved) {
-        memcpy(moved, x + AT_NEXT, NS * sizeof *x);
-        memcpy(moved + NS, after, NC * sizeof *after);
-    }
     margins_jacobian(s, c, u, s_next, m, value);
     apply{{.Suffix}}(NM, MARGINS_COUNT, margins_row, margins_col, value, x, dm);
 {{- if .Y.EscapeSteps}}
@@ -33,4 +27,3 @@ static void margins_along{{.Suffix}}(const double *s, const double *c, const dou
     }
 {{- end}}
 }
-

@@ -49,13 +49,21 @@ enum {
 };
 {{- end}}
 
-{{if .KeepsOff}}/* A decision of a plan: derivatives of the step and of the margins by what is estimated and by the action, and the feedback that holds the plant to
- * the plan{{if .Follows}}; the room of each margin behind what is kept off it, and what is kept off it once the stage is the present one{{end}}. */
+{{if .KeepsOff}}/* What is found along a plan at one of its decisions: what is kept off each margin{{if .Follows}}, then the room behind that; what is kept off it once the decision
+ * is the present one; and, in float as a test to first order reads them, derivatives of the step and of the margins under the feedback{{end}}. */
 typedef struct {
-    double s[{{.NS}}], c[{{.AtLeastOne .NC}}], u[{{.NU}}], d[{{.Observer.Size}}][{{.Steered}}], dm[GPC_{{.Macro}}_MARGINS][{{.Steered}}], k[{{.NU}}][{{.NS}}];
-{{- if .Follows}}
-    double room[GPC_{{.Macro}}_MARGINS], now[GPC_{{.Macro}}_MARGINS];
-{{- end}}
+    double room[GPC_{{.Macro}}_MARGINS]{{if .Follows}}, now[GPC_{{.Macro}}_MARGINS];
+    float step[{{.Observer.Size}}][{{.Observer.Size}}], margins[GPC_{{.Macro}}_MARGINS][{{.Observer.Size}}]{{end}};
+} gpc_{{.Symbol}}_found;
+
+/* A decision of a plan: the feedback k that holds the plant to the plan, the derivatives d of the step by what is estimated and by the action,
+ * and {{if .InPlace}}in their place {{end}}what is found of them. */
+typedef struct {
+    double s[{{.NS}}], c[{{.AtLeastOne .NC}}], u[{{.NU}}], k[{{.NU}}][{{.NS}}];
+    {{if .InPlace}}union{{else}}struct{{end}} {
+        double d[{{.Observer.Size}}][{{.Steered}}];
+        gpc_{{.Symbol}}_found found;
+    } of;
 } gpc_{{.Symbol}}_stage;
 
 {{end}}/* One closed loop. Begin an episode with gpc_{{.Symbol}}_begin_measured. */

@@ -68,13 +68,12 @@ void gpc_{{.Symbol}}_to_measured_along(const double s[], const double c[], const
 {{- end}}
 }
 {{end}}{{if .KeepsOff}}
-void gpc_{{.Symbol}}_stage_along(const double s[], const double c[], const double u[], double d[][STEERED], double dm[][STEERED])
+/* Each estimated entry and each of the action varies by itself. */
+static void steer(steered *x)
 {
-    double m[ALL];
-    steered x[INPUTS], moved[NS + CONTEXT];
     int i;
 
-    memset(x, 0, sizeof x);
+    memset(x, 0, INPUTS * sizeof *x);
     for (i = 0; i < NS; i++)
         x[i][i] = 1.0;
     for (i = 0; i < NU; i++)
@@ -83,11 +82,38 @@ void gpc_{{.Symbol}}_stage_along(const double s[], const double c[], const doubl
     for (i = 0; i < UNKNOWN; i++)
         x[AT_C + unknown[i]][NS + i] = 1.0;
 {{- end}}
-    margins_along_steered(s, c, u, x, m, dm, moved);
-    memcpy(d, moved, NS * sizeof *d);
+}
+
+void gpc_{{.Symbol}}_step_steered(const double s[], const double c[], const double u[], double s_next[], double c_next[], double d[][STEERED])
+{
+    steered x[INPUTS], after[CONTEXT];
+{{- if .Observer.Unknown}}
+    int i;
+{{- end}}
+
+    steer(x);
+    step_along_steered(s, c, u, x, s_next, c_next, after);
+    memcpy(d, x + AT_NEXT, NS * sizeof *d);
 {{- if .Observer.Unknown}}
     for (i = 0; i < UNKNOWN; i++)
-        memcpy(d[NS + i], moved[NS + unknown[i]], sizeof *d);
+        memcpy(d[NS + i], after[unknown[i]], sizeof *d);
 {{- end}}
+}
+
+void gpc_{{.Symbol}}_margins_steered(const double s[], const double c[], const double u[], const double s_next[], double d[][STEERED], double dm[][STEERED])
+{
+    double m[ALL], next[NS]{{if .Y.EscapeSteps}}, c_next[CONTEXT]{{if .Integrator}}, value[STEP_ROOM]{{end}}{{end}};
+    steered x[INPUTS]{{if .Y.EscapeSteps}}, after[CONTEXT]{{end}};
+
+    steer(x);
+    memcpy(next, s_next, sizeof next);
+    memcpy(x + AT_NEXT, d, NS * sizeof *d);
+{{- if .Y.EscapeSteps}}{{if .Integrator}}
+    step_jacobian(s, c, u, next, c_next, value);
+    apply_steered(NC, STEP_COUNT, step_row, step_col, value, x, after);
+{{- else}}
+    step_along_steered(s, c, u, x, next, c_next, after);
+{{- end}}{{end}}
+    margins_behind_steered(s, c, u, x, next, {{if .Y.EscapeSteps}}c_next, after, {{end}}m, dm);
 }
 {{end}}

@@ -164,13 +164,15 @@ void gpc_{{.Symbol}}_margins(const double s[], const double c[], const double u[
 {{if .NM}}
 void gpc_{{.Symbol}}_margins_along(const double s[], const double c[], const double u[], double m[], double dm[][NU])
 {
-    along x[INPUTS];
+    double s_next[NS], c_next[CONTEXT];
+    along x[INPUTS], after[CONTEXT];
     int i;
 
     memset(x, 0, sizeof x);
     for (i = 0; i < NU; i++)
         x[AT_U + i][i] = 1.0;
-    margins_along(s, c, u, x, m, dm, NULL);
+    step_along(s, c, u, x, s_next, c_next, after);
+    margins_behind(s, c, u, x, s_next, {{if .Y.EscapeSteps}}c_next, after, {{end}}m, dm);
 }
 {{else}}
 void gpc_{{.Symbol}}_margins_along(const double s[], const double c[], const double u[], double m[], double dm[][NU])

@@ -82,8 +82,9 @@ void gpc_{{.Symbol}}_outputs(const double s[], const double c[], const double u[
 void gpc_{{.Symbol}}_outputs_along(const double s[], const double c[], const double u[], double y[], double d[][{{.Observer.Size}}]);
 void gpc_{{.Symbol}}_step_along(const double s[], const double c[], const double u[], double s_next[], double c_next[], double d[][{{.Observer.Size}}]);
 
-{{end}}{{if .KeepsOff}}/* Derivatives of the step in these entries, and of the margins, by the same entries and then by the action. */
-void gpc_{{.Symbol}}_stage_along(const double s[], const double c[], const double u[], double d[][{{.Steered}}], double dm[][{{.Steered}}]);
+{{end}}{{if .KeepsOff}}/* The step with derivatives of these entries, and those of the margins behind a step to s_next with these, by the same entries and then by the action. */
+void gpc_{{.Symbol}}_step_steered(const double s[], const double c[], const double u[], double s_next[], double c_next[], double d[][{{.Steered}}]);
+void gpc_{{.Symbol}}_margins_steered(const double s[], const double c[], const double u[], const double s_next[], double d[][{{.Steered}}], double dm[][{{.Steered}}]);
 
 {{end}}{{if .Fraction}}/* A measurement is made {{printf "%g" .Observer.Share}} of a period behind its beginning: the state there, and from there to the end{{if .Filtered}}; with derivatives{{end}}. */
 void gpc_{{.Symbol}}_to_measured(const double s[], const double c[], const double u[], double s_next[]);

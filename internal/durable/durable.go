@@ -166,10 +166,27 @@ func Probe(path string) error {
 	}
 	f, err := temporary(target, 0o600)
 	if err != nil {
-		return &Refusal{fmt.Errorf("%s cannot be written: %w", path, err)}
+		var of *fs.PathError
+		if errors.As(err, &of) { // whose path is the temporary's
+			err = of.Err
+		}
+		return &Refusal{fmt.Errorf("%s cannot be written: the folder %s takes no new file: %w", path, filepath.Dir(target), err)}
 	}
 	defer f.Close()
 	return os.Remove(f.Name())
+}
+
+// ProbeFolder says why no folder can be made at dir: the nearest folder above it that is there takes nothing new. Nothing
+// is left. Of a path that is there it says nothing.
+func ProbeFolder(dir string) error {
+	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if _, err := os.Stat(filepath.Dir(dir)); err == nil {
+			return Probe(dir)
+		}
+	}
 }
 
 // File is a path with what names it where it was given, such as a flag.

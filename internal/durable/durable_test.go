@@ -157,7 +157,7 @@ func TestProbe(t *testing.T) {
 		dir:                             "not a regular file",
 		filepath.Join(dir, "link"):      "not a regular file",
 		pipe:                            "not a regular file",
-		"/proc/gpc":                     "cannot be written",
+		"/proc/gpc":                     "/proc/gpc cannot be written: the folder /proc takes no new file: ",
 	} {
 		refused(t, Probe(path), path, says)
 		if err := Create(path, func(io.Writer) error { return nil }); err == nil {
@@ -170,6 +170,16 @@ func TestProbe(t *testing.T) {
 	if got := names(t, dir); !slices.Equal(got, []string{"f", "link"}) {
 		t.Errorf("probing left %v", got)
 	}
+}
+
+func TestProbeFolder(t *testing.T) {
+	dir := t.TempDir()
+	require.OK(t, ProbeFolder(filepath.Join(dir, "a", "b")))
+	if got := names(t, dir); len(got) > 0 {
+		t.Errorf("probing left %v", got)
+	}
+	require.OK(t, ProbeFolder(dir))
+	refused(t, ProbeFolder("/proc/gpc/a/b"), "/proc/gpc", "the folder /proc takes no new file: ")
 }
 
 // What a killed writer leaves is removed by the next, what a living one is at stays.

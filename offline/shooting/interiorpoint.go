@@ -125,12 +125,17 @@ const (
 )
 
 // First barrier parameters: of a roll-out of which nothing is known, of a start whose
-// states are held, and of a plan.
+// states are held, of a plan, and of one near an optimum, which few iterations are to make better.
 const (
-	firstBarrier   = 3.0
-	heldBarrier    = 0.3
-	plannedBarrier = 1e-2
+	firstBarrier    = 3.0
+	heldBarrier     = 0.3
+	plannedBarrier  = 1e-2
+	polishedBarrier = 1e-4
 )
+
+// insideBox is how far from its box an action begins, in half widths, or less where the barrier parameter is small: its multiplier, the
+// parameter over that, is no more than half of the objective's largest first derivative.
+const insideBox = 0.02
 
 // A warm start has so many iterations in the room that the size of its violation asks for, and
 // from then on that which the price of the violation asks for.
@@ -152,10 +157,10 @@ func (p *ipm) begin(held bool, states []float64) bool {
 	q := p.q
 	p.iterations, p.shift, p.incomplete, p.gains, p.kept = 0, 0, false, false, false
 	p.resize()
+	within := 1 - math.Min(insideBox, 2*p.opt.mu)
 	for i, v := range p.cur.v {
-		// A start on the box is moved inside by one percent of its half width.
 		if q.bounded[i%q.nu] {
-			p.cur.v[i] = math.Max(-0.98, math.Min(0.98, v))
+			p.cur.v[i] = math.Max(-within, math.Min(within, v))
 		}
 	}
 	q.join(p.cur.v)

@@ -17,6 +17,7 @@ type Receding struct {
 	opt        Options
 	lastings   *lastings
 	iterations int           // of one decision
+	barrier    float64       // first barrier parameter of a plan that Begin gave
 	within     time.Duration // of its call; 0: any
 	p          *ipm
 	weights    []float64
@@ -55,7 +56,7 @@ func (s *Solver) Receding(iterations int, within time.Duration) (*Receding, erro
 func newReceding(s *Solver, iterations int, within time.Duration) *Receding {
 	p := newIPM(newProgram(s.problem, s.opt.StateScale))
 	p.q.blocks = s.opt.Blocks
-	return &Receding{opt: s.opt, lastings: s.lastings, iterations: iterations, within: within, p: p}
+	return &Receding{opt: s.opt, lastings: s.lastings, iterations: iterations, within: within, p: p, barrier: plannedBarrier}
 }
 
 // Reset forgets the decision before: the next is solved from the problem's fallback
@@ -86,7 +87,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	if n < 1 || n*q.nu > maxVariables {
 		return Status{}, fmt.Errorf("shooting: %d steps with %d actions, want at least 1 step and at most %d variables", n, q.nu, maxVariables)
 	}
-	p.opt = ipmOptions{tolerance: r.opt.Tolerance, iterations: r.iterations, mu: plannedBarrier}
+	p.opt = ipmOptions{tolerance: r.opt.Tolerance, iterations: r.iterations, mu: r.barrier}
 	if r.within > 0 {
 		p.opt.deadline = time.Now().Add(r.within)
 	}

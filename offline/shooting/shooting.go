@@ -108,6 +108,7 @@ type work struct {
 	building                    sync.Mutex
 	library                     *library
 	settlings                   sync.Pool // of *settling
+	polishes                    sync.Pool // of *Receding
 }
 
 var _ domain.Solver = (*Solver)(nil)
@@ -183,6 +184,11 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 func newSolver(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []float64), opt Options, ends *lastings) *Solver {
 	s := &Solver{problem: problem, may: domain.AbilitiesOfProblem(problem), axes: axes, initial: initial, opt: opt, lastings: ends, work: &work{}, until: context.Background()}
 	s.work.spaces.New = func() any { return newIPM(newProgram(problem, opt.StateScale)) }
+	s.work.polishes.New = func() any {
+		r := newReceding(s, opt.Iterations, 0)
+		r.barrier = polishedBarrier
+		return r
+	}
 	s.work.settlings.New = func() any {
 		row, spec := func(n int) []float64 { return make([]float64, n) }, problem.Spec()
 		ns, nc := spec.MeasuredSize(), spec.ContextSize()

@@ -32,7 +32,7 @@ def main() -> None:
         d = s.decide(state, context)
         for v, u in zip(s.spec.action, d.u):
             print(f"  {v.name:<10} {u:12.6f} {v.unit}")
-        print(f"  {'margin':<10} {float(d.margin):12.1e}   guards that acted: {', '.join(d.fallbacks) or 'none'}\n")
+        print(f"  {'margin':<10} {float(d.margin):12.1e}   fallbacks: {', '.join(d.fallbacks) or 'none'}\n")
 
         start = time.perf_counter()
         r = s.refine(state, context, candidates=options.candidates)

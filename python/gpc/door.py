@@ -254,8 +254,10 @@ class SubprocessLoops:
     ) -> Decisions:
         """One decision in every loop; see Loops.decide."""
         spec, n = self._spec, self.n
-        s = array(state, np.float64, (n, len(spec.state)), "state", finite=not self._faults)
         estimates, (ns, nc) = sum(self._estimated) > 0, self._estimated
+        s = array(state, np.float64, (n, len(spec.state)), "state", finite=not self._faults and not estimates)
+        if estimates and not self._faults and np.isinf(s).any():
+            raise InputError("state has an entry that is infinite, want numbers, or NaN where a sensor gave none")
         c = array(np.empty((n, 0)) if context is None else context, np.float64, (n, len(spec.context)), "context", finite=not self._faults and not estimates)
         m, nm = len(spec.objectives), len(spec.margins)
         w = _weights(preference, m, n)
@@ -298,7 +300,7 @@ class SubprocessLoop(SubprocessLoops):
     def decide(self, state: ArrayLike, context: ArrayLike = (), preference: ArrayLike | None = None, *, fresh: bool = False) -> Decision:  # type: ignore[override]
         """One decision; see Loop.decide."""
         spec = self._spec
-        s = array(state, np.float64, (len(spec.state),), "state", finite=not self._faults)
+        s = array(state, np.float64, (len(spec.state),), "state", finite=False)
         c = array(context, np.float64, (len(spec.context),), "context", finite=False)
         d = super().decide(s[None], c[None], preference, fresh=fresh)
         return Decision(d.u[0], d.record[0], d._objectives, d._margins, d._estimated, tuple(v.name for v in self._spec.action))

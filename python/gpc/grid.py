@@ -52,6 +52,23 @@ _RESULTS = (
 )
 
 
+def _between(values: Floats) -> str:
+    """The least and the largest of some numbers."""
+    if len(values) == 0:
+        return "of nothing"
+    lo, hi = f"{values.min():.6g}", f"{values.max():.6g}"
+    return lo if lo == hi else f"{lo} to {hi}"
+
+
+def _read(path: str) -> str:
+    """The text of a network's file."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            return f.read()
+    except OSError as e:
+        raise InputError(f"network: {path} cannot be read: {e.strerror}") from None
+
+
 @dataclass(frozen=True)
 class Scenarios:
     """Loads, and what is out, of n scenarios."""
@@ -67,6 +84,10 @@ class Scenarios:
 
     def __len__(self) -> int:
         return len(self.pd)
+
+    def __repr__(self) -> str:
+        out = [f"{int((k >= 0).sum())} with a {what} out" for what, k in (("branch", self.branch_out), ("unit", self.gen_out)) if k is not None]
+        return f"Scenarios({'; '.join([f'{len(self)} of {self.pd.shape[1]} buses', f'load {_between(self.pd.sum(axis=1))} MW', *out])})"
 
 
 @dataclass(frozen=True)
@@ -118,6 +139,11 @@ class Optima:
 
     def __len__(self) -> int:
         return len(self.status)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{int((self.status == k).sum())} {STATUS[k]}" for k in np.unique(self.status))
+        cost = f"; objective {_between(self.objective[self.optimal])} $/h" if self.optimal.any() else ""
+        return f"Optima({counts}{cost}; {self.vm.shape[1]} buses, {self.pg.shape[1]} units, {self.pf.shape[1]} branches)"
 
     @property
     def optimal(self) -> NDArray[np.bool_]:
@@ -183,11 +209,12 @@ def network(
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         if path.endswith(".json"):
-            with open(path, encoding="utf-8") as f:
-                source = json.load(f)
+            try:
+                source = json.loads(_read(path))
+            except json.JSONDecodeError as e:
+                raise InputError(f"network: {path} is not JSON: {e}") from None
         elif path.endswith(".m") or os.sep in path:
-            with open(path, encoding="utf-8", errors="replace") as f:
-                return Network(create(lib.gpc_network, text({**options, "name": path, "text": f.read()})))
+            return Network(create(lib.gpc_network, text({**options, "name": path, "text": _read(path)})))
         else:
             return Network(create(lib.gpc_network, text({**options, "name": path})))
     name, base, tables = _tables(source)

@@ -135,7 +135,7 @@ class Decision(Decisions):
     def __repr__(self) -> str:
         shown = [f"{name} {u:.4g}" for name, u in zip(self._names, self.u)][:4]
         more = f", … {self.u.size} in all" if self.u.size > len(shown) else ""
-        return f"<gpc.Decision {', '.join(shown)}{more}; margin {float(self.margin):.3g}, guards that acted: {', '.join(self.fallbacks) or 'none'}>"
+        return f"<gpc.Decision {', '.join(shown)}{more}; margin {float(self.margin):.3g}, fallbacks: {', '.join(self.fallbacks) or 'none'}>"
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
@@ -250,8 +250,8 @@ class Loop(Loops):
         """One decision.
 
         state [n_s] and context [n_c] are arrays of float64, or lists, in physical units
-        (spec.state, spec.context), finite unless the loop admits faults. preference is None for
-        the adaptive priority, or weights [M] on the simplex. fresh starts an episode first.
+        (spec.state, spec.context), finite unless the loop admits faults. Where it estimates, NaN is a sensor that gave no
+        number. preference is None for the adaptive priority, or weights [M] on the simplex. fresh starts an episode first.
         """
         if _lib._forked:
             raise Error(_lib._FORKED)

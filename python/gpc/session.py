@@ -298,8 +298,8 @@ class Session(Object):
         answers them as a sensor's fault and flags the decision; otherwise they are refused.
 
         estimate, keep_off, delay and estimate_window are those of evaluate. With an estimate the loop is given what is
-        measured in place of the state, and its decisions have the estimates; entries of the context that are estimated are
-        not read. None is what the session was opened with, False that states are given.
+        measured in place of the state, NaN where a sensor gave no number, and its decisions have the estimates; entries of the
+        context that are estimated are not read. None is what the session was opened with, False that states are given.
         """
         return Loop(self, method, candidates, faults, _measured(estimate, keep_off, delay, estimate_window))
 

@@ -153,6 +153,8 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
                     v[bound] = float(v[bound])
                 except (TypeError, ValueError):
                     raise InputError(f"{field}[{name!r}].{bound} is {v[bound]!r}: {_FORM}") from None
+                if not np.isfinite(v[bound]):
+                    raise InputError(f"{field}[{name!r}].{bound} is {v[bound]}, want a finite number")
         if "lo" in v and "hi" in v and v["lo"] > v["hi"]:
             raise InputError(f"{field}[{name!r}] is from {v['lo']:g} to {v['hi']:g}, want the smaller number first")
         if "unit" not in v and known and name in known and "unit" in known[name]:

@@ -163,7 +163,7 @@ func gpc_drive_decide(h C.uintptr_t, flags C.int64_t, state *C.double, states C.
 			return a.err
 		}
 		if flags&flagFaults == 0 {
-			if err := check(d.with.Shown(), in, n, d.unknown...); err != nil {
+			if err := check(d.with.Shown(), in, n, d.estimates, d.unknown...); err != nil {
 				return err
 			}
 		}

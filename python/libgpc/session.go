@@ -6,6 +6,7 @@ package main
 import "C"
 
 import (
+	"math"
 	"runtime"
 	"slices"
 	"time"
@@ -169,7 +170,7 @@ func (a *views) rows(of *domain.Spec, n int, state *C.double, states C.int64_t, 
 }
 
 // check names the first entry that is not finite, but for those of the context that are not read.
-func check(of *domain.Spec, in batchnav.Rows, n int, unread ...domain.Unknown) error {
+func check(of *domain.Spec, in batchnav.Rows, n int, measured bool, unread ...domain.Unknown) error {
 	for _, w := range []struct {
 		name      string
 		v         []float64
@@ -180,6 +181,9 @@ func check(of *domain.Spec, in batchnav.Rows, n int, unread ...domain.Unknown) e
 				continue
 			}
 			k := len(w.variables)
+			if w.name == "state" && measured && math.IsNaN(x) {
+				continue
+			}
 			if w.name == "context" && slices.ContainsFunc(unread, func(p domain.Unknown) bool { return p.Context == i%k }) {
 				continue
 			}
@@ -219,7 +223,7 @@ func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, c
 		if a.err != nil {
 			return a.err
 		}
-		if err := check(of, in, 1); err != nil {
+		if err := check(of, in, 1, false); err != nil {
 			return err
 		}
 		s.mu.Lock()

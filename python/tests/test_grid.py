@@ -118,8 +118,19 @@ def test_pandapower_nets():
     assert grid.opf(net).objective[0] == pytest.approx(float(net.res_cost), rel=1e-6)
 
 
-def test_what_is_refused():
+def test_a_prompt_shows_results_in_a_line():
+    n = grid.network("case30")
+    s = grid.Scenarios(n.pd * [[1], [0.9], [3]], n.qd * [[1], [0.9], [3]], branch_out=np.array([-1, 0, -1]))
+    assert repr(s) == "Scenarios(3 of 30 buses; load 170.28 to 567.6 MW; 1 with a branch out)"
+    r = grid.opf(n, s)
+    assert repr(r).startswith("Optima(2 optimal, 1 infeasible; objective ") and repr(r).endswith("30 buses, 6 units, 41 branches)")
+    assert "objective" not in repr(grid.opf(n, 3 * n.pd)) and repr(grid.opf(n)) == "Optima(1 optimal; objective 576.892 $/h; 30 buses, 6 units, 41 branches)"
+
+
+def test_what_is_refused(tmp_path):
     n = grid.network("case9")
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
     for f, says in (
         (lambda: grid.network("case10"), "case10"),
         (lambda: grid.network(3), "a int"),
@@ -131,6 +142,9 @@ def test_what_is_refused():
         (lambda: grid.opf(n, n.pd, chains=-1), "chains"),
         (lambda: grid.sample(n, 1, "mine", seed=0), "recipe"),
         (lambda: grid.network({**powermodels(n), "dcline": {"1": {"br_status": 1}}}), "dcline 1"),
+        (lambda: grid.network("nowhere.m"), "nowhere.m cannot be read: No such file"),
+        (lambda: grid.network(__file__ + "/x.json"), "x.json cannot be read"),
+        (lambda: grid.network(broken), "is not JSON"),
     ):
         with pytest.raises(gpc.InputError, match=says):
             f()

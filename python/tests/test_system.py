@@ -433,7 +433,7 @@ def test_loops_estimate(tmp_path):
     how = {"estimate": 0.02, "keep_off": 2.0, "estimate_window": 4}
     with gpc.open(file, method="nmpc", threads=1) as near, gpc.open(file, method="nmpc", threads=1, door="subprocess") as far:
         s, c = near.observe(episode=2)
-        with near.loop(**how, faults=True) as a, far.loop(**how, faults=True) as b, near.loop() as plain:
+        with near.loop(**how) as a, far.loop(**how) as b, near.loop() as plain:
             for k in range(5):
                 y = s + rng.normal(0, [0.08, 0.04])
                 if k == 3:
@@ -443,6 +443,9 @@ def test_loops_estimate(tmp_path):
                 assert [gpc.loops.SENSOR_FAULTS[i] for i in one.sensors] == ["fine", "missing" if k == 3 else "fine"] and (one.sensors == two.sensors).all()
                 s = np.array([s[0] + 0.1 * s[1] + 0.005 * one.u[0], s[1] + 0.1 * one.u[0]])
                 c = np.array([c[0], one.u[0], c[2] + 1 / 15])
+            for loop in (a, b):
+                with pytest.raises(gpc.InputError, match="state"):
+                    loop.decide([np.inf, 0.0], c)
             assert np.abs(one.state - s).max() < 0.3 and plain.decide(*near.observe(episode=2)).state.size == 0
         with pytest.raises(gpc.InputError, match="Measurement"):
             near.loop(keep_off=3)

@@ -20,34 +20,36 @@ type dispatch struct {
 var noDispatch = dispatch{[]genOutput{}, []branchFlow{}}
 
 type genOutput struct {
+	Gen int     `json:"gen"` // row in `mpc.gen`, from 1
 	Bus int     `json:"bus"` // its number
 	Pg  float64 `json:"pg"`  // active power, MW
 	Qg  float64 `json:"qg"`  // reactive power, MVAr
 }
 
 type branchFlow struct {
-	From int     `json:"from"`     // number of a bus
-	To   int     `json:"to"`       // number of a bus
-	Pf   float64 `json:"pf_mw"`    // active power into it at `from`
-	Qf   float64 `json:"qf_mvar"`  // reactive
-	Pt   float64 `json:"pt_mw"`    // active power into it at `to`
-	Qt   float64 `json:"qt_mvar"`  // reactive
-	Sf   float64 `json:"sf_mva"`   // apparent power at `from`
-	St   float64 `json:"st_mva"`   // at `to`
-	Rate float64 `json:"rate_mva"` // long-term rating; null without
+	Branch int     `json:"branch"`   // row in `mpc.branch`, from 1
+	From   int     `json:"from"`     // number of a bus
+	To     int     `json:"to"`       // number of a bus
+	Pf     float64 `json:"pf_mw"`    // active power into it at `from`
+	Qf     float64 `json:"qf_mvar"`  // reactive
+	Pt     float64 `json:"pt_mw"`    // active power into it at `to`
+	Qt     float64 `json:"qt_mvar"`  // reactive
+	Sf     float64 `json:"sf_mva"`   // apparent power at `from`
+	St     float64 `json:"st_mva"`   // at `to`
+	Rate   float64 `json:"rate_mva"` // long-term rating; null without
 }
 
 // newDispatch puts a solution, pu and rad, in the file's units.
 func newDispatch(n *network.Network, vm, va, pg, qg []float64) dispatch {
 	d := noDispatch
 	for g, b := range n.GenBus {
-		d.Gen = append(d.Gen, genOutput{Bus: n.BusID[b], Pg: pg[g] * n.BaseMVA, Qg: qg[g] * n.BaseMVA})
+		d.Gen = append(d.Gen, genOutput{Gen: n.GenRow[g] + 1, Bus: n.BusID[b], Pg: pg[g] * n.BaseMVA, Qg: qg[g] * n.BaseMVA})
 	}
 	flows := network.NewFlows(n.Branches())
 	n.BranchFlows(&n.Admittance, vm, va, flows)
 	for k, from := range n.From {
 		pf, qf, pt, qt := flows.Pf[k]*n.BaseMVA, flows.Qf[k]*n.BaseMVA, flows.Pt[k]*n.BaseMVA, flows.Qt[k]*n.BaseMVA
-		d.Branch = append(d.Branch, branchFlow{From: n.BusID[from], To: n.BusID[n.To[k]], Pf: pf, Qf: qf, Pt: pt, Qt: qt,
+		d.Branch = append(d.Branch, branchFlow{Branch: n.BranchRow[k] + 1, From: n.BusID[from], To: n.BusID[n.To[k]], Pf: pf, Qf: qf, Pt: pt, Qt: qt,
 			Sf: math.Hypot(pf, qf), St: math.Hypot(pt, qt), Rate: n.Rate[k] * n.BaseMVA})
 	}
 	return d
@@ -65,13 +67,13 @@ func (d *dispatch) loss() float64 {
 // tables writes those of the buses, of the units and of the branches, each after a
 // blank line.
 func (d *dispatch) tables(w io.Writer, buses [][]string) {
-	gens := [][]string{{"generator at", "P MW", "Q MVAr"}}
+	gens := [][]string{{"unit", "bus", "P MW", "Q MVAr"}}
 	for _, g := range d.Gen {
-		gens = append(gens, []string{strconv.Itoa(g.Bus), fmt.Sprintf("%.2f", g.Pg), fmt.Sprintf("%.2f", g.Qg)})
+		gens = append(gens, []string{strconv.Itoa(g.Gen), strconv.Itoa(g.Bus), fmt.Sprintf("%.2f", g.Pg), fmt.Sprintf("%.2f", g.Qg)})
 	}
-	branches := [][]string{{"from", "to", "P from MW", "Q from MVAr", "P to MW", "Q to MVAr", "S from MVA", "S to MVA", "rating MVA", "loaded %"}}
+	branches := [][]string{{"branch", "from", "to", "P from MW", "Q from MVAr", "P to MW", "Q to MVAr", "S from MVA", "S to MVA", "rating MVA", "loaded %"}}
 	for _, b := range d.Branch {
-		row := []string{strconv.Itoa(b.From), strconv.Itoa(b.To)}
+		row := []string{strconv.Itoa(b.Branch), strconv.Itoa(b.From), strconv.Itoa(b.To)}
 		for _, power := range []float64{b.Pf, b.Qf, b.Pt, b.Qt, b.Sf, b.St} {
 			row = append(row, fmt.Sprintf("%.2f", power))
 		}

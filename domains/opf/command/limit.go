@@ -3,9 +3,12 @@ package command
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strconv"
 
+	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/network"
 )
@@ -37,7 +40,7 @@ func (l limit) where() string {
 	at := fmt.Sprintf("bus %d", l.Bus)
 	switch {
 	case l.Gen > 0:
-		at = fmt.Sprintf("generator %d at bus %d", l.Gen, l.Bus)
+		at = fmt.Sprintf("unit %d at bus %d", l.Gen, l.Bus)
 	case l.Branch > 0:
 		at = fmt.Sprintf("branch %d from bus %d to bus %d", l.Branch, l.From, l.To)
 	}
@@ -137,4 +140,63 @@ func (p point) binding(r *acopf.Result, m *acopf.LimitMultipliers) []bindingLimi
 	keep(m.AngMax, degrees(1), p.angle("angmax", n.AngMax))
 	slices.SortStableFunc(out, func(a, b bindingLimit) int { return cmp.Compare(b.Multiplier, a.Multiplier) })
 	return out
+}
+
+// broken are the limits of voltages, ratings and units that a power flow breaks, the worst of each kind first. A power
+// flow keeps none of them by itself.
+func (p point) broken() []brokenLimit {
+	n, out := p.n, []brokenLimit{}
+	keep := func(unit float64, count int, sign float64, of func(int) limit) {
+		first := len(out)
+		for i := range count {
+			l := of(i)
+			if by := sign * (l.Value - l.Bound); by > leastViolation*unit {
+				out = append(out, brokenLimit{l, by})
+			}
+		}
+		slices.SortStableFunc(out[first:], func(a, b brokenLimit) int { return cmp.Compare(b.By, a.By) })
+	}
+	keep(1, n.Buses(), -1, p.bus("vmin", n.VMin))
+	keep(1, n.Buses(), 1, p.bus("vmax", n.VMax))
+	keep(n.BaseMVA, n.Branches(), 1, p.heavierEnd)
+	keep(n.BaseMVA, n.Gens(), -1, p.gen("pmin", "MW", p.pg, n.PMin))
+	keep(n.BaseMVA, n.Gens(), 1, p.gen("pmax", "MW", p.pg, n.PMax))
+	keep(n.BaseMVA, n.Gens(), -1, p.gen("qmin", "MVAr", p.qg, n.QMin))
+	keep(n.BaseMVA, n.Gens(), 1, p.gen("qmax", "MVAr", p.qg, n.QMax))
+	return out
+}
+
+// heavierEnd is a branch's rating at the end with the larger flow.
+func (p point) heavierEnd(k int) limit {
+	from, to := p.flow("from")(k), p.flow("to")(k)
+	if to.Value > from.Value {
+		return to
+	}
+	return from
+}
+
+// printedBroken is how many broken limits a table lists.
+const printedBroken = 40
+
+// printBroken writes a table of broken limits under a title.
+func printBroken(w io.Writer, title string, list []brokenLimit) {
+	rows := [][]string{{title, "at", "value", "limit", "by", "unit"}}
+	for _, l := range list[:min(len(list), printedBroken)] {
+		rows = append(rows, []string{l.limit.Limit, l.where(), fmt.Sprintf("%.4f", l.Value), fmt.Sprintf("%.4f", l.Bound), fmt.Sprintf("%.4f", l.By), l.Unit})
+	}
+	cli.Table(w, rows)
+	if more := len(list) - printedBroken; more > 0 {
+		fmt.Fprintf(w, "and %d more\n", more)
+	}
+}
+
+// count is a number with its noun, whose plural ends in s.
+func count(n int, noun string) string { return countOf(n, noun, noun+"s") }
+
+// countOf is a number with the words for one or for several.
+func countOf(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + several
 }

@@ -171,9 +171,14 @@ func (y *many) run(ctx context.Context, args []string) (*peerrecord.OptimalFlows
 			return nil, err
 		}
 		r.Networks = append(r.Networks, *n)
-		done += f.size
-		fmt.Fprintf(y.app.Stderr, "[%d/%d] %s: %s, %d iterations, %.3g s%s\n", i+1, len(files), name, n.Status, n.Iterations, n.WallMS/1e3,
-			remaining(time.Since(start), done, left))
+		if n.Status == notRead {
+			left -= f.size // its time says nothing about that of the others
+			fmt.Fprintf(y.app.Stderr, "[%d/%d] %s: %s\n", i+1, len(files), name, n.Status)
+		} else {
+			done += f.size
+			fmt.Fprintf(y.app.Stderr, "[%d/%d] %s: %s, %s, %.3g s%s\n", i+1, len(files), name, n.Status, count(n.Iterations, "iteration"), n.WallMS/1e3,
+				remaining(time.Since(start), done, left))
+		}
 		if y.record != "" {
 			if err := r.Write(y.record); err != nil {
 				return nil, err
@@ -201,10 +206,13 @@ func remaining(spent time.Duration, done, all int64) string {
 	return fmt.Sprintf(", about %v left", (time.Duration(float64(spent)*float64(all-done)/float64(done)) + time.Second/2).Truncate(time.Second))
 }
 
+// notRead is the status of a network that was not solved, such as a file with a mistake.
+const notRead = "not read"
+
 // one reads, solves and checks a network. What is wrong with a file is in what it returns; an
 // error is the context's end.
 func (y *many) one(ctx context.Context, path string, values map[string]publishedValue) (*peerrecord.Network, error) {
-	out := &peerrecord.Network{Name: caseName(path), Status: "not read"}
+	out := &peerrecord.Network{Name: caseName(path), Status: notRead}
 	if v, ok := values[out.Name]; ok {
 		out.Published = &v.objective
 		if v.seconds != nil {
@@ -321,8 +329,12 @@ func optimaPrinted(r *peerrecord.OptimalFlows) func(w io.Writer) {
 					within++
 				}
 			}
-			rows = append(rows, []string{n.Name, strconv.Itoa(n.Buses), n.Status, number("%.6g", n.Objective), number("%.6g", n.Published), number("%+.1e", n.Gap),
-				strconv.Itoa(n.Iterations), fmt.Sprintf("%.3g", n.WallMS/1e3), number("%.1e", n.Violation)})
+			buses, iterations, seconds := strconv.Itoa(n.Buses), strconv.Itoa(n.Iterations), fmt.Sprintf("%.3g", n.WallMS/1e3)
+			if n.Status == notRead {
+				buses, iterations, seconds = "–", "–", "–"
+			}
+			rows = append(rows, []string{n.Name, buses, n.Status, number("%.6g", n.Objective), number("%.6g", n.Published), number("%+.1e", n.Gap),
+				iterations, seconds, number("%.1e", n.Violation)})
 		}
 		cli.Table(w, rows)
 		fmt.Fprintf(w, "%d of %d optimal", optimal, len(r.Networks))

@@ -145,6 +145,10 @@ func TestReasonsOfAFolder(t *testing.T) {
 	if n := r.Of("case30"); n.Status != "infeasible" || !strings.Contains(n.Reason, "balance is off by") || n.Objective != nil {
 		t.Errorf("%+v", n)
 	}
+	_, out, log := run("opf", dir)
+	if !strings.Contains(out, "broken   –      not read  –") || !strings.Contains(log, "[1/3] broken: not read\n") {
+		t.Errorf("%s\n%s", log, out)
+	}
 }
 
 func TestArgumentsOfSeveralNetworks(t *testing.T) {

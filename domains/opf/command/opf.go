@@ -331,7 +331,7 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 }
 
 func (r *optimalFlow) print(w io.Writer) {
-	fmt.Fprintf(w, "%s, load %.2f MW: %s after %d iterations, %.3f ms\n", r.Case, r.LoadMW, r.Status, r.Iterations, r.WallMS)
+	fmt.Fprintf(w, "%s, load %.2f MW: %s after %s, %.3f ms\n", r.Case, r.LoadMW, r.Status, count(r.Iterations, "iteration"), r.WallMS)
 	if r.Reason != "" {
 		fmt.Fprintln(w, r.Reason)
 	}
@@ -345,8 +345,16 @@ func (r *optimalFlow) print(w io.Writer) {
 	if r.Weights == nil {
 		fmt.Fprintf(w, "objective %.4f $/h\n", *r.Objective)
 	} else {
-		fmt.Fprintf(w, "objective %.6f of weights %v; thermal %.3e, voltage %.3e, cost %.4f $/h\n", *r.Objective, r.Weights, r.J[0], r.J[1], r.J[2])
-		fmt.Fprintf(w, "ideal %.3e %.3e %.4f, nadir %.3e %.3e %.4f\n", r.Ideal[0], r.Ideal[1], r.Ideal[2], r.Nadir[0], r.Nadir[1], r.Nadir[2])
+		fmt.Fprintf(w, "objective %.6f, weighted of\n", *r.Objective)
+		rows := [][]string{{"", "weight", "value", "least (ideal)", "largest (nadir)", "unit"}}
+		for m, name := range []string{"thermal penalty", "voltage penalty", "cost"} {
+			format, unit := "%.3e", "1"
+			if name == "cost" {
+				format, unit = "%.4f", "$/h"
+			}
+			rows = append(rows, []string{name, fmt.Sprintf("%g", r.Weights[m]), fmt.Sprintf(format, r.J[m]), fmt.Sprintf(format, r.Ideal[m]), fmt.Sprintf(format, r.Nadir[m]), unit})
+		}
+		cli.Table(w, rows)
 	}
 	fmt.Fprintf(w, "mismatch %.1e pu, loss %.3f MW, violation %.1e pu, KKT %.1e\n", *r.Mismatch, *r.LossMW, *r.Violation, max(r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost))
 	price := "$/MWh"

@@ -135,12 +135,22 @@ func TestOptimalFlowBadInput(t *testing.T) {
 	}
 }
 
+// A weighted optimum is a table of its objectives: weight, value, ideal and nadir of each.
+func TestWeightedFlowAsText(t *testing.T) {
+	_, out, _ := run("opf", "case39", "--weights", "0.2,0.3,0.5")
+	for _, want := range []string{"least (ideal)", "thermal penalty     0.2", "voltage penalty     0.3", "cost                0.5", "41864.1778"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
 func TestOptimalFlowAsText(t *testing.T) {
 	code, out, log := run("opf", "case14")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, log)
 	}
-	for _, want := range []string{"optimal after", "objective 8081.52", "loss ", "generator at", "loaded %"} {
+	for _, want := range []string{"optimal after", "objective 8081.52", "loss ", "unit  bus", "branch  from", "unit 4 at bus 6", "loaded %"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

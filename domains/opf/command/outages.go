@@ -27,8 +27,9 @@ type security struct {
 	Case       string         `json:"case"`       // of the network
 	EnforceQ   bool           `json:"enforce_q"`  // whether units were held within their reactive limits
 	WallMS     float64        `json:"wall_ms"`    // of all power flows
-	Secure     int            `json:"secure"`     // outages with a power flow that breaks no limit more than the base
+	Secure     int            `json:"secure"`     // outages with a power flow that breaks no limit more than the base, and that cut off no load
 	Unsolved   int            `json:"unsolved"`   // outages without a power flow
+	CutOff     int            `json:"cut_off"`    // outages that cut off load
 	Violations []brokenLimit  `json:"violations"` // of the base
 	Outages    []outageResult `json:"outages"`
 }
@@ -76,7 +77,7 @@ func contingencies(n *network.Network, what string) (list []secure.Outage, err e
 func runOutages(ctx context.Context, n *network.Network, opt powerflow.Options, scale float64, what string, threads int) (*security, error) {
 	list, err := contingencies(n, what)
 	if err != nil {
-		return nil, gpc.BadInput(err)
+		return nil, cli.BadInputf("--outages: %w", err)
 	}
 	s, err := powerflow.New(n)
 	if err != nil {
@@ -133,10 +134,14 @@ func runOutages(ctx context.Context, n *network.Network, opt powerflow.Options, 
 	}
 	out.WallMS = float64(time.Since(start)) / 1e6
 	for i := range out.Outages {
-		switch r := &out.Outages[i]; {
+		r := &out.Outages[i]
+		if r.LostMW != 0 {
+			out.CutOff++
+		}
+		switch {
 		case !r.Converged:
 			out.Unsolved++
-		case len(r.Violations) == 0:
+		case len(r.Violations) == 0 && r.LostMW == 0:
 			out.Secure++
 		}
 	}
@@ -285,7 +290,16 @@ func inShort(reason string) string {
 }
 
 func (y *security) print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %d outages in %.3f ms, %d secure, %d without a power flow; %d limits broken before any outage\n", y.Case, len(y.Outages), y.WallMS, y.Secure, y.Unsolved, len(y.Violations))
+	breaking := 0
+	for _, r := range y.Outages {
+		breaking += bit(len(r.Violations) > 0)
+	}
+	fmt.Fprintf(w, "%s: %s in %.3f ms: %d secure; %d break a limit, %d cut off load, %d without a power flow\n", y.Case, count(len(y.Outages), "outage"), y.WallMS,
+		y.Secure, breaking, y.CutOff, y.Unsolved)
+	if len(y.Violations) > 0 {
+		printBroken(w, "broken before any outage", y.Violations)
+		fmt.Fprintln(w)
+	}
 	rows := [][]string{{"outage", "row", "at", "severity", "worst", "by", "unit", "broken", "islanded", "load lost MW"}}
 	for i, r := range y.Outages {
 		if i == printedOutages || r.Converged && len(r.Violations) == 0 && len(r.Islanded) == 0 {

@@ -130,7 +130,7 @@ func TestOutagesBadInput(t *testing.T) {
 		return path
 	}
 	for want, args := range map[string][]string{
-		"want branches, units or a file":      {"--outages", "nothing"},
+		"--outages: nothing does not exist: want branches, units or a file": {"--outages", "nothing"},
 		"the file lists no outage":            {"--outages", write("empty", "# none\n")},
 		"line 2: no branch in service":        {"--outages", write("far", "branch 1\nbranch 999\n")},
 		"want branch ROW or unit ROW":         {"--outages", write("other", "bus 3\n")},
@@ -144,8 +144,23 @@ func TestOutagesBadInput(t *testing.T) {
 }
 
 func TestOutagesAsText(t *testing.T) {
-	code, out, _ := run("pf", "case14", "--outages", "branches")
-	if code != 1 && code != 0 || !strings.Contains(out, "case14: 20 outages in") {
-		t.Errorf("exit code %d, %s", code, out)
+	code, out, _ := run("pf", "case39", "--outages", "branches")
+	for _, want := range []string{"case39: 46 outages in", "29 secure; 15 break a limit, 3 cut off load, 0 without a power flow", "broken before any outage", "vmax"} {
+		if code != 1 || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, no %q in\n%s", code, want, out)
+		}
+	}
+}
+
+// An outage that cuts off load is not secure, though what is left keeps every limit: branch 14 of case39 leaves the
+// reference bus alone with its own load.
+func TestAnOutageThatCutsOffLoadIsNotSecure(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "outages")
+	if err := os.WriteFile(file, []byte("branch 14\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := runOutagesJSON(t, 1, "case39", "--outages", file)
+	if o := r.Outages[0]; r.Secure != 0 || r.CutOff != 1 || !o.Converged || len(o.Violations) > 0 || o.LostMW < 6000 {
+		t.Errorf("%+v", r)
 	}
 }

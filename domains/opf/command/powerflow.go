@@ -31,6 +31,7 @@ type powerFlow struct {
 	Switches   int            `json:"switches"`        // of units to a reactive limit
 	Bus        []powerFlowBus `json:"bus"`
 	dispatch
+	Violations []brokenLimit `json:"violations"` // limits of voltages, ratings and units that the solution breaks, the worst of each kind first
 }
 
 type powerFlowBus struct {
@@ -65,8 +66,10 @@ parts that are cut off without a reference bus are left out. The table lists lim
 that are exceeded further than without outage, the worst outage first. An overload
 counts as its share of the rating, and 0.01 pu of voltage as a tenth of the rating.
 
+A power flow keeps no limit by itself: those that it breaks are listed at the end.
+
 Exit code 1 says that it does not converge; with --outages, that an outage breaks a
-limit or has no power flow.`,
+limit, cuts off load or has no power flow.`,
 		Example: "  " + a.Name + " pf case118 --enforce-q\n  " + a.Name + " pf network.m --csv out/tables",
 		Args:    cli.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -139,7 +142,7 @@ func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, s
 	r := &powerFlow{
 		Case: n.Name, Converged: sol.Converged(), Status: sol.Status.String(), Reason: s.Reason(sol), Iterations: sol.Iterations,
 		Mismatch: sol.Mismatch, WallMS: float64(time.Since(start)) / 1e6, Switches: sol.Switches,
-		Bus: []powerFlowBus{}, dispatch: noDispatch,
+		Bus: []powerFlowBus{}, dispatch: noDispatch, Violations: []brokenLimit{},
 	}
 	for _, p := range in.Pd {
 		r.LoadMW += p * n.BaseMVA
@@ -155,18 +158,19 @@ func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, s
 	r.dispatch = newDispatch(n, sol.Vm, sol.Va, sol.Pg, sol.Qg)
 	loss := r.dispatch.loss()
 	r.LossMW = &loss
+	r.Violations = newPoint(n, sol.Vm, sol.Va, sol.Pg, sol.Qg).broken()
 	return r, solvedCase(c, n, scale, sol.Vm, sol.Va, sol.Pg, sol.Qg), nil
 }
 
 func (r *powerFlow) print(w io.Writer) {
-	fmt.Fprintf(w, "%s, load %.2f MW: %s after %d iterations, %.3f ms\n", r.Case, r.LoadMW, r.Status, r.Iterations, r.WallMS)
+	fmt.Fprintf(w, "%s, load %.2f MW: %s after %s, %.3f ms\n", r.Case, r.LoadMW, r.Status, count(r.Iterations, "iteration"), r.WallMS)
 	if !r.Converged {
 		fmt.Fprintln(w, r.Reason)
 		return
 	}
 	fmt.Fprintf(w, "mismatch %.1e pu, loss %.3f MW", r.Mismatch, *r.LossMW)
 	if r.Switches > 0 {
-		fmt.Fprintf(w, ", %d switches to a reactive limit", r.Switches)
+		fmt.Fprintf(w, ", %s to a reactive limit", countOf(r.Switches, "switch", "switches"))
 	}
 	fmt.Fprintln(w)
 	rows := [][]string{{"bus", "type", "V pu", "angle °", "load MW", "load MVAr", "Q limit"}}
@@ -174,4 +178,8 @@ func (r *powerFlow) print(w io.Writer) {
 		rows = append(rows, []string{strconv.Itoa(b.ID), b.Type, fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), b.Limit})
 	}
 	r.tables(w, rows)
+	if len(r.Violations) > 0 {
+		fmt.Fprintln(w)
+		printBroken(w, "broken limit", r.Violations)
+	}
 }

@@ -84,6 +84,35 @@ func TestPowerFlowOfAFile(t *testing.T) {
 	}
 }
 
+// A power flow keeps no limit by itself: what it breaks is listed, the rating of a branch at its heavier end.
+func TestPowerFlowNamesTheLimitsItBreaks(t *testing.T) {
+	code, out, log := run("pf", "case30", "--json")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, log)
+	}
+	var r powerFlow
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Violations) != 1 {
+		t.Fatalf("broken are %+v", r.Violations)
+	}
+	l, b := r.Violations[0], r.Branch[9]
+	if l.limit.Limit != "rating" || l.limit.Branch != 10 || b.Branch != 10 || l.End != "from" || math.Abs(l.Value-b.Sf) > 1e-9 || math.Abs(l.By-(b.Sf-32)) > 1e-9 {
+		t.Errorf("broken is %+v, branch %+v", l, b)
+	}
+	_, text, _ := run("pf", "case30")
+	if !strings.Contains(text, "broken limit  at") || !strings.Contains(text, "branch 10 from bus 6 to bus 8, from end") {
+		t.Errorf("tables:\n%s", text)
+	}
+	if _, out, _ = run("pf", "case9", "--json"); !strings.Contains(out, `"violations":[]`) {
+		t.Errorf("case9 breaks a limit: %s", out)
+	}
+	if _, out, _ = run("pf", "case118", "--json"); !strings.Contains(out, `"limit":"qmin"`) {
+		t.Error("no unit beyond its reactive limits in case118 where they are not held")
+	}
+}
+
 // TestPowerFlowExitCodes: 1 with a reason where there is no solution, 2 where
 // the input is bad, with its line.
 func TestPowerFlowExitCodes(t *testing.T) {

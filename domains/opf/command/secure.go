@@ -83,7 +83,7 @@ func (y *securing) flags(f *pflag.FlagSet) {
 // only refuses flags that have no meaning with --secure, or without it.
 func (y *securing) only(f *pflag.FlagSet) error {
 	if y.on {
-		for _, name := range []string{"weights", "why", "results", "chains", "starts", "feasibility", "optimality", "csv"} {
+		for _, name := range []string{"weights", "why", "results", "chains", "starts", "feasibility", "optimality"} {
 			if f.Changed(name) {
 				return cli.BadInputf("--%s and --secure exclude each other", name)
 			}
@@ -291,27 +291,31 @@ func (y *securing) power(n *network.Network, v secure.Violation) brokenLimit {
 }
 
 func (r *secureFlow) print(w io.Writer) {
-	fmt.Fprintf(w, "%s, load %.2f MW, %d outages: %s after %d rounds and %d iterations, %.3f ms\n", r.Case, r.LoadMW, r.Outages, r.Status, r.Rounds, r.Iterations, r.WallMS)
+	fmt.Fprintf(w, "%s, load %.2f MW, %d outages: %s after %s and %s, %.3f ms\n", r.Case, r.LoadMW, r.Outages, r.Status, count(r.Rounds, "round"), count(r.Iterations, "iteration"), r.WallMS)
 	if r.Reason != "" {
 		fmt.Fprintln(w, r.Reason)
 	}
 	if r.Plain != nil {
-		fmt.Fprintf(w, "the optimum without outages costs %.4f $/h, and %d outages break a limit\n", *r.Plain, len(r.Before))
+		fmt.Fprintf(w, "the optimum without outages costs %.4f $/h, and %s a limit\n", *r.Plain, countOf(len(r.Before), "outage breaks", "outages break"))
 	}
 	printChecks(w, r.Before)
 	if len(r.Gives) > 0 {
 		fmt.Fprintln(w, "what would have to give:")
 		rows := [][]string{{"after", "limit", "at", "gives", "to", "from", "unit"}}
 		for _, g := range r.Gives {
-			rows = append(rows, []string{g.After.where(), g.limit.Limit, g.limit.where(), fmt.Sprintf("%.4f", g.By), fmt.Sprintf("%.4f", g.Value), fmt.Sprintf("%.4f", g.Bound), g.Unit})
+			bound := fmt.Sprintf("%.4f", g.Bound)
+			if l := g.limit.Limit; l == "set-point" || l == "balance" {
+				bound = "" // a set-point is part of the dispatch that was not found; a balance has no limit
+			}
+			rows = append(rows, []string{g.After.where(), g.limit.Limit, g.limit.where(), fmt.Sprintf("%.4f", g.By), fmt.Sprintf("%.4f", g.Value), bound, g.Unit})
 		}
 		cli.Table(w, rows)
 	}
 	if r.Objective == nil {
 		return
 	}
-	fmt.Fprintf(w, "objective %.4f $/h, %.2f %% more; loss %.3f MW; %d outages remembered, every outage checked by a power flow\n", *r.Objective,
-		100*(*r.Objective / *r.Plain - 1), *r.LossMW, len(r.Remembered))
+	fmt.Fprintf(w, "objective %.4f $/h, %.2f %% more; loss %.3f MW; %s remembered, every outage checked by a power flow\n", *r.Objective,
+		100*(*r.Objective / *r.Plain - 1), *r.LossMW, count(len(r.Remembered), "outage"))
 	r.tables(w, busTable(r.Bus, "$/MWh"))
 }
 

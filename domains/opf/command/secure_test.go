@@ -31,17 +31,21 @@ func TestSecureDispatch(t *testing.T) {
 	}
 	dir := t.TempDir()
 	outages, shares, solved := filepath.Join(dir, "outages"), filepath.Join(dir, "shares"), filepath.Join(dir, "solved.m")
+	tables := filepath.Join(dir, "tables")
 	for path, text := range map[string]string{outages: "branch 36 # the transformer\nunit 2\n", shares: "unit 1 3\nunit 2 1\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	two := runSecureJSON(t, 0, "case_ieee30", "--scale", "0.9", "--outages", outages, "--participation", shares, "--out", solved)
+	two := runSecureJSON(t, 0, "case_ieee30", "--scale", "0.9", "--outages", outages, "--participation", shares, "--out", solved, "--csv", tables)
 	if two.Outages != 2 || *two.Objective < *two.Plain || *two.Plain != *r.Plain {
 		t.Errorf("%d outages, cost %g, without any %g and %g", two.Outages, *two.Objective, *two.Plain, *r.Plain)
 	}
 	if text, err := os.ReadFile(solved); err != nil || !strings.Contains(string(text), "security-constrained") {
 		t.Errorf("the solved case: %v", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(tables, "gen.csv")); err != nil || strings.Count(string(text), "\n") != 1+6 {
+		t.Errorf("the table of units: %q, %v", text, err)
 	}
 }
 
@@ -55,6 +59,24 @@ func TestNoSecureDispatch(t *testing.T) {
 		if g.After.Row == 0 || g.By <= 0 || g.limit.Limit == "" {
 			t.Errorf("gives %+v", g)
 		}
+	}
+}
+
+// The text names a set-point without a limit that it would come from: it is part of the dispatch that was not found.
+func TestWhatGivesAsText(t *testing.T) {
+	r := secureFlow{Status: "no secure point found", Rounds: 1, Iterations: 2, Before: []secureCheck{{outage: outage{"unit", 3, 7, 7}, Reason: "none"}},
+		Gives: []secureGive{{outage{"unit", 3, 7, 7}, brokenLimit{limit{Limit: "set-point", Bus: 8, Value: 1.05, Bound: 1.05, Unit: "pu"}, 0.02}}}}
+	plain := 10.0
+	r.Plain = &plain
+	var text strings.Builder
+	r.print(&text)
+	for _, want := range []string{"after 1 round and 2 iterations", "and 1 outage breaks a limit"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+	if !strings.Contains(text.String(), "0.0200  1.0500        pu") {
+		t.Errorf("the set-point has a limit in\n%s", text.String())
 	}
 }
 

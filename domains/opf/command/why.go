@@ -62,13 +62,7 @@ func explain(ctx context.Context, n *network.Network, pd, qd []float64, opt acop
 	add(r.PMin, n.BaseMVA, p.gen("pmin", "MW", p.pg, n.PMin))
 	add(r.QMax, n.BaseMVA, p.gen("qmax", "MVAr", p.qg, n.QMax))
 	add(r.QMin, n.BaseMVA, p.gen("qmin", "MVAr", p.qg, n.QMin))
-	add(r.Flow, n.BaseMVA, func(k int) limit {
-		from, to := p.flow("from")(k), p.flow("to")(k)
-		if to.Value > from.Value {
-			return to
-		}
-		return from
-	})
+	add(r.Flow, n.BaseMVA, p.heavierEnd)
 	add(r.VMax, 1, p.bus("vmax", n.VMax))
 	add(r.VMin, 1, p.bus("vmin", n.VMin))
 	add(r.AngMax, degrees(1), p.angle("angmax", n.AngMax))

@@ -49,8 +49,8 @@ const (
 //   - Polish, if there is one, writes finite plans, the same again and beside others,
 //     leaves one that it reports no change of, and more than once its projected roll-out
 //     is feasible and cheaper than that of the plan it was given.
-//   - ManyMargins, if there are any, are those of Margins, and Project leaves an action alone that is inside the box and keeps
-//     its margins.
+//   - ManyMargins and ManyValues, if there are any, are those of the problem's functions, and Project leaves an action alone
+//     that is inside the box and keeps its margins.
 //   - Indicators are in [0, 1].
 //   - Project leaves finite actions, and where it reports success every margin is
 //     kept within MarginTolerance.
@@ -158,6 +158,7 @@ var domainChecks = []struct {
 	{"dual", checkDual},
 	{"stages", checkStaged},
 	{"many margins", checkMany},
+	{"many values", checkManyValues},
 	{"dynamics", checkDynamics},
 	{"score", checkScore},
 	{"plan-score", checkPlanScore},

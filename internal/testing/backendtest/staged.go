@@ -160,10 +160,44 @@ func checkMany(p domain.Problem, points []point) (errs []error) {
 					errs = append(errs, fmt.Errorf("point %d: margin %d is %v among many, %v alone", first+i, k, g, w))
 				}
 			}
-			projected := slices.Clone(at.u)
-			if p.Project(at.s, at.c, projected); domain.Smallest(want) >= 0 && inside(p.Spec(), at.u) && !slices.Equal(projected, at.u) {
-				errs = append(errs, fmt.Errorf("point %d: the action %v keeps its margins, and Project makes %v of it", first+i, at.u, projected))
-			}
+		}
+	}
+	return append(errs, checkLeftAlone(p, points)...)
+}
+
+// checkManyValues holds domain.ManyValues to the problem's own functions, and Project to what they count on.
+func checkManyValues(p domain.Problem, points []point) (errs []error) {
+	of := domain.AbilitiesOfProblem(p).ManyValues
+	if of == nil {
+		return nil
+	}
+	values, err := of()
+	if err != nil {
+		return []error{err}
+	}
+	if values == nil {
+		return nil
+	}
+	spec, n := p.Spec(), len(points)
+	d := &stageValues{
+		next: make([]float64, n*(spec.MeasuredSize()+spec.ContextSize())), j: make([]float64, n*spec.ObjectiveSize()), m: make([]float64, n*len(spec.Margins)),
+	}
+	var x, u []float64
+	for _, at := range points {
+		x, u = append(append(x, at.s...), at.c...), append(u, at.u...)
+	}
+	values()(n, x, u, d.next, d.j, d.m)
+	return append(d.checkValues(p, points), checkLeftAlone(p, points)...)
+}
+
+// checkLeftAlone holds Project to leave an action alone that is inside the box and keeps its margins.
+func checkLeftAlone(p domain.Problem, points []point) (errs []error) {
+	margins := make([]float64, len(p.Spec().Margins))
+	for i, at := range points {
+		p.Margins(at.s, at.c, at.u, margins)
+		projected := slices.Clone(at.u)
+		if p.Project(at.s, at.c, projected); domain.Smallest(margins) >= 0 && inside(p.Spec(), at.u) && !slices.Equal(projected, at.u) {
+			errs = append(errs, fmt.Errorf("point %d: the action %v keeps its margins, and Project makes %v of it", i, at.u, projected))
 		}
 	}
 	return errs
