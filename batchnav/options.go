@@ -82,7 +82,6 @@ var variants = []variant{
 	refine(512, "", domain.GroupOwn, SearchOptions{}),
 	refine(4096, "", domain.GroupOwn, SearchOptions{}),
 	refine(64, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
-	refine(128, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
 	refine(256, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
 	refine(512, "-ahead", domain.GroupOwn, SearchOptions{Ahead: true}),
 	refine(64, "-polish", domain.GroupOwn, SearchOptions{Polish: polishIterations}),

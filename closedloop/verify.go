@@ -44,7 +44,14 @@ type Mismatch struct {
 }
 
 func (m Mismatch) String() string {
-	return fmt.Sprintf("line %d, episode %d, t %d: %s is %s, verification gives %s", m.Line, m.Episode, m.T, m.Field, m.Trace, m.Replay)
+	at := fmt.Sprintf("line %d", m.Line)
+	if m.Episode >= 0 { // a header is of none
+		at += fmt.Sprintf(", episode %d", m.Episode)
+	}
+	if m.T >= 0 {
+		at += fmt.Sprintf(", t %d", m.T)
+	}
+	return fmt.Sprintf("%s: %s is %s, verification gives %s", at, m.Field, m.Trace, m.Replay)
 }
 
 // Verification is the outcome of Verify under the JSON keys of `gpc verify`.

@@ -19,13 +19,13 @@ type candidate struct {
 
 // candidates are in the order of what a decision takes.
 func (r *run) candidates() []candidate {
-	all := []candidate{{"direct", r.opt.Starts}, {"navigator", r.opt.Starts}, {search(smallestSearch), r.searched()}}
+	all := []candidate{{"direct", r.opt.Starts}, {"navigator", r.opt.Starts}, {"polish-ahead", r.opt.Starts}, {search(searches[0]), r.searched()}}
 	return slices.DeleteFunc(all, func(c candidate) bool { return c.method != "direct" && !r.has(c.method) })
 }
 
-// smallestSearch to largestSearch are the roll-outs of the searches between decisions that may be chosen, each twice those
-// of the one before.
-const smallestSearch, largestSearch = 64, 512
+// searches are the roll-outs between decisions of those that may be chosen. 128 is none of them: it has twice the rounds of 64, as small,
+// where 256 and 512 have larger ones, and in several basins it is no better.
+var searches = []int{64, 256, 512}
 
 // search is the method of so many roll-outs between decisions.
 func search(rollouts int) string { return fmt.Sprintf("refine-%d-ahead", rollouts) }
@@ -45,8 +45,8 @@ type trial struct {
 func (r *run) choose(ctx context.Context, m *model.Model) ([]Score, error) {
 	var t trial
 	for i, c := range r.candidates() {
-		if i == 1 && t.scores[0].meets(&r.opt) {
-			break // nothing is as fast
+		if i > 0 && t.scores[0].meets(&r.opt) {
+			break // nothing behind it is as fast
 		}
 		score, ended, err := r.try(ctx, m, c)
 		if err != nil {
@@ -54,15 +54,16 @@ func (r *run) choose(ctx context.Context, m *model.Model) ([]Score, error) {
 		}
 		t.add(score, ended, i == 0 || r.fits(&score) && beats(ended, t.chosen))
 	}
-	return t.scores, r.enlarge(ctx, m, &t)
+	err := r.enlarge(ctx, m, &t)
+	return t.scores, err
 }
 
 // enlarge goes on to larger searches where a search is chosen that misses the target, for as long as each costs less than
 // the one before: they cost nothing but time that nothing else uses.
 func (r *run) enlarge(ctx context.Context, m *model.Model, t *trial) error {
-	for rollouts := 2 * smallestSearch; rollouts <= largestSearch; rollouts *= 2 {
-		smaller := &t.scores[0]
-		if smaller.Method != search(rollouts/2) || smaller.meets(&r.opt) || !r.has(search(rollouts)) || !r.affords(smaller) {
+	for i, rollouts := range searches[1:] {
+		smaller, times := &t.scores[0], float64(rollouts)/float64(searches[i])
+		if smaller.Method != search(searches[i]) || smaller.meets(&r.opt) || !r.has(search(rollouts)) || !r.affords(smaller, times) {
 			return nil
 		}
 		began := r.now()
@@ -101,12 +102,12 @@ func (r *run) period() closedloop.Number { return closedloop.Number(1e6 * r.c.Sp
 // fits reports whether what a method does between decisions takes at most the time between two in 99 of 100.
 func (r *run) fits(s *Score) bool { return s.Prepare == nil || s.Prepare.P99 <= r.period() }
 
-// affords reports whether twice what a method does between decisions fits there, and whether it can be tried and tested
-// in the time that is left.
-func (r *run) affords(s *Score) bool {
-	took := 2 * r.journal.Pace.Episodes[s.Method]
+// affords reports whether so many times what a method does between decisions fits there, and whether it can be tried and
+// tested in the time that is left.
+func (r *run) affords(s *Score, times float64) bool {
+	took := times * r.journal.Pace.Episodes[s.Method]
 	needed := float64(r.searched())*took + r.testing(cmp.Or(r.opt.TestStarts, leastTests), took)
-	return s.Prepare != nil && 2*s.Prepare.P99 <= r.period() && needed <= r.opt.Budget.Seconds()-r.spent()
+	return s.Prepare != nil && times*float64(s.Prepare.P99) <= float64(r.period()) && needed <= r.opt.Budget.Seconds()-r.spent()
 }
 
 // outcome is how an episode ended.

@@ -75,18 +75,18 @@ func TestALargerSearchIsTriedWhereItHasRoom(t *testing.T) {
 		spent   float64           // s
 		want    bool
 	}{
-		{1e7, 0, true},
-		{1e7 + 1, 0, false},
-		{1, 660, true}, // at two seconds an episode 50 starts of the choice, 100 of the test and 20 for the times take 340 s
-		{1, 661, false},
+		{5e6, 0, true},
+		{5e6 + 1, 0, false},
+		{1, 320, true}, // at four seconds an episode 50 starts of the choice, 100 of the test and 20 for the times take 680 s
+		{1, 321, false},
 	} {
 		r.earlier = v.spent
-		if got := r.affords(&Score{Method: "refine-64-ahead", Prepare: &closedloop.Quantiles{P99: v.prepare}}); got != v.want {
+		if got := r.affords(&Score{Method: "refine-64-ahead", Prepare: &closedloop.Quantiles{P99: v.prepare}}, 4); got != v.want {
 			t.Errorf("%v µs between decisions after %v s: %v", v.prepare, v.spent, got)
 		}
 	}
 	r.earlier = 0
-	if r.affords(&Score{Method: "refine-64-ahead"}) {
+	if r.affords(&Score{Method: "refine-64-ahead"}, 4) {
 		t.Error("a method that does nothing between decisions is no search there")
 	}
 	if late := (Score{Prepare: &closedloop.Quantiles{P99: 2e7 + 1}}); r.fits(&late) || !r.fits(&Score{}) {
@@ -94,26 +94,47 @@ func TestALargerSearchIsTriedWhereItHasRoom(t *testing.T) {
 	}
 }
 
+// unpolished is a problem whose solver makes no plan better.
+type unpolished struct{ domain.Problem }
+
+func (p unpolished) Abilities() *domain.ProblemAbilities {
+	may := *domain.AbilitiesOfProblem(p.Problem)
+	may.Polish = nil
+	return &may
+}
+
+// TestAPolishIsChosenWhereItMeetsTheTarget: no search is tried then, which would take more time between decisions.
+func TestAPolishIsChosenWhereItMeetsTheTarget(t *testing.T) {
+	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
+	opt.Rounds, opt.Starts, opt.Target = 1, 40, 0.1
+	got := require.Get(Run(context.Background(), sled(t), opt))(t)
+	if len(got.Choice) != 3 || got.Choice[0].Method != "polish-ahead" || got.Test.Method != "polish-ahead" || !got.Choice[0].meets(&opt) {
+		t.Errorf("choice %+v, tested %s", got.Choice, got.Test.Method)
+	}
+}
+
 // TestSearchesGrowWhereTheTargetIsMissed: each is tried that follows a chosen one, and chosen where it costs less.
 func TestSearchesGrowWhereTheTargetIsMissed(t *testing.T) {
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
 	opt.Rounds, opt.Starts = 1, 40
-	got := require.Get(Run(context.Background(), sled(t), opt))(t)
+	of := require.Get(system().Case())(t)
+	of.Problem = unpolished{of.Problem}
+	got := require.Get(Run(context.Background(), require.Get(gpc.NewCase(of))(t), opt))(t)
 	cost, last := map[string]closedloop.Number{}, 0
 	for _, s := range got.Choice {
 		cost[s.Method] = s.Capped
 	}
-	for n := 64; n <= 512; n *= 2 {
-		if _, tried := cost[search(n)]; tried && (last == 0 || last == n/2) {
-			last = n
+	for i, n := range searches {
+		if _, tried := cost[search(n)]; tried && (i == 0 || last == i-1) {
+			last = i
 		}
 	}
 	chosen := got.Choice[0].Method
-	if last < 128 || len(cost) != len(got.Choice) || chosen != search(last/2) && (chosen != search(512) || last != 512) {
+	if last < 1 || len(cost) != len(got.Choice) || chosen != search(searches[last-1]) && (chosen != search(searches[last]) || last != len(searches)-1) {
 		t.Fatalf("chosen is %s of %v", chosen, cost)
 	}
-	for n := 128; n <= last; n *= 2 {
-		if less := cost[search(n)] < cost[search(n/2)]; less != (n < last || chosen == search(n)) {
+	for i, n := range searches[1 : last+1] {
+		if less := cost[search(n)] < cost[search(searches[i])]; less != (i+1 < last || chosen == search(n)) {
 			t.Errorf("of %d roll-outs, %v, the chosen is %s", n, cost, chosen)
 		}
 	}

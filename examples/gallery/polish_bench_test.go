@@ -17,7 +17,7 @@ func BenchmarkPolish(b *testing.B) {
 	const starts = 25
 	for _, y := range Systems() {
 		b.Run(y.Name, func(b *testing.B) {
-			loops, c := guarded(b, &y, new(int), "direct")
+			loops, c := guarded(b, &y, new(counts), "direct")
 			spec, polish := c.Problem.Spec(), domain.AbilitiesOfProblem(c.Problem).Polish
 			mean, most := map[int]float64{}, map[int]float64{}
 			s, x := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
