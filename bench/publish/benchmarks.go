@@ -283,13 +283,15 @@ var (
 		{"unsafe in C", "{c_unsafe %.0f}/{c_episodes %.0f}"}, {"cost in C above the optima, all episodes, %", "{c_regret_pct %.2g}"},
 		{"constants in C, bytes", "{c_constant_bytes %.0f}"},
 	}}
-	// secure39 and secure118 are methods of a secure dispatch on the same trajectories, bench/secure.
+	// Methods of a secure dispatch on the same trajectories, bench/secure.
 	secure39  = benchmarkTable{"BenchmarkSecure39", true, secureColumns}
 	secure118 = benchmarkTable{"BenchmarkSecure118", true, secureColumns}
+	secure300 = benchmarkTable{"BenchmarkSecure300", true, secureColumns}
+	secure500 = benchmarkTable{"BenchmarkSecure500", true, secureColumns}
 	// chains are secure optimal power flows one after another, grid/secure.
 	chains = benchmarkTable{"BenchmarkChain", true, report.Columns{
 		{"network", "`{0}`"}, {"outages", "{outages %.0f}"}, {"loads move", "{1}"}, {"from nothing: iterations", "{cold-iterations %.0f}"}, {"CPU, s", "{cold-cpu-s %.2g}"},
-		{"warm solves", "{warm %.0f}"}, {"iterations, p50", "{iterations %.0f}"}, {"most", "{most %.0f}"}, {"CPU p50, ms", "{cpu-ms %.3g}"}, {"p99, ms", "{cpu-p99-ms %.3g}"},
+		{"solved", "{solved %.0f}/{steps %.0f}"}, {"warm", "{warm %.0f}"}, {"iterations, p50", "{iterations %.0f}"}, {"most", "{most %.0f}"}, {"CPU p50, ms", "{cpu-ms %.3g}"}, {"p99, ms", "{cpu-p99-ms %.3g}"},
 	}}
 	// scopf are security-constrained optimal power flows that MadNCL's paper publishes times of, bench/peers/scopf.
 	scopf = benchmarkTable{"BenchmarkSCOPF", true, report.Columns{

@@ -80,6 +80,8 @@ var documents = []document{
 	{"docs/results/real-plant.md", "gains of the actuators", devices.gains},
 	{"docs/results/secure.md", "secure dispatch of 39 buses", secure39.text},
 	{"docs/results/secure.md", "secure dispatch of 118 buses", secure118.text},
+	{"docs/results/secure.md", "secure dispatch of 300 buses", secure300.text},
+	{"docs/results/secure.md", "secure dispatch of 500 buses", secure500.text},
 	{"docs/results/secure.md", "secure optimal power flows from nothing and warm", chains.text},
 	{"docs/results/secure.md", "large secure optimal power flows", scopf.text},
 	{"docs/reference/python.md", "systems in Python", pythonSystems.text},

@@ -20,26 +20,27 @@ func warm(of *domain.Case, k domain.Controller, draw func(e int) (domain.Episode
 		return err
 	}
 	// Of two decisions, since what the last one left serves where it is made again.
-	_, err = (&driven{of: of, k: k, to: &row{}}).drive(episode, 2, new([]float64))
-	return err
+	return (&driven{of: of, k: k, to: &part{}}).drive(episode, 2)
 }
 
 // driven is a method in its closed loop.
 type driven struct {
 	of   *domain.Case
 	k    domain.Controller
-	to   *row
+	to   *part
 	gaps bool
+	// bounds: every so manieth decision has one.
+	bounds int
 }
 
 var adaptive = domain.Preference{Adaptive: true}
 
-// drive decides the first steps of an episode and returns their cost.
-func (d *driven) drive(episode domain.Episode, steps int, cpu *[]float64) (total float64, err error) {
+// drive decides the first steps of an episode.
+func (d *driven) drive(episode domain.Episode, steps int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := d.k.Reset(episode); err != nil {
-		return 0, err
+		return err
 	}
 	spec := d.of.Problem.Spec()
 	s, ctx, u := make([]float64, len(spec.Measured)), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
@@ -47,33 +48,35 @@ func (d *driven) drive(episode domain.Episode, steps int, cpu *[]float64) (total
 		episode.Observe(s, ctx)
 		before, known := machine.ThreadUsage()
 		if !known {
-			return 0, errors.New("the CPU time of a thread is not known on this system")
+			return errors.New("the CPU time of a thread is not known on this system")
 		}
 		if _, err := d.k.Decide(s, ctx, adaptive, u); err != nil {
-			return 0, err
+			return err
 		}
 		after, _ := machine.ThreadUsage()
-		*cpu = append(*cpu, float64(after.Since(before).CPU)/float64(time.Millisecond))
+		d.to.CPU = append(d.to.CPU, float64(after.Since(before).CPU)/float64(time.Millisecond))
 		result, err := episode.Apply(u)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		d.count(spec, &result)
-		d.bound(s, ctx, u)
-		total += result.Cost
+		if d.bounds > 0 && d.to.Decisions%d.bounds == 0 {
+			d.bound(s, ctx, u)
+		}
+		d.to.Cost += result.Cost
 	}
-	d.to.action = u
-	return total, nil
+	d.to.Action = u
+	return nil
 }
 
 // count takes what the plant made of a decision.
 func (d *driven) count(spec *domain.Spec, result *domain.Outcome) {
-	d.to.decisions++
+	d.to.Decisions++
 	if spec.Keeps(result.Margin) {
-		d.to.secure++
+		d.to.Secure++
 	}
-	if at := slices.Index(result.Named, result.Margin); result.Margin < d.to.margin || d.to.worst == "" {
-		d.to.margin, d.to.worst = result.Margin, spec.Margins[max(at, 0)].Name
+	if at := slices.Index(result.Named, result.Margin); result.Margin < d.to.Margin || d.to.Worst == "" {
+		d.to.Margin, d.to.Worst = result.Margin, spec.Margins[max(at, 0)].Name
 	}
 }
 
@@ -90,15 +93,15 @@ func (d *driven) bound(s, c, u []float64) {
 	if math.IsInf(bound, 1) {
 		return
 	}
-	d.to.bound.all = append(d.to.bound.all, 100*bound)
+	d.to.Bound = append(d.to.Bound, 100*bound)
 	best := make([]float64, len(u))
 	if !d.gaps || !may.Best(s, c, adaptive, best) {
 		return
 	}
 	gap := 1 - d.cost(may, s, c, best)/d.cost(may, s, c, u)
-	d.to.gap.all = append(d.to.gap.all, 100*gap)
+	d.to.Gap = append(d.to.Gap, 100*gap)
 	if bound < gap-boundTolerance {
-		d.to.below++
+		d.to.Below++
 	}
 }
 

@@ -4,6 +4,9 @@
 //
 //	go run ./bench/secure --model MAP.safetensors --episodes 2 --methods hold,mo-opf,secure,direct
 //
+// Power flows after every outage judge each decision, which takes longer than deciding on large networks: merit:50 among the
+// methods decides the first 50 of each trajectory alone.
+//
 // With --gaps every decision is solved exactly from where it was made, beside its bound; with --bench it prints lines of a
 // benchmark for bench/record. The central type is row. Times are of the thread that decides, so that other programs of the
 // machine lengthen them less than a clock's; a decision is everything from the observation to the action.
@@ -18,6 +21,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -77,21 +81,23 @@ func (g *gaps) describe() {
 
 // options are the flags.
 type options struct {
-	name, methods, file, regime, bench string
-	episodes, steps                    int
-	seed                               uint64
-	gaps                               bool
+	name, methods, file, regime, bench, resume string
+	episodes, steps, bounds                    int
+	seed                                       uint64
+	gaps                                       bool
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.name, "case", "opf-secure", "case, such as opf-secure:FILE.m")
-	flag.StringVar(&o.methods, "methods", "hold,merit,mo-opf,mo-opf-margin,secure", "methods, one after another")
+	flag.StringVar(&o.methods, "methods", "hold,merit,mo-opf,mo-opf-margin,secure", "methods, one after another; behind a colon, decisions of each trajectory where they are fewer than --steps")
 	flag.StringVar(&o.file, "model", "", "map of the methods that need one; without it the bundled one")
 	flag.StringVar(&o.regime, "regime", "", "loads (default: the case's)")
 	flag.StringVar(&o.bench, "bench", "", "print lines of the benchmark of this `name`, as bench/record keeps them, in place of the table")
+	flag.StringVar(&o.resume, "resume", "", "`file` that keeps each method's trajectories, where the same command goes on")
 	flag.IntVar(&o.episodes, "episodes", 1, "trajectories")
 	flag.IntVar(&o.steps, "steps", 0, "decisions of each; 0: all")
+	flag.IntVar(&o.bounds, "bounds", 1, "find the bound of every so manieth decision, which takes seconds on large networks; 0: of none")
 	flag.Uint64Var(&o.seed, "seed", 11, "of the trajectories")
 	flag.BoolVar(&o.gaps, "gaps", false, "solve exactly from where each decision was made, to compare its bound")
 	flag.Parse()
@@ -114,9 +120,9 @@ func main() {
 }
 
 // run drives every method through every trajectory.
-func run(o options) (*drives, error) {
-	if o.episodes < 1 || o.steps < 0 {
-		return nil, gpc.BadInput(fmt.Errorf("%d episodes of %d steps, want 1 or more and none negative", o.episodes, o.steps))
+func run(o options) (r *drives, err error) {
+	if o.episodes < 1 || o.steps < 0 || o.bounds < 0 {
+		return nil, gpc.BadInput(fmt.Errorf("%d episodes of %d steps with a bound every %d, want 1 or more and none negative", o.episodes, o.steps, o.bounds))
 	}
 	catalogue := paper.Cases()
 	c, err := catalogue.Find(o.name)
@@ -132,80 +138,142 @@ func run(o options) (*drives, error) {
 		return nil, err
 	}
 	defer engine.Close()
-	r := &drives{of: c, seed: o.seed, episodes: o.episodes}
+	kept, err := openJournal(o.resume, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, kept.close()) }()
+	r = &drives{of: c, seed: o.seed, episodes: o.episodes}
 	watch, err := machine.Begin(machine.Limit{})
 	if err != nil {
 		return nil, err
 	}
-	exact := make([]float64, o.episodes)
-	for _, method := range strings.Split(o.methods, ",") {
-		one := row{method: method, margin: math.Inf(1)}
-		var cpu []float64
-		cost, best := 0.0, 0.0
-		for e := range o.episodes {
-			episode, err := draw(e)
+	exact := exactCosts{draw, map[[2]int]float64{}}
+	methods := strings.Split(o.methods, ",")
+	parts, warmed := make([][]part, len(methods)), make([]bool, len(methods))
+	for e := range o.episodes {
+		for m, named := range methods {
+			method, steps, err := firstSteps(named)
 			if err != nil {
-				return nil, err
+				return nil, gpc.BadInput(err)
 			}
-			steps := episode.Steps()
-			if o.steps > 0 {
-				steps = min(steps, o.steps)
+			if steps == 0 || 0 < o.steps && o.steps < steps {
+				steps = o.steps
 			}
-			r.steps = steps
-			if exact[e] == 0 {
-				if exact[e], err = chain(episode, func() (domain.Episode, error) { return draw(e) }, steps); err != nil {
+			one, known := kept.find(method, e, steps)
+			if !known {
+				one = part{Method: method, Episode: e, Steps: steps}
+				d := driven{of: c.Definition(), to: &one, gaps: o.gaps, bounds: o.bounds}
+				if err := d.part(c, engine, o.file, draw, &exact, &warmed[m]); err != nil {
+					return nil, fmt.Errorf("method %s, episode %d: %w", method, e, err)
+				}
+				if err := kept.add(one); err != nil {
 					return nil, err
 				}
 			}
-			setup, err := c.Setup(method, o.file)
-			if err != nil {
-				return nil, err
-			}
-			k, err := c.Controller(engine, setup)
-			if err != nil {
-				return nil, err
-			}
-			if e == 0 { // what is made once is not a decision's
-				if err := warm(c.Definition(), k, draw); err != nil {
-					return nil, fmt.Errorf("method %s: %w", method, err)
-				}
-			}
-			d := driven{c.Definition(), k, &one, o.gaps}
-			total, err := d.drive(episode, steps, &cpu)
-			if err != nil {
-				return nil, fmt.Errorf("method %s, episode %d: %w", method, e, err)
-			}
-			cost, best = cost+total, best+exact[e]
+			parts[m] = append(parts[m], one)
 		}
-		slices.Sort(cpu)
-		at := func(q float64) float64 { return cpu[min(len(cpu)-1, int(q*float64(len(cpu))))] }
-		one.bound.describe()
-		one.gap.describe()
-		one.above, one.p50, one.p99, one.most = 100*(cost/best-1), at(0.5), at(0.99), cpu[len(cpu)-1]
-		r.rows = append(r.rows, one)
+	}
+	for _, of := range parts {
+		r.rows = append(r.rows, rowOf(of))
+		r.steps = max(r.steps, of[0].Decisions)
 	}
 	r.load, err = watch.End()
 	return r, err
 }
 
-// chain is the cost of the exact secure chain over the first steps of an episode.
-func chain(episode domain.Episode, draw func() (domain.Episode, error), steps int) (float64, error) {
-	_, plan, err := episode.Oracle()
+// part drives a method through a trajectory.
+func (d *driven) part(c *gpc.Case, engine *gpc.Engine, file string, draw func(e int) (domain.Episode, error), exact *exactCosts, warmed *bool) error {
+	episode, err := draw(d.to.Episode)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	again, err := draw()
+	steps := episode.Steps()
+	if d.to.Steps > 0 {
+		steps = min(steps, d.to.Steps)
+	}
+	if d.to.Optimum, err = exact.of(d.to.Episode, steps); err != nil {
+		return err
+	}
+	setup, err := c.Setup(d.to.Method, file)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	total := 0.0
-	for t := range steps {
-		out, err := again.Apply(plan[t])
-		if err != nil {
-			return 0, err
+	if d.k, err = c.Controller(engine, setup); err != nil {
+		return err
+	}
+	if !*warmed { // what is made once is not a decision's
+		*warmed = true
+		if err := warm(c.Definition(), d.k, draw); err != nil {
+			return err
 		}
-		total += out.Cost
 	}
+	return d.drive(episode, steps)
+}
+
+// rowOf is a method's of its trajectories.
+func rowOf(parts []part) row {
+	one := row{method: parts[0].Method, margin: math.Inf(1)}
+	var cpu []float64
+	cost, best := 0.0, 0.0
+	for _, p := range parts {
+		one.decisions, one.secure, one.below = one.decisions+p.Decisions, one.secure+p.Secure, one.below+p.Below
+		if p.Margin < one.margin {
+			one.margin, one.worst = p.Margin, p.Worst
+		}
+		cost, best, one.action = cost+p.Cost, best+p.Optimum, p.Action
+		cpu, one.bound.all, one.gap.all = append(cpu, p.CPU...), append(one.bound.all, p.Bound...), append(one.gap.all, p.Gap...)
+	}
+	slices.Sort(cpu)
+	at := func(q float64) float64 { return cpu[min(len(cpu)-1, int(q*float64(len(cpu))))] }
+	one.bound.describe()
+	one.gap.describe()
+	one.above, one.p50, one.p99, one.most = 100*(cost/best-1), at(0.5), at(0.99), cpu[len(cpu)-1]
+	return one
+}
+
+// firstSteps reads NAME or NAME:STEPS; 0 is all.
+func firstSteps(named string) (method string, steps int, err error) {
+	method, number, some := strings.Cut(named, ":")
+	if some {
+		if steps, err = strconv.Atoi(number); err != nil || steps < 1 {
+			return "", 0, fmt.Errorf("method %.60q: want NAME or NAME:STEPS, 1 or more", named)
+		}
+	}
+	return method, steps, nil
+}
+
+// exactCosts are those of exact secure chains over the first steps of trajectories, each found once.
+type exactCosts struct {
+	draw  func(e int) (domain.Episode, error)
+	known map[[2]int]float64 // by trajectory and steps
+}
+
+// of is what the chain of a trajectory costs over its first steps: of all of them by its own account, of fewer by the plant's.
+func (x *exactCosts) of(e, steps int) (total float64, err error) {
+	at := [2]int{e, steps}
+	if total, ok := x.known[at]; ok {
+		return total, nil
+	}
+	episode, err := x.draw(e)
+	if err != nil {
+		return 0, err
+	}
+	total, plan, err := episode.Oracle()
+	if err != nil {
+		return 0, err
+	}
+	if steps < len(plan) {
+		total = 0
+		for _, u := range plan[:steps] {
+			out, err := episode.Apply(u)
+			if err != nil {
+				return 0, err
+			}
+			total += out.Cost
+		}
+	}
+	x.known[at] = total
 	return total, nil
 }
 

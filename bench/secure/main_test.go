@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -8,22 +11,43 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
-// Every method has a line that bench/record keeps, with all decisions of its trajectories, and the exact chain costs nothing
-// above itself.
+// Every method has a line that bench/record keeps, with all decisions of its trajectories or the first that are asked for, and
+// the exact chain costs nothing above itself.
 func TestRowsAreLinesOfABenchmark(t *testing.T) {
-	r := require.Get(run(options{name: "opf-secure", methods: "hold,secure", episodes: 2, steps: 2, seed: 5}))(t)
+	o := options{name: "opf-secure", methods: "hold:2,secure", episodes: 1, seed: 5, bounds: 20, resume: filepath.Join(t.TempDir(), "parts.jsonl")}
+	require.Get(run(o))(t)
+	// Stopped while it wrote, the same command goes on.
+	text := require.Get(os.ReadFile(o.resume))(t)
+	require.OK(t, os.WriteFile(o.resume, append(text, `{"method":"ho`...), 0o644))
+	o.episodes = 2
+	r := require.Get(run(o))(t)
+	if again := require.Get(os.ReadFile(o.resume))(t); !bytes.HasPrefix(again, text) || bytes.Count(again, []byte("\n")) != 5 {
+		t.Errorf("%d lines are kept, want those of the first run and two more", bytes.Count(again, []byte("\n")))
+	}
+	o.seed = 6
+	if _, err := run(o); err == nil || !strings.Contains(err.Error(), "take another file") {
+		t.Errorf("a file of another seed: error %v", err)
+	}
 	var printed strings.Builder
 	require.OK(t, r.benchmark(&printed, "Secure39"))
 	lines := require.Get(peerrecord.ParseBenchmarks(printed.String()))(t)
 	if len(lines) != 2 || lines[0].Name != "BenchmarkSecure39/hold" || lines[1].Name != "BenchmarkSecure39/secure" {
 		t.Fatalf("lines %+v of %q, want one of hold and one of secure", lines, printed.String())
 	}
-	for _, l := range lines {
-		if l.Metrics["decisions"] != 4 || l.Metrics["secure"] != 4 || !(l.Metrics["cpu_p50_ms"] > 0) {
-			t.Errorf("%s: %v, want 4 decisions, all secure, with a time", l.Name, l.Metrics)
+	if n := lines[1].Metrics["bounds"]; n != 30 {
+		t.Errorf("%v of 600 decisions have a bound, want every twentieth", n)
+	}
+	for k, want := range []float64{4, 600} {
+		if l := lines[k]; l.Metrics["decisions"] != want || l.Metrics["secure"] != want || !(l.Metrics["cpu_p50_ms"] > 0) {
+			t.Errorf("%s: %v, want %v decisions, all secure, with a time", l.Name, l.Metrics, want)
 		}
 	}
 	if hold, exact := lines[0].Metrics["above_%"], lines[1].Metrics["above_%"]; !(exact < 1e-6) || !(hold > 1e-4) {
 		t.Errorf("hold costs %v %% above the exact chain, which costs %v %% above itself", hold, exact)
+	}
+	for _, wrong := range []string{"hold:0", "hold:", "hold:2:3"} {
+		if _, err := run(options{name: "opf-secure", methods: wrong, episodes: 1, seed: 5}); err == nil || !strings.Contains(err.Error(), "NAME:STEPS") {
+			t.Errorf("%s: error %v, want one that says NAME:STEPS", wrong, err)
+		}
 	}
 }

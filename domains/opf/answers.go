@@ -44,6 +44,9 @@ func (y *System) answered() []domain.Sample {
 			}
 		}
 		chains[k] = y.newTrainingChain(rng, p, pref, 0, k, 1)
+		if y.walks() {
+			chains[k].survives, chains[k].walk = y.first(), true
+		}
 	}
 	if err := y.solveChains(chains); err != nil {
 		return nil

@@ -41,9 +41,11 @@ type leastChange struct {
 	binds   []bool
 	lambda  []float64 // multiplier, 0 where the row does not bind
 	image   []float64 // Uᵀa, rank a row
-	gram    []float64 // Σ_j D_j a_kj a_lj, packed lower triangle; without modes over the free variables only
+	seat    []int     // place of each row among those that have bound, −1: it has not; most rows never do
+	met     []float64 // these rows one after another
+	gram    []float64 // Σ_j D_j a_kj a_lj of these, packed lower triangle; without modes over the free variables only
 	apart   []bool    // variables that gram leaves out
-	columns []float64 // entries of all rows at some variables
+	columns []float64 // entries of these rows at some variables
 	along   []float64 // a·x
 
 	fixed  []int     // variables at a bound
@@ -75,7 +77,8 @@ func (p *leastChange) reset() {
 
 // forget forgets all rows; variables at a bound stay there until solve frees them.
 func (p *leastChange) forget() {
-	p.rows, p.bound, p.binds, p.lambda, p.image, p.gram = p.rows[:0], p.bound[:0], p.binds[:0], p.lambda[:0], p.image[:0], p.gram[:0]
+	p.rows, p.bound, p.binds, p.lambda, p.image = p.rows[:0], p.bound[:0], p.binds[:0], p.lambda[:0], p.image[:0]
+	p.seat, p.met, p.gram = p.seat[:0], p.met[:0], p.gram[:0]
 	for j, side := range p.side {
 		p.apart[j] = p.metric.rank == 0 && side != 0
 	}
@@ -97,18 +100,35 @@ func (p *leastChange) known() int {
 	p.image = slices.Grow(p.image, m.rank)[:at+m.rank]
 	image := p.image[at:]
 	clear(image)
-	for j, v := range a {
-		p.force[j] = m.diagonal[j] * v
-		if v != 0 && m.rank > 0 {
-			tensor.Axpy(v, m.mode(j), image)
+	if m.rank > 0 {
+		for j, v := range a {
+			if v != 0 {
+				tensor.Axpy(v, m.mode(j), image)
+			}
 		}
-		if p.apart[j] {
+	}
+	p.seat = append(p.seat, -1)
+	return k
+}
+
+// meet gives a row that binds for the first time its place, and its products with those before it.
+func (p *leastChange) meet(k int) {
+	a, count := p.row(k), len(p.met)/len(p.x)
+	p.seat[k] = count
+	p.met = append(p.met, a...)
+	for j, v := range a {
+		if p.force[j] = p.metric.diagonal[j] * v; p.apart[j] {
 			p.force[j] = 0
 		}
 	}
-	p.gram = slices.Grow(p.gram, k+1)[:triangle(k+1)]
-	dots.Rows(p.force, p.rows, len(p.x), p.gram[triangle(k):])
-	return k
+	p.gram = slices.Grow(p.gram, count+1)[:triangle(count+1)]
+	dots.Rows(p.force, p.met, len(p.x), p.gram[triangle(count):])
+}
+
+// product is gram's of two rows that have bound.
+func (p *leastChange) product(k, l int) float64 {
+	k, l = p.seat[k], p.seat[l]
+	return p.gram[triangle(max(k, l))+min(k, l)]
 }
 
 func (p *leastChange) row(k int) []float64 { return p.rows[k*len(p.x) : (k+1)*len(p.x)] }
@@ -304,6 +324,11 @@ func (p *leastChange) equalities() {
 	if r == 0 {
 		p.setApart()
 	}
+	for _, k := range p.active {
+		if p.seat[k] < 0 {
+			p.meet(k)
+		}
+	}
 	q, b := len(p.active), len(p.fixed)
 	p.inner, p.pull = resized(p.inner, r*r), resized(p.pull, r)
 	clear(p.inner)
@@ -324,14 +349,14 @@ func (p *leastChange) equalities() {
 	p.at, p.modes, p.scaled = resized(p.at, q*b), resized(p.modes, q*r), resized(p.scaled, b)
 	p.schur, p.answer = resized(p.schur, q*q), resized(p.answer, q)
 	for i, k := range p.active {
-		a, row, gram := p.row(k), p.schur[i*q:i*q+i+1], p.gram[triangle(k):]
+		a, row := p.row(k), p.schur[i*q:i*q+i+1]
 		held := 0.0
 		for _, j := range p.fixed {
 			held += a[j] * p.x[j]
 		}
 		p.answer[i] = p.bound[k] - held
 		for l, other := range p.active[:i+1] {
-			row[l] = gram[other]
+			row[l] = p.product(k, other)
 		}
 		if r > 0 {
 			at, seen := p.at[i*b:(i+1)*b], p.modes[i*r:(i+1)*r]
@@ -393,11 +418,12 @@ func (p *leastChange) setApart() {
 
 // turn takes variables out of gram that are apart, and in that are not.
 func (p *leastChange) turn(variables []int) {
-	n, q := len(p.x), len(p.bound)
+	n := len(p.x)
+	q := len(p.met) / n
 	p.columns = resized(p.columns, len(variables)*q)
 	for f, j := range variables {
 		for k := range q {
-			p.columns[f*q+k] = p.rows[k*n+j]
+			p.columns[f*q+k] = p.met[k*n+j]
 		}
 	}
 	var by [4]float64

@@ -29,6 +29,7 @@ type Security struct {
 // security is that of a System. What it solves by is made on first use.
 type security struct {
 	Security
+	reach   float64                          // see reachOf
 	checker func() (*secure.Solver, error)   // of the limits as they are: power flows of every outage, and the exact optimum
 	tight   func() (*secure.Solver, error)   // within limits tightened as those of a map's samples are
 	flows   func() (*laneflow.Solver, error) // power flows after outages side by side
@@ -40,9 +41,9 @@ func newSecurity(n *network.Network, s Security) (*security, error) {
 	}
 	opt := secure.Options{Outages: s.Outages, Emergency: s.Emergency, Band: s.Band, Threads: 1}
 	y := &security{
-		Security: s,
-		checker:  sync.OnceValues(func() (*secure.Solver, error) { return secure.New(n, opt) }),
-		tight:    sync.OnceValues(func() (*secure.Solver, error) { return secure.New(tightened(n, DatasetTightening), opt) }),
+		Security: s, reach: reachOf(n, s.Emergency),
+		checker: sync.OnceValues(func() (*secure.Solver, error) { return secure.New(n, opt) }),
+		tight:   sync.OnceValues(func() (*secure.Solver, error) { return secure.New(tightened(n, DatasetTightening), opt) }),
 	}
 	y.flows = sync.OnceValues(func() (*laneflow.Solver, error) {
 		return laneflow.ForContingencies(n, y.shares(), rated(n), s.Emergency, s.Band)

@@ -376,7 +376,7 @@ func TestAmpleMarginsAreAmple(t *testing.T) {
 			switch m := k.work.margin[y.layout.marginAfter+i]; {
 			case o.known[i] == unknown:
 				t.Errorf("step %d: outage %d is not checked", step, i)
-			case m > watchReach && want < watchReach, m < watchReach && math.Abs(m-want) > MarginTolerance/2:
+			case m > y.security.reach && want < y.security.reach, m < y.security.reach && math.Abs(m-want) > MarginTolerance/2:
 				t.Errorf("step %d, outage %d: a margin of %g, to the end %g", step, i, m, want)
 			case m != want:
 				rough++
@@ -398,6 +398,21 @@ func TestAmpleMarginsAreAmple(t *testing.T) {
 	for i, is := range watch {
 		if lanes := k.work.outages.lanes(); is && k.work.outages.seat[i] >= (4+lanes-1)/lanes*lanes {
 			t.Errorf("watched outage %d is not in the first groups", i)
+		}
+	}
+}
+
+// A branch of a small rating does not make every outage one that is near a limit.
+func TestReachOfSmallRatings(t *testing.T) {
+	n := *Secure().Problem.(*System).Network
+	if got := reachOf(&n, 1.3); got != watchReach {
+		t.Errorf("reach %g, want %g where all ratings are large", got, watchReach)
+	}
+	n.Rate = slices.Clone(n.Rate)
+	n.Rate[4], n.Rate[5] = 0.02, math.Inf(1)
+	for emergency, want := range map[float64]float64{1.3: 0.3 * 0.02, 1: leastWatchReach} {
+		if got := reachOf(&n, emergency); math.Abs(got-want) > 1e-12 {
+			t.Errorf("emergency ratings × %g: reach %g, want %g", emergency, got, want)
 		}
 	}
 }

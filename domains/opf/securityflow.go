@@ -28,7 +28,7 @@ type knowledge uint8
 
 const (
 	unknown knowledge = iota
-	ample             // it is above watchReach, not by how much
+	ample             // it is above security.reach, not by how much
 	exact
 )
 
@@ -173,7 +173,7 @@ func (w *workspace) solvedGroup(g int) *laneflow.Contingencies {
 	switch known := o.known[o.group(g)[0]]; {
 	case o.now == g && known != unknown:
 	case known == ample:
-		w.checkGroup(g, watchReach, ample)
+		w.checkGroup(g, w.system.security.reach, ample)
 	default:
 		w.checkGroup(g, math.Inf(1), exact)
 	}

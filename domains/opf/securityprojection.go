@@ -3,6 +3,8 @@ package opf
 import (
 	"math"
 	"slices"
+
+	"github.com/gpc-engine/gpc/grid/network"
 )
 
 // Constants of the projection onto limits after outages.
@@ -12,12 +14,23 @@ const (
 	afterPowerReach   = 0.1
 	afterVoltageReach = 0.004
 	// An outage with no more room than watchReach, pu, is looked at in the rounds that follow, and in those of the next
-	// decision where it has less than unwatchedReach in the end.
-	watchReach     = 0.01
-	unwatchedReach = 2 * watchReach
-	// likelyReach, pu: an outage with no more room than this at an exact dispatch is looked at from the beginning.
-	likelyReach = 0.02
+	// decision where it has less than twice that in the end. One with less than twice that at an exact dispatch is looked at
+	// from the beginning. Where an emergency leaves the smallest rating less room, that takes the place of watchReach: else every
+	// outage would be near a limit that none changes. It is leastWatchReach at least.
+	watchReach      = 0.01
+	leastWatchReach = 1e-3
 )
+
+// reachOf is how near a limit is that outages are watched for, pu.
+func reachOf(n *network.Network, emergency float64) float64 {
+	reach := watchReach
+	for _, rate := range n.Rate {
+		if !math.IsInf(rate, 1) {
+			reach = math.Min(reach, (emergency-1)*rate)
+		}
+	}
+	return math.Max(reach, leastWatchReach)
+}
 
 // projectSecure is Project where a dispatch has to survive outages: the same rounds, in which limits after
 // the outages that are near to breaking one are rows of the program too, linearised at the power flow after
@@ -32,7 +45,7 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool
 	}
 	room := math.Inf(1)
 	if d != nil {
-		room = watchReach
+		room = y.security.reach
 	}
 	p.begun = false
 	if d != nil && d.watch != nil {
@@ -65,7 +78,7 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool
 			if low = w.watched(true, room); low >= -negligible*MarginTolerance || last {
 				if d != nil {
 					for i := range p.watch {
-						p.watch[i] = p.watch[i] && w.margin[y.layout.marginAfter+i] < unwatchedReach
+						p.watch[i] = p.watch[i] && w.margin[y.layout.marginAfter+i] < 2*y.security.reach
 					}
 					d.end(w.worth(c, &d.weights), p.watch)
 				}
@@ -95,7 +108,7 @@ func (w *workspace) watched(all bool, room float64) float64 {
 			continue
 		}
 		m := w.margin[y.layout.marginAfter+i]
-		if low = math.Min(low, m); m < watchReach {
+		if low = math.Min(low, m); m < y.security.reach {
 			p.watch[i] = true
 		}
 	}
@@ -236,7 +249,7 @@ func (y *System) likelyOutages() []bool {
 	near := make([]bool, len(y.security.Outages))
 	for _, sample := range y.Answers() {
 		for i := range near {
-			near[i] = near[i] || sample.Margins[y.layout.marginAfter+i] < likelyReach
+			near[i] = near[i] || sample.Margins[y.layout.marginAfter+i] < 2*y.security.reach
 		}
 	}
 	return near

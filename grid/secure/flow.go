@@ -260,9 +260,8 @@ func (f *outageFlows) shared(o Outage, reference int, pg, vm []float64, c *Check
 		}
 		first := 1 / max(slope, 1e-6) // losses left aside
 		by := off * first
-		if near {
+		if opt.Factors = true; near {
 			by *= f.losses
-			opt.Factors = true
 		}
 		if k > 0 {
 			if secant := -(delta - last) / (off - lastOff); secant > 0.5*first && secant < 100*first {

@@ -2,6 +2,7 @@ package secure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -9,11 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/networktest"
@@ -51,41 +50,13 @@ func cpu(b *testing.B) float64 {
 	return float64(u.Utime.Sec+u.Stime.Sec) + 1e-6*float64(u.Utime.Usec+u.Stime.Usec)
 }
 
-// survivable are the branches that may go out, without these rows of the file and without those after whose outage
-// the plain optimum has no power flow.
-func survivable(b *testing.B, n *network.Network, level float64, without []string) (list []Outage) {
-	opt := DefaultOptions()
-	opt.Threads = 1
-	for _, o := range Branches(n) {
-		if !slices.Contains(without, strconv.Itoa(n.BranchRow[o.Branch]+1)) {
-			opt.Outages = append(opt.Outages, o)
-		}
-	}
-	s, err := New(n, opt)
-	if err != nil {
-		b.Fatal(err)
-	}
-	pd, qd := n.Loads(level)
-	plain := make([]acopf.Result, 1)
-	if err := s.plain.Solve(context.Background(), []acopf.Problem{{Pd: pd, Qd: qd}}, plain); err != nil {
-		b.Fatal(err)
-	}
-	checks, err := s.Check(context.Background(), pd, qd, plain[0].Pg, plain[0].Vm, plain[0].Va)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, c := range checks {
-		if c.Solved {
-			list = append(list, c.Outage)
-		}
-	}
-	return list
-}
+// chainLimit is the CPU time, s, after which a chain ends before its last step.
+const chainLimit = 60
 
 // CPU time and iterations of a chain of loads that move by a share at every step, cold and warm. GPC_CASE is a
 // file, in place of a case that comes with the program, GPC_LEVEL its level and GPC_STEPS the chain's length.
-// Branches alone go out, without the rows in GPC_WITHOUT and those without a power flow at the plain optimum: where
-// nothing survives an outage there is no chain.
+// GPC_OUTAGES is a file of the outages, in place of those of every branch that leaves no island: where nothing survives an
+// outage there is no chain.
 func BenchmarkChain(b *testing.B) {
 	n, level, steps := networktest.Load(b, "pglib_opf_case118_ieee"), 0.9, 40
 	number := func(name string, otherwise float64) float64 {
@@ -98,13 +69,16 @@ func BenchmarkChain(b *testing.B) {
 		}
 		return otherwise
 	}
-	if path := os.Getenv("GPC_CASE"); path != "" {
+	open := func(path string) *os.File {
 		f, err := os.Open(path)
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer f.Close()
-		c, err := matpower.Read(filepath.Base(path), f)
+		b.Cleanup(func() { f.Close() })
+		return f
+	}
+	if path := os.Getenv("GPC_CASE"); path != "" {
+		c, err := matpower.Read(filepath.Base(path), open(path))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -112,22 +86,39 @@ func BenchmarkChain(b *testing.B) {
 	}
 	level, steps = number("GPC_LEVEL", level), int(number("GPC_STEPS", float64(steps)))
 	opt := DefaultOptions()
-	opt.Outages, opt.Threads = survivable(b, n, level, strings.Split(os.Getenv("GPC_WITHOUT"), ",")), 1
+	opt.Outages, opt.Threads = Branches(n), 1
+	if path := os.Getenv("GPC_OUTAGES"); path != "" {
+		list, err := ReadOutages(n, path, open(path))
+		if err != nil {
+			b.Fatal(err)
+		}
+		opt.Outages = list
+	}
 	for _, by := range []float64{0.001, 0.01, 0.03} {
 		b.Run(fmt.Sprintf("%s/by=%g", n.Name, by), func(b *testing.B) {
 			problems := walk(n, level, by, steps, 1)
 			for b.Loop() {
+				ctx, stop := context.WithCancel(context.Background())
+				began := cpu(b)
+				opt.Trace = func(Iterate) {
+					if cpu(b) > began+chainLimit {
+						stop()
+					}
+				}
 				s, err := New(n, opt)
 				if err != nil {
 					b.Fatal(err)
 				}
 				var iterations, times []float64
-				warmed, last := 0, cpu(b)
-				err = s.Chain(context.Background(), problems, func(k int, warm bool, r *Result) error {
+				solved, warmed, last := 0, 0, cpu(b)
+				err = s.Chain(ctx, problems, func(k int, warm bool, r *Result) error {
 					now := cpu(b)
 					if k == 0 {
 						b.ReportMetric(now-last, "cold-cpu-s")
 						b.ReportMetric(float64(r.Iterations), "cold-iterations")
+					}
+					if r.Status == Secure {
+						solved++
 					}
 					if warm {
 						warmed++
@@ -137,7 +128,8 @@ func BenchmarkChain(b *testing.B) {
 					last = cpu(b)
 					return nil
 				})
-				if err != nil {
+				stop()
+				if err != nil && !errors.Is(err, context.Canceled) {
 					b.Fatal(err)
 				}
 				at := func(list []float64, share float64) float64 {
@@ -148,6 +140,8 @@ func BenchmarkChain(b *testing.B) {
 					return list[int(share*float64(len(list)-1)+0.5)]
 				}
 				b.ReportMetric(float64(len(opt.Outages)), "outages")
+				b.ReportMetric(float64(solved), "solved")
+				b.ReportMetric(float64(steps), "steps")
 				b.ReportMetric(float64(warmed), "warm")
 				b.ReportMetric(at(iterations, 0.5), "iterations")
 				b.ReportMetric(at(iterations, 1), "most")
