@@ -35,9 +35,13 @@ while read -r -u 3 name target tail budget few solved; do
   fi
   cp "$map.report.json" "$out/compile-$name.json"
   few=$((few < all ? few : all)) solved=$((solved < all ? solved : all))
+  # The method that the map was compiled for is always among them.
+  chosen=$(sed -n '/"test": {/,/}/s/.*"method": "\(.*\)",/\1/p' "$map.report.json" | head -n 1)
+  methods="direct,direct-no-guard,polish-ahead:$solved,refine-64:$few,refine-64-ahead:$few,refine-64-polish-ahead:$few,nmpc:$solved,nmpc-ahead:$solved,mpc-10:$solved,online,hold"
+  case ",$methods," in *",$chosen"[:,]*) ;; *) methods="$methods,$chosen:$few" ;; esac
   [ -e "$out/gallery-$name.json" ] ||
     record "gallery-$name" eval pair "$name" --model "$map" --episodes "$all" --seed 7 --threads 1 \
-      --methods "direct,direct-no-guard,refine-64:$few,refine-64-ahead:$few,nmpc:$solved,nmpc-ahead:$solved,mpc-10:$solved,online,hold"
+      --methods "$methods"
   [ -e "$out/gallery-$name-noise.json" ] ||
     record "gallery-$name-noise" eval pair "$name" --model "$map" --episodes $((solved < 20 ? solved : 20)) --seed 7 --threads 1 --noise 0.002 \
       --methods "direct,refine-64,refine-64-ahead,nmpc,nmpc-ahead"
