@@ -100,7 +100,7 @@ func TestReserve(t *testing.T) {
 	if got := r.reserve(); got != 0 {
 		t.Errorf("%v s before anything was timed", got)
 	}
-	r.journal.Pace = pace{Reference: 0.25, Episodes: map[string]float64{"direct": 0.001, "navigator": 0.01, "refine-64-ahead": 0.5}}
+	r.journal.Pace = pace{Reference: 0.25, Episodes: map[string]float64{"direct": 0.001, "navigator": 0.01, "refine-64-polish-ahead": 0.5}}
 	want := 200*0.001 + 200*0.01 + 50*0.5 + 1000*(0.25+0.5/2) + 100*0.5
 	if got := r.reserve(); math.Abs(got-want) > 1e-9 {
 		t.Errorf("%v s, want %v", got, want)
@@ -115,19 +115,19 @@ func TestReserve(t *testing.T) {
 func TestAsManyTestsAsThereIsTimeFor(t *testing.T) {
 	now := time.Unix(0, 0)
 	r := &run{c: sled(t), opt: Options{Starts: 200, Threads: 2, Budget: 600 * time.Second}, now: func() time.Time { return now }, began: now}
-	r.journal.Pace = pace{Reference: 0.25, Episodes: map[string]float64{"direct": 0.001, "refine-64-ahead": 0.5}}
+	r.journal.Pace = pace{Reference: 0.25, Episodes: map[string]float64{"direct": 0.001, "refine-64-polish-ahead": 0.5}}
 	for _, v := range []struct {
 		method           string
 		spent, requested float64
 		want             int
 	}{
-		{"direct", 0, 0, 1000},           // a quarter of a second each
-		{"direct", 450, 0, 550},          // 137.5 s, and 0.055 s for the times
-		{"refine-64-ahead", 450, 0, 250}, // half a second each, and 12.5 s for the times
-		{"refine-64-ahead", 590, 0, 100},
-		{"refine-64-ahead", 700, 0, 100},
-		{"refine-64-ahead", 700, 30, 30},
-		{"refine-64-ahead", 700, 5000, 5000},
+		{"direct", 0, 0, 1000},                  // a quarter of a second each
+		{"direct", 450, 0, 550},                 // 137.5 s, and 0.055 s for the times
+		{"refine-64-polish-ahead", 450, 0, 250}, // half a second each, and 12.5 s for the times
+		{"refine-64-polish-ahead", 590, 0, 100},
+		{"refine-64-polish-ahead", 700, 0, 100},
+		{"refine-64-polish-ahead", 700, 30, 30},
+		{"refine-64-polish-ahead", 700, 5000, 5000},
 	} {
 		r.earlier, r.opt.TestStarts = v.spent, int(v.requested)
 		if got := r.tests(v.method); got != v.want {
