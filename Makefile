@@ -132,7 +132,7 @@ record-secure-large: bin/record $(SECURE_LARGE)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/secure ./bench/secure
 	for case in 500_goc 300_ieee; do \
 		$(RECORD) --out $(RESULTS)/secure-$${case%_*}.json bin/secure --bench Secure$${case%_*} --case opf-secure:build/secure/pglib_opf_case$$case.m,outages=bench/secure/outages/pglib_opf_case$$case.txt \
-			--seed 2027 --episodes 4 --methods secure,slp,merit:10,hold:10,mo-opf-margin:10,mo-opf:10,dc-secure:10 --bounds 5 --resume build/secure/$${case%_*}.jsonl || exit 1; done
+			--seed 2027 --episodes 4 --methods secure,slp,merit:10,hold:10,mo-opf-margin:10,mo-opf:10,dc-secure:10 --bounds 5 --resume build/secure/$${case%_*}.json || exit 1; done
 build/secure/%.m: | $(PGLIB)
 	mkdir -p build/secure
 	(cat $(PGLIB)/$*.m; echo 'mpc.bus(:, [3, 4]) = mpc.bus(:, [3, 4]) * 0.8;') > $@.new

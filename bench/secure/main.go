@@ -142,7 +142,6 @@ func run(o options) (r *drives, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = cmp.Or(err, kept.close()) }()
 	r = &drives{of: c, seed: o.seed, episodes: o.episodes}
 	watch, err := machine.Begin(machine.Limit{})
 	if err != nil {
