@@ -334,7 +334,7 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 			for _, m := range p.Pairs {
 				of[m.Method] = fmt.Sprintf("%s %% over %d episodes", report.Estimate("%.2f", m.RegretPct, m.RegretCI95), m.RegretN)
 			}
-			gallery.says("the search costs %s, and the warm interior point %s", of["refine-64-ahead"], of["nmpc"])
+			gallery.says("the search with a polish costs %s, and the warm interior point %s", of["refine-64-polish-ahead"], of["nmpc"])
 		}
 	}
 	if compared < 5 {
