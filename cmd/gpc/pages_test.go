@@ -180,7 +180,7 @@ type pageRule struct {
 // pageRules of the commands that are shown; the first that matches counts. Without one a command is run where -short is not given,
 // ends with 0, and prints what its page says.
 var pageRules = []pageRule{
-	{line: `^(bin/gpc demo|make (build|wheel|python)\b)`, not: "make run and CI do"},
+	{line: `^(bin/gpc demo|make (build|run|test|wheel|python)\b)`, not: "make run and CI do"},
 	{line: `--listen|^bin/gpc view`, not: "it ends with Ctrl-C"},
 	{line: `venv|pip install`, not: "python/tests/test_pages.py runs the scripts"},
 	{page: "your-system.md", not: "internal/starter builds and compiles this module, cli holds the page's tables"},
