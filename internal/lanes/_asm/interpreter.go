@@ -189,15 +189,19 @@ func extreme(of, join binaryOp) func(v vectors) {
 // rowset runs over the cells of two rows, four at a time and then one. R11, the fourth operand, counts.
 func rowset(v vectors) {
 	const unrolled = 4
-	a := v.file[unrolled]
-	v.mov(v.cell(1, 0), a)
+	parts := v.each()
+	for _, p := range parts {
+		p.mov(p.cell(1, 0), p.own(unrolled))
+	}
 	step := func(n int) {
 		for k := range n {
-			v.mul(v.cell(2, k), a, v.file[k])
-			v.mov(v.file[k], v.cell(0, k))
+			for _, p := range parts {
+				p.mul(p.cell(2, k), p.own(unrolled), p.own(k))
+				p.mov(p.own(k), p.cell(0, k))
+			}
 		}
-		ADDQ(Imm(uint64(n*v.bytes/8)), arg[0])
-		ADDQ(Imm(uint64(n*v.bytes/8)), arg[2])
+		ADDQ(Imm(uint64(n*v.size()/8)), arg[0])
+		ADDQ(Imm(uint64(n*v.size()/8)), arg[2])
 	}
 	SUBL(Imm(unrolled), arg32[3])
 	JLT(LabelRef("rowsetrest"))
@@ -219,6 +223,7 @@ func rowset(v vectors) {
 // how far in it the part is, R11 counts the cells that are left, R12 and R13 the repetitions. A sum begins at 0.
 func row(v vectors, label string, sum bool) {
 	d, far, left := arg[0], reg.RDX, arg32[3]
+	parts := v.each()
 	MOVL(Mem{Base: code}, arg32[0])
 	MOVL(Mem{Base: code, Disp: 4}, left)
 	ADDQ(Imm(8), code)
@@ -229,10 +234,12 @@ func row(v vectors, label string, sum bool) {
 		CMPL(left, Imm(uint64(n)))
 		JLT(LabelRef(end))
 		for k := range n {
-			if sum {
-				v.xor(v.file[k], v.file[k], v.file[k])
-			} else {
-				v.mov(v.cell(0, k), v.file[k])
+			for _, p := range parts {
+				if sum {
+					p.xor(p.own(k), p.own(k), p.own(k))
+				} else {
+					p.mov(p.cell(0, k), p.own(k))
+				}
 			}
 		}
 		MOVQ(code, reg.R12)
@@ -241,18 +248,24 @@ func row(v vectors, label string, sum bool) {
 		MOVL(Mem{Base: reg.R12}, arg32[1])
 		MOVL(Mem{Base: reg.R12, Disp: 4}, arg32[2])
 		ADDQ(far, arg[2])
-		v.mov(v.cell(1, 0), v.file[8])
+		for _, p := range parts {
+			p.mov(p.cell(1, 0), p.own(8))
+		}
 		for k := range n {
-			v.fma(v.cell(2, k), v.file[8], v.file[k])
+			for _, p := range parts {
+				p.fma(p.cell(2, k), p.own(8), p.own(k))
+			}
 		}
 		ADDQ(Imm(8), reg.R12)
 		DECL(reg.R13L)
 		JNE(LabelRef(name + "term"))
 		for k := range n {
-			v.mov(v.file[k], v.cell(0, k))
+			for _, p := range parts {
+				p.mov(p.own(k), p.cell(0, k))
+			}
 		}
-		ADDQ(Imm(uint64(n*v.bytes/8)), d)
-		ADDQ(Imm(uint64(n*v.bytes/8)), far)
+		ADDQ(Imm(uint64(n*v.size()/8)), d)
+		ADDQ(Imm(uint64(n*v.size()/8)), far)
 		SUBL(Imm(uint64(n)), left)
 		JMP(LabelRef(name))
 		Label(end)
@@ -362,7 +375,7 @@ func repetitions(v vectors, r run) {
 	}
 	load(r.operands)
 	ADDQ(Imm(uint64(4*r.operands)), code)
-	r.body(v)
+	r.repetition(v)
 	DECL(reg.ECX)
 	JNE(LabelRef(loop))
 	if reduces[r.name] {
@@ -374,7 +387,29 @@ func repetitions(v vectors, r run) {
 func openSum(v vectors) {
 	MOVL(Mem{Base: code}, reg.EDX)
 	ADDQ(Imm(4), code)
-	v.mov(Mem{Base: cells, Index: reg.RDX, Scale: 8}, v.sum())
+	for _, p := range v.each() {
+		p.mov(p.gathered(), p.sum())
+	}
 }
 
-func closeSum(v vectors) { v.mov(v.sum(), Mem{Base: cells, Index: reg.RDX, Scale: 8}) }
+func closeSum(v vectors) {
+	for _, p := range v.each() {
+		p.mov(p.sum(), p.gathered())
+	}
+}
+
+// gathered is the cell that RDX names.
+func (v vectors) gathered() Mem {
+	return Mem{Base: cells, Index: reg.RDX, Scale: 8, Disp: v.part * v.bytes}
+}
+
+// repetition writes one, part by part but where the operation goes through a row's cells.
+func (o operation) repetition(v vectors) {
+	if o.name == "rowset" {
+		o.body(v)
+		return
+	}
+	for _, p := range v.each() {
+		o.body(p)
+	}
+}
