@@ -250,6 +250,38 @@ func TestStepTowardsTheLeastCost(t *testing.T) {
 	}
 }
 
+// Where steps and projection end beyond a limit, the decision is the exact secure optimum.
+func TestStepThatEndsBeyondALimitIsSolvedExactly(t *testing.T) {
+	y := Secure().Problem.(*System)
+	s, c, best := secureAt(t, y, 0.965, 0.97)
+	rng := rand.New(rand.NewPCG(3, 5))
+	spec, failed := y.Spec(), 0
+	for range 10 {
+		k, w := newStepController(y), newWorkspace(y)
+		u := make([]float64, 2*y.layout.gens)
+		for i, a := range spec.Action {
+			u[i] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
+		}
+		k.last = slices.Clone(u)
+		y.clip(c, u)
+		if y.projectSecure(w, s, c, u, &descent{box: 1, weights: [objectives]float64{1, 1, 1}}) {
+			continue
+		}
+		failed++
+		if d := require.Get(k.Decide(s, c, adaptive.Preference, u))(t); !d.Solved() {
+			t.Fatal("no dispatch")
+		}
+		J, m := make([]float64, objectives), make([]float64, y.layout.margins)
+		y.Score(s, c, u, J, m)
+		if above := stageCost(J, nil)/stageCost(best.J[:], nil) - 1; !y.spec.Keeps(slices.Min(m)) || math.Abs(above) > 1e-5 {
+			t.Errorf("a margin of %v, %v above the optimum", slices.Min(m), above)
+		}
+	}
+	if failed == 0 {
+		t.Error("every projection kept the limits")
+	}
+}
+
 // Trajectories of a large network walk: each step begins at loads near the last step's and at a disturbed dispatch,
 // and its target keeps every limit.
 func TestTrajectoriesOfALargeSecureDispatchWalk(t *testing.T) {

@@ -129,7 +129,7 @@ func secureMethods(y *System) []domain.Method {
 			func() (domain.Controller, error) { return newDCController(y) }),
 		own("hold", "the last dispatch, projected",
 			func() (domain.Controller, error) { return &holdController{system: y}, nil }),
-		own("slp", "the last dispatch, moved by up to two steps of sequential linear programming towards the least objectives, projected",
+		own("slp", "the last dispatch, moved by up to two steps of sequential linear programming towards the least objectives, projected; the exact optimum where that breaks a limit",
 			func() (domain.Controller, error) { return newStepController(y), nil }),
 		own("merit", "the merit order (what the decoder corrects), projected",
 			func() (domain.Controller, error) { return meritController{y}, nil }),

@@ -95,22 +95,27 @@ func (m *secureController) Decide(s, c []float64, pref domain.Preference, u []fl
 	return domain.Decided(true), nil
 }
 
-// stepController moves the last dispatch by the steps of a descent, and onto the limits.
+// stepController moves the last dispatch by the steps of a descent, and onto the limits. Where that ends beyond one it is solved
+// exactly.
 type stepController struct {
 	holdController
-	work *workspace // its own: power flows after outages begin where those of the decision before ended
-	way  descent
+	work  *workspace // its own: power flows after outages begin where those of the decision before ended
+	way   descent
+	exact secureController
 }
 
 var _ domain.Controller = (*stepController)(nil)
 
 func newStepController(y *System) *stepController {
-	return &stepController{holdController: holdController{system: y}, work: newWorkspace(y), way: descent{box: 1}}
+	return &stepController{holdController: holdController{system: y}, work: newWorkspace(y), way: descent{box: 1}, exact: secureController{system: y}}
 }
 
 func (m *stepController) Reset(e domain.Episode) error {
 	m.work.outagesHere().follow(true)
 	m.way = descent{box: 1}
+	if err := m.exact.Reset(e); err != nil {
+		return err
+	}
 	return m.holdController.Reset(e)
 }
 
@@ -119,9 +124,20 @@ func (m *stepController) Decide(s, c []float64, pref domain.Preference, u []floa
 	m.begin(s, c, u)
 	y.Weigh(pref, m.way.weights[:])
 	y.clip(c, u)
-	ok := y.projectSecure(m.work, s, c, u, &m.way)
+	decision := domain.Decided(true)
+	if !y.projectSecure(m.work, s, c, u, &m.way) {
+		at := slices.Clone(u)
+		var err error
+		if decision, err = m.exact.Decide(s, c, pref, u); err != nil {
+			return decision, err
+		}
+		if !decision.Solved() {
+			copy(u, at)
+		}
+		m.way.watch = nil
+	}
 	m.last = append(m.last[:0], u...)
-	return domain.Decided(ok), nil
+	return decision, nil
 }
 
 // judge writes the margins after outages at the dispatch of a workspace by power flows of package secure:
