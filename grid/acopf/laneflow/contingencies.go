@@ -38,16 +38,19 @@ type Dispatch struct{ Pd, Qd, Pg, Vm, Va []float64 }
 // Contingencies solves power flows after outages side by side, each by Newton's method. Units share what is
 // missing within their limits, and buses hold their voltage until a reactive limit. Outages are in groups of as many as
 // there are lanes. One group at a time is in the lanes: others are kept where they stand. At the next dispatch all go on
-// from there. It is used by one goroutine.
+// from there. Where few outages of each group need a step, Look and Finish take it in lanes that these share. It is used by
+// one goroutine.
 type Contingencies struct {
 	w         *Worker
 	y         *sharing
 	dispatch  Dispatch
 	vm, va    []float64 // voltages before the outages where the lanes stand
 	tolerance float64
-	lane      []lane // of the group at work
+	lane      []lane // of the group at work, or shared
 	group     []stand
-	now       int       // of group
+	now       int       // of group; −1: outages of several share the lanes
+	shared    []lane    // of outages of several groups
+	unsettled []seat    // that Look has left to Finish
 	qlo, qhi  []float64 // by bus of hold: sums of limits
 	ps, qs    []float64 // without the units that share
 	rated     []int     // by branch, among the rated; −1: not
@@ -74,6 +77,15 @@ type lane struct {
 	failed   bool // it has no power flow where it stands
 	stale    bool // the last factors do not serve the next step
 	worst    float64
+	// What the last check has come to: whether there is a power flow, and the least room to a limit, −1 without one.
+	solved bool
+	margin float64
+}
+
+// seat is the place of an outage in its group, and how large its imbalance is there.
+type seat struct {
+	group, at int
+	sum       float64
 }
 
 // NewContingencies returns them for a solver of ForContingencies. Power flows have at most tolerance pu of imbalance.
@@ -84,6 +96,7 @@ func NewContingencies(s *Solver, tolerance float64) *Contingencies {
 		vm: make([]float64, n.Buses()), va: make([]float64, n.Buses()), ps: make([]float64, n.Buses()), qs: make([]float64, n.Buses()),
 		rated: slices.Repeat([]int{-1}, n.Branches()),
 	}
+	c.shared = c.newLanes()
 	c.Use(0)
 	for g, b := range n.GenBus {
 		c.qlo[b] += n.QMin[g]
@@ -114,26 +127,25 @@ func NewContingencies(s *Solver, tolerance float64) *Contingencies {
 func (s *Solver) Lanes() int { return s.compiled.Width() }
 
 // Lanes is how many outages a group has at most.
-func (c *Contingencies) Lanes() int { return len(c.lane) }
+func (c *Contingencies) Lanes() int { return c.w.Lanes() }
+
+func (c *Contingencies) newLanes() []lane {
+	to := make([]lane, c.w.Lanes())
+	for at := range to {
+		to[at].released = make([]uint8, len(c.y.hold))
+	}
+	return to
+}
 
 // Use puts a group into the lanes.
 func (c *Contingencies) Use(g int) {
 	for len(c.group) <= g {
-		to := stand{lane: make([]lane, c.w.Lanes()), vm: slices.Clone(c.vm), va: slices.Clone(c.va)}
-		for at := range to.lane {
-			to.lane[at].released = make([]uint8, len(c.y.hold))
-		}
-		c.group = append(c.group, to)
+		c.group = append(c.group, stand{lane: c.newLanes(), vm: slices.Clone(c.vm), va: slices.Clone(c.va)})
 	}
 	if g == c.now && c.lane != nil {
 		return
 	}
-	for at := range c.lane {
-		c.vacate(at)
-	}
-	if c.lane != nil {
-		c.keep(&c.group[c.now])
-	}
+	c.clear()
 	c.now, c.lane, c.margins, c.flows = g, c.group[g].lane, false, false
 	c.takeUp(&c.group[g])
 	for at := range c.lane {
@@ -141,6 +153,16 @@ func (c *Contingencies) Use(g int) {
 		if c.lane[at].of != nil {
 			c.occupy(at)
 		}
+	}
+}
+
+// clear takes what is in the lanes out of them. A group is kept where it stands.
+func (c *Contingencies) clear() {
+	for at := range c.lane {
+		c.vacate(at)
+	}
+	if c.lane != nil && c.now >= 0 {
+		c.keep(&c.group[c.now])
 	}
 }
 
@@ -175,6 +197,32 @@ func (c *Contingencies) shift(vm, va []float64) {
 		m.AddAll(p.vm[b], v-vm[b])
 		m.AddAll(p.va[b], c.va[b]-va[b])
 	}
+}
+
+// lift puts an outage of a group that is kept at this dispatch into a shared lane.
+func (c *Contingencies) lift(at int, from seat) {
+	home, lanes := &c.group[from.group], len(c.lane)
+	for i, cells := range c.kept() {
+		for k, r := range cells {
+			c.w.m.Set(r, at, home.cells[i][k*lanes+from.at])
+		}
+	}
+	l := &c.lane[at]
+	l.of, l.stale, l.anew, l.failed = home.lane[from.at].of, true, false, home.lane[from.at].failed
+	c.occupy(at)
+}
+
+// lower puts it back into its group, with what it has come to.
+func (c *Contingencies) lower(at int, to seat) {
+	home, lanes := &c.group[to.group], len(c.lane)
+	for i, cells := range c.kept() {
+		for k, r := range cells {
+			home.cells[i][k*lanes+to.at] = c.w.m.Get(r, at)
+		}
+	}
+	l, was := &c.lane[at], &home.lane[to.at]
+	was.failed, was.solved, was.margin = l.failed, l.solved, l.margin
+	c.Leave(at)
 }
 
 // At takes a dispatch. Outages go on from where they stand, moved as the voltages before them have.

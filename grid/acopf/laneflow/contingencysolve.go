@@ -1,7 +1,9 @@
 package laneflow
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/powerflow"
 )
@@ -85,6 +87,7 @@ func (c *Contingencies) Solve(group []*Contingency) {
 	}
 	c.run(math.Inf(1))
 	for at := range group {
+		c.settle(at)
 		c.Read(at)
 		c.Leave(at)
 	}
@@ -115,8 +118,64 @@ func (c *Contingencies) Check(room float64) {
 		c.run(room)
 	}
 	for at := range c.lane {
-		c.lane[at].anew, c.lane[at].failed = false, c.w.state[at] == given
+		l := &c.lane[at]
+		l.anew, l.failed = false, c.w.state[at] == given
+		c.settle(at)
 	}
+}
+
+// settle takes note of what a lane has come to.
+func (c *Contingencies) settle(at int) {
+	l := &c.lane[at]
+	l.solved, l.margin = c.w.state[at] == converged, -1
+	if l.solved {
+		l.margin = -c.w.m.Get(c.y.breach[0], at)
+	}
+}
+
+// Look ends the power flows of the outages in the lanes that end where they stand, and leaves the others to Finish: in every
+// group a few are left, which together need far fewer lanes. Together they are Check.
+func (c *Contingencies) Look(room float64) {
+	m, p := c.w.m, &c.w.solver.plan
+	m.Run(programMismatch)
+	c.margins, c.flows = false, false
+	for at := range c.lane {
+		l := &c.lane[at]
+		if l.of == nil {
+			continue
+		}
+		if c.again(at); !l.failed && c.enough(at, room) {
+			c.Flows++
+			c.settle(at)
+			continue
+		}
+		c.w.state[at] = idle
+		c.unsettled = append(c.unsettled, seat{c.now, at, m.Get(p.sum[0], at) + m.Get(c.y.excess[0], at)})
+	}
+}
+
+// Finish is described at Look. Outages with imbalances of a size take about as many steps, so that they share lanes.
+func (c *Contingencies) Finish(room float64) {
+	if len(c.unsettled) == 0 {
+		return
+	}
+	slices.SortStableFunc(c.unsettled, func(a, b seat) int { return cmp.Compare(b.sum, a.sum) })
+	c.clear()
+	last := c.now
+	c.now, c.lane = -1, c.shared
+	for pack := range slices.Chunk(c.unsettled, len(c.lane)) {
+		for at := range c.lane {
+			if c.w.state[at] = idle; at < len(pack) {
+				c.lift(at, pack[at])
+			}
+		}
+		c.Check(room)
+		for at, to := range pack {
+			c.lower(at, to)
+		}
+	}
+	c.unsettled, c.lane = c.unsettled[:0], nil
+	c.Use(last)
 }
 
 // run takes steps until no lane goes on, and finds the margins.
@@ -212,20 +271,15 @@ func (c *Contingencies) goesOn(at int) bool {
 }
 
 // Solved says whether the outage in a lane has a power flow.
-func (c *Contingencies) Solved(at int) bool { return c.w.state[at] == converged }
+func (c *Contingencies) Solved(at int) bool { return c.lane[at].solved }
 
-// Margin is the least room to a limit after the outage in a lane, pu: −1 where it has no power flow.
-func (c *Contingencies) Margin(at int) float64 {
-	if !c.Solved(at) {
-		return -1
-	}
-	return -c.w.m.Get(c.y.breach[0], at)
-}
+// Margin is the least room to a limit after an outage of a group, pu: −1 where it has no power flow.
+func (c *Contingencies) Margin(group, at int) float64 { return c.group[group].lane[at].margin }
 
 // Read writes where the outage in a lane stands.
 func (c *Contingencies) Read(at int) {
 	n, m, p, y, of := c.y.net, c.w.m, &c.w.solver.plan, c.y, c.lane[at].of
-	of.Solved, of.Steps, of.Margin = c.Solved(at), c.w.steps[at], c.Margin(at)
+	of.Solved, of.Steps, of.Margin = c.lane[at].solved, c.w.steps[at], c.lane[at].margin
 	m.Gather(of.Vm, p.vm[0], at)
 	m.Gather(of.Va, p.va[0], at)
 	of.Delta = m.Get(y.delta[0], at)
