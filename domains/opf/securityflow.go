@@ -63,11 +63,14 @@ func (o *outages) follow(on bool) {
 
 // move is told of another dispatch.
 func (o *outages) move() {
-	clear(o.known)
+	o.forget()
 	if o.placed = false; !o.follows {
 		clear(o.begun)
 	}
 }
+
+// forget lets no margin be known any more.
+func (o *outages) forget() { clear(o.known) }
 
 // lanes is how many outages a group has at most.
 func (o *outages) lanes() int { return o.flows.Lanes() }

@@ -54,6 +54,7 @@ type Contingencies struct {
 	qlo, qhi  []float64 // by bus of hold: sums of limits
 	ps, qs    []float64 // without the units that share
 	rated     []int     // by branch, among the rated; −1: not
+	rough     bool      // see Roughly
 	margins   bool      // they are of the voltages in the lanes
 	flows     bool      // so are |S|
 	// Flows counts power flows, Factorisations those of all lanes, Steps Newton's steps likewise.

@@ -310,3 +310,44 @@ func TestOutagesOfSeveralGroupsShareLanes(t *testing.T) {
 		}
 	}
 }
+
+// Rough power flows leave little imbalance in fewer steps, and a check that follows ends where it does without them.
+func TestRoughFlowsAreForALinearModel(t *testing.T) {
+	s, d, groups := twoDispatches(t)
+	c, whole := NewContingencies(s, 1e-9), NewContingencies(s, 1e-9)
+	rough, full := 0, 0
+	for i := range d {
+		c.At(d[i])
+		whole.At(d[i])
+		for g, group := range groups {
+			for _, k := range []*Contingencies{c, whole} {
+				k.Use(g)
+				for at, of := range group {
+					if i == 0 {
+						k.Begin(at, s.NewContingency(of.Branch, of.Unit))
+					}
+				}
+			}
+			before := [2]int{c.Steps, whole.Steps}
+			c.Roughly(true)
+			c.Check(math.Inf(1))
+			c.Roughly(false)
+			whole.Check(math.Inf(1))
+			rough, full = rough+c.Steps-before[0], full+whole.Steps-before[1]
+			for at, of := range group {
+				if worst := c.w.m.Get(s.plan.worst[0], at); c.Solved(at) && !(worst <= roughTolerance) {
+					t.Errorf("dispatch %d, branch %d, unit %d: %g pu of imbalance are left", i, of.Branch, of.Unit, worst)
+				}
+			}
+			c.Check(math.Inf(1))
+			for at, of := range group {
+				if is, want := c.Margin(g, at), whole.Margin(g, at); math.Abs(is-want) > 1e-7 {
+					t.Errorf("dispatch %d, branch %d, unit %d: margin %g, without a rough flow before it %g", i, of.Branch, of.Unit, is, want)
+				}
+			}
+		}
+	}
+	if 10*rough > 9*full {
+		t.Errorf("%d rough steps, %d of whole flows", rough, full)
+	}
+}

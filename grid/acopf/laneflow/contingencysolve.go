@@ -37,6 +37,9 @@ const (
 	switchBelow      = 0.1 // pu: with a larger imbalance reactive powers say little
 	serves           = 0.2 // what a step by old factors leaves of the imbalance at most for them to serve again
 
+	// roughTolerance, pu: a linear step is off by a hundred times as much.
+	roughTolerance = 1e-5
+
 	reactiveSlack = 1e-7 // as package powerflow's
 	maxReleases   = 3    // likewise
 
@@ -123,6 +126,10 @@ func (c *Contingencies) Check(room float64) {
 		c.settle(at)
 	}
 }
+
+// Roughly makes power flows end at imbalances of roughTolerance, with reactive limits as the first step finds them: what they
+// have is good for a linear model of the outages where they stand, not for a margin.
+func (c *Contingencies) Roughly(on bool) { c.rough = on }
 
 // settle takes note of what a lane has come to.
 func (c *Contingencies) settle(at int) {
@@ -256,11 +263,15 @@ func (c *Contingencies) goesOn(at int) bool {
 	m, p, l := c.w.m, &c.w.solver.plan, &c.lane[at]
 	worst, sum := m.Get(p.worst[0], at), m.Get(p.sum[0], at)
 	l.stuck = false
-	switched := worst < switchBelow && m.Get(c.y.beyond[0], at) > reactiveSlack && c.switches(at)
+	tolerance, late := c.tolerance, false
+	if c.rough {
+		tolerance, late = math.Max(tolerance, roughTolerance), c.w.steps[at] > 0
+	}
+	switched := !late && worst < switchBelow && m.Get(c.y.beyond[0], at) > reactiveSlack && c.switches(at)
 	switch {
 	case sum-sum != 0 || worst >= powerflow.Hopeless || c.w.steps[at] == contingencySteps:
 		c.w.state[at] = given
-	case worst <= c.tolerance && !switched:
+	case worst <= tolerance && !switched:
 		if c.w.state[at] = converged; l.stuck {
 			c.w.state[at] = given
 		}
