@@ -41,31 +41,58 @@ type Dispatch struct{ Pd, Qd, Pg, Vm, Va []float64 }
 // from there. Where few outages of each group need a step, Look and Finish take it in lanes that these share. It is used by
 // one goroutine.
 type Contingencies struct {
-	w         *Worker
-	y         *sharing
-	dispatch  Dispatch
-	vm, va    []float64 // voltages before the outages where the lanes stand
-	tolerance float64
-	lane      []lane // of the group at work, or shared
-	group     []stand
-	now       int       // of group; −1: outages of several share the lanes
-	shared    []lane    // of outages of several groups
-	unsettled []seat    // that Look has left to Finish
-	qlo, qhi  []float64 // by bus of hold: sums of limits
-	ps, qs    []float64 // without the units that share
-	rated     []int     // by branch, among the rated; −1: not
-	rough     bool      // see Roughly
-	margins   bool      // they are of the voltages in the lanes
-	flows     bool      // so are |S|
+	w          *Worker
+	y          *sharing
+	dispatch   Dispatch
+	before     voltages // before the outages
+	dispatches int      // taken so far
+	start      voltages // of an outage that is loaded
+	moves      int      // the dispatch from which the cells of sharing.moved lead to this one; 0: none
+	tolerance  float64
+	lane       []lane // of the group at work, or shared
+	group      []stand
+	now        int       // of group; −1: outages of several share the lanes
+	shared     []lane    // of outages of several groups
+	unsettled  []seat    // that Look has left to Finish
+	qlo, qhi   []float64 // by bus of hold: sums of limits
+	ps, qs     []float64 // without the units that share
+	rated      []int     // by branch, among the rated; −1: not
+	rough      bool      // see Roughly
+	margins    bool      // they are of the voltages in the lanes
+	flows      bool      // so are |S|
 	// Flows counts power flows, Factorisations those of all lanes, Steps Newton's steps likewise.
 	Flows, Factorisations, Steps int
 }
 
 // stand is where the outages of a group stand.
 type stand struct {
-	lane   []lane
-	cells  [5][]float64 // kept
-	vm, va []float64    // voltages before the outages there
+	lane     []lane
+	cells    [7][]float64 // kept
+	before   voltages     // the outages there
+	dispatch int          // of dispatches
+}
+
+// voltages are by bus, in polar and rectangular form.
+type voltages struct{ vm, va, e, f []float64 }
+
+func newVoltages(buses int) voltages {
+	made := func() []float64 { return make([]float64, buses) }
+	return voltages{made(), made(), made(), made()}
+}
+
+// turn finds the rectangular form.
+func (v *voltages) turn() {
+	for b, m := range v.vm {
+		sin, cos := math.Sincos(v.va[b])
+		v.e[b], v.f[b] = m*cos, m*sin
+	}
+}
+
+func (v *voltages) take(o *voltages) {
+	copy(v.vm, o.vm)
+	copy(v.va, o.va)
+	copy(v.e, o.e)
+	copy(v.f, o.f)
 }
 
 // lane is one outage at work.
@@ -94,7 +121,7 @@ func NewContingencies(s *Solver, tolerance float64) *Contingencies {
 	n, y := s.net, s.sharing
 	c := &Contingencies{
 		w: s.NewWorker(), y: y, tolerance: tolerance, qlo: make([]float64, n.Buses()), qhi: make([]float64, n.Buses()),
-		vm: make([]float64, n.Buses()), va: make([]float64, n.Buses()), ps: make([]float64, n.Buses()), qs: make([]float64, n.Buses()),
+		before: newVoltages(n.Buses()), start: newVoltages(n.Buses()), ps: make([]float64, n.Buses()), qs: make([]float64, n.Buses()),
 		rated: slices.Repeat([]int{-1}, n.Branches()),
 	}
 	c.shared = c.newLanes()
@@ -141,7 +168,7 @@ func (c *Contingencies) newLanes() []lane {
 // Use puts a group into the lanes.
 func (c *Contingencies) Use(g int) {
 	for len(c.group) <= g {
-		c.group = append(c.group, stand{lane: c.newLanes(), vm: slices.Clone(c.vm), va: slices.Clone(c.va)})
+		c.group = append(c.group, stand{lane: c.newLanes(), before: newVoltages(c.y.net.Buses())})
 	}
 	if g == c.now && c.lane != nil {
 		return
@@ -168,9 +195,9 @@ func (c *Contingencies) clear() {
 }
 
 // kept are the cells of what says where outages stand.
-func (c *Contingencies) kept() [5]lanes.Col {
+func (c *Contingencies) kept() [7]lanes.Col {
 	y, p := c.y, &c.w.solver.plan
-	return [5]lanes.Col{p.vm, p.va, y.delta, y.free, y.side}
+	return [7]lanes.Col{p.vm, p.va, p.e, p.f, y.delta, y.free, y.side}
 }
 
 // keep takes note of where the lanes stand.
@@ -179,8 +206,6 @@ func (c *Contingencies) keep(to *stand) {
 		to.cells[i] = slices.Grow(to.cells[i][:0], len(cells)*len(c.lane))[:len(cells)*len(c.lane)]
 		c.w.m.Read(to.cells[i], cells[0])
 	}
-	copy(to.vm, c.vm)
-	copy(to.va, c.va)
 }
 
 // takeUp puts the lanes where they stood, moved as the voltages before outages have since.
@@ -188,15 +213,34 @@ func (c *Contingencies) takeUp(from *stand) {
 	for i, cells := range c.kept() {
 		c.w.m.Write(cells[0], from.cells[i])
 	}
-	c.shift(from.vm, from.va)
+	c.follow(from)
 }
 
-// shift moves voltages in the lanes as those before outages have moved from vm and va.
-func (c *Contingencies) shift(vm, va []float64) {
-	m, p := c.w.m, &c.w.solver.plan
-	for b, v := range c.vm {
-		m.AddAll(p.vm[b], v-vm[b])
-		m.AddAll(p.va[b], c.va[b]-va[b])
+// follow moves voltages in the lanes, which are of a group, as those before outages have moved since it stood there.
+func (c *Contingencies) follow(from *stand) {
+	if from.dispatch == c.dispatches {
+		return
+	}
+	if from.dispatch > 0 {
+		if c.moves != from.dispatch {
+			c.moves = from.dispatch
+			c.move(&from.before)
+		}
+		c.w.m.Run(programFollow)
+	}
+	from.before.take(&c.before)
+	from.dispatch = c.dispatches
+}
+
+// move fills in how voltages before outages have moved.
+func (c *Contingencies) move(was *voltages) {
+	m, by, is := c.w.m, &c.y.moved, &c.before
+	for b, v := range was.vm {
+		v2 := v * v
+		m.SetAll(by[0][b], is.vm[b]/v)
+		m.SetAll(by[1][b], is.va[b]-was.va[b])
+		m.SetAll(by[2][b], (is.e[b]*was.e[b]+is.f[b]*was.f[b])/v2)
+		m.SetAll(by[3][b], (is.f[b]*was.e[b]-is.e[b]*was.f[b])/v2)
 	}
 }
 
@@ -230,12 +274,12 @@ func (c *Contingencies) lower(at int, to seat) {
 func (c *Contingencies) At(d Dispatch) {
 	n, y, m, p := c.y.net, c.y, c.w.m, &c.w.solver.plan
 	c.dispatch = d
-	before := &c.group[c.now]
-	copy(before.vm, c.vm)
-	copy(before.va, c.va)
-	copy(c.vm, d.Vm)
-	copy(c.va, d.Va)
-	c.shift(before.vm, before.va)
+	c.dispatches++
+	c.moves = 0
+	copy(c.before.vm, d.Vm)
+	copy(c.before.va, d.Va)
+	c.before.turn()
+	c.follow(&c.group[c.now])
 	for b := range c.ps {
 		c.ps[b], c.qs[b] = -d.Pd[b], -d.Qd[b]
 	}
@@ -284,21 +328,34 @@ func (c *Contingencies) limit(at, k int, side int8) float64 {
 
 // Load gives a lane an outage from where it begins, at the dispatch of At.
 func (c *Contingencies) Load(at int, of *Contingency) {
+	start := &c.start
+	copy(start.vm, of.Vm)
+	copy(start.va, of.Va)
+	start.va[c.y.net.Slack] = c.dispatch.Va[c.y.net.Slack]
+	for _, b := range c.y.hold {
+		if of.Held[b] == 0 && !(of.Unit >= 0 && c.y.net.GenBus[of.Unit] == b && c.emptied(of.Unit)) {
+			start.vm[b] = c.before.vm[b]
+		}
+	}
+	start.turn()
+	c.load(at, of, start)
+}
+
+func (c *Contingencies) load(at int, of *Contingency, from *voltages) {
 	l, y := &c.lane[at], c.y
 	m, p := c.w.m, &c.w.solver.plan
 	c.Leave(at)
 	l.of, l.stale, l.anew, l.failed = of, true, false, false
-	m.Scatter(p.vm[0], at, of.Vm)
-	m.Scatter(p.va[0], at, of.Va)
-	m.Set(p.va[y.net.Slack], at, c.dispatch.Va[y.net.Slack])
+	m.Scatter(p.vm[0], at, from.vm)
+	m.Scatter(p.va[0], at, from.va)
+	m.Scatter(p.e[0], at, from.e)
+	m.Scatter(p.f[0], at, from.f)
 	m.Set(y.delta[0], at, of.Delta)
 	c.occupy(at)
 	for k, b := range y.hold {
 		free := 0.0
 		if m.Get(y.empty[k], at) != 0 || of.Held[b] != 0 {
 			free = 1
-		} else {
-			m.Set(p.vm[b], at, c.vm[b])
 		}
 		m.Set(y.free[k], at, free)
 		m.Set(y.side[k], at, float64(of.Held[b]))
@@ -370,13 +427,13 @@ func (c *Contingencies) rating(at, branch int, v float64) {
 
 // Begin gives a lane an outage from the voltages before it.
 func (c *Contingencies) Begin(at int, of *Contingency) {
-	copy(of.Vm, c.vm)
-	copy(of.Va, c.va)
+	copy(of.Vm, c.before.vm)
+	copy(of.Va, c.before.va)
 	clear(of.Held)
 	if of.Delta = 0; of.Unit >= 0 {
 		of.Delta = c.dispatch.Pg[of.Unit]
 	}
-	c.Load(at, of)
+	c.load(at, of, &c.before)
 	c.lane[at].anew = true
 }
 
