@@ -58,6 +58,7 @@ type Contingencies struct {
 	ps, qs     []float64 // without the units that share
 	rated      []int     // by branch, among the rated; −1: not
 	rough      bool      // see Roughly
+	near       bool      // factors are of where the lanes stand, or near there
 	margins    bool      // they are of the voltages in the lanes
 	flows      bool      // so are |S|
 	// Flows counts power flows, Factorisations those of all lanes, Steps Newton's steps likewise.
@@ -174,7 +175,7 @@ func (c *Contingencies) Use(g int) {
 		return
 	}
 	c.clear()
-	c.now, c.lane, c.margins, c.flows = g, c.group[g].lane, false, false
+	c.now, c.lane, c.margins, c.flows, c.near = g, c.group[g].lane, false, false, false
 	c.takeUp(&c.group[g])
 	for at := range c.lane {
 		c.w.state[at], c.lane[at].stale = idle, true
@@ -253,7 +254,7 @@ func (c *Contingencies) lift(at int, from seat) {
 		}
 	}
 	l := &c.lane[at]
-	l.of, l.stale, l.anew, l.failed = home.lane[from.at].of, true, false, home.lane[from.at].failed
+	l.of, l.stale, l.anew, l.failed, l.margin = home.lane[from.at].of, true, false, home.lane[from.at].failed, home.lane[from.at].margin
 	c.occupy(at)
 }
 
@@ -275,7 +276,7 @@ func (c *Contingencies) At(d Dispatch) {
 	n, y, m, p := c.y.net, c.y, c.w.m, &c.w.solver.plan
 	c.dispatch = d
 	c.dispatches++
-	c.moves = 0
+	c.moves, c.near = 0, false
 	copy(c.before.vm, d.Vm)
 	copy(c.before.va, d.Va)
 	c.before.turn()
@@ -345,7 +346,8 @@ func (c *Contingencies) load(at int, of *Contingency, from *voltages) {
 	l, y := &c.lane[at], c.y
 	m, p := c.w.m, &c.w.solver.plan
 	c.Leave(at)
-	l.of, l.stale, l.anew, l.failed = of, true, false, false
+	l.of, l.stale, l.anew, l.failed, l.margin = of, true, false, false, math.Inf(1)
+	c.near = false
 	m.Scatter(p.vm[0], at, from.vm)
 	m.Scatter(p.va[0], at, from.va)
 	m.Scatter(p.e[0], at, from.e)

@@ -351,3 +351,57 @@ func TestRoughFlowsAreForALinearModel(t *testing.T) {
 		t.Errorf("%d rough steps, %d of whole flows", rough, full)
 	}
 }
+
+// The factors of a last step that was small are those of where it leads for a linear model; others are made anew there.
+func TestFactorsOfASmallStepServe(t *testing.T) {
+	s, d, groups := twoDispatches(t)
+	c, e := NewContingencies(s, 1e-9), s.elimination
+	sensitivities := func(lanes int) (all [][]float64) {
+		for at := range lanes {
+			c.OfMagnitude(at, s.net.Buses()/2)
+		}
+		c.Linearise()
+		c.Adjoint()
+		for at := range lanes {
+			all = append(all, make([]float64, e.size))
+			for i, r := range e.x {
+				all[at][i] = c.w.m.Get(r, at)
+			}
+		}
+		return all
+	}
+	served := 0
+	for i := range d {
+		c.At(d[i])
+		for g, group := range groups {
+			c.Use(g)
+			for at, of := range group {
+				if i == 0 {
+					c.Begin(at, s.NewContingency(of.Branch, of.Unit))
+				}
+			}
+			c.Check(math.Inf(1))
+			before := c.Factorisations
+			got := sensitivities(len(group))
+			if c.Factorisations == before {
+				served++
+			}
+			c.near = false
+			for at, want := range sensitivities(len(group)) {
+				if !c.Solved(at) {
+					continue
+				}
+				most, off := 0.0, 0.0
+				for k, v := range want {
+					most, off = max(most, math.Abs(v)), max(off, math.Abs(v-got[at][k]))
+				}
+				if off > 1e-3*most {
+					t.Errorf("dispatch %d, group %d, lane %d: sensitivities are off by %g of %g", i, g, at, off, most)
+				}
+			}
+		}
+	}
+	if served == 0 || served == 2*len(groups) {
+		t.Errorf("factors served in %d of %d groups", served, 2*len(groups))
+	}
+}

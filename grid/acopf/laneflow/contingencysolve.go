@@ -48,6 +48,13 @@ const (
 	// before their end, none took 0.5. tried, pu, is the largest sum that is looked at so.
 	takes = 1
 	tried = 0.03
+
+	// A margin that was smaller than what would do by more than marginMoves, pu, is not found again before the end: it hardly
+	// moves by as much between two dispatches.
+	marginMoves = 0.01
+
+	// Factors of Jacobians whose imbalance was at most nearImbalance, pu, are those of where the step leads for a linear model.
+	nearImbalance = 1e-3
 )
 
 // switches moves a lane's buses to or from their reactive limits and says whether any was.
@@ -226,8 +233,11 @@ func (c *Contingencies) look(room float64) (more bool) {
 func (c *Contingencies) enough(at int, room float64) bool {
 	m, y := c.w.m, c.y
 	most := takes * (m.Get(c.w.solver.plan.sum[0], at) + m.Get(y.excess[0], at))
-	if math.IsInf(room, 1) || !(most <= tried) {
+	if math.IsInf(room, 1) || !(most <= tried) || most > c.lane[at].margin+marginMoves-room {
 		return false
+	}
+	if c.now < 0 && c.w.steps[at] == 0 {
+		return false // as Look found
 	}
 	c.findMargins()
 	if most > -m.Get(y.breach[0], at)-room {
@@ -252,8 +262,10 @@ func (c *Contingencies) step() {
 		return
 	}
 	c.Factorisations++
+	c.near = true
 	for at := range c.lane {
 		c.lane[at].stale = false
+		c.near = c.near && (c.w.state[at] != going || c.lane[at].worst <= nearImbalance)
 	}
 	c.w.m.Run(programStep)
 }
@@ -313,8 +325,12 @@ func (c *Contingencies) Read(at int) {
 	}
 }
 
-// Linearise factorises the Jacobians of the outages in the lanes where they stand.
+// Linearise factorises the Jacobians of the outages in the lanes where they stand, unless the last step's are as good.
 func (c *Contingencies) Linearise() {
+	if c.near {
+		return
+	}
+	c.near = true
 	c.w.m.Run(programFactors)
 	c.Factorisations++
 	for at := range c.lane {
