@@ -72,8 +72,8 @@ func (y *System) projectSecure(w *workspace, s, c, u []float64, d *descent) bool
 		if d != nil && d.due(round) {
 			o.flows.Roughly(true)
 			w.watched(false, room)
-			o.flows.Roughly(false)
-			if w.goesDown(d, c, u, round) {
+			down := w.goesDown(d, c, u, round)
+			if o.flows.Roughly(false); down {
 				y.clip(c, u)
 				continue
 			}
